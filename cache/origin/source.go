@@ -1,0 +1,41 @@
+package origin
+
+import (
+	"context"
+
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/shard"
+	"github.com/xetfs/xetfs/codec/xorb"
+)
+
+// A Source answers what reading a file asks: which terms, which of their chunks,
+// which bytes. It is the seam of the read path: decorators are Sources over
+// Sources; a Cache stands above the last one.
+//
+// A Source is safe for concurrent use. What it returns is shared and must not be
+// modified.
+type Source interface {
+	// FileInfo returns the File Info block of a file. Where the chunks of the file
+	// are known without asking further, it has checked that they are those of the
+	// file's hash.
+	FileInfo(ctx context.Context, id codec.FileID) (*shard.FileInfo, error)
+
+	// Narrow returns the chunks of term t that hold piece p of file id, and how
+	// many bytes to skip in them. It may return more chunks than needed.
+	Narrow(ctx context.Context, id codec.FileID, t codec.Term, p codec.Piece) (r codec.ChunkRange, skip int64, err error)
+
+	// Chunks returns the chunks r of a xorb, packed as they are stored, with their
+	// hashes if it knows them. It costs one request to wherever the bytes are.
+	Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange) (*xorb.Run, error)
+
+	// Near says that asking costs no more than reading a local file, so that
+	// nothing need be fetched ahead or kept.
+	Near() bool
+}
+
+// A Rejecter is a Source that may have a second copy of an object. Reject tells it
+// that the copy of xorb x which it gave out is damaged. It returns true if the next
+// call of Chunks gives another copy.
+type Rejecter interface {
+	Reject(x codec.Hash) bool
+}

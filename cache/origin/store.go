@@ -1,0 +1,69 @@
+package origin
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"time"
+
+	"github.com/xetfs/xetfs/codec/names"
+)
+
+// A Store is a place that keeps objects under keys: a directory, a bucket, a web
+// server. A Store is safe for concurrent use. It returns ErrNotFound for a key
+// that it does not have, and ErrUnavailable if it cannot tell.
+type Store interface {
+	// ReadAt fills p with the bytes of object k from off on. If it cannot fill
+	// all of p it returns an error, and p may hold anything: there are no short
+	// reads.
+	ReadAt(ctx context.Context, k names.Key, p []byte, off int64) error
+
+	// Size returns the length of object k in bytes.
+	Size(ctx context.Context, k names.Key) (int64, error)
+
+	// Get returns a whole small object. If it still has the tag seen before,
+	// the error is ErrUnchanged.
+	Get(ctx context.Context, k names.Key, seen Tag) (value []byte, tag Tag, err error)
+
+	// List yields the objects whose keys start with prefix and sort after a given
+	// one, in order. A store that cannot list yields errors.ErrUnsupported.
+	List(ctx context.Context, prefix string, after names.Key) iter.Seq2[Item, error]
+}
+
+// A WriteStore is a Store that can be published to. ErrUnknown from one of its
+// methods means that it may or may not have happened.
+type WriteStore interface {
+	Store
+
+	// PutIfAbsent creates an object, or says ErrExists.
+	PutIfAbsent(ctx context.Context, k names.Key, value []byte) (Tag, error)
+
+	// PutIfMatch replaces an object that has the tag, or says ErrConflict.
+	PutIfMatch(ctx context.Context, k names.Key, value []byte, tag Tag) (Tag, error)
+
+	// Delete removes an object; it is no error if there is none.
+	Delete(ctx context.Context, k names.Key) error
+
+	// Sync returns when everything that was put is durable.
+	Sync(ctx context.Context) error
+}
+
+// A Tag changes whenever the value of a key changes.
+type Tag string
+
+// An Item is one object as a listing shows it.
+type Item struct {
+	Key      names.Key
+	Size     int64
+	Modified time.Time // by the store's clock
+}
+
+// The kinds of errors of stores and sources.
+var (
+	ErrNotFound    = errors.New("no such object")
+	ErrUnchanged   = errors.New("unchanged")
+	ErrExists      = errors.New("exists already")
+	ErrConflict    = errors.New("changed by someone else")
+	ErrUnknown     = errors.New("outcome unknown")
+	ErrUnavailable = errors.New("origin unavailable") // after all retries
+)

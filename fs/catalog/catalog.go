@@ -1,0 +1,39 @@
+// Package catalog says which file a path is. It knows names, sizes and hashes, and
+// never the bytes of files.
+//
+// A Catalog has symbols, each a tree that changes over time; a Tree is one unchanging
+// state of it. Bare is the catalog of a folder that has none: its files are named by
+// their hashes.
+package catalog
+
+import (
+	"context"
+	"iter"
+
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/page"
+)
+
+// A Catalog gives trees by symbol and version. It is safe for concurrent use.
+type Catalog interface {
+	// Symbols yields the symbols that have a live version, sorted. A catalog of one
+	// tree that needs no name yields the empty symbol.
+	Symbols(ctx context.Context) iter.Seq2[string, error]
+
+	// Open returns one version of a symbol, or io/fs.ErrNotExist.
+	Open(ctx context.Context, symbol string, at names.AsOf) (Tree, error)
+}
+
+// A Tree is one unchanging tree of files. It is safe for concurrent use.
+type Tree interface {
+	// Version says which version this is; the zero Row where there are none.
+	Version() names.Row
+
+	// Lookup returns the entry at a slash path, or io/fs.ErrNotExist. The root is "".
+	Lookup(ctx context.Context, path string) (page.Entry, error)
+
+	// List yields the entries directly in dir whose names sort after a given one
+	// ("" for all), in order. The root is "". It yields io/fs.ErrNotExist if there is
+	// no such directory.
+	List(ctx context.Context, dir, after string) iter.Seq2[page.Entry, error]
+}
