@@ -1,0 +1,53 @@
+// Package merkle names bytes by their content: chunks, terms, and the trees of
+// hashes that name xorbs and files.
+//
+// Every hash is BLAKE3 in keyed mode with 32 bytes of result, always over unpacked
+// bytes:
+//
+//	chunk  data key, bytes of the chunk
+//	term   verification key, raw chunk hashes one after another
+//	node   internal-node key, one line of text per child (see tree.go)
+//	xorb   the root of the tree over its chunks
+//	file   zero key, the root of the tree over its chunks once more
+//
+// All functions are safe for concurrent use.
+package merkle
+
+import "github.com/xetfs/xetfs/codec"
+
+// A Leaf is one chunk as the tree sees it.
+type Leaf struct {
+	Hash codec.Hash
+	Size uint64 // unpacked bytes
+}
+
+// Chunk returns the hash of a chunk. Over all bytes of a shard it is the name of the
+// shard. It allocates nothing.
+func Chunk(data []byte) codec.Hash {
+	h := dataHashers.Get().(*hasher)
+	defer dataHashers.Put(h)
+	return h.sum(data)
+}
+
+// Term returns the range hash of the chunks of one term ("verification hash" of a
+// shard): only their hashes and their order enter.
+func Term(chunks []codec.Hash) codec.Hash {
+	h := termHashers.Get().(*hasher)
+	defer termHashers.Put(h)
+	for i := range chunks {
+		h.blake3.Write(chunks[i][:])
+	}
+	return h.finish()
+}
+
+// Keyed returns the hash of a chunk as a shard with a chunk hash key shows it. The
+// format calls that an HMAC, but it is BLAKE3 in keyed mode.
+func Keyed(chunk codec.Hash, key [32]byte) codec.Hash {
+	h, _ := anyHashers.Get().(*hasher)
+	if h == nil || h.key != key {
+		h = newHasher(key)
+	}
+	defer anyHashers.Put(h)
+	h.text = append(h.text[:0], chunk[:]...)
+	return h.sum(h.text)
+}

@@ -1,0 +1,291 @@
+package shard
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"io"
+	"reflect"
+	"slices"
+	"sync"
+	"testing"
+	"testing/iotest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/codectest"
+)
+
+// helloFile and helloXorb are what the examples tell of.
+func helloFile(t testing.TB) *FileInfo {
+	xorb := parseHash(t, "d8d408e608fb9ca213b9909a65d86d725f2de4d8d540324be8a363e7a6e228cb")
+	sha, err := hex.DecodeString("7f83b1657ff1fc53b92dc18148a1d65dfc2d4b1fa3d677284addd200126d9069")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &FileInfo{
+		File:     parseHash(t, "a9dae0ad88b060bdd7e7c87abdcf95b132c95a0414b06d4f6beb68d287b87165"),
+		Terms:    []codec.Term{{Xorb: xorb, Chunks: codec.ChunkRange{End: 1}, Size: 12}},
+		Verify:   []codec.Hash{codec.Hash(helloStored[144:])},
+		SHA256:   [32]byte(sha),
+		Metadata: true,
+		Block:    48,
+	}
+}
+
+func helloXorb(t testing.TB) *XorbInfo {
+	h := parseHash(t, "d8d408e608fb9ca213b9909a65d86d725f2de4d8d540324be8a363e7a6e228cb")
+	return &XorbInfo{Xorb: h, Unpacked: 12, Chunks: []Chunk{{Hash: h, Size: 12}}}
+}
+
+func TestReadExamples(t *testing.T) {
+	keyedXorb := helloXorb(t)
+	keyedXorb.Chunks[0].Hash, keyedXorb.Chunks[0].Dedup = codec.Hash(helloKeyed[144:]), true
+	files, xorbs := []*FileInfo{helloFile(t)}, []*XorbInfo{helloXorb(t)}
+	emptyFile := []*FileInfo{{Verify: []codec.Hash{}, Metadata: true, Block: 48}}
+	tests := []struct {
+		name string
+		in   []byte
+		want contents
+	}{
+		{"nothing, for upload", emptyUpload, contents{meta: Meta{FileInfoOffset: 48, XorbInfoOffset: 96}}},
+		{"nothing, stored", emptyStored, contents{meta: Meta{
+			Footer: true, FileInfoOffset: 48, XorbInfoOffset: 96, FooterOffset: 144, Expires: noExpiry,
+			FileTable: Table{144, 0}, XorbTable: Table{144, 0}, ChunkTable: Table{144, 0},
+		}}},
+		{"an empty file, for upload", emptyFileUpload, contents{files: emptyFile, meta: Meta{FileInfoOffset: 48, XorbInfoOffset: 192}}},
+		{"hello, for upload", helloUpload, contents{files, xorbs, Meta{FileInfoOffset: 48, XorbInfoOffset: 288}}},
+		{"hello, stored", helloStored, contents{files, xorbs, Meta{
+			Footer: true, FileInfoOffset: 48, XorbInfoOffset: 288, FooterOffset: 472, Expires: noExpiry,
+			FileTable: Table{432, 1}, XorbTable: Table{444, 1}, ChunkTable: Table{456, 1}, FileBytes: 12, UnpackedBytes: 12,
+		}}},
+		{"hello, keyed", helloKeyed, contents{xorbs: []*XorbInfo{keyedXorb}, meta: Meta{
+			Footer: true, FileInfoOffset: 48, XorbInfoOffset: 96, FooterOffset: 240,
+			FileTable: Table{240, 0}, XorbTable: Table{240, 0}, ChunkTable: Table{240, 0},
+			Key: [32]byte(unhex("8967452301efcdab8967452301efcdab8967452301efcdab8967452301efcdab")), Keyed: true,
+			Created: 1700000000, Expires: 1700604800, UnpackedBytes: 12,
+		}}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.want.meta.Version, tt.want.meta.Size = 2, int64(len(tt.in))
+			for how, read := range map[string]func([]byte) (contents, error){"seek": seek, "stream": stream} {
+				got, err := read(tt.in)
+				if err != nil {
+					t.Fatalf("%s: %v", how, err)
+				}
+				if d := diff(tt.want, got); d != "" {
+					t.Errorf("%s: %s", how, d)
+				}
+			}
+		})
+	}
+}
+
+// Heads says of each file what Files says of it.
+func TestHeads(t *testing.T) {
+	for _, b := range [][]byte{helloStored, helloUpload, emptyFileUpload, emptyUpload, codectest.Read(t, "testdata/stored.shard")} {
+		r, err := open(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want, got []FileHead
+		for f, err := range r.Files() {
+			if err != nil {
+				t.Fatal(err)
+			}
+			want = append(want, FileHead{f.File, f.Block, f.Size(), len(f.Terms), f.SHA256})
+		}
+		for h, err := range r.Heads() {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, h)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("Files (-), Heads (+):\n%s", diff)
+		}
+	}
+}
+
+func TestReadFileInfo(t *testing.T) {
+	tests := []struct {
+		name  string
+		block int64
+		err   string // empty: the file of the examples
+	}{
+		{"the block", 48, ""},
+		{"the header of the shard", 0, "file info block at byte 0: no block can begin here"},
+		{"between records", 50, "file info block at byte 50: no block can begin here"},
+		{"before the shard", -48, "file info block at byte -48: no block can begin here"},
+		{"the bookend", 240, "file info block at byte 240: is the bookend of the section"},
+		{"a term", 96, "file info block at byte 96: term 0: [0, 0) are no chunks"},
+		{"a xorb", 288, "file info block at byte 288: term 0: [0, 0) are no chunks"},
+		{"behind the shard", 48000, "file info block at byte 48000: ends after 0 of 48 bytes"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			// The shard is a piece of zeros longer, so that a wrong block has room.
+			f, err := ReadFileInfo(bytes.NewReader(append(bytes.Clone(helloUpload), make([]byte, 960)...)), tt.block)
+			switch {
+			case tt.err == "":
+				if diff := cmp.Diff(helloFile(t), f); err != nil || diff != "" {
+					t.Errorf("error %v, want (-), got (+):\n%s", err, diff)
+				}
+			case err == nil || err.Error() != tt.err:
+				t.Errorf("error = %v, want %q", err, tt.err)
+			case !errors.Is(err, codec.ErrCorrupt):
+				t.Errorf("error %v is not an ErrCorrupt", err)
+			}
+		})
+	}
+}
+
+func TestAbsent(t *testing.T) {
+	ones := codec.Hash(bytes.Repeat([]byte{0xff}, 32)) // the hash of bookends
+	for _, b := range [][]byte{helloStored, helloUpload, emptyStored, emptyUpload} {
+		r, err := open(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, h := range []codec.Hash{{}, {1}, {0xbd, 0x60}, ones} {
+			if _, err := r.FileInfo(h); err != ErrNoFile {
+				t.Errorf("FileInfo(%s): %v, want ErrNoFile", h.Short(), err)
+			}
+			if _, err := r.XorbInfo(h); err != ErrNoXorb {
+				t.Errorf("XorbInfo(%s): %v, want ErrNoXorb", h.Short(), err)
+			}
+		}
+	}
+}
+
+// An index made by the first lookup is shared by concurrent ones.
+func TestConcurrentLookups(t *testing.T) {
+	for _, name := range []string{"testdata/stored.shard", "testdata/uploaded.shard"} {
+		r, err := open(codectest.Read(t, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var readers sync.WaitGroup
+		for range 8 {
+			readers.Go(func() {
+				for h, err := range r.Heads() {
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if f, err := r.FileInfo(h.File); err != nil || f.Block != h.Block {
+						t.Errorf("FileInfo = %v, %v, want the block at %d", f, err, h.Block)
+					}
+				}
+			})
+		}
+		readers.Wait()
+	}
+}
+
+// What the reader of the bytes says is passed on and is no damage.
+func TestReadErrorsAreNotDamage(t *testing.T) {
+	sick := errors.New("sick disk")
+	for n := int64(0); n < int64(len(helloStored)); n += 24 {
+		good := io.LimitReader(bytes.NewReader(helloStored), n)
+		_, err := streamFrom(io.MultiReader(good, iotest.ErrReader(sick)), 1<<20)
+		if !errors.Is(err, sick) || errors.Is(err, codec.ErrCorrupt) {
+			t.Errorf("stream broken at byte %d: %v", n, err)
+		}
+	}
+	r, err := NewReader(brokenAt{helloUpload, 0, nil}, int64(len(helloUpload)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.files.r, r.xorbs.r = brokenAt{helloUpload, 0, sick}, brokenAt{helloUpload, 0, sick}
+	if _, err := r.FileInfo(codec.Hash{}); !errors.Is(err, sick) || errors.Is(err, codec.ErrCorrupt) {
+		t.Errorf("FileInfo: %v", err)
+	}
+	for _, err := range r.Files() {
+		if !errors.Is(err, sick) || errors.Is(err, codec.ErrCorrupt) {
+			t.Errorf("Files: %v", err)
+		}
+	}
+	r.files.r = bytes.NewReader(helloUpload) // it heals: the failure was not kept
+	if _, err := r.FileInfo(helloFile(t).File); err != nil {
+		t.Error(err)
+	}
+}
+
+// brokenAt is bytes that cannot be read from an offset on, if err says so.
+type brokenAt struct {
+	b   []byte
+	off int64
+	err error
+}
+
+func (r brokenAt) ReadAt(p []byte, off int64) (int, error) {
+	if r.err != nil && off+int64(len(p)) > r.off {
+		return 0, r.err
+	}
+	return bytes.NewReader(r.b).ReadAt(p, off)
+}
+
+// A shard of many buffers is read as the small ones are, however its blocks lie
+// across them, and whether they are built or only checked.
+func TestManyBuffers(t *testing.T) {
+	w, hashes := manyFiles(20_000)
+	x := &XorbInfo{Xorb: hashes[0]}
+	for range codec.MaxXorbChunks {
+		x.Chunks = append(x.Chunks, Chunk{Hash: hashes[1], Start: x.Unpacked, Size: 100})
+		x.Unpacked += 100
+	}
+	w.AddXorb(x)
+	w.AddFile(&FileInfo{File: hashes[2], Terms: slices.Repeat(w.files[0].Terms, 15_000), Verify: slices.Repeat(w.files[0].Verify, 15_000)})
+	b, err := w.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := bothWays(t, b)
+	if len(want.files) != len(w.files) || len(want.xorbs) != 1 {
+		t.Errorf("%d files, %d xorbs", len(want.files), len(want.xorbs))
+	}
+	got, err := Stream(bytes.NewReader(b), int64(len(b)), Visitor{})
+	if err != nil || got != want.meta {
+		t.Errorf("checked only: %+v, %v, want %+v", got, err, want.meta)
+	}
+	for _, f := range want.files {
+		if len(f.Terms) == 1 {
+			continue
+		}
+		got, err := ReadFileInfo(bytes.NewReader(b), f.Block)
+		if err != nil || !reflect.DeepEqual(got, f) {
+			t.Errorf("the file of %d terms: %v", len(f.Terms), err)
+		}
+	}
+}
+
+// A stream that comes byte by byte is read like any other.
+func TestStreamInSmallPieces(t *testing.T) {
+	want, err := stream(helloStored)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := streamFrom(iotest.OneByteReader(bytes.NewReader(helloStored)), 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := diff(want, got); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestStreamEndsWithTheVisitor(t *testing.T) {
+	enough := errors.New("enough")
+	if _, err := Stream(bytes.NewReader(helloStored), 1<<20, Visitor{File: func(*FileInfo) error { return enough }}); err != enough {
+		t.Errorf("error = %v, want that of the file", err)
+	}
+	if _, err := Stream(bytes.NewReader(helloStored), 1<<20, Visitor{Xorb: func(*XorbInfo) error { return enough }}); err != enough {
+		t.Errorf("error = %v, want that of the xorb", err)
+	}
+	if _, err := Stream(bytes.NewReader(helloStored), 1<<20, Visitor{}); err != nil {
+		t.Errorf("without functions: %v", err)
+	}
+}

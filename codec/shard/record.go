@@ -1,0 +1,193 @@
+package shard
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/xetfs/xetfs/codec"
+)
+
+const (
+	// recordSize is the length of everything but tables and footer.
+	recordSize = 48
+
+	// scanBuffer is what a scan reads at once, lookupBuffer what a lookup does: most
+	// blocks of files fit into it.
+	scanBuffer   = 256 << 10
+	lookupBuffer = 1 << 10
+)
+
+// ErrTooLarge is returned by Stream for a shard that is longer than the limit.
+var ErrTooLarge = errors.New("shard is larger than the limit")
+
+var le = binary.LittleEndian
+
+// isBookend says whether a record ends a section. Its hash alone decides, as no
+// file and no xorb has that hash.
+func isBookend(b []byte) bool {
+	return le.Uint64(b) == math.MaxUint64 && le.Uint64(b[8:]) == math.MaxUint64 &&
+		le.Uint64(b[16:]) == math.MaxUint64 && le.Uint64(b[24:]) == math.MaxUint64
+}
+
+func appendBookend(b []byte) []byte {
+	for range 4 {
+		b = le.AppendUint64(b, math.MaxUint64)
+	}
+	return append(b, make([]byte, recordSize-32)...)
+}
+
+// records hands out the bytes of a shard in order, from a few large reads.
+type records struct {
+	read func(p []byte, off int64) (int, error) // fills p, or says why not
+	seek bool                                   // read goes anywhere: what is skipped is not read
+	size bool                                   // end is the end of bytes that are there, not a limit on them
+
+	buf    []byte
+	lo, hi int   // buf[lo:hi] is read and not handed out
+	off    int64 // of buf[lo] in the shard
+	end    int64 // nothing behind it is handed out
+}
+
+// recordsAt hands out the bytes off ≤ i < end of r, which are known to exist.
+func recordsAt(r io.ReaderAt, off, end int64, buffer int) *records {
+	buffer = int(min(int64(buffer), max(end-off, recordSize)))
+	return &records{read: r.ReadAt, seek: true, size: true, buf: make([]byte, buffer), off: off, end: end}
+}
+
+// recordsFrom hands out the bytes of a stream, at most limit of them.
+func recordsFrom(r io.Reader, limit int64) *records {
+	lr := &limitReader{r: r, left: limit}
+	read := func(p []byte, _ int64) (int, error) { return io.ReadFull(lr, p) }
+	buffer := max(min(limit, scanBuffer), recordSize)
+	return &records{read: read, buf: make([]byte, buffer), end: limit}
+}
+
+// need returns the next n bytes, which are valid until the following call.
+func (s *records) need(what string, n int) ([]byte, error) {
+	if s.hi-s.lo < n {
+		if err := s.fill(); err != nil {
+			return nil, fmt.Errorf("%s at byte %d: %w", what, s.off, err)
+		}
+	}
+	if got := s.hi - s.lo; got < n {
+		return nil, codec.Corrupt(what, s.off, "ends after %d of %d bytes", got, n)
+	}
+	b := s.buf[s.lo : s.lo+n]
+	s.lo += n
+	s.off += int64(n)
+	return b, nil
+}
+
+// batch returns the next records: at least one, at most n.
+func (s *records) batch(what string, n uint32) ([]byte, error) {
+	if s.hi-s.lo < recordSize {
+		s.widen(int64(n) * recordSize)
+		if _, err := s.need(what, recordSize); err != nil {
+			return nil, err
+		}
+		s.lo -= recordSize
+		s.off -= recordSize
+	}
+	size := int(min(int64(n), int64((s.hi-s.lo)/recordSize)) * recordSize)
+	b := s.buf[s.lo : s.lo+size]
+	s.lo += size
+	s.off += int64(size)
+	return b, nil
+}
+
+// widen makes room for reads of n bytes, up to the buffer of a scan, so that a
+// lookup in a large block does not creep through it.
+func (s *records) widen(n int64) {
+	n = min(n, scanBuffer, s.end-s.off)
+	if n <= int64(len(s.buf)) {
+		return
+	}
+	buf := make([]byte, n)
+	s.hi = copy(buf, s.buf[s.lo:s.hi])
+	s.lo, s.buf = 0, buf
+}
+
+// skipTo makes off the next byte.
+func (s *records) skipTo(what string, off int64) error {
+	for s.off < off {
+		if s.lo == s.hi {
+			if s.seek {
+				s.off = off
+				return nil
+			}
+			if _, err := s.need(what, 1); err != nil {
+				return err
+			}
+			s.lo--
+			s.off--
+		}
+		n := min(int64(s.hi-s.lo), off-s.off)
+		s.lo += int(n)
+		s.off += n
+	}
+	return nil
+}
+
+// fill reads as much as the buffer holds. The end of the bytes is no error.
+func (s *records) fill() error {
+	s.hi = copy(s.buf, s.buf[s.lo:s.hi])
+	s.lo = 0
+	free := s.buf[s.hi:]
+	at := s.off + int64(s.hi)
+	if s.size {
+		free = free[:max(0, min(int64(len(free)), s.end-at))]
+	}
+	if len(free) == 0 {
+		return nil
+	}
+	n, err := s.read(free, at)
+	s.hi += n
+	if n == len(free) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil
+	}
+	return err
+}
+
+// room refuses a block that says it has more records than there are bytes for.
+func (s *records) room(what string, block int64, n uint64) error {
+	left := s.end - s.off
+	if left >= 0 && n <= uint64(left)/recordSize {
+		return nil
+	}
+	if !s.size {
+		return fmt.Errorf("%s at byte %d: %s wanted: %w", what, block, plural(int64(n), "record"), ErrTooLarge)
+	}
+	return codec.Corrupt(what, block, "%s wanted, %s left in the section", plural(int64(n), "record"), plural(left, "byte"))
+}
+
+// claim is how many of n records may be allocated at once: all where room has
+// found the bytes for them, otherwise few, so that memory grows with what arrives.
+func (s *records) claim(n uint32) int {
+	if s.size {
+		return int(n)
+	}
+	return int(min(n, 64))
+}
+
+// A limitReader refuses to read more than left bytes.
+type limitReader struct {
+	r    io.Reader
+	left int64
+}
+
+func (l *limitReader) Read(p []byte) (int, error) {
+	if l.left > 0 {
+		n, err := l.r.Read(p[:min(int64(len(p)), l.left)])
+		l.left -= int64(n)
+		return n, err
+	}
+	var one [1]byte
+	n, err := l.r.Read(one[:])
+	if n > 0 {
+		return 0, ErrTooLarge
+	}
+	return 0, err
+}

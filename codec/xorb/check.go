@@ -1,0 +1,196 @@
+package xorb
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/merkle"
+)
+
+// Check unpacks every chunk of a xorb of size bytes and holds it against everything
+// that the xorb says about itself. It calls fault for each thing that is wrong, with
+// the index of the chunk and the offset in the xorb, and goes on as far as it can: past a
+// chunk that does not unpack, and, where a footer says where the next one is, past a
+// header that cannot be read.
+//
+// The Info says what is there: the hashes of the chunks as they unpack and the hash of
+// the xorb as they give it. A chunk that does not unpack has the hash that the footer
+// names, or zero. Where a good xorb has a footer, its hash is the same. The error is one
+// of r; damage is no error.
+func Check(r io.ReaderAt, size int64, fault func(error)) (*Info, error) {
+	c := checker{r: r, size: size, fault: fault}
+	if err := c.readFooter(); err != nil {
+		return nil, err
+	}
+	if err := c.chunks(); err != nil {
+		return nil, err
+	}
+	return c.finish()
+}
+
+type checker struct {
+	r      io.ReaderAt
+	size   int64 // of the xorb, or of its chunks if the footer is known
+	fault  func(error)
+	footer *Info // nil if there is none, or none that can be used
+	info   Info
+	off    int64 // end of the chunks so far
+	broken bool  // the walk did not reach the end
+	packed []byte
+	buf    [codec.MaxChunkSize]byte
+}
+
+// readFooter finds the footer, if there is a good one. Then the chunks end where it
+// begins.
+func (c *checker) readFooter() error {
+	footer, err := readFooter(c.r, c.size)
+	switch {
+	case err == nil:
+		c.footer, c.info.Footer = footer, footer.Footer
+		c.size = c.footerOff()
+	case errors.Is(err, codec.ErrCorrupt):
+		c.fault(err)
+	case !errors.Is(err, ErrNoFooter):
+		return err
+	}
+	return nil
+}
+
+// chunks checks chunk after chunk up to the end.
+func (c *checker) chunks() error {
+	w := walker{r: c.r, size: c.size}
+	for i := 0; ; i++ {
+		at, ok, err := w.next(i)
+		switch {
+		case errors.Is(err, codec.ErrCorrupt):
+			c.fault(err)
+			at, ok = c.fromFooter(&w, i)
+			c.broken = !ok
+		case err != nil:
+			return err
+		case ok:
+			if err := c.chunk(at); err != nil {
+				return err
+			}
+		}
+		if !ok {
+			return nil
+		}
+		w.off = at.End()
+		c.off = w.off
+		c.comparePacked(at)
+	}
+}
+
+// fromFooter says which chunk i is where its header cannot be read, by what the footer
+// says. If the walk has got lost, the footer knows where the chunk really begins. ok
+// is false if there is nobody to ask.
+func (c *checker) fromFooter(w *walker, i int) (at ChunkAt, ok bool) {
+	if c.footer == nil || i >= c.footer.Len() {
+		return at, false
+	}
+	if start := startOf(c.footer.PackedEnd, uint32(i)); start != w.off {
+		w.off = start
+		if at, ok, err := w.next(i); err == nil && ok && c.chunk(at) == nil {
+			return at, true
+		}
+	}
+	at = ChunkAt{Index: i, Off: w.off}
+	at.Header.Packed = int(int64(c.footer.PackedEnd[i]) - w.off - ChunkHeaderSize)
+	if c.footer.UnpackedEnd != nil {
+		at.Header.Unpacked = int(int64(c.footer.UnpackedEnd[i]) - startOf(c.footer.UnpackedEnd, uint32(i)))
+	}
+	c.add(at, c.footer.Chunks[i])
+	return at, true
+}
+
+// chunk unpacks one chunk and compares its hash and its size with the footer. The
+// error is one of the reader.
+func (c *checker) chunk(at ChunkAt) error {
+	c.packed = grow(c.packed[:0], at.Header.Packed)[:at.Header.Packed]
+	body := at.Off + ChunkHeaderSize
+	if err := readAt(c.r, c.packed, body); err != nil {
+		return err
+	}
+	var want codec.Hash
+	known := c.footer != nil && at.Index < c.footer.Len()
+	if known {
+		want = c.footer.Chunks[at.Index]
+	}
+	dst := c.buf[:at.Header.Unpacked]
+	if err := unpack(dst, c.packed, at.Header.Scheme); err != nil {
+		c.fault(fmt.Errorf("chunk %d: %w", at.Index, shift(err, body)))
+		c.add(at, want)
+		return nil
+	}
+	got := merkle.Chunk(dst)
+	if known && got != want {
+		c.fault(fmt.Errorf("chunk %d: %w", at.Index, badHash(at.Off, got, want)))
+	}
+	c.add(at, got)
+	c.compareUnpacked(at)
+	return nil
+}
+
+// comparePacked holds the end of a chunk against the footer.
+func (c *checker) comparePacked(at ChunkAt) {
+	if c.footer == nil || at.Index >= c.footer.Len() {
+		return
+	}
+	if want := int64(c.footer.PackedEnd[at.Index]); at.End() != want {
+		c.fault(fmt.Errorf("chunk %d: %w", at.Index, badHeader(at.Off, "ends at byte %d, the footer says %d", at.End(), want)))
+	}
+}
+
+// compareUnpacked holds the unpacked size of a chunk against the footer.
+func (c *checker) compareUnpacked(at ChunkAt) {
+	if c.footer == nil || at.Index >= len(c.footer.UnpackedEnd) {
+		return
+	}
+	want := int64(c.footer.UnpackedEnd[at.Index]) - startOf(c.footer.UnpackedEnd, uint32(at.Index))
+	if want != int64(at.Header.Unpacked) {
+		c.fault(fmt.Errorf("chunk %d: %w", at.Index, badHeader(at.Off+5, "unpacks to %d bytes, the footer says %d", at.Header.Unpacked, want)))
+	}
+}
+
+func (c *checker) add(at ChunkAt, h codec.Hash) {
+	in := &c.info
+	unpacked := startOf(in.UnpackedEnd, uint32(in.Len())) + int64(at.Header.Unpacked)
+	in.Chunks = append(in.Chunks, h)
+	in.PackedEnd = append(in.PackedEnd, uint32(at.End()))
+	in.UnpackedEnd = append(in.UnpackedEnd, uint32(unpacked))
+}
+
+// finish checks what concerns the xorb as a whole.
+func (c *checker) finish() (*Info, error) {
+	in := &c.info
+	in.Xorb = in.Root()
+	if c.footer == nil {
+		return in, c.noFooter()
+	}
+	if in.Len() != c.footer.Len() {
+		c.fault(codec.Corrupt("xorb footer", c.footerOff(), "%d chunks, there are %d", c.footer.Len(), in.Len()))
+	}
+	if in.Xorb != c.footer.Xorb {
+		c.fault(codec.Corrupt("xorb footer", c.footerOff()+8, "the xorb is %s, its chunks give %s", c.footer.Xorb, in.Xorb))
+	}
+	return in, nil
+}
+
+// noFooter checks the end of a xorb whose footer, if it has one, was not found from
+// there.
+func (c *checker) noFooter() error {
+	if c.broken {
+		return nil
+	}
+	err := checkTrailer(c.r, c.off, c.size)
+	if errors.Is(err, codec.ErrCorrupt) {
+		c.fault(err)
+		return nil
+	}
+	return err
+}
+
+func (c *checker) footerOff() int64 { return startOf(c.footer.PackedEnd, uint32(c.footer.Len())) }

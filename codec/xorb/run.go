@@ -1,0 +1,145 @@
+package xorb
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/merkle"
+)
+
+// A Run is consecutive packed chunks of one xorb, exactly as they are stored:
+// header, packed bytes, header, packed bytes. It is shared and must not be modified.
+// All methods are safe for concurrent use, and take chunks by their index in the xorb.
+type Run struct {
+	Chunks codec.ChunkRange
+	Packed []byte       // headers and packed chunks, back to back
+	Hashes []codec.Hash // of each chunk; nil where nobody knows them
+
+	// places has one more than there are chunks: where each begins and the last
+	// ends, counted from the first chunk of the run that was parsed.
+	places []place
+}
+
+type place struct{ packed, unpacked uint32 }
+
+// ParseRun finds the chunks in packed and checks their headers. It unpacks nothing.
+// packed must hold the chunks of r and nothing else, and hashes, if it is not nil, one
+// hash for each. Offsets in errors count from the start of packed.
+func ParseRun(packed []byte, r codec.ChunkRange, hashes []codec.Hash) (*Run, error) {
+	switch {
+	case r.Start >= r.End || r.End > codec.MaxXorbChunks:
+		return nil, codec.Corrupt("run", 0, "chunks %s cannot be", r)
+	case len(packed) > maxBody:
+		return nil, codec.Corrupt("run", 0, "%d bytes, %d is the most", len(packed), maxBody)
+	case hashes != nil && len(hashes) != r.Len():
+		return nil, fmt.Errorf("run of %d chunks: %d hashes", r.Len(), len(hashes))
+	}
+	run := &Run{Chunks: r, Packed: packed, Hashes: hashes}
+	run.places = make([]place, 1, 1+min(r.Len(), len(packed)/(ChunkHeaderSize+1)))
+	var at place
+	for i := range r.Len() {
+		rest := packed[at.packed:]
+		if len(rest) == 0 || isFooter(rest) {
+			return nil, codec.Corrupt("run", int64(at.packed), "fewer chunks than the term needs: %d of %d", i, r.Len())
+		}
+		h, err := decodeChunkHeader(rest, int64(at.packed))
+		if err == nil && h.Packed > len(rest)-ChunkHeaderSize {
+			err = badHeader(int64(at.packed)+1, "packed size %d, %d bytes are left", h.Packed, len(rest)-ChunkHeaderSize)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("chunk %d: %w", int(r.Start)+i, err)
+		}
+		at.packed += uint32(ChunkHeaderSize + h.Packed)
+		at.unpacked += uint32(h.Unpacked)
+		run.places = append(run.places, at)
+	}
+	if rest := len(packed) - int(at.packed); rest > 0 {
+		return nil, codec.Corrupt("run", int64(at.packed), "%d bytes follow the last chunk", rest)
+	}
+	return run, nil
+}
+
+// Size returns the unpacked bytes of one chunk.
+func (r *Run) Size(chunk uint32) int {
+	i := chunk - r.Chunks.Start
+	return int(r.places[i+1].unpacked - r.places[i].unpacked)
+}
+
+// UnpackedSize returns the unpacked bytes of all chunks.
+func (r *Run) UnpackedSize() int64 {
+	return int64(r.places[len(r.places)-1].unpacked - r.places[0].unpacked)
+}
+
+// UnpackedStart returns the unpacked bytes of the chunks before one: where it begins in
+// the unpacked bytes of the run.
+func (r *Run) UnpackedStart(chunk uint32) int64 {
+	return int64(r.places[chunk-r.Chunks.Start].unpacked - r.places[0].unpacked)
+}
+
+// Scheme returns how one chunk is packed.
+func (r *Run) Scheme(chunk uint32) Scheme {
+	start, _ := r.packedRange(chunk)
+	return Scheme(r.Packed[start+4])
+}
+
+// packedRange returns where one packed chunk lies in r.Packed, header included.
+func (r *Run) packedRange(chunk uint32) (start, end uint32) {
+	i, first := chunk-r.Chunks.Start, r.places[0].packed
+	return r.places[i].packed - first, r.places[i+1].packed - first
+}
+
+var errSize = errors.New("buffer is not as long as the chunk")
+
+// Unpack puts one chunk into dst, which must be as long as the chunk, and checks it
+// against its hash if that is known. It allocates nothing. After an error dst may
+// hold anything. Offsets in errors count from the start of r.Packed.
+func (r *Run) Unpack(chunk uint32, dst []byte) error {
+	if len(dst) != r.Size(chunk) {
+		return fmt.Errorf("chunk %d: %w", chunk, errSize)
+	}
+	start, end := r.packedRange(chunk)
+	body := start + ChunkHeaderSize
+	if err := unpack(dst, r.Packed[body:end], Scheme(r.Packed[start+4])); err != nil {
+		return fmt.Errorf("chunk %d: %w", chunk, shift(err, int64(body)))
+	}
+	if r.Hashes == nil {
+		return nil
+	}
+	if want, got := r.Hashes[chunk-r.Chunks.Start], merkle.Chunk(dst); got != want {
+		return fmt.Errorf("chunk %d: %w", chunk, badHash(int64(start), got, want))
+	}
+	return nil
+}
+
+// Slice returns the chunks of sub, which must be in r. It shares all memory with r.
+func (r *Run) Slice(sub codec.ChunkRange) *Run {
+	i, j := sub.Start-r.Chunks.Start, sub.End-r.Chunks.Start
+	places := r.places[i : j+1]
+	first := r.places[0].packed
+	s := &Run{
+		Chunks: sub,
+		Packed: r.Packed[places[0].packed-first : places[len(places)-1].packed-first],
+		places: places,
+	}
+	if r.Hashes != nil {
+		s.Hashes = r.Hashes[i:j]
+	}
+	return s
+}
+
+func badHash(off int64, got, want codec.Hash) error {
+	return codec.Corrupt("chunk", off, "its hash is %s, want %s", got, want)
+}
+
+// shift moves the offset of a CorruptError from a part to the whole that the part lies
+// in, at byte off.
+func shift(err error, off int64) error {
+	var corrupt *codec.CorruptError
+	if !errors.As(err, &corrupt) {
+		return err
+	}
+	moved := *corrupt
+	moved.Offset += off
+	return &moved
+}
