@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/shard"
 	"github.com/xetfs/xetfs/codec/xorb"
 )
@@ -33,9 +34,26 @@ type Source interface {
 	Near() bool
 }
 
-// A Rejecter is a Source that may have a second copy of an object. Reject tells it
-// that the copy of xorb x which it gave out is damaged. It returns true if the next
-// call of Chunks gives another copy.
+// A Rejecter is a Source that may have several copies of an object. Reject tells it
+// that the copy of xorb x which it gave out is damaged; the next call of Chunks gives
+// another one, if there is any. It returns how many others there are.
 type Rejecter interface {
-	Reject(x codec.Hash) bool
+	Reject(x codec.Hash) int
+}
+
+// A KeyRejecter is a Store with the same offer.
+type KeyRejecter interface {
+	RejectKey(k names.Key) int
+}
+
+// Hashing is a Source that can tell whether it knows the hashes of a xorb's chunks,
+// so that every byte of it is checked as it is read.
+type Hashing interface {
+	Hashed(ctx context.Context, x codec.Hash) (bool, error)
+}
+
+// Borrowing is a Source that reads packed chunks into a buffer of the caller, which
+// then owns the run. It saves a near origin one large allocation for each read.
+type Borrowing interface {
+	ChunksIn(ctx context.Context, x codec.Hash, r codec.ChunkRange, buffer func(size int) []byte) (*xorb.Run, error)
 }

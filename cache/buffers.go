@@ -1,0 +1,37 @@
+package cache
+
+import (
+	"math/bits"
+	"sync"
+)
+
+// A buffer holds packed chunks. Buffers come from pools by size class, so that reading
+// does not make garbage as fast as it reads.
+type buffer struct {
+	b     []byte
+	class int
+}
+
+const minClass, maxClass = 16, 23 // 64 KiB to 8 MiB
+
+var pools [maxClass + 1]sync.Pool
+
+// newBuffer returns a buffer of n bytes, which hold anything.
+func newBuffer(n int) *buffer {
+	class := max(minClass, bits.Len(uint(max(n, 1)-1)))
+	if class > maxClass {
+		return &buffer{b: make([]byte, n), class: class}
+	}
+	if b, ok := pools[class].Get().(*buffer); ok {
+		b.b = b.b[:n]
+		return b
+	}
+	return &buffer{b: make([]byte, n, 1<<class), class: class}
+}
+
+// free gives the buffer back. Nobody may use its bytes any more.
+func (b *buffer) free() {
+	if b != nil && b.class <= maxClass {
+		pools[b.class].Put(b)
+	}
+}

@@ -1,0 +1,162 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"sync/atomic"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/shard"
+	"github.com/xetfs/xetfs/codec/xorb"
+)
+
+// Options tune a Cache. The zero value is good.
+type Options struct {
+	MemoryBytes int64        // unpacked chunks in memory; 0: 256 MiB
+	AheadBytes  int64        // packed chunks fetched ahead or on their way there, whole mount; 0: 128 MiB
+	NoVerify    bool         // do not compare chunks with their hashes
+	Logger      *slog.Logger // nil: nothing is logged
+}
+
+// A Cache stands between the engine and a Source. Concurrent readers of the same
+// chunks share one request, and one unpacking of each chunk that goes through memory.
+// It is safe for concurrent use.
+type Cache struct {
+	src      origin.Source
+	borrow   origin.Borrowing // src, if it can read into our buffers
+	rejecter origin.Rejecter  // src, if it may have copies
+	hashing  origin.Hashing   // src, if it can tell
+	near     bool
+	noVerify bool
+
+	memory  *memory
+	calls   calls   // chunks being unpacked, and those unpacked last
+	fetches fetches // packed chunks on their way, in use, or waiting for their reader
+	budget  budget  // of what was fetched ahead
+	helpers chan struct{}
+	stats   counters
+}
+
+// counters are the figures of Stats that are counted as they happen.
+type counters struct {
+	memoryHits, aheadHits, misses, shared atomic.Int64
+}
+
+// Stats are figures since the start. The counts are of chunks.
+type Stats struct {
+	MemoryHits int64 // found unpacked in memory
+	AheadHits  int64 // found fetched ahead
+	Misses     int64 // asked of the origin
+	Shared     int64 // had from another reader's fetch or unpacking
+
+	MemoryBytes int64 // unpacked chunks in memory now
+	AheadBytes  int64 // packed chunks fetched ahead now
+}
+
+// New returns a Cache over src.
+func New(src origin.Source, o Options) (*Cache, error) {
+	if o.MemoryBytes == 0 {
+		o.MemoryBytes = 256 << 20
+	}
+	if o.AheadBytes == 0 {
+		o.AheadBytes = 128 << 20
+	}
+	// What was unpacked last stays for certain, the rest as ristretto decides.
+	last := min(8<<20, o.MemoryBytes/4)
+	m, err := newMemory(o.MemoryBytes - last)
+	if err != nil {
+		return nil, fmt.Errorf("memory cache: %w", err)
+	}
+	c := &Cache{
+		src:      src,
+		near:     src.Near(),
+		noVerify: o.NoVerify,
+		memory:   m,
+		helpers:  make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1)),
+	}
+	c.borrow, _ = src.(origin.Borrowing)
+	c.rejecter, _ = src.(origin.Rejecter)
+	c.hashing, _ = src.(origin.Hashing)
+	c.calls.init(last)
+	c.fetches.init()
+	c.budget.max = o.AheadBytes
+	return c, nil
+}
+
+// FileInfo returns the File Info block of a file.
+func (c *Cache) FileInfo(ctx context.Context, id codec.FileID) (*shard.FileInfo, error) {
+	return c.src.FileInfo(ctx, id)
+}
+
+// Narrow returns the chunks of term t that hold piece p of a file, and how many bytes
+// to skip in them.
+func (c *Cache) Narrow(ctx context.Context, id codec.FileID, t codec.Term, p codec.Piece) (codec.ChunkRange, int64, error) {
+	return c.src.Narrow(ctx, id, t, p)
+}
+
+// Hashed says whether reads of xorb x are compared with the hashes of its chunks.
+func (c *Cache) Hashed(ctx context.Context, x codec.Hash) (bool, error) {
+	if c.noVerify || c.hashing == nil {
+		return false, nil
+	}
+	return c.hashing.Hashed(ctx, x)
+}
+
+// Near says that the origin is as quick as a local file, so that nothing is gained by
+// fetching ahead.
+func (c *Cache) Near() bool { return c.near }
+
+// Run returns the chunks themselves, packed, for whoever must know where each ends. It
+// goes past the memory cache.
+func (c *Cache) Run(ctx context.Context, x codec.Hash, r codec.ChunkRange) (*xorb.Run, error) {
+	run, err := c.src.Chunks(ctx, x, r)
+	if err != nil {
+		return nil, err
+	}
+	return c.trusted(run), nil
+}
+
+// trusted returns run as its chunks are to be checked: not at all with NoVerify.
+func (c *Cache) trusted(run *xorb.Run) *xorb.Run {
+	if !c.noVerify || run.Hashes == nil {
+		return run
+	}
+	unchecked := *run
+	unchecked.Hashes = nil
+	return &unchecked
+}
+
+// Again says whether what failed with err is worth another try, the n-th: the origin
+// has other copies of xorb x, and the one in use is damaged. It tells the origin so.
+func (c *Cache) Again(x codec.Hash, err error, n int) bool {
+	if c.rejecter == nil || !errors.Is(err, codec.ErrCorrupt) {
+		return false
+	}
+	// Readers that fail at once reject each other's copies, so a reader may have to
+	// go round twice.
+	others := c.rejecter.Reject(x)
+	return others > 0 && n <= 2*others
+}
+
+// Stats returns the figures of now.
+func (c *Cache) Stats() Stats {
+	return Stats{
+		MemoryHits:  c.stats.memoryHits.Load(),
+		AheadHits:   c.stats.aheadHits.Load(),
+		Misses:      c.stats.misses.Load(),
+		Shared:      c.stats.shared.Load(),
+		MemoryBytes: c.memory.bytes.Load() + c.calls.held(),
+		AheadBytes:  c.budget.inUse(),
+	}
+}
+
+// Close ends what goes on in the background. No Read may be going on.
+func (c *Cache) Close() error {
+	c.fetches.close()
+	c.memory.close()
+	return nil
+}

@@ -1,0 +1,94 @@
+package cache
+
+import (
+	"sync/atomic"
+
+	"github.com/dgraph-io/ristretto/v2"
+
+	"github.com/xetfs/xetfs/codec"
+)
+
+// A chunkKey names one chunk by its place, which is known before its hash.
+type chunkKey struct {
+	xorb  codec.Hash
+	index uint32
+}
+
+// sum is the key that ristretto sees. Keys that differ may have one sum, so whoever
+// finds something compares the whole key.
+func (k chunkKey) sum() uint64 {
+	return k.xorb.Word(0) ^ uint64(k.index+1)*0x9e3779b97f4a7c15
+}
+
+// A kept is an unpacked chunk in memory.
+type kept struct {
+	key  chunkKey
+	data []byte
+}
+
+// roomOf is what a chunk of n bytes takes in memory: the allocator rounds up to its
+// pages, and there is the entry itself.
+func roomOf(n int) int64 {
+	const page, entry = 8 << 10, 256
+	if n <= 32<<10 {
+		return int64(n+n/8) + entry
+	}
+	return int64(n+page-1)&^(page-1) + entry
+}
+
+// memory keeps unpacked chunks in ristretto, which decides what stays.
+type memory struct {
+	cache   *ristretto.Cache[uint64, *kept]
+	max     int64        // of waiting
+	waiting atomic.Int64 // bytes handed to ristretto that it has not looked at yet
+	bytes   atomic.Int64 // bytes that it keeps
+}
+
+// maxWaiting bounds the chunks that ristretto has not counted yet. It queues tens of
+// thousands of entries, which would be gigabytes of chunks.
+const maxWaiting = 16 << 20
+
+func newMemory(maxBytes int64) (*memory, error) {
+	m := &memory{max: min(maxWaiting, maxBytes/4)}
+	var err error
+	m.cache, err = ristretto.NewCache(&ristretto.Config[uint64, *kept]{
+		NumCounters:        max(10_000, 10*maxBytes/(64<<10)),
+		MaxCost:            max(1, maxBytes-m.max),
+		BufferItems:        64,
+		IgnoreInternalCost: true,
+		// Called when ristretto takes an entry from its queue.
+		Cost: func(k *kept) int64 {
+			m.waiting.Add(-roomOf(len(k.data)))
+			m.bytes.Add(roomOf(len(k.data)))
+			return roomOf(len(k.data))
+		},
+		OnExit: func(k *kept) {
+			if k != nil {
+				m.bytes.Add(-roomOf(len(k.data)))
+			}
+		},
+	})
+	return m, err
+}
+
+func (m *memory) get(key chunkKey) ([]byte, bool) {
+	k, ok := m.cache.Get(key.sum())
+	if !ok || k.key != key {
+		return nil, false
+	}
+	return k.data, true
+}
+
+// add offers a chunk, which may be refused or come into effect later.
+func (m *memory) add(key chunkKey, data []byte) {
+	room := roomOf(len(data))
+	if m.waiting.Add(room) > m.max {
+		m.waiting.Add(-room)
+		return
+	}
+	if !m.cache.Set(key.sum(), &kept{key, data}, 0) {
+		m.waiting.Add(-room)
+	}
+}
+
+func (m *memory) close() { m.cache.Close() }

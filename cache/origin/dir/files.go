@@ -1,0 +1,164 @@
+package dir
+
+import (
+	"container/list"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec"
+)
+
+// maxOpen bounds how many files are kept open for the next read.
+const maxOpen = 256
+
+// openFiles keeps the files below one root open that were read last. Nothing outside
+// the root can be opened, whatever links say.
+type openFiles struct {
+	root *os.Root
+
+	mu     sync.Mutex
+	byPath map[string]*list.Element // guarded by mu
+	byAge  list.List                // of *openFile, newest first; guarded by mu
+}
+
+// An openFile is closed when it has left the list and its last reader is done.
+type openFile struct {
+	path string
+	f    *os.File
+	refs int // readers, and one for the list; guarded by openFiles.mu
+}
+
+// readAt fills p from the file at path.
+func (o *openFiles) readAt(path string, p []byte, off int64) error {
+	f, err := o.acquire(path)
+	if err != nil {
+		return err
+	}
+	defer o.release(f)
+	n, err := f.f.ReadAt(p, off)
+	if n == len(p) {
+		return nil
+	}
+	if errors.Is(err, io.EOF) {
+		return fmt.Errorf("%q: %w", path, codec.Corrupt("object", off+int64(n), "it ends here, %d more bytes are asked for", len(p)-n))
+	}
+	return wrap(path, err)
+}
+
+func (o *openFiles) acquire(path string) (*openFile, error) {
+	o.mu.Lock()
+	if e, ok := o.byPath[path]; ok {
+		o.byAge.MoveToFront(e)
+		f := e.Value.(*openFile)
+		f.refs++
+		o.mu.Unlock()
+		return f, nil
+	}
+	o.mu.Unlock()
+
+	opened, err := openRegular(o.root, path)
+	if err != nil {
+		return nil, err
+	}
+	f := &openFile{path: path, f: opened, refs: 2}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if _, ok := o.byPath[path]; ok {
+		f.refs = 1 // somebody else opened it too; this one is closed after use
+		return f, nil
+	}
+	o.byPath[path] = o.byAge.PushFront(f)
+	for o.byAge.Len() > maxOpen {
+		o.removeLocked(o.byAge.Back())
+	}
+	return f, nil
+}
+
+func (o *openFiles) release(f *openFile) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.releaseLocked(f)
+}
+
+func (o *openFiles) releaseLocked(f *openFile) {
+	if f.refs--; f.refs == 0 {
+		f.f.Close() // it was only read
+	}
+}
+
+func (o *openFiles) removeLocked(e *list.Element) {
+	f := o.byAge.Remove(e).(*openFile)
+	delete(o.byPath, f.path)
+	o.releaseLocked(f)
+}
+
+// size returns the length of the file at path as it is now.
+func (o *openFiles) size(path string) (int64, error) {
+	f, err := o.acquire(path)
+	if err != nil {
+		return 0, err
+	}
+	defer o.release(f)
+	info, err := f.f.Stat()
+	if err != nil {
+		return 0, wrap(path, err)
+	}
+	return info.Size(), nil
+}
+
+// drop closes the file at path, so that the next read opens what is there then.
+func (o *openFiles) drop(path string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if e, ok := o.byPath[path]; ok {
+		o.removeLocked(e)
+	}
+}
+
+// close closes all files that nobody is reading; the others follow.
+func (o *openFiles) close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for o.byAge.Len() > 0 {
+		o.removeLocked(o.byAge.Back())
+	}
+}
+
+// openRegular opens a regular file below root. A pipe or device in its place is refused
+// without waiting for it.
+func openRegular(root *os.Root, path string) (*os.File, error) {
+	f, err := root.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, wrap(path, err)
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("not a regular file")
+	}
+	if err != nil {
+		f.Close()
+		return nil, wrap(path, err)
+	}
+	return f, nil
+}
+
+// wrap translates an error of the os package into the words of origin. A file
+// that is not there becomes ErrNotFound, and only that: %v keeps fs.ErrNotExist
+// out of the chain, or a lost xorb would look like a missing file to the user.
+func wrap(path string, err error) error {
+	var inner *fs.PathError
+	if errors.As(err, &inner) {
+		err = inner.Err
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%q: %w", path, origin.ErrNotFound)
+	}
+	return fmt.Errorf("%q: %w: %v", path, origin.ErrUnavailable, err)
+}

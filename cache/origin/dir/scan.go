@@ -1,0 +1,161 @@
+package dir
+
+import (
+	"context"
+	"errors"
+	"io"
+	iofs "io/fs"
+	"os"
+	"path"
+	"regexp"
+	"runtime"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/merkle"
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/shard"
+	"github.com/xetfs/xetfs/codec/xorb"
+)
+
+// A File is one shard or xorb that was found in a folder.
+type File struct {
+	Path     string     // below the folder, slash-separated
+	Kind     names.Kind // zero: it is called like one, and is none
+	Hash     codec.Hash // what it is kept under; zero while a xorb has no name yet
+	Named    bool       // Hash is the 64 digits in the file's name
+	Size     int64
+	Modified time.Time
+	Err      error // why a file that is called like a shard or a xorb is not used
+}
+
+// scan looks at every regular file below the root, several at a time. Links are not
+// followed, and files that are neither shard nor xorb are passed over.
+func scan(ctx context.Context, root *os.Root) ([]*File, error) {
+	var found []*File
+	err := iofs.WalkDir(root.FS(), ".", func(p string, d iofs.DirEntry, err error) error {
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil && p == ".":
+			return wrap(p, err)
+		case err != nil:
+			found = append(found, &File{Path: p, Err: wrap(p, err)})
+			return nil
+		case !d.Type().IsRegular():
+			return nil
+		}
+		if info, err := d.Info(); err == nil {
+			found = append(found, &File{Path: p, Size: info.Size(), Modified: info.ModTime()})
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	var looking errgroup.Group
+	looking.SetLimit(2 * runtime.GOMAXPROCS(0))
+	for _, f := range found {
+		looking.Go(func() error {
+			if f.Err == nil {
+				f.Err = f.look(root)
+			}
+			return ctx.Err()
+		})
+	}
+	if err := looking.Wait(); err != nil {
+		return nil, err
+	}
+	return found, nil
+}
+
+// errNeither is told of files whose names promise more.
+var errNeither = errors.New("neither a shard nor a xorb, whatever its name says")
+
+// look finds out what a file is and what to keep it under. It reads little of it,
+// except of a shard whose name says nothing.
+func (f *File) look(root *os.Root) error {
+	file, err := openRegular(root, f.Path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	head := make([]byte, min(f.Size, 48))
+	if _, err := file.ReadAt(head, 0); err != nil {
+		return wrap(f.Path, err)
+	}
+	f.Hash, f.Named = hashInName(f.Path)
+	if shard.IsShard(head) {
+		f.Kind = names.ShardKind
+		return f.nameShard(file)
+	}
+	footer, err := xorb.Peek(file, f.Size)
+	switch _, headErr := xorb.DecodeChunkHeader(head); {
+	case err == nil:
+		f.Kind = names.XorbKind
+		// The footer's hash goes before the file's name, which anybody can change.
+		f.Hash, f.Named = footer, f.Named && f.Hash == footer
+	case headErr == nil:
+		f.Kind = names.XorbKind
+	case f.Named || called(f.Path):
+		return errNeither
+	}
+	return nil
+}
+
+func (f *File) nameShard(file *os.File) error {
+	if f.Named {
+		return nil
+	}
+	b := make([]byte, f.Size)
+	if _, err := io.ReadFull(io.NewSectionReader(file, 0, f.Size), b); err != nil {
+		return wrap(f.Path, err)
+	}
+	f.Hash = merkle.Chunk(b)
+	return nil
+}
+
+// nameXorb gives a xorb without footer and without digits in its name the hash of
+// what it unpacks to.
+func (f *File) nameXorb(root *os.Root) error {
+	file, err := openRegular(root, f.Path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	var first error
+	in, err := xorb.Check(file, f.Size, func(fault error) {
+		if first == nil {
+			first = fault
+		}
+	})
+	if err := errors.Join(err, first); err != nil {
+		return err
+	}
+	f.Hash = in.Root()
+	return nil
+}
+
+// called says whether a file's name ends like that of a shard or xorb.
+func called(p string) bool {
+	switch strings.ToLower(path.Ext(p)) {
+	case ".shard", ".mdb", ".xorb":
+		return true
+	}
+	return false
+}
+
+var digits = regexp.MustCompile(`(?:^|[^0-9a-fA-F])([0-9a-fA-F]{64})(?:[^0-9a-fA-F]|$)`)
+
+// hashInName returns the hash whose 64 digits are part of a file's name.
+func hashInName(p string) (codec.Hash, bool) {
+	m := digits.FindStringSubmatch(path.Base(p))
+	if m == nil {
+		return codec.Hash{}, false
+	}
+	h, err := codec.ParseHash(m[1])
+	return h, err == nil
+}

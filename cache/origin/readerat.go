@@ -1,0 +1,42 @@
+package origin
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/xetfs/xetfs/codec/names"
+)
+
+// ReaderAt reads object k of s as an io.ReaderAt, for the decoders of codec. Unlike
+// a file it never reads short: past the end of the object it returns an error and 0,
+// so a decoder must know the size.
+func ReaderAt(ctx context.Context, s Store, k names.Key) io.ReaderAt {
+	return readerAt{ctx, s, k}
+}
+
+// A readerAt lives as long as one call, so it may hold the call's context.
+type readerAt struct {
+	ctx context.Context
+	s   Store
+	k   names.Key
+}
+
+func (r readerAt) ReadAt(p []byte, off int64) (int, error) {
+	if err := r.s.ReadAt(r.ctx, r.k, p, off); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// Near says whether objects of s can be had for the cost of reading a local file.
+func Near(s any) bool {
+	n, ok := s.(interface{ Near() bool })
+	return ok && n.Near()
+}
+
+// passing says whether err means that an answer was not to be had just now, so that
+// nothing may be concluded from it.
+func passing(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}

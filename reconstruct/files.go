@@ -1,0 +1,65 @@
+package reconstruct
+
+import (
+	"container/list"
+	"sync"
+
+	"github.com/xetfs/xetfs/codec"
+)
+
+// files keeps the files that were opened last, so that a file that is opened again and
+// again is checked once.
+type files struct {
+	mu    sync.Mutex
+	byID  map[codec.FileID]*list.Element // guarded by mu
+	byAge list.List                      // of *File, newest first; guarded by mu
+	terms int                            // of all of them; guarded by mu
+}
+
+// A file of many terms takes the place of many files.
+const (
+	maxFiles = 4096
+	maxTerms = 1 << 18 // about 16 MiB
+)
+
+func (fs *files) init() { fs.byID = map[codec.FileID]*list.Element{} }
+
+func (fs *files) get(id codec.FileID) (*File, bool) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	e, ok := fs.byID[id]
+	if !ok {
+		return nil, false
+	}
+	fs.byAge.MoveToFront(e)
+	return e.Value.(*File), true
+}
+
+func (fs *files) add(id codec.FileID, f *File) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if _, ok := fs.byID[id]; ok {
+		return
+	}
+	fs.byID[id] = fs.byAge.PushFront(f)
+	fs.terms += len(f.info.Terms)
+	for fs.byAge.Len() > 1 && (fs.byAge.Len() > maxFiles || fs.terms > maxTerms) {
+		fs.dropLocked(fs.byAge.Back())
+	}
+}
+
+// drop forgets a file that could not be read, so that the next open sees whether it
+// was repaired.
+func (fs *files) drop(id codec.FileID) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if e, ok := fs.byID[id]; ok {
+		fs.dropLocked(e)
+	}
+}
+
+func (fs *files) dropLocked(e *list.Element) {
+	f := fs.byAge.Remove(e).(*File)
+	delete(fs.byID, f.id)
+	fs.terms -= len(f.info.Terms)
+}

@@ -1,0 +1,166 @@
+package reconstruct
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/xetfs/xetfs/cache"
+	"github.com/xetfs/xetfs/codec"
+)
+
+// A Handle is a reader of one File that watches how it is read and fetches ahead. One
+// open file descriptor is one Handle. Several streams of reads may run in it at once:
+// loaders of model weights map a file and read it from many places, so the reads of a
+// handle interleave a dozen sequential streams and look random to whoever remembers
+// one offset. Each stream is followed by its place.
+//
+// A Handle is safe for concurrent use.
+type Handle struct {
+	f     *File
+	ctx   context.Context // ended by Close
+	close context.CancelFunc
+
+	mu      sync.Mutex
+	streams []*stream // oldest use first; guarded by mu
+	asking  sync.WaitGroup
+}
+
+const (
+	// maxStreams is how many places of a file are followed in one handle.
+	maxStreams = 32
+
+	// slack is how far from where a stream was expected a read may begin and still
+	// continue it: the kernel's reads of one stream overtake each other, and readers
+	// skip what they do not want.
+	slack = 1 << 20
+)
+
+// A stream is a row of reads that follow each other.
+type stream struct {
+	next   int64 // where the next read is expected
+	asked  int64 // up to here chunks were asked for ahead
+	window int64 // bytes to keep asked for beyond next; 0 until a second read came
+	ahead  *cache.Ahead
+	busy   bool // somebody is asking ahead for it
+}
+
+// Handle returns a new Handle of f.
+func (f *File) Handle() *Handle {
+	h := &Handle{f: f}
+	h.ctx, h.close = context.WithCancel(context.Background())
+	return h
+}
+
+// File returns what h reads.
+func (h *Handle) File() *File { return h.f }
+
+// ReadAt is File.ReadAt, and fetches ahead beside it.
+func (h *Handle) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
+	if !h.f.r.c.Near() {
+		h.follow(off, int64(len(p)))
+	}
+	return h.f.ReadAt(ctx, p, off)
+}
+
+// Close stops fetching ahead and drops what was fetched and not read.
+func (h *Handle) Close() error {
+	h.close()
+	h.asking.Wait()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, s := range h.streams {
+		s.ahead.Close()
+	}
+	h.streams = nil
+	return nil
+}
+
+// follow finds the stream that a read of n bytes at off continues, and has it ask for
+// what comes next. It does not wait.
+func (h *Handle) follow(off, n int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ctx.Err() != nil {
+		return
+	}
+	s := h.streamLocked(off, n)
+	if s.window == 0 || s.busy || s.asked >= min(h.f.Size(), s.next+s.window) {
+		return
+	}
+	s.busy = true
+	h.asking.Go(func() { h.ask(s) })
+}
+
+// streamLocked returns the stream that the read belongs to, moved on by it.
+func (h *Handle) streamLocked(off, n int64) *stream {
+	for i, s := range slices.Backward(h.streams) {
+		if off < s.next-slack || off > s.next+slack {
+			continue
+		}
+		if end := off + n; end > s.next {
+			s.next = end
+			s.asked = max(s.asked, end)
+			s.window = min(max(2*s.window, n), h.f.r.window)
+		}
+		h.streams = append(slices.Delete(h.streams, i, i+1), s)
+		return s
+	}
+	s := &stream{next: off + n, asked: off + n, ahead: h.f.r.c.NewAhead()}
+	if len(h.streams) == maxStreams {
+		h.streams[0].ahead.Close()
+		h.streams = slices.Delete(h.streams, 0, 1)
+	}
+	h.streams = append(h.streams, s)
+	return s
+}
+
+// askAtOnce is how much of a window is asked for in one go: the window may be gone
+// before all of it is needed.
+const askAtOnce = 4 << 20
+
+// ask asks for what a stream will read next, until its window is full.
+func (h *Handle) ask(s *stream) {
+	var err error
+	defer guard(&err)
+	for {
+		h.mu.Lock()
+		from := s.asked
+		n := min(min(h.f.Size(), s.next+s.window)-from, askAtOnce)
+		if n <= 0 || h.ctx.Err() != nil {
+			s.busy = false
+			h.mu.Unlock()
+			return
+		}
+		s.asked = from + n
+		h.mu.Unlock()
+		if h.want(s, from, n) {
+			continue
+		}
+		h.mu.Lock()
+		s.asked = min(s.asked, from) // no room: the next read tries again
+		s.busy = false
+		h.mu.Unlock()
+		return
+	}
+}
+
+// want asks for the chunks of n bytes from off on.
+func (h *Handle) want(s *stream, off, n int64) bool {
+	var last codec.ChunkRange
+	for _, piece := range h.f.layout.Pieces(off, n) {
+		t := h.f.info.Terms[piece.Term]
+		r, _, err := h.f.r.c.Narrow(h.ctx, h.f.id, t, piece)
+		if err != nil {
+			return true // whoever reads it will say so
+		}
+		if r == last {
+			continue // one chunk over and over
+		}
+		last = r
+		if !s.ahead.Want(t.Xorb, r) {
+			return false
+		}
+	}
+	return true
+}

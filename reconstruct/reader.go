@@ -1,0 +1,149 @@
+package reconstruct
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"runtime"
+	"sync/atomic"
+
+	"github.com/xetfs/xetfs/cache"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/shard"
+)
+
+// Options tune a Reader. The zero value is good.
+type Options struct {
+	Window   int64 // most bytes one stream of reads has fetched ahead; 0: 32 MiB
+	Parallel int   // pieces of one read that are fetched at a time; 0: 8, and GOMAXPROCS where the origin is near
+}
+
+// A Reader rebuilds files. It knows hashes, never names. It is safe for concurrent use.
+type Reader struct {
+	c        *cache.Cache
+	window   int64
+	parallel int
+	open     files
+}
+
+// New returns a Reader that takes its bytes from c.
+func New(c *cache.Cache, o Options) *Reader {
+	if o.Window == 0 {
+		o.Window = 32 << 20
+	}
+	if o.Parallel == 0 {
+		o.Parallel = 8
+		if c.Near() {
+			o.Parallel = runtime.GOMAXPROCS(0)
+		}
+	}
+	r := &Reader{c: c, window: o.Window, parallel: o.Parallel}
+	r.open.init()
+	return r
+}
+
+// Stats returns the figures of the cache.
+func (r *Reader) Stats() cache.Stats { return r.c.Stats() }
+
+// Open returns a file. What it says of itself is checked as far as that needs no
+// fetching: of a near origin the verification hash of every term and the file's hash,
+// against the hashes of the chunks.
+func (r *Reader) Open(ctx context.Context, id codec.FileID) (*File, error) {
+	if f, ok := r.open.get(id); ok {
+		return f, nil
+	}
+	fi, err := r.c.FileInfo(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	f := newFile(r, id, fi)
+	r.open.add(id, f)
+	return f, nil
+}
+
+// A File is one file, ready to be read at any offset by many readers.
+type File struct {
+	r      *Reader
+	id     codec.FileID
+	info   *shard.FileInfo
+	layout *Layout
+
+	whole  atomic.Bool // it was read whole, and its hash was right
+	hashed atomic.Int32
+}
+
+func newFile(r *Reader, id codec.FileID, fi *shard.FileInfo) *File {
+	return &File{r: r, id: id, info: fi, layout: NewLayout(fi.Terms)}
+}
+
+// ID returns what the file was opened by.
+func (f *File) ID() codec.FileID { return f.id }
+
+// Size returns the size of the file in bytes.
+func (f *File) Size() int64 { return f.layout.Size() }
+
+// Terms returns the terms of the file, which must not be modified.
+func (f *File) Terms() []codec.Term { return f.info.Terms }
+
+// ReadAt fills p from offset off. Like io.ReaderAt it returns io.EOF with a
+// short count at the end of the file, and only there. After any other error p may hold
+// anything.
+func (f *File) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
+	if off < 0 {
+		return 0, fmt.Errorf("offset %d is negative", off)
+	}
+	n := max(0, min(int64(len(p)), f.Size()-off))
+	if err := f.fetch(ctx, p[:n], off); err != nil {
+		return 0, err
+	}
+	if n < int64(len(p)) {
+		return int(n), io.EOF
+	}
+	return int(n), nil
+}
+
+// Levels of Verified.
+const (
+	verifiedChunk = "chunk"
+	verifiedFile  = "file"
+	verifiedNone  = "none"
+)
+
+// Verified says what reads of this file are checked against: "chunk" (the hash of
+// every chunk is known), "file" (it was read whole and its hash was right), "none".
+func (f *File) Verified(ctx context.Context) string {
+	const unknown, yes, no = 0, 1, 2
+	if f.hashed.Load() == unknown {
+		answer, final := f.allHashed(ctx)
+		switch {
+		case answer:
+			f.hashed.Store(yes)
+		case final:
+			f.hashed.Store(no)
+		}
+	}
+	switch {
+	case f.hashed.Load() == yes:
+		return verifiedChunk
+	case f.whole.Load():
+		return verifiedFile
+	}
+	return verifiedNone
+}
+
+// allHashed says whether the chunk hashes of all terms are known, and whether that is
+// for good: an origin that does not answer now may answer later.
+func (f *File) allHashed(ctx context.Context) (answer, final bool) {
+	var last codec.Hash
+	for _, t := range f.info.Terms {
+		if t.Xorb == last {
+			continue
+		}
+		last = t.Xorb
+		known, err := f.r.c.Hashed(ctx, last)
+		if !known {
+			return false, err == nil
+		}
+	}
+	return true, true
+}

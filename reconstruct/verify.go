@@ -1,0 +1,199 @@
+package reconstruct
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"runtime"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/merkle"
+	"github.com/xetfs/xetfs/codec/shard"
+	"github.com/xetfs/xetfs/codec/xorb"
+)
+
+// Whole reads the file from its beginning to its end and checks it on the way: every
+// chunk by its hash where that is known, every term by its verification hash where the
+// shard has one, and all of it by the file's hash. The last Read returns an error
+// instead of io.EOF if the file is not what its hash says.
+func (f *File) Whole(ctx context.Context) io.Reader {
+	return &whole{ctx: ctx, f: f}
+}
+
+// Check reads the file that a File Info block describes, and compares it with every
+// hash there is: those that Whole knows, and the SHA-256 if the block has one. It does
+// not look for another description if this one is damaged. As it goes on it calls read
+// with the number of bytes read since the last call.
+func (r *Reader) Check(ctx context.Context, fi *shard.FileInfo, read func(n int64)) error {
+	f := newFile(r, codec.FileID{File: fi.File}, fi)
+	sum := sha256.New()
+	w := &whole{ctx: ctx, f: f}
+	for {
+		batch, err := w.next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if fi.SHA256 != [32]byte{} {
+			sum.Write(batch)
+		}
+		read(int64(len(batch)))
+	}
+	if got := [32]byte(sum.Sum(nil)); fi.SHA256 != [32]byte{} && got != fi.SHA256 {
+		return codec.Corrupt("file info block", fi.Block, "SHA-256 of the file is %x, the block says %x", got, fi.SHA256)
+	}
+	return nil
+}
+
+// batchChunks is how many chunks are read and unpacked at a time: at most 4 MiB.
+const batchChunks = 32
+
+// A whole is a file on its way from beginning to end.
+type whole struct {
+	ctx context.Context // of the one who reads; a reader has nowhere else to put it
+	f   *File
+
+	term   int           // the one that is being read
+	chunk  uint32        // the next one of it, counted from its first
+	size   int64         // bytes of it so far
+	leaves []merkle.Leaf // of all chunks so far
+	hashes []codec.Hash  // of the chunks of this term so far
+
+	buf  []byte
+	rest []byte // of buf, not yet read
+	err  error
+}
+
+// Read implements io.Reader.
+func (w *whole) Read(p []byte) (int, error) {
+	for len(w.rest) == 0 && w.err == nil {
+		w.rest, w.err = w.next()
+	}
+	if len(w.rest) == 0 {
+		return 0, w.err
+	}
+	n := copy(p, w.rest)
+	w.rest = w.rest[n:]
+	return n, nil
+}
+
+// next returns the next bytes of the file, valid until the following call.
+func (w *whole) next() ([]byte, error) {
+	terms := w.f.info.Terms
+	if w.term == len(terms) {
+		return nil, w.end()
+	}
+	t := terms[w.term]
+	b, err := w.batch(t)
+	if err == nil && w.chunk == uint32(t.Chunks.Len()) {
+		err = w.endTerm(t)
+	}
+	if err != nil {
+		return nil, &TermError{File: w.f.id, Term: w.term, Xorb: t.Xorb, Err: err}
+	}
+	if w.chunk == uint32(t.Chunks.Len()) {
+		w.term, w.chunk, w.size, w.hashes = w.term+1, 0, 0, w.hashes[:0]
+	}
+	return b, nil
+}
+
+// batch reads the next chunks of term t.
+func (w *whole) batch(t codec.Term) ([]byte, error) {
+	first := t.Chunks.Start + w.chunk
+	r := codec.ChunkRange{Start: first, End: min(t.Chunks.End, first+batchChunks)}
+	var hashes [batchChunks]codec.Hash
+	var run *xorb.Run
+	for try := 1; ; try++ {
+		var err error
+		if run, err = w.f.r.c.Run(w.ctx, t.Xorb, r); err == nil {
+			w.buf = grow(w.buf, int(run.UnpackedSize()))
+			err = xorbError(t.Xorb, unpackAll(w.ctx, run, w.buf, hashes[:]))
+		}
+		if err == nil {
+			break
+		}
+		if !w.f.r.c.Again(t.Xorb, err, try) {
+			return nil, err
+		}
+	}
+	for i := range r.Len() {
+		n := run.Size(r.Start + uint32(i))
+		w.leaves = append(w.leaves, merkle.Leaf{Hash: hashes[i], Size: uint64(n)})
+	}
+	w.hashes = append(w.hashes, hashes[:r.Len()]...)
+	w.chunk += uint32(r.Len())
+	w.size += int64(len(w.buf))
+	return w.buf, nil
+}
+
+func xorbError(x codec.Hash, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("xorb %s: %w", x, err)
+}
+
+func grow(b []byte, n int) []byte {
+	if cap(b) < n {
+		return make([]byte, n)
+	}
+	return b[:n]
+}
+
+// unpackAll unpacks all chunks of a run into dst, on all cores, and notes their hashes.
+func unpackAll(ctx context.Context, run *xorb.Run, dst []byte, hashes []codec.Hash) error {
+	var next atomic.Uint32
+	var group errgroup.Group
+	for range min(runtime.GOMAXPROCS(0), run.Chunks.Len()) {
+		group.Go(func() (err error) {
+			defer guard(&err)
+			for {
+				i := next.Add(1) - 1
+				chunk := run.Chunks.Start + i
+				if chunk >= run.Chunks.End || ctx.Err() != nil {
+					return ctx.Err()
+				}
+				into := dst[run.UnpackedStart(chunk):][:run.Size(chunk)]
+				if err := run.Unpack(chunk, into); err != nil {
+					return err
+				}
+				if run.Hashes != nil {
+					hashes[i] = run.Hashes[i] // Unpack has compared it
+				} else {
+					hashes[i] = merkle.Chunk(into)
+				}
+			}
+		})
+	}
+	return group.Wait()
+}
+
+// endTerm checks a term that was read to its end.
+func (w *whole) endTerm(t codec.Term) error {
+	if w.size != int64(t.Size) {
+		return codec.Corrupt("term", 0, "chunks %v are %d bytes, the term says %d", t.Chunks, w.size, t.Size)
+	}
+	verify := w.f.info.Verify
+	if verify == nil {
+		return nil
+	}
+	if got := merkle.Term(w.hashes); got != verify[w.term] {
+		return codec.Corrupt("term", 0, "verification hash of chunks %v is %s, the shard says %s", t.Chunks, got, verify[w.term])
+	}
+	return nil
+}
+
+// end checks the file when all terms were read.
+func (w *whole) end() error {
+	if got := merkle.File(w.leaves); got != w.f.info.File {
+		return fmt.Errorf("file %s: %w", w.f.info.File, codec.Corrupt("file info block", w.f.info.Block, "its chunks make file %s", got))
+	}
+	w.f.whole.Store(true)
+	return io.EOF
+}
