@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/page"
+	"github.com/xetfs/xetfs/reconstruct"
+)
+
+// newCat is the command that writes a file out without mounting.
+func newCat() *cobra.Command {
+	part := byteRange{end: math.MaxInt64}
+	cmd := &cobra.Command{
+		Use:   "cat SOURCE PATH",
+		Short: "Write a file to standard output without mounting",
+		Long: `Writes the file that a mount of SOURCE would show at PATH, as xetfs ls -R prints it, to
+standard output.
+
+A whole file is checked against its hash as it is written: if it is not what it should
+be, the command fails, after the bytes that it could still vouch for. Of a range every
+chunk is checked whose hash is known.`,
+		Example: `  xetfs cat ./store by-hash/3fa1… > file
+  xetfs cat --range 0-100 ./store by-hash/3fa1…      the first 100 bytes
+  xetfs cat --range 100- ./store by-hash/3fa1…       all but these`,
+		Args: arguments(2, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return withSource(cmd, args[0], func(ctx context.Context, s *source) error {
+				return cat(ctx, cmd.OutOrStdout(), s, cleanPath(args[1]), part)
+			})
+		},
+	}
+	cmd.Flags().Var(&part, "range", "only the bytes from START on and before END: START-END, or START- up to the end")
+	return cmd
+}
+
+// cat writes a part of the file at path to w.
+func cat(ctx context.Context, w io.Writer, s *source, path string, part byteRange) error {
+	tree, err := s.catalog.Open(ctx, "", names.AsOf{})
+	if err != nil {
+		return err
+	}
+	e, err := tree.Lookup(ctx, path)
+	switch {
+	case err != nil:
+		return absent(path, err)
+	case e.Type == page.Dir:
+		return fmt.Errorf("%s: is a folder; xetfs ls shows what is in it", path)
+	case e.Type == page.Symlink:
+		return fmt.Errorf("%s: is a link to %q; name the file itself", path, e.Target)
+	case part.start > e.Size:
+		return usageError{fmt.Errorf("%s: it has %d bytes, --range begins at %d", path, e.Size, part.start)}
+	}
+	f, err := s.reader.Open(ctx, e.ID)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if part.start == 0 && part.end >= f.Size() {
+		_, err = io.Copy(w, f.Whole(ctx))
+	} else {
+		err = copyRange(ctx, w, f, part)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+// copyRange writes a part of f, which may end behind it, to w.
+func copyRange(ctx context.Context, w io.Writer, f *reconstruct.File, part byteRange) error {
+	end := min(part.end, f.Size())
+	buf := make([]byte, min(4<<20, max(0, end-part.start)))
+	for off := part.start; off < end; {
+		n, err := f.ReadAt(ctx, buf[:min(int64(len(buf)), end-off)], off)
+		if err != nil {
+			return err
+		}
+		if _, err := w.Write(buf[:n]); err != nil {
+			return err
+		}
+		off += int64(n)
+	}
+	return nil
+}
+
+// A byteRange is the bytes start ≤ i < end of a file, as a flag.
+type byteRange struct{ start, end int64 }
+
+// Set implements pflag.Value.
+func (r *byteRange) Set(text string) error {
+	from, to, ok := strings.Cut(text, "-")
+	if !ok {
+		return errors.New("it is START-END or START-")
+	}
+	parsed := byteRange{end: math.MaxInt64}
+	var err error
+	if parsed.start, err = strconv.ParseInt(from, 10, 64); err != nil || parsed.start < 0 {
+		return fmt.Errorf("%q is not the number of a byte", from)
+	}
+	if to != "" {
+		if parsed.end, err = strconv.ParseInt(to, 10, 64); err != nil {
+			return fmt.Errorf("%q is not the number of a byte", to)
+		}
+	}
+	if parsed.end < parsed.start {
+		return errors.New("it ends before it begins")
+	}
+	*r = parsed
+	return nil
+}
+
+// String implements pflag.Value.
+func (r *byteRange) String() string {
+	switch {
+	case r.end == math.MaxInt64 && r.start == 0:
+		return ""
+	case r.end == math.MaxInt64:
+		return fmt.Sprintf("%d-", r.start)
+	}
+	return fmt.Sprintf("%d-%d", r.start, r.end)
+}
+
+// Type implements pflag.Value.
+func (r *byteRange) Type() string { return "START-END" }

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+
+	"github.com/KimMachineGun/automemlimit/memlimit"
+
+	"github.com/xetfs/xetfs/cache"
+)
+
+// What the process needs beside the memory that a user grants it: the program itself,
+// buffers of requests on their way, the names of a tree, and what the garbage collector
+// has not collected yet. Resident memory stays within --memory and overhead.
+const (
+	overhead      = 128 << 20
+	collectorRoom = 64 << 20 // of overhead, granted to the Go heap
+
+	defaultMemory = 512 << 20
+	leastMemory   = 16 << 20
+)
+
+// A budget is --memory, divided. No part is zero, which would mean a default.
+type budget struct {
+	unpacked int64 // chunks in memory
+	ahead    int64 // packed chunks fetched ahead
+	infos    int64 // where the chunks of xorbs lie
+}
+
+// divide splits a number of bytes: most for chunks that may be asked for again.
+func divide(bytes int64) budget {
+	b := budget{ahead: max(1, bytes/4), infos: max(1, bytes/8)}
+	b.unpacked = max(1, bytes-b.ahead-b.infos)
+	return b
+}
+
+// cacheOptions are the Options of the cache for a budget.
+func (b budget) cacheOptions(noVerify bool, log *slog.Logger) cache.Options {
+	return cache.Options{MemoryBytes: b.unpacked, AheadBytes: b.ahead, NoVerify: noVerify, Logger: log}
+}
+
+// limitMemory makes the garbage collector keep the process within bytes and overhead,
+// less if a cgroup or GOMEMLIMIT allows less. It returns the bytes to divide.
+func limitMemory(bytes int64, log *slog.Logger) int64 {
+	if cgroup, err := memlimit.FromCgroup(); err == nil {
+		bytes = fitCgroup(bytes, int64(min(cgroup, math.MaxInt64)), log)
+	}
+	debug.SetMemoryLimit(min(debug.SetMemoryLimit(-1), bytes+collectorRoom))
+	return bytes
+}
+
+// fitCgroup lowers bytes until they fit into a cgroup together with overhead.
+func fitCgroup(bytes, cgroup int64, log *slog.Logger) int64 {
+	fit := max(leastMemory, cgroup/16*15-overhead)
+	if bytes <= fit {
+		return bytes
+	}
+	log.Warn("--memory is lowered to what the cgroup allows", "event", "memory_limit",
+		"memory", bytes, "cgroup", cgroup, "lowered", fit)
+	return fit
+}
+
+// stateDir is where logs of background mounts lie, by the rules of XDG.
+func stateDir() (string, error) {
+	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "xetfs"), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil || home == "" {
+		return "", errors.New("neither XDG_STATE_HOME nor HOME is set; say where the log shall be with --log-file")
+	}
+	return filepath.Join(home, ".local", "state", "xetfs"), nil
+}
+
+// verifyFlag is --verify: always or never.
+type verifyFlag string
+
+const (
+	verifyAlways verifyFlag = "always"
+	verifyNever  verifyFlag = "never"
+)
+
+// String implements pflag.Value.
+func (v *verifyFlag) String() string { return string(*v) }
+
+// Set implements pflag.Value.
+func (v *verifyFlag) Set(text string) error {
+	return oneOf((*string)(v), text, string(verifyAlways), string(verifyNever))
+}
+
+// Type implements pflag.Value.
+func (v *verifyFlag) Type() string { return "WHEN" }
+
+// oneOf sets a flag to one of a few words.
+func oneOf(flag *string, text string, words ...string) error {
+	for _, w := range words {
+		if text == w {
+			*flag = text
+			return nil
+		}
+	}
+	return fmt.Errorf("%q is none of %q", text, words)
+}

@@ -1,0 +1,222 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/fs"
+)
+
+// grace is how long open files are served after the mount was asked to go.
+const grace = 10 * time.Second
+
+// A daemon is one mount from its beginning to its end.
+type daemon struct {
+	options    *mountOptions
+	source     string // absolute
+	mountpoint string // absolute
+	log        *slog.Logger
+	logFile    *logFile // nil: standard error
+	ready      func(warnings []string)
+}
+
+// run mounts, serves until somebody unmounts or a signal comes, and leaves nothing
+// behind. The error is a mountError unless something else is to blame.
+func (d *daemon) run(ctx context.Context) error {
+	if err := os.Chdir("/"); err != nil { // so that it keeps no folder busy
+		return err
+	}
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGQUIT)
+	defer signal.Stop(signals)
+	signal.Ignore(syscall.SIGPIPE, syscall.SIGXFSZ)
+
+	src, server, err := d.start(ctx)
+	if err != nil {
+		d.log.Error("not mounted", "event", "mount_failed", "mountpoint", d.mountpoint, "err", err)
+		return err
+	}
+	defer src.close()
+	return d.serve(src, server, signals)
+}
+
+// start does everything up to the moment when the files can be read.
+func (d *daemon) start(ctx context.Context) (*source, *fs.Server, error) {
+	o := d.options
+	if err := servePprof(ctx, o.pprof, d.log); err != nil {
+		return nil, nil, err
+	}
+	if err := checkFolder(d.source); err != nil {
+		return nil, nil, err
+	}
+	if err := d.prepare(); err != nil {
+		return nil, nil, mountError{err}
+	}
+	src, err := openSource(ctx, d.source, sourceOptions{
+		budget:   divide(limitMemory(int64(o.memory), d.log)),
+		noVerify: o.verify == verifyNever,
+		log:      d.log,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		src.close()
+		return nil, nil, err
+	}
+	server, err := d.mount(src)
+	if err != nil {
+		src.close()
+		return nil, nil, mountError{err}
+	}
+	warnings := d.warnings(ctx, src)
+	for _, w := range warnings {
+		d.log.Warn(w)
+	}
+	d.log.Info("mounted", "event", "mount_ready", "source", d.source, "mountpoint", d.mountpoint, "pid", os.Getpid())
+	d.ready(warnings)
+	return src, server, nil
+}
+
+// mount mounts, and returns when a first look at the mount has been answered.
+func (d *daemon) mount(src *source) (*fs.Server, error) {
+	o := d.options
+	server, err := fs.Mount(d.mountpoint, src.catalog, src.reader, fs.Options{
+		AllowOther: o.allowOther,
+		UID:        o.uid.id,
+		GID:        o.gid.id,
+		FSName:     d.source,
+		Debug:      o.debugFuse,
+		Logger:     d.log,
+	})
+	if err != nil {
+		return nil, mountHint(d.mountpoint, err)
+	}
+	if _, err := os.Stat(d.mountpoint); err != nil {
+		server.Shutdown(0)
+		return nil, fmt.Errorf("%s: mounted, but it does not answer: %w", d.mountpoint, reason(err))
+	}
+	return server, nil
+}
+
+// warnings are what a user should hear about a mount that is there.
+func (d *daemon) warnings(ctx context.Context, src *source) []string {
+	var w []string
+	if n := len(src.catalog.Damaged()); n > 0 {
+		w = append(w, fmt.Sprintf("damaged shards that are left out: %d; xetfs verify %s names the places", n, shellWord(d.source)))
+	}
+	tree, err := src.catalog.Open(ctx, "", names.AsOf{})
+	if err != nil {
+		return append(w, err.Error())
+	}
+	for _, err := range tree.List(ctx, "shards", "") {
+		if err == nil {
+			return w
+		}
+	}
+	return append(w, fmt.Sprintf("there is no shard in %s, so the mount is empty; shards that come later are seen when it is mounted anew", printable(d.source)))
+}
+
+// serve waits until the mount is gone, and does what signals ask for.
+func (d *daemon) serve(src *source, server *fs.Server, signals <-chan os.Signal) error {
+	gone := make(chan struct{})
+	go func() {
+		server.Wait()
+		close(gone)
+	}()
+	for {
+		select {
+		case <-gone:
+			return d.afterwards()
+		case s := <-signals:
+			if s == syscall.SIGINT || s == syscall.SIGTERM || s == syscall.SIGHUP && d.logFile == nil {
+				return d.shutdown(server, s, signals)
+			}
+			d.dump(s, src)
+		}
+	}
+}
+
+// afterwards looks at what is left when the kernel has closed the connection without
+// having been asked by us. A mount that is still in the table was aborted: it answers
+// nothing any more, so it is taken away.
+func (d *daemon) afterwards() error {
+	e, err := mountAt(d.mountpoint)
+	if err == nil && e != nil && isStale(d.mountpoint) {
+		_ = lazyUnmount(d.mountpoint)
+		err := errors.New("the connection to the kernel was aborted from outside")
+		d.log.Error("unmounted", "event", "unmounted", "mountpoint", d.mountpoint, "err", err)
+		return mountError{fmt.Errorf("%s: %w", d.mountpoint, err)}
+	}
+	d.log.Info("unmounted", "event", "unmounted", "mountpoint", d.mountpoint)
+	return nil
+}
+
+// shutdown unmounts. If files are open, the mount disappears from the tree of files at
+// once and they are served until they are closed or grace is over. A second signal ends
+// that at once.
+func (d *daemon) shutdown(server *fs.Server, s os.Signal, signals <-chan os.Signal) error {
+	d.log.Info("asked to end", "event", "shutdown", "signal", s.String())
+	ended := make(chan error, 1)
+	go func() { ended <- server.Shutdown(grace) }()
+	for {
+		select {
+		case err := <-ended:
+			if err != nil {
+				d.log.Error("not unmounted cleanly", "event", "unmounted", "mountpoint", d.mountpoint, "err", err)
+				return mountError{fmt.Errorf("%s: %w", d.mountpoint, err)}
+			}
+			d.log.Info("unmounted", "event", "unmounted", "mountpoint", d.mountpoint)
+			return nil
+		case s := <-signals:
+			if s == syscall.SIGINT || s == syscall.SIGTERM {
+				_ = server.Shutdown(0) // readers get ENOTCONN
+				d.log.Warn("asked again, leaving at once", "event", "unmounted", "signal", s.String())
+				return statusError(exitInterrupted)
+			}
+		}
+	}
+}
+
+// prepare looks whether the mountpoint can be used, and clears away what a killed
+// process left there.
+func (d *daemon) prepare() error {
+	if d.logFile != nil && within(d.logFile.path, d.mountpoint) {
+		return fmt.Errorf("log file %s: is inside the mountpoint, where nothing can be written; name another with --log-file", d.logFile.path)
+	}
+	place, err := findMountpoint(d.mountpoint)
+	if err != nil {
+		return err
+	}
+	if place.stale {
+		if err := lazyUnmount(place.path); err != nil {
+			return fmt.Errorf("%s: a mount is left there whose process was killed, and cannot be taken away: %w", d.mountpoint, err)
+		}
+		d.log.Warn("a mount whose process was killed was taken away", "event", "stale_mount_cleared", "mountpoint", place.path)
+		if place, err = findMountpoint(d.mountpoint); err != nil {
+			return err
+		}
+	}
+	d.mountpoint = place.path
+	if err := checkMountpoint(d.mountpoint, d.options.nonempty); err != nil {
+		return err
+	}
+	if err := checkApart(d.source, d.mountpoint); err != nil {
+		return err
+	}
+	return checkFuse(d.mountpoint, d.options.allowOther)
+}
+
+// within says whether path is dir or lies below it, both absolute and clean.
+func within(path, dir string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(rel)
+}

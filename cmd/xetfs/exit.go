@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"errors"
+	iofs "io/fs"
+	"os"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/xetfs/xetfs/cache/origin"
+)
+
+// The exit statuses of all commands.
+const (
+	exitGood        = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitNotFound    = 3
+	exitUnreachable = 4
+	exitNotAllowed  = 5
+	exitDamage      = 6
+	exitMount       = 7
+	exitInterrupted = 130
+)
+
+// A usageError says that the command line is wrong, before anything was done.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// A mountError says why something could not be mounted.
+type mountError struct{ error }
+
+func (e mountError) Unwrap() error { return e.error }
+
+// A statusError is an error that has been reported elsewhere: only its status is left.
+type statusError int
+
+func (statusError) Error() string { return "reported" }
+
+// errDamage says that verify found damage and has named every place.
+const errDamage = statusError(exitDamage)
+
+// exitStatus turns the error of a command into the exit status of the program. ctx is
+// the one that a signal ends.
+func exitStatus(ctx context.Context, err error) int {
+	var (
+		reported statusError
+		usage    usageError
+		mount    mountError
+	)
+	switch {
+	case err == nil:
+		return exitGood
+	case errors.As(err, &reported):
+		return int(reported)
+	case ctx.Err() != nil || errors.Is(err, context.Canceled):
+		return exitInterrupted
+	case errors.As(err, &usage):
+		return exitUsage
+	case errors.As(err, &mount):
+		return exitMount
+	case errors.Is(err, iofs.ErrNotExist):
+		return exitNotFound
+	case errors.Is(err, iofs.ErrPermission):
+		return exitNotAllowed
+	case errors.Is(err, origin.ErrUnavailable):
+		return exitUnreachable
+	}
+	return exitFailed
+}
+
+// errorLine is what a user reads about err: one line, "xetfs COMMAND: …". It is empty
+// where nothing is left to say.
+func errorLine(cmd *cobra.Command, err error, status int) string {
+	var reported statusError
+	if err == nil || errors.As(err, &reported) || errors.Is(err, syscall.EPIPE) {
+		return ""
+	}
+	text := sentence(err)
+	switch status {
+	case exitInterrupted:
+		text = "interrupted"
+	case exitUsage:
+		text += "; usage: " + cmd.UseLine() + " (more: " + cmd.CommandPath() + " --help)"
+	}
+	return printable(cmd.CommandPath() + ": " + text)
+}
+
+// sentence is the text of err. An error of the os package names the system call first,
+// which means nothing to the user: the path and the reason are enough.
+func sentence(err error) string {
+	var path *os.PathError
+	if errors.As(err, &path) && error(path) == err { //nolint:errorlint // only if nothing was added to it
+		return path.Path + ": " + path.Err.Error()
+	}
+	return err.Error()
+}

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+
+	"github.com/xetfs/xetfs/codec"
+)
+
+// A fault is one place where something is wrong.
+type fault struct {
+	path string     // below SOURCE, of the shard or xorb
+	kind string     // "shard", "xorb" or "file"; "" if nothing is known of the object
+	hash codec.Hash // of that
+	err  error
+}
+
+// A faultDoc is a fault as verify --json shows it. The names are a promise.
+type faultDoc struct {
+	Path   string      `json:"path"`
+	Kind   *string     `json:"kind"`
+	Hash   *codec.Hash `json:"hash"`
+	Offset *int64      `json:"offset"` // in the shard or xorb
+	Reason string      `json:"reason"`
+}
+
+// findings is the report of verify. It prints faults as they are found, and the counts
+// at the end. It may be used by several goroutines.
+type findings struct {
+	mu     sync.Mutex
+	w      io.Writer
+	doc    *document // of --json; nil: text
+	counts counts
+	listed map[codec.Hash]bool // xorbs that are listed and not there
+	err    error               // of w
+}
+
+// counts are what was checked and found.
+type counts struct {
+	shards, xorbs, chunks, files, bytes, faults int64
+}
+
+func newFindings(w io.Writer, asJSON bool) *findings {
+	f := &findings{w: w, listed: map[codec.Hash]bool{}}
+	if asJSON {
+		f.doc = newDocument(w)
+		f.doc.begin("faults")
+	}
+	return f
+}
+
+// count changes the counts.
+func (f *findings) count(change func(*counts)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change(&f.counts)
+}
+
+func (f *findings) shard() { f.count(func(c *counts) { c.shards++ }) }
+
+func (f *findings) xorb(chunks int) {
+	f.count(func(c *counts) { c.xorbs++; c.chunks += int64(chunks) })
+}
+
+func (f *findings) file(bytes int64) {
+	f.count(func(c *counts) { c.files++; c.bytes += bytes })
+}
+
+// absent notes a xorb that a shard lists and that is not there.
+func (f *findings) absent(x codec.Hash) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.listed[x] = true
+}
+
+// fault prints a fault.
+func (f *findings) fault(what fault) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.counts.faults++
+	if f.doc != nil {
+		f.doc.element(newFaultDoc(what))
+		return
+	}
+	_, err := fmt.Fprintln(f.w, what.line())
+	f.err = firstErr(f.err, err)
+}
+
+// line names the path, the object, the place in it and the reason.
+func (f fault) line() string {
+	if f.kind == "" || f.hash.IsZero() && f.kind != "file" {
+		return printable(fmt.Sprintf("%s: %v", f.path, f.err))
+	}
+	return printable(fmt.Sprintf("%s: %s %s: %v", f.path, f.kind, f.hash, f.err))
+}
+
+func newFaultDoc(f fault) faultDoc {
+	doc := faultDoc{Path: f.path, Reason: f.err.Error()}
+	if f.kind != "" {
+		doc.Kind, doc.Hash = &f.kind, &f.hash
+	}
+	var corrupt *codec.CorruptError
+	if errors.As(f.err, &corrupt) {
+		doc.Offset = &corrupt.Offset
+	}
+	return doc
+}
+
+// finish prints the counts. It returns errDamage if there was any.
+func (f *findings) finish() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	absent := make([]codec.Hash, 0, len(f.listed))
+	for x := range f.listed {
+		absent = append(absent, x)
+	}
+	slices.SortFunc(absent, codec.Hash.Compare)
+	if err := f.print(absent); err != nil {
+		return err
+	}
+	if f.counts.faults > 0 {
+		return errDamage
+	}
+	return nil
+}
+
+func (f *findings) print(absent []codec.Hash) error {
+	c := f.counts
+	if f.doc != nil {
+		f.doc.end()
+		f.doc.field("shards", c.shards)
+		f.doc.field("xorbs", c.xorbs)
+		f.doc.field("chunks", c.chunks)
+		f.doc.field("files", c.files)
+		f.doc.field("bytes", c.bytes)
+		f.doc.field("absent_xorbs", absent)
+		f.doc.field("sound", c.faults == 0)
+		return f.doc.close()
+	}
+	var b bytes.Buffer
+	for _, x := range absent {
+		fmt.Fprintf(&b, "not there, but listed in a shard: xorb %s\n", x)
+	}
+	fmt.Fprintf(&b, "%s, %s with %s, %s with %d bytes: ", many(c.shards, "shard"), many(c.xorbs, "xorb"),
+		many(c.chunks, "chunk"), many(c.files, "file"), c.bytes)
+	if c.faults == 0 {
+		b.WriteString("all sound\n")
+	} else {
+		fmt.Fprintf(&b, "%s\n", many(c.faults, "fault"))
+	}
+	_, err := f.w.Write(b.Bytes())
+	return firstErr(f.err, err)
+}
+
+// many is a number with its noun: "1 shard", "2 shards".
+func many(n int64, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// firstErr is the first of two errors.
+func firstErr(a, b error) error {
+	if a != nil {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/xetfs/xetfs/codec/shard"
+	"github.com/xetfs/xetfs/codec/xorb"
+)
+
+// newInspect is the command that shows one stored file, field by field.
+func newInspect() *cobra.Command {
+	var (
+		as     string
+		asJSON bool
+	)
+	cmd := &cobra.Command{
+		Use:   "inspect FILE",
+		Short: "Show the fields of a shard or xorb",
+		Long: `Shows every header, block, footer field and hash of one shard or xorb, with offsets.
+What FILE is, is told by its content.
+
+Damage is shown in its place, and everything that can still be read around it; the
+first damage is then told in one line, and the exit status is 1. With --json nothing
+else than that line is printed about a damaged file. Whether the bytes of a xorb are
+those of its hashes is checked too; whether a shard fits the xorbs it names is a
+question for xetfs verify.`,
+		Example: `  xetfs inspect a.shard
+  xetfs inspect --json a.xorb | jq '.chunks | length'
+  xetfs inspect --as xorb upload-body.bin     where the content does not say it`,
+		Args: arguments(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return inspect(cmd.OutOrStdout(), args[0], as, asJSON)
+		},
+	}
+	cmd.Flags().StringVar(&as, "as", "", "read FILE as a `KIND`, shard or xorb, whatever it looks like")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON instead of text")
+	fixedValues(cmd, "as", "shard", "xorb")
+	return cmd
+}
+
+// fixedValues tells the shell which values a flag has.
+func fixedValues(cmd *cobra.Command, flag string, values ...string) {
+	err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+	if err != nil {
+		panic(err) // no such flag
+	}
+}
+
+// A format is what inspect does with one kind of file. size is that of the file.
+type format struct {
+	name     string
+	describe func(w io.Writer, b []byte) error
+	check    func(r io.ReaderAt, size int64) error              // the first damage
+	json     func(w io.Writer, r io.ReaderAt, size int64) error // of a file that is not damaged
+}
+
+var formats = []format{
+	{"shard", shard.Describe, checkShard, shardJSON},
+	{"xorb", xorb.Describe, checkXorb, xorbJSON},
+}
+
+// inspect shows the file at path. as names a format; "" is to tell by content.
+func inspect(w io.Writer, path, as string, asJSON bool) error {
+	f, size, err := openRegular(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	format, err := formatOf(f, size, as)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if !asJSON {
+		if err := describe(w, f, size, format); err != nil {
+			return err
+		}
+	}
+	if err := format.check(f, size); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if !asJSON {
+		return nil
+	}
+	return format.json(w, f, size)
+}
+
+// describe prints the file for people.
+func describe(w io.Writer, f *os.File, size int64, format format) error {
+	b := make([]byte, size)
+	if _, err := io.ReadFull(io.NewSectionReader(f, 0, size), b); err != nil {
+		return err
+	}
+	return format.describe(w, b)
+}
+
+// openRegular opens a file that has a size. It does not wait for a pipe.
+func openRegular(path string) (*os.File, int64, error) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, 0, err
+	case info.IsDir():
+		return nil, 0, fmt.Errorf("%s: is a folder; xetfs ls shows what is in it", path)
+	case !info.Mode().IsRegular():
+		return nil, 0, fmt.Errorf("%s: is not a regular file", path)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	return f, info.Size(), nil
+}
+
+var errNoFormat = errors.New("not a shard or xorb; --as shard or --as xorb reads it all the same")
+
+// formatOf tells what a file is.
+func formatOf(r io.ReaderAt, size int64, as string) (format, error) {
+	if as == "" {
+		var err error
+		if as, err = recognize(r, size); err != nil {
+			return format{}, err
+		}
+	}
+	for _, f := range formats {
+		if f.name == as {
+			return f, nil
+		}
+	}
+	return format{}, usageError{fmt.Errorf("--as %q: it is shard or xorb", as)}
+}
+
+// recognize tells a shard by its magic, a xorb by its footer or by a legal header of
+// its first chunk.
+func recognize(r io.ReaderAt, size int64) (string, error) {
+	head := make([]byte, min(size, 48))
+	if _, err := r.ReadAt(head, 0); err != nil && !errors.Is(err, io.EOF) {
+		return "", err
+	}
+	if shard.IsShard(head) {
+		return "shard", nil
+	}
+	if _, err := xorb.Peek(r, size); err == nil {
+		return "xorb", nil
+	}
+	if _, err := xorb.DecodeChunkHeader(head); err == nil {
+		return "xorb", nil
+	}
+	return "", errNoFormat
+}

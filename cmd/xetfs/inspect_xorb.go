@@ -1,0 +1,76 @@
+package main
+
+import (
+	"io"
+
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/xorb"
+)
+
+// A xorbDoc is a xorb as inspect --json shows it. The names are a promise.
+type xorbDoc struct {
+	Format string     `json:"format"` // "xorb"
+	Size   int64      `json:"size"`
+	Hash   codec.Hash `json:"hash"`   // the footer's or, without one, that of the chunks
+	Footer string     `json:"footer"` // "none", "v0" or "v1"
+	Chunks []chunkDoc `json:"chunks"`
+}
+
+// A chunkDoc is one chunk of a xorb.
+type chunkDoc struct {
+	Index    int        `json:"index"`
+	Offset   int64      `json:"offset"` // of its header in the xorb
+	Scheme   string     `json:"scheme"` // "none", "lz4" or "bg4-lz4"
+	Packed   int        `json:"packed"`
+	Unpacked int        `json:"unpacked"`
+	Hash     codec.Hash `json:"hash"`
+}
+
+// checkXorb returns the first damage of a xorb.
+func checkXorb(r io.ReaderAt, size int64) error {
+	_, err := soundXorb(r, size)
+	return err
+}
+
+// soundXorb returns the info of a xorb, hashes included, if nothing in it is damaged.
+func soundXorb(r io.ReaderAt, size int64) (*xorb.Info, error) {
+	var first error
+	in, err := xorb.Check(r, size, func(fault error) {
+		if first == nil {
+			first = fault
+		}
+	})
+	if first != nil {
+		return nil, first
+	}
+	return in, err
+}
+
+// xorbJSON writes a xorb that is not damaged as one object.
+func xorbJSON(w io.Writer, r io.ReaderAt, size int64) error {
+	in, err := soundXorb(r, size)
+	if err != nil {
+		return err
+	}
+	doc := newDocument(w)
+	doc.field("format", "xorb")
+	doc.field("size", size)
+	doc.field("hash", in.Root())
+	doc.field("footer", in.Footer.String())
+	doc.begin("chunks")
+	for c, err := range xorb.Chunks(r, size) {
+		if err != nil {
+			return err
+		}
+		doc.element(chunkDoc{
+			Index:    c.Index,
+			Offset:   c.Off,
+			Scheme:   c.Header.Scheme.String(),
+			Packed:   c.Header.Packed,
+			Unpacked: c.Header.Unpacked,
+			Hash:     in.Chunks[c.Index],
+		})
+	}
+	doc.end()
+	return doc.close()
+}

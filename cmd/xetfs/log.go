@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/spf13/pflag"
+)
+
+// logOptions are the flags that say where a mount logs and how.
+type logOptions struct {
+	level  slog.Level
+	format string // "text" or "json"
+	file   string // "": standard error in the foreground, else logFileFor
+}
+
+func (o *logOptions) addFlags(flags *pflag.FlagSet) {
+	o.format = "text"
+	flags.TextVar(&o.level, "log-level", slog.LevelInfo, "log from this `LEVEL` on: debug, info, warn or error")
+	flags.Var(&formatFlag{&o.format}, "log-format", "lines of text or of json")
+	flags.StringVar(&o.file, "log-file", "", "write the log to `FILE` (in the background: default below ~/.local/state/xetfs)")
+}
+
+// formatFlag is --log-format.
+type formatFlag struct{ format *string }
+
+func (f *formatFlag) String() string {
+	if f.format == nil {
+		return ""
+	}
+	return *f.format
+}
+func (f *formatFlag) Set(text string) error { return oneOf(f.format, text, "text", "json") }
+func (f *formatFlag) Type() string          { return "FORMAT" }
+
+// open returns a logger as the options say. Without a file it writes to stderr.
+func (o *logOptions) open(stderr io.Writer) (*slog.Logger, *logFile, error) {
+	var (
+		w    = stderr
+		file *logFile
+	)
+	if o.file != "" {
+		var err error
+		if file, err = openLogFile(o.file); err != nil {
+			return nil, nil, err
+		}
+		w = file
+	}
+	options := &slog.HandlerOptions{Level: o.level}
+	if o.format == "json" {
+		return slog.New(slog.NewJSONHandler(w, options)), file, nil
+	}
+	return slog.New(slog.NewTextHandler(w, options)), file, nil
+}
+
+// logFileFor is the log of a background mount that was not told another: named after
+// the mountpoint, so that it can be found, with a sum of its whole path, so that two
+// mounts have two logs.
+func logFileFor(mountpoint string) (string, error) {
+	dir, err := stateDir()
+	if err != nil {
+		return "", err
+	}
+	sum := fnv.New32a()
+	io.WriteString(sum, mountpoint) //nolint:errcheck // a hash takes all
+	base := filepath.Base(mountpoint)
+	return filepath.Join(dir, fmt.Sprintf("%s-%08x.log", base[:min(len(base), 200)], sum.Sum32())), nil
+}
+
+// A logFile is appended to, and opened anew when it was moved away (SIGHUP). What
+// cannot be written, on a full disk, is lost: a log is never the reason for an error.
+type logFile struct {
+	path string
+
+	mu sync.Mutex
+	f  *os.File // guarded by mu
+}
+
+func openLogFile(path string) (*logFile, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, fmt.Errorf("log file %s: %w", path, reason(err))
+	}
+	l := &logFile{path: path}
+	return l, l.reopen()
+}
+
+// reopen goes on in the file that has the name now.
+func (l *logFile) reopen() error {
+	f, err := os.OpenFile(l.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("log file %s: %w; --log-file names another", l.path, reason(err))
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.f != nil {
+		l.f.Close()
+	}
+	l.f = f
+	return nil
+}
+
+// Write implements io.Writer.
+func (l *logFile) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.f.Write(p)
+}
+
+// file returns the open file, for what a dying program says last.
+func (l *logFile) file() *os.File {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.f
+}
+
+// reason is what an error of the os package says, without the system call and the
+// path, which the caller names better.
+func reason(err error) error {
+	var path *os.PathError
+	if errors.As(err, &path) {
+		return path.Err
+	}
+	return err
+}
+
+// notes is a slog.Handler for commands that end by themselves: a warning is a line on
+// stderr that begins with the name of the command.
+type notes struct {
+	w       io.Writer
+	command string
+	attrs   []slog.Attr
+}
+
+func newNotes(w io.Writer, command string) *slog.Logger {
+	return slog.New(&notes{w: w, command: command})
+}
+
+// Enabled implements slog.Handler.
+func (n *notes) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
+
+// Handle implements slog.Handler.
+func (n *notes) Handle(_ context.Context, r slog.Record) error {
+	var b strings.Builder
+	b.WriteString(n.command + ": " + r.Message)
+	add := func(a slog.Attr) bool {
+		if a.Key != "event" && a.Key != "what" {
+			fmt.Fprintf(&b, " %s=%v", a.Key, a.Value)
+		}
+		return true
+	}
+	for _, a := range n.attrs {
+		add(a)
+	}
+	r.Attrs(add)
+	_, err := fmt.Fprintln(n.w, printable(b.String()))
+	return err
+}
+
+// WithAttrs implements slog.Handler.
+func (n *notes) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &notes{n.w, n.command, append(n.attrs[:len(n.attrs):len(n.attrs)], attrs...)}
+}
+
+// WithGroup implements slog.Handler. Nothing here has groups.
+func (n *notes) WithGroup(string) slog.Handler { return n }

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+
+	"github.com/spf13/cobra"
+)
+
+// mountOptions are the flags of mount.
+type mountOptions struct {
+	foreground bool
+	memory     byteSize
+	verify     verifyFlag
+	allowOther bool
+	uid, gid   ownerFlag
+	nonempty   bool
+	debugFuse  bool
+	pprof      string
+	log        logOptions
+	readyFD    int // where a background mount tells its parent how it went; 0: no parent
+}
+
+// newMount is the command that makes a folder of shards and xorbs a file system.
+func newMount() *cobra.Command {
+	o := mountOptions{memory: defaultMemory, verify: verifyAlways}
+	cmd := &cobra.Command{
+		Use:   "mount SOURCE MOUNTPOINT",
+		Short: "Mount a folder of shards and xorbs",
+		Long: `Mounts the files that the shards in the folder SOURCE describe, read-only, at the empty
+folder MOUNTPOINT:
+
+  by-hash/<xet hash>          every file, by its Xet hash
+  by-sha256/<sha256>          the same, where a shard knows the SHA-256
+  shards/<shard>/<xet hash>   the files of one shard
+
+The command returns as soon as the files can be read, and says where the log is; the
+mount goes on in the background until xetfs umount. Shards that come into SOURCE later
+are seen when it is mounted anew; a xorb that comes later too.
+
+Every chunk is checked against its hash where that is known (getfattr -n
+user.xet.verified FILE says: chunk). Damaged data is never returned: reading it is an
+input/output error, and the log names the place.
+
+Root mounts by itself; other users need fusermount3 (package fuse3).`,
+		Example: `  mkdir /mnt/x
+  xetfs mount ./store /mnt/x
+  sha256sum /mnt/x/by-hash/*
+  xetfs umount /mnt/x
+
+  xetfs mount --foreground --log-level debug ./store /mnt/x     to watch it; Ctrl-C ends it`,
+		Args: arguments(2, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			source, mountpoint, err := o.paths(args)
+			if err != nil {
+				return err
+			}
+			switch {
+			case o.readyFD > 0:
+				return o.serveInBackground(cmd.Context(), source, mountpoint)
+			case o.foreground:
+				return o.serve(cmd, source, mountpoint)
+			}
+			return o.startBackground(cmd, source, mountpoint)
+		},
+	}
+	o.addFlags(cmd)
+	return cmd
+}
+
+func (o *mountOptions) addFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.BoolVarP(&o.foreground, "foreground", "f", false, "stay in the foreground and log to standard error")
+	f.Var(&o.memory, "memory", "keep chunks in at most this much memory; the whole process stays within 128MiB more")
+	f.Var(&o.verify, "verify", "compare chunks with their hashes, always or never")
+	f.BoolVar(&o.allowOther, "allow-other", false, "let other users read the mount too")
+	f.Var(&o.uid, "uid", "owner of all files (default: you)")
+	f.Var(&o.gid, "gid", "group of all files (default: yours)")
+	f.BoolVar(&o.nonempty, "nonempty", false, "mount over a folder that is not empty, and hide what is in it")
+	f.BoolVar(&o.debugFuse, "debug-fuse", false, "log every FUSE message")
+	f.StringVar(&o.pprof, "pprof", "", "serve Go profiles on this `ADDRESS`, which must be on loopback, as localhost:6060")
+	o.log.addFlags(f)
+	f.IntVar(&o.readyFD, readyFlag, 0, "")
+	if err := f.MarkHidden(readyFlag); err != nil {
+		panic(err) // no such flag
+	}
+	fixedValues(cmd, "verify", string(verifyAlways), string(verifyNever))
+	fixedValues(cmd, "log-level", "debug", "info", "warn", "error")
+	fixedValues(cmd, "log-format", "text", "json")
+}
+
+// paths makes everything absolute that is a path, since the daemon works in "/".
+func (o *mountOptions) paths(args []string) (source, mountpoint string, err error) {
+	if args[0] == "" || args[1] == "" {
+		return "", "", usageError{errors.New("an empty path is no folder")}
+	}
+	var errs [3]error
+	source, errs[0] = filepath.Abs(args[0])
+	mountpoint, errs[1] = filepath.Abs(args[1])
+	if o.log.file != "" {
+		o.log.file, errs[2] = filepath.Abs(o.log.file)
+	}
+	return source, mountpoint, errors.Join(errs[:]...)
+}
+
+// An ownerFlag is a numeric user or group that may be absent.
+type ownerFlag struct{ id *uint32 }
+
+// Set implements pflag.Value.
+func (f *ownerFlag) Set(text string) error {
+	n, err := strconv.ParseUint(text, 10, 32)
+	if err != nil {
+		return fmt.Errorf("%q is not a number of a user or group", text)
+	}
+	id := uint32(n)
+	f.id = &id
+	return nil
+}
+
+// String implements pflag.Value.
+func (f *ownerFlag) String() string {
+	if f.id == nil {
+		return ""
+	}
+	return strconv.FormatUint(uint64(*f.id), 10)
+}
+
+// Type implements pflag.Value.
+func (f *ownerFlag) Type() string { return "NUMBER" }

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestFindMount(t *testing.T) {
+	const table = `22 28 0:20 / /proc rw,relatime shared:12 - proc proc rw
+36 28 0:42 / /mnt/x ro,nosuid,nodev shared:40 master:1 - fuse.xetfs /data/a\040b ro,user_id=0
+37 36 0:43 / /mnt/x ro,nosuid - fuse.xetfs /data/c,d ro
+38 28 0:44 / /mnt/with\040space\134and\011tab rw - tmpfs none rw
+39 28 8:1 / / rw - ext4 /dev/sda1 rw
+40 28 0:45 / /mnt/nameless rw - tmpfs  rw
+`
+	tests := []struct {
+		path  string
+		minor uint32
+		want  string // "" for nothing
+	}{
+		{"/proc", 20, "proc (proc)"},
+		{"/mnt/x", 43, "fuse.xetfs (/data/c,d)"},
+		{"/mnt/with space\\and\ttab", 44, "tmpfs (none)"},
+		{"/", 1, "ext4 (/dev/sda1)"},
+		{"/mnt/nameless", 45, "tmpfs ()"},
+		{"/mnt", 0, ""},
+		{"/mnt/x/", 0, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.path, func(t *testing.T) {
+			e, err := findMount(strings.NewReader(table), tt.path)
+			switch {
+			case err != nil:
+				t.Fatal(err)
+			case e == nil && tt.want != "":
+				t.Errorf("nothing found, want %s", tt.want)
+			case e != nil && (e.String() != tt.want || e.Minor != tt.minor):
+				t.Errorf("found %s, minor %d, want %s, minor %d", e, e.Minor, tt.want, tt.minor)
+			}
+		})
+	}
+	for _, line := range []string{"", "a b c", "1 2 x / /mnt rw - tmpfs none rw", "1 2 0:4 / /mnt rw -", "36 28 0:42 / /mnt rw tmpfs"} {
+		if e, err := parseMount(line); err == nil {
+			t.Errorf("line %q gave %v, want an error", line, e)
+		}
+	}
+}

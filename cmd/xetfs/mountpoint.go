@@ -1,0 +1,214 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	iofs "io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// A mountpoint is the folder that a user named, as the kernel knows it.
+type mountpoint struct {
+	path  string      // absolute, without links
+	on    *mountEntry // what is mounted there; nil: nothing
+	stale bool        // an xetfs mount whose process has gone
+}
+
+// findMountpoint follows the links in path and looks what is mounted there.
+func findMountpoint(path string) (mountpoint, error) {
+	real, err := filepath.EvalSymlinks(path)
+	if errors.Is(err, unix.ENOTCONN) {
+		// The mount at the end answers nothing; what leads to it does.
+		if real, err = filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
+			real = filepath.Join(real, filepath.Base(path))
+		}
+	}
+	switch {
+	case errors.Is(err, iofs.ErrNotExist):
+		return mountpoint{}, fmt.Errorf("%s: there is no such folder; make it first: mkdir -p %s", path, shellWord(path))
+	case err != nil:
+		return mountpoint{}, fmt.Errorf("%s: %w", path, reason(err))
+	}
+	m := mountpoint{path: real}
+	if m.on, err = mountAt(real); err != nil {
+		return mountpoint{}, err
+	}
+	m.stale = m.on != nil && m.on.Type == fsType && isStale(real)
+	return m, nil
+}
+
+// isStale says whether nobody serves the mount at path any more. The attributes of its
+// root may still be known to the kernel, so it is asked for names.
+func isStale(path string) bool {
+	f, err := os.Open(path)
+	if err == nil {
+		_, err = f.Readdirnames(1)
+		f.Close()
+	}
+	return errors.Is(err, unix.ENOTCONN)
+}
+
+// checkMountpoint says in one sentence what is wrong with a mountpoint and what to do.
+func checkMountpoint(path string, nonempty bool) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, reason(err))
+	}
+	if !info.IsDir() {
+		return fmt.Errorf("%s: is not a folder; name an empty folder to mount on", path)
+	}
+	on, err := mountAt(path)
+	switch {
+	case err != nil:
+		return err
+	case on != nil && on.Type == fsType:
+		return fmt.Errorf("%s: xetfs is mounted there already, with %s; first: xetfs umount %s", path, on.Source, shellWord(path))
+	case on != nil:
+		return fmt.Errorf("%s: %s is mounted there already; choose another folder", path, on)
+	}
+	if unix.Geteuid() != 0 && unix.Access(path, unix.W_OK) != nil {
+		return fmt.Errorf("%s: only root may mount on a folder that you may not write to; choose one of yours", path)
+	}
+	if nonempty {
+		return nil
+	}
+	return checkEmpty(path)
+}
+
+func checkEmpty(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, reason(err))
+	}
+	defer f.Close()
+	names, err := f.Readdirnames(1)
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil
+	case err != nil:
+		return fmt.Errorf("%s: %w", path, reason(err))
+	}
+	return fmt.Errorf("%s: is not empty, there is %q; mount on an empty folder, or hide what is there with --nonempty", path, names[0])
+}
+
+// checkApart refuses to mount a folder into itself, or over itself.
+func checkApart(source, mountpoint string) error {
+	real, err := filepath.EvalSymlinks(source)
+	if err != nil {
+		return fmt.Errorf("%s: %w", source, reason(err))
+	}
+	switch {
+	case within(real, mountpoint):
+		return fmt.Errorf("%s: the source %s lies in it, and the mount would hide it; mount elsewhere", mountpoint, source)
+	case within(mountpoint, real):
+		return fmt.Errorf("%s: lies in the source %s, and the mount would become part of it; mount elsewhere", mountpoint, source)
+	}
+	return nil
+}
+
+// checkFuse says what is missing on this machine to mount at all.
+func checkFuse(path string, allowOther bool) error {
+	f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
+	switch {
+	case errors.Is(err, iofs.ErrNotExist):
+		return fmt.Errorf("%s: there is no /dev/fuse; load the kernel module (modprobe fuse), or give it to the container (--device /dev/fuse)", path)
+	case errors.Is(err, unix.ENODEV), errors.Is(err, unix.ENXIO):
+		return fmt.Errorf("%s: the kernel does not know FUSE (/dev/fuse: %w); load the module: modprobe fuse", path, reason(err))
+	case err != nil:
+		return fmt.Errorf("%s: /dev/fuse: %w; this user or container may not use FUSE: chmod 666 /dev/fuse, or run as root", path, reason(err))
+	}
+	f.Close()
+	if unix.Geteuid() == 0 {
+		return nil
+	}
+	if _, err := fusermount(); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if allowOther && !userAllowOther("/etc/fuse.conf") {
+		return fmt.Errorf("%s: --allow-other is for root, unless /etc/fuse.conf has the line user_allow_other", path)
+	}
+	return nil
+}
+
+// fusermount finds the program by which users who are not root mount.
+func fusermount() (string, error) {
+	for _, name := range []string{"fusermount3", "fusermount"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
+		}
+	}
+	return "", errors.New("without root, fusermount3 is needed; install it: apt-get install fuse3")
+}
+
+// userAllowOther says whether the administrator lets users open their mounts to others.
+func userAllowOther(conf string) bool {
+	f, err := os.Open(conf)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if strings.TrimSpace(lines.Text()) == "user_allow_other" {
+			return true
+		}
+	}
+	return false
+}
+
+// mountHint adds what to do to the errors of mount(2) that are understood.
+func mountHint(path string, err error) error {
+	if errors.Is(err, unix.EPERM) && unix.Geteuid() == 0 {
+		return fmt.Errorf("%s: %w; a container needs the capability SYS_ADMIN to mount", path, err)
+	}
+	return fmt.Errorf("%s: %w", path, err)
+}
+
+// lazyUnmount takes a mount out of the tree of files, whoever still uses it.
+func lazyUnmount(path string) error { return unmount(path, true) }
+
+// unmount takes the mount at path away: root by itself, others with fusermount3.
+func unmount(path string, lazy bool) error {
+	flags, args := unix.UMOUNT_NOFOLLOW, []string{"-u"}
+	if lazy {
+		flags |= unix.MNT_DETACH
+		args = append(args, "-z")
+	}
+	err := unix.Unmount(path, flags)
+	if !errors.Is(err, unix.EPERM) {
+		return err
+	}
+	program, err := fusermount()
+	if err != nil {
+		return err
+	}
+	out, err := exec.Command(program, append(args, "--", path)...).CombinedOutput() //nolint:noctx // it must end by itself, also when everything else is ending
+	if err == nil {
+		return nil
+	}
+	text := strings.TrimSpace(string(out))
+	if strings.Contains(text, "busy") {
+		return unix.EBUSY
+	}
+	return errors.New(text)
+}
+
+// shellWord is s as it can be pasted into a shell.
+func shellWord(s string) string {
+	plain := !strings.ContainsFunc(s, func(r rune) bool {
+		return !strings.ContainsRune("/._-+,:=@%", r) && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
+	})
+	switch {
+	case plain && s != "":
+		return s
+	case isPrintable(s):
+		return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+	}
+	return "$'" + strings.ReplaceAll(printable(strings.ReplaceAll(s, `\`, `\\`)), "'", `\'`) + "'"
+}

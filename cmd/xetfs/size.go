@@ -1,0 +1,70 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// A byteSize is a number of bytes as a flag: 1048576, 512MiB, 2G. All units are powers
+// of 1024, as users of memory expect.
+type byteSize int64
+
+// units are the endings that a size may have, longest first.
+var units = []struct {
+	ending string
+	bytes  int64
+}{
+	{"KIB", 1 << 10}, {"MIB", 1 << 20}, {"GIB", 1 << 30}, {"TIB", 1 << 40},
+	{"KB", 1 << 10}, {"MB", 1 << 20}, {"GB", 1 << 30}, {"TB", 1 << 40},
+	{"K", 1 << 10}, {"M", 1 << 20}, {"G", 1 << 30}, {"T", 1 << 40},
+	{"B", 1}, {"", 1},
+}
+
+// Set implements pflag.Value.
+func (s *byteSize) Set(text string) error {
+	digits, unit := strings.ToUpper(strings.TrimSpace(text)), int64(1)
+	for _, u := range units {
+		if rest, ok := strings.CutSuffix(digits, u.ending); ok {
+			digits, unit = strings.TrimSpace(rest), u.bytes
+			break
+		}
+	}
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || n < 0 || n > math.MaxInt64/unit {
+		return fmt.Errorf("%q is not a size; write it like 512MiB or 2G", text)
+	}
+	*s = byteSize(n * unit)
+	return nil
+}
+
+// String implements pflag.Value: the largest unit that divides s.
+func (s *byteSize) String() string {
+	n, unit := int64(*s), "B"
+	for _, next := range []string{"KiB", "MiB", "GiB"} {
+		if n == 0 || n%1024 != 0 {
+			break
+		}
+		n, unit = n/1024, next
+	}
+	return strconv.FormatInt(n, 10) + unit
+}
+
+// Type implements pflag.Value.
+func (s *byteSize) Type() string { return "SIZE" }
+
+// humanBytes shows n for people: 1.8 MiB.
+func humanBytes(n int64) string {
+	if n < 1<<10 {
+		return fmt.Sprintf("%d B", n)
+	}
+	x, unit := float64(n)/(1<<10), "KiB"
+	for _, next := range []string{"MiB", "GiB", "TiB"} {
+		if x < 1000 {
+			break
+		}
+		x, unit = x/1024, next
+	}
+	return fmt.Sprintf("%.1f %s", x, unit)
+}

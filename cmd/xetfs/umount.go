@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+)
+
+// newUmount is the command that ends a mount.
+func newUmount() *cobra.Command {
+	var lazy bool
+	cmd := &cobra.Command{
+		Use:     "umount MOUNTPOINT",
+		Aliases: []string{"unmount"},
+		Short:   "End a mount",
+		Long: `Ends an xetfs mount and waits until its process has gone.
+
+While a program has a file of the mount open or works in one of its folders, the mount is
+busy. With --lazy it disappears at once, and open files can be read until they are closed.`,
+		Example: `  xetfs umount /mnt/x
+  xetfs umount --lazy /mnt/x`,
+		Args: arguments(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return umount(cmd.Context(), args[0], lazy)
+		},
+	}
+	cmd.Flags().BoolVarP(&lazy, "lazy", "l", false, "also when it is busy: no new file can be opened, open ones stay")
+	return cmd
+}
+
+// umount takes away the mount at path.
+func umount(ctx context.Context, path string, lazy bool) error {
+	m, err := findOurs(path)
+	if err != nil {
+		return err
+	}
+	served := servers(m)
+	switch err := unmount(m.path, lazy); {
+	case errors.Is(err, unix.EBUSY):
+		return fmt.Errorf("%s: busy: a program has a file open in it or works there (fuser -vm %s shows which); end it, or use --lazy", path, shellWord(path))
+	case errors.Is(err, unix.EPERM):
+		return fmt.Errorf("%s: %w: it is not your mount", path, iofs.ErrPermission)
+	case err != nil:
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if lazy {
+		return nil // its process goes when the last file is closed
+	}
+	return waitFor(ctx, served)
+}
+
+// findOurs finds the mount at path, which must be one of xetfs.
+func findOurs(path string) (mountpoint, error) {
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return mountpoint{}, err
+	}
+	if _, err := os.Lstat(absolute); errors.Is(err, iofs.ErrNotExist) {
+		return mountpoint{}, fmt.Errorf("%s: %w", path, reason(err))
+	}
+	m, err := findMountpoint(absolute)
+	switch {
+	case err != nil:
+		return mountpoint{}, err
+	case m.on == nil:
+		return mountpoint{}, fmt.Errorf("%s: nothing is mounted there", path)
+	case m.on.Type != fsType:
+		return mountpoint{}, fmt.Errorf("%s: %s is mounted there, not xetfs; use umount", path, m.on)
+	}
+	return m, nil
+}
+
+// waitFor waits until processes have ended.
+func waitFor(ctx context.Context, pids []int) error {
+	for _, pid := range pids {
+		for unix.Kill(pid, 0) != unix.ESRCH && !isZombie(pid) {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(5 * time.Millisecond):
+			}
+		}
+	}
+	return nil
+}
+
+// isZombie says whether a process has ended and its parent has not yet looked.
+func isZombie(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	return err != nil || strings.HasPrefix(rest, "Z")
+}
+
+// servers returns the processes that serve a mount, as far as this user may see that:
+// those that have its FUSE connection open. The connection has the number of the mount's
+// device. Kernels that do not tell which connection a descriptor is for tell by the
+// command line.
+func servers(m mountpoint) []int {
+	var pids []int
+	processes, _ := filepath.Glob("/proc/[0-9]*")
+	for _, p := range processes {
+		pid, err := strconv.Atoi(filepath.Base(p))
+		if err == nil && pid != os.Getpid() && serves(p, m) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// serves says whether the process whose folder in /proc is given serves a mount.
+func serves(proc string, m mountpoint) bool {
+	descriptors, _ := os.ReadDir(filepath.Join(proc, "fd"))
+	for _, d := range descriptors {
+		if target, err := os.Readlink(filepath.Join(proc, "fd", d.Name())); err != nil || target != "/dev/fuse" {
+			continue
+		}
+		info, err := os.ReadFile(filepath.Join(proc, "fdinfo", d.Name()))
+		if err != nil {
+			continue
+		}
+		if _, after, ok := strings.Cut(string(info), "fuse_connection:"); ok {
+			number, _, _ := strings.Cut(after, "\n")
+			return strings.TrimSpace(number) == strconv.FormatUint(uint64(m.on.Minor), 10)
+		}
+		words, _ := os.ReadFile(filepath.Join(proc, "cmdline"))
+		return strings.HasSuffix(string(words), "\x00"+m.path+"\x00")
+	}
+	return false
+}

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"runtime"
+	"slices"
+	"sync"
+
+	"github.com/xetfs/xetfs/cache"
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/dir"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/reconstruct"
+)
+
+// A verifier checks one folder, in three steps: it looks through the shards to learn
+// how much there is to do, checks all xorbs, and checks all shards with their files.
+// Memory is bounded by the largest shard for each core, 100 bytes per xorb and 32 per
+// file.
+type verifier struct {
+	root   *os.Root   // the files themselves, each copy
+	store  *dir.Store // the objects, for reading files
+	cache  *cache.Cache
+	reader *reconstruct.Reader
+	files  []dir.File
+	report *findings
+	bar    *progress
+
+	mu    sync.Mutex
+	keyed map[codec.Hash]bool       // xorbs that a keyed shard lists; guarded by mu
+	xorbs map[codec.Hash]*xorbFacts // guarded by mu
+	seen  map[blockSum]struct{}     // File Info blocks that were checked; guarded by mu
+}
+
+// openVerifier finds the shards and xorbs in a folder.
+func openVerifier(ctx context.Context, folder string) (*verifier, error) {
+	if err := checkFolder(folder); err != nil {
+		return nil, err
+	}
+	v := &verifier{
+		keyed: map[codec.Hash]bool{},
+		xorbs: map[codec.Hash]*xorbFacts{},
+		seen:  map[blockSum]struct{}{},
+	}
+	var err error
+	if v.root, err = os.OpenRoot(folder); err != nil {
+		return nil, err
+	}
+	if v.store, err = dir.OpenBare(ctx, folder); err != nil {
+		v.close()
+		return nil, err
+	}
+	b := divide(defaultMemory)
+	log := slog.New(slog.DiscardHandler) // what is found here is in the report
+	if v.cache, err = cache.New(origin.Objects(v.store, b.infos), b.cacheOptions(false, log)); err != nil {
+		v.close()
+		return nil, err
+	}
+	v.reader = reconstruct.New(v.cache, reconstruct.Options{})
+	v.files, err = v.store.Files(ctx)
+	if err != nil {
+		v.close()
+		return nil, err
+	}
+	return v, nil
+}
+
+func (v *verifier) close() {
+	if v.cache != nil {
+		v.cache.Close()
+	}
+	if v.store != nil {
+		v.store.Close()
+	}
+	v.root.Close()
+}
+
+// run does everything. Damage goes into the report; the error is another one.
+func (v *verifier) run(ctx context.Context) error {
+	var shards, xorbs []dir.File
+	for _, f := range v.files {
+		switch {
+		case f.Err != nil:
+			v.report.fault(fault{path: f.Path, err: f.Err})
+		case f.Kind == names.ShardKind:
+			shards = append(shards, f)
+		case f.Kind == names.XorbKind:
+			xorbs = append(xorbs, f)
+		}
+	}
+	v.plan(ctx, shards, xorbs)
+	v.inParallel(ctx, xorbs, v.checkXorb)
+	files := v.startFiles(ctx)
+	v.inParallel(ctx, shards, func(ctx context.Context, f dir.File) { v.checkShard(ctx, f, files.check) })
+	files.wait()
+	return nil
+}
+
+// plan tells the progress bar how much there is to read: every object, and every file.
+func (v *verifier) plan(ctx context.Context, shards, xorbs []dir.File) {
+	for _, f := range xorbs {
+		v.bar.expect(f.Size)
+	}
+	v.inParallel(ctx, shards, func(ctx context.Context, f dir.File) {
+		v.bar.expect(f.Size)
+		v.lookThrough(ctx, f)
+	})
+	v.bar.start()
+}
+
+// inParallel calls do for every file, on all cores, the largest first.
+func (v *verifier) inParallel(ctx context.Context, files []dir.File, do func(context.Context, dir.File)) {
+	files = slices.Clone(files)
+	slices.SortStableFunc(files, func(a, b dir.File) int { return cmp.Compare(b.Size, a.Size) })
+	work := make(chan dir.File)
+	var workers sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		workers.Go(func() {
+			for f := range work {
+				do(ctx, f)
+			}
+		})
+	}
+	for _, f := range files {
+		if ctx.Err() != nil {
+			break
+		}
+		work <- f
+	}
+	close(work)
+	workers.Wait()
+}
+
+// An object is the file of a shard or xorb, being read. Reading ends when ctx does, and
+// moves the progress bar.
+type object struct {
+	ctx  context.Context // of the call that reads; an io.ReaderAt has nowhere else for it
+	f    *os.File
+	bar  *progress // nil: nobody looks
+	high int64     // end of what was read so far
+}
+
+// open opens the file of an object and returns a reader for it.
+func (v *verifier) open(ctx context.Context, f dir.File) (*object, error) {
+	file, err := v.root.Open(f.Path)
+	if err != nil {
+		return nil, reason(err)
+	}
+	return &object{ctx: ctx, f: file, bar: v.bar}, nil
+}
+
+// ReadAt implements io.ReaderAt, for one caller at a time.
+func (o *object) ReadAt(p []byte, off int64) (int, error) {
+	if err := o.ctx.Err(); err != nil {
+		return 0, err
+	}
+	n, err := o.f.ReadAt(p, off)
+	if end := off + int64(n); end > o.high {
+		o.bar.add(end - o.high)
+		o.high = end
+	}
+	return n, err
+}
+
+func (o *object) close() { o.f.Close() }
+
+// ended says that an error comes from the user who gave up, not from the data.
+func ended(ctx context.Context, err error) bool {
+	return ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded))
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+// newVerify is the command that checks everything in a folder.
+func newVerify() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "verify SOURCE",
+		Short: "Check every shard, xorb and file, by every hash there is",
+		Long: `Reads every shard and xorb in SOURCE, also those that are there twice, and every file
+that the shards describe, and compares
+
+  each xorb   its chunks with their hashes, its offsets with its chunks, all of it with
+              its own hash, in its footer and in its name
+  each shard  its blocks, lookup tables and totals with each other, its lists of chunks
+              with the xorbs, all of it with the hash in its name
+  each file   its chunks, the verification hash of every term, its Xet hash, its SHA-256
+
+It goes on after damage and prints one line for each place. A file that needs a xorb
+which is not there counts as damage. A xorb that a shard only lists may be elsewhere: it
+is named in the report and no damage. The exit status is 6 if there is damage.
+
+No hash or rule covers these, and a change of them goes unnoticed:
+
+  xorb    the 16 free bytes at the end of a footer; bits of an LZ4 frame that decode to
+          the same bytes; all of a xorb that has neither a footer nor its hash in its
+          name, if no shard knows it
+  shard   unless the 64 digits of its hash are in its name: fields that the format calls
+          unused or reserved, unknown flags, the flag by which a chunk may be offered for
+          deduplication, the mark that the empty file has verification hashes, creation
+          and expiry times, the offset of an empty lookup table; and, where the xorb is
+          not there to compare with, its packed size, the unpacked size of a xorb of one
+          chunk, and the chunk hashes and key of a keyed shard
+  either  a file that is not called .shard, .mdb, .xorb or by a hash and does not begin
+          as a shard or xorb any more: it is taken for something else (what is missing
+          because of it is reported)`,
+		Example: `  xetfs verify ./store
+  xetfs verify --json ./store | jq '.faults[].path'`,
+		Args: arguments(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return verify(cmd, args[0], asJSON)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the report as JSON")
+	return cmd
+}
+
+// verify checks a folder and prints what it finds.
+func verify(cmd *cobra.Command, folder string, asJSON bool) error {
+	ctx, stop := context.WithCancel(cmd.Context())
+	defer stop()
+	v, err := openVerifier(ctx, folder)
+	if err != nil {
+		return err
+	}
+	defer v.close()
+	v.report = newFindings(cmd.OutOrStdout(), asJSON)
+	v.bar = newProgress(cmd.ErrOrStderr())
+	err = v.run(ctx)
+	v.bar.end()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", folder, err)
+	}
+	return v.report.finish()
+}

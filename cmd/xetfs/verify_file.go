@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash"
+	"sync"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/shard"
+)
+
+// fileWorkers is how many files are checked at a time. The chunks of each are unpacked
+// on all cores; two files keep the cores busy while one waits for bytes.
+const fileWorkers = 2
+
+// A fileJob is a file to be checked, and the path of the shard that describes it.
+type fileJob struct {
+	path string
+	info *shard.FileInfo
+}
+
+// fileChecks are the files on their way from the shards to those who check them.
+type fileChecks struct {
+	v       *verifier
+	jobs    chan fileJob
+	workers sync.WaitGroup
+}
+
+func (v *verifier) startFiles(ctx context.Context) *fileChecks {
+	c := &fileChecks{v: v, jobs: make(chan fileJob, 16)}
+	for range fileWorkers {
+		c.workers.Go(func() {
+			for job := range c.jobs {
+				v.checkFile(ctx, job)
+			}
+		})
+	}
+	return c
+}
+
+// check has a file checked, unless a block that says the same was already.
+func (c *fileChecks) check(ctx context.Context, job fileJob) {
+	if !c.v.firstTime(job.info) {
+		c.v.bar.add(job.info.Size())
+		return
+	}
+	select {
+	case c.jobs <- job:
+	case <-ctx.Done():
+	}
+}
+
+func (c *fileChecks) wait() {
+	close(c.jobs)
+	c.workers.Wait()
+}
+
+// checkFile reads a file and compares it with all its hashes.
+func (v *verifier) checkFile(ctx context.Context, job fileJob) {
+	var done int64
+	err := v.reader.Check(ctx, job.info, func(n int64) {
+		done += n
+		v.bar.add(n)
+	})
+	v.bar.add(job.info.Size() - done)
+	if ended(ctx, err) {
+		return
+	}
+	v.report.file(done)
+	if err == nil {
+		return
+	}
+	if errors.Is(err, origin.ErrNotFound) {
+		err = fmt.Errorf("a xorb is missing: %w", err)
+	}
+	var corrupt *codec.CorruptError
+	if !errors.As(err, &corrupt) {
+		err = fmt.Errorf("file info block at byte %d: %w", job.info.Block, err)
+	}
+	v.report.fault(fault{path: job.path, kind: "file", hash: job.info.File, err: err})
+}
+
+// A blockSum tells File Info blocks apart: 16 bytes are enough for that.
+type blockSum [16]byte
+
+// firstTime says whether no block of the same content was seen yet.
+func (v *verifier) firstTime(fi *shard.FileInfo) bool {
+	sum := sumBlock(fi)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if _, ok := v.seen[sum]; ok {
+		return false
+	}
+	v.seen[sum] = struct{}{}
+	return true
+}
+
+func sumBlock(fi *shard.FileInfo) blockSum {
+	h := sha256.New()
+	h.Write(fi.File[:])
+	h.Write(fi.SHA256[:])
+	writeNumbers(h, uint64(len(fi.Terms)), uint64(len(fi.Verify)))
+	for _, t := range fi.Terms {
+		h.Write(t.Xorb[:])
+		writeNumbers(h, uint64(t.Chunks.Start), uint64(t.Chunks.End), uint64(t.Size))
+	}
+	for _, v := range fi.Verify {
+		h.Write(v[:])
+	}
+	return blockSum(h.Sum(nil))
+}
+
+func writeNumbers(h hash.Hash, numbers ...uint64) {
+	var b [8]byte
+	for _, n := range numbers {
+		h.Write(binary.LittleEndian.AppendUint64(b[:0], n))
+	}
+}

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/xetfs/xetfs/cache/origin/dir"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/merkle"
+	"github.com/xetfs/xetfs/codec/shard"
+)
+
+const recordSize = 48 // bytes of every record in a shard
+
+// lookThrough learns from a shard what has to be known before the xorbs are checked:
+// how many bytes its files have, and which xorbs must be compared with keyed hashes.
+// Damage is found later.
+func (v *verifier) lookThrough(ctx context.Context, f dir.File) {
+	file, err := v.open(ctx, f)
+	if err != nil {
+		return
+	}
+	defer file.close()
+	file.bar = nil
+	s, err := shard.NewReader(file, f.Size)
+	if err != nil {
+		return
+	}
+	for head, err := range s.Heads() {
+		if err == nil {
+			v.bar.expect(head.Size)
+		}
+	}
+	if !s.Meta().Keyed {
+		return
+	}
+	for x, err := range s.Xorbs() {
+		if err == nil {
+			v.mu.Lock()
+			v.keyed[x.Xorb] = true
+			v.mu.Unlock()
+		}
+	}
+}
+
+// A shardCheck is one shard being checked.
+type shardCheck struct {
+	v     *verifier
+	f     dir.File
+	b     []byte // all of it
+	meta  shard.Meta
+	sums  struct{ files, unpacked, packed uint64 }
+	whole bool // every block could be read, so the sums are right
+}
+
+// checkShard checks one copy of a shard by itself and against the xorbs, and hands its
+// files to check.
+func (v *verifier) checkShard(ctx context.Context, f dir.File, check func(context.Context, fileJob)) {
+	c := shardCheck{v: v, f: f, whole: true}
+	if err := c.read(ctx); err != nil {
+		if !ended(ctx, err) {
+			c.fault(err)
+		}
+		return
+	}
+	v.report.shard()
+	if name := merkle.Chunk(c.b); f.Named && name != f.Hash {
+		c.fault(codec.Corrupt("shard", 0, "its bytes have the hash %s, its name says %s", name, f.Hash))
+	}
+	s, err := shard.NewReader(bytes.NewReader(c.b), f.Size)
+	if err != nil {
+		c.fault(err)
+		return
+	}
+	c.meta = s.Meta()
+	c.files(ctx, s, check)
+	c.lists(s)
+	c.faults(s.CheckTables())
+	if c.whole && c.meta.Footer {
+		c.totals()
+	}
+}
+
+// read reads the whole shard, since its name is the hash of all its bytes.
+func (c *shardCheck) read(ctx context.Context) error {
+	file, err := c.v.open(ctx, c.f)
+	if err != nil {
+		return err
+	}
+	defer file.close()
+	c.b = make([]byte, c.f.Size)
+	_, err = io.ReadFull(io.NewSectionReader(file, 0, c.f.Size), c.b)
+	return err
+}
+
+// files goes through the File Info section.
+func (c *shardCheck) files(ctx context.Context, s *shard.Reader, check func(context.Context, fileJob)) {
+	for fi, err := range s.Files() {
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			c.whole = false
+			c.fault(err)
+			continue
+		}
+		c.sums.files += uint64(fi.Size())
+		check(ctx, fileJob{path: c.f.Path, info: fi})
+	}
+}
+
+// lists goes through the CAS Info section. A block names no place of its own, so it is
+// counted from where the section begins, as long as all blocks could be read.
+func (c *shardCheck) lists(s *shard.Reader) {
+	off := c.meta.XorbInfoOffset
+	for x, err := range s.Xorbs() {
+		if err != nil {
+			c.whole = false
+			c.fault(err)
+			continue
+		}
+		c.sums.unpacked += uint64(x.Unpacked)
+		c.sums.packed += uint64(x.Packed)
+		if err := c.v.checkList(x, c.meta, off); err != nil {
+			c.fault(fmt.Errorf("xorb %s: %w", x.Xorb, err))
+		}
+		off += recordSize * int64(1+len(x.Chunks))
+	}
+}
+
+// totals compares the sums in the footer. Some writers leave them zero.
+func (c *shardCheck) totals() {
+	for _, t := range []struct {
+		what  string
+		off   int64
+		is    uint64
+		wants uint64
+	}{
+		{"packed bytes of the xorbs", 168, c.meta.PackedBytes, c.sums.packed},
+		{"bytes of the files", 176, c.meta.FileBytes, c.sums.files},
+		{"unpacked bytes of the xorbs", 184, c.meta.UnpackedBytes, c.sums.unpacked},
+	} {
+		if t.is != 0 && t.is != t.wants {
+			c.fault(codec.Corrupt("shard footer", c.meta.FooterOffset+t.off, "says %d %s, they are %d", t.is, t.what, t.wants))
+		}
+	}
+}
+
+func (c *shardCheck) fault(err error) {
+	c.v.report.fault(fault{path: c.f.Path, kind: "shard", hash: c.f.Hash, err: err})
+}
+
+// faults is fault for an error that may be several.
+func (c *shardCheck) faults(err error) {
+	if several, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // taken apart, not looked for
+		for _, err := range several.Unwrap() {
+			c.faults(err)
+		}
+		return
+	}
+	if err != nil {
+		c.fault(err)
+	}
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"path"
+	"regexp"
+
+	"github.com/xetfs/xetfs/cache/origin/dir"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/merkle"
+	"github.com/xetfs/xetfs/codec/shard"
+	"github.com/xetfs/xetfs/codec/xorb"
+)
+
+// xorbFacts are what the lists of shards are compared with. A list that gives the hash
+// of its xorb is right in all that the hash covers; what is here is the rest.
+type xorbFacts struct {
+	packed   map[int64]bool // sizes of all copies, with and without footer
+	unpacked int64
+	info     *xorb.Info // of a xorb that a keyed shard lists; else nil
+}
+
+// checkXorb checks one copy of a xorb.
+func (v *verifier) checkXorb(ctx context.Context, f dir.File) {
+	r, err := v.open(ctx, f)
+	if err != nil {
+		v.report.fault(fault{path: f.Path, kind: "xorb", hash: f.Hash, err: err})
+		return
+	}
+	defer r.close()
+	faults := 0
+	found := func(err error) {
+		faults++
+		v.report.fault(fault{path: f.Path, kind: "xorb", hash: f.Hash, err: err})
+	}
+	in, err := xorb.Check(r, f.Size, found)
+	switch {
+	case err != nil && ended(ctx, err):
+		return
+	case err != nil:
+		found(err)
+		return
+	}
+	v.report.xorb(in.Len())
+	if faults > 0 {
+		return // its hash would tell the same once more
+	}
+	root := in.Root()
+	if named := hashInName(f.Path); named != "" && named != root.String() {
+		found(codec.Corrupt("xorb", 0, "its chunks make xorb %s, its name says %s", root, named))
+		return
+	}
+	v.noteXorb(root, f.Size, in)
+}
+
+// noteXorb remembers what shards will be compared with.
+func (v *verifier) noteXorb(root codec.Hash, size int64, in *xorb.Info) {
+	all := codec.ChunkRange{End: uint32(in.Len())}
+	_, packed := in.PackedRange(all)
+	_, unpacked := in.UnpackedRange(all)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	facts := v.xorbs[root]
+	if facts == nil {
+		facts = &xorbFacts{packed: map[int64]bool{}, unpacked: unpacked}
+		v.xorbs[root] = facts
+	}
+	facts.packed[size], facts.packed[packed] = true, true
+	if v.keyed[root] {
+		facts.info = in
+	}
+}
+
+// checkList compares the CAS Info block of a shard with the xorb, as far as that is
+// there: a block whose chunks make the hash of the xorb has the right chunks.
+//
+// off is where the block begins in the shard.
+func (v *verifier) checkList(x *shard.XorbInfo, m shard.Meta, off int64) error {
+	v.mu.Lock()
+	facts := v.xorbs[x.Xorb]
+	v.mu.Unlock()
+	if !m.Keyed {
+		if root := rootOf(x); root != x.Xorb {
+			return codec.Corrupt("CAS info block", off, "its chunks make xorb %s", root)
+		}
+	}
+	if facts == nil {
+		v.report.absent(x.Xorb)
+		return nil
+	}
+	switch {
+	case int64(x.Unpacked) != facts.unpacked:
+		return codec.Corrupt("CAS info block", off, "says %d bytes unpacked, the xorb has %d", x.Unpacked, facts.unpacked)
+	case x.Packed != 0 && !facts.packed[int64(x.Packed)]:
+		return codec.Corrupt("CAS info block", off, "says %d bytes packed, the xorb has another size", x.Packed)
+	case m.Keyed:
+		return compareKeyed(x, facts.info, m.Key, off)
+	}
+	return nil
+}
+
+func rootOf(x *shard.XorbInfo) codec.Hash {
+	leaves := make([]merkle.Leaf, len(x.Chunks))
+	for i, c := range x.Chunks {
+		leaves[i] = merkle.Leaf{Hash: c.Hash, Size: uint64(c.Size)}
+	}
+	return merkle.Xorb(leaves)
+}
+
+// compareKeyed compares the keyed hashes of a block with the chunks of the xorb.
+func compareKeyed(x *shard.XorbInfo, in *xorb.Info, key [32]byte, off int64) error {
+	if len(x.Chunks) != in.Len() {
+		return codec.Corrupt("CAS info block", off, "lists %d chunks, the xorb has %d", len(x.Chunks), in.Len())
+	}
+	for i, c := range x.Chunks {
+		_, end := in.UnpackedRange(codec.ChunkRange{Start: uint32(i), End: uint32(i) + 1})
+		if int64(c.Start)+int64(c.Size) != end {
+			return codec.Corrupt("CAS info block", off, "chunk %d ends at byte %d, in the xorb at %d", i, c.Start+c.Size, end)
+		}
+		if want := merkle.Keyed(in.Chunks[i], key); c.Hash != want {
+			return codec.Corrupt("CAS info block", off, "chunk %d has the keyed hash %s, that of the xorb gives %s", i, c.Hash, want)
+		}
+	}
+	return nil
+}
+
+var hexDigits = regexp.MustCompile(`(?:^|[^0-9a-f])([0-9a-f]{64})(?:[^0-9a-f]|$)`)
+
+// hashInName returns the 64 digits in the name of a file, or nothing.
+func hashInName(p string) string {
+	m := hexDigits.FindStringSubmatch(path.Base(p))
+	if m == nil {
+		return ""
+	}
+	return m[1]
+}

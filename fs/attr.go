@@ -1,0 +1,87 @@
+package fs
+
+import (
+	"syscall"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"github.com/xetfs/xetfs/codec/page"
+)
+
+// ioSize is what programs take as a good size for their buffers (st_blksize).
+const ioSize = 128 << 10
+
+// GetAttr implements fuse.RawFileSystem. The kernel asks rarely: it has the attributes
+// from the lookup.
+func (f *filesystem) GetAttr(interrupted <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
+	req := f.soon(interrupted)
+	defer req.end()
+	e, status := f.entry(req, in.NodeId)
+	if !status.Ok() {
+		return status
+	}
+	f.attr(&e, in.NodeId, &out.Attr)
+	out.SetTimeout(forever)
+	return fuse.OK
+}
+
+// tell fills in what the kernel is told of an entry, and remembers that it was.
+func (f *filesystem) tell(e *page.Entry, out *fuse.EntryOut) {
+	id := identify(e, f.oneInode)
+	ino := rootID.ino
+	if id != rootID {
+		ino = f.nodes.tell(id, e)
+	}
+	out.NodeId, out.Generation = ino, id.gen
+	f.attr(e, ino, &out.Attr)
+	out.SetEntryTimeout(forever)
+	out.SetAttrTimeout(forever)
+}
+
+// attr translates an entry. Nobody may write.
+func (f *filesystem) attr(e *page.Entry, ino uint64, out *fuse.Attr) {
+	size := e.Size
+	switch e.Type {
+	case page.Dir:
+		size = 0
+	case page.Symlink:
+		size = int64(len(e.Target))
+	}
+	owner := f.owner
+	if e.Owner != nil {
+		owner = *e.Owner
+	}
+	sec, nsec := epoch(e.ModTime)
+	*out = fuse.Attr{
+		Ino:  ino,
+		Size: uint64(size), Blocks: (uint64(size) + 511) / 512, Blksize: ioSize,
+		Atime: sec, Mtime: sec, Ctime: sec,
+		Atimensec: nsec, Mtimensec: nsec, Ctimensec: nsec,
+		Mode:  typeBits(e.Type) | e.Mode&0o7555,
+		Nlink: 1,
+		Owner: fuse.Owner{Uid: owner.UID, Gid: owner.GID},
+	}
+	if e.Type == page.Dir {
+		out.Nlink = 2
+	}
+}
+
+// epoch splits a time as the kernel wants it, which takes the seconds for signed. A time
+// that is not known is the epoch.
+func epoch(t time.Time) (sec uint64, nsec uint32) {
+	if t.IsZero() {
+		return 0, 0
+	}
+	return uint64(t.Unix()), uint32(t.Nanosecond())
+}
+
+func typeBits(t page.Type) uint32 {
+	switch t {
+	case page.Dir:
+		return syscall.S_IFDIR
+	case page.Symlink:
+		return syscall.S_IFLNK
+	}
+	return syscall.S_IFREG
+}

@@ -1,0 +1,95 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"io"
+	iofs "io/fs"
+	"iter"
+	"log/slog"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec/names"
+)
+
+// BareOptions tunes Bare.
+type BareOptions struct {
+	Logger *slog.Logger // nil: nobody is told of damage
+}
+
+// A BareCatalog shows the files of a store that has no catalog, named by their
+// hashes. It has one symbol, the empty one, and one version of it:
+//
+//	by-hash/<xet hash>            every file of every shard
+//	by-sha256/<sha256>            the same, where a shard knows the SHA-256
+//	shards/<shard>/<xet hash>     the files of one shard; <shard> is the hash in its key
+//
+// A file that several shards describe is, in the first two, that of the shard with the
+// lowest key. Its time is when its shard was created, or else stored.
+type BareCatalog struct {
+	tree    *bareTree
+	damaged []error
+}
+
+var _ Catalog = (*BareCatalog)(nil)
+
+// Bare lists the shards of s and reads what files they describe, and nothing else. A
+// shard that is damaged is logged once and left out (Damaged). If no shard at all can
+// be read and it is not damage, that is the error: the store is not there.
+func Bare(ctx context.Context, s origin.Store, o BareOptions) (*BareCatalog, error) {
+	log := o.Logger
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	items, err := listShards(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	shards, err := readShards(ctx, s, items)
+	if err != nil {
+		return nil, err
+	}
+	c := &BareCatalog{}
+	good := shards[:0]
+	for _, sh := range shards {
+		if sh.err != nil {
+			logDamage(log, sh)
+			c.damaged = append(c.damaged, sh.err)
+			continue
+		}
+		good = append(good, sh)
+	}
+	c.tree = newBareTree(good)
+	return c, nil
+}
+
+// Damaged returns the errors of the shards that were left out, by key. Each says which
+// shard and, where it is an ErrCorrupt, at which byte.
+func (c *BareCatalog) Damaged() []error { return c.damaged }
+
+// Symbols implements Catalog: it yields the empty symbol.
+func (c *BareCatalog) Symbols(context.Context) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) { yield("", nil) }
+}
+
+// Open implements Catalog.
+func (c *BareCatalog) Open(_ context.Context, symbol string, _ names.AsOf) (Tree, error) {
+	if symbol != "" {
+		return nil, &iofs.PathError{Op: "open", Path: symbol, Err: iofs.ErrNotExist}
+	}
+	return c.tree, nil
+}
+
+func logDamage(log *slog.Logger, sh *bareShard) {
+	event := "corrupt"
+	if errors.Is(sh.err, origin.ErrNotFound) || errors.Is(sh.err, origin.ErrUnavailable) {
+		event = "origin_gave_up"
+	}
+	log.Warn("a shard is left out", "event", event, "what", "shard", "shard", sh.name, "err", sh.err)
+}
+
+// A view of the bytes of one shard, for its decoder.
+type view struct {
+	io.ReaderAt
+	size int64
+}

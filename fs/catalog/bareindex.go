@@ -1,0 +1,162 @@
+package catalog
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"slices"
+	"time"
+
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/page"
+)
+
+// A text is a 32-byte name in the order of its hex digits: a SHA-256 as it is, a Xet
+// hash with its groups turned around (codec.Hash.Swapped). Sorted texts are sorted
+// names, and their hex digits are the names.
+type text [32]byte
+
+func (t *text) compare(other *text) int {
+	a, b := binary.BigEndian.Uint64(t[:]), binary.BigEndian.Uint64(other[:])
+	if a != b {
+		return cmp.Compare(a, b)
+	}
+	return bytes.Compare(t[8:], other[8:])
+}
+
+// A row is one file of one shard. There may be millions, so it has no pointers.
+type row struct {
+	hash  text
+	block int64
+	size  int64
+	shard uint32 // index into index.shards
+	sha   uint32 // index into index.shas plus one; 0: the shard does not know it
+}
+
+// An index finds files by name. Its parts are sorted slices, about 100 bytes a file in
+// all, and it never changes.
+type index struct {
+	shards  []shardRow // by name
+	rows    []row      // by hash, then by shard
+	byShard []uint32   // rows, by shard, then by hash
+	bySHA   []uint32   // rows that are the first to have their SHA-256, by it
+	shas    []text     // of the rows, in no order
+	newest  time.Time  // of all shards
+	files   int64      // different files
+	bytes   int64      // their sizes summed up
+}
+
+// A shardRow is one shard; its files are byShard[start:end].
+type shardRow struct {
+	hash       codec.Hash
+	name       text
+	time       time.Time
+	start, end uint32
+}
+
+func newIndex(shards []*bareShard) *index {
+	x := &index{shards: make([]shardRow, len(shards)), newest: time.Unix(0, 0)}
+	rows, shas := 0, 0
+	for _, sh := range shards {
+		rows, shas = rows+len(sh.rows), shas+len(sh.shas)
+	}
+	x.rows, x.shas = make([]row, 0, rows), make([]text, 0, shas)
+	for i, sh := range shards {
+		x.shards[i] = shardRow{hash: sh.hash, name: text(sh.hash.Swapped()), time: sh.time}
+		if sh.time.After(x.newest) {
+			x.newest = sh.time
+		}
+		x.add(uint32(i), sh)
+	}
+	x.sortRows()
+	x.sortByShard()
+	x.sortBySHA()
+	x.sum()
+	return x
+}
+
+// add takes over the rows of shard i, which has none afterwards.
+func (x *index) add(i uint32, sh *bareShard) {
+	before := uint32(len(x.shas))
+	for _, r := range sh.rows {
+		r.shard = i
+		if r.sha != 0 {
+			r.sha += before
+		}
+		x.rows = append(x.rows, r)
+	}
+	x.shas = append(x.shas, sh.shas...)
+	sh.rows, sh.shas = nil, nil
+}
+
+// sortRows also drops all but the first block of a file that one shard describes twice.
+func (x *index) sortRows() {
+	slices.SortFunc(x.rows, func(a, b row) int {
+		if c := a.hash.compare(&b.hash); c != 0 {
+			return c
+		}
+		return cmp.Or(cmp.Compare(a.shard, b.shard), cmp.Compare(a.block, b.block))
+	})
+	x.rows = slices.CompactFunc(x.rows, func(a, b row) bool { return a.shard == b.shard && a.hash == b.hash })
+}
+
+// sortByShard counts instead of comparing: the rows are in order already.
+func (x *index) sortByShard() {
+	var next uint32
+	for i := range x.rows {
+		x.shards[x.rows[i].shard].end++
+	}
+	for i := range x.shards {
+		s := &x.shards[i]
+		s.start, s.end, next = next, next, next+s.end
+	}
+	x.byShard = make([]uint32, len(x.rows))
+	for i := range x.rows {
+		s := &x.shards[x.rows[i].shard]
+		x.byShard[s.end] = uint32(i)
+		s.end++
+	}
+}
+
+func (x *index) sortBySHA() {
+	x.bySHA = make([]uint32, 0, len(x.shas))
+	for i := range x.rows {
+		if x.rows[i].sha != 0 {
+			x.bySHA = append(x.bySHA, uint32(i))
+		}
+	}
+	slices.SortStableFunc(x.bySHA, func(a, b uint32) int { return x.sha(a).compare(x.sha(b)) })
+	x.bySHA = slices.CompactFunc(x.bySHA, func(a, b uint32) bool { return *x.sha(a) == *x.sha(b) })
+}
+
+func (x *index) sum() {
+	for i := range x.rows {
+		if x.first(i) {
+			x.files++
+			x.bytes += x.rows[i].size
+		}
+	}
+}
+
+// first says whether row i is the one that by-hash shows for its file.
+func (x *index) first(i int) bool { return i == 0 || x.rows[i].hash != x.rows[i-1].hash }
+
+// sha returns the SHA-256 of row i, which must have one.
+func (x *index) sha(i uint32) *text { return &x.shas[x.rows[i].sha-1] }
+
+// entry returns what the tree says of row i under a path.
+func (x *index) entry(i int, path string) page.Entry {
+	r := &x.rows[i]
+	s := &x.shards[r.shard]
+	e := page.Entry{
+		Path:    path,
+		Mode:    0o444,
+		ModTime: s.time,
+		Size:    r.size,
+		ID:      codec.FileID{File: codec.Hash(r.hash).Swapped(), Shard: s.hash, Block: r.block},
+	}
+	if r.sha != 0 {
+		e.SHA256 = (*[32]byte)(x.sha(uint32(i)))
+	}
+	return e
+}

@@ -1,0 +1,143 @@
+package catalog
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/shard"
+)
+
+const (
+	// shardsAtOnce is how many shards are read at the same time: enough to hide the
+	// latency of a remote store, few enough for its limits.
+	shardsAtOnce = 16
+
+	// wholeShard is the size up to which a shard is fetched in one read. In a larger
+	// one the files' blocks are read alone: the rest of it may be long.
+	wholeShard = 256 << 10
+
+	// lastSecond is the last second of the year 9999. A shard that says it is younger
+	// does not know when it was created.
+	lastSecond = 253402300799
+)
+
+// A bareShard is one shard as its file section describes it.
+type bareShard struct {
+	hash codec.Hash
+	name string // text form of hash
+	time time.Time
+	rows []row  // shard is not set yet
+	shas []text // of the rows
+	err  error  // why it must be left out
+}
+
+// listShards returns the shards of s, sorted by key. Objects that are no shards are
+// skipped.
+func listShards(ctx context.Context, s origin.Store) ([]origin.Item, error) {
+	var items []origin.Item
+	for item, err := range s.List(ctx, names.ShardPrefix, "") {
+		if err != nil {
+			return nil, fmt.Errorf("list shards: %w", err)
+		}
+		if p, err := names.ParseKey(item.Key); err == nil && p.Kind == names.ShardKind {
+			items = append(items, item)
+		}
+	}
+	return items, nil
+}
+
+// readShards reads all shards. What is wrong with one of them stands in its err.
+func readShards(ctx context.Context, s origin.Store, items []origin.Item) ([]*bareShard, error) {
+	shards := make([]*bareShard, len(items))
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(shardsAtOnce)
+	for i, item := range items {
+		g.Go(func() error {
+			shards[i] = readShard(gctx, s, item)
+			return gctx.Err()
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, fmt.Errorf("read shards: %w", err)
+	}
+	return shards, storeGone(shards)
+}
+
+// storeGone returns why a store cannot be used at all: no shard of it could be read,
+// and not for want of good bytes.
+func storeGone(shards []*bareShard) error {
+	var first error
+	for _, sh := range shards {
+		if sh.err == nil || errors.Is(sh.err, codec.ErrCorrupt) {
+			return nil
+		}
+		if first == nil {
+			first = sh.err
+		}
+	}
+	return first
+}
+
+func readShard(ctx context.Context, s origin.Store, item origin.Item) *bareShard {
+	p, _ := names.ParseKey(item.Key) // listShards has
+	sh := &bareShard{hash: p.Hash, time: item.Modified}
+	sh.name = sh.hash.String()
+	if err := sh.read(ctx, s, item); err != nil {
+		sh.rows, sh.shas, sh.err = nil, nil, fmt.Errorf("shard %s: %w", sh.name, err)
+	}
+	return sh
+}
+
+func (sh *bareShard) read(ctx context.Context, s origin.Store, item origin.Item) error {
+	v, err := open(ctx, s, item)
+	if err != nil {
+		return err
+	}
+	r, err := shard.NewReader(v, v.size)
+	if err != nil {
+		return err
+	}
+	if m := r.Meta(); m.Footer && m.Created > 0 && m.Created <= lastSecond {
+		sh.time = time.Unix(int64(m.Created), 0)
+	}
+	for head, err := range r.Heads() {
+		if err != nil {
+			return err
+		}
+		if head.Size < 0 {
+			return codec.Corrupt("file info block", head.Block, "terms hold more than %d bytes", int64(math.MaxInt64))
+		}
+		sh.add(head)
+	}
+	return nil
+}
+
+func (sh *bareShard) add(f shard.FileHead) {
+	r := row{hash: text(f.File.Swapped()), block: f.Block, size: f.Size}
+	if f.SHA256 != [32]byte{} {
+		sh.shas = append(sh.shas, text(f.SHA256))
+		r.sha = uint32(len(sh.shas))
+	}
+	sh.rows = append(sh.rows, r)
+}
+
+// open returns the bytes of a shard, a small one's fetched already.
+func open(ctx context.Context, s origin.Store, item origin.Item) (view, error) {
+	if item.Size <= 0 || item.Size > wholeShard {
+		return view{origin.ReaderAt(ctx, s, item.Key), item.Size}, nil
+	}
+	b := make([]byte, item.Size)
+	if err := s.ReadAt(ctx, item.Key, b, 0); err != nil {
+		return view{}, err
+	}
+	return view{bytes.NewReader(b), item.Size}, nil
+}

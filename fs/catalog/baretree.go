@@ -1,0 +1,219 @@
+package catalog
+
+import (
+	"context"
+	"encoding/hex"
+	iofs "io/fs"
+	"iter"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/page"
+)
+
+// The folders of a BareCatalog, sorted.
+const (
+	dirHash   = "by-hash"
+	dirSHA256 = "by-sha256"
+	dirShards = "shards"
+)
+
+var bareDirs = []string{dirHash, dirSHA256, dirShards}
+
+// A bareTree is the tree of a BareCatalog: arithmetic over an index.
+type bareTree struct{ x *index }
+
+func newBareTree(shards []*bareShard) *bareTree { return &bareTree{newIndex(shards)} }
+
+// Version implements Tree: there are none.
+func (t *bareTree) Version() names.Row { return names.Row{} }
+
+// Sums returns how many different files there are and how many bytes they hold.
+func (t *bareTree) Sums() (files, bytes int64) { return t.x.files, t.x.bytes }
+
+// OneInode says that files with the same ID are the same in all respects but their
+// path, so that a mount may show them as one inode.
+func (t *bareTree) OneInode() bool { return true }
+
+// A folder is one folder of the tree: a range of the index, in the order of names.
+type folder struct {
+	len  int
+	name func(i int) *text
+	row  func(i int) int       // of the index; -1: a folder
+	time time.Time             // of the folder itself
+	sub  func(i int) time.Time // of the folders in it, if it holds folders
+	skip func(i int) bool      // not to be listed; nil: none is skipped
+}
+
+// folder returns the folder at path, which is not the root.
+func (t *bareTree) folder(path string) (folder, bool) {
+	x := t.x
+	switch path {
+	case dirHash:
+		return folder{
+			len:  len(x.rows),
+			name: func(i int) *text { return &x.rows[i].hash },
+			row:  func(i int) int { return i },
+			skip: func(i int) bool { return !x.first(i) },
+			time: x.newest,
+		}, true
+	case dirSHA256:
+		return folder{
+			len:  len(x.bySHA),
+			name: func(i int) *text { return x.sha(x.bySHA[i]) },
+			row:  func(i int) int { return int(x.bySHA[i]) },
+			time: x.newest,
+		}, true
+	case dirShards:
+		return folder{
+			len:  len(x.shards),
+			name: func(i int) *text { return &x.shards[i].name },
+			row:  func(int) int { return -1 },
+			sub:  func(i int) time.Time { return x.shards[i].time },
+			time: x.newest,
+		}, true
+	}
+	name, ok := strings.CutPrefix(path, dirShards+"/")
+	if !ok {
+		return folder{}, false
+	}
+	i, ok := t.shard(name)
+	if !ok {
+		return folder{}, false
+	}
+	s := &x.shards[i]
+	rows := x.byShard[s.start:s.end]
+	return folder{
+		len:  len(rows),
+		name: func(i int) *text { return &x.rows[rows[i]].hash },
+		row:  func(i int) int { return int(rows[i]) },
+		time: s.time,
+	}, true
+}
+
+func (t *bareTree) shard(name string) (int, bool) {
+	want, ok := parseText(name)
+	if !ok {
+		return 0, false
+	}
+	return slices.BinarySearchFunc(t.x.shards, &want, func(s shardRow, want *text) int { return s.name.compare(want) })
+}
+
+// Lookup implements Tree.
+func (t *bareTree) Lookup(_ context.Context, path string) (page.Entry, error) {
+	if path == "" {
+		return dirEntry("", t.x.newest), nil
+	}
+	if f, ok := t.folder(path); ok {
+		return dirEntry(path, f.time), nil
+	}
+	slash := strings.LastIndexByte(path, '/')
+	if slash < 0 {
+		return page.Entry{}, notExist(path)
+	}
+	f, ok := t.folder(path[:slash])
+	want, isName := parseText(path[slash+1:])
+	if !ok || !isName {
+		return page.Entry{}, notExist(path)
+	}
+	i := sort.Search(f.len, func(i int) bool { return f.name(i).compare(&want) >= 0 })
+	if i == f.len || *f.name(i) != want {
+		return page.Entry{}, notExist(path)
+	}
+	return t.x.entry(f.row(i), path), nil
+}
+
+// List implements Tree.
+func (t *bareTree) List(ctx context.Context, dir, after string) iter.Seq2[page.Entry, error] {
+	return func(yield func(page.Entry, error) bool) {
+		if dir == "" {
+			t.listRoot(after, yield)
+			return
+		}
+		f, ok := t.folder(dir)
+		if !ok {
+			yield(page.Entry{}, notExist(dir))
+			return
+		}
+		var buf [len("shards/") + 64 + len("/") + 64]byte
+		path := append(append(buf[:0], dir...), '/')
+		for i := f.after(after); i < f.len; i++ {
+			if f.skip != nil && f.skip(i) {
+				continue
+			}
+			if err := ctx.Err(); err != nil {
+				yield(page.Entry{}, err)
+				return
+			}
+			if !yield(t.entry(f, i, string(hex.AppendEncode(path, f.name(i)[:]))), nil) {
+				return
+			}
+		}
+	}
+}
+
+func (t *bareTree) listRoot(after string, yield func(page.Entry, error) bool) {
+	for _, name := range bareDirs {
+		if name > after && !yield(dirEntry(name, t.x.newest), nil) {
+			return
+		}
+	}
+}
+
+func (t *bareTree) entry(f folder, i int, path string) page.Entry {
+	if row := f.row(i); row >= 0 {
+		return t.x.entry(row, path)
+	}
+	return dirEntry(path, f.sub(i))
+}
+
+// after returns the first place of f whose name sorts after a given one, which need
+// not be in it.
+func (f folder) after(name string) int {
+	if name == "" {
+		return 0
+	}
+	var digits [2 * len(text{})]byte
+	return sort.Search(f.len, func(i int) bool {
+		hex.Encode(digits[:], f.name(i)[:])
+		return string(digits[:]) > name
+	})
+}
+
+func dirEntry(path string, modTime time.Time) page.Entry {
+	return page.Entry{Path: path, Type: page.Dir, Mode: 0o555, ModTime: modTime}
+}
+
+// parseText is the inverse of hex.EncodeToString. Names have one spelling, so upper
+// case is no name.
+func parseText(name string) (t text, ok bool) {
+	if len(name) != 2*len(t) {
+		return t, false
+	}
+	for i := range t {
+		hi, lo := digit(name[2*i]), digit(name[2*i+1])
+		if hi|lo > 15 {
+			return t, false
+		}
+		t[i] = hi<<4 | lo
+	}
+	return t, true
+}
+
+// digit returns the value of a lower-case hex digit; 0xff: it is none.
+func digit(c byte) byte {
+	switch {
+	case '0' <= c && c <= '9':
+		return c - '0'
+	case 'a' <= c && c <= 'f':
+		return c - 'a' + 10
+	}
+	return 0xff
+}
+
+func notExist(path string) error {
+	return &iofs.PathError{Op: "lookup", Path: path, Err: iofs.ErrNotExist}
+}

@@ -1,0 +1,257 @@
+package fs
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	iofs "io/fs"
+	"iter"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/page"
+	"github.com/xetfs/xetfs/fs/catalog"
+)
+
+// A fakeTree is a tree and a catalog of it. The folders of its entries are there too.
+type fakeTree struct {
+	byPath map[string]page.Entry
+	byDir  map[string][]page.Entry
+	err    map[string]error // of Lookup
+	listed error            // of List, behind all entries
+}
+
+var then = time.Date(2024, 5, 6, 7, 8, 9, 123456789, time.UTC)
+
+func newFakeTree(entries ...page.Entry) *fakeTree {
+	t := &fakeTree{byPath: map[string]page.Entry{"": {Type: page.Dir, Mode: 0o555, ModTime: then}}, byDir: map[string][]page.Entry{}}
+	for _, e := range entries {
+		if e.Mode == 0 {
+			e.Mode = 0o444
+		}
+		if e.ModTime.IsZero() {
+			e.ModTime = then
+		}
+		t.add(e)
+	}
+	for dir := range t.byDir {
+		slices.SortFunc(t.byDir[dir], func(a, b page.Entry) int { return cmp.Compare(a.Path, b.Path) })
+	}
+	return t
+}
+
+func (t *fakeTree) add(e page.Entry) {
+	dir := parent(e.Path)
+	if _, ok := t.byPath[dir]; !ok {
+		t.add(page.Entry{Path: dir, Type: page.Dir, Mode: 0o555, ModTime: then})
+	}
+	t.byPath[e.Path] = e
+	t.byDir[dir] = append(t.byDir[dir], e)
+}
+
+func (t *fakeTree) Version() names.Row { return names.Row{} }
+
+func (t *fakeTree) Sums() (files, bytes int64) {
+	for _, e := range t.byPath {
+		if e.Type == page.File {
+			files, bytes = files+1, bytes+e.Size
+		}
+	}
+	return files, bytes
+}
+
+func (t *fakeTree) Lookup(_ context.Context, path string) (page.Entry, error) {
+	if err := t.err[path]; err != nil {
+		return page.Entry{}, err
+	}
+	if e, ok := t.byPath[path]; ok {
+		return e, nil
+	}
+	return page.Entry{}, iofs.ErrNotExist
+}
+
+func (t *fakeTree) List(_ context.Context, dir, after string) iter.Seq2[page.Entry, error] {
+	return func(yield func(page.Entry, error) bool) {
+		for _, e := range t.byDir[dir] {
+			if base(dir, e.Path) > after && !yield(e, nil) {
+				return
+			}
+		}
+		if t.listed != nil {
+			yield(page.Entry{}, t.listed)
+		}
+	}
+}
+
+func (t *fakeTree) Symbols(context.Context) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) { yield("", nil) }
+}
+
+func (t *fakeTree) Open(context.Context, string, names.AsOf) (catalog.Tree, error) { return t, nil }
+
+// A fakeEngine reads files from memory, by the first bytes of their hash.
+type fakeEngine struct {
+	data    map[codec.Hash][]byte
+	openErr error
+	readErr atomic.Pointer[error]
+	block   chan struct{} // reads wait for it, if it is not nil, or for their context
+	panics  atomic.Bool
+	reading atomic.Int64 // reads under way
+}
+
+func newFakeEngine() *fakeEngine { return &fakeEngine{data: map[codec.Hash][]byte{}} }
+
+// file adds a file to the engine and returns the entry for it.
+func (e *fakeEngine) file(path string, data []byte) page.Entry {
+	h := codec.Hash{31: 1}
+	copy(h[:30], path)
+	e.data[h] = data
+	return page.Entry{Path: path, Size: int64(len(data)), ID: codec.FileID{File: h}}
+}
+
+func (e *fakeEngine) open(_ context.Context, id codec.FileID) (content, error) {
+	if e.openErr != nil {
+		return nil, e.openErr
+	}
+	data, ok := e.data[id.File]
+	if !ok {
+		return nil, errors.New("fake engine: no such file")
+	}
+	return &fakeContent{e, data}, nil
+}
+
+func (e *fakeEngine) stats() any { return map[string]int{"Misses": 7} }
+
+type fakeContent struct {
+	e    *fakeEngine
+	data []byte
+}
+
+func (c *fakeContent) Size() int64                     { return int64(len(c.data)) }
+func (c *fakeContent) Verified(context.Context) string { return "chunk" }
+func (c *fakeContent) stream() stream                  { return c }
+func (c *fakeContent) Close() error                    { return nil }
+
+func (c *fakeContent) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
+	c.e.reading.Add(1)
+	defer c.e.reading.Add(-1)
+	if c.e.panics.Load() {
+		panic("the fake engine was told to")
+	}
+	if err := c.e.readErr.Load(); err != nil {
+		return 0, *err
+	}
+	if c.e.block != nil {
+		select {
+		case <-c.e.block:
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+	if off >= int64(len(c.data)) {
+		return 0, io.EOF
+	}
+	n := copy(p, c.data[off:])
+	if n < len(p) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+// A mounted is a mount of a test.
+type mounted struct {
+	dir string
+	s   *Server
+}
+
+func (m mounted) path(name string) string { return m.dir + "/" + name }
+
+// mountFake mounts a tree until the end of the test. Whatever hangs in it is cut off
+// after a while.
+func mountFake(t *testing.T, tree *fakeTree, e *fakeEngine, o Options) mounted {
+	t.Helper()
+	needFUSE(t)
+	m := mounted{dir: t.TempDir()}
+	var err error
+	if m.s, err = mount(m.dir, tree, e, o); err != nil {
+		t.Fatal(err)
+	}
+	late := time.AfterFunc(20*time.Second, func() {
+		t.Error("the test hangs; its mount is cut off")
+		abort(m.s.device.dev)
+	})
+	t.Cleanup(func() {
+		defer late.Stop()
+		if err := m.s.Shutdown(0); err != nil {
+			t.Errorf("Shutdown: %v", err)
+		}
+	})
+	return m
+}
+
+func needFUSE(t *testing.T) {
+	t.Helper()
+	if unix.Access("/dev/fuse", unix.R_OK|unix.W_OK) == nil && unix.Geteuid() == 0 {
+		return
+	}
+	if os.Getenv("CI") == "true" {
+		t.Fatal("/dev/fuse cannot be used, and CI=true")
+	}
+	t.Skip("/dev/fuse cannot be used")
+}
+
+// pattern is n bytes of which each says where it is.
+func pattern(n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(i) ^ byte(i>>8) ^ byte(i>>16)
+	}
+	return b
+}
+
+// eventually waits for a condition that another goroutine or process brings about.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(2 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not within two seconds: %s", what)
+		}
+	}
+}
+
+// A syncBuffer is a log that several goroutines write.
+type syncBuffer struct {
+	lock chan struct{}
+	b    bytes.Buffer
+}
+
+func newSyncBuffer() *syncBuffer { return &syncBuffer{lock: make(chan struct{}, 1)} }
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.lock <- struct{}{}
+	defer func() { <-s.lock }()
+	return s.b.Write(p)
+}
+
+// lines returns the lines with a word in them.
+func (s *syncBuffer) lines(word string) []string {
+	s.lock <- struct{}{}
+	defer func() { <-s.lock }()
+	var found []string
+	for line := range strings.Lines(s.b.String()) {
+		if strings.Contains(line, word) {
+			found = append(found, line)
+		}
+	}
+	return found
+}

@@ -1,0 +1,129 @@
+package fs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"syscall"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/page"
+)
+
+// A fileHandle is one open file descriptor.
+type fileHandle struct {
+	path string
+	ino  uint64
+	id   codec.FileID
+	size int64
+
+	stream stream
+}
+
+// Open implements fuse.RawFileSystem.
+func (f *filesystem) Open(interrupted <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+	if in.Flags&(syscall.O_ACCMODE|syscall.O_TRUNC|syscall.O_APPEND|syscall.O_CREAT) != syscall.O_RDONLY {
+		return fuse.EROFS
+	}
+	req := f.soon(interrupted)
+	defer req.end()
+	e, status := f.entry(req, in.NodeId)
+	if !status.Ok() {
+		return status
+	}
+	h, err := f.open(req, &e, in.NodeId)
+	if err != nil {
+		return f.failed("open", &e, in.NodeId, err)
+	}
+	out.Fh = f.files.add(h)
+	out.OpenFlags = fuse.FOPEN_KEEP_CACHE | fuse.FOPEN_NOFLUSH
+	return fuse.OK
+}
+
+func (f *filesystem) open(ctx context.Context, e *page.Entry, ino uint64) (*fileHandle, error) {
+	h := &fileHandle{path: e.Path, ino: ino, id: e.ID, size: e.Size}
+	if e.Size == 0 || e.Inline != nil {
+		h.stream = inline(e.Inline)
+		if int64(len(e.Inline)) != e.Size {
+			return nil, sizeMismatch(e, int64(len(e.Inline)))
+		}
+		return h, nil
+	}
+	c, err := f.engine.open(ctx, e.ID)
+	if err != nil {
+		return nil, err
+	}
+	if size := c.Size(); size != e.Size {
+		return nil, sizeMismatch(e, size)
+	}
+	h.stream = c.stream()
+	return h, nil
+}
+
+func sizeMismatch(e *page.Entry, size int64) error {
+	return codec.Corrupt("terms", 0, "hold %d bytes, the catalog says %d", size, e.Size)
+}
+
+// Read implements fuse.RawFileSystem. The bytes go straight into the reply.
+func (f *filesystem) Read(interrupted <-chan struct{}, in *fuse.ReadIn, p []byte) (fuse.ReadResult, fuse.Status) {
+	h, ok := f.files.get(in.Fh)
+	if !ok {
+		return nil, fuse.EBADF
+	}
+	req := newRequest(interrupted, f.limit)
+	defer req.end()
+	n, err := h.readAt(req, p, int64(in.Offset))
+	if err != nil {
+		return nil, f.reports.failed(failure{
+			doing: "read", path: h.path, file: h.id.File, ino: h.ino, off: int64(in.Offset), err: err,
+		}, readErrno(err))
+	}
+	return fuse.ReadResultData(p[:n]), fuse.OK
+}
+
+// readAt is short only at the end of the file: the kernel would take anything else for
+// the end, and so would the program, which sees no error.
+func (h *fileHandle) readAt(ctx context.Context, p []byte, off int64) (int, error) {
+	want := int(min(int64(len(p)), max(0, h.size-off)))
+	if want == 0 {
+		return 0, nil
+	}
+	n, err := h.stream.ReadAt(ctx, p[:want], off)
+	switch {
+	case n == want && (err == nil || errors.Is(err, io.EOF)):
+		return n, nil
+	case err == nil || errors.Is(err, io.EOF):
+		return 0, fmt.Errorf("%d of %d bytes at %d: %w", n, want, off, io.ErrUnexpectedEOF)
+	}
+	return 0, err
+}
+
+// Release implements fuse.RawFileSystem.
+func (f *filesystem) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
+	if h, ok := f.files.remove(in.Fh); ok {
+		h.stream.Close() // it only stops fetching ahead
+	}
+}
+
+// Flush implements fuse.RawFileSystem: old kernels, which do not know FOPEN_NOFLUSH,
+// stop asking after the first ENOSYS.
+func (f *filesystem) Flush(<-chan struct{}, *fuse.FlushIn) fuse.Status { return fuse.ENOSYS }
+
+// An inline is a file whose bytes stand in the catalog.
+type inline []byte
+
+func (b inline) ReadAt(_ context.Context, p []byte, off int64) (int, error) {
+	if off >= int64(len(b)) {
+		return 0, io.EOF
+	}
+	n := copy(p, b[off:])
+	if n < len(p) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+func (b inline) Close() error { return nil }

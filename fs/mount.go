@@ -1,0 +1,205 @@
+package fs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/page"
+	"github.com/xetfs/xetfs/fs/catalog"
+)
+
+// maxRead is the largest read that the kernel sends, in bytes.
+const maxRead = 1 << 20
+
+// Options say what a mount shows, and to whom.
+type Options struct {
+	Symbol     string     // "": the only tree, or every symbol is a directory
+	At         names.AsOf // zero: the newest version
+	AllowOther bool       // users other than the mounting one may look, as modes allow
+	UID, GID   *uint32    // owner of what has none of its own; nil: the mounting user
+	FSName     string     // what is mounted, for /proc/mounts; "": xetfs
+
+	MaxBackground int           // reads ahead that the kernel has under way; 0: 64
+	ReadLimit     time.Duration // within which a read ends, if with an error; 0: 60 s
+
+	Debug  bool // log every FUSE message
+	Logger *slog.Logger
+}
+
+func (o Options) withDefaults() Options {
+	if o.FSName == "" {
+		o.FSName = fsType
+	}
+	if o.MaxBackground == 0 {
+		o.MaxBackground = 64
+	}
+	if o.ReadLimit == 0 {
+		o.ReadLimit = time.Minute
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// owner is who owns what has no owner of its own.
+func (o Options) owner() page.Owner {
+	owner := page.Owner{UID: uint32(unix.Geteuid()), GID: uint32(unix.Getegid())}
+	if o.UID != nil {
+		owner.UID = *o.UID
+	}
+	if o.GID != nil {
+		owner.GID = *o.GID
+	}
+	return owner
+}
+
+// A Server is a mounted file system. Its methods may be called at the same time.
+type Server struct {
+	files  *filesystem
+	device device
+	log    *slog.Logger
+	done   chan struct{} // closed when the last message is answered
+
+	mu       sync.Mutex // held while unmounting
+	detached bool       // guarded by mu
+}
+
+// mount mounts the files of a catalog, as e reads them, and returns when they can be
+// seen.
+func mount(dir string, c catalog.Catalog, e engine, o Options) (*Server, error) {
+	o = o.withDefaults()
+	ctx, cancel := context.WithTimeout(context.Background(), o.ReadLimit)
+	defer cancel()
+	tree, err := openTree(ctx, c, o)
+	if err != nil {
+		return nil, err
+	}
+	dir, err = filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("mount point: %w", err)
+	}
+	stale, err := checkDir(dir)
+	if stale {
+		o.Logger.Info("a dead mount was removed", "event", "stale_mount_cleared", "dir", dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{files: newFilesystem(tree, e, o), device: device{dir: dir}, log: o.Logger, done: make(chan struct{})}
+	if err := s.start(o); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func newFilesystem(tree catalog.Tree, e engine, o Options) *filesystem {
+	one, ok := tree.(interface{ OneInode() bool })
+	return &filesystem{
+		RawFileSystem: fuse.NewDefaultRawFileSystem(),
+		tree:          tree,
+		oneInode:      ok && one.OneInode(),
+		engine:        e,
+		reports:       newReporter(o.Logger),
+		owner:         o.owner(),
+		limit:         o.ReadLimit,
+		nodes:         newNodes(),
+	}
+}
+
+// start mounts, serves, and raises the kernel's read-ahead if it may.
+func (s *Server) start(o Options) error {
+	server, err := s.connect(o)
+	if err != nil {
+		return err
+	}
+	go func() {
+		defer close(s.done)
+		server.Serve()
+	}()
+	if err := s.device.settle(); err != nil {
+		return errors.Join(err, s.Shutdown(0))
+	}
+	if err := raiseReadAhead(s.device.dev); err != nil {
+		s.log.Debug("the kernel reads ahead less than it could", "err", err)
+	} else {
+		s.log.Debug("the kernel reads ahead", "kib", readAheadKB)
+	}
+	return nil
+}
+
+// connect mounts by itself where it may, else by fusermount3.
+func (s *Server) connect(o Options) (*fuse.Server, error) {
+	if unix.Geteuid() != 0 {
+		return s.connectByHelper(o)
+	}
+	fd, err := openDevice()
+	if err != nil {
+		return nil, err
+	}
+	if err := mountDirect(fd, s.device.dir, o); err != nil {
+		unix.Close(fd)
+		if errors.Is(err, unix.EPERM) {
+			return s.connectByHelper(o)
+		}
+		return nil, err
+	}
+	server, err := fuse.NewServer(s.files, fmt.Sprintf("/dev/fd/%d", fd), s.fuseOptions(o))
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("mount at %s: %w", s.device.dir, err), s.device.unmount(true))
+	}
+	return server, nil
+}
+
+func (s *Server) connectByHelper(o Options) (*fuse.Server, error) {
+	if _, err := findFusermount(); err != nil {
+		return nil, err
+	}
+	server, err := fuse.NewServer(s.files, s.device.dir, s.fuseOptions(o))
+	if err != nil {
+		return nil, fmt.Errorf("mount at %s: %w", s.device.dir, err)
+	}
+	return server, nil
+}
+
+// fuseOptions are go-fuse's. Splicing is off as there is no file to splice from, and
+// security attributes are none.
+func (s *Server) fuseOptions(o Options) *fuse.MountOptions {
+	level := slog.LevelDebug
+	if o.Debug {
+		level = slog.LevelInfo
+	}
+	return &fuse.MountOptions{
+		AllowOther:               o.AllowOther,
+		Options:                  []string{"ro", "nosuid", "nodev", "default_permissions"},
+		MaxBackground:            o.MaxBackground,
+		MaxWrite:                 maxRead,
+		MaxReadAhead:             maxRead,
+		IgnoreSecurityLabels:     true,
+		FsName:                   o.FSName,
+		Name:                     fsType,
+		Debug:                    o.Debug,
+		Logger:                   slog.NewLogLogger(o.Logger.Handler(), level),
+		EnableSymlinkCaching:     true,
+		ExplicitDataCacheControl: true,
+		DisableSplice:            true,
+		PanicHandler:             s.files.panicked,
+		ExtraCapabilities:        fuse.CAP_READDIRPLUS_AUTO,
+	}
+}
+
+// panicked answers a message whose handler panicked.
+func (f *filesystem) panicked(what any) fuse.Status {
+	f.panics.Add(1)
+	f.reports.panicked(what)
+	return fuse.EIO
+}

@@ -1,0 +1,91 @@
+package fs
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// lastWords is how long a server whose connection was cut may take to end.
+const lastWords = time.Second
+
+// settle returns when the mount answers. It also makes the kernel ask for POLL, which
+// go-fuse refuses for ever: a Go program that opened a file of its own mount would
+// otherwise wait for itself, as the runtime polls every file it opens.
+func (d *device) settle() error {
+	d.dev, d.mount = numbers(d.dir)
+	fd, err := unix.Open(d.dir+"/.go-fuse-epoll-hack", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("mount at %s does not answer: %w", d.dir, err)
+	}
+	defer unix.Close(fd)
+	if _, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0); err != nil && !errors.Is(err, unix.EINTR) {
+		return fmt.Errorf("mount at %s: %w", d.dir, err)
+	}
+	return nil
+}
+
+// Wait returns when the file system is unmounted, by whomever, and the last message is
+// answered.
+func (s *Server) Wait() { <-s.done }
+
+// Unmount unmounts the file system and waits for its end. It is an error, and nothing
+// happens, if somebody has a file of it open: unix.EBUSY. It is none if it is unmounted
+// already.
+func (s *Server) Unmount() error {
+	s.mu.Lock()
+	err := s.unmountLocked(false)
+	s.mu.Unlock()
+	if err == nil {
+		<-s.done
+	}
+	return err
+}
+
+func (s *Server) unmountLocked(lazy bool) error {
+	if s.detached || !s.device.mounted() {
+		return nil
+	}
+	if err := s.device.unmount(lazy); err != nil {
+		return fmt.Errorf("unmount %s: %w", s.device.dir, err)
+	}
+	s.detached = true
+	return nil
+}
+
+// Shutdown unmounts. If files are open it takes the mount point away and goes on to
+// serve them until they are closed or grace is over; then whoever still reads gets
+// ENOTCONN. A second Shutdown, with no grace, ends the first.
+func (s *Server) Shutdown(grace time.Duration) error {
+	s.mu.Lock()
+	err := s.unmountLocked(false)
+	if errors.Is(err, unix.EBUSY) {
+		s.log.Warn("files are open; the mount point is taken away", "event", "unmount_busy", "dir", s.device.dir, "grace", grace)
+		err = s.unmountLocked(true)
+	}
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if s.endsWithin(grace) {
+		return nil
+	}
+	err = abort(s.device.dev) // or its last file was closed just now
+	if s.endsWithin(lastWords) {
+		return nil
+	}
+	return errors.Join(fmt.Errorf("the mount at %s does not end", s.device.dir), err)
+}
+
+func (s *Server) endsWithin(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-s.done:
+		return true
+	case <-timer.C:
+		return isClosed(s.done)
+	}
+}

@@ -1,0 +1,22 @@
+package fs
+
+import "github.com/hanwen/go-fuse/v2/fuse"
+
+// statfsBlock is the unit in which statfs(2) counts.
+const statfsBlock = 4096
+
+// A summer is a Tree that knows how much it holds.
+type summer interface {
+	Sums() (files, bytes int64)
+}
+
+// StatFs implements fuse.RawFileSystem: everything is full.
+func (f *filesystem) StatFs(_ <-chan struct{}, _ *fuse.InHeader, out *fuse.StatfsOut) fuse.Status {
+	*out = fuse.StatfsOut{Bsize: statfsBlock, Frsize: statfsBlock, NameLen: maxName}
+	if s, ok := f.tree.(summer); ok {
+		files, bytes := s.Sums()
+		out.Files = uint64(files)
+		out.Blocks = (uint64(bytes) + statfsBlock - 1) / statfsBlock
+	}
+	return fuse.OK
+}

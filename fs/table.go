@@ -1,0 +1,51 @@
+package fs
+
+import "sync"
+
+// A table gives numbers to what the kernel has open, for its messages to name them by.
+type table[T any] struct {
+	mu   sync.RWMutex
+	open map[uint64]T // guarded by mu
+	last uint64       // number given out last; guarded by mu
+}
+
+func (t *table[T]) add(v T) uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.open == nil {
+		t.open = make(map[uint64]T)
+	}
+	t.last++
+	t.open[t.last] = v
+	return t.last
+}
+
+func (t *table[T]) get(n uint64) (T, bool) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	v, ok := t.open[n]
+	return v, ok
+}
+
+func (t *table[T]) remove(n uint64) (T, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	v, ok := t.open[n]
+	delete(t.open, n)
+	return v, ok
+}
+
+// removeAll empties the table and returns what was in it.
+func (t *table[T]) removeAll() map[uint64]T {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := t.open
+	t.open = nil
+	return all
+}
+
+func (t *table[T]) len() int {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return len(t.open)
+}

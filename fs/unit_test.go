@@ -1,0 +1,228 @@
+package fs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	iofs "io/fs"
+	"log/slog"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/page"
+	"github.com/xetfs/xetfs/reconstruct"
+)
+
+func TestErrno(t *testing.T) {
+	corrupt := codec.Corrupt("chunk header", 90112, "version 7 is not known")
+	tests := []struct {
+		name        string
+		err         error
+		named, read syscall.Errno // of lookup and open; of read
+		event       string        // of the EIO
+	}{
+		{"nothing", nil, 0, 0, "read_failed"},
+		{"interrupted", fmt.Errorf("term 3: %w", context.Canceled), syscall.EINTR, syscall.EINTR, "read_failed"},
+		{"too slow", fmt.Errorf("term 3: %w", context.DeadlineExceeded), syscall.EIO, syscall.EIO, "read_timeout"},
+		{"no such name", &iofs.PathError{Op: "lookup", Path: "x", Err: iofs.ErrNotExist}, syscall.ENOENT, syscall.EIO, "read_failed"},
+		{"no right", fmt.Errorf("token: %w", iofs.ErrPermission), syscall.EACCES, syscall.EIO, "auth_refused"},
+		{"damaged", &reconstruct.TermError{Err: fmt.Errorf("chunk 12: %w", corrupt)}, syscall.EIO, syscall.EIO, "corrupt"},
+		{"object gone", fmt.Errorf("xorb: %w", origin.ErrNotFound), syscall.EIO, syscall.EIO, "origin_gave_up"},
+		{"store gone", fmt.Errorf("xorb: %w", origin.ErrUnavailable), syscall.EIO, syscall.EIO, "origin_gave_up"},
+		{"anything else", io.ErrUnexpectedEOF, syscall.EIO, syscall.EIO, "read_failed"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := errno(tt.err); got != tt.named {
+				t.Errorf("errno = %v, want %v", got, tt.named)
+			}
+			if got := readErrno(tt.err); got != tt.read {
+				t.Errorf("readErrno = %v, want %v", got, tt.read)
+			}
+			if got := eventOf(tt.err); got != tt.event {
+				t.Errorf("event = %q, want %q", got, tt.event)
+			}
+		})
+	}
+}
+
+func TestIdentify(t *testing.T) {
+	id := codec.FileID{File: codec.Hash{1}, Shard: codec.Hash{2}, Block: 48}
+	other := id
+	other.Block = 96
+	tests := []struct {
+		name     string
+		a, b     page.Entry
+		oneInode bool
+		same     bool
+	}{
+		{"two names of a block, one inode", page.Entry{Path: "by-hash/x", ID: id}, page.Entry{Path: "shards/s/x", ID: id}, true, true},
+		{"two names of a block", page.Entry{Path: "a", ID: id}, page.Entry{Path: "b", ID: id}, false, false},
+		{"two blocks", page.Entry{Path: "a", ID: id}, page.Entry{Path: "a", ID: other}, true, false},
+		{"other content", page.Entry{Path: "a", ID: id}, page.Entry{Path: "a", ID: codec.FileID{File: codec.Hash{3}}}, false, false},
+		{"other size", page.Entry{Path: "a", ID: id, Size: 1}, page.Entry{Path: "a", ID: id, Size: 2}, false, false},
+		{"other times and mode", page.Entry{Path: "a", ID: id}, page.Entry{Path: "a", ID: id, Mode: 0o400, ModTime: then}, false, true},
+		{"inline content", page.Entry{Path: "a", Inline: []byte("x")}, page.Entry{Path: "a", Inline: []byte("y")}, false, false},
+		{"directories", page.Entry{Path: "a", Type: page.Dir, ModTime: then}, page.Entry{Path: "a", Type: page.Dir}, false, true},
+		{"links", page.Entry{Path: "a", Type: page.Symlink, Target: "x"}, page.Entry{Path: "a", Type: page.Symlink, Target: "y"}, false, false},
+		{"file and directory", page.Entry{Path: "a", Type: page.Dir}, page.Entry{Path: "a"}, false, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := identify(&tt.a, tt.oneInode) == identify(&tt.b, tt.oneInode); got != tt.same {
+				t.Errorf("same inode: %v, want %v", got, tt.same)
+			}
+		})
+	}
+	if got := identify(&page.Entry{Type: page.Dir}, false); got != rootID {
+		t.Errorf("the root is %v", got)
+	}
+	// This number is what users see after the next update too.
+	if got := identify(&page.Entry{Path: "a", Type: page.Dir}, false).ino; got != 13402484440440519316 {
+		t.Errorf("the inode of directory a became %d", got)
+	}
+	for in, want := range map[uint64]uint64{0: 2, 1: 3, 2: 2, ^uint64(0): ^uint64(0) - 1} {
+		if got := usable(in); got != want {
+			t.Errorf("usable(%d) = %d, want %d", in, got, want)
+		}
+	}
+}
+
+func TestNodes(t *testing.T) {
+	n := newNodes()
+	a, b := page.Entry{Path: "a"}, page.Entry{Path: "b"}
+	if ino := n.tell(identity{100, 1}, &a); ino != 100 {
+		t.Errorf("a is %d, want 100", ino)
+	}
+	if ino := n.tell(identity{100, 2}, &b); ino != 101 {
+		t.Errorf("b, with the same number, is %d, want 101", ino)
+	}
+	if ino := n.tell(identity{100, 1}, &a); ino != 100 {
+		t.Errorf("a is %d the second time, want 100", ino)
+	}
+	n.forget(100, 1)
+	if path, ok := n.path(100); path != "a" || !ok {
+		t.Error("a is forgotten after one of two tells was taken back")
+	}
+	n.forget(100, 1)
+	if _, ok := n.path(100); ok {
+		t.Error("a is not forgotten")
+	}
+	n.forget(rootID.ino, 1000)
+	if _, ok := n.path(rootID.ino); !ok {
+		t.Error("the root is forgotten")
+	}
+	n.forget(12345, 1)
+	for i := range uint64(1 << 17) {
+		n.tell(identity{1000 + i, 0}, &a)
+	}
+	for i := range uint64(1 << 17) {
+		n.forget(1000+i, 1)
+	}
+	if n.len() != 2 || n.peak > 1<<16 {
+		t.Errorf("%d nodes are left, in a map for %d", n.len(), n.peak)
+	}
+}
+
+func TestRequest(t *testing.T) {
+	tests := []struct {
+		name string
+		do   func(r *request, interrupt func())
+		want error
+	}{
+		{"nothing happened", func(*request, func()) {}, nil},
+		{"interrupted", func(_ *request, interrupt func()) { interrupt() }, context.Canceled},
+		{"interrupted while waiting", func(r *request, interrupt func()) { r.Done(); interrupt() }, context.Canceled},
+		{"deadline", func(*request, func()) { time.Sleep(2 * time.Minute) }, context.DeadlineExceeded},
+		{"deadline while waiting", func(r *request, _ func()) { r.Done(); time.Sleep(2 * time.Minute) }, context.DeadlineExceeded},
+		{"answered", func(r *request, _ func()) { r.end() }, context.Canceled},
+		{"answered while waiting", func(r *request, _ func()) { r.Done(); r.end() }, context.Canceled},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				interrupted := make(chan struct{})
+				r := newRequest(interrupted, time.Minute)
+				defer r.end()
+				tt.do(r, func() { close(interrupted) })
+				synctest.Wait()
+				if err := r.Err(); !errors.Is(err, tt.want) {
+					t.Errorf("Err = %v, want %v", err, tt.want)
+				}
+				child, stop := context.WithCancel(r)
+				defer stop()
+				synctest.Wait()
+				if ended := isClosed(child.Done()); ended != (tt.want != nil) {
+					t.Errorf("a context below it ended: %v", ended)
+				}
+				if err := r.Err(); !errors.Is(err, tt.want) {
+					t.Errorf("Err after Done = %v, want %v", err, tt.want)
+				}
+			})
+		})
+	}
+}
+
+func TestI11_Fold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := newSyncBuffer()
+		r := newReporter(slog.New(slog.NewTextHandler(log, nil)))
+		fail := func(path string) {
+			r.failed(failure{doing: "read", path: path, ino: 5, err: origin.ErrUnavailable}, syscall.EIO)
+		}
+		lines := func(when string, want int) {
+			t.Helper()
+			if got := log.lines("event=origin_gave_up"); len(got) != want {
+				t.Errorf("%s: %d lines, want %d: %q", when, len(got), want, got)
+			}
+		}
+		for range 1000 {
+			fail("a")
+		}
+		fail("b")
+		lines("at once", 2)
+		time.Sleep(foldFor + time.Second)
+		lines("ten seconds later", 3)
+		if len(log.lines("count=999")) != 1 {
+			t.Errorf("no line counts: %q", log.lines(""))
+		}
+		time.Sleep(foldFor)
+		fail("a")
+		lines("when it was quiet", 4)
+		for i := range 2 * mostFolds {
+			fail(fmt.Sprint("many", i))
+		}
+		if len(r.folds) > mostFolds+1 {
+			t.Errorf("%d folds", len(r.folds))
+		}
+		r.failed(failure{ino: 6, err: context.Canceled}, syscall.EINTR)
+		if _, ok := r.cause(6); ok {
+			t.Error("an interrupt became the cause of an error")
+		}
+		r.close()
+	})
+}
+
+func TestDamaged(t *testing.T) {
+	for format, want := range map[string]string{
+		"chunk header": "chunk", "chunk": "chunk", "chunks": "xorb", "lz4 frame": "chunk", "xorb footer": "xorb",
+		"term": "term", "shard header": "shard", "file info block": "shard", "CAS info block": "shard", "page": "file",
+	} {
+		if got := damaged(codec.Corrupt(format, 0, "x")); got != want {
+			t.Errorf("%s: %s, want %s", format, got, want)
+		}
+	}
+}
+
+func BenchmarkIdentify(b *testing.B) {
+	e := page.Entry{Path: "by-hash/0123456789012345678901234567890123456789012345678901234567890123", ID: codec.FileID{Shard: codec.Hash{1}}}
+	b.ReportAllocs()
+	for b.Loop() {
+		identify(&e, true)
+	}
+}

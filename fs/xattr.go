@@ -1,0 +1,130 @@
+package fs
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"github.com/xetfs/xetfs/codec/page"
+)
+
+// The extended attributes of ours.
+const (
+	xattrPrefix   = "user.xet."
+	xattrHash     = xattrPrefix + "hash"
+	xattrSHA256   = xattrPrefix + "sha256"
+	xattrVerified = xattrPrefix + "verified"
+	xattrError    = xattrPrefix + "error"
+	xattrStats    = xattrPrefix + "stats"
+)
+
+// GetXAttr implements fuse.RawFileSystem. The kernel and ls(1) ask every file for
+// attributes that it cannot have, so those are answered first.
+func (f *filesystem) GetXAttr(interrupted <-chan struct{}, in *fuse.InHeader, name string, dest []byte) (uint32, fuse.Status) {
+	if !strings.HasPrefix(name, "user.") {
+		return 0, fuse.ENOATTR
+	}
+	req := f.soon(interrupted)
+	defer req.end()
+	e, status := f.entry(req, in.NodeId)
+	if !status.Ok() {
+		return 0, status
+	}
+	value, status := f.xattr(req, &e, in.NodeId, name)
+	if !status.Ok() {
+		return 0, status
+	}
+	return fit(dest, value)
+}
+
+func (f *filesystem) xattr(req *request, e *page.Entry, ino uint64, name string) (string, fuse.Status) {
+	switch {
+	case name == xattrStats && ino == rootID.ino:
+		return f.stats()
+	case name == xattrHash && hashed(e):
+		return e.ID.File.String(), fuse.OK
+	case name == xattrSHA256 && e.SHA256 != nil:
+		return hex.EncodeToString(e.SHA256[:]), fuse.OK
+	case name == xattrVerified && e.Type == page.File:
+		return f.verified(req, e, ino)
+	case name == xattrError:
+		if cause, ok := f.reports.cause(ino); ok {
+			return cause, fuse.OK
+		}
+	case !strings.HasPrefix(name, xattrPrefix):
+		if value, ok := e.Xattrs[name]; ok {
+			return value, fuse.OK
+		}
+	}
+	return "", fuse.ENOATTR
+}
+
+// hashed says whether an entry has a Xet hash: an inline file has none.
+func hashed(e *page.Entry) bool { return e.Type == page.File && e.Inline == nil }
+
+func (f *filesystem) stats() (string, fuse.Status) {
+	b, err := json.Marshal(f.engine.stats())
+	if err != nil {
+		return "", fuse.EIO
+	}
+	return string(b), fuse.OK
+}
+
+// verified opens the file, which may have to ask the origin. That is why the attribute
+// is not stored anywhere.
+func (f *filesystem) verified(req *request, e *page.Entry, ino uint64) (string, fuse.Status) {
+	if e.Size == 0 || e.Inline != nil {
+		return "none", fuse.OK
+	}
+	c, err := f.engine.open(req, e.ID)
+	if err != nil {
+		return "", f.failed("open", e, ino, err)
+	}
+	return c.Verified(req), fuse.OK
+}
+
+// ListXAttr implements fuse.RawFileSystem.
+func (f *filesystem) ListXAttr(interrupted <-chan struct{}, in *fuse.InHeader, dest []byte) (uint32, fuse.Status) {
+	req := f.soon(interrupted)
+	defer req.end()
+	e, status := f.entry(req, in.NodeId)
+	if !status.Ok() {
+		return 0, status
+	}
+	names := slices.Sorted(maps.Keys(e.Xattrs))
+	names = slices.DeleteFunc(names, func(n string) bool { return strings.HasPrefix(n, xattrPrefix) })
+	if in.NodeId == rootID.ino {
+		names = append(names, xattrStats)
+	}
+	if hashed(&e) {
+		names = append(names, xattrHash)
+	}
+	if e.SHA256 != nil {
+		names = append(names, xattrSHA256)
+	}
+	if e.Type == page.File {
+		names = append(names, xattrVerified)
+	}
+	if _, ok := f.reports.cause(in.NodeId); ok {
+		names = append(names, xattrError)
+	}
+	var list strings.Builder
+	for _, n := range names {
+		list.WriteString(n + "\x00")
+	}
+	return fit(dest, list.String())
+}
+
+// fit copies a value into a reply. If it does not fit, or only its length is asked
+// for, the length is the answer (go-fuse makes it OK in the second case).
+func fit(dest []byte, value string) (uint32, fuse.Status) {
+	if len(value) > len(dest) {
+		return uint32(len(value)), fuse.Status(syscall.ERANGE)
+	}
+	return uint32(copy(dest, value)), fuse.OK
+}
