@@ -184,7 +184,7 @@ func (c *counter) ReadAt(p []byte, off int64) (int, error) {
 
 // A lookup reads a few KiB, however many files there are, whether it finds or not.
 func TestLookupReadsLittle(t *testing.T) {
-	w, hashes := manyFiles(200_000)
+	w, hashes := manyFiles(100_000)
 	b, err := w.Encode()
 	if err != nil {
 		t.Fatal(err)
@@ -242,7 +242,8 @@ func TestLookupInUnevenTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, h := range hashes {
+	for i := 0; i < len(hashes); i += 13 {
+		h := hashes[i]
 		c.reads.Store(0)
 		if f, err := r.FileInfo(h); err != nil || f.File != h {
 			t.Fatal(h, err)

@@ -231,7 +231,7 @@ func (r brokenAt) ReadAt(p []byte, off int64) (int, error) {
 // A shard of many buffers is read as the small ones are, however its blocks lie
 // across them, and whether they are built or only checked.
 func TestManyBuffers(t *testing.T) {
-	w, hashes := manyFiles(20_000)
+	w, hashes := manyFiles(4_000)
 	x := &XorbInfo{Xorb: hashes[0]}
 	for range codec.MaxXorbChunks {
 		x.Chunks = append(x.Chunks, Chunk{Hash: hashes[1], Start: x.Unpacked, Size: 100})

@@ -93,14 +93,14 @@ func streamXorbs(s *records, visit func(*XorbInfo) error) error {
 func streamTail(s *records) ([]byte, error) {
 	var tail []byte
 	for {
-		b, err := s.need("shard", 1)
+		_, err := s.need("shard", 1)
 		if errors.Is(err, codec.ErrCorrupt) {
 			return tail, nil // the end
 		}
 		if err != nil {
 			return nil, err
 		}
-		b = s.buf[s.lo-1 : s.hi]
+		b := s.buf[s.lo-1 : s.hi]
 		s.off += int64(s.hi - s.lo)
 		s.lo = s.hi
 		tail = append(tail, b[max(0, len(b)-footerSize):]...)

@@ -45,10 +45,10 @@ func TestF13_GroupAllLengths(t *testing.T) {
 	const most = 131072
 	data := codectest.Bytes(3, most)
 	step := func(n int) int { // every short length, then a stride that meets every remainder
-		if n < 1200 || n >= most-70 {
+		if n < 300 || n >= most-70 {
 			return 1
 		}
-		return 1021
+		return 4093
 	}
 	want, got, back := make([]byte, most), make([]byte, most+1), make([]byte, most+1)
 	for n := 0; n <= most; n += step(n) {

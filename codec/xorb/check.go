@@ -20,7 +20,9 @@ import (
 // names, or zero. Where a good xorb has a footer, its hash is the same. The error is one
 // of r; damage is no error.
 func Check(r io.ReaderAt, size int64, fault func(error)) (*Info, error) {
-	c := checker{r: r, size: size, fault: fault}
+	buf := scratches.Get().(*scratch)
+	defer scratches.Put(buf)
+	c := checker{r: r, size: size, fault: fault, buf: buf}
 	if err := c.readFooter(); err != nil {
 		return nil, err
 	}
@@ -39,7 +41,7 @@ type checker struct {
 	off    int64 // end of the chunks so far
 	broken bool  // the walk did not reach the end
 	packed []byte
-	buf    [codec.MaxChunkSize]byte
+	buf    *scratch
 }
 
 // readFooter finds the footer, if there is a good one. Then the chunks end where it

@@ -17,7 +17,9 @@ import (
 // tests: the chunks with the hashes of what they unpack to, then the footer. It shows
 // damage instead of stopping at it. The error is one of w.
 func Describe(w io.Writer, b []byte) error {
-	d := describer{w: bufio.NewWriter(w), b: b}
+	buf := scratches.Get().(*scratch)
+	defer scratches.Put(buf)
+	d := describer{w: bufio.NewWriter(w), b: b, buf: buf}
 	d.chunks()
 	d.footer()
 	d.line("end", "")
@@ -33,7 +35,7 @@ type describer struct {
 	hashes []codec.Hash // of the chunks; zero where one does not unpack
 	packed []int        // ends
 	sizes  []int        // unpacked ends
-	buf    [codec.MaxChunkSize]byte
+	buf    *scratch
 }
 
 func (d *describer) line(name, format string, args ...any) {

@@ -11,12 +11,12 @@ import (
 // without checking the footer any further; ErrNoFooter if no footer can be found from
 // the end. It serves to tell objects apart; ReadInfo checks.
 func Peek(r io.ReaderAt, size int64) (codec.Hash, error) {
-	const identSize, head = 7, 7 + 1 + 32 // ident, version, xorb hash
+	const head = int64(len(identFooter) + 1 + 32) // ident, version, xorb hash
 	var trailer [4]byte
 	if size < head+4 {
 		return codec.Hash{}, ErrNoFooter
 	}
-	if _, err := r.ReadAt(trailer[:], size-4); err != nil {
+	if err := readAt(r, trailer[:], size-4); err != nil {
 		return codec.Hash{}, err
 	}
 	length := int64(binary.LittleEndian.Uint32(trailer[:]))
@@ -24,11 +24,11 @@ func Peek(r io.ReaderAt, size int64) (codec.Hash, error) {
 		return codec.Hash{}, ErrNoFooter
 	}
 	var b [head]byte
-	if _, err := r.ReadAt(b[:], size-4-length); err != nil {
+	if err := readAt(r, b[:], size-4-length); err != nil {
 		return codec.Hash{}, err
 	}
-	if string(b[:identSize]) != "XETBLOB" || b[identSize] > 1 {
+	if string(b[:len(identFooter)]) != identFooter || b[len(identFooter)] > 1 {
 		return codec.Hash{}, ErrNoFooter
 	}
-	return codec.Hash(b[identSize+1:]), nil
+	return codec.Hash(b[len(identFooter)+1:]), nil
 }

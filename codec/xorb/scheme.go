@@ -32,7 +32,7 @@ func (s Scheme) String() string {
 	return "unknown"
 }
 
-// A scratch holds one chunk with its bytes grouped.
+// A scratch has room for one chunk.
 type scratch [codec.MaxChunkSize]byte
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
@@ -62,15 +62,17 @@ func unpack(dst, packed []byte, s Scheme) error {
 	return codec.Corrupt("chunk", 0, "scheme %d is not known", uint8(s))
 }
 
-// A packer packs chunks. It is kept from chunk to chunk, because its tables are large.
-type packer struct {
+// A Packer packs single chunks, for those who pack on several cores or try several
+// schemes. Its zero value is ready. It is kept from chunk to chunk, because its tables
+// are large, and is not safe for concurrent use.
+type Packer struct {
 	lz4     lz4.Compressor
 	grouped scratch
 }
 
-// pack appends a header and the packed chunk to b. It packs by s, or by None where s
-// saves nothing.
-func (p *packer) pack(b, chunk []byte, s Scheme) []byte {
+// Append adds a header and the packed chunk to b. It packs by s, or by None where s
+// saves nothing. The chunk must have 1 to codec.MaxChunkSize bytes.
+func (p *Packer) Append(b, chunk []byte, s Scheme) []byte {
 	start := len(b)
 	b = append(b, make([]byte, ChunkHeaderSize)...)
 	switch s {

@@ -12,7 +12,7 @@ import (
 // footer. It writes every chunk at once. A Writer is not safe for concurrent use.
 type Writer struct {
 	w        io.Writer
-	packer   packer
+	packer   Packer
 	buf      []byte // one packed chunk and its header
 	info     Info
 	packed   int
@@ -38,7 +38,7 @@ func (w *Writer) Add(h codec.Hash, chunk []byte, s Scheme) error {
 	case w.info.Len() == codec.MaxXorbChunks, w.unpacked+len(chunk) > codec.MaxXorbSize:
 		return ErrFull
 	}
-	w.buf = w.packer.pack(w.buf[:0], chunk, s)
+	w.buf = w.packer.Append(w.buf[:0], chunk, s)
 	if w.packed+len(w.buf) > codec.MaxXorbSize {
 		return ErrFull
 	}
