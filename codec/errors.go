@@ -27,3 +27,14 @@ func (e *CorruptError) Unwrap() error { return ErrCorrupt }
 func Corrupt(what string, offset int64, format string, args ...any) error {
 	return &CorruptError{Format: what, Offset: offset, Reason: fmt.Sprintf(format, args...)}
 }
+
+// A ChunkError says at which chunk of a xorb something went wrong.
+type ChunkError struct {
+	Chunk int // index in the xorb
+	Err   error
+}
+
+func (e *ChunkError) Error() string { return fmt.Sprintf("chunk %d: %v", e.Chunk, e.Err) }
+
+// Unwrap returns what went wrong.
+func (e *ChunkError) Unwrap() error { return e.Err }

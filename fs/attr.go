@@ -27,8 +27,7 @@ func (f *filesystem) GetAttr(interrupted <-chan struct{}, in *fuse.GetAttrIn, ou
 }
 
 // tell fills in what the kernel is told of an entry, and remembers that it was.
-func (f *filesystem) tell(e *page.Entry, out *fuse.EntryOut) {
-	id := identify(e, f.oneInode)
+func (f *filesystem) tell(e *page.Entry, id identity, out *fuse.EntryOut) {
 	ino := rootID.ino
 	if id != rootID {
 		ino = f.nodes.tell(id, e)

@@ -32,7 +32,7 @@ func (f *filesystem) Lookup(interrupted <-chan struct{}, in *fuse.InHeader, name
 	case err != nil:
 		return f.failed("lookup", &page.Entry{Path: path}, 0, err)
 	}
-	f.tell(&e, out)
+	f.tell(&e, identify(&e, f.oneInode), out)
 	return fuse.OK
 }
 
@@ -77,18 +77,18 @@ func (f *filesystem) ReleaseDir(in *fuse.ReleaseIn) { f.dirs.remove(in.Fh) }
 
 // ReadDir implements fuse.RawFileSystem.
 func (f *filesystem) ReadDir(interrupted <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
-	return f.list(interrupted, in, func(d fuse.DirEntry, _ *page.Entry) bool { return out.AddDirEntry(d) })
+	return f.list(interrupted, in, func(d fuse.DirEntry, _ *page.Entry, _ identity) bool { return out.AddDirEntry(d) })
 }
 
 // ReadDirPlus implements fuse.RawFileSystem: a listing and a lookup of each name in it.
 func (f *filesystem) ReadDirPlus(interrupted <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
-	return f.list(interrupted, in, func(d fuse.DirEntry, e *page.Entry) bool {
+	return f.list(interrupted, in, func(d fuse.DirEntry, e *page.Entry, id identity) bool {
 		told := out.AddDirLookupEntry(d)
 		if told == nil {
 			return false
 		}
 		if e != nil {
-			f.tell(e, told)
+			f.tell(e, id, told)
 		}
 		return true
 	})
@@ -96,14 +96,14 @@ func (f *filesystem) ReadDirPlus(interrupted <-chan struct{}, in *fuse.ReadIn, o
 
 // list adds the entries behind in.Offset, until add says that there is no more room.
 // The entries of "." and ".." are nil.
-func (f *filesystem) list(interrupted <-chan struct{}, in *fuse.ReadIn, add func(fuse.DirEntry, *page.Entry) bool) fuse.Status {
+func (f *filesystem) list(interrupted <-chan struct{}, in *fuse.ReadIn, add func(fuse.DirEntry, *page.Entry, identity) bool) fuse.Status {
 	h, ok := f.dirs.get(in.Fh)
 	if !ok {
 		return fuse.EBADF
 	}
 	off := in.Offset
 	for ; off < 2; off++ {
-		if !add(h.dots(off, in.NodeId), nil) {
+		if !add(h.dots(off, in.NodeId), nil, identity{}) {
 			return fuse.OK
 		}
 	}
@@ -128,8 +128,8 @@ func (f *filesystem) list(interrupted <-chan struct{}, in *fuse.ReadIn, add func
 		case !legal(name):
 			f.reports.rejected(h.path, name)
 		default:
-			d := fuse.DirEntry{Name: name, Mode: typeBits(e.Type), Ino: identify(&e, f.oneInode).ino, Off: next.n + 2}
-			if !add(d, &e) {
+			id := identify(&e, f.oneInode)
+			if !add(fuse.DirEntry{Name: name, Mode: typeBits(e.Type), Ino: id.ino, Off: next.n + 2}, &e, id) {
 				return fuse.OK
 			}
 			added = true

@@ -102,7 +102,7 @@ func (t *fakeTree) Open(context.Context, string, names.AsOf) (catalog.Tree, erro
 // A fakeEngine reads files from memory, by the first bytes of their hash.
 type fakeEngine struct {
 	data    map[codec.Hash][]byte
-	openErr error
+	openErr atomic.Pointer[error]
 	readErr atomic.Pointer[error]
 	block   chan struct{} // reads wait for it, if it is not nil, or for their context
 	panics  atomic.Bool
@@ -120,8 +120,8 @@ func (e *fakeEngine) file(path string, data []byte) page.Entry {
 }
 
 func (e *fakeEngine) open(_ context.Context, id codec.FileID) (content, error) {
-	if e.openErr != nil {
-		return nil, e.openErr
+	if err := e.openErr.Load(); err != nil {
+		return nil, *err
 	}
 	data, ok := e.data[id.File]
 	if !ok {

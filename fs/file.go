@@ -78,7 +78,7 @@ func (f *filesystem) Read(interrupted <-chan struct{}, in *fuse.ReadIn, p []byte
 	n, err := h.readAt(req, p, int64(in.Offset))
 	if err != nil {
 		return nil, f.reports.failed(failure{
-			doing: "read", path: h.path, file: h.id.File, ino: h.ino, off: int64(in.Offset), err: err,
+			doing: "read", path: h.path, file: h.id, ino: h.ino, off: int64(in.Offset), err: err,
 		}, readErrno(err))
 	}
 	return fuse.ReadResultData(p[:n]), fuse.OK

@@ -75,7 +75,7 @@ func (f *filesystem) entry(req *request, ino uint64) (page.Entry, fuse.Status) {
 
 // failed translates an error, and reports it if it becomes an EIO.
 func (f *filesystem) failed(doing string, e *page.Entry, ino uint64, err error) fuse.Status {
-	return f.reports.failed(failure{doing: doing, path: e.Path, file: e.ID.File, ino: ino, err: err}, errno(err))
+	return f.reports.failed(failure{doing: doing, path: e.Path, file: e.ID, ino: ino, err: err}, errno(err))
 }
 
 // join returns the path of a name in a directory.

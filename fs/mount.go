@@ -171,8 +171,9 @@ func (s *Server) connectByHelper(o Options) (*fuse.Server, error) {
 	return server, nil
 }
 
-// fuseOptions are go-fuse's. Splicing is off as there is no file to splice from, and
-// security attributes are none.
+// fuseOptions are go-fuse's. Splicing is off as there is no file to splice from. With
+// READDIRPLUS_AUTO the kernel asks for attributes with the first part of a listing, and
+// with the rest if they are used.
 func (s *Server) fuseOptions(o Options) *fuse.MountOptions {
 	level := slog.LevelDebug
 	if o.Debug {
@@ -184,7 +185,6 @@ func (s *Server) fuseOptions(o Options) *fuse.MountOptions {
 		MaxBackground:            o.MaxBackground,
 		MaxWrite:                 maxRead,
 		MaxReadAhead:             maxRead,
-		IgnoreSecurityLabels:     true,
 		FsName:                   o.FSName,
 		Name:                     fsType,
 		Debug:                    o.Debug,

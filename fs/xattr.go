@@ -23,11 +23,12 @@ const (
 	xattrStats    = xattrPrefix + "stats"
 )
 
-// GetXAttr implements fuse.RawFileSystem. The kernel and ls(1) ask every file for
-// attributes that it cannot have, so those are answered first.
+// GetXAttr implements fuse.RawFileSystem. There is no attribute outside "user.", and that
+// is said by EOPNOTSUPP instead of ENODATA: ls -l, which asks every file for its
+// security label and access list, two messages each, then asks no further file.
 func (f *filesystem) GetXAttr(interrupted <-chan struct{}, in *fuse.InHeader, name string, dest []byte) (uint32, fuse.Status) {
 	if !strings.HasPrefix(name, "user.") {
-		return 0, fuse.ENOATTR
+		return 0, fuse.Status(syscall.EOPNOTSUPP)
 	}
 	req := f.soon(interrupted)
 	defer req.end()

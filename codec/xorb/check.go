@@ -2,7 +2,6 @@ package xorb
 
 import (
 	"errors"
-	"fmt"
 	"io"
 
 	"github.com/xetfs/xetfs/codec"
@@ -123,13 +122,13 @@ func (c *checker) chunk(at ChunkAt) error {
 	}
 	dst := c.buf[:at.Header.Unpacked]
 	if err := unpack(dst, c.packed, at.Header.Scheme); err != nil {
-		c.fault(fmt.Errorf("chunk %d: %w", at.Index, shift(err, body)))
+		c.fault(chunkError(at.Index, shift(err, body)))
 		c.add(at, want)
 		return nil
 	}
 	got := merkle.Chunk(dst)
 	if known && got != want {
-		c.fault(fmt.Errorf("chunk %d: %w", at.Index, badHash(at.Off, got, want)))
+		c.fault(chunkError(at.Index, badHash(at.Off, got, want)))
 	}
 	c.add(at, got)
 	c.compareUnpacked(at)
@@ -142,7 +141,7 @@ func (c *checker) comparePacked(at ChunkAt) {
 		return
 	}
 	if want := int64(c.footer.PackedEnd[at.Index]); at.End() != want {
-		c.fault(fmt.Errorf("chunk %d: %w", at.Index, badHeader(at.Off, "ends at byte %d, the footer says %d", at.End(), want)))
+		c.fault(chunkError(at.Index, badHeader(at.Off, "ends at byte %d, the footer says %d", at.End(), want)))
 	}
 }
 
@@ -153,7 +152,7 @@ func (c *checker) compareUnpacked(at ChunkAt) {
 	}
 	want := int64(c.footer.UnpackedEnd[at.Index]) - startOf(c.footer.UnpackedEnd, uint32(at.Index))
 	if want != int64(at.Header.Unpacked) {
-		c.fault(fmt.Errorf("chunk %d: %w", at.Index, badHeader(at.Off+5, "unpacks to %d bytes, the footer says %d", at.Header.Unpacked, want)))
+		c.fault(chunkError(at.Index, badHeader(at.Off+5, "unpacks to %d bytes, the footer says %d", at.Header.Unpacked, want)))
 	}
 }
 

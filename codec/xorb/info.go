@@ -96,6 +96,16 @@ func (in *Info) Narrow(r codec.ChunkRange, skip, size int64) (codec.ChunkRange, 
 	return narrow, from - startOf(in.UnpackedEnd, narrow.Start)
 }
 
+// HashesAt returns where in a xorb with a footer the hash of its first chunk stands. The
+// others follow it, 32 bytes each.
+func (in *Info) HashesAt() int64 {
+	end := int64(in.PackedEnd[in.Len()-1])
+	if in.Footer == FooterV0 {
+		return end + 44 + 4*int64(in.Len())
+	}
+	return end + 52
+}
+
 // startOf returns where chunk i begins, given where all chunks end.
 func startOf(ends []uint32, i uint32) int64 {
 	if i == 0 {

@@ -2,7 +2,6 @@ package xorb
 
 import (
 	"encoding/binary"
-	"fmt"
 	"io"
 
 	"github.com/xetfs/xetfs/codec"
@@ -98,7 +97,7 @@ func (in *Info) learnSizes(r io.ReaderAt) error {
 			return err
 		}
 		if c.Index >= in.Len() || c.End() != int64(in.PackedEnd[c.Index]) {
-			return fmt.Errorf("chunk %d: %w", c.Index, badHeader(c.Off, "ends at byte %d, not where the footer says", c.End()))
+			return chunkError(c.Index, badHeader(c.Off, "ends at byte %d, not where the footer says", c.End()))
 		}
 		end += uint32(c.Header.Unpacked)
 		in.UnpackedEnd = append(in.UnpackedEnd, end)

@@ -48,7 +48,7 @@ func ParseRun(packed []byte, r codec.ChunkRange, hashes []codec.Hash) (*Run, err
 			err = badHeader(int64(at.packed)+1, "packed size %d, %d bytes are left", h.Packed, len(rest)-ChunkHeaderSize)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("chunk %d: %w", int(r.Start)+i, err)
+			return nil, chunkError(int(r.Start)+i, err)
 		}
 		at.packed += uint32(ChunkHeaderSize + h.Packed)
 		at.unpacked += uint32(h.Unpacked)
@@ -96,18 +96,18 @@ var errSize = errors.New("buffer is not as long as the chunk")
 // hold anything. Offsets in errors count from the start of r.Packed.
 func (r *Run) Unpack(chunk uint32, dst []byte) error {
 	if len(dst) != r.Size(chunk) {
-		return fmt.Errorf("chunk %d: %w", chunk, errSize)
+		return chunkError(int(chunk), errSize)
 	}
 	start, end := r.packedRange(chunk)
 	body := start + ChunkHeaderSize
 	if err := unpack(dst, r.Packed[body:end], Scheme(r.Packed[start+4])); err != nil {
-		return fmt.Errorf("chunk %d: %w", chunk, shift(err, int64(body)))
+		return chunkError(int(chunk), shift(err, int64(body)))
 	}
 	if r.Hashes == nil {
 		return nil
 	}
 	if want, got := r.Hashes[chunk-r.Chunks.Start], merkle.Chunk(dst); got != want {
-		return fmt.Errorf("chunk %d: %w", chunk, badHash(int64(start), got, want))
+		return chunkError(int(chunk), badHash(int64(start), got, want))
 	}
 	return nil
 }
@@ -127,6 +127,8 @@ func (r *Run) Slice(sub codec.ChunkRange) *Run {
 	}
 	return s
 }
+
+func chunkError(chunk int, err error) error { return &codec.ChunkError{Chunk: chunk, Err: err} }
 
 func badHash(off int64, got, want codec.Hash) error {
 	return codec.Corrupt("chunk", off, "its hash is %s, want %s", got, want)

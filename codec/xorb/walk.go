@@ -2,7 +2,6 @@ package xorb
 
 import (
 	"encoding/binary"
-	"fmt"
 	"io"
 	"iter"
 
@@ -131,7 +130,7 @@ func chunkAt(b []byte, index int, off, size int64) (ChunkAt, error) {
 	}
 	switch {
 	case err != nil:
-		return ChunkAt{}, fmt.Errorf("chunk %d: %w", index, err)
+		return ChunkAt{}, chunkError(index, err)
 	case c.End() > maxBody:
 		return ChunkAt{}, codec.Corrupt("xorb", off, "chunks have more than %d bytes", maxBody)
 	}

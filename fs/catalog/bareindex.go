@@ -89,15 +89,42 @@ func (x *index) add(i uint32, sh *bareShard) {
 	sh.rows, sh.shas = nil, nil
 }
 
-// sortRows also drops all but the first block of a file that one shard describes twice.
-func (x *index) sortRows() {
-	slices.SortFunc(x.rows, func(a, b row) int {
-		if c := a.hash.compare(&b.hash); c != 0 {
+// A sortable is a row on its way to its place. Sorting small things with the beginning
+// of the name beside them is several times quicker than sorting rows.
+type sortable struct {
+	key uint64 // first bytes of the name
+	i   uint32
+}
+
+// sorted returns the places of n names in the order of the names, then of the places.
+func sorted(n int, name func(i uint32) *text) []sortable {
+	s := make([]sortable, n)
+	for i := range s {
+		s[i] = sortable{binary.BigEndian.Uint64(name(uint32(i))[:]), uint32(i)}
+	}
+	slices.SortFunc(s, func(a, b sortable) int {
+		if a.key != b.key {
+			return cmp.Compare(a.key, b.key)
+		}
+		if c := name(a.i).compare(name(b.i)); c != 0 {
 			return c
 		}
-		return cmp.Or(cmp.Compare(a.shard, b.shard), cmp.Compare(a.block, b.block))
+		return cmp.Compare(a.i, b.i)
 	})
-	x.rows = slices.CompactFunc(x.rows, func(a, b row) bool { return a.shard == b.shard && a.hash == b.hash })
+	return s
+}
+
+// sortRows also drops all but the first block of a file that one shard describes twice.
+// The rows are in the order of shards and blocks already.
+func (x *index) sortRows() {
+	rows := make([]row, 0, len(x.rows))
+	for _, s := range sorted(len(x.rows), func(i uint32) *text { return &x.rows[i].hash }) {
+		r := &x.rows[s.i]
+		if n := len(rows); n == 0 || rows[n-1].shard != r.shard || rows[n-1].hash != r.hash {
+			rows = append(rows, *r)
+		}
+	}
+	x.rows = rows
 }
 
 // sortByShard counts instead of comparing: the rows are in order already.
@@ -119,14 +146,19 @@ func (x *index) sortByShard() {
 }
 
 func (x *index) sortBySHA() {
-	x.bySHA = make([]uint32, 0, len(x.shas))
+	with := make([]uint32, 0, len(x.shas))
 	for i := range x.rows {
 		if x.rows[i].sha != 0 {
-			x.bySHA = append(x.bySHA, uint32(i))
+			with = append(with, uint32(i))
 		}
 	}
-	slices.SortStableFunc(x.bySHA, func(a, b uint32) int { return x.sha(a).compare(x.sha(b)) })
-	x.bySHA = slices.CompactFunc(x.bySHA, func(a, b uint32) bool { return *x.sha(a) == *x.sha(b) })
+	x.bySHA = make([]uint32, 0, len(with))
+	for _, s := range sorted(len(with), func(i uint32) *text { return x.sha(with[i]) }) {
+		i := with[s.i]
+		if n := len(x.bySHA); n == 0 || *x.sha(x.bySHA[n-1]) != *x.sha(i) {
+			x.bySHA = append(x.bySHA, i)
+		}
+	}
 }
 
 func (x *index) sum() {

@@ -76,15 +76,19 @@ func (t *bareTree) folder(path string) (folder, bool) {
 			time: x.newest,
 		}, true
 	}
-	name, ok := strings.CutPrefix(path, dirShards+"/")
-	if !ok {
-		return folder{}, false
+	if name, ok := strings.CutPrefix(path, dirShards+"/"); ok {
+		return t.shardFolder(name)
 	}
+	return folder{}, false
+}
+
+// shardFolder returns the folder of one shard.
+func (t *bareTree) shardFolder(name string) (folder, bool) {
 	i, ok := t.shard(name)
 	if !ok {
 		return folder{}, false
 	}
-	s := &x.shards[i]
+	x, s := t.x, &t.x.shards[i]
 	rows := x.byShard[s.start:s.end]
 	return folder{
 		len:  len(rows),

@@ -1,0 +1,54 @@
+package fs
+
+import (
+	"log/slog"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// What programs cost is how many messages the kernel sends for them. A message is some
+// 10 µs; these tests see that none come back that were got rid of.
+func TestMessages(t *testing.T) {
+	const n = 3000
+	tests := []struct {
+		command string
+		most    map[string]int // of each message; those not named: 10
+	}{
+		{"ls -f big", nil},
+		{"find big -type f -name x", nil},
+		{"ls -l big", map[string]int{"READDIRPLUS": 40}},
+		{"cat big/000001 big/000002 big/000003", nil},
+		{"tar cf /dev/null big", map[string]int{"LOOKUP": n, "READDIRPLUS": 40}},
+	}
+	e := newFakeEngine()
+	tree := bigTree(e, n)
+	for _, tt := range tests {
+		t.Run(tt.command, func(t *testing.T) {
+			log := newSyncBuffer()
+			m := mountFake(t, tree, e, Options{Debug: true, Logger: slog.New(slog.NewTextHandler(log, nil))})
+			args := strings.Fields(tt.command)
+			cmd := exec.Command(args[0], args[1:]...)
+			cmd.Dir = m.dir
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("%v: %.1000s", err, out)
+			}
+			if err := m.s.Shutdown(0); err != nil {
+				t.Fatal(err)
+			}
+			seen := map[string]int{}
+			for _, line := range log.lines("rx ") {
+				seen[strings.Fields(line[strings.Index(line, "rx "):])[2]]++
+			}
+			for message, count := range seen {
+				most, ok := tt.most[message]
+				if !ok {
+					most = 10
+				}
+				if count > most {
+					t.Errorf("%d times %s, want at most %d", count, message, most)
+				}
+			}
+		})
+	}
+}
