@@ -29,12 +29,6 @@ type report struct {
 // startBackground starts this program once more, as a daemon, and returns when the
 // mount answers or has failed.
 func (o *mountOptions) startBackground(cmd *cobra.Command, source, mountpoint string) error {
-	if o.log.file == "" {
-		var err error
-		if o.log.file, err = logFileFor(mountpoint); err != nil {
-			return mountError{err}
-		}
-	}
 	read, write, err := os.Pipe()
 	if err != nil {
 		return err

@@ -54,9 +54,6 @@ func (d *daemon) start(ctx context.Context) (*source, *fs.Server, error) {
 	if err := servePprof(ctx, o.pprof, d.log); err != nil {
 		return nil, nil, err
 	}
-	if err := checkFolder(d.source); err != nil {
-		return nil, nil, err
-	}
 	if err := d.prepare(); err != nil {
 		return nil, nil, mountError{err}
 	}
@@ -101,8 +98,8 @@ func (d *daemon) mount(src *source) (*fs.Server, error) {
 		return nil, mountHint(d.mountpoint, err)
 	}
 	if _, err := os.Stat(d.mountpoint); err != nil {
-		server.Shutdown(0)
-		return nil, fmt.Errorf("%s: mounted, but it does not answer: %w", d.mountpoint, reason(err))
+		err = fmt.Errorf("%s: mounted, but it does not answer: %w", d.mountpoint, reason(err))
+		return nil, errors.Join(err, server.Shutdown(0))
 	}
 	return server, nil
 }
@@ -189,9 +186,6 @@ func (d *daemon) shutdown(server *fs.Server, s os.Signal, signals <-chan os.Sign
 // prepare looks whether the mountpoint can be used, and clears away what a killed
 // process left there.
 func (d *daemon) prepare() error {
-	if d.logFile != nil && within(d.logFile.path, d.mountpoint) {
-		return fmt.Errorf("log file %s: is inside the mountpoint, where nothing can be written; name another with --log-file", d.logFile.path)
-	}
 	place, err := findMountpoint(d.mountpoint)
 	if err != nil {
 		return err
@@ -206,10 +200,10 @@ func (d *daemon) prepare() error {
 		}
 	}
 	d.mountpoint = place.path
-	if err := checkMountpoint(d.mountpoint, d.options.nonempty); err != nil {
+	if err := checkApart(d.source, d.mountpoint); err != nil {
 		return err
 	}
-	if err := checkApart(d.source, d.mountpoint); err != nil {
+	if err := checkMountpoint(d.mountpoint, d.options.nonempty); err != nil {
 		return err
 	}
 	return checkFuse(d.mountpoint, d.options.allowOther)

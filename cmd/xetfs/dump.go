@@ -31,15 +31,23 @@ func (d *daemon) dump(s os.Signal, src *source) {
 	}
 }
 
-// servePprof serves Go profiles until ctx is done, if address is not empty. It must be
-// on loopback: profiles tell everything about the process.
-func servePprof(ctx context.Context, address string, log *slog.Logger) error {
+// checkLoopback refuses an address for profiles that others could reach: profiles tell
+// everything about the process.
+func checkLoopback(address string) error {
 	if address == "" {
 		return nil
 	}
 	host, _, err := net.SplitHostPort(address)
 	if ip := net.ParseIP(host); err != nil || host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 		return usageError{fmt.Errorf("--pprof %q: it must be an address on loopback, like localhost:6060", address)}
+	}
+	return nil
+}
+
+// servePprof serves Go profiles until ctx is done, if address is not empty.
+func servePprof(ctx context.Context, address string, log *slog.Logger) error {
+	if address == "" {
+		return nil
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {

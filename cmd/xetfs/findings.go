@@ -33,10 +33,13 @@ type faultDoc struct {
 type findings struct {
 	mu     sync.Mutex
 	w      io.Writer
+	bar    *progress // that may be on the same screen
 	doc    *document // of --json; nil: text
 	counts counts
 	listed map[codec.Hash]bool // xorbs that are listed and not there
 	err    error               // of w
+
+	doubted []string // paths of xorbs that nothing vouches for; set before finish
 }
 
 // counts are what was checked and found.
@@ -44,8 +47,8 @@ type counts struct {
 	shards, xorbs, chunks, files, bytes, faults int64
 }
 
-func newFindings(w io.Writer, asJSON bool) *findings {
-	f := &findings{w: w, listed: map[codec.Hash]bool{}}
+func newFindings(w io.Writer, bar *progress, asJSON bool) *findings {
+	f := &findings{w: w, bar: bar, listed: map[codec.Hash]bool{}}
 	if asJSON {
 		f.doc = newDocument(w)
 		f.doc.begin("faults")
@@ -86,6 +89,7 @@ func (f *findings) fault(what fault) {
 		f.doc.element(newFaultDoc(what))
 		return
 	}
+	f.bar.clear()
 	_, err := fmt.Fprintln(f.w, what.line())
 	f.err = firstErr(f.err, err)
 }
@@ -119,6 +123,8 @@ func (f *findings) finish() error {
 		absent = append(absent, x)
 	}
 	slices.SortFunc(absent, codec.Hash.Compare)
+	f.doubted = append([]string{}, f.doubted...) // never null
+	slices.Sort(f.doubted)
 	if err := f.print(absent); err != nil {
 		return err
 	}
@@ -138,12 +144,16 @@ func (f *findings) print(absent []codec.Hash) error {
 		f.doc.field("files", c.files)
 		f.doc.field("bytes", c.bytes)
 		f.doc.field("absent_xorbs", absent)
+		f.doc.field("doubted", f.doubted)
 		f.doc.field("sound", c.faults == 0)
 		return f.doc.close()
 	}
 	var b bytes.Buffer
 	for _, x := range absent {
 		fmt.Fprintf(&b, "not there, but listed in a shard: xorb %s\n", x)
+	}
+	for _, path := range f.doubted {
+		fmt.Fprintf(&b, "nothing to compare it with, no footer, name or shard: %s\n", printable(path))
 	}
 	fmt.Fprintf(&b, "%s, %s with %s, %s with %d bytes: ", many(c.shards, "shard"), many(c.xorbs, "xorb"),
 		many(c.chunks, "chunk"), many(c.files, "file"), c.bytes)

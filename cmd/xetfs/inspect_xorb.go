@@ -7,14 +7,14 @@ import (
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
-// A xorbDoc is a xorb as inspect --json shows it. The names are a promise.
-type xorbDoc struct {
-	Format string     `json:"format"` // "xorb"
-	Size   int64      `json:"size"`
-	Hash   codec.Hash `json:"hash"`   // the footer's or, without one, that of the chunks
-	Footer string     `json:"footer"` // "none", "v0" or "v1"
-	Chunks []chunkDoc `json:"chunks"`
-}
+// The fields of a xorb as inspect --json shows it are, beside its chunks:
+//
+//	format  "xorb"
+//	size    of the file
+//	hash    of the xorb: the footer's or, without one, that of the chunks
+//	footer  "none", "v0" or "v1"
+//
+// The names are a promise.
 
 // A chunkDoc is one chunk of a xorb.
 type chunkDoc struct {

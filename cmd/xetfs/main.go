@@ -41,7 +41,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 // newRoot is the table of commands.
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
-		Use:   "xetfs",
+		Use:   "xetfs COMMAND",
 		Short: "Mount files that are stored as Xet shards and xorbs",
 		Long: `Xetfs shows the files that a folder of Xet shards and xorbs describes: as a read-only
 file system (mount), or without one (ls, cat). Every chunk that is read is checked

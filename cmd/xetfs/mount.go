@@ -53,14 +53,14 @@ Root mounts by itself; other users need fusermount3 (package fuse3).`,
   xetfs mount --foreground --log-level debug ./store /mnt/x     to watch it; Ctrl-C ends it`,
 		Args: arguments(2, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			source, mountpoint, err := o.paths(args)
+			if o.readyFD > 0 { // the parent has checked everything
+				return o.serveInBackground(cmd.Context(), args[0], args[1])
+			}
+			source, mountpoint, err := o.check(args)
 			if err != nil {
 				return err
 			}
-			switch {
-			case o.readyFD > 0:
-				return o.serveInBackground(cmd.Context(), source, mountpoint)
-			case o.foreground:
+			if o.foreground {
 				return o.serve(cmd, source, mountpoint)
 			}
 			return o.startBackground(cmd, source, mountpoint)
@@ -91,18 +91,44 @@ func (o *mountOptions) addFlags(cmd *cobra.Command) {
 	fixedValues(cmd, "log-format", "text", "json")
 }
 
-// paths makes everything absolute that is a path, since the daemon works in "/".
-func (o *mountOptions) paths(args []string) (source, mountpoint string, err error) {
+// check makes everything absolute that is a path, since the daemon works in "/", decides
+// where the log is, and refuses what can be refused before anything is opened.
+func (o *mountOptions) check(args []string) (source, mountpoint string, err error) {
 	if args[0] == "" || args[1] == "" {
 		return "", "", usageError{errors.New("an empty path is no folder")}
 	}
-	var errs [3]error
-	source, errs[0] = filepath.Abs(args[0])
-	mountpoint, errs[1] = filepath.Abs(args[1])
-	if o.log.file != "" {
-		o.log.file, errs[2] = filepath.Abs(o.log.file)
+	if err := checkLoopback(o.pprof); err != nil {
+		return "", "", err
 	}
-	return source, mountpoint, errors.Join(errs[:]...)
+	if source, err = filepath.Abs(args[0]); err != nil {
+		return "", "", err
+	}
+	if mountpoint, err = filepath.Abs(args[1]); err != nil {
+		return "", "", err
+	}
+	if err := checkFolder(source); err != nil {
+		return "", "", err
+	}
+	return source, mountpoint, o.checkLog(mountpoint)
+}
+
+// checkLog decides where the log is. Inside the mount it could not be written.
+func (o *mountOptions) checkLog(mountpoint string) (err error) {
+	switch {
+	case o.log.file != "":
+		o.log.file, err = filepath.Abs(o.log.file)
+	case !o.foreground:
+		o.log.file, err = logFileFor(mountpoint)
+	default:
+		return nil
+	}
+	if err != nil {
+		return mountError{err}
+	}
+	if within(o.log.file, mountpoint) {
+		return mountError{fmt.Errorf("log file %s: is inside the mountpoint, where nothing can be written; name another with --log-file", o.log.file)}
+	}
+	return nil
 }
 
 // An ownerFlag is a numeric user or group that may be absent.

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -24,10 +25,11 @@ type mountpoint struct {
 // findMountpoint follows the links in path and looks what is mounted there.
 func findMountpoint(path string) (mountpoint, error) {
 	real, err := filepath.EvalSymlinks(path)
-	if errors.Is(err, unix.ENOTCONN) {
-		// The mount at the end answers nothing; what leads to it does.
-		if real, err = filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
-			real = filepath.Join(real, filepath.Base(path))
+	if err != nil && !errors.Is(err, iofs.ErrNotExist) {
+		// A dead mount answers nothing, and that of another user not to root either;
+		// what leads to it does.
+		if parent, parentErr := filepath.EvalSymlinks(filepath.Dir(path)); parentErr == nil {
+			real, err = filepath.Join(parent, filepath.Base(path)), nil
 		}
 	}
 	switch {
@@ -44,26 +46,32 @@ func findMountpoint(path string) (mountpoint, error) {
 	return m, nil
 }
 
+// patience is how long a mount may take to say that it is there.
+const patience = 5 * time.Second
+
 // isStale says whether nobody serves the mount at path any more. The attributes of its
-// root may still be known to the kernel, so it is asked for names.
+// root may still be known to the kernel, so it is asked for names. A process that was
+// stopped does not answer at all; it is not gone.
 func isStale(path string) bool {
-	f, err := os.Open(path)
-	if err == nil {
-		_, err = f.Readdirnames(1)
-		f.Close()
+	answer := make(chan error, 1)
+	go func() {
+		f, err := os.Open(path)
+		if err == nil {
+			_, err = f.Readdirnames(1)
+			f.Close()
+		}
+		answer <- err
+	}()
+	select {
+	case err := <-answer:
+		return errors.Is(err, unix.ENOTCONN) || errors.Is(err, unix.ECONNABORTED) // the latter for a moment after
+	case <-time.After(patience):
+		return false
 	}
-	return errors.Is(err, unix.ENOTCONN)
 }
 
 // checkMountpoint says in one sentence what is wrong with a mountpoint and what to do.
 func checkMountpoint(path string, nonempty bool) error {
-	info, err := os.Stat(path)
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, reason(err))
-	}
-	if !info.IsDir() {
-		return fmt.Errorf("%s: is not a folder; name an empty folder to mount on", path)
-	}
 	on, err := mountAt(path)
 	switch {
 	case err != nil:
@@ -72,6 +80,13 @@ func checkMountpoint(path string, nonempty bool) error {
 		return fmt.Errorf("%s: xetfs is mounted there already, with %s; first: xetfs umount %s", path, on.Source, shellWord(path))
 	case on != nil:
 		return fmt.Errorf("%s: %s is mounted there already; choose another folder", path, on)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return fmt.Errorf("%s: %w; choose another folder", path, reason(err))
+	}
+	if !info.IsDir() {
+		return fmt.Errorf("%s: is not a folder; name an empty folder to mount on", path)
 	}
 	if unix.Geteuid() != 0 && unix.Access(path, unix.W_OK) != nil {
 		return fmt.Errorf("%s: only root may mount on a folder that you may not write to; choose one of yours", path)

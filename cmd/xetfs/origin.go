@@ -55,6 +55,9 @@ func (s *source) build(ctx context.Context, o sourceOptions) error {
 		return err
 	}
 	objects := origin.Objects(s.store, o.budget.infos)
+	if o.log.Enabled(ctx, slog.LevelDebug) { // it costs, also where nobody listens
+		objects = origin.Log(objects, o.log)
+	}
 	if s.cache, err = cache.New(objects, o.budget.cacheOptions(o.noVerify, o.log)); err != nil {
 		return err
 	}

@@ -54,9 +54,9 @@ func (p *progress) add(n int64) {
 	_ = p.bar.Add64(n) // more than expected, if a file grew, is no matter
 }
 
-// end takes the bar away.
-func (p *progress) end() {
-	if p.bar != nil {
+// clear takes the bar away, until something is added.
+func (p *progress) clear() {
+	if p != nil && p.bar != nil {
 		_ = p.bar.Clear()
 	}
 }

@@ -53,18 +53,3 @@ func (s *byteSize) String() string {
 
 // Type implements pflag.Value.
 func (s *byteSize) Type() string { return "SIZE" }
-
-// humanBytes shows n for people: 1.8 MiB.
-func humanBytes(n int64) string {
-	if n < 1<<10 {
-		return fmt.Sprintf("%d B", n)
-	}
-	x, unit := float64(n)/(1<<10), "KiB"
-	for _, next := range []string{"MiB", "GiB", "TiB"} {
-		if x < 1000 {
-			break
-		}
-		x, unit = x/1024, next
-	}
-	return fmt.Sprintf("%.1f %s", x, unit)
-}

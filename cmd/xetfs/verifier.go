@@ -31,10 +31,11 @@ type verifier struct {
 	report *findings
 	bar    *progress
 
-	mu    sync.Mutex
-	keyed map[codec.Hash]bool       // xorbs that a keyed shard lists; guarded by mu
-	xorbs map[codec.Hash]*xorbFacts // guarded by mu
-	seen  map[blockSum]struct{}     // File Info blocks that were checked; guarded by mu
+	mu      sync.Mutex
+	keyed   map[codec.Hash]bool       // xorbs that a keyed shard lists; guarded by mu
+	xorbs   map[codec.Hash]*xorbFacts // guarded by mu
+	doubted map[codec.Hash][]string   // paths of xorbs that nothing vouches for so far; guarded by mu
+	seen    map[blockSum]struct{}     // File Info blocks that were checked; guarded by mu
 }
 
 // openVerifier finds the shards and xorbs in a folder.
@@ -43,9 +44,10 @@ func openVerifier(ctx context.Context, folder string) (*verifier, error) {
 		return nil, err
 	}
 	v := &verifier{
-		keyed: map[codec.Hash]bool{},
-		xorbs: map[codec.Hash]*xorbFacts{},
-		seen:  map[blockSum]struct{}{},
+		keyed:   map[codec.Hash]bool{},
+		xorbs:   map[codec.Hash]*xorbFacts{},
+		doubted: map[codec.Hash][]string{},
+		seen:    map[blockSum]struct{}{},
 	}
 	var err error
 	if v.root, err = os.OpenRoot(folder); err != nil {
@@ -80,8 +82,8 @@ func (v *verifier) close() {
 	v.root.Close()
 }
 
-// run does everything. Damage goes into the report; the error is another one.
-func (v *verifier) run(ctx context.Context) error {
+// run does everything. What is wrong goes into the report.
+func (v *verifier) run(ctx context.Context) {
 	var shards, xorbs []dir.File
 	for _, f := range v.files {
 		switch {
@@ -98,7 +100,9 @@ func (v *verifier) run(ctx context.Context) error {
 	files := v.startFiles(ctx)
 	v.inParallel(ctx, shards, func(ctx context.Context, f dir.File) { v.checkShard(ctx, f, files.check) })
 	files.wait()
-	return nil
+	for _, paths := range v.doubted {
+		v.report.doubted = append(v.report.doubted, paths...)
+	}
 }
 
 // plan tells the progress bar how much there is to read: every object, and every file.

@@ -1,11 +1,6 @@
 package main
 
-import (
-	"context"
-	"fmt"
-
-	"github.com/spf13/cobra"
-)
+import "github.com/spf13/cobra"
 
 // newVerify is the command that checks everything in a folder.
 func newVerify() *cobra.Command {
@@ -24,13 +19,14 @@ that the shards describe, and compares
 
 It goes on after damage and prints one line for each place. A file that needs a xorb
 which is not there counts as damage. A xorb that a shard only lists may be elsewhere: it
-is named in the report and no damage. The exit status is 6 if there is damage.
+is named in the report and no damage, as is a xorb that there is nothing to compare with.
+The exit status is 6 if there is damage.
 
 No hash or rule covers these, and a change of them goes unnoticed:
 
   xorb    the 16 free bytes at the end of a footer; bits of an LZ4 frame that decode to
           the same bytes; all of a xorb that has neither a footer nor its hash in its
-          name, if no shard knows it
+          name, if no shard knows it (its path is in the report)
   shard   unless the 64 digits of its hash are in its name: fields that the format calls
           unused or reserved, unknown flags, the flag by which a chunk may be offered for
           deduplication, the mark that the empty file has verification hashes, creation
@@ -53,22 +49,18 @@ No hash or rule covers these, and a change of them goes unnoticed:
 
 // verify checks a folder and prints what it finds.
 func verify(cmd *cobra.Command, folder string, asJSON bool) error {
-	ctx, stop := context.WithCancel(cmd.Context())
-	defer stop()
+	ctx := cmd.Context()
 	v, err := openVerifier(ctx, folder)
 	if err != nil {
 		return err
 	}
 	defer v.close()
-	v.report = newFindings(cmd.OutOrStdout(), asJSON)
 	v.bar = newProgress(cmd.ErrOrStderr())
-	err = v.run(ctx)
-	v.bar.end()
+	v.report = newFindings(cmd.OutOrStdout(), v.bar, asJSON)
+	v.run(ctx)
+	v.bar.clear()
 	if ctx.Err() != nil {
 		return ctx.Err()
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", folder, err)
 	}
 	return v.report.finish()
 }

@@ -76,10 +76,11 @@ func (v *verifier) checkShard(ctx context.Context, f dir.File, check func(contex
 	}
 	c.meta = s.Meta()
 	c.files(ctx, s, check)
-	c.lists(s)
+	end := c.lists(s)
 	c.faults(s.CheckTables())
 	if c.whole && c.meta.Footer {
 		c.totals()
+		c.gaps(end)
 	}
 }
 
@@ -107,13 +108,17 @@ func (c *shardCheck) files(ctx context.Context, s *shard.Reader, check func(cont
 			continue
 		}
 		c.sums.files += uint64(fi.Size())
+		for i := range fi.Terms {
+			c.v.vouch(fi.Terms[i].Xorb)
+		}
 		check(ctx, fileJob{path: c.f.Path, info: fi})
 	}
 }
 
 // lists goes through the CAS Info section. A block names no place of its own, so it is
-// counted from where the section begins, as long as all blocks could be read.
-func (c *shardCheck) lists(s *shard.Reader) {
+// counted from where the section begins, as long as all blocks could be read. lists
+// returns where the section ends.
+func (c *shardCheck) lists(s *shard.Reader) (end int64) {
 	off := c.meta.XorbInfoOffset
 	for x, err := range s.Xorbs() {
 		if err != nil {
@@ -128,6 +133,7 @@ func (c *shardCheck) lists(s *shard.Reader) {
 		}
 		off += recordSize * int64(1+len(x.Chunks))
 	}
+	return off + recordSize // the bookend
 }
 
 // totals compares the sums in the footer. Some writers leave them zero.
@@ -145,6 +151,16 @@ func (c *shardCheck) totals() {
 		if t.is != 0 && t.is != t.wants {
 			c.fault(codec.Corrupt("shard footer", c.meta.FooterOffset+t.off, "says %d %s, they are %d", t.is, t.what, t.wants))
 		}
+	}
+}
+
+// gaps checks that nothing but lookup tables stands between the sections and the footer:
+// a table whose count was lost would not be missed otherwise.
+func (c *shardCheck) gaps(end int64) {
+	m := &c.meta
+	tables := 12*m.FileTable.Count + 12*m.XorbTable.Count + 16*m.ChunkTable.Count
+	if gap := uint64(m.FooterOffset-end) - tables; gap != 0 {
+		c.fault(codec.Corrupt("shard footer", m.FooterOffset+32, "%d bytes before it are in no lookup table", gap))
 	}
 }
 

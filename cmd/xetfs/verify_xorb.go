@@ -15,6 +15,7 @@ import (
 // xorbFacts are what the lists of shards are compared with. A list that gives the hash
 // of its xorb is right in all that the hash covers; what is here is the rest.
 type xorbFacts struct {
+	sound    bool           // at least one copy is; the rest is empty if none is
 	packed   map[int64]bool // sizes of all copies, with and without footer
 	unpacked int64
 	info     *xorb.Info // of a xorb that a keyed shard lists; else nil
@@ -43,12 +44,16 @@ func (v *verifier) checkXorb(ctx context.Context, f dir.File) {
 	}
 	v.report.xorb(in.Len())
 	if faults > 0 {
-		return // its hash would tell the same once more
+		v.facts(f.Hash) // it is there, if damaged; its own hash would tell the same again
+		return
 	}
 	root := in.Root()
-	if named := hashInName(f.Path); named != "" && named != root.String() {
+	switch named := hashInName(f.Path); {
+	case named != "" && named != root.String():
 		found(codec.Corrupt("xorb", 0, "its chunks make xorb %s, its name says %s", root, named))
 		return
+	case named == "" && in.Footer == xorb.NoFooter:
+		v.doubt(root, f.Path)
 	}
 	v.noteXorb(root, f.Size, in)
 }
@@ -58,17 +63,24 @@ func (v *verifier) noteXorb(root codec.Hash, size int64, in *xorb.Info) {
 	all := codec.ChunkRange{End: uint32(in.Len())}
 	_, packed := in.PackedRange(all)
 	_, unpacked := in.UnpackedRange(all)
+	facts := v.facts(root)
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	facts := v.xorbs[root]
-	if facts == nil {
-		facts = &xorbFacts{packed: map[int64]bool{}, unpacked: unpacked}
-		v.xorbs[root] = facts
-	}
+	facts.sound, facts.unpacked = true, unpacked
 	facts.packed[size], facts.packed[packed] = true, true
 	if v.keyed[root] {
 		facts.info = in
 	}
+}
+
+// facts returns what is known of a xorb that is there.
+func (v *verifier) facts(x codec.Hash) *xorbFacts {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.xorbs[x] == nil {
+		v.xorbs[x] = &xorbFacts{packed: map[int64]bool{}}
+	}
+	return v.xorbs[x]
 }
 
 // checkList compares the CAS Info block of a shard with the xorb, as far as that is
@@ -79,6 +91,7 @@ func (v *verifier) checkList(x *shard.XorbInfo, m shard.Meta, off int64) error {
 	v.mu.Lock()
 	facts := v.xorbs[x.Xorb]
 	v.mu.Unlock()
+	v.vouch(x.Xorb)
 	if !m.Keyed {
 		if root := rootOf(x); root != x.Xorb {
 			return codec.Corrupt("CAS info block", off, "its chunks make xorb %s", root)
@@ -89,6 +102,8 @@ func (v *verifier) checkList(x *shard.XorbInfo, m shard.Meta, off int64) error {
 		return nil
 	}
 	switch {
+	case !facts.sound:
+		return nil
 	case int64(x.Unpacked) != facts.unpacked:
 		return codec.Corrupt("CAS info block", off, "says %d bytes unpacked, the xorb has %d", x.Unpacked, facts.unpacked)
 	case x.Packed != 0 && !facts.packed[int64(x.Packed)]:
@@ -122,6 +137,21 @@ func compareKeyed(x *shard.XorbInfo, in *xorb.Info, key [32]byte, off int64) err
 		}
 	}
 	return nil
+}
+
+// doubt notes a xorb that says of itself neither by a footer nor by its name which it is.
+// Damage would only make it another xorb.
+func (v *verifier) doubt(x codec.Hash, path string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.doubted[x] = append(v.doubted[x], path)
+}
+
+// vouch notes that a shard knows a xorb.
+func (v *verifier) vouch(x codec.Hash) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.doubted, x)
 }
 
 var hexDigits = regexp.MustCompile(`(?:^|[^0-9a-f])([0-9a-f]{64})(?:[^0-9a-f]|$)`)

@@ -1,0 +1,53 @@
+SHELL       := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+
+GO      ?= go
+FUZZ    ?= 10s
+COUNT   ?= 10
+
+# Tests that want numpy and safetensors run this Python; setup makes it.
+export XETFS_PYTHON ?= $(shell ./integration/setup.sh --python)
+
+.PHONY: all build demo setup test race fuzz bench lint lint-more check golden clean
+
+all: check build
+
+build:            ## the binary
+	$(GO) build -o bin/xetfs ./cmd/xetfs
+
+demo: build       ## mounts the sample of the repository, reads it back, compares, unmounts
+	./integration/demo.sh bin/xetfs
+
+setup:            ## what tests call beside Go; installs it when it may
+	@./integration/setup.sh
+
+test: setup       ## everything, layers_test.go included
+	$(GO) test -count=1 ./...
+
+race: setup
+	$(GO) test -count=1 -race ./...
+
+fuzz:             ## every fuzz target for $(FUZZ)
+	@grep -rHo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' codec cache reconstruct fs | \
+	while IFS=: read -r file func; do \
+	  $(GO) test -run='^$$' -fuzz="^$${func#func }$$" -fuzztime=$(FUZZ) "./$$(dirname "$$file")"; \
+	done
+
+bench:            ## ten runs, ready for benchstat
+	$(GO) test -run='^$$' -bench=. -benchmem -count=$(COUNT) ./... | tee bench.txt
+
+lint:
+	@test -z "$$(gofmt -l .)" || { gofmt -l .; exit 1; }
+	$(GO) vet ./...
+	$(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
+
+lint-more:        ## golangci-lint; slow to build the first time, so .ci/run calls it, make test does not
+	$(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0 run --config .ci/golangci.yml
+
+check: lint race  ## what must pass before a commit
+
+golden:           ## rewrite golden files; read the diff before you commit it
+	GOLDEN=update $(GO) test ./...
+
+clean:
+	rm -rf bin bench.txt

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"log/slog"
+	"path/filepath"
+	"testing"
+)
+
+// The parts of a budget are never zero, which would mean a default, and their sum is
+// what was granted.
+func TestDivide(t *testing.T) {
+	for _, bytes := range []int64{0, 1, 2, 7, 16 << 20, 512<<20 + 3, 1 << 40} {
+		b := divide(bytes)
+		if b.unpacked <= 0 || b.ahead <= 0 || b.infos <= 0 {
+			t.Errorf("divide(%d) = %+v: a part is zero", bytes, b)
+		}
+		if sum := b.unpacked + b.ahead + b.infos; sum != max(3, bytes) {
+			t.Errorf("divide(%d) = %+v: the sum is %d", bytes, b, sum)
+		}
+	}
+}
+
+func TestFitCgroup(t *testing.T) {
+	const mib = 1 << 20
+	tests := []struct {
+		name                string
+		bytes, cgroup, want int64
+	}{
+		{"enough room", 512 * mib, 4096 * mib, 512 * mib},
+		{"just enough", 112 * mib, 256 * mib, 112 * mib},
+		{"K08: a cgroup of 256 MiB", 512 * mib, 256 * mib, 112 * mib},
+		{"too small for anything", 512 * mib, 32 * mib, 16 * mib},
+		{"less was asked for than the least", 1 * mib, 32 * mib, 1 * mib},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := fitCgroup(tt.bytes, tt.cgroup, slog.New(slog.DiscardHandler)); got != tt.want {
+				t.Errorf("fitCgroup = %d, want %d", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestStateDir(t *testing.T) {
+	tests := []struct{ name, xdg, home, want string }{
+		{"XDG", "/state", "/home/me", "/state/xetfs"},
+		{"HOME", "", "/home/me", "/home/me/.local/state/xetfs"},
+		{"a relative XDG does not count", "state", "/home/me", "/home/me/.local/state/xetfs"},
+		{"S24: nothing is set", "", "", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Setenv("XDG_STATE_HOME", tt.xdg)
+			t.Setenv("HOME", tt.home)
+			got, err := stateDir()
+			if got != tt.want || (err == nil) != (tt.want != "") {
+				t.Errorf("stateDir = %q, %v, want %q", got, err, tt.want)
+			}
+		})
+	}
+}
+
+// Two mountpoints of one name have two logs.
+func TestLogFileFor(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", "/state")
+	a, errA := logFileFor("/mnt/a/x")
+	b, errB := logFileFor("/mnt/b/x")
+	if errA != nil || errB != nil || a == b || filepath.Dir(a) != "/state/xetfs" {
+		t.Errorf("logs %s and %s, %v, %v", a, b, errA, errB)
+	}
+}

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"os"
+	"syscall"
+	"testing"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec"
+)
+
+func TestExitStatus(t *testing.T) {
+	ended, end := context.WithCancel(t.Context())
+	end()
+	tests := []struct {
+		name string
+		ctx  context.Context
+		err  error
+		want int
+	}{
+		{"good", t.Context(), nil, 0},
+		{"good although a signal came", ended, nil, 0},
+		{"failed", t.Context(), errors.New("x"), 1},
+		{"damaged", t.Context(), codec.Corrupt("chunk", 0, "x"), 1},
+		{"an object is missing", t.Context(), fmt.Errorf("x: %w", origin.ErrNotFound), 1},
+		{"wrong use", t.Context(), usageError{errors.New("x")}, 2},
+		{"no such file", t.Context(), &os.PathError{Op: "open", Path: "x", Err: syscall.ENOENT}, 3},
+		{"no such name", t.Context(), fmt.Errorf("x: %w", iofs.ErrNotExist), 3},
+		{"origin unreachable", t.Context(), fmt.Errorf("x: %w", origin.ErrUnavailable), 4},
+		{"not allowed", t.Context(), &os.PathError{Op: "open", Path: "x", Err: syscall.EACCES}, 5},
+		{"damage found", t.Context(), errDamage, 6},
+		{"not mounted", t.Context(), mountError{errors.New("x")}, 7},
+		{"not mounted because of a missing file", t.Context(), mountError{syscall.ENOENT}, 7},
+		{"interrupted", t.Context(), fmt.Errorf("x: %w", context.Canceled), 130},
+		{"interrupted in the middle of something", ended, errors.New("x"), 130},
+		{"damage found before the interrupt", ended, errDamage, 6},
+		{"reported by the background process", t.Context(), statusError(3), 3},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := exitStatus(tt.ctx, tt.err); got != tt.want {
+				t.Errorf("exitStatus(%v) = %d, want %d", tt.err, got, tt.want)
+			}
+		})
+	}
+}

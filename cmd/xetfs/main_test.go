@@ -1,0 +1,141 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// In the scripts xetfs is this test program, which runs main.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"xetfs": main})
+}
+
+// The scripts read like sessions. Beside the usual commands they have
+//
+//	exits STATUS COMMAND…   runs a command, which must exit with that status
+//	eventually [!] COMMAND… runs a command until it succeeds (or fails), for five seconds
+//	flip FILE BYTE          changes one bit
+//
+// and the conditions [fuse], that this machine can mount, and [root].
+func TestScript(t *testing.T) {
+	demo, err := filepath.Abs(demo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:           "testdata/script",
+		UpdateScripts: os.Getenv("GOLDEN") == "update",
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("DEMO", demo)
+			env.Setenv("STORE", filepath.Join(demo, "store"))
+			env.Setenv("ODD", "a\nb\x1b[2J")
+			env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
+			env.Defer(func() { unmountBelow(t, env.WorkDir) })
+			return nil
+		},
+		Condition: condition,
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"exits":      exits,
+			"eventually": eventually,
+			"flip":       flip,
+		},
+	})
+}
+
+// canMount says whether scripts may mount. Where nothing may be skipped it says yes, and
+// they fail if they cannot.
+func canMount() bool {
+	if os.Getenv("CI") == "true" {
+		return true
+	}
+	f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
+	if err != nil {
+		return false
+	}
+	f.Close()
+	return os.Geteuid() == 0
+}
+
+func condition(name string) (bool, error) {
+	switch name {
+	case "fuse":
+		return canMount(), nil
+	case "root":
+		return os.Geteuid() == 0, nil
+	}
+	return false, fmt.Errorf("condition %q is not known", name)
+}
+
+// unmountBelow takes away what a script that failed left mounted.
+func unmountBelow(t *testing.T, folder string) {
+	f, err := os.Open("/proc/self/mountinfo")
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer f.Close()
+	var left []string
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if e, err := parseMount(lines.Text()); err == nil && within(e.Point, folder) {
+			left = append(left, e.Point)
+		}
+	}
+	slices.Reverse(left)
+	for _, point := range left {
+		t.Errorf("left mounted: %s", point)
+		if err := lazyUnmount(point); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	want, err := strconv.Atoi(args[0])
+	if neg || err != nil || len(args) < 2 {
+		ts.Fatalf("usage: exits STATUS COMMAND…")
+	}
+	var exit *exec.ExitError
+	status := 0
+	if err := ts.Exec(args[1], args[2:]...); errors.As(err, &exit) {
+		status = exit.ExitCode()
+	} else if err != nil {
+		ts.Fatalf("%v", err)
+	}
+	if status != want {
+		ts.Fatalf("exit status %d, want %d", status, want)
+	}
+}
+
+func eventually(ts *testscript.TestScript, _ bool, args []string) {
+	fails := args[0] == "!"
+	if fails {
+		args = args[1:]
+	}
+	for range 250 {
+		if err := ts.Exec(args[0], args[1:]...); (err != nil) == fails {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	ts.Fatalf("not within five seconds")
+}
+
+func flip(ts *testscript.TestScript, _ bool, args []string) {
+	off, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	path := ts.MkAbs(args[0])
+	b, err := os.ReadFile(path)
+	ts.Check(err)
+	b[off] ^= 1
+	ts.Check(os.WriteFile(path, b, 0o600))
+}

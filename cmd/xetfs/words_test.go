@@ -1,0 +1,54 @@
+package main
+
+import (
+	"math"
+	"os/exec"
+	"testing"
+)
+
+func TestByteRange(t *testing.T) {
+	tests := []struct {
+		in   string
+		want byteRange
+		ok   bool
+	}{
+		{"0-10", byteRange{0, 10}, true},
+		{"10-", byteRange{10, math.MaxInt64}, true},
+		{"7-7", byteRange{7, 7}, true},
+		{"9223372036854775807-", byteRange{math.MaxInt64, math.MaxInt64}, true},
+		{"-10", byteRange{}, false},
+		{"10", byteRange{}, false},
+		{"10-9", byteRange{}, false},
+		{"9223372036854775808-", byteRange{}, false},
+		{"1-2-3", byteRange{}, false},
+		{"", byteRange{}, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.in, func(t *testing.T) {
+			var r byteRange
+			if err := r.Set(tt.in); (err == nil) != tt.ok || r != tt.want {
+				t.Errorf("Set = %+v, %v, want %+v", r, err, tt.want)
+			}
+		})
+	}
+}
+
+// What is printed for pasting is one word to a shell, and the right one.
+func TestShellWord(t *testing.T) {
+	for _, s := range []string{"/mnt/x", "a b", "it's", `a\b`, "$HOME", "", "*", "a\nb", "\x1b[2J'\\", "ä", "-f", "~", "a;b"} {
+		out, err := exec.Command("bash", "-c", "printf %s "+shellWord(s)).Output()
+		if err != nil || string(out) != s {
+			t.Errorf("%q is %s to the shell: %q, %v", s, shellWord(s), out, err)
+		}
+	}
+}
+
+func TestCleanPath(t *testing.T) {
+	for in, want := range map[string]string{
+		"": "", "/": "", ".": "", "by-hash": "by-hash", "/by-hash/": "by-hash", "a//b/../c": "a/c", "../../etc": "etc",
+	} {
+		if got := cleanPath(in); got != want {
+			t.Errorf("cleanPath(%q) = %q, want %q", in, got, want)
+		}
+	}
+}

@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# Installs what `make test` calls beside Go, once; quick when all is there.
+#
+#   integration/setup.sh            test programs, and Python packages in a folder of their own
+#   integration/setup.sh --python   only prints where that Python is
+#
+# As root on a Debian it installs by itself. Otherwise it says what is missing and goes
+# on, since tests that need an absent program skip themselves; with CI=true that is an
+# error.
+set -euo pipefail
+
+cache=${XDG_CACHE_HOME:-${HOME:?}/.cache}/xetfs-test
+venv=$cache/venv
+python=$venv/bin/python3
+
+if [[ ${1:-} == --python ]]; then
+  echo "$python"
+  exit
+fi
+
+# A row is a program and the Debian package that has it.
+needed=(
+  "cc gcc"
+  "cmp diffutils"
+  "fusermount3 fuse3"
+  "getfattr attr"
+  "git git"
+  "python3 python3"
+  "rsync rsync"
+  "sqlite3 sqlite3"
+  "strace strace"
+  "zip zip"
+  "unzip unzip"
+)
+missing=()
+for row in "${needed[@]}"; do
+  read -r program package <<<"$row"
+  command -v "$program" >/dev/null || missing+=("$package")
+done
+if [[ $(command -v cc) && ! -e /usr/include/stdlib.h ]]; then
+  missing+=(libc6-dev) # a compiler alone compiles nothing
+fi
+if [[ $(command -v python3) ]] && ! python3 -c 'import ensurepip, venv' 2>/dev/null; then
+  missing+=(python3-venv)
+elif [[ ! $(command -v python3) ]]; then
+  missing+=(python3-venv)
+fi
+
+# give_up says what could not be had: an error in CI, a note elsewhere.
+give_up() {
+  echo "integration/setup.sh: $1" >&2
+  [[ ${CI:-} != true ]] || exit 1
+}
+
+if ((${#missing[@]} > 0)); then
+  if ((EUID == 0)) && command -v apt-get >/dev/null; then
+    export DEBIAN_FRONTEND=noninteractive
+    { apt-get update && apt-get install -y --no-install-recommends "${missing[@]}"; } >/dev/null ||
+      give_up "apt-get could not install: ${missing[*]}"
+  else
+    give_up "tests that need these packages will be skipped; install them as root: apt-get install ${missing[*]}"
+  fi
+fi
+
+if ! "$python" -c 'import numpy, safetensors' 2>/dev/null; then
+  { python3 -m venv --clear "$venv" && "$venv/bin/pip" install --quiet numpy safetensors; } >/dev/null ||
+    give_up "Python's numpy and safetensors could not be installed in $venv"
+fi
