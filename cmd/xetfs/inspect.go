@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -22,7 +24,7 @@ func newInspect() *cobra.Command {
 		Use:   "inspect FILE",
 		Short: "Show the fields of a shard or xorb",
 		Long: `Shows every header, block, footer field and hash of one shard or xorb, with offsets.
-What FILE is, is told by its content.
+What FILE is, is told by its content or, if that begins as neither, by its name.
 
 Damage is shown in its place, and everything that can still be read around it; the
 first damage is then told in one line, and the exit status is 1. With --json nothing
@@ -71,7 +73,13 @@ func inspect(w io.Writer, path, as string, asJSON bool) error {
 		return err
 	}
 	defer f.Close()
-	format, err := formatOf(f, size, as)
+	if as == "" {
+		as, err = recognize(f, size, path)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	format, err := formatOf(as)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
@@ -89,8 +97,15 @@ func inspect(w io.Writer, path, as string, asJSON bool) error {
 	return format.json(w, f, size)
 }
 
+// mostDescribed is the largest file that is shown as text, which needs all of it in
+// memory. A xorb has 65 MiB at most, a shard of a million files some 250 MiB.
+const mostDescribed = 2 << 30
+
 // describe prints the file for people.
 func describe(w io.Writer, f *os.File, size int64, format format) error {
+	if size > mostDescribed {
+		return fmt.Errorf("%s: %d bytes are too many to show as text; use --json", f.Name(), size)
+	}
 	b := make([]byte, size)
 	if _, err := io.ReadFull(io.NewSectionReader(f, 0, size), b); err != nil {
 		return err
@@ -118,14 +133,8 @@ func openRegular(path string) (*os.File, int64, error) {
 
 var errNoFormat = errors.New("not a shard or xorb; --as shard or --as xorb reads it all the same")
 
-// formatOf tells what a file is.
-func formatOf(r io.ReaderAt, size int64, as string) (format, error) {
-	if as == "" {
-		var err error
-		if as, err = recognize(r, size); err != nil {
-			return format{}, err
-		}
-	}
+// formatOf returns the format of a name.
+func formatOf(as string) (format, error) {
 	for _, f := range formats {
 		if f.name == as {
 			return f, nil
@@ -135,8 +144,9 @@ func formatOf(r io.ReaderAt, size int64, as string) (format, error) {
 }
 
 // recognize tells a shard by its magic, a xorb by its footer or by a legal header of
-// its first chunk.
-func recognize(r io.ReaderAt, size int64) (string, error) {
+// its first chunk. What begins as neither may still be called one: then it is a damaged
+// one, and reading it says where.
+func recognize(r io.ReaderAt, size int64, path string) (string, error) {
 	head := make([]byte, min(size, 48))
 	if _, err := r.ReadAt(head, 0); err != nil && !errors.Is(err, io.EOF) {
 		return "", err
@@ -148,6 +158,12 @@ func recognize(r io.ReaderAt, size int64) (string, error) {
 		return "xorb", nil
 	}
 	if _, err := xorb.DecodeChunkHeader(head); err == nil {
+		return "xorb", nil
+	}
+	switch strings.ToLower(filepath.Ext(path)) {
+	case ".shard", ".mdb":
+		return "shard", nil
+	case ".xorb":
 		return "xorb", nil
 	}
 	return "", errNoFormat
