@@ -3,126 +3,130 @@ package cache
 import (
 	"context"
 	"slices"
-	"sync"
 
 	"github.com/xetfs/xetfs/codec"
 )
 
-// budget is the memory that fetching ahead may take, shared by all streams of the
-// mount. A stream that rests gives its part back: when another needs the room, what was
-// fetched for the one that asked longest ago is dropped.
-type budget struct {
-	max int64
-
-	mu     sync.Mutex
-	used   int64    // guarded by mu
-	aheads []*Ahead // those that hold something, longest at rest first; guarded by mu
-}
-
-func (b *budget) inUse() int64 {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.used
-}
-
 // An Ahead fetches for one stream of reads what it will read next. It is safe for
 // concurrent use.
 type Ahead struct {
-	c      *Cache
-	closed bool    // guarded by c.budget.mu
-	holds  []*hold // guarded by c.budget.mu
+	c *Cache
+
+	// Guarded by c.budget.mu:
+	closed bool
+	holds  []*hold // in the order they were asked for
+	asked  int64   // holds so far
+	last   int64   // budget.clock when it asked last
 }
 
 // A hold keeps a fetch alive until the stream has read it.
 type hold struct {
 	a     *Ahead
 	fetch *fetch
-	bytes int64 // taken from the budget
+	seq   int64 // of the holds of a
+	bytes int64 // taken from the budget; guarded by c.budget.mu
 }
 
-// packedGuess is what a chunk takes of the budget: its packed size is not known before
-// it is there. Chunks are 64 KiB on average.
-const packedGuess = 64 << 10
+const (
+	// packedMost is what a chunk takes of the budget until it is there and its size
+	// is known. A chunk that packing made larger takes a little more.
+	packedMost = codec.MaxChunkSize
+
+	// lag is how many holds may be behind the one that is read without being dropped:
+	// reads of one stream overtake each other. A reader that skips some chunks leaves
+	// holds behind that it never reads to the end.
+	lag = 2
+)
 
 // NewAhead returns an Ahead for one stream.
 func (c *Cache) NewAhead() *Ahead { return &Ahead{c: c} }
 
 // Want asks for chunks that will soon be read and returns at once. It never makes a
 // Read wait. Without effect where the origin is near. It returns false if there is no
-// room for more.
+// room for all of them, or the Ahead is closed.
 func (a *Ahead) Want(x codec.Hash, r codec.ChunkRange) bool {
-	if a.c.near || r.Len() <= 0 {
+	if a.c.near {
 		return true
 	}
-	if !a.room(int64(r.Len()) * packedGuess) {
+	most := uint32(min(maxFetch, max(1, a.c.budget.max/4/packedMost)))
+	for r.Start < r.End {
+		some := a.c.missing(x, r)
+		some.End = min(some.End, some.Start+most)
+		if some.Start == some.End {
+			return true
+		}
+		if !a.fetch(x, some) {
+			return false
+		}
+		r.Start = some.End
+	}
+	return true
+}
+
+// fetch asks for chunks that are not many.
+func (a *Ahead) fetch(x codec.Hash, r codec.ChunkRange) bool {
+	room := int64(r.Len()) * packedMost
+	if !a.reserve(room) {
 		return false
 	}
 	for _, p := range a.c.fetches.join(nil, x, r) {
 		if p.own {
 			a.c.run(context.Background(), p.fetch)
 		}
-		a.hold(p)
+		room -= a.hold(p)
 	}
+	a.c.budget.giveBack(room)
 	return true
 }
 
-// hold makes this stream a user of the fetch. One stream's hold is enough.
-func (a *Ahead) hold(p part) {
-	h := &hold{a: a, fetch: p.fetch, bytes: int64(p.chunks.Len()) * packedGuess}
+// missing returns the first stretch of r that is not in memory. A few chunks in the
+// middle that are do not end it.
+func (c *Cache) missing(x codec.Hash, r codec.ChunkRange) codec.ChunkRange {
+	for r.Start < r.End && c.has(chunkKey{x, r.Start}) {
+		r.Start++
+	}
+	end := r.Start
+	for i := r.Start; i < r.End && i-end <= readThrough; i++ {
+		if !c.has(chunkKey{x, i}) {
+			end = i + 1
+		}
+	}
+	return codec.ChunkRange{Start: r.Start, End: end}
+}
+
+// has says whether a chunk is in memory or will soon be.
+func (c *Cache) has(key chunkKey) bool {
+	if c.calls.has(key) {
+		return true
+	}
+	_, ok := c.memory.get(key)
+	return ok
+}
+
+// hold makes this stream a user of the fetch, unless somebody uses it already: then it
+// will be there as long as they do. It returns what that takes of the budget.
+func (a *Ahead) hold(p part) int64 {
 	f, b := &a.c.fetches, &a.c.budget
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if p.fetch.ahead != nil || !p.own || a.closed {
-		// Somebody uses it already, and it will be there as long as they do.
-		if !f.leaveLocked(p.fetch) {
-			return
+	ended, failed := p.ended()
+	if !p.own || p.ahead != nil || a.closed || p.allRead() || failed {
+		if f.leaveLocked(p.fetch) {
+			p.end()
 		}
-		defer p.fetch.end()
-		return
+		return 0
 	}
-	p.fetch.ahead = h
+	a.asked++
+	h := &hold{a: a, fetch: p.fetch, seq: a.asked, bytes: int64(p.chunks.Len()) * packedMost}
+	if ended { // before there was anybody to tell
+		h.bytes = p.size()
+	}
+	p.ahead = h
 	a.holds = append(a.holds, h)
-	b.used += h.bytes
 	b.activeLocked(a)
-}
-
-// activeLocked makes a the stream that asked last.
-func (b *budget) activeLocked(a *Ahead) {
-	if i := slices.Index(b.aheads, a); i >= 0 {
-		b.aheads = slices.Delete(b.aheads, i, i+1)
-	}
-	if len(a.holds) > 0 {
-		b.aheads = append(b.aheads, a)
-	}
-}
-
-// room makes n bytes of the budget free, at the cost of other streams if need be, and
-// says whether it could: a stream may take its fair share, not all.
-func (a *Ahead) room(n int64) bool {
-	b := &a.c.budget
-	for {
-		b.mu.Lock()
-		var own int64
-		for _, h := range a.holds {
-			own += h.bytes
-		}
-		fits := b.used+n <= b.max
-		fair := own+n <= b.max/int64(max(1, len(b.aheads)))
-		var victim *hold
-		if !fits && fair && len(b.aheads) > 0 && b.aheads[0] != a {
-			victim = b.aheads[0].holds[0]
-		}
-		b.mu.Unlock()
-		switch {
-		case fits:
-			return true
-		case victim == nil:
-			return false
-		}
-		victim.drop()
-	}
+	return h.bytes
 }
 
 // drop lets go of a fetch that nobody read.
@@ -131,6 +135,7 @@ func (h *hold) drop() {
 	f.mu.Lock()
 	if h.fetch.ahead != h {
 		f.mu.Unlock()
+		h.touch(true) // whoever let go of it is about to say so
 		return
 	}
 	h.fetch.ahead = nil
@@ -139,22 +144,41 @@ func (h *hold) drop() {
 	if last {
 		h.fetch.end()
 	}
-	h.passed()
+	h.touch(true)
 }
 
-// passed gives the hold's part of the budget back.
-func (h *hold) passed() {
+// touch is called when the stream has read some of what h holds. If passed, h holds it
+// no longer and gives its part of the budget back; what lies far behind goes too.
+func (h *hold) touch(passed bool) {
+	b := &h.a.c.budget
+	b.mu.Lock()
+	var behind []*hold
+	for _, other := range h.a.holds {
+		if other.seq < h.seq-lag {
+			behind = append(behind, other)
+		}
+	}
+	if i := slices.Index(h.a.holds, h); passed && i >= 0 {
+		h.a.holds = slices.Delete(h.a.holds, i, i+1)
+		b.used -= h.bytes
+		if len(h.a.holds) == 0 {
+			b.activeLocked(h.a)
+		}
+	}
+	b.mu.Unlock()
+	for _, other := range behind {
+		other.drop()
+	}
+}
+
+// resize corrects what h takes of the budget, now that its size is known.
+func (h *hold) resize(bytes int64) {
 	b := &h.a.c.budget
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	i := slices.Index(h.a.holds, h)
-	if i < 0 {
-		return
-	}
-	h.a.holds = slices.Delete(h.a.holds, i, i+1)
-	b.used -= h.bytes
-	if len(h.a.holds) == 0 {
-		b.activeLocked(h.a)
+	if slices.Contains(h.a.holds, h) {
+		b.used += bytes - h.bytes
+		h.bytes = bytes
 	}
 }
 

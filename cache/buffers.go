@@ -29,9 +29,20 @@ func newBuffer(n int) *buffer {
 	return &buffer{b: make([]byte, n, 1<<class), class: class}
 }
 
+// poison makes free spoil the bytes, so that a test sees who still uses them.
+var poison bool
+
 // free gives the buffer back. Nobody may use its bytes any more.
 func (b *buffer) free() {
-	if b != nil && b.class <= maxClass {
+	if b == nil {
+		return
+	}
+	if poison {
+		for i := 0; i < len(b.b); {
+			i += copy(b.b[i:], "freed freed freed freed freed freed freed freed freed freed freed")
+		}
+	}
+	if b.class <= maxClass {
 		pools[b.class].Put(b)
 	}
 }

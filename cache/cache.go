@@ -2,7 +2,6 @@ package cache
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"runtime"
@@ -36,6 +35,7 @@ type Cache struct {
 	memory  *memory
 	calls   calls   // chunks being unpacked, and those unpacked last
 	fetches fetches // packed chunks on their way, in use, or waiting for their reader
+	copies  copies  // of xorbs that were damaged
 	budget  budget  // of what was fetched ahead
 	helpers chan struct{}
 	stats   counters
@@ -43,7 +43,7 @@ type Cache struct {
 
 // counters are the figures of Stats that are counted as they happen.
 type counters struct {
-	memoryHits, aheadHits, misses, shared atomic.Int64
+	memoryHits, aheadHits, misses, shared, unpacked atomic.Int64
 }
 
 // Stats are figures since the start. The counts are of chunks.
@@ -83,6 +83,7 @@ func New(src origin.Source, o Options) (*Cache, error) {
 	c.hashing, _ = src.(origin.Hashing)
 	c.calls.init(last)
 	c.fetches.init()
+	c.copies.init()
 	c.budget.max = o.AheadBytes
 	return c, nil
 }
@@ -110,16 +111,6 @@ func (c *Cache) Hashed(ctx context.Context, x codec.Hash) (bool, error) {
 // fetching ahead.
 func (c *Cache) Near() bool { return c.near }
 
-// Run returns the chunks themselves, packed, for whoever must know where each ends. It
-// goes past the memory cache.
-func (c *Cache) Run(ctx context.Context, x codec.Hash, r codec.ChunkRange) (*xorb.Run, error) {
-	run, err := c.src.Chunks(ctx, x, r)
-	if err != nil {
-		return nil, err
-	}
-	return c.trusted(run), nil
-}
-
 // trusted returns run as its chunks are to be checked: not at all with NoVerify.
 func (c *Cache) trusted(run *xorb.Run) *xorb.Run {
 	if !c.noVerify || run.Hashes == nil {
@@ -128,18 +119,6 @@ func (c *Cache) trusted(run *xorb.Run) *xorb.Run {
 	unchecked := *run
 	unchecked.Hashes = nil
 	return &unchecked
-}
-
-// Again says whether what failed with err is worth another try, the n-th: the origin
-// has other copies of xorb x, and the one in use is damaged. It tells the origin so.
-func (c *Cache) Again(x codec.Hash, err error, n int) bool {
-	if c.rejecter == nil || !errors.Is(err, codec.ErrCorrupt) {
-		return false
-	}
-	// Readers that fail at once reject each other's copies, so a reader may have to
-	// go round twice.
-	others := c.rejecter.Reject(x)
-	return others > 0 && n <= 2*others
 }
 
 // Stats returns the figures of now.

@@ -2,7 +2,7 @@ package cache
 
 import (
 	"context"
-	"slices"
+	"errors"
 	"sync"
 
 	"github.com/xetfs/xetfs/codec"
@@ -14,8 +14,8 @@ import (
 // in the fetch instead of asking the origin again.
 type fetches struct {
 	mu     sync.Mutex
-	byXorb map[codec.Hash][]*fetch // guarded by mu
-	going  sync.WaitGroup          // fetches in goroutines of their own
+	byXorb map[codec.Hash]*fetch // the first of a list through fetch.next; guarded by mu
+	going  sync.WaitGroup        // fetches in goroutines of their own
 }
 
 // A fetch is one request for consecutive chunks of a xorb. It lives until its last
@@ -23,15 +23,18 @@ type fetches struct {
 type fetch struct {
 	xorb   codec.Hash
 	chunks codec.ChunkRange
-	cancel context.CancelFunc // ends the request when nobody wants it any more; may be nil
+	cancel context.CancelFunc // ends the request when nobody wants it any more; may be nil; guarded by fetches.mu until its last user leaves
 
-	done chan struct{} // closed once run, err and buf are final
+	done chan struct{} // closed once all below are final
 	run  *xorb.Run
 	err  error
 	buf  *buffer // what run lies in, if it is ours
+	copy int     // of the xorb, that was read
 
-	users int   // guarded by fetches.mu
-	ahead *hold // of the stream it was fetched ahead for, or nil; guarded by fetches.mu
+	next  *fetch // of this xorb; guarded by fetches.mu
+	users int    // guarded by fetches.mu
+	ahead *hold  // of the stream it was fetched ahead for, or nil; guarded by fetches.mu
+	read  uint64 // a bit for each chunk that somebody has read; guarded by fetches.mu
 }
 
 // A part is the chunks of a fetch that one reader needs.
@@ -41,9 +44,10 @@ type part struct {
 	own bool // the reader that asked is the one to run the fetch
 }
 
-func (f *fetches) init() { f.byXorb = map[codec.Hash][]*fetch{} }
+func (f *fetches) init() { f.byXorb = map[codec.Hash]*fetch{} }
 
-// maxFetch is the most chunks of one request: at most 8 MiB unpacked.
+// maxFetch is the most chunks of one request: at most 8 MiB unpacked. The bits of
+// fetch.read are as many.
 const maxFetch = 64
 
 // join returns the fetches that together give the chunks of want, in order. Those that
@@ -57,7 +61,7 @@ func (f *fetches) join(parts []part, x codec.Hash, want codec.ChunkRange) []part
 		if own {
 			end := min(want.End, next, at+maxFetch)
 			there = &fetch{xorb: x, chunks: codec.ChunkRange{Start: at, End: end}, done: make(chan struct{})}
-			f.byXorb[x] = append(f.byXorb[x], there)
+			there.next, f.byXorb[x] = f.byXorb[x], there
 		}
 		there.users++
 		sub := codec.ChunkRange{Start: at, End: min(want.End, there.chunks.End)}
@@ -70,7 +74,7 @@ func (f *fetches) join(parts []part, x codec.Hash, want codec.ChunkRange) []part
 // findLocked returns the fetch that has chunk i, or else where the next one begins.
 func (f *fetches) findLocked(x codec.Hash, i uint32) (there *fetch, next uint32) {
 	next = codec.MaxXorbChunks
-	for _, there := range f.byXorb[x] {
+	for there := f.byXorb[x]; there != nil; there = there.next {
 		switch c := there.chunks; {
 		case c.Start <= i && i < c.End:
 			return there, 0
@@ -81,25 +85,47 @@ func (f *fetches) findLocked(x codec.Hash, i uint32) (there *fetch, next uint32)
 	return nil, max(next, i+1)
 }
 
-// release ends the use of a part. The last user's release gives the memory back.
-func (f *fetches) release(p part) {
+// release ends the use of a part, which was read if err is nil. The last user's release
+// gives the memory back.
+func (f *fetches) release(p part, err error) {
 	f.mu.Lock()
 	h := p.ahead
-	if h != nil && p.sub.End == p.chunks.End {
-		// A stream has come to the end of what was fetched ahead for it.
-		p.fetch.ahead = nil
-		p.users--
-	} else {
-		h = nil
+	var passed bool
+	switch {
+	case err == nil:
+		passed = p.markLocked(p.sub) && h != nil
+	case errors.Is(err, codec.ErrCorrupt):
+		// Whoever comes now must not get the same bytes again.
+		f.forgetLocked(p.fetch)
+		passed = h != nil
+	}
+	if passed {
+		p.letGoLocked()
 	}
 	last := f.leaveLocked(p.fetch)
 	f.mu.Unlock()
 	if last {
-		p.fetch.end()
+		p.end()
 	}
 	if h != nil {
-		h.passed()
+		h.touch(passed)
 	}
+}
+
+// markLocked notes that chunks sub were read and says whether now all were.
+func (there *fetch) markLocked(sub codec.ChunkRange) bool {
+	bits := uint64(1)<<sub.Len() - 1
+	there.read |= bits << (sub.Start - there.chunks.Start)
+	return there.allRead()
+}
+
+// allRead says whether every chunk was read by somebody.
+func (there *fetch) allRead() bool { return there.read == uint64(1)<<there.chunks.Len()-1 }
+
+// letGoLocked ends the use of a fetch by the stream it was made ahead for.
+func (there *fetch) letGoLocked() {
+	there.ahead = nil
+	there.users--
 }
 
 // leaveLocked takes one user away and says whether it was the last.
@@ -114,16 +140,21 @@ func (f *fetches) leaveLocked(there *fetch) bool {
 
 // forgetLocked makes sure that nobody else joins a fetch.
 func (f *fetches) forgetLocked(there *fetch) {
-	all := f.byXorb[there.xorb]
-	i := slices.Index(all, there)
-	if i < 0 {
-		return
-	}
-	if len(all) == 1 {
+	first := f.byXorb[there.xorb]
+	switch {
+	case first == there && there.next == nil:
 		delete(f.byXorb, there.xorb)
 		return
+	case first == there:
+		f.byXorb[there.xorb] = there.next
+		return
 	}
-	f.byXorb[there.xorb] = slices.Delete(all, i, i+1)
+	for before := first; before != nil; before = before.next {
+		if before.next == there {
+			before.next = there.next
+			return
+		}
+	}
 }
 
 // end is called when nobody uses the fetch any more.
@@ -140,31 +171,70 @@ func (there *fetch) end() {
 
 // finish makes the result of a fetch known. A failure is for those who wait, not for
 // those who come later.
-func (f *fetches) finish(there *fetch, run *xorb.Run, buf *buffer, err error) {
-	there.run, there.buf, there.err = run, buf, err
-	close(there.done)
+func (f *fetches) finish(there *fetch, run *xorb.Run, err error) {
+	f.mu.Lock()
+	there.run, there.err = run, err
 	if err != nil {
-		f.mu.Lock()
+		there.buf = nil // the origin may be writing to it still
+	}
+	close(there.done)
+	h, size := there.ahead, there.size()
+	if err != nil {
 		f.forgetLocked(there)
-		f.mu.Unlock()
+		if h != nil {
+			there.letGoLocked()
+		}
+	}
+	f.mu.Unlock()
+	switch {
+	case h == nil:
+	case err != nil:
+		h.touch(true)
+	default:
+		h.resize(size)
 	}
 }
 
-// wait returns when the part is there.
+// ended says whether the result is there, and whether it is a failure.
+func (there *fetch) ended() (ended, failed bool) {
+	select {
+	case <-there.done:
+		return true, there.err != nil
+	default:
+		return false, false
+	}
+}
+
+// size is the memory that a finished fetch holds. It must have users.
+func (there *fetch) size() int64 {
+	switch {
+	case there.buf != nil:
+		return int64(cap(there.buf.b))
+	case there.run != nil:
+		return int64(len(there.run.Packed))
+	}
+	return 0
+}
+
+// wait returns when the part is there. What is damaged may be a chunk that only another
+// reader wants: then this one asks again, for its own.
 func (p part) wait(ctx context.Context) (*xorb.Run, error) {
 	select {
 	case <-p.done:
-		return p.run, p.err
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+	if !p.own && p.sub != p.chunks && errors.Is(p.err, codec.ErrCorrupt) {
+		return nil, errAgain
+	}
+	return p.run, p.err
 }
 
 // close waits for the fetches that go on in the background.
 func (f *fetches) close() {
 	f.mu.Lock()
-	for _, all := range f.byXorb {
-		for _, there := range all {
+	for _, first := range f.byXorb {
+		for there := first; there != nil; there = there.next {
 			if there.cancel != nil {
 				there.cancel()
 			}
@@ -180,30 +250,38 @@ func (f *fetches) close() {
 func (c *Cache) run(ctx context.Context, there *fetch) {
 	c.stats.misses.Add(int64(there.chunks.Len()))
 	if c.near {
-		run, buf, err := c.ask(context.WithoutCancel(ctx), there)
-		c.fetches.finish(there, run, buf, err)
+		run, err := c.ask(context.WithoutCancel(ctx), there)
+		c.fetches.finish(there, run, err)
 		return
 	}
-	ctx, there.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	c.fetches.mu.Lock()
+	there.cancel = cancel
+	c.fetches.mu.Unlock()
 	c.fetches.going.Go(func() {
-		run, buf, err := c.ask(ctx, there)
-		c.fetches.finish(there, run, buf, err)
+		defer cancel()
+		run, err := c.ask(ctx, there)
+		c.fetches.finish(there, run, err)
 	})
 }
 
 // ask is one request to the origin.
-func (c *Cache) ask(ctx context.Context, there *fetch) (run *xorb.Run, buf *buffer, err error) {
+func (c *Cache) ask(ctx context.Context, there *fetch) (run *xorb.Run, err error) {
 	defer guard(&err)
+	there.copy = c.copies.current(there.xorb)
 	if c.borrow == nil {
 		run, err = c.src.Chunks(ctx, there.xorb, there.chunks)
 	} else {
-		run, err = c.borrow.ChunksIn(ctx, there.xorb, there.chunks, func(n int) []byte {
-			buf = newBuffer(n)
-			return buf.b
-		})
+		run, err = c.borrow.ChunksIn(ctx, there.xorb, there.chunks, there.lend)
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, &copyError{there.copy, err}
 	}
-	return c.trusted(run), buf, nil
+	return c.trusted(run), nil
+}
+
+// lend gives the origin a buffer for the packed chunks.
+func (there *fetch) lend(n int) []byte {
+	there.buf = newBuffer(n)
+	return there.buf.b
 }

@@ -47,13 +47,12 @@ func (c *calls) join(key chunkKey) (cl *call, lead bool) {
 }
 
 // finish ends a call that the caller leads. A result is kept for a while; an error is
-// not.
+// for those who wait now, and nobody who comes later may find it.
 func (c *calls) finish(cl *call, data []byte, err error) {
-	cl.data, cl.err = data, err
-	close(cl.done)
-
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	cl.data, cl.err = data, err
+	close(cl.done)
 	if err != nil {
 		delete(c.byKey, cl.key)
 		return
@@ -74,6 +73,14 @@ func (c *calls) held() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.bytes
+}
+
+// has says whether the chunk is there, or is being unpacked by somebody.
+func (c *calls) has(key chunkKey) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, ok := c.byKey[key]
+	return ok
 }
 
 // finished says whether the result is there already.

@@ -27,9 +27,11 @@ type kept struct {
 }
 
 // roomOf is what a chunk of n bytes takes in memory: the allocator rounds up to its
-// pages, and there is the entry itself.
+// pages, and there is the entry itself with its places in ristretto's maps and queues.
+// It is never so little that maxWaiting bytes are more entries than ristretto's queue
+// holds: what does not fit there is lost without a word.
 func roomOf(n int) int64 {
-	const page, entry = 8 << 10, 256
+	const page, entry = 8 << 10, 512
 	if n <= 32<<10 {
 		return int64(n+n/8) + entry
 	}
@@ -81,13 +83,31 @@ func (m *memory) get(key chunkKey) ([]byte, bool) {
 
 // add offers a chunk, which may be refused or come into effect later.
 func (m *memory) add(key chunkKey, data []byte) {
-	room := roomOf(len(data))
+	if m.reserve(roomOf(len(data))) {
+		m.set(key, data)
+	}
+}
+
+// addCopy is add for bytes that belong to somebody else. It copies nothing that would be
+// refused anyway.
+func (m *memory) addCopy(key chunkKey, data []byte) {
+	if m.reserve(roomOf(len(data))) {
+		m.set(key, append([]byte(nil), data...))
+	}
+}
+
+// reserve takes room in the queue, if there is any.
+func (m *memory) reserve(room int64) bool {
 	if m.waiting.Add(room) > m.max {
 		m.waiting.Add(-room)
-		return
+		return false
 	}
+	return true
+}
+
+func (m *memory) set(key chunkKey, data []byte) {
 	if !m.cache.Set(key.sum(), &kept{key, data}, 0) {
-		m.waiting.Add(-room)
+		m.waiting.Add(-roomOf(len(data)))
 	}
 }
 

@@ -15,13 +15,19 @@ import (
 // lie wholly inside p are unpacked into it, in parallel. After an error p may hold
 // anything.
 func (c *Cache) Read(ctx context.Context, x codec.Hash, r codec.ChunkRange, skip int64, p []byte) error {
-	for try := 1; ; try++ {
+	for try := 1; ; {
 		err := c.readOnce(ctx, x, r, skip, p)
-		if err == nil {
+		switch {
+		case err == nil:
 			return nil
-		}
-		if !errors.Is(err, errAgain) && !c.Again(x, err, try) {
+		case errors.Is(err, errAgain):
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+		case !c.Again(x, err, try):
 			return err
+		default:
+			try++
 		}
 	}
 }
@@ -39,16 +45,22 @@ type reading struct {
 
 	wantHere  [24]wanted // so that a read of 1 MiB allocates neither
 	partsHere [2]part
+
+	// While chunks are unpacked by several goroutines:
+	next   atomic.Int64 // chunk of want that nobody has taken yet
+	mu     sync.Mutex
+	failed error // the first; guarded by mu
 }
 
 // A wanted is one chunk of a reading: where its bytes come from, and where they go.
 type wanted struct {
-	data   []byte    // unpacked, if it was in memory
-	run    *xorb.Run // else the packed chunks it is one of
-	call   *call     // shared with other readers; nil if it is nobody else's
-	lead   bool      // the call is ours to finish
-	off    int64     // of the chunk, from the start of the chunks of r
-	size   int64
+	data []byte    // unpacked, if it was in memory
+	run  *xorb.Run // else the packed chunks it is one of
+	copy int       // of the xorb, that run is of
+	call *call     // shared with other readers; nil if it is nobody else's
+	lead bool      // the call is ours to finish
+	off  int64     // of the chunk, from the start of the chunks of r
+	size int64
 }
 
 var readings = sync.Pool{New: func() any { return new(reading) }}
@@ -60,33 +72,43 @@ func (c *Cache) readOnce(ctx context.Context, x codec.Hash, r codec.ChunkRange, 
 	for range r.Len() {
 		rd.want = append(rd.want, wanted{})
 	}
-	err := rd.read()
+	err := rd.guarded()
 	rd.close(err)
 	*rd = reading{}
 	readings.Put(rd)
 	return err
 }
 
+func (rd *reading) guarded() (err error) {
+	defer guard(&err)
+	return rd.read()
+}
+
 func (rd *reading) read() error {
+	if rd.r.Len() <= 0 || rd.skip < 0 {
+		return fmt.Errorf("xorb %s: chunks %v from byte %d on cannot be read", rd.xorb, rd.r, rd.skip)
+	}
 	rd.look()
 	if err := rd.fetch(); err != nil {
 		return err
 	}
 	// What others wait for comes first: two readers may wait for each other's chunks.
-	for i := range rd.want {
-		if w := &rd.want[i]; w.lead && rd.waitsForOthers() {
-			if err := rd.unpackShared(i); err != nil {
-				return err
+	if rd.waitsForOthers() {
+		for i := range rd.want {
+			if rd.want[i].lead {
+				if err := rd.unpackShared(i); err != nil {
+					return err
+				}
 			}
 		}
-	}
-	if err := rd.wait(); err != nil {
-		return err
+		if err := rd.wait(); err != nil {
+			return err
+		}
 	}
 	if err := rd.place(); err != nil {
 		return err
 	}
-	return rd.c.parallel(len(rd.want), rd.fill)
+	return rd.fillAll()
 }
 
 func (rd *reading) key(i int) chunkKey {
@@ -112,30 +134,42 @@ func (rd *reading) look() {
 		case w.call.finished() && w.call.err == nil:
 			w.data, w.call = w.call.data, nil
 			rd.c.stats.memoryHits.Add(1)
-		default:
+		case rd.c.near:
 			rd.c.stats.shared.Add(1)
 		}
 	}
 }
 
-// needed says whether chunk i must come from the origin.
+// needed says whether chunk i must come from the origin. Who waits for another reader to
+// unpack a chunk takes part in a far fetch too, which then goes on if that reader leaves.
 func (rd *reading) needed(i int) bool {
 	w := &rd.want[i]
-	return w.data == nil && (w.call == nil || w.lead)
+	return w.data == nil && (w.call == nil || w.lead || !rd.c.near)
 }
+
+// readThrough is how many chunks that are not needed a far origin is asked for so that
+// one request is enough instead of two: 256 KiB on average.
+const readThrough = 4
 
 // fetch gets the packed chunks, one request for each stretch of chunks that is missing.
 func (rd *reading) fetch() error {
-	for i := 0; i < len(rd.want); i++ {
-		if !rd.needed(i) {
+	gap := readThrough
+	if rd.c.near {
+		gap = 0
+	}
+	for first := 0; first < len(rd.want); first++ {
+		if !rd.needed(first) {
 			continue
 		}
-		first := i
-		for i < len(rd.want) && rd.needed(i) {
-			i++
+		end := first + 1
+		for i := end; i < len(rd.want) && i-end <= gap; i++ {
+			if rd.needed(i) {
+				end = i + 1
+			}
 		}
-		stretch := codec.ChunkRange{Start: rd.r.Start + uint32(first), End: rd.r.Start + uint32(i)}
+		stretch := codec.ChunkRange{Start: rd.r.Start + uint32(first), End: rd.r.Start + uint32(end)}
 		rd.parts = rd.c.fetches.join(rd.parts, rd.xorb, stretch)
+		first = end
 	}
 	for _, p := range rd.parts {
 		switch {
@@ -153,7 +187,8 @@ func (rd *reading) fetch() error {
 			return err
 		}
 		for i := p.sub.Start; i < p.sub.End; i++ {
-			rd.want[i-rd.r.Start].run = run
+			w := &rd.want[i-rd.r.Start]
+			w.run, w.copy = run, p.copy
 		}
 	}
 	return nil
@@ -172,8 +207,13 @@ func (rd *reading) wait() error {
 		if w.call == nil || w.lead || w.data != nil {
 			continue
 		}
-		var err error
-		if w.data, err = w.call.wait(rd.ctx); err != nil {
+		data, err := w.call.wait(rd.ctx)
+		switch {
+		case err == nil:
+			w.data = data
+		case errors.Is(err, errAgain) && w.run != nil:
+			w.call = nil // the packed chunk is here
+		default:
 			return err
 		}
 	}
@@ -197,140 +237,25 @@ func (rd *reading) place() error {
 	return nil
 }
 
-// fill puts the bytes of chunk i where they belong.
-func (rd *reading) fill(i int) error {
-	w := &rd.want[i]
-	from := w.off - rd.skip // of the chunk, in p
-	if from+w.size <= 0 || from >= int64(len(rd.p)) {
-		return nil // more chunks than needed
+// toldTo returns what those who wait for a chunk are told when this reader has ended
+// with err before it came to that chunk.
+func (rd *reading) toldTo(err error) error {
+	switch {
+	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return errAgain // ours to suffer, not theirs
+	case errors.Is(err, codec.ErrCorrupt) && len(rd.want) > 1:
+		return errAgain // it may be another chunk
 	}
-	whole := from >= 0 && from+w.size <= int64(len(rd.p))
-	if w.data == nil && whole {
-		return rd.unpackInto(i, rd.p[from:from+w.size])
-	}
-	if w.data == nil {
-		if err := rd.unpackShared(i); err != nil {
-			return err
-		}
-	}
-	if from < 0 {
-		copy(rd.p, w.data[-from:])
-	} else {
-		copy(rd.p[from:], w.data)
-	}
-	return nil
-}
-
-// unpackInto unpacks a chunk straight into the reader's buffer. If others wait for it,
-// they are told to look after themselves: that is rarer than the copy would be dear.
-func (rd *reading) unpackInto(i int, dst []byte) error {
-	w, key := &rd.want[i], rd.key(i)
-	err := w.run.Unpack(key.index, dst)
-	if w.lead {
-		w.lead = false
-		rd.c.calls.finish(w.call, nil, errAgain)
-	}
-	if err != nil {
-		return fmt.Errorf("xorb %s: %w", rd.xorb, err)
-	}
-	if !rd.c.near {
-		rd.c.memory.add(key, append([]byte(nil), dst...))
-	}
-	return nil
-}
-
-// unpackShared unpacks a chunk into memory, for this reader, those who wait and those
-// who come later.
-func (rd *reading) unpackShared(i int) error {
-	w, key := &rd.want[i], rd.key(i)
-	if w.data != nil {
-		return nil
-	}
-	data := make([]byte, w.run.Size(key.index))
-	err := w.run.Unpack(key.index, data)
-	if err != nil {
-		data, err = nil, fmt.Errorf("xorb %s: %w", rd.xorb, err)
-	}
-	if w.lead {
-		w.lead = false
-		rd.c.calls.finish(w.call, data, err)
-	}
-	if err != nil {
-		return err
-	}
-	w.data = data
-	rd.c.memory.add(key, data)
-	return nil
+	return err
 }
 
 // close ends the calls that this reader leads and did not finish, and gives back what
 // it fetched.
 func (rd *reading) close(err error) {
 	for i := range rd.want {
-		if w := &rd.want[i]; w.lead {
-			if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-				err = errAgain // ours to suffer, not theirs
-			}
-			rd.c.calls.finish(w.call, nil, err)
-		}
+		rd.finish(&rd.want[i], nil, rd.toldTo(err))
 	}
 	for _, p := range rd.parts {
-		rd.c.fetches.release(p)
-	}
-}
-
-// parallel calls do for 0 ≤ i < n, on as many cores as are free, and returns the first
-// error.
-func (c *Cache) parallel(n int, do func(i int) error) error {
-	var (
-		next   atomic.Int64
-		mu     sync.Mutex
-		failed error // guarded by mu
-		help   sync.WaitGroup
-	)
-	work := func() (err error) {
-		defer guard(&err)
-		for {
-			i := int(next.Add(1)) - 1
-			if i >= n {
-				return nil
-			}
-			if err := do(i); err != nil {
-				next.Store(int64(n))
-				return err
-			}
-		}
-	}
-	note := func(err error) {
-		mu.Lock()
-		defer mu.Unlock()
-		if failed == nil {
-			failed = err
-		}
-	}
-	for helpers := (n - 1) / minHelp; helpers > 0; helpers-- {
-		select {
-		case c.helpers <- struct{}{}:
-			help.Go(func() {
-				defer func() { <-c.helpers }()
-				note(work())
-			})
-			continue
-		default:
-		}
-		break
-	}
-	note(work())
-	help.Wait()
-	return failed
-}
-
-// minHelp is how many chunks make it worth while to wake another core.
-const minHelp = 4
-
-// guard turns a panic into an error: a bug in one read must not end the mount.
-func guard(err *error) {
-	if r := recover(); r != nil {
-		*err = fmt.Errorf("panic: %v", r)
+		rd.c.fetches.release(p, err)
 	}
 }

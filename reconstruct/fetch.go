@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
@@ -23,43 +24,61 @@ func (e *TermError) Error() string { return fmt.Sprintf("term %d: %v", e.Term, e
 // Unwrap returns what went wrong.
 func (e *TermError) Unwrap() error { return e.Err }
 
-// fetch fills p with the bytes from off on, which all are in the file.
+// fetch fills p with the bytes from off on, which all are in the file. Several pieces
+// are fetched at a time.
 func (f *File) fetch(ctx context.Context, p []byte, off int64) error {
-	var few [4]codec.Piece
-	pieces := f.layout.AppendPieces(few[:0], off, int64(len(p)))
-	if len(pieces) == 1 || f.r.parallel == 1 {
-		for _, piece := range pieces {
-			if err := f.fetchPiece(ctx, piece, p[piece.Off-off:][:piece.Size]); err != nil {
-				return err
-			}
-		}
-		return nil
+	first, end := f.layout.touched(off, int64(len(p)))
+	if workers := min(f.r.parallel, end-first); workers > 1 {
+		return f.fetchMany(ctx, p, off, workers)
 	}
+	for i := first; i < end; i++ {
+		if err := f.fetchPiece(ctx, i, p, off); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *File) fetchMany(ctx context.Context, p []byte, off int64, workers int) error {
+	first, end := f.layout.touched(off, int64(len(p)))
+	var next atomic.Int64
+	next.Store(int64(first))
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(f.r.parallel)
-	for _, piece := range pieces {
-		group.Go(func() (err error) {
-			defer guard(&err)
-			return f.fetchPiece(ctx, piece, p[piece.Off-off:][:piece.Size])
+	for range workers {
+		group.Go(func() error {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= end {
+					return nil
+				}
+				if err := f.fetchPiece(ctx, i, p, off); err != nil {
+					return err
+				}
+			}
 		})
 	}
 	return group.Wait()
 }
 
-// fetchPiece fills p with the bytes of one piece.
-func (f *File) fetchPiece(ctx context.Context, piece codec.Piece, p []byte) error {
-	t := f.info.Terms[piece.Term]
+// fetchPiece fills in what of p, the bytes from off on, lies in one term.
+func (f *File) fetchPiece(ctx context.Context, term int, p []byte, off int64) (err error) {
+	defer guard(&err)
+	if err := ctx.Err(); err != nil {
+		return err // what is in memory would be read regardless
+	}
+	piece := f.layout.piece(term, off, int64(len(p)))
+	t := f.info.Terms[term]
 	r, skip, err := f.r.c.Narrow(ctx, f.id, t, piece)
 	if err == nil {
-		err = f.r.c.Read(ctx, t.Xorb, r, skip, p)
+		err = f.r.c.Read(ctx, t.Xorb, r, skip, p[piece.Off-off:][:piece.Size])
 	}
 	if err == nil {
 		return nil
 	}
 	if !errors.Is(err, context.Canceled) {
-		f.r.open.drop(f.id)
+		f.r.open.drop(f)
 	}
-	return &TermError{File: f.id, Term: piece.Term, Xorb: t.Xorb, Err: err}
+	return &TermError{File: f.id, Term: term, Xorb: t.Xorb, Err: err}
 }
 
 // guard turns a panic into an error: a bug in one read must not end the mount.

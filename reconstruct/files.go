@@ -35,25 +35,27 @@ func (fs *files) get(id codec.FileID) (*File, bool) {
 	return e.Value.(*File), true
 }
 
-func (fs *files) add(id codec.FileID, f *File) {
+// add keeps f, and returns what is kept: somebody may have been faster.
+func (fs *files) add(id codec.FileID, f *File) *File {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	if _, ok := fs.byID[id]; ok {
-		return
+	if e, ok := fs.byID[id]; ok {
+		return e.Value.(*File)
 	}
 	fs.byID[id] = fs.byAge.PushFront(f)
 	fs.terms += len(f.info.Terms)
 	for fs.byAge.Len() > 1 && (fs.byAge.Len() > maxFiles || fs.terms > maxTerms) {
 		fs.dropLocked(fs.byAge.Back())
 	}
+	return f
 }
 
 // drop forgets a file that could not be read, so that the next open sees whether it
 // was repaired.
-func (fs *files) drop(id codec.FileID) {
+func (fs *files) drop(f *File) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	if e, ok := fs.byID[id]; ok {
+	if e, ok := fs.byID[f.id]; ok && e.Value == f {
 		fs.dropLocked(e)
 	}
 }

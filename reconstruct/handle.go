@@ -34,13 +34,17 @@ const (
 	// continue it: the kernel's reads of one stream overtake each other, and readers
 	// skip what they do not want.
 	slack = 1 << 20
+
+	// firstSlack is the same for the second read of a stream. It is small, or every
+	// random read would continue one of the streams that random reads have begun.
+	firstSlack = 64 << 10
 )
 
 // A stream is a row of reads that follow each other.
 type stream struct {
 	next   int64 // where the next read is expected
 	asked  int64 // up to here chunks were asked for ahead
-	window int64 // bytes to keep asked for beyond next; 0 until a second read came
+	window int64 // bytes to keep asked for beyond next; 0 while it may be chance
 	ahead  *cache.Ahead
 	busy   bool // somebody is asking ahead for it
 }
@@ -65,7 +69,9 @@ func (h *Handle) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
 
 // Close stops fetching ahead and drops what was fetched and not read.
 func (h *Handle) Close() error {
-	h.close()
+	h.mu.Lock()
+	h.close() // under the lock: nobody begins to ask after it
+	h.mu.Unlock()
 	h.asking.Wait()
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -94,15 +100,9 @@ func (h *Handle) follow(off, n int64) {
 
 // streamLocked returns the stream that the read belongs to, moved on by it.
 func (h *Handle) streamLocked(off, n int64) *stream {
-	for i, s := range slices.Backward(h.streams) {
-		if off < s.next-slack || off > s.next+slack {
-			continue
-		}
-		if end := off + n; end > s.next {
-			s.next = end
-			s.asked = max(s.asked, end)
-			s.window = min(max(2*s.window, n), h.f.r.window)
-		}
+	if i := h.findLocked(off, n); i >= 0 {
+		s := h.streams[i]
+		s.move(off, n, h.f.r.window)
 		h.streams = append(slices.Delete(h.streams, i, i+1), s)
 		return s
 	}
@@ -113,6 +113,43 @@ func (h *Handle) streamLocked(off, n int64) *stream {
 	}
 	h.streams = append(h.streams, s)
 	return s
+}
+
+// findLocked returns the stream that is continued by a read of n bytes at off, or -1:
+// the nearest of those that have shown that they are streams or else of the others.
+func (h *Handle) findLocked(off, n int64) int {
+	best, least := -1, int64(0)
+	for i, s := range h.streams {
+		gap := off - s.next
+		distance := max(gap, -gap)
+		switch {
+		case s.window > 0 && distance <= slack:
+		case s.window == 0 && 0 <= gap && gap <= min(n, firstSlack):
+			distance += slack + 1
+		default:
+			continue
+		}
+		if best < 0 || distance <= least {
+			best, least = i, distance
+		}
+	}
+	return best
+}
+
+// move takes account of a read of n bytes at off. The window doubles as long as reads
+// follow each other. Each time the stream jumps it shrinks, in the end to nothing.
+func (s *stream) move(off, n, most int64) {
+	end, gap := off+n, off-s.next
+	if end <= s.next {
+		return // overtaken by what came after it
+	}
+	s.next = end
+	s.asked = max(s.asked, end)
+	if gap <= max(2*n, 2*firstSlack) {
+		s.window = min(max(2*s.window, n), most)
+	} else if s.window /= 2; s.window < n {
+		s.window = 0
+	}
 }
 
 // askAtOnce is how much of a window is asked for in one go: the window may be gone
@@ -147,17 +184,18 @@ func (h *Handle) ask(s *stream) {
 
 // want asks for the chunks of n bytes from off on.
 func (h *Handle) want(s *stream, off, n int64) bool {
-	var last codec.ChunkRange
-	for _, piece := range h.f.layout.Pieces(off, n) {
-		t := h.f.info.Terms[piece.Term]
-		r, _, err := h.f.r.c.Narrow(h.ctx, h.f.id, t, piece)
+	var last codec.Term
+	first, end := h.f.layout.touched(off, n)
+	for i := first; i < end && h.ctx.Err() == nil; i++ {
+		t := h.f.info.Terms[i]
+		r, _, err := h.f.r.c.Narrow(h.ctx, h.f.id, t, h.f.layout.piece(i, off, n))
 		if err != nil {
 			return true // whoever reads it will say so
 		}
-		if r == last {
+		if t.Xorb == last.Xorb && r == last.Chunks {
 			continue // one chunk over and over
 		}
-		last = r
+		last = codec.Term{Xorb: t.Xorb, Chunks: r}
 		if !s.ahead.Want(t.Xorb, r) {
 			return false
 		}

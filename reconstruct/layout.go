@@ -34,19 +34,31 @@ func (l *Layout) Size() int64 {
 
 // Pieces returns, in file order, the pieces of the bytes off ≤ i < off+n,
 // less those past the end of the file.
-func (l *Layout) Pieces(off, n int64) []codec.Piece { return l.AppendPieces(nil, off, n) }
-
-// AppendPieces adds what Pieces returns to pieces.
-func (l *Layout) AppendPieces(pieces []codec.Piece, off, n int64) []codec.Piece {
-	end := min(off+n, l.Size())
-	first := sort.Search(len(l.ends), func(i int) bool { return l.ends[i] > off })
-	for i := first; i < len(l.terms) && off < end; i++ {
-		start := l.ends[i] - int64(l.terms[i].Size)
-		size := min(end, l.ends[i]) - off
-		if size > 0 {
-			pieces = append(pieces, codec.Piece{Term: i, Off: off, Skip: off - start, Size: size})
-		}
-		off += size
+func (l *Layout) Pieces(off, n int64) []codec.Piece {
+	n = min(n, l.Size()-off)
+	var pieces []codec.Piece
+	first, end := l.touched(off, n)
+	for i := first; i < end; i++ {
+		pieces = append(pieces, l.piece(i, off, n))
 	}
 	return pieces
+}
+
+// touched returns the terms first ≤ i < end that have bytes of the range. There may be
+// very many of them, if they are tiny.
+func (l *Layout) touched(off, n int64) (first, end int) {
+	if n <= 0 {
+		return 0, 0
+	}
+	first = sort.Search(len(l.ends), func(i int) bool { return l.ends[i] > off })
+	rest := l.ends[first:]
+	end = sort.Search(len(rest), func(i int) bool { return rest[i] >= off+n })
+	return first, first + min(end+1, len(rest))
+}
+
+// piece returns the piece of a range that is in term i.
+func (l *Layout) piece(i int, off, n int64) codec.Piece {
+	start := l.ends[i] - int64(l.terms[i].Size)
+	from, to := max(off, start), min(off+n, l.ends[i])
+	return codec.Piece{Term: i, Off: from, Skip: from - start, Size: to - from}
 }

@@ -1,6 +1,7 @@
 package reconstruct
 
 import (
+	"math"
 	"slices"
 	"testing"
 
@@ -25,6 +26,9 @@ func TestPieces(t *testing.T) {
 		{"past the end", 33, 100, []codec.Piece{piece(2, 33, 3, 2)}},
 		{"at the end", 35, 1, nil},
 		{"nothing", 12, 0, nil},
+		{"less than nothing", 12, -5, nil},
+		{"as much as there is", 30, math.MaxInt64, []codec.Piece{piece(2, 30, 0, 5)}},
+		{"far behind the end", math.MaxInt64, math.MaxInt64, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

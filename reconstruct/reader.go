@@ -56,9 +56,7 @@ func (r *Reader) Open(ctx context.Context, id codec.FileID) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := newFile(r, id, fi)
-	r.open.add(id, f)
-	return f, nil
+	return r.open.add(id, newFile(r, id, fi)), nil
 }
 
 // A File is one file, ready to be read at any offset by many readers.

@@ -3,6 +3,7 @@ package reconstruct
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"runtime"
@@ -10,10 +11,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/xetfs/xetfs/cache"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/merkle"
 	"github.com/xetfs/xetfs/codec/shard"
-	"github.com/xetfs/xetfs/codec/xorb"
 )
 
 // Whole reads the file from its beginning to its end and checks it on the way: every
@@ -34,7 +35,7 @@ func (r *Reader) Check(ctx context.Context, fi *shard.FileInfo, read func(n int6
 	w := &whole{ctx: ctx, f: f}
 	for {
 		batch, err := w.next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
@@ -108,7 +109,7 @@ func (w *whole) batch(t codec.Term) ([]byte, error) {
 	first := t.Chunks.Start + w.chunk
 	r := codec.ChunkRange{Start: first, End: min(t.Chunks.End, first+batchChunks)}
 	var hashes [batchChunks]codec.Hash
-	var run *xorb.Run
+	var run *cache.Run
 	for try := 1; ; try++ {
 		var err error
 		if run, err = w.f.r.c.Run(w.ctx, t.Xorb, r); err == nil {
@@ -147,7 +148,7 @@ func grow(b []byte, n int) []byte {
 }
 
 // unpackAll unpacks all chunks of a run into dst, on all cores, and notes their hashes.
-func unpackAll(ctx context.Context, run *xorb.Run, dst []byte, hashes []codec.Hash) error {
+func unpackAll(ctx context.Context, run *cache.Run, dst []byte, hashes []codec.Hash) error {
 	var next atomic.Uint32
 	var group errgroup.Group
 	for range min(runtime.GOMAXPROCS(0), run.Chunks.Len()) {

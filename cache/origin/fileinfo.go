@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"io"
 
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/merkle"
@@ -24,6 +24,12 @@ func (o *objects) FileInfo(ctx context.Context, id codec.FileID) (*shard.FileInf
 	if id.File.IsZero() {
 		return new(shard.FileInfo), nil
 	}
+	return o.finding.do(ctx, id, func(ctx context.Context) (*shard.FileInfo, error) {
+		return o.findFile(ctx, id)
+	})
+}
+
+func (o *objects) findFile(ctx context.Context, id codec.FileID) (*shard.FileInfo, error) {
 	var (
 		incomplete *shard.FileInfo
 		first      error
@@ -31,10 +37,7 @@ func (o *objects) FileInfo(ctx context.Context, id codec.FileID) (*shard.FileInf
 	for s, err := range o.describing(ctx, id) {
 		var fi *shard.FileInfo
 		if err == nil {
-			fi, err = o.readFileInfo(ctx, s, id)
-		}
-		if err == nil {
-			err = o.checkFileInfo(ctx, fi)
+			fi, err = o.describe(ctx, s, id)
 		}
 		switch {
 		case err == nil:
@@ -43,11 +46,8 @@ func (o *objects) FileInfo(ctx context.Context, id codec.FileID) (*shard.FileInf
 			return nil, err
 		case errors.Is(err, errIncomplete) && incomplete == nil:
 			incomplete = fi
-		case !errors.Is(err, shard.ErrNoFile) && !errors.Is(err, errIncomplete):
-			o.dropShard(s)
-			if first == nil {
-				first = fmt.Errorf("shard %s: %w", s, err)
-			}
+		case first == nil && !errors.Is(err, shard.ErrNoFile) && !errors.Is(err, errIncomplete):
+			first = err
 		}
 	}
 	switch {
@@ -57,6 +57,48 @@ func (o *objects) FileInfo(ctx context.Context, id codec.FileID) (*shard.FileInf
 		return nil, fmt.Errorf("file %s: %w", id.File, first)
 	}
 	return nil, fmt.Errorf("file %s: %w: no shard describes it", id.File, ErrNotFound)
+}
+
+// describe returns what shard s says of a file, if the xorbs do not contradict it.
+// With errIncomplete it returns what can be said.
+func (o *objects) describe(ctx context.Context, s codec.Hash, id codec.FileID) (*shard.FileInfo, error) {
+	var good, incomplete *shard.FileInfo
+	err := o.fromShard(ctx, s, func(r *shard.Reader) error {
+		fi, err := o.describeIn(ctx, s, r, id)
+		switch {
+		case err == nil:
+			good = fi
+		case errors.Is(err, errIncomplete) && incomplete == nil:
+			incomplete = fi
+		}
+		return err
+	})
+	if err != nil && incomplete != nil {
+		return incomplete, errIncomplete
+	}
+	return good, err
+}
+
+// describeIn is describe for one copy of a shard. A shard may describe a file more than
+// once; then the first block that is good counts.
+func (o *objects) describeIn(ctx context.Context, s codec.Hash, r *shard.Reader, id codec.FileID) (*shard.FileInfo, error) {
+	fi, err := o.readFileInfo(ctx, s, r, id)
+	if err == nil {
+		err = o.checkFileInfo(ctx, fi)
+	}
+	if !errors.Is(err, codec.ErrCorrupt) && !errors.Is(err, errIncomplete) {
+		return fi, err
+	}
+	for head, headErr := range r.Heads() {
+		if headErr != nil || head.File != id.File || (fi != nil && head.Block == fi.Block) {
+			continue
+		}
+		other, otherErr := o.readBlock(ctx, s, head.Block)
+		if otherErr == nil && o.checkFileInfo(ctx, other) == nil {
+			return other, nil
+		}
+	}
+	return fi, err
 }
 
 // describing yields the shards that may describe a file: the one that id names, then
@@ -89,14 +131,13 @@ func (o *objects) describing(ctx context.Context, id codec.FileID) func(yield fu
 
 // readFileInfo reads the File Info block of a file in one shard and remembers that
 // this shard may list the chunks of the file's xorbs.
-func (o *objects) readFileInfo(ctx context.Context, s codec.Hash, id codec.FileID) (*shard.FileInfo, error) {
-	r, err := o.openShard(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	var fi *shard.FileInfo
+func (o *objects) readFileInfo(ctx context.Context, s codec.Hash, r *shard.Reader, id codec.FileID) (*shard.FileInfo, error) {
+	var (
+		fi  *shard.FileInfo
+		err error
+	)
 	if s == id.Shard && id.Block != 0 {
-		fi, err = shard.ReadFileInfo(ReaderAt(ctx, o.store, names.ShardKey(s)), id.Block)
+		fi, err = o.readBlock(ctx, s, id.Block)
 	} else {
 		fi, err = r.FileInfo(id.File)
 	}
@@ -112,30 +153,15 @@ func (o *objects) readFileInfo(ctx context.Context, s codec.Hash, id codec.FileI
 	return fi, nil
 }
 
-// maxListers bounds how many shards are remembered for one xorb: the second is for
-// when the first is damaged.
-const maxListers = 4
-
-func (o *objects) remember(s codec.Hash, terms []codec.Term) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	var last codec.Hash
-	for _, t := range terms {
-		if t.Xorb == last {
-			continue
-		}
-		last = t.Xorb
-		if known := o.lists[last]; len(known) < maxListers && !slices.Contains(known, s) {
-			o.lists[last] = append(known, s)
-		}
+// readBlock reads the File Info block at a known place. The decoder takes in more than
+// the block, so the end of the shard must look like one.
+func (o *objects) readBlock(ctx context.Context, s codec.Hash, block int64) (*shard.FileInfo, error) {
+	k := names.ShardKey(s)
+	size, err := o.store.Size(ctx, k)
+	if err != nil {
+		return nil, err
 	}
-}
-
-// listers returns the shards that may list the chunks of xorb x.
-func (o *objects) listers(x codec.Hash) []codec.Hash {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return slices.Clone(o.lists[x])
+	return shard.ReadFileInfo(io.NewSectionReader(ReaderAt(ctx, o.store, k), 0, size), block)
 }
 
 // checkFileInfo compares a File Info block with the chunks it leads to: the
@@ -145,6 +171,9 @@ func (o *objects) checkFileInfo(ctx context.Context, fi *shard.FileInfo) error {
 	if !o.near {
 		return nil // it would cost a request a xorb; chunks are checked as they come
 	}
+	if chunksOf(fi.Terms) > maxLeaves {
+		return nil
+	}
 	var leaves []merkle.Leaf
 	complete := true
 	for i, t := range fi.Terms {
@@ -152,7 +181,7 @@ func (o *objects) checkFileInfo(ctx context.Context, fi *shard.FileInfo) error {
 		if passing(err) {
 			return err
 		}
-		if err != nil || in.Chunks == nil || checkTerm(in, t) != nil {
+		if err != nil || in.Chunks == nil || checkTerm(in.Info, t) != nil {
 			complete = false
 			continue
 		}
@@ -161,7 +190,7 @@ func (o *objects) checkFileInfo(ctx context.Context, fi *shard.FileInfo) error {
 			return codec.Corrupt("file info block", fi.Block, "term %d: its verification hash is not that of chunks %v of xorb %s", i, t.Chunks, t.Xorb)
 		}
 		if complete {
-			leaves = appendLeaves(leaves, in, t.Chunks)
+			leaves = appendLeaves(leaves, in.Info, t.Chunks)
 		}
 	}
 	if !complete {
@@ -171,6 +200,18 @@ func (o *objects) checkFileInfo(ctx context.Context, fi *shard.FileInfo) error {
 		return codec.Corrupt("file info block", fi.Block, "its terms make file %s", root)
 	}
 	return nil
+}
+
+// maxLeaves is the most chunks of a file that are held against its hash when it is
+// opened: 80 MiB of leaves, for about 128 GiB of file. A few terms over and over can
+// name any number of chunks. Beyond it the chunks alone are checked, as they are read.
+const maxLeaves = 2 << 20
+
+func chunksOf(terms []codec.Term) (n int64) {
+	for i := range terms {
+		n += int64(terms[i].Chunks.Len())
+	}
+	return n
 }
 
 // appendLeaves adds chunks r of a xorb to the leaves of a tree.

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"sync"
 
-	"golang.org/x/sync/singleflight"
-
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/shard"
@@ -23,44 +21,70 @@ func infoBytes(in *xorb.Info) int64 {
 	return 256 + infoChunkBytes*int64(len(in.PackedEnd))
 }
 
+// An info is where the chunks of a xorb lie, under the hash it was asked for by.
+type info struct {
+	*xorb.Info
+	xorb codec.Hash
+	key  names.Key // of the xorb, so that it need not be spelled for every read
+}
+
 // infos keeps the infos of the xorbs that were asked for last, up to a number of bytes.
 type infos struct {
 	max  int64
 	load func(ctx context.Context, x codec.Hash) (*xorb.Info, error)
 
-	group singleflight.Group // shared loads
+	flight flight[codec.Hash, *info] // shared loads
 
-	mu    sync.Mutex
-	byAge list.List                    // of *xorb.Info, newest first; guarded by mu
-	byKey map[codec.Hash]*list.Element // guarded by mu
-	bytes int64                        // guarded by mu
+	mu      sync.Mutex
+	byAge   list.List                    // of *info, newest first; guarded by mu
+	byKey   map[codec.Hash]*list.Element // guarded by mu
+	bytes   int64                        // guarded by mu
+	loading map[codec.Hash]*int          // loads that may be kept, one token each; guarded by mu
+}
+
+func (c *infos) init(maxBytes int64, load func(ctx context.Context, x codec.Hash) (*xorb.Info, error)) {
+	c.max, c.load = maxBytes, load
+	c.byKey, c.loading = map[codec.Hash]*list.Element{}, map[codec.Hash]*int{}
 }
 
 // get returns the info of xorb x, from memory or loaded once for all who ask.
-func (c *infos) get(ctx context.Context, x codec.Hash) (*xorb.Info, error) {
+func (c *infos) get(ctx context.Context, x codec.Hash) (*info, error) {
 	if in, ok := c.lookup(x); ok {
 		return in, nil
 	}
-	// The load must not die with the one reader that happened to start it.
-	result := c.group.DoChan(string(x[:]), func() (any, error) {
-		in, err := c.load(context.WithoutCancel(ctx), x)
-		if err == nil {
-			c.add(x, in)
-		}
+	return c.flight.do(ctx, x, func(ctx context.Context) (*info, error) {
+		token := c.begin(x)
+		loaded, err := c.load(ctx, x)
+		in := &info{loaded, x, names.XorbKey(x)}
+		c.end(token, in, err)
 		return in, err
 	})
-	select {
-	case r := <-result:
-		if r.Err != nil {
-			return nil, r.Err
-		}
-		return r.Val.(*xorb.Info), nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
+}
+
+// begin notes that xorb x is being loaded.
+func (c *infos) begin(x codec.Hash) (token *int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	token = new(int)
+	c.loading[x] = token
+	return token
+}
+
+// end keeps what was loaded, unless it was dropped meanwhile: then it may come from a
+// copy that is not in use any more.
+func (c *infos) end(token *int, in *info, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.loading[in.xorb] != token {
+		return
+	}
+	delete(c.loading, in.xorb)
+	if err == nil {
+		c.addLocked(in)
 	}
 }
 
-func (c *infos) lookup(x codec.Hash) (*xorb.Info, bool) {
+func (c *infos) lookup(x codec.Hash) (*info, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e, ok := c.byKey[x]
@@ -68,23 +92,15 @@ func (c *infos) lookup(x codec.Hash) (*xorb.Info, bool) {
 		return nil, false
 	}
 	c.byAge.MoveToFront(e)
-	return e.Value.(*entry).info, true
+	return e.Value.(*info), true
 }
 
-// An entry is an info under the hash it was asked for by.
-type entry struct {
-	xorb codec.Hash
-	info *xorb.Info
-}
-
-func (c *infos) add(x codec.Hash, in *xorb.Info) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if _, ok := c.byKey[x]; ok {
+func (c *infos) addLocked(in *info) {
+	if _, ok := c.byKey[in.xorb]; ok {
 		return
 	}
-	c.byKey[x] = c.byAge.PushFront(&entry{x, in})
-	c.bytes += infoBytes(in)
+	c.byKey[in.xorb] = c.byAge.PushFront(in)
+	c.bytes += infoBytes(in.Info)
 	for c.bytes > c.max && c.byAge.Len() > 1 {
 		c.removeLocked(c.byAge.Back())
 	}
@@ -94,15 +110,27 @@ func (c *infos) add(x codec.Hash, in *xorb.Info) {
 func (c *infos) drop(x codec.Hash) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	delete(c.loading, x)
 	if e, ok := c.byKey[x]; ok {
 		c.removeLocked(e)
 	}
 }
 
+// dropUnhashed forgets the info of xorb x if it has no chunk hashes: now there is a
+// shard that may list them.
+func (c *infos) dropUnhashed(x codec.Hash) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.loading, x)
+	if e, ok := c.byKey[x]; ok && e.Value.(*info).Chunks == nil {
+		c.removeLocked(e)
+	}
+}
+
 func (c *infos) removeLocked(e *list.Element) {
-	old := c.byAge.Remove(e).(*entry)
+	old := c.byAge.Remove(e).(*info)
 	delete(c.byKey, old.xorb)
-	c.bytes -= infoBytes(old.info)
+	c.bytes -= infoBytes(old.Info)
 }
 
 // loadInfo reads where the chunks of xorb x lie, from its footer or, without one, from
@@ -163,35 +191,33 @@ func (o *objects) walkInfo(ctx context.Context, x codec.Hash, size int64) (*xorb
 func (o *objects) casHashes(ctx context.Context, in *xorb.Info) ([]codec.Hash, error) {
 	var first error
 	for _, s := range o.listers(in.Xorb) {
-		block, err := o.xorbInfo(ctx, s, in.Xorb)
-		if errors.Is(err, shard.ErrNoXorb) {
-			continue
-		}
 		var hashes []codec.Hash
-		if err == nil {
-			hashes, err = checkedHashes(in, block)
-		}
+		err := o.fromShard(ctx, s, func(r *shard.Reader) error {
+			var err error
+			hashes, err = hashesIn(r, in)
+			return err
+		})
 		if err == nil {
 			return hashes, nil
 		}
-		if first == nil {
-			first = fmt.Errorf("shard %s: %w", s, err)
+		if first == nil && !errors.Is(err, shard.ErrNoXorb) {
+			first = err
 		}
 	}
 	return nil, first
 }
 
-func (o *objects) xorbInfo(ctx context.Context, s, x codec.Hash) (*shard.XorbInfo, error) {
-	r, err := o.openShard(ctx, s)
-	if err != nil {
-		return nil, err
-	}
+func hashesIn(r *shard.Reader, in *xorb.Info) ([]codec.Hash, error) {
 	if r.Meta().Keyed {
 		// Its chunk hashes are keyed: nobody can compare them with anything but
 		// chunks, and they would still not add up to the xorb's hash.
 		return nil, shard.ErrNoXorb
 	}
-	return r.XorbInfo(x)
+	block, err := r.XorbInfo(in.Xorb)
+	if err != nil {
+		return nil, err
+	}
+	return checkedHashes(in, block)
 }
 
 // checkedHashes returns the chunk hashes of a CAS Info block if it describes the xorb

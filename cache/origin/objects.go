@@ -1,7 +1,6 @@
 package origin
 
 import (
-	"container/list"
 	"context"
 	"fmt"
 	"sync"
@@ -23,10 +22,10 @@ func Objects(s Store, infoBytes int64) Source {
 	o := &objects{
 		store:  s,
 		near:   Near(s),
-		shards: map[codec.Hash]*openShard{},
+		shards: map[codec.Hash]*shard.Reader{},
 		lists:  map[codec.Hash][]codec.Hash{},
 	}
-	o.infos = infos{max: infoBytes, load: o.loadInfo, byKey: map[codec.Hash]*list.Element{}}
+	o.infos.init(infoBytes, o.loadInfo)
 	return o
 }
 
@@ -36,9 +35,12 @@ type objects struct {
 	near  bool
 	infos infos
 
+	finding flight[codec.FileID, *shard.FileInfo]
+	opening flight[codec.Hash, *shard.Reader]
+
 	mu     sync.Mutex
-	shards map[codec.Hash]*openShard   // readers of shards; guarded by mu
-	lists  map[codec.Hash][]codec.Hash // xorb → shards that may list its chunks; guarded by mu
+	shards map[codec.Hash]*shard.Reader // open ones; guarded by mu
+	lists  map[codec.Hash][]codec.Hash  // xorb → shards that may list its chunks; guarded by mu
 }
 
 var (
@@ -57,7 +59,7 @@ func (o *objects) Narrow(ctx context.Context, _ codec.FileID, t codec.Term, p co
 	if err != nil {
 		return codec.ChunkRange{}, 0, err
 	}
-	if err := checkTerm(in, t); err != nil {
+	if err := checkTerm(in.Info, t); err != nil {
 		return codec.ChunkRange{}, 0, fmt.Errorf("xorb %s: %w", t.Xorb, err)
 	}
 	r, skip := in.Narrow(t.Chunks, p.Skip, p.Size)
@@ -93,7 +95,7 @@ func (o *objects) ChunksIn(ctx context.Context, x codec.Hash, r codec.ChunkRange
 	return run, nil
 }
 
-func (o *objects) readRun(ctx context.Context, in *xorb.Info, r codec.ChunkRange, buffer func(size int) []byte) (*xorb.Run, error) {
+func (o *objects) readRun(ctx context.Context, in *info, r codec.ChunkRange, buffer func(size int) []byte) (*xorb.Run, error) {
 	if r.Start >= r.End || int(r.End) > in.Len() {
 		return nil, codec.Corrupt("xorb", 0, "it has %d chunks, chunks %v are asked for", in.Len(), r)
 	}
@@ -104,7 +106,7 @@ func (o *objects) readRun(ctx context.Context, in *xorb.Info, r codec.ChunkRange
 	} else {
 		packed = make([]byte, end-start)
 	}
-	if err := o.store.ReadAt(ctx, names.XorbKey(in.Xorb), packed, start); err != nil {
+	if err := o.store.ReadAt(ctx, in.key, packed, start); err != nil {
 		return nil, err
 	}
 	var hashes []codec.Hash
@@ -132,8 +134,9 @@ func (o *objects) Hashed(ctx context.Context, x codec.Hash) (bool, error) {
 
 // Reject implements Rejecter.
 func (o *objects) Reject(x codec.Hash) int {
-	o.infos.drop(x)
-	return o.rejectKey(names.XorbKey(x))
+	others := o.rejectKey(names.XorbKey(x))
+	o.infos.drop(x) // not before: it would come back from the same copy
+	return others
 }
 
 func (o *objects) rejectKey(k names.Key) int {
@@ -141,47 +144,4 @@ func (o *objects) rejectKey(k names.Key) int {
 		return s.RejectKey(k)
 	}
 	return 0
-}
-
-// openShard returns a reader of shard s, which stays open.
-func (o *objects) openShard(ctx context.Context, s codec.Hash) (*shard.Reader, error) {
-	o.mu.Lock()
-	e, ok := o.shards[s]
-	if !ok {
-		e = new(openShard)
-		o.shards[s] = e
-	}
-	o.mu.Unlock()
-
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.r == nil {
-		k := names.ShardKey(s)
-		size, err := o.store.Size(ctx, k)
-		if err != nil {
-			return nil, err
-		}
-		// The reader outlives the call that opens it.
-		r, err := shard.NewReader(ReaderAt(context.WithoutCancel(ctx), o.store, k), size)
-		if err != nil {
-			return nil, err
-		}
-		e.r = r
-	}
-	return e.r, nil
-}
-
-// dropShard forgets the reader of a shard that turned out damaged, so that the next
-// who asks sees whether it was repaired, or another copy.
-func (o *objects) dropShard(s codec.Hash) {
-	o.mu.Lock()
-	delete(o.shards, s)
-	o.mu.Unlock()
-	o.rejectKey(names.ShardKey(s))
-}
-
-// An openShard is a shard.Reader that is made when it is first needed.
-type openShard struct {
-	mu sync.Mutex
-	r  *shard.Reader // guarded by mu; nil until it could be opened
 }

@@ -3,7 +3,6 @@ package dir
 
 import (
 	"cmp"
-	"container/list"
 	"context"
 	"errors"
 	"fmt"
@@ -67,8 +66,7 @@ func OpenBare(ctx context.Context, folder string) (*Store, error) {
 		named:   make(chan struct{}),
 		objects: map[names.Key]*object{},
 	}
-	s.files.root = root
-	s.files.byPath = map[string]*list.Element{}
+	s.files.init(root)
 	var nameless []*File
 	for _, f := range found {
 		switch {
@@ -100,10 +98,11 @@ func openErr(folder string, err error) error {
 func (s *Store) name(ctx context.Context, nameless []*File) {
 	defer close(s.named)
 	for _, f := range nameless {
+		err := f.nameXorb(ctx, s.files.root)
 		if ctx.Err() != nil {
 			return
 		}
-		if err := f.nameXorb(s.files.root); err != nil {
+		if err != nil {
 			if called(f.Path) {
 				f.Err = err
 			} else {

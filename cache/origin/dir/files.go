@@ -35,6 +35,10 @@ type openFile struct {
 	refs int // readers, and one for the list; guarded by openFiles.mu
 }
 
+func (o *openFiles) init(root *os.Root) {
+	o.root, o.byPath = root, map[string]*list.Element{}
+}
+
 // readAt fills p from the file at path.
 func (o *openFiles) readAt(path string, p []byte, off int64) error {
 	f, err := o.acquire(path)

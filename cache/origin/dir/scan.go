@@ -3,12 +3,14 @@ package dir
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	iofs "io/fs"
 	"os"
 	"path"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -60,7 +62,7 @@ func scan(ctx context.Context, root *os.Root) ([]*File, error) {
 	looking.SetLimit(2 * runtime.GOMAXPROCS(0))
 	for _, f := range found {
 		looking.Go(func() error {
-			if f.Err == nil {
+			if f.Err == nil && ctx.Err() == nil {
 				f.Err = f.look(root)
 			}
 			return ctx.Err()
@@ -69,15 +71,26 @@ func scan(ctx context.Context, root *os.Root) ([]*File, error) {
 	if err := looking.Wait(); err != nil {
 		return nil, err
 	}
-	return found, nil
+	// A folder may hold millions of other files.
+	return slices.DeleteFunc(found, func(f *File) bool { return f.Kind == 0 && f.Err == nil }), nil
 }
 
 // errNeither is told of files whose names promise more.
 var errNeither = errors.New("neither a shard nor a xorb, whatever its name says")
 
 // look finds out what a file is and what to keep it under. It reads little of it,
-// except of a shard whose name says nothing.
-func (f *File) look(root *os.Root) error {
+// except of a shard whose name says nothing. The error is for files whose names promise
+// something: of others nobody knows whether they matter.
+func (f *File) look(root *os.Root) (err error) {
+	f.Hash, f.Named = hashInName(f.Path)
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v", r)
+		}
+		if err != nil && f.Kind == 0 && !f.Named && !called(f.Path) {
+			err = nil
+		}
+	}()
 	file, err := openRegular(root, f.Path)
 	if err != nil {
 		return err
@@ -87,7 +100,6 @@ func (f *File) look(root *os.Root) error {
 	if _, err := file.ReadAt(head, 0); err != nil {
 		return wrap(f.Path, err)
 	}
-	f.Hash, f.Named = hashInName(f.Path)
 	if shard.IsShard(head) {
 		f.Kind = names.ShardKind
 		return f.nameShard(file)
@@ -100,15 +112,22 @@ func (f *File) look(root *os.Root) error {
 		f.Hash, f.Named = footer, f.Named && f.Hash == footer
 	case headErr == nil:
 		f.Kind = names.XorbKind
-	case f.Named || called(f.Path):
+	default:
 		return errNeither
 	}
 	return nil
 }
 
+// maxNameless is the largest shard that is read whole to learn its name. Writers end
+// a shard at 64 MiB.
+const maxNameless = 128 << 20
+
 func (f *File) nameShard(file *os.File) error {
 	if f.Named {
 		return nil
+	}
+	if f.Size > maxNameless {
+		return fmt.Errorf("%w: %d bytes, %d is the most for one whose name does not have its hash", shard.ErrTooLarge, f.Size, maxNameless)
 	}
 	b := make([]byte, f.Size)
 	if _, err := io.ReadFull(io.NewSectionReader(file, 0, f.Size), b); err != nil {
@@ -120,14 +139,19 @@ func (f *File) nameShard(file *os.File) error {
 
 // nameXorb gives a xorb without footer and without digits in its name the hash of
 // what it unpacks to.
-func (f *File) nameXorb(root *os.Root) error {
+func (f *File) nameXorb(ctx context.Context, root *os.Root) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v", r)
+		}
+	}()
 	file, err := openRegular(root, f.Path)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
 	var first error
-	in, err := xorb.Check(file, f.Size, func(fault error) {
+	in, err := xorb.Check(stoppable{ctx, file}, f.Size, func(fault error) {
 		if first == nil {
 			first = fault
 		}
@@ -137,6 +161,19 @@ func (f *File) nameXorb(root *os.Root) error {
 	}
 	f.Hash = in.Root()
 	return nil
+}
+
+// A stoppable is a file whose reader can be stopped between two reads.
+type stoppable struct {
+	ctx context.Context
+	f   *os.File
+}
+
+func (s stoppable) ReadAt(p []byte, off int64) (int, error) {
+	if err := s.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return s.f.ReadAt(p, off)
 }
 
 // called says whether a file's name ends like that of a shard or xorb.

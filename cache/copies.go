@@ -1,0 +1,99 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/xorb"
+)
+
+// copies counts, for each xorb of which the origin has several copies, how many were
+// given up. Whoever fails says which one it had: of many readers that fail at once the
+// first gives it up, and the others do not hit the copy that comes next.
+type copies struct {
+	mu     sync.Mutex
+	byXorb map[codec.Hash]inUse // of those that ever failed; guarded by mu
+}
+
+// An inUse says which copy of a xorb is read.
+type inUse struct {
+	copy   int // given up so far
+	others int // copies beside this one
+}
+
+func (c *copies) init() { c.byXorb = map[codec.Hash]inUse{} }
+
+// current returns which copy of xorb x a request that begins now will read.
+func (c *copies) current(x codec.Hash) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.byXorb[x].copy
+}
+
+// A copyError says which copy of a xorb was damaged.
+type copyError struct {
+	copy int
+	err  error
+}
+
+func (e *copyError) Error() string { return e.err.Error() }
+func (e *copyError) Unwrap() error { return e.err }
+
+// Again says whether what failed with err is worth another try, the n-th: the origin
+// has other copies of xorb x, and the one in use is damaged. It tells the origin so.
+func (c *Cache) Again(x codec.Hash, err error, n int) bool {
+	if c.rejecter == nil || !c.damaged(err) {
+		return false
+	}
+	var of *copyError
+	c.copies.mu.Lock()
+	defer c.copies.mu.Unlock()
+	now := c.copies.byXorb[x]
+	if !errors.As(err, &of) || of.copy == now.copy {
+		// The lock is held across this call, which waits for nothing: two who failed
+		// on one copy must not reject two.
+		now.others = c.rejecter.Reject(x)
+		now.copy++
+		if now.others > 0 {
+			c.copies.byXorb[x] = now
+		}
+	}
+	// A reader may also share the failures of some who began with older copies.
+	return now.others > 0 && n <= 2*now.others+4
+}
+
+// damaged says whether err may be the fault of the one copy that was read. A file that
+// has gone or cannot be read is no better than a damaged one, but a far origin that
+// does not answer says nothing about its copies.
+func (c *Cache) damaged(err error) bool {
+	return errors.Is(err, codec.ErrCorrupt) ||
+		c.near && (errors.Is(err, origin.ErrNotFound) || errors.Is(err, origin.ErrUnavailable))
+}
+
+// A Run is packed chunks that know which copy of their xorb they come from.
+type Run struct {
+	*xorb.Run
+	copy int
+}
+
+// Run returns the chunks themselves, packed, for whoever must know where each ends. It
+// goes past the memory cache.
+func (c *Cache) Run(ctx context.Context, x codec.Hash, r codec.ChunkRange) (*Run, error) {
+	copy := c.copies.current(x)
+	run, err := c.src.Chunks(ctx, x, r)
+	if err != nil {
+		return nil, &copyError{copy, err}
+	}
+	return &Run{c.trusted(run), copy}, nil
+}
+
+// Unpack is xorb.Run.Unpack; its error is for Cache.Again.
+func (r *Run) Unpack(chunk uint32, dst []byte) error {
+	if err := r.Run.Unpack(chunk, dst); err != nil {
+		return &copyError{r.copy, err}
+	}
+	return nil
+}

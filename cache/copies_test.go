@@ -1,0 +1,232 @@
+package cache
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/origintest"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/xorb"
+)
+
+// A breaking Source gives runs that panic when they are unpacked.
+type breaking struct{ origin.Source }
+
+func (b breaking) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange) (*xorb.Run, error) {
+	run, err := b.Source.Chunks(ctx, x, r)
+	if err != nil {
+		return nil, err
+	}
+	broken := *run
+	broken.Packed = nil
+	return &broken, nil
+}
+
+// copiesOf returns a Source with as many copies of a xorb as there are damages, each
+// with the packed bytes of the chunks damaged that are named.
+func copiesOf(t testing.TB, x *origintest.Xorb, near bool, damages ...[]int) origin.Source {
+	t.Helper()
+	var stores []origin.Store
+	for _, damaged := range damages {
+		b := bytes.Clone(x.Bytes)
+		for _, chunk := range damaged {
+			b[x.Info.PackedEnd[chunk]-1] ^= 1
+		}
+		s := origintest.Memory()
+		if near {
+			s = origintest.NearMemory()
+		}
+		if err := origintest.Replace(s, x.Key(), b); err != nil {
+			t.Fatal(err)
+		}
+		stores = append(stores, s)
+	}
+	return origin.Objects(origintest.Copies(stores...), 0)
+}
+
+// A damaged chunk is never given out and never kept.
+func TestCorruptChunk(t *testing.T) {
+	for _, near := range []bool{true, false} {
+		x := store(t, near, same(8, 1000)...)
+		c := open(t, copiesOf(t, x.Xorb, near, []int{3}), Options{})
+		for range 3 {
+			for _, call := range []readCall{
+				{chunks(3, 4), 0, 1000}, {chunks(3, 4), 10, 10}, {chunks(0, 8), 0, 8000},
+				{chunks(2, 4), 500, 1000}, {chunks(3, 5), 500, 1000},
+			} {
+				if err := x.try(t.Context(), c, call.R, call.Skip, call.N); !errors.Is(err, codec.ErrCorrupt) {
+					t.Errorf("Read%+v = %v, want %v", call, err, codec.ErrCorrupt)
+				}
+			}
+			x.read(t, c, chunks(0, 3), 0, 3000)
+			x.read(t, c, chunks(4, 8), 10, 3000)
+		}
+		if c.calls.has(chunkKey{x.Hash(), 3}) {
+			t.Error("the damaged chunk is kept")
+		}
+		c.memory.cache.Wait()
+		if _, ok := c.memory.get(chunkKey{x.Hash(), 3}); ok {
+			t.Error("the damaged chunk is in memory")
+		}
+	}
+}
+
+// A reader does not suffer from damage in a chunk that only another reader wants.
+func TestDamageIsNotShared(t *testing.T) {
+	x := store(t, false, same(8, 1000)...)
+	for name, damage := range map[string]func(b []byte){
+		"in a packed chunk": func(b []byte) { b[x.Info.PackedEnd[2]-1] ^= 1 },
+		"in a chunk header": func(b []byte) { b[x.Info.PackedEnd[1]] = 7 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, s := bytes.Clone(x.Bytes), origintest.Memory()
+			damage(b)
+			if err := origintest.Replace(s, x.Key(), b); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Test(t, func(t *testing.T) {
+				c, done := openHere(t, origintest.Fail(origin.Objects(s, 0), "chunks: slow 1s"), Options{})
+				defer done()
+				var readers sync.WaitGroup
+				readers.Go(func() {
+					if err := x.try(t.Context(), c, chunks(0, 6), 0, 5500); !errors.Is(err, codec.ErrCorrupt) {
+						t.Errorf("the reader of the damaged chunk: %v", err)
+					}
+				})
+				for i := range 10 {
+					time.Sleep(time.Millisecond)
+					readers.Go(func() { x.read(t, c, chunks(5, 6), i, 500) })
+					readers.Go(func() { x.read(t, c, chunks(4, 6), 0, 2000) })
+				}
+				readers.Wait()
+			})
+		})
+	}
+}
+
+// Many readers at once, and several damaged copies: everybody gets the bytes as long as
+// one copy has them, and nobody if none has.
+func TestAgain(t *testing.T) {
+	tests := []struct {
+		name   string
+		copies [][]int // damaged chunks of each copy
+		err    error
+	}{
+		{"the first is damaged", [][]int{{3}, nil}, nil},
+		{"the second is damaged", [][]int{nil, {3}}, nil},
+		{"three are damaged", [][]int{{3}, {3}, {3}, nil}, nil},
+		{"damaged in different places", [][]int{{0, 3}, {1, 2, 3}, {3, 4}, nil}, nil},
+		{"damaged everywhere", [][]int{{0, 1, 2, 3, 4, 5, 6, 7}, {0, 1, 2, 3, 4, 5, 6, 7}, nil}, nil},
+		{"all are damaged", [][]int{{3}, {3}, {3}}, codec.ErrCorrupt},
+		{"the only one is damaged", [][]int{{3}}, codec.ErrCorrupt},
+	}
+	for _, tt := range tests {
+		for _, near := range []bool{true, false} {
+			for _, part := range []readCall{{chunks(3, 4), 10, 10}, {chunks(0, 8), 0, 8000}, {chunks(2, 5), 10, 2000}} {
+				t.Run(fmt.Sprintf("%s, near %v, %d bytes", tt.name, near, part.N), func(t *testing.T) {
+					x := store(t, near, same(8, 1000)...)
+					src := copiesOf(t, x.Xorb, near, tt.copies...)
+					synctest.Test(t, func(t *testing.T) {
+						c, done := openHere(t, origintest.Fail(src, "chunks: slow 1ms"), Options{})
+						defer done()
+						var readers sync.WaitGroup
+						for i := range 64 {
+							readers.Go(func() {
+								time.Sleep(time.Duration(i%5) * 300 * time.Microsecond)
+								if err := x.try(t.Context(), c, part.R, part.Skip, part.N); !errors.Is(err, tt.err) {
+									t.Errorf("reader %d: %v, want %v", i, err, tt.err)
+								}
+							})
+						}
+						readers.Wait()
+					})
+				})
+			}
+		}
+	}
+}
+
+// The same with the real scheduler and readers of everything, for the race detector.
+func TestAgainManyReaders(t *testing.T) {
+	x := store(t, true, same(40, 1000)...)
+	c := open(t, copiesOf(t, x.Xorb, true, []int{1, 7, 20}, []int{3, 30, 39}, nil), Options{MemoryBytes: 20_000})
+	var readers sync.WaitGroup
+	for i := range 16 {
+		readers.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(i), 1))
+			for range 200 {
+				start := random.IntN(35)
+				x.read(t, c, chunks(start, start+5), random.IntN(1000), random.IntN(4000))
+			}
+		})
+	}
+	readers.Wait()
+}
+
+// A near copy that has gone is no better than a damaged one.
+func TestAgainWhenACopyIsGone(t *testing.T) {
+	x := store(t, true, same(3, 1000)...)
+	gone, there := origintest.NearMemory(), origintest.NearMemory()
+	for _, s := range []origin.WriteStore{gone, there} {
+		if err := origintest.Replace(s, x.Key(), x.Bytes); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := open(t, origin.Objects(origintest.Copies(gone, there), 0), Options{})
+	x.read(t, c, chunks(0, 1), 0, 1000)
+	if err := gone.Delete(t.Context(), x.Key()); err != nil {
+		t.Fatal(err)
+	}
+	x.read(t, c, chunks(1, 3), 0, 2000)
+}
+
+// Run and its Unpack are for readers that verify. They use copies as Read does.
+func TestRunAgain(t *testing.T) {
+	x := store(t, true, same(8, 1000)...)
+	c := open(t, copiesOf(t, x.Xorb, true, []int{3}, []int{3}, nil), Options{})
+	whole := func() error {
+		for try := 1; ; try++ {
+			run, err := c.Run(t.Context(), x.Hash(), chunks(0, 8))
+			for i := uint32(0); err == nil && i < 8; i++ {
+				err = run.Unpack(i, make([]byte, run.Size(i)))
+			}
+			if err == nil || !c.Again(x.Hash(), err, try) {
+				return err
+			}
+		}
+	}
+	var readers sync.WaitGroup
+	for range 16 {
+		readers.Go(func() {
+			if err := whole(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	readers.Wait()
+}
+
+func TestNoVerify(t *testing.T) {
+	x := store(t, true, 1000) // stored as it is, so that a wrong byte unpacks
+	src := copiesOf(t, x.Xorb, true, []int{0})
+	checked, unchecked := open(t, src, Options{}), open(t, src, Options{NoVerify: true})
+	if err := x.try(t.Context(), checked, chunks(0, 1), 0, 1000); !errors.Is(err, codec.ErrCorrupt) {
+		t.Errorf("Read = %v, want %v", err, codec.ErrCorrupt)
+	}
+	if err := x.try(t.Context(), unchecked, chunks(0, 1), 0, 1000); !errors.Is(err, errOtherBytes) {
+		t.Errorf("Read without a check = %v, want %v", err, errOtherBytes)
+	}
+	for c, want := range map[*Cache]bool{checked: true, unchecked: false} {
+		if got, err := c.Hashed(t.Context(), x.Hash()); got != want || err != nil {
+			t.Errorf("Hashed = %v, %v, want %v", got, err, want)
+		}
+	}
+}

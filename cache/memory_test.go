@@ -1,0 +1,153 @@
+package cache
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"testing"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/origintest"
+	"github.com/xetfs/xetfs/codec"
+)
+
+// Two keys of one sum must not be taken for each other.
+func TestMemoryComparesKeys(t *testing.T) {
+	m, err := newMemory(1 << 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.close()
+	a := chunkKey{codec.Hash{1}, 0}
+	b := chunkKey{codec.Hash{1, 0, 0, 0, 0, 0, 0, 0, 2}, 0} // differs behind the first word
+	if a.sum() != b.sum() {
+		t.Fatal("the keys have different sums")
+	}
+	m.add(a, []byte("a"))
+	m.cache.Wait()
+	if got, ok := m.get(b); ok {
+		t.Errorf("get of another key = %q", got)
+	}
+	if got, ok := m.get(a); !ok || string(got) != "a" {
+		t.Errorf("get = %q, %v", got, ok)
+	}
+	m.add(b, []byte("b"))
+	m.cache.Wait()
+	if got, ok := m.get(b); !ok || string(got) != "b" {
+		t.Errorf("get = %q, %v", got, ok)
+	}
+}
+
+// The bytes that are counted are those that are kept, whatever happens to the entries.
+func TestMemoryCounts(t *testing.T) {
+	m, err := newMemory(4 << 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.close()
+	var writers sync.WaitGroup
+	for w := range 8 {
+		writers.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(w), 1))
+			for range 500 {
+				m.add(chunkKey{index: uint32(random.IntN(500))}, make([]byte, random.IntN(100_000)))
+			}
+		})
+	}
+	writers.Wait()
+	m.cache.Wait()
+	var kept int64
+	m.cache.IterValues(func(k *keptAlias) bool { kept += roomOf(len(k.data)); return false })
+	if got := m.bytes.Load(); got != kept || got > 4<<20 {
+		t.Errorf("%d bytes are counted, %d are kept, %d are allowed", got, kept, 4<<20)
+	}
+	if n := m.waiting.Load(); n != 0 {
+		t.Errorf("%d bytes are waiting, and the queue is empty", n)
+	}
+}
+
+type keptAlias = kept
+
+// What ristretto has not looked at yet is bounded: its queue alone would be gigabytes.
+func TestMemoryQueueIsBounded(t *testing.T) {
+	if n := int64(maxWaiting) / roomOf(1); n >= 32<<10 {
+		t.Errorf("%d chunks of a byte may wait, ristretto's queue holds %d", n, 32<<10)
+	}
+	m, err := newMemory(1 << 30)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.close()
+	chunk := make([]byte, codec.MaxChunkSize)
+	for i := range 10_000 {
+		m.add(chunkKey{index: uint32(i)}, chunk)
+		if n := m.waiting.Load(); n > maxWaiting {
+			t.Fatalf("%d bytes wait, %d may", n, maxWaiting)
+		}
+	}
+}
+
+// The memory of a cache stays within its options when many read a file that is many
+// times larger.
+func TestMemoryBound(t *testing.T) {
+	const chunkSize, n = 64 << 10, 256
+	b := origintest.NewBuilder(t, origintest.Form{NoFooter: false})
+	var all [][]byte
+	for i := range n {
+		all = append(all, bytes.Repeat([]byte{byte(i), byte(i >> 8), 3, 4}, chunkSize/4))
+	}
+	x := stored{Xorb: b.Xorb(all...)}
+	const budget = 4 << 20
+	for place, s := range map[string]origin.Store{"near": b.NearStore(), "far": b.Store()} {
+		t.Run(place, func(t *testing.T) {
+			c := open(t, origin.Objects(s, 0), Options{MemoryBytes: budget, AheadBytes: budget})
+			before := heap()
+			var readers sync.WaitGroup
+			for i := range 32 {
+				readers.Go(func() {
+					random := rand.New(rand.NewPCG(uint64(i), 1))
+					p := make([]byte, 8<<10)
+					for range 50 {
+						at := random.IntN(n)
+						if err := c.Read(t.Context(), x.Hash(), chunks(at, at+1), int64(random.IntN(chunkSize-len(p))), p); err != nil {
+							t.Error(err)
+						}
+						if got := c.Stats().MemoryBytes; got > budget {
+							t.Errorf("%d bytes are kept, %d may be", got, budget)
+						}
+					}
+				})
+			}
+			readers.Wait()
+			// Pools keep some, and there are the readers' own buffers.
+			if grown := heap() - before; grown > budget+4<<20 {
+				t.Errorf("the heap grew by %d bytes, the budget is %d", grown, budget)
+			}
+		})
+	}
+}
+
+func heap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+func TestBuffers(t *testing.T) {
+	for _, n := range []int{0, 1, 64 << 10, 64<<10 + 1, 1 << 20, 8 << 20, 8<<20 + 1} {
+		b := newBuffer(n)
+		if len(b.b) != n {
+			t.Errorf("newBuffer(%d) has %d bytes", n, len(b.b))
+		}
+		b.free()
+		again := newBuffer(n)
+		if len(again.b) != n || cap(again.b) < n {
+			t.Errorf("the next one has %d bytes of %d", len(again.b), n)
+		}
+		again.free()
+	}
+	(*buffer)(nil).free()
+}

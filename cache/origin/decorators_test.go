@@ -1,0 +1,126 @@
+package origin_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/origintest"
+	"github.com/xetfs/xetfs/codec"
+)
+
+// Decorators keep every promise of what they stand over.
+func TestDecorators(t *testing.T) {
+	tests := map[string]func(src origin.Source) origin.Source{
+		"Through": func(src origin.Source) origin.Source { return origin.Through{Source: src} },
+		"Count":   func(src origin.Source) origin.Source { return origin.Count(src, new(origin.Counts)) },
+		"Log":     func(src origin.Source) origin.Source { return origin.Log(src, slog.New(slog.DiscardHandler)) },
+		"Fail":    func(src origin.Source) origin.Source { return origintest.Fail(src, "") },
+		"over a Source that offers nothing more": func(src origin.Source) origin.Source {
+			return origin.Through{Source: struct{ origin.Source }{src}}
+		},
+	}
+	for name, decorate := range tests {
+		t.Run(name, func(t *testing.T) {
+			origintest.TestSource(t, func(t *testing.T, s origin.Store) origin.Source {
+				return decorate(origin.Objects(s, 0))
+			})
+		})
+	}
+}
+
+func TestThroughPassesOn(t *testing.T) {
+	b := origintest.NewBuilder(t, origintest.Form{})
+	x := b.Xorb(origintest.Text(1, 1000))
+	s := b.Store()
+	src := origin.Through{Source: origin.Objects(origintest.Copies(s, s, s), 0)}
+	if n := src.Reject(x.Hash()); n != 2 {
+		t.Errorf("Reject = %d, want 2", n)
+	}
+	if known, err := src.Hashed(t.Context(), x.Hash()); !known || err != nil {
+		t.Errorf("Hashed = %v, %v", known, err)
+	}
+	if src.Near() || !(origin.Through{Source: origin.Objects(b.NearStore(), 0)}).Near() {
+		t.Error("Near is not that of the store")
+	}
+	bare := origin.Through{Source: struct{ origin.Source }{src}}
+	if n := bare.Reject(x.Hash()); n != 0 {
+		t.Errorf("Reject of one that has no copies = %d", n)
+	}
+	if known, err := bare.Hashed(t.Context(), x.Hash()); known || err != nil {
+		t.Errorf("Hashed of one that cannot tell = %v, %v", known, err)
+	}
+}
+
+func TestCount(t *testing.T) {
+	b := origintest.NewBuilder(t, origintest.Form{})
+	f := b.Add(origintest.Text(1, 3000), 1000)
+	x := b.Xorbs[0].Hash()
+	var c origin.Counts
+	src := origin.Count(origin.Objects(b.Store(), 0), &c)
+	src.FileInfo(t.Context(), f.ID())
+	src.FileInfo(t.Context(), codec.FileID{File: codec.Hash{1}})
+	src.Narrow(t.Context(), f.ID(), f.Info.Terms[0], codec.Piece{Size: 1})
+	run, err := src.Chunks(t.Context(), x, codec.ChunkRange{Start: 1, End: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	src.Chunks(t.Context(), x, codec.ChunkRange{Start: 3, End: 4})
+	if got, want := c.Load(), (origin.Counts{Requests: 4, Bytes: int64(len(run.Packed)), Errors: 2}); got != want {
+		t.Errorf("counts = %+v, want %+v", got, want)
+	}
+}
+
+func TestLog(t *testing.T) {
+	b := origintest.NewBuilder(t, origintest.Form{})
+	f := b.Add(origintest.Text(1, 3000), 1000)
+	var out bytes.Buffer
+	src := origin.Log(origin.Objects(b.Store(), 0), slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	src.FileInfo(t.Context(), f.ID())
+	src.Narrow(t.Context(), f.ID(), f.Info.Terms[0], codec.Piece{Size: 1})
+	src.Chunks(t.Context(), f.Info.Terms[0].Xorb, codec.ChunkRange{Start: 1, End: 3})
+	src.Chunks(t.Context(), codec.Hash{}, one)
+	var lines []string
+	for line := range strings.Lines(out.String()) {
+		_, line, _ = strings.Cut(line, "msg=")
+		lines = append(lines, strings.TrimSpace(line))
+	}
+	wants := [][]string{
+		{`"file info"`, "file=" + f.Info.File.String(), "took="},
+		{"chunks", "xorb=" + f.Info.Terms[0].Xorb.String(), `chunks="[1, 3)"`, "bytes="},
+		{"chunks", "bytes=0", "no such object"},
+	}
+	if len(lines) != len(wants) {
+		t.Fatalf("%d lines, want %d:\n%s", len(lines), len(wants), out.String())
+	}
+	for i, want := range wants {
+		for _, part := range want {
+			if !strings.Contains(lines[i], part) {
+				t.Errorf("line %d lacks %s: %s", i, part, lines[i])
+			}
+		}
+	}
+}
+
+// A ReaderAt over a store never reads short.
+func TestReaderAt(t *testing.T) {
+	b := origintest.NewBuilder(t, origintest.Form{})
+	x := b.Xorb(origintest.Text(1, 1000))
+	r := origin.ReaderAt(t.Context(), b.Store(), x.Key())
+	p := make([]byte, 10)
+	if n, err := r.ReadAt(p, 3); n != 10 || err != nil || !bytes.Equal(p, x.Bytes[3:13]) {
+		t.Errorf("ReadAt = %d, %v", n, err)
+	}
+	if n, err := r.ReadAt(p, int64(len(x.Bytes)-5)); n != 0 || err == nil {
+		t.Errorf("ReadAt across the end = %d, %v, want 0 and an error", n, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := origin.ReaderAt(ctx, b.Store(), x.Key()).ReadAt(p, 0); !errors.Is(err, context.Canceled) {
+		t.Errorf("ReadAt = %v, want %v", err, context.Canceled)
+	}
+}

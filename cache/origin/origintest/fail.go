@@ -1,0 +1,188 @@
+package origintest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/shard"
+	"github.com/xetfs/xetfs/codec/xorb"
+)
+
+// Fail returns a Source that fails by a rule, and else does what src does. A rule is
+// clauses with ";" between them:
+//
+//	chunks 3: unavailable      the third call of Chunks, counted from 1
+//	chunks 2-4: corrupt        those from the second to the fourth: one bit of the last chunk is wrong
+//	narrow 2-: hang            from the second on, until the caller gives up
+//	chunks: slow 25ms          all of them, before anything else
+//	fileinfo: notfound         there is no such object
+//	any: panic                 each method
+//
+// Several clauses may apply to one call; slow ones first. Calls are counted for each
+// method. It panics if it does not understand the rule.
+func Fail(src origin.Source, rule string) origin.Source {
+	f := &failing{Through: origin.Through{Source: src}, calls: map[string]int{}}
+	for clause := range strings.SplitSeq(rule, ";") {
+		if clause = strings.TrimSpace(clause); clause != "" {
+			f.clauses = append(f.clauses, parseClause(clause))
+		}
+	}
+	return f
+}
+
+// A failing is a Source with a rule.
+type failing struct {
+	origin.Through
+	clauses []clause
+
+	mu    sync.Mutex
+	calls map[string]int // of each method; guarded by mu
+}
+
+// A clause says what happens to which calls of a method.
+type clause struct {
+	op          string // "fileinfo", "narrow", "chunks", "any"
+	first, last int
+	action      string
+	pause       time.Duration // of slow
+}
+
+const always = 1 << 30
+
+func parseClause(s string) clause {
+	when, action, ok := strings.Cut(s, ":")
+	op, calls, _ := strings.Cut(strings.TrimSpace(when), " ")
+	c := clause{op: op, first: 1, last: always}
+	if calls != "" {
+		from, to, several := strings.Cut(calls, "-")
+		c.first = number(s, from)
+		switch {
+		case !several:
+			c.last = c.first
+		case to != "":
+			c.last = number(s, to)
+		}
+	}
+	word, pause, _ := strings.Cut(strings.TrimSpace(action), " ")
+	c.action = word
+	var err error
+	switch word {
+	case "slow":
+		c.pause, err = time.ParseDuration(pause)
+	case "unavailable", "notfound", "corrupt", "hang", "panic":
+	default:
+		ok = false
+	}
+	switch op {
+	case "fileinfo", "narrow", "chunks", "any":
+	default:
+		ok = false
+	}
+	if !ok || err != nil {
+		panic(fmt.Sprintf("rule %q: want METHOD [N | N- | N-M]: ACTION", s))
+	}
+	return c
+}
+
+func number(clause, s string) int {
+	n, err := strconv.Atoi(strings.TrimSpace(s))
+	if err != nil || n < 1 {
+		panic(fmt.Sprintf("rule %q: %q is not the number of a call", clause, s))
+	}
+	return n
+}
+
+// happens does what the rule says of this call of a method. damage says that the
+// answer must be damaged.
+func (f *failing) happens(ctx context.Context, op string) (damage bool, err error) {
+	f.mu.Lock()
+	f.calls[op]++
+	n := f.calls[op]
+	f.mu.Unlock()
+	for _, c := range f.clauses {
+		if (c.op != op && c.op != "any") || n < c.first || n > c.last {
+			continue
+		}
+		switch c.action {
+		case "slow":
+			err = pause(ctx, time.After(c.pause))
+		case "hang":
+			err = pause(ctx, nil)
+		case "unavailable":
+			err = fmt.Errorf("%s %d: %w", op, n, origin.ErrUnavailable)
+		case "notfound":
+			err = fmt.Errorf("%s %d: %w", op, n, origin.ErrNotFound)
+		case "panic":
+			panic(fmt.Sprintf("%s %d, as the rule says", op, n))
+		case "corrupt":
+			damage = true
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	return damage, nil
+}
+
+func pause(ctx context.Context, over <-chan time.Time) error {
+	select {
+	case <-over:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// FileInfo implements origin.Source.
+func (f *failing) FileInfo(ctx context.Context, id codec.FileID) (*shard.FileInfo, error) {
+	damage, err := f.happens(ctx, "fileinfo")
+	if damage {
+		err = codec.Corrupt("file info block", 48, "it is damaged, as the rule says")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return f.Source.FileInfo(ctx, id)
+}
+
+// Narrow implements origin.Source.
+func (f *failing) Narrow(ctx context.Context, id codec.FileID, t codec.Term, p codec.Piece) (codec.ChunkRange, int64, error) {
+	damage, err := f.happens(ctx, "narrow")
+	if damage {
+		err = codec.Corrupt("xorb footer", 0, "it is damaged, as the rule says")
+	}
+	if err != nil {
+		return codec.ChunkRange{}, 0, err
+	}
+	return f.Source.Narrow(ctx, id, t, p)
+}
+
+// Chunks implements origin.Source.
+func (f *failing) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange) (*xorb.Run, error) {
+	return f.ChunksIn(ctx, x, r, nil)
+}
+
+// ChunksIn implements origin.Borrowing.
+func (f *failing) ChunksIn(ctx context.Context, x codec.Hash, r codec.ChunkRange, buffer func(size int) []byte) (*xorb.Run, error) {
+	damage, err := f.happens(ctx, "chunks")
+	if err != nil {
+		return nil, err
+	}
+	if !damage {
+		return f.Through.ChunksIn(ctx, x, r, buffer)
+	}
+	run, err := f.Source.Chunks(ctx, x, r)
+	if err != nil {
+		return nil, err
+	}
+	packed := bytes.Clone(run.Packed)
+	packed[len(packed)-1] ^= 1
+	return xorb.ParseRun(packed, r, run.Hashes)
+}

@@ -1,0 +1,177 @@
+package origintest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/names"
+)
+
+// Memory returns an empty store in a map. It is far: what stands above it fetches
+// ahead and keeps.
+func Memory() origin.WriteStore {
+	return &memory{objects: map[names.Key]object{}}
+}
+
+// NearMemory returns an empty store in a map that is near, as a folder is.
+func NearMemory() origin.WriteStore {
+	return &nearMemory{memory{objects: map[names.Key]object{}}}
+}
+
+type memory struct {
+	mu      sync.Mutex
+	objects map[names.Key]object // guarded by mu
+	puts    int                  // so far, for tags; guarded by mu
+}
+
+type nearMemory struct{ memory }
+
+// Near says that reading costs no more than reading a local file.
+func (*nearMemory) Near() bool { return true }
+
+// An object never changes; another one takes its place.
+type object struct {
+	value    []byte
+	tag      origin.Tag
+	modified time.Time
+}
+
+func (m *memory) get(ctx context.Context, k names.Key) (object, error) {
+	if err := ctx.Err(); err != nil {
+		return object{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	o, ok := m.objects[k]
+	if !ok {
+		return object{}, fmt.Errorf("%s: %w", k, origin.ErrNotFound)
+	}
+	return o, nil
+}
+
+// ReadAt implements origin.Store.
+func (m *memory) ReadAt(ctx context.Context, k names.Key, p []byte, off int64) error {
+	o, err := m.get(ctx, k)
+	if err != nil {
+		return err
+	}
+	if off < 0 || off+int64(len(p)) > int64(len(o.value)) {
+		return codec.Corrupt("object", int64(len(o.value)), "it ends here, bytes [%d, %d) are asked for: %v", off, off+int64(len(p)), io.EOF)
+	}
+	copy(p, o.value[off:])
+	return nil
+}
+
+// Size implements origin.Store.
+func (m *memory) Size(ctx context.Context, k names.Key) (int64, error) {
+	o, err := m.get(ctx, k)
+	return int64(len(o.value)), err
+}
+
+// Get implements origin.Store.
+func (m *memory) Get(ctx context.Context, k names.Key, seen origin.Tag) ([]byte, origin.Tag, error) {
+	o, err := m.get(ctx, k)
+	if err != nil {
+		return nil, "", err
+	}
+	if o.tag == seen {
+		return nil, o.tag, origin.ErrUnchanged
+	}
+	return slices.Clone(o.value), o.tag, nil
+}
+
+// List implements origin.Store.
+func (m *memory) List(ctx context.Context, prefix string, after names.Key) iter.Seq2[origin.Item, error] {
+	return func(yield func(origin.Item, error) bool) {
+		m.mu.Lock()
+		objects := maps.Clone(m.objects)
+		m.mu.Unlock()
+		for _, k := range slices.Sorted(maps.Keys(objects)) {
+			if err := ctx.Err(); err != nil {
+				yield(origin.Item{}, err)
+				return
+			}
+			if !strings.HasPrefix(string(k), prefix) || k <= after {
+				continue
+			}
+			o := objects[k]
+			if !yield(origin.Item{Key: k, Size: int64(len(o.value)), Modified: o.modified}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// PutIfAbsent implements origin.WriteStore.
+func (m *memory) PutIfAbsent(ctx context.Context, k names.Key, value []byte) (origin.Tag, error) {
+	return m.put(ctx, k, value, func(_ object, there bool) error {
+		if there {
+			return origin.ErrExists
+		}
+		return nil
+	})
+}
+
+// PutIfMatch implements origin.WriteStore.
+func (m *memory) PutIfMatch(ctx context.Context, k names.Key, value []byte, tag origin.Tag) (origin.Tag, error) {
+	return m.put(ctx, k, value, func(o object, there bool) error {
+		if !there || o.tag != tag {
+			return origin.ErrConflict
+		}
+		return nil
+	})
+}
+
+func (m *memory) put(ctx context.Context, k names.Key, value []byte, may func(o object, there bool) error) (origin.Tag, error) {
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	o, there := m.objects[k]
+	if err := may(o, there); err != nil {
+		return "", fmt.Errorf("%s: %w", k, err)
+	}
+	m.puts++
+	o = object{value: slices.Clone(value), tag: origin.Tag(fmt.Sprint(m.puts)), modified: time.Now()}
+	m.objects[k] = o
+	return o.tag, nil
+}
+
+// Delete implements origin.WriteStore.
+func (m *memory) Delete(ctx context.Context, k names.Key) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.objects, k)
+	return nil
+}
+
+// Sync implements origin.WriteStore.
+func (m *memory) Sync(ctx context.Context) error { return ctx.Err() }
+
+// Replace puts an object whether it is there or not.
+func Replace(s origin.WriteStore, k names.Key, value []byte) error {
+	ctx := context.Background()
+	_, tag, err := s.Get(ctx, k, "")
+	if errors.Is(err, origin.ErrNotFound) {
+		_, err = s.PutIfAbsent(ctx, k, value)
+		return err
+	}
+	if err == nil {
+		_, err = s.PutIfMatch(ctx, k, value, tag)
+	}
+	return err
+}

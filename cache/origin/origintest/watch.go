@@ -1,0 +1,156 @@
+package origintest
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"sync"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec/names"
+)
+
+// A Call is one question to a store.
+type Call struct {
+	Op   string // "ReadAt", "Size", "Get", "List"
+	Key  names.Key
+	Off  int64 // of ReadAt
+	Size int   // of ReadAt
+}
+
+// A Watched is a store that remembers what it was asked.
+type Watched struct {
+	origin.Store
+
+	// Before, if it is not nil, is called before each question is passed on, and its
+	// error returned instead of an answer. It must be set before the store is used.
+	Before func(context.Context, Call) error
+
+	mu    sync.Mutex
+	calls []Call // guarded by mu
+}
+
+// Watch returns a store that passes everything on to s.
+func Watch(s origin.Store) *Watched { return &Watched{Store: s} }
+
+// Calls returns what was asked since the last call of Calls.
+func (w *Watched) Calls() []Call {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	calls := w.calls
+	w.calls = nil
+	return calls
+}
+
+// Reads returns the calls of ReadAt since the last call of Calls or Reads.
+func (w *Watched) Reads() []Call {
+	return slices.DeleteFunc(w.Calls(), func(c Call) bool { return c.Op != "ReadAt" })
+}
+
+func (w *Watched) note(ctx context.Context, c Call) error {
+	w.mu.Lock()
+	w.calls = append(w.calls, c)
+	w.mu.Unlock()
+	if w.Before == nil {
+		return nil
+	}
+	return w.Before(ctx, c)
+}
+
+// ReadAt implements origin.Store.
+func (w *Watched) ReadAt(ctx context.Context, k names.Key, p []byte, off int64) error {
+	if err := w.note(ctx, Call{Op: "ReadAt", Key: k, Off: off, Size: len(p)}); err != nil {
+		return err
+	}
+	return w.Store.ReadAt(ctx, k, p, off)
+}
+
+// Size implements origin.Store.
+func (w *Watched) Size(ctx context.Context, k names.Key) (int64, error) {
+	if err := w.note(ctx, Call{Op: "Size", Key: k}); err != nil {
+		return 0, err
+	}
+	return w.Store.Size(ctx, k)
+}
+
+// Get implements origin.Store.
+func (w *Watched) Get(ctx context.Context, k names.Key, seen origin.Tag) ([]byte, origin.Tag, error) {
+	if err := w.note(ctx, Call{Op: "Get", Key: k}); err != nil {
+		return nil, "", err
+	}
+	return w.Store.Get(ctx, k, seen)
+}
+
+// List implements origin.Store.
+func (w *Watched) List(ctx context.Context, prefix string, after names.Key) iter.Seq2[origin.Item, error] {
+	if err := w.note(ctx, Call{Op: "List", Key: names.Key(prefix)}); err != nil {
+		return func(yield func(origin.Item, error) bool) { yield(origin.Item{}, err) }
+	}
+	return w.Store.List(ctx, prefix, after)
+}
+
+// Near says what the store below says.
+func (w *Watched) Near() bool { return origin.Near(w.Store) }
+
+// RejectKey implements origin.KeyRejecter.
+func (w *Watched) RejectKey(k names.Key) int {
+	if r, ok := w.Store.(origin.KeyRejecter); ok {
+		return r.RejectKey(k)
+	}
+	return 0
+}
+
+// Copies returns a store in which every object has as many copies as there are
+// stores. The copies of one key may differ, as they do when one is damaged; the first
+// is used until it is rejected. It is as near as the first store.
+func Copies(stores ...origin.Store) origin.Store {
+	return &copies{Store: stores[0], all: stores, rejected: map[names.Key][]int{}}
+}
+
+type copies struct {
+	origin.Store
+	all []origin.Store
+
+	mu       sync.Mutex
+	rejected map[names.Key][]int // how often each copy of a key was; guarded by mu
+}
+
+// RejectKey implements origin.KeyRejecter.
+func (c *copies) RejectKey(k names.Key) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.rejected[k] == nil {
+		c.rejected[k] = make([]int, len(c.all))
+	}
+	c.rejected[k][c.bestLocked(k)]++
+	return len(c.all) - 1
+}
+
+func (c *copies) bestLocked(k names.Key) int {
+	best, least := 0, 0
+	for i, n := range c.rejected[k] {
+		if i == 0 || n < least {
+			best, least = i, n
+		}
+	}
+	return best
+}
+
+func (c *copies) of(k names.Key) origin.Store {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.all[c.bestLocked(k)]
+}
+
+// ReadAt implements origin.Store.
+func (c *copies) ReadAt(ctx context.Context, k names.Key, p []byte, off int64) error {
+	return c.of(k).ReadAt(ctx, k, p, off)
+}
+
+// Size implements origin.Store.
+func (c *copies) Size(ctx context.Context, k names.Key) (int64, error) {
+	return c.of(k).Size(ctx, k)
+}
+
+// Near says what the first store says.
+func (c *copies) Near() bool { return origin.Near(c.Store) }

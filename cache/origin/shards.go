@@ -1,0 +1,131 @@
+package origin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/shard"
+)
+
+// fromShard asks something of shard s, and of its other copies as long as one does not
+// give a good answer. What is not there is a good answer, too.
+func (o *objects) fromShard(ctx context.Context, s codec.Hash, ask func(*shard.Reader) error) error {
+	for try := 0; ; try++ {
+		r, err := o.openShard(ctx, s)
+		if err == nil {
+			err = ask(r)
+		}
+		switch {
+		case err == nil, errors.Is(err, shard.ErrNoFile), errors.Is(err, shard.ErrNoXorb):
+			return err
+		case passing(err) || r == nil || try >= o.dropShard(s, r):
+			if errors.Is(err, errIncomplete) {
+				o.keepShard(s, r) // it is not to blame
+			}
+			return fmt.Errorf("shard %s: %w", s, err)
+		}
+	}
+}
+
+// openShard returns a reader of shard s, which stays open. A copy that cannot be opened
+// is passed over if there is another.
+func (o *objects) openShard(ctx context.Context, s codec.Hash) (*shard.Reader, error) {
+	o.mu.Lock()
+	r := o.shards[s]
+	o.mu.Unlock()
+	if r != nil {
+		return r, nil
+	}
+	return o.opening.do(ctx, s, func(ctx context.Context) (*shard.Reader, error) {
+		var first error
+		for try := 0; ; try++ {
+			r, err := o.newShard(ctx, s)
+			if err == nil {
+				o.keepShard(s, r)
+				return r, nil
+			}
+			if first == nil {
+				first = err
+			}
+			if passing(err) || try >= o.rejectKey(names.ShardKey(s)) {
+				return nil, first
+			}
+		}
+	})
+}
+
+func (o *objects) keepShard(s codec.Hash, r *shard.Reader) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.shards[s] = r
+}
+
+func (o *objects) newShard(ctx context.Context, s codec.Hash) (*shard.Reader, error) {
+	k := names.ShardKey(s)
+	size, err := o.store.Size(ctx, k)
+	if err != nil {
+		return nil, err
+	}
+	// The reader outlives the call that opens it, and has no other context.
+	return shard.NewReader(ReaderAt(context.WithoutCancel(ctx), o.store, k), size)
+}
+
+// maxTries is how often one question is asked again because others have dropped what
+// was asked.
+const maxTries = 8
+
+// dropShard forgets a reader of shard s that turned out damaged, so that the next who
+// asks sees whether it was repaired, or another copy. It returns how often it is worth
+// asking.
+func (o *objects) dropShard(s codec.Hash, r *shard.Reader) int {
+	o.mu.Lock()
+	current := o.shards[s] == r
+	if current {
+		delete(o.shards, s)
+	}
+	o.mu.Unlock()
+	if !current {
+		return maxTries // somebody else did; rejecting again would hit another copy
+	}
+	return o.rejectKey(names.ShardKey(s))
+}
+
+// maxListers bounds how many shards are remembered for one xorb: the second is for
+// when the first is damaged.
+const maxListers = 4
+
+// remember notes that shard s may list the chunks of the xorbs of some terms.
+func (o *objects) remember(s codec.Hash, terms []codec.Term) {
+	for _, x := range o.rememberNew(s, terms) {
+		o.infos.dropUnhashed(x)
+	}
+}
+
+// rememberNew returns the xorbs for which s was not known yet.
+func (o *objects) rememberNew(s codec.Hash, terms []codec.Term) (fresh []codec.Hash) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var last codec.Hash
+	for _, t := range terms {
+		if t.Xorb == last {
+			continue
+		}
+		last = t.Xorb
+		if known := o.lists[last]; len(known) < maxListers && !slices.Contains(known, s) {
+			o.lists[last] = append(known, s)
+			fresh = append(fresh, last)
+		}
+	}
+	return fresh
+}
+
+// listers returns the shards that may list the chunks of xorb x.
+func (o *objects) listers(x codec.Hash) []codec.Hash {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Clone(o.lists[x])
+}

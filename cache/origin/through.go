@@ -1,0 +1,45 @@
+package origin
+
+import (
+	"context"
+
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/xorb"
+)
+
+// Through is what decorators embed: a Source that passes everything on to the one below
+// it, also what that offers beyond Source. What the one below does not offer is
+// answered as if there were nothing to offer.
+type Through struct{ Source }
+
+var (
+	_ Source    = Through{}
+	_ Rejecter  = Through{}
+	_ Hashing   = Through{}
+	_ Borrowing = Through{}
+)
+
+// Reject implements Rejecter.
+func (t Through) Reject(x codec.Hash) int {
+	if r, ok := t.Source.(Rejecter); ok {
+		return r.Reject(x)
+	}
+	return 0
+}
+
+// Hashed implements Hashing.
+func (t Through) Hashed(ctx context.Context, x codec.Hash) (bool, error) {
+	if h, ok := t.Source.(Hashing); ok {
+		return h.Hashed(ctx, x)
+	}
+	return false, nil
+}
+
+// ChunksIn implements Borrowing. Over a Source that does not borrow it never calls
+// buffer.
+func (t Through) ChunksIn(ctx context.Context, x codec.Hash, r codec.ChunkRange, buffer func(size int) []byte) (*xorb.Run, error) {
+	if b, ok := t.Source.(Borrowing); ok && buffer != nil {
+		return b.ChunksIn(ctx, x, r, buffer)
+	}
+	return t.Chunks(ctx, x, r)
+}

@@ -1,0 +1,164 @@
+package cache
+
+import (
+	"fmt"
+	"sync"
+)
+
+// fillAll fills in all chunks, on as many cores as are free, and returns the first
+// error.
+func (rd *reading) fillAll() error {
+	if helpers := rd.findHelpers(); helpers > 0 {
+		rd.workWith(helpers)
+	} else {
+		rd.work()
+	}
+	return rd.failed
+}
+
+// findHelpers returns how many other cores are free and worth waking. They are this
+// reading's then.
+func (rd *reading) findHelpers() (n int) {
+	for ; n < (len(rd.want)-1)/minHelp; n++ {
+		select {
+		case rd.c.helpers <- struct{}{}:
+		default:
+			return n
+		}
+	}
+	return n
+}
+
+func (rd *reading) workWith(helpers int) {
+	var help sync.WaitGroup
+	for range helpers {
+		help.Go(func() {
+			defer func() { <-rd.c.helpers }()
+			rd.work()
+		})
+	}
+	rd.work()
+	help.Wait()
+}
+
+// work fills in one chunk after the other that nobody has taken.
+func (rd *reading) work() {
+	var err error
+	defer func() {
+		if err != nil {
+			rd.fail(err)
+		}
+	}()
+	defer guard(&err)
+	for {
+		i := int(rd.next.Add(1)) - 1
+		if i >= len(rd.want) {
+			return
+		}
+		if err = rd.fill(i); err != nil {
+			return
+		}
+	}
+}
+
+// fail notes an error and keeps the others from going on.
+func (rd *reading) fail(err error) {
+	rd.next.Store(int64(len(rd.want)))
+	rd.mu.Lock()
+	defer rd.mu.Unlock()
+	if rd.failed == nil {
+		rd.failed = err
+	}
+}
+
+// minHelp is how many chunks make it worth while to wake another core.
+const minHelp = 4
+
+// guard turns a panic into an error: a bug in one read must not end the mount.
+func guard(err *error) {
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("panic: %v", r)
+	}
+}
+
+// fill puts the bytes of chunk i where they belong.
+func (rd *reading) fill(i int) error {
+	w := &rd.want[i]
+	from := w.off - rd.skip // of the chunk, in p
+	if from+w.size <= 0 || from >= int64(len(rd.p)) {
+		return nil // more chunks than needed
+	}
+	whole := from >= 0 && from+w.size <= int64(len(rd.p))
+	if w.data == nil && whole {
+		return rd.unpackInto(i, rd.p[from:from+w.size])
+	}
+	if w.data == nil {
+		if err := rd.unpackShared(i); err != nil {
+			return err
+		}
+	}
+	if from < 0 {
+		copy(rd.p, w.data[-from:])
+	} else {
+		copy(rd.p[from:], w.data)
+	}
+	return nil
+}
+
+// unpackInto unpacks a chunk straight into the reader's buffer. If others wait for it,
+// those who are near are told to look after themselves: that is rarer than the copy
+// would be dear. Those who are far get the copy that is made anyway.
+func (rd *reading) unpackInto(i int, dst []byte) error {
+	w, key := &rd.want[i], rd.key(i)
+	rd.c.stats.unpacked.Add(1)
+	err := w.run.Unpack(key.index, dst)
+	switch {
+	case err != nil:
+		err = rd.failure(w, err)
+		rd.finish(w, nil, err)
+	case rd.c.near:
+		rd.finish(w, nil, errAgain)
+	case w.lead:
+		data := append([]byte(nil), dst...)
+		rd.finish(w, data, nil)
+		rd.c.memory.add(key, data)
+	default:
+		rd.c.memory.addCopy(key, dst)
+	}
+	return err
+}
+
+// finish ends the call for a chunk, if it is this reader's to end.
+func (rd *reading) finish(w *wanted, data []byte, err error) {
+	if w.lead {
+		w.lead = false
+		rd.c.calls.finish(w.call, data, err)
+	}
+}
+
+// failure is the error of a chunk that did not unpack.
+func (rd *reading) failure(w *wanted, err error) error {
+	return &copyError{w.copy, fmt.Errorf("xorb %s: %w", rd.xorb, err)}
+}
+
+// unpackShared unpacks a chunk into memory, for this reader, those who wait and those
+// who come later.
+func (rd *reading) unpackShared(i int) error {
+	w, key := &rd.want[i], rd.key(i)
+	if w.data != nil {
+		return nil
+	}
+	data := make([]byte, w.run.Size(key.index))
+	rd.c.stats.unpacked.Add(1)
+	err := w.run.Unpack(key.index, data)
+	if err != nil {
+		data, err = nil, rd.failure(w, err)
+	}
+	rd.finish(w, data, err)
+	if err != nil {
+		return err
+	}
+	w.data = data
+	rd.c.memory.add(key, data)
+	return nil
+}

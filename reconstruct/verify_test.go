@@ -1,0 +1,168 @@
+package reconstruct
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/xetfs/xetfs/cache"
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/origintest"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/shard"
+)
+
+func fileInfoOf(terms int) *shard.FileInfo {
+	return &shard.FileInfo{Terms: make([]codec.Term, terms)}
+}
+
+func TestWhole(t *testing.T) {
+	for name, form := range map[string]origintest.Form{
+		"footer": {}, "no hashes": {NoFooter: true, NoCASInfo: true, NoVerify: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := origintest.NewBuilder(t, form)
+			content := origintest.Text(1, 300_000)
+			f := b.Add(content, 1000, 1, 20_000)
+			file := open(t, b.Store(), f.ID())
+			if err := iotest.TestReader(file.Whole(t.Context()), content); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// What each way of reading says about a file that is not what a hash of it says. The
+// store is far, so nobody has looked when the file was opened.
+func TestF39_F40_WholeAndCheck(t *testing.T) {
+	spoil := func(t *testing.T, s origin.WriteStore, f *origintest.File) {
+		x := f.Terms[0].X
+		b := bytes.Clone(x.Bytes)
+		b[9] ^= 1 // stored as it is
+		if err := origintest.Replace(s, x.Key(), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	none := func(*testing.T, origin.WriteStore, *origintest.File) {}
+	tests := []struct {
+		name   string
+		change func(f *origintest.File)
+		later  func(t *testing.T, s origin.WriteStore, f *origintest.File)
+		whole  string // part of the error; empty: it is good
+		check  string
+	}{
+		{"good", func(*origintest.File) {}, none, "", ""},
+		{"F39 verification hash", func(f *origintest.File) { f.Info.Verify[3][0] ^= 1 }, none, "term 3: term at byte 0: verification hash of chunks", "verification hash of chunks"},
+		{"F39 SHA-256", func(f *origintest.File) { f.Info.SHA256[0] ^= 1 }, none, "", "SHA-256 of the file is"},
+		{"F40 file hash", func(f *origintest.File) { f.Info.File[0] ^= 1 }, none, "its chunks make file", "its chunks make file"},
+		{"a term too many", func(f *origintest.File) {
+			f.Info.Terms, f.Info.Verify = append(f.Info.Terms, f.Info.Terms[0]), append(f.Info.Verify, f.Info.Verify[0])
+		}, none, "its chunks make file", "its chunks make file"},
+		{"F37 size of a term", func(f *origintest.File) { f.Info.Terms[3].Size-- }, none, "term 3: term at byte 0: chunks", "the term says"},
+		{"F37 chunks of a term", func(f *origintest.File) { f.Info.Terms[5].Chunks.End++ }, none, "term 5:", "term 5:"},
+		{"F37 xorb of a term", func(f *origintest.File) { f.Info.Terms[2].Xorb[0] ^= 1 }, none, "no such object", "no such object"},
+		{"a chunk", func(*origintest.File) {}, spoil, "term 0: xorb", "chunk 0"},
+	}
+	for _, tt := range tests {
+		for form, o := range map[string]origintest.Form{"footer": {}, "no hashes": {NoFooter: true, NoCASInfo: true}} {
+			t.Run(tt.name+" "+form, func(t *testing.T) {
+				b, f := small(t, o)
+				tt.change(f)
+				s := b.Store()
+				tt.later(t, s, f)
+				r, done := newReader(t, origin.Objects(s, 0), cache.Options{}, Options{})
+				defer done()
+				file, err := r.Open(t.Context(), f.ID())
+				if err != nil {
+					t.Fatal(err)
+				}
+				whole, check := tt.whole, tt.check
+				if o.NoFooter && tt.name == "a chunk" {
+					whole, check = "term 0: term at byte 0: verification hash", "verification hash"
+				}
+				w := file.Whole(t.Context())
+				_, err = io.Copy(io.Discard, w)
+				judge(t, "Whole", err, whole)
+				if _, again := w.Read(make([]byte, 1)); err != nil && again != err {
+					t.Errorf("Whole, read again: %v, want the same", again)
+				}
+				var n int64
+				err = r.Check(t.Context(), f.Info, func(some int64) { n += some })
+				judge(t, "Check", err, check)
+				if err == nil && n != file.Size() {
+					t.Errorf("Check told of %d bytes, want %d", n, file.Size())
+				}
+			})
+		}
+	}
+}
+
+func judge(t *testing.T, what string, err error, want string) {
+	t.Helper()
+	switch {
+	case want == "" && err != nil:
+		t.Errorf("%s: %v", what, err)
+	case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+		t.Errorf("%s: %v, want an error with %q", what, err, want)
+	case want != "" && !errors.Is(err, codec.ErrCorrupt) && !errors.Is(err, origin.ErrNotFound):
+		t.Errorf("%s: %v is of no kind", what, err)
+	}
+}
+
+func TestVerified(t *testing.T) {
+	tests := []struct {
+		name          string
+		form          origintest.Form
+		noVerify      bool
+		first, second string // before and after the file was read whole
+	}{
+		{"footers", origintest.Form{}, false, "chunk", "chunk"},
+		{"cas info", origintest.Form{NoFooter: true}, false, "chunk", "chunk"},
+		{"no hashes", origintest.Form{NoFooter: true, NoCASInfo: true}, false, "none", "file"},
+		{"keyed shard", origintest.Form{NoFooter: true, Key: [32]byte{1}}, false, "none", "file"},
+		{"not compared", origintest.Form{}, true, "none", "file"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			b, f := small(t, tt.form)
+			r, done := newReader(t, origin.Objects(b.NearStore(), 0), cache.Options{NoVerify: tt.noVerify}, Options{})
+			defer done()
+			file, err := r.Open(t.Context(), f.ID())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := file.Verified(t.Context()); got != tt.first {
+				t.Errorf("Verified = %q, want %q", got, tt.first)
+			}
+			if _, err := io.Copy(io.Discard, file.Whole(t.Context())); err != nil {
+				t.Fatal(err)
+			}
+			if got := file.Verified(t.Context()); got != tt.second {
+				t.Errorf("Verified after Whole = %q, want %q", got, tt.second)
+			}
+		})
+	}
+}
+
+// An origin that does not answer now may answer later.
+func TestVerifiedLater(t *testing.T) {
+	b, f := small(t, origintest.Form{})
+	s := b.Store()
+	x := f.Terms[1].X
+	file := open(t, s, f.ID())
+	if err := s.Delete(t.Context(), x.Key()); err != nil {
+		t.Fatal(err)
+	}
+	if got := file.Verified(t.Context()); got != "none" {
+		t.Errorf("Verified = %q, want %q", got, "none")
+	}
+	if err := origintest.Replace(s, x.Key(), x.Bytes); err != nil {
+		t.Fatal(err)
+	}
+	if got := file.Verified(t.Context()); got != "chunk" {
+		t.Errorf("Verified later = %q, want %q", got, "chunk")
+	}
+}
