@@ -1,0 +1,88 @@
+package journal
+
+import (
+	"encoding/binary"
+	"io"
+)
+
+// A Writer appends records. It is not safe for concurrent use.
+type Writer struct {
+	w   io.Writer
+	end int64  // of the journal, in bytes
+	err error  // of the first write that failed
+	buf []byte // what one Append writes
+}
+
+// NewWriter continues a journal of size bytes that ends cleanly (0: a new one). What w
+// is given must land at byte size. After a Clean tail that is the size of the file,
+// which may be a few zeros more than the end that Tail returned; after any other tail
+// the file has to be cut at that end first.
+func NewWriter(w io.Writer, size int64) *Writer {
+	return &Writer{w: w, end: size}
+}
+
+// Append writes one record, which may be empty, with a single Write, and returns the
+// offset of its first header and the end of the journal behind it.
+//
+// After an error nobody knows how much of the record was written, so the writer is dead:
+// every later call returns the same error and writes nothing.
+func (w *Writer) Append(record []byte) (off, end int64, err error) {
+	if w.err != nil {
+		return 0, 0, w.err
+	}
+	room := blockSize - int(w.end%blockSize)
+	w.buf = w.buf[:0]
+	if room < headerSize {
+		w.buf = append(w.buf, trailer[:room]...)
+		room = blockSize
+	}
+	off = w.end + int64(len(w.buf))
+	w.buf = appendRecord(w.buf, record, room)
+
+	n, err := w.w.Write(w.buf)
+	if err == nil && n < len(w.buf) {
+		err = io.ErrShortWrite
+	}
+	if err != nil {
+		w.err = err
+		return 0, 0, err
+	}
+	w.end += int64(n)
+	return off, w.end, nil
+}
+
+var trailer [headerSize - 1]byte
+
+// appendRecord adds the fragments of a record to b. The first of them may take room
+// bytes, header included; the others, a block each.
+func appendRecord(b, record []byte, room int) []byte {
+	for first := true; ; first = false {
+		n := min(len(record), room-headerSize)
+		last := n == len(record)
+		b = appendFragment(b, kindOf(first, last), record[:n])
+		if last {
+			return b
+		}
+		record, room = record[n:], blockSize
+	}
+}
+
+func appendFragment(b []byte, k kind, payload []byte) []byte {
+	start := len(b)
+	b = append(b, 0, 0, 0, 0, byte(len(payload)), byte(len(payload)>>8), byte(k))
+	b = append(b, payload...)
+	binary.LittleEndian.PutUint32(b[start:], checksum(b[start+typeOffset:]))
+	return b
+}
+
+func kindOf(first, last bool) kind {
+	switch {
+	case first && last:
+		return full
+	case first:
+		return firstPart
+	case last:
+		return lastPart
+	}
+	return middlePart
+}
