@@ -244,24 +244,26 @@ func (f *fetches) close() {
 	f.going.Wait()
 }
 
-// run asks the origin for the chunks of a fetch that the caller owns. A near origin is
-// asked here and now; a far one in a goroutine, because the fetch may outlive the
-// reader that began it.
+// run asks the origin for the chunks of a fetch that the caller owns, in a goroutine: the
+// fetch may outlive the reader that began it, and a reader that is killed must not wait
+// even for a near origin, whose disk may hang.
 func (c *Cache) run(ctx context.Context, there *fetch) {
 	c.stats.misses.Add(int64(there.chunks.Len()))
-	if c.near {
-		run, err := c.ask(context.WithoutCancel(ctx), there)
-		c.fetches.finish(there, run, err)
-		return
+	ctx = context.WithoutCancel(ctx)
+	if !c.near {
+		// Reading a file cannot be taken back, so there is nothing to cancel near by.
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithCancel(ctx)
+		c.fetches.mu.Lock()
+		there.cancel = cancel
+		c.fetches.mu.Unlock()
 	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	c.fetches.mu.Lock()
-	there.cancel = cancel
-	c.fetches.mu.Unlock()
 	c.fetches.going.Go(func() {
-		defer cancel()
 		run, err := c.ask(ctx, there)
 		c.fetches.finish(there, run, err)
+		if there.cancel != nil {
+			there.cancel()
+		}
 	})
 }
 

@@ -15,7 +15,7 @@ const ioSize = 128 << 10
 // GetAttr implements fuse.RawFileSystem. The kernel asks rarely: it has the attributes
 // from the lookup.
 func (f *filesystem) GetAttr(interrupted <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
-	req := f.soon(interrupted)
+	req := f.soon(interrupted, in.Pid)
 	defer req.end()
 	e, status := f.entry(req, in.NodeId)
 	if !status.Ok() {

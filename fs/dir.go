@@ -21,7 +21,7 @@ func (f *filesystem) Lookup(interrupted <-chan struct{}, in *fuse.InHeader, name
 	if !ok {
 		return fuse.Status(syscall.ESTALE)
 	}
-	req := f.soon(interrupted)
+	req := f.soon(interrupted, in.Pid)
 	defer req.end()
 	path := join(dir, name)
 	e, err := f.tree.Lookup(req, path)
@@ -107,7 +107,7 @@ func (f *filesystem) list(interrupted <-chan struct{}, in *fuse.ReadIn, add func
 			return fuse.OK
 		}
 	}
-	req := f.soon(interrupted)
+	req := f.soon(interrupted, in.Pid)
 	defer req.end()
 
 	at := h.before(off - 2)

@@ -28,7 +28,7 @@ func (f *filesystem) Open(interrupted <-chan struct{}, in *fuse.OpenIn, out *fus
 	if in.Flags&(syscall.O_ACCMODE|syscall.O_TRUNC|syscall.O_APPEND|syscall.O_CREAT) != syscall.O_RDONLY {
 		return fuse.EROFS
 	}
-	req := f.soon(interrupted)
+	req := f.soon(interrupted, in.Pid)
 	defer req.end()
 	e, status := f.entry(req, in.NodeId)
 	if !status.Ok() {
@@ -73,7 +73,7 @@ func (f *filesystem) Read(interrupted <-chan struct{}, in *fuse.ReadIn, p []byte
 	if !ok {
 		return nil, fuse.EBADF
 	}
-	req := newRequest(interrupted, f.limit)
+	req := newRequest(interrupted, in.Pid, f.limit)
 	defer req.end()
 	n, err := h.readAt(req, p, int64(in.Offset))
 	if err != nil {

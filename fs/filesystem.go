@@ -56,8 +56,8 @@ func (f *filesystem) OnUnmount() {
 }
 
 // soon is the context of a message that is not a read.
-func (f *filesystem) soon(interrupted <-chan struct{}) *request {
-	return newRequest(interrupted, min(f.limit, quick))
+func (f *filesystem) soon(interrupted <-chan struct{}, thread uint32) *request {
+	return newRequest(interrupted, thread, min(f.limit, quick))
 }
 
 // entry returns what the tree says of a node.

@@ -6,13 +6,24 @@ import (
 	"time"
 )
 
-// A request is the context of one message of the kernel. It ends when the kernel takes
-// the message back, because the process was interrupted or killed, and at a deadline.
+// patience is how long a request goes on after the kernel has taken it back, if nobody
+// means to end the reader. The kernel says that a signal came, not which. Profilers and
+// progress bars send signals all the time, to programs that expect EINTR from a file
+// least of all, and a page fault would become SIGBUS.
+const (
+	patience = 500 * time.Millisecond
+	lookEach = 20 * time.Millisecond // whether the reader was meanwhile asked to end
+)
+
+// A request is the context of one message of the kernel. It ends when the kernel has
+// taken the message back because the reader is to end, and some time (patience) after it
+// was taken back for another reason, and at a deadline.
 //
 // Most messages are answered without waiting for anything, so a timer and a goroutine
 // are only started once somebody asks for Done.
 type request struct {
 	interrupted <-chan struct{} // closed by go-fuse
+	thread      uint32          // that asked
 	deadline    time.Time
 
 	mu    sync.Mutex
@@ -23,8 +34,8 @@ type request struct {
 
 var _ context.Context = (*request)(nil)
 
-func newRequest(interrupted <-chan struct{}, limit time.Duration) *request {
-	return &request{interrupted: interrupted, deadline: time.Now().Add(limit)}
+func newRequest(interrupted <-chan struct{}, thread uint32, limit time.Duration) *request {
+	return &request{interrupted: interrupted, thread: thread, deadline: time.Now().Add(limit)}
 }
 
 // end must be called when the message is answered: go-fuse uses its channel again.
@@ -51,10 +62,13 @@ func (r *request) Value(key any) any { return r.waiting().Value(key) }
 func (r *request) Err() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.ctx == nil && !r.ended && isClosed(r.interrupted) {
+		r.waitLocked() // from now on patience runs
+	}
 	switch {
 	case r.ctx != nil:
 		return r.ctx.Err()
-	case r.ended || isClosed(r.interrupted):
+	case r.ended:
 		return context.Canceled
 	case time.Now().After(r.deadline):
 		return context.DeadlineExceeded
@@ -66,24 +80,38 @@ func (r *request) Err() error {
 func (r *request) waiting() context.Context {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.ctx != nil {
-		return r.ctx
-	}
-	r.ctx, r.stop = context.WithDeadline(context.Background(), r.deadline)
-	if r.ended || isClosed(r.interrupted) {
-		r.stop()
-		return r.ctx
-	}
-	go watch(r.interrupted, r.ctx.Done(), r.stop)
+	r.waitLocked()
 	return r.ctx
 }
 
-func watch(interrupted, done <-chan struct{}, stop func()) {
-	select {
-	case <-interrupted:
-		stop()
-	case <-done:
+func (r *request) waitLocked() {
+	if r.ctx != nil {
+		return
 	}
+	r.ctx, r.stop = context.WithDeadline(context.Background(), r.deadline)
+	if r.ended {
+		r.stop()
+		return
+	}
+	go r.watch(r.ctx.Done(), r.stop)
+}
+
+func (r *request) watch(done <-chan struct{}, stop func()) {
+	select {
+	case <-r.interrupted:
+	case <-done:
+		return
+	}
+	look := time.NewTicker(lookEach)
+	defer look.Stop()
+	for waited := time.Duration(0); waited < patience && !isEnding(r.thread); waited += lookEach {
+		select {
+		case <-look.C:
+		case <-done:
+			return
+		}
+	}
+	stop()
 }
 
 func isClosed(c <-chan struct{}) bool {

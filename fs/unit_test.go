@@ -136,8 +136,11 @@ func TestRequest(t *testing.T) {
 		want error
 	}{
 		{"nothing happened", func(*request, func()) {}, nil},
-		{"interrupted", func(_ *request, interrupt func()) { interrupt() }, context.Canceled},
-		{"interrupted while waiting", func(r *request, interrupt func()) { r.Done(); interrupt() }, context.Canceled},
+		{"interrupted just now", func(r *request, interrupt func()) { interrupt(); r.Err() }, nil},
+		{"interrupted", func(r *request, interrupt func()) { interrupt(); r.Err(); time.Sleep(patience) }, context.Canceled},
+		{"interrupted just now while waiting", func(r *request, interrupt func()) { r.Done(); interrupt() }, nil},
+		{"interrupted while waiting", func(r *request, interrupt func()) { r.Done(); interrupt(); time.Sleep(patience) }, context.Canceled},
+		{"answered after an interrupt", func(r *request, interrupt func()) { r.Done(); interrupt(); r.end() }, context.Canceled},
 		{"deadline", func(*request, func()) { time.Sleep(2 * time.Minute) }, context.DeadlineExceeded},
 		{"deadline while waiting", func(r *request, _ func()) { r.Done(); time.Sleep(2 * time.Minute) }, context.DeadlineExceeded},
 		{"answered", func(r *request, _ func()) { r.end() }, context.Canceled},
@@ -147,7 +150,7 @@ func TestRequest(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				interrupted := make(chan struct{})
-				r := newRequest(interrupted, time.Minute)
+				r := newRequest(interrupted, 0, time.Minute)
 				defer r.end()
 				tt.do(r, func() { close(interrupted) })
 				synctest.Wait()
@@ -164,6 +167,28 @@ func TestRequest(t *testing.T) {
 					t.Errorf("Err after Done = %v, want %v", err, tt.want)
 				}
 			})
+		})
+	}
+}
+
+func TestPending(t *testing.T) {
+	tests := []struct {
+		name, status string
+		want         bool
+	}{
+		{"nothing", "Name:\tcat\nSigPnd:\t0000000000000000\nShdPnd:\t0000000000000000\n", false},
+		{"killed", "SigPnd:\t0000000000000100\nShdPnd:\t0000000000000000\n", true},
+		{"interrupted, with a handler", "SigPnd:\t0000000000000000\nShdPnd:\t0000000000000002\n", true},
+		{"terminated, with a handler", "SigPnd:\t0000000000000000\nShdPnd:\t0000000000004000\n", true},
+		{"a profiler's signal", "SigPnd:\t0000000004000000\nShdPnd:\t0000000000000000\n", false},
+		{"blocked is not pending", "SigBlk:\t0000000000000100\n", false},
+		{"not a number", "SigPnd:\tzz\n", false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := pending([]byte(tt.status))&ending != 0; got != tt.want {
+				t.Errorf("ends = %t, want %t", got, tt.want)
+			}
 		})
 	}
 }

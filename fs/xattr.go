@@ -30,7 +30,7 @@ func (f *filesystem) GetXAttr(interrupted <-chan struct{}, in *fuse.InHeader, na
 	if !strings.HasPrefix(name, "user.") {
 		return 0, fuse.Status(syscall.EOPNOTSUPP)
 	}
-	req := f.soon(interrupted)
+	req := f.soon(interrupted, in.Pid)
 	defer req.end()
 	e, status := f.entry(req, in.NodeId)
 	if !status.Ok() {
@@ -91,7 +91,7 @@ func (f *filesystem) verified(req *request, e *page.Entry, ino uint64) (string, 
 
 // ListXAttr implements fuse.RawFileSystem.
 func (f *filesystem) ListXAttr(interrupted <-chan struct{}, in *fuse.InHeader, dest []byte) (uint32, fuse.Status) {
-	req := f.soon(interrupted)
+	req := f.soon(interrupted, in.Pid)
 	defer req.end()
 	e, status := f.entry(req, in.NodeId)
 	if !status.Ok() {

@@ -1,0 +1,47 @@
+package fs
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// ending are the signals by which people and programs end a process. The kernel gives a
+// thread that is to die SIGKILL, whatever it was sent.
+const ending = 1<<(unix.SIGKILL-1) | 1<<(unix.SIGINT-1) | 1<<(unix.SIGTERM-1) |
+	1<<(unix.SIGHUP-1) | 1<<(unix.SIGQUIT-1)
+
+// isEnding says whether a thread has such a signal to attend to. It is false where the
+// thread cannot be seen, as from another process namespace.
+func isEnding(thread uint32) bool {
+	if thread == 0 {
+		return false
+	}
+	fd, err := unix.Open(fmt.Sprintf("/proc/%d/status", thread), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	var buf [4096]byte
+	n, err := unix.Read(fd, buf[:])
+	return err == nil && pending(buf[:n])&ending != 0
+}
+
+// pending returns the signals that wait for a thread, or for its process: the fields
+// SigPnd and ShdPnd of its status.
+func pending(status []byte) uint64 {
+	var all uint64
+	for line := range bytes.Lines(status) {
+		name, value, _ := bytes.Cut(line, []byte(":"))
+		if string(name) != "SigPnd" && string(name) != "ShdPnd" {
+			continue
+		}
+		set, err := strconv.ParseUint(string(bytes.TrimSpace(value)), 16, 64)
+		if err == nil {
+			all |= set
+		}
+	}
+	return all
+}

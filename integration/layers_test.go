@@ -1,0 +1,322 @@
+package integration
+
+import (
+	"encoding/json"
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"maps"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/xetfs/xetfs"
+
+// mayImport is who may know whom, of our own packages. A new arrow is a change to this
+// map, so it is seen and argued for. A package without a row is not in the plan.
+var mayImport = map[string][]string{
+	"codec":           {},
+	"codec/chunker":   {"codec"},
+	"codec/merkle":    {"codec"},
+	"codec/xorb":      {"codec", "codec/merkle"},
+	"codec/shard":     {"codec"},
+	"codec/page":      {"codec"},
+	"codec/names":     {"codec", "codec/page"},
+	"codec/journal":   {"codec"},
+	"codec/pack":      {"codec", "codec/chunker", "codec/merkle", "codec/xorb", "codec/shard"},
+	"codec/codectest": {"codec"},
+
+	"cache/origin":            {"codec", "codec/merkle", "codec/names", "codec/pack", "codec/page", "codec/shard", "codec/xorb"},
+	"cache/origin/dir":        {"codec", "codec/merkle", "codec/names", "codec/shard", "codec/xorb", "cache/origin"},
+	"cache/origin/web":        {"codec/names", "cache/origin"},
+	"cache/origin/s3":         {"codec/names", "cache/origin"},
+	"cache/origin/cas":        {"codec", "codec/merkle", "codec/pack", "codec/shard", "codec/xorb", "cache/origin"},
+	"cache/origin/hub":        {"codec", "cache/origin", "cache/origin/cas"},
+	"cache/origin/faulty":     {},
+	"cache/origin/origintest": append(below("codec"), "cache/origin", "cache/origin/cas", "cache/origin/hub", "cache/origin/faulty"),
+	"cache/disk":              {"codec", "codec/journal", "codec/xorb"},
+	"cache":                   {"codec", "codec/page", "codec/shard", "codec/xorb", "cache/origin", "cache/disk"},
+
+	"reconstruct": {"codec", "codec/merkle", "codec/shard", "codec/xorb", "cache", "cache/origin"},
+
+	"fs/catalog/tree":  {"codec", "codec/page"},
+	"fs/catalog":       {"codec", "codec/names", "codec/page", "codec/shard", "cache/origin", "cache/origin/hub", "fs/catalog/tree"},
+	"fs/catalog/sweep": {"codec", "codec/merkle", "codec/names", "codec/page", "codec/shard", "codec/xorb", "cache/origin", "fs/catalog", "fs/catalog/tree"},
+	"fs":               {"codec", "codec/names", "codec/page", "cache/origin", "reconstruct", "fs/catalog"},
+
+	"cmd/xetfs": append(append(below("codec"), below("cache")...), "reconstruct", "fs", "fs/catalog", "fs/catalog/tree", "fs/catalog/sweep"),
+
+	"integration": {},
+}
+
+// below names all packages of a floor but those for tests.
+func below(floor string) []string {
+	return map[string][]string{
+		"codec": {
+			"codec", "codec/chunker", "codec/merkle", "codec/xorb", "codec/shard", "codec/page",
+			"codec/names", "codec/journal", "codec/pack",
+		},
+		"cache": {
+			"cache", "cache/disk", "cache/origin", "cache/origin/dir", "cache/origin/web", "cache/origin/s3",
+			"cache/origin/cas", "cache/origin/hub", "cache/origin/faulty",
+		},
+	}[floor]
+}
+
+// onlyIn is who may import what does not belong to us, a package with all below it. What
+// begins with a domain and has no row here is a dependency that nobody argued for. A "!"
+// takes a package and those below it out again.
+var onlyIn = map[string][]string{
+	"github.com/hanwen/go-fuse/v2":          {"fs", "!fs/catalog"},
+	"github.com/dgraph-io/ristretto/v2":     {"=cache"},
+	"github.com/pierrec/lz4/v4":             {"codec/xorb"},
+	"github.com/zeebo/blake3":               {"codec/merkle", "codec/page", "codec/names", "cache/origin/dir", "=fs"},
+	"github.com/cespare/xxhash/v2":          {"codec/page"},
+	"github.com/minio/minio-go/v7":          {"cache/origin/s3"},
+	"github.com/failsafe-go/failsafe-go":    {"=cache/origin"},
+	"github.com/google/renameio/v2":         {"cache/disk", "cache/origin/dir"},
+	"golang.org/x/sync":                     {"=cache", "cache/origin", "reconstruct", "codec/pack", "fs/catalog"},
+	"golang.org/x/sys":                      {"cache/disk", "cache/origin/dir", "=fs", "cmd/xetfs"},
+	"golang.org/x/term":                     {"cmd/xetfs"},
+	"github.com/spf13/cobra":                {"cmd/xetfs"},
+	"github.com/spf13/pflag":                {"cmd/xetfs"},
+	"github.com/schollz/progressbar/v3":     {"cmd/xetfs"},
+	"github.com/BurntSushi/toml":            {"cmd/xetfs"},
+	"github.com/coreos/go-systemd/v22":      {"cmd/xetfs"},
+	"github.com/KimMachineGun/automemlimit": {"cmd/xetfs"},
+	"github.com/prometheus/client_golang":   {"cmd/xetfs"},
+	"github.com/rogpeppe/go-internal":       {},
+	"pgregory.net/rapid":                    {"codec/codectest", "cache/origin/origintest"},
+	"go.uber.org/goleak":                    {"codec/codectest", "cache/origin/origintest"},
+	"github.com/google/go-cmp":              {"codec/codectest", "cache/origin/origintest"},
+	"github.com/Shopify/toxiproxy/v2":       {"cache/origin/origintest"},
+	"github.com/johannesboyne/gofakes3":     {"cache/origin/origintest"},
+	"github.com/syndtr/goleveldb":           {},
+	"github.com/kubernetes-csi/csi-test/v5": {},
+	module + "/codec/codectest":             {"cache/origin/origintest"},
+	module + "/cache/origin/origintest":     {},
+
+	"net/http": {"cache/origin", "cmd/xetfs"},
+	"os":       {"=cache", "cache/disk", "cache/origin/dir", "cache/origin/origintest", "reconstruct", "=fs", "cmd/xetfs", "codec/codectest"},
+	"log/slog": {"cache", "reconstruct", "fs", "cmd/xetfs"},
+}
+
+// calledIn is who may use single names of the standard library. "os.*" is all of os but
+// for the rows that name something of it.
+var calledIn = map[string][]string{
+	"os.File":      {"=cache", "cache/disk", "cache/origin/dir", "cache/origin/origintest", "reconstruct", "=fs", "cmd/xetfs", "codec/codectest"},
+	"os.Getenv":    {"cmd/xetfs", "codec/codectest", "cache/origin/origintest"},
+	"os.LookupEnv": {"cmd/xetfs", "codec/codectest", "cache/origin/origintest"},
+	"os.Environ":   {"cmd/xetfs"},
+	"os.ExpandEnv": {"cmd/xetfs"},
+	"os.*":         {"cache/disk", "cache/origin/dir", "cmd/xetfs", "codec/codectest", "cache/origin/origintest"},
+	"time.Now":     {"cache", "reconstruct", "fs", "cmd/xetfs"},
+	"time.Since":   {"cache", "reconstruct", "fs", "cmd/xetfs"},
+	"time.Until":   {"cache", "reconstruct", "fs", "cmd/xetfs"},
+}
+
+// floors is the order of the top-level folders. Tests may reach for anything on their
+// own floor and below, which is real and fast, and never for what is above.
+var floors = []string{"codec", "cache", "reconstruct", "fs", "cmd", "integration"}
+
+// A listed is one package as `go list -json` shows it.
+type listed struct {
+	ImportPath   string
+	Dir          string
+	GoFiles      []string
+	Imports      []string
+	TestImports  []string
+	XTestImports []string
+}
+
+func (p listed) name() string { return strings.TrimPrefix(p.ImportPath, module+"/") }
+
+func TestLayers(t *testing.T) {
+	for _, p := range list(t) {
+		allowed, ok := mayImport[p.name()]
+		if !ok {
+			t.Errorf("package %s is not in the plan", p.name())
+		}
+		for _, imp := range p.Imports {
+			if ours, ok := strings.CutPrefix(imp, module+"/"); ok && !slices.Contains(allowed, ours) {
+				t.Errorf("%s imports %s: not in the plan", p.name(), ours)
+			}
+			checkForeign(t, p.name(), imp)
+		}
+		for _, imp := range slices.Concat(p.TestImports, p.XTestImports) {
+			checkTestImport(t, p.name(), imp)
+		}
+		for _, file := range p.GoFiles {
+			checkCalls(t, p.name(), filepath.Join(p.Dir, file))
+		}
+	}
+}
+
+// list asks the go command for all packages of the module.
+func list(t *testing.T) []listed {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,GoFiles,Imports,TestImports,XTestImports", "./...")
+	cmd.Dir = ".."
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var all []listed
+	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p listed
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+}
+
+func checkForeign(t *testing.T, pkg, imp string) {
+	known := false
+	for what, who := range onlyIn {
+		if !covers(what, imp) {
+			continue
+		}
+		known = true
+		if !anyCovers(who, pkg) {
+			t.Errorf("%s imports %s: only %v may", pkg, imp, who)
+		}
+	}
+	if !known && foreign(imp) {
+		t.Errorf("%s imports %s: no row of onlyIn knows it", pkg, imp)
+	}
+}
+
+// checkTestImport is for tests, which may use any library that somebody argued for.
+func checkTestImport(t *testing.T, pkg, imp string) {
+	if ours, ok := strings.CutPrefix(imp, module+"/"); ok {
+		if slices.Index(floors, floor(ours)) > slices.Index(floors, floor(pkg)) {
+			t.Errorf("tests of %s import %s, which is on a floor above", pkg, ours)
+		}
+		return
+	}
+	known := slices.ContainsFunc(slices.Collect(maps.Keys(onlyIn)), func(what string) bool { return covers(what, imp) })
+	if foreign(imp) && !known {
+		t.Errorf("tests of %s import %s: no row of onlyIn knows it", pkg, imp)
+	}
+}
+
+// checkCalls looks for the names of calledIn in one file.
+func checkCalls(t *testing.T, pkg, file string) {
+	fset := token.NewFileSet()
+	f, err := parser.ParseFile(fset, file, nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	imported := map[string]string{} // name in the file → path
+	for _, spec := range f.Imports {
+		path, err := strconv.Unquote(spec.Path.Value)
+		if err != nil || (path != "os" && path != "time") {
+			continue
+		}
+		name := path
+		if spec.Name != nil {
+			name = spec.Name.Name
+		}
+		imported[name] = path
+	}
+	ast.Inspect(f, func(n ast.Node) bool {
+		sel, ok := n.(*ast.SelectorExpr)
+		if !ok {
+			return true
+		}
+		if x, ok := sel.X.(*ast.Ident); ok && imported[x.Name] != "" {
+			if who, ok := allowedCallers(imported[x.Name], sel.Sel.Name); ok && !anyCovers(who, pkg) {
+				t.Errorf("%s: %s uses %s.%s: only %v may", fset.Position(sel.Pos()), pkg, x.Name, sel.Sel.Name, who)
+			}
+		}
+		return true
+	})
+}
+
+func allowedCallers(path, name string) (who []string, ruled bool) {
+	if who, ok := calledIn[path+"."+name]; ok {
+		return who, true
+	}
+	who, ok := calledIn[path+".*"]
+	return who, ok
+}
+
+// anyCovers says whether a list of packages names pkg: itself or a folder above it. "="
+// means the very package alone, "!" takes out.
+func anyCovers(who []string, pkg string) bool {
+	yes := false
+	for _, w := range who {
+		if out, ok := strings.CutPrefix(w, "!"); ok && covers(out, pkg) {
+			return false
+		}
+		if exact, ok := strings.CutPrefix(w, "="); ok {
+			yes = yes || exact == pkg
+		} else {
+			yes = yes || covers(w, pkg)
+		}
+	}
+	return yes
+}
+
+// covers says whether path is what or below it.
+func covers(what, path string) bool { return path == what || strings.HasPrefix(path, what+"/") }
+
+// foreign says whether an import path begins with a domain, and it is not ours.
+func foreign(imp string) bool {
+	first, _, _ := strings.Cut(imp, "/")
+	return strings.Contains(first, ".") && !covers(module, imp)
+}
+
+func floor(pkg string) string {
+	top, _, _ := strings.Cut(pkg, "/")
+	return top
+}
+
+// The plan itself must hold: arrows lead to packages of the plan, downwards, and never
+// back.
+func TestLayersPlan(t *testing.T) {
+	for pkg, imports := range mayImport {
+		for _, imp := range imports {
+			if _, ok := mayImport[imp]; !ok {
+				t.Errorf("%s may import %s, which is not in the plan", pkg, imp)
+			}
+			if slices.Index(floors, floor(imp)) > slices.Index(floors, floor(pkg)) {
+				t.Errorf("%s may import %s, which is on a floor above", pkg, imp)
+			}
+			if slices.Contains(mayImport[imp], pkg) {
+				t.Errorf("%s and %s may import each other", pkg, imp)
+			}
+		}
+	}
+}
+
+func TestLayersCovers(t *testing.T) {
+	tests := []struct {
+		who  []string
+		pkg  string
+		want bool
+	}{
+		{[]string{"fs", "!fs/catalog"}, "fs", true},
+		{[]string{"fs", "!fs/catalog"}, "fs/catalog", false},
+		{[]string{"fs", "!fs/catalog"}, "fs/catalog/tree", false},
+		{[]string{"=cache"}, "cache", true},
+		{[]string{"=cache"}, "cache/origin", false},
+		{[]string{"cache/origin"}, "cache/origin/s3", true},
+		{[]string{"cache/origin"}, "cache/origins", false},
+		{nil, "codec", false},
+	}
+	for _, tt := range tests {
+		if got := anyCovers(tt.who, tt.pkg); got != tt.want {
+			t.Errorf("anyCovers(%v, %q) = %t, want %t", tt.who, tt.pkg, got, tt.want)
+		}
+	}
+}

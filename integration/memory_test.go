@@ -1,0 +1,93 @@
+package integration
+
+import (
+	"errors"
+	"io"
+	"math/rand/v2"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/xetfs/xetfs/codec/xorb"
+)
+
+// While 32 readers read 4 GiB, each at its own pace and place, the process keeps within
+// --memory and 128 MiB. The kernel's page cache is passed by, so that every byte goes
+// through the process.
+func TestMemory(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector needs memory of its own")
+	}
+	const (
+		readers = 32
+		budget  = 256 << 20
+		total   = int64(4 << 30)
+		size    = int64(384 << 20) // more than the budget holds
+	)
+	dir := t.TempDir()
+	file, sums := bigText(t, dir, size)
+	m := mount(t, dir, "--memory=256MiB")
+	idle := m.Status("VmRSS")
+	start := time.Now()
+	var read atomic.Int64
+	parallel(readers, func(i int) {
+		n, err := readBlocks(m.File(file.Hash), sums, total/readers, i)
+		read.Add(n)
+		if err != nil {
+			t.Errorf("reader %d: %v", i, err)
+		}
+	})
+	took := time.Since(start)
+	peak := m.Status("VmHWM")
+	t.Logf("%d readers read %d MiB in %v, %.2f GB/s; resident memory %d MiB before, at most %d MiB, %d MiB after",
+		readers, read.Load()>>20, took.Round(time.Millisecond), float64(read.Load())/took.Seconds()/1e9, idle>>20, peak>>20, m.Status("VmRSS")>>20)
+	if read.Load() != total {
+		t.Errorf("%d bytes were read, want %d", read.Load(), total)
+	}
+	if limit := int64(budget + (128 << 20)); peak > limit {
+		t.Errorf("resident memory reached %d MiB, want at most %d MiB", peak>>20, limit>>20)
+	}
+}
+
+// bigText stores a file of text and returns the sums of its blocks.
+func bigText(t testing.TB, dir string, size int64) (Stored, *blockSums) {
+	t.Helper()
+	s, sums := newStore(dir, storeOptions{}), new(blockSums)
+	file, err := s.Add(io.TeeReader(textContent(1, size), sums), xorb.LZ4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return file, sums
+}
+
+// readBlocks reads n bytes in blocks and compares their sums. Readers with an even number
+// go from place to place, the others straight on from a place of their own.
+func readBlocks(path string, sums *blockSums, n int64, reader int) (read int64, err error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_DIRECT, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	rng := rand.New(rand.NewPCG(uint64(reader), 0))
+	p := make([]byte, sumBlock)
+	for block := rng.Int64N(sums.blocks()); read < n; block++ {
+		if reader%2 == 0 {
+			block = rng.Int64N(sums.blocks())
+		}
+		block %= sums.blocks()
+		got, err := f.ReadAt(p, block*sumBlock)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return read, err
+		}
+		if err := sums.check(block, p[:got]); err != nil {
+			return read, err
+		}
+		read += int64(got)
+	}
+	return read, nil
+}

@@ -1,0 +1,185 @@
+package integration
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xetfs/xetfs/codec/xorb"
+)
+
+const grace = 10 * time.Second // that open files are served after SIGTERM
+
+// bigStore is one file of some MiB that does not shrink, so that reading takes a while.
+func bigStore(t testing.TB, size int) (dir string, file Stored) {
+	t.Helper()
+	dir = t.TempDir()
+	s := newStore(dir, storeOptions{})
+	file, err := s.Add(noiseContent(1, int64(size)), xorb.None)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return dir, file
+}
+
+// An idle mount goes at once.
+func TestK01_Terminated(t *testing.T) {
+	dir, _ := bigStore(t, 1<<20)
+	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		t.Run(s.String(), func(t *testing.T) {
+			m := mount(t, dir)
+			m.ended = true
+			start := time.Now()
+			m.Signal(s)
+			if code, ok := m.Wait(5 * time.Second); !ok || code != 0 {
+				t.Fatalf("exit status %d, ended %t", code, ok)
+			}
+			if took := time.Since(start); took > time.Second && !raceEnabled {
+				t.Errorf("took %v, want at most 1 s", took)
+			}
+			checkGone(t, m)
+		})
+	}
+}
+
+// checkGone says whether a mount has left, with the line that says so.
+func checkGone(t *testing.T, m *Mount) {
+	t.Helper()
+	if isMounted(t, m.Dir) {
+		t.Errorf("%s is still mounted", m.Dir)
+	}
+	if len(m.Log.Find(event("unmounted"))) == 0 {
+		t.Errorf("no line says unmounted:\n%s", m.Log)
+	}
+}
+
+func isMounted(t testing.TB, dir string) bool {
+	t.Helper()
+	b, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Contains(string(b), " "+strings.ReplaceAll(dir, " ", `\040`)+" ")
+}
+
+// With a file open the mount leaves the tree at once, and is served until the file is
+// closed.
+func TestK02_TerminatedBusy(t *testing.T) {
+	dir, file := bigStore(t, 20<<20)
+	m := mount(t, dir)
+	m.ended = true
+	child := startChild(t, "open", m.File(file.Hash))
+	m.Signal(syscall.SIGTERM)
+	if _, ok := m.Log.Wait(5*time.Second, event("unmount_busy")); !ok {
+		t.Errorf("no line says unmount_busy:\n%s", m.Log)
+	}
+	waitUntil(t, "it leaves the tree", func() bool { return !isMounted(t, m.Dir) })
+	for range 3 {
+		if said := child.Ask(5 * time.Second); said != "ok" {
+			t.Errorf("a read of the open file says %q", said)
+		}
+	}
+	child.Kill(5 * time.Second)
+	if code, ok := m.Wait(5 * time.Second); !ok || code != 0 {
+		t.Errorf("after the file was closed: exit status %d, ended %t", code, ok)
+	}
+	checkGone(t, m)
+}
+
+// If the file stays open, grace ends.
+func TestK02_GraceEnds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes as long as the grace")
+	}
+	t.Parallel()
+	dir, file := bigStore(t, 20<<20)
+	m := mount(t, dir)
+	m.ended = true
+	child := startChild(t, "open", m.File(file.Hash))
+	start := time.Now()
+	m.Signal(syscall.SIGTERM)
+	if code, ok := m.Wait(grace + 5*time.Second); !ok || code != 0 {
+		t.Fatalf("exit status %d, ended %t", code, ok)
+	}
+	if took := time.Since(start); took < grace-time.Second || took > grace+time.Second {
+		t.Errorf("took %v, want %v", took, grace)
+	}
+	if said := child.Ask(2 * time.Second); said == "ok" {
+		t.Error("the open file can be read although nobody serves it")
+	}
+}
+
+// A second signal does not wait for anybody.
+func TestK03_SecondSignal(t *testing.T) {
+	for _, second := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		t.Run(second.String(), func(t *testing.T) {
+			dir, file := bigStore(t, 20<<20)
+			m := mount(t, dir)
+			m.ended = true
+			child := startChild(t, "open", m.File(file.Hash))
+			m.Signal(syscall.SIGTERM)
+			if _, ok := m.Log.Wait(5*time.Second, event("unmount_busy")); !ok {
+				t.Fatalf("no line says unmount_busy:\n%s", m.Log)
+			}
+			start := time.Now()
+			m.Signal(second)
+			if _, ok := m.Wait(5 * time.Second); !ok {
+				t.Fatal("it goes on after the second signal")
+			}
+			if took := time.Since(start); took > time.Second {
+				t.Errorf("took %v, want at most 1 s", took)
+			}
+			if said := child.Ask(2 * time.Second); !strings.Contains(said, "not connected") {
+				t.Errorf("the reader sees %q, want ENOTCONN", said)
+			}
+		})
+	}
+}
+
+// Killed, the process leaves a mount that answers nothing. Its readers end, and the next
+// mount there clears it away.
+func TestK04_Killed(t *testing.T) {
+	dir, file := bigStore(t, 20<<20)
+	slow, gate := slowFolder(t, dir)
+	m := mount(t, slow)
+	m.ended = true
+	child := startChild(t, "open", m.File(file.Hash))
+	gate.Shut()
+	if said := child.Ask(300 * time.Millisecond); said != "(nothing)" {
+		t.Fatalf("a reader of a disk that hangs says %q", said)
+	}
+	m.Signal(syscall.SIGKILL)
+	if said := child.Says(time.Second); !strings.Contains(said, "not connected") && !strings.Contains(said, "aborted") {
+		t.Errorf("the waiting reader sees %q within 1 s, want ENOTCONN", said)
+	}
+	gate.Open()
+	m.Wait(5 * time.Second)
+	if err := unix.Statfs(m.Dir, new(unix.Statfs_t)); !errors.Is(err, unix.ENOTCONN) {
+		t.Errorf("what is left says %v, want ENOTCONN", err)
+	}
+	again := mountOver(t, dir, m.Dir)
+	if len(again.Log.Find(event("stale_mount_cleared"))) != 1 {
+		t.Errorf("no line says stale_mount_cleared:\n%s", again.Log)
+	}
+	if _, err := os.ReadFile(again.File(file.Hash)); err != nil {
+		t.Error(err)
+	}
+}
+
+// mountOver mounts at a folder that exists and cannot be looked at.
+func mountOver(t *testing.T, source, dir string) *Mount {
+	t.Helper()
+	m := startMount(t, source, dir)
+	if _, ok := m.Log.Wait(mountLimit, event("mount_ready")); !ok {
+		t.Fatalf("not mounted:\n%s", m.Log)
+	}
+	return m
+}

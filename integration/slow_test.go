@@ -1,0 +1,126 @@
+package integration
+
+import (
+	"context"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	fusefs "github.com/hanwen/go-fuse/v2/fs"
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// A Gate is a door that reads must pass.
+type Gate struct {
+	mu   sync.Mutex
+	open chan struct{} // closed while the door is open; guarded by mu
+}
+
+// Shut makes all reads from now on wait.
+func (g *Gate) Shut() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.open = make(chan struct{})
+}
+
+// Open lets all reads pass, those that wait too.
+func (g *Gate) Open() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	select {
+	case <-g.open:
+	default:
+		close(g.open)
+	}
+}
+
+func (g *Gate) pass(ctx context.Context) error {
+	g.mu.Lock()
+	open := g.open
+	g.mu.Unlock()
+	select {
+	case <-open:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// slowFolder mounts a folder a second time, served by this program, where reads wait at
+// a gate: a disk that hangs. The mount under test takes its objects from there.
+func slowFolder(t testing.TB, folder string) (string, *Gate) {
+	t.Helper()
+	needFuse(t)
+	gate := &Gate{open: make(chan struct{})}
+	gate.Open()
+	dir := t.TempDir()
+	loopback := &fusefs.LoopbackRoot{Path: folder}
+	root := &slowNode{&fusefs.LoopbackNode{RootData: loopback}, gate}
+	loopback.RootNode = root
+	var timeout time.Duration
+	server, err := fusefs.Mount(dir, root, &fusefs.Options{
+		MountOptions: fuse.MountOptions{FsName: folder, Name: "slow", DirectMountStrict: unix.Geteuid() == 0},
+		EntryTimeout: &timeout, AttrTimeout: &timeout,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		gate.Open()
+		if err := server.Unmount(); err != nil {
+			t.Errorf("slow folder: %v", err)
+			unix.Unmount(dir, unix.MNT_DETACH) //nolint:errcheck // the last resort
+		}
+	})
+	return dir, gate
+}
+
+// A slowNode is a file or folder behind the gate.
+type slowNode struct {
+	*fusefs.LoopbackNode
+	gate *Gate
+}
+
+var (
+	_ fusefs.NodeOpener      = (*slowNode)(nil)
+	_ fusefs.NodeWrapChilder = (*slowNode)(nil)
+)
+
+// WrapChild puts what is below behind the gate too.
+func (n *slowNode) WrapChild(_ context.Context, below fusefs.InodeEmbedder) fusefs.InodeEmbedder {
+	return &slowNode{below.(*fusefs.LoopbackNode), n.gate}
+}
+
+// Open opens a file whose pages the kernel does not keep.
+func (n *slowNode) Open(ctx context.Context, flags uint32) (fusefs.FileHandle, uint32, syscall.Errno) {
+	h, _, code := n.LoopbackNode.Open(ctx, flags)
+	if code != 0 {
+		return nil, 0, code
+	}
+	return &slowFile{h, n.gate}, fuse.FOPEN_DIRECT_IO, 0
+}
+
+type slowFile struct {
+	fusefs.FileHandle
+	gate *Gate
+}
+
+var (
+	_ fusefs.FileReader   = (*slowFile)(nil)
+	_ fusefs.FileReleaser = (*slowFile)(nil)
+)
+
+// Read waits at the gate.
+func (f *slowFile) Read(ctx context.Context, dest []byte, off int64) (fuse.ReadResult, syscall.Errno) {
+	if f.gate.pass(ctx) != nil {
+		return nil, syscall.EINTR
+	}
+	return f.FileHandle.(fusefs.FileReader).Read(ctx, dest, off)
+}
+
+// Release closes the file.
+func (f *slowFile) Release(ctx context.Context) syscall.Errno {
+	return f.FileHandle.(fusefs.FileReleaser).Release(ctx)
+}
