@@ -1,6 +1,9 @@
 package journal
 
-import "io"
+import (
+	"errors"
+	"io"
+)
 
 // A Mode is how far a Reader reads.
 type Mode uint8
@@ -92,7 +95,7 @@ func (r *Reader) Next() (record []byte, off int64, err error) {
 		r.end = r.scan.offset()
 		return record, off, nil
 	}
-	if recovering && (err == nil || err == io.EOF) {
+	if recovering && (err == nil || errors.Is(err, io.EOF)) {
 		r.tail = r.tailBehind(err == nil)
 		err = io.EOF
 	}

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"encoding/binary"
+	"errors"
 	"hash/crc32"
 	"io"
 	"math/bits"
@@ -136,7 +137,7 @@ func (s *scanner) load() error {
 // stop ends the last block where the reader did.
 func (s *scanner) stop(err error) error {
 	s.short = true
-	if err != io.EOF {
+	if !errors.Is(err, io.EOF) {
 		s.n = 0
 		return err
 	}

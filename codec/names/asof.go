@@ -2,28 +2,85 @@ package names
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/xetfs/xetfs/codec/page"
 )
 
-// A Row is one live version of a symbol: where its tree is.
-type Row struct {
-	Number  uint64
-	Time    time.Time
-	Root    page.Hash
-	Entries int64
-	Bytes   int64
+// A Form is one of the ways to pick a version.
+type Form uint8
+
+// The forms of AsOf.
+const (
+	Latest     Form = iota // the newest live version: "latest", or nothing
+	ByNumber               // this version, if it is live: "12"
+	ByAge                  // live versions counted from the newest, which is -1: "-2"
+	ByTime                 // the newest live version at or before a time: "2026-03-01T12:00:00Z", "2026-03-01"
+	BySnapshot             // what a snapshot holds, live or not: "snap:NAME"
+	ByRoot                 // the tree with this root page, without asking any ref: "ver:HASH"
+)
+
+// AsOf is how a user picks a version of a symbol. The zero value is the newest. Two that
+// were parsed and mean the same are equal by ==.
+type AsOf struct {
+	Form     Form
+	Number   uint64    // ByNumber: the version. ByAge: 1 is the newest, 2 the one before it
+	Time     time.Time // ByTime; UTC
+	Snapshot string    // BySnapshot
+	Root     page.Hash // ByRoot
 }
 
-// AsOf is how a user picks a version of a symbol. The zero value is the newest.
-type AsOf struct{}
-
-// ParseAsOf reads what stands behind the @ of SYMBOL@AS_OF. Only trees without a
-// catalog can be opened so far, and those have one version: the newest.
+// ParseAsOf reads what stands behind the @ of SYMBOL@AS_OF. A day is its beginning in
+// UTC.
 func ParseAsOf(s string) (AsOf, error) {
-	if s != "" && s != "latest" {
-		return AsOf{}, fmt.Errorf("version %.80q: a folder without a catalog has one version, latest", s)
+	a, ok := parseAsOf(s)
+	if !ok {
+		return AsOf{}, fmt.Errorf("version %.80q: want latest, a number, -1 for the newest, a day like 2026-03-01, a time like 2026-03-01T12:00:00Z, snap:NAME or ver:HASH", s)
 	}
-	return AsOf{}, nil
+	return a, nil
+}
+
+func parseAsOf(s string) (AsOf, bool) {
+	if s == "" || s == "latest" {
+		return AsOf{}, true
+	}
+	if name, ok := strings.CutPrefix(s, "snap:"); ok {
+		return AsOf{Form: BySnapshot, Snapshot: name}, CheckSnapshot(name) == nil
+	}
+	if text, ok := strings.CutPrefix(s, "ver:"); ok {
+		h, err := page.ParseHash(text)
+		return AsOf{Form: ByRoot, Root: h}, err == nil && !h.IsZero()
+	}
+	if back, ok := strings.CutPrefix(s, "-"); ok {
+		n, ok := parseUint(back)
+		return AsOf{Form: ByAge, Number: n}, ok && n > 0
+	}
+	if n, ok := parseUint(s); ok {
+		return AsOf{Form: ByNumber, Number: n}, true
+	}
+	for _, layout := range []string{time.RFC3339, time.DateOnly} {
+		if t, err := time.Parse(layout, s); err == nil {
+			return AsOf{Form: ByTime, Time: t.UTC()}, true
+		}
+	}
+	return AsOf{}, false
+}
+
+// String is the inverse of ParseAsOf.
+func (a AsOf) String() string {
+	switch a.Form {
+	case ByNumber:
+		return strconv.FormatUint(a.Number, 10)
+	case ByAge:
+		return "-" + strconv.FormatUint(a.Number, 10)
+	case ByTime:
+		return a.Time.UTC().Format(time.RFC3339Nano)
+	case BySnapshot:
+		return "snap:" + a.Snapshot
+	case ByRoot:
+		return "ver:" + a.Root.String()
+	}
+	return "latest"
 }

@@ -1,17 +1,17 @@
-// Package names spells and reads the keys under which a store keeps its objects.
-//
-//	tdata/shard/{x2}/{xet hash}.shard   File Info and CAS Info blocks
-//	tdata/xorb/{x2}/{xet hash}.xorb     packed chunks
-//
-// {xet hash} is the text form of the hash, {x2} its first two digits, so that no
-// folder of a local store grows large. No other package puts a key together.
 package names
 
 import (
+	"encoding/hex"
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
+	"time"
+
+	"github.com/zeebo/blake3"
 
 	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/page"
 )
 
 // A Key names one object in a store. Only the functions below spell keys.
@@ -19,9 +19,60 @@ type Key string
 
 // Prefixes of the keys of one kind, for listing.
 const (
-	ShardPrefix = "tdata/shard/"
-	XorbPrefix  = "tdata/xorb/"
+	RefPrefix       = "vref/"
+	VersionPrefix   = "ver/"
+	PagePrefix      = "tindex/"
+	ShardPrefix     = "tdata/shard/"
+	XorbPrefix      = "tdata/xorb/"
+	SnapshotPrefix  = "tref/"
+	SymbolPrefix    = "sl/" // of SymbolListKind too
+	SettingsPrefix  = "cref/"
+	SweepPrefix     = "gc/"
+	SweepListPrefix = "gcl/"
 )
+
+// A Kind is a layer of the store, or what stands beside the layers.
+type Kind uint8
+
+// The kinds of objects that a key can name.
+const (
+	RefKind        Kind = iota + 1 // symbol → newest version; replaced
+	VersionKind                    // list of versions
+	PageKind                       // index: path → file
+	ShardKind                      // data: file → terms
+	XorbKind                       // data: chunks
+	SnapshotKind                   // versions kept alive under a name; replaced
+	SymbolKind                     // a symbol exists or is gone; a cache of RefKind
+	SymbolListKind                 // many of those in one object
+	SettingsKind                   // replaced
+	SweepKind                      // state of a sweep; replaced
+	SweepListKind                  // what a sweep wants to delete
+)
+
+var kindNames = [...]string{
+	RefKind: "reference", VersionKind: "version", PageKind: "index page", ShardKind: "shard",
+	XorbKind: "xorb", SnapshotKind: "snapshot", SymbolKind: "symbol", SymbolListKind: "symbol list",
+	SettingsKind: "settings", SweepKind: "sweep", SweepListKind: "sweep list",
+}
+
+// String returns what people call the kind.
+func (k Kind) String() string {
+	if k == 0 || int(k) >= len(kindNames) {
+		return "unknown kind"
+	}
+	return kindNames[k]
+}
+
+// Parsed is a key taken apart; which fields are set depends on Kind.
+type Parsed struct {
+	Kind    Kind
+	Symbol  string    // RefKind, VersionKind, SymbolKind; of SnapshotKind the snapshot's name
+	Hash    [32]byte  // of all atoms; raw, so a codec.Hash of ShardKind and XorbKind
+	Version uint64    // VersionKind
+	Seq     uint64    // VersionKind, SymbolKind
+	Time    time.Time // VersionKind, SymbolKind, SymbolListKind; UTC
+	Gone    bool      // SymbolKind
+}
 
 // XorbKey is the key of a xorb.
 func XorbKey(x codec.Hash) Key { return dataKey(XorbPrefix, x, ".xorb") }
@@ -29,49 +80,209 @@ func XorbKey(x codec.Hash) Key { return dataKey(XorbPrefix, x, ".xorb") }
 // ShardKey is the key of a shard.
 func ShardKey(s codec.Hash) Key { return dataKey(ShardPrefix, s, ".shard") }
 
+// PageKey is the key of an index page.
+func PageKey(h page.Hash) Key { return hashKey(PagePrefix, h) }
+
+// RefKey is the key of a symbol's Ref. The symbol is one that CheckSymbol likes.
+func RefKey(symbol string) Key { return RefPrefix + "*sUt*" + Key(escape(symbol)) }
+
+// VersionKey is the key of a Version, given its encoding.
+func VersionKey(v *Version, value []byte) Key {
+	return Parsed{Kind: VersionKind, Symbol: v.Symbol, Version: v.Number, Time: v.Time, Hash: blake3.Sum256(value), Seq: v.Seq}.Key()
+}
+
+// VersionsPrefix is what the keys of all versions of a symbol begin with. What begins
+// so belongs to that symbol.
+func VersionsPrefix(symbol string) string { return VersionPrefix + "*sTt*" + escape(symbol) + "*" }
+
+// SnapshotKey is the key of a Snapshot. The name is one that CheckSnapshot likes.
+func SnapshotKey(name string) Key { return SnapshotPrefix + "*sUt*" + Key(escape(name)) }
+
+// SymbolKey is the key of an entry of the symbol list. The value is empty: the key says
+// it all.
+func SymbolKey(s Symbol) Key {
+	return Parsed{Kind: SymbolKind, Symbol: s.Name, Seq: s.Seq, Time: s.Time, Gone: s.Gone, Hash: blake3.Sum256(nil)}.Key()
+}
+
+// SymbolListKey is the key of a compacted symbol list made at a time, given its
+// encoding.
+func SymbolListKey(t time.Time, value []byte) Key {
+	return Parsed{Kind: SymbolListKind, Time: t, Hash: blake3.Sum256(value)}.Key()
+}
+
+// SettingsKey is the key of the Settings of a catalog.
+func SettingsKey() Key { return SettingsPrefix + "*sUt*catalog" }
+
+// SweepKey is the key of the state of a sweep.
+func SweepKey() Key { return SweepPrefix + "*sUt*sweep" }
+
+// SweepListKey is the key of a list of what a sweep wants to delete, given its encoding.
+func SweepListKey(value []byte) Key { return hashKey(SweepListPrefix, blake3.Sum256(value)) }
+
+// Key is the inverse of ParseKey.
+func (p Parsed) Key() Key {
+	switch p.Kind {
+	case RefKind:
+		return RefKey(p.Symbol)
+	case VersionKind:
+		return Key(fmt.Sprintf("%s%d*%d*%x*%d*0", VersionsPrefix(p.Symbol), p.Version, p.Time.UnixNano(), p.Hash, p.Seq))
+	case PageKind:
+		return PageKey(p.Hash)
+	case ShardKind:
+		return ShardKey(p.Hash)
+	case XorbKind:
+		return XorbKey(p.Hash)
+	case SnapshotKind:
+		return SnapshotKey(p.Symbol)
+	case SymbolKind:
+		verb := addVerb
+		if p.Gone {
+			verb = deleteVerb
+		}
+		return Key(fmt.Sprintf("%s*sSt*%s*%d*%d*%x*%s*_v2_", SymbolPrefix, verb, p.Seq, p.Time.UnixNano(), p.Hash, escape(p.Symbol)))
+	case SymbolListKind:
+		return Key(fmt.Sprintf("%s*sSt*%s*0*%d*%x*0*0", SymbolPrefix, listVerb, p.Time.UnixNano(), p.Hash))
+	case SettingsKind:
+		return SettingsKey()
+	case SweepKind:
+		return SweepKey()
+	case SweepListKind:
+		return hashKey(SweepListPrefix, p.Hash)
+	}
+	return ""
+}
+
+const (
+	addVerb    = "__add__"
+	deleteVerb = "__delete__"
+	listVerb   = "__symbols__"
+)
+
 func dataKey(prefix string, h codec.Hash, ext string) Key {
 	text := h.String()
 	return Key(prefix + text[:2] + "/" + text + ext)
 }
 
-// A Kind is a layer of the store.
-type Kind uint8
-
-// The kinds of objects that a key can name.
-const (
-	ShardKind Kind = iota + 1 // data: file → terms
-	XorbKind                  // data: chunks
-)
-
-// Parsed is a key taken apart.
-type Parsed struct {
-	Kind Kind
-	Hash [32]byte // raw, as in codec.Hash
+func hashKey(prefix string, h [32]byte) Key {
+	text := hex.EncodeToString(h[:])
+	return Key(prefix + text[:2] + "/" + text)
 }
 
 // ParseKey is the inverse of the functions that spell keys. Whoever lists a store
 // skips the keys that do not parse.
 func ParseKey(k Key) (Parsed, error) {
-	for _, layer := range []struct {
-		kind        Kind
-		prefix, ext string
-	}{
-		{ShardKind, ShardPrefix, ".shard"},
-		{XorbKind, XorbPrefix, ".xorb"},
-	} {
-		rest, ok := strings.CutPrefix(string(k), layer.prefix)
-		if !ok {
-			continue
-		}
-		text, ok := strings.CutSuffix(rest, layer.ext)
-		if !ok || len(text) < 3 || text[2] != '/' {
-			break
-		}
-		h, err := codec.ParseHash(text[3:])
-		if err != nil || dataKey(layer.prefix, h, layer.ext) != k {
-			break
-		}
-		return Parsed{Kind: layer.kind, Hash: h}, nil
+	// What is read leniently here is spelled again below, and is the same or no key.
+	p, ok := parseKey(string(k))
+	if !ok || len(k) > maxKey || p.Key() != k {
+		return Parsed{}, fmt.Errorf("key %.200q: not a key of a store", k)
 	}
-	return Parsed{}, fmt.Errorf("key %.200q: not a key of a store", k)
+	return p, nil
+}
+
+// maxKey is above the length of every key.
+const maxKey = 300
+
+func parseKey(k string) (Parsed, bool) {
+	for _, layer := range [...]struct {
+		prefix string
+		parse  func(rest string) (Parsed, bool)
+	}{
+		{ShardPrefix, parseShard},
+		{XorbPrefix, parseXorb},
+		{PagePrefix, func(rest string) (Parsed, bool) { return parseHashed(PageKind, rest) }},
+		{VersionPrefix, parseVersion},
+		{RefPrefix, func(rest string) (Parsed, bool) { return parseNamed(RefKind, rest, CheckSymbol) }},
+		{SymbolPrefix, parseSymbol},
+		{SnapshotPrefix, func(rest string) (Parsed, bool) { return parseNamed(SnapshotKind, rest, CheckSnapshot) }},
+		{SettingsPrefix, func(string) (Parsed, bool) { return Parsed{Kind: SettingsKind}, true }},
+		{SweepPrefix, func(string) (Parsed, bool) { return Parsed{Kind: SweepKind}, true }},
+		{SweepListPrefix, func(rest string) (Parsed, bool) { return parseHashed(SweepListKind, rest) }},
+	} {
+		if rest, ok := strings.CutPrefix(k, layer.prefix); ok {
+			return layer.parse(rest)
+		}
+	}
+	return Parsed{}, false
+}
+
+func parseShard(rest string) (Parsed, bool) { return parseData(ShardKind, rest, ".shard") }
+func parseXorb(rest string) (Parsed, bool)  { return parseData(XorbKind, rest, ".xorb") }
+
+func parseData(kind Kind, rest, ext string) (Parsed, bool) {
+	text, ok := strings.CutSuffix(rest, ext)
+	if !ok || len(text) < 3 {
+		return Parsed{}, false
+	}
+	h, err := codec.ParseHash(text[3:])
+	return Parsed{Kind: kind, Hash: h}, err == nil
+}
+
+func parseHashed(kind Kind, rest string) (Parsed, bool) {
+	if len(rest) < 3 {
+		return Parsed{}, false
+	}
+	h, ok := parseHex(rest[3:])
+	return Parsed{Kind: kind, Hash: h}, ok
+}
+
+func parseNamed(kind Kind, rest string, check func(string) error) (Parsed, bool) {
+	id, ok := strings.CutPrefix(rest, "*sUt*")
+	name, ok2 := unescape(id)
+	return Parsed{Kind: kind, Symbol: name}, ok && ok2 && check(name) == nil
+}
+
+// parseVersion reads *sTt*{symbol}*{version}*{ts}*{hash}*{seq}*0.
+func parseVersion(rest string) (Parsed, bool) {
+	f := strings.Split(rest, "*")
+	if len(f) != 8 {
+		return Parsed{}, false
+	}
+	p := Parsed{Kind: VersionKind}
+	var ok [5]bool
+	p.Symbol, ok[0] = unescape(f[2])
+	p.Version, ok[1] = parseUint(f[3])
+	p.Time, ok[2] = parseTime(f[4])
+	p.Hash, ok[3] = parseHex(f[5])
+	p.Seq, ok[4] = parseUint(f[6])
+	return p, ok == [5]bool{true, true, true, true, true} && CheckSymbol(p.Symbol) == nil
+}
+
+// parseSymbol reads *sSt*{verb}*{seq}*{ts}*{hash}*{symbol}*_v2_.
+func parseSymbol(rest string) (Parsed, bool) {
+	f := strings.Split(rest, "*")
+	if len(f) != 8 {
+		return Parsed{}, false
+	}
+	p := Parsed{Kind: SymbolKind, Gone: f[2] == deleteVerb}
+	var ok [4]bool
+	p.Seq, ok[0] = parseUint(f[3])
+	p.Time, ok[1] = parseTime(f[4])
+	p.Hash, ok[2] = parseHex(f[5])
+	if f[2] == listVerb {
+		p.Kind, ok[3] = SymbolListKind, true
+	} else {
+		p.Symbol, ok[3] = unescape(f[6])
+		ok[3] = ok[3] && CheckSymbol(p.Symbol) == nil
+	}
+	return p, ok == [4]bool{true, true, true, true}
+}
+
+func parseHex(s string) (h [32]byte, ok bool) {
+	parsed, err := page.ParseHash(s)
+	return parsed, err == nil
+}
+
+// parseUint reads a number without sign and leading zeros.
+func parseUint(s string) (uint64, bool) {
+	v, err := strconv.ParseUint(s, 10, 64)
+	return v, err == nil && (len(s) == 1 || s[0] != '0')
+}
+
+// parseTime reads nanoseconds since 1970.
+func parseTime(s string) (time.Time, bool) {
+	v, ok := parseUint(s)
+	if !ok || v > math.MaxInt64 {
+		return time.Time{}, false
+	}
+	return time.Unix(0, int64(v)).UTC(), true
 }

@@ -1,27 +1,46 @@
-// Package page holds what an index says of one name in a tree: a file, a directory
-// or a symbolic link. Catalogs keep entries in pages, named by their hash; a mount
-// without a catalog makes entries itself.
 package page
 
 import (
+	"bytes"
+	"maps"
 	"time"
 
 	"github.com/xetfs/xetfs/codec"
 )
 
-// A Hash names a page: plain BLAKE3 of its bytes, not a Xet hash.
-type Hash [32]byte
+// MaxInline is how long the content of a file may be that stands in its entry.
+const MaxInline = 256
 
-// An Entry is one file, directory or symbolic link of a tree.
+// An Entry is one file, directory or symbolic link of a tree. In a leaf it is a row
+// whose key is that of its path, and whose value is
+//
+//	 uvarint  flags: type in bits 0 to 2, then bits for what follows
+//	 uvarint  permission bits
+//	 svarint  seconds of the modification time, less the base time of the page
+//	 uvarint  nanoseconds, 1 to 999,999,999                      bit 3
+//	 uvarint  owner, uvarint group                               bit 4
+//	 uvarint  size                                               file
+//	          content, 1 to 256 bytes                            bit 7, file
+//	32 bytes  Xet hash of the file                               file with a size, not bit 7
+//	 uvarint  s: 0, or 1 + index into the shard table            with the Xet hash
+//	 uvarint  offset of the File Info block in that shard / 48   s > 0
+//	32 bytes  SHA-256 of the content                             bit 5, file
+//	 uvarint  length, then the target                            link
+//	 uvarint  count, of each attribute: uvarint length, name,
+//	          uvarint length, value; sorted by name              bit 6
+//	 uvarint  length, then bytes to be skipped                   bit 8
+//
+// Nothing has two spellings: a time without nanoseconds has no bit 3, an empty file
+// neither content nor hash. Bit 8 is for the future; it is read and never written.
 type Entry struct {
-	Path    string // slash-separated, without a leading slash
+	Path    string // slash-separated, without a leading slash; the root is ""
 	Type    Type
-	Mode    uint32 // permission bits
-	ModTime time.Time
-	Size    int64 // bytes of a file
+	Mode    uint32    // permission bits, at most 07777
+	ModTime time.Time // UTC in decoded entries
+	Size    int64     // bytes of a file; 0 for others
 	ID      codec.FileID
 	Inline  []byte    // the whole content of a tiny file, instead of ID
-	SHA256  *[32]byte // nil: not recorded
+	SHA256  *[32]byte // of a file's content; nil: not recorded
 	Owner   *Owner    // nil: whoever mounts
 	Target  string    // of a link
 	Xattrs  map[string]string
@@ -37,5 +56,34 @@ const (
 	Symlink
 )
 
+// String returns "file", "directory" or "link".
+func (t Type) String() string {
+	switch t {
+	case File:
+		return "file"
+	case Dir:
+		return "directory"
+	case Symlink:
+		return "link"
+	}
+	return "unknown type"
+}
+
 // An Owner is the numeric owner and group of an entry.
 type Owner struct{ UID, GID uint32 }
+
+// Equal says whether e and o are the same in every respect. Where the content of two
+// files is described (ID.Shard) is one.
+func (e *Entry) Equal(o *Entry) bool {
+	return e.Path == o.Path && e.Type == o.Type && e.Mode == o.Mode && e.ModTime.Equal(o.ModTime) &&
+		e.Size == o.Size && e.ID == o.ID && bytes.Equal(e.Inline, o.Inline) &&
+		equal(e.SHA256, o.SHA256) && equal(e.Owner, o.Owner) &&
+		e.Target == o.Target && maps.Equal(e.Xattrs, o.Xattrs)
+}
+
+func equal[T comparable](a, b *T) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return *a == *b
+}

@@ -72,9 +72,9 @@ func (c *BareCatalog) Symbols(context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) { yield("", nil) }
 }
 
-// Open implements Catalog.
-func (c *BareCatalog) Open(_ context.Context, symbol string, _ names.AsOf) (Tree, error) {
-	if symbol != "" {
+// Open implements Catalog. There is one version, the newest.
+func (c *BareCatalog) Open(_ context.Context, symbol string, at names.AsOf) (Tree, error) {
+	if symbol != "" || at.Form != names.Latest {
 		return nil, &iofs.PathError{Op: "open", Path: symbol, Err: iofs.ErrNotExist}
 	}
 	return c.tree, nil

@@ -1,0 +1,113 @@
+package names
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// MaxSnapshotRows is how many symbols a Snapshot may hold.
+const MaxSnapshotRows = 65_536
+
+// A Snapshot keeps versions of several symbols, deleted or not (tref).
+//
+//	snapshot  name
+//	ts        nanoseconds since 1970, in a string
+//	message   may be missing
+//	rows      of {symbol, row}, sorted by symbol
+type Snapshot struct {
+	Name    string
+	Time    time.Time
+	Message string
+	Rows    map[string]Row // by symbol
+}
+
+type snapshotWire struct {
+	Format   int               `json:"format"`
+	Snapshot string            `json:"snapshot"`
+	TS       int64             `json:"ts,string"`
+	Message  string            `json:"message,omitempty"`
+	Rows     []snapshotRowWire `json:"rows"`
+}
+
+type snapshotRowWire struct {
+	Symbol string  `json:"symbol"`
+	Row    rowWire `json:"row"`
+}
+
+func (n *Snapshot) what() string { return "tref" }
+func (n *Snapshot) limit() int   { return MaxLongDocument }
+
+func (n *Snapshot) check() error {
+	for _, err := range []error{CheckSnapshot(n.Name), checkTime("time", n.Time), checkText("message", n.Message)} {
+		if err != nil {
+			return err
+		}
+	}
+	if len(n.Rows) > MaxSnapshotRows {
+		return fmt.Errorf("%d symbols, at most %d are allowed", len(n.Rows), MaxSnapshotRows)
+	}
+	for symbol, row := range n.Rows {
+		if err := CheckSymbol(symbol); err != nil {
+			return err
+		}
+		if err := row.check(); err != nil {
+			return fmt.Errorf("%s: %w", symbol, err)
+		}
+	}
+	return nil
+}
+
+func (n *Snapshot) wire() any {
+	w := snapshotWire{Format: format, Snapshot: n.Name, TS: n.Time.UnixNano(), Message: n.Message, Rows: []snapshotRowWire{}}
+	for _, symbol := range slices.Sorted(maps.Keys(n.Rows)) {
+		row := n.Rows[symbol]
+		w.Rows = append(w.Rows, snapshotRowWire{symbol, row.wire()})
+	}
+	return w
+}
+
+func (n *Snapshot) read(s *scanner) {
+	*n = Snapshot{Rows: map[string]Row{}}
+	s.object([]string{"snapshot", "ts", "rows"}, func(name string) {
+		switch name {
+		case "snapshot":
+			n.Name = s.text()
+		case "ts":
+			n.Time = s.time()
+		case "message":
+			n.Message = s.text()
+		case "rows":
+			n.readRows(s)
+		default:
+			s.skip()
+		}
+	})
+}
+
+func (n *Snapshot) readRows(s *scanner) {
+	before := ""
+	s.array(func(i int) {
+		if i == MaxSnapshotRows {
+			s.fail("more than %d symbols", MaxSnapshotRows)
+			return
+		}
+		var symbol string
+		var row Row
+		s.object([]string{"symbol", "row"}, func(name string) {
+			switch name {
+			case "symbol":
+				symbol = s.text()
+			case "row":
+				row = readRow(s)
+			default:
+				s.skip()
+			}
+		})
+		if s.err == nil && symbol <= before {
+			s.fail("symbols are not sorted")
+		}
+		n.Rows[symbol], before = row, symbol
+	})
+}

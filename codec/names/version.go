@@ -1,0 +1,308 @@
+package names
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sort"
+	"time"
+
+	"github.com/xetfs/xetfs/codec"
+)
+
+// A Version is one element of a symbol's list of versions (ver): one change, a publish
+// or a deletion. The newest element, the head, leads to all others: one by one through
+// Parent, or through the rows and Next, about 128 versions for each step.
+//
+//	kind      "write" or "delete"
+//	symbol    name
+//	seq       changes so far, in a string; as in the key
+//	version   highest number so far, in a string; as in the key
+//	ts        nanoseconds since 1970, in a string; as in the key
+//	txid      32 random hex digits, which make the key unique
+//	parent    key of the element before, or null
+//	rows      versions, newest first; of a write the first one is its own
+//	next      key of the element where older rows are, or null
+//	deleted   [from, to, seq]: numbers from ≤ n < to were deleted by that change; all
+//	          in strings; sorted, not overlapping. Seq 0 is "long ago"
+//	writer, message, labels   may be missing
+type Version struct {
+	Symbol  string
+	Delete  bool   // this element deletes versions instead of adding one
+	Seq     uint64 // of this change
+	Number  uint64 // highest version so far
+	Time    time.Time
+	TxID    string
+	Parent  Key // "" for none
+	Rows    []Row
+	Next    Key // "" for none
+	Deleted []Interval
+	Writer  string
+	Message string
+	Labels  map[string]string
+}
+
+// An Interval is the versions From ≤ n < To, deleted by the change Seq.
+type Interval struct{ From, To, Seq uint64 }
+
+type versionWire struct {
+	Format  int               `json:"format"`
+	Kind    string            `json:"kind"`
+	Symbol  string            `json:"symbol"`
+	Seq     uint64            `json:"seq,string"`
+	Version uint64            `json:"version,string"`
+	TS      int64             `json:"ts,string"`
+	TxID    string            `json:"txid"`
+	Parent  *Key              `json:"parent"`
+	Rows    []rowWire         `json:"rows"`
+	Next    *Key              `json:"next"`
+	Deleted [][3]string       `json:"deleted"`
+	Writer  string            `json:"writer,omitempty"`
+	Message string            `json:"message,omitempty"`
+	Labels  map[string]string `json:"labels,omitempty"`
+}
+
+// DecodeVersion reads the Version of a key. Its bytes must have the hash that the key
+// says, and say what the key says.
+func DecodeVersion(k Key, b []byte) (*Version, error) {
+	if err := CheckValue(k, b); err != nil {
+		return nil, err
+	}
+	v := new(Version)
+	if err := Decode(b, v); err != nil {
+		return nil, err
+	}
+	if VersionKey(v, b) != k {
+		return nil, codec.Corrupt(v.what(), 0, "it is version %d, change %d, of %.80q; its key says %.300q", v.Number, v.Seq, v.Symbol, k)
+	}
+	return v, nil
+}
+
+// IsDeleted says whether a version was deleted up to this change. Asked of the head, the
+// answer is the last word.
+func (v *Version) IsDeleted(number uint64) bool {
+	_, gone := v.Deletion(number)
+	return gone
+}
+
+// Deletion returns the interval in which a version was deleted.
+func (v *Version) Deletion(number uint64) (Interval, bool) {
+	i := sort.Search(len(v.Deleted), func(i int) bool { return v.Deleted[i].To > number })
+	if i == len(v.Deleted) || v.Deleted[i].From > number {
+		return Interval{}, false
+	}
+	return v.Deleted[i], true
+}
+
+// Follow makes v the element behind parent, which has the key k; nil and "" for the
+// first element of a symbol. It sets Parent, Rows, Next and Deleted, from parent's, the
+// version that v adds (nil for a deletion), and the numbers that v deletes. Seq must be
+// set. More than block rows are not kept in one element (Settings.Block).
+func (v *Version) Follow(parent *Version, k Key, add *Row, deleted []uint64, block int) {
+	v.Parent, v.Next, v.Rows, v.Deleted = k, "", nil, nil
+	if parent != nil {
+		v.Next, v.Deleted = parent.Next, slices.Clone(parent.Deleted)
+	}
+	for _, n := range deleted {
+		v.Deleted = addDeleted(v.Deleted, n, v.Seq)
+	}
+	if add != nil {
+		v.Rows = append(v.Rows, *add)
+	}
+	if parent == nil {
+		return
+	}
+	for _, row := range parent.Rows {
+		if !v.IsDeleted(row.Number) {
+			v.Rows = append(v.Rows, row)
+		}
+	}
+	if add != nil && len(v.Rows) > block {
+		v.Rows, v.Next = v.Rows[:1:1], k
+	}
+}
+
+// Forget says of deletions up to the change seq only that they were long ago, which lets
+// intervals side by side become one.
+func (v *Version) Forget(seq uint64) {
+	for i := range v.Deleted {
+		if v.Deleted[i].Seq <= seq {
+			v.Deleted[i].Seq = 0
+		}
+	}
+	v.Deleted = merge(v.Deleted)
+}
+
+// addDeleted adds one number to sorted intervals. A number that is deleted already stays
+// as it is.
+func addDeleted(list []Interval, n, seq uint64) []Interval {
+	i := sort.Search(len(list), func(i int) bool { return list[i].To > n })
+	if i < len(list) && list[i].From <= n {
+		return list
+	}
+	return merge(slices.Insert(list, i, Interval{n, n + 1, seq}))
+}
+
+// merge joins sorted intervals that touch and have the same seq.
+func merge(list []Interval) []Interval {
+	var merged []Interval
+	for _, next := range list {
+		if n := len(merged); n > 0 && merged[n-1].To == next.From && merged[n-1].Seq == next.Seq {
+			merged[n-1].To = next.To
+			continue
+		}
+		merged = append(merged, next)
+	}
+	return merged
+}
+
+func (v *Version) what() string { return "ver" }
+func (v *Version) limit() int   { return MaxDocument }
+
+func (v *Version) check() error {
+	for _, err := range []error{
+		CheckSymbol(v.Symbol), checkTime("time", v.Time), checkID("txid", v.TxID),
+		v.checkPointer("parent", v.Parent), v.checkPointer("next", v.Next),
+		checkRows(v.Rows), v.checkDeleted(), v.checkTexts(),
+	} {
+		if err != nil {
+			return err
+		}
+	}
+	switch first := len(v.Rows) > 0; {
+	case first && v.Rows[0].Number > v.Number:
+		return fmt.Errorf("row %d in version %d", v.Rows[0].Number, v.Number)
+	case !v.Delete && (!first || v.Rows[0].Number != v.Number || !v.Rows[0].Time.Equal(v.Time)):
+		return errors.New("the first row is not that of the version")
+	}
+	return nil
+}
+
+// checkPointer checks the key of an older element.
+func (v *Version) checkPointer(what string, k Key) error {
+	if k == "" {
+		return nil
+	}
+	p, err := ParseKey(k)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w", what, err)
+	case p.Kind != VersionKind || p.Symbol != v.Symbol || p.Seq >= v.Seq:
+		return fmt.Errorf("%s %.200q is not an older version of %.80q", what, k, v.Symbol)
+	}
+	return nil
+}
+
+func (v *Version) checkDeleted() error {
+	for i, d := range v.Deleted {
+		switch {
+		case d.From >= d.To || i > 0 && d.From < v.Deleted[i-1].To:
+			return errors.New("deleted intervals are empty, not sorted or overlap")
+		case d.Seq > v.Seq || d.To-1 > v.Number:
+			return fmt.Errorf("deleted interval [%d, %d) by change %d is from the future", d.From, d.To, d.Seq)
+		}
+	}
+	return nil
+}
+
+func (v *Version) checkTexts() error {
+	if len(v.Labels) > maxFields {
+		return fmt.Errorf("%d labels, at most %d are allowed", len(v.Labels), maxFields)
+	}
+	for name, text := range v.Labels {
+		if err := checkText("label", name+text); err != nil {
+			return err
+		}
+	}
+	return errors.Join(checkText("writer", v.Writer), checkText("message", v.Message))
+}
+
+func (v *Version) wire() any {
+	w := versionWire{
+		Format: format, Kind: "write", Symbol: v.Symbol, Seq: v.Seq, Version: v.Number,
+		TS: v.Time.UnixNano(), TxID: v.TxID, Parent: orNull(v.Parent), Next: orNull(v.Next),
+		Rows: make([]rowWire, 0, len(v.Rows)), Deleted: make([][3]string, 0, len(v.Deleted)),
+		Writer: v.Writer, Message: v.Message, Labels: maps.Clone(v.Labels),
+	}
+	if v.Delete {
+		w.Kind = "delete"
+	}
+	for i := range v.Rows {
+		w.Rows = append(w.Rows, v.Rows[i].wire())
+	}
+	for _, d := range v.Deleted {
+		w.Deleted = append(w.Deleted, [3]string{fmt.Sprint(d.From), fmt.Sprint(d.To), fmt.Sprint(d.Seq)})
+	}
+	return w
+}
+
+func orNull(k Key) *Key {
+	if k == "" {
+		return nil
+	}
+	return &k
+}
+
+func (v *Version) read(s *scanner) {
+	*v = Version{}
+	required := []string{"kind", "symbol", "seq", "version", "ts", "txid", "parent", "rows", "next", "deleted"}
+	s.object(required, func(name string) {
+		switch name {
+		case "kind":
+			v.readKind(s)
+		case "symbol":
+			v.Symbol = s.text()
+		case "seq":
+			v.Seq = s.decimal()
+		case "version":
+			v.Number = s.decimal()
+		case "ts":
+			v.Time = s.time()
+		case "txid":
+			v.TxID = s.text()
+		case "parent":
+			v.Parent = Key(s.optional())
+		case "rows":
+			s.array(func(int) { v.Rows = append(v.Rows, readRow(s)) })
+		case "next":
+			v.Next = Key(s.optional())
+		case "deleted":
+			s.array(func(int) { v.Deleted = append(v.Deleted, readInterval(s)) })
+		case "writer":
+			v.Writer = s.text()
+		case "message":
+			v.Message = s.text()
+		case "labels":
+			v.Labels = s.texts()
+		default:
+			s.skip()
+		}
+	})
+}
+
+func (v *Version) readKind(s *scanner) {
+	switch kind := s.text(); kind {
+	case "write":
+	case "delete":
+		v.Delete = true
+	default:
+		s.fail("kind %.40q is not known", kind)
+	}
+}
+
+func readInterval(s *scanner) Interval {
+	var f [3]uint64
+	n := 0
+	s.array(func(i int) {
+		if n = i + 1; n > len(f) {
+			s.fail("an interval of more than three numbers")
+			return
+		}
+		f[i] = s.decimal()
+	})
+	if n < len(f) {
+		s.fail("an interval of %d numbers", n)
+	}
+	return Interval{f[0], f[1], f[2]}
+}

@@ -1,0 +1,219 @@
+package page
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"iter"
+)
+
+// A Getter fetches pages by hash. What it returns has been checked with DecodeAs, or
+// earlier by the same means. It is safe for concurrent use.
+type Getter interface {
+	Page(ctx context.Context, h Hash) (*Page, error)
+}
+
+// A Change is an entry that is not the same in two trees. Both have the same path.
+type Change struct{ Old, New *Entry } // nil: not there
+
+// Diff yields the entries that differ between two trees, in the order of their keys. It
+// reads no page that both trees have in the same place, so that it costs as much as the
+// trees differ. The zero Hash stands for no tree at all. After an error, with which the
+// Change is empty, it ends.
+func Diff(ctx context.Context, g Getter, a, b Hash) iter.Seq2[Change, error] {
+	return func(yield func(Change, error) bool) {
+		if a == b {
+			return
+		}
+		d := diff{a: side{ctx: ctx, g: g}, b: side{ctx: ctx, g: g}, yield: yield}
+		err := d.a.open(a)
+		if err == nil {
+			err = d.b.open(b)
+		}
+		for more := true; more && err == nil; {
+			more, err = d.step()
+		}
+		if err != nil {
+			yield(Change{}, err)
+		}
+	}
+}
+
+// A diff walks two trees side by side.
+type diff struct {
+	a, b  side
+	yield func(Change, error) bool
+}
+
+// step does the next thing, and says whether there is more to do. Either it passes
+// pages that are in both trees, or it enters a page, or it compares two entries.
+func (d *diff) step() (more bool, err error) {
+	a, b := &d.a, &d.b
+	switch {
+	case a.done() && b.done():
+		return false, nil
+	case a.atLink() && b.standsBefore(a.linked()):
+		b.passPage(a.linked())
+		a.pass()
+	case b.atLink() && a.standsBefore(b.linked()):
+		a.passPage(b.linked())
+		b.pass()
+	case a.atLink() && b.atLink():
+		la, lb := a.level(), b.level()
+		if la >= lb {
+			err = a.enter()
+		}
+		if lb >= la && err == nil {
+			err = b.enter()
+		}
+	case a.atLink():
+		return d.beside(a, b, func(e *Entry) Change { return Change{New: e} })
+	case b.atLink():
+		return d.beside(b, a, func(e *Entry) Change { return Change{Old: e} })
+	default:
+		return d.compare(), nil
+	}
+	return true, err
+}
+
+// beside does the next thing where one side stands before a page and the other one
+// before an entry, or at its end. An entry that cannot be in the page is not worth
+// entering it.
+func (d *diff) beside(page, entry *side, change func(*Entry) Change) (more bool, err error) {
+	if !entry.done() && page.passed && bytes.Compare(entry.key(), page.last) <= 0 {
+		e := entry.take()
+		return d.yield(change(&e), nil), nil
+	}
+	return true, page.enter()
+}
+
+// compare compares the entries on which both sides stand; one side may be at its end.
+func (d *diff) compare() (more bool) {
+	a, b := &d.a, &d.b
+	order := 0
+	switch {
+	case b.done():
+		order = -1
+	case a.done():
+		order = 1
+	default:
+		order = bytes.Compare(a.key(), b.key())
+	}
+	var c Change
+	if order <= 0 {
+		e := a.take()
+		c.Old = &e
+	}
+	if order >= 0 {
+		e := b.take()
+		c.New = &e
+	}
+	if order == 0 && c.Old.Equal(c.New) {
+		return true
+	}
+	return d.yield(c, nil)
+}
+
+// A side is a place in a tree: before an entry, before a page that has not been
+// entered, or at the end.
+type side struct {
+	ctx    context.Context
+	g      Getter
+	stack  []frame // from the root down; none has passed its last row
+	passed bool
+	last   []byte // last key that was passed
+}
+
+// A frame is a page that was entered, and the row it stands on.
+type frame struct {
+	hash Hash
+	cursor
+}
+
+func (s *side) open(root Hash) error {
+	if root.IsZero() {
+		return nil
+	}
+	p, err := s.g.Page(s.ctx, root)
+	if err != nil {
+		return fmt.Errorf("page %v: %w", root, err)
+	}
+	if p.rows > 0 {
+		s.stack = append(s.stack, frame{root, p.at(0)})
+	}
+	return nil
+}
+
+func (s *side) done() bool   { return len(s.stack) == 0 }
+func (s *side) top() *frame  { return &s.stack[len(s.stack)-1] }
+func (s *side) level() int   { return s.top().p.level }
+func (s *side) atLink() bool { return !s.done() && s.level() > 0 }
+func (s *side) key() []byte  { return s.top().key }
+
+// linked returns the page that s stands before.
+func (s *side) linked() Hash { return Hash(s.top().value) }
+
+// enter goes into the page that s stands before.
+func (s *side) enter() error {
+	parent, h := s.top(), s.linked()
+	p, err := s.g.Page(s.ctx, h)
+	if err == nil {
+		err = parent.p.CheckChild(parent.row, p)
+	}
+	if err != nil {
+		return fmt.Errorf("page %v: %w", h, err)
+	}
+	s.stack = append(s.stack, frame{h, p.at(0)})
+	return nil
+}
+
+// pass goes behind the entry or page that s stands before.
+func (s *side) pass() {
+	s.last, s.passed = append(s.last[:0], s.key()...), true
+	for !s.done() {
+		if s.top().next(); s.top().row < s.top().p.rows {
+			return
+		}
+		s.stack = s.stack[:len(s.stack)-1]
+	}
+}
+
+// take returns the entry that s stands before, and passes it.
+func (s *side) take() Entry {
+	e := s.top().entry()
+	s.pass()
+	return e
+}
+
+// standsBefore says whether everything in page h comes next: s stands before it, or has
+// entered it and not passed a row since.
+func (s *side) standsBefore(h Hash) bool {
+	if s.atLink() && s.linked() == h {
+		return true
+	}
+	for i := len(s.stack) - 1; i >= 0 && s.stack[i].row == 0; i-- {
+		if s.stack[i].hash == h {
+			return true
+		}
+	}
+	return false
+}
+
+// passPage passes the whole of a page that s stands before in the sense of standsBefore.
+func (s *side) passPage(h Hash) {
+	if s.atLink() && s.linked() == h {
+		s.pass()
+		return
+	}
+	for s.top().hash != h {
+		s.stack = s.stack[:len(s.stack)-1]
+	}
+	p := s.top().p
+	last := p.at(p.rows - 1)
+	s.stack = s.stack[:len(s.stack)-1]
+	if s.done() {
+		s.last, s.passed = last.key, true
+		return
+	}
+	s.pass() // the link to it, whose key is the same
+}

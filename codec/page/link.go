@@ -1,0 +1,42 @@
+package page
+
+import "encoding/binary"
+
+// A Link is what a higher page says of a page below it. Its key is the last key of that
+// page; its value is
+//
+//	32 bytes  hash of the page
+//	 uvarint  length of the page
+//	 uvarint  entries below it
+//	 uvarint  sum of the sizes of the files below it
+type Link struct {
+	Last    string // last key in the page
+	Page    Hash
+	Size    int   // of the page in bytes
+	Entries int64 // below it
+	Bytes   int64 // sum of file sizes below it
+}
+
+// append adds the value of l to b.
+func (l *Link) append(b []byte) []byte {
+	b = append(b, l.Page[:]...)
+	b = binary.AppendUvarint(b, uint64(l.Size))
+	b = binary.AppendUvarint(b, uint64(l.Entries))
+	return binary.AppendUvarint(b, uint64(l.Bytes))
+}
+
+// decodeLink decodes the value of a link, which lies at off in the page. It leaves Last
+// empty.
+func decodeLink(b []byte, off int64) (Link, error) {
+	f := fields{b: b, start: int(off)}
+	var l Link
+	copy(l.Page[:], f.bytes("hash of a page", uint64(hashSize)))
+	at := f.at
+	l.Size = int(f.limited(MaxSize, "length of a page"))
+	l.Entries = f.int63("count of entries")
+	l.Bytes = f.int63("sum of sizes")
+	if l.Size <= headerSize || l.Entries == 0 {
+		f.fail(at, "a link to a page without rows")
+	}
+	return l, f.done()
+}
