@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 	"unicode/utf8"
@@ -93,7 +92,7 @@ func checkFormat(what string, text []byte) error {
 	known := 0
 	s.object([]string{"format"}, func(name string) {
 		if name == "format" {
-			known = s.small(math.MaxInt32)
+			known = s.small()
 			return
 		}
 		s.skip()

@@ -189,8 +189,9 @@ func (s *scanner) int63() int64 {
 // time reads nanoseconds since 1970 in a string.
 func (s *scanner) time() time.Time { return time.Unix(0, s.int63()).UTC() }
 
-// small reads a whole number from 0 to limit that is no string.
-func (s *scanner) small(limit uint64) int {
+// small reads a whole number from 0 to 2^31 - 1 that is no string.
+func (s *scanner) small() int {
+	const limit = math.MaxInt32
 	token := s.number()
 	if s.err != nil {
 		return 0

@@ -90,11 +90,11 @@ func (t *Settings) read(s *scanner) {
 		case "page":
 			t.readSizes(s)
 		case "block":
-			t.Block = s.small(math.MaxInt32)
+			t.Block = s.small()
 		case "window_s":
-			t.Window = time.Duration(s.small(maxSeconds)) * time.Second
+			t.Window = time.Duration(s.small()) * time.Second
 		case "grace_s":
-			t.Grace = time.Duration(s.small(maxSeconds)) * time.Second
+			t.Grace = time.Duration(s.small()) * time.Second
 		default:
 			s.skip()
 		}
@@ -105,13 +105,13 @@ func (t *Settings) readSizes(s *scanner) {
 	s.object([]string{"min", "max", "bits", "restart"}, func(name string) {
 		switch name {
 		case "min":
-			t.Page.Min = s.small(math.MaxInt32)
+			t.Page.Min = s.small()
 		case "max":
-			t.Page.Max = s.small(math.MaxInt32)
+			t.Page.Max = s.small()
 		case "bits":
-			t.Page.Bits = s.small(math.MaxInt32)
+			t.Page.Bits = s.small()
 		case "restart":
-			t.Page.Restart = s.small(math.MaxInt32)
+			t.Page.Restart = s.small()
 		default:
 			s.skip()
 		}
