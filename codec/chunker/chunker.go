@@ -15,7 +15,6 @@
 package chunker
 
 import (
-	"errors"
 	"io"
 
 	"github.com/xetfs/xetfs/codec"
@@ -30,6 +29,9 @@ const (
 	readSize = 8 * codec.MaxChunkSize // bytes asked of the reader at a time
 	bufSize  = readSize + codec.MaxChunkSize
 )
+
+// maxEmptyReads is how often a reader may give neither bytes nor an error.
+const maxEmptyReads = 100
 
 // A Chunker cuts a stream into chunks.
 type Chunker struct {
@@ -59,7 +61,7 @@ func (c *Chunker) Next() ([]byte, error) {
 	if len(c.buf)-c.from < codec.MaxChunkSize && c.err == nil {
 		c.fill()
 	}
-	if c.err != nil && !errors.Is(c.err, io.EOF) {
+	if c.err != nil && c.err != io.EOF { //nolint:errorlint // an error that wraps io.EOF is no end
 		return nil, c.err
 	}
 	rest := c.buf[c.from:]
@@ -93,10 +95,16 @@ func (c *Chunker) fill() {
 	// The window of the first new place reaches back before it.
 	keep := max(0, min(c.from, c.seen-window))
 	c.shift(keep)
-	for len(c.buf) < cap(c.buf) && c.err == nil {
+	for empty := 0; len(c.buf) < cap(c.buf) && c.err == nil; {
 		var n int
 		n, c.err = c.r.Read(c.buf[len(c.buf):cap(c.buf)])
 		c.buf = c.buf[:len(c.buf)+n]
+		if empty++; n > 0 {
+			empty = 0
+		}
+		if empty == maxEmptyReads && c.err == nil {
+			c.err = io.ErrNoProgress
+		}
 	}
 	c.ends = appendCandidates(c.ends, c.buf, c.seen)
 	c.seen = len(c.buf)

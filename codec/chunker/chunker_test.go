@@ -3,6 +3,7 @@ package chunker
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"slices"
@@ -185,16 +186,29 @@ func TestReset(t *testing.T) {
 // A reader that fails gives its error and no chunk of what it did not give.
 func TestReaderFails(t *testing.T) {
 	broken := errors.New("broken")
-	c := New(io.MultiReader(bytes.NewReader(codectest.Bytes(5, 300_000)), iotest.ErrReader(broken)))
-	for range 100 {
-		if _, err := c.Next(); err != nil {
-			if !errors.Is(err, broken) {
-				t.Errorf("error = %v, want %v", err, broken)
-			}
-			return
-		}
+	tests := []struct {
+		name string
+		r    io.Reader
+		want error
+	}{
+		{"broken", iotest.ErrReader(broken), broken},
+		{"an end that is none", iotest.ErrReader(fmt.Errorf("%w: %w", broken, io.EOF)), broken},
+		{"nothing, for ever", readFunc(func([]byte) (int, error) { return 0, nil }), io.ErrNoProgress},
 	}
-	t.Error("no error came")
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c := New(io.MultiReader(bytes.NewReader(codectest.Bytes(5, 300_000)), tt.r))
+			for range 100 {
+				if _, err := c.Next(); err != nil {
+					if !errors.Is(err, tt.want) {
+						t.Errorf("error = %v, want %v", err, tt.want)
+					}
+					return
+				}
+			}
+			t.Error("no error came")
+		})
+	}
 }
 
 // Chunks have legal sizes, and only the last may be small.

@@ -231,7 +231,7 @@ const frameOverhead = 7 + 4 + 4
 
 // appendFrame appends data as an LZ4 frame of one block. If the frame would not be
 // smaller than data it appends nothing.
-func appendFrame(b, data []byte, c *lz4.Compressor) []byte {
+func appendFrame(b, data []byte, c *compressor) []byte {
 	start := len(b)
 	room := len(data) - 1 - frameOverhead
 	if room <= 0 {
@@ -244,9 +244,9 @@ func appendFrame(b, data []byte, c *lz4.Compressor) []byte {
 	b = append(b, head[:]...)
 	b = append(b, 0, 0, 0, 0)
 	block := len(b)
-	b = grow(b, room)
-	n, err := c.CompressBlock(data, b[block:block+room:block+room])
-	if err != nil || n == 0 {
+	b = grow(b, room+wildLiterals)
+	n := c.compress(b[block:block+room+wildLiterals], data)
+	if n == 0 {
 		return b[:start]
 	}
 	binary.LittleEndian.PutUint32(b[block-4:], uint32(n))

@@ -3,8 +3,6 @@ package xorb
 import (
 	"sync"
 
-	"github.com/pierrec/lz4/v4"
-
 	"github.com/xetfs/xetfs/codec"
 )
 
@@ -66,7 +64,7 @@ func unpack(dst, packed []byte, s Scheme) error {
 // schemes. Its zero value is ready. It is kept from chunk to chunk, because its tables
 // are large, and is not safe for concurrent use.
 type Packer struct {
-	lz4     lz4.Compressor
+	lz4     compressor
 	grouped scratch
 }
 
