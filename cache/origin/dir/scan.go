@@ -38,7 +38,9 @@ type File struct {
 // followed, and files that are neither shard nor xorb are passed over.
 func scan(ctx context.Context, root *os.Root) ([]*File, error) {
 	var found []*File
-	err := iofs.WalkDir(root.FS(), ".", func(p string, d iofs.DirEntry, err error) error {
+	info, err := root.Lstat(dataDir)
+	keyed := err == nil && info.IsDir() // where values are written in tmp first
+	err = iofs.WalkDir(root.FS(), ".", func(p string, d iofs.DirEntry, err error) error {
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -47,6 +49,8 @@ func scan(ctx context.Context, root *os.Root) ([]*File, error) {
 		case err != nil:
 			found = append(found, &File{Path: p, Err: wrap(p, err)})
 			return nil
+		case keyed && d.IsDir() && (p == tmpDir || p == lockDir):
+			return iofs.SkipDir
 		case !d.Type().IsRegular():
 			return nil
 		}

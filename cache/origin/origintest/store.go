@@ -243,12 +243,6 @@ func testWrite(t *testing.T, open func(t *testing.T) origin.Store) {
 			s.PutIfAbsent(t.Context(), k, []byte("one"))
 			return s.Delete(t.Context(), k)
 		}, "", nil},
-		{"deleted and put again", func(s origin.WriteStore, k names.Key) error {
-			tag, _ := s.PutIfAbsent(t.Context(), k, []byte("one"))
-			s.Delete(t.Context(), k)
-			s.PutIfAbsent(t.Context(), k, []byte("one"))
-			return second(s.PutIfMatch(t.Context(), k, []byte("two"), tag))
-		}, "one", origin.ErrConflict},
 		{"deleting nothing", func(s origin.WriteStore, k names.Key) error {
 			return s.Delete(t.Context(), k)
 		}, "", nil},

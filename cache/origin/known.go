@@ -1,0 +1,271 @@
+package origin
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math"
+
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/merkle"
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/pack"
+	"github.com/xetfs/xetfs/codec/shard"
+)
+
+// Known is what a store holds, for a packer that need not store it again. It is an
+// index of 16 bytes for each chunk and file, in memory while it is small and in scratch
+// files when it is not: beside some 100 bytes a xorb, what it takes of memory does not
+// grow with the store.
+//
+//	hash ──one word of it──▶ entry: xorb, chunk  ──▶ where its hashes stand ──▶ all 32 bytes
+//	                         entry: shard, block ──▶ the File Info block
+//
+// Of several places with the same chunk it names the one that was written last: what
+// was stored again, so that a file is not scattered, stands there in one piece.
+//
+// It is not safe for concurrent use.
+type Known struct {
+	ctx    context.Context // of the packing session that asks
+	s      Store
+	o      KnownOptions
+	shards []knownShard
+	xorbs  []knownXorb
+	byHash map[codec.Hash]uint32 // index into xorbs, or unlisted
+	index  knownIndex
+	chunks int64
+	near   hashWindow
+}
+
+var _ pack.Ledger = (*Known)(nil)
+
+// KnownOptions tune NewKnown.
+type KnownOptions struct {
+	// Sink is where the packing session puts what is new; nil: the store that is known.
+	Sink Store
+
+	// Scratch makes a file for an index that is too large for memory.
+	Scratch func() (Scratch, error)
+
+	// Damaged is told of shards and xorbs that cannot be read and are left out; nil:
+	// nobody is.
+	Damaged func(names.Key, error)
+}
+
+// A Scratch is a file that is gone when it is closed.
+type Scratch interface {
+	io.ReaderAt
+	io.WriterAt
+	io.Closer
+}
+
+// A knownShard is a shard that files or chunk hashes are read from.
+type knownShard struct {
+	store Store
+	key   names.Key
+	hash  codec.Hash
+	size  int64
+}
+
+// A knownXorb is a xorb that is there, and where the hashes of its chunks stand: every
+// stride bytes from off on, in a shard, or in its own footer.
+type knownXorb struct {
+	hash   codec.Hash
+	off    int64
+	shard  uint32 // index into shards, or ownFooter
+	chunks uint32
+	stride uint32
+}
+
+const (
+	unlisted  = math.MaxUint32 // there, but no shard that was read lists its chunks
+	ownFooter = math.MaxUint32
+)
+
+// Chunks returns the number of chunks in the index.
+func (k *Known) Chunks() int64 { return k.chunks }
+
+// Close removes the scratch files.
+func (k *Known) Close() error { return k.index.close() }
+
+// Lookup implements pack.Known. A chunk that cannot be looked up is not known: it is
+// stored again, and nothing is wrong.
+func (k *Known) Lookup(chunk codec.Hash) (x codec.Hash, index uint32, ok bool) {
+	k.index.find(chunk.Word(3), func(at knownPlace) bool {
+		if at.isFile() {
+			return false
+		}
+		h, known := k.hashAt(at.what, at.index)
+		if ok = known && h == chunk; ok {
+			x, index = k.xorbs[at.what].hash, at.index
+		}
+		return ok
+	})
+	return x, index, ok
+}
+
+// Chunk implements pack.Ledger.
+func (k *Known) Chunk(x codec.Hash, index uint32) (codec.Hash, bool) {
+	i, ok := k.byHash[x]
+	if !ok || i == unlisted {
+		return codec.Hash{}, false
+	}
+	return k.hashAt(i, index)
+}
+
+// A hashWindow is the hashes of some chunks of one xorb that follow each other: who asks
+// for one asks for the next.
+type hashWindow struct {
+	xorb   uint32
+	start  uint32
+	hashes []codec.Hash
+	buf    []byte
+}
+
+const hashesAtOnce = 64
+
+// hashAt returns the hash of a chunk of a xorb, if it can be read.
+func (k *Known) hashAt(x, index uint32) (codec.Hash, bool) {
+	w := &k.near
+	if w.xorb == x && index >= w.start && int(index-w.start) < len(w.hashes) {
+		return w.hashes[index-w.start], true
+	}
+	at := &k.xorbs[x]
+	if index >= at.chunks {
+		return codec.Hash{}, false
+	}
+	n := min(hashesAtOnce, at.chunks-index)
+	store, key := k.home(at)
+	b := w.buf[:int(n-1)*int(at.stride)+len(codec.Hash{})]
+	w.xorb, w.start, w.hashes = x, index, w.hashes[:0]
+	if err := store.ReadAt(k.ctx, key, b, at.off+int64(index)*int64(at.stride)); err != nil {
+		return codec.Hash{}, false
+	}
+	for i := range n {
+		w.hashes = append(w.hashes, codec.Hash(b[i*at.stride:]))
+	}
+	return w.hashes[0], true
+}
+
+// home returns where the hashes of a xorb's chunks stand.
+func (k *Known) home(x *knownXorb) (Store, names.Key) {
+	if x.shard == ownFooter {
+		return k.s, names.XorbKey(x.hash)
+	}
+	return k.shards[x.shard].store, k.shards[x.shard].key
+}
+
+// File implements pack.Ledger. It returns only a block all of whose chunks are there
+// and have the verification hashes that it says.
+func (k *Known) File(file codec.Hash) (in *shard.FileInfo, where codec.Hash, ok bool) {
+	k.index.find(file.Word(3), func(at knownPlace) bool {
+		if !at.isFile() {
+			return false
+		}
+		s := &k.shards[at.shard()]
+		found, err := shard.ReadFileInfo(io.NewSectionReader(ReaderAt(k.ctx, s.store, s.key), 0, s.size), at.block())
+		if err != nil || found.File != file || !k.holds(found) {
+			return false
+		}
+		in, where, ok = found, s.hash, true
+		return true
+	})
+	return in, where, ok
+}
+
+// holds says whether the terms of a file lead to the right chunks.
+func (k *Known) holds(in *shard.FileInfo) bool {
+	if len(in.Verify) != len(in.Terms) {
+		return false // nothing to compare with
+	}
+	var hashes []codec.Hash
+	for i, t := range in.Terms {
+		hashes = hashes[:0]
+		for c := t.Chunks.Start; c < t.Chunks.End; c++ {
+			h, ok := k.Chunk(t.Xorb, c)
+			if !ok {
+				return false
+			}
+			hashes = append(hashes, h)
+		}
+		if merkle.Term(hashes) != in.Verify[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// Learn implements pack.Ledger.
+func (k *Known) Learn(h codec.Hash) bool {
+	key := names.ShardKey(h)
+	size, err := k.o.Sink.Size(k.ctx, key)
+	if err != nil {
+		return false
+	}
+	err = k.addShard(k.o.Sink, Item{Key: key, Size: size}, func(*shard.XorbInfo) error { return nil })
+	return err == nil
+}
+
+// addShard adds the chunks and files of a shard. There are asked about the xorbs that
+// are not known to be there.
+func (k *Known) addShard(store Store, item Item, there func(*shard.XorbInfo) error) error {
+	p, err := names.ParseKey(item.Key)
+	if err != nil {
+		return nil //nolint:nilerr // not one of ours
+	}
+	r, err := shard.NewReader(ReaderAt(k.ctx, store, item.Key), item.Size)
+	if err != nil || r.Meta().Keyed {
+		return err
+	}
+	at := uint32(len(k.shards))
+	k.shards = append(k.shards, knownShard{store: store, key: item.Key, hash: p.Hash, size: item.Size})
+	// What is found first is kept, even if the shard turns out to be damaged behind it.
+	const record = 48 // of a block: its header, then one for each chunk
+	next := r.Meta().XorbInfoOffset
+	for x, err := range r.Xorbs() {
+		if err != nil {
+			return err
+		}
+		first := next + record
+		next += record * int64(1+len(x.Chunks))
+		if i, ok := k.byHash[x.Xorb]; ok && i != unlisted {
+			continue
+		}
+		if err := there(x); err != nil {
+			if errors.Is(err, errAbsent) {
+				continue
+			}
+			return err
+		}
+		one := knownXorb{hash: x.Xorb, off: first, shard: at, chunks: uint32(len(x.Chunks)), stride: record}
+		if err := k.addXorb(one, func(i int) codec.Hash { return x.Chunks[i].Hash }); err != nil {
+			return err
+		}
+	}
+	for f, err := range r.Heads() {
+		if err != nil {
+			return err
+		}
+		if err := k.index.add(f.File.Word(3), fileAt(at, f.Block)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// errAbsent says that a xorb is listed and not there.
+var errAbsent = errors.New("the xorb is not there")
+
+// addXorb adds the chunks of a xorb.
+func (k *Known) addXorb(x knownXorb, hash func(int) codec.Hash) error {
+	i := uint32(len(k.xorbs))
+	k.xorbs = append(k.xorbs, x)
+	k.byHash[x.hash] = i
+	k.chunks += int64(x.chunks)
+	for c := range x.chunks {
+		if err := k.index.add(hash(int(c)).Word(3), chunkAt(i, c)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,313 @@
+package origin_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/origintest"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/merkle"
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/pack"
+	"github.com/xetfs/xetfs/codec/shard"
+	"github.com/xetfs/xetfs/codec/xorb"
+)
+
+// known reads what a store holds, and which of its objects are damaged.
+func known(t *testing.T, s origin.Store) (*origin.Known, []names.Key) {
+	t.Helper()
+	var damaged []names.Key
+	k, err := origin.NewKnown(t.Context(), s, origin.KnownOptions{
+		Scratch: func() (origin.Scratch, error) { return os.CreateTemp(t.TempDir(), "") },
+		Damaged: func(k names.Key, err error) { damaged = append(damaged, k) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	origintest.Close(t, k)
+	return k, damaged
+}
+
+// knows says how many of a xorb's chunks are known to be there.
+func knows(k *origin.Known, x *origintest.Xorb) (n int) {
+	for i, data := range x.Chunks {
+		h := merkle.Chunk(data)
+		found, index, ok := k.Lookup(h)
+		if ok && found == x.Hash() && index == uint32(i) {
+			n++
+		}
+		if at, known := k.Chunk(x.Hash(), uint32(i)); known != ok || known && at != h {
+			return -1
+		}
+	}
+	return n
+}
+
+// What is known of stores in many forms, sound and not: chunks of a xorb of 40, and
+// whether the file is.
+func TestKnown(t *testing.T) {
+	tests := []struct {
+		name    string
+		form    origintest.Form
+		change  func(s origin.WriteStore, shard, xorb names.Key)
+		chunks  int
+		file    bool
+		damaged int
+	}{
+		{"as it should be", origintest.Form{}, nil, 40, true, 0},
+		{"no footer", origintest.Form{NoFooter: true}, nil, 40, true, 0},
+		{"footer v0", origintest.Form{Footer: xorb.FooterV0}, nil, 40, true, 0},
+		{"upload form", origintest.Form{Upload: true}, nil, 40, true, 0},
+		{"no CAS Info: the footer tells", origintest.Form{NoCASInfo: true}, nil, 40, true, 0},
+		{"neither", origintest.Form{NoCASInfo: true, NoFooter: true}, nil, 0, false, 0},
+		{"keyed: the footer tells", origintest.Form{Key: [32]byte{1}}, nil, 40, false, 0},
+		{"keyed, no footer", origintest.Form{Key: [32]byte{1}, NoFooter: true}, nil, 0, false, 0},
+		{"no verification hashes to compare with", origintest.Form{NoVerify: true}, nil, 40, false, 0},
+		{"no shard", origintest.Form{}, func(s origin.WriteStore, shard, _ names.Key) { s.Delete(context.Background(), shard) }, 40, false, 0},
+		{"no xorb", origintest.Form{}, func(s origin.WriteStore, _, xorb names.Key) { s.Delete(context.Background(), xorb) }, 0, false, 0},
+		{"xorb cut", origintest.Form{}, func(s origin.WriteStore, _, xorb names.Key) {
+			origintest.Replace(s, xorb, make([]byte, 100))
+		}, 0, false, 1},
+		{"shard cut", origintest.Form{}, func(s origin.WriteStore, shard, _ names.Key) {
+			origintest.Replace(s, shard, []byte("HFRepoMetaData"))
+		}, 40, false, 1},
+		{"file info damaged", origintest.Form{}, func(s origin.WriteStore, shard, _ names.Key) {
+			b, _, _ := s.Get(context.Background(), shard, "")
+			origintest.Replace(s, shard, flipped(b, 48+48+40)) // the first chunk of the first term
+		}, 40, false, 0},
+		{"a chunk's hash damaged", origintest.Form{NoFooter: true}, func(s origin.WriteStore, shard, _ names.Key) {
+			b, _, _ := s.Get(context.Background(), shard, "")
+			at := bytes.LastIndex(b[:bytes.LastIndex(b, bytes.Repeat([]byte{0xff}, 32))], b[48+48:][:32])
+			origintest.Replace(s, shard, flipped(b, at+48)) // the first chunk of the xorb
+		}, -1, false, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.form.XorbChunks = 40
+			b := origintest.NewBuilder(t, tt.form)
+			f := b.Add(origintest.Random(1, 40_000), 1000)
+			s := b.Store()
+			shard := b.Put(s)
+			if tt.change != nil {
+				tt.change(s, names.ShardKey(shard), b.Xorbs[0].Key())
+			}
+			k, damaged := known(t, s)
+			if n := knows(k, b.Xorbs[0]); n != tt.chunks {
+				t.Errorf("%d chunks are known, want %d", n, tt.chunks)
+			}
+			in, where, ok := k.File(f.Info.File)
+			if ok != tt.file || ok && (where != shard || !slices.Equal(in.Terms, f.Info.Terms) || in.Block == 0) {
+				t.Errorf("File = %v, %s, %t, want %t", in, where, ok, tt.file)
+			}
+			if len(damaged) != tt.damaged {
+				t.Errorf("damaged are %v, want %d", damaged, tt.damaged)
+			}
+			if _, ok := k.Chunk(b.Xorbs[0].Hash(), 40); ok {
+				t.Error("there is a chunk behind the last")
+			}
+			if _, _, ok := k.Lookup(codec.Hash{1}); ok {
+				t.Error("a chunk is known that was never stored")
+			}
+		})
+	}
+}
+
+func flipped(b []byte, at int) []byte {
+	b = bytes.Clone(b)
+	b[at] ^= 1
+	return b
+}
+
+// Of a chunk that is stored several times the newest place is known.
+func TestKnownNewest(t *testing.T) {
+	b := origintest.NewBuilder(t, origintest.Form{})
+	chunk := origintest.Random(1, 1000)
+	old, young := b.Xorb(chunk, []byte("old")), b.Xorb(chunk, []byte("young"))
+	for _, order := range [][]*origintest.Xorb{{old, young}, {young, old}} {
+		s := origintest.Memory()
+		for _, x := range order {
+			if _, err := s.PutIfAbsent(t.Context(), x.Key(), x.Bytes); err != nil {
+				t.Fatal(err)
+			}
+			one := shard.Writer{Created: time.Unix(int64(len(x.Bytes)), 0)}
+			one.AddXorb(&shard.XorbInfo{
+				Xorb: x.Hash(), Unpacked: uint32(1000 + len(x.Chunks[1])),
+				Chunks: []shard.Chunk{
+					{Hash: merkle.Chunk(chunk), Size: 1000},
+					{Hash: merkle.Chunk(x.Chunks[1]), Start: 1000, Size: uint32(len(x.Chunks[1]))},
+				},
+			})
+			if _, err := origin.Sink(s).PutShard(t.Context(), &one); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(2 * time.Millisecond) // the shards have different times
+		}
+		k, _ := known(t, s)
+		if x, _, ok := k.Lookup(merkle.Chunk(chunk)); !ok || x != order[1].Hash() {
+			t.Errorf("Lookup = %s, %t, want %s", x, ok, order[1].Hash())
+		}
+	}
+}
+
+// A packing session with a Known stores what is new, learns it, and finds it later in
+// the same session and in the next.
+func TestKnownSession(t *testing.T) {
+	s := origintest.Memory()
+	session := func(files ...[]byte) pack.Stats {
+		t.Helper()
+		k, _ := known(t, s)
+		done := 0
+		w := pack.NewWriter(origin.Sink(s), pack.Options{
+			Known: k, FlushBytes: 1, // a shard for each file
+			Done: func(f pack.File) { done++ },
+		})
+		for _, data := range files {
+			if err := w.AddFile(t.Context(), bytes.NewReader(data)); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.Flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if done != len(files) {
+			t.Errorf("%d files are told of, want %d", done, len(files))
+		}
+		return w.Stats()
+	}
+	a, b := origintest.Random(1, 1<<20), origintest.Random(2, 1<<20)
+	ab := slices.Concat(a, b)
+	if st := session(a, b, a, ab, nil); st.NewBytes > 2<<20+300_000 || st.Shards != 4 {
+		t.Errorf("first session: %+v", st)
+	}
+	if st := session(ab, a, b, nil); st.NewBytes != 0 || st.Shards != 0 || st.Xorbs != 0 || st.Files != 4 {
+		t.Errorf("second session: %+v", st)
+	}
+	checkStored(t, s, a, b, ab, nil)
+}
+
+// checkStored reads files back through a Source.
+func checkStored(t *testing.T, s origin.Store, files ...[]byte) {
+	t.Helper()
+	src := origin.Objects(s, 0)
+	for _, want := range files {
+		k, err := src.FileInfo(t.Context(), codec.FileID{File: fileHash(t, want)})
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		var got []byte
+		for _, term := range k.Terms {
+			b, err := unpack(t, src, term.Xorb, term.Chunks)
+			if err != nil {
+				t.Error(err)
+			}
+			got = append(got, b...)
+		}
+		if !bytes.Equal(got, want) {
+			t.Errorf("a file of %d bytes comes back with %d", len(want), len(got))
+		}
+	}
+}
+
+// fileHash packs a file to nowhere.
+func fileHash(t *testing.T, data []byte) (h codec.Hash) {
+	t.Helper()
+	w := pack.NewWriter(origin.Sink(origintest.Memory()), pack.Options{Done: func(f pack.File) { h = f.ID.File }})
+	if err := errors.Join(w.AddFile(t.Context(), bytes.NewReader(data)), w.Close(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// What an interrupted session left, xorbs without a shard, is used by the next.
+func TestKnownAfterInterruption(t *testing.T) {
+	s := origintest.Memory()
+	data := origintest.Random(1, 70<<20) // more than one xorb
+	ctx, cancel := context.WithCancel(t.Context())
+	w := pack.NewWriter(origin.Sink(s), pack.Options{NoSHA: true})
+	if err := w.AddFile(ctx, bytes.NewReader(data)); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, func() bool { return w.Stats().Xorbs == 1 })
+	cancel()
+	if err := w.Close(ctx); !errors.Is(err, context.Canceled) {
+		t.Fatalf("Close = %v", err)
+	}
+	k, _ := known(t, s)
+	w = pack.NewWriter(origin.Sink(s), pack.Options{NoSHA: true, Known: k})
+	if err := errors.Join(w.AddFile(t.Context(), bytes.NewReader(data)), w.Close(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	if st := w.Stats(); st.OldBytes < 63<<20 || st.Files != 1 {
+		t.Errorf("the second session: %+v", st)
+	}
+	checkStored(t, s, data)
+}
+
+func waitFor(t *testing.T, ok func() bool) {
+	t.Helper()
+	for range 1000 {
+		if ok() {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatal("it does not come")
+}
+
+// A Sink leaves what is sound, and replaces what is damaged and would be pointed to.
+func TestSinkDamaged(t *testing.T) {
+	b := origintest.NewBuilder(t, origintest.Form{})
+	x := b.Xorb(origintest.Text(1, 3000), origintest.Text(2, 3000))
+	other := origintest.NewBuilder(t, origintest.Form{Schemes: []xorb.Scheme{xorb.None}}).Xorb(x.Chunks...)
+	tests := []struct {
+		name  string
+		there []byte
+		want  []byte
+	}{
+		{"nothing", nil, x.Bytes},
+		{"the same", x.Bytes, x.Bytes},
+		{"packed by others", other.Bytes, other.Bytes},
+		{"without footer", x.Bytes[:x.Info.PackedEnd[1]], x.Bytes[:x.Info.PackedEnd[1]]},
+		{"flipped", flipped(x.Bytes, 20), x.Bytes},
+		{"cut", x.Bytes[:100], x.Bytes},
+		{"empty", []byte{}, x.Bytes},
+		{"another xorb", b.Xorb([]byte("other")).Bytes, x.Bytes},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := origintest.Memory()
+			if tt.there != nil {
+				if _, err := s.PutIfAbsent(t.Context(), x.Key(), tt.there); err != nil {
+					t.Fatal(err)
+				}
+			}
+			body := bytes.Clone(x.Bytes[:x.Info.PackedEnd[1]])
+			if err := origin.Sink(s).PutXorb(t.Context(), x.Info, body); err != nil {
+				t.Fatal(err)
+			}
+			if got := origintest.Get(t, s, x.Key()); !bytes.Equal(got, tt.want) {
+				t.Error("it is not what it should be")
+			}
+		})
+	}
+	t.Run("a shard", func(t *testing.T) {
+		s := origintest.Memory()
+		for range 2 {
+			h, err := origin.Sink(s).PutShard(t.Context(), new(shard.Writer))
+			if err != nil || merkle.Chunk(origintest.Get(t, s, names.ShardKey(h))) != h {
+				t.Errorf("PutShard = %s, %v", h, err)
+			}
+			origintest.Replace(s, names.ShardKey(h), make([]byte, 344))
+		}
+	})
+}

@@ -1,0 +1,128 @@
+package origin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/shard"
+	"github.com/xetfs/xetfs/codec/xorb"
+)
+
+// NewKnown reads what s holds: files and chunks from its shards, chunks also from the
+// footers of xorbs that no shard lists, as an interrupted session leaves them. Keyed
+// shards do not count, nor do xorbs that are listed and absent, or too short for their
+// chunks. It shows what the store held then, and what Learn has been told of.
+func NewKnown(ctx context.Context, s Store, o KnownOptions) (*Known, error) {
+	if o.Sink == nil {
+		o.Sink = s
+	}
+	if o.Damaged == nil {
+		o.Damaged = func(names.Key, error) {}
+	}
+	k := &Known{ctx: ctx, s: s, o: o, byHash: map[codec.Hash]uint32{}}
+	k.near.buf = make([]byte, hashesAtOnce*maxStride)
+	k.index.scratch = o.Scratch
+	b := &knownBuilder{Known: k}
+	if err := b.build(); err != nil {
+		return nil, errors.Join(err, k.Close())
+	}
+	return k, nil
+}
+
+const maxStride = 48
+
+// A knownBuilder fills a Known.
+type knownBuilder struct {
+	*Known
+	sizes map[codec.Hash]int64 // of the xorbs that are there
+}
+
+func (b *knownBuilder) build() error {
+	b.sizes = map[codec.Hash]int64{}
+	xorbs, err := b.list(names.XorbPrefix)
+	if err != nil {
+		return err
+	}
+	for _, item := range xorbs {
+		if p, err := names.ParseKey(item.Key); err == nil {
+			b.sizes[p.Hash], b.byHash[p.Hash] = item.Size, unlisted
+		}
+	}
+	shards, err := b.list(names.ShardPrefix)
+	if err != nil {
+		return err
+	}
+	// Entries of older shards give way to those of newer ones.
+	slices.SortStableFunc(shards, func(x, y Item) int { return x.Modified.Compare(y.Modified) })
+	for _, item := range shards {
+		if err := b.each(item, b.shard); err != nil {
+			return err
+		}
+	}
+	for _, item := range xorbs {
+		if err := b.each(item, b.orphan); err != nil {
+			return err
+		}
+	}
+	return b.index.merge()
+}
+
+func (b *knownBuilder) list(prefix string) (items []Item, err error) {
+	for item, err := range b.s.List(b.ctx, prefix, "") {
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, item)
+	}
+	return items, nil
+}
+
+// each adds one object, and passes over it if it is damaged.
+func (b *knownBuilder) each(item Item, add func(Item) error) error {
+	err := add(item)
+	if errors.Is(err, codec.ErrCorrupt) || errors.Is(err, ErrNotFound) {
+		b.o.Damaged(item.Key, err)
+		return nil
+	}
+	return err
+}
+
+func (b *knownBuilder) shard(item Item) error { return b.addShard(b.s, item, b.there) }
+
+// there says whether a xorb that a shard lists is there, as far as can be told without
+// reading it.
+func (b *knownBuilder) there(x *shard.XorbInfo) error {
+	size, ok := b.sizes[x.Xorb]
+	switch {
+	case !ok:
+		return errAbsent
+	case size < int64(x.Packed):
+		b.o.Damaged(names.XorbKey(x.Xorb), codec.Corrupt("xorb", size, "it ends here, its chunks have %d bytes", x.Packed))
+		return errAbsent
+	}
+	return nil
+}
+
+// orphan adds a xorb that no shard lists, if it has a footer.
+func (b *knownBuilder) orphan(item Item) error {
+	p, err := names.ParseKey(item.Key)
+	if err != nil || b.byHash[p.Hash] != unlisted {
+		return nil //nolint:nilerr // not one of ours
+	}
+	in, err := xorb.ReadInfo(ReaderAt(b.ctx, b.s, item.Key), item.Size)
+	if errors.Is(err, xorb.ErrNoFooter) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if in.Xorb != codec.Hash(p.Hash) {
+		return fmt.Errorf("%s: %w", item.Key, codec.Corrupt("xorb footer", 0, "it is the footer of xorb %s", in.Xorb))
+	}
+	one := knownXorb{hash: in.Xorb, off: in.HashesAt(), shard: ownFooter, chunks: uint32(in.Len()), stride: uint32(len(codec.Hash{}))}
+	return b.addXorb(one, func(i int) codec.Hash { return in.Chunks[i] })
+}

@@ -1,0 +1,126 @@
+package origin
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// scratchIn returns a maker of scratch files in a folder, and the number of those that
+// are open.
+func scratchIn(dir string) (func() (Scratch, error), *int) {
+	open := new(int)
+	return func() (Scratch, error) {
+		f, err := os.CreateTemp(dir, "")
+		if err != nil {
+			return nil, err
+		}
+		*open++
+		return &countedFile{f, open}, os.Remove(f.Name())
+	}, open
+}
+
+type countedFile struct {
+	*os.File
+	open *int
+}
+
+func (f *countedFile) Close() error {
+	*f.open--
+	return f.File.Close()
+}
+
+// However many entries go to files, and however unevenly their words are spread, the
+// newest place of each word is found, and no other word.
+func TestKnownIndex(t *testing.T) {
+	dir := t.TempDir()
+	rapid.Check(t, func(t *rapid.T) {
+		scratch, open := scratchIn(dir)
+		x := knownIndex{scratch: scratch, most: rapid.IntRange(20, 1000).Draw(t, "in memory")}
+		want := map[uint64]knownPlace{}
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+		next := rapid.SampledFrom([]func() uint64{
+			rng.Uint64,
+			func() uint64 { return rng.Uint64N(50) },
+			func() uint64 { return math.MaxUint64 - rng.Uint64N(2000) },
+			func() uint64 { return 1 << rng.IntN(64) },
+		}).Draw(t, "words")
+		for i := range rapid.IntRange(0, 5000).Draw(t, "entries") {
+			word := next()
+			if err := x.add(word, chunkAt(uint32(i), 7)); err != nil {
+				t.Fatal(err)
+			}
+			want[word] = chunkAt(uint32(i), 7)
+		}
+		if rapid.Bool().Draw(t, "merged") {
+			if err := x.merge(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for word := range want {
+			for _, w := range []uint64{word, word - 1, word + 1} {
+				var got []knownPlace
+				x.find(w, func(p knownPlace) bool { got = append(got, p); return true })
+				if at, ok := want[w]; ok != (len(got) == 1) || ok && got[0] != at {
+					t.Fatalf("find(%#x) = %v, want %v, %t", w, got, at, ok)
+				}
+			}
+		}
+		if len(x.runs) >= maxRuns || *open != len(x.runs) {
+			t.Fatalf("%d runs, %d files are open", len(x.runs), *open)
+		}
+		if err := x.close(); err != nil || *open != 0 {
+			t.Fatalf("close = %v, %d files are open", err, *open)
+		}
+	})
+	if left, err := filepath.Glob(filepath.Join(dir, "*")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// A scratch file that cannot be made or written is an error, and one that cannot be read
+// finds nothing.
+func TestKnownIndexFaults(t *testing.T) {
+	full := errors.New("disk full")
+	for fails := range 6 {
+		made := 0
+		x := knownIndex{most: 2, scratch: func() (Scratch, error) {
+			if made++; made > fails {
+				return nil, full
+			}
+			return &brokenFile{writes: fails - made, err: full}, nil
+		}}
+		var err error
+		for i := range 20 {
+			if err = x.add(uint64(i), knownPlace{}); err != nil {
+				break
+			}
+		}
+		if !errors.Is(err, full) {
+			t.Errorf("add = %v, want %v", err, full)
+		}
+		x.find(0, func(knownPlace) bool { return false })
+		if err := x.close(); err != nil {
+			t.Errorf("close = %v", err)
+		}
+	}
+}
+
+type brokenFile struct {
+	writes int
+	err    error
+}
+
+func (f *brokenFile) ReadAt([]byte, int64) (int, error) { return 0, f.err }
+func (f *brokenFile) Close() error                      { return nil }
+func (f *brokenFile) WriteAt(b []byte, _ int64) (int, error) {
+	if f.writes--; f.writes < 0 {
+		return 0, f.err
+	}
+	return len(b), nil
+}

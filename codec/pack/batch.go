@@ -1,0 +1,121 @@
+package pack
+
+import (
+	"hash"
+	"slices"
+	"sync"
+
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/xorb"
+)
+
+// A batch is some chunks on their way, of one file or of many small ones.
+type batch struct {
+	buf    []byte // the chunks
+	out    []byte // room for them, packed
+	chunks []chunk
+	pieces []piece
+	ops    []op          // what the decider wants done
+	fresh  []*chunk      // the new chunks
+	flush  chan struct{} // closed when all before is stored; nil for most
+
+	hashed sync.WaitGroup
+	summed sync.WaitGroup
+	packed sync.WaitGroup
+}
+
+// A chunk is one chunk of a batch.
+type chunk struct {
+	data   []byte
+	hash   codec.Hash
+	choice *choice // of a scheme to pack it by, if it is new
+	packed []byte  // header and packed bytes, if it is new
+}
+
+// A piece is the chunks of one file in a batch.
+type piece struct {
+	f           *file
+	start, end  int  // of batch.chunks
+	first, last bool // the file begins, or ends, here
+}
+
+func (p piece) whole() bool { return p.first && p.last }
+
+// A file is one file on its way. Its parts belong to those who fill them in, one after
+// another.
+type file struct {
+	// Of AddFile.
+	begun bool
+	bad   error // it could not be read to its end
+
+	// Of those who compute SHA-256.
+	sum    hash.Hash
+	sha256 [32]byte
+
+	// Of the decider.
+	id     codec.FileID // the shard is known already if it was stored before
+	same   *file        // that is described in this shard already, and is the same
+	terms  []term
+	verify []codec.Hash
+	size   int64
+	chunks int
+	fresh  int64
+}
+
+const (
+	batchBytes  = 1 << 20
+	batchPieces = 2048
+)
+
+func newBatch() *batch {
+	return &batch{buf: make([]byte, 0, batchBytes+codec.MaxChunkSize)}
+}
+
+func (b *batch) reset() {
+	clear(b.pieces) // a file is not kept longer than need be
+	b.buf, b.chunks, b.pieces, b.ops = b.buf[:0], b.chunks[:0], b.pieces[:0], b.ops[:0]
+	b.flush = nil
+}
+
+func (b *batch) full() bool {
+	return len(b.buf) >= batchBytes || len(b.pieces) >= batchPieces
+}
+
+// add takes a copy of a chunk. A batch that is not full has room for it.
+func (b *batch) add(f *file, data []byte) {
+	start := len(b.buf)
+	b.buf = append(b.buf, data...)
+	b.piece(f).end++
+	b.chunks = append(b.chunks, chunk{data: b.buf[start:]})
+}
+
+// end says that f has no more chunks.
+func (b *batch) end(f *file) { b.piece(f).last = true }
+
+// parts says whether there is a file of which this is only a part.
+func (b *batch) parts() bool {
+	return slices.ContainsFunc(b.pieces, func(p piece) bool { return !p.whole() })
+}
+
+// piece returns the piece of f that is open.
+func (b *batch) piece(f *file) *piece {
+	if n := len(b.pieces); n > 0 && b.pieces[n-1].f == f {
+		return &b.pieces[n-1]
+	}
+	b.pieces = append(b.pieces, piece{f: f, start: len(b.chunks), end: len(b.chunks), first: !f.begun})
+	f.begun = true
+	return &b.pieces[len(b.pieces)-1]
+}
+
+// A choice is the scheme for up to retest new chunks of a file that follow each other.
+// Whoever packs one of them first makes it.
+type choice struct {
+	once   sync.Once
+	first  []byte // the first of the chunks decides
+	scheme xorb.Scheme
+}
+
+func (c *choice) make() xorb.Scheme {
+	c.once.Do(func() { c.scheme, c.first = xorb.Predict(c.first), nil })
+	return c.scheme
+}

@@ -1,0 +1,128 @@
+package pack
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/shard"
+)
+
+// A newShard is the shard that is being made.
+type newShard struct {
+	shard.Writer
+	blocks int
+}
+
+// any says whether there is something in it.
+func (s *newShard) any() bool { return s.blocks > 0 }
+
+// describe makes a shard of the files and xorbs that are complete.
+func (p *placer) describe() *newShard {
+	s := new(newShard)
+	s.Created = p.w.o.Created
+	var files []*file
+	for _, f := range p.files {
+		if f.same == nil && f.id.Shard.IsZero() {
+			files = append(files, f)
+		}
+	}
+	p.w.locate(files)
+	for _, f := range files {
+		s.AddFile(p.w.fileInfo(f))
+	}
+	listed := map[codec.Hash]bool{}
+	for _, g := range p.xorbs {
+		if !listed[g.hash] {
+			s.AddXorb(xorbInfo(g))
+		}
+		listed[g.hash] = true
+	}
+	s.blocks = len(files) + len(listed)
+	return s
+}
+
+// shardRecord is the size of everything in a shard: of a term, a chunk, the header of
+// their block, and of the header of all.
+const shardRecord = 48
+
+// blockSize is the length of the File Info block of f: a header, a record for each term
+// and for its verification hash, and one for the SHA-256.
+func (w *Writer) blockSize(f *file) int64 {
+	records := 1 + 2*len(f.verify)
+	if !w.o.NoSHA {
+		records++
+	}
+	return shardRecord * int64(records)
+}
+
+// xorbBlockSize is the length of the CAS Info block of g.
+func xorbBlockSize(g *group) int64 { return shardRecord * int64(1+len(g.hashes)) }
+
+// locate finds out where the blocks of files will stand in a shard: behind its header,
+// in the order of their hashes.
+func (w *Writer) locate(files []*file) {
+	slices.SortFunc(files, func(a, b *file) int { return a.id.File.Compare(b.id.File) })
+	at := int64(shardRecord)
+	for _, f := range files {
+		f.id.Block = at
+		at += w.blockSize(f)
+	}
+}
+
+// fileInfo is the File Info block of f. All its xorbs are cut.
+func (w *Writer) fileInfo(f *file) *shard.FileInfo {
+	in := &shard.FileInfo{File: f.id.File, Verify: f.verify, Metadata: !w.o.NoSHA}
+	if f.size > 0 {
+		in.SHA256 = f.sha256 // that of the empty file is left zero, as by the reference
+	}
+	in.Terms = make([]codec.Term, len(f.terms))
+	for i, t := range f.terms {
+		in.Terms[i] = codec.Term{
+			Xorb:   t.first.g.hash,
+			Chunks: codec.ChunkRange{Start: t.first.index, End: t.first.index + t.chunks},
+			Size:   t.size,
+		}
+	}
+	return in
+}
+
+// xorbInfo is the CAS Info block of g.
+func xorbInfo(g *group) *shard.XorbInfo {
+	x := &shard.XorbInfo{Xorb: g.hash, Chunks: make([]shard.Chunk, len(g.hashes))}
+	for i, h := range g.hashes {
+		x.Chunks[i] = shard.Chunk{Hash: h, Start: x.Unpacked, Size: g.sizes[i]}
+		x.Unpacked += g.sizes[i]
+	}
+	if n := len(g.ends); n > 0 {
+		x.Packed = g.ends[n-1]
+	}
+	return x
+}
+
+// A storedShard is what the decider may forget.
+type storedShard struct {
+	hash  codec.Hash
+	xorbs []*group
+}
+
+// shards is handed from the placer to the decider.
+type shards struct {
+	mu   sync.Mutex
+	list []storedShard // guarded by mu
+}
+
+func (s *shards) put(one storedShard) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.list = append(s.list, one)
+}
+
+// take returns what was put since the last time.
+func (s *shards) take() []storedShard {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := s.list
+	s.list = nil
+	return list
+}

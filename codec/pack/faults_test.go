@@ -1,0 +1,232 @@
+package pack
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/codectest"
+	"github.com/xetfs/xetfs/codec/xorb"
+)
+
+func largestInfo() *xorb.Info {
+	return &xorb.Info{
+		Chunks:    make([]codec.Hash, codec.MaxXorbChunks),
+		PackedEnd: make([]uint32, codec.MaxXorbChunks), UnpackedEnd: make([]uint32, codec.MaxXorbChunks),
+	}
+}
+
+// within fails if something does not end.
+func within(t fataler, do func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		do()
+	}()
+	select {
+	case <-done:
+	case <-time.After(20 * time.Second):
+		t.Fatalf("it does not end")
+	}
+}
+
+// Whenever the Sink fails, the error comes back from some call and from all after it,
+// and what is stored is whole.
+func TestSinkFails(t *testing.T) {
+	full := errors.New("disk full")
+	rapid.Check(t, func(t *rapid.T) {
+		sink := newMemory()
+		var puts atomic.Int64
+		fails := int64(rapid.IntRange(1, 12).Draw(t, "fails at"))
+		sink.before = func(string) error {
+			if puts.Add(1) >= fails {
+				return full
+			}
+			return nil
+		}
+		s := newSession(t, sink, Options{maxXorbSize: 200_000, ShardBytes: 2000})
+		within(t, func() {
+			var err error
+			for i := range 40 {
+				if next := s.w.AddFile(t.Context(), bytes.NewReader(codectest.Bytes(uint64(i), 300_000))); err != nil && !errors.Is(next, full) {
+					t.Errorf("AddFile after an error = %v", next)
+				} else if next != nil {
+					err = next
+				}
+			}
+			if err := s.w.Flush(t.Context()); !errors.Is(err, full) {
+				t.Errorf("Flush = %v, want %v", err, full)
+			}
+			for range 2 {
+				if err := s.w.Close(t.Context()); !errors.Is(err, full) {
+					t.Errorf("Close = %v, want %v", err, full)
+				}
+			}
+		})
+		if _, err := sink.decode(); err != nil {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// A Sink that hangs until its context ends does not outlive the calls that wait for it.
+func TestSinkHangs(t *testing.T) {
+	tests := []struct {
+		name string
+		call func(w *Writer, ctx context.Context) error
+	}{
+		{"AddFile", func(w *Writer, ctx context.Context) error {
+			return w.AddFile(ctx, &endless{})
+		}},
+		{"Flush", func(w *Writer, ctx context.Context) error {
+			return errors.Join(w.AddFile(context.Background(), bytes.NewReader(make([]byte, 1000))), w.Flush(ctx))
+		}},
+		{"Close", func(w *Writer, ctx context.Context) error {
+			return errors.Join(w.AddFile(context.Background(), bytes.NewReader(make([]byte, 1000))), w.Close(ctx))
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := NewWriter(hanging{}, Options{maxXorbSize: 1 << 20})
+			why := errors.New("enough")
+			ctx, cancel := context.WithCancelCause(t.Context())
+			time.AfterFunc(50*time.Millisecond, func() { cancel(why) })
+			within(t, func() {
+				if err := tt.call(w, ctx); !errors.Is(err, why) {
+					t.Errorf("error = %v, want %v", err, why)
+				}
+				if err := w.AddFile(t.Context(), bytes.NewReader(nil)); !errors.Is(err, why) {
+					t.Errorf("AddFile = %v, want %v", err, why)
+				}
+				if err := w.Close(t.Context()); !errors.Is(err, why) {
+					t.Errorf("Close = %v, want %v", err, why)
+				}
+			})
+		})
+	}
+}
+
+// hanging is a Sink that waits for its context.
+type hanging struct{ *memory }
+
+func (hanging) PutXorb(ctx context.Context, _ *xorb.Info, _ []byte) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// endless is a file that never ends and never repeats.
+type endless struct{ n uint64 }
+
+func (e *endless) Read(b []byte) (int, error) {
+	e.n++
+	return copy(b, codectest.Bytes(e.n, len(b))), nil
+}
+
+// A call whose context has ended stores nothing more and leaves no goroutine, wherever
+// the session stood.
+func TestCanceled(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		sink := newMemory()
+		s := newSession(t, sink, Options{maxXorbSize: 300_000, FlushBytes: 1 << 20})
+		files := rapid.IntRange(0, 20).Draw(t, "files")
+		for i := range files {
+			s.add(codectest.Bytes(uint64(i), 150_000))
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cut := rapid.IntRange(0, 3<<20).Draw(t, "canceled at")
+		r := io.MultiReader(bytes.NewReader(codectest.Bytes(99, cut)), readFunc(func([]byte) (int, error) {
+			cancel()
+			return 0, io.EOF
+		}))
+		within(t, func() {
+			if err := s.w.AddFile(ctx, r); !errors.Is(err, context.Canceled) {
+				t.Errorf("AddFile = %v, want %v", err, context.Canceled)
+			}
+			if err := s.w.AddFile(t.Context(), r); !errors.Is(err, context.Canceled) {
+				t.Errorf("AddFile after that = %v, want %v", err, context.Canceled)
+			}
+			if err := s.w.Close(t.Context()); !errors.Is(err, context.Canceled) {
+				t.Errorf("Close = %v, want %v", err, context.Canceled)
+			}
+		})
+		c, err := sink.decode()
+		if err != nil {
+			t.Errorf("%v", err)
+		}
+		for _, f := range s.done {
+			if _, err := c.find(f.ID); err != nil {
+				t.Errorf("told of, but not there: %v", err)
+			}
+		}
+	})
+}
+
+// A reader that fails in the middle leaves its file out; the files around it are there.
+// Chunks of it may be stored, and later files may use them.
+func TestReaderFails(t *testing.T) {
+	s := newSession(t, newMemory(), Options{maxXorbSize: 1 << 20})
+	whole := codectest.Bytes(1, 4<<20)
+	s.add(codectest.Bytes(2, 100_000))
+	s.addBroken(whole[:3<<20])
+	s.addBroken(nil)
+	s.add(whole)
+	s.addBroken(whole)
+	c := s.close()
+	if st := s.w.Stats(); st.NewBytes != 100_000+4<<20 {
+		t.Errorf("%d new bytes", st.NewBytes)
+	}
+	for _, shard := range c.shards {
+		if len(shard.files) != 2 {
+			t.Errorf("%d files are described, want 2", len(shard.files))
+		}
+	}
+}
+
+// An error that wraps io.EOF is no end of the file.
+func TestWrappedEOF(t *testing.T) {
+	s := newSession(t, newMemory(), Options{})
+	lost := errors.Join(errors.New("connection lost"), io.EOF)
+	r := io.MultiReader(bytes.NewReader(make([]byte, 100_000)), readFunc(func([]byte) (int, error) { return 0, lost }))
+	if err := s.w.AddFile(t.Context(), r); !errors.Is(err, lost) {
+		t.Errorf("AddFile = %v, want %v", err, lost)
+	}
+	s.close()
+}
+
+// A closed Writer says so.
+func TestClosed(t *testing.T) {
+	s := newSession(t, newMemory(), Options{})
+	s.close()
+	if err := s.w.AddFile(t.Context(), bytes.NewReader(nil)); !errors.Is(err, errClosed) {
+		t.Errorf("AddFile = %v", err)
+	}
+	if err := s.w.Flush(t.Context()); !errors.Is(err, errClosed) {
+		t.Errorf("Flush = %v", err)
+	}
+	if err := s.w.Close(t.Context()); err != nil {
+		t.Errorf("Close = %v", err)
+	}
+}
+
+// Files are readable when Flush returns.
+func TestFlush(t *testing.T) {
+	s := newSession(t, newMemory(), Options{})
+	for i := range 5 {
+		s.add(codectest.Bytes(uint64(i), 200_000*i))
+		if err := s.w.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if len(s.done) != i+1 {
+			t.Errorf("after flush %d, %d files are told of", i, len(s.done))
+		}
+	}
+	s.close()
+}

@@ -1,0 +1,169 @@
+package pack
+
+import (
+	"crypto/sha256"
+	"sync"
+
+	"github.com/xetfs/xetfs/codec/merkle"
+	"github.com/xetfs/xetfs/codec/xorb"
+)
+
+// A worker is one of the goroutines that hash and pack, one for each core.
+type worker struct {
+	packer     xorb.Packer
+	out, other []byte
+}
+
+func (w *Writer) work() {
+	me := new(worker)
+	for task := range w.tasks {
+		task(me)
+	}
+}
+
+// do has a worker do something that done waits for.
+func (w *Writer) do(done *sync.WaitGroup, task func(*worker)) {
+	done.Add(1)
+	w.tasks <- func(me *worker) {
+		defer done.Done()
+		task(me)
+	}
+}
+
+// spreadBytes is how much of a batch one worker takes at a time.
+const spreadBytes = batchBytes / 4
+
+// spread cuts some things into parts for the workers.
+func spread[T any](all []T, size func(*T) int) [][]T {
+	var parts [][]T
+	for len(all) > 0 {
+		n, bytes := 0, 0
+		for n < len(all) && bytes < spreadBytes {
+			bytes += size(&all[n])
+			n++
+		}
+		parts = append(parts, all[:n])
+		all = all[n:]
+	}
+	return parts
+}
+
+// hash has the workers hash the chunks of a batch, and sum the files that are whole.
+func (w *Writer) hash(b *batch) {
+	for _, some := range spread(b.chunks, func(c *chunk) int { return len(c.data) }) {
+		w.do(&b.hashed, func(*worker) {
+			defer w.time(&w.stats.hash)()
+			for i := range some {
+				some[i].hash = merkle.Chunk(some[i].data)
+			}
+		})
+	}
+	if w.o.NoSHA {
+		return
+	}
+	for _, some := range spread(b.pieces, b.wholeSize) {
+		w.do(&b.summed, func(*worker) {
+			defer w.time(&w.stats.sha)()
+			for i := range some {
+				if some[i].whole() {
+					b.sum(some[i])
+				}
+			}
+		})
+	}
+}
+
+// wholeSize is the work that a piece means for those who sum whole files.
+func (b *batch) wholeSize(p *piece) int {
+	if !p.whole() {
+		return 0
+	}
+	size := 256 // for the file itself
+	for i := p.start; i < p.end; i++ {
+		size += len(b.chunks[i].data)
+	}
+	return size
+}
+
+// sum computes the SHA-256 of the files that have parts in several batches. It goes
+// through a file from its beginning to its end and cannot be spread.
+func (w *Writer) sum() {
+	for b := range w.toSum {
+		timed := w.time(&w.stats.sha)
+		for _, p := range b.pieces {
+			if !p.whole() {
+				b.sum(p)
+			}
+		}
+		timed()
+		b.summed.Done()
+	}
+}
+
+// sum goes on with the SHA-256 of a file.
+func (b *batch) sum(p piece) {
+	f := p.f
+	if p.whole() && p.end-p.start == 1 {
+		f.sha256 = sha256.Sum256(b.chunks[p.start].data)
+		return
+	}
+	if f.sum == nil {
+		f.sum = sha256.New()
+	}
+	for i := p.start; i < p.end; i++ {
+		f.sum.Write(b.chunks[i].data)
+	}
+	if p.last {
+		f.sum.Sum(f.sha256[:0])
+		f.sum = nil
+	}
+}
+
+// pack packs one chunk, by the scheme that was chosen for it or by the best of those
+// that are to be tried. The result is valid until the next call.
+func (me *worker) pack(c *chunk, try []xorb.Scheme) []byte {
+	if len(try) == 0 {
+		me.out = me.packer.Append(me.out[:0], c.data, c.choice.make())
+		return me.out
+	}
+	me.out = me.packer.Append(me.out[:0], c.data, try[0])
+	for _, s := range try[1:] {
+		me.other = me.packer.Append(me.other[:0], c.data, s)
+		if len(me.other) < len(me.out) {
+			me.out, me.other = me.other, me.out
+		}
+	}
+	return me.out
+}
+
+// pack has the workers pack the new chunks of a batch.
+func (w *Writer) pack(b *batch) {
+	b.fresh = b.fresh[:0]
+	room := 0
+	for _, o := range b.ops {
+		if o.kind == opAdd {
+			c := &b.chunks[o.chunk]
+			b.fresh = append(b.fresh, c)
+			room += xorb.ChunkHeaderSize + len(c.data)
+		}
+	}
+	if cap(b.out) < room {
+		b.out = make([]byte, room)
+	}
+	out := b.out[:room]
+	b.packed.Add(1)
+	for _, some := range spread(b.fresh, func(c **chunk) int { return len((*c).data) }) {
+		for _, c := range some {
+			n := xorb.ChunkHeaderSize + len(c.data) // it never takes more
+			c.packed, out = out[:0:n], out[n:]
+		}
+		w.do(&b.packed, func(me *worker) {
+			defer w.time(&w.stats.pack)()
+			for _, c := range some {
+				c.packed = append(c.packed, me.pack(c, w.o.Schemes)...)
+				w.stats.packed.Add(int64(len(c.packed)))
+			}
+		})
+	}
+	b.packed.Done()
+}

@@ -1,0 +1,268 @@
+package pack
+
+import (
+	"context"
+	"errors"
+	"io"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/chunker"
+	"github.com/xetfs/xetfs/codec/shard"
+	"github.com/xetfs/xetfs/codec/xorb"
+)
+
+// A Sink takes what a Writer makes: every xorb that a shard points to, then the
+// shard. It chooses the form: a store keeps footers and tables, the CAS API takes
+// xorbs and shards without.
+type Sink interface {
+	// PutXorb takes the headers and packed chunks of a xorb, at most
+	// codec.MaxXorbSize bytes. Several goroutines call it at a time. The body, and the
+	// room behind it up to its capacity, are the Sink's until PutXorb returns.
+	PutXorb(ctx context.Context, in *xorb.Info, body []byte) error
+
+	// PutShard takes a shard and returns its hash. When it returns, the shard and
+	// everything that was put before are durable.
+	PutShard(ctx context.Context, s *shard.Writer) (codec.Hash, error)
+}
+
+// Known answers whether a chunk is stored already, and where. It is asked by one
+// goroutine at a time.
+type Known interface {
+	Lookup(chunk codec.Hash) (xorb codec.Hash, index uint32, ok bool)
+}
+
+// A Ledger is a Known that also knows what is behind a chunk, and which files are
+// stored. It learns what the Writer stores, so that the Writer can forget it: with a
+// Ledger its memory does not grow with the session. It is used by one goroutine at a
+// time.
+type Ledger interface {
+	Known
+
+	// Chunk returns the hash of a chunk of a xorb that Lookup or a shard has named.
+	Chunk(xorb codec.Hash, index uint32) (chunk codec.Hash, ok bool)
+
+	// File returns how a file is described, and in which shard, if all of it is there.
+	File(file codec.Hash) (in *shard.FileInfo, shard codec.Hash, ok bool)
+
+	// Learn tells of a shard that the Sink has stored. If it says no, the Writer goes
+	// on remembering what is in it.
+	Learn(shard codec.Hash) bool
+}
+
+// Options tune a Writer. The zero value is good.
+type Options struct {
+	Known   Known         // may be a Ledger; nil: deduplicate within this session only
+	Schemes []xorb.Scheme // tried per chunk, smallest wins; nil: as the reference chooses
+	Done    func(File)    // for each file, when its shard is stored; nil: nobody asks
+	NoSHA   bool          // leave out the SHA-256 of files
+
+	// Clock gives the time since some moment; nil: Stats has no times. This package
+	// reads no clock by itself.
+	Clock func() time.Duration
+
+	Created    time.Time // of the shards; zero: not recorded
+	ShardBytes int64     // a shard is stored when it has about this size; 0: 16 MiB
+	FlushBytes int64     // and when this much was read since the last; 0: 4 GiB
+
+	maxXorbSize, maxXorbChunks int // for tests; 0: the limits of the format
+}
+
+func (o *Options) fill() {
+	if o.ShardBytes == 0 {
+		o.ShardBytes = 16 << 20
+	}
+	if o.FlushBytes == 0 {
+		o.FlushBytes = 4 << 30
+	}
+	if o.maxXorbSize == 0 {
+		o.maxXorbSize = codec.MaxXorbSize
+	}
+	if o.maxXorbChunks == 0 {
+		o.maxXorbChunks = codec.MaxXorbChunks
+	}
+}
+
+// A File is one packed file: where it is described, and what it holds.
+type File struct {
+	ID     codec.FileID
+	Size   int64
+	SHA256 [32]byte // zero with Options.NoSHA
+	Chunks int
+	New    int64 // bytes of it that were not stored before
+}
+
+// A Writer packs files: chunks into xorbs, xorbs and files into shards. Its methods are
+// called by one goroutine, Stats by any. When a call fails for another reason than the
+// file, because the Sink did or a context ended, all later calls give the same error.
+type Writer struct {
+	sink   Sink
+	o      Options
+	ledger Ledger // Options.Known, if it is one
+
+	cut   *chunker.Chunker
+	batch *batch // the open one; nil: none
+
+	tasks    chan func(*worker) // for the workers
+	toSum    chan *batch        // for the goroutine that computes SHA-256
+	toDecide chan *batch        // for the goroutine that decides
+	toPlace  chan *batch        // for the goroutine that puts packed chunks in their places
+	free     chan *batch        // nil: one that is to be made
+
+	learnt  shards // of the placer, for the decider
+	running sync.WaitGroup
+	ctx     context.Context // ended by the first error
+	cancel  context.CancelCauseFunc
+	stats   counters
+	closed  bool
+	err     error // of Close
+}
+
+// maxBatches bounds the batches on their way. Channels of batches have room for all, so
+// that only AddFile ever waits for the others to catch up.
+const maxBatches = 16
+
+// NewWriter returns a Writer that puts what it makes into sink. It must be closed.
+func NewWriter(sink Sink, o Options) *Writer {
+	o.fill()
+	cores := runtime.GOMAXPROCS(0)
+	w := &Writer{
+		sink: sink, o: o,
+		cut:      chunker.New(nil),
+		tasks:    make(chan func(*worker), 4*cores),
+		toSum:    make(chan *batch, maxBatches),
+		toDecide: make(chan *batch, maxBatches),
+		toPlace:  make(chan *batch, maxBatches),
+		free:     make(chan *batch, maxBatches),
+	}
+	w.ledger, _ = o.Known.(Ledger)
+	for range maxBatches {
+		w.free <- nil
+	}
+	w.ctx, w.cancel = context.WithCancelCause(context.Background())
+	for range cores {
+		w.running.Go(w.work)
+	}
+	w.running.Go(w.sum)
+	w.running.Go(newDecider(w).run)
+	w.running.Go(newPlacer(w).run)
+	return w
+}
+
+// AddFile reads r to its end. The file is readable, and Options.Done is called for
+// it, once its shard is stored: some time later, at the latest in Close. Done is called
+// in the order of AddFile.
+//
+// If r fails, AddFile returns its error and the Writer goes on: the file is left out,
+// without Done, though chunks of it may be stored.
+func (w *Writer) AddFile(ctx context.Context, r io.Reader) error {
+	f := new(file)
+	w.cut.Reset(r)
+	for {
+		chunk, err := w.next()
+		if err := w.open(ctx); err != nil {
+			return err
+		}
+		if err != nil {
+			if err != io.EOF { //nolint:errorlint // an error that wraps io.EOF is no end
+				f.bad = err
+			}
+			w.batch.end(f)
+			return f.bad
+		}
+		w.batch.add(f, chunk)
+		w.stats.read.Add(int64(len(chunk)))
+	}
+}
+
+func (w *Writer) next() ([]byte, error) {
+	defer w.time(&w.stats.cut)()
+	return w.cut.Next()
+}
+
+// open makes sure that there is a batch with room for a chunk.
+func (w *Writer) open(ctx context.Context) error {
+	if ctx.Err() != nil {
+		w.cancel(context.Cause(ctx)) // a file that is left in the middle can be no more
+	}
+	if w.ctx.Err() != nil {
+		return context.Cause(w.ctx)
+	}
+	if w.batch != nil && !w.batch.full() {
+		return nil
+	}
+	w.submit()
+	select {
+	case b := <-w.free:
+		if b == nil {
+			b = newBatch()
+		}
+		b.reset()
+		w.batch = b
+		return nil
+	case <-ctx.Done():
+		w.cancel(context.Cause(ctx))
+	case <-w.ctx.Done():
+	}
+	return context.Cause(w.ctx)
+}
+
+// submit sends the open batch on its way.
+func (w *Writer) submit() {
+	b := w.batch
+	if b == nil {
+		return
+	}
+	w.batch = nil
+	b.hashed.Add(1)
+	b.summed.Add(1)
+	w.toDecide <- b
+	if !w.o.NoSHA && b.parts() {
+		b.summed.Add(1)
+		w.toSum <- b
+	}
+	w.hash(b)
+	b.hashed.Done()
+	b.summed.Done()
+}
+
+// Flush stores what was added so far, and returns when those files are readable.
+func (w *Writer) Flush(ctx context.Context) error {
+	if err := w.open(ctx); err != nil {
+		return err
+	}
+	done := make(chan struct{})
+	w.batch.flush = done
+	w.submit()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		w.cancel(context.Cause(ctx))
+	case <-w.ctx.Done():
+	}
+	if w.ctx.Err() != nil {
+		return context.Cause(w.ctx)
+	}
+	return nil
+}
+
+var errClosed = errors.New("the writer is closed")
+
+// Close puts the last xorb and the last shard. If ctx ends before, it leaves without:
+// what is stored then is whole, and holds less. No goroutine is left in any case.
+func (w *Writer) Close(ctx context.Context) error {
+	if w.closed {
+		return w.err
+	}
+	w.closed = true
+	stop := context.AfterFunc(ctx, func() { w.cancel(context.Cause(ctx)) })
+	defer stop()
+	w.err = w.Flush(ctx)
+	close(w.toSum)
+	close(w.toDecide)
+	w.running.Wait()
+	w.cancel(errClosed)
+	return w.err
+}
