@@ -14,29 +14,35 @@ import (
 // called by several goroutines, and on nil.
 type progress struct {
 	w     io.Writer // nil: no terminal
+	what  string
 	total atomic.Int64
-	bar   *progressbar.ProgressBar
+	done  atomic.Int64 // before the bar is shown
+	bar   atomic.Pointer[progressbar.ProgressBar]
 }
 
-func newProgress(w io.Writer) *progress {
-	p := new(progress)
+// newProgress returns a bar for what is done, if w is a terminal.
+func newProgress(w io.Writer, what string) *progress {
+	p := &progress{what: what}
 	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		p.w = w
 	}
 	return p
 }
 
+// visible says whether anybody sees the bar.
+func (p *progress) visible() bool { return p != nil && p.w != nil }
+
 // expect adds to the bytes that are to be done. It is called before start.
 func (p *progress) expect(n int64) { p.total.Add(n) }
 
 // start shows the bar.
 func (p *progress) start() {
-	if p.w == nil {
+	if !p.visible() {
 		return
 	}
-	p.bar = progressbar.NewOptions64(max(1, p.total.Load()),
+	bar := progressbar.NewOptions64(max(1, p.total.Load()),
 		progressbar.OptionSetWriter(p.w),
-		progressbar.OptionSetDescription("verify"),
+		progressbar.OptionSetDescription(p.what),
 		progressbar.OptionShowBytes(true),
 		progressbar.OptionUseIECUnits(true),
 		progressbar.OptionSetPredictTime(true),
@@ -44,19 +50,38 @@ func (p *progress) start() {
 		progressbar.OptionClearOnFinish(),
 		progressbar.OptionFullWidth(),
 	)
+	p.bar.Store(bar)
+	_ = bar.Set64(p.done.Load())
 }
 
 // add says that n more bytes are done.
 func (p *progress) add(n int64) {
-	if p == nil || p.bar == nil {
+	if !p.visible() {
 		return
 	}
-	_ = p.bar.Add64(n) // more than expected, if a file grew, is no matter
+	if bar := p.bar.Load(); bar != nil {
+		_ = bar.Add64(n) // more than expected, if a file grew, is no matter
+		return
+	}
+	p.done.Add(n)
+}
+
+// describe changes what stands before the bar.
+func (p *progress) describe(text string) {
+	if !p.visible() {
+		return
+	}
+	if bar := p.bar.Load(); bar != nil {
+		bar.Describe(text)
+	}
 }
 
 // clear takes the bar away, until something is added.
 func (p *progress) clear() {
-	if p != nil && p.bar != nil {
-		_ = p.bar.Clear()
+	if !p.visible() {
+		return
+	}
+	if bar := p.bar.Load(); bar != nil {
+		_ = bar.Clear()
 	}
 }

@@ -53,3 +53,24 @@ func (s *byteSize) String() string {
 
 // Type implements pflag.Value.
 func (s *byteSize) Type() string { return "SIZE" }
+
+// human is a number of bytes as people read it: 3 digits, and a power of 1024.
+func human(n int64) string {
+	if n < 1024 {
+		return many(n, "byte")
+	}
+	size, unit := float64(n), ""
+	for _, next := range []string{"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"} {
+		if size < 999.5 {
+			break
+		}
+		size, unit = size/1024, next
+	}
+	switch {
+	case size < 9.995:
+		return fmt.Sprintf("%.2f %s", size, unit)
+	case size < 99.95:
+		return fmt.Sprintf("%.1f %s", size, unit)
+	}
+	return fmt.Sprintf("%.0f %s", size, unit)
+}

@@ -55,7 +55,7 @@ func verify(cmd *cobra.Command, folder string, asJSON bool) error {
 		return err
 	}
 	defer v.close()
-	v.bar = newProgress(cmd.ErrOrStderr())
+	v.bar = newProgress(cmd.ErrOrStderr(), "verify")
 	v.report = newFindings(cmd.OutOrStdout(), v.bar, asJSON)
 	v.run(ctx)
 	v.bar.clear()

@@ -1,0 +1,219 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec/pack"
+	"github.com/xetfs/xetfs/codec/xorb"
+)
+
+// packOptions are the flags of pack.
+type packOptions struct {
+	list, asJSON, strict, noSHA bool
+	scheme                      schemeFlag
+}
+
+// newPack is the command that stores files as shards and xorbs.
+func newPack() *cobra.Command {
+	o := packOptions{scheme: schemeAuto}
+	cmd := &cobra.Command{
+		Use:   "pack STORE FOLDER…",
+		Short: "Store the files of folders as shards and xorbs",
+		Long: `Reads every regular file in the folders, in the order of their names, and stores what
+STORE does not have yet: chunks in xorbs, files in shards, below STORE/tdata. STORE is a
+local folder of its own; it is made if it is not there, and shards and xorbs anywhere in
+it count. Chunk boundaries, hashes and layout are those of the Xet reference
+implementation, so every Xet client can read the result. Packing the same files again
+stores nothing.
+
+Names are not stored: a packed file is found by its hash, which --list shows. What is
+not a regular file is passed over and named, as is a file that cannot be read, or that
+changes while it is read, three times. With --strict that ends the command.
+
+A run that is interrupted or killed leaves only whole objects behind. The next run finds
+them and goes on from there. Two runs at a time do not disturb each other.
+
+A file must not be put together from crumbs. Of its last 128 runs of chunks the average
+length is kept. When it falls below 4 chunks, chunks that are stored already, in runs
+shorter than the average, are stored once more beside the new ones, until the average is
+8. That is the rule of the reference.
+
+With --json the summary is one object. Times are seconds; those of stages are sums over
+all cores:
+
+  list                with --list: {"path", "size", "hash", "sha256"} for each file
+  skipped             {"path", "why"} for each thing that was passed over
+  files, bytes, chunks       what was packed
+  new_chunks, new_bytes      of that, what the store did not have
+  packed_bytes               and what it takes, packed
+  deduplicated_bytes         what it had
+  again_chunks, again_bytes  of the new: what it had, but in crumbs
+  xorbs, shards       that were stored
+  ratio               bytes / packed_bytes; null if nothing was stored
+  compression         new_bytes / packed_bytes; likewise
+  seconds             the whole, and bytes_per_second
+  stages              read_and_cut, sha256, hash, decide, compress, place, store`,
+		Example: `  xetfs pack ./store ~/models/bert
+  xetfs pack --list ./store src | grep README
+  xetfs mount ./store /mnt/x`,
+		Args: arguments(2, 1<<20),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runPack(cmd, args[0], args[1:], o)
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&o.list, "list", false, "print size, hash, SHA-256 and path of each file")
+	f.BoolVar(&o.asJSON, "json", false, "print the summary, and the list, as JSON")
+	f.BoolVar(&o.strict, "strict", false, "fail at the first thing that cannot be packed")
+	f.BoolVar(&o.noSHA, "no-sha256", false, "neither compute nor store the SHA-256 of files")
+	f.Var(&o.scheme, "compress", "auto, as the reference chooses; best, the smallest of all; none; lz4; bg4-lz4")
+	fixedValues(cmd, "compress", schemeWords...)
+	return cmd
+}
+
+// The Go heap of pack: its buffers are long-lived, and there is little garbage beside
+// them, so that collecting often costs nothing.
+const (
+	packMemory  = 400 << 20
+	packPercent = 20
+)
+
+// runPack packs folders into a store. A read that the kernel does not answer, of a dead
+// network file system, must not hold up somebody who gives up.
+func runPack(cmd *cobra.Command, store string, folders []string, o packOptions) error {
+	limitMemory(packMemory, newNotes(cmd.ErrOrStderr(), cmd.CommandPath()))
+	debug.SetGCPercent(packPercent)
+	ctx := cmd.Context()
+	p := &packing{ctx: ctx, o: o, bar: newProgress(cmd.ErrOrStderr(), "pack"), started: time.Now(), devices: map[uint64]string{}}
+	p.report = newPackReport(cmd, o, p.bar)
+	ended := make(chan error, 1)
+	go func() { ended <- p.run(store, folders) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case <-ended:
+	case <-time.After(lastWait):
+	}
+	return ctx.Err()
+}
+
+// lastWait is how long an interrupted pack waits for what it is doing.
+const lastWait = 5 * time.Second
+
+// A packing is one run of pack.
+type packing struct {
+	ctx     context.Context // of the command
+	o       packOptions
+	store   *packStore
+	w       *pack.Writer
+	report  *packReport
+	bar     *progress
+	started time.Time
+	devices map[uint64]string // what is made up there by the kernel; "": nothing
+}
+
+func (p *packing) run(storePath string, folders []string) error {
+	if err := checkPackFolders(storePath, folders); err != nil {
+		return err
+	}
+	var err error
+	if p.store, err = openPackStore(p.ctx, storePath, p.report.note); err != nil {
+		return err
+	}
+	defer p.store.close()
+	p.w = pack.NewWriter(origin.Sink(p.store.into), pack.Options{
+		Known:   p.store.known,
+		Schemes: p.o.scheme.schemes(),
+		NoSHA:   p.o.noSHA,
+		Created: p.started,
+		Clock:   func() time.Duration { return time.Since(p.started) },
+		Done:    p.report.file,
+	})
+	hide := p.show(folders)
+	err = p.folders(folders)
+	if err != nil {
+		_ = p.w.Close(canceled()) // err says why; what is stored is whole
+	} else {
+		err = p.w.Close(p.ctx)
+	}
+	hide()
+	switch {
+	case errors.Is(err, origin.ErrUnavailable):
+		return fmt.Errorf("%s: %v", storePath, err) //nolint:errorlint // it is there, and cannot be written
+	case err != nil:
+		return err
+	}
+	return p.report.finish(p.w.Stats(), time.Since(p.started))
+}
+
+// show keeps the bar up to date until the function that it returns is called.
+func (p *packing) show(folders []string) (hide func()) {
+	if !p.bar.visible() {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(p.ctx)
+	var showing sync.WaitGroup
+	showing.Go(func() {
+		p.measure(ctx, folders)
+		for ctx.Err() == nil {
+			s := p.w.Stats()
+			p.bar.describe(fmt.Sprintf("pack, %s new, %s not", human(s.NewBytes), human(s.OldBytes)))
+			select {
+			case <-ctx.Done():
+			case <-time.After(200 * time.Millisecond):
+			}
+		}
+	})
+	return func() {
+		cancel()
+		showing.Wait()
+		p.bar.clear()
+	}
+}
+
+// canceled returns a context that has ended: nothing more is to be stored.
+func canceled() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}
+
+// schemeFlag is --compress.
+type schemeFlag string
+
+const schemeAuto schemeFlag = "auto"
+
+var (
+	schemeWords = []string{string(schemeAuto), "best", "none", "lz4", "bg4-lz4"}
+	schemesOf   = map[schemeFlag][]xorb.Scheme{
+		"best":    {xorb.LZ4, xorb.ByteGrouping4LZ4},
+		"none":    {xorb.None},
+		"lz4":     {xorb.LZ4},
+		"bg4-lz4": {xorb.ByteGrouping4LZ4},
+	}
+)
+
+// String implements pflag.Value.
+func (s *schemeFlag) String() string { return string(*s) }
+
+// Set implements pflag.Value.
+func (s *schemeFlag) Set(text string) error { return oneOf((*string)(s), text, schemeWords...) }
+
+// Type implements pflag.Value.
+func (s *schemeFlag) Type() string { return "SCHEME" }
+
+func (s schemeFlag) schemes() []xorb.Scheme { return schemesOf[s] }
+
+// aside is a line on standard error that is no error.
+func aside(command, text string) string { return printable(fmt.Sprintf("%s: %s", command, text)) }

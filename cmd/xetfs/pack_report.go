@@ -1,0 +1,190 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/pack"
+)
+
+// A packReport is what pack tells of its work. It may be used by several goroutines.
+type packReport struct {
+	o       packOptions
+	command string
+	bar     *progress // that may be on the same screen
+	errOut  io.Writer
+
+	mu      sync.Mutex
+	out     *bufio.Writer // guarded by mu
+	doc     *document     // of --json; nil: text; guarded by mu
+	waiting []string      // paths of files that are in no shard yet, in order; guarded by mu
+	skipped []skippedDoc  // guarded by mu
+	err     error         // of out; guarded by mu
+}
+
+// A skippedDoc is something that was passed over, as pack --json shows it. The names are
+// a promise.
+type skippedDoc struct {
+	Path string `json:"path"`
+	Why  string `json:"why"`
+}
+
+// A packedDoc is a file as pack --list --json shows it. The names are a promise.
+type packedDoc struct {
+	Path   string     `json:"path"`
+	Size   int64      `json:"size"`
+	Hash   codec.Hash `json:"hash"`
+	SHA256 *string    `json:"sha256"`
+}
+
+func newPackReport(cmd *cobra.Command, o packOptions, bar *progress) *packReport {
+	r := &packReport{o: o, command: cmd.CommandPath(), bar: bar, errOut: cmd.ErrOrStderr(), skipped: []skippedDoc{}}
+	r.out = bufio.NewWriterSize(cmd.OutOrStdout(), 64<<10)
+	if o.asJSON {
+		r.doc = newDocument(r.out)
+		if o.list {
+			r.doc.begin("list")
+		}
+	}
+	return r
+}
+
+// add notes the path of the file that is packed next.
+func (r *packReport) add(path string) {
+	if !r.o.list {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.waiting = append(r.waiting, path)
+}
+
+// drop forgets the path that was added last: the file is left out.
+func (r *packReport) drop() {
+	if !r.o.list {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.waiting = r.waiting[:len(r.waiting)-1]
+}
+
+// file is told of each file in the order of add, when it is stored.
+func (r *packReport) file(f pack.File) {
+	if !r.o.list {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	doc := packedDoc{Path: r.waiting[0], Size: f.Size, Hash: f.ID.File}
+	r.waiting = r.waiting[1:]
+	sum := "-"
+	if !r.o.noSHA {
+		doc.SHA256 = plainHex(f.SHA256)
+		sum = *doc.SHA256
+	}
+	if r.doc != nil {
+		r.doc.element(doc)
+		return
+	}
+	r.bar.clear()
+	_, err := fmt.Fprintf(r.out, "%12d  %s  %s  %s\n", doc.Size, doc.Hash, sum, printable(doc.Path))
+	r.err = firstErr(r.err, err)
+}
+
+// skip tells of something that is left out.
+func (r *packReport) skip(path string, why error) {
+	r.note(fmt.Sprintf("%s: skipped: %v", path, why))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.skipped = append(r.skipped, skippedDoc{path, why.Error()})
+}
+
+// note tells of something that may be no harm.
+func (r *packReport) note(text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.bar.clear()
+	fmt.Fprintln(r.errOut, aside(r.command, text))
+}
+
+// finish prints the summary.
+func (r *packReport) finish(s pack.Stats, took time.Duration) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.doc != nil {
+		r.finishJSON(s, took)
+		if err := r.doc.close(); err != nil {
+			return err
+		}
+		return r.out.Flush()
+	}
+	_, err := r.out.Write(r.summary(s, took))
+	if err := firstErr(r.err, err); err != nil {
+		return err
+	}
+	return r.out.Flush()
+}
+
+// finishJSON writes the fields that the help of pack promises.
+func (r *packReport) finishJSON(s pack.Stats, took time.Duration) {
+	if r.o.list {
+		r.doc.end()
+	}
+	r.doc.field("skipped", r.skipped)
+	r.doc.field("files", s.Files)
+	r.doc.field("bytes", s.Bytes)
+	r.doc.field("chunks", s.Chunks)
+	r.doc.field("new_chunks", s.NewChunks)
+	r.doc.field("new_bytes", s.NewBytes)
+	r.doc.field("packed_bytes", s.Packed)
+	r.doc.field("deduplicated_bytes", s.OldBytes)
+	r.doc.field("again_chunks", s.Again)
+	r.doc.field("again_bytes", s.AgainBytes)
+	r.doc.field("xorbs", s.Xorbs)
+	r.doc.field("shards", s.Shards)
+	r.doc.field("ratio", ratio(s.Bytes, s.Packed))
+	r.doc.field("compression", ratio(s.NewBytes, s.Packed))
+	r.doc.field("seconds", took.Seconds())
+	r.doc.field("bytes_per_second", perSecond(s.Bytes, took))
+	r.doc.field("stages", map[string]float64{
+		"read_and_cut": s.CutTime.Seconds(), "sha256": s.SHATime.Seconds(), "hash": s.HashTime.Seconds(),
+		"decide": s.DecideTime.Seconds(), "compress": s.PackTime.Seconds(), "place": s.PlaceTime.Seconds(),
+		"store": s.StoreTime.Seconds(),
+	})
+}
+
+// ratio is a by b, or nil where that says nothing.
+func ratio(a, b int64) *float64 {
+	if b == 0 {
+		return nil
+	}
+	q := float64(a) / float64(b)
+	return &q
+}
+
+func perSecond(bytes int64, took time.Duration) int64 {
+	return int64(float64(bytes) / max(took.Seconds(), 1e-9))
+}
+
+// summary is what was done, for people.
+func (r *packReport) summary(s pack.Stats, took time.Duration) []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "packed   %s, %s in %.1f s: %s/s\n", many(s.Files, "file"), human(s.Bytes), took.Seconds(), human(perSecond(s.Bytes, took)))
+	fmt.Fprintf(&b, "chunks   %d, of which %d are new: %s, deduplicated %s\n", s.Chunks, s.NewChunks, human(s.NewBytes), human(s.OldBytes))
+	fmt.Fprintf(&b, "stored   %s in %s and %s\n", human(s.Packed), many(s.Xorbs, "xorb"), many(s.Shards, "shard"))
+	if s.Again > 0 {
+		fmt.Fprintf(&b, "again    %s in %s were stored once more, so that no file is in crumbs\n", human(s.AgainBytes), many(s.Again, "chunk"))
+	}
+	if n := int64(len(r.skipped)); n > 0 {
+		fmt.Fprintf(&b, "skipped  %s, named on standard error\n", many(n, "path"))
+	}
+	return b.Bytes()
+}

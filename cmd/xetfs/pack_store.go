@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/dir"
+	"github.com/xetfs/xetfs/codec/names"
+)
+
+// A packStore is where pack stores, and what is stored there already: in its keys, or
+// lying around as shards and xorbs.
+type packStore struct {
+	root  os.FileInfo // of its folder
+	into  *dir.Keyed
+	found *dir.Store
+	known *origin.Known
+}
+
+// strayAge is how old a file in tmp is that nobody writes to any more.
+const strayAge = 24 * time.Hour
+
+// openPackStore opens a store, or makes one. note is told of what is damaged in it.
+func openPackStore(ctx context.Context, folder string, note func(string)) (*packStore, error) {
+	tmp := filepath.Join(folder, "tmp")
+	if err := checkWritable(tmp); err != nil {
+		return nil, err
+	}
+	s := new(packStore)
+	var err error
+	if s.root, err = os.Stat(folder); err != nil {
+		return nil, fmt.Errorf("%s: %w", folder, reason(err))
+	}
+	if s.into, err = dir.Open(folder); err == nil {
+		err = s.into.RemoveStray(strayAge)
+	}
+	if err == nil {
+		s.found, err = dir.OpenBare(ctx, folder)
+	}
+	if err == nil {
+		_, err = s.found.Files(ctx) // waits until all xorbs are named
+	}
+	if err == nil {
+		s.known, err = origin.NewKnown(ctx, s.found, origin.KnownOptions{
+			Sink:    s.into,
+			Scratch: func() (origin.Scratch, error) { return newScratch(tmp) },
+			Damaged: func(k names.Key, err error) { note(fmt.Sprintf("%s: not used: %v", k, err)) },
+		})
+	}
+	if err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *packStore) close() {
+	if s.known != nil {
+		_ = s.known.Close()
+	}
+	if s.found != nil {
+		s.found.Close()
+	}
+	if s.into != nil {
+		s.into.Close()
+	}
+}
+
+// checkWritable makes the folder where values are written first.
+func checkWritable(tmp string) error {
+	if err := os.MkdirAll(tmp, 0o755); err != nil {
+		return fmt.Errorf("%s: %w", filepath.Dir(tmp), reason(err))
+	}
+	f, err := newScratch(tmp)
+	if err != nil {
+		return fmt.Errorf("%s: %w", filepath.Dir(tmp), reason(err))
+	}
+	return f.Close()
+}
+
+// newScratch makes a file without a name: whatever happens, it is gone afterwards.
+func newScratch(folder string) (origin.Scratch, error) {
+	f, err := os.CreateTemp(folder, "scratch-")
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Remove(f.Name()); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// checkPackFolders refuses what cannot be packed before anything is done.
+func checkPackFolders(store string, folders []string) error {
+	if store == "" {
+		return usageError{errors.New("an empty path is no folder")}
+	}
+	if info, err := os.Stat(store); err == nil && !info.IsDir() {
+		return usageError{fmt.Errorf("%s: STORE is a folder, this is a file", store)}
+	} else if err != nil && !errors.Is(err, iofs.ErrNotExist) {
+		return fmt.Errorf("%s: %w", store, reason(err))
+	}
+	for _, folder := range folders {
+		if _, err := os.Stat(folder); err != nil {
+			return fmt.Errorf("%s: %w", folder, reason(err))
+		}
+		if inside(folder, store) {
+			return usageError{fmt.Errorf("%s is inside the store %s, which would then hold itself; give the store a folder of its own", folder, store)}
+		}
+	}
+	return nil
+}
+
+// inside says whether a path is a folder or in it, whatever links lead there.
+func inside(path, folder string) bool {
+	target, err := os.Stat(folder)
+	if err != nil {
+		return false // it is not there yet
+	}
+	path, err = filepath.EvalSymlinks(path)
+	if err == nil {
+		path, err = filepath.Abs(path)
+	}
+	for err == nil {
+		if info, statErr := os.Stat(path); statErr == nil && os.SameFile(info, target) {
+			return true
+		}
+		above := filepath.Dir(path)
+		if above == path {
+			break
+		}
+		path = above
+	}
+	return false
+}

@@ -1,0 +1,217 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A packResult is what one run of pack says.
+type packResult struct {
+	status int
+	stderr string
+	List   []packedDoc
+	Files  int64
+	Bytes  int64
+
+	Skipped []skippedDoc
+}
+
+func packJSON(t *testing.T, ctx context.Context, args ...string) packResult {
+	t.Helper()
+	var out, errOut bytes.Buffer
+	r := packResult{status: run(ctx, append([]string{"pack", "--json", "--list"}, args...), strings.NewReader(""), &out, &errOut)}
+	r.stderr = errOut.String()
+	if r.status == exitGood {
+		if err := json.Unmarshal(out.Bytes(), &r); err != nil {
+			t.Fatalf("%v: %s", err, out.Bytes())
+		}
+	}
+	return r
+}
+
+// isSound says whether verify finds nothing wrong.
+func isSound(t *testing.T, store string) {
+	t.Helper()
+	var out bytes.Buffer
+	if status := run(t.Context(), []string{"verify", store}, strings.NewReader(""), &out, io.Discard); status != exitGood {
+		t.Errorf("verify: status %d\n%s", status, out.Bytes())
+	}
+}
+
+func writeFile(t *testing.T, path string, content []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, content, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// S05: a file that somebody changes all the time is packed as it was at some moment, or
+// named and left out. The files beside it are packed in any case.
+func TestS05_FileThatChanges(t *testing.T) {
+	a, b := bytes.Repeat([]byte("a"), 3_000_000), bytes.Repeat([]byte("b"), 2_000_000)
+	tests := []struct {
+		name   string
+		change func(path string, i int)
+		states func(size int64) [][]byte // that a file of this size may have
+	}{
+		{"grows", func(path string, _ int) {
+			f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+			if err != nil {
+				return
+			}
+			defer f.Close()
+			f.Write(a[:10_000])
+		}, func(size int64) [][]byte { return [][]byte{bytes.Repeat([]byte("a"), int(size))} }},
+		{"shrinks", func(path string, i int) {
+			os.Truncate(path, int64(len(a)-1000*i%len(a)))
+		}, func(size int64) [][]byte { return [][]byte{a[:min(len(a), int(size))]} }},
+		{"is swapped", func(path string, i int) {
+			os.WriteFile(path+".new", [][]byte{a, b}[i%2], 0o644)
+			os.Rename(path+".new", path)
+		}, func(int64) [][]byte { return [][]byte{a, b} }},
+		{"disappears and comes back", func(path string, i int) {
+			os.Remove(path)
+			os.WriteFile(path+".new", a, 0o644)
+			os.Rename(path+".new", path)
+		}, func(int64) [][]byte { return [][]byte{a} }},
+		{"becomes a pipe and a file", func(path string, i int) {
+			os.Remove(path)
+			if i%2 == 0 {
+				unix.Mkfifo(path, 0o644)
+				return
+			}
+			os.WriteFile(path, b, 0o644)
+		}, func(size int64) [][]byte { return [][]byte{b[:min(len(b), int(size))]} }},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			in, store := t.TempDir(), filepath.Join(t.TempDir(), "store")
+			path := filepath.Join(in, "m")
+			writeFile(t, filepath.Join(in, "a"), a[:1000])
+			writeFile(t, path, a)
+			writeFile(t, filepath.Join(in, "z"), b[:1000])
+			stop := changeAllTheTime(path, tt.change)
+			defer stop()
+			for range 5 {
+				r := packJSON(t, t.Context(), store, in)
+				if r.status != exitGood || len(r.List) < 2 {
+					t.Fatalf("status %d, files %v, %s", r.status, r.List, r.stderr)
+				}
+				for _, f := range r.List {
+					if f.Path == path && !anySum(tt.states(f.Size), *f.SHA256) {
+						t.Errorf("packed in a state that never was: %+v", f)
+					}
+				}
+			}
+			stop()
+			isSound(t, store)
+		})
+	}
+}
+
+// changeAllTheTime changes a file until stop is called.
+func changeAllTheTime(path string, change func(path string, i int)) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := 0; ctx.Err() == nil; i++ {
+			change(path, i)
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+func anySum(states [][]byte, want string) bool {
+	for _, s := range states {
+		if sum := sha256.Sum256(s); hex.EncodeToString(sum[:]) == want {
+			return true
+		}
+	}
+	return false
+}
+
+// S05: a socket.
+func TestS05_Socket(t *testing.T) {
+	in := t.TempDir()
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer unix.Close(fd)
+	t.Chdir(in) // the path of a socket must be short
+	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: "s"}); err != nil {
+		t.Skip(err)
+	}
+	r := packJSON(t, t.Context(), t.TempDir(), in)
+	if len(r.Skipped) != 1 || r.Skipped[0].Why != "a socket; only regular files are packed" {
+		t.Errorf("skipped %v", r.Skipped)
+	}
+}
+
+// A disk that fills up, or may not be written to, is one line; when there is room again
+// the next run goes on.
+func TestPackCannotWrite(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can mount a small tmpfs")
+	}
+	in, disk := t.TempDir(), t.TempDir()
+	mount := func(flags uintptr, options string) {
+		t.Helper()
+		if err := unix.Mount("tmpfs", disk, "tmpfs", flags, options); err != nil {
+			t.Skip(err)
+		}
+	}
+	mount(0, "size=2m")
+	t.Cleanup(func() {
+		if err := unix.Unmount(disk, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	random, err := os.ReadFile("/proc/self/exe") // some 20 MB
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, filepath.Join(in, "a"), random)
+	store := filepath.Join(disk, "store")
+	pack := func(status int, line string) {
+		t.Helper()
+		r := packJSON(t, t.Context(), store, in)
+		if r.status != status || line == "" && r.stderr != "" || !strings.Contains(r.stderr, line) || strings.Count(r.stderr, "\n") > 1 {
+			t.Errorf("status %d, %q; want %d and %q", r.status, r.stderr, status, line)
+		}
+	}
+	pack(exitFailed, "no space left on device")
+	isSound(t, store)
+	mount(unix.MS_REMOUNT, "size=200m")
+	pack(exitGood, "")
+	isSound(t, store)
+	mount(unix.MS_REMOUNT|unix.MS_RDONLY, "")
+	pack(exitFailed, store+": read-only file system")
+}
+
+func TestHuman(t *testing.T) {
+	for n, want := range map[int64]string{
+		0: "0 bytes", 1: "1 byte", 1023: "1023 bytes", 1024: "1.00 KiB", 10_239: "10.0 KiB",
+		99_999: "97.7 KiB", 1 << 20: "1.00 MiB", 1000 << 10: "0.98 MiB", 5 << 30: "5.00 GiB", 1<<63 - 1: "8.00 EiB",
+	} {
+		if got := human(n); got != want {
+			t.Errorf("human(%d) = %q, want %q", n, got, want)
+		}
+	}
+}
