@@ -26,6 +26,7 @@ needed=(
   "getfattr attr"
   "git git"
   "python3 python3"
+  "readelf binutils"
   "rsync rsync"
   "sqlite3 sqlite3"
   "strace strace"
@@ -37,7 +38,7 @@ for row in "${needed[@]}"; do
   read -r program package <<<"$row"
   command -v "$program" >/dev/null || missing+=("$package")
 done
-if [[ $(command -v cc) && ! -e /usr/include/stdlib.h ]]; then
+if [[ ! -e /usr/include/stdlib.h ]]; then
   missing+=(libc6-dev) # a compiler alone compiles nothing
 fi
 if [[ $(command -v python3) ]] && ! python3 -c 'import ensurepip, venv' 2>/dev/null; then
