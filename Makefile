@@ -5,10 +5,14 @@ GO      ?= go
 FUZZ    ?= 10s
 COUNT   ?= 10
 
+# Of bench-mount: MiB of each large file, and measured rounds.
+BENCH_MIB    ?= 512
+BENCH_ROUNDS ?= 5
+
 # Tests that want numpy and safetensors run this Python; setup makes it.
 export XETFS_PYTHON ?= $(shell ./integration/setup.sh --python)
 
-.PHONY: all build demo setup test race fuzz bench lint lint-more check golden clean
+.PHONY: all build demo setup test race fuzz bench bench-mount lint lint-more interop soak check golden clean
 
 all: check build
 
@@ -36,6 +40,9 @@ fuzz:             ## every fuzz target for $(FUZZ)
 bench:            ## ten runs, ready for benchstat
 	$(GO) test -run='^$$' -bench=. -benchmem -count=$(COUNT) ./... | tee bench.txt
 
+bench-mount:      ## the mount beside other file systems, as root, on a quiet machine: integration/bench/README.md
+	./integration/bench/run -bench-mib $(BENCH_MIB) -bench-rounds $(BENCH_ROUNDS)
+
 lint:
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; exit 1; }
 	$(GO) vet ./...
@@ -43,6 +50,12 @@ lint:
 
 lint-more:        ## golangci-lint; slow to build the first time, so .ci/run calls it, make test does not
 	$(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0 run --config .ci/golangci.yml
+
+interop:          ## other Xet clients against us and us against them; .ci/run calls it
+	./integration/interop/run
+
+soak: setup       ## minutes and gigabytes: packs that are killed 100 times, large files, many files
+	$(GO) test -count=1 -timeout=2h -v -run='^(TestPackMemory|TestO30_PackKilled)$$' ./integration -pack-large -pack-kills=100
 
 check: lint race  ## what must pass before a commit
 

@@ -52,7 +52,8 @@ var mayImport = map[string][]string{
 
 	"cmd/xetfs": append(append(below("codec"), below("cache")...), "reconstruct", "fs", "fs/catalog", "fs/catalog/tree", "fs/catalog/sweep"),
 
-	"integration": {},
+	"integration":         {},
+	"integration/interop": {},
 }
 
 // below names all packages of a floor but those for tests.
