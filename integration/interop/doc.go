@@ -1,0 +1,4 @@
+// Package interop tests xetfs against other clients of the Xet formats: they download
+// what xetfs pack wrote, and xetfs reads what they upload. Its tests have a small CAS
+// server in them; the script run installs the clients.
+package interop
