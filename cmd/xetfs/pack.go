@@ -94,10 +94,14 @@ func runPack(cmd *cobra.Command, store string, folders []string, o packOptions) 
 	ctx := cmd.Context()
 	p := &packing{ctx: ctx, o: o, bar: newProgress(cmd.ErrOrStderr(), "pack"), started: time.Now(), devices: map[uint64]string{}}
 	p.report = newPackReport(cmd, o, p.bar)
-	ended := make(chan error, 1)
-	go func() { ended <- p.run(store, folders) }()
+	var err error // final once ended is closed
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		err = p.run(store, folders)
+	}()
 	select {
-	case err := <-ended:
+	case <-ended:
 		return err
 	case <-ctx.Done():
 	}
