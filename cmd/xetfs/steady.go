@@ -27,7 +27,7 @@ const settle = 20 * time.Millisecond
 
 func newSteady(f *os.File, bar *progress) (*steady, error) {
 	s := &steady{f: f, bar: bar}
-	if err := unix.Fstat(int(f.Fd()), &s.before); err != nil { //nolint:gosec // the kernel's descriptors fit an int
+	if err := unix.Fstat(int(f.Fd()), &s.before); err != nil {
 		return nil, err
 	}
 	if s.before.Mode&unix.S_IFMT != unix.S_IFREG {
@@ -36,7 +36,7 @@ func newSteady(f *os.File, bar *progress) (*steady, error) {
 	// Of a file that was changed just now a further change could not be told.
 	if age := time.Since(time.Unix(s.before.Mtim.Unix())); age >= 0 && age < settle {
 		time.Sleep(settle - age)
-		return s, unix.Fstat(int(f.Fd()), &s.before) //nolint:gosec // as above
+		return s, unix.Fstat(int(f.Fd()), &s.before)
 	}
 	return s, nil
 }
@@ -59,7 +59,7 @@ func (s *steady) Read(b []byte) (int, error) {
 
 func (s *steady) end() error {
 	var after unix.Stat_t
-	if err := unix.Fstat(int(s.f.Fd()), &after); err != nil { //nolint:gosec // as above
+	if err := unix.Fstat(int(s.f.Fd()), &after); err != nil {
 		return &readError{reason(err)}
 	}
 	if s.read != s.before.Size || after.Size != s.before.Size || after.Mtim != s.before.Mtim || after.Ctim != s.before.Ctim {

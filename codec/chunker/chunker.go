@@ -8,10 +8,9 @@
 // of h are zero, if it then has at least MinSize bytes; it ends at codec.MaxChunkSize
 // bytes in any case, and with the stream. Chunks of random data have 64 KiB on average.
 //
-// The hash begins anew with every chunk. As its window is much shorter than the
-// smallest chunk, that makes no difference where a chunk may end: whether a place is a
-// candidate depends on the 64 bytes before it and on nothing else. So candidates can be
-// looked for anywhere, in any order, and several at a time.
+// The hash begins anew with every chunk. As its window is much shorter than the smallest
+// chunk, where a chunk may end depends on the 64 bytes before and on nothing else: the
+// hash may begin as late as that before the first place that counts.
 package chunker
 
 import (
@@ -38,22 +37,14 @@ type Chunker struct {
 	r    io.Reader
 	buf  []byte // what was read
 	from int    // of buf: where the next chunk begins
-	ends []int  // candidates in buf, ascending, beyond from
-	seen int    // of buf: up to here candidates were looked for
 	err  error  // of the reader
 }
 
 // New returns a Chunker that cuts what r gives.
-func New(r io.Reader) *Chunker {
-	c := new(Chunker)
-	c.Reset(r)
-	return c
-}
+func New(r io.Reader) *Chunker { return &Chunker{r: r} }
 
 // Reset makes c cut another stream. It keeps its buffer.
-func (c *Chunker) Reset(r io.Reader) {
-	*c = Chunker{r: r, buf: c.buf[:0], ends: c.ends[:0]}
-}
+func (c *Chunker) Reset(r io.Reader) { *c = Chunker{r: r, buf: c.buf[:0]} }
 
 // Next returns the next chunk. It is valid until the following call.
 // After the last chunk Next returns io.EOF.
@@ -68,33 +59,18 @@ func (c *Chunker) Next() ([]byte, error) {
 	if len(rest) == 0 {
 		return nil, io.EOF
 	}
-	n := c.end() - c.from
+	n := cut(rest[:min(len(rest), codec.MaxChunkSize)])
 	c.from += n
 	return rest[:n:n], nil
 }
 
-// end returns where the chunk ends that begins at c.from.
-func (c *Chunker) end() int {
-	last := min(len(c.buf), c.from+codec.MaxChunkSize)
-	for i, end := range c.ends {
-		if end >= c.from+MinSize {
-			c.ends = c.ends[i:]
-			return min(end, last)
-		}
-	}
-	c.ends = c.ends[:0]
-	return last
-}
-
-// fill reads until a whole chunk of the largest size is there, or the stream ends, and
-// looks for candidates in what came.
+// fill reads until the buffer is full, or the stream ends.
 func (c *Chunker) fill() {
 	if cap(c.buf) == 0 {
 		c.buf = make([]byte, 0, bufSize)
 	}
-	// The window of the first new place reaches back before it.
-	keep := max(0, min(c.from, c.seen-window))
-	c.shift(keep)
+	c.buf = c.buf[:copy(c.buf, c.buf[c.from:])]
+	c.from = 0
 	for empty := 0; len(c.buf) < cap(c.buf) && c.err == nil; {
 		var n int
 		n, c.err = c.r.Read(c.buf[len(c.buf):cap(c.buf)])
@@ -105,17 +81,5 @@ func (c *Chunker) fill() {
 		if empty == maxEmptyReads && c.err == nil {
 			c.err = io.ErrNoProgress
 		}
-	}
-	c.ends = appendCandidates(c.ends, c.buf, c.seen)
-	c.seen = len(c.buf)
-}
-
-// shift drops the first n bytes of the buffer.
-func (c *Chunker) shift(n int) {
-	c.buf = c.buf[:copy(c.buf, c.buf[n:])]
-	c.from -= n
-	c.seen -= n
-	for i := range c.ends {
-		c.ends[i] -= n
 	}
 }

@@ -140,6 +140,23 @@ func TestRule(t *testing.T) {
 	})
 }
 
+// The hash is the same however it is computed.
+func TestRoll(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		data := draw(t)
+		data = data[rapid.IntRange(0, min(len(data), 20)).Draw(t, "from"):]
+		for h := rapid.Uint64().Draw(t, "hash"); ; {
+			n, next := roll(data, h)
+			if m, want := rollGo(data, h); n != m || next != want {
+				t.Fatalf("roll = %d, %#x, in Go %d, %#x", n, next, m, want)
+			}
+			if data, h = data[n:], next; len(data) == 0 {
+				return
+			}
+		}
+	})
+}
+
 // draw makes data in which runs of one value, repetitions and noise follow each other.
 func draw(t *rapid.T) []byte {
 	var data []byte
@@ -240,7 +257,7 @@ func FuzzNext(f *testing.F) {
 }
 
 func BenchmarkNext(b *testing.B) {
-	data := make([]byte, 64<<20)
+	data := make([]byte, 256<<20)
 	_, _ = rand.NewChaCha8([32]byte{1}).Read(data)
 	c := New(nil)
 	b.SetBytes(int64(len(data)))
@@ -252,5 +269,22 @@ func BenchmarkNext(b *testing.B) {
 				break
 			}
 		}
+	}
+}
+
+func BenchmarkRoll(b *testing.B) {
+	data := codectest.Bytes(1, 64<<10)
+	for name, f := range map[string]func([]byte, uint64) (int, uint64){"best": roll, "portable": rollGo} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(data)))
+			for b.Loop() {
+				var h uint64
+				for rest := data; len(rest) > 0; {
+					var n int
+					n, h = f(rest, h)
+					rest = rest[n:]
+				}
+			}
+		})
 	}
 }

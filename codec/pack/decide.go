@@ -85,6 +85,7 @@ func (d *decider) learn() {
 		}
 		for _, g := range s.xorbs {
 			d.index.forget(g)
+			g.ends = nil // the placer is done with it
 			d.stored[g.hash] = g
 		}
 	}

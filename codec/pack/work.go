@@ -10,8 +10,8 @@ import (
 
 // A worker is one of the goroutines that hash and pack, one for each core.
 type worker struct {
-	packer     xorb.Packer
-	out, other []byte
+	packer xorb.Packer
+	other  []byte
 }
 
 func (w *Writer) work() {
@@ -120,21 +120,23 @@ func (b *batch) sum(p piece) {
 }
 
 // pack packs one chunk, by the scheme that was chosen for it or by the best of those
-// that are to be tried. The result is valid until the next call.
-func (me *worker) pack(c *chunk, try []xorb.Scheme) []byte {
+// that are to be tried, into the room that c.packed has.
+func (me *worker) pack(c *chunk, try []xorb.Scheme) {
 	if len(try) == 0 {
-		me.out = me.packer.Append(me.out[:0], c.data, c.choice.make())
-		return me.out
+		c.packed = me.packer.Append(c.packed[:0], c.data, c.choice.make())
+		return
 	}
-	me.out = me.packer.Append(me.out[:0], c.data, try[0])
+	c.packed = me.packer.Append(c.packed[:0], c.data, try[0])
 	for _, s := range try[1:] {
 		me.other = me.packer.Append(me.other[:0], c.data, s)
-		if len(me.other) < len(me.out) {
-			me.out, me.other = me.other, me.out
+		if len(me.other) < len(c.packed) {
+			c.packed = append(c.packed[:0], me.other...)
 		}
 	}
-	return me.out
 }
+
+// packSlack is how many bytes a xorb.Packer may write behind what it returns.
+const packSlack = 64
 
 // pack has the workers pack the new chunks of a batch.
 func (w *Writer) pack(b *batch) {
@@ -144,7 +146,7 @@ func (w *Writer) pack(b *batch) {
 		if o.kind == opAdd {
 			c := &b.chunks[o.chunk]
 			b.fresh = append(b.fresh, c)
-			room += xorb.ChunkHeaderSize + len(c.data)
+			room += packedMost(len(c.data)) + packSlack
 		}
 	}
 	if cap(b.out) < room {
@@ -154,13 +156,13 @@ func (w *Writer) pack(b *batch) {
 	b.packed.Add(1)
 	for _, some := range spread(b.fresh, func(c **chunk) int { return len((*c).data) }) {
 		for _, c := range some {
-			n := xorb.ChunkHeaderSize + len(c.data) // it never takes more
+			n := packedMost(len(c.data)) + packSlack
 			c.packed, out = out[:0:n], out[n:]
 		}
 		w.do(&b.packed, func(me *worker) {
 			defer w.time(&w.stats.pack)()
 			for _, c := range some {
-				c.packed = append(c.packed, me.pack(c, w.o.Schemes)...)
+				me.pack(c, w.o.Schemes)
 				w.stats.packed.Add(int64(len(c.packed)))
 			}
 		})

@@ -3,6 +3,8 @@ package xorb
 import (
 	"encoding/binary"
 	"math/bits"
+
+	"github.com/xetfs/xetfs/codec"
 )
 
 // A compressor makes LZ4 blocks. The format leaves open which matches a compressor finds;
@@ -18,6 +20,11 @@ import (
 //	length        as above, of the match
 type compressor struct {
 	seen [1 << hashBits]uint32 // by their hash, where five bytes stood last
+
+	// The chunk. Its room is a power of two and some more, so that a place in it need
+	// not be compared with its end, but only be cut to so many bits.
+	src  [codec.MaxChunkSize + wildLiterals]byte
+	size int
 }
 
 const (
@@ -29,51 +36,72 @@ const (
 	patience     = 32 // tries without success before the search takes longer steps
 	wildLiterals = 16 // short literals are copied by so many bytes at once
 	lengthInByte = 15 // from here on a length needs bytes of its own
+
+	places = codec.MaxChunkSize - 1 // mask of a place in src
+
+	// What compress may write behind what it returns.
+	wildRoom = 1 + wildLiterals + 2
 )
 
+func (c *compressor) word(at int) uint64 {
+	at &= places
+	return binary.LittleEndian.Uint64(c.src[at : at+8])
+}
+
+func (c *compressor) half(at int) uint32 {
+	at &= places
+	return binary.LittleEndian.Uint32(c.src[at : at+4])
+}
+
 // hash is that of the five bytes that a little-endian word begins with.
-func (c *compressor) hash(word uint64) uint32 {
+func hash(word uint64) uint32 {
 	const prime = 889523592379
 	return uint32(word << 24 * prime >> (64 - hashBits) & (1<<hashBits - 1))
 }
 
-// compress compresses src into dst, and returns how many bytes it made. That is 0 if
-// they are more than len(dst)-wildLiterals.
-func (c *compressor) compress(dst, src []byte) int {
-	room := len(dst) - wildLiterals
+// load returns room for a chunk that compress is to compress.
+func (c *compressor) load(size int) []byte {
+	c.size = size
+	return c.src[:size]
+}
+
+// compress compresses what was loaded into dst, and returns how many bytes it made. That
+// is 0 if they are more than len(dst)-wildRoom.
+func (c *compressor) compress(dst []byte) int {
+	room := len(dst) - wildRoom
 	n, literals := 0, 0
-	if len(src) > matchMargin {
+	if c.size > matchMargin {
 		clear(c.seen[:])
 		for cur := 1; ; {
-			start, from := c.find(src, cur)
+			start, from := c.find(cur)
 			if start < 0 {
 				break
 			}
 			distance := start - from
-			for start > literals && start > distance && src[start-1] == src[start-distance-1] {
+			for start > literals && start > distance && c.src[(start-1)&places] == c.src[(start-distance-1)&places] {
 				start--
 			}
-			cur = matchEnd(src, start+minMatch, distance)
-			c.seen[c.hash(binary.LittleEndian.Uint64(src[cur-2:]))] = uint32(cur - 2)
-			size := cur - start - minMatch
-			if n+3+start-literals+lengthBytes(start-literals)+lengthBytes(size) > room {
+			cur = c.matchEnd(start+minMatch, distance)
+			c.seen[hash(c.word(cur-2))] = uint32(cur - 2)
+			match := cur - start - minMatch
+			if n+3+start-literals+lengthBytes(start-literals)+lengthBytes(match) > room {
 				return 0
 			}
-			n += putSequence(dst[n:], src[literals:], start-literals, distance, size)
+			n += c.putSequence(dst[n:], literals, start-literals, distance, match)
 			literals = cur
 		}
 	}
-	last := len(src) - literals
+	last := c.size - literals
 	if n+1+last+lengthBytes(last) > room {
 		return 0
 	}
-	return n + putLiterals(dst[n:], src[literals:], last)
+	return n + c.putLiterals(dst[n:], literals, last)
 }
 
 // find returns where the next match begins, from cur on, and which place before it has
 // the same bytes; or -1.
-func (c *compressor) find(src []byte, cur int) (start, from int) {
-	end := len(src) - matchMargin
+func (c *compressor) find(cur int) (start, from int) {
+	end := c.size - matchMargin
 	next := cur
 	for tries := patience; ; tries++ {
 		cur = next
@@ -81,34 +109,33 @@ func (c *compressor) find(src []byte, cur int) (start, from int) {
 		if cur > end {
 			return -1, 0
 		}
-		word := binary.LittleEndian.Uint64(src[cur:])
-		h := c.hash(word)
+		word := c.word(cur)
+		h := hash(word)
 		from := int(c.seen[h])
 		c.seen[h] = uint32(cur)
-		if binary.LittleEndian.Uint32(src[from:]) == uint32(word) && cur-from <= maxDistance {
+		if c.half(from) == uint32(word) && cur-from <= maxDistance {
 			return cur, from
 		}
 	}
 }
 
 // matchEnd returns where the bytes from cur on end to be those so far before them.
-func matchEnd(src []byte, cur, distance int) int {
-	end := len(src) - literalTail
+func (c *compressor) matchEnd(cur, distance int) int {
+	end := c.size - literalTail
 	for ; end-cur >= 8; cur += 8 {
-		differ := binary.LittleEndian.Uint64(src[cur:]) ^ binary.LittleEndian.Uint64(src[cur-distance:])
-		if differ != 0 {
+		if differ := c.word(cur) ^ c.word(cur-distance); differ != 0 {
 			return cur + bits.TrailingZeros64(differ)/8
 		}
 	}
-	for cur < end && src[cur] == src[cur-distance] {
+	for cur < end && c.src[cur&places] == c.src[(cur-distance)&places] {
 		cur++
 	}
 	return cur
 }
 
-// putSequence writes one sequence, whose literals begin src.
-func putSequence(dst, src []byte, literals, distance, match int) int {
-	n := putLiterals(dst, src, literals)
+// putSequence writes one sequence.
+func (c *compressor) putSequence(dst []byte, at, literals, distance, match int) int {
+	n := c.putLiterals(dst, at, literals)
 	binary.LittleEndian.PutUint16(dst[n:], uint16(distance))
 	n += 2
 	if match < lengthInByte {
@@ -119,20 +146,18 @@ func putSequence(dst, src []byte, literals, distance, match int) int {
 	return n + putLength(dst[n:], match)
 }
 
-// putLiterals writes a token and the literals behind it.
-func putLiterals(dst, src []byte, literals int) int {
+// putLiterals writes a token and the literals behind it, which begin at a place of the
+// chunk.
+func (c *compressor) putLiterals(dst []byte, at, literals int) int {
 	if literals >= lengthInByte {
 		dst[0] = lengthInByte << 4
 		n := 1 + putLength(dst[1:], literals)
-		return n + copy(dst[n:], src[:literals])
+		return n + copy(dst[n:], c.src[at:at+literals])
 	}
-	dst[0] = byte(literals << 4)
-	if len(src) < wildLiterals {
-		return 1 + copy(dst[1:], src[:literals])
-	}
-	to := dst[1 : 1+wildLiterals]
-	binary.LittleEndian.PutUint64(to, binary.LittleEndian.Uint64(src))
-	binary.LittleEndian.PutUint64(to[8:], binary.LittleEndian.Uint64(src[8:]))
+	to := dst[:1+wildLiterals]
+	to[0] = byte(literals << 4)
+	binary.LittleEndian.PutUint64(to[1:], c.word(at))
+	binary.LittleEndian.PutUint64(to[9:], c.word(at+8))
 	return 1 + literals
 }
 

@@ -229,23 +229,23 @@ var (
 // end mark.
 const frameOverhead = 7 + 4 + 4
 
-// appendFrame appends data as an LZ4 frame of one block. If the frame would not be
-// smaller than data it appends nothing.
-func appendFrame(b, data []byte, c *compressor) []byte {
+// appendFrame appends what c has loaded as an LZ4 frame of one block. If the frame would
+// not be smaller than that it appends nothing.
+func appendFrame(b []byte, c *compressor) []byte {
 	start := len(b)
-	room := len(data) - 1 - frameOverhead
+	room := c.size - 1 - frameOverhead
 	if room <= 0 {
 		return b
 	}
 	head := head64K
-	if len(data) > 64<<10 {
+	if c.size > 64<<10 {
 		head = head256K
 	}
 	b = append(b, head[:]...)
 	b = append(b, 0, 0, 0, 0)
 	block := len(b)
-	b = grow(b, room+wildLiterals)
-	n := c.compress(b[block:block+room+wildLiterals], data)
+	b = grow(b, room+wildRoom)
+	n := c.compress(b[block : block+room+wildRoom])
 	if n == 0 {
 		return b[:start]
 	}

@@ -25,9 +25,18 @@ func Predict(chunk []byte) Scheme {
 	return LZ4
 }
 
+// fewBytes are counted one by one: tables would take longer.
+const fewBytes = 1500
+
 // bitCounts counts, for each position modulo 4, the bytes that have 0, 1, … 8 bits
 // set.
 func bitCounts(chunk []byte) (counts [4][9]uint32) {
+	if len(chunk) < fewBytes {
+		for i, b := range chunk {
+			counts[i%4][bits.OnesCount8(b)]++
+		}
+		return counts
+	}
 	// Two words at a time: byte i of the index is the number of bits in byte i of the
 	// first word and, 16 times, in that of the second.
 	var pairs [8][256]uint32

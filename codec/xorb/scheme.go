@@ -63,10 +63,7 @@ func unpack(dst, packed []byte, s Scheme) error {
 // A Packer packs single chunks, for those who pack on several cores or try several
 // schemes. Its zero value is ready. It is kept from chunk to chunk, because its tables
 // are large, and is not safe for concurrent use.
-type Packer struct {
-	lz4     compressor
-	grouped scratch
-}
+type Packer struct{ lz4 compressor }
 
 // Append adds a header and the packed chunk to b. It packs by s, or by None where s
 // saves nothing. The chunk must have 1 to codec.MaxChunkSize bytes.
@@ -75,11 +72,11 @@ func (p *Packer) Append(b, chunk []byte, s Scheme) []byte {
 	b = append(b, make([]byte, ChunkHeaderSize)...)
 	switch s {
 	case LZ4:
-		b = appendFrame(b, chunk, &p.lz4)
+		copy(p.lz4.load(len(chunk)), chunk)
+		b = appendFrame(b, &p.lz4)
 	case ByteGrouping4LZ4:
-		grouped := p.grouped[:len(chunk)]
-		group4(grouped, chunk)
-		b = appendFrame(b, grouped, &p.lz4)
+		group4(p.lz4.load(len(chunk)), chunk)
+		b = appendFrame(b, &p.lz4)
 	}
 	packed := len(b) - start - ChunkHeaderSize
 	if packed == 0 || packed >= len(chunk) {
