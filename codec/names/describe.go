@@ -37,7 +37,7 @@ var kinds = []struct {
 // before the last says what Decode thinks. The error is that of w.
 func Describe(w io.Writer, b []byte) error {
 	out := bufio.NewWriter(w)
-	what, err := verdict(b)
+	what, err := Check(b)
 	fmt.Fprintf(out, "%s, %d bytes\n", what, len(b))
 	if len(b) <= MaxLongDocument {
 		describeLines(out, b)
@@ -79,8 +79,9 @@ func indent(l []byte) []byte {
 	return pretty.Bytes()
 }
 
-// verdict says what b is, and what is wrong with it.
-func verdict(b []byte) (what string, err error) {
+// Check says what a document or list is ("vref", "symbol list"), and what is wrong with it:
+// ErrNewer, or a codec.ErrCorrupt.
+func Check(b []byte) (what string, err error) {
 	first, _, _ := bytes.Cut(b, []byte("\n"))
 	if len(b) > 0 && b[0] == '[' {
 		_, err := DecodeSymbols(b)

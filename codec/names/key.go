@@ -19,16 +19,17 @@ type Key string
 
 // Prefixes of the keys of one kind, for listing.
 const (
-	RefPrefix       = "vref/"
-	VersionPrefix   = "ver/"
-	PagePrefix      = "tindex/"
-	ShardPrefix     = "tdata/shard/"
-	XorbPrefix      = "tdata/xorb/"
-	SnapshotPrefix  = "tref/"
-	SymbolPrefix    = "sl/" // of SymbolListKind too
-	SettingsPrefix  = "cref/"
-	SweepPrefix     = "gc/"
-	SweepListPrefix = "gcl/"
+	RefPrefix        = "vref/"
+	VersionPrefix    = "ver/"
+	PagePrefix       = "tindex/"
+	ShardPrefix      = "tdata/shard/"
+	XorbPrefix       = "tdata/xorb/"
+	SnapshotPrefix   = "tref/"
+	SymbolPrefix     = "sl/" // of SymbolListKind too
+	SymbolListPrefix = SymbolPrefix + "*sSt*" + listVerb
+	SettingsPrefix   = "cref/"
+	SweepPrefix      = "gc/"
+	SweepListPrefix  = "gcl/"
 )
 
 // A Kind is a layer of the store, or what stands beside the layers.

@@ -30,6 +30,7 @@ type decider struct {
 	w      *Writer
 	index  *index
 	stored map[codec.Hash]*group // xorbs that are not of the index, by hash
+	kept   []*group              // stored xorbs that are of the index, oldest first
 	files  map[codec.Hash]*file  // of the shard that is being made
 	left   *group                // what is left of the files before the open one
 
@@ -39,8 +40,11 @@ type decider struct {
 	choice *choice
 	frag   fragmentation
 
+	keptChunks int   // of kept
 	shardBytes int64 // of the shard so far, about
 	read       int64 // since the last flush
+	waiting    int   // files that are complete, since the last flush
+	hashes     []codec.Hash
 }
 
 func newDecider(w *Writer) *decider {
@@ -65,7 +69,7 @@ func (d *decider) batch(b *batch) {
 	d.learn()
 	for _, p := range b.pieces {
 		d.piece(b, p)
-		if d.shardBytes >= d.w.o.ShardBytes || d.read >= d.w.o.FlushBytes {
+		if d.shardBytes >= d.w.o.ShardBytes || d.read >= d.w.o.FlushBytes || d.waiting >= d.w.o.maxWaiting {
 			d.flush(b)
 		}
 	}
@@ -74,21 +78,33 @@ func (d *decider) batch(b *batch) {
 	}
 }
 
-// learn hands over to the ledger what was stored, and forgets it.
+// learn hands over to the ledger what was stored, and forgets it. What the ledger does
+// not take is kept while there is room.
 func (d *decider) learn() {
-	if d.w.ledger == nil {
-		return
-	}
 	for _, s := range d.w.learnt.take() {
-		if !d.w.ledger.Learn(s.hash) {
-			continue
-		}
+		learnt := d.w.ledger != nil && d.w.ledger.Learn(s.hash)
 		for _, g := range s.xorbs {
-			d.index.forget(g)
-			g.ends = nil // the placer is done with it
-			d.stored[g.hash] = g
+			if learnt {
+				d.forget(g)
+				continue
+			}
+			d.kept = append(d.kept, g)
+			d.keptChunks += len(g.hashes)
 		}
 	}
+	for d.keptChunks > d.w.o.maxKept {
+		d.keptChunks -= len(d.kept[0].hashes)
+		d.forget(d.kept[0])
+		d.kept[0] = nil
+		d.kept = d.kept[1:]
+	}
+}
+
+// forget takes a xorb that is stored out of the index. Terms may still point to it.
+func (d *decider) forget(g *group) {
+	d.index.forget(g)
+	g.ends = nil // the placer is done with it
+	d.stored[g.hash] = g
 }
 
 // flush ends the xorb that is open, so that all files so far can be described.
@@ -99,7 +115,7 @@ func (d *decider) flush(b *batch) {
 	}
 	b.ops = append(b.ops, op{kind: opFlush})
 	clear(d.files)
-	d.shardBytes, d.read = 0, 0
+	d.shardBytes, d.read, d.waiting = 0, 0, 0
 }
 
 // piece goes through the chunks of one file in a batch.
@@ -265,7 +281,7 @@ func (d *decider) room(b *batch, size int) *group {
 
 // fits says whether one xorb can hold so much.
 func (d *decider) fits(bytes, packed, chunks int) bool {
-	return bytes <= d.w.o.maxXorbSize && packed <= codec.MaxXorbSize && chunks <= d.w.o.maxXorbChunks
+	return bytes <= d.w.o.maxXorbSize && packed <= d.w.o.maxXorbPacked && chunks <= d.w.o.maxXorbChunks
 }
 
 // cut makes a group a xorb.
@@ -273,84 +289,4 @@ func (d *decider) cut(b *batch, g *group) {
 	g.hash = g.root()
 	d.shardBytes += xorbBlockSize(g)
 	b.ops = append(b.ops, op{kind: opCut, g: g})
-}
-
-// end completes a file: what is left of its new chunks joins what is left of others.
-func (d *decider) end(b *batch, f *file) {
-	if d.new != nil {
-		d.join(b, f)
-	}
-	f.id.File = merkle.File(d.leaves)
-	f.chunks = len(d.leaves)
-	if f.bad == nil {
-		d.describe(f)
-		b.ops = append(b.ops, op{kind: opFile, f: f})
-	}
-	d.leaves, d.choice = d.leaves[:0], nil
-	d.frag.reset()
-}
-
-// join puts what is left of the new chunks of f behind what is left of others, or cuts
-// the larger of the two.
-func (d *decider) join(b *batch, f *file) {
-	g, left := d.new, d.left
-	d.new = nil
-	if d.fits(left.bytes+g.bytes, left.packed+g.packed, len(left.hashes)+len(g.hashes)) {
-		d.append(b, f, g)
-		return
-	}
-	if left.bytes > g.bytes {
-		left, g = g, left
-	}
-	d.cut(b, g)
-	d.left = left
-}
-
-// append puts a group of f, whose terms alone point there, behind what is left.
-func (d *decider) append(b *batch, f *file, g *group) {
-	left, n := d.left, len(d.left.hashes)
-	for i := range f.terms {
-		if t := &f.terms[i]; t.first.g == g {
-			t.first = place{left, t.first.index + uint32(n)}
-		}
-	}
-	left.hashes = append(left.hashes, g.hashes...)
-	left.sizes = append(left.sizes, g.sizes...)
-	left.bytes += g.bytes
-	left.packed += g.packed
-	d.index.move(g, left, n)
-	b.ops = append(b.ops, op{kind: opJoin, g: left, other: g})
-}
-
-// describe makes sure that a File Info block of f is stored, or will be.
-func (d *decider) describe(f *file) {
-	if same := d.files[f.id.File]; same != nil {
-		f.same, f.terms = same, nil
-		return
-	}
-	if d.w.ledger != nil {
-		in, shard, ok := d.w.ledger.File(f.id.File)
-		if ok && (in.Metadata || d.w.o.NoSHA) {
-			f.id.Shard, f.id.Block = shard, in.Block
-			f.terms = nil
-			return
-		}
-	}
-	d.files[f.id.File] = f
-	f.verify = d.verification(f)
-	d.shardBytes += d.w.blockSize(f)
-}
-
-// verification returns the verification hash of each term of f.
-func (d *decider) verification(f *file) []codec.Hash {
-	verify := make([]codec.Hash, 0, len(f.terms))
-	hashes := make([]codec.Hash, len(d.leaves))
-	for i, l := range d.leaves {
-		hashes[i] = l.Hash
-	}
-	for _, t := range f.terms {
-		verify = append(verify, merkle.Term(hashes[:t.chunks]))
-		hashes = hashes[t.chunks:]
-	}
-	return verify
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"sync/atomic"
 	"testing"
@@ -38,43 +39,66 @@ func within(t fataler, do func()) {
 	}
 }
 
-// Whenever the Sink fails, the error comes back from some call and from all after it,
-// and what is stored is whole.
+// Whenever the Sink fails, for good or once, the error comes back from some call and from
+// all after it, and what is stored is whole.
 func TestSinkFails(t *testing.T) {
 	full := errors.New("disk full")
-	rapid.Check(t, func(t *rapid.T) {
-		sink := newMemory()
-		var puts atomic.Int64
-		fails := int64(rapid.IntRange(1, 12).Draw(t, "fails at"))
-		sink.before = func(string) error {
-			if puts.Add(1) >= fails {
-				return full
-			}
-			return nil
-		}
-		s := newSession(t, sink, Options{maxXorbSize: 200_000, ShardBytes: 2000})
-		within(t, func() {
-			var err error
-			for i := range 40 {
-				if next := s.w.AddFile(t.Context(), bytes.NewReader(codectest.Bytes(uint64(i), 300_000))); err != nil && !errors.Is(next, full) {
-					t.Errorf("AddFile after an error = %v", next)
-				} else if next != nil {
-					err = next
+	for _, once := range []bool{false, true} {
+		for fails := range int64(14) {
+			t.Run(fmt.Sprintf("at put %d, once=%t", fails+1, once), func(t *testing.T) {
+				sink := newMemory()
+				var puts atomic.Int64
+				sink.before = func(string) error {
+					if n := puts.Add(1) - 1; n == fails || n > fails && !once {
+						return full
+					}
+					return nil
 				}
-			}
-			if err := s.w.Flush(t.Context()); !errors.Is(err, full) {
-				t.Errorf("Flush = %v, want %v", err, full)
-			}
-			for range 2 {
-				if err := s.w.Close(t.Context()); !errors.Is(err, full) {
-					t.Errorf("Close = %v, want %v", err, full)
+				s := newSession(t, sink, Options{maxXorbSize: 40_000, ShardBytes: 700})
+				within(t, func() { s.fill(t, full) })
+				if n := puts.Load(); n <= fails {
+					t.Errorf("only %d puts", n)
 				}
-			}
-		})
-		if _, err := sink.decode(); err != nil {
-			t.Errorf("%v", err)
+				checkTold(t, s)
+			})
 		}
-	})
+	}
+}
+
+// fill adds files until a call fails with want, and checks that all calls after it do.
+func (s *session) fill(t *testing.T, want error) {
+	t.Helper()
+	var err error
+	for i := range 40 {
+		next := s.w.AddFile(t.Context(), bytes.NewReader(codectest.Bytes(uint64(i), 30_000)))
+		if err != nil && !errors.Is(next, want) {
+			t.Errorf("AddFile after an error = %v", next)
+		}
+		err = next
+	}
+	if err := s.w.Flush(t.Context()); !errors.Is(err, want) {
+		t.Errorf("Flush = %v, want %v", err, want)
+	}
+	for range 2 {
+		if err := s.w.Close(t.Context()); !errors.Is(err, want) {
+			t.Errorf("Close = %v, want %v", err, want)
+		}
+	}
+}
+
+// checkTold checks that what is stored is whole, and that the files that were told of
+// are among it.
+func checkTold(t fataler, s *session) {
+	t.Helper()
+	c, err := s.sink.decode()
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	for _, f := range s.done {
+		if _, err := c.find(f.ID); err != nil {
+			t.Fatalf("told of, but not there: %v", err)
+		}
+	}
 }
 
 // A Sink that hangs until its context ends does not outlive the calls that wait for it.
@@ -135,13 +159,13 @@ func (e *endless) Read(b []byte) (int, error) {
 func TestCanceled(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sink := newMemory()
-		s := newSession(t, sink, Options{maxXorbSize: 300_000, FlushBytes: 1 << 20})
+		s := newSession(t, sink, Options{maxXorbSize: 150_000, FlushBytes: 200_000})
 		files := rapid.IntRange(0, 20).Draw(t, "files")
 		for i := range files {
-			s.add(codectest.Bytes(uint64(i), 150_000))
+			s.add(codectest.Bytes(uint64(i), 30_000))
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		cut := rapid.IntRange(0, 3<<20).Draw(t, "canceled at")
+		cut := rapid.IntRange(0, 1<<20).Draw(t, "canceled at")
 		r := io.MultiReader(bytes.NewReader(codectest.Bytes(99, cut)), readFunc(func([]byte) (int, error) {
 			cancel()
 			return 0, io.EOF
@@ -157,15 +181,7 @@ func TestCanceled(t *testing.T) {
 				t.Errorf("Close = %v, want %v", err, context.Canceled)
 			}
 		})
-		c, err := sink.decode()
-		if err != nil {
-			t.Errorf("%v", err)
-		}
-		for _, f := range s.done {
-			if _, err := c.find(f.ID); err != nil {
-				t.Errorf("told of, but not there: %v", err)
-			}
-		}
+		checkTold(t, s)
 	})
 }
 

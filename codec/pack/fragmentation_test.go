@@ -1,6 +1,7 @@
 package pack
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"testing"
@@ -86,14 +87,7 @@ func crumbs(chunks int) (stored, file []byte) {
 // constant returns data without a place where a chunk may end: a pattern of two bytes
 // that none of the candidates has.
 func constant(a, b byte, size int) []byte {
-	data := make([]byte, size)
-	for i := range data {
-		data[i] = a
-		if i%3 == 0 {
-			data[i] = b
-		}
-	}
-	return data
+	return bytes.Repeat([]byte{b, a, a}, size/3+1)[:size]
 }
 
 // A file of crumbs has some of them stored again, until it is in larger pieces; and all

@@ -1,7 +1,6 @@
 package pack
 
 import (
-	"bytes"
 	"encoding/binary"
 	"runtime"
 	"testing"
@@ -20,43 +19,89 @@ func (sponge) File(codec.Hash) (*shard.FileInfo, codec.Hash, bool) { return nil,
 func (sponge) Learn(codec.Hash) bool                               { return true }
 
 // What a session remembers of each new chunk once it is stored: nothing with a Ledger,
-// little without.
+// little without, and that only of the last maxKept.
 func TestSessionMemory(t *testing.T) {
 	if codectest.Race {
 		t.Skip("the race detector takes memory of its own")
 	}
-	const chunks = 150_000
+	const first, second, third = 20_000, 100_000, 100_000
 	for _, tt := range []struct {
-		name  string
-		known Known
-		most  int64 // bytes a chunk
-	}{{"with a ledger", sponge{}, 10}, {"alone", nil, 80}} {
+		name        string
+		o           Options
+		grows, then int64 // bytes a chunk, at most
+	}{
+		{"with a ledger", Options{Known: sponge{}}, 10, 10},
+		{"alone", Options{}, 100, 100},
+		{"alone, and full", Options{maxKept: first + second}, 100, 10},
+	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w := NewWriter(discard{}, Options{NoSHA: true, Known: tt.known, ShardBytes: 1 << 20})
-			add := func(from, to int) int64 {
-				for i := from; i < to; i++ {
-					if err := w.AddFile(t.Context(), bytes.NewReader(binary.LittleEndian.AppendUint64(nil, uint64(i)))); err != nil {
-						t.Fatal(err)
-					}
-				}
-				for range 2 { // what is flushed is forgotten later
-					if err := w.Flush(t.Context()); err != nil {
-						t.Fatal(err)
-					}
-				}
-				return heapInUse()
+			tt.o.ShardBytes = 1 << 18
+			s := newDecided(tt.o)
+			s.add(first)
+			began := heapInUse()
+			s.add(second)
+			grown := heapInUse()
+			s.add(third)
+			end := heapInUse()
+			grows, then := (grown-began)/second, (end-grown)/third
+			if grows > tt.grows || then > tt.then {
+				t.Errorf("%d bytes for each chunk, later %d, want at most %d, %d", grows, then, tt.grows, tt.then)
 			}
-			before := add(0, 60_000)
-			perChunk := (add(60_000, 60_000+chunks) - before) / chunks
-			if err := w.Close(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			if perChunk > tt.most {
-				t.Errorf("%d bytes for each chunk, want at most %d", perChunk, tt.most)
-			}
-			t.Logf("%d bytes for each chunk", perChunk)
+			runtime.KeepAlive(s)
 		})
 	}
+}
+
+// A decided is a decider without the rest of the pipeline: what is to be stored is
+// stored at once.
+type decided struct {
+	*decider
+	n     uint64
+	b     batch
+	xorbs []*group
+}
+
+func newDecided(o Options) *decided {
+	o.fill()
+	w := &Writer{o: o}
+	w.ledger, _ = o.Known.(Ledger)
+	return &decided{decider: newDecider(w)}
+}
+
+// add adds files of 100 chunks that are all different.
+func (s *decided) add(chunks int) {
+	for at := 0; at < chunks; at += 100 {
+		if at%2000 == 0 {
+			s.send()
+		}
+		f := new(file)
+		for range 100 {
+			s.n++
+			state := s.n
+			s.b.add(f, []byte("chunk"))
+			c := &s.b.chunks[len(s.b.chunks)-1]
+			for i := range 4 {
+				binary.LittleEndian.PutUint64(c.hash[8*i:], codectest.SplitMix64(&state))
+			}
+		}
+		s.b.end(f)
+	}
+	s.send()
+}
+
+func (s *decided) send() {
+	s.batch(&s.b)
+	for _, o := range s.b.ops {
+		switch o.kind {
+		case opCut:
+			s.xorbs = append(s.xorbs, o.g)
+		case opFlush:
+			s.w.learnt.put(storedShard{xorbs: s.xorbs})
+			s.xorbs = nil
+		case opAdd, opJoin, opFile:
+		}
+	}
+	s.b.reset()
 }
 
 func heapInUse() int64 {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/codectest"
+	"github.com/xetfs/xetfs/codec/shard"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -27,6 +28,8 @@ func TestPackReadBack(t *testing.T) {
 			FlushBytes:    rapid.SampledFrom([]int64{0, 1, 500_000}).Draw(t, "flush bytes"),
 			maxXorbSize:   rapid.SampledFrom([]int{0, 131_072, 300_000, 1 << 20}).Draw(t, "xorb size"),
 			maxXorbChunks: rapid.SampledFrom([]int{0, 1, 2, 7, 30}).Draw(t, "xorb chunks"),
+			maxWaiting:    rapid.SampledFrom([]int{0, 1, 3}).Draw(t, "files waiting"),
+			maxKept:       rapid.SampledFrom([]int{0, 0, 1, 10}).Draw(t, "chunks kept"),
 		}
 		sink := newMemory()
 		how := rapid.SampledFrom([]string{"alone", "known", "ledger", "deaf ledger"}).Draw(t, "known")
@@ -41,7 +44,7 @@ func TestPackReadBack(t *testing.T) {
 		second.close()
 		checkStats(t, second.w.Stats(), files)
 		before := len(sink.xorbs)
-		if second.w.Stats().Again == 0 && how == "alone" {
+		if second.w.Stats().Again == 0 && how == "alone" && o.maxKept == 0 {
 			checkOnce(t, second)
 		}
 
@@ -166,6 +169,105 @@ func TestEqualFiles(t *testing.T) {
 	}
 }
 
+// Files that add nothing to a shard do not wait for one for ever.
+func TestManyKnownFiles(t *testing.T) {
+	sink := newMemory()
+	first := newSession(t, sink, Options{})
+	first.add([]byte("known"))
+	first.close()
+	s := newSession(t, sink, Options{Known: newLedger(sink), maxWaiting: 10})
+	s.add([]byte("new"))
+	// All batches are in use by then, so the first has come through.
+	const files = 2 * maxBatches * batchPieces
+	for range files {
+		s.add([]byte("known"))
+	}
+	if st := s.w.Stats(); st.Files < files/2-20 {
+		t.Errorf("%d of %d files are told of", st.Files, files)
+	}
+	if err := s.w.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if st := s.w.Stats(); st.Files != files+1 || st.Shards != 1 || st.Xorbs != 1 {
+		t.Errorf("%+v", st)
+	}
+	s.close()
+}
+
+// What no Ledger learns is remembered as long as there is room: the chunks that were
+// stored first are forgotten first, and stored again.
+func TestForgotten(t *testing.T) {
+	tests := []struct {
+		name   string
+		known  func(m *memory) Known
+		kept   int
+		stored int64 // bytes, of three files of 300,000; then the last comes again, and the first
+	}{
+		{"all is kept", func(*memory) Known { return nil }, 0, 900_000},
+		{"the last is kept", func(*memory) Known { return nil }, 8, 1_200_000},
+		{"nothing is kept", func(*memory) Known { return nil }, 1, 1_500_000},
+		{"a ledger that does not learn", func(m *memory) Known { return &ledger{m: m, deaf: true} }, 1, 1_500_000},
+		{"a ledger that learns", func(m *memory) Known { return newLedger(m) }, 1, 900_000},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			sink := newMemory()
+			s := newSession(t, sink, Options{Known: tt.known(sink), maxKept: tt.kept, maxXorbSize: 200_000})
+			for _, seed := range []uint64{1, 2, 3, 3, 1} {
+				s.add(codectest.Bytes(seed, 300_000))
+				if err := s.w.Flush(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s.close()
+			if st := s.w.Stats(); st.NewBytes != tt.stored {
+				t.Errorf("%d bytes are stored, want %d", st.NewBytes, tt.stored)
+			}
+		})
+	}
+}
+
+// A block that a Ledger takes for that of a file, and that leads elsewhere, is not
+// believed: the file is described again.
+func TestWrongBlock(t *testing.T) {
+	a, b := codectest.Bytes(1, 300_000), codectest.Bytes(2, 300_000)
+	tests := []struct {
+		name  string
+		spoil func(a, b *shard.FileInfo)
+		wrong bool
+	}{
+		{"the right one", func(a, b *shard.FileInfo) {}, false},
+		{"that of another file", func(a, b *shard.FileInfo) { a.Terms, a.Verify = b.Terms, b.Verify }, true},
+		{"without verification hashes", func(a, _ *shard.FileInfo) { a.Verify = nil }, true},
+		{"one verification hash is wrong", func(a, _ *shard.FileInfo) { a.Verify[0][0]++ }, true},
+		{"a term too few", func(a, _ *shard.FileInfo) { a.Terms, a.Verify = a.Terms[1:], a.Verify[1:] }, true},
+		{"a term too many", func(a, _ *shard.FileInfo) {
+			a.Terms, a.Verify = append(a.Terms, a.Terms[0]), append(a.Verify, a.Verify[0])
+		}, true},
+		{"a term of other chunks", func(a, _ *shard.FileInfo) { a.Terms[0].Chunks.End += 1000 }, true},
+		{"a term of another size", func(a, _ *shard.FileInfo) { a.Terms[0].Size++ }, true},
+		{"nothing", func(a, _ *shard.FileInfo) { a.Terms, a.Verify = nil, nil }, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			sink := newMemory()
+			first := newSession(t, sink, Options{maxXorbSize: 150_000})
+			first.add(a)
+			first.add(b)
+			first.close()
+			l := newLedger(sink)
+			tt.spoil(l.files[first.done[0].ID.File].in, l.files[first.done[1].ID.File].in)
+			l.deaf = true
+			s := newSession(t, sink, Options{Known: l})
+			s.add(a)
+			s.close()
+			if st := s.w.Stats(); (st.Shards != 0) != tt.wrong || st.NewBytes > 0 {
+				t.Errorf("%d shards are stored, %d bytes are new", st.Shards, st.NewBytes)
+			}
+		})
+	}
+}
+
 // The SHA-256 of the empty file is that of nothing, though the shard has zeros there.
 func TestEmptyFile(t *testing.T) {
 	s := newSession(t, newMemory(), Options{})
@@ -216,36 +318,52 @@ func (l *ledger) keepSHA() {
 }
 
 // Chunks fill a xorb as far as they go: another one would be too large for it, with its
-// header, even if it does not compress; and it has 8,192 chunks at most.
+// header, even if it does not compress; and there is a most of them.
 func TestXorbLimits(t *testing.T) {
-	if testing.Short() {
-		t.Skip("moves 100 MiB")
+	const mib = 1 << 20
+	tiny := func(n int) (files [][]byte) {
+		for i := range n {
+			files = append(files, binary.LittleEndian.AppendUint64(nil, uint64(i)))
+		}
+		return files
 	}
 	tests := []struct {
-		name string
-		add  func(s *session)
-		full func(x *decodedXorb, next int) bool
+		name  string
+		o     Options
+		files [][]byte
+		full  func(x *decodedXorb, next int) bool
 	}{
-		{"size", func(s *session) { s.add(codectest.Bytes(1, 68<<20)) }, func(x *decodedXorb, next int) bool {
-			return x.packed <= 64<<20 && x.packed+8+next > 64<<20
-		}},
-		{"size, compressed", func(s *session) { s.add(numbers(1, 66<<20)) }, func(x *decodedXorb, next int) bool {
-			size := 8 * len(x.chunks)
-			for _, c := range x.sized {
-				size += c.size
-			}
-			return size <= 64<<20 && size+8+next > 64<<20
-		}},
-		{"chunks", func(s *session) {
-			for i := range 8195 {
-				s.add(binary.LittleEndian.AppendUint64(nil, uint64(i)))
-			}
-		}, func(x *decodedXorb, _ int) bool { return len(x.chunks) == 8192 }},
+		{
+			"size", Options{maxXorbSize: mib, maxXorbPacked: mib}, [][]byte{codectest.Bytes(1, mib+300_000)},
+			func(x *decodedXorb, next int) bool { return x.packed <= mib && x.packed+8+next > mib },
+		},
+		{
+			"size, unpacked", Options{maxXorbSize: mib}, [][]byte{codectest.Bytes(1, mib+300_000)},
+			func(x *decodedXorb, next int) bool { return unpacked(x) <= mib && unpacked(x)+next > mib },
+		},
+		{
+			"size, compressed", Options{maxXorbSize: mib, maxXorbPacked: mib}, [][]byte{numbers(1, mib+300_000)},
+			func(x *decodedXorb, next int) bool {
+				size := 8*len(x.chunks) + unpacked(x)
+				return size <= mib && size+8+next > mib
+			},
+		},
+		{
+			"chunks", Options{maxXorbChunks: 500}, tiny(503),
+			func(x *decodedXorb, _ int) bool { return len(x.chunks) == 500 },
+		},
+		{
+			"those of the format", Options{}, [][]byte{codectest.Bytes(1, 66*mib)},
+			func(x *decodedXorb, next int) bool { return x.packed <= 64*mib && x.packed+8+next > 64*mib },
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s := newSession(t, newMemory(), Options{NoSHA: true})
-			tt.add(s)
+			tt.o.NoSHA = true
+			s := newSession(t, newMemory(), tt.o)
+			for _, data := range tt.files {
+				s.add(data)
+			}
 			c := s.close()
 			xorbs := slices.SortedFunc(maps.Values(c.xorbs), func(a, b *decodedXorb) int { return len(b.chunks) - len(a.chunks) })
 			if len(xorbs) != 2 {
@@ -255,6 +373,22 @@ func TestXorbLimits(t *testing.T) {
 				t.Errorf("the first xorb has %d chunks, %d bytes; the next chunk has %d", len(xorbs[0].chunks), xorbs[0].packed, xorbs[1].sized[0].size)
 			}
 		})
+	}
+}
+
+func unpacked(x *decodedXorb) (size int) {
+	for _, c := range x.sized {
+		size += c.size
+	}
+	return size
+}
+
+// Without options the limits are those of the format.
+func TestDefaultLimits(t *testing.T) {
+	var o Options
+	o.fill()
+	if o.maxXorbSize != 64<<20 || o.maxXorbPacked != 64<<20 || o.maxXorbChunks != 8192 {
+		t.Errorf("options are %+v", o)
 	}
 }
 

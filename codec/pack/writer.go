@@ -35,20 +35,21 @@ type Known interface {
 }
 
 // A Ledger is a Known that also knows what is behind a chunk, and which files are
-// stored. It learns what the Writer stores, so that the Writer can forget it: with a
-// Ledger its memory does not grow with the session. It is used by one goroutine at a
-// time.
+// stored. It learns what the Writer stores, so that the Writer can forget it and still
+// store nothing twice. It is used by one goroutine at a time.
 type Ledger interface {
 	Known
 
 	// Chunk returns the hash of a chunk of a xorb that Lookup or a shard has named.
 	Chunk(xorb codec.Hash, index uint32) (chunk codec.Hash, ok bool)
 
-	// File returns how a file is described, and in which shard, if all of it is there.
+	// File returns how a file is described, and in which shard, if all of it is there:
+	// the chunks that its terms lead to have the verification hashes that it says.
+	// Whether these are the chunks of the file is for the Writer to see.
 	File(file codec.Hash) (in *shard.FileInfo, shard codec.Hash, ok bool)
 
 	// Learn tells of a shard that the Sink has stored. If it says no, the Writer goes
-	// on remembering what is in it.
+	// on remembering what is in it, as long as it has room.
 	Learn(shard codec.Hash) bool
 }
 
@@ -67,7 +68,8 @@ type Options struct {
 	ShardBytes int64     // a shard is stored when it has about this size; 0: 16 MiB
 	FlushBytes int64     // and when this much was read since the last; 0: 4 GiB
 
-	maxXorbSize, maxXorbChunks int // for tests; 0: the limits of the format
+	maxXorbSize, maxXorbPacked, maxXorbChunks int // for tests; 0: the limits of the format
+	maxWaiting, maxKept                       int // for tests; 0: the constants of these names
 }
 
 func (o *Options) fill() {
@@ -80,8 +82,17 @@ func (o *Options) fill() {
 	if o.maxXorbSize == 0 {
 		o.maxXorbSize = codec.MaxXorbSize
 	}
+	if o.maxXorbPacked == 0 {
+		o.maxXorbPacked = codec.MaxXorbSize
+	}
 	if o.maxXorbChunks == 0 {
 		o.maxXorbChunks = codec.MaxXorbChunks
+	}
+	if o.maxWaiting == 0 {
+		o.maxWaiting = maxWaiting
+	}
+	if o.maxKept == 0 {
+		o.maxKept = maxKept
 	}
 }
 
@@ -119,6 +130,14 @@ type Writer struct {
 	closed  bool
 	err     error // of Close
 }
+
+// maxWaiting is how many files may be complete and not told of. There are as many only if
+// most of them add nothing to the shard that is being made, or it would be stored before.
+const maxWaiting = 1 << 17
+
+// maxKept is how many chunks of stored shards are remembered that no Ledger has learnt.
+// Those that were stored first are forgotten, and stored again should they come again.
+const maxKept = 1 << 21
 
 // maxBatches bounds the batches on their way. Channels of batches have room for all, so
 // that only AddFile ever waits for the others to catch up.

@@ -117,7 +117,9 @@ func (d *description) value(p *Page, key []byte, r row, at int64) {
 	if badKey(key) == "" {
 		path = pathOf(key)
 	}
-	d.entry(at, v.entry(p, path), len(v.more))
+	var e Entry
+	p.readEntry(&e, path, r.value)
+	d.entry(at, e, v.more)
 }
 
 func (d *description) entry(at int64, e Entry, more int) {

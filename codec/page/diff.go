@@ -209,10 +209,9 @@ func (s *side) passPage(h Hash) {
 		s.stack = s.stack[:len(s.stack)-1]
 	}
 	p := s.top().p
-	last := p.at(p.rows - 1)
 	s.stack = s.stack[:len(s.stack)-1]
 	if s.done() {
-		s.last, s.passed = last.key, true
+		s.last, s.passed = append(s.last[:0], p.last...), true
 		return
 	}
 	s.pass() // the link to it, whose key is the same

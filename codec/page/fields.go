@@ -33,6 +33,10 @@ func (f *fields) longUvarint(what string) uint64 {
 	if f.err != nil {
 		return 0
 	}
+	if b := f.b[f.at:]; len(b) > 1 && b[1] < 0x80 && b[1] > 0 {
+		f.at += 2
+		return uint64(b[0]&0x7f) | uint64(b[1])<<7
+	}
 	v, n := binary.Uvarint(f.b[f.at:])
 	switch {
 	case n == 0:

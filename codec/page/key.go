@@ -15,7 +15,7 @@ const (
 // Key returns the key of a path, under which its entry lies in the tree. The root is
 // the path "".
 func Key(path string) string {
-	return string(appendKey(make([]byte, 0, len(path)+1), path))
+	return string(AppendKey(make([]byte, 0, len(path)+1), path))
 }
 
 // DirKey returns what the keys of everything below a directory begin with. For the root
@@ -35,7 +35,7 @@ func ChildKey(dir string) string { return DirKey(dir) + "\x00" }
 // is not the order of the paths themselves, nor that of a walk.
 func ComparePaths(a, b string) int {
 	var bufA, bufB [256]byte
-	return bytes.Compare(appendKey(bufA[:0], a), appendKey(bufB[:0], b))
+	return bytes.Compare(AppendKey(bufA[:0], a), AppendKey(bufB[:0], b))
 }
 
 // PathOf is the inverse of Key. What is no key is a codec.ErrCorrupt.
@@ -55,13 +55,14 @@ func CheckPath(path string) error {
 		return fmt.Errorf("path %.80q: a name holds a NUL", path)
 	}
 	var buf [256]byte
-	if reason := badKey(appendKey(buf[:0], path)); reason != "" {
+	if reason := badKey(AppendKey(buf[:0], path)); reason != "" {
 		return fmt.Errorf("path %.80q: %s", path, reason)
 	}
 	return nil
 }
 
-func appendKey(b []byte, path string) []byte {
+// AppendKey adds the key of a path to b.
+func AppendKey(b []byte, path string) []byte {
 	if path == "" {
 		return b
 	}
@@ -86,12 +87,14 @@ func pathOf(key []byte) string {
 	name := bytes.LastIndexByte(key, 0)
 	path := append(buf[:0], key[:name]...)
 	path = append(path, key[name+1:]...)
-	for i, c := range path {
-		if c == 0 {
-			path[i] = '/'
+	for dirs := path[:name]; ; {
+		i := bytes.IndexByte(dirs, 0)
+		if i < 0 {
+			return string(path)
 		}
+		dirs[i] = '/'
+		dirs = dirs[i+1:]
 	}
-	return string(path)
 }
 
 // badKey says what is wrong with a key, or nothing.

@@ -50,7 +50,7 @@ func (l *Level) AddEntry(e *Entry) error {
 		l.draft.base = e.ModTime.Unix()
 	}
 	l.value = e.appendValue(l.value[:0], l.draft.base, l.draft.shard(e.ID.Shard))
-	l.key = appendKey(l.key[:0], e.Path)
+	l.key = AppendKey(l.key[:0], e.Path)
 	return l.add(1, e.Size)
 }
 

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"math"
 	"sort"
+	"sync/atomic"
 
 	"github.com/xetfs/xetfs/codec"
 )
@@ -24,6 +25,11 @@ type Page struct {
 	shards []byte
 	body   []byte
 	points []byte
+	last   []byte // key; known once the rows are checked
+
+	// checked has a bit for each link whose page CheckChild found good. Bits are only
+	// ever set, and what they say follows from the bytes of the two pages.
+	checked []atomic.Uint32
 }
 
 // Decode checks the page b in every way that does not need another page: lengths,
@@ -35,6 +41,9 @@ func Decode(b []byte) (*Page, error) {
 	p, err := split(b)
 	if err != nil {
 		return nil, err
+	}
+	if p.level > 0 {
+		p.checked = make([]atomic.Uint32, (p.rows+31)/32)
 	}
 	return p, p.check()
 }
@@ -77,48 +86,82 @@ func (p *Page) Encoded() []byte { return p.b }
 // Seek returns the first row whose key is not below key, or Len if there is none. In a
 // higher page that is the row of the page below where key belongs.
 func (p *Page) Seek(key string) (row int) {
-	row, _ = p.seek(key)
+	row, _ = p.Find(key)
 	return row
 }
 
-// Find returns the row of a key, and whether there is one.
-func (p *Page) Find(key string) (row int, ok bool) { return p.seek(key) }
+// Find is Seek, and says whether the row has this very key.
+func (p *Page) Find(key string) (row int, ok bool) {
+	var buf [keyBuffer]byte
+	return p.FindBytes(append(buf[:0], key...))
+}
 
-func (p *Page) seek(key string) (row int, exact bool) {
-	block := sort.Search(p.header.points, func(i int) bool { return string(p.restartKey(i)) >= key })
+// FindBytes is Find for a key that AppendKey made.
+func (p *Page) FindBytes(key []byte) (row int, ok bool) {
+	row, _, ok = p.find(key)
+	return row, ok
+}
+
+// FindEntry returns the entry of a leaf with this key, if there is one.
+func (p *Page) FindEntry(key []byte) (e Entry, ok bool) {
+	_, b, ok := p.find(key)
+	if !ok || p.level != 0 {
+		return e, false
+	}
+	p.readEntry(&e, pathOf(key), b)
+	return e, true
+}
+
+// FindLink returns the row of a higher page with the page below where a key belongs, and
+// the hash of that. It is not ok if all pages below end before the key.
+func (p *Page) FindLink(key []byte) (row int, child Hash, ok bool) {
+	row, b, _ := p.find(key)
+	if row == p.rows || p.level == 0 {
+		return row, Hash{}, false
+	}
+	return row, Hash(b), true
+}
+
+// find returns the first row whose key is not below key, its value, and whether it has
+// this very key.
+func (p *Page) find(key []byte) (row int, value []byte, exact bool) {
+	block := sort.Search(p.header.points, func(i int) bool { return bytes.Compare(p.restartKey(i), key) >= 0 })
 	if block == 0 {
-		return 0, p.rows > 0 && string(p.restartKey(0)) == key
+		if p.rows == 0 {
+			return 0, nil, false
+		}
+		r, _ := p.row(p.point(0)) // Decode has seen that rows are good
+		return 0, r.value, bytes.Equal(r.rest, key)
 	}
 	off, matched := p.point(block-1), 0 // bytes that the row before has in common with key
 	for row = (block - 1) * p.restart; row < p.rows; row++ {
-		r, err := p.row(off)
-		if err != nil {
-			break // Decode has seen that this is not so
-		}
+		r, _ := p.row(off)
 		off = r.end
 		switch {
 		case row == block*p.restart:
-			return row, string(r.rest) == key
+			return row, r.value, bytes.Equal(r.rest, key)
 		case r.shared > matched:
 			continue // below key where the row before is
 		case r.shared < matched:
-			return row, false // above the row before where that is equal to key
+			return row, r.value, false // above the row before where that is equal to key
 		}
-		if string(r.rest) >= key[matched:] {
-			return row, string(r.rest) == key[matched:]
+		if order := bytes.Compare(r.rest, key[matched:]); order >= 0 {
+			return row, r.value, order == 0
 		}
 		matched += common(r.rest, key[matched:])
 	}
-	return p.rows, false
+	return p.rows, nil, false
 }
 
 // Entry returns an entry of a leaf. What it says shares no memory with the page.
-func (p *Page) Entry(row int) (Entry, error) {
+func (p *Page) Entry(row int) (e Entry, err error) {
 	if p.level != 0 || row < 0 || row >= p.rows {
 		return Entry{}, fmt.Errorf("page of level %d with %d rows: no entry %d", p.level, p.rows, row)
 	}
-	c := p.at(row)
-	return c.entry(), nil
+	var buf [keyBuffer]byte
+	key, b, _ := p.rowAt(buf[:0], row)
+	p.readEntry(&e, pathOf(key), b)
+	return e, nil
 }
 
 // Link returns a link of a higher page.
@@ -126,9 +169,22 @@ func (p *Page) Link(row int) (Link, error) {
 	if p.level == 0 || row < 0 || row >= p.rows {
 		return Link{}, fmt.Errorf("page of level %d with %d rows: no link %d", p.level, p.rows, row)
 	}
-	c := p.at(row)
-	return c.link(), nil
+	var buf [keyBuffer]byte
+	key, b, _ := p.rowAt(buf[:0], row)
+	return linkOf(key, b), nil
 }
+
+// Child returns the hash of a page below, as the link of that row has it. It panics if
+// there is no such row, or the page is a leaf.
+func (p *Page) Child(row int) Hash {
+	if p.level == 0 {
+		panic("page: a leaf has no pages below it")
+	}
+	return Hash(p.valueAt(row))
+}
+
+// Last returns the last key; "" in a page without rows.
+func (p *Page) Last() string { return string(p.last) }
 
 // EntriesFrom yields the entries of a leaf from a row on, which costs less than asking
 // for each.
@@ -156,32 +212,46 @@ func (p *Page) LinksFrom(row int) iter.Seq[Link] {
 // CheckChild holds the page that a link leads to against the link: its level, size,
 // keys and counts. After Decode of both, and DecodeAs with the link's hash, a reader
 // may believe what it sees, and cannot be led in circles. Errors are codec.ErrCorrupt.
+//
+// What was found good is remembered, for a page with the link's hash is always the same.
 func (p *Page) CheckChild(row int, child *Page) error {
-	l, err := p.Link(row)
-	if err != nil {
-		return err
-	}
 	switch {
+	case p.level == 0 || row < 0 || row >= p.rows:
+		return fmt.Errorf("page of level %d with %d rows: no link %d", p.level, p.rows, row)
 	case child.level != p.level-1:
 		return bad(8, "level %d below level %d", child.level, p.level)
-	case len(child.b) != l.Size:
-		return bad(0, "a page of %d bytes, its link says %d", len(child.b), l.Size)
-	case child.header.entries != l.Entries:
-		return bad(16, "%d entries, its link says %d", child.header.entries, l.Entries)
-	case child.header.bytes != l.Bytes:
-		return bad(24, "files of %d bytes, its link says %d", child.header.bytes, l.Bytes)
+	case p.checked[row/32].Load()&(1<<(row%32)) != 0:
+		return nil
 	case child.rows == 0:
 		return bad(12, "a page without rows below another")
 	}
-	if last := child.at(child.rows - 1); string(last.key) != l.Last {
-		return bad(int64(last.off), "last key %.80q, its link says %.80q", last.key, l.Last)
+	var buf [keyBuffer]byte
+	if row > 0 {
+		before, _, _ := p.rowAt(buf[:0], row-1)
+		if first := child.restartKey(0); bytes.Compare(first, before) <= 0 {
+			return bad(headerSize, "first key %.80q is not above %.80q, the last key of the page before", string(first), string(before))
+		}
 	}
-	if row == 0 {
-		return nil
+	last, b, _ := p.rowAt(buf[:0], row)
+	if err := child.checkLink(last, b); err != nil {
+		return err
 	}
-	before := p.at(row - 1)
-	if first := child.restartKey(0); bytes.Compare(first, before.key) <= 0 {
-		return bad(headerSize, "first key %.80q is not above %.80q, the last key of the page before", first, before.key)
+	p.checked[row/32].Or(1 << (row % 32))
+	return nil
+}
+
+// checkLink holds p against the link to it, which is a row that Decode found good.
+func (p *Page) checkLink(key, b []byte) error {
+	l, _ := decodeLink(b, 0)
+	switch {
+	case len(p.b) != l.Size:
+		return bad(0, "a page of %d bytes, its link says %d", len(p.b), l.Size)
+	case p.header.entries != l.Entries:
+		return bad(16, "%d entries, its link says %d", p.header.entries, l.Entries)
+	case p.header.bytes != l.Bytes:
+		return bad(24, "files of %d bytes, its link says %d", p.header.bytes, l.Bytes)
+	case !bytes.Equal(p.last, key):
+		return bad(int64(p.bodyStart()), "last key %.80q, its link says %.80q", string(p.last), string(key))
 	}
 	return nil
 }

@@ -254,7 +254,7 @@ func TestF47CheckChild(t *testing.T) {
 		{"it", parent, child(1), ""},
 		{"it in another page", link(func(*Link) {}), child(1), ""},
 		{"itself: a loop", parent, parent, fmt.Sprintf("level %d below level %d", parent.Level(), parent.Level())},
-		{"a sibling", parent, child(0), "*"},
+		{"a sibling", link(func(*Link) {}), child(0), "*"},
 		{"other size", link(func(l *Link) { l.Size++ }), child(1), "a page of *"},
 		{"other count", link(func(l *Link) { l.Entries++ }), child(1), "* entries, its link says *"},
 		{"other sum", link(func(l *Link) { l.Bytes++ }), child(1), "files of * bytes, its link says *"},
@@ -335,11 +335,43 @@ func TestSeek(t *testing.T) {
 			if row != want || ok != found || p.Seek(key) != want {
 				t.Fatalf("Find(%q) = %d, %v, want %d, %v", key, row, ok, want, found)
 			}
+			e, there := p.FindEntry([]byte(key))
+			if there != found || there && !e.Equal(&entries[row]) {
+				t.Fatalf("FindEntry(%q) = %+v, %v", key, e, there)
+			}
 			if ok {
 				if e, err := p.Entry(row); err != nil || !e.Equal(&entries[row]) {
 					t.Fatalf("entry %d = %+v, %v, want %+v", row, e, err, entries[row])
 				}
 			}
+		}
+	})
+}
+
+// A higher page leads to where a key belongs.
+func TestFindLink(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := newStore()
+		root, err := s.Page(t.Context(), s.build(t, tiny, plainTree(400)).Page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		key := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{root.Last(), root.Last() + "\x00", ""})).Draw(t, "key")
+		row, child, ok := root.FindLink([]byte(key))
+		if row != root.Seek(key) || ok != (row < root.Len()) || ok != (key <= root.Last()) {
+			t.Fatalf("FindLink(%q) = %d, %v", key, row, ok)
+		}
+		if _, found := root.FindEntry([]byte(root.Last())); found {
+			t.Fatal("an entry of a page of links")
+		}
+		if !ok {
+			return
+		}
+		if l, err := root.Link(row); err != nil || l.Page != child || root.Child(row) != child {
+			t.Fatalf("link %d = %+v, %v, want %v", row, l, err, child)
+		}
+		if p, err := s.Page(t.Context(), child); err != nil || p.Last() < key || root.CheckChild(row, p) != nil || root.CheckChild(row, p) != nil {
+			t.Fatalf("page %v: %v", child, err)
 		}
 	})
 }
@@ -358,9 +390,10 @@ func TestDecodeAllocates(t *testing.T) {
 		max  float64
 		call func()
 	}{
-		{"decode", 4, func() { Decode(b) }},
+		{"decode", 4, func() { _, _ = Decode(b) }},
 		{"find", 0, func() { p.Find("d00009\x00\x00file-99.bin") }},
-		{"entry", 4, func() { p.Entry(900) }},
+		{"find an entry", 1, func() { p.FindEntry([]byte("d00009\x00\x00file-99.bin")) }},
+		{"entry", 1, func() { _, _ = p.Entry(900) }},
 	}
 	for _, tt := range tests {
 		if got := testing.AllocsPerRun(100, tt.call); got > tt.max && !codectest.Race {

@@ -69,13 +69,36 @@ type cursor struct {
 	value []byte
 }
 
+// keyBuffer is room for most keys, on the stack of whoever needs one for a moment.
+const keyBuffer = 256
+
+// rowAt returns the key and the value of a row that is there, and where the row behind
+// it begins. The key lies in buf if it fits.
+func (p *Page) rowAt(buf []byte, row int) (key, value []byte, end int) {
+	block := row / p.restart
+	key, end = buf[:0], p.point(block)
+	for range row - block*p.restart + 1 {
+		r, _ := p.row(end) // Decode has seen that it is good
+		key = append(key[:r.shared], r.rest...)
+		value, end = r.value, r.end
+	}
+	return key, value, end
+}
+
+// valueAt returns the value of a row that is there.
+func (p *Page) valueAt(row int) []byte {
+	block := row / p.restart
+	r, _ := p.row(p.point(block))
+	for range row - block*p.restart {
+		r, _ = p.row(r.end)
+	}
+	return r.value
+}
+
 // at returns a cursor on a row that is there.
 func (p *Page) at(row int) cursor {
-	block := row / p.restart
-	c := cursor{p: p, row: block*p.restart - 1, off: p.point(block)}
-	for c.row < row {
-		c.next()
-	}
+	c := cursor{p: p, row: row}
+	c.key, c.value, c.off = p.rowAt(nil, row)
 	return c
 }
 
@@ -89,15 +112,17 @@ func (c *cursor) next() {
 	c.value, c.off = r.value, r.end
 }
 
-func (c *cursor) entry() Entry {
-	var v value
-	_ = v.decode(c.p, c.value, 0) // Decode has seen that it is good
-	return v.entry(c.p, pathOf(c.key))
+func (c *cursor) entry() (e Entry) {
+	c.p.readEntry(&e, pathOf(c.key), c.value)
+	return e
 }
 
-func (c *cursor) link() Link {
-	l, _ := decodeLink(c.value, 0)
-	l.Last = string(c.key)
+func (c *cursor) link() Link { return linkOf(c.key, c.value) }
+
+// linkOf returns the link of a row that Decode found good.
+func linkOf(key, b []byte) Link {
+	l, _ := decodeLink(b, 0)
+	l.Last = string(key)
 	return l
 }
 
@@ -132,6 +157,7 @@ func (p *Page) check() error {
 		}
 		off = r.end
 	}
+	p.last = c.key
 	switch at := int64(p.bodyStart()); {
 	case off != len(p.body):
 		return bad(at+int64(off), "%d bytes behind the last row", len(p.body)-off)

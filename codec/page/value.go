@@ -7,8 +7,6 @@ import (
 	"math"
 	"slices"
 	"time"
-
-	"github.com/xetfs/xetfs/codec"
 )
 
 // Flags of a value. The low three bits are the type.
@@ -92,29 +90,19 @@ func appendText(b []byte, s string) []byte {
 	return append(b, s...)
 }
 
-// A value is the value of a leaf row taken apart. Its slices lie in the page.
+// A value is what is checked of the value of a leaf row beyond its own fields.
 type value struct {
-	flags  uint64
-	mode   uint32
-	sec    int64
-	nanos  int64
-	owner  Owner
-	size   int64
-	inline []byte
-	file   []byte // hash
-	shard  int    // 0: not known, else 1 + index into the table
-	block  int64
-	sha256 []byte
-	target []byte
-	xattrs []byte // the pairs, checked
-	count  int    // of xattrs
-	more   []byte
+	flags uint64
+	sec   int64
+	size  int64
+	shard int // 0: not known, else 1 + index into the table
+	more  int // bytes from the future
 }
 
 func (v *value) kind() Type { return Type(v.flags & typeMask) }
 
-// decode decodes the value b of a row of the leaf p, which lies at off in the page, into
-// a zero v.
+// decode checks the value b of a row of the leaf p, which lies at off in the page. What
+// it finds good, readEntry reads. V must be zero.
 func (v *value) decode(p *Page, b []byte, off int64) error {
 	f := fields{b: b, start: int(off)}
 	v.flags = f.uvarint("flags")
@@ -126,30 +114,30 @@ func (v *value) decode(p *Page, b []byte, off int64) error {
 	case v.kind() != File && v.flags&(hasSHA256|hasInline) != 0:
 		f.fail(0, "a %v with the content of a file", v.kind())
 	}
-	v.mode = uint32(f.limited(maxMode, "mode"))
+	f.limited(maxMode, "mode")
 	v.times(&f, p.base)
 	if v.flags&hasOwner != 0 {
-		v.owner.UID = uint32(f.limited(math.MaxUint32, "owner"))
-		v.owner.GID = uint32(f.limited(math.MaxUint32, "group"))
+		f.limited(math.MaxUint32, "owner")
+		f.limited(math.MaxUint32, "group")
 	}
 	if v.kind() == File {
 		v.content(&f, p.header.shards)
 	}
 	if v.flags&hasSHA256 != 0 {
-		v.sha256 = f.bytes("SHA-256", 32)
+		f.bytes("SHA-256", 32)
 	}
 	if v.kind() == Symlink {
 		at := f.at
-		v.target = f.bytes("target", f.uvarint("length of a target"))
-		if reason := badTarget(v.target); reason != "" {
+		target := f.bytes("target", f.uvarint("length of a target"))
+		if reason := badTarget(target); reason != "" {
 			f.fail(at, "%s", reason)
 		}
 	}
 	if v.flags&hasXattrs != 0 {
-		v.attributes(&f)
+		f.attributes()
 	}
 	if v.flags&hasMore != 0 {
-		v.more = f.bytes("extension", f.uvarint("length of an extension"))
+		v.more = len(f.bytes("extension", f.uvarint("length of an extension")))
 	}
 	return f.done()
 }
@@ -163,9 +151,8 @@ func (v *value) times(f *fields, base int64) {
 	}
 	if v.flags&hasNanos != 0 {
 		at = f.at
-		v.nanos = int64(f.uvarint("nanoseconds"))
-		if v.nanos < 1 || v.nanos >= int64(time.Second) {
-			f.fail(at, "%d nanoseconds", v.nanos)
+		if nanos := int64(f.uvarint("nanoseconds")); nanos < 1 || nanos >= int64(time.Second) {
+			f.fail(at, "%d nanoseconds", nanos)
 		}
 	}
 }
@@ -178,29 +165,28 @@ func (v *value) content(f *fields, shards int) {
 	case inline && (v.size < 1 || v.size > MaxInline):
 		f.fail(at, "content of %d bytes, 1 to %d are allowed", v.size, MaxInline)
 	case inline:
-		v.inline = f.bytes("content", uint64(v.size))
+		f.bytes("content", uint64(v.size))
 	case v.size > 0:
 		at = f.at
-		if v.file = f.bytes("hash of a file", uint64(hashSize)); v.file != nil && Hash(v.file).IsZero() {
+		if file := f.bytes("hash of a file", uint64(hashSize)); file != nil && Hash(file).IsZero() {
 			f.fail(at, "no hash for a file of %d bytes", v.size)
 		}
 		v.shard = int(f.limited(uint64(shards), "shard"))
 		if v.shard > 0 {
-			v.block = int64(f.limited(math.MaxInt64/blockUnit, "offset in a shard")) * blockUnit
+			f.limited(math.MaxInt64/blockUnit, "offset in a shard")
 		}
 	}
 }
 
-// attributes checks the extended attributes, which entry reads.
-func (v *value) attributes(f *fields) {
+// attributes checks the extended attributes.
+func (f *fields) attributes() {
 	at := f.at
-	v.count = int(f.limited(MaxSize, "count of extended attributes"))
-	if v.count == 0 {
+	count := int(f.limited(MaxSize, "count of extended attributes"))
+	if count == 0 {
 		f.fail(at, "no extended attributes where there should be some")
 	}
-	start := f.at
 	var before []byte
-	for i := 0; i < v.count && f.err == nil; i++ {
+	for i := 0; i < count && f.err == nil; i++ {
 		at := f.at
 		name := f.bytes("name of an attribute", f.uvarint("length of a name"))
 		val := f.bytes("extended attribute", f.uvarint("length of an attribute"))
@@ -212,47 +198,4 @@ func (v *value) attributes(f *fields) {
 		}
 		before = name
 	}
-	v.xattrs = f.b[start:f.at]
-}
-
-// entry makes an Entry of a value without a fault.
-func (v *value) entry(p *Page, path string) Entry {
-	e := Entry{
-		Path:    path,
-		Type:    v.kind(),
-		Mode:    v.mode,
-		ModTime: time.Unix(v.sec, v.nanos).UTC(),
-		Size:    v.size,
-		Inline:  bytes.Clone(v.inline),
-		Target:  string(v.target),
-	}
-	if v.file != nil {
-		e.ID.File = codec.Hash(v.file)
-	}
-	if v.shard > 0 {
-		e.ID.Shard = codec.Hash(p.shards[hashSize*(v.shard-1):])
-		e.ID.Block = v.block
-	}
-	if v.sha256 != nil {
-		sum := [32]byte(v.sha256)
-		e.SHA256 = &sum
-	}
-	if v.flags&hasOwner != 0 {
-		owner := v.owner
-		e.Owner = &owner
-	}
-	if v.count > 0 {
-		e.Xattrs = v.pairs()
-	}
-	return e
-}
-
-func (v *value) pairs() map[string]string {
-	pairs := make(map[string]string, v.count) // as many as were read
-	f := fields{b: v.xattrs}
-	for range v.count {
-		name := string(f.bytes("", f.uvarint("")))
-		pairs[name] = string(f.bytes("", f.uvarint("")))
-	}
-	return pairs
 }

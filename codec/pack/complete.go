@@ -1,0 +1,130 @@
+package pack
+
+import (
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/merkle"
+	"github.com/xetfs/xetfs/codec/shard"
+)
+
+// end completes a file: what is left of its new chunks joins what is left of others.
+func (d *decider) end(b *batch, f *file) {
+	if d.new != nil {
+		d.join(b, f)
+	}
+	f.id.File = merkle.File(d.leaves)
+	f.chunks = len(d.leaves)
+	if f.bad == nil {
+		d.describe(f)
+		b.ops = append(b.ops, op{kind: opFile, f: f})
+		d.waiting++
+	}
+	d.choice = nil
+	d.frag.reset()
+	d.tidy()
+}
+
+// What is kept of one file for the next: room for the leaves of 4 GiB or so, and xorbs.
+const (
+	maxLeaves = 1 << 16
+	maxStored = 1 << 12
+)
+
+// tidy forgets what no file is open for. A xorb that comes again gets another group,
+// which nobody compares with the old one then.
+func (d *decider) tidy() {
+	d.leaves = d.leaves[:0]
+	if cap(d.leaves) > maxLeaves {
+		d.leaves = nil
+	}
+	if len(d.stored) > maxStored {
+		clear(d.stored)
+	}
+}
+
+// join puts what is left of the new chunks of f behind what is left of others, or cuts
+// the larger of the two.
+func (d *decider) join(b *batch, f *file) {
+	g, left := d.new, d.left
+	d.new = nil
+	if d.fits(left.bytes+g.bytes, left.packed+g.packed, len(left.hashes)+len(g.hashes)) {
+		d.append(b, f, g)
+		return
+	}
+	if left.bytes > g.bytes {
+		left, g = g, left
+	}
+	d.cut(b, g)
+	d.left = left
+}
+
+// append puts a group of f, whose terms alone point there, behind what is left.
+func (d *decider) append(b *batch, f *file, g *group) {
+	left, n := d.left, len(d.left.hashes)
+	for i := range f.terms {
+		if t := &f.terms[i]; t.first.g == g {
+			t.first = place{left, t.first.index + uint32(n)}
+		}
+	}
+	left.hashes = append(left.hashes, g.hashes...)
+	left.sizes = append(left.sizes, g.sizes...)
+	left.bytes += g.bytes
+	left.packed += g.packed
+	d.index.move(g, left, n)
+	b.ops = append(b.ops, op{kind: opJoin, g: left, other: g})
+}
+
+// describe makes sure that a File Info block of f is stored, or will be.
+func (d *decider) describe(f *file) {
+	if same := d.files[f.id.File]; same != nil {
+		f.same, f.terms = same, nil
+		return
+	}
+	if d.w.ledger != nil {
+		in, where, ok := d.w.ledger.File(f.id.File)
+		if ok && (in.Metadata || d.w.o.NoSHA) && d.isDescribed(in) {
+			f.id.Shard, f.id.Block = where, in.Block
+			f.terms = nil
+			return
+		}
+	}
+	d.files[f.id.File] = f
+	f.verify = make([]codec.Hash, len(f.terms))
+	rest := d.leaves
+	for i, t := range f.terms {
+		f.verify[i], rest = d.verification(rest[:t.chunks]), rest[t.chunks:]
+	}
+	d.shardBytes += d.w.blockSize(f)
+}
+
+// isDescribed says whether a File Info block is that of the open file. Its name alone
+// says nothing: the terms must have the chunks and the bytes that the file has.
+func (d *decider) isDescribed(in *shard.FileInfo) bool {
+	if len(in.Verify) != len(in.Terms) {
+		return false
+	}
+	rest := d.leaves
+	for i, t := range in.Terms {
+		n := t.Chunks.Len()
+		if n > len(rest) || sizeOf(rest[:n]) != uint64(t.Size) || d.verification(rest[:n]) != in.Verify[i] {
+			return false
+		}
+		rest = rest[n:]
+	}
+	return len(rest) == 0
+}
+
+func sizeOf(leaves []merkle.Leaf) (size uint64) {
+	for _, l := range leaves {
+		size += l.Size
+	}
+	return size
+}
+
+// verification returns the verification hash of a term of these chunks.
+func (d *decider) verification(leaves []merkle.Leaf) codec.Hash {
+	d.hashes = d.hashes[:0]
+	for _, l := range leaves {
+		d.hashes = append(d.hashes, l.Hash)
+	}
+	return merkle.Term(d.hashes)
+}
