@@ -15,7 +15,7 @@ import (
 
 // Options tune a Cache. The zero value is good.
 type Options struct {
-	MemoryBytes int64        // unpacked chunks in memory; 0: 256 MiB
+	MemoryBytes int64        // unpacked chunks and index pages in memory; 0: 256 MiB
 	AheadBytes  int64        // packed chunks fetched ahead or on their way there, whole mount; 0: 128 MiB
 	NoVerify    bool         // do not compare chunks with their hashes
 	Logger      *slog.Logger // nil: nothing is logged
@@ -33,10 +33,11 @@ type Cache struct {
 	noVerify bool
 
 	memory  *memory
-	calls   calls   // chunks being unpacked, and those unpacked last
-	fetches fetches // packed chunks on their way, in use, or waiting for their reader
-	copies  copies  // of xorbs that were damaged
-	budget  budget  // of what was fetched ahead
+	pages   pageMemory // index pages used last
+	calls   calls      // chunks being unpacked, and those unpacked last
+	fetches fetches    // packed chunks on their way, in use, or waiting for their reader
+	copies  copies     // of xorbs that were damaged
+	budget  budget     // of what was fetched ahead
 	helpers chan struct{}
 	stats   counters
 }
@@ -44,16 +45,21 @@ type Cache struct {
 // counters are the figures of Stats that are counted as they happen.
 type counters struct {
 	memoryHits, aheadHits, misses, shared, unpacked atomic.Int64
+	pageHits, pageMisses, pageShared                atomic.Int64
 }
 
-// Stats are figures since the start. The counts are of chunks.
+// Stats are figures since the start. The counts are of chunks, but for those of pages.
 type Stats struct {
 	MemoryHits int64 // found unpacked in memory
 	AheadHits  int64 // found fetched ahead
 	Misses     int64 // asked of the origin
 	Shared     int64 // had from another reader's fetch or unpacking
 
-	MemoryBytes int64 // unpacked chunks in memory now
+	PageHits   int64 // index pages found in memory
+	PageMisses int64 // asked of the store
+	PageShared int64 // had from another reader's fetch
+
+	MemoryBytes int64 // unpacked chunks and index pages in memory now
 	AheadBytes  int64 // packed chunks fetched ahead now
 }
 
@@ -82,6 +88,7 @@ func New(src origin.Source, o Options) (*Cache, error) {
 	c.rejecter, _ = src.(origin.Rejecter)
 	c.hashing, _ = src.(origin.Hashing)
 	c.calls.init(last)
+	c.pages.init(o.MemoryBytes)
 	c.fetches.init()
 	c.copies.init()
 	c.budget.max = o.AheadBytes
@@ -128,7 +135,10 @@ func (c *Cache) Stats() Stats {
 		AheadHits:   c.stats.aheadHits.Load(),
 		Misses:      c.stats.misses.Load(),
 		Shared:      c.stats.shared.Load(),
-		MemoryBytes: c.memory.bytes.Load() + c.calls.held(),
+		PageHits:    c.stats.pageHits.Load(),
+		PageMisses:  c.stats.pageMisses.Load(),
+		PageShared:  c.stats.pageShared.Load(),
+		MemoryBytes: c.memory.bytes.Load() + c.calls.held() + c.pages.held(),
 		AheadBytes:  c.budget.inUse(),
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/dgraph-io/ristretto/v2"
 
 	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/page"
 )
 
 // A chunkKey names one chunk by its place, which is known before its hash.
@@ -20,10 +21,11 @@ func (k chunkKey) sum() uint64 {
 	return k.xorb.Word(0) ^ uint64(k.index+1)*0x9e3779b97f4a7c15
 }
 
-// A kept is an unpacked chunk in memory.
+// A kept is an unpacked chunk in memory, or an index page.
 type kept struct {
 	key  chunkKey
 	data []byte
+	page *page.Page // whose bytes are data; nil: a chunk
 }
 
 // roomOf is what a chunk of n bytes takes in memory: the allocator rounds up to its
@@ -31,11 +33,11 @@ type kept struct {
 // It is never so little that maxWaiting bytes are more entries than ristretto's queue
 // holds: what does not fit there is lost without a word.
 func roomOf(n int) int64 {
-	const page, entry = 8 << 10, 512
+	const unit, entry = 8 << 10, 512
 	if n <= 32<<10 {
 		return int64(n+n/8) + entry
 	}
-	return int64(n+page-1)&^(page-1) + entry
+	return int64(n+unit-1)&^(unit-1) + entry
 }
 
 // memory keeps unpacked chunks in ristretto, which decides what stays.
@@ -84,7 +86,7 @@ func (m *memory) get(key chunkKey) ([]byte, bool) {
 // add offers a chunk, which may be refused or come into effect later.
 func (m *memory) add(key chunkKey, data []byte) {
 	if m.reserve(roomOf(len(data))) {
-		m.set(key, data)
+		m.set(&kept{key: key, data: data})
 	}
 }
 
@@ -92,7 +94,7 @@ func (m *memory) add(key chunkKey, data []byte) {
 // refused anyway.
 func (m *memory) addCopy(key chunkKey, data []byte) {
 	if m.reserve(roomOf(len(data))) {
-		m.set(key, append([]byte(nil), data...))
+		m.set(&kept{key: key, data: append([]byte(nil), data...)})
 	}
 }
 
@@ -105,10 +107,13 @@ func (m *memory) reserve(room int64) bool {
 	return true
 }
 
-func (m *memory) set(key chunkKey, data []byte) {
-	if !m.cache.Set(key.sum(), &kept{key, data}, 0) {
-		m.waiting.Add(-roomOf(len(data)))
+func (m *memory) set(k *kept) {
+	if !m.cache.Set(k.key.sum(), k, 0) {
+		m.waiting.Add(-roomOf(len(k.data)))
 	}
 }
+
+// shrink takes n bytes away from the room that there is.
+func (m *memory) shrink(n int64) { m.cache.UpdateMaxCost(max(1, m.cache.MaxCost()-n)) }
 
 func (m *memory) close() { m.cache.Close() }

@@ -18,8 +18,8 @@ import (
 var errIncomplete = errors.New("not all chunks are known")
 
 // FileInfo implements Source. Several shards may describe one file. The one that id
-// names is asked first; if what it says is damaged or incomplete, the others are
-// asked, and the first good answer is taken.
+// names is asked first; if it is not there, or what it says is damaged or incomplete, the
+// others are asked, and the first good answer is taken.
 func (o *objects) FileInfo(ctx context.Context, id codec.FileID) (*shard.FileInfo, error) {
 	if id.File.IsZero() {
 		return new(shard.FileInfo), nil
@@ -33,14 +33,16 @@ func (o *objects) findFile(ctx context.Context, id codec.FileID) (*shard.FileInf
 	var (
 		incomplete *shard.FileInfo
 		first      error
+		lost       bool // the shard that id names is not there
 	)
-	for s, err := range o.describing(ctx, id) {
+	for s, err := range o.describing(ctx, id, &lost) {
 		var fi *shard.FileInfo
 		if err == nil {
 			fi, err = o.describe(ctx, s, id)
 		}
 		switch {
 		case err == nil:
+			o.noteElsewhere(id, s)
 			return fi, nil
 		case passing(err):
 			return nil, err
@@ -49,6 +51,7 @@ func (o *objects) findFile(ctx context.Context, id codec.FileID) (*shard.FileInf
 		case first == nil && !errors.Is(err, shard.ErrNoFile) && !errors.Is(err, errIncomplete):
 			first = err
 		}
+		lost = lost || s == id.Shard && errors.Is(err, ErrNotFound)
 	}
 	switch {
 	case incomplete != nil:
@@ -101,15 +104,21 @@ func (o *objects) describeIn(ctx context.Context, s codec.Hash, r *shard.Reader,
 	return fi, err
 }
 
-// describing yields the shards that may describe a file: the one that id names, then
-// all others of the store.
-func (o *objects) describing(ctx context.Context, id codec.FileID) func(yield func(codec.Hash, error) bool) {
+// describing yields the shards that may describe a file: the one that id names, the one
+// where a file was found last that was not where its id said, then all others of the
+// store. A far store is not searched for a second description, only for a lost one.
+func (o *objects) describing(ctx context.Context, id codec.FileID, lost *bool) func(yield func(codec.Hash, error) bool) {
 	return func(yield func(codec.Hash, error) bool) {
-		if !id.Shard.IsZero() && !yield(id.Shard, nil) {
+		named := !id.Shard.IsZero()
+		if named && !yield(id.Shard, nil) {
 			return
 		}
-		if !o.near && !id.Shard.IsZero() {
-			return // a far store is not searched for a second description
+		if named && !o.near && !*lost {
+			return
+		}
+		likely := o.elsewhere()
+		if !likely.IsZero() && likely != id.Shard && !yield(likely, nil) {
+			return
 		}
 		for item, err := range o.store.List(ctx, names.ShardPrefix, "") {
 			if err != nil {
@@ -119,7 +128,7 @@ func (o *objects) describing(ctx context.Context, id codec.FileID) func(yield fu
 				return
 			}
 			p, err := names.ParseKey(item.Key)
-			if err != nil || p.Kind != names.ShardKind || codec.Hash(p.Hash) == id.Shard {
+			if err != nil || p.Kind != names.ShardKind || codec.Hash(p.Hash) == id.Shard || codec.Hash(p.Hash) == likely {
 				continue
 			}
 			if !yield(p.Hash, nil) {
@@ -127,6 +136,24 @@ func (o *objects) describing(ctx context.Context, id codec.FileID) func(yield fu
 			}
 		}
 	}
+}
+
+// elsewhere returns the shard where a file was found last that was not where its id
+// said: files that lost their shard together are often together elsewhere.
+func (o *objects) elsewhere() codec.Hash {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.likely
+}
+
+// noteElsewhere notes in which shard a file was found.
+func (o *objects) noteElsewhere(id codec.FileID, s codec.Hash) {
+	if s == id.Shard {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.likely = s
 }
 
 // readFileInfo reads the File Info block of a file in one shard and remembers that

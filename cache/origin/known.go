@@ -2,6 +2,7 @@ package origin
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"io"
 	"math"
@@ -24,6 +25,10 @@ import (
 // Of several places with the same chunk it names the one that was written last: what
 // was stored again, so that a file is not scattered, stands there in one piece.
 //
+// A shard may say of a xorb what it likes. Before it is believed, the chunks that it
+// lists must have the hash of the xorb as the root of their tree, or a packer would leave
+// out what is nowhere. That is computed when the first of them is asked for.
+//
 // It is not safe for concurrent use.
 type Known struct {
 	ctx    context.Context // of the packing session that asks
@@ -35,6 +40,7 @@ type Known struct {
 	index  knownIndex
 	chunks int64
 	near   hashWindow
+	leaves []merkle.Leaf // of the xorb that was checked last
 }
 
 var _ pack.Ledger = (*Known)(nil)
@@ -47,8 +53,8 @@ type KnownOptions struct {
 	// Scratch makes a file for an index that is too large for memory.
 	Scratch func() (Scratch, error)
 
-	// Damaged is told of shards and xorbs that cannot be read and are left out; nil:
-	// nobody is.
+	// Damaged is told of shards and xorbs that cannot be read, or believed, and are left
+	// out, some of them only when they are asked for; nil: nobody is.
 	Damaged func(names.Key, error)
 }
 
@@ -75,7 +81,17 @@ type knownXorb struct {
 	shard  uint32 // index into shards, or ownFooter
 	chunks uint32
 	stride uint32
+	trust  trust
 }
+
+// A trust says whether the chunks that are listed for a xorb are its own.
+type trust uint8
+
+const (
+	unchecked trust = iota
+	itsOwn
+	notItsOwn
+)
 
 const (
 	unlisted  = math.MaxUint32 // there, but no shard that was read lists its chunks
@@ -124,21 +140,20 @@ type hashWindow struct {
 
 const hashesAtOnce = 64
 
-// hashAt returns the hash of a chunk of a xorb, if it can be read.
+// hashAt returns the hash of a chunk of a xorb, if it can be read and is to be trusted.
 func (k *Known) hashAt(x, index uint32) (codec.Hash, bool) {
 	w := &k.near
 	if w.xorb == x && index >= w.start && int(index-w.start) < len(w.hashes) {
 		return w.hashes[index-w.start], true
 	}
 	at := &k.xorbs[x]
-	if index >= at.chunks {
+	if index >= at.chunks || !k.check(at) {
 		return codec.Hash{}, false
 	}
-	n := min(hashesAtOnce, at.chunks-index)
-	store, key := k.home(at)
-	b := w.buf[:int(n-1)*int(at.stride)+len(codec.Hash{})]
 	w.xorb, w.start, w.hashes = x, index, w.hashes[:0]
-	if err := store.ReadAt(k.ctx, key, b, at.off+int64(index)*int64(at.stride)); err != nil {
+	n := min(hashesAtOnce, at.chunks-index)
+	b := w.buf[:int(n-1)*int(at.stride)+len(codec.Hash{})]
+	if !k.readRecords(at, index, b) {
 		return codec.Hash{}, false
 	}
 	for i := range n {
@@ -146,6 +161,42 @@ func (k *Known) hashAt(x, index uint32) (codec.Hash, bool) {
 	}
 	return w.hashes[0], true
 }
+
+// readRecords fills b with what is listed of a xorb from chunk index on.
+func (k *Known) readRecords(x *knownXorb, index uint32, b []byte) bool {
+	store, key := k.home(x)
+	return store.ReadAt(k.ctx, key, b, x.off+int64(index)*int64(x.stride)) == nil
+}
+
+// check says whether the chunks that a shard lists for a xorb are its own. What cannot
+// be read just now is asked for again.
+func (k *Known) check(x *knownXorb) bool {
+	if x.trust != unchecked {
+		return x.trust == itsOwn
+	}
+	k.leaves = k.leaves[:0]
+	for index := uint32(0); index < x.chunks; index += hashesAtOnce {
+		n := min(hashesAtOnce, x.chunks-index)
+		b := k.near.buf[:n*x.stride]
+		if !k.readRecords(x, index, b) {
+			return false
+		}
+		for ; len(b) > 0; b = b[x.stride:] {
+			k.leaves = append(k.leaves, merkle.Leaf{Hash: codec.Hash(b), Size: uint64(binary.LittleEndian.Uint32(b[chunkSizeAt:]))})
+		}
+	}
+	if merkle.Xorb(k.leaves) == x.hash {
+		x.trust = itsOwn
+		return true
+	}
+	x.trust = notItsOwn
+	_, key := k.home(x)
+	k.o.Damaged(key, codec.Corrupt("CAS info block", x.off-shardRecord, "its chunks are not those of xorb %s", x.hash))
+	return false
+}
+
+// chunkSizeAt is where in the record of a chunk in a shard its size stands.
+const chunkSizeAt = 36
 
 // home returns where the hashes of a xorb's chunks stand.
 func (k *Known) home(x *knownXorb) (Store, names.Key) {
@@ -156,7 +207,8 @@ func (k *Known) home(x *knownXorb) (Store, names.Key) {
 }
 
 // File implements pack.Ledger. It returns only a block all of whose chunks are there
-// and have the verification hashes that it says.
+// and have the verification hashes that it says. That they are those of the file is for
+// the packer to see, which has it.
 func (k *Known) File(file codec.Hash) (in *shard.FileInfo, where codec.Hash, ok bool) {
 	k.index.find(file.Word(3), func(at knownPlace) bool {
 		if !at.isFile() {
@@ -220,14 +272,13 @@ func (k *Known) addShard(store Store, item Item, there func(*shard.XorbInfo) err
 	at := uint32(len(k.shards))
 	k.shards = append(k.shards, knownShard{store: store, key: item.Key, hash: p.Hash, size: item.Size})
 	// What is found first is kept, even if the shard turns out to be damaged behind it.
-	const record = 48 // of a block: its header, then one for each chunk
 	next := r.Meta().XorbInfoOffset
 	for x, err := range r.Xorbs() {
 		if err != nil {
 			return err
 		}
-		first := next + record
-		next += record * int64(1+len(x.Chunks))
+		first := next + shardRecord
+		next += shardRecord * int64(1+len(x.Chunks))
 		if i, ok := k.byHash[x.Xorb]; ok && i != unlisted {
 			continue
 		}
@@ -237,7 +288,7 @@ func (k *Known) addShard(store Store, item Item, there func(*shard.XorbInfo) err
 			}
 			return err
 		}
-		one := knownXorb{hash: x.Xorb, off: first, shard: at, chunks: uint32(len(x.Chunks)), stride: record}
+		one := knownXorb{hash: x.Xorb, off: first, shard: at, chunks: uint32(len(x.Chunks)), stride: shardRecord}
 		if err := k.addXorb(one, func(i int) codec.Hash { return x.Chunks[i].Hash }); err != nil {
 			return err
 		}

@@ -24,8 +24,11 @@ func NewKnown(ctx context.Context, s Store, o KnownOptions) (*Known, error) {
 		o.Damaged = func(names.Key, error) {}
 	}
 	k := &Known{ctx: ctx, s: s, o: o, byHash: map[codec.Hash]uint32{}}
-	k.near.buf = make([]byte, hashesAtOnce*maxStride)
+	k.near.buf = make([]byte, hashesAtOnce*shardRecord)
 	k.index.scratch = o.Scratch
+	if sink, ok := o.Sink.(interface{ SyncAll() }); ok {
+		sink.SyncAll() // who put what is found here may not have come to make it durable
+	}
 	b := &knownBuilder{Known: k}
 	if err := b.build(); err != nil {
 		return nil, errors.Join(err, k.Close())
@@ -33,7 +36,9 @@ func NewKnown(ctx context.Context, s Store, o KnownOptions) (*Known, error) {
 	return k, nil
 }
 
-const maxStride = 48
+// shardRecord is the length of everything in a block of a shard: its header, then one
+// record for each chunk.
+const shardRecord = 48
 
 // A knownBuilder fills a Known.
 type knownBuilder struct {
@@ -94,17 +99,26 @@ func (b *knownBuilder) each(item Item, add func(Item) error) error {
 func (b *knownBuilder) shard(item Item) error { return b.addShard(b.s, item, b.there) }
 
 // there says whether a xorb that a shard lists is there, as far as can be told without
-// reading it.
+// reading it. It may be shorter than the shard says: whoever packed it found better
+// matches. Then it has a footer where it ends.
 func (b *knownBuilder) there(x *shard.XorbInfo) error {
 	size, ok := b.sizes[x.Xorb]
 	switch {
 	case !ok:
 		return errAbsent
-	case size < int64(x.Packed):
-		b.o.Damaged(names.XorbKey(x.Xorb), codec.Corrupt("xorb", size, "it ends here, its chunks have %d bytes", x.Packed))
+	case size >= int64(x.Packed):
+		return nil
+	}
+	key := names.XorbKey(x.Xorb)
+	in, err := xorb.ReadInfo(ReaderAt(b.ctx, b.s, key), size)
+	switch {
+	case err == nil && in.Xorb == x.Xorb:
+		return nil
+	case err == nil, errors.Is(err, codec.ErrCorrupt), errors.Is(err, xorb.ErrNoFooter), errors.Is(err, ErrNotFound):
+		b.o.Damaged(key, codec.Corrupt("xorb", size, "it ends here, its chunks have %d bytes", x.Packed))
 		return errAbsent
 	}
-	return nil
+	return err
 }
 
 // orphan adds a xorb that no shard lists, if it has a footer.
@@ -123,6 +137,9 @@ func (b *knownBuilder) orphan(item Item) error {
 	if in.Xorb != codec.Hash(p.Hash) {
 		return fmt.Errorf("%s: %w", item.Key, codec.Corrupt("xorb footer", 0, "it is the footer of xorb %s", in.Xorb))
 	}
-	one := knownXorb{hash: in.Xorb, off: in.HashesAt(), shard: ownFooter, chunks: uint32(in.Len()), stride: uint32(len(codec.Hash{}))}
+	one := knownXorb{
+		hash: in.Xorb, off: in.HashesAt(), shard: ownFooter,
+		chunks: uint32(in.Len()), stride: uint32(len(codec.Hash{})), trust: itsOwn,
+	}
 	return b.addXorb(one, func(i int) codec.Hash { return in.Chunks[i] })
 }

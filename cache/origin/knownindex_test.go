@@ -41,7 +41,7 @@ func TestKnownIndex(t *testing.T) {
 	dir := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {
 		scratch, open := scratchIn(dir)
-		x := knownIndex{scratch: scratch, most: rapid.IntRange(20, 1000).Draw(t, "in memory")}
+		x := knownIndex{scratch: scratch, most: rapid.IntRange(100, 1000).Draw(t, "in memory")}
 		want := map[uint64]knownPlace{}
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 		next := rapid.SampledFrom([]func() uint64{
@@ -50,7 +50,7 @@ func TestKnownIndex(t *testing.T) {
 			func() uint64 { return math.MaxUint64 - rng.Uint64N(2000) },
 			func() uint64 { return 1 << rng.IntN(64) },
 		}).Draw(t, "words")
-		for i := range rapid.IntRange(0, 5000).Draw(t, "entries") {
+		for i := range rapid.IntRange(0, 3000).Draw(t, "entries") {
 			word := next()
 			if err := x.add(word, chunkAt(uint32(i), 7)); err != nil {
 				t.Fatal(err)

@@ -32,16 +32,32 @@ func largeHash(i int) codec.Hash {
 	return merkle.Chunk(binary.LittleEndian.AppendUint64(nil, uint64(i)))
 }
 
+// largeXorb describes the xorb that begins with some chunk.
+func largeXorb(start int) *shard.XorbInfo {
+	x := &shard.XorbInfo{Unpacked: chunksOfXorb}
+	var leaves []merkle.Leaf
+	for i := range chunksOfXorb {
+		h := largeHash(start + i)
+		x.Chunks = append(x.Chunks, shard.Chunk{Hash: h, Start: uint32(i), Size: 1})
+		leaves = append(leaves, merkle.Leaf{Hash: h, Size: 1})
+	}
+	x.Xorb = merkle.Xorb(leaves)
+	return x
+}
+
 // largeStore is shards on disk, of xorbs that are only said to be there.
-type largeStore struct{ *dir.Keyed }
+type largeStore struct {
+	*dir.Keyed
+	xorbs []codec.Hash
+}
 
 func (s largeStore) List(ctx context.Context, prefix string, after names.Key) iter.Seq2[origin.Item, error] {
 	if prefix != names.XorbPrefix {
 		return s.Keyed.List(ctx, prefix, after)
 	}
 	return func(yield func(origin.Item, error) bool) {
-		for x := range largeChunks / chunksOfXorb {
-			if !yield(origin.Item{Key: names.XorbKey(largeHash(-x)), Size: 1 << 26}, nil) {
+		for _, x := range s.xorbs {
+			if !yield(origin.Item{Key: names.XorbKey(x), Size: 1 << 26}, nil) {
 				return
 			}
 		}
@@ -59,13 +75,12 @@ func TestKnownLarge(t *testing.T) {
 	}
 	origintest.Close(t, s)
 	sink := origin.Sink(s)
+	var xorbs []codec.Hash
 	for first := 0; first < largeChunks; first += chunksOfShard {
 		var w shard.Writer
 		for start := first; start < first+chunksOfShard; start += chunksOfXorb {
-			x := &shard.XorbInfo{Xorb: largeHash(-start / chunksOfXorb), Unpacked: chunksOfXorb}
-			for i := range chunksOfXorb {
-				x.Chunks = append(x.Chunks, shard.Chunk{Hash: largeHash(start + i), Start: uint32(i), Size: 1})
-			}
+			x := largeXorb(start)
+			xorbs = append(xorbs, x.Xorb)
 			w.AddXorb(x)
 		}
 		if _, err := sink.PutShard(t.Context(), &w); err != nil {
@@ -74,7 +89,7 @@ func TestKnownLarge(t *testing.T) {
 	}
 	before := heap()
 	began := time.Now()
-	k, err := origin.NewKnown(t.Context(), largeStore{s}, origin.KnownOptions{
+	k, err := origin.NewKnown(t.Context(), largeStore{s, xorbs}, origin.KnownOptions{
 		Scratch: func() (origin.Scratch, error) { return os.CreateTemp(t.TempDir(), "") },
 	})
 	if err != nil {

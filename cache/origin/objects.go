@@ -41,6 +41,7 @@ type objects struct {
 	mu     sync.Mutex
 	shards map[codec.Hash]*shard.Reader // open ones; guarded by mu
 	lists  map[codec.Hash][]codec.Hash  // xorb → shards that may list its chunks; guarded by mu
+	likely codec.Hash                   // elsewhere; guarded by mu
 }
 
 var (

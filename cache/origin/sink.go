@@ -50,6 +50,9 @@ func (k sink) PutShard(ctx context.Context, w *shard.Writer) (codec.Hash, error)
 // put puts a value under its key. One that is there and differs must be sound.
 func (k sink) put(ctx context.Context, key names.Key, value []byte, sound func(io.ReaderAt, int64) bool) error {
 	_, err := k.s.PutIfAbsent(ctx, key, value)
+	if errors.Is(err, ErrUnknown) {
+		_, err = k.s.PutIfAbsent(ctx, key, value) // if the first did happen, this says so
+	}
 	if !errors.Is(err, ErrExists) {
 		return err
 	}
@@ -61,13 +64,42 @@ func (k sink) put(ctx context.Context, key names.Key, value []byte, sound func(i
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if err == nil && size == int64(len(value)) {
+		return k.replace(ctx, key, value)
+	}
+	return k.putAnew(ctx, key, value)
+}
+
+// replace puts a value in the place of a damaged one of its size, in one step if it can be
+// read: no reader finds nothing, and if it fails the other is left.
+func (k sink) replace(ctx context.Context, key names.Key, value []byte) error {
+	_, tag, err := k.s.Get(ctx, key, "")
+	if err != nil {
+		return k.putAnew(ctx, key, value)
+	}
+	_, err = k.s.PutIfMatch(ctx, key, value, tag)
+	if errors.Is(err, ErrConflict) || errors.Is(err, ErrNotFound) {
+		return k.putMissing(ctx, key, value) // somebody else did, or removed it
+	}
+	return err
+}
+
+// putAnew removes what is under a key, and puts a value there.
+func (k sink) putAnew(ctx context.Context, key names.Key, value []byte) error {
 	if err := k.s.Delete(ctx, key); err != nil {
 		return err
 	}
-	if _, err := k.s.PutIfAbsent(ctx, key, value); !errors.Is(err, ErrExists) {
-		return err // else somebody else has put it, at the same time
+	return k.putMissing(ctx, key, value)
+}
+
+// putMissing puts a value where nothing is. If something is there, somebody else has put
+// it just now, and it is good.
+func (k sink) putMissing(ctx context.Context, key names.Key, value []byte) error {
+	_, err := k.s.PutIfAbsent(ctx, key, value)
+	if errors.Is(err, ErrExists) {
+		return nil
 	}
-	return nil
+	return err
 }
 
 // equal says whether an object begins with the bytes of value.

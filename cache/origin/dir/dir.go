@@ -2,25 +2,25 @@ package dir
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	iofs "io/fs"
 	"iter"
-	"maps"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/zeebo/blake3"
-	"golang.org/x/sys/unix"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
 )
 
@@ -31,17 +31,19 @@ import (
 //	locks/                          lock files of keys that are replaced
 //
 // A value is written to tmp, made durable, and linked or renamed to its final name. So
-// a name never stands for bytes that are not on disk, whenever the power fails.
+// a name never stands for bytes that are not on disk, whenever the power fails. Who may
+// read and write what is made is for the umask to say.
 type Keyed struct {
 	files openFiles
+	hard  func(from, to string) error // links; tests make it fail
 
 	// syncing is held while names are made durable, so that nobody who finds nothing
 	// to do returns before another has done it.
 	syncing sync.Mutex
-	synced  bool // once; guarded by syncing
 
 	mu    sync.Mutex
 	dirty map[string]bool // directories with names that may not be durable yet; guarded by mu
+	all   bool            // so are names that others put; guarded by mu
 }
 
 var _ origin.WriteStore = (*Keyed)(nil)
@@ -51,18 +53,62 @@ const (
 	lockDir = "locks"
 )
 
+// What is made, less the umask. Objects are not written to again.
+const (
+	folderMode = 0o777
+	objectMode = 0o444
+	refMode    = 0o644
+	lockMode   = 0o666
+)
+
 // Open uses the objects below root, which is created if need be.
 func Open(root string) (*Keyed, error) {
-	if err := os.MkdirAll(root, 0o755); err != nil {
+	if err := create(root); err != nil {
 		return nil, openErr(root, err)
 	}
 	r, err := os.OpenRoot(root)
 	if err != nil {
 		return nil, openErr(root, err)
 	}
-	s := &Keyed{dirty: map[string]bool{}}
-	s.files.init(r)
-	return s, nil
+	return newKeyed(r), nil
+}
+
+func newKeyed(root *os.Root) *Keyed {
+	s := &Keyed{dirty: map[string]bool{}, all: true, hard: root.Link}
+	s.files.init(root)
+	return s
+}
+
+// create makes a folder and those above it that are missing. Their names are durable
+// then, or what is put there later could not be.
+func create(root string) error {
+	root, err := filepath.Abs(root)
+	if err != nil {
+		return err
+	}
+	var missing []string
+	for p := root; ; p = filepath.Dir(p) {
+		if _, err := os.Stat(p); !errors.Is(err, iofs.ErrNotExist) || p == filepath.Dir(p) {
+			break
+		}
+		missing = append(missing, p)
+	}
+	if err := os.MkdirAll(root, folderMode); err != nil {
+		return err
+	}
+	for _, p := range missing {
+		f, err := os.Open(filepath.Dir(p))
+		if errors.Is(err, iofs.ErrPermission) {
+			continue // who may not list a folder cannot sync it
+		}
+		if err == nil {
+			err = syncFolder(f)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Near says that reading costs no more than reading a local file.
@@ -90,7 +136,10 @@ func (s *Keyed) Size(ctx context.Context, k names.Key) (int64, error) {
 	return s.files.size(string(k))
 }
 
-// Get implements origin.Store. The tag is the BLAKE3 of the value.
+// maxGet bounds what Get reads into memory.
+const maxGet = 1 << 30
+
+// Get implements origin.Store. It refuses objects of more than 1 GiB.
 func (s *Keyed) Get(ctx context.Context, k names.Key, seen origin.Tag) ([]byte, origin.Tag, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, "", err
@@ -100,18 +149,36 @@ func (s *Keyed) Get(ctx context.Context, k names.Key, seen origin.Tag) ([]byte, 
 		return nil, "", err
 	}
 	defer f.Close()
-	value, err := io.ReadAll(f)
+	info, err := f.Stat()
 	if err != nil {
 		return nil, "", wrap(string(k), err)
 	}
-	tag := tagOf(value)
+	value, err := io.ReadAll(io.LimitReader(f, maxGet+1))
+	if err != nil {
+		return nil, "", wrap(string(k), err)
+	}
+	if len(value) > maxGet {
+		return nil, "", fmt.Errorf("%q: %w", k, codec.Corrupt("object", maxGet, "it goes on here"))
+	}
+	tag := tagOf(k, value, info)
 	if tag == seen {
 		return nil, tag, origin.ErrUnchanged
 	}
 	return value, tag, nil
 }
 
-func tagOf(value []byte) origin.Tag {
+// largeValue is the size from which on the tag of an object that its content names is
+// not made of the value.
+const largeValue = 1 << 20
+
+// tagOf returns the tag of a value, which is its BLAKE3. To hash a xorb for a tag that
+// hardly anybody asks for would cost as much as all other hashing of it. It is only ever
+// replaced by another file, if it was damaged, so that the file tells as much.
+func tagOf(k names.Key, value []byte, info os.FileInfo) origin.Tag {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if ok && byContent(k) && len(value) >= largeValue {
+		return origin.Tag(fmt.Sprintf("file-%d-%d-%d", st.Ino, len(value), info.ModTime().UnixNano()))
+	}
 	sum := blake3.Sum256(value)
 	return origin.Tag(hex.EncodeToString(sum[:16]))
 }
@@ -151,116 +218,6 @@ func (s *Keyed) List(ctx context.Context, prefix string, after names.Key) iter.S
 	}
 }
 
-// PutIfAbsent implements origin.WriteStore. An object of another length under a key
-// that its content gives is damaged, and is replaced.
-func (s *Keyed) PutIfAbsent(ctx context.Context, k names.Key, value []byte) (origin.Tag, error) {
-	if err := ctx.Err(); err != nil {
-		return "", err
-	}
-	if s.has(k, len(value)) {
-		return "", exists(k)
-	}
-	tmp, err := s.write(value, 0o444)
-	if err != nil {
-		return "", wrap(string(k), err)
-	}
-	defer s.files.root.Remove(tmp) //nolint:errcheck // it is gone where it was renamed
-	if err := s.link(tmp, k, len(value)); err != nil {
-		return "", err
-	}
-	return tagOf(value), nil
-}
-
-// has says whether there is an object of some length. Its name is made durable by the
-// next Sync, whoever put it.
-func (s *Keyed) has(k names.Key, size int) bool {
-	info, err := s.files.root.Lstat(string(k))
-	if err != nil || byContent(k) && (!info.Mode().IsRegular() || info.Size() != int64(size)) {
-		return false
-	}
-	s.noteDirty(k)
-	return true
-}
-
-// byContent says whether a key can stand for one value only.
-func byContent(k names.Key) bool {
-	return strings.HasPrefix(string(k), dataDir+"/") || strings.HasPrefix(string(k), "tindex/")
-}
-
-func exists(k names.Key) error { return fmt.Errorf("%s: %w", k, origin.ErrExists) }
-
-// link gives a file its final name.
-func (s *Keyed) link(tmp string, k names.Key, size int) error {
-	root := s.files.root
-	if err := root.MkdirAll(path.Dir(string(k)), 0o755); err != nil {
-		return wrap(string(k), err)
-	}
-	err := root.Link(tmp, string(k))
-	if errors.Is(err, iofs.ErrExist) {
-		if s.has(k, size) {
-			return exists(k)
-		}
-		err = root.Rename(tmp, string(k))
-		s.files.drop(string(k))
-	}
-	if err != nil {
-		return wrap(string(k), err)
-	}
-	s.noteDirty(k)
-	return nil
-}
-
-// PutIfMatch implements origin.WriteStore. What it wrote is durable when it returns.
-func (s *Keyed) PutIfMatch(ctx context.Context, k names.Key, value []byte, tag origin.Tag) (origin.Tag, error) {
-	unlock, err := s.lock(k)
-	if err != nil {
-		return "", wrap(string(k), err)
-	}
-	defer unlock()
-	_, now, err := s.Get(ctx, k, "")
-	if err != nil && !errors.Is(err, origin.ErrNotFound) {
-		return "", err
-	}
-	if err != nil || now != tag {
-		return "", fmt.Errorf("%s: %w", k, origin.ErrConflict)
-	}
-	tmp, err := s.write(value, 0o644)
-	if err != nil {
-		return "", wrap(string(k), err)
-	}
-	if err := s.files.root.Rename(tmp, string(k)); err != nil {
-		return "", wrap(string(k), errors.Join(err, s.files.root.Remove(tmp)))
-	}
-	s.files.drop(string(k))
-	if err := s.syncDir(path.Dir(string(k))); err != nil {
-		return "", fmt.Errorf("%s: %w: %v", k, origin.ErrUnknown, err)
-	}
-	return tagOf(value), nil
-}
-
-// lock keeps other writers away from one key, in this process and others. Lock files
-// are never removed: whoever waits for one would wait for a file without a name.
-func (s *Keyed) lock(k names.Key) (unlock func(), err error) {
-	if err := s.files.root.MkdirAll(lockDir, 0o755); err != nil {
-		return nil, err
-	}
-	sum := blake3.Sum256([]byte(k))
-	f, err := s.files.root.OpenFile(path.Join(lockDir, hex.EncodeToString(sum[:16])), os.O_RDWR|os.O_CREATE, 0o644)
-	if err != nil {
-		return nil, err
-	}
-	for {
-		err = unix.Flock(int(f.Fd()), unix.LOCK_EX) // the kernel's descriptors fit an int
-		if !errors.Is(err, unix.EINTR) {
-			break
-		}
-	}
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return func() { f.Close() }, nil //nolint:errcheck // closing unlocks; nothing was written
-}
-
 // Delete implements origin.WriteStore.
 func (s *Keyed) Delete(ctx context.Context, k names.Key) error {
 	if err := ctx.Err(); err != nil {
@@ -276,111 +233,6 @@ func (s *Keyed) Delete(ctx context.Context, k names.Key) error {
 	}
 	s.noteDirty(k)
 	return nil
-}
-
-// Sync implements origin.WriteStore. Values are durable when they get their names; the
-// names are made durable here, the first time also those that were there before: who
-// put them may have been killed.
-func (s *Keyed) Sync(ctx context.Context) error {
-	s.syncing.Lock()
-	defer s.syncing.Unlock()
-	dirs := s.takeDirty()
-	for i, dir := range dirs {
-		err := ctx.Err()
-		if err == nil {
-			err = s.syncDir(dir)
-		}
-		if err != nil {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			for _, dir := range dirs[i:] {
-				s.dirty[dir] = true
-			}
-			return wrapSync(dir, err)
-		}
-	}
-	s.synced = true
-	return nil
-}
-
-func wrapSync(dir string, err error) error {
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return err
-	}
-	return wrap(dir, err)
-}
-
-// takeDirty returns the directories that are to be synced. It is called with syncing
-// held.
-func (s *Keyed) takeDirty() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.synced {
-		s.noteFoldersLocked()
-	}
-	dirs := slices.Sorted(maps.Keys(s.dirty))
-	clear(s.dirty)
-	return dirs
-}
-
-// dataDir is where the folders begin that hold objects.
-const dataDir = "tdata"
-
-// noteFoldersLocked notes all folders of shards and xorbs. They have the same depth.
-func (s *Keyed) noteFoldersLocked() {
-	// What cannot be listed, or is not there, holds nothing that somebody would read.
-	_ = iofs.WalkDir(s.files.root.FS(), dataDir, func(p string, d iofs.DirEntry, err error) error {
-		if err != nil || !d.IsDir() {
-			return nil
-		}
-		s.dirty[p] = true
-		if strings.Count(p, "/") == 2 {
-			return iofs.SkipDir
-		}
-		return nil
-	})
-}
-
-// write puts a value into a new file in tmp and makes it durable.
-func (s *Keyed) write(value []byte, mode os.FileMode) (tmp string, err error) {
-	root := s.files.root
-	if err := root.MkdirAll(tmpDir, 0o755); err != nil {
-		return "", err
-	}
-	tmp = path.Join(tmpDir, rand.Text())
-	f, err := root.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
-	if err != nil {
-		return "", err
-	}
-	_, err = f.Write(value)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return "", errors.Join(err, root.Remove(tmp))
-	}
-	return tmp, nil
-}
-
-// noteDirty notes that the name of an object is new, and maybe those of the folders
-// above it.
-func (s *Keyed) noteDirty(k names.Key) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for dir := path.Dir(string(k)); ; dir = path.Dir(dir) {
-		s.dirty[dir] = true
-		if dir == "." {
-			return
-		}
-	}
-}
-
-func (s *Keyed) syncDir(dir string) error {
-	f, err := s.files.root.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }
 
 // RemoveStray removes what writers that were killed left in tmp, if it is older than

@@ -33,15 +33,26 @@ func openKeyed(t *testing.T, root string) *dir.Keyed {
 }
 
 func TestKeyed(t *testing.T) {
-	origintest.TestStore(t, func(t *testing.T) origin.Store {
-		s := openKeyed(t, filepath.Join(t.TempDir(), "new", "store"))
-		for k, value := range origintest.Samples(t) {
-			if _, err := s.PutIfAbsent(t.Context(), k, value); err != nil {
-				t.Fatal(err)
-			}
-		}
-		return s
-	})
+	for _, tt := range []struct {
+		name string
+		like func(s *dir.Keyed)
+	}{
+		{"as it is", func(*dir.Keyed) {}},
+		{"without hard links", (*dir.Keyed).NoLinks},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			origintest.TestStore(t, func(t *testing.T) origin.Store {
+				s := openKeyed(t, filepath.Join(t.TempDir(), "new", "store"))
+				tt.like(s)
+				for k, value := range origintest.Samples(t) {
+					if _, err := s.PutIfAbsent(t.Context(), k, value); err != nil {
+						t.Fatal(err)
+					}
+				}
+				return s
+			})
+		})
+	}
 }
 
 // tree lists all files below a folder.
@@ -114,10 +125,13 @@ func TestKeyedDamaged(t *testing.T) {
 		{"a folder", dataKey, func(p string) error { return os.Mkdir(p, 0o755) }, "", origin.ErrUnavailable},
 		{"a ref of another length", refKey, func(p string) error { return os.WriteFile(p, []byte("va"), 0o444) }, "va", origin.ErrExists},
 	}
-	for _, tt := range tests {
+	for _, tt := range append(tests, tests...) {
 		t.Run(tt.name, func(t *testing.T) {
 			root := t.TempDir()
 			s := openKeyed(t, root)
+			if strings.Contains(t.Name(), "#") { // the second time
+				s.NoLinks()
+			}
 			path := filepath.Join(root, string(tt.key))
 			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), tt.put(path)); err != nil {
 				t.Fatal(err)
@@ -135,44 +149,211 @@ func TestKeyedDamaged(t *testing.T) {
 	}
 }
 
-// A full disk, a folder that may not be written to: an error that says so, and nothing
-// half is left.
-func TestKeyedCannotWrite(t *testing.T) {
+// onTmpfs mounts a file system in memory on a folder, and returns how to remount it.
+func onTmpfs(t *testing.T, folder, options string) (remount func(flags uintptr, options string)) {
+	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("only root can mount a small tmpfs")
 	}
-	root := t.TempDir()
-	if err := unix.Mount("tmpfs", root, "tmpfs", 0, "size=1m"); err != nil {
+	if err := unix.Mount("tmpfs", folder, "tmpfs", 0, options); err != nil {
 		t.Skip(err)
 	}
 	t.Cleanup(func() {
-		if err := unix.Unmount(root, unix.MNT_DETACH); err != nil {
+		if err := unix.Unmount(folder, unix.MNT_DETACH); err != nil {
 			t.Error(err)
 		}
 	})
-	s := openKeyed(t, root)
-	put := func(n int) error {
-		_, err := s.PutIfAbsent(t.Context(), names.XorbKey(codec.Hash{byte(n >> 16)}), make([]byte, n))
-		return err
+	return func(flags uintptr, options string) {
+		t.Helper()
+		if err := unix.Mount("", folder, "", unix.MS_REMOUNT|flags, options); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if err := put(100_000); err != nil {
+}
+
+// A full disk, a folder that may not be written to: an error that says so, nothing half
+// is left, and what was there is as it was.
+func TestKeyedCannotWrite(t *testing.T) {
+	tests := []struct {
+		name, options string
+		cause         func(remount func(uintptr, string))
+		want          string
+		cure          func(remount func(uintptr, string))
+	}{
+		{"full in the middle of a value", "size=1m", nil, "no space left on device", func(remount func(uintptr, string)) { remount(0, "size=8m") }},
+		{"no inode left for the value", "", func(remount func(uintptr, string)) { remount(0, "nr_inodes=10") }, "no space left on device", func(remount func(uintptr, string)) { remount(0, "nr_inodes=100") }},
+		{"no inode left for its folder", "", func(remount func(uintptr, string)) { remount(0, "nr_inodes=11") }, "no space left on device", func(remount func(uintptr, string)) { remount(0, "nr_inodes=100") }},
+		{"read-only", "", func(remount func(uintptr, string)) { remount(unix.MS_RDONLY, "") }, "read-only file system", func(remount func(uintptr, string)) { remount(0, "") }},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			root := t.TempDir()
+			remount := onTmpfs(t, root, tt.options)
+			s := openKeyed(t, root) // 1 inode
+			put := func(first byte, n int) error {
+				_, err := s.PutIfAbsent(t.Context(), names.XorbKey(codec.Hash{7: first}), make([]byte, n)) // each in a folder of its own
+				return err
+			}
+			tag, err := s.PutIfAbsent(t.Context(), refKey, []byte("old")) // and 3
+			if err = errors.Join(err, put(0, 100_000)); err != nil {      // and 4
+				t.Fatal(err)
+			}
+			_, err = s.PutIfMatch(t.Context(), refKey, []byte("before"), tag) // and 1, of the lock
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, tag, _ = s.Get(t.Context(), refKey, "")
+			if tt.cause != nil {
+				tt.cause(remount)
+			}
+			_, matchErr := s.PutIfMatch(t.Context(), refKey, make([]byte, 2<<20), tag)
+			for _, err := range []error{put(1, 2<<20), matchErr} {
+				if err != nil && (!errors.Is(err, origin.ErrUnavailable) || !strings.Contains(err.Error(), tt.want)) {
+					t.Errorf("error = %v, want %q", err, tt.want)
+				}
+			}
+			if put(2, 2<<20) == nil {
+				t.Error("it can be written")
+			}
+			if left := tree(t, filepath.Join(root, "tmp")); len(left) > 0 {
+				t.Errorf("left behind: %q", left)
+			}
+			if b, _, err := s.Get(t.Context(), refKey, ""); err != nil || matchErr != nil && string(b) != "before" {
+				t.Errorf("the ref is %d bytes, %v", len(b), err)
+			}
+			tt.cure(remount)
+			if err := put(3, 200_000); err != nil {
+				t.Errorf("when that is over: %v", err)
+			}
+		})
+	}
+}
+
+// A value cannot be linked to another file system, and the error says where that is.
+func TestKeyedAcrossFileSystems(t *testing.T) {
+	root := t.TempDir()
+	if err := os.Mkdir(filepath.Join(root, "tdata"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	err := put(2 << 20)
-	if !errors.Is(err, origin.ErrUnavailable) || !strings.Contains(err.Error(), "no space left on device") {
-		t.Errorf("full disk: %v", err)
+	onTmpfs(t, filepath.Join(root, "tdata"), "")
+	s := openKeyed(t, root)
+	_, err := s.PutIfAbsent(t.Context(), dataKey, []byte("value"))
+	if !errors.Is(err, origin.ErrUnavailable) || !strings.Contains(err.Error(), "another file system") {
+		t.Errorf("PutIfAbsent = %v", err)
 	}
-	if left := tree(t, filepath.Join(root, "tmp")); len(left) > 0 {
+	if left := tree(t, root); len(left) > 0 {
 		t.Errorf("left behind: %q", left)
 	}
-	if err := put(200_000); err != nil {
-		t.Errorf("when there is room: %v", err)
+}
+
+// The umask says who may use a store.
+func TestKeyedUmask(t *testing.T) {
+	for _, tt := range []struct {
+		mask                 int
+		folder, object, lock os.FileMode
+	}{
+		{0o022, 0o755, 0o444, 0o644},
+		{0o002, 0o775, 0o444, 0o664},
+		{0o077, 0o700, 0o400, 0o600},
+	} {
+		root := filepath.Join(t.TempDir(), "store")
+		old := unix.Umask(tt.mask)
+		s := openKeyed(t, root)
+		tag, err := s.PutIfAbsent(t.Context(), refKey, []byte("ref"))
+		_, err2 := s.PutIfMatch(t.Context(), refKey, []byte("other"), tag)
+		_, err3 := s.PutIfAbsent(t.Context(), dataKey, []byte("value"))
+		unix.Umask(old)
+		if err := errors.Join(err, err2, err3); err != nil {
+			t.Fatal(err)
+		}
+		locks := tree(t, filepath.Join(root, "locks"))
+		for path, want := range map[string]os.FileMode{
+			"": tt.folder, "tmp": tt.folder, "tdata": tt.folder, "tdata/xorb": tt.folder, "vref": tt.folder,
+			string(dataKey): tt.object, filepath.Join("locks", locks[0]): tt.lock,
+		} {
+			if info, err := os.Stat(filepath.Join(root, path)); err != nil || info.Mode().Perm() != want {
+				t.Errorf("umask %o: %s has mode %v, %v, want %o", tt.mask, path, info.Mode(), err, want)
+			}
+		}
 	}
-	if err := unix.Mount("", root, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
+}
+
+// A large value has a tag, too, that is the same for all and changes with the value.
+func TestKeyedLargeTag(t *testing.T) {
+	root := t.TempDir()
+	s, other := openKeyed(t, root), openKeyed(t, root)
+	value := bytes.Repeat([]byte("v"), 3<<20)
+	tag, err := s.PutIfAbsent(t.Context(), dataKey, value)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := put(300_000); err == nil || !strings.Contains(err.Error(), "read-only file system") {
-		t.Errorf("read-only: %v", err)
+	for _, reader := range []*dir.Keyed{s, other} {
+		if _, _, err := reader.Get(t.Context(), dataKey, tag); !errors.Is(err, origin.ErrUnchanged) {
+			t.Errorf("Get = %v, want %v", err, origin.ErrUnchanged)
+		}
+	}
+	value[0]++
+	newTag, err := other.PutIfMatch(t.Context(), dataKey, value, tag)
+	if err != nil || newTag == tag {
+		t.Fatalf("PutIfMatch = %q, %v", newTag, err)
+	}
+	if b, now, err := s.Get(t.Context(), dataKey, tag); err != nil || now != newTag || !bytes.Equal(b, value) {
+		t.Errorf("Get = %d bytes, tag %q, %v, want %q", len(b), now, err, newTag)
+	}
+	if _, err := s.PutIfMatch(t.Context(), dataKey, value, tag); !errors.Is(err, origin.ErrConflict) {
+		t.Errorf("PutIfMatch with the old tag = %v", err)
+	}
+	if info, err := os.Stat(filepath.Join(root, string(dataKey))); err != nil || info.Mode().Perm()&0o222 != 0 {
+		t.Errorf("%v, %v: it can be written to", info.Mode(), err)
+	}
+}
+
+// Who waits for a lock that another process holds can give up.
+func TestKeyedLockHeld(t *testing.T) {
+	root := t.TempDir()
+	s := openKeyed(t, root)
+	tag, err := s.PutIfAbsent(t.Context(), refKey, []byte("one"))
+	if err == nil {
+		tag, err = s.PutIfMatch(t.Context(), refKey, []byte("two"), tag)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(filepath.Join(root, "locks", tree(t, filepath.Join(root, "locks"))[0]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	in2s(t, "PutIfMatch", func() {
+		if _, err := s.PutIfMatch(ctx, refKey, []byte("three"), tag); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("PutIfMatch = %v", err)
+		}
+	})
+	time.AfterFunc(20*time.Millisecond, func() { unix.Flock(int(f.Fd()), unix.LOCK_UN) })
+	if _, err := s.PutIfMatch(t.Context(), refKey, []byte("four"), tag); err != nil {
+		t.Errorf("PutIfMatch = %v", err)
+	}
+}
+
+// A folder that somebody removed holds up no Sync, and is made again when it is needed.
+func TestKeyedFolderRemoved(t *testing.T) {
+	root := t.TempDir()
+	s := openKeyed(t, root)
+	for range 2 {
+		if _, err := s.PutIfAbsent(t.Context(), dataKey, []byte("value")); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.RemoveAll(filepath.Join(root, "tdata")); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Sync(t.Context()); err != nil {
+			t.Errorf("Sync = %v", err)
+		}
 	}
 }
 
@@ -282,5 +463,31 @@ func TestKeyedSyncGivenUp(t *testing.T) {
 	}
 	if err := s.Sync(t.Context()); err != nil || len(s.Dirty()) > 0 {
 		t.Errorf("Sync = %v, dirty are %v", err, s.Dirty())
+	}
+}
+
+// What others put is made durable by the first Sync, and by the next when somebody is to
+// rely on it, also if that is given up at first.
+func TestKeyedSyncsOthers(t *testing.T) {
+	root := t.TempDir()
+	s, other := openKeyed(t, root), openKeyed(t, root)
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	for i := range byte(3) {
+		if _, err := other.PutIfAbsent(t.Context(), names.XorbKey(codec.Hash{7: i}), []byte("value")); err != nil {
+			t.Fatal(err)
+		}
+		if i > 0 {
+			s.SyncAll()
+		}
+		if err := s.Sync(canceled); !errors.Is(err, context.Canceled) {
+			t.Fatalf("Sync = %v", err)
+		}
+		if folder := filepath.Dir(string(names.XorbKey(codec.Hash{7: i}))); !s.Dirty()[folder] || !s.Dirty()["."] {
+			t.Errorf("%s is not among %v", folder, s.Dirty())
+		}
+		if err := s.Sync(t.Context()); err != nil || len(s.Dirty()) > 0 {
+			t.Errorf("Sync = %v, dirty are %v", err, s.Dirty())
+		}
 	}
 }

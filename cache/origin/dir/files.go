@@ -26,6 +26,7 @@ type openFiles struct {
 	mu     sync.Mutex
 	byPath map[string]*list.Element // guarded by mu
 	byAge  list.List                // of *openFile, newest first; guarded by mu
+	drops  int                      // so far; guarded by mu
 }
 
 // An openFile is closed when it has left the list and its last reader is done.
@@ -57,32 +58,46 @@ func (o *openFiles) readAt(path string, p []byte, off int64) error {
 }
 
 func (o *openFiles) acquire(path string) (*openFile, error) {
-	o.mu.Lock()
-	if e, ok := o.byPath[path]; ok {
-		o.byAge.MoveToFront(e)
-		f := e.Value.(*openFile)
-		f.refs++
-		o.mu.Unlock()
+	f, drops := o.get(path)
+	if f != nil {
 		return f, nil
 	}
-	o.mu.Unlock()
-
 	opened, err := openRegular(o.root, path)
 	if err != nil {
 		return nil, err
 	}
-	f := &openFile{path: path, f: opened, refs: 2}
+	return o.add(path, opened, drops), nil
+}
+
+// get returns the file at path if it is open, and how many were dropped so far.
+func (o *openFiles) get(path string) (f *openFile, drops int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if _, ok := o.byPath[path]; ok {
-		f.refs = 1 // somebody else opened it too; this one is closed after use
-		return f, nil
+	e, ok := o.byPath[path]
+	if !ok {
+		return nil, o.drops
 	}
+	o.byAge.MoveToFront(e)
+	f = e.Value.(*openFile)
+	f.refs++
+	return f, o.drops
+}
+
+// add keeps a file for the next read, if nobody else has opened it too, or dropped one
+// that may be this. Else it is closed after use.
+func (o *openFiles) add(path string, opened *os.File, drops int) *openFile {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	f := &openFile{path: path, f: opened, refs: 1}
+	if _, ok := o.byPath[path]; ok || drops != o.drops {
+		return f
+	}
+	f.refs++
 	o.byPath[path] = o.byAge.PushFront(f)
 	for o.byAge.Len() > maxOpen {
 		o.removeLocked(o.byAge.Back())
 	}
-	return f, nil
+	return f
 }
 
 func (o *openFiles) release(f *openFile) {
@@ -121,6 +136,7 @@ func (o *openFiles) size(path string) (int64, error) {
 func (o *openFiles) drop(path string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.drops++
 	if e, ok := o.byPath[path]; ok {
 		o.removeLocked(e)
 	}

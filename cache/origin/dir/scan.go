@@ -38,9 +38,8 @@ type File struct {
 // followed, and files that are neither shard nor xorb are passed over.
 func scan(ctx context.Context, root *os.Root) ([]*File, error) {
 	var found []*File
-	info, err := root.Lstat(dataDir)
-	keyed := err == nil && info.IsDir() // where values are written in tmp first
-	err = iofs.WalkDir(root.FS(), ".", func(p string, d iofs.DirEntry, err error) error {
+	passed := passedOver(root)
+	err := iofs.WalkDir(root.FS(), ".", func(p string, d iofs.DirEntry, err error) error {
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -49,7 +48,7 @@ func scan(ctx context.Context, root *os.Root) ([]*File, error) {
 		case err != nil:
 			found = append(found, &File{Path: p, Err: wrap(p, err)})
 			return nil
-		case keyed && d.IsDir() && (p == tmpDir || p == lockDir):
+		case d.IsDir() && slices.Contains(passed, p):
 			return iofs.SkipDir
 		case !d.Type().IsRegular():
 			return nil
@@ -77,6 +76,30 @@ func scan(ctx context.Context, root *os.Root) ([]*File, error) {
 	}
 	// A folder may hold millions of other files.
 	return slices.DeleteFunc(found, func(f *File) bool { return f.Kind == 0 && f.Err == nil }), nil
+}
+
+// passedOver returns the folders below root that hold no data whatever is in them: of a
+// keyed store where values are written first, and of a catalog its layers above the data,
+// whose files are named by hashes, too.
+func passedOver(root *os.Root) []string {
+	has := func(folder string) bool {
+		info, err := root.Lstat(folder)
+		return err == nil && info.IsDir()
+	}
+	var passed []string
+	catalog := has(path.Clean(names.SettingsPrefix))
+	if catalog || has(dataDir) {
+		passed = append(passed, tmpDir, lockDir)
+	}
+	if catalog {
+		for _, prefix := range []string{
+			names.RefPrefix, names.VersionPrefix, names.PagePrefix, names.SnapshotPrefix, names.SymbolPrefix,
+			names.SettingsPrefix, names.SweepPrefix, names.SweepListPrefix,
+		} {
+			passed = append(passed, path.Clean(prefix))
+		}
+	}
+	return passed
 }
 
 // errNeither is told of files whose names promise more.

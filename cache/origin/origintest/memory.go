@@ -19,16 +19,22 @@ import (
 
 // Memory returns an empty store in a map. It is far: what stands above it fetches
 // ahead and keeps.
-func Memory() origin.WriteStore {
-	return &memory{objects: map[names.Key]object{}}
+func Memory() origin.WriteStore { return MemoryAt(time.Now) }
+
+// MemoryAt is Memory with a clock, which says when an object was put (Item.Modified). It
+// is asked while the store is locked.
+func MemoryAt(clock func() time.Time) origin.WriteStore {
+	return &memory{clock: clock, objects: map[names.Key]object{}}
 }
 
 // NearMemory returns an empty store in a map that is near, as a folder is.
 func NearMemory() origin.WriteStore {
-	return &nearMemory{memory{objects: map[names.Key]object{}}}
+	return &nearMemory{memory{clock: time.Now, objects: map[names.Key]object{}}}
 }
 
 type memory struct {
+	clock func() time.Time
+
 	mu      sync.Mutex
 	objects map[names.Key]object // guarded by mu
 	puts    int                  // so far, for tags; guarded by mu
@@ -143,7 +149,7 @@ func (m *memory) put(ctx context.Context, k names.Key, value []byte, may func(o 
 		return "", fmt.Errorf("%s: %w", k, err)
 	}
 	m.puts++
-	o = object{value: slices.Clone(value), tag: origin.Tag(fmt.Sprint(m.puts)), modified: time.Now()}
+	o = object{value: slices.Clone(value), tag: origin.Tag(fmt.Sprint(m.puts)), modified: m.clock()}
 	m.objects[k] = o
 	return o.tag, nil
 }

@@ -12,7 +12,7 @@ import (
 
 // A Call is one question to a store.
 type Call struct {
-	Op   string // "ReadAt", "Size", "Get", "List"
+	Op   string // the method: "ReadAt", "PutIfMatch"
 	Key  names.Key
 	Off  int64 // of ReadAt
 	Size int   // of ReadAt

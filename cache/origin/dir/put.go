@@ -1,0 +1,244 @@
+package dir
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"os"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/zeebo/blake3"
+	"golang.org/x/sys/unix"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec/names"
+)
+
+// PutIfAbsent implements origin.WriteStore. An object of another length under a key
+// that its content gives is damaged, and is replaced.
+func (s *Keyed) PutIfAbsent(ctx context.Context, k names.Key, value []byte) (origin.Tag, error) {
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	if s.has(k, len(value)) {
+		return "", exists(k)
+	}
+	tmp, info, err := s.write(value, objectMode)
+	if err != nil {
+		return "", wrapPut(k, err)
+	}
+	defer s.files.root.Remove(tmp) //nolint:errcheck // it is gone where it was renamed
+	if err := s.link(ctx, tmp, k, len(value)); err != nil {
+		return "", err
+	}
+	return tagOf(k, value, info), nil
+}
+
+// has says whether there is an object of some length. Its name is made durable by the
+// next Sync, whoever put it.
+func (s *Keyed) has(k names.Key, size int) bool {
+	info, err := s.files.root.Lstat(string(k))
+	if err != nil || byContent(k) && (!info.Mode().IsRegular() || info.Size() != int64(size)) {
+		return false
+	}
+	s.noteDirty(k)
+	return true
+}
+
+// byContent says whether a key can stand for one value only.
+func byContent(k names.Key) bool {
+	return strings.HasPrefix(string(k), dataDir+"/") || strings.HasPrefix(string(k), "tindex/")
+}
+
+func exists(k names.Key) error { return fmt.Errorf("%s: %w", k, origin.ErrExists) }
+
+// maxLinks is how often a name is tried that others make and remove all the time.
+const maxLinks = 10
+
+// link gives a file its final name.
+func (s *Keyed) link(ctx context.Context, tmp string, k names.Key, size int) error {
+	var err error
+	for range maxLinks {
+		if err = s.files.root.MkdirAll(path.Dir(string(k)), folderMode); err != nil {
+			return wrapPut(k, err)
+		}
+		err = s.hard(tmp, string(k))
+		switch {
+		case err == nil:
+			s.noteDirty(k)
+			return nil
+		case cannotLink(err):
+			return s.rename(ctx, tmp, k, size)
+		case errors.Is(err, iofs.ErrNotExist):
+			// Somebody removed the folder again.
+		case !errors.Is(err, iofs.ErrExist):
+			return wrapPut(k, err)
+		case s.has(k, size):
+			return exists(k)
+		case byContent(k):
+			return s.replace(tmp, k)
+		}
+	}
+	return wrapPut(k, err)
+}
+
+// replace gives a file a name that another one may have.
+func (s *Keyed) replace(tmp string, k names.Key) error {
+	if err := s.files.root.Rename(tmp, string(k)); err != nil {
+		return wrapPut(k, err)
+	}
+	s.files.drop(string(k))
+	s.noteDirty(k)
+	return nil
+}
+
+// cannotLink says whether the file system has no hard links, or not this one.
+func cannotLink(err error) bool {
+	return errors.Is(err, unix.EPERM) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) ||
+		errors.Is(err, unix.EMLINK)
+}
+
+// rename is link for file systems without hard links. A lock keeps others away who do
+// the same: rename does not ask what is there.
+func (s *Keyed) rename(ctx context.Context, tmp string, k names.Key, size int) error {
+	unlock, err := s.lock(ctx, k)
+	if err != nil {
+		return wrapPut(k, err)
+	}
+	defer unlock()
+	if s.has(k, size) {
+		return exists(k)
+	}
+	_, err = s.files.root.Lstat(string(k))
+	if byContent(k) || errors.Is(err, iofs.ErrNotExist) {
+		return s.replace(tmp, k)
+	}
+	return wrapPut(k, err)
+}
+
+// PutIfMatch implements origin.WriteStore. What it wrote is durable when it returns.
+func (s *Keyed) PutIfMatch(ctx context.Context, k names.Key, value []byte, tag origin.Tag) (origin.Tag, error) {
+	unlock, err := s.lock(ctx, k)
+	if err != nil {
+		return "", wrapPut(k, err)
+	}
+	defer unlock()
+	_, now, err := s.Get(ctx, k, "")
+	if err != nil && !errors.Is(err, origin.ErrNotFound) {
+		return "", err
+	}
+	if err != nil || now != tag {
+		return "", fmt.Errorf("%s: %w", k, origin.ErrConflict)
+	}
+	mode := os.FileMode(refMode)
+	if byContent(k) {
+		mode = objectMode
+	}
+	tmp, info, err := s.write(value, mode)
+	if err != nil {
+		return "", wrapPut(k, err)
+	}
+	if err := s.replace(tmp, k); err != nil {
+		return "", errors.Join(err, s.files.root.Remove(tmp))
+	}
+	// The folders above may have been made by somebody who was killed.
+	for dir := path.Dir(string(k)); ; dir = path.Dir(dir) {
+		if err := s.syncDir(dir); err != nil {
+			return "", fmt.Errorf("%s: %w: %v", k, origin.ErrUnknown, err)
+		}
+		if dir == "." {
+			return tagOf(k, value, info), nil
+		}
+	}
+}
+
+// The pauses of somebody who waits for a lock.
+const (
+	firstPause = time.Millisecond
+	lastPause  = 32 * time.Millisecond
+)
+
+// lock keeps other writers away from one key, in this process and others. Lock files
+// are never removed: whoever waits for one would wait for a file without a name. The
+// kernel could wait for us, but not give up when ctx ends.
+func (s *Keyed) lock(ctx context.Context, k names.Key) (unlock func(), err error) {
+	f, err := s.openLock(k)
+	if err != nil {
+		return nil, err
+	}
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) // the kernel's descriptors fit an int
+		switch {
+		case err == nil:
+			return func() { f.Close() }, nil //nolint:errcheck // closing unlocks; nothing was written
+		case errors.Is(err, unix.EINTR):
+			continue
+		case !errors.Is(err, unix.EWOULDBLOCK):
+			return nil, errors.Join(err, f.Close())
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, errors.Join(ctx.Err(), f.Close())
+		}
+	}
+}
+
+// openLock opens the lock file of a key. One that somebody else made may not be ours to
+// write, but can be locked.
+func (s *Keyed) openLock(k names.Key) (*os.File, error) {
+	root := s.files.root
+	if err := root.MkdirAll(lockDir, folderMode); err != nil {
+		return nil, err
+	}
+	sum := blake3.Sum256([]byte(k))
+	name := path.Join(lockDir, hex.EncodeToString(sum[:16]))
+	f, err := root.OpenFile(name, os.O_RDWR|os.O_CREATE, lockMode)
+	if errors.Is(err, iofs.ErrPermission) {
+		return root.Open(name)
+	}
+	return f, err
+}
+
+// write puts a value into a new file in tmp and makes it durable.
+func (s *Keyed) write(value []byte, mode os.FileMode) (tmp string, info os.FileInfo, err error) {
+	root := s.files.root
+	if err := root.MkdirAll(tmpDir, folderMode); err != nil {
+		return "", nil, err
+	}
+	tmp = path.Join(tmpDir, rand.Text())
+	f, err := root.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return "", nil, err
+	}
+	_, err = f.Write(value)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err == nil {
+		info, err = f.Stat()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return "", nil, errors.Join(err, root.Remove(tmp))
+	}
+	return tmp, info, nil
+}
+
+// wrapPut is wrap for what cannot be written. That something is missing on the way there
+// does not mean that there is no such object.
+func wrapPut(k names.Key, err error) error {
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
+	case errors.Is(err, unix.EXDEV):
+		return fmt.Errorf("%q: %w: its folder is on another file system than %s", k, origin.ErrUnavailable, tmpDir)
+	case errors.Is(err, iofs.ErrNotExist):
+		return fmt.Errorf("%q: %w: its folder, or %s, is removed all the time", k, origin.ErrUnavailable, tmpDir)
+	}
+	return wrap(string(k), err)
+}

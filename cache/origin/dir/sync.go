@@ -1,0 +1,122 @@
+package dir
+
+import (
+	"context"
+	"errors"
+	iofs "io/fs"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xetfs/xetfs/codec/names"
+)
+
+// Sync implements origin.WriteStore. Values are durable when they get their names; the
+// names are made durable here, the first time, and whenever SyncAll asks for it, also
+// those of data that others put: they may have been killed.
+func (s *Keyed) Sync(ctx context.Context) error {
+	s.syncing.Lock()
+	defer s.syncing.Unlock()
+	dirs, all := s.takeDirty()
+	for i, dir := range dirs {
+		err := ctx.Err()
+		if err == nil {
+			err = s.syncDir(dir)
+		}
+		if err != nil {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.all = s.all || all
+			for _, dir := range dirs[i:] {
+				s.dirty[dir] = true
+			}
+			return wrapSync(dir, err)
+		}
+	}
+	return nil
+}
+
+// SyncAll says that somebody relies on data that others put, so that the next Sync must
+// make their names durable, too.
+func (s *Keyed) SyncAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = true
+}
+
+func wrapSync(dir string, err error) error {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return wrap(dir, err)
+}
+
+// takeDirty returns the directories that are to be synced, and whether all of them are.
+func (s *Keyed) takeDirty() (dirs []string, all bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all, s.all = s.all, false
+	if all {
+		s.noteFoldersLocked()
+	}
+	dirs = slices.Sorted(maps.Keys(s.dirty))
+	clear(s.dirty)
+	return dirs, all
+}
+
+// dataDir is where the folders begin that hold objects.
+const dataDir = "tdata"
+
+// noteFoldersLocked notes all folders of shards and xorbs. They have the same depth.
+func (s *Keyed) noteFoldersLocked() {
+	s.dirty["."] = true
+	// What cannot be listed, or is not there, holds nothing that somebody would read.
+	_ = iofs.WalkDir(s.files.root.FS(), dataDir, func(p string, d iofs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return nil
+		}
+		s.dirty[p] = true
+		if strings.Count(p, "/") == 2 {
+			return iofs.SkipDir
+		}
+		return nil
+	})
+}
+
+// noteDirty notes that the name of an object is new, and maybe those of the folders
+// above it.
+func (s *Keyed) noteDirty(k names.Key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for dir := path.Dir(string(k)); ; dir = path.Dir(dir) {
+		s.dirty[dir] = true
+		if dir == "." {
+			return
+		}
+	}
+}
+
+// syncDir makes the names in a folder durable. With the folder its names are gone.
+func (s *Keyed) syncDir(dir string) error {
+	f, err := s.files.root.Open(dir)
+	if errors.Is(err, iofs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return syncFolder(f)
+}
+
+// syncFolder syncs and closes a folder. Some file systems cannot, and need not.
+func syncFolder(f *os.File) error {
+	err := f.Sync()
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EOPNOTSUPP) {
+		err = nil
+	}
+	return errors.Join(err, f.Close())
+}

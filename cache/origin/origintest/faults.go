@@ -1,0 +1,208 @@
+package origintest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"sync"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec/names"
+)
+
+// ErrCrashed is what a Faults answers when the process that uses it is dead.
+var ErrCrashed = errors.New("crashed, as the test wants")
+
+// A Faults is a WriteStore between one writer and the store that it shares with others.
+// It forgets answers, refuses without a reason, and crashes the writer. The fields must
+// be set before it is used; the zero values change nothing.
+type Faults struct {
+	// Before, if it is not nil, is called before each call is passed on, without a
+	// lock, so that it may block or let other writers go first. Its error is the
+	// answer, and the call is not passed on.
+	Before func(context.Context, Call) error
+
+	// CrashAt is the call that changes the store (Call.Changes) with which the writer
+	// dies, counted from 1; 0: never. Applied says that this call is still done, but
+	// for its answer. All calls after it do nothing. Every answer is ErrCrashed.
+	CrashAt int
+	Applied bool
+
+	Lost     float64 // how likely a put or delete is done, and the answer is ErrUnknown
+	Vanished float64 // how likely it is not done, and the answer is ErrUnknown
+	Refused  float64 // how likely a PutIfMatch is ErrConflict though nothing changed
+	Seed     uint64  // of the dice
+
+	store origin.WriteStore
+
+	mu      sync.Mutex
+	dice    *rand.Rand // guarded by mu
+	changes int        // calls that change the store, so far; guarded by mu
+	dead    bool       // guarded by mu
+}
+
+var _ origin.WriteStore = (*Faults)(nil)
+
+// WithFaults returns a Faults that passes everything on to s.
+func WithFaults(s origin.WriteStore) *Faults { return &Faults{store: s} }
+
+// Changes says whether the call can change the store, or make it durable.
+func (c Call) Changes() bool {
+	switch c.Op {
+	case "PutIfAbsent", "PutIfMatch", "Delete", "Sync":
+		return true
+	}
+	return false
+}
+
+// Changes returns how many calls could have changed the store so far.
+func (f *Faults) Changes() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.changes
+}
+
+// Crashed says whether the writer is dead.
+func (f *Faults) Crashed() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.dead
+}
+
+// Crash kills the writer: no later call does anything.
+func (f *Faults) Crash() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.dead = true
+}
+
+// A fate is what becomes of a call.
+type fate struct {
+	apply  bool
+	answer error // instead of the store's; nil: that
+}
+
+// ask decides what becomes of a call.
+func (f *Faults) ask(ctx context.Context, c Call) fate {
+	if f.Before != nil {
+		if err := f.Before(ctx, c); err != nil {
+			return fate{answer: err}
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if c.Changes() {
+		f.changes++
+	}
+	switch {
+	case f.dead:
+		return fate{answer: ErrCrashed}
+	case f.CrashAt > 0 && c.Changes() && f.changes >= f.CrashAt:
+		f.dead = true
+		return fate{apply: f.Applied, answer: ErrCrashed}
+	case !c.Changes() || c.Op == "Sync":
+		return fate{apply: true}
+	}
+	return f.rollLocked(c)
+}
+
+func (f *Faults) rollLocked(c Call) fate {
+	if f.dice == nil {
+		f.dice = rand.New(rand.NewPCG(f.Seed, 7))
+	}
+	switch p := f.dice.Float64(); {
+	case p < f.Lost:
+		return fate{true, fmt.Errorf("%s: the answer was lost: %w", c.Key, origin.ErrUnknown)}
+	case p < f.Lost+f.Vanished:
+		return fate{false, fmt.Errorf("%s: the question was lost: %w", c.Key, origin.ErrUnknown)}
+	case c.Op == "PutIfMatch" && p < f.Lost+f.Vanished+f.Refused:
+		return fate{false, fmt.Errorf("%s: refused, as the test wants: %w", c.Key, origin.ErrConflict)}
+	}
+	return fate{apply: true}
+}
+
+// do does what ask has decided. A refusal is an answer that cannot be lost here: the
+// writer would have to be told something that did not happen.
+func (f *Faults) do(ctx context.Context, c Call, call func() error) error {
+	fate := f.ask(ctx, c)
+	if !fate.apply {
+		return fate.answer
+	}
+	if err := call(); err != nil && fate.answer == nil {
+		return err
+	}
+	return fate.answer
+}
+
+// Near says what the store below says.
+func (f *Faults) Near() bool { return origin.Near(f.store) }
+
+// ReadAt implements origin.Store.
+func (f *Faults) ReadAt(ctx context.Context, k names.Key, p []byte, off int64) error {
+	return f.do(ctx, Call{Op: "ReadAt", Key: k, Off: off, Size: len(p)}, func() error {
+		return f.store.ReadAt(ctx, k, p, off)
+	})
+}
+
+// Size implements origin.Store.
+func (f *Faults) Size(ctx context.Context, k names.Key) (size int64, err error) {
+	err = f.do(ctx, Call{Op: "Size", Key: k}, func() error {
+		size, err = f.store.Size(ctx, k)
+		return err
+	})
+	return size, err
+}
+
+// Get implements origin.Store.
+func (f *Faults) Get(ctx context.Context, k names.Key, seen origin.Tag) (value []byte, tag origin.Tag, err error) {
+	err = f.do(ctx, Call{Op: "Get", Key: k}, func() error {
+		value, tag, err = f.store.Get(ctx, k, seen)
+		return err
+	})
+	return value, tag, err
+}
+
+// List implements origin.Store.
+func (f *Faults) List(ctx context.Context, prefix string, after names.Key) iter.Seq2[origin.Item, error] {
+	return func(yield func(origin.Item, error) bool) {
+		if fate := f.ask(ctx, Call{Op: "List", Key: names.Key(prefix)}); !fate.apply {
+			yield(origin.Item{}, fate.answer)
+			return
+		}
+		for item, err := range f.store.List(ctx, prefix, after) {
+			if !yield(item, err) {
+				return
+			}
+		}
+	}
+}
+
+// PutIfAbsent implements origin.WriteStore.
+func (f *Faults) PutIfAbsent(ctx context.Context, k names.Key, value []byte) (tag origin.Tag, err error) {
+	err = f.do(ctx, Call{Op: "PutIfAbsent", Key: k, Size: len(value)}, func() error {
+		tag, err = f.store.PutIfAbsent(ctx, k, value)
+		return err
+	})
+	return tag, err
+}
+
+// PutIfMatch implements origin.WriteStore.
+func (f *Faults) PutIfMatch(ctx context.Context, k names.Key, value []byte, tag origin.Tag) (now origin.Tag, err error) {
+	err = f.do(ctx, Call{Op: "PutIfMatch", Key: k, Size: len(value)}, func() error {
+		now, err = f.store.PutIfMatch(ctx, k, value, tag)
+		return err
+	})
+	return now, err
+}
+
+// Delete implements origin.WriteStore.
+func (f *Faults) Delete(ctx context.Context, k names.Key) error {
+	return f.do(ctx, Call{Op: "Delete", Key: k}, func() error { return f.store.Delete(ctx, k) })
+}
+
+// Sync implements origin.WriteStore.
+func (f *Faults) Sync(ctx context.Context) error {
+	return f.do(ctx, Call{Op: "Sync"}, func() error { return f.store.Sync(ctx) })
+}
