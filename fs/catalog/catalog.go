@@ -2,8 +2,21 @@
 // never the bytes of files.
 //
 // A Catalog has symbols, each a tree that changes over time; a Tree is one unchanging
-// state of it. Bare is the catalog of a folder that has none: its files are named by
-// their hashes.
+// state of it. Stored is the catalog in a store, and a Publisher adds versions to it. Bare
+// is the catalog of a folder that has none: its files are named by their hashes.
+//
+// # What is stored
+//
+// Every layer points downwards, and what is below the ref never changes:
+//
+//	ref      symbol → newest version; replaced, which is how a change happens
+//	version  list of the changes of a symbol, each with the trees that live
+//	index    pages of a tree (package page): path → file; shared by versions
+//	data     shards and xorbs
+//
+// The symbol list stands beside it, and is only a cache of the refs. Whoever dies while
+// publishing leaves the old state or the new one, and at worst something that nothing
+// points to.
 package catalog
 
 import (

@@ -2,46 +2,14 @@ package catalog
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"iter"
-	"log/slog"
-	"time"
 
-	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
-	"github.com/xetfs/xetfs/codec/pack"
 	"github.com/xetfs/xetfs/codec/page"
+	"github.com/xetfs/xetfs/fs/catalog/tree"
 )
-
-// Errors that a caller can act on.
-var (
-	// ErrVersion says that the newest version is not the one that was asked for.
-	ErrVersion = errors.New("the newest version is another one")
-
-	// ErrBusy says that others were faster each time.
-	ErrBusy = errors.New("others published first, ten times")
-)
-
-// PublisherOptions tune a Publisher; the zero value is right.
-type PublisherOptions struct {
-	Settings *names.Settings                            // of a catalog that has to be made; nil: names.DefaultSettings
-	Clock    func() time.Time                           // nil: time.Now
-	Sleep    func(context.Context, time.Duration) error // nil: a timer
-	Random   func([]byte)                               // nil: crypto/rand
-	Logger   *slog.Logger                               // nil: nothing is logged
-}
-
-// A Publisher adds versions to the catalog in a store.
-type Publisher struct{}
-
-// NewPublisher opens the catalog for writing, and makes it if there is none.
-func NewPublisher(ctx context.Context, s origin.WriteStore, pages page.Getter, o PublisherOptions) (*Publisher, error) {
-	return nil, errors.ErrUnsupported
-}
-
-// Catalog returns the same catalog for reading.
-func (p *Publisher) Catalog() *Stored { return nil }
 
 // PublishOptions are what a new version says of itself.
 type PublishOptions struct {
@@ -54,85 +22,116 @@ type PublishOptions struct {
 // A Publishing is one publish under way. It must begin before the first look at what the
 // store holds already, because a sweep waits for publishes by when they began
 // (catalog.md, section 11). It is used by one goroutine, but for Known and Sink.
-type Publishing struct{}
+type Publishing struct {
+	p      *Publisher
+	o      PublishOptions
+	st     *state
+	window *window
+	reuse  reuse
+}
 
-// Begin reads the state of the symbol and of the sweep: the window starts.
+// Begin reads the state of the symbol and of the sweep: the window starts. The context
+// is that of what Known looks up, too.
 func (p *Publisher) Begin(ctx context.Context, symbol string, o PublishOptions) (*Publishing, error) {
-	return nil, errors.ErrUnsupported
+	w, err := p.openWindow(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("state of the sweep: %w", err)
+	}
+	st, err := p.load(ctx, symbol)
+	if err != nil {
+		return nil, err
+	}
+	b := &Publishing{p: p, o: o, st: st, window: w}
+	b.reuse.init(ctx, p.store, w)
+	if err := b.checkVersion(st); err != nil {
+		return nil, err
+	}
+	return b, b.checkTexts()
+}
+
+// checkTexts refuses now what no version could say of itself at the end.
+func (b *Publishing) checkTexts() error {
+	row := names.Row{Time: b.p.now(), Root: page.Hash{1}}
+	_, err := names.Encode(b.p.element(context.Background(), &state{symbol: b.st.symbol}, &change{
+		add: &row, writer: b.o.Writer, message: b.o.Message, labels: b.o.Labels,
+	}))
+	return err
 }
 
 // Head returns the row of the newest live version when the publish began; nil if none.
-func (p *Publishing) Head() *names.Row { return nil }
-
-// Known notes which xorbs are reused, and Sink which xorbs and shards are stored now.
-// The shards of entries that were not stored now count as reused.
-func (p *Publishing) Known(k pack.Known) pack.Known { return k }
-
-// Sink see Known.
-func (p *Publishing) Sink(s pack.Sink) pack.Sink { return s }
+func (b *Publishing) Head() *names.Row { return b.st.latest() }
 
 // Has says whether a shard of an earlier publish is still there and may be reused: it
 // rescues it from a sweep that is under way.
-func (p *Publishing) Has(ctx context.Context, s codec.Hash) (bool, error) {
-	return false, errors.ErrUnsupported
+func (b *Publishing) Has(ctx context.Context, s codec.Hash) (bool, error) {
+	return b.reuse.hasShard(ctx, s)
 }
 
-// Replace publishes a whole tree, given in the order of its keys. When another publisher
-// was faster it becomes the version after that one's.
-func (p *Publishing) Replace(ctx context.Context, tree iter.Seq2[page.Entry, error]) (names.Row, error) {
-	return names.Row{}, errors.ErrUnsupported
+// checkVersion holds a state against IfVersion.
+func (b *Publishing) checkVersion(st *state) error {
+	want := b.o.IfVersion
+	switch latest := st.latest(); {
+	case want == nil || latest != nil && latest.Number == *want:
+		return nil
+	case latest == nil:
+		return fmt.Errorf("%s: %w: there is none, not %d", st.symbol, ErrVersion, *want)
+	default:
+		return fmt.Errorf("%s: %w: %d, not %d", st.symbol, ErrVersion, latest.Number, *want)
+	}
 }
 
-// Update publishes the newest tree with some changes, sorted by key; a directory that is
-// removed takes what is below it along, and parents that are missing are made. When
-// another publisher was faster the changes are applied to its tree.
-func (p *Publishing) Update(ctx context.Context, changes []page.Change) (names.Row, error) {
-	return names.Row{}, errors.ErrUnsupported
+// Replace publishes a whole tree, given in the order of its keys, with an entry for each
+// directory, the root included. When another publisher was faster it becomes the version
+// after that one's.
+func (b *Publishing) Replace(ctx context.Context, entries iter.Seq2[page.Entry, error]) (names.Row, error) {
+	root, err := b.build(ctx, entries)
+	if err != nil {
+		return names.Row{}, fmt.Errorf("%s: %w", b.st.symbol, err)
+	}
+	return b.commit(ctx, func(context.Context, *state) (page.Link, error) { return root, nil })
+}
+
+// build puts the pages of a whole tree, but for those that the newest tree has.
+func (b *Publishing) build(ctx context.Context, entries iter.Seq2[page.Entry, error]) (page.Link, error) {
+	pages := b.newPagePutter(ctx)
+	if latest := b.st.latest(); latest != nil {
+		pages.skip = b.p.pagesOf(ctx, latest.Root)
+	}
+	root, err := tree.Build(ctx, b.p.catalog.settings.Page, b.checked(ctx, entries), pages.put)
+	return root, pages.finish(err)
 }
 
 // Again publishes a tree that is there already: from ver:HASH, or an older version.
-func (p *Publishing) Again(ctx context.Context, row names.Row) (names.Row, error) {
-	return names.Row{}, errors.ErrUnsupported
+func (b *Publishing) Again(ctx context.Context, row names.Row) (names.Row, error) {
+	root, err := b.again(ctx, row.Root)
+	if err != nil {
+		return names.Row{}, fmt.Errorf("%s: %w", b.st.symbol, err)
+	}
+	return b.commit(ctx, func(context.Context, *state) (page.Link, error) { return root, nil })
 }
 
-// Delete removes versions of a symbol. Their data stays for the time of grace.
-func (p *Publisher) Delete(ctx context.Context, symbol string, numbers ...uint64) error {
-	return errors.ErrUnsupported
-}
-
-// KeepRule says which versions a prune keeps: the newest Last, those since Since, and
-// with Snapshots those that a snapshot holds. The newest live version stays always.
-type KeepRule struct {
-	Last      int
-	Since     time.Time
-	Snapshots bool
-}
-
-// Prune deletes what a rule does not keep, as one change, and returns the rows. With
-// dryRun it only returns them.
-func (p *Publisher) Prune(ctx context.Context, symbol string, keep KeepRule, dryRun bool) ([]names.Row, error) {
-	return nil, errors.ErrUnsupported
-}
-
-// Snapshot resolves each symbol and keeps what it finds alive under a name. Without
-// replace it is io/fs.ErrExist if there is a snapshot of that name.
-func (p *Publisher) Snapshot(ctx context.Context, name, message string, symbols map[string]names.AsOf, replace bool) (*names.Snapshot, error) {
-	return nil, errors.ErrUnsupported
-}
-
-// DeleteSnapshot deletes a snapshot, or says io/fs.ErrNotExist.
-func (p *Publisher) DeleteSnapshot(ctx context.Context, name string) error {
-	return errors.ErrUnsupported
-}
-
-// RebuildSymbols makes the symbol list anew from the refs, and returns how many symbols
-// are live.
-func (p *Publisher) RebuildSymbols(ctx context.Context) (int, error) {
-	return 0, errors.ErrUnsupported
-}
-
-// RepairRef makes a lost ref anew from the versions of a symbol. If two have the highest
-// seq it refuses and names both; pick, if not "", decides.
-func (p *Publisher) RepairRef(ctx context.Context, symbol string, pick names.Key) (*names.Ref, error) {
-	return nil, errors.ErrUnsupported
+// commit makes a tree the next version. Plan is asked for it again when the newest tree
+// is another one.
+func (b *Publishing) commit(ctx context.Context, plan func(context.Context, *state) (page.Link, error)) (names.Row, error) {
+	st, err := b.p.load(ctx, b.st.symbol) // much time may have passed
+	if err != nil {
+		return names.Row{}, err
+	}
+	v, err := b.p.commit(ctx, st, b.window, func(ctx context.Context, st *state) (*change, error) {
+		if err := b.checkVersion(st); err != nil {
+			return nil, err
+		}
+		root, err := plan(ctx, st)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", st.symbol, err)
+		}
+		return &change{
+			add:    &names.Row{Root: root.Page, Entries: root.Entries, Bytes: root.Bytes},
+			writer: b.o.Writer, message: b.o.Message, labels: b.o.Labels,
+		}, nil
+	})
+	if err != nil {
+		return names.Row{}, err
+	}
+	return v.Rows[0], nil
 }

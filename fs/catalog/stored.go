@@ -3,11 +3,15 @@ package catalog
 import (
 	"context"
 	"errors"
+	"fmt"
+	iofs "io/fs"
 	"iter"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
+	"github.com/xetfs/xetfs/fs/catalog/tree"
 )
 
 // A Versioned is a Catalog whose symbols have a history.
@@ -44,61 +48,81 @@ type Stored struct {
 	store    origin.Store
 	pages    page.Getter
 	settings *names.Settings
+	refs     refs
+	versions versions
 }
 
 var _ Versioned = (*Stored)(nil)
 
 // Is says whether there is a catalog in a store.
-func Is(ctx context.Context, s origin.Store) (bool, error) { return false, errors.ErrUnsupported }
+func Is(ctx context.Context, s origin.Store) (bool, error) {
+	_, err := s.Size(ctx, names.SettingsKey())
+	if errors.Is(err, origin.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
 
 // Open opens the catalog in a store. It is origin.ErrNotFound if there is none.
 func Open(ctx context.Context, s origin.Store, pages page.Getter) (*Stored, error) {
-	return nil, errors.ErrUnsupported
+	var settings names.Settings
+	if _, err := readDocument(ctx, s, names.SettingsKey(), "", &settings); err != nil {
+		return nil, err
+	}
+	return &Stored{store: s, pages: pages, settings: &settings}, nil
 }
 
 // Settings returns those the catalog was made with.
 func (c *Stored) Settings() *names.Settings { return c.settings }
 
-// Symbols implements Catalog.
-func (c *Stored) Symbols(ctx context.Context) iter.Seq2[string, error] { return nil }
-
 // Open implements Catalog. The Tree has All and Sums too, as *tree.Tree has.
 func (c *Stored) Open(ctx context.Context, symbol string, at names.AsOf) (Tree, error) {
-	return nil, errors.ErrUnsupported
+	row, err := c.Resolve(ctx, symbol, at)
+	if err != nil {
+		return nil, err
+	}
+	return c.OpenRow(ctx, symbol, row)
 }
 
-// OpenRow implements Versioned.
+// OpenRow implements Versioned. Of a row with a Root alone the sums are filled in.
 func (c *Stored) OpenRow(ctx context.Context, symbol string, row names.Row) (Tree, error) {
-	return nil, errors.ErrUnsupported
+	t, err := tree.Open(ctx, c.pages, row.Root)
+	if err != nil {
+		return nil, fmt.Errorf("%s: index of version %d: %w", symbol, row.Number, err)
+	}
+	entries, size := t.Sums()
+	if row.Entries == 0 && row.Bytes == 0 {
+		row.Entries, row.Bytes = entries, size
+	}
+	if row.Entries != entries || row.Bytes != size {
+		return nil, fmt.Errorf("%s: version %d: %w", symbol, row.Number, codec.Corrupt(
+			"index", 0, "%d entries with %d bytes, the version says %d and %d", entries, size, row.Entries, row.Bytes))
+	}
+	return storedTree{t, row}, nil
 }
 
-// Resolve implements Versioned.
-func (c *Stored) Resolve(ctx context.Context, symbol string, at names.AsOf) (names.Row, error) {
-	return names.Row{}, errors.ErrUnsupported
+// A storedTree is a tree that knows which version it is.
+type storedTree struct {
+	*tree.Tree
+	row names.Row
 }
 
-// Live implements Versioned.
-func (c *Stored) Live(ctx context.Context, symbol string) iter.Seq2[names.Row, error] { return nil }
-
-// Latest implements Versioned.
-func (c *Stored) Latest(ctx context.Context, symbol string) (names.Row, error) {
-	return names.Row{}, errors.ErrUnsupported
-}
-
-// Snapshots implements Versioned.
-func (c *Stored) Snapshots(ctx context.Context) iter.Seq2[string, error] { return nil }
-
-// Snapshot implements Versioned.
-func (c *Stored) Snapshot(ctx context.Context, name string) (*names.Snapshot, error) {
-	return nil, errors.ErrUnsupported
-}
+// Version implements Tree.
+func (t storedTree) Version() names.Row { return t.row }
 
 // Changes implements Versioned.
 func (c *Stored) Changes(ctx context.Context, from, to names.Row) iter.Seq2[page.Change, error] {
-	return nil
+	return page.Diff(ctx, c.pages, from.Root, to.Root)
 }
 
-// History yields the changes of a symbol, newest first: publishes and deletions.
-func (c *Stored) History(ctx context.Context, symbol string) iter.Seq2[*names.Version, error] {
-	return nil
+// An absentError says why there is no such symbol, version or snapshot.
+type absentError struct{ what, why string }
+
+func (e *absentError) Error() string { return e.what + ": " + e.why }
+
+// Unwrap makes it an io/fs.ErrNotExist, without the text of that behind the sentence.
+func (e *absentError) Unwrap() error { return iofs.ErrNotExist }
+
+func absent(what, format string, args ...any) error {
+	return &absentError{what, fmt.Sprintf(format, args...)}
 }

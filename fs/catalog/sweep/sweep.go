@@ -1,8 +1,8 @@
-// Package sweep finds what is wrong in a catalog, and deletes what nothing points to.
 package sweep
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"log/slog"
 	"time"
@@ -16,60 +16,181 @@ import (
 type Options struct {
 	DryRun   bool                                       // count, delete nothing, announce nothing
 	Clock    func() time.Time                           // nil: time.Now
-	Sleep    func(context.Context, time.Duration) error // nil: a timer
+	Sleep    func(context.Context, time.Duration) error // nil: a timer; Clock must go on meanwhile
 	Random   func([]byte)                               // nil: crypto/rand
-	Progress func(Progress)                             // nil: nobody asks
-	Logger   *slog.Logger
+	Progress func(Progress)                             // nil: nobody asks; one call at a time
+	Logger   *slog.Logger                               // nil: nothing is logged
 }
 
 // Progress is how far a sweep or check is.
 type Progress struct {
-	Doing   string // "mark", "wait", "mark again", "delete"
-	Done    int64
-	Total   int64 // 0: not known
+	Doing   string // "mark", "wait", "mark again", "delete", "check"
+	Done    int64  // objects
+	Total   int64  // 0: not known
 	Waiting time.Time
 }
 
 // Counts are objects and their bytes.
 type Counts struct{ Objects, Bytes int64 }
 
-// A Report is what a Sweep found and did, by kind of key.
+// A Report is what a Sweep found and did, by kind of key: versions, index pages, shards,
+// xorbs and lists of earlier sweeps.
 type Report struct {
-	Live, Young, Garbage, Deleted map[names.Kind]Counts
-	Strays                        int // unfinished files that were removed
+	Live    map[names.Kind]Counts // can be reached, or must stay for what is young
+	Young   map[names.Kind]Counts // cannot be reached, and is younger than the time of grace
+	Garbage map[names.Kind]Counts // neither, when the sweep looked last
+	Deleted map[names.Kind]Counts
+	Strays  int // unfinished files that were removed
 }
+
+// ErrOther says that another sweep is at work, or was faster. Nothing is wrong: it does
+// what was to be done.
+var ErrOther = errors.New("another sweep is at work")
 
 // Sweep deletes what nothing points to any more, in a way that needs no lock against
-// writers (catalog.md, section 11). It takes two windows.
+// writers (catalog.md, section 11). It takes two windows of the catalog's settings, two
+// hours by default, unless there is nothing to delete; a sweep that was left behind is
+// taken over and finished. The store must list. If a reference, version, page or shard
+// that is needed cannot be read it stops and deletes nothing. Where somebody else sweeps
+// the error is ErrOther.
+//
+// Files that killed writers left unfinished are removed when they are older than a day,
+// where the store has such files: from one with a method
+//
+//	RemoveStray(older time.Duration) (int, error)
 func Sweep(ctx context.Context, s origin.WriteStore, pages page.Getter, o Options) (Report, error) {
-	return Report{}, errors.ErrUnsupported
+	w := &sweeper{store: s, pages: pages, o: o.withDefaults()}
+	if err := w.open(ctx); err != nil {
+		return w.report, err
+	}
+	if o.DryRun {
+		return w.report, w.dryRun(ctx)
+	}
+	if err := w.removeStrays(); err != nil {
+		return w.report, err
+	}
+	err := w.run(ctx)
+	return w.report, err
 }
 
-// CheckOptions tune a Check.
-type CheckOptions struct {
-	Data     bool // read every xorb, too
-	Progress func(Progress)
-	Found    func(Finding)
+func (o Options) withDefaults() Options {
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	if o.Sleep == nil {
+		o.Sleep = sleep
+	}
+	if o.Random == nil {
+		o.Random = func(b []byte) { rand.Read(b) } //nolint:errcheck // it never fails
+	}
+	if o.Progress == nil {
+		o.Progress = func(Progress) {}
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
 }
 
-// A Finding is one thing that is wrong.
-type Finding struct {
-	Key     names.Key // where
-	Symbol  string    // and Version and Path: one of those that need it, if known
-	Version uint64
-	Path    string
-	Err     error
-	Missing bool // cannot be read, or is not there; else it is damaged
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
-// A CheckReport sums up a Check.
-type CheckReport struct {
-	Symbols, Versions, Snapshots, Pages, Entries, Shards, Xorbs int64
-	Ignored                                                     int64 // keys that do not parse
-	Damaged, Missing                                            int64
+// A sweeper is one Sweep under way.
+type sweeper struct {
+	store  origin.WriteStore
+	pages  page.Getter
+	o      Options
+	window time.Duration
+	grace  time.Duration
+	owner  string // of leases
+	lists  []names.Key
+	report Report
 }
 
-// Check walks everything that can be reached and tells Found what is wrong, to the end.
-func Check(ctx context.Context, s origin.Store, pages page.Getter, o CheckOptions) (CheckReport, error) {
-	return CheckReport{}, errors.ErrUnsupported
+// open reads the settings of the catalog.
+func (w *sweeper) open(ctx context.Context) error {
+	settings := new(names.Settings)
+	if _, err := readDocument(ctx, w.store, names.SettingsKey(), settings); err != nil {
+		return err
+	}
+	w.window, w.grace = settings.Window, settings.Grace
+	w.owner = "sweep " + w.randomID()[:8]
+	return nil
+}
+
+func (w *sweeper) dryRun(ctx context.Context) error {
+	st, _, err := w.read(ctx)
+	if err != nil {
+		return err
+	}
+	if st == nil {
+		st = new(names.Sweep)
+	}
+	// The store's own clock cannot be asked without writing to it.
+	_, err = w.survey(ctx, "mark", w.o.Clock(), st)
+	return err
+}
+
+const strayAge = 24 * time.Hour
+
+func (w *sweeper) removeStrays() (err error) {
+	if s, ok := w.store.(interface {
+		RemoveStray(older time.Duration) (int, error)
+	}); ok {
+		w.report.Strays, err = s.RemoveStray(strayAge)
+		return err
+	}
+	if s, ok := w.store.(interface {
+		RemoveStray(older time.Duration) error
+	}); ok {
+		return s.RemoveStray(strayAge)
+	}
+	return nil
+}
+
+// run does the sweep, from the step on where it is.
+func (w *sweeper) run(ctx context.Context) error {
+	st, tag, err := w.read(ctx)
+	if err == nil && st == nil {
+		st, tag, err = w.announce(ctx)
+	}
+	since := w.o.Clock() // the announcement was there before
+	switch {
+	case err != nil || st == nil:
+		return err
+	case st.Deleting:
+		return w.takeOver(ctx, st, tag)
+	}
+	if err := w.wait(ctx, since, 2*w.window); err != nil {
+		return err
+	}
+	l, doomed, err := w.decide(ctx, st.ID)
+	if err != nil {
+		return err
+	}
+	return w.finish(ctx, l, doomed)
+}
+
+// wait returns when a time has passed. The clock is the monotonic one, where Clock has
+// it: nobody can set it.
+func (w *sweeper) wait(ctx context.Context, since time.Time, d time.Duration) error {
+	for {
+		now := w.o.Clock()
+		left := d - now.Sub(since)
+		if left <= 0 {
+			return ctx.Err()
+		}
+		w.o.Progress(Progress{Doing: "wait", Waiting: now.Add(left)})
+		if err := w.o.Sleep(ctx, left); err != nil {
+			return err
+		}
+	}
 }

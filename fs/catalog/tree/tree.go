@@ -1,11 +1,11 @@
-// Package tree reads and changes the index of a version: a tree of pages that is a
-// function of its sorted entries.
 package tree
 
 import (
 	"context"
 	"errors"
-	"iter"
+	"fmt"
+	iofs "io/fs"
+	"strings"
 
 	"github.com/xetfs/xetfs/codec/page"
 )
@@ -13,40 +13,91 @@ import (
 // A Tree reads the pages below one root. It keeps none: the Getter does. It is safe for
 // concurrent use.
 type Tree struct {
-	pages page.Getter
-	root  page.Hash
+	source
+	root           page.Hash
+	entries, bytes int64
 }
 
 // Open reads the root page.
 func Open(ctx context.Context, pages page.Getter, root page.Hash) (*Tree, error) {
-	return &Tree{pages: pages, root: root}, errors.ErrUnsupported
+	t := &Tree{source: source{pages}, root: root}
+	p, err := t.page(ctx, root)
+	if err != nil {
+		return nil, err
+	}
+	t.entries, t.bytes = p.Below()
+	return t, nil
 }
 
+// Root returns the hash of the root page.
+func (t *Tree) Root() page.Hash { return t.root }
+
 // Sums returns the number of entries and the sum of file sizes, as the root page has it.
-func (t *Tree) Sums() (entries, bytes int64) { return 0, 0 }
+func (t *Tree) Sums() (entries, bytes int64) { return t.entries, t.bytes }
 
 // Lookup returns the entry at a slash path, or io/fs.ErrNotExist. The root is "".
 func (t *Tree) Lookup(ctx context.Context, path string) (page.Entry, error) {
-	return page.Entry{}, errors.ErrUnsupported
+	if strings.IndexByte(path, 0) >= 0 {
+		return page.Entry{}, notExist(path) // its key might be that of another path
+	}
+	var buf [256]byte
+	key := page.AppendKey(buf[:0], path)
+	p, err := t.page(ctx, t.root)
+	for err == nil && p.Level() > 0 {
+		row, h, ok := p.FindLink(key)
+		if !ok {
+			return page.Entry{}, notExist(path)
+		}
+		p, err = t.below(ctx, p, row, h)
+	}
+	if err != nil {
+		return page.Entry{}, err
+	}
+	e, ok := p.FindEntry(key)
+	if !ok {
+		return page.Entry{}, notExist(path)
+	}
+	return e, nil
 }
 
-// List yields the entries directly in dir whose names sort after a given one ("" for
-// all), in order.
-func (t *Tree) List(ctx context.Context, dir, after string) iter.Seq2[page.Entry, error] {
-	return nil
+func notExist(path string) error {
+	return &iofs.PathError{Op: "lookup", Path: path, Err: iofs.ErrNotExist}
 }
 
-// All yields the entry of dir and every entry below it, in the order of their keys.
-func (t *Tree) All(ctx context.Context, dir string) iter.Seq2[page.Entry, error] { return nil }
+// A source fetches the pages of a tree.
+type source struct{ pages page.Getter }
 
-// Build makes the pages of a whole tree from its entries in the order of their keys and
-// hands them to put, leaves first, the root last.
-func Build(ctx context.Context, s page.Sizes, entries iter.Seq2[page.Entry, error], put func(page.Hash, []byte) error) (page.Link, error) {
-	return page.Link{}, errors.ErrUnsupported
+// page fetches a page that no link leads to: a root.
+func (s source) page(ctx context.Context, h page.Hash) (*page.Page, error) {
+	p, err := s.pages.Page(ctx, h)
+	if err != nil {
+		return nil, pageErr(h, err)
+	}
+	return p, nil
 }
 
-// Update makes the pages of a changed tree and hands those that are new to put, leaves
-// first, the root last. Changes come in the order of their keys; Old is not looked at. The result is the one that Build would give.
-func Update(ctx context.Context, pages page.Getter, s page.Sizes, root page.Hash, changes iter.Seq2[page.Change, error], put func(page.Hash, []byte) error) (page.Link, error) {
-	return page.Link{}, errors.ErrUnsupported
+// child fetches the page that a link leads to, and holds it against the link.
+func (s source) child(ctx context.Context, parent *page.Page, row int) (*page.Page, error) {
+	return s.below(ctx, parent, row, parent.Child(row))
+}
+
+// below is child for somebody who knows the hash in the link.
+func (s source) below(ctx context.Context, parent *page.Page, row int, h page.Hash) (*page.Page, error) {
+	p, err := s.pages.Page(ctx, h)
+	if err == nil {
+		err = parent.CheckChild(row, p)
+	}
+	if err != nil {
+		return nil, pageErr(h, err)
+	}
+	return p, nil
+}
+
+// pageErr adds which page it was. That a page does not exist must not be taken for a
+// name that does not.
+func pageErr(h page.Hash, err error) error {
+	if errors.Is(err, iofs.ErrNotExist) {
+		return fmt.Errorf("page %v: %v", h, err)
+	}
+	return fmt.Errorf("page %v: %w", h, err)
 }

@@ -1,0 +1,133 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/page"
+)
+
+// again returns the link to a tree that is there already. The tree of a live version of
+// the symbol is there and stays. Of any other each page and shard is looked at, and
+// rescued if need be: a sweep may have begun to delete it.
+func (b *Publishing) again(ctx context.Context, root page.Hash) (page.Link, error) {
+	p, err := b.p.catalog.pages.Page(ctx, root)
+	if errors.Is(err, origin.ErrNotFound) {
+		return page.Link{}, absent("index "+root.String(), "there is no such tree")
+	}
+	if err != nil {
+		return page.Link{}, err
+	}
+	link := page.Link{Page: root, Size: len(p.Encoded())}
+	link.Entries, link.Bytes = p.Below()
+	live, err := b.isLive(ctx, root)
+	if live || err != nil {
+		return link, err
+	}
+	if err := b.useTree(ctx, root, p); err != nil {
+		return page.Link{}, fmt.Errorf("index %v: it is not complete: %w", root, err)
+	}
+	return link, nil
+}
+
+// isLive says whether a live version of the symbol has a tree.
+func (b *Publishing) isLive(ctx context.Context, root page.Hash) (bool, error) {
+	if b.st.head == nil {
+		return false, nil
+	}
+	for row, err := range b.p.catalog.walk(ctx, b.st.head) {
+		if err != nil {
+			return false, err
+		}
+		if row.Root == root {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// useTree sees to it that all pages and shards of a tree are there, and stay.
+func (b *Publishing) useTree(ctx context.Context, root page.Hash, p *page.Page) error {
+	parts := treeParts{pages: b.p.catalog.pages, shards: map[codec.Hash]struct{}{}}
+	parts.keys = []names.Key{names.PageKey(root)}
+	if err := parts.add(ctx, p); err != nil {
+		return err
+	}
+	if safe, err := b.reuse.use(ctx, parts.keys...); err != nil || !safe {
+		return errors.Join(err, ErrSwept)
+	}
+	// What was read may have come from a cache.
+	if err := b.window.checkThere(ctx, parts.keys); err != nil {
+		return err
+	}
+	for _, s := range slices.SortedFunc(maps.Keys(parts.shards), codec.Hash.Compare) {
+		there, err := b.reuse.hasShard(ctx, s)
+		if err != nil {
+			return err
+		}
+		if !there {
+			return fmt.Errorf("%s: %w", names.ShardKey(s), ErrSwept)
+		}
+	}
+	return nil
+}
+
+// treeParts is what a tree is made of.
+type treeParts struct {
+	pages page.Getter
+
+	mu     sync.Mutex
+	keys   []names.Key             // of pages; guarded by mu
+	shards map[codec.Hash]struct{} // guarded by mu
+}
+
+// add adds what is below a page, which several goroutines do for leaves.
+func (t *treeParts) add(ctx context.Context, p *page.Page) error {
+	if p.Level() == 0 {
+		t.addLeaf(p)
+		return nil
+	}
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(putsAtOnce)
+	for l := range p.LinksFrom(0) {
+		if p.Level() > 1 {
+			// One after the other, or there would be more goroutines on each level.
+			if err := t.addChild(gctx, l); err != nil {
+				return err
+			}
+			continue
+		}
+		g.Go(func() error { return t.addChild(gctx, l) })
+	}
+	return g.Wait()
+}
+
+func (t *treeParts) addChild(ctx context.Context, l page.Link) error {
+	child, err := t.pages.Page(ctx, l.Page)
+	if err != nil {
+		return err
+	}
+	t.mu.Lock()
+	t.keys = append(t.keys, names.PageKey(l.Page))
+	t.mu.Unlock()
+	return t.add(ctx, child)
+}
+
+func (t *treeParts) addLeaf(p *page.Page) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for e := range p.EntriesFrom(0) {
+		if !e.ID.Shard.IsZero() {
+			t.shards[e.ID.Shard] = struct{}{}
+		}
+	}
+}

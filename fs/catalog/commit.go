@@ -1,0 +1,283 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"time"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec/names"
+)
+
+// A state is what a symbol was when it was looked at.
+type state struct {
+	symbol string
+	ref    *names.Ref // nil: there is no such symbol
+	tag    origin.Tag
+	head   *names.Version // nil: there is no such symbol
+}
+
+// latest returns the newest live version; nil if there is none.
+func (s *state) latest() *names.Row {
+	if s.ref == nil {
+		return nil
+	}
+	return s.ref.Latest
+}
+
+// load reads the state of a symbol. What cannot be read in full is not published to.
+func (p *Publisher) load(ctx context.Context, symbol string) (*state, error) {
+	if err := names.CheckSymbol(symbol); err != nil {
+		return nil, err
+	}
+	seen, err := p.catalog.readRef(ctx, symbol)
+	if errors.Is(err, iofs.ErrNotExist) {
+		return &state{symbol: symbol}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	head, err := p.catalog.readVersion(ctx, seen.ref.Head)
+	if err != nil {
+		return nil, fmt.Errorf("%s: nothing can follow its newest version: %w", symbol, err)
+	}
+	return &state{symbol, seen.ref, seen.tag, head}, nil
+}
+
+// A change is what the next element of a version list is to do.
+type change struct {
+	add     *names.Row // of a publish, without number and time
+	deleted []uint64   // of a deletion
+	writer  string
+	message string
+	labels  map[string]string
+}
+
+// errLost says that another change took the place of ours.
+var errLost = errors.New("another change was faster")
+
+// commit makes a change to a symbol. Plan is asked what to do with the state that is
+// there now, again whenever others were faster; nil means that nothing is to be done.
+// The window may be nil, if the change relies on nothing that a sweep could delete.
+func (p *Publisher) commit(ctx context.Context, st *state, w *window, plan func(context.Context, *state) (*change, error)) (*names.Version, error) {
+	symbol := st.symbol
+	for try := 1; ; try++ {
+		c, err := plan(ctx, st)
+		if c == nil || err != nil {
+			return nil, err
+		}
+		v, ref, err := p.follow(ctx, st, w, c)
+		if err == nil {
+			p.afterwards(ctx, st, v, ref)
+			return v, nil
+		}
+		if !errors.Is(err, errLost) {
+			return nil, fmt.Errorf("%s: %w", symbol, err)
+		}
+		if try == maxTries {
+			return nil, fmt.Errorf("%s: %w", symbol, ErrBusy)
+		}
+		if err := p.pause(ctx, try); err != nil {
+			return nil, err
+		}
+		if st, err = p.load(ctx, symbol); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// follow puts the element that follows a state, and makes it the head. Each thing is
+// durable before what refers to it is put.
+func (p *Publisher) follow(ctx context.Context, st *state, w *window, c *change) (*names.Version, *names.Ref, error) {
+	v := p.element(ctx, st, c)
+	value, err := names.Encode(v)
+	if err != nil {
+		return nil, nil, err
+	}
+	ref := &names.Ref{Symbol: st.symbol, Seq: v.Seq, Head: names.VersionKey(v, value)}
+	if ref.Latest, err = p.newest(ctx, v); err != nil {
+		return nil, nil, err
+	}
+	if st.latest() == nil && ref.Latest != nil {
+		added := names.Symbol{Name: st.symbol, Seq: v.Seq, Time: v.Time}
+		if _, err := p.put(ctx, names.SymbolKey(added), nil); err != nil {
+			return nil, nil, err
+		}
+	}
+	if err := p.store.Sync(ctx); err != nil {
+		return nil, nil, err
+	}
+	if _, err := p.put(ctx, ref.Head, value); err != nil {
+		return nil, nil, err
+	}
+	if err := p.store.Sync(ctx); err != nil {
+		return nil, nil, err
+	}
+	if w != nil {
+		late, err := w.renew(ctx)
+		if err == nil && late {
+			err = errLost // the entry of the symbol list may be gone, too
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	return v, ref, p.swap(ctx, st, ref)
+}
+
+// element makes the element that follows a state.
+func (p *Publisher) element(ctx context.Context, st *state, c *change) *names.Version {
+	v := &names.Version{
+		Symbol: st.symbol, Delete: c.add == nil, Seq: 1, Time: p.now(), TxID: p.id(),
+		Writer: c.writer, Message: c.message, Labels: c.labels,
+	}
+	parent := names.Key("")
+	if st.head != nil {
+		parent = st.ref.Head
+		v.Seq, v.Number = st.head.Seq+1, st.head.Number
+		if !v.Time.After(st.head.Time) {
+			v.Time = st.head.Time.Add(time.Nanosecond)
+		}
+		if c.add != nil {
+			v.Number++
+		}
+	}
+	if c.add != nil {
+		c.add.Number, c.add.Time = v.Number, v.Time
+	}
+	v.Follow(st.head, parent, c.add, c.deleted, p.catalog.settings.Block)
+	if len(v.Deleted) > manyIntervals {
+		p.forget(ctx, v)
+	}
+	return v
+}
+
+// newest returns the newest live row of an element that is about to be the head.
+func (p *Publisher) newest(ctx context.Context, v *names.Version) (*names.Row, error) {
+	for row, err := range p.catalog.walk(ctx, v) {
+		if err != nil {
+			return nil, err
+		}
+		return &row, nil
+	}
+	return nil, nil //nolint:nilnil // all versions are deleted
+}
+
+// swap makes ref that of the symbol, in the place of the one that st has. This is the
+// moment at which a change happens. It is errLost if another change was faster.
+func (p *Publisher) swap(ctx context.Context, st *state, ref *names.Ref) error {
+	value, err := names.Encode(ref)
+	if err != nil {
+		return err
+	}
+	unknown := false // whether a try may have succeeded
+	for try := 1; ; try++ {
+		err := p.swapOnce(ctx, st, value)
+		if err == nil {
+			return p.syncNew(ctx, st)
+		}
+		lost := errors.Is(err, origin.ErrConflict) || errors.Is(err, origin.ErrExists) || errors.Is(err, origin.ErrNotFound)
+		unknown = unknown || errors.Is(err, origin.ErrUnknown)
+		switch {
+		case !lost && !unknown:
+			return err
+		case try == maxTries:
+			return orUnknown(unknown, err)
+		}
+		same, won, readErr := p.settled(ctx, st, ref, unknown)
+		switch {
+		case readErr != nil:
+			return orUnknown(unknown, readErr)
+		case won:
+			return p.syncNew(ctx, st)
+		case lost || !same:
+			return errLost
+		}
+		if err := p.pause(ctx, try); err != nil {
+			return orUnknown(unknown, err)
+		}
+	}
+}
+
+// swapOnce does it, and gives up well within the window.
+func (p *Publisher) swapOnce(ctx context.Context, st *state, value []byte) error {
+	timed, cancel := context.WithTimeout(ctx, p.catalog.settings.Window/4)
+	defer cancel()
+	k := names.RefKey(st.symbol)
+	var err error
+	if st.ref == nil {
+		_, err = p.store.PutIfAbsent(timed, k, value)
+	} else {
+		_, err = p.store.PutIfMatch(timed, k, value, st.tag)
+	}
+	if err != nil && timed.Err() != nil {
+		return orUnknown(true, err)
+	}
+	return err
+}
+
+// syncNew makes the ref of a new symbol durable. What PutIfMatch puts is durable anyway.
+func (p *Publisher) syncNew(ctx context.Context, st *state) error {
+	if st.ref != nil {
+		return nil
+	}
+	err := p.store.Sync(ctx)
+	return orUnknown(err != nil, err)
+}
+
+// orUnknown says of an error behind which a change may have happened that it may.
+func orUnknown(unknown bool, err error) error {
+	if !unknown || errors.Is(err, origin.ErrUnknown) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", origin.ErrUnknown, err)
+}
+
+// settled says what became of a change: whether the ref of the symbol is still the same
+// as before, or leads to the change. Its txid makes it unmistakable. With deep it may be
+// far down the list, because others followed; that costs a read for each of them.
+func (p *Publisher) settled(ctx context.Context, st *state, ref *names.Ref, deep bool) (same, won bool, err error) {
+	now, err := p.catalog.readRef(ctx, st.symbol)
+	if errors.Is(err, iofs.ErrNotExist) {
+		return st.ref == nil, false, nil
+	}
+	if err != nil {
+		return false, false, err
+	}
+	if st.ref != nil && now.tag == st.tag {
+		return true, false, nil
+	}
+	k := now.ref.Head
+	for deep && k != ref.Head && k != "" {
+		v, err := p.catalog.readVersion(ctx, k)
+		if err != nil {
+			return false, false, err
+		}
+		if v.Seq <= ref.Seq {
+			break
+		}
+		k = v.Parent
+	}
+	return false, k == ref.Head, nil
+}
+
+// afterwards does what is left to do for the symbol list. The change has happened, so
+// that nothing here can fail it.
+func (p *Publisher) afterwards(ctx context.Context, st *state, v *names.Version, ref *names.Ref) {
+	if (st.latest() == nil) == (ref.Latest == nil) {
+		return
+	}
+	var err error
+	if ref.Latest == nil {
+		gone := names.Symbol{Name: v.Symbol, Seq: v.Seq, Time: v.Time, Gone: true}
+		_, err = p.put(ctx, names.SymbolKey(gone), nil)
+	}
+	if err == nil {
+		err = p.maybeCompact(ctx)
+	}
+	if err != nil {
+		p.o.Logger.Warn("the symbol list is behind", "event", "symbol_list", "symbol", v.Symbol, "err", err)
+	}
+}

@@ -1,0 +1,149 @@
+package catalog
+
+import (
+	"context"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/page"
+)
+
+const (
+	// putsAtOnce hides the latency of a store, and leaves room for other requests.
+	putsAtOnce = 8
+
+	// rescuedAtOnce is how many pages wait to be rescued from a sweep together, which
+	// takes one request.
+	rescuedAtOnce = 64
+
+	// maxSkipped bounds how many pages of the newest tree are known, to 48 bytes each.
+	// A tree of 10 million entries has 5,000.
+	maxSkipped = 1 << 20
+)
+
+// A pagePutter puts the pages of a tree: several at a time, but a page only when those
+// below it are there.
+type pagePutter struct {
+	ctx  context.Context // of the build
+	b    *Publishing
+	skip map[page.Hash]struct{} // pages that are there for certain
+	held []heldPage             // that a sweep wants to delete
+	puts *errgroup.Group
+	pctx context.Context // of puts
+}
+
+type heldPage struct {
+	key   names.Key
+	value []byte
+}
+
+func (b *Publishing) newPagePutter(ctx context.Context) *pagePutter {
+	pp := &pagePutter{ctx: ctx, b: b}
+	pp.begin()
+	return pp
+}
+
+func (pp *pagePutter) begin() {
+	pp.puts, pp.pctx = errgroup.WithContext(pp.ctx)
+	pp.puts.SetLimit(putsAtOnce)
+}
+
+// levelAt is where a page says its level (package page).
+const levelAt = 8
+
+// put takes a page. Leaves come before the pages that link to them.
+func (pp *pagePutter) put(h page.Hash, value []byte) error {
+	if _, ok := pp.skip[h]; ok {
+		pp.b.window.note(names.PageKey(h))
+		return nil
+	}
+	if value[levelAt] > 0 {
+		if err := pp.finish(nil); err != nil {
+			return err
+		}
+		pp.begin()
+	}
+	k := names.PageKey(h)
+	if pp.b.window.lists(k) {
+		pp.held = append(pp.held, heldPage{k, value})
+		if len(pp.held) < rescuedAtOnce {
+			return nil
+		}
+		return pp.putHeld()
+	}
+	return pp.start(k, value)
+}
+
+// putHeld rescues the pages that are held back, or waits until they are deleted. Then
+// they are put like others.
+func (pp *pagePutter) putHeld() error {
+	keys := make([]names.Key, len(pp.held))
+	for i, held := range pp.held {
+		keys[i] = held.key
+	}
+	if _, err := pp.b.window.protect(pp.ctx, keys...); err != nil {
+		return err
+	}
+	for _, held := range pp.held {
+		if err := pp.start(held.key, held.value); err != nil {
+			return err
+		}
+	}
+	pp.held = nil
+	return nil
+}
+
+// start puts a page in the background. It waits while too many are on their way.
+func (pp *pagePutter) start(k names.Key, value []byte) error {
+	if pp.pctx.Err() != nil {
+		return pp.puts.Wait()
+	}
+	pp.puts.Go(func() error {
+		there, err := pp.b.p.put(pp.pctx, k, value)
+		if there {
+			pp.b.window.note(k)
+		}
+		return err
+	})
+	return nil
+}
+
+// finish returns when all pages are put, with err if it is not nil.
+func (pp *pagePutter) finish(err error) error {
+	if err == nil && len(pp.held) > 0 {
+		err = pp.putHeld()
+	}
+	if putErr := pp.puts.Wait(); putErr != nil && (err == nil || pp.ctx.Err() == nil) {
+		return putErr
+	}
+	return err
+}
+
+// pagesOf returns the pages of a tree that is live, and so are they: a sweep deletes none
+// of them for a long time yet. Only pages above the leaves are read. If one cannot be
+// read, or there are too many, it returns those it has found.
+func (p *Publisher) pagesOf(ctx context.Context, root page.Hash) map[page.Hash]struct{} {
+	found := map[page.Hash]struct{}{root: {}}
+	next := []page.Hash{root}
+	for len(next) > 0 && len(found) < maxSkipped {
+		h := next[len(next)-1]
+		next = next[:len(next)-1]
+		pg, err := p.catalog.pages.Page(ctx, h)
+		if err != nil {
+			delete(found, h) // it is put again
+			p.o.Logger.Warn("a page of the newest tree cannot be read", "event", "corrupt", "what", "page", "page", h.String(), "err", err)
+			continue
+		}
+		if pg.Level() == 0 {
+			continue
+		}
+		for l := range pg.LinksFrom(0) {
+			found[l.Page] = struct{}{}
+			if pg.Level() > 1 {
+				next = append(next, l.Page)
+			}
+		}
+	}
+	return found
+}

@@ -1,0 +1,184 @@
+package catalog
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/page"
+)
+
+// Errors that a caller can act on.
+var (
+	// ErrVersion says that the newest version is not the one that was asked for.
+	ErrVersion = errors.New("the newest version is another one")
+
+	// ErrBusy says that others were faster each time.
+	ErrBusy = errors.New("others published first, ten times")
+
+	// ErrSwept says that a sweep has deleted what a publish wanted to use again, because
+	// it took too long. Nothing was published; doing it all again helps.
+	ErrSwept = errors.New("a sweep has deleted what was to be used again")
+)
+
+// PublisherOptions tune a Publisher; the zero value is right.
+type PublisherOptions struct {
+	Settings *names.Settings                            // of a catalog that has to be made; nil: names.DefaultSettings
+	Clock    func() time.Time                           // nil: time.Now
+	Sleep    func(context.Context, time.Duration) error // nil: a timer
+	Random   func([]byte)                               // nil: crypto/rand
+	Logger   *slog.Logger                               // nil: nothing is logged
+}
+
+func (o *PublisherOptions) fill() {
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	if o.Sleep == nil {
+		o.Sleep = sleep
+	}
+	if o.Random == nil {
+		o.Random = func(b []byte) { _, _ = rand.Read(b) } // it cannot fail
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// A Publisher adds versions to the catalog in a store. It is safe for concurrent use.
+type Publisher struct {
+	o       PublisherOptions
+	store   origin.WriteStore
+	catalog *Stored
+}
+
+// NewPublisher opens the catalog for writing, and makes it if there is none. Of Settings
+// without ID or Created these are filled in.
+func NewPublisher(ctx context.Context, s origin.WriteStore, pages page.Getter, o PublisherOptions) (*Publisher, error) {
+	o.fill()
+	p := &Publisher{o: o, store: s}
+	for {
+		c, err := Open(ctx, s, pages)
+		if err == nil {
+			p.catalog = c
+			return p, nil
+		}
+		if !errors.Is(err, origin.ErrNotFound) {
+			return nil, err
+		}
+		if err := p.create(ctx); err != nil {
+			return nil, fmt.Errorf("new catalog: %w", err)
+		}
+	}
+}
+
+// create puts the settings of a new catalog. Those of somebody who was faster are as
+// good.
+func (p *Publisher) create(ctx context.Context) error {
+	var settings names.Settings
+	if p.o.Settings == nil {
+		settings = *names.DefaultSettings("", time.Time{})
+	} else {
+		settings = *p.o.Settings
+	}
+	if settings.ID == "" {
+		settings.ID = p.id()
+	}
+	if settings.Created.IsZero() {
+		settings.Created = p.now()
+	}
+	value, err := names.Encode(&settings)
+	if err != nil {
+		return err
+	}
+	if _, err := p.put(ctx, names.SettingsKey(), value); err != nil {
+		return err
+	}
+	return p.store.Sync(ctx)
+}
+
+// Catalog returns the same catalog for reading.
+func (p *Publisher) Catalog() *Stored { return p.catalog }
+
+// now returns the time in the form that documents have.
+func (p *Publisher) now() time.Time { return time.Unix(0, p.o.Clock().UnixNano()).UTC() }
+
+// id returns 32 random hex digits.
+func (p *Publisher) id() string {
+	var b [16]byte
+	p.o.Random(b[:])
+	return hex.EncodeToString(b[:])
+}
+
+const (
+	maxTries = 10
+	minPause = 50 * time.Millisecond
+	maxPause = 5 * time.Second
+)
+
+// pause waits before a try, counted from 1 for the second: longer each time, and not as
+// long as others who wait for the same.
+func (p *Publisher) pause(ctx context.Context, try int) error {
+	limit := min(maxPause, minPause<<min(try, 10))
+	return p.o.Sleep(ctx, limit/2+p.random(limit/2))
+}
+
+// random returns a random number below a limit.
+func (p *Publisher) random(limit time.Duration) time.Duration {
+	var b [8]byte
+	p.o.Random(b[:])
+	n := time.Duration(0)
+	for _, c := range b[:7] {
+		n = n<<8 | time.Duration(c)
+	}
+	return n % limit
+}
+
+// put puts an atom, or a ref that nobody replaces, and says whether it was there already.
+// When the outcome is unknown it puts it again: that can do no harm.
+func (p *Publisher) put(ctx context.Context, k names.Key, value []byte) (there bool, err error) {
+	for try := 1; ; try++ {
+		_, err := p.store.PutIfAbsent(ctx, k, value)
+		switch {
+		case err == nil:
+			return false, nil
+		case errors.Is(err, origin.ErrExists):
+			return true, nil
+		case !errors.Is(err, origin.ErrUnknown) || try == maxTries:
+			return false, err
+		}
+		if err := p.pause(ctx, try); err != nil {
+			return false, err
+		}
+	}
+}
+
+// remove deletes a key, again when the outcome is unknown.
+func (p *Publisher) remove(ctx context.Context, k names.Key) error {
+	for try := 1; ; try++ {
+		err := p.store.Delete(ctx, k)
+		if err == nil || !errors.Is(err, origin.ErrUnknown) || try == maxTries {
+			return err
+		}
+		if err := p.pause(ctx, try); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,147 @@
+package catalog
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"slices"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/names"
+)
+
+// RepairRef makes a lost ref anew from the versions of a symbol: its head is the newest
+// change from which all older ones can be reached. If there are two of them it refuses
+// and names both; pick, if not "", decides. It is io/fs.ErrExist if the ref is there and
+// sound.
+func (p *Publisher) RepairRef(ctx context.Context, symbol string, pick names.Key) (*names.Ref, error) {
+	if err := names.CheckSymbol(symbol); err != nil {
+		return nil, err
+	}
+	seen, err := p.catalog.readRef(ctx, symbol)
+	switch {
+	case err == nil:
+		return nil, fmt.Errorf("%s: its ref needs no repair: %w", symbol, iofs.ErrExist)
+	case !errors.Is(err, iofs.ErrNotExist) && !errors.Is(err, codec.ErrCorrupt):
+		return nil, err
+	}
+	head, k, err := p.findHead(ctx, symbol, pick)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", symbol, err)
+	}
+	ref := &names.Ref{Symbol: symbol, Seq: head.Seq, Head: k}
+	if ref.Latest, err = p.newest(ctx, head); err != nil {
+		return nil, err
+	}
+	return ref, p.putRepaired(ctx, ref, head, seen.tag)
+}
+
+// putRepaired puts a ref in the place of the damaged one that has the tag; "": there is
+// none.
+func (p *Publisher) putRepaired(ctx context.Context, ref *names.Ref, head *names.Version, tag origin.Tag) error {
+	value, err := names.Encode(ref)
+	if err != nil {
+		return err
+	}
+	s := names.Symbol{Name: ref.Symbol, Seq: ref.Seq, Time: head.Time, Gone: ref.Latest == nil}
+	if !s.Gone {
+		if _, err := p.put(ctx, names.SymbolKey(s), nil); err != nil {
+			return err
+		}
+	}
+	if tag == "" {
+		_, err = p.store.PutIfAbsent(ctx, names.RefKey(ref.Symbol), value)
+	} else {
+		_, err = p.store.PutIfMatch(ctx, names.RefKey(ref.Symbol), value, tag)
+	}
+	if err != nil {
+		return err
+	}
+	return p.store.Sync(ctx)
+}
+
+// findHead returns the newest change of a symbol from which all older ones can be
+// reached.
+func (p *Publisher) findHead(ctx context.Context, symbol string, pick names.Key) (*names.Version, names.Key, error) {
+	all, err := p.listVersions(ctx, symbol)
+	if err != nil {
+		return nil, "", err
+	}
+	if pick != "" {
+		if !slices.ContainsFunc(all, func(f found) bool { return f.key == pick }) {
+			return nil, "", fmt.Errorf("%s is none of its versions", pick)
+		}
+		all = []found{{pick, 0}}
+	}
+	var first error
+	for len(all) > 0 {
+		n := 1
+		for n < len(all) && all[n].seq == all[0].seq {
+			n++
+		}
+		var sound []*names.Version
+		var keys []names.Key
+		for _, f := range all[:n] {
+			v, err := p.chain(ctx, f.key)
+			switch {
+			case err == nil:
+				sound, keys = append(sound, v), append(keys, f.key)
+			case ctx.Err() != nil:
+				return nil, "", err
+			case first == nil:
+				first = err
+			}
+		}
+		switch len(sound) {
+		case 0:
+			all = all[n:]
+			continue
+		case 1:
+			return sound[0], keys[0], nil
+		}
+		return nil, "", fmt.Errorf("several changes may be the newest, pick one: %s", keys)
+	}
+	if first == nil {
+		return nil, "", absent("version list", "it has no elements")
+	}
+	return nil, "", fmt.Errorf("no version is complete: %w", first)
+}
+
+// A found is the key of a version.
+type found struct {
+	key names.Key
+	seq uint64
+}
+
+// listVersions returns the keys of all versions of a symbol, the highest seq first.
+func (p *Publisher) listVersions(ctx context.Context, symbol string) ([]found, error) {
+	var all []found
+	for item, err := range p.store.List(ctx, names.VersionsPrefix(symbol), "") {
+		if err != nil {
+			return nil, err
+		}
+		if k, err := names.ParseKey(item.Key); err == nil && k.Kind == names.VersionKind {
+			all = append(all, found{item.Key, k.Seq})
+		}
+	}
+	slices.SortFunc(all, func(a, b found) int {
+		return cmp.Or(cmp.Compare(b.seq, a.seq), cmp.Compare(a.key, b.key))
+	})
+	return all, nil
+}
+
+// chain returns a version if all changes before it can be read.
+func (p *Publisher) chain(ctx context.Context, k names.Key) (*names.Version, error) {
+	head, err := p.catalog.readVersion(ctx, k)
+	for v := head; err == nil && v.Parent != ""; {
+		parent, readErr := p.catalog.readVersion(ctx, v.Parent)
+		if readErr == nil && parent.Seq != v.Seq-1 {
+			readErr = fmt.Errorf("%s: change %d follows change %d", k, v.Seq, parent.Seq)
+		}
+		v, err = parent, readErr
+	}
+	return head, err
+}

@@ -1,0 +1,193 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/names"
+)
+
+// Latest implements Versioned.
+func (c *Stored) Latest(ctx context.Context, symbol string) (names.Row, error) {
+	seen, err := c.readRef(ctx, symbol)
+	if err != nil {
+		return names.Row{}, err
+	}
+	if seen.ref.Latest == nil {
+		return names.Row{}, absent(symbol, "all versions were deleted")
+	}
+	return *seen.ref.Latest, nil
+}
+
+// Resolve implements Versioned. The row of ver:HASH has neither number nor time, and the
+// symbol is not looked at.
+func (c *Stored) Resolve(ctx context.Context, symbol string, at names.AsOf) (names.Row, error) {
+	switch at.Form {
+	case names.Latest:
+		return c.Latest(ctx, symbol)
+	case names.BySnapshot:
+		return c.inSnapshot(ctx, symbol, at.Snapshot)
+	case names.ByRoot:
+		return c.byRoot(ctx, symbol, at)
+	}
+	seen, err := c.readRef(ctx, symbol)
+	if err != nil {
+		return names.Row{}, err
+	}
+	if latest := seen.ref.Latest; latest != nil && isNewest(*latest, at) {
+		return *latest, nil
+	}
+	head, err := c.readVersion(ctx, seen.ref.Head)
+	if err != nil {
+		return names.Row{}, err
+	}
+	return c.find(ctx, head, at)
+}
+
+// isNewest says whether the newest live version is the one that is asked for. Then the
+// version list is not read, and need not be sound.
+func isNewest(latest names.Row, at names.AsOf) bool {
+	switch at.Form {
+	case names.ByNumber:
+		return latest.Number == at.Number
+	case names.ByAge:
+		return at.Number == 1
+	case names.ByTime:
+		return !latest.Time.After(at.Time)
+	}
+	return false
+}
+
+func (c *Stored) inSnapshot(ctx context.Context, symbol, name string) (names.Row, error) {
+	s, err := c.Snapshot(ctx, name)
+	if err != nil {
+		return names.Row{}, err
+	}
+	row, ok := s.Rows[symbol]
+	if !ok {
+		return names.Row{}, absent(symbol, "not in snapshot %s", name)
+	}
+	return row, nil
+}
+
+func (c *Stored) byRoot(ctx context.Context, symbol string, at names.AsOf) (names.Row, error) {
+	p, err := c.pages.Page(ctx, at.Root)
+	if errors.Is(err, origin.ErrNotFound) {
+		return names.Row{}, absent(symbol, "there is no tree %v", at)
+	}
+	if err != nil {
+		return names.Row{}, err
+	}
+	row := names.Row{Root: at.Root}
+	row.Entries, row.Bytes = p.Below()
+	return row, nil
+}
+
+// find looks for a version among the live ones.
+func (c *Stored) find(ctx context.Context, head *names.Version, at names.AsOf) (names.Row, error) {
+	if at.Form == names.ByNumber {
+		if err := checkNumber(head, at.Number); err != nil {
+			return names.Row{}, err
+		}
+	}
+	live := uint64(0)
+	for row, err := range c.walk(ctx, head) {
+		if err != nil {
+			return names.Row{}, err
+		}
+		live++
+		switch {
+		case at.Form == names.ByNumber && row.Number == at.Number,
+			at.Form == names.ByAge && live == at.Number,
+			at.Form == names.ByTime && !row.Time.After(at.Time):
+			return row, nil
+		}
+	}
+	switch at.Form {
+	case names.ByNumber:
+		return names.Row{}, fmt.Errorf("%s: %w", head.Symbol, codec.Corrupt("version list", 0, "version %d is in none of its rows", at.Number))
+	case names.ByAge:
+		return names.Row{}, absent(head.Symbol, "there are %d live versions, no %v", live, at)
+	case names.ByTime:
+		return names.Row{}, absent(head.Symbol, "no live version is from %v or before", at)
+	}
+	return names.Row{}, fmt.Errorf("%s: version of unknown form %d", head.Symbol, at.Form)
+}
+
+// checkNumber says why a version is not live, if it is not.
+func checkNumber(head *names.Version, number uint64) error {
+	if number > head.Number {
+		return absent(head.Symbol, "version %d never existed, the highest is %d", number, head.Number)
+	}
+	if d, gone := head.Deletion(number); gone && d.Seq != 0 {
+		return absent(head.Symbol, "version %d was deleted, by change %d", number, d.Seq)
+	} else if gone {
+		return absent(head.Symbol, "version %d was deleted long ago", number)
+	}
+	return nil
+}
+
+// walk yields the live versions that a head leads to, newest first. Older elements may
+// have rows that were deleted since: the head has the last word.
+func (c *Stored) walk(ctx context.Context, head *names.Version) iter.Seq2[names.Row, error] {
+	return func(yield func(names.Row, error) bool) {
+		for v := head; ; {
+			for _, row := range v.Rows {
+				if !head.IsDeleted(row.Number) && !yield(row, nil) {
+					return
+				}
+			}
+			if v.Next == "" {
+				return
+			}
+			next, err := c.readVersion(ctx, v.Next)
+			if err != nil {
+				yield(names.Row{}, fmt.Errorf("%s: older versions: %w", head.Symbol, err))
+				return
+			}
+			v = next
+		}
+	}
+}
+
+// Live implements Versioned.
+func (c *Stored) Live(ctx context.Context, symbol string) iter.Seq2[names.Row, error] {
+	return func(yield func(names.Row, error) bool) {
+		head, err := c.readHead(ctx, symbol)
+		if err != nil {
+			yield(names.Row{}, err)
+			return
+		}
+		c.walk(ctx, head)(yield)
+	}
+}
+
+// readHead returns the newest element of the version list of a symbol.
+func (c *Stored) readHead(ctx context.Context, symbol string) (*names.Version, error) {
+	seen, err := c.readRef(ctx, symbol)
+	if err != nil {
+		return nil, err
+	}
+	return c.readVersion(ctx, seen.ref.Head)
+}
+
+// History yields the changes of a symbol, newest first: publishes and deletions. They
+// must not be changed.
+func (c *Stored) History(ctx context.Context, symbol string) iter.Seq2[*names.Version, error] {
+	return func(yield func(*names.Version, error) bool) {
+		v, err := c.readHead(ctx, symbol)
+		for err == nil && yield(v, nil) {
+			if v.Parent == "" {
+				return
+			}
+			v, err = c.readVersion(ctx, v.Parent)
+		}
+		if err != nil {
+			yield(nil, err)
+		}
+	}
+}

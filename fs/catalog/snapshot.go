@@ -1,0 +1,125 @@
+package catalog
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec/names"
+)
+
+// Snapshot resolves each symbol and keeps what it finds alive under a name. Without
+// replace it is io/fs.ErrExist if there is a snapshot of that name. Symbols are read one
+// after the other: who publishes meanwhile may be in it with one of them only.
+func (p *Publisher) Snapshot(ctx context.Context, name, message string, symbols map[string]names.AsOf, replace bool) (*names.Snapshot, error) {
+	if err := names.CheckSnapshot(name); err != nil {
+		return nil, err
+	}
+	now := p.now()
+	for try := 1; ; try++ {
+		// From the first ref to the commit there is no more time than a window: only
+		// then a sweep that found a version dead will look again.
+		begun := p.o.Clock()
+		s, err := p.resolveAll(ctx, symbols)
+		if err != nil {
+			return nil, err
+		}
+		s.Name, s.Message, s.Time = name, message, now
+		if p.o.Clock().Sub(begun) < p.catalog.settings.Window/2 {
+			err = p.putSnapshot(ctx, s, replace)
+			if !errors.Is(err, origin.ErrConflict) {
+				return s, err
+			}
+		}
+		if try == maxTries {
+			return nil, fmt.Errorf("snapshot %s: %w", name, ErrBusy)
+		}
+		if err := p.pause(ctx, try); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (p *Publisher) resolveAll(ctx context.Context, symbols map[string]names.AsOf) (*names.Snapshot, error) {
+	s := &names.Snapshot{Rows: make(map[string]names.Row, len(symbols))}
+	for symbol, at := range symbols {
+		if at.Form == names.ByRoot {
+			return nil, fmt.Errorf("%s: a snapshot holds versions, and %v is none", symbol, at)
+		}
+		row, err := p.catalog.Resolve(ctx, symbol, at)
+		if err != nil {
+			return nil, err
+		}
+		s.Rows[symbol] = row
+	}
+	return s, nil
+}
+
+// putSnapshot puts a snapshot. It is ErrConflict if somebody else replaces it, too.
+func (p *Publisher) putSnapshot(ctx context.Context, s *names.Snapshot, replace bool) error {
+	value, err := names.Encode(s)
+	if err != nil {
+		return err
+	}
+	k := names.SnapshotKey(s.Name)
+	tag := origin.Tag("")
+	there := false
+	if replace {
+		_, tag, err = p.store.Get(ctx, k, "")
+		there = err == nil
+		if err != nil && !errors.Is(err, origin.ErrNotFound) {
+			return err
+		}
+	}
+	if there {
+		_, err = p.store.PutIfMatch(ctx, k, value, tag)
+	} else {
+		_, err = p.store.PutIfAbsent(ctx, k, value)
+	}
+	switch {
+	case err == nil:
+		return p.store.Sync(ctx)
+	case errors.Is(err, origin.ErrUnknown), errors.Is(err, origin.ErrExists):
+		return p.settleSnapshot(ctx, k, value, replace, err)
+	case errors.Is(err, origin.ErrNotFound):
+		return fmt.Errorf("%w: %w", origin.ErrConflict, err)
+	}
+	return err
+}
+
+// settleSnapshot says what became of a snapshot when the store said why, which may be
+// that there is one: ours, if the same was put before and the answer lost.
+func (p *Publisher) settleSnapshot(ctx context.Context, k names.Key, value []byte, replace bool, why error) error {
+	now, _, err := p.store.Get(ctx, k, "")
+	switch {
+	case err == nil && bytes.Equal(now, value):
+		return p.store.Sync(ctx)
+	case err == nil && !replace:
+		return fmt.Errorf("%s: %w", k, iofs.ErrExist)
+	case err == nil || errors.Is(err, origin.ErrNotFound):
+		return fmt.Errorf("%w: %w", origin.ErrConflict, why) // do it again
+	}
+	return orUnknown(errors.Is(why, origin.ErrUnknown), err)
+}
+
+// DeleteSnapshot deletes a snapshot, or says io/fs.ErrNotExist.
+func (p *Publisher) DeleteSnapshot(ctx context.Context, name string) error {
+	if err := names.CheckSnapshot(name); err != nil {
+		return absent(fmt.Sprintf("snapshot %q", name), "%v", err)
+	}
+	k := names.SnapshotKey(name)
+	_, err := p.store.Size(ctx, k)
+	if errors.Is(err, origin.ErrNotFound) {
+		return absent("snapshot "+name, "there is none of that name")
+	}
+	if err == nil {
+		err = p.remove(ctx, k)
+	}
+	if err == nil {
+		err = p.store.Sync(ctx)
+	}
+	return err
+}

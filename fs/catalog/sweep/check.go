@@ -1,0 +1,256 @@
+package sweep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/page"
+)
+
+// CheckOptions tune a Check.
+type CheckOptions struct {
+	Data     bool           // read every xorb, too
+	Progress func(Progress) // one call at a time; Total counts what nothing needs, too
+	Found    func(Finding)  // one call at a time
+}
+
+// A Finding is one thing that is wrong.
+type Finding struct {
+	Key     names.Key // where
+	Symbol  string    // and Version and Path: one of those that need it, if known
+	Version uint64
+	Path    string
+	Err     error
+	Missing bool // cannot be read, or is not there; else it is damaged
+}
+
+// A CheckReport sums up a Check.
+type CheckReport struct {
+	Symbols, Versions, Snapshots, Pages, Entries, Shards, Xorbs int64
+	Ignored                                                     int64 // keys that do not parse
+	Damaged, Missing                                            int64
+}
+
+// Check walks everything that can be reached and tells Found what is wrong, to the end.
+// It reads every document, page and shard once, and holds it against its hash and
+// against what points to it: versions against their numbers, pages against their links,
+// entries against their folders and against the blocks of their shards, terms against
+// the chunks that the shard lists. Xorbs must be there; with Data they are unpacked, and
+// held against their hashes. Pages should read from the store itself, not from a cache.
+//
+// Not checked are files of which no entry says in which shard they are, and whether the
+// chunks of a file give its hash.
+//
+// The error is one of ctx, or says that there is no catalog or the store cannot be
+// listed; what is wrong in the catalog is no error.
+func Check(ctx context.Context, s origin.Store, pages page.Getter, o CheckOptions) (CheckReport, error) {
+	c := newChecker(s, pages, o)
+	if err := c.run(ctx); err != nil {
+		return c.report, err
+	}
+	return c.report, ctx.Err()
+}
+
+// A checker is one Check under way. It remembers some 32 bytes for each object.
+type checker struct {
+	store origin.Store
+	pages *recent
+	o     CheckOptions
+	slots chan struct{} // one for each thing that is done besides
+
+	there map[codec.Hash]int64 // sizes of the xorbs that were listed
+	sums  map[page.Hash]bool   // trees whose folders were checked
+	bases map[string]page.Hash // such a tree of each symbol
+
+	loading chan struct{} // holds one while a shard is in memory
+
+	mu     sync.Mutex
+	report CheckReport             // guarded by mu
+	done   int64                   // guarded by mu
+	total  int64                   // guarded by mu
+	whole  map[page.Hash]bool      // pages, and whether all below them is good; guarded by mu
+	shards map[codec.Hash]bool     // that were read, and whether they are good; guarded by mu
+	xorbs  map[codec.Hash]struct{} // guarded by mu
+	tables tables                  // guarded by mu
+	busy   sync.WaitGroup          // xorbs that are read
+}
+
+func newChecker(s origin.Store, pages page.Getter, o CheckOptions) *checker {
+	return &checker{
+		store: s, pages: &recent{Getter: pages, kept: map[page.Hash]*page.Page{}}, o: o, slots: make(chan struct{}, workers(s)),
+		there:  map[codec.Hash]int64{},
+		sums:   map[page.Hash]bool{},
+		bases:  map[string]page.Hash{},
+		whole:  map[page.Hash]bool{},
+		shards: map[codec.Hash]bool{},
+		xorbs:  map[codec.Hash]struct{}{},
+
+		loading: make(chan struct{}, 1),
+	}
+}
+
+// A place is what of the catalog needs an object.
+type place struct {
+	symbol  string
+	version uint64
+	path    string
+}
+
+func (p place) at(path string) place {
+	p.path = path
+	return p
+}
+
+// found tells what is wrong with an object.
+func (c *checker) found(k names.Key, p place, err error) {
+	if passing(err) {
+		return // Check says so itself
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f := Finding{Key: k, Symbol: p.symbol, Version: p.version, Path: p.path, Err: err, Missing: !errors.Is(err, codec.ErrCorrupt)}
+	if f.Missing {
+		c.report.Missing++
+	} else {
+		c.report.Damaged++
+	}
+	if c.o.Found != nil {
+		c.o.Found(f)
+	}
+}
+
+// add adds to a number of the report. Each counts as one more object.
+func (c *checker) add(n *int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	*n++
+	c.done++
+	if c.o.Progress != nil && c.done%64 == 0 {
+		c.o.Progress(Progress{Doing: "check", Done: c.done, Total: c.total})
+	}
+}
+
+// besides does something, at the same time as what follows if there is a free slot.
+func (c *checker) besides(wg *sync.WaitGroup, do func()) {
+	select {
+	case c.slots <- struct{}{}:
+		wg.Go(func() {
+			defer func() { <-c.slots }()
+			do()
+		})
+	default:
+		do()
+	}
+}
+
+func (c *checker) run(ctx context.Context) error {
+	settings := new(names.Settings)
+	_, err := readDocument(ctx, c.store, names.SettingsKey(), settings)
+	switch {
+	case errors.Is(err, origin.ErrNotFound), errors.Is(err, names.ErrNewer):
+		return err
+	case err != nil:
+		c.found(names.SettingsKey(), place{}, err)
+	}
+	symbols, snapshots, err := c.list(ctx)
+	if err != nil {
+		return err
+	}
+	for _, symbol := range symbols {
+		if ctx.Err() == nil {
+			c.symbol(ctx, symbol)
+		}
+	}
+	for _, name := range snapshots {
+		if ctx.Err() == nil {
+			c.snapshot(ctx, name)
+		}
+	}
+	c.busy.Wait()
+	c.sweepState(ctx)
+	return c.symbolList(ctx)
+}
+
+// list lists all kinds of keys.
+func (c *checker) list(ctx context.Context) (symbols, snapshots []string, err error) {
+	for _, prefix := range []string{
+		names.RefPrefix, names.VersionPrefix, names.PagePrefix, names.ShardPrefix, names.XorbPrefix, names.SnapshotPrefix,
+		names.SymbolPrefix, names.SettingsPrefix, names.SweepPrefix, names.SweepListPrefix,
+	} {
+		for item, err := range c.store.List(ctx, prefix, "") {
+			if err != nil {
+				return nil, nil, fmt.Errorf("%s: %w", prefix, err)
+			}
+			p, err := names.ParseKey(item.Key)
+			if err != nil {
+				c.report.Ignored++
+				continue
+			}
+			switch p.Kind {
+			case names.RefKind:
+				symbols = append(symbols, p.Symbol)
+			case names.SnapshotKind:
+				snapshots = append(snapshots, p.Symbol)
+			case names.XorbKind:
+				c.there[p.Hash] = item.Size
+			}
+			c.total++
+		}
+	}
+	return symbols, snapshots, nil
+}
+
+// snapshot checks a snapshot and its trees.
+func (c *checker) snapshot(ctx context.Context, name string) {
+	k := names.SnapshotKey(name)
+	snap := new(names.Snapshot)
+	_, err := readDocument(ctx, c.store, k, snap)
+	if errors.Is(err, origin.ErrNotFound) {
+		return // it was deleted a moment ago
+	}
+	if err == nil && snap.Name != name {
+		err = codec.Corrupt("tref", 0, "it is the snapshot %.80q", snap.Name)
+	}
+	if err != nil {
+		c.found(k, place{}, err)
+		return
+	}
+	c.add(&c.report.Snapshots)
+	for symbol, row := range snap.Rows {
+		c.tree(ctx, k, place{symbol: symbol, version: row.Number}, row)
+	}
+}
+
+// sweepState checks the state of a sweep under way, and its list.
+func (c *checker) sweepState(ctx context.Context) {
+	st := new(names.Sweep)
+	_, err := readDocument(ctx, c.store, names.SweepKey(), st)
+	if errors.Is(err, origin.ErrNotFound) {
+		return
+	}
+	if err != nil {
+		c.found(names.SweepKey(), place{}, err)
+		return
+	}
+	b, _, err := c.store.Get(ctx, st.List, "")
+	if errors.Is(err, origin.ErrNotFound) {
+		// The sweep may have ended meanwhile.
+		if _, err := readDocument(ctx, c.store, names.SweepKey(), new(names.Sweep)); errors.Is(err, origin.ErrNotFound) {
+			return
+		}
+	}
+	if err == nil {
+		err = names.CheckValue(st.List, b)
+	}
+	if err == nil {
+		_, err = names.DecodeSweepList(b)
+	}
+	if err != nil {
+		c.found(st.List, place{}, err)
+	}
+}

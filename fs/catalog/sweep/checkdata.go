@@ -1,0 +1,195 @@
+package sweep
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/page"
+	"github.com/xetfs/xetfs/codec/shard"
+	"github.com/xetfs/xetfs/codec/xorb"
+)
+
+// file holds an entry against the block of its shard. Of a shard that is not good
+// something was said already.
+func (c *checker) file(ctx context.Context, at place, e *page.Entry) {
+	good, table := c.shard(ctx, at, e.ID.Shard)
+	if !good {
+		return
+	}
+	k := names.ShardKey(e.ID.Shard)
+	var head shard.FileHead
+	if table != nil {
+		i, ok := slices.BinarySearchFunc(table, e.ID.Block, func(h shard.FileHead, block int64) int { return cmp.Compare(h.Block, block) })
+		if !ok {
+			c.found(k, at, codec.Corrupt("shard", e.ID.Block, "no file begins here"))
+			return
+		}
+		head = table[i]
+	} else {
+		f, err := shard.ReadFileInfo(origin.ReaderAt(ctx, c.store, k), e.ID.Block)
+		if err != nil {
+			c.found(k, at, err)
+			return
+		}
+		head = shard.FileHead{File: f.File, Block: f.Block, Size: f.Size(), SHA256: f.SHA256}
+	}
+	switch {
+	case head.File != e.ID.File:
+		c.found(k, at, codec.Corrupt("file info block", head.Block, "it is of file %s, the entry says %s", head.File, e.ID.File))
+	case head.Size != e.Size:
+		c.found(k, at, codec.Corrupt("file info block", head.Block, "the terms have %d bytes, the entry says %d", head.Size, e.Size))
+	case e.SHA256 != nil && head.SHA256 != [32]byte{} && head.SHA256 != *e.SHA256:
+		c.found(k, at, codec.Corrupt("file info block", head.Block, "its SHA-256 is %x, the entry says %x", head.SHA256, *e.SHA256))
+	}
+}
+
+// shard checks a shard when it is first needed. It says whether the shard is good, and
+// returns its files by place if they are still in memory.
+func (c *checker) shard(ctx context.Context, at place, h codec.Hash) (good bool, files []shard.FileHead) {
+	known := func() (good, known bool, files []shard.FileHead) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		good, known = c.shards[h]
+		return good, known, c.tables.get(h)
+	}
+	if good, known, files := known(); known {
+		return good, files
+	}
+	c.loading <- struct{}{}
+	defer func() { <-c.loading }()
+	if good, known, files := known(); known {
+		return good, files
+	}
+	c.add(&c.report.Shards)
+	files, err := c.readShard(ctx, at, h)
+	if err != nil {
+		c.found(names.ShardKey(h), at, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.shards[h] = err == nil
+	if err == nil {
+		c.tables.put(h, files)
+	}
+	return err == nil, files
+}
+
+// readShard checks all that a shard says: its name, its structure, its tables, its terms
+// where it lists the chunks of their xorbs, and that these are there.
+func (c *checker) readShard(ctx context.Context, at place, h codec.Hash) ([]shard.FileHead, error) {
+	s, err := readShard(ctx, c.store, h)
+	if err != nil {
+		return nil, err
+	}
+	listed := map[codec.Hash]*shard.XorbInfo{}
+	for x, err := range s.Xorbs() {
+		if err != nil {
+			return nil, err
+		}
+		listed[x.Xorb] = x
+	}
+	var files []shard.FileHead
+	for f, err := range s.Files() {
+		if err != nil {
+			return nil, err
+		}
+		for i, t := range f.Terms {
+			if x := listed[t.Xorb]; x != nil {
+				if err := x.CheckTerm(t); err != nil {
+					return nil, fmt.Errorf("file %s: term %d: %w", f.File, i, err)
+				}
+			}
+			if i == 0 || t.Xorb != f.Terms[i-1].Xorb {
+				c.xorb(ctx, at, t.Xorb)
+			}
+		}
+		files = append(files, shard.FileHead{File: f.File, Block: f.Block, Size: f.Size(), SHA256: f.SHA256})
+	}
+	return files, s.CheckTables()
+}
+
+// xorb checks a xorb when it is first needed.
+func (c *checker) xorb(ctx context.Context, at place, x codec.Hash) {
+	c.mu.Lock()
+	_, known := c.xorbs[x]
+	c.xorbs[x] = struct{}{}
+	c.mu.Unlock()
+	if known {
+		return
+	}
+	c.add(&c.report.Xorbs)
+	k := names.XorbKey(x)
+	size, ok := c.there[x]
+	if !ok {
+		var err error
+		if size, err = c.store.Size(ctx, k); err != nil { // not one that came later
+			c.found(k, at, err)
+			return
+		}
+	}
+	if c.o.Data {
+		c.besides(&c.busy, func() {
+			if err := c.checkXorb(ctx, k, x, size); err != nil {
+				c.found(k, at, err)
+			}
+		})
+	}
+}
+
+// checkXorb unpacks a whole xorb. It returns the first thing that is wrong.
+func (c *checker) checkXorb(ctx context.Context, k names.Key, x codec.Hash, size int64) error {
+	var first error
+	in, err := xorb.Check(origin.ReaderAt(ctx, c.store, k), size, func(fault error) {
+		if first == nil {
+			first = fault
+		}
+	})
+	switch {
+	case err != nil:
+		return err
+	case first != nil:
+		return first
+	case in.Root() != x:
+		return codec.Corrupt("xorb", 0, "its chunks give the hash %s", in.Root())
+	}
+	return nil
+}
+
+// tables are the files of some shards, by where their blocks begin. Files of one shard
+// mostly lie together in a tree, too.
+type tables struct {
+	files map[codec.Hash][]shard.FileHead
+	order []codec.Hash // oldest first
+	kept  int
+}
+
+// tablesFiles is how many files of shards are kept, with some 100 bytes each.
+const tablesFiles = 1 << 20
+
+func (t *tables) get(h codec.Hash) []shard.FileHead { return t.files[h] }
+
+func (t *tables) put(h codec.Hash, files []shard.FileHead) {
+	if t.files == nil {
+		t.files = map[codec.Hash][]shard.FileHead{}
+	}
+	for len(t.order) > 0 && t.kept+len(files) > tablesFiles {
+		oldest := t.order[0]
+		t.order = t.order[1:]
+		t.kept -= len(t.files[oldest])
+		delete(t.files, oldest)
+	}
+	t.files[h] = files
+	t.order = append(t.order, h)
+	t.kept += len(files)
+}
+
+// passing says that an error is one of a walk that was stopped.
+func passing(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}

@@ -1,0 +1,58 @@
+package sweep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/page"
+)
+
+// storeTime asks the store for the time, by which the ages of its objects are counted.
+// No store tells it, but each says when it got an object: here a sweep list with one key
+// that names nothing, which is gone again afterwards. The newest time of all objects
+// would not do, because one that came with a time from the future would age all others.
+func (w *sweeper) storeTime(ctx context.Context) (time.Time, error) {
+	var nothing page.Hash
+	w.o.Random(nothing[:])
+	b, err := names.EncodeSweepList([]names.Key{names.PageKey(nothing)})
+	if err != nil {
+		return time.Time{}, err
+	}
+	k := names.SweepListKey(b)
+	err = w.insist(ctx, func(ctx context.Context) error {
+		_, err := w.store.PutIfAbsent(ctx, k, b)
+		return err
+	})
+	if err != nil && !errors.Is(err, origin.ErrExists) {
+		return time.Time{}, err
+	}
+	now, err := w.modified(ctx, k)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return now, w.insist(ctx, func(ctx context.Context) error { return w.store.Delete(ctx, k) })
+}
+
+// modified returns the time of an object.
+func (w *sweeper) modified(ctx context.Context, k names.Key) (time.Time, error) {
+	for item, err := range w.store.List(ctx, string(k), "") {
+		if err != nil {
+			return time.Time{}, err
+		}
+		if item.Key == k {
+			return item.Modified, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("%s: not listed: %w", k, origin.ErrNotFound)
+}
+
+// elapsed returns how long ago something was, by the clock that says more: the monotonic
+// one may stand still while the machine sleeps, the other one may be set.
+func (w *sweeper) elapsed(since time.Time) time.Duration {
+	now := w.o.Clock()
+	return max(now.Sub(since), now.Round(0).Sub(since.Round(0)))
+}

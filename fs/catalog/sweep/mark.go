@@ -1,0 +1,249 @@
+package sweep
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/merkle"
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/page"
+	"github.com/xetfs/xetfs/codec/shard"
+)
+
+// A marker finds what must stay. It remembers 32 bytes for each object.
+type marker struct {
+	store origin.Store
+	pages page.Getter
+	now   time.Time // by the store
+	grace time.Duration
+	told  func(objects int64)
+
+	// soft says that what is damaged or missing is passed over. It is set between two
+	// walks, never while one is under way.
+	soft bool
+
+	group   *errgroup.Group
+	reading chan struct{} // holds one for each shard in memory
+
+	mu    sync.Mutex
+	live  map[names.Kind]map[[32]byte]struct{} // guarded by mu
+	count int64                                // guarded by mu
+
+	// homeless files are in a tree that does not say in which shard; guarded by mu
+	homeless map[codec.Hash]struct{}
+}
+
+func newMarker(s origin.Store, pages page.Getter, now time.Time, grace time.Duration, told func(int64)) *marker {
+	m := &marker{
+		store: s, pages: pages, now: now, grace: grace, told: told,
+		reading:  make(chan struct{}, shardsAtOnce),
+		live:     map[names.Kind]map[[32]byte]struct{}{},
+		homeless: map[codec.Hash]struct{}{},
+	}
+	for _, kind := range fromTop {
+		m.live[kind] = map[[32]byte]struct{}{}
+	}
+	return m
+}
+
+// fromTop are the kinds of atoms that a sweep deletes. Each points to those behind it.
+var fromTop = []names.Kind{names.SweepListKind, names.VersionKind, names.PageKind, names.ShardKind, names.XorbKind}
+
+// shardsAtOnce bounds the memory of a walk: shards have up to 64 MiB, rarely more.
+const shardsAtOnce = 2
+
+// workers is how many questions are put to a store at once.
+func workers(s origin.Store) int {
+	if origin.Near(s) {
+		return runtime.GOMAXPROCS(0)
+	}
+	return 8
+}
+
+// add notes that an object is live, and says whether that is new.
+func (m *marker) add(kind names.Kind, h [32]byte) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, ok := m.live[kind][h]; ok {
+		return false
+	}
+	m.live[kind][h] = struct{}{}
+	if m.count++; m.count%1024 == 0 {
+		m.told(m.count)
+	}
+	return true
+}
+
+func (m *marker) has(p names.Parsed) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, ok := m.live[p.Kind][p.Hash]
+	return ok
+}
+
+// walk calls root, which calls page and shard for what must stay, and returns when
+// everything below is marked too.
+func (m *marker) walk(ctx context.Context, root func(context.Context) error) error {
+	m.group, ctx = errgroup.WithContext(ctx)
+	m.group.SetLimit(workers(m.store) + 1)
+	m.group.Go(func() error { return root(ctx) })
+	return m.group.Wait()
+}
+
+// spawn does something at the same time if not too much is done so already. Nothing
+// waits for a free place, so that memory grows with the depth of the trees only.
+func (m *marker) spawn(do func() error) error {
+	if m.group.TryGo(do) {
+		return nil
+	}
+	return do()
+}
+
+// pass returns the error, unless the object is one to pass over.
+func (m *marker) pass(err error) error {
+	if m.soft && (errors.Is(err, codec.ErrCorrupt) || errors.Is(err, origin.ErrNotFound)) {
+		return nil
+	}
+	return err
+}
+
+// page marks a page and everything below it.
+func (m *marker) page(ctx context.Context, h page.Hash) error {
+	if !m.add(names.PageKind, h) {
+		return nil
+	}
+	p, err := m.pages.Page(ctx, h)
+	if err != nil {
+		return m.pass(fmt.Errorf("page %v: %w", h, err))
+	}
+	if p.Level() == 0 {
+		return m.leaf(ctx, p)
+	}
+	for l := range p.LinksFrom(0) {
+		if err := m.spawn(func() error { return m.page(ctx, l.Page) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// leaf marks the shards that the entries of a leaf name.
+func (m *marker) leaf(ctx context.Context, p *page.Page) error {
+	var last codec.Hash
+	for e := range p.EntriesFrom(0) {
+		switch {
+		case e.ID.File.IsZero() || e.ID.Shard == last && !last.IsZero():
+			continue
+		case e.ID.Shard.IsZero():
+			m.mu.Lock()
+			m.homeless[e.ID.File] = struct{}{}
+			m.mu.Unlock()
+			continue
+		}
+		last = e.ID.Shard
+		if err := m.shard(ctx, last); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shard marks a shard and the xorbs in it.
+func (m *marker) shard(ctx context.Context, h codec.Hash) error {
+	if !m.add(names.ShardKind, h) {
+		return nil
+	}
+	return m.spawn(func() error { return m.xorbs(ctx, h) })
+}
+
+// xorbs marks the xorbs that a shard names: those of its files, and those whose chunks it
+// lists, because a writer that finds them listed reuses them.
+func (m *marker) xorbs(ctx context.Context, h codec.Hash) error {
+	m.reading <- struct{}{}
+	defer func() { <-m.reading }()
+	s, err := readShard(ctx, m.store, h)
+	if err != nil {
+		return m.pass(err)
+	}
+	for f, err := range s.Files() {
+		if err != nil {
+			return m.pass(fmt.Errorf("%s: %w", names.ShardKey(h), err))
+		}
+		for i := range f.Terms {
+			if i == 0 || f.Terms[i].Xorb != f.Terms[i-1].Xorb {
+				m.add(names.XorbKind, f.Terms[i].Xorb)
+			}
+		}
+	}
+	for x, err := range s.Xorbs() {
+		if err != nil {
+			return m.pass(fmt.Errorf("%s: %w", names.ShardKey(h), err))
+		}
+		m.add(names.XorbKind, x.Xorb)
+	}
+	return nil
+}
+
+// readShard reads the whole of a shard, since its name is the hash of all its bytes.
+func readShard(ctx context.Context, s origin.Store, h codec.Hash) (*shard.Reader, error) {
+	k := names.ShardKey(h)
+	b, _, err := s.Get(ctx, k, "")
+	if err != nil {
+		return nil, err
+	}
+	if got := merkle.Chunk(b); got != h {
+		return nil, fmt.Errorf("%s: %w", k, codec.Corrupt("shard", 0, "its bytes have the hash %s", got))
+	}
+	r, err := shard.NewReader(bytes.NewReader(b), int64(len(b)))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", k, err)
+	}
+	return r, nil
+}
+
+// kept marks an object that no reference leads to and that stays all the same, with
+// everything below it. It can be no shard or page that was marked before, or it is one
+// with which that was done.
+func (m *marker) kept(ctx context.Context, p names.Parsed) error {
+	switch p.Kind {
+	case names.PageKind:
+		return m.page(ctx, p.Hash)
+	case names.ShardKind:
+		return m.shard(ctx, p.Hash)
+	}
+	m.add(p.Kind, p.Hash)
+	return nil
+}
+
+// holdsHomeless says whether a shard has one of the files that some tree has and whose
+// shard it does not name. A shard that cannot be read may have.
+func (m *marker) holdsHomeless(ctx context.Context, h codec.Hash) (bool, error) {
+	if len(m.homeless) == 0 {
+		return false, nil
+	}
+	s, err := readShard(ctx, m.store, h)
+	if errors.Is(err, origin.ErrNotFound) {
+		return false, nil
+	}
+	if errors.Is(err, codec.ErrCorrupt) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	for f, err := range s.Heads() {
+		if _, ok := m.homeless[f.File]; ok || err != nil {
+			return true, nil //nolint:nilerr // as above
+		}
+	}
+	return false, nil
+}

@@ -1,0 +1,161 @@
+package sweep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec/names"
+)
+
+// roots marks everything that the references and snapshots lead to.
+func (m *marker) roots(ctx context.Context) error {
+	err := each(ctx, m.store, names.RefPrefix, func(_ origin.Item, p names.Parsed) error {
+		return m.spawn(func() error { return m.symbol(ctx, p.Symbol) })
+	})
+	if err != nil {
+		return err
+	}
+	return each(ctx, m.store, names.SnapshotPrefix, func(_ origin.Item, p names.Parsed) error {
+		return m.spawn(func() error { return m.snapshot(ctx, p.Symbol) })
+	})
+}
+
+// each lists the objects of one kind. Keys that do not parse are nobody's.
+func each(ctx context.Context, s origin.Store, prefix string, visit func(origin.Item, names.Parsed) error) error {
+	for item, err := range s.List(ctx, prefix, "") {
+		if err != nil {
+			return fmt.Errorf("%s: %w", prefix, err)
+		}
+		if p, err := names.ParseKey(item.Key); err == nil {
+			if err := visit(item, p); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// symbol marks the list of versions of a symbol, and the trees of those that live.
+func (m *marker) symbol(ctx context.Context, symbol string) error {
+	ref := new(names.Ref)
+	if _, err := readDocument(ctx, m.store, names.RefKey(symbol), ref); err != nil {
+		return err
+	}
+	h := history{rows: map[uint64]names.Row{}, recent: map[uint64]bool{}}
+	if err := m.versions(ctx, &h, ref); err != nil {
+		return err
+	}
+	if ref.Latest != nil {
+		h.rows[ref.Latest.Number] = *ref.Latest
+	}
+	for _, row := range h.rows {
+		if d, gone := h.head.Deletion(row.Number); gone && !h.recent[d.Seq] {
+			continue
+		}
+		if err := m.spawn(func() error { return m.page(ctx, row.Root) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A history is what the list of versions of one symbol says.
+type history struct {
+	head   *names.Version
+	rows   map[uint64]names.Row // by number, deleted or not
+	recent map[uint64]bool      // changes since the time of grace
+}
+
+// versions marks the elements of the list that can be reached from the head.
+func (m *marker) versions(ctx context.Context, h *history, ref *names.Ref) error {
+	var times map[names.Key]time.Time
+	for todo := []names.Key{ref.Head}; len(todo) > 0; {
+		k := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		p, err := names.ParseKey(k)
+		if err != nil {
+			return err
+		}
+		if !m.add(names.VersionKind, p.Hash) {
+			continue
+		}
+		v, err := readVersion(ctx, m.store, k)
+		if err != nil {
+			return err
+		}
+		if h.head == nil {
+			h.head = v
+			if times, err = m.deletions(ctx, v); err != nil {
+				return err
+			}
+		}
+		if t, ok := times[k]; ok && m.now.Sub(t) < m.grace {
+			h.recent[v.Seq] = true
+		}
+		for _, row := range v.Rows {
+			h.rows[row.Number] = row
+		}
+		for _, older := range []names.Key{v.Next, v.Parent} {
+			if older != "" {
+				todo = append(todo, older)
+			}
+		}
+	}
+	return nil
+}
+
+func readVersion(ctx context.Context, s origin.Store, k names.Key) (*names.Version, error) {
+	b, _, err := s.Get(ctx, k, "")
+	if err != nil {
+		return nil, err
+	}
+	v, err := names.DecodeVersion(k, b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", k, err)
+	}
+	return v, nil
+}
+
+// deletions returns when the changes that deleted something were stored, with those of
+// writers that lost against them. No clock of a writer is asked.
+func (m *marker) deletions(ctx context.Context, head *names.Version) (map[names.Key]time.Time, error) {
+	seqs := map[uint64]bool{}
+	for _, d := range head.Deleted {
+		if d.Seq != 0 { // else long ago
+			seqs[d.Seq] = true
+		}
+	}
+	if len(seqs) == 0 {
+		return nil, nil
+	}
+	times := map[names.Key]time.Time{}
+	err := each(ctx, m.store, names.VersionsPrefix(head.Symbol), func(item origin.Item, p names.Parsed) error {
+		if seqs[p.Seq] {
+			times[item.Key] = item.Modified
+		}
+		return nil
+	})
+	return times, err
+}
+
+// snapshot marks the trees of a snapshot, whether their versions live or not. One that is
+// gone was deleted a moment ago.
+func (m *marker) snapshot(ctx context.Context, name string) error {
+	snap := new(names.Snapshot)
+	_, err := readDocument(ctx, m.store, names.SnapshotKey(name), snap)
+	if errors.Is(err, origin.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, row := range snap.Rows {
+		if err := m.spawn(func() error { return m.page(ctx, row.Root) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,268 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/page"
+	"github.com/xetfs/xetfs/fs/catalog/tree"
+)
+
+// Update publishes the newest tree with some changes, sorted by key; a directory that is
+// removed takes what is below it along, and parents that are missing are made. What is
+// not there can be removed, too. When another publisher was faster the changes are
+// applied to its tree.
+func (b *Publishing) Update(ctx context.Context, changes []page.Change) (names.Row, error) {
+	for i, c := range changes {
+		err := b.checkChange(ctx, c)
+		if err == nil && i > 0 && page.ComparePaths(pathOf(changes[i-1]), pathOf(c)) >= 0 {
+			err = fmt.Errorf("change of %.80q is not behind that of %.80q", pathOf(c), pathOf(changes[i-1]))
+		}
+		if err != nil {
+			return names.Row{}, fmt.Errorf("%s: %w", b.st.symbol, err)
+		}
+	}
+	return b.commit(ctx, func(ctx context.Context, st *state) (page.Link, error) {
+		return b.update(ctx, st, changes)
+	})
+}
+
+// pathOf returns the path of a change of something.
+func pathOf(c page.Change) string {
+	if c.New != nil {
+		return c.New.Path
+	}
+	return c.Old.Path
+}
+
+func (b *Publishing) checkChange(ctx context.Context, c page.Change) error {
+	switch {
+	case c.New == nil && c.Old == nil:
+		return errors.New("a change of nothing")
+	case c.New == nil && c.Old.Path == "":
+		return errors.New("the root cannot be removed")
+	case c.New == nil:
+		return page.CheckPath(c.Old.Path)
+	case c.Old != nil && c.Old.Path != c.New.Path:
+		return fmt.Errorf("a change from %.80q to %.80q", c.Old.Path, c.New.Path)
+	}
+	if err := checkEntry(c.New); err != nil {
+		return err
+	}
+	if s := c.New.ID.Shard; !s.IsZero() {
+		return b.reuse.checkShard(ctx, s)
+	}
+	return nil
+}
+
+// update puts the pages of the newest tree with some changes.
+func (b *Publishing) update(ctx context.Context, st *state, changes []page.Change) (page.Link, error) {
+	x := expansion{ctx: ctx, given: map[string]*page.Entry{}, made: map[string]*page.Entry{}, dirs: map[string]bool{}}
+	pages := &recentPages{pages: b.p.catalog.pages}
+	latest := st.latest()
+	if latest != nil {
+		var err error
+		if x.old, err = tree.Open(ctx, pages, latest.Root); err != nil {
+			return page.Link{}, err
+		}
+	}
+	if err := x.expand(changes); err != nil {
+		return page.Link{}, err
+	}
+	var root page.Link
+	var err error
+	putter := b.newPagePutter(ctx)
+	sizes := b.p.catalog.settings.Page
+	if latest == nil {
+		root, err = tree.Build(ctx, sizes, added(x.changes()), putter.put)
+	} else {
+		root, err = tree.Update(ctx, pages, sizes, latest.Root, x.changes(), putter.put)
+	}
+	return root, putter.finish(err)
+}
+
+// added yields the new entries of changes of nothing.
+func added(changes iter.Seq2[page.Change, error]) iter.Seq2[page.Entry, error] {
+	return func(yield func(page.Entry, error) bool) {
+		for c, err := range changes {
+			var e page.Entry
+			if c.New != nil {
+				e = *c.New
+			}
+			if (c.New != nil || err != nil) && !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// An expansion adds to changes what they imply: what is below a directory that is no
+// more, and the directories above what is new.
+type expansion struct {
+	ctx     context.Context        // of the update
+	old     *tree.Tree             // nil: there is none
+	given   map[string]*page.Entry // changes by path; nil: it is removed
+	made    map[string]*page.Entry // directories that are made
+	cleared []string               // directories that lose everything below them, in the order of what is below
+	dirs    map[string]bool        // directories that are there for certain
+}
+
+func (x *expansion) expand(changes []page.Change) error {
+	for _, c := range changes {
+		x.given[pathOf(c)] = c.New
+	}
+	for _, c := range changes {
+		if c.New != nil && c.New.Type == page.Dir {
+			continue
+		}
+		e, err := x.lookup(pathOf(c))
+		if err != nil {
+			return err
+		}
+		if e != nil && e.Type == page.Dir {
+			x.cleared = append(x.cleared, e.Path)
+		}
+	}
+	x.sortCleared()
+	for _, c := range changes {
+		if c.New == nil || c.New.Path == "" {
+			continue
+		}
+		if err := x.makeParents(c.New); err != nil {
+			return err
+		}
+	}
+	if x.old == nil && x.given[""] == nil && x.made[""] == nil {
+		return errNoRoot // nothing was added either
+	}
+	return nil
+}
+
+// lookup returns the entry at a path of the old tree; nil if there is none.
+func (x *expansion) lookup(path string) (*page.Entry, error) {
+	if x.old == nil {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	e, err := x.old.Lookup(x.ctx, path)
+	if errors.Is(err, iofs.ErrNotExist) {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	return &e, err
+}
+
+// sortCleared brings the directories into the order in which what is below them comes,
+// and leaves out those that are below another one.
+func (x *expansion) sortCleared() {
+	slices.SortFunc(x.cleared, func(a, b string) int { return strings.Compare(page.DirKey(a), page.DirKey(b)) })
+	kept := x.cleared[:0]
+	for _, dir := range x.cleared {
+		if n := len(kept); n == 0 || !strings.HasPrefix(page.DirKey(dir), page.DirKey(kept[n-1])) {
+			kept = append(kept, dir)
+		}
+	}
+	x.cleared = kept
+}
+
+// isCleared says whether a path is below a directory that loses everything.
+func (x *expansion) isCleared(path string) bool {
+	below := page.DirKey(path)
+	i, found := slices.BinarySearchFunc(x.cleared, below, func(dir, below string) int {
+		return strings.Compare(page.DirKey(dir), below)
+	})
+	return !found && i > 0 && strings.HasPrefix(below, page.DirKey(x.cleared[i-1]))
+}
+
+// makeParents sees to it that there are directories above an entry.
+func (x *expansion) makeParents(e *page.Entry) error {
+	for dir := parentOf(e.Path); !x.dirs[dir]; dir = parentOf(dir) {
+		there, err := x.isDir(dir)
+		if err != nil {
+			return fmt.Errorf("entry %.80q: %w", e.Path, err)
+		}
+		if !there {
+			x.made[dir] = &page.Entry{Path: dir, Type: page.Dir, Mode: 0o755, ModTime: e.ModTime}
+		}
+		x.dirs[dir] = true
+		if dir == "" {
+			return nil
+		}
+	}
+	return nil
+}
+
+// isDir says whether a directory will be there without being made.
+func (x *expansion) isDir(path string) (bool, error) {
+	e, given := x.given[path]
+	if !given && !x.isCleared(path) {
+		var err error
+		if e, err = x.lookup(path); err != nil {
+			return false, err
+		}
+	}
+	if e != nil && e.Type != page.Dir {
+		return false, fmt.Errorf("%.80q is a %v", path, e.Type)
+	}
+	return e != nil, nil
+}
+
+// changes yields all changes in the order of their keys: those that are given or made,
+// and between them what is removed below directories.
+func (x *expansion) changes() iter.Seq2[page.Change, error] {
+	all := maps.Clone(x.given)
+	maps.Copy(all, x.made)
+	paths := slices.SortedFunc(maps.Keys(all), page.ComparePaths)
+	return func(yield func(page.Change, error) bool) {
+		emit := func(path string) bool {
+			if e := all[path]; e != nil {
+				return yield(page.Change{New: e}, nil)
+			}
+			return yield(page.Change{Old: &page.Entry{Path: path}}, nil)
+		}
+		for removed, err := range x.below() {
+			if err != nil {
+				yield(page.Change{}, err)
+				return
+			}
+			for len(paths) > 0 && page.ComparePaths(paths[0], removed.Path) < 0 {
+				if !emit(paths[0]) {
+					return
+				}
+				paths = paths[1:]
+			}
+			if len(paths) > 0 && paths[0] == removed.Path {
+				continue // what is given for it comes next
+			}
+			if !yield(page.Change{Old: &removed}, nil) {
+				return
+			}
+		}
+		for _, path := range paths {
+			if !emit(path) {
+				return
+			}
+		}
+	}
+}
+
+// below yields what was below the directories that are cleared, in the order of keys.
+func (x *expansion) below() iter.Seq2[page.Entry, error] {
+	return func(yield func(page.Entry, error) bool) {
+		for _, dir := range x.cleared {
+			for e, err := range x.old.All(x.ctx, dir) {
+				if err == nil && e.Path == dir {
+					continue
+				}
+				if !yield(e, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
