@@ -17,29 +17,21 @@ const ioSize = 128 << 10
 func (f *filesystem) GetAttr(interrupted <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
 	req := f.soon(interrupted, in.Pid)
 	defer req.end()
-	e, status := f.entry(req, in.NodeId)
+	e, from, status := f.entry(req, in.NodeId)
 	if !status.Ok() {
 		return status
 	}
-	f.attr(&e, in.NodeId, &out.Attr)
-	out.SetTimeout(forever)
+	f.attr(&e, &out.Attr)
+	out.Ino = in.NodeId
+	out.SetTimeout(from.vol.attrs)
 	return fuse.OK
 }
 
-// tell fills in what the kernel is told of an entry, and remembers that it was.
-func (f *filesystem) tell(e *page.Entry, id identity, out *fuse.EntryOut) {
-	ino := rootID.ino
-	if id != rootID {
-		ino = f.nodes.tell(id, e)
-	}
-	out.NodeId, out.Generation = ino, id.gen
-	f.attr(e, ino, &out.Attr)
-	out.SetEntryTimeout(forever)
-	out.SetAttrTimeout(forever)
-}
-
-// attr translates an entry. Nobody may write.
-func (f *filesystem) attr(e *page.Entry, ino uint64, out *fuse.Attr) {
+// attr translates an entry, but for its inode number. The mode is that of the entry, as
+// other read-only file systems have it: what allows writing says nothing here, where
+// nobody can, and who copies a tree out of the mount gets the modes that went in. A
+// directory has one link, which says that its subdirectories are not counted.
+func (f *filesystem) attr(e *page.Entry, out *fuse.Attr) {
 	size := e.Size
 	switch e.Type {
 	case page.Dir:
@@ -53,16 +45,12 @@ func (f *filesystem) attr(e *page.Entry, ino uint64, out *fuse.Attr) {
 	}
 	sec, nsec := epoch(e.ModTime)
 	*out = fuse.Attr{
-		Ino:  ino,
 		Size: uint64(size), Blocks: (uint64(size) + 511) / 512, Blksize: ioSize,
 		Atime: sec, Mtime: sec, Ctime: sec,
 		Atimensec: nsec, Mtimensec: nsec, Ctimensec: nsec,
-		Mode:  typeBits(e.Type) | e.Mode&0o7555,
+		Mode:  typeBits(e.Type) | e.Mode&0o7777,
 		Nlink: 1,
 		Owner: fuse.Owner{Uid: owner.UID, Gid: owner.GID},
-	}
-	if e.Type == page.Dir {
-		out.Nlink = 2
 	}
 }
 

@@ -184,10 +184,10 @@ func BenchmarkMessages(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		all = append(all, base("by-hash", e.Path))
+		all = append(all, nameOf("by-hash", e.Path))
 	}
 	start := func() (*filesystem, uint64) {
-		f := newFilesystem(tree, newFakeEngine(), Options{}.withDefaults())
+		f := newFilesystem(volumeOf(tree), newFakeEngine(), Options{}.withDefaults())
 		var out fuse.EntryOut
 		f.Lookup(nil, &fuse.InHeader{NodeId: 1}, "by-hash", &out)
 		return f, out.NodeId

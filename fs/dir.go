@@ -3,7 +3,6 @@ package fs
 import (
 	"errors"
 	iofs "io/fs"
-	"sync"
 	"syscall"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -17,165 +16,142 @@ func (f *filesystem) Lookup(interrupted <-chan struct{}, in *fuse.InHeader, name
 	if len(name) > maxName {
 		return fuse.Status(syscall.ENAMETOOLONG)
 	}
-	dir, ok := f.nodes.path(in.NodeId)
+	dir, ok := f.nodes.get(in.NodeId)
 	if !ok {
 		return fuse.Status(syscall.ESTALE)
 	}
 	req := f.soon(interrupted, in.Pid)
 	defer req.end()
-	path := join(dir, name)
-	e, err := f.tree.Lookup(req, path)
+	vol, path := dir.from.vol, join(dir.path, name)
+	e, from, err := vol.find(req, path)
 	switch {
 	case errors.Is(err, iofs.ErrNotExist):
-		out.SetEntryTimeout(forever)
+		out.SetEntryTimeout(vol.absent)
 		return fuse.OK
 	case err != nil:
-		return f.failed("lookup", &page.Entry{Path: path}, 0, err)
+		return f.failed("lookup", dir.from, &page.Entry{Path: path}, 0, err)
 	}
-	f.tell(&e, identify(&e, f.oneInode), out)
+	f.attr(&e, &out.Attr)
+	f.tell(from.vol.identify(&e), e.Path, from, out)
+	out.SetEntryTimeout(vol.namesFor(e.Type))
 	return fuse.OK
 }
 
-// A dirHandle is one open directory. The kernel says where in it to go on by an offset:
-//
-//	offset  entry before it
-//	     1  .
-//	     2  ..
-//	   n+2  the n-th name of the tree, n ≥ 1
-//
-// The tree goes on behind a name. So the handle keeps where the last listing stopped,
-// and a name every markEvery entries for those who seek.
-type dirHandle struct {
-	path string
-
-	mu    sync.Mutex
-	last  place    // guarded by mu
-	marks []string // marks[i] is name number (i+1)*markEvery; guarded by mu
+// tell completes what the kernel is told of an entry whose attributes are there, and
+// remembers that it was.
+func (f *filesystem) tell(id identity, path string, from *version, out *fuse.EntryOut) {
+	ino := rootID.ino
+	if id != rootID {
+		ino = f.nodes.tell(id, path, out.Mode&syscall.S_IFMT == syscall.S_IFDIR, from)
+	}
+	out.NodeId, out.Ino, out.Generation = ino, ino, id.gen
+	out.SetAttrTimeout(from.vol.attrs)
 }
 
-// A place is the number of a name in its directory, from 1, and the name.
-type place struct {
-	n    uint64
-	name string
-}
-
-const markEvery = 1024
-
-// OpenDir implements fuse.RawFileSystem. The kernel keeps the listing.
+// OpenDir implements fuse.RawFileSystem. What is open shows one version to its end.
 func (f *filesystem) OpenDir(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
-	path, ok := f.nodes.path(in.NodeId)
+	n, ok := f.nodes.get(in.NodeId)
 	if !ok {
 		return fuse.Status(syscall.ESTALE)
 	}
-	out.Fh = f.dirs.add(&dirHandle{path: path})
-	out.OpenFlags = fuse.FOPEN_CACHE_DIR | fuse.FOPEN_KEEP_CACHE
+	h := &dirHandle{from: n.from.vol.shown.Load(), path: n.path, ino: in.NodeId}
+	out.Fh = f.dirs.add(h)
+	out.OpenFlags = f.stale.opened(h)
 	return fuse.OK
 }
 
 // ReleaseDir implements fuse.RawFileSystem.
-func (f *filesystem) ReleaseDir(in *fuse.ReleaseIn) { f.dirs.remove(in.Fh) }
+func (f *filesystem) ReleaseDir(in *fuse.ReleaseIn) {
+	if h, ok := f.dirs.remove(in.Fh); ok {
+		h.close()
+		f.stale.closed(h)
+	}
+}
 
 // ReadDir implements fuse.RawFileSystem.
 func (f *filesystem) ReadDir(interrupted <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
-	return f.list(interrupted, in, func(d fuse.DirEntry, _ *page.Entry, _ identity) bool { return out.AddDirEntry(d) })
+	return f.list(interrupted, in, func(d fuse.DirEntry, _ *listed) bool { return out.AddDirEntry(d) })
 }
 
 // ReadDirPlus implements fuse.RawFileSystem: a listing and a lookup of each name in it.
+// Without a number the kernel takes an entry for a name alone, and looks it up when it
+// needs to. That is how entries are told that would have to be opened first, and those
+// of a version that is not shown any more: the names that the kernel keeps are new.
 func (f *filesystem) ReadDirPlus(interrupted <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
-	return f.list(interrupted, in, func(d fuse.DirEntry, e *page.Entry, id identity) bool {
+	h, ok := f.dirs.get(in.Fh)
+	if !ok {
+		return fuse.EBADF
+	}
+	shown := h.from.isShown()
+	return f.list(interrupted, in, func(d fuse.DirEntry, l *listed) bool {
 		told := out.AddDirLookupEntry(d)
 		if told == nil {
 			return false
 		}
-		if e != nil {
-			f.tell(e, id, told)
+		if l != nil && l.told && shown {
+			told.Attr = l.attr
+			f.tell(l.id, l.path, h.from, told)
+			told.SetEntryTimeout(h.from.vol.namesFor(l.kind))
 		}
 		return true
 	})
 }
 
-// list adds the entries behind in.Offset, until add says that there is no more room.
-// The entries of "." and ".." are nil.
-func (f *filesystem) list(interrupted <-chan struct{}, in *fuse.ReadIn, add func(fuse.DirEntry, *page.Entry, identity) bool) fuse.Status {
+// list adds the entries behind in.Offset, until add says that there is no more room. The
+// entries "." and ".." are nil. The kernel says where to go on by an offset:
+//
+//	offset  entry before it
+//	     1  .
+//	     2  ..
+//	   n+2  the n-th name of the tree, n ≥ 1
+func (f *filesystem) list(interrupted <-chan struct{}, in *fuse.ReadIn, add func(fuse.DirEntry, *listed) bool) fuse.Status {
 	h, ok := f.dirs.get(in.Fh)
 	if !ok {
 		return fuse.EBADF
 	}
 	off := in.Offset
 	for ; off < 2; off++ {
-		if !add(h.dots(off, in.NodeId), nil, identity{}) {
+		if !add(h.dots(off), nil) {
 			return fuse.OK
 		}
 	}
 	req := f.soon(interrupted, in.Pid)
 	defer req.end()
-
-	at := h.before(off - 2)
-	skip, added := off-2-at.n, off > in.Offset
-	defer func() { h.stopped(at) }()
-	for e, err := range f.tree.List(req, h.path, at.name) {
-		if err != nil && added {
+	l := h.take()
+	defer func() { h.put(l) }()
+	for n := off - 2; ; {
+		names, err := f.namesBehind(req, h, l, n)
+		if err != nil && off > in.Offset {
 			return fuse.OK // the next message gets it
 		}
 		if err != nil {
-			return f.failed("list", &page.Entry{Path: h.path}, in.NodeId, err)
+			return f.failed("list", h.from, &page.Entry{Path: h.path}, in.NodeId, err)
 		}
-		name := base(h.path, e.Path)
-		next := place{at.n + 1, name}
-		switch {
-		case skip > 0:
-			skip--
-		case !legal(name):
-			f.reports.rejected(h.path, name)
-		default:
-			id := identify(&e, f.oneInode)
-			if !add(fuse.DirEntry{Name: name, Mode: typeBits(e.Type), Ino: id.ino, Off: next.n + 2}, &e, id) {
+		if len(names) == 0 {
+			return fuse.OK
+		}
+		for i := range names {
+			n++
+			name := &names[i]
+			if name.path == "" {
+				continue
+			}
+			if !add(fuse.DirEntry{Name: name.name, Mode: typeBits(name.kind), Ino: name.id.ino, Off: n + 2}, name) {
 				return fuse.OK
 			}
-			added = true
+			off = n + 2
 		}
-		at = next
-		h.mark(at)
 	}
-	return fuse.OK
 }
 
 // dots returns the entry "." for offset 0 and ".." for offset 1.
-func (h *dirHandle) dots(off, ino uint64) fuse.DirEntry {
+func (h *dirHandle) dots(off uint64) fuse.DirEntry {
 	if off == 0 {
-		return fuse.DirEntry{Name: ".", Mode: syscall.S_IFDIR, Ino: ino, Off: 1}
+		return fuse.DirEntry{Name: ".", Mode: syscall.S_IFDIR, Ino: h.ino, Off: 1}
 	}
-	up := identify(&page.Entry{Path: parent(h.path), Type: page.Dir}, false)
-	return fuse.DirEntry{Name: "..", Mode: syscall.S_IFDIR, Ino: up.ino, Off: 2}
-}
-
-// before returns the nearest place that is known, up to name number n.
-func (h *dirHandle) before(n uint64) place {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.last.n == n {
-		return h.last
+	vol, path := h.from.vol, h.path
+	if path == "" && vol.up != nil {
+		vol, path = vol.up, vol.at
 	}
-	i := min(n/markEvery, uint64(len(h.marks)))
-	if i == 0 {
-		return place{}
-	}
-	return place{i * markEvery, h.marks[i-1]}
-}
-
-func (h *dirHandle) stopped(at place) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.last = at
-}
-
-func (h *dirHandle) mark(at place) {
-	if at.n%markEvery != 0 {
-		return
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if uint64(len(h.marks)) == at.n/markEvery-1 {
-		h.marks = append(h.marks, at.name)
-	}
+	return fuse.DirEntry{Name: "..", Mode: syscall.S_IFDIR, Ino: vol.dirID(parent(path)).ino, Off: 2}
 }

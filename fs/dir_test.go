@@ -2,9 +2,7 @@ package fs
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
-	iofs "io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -14,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xetfs/xetfs/codec/page"
-	"github.com/xetfs/xetfs/fs/catalog"
 )
 
 // A dirent is an entry as getdents64(2) gives it.
@@ -93,7 +90,7 @@ func TestK26_Readdir(t *testing.T) {
 	m := mountFake(t, tree, e, Options{})
 	want := []string{".", ".."}
 	for _, en := range tree.byDir["big"] {
-		want = append(want, base("big", en.Path))
+		want = append(want, nameOf("big", en.Path))
 	}
 	for _, size := range []int{128, 4096, 32 << 10, 1 << 20} { // the first fills the kernel's cache
 		t.Run(fmt.Sprintf("buffer of %d", size), func(t *testing.T) {
@@ -213,52 +210,5 @@ func TestForget(t *testing.T) {
 	eventually(t, "the nodes are forgotten", func() bool { return m.s.files.nodes.len() < 10 })
 	if _, err := os.Stat(m.path("big/000001")); err != nil {
 		t.Error(err)
-	}
-}
-
-// Symbols are directories where there are several.
-func TestSymbolTree(t *testing.T) {
-	e := newFakeEngine()
-	tree := &symbolTree{
-		symbols: []string{"a-b", "a/b", "org/m/x"},
-		trees: map[string]catalog.Tree{
-			"a-b":     newFakeTree(e.file("f", nil), e.file("d/g", nil)),
-			"a/b":     newFakeTree(e.file("h", pattern(3))),
-			"org/m/x": newFakeTree(),
-		},
-	}
-	lists := []struct{ dir, after, want string }{
-		{"", "", "a a-b org"},
-		{"", "a", "a-b org"},
-		{"a", "", "a/b"},
-		{"a-b", "", "a-b/d a-b/f"},
-		{"a-b", "d", "a-b/f"},
-		{"a-b/d", "", "a-b/d/g"},
-		{"org/m", "", "org/m/x"},
-		{"org/m/x", "", ""},
-		{"nowhere", "", "file does not exist"},
-	}
-	for _, tt := range lists {
-		var got []string
-		for en, err := range tree.List(t.Context(), tt.dir, tt.after) {
-			if err != nil {
-				got = append(got, errors.Unwrap(err).Error())
-				break
-			}
-			got = append(got, en.Path)
-		}
-		if s := strings.Join(got, " "); s != tt.want {
-			t.Errorf("List(%q, %q) = %q, want %q", tt.dir, tt.after, s, tt.want)
-		}
-	}
-	for _, path := range []string{"", "a", "a/b", "a/b/h", "a-b/d/g", "org", "org/m", "org/m/x"} {
-		if en, err := tree.Lookup(t.Context(), path); en.Path != path || err != nil {
-			t.Errorf("Lookup(%q) = %q, %v", path, en.Path, err)
-		}
-	}
-	for _, path := range []string{"b", "a/", "a/c", "a/b/x", "or"} {
-		if _, err := tree.Lookup(t.Context(), path); !errors.Is(err, iofs.ErrNotExist) {
-			t.Errorf("Lookup(%q): %v", path, err)
-		}
 	}
 }

@@ -45,12 +45,14 @@ func errno(err error) syscall.Errno {
 // readErrno is errno for read(2), of which programs do not expect that a file they
 // have opened is forbidden, or has no name.
 func readErrno(err error) syscall.Errno {
-	switch code := errno(err); code {
-	case syscall.EACCES, syscall.ENOENT:
+	return forRead(errno(err))
+}
+
+func forRead(code syscall.Errno) syscall.Errno {
+	if code == syscall.EACCES || code == syscall.ENOENT {
 		return syscall.EIO
-	default:
-		return code
 	}
+	return code
 }
 
 // eventOf names the event of an error that became an EIO.

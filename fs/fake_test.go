@@ -8,9 +8,11 @@ import (
 	"io"
 	iofs "io/fs"
 	"iter"
+	"log/slog"
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -29,6 +31,8 @@ type fakeTree struct {
 	byDir  map[string][]page.Entry
 	err    map[string]error // of Lookup
 	listed error            // of List, behind all entries
+	row    names.Row
+	slow   map[string]chan bool // Lookup of a path says that it was asked for it, and waits for an answer
 }
 
 var then = time.Date(2024, 5, 6, 7, 8, 9, 123456789, time.UTC)
@@ -59,7 +63,7 @@ func (t *fakeTree) add(e page.Entry) {
 	t.byDir[dir] = append(t.byDir[dir], e)
 }
 
-func (t *fakeTree) Version() names.Row { return names.Row{} }
+func (t *fakeTree) Version() names.Row { return t.row }
 
 func (t *fakeTree) Sums() (files, bytes int64) {
 	for _, e := range t.byPath {
@@ -74,6 +78,10 @@ func (t *fakeTree) Lookup(_ context.Context, path string) (page.Entry, error) {
 	if err := t.err[path]; err != nil {
 		return page.Entry{}, err
 	}
+	if c := t.slow[path]; c != nil {
+		c <- true
+		<-c
+	}
 	if e, ok := t.byPath[path]; ok {
 		return e, nil
 	}
@@ -83,7 +91,7 @@ func (t *fakeTree) Lookup(_ context.Context, path string) (page.Entry, error) {
 func (t *fakeTree) List(_ context.Context, dir, after string) iter.Seq2[page.Entry, error] {
 	return func(yield func(page.Entry, error) bool) {
 		for _, e := range t.byDir[dir] {
-			if base(dir, e.Path) > after && !yield(e, nil) {
+			if nameOf(dir, e.Path) > after && !yield(e, nil) {
 				return
 			}
 		}
@@ -91,6 +99,12 @@ func (t *fakeTree) List(_ context.Context, dir, after string) iter.Seq2[page.Ent
 			yield(page.Entry{}, t.listed)
 		}
 	}
+}
+
+// nameOf is base for paths that are in dir.
+func nameOf(dir, path string) string {
+	name, _ := base(dir, path)
+	return name
 }
 
 func (t *fakeTree) Symbols(context.Context) iter.Seq2[string, error] {
@@ -101,7 +115,8 @@ func (t *fakeTree) Open(context.Context, string, names.AsOf) (catalog.Tree, erro
 
 // A fakeEngine reads files from memory, by the first bytes of their hash.
 type fakeEngine struct {
-	data    map[codec.Hash][]byte
+	mu      sync.RWMutex
+	data    map[codec.Hash][]byte // guarded by mu
 	openErr atomic.Pointer[error]
 	readErr atomic.Pointer[error]
 	block   chan struct{} // reads wait for it, if it is not nil, or for their context
@@ -115,6 +130,8 @@ func newFakeEngine() *fakeEngine { return &fakeEngine{data: map[codec.Hash][]byt
 func (e *fakeEngine) file(path string, data []byte) page.Entry {
 	h := codec.Hash{31: 1}
 	copy(h[:30], path)
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	e.data[h] = data
 	return page.Entry{Path: path, Size: int64(len(data)), ID: codec.FileID{File: h}}
 }
@@ -123,7 +140,9 @@ func (e *fakeEngine) open(_ context.Context, id codec.FileID) (content, error) {
 	if err := e.openErr.Load(); err != nil {
 		return nil, *err
 	}
+	e.mu.RLock()
 	data, ok := e.data[id.File]
+	e.mu.RUnlock()
 	if !ok {
 		return nil, errors.New("fake engine: no such file")
 	}
@@ -176,14 +195,14 @@ type mounted struct {
 
 func (m mounted) path(name string) string { return m.dir + "/" + name }
 
-// mountFake mounts a tree until the end of the test. Whatever hangs in it is cut off
+// mountFake mounts a catalog until the end of the test. Whatever hangs in it is cut off
 // after a while.
-func mountFake(t *testing.T, tree *fakeTree, e *fakeEngine, o Options) mounted {
+func mountFake(t *testing.T, c catalog.Catalog, e *fakeEngine, o Options) mounted {
 	t.Helper()
 	needFUSE(t)
 	m := mounted{dir: t.TempDir()}
 	var err error
-	if m.s, err = mount(m.dir, tree, e, o); err != nil {
+	if m.s, err = mount(m.dir, c, e, o); err != nil {
 		t.Fatal(err)
 	}
 	late := time.AfterFunc(20*time.Second, func() {
@@ -198,6 +217,9 @@ func mountFake(t *testing.T, tree *fakeTree, e *fakeEngine, o Options) mounted {
 	})
 	return m
 }
+
+// readFile is os.ReadFile, which must not be retried when it says EINTR.
+func readFile(path string) ([]byte, error) { return os.ReadFile(path) }
 
 func needFUSE(t *testing.T) {
 	t.Helper()
@@ -255,3 +277,5 @@ func (s *syncBuffer) lines(word string) []string {
 	}
 	return found
 }
+
+func logger(b *syncBuffer) *slog.Logger { return slog.New(slog.NewTextHandler(b, nil)) }

@@ -13,9 +13,9 @@ import (
 	"github.com/xetfs/xetfs/codec/page"
 )
 
-// A fileHandle is one open file descriptor.
+// A fileHandle is one open file descriptor; where the mount is stateless, one file.
 type fileHandle struct {
-	path string
+	path string // in the mount
 	ino  uint64
 	id   codec.FileID
 	size int64
@@ -23,34 +23,44 @@ type fileHandle struct {
 	stream stream
 }
 
-// Open implements fuse.RawFileSystem.
+// Open implements fuse.RawFileSystem. After ENOSYS the kernel neither opens nor closes,
+// and sends reads without a handle.
 func (f *filesystem) Open(interrupted <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	if in.Flags&(syscall.O_ACCMODE|syscall.O_TRUNC|syscall.O_APPEND|syscall.O_CREAT) != syscall.O_RDONLY {
 		return fuse.EROFS
 	}
+	if f.streams != nil {
+		return fuse.ENOSYS
+	}
 	req := f.soon(interrupted, in.Pid)
 	defer req.end()
-	e, status := f.entry(req, in.NodeId)
+	h, status := f.open(req, in.NodeId)
 	if !status.Ok() {
 		return status
-	}
-	h, err := f.open(req, &e, in.NodeId)
-	if err != nil {
-		return f.failed("open", &e, in.NodeId, err)
 	}
 	out.Fh = f.files.add(h)
 	out.OpenFlags = fuse.FOPEN_KEEP_CACHE | fuse.FOPEN_NOFLUSH
 	return fuse.OK
 }
 
-func (f *filesystem) open(ctx context.Context, e *page.Entry, ino uint64) (*fileHandle, error) {
-	h := &fileHandle{path: e.Path, ino: ino, id: e.ID, size: e.Size}
+func (f *filesystem) open(req *request, ino uint64) (*fileHandle, fuse.Status) {
+	e, from, status := f.entry(req, ino)
+	if !status.Ok() {
+		return nil, status
+	}
+	s, err := f.openStream(req, &e)
+	if err != nil {
+		return nil, f.failed("open", from, &e, ino, err)
+	}
+	return &fileHandle{path: from.vol.where(e.Path), ino: ino, id: e.ID, size: e.Size, stream: s}, fuse.OK
+}
+
+func (f *filesystem) openStream(ctx context.Context, e *page.Entry) (stream, error) {
 	if e.Size == 0 || e.Inline != nil {
-		h.stream = inline(e.Inline)
 		if int64(len(e.Inline)) != e.Size {
 			return nil, sizeMismatch(e, int64(len(e.Inline)))
 		}
-		return h, nil
+		return inline(e.Inline), nil
 	}
 	c, err := f.engine.open(ctx, e.ID)
 	if err != nil {
@@ -59,8 +69,7 @@ func (f *filesystem) open(ctx context.Context, e *page.Entry, ino uint64) (*file
 	if size := c.Size(); size != e.Size {
 		return nil, sizeMismatch(e, size)
 	}
-	h.stream = c.stream()
-	return h, nil
+	return c.stream(), nil
 }
 
 func sizeMismatch(e *page.Entry, size int64) error {
@@ -69,16 +78,28 @@ func sizeMismatch(e *page.Entry, size int64) error {
 
 // Read implements fuse.RawFileSystem. The bytes go straight into the reply.
 func (f *filesystem) Read(interrupted <-chan struct{}, in *fuse.ReadIn, p []byte) (fuse.ReadResult, fuse.Status) {
+	req := newRequest(interrupted, in.Pid, f.limit)
+	defer req.end()
+	if f.streams != nil {
+		h, status := f.streams.take(f, req, in.NodeId)
+		if !status.Ok() {
+			return nil, fuse.Status(forRead(syscall.Errno(status)))
+		}
+		defer f.streams.put(h)
+		return f.readFile(req, h.fileHandle, p, int64(in.Offset))
+	}
 	h, ok := f.files.get(in.Fh)
 	if !ok {
 		return nil, fuse.EBADF
 	}
-	req := newRequest(interrupted, in.Pid, f.limit)
-	defer req.end()
-	n, err := h.readAt(req, p, int64(in.Offset))
+	return f.readFile(req, h, p, int64(in.Offset))
+}
+
+func (f *filesystem) readFile(req *request, h *fileHandle, p []byte, off int64) (fuse.ReadResult, fuse.Status) {
+	n, err := h.readAt(req, p, off)
 	if err != nil {
 		return nil, f.reports.failed(failure{
-			doing: "read", path: h.path, file: h.id, ino: h.ino, off: int64(in.Offset), err: err,
+			doing: "read", path: h.path, file: h.id, ino: h.ino, off: off, err: err,
 		}, readErrno(err))
 	}
 	return fuse.ReadResultData(p[:n]), fuse.OK

@@ -2,6 +2,7 @@ package fs
 
 import (
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -9,12 +10,10 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"github.com/xetfs/xetfs/codec/page"
-	"github.com/xetfs/xetfs/fs/catalog"
 )
 
 const (
-	forever = 365 * 24 * time.Hour // how long the kernel may keep what never changes
-	quick   = 10 * time.Second     // within which everything but a read ends
+	quick = 10 * time.Second // within which everything but a read ends
 
 	maxName = 255 // bytes
 )
@@ -26,24 +25,34 @@ const (
 type filesystem struct {
 	fuse.RawFileSystem
 
-	tree     catalog.Tree
-	oneInode bool // see identify
-	engine   engine
-	reports  *reporter
-	owner    page.Owner
-	limit    time.Duration // of a read
+	root    *volume
+	engine  engine
+	reports *reporter
+	owner   page.Owner
+	limit   time.Duration // of a read
+	kernel  notifier      // set by Init
 
-	nodes  *nodes
-	dirs   table[*dirHandle]
-	files  table[*fileHandle]
-	panics atomic.Int64
+	nodes   *nodes
+	dirs    table[*dirHandle]
+	files   table[*fileHandle]
+	streams *streams // of a stateless mount; nil: files are opened and closed
+	stale   staleListings
+	ahead   sync.WaitGroup // listings that are read ahead
+	panics  atomic.Int64
 }
 
 // String names the file system to go-fuse.
 func (f *filesystem) String() string { return fsType }
 
+// Init implements fuse.RawFileSystem.
+func (f *filesystem) Init(s *fuse.Server) { f.kernel = s }
+
 // Forget implements fuse.RawFileSystem.
-func (f *filesystem) Forget(ino, lookups uint64) { f.nodes.forget(ino, lookups) }
+func (f *filesystem) Forget(ino, lookups uint64) {
+	if f.nodes.forget(ino, lookups) {
+		f.streams.forget(ino)
+	}
+}
 
 // OnUnmount implements fuse.RawFileSystem. The kernel does not say that files are
 // closed when their mount is torn away.
@@ -51,7 +60,11 @@ func (f *filesystem) OnUnmount() {
 	for _, h := range f.files.removeAll() {
 		h.stream.Close()
 	}
-	f.dirs.removeAll()
+	f.streams.close()
+	for _, h := range f.dirs.removeAll() {
+		h.close()
+	}
+	f.ahead.Wait()
 	f.reports.close()
 }
 
@@ -60,22 +73,22 @@ func (f *filesystem) soon(interrupted <-chan struct{}, thread uint32) *request {
 	return newRequest(interrupted, thread, min(f.limit, quick))
 }
 
-// entry returns what the tree says of a node.
-func (f *filesystem) entry(req *request, ino uint64) (page.Entry, fuse.Status) {
-	path, ok := f.nodes.path(ino)
+// entry returns what a node is, and of which version.
+func (f *filesystem) entry(req *request, ino uint64) (page.Entry, *version, fuse.Status) {
+	n, ok := f.nodes.get(ino)
 	if !ok {
-		return page.Entry{}, fuse.Status(syscall.ESTALE)
+		return page.Entry{}, nil, fuse.Status(syscall.ESTALE)
 	}
-	e, err := f.tree.Lookup(req, path)
+	e, from, err := n.entry(req)
 	if err != nil {
-		return page.Entry{}, f.failed("lookup", &page.Entry{Path: path}, ino, err)
+		return page.Entry{}, nil, f.failed("lookup", from, &page.Entry{Path: n.path}, ino, err)
 	}
-	return e, fuse.OK
+	return e, from, fuse.OK
 }
 
 // failed translates an error, and reports it if it becomes an EIO.
-func (f *filesystem) failed(doing string, e *page.Entry, ino uint64, err error) fuse.Status {
-	return f.reports.failed(failure{doing: doing, path: e.Path, file: e.ID, ino: ino, err: err}, errno(err))
+func (f *filesystem) failed(doing string, from *version, e *page.Entry, ino uint64, err error) fuse.Status {
+	return f.reports.failed(failure{doing: doing, path: from.vol.where(e.Path), file: e.ID, ino: ino, err: err}, errno(err))
 }
 
 // join returns the path of a name in a directory.
@@ -86,12 +99,15 @@ func join(dir, name string) string {
 	return dir + "/" + name
 }
 
-// base is the inverse of join.
-func base(dir, path string) string {
+// base is the inverse of join, and false if path is not that of something in dir.
+func base(dir, path string) (name string, ok bool) {
 	if dir == "" {
-		return path
+		return path, true
 	}
-	return path[min(len(dir)+1, len(path)):]
+	if len(path) <= len(dir) || path[len(dir)] != '/' || path[:len(dir)] != dir {
+		return "", false
+	}
+	return path[len(dir)+1:], true
 }
 
 // parent returns the path of the directory that a path is in.
@@ -101,5 +117,5 @@ func parent(path string) string { return path[:max(0, strings.LastIndexByte(path
 // name in it is not.
 func legal(name string) bool {
 	return name != "" && name != "." && name != ".." && len(name) <= maxName &&
-		!strings.ContainsAny(name, "/\x00")
+		strings.IndexByte(name, '/') < 0 && strings.IndexByte(name, 0) < 0
 }

@@ -14,36 +14,87 @@ import (
 // looks at 32 bits, tells two apart that happen to have one number.
 type identity struct{ ino, gen uint64 }
 
-// rootID is the root's. FUSE says so.
+// rootID is that of the root of the mount. FUSE says so.
 var rootID = identity{ino: 1}
 
-// identify returns the identity of an entry. It depends on the content: were a path to
-// keep its number while its content changes, the kernel, whose page cache belongs to
-// the number, would mix old and new pages in an open file.
+// The labels of volumes. No label is the beginning of another one, nor of what identify
+// hashes behind it.
 //
-//	file       'f' path NUL hash size, or inline content
+//	''                        what has no symbol, and directories that lead to symbols
+//	's' symbol NUL            the tree of a symbol, whichever version it shows
+//	'v' symbol NUL            its hidden directory of versions
+//	'n' symbol NUL number     one version of it by number, 8 bytes
+//	'h' symbol NUL root       one version of it by the hash of its root, 32 bytes
+func symbolLabel(symbol string) string   { return label('s', symbol) }
+func versionsLabel(symbol string) string { return label('v', symbol) }
+
+func numberLabel(symbol string, number uint64) string {
+	return label('n', symbol) + string(binary.LittleEndian.AppendUint64(nil, number))
+}
+
+func rootLabel(symbol string, root page.Hash) string { return label('h', symbol) + string(root[:]) }
+
+func label(kind byte, symbol string) string {
+	if symbol == "" && kind == 's' {
+		return ""
+	}
+	return string(kind) + symbol + "\x00"
+}
+
+// identify returns the identity of an entry of v. It depends on the content: were a path
+// to keep its number while its content changes, the kernel, whose page cache belongs to
+// the number, would mix old and new pages in an open file. It does not depend on the
+// version, so what is the same in the next one stays cached.
+//
+// Behind the label of the volume, what is hashed is
+//
+//	file       'f' path NUL hash size
+//	file       'i' path NUL inline content
 //	file       'b' FileID, where oneInode: all names of it share a number
 //	link       'l' path NUL target
 //	directory  'd' path
-func identify(e *page.Entry, oneInode bool) identity {
+func (v *volume) identify(e *page.Entry) identity {
 	if e.Path == "" {
-		return rootID
+		return v.rootID()
 	}
-	var room [256]byte
-	b := room[:0]
+	var room [512]byte
+	b := append(room[:0], v.label...)
 	switch {
 	case e.Type == page.Dir:
 		b = append(append(b, 'd'), e.Path...)
 	case e.Type == page.Symlink:
 		b = append(append(append(append(b, 'l'), e.Path...), 0), e.Target...)
-	case oneInode && !e.ID.Shard.IsZero():
+	case v.oneInode && !e.ID.Shard.IsZero():
 		b = appendID(append(b, 'b'), e.ID)
 	case e.Inline != nil:
-		b = append(append(append(append(b, 'f'), e.Path...), 0), e.Inline...)
+		b = append(append(append(append(b, 'i'), e.Path...), 0), e.Inline...)
 	default:
 		b = append(append(append(append(b, 'f'), e.Path...), 0), e.ID.File[:]...)
 		b = binary.LittleEndian.AppendUint64(b, uint64(e.Size))
 	}
+	return hashed(b)
+}
+
+// rootID is the identity of the root of v.
+func (v *volume) rootID() identity {
+	if v.up == nil {
+		return rootID
+	}
+	return rootOf(v.label)
+}
+
+// rootOf is the identity of the root of a volume with a label, in another volume.
+func rootOf(label string) identity {
+	var room [256]byte
+	return hashed(append(append(room[:0], label...), 'd'))
+}
+
+// dirID is the identity of a directory of v.
+func (v *volume) dirID(path string) identity {
+	return v.identify(&page.Entry{Path: path, Type: page.Dir})
+}
+
+func hashed(b []byte) identity {
 	sum := blake3.Sum256(b)
 	return identity{
 		ino: usable(binary.LittleEndian.Uint64(sum[:])),

@@ -12,7 +12,7 @@ import (
 func (f *filesystem) Readlink(interrupted <-chan struct{}, in *fuse.InHeader) ([]byte, fuse.Status) {
 	req := f.soon(interrupted, in.Pid)
 	defer req.end()
-	e, status := f.entry(req, in.NodeId)
+	e, _, status := f.entry(req, in.NodeId)
 	if !status.Ok() {
 		return nil, status
 	}

@@ -20,13 +20,26 @@ import (
 // maxRead is the largest read that the kernel sends, in bytes.
 const maxRead = 1 << 20
 
+// NoVersionsDir is the Options.VersionsDir of a mount that shows no old versions.
+const NoVersionsDir = "-"
+
 // Options say what a mount shows, and to whom.
 type Options struct {
-	Symbol     string     // "": the only tree, or every symbol is a directory
-	At         names.AsOf // zero: the newest version
-	AllowOther bool       // users other than the mounting one may look, as modes allow
-	UID, GID   *uint32    // owner of what has none of its own; nil: the mounting user
-	FSName     string     // what is mounted, for /proc/mounts; "": xetfs
+	Symbol   string     // "": the only tree, or every symbol is a directory
+	At       names.AsOf // of the symbol, or of all; zero: the newest version
+	Snapshot string     // only the symbols of this snapshot, in its versions; "": all. Instead of At
+
+	Follow      time.Duration // how often to look for newer versions, to show them; 0: never
+	VersionsDir string        // hidden directory of old versions in each symbol's; "": .versions
+
+	AllowOther bool    // users other than the mounting one may look, as modes allow
+	UID, GID   *uint32 // owner of what has none of its own; nil: the mounting user
+	FSName     string  // what is mounted, for /proc/mounts; "": xetfs
+
+	// Stateless makes the kernel open and close files by itself. That is two messages
+	// less for each; but readers of one file share what is read ahead of them, and what
+	// is wrong with a file is said by its first read instead of by open.
+	Stateless bool
 
 	MaxBackground int           // reads ahead that the kernel has under way; 0: 64
 	ReadLimit     time.Duration // within which a read ends, if with an error; 0: 60 s
@@ -38,6 +51,9 @@ type Options struct {
 func (o Options) withDefaults() Options {
 	if o.FSName == "" {
 		o.FSName = fsType
+	}
+	if o.VersionsDir == "" {
+		o.VersionsDir = ".versions"
 	}
 	if o.MaxBackground == 0 {
 		o.MaxBackground = 64
@@ -68,7 +84,9 @@ type Server struct {
 	files  *filesystem
 	device device
 	log    *slog.Logger
-	done   chan struct{} // closed when the last message is answered
+	follow *follower          // nil: nothing is followed
+	stop   context.CancelFunc // ends following
+	done   chan struct{}      // closed when the last message is answered, and nothing follows
 
 	mu       sync.Mutex // held while unmounting
 	detached bool       // guarded by mu
@@ -80,7 +98,11 @@ func mount(dir string, c catalog.Catalog, e engine, o Options) (*Server, error) 
 	o = o.withDefaults()
 	ctx, cancel := context.WithTimeout(context.Background(), o.ReadLimit)
 	defer cancel()
-	tree, err := openTree(ctx, c, o)
+	from, err := newSource(ctx, c, o)
+	if err != nil {
+		return nil, err
+	}
+	root, err := from.openRoot(ctx, o.Symbol)
 	if err != nil {
 		return nil, err
 	}
@@ -95,25 +117,30 @@ func mount(dir string, c catalog.Catalog, e engine, o Options) (*Server, error) 
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{files: newFilesystem(tree, e, o), device: device{dir: dir}, log: o.Logger, done: make(chan struct{})}
+	s := &Server{files: newFilesystem(root, e, o), device: device{dir: dir}, log: o.Logger, done: make(chan struct{})}
+	if from.follow > 0 {
+		s.follow = newFollower(from, s.files)
+	}
 	if err := s.start(o); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-func newFilesystem(tree catalog.Tree, e engine, o Options) *filesystem {
-	one, ok := tree.(interface{ OneInode() bool })
-	return &filesystem{
+func newFilesystem(root *volume, e engine, o Options) *filesystem {
+	f := &filesystem{
 		RawFileSystem: fuse.NewDefaultRawFileSystem(),
-		tree:          tree,
-		oneInode:      ok && one.OneInode(),
+		root:          root,
 		engine:        e,
 		reports:       newReporter(o.Logger),
 		owner:         o.owner(),
 		limit:         o.ReadLimit,
-		nodes:         newNodes(),
+		nodes:         newNodes(root.shown.Load()),
 	}
+	if o.Stateless {
+		f.streams = newStreams()
+	}
+	return f
 }
 
 // start mounts, serves, and raises the kernel's read-ahead if it may.
@@ -122,9 +149,17 @@ func (s *Server) start(o Options) error {
 	if err != nil {
 		return err
 	}
+	ctx, stop := context.WithCancel(context.Background())
+	s.stop = stop
 	go func() {
 		defer close(s.done)
+		var following sync.WaitGroup
+		if s.follow != nil {
+			following.Go(func() { s.follow.run(ctx) })
+		}
 		server.Serve()
+		stop()
+		following.Wait()
 	}()
 	if err := s.device.settle(); err != nil {
 		return errors.Join(err, s.Shutdown(0))

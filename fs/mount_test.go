@@ -42,11 +42,11 @@ func TestAttributes(t *testing.T) {
 		nlink             uint64
 		uid, gid          uint32
 	}{
-		{"", unix.S_IFDIR | 0o555, 0, 0, then.Unix(), 2, 77, 0},
-		{"dir", unix.S_IFDIR | 0o555, 0, 0, then.Unix(), 2, 77, 0},
+		{"", unix.S_IFDIR | 0o555, 0, 0, then.Unix(), 1, 77, 0},
+		{"dir", unix.S_IFDIR | 0o555, 0, 0, then.Unix(), 1, 77, 0},
 		{"dir/file", unix.S_IFREG | 0o444, 1000, 2, then.Unix(), 1, 77, 0},
-		{"odd", unix.S_IFREG | 0o6555, 3, 1, then.Unix(), 1, 12, 34},
-		{"link", unix.S_IFLNK | 0o555, 8, 1, then.Unix(), 1, 77, 0},
+		{"odd", unix.S_IFREG | 0o6755, 3, 1, then.Unix(), 1, 12, 34},
+		{"link", unix.S_IFLNK | 0o777, 8, 1, then.Unix(), 1, 77, 0},
 		{"old", unix.S_IFREG | 0o444, 0, 0, -1, 1, 77, 0},
 	}
 	for _, tt := range tests {

@@ -52,6 +52,7 @@ func (s *Server) unmountLocked(lazy bool) error {
 		return fmt.Errorf("unmount %s: %w", s.device.dir, err)
 	}
 	s.detached = true
+	s.stop() // nothing is told to the kernel any more
 	return nil
 }
 

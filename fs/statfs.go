@@ -10,10 +10,15 @@ type summer interface {
 	Sums() (files, bytes int64)
 }
 
-// StatFs implements fuse.RawFileSystem: everything is full.
-func (f *filesystem) StatFs(_ <-chan struct{}, _ *fuse.InHeader, out *fuse.StatfsOut) fuse.Status {
+// StatFs implements fuse.RawFileSystem: everything is full. Where each symbol is a
+// directory, what counts is the one that was asked about.
+func (f *filesystem) StatFs(_ <-chan struct{}, in *fuse.InHeader, out *fuse.StatfsOut) fuse.Status {
 	*out = fuse.StatfsOut{Bsize: statfsBlock, Frsize: statfsBlock, NameLen: maxName}
-	if s, ok := f.tree.(summer); ok {
+	n, ok := f.nodes.get(in.NodeId)
+	if !ok {
+		n = f.nodes.root
+	}
+	if s, ok := n.from.vol.shown.Load().tree.(summer); ok {
 		files, bytes := s.Sums()
 		out.Files = uint64(files)
 		out.Blocks = (uint64(bytes) + statfsBlock - 1) / statfsBlock

@@ -1,124 +1,206 @@
 package fs
 
 import (
+	"cmp"
 	"context"
 	iofs "io/fs"
 	"iter"
+	"log/slog"
 	"slices"
-	"strings"
+	"sync"
 
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/fs/catalog"
 )
 
-// A symbolTree shows every symbol of a catalog as a directory at its path. A symbol
-// that lies inside another is hidden by it.
+// A symbolTree shows every symbol of a catalog as a directory at its path. It knows
+// their names and nothing of what is in them.
 type symbolTree struct {
-	symbols []string // sorted
-	trees   map[string]catalog.Tree
+	list    []string            // of all symbols, as the catalog has it
+	symbols map[string]bool     // that are shown
+	dirs    map[string][]string // names in the directories that lead to them, sorted
 }
 
 var _ catalog.Tree = (*symbolTree)(nil)
 
-// Version implements catalog.Tree: each symbol has its own.
-func (t *symbolTree) Version() names.Row { return names.Row{} }
-
-// Sums adds up those of the symbols.
-func (t *symbolTree) Sums() (files, bytes int64) {
-	for _, tree := range t.trees {
-		if s, ok := tree.(summer); ok {
-			f, b := s.Sums()
-			files, bytes = files+f, bytes+b
+// newSymbolTree returns the tree of symbols. A symbol that lies in the tree of another
+// one is hidden by it; those are returned too.
+func newSymbolTree(symbols []string) (t *symbolTree, hidden []string) {
+	t = &symbolTree{list: symbols, symbols: make(map[string]bool), dirs: map[string][]string{"": nil}}
+	for _, s := range symbols {
+		t.symbols[s] = true
+	}
+	for _, s := range symbols {
+		if t.isInside(s) {
+			hidden = append(hidden, s)
 		}
 	}
-	return files, bytes
+	for _, s := range hidden {
+		delete(t.symbols, s)
+	}
+	for s := range t.symbols {
+		t.add(s)
+	}
+	for _, names := range t.dirs {
+		slices.Sort(names)
+	}
+	return t, hidden
 }
 
-// find returns the tree that a path is in, the symbol, and the path in that tree.
-func (t *symbolTree) find(path string) (tree catalog.Tree, symbol, rest string) {
-	for end := 0; end < len(path); end++ {
-		slash := strings.IndexByte(path[end:], '/')
-		if slash < 0 {
-			break
-		}
-		end += slash
-		if tree, ok := t.trees[path[:end]]; ok {
-			return tree, path[:end], path[end+1:]
-		}
-	}
-	if tree, ok := t.trees[path]; ok {
-		return tree, path, ""
-	}
-	return nil, "", ""
-}
-
-// above says whether a path is a directory that only leads to symbols.
-func (t *symbolTree) above(path string) bool {
-	if path == "" {
-		return true
-	}
-	for _, s := range t.symbols {
-		if strings.HasPrefix(s, path+"/") {
+// isInside says whether a path lies in the tree of a symbol.
+func (t *symbolTree) isInside(path string) bool {
+	for end := range len(path) {
+		if path[end] == '/' && t.symbols[path[:end]] {
 			return true
 		}
 	}
 	return false
 }
 
-// Lookup implements catalog.Tree.
-func (t *symbolTree) Lookup(ctx context.Context, path string) (page.Entry, error) {
-	if tree, symbol, rest := t.find(path); tree != nil {
-		e, err := tree.Lookup(ctx, rest)
-		e.Path = join(symbol, e.Path)
-		if rest == "" {
-			e.Path = symbol
-		}
-		return e, err
+// add adds a path to the directory it is in, and that to the one above.
+func (t *symbolTree) add(path string) {
+	dir := parent(path)
+	_, known := t.dirs[dir]
+	name, _ := base(dir, path)
+	t.dirs[dir] = append(t.dirs[dir], name)
+	if !known {
+		t.add(dir)
 	}
-	if !t.above(path) {
+}
+
+// Version implements catalog.Tree: each symbol has its own.
+func (t *symbolTree) Version() names.Row { return names.Row{} }
+
+// Lookup implements catalog.Tree.
+func (t *symbolTree) Lookup(_ context.Context, path string) (page.Entry, error) {
+	if _, ok := t.dirs[path]; !ok && !t.symbols[path] {
 		return page.Entry{}, &iofs.PathError{Op: "lookup", Path: path, Err: iofs.ErrNotExist}
 	}
 	return page.Entry{Path: path, Type: page.Dir, Mode: 0o555}, nil
 }
 
 // List implements catalog.Tree.
-func (t *symbolTree) List(ctx context.Context, dir, after string) iter.Seq2[page.Entry, error] {
+func (t *symbolTree) List(_ context.Context, dir, after string) iter.Seq2[page.Entry, error] {
 	return func(yield func(page.Entry, error) bool) {
-		if tree, symbol, rest := t.find(dir); tree != nil {
-			for e, err := range tree.List(ctx, rest, after) {
-				e.Path = join(symbol, e.Path)
-				if !yield(e, err) {
-					return
-				}
-			}
-			return
-		}
-		if !t.above(dir) {
+		list, ok := t.dirs[dir]
+		if !ok {
 			yield(page.Entry{}, &iofs.PathError{Op: "list", Path: dir, Err: iofs.ErrNotExist})
 			return
 		}
-		t.listAbove(ctx, dir, after, yield)
+		i, _ := slices.BinarySearchFunc(list, after, func(name, after string) int {
+			return cmp.Or(cmp.Compare(name, after), -1) // behind it
+		})
+		for _, name := range list[i:] {
+			if !yield(page.Entry{Path: join(dir, name), Type: page.Dir, Mode: 0o555}, nil) {
+				return
+			}
+		}
 	}
 }
 
-// listAbove yields the next part of the path of every symbol below dir.
-func (t *symbolTree) listAbove(ctx context.Context, dir, after string, yield func(page.Entry, error) bool) {
-	var below []string
-	for _, s := range t.symbols {
-		if rest, ok := strings.CutPrefix(s, join(dir, "")); ok {
-			name, _, _ := strings.Cut(rest, "/")
-			below = append(below, name)
+// identity returns what a path is in the volume v; zero: nothing.
+func (t *symbolTree) identity(v *volume, path string) identity {
+	if t.symbols[path] {
+		return rootOf(symbolLabel(path))
+	}
+	if _, ok := t.dirs[path]; ok {
+		return v.dirID(path)
+	}
+	return identity{}
+}
+
+// differences yields what is not the same in a later tree of the volume v.
+func (t *symbolTree) differences(v *volume, later *symbolTree) iter.Seq2[difference, error] {
+	return func(yield func(difference, error) bool) {
+		for _, some := range []*symbolTree{t, later} {
+			for dir, list := range some.dirs {
+				for _, name := range list {
+					path := join(dir, name)
+					d := difference{path, t.identity(v, path), later.identity(v, path)}
+					if d.old != d.new && !yield(d, nil) {
+						return
+					}
+				}
+			}
 		}
 	}
-	slices.Sort(below)
-	for _, name := range slices.Compact(below) {
-		if name <= after {
-			continue
-		}
-		e, err := t.Lookup(ctx, join(dir, name))
-		if !yield(e, err) || err != nil {
-			return
-		}
+}
+
+// symbols are the volumes of symbols that lie in the volume of a symbolTree. They are
+// opened when somebody looks.
+type symbols struct {
+	*source
+	vol *volume // in which they lie; it shows a symbolTree
+
+	mu   sync.Mutex
+	open map[string]*volume // by symbol; guarded by mu
+}
+
+// newSymbols returns the volume in which every symbol is a directory.
+func newSymbols(s *source, list []string) *volume {
+	v := &volume{listings: true}
+	v.keep(s.keep())
+	v.inner = &symbols{source: s, vol: v, open: make(map[string]*volume)}
+	v.show(s.symbolTree(list))
+	return v
+}
+
+// symbolTree warns of the symbols that cannot be seen.
+func (s *source) symbolTree(list []string) *symbolTree {
+	t, hidden := newSymbolTree(list)
+	for _, symbol := range hidden {
+		s.log.Warn("a symbol lies in the tree of another and cannot be seen", slog.String("event", "symbol_hidden"), slog.String("symbol", symbol))
+	}
+	return t
+}
+
+func (s *symbols) tree() *symbolTree { return s.vol.shown.Load().tree.(*symbolTree) }
+
+// labelAt implements inner.
+func (s *symbols) labelAt(path string) (string, bool) {
+	return symbolLabel(path), s.tree().symbols[path]
+}
+
+// volumeAt implements inner. Two who look at the same time may both open a symbol; one
+// of them wins.
+func (s *symbols) volumeAt(ctx context.Context, path string) (*volume, error) {
+	s.mu.Lock()
+	v := s.open[path]
+	s.mu.Unlock()
+	if v != nil {
+		return v, nil
+	}
+	v, err := s.openSymbol(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	v.up, v.at = s.vol, path
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if first := s.open[path]; first != nil {
+		return first, nil
+	}
+	s.open[path] = v
+	return v, nil
+}
+
+// all returns the volumes that are open.
+func (s *symbols) all() []*volume {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make([]*volume, 0, len(s.open))
+	for _, v := range s.open {
+		list = append(list, v)
+	}
+	return list
+}
+
+// forget closes a volume that nobody looks at. Who comes later opens the newest version.
+func (s *symbols) forget(v *volume) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open[v.at] == v {
+		delete(s.open, v.at)
 	}
 }

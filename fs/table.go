@@ -1,6 +1,10 @@
 package fs
 
-import "sync"
+import (
+	"maps"
+	"slices"
+	"sync"
+)
 
 // A table gives numbers to what the kernel has open, for its messages to name them by.
 type table[T any] struct {
@@ -42,6 +46,13 @@ func (t *table[T]) removeAll() map[uint64]T {
 	all := t.open
 	t.open = nil
 	return all
+}
+
+// all returns what is in the table.
+func (t *table[T]) all() []T {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return slices.Collect(maps.Values(t.open))
 }
 
 func (t *table[T]) len() int {

@@ -15,6 +15,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/page"
+	"github.com/xetfs/xetfs/fs/catalog"
 	"github.com/xetfs/xetfs/reconstruct"
 )
 
@@ -67,6 +68,7 @@ func TestIdentify(t *testing.T) {
 		{"other content", page.Entry{Path: "a", ID: id}, page.Entry{Path: "a", ID: codec.FileID{File: codec.Hash{3}}}, false, false},
 		{"other size", page.Entry{Path: "a", ID: id, Size: 1}, page.Entry{Path: "a", ID: id, Size: 2}, false, false},
 		{"other times and mode", page.Entry{Path: "a", ID: id}, page.Entry{Path: "a", ID: id, Mode: 0o400, ModTime: then}, false, true},
+		{"inline content that looks like a hash", page.Entry{Path: "a", Size: 40, Inline: make([]byte, 40)}, page.Entry{Path: "a"}, false, false},
 		{"inline content", page.Entry{Path: "a", Inline: []byte("x")}, page.Entry{Path: "a", Inline: []byte("y")}, false, false},
 		{"directories", page.Entry{Path: "a", Type: page.Dir, ModTime: then}, page.Entry{Path: "a", Type: page.Dir}, false, true},
 		{"links", page.Entry{Path: "a", Type: page.Symlink, Target: "x"}, page.Entry{Path: "a", Type: page.Symlink, Target: "y"}, false, false},
@@ -74,17 +76,22 @@ func TestIdentify(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := identify(&tt.a, tt.oneInode) == identify(&tt.b, tt.oneInode); got != tt.same {
+			v := &volume{oneInode: tt.oneInode}
+			if got := v.identify(&tt.a) == v.identify(&tt.b); got != tt.same {
 				t.Errorf("same inode: %v, want %v", got, tt.same)
 			}
 		})
 	}
-	if got := identify(&page.Entry{Type: page.Dir}, false); got != rootID {
+	root := &volume{}
+	if got := root.identify(&page.Entry{Type: page.Dir}); got != rootID {
 		t.Errorf("the root is %v", got)
 	}
-	// This number is what users see after the next update too.
-	if got := identify(&page.Entry{Path: "a", Type: page.Dir}, false).ino; got != 17006410136353163551 {
+	// These numbers are what users see after the next update too.
+	if got := root.dirID("a").ino; got != 17006410136353163551 {
 		t.Errorf("the inode of directory a became %d", got)
+	}
+	if got := (&volume{label: symbolLabel("org/model")}).dirID("a").ino; got != 15476187566771641442 {
+		t.Errorf("the inode of directory a of a symbol became %d", got)
 	}
 	for in, want := range map[uint64]uint64{0: 2, 1: 3, 2: 2, ^uint64(0): ^uint64(0) - 1} {
 		if got := usable(in); got != want {
@@ -94,38 +101,53 @@ func TestIdentify(t *testing.T) {
 }
 
 func TestNodes(t *testing.T) {
-	n := newNodes()
-	a, b := page.Entry{Path: "a"}, page.Entry{Path: "b"}
-	if ino := n.tell(identity{100, 1}, &a); ino != 100 {
-		t.Errorf("a is %d, want 100", ino)
+	v := volumeOf(newFakeTree())
+	from := v.shown.Load()
+	n := newNodes(from)
+	tells := []struct {
+		id   identity
+		path string
+		want uint64
+	}{
+		{identity{100, 1}, "a", 100},
+		{identity{100, 2}, "b", 101},
+		{identity{100, 1}, "a", 100},
 	}
-	if ino := n.tell(identity{100, 2}, &b); ino != 101 {
-		t.Errorf("b, with the same number, is %d, want 101", ino)
+	for _, tt := range tells {
+		if ino := n.tell(tt.id, tt.path, false, from); ino != tt.want {
+			t.Errorf("%s is %d, want %d", tt.path, ino, tt.want)
+		}
+		if ino, ok := n.find(tt.id); ino != tt.want || !ok {
+			t.Errorf("%s is found at %d, %v", tt.path, ino, ok)
+		}
 	}
-	if ino := n.tell(identity{100, 1}, &a); ino != 100 {
-		t.Errorf("a is %d the second time, want 100", ino)
-	}
-	n.forget(100, 1)
-	if path, ok := n.path(100); path != "a" || !ok {
+	if n.forget(100, 1) {
 		t.Error("a is forgotten after one of two tells was taken back")
 	}
-	n.forget(100, 1)
-	if _, ok := n.path(100); ok {
+	if got, ok := n.get(100); got.path != "a" || !ok {
+		t.Errorf("node 100 is %+v", got)
+	}
+	if !n.forget(100, 1) {
 		t.Error("a is not forgotten")
 	}
+	if _, ok := n.get(100); ok {
+		t.Error("a is there after it was forgotten")
+	}
 	n.forget(rootID.ino, 1000)
-	if _, ok := n.path(rootID.ino); !ok {
+	if _, ok := n.get(rootID.ino); !ok {
 		t.Error("the root is forgotten")
 	}
-	n.forget(12345, 1)
+	if n.forget(12345, 1) {
+		t.Error("what was never told is forgotten")
+	}
 	for i := range uint64(1 << 17) {
-		n.tell(identity{1000 + i, 0}, &a)
+		n.tell(identity{1000 + i, 0}, "a", false, from)
 	}
 	for i := range uint64(1 << 17) {
 		n.forget(1000+i, 1)
 	}
-	if n.len() != 2 || n.peak > 1<<16 {
-		t.Errorf("%d nodes are left, in a map for %d", n.len(), n.peak)
+	if n.len() != 2 || n.shards[0].peak > 1<<10 {
+		t.Errorf("%d nodes are left, in a map for %d", n.len(), n.shards[0].peak)
 	}
 }
 
@@ -246,8 +268,17 @@ func TestDamaged(t *testing.T) {
 
 func BenchmarkIdentify(b *testing.B) {
 	e := page.Entry{Path: "by-hash/0123456789012345678901234567890123456789012345678901234567890123", ID: codec.FileID{Shard: codec.Hash{1}}}
+	v := &volume{oneInode: true}
 	b.ReportAllocs()
 	for b.Loop() {
-		identify(&e, true)
+		v.identify(&e)
 	}
+}
+
+// volumeOf returns a volume that shows a tree.
+func volumeOf(t catalog.Tree) *volume {
+	v := &volume{listings: true}
+	v.keep(forever)
+	v.show(t)
+	return v
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -21,6 +22,9 @@ const (
 	xattrVerified = xattrPrefix + "verified"
 	xattrError    = xattrPrefix + "error"
 	xattrStats    = xattrPrefix + "stats"
+	xattrSymbol   = xattrPrefix + "symbol"
+	xattrVersion  = xattrPrefix + "version"
+	xattrIndex    = xattrPrefix + "tindex"
 )
 
 // GetXAttr implements fuse.RawFileSystem. There is no attribute outside "user.", and that
@@ -32,27 +36,30 @@ func (f *filesystem) GetXAttr(interrupted <-chan struct{}, in *fuse.InHeader, na
 	}
 	req := f.soon(interrupted, in.Pid)
 	defer req.end()
-	e, status := f.entry(req, in.NodeId)
+	e, from, status := f.entry(req, in.NodeId)
 	if !status.Ok() {
 		return 0, status
 	}
-	value, status := f.xattr(req, &e, in.NodeId, name)
+	value, status := f.xattr(req, from, &e, in.NodeId, name)
 	if !status.Ok() {
 		return 0, status
 	}
 	return fit(dest, value)
 }
 
-func (f *filesystem) xattr(req *request, e *page.Entry, ino uint64, name string) (string, fuse.Status) {
+func (f *filesystem) xattr(req *request, from *version, e *page.Entry, ino uint64, name string) (string, fuse.Status) {
+	if value, ok := from.xattrs()[name]; ok {
+		return value, fuse.OK
+	}
 	switch {
 	case name == xattrStats && ino == rootID.ino:
 		return f.stats()
-	case name == xattrHash && hashed(e):
+	case name == xattrHash && hasHash(e):
 		return e.ID.File.String(), fuse.OK
 	case name == xattrSHA256 && e.SHA256 != nil:
 		return hex.EncodeToString(e.SHA256[:]), fuse.OK
 	case name == xattrVerified && e.Type == page.File:
-		return f.verified(req, e, ino)
+		return f.verified(req, from, e, ino)
 	case name == xattrError:
 		if cause, ok := f.reports.cause(ino); ok {
 			return cause, fuse.OK
@@ -65,8 +72,24 @@ func (f *filesystem) xattr(req *request, e *page.Entry, ino uint64, name string)
 	return "", fuse.ENOATTR
 }
 
-// hashed says whether an entry has a Xet hash: an inline file has none.
-func hashed(e *page.Entry) bool { return e.Type == page.File && e.Inline == nil }
+// xattrs are the attributes that say which version something is of. That of a pinned
+// tree is known by its hash alone.
+func (from *version) xattrs() map[string]string {
+	all := make(map[string]string, 3)
+	if from.vol.symbol != "" {
+		all[xattrSymbol] = from.vol.symbol
+	}
+	if !from.row.Root.IsZero() {
+		all[xattrIndex] = from.row.Root.String()
+	}
+	if !from.row.Time.IsZero() {
+		all[xattrVersion] = strconv.FormatUint(from.row.Number, 10)
+	}
+	return all
+}
+
+// hasHash says whether an entry has a Xet hash: an inline file has none.
+func hasHash(e *page.Entry) bool { return e.Type == page.File && e.Inline == nil }
 
 func (f *filesystem) stats() (string, fuse.Status) {
 	b, err := json.Marshal(f.engine.stats())
@@ -78,13 +101,13 @@ func (f *filesystem) stats() (string, fuse.Status) {
 
 // verified opens the file, which may have to ask the origin. That is why the attribute
 // is not stored anywhere.
-func (f *filesystem) verified(req *request, e *page.Entry, ino uint64) (string, fuse.Status) {
+func (f *filesystem) verified(req *request, from *version, e *page.Entry, ino uint64) (string, fuse.Status) {
 	if e.Size == 0 || e.Inline != nil {
 		return "none", fuse.OK
 	}
 	c, err := f.engine.open(req, e.ID)
 	if err != nil {
-		return "", f.failed("open", e, ino, err)
+		return "", f.failed("open", from, e, ino, err)
 	}
 	return c.Verified(req), fuse.OK
 }
@@ -93,7 +116,7 @@ func (f *filesystem) verified(req *request, e *page.Entry, ino uint64) (string, 
 func (f *filesystem) ListXAttr(interrupted <-chan struct{}, in *fuse.InHeader, dest []byte) (uint32, fuse.Status) {
 	req := f.soon(interrupted, in.Pid)
 	defer req.end()
-	e, status := f.entry(req, in.NodeId)
+	e, from, status := f.entry(req, in.NodeId)
 	if !status.Ok() {
 		return 0, status
 	}
@@ -102,7 +125,8 @@ func (f *filesystem) ListXAttr(interrupted <-chan struct{}, in *fuse.InHeader, d
 	if in.NodeId == rootID.ino {
 		names = append(names, xattrStats)
 	}
-	if hashed(&e) {
+	names = append(names, slices.Sorted(maps.Keys(from.xattrs()))...)
+	if hasHash(&e) {
 		names = append(names, xattrHash)
 	}
 	if e.SHA256 != nil {

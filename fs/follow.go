@@ -1,0 +1,187 @@
+package fs
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/page"
+	"github.com/xetfs/xetfs/fs/catalog"
+)
+
+// A follower looks for newer versions and makes the volumes of a mount show them. It is
+// used by one goroutine.
+type follower struct {
+	*source
+	files *filesystem
+	limit time.Duration     // of one look
+	said  map[string]string // what was logged last, by symbol; it is not said twice
+}
+
+func newFollower(s *source, f *filesystem) *follower {
+	return &follower{source: s, files: f, limit: f.limit, said: make(map[string]string)}
+}
+
+// run looks again and again until ctx ends.
+func (w *follower) run(ctx context.Context) {
+	tick := time.NewTicker(w.follow)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			w.look(ctx)
+		}
+	}
+}
+
+// look looks once, at all that the mount shows. Symbols that nobody looks at are closed
+// instead.
+func (w *follower) look(ctx context.Context) {
+	root := w.files.root
+	in, ok := root.inner.(*symbols)
+	if !ok {
+		w.lookAt(ctx, root)
+		return
+	}
+	w.lookForSymbols(ctx, root)
+	for _, v := range in.all() {
+		if _, known := w.files.nodes.find(v.rootID()); !known {
+			in.forget(v)
+			delete(w.said, v.symbol)
+			continue
+		}
+		w.lookAt(ctx, v)
+	}
+}
+
+// lookAt makes the volume of a symbol show what it is to show now.
+func (w *follower) lookAt(stop context.Context, v *volume) {
+	ctx, cancel := context.WithTimeout(stop, w.limit)
+	defer cancel()
+	old := v.shown.Load()
+	row, err := w.row(ctx, v.symbol)
+	if err == nil && row.Root == old.row.Root && row.Number == old.row.Number {
+		delete(w.said, v.symbol)
+		return
+	}
+	var t catalog.Tree
+	if err == nil {
+		t, err = w.open(ctx, v.symbol, row)
+	}
+	switch {
+	case stop.Err() != nil:
+	case isGone(err):
+		w.say(v, slog.LevelWarn, "the version that is mounted was deleted; it is shown as long as its data is there", "version_deleted", err)
+	case err != nil:
+		w.say(v, slog.LevelWarn, "the newest version cannot be shown; the mount stays at its own", "follow_failed", err)
+	default:
+		delete(w.said, v.symbol)
+		w.turn(ctx, stop, v, t)
+	}
+}
+
+// open opens a version and reads the way down to its first entry, so that nothing is
+// shown of which not even that can be read.
+func (w *follower) open(ctx context.Context, symbol string, row names.Row) (catalog.Tree, error) {
+	t, err := w.versioned.OpenRow(ctx, symbol, row)
+	if err != nil {
+		return nil, err
+	}
+	root, err := t.Lookup(ctx, "")
+	switch {
+	case err != nil && !isGone(err):
+		return nil, err
+	case err != nil || root.Type != page.Dir:
+		return nil, fmt.Errorf("%s: version %d has no root", symbol, row.Number) // it is there, and no tree
+	}
+	return t, nil
+}
+
+// turn makes a volume show another tree. What is open stays what it is. Finding out what
+// changed ends with ctx: after that the kernel has forgotten most by itself.
+func (w *follower) turn(ctx, stop context.Context, v *volume, t catalog.Tree) {
+	old, now := w.swap(v, t)
+	defer v.switching.Store(false)
+	w.log.Info("another version is shown", "event", "version_switched", "symbol", v.symbol,
+		"version", now.row.Number, "before", old.row.Number)
+	if now.row.Number < old.row.Number {
+		w.log.Warn("the version that was mounted was deleted", "event", "version_deleted", "symbol", v.symbol, "version", old.row.Number)
+	}
+	changes := w.versioned.Changes(ctx, old.row, now.row)
+	err := w.files.invalidate(ctx, v, identified(v, changes))
+	if err != nil {
+		w.log.Debug("what changed is not known; the kernel is told to forget everything", "symbol", v.symbol, "err", err)
+		err = w.files.invalidateAll(stop, v)
+	}
+	if err != nil {
+		w.log.Debug("the kernel was not told what changed", "symbol", v.symbol, "err", err)
+	}
+}
+
+// swap lets v show another tree, and sees to it that the kernel keeps no listing of the
+// old one that is read from now on.
+func (w *follower) swap(v *volume, t catalog.Tree) (old, now *version) {
+	v.switching.Store(true)
+	old = v.shown.Load()
+	now = v.show(t)
+	for _, h := range w.files.dirs.all() {
+		if h.from.vol == v && h.from != now {
+			w.files.stale.mark(h)
+		}
+	}
+	return old, now
+}
+
+// identified translates the changes of a symbol.
+func identified(v *volume, changes iter.Seq2[page.Change, error]) iter.Seq2[difference, error] {
+	return func(yield func(difference, error) bool) {
+		for c, err := range changes {
+			var d difference
+			if c.Old != nil {
+				d.path, d.old = c.Old.Path, v.identify(c.Old)
+			}
+			if c.New != nil {
+				d.path, d.new = c.New.Path, v.identify(c.New)
+			}
+			if !yield(d, err) {
+				return
+			}
+		}
+	}
+}
+
+// lookForSymbols shows the symbols that are new and takes away those that are gone.
+func (w *follower) lookForSymbols(ctx context.Context, root *volume) {
+	ctx, cancel := context.WithTimeout(ctx, w.limit)
+	defer cancel()
+	list, err := w.list(ctx)
+	if err != nil {
+		w.say(root, slog.LevelWarn, "symbols cannot be listed; those known are shown", "follow_failed", err)
+		return
+	}
+	delete(w.said, "")
+	old := root.shown.Load().tree.(*symbolTree)
+	if slices.Equal(list, old.list) {
+		return
+	}
+	now := w.symbolTree(list)
+	w.swap(root, now)
+	defer root.switching.Store(false)
+	if err := w.files.invalidate(ctx, root, old.differences(root, now)); err != nil {
+		w.log.Debug("the kernel was not told which symbols are new", "err", err)
+	}
+}
+
+// say logs a problem once.
+func (w *follower) say(v *volume, level slog.Level, message, event string, err error) {
+	if text := event + err.Error(); w.said[v.symbol] != text {
+		w.said[v.symbol] = text
+		w.log.Log(context.Background(), level, message, "event", event, "symbol", v.symbol, "err", err)
+	}
+}

@@ -1,0 +1,237 @@
+package fs
+
+import (
+	"context"
+	"sort"
+	"sync"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"github.com/xetfs/xetfs/codec/page"
+)
+
+// batchSize is how many names of a directory are read at a time. It is more than fit
+// into a message, so that a tree need not search for each message where to go on.
+const batchSize = 1024
+
+// A dirHandle is one open directory. The tree goes on behind a name, the kernel behind a
+// number. So the handle keeps a part of the listing, and a name every batchSize names
+// or so for those who seek.
+type dirHandle struct {
+	from *version
+	path string
+	ino  uint64
+
+	mu     sync.Mutex
+	part   *listing // nil: some message has it, or there is none; guarded by mu
+	marks  []place  // in order; guarded by mu
+	closed bool     // guarded by mu
+
+	stale bool // guarded by staleListings.mu
+}
+
+// A place is the number of a name in its directory, from 1, and the name.
+type place struct {
+	n    uint64
+	name string
+}
+
+// A listing is a part of what is in a directory, and perhaps the next part, which is
+// being read.
+type listing struct {
+	batch
+	next  *nextBatch // nil: none
+	spare []listed   // room for the names of one more batch
+}
+
+// A batch is names that follow each other.
+type batch struct {
+	after place
+	names []listed
+	end   bool  // there are no names behind
+	err   error // why there are not more
+}
+
+// A listed is one name with what the kernel will be told of it.
+type listed struct {
+	path string // "": it cannot be shown
+	name string // end of path
+	id   identity
+	kind page.Type
+	told bool // attr is there
+	attr fuse.Attr
+}
+
+// A nextBatch is a batch that is being read ahead.
+type nextBatch struct {
+	first  uint64 // number of the name before it
+	cancel context.CancelFunc
+	done   chan struct{} // closed once batch is final
+	batch
+}
+
+// take returns the part of the listing that is kept, and gives it up: it belongs to one
+// message at a time.
+func (h *dirHandle) take() *listing {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	l := h.part
+	h.part = nil
+	if l == nil {
+		l = &listing{}
+	}
+	return l
+}
+
+func (h *dirHandle) put(l *listing) {
+	h.mu.Lock()
+	old := h.part
+	h.part = l
+	if h.closed {
+		old, h.part = l, nil
+	}
+	h.mu.Unlock()
+	old.close()
+}
+
+func (h *dirHandle) close() {
+	h.mu.Lock()
+	l := h.part
+	h.part, h.closed = nil, true
+	h.mu.Unlock()
+	l.close()
+}
+
+// close stops reading ahead.
+func (l *listing) close() {
+	if l != nil && l.next != nil {
+		l.next.cancel()
+		l.next = nil
+	}
+}
+
+// namesBehind returns names behind the n-th, at least one unless it is the last.
+func (f *filesystem) namesBehind(ctx context.Context, h *dirHandle, l *listing, n uint64) ([]listed, error) {
+	if l.next != nil && !l.holds(n) {
+		l.turn(ctx, n)
+	}
+	if !l.holds(n) {
+		f.read(ctx, h, &l.batch, n)
+	}
+	names := l.names[min(n-l.after.n, uint64(len(l.names))):]
+	if len(names) > 0 && l.next == nil && !l.end && l.err == nil {
+		f.readAhead(h, l)
+	}
+	if err := l.err; err != nil && len(names) == 0 {
+		l.batch = batch{names: l.names[:0]} // the next message tries again
+		return nil, err
+	}
+	return names, nil
+}
+
+// holds says whether what is behind the n-th name is in the batch.
+func (b *batch) holds(n uint64) bool {
+	first, last := b.after.n, b.after.n+uint64(len(b.names))
+	return first <= n && n < last || n == last && (b.end || b.err != nil)
+}
+
+// turn goes on to the batch that is being read ahead, if it is the one that is wanted.
+func (l *listing) turn(ctx context.Context, n uint64) {
+	next := l.next
+	l.next = nil
+	if next.first == n {
+		select {
+		case <-next.done:
+			if next.err == nil {
+				l.spare, l.batch = l.names, next.batch
+			}
+		case <-ctx.Done():
+		}
+	}
+	next.cancel()
+}
+
+// readAhead begins to read the batch behind that of l. An error in it is no matter: it
+// will be read again when it is wanted.
+func (f *filesystem) readAhead(h *dirHandle, l *listing) {
+	ctx, cancel := context.WithTimeout(context.Background(), quick)
+	last := l.after.n + uint64(len(l.names))
+	next := &nextBatch{first: last, cancel: cancel, done: make(chan struct{})}
+	next.after = place{last, l.names[len(l.names)-1].name}
+	next.names, l.next, l.spare = l.spare, next, nil
+	f.ahead.Go(func() {
+		defer close(next.done)
+		f.read(ctx, h, &next.batch, last)
+	})
+}
+
+// read fills b with what is behind the n-th name.
+func (f *filesystem) read(ctx context.Context, h *dirHandle, b *batch, n uint64) {
+	at := b.after
+	if at.n != n || n == 0 {
+		at = h.before(n)
+	}
+	*b = batch{names: b.names[:0]}
+	for e, err := range h.from.tree.List(ctx, h.path, at.name) {
+		if err != nil {
+			b.err = err
+			break
+		}
+		name, ok := base(h.path, e.Path)
+		if at.n < n {
+			at = place{at.n + 1, name}
+			continue
+		}
+		if i := len(b.names); i >= batchSize && b.names[i-1].name != "" {
+			b.after = at
+			h.mark(at)
+			return
+		}
+		b.names = append(b.names, f.listed(h, &e, name, ok))
+	}
+	b.after, b.end = place{n, at.name}, b.err == nil
+}
+
+// listed returns what is told of an entry. A name that cannot be shown is said once in a
+// while; all there is of it is its number.
+func (f *filesystem) listed(h *dirHandle, e *page.Entry, name string, ok bool) listed {
+	vol := h.from.vol
+	if !ok || !legal(name) || h.path == "" && name == vol.hidden {
+		f.reports.rejected(vol.where(h.path), name)
+		return listed{name: name}
+	}
+	l := listed{path: e.Path, name: name, kind: e.Type}
+	if vol.inner != nil {
+		if label, ok := vol.inner.labelAt(e.Path); ok {
+			l.id = rootOf(label)
+			return l
+		}
+	}
+	l.id, l.told = vol.identify(e), true
+	f.attr(e, &l.attr)
+	return l
+}
+
+// before returns the nearest place that is known, up to name number n.
+func (h *dirHandle) before(n uint64) place {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	i := sort.Search(len(h.marks), func(i int) bool { return h.marks[i].n > n })
+	if i == 0 {
+		return place{}
+	}
+	return h.marks[i-1]
+}
+
+// mark remembers a place that is far enough behind the last.
+func (h *dirHandle) mark(at place) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	last := place{}
+	if len(h.marks) > 0 {
+		last = h.marks[len(h.marks)-1]
+	}
+	if at.name != "" && at.n >= last.n+batchSize {
+		h.marks = append(h.marks, at)
+	}
+}

@@ -1,0 +1,125 @@
+package fs
+
+import (
+	"context"
+	"iter"
+	"syscall"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+)
+
+// A notifier tells the kernel to forget what it keeps. The kernel may have to wait for a
+// lock that is held by a process which waits for an answer of ours. So it must never be
+// used by what answers messages, nor while a lock is held.
+type notifier interface {
+	// EntryNotify makes it forget a name in a directory, or that there is none.
+	EntryNotify(dir uint64, name string) fuse.Status
+
+	// InodeNotify makes it forget attributes, and with an offset of 0 what it keeps of
+	// bytes or of a listing.
+	InodeNotify(ino uint64, off, length int64) fuse.Status
+}
+
+// A difference is a name that is not the same in two versions of a volume.
+type difference struct {
+	path     string
+	old, new identity // zero: there is none
+}
+
+// An invalidation tells the kernel what is different in a volume.
+type invalidation struct {
+	f   *filesystem
+	vol *volume
+
+	dir   string // that was looked for last
+	ino   uint64 // of it
+	known bool   // whether the kernel knows it
+	first bool   // nothing was looked for yet
+}
+
+// invalidate makes the kernel forget what is different, as far as it knows it. A lookup
+// that is under way holds a lock on its directory until the kernel has its answer, and
+// the kernel waits for that lock: so no old answer comes behind.
+func (f *filesystem) invalidate(ctx context.Context, v *volume, differences iter.Seq2[difference, error]) error {
+	n := invalidation{f: f, vol: v, first: true}
+	for d, err := range differences {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err == nil {
+			err = n.tell(d)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (n *invalidation) tell(d difference) error {
+	if d.old == d.new {
+		return n.attributes(d.new)
+	}
+	if dir := parent(d.path); n.first || dir != n.dir {
+		n.dir, n.first = dir, false
+		n.ino, n.known = n.f.nodes.find(n.vol.dirID(dir))
+		if n.known {
+			if err := n.f.forgetListing(n.ino); err != nil {
+				return err
+			}
+		}
+	}
+	name, _ := base(n.dir, d.path)
+	if !n.known || !legal(name) {
+		return nil
+	}
+	return failedNotify(n.f.kernel.EntryNotify(n.ino, name))
+}
+
+// attributes is for what is the same but for its mode, owner or time.
+func (n *invalidation) attributes(id identity) error {
+	ino, ok := n.f.nodes.find(id)
+	if !ok {
+		return nil
+	}
+	return failedNotify(n.f.kernel.InodeNotify(ino, -1, 0))
+}
+
+func (f *filesystem) forgetListing(dir uint64) error {
+	return failedNotify(f.kernel.InodeNotify(dir, 0, 0))
+}
+
+// invalidateAll makes the kernel forget all it knows of a volume, but for the names that
+// do not exist; those it forgets after a minute.
+func (f *filesystem) invalidateAll(ctx context.Context, v *volume) error {
+	paths, dirs := f.nodes.in(v)
+	for _, ino := range dirs {
+		if err := f.forgetListing(ino); err != nil {
+			return err
+		}
+	}
+	for _, path := range paths {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		name, _ := base(parent(path), path)
+		ino, ok := dirs[parent(path)]
+		if !ok || path == "" {
+			continue
+		}
+		if err := failedNotify(f.kernel.EntryNotify(ino, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// failedNotify returns what is wrong with the connection, if anything is. That the kernel
+// does not know what it is to forget is no matter.
+func failedNotify(s fuse.Status) error {
+	switch syscall.Errno(s) {
+	case 0, syscall.ENOENT, syscall.ENOTDIR, syscall.ENOTEMPTY, syscall.EBUSY:
+		return nil
+	}
+	return syscall.Errno(s)
+}

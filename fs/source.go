@@ -1,0 +1,129 @@
+package fs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/fs/catalog"
+)
+
+// A source opens the volumes of a mount.
+type source struct {
+	catalog   catalog.Catalog
+	versioned catalog.Versioned // the same; nil: it has no versions
+	at        names.AsOf
+	rows      map[string]names.Row // of a snapshot, by symbol; nil: none was asked for
+	follow    time.Duration        // 0: never
+	hidden    string               // directory of old versions; "": none
+	log       *slog.Logger
+}
+
+func newSource(ctx context.Context, c catalog.Catalog, o Options) (*source, error) {
+	s := &source{catalog: c, at: o.At, follow: o.Follow, log: o.Logger}
+	s.versioned, _ = c.(catalog.Versioned)
+	if o.VersionsDir != NoVersionsDir && s.versioned != nil {
+		s.hidden = o.VersionsDir
+		if !legal(s.hidden) {
+			return nil, fmt.Errorf("directory of versions %q: not a name", s.hidden)
+		}
+	}
+	if o.Snapshot != "" {
+		if s.versioned == nil {
+			return nil, &iofs.PathError{Op: "open", Path: "snapshot " + o.Snapshot, Err: iofs.ErrNotExist}
+		}
+		snapshot, err := s.versioned.Snapshot(ctx, o.Snapshot)
+		if err != nil {
+			return nil, err
+		}
+		s.rows = snapshot.Rows
+	}
+	if s.versioned == nil || s.rows != nil {
+		s.follow = 0
+	}
+	return s, nil
+}
+
+// openRoot returns the volume that a mount shows: that of one symbol, or, where the
+// catalog has names for them and none was picked, one in which each is a directory.
+func (s *source) openRoot(ctx context.Context, symbol string) (*volume, error) {
+	if symbol != "" {
+		return s.openSymbol(ctx, symbol)
+	}
+	list, err := s.list(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if slices.Equal(list, []string{""}) {
+		return s.openSymbol(ctx, "")
+	}
+	return newSymbols(s, list), nil
+}
+
+// list returns the symbols there are.
+func (s *source) list(ctx context.Context) ([]string, error) {
+	if s.rows != nil {
+		return slices.Sorted(maps.Keys(s.rows)), nil
+	}
+	var list []string
+	for symbol, err := range s.catalog.Symbols(ctx) {
+		if err != nil {
+			return nil, fmt.Errorf("list symbols: %w", err)
+		}
+		list = append(list, symbol)
+	}
+	return list, nil
+}
+
+// openSymbol returns the volume of a symbol, which lies nowhere yet.
+func (s *source) openSymbol(ctx context.Context, symbol string) (*volume, error) {
+	t, err := s.openTree(ctx, symbol)
+	if err != nil {
+		return nil, err
+	}
+	one, ok := t.(interface{ OneInode() bool })
+	v := &volume{symbol: symbol, label: symbolLabel(symbol), oneInode: ok && one.OneInode(), listings: true}
+	v.keep(s.keep())
+	if s.hidden != "" {
+		v.hidden = s.hidden
+		v.inner = &hiddenVersions{newVersions(s, v)}
+	}
+	v.show(t)
+	return v, nil
+}
+
+func (s *source) openTree(ctx context.Context, symbol string) (catalog.Tree, error) {
+	if s.rows == nil {
+		return s.catalog.Open(ctx, symbol, s.at)
+	}
+	row, ok := s.rows[symbol]
+	if !ok {
+		return nil, fmt.Errorf("%s: not in the snapshot: %w", symbol, iofs.ErrNotExist)
+	}
+	return s.versioned.OpenRow(ctx, symbol, row)
+}
+
+// keep is how long the kernel may keep what it is told of the trees of symbols.
+func (s *source) keep() time.Duration {
+	if s.follow == 0 {
+		return forever
+	}
+	return minute
+}
+
+// row returns the version that the mount is to show of a symbol now.
+func (s *source) row(ctx context.Context, symbol string) (names.Row, error) {
+	if s.at.Form == names.Latest {
+		return s.versioned.Latest(ctx, symbol)
+	}
+	return s.versioned.Resolve(ctx, symbol, s.at)
+}
+
+// isGone says whether a version, or all of a symbol, is deleted.
+func isGone(err error) bool { return errors.Is(err, iofs.ErrNotExist) }

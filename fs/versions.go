@@ -1,0 +1,208 @@
+package fs
+
+import (
+	"context"
+	iofs "io/fs"
+	"iter"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/page"
+	"github.com/xetfs/xetfs/fs/catalog"
+)
+
+// maxVersions is how many versions of a symbol are kept open that nobody may look at.
+const maxVersions = 16
+
+// versions is the hidden directory of a symbol, and the versions that lie in it:
+//
+//	12                  that version, if it is live; listed
+//	ver:HASH            the tree with that root
+//	latest, -2,         links to one of those
+//	2026-03-01, snap:X
+//
+// So every directory has one name: the kernel knows no other. Nothing is read before
+// somebody asks.
+type versions struct {
+	*source
+	vol *volume // which shows it
+	of  *volume // that of the symbol
+
+	mu     sync.Mutex
+	open   []*volume   // used last comes last; guarded by mu
+	live   []names.Row // oldest first; guarded by mu
+	listed time.Time   // when live was read; guarded by mu
+}
+
+var (
+	_ catalog.Tree = (*versions)(nil)
+	_ inner        = (*versions)(nil)
+)
+
+func newVersions(s *source, of *volume) *versions {
+	v := &versions{source: s, of: of}
+	v.vol = &volume{up: of, at: s.hidden, symbol: of.symbol, label: versionsLabel(of.symbol), inner: v}
+	v.vol.names, v.vol.attrs = minute, minute
+	v.vol.absent, v.vol.links = moment, moment
+	v.vol.show(v)
+	return v
+}
+
+// hiddenVersions is what lies in the tree of a symbol: the directory of its versions.
+type hiddenVersions struct{ *versions }
+
+// labelAt implements inner.
+func (h *hiddenVersions) labelAt(path string) (string, bool) {
+	return h.vol.label, path == h.vol.at
+}
+
+// volumeAt implements inner.
+func (h *hiddenVersions) volumeAt(context.Context, string) (*volume, error) { return h.vol, nil }
+
+// Version implements catalog.Tree.
+func (v *versions) Version() names.Row { return names.Row{} }
+
+// Lookup implements catalog.Tree. The directories are volumes.
+func (v *versions) Lookup(ctx context.Context, path string) (page.Entry, error) {
+	if path == "" {
+		return page.Entry{Type: page.Dir, Mode: 0o555, ModTime: v.of.shown.Load().row.Time}, nil
+	}
+	at, err := names.ParseAsOf(path)
+	if err != nil {
+		return page.Entry{}, &iofs.PathError{Op: "lookup", Path: path, Err: iofs.ErrNotExist}
+	}
+	row, err := v.versioned.Resolve(ctx, v.of.symbol, at)
+	if err != nil {
+		return page.Entry{}, err
+	}
+	target := strconv.FormatUint(row.Number, 10)
+	switch at.Form {
+	case names.ByRoot:
+		target = at.String()
+	case names.BySnapshot:
+		target, err = v.nameOf(ctx, row)
+	}
+	return page.Entry{Path: path, Type: page.Symlink, Mode: 0o777, ModTime: row.Time, Target: target}, err
+}
+
+// nameOf returns the name of a version that a snapshot holds, and that may be deleted.
+func (v *versions) nameOf(ctx context.Context, row names.Row) (string, error) {
+	live, err := v.versioned.Resolve(ctx, v.of.symbol, names.AsOf{Form: names.ByNumber, Number: row.Number})
+	if isGone(err) || err == nil && live.Root != row.Root {
+		return names.AsOf{Form: names.ByRoot, Root: row.Root}.String(), nil
+	}
+	return strconv.FormatUint(row.Number, 10), err
+}
+
+// List implements catalog.Tree. Numbers are sorted as numbers.
+func (v *versions) List(ctx context.Context, _, after string) iter.Seq2[page.Entry, error] {
+	return func(yield func(page.Entry, error) bool) {
+		live, err := v.rows(ctx, after == "")
+		if err != nil {
+			yield(page.Entry{}, err)
+			return
+		}
+		last, err := strconv.ParseUint(after, 10, 64)
+		for _, row := range live {
+			if err == nil && row.Number <= last {
+				continue
+			}
+			e := page.Entry{Path: strconv.FormatUint(row.Number, 10), Type: page.Dir, Mode: 0o555, ModTime: row.Time}
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+// rows returns the live versions, oldest first; anew if they were read a moment ago.
+func (v *versions) rows(ctx context.Context, anew bool) ([]names.Row, error) {
+	v.mu.Lock()
+	live, listed := v.live, v.listed
+	v.mu.Unlock()
+	if age := time.Since(listed); age < moment || !anew && age < minute {
+		return live, nil
+	}
+	live = nil
+	for row, err := range v.versioned.Live(ctx, v.of.symbol) {
+		if err != nil {
+			return nil, err
+		}
+		live = append(live, row)
+	}
+	slices.Reverse(live)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.live, v.listed = live, time.Now()
+	return live, nil
+}
+
+// labelAt implements inner.
+func (v *versions) labelAt(path string) (string, bool) {
+	at, ok := parseDirectory(path)
+	switch {
+	case !ok:
+		return "", false
+	case at.Form == names.ByRoot:
+		return rootLabel(v.of.symbol, at.Root), true
+	}
+	return numberLabel(v.of.symbol, at.Number), true
+}
+
+// parseDirectory reads the names of directories.
+func parseDirectory(name string) (names.AsOf, bool) {
+	if name == "" || name[0] != 'v' && (name[0] < '0' || name[0] > '9') {
+		return names.AsOf{}, false
+	}
+	at, err := names.ParseAsOf(name)
+	return at, err == nil && at.String() == name && (at.Form == names.ByNumber || at.Form == names.ByRoot)
+}
+
+// volumeAt implements inner.
+func (v *versions) volumeAt(ctx context.Context, path string) (*volume, error) {
+	at, _ := parseDirectory(path)
+	row, err := v.versioned.Resolve(ctx, v.of.symbol, at)
+	if err != nil {
+		return nil, err
+	}
+	if known := v.recent(path, row); known != nil {
+		return known, nil
+	}
+	t, err := v.versioned.OpenRow(ctx, v.of.symbol, row)
+	if err != nil {
+		return nil, err
+	}
+	label, _ := v.labelAt(path)
+	fixed := &volume{up: v.vol, at: path, symbol: v.of.symbol, label: label, oneInode: v.of.oneInode, listings: true}
+	fixed.keep(forever)
+	fixed.show(t)
+	v.use(fixed)
+	return fixed, nil
+}
+
+// recent returns a version that is open already.
+func (v *versions) recent(path string, row names.Row) *volume {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	i := slices.IndexFunc(v.open, func(known *volume) bool {
+		return known.at == path && known.shown.Load().row.Root == row.Root
+	})
+	if i < 0 {
+		return nil
+	}
+	known := v.open[i]
+	v.open = append(slices.Delete(v.open, i, i+1), known)
+	return known
+}
+
+func (v *versions) use(fixed *volume) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.open) == maxVersions {
+		v.open = slices.Delete(v.open, 0, 1)
+	}
+	v.open = append(v.open, fixed)
+}

@@ -1,0 +1,114 @@
+package fs
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/page"
+	"github.com/xetfs/xetfs/fs/catalog"
+)
+
+// How long the kernel may keep what it was told.
+const (
+	forever = 365 * 24 * time.Hour // what never changes
+	minute  = time.Minute          // what we say by ourselves when it changes
+	moment  = time.Second          // what changes without our being told
+)
+
+// A volume is one tree of the mount: that of a symbol, or of one version of it, or one
+// that is made up here and leads to those. Volumes lie in each other. Each has inodes of
+// its own, because what it shows at a path may differ from what others show there.
+type volume struct {
+	up       *volume // that it lies in; nil: it is the root of the mount
+	at       string  // path of its root in up
+	symbol   string  // whose tree it is; "": of none
+	label    string  // what its inode numbers depend on, beside path and content
+	oneInode bool    // see identify
+
+	inner  inner  // the volumes that lie in it; nil: none
+	hidden string // name in its root that leads to one and is in no listing; "": none
+
+	names, absent, attrs time.Duration // how long the kernel may keep names, that there is none, attributes
+	links                time.Duration // the same for the names of links
+	listings             bool          // the kernel may keep listings
+
+	shown     atomic.Pointer[version] // what it shows now; never nil
+	switching atomic.Bool             // the kernel has not yet been told all that changed
+}
+
+// A version is a tree that a volume shows, or has shown.
+type version struct {
+	vol  *volume
+	tree catalog.Tree
+	row  names.Row // zero: it is a version of nothing
+}
+
+// An inner is the volumes that lie in another one.
+type inner interface {
+	// labelAt returns the label of the volume at a path, if there may be one. It asks
+	// nobody.
+	labelAt(path string) (label string, ok bool)
+
+	// volumeAt opens the volume at a path, or says io/fs.ErrNotExist. It is for paths
+	// that labelAt knows.
+	volumeAt(ctx context.Context, path string) (*volume, error)
+}
+
+// show makes v show a tree from now on.
+func (v *volume) show(t catalog.Tree) *version {
+	from := &version{vol: v, tree: t, row: t.Version()}
+	v.shown.Store(from)
+	return from
+}
+
+// keep sets how long the kernel may keep what it is told of v.
+func (v *volume) keep(d time.Duration) { v.names, v.absent, v.attrs, v.links = d, d, d, d }
+
+// where returns the path of a path in v from the root of the mount, for people.
+func (v *volume) where(path string) string {
+	if v == nil || v.up == nil {
+		return path
+	}
+	at := v.up.where(v.at)
+	if path == "" {
+		return at
+	}
+	return join(at, path)
+}
+
+// find returns the entry of a path and the version that it is of: the root of another
+// volume, if one lies there.
+func (v *volume) find(ctx context.Context, path string) (page.Entry, *version, error) {
+	from := v.shown.Load()
+	if v.inner != nil {
+		if _, ok := v.inner.labelAt(path); ok {
+			in, err := v.inner.volumeAt(ctx, path)
+			if err != nil {
+				return page.Entry{}, from, err
+			}
+			from, path = in.shown.Load(), ""
+		}
+	}
+	e, err := from.lookup(ctx, path)
+	return e, from, err
+}
+
+// lookup returns the entry of a path in one version.
+func (from *version) lookup(ctx context.Context, path string) (page.Entry, error) {
+	e, err := from.tree.Lookup(ctx, path)
+	e.Path = path
+	return e, err
+}
+
+// isShown says whether the volume still shows this version.
+func (from *version) isShown() bool { return from.vol.shown.Load() == from }
+
+// namesFor says how long the kernel may keep the name of an entry of v.
+func (v *volume) namesFor(t page.Type) time.Duration {
+	if t == page.Symlink {
+		return v.links
+	}
+	return v.names
+}
