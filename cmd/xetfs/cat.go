@@ -11,43 +11,55 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/page"
+	"github.com/xetfs/xetfs/fs/catalog"
 	"github.com/xetfs/xetfs/reconstruct"
 )
 
 // newCat is the command that writes a file out without mounting.
 func newCat() *cobra.Command {
 	part := byteRange{end: math.MaxInt64}
+	var bare bool
 	cmd := &cobra.Command{
-		Use:   "cat SOURCE PATH",
+		Use:   "cat SOURCE [SYMBOL[@AS_OF]] PATH",
 		Short: "Write a file to standard output without mounting",
 		Long: `Writes the file that a mount of SOURCE would show at PATH, as xetfs ls -R prints it, to
-standard output.
+standard output. Where SOURCE is a catalog, PATH is in the tree of SYMBOL; any other folder
+has no symbols. A link is not followed.
+
+` + asOfHelp + `
 
 A whole file is checked against its hash as it is written: if it is not what it should
 be, the command fails, after the bytes that it could still vouch for. Of a range every
 chunk is checked whose hash is known.`,
-		Example: `  xetfs cat ./store by-hash/3fa1… > file
-  xetfs cat --range 0-100 ./store by-hash/3fa1…      the first 100 bytes
-  xetfs cat --range 100- ./store by-hash/3fa1…       all but these`,
-		Args: arguments(2, 2),
+		Example: `  xetfs cat ./store org/model config.json
+  xetfs cat ./store org/model@2026-03-01 config.json
+  xetfs cat ./folder by-hash/3fa1… > file
+  xetfs cat --range 0-100 ./folder by-hash/3fa1…     the first 100 bytes
+  xetfs cat --range 100- ./folder by-hash/3fa1…      all but these`,
+		Args:              arguments(2, 3),
+		ValidArgsFunction: completeSymbols(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withSource(cmd, args[0], func(ctx context.Context, s *source) error {
-				return cat(ctx, cmd.OutOrStdout(), s, cleanPath(args[1]), part)
+			return withSource(cmd, args[0], bare, func(ctx context.Context, s *source) error {
+				if s.stored != nil && len(args) < 3 {
+					return usageError{fmt.Errorf("%s is a catalog: name a SYMBOL and a PATH", s.folder)}
+				}
+				tree, rest, err := s.open(ctx, args[1:], 1)
+				if err != nil {
+					return err
+				}
+				return cat(ctx, cmd.OutOrStdout(), s, tree, cleanPath(rest[0]), part)
 			})
 		},
 	}
+	bareFlag(cmd, &bare)
 	cmd.Flags().Var(&part, "range", "only the bytes from START on and before END: START-END, or START- up to the end")
 	return cmd
 }
 
 // cat writes a part of the file at path to w.
-func cat(ctx context.Context, w io.Writer, s *source, path string, part byteRange) error {
-	tree, err := s.catalog.Open(ctx, "", names.AsOf{})
-	if err != nil {
-		return err
-	}
+func cat(ctx context.Context, w io.Writer, s *source, tree catalog.Tree, path string, part byteRange) error {
 	e, err := tree.Lookup(ctx, path)
 	switch {
 	case err != nil:
@@ -58,20 +70,40 @@ func cat(ctx context.Context, w io.Writer, s *source, path string, part byteRang
 		return fmt.Errorf("%s: is a link to %q; name the file itself", path, e.Target)
 	case part.start > e.Size:
 		return usageError{fmt.Errorf("%s: it has %d bytes, --range begins at %d", path, e.Size, part.start)}
-	}
-	f, err := s.reader.Open(ctx, e.ID)
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	if part.start == 0 && part.end >= f.Size() {
-		_, err = io.Copy(w, f.Whole(ctx))
-	} else {
-		err = copyRange(ctx, w, f, part)
+	case len(e.Inline) > 0:
+		_, err = w.Write(e.Inline[part.start:min(part.end, e.Size)])
+	default:
+		err = s.catFile(ctx, w, &e, part)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	return nil
+}
+
+// catFile writes a part of a file whose content is in the data of the store.
+func (s *source) catFile(ctx context.Context, w io.Writer, e *page.Entry, part byteRange) error {
+	f, err := s.openFile(ctx, e)
+	if err != nil {
+		return err
+	}
+	if part.start == 0 && part.end >= f.Size() {
+		_, err = io.Copy(w, f.Whole(ctx))
+		return err
+	}
+	return copyRange(ctx, w, f, part)
+}
+
+// openFile opens the content of a file, which must be as long as its entry says.
+func (s *source) openFile(ctx context.Context, e *page.Entry) (*reconstruct.File, error) {
+	f, err := s.reader.Open(ctx, e.ID)
+	if err != nil {
+		return nil, err
+	}
+	if f.Size() != e.Size {
+		return nil, codec.Corrupt("terms", 0, "hold %d bytes, the catalog says %d", f.Size(), e.Size)
+	}
+	return f, nil
 }
 
 // copyRange writes a part of f, which may end behind it, to w.

@@ -58,6 +58,7 @@ func (d *daemon) start(ctx context.Context) (*source, *fs.Server, error) {
 		return nil, nil, mountError{err}
 	}
 	src, err := openSource(ctx, d.source, sourceOptions{
+		bare:     o.bare,
 		budget:   divide(limitMemory(int64(o.memory), d.log)),
 		noVerify: o.verify == verifyNever,
 		log:      d.log,
@@ -65,14 +66,10 @@ func (d *daemon) start(ctx context.Context) (*source, *fs.Server, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := ctx.Err(); err != nil {
-		src.close()
-		return nil, nil, err
-	}
-	server, err := d.mount(src)
+	server, err := d.mount(ctx, src)
 	if err != nil {
 		src.close()
-		return nil, nil, mountError{err}
+		return nil, nil, err
 	}
 	warnings := d.warnings(ctx, src)
 	for _, w := range warnings {
@@ -84,33 +81,48 @@ func (d *daemon) start(ctx context.Context) (*source, *fs.Server, error) {
 }
 
 // mount mounts, and returns when a first look at the mount has been answered.
-func (d *daemon) mount(src *source) (*fs.Server, error) {
+func (d *daemon) mount(ctx context.Context, src *source) (*fs.Server, error) {
 	o := d.options
-	server, err := fs.Mount(d.mountpoint, src.catalog, src.reader, fs.Options{
+	if err := errors.Join(ctx.Err(), o.names.check(ctx, src)); err != nil {
+		return nil, err
+	}
+	options := fs.Options{
 		AllowOther: o.allowOther,
 		UID:        o.uid.id,
 		GID:        o.gid.id,
 		FSName:     d.source,
+		Stateless:  o.stateless,
 		Debug:      o.debugFuse,
 		Logger:     d.log,
-	})
+	}
+	o.names.fill(&options)
+	server, err := fs.Mount(d.mountpoint, src.catalog, src.reader, options)
 	if err != nil {
-		return nil, mountHint(d.mountpoint, err)
+		return nil, mountError{mountHint(d.mountpoint, err)}
 	}
 	if _, err := os.Stat(d.mountpoint); err != nil {
 		err = fmt.Errorf("%s: mounted, but it does not answer: %w", d.mountpoint, reason(err))
-		return nil, errors.Join(err, server.Shutdown(0))
+		return nil, mountError{errors.Join(err, server.Shutdown(0))}
 	}
 	return server, nil
 }
 
 // warnings are what a user should hear about a mount that is there.
 func (d *daemon) warnings(ctx context.Context, src *source) []string {
+	if src.bare == nil {
+		for _, err := range src.catalog.Symbols(ctx) {
+			if err != nil {
+				return []string{err.Error()}
+			}
+			return nil
+		}
+		return []string{fmt.Sprintf("there is no symbol in %s yet, so the mount is empty", printable(d.source))}
+	}
 	var w []string
-	if n := len(src.catalog.Damaged()); n > 0 {
+	if n := len(src.bare.Damaged()); n > 0 {
 		w = append(w, fmt.Sprintf("damaged shards that are left out: %d; xetfs verify %s names the places", n, shellWord(d.source)))
 	}
-	tree, err := src.catalog.Open(ctx, "", names.AsOf{})
+	tree, err := src.bare.Open(ctx, "", names.AsOf{})
 	if err != nil {
 		return append(w, err.Error())
 	}

@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/fs/catalog"
+	"github.com/xetfs/xetfs/fs/catalog/sweep"
 )
 
 // The exit statuses of all commands.
@@ -22,6 +24,7 @@ const (
 	exitNotAllowed  = 5
 	exitDamage      = 6
 	exitMount       = 7
+	exitBeaten      = 8
 	exitInterrupted = 130
 )
 
@@ -40,8 +43,11 @@ type statusError int
 
 func (statusError) Error() string { return "reported" }
 
-// errDamage says that verify found damage and has named every place.
-const errDamage = statusError(exitDamage)
+// What a check found, after it has named every place.
+const (
+	errDamage     = statusError(exitDamage)
+	errUnreadable = statusError(exitUnreachable)
+)
 
 // exitStatus turns the error of a command into the exit status of the program. ctx is
 // the one that a signal ends.
@@ -62,6 +68,8 @@ func exitStatus(ctx context.Context, err error) int {
 		return exitUsage
 	case errors.As(err, &mount):
 		return exitMount
+	case errors.Is(err, catalog.ErrVersion), errors.Is(err, catalog.ErrBusy), errors.Is(err, sweep.ErrOther):
+		return exitBeaten
 	case errors.Is(err, iofs.ErrNotExist):
 		return exitNotFound
 	case errors.Is(err, iofs.ErrPermission):

@@ -11,6 +11,8 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/fs/catalog"
+	"github.com/xetfs/xetfs/fs/catalog/sweep"
 )
 
 func TestExitStatus(t *testing.T) {
@@ -35,6 +37,10 @@ func TestExitStatus(t *testing.T) {
 		{"damage found", t.Context(), errDamage, 6},
 		{"not mounted", t.Context(), mountError{errors.New("x")}, 7},
 		{"not mounted because of a missing file", t.Context(), mountError{syscall.ENOENT}, 7},
+		{"another version than was asked for", t.Context(), fmt.Errorf("x: %w", catalog.ErrVersion), 8},
+		{"others were faster each time", t.Context(), fmt.Errorf("x: %w", catalog.ErrBusy), 8},
+		{"another sweep", t.Context(), sweep.ErrOther, 8},
+		{"objects of a catalog are missing", t.Context(), errUnreadable, 4},
 		{"interrupted", t.Context(), fmt.Errorf("x: %w", context.Canceled), 130},
 		{"interrupted in the middle of something", ended, errors.New("x"), 130},
 		{"damage found before the interrupt", ended, errDamage, 6},

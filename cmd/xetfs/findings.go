@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/xetfs/xetfs/codec"
@@ -166,10 +167,13 @@ func (f *findings) print(absent []codec.Hash) error {
 	return firstErr(f.err, err)
 }
 
-// many is a number with its noun: "1 shard", "2 shards".
+// many is a number with its noun: "1 shard", "2 shards", "2 entries".
 func many(n int64, noun string) string {
 	if n == 1 {
 		return "1 " + noun
+	}
+	if stem, ok := strings.CutSuffix(noun, "y"); ok {
+		return fmt.Sprintf("%d %sies", n, stem)
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -10,6 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xetfs/xetfs/codec/journal"
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/codec/shard"
 	"github.com/xetfs/xetfs/codec/xorb"
 )
@@ -22,26 +25,30 @@ func newInspect() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "inspect FILE",
-		Short: "Show the fields of a shard or xorb",
-		Long: `Shows every header, block, footer field and hash of one shard or xorb, with offsets.
-What FILE is, is told by its content or, if that begins as neither, by its name.
+		Short: "Show the fields of a shard, xorb, index page, document or journal",
+		Long: `Shows every header, block, footer field and hash of one shard, xorb or index page, with
+offsets; the fields of a document of a catalog, or the lines of a list; the fragments of a
+journal. What FILE is, is told by its content or, if that says nothing, by its name; a
+journal only by --as.
 
 Damage is shown in its place, and everything that can still be read around it; the
 first damage is then told in one line, and the exit status is 1. With --json nothing
 else than that line is printed about a damaged file. Whether the bytes of a xorb are
 those of its hashes is checked too; whether a shard fits the xorbs it names is a
-question for xetfs verify.`,
+question for xetfs verify, and whether an index page or document fits the others one for
+xetfs catalog check.`,
 		Example: `  xetfs inspect a.shard
   xetfs inspect --json a.xorb | jq '.chunks | length'
+  xetfs inspect ./store/vref/*model            what the newest version of a symbol is
   xetfs inspect --as xorb upload-body.bin     where the content does not say it`,
 		Args: arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return inspect(cmd.OutOrStdout(), args[0], as, asJSON)
 		},
 	}
-	cmd.Flags().StringVar(&as, "as", "", "read FILE as a `KIND`, shard or xorb, whatever it looks like")
+	cmd.Flags().StringVar(&as, "as", "", "read FILE as a `KIND`, whatever it looks like: shard, xorb, page, document or log")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON instead of text")
-	fixedValues(cmd, "as", "shard", "xorb")
+	fixedValues(cmd, "as", "shard", "xorb", "page", "document", "log")
 	return cmd
 }
 
@@ -64,6 +71,9 @@ type format struct {
 var formats = []format{
 	{"shard", shard.Describe, checkShard, shardJSON},
 	{"xorb", xorb.Describe, checkXorb, xorbJSON},
+	{"page", page.Describe, checkPage, pageJSON},
+	{"document", names.Describe, checkDocument, documentJSON},
+	{"log", journal.Describe, checkLog, logJSON},
 }
 
 // inspect shows the file at path. as names a format; "" is to tell by content.
@@ -131,7 +141,7 @@ func openRegular(path string) (*os.File, int64, error) {
 	return f, info.Size(), nil
 }
 
-var errNoFormat = errors.New("not a shard or xorb; --as shard or --as xorb reads it all the same")
+var errNoFormat = errors.New("not a shard, xorb, index page or document; --as KIND reads it as one all the same")
 
 // formatOf returns the format of a name.
 func formatOf(as string) (format, error) {
@@ -140,19 +150,30 @@ func formatOf(as string) (format, error) {
 			return f, nil
 		}
 	}
-	return format{}, usageError{fmt.Errorf("--as %q: it is shard or xorb", as)}
+	return format{}, usageError{fmt.Errorf("--as %q: it is shard, xorb, page, document or log", as)}
 }
 
-// recognize tells a shard by its magic, a xorb by its footer or by a legal header of
-// its first chunk. What begins as neither may still be called one: then it is a damaged
-// one, and reading it says where.
+// recognize tells shards and index pages by their magic, a document by its checksum at the
+// end, a xorb by its footer or by a legal header of its first chunk. What is none of them
+// may still be called one: then it is a damaged one, and reading it says where.
 func recognize(r io.ReaderAt, size int64, path string) (string, error) {
 	head := make([]byte, min(size, 48))
-	if _, err := r.ReadAt(head, 0); err != nil && !errors.Is(err, io.EOF) {
-		return "", err
+	tail := make([]byte, min(size, documentTail))
+	for _, part := range []struct {
+		b   []byte
+		off int64
+	}{{head, 0}, {tail, size - int64(len(tail))}} {
+		if _, err := r.ReadAt(part.b, part.off); err != nil && !errors.Is(err, io.EOF) {
+			return "", err
+		}
 	}
-	if shard.IsShard(head) {
+	switch {
+	case shard.IsShard(head):
 		return "shard", nil
+	case page.Is(head):
+		return "page", nil
+	case names.Is(tail):
+		return "document", nil
 	}
 	if _, err := xorb.Peek(r, size); err == nil {
 		return "xorb", nil
@@ -160,11 +181,35 @@ func recognize(r io.ReaderAt, size int64, path string) (string, error) {
 	if _, err := xorb.DecodeChunkHeader(head); err == nil {
 		return "xorb", nil
 	}
-	switch strings.ToLower(filepath.Ext(path)) {
-	case ".shard", ".mdb":
-		return "shard", nil
-	case ".xorb":
-		return "xorb", nil
+	if kind := called(path); kind != "" {
+		return kind, nil
 	}
 	return "", errNoFormat
+}
+
+// documentTail is the bytes at the end of a document that tell it: the newline before the
+// checksum, its digits, and a newline.
+const documentTail = 1 + 64 + 1
+
+// called returns what the name of a file says it is: the ending, or the folder of a catalog
+// that it is in.
+func called(path string) string {
+	switch strings.ToLower(filepath.Ext(path)) {
+	case ".shard", ".mdb":
+		return "shard"
+	case ".xorb":
+		return "xorb"
+	}
+	parts := strings.Split(filepath.ToSlash(path), "/")
+	for i := range parts {
+		p, err := names.ParseKey(names.Key(strings.Join(parts[i:], "/")))
+		switch {
+		case err != nil:
+		case p.Kind == names.PageKind:
+			return "page"
+		case p.Kind != names.SymbolKind:
+			return "document"
+		}
+	}
+	return ""
 }

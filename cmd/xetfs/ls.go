@@ -5,61 +5,59 @@ import (
 	"context"
 	"fmt"
 	"io"
-	iofs "io/fs"
 	"path"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/xetfs/xetfs/codec"
-	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/fs/catalog"
 )
 
 // newLs is the command that lists files without mounting.
 func newLs() *cobra.Command {
-	var l listing
+	var (
+		l    listing
+		bare bool
+	)
 	cmd := &cobra.Command{
-		Use:   "ls SOURCE [DIR]",
-		Short: "List files without mounting",
-		Long: `Lists what a mount of SOURCE would show in DIR, or at its top. Names come one per line and
-sorted; control characters in them are escaped.
+		Use:   "ls SOURCE [SYMBOL[@AS_OF]] [DIR]",
+		Short: "List symbols or files without mounting",
+		Long: `Lists what a mount of SOURCE would show. Names come one per line and sorted; control
+characters in them are escaped.
 
-With -l a line is: mode, size in bytes, time (UTC), name. With -R names are paths, and
-folders are listed with all that is below them. With --json there is one object:
-{"path": DIR, "entries": [{"path", "type" (file, dir or symlink), "mode", "size",
-"modified", "hash", "sha256"}]}; what is absent or unknown is null.`,
-		Example: `  xetfs ls ./store
-  xetfs ls -l ./store by-hash
-  xetfs ls -R --json ./store | jq '[.entries[].size] | add'`,
-		Args: arguments(1, 2),
+Where SOURCE is a catalog: without SYMBOL its symbols; with SYMBOL what is in DIR of that
+tree, or at its top. Any other folder has no symbols: ls SOURCE [DIR].
+
+` + asOfHelp + `
+
+With -l a line is: mode, size in bytes, time (UTC), name; of a symbol: newest version, its
+time (UTC), entries, bytes, name. With -R names are paths, and folders are listed with all
+that is below them.
+
+With --json there is one object: {"symbol", "version", "tindex", "path": DIR, "entries":
+[{"path", "path_bytes", "type" (file, dir or symlink), "mode", "size", "modified", "hash",
+"sha256", "target", "uid", "gid"}]}; or {"symbols": [{"symbol", "version", "time",
+"entries", "bytes", "tindex"}]}. tindex is the hash of the root page; path_bytes is base64
+of a path that is no UTF-8, which path cannot spell. What is absent or unknown is null.`,
+		Example: `  xetfs ls ./store                         the symbols of a catalog
+  xetfs ls -l ./store org/model            the files of the newest version
+  xetfs ls -R --json ./store org/model@12 | jq '[.entries[].size] | add'
+  xetfs ls ./folder by-hash                a folder of shards and xorbs`,
+		Args:              arguments(1, 3),
+		ValidArgsFunction: completeSymbols(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withSource(cmd, args[0], func(ctx context.Context, s *source) error {
-				l.dir = cleanPath(strings.Join(args[1:], ""))
-				return l.print(ctx, cmd.OutOrStdout(), s.catalog)
+			return withSource(cmd, args[0], bare, func(ctx context.Context, s *source) error {
+				return l.list(ctx, cmd.OutOrStdout(), s, args[1:])
 			})
 		},
 	}
 	cmd.Flags().BoolVarP(&l.long, "long", "l", false, "mode, size and time too")
 	cmd.Flags().BoolVarP(&l.recursive, "recursive", "R", false, "all that is below, too")
 	cmd.Flags().BoolVar(&l.asJSON, "json", false, "print JSON instead of text")
+	bareFlag(cmd, &bare)
 	return cmd
-}
-
-// withSource opens SOURCE for a command that ends by itself. Damage that is met on the
-// way is noted on stderr.
-func withSource(cmd *cobra.Command, folder string, do func(context.Context, *source) error) error {
-	s, err := openSource(cmd.Context(), folder, sourceOptions{
-		budget: divide(defaultMemory),
-		log:    newNotes(cmd.ErrOrStderr(), cmd.CommandPath()),
-	})
-	if err != nil {
-		return err
-	}
-	defer s.close()
-	return do(cmd.Context(), s)
 }
 
 // cleanPath is a path as the catalog spells it: "by-hash/x", "" for the top.
@@ -69,38 +67,38 @@ func cleanPath(p string) string {
 
 // A listing is one call of ls.
 type listing struct {
+	symbol    *string // nil: a folder that has none
 	dir       string
 	long      bool
 	recursive bool
 	asJSON    bool
 }
 
-// An entryDoc is an entry as ls --json shows it. The names are a promise.
-type entryDoc struct {
-	Path     string      `json:"path"` // from the top
-	Type     string      `json:"type"` // "file", "dir" or "symlink"
-	Mode     string      `json:"mode"` // octal: "0444"
-	Size     *int64      `json:"size"`
-	Modified time.Time   `json:"modified"`
-	Hash     *codec.Hash `json:"hash"`
-	SHA256   *string     `json:"sha256"`
-}
-
-func (l *listing) print(ctx context.Context, w io.Writer, c catalog.Catalog) error {
-	tree, err := c.Open(ctx, "", names.AsOf{})
+// list lists what the arguments behind SOURCE name.
+func (l *listing) list(ctx context.Context, w io.Writer, s *source, args []string) error {
+	if s.stored != nil && len(args) == 0 {
+		if l.recursive {
+			return usageError{fmt.Errorf("-R lists the files of one symbol: name it; xetfs ls %s shows them all", shellWord(s.folder))}
+		}
+		return l.symbols(ctx, w, s.stored)
+	}
+	tree, rest, err := s.open(ctx, args, 1)
 	if err != nil {
 		return err
 	}
+	if s.stored != nil {
+		t, _ := parseTarget(args[0])
+		l.symbol = &t.symbol
+	}
+	l.dir = cleanPath(strings.Join(rest, ""))
+	return l.print(ctx, w, tree)
+}
+
+func (l *listing) print(ctx context.Context, w io.Writer, tree catalog.Tree) error {
 	out := bufio.NewWriterSize(w, 64<<10)
+	var err error
 	if l.asJSON {
-		doc := newDocument(out)
-		doc.field("path", l.dir)
-		doc.begin("entries")
-		if err := l.walk(ctx, tree, func(e page.Entry) error { doc.element(newEntryDoc(e)); return doc.err }); err != nil {
-			return err
-		}
-		doc.end()
-		err = doc.close()
+		err = l.printJSON(ctx, out, tree)
 	} else {
 		err = l.walk(ctx, tree, func(e page.Entry) error {
 			_, err := fmt.Fprintln(out, l.line(e))
@@ -111,6 +109,20 @@ func (l *listing) print(ctx context.Context, w io.Writer, c catalog.Catalog) err
 		return err
 	}
 	return out.Flush()
+}
+
+// printJSON prints the document of a listing.
+func (l *listing) printJSON(ctx context.Context, w io.Writer, tree catalog.Tree) error {
+	doc := newDocument(w)
+	doc.field("symbol", l.symbol)
+	versionFields(doc, tree.Version())
+	doc.field("path", l.dir)
+	doc.begin("entries")
+	if err := l.walk(ctx, tree, func(e page.Entry) error { doc.element(newEntryDoc(e)); return doc.err }); err != nil {
+		return err
+	}
+	doc.end()
+	return doc.close()
 }
 
 // walk calls do for every entry to be listed.
@@ -144,6 +156,9 @@ func (l *listing) walkDir(ctx context.Context, tree catalog.Tree, dir string, do
 
 // absent is the error of a path that the tree does not have.
 func absent(path string, err error) error {
+	if !notLive(err) {
+		return fmt.Errorf("%s: %w", path, err)
+	}
 	return fmt.Errorf("%s: %w; xetfs ls shows what is there", path, reason(err))
 }
 
@@ -156,28 +171,8 @@ func (l *listing) line(e page.Entry) string {
 	if !l.long {
 		return printable(name)
 	}
-	mode := iofs.FileMode(e.Mode & 0o777)
-	switch e.Type {
-	case page.Dir:
-		mode |= iofs.ModeDir
-	case page.Symlink:
-		mode |= iofs.ModeSymlink
+	if e.Type == page.Symlink {
+		name += " -> " + e.Target
 	}
-	return fmt.Sprintf("%s %12d %s %s", mode, e.Size, e.ModTime.UTC().Format("2006-01-02 15:04:05"), printable(name))
-}
-
-func newEntryDoc(e page.Entry) entryDoc {
-	doc := entryDoc{Path: e.Path, Mode: fmt.Sprintf("%04o", e.Mode&0o7777), Modified: e.ModTime.UTC()}
-	switch e.Type {
-	case page.Dir:
-		doc.Type = "dir"
-	case page.Symlink:
-		doc.Type = "symlink"
-	default:
-		doc.Type, doc.Size, doc.Hash = "file", &e.Size, &e.ID.File
-	}
-	if e.SHA256 != nil {
-		doc.SHA256 = plainHex(*e.SHA256)
-	}
-	return doc
+	return fmt.Sprintf("%s %12d %s %s", modeText(e), e.Size, e.ModTime.UTC().Format(time.DateTime), printable(name))
 }

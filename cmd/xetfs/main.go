@@ -43,26 +43,31 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "xetfs COMMAND",
 		Short: "Mount files that are stored as Xet shards and xorbs",
-		Long: `Xetfs shows the files that a folder of Xet shards and xorbs describes: as a read-only
-file system (mount), or without one (ls, cat). Every chunk that is read is checked
-against its hash where that is known.
+		Long: `Xetfs keeps trees of files as Xet shards and xorbs, with names and versions, and shows them:
+as a read-only file system (mount), or without one (ls, cat). Every chunk that is read is
+checked against its hash where that is known.
 
-SOURCE is any folder with shards and xorbs in it, flat or nested, whatever they are
-called: they are found by content.`,
-		Example: `  xetfs mount ./store /mnt/x       the files of ./store, as plain files
-  ls /mnt/x/by-hash                what is there
-  xetfs umount /mnt/x              done
+STORE is a folder with a catalog, which xetfs publish makes. SYMBOL is the name of a tree in
+it, which has versions. SOURCE is such a STORE, or any folder with shards and xorbs in it,
+flat or nested, whatever they are called: they are found by content, and files are named by
+their hashes.`,
+		Example: `  xetfs publish ./store org/model ~/model      a folder becomes a version of org/model
+  xetfs ls ./store org/model                   what is in its newest version
+  xetfs mount ./store /mnt/x                   every symbol, as plain files
+  diff -r ~/model /mnt/x/org/model
+  xetfs umount /mnt/x                          done
 
-  xetfs ls ./store by-hash         the same without mounting
-  xetfs inspect ./store/a.shard    what is in one shard or xorb
-  xetfs verify ./store             is everything sound?`,
+  xetfs history ./store org/model              its versions
+  xetfs diff ./store org/model@0 org/model     what changed since the first
+  xetfs catalog check ./store                  is everything sound?`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          knownCommand,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(newMount(), newUmount(), newLs(), newCat(), newInspect(), newVerify(), newPack(), newVersion())
+	root.AddCommand(newHistory(), newDiff(), newSnapshot(), newDelete(), newPrune(), newCatalog())
+	root.AddCommand(newMount(), newUmount(), newLs(), newCat(), newInspect(), newVerify(), newPack(), newPublish(), newVersion())
 	return root
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -13,6 +14,11 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/dir"
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/fs/catalog"
 )
 
 // In the scripts xetfs is this test program, which runs main.
@@ -24,7 +30,8 @@ func TestMain(m *testing.M) {
 //
 //	exits STATUS COMMAND…   runs a command, which must exit with that status
 //	eventually [!] COMMAND… runs a command until it succeeds (or fails), for five seconds
-//	flip FILE BYTE          changes one bit
+//	flip FILE BYTE          changes one bit; FILE may be a pattern that fits one file
+//	catalog STORE WINDOW GRACE  makes an empty catalog that waits so long
 //
 // and the conditions [fuse], that this machine can mount, and [root].
 func TestScript(t *testing.T) {
@@ -48,6 +55,7 @@ func TestScript(t *testing.T) {
 			"exits":      exits,
 			"eventually": eventually,
 			"flip":       flip,
+			"catalog":    makeCatalog,
 		},
 	})
 }
@@ -133,9 +141,28 @@ func eventually(ts *testscript.TestScript, _ bool, args []string) {
 func flip(ts *testscript.TestScript, _ bool, args []string) {
 	off, err := strconv.Atoi(args[1])
 	ts.Check(err)
-	path := ts.MkAbs(args[0])
-	b, err := os.ReadFile(path)
+	found, err := filepath.Glob(ts.MkAbs(args[0]))
+	if err != nil || len(found) != 1 {
+		ts.Fatalf("%d files fit %s, %v", len(found), args[0], err)
+	}
+	b, err := os.ReadFile(found[0])
 	ts.Check(err)
 	b[off] ^= 1
-	ts.Check(os.WriteFile(path, b, 0o600))
+	ts.Check(os.Chmod(found[0], 0o600))
+	ts.Check(os.WriteFile(found[0], b, 0o600))
+}
+
+// makeCatalog makes a catalog whose sweeps do not take hours.
+func makeCatalog(ts *testscript.TestScript, _ bool, args []string) {
+	window, err := time.ParseDuration(args[1])
+	ts.Check(err)
+	grace, err := time.ParseDuration(args[2])
+	ts.Check(err)
+	store, err := dir.Open(ts.MkAbs(args[0]))
+	ts.Check(err)
+	defer store.Close()
+	settings := names.DefaultSettings("", time.Time{})
+	settings.Window, settings.Grace = window, grace
+	_, err = catalog.NewPublisher(context.Background(), store, origin.Pages(store), catalog.PublisherOptions{Settings: settings})
+	ts.Check(err)
 }

@@ -12,11 +12,14 @@ import (
 // mountOptions are the flags of mount.
 type mountOptions struct {
 	foreground bool
+	names      nameOptions
+	bare       bool
 	memory     byteSize
 	verify     verifyFlag
 	allowOther bool
 	uid, gid   ownerFlag
 	nonempty   bool
+	stateless  bool
 	debugFuse  bool
 	pprof      string
 	log        logOptions
@@ -28,17 +31,28 @@ func newMount() *cobra.Command {
 	o := mountOptions{memory: defaultMemory, verify: verifyAlways}
 	cmd := &cobra.Command{
 		Use:   "mount SOURCE MOUNTPOINT",
-		Short: "Mount a folder of shards and xorbs",
-		Long: `Mounts the files that the shards in the folder SOURCE describe, read-only, at the empty
-folder MOUNTPOINT:
+		Short: "Mount a catalog, or a folder of shards and xorbs",
+		Long: `Mounts SOURCE, read-only, at the empty folder MOUNTPOINT.
+
+Where SOURCE is a catalog, each symbol is a folder with the files of its newest version; or,
+with --symbol, the mount is the tree of that symbol. New versions are seen within the time
+of --follow; files that are open go on with the version they were opened in. In the top of
+each tree is a hidden folder, .versions, that no listing shows: .versions/12 is the tree of
+version 12, and so on for all that may stand for AS_OF. With --snapshot the mount is the
+symbols that the snapshot holds, and does not change.
+
+` + asOfHelp + `
+
+Any other folder, or a catalog with --bare, shows the files that the shards in it describe:
 
   by-hash/<xet hash>          every file, by its Xet hash
   by-sha256/<sha256>          the same, where a shard knows the SHA-256
   shards/<shard>/<xet hash>   the files of one shard
 
+Shards and xorbs that come into such a folder later are seen when it is mounted anew.
+
 The command returns as soon as the files can be read, and says where the log is; the
-mount goes on in the background until xetfs umount. Shards that come into SOURCE later
-are seen when it is mounted anew; a xorb that comes later too.
+mount goes on in the background until xetfs umount. Nothing is ever written to SOURCE.
 
 Every chunk is checked against its hash where that is known (getfattr -n
 user.xet.verified FILE says: chunk). Damaged data is never returned: reading it is an
@@ -46,10 +60,12 @@ input/output error, and the log names the place.
 
 Root mounts by itself; other users need fusermount3 (package fuse3).`,
 		Example: `  mkdir /mnt/x
-  xetfs mount ./store /mnt/x
-  sha256sum /mnt/x/by-hash/*
+  xetfs mount ./store /mnt/x                                    all symbols of a catalog
+  ls /mnt/x/org/model/.versions/2026-03-01
   xetfs umount /mnt/x
 
+  xetfs mount --symbol org/model@12 ./store /mnt/x              one version of one symbol
+  xetfs mount ./folder /mnt/x && sha256sum /mnt/x/by-hash/*     a folder of shards and xorbs
   xetfs mount --foreground --log-level debug ./store /mnt/x     to watch it; Ctrl-C ends it`,
 		Args: arguments(2, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -73,12 +89,15 @@ Root mounts by itself; other users need fusermount3 (package fuse3).`,
 func (o *mountOptions) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.BoolVarP(&o.foreground, "foreground", "f", false, "stay in the foreground and log to standard error")
+	o.names.addFlags(f)
+	bareFlag(cmd, &o.bare)
 	f.Var(&o.memory, "memory", "keep chunks in at most this much memory; the whole process stays within 128MiB more")
 	f.Var(&o.verify, "verify", "compare chunks with their hashes, always or never")
 	f.BoolVar(&o.allowOther, "allow-other", false, "let other users read the mount too")
 	f.Var(&o.uid, "uid", "owner of all files (default: you)")
 	f.Var(&o.gid, "gid", "group of all files (default: yours)")
 	f.BoolVar(&o.nonempty, "nonempty", false, "mount over a folder that is not empty, and hide what is in it")
+	f.BoolVar(&o.stateless, "stateless", false, "let the kernel open files by itself: quicker for many small files; readers of one file share what is read ahead")
 	f.BoolVar(&o.debugFuse, "debug-fuse", false, "log every FUSE message")
 	f.StringVar(&o.pprof, "pprof", "", "serve Go profiles on this `ADDRESS`, which must be on loopback, as localhost:6060")
 	o.log.addFlags(f)
@@ -97,7 +116,7 @@ func (o *mountOptions) check(args []string) (source, mountpoint string, err erro
 	if args[0] == "" || args[1] == "" {
 		return "", "", usageError{errors.New("an empty path is no folder")}
 	}
-	if err := checkLoopback(o.pprof); err != nil {
+	if err := firstErr(checkLoopback(o.pprof), o.names.checkFlags(o.bare)); err != nil {
 		return "", "", err
 	}
 	if source, err = filepath.Abs(args[0]); err != nil {

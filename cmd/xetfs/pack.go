@@ -86,19 +86,25 @@ const (
 	packPercent = 20
 )
 
-// runPack packs folders into a store. A read that the kernel does not answer, of a dead
-// network file system, must not hold up somebody who gives up.
+// runPack packs folders into a store.
 func runPack(cmd *cobra.Command, store string, folders []string, o packOptions) error {
 	limitMemory(packMemory, newNotes(cmd.ErrOrStderr(), cmd.CommandPath()))
 	debug.SetGCPercent(packPercent)
 	ctx := cmd.Context()
-	p := &packing{ctx: ctx, o: o, bar: newProgress(cmd.ErrOrStderr(), "pack"), started: time.Now(), devices: map[uint64]string{}}
+	p := &packing{ctx: ctx, o: o, bar: newProgress(cmd.ErrOrStderr(), "pack"), started: time.Now()}
 	p.report = newPackReport(cmd, o, p.bar)
+	return untilInterrupted(ctx, func() error { return p.run(store, folders) })
+}
+
+// untilInterrupted does something, and waits only a while for it once ctx has ended: a
+// read that the kernel does not answer, of a dead network file system, must not hold up
+// somebody who gives up.
+func untilInterrupted(ctx context.Context, do func() error) error {
 	var err error // final once ended is closed
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		err = p.run(store, folders)
+		err = do()
 	}()
 	select {
 	case <-ended:
@@ -112,7 +118,7 @@ func runPack(cmd *cobra.Command, store string, folders []string, o packOptions) 
 	return ctx.Err()
 }
 
-// lastWait is how long an interrupted pack waits for what it is doing.
+// lastWait is how long an interrupted command waits for what it is doing.
 const lastWait = 5 * time.Second
 
 // A packing is one run of pack.
@@ -124,7 +130,7 @@ type packing struct {
 	report  *packReport
 	bar     *progress
 	started time.Time
-	devices map[uint64]string // what is made up there by the kernel; "": nothing
+	madeUp  madeUp
 }
 
 func (p *packing) run(storePath string, folders []string) error {
@@ -169,7 +175,10 @@ func (p *packing) show(folders []string) (hide func()) {
 	ctx, cancel := context.WithCancel(p.ctx)
 	var showing sync.WaitGroup
 	showing.Go(func() {
-		p.measure(ctx, folders)
+		for _, folder := range folders {
+			measure(ctx, folder, p.bar, new(ignore))
+		}
+		p.bar.start()
 		for ctx.Err() == nil {
 			s := p.w.Stats()
 			p.bar.describe(fmt.Sprintf("pack, %s new, %s not", human(s.NewBytes), human(s.OldBytes)))

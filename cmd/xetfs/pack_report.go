@@ -4,8 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
-	"io"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,24 +14,13 @@ import (
 
 // A packReport is what pack tells of its work. It may be used by several goroutines.
 type packReport struct {
-	o       packOptions
-	command string
-	bar     *progress // that may be on the same screen
-	errOut  io.Writer
+	asides
+	o packOptions
 
-	mu      sync.Mutex
 	out     *bufio.Writer // guarded by mu
 	doc     *document     // of --json; nil: text; guarded by mu
 	waiting []string      // paths of files that are in no shard yet, in order; guarded by mu
-	skipped []skippedDoc  // guarded by mu
 	err     error         // of out; guarded by mu
-}
-
-// A skippedDoc is something that was passed over, as pack --json shows it. The names are
-// a promise.
-type skippedDoc struct {
-	Path string `json:"path"`
-	Why  string `json:"why"`
 }
 
 // A packedDoc is a file as pack --list --json shows it. The names are a promise.
@@ -45,7 +32,8 @@ type packedDoc struct {
 }
 
 func newPackReport(cmd *cobra.Command, o packOptions, bar *progress) *packReport {
-	r := &packReport{o: o, command: cmd.CommandPath(), bar: bar, errOut: cmd.ErrOrStderr(), skipped: []skippedDoc{}}
+	r := &packReport{o: o}
+	r.asides.init(cmd, bar)
 	r.out = bufio.NewWriterSize(cmd.OutOrStdout(), 64<<10)
 	if o.asJSON {
 		r.doc = newDocument(r.out)
@@ -97,22 +85,6 @@ func (r *packReport) file(f pack.File) {
 	r.bar.clear()
 	_, err := fmt.Fprintf(r.out, "%12d  %s  %s  %s\n", doc.Size, doc.Hash, sum, printable(doc.Path))
 	r.err = firstErr(r.err, err)
-}
-
-// skip tells of something that is left out.
-func (r *packReport) skip(path string, why error) {
-	r.note(fmt.Sprintf("%s: skipped: %v", path, why))
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.skipped = append(r.skipped, skippedDoc{path, why.Error()})
-}
-
-// note tells of something that may be no harm.
-func (r *packReport) note(text string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.bar.clear()
-	fmt.Fprintln(r.errOut, aside(r.command, text))
 }
 
 // finish prints the summary.
@@ -183,8 +155,8 @@ func (r *packReport) summary(s pack.Stats, took time.Duration) []byte {
 	if s.Again > 0 {
 		fmt.Fprintf(&b, "again    %s in %s were stored once more, so that no file is in crumbs\n", human(s.AgainBytes), many(s.Again, "chunk"))
 	}
-	if n := int64(len(r.skipped)); n > 0 {
-		fmt.Fprintf(&b, "skipped  %s, named on standard error\n", many(n, "path"))
+	if text := r.skippedText(); text != "" {
+		fmt.Fprintf(&b, "skipped  %s\n", text)
 	}
 	return b.Bytes()
 }

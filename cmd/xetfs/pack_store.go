@@ -98,21 +98,41 @@ func newScratch(folder string) (origin.Scratch, error) {
 
 // checkPackFolders refuses what cannot be packed before anything is done.
 func checkPackFolders(store string, folders []string) error {
+	if err := checkStorePath(store); err != nil {
+		return err
+	}
+	for _, folder := range folders {
+		if err := checkPackFolder(store, folder); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkStorePath refuses a STORE that is not, and cannot become, a folder.
+func checkStorePath(store string) error {
 	if store == "" {
 		return usageError{errors.New("an empty path is no folder")}
 	}
-	if info, err := os.Stat(store); err == nil && !info.IsDir() {
-		return usageError{fmt.Errorf("%s: STORE is a folder, this is a file", store)}
-	} else if err != nil && !errors.Is(err, iofs.ErrNotExist) {
+	info, err := os.Stat(store)
+	switch {
+	case errors.Is(err, iofs.ErrNotExist):
+		return nil
+	case err != nil:
 		return fmt.Errorf("%s: %w", store, reason(err))
+	case !info.IsDir():
+		return usageError{fmt.Errorf("%s: STORE is a folder, this is a file", store)}
 	}
-	for _, folder := range folders {
-		if _, err := os.Stat(folder); err != nil {
-			return fmt.Errorf("%s: %w", folder, reason(err))
-		}
-		if inside(folder, store) {
-			return usageError{fmt.Errorf("%s is inside the store %s, which would then hold itself; give the store a folder of its own", folder, store)}
-		}
+	return nil
+}
+
+// checkPackFolder refuses what is not there, and what is the store's own.
+func checkPackFolder(store, folder string) error {
+	if _, err := os.Stat(folder); err != nil {
+		return fmt.Errorf("%s: %w", folder, reason(err))
+	}
+	if inside(folder, store) {
+		return usageError{fmt.Errorf("%s is inside the store %s, which would then hold itself; give the store a folder of its own", folder, store)}
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	iofs "io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -30,19 +31,22 @@ func entered(folder string) string {
 	return folder
 }
 
-// measure finds out how much there is to do, while packing goes on.
-func (p *packing) measure(ctx context.Context, folders []string) {
-	for _, folder := range folders {
-		_ = filepath.WalkDir(entered(folder), func(_ string, d iofs.DirEntry, err error) error {
-			if err == nil && d.Type().IsRegular() {
-				if info, err := d.Info(); err == nil {
-					p.bar.expect(info.Size())
-				}
-			}
+// measure finds out how much there is to do in a folder, while it is being done.
+func measure(ctx context.Context, folder string, bar *progress, leave *ignore) {
+	folder = entered(folder)
+	_ = filepath.WalkDir(folder, func(path string, d iofs.DirEntry, err error) error {
+		if err != nil {
 			return ctx.Err()
-		})
-	}
-	p.bar.start()
+		}
+		names := strings.Split(strings.TrimPrefix(strings.TrimPrefix(path, folder), "/"), "/")
+		if last := len(names) - 1; leave.excludes(names[:last], names[last], d.IsDir()) && d.IsDir() {
+			return filepath.SkipDir
+		}
+		if info, err := d.Info(); err == nil && d.Type().IsRegular() {
+			bar.expect(info.Size())
+		}
+		return ctx.Err()
+	})
 }
 
 // A packWalk goes through one folder.
@@ -84,8 +88,8 @@ func (w *packWalk) enter(path string) error {
 		return nil
 	}
 	w.device = st.Dev
-	if what, ok := w.pseudo(path, st.Dev); ok {
-		if err := w.skip(path, fmt.Errorf("a %s file system; what the kernel makes up has no end", what)); err != nil {
+	if err := w.madeUp.check(st.Dev, func(fs *unix.Statfs_t) error { return unix.Statfs(path, fs) }); err != nil {
+		if err := w.skip(path, err); err != nil {
 			return err
 		}
 		return filepath.SkipDir
@@ -97,35 +101,6 @@ func (w *packWalk) enter(path string) error {
 func (s *packStore) is(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && os.SameFile(info, s.root)
-}
-
-// pseudoTypes are the file systems whose files are made up as they are read.
-var pseudoTypes = map[int64]string{
-	unix.PROC_SUPER_MAGIC:    "proc",
-	unix.SYSFS_MAGIC:         "sysfs",
-	unix.DEBUGFS_MAGIC:       "debugfs",
-	unix.TRACEFS_MAGIC:       "tracefs",
-	unix.CGROUP_SUPER_MAGIC:  "cgroup",
-	unix.CGROUP2_SUPER_MAGIC: "cgroup2",
-	unix.SECURITYFS_MAGIC:    "securityfs",
-	unix.BPF_FS_MAGIC:        "bpf",
-	unix.DEVPTS_SUPER_MAGIC:  "devpts",
-	unix.EFIVARFS_MAGIC:      "efivarfs",
-	unix.PSTOREFS_MAGIC:      "pstore",
-}
-
-// pseudo says which made-up file system a path is on, if any. It asks once a device.
-func (p *packing) pseudo(path string, device uint64) (what string, ok bool) {
-	if what, known := p.devices[device]; known {
-		return what, what != ""
-	}
-	var st unix.Statfs_t
-	if err := unix.Statfs(path, &st); err != nil {
-		return "", false
-	}
-	what = pseudoTypes[int64(st.Type)] //nolint:unconvert // an int32 on some machines
-	p.devices[device] = what
-	return what, what != ""
 }
 
 // skip passes over something that cannot be packed.
@@ -190,8 +165,8 @@ func (p *packing) read(path string) error {
 	if err != nil {
 		return &readError{reason(err)}
 	}
-	if what, ok := p.pseudo(path, s.before.Dev); ok {
-		return &readError{fmt.Errorf("in a %s file system; what the kernel makes up has no end", what)}
+	if err := p.madeUp.check(s.before.Dev, func(fs *unix.Statfs_t) error { return unix.Fstatfs(int(f.Fd()), fs) }); err != nil {
+		return &readError{err}
 	}
 	return p.w.AddFile(p.ctx, s)
 }

@@ -6,16 +6,24 @@ import "github.com/spf13/cobra"
 func newVerify() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "verify SOURCE",
+		Use:   "verify SOURCE [SYMBOL[@AS_OF]]",
 		Short: "Check every shard, xorb and file, by every hash there is",
-		Long: `Reads every shard and xorb in SOURCE, also those that are there twice, and every file
-that the shards describe, and compares
+		Long: `With SYMBOL it reads every file of one tree of a catalog, and compares its chunks, the
+verification hash of every term, its Xet hash, its size and its SHA-256; and the index
+pages with their hashes. Content that several files have in common is read once.
+
+` + asOfHelp + `
+
+Without SYMBOL it reads every shard and xorb in SOURCE, also those that are there twice,
+and every file that the shards describe, and compares
 
   each xorb   its chunks with their hashes, its offsets with its chunks, all of it with
               its own hash, in its footer and in its name
   each shard  its blocks, lookup tables and totals with each other, its lists of chunks
               with the xorbs, all of it with the hash in its name
   each file   its chunks, the verification hash of every term, its Xet hash, its SHA-256
+
+(Whether the names and versions of a catalog are sound: xetfs catalog check.)
 
 It goes on after damage and prints one line for each place. A file that needs a xorb
 which is not there counts as damage. A xorb that a shard only lists may be elsewhere: it
@@ -37,9 +45,14 @@ No hash or rule covers these, and a change of them goes unnoticed:
           as a shard or xorb any more: it is taken for something else (what is missing
           because of it is reported)`,
 		Example: `  xetfs verify ./store
+  xetfs verify ./store org/model@12
   xetfs verify --json ./store | jq '.faults[].path'`,
-		Args: arguments(1, 1),
+		Args:              arguments(1, 2),
+		ValidArgsFunction: completeSymbols(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 2 {
+				return verifySymbol(cmd, args[0], args[1], asJSON)
+			}
 			return verify(cmd, args[0], asJSON)
 		},
 	}

@@ -26,7 +26,14 @@ func newVersion() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Say which xetfs this is: version, revision, Go version",
-		Args:  arguments(0, 0),
+		Long: `Says which xetfs this is: its version, the revision it was built from and whether that was
+changed, the version of Go, and the platform.
+
+With --json there is one object: {"version", "revision", "time" (of the revision),
+"modified", "go", "platform"}; what is not known is null.`,
+		Example: `  xetfs version
+  xetfs version --json | jq -r .revision`,
+		Args: arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			v := readVersion()
 			if asJSON {

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/xetfs/xetfs/codec/names"
+)
+
+// newCatalog is the command that looks after a catalog.
+func newCatalog() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "catalog check | sweep | rebuild-symbols | repair-ref",
+		Short: "Check, clean and repair a catalog",
+		Long: `Looks after the names and versions in a store: what is damaged, what nobody needs any more,
+and what was lost.`,
+		Example: `  xetfs catalog check ./store
+  xetfs catalog sweep --dry-run ./store`,
+		Args: knownCommand,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newCheck(), newSweep(), newRebuildSymbols(), newRepairRef())
+	return cmd
+}
+
+func newRebuildSymbols() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "rebuild-symbols STORE",
+		Short: "Make the list of symbols anew",
+		Long: `Makes the list of symbols anew from the references of all symbols. The list is a cache: a
+name that is listed and cannot be opened, or a damaged list, is put right by this.
+
+With --json there is one object: {"symbols": how many are live}.`,
+		Example: `  xetfs catalog rebuild-symbols ./store`,
+		Args:    arguments(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return withPublisher(cmd, args[0], func(ctx context.Context, w *writing) error {
+				n, err := w.RebuildSymbols(ctx)
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					doc := newDocument(cmd.OutOrStdout())
+					doc.field("symbols", n)
+					return doc.close()
+				}
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s\n", many(int64(n), "symbol"))
+				return err
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON instead of text")
+	return cmd
+}
+
+func newRepairRef() *cobra.Command {
+	var (
+		pick   string
+		asJSON bool
+	)
+	cmd := &cobra.Command{
+		Use:   "repair-ref STORE SYMBOL",
+		Short: "Make the lost or damaged reference of a symbol anew",
+		Long: `Makes the reference of SYMBOL anew, which says what its newest version is, from the versions
+that are in the store: the newest one whose parents lead down without a gap.
+
+If two are the newest, one of them lost a race when it was published and was never seen by
+readers. Which one cannot be told: both are named, and --pick decides.
+
+With --json there is one object: {"symbol", "seq", "head" (key of the newest change),
+"latest": {"version", "time", "entries", "bytes", "tindex"} or null}.`,
+		Example: `  xetfs catalog repair-ref ./store org/model
+  xetfs catalog repair-ref --pick 'ver/*sTt*…' ./store org/model`,
+		Args: arguments(2, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			err := checkSymbol(args[1])
+			if err == nil && pick != "" {
+				err = checkPick(pick, args[1])
+			}
+			if err != nil {
+				return err
+			}
+			return withPublisher(cmd, args[0], func(ctx context.Context, w *writing) error {
+				ref, err := w.RepairRef(ctx, args[1], names.Key(pick))
+				if err != nil {
+					return err
+				}
+				return printRef(cmd, ref, asJSON)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&pick, "pick", "", "take the version with this `KEY` for the newest")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON instead of text")
+	return cmd
+}
+
+// checkPick refuses what is no version of a symbol.
+func checkPick(pick, symbol string) error {
+	p, err := names.ParseKey(names.Key(pick))
+	if err != nil || p.Kind != names.VersionKind || p.Symbol != symbol {
+		return usageError{fmt.Errorf("--pick %q: is not the key of a version of %s, as ver/*sTt*…", pick, symbol)}
+	}
+	return nil
+}
+
+func printRef(cmd *cobra.Command, ref *names.Ref, asJSON bool) error {
+	out := cmd.OutOrStdout()
+	if asJSON {
+		var latest *rowDoc
+		if ref.Latest != nil {
+			row := newRowDoc(*ref.Latest)
+			latest = &row
+		}
+		doc := newDocument(out)
+		doc.field("symbol", ref.Symbol)
+		doc.field("seq", ref.Seq)
+		doc.field("head", ref.Head)
+		doc.field("latest", latest)
+		return doc.close()
+	}
+	latest := "no live version"
+	if ref.Latest != nil {
+		latest = versionName(*ref.Latest)
+	}
+	_, err := fmt.Fprintf(out, "%s: %s, after %s\n", printable(ref.Symbol), latest, many(int64(ref.Seq), "change"))
+	return err
+}

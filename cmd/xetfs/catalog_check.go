@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/dir"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/fs/catalog/sweep"
+)
+
+func newCheck() *cobra.Command {
+	var data, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "check STORE",
+		Short: "Check everything that names and versions lead to",
+		Long: `Walks everything that can be reached from the references and snapshots of a catalog, and
+checks hashes, structure, order, folders, shards and sizes. Xorbs must be there; with --data
+they are read and unpacked, too. It goes on after damage and prints one line for each place:
+the key of the object, what needs it, and what is wrong. Nothing is written.
+
+The exit status is 0 if all is well, 6 if something is damaged, 4 if nothing is damaged but
+something is missing or cannot be read.
+
+With --json there is one object: {"findings": [{"key", "symbol", "version", "path",
+"offset", "reason", "missing"}], "symbols", "versions", "snapshots", "pages", "entries",
+"shards", "xorbs", "ignored" (keys that are none of a catalog), "damaged", "missing",
+"sound"}. What is not known is null.`,
+		Example: `  xetfs catalog check ./store
+  xetfs catalog check --data --json ./store | jq '.findings[].key'`,
+		Args: arguments(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return check(cmd, args[0], data, asJSON)
+		},
+	}
+	cmd.Flags().BoolVar(&data, "data", false, "read every xorb, too")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the report as JSON")
+	return cmd
+}
+
+// check checks the catalog in a folder, which need not be sound enough to be opened.
+func check(cmd *cobra.Command, folder string, data, asJSON bool) error {
+	if err := checkStore(folder); err != nil {
+		return err
+	}
+	store, err := dir.OpenReadOnly(folder)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	ctx := cmd.Context()
+	if err := isCatalog(ctx, folder, store); err != nil {
+		return err
+	}
+	r := &checkFindings{w: cmd.OutOrStdout(), line: newStatus(cmd.ErrOrStderr())}
+	if asJSON {
+		r.doc = newDocument(r.w)
+		r.doc.begin("findings")
+	}
+	report, err := r.run(ctx, store, data)
+	r.line.clear()
+	if err != nil {
+		return fmt.Errorf("%s: %w", folder, err)
+	}
+	return r.finish(report)
+}
+
+// checkFindings is the report of check. It prints what is found at once, and the counts
+// at the end.
+type checkFindings struct {
+	w    io.Writer
+	line *status
+	doc  *document // of --json; nil: text
+	err  error     // of w
+}
+
+func (r *checkFindings) run(ctx context.Context, store origin.Store, data bool) (sweep.CheckReport, error) {
+	return sweep.Check(ctx, store, origin.Pages(store), sweep.CheckOptions{
+		Data:     data,
+		Progress: func(p sweep.Progress) { r.line.show(progressText(p, time.Now())) },
+		Found:    r.found,
+	})
+}
+
+// A findingDoc is a finding as catalog check --json shows it. The names are a promise.
+type findingDoc struct {
+	Key     *string `json:"key"`
+	Symbol  *string `json:"symbol"`
+	Version *uint64 `json:"version"`
+	Path    *string `json:"path"`
+	Offset  *int64  `json:"offset"` // in the object
+	Reason  string  `json:"reason"`
+	Missing bool    `json:"missing"`
+}
+
+func (r *checkFindings) found(f sweep.Finding) {
+	r.line.clear()
+	if r.doc != nil {
+		r.doc.element(newFindingDoc(f))
+		return
+	}
+	_, err := fmt.Fprintln(r.w, findingLine(f))
+	r.err = firstErr(r.err, err)
+}
+
+// findingLine names the object, what needs it, and what is wrong.
+func findingLine(f sweep.Finding) string {
+	var parts []string
+	reason := f.Err.Error()
+	if f.Key != "" {
+		parts = append(parts, string(f.Key))
+		for _, spelled := range []string{string(f.Key), strconv.Quote(string(f.Key))} {
+			reason = strings.TrimPrefix(reason, spelled+": ")
+		}
+	}
+	if f.Symbol != "" {
+		parts = append(parts, fmt.Sprintf("%s@%d", f.Symbol, f.Version))
+	}
+	if f.Path != "" {
+		parts = append(parts, f.Path)
+	}
+	return printable(strings.Join(append(parts, reason), ": "))
+}
+
+func newFindingDoc(f sweep.Finding) findingDoc {
+	doc := findingDoc{Reason: f.Err.Error(), Missing: f.Missing}
+	if f.Key != "" {
+		key := string(f.Key)
+		doc.Key = &key
+	}
+	if f.Symbol != "" {
+		doc.Symbol, doc.Version = &f.Symbol, &f.Version
+	}
+	if f.Path != "" {
+		doc.Path = &f.Path
+	}
+	var corrupt *codec.CorruptError
+	if errors.As(f.Err, &corrupt) {
+		doc.Offset = &corrupt.Offset
+	}
+	return doc
+}
+
+// finish prints the counts, and returns what the exit status says.
+func (r *checkFindings) finish(c sweep.CheckReport) error {
+	if r.doc != nil {
+		r.doc.end()
+		for _, f := range []struct {
+			name string
+			n    int64
+		}{
+			{"symbols", c.Symbols}, {"versions", c.Versions}, {"snapshots", c.Snapshots}, {"pages", c.Pages},
+			{"entries", c.Entries}, {"shards", c.Shards}, {"xorbs", c.Xorbs}, {"ignored", c.Ignored},
+			{"damaged", c.Damaged}, {"missing", c.Missing},
+		} {
+			r.doc.field(f.name, f.n)
+		}
+		r.doc.field("sound", c.Damaged+c.Missing == 0)
+		r.err = firstErr(r.err, r.doc.close())
+	} else {
+		_, err := fmt.Fprintln(r.w, checkSummary(c))
+		r.err = firstErr(r.err, err)
+	}
+	switch {
+	case r.err != nil:
+		return r.err
+	case c.Damaged > 0:
+		return errDamage
+	case c.Missing > 0:
+		return errUnreadable
+	}
+	return nil
+}
+
+func checkSummary(c sweep.CheckReport) string {
+	verdict := "all sound"
+	if c.Damaged+c.Missing > 0 {
+		verdict = fmt.Sprintf("%d damaged, %d missing or unreadable", c.Damaged, c.Missing)
+	}
+	ignored := ""
+	if c.Ignored > 0 {
+		ignored = fmt.Sprintf(" (%s of something else)", many(c.Ignored, "key"))
+	}
+	return fmt.Sprintf("%s, %s, %s, %s with %s, %s, %s%s: %s", many(c.Symbols, "symbol"), many(c.Versions, "version"),
+		many(c.Snapshots, "snapshot"), many(c.Pages, "page"), many(c.Entries, "entry"), many(c.Shards, "shard"),
+		many(c.Xorbs, "xorb"), ignored, verdict)
+}

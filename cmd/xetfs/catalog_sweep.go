@@ -1,0 +1,143 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/fs/catalog/sweep"
+)
+
+func newSweep() *cobra.Command {
+	var dryRun, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "sweep STORE",
+		Short: "Delete what nothing points to any more",
+		Long: `Deletes versions, index pages, shards and xorbs that no version and no snapshot leads to and
+that are older than the time of grace (7 days unless the catalog says otherwise): what
+deleted versions leave, and publishes that were interrupted. If something that is needed
+cannot be read it stops and deletes nothing.
+
+Nobody has to stop publishing or reading meanwhile. For that a sweep first announces what it
+wants to delete, and waits for two windows of the catalog, two hours by default. It may be
+interrupted at any time; the next sweep goes on from there. If there is nothing to delete it
+does not wait.
+
+With --dry-run it only says what it would delete. Shards and xorbs that were put into the
+store by xetfs pack, and that no version uses, are garbage to a sweep.
+
+What is printed is a line for each kind of object: live (it is needed), young (it is not, and
+within the time of grace), garbage, deleted. With --json there is one object: {"dry_run",
+"kinds": {KIND: {"live", "young", "garbage", "deleted"}}, "strays" (unfinished files that
+were removed)}, with {"objects", "bytes"} for each; a KIND is version, index page, shard,
+xorb or sweep list.`,
+		Example: `  xetfs catalog sweep --dry-run ./store
+  xetfs catalog sweep ./store`,
+		Args: arguments(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return withPublisher(cmd, args[0], func(ctx context.Context, w *writing) error {
+				return runSweep(ctx, cmd, w, dryRun, asJSON)
+			})
+		},
+	}
+	cmd.Flags().BoolVarP(&dryRun, "dry-run", "n", false, "only say what would be deleted")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON instead of text")
+	return cmd
+}
+
+func runSweep(ctx context.Context, cmd *cobra.Command, w *writing, dryRun, asJSON bool) error {
+	watch := &sweepWatch{errOut: cmd.ErrOrStderr(), command: cmd.CommandPath(), line: newStatus(cmd.ErrOrStderr())}
+	report, err := sweep.Sweep(ctx, w.store, w.pages, sweep.Options{
+		DryRun:   dryRun,
+		Progress: watch.progress,
+		Logger:   newNotes(cmd.ErrOrStderr(), cmd.CommandPath()),
+	})
+	watch.line.clear()
+	switch {
+	case err != nil:
+		return err
+	case asJSON:
+		return sweepJSON(cmd.OutOrStdout(), report, dryRun)
+	}
+	return sweepText(cmd.OutOrStdout(), report)
+}
+
+// A sweepWatch tells how far a sweep is: all the time on a terminal, and anywhere once when
+// it begins to wait, which takes hours.
+type sweepWatch struct {
+	errOut  io.Writer
+	command string
+	line    *status
+	told    bool
+}
+
+func (s *sweepWatch) progress(p sweep.Progress) {
+	if !p.Waiting.IsZero() && !s.told {
+		s.told = true
+		s.line.clear()
+		fmt.Fprintln(s.errOut, aside(s.command, fmt.Sprintf(
+			"waiting until %s, so that no publish under way loses what it uses", p.Waiting.Local().Format(time.DateTime))))
+	}
+	s.line.show(progressText(p, time.Now()))
+}
+
+// sweptKinds are the kinds of objects that a sweep deletes, and what JSON calls them.
+var sweptKinds = []names.Kind{names.VersionKind, names.PageKind, names.ShardKind, names.XorbKind, names.SweepListKind}
+
+// sweptStates are what a sweep finds of each kind.
+var sweptStates = []struct {
+	name string
+	of   func(sweep.Report) map[names.Kind]sweep.Counts
+}{
+	{"live", func(r sweep.Report) map[names.Kind]sweep.Counts { return r.Live }},
+	{"young", func(r sweep.Report) map[names.Kind]sweep.Counts { return r.Young }},
+	{"garbage", func(r sweep.Report) map[names.Kind]sweep.Counts { return r.Garbage }},
+	{"deleted", func(r sweep.Report) map[names.Kind]sweep.Counts { return r.Deleted }},
+}
+
+// A countsDoc is what catalog sweep --json says of objects. The names are a promise.
+type countsDoc struct {
+	Objects int64 `json:"objects"`
+	Bytes   int64 `json:"bytes"`
+}
+
+func sweepJSON(w io.Writer, r sweep.Report, dryRun bool) error {
+	kinds := map[string]map[string]countsDoc{}
+	for _, kind := range sweptKinds {
+		kinds[kind.String()] = map[string]countsDoc{}
+		for _, state := range sweptStates {
+			kinds[kind.String()][state.name] = countsDoc(state.of(r)[kind])
+		}
+	}
+	doc := newDocument(w)
+	doc.field("dry_run", dryRun)
+	doc.field("kinds", kinds)
+	doc.field("strays", r.Strays)
+	return doc.close()
+}
+
+func sweepText(w io.Writer, r sweep.Report) error {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "%-12s", "")
+	for _, state := range sweptStates {
+		fmt.Fprintf(&b, "%22s", state.name)
+	}
+	for _, kind := range sweptKinds {
+		fmt.Fprintf(&b, "\n%-12s", kind)
+		for _, state := range sweptStates {
+			c := state.of(r)[kind]
+			fmt.Fprintf(&b, "%22s", fmt.Sprintf("%d, %s", c.Objects, human(c.Bytes)))
+		}
+	}
+	b.WriteByte('\n')
+	if r.Strays > 0 {
+		fmt.Fprintf(&b, "%s of unfinished writes removed\n", many(int64(r.Strays), "file"))
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/xetfs/xetfs/codec/names"
+)
+
+// newDelete is the command that deletes versions.
+func newDelete() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "delete STORE SYMBOL@VERSION…",
+		Short: "Delete versions of a symbol",
+		Long: `Deletes versions, which are named by their numbers as xetfs history shows them. Those of one
+symbol are deleted in one change; a symbol whose last version is deleted is not listed any
+more, and goes on counting if it comes back.
+
+What a snapshot holds can still be read through it. The data of the others stays for the
+time of grace (7 days unless the catalog says otherwise), then xetfs catalog sweep removes
+it. Within that time xetfs publish brings a tree back as a new version.
+
+With --json there is one object: {"deleted": [{"symbol", "versions": [NUMBER]}]}.`,
+		Example: `  xetfs delete ./store org/model@3
+  xetfs delete ./store org/model@3 org/model@4 org/data@0`,
+		Args:              arguments(2, 1<<20),
+		ValidArgsFunction: completeSymbols(1 << 20),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			victims, err := parseVictims(args[1:])
+			if err != nil {
+				return err
+			}
+			return withPublisher(cmd, args[0], func(ctx context.Context, w *writing) error {
+				return deleteVersions(ctx, cmd, w, victims, asJSON)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON instead of text")
+	return cmd
+}
+
+// A victimDoc is what delete --json says of one symbol. The names are a promise.
+type victimDoc struct {
+	Symbol   string   `json:"symbol"`
+	Versions []uint64 `json:"versions"`
+}
+
+// parseVictims reads SYMBOL@NUMBER of each version. Other ways to pick a version may mean
+// another one a moment later, and are refused.
+func parseVictims(args []string) (map[string][]uint64, error) {
+	victims := map[string][]uint64{}
+	for _, arg := range args {
+		t, err := parseTarget(arg)
+		if err != nil {
+			return nil, err
+		}
+		if t.at.Form != names.ByNumber {
+			return nil, usageError{fmt.Errorf("%s: say which version by its number, as %s@3; xetfs history shows the numbers", arg, t.symbol)}
+		}
+		victims[t.symbol] = append(victims[t.symbol], t.at.Number)
+	}
+	for symbol, list := range victims {
+		slices.Sort(list)
+		victims[symbol] = slices.Compact(list)
+	}
+	return victims, nil
+}
+
+// deleteVersions deletes the versions of one symbol after the other. All must be there
+// before the first is deleted.
+func deleteVersions(ctx context.Context, cmd *cobra.Command, w *writing, victims map[string][]uint64, asJSON bool) error {
+	symbols := slices.Sorted(maps.Keys(victims))
+	for _, symbol := range symbols {
+		for _, n := range victims[symbol] {
+			if _, err := w.Catalog().Resolve(ctx, symbol, names.AsOf{Form: names.ByNumber, Number: n}); err != nil {
+				return err
+			}
+		}
+	}
+	deleted := []victimDoc{}
+	for _, symbol := range symbols {
+		if err := w.Delete(ctx, symbol, victims[symbol]...); err != nil {
+			return err
+		}
+		deleted = append(deleted, victimDoc{symbol, victims[symbol]})
+	}
+	out := cmd.OutOrStdout()
+	if asJSON {
+		doc := newDocument(out)
+		doc.field("deleted", deleted)
+		return doc.close()
+	}
+	for _, d := range deleted {
+		for _, n := range d.Versions {
+			if _, err := fmt.Fprintf(out, "deleted %s@%d\n", printable(d.Symbol), n); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,200 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/page"
+)
+
+// newDiff is the command that compares two trees.
+func newDiff() *cobra.Command {
+	var d diffOptions
+	cmd := &cobra.Command{
+		Use:   "diff STORE SYMBOL[@A] SYMBOL[@B]",
+		Short: "Compare two versions of a symbol, or of two",
+		Long: `Lists what is not the same in the trees A and B, folder by folder: A PATH for what is only in
+B (added), D PATH for what is only in A (removed), M PATH (WHAT…) for what is in both and not
+the same; WHAT is type, content, target (of a link), mode, mtime, owner or xattrs. The last
+line sums up. The exit status is 0 whether they differ or not.
+
+` + asOfHelp + `
+
+The last line also says what somebody who has read all of A must fetch to read all of B: the
+chunks that files of B consist of which are added or have other content, less the chunks
+that any file of A consists of; in bytes as they are stored, packed and with their headers.
+A chunk is the same if it is in the same place of the same xorb. Tiny files, which stand in
+the index, count nothing, and neither do index pages. With --quick it is not worked out.
+
+With --json there is one object: {"from", "to": {"symbol", "version", "tindex"}, "changes":
+[{"path", "path_bytes", "change" (added, removed or changed), "what": [WHAT], "from", "to":
+{"type", "mode", "size", "modified", "hash", "target"}}], "added", "removed", "changed",
+"fetch": {"xorbs", "chunks", "bytes"}}. What is absent is null; path_bytes is base64 of a
+path that is no UTF-8.`,
+		Example: `  xetfs diff ./store org/model@-2 org/model
+  xetfs diff --stat ./store org/model@1 org/model@7
+  xetfs diff --json ./store org/model@1 org/model | jq .fetch.bytes`,
+		Args:              arguments(3, 3),
+		ValidArgsFunction: completeSymbols(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			from, err := parseTarget(args[1])
+			if err != nil {
+				return err
+			}
+			to, err := parseTarget(args[2])
+			if err != nil {
+				return err
+			}
+			return withCatalog(cmd, args[0], func(ctx context.Context, c *reading) error {
+				return d.run(ctx, cmd, c, from, to)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&d.stat, "stat", false, "only sum up")
+	cmd.Flags().BoolVar(&d.quick, "quick", false, "do not work out what must be fetched")
+	cmd.Flags().BoolVar(&d.asJSON, "json", false, "print JSON instead of text")
+	return cmd
+}
+
+type diffOptions struct{ stat, quick, asJSON bool }
+
+// A comparison is one call of diff.
+type comparison struct {
+	o                       diffOptions
+	c                       *reading
+	from, to                side
+	out                     *bufio.Writer
+	doc                     *document // of --json; nil: text
+	line                    *status
+	added, removed, changed int64
+}
+
+// A side is one of two trees.
+type side struct {
+	target
+	row names.Row
+}
+
+// A sideDoc is a tree as diff --json names it. The names are a promise.
+type sideDoc struct {
+	Symbol  string  `json:"symbol"`
+	Version *uint64 `json:"version"`
+	TIndex  *string `json:"tindex"`
+}
+
+func (s *side) doc() sideDoc {
+	doc := sideDoc{Symbol: s.symbol, TIndex: textOf(&s.row.Root)}
+	if !s.row.Time.IsZero() {
+		doc.Version = &s.row.Number
+	}
+	return doc
+}
+
+func (o diffOptions) run(ctx context.Context, cmd *cobra.Command, c *reading, from, to target) error {
+	d := &comparison{o: o, c: c, line: newStatus(cmd.ErrOrStderr()), out: bufio.NewWriterSize(cmd.OutOrStdout(), 64<<10)}
+	var err error
+	if d.from, err = d.side(ctx, from); err != nil {
+		return err
+	}
+	if d.to, err = d.side(ctx, to); err != nil {
+		return err
+	}
+	defer d.line.clear()
+	return d.print(ctx)
+}
+
+func (d *comparison) side(ctx context.Context, t target) (side, error) {
+	row, err := d.c.Resolve(ctx, t.symbol, t.at)
+	return side{t, row}, err
+}
+
+func (d *comparison) print(ctx context.Context) error {
+	if d.o.asJSON {
+		d.doc = newDocument(d.out)
+		d.doc.field("from", d.from.doc())
+		d.doc.field("to", d.to.doc())
+		d.doc.begin("changes")
+	}
+	need := newNeed(d.c.store)
+	for change, err := range d.c.Changes(ctx, d.from.row, d.to.row) {
+		if err == nil {
+			err = d.change(ctx, change, need)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	var fetch *fetchDoc
+	if !d.o.quick {
+		tree, err := d.c.OpenRow(ctx, d.from.symbol, d.from.row)
+		if err == nil {
+			fetch, err = need.without(ctx, tree, func(files int64) {
+				d.line.show(fmt.Sprintf("looking for chunks that are there: %s", many(files, "file")))
+			})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	d.line.clear()
+	return d.finish(fetch)
+}
+
+// change prints one change, and notes what must be fetched for it.
+func (d *comparison) change(ctx context.Context, c page.Change, need *need) error {
+	what := differences(c.Old, c.New)
+	switch {
+	case c.Old == nil:
+		d.added++
+	case c.New == nil:
+		d.removed++
+	case len(what) == 0:
+		return nil // the same content, described elsewhere
+	default:
+		d.changed++
+	}
+	if !d.o.quick && c.New != nil && (c.Old == nil || !sameContent(c.Old, c.New)) {
+		if err := need.add(ctx, c.New); err != nil {
+			return fmt.Errorf("%s: %w", c.New.Path, err)
+		}
+	}
+	if !d.o.quick && c.Old != nil {
+		if err := need.hold(ctx, c.Old); err != nil {
+			return fmt.Errorf("%s: %w", c.Old.Path, err)
+		}
+	}
+	switch {
+	case d.doc != nil && !d.o.stat:
+		d.doc.element(newDiffDoc(c, what))
+		return d.doc.err
+	case d.doc == nil && !d.o.stat:
+		_, err := fmt.Fprintln(d.out, diffLine(c, what))
+		return err
+	}
+	return nil
+}
+
+// finish sums up.
+func (d *comparison) finish(fetch *fetchDoc) error {
+	if d.doc != nil {
+		d.doc.end()
+		d.doc.field("added", d.added)
+		d.doc.field("removed", d.removed)
+		d.doc.field("changed", d.changed)
+		d.doc.field("fetch", fetch)
+		if err := d.doc.close(); err != nil {
+			return err
+		}
+		return d.out.Flush()
+	}
+	fmt.Fprintf(d.out, "%d added, %d removed, %d changed", d.added, d.removed, d.changed)
+	if fetch != nil {
+		fmt.Fprintf(d.out, "; to fetch: %s in %s", human(fetch.Bytes), many(fetch.Chunks, "chunk"))
+	}
+	fmt.Fprintln(d.out)
+	return d.out.Flush()
+}

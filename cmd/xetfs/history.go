@@ -1,0 +1,177 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/xetfs/xetfs/codec/names"
+)
+
+// newHistory is the command that lists the changes of a symbol.
+func newHistory() *cobra.Command {
+	var h history
+	cmd := &cobra.Command{
+		Use:   "history STORE SYMBOL",
+		Short: "List the versions of a symbol",
+		Long: `Lists every change of SYMBOL, newest first: each version that was published, and each
+deletion. A line is: version, time (UTC), entries, bytes; "deleted" if the version is not
+live any more; message, labels and writer as far as they were given. The line of a deletion
+has - in place of the version, and says which versions it deleted.
+
+With --json there is one object: {"symbol", "changes": [{"seq", "kind" (write or delete),
+"version", "time", "entries", "bytes", "tindex", "live", "deletes", "message", "labels",
+"writer"}]}. seq counts changes, version is the highest number so far; entries, bytes,
+tindex (hash of the root page) and live belong to a write, deletes to a deletion: a list of
+[FROM, TO], the numbers from FROM on and below TO. What is absent is null.`,
+		Example: `  xetfs history ./store org/model
+  xetfs history --limit 1 ./store org/model
+  xetfs history --json ./store org/model | jq '.changes[] | select(.live) | .version'`,
+		Args:              arguments(2, 2),
+		ValidArgsFunction: completeSymbols(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkSymbol(args[1]); err != nil {
+				return err
+			}
+			return withCatalog(cmd, args[0], func(ctx context.Context, c *reading) error {
+				return h.print(ctx, cmd.OutOrStdout(), c, args[1])
+			})
+		},
+	}
+	cmd.Flags().Uint64VarP(&h.limit, "limit", "n", 0, "show only the newest `NUMBER` changes")
+	cmd.Flags().BoolVar(&h.asJSON, "json", false, "print JSON instead of text")
+	return cmd
+}
+
+// A history is one call of history.
+type history struct {
+	limit  uint64 // 0: all
+	asJSON bool
+}
+
+// A changeDoc is a change as history --json shows it. The names are a promise.
+type changeDoc struct {
+	Seq     uint64            `json:"seq"`
+	Kind    string            `json:"kind"` // "write" or "delete"
+	Version uint64            `json:"version"`
+	Time    time.Time         `json:"time"`
+	Entries *int64            `json:"entries"`
+	Bytes   *int64            `json:"bytes"`
+	TIndex  *string           `json:"tindex"`
+	Live    *bool             `json:"live"`
+	Deletes [][2]uint64       `json:"deletes"`
+	Message string            `json:"message"`
+	Labels  map[string]string `json:"labels"`
+	Writer  string            `json:"writer"`
+}
+
+func (h *history) print(ctx context.Context, w io.Writer, c *reading, symbol string) error {
+	out := bufio.NewWriterSize(w, 64<<10)
+	var doc *document
+	if h.asJSON {
+		doc = newDocument(out)
+		doc.field("symbol", symbol)
+		doc.begin("changes")
+	}
+	var (
+		head *names.Version
+		n    uint64
+	)
+	for v, err := range c.History(ctx, symbol) {
+		if err != nil {
+			return err
+		}
+		if head == nil {
+			head = v // it alone knows what is live
+		}
+		if doc != nil {
+			doc.element(newChangeDoc(head, v))
+			err = doc.err
+		} else {
+			_, err = fmt.Fprintln(out, changeLine(head, v))
+		}
+		if err != nil {
+			return err
+		}
+		if n++; n == h.limit {
+			break
+		}
+	}
+	if doc != nil {
+		doc.end()
+		if err := doc.close(); err != nil {
+			return err
+		}
+	}
+	return out.Flush()
+}
+
+// changeLine is a change as people read it.
+func changeLine(head, v *names.Version) string {
+	var parts []string
+	at := v.Time.UTC().Format(time.DateTime)
+	if v.Delete {
+		parts = append(parts, fmt.Sprintf("%8s  %s  deletes %s", "-", at, numbers(deletedBy(v))))
+	} else {
+		row := v.Rows[0]
+		parts = append(parts, fmt.Sprintf("%8d  %s  %10d  %14d", row.Number, at, row.Entries, row.Bytes))
+		if head.IsDeleted(row.Number) {
+			parts = append(parts, "deleted")
+		}
+	}
+	if v.Message != "" {
+		parts = append(parts, v.Message)
+	}
+	for _, name := range slices.Sorted(maps.Keys(v.Labels)) {
+		parts = append(parts, name+"="+v.Labels[name])
+	}
+	if v.Writer != "" {
+		parts = append(parts, "by "+v.Writer)
+	}
+	return printable(strings.Join(parts, "  "))
+}
+
+func newChangeDoc(head, v *names.Version) changeDoc {
+	doc := changeDoc{
+		Seq: v.Seq, Kind: "write", Version: v.Number, Time: v.Time.UTC(),
+		Message: v.Message, Labels: v.Labels, Writer: v.Writer,
+	}
+	if v.Delete {
+		doc.Kind, doc.Deletes = "delete", [][2]uint64{}
+		for _, d := range deletedBy(v) {
+			doc.Deletes = append(doc.Deletes, [2]uint64{d.From, d.To})
+		}
+		return doc
+	}
+	row, live := v.Rows[0], !head.IsDeleted(v.Number)
+	doc.Entries, doc.Bytes, doc.TIndex, doc.Live = &row.Entries, &row.Bytes, textOf(&row.Root), &live
+	return doc
+}
+
+// deletedBy returns what a deletion deleted.
+func deletedBy(v *names.Version) []names.Interval {
+	return slices.DeleteFunc(slices.Clone(v.Deleted), func(d names.Interval) bool { return d.Seq != v.Seq })
+}
+
+// numbers are intervals of versions as people read them: "3, 5-7".
+func numbers(list []names.Interval) string {
+	var parts []string
+	for _, d := range list {
+		switch d.To - d.From {
+		case 1:
+			parts = append(parts, fmt.Sprint(d.From))
+		case 2:
+			parts = append(parts, fmt.Sprint(d.From), fmt.Sprint(d.From+1))
+		default:
+			parts = append(parts, fmt.Sprintf("%d-%d", d.From, d.To-1))
+		}
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/page"
+	"github.com/xetfs/xetfs/fs/catalog"
+)
+
+// A symbolDoc is a symbol as ls --json shows it: its newest live version. The names are a
+// promise.
+type symbolDoc struct {
+	Symbol string `json:"symbol"`
+	rowDoc
+}
+
+// A rowDoc is a version as JSON shows it, here and elsewhere. The names are a promise.
+type rowDoc struct {
+	Version uint64    `json:"version"`
+	Time    time.Time `json:"time"`
+	Entries int64     `json:"entries"`
+	Bytes   int64     `json:"bytes"`
+	TIndex  string    `json:"tindex"` // hash of the root page
+}
+
+func newRowDoc(r names.Row) rowDoc {
+	return rowDoc{Version: r.Number, Time: r.Time.UTC(), Entries: r.Entries, Bytes: r.Bytes, TIndex: r.Root.String()}
+}
+
+// symbols lists the symbols that have a live version. Only where more than their names is
+// wanted, the newest version of each is read.
+func (l *listing) symbols(ctx context.Context, w io.Writer, c *catalog.Stored) error {
+	out := bufio.NewWriterSize(w, 64<<10)
+	var doc *document
+	if l.asJSON {
+		doc = newDocument(out)
+		doc.begin("symbols")
+	}
+	for symbol, err := range c.Symbols(ctx) {
+		if err == nil {
+			err = l.symbolLine(ctx, out, doc, c, symbol)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if doc != nil {
+		doc.end()
+		if err := doc.close(); err != nil {
+			return err
+		}
+	}
+	return out.Flush()
+}
+
+func (l *listing) symbolLine(ctx context.Context, w io.Writer, doc *document, c *catalog.Stored, symbol string) error {
+	if !l.long && doc == nil {
+		_, err := fmt.Fprintln(w, printable(symbol))
+		return err
+	}
+	row, err := c.Latest(ctx, symbol)
+	switch {
+	case notLive(err):
+		return nil // the list of symbols may know more than there are
+	case err != nil:
+		return err
+	case doc != nil:
+		doc.element(symbolDoc{symbol, newRowDoc(row)})
+		return doc.err
+	}
+	_, err = fmt.Fprintf(w, "%8d %s %10d %14d %s\n", row.Number, row.Time.UTC().Format(time.DateTime), row.Entries, row.Bytes, printable(symbol))
+	return err
+}
+
+// versionName is what people call a version. One that was opened by its root page has no
+// number.
+func versionName(r names.Row) string {
+	if r.Time.IsZero() {
+		return "tree " + r.Root.String()
+	}
+	return fmt.Sprintf("version %d", r.Number)
+}
+
+// versionFields says which version a tree is. One that was opened by its root page has no
+// number, and a folder without a catalog neither.
+func versionFields(doc *document, row names.Row) {
+	var (
+		number *uint64
+		root   *page.Hash
+	)
+	if !row.Root.IsZero() {
+		root = &row.Root
+	}
+	if !row.Time.IsZero() {
+		number = &row.Number
+	}
+	doc.field("version", number)
+	doc.field("tindex", textOf(root))
+}
+
+// textOf is the text of a hash that may be absent.
+func textOf(h *page.Hash) *string {
+	if h == nil {
+		return nil
+	}
+	text := h.String()
+	return &text
+}

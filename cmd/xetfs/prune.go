@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/fs/catalog"
+)
+
+// pruneOptions are the flags of prune.
+type pruneOptions struct {
+	last           int
+	since          sinceFlag
+	snapshots      bool
+	dryRun, asJSON bool
+}
+
+// newPrune is the command that deletes the versions that no rule keeps.
+func newPrune() *cobra.Command {
+	var o pruneOptions
+	cmd := &cobra.Command{
+		Use:   "prune STORE SYMBOL",
+		Short: "Delete old versions by rules",
+		Long: `Deletes, as one change, the versions of SYMBOL that no rule keeps. A version is kept if it is
+one of the newest (--keep-last), from that time or later (--keep-since), or if a snapshot
+holds it (--keep-snapshots). The newest version stays always. --keep-last or --keep-since
+must be given.
+
+T is a day or time like 2026-03-01 or 2026-03-01T12:00:00Z, or an age like 36h, 30d or 8w.
+
+What is printed, or with --dry-run would be deleted, is a line for each version: version,
+time (UTC), entries, bytes. With --json there is one object: {"symbol", "dry_run",
+"deleted": [{"version", "time", "entries", "bytes", "tindex"}]}.
+
+The data stays for the time of grace, see xetfs delete.`,
+		Example: `  xetfs prune --keep-last 10 --dry-run ./store org/model
+  xetfs prune --keep-last 3 --keep-since 30d --keep-snapshots ./store org/model`,
+		Args:              arguments(2, 2),
+		ValidArgsFunction: completeSymbols(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			rule, err := o.rule(cmd, time.Now())
+			if err = firstErr(checkSymbol(args[1]), err); err != nil {
+				return err
+			}
+			return withPublisher(cmd, args[0], func(ctx context.Context, w *writing) error {
+				rows, err := w.Prune(ctx, args[1], rule, o.dryRun)
+				if err != nil {
+					return err
+				}
+				return o.print(cmd.OutOrStdout(), args[1], rows)
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.IntVar(&o.last, "keep-last", 0, "keep the newest `N` versions")
+	f.Var(&o.since, "keep-since", "keep versions from time T on")
+	f.BoolVar(&o.snapshots, "keep-snapshots", false, "keep what a snapshot holds")
+	f.BoolVarP(&o.dryRun, "dry-run", "n", false, "only say what would be deleted")
+	f.BoolVar(&o.asJSON, "json", false, "print JSON instead of text")
+	return cmd
+}
+
+// rule is what the flags say. Ages are counted back from now.
+func (o *pruneOptions) rule(cmd *cobra.Command, now time.Time) (catalog.KeepRule, error) {
+	last := cmd.Flags().Changed("keep-last")
+	switch {
+	case !last && o.since == (sinceFlag{}):
+		return catalog.KeepRule{}, usageError{errors.New("say what to keep: --keep-last N or --keep-since T")}
+	case last && o.last < 1:
+		return catalog.KeepRule{}, usageError{fmt.Errorf("--keep-last %d: the newest version stays always, so it is 1 or more", o.last)}
+	}
+	return catalog.KeepRule{Last: o.last, Since: o.since.from(now), Snapshots: o.snapshots}, nil
+}
+
+func (o *pruneOptions) print(w io.Writer, symbol string, rows []names.Row) error {
+	if !o.asJSON {
+		for _, r := range rows {
+			_, err := fmt.Fprintf(w, "%8d  %s  %10d  %14d\n", r.Number, r.Time.UTC().Format(time.DateTime), r.Entries, r.Bytes)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	doc := newDocument(w)
+	doc.field("symbol", symbol)
+	doc.field("dry_run", o.dryRun)
+	doc.begin("deleted")
+	for _, r := range rows {
+		doc.element(newRowDoc(r))
+	}
+	doc.end()
+	return doc.close()
+}
+
+// A sinceFlag is a time, or an age.
+type sinceFlag struct {
+	at  time.Time
+	age time.Duration
+}
+
+const day = 24 * time.Hour
+
+// Set implements pflag.Value.
+func (s *sinceFlag) Set(text string) error {
+	if at, err := names.ParseAsOf(text); err == nil && at.Form == names.ByTime {
+		*s = sinceFlag{at: at.Time}
+		return nil
+	}
+	age, err := parseAge(text)
+	if err != nil {
+		return fmt.Errorf("%q is neither a day or time like 2026-03-01 nor an age like 36h, 30d or 8w", text)
+	}
+	*s = sinceFlag{age: age}
+	return nil
+}
+
+// parseAge reads a duration above zero, also in days and weeks.
+func parseAge(text string) (time.Duration, error) {
+	for ending, unit := range map[string]time.Duration{"d": day, "w": 7 * day} {
+		digits, ok := strings.CutSuffix(text, ending)
+		if !ok {
+			continue
+		}
+		n, err := strconv.ParseInt(digits, 10, 64)
+		if err != nil || n < 1 || n > math.MaxInt64/int64(unit) {
+			return 0, errors.New("not a number of days")
+		}
+		return time.Duration(n) * unit, nil
+	}
+	age, err := time.ParseDuration(text)
+	if err == nil && age <= 0 {
+		err = errors.New("not above zero")
+	}
+	return age, err
+}
+
+// from returns the time that is meant, and the zero time if none was given.
+func (s *sinceFlag) from(now time.Time) time.Time {
+	if s.age > 0 {
+		return now.Add(-s.age)
+	}
+	return s.at
+}
+
+// String implements pflag.Value.
+func (s *sinceFlag) String() string {
+	switch {
+	case s.age > 0:
+		return s.age.String()
+	case s.at.IsZero():
+		return ""
+	}
+	return s.at.Format(time.RFC3339)
+}
+
+// Type implements pflag.Value.
+func (s *sinceFlag) Type() string { return "T" }

@@ -1,0 +1,260 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/page"
+)
+
+// publishOptions are the flags and arguments of publish.
+type publishOptions struct {
+	storePath, symbol string
+	folder            string // "": none is read
+
+	update, force, dryRun, checksum bool
+	owner, xattrs, strict, noSHA    bool
+	asJSON                          bool
+	exclude, remove, label          []string
+	message, from                   string
+	ifVersion                       versionFlag
+	scheme                          schemeFlag
+
+	labels map[string]string // of label
+}
+
+// newPublish is the command that makes a folder the newest version of a symbol.
+func newPublish() *cobra.Command {
+	o := publishOptions{scheme: schemeAuto}
+	cmd := &cobra.Command{
+		Use:   "publish STORE SYMBOL FOLDER",
+		Short: "Make a folder the newest version of a symbol",
+		Long: `Packs what STORE does not have yet, as pack does, and publishes the tree of FOLDER as the
+next version of SYMBOL: whole, with the modes and times of everything in it, symbolic links
+and empty folders. STORE is a local folder of its own; it is made, and a catalog in it, if
+it is not there. Readers see the old version or the new one and nothing between, whenever
+publish ends, by whatever means; run again, it goes on from there.
+
+If the tree is the same as that of the newest version, there is no new version; --force
+makes one. A file is not read if the last publish of FOLDER as SYMBOL has read it and size,
+times (modified, changed), inode and device are the same. That is remembered below
+~/.cache/xetfs/publish (XDG_CACHE_HOME), where it may be deleted; --checksum reads all
+files. Files of 256 bytes or fewer are kept in the index of the tree, without a SHA-256.
+
+With --update the newest tree stays as it is, but for what FOLDER has and what --remove
+names. A folder and what is in it is removed by its path in the tree.
+
+What is not a file, folder or symbolic link is passed over and named, as is what cannot be
+read, and a file that changes while it is read, three times. With --strict that ends the
+command. So is STORE, if it lies in FOLDER. Hard links become files of their own, which
+costs nothing.
+
+Patterns of --exclude and of a file .xetfsignore in FOLDER, one a line, are those of
+.gitignore: *.tmp (at any depth), /build (here), cache/ (folders), doc/*.pdf, a/**/b, [a-z],
+!keep.tmp (take it after all), # comment. The last one that fits decides, those of --exclude
+after those of the file. Classes like [[:alpha:]] and files further down are not known.
+
+With --from no folder is read: the tree of another version, of this symbol or another, or
+one that was deleted lately (ver:HASH), becomes the newest version.
+
+Exit status 8: someone else was faster, or the newest version is not that of --if-version.
+
+With --json the summary is one object:
+
+  symbol, version, root        root is the hash of the tree: SYMBOL@ver:ROOT; null in a dry run
+  published, dry_run           false, false: the tree is the same as that of version
+  entries, bytes               of the tree: entries, sum of file sizes
+  pages                        of the index, that were written
+  added, changed, removed      entries, since the newest version before
+  folder_entries, files, file_bytes   what was found in FOLDER
+  unchanged_files, unchanged_bytes    of that, what was not read
+  inline_files                 of 256 bytes or fewer
+  excluded, skipped            paths that patterns fit; {"path", "why"}
+  chunks, new_chunks, new_bytes, packed_bytes, deduplicated_bytes, xorbs, shards
+                               as pack says them, for the files that were read
+  seconds`,
+		Example: `  xetfs publish ./store org/model ~/models/bert
+  xetfs publish --update --message 'new tokenizer' ./store org/model ./tokenizer
+  xetfs publish --from org/model@-2 ./store org/model`,
+		Args: arguments(2, 3),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.check(cmd, args); err != nil {
+				return err
+			}
+			return runPublish(cmd, o)
+		},
+		ValidArgsFunction: completePublish,
+	}
+	o.addFlags(cmd)
+	return cmd
+}
+
+func (o *publishOptions) addFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.BoolVar(&o.update, "update", false, "keep what the newest tree has and FOLDER has not")
+	f.StringArrayVar(&o.remove, "remove", nil, "with --update: take the file or folder at this `PATH` out of the tree (may be repeated)")
+	f.Var(&o.ifVersion, "if-version", "publish only if this is the newest version")
+	f.StringVar(&o.message, "message", "", "what history shall say of this version")
+	f.StringArrayVar(&o.label, "label", nil, "a label of this version, as `KEY=VALUE` (may be repeated)")
+	f.BoolVar(&o.force, "force", false, "make a new version even if the tree is the same")
+	f.BoolVar(&o.dryRun, "dry-run", false, "say what would be stored, and store nothing")
+	f.StringVar(&o.from, "from", "", "publish the tree of `SYMBOL[@AS_OF]` or ver:HASH instead of FOLDER")
+	f.BoolVar(&o.asJSON, "json", false, "print the summary as JSON")
+	f.StringArrayVar(&o.exclude, "exclude", nil, "leave out what fits this `PATTERN` (may be repeated)")
+	f.BoolVar(&o.checksum, "checksum", false, "read all files, also those that seem unchanged")
+	f.BoolVar(&o.owner, "owner", false, "keep owners and groups, as numbers")
+	f.BoolVar(&o.xattrs, "xattrs", false, "keep the extended attributes that begin with user.")
+	f.BoolVar(&o.strict, "strict", false, "fail at the first thing that cannot be published")
+	f.BoolVar(&o.noSHA, "no-sha256", false, "neither compute nor store the SHA-256 of files")
+	f.Var(&o.scheme, "compress", "auto, as the reference chooses; best, the smallest of all; none; lz4; bg4-lz4")
+	fixedValues(cmd, "compress", schemeWords...)
+}
+
+// completePublish lets the shell complete symbols, then folders.
+func completePublish(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	if len(args) == 2 {
+		return nil, cobra.ShellCompDirectiveFilterDirs
+	}
+	return completeSymbols(1)(cmd, args, begun)
+}
+
+// notWithFrom are the flags that say something about FOLDER.
+var notWithFrom = []string{
+	"update", "remove", "dry-run", "exclude", "checksum", "owner", "xattrs", "strict", "no-sha256", "compress",
+}
+
+// check takes the arguments and refuses what does not go together, before anything is
+// done.
+func (o *publishOptions) check(cmd *cobra.Command, args []string) error {
+	o.storePath, o.symbol, o.folder = args[0], args[1], ""
+	if err := checkStorePath(o.storePath); err != nil {
+		return err
+	}
+	t, err := parseTarget(o.symbol)
+	switch {
+	case err != nil:
+		return err
+	case t.symbol != o.symbol:
+		return usageError{fmt.Errorf("%s is one version of %s; a new one is published to %s", o.symbol, t.symbol, t.symbol)}
+	}
+	if o.labels, err = parseLabels(o.label); err == nil {
+		err = checkTexts(o.symbol, o.message, o.labels)
+	}
+	if err == nil {
+		err = o.checkFolder(cmd, args[2:])
+	}
+	var usage usageError
+	if err != nil && !errors.As(err, &usage) && !errors.Is(err, iofs.ErrNotExist) && !errors.Is(err, iofs.ErrPermission) {
+		return usageError{err}
+	}
+	return err
+}
+
+// checkFolder takes FOLDER, if there is to be one.
+func (o *publishOptions) checkFolder(cmd *cobra.Command, args []string) error {
+	switch {
+	case o.from != "" && len(args) > 0:
+		return errors.New("--from takes the place of FOLDER")
+	case o.from != "":
+		for _, name := range notWithFrom {
+			if cmd.Flags().Changed(name) {
+				return fmt.Errorf("--%s says something about FOLDER, and there is none with --from", name)
+			}
+		}
+		return nil
+	case len(o.remove) > 0 && !o.update:
+		return errors.New("--remove goes with --update: otherwise the tree has what FOLDER has, and nothing else")
+	case len(args) == 0 && len(o.remove) == 0:
+		return errors.New("too few arguments")
+	case len(args) == 0:
+		return o.checkRemoved()
+	}
+	o.folder = args[0]
+	info, err := os.Stat(o.folder)
+	switch {
+	case o.folder == "":
+		return errors.New("an empty path is no folder")
+	case err == nil && !info.IsDir():
+		return fmt.Errorf("%s: FOLDER is a folder, this is a file", o.folder)
+	}
+	return firstErr(checkPackFolder(o.storePath, o.folder), o.checkRemoved())
+}
+
+// checkRemoved makes the paths of --remove those of entries.
+func (o *publishOptions) checkRemoved() error {
+	for i, path := range o.remove {
+		o.remove[i] = cleanPath(path)
+		if o.remove[i] == "" {
+			return fmt.Errorf("--remove %q would take out the whole tree; xetfs delete deletes versions", path)
+		}
+		if err := page.CheckPath(o.remove[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// parseLabels reads KEY=VALUE of each label.
+func parseLabels(args []string) (map[string]string, error) {
+	if len(args) == 0 {
+		return nil, nil //nolint:nilnil // no labels
+	}
+	labels := map[string]string{}
+	for _, arg := range args {
+		key, value, ok := strings.Cut(arg, "=")
+		if !ok || key == "" {
+			return nil, fmt.Errorf("label %q: want KEY=VALUE", arg)
+		}
+		if _, twice := labels[key]; twice {
+			return nil, fmt.Errorf("label %q is given twice", key)
+		}
+		labels[key] = value
+	}
+	return labels, nil
+}
+
+// checkTexts says whether a version may say this of itself, so that nobody packs for an
+// hour to hear it then.
+func checkTexts(symbol, message string, labels map[string]string) error {
+	row := names.Row{Time: time.Unix(0, 0).UTC(), Root: page.Hash{1}}
+	_, err := names.Encode(&names.Version{
+		Symbol: symbol, Seq: 1, Time: row.Time, TxID: strings.Repeat("0", 32), Rows: []names.Row{row},
+		Writer: publishWriter(), Message: message, Labels: labels,
+	})
+	return err
+}
+
+// publishWriter is what a version says of the program that made it.
+func publishWriter() string { return "xetfs " + readVersion().Version }
+
+// versionFlag is --if-version: a number, or nil.
+type versionFlag struct{ number *uint64 }
+
+// String implements pflag.Value.
+func (v *versionFlag) String() string {
+	if v.number == nil {
+		return ""
+	}
+	return strconv.FormatUint(*v.number, 10)
+}
+
+// Set implements pflag.Value.
+func (v *versionFlag) Set(text string) error {
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return fmt.Errorf("%q is not the number of a version", text)
+	}
+	v.number = &n
+	return nil
+}
+
+// Type implements pflag.Value.
+func (v *versionFlag) Type() string { return "NUMBER" }

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xetfs/xetfs/codec/pack"
+	"github.com/xetfs/xetfs/codec/page"
+)
+
+// A foundPacker packs the files that were found, in their order.
+type foundPacker struct {
+	w      *pack.Writer
+	out    *assembly
+	report *publishReport
+	root   string // of the folder, as the user calls it
+	strict bool
+	owner  bool // is kept
+	bar    *progress
+}
+
+// run packs all batches and closes the writer. Batches that it has packed it gives to
+// recycle first.
+func (p *foundPacker) run(ctx context.Context, batches <-chan *foundBatch, recycle func(*foundBatch)) error {
+	for b := range batches {
+		select {
+		case <-b.ready:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		for i := range b.found {
+			if err := p.one(ctx, b, &b.found[i]); err != nil {
+				return err
+			}
+		}
+		recycle(b)
+		b.release()
+		if err := p.out.push(ctx, b, p.w.Flush); err != nil {
+			return err
+		}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return p.w.Close(ctx)
+}
+
+// one deals with one thing that was found.
+func (p *foundPacker) one(ctx context.Context, b *foundBatch, f *found) error {
+	var err error
+	switch {
+	case f.state == foundRead:
+		err = p.add(ctx, b, f, bytes.NewReader(f.content))
+	case f.state == foundLarge:
+		err = p.file(ctx, b, f)
+	case f.state == foundDone && f.entry.Type == page.Symlink:
+		if bad := f.entry.Check(); bad != nil {
+			f.skip(bad)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return p.tell(f)
+}
+
+// tell counts f, or says why it is left out.
+func (p *foundPacker) tell(f *found) error {
+	switch path := p.path(f); {
+	case f.why == nil:
+	case p.strict:
+		return fmt.Errorf("%s: %w", path, f.why)
+	case f.state == foundSkipped:
+		p.report.skip(path, f.why)
+		return nil
+	default:
+		p.report.note(fmt.Sprintf("%s: published without: %v", path, f.why))
+	}
+	p.report.count(f)
+	return nil
+}
+
+// path is how f is called in messages.
+func (p *foundPacker) path(f *found) string {
+	return strings.TrimSuffix(p.root, "/") + "/" + f.entry.Path
+}
+
+// add packs a file.
+func (p *foundPacker) add(ctx context.Context, b *foundBatch, f *found, r io.Reader) error {
+	p.out.expect(b, f)
+	if err := p.w.AddFile(ctx, r); err != nil {
+		p.out.forget(b)
+		return err
+	}
+	f.state = foundDone
+	return nil
+}
+
+// file reads and packs a file, again if it changes meanwhile.
+func (p *foundPacker) file(ctx context.Context, b *foundBatch, f *found) error {
+	var err error
+	for range maxReads {
+		if err = p.read(ctx, b, f); !errors.Is(err, errChanged) {
+			break
+		}
+	}
+	var unreadable *readError
+	if errors.As(err, &unreadable) {
+		f.skip(unreadable.error)
+		return nil
+	}
+	return err
+}
+
+func (p *foundPacker) read(ctx context.Context, b *foundBatch, f *found) error {
+	// A pipe or device in the place of the file must not be waited for.
+	fd, err := openAt(f.in.fd, f.name(), unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_NOCTTY)
+	if err != nil {
+		return &readError{err}
+	}
+	file := os.NewFile(uintptr(fd), f.name())
+	defer file.Close()
+	now := time.Now()
+	s, err := newSteady(file, p.bar)
+	if err != nil {
+		return &readError{reason(err)}
+	}
+	fromStat(&f.entry, &s.before, p.owner)
+	f.stamp, f.read = stampOf(&s.before), now.UnixNano()
+	if s.before.Size > page.MaxInline {
+		return p.add(ctx, b, f, s)
+	}
+	content, err := io.ReadAll(s)
+	if err != nil {
+		return err
+	}
+	f.state = foundDone
+	if len(content) > 0 {
+		f.entry.Inline = content
+	}
+	return nil
+}

@@ -1,0 +1,252 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xetfs/xetfs/codec/page"
+)
+
+// A foundReader looks at what was found, and reads small files, so that the packer does
+// not wait for each of them. Several work at a time.
+type foundReader struct {
+	owner, xattrs, noSHA bool
+	checksum             bool // believe no record
+	madeUp               *madeUp
+	bar                  *progress
+	shards               *reusable
+}
+
+// Room for the small files of a batch. Those that do not fit are left to the packer.
+const (
+	smallRoom = 1 << 20
+	smallFile = 64 << 10
+)
+
+// read looks at everything in a batch.
+func (r *foundReader) read(ctx context.Context, b *foundBatch) {
+	now := time.Now()
+	for i := range b.found {
+		f := &b.found[i]
+		if f.state == foundNamed {
+			r.look(ctx, b, f, now)
+		}
+		f.known = nil
+		if r.xattrs && f.state != foundSkipped && f.entry.Type != page.Symlink {
+			r.attributes(f)
+		}
+	}
+}
+
+// look finds out what something is.
+func (r *foundReader) look(ctx context.Context, b *foundBatch, f *found, now time.Time) {
+	var st unix.Stat_t
+	if err := statAt(f.in.fd, f.name(), &st); err != nil {
+		f.skip(err)
+		return
+	}
+	fromStat(&f.entry, &st, r.owner)
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFREG:
+		r.file(ctx, b, f, &st, now)
+	case unix.S_IFLNK:
+		r.link(f)
+	case unix.S_IFDIR:
+		f.skip(errors.New("it became a folder while the folder above was read"))
+	default:
+		f.skip(fmt.Errorf("%s; a tree has files, folders and symbolic links", kindOf(modeOf(st.Mode))))
+	}
+}
+
+// fromStat fills in what an entry of any type has.
+func fromStat(e *page.Entry, st *unix.Stat_t, owner bool) {
+	e.Mode = st.Mode & 0o7777
+	e.ModTime = time.Unix(st.Mtim.Unix()).UTC()
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFDIR:
+		e.Type = page.Dir
+	case unix.S_IFLNK:
+		e.Type = page.Symlink
+	default:
+		e.Type, e.Size = page.File, st.Size
+	}
+	if owner {
+		e.Owner = &page.Owner{UID: st.Uid, GID: st.Gid}
+	}
+}
+
+// modeOf is the type of a file in the words of io/fs.
+func modeOf(mode uint32) iofs.FileMode {
+	switch mode & unix.S_IFMT {
+	case unix.S_IFIFO:
+		return iofs.ModeNamedPipe
+	case unix.S_IFSOCK:
+		return iofs.ModeSocket
+	case unix.S_IFBLK, unix.S_IFCHR:
+		return iofs.ModeDevice
+	}
+	return iofs.ModeIrregular
+}
+
+func (r *foundReader) link(f *found) {
+	buf := make([]byte, 256)
+	for {
+		n, err := unix.Readlinkat(f.in.fd, f.name(), buf)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			f.skip(err)
+			return
+		case n < len(buf):
+			f.entry.Target, f.state = string(buf[:n]), foundDone
+			return
+		default:
+			buf = make([]byte, 4*len(buf))
+		}
+	}
+}
+
+// file deals with a regular file.
+func (r *foundReader) file(ctx context.Context, b *foundBatch, f *found, st *unix.Stat_t, now time.Time) {
+	f.stamp = stampOf(st)
+	if f.stamp.dev != f.in.dev {
+		path := fmt.Sprintf("/proc/self/fd/%d/%s", f.in.fd, f.name())
+		if err := r.madeUp.check(f.stamp.dev, func(fs *unix.Statfs_t) error { return unix.Statfs(path, fs) }); err != nil {
+			f.skip(err)
+			return
+		}
+	}
+	switch {
+	case st.Size == 0:
+		f.state = foundDone
+	case r.believe(ctx, f):
+		r.bar.add(st.Size)
+	case st.Size > smallFile || len(b.buf)+int(st.Size) >= cap(b.buf) || unsettled(st, now):
+		f.state = foundLarge
+	default:
+		r.small(b, f, now)
+	}
+}
+
+// unsettled says whether a file was changed so short a time ago that a further change
+// might not be seen.
+func unsettled(st *unix.Stat_t, now time.Time) bool {
+	age := now.Sub(time.Unix(st.Mtim.Unix()))
+	return age >= 0 && age < settle
+}
+
+// believe takes the content of a file from the record, if that says the truth.
+func (r *foundReader) believe(ctx context.Context, f *found) bool {
+	k := f.known
+	switch {
+	case k == nil || r.checksum || k.stamp != f.stamp:
+		return false
+	case k.inline != nil:
+		f.entry.Inline = k.inline
+	case k.sha256 == nil && !r.noSHA || !r.shards.has(ctx, k.id.Shard):
+		return false
+	default:
+		f.entry.ID = k.id
+		if !r.noSHA {
+			f.entry.SHA256 = k.sha256
+		}
+	}
+	f.state = foundDone
+	return true
+}
+
+// small reads a small file with as few system calls as can be. If it is not what it was
+// a moment ago it is left to the packer, who has patience.
+func (r *foundReader) small(b *foundBatch, f *found, now time.Time) {
+	f.state = foundLarge
+	fd, err := openAt(f.in.fd, f.name(), unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_NOCTTY)
+	if err != nil {
+		f.skip(err)
+		return
+	}
+	defer unix.Close(fd) //nolint:errcheck // nothing was written
+	size := int(f.stamp.size)
+	room := b.buf[len(b.buf) : len(b.buf)+size+1] // one more shows that it has grown
+	n := 0
+	for n < size {
+		m, err := unix.Read(fd, room[n:])
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil || m <= 0 {
+			return
+		}
+		n += m
+	}
+	var after unix.Stat_t
+	if n != size || unix.Fstat(fd, &after) != nil || stampOf(&after) != f.stamp {
+		return
+	}
+	f.read = now.UnixNano()
+	r.bar.add(f.stamp.size)
+	if size <= page.MaxInline {
+		f.entry.Inline = append([]byte(nil), room[:size]...)
+		f.state = foundDone
+		return
+	}
+	f.content = room[:size:size]
+	b.buf = b.buf[:len(b.buf)+size]
+	f.state = foundRead
+}
+
+// attributes reads the extended attributes that users give. What has some that cannot be
+// read is published without.
+func (r *foundReader) attributes(f *found) {
+	path := fmt.Sprintf("/proc/self/fd/%d/%s", f.in.fd, f.name())
+	list, err := readGrowing(func(buf []byte) (int, error) { return unix.Llistxattr(path, buf) })
+	if errors.Is(err, unix.ENOTSUP) {
+		return
+	}
+	for name := range strings.SplitSeq(string(list), "\x00") {
+		if err != nil {
+			break
+		}
+		if !strings.HasPrefix(name, "user.") {
+			continue
+		}
+		var value []byte
+		value, err = readGrowing(func(buf []byte) (int, error) { return unix.Lgetxattr(path, name, buf) })
+		switch {
+		case errors.Is(err, unix.ENODATA):
+			err = nil // it is gone
+		case err == nil && f.entry.Xattrs == nil:
+			f.entry.Xattrs = map[string]string{name: string(value)}
+		case err == nil:
+			f.entry.Xattrs[name] = string(value)
+		}
+	}
+	if err == nil && f.entry.Xattrs != nil {
+		err = f.entry.Check() // they may be too many
+	}
+	if err != nil {
+		f.entry.Xattrs, f.why = nil, fmt.Errorf("extended attributes: %w", err)
+	}
+}
+
+// readGrowing calls a function that says ERANGE until the buffer is long enough.
+func readGrowing(read func([]byte) (int, error)) ([]byte, error) {
+	for size := 256; ; {
+		buf := make([]byte, size)
+		n, err := read(buf)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case errors.Is(err, unix.ERANGE) && size < 1<<20:
+			size *= 4
+		case err != nil:
+			return nil, err
+		default:
+			return buf[:n], nil
+		}
+	}
+}

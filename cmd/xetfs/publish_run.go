@@ -1,0 +1,241 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"iter"
+	"path/filepath"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/dir"
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/pack"
+	"github.com/xetfs/xetfs/codec/page"
+	"github.com/xetfs/xetfs/fs/catalog"
+)
+
+// runPublish publishes.
+func runPublish(cmd *cobra.Command, o publishOptions) error {
+	limitMemory(packMemory, newNotes(cmd.ErrOrStderr(), cmd.CommandPath()))
+	debug.SetGCPercent(publishPercent)
+	bar := newProgress(cmd.ErrOrStderr(), "publish")
+	p := &publishing{
+		cmd: cmd, publishOptions: o, bar: bar, started: time.Now(),
+		report: newPublishReport(cmd, o.asJSON, bar),
+	}
+	ctx := cmd.Context()
+	return untilInterrupted(ctx, func() error { return p.run(ctx) })
+}
+
+// publishPercent is the Go heap's room beside what lives in it. Less than usual, because
+// that is mostly the buffers of the packer.
+const publishPercent = 40
+
+// A publishing is one run of publish.
+type publishing struct {
+	publishOptions
+	cmd     *cobra.Command
+	report  *publishReport
+	bar     *progress
+	started time.Time
+
+	store   *pageCounter
+	scratch string // folder for temporary files
+	known   *origin.Known
+	stream  *folderStream // of FOLDER
+	packer  *pack.Writer  // of stream
+}
+
+// A pageCounter is a store that counts the index pages that are written.
+type pageCounter struct {
+	*dir.Keyed
+	pages atomic.Int64
+}
+
+// PutIfAbsent implements origin.WriteStore.
+func (s *pageCounter) PutIfAbsent(ctx context.Context, k names.Key, value []byte) (origin.Tag, error) {
+	tag, err := s.Keyed.PutIfAbsent(ctx, k, value)
+	if p, bad := names.ParseKey(k); err == nil && bad == nil && p.Kind == names.PageKind {
+		s.pages.Add(1)
+	}
+	return tag, err
+}
+
+func (p *publishing) run(ctx context.Context) error {
+	if p.dryRun {
+		return p.runDry(ctx)
+	}
+	publisher, err := p.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	var r publishResult
+	if p.from != "" {
+		r, err = p.publishAgain(ctx, publisher)
+	} else {
+		r, err = p.publishFolder(ctx, publisher)
+	}
+	switch {
+	case errors.Is(err, catalog.ErrSwept):
+		return fmt.Errorf("%w; publish once more", err)
+	case errors.Is(err, origin.ErrUnavailable):
+		return fmt.Errorf("%s: %v", p.storePath, err) //nolint:errorlint // it is there, and cannot be written
+	case err != nil:
+		return err
+	}
+	r.symbol, r.pages, r.took = p.symbol, p.store.pages.Load(), time.Since(p.started)
+	return p.report.finish(r)
+}
+
+// open opens the store, and makes a catalog in it if there is none. With --from there
+// must be one.
+func (p *publishing) open(ctx context.Context) (*catalog.Publisher, error) {
+	p.scratch = filepath.Join(p.storePath, "tmp")
+	if err := checkWritable(p.scratch); err != nil {
+		return nil, err
+	}
+	keyed, err := dir.Open(p.storePath)
+	if err != nil {
+		return nil, err
+	}
+	p.store = &pageCounter{Keyed: keyed}
+	if err = keyed.RemoveStray(strayAge); err == nil {
+		log := newNotes(p.cmd.ErrOrStderr(), p.cmd.CommandPath())
+		var publisher *catalog.Publisher
+		if publisher, err = catalog.NewPublisher(ctx, p.store, newPageWindow(origin.Pages(p.store)), catalog.PublisherOptions{Logger: log}); err == nil {
+			return publisher, nil
+		}
+	}
+	keyed.Close()
+	return nil, fmt.Errorf("%s: %w", p.storePath, err)
+}
+
+func (p *publishing) close() {
+	if p.known != nil {
+		_ = p.known.Close()
+	}
+	p.store.Close()
+}
+
+// begin begins a publish. What the store holds is looked at only afterwards.
+func (p *publishing) begin(ctx context.Context, publisher *catalog.Publisher) (*catalog.Publishing, error) {
+	return publisher.Begin(ctx, p.symbol, catalog.PublishOptions{
+		IfVersion: p.ifVersion.number, Writer: publishWriter(), Message: p.message, Labels: p.labels,
+	})
+}
+
+// errSame says that the tree is that of the newest version.
+var errSame = errors.New("the tree is the same")
+
+// publishFolder publishes FOLDER.
+func (p *publishing) publishFolder(ctx context.Context, publisher *catalog.Publisher) (publishResult, error) {
+	b, err := p.begin(ctx, publisher)
+	if err != nil {
+		return publishResult{}, err
+	}
+	settings := publisher.Catalog().Settings()
+	record := p.openRecord(settings.ID)
+	defer record.close()
+	if p.folder != "" {
+		if err := p.openStream(ctx, b, record); err != nil {
+			return publishResult{}, err
+		}
+	}
+	r := publishResult{before: b.Head(), published: true, listed: p.folder != ""}
+	r.row, err = p.publishTree(ctx, publisher, b)
+	switch {
+	case errors.Is(err, errSame):
+		r.row, r.published = *r.before, false
+	case err != nil && p.stream != nil && p.stream.err != nil:
+		return publishResult{}, p.stream.err // of FOLDER: it has nothing to do with the symbol
+	case err != nil:
+		return publishResult{}, err
+	}
+	if err := record.replace(); err != nil {
+		p.report.note(fmt.Sprintf("all files will be read next time: %v", reason(err)))
+	}
+	if p.stream != nil {
+		r.stats, r.excluded = p.packer.Stats(), p.stream.lister.excluded
+	}
+	return r, p.compare(ctx, publisher.Catalog(), &r)
+}
+
+// publishTree publishes the whole tree, or what is new in it. It is errSame if nothing is.
+func (p *publishing) publishTree(ctx context.Context, publisher *catalog.Publisher, b *catalog.Publishing) (names.Row, error) {
+	c, head := publisher.Catalog(), b.Head()
+	hide := p.show(ctx, head)
+	defer hide()
+	if !p.update {
+		entries := p.stream.entries(ctx)
+		if head != nil && !p.force {
+			entries = unlessSame(entries, c.Settings().Page, head.Root)
+		}
+		return b.Replace(ctx, entries)
+	}
+	var tree catalog.Tree
+	if head != nil {
+		var err error
+		if tree, err = c.OpenRow(ctx, p.symbol, *head); err != nil {
+			return names.Row{}, err
+		}
+	} else if len(p.remove) > 0 {
+		return names.Row{}, p.nothingToRemove()
+	}
+	changes, err := p.changes(ctx, tree)
+	switch {
+	case err != nil:
+		return names.Row{}, err
+	case len(changes) == 0 && !p.force:
+		return names.Row{}, errSame
+	}
+	return b.Update(ctx, changes)
+}
+
+func (p *publishing) nothingToRemove() error {
+	return fmt.Errorf("%s has no version that --remove could take something from: %w", p.symbol, iofs.ErrNotExist)
+}
+
+// unlessSame passes on the entries of a tree. At their end it is errSame if the tree has
+// a certain root.
+func unlessSame(entries iter.Seq2[page.Entry, error], sizes page.Sizes, root page.Hash) iter.Seq2[page.Entry, error] {
+	return func(yield func(page.Entry, error) bool) {
+		b := page.NewBuilder(sizes, func(page.Hash, []byte) error { return nil })
+		for e, err := range entries {
+			if err == nil {
+				_ = b.Add(e) // what is wrong with it whoever publishes will say
+			}
+			if !yield(e, err) || err != nil {
+				return
+			}
+		}
+		if made, err := b.Close(); err == nil && made.Page == root {
+			yield(page.Entry{}, errSame)
+		}
+	}
+}
+
+// compare counts the differences to the version before, which costs as much as there are.
+func (p *publishing) compare(ctx context.Context, c *catalog.Stored, r *publishResult) error {
+	switch {
+	case !r.published:
+		return nil
+	case r.before == nil:
+		r.diff.added = r.row.Entries
+		return nil
+	}
+	for change, err := range c.Changes(ctx, *r.before, r.row) {
+		if err != nil {
+			return fmt.Errorf("version %d is published; what has changed is not known: %w", r.row.Number, err)
+		}
+		r.diff.count(change)
+	}
+	return nil
+}

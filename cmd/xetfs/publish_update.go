@@ -1,0 +1,186 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"iter"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/xetfs/xetfs/codec/page"
+	"github.com/xetfs/xetfs/fs/catalog"
+)
+
+// changes returns how the newest tree, if there is one, differs from what --update makes
+// of it, in the order of keys: what is in FOLDER and not the same there, and what
+// --remove names. Only that is kept in memory.
+func (p *publishing) changes(ctx context.Context, tree catalog.Tree) ([]page.Change, error) {
+	var changes []page.Change
+	for _, path := range p.remove {
+		old, err := tree.Lookup(ctx, path)
+		if err != nil {
+			return nil, fmt.Errorf("--remove %s: %w", path, err)
+		}
+		changes = append(changes, page.Change{Old: &old})
+	}
+	if p.stream != nil {
+		laid := overlay{tree: tree}
+		defer laid.close()
+		for e, err := range p.stream.entries(ctx) {
+			if err == nil {
+				err = p.notRemoved(e.Path)
+			}
+			if err != nil {
+				return nil, err
+			}
+			change, err := laid.over(ctx, e)
+			if err != nil {
+				return nil, err
+			}
+			if change != nil {
+				changes = append(changes, *change)
+			}
+		}
+	}
+	slices.SortStableFunc(changes, func(a, b page.Change) int {
+		return page.ComparePaths(cmp.Or(a.New, a.Old).Path, cmp.Or(b.New, b.Old).Path)
+	})
+	return slices.CompactFunc(changes, func(a, b page.Change) bool {
+		return a.New == nil && b.New == nil && a.Old.Path == b.Old.Path
+	}), nil
+}
+
+// notRemoved refuses to remove what FOLDER has.
+func (p *publishing) notRemoved(path string) error {
+	for _, gone := range p.remove {
+		if path == gone || strings.HasPrefix(path, gone+"/") {
+			return usageError{fmt.Errorf("--remove %s: it is in %s, too; shall it stay or go?", gone, p.folder)}
+		}
+	}
+	return nil
+}
+
+// An overlay compares entries in the order of keys with what a tree has. The entries of
+// one folder come together, so it reads one folder of the tree at a time.
+type overlay struct {
+	tree catalog.Tree // nil: it has nothing
+	dir  string
+	next func() (page.Entry, error, bool) // entries of dir; nil: not begun
+	stop func()
+	old  *page.Entry // the next of them; nil: there are no more
+}
+
+// over returns the change that e means; nil for none.
+func (o *overlay) over(ctx context.Context, e page.Entry) (*page.Change, error) {
+	old, err := o.find(ctx, e.Path)
+	switch {
+	case err != nil:
+		return nil, err
+	case old != nil && sameEntry(old, &e):
+		return nil, nil //nolint:nilnil // no change
+	}
+	return &page.Change{Old: old, New: &e}, nil
+}
+
+// find returns what the tree has at a path; nil for nothing.
+func (o *overlay) find(ctx context.Context, name string) (*page.Entry, error) {
+	switch {
+	case o.tree == nil:
+		return nil, nil //nolint:nilnil // it is not there
+	case name == "":
+		e, err := o.tree.Lookup(ctx, "")
+		return &e, err
+	}
+	dir := strings.TrimPrefix(path.Dir("/"+name), "/")
+	if o.next == nil || dir != o.dir {
+		o.close()
+		o.dir = dir
+		o.next, o.stop = iter.Pull2(o.tree.List(ctx, dir, ""))
+		if err := o.advance(); err != nil {
+			return nil, err
+		}
+	}
+	for o.old != nil && o.old.Path < name {
+		if err := o.advance(); err != nil {
+			return nil, err
+		}
+	}
+	if o.old == nil || o.old.Path != name {
+		return nil, nil //nolint:nilnil // it is not there
+	}
+	return o.old, nil
+}
+
+func (o *overlay) advance() error {
+	e, err, ok := o.next()
+	o.old = nil
+	switch {
+	case !ok || errors.Is(err, iofs.ErrNotExist):
+		return nil // there is no such folder, or it ends
+	case err != nil:
+		return err
+	}
+	o.old = &e
+	return nil
+}
+
+func (o *overlay) close() {
+	if o.next != nil {
+		o.stop()
+		o.next = nil
+	}
+}
+
+// sameEntry says whether two entries are the same to a reader: where the content is
+// described does not count.
+func sameEntry(a, b *page.Entry) bool {
+	one := *a
+	one.ID.Shard, one.ID.Block = b.ID.Shard, b.ID.Block
+	return one.Equal(b)
+}
+
+// A pageWindow keeps the pages that were read last: who goes through a tree folder by
+// folder needs most of them again at once.
+type pageWindow struct {
+	pages page.Getter
+
+	mu    sync.Mutex
+	kept  map[page.Hash]*page.Page // guarded by mu
+	order []page.Hash              // of kept, oldest first; guarded by mu
+}
+
+// windowPages are about 8 MiB.
+const windowPages = 64
+
+func newPageWindow(pages page.Getter) *pageWindow {
+	return &pageWindow{pages: pages, kept: map[page.Hash]*page.Page{}}
+}
+
+// Page implements page.Getter.
+func (w *pageWindow) Page(ctx context.Context, h page.Hash) (*page.Page, error) {
+	w.mu.Lock()
+	kept := w.kept[h]
+	w.mu.Unlock()
+	if kept != nil {
+		return kept, nil
+	}
+	got, err := w.pages.Page(ctx, h)
+	if err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.kept[h] == nil {
+		if len(w.order) == windowPages {
+			delete(w.kept, w.order[0])
+			w.order = w.order[1:]
+		}
+		w.kept[h], w.order = got, append(w.order, h)
+	}
+	return got, nil
+}

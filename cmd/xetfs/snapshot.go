@@ -1,0 +1,267 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	iofs "io/fs"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/xetfs/xetfs/codec/names"
+)
+
+// newSnapshot is the command that keeps versions alive under a name.
+func newSnapshot() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "snapshot create | list | delete",
+		Short: "Keep versions of several symbols under a name",
+		Long: `A snapshot holds one version of each of some symbols, and keeps their trees and data
+whatever is deleted later. It never changes, unless it is replaced. SYMBOL@snap:NAME is the
+version that it holds.`,
+		Example: `  xetfs snapshot create ./store release-1
+  xetfs mount --symbol org/model@snap:release-1 ./store /mnt/x`,
+		Args: knownCommand,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newSnapshotCreate(), newSnapshotList(), newSnapshotDelete())
+	return cmd
+}
+
+func newSnapshotCreate() *cobra.Command {
+	var (
+		message         string
+		replace, asJSON bool
+	)
+	cmd := &cobra.Command{
+		Use:   "create STORE NAME [SYMBOL[@AS_OF]…]",
+		Short: "Make a snapshot of some symbols, or of all",
+		Long: `Makes the snapshot NAME of the symbols that are named or, if none is, of the newest version
+of every symbol.
+
+Symbols are read one after another: a snapshot is not one moment of all of them, unless
+nobody publishes meanwhile. A snapshot of that name is refused, or replaced with --replace.
+
+` + asOfHelp + `
+
+With --json the snapshot is printed as xetfs snapshot list --json STORE NAME does.`,
+		Example: `  xetfs snapshot create ./store release-1
+  xetfs snapshot create --message 'as shipped' ./store release-2 org/model@12 org/data`,
+		Args:              arguments(2, 2+names.MaxSnapshotRows),
+		ValidArgsFunction: completeSymbols(2 + names.MaxSnapshotRows),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			symbols, err := parseTargets(args[2:])
+			if err = firstErr(checkSnapshot(args[1]), err); err != nil {
+				return err
+			}
+			return withPublisher(cmd, args[0], func(ctx context.Context, w *writing) error {
+				if len(symbols) == 0 {
+					if symbols, err = allSymbols(ctx, w); err != nil {
+						return err
+					}
+				}
+				s, err := w.Snapshot(ctx, args[1], message, symbols, replace)
+				if errors.Is(err, iofs.ErrExist) {
+					return fmt.Errorf("snapshot %s: there is one of that name; --replace makes it anew", args[1])
+				}
+				if err != nil {
+					return err
+				}
+				return printSnapshot(cmd.OutOrStdout(), s, asJSON)
+			})
+		},
+	}
+	cmd.Flags().StringVarP(&message, "message", "m", "", "say what it is for")
+	cmd.Flags().BoolVar(&replace, "replace", false, "replace a snapshot of that name")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON instead of text")
+	return cmd
+}
+
+// checkSnapshot is names.CheckSnapshot for the command line.
+func checkSnapshot(name string) error {
+	if err := names.CheckSnapshot(name); err != nil {
+		return usageError{err}
+	}
+	return nil
+}
+
+// parseTargets reads SYMBOL[@AS_OF] of each symbol, which must be there once.
+func parseTargets(args []string) (map[string]names.AsOf, error) {
+	symbols := map[string]names.AsOf{}
+	for _, arg := range args {
+		t, err := parseTarget(arg)
+		if err != nil {
+			return nil, err
+		}
+		if _, twice := symbols[t.symbol]; twice {
+			return nil, usageError{fmt.Errorf("%s: is named twice", t.symbol)}
+		}
+		symbols[t.symbol] = t.at
+	}
+	return symbols, nil
+}
+
+// allSymbols are the newest versions of all symbols. The list of symbols may know more
+// than there are.
+func allSymbols(ctx context.Context, w *writing) (map[string]names.AsOf, error) {
+	symbols := map[string]names.AsOf{}
+	for symbol, err := range w.Catalog().Symbols(ctx) {
+		if err == nil {
+			_, err = w.Catalog().Latest(ctx, symbol)
+			if notLive(err) {
+				continue
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+		symbols[symbol] = names.AsOf{}
+	}
+	if len(symbols) == 0 {
+		return nil, errors.New("there is no symbol to make a snapshot of")
+	}
+	return symbols, nil
+}
+
+func newSnapshotList() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "list STORE [NAME]",
+		Short: "List snapshots, or what one holds",
+		Long: `Lists the snapshots of a catalog, sorted by name. A line is: name, time (UTC), symbols,
+message. With NAME it lists what that snapshot holds; a line is: symbol, version, time of
+the version (UTC), entries, bytes.
+
+With --json there is one object: {"snapshots": [{"snapshot", "time", "message", "symbols"
+(how many)}]}, or with NAME {"snapshot", "time", "message", "symbols": [{"symbol",
+"version", "time", "entries", "bytes", "tindex"}]}.`,
+		Example: `  xetfs snapshot list ./store
+  xetfs snapshot list --json ./store release-1 | jq '.symbols[].version'`,
+		Args: arguments(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return withCatalog(cmd, args[0], func(ctx context.Context, c *reading) error {
+				if len(args) == 1 {
+					return listSnapshots(ctx, cmd.OutOrStdout(), c, asJSON)
+				}
+				if err := checkSnapshot(args[1]); err != nil {
+					return err
+				}
+				s, err := c.Snapshot(ctx, args[1])
+				if err != nil {
+					return err
+				}
+				return printSnapshot(cmd.OutOrStdout(), s, asJSON)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON instead of text")
+	return cmd
+}
+
+// A snapshotDoc is a snapshot as snapshot list --json shows it. The names are a promise.
+type snapshotDoc struct {
+	Snapshot string    `json:"snapshot"`
+	Time     time.Time `json:"time"`
+	Message  string    `json:"message"`
+	Symbols  int       `json:"symbols"`
+}
+
+func listSnapshots(ctx context.Context, w io.Writer, c *reading, asJSON bool) error {
+	out := bufio.NewWriter(w)
+	var doc *document
+	if asJSON {
+		doc = newDocument(out)
+		doc.begin("snapshots")
+	}
+	for name, err := range c.Snapshots(ctx) {
+		if err != nil {
+			return err
+		}
+		s, err := c.Snapshot(ctx, name)
+		switch {
+		case notLive(err):
+			continue // deleted meanwhile
+		case err != nil:
+			return err
+		case doc != nil:
+			doc.element(snapshotDoc{s.Name, s.Time.UTC(), s.Message, len(s.Rows)})
+		default:
+			line := fmt.Sprintf("%s  %s  %s  %s", s.Name, s.Time.UTC().Format(time.DateTime), many(int64(len(s.Rows)), "symbol"), s.Message)
+			fmt.Fprintln(out, printable(strings.TrimRight(line, " ")))
+		}
+	}
+	if doc != nil {
+		doc.end()
+		if err := doc.close(); err != nil {
+			return err
+		}
+	}
+	return out.Flush()
+}
+
+// printSnapshot prints what a snapshot holds.
+func printSnapshot(w io.Writer, s *names.Snapshot, asJSON bool) error {
+	symbols := slices.Sorted(maps.Keys(s.Rows))
+	out := bufio.NewWriter(w)
+	if !asJSON {
+		for _, symbol := range symbols {
+			row := s.Rows[symbol]
+			fmt.Fprintf(out, "%s  %d  %s  %d  %d\n", printable(symbol), row.Number, row.Time.UTC().Format(time.DateTime), row.Entries, row.Bytes)
+		}
+		return out.Flush()
+	}
+	doc := newDocument(out)
+	doc.field("snapshot", s.Name)
+	doc.field("time", s.Time.UTC())
+	doc.field("message", s.Message)
+	doc.begin("symbols")
+	for _, symbol := range symbols {
+		doc.element(symbolDoc{symbol, newRowDoc(s.Rows[symbol])})
+	}
+	doc.end()
+	if err := doc.close(); err != nil {
+		return err
+	}
+	return out.Flush()
+}
+
+func newSnapshotDelete() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "delete STORE NAME…",
+		Short: "Delete snapshots",
+		Long: `Deletes snapshots. What they alone kept is removed by a later xetfs catalog sweep.
+
+With --json there is one object: {"deleted": [NAME]}.`,
+		Example: `  xetfs snapshot delete ./store release-1`,
+		Args:    arguments(2, 1<<20),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			for _, name := range args[1:] {
+				if err := checkSnapshot(name); err != nil {
+					return err
+				}
+			}
+			return withPublisher(cmd, args[0], func(ctx context.Context, w *writing) error {
+				for _, name := range args[1:] {
+					if err := w.DeleteSnapshot(ctx, name); err != nil {
+						return err
+					}
+				}
+				if !asJSON {
+					return nil
+				}
+				doc := newDocument(cmd.OutOrStdout())
+				doc.field("deleted", args[1:])
+				return doc.close()
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "say it as JSON")
+	return cmd
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/fs/catalog"
+)
+
+// asOfHelp is the part of a command's help that says how to pick a version.
+const asOfHelp = `AS_OF picks a version of SYMBOL: latest (also if it is left out), a number like 12, -1 for
+the newest live version and -2 for the one before it, a day or time like 2026-03-01 or
+2026-03-01T12:00:00Z (the newest one at that time, in UTC), snap:NAME for what a snapshot
+holds, ver:HASH for exactly the tree with this root page.`
+
+// A target is SYMBOL[@AS_OF] on a command line.
+type target struct {
+	symbol string
+	at     names.AsOf
+}
+
+// String is the inverse of parseTarget.
+func (t target) String() string {
+	if t.at == (names.AsOf{}) && !strings.Contains(t.symbol, "@") {
+		return t.symbol
+	}
+	return t.symbol + "@" + t.at.String()
+}
+
+// parseTarget reads SYMBOL[@AS_OF]. A symbol or snapshot may have an @ in its name: the
+// first one with a version behind it counts. The error is a usageError.
+func parseTarget(text string) (target, error) {
+	var first error
+	for i := range len(text) {
+		if text[i] != '@' {
+			continue
+		}
+		at, err := names.ParseAsOf(text[i+1:])
+		if err != nil {
+			first = firstErr(first, fmt.Errorf("%s: %w", text, err))
+			continue
+		}
+		return target{text[:i], at}, checkSymbol(text[:i])
+	}
+	if first != nil {
+		return target{}, usageError{first}
+	}
+	return target{symbol: text}, checkSymbol(text)
+}
+
+// checkSymbol is names.CheckSymbol for the command line.
+func checkSymbol(symbol string) error {
+	if err := names.CheckSymbol(symbol); err != nil {
+		return usageError{err}
+	}
+	return nil
+}
+
+// open returns the tree that the arguments behind SOURCE begin with: SYMBOL[@AS_OF] where
+// SOURCE is a catalog, nothing where it is not. It returns the other arguments too, which
+// are at most so many.
+func (s *source) open(ctx context.Context, args []string, most int) (catalog.Tree, []string, error) {
+	if s.bare != nil {
+		if len(args) > most {
+			return nil, nil, usageError{fmt.Errorf("%q is one argument too many: %s is no catalog, so it has no symbols", args[most], s.folder)}
+		}
+		tree, err := s.bare.Open(ctx, "", names.AsOf{})
+		return tree, args, err
+	}
+	if len(args) == 0 {
+		return nil, nil, usageError{fmt.Errorf("%s is a catalog: name one of its symbols, which xetfs ls shows", s.folder)}
+	}
+	t, err := parseTarget(args[0])
+	if err != nil {
+		return nil, nil, err
+	}
+	tree, err := s.stored.Open(ctx, t.symbol, t.at)
+	return tree, args[1:], err
+}
+
+// completeSymbols lets the shell complete the symbols of the catalog that the first
+// argument names, as arguments from the first one behind it up to last.
+func completeSymbols(last int) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+		if len(args) == 0 {
+			return nil, cobra.ShellCompDirectiveFilterDirs
+		}
+		if len(args) > last || strings.Contains(begun, "@") {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return symbolsOf(cmd.Context(), args[0], begun), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// mostCompleted is how many symbols are offered at once.
+const mostCompleted = 1000
+
+// symbolsOf returns the symbols of a catalog that begin with something. What cannot be
+// read has none.
+func symbolsOf(ctx context.Context, folder, begun string) []string {
+	c, err := openCatalog(ctx, folder)
+	if err != nil {
+		return nil
+	}
+	defer c.close()
+	var found []string
+	for symbol, err := range c.Symbols(ctx) {
+		if err != nil || len(found) == mostCompleted {
+			break
+		}
+		if strings.HasPrefix(symbol, begun) {
+			found = append(found, symbol)
+		}
+	}
+	return found
+}
+
+// notLive says whether an error means that a symbol has no live version.
+func notLive(err error) bool { return errors.Is(err, iofs.ErrNotExist) }

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/page"
+)
+
+func TestParseTarget(t *testing.T) {
+	number := func(n uint64) names.AsOf { return names.AsOf{Form: names.ByNumber, Number: n} }
+	tests := []struct {
+		in   string
+		want target
+		ok   bool
+	}{
+		{"org/model", target{symbol: "org/model"}, true},
+		{"org/model@", target{symbol: "org/model"}, true},
+		{"org/model@latest", target{symbol: "org/model"}, true},
+		{"org/model@12", target{"org/model", number(12)}, true},
+		{"m@-2", target{"m", names.AsOf{Form: names.ByAge, Number: 2}}, true},
+		{"m@2026-03-01", target{"m", names.AsOf{Form: names.ByTime, Time: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)}}, true},
+		{"m@snap:a@b", target{"m", names.AsOf{Form: names.BySnapshot, Snapshot: "a@b"}}, true},
+		{"me@home@3", target{"me@home", number(3)}, true},
+		{"a@1@latest", target{symbol: "a@1"}, true},
+		{"me@home", target{}, false},
+		{"m@012", target{}, false},
+		{"m@-0", target{}, false},
+		{"m@ver:12", target{}, false},
+		{"", target{}, false},
+		{"@1", target{}, false},
+		{"a//b", target{}, false},
+		{"../etc", target{}, false},
+		{"a\nb", target{}, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.in, func(t *testing.T) {
+			got, err := parseTarget(tt.in)
+			switch {
+			case !tt.ok && err == nil:
+				t.Errorf("parseTarget = %+v, want an error", got)
+			case tt.ok && (err != nil || got != tt.want):
+				t.Errorf("parseTarget = %+v, %v, want %+v", got, err, tt.want)
+			case !tt.ok:
+				return
+			}
+			if again, err := parseTarget(got.String()); err != nil || again != got {
+				t.Errorf("parseTarget(%q) = %+v, %v, want %+v", got.String(), again, err, got)
+			}
+		})
+	}
+}
+
+func TestModeText(t *testing.T) {
+	tests := []struct {
+		kind page.Type
+		mode uint32
+		want string
+	}{
+		{page.File, 0o644, "-rw-r--r--"},
+		{page.File, 0, "----------"},
+		{page.Dir, 0o755, "drwxr-xr-x"},
+		{page.Dir, 0o1777, "drwxrwxrwt"},
+		{page.Symlink, 0o777, "lrwxrwxrwx"},
+		{page.File, 0o4755, "-rwsr-xr-x"},
+		{page.File, 0o2644, "-rw-r-Sr--"},
+		{page.File, 0o7000, "---S--S--T"},
+	}
+	for _, tt := range tests {
+		if got := modeText(page.Entry{Type: tt.kind, Mode: tt.mode}); got != tt.want {
+			t.Errorf("%v %04o is %s, want %s", tt.kind, tt.mode, got, tt.want)
+		}
+	}
+}
+
+// A flag that is given to a background mount again means the same there.
+func TestNameFlags(t *testing.T) {
+	type value interface {
+		Set(string) error
+		String() string
+	}
+	tests := []struct {
+		make func() value
+		in   string
+		ok   bool
+	}{
+		{func() value { return new(symbolFlag) }, "org/model", true},
+		{func() value { return new(symbolFlag) }, "org/model@2026-03-01", true},
+		{func() value { return new(symbolFlag) }, "org/model@x", false},
+		{func() value { return new(symbolFlag) }, "", false},
+		{func() value { return new(followFlag) }, "off", true},
+		{func() value { return new(followFlag) }, "1m30s", true},
+		{func() value { return new(followFlag) }, "1ms", false},
+		{func() value { return new(followFlag) }, "0", false},
+		{func() value { return new(followFlag) }, "soon", false},
+		{func() value { return new(versionsFlag) }, "off", true},
+		{func() value { return new(versionsFlag) }, ".old", true},
+		{func() value { return new(versionsFlag) }, "a/b", false},
+		{func() value { return new(versionsFlag) }, "..", false},
+		{func() value { return new(versionsFlag) }, "", false},
+		{func() value { return new(sinceFlag) }, "2026-03-01", true},
+		{func() value { return new(sinceFlag) }, "36h", true},
+		{func() value { return new(sinceFlag) }, "30d", true},
+		{func() value { return new(sinceFlag) }, "8w", true},
+		{func() value { return new(sinceFlag) }, "-3h", false},
+		{func() value { return new(sinceFlag) }, "0d", false},
+		{func() value { return new(sinceFlag) }, "999999999d", false},
+		{func() value { return new(sinceFlag) }, "12", false},
+		{func() value { return new(sinceFlag) }, "latest", false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.in, func(t *testing.T) {
+			v, again := tt.make(), tt.make()
+			err := v.Set(tt.in)
+			if (err == nil) != tt.ok {
+				t.Fatalf("Set(%q) = %v", tt.in, err)
+			}
+			if !tt.ok {
+				return
+			}
+			if err := again.Set(v.String()); err != nil || again.String() != v.String() {
+				t.Errorf("Set(%q) gives %q, %v", v.String(), again.String(), err)
+			}
+		})
+	}
+}
+
+func TestNumbers(t *testing.T) {
+	list := []names.Interval{{From: 3, To: 4}, {From: 5, To: 8}, {From: 10, To: 12}}
+	if got, want := numbers(list), "3, 5-7, 10, 11"; got != want {
+		t.Errorf("numbers = %q, want %q", got, want)
+	}
+}
