@@ -55,7 +55,7 @@ func TestBareFoundByContent(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			dir, placed := t.TempDir(), t.TempDir()
 			_, stored := store(t, dir, tt.options, xorb.LZ4, content)
-			for i, name := range names(t, dir) {
+			for i, name := range namesIn(t, dir) {
 				move(t, filepath.Join(dir, name), filepath.Join(placed, filepath.FromSlash(tt.place(i, name))))
 			}
 			wantFile(t, mount(t, placed), stored[0], content)
@@ -167,7 +167,7 @@ func TestBareGrowingFolder(t *testing.T) {
 func TestBareEmpty(t *testing.T) {
 	m := mount(t, t.TempDir())
 	for _, dir := range []string{"by-hash", "by-sha256", "shards"} {
-		if got := names(t, m.Path(dir)); len(got) != 0 {
+		if got := namesIn(t, m.Path(dir)); len(got) != 0 {
 			t.Errorf("%s has %q", dir, got)
 		}
 	}

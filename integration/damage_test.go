@@ -208,7 +208,7 @@ func checkCorruptLine(t *testing.T, m *Mount, file Stored, hash codec.Hash, chun
 	if len(lines) != 1 {
 		t.Fatalf("%d warnings, want 1 (I11):\n%s", len(lines), m.Log)
 	}
-	shards := names(t, m.Path("shards"))
+	shards := namesIn(t, m.Path("shards"))
 	l := lines[0]
 	if l.Text("event") != "corrupt" || l.Text("what") != "chunk" || l.Text("xorb") != hash.String() || l.Text("file") != file.Hash.String() {
 		t.Errorf("the line is %v, want event corrupt, what chunk, xorb %s, file %s", l, hash, file.Hash)

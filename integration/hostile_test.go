@@ -28,7 +28,7 @@ func TestS01_S02_Names(t *testing.T) {
 	dir := t.TempDir()
 	s, stored := store(t, dir, storeOptions{}, xorb.None, content)
 	var original []byte
-	for _, name := range names(t, dir) {
+	for _, name := range namesIn(t, dir) {
 		if strings.HasSuffix(name, ".shard") {
 			b, err := os.ReadFile(filepath.Join(dir, name))
 			if err != nil {
@@ -51,7 +51,7 @@ func TestS01_S02_Names(t *testing.T) {
 	}
 	m := mount(t, s.Dir)
 	wantFile(t, m, stored[0], content)
-	for _, name := range names(t, m.Path("shards")) {
+	for _, name := range namesIn(t, m.Path("shards")) {
 		if _, err := codec.ParseHash(name); err != nil {
 			t.Errorf("a shard is called %q", name)
 		}
@@ -69,7 +69,7 @@ func TestS06_Links(t *testing.T) {
 	secret, inside := noise(1, 100_000), noise(2, 100_000)
 	_, hidden := store(t, outside, storeOptions{}, xorb.None, secret)
 	_, stored := store(t, dir, storeOptions{}, xorb.None, inside)
-	for _, name := range names(t, outside) {
+	for _, name := range namesIn(t, outside) {
 		if err := os.Symlink(filepath.Join(outside, name), filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
 		}

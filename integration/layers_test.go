@@ -46,7 +46,7 @@ var mayImport = map[string][]string{
 	"reconstruct": {"codec", "codec/merkle", "codec/shard", "codec/xorb", "cache", "cache/origin"},
 
 	"fs/catalog/tree":  {"codec", "codec/page"},
-	"fs/catalog":       {"codec", "codec/names", "codec/pack", "codec/page", "codec/shard", "cache/origin", "cache/origin/hub", "fs/catalog/tree"},
+	"fs/catalog":       {"codec", "codec/names", "codec/pack", "codec/page", "codec/shard", "codec/xorb", "cache/origin", "cache/origin/hub", "fs/catalog/tree"},
 	"fs/catalog/sweep": {"codec", "codec/merkle", "codec/names", "codec/page", "codec/shard", "codec/xorb", "cache/origin", "fs/catalog", "fs/catalog/tree"},
 	"fs":               {"codec", "codec/names", "codec/page", "cache/origin", "reconstruct", "fs/catalog"},
 

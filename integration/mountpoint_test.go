@@ -102,7 +102,7 @@ func TestK33_Background(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("exit status %d: %s", code, out)
 	}
-	if got := names(t, filepath.Join(dir, "by-hash")); len(got) != 1 || got[0] != file.Hash.String() {
+	if got := namesIn(t, filepath.Join(dir, "by-hash")); len(got) != 1 || got[0] != file.Hash.String() {
 		t.Errorf("right after the command returned, by-hash has %q", got)
 	}
 	log := ""

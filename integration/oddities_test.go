@@ -140,7 +140,7 @@ func TestK26_Listing(t *testing.T) {
 			t.Errorf("buffer of %d bytes: %d names, want %d", size, len(seen), len(stored))
 		}
 	}
-	if got := names(t, m.Dir); strings.Join(got, " ") != "by-hash by-sha256 shards" {
+	if got := namesIn(t, m.Dir); strings.Join(got, " ") != "by-hash by-sha256 shards" {
 		t.Errorf("the root has %q", got)
 	}
 	if entry, err := os.Lstat(m.Path("by-hash", "..")); err != nil || entry.Sys().(*syscall.Stat_t).Ino != 1 {

@@ -102,7 +102,7 @@ func TestK23_ReadOnly(t *testing.T) {
 			}
 		})
 	}
-	if got := names(t, folder); len(got) != 2 {
+	if got := namesIn(t, folder); len(got) != 2 {
 		t.Errorf("by-hash has %q, want the two files", got)
 	}
 	if sum, err := openReader(t, file, bytes.NewReader(content)).ReadAll(4096); err != nil || sum != stored[0].SHA256 {

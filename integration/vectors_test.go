@@ -237,10 +237,10 @@ func checkBySHA256(t *testing.T, m *Mount, set VectorSet) {
 
 // Every file below shards is one of by-hash, and the other way round.
 func checkShards(t *testing.T, m *Mount) {
-	all := names(t, m.Path("by-hash"))
+	all := namesIn(t, m.Path("by-hash"))
 	var seen []string
-	for _, shard := range names(t, m.Path("shards")) {
-		for _, file := range names(t, m.Path("shards", shard)) {
+	for _, shard := range namesIn(t, m.Path("shards")) {
+		for _, file := range namesIn(t, m.Path("shards", shard)) {
 			seen = append(seen, file)
 			if _, found := slices.BinarySearch(all, file); !found {
 				t.Errorf("shards/%s/%s is not in by-hash", shard, file)
@@ -253,7 +253,7 @@ func checkShards(t *testing.T, m *Mount) {
 	}
 }
 
-func names(t testing.TB, dir string) []string {
+func namesIn(t testing.TB, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
 	if err != nil {

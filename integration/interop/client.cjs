@@ -16,7 +16,7 @@ async function main() {
   for (const [i, f] of job.files.entries()) {
     const blob = new XetBlob({ hash: f.hash, size: f.size, refreshUrl: job.endpoint + "/token", accessToken: "hf_t", fetch });
     await write(`${i}`, blob);
-    for (const [j, [a, b]] of (f.ranges ?? []).entries()) {
+    for (const [j, [a, b]] of f.ranges.entries()) {
       await write(`${i}.${j}`, blob.slice(a, b));
     }
   }

@@ -33,7 +33,7 @@ def download():
             group.start_download_file(hf_xet.XetFileInfo(f["hash"], f["size"]), f"{job['to']}/{i}")
     stream = session.new_download_stream_group(**where)
     for i, f in enumerate(job["files"]):
-        for j, (a, b) in enumerate(f["ranges"] or []):
+        for j, (a, b) in enumerate(f["ranges"]):
             with open(f"{job['to']}/{i}.{j}", "wb") as out:
                 for part in stream.download_stream(hf_xet.XetFileInfo(f["hash"], f["size"]), start=a, end=b):
                     out.write(part)

@@ -59,7 +59,7 @@ type stored struct {
 	Hash   string   `json:"hash"`
 	Size   int64    `json:"size"`
 	SHA256 string   `json:"sha256"`
-	Ranges [][2]int `json:"ranges"`
+	Ranges [][2]int `json:"ranges"` // for a client: what to download beside the whole
 }
 
 // python runs client.py, without anything that an earlier run may have kept.
@@ -145,11 +145,12 @@ func read(t *testing.T, path string) []byte {
 	return b
 }
 
-// someRanges are byte ranges of a file: at its ends, across chunks, single bytes.
+// someRanges are byte ranges of a file: at its ends, across chunks, single bytes. It is
+// never nil: JSON has null for that, and a client wants a list.
 func someRanges(size int64) [][2]int {
 	n := int(size)
 	if n < 2 {
-		return nil
+		return [][2]int{}
 	}
 	return [][2]int{{0, 1}, {n - 1, n}, {0, n}, {n / 3, n/3 + 1}, {n / 4, n / 2}, {n / 2, n}}
 }

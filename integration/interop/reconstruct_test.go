@@ -11,6 +11,7 @@ import (
 )
 
 // The answers of the reconstruction API. Ends of chunks are exclusive, of bytes inclusive.
+// Lists and maps are never nil: clients take [] and {}, and no null.
 type (
 	span struct {
 		Start int64 `json:"start"`
