@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Mounts the sample, reads it back with ordinary tools, compares, unmounts. Whatever goes
-# wrong on the way, nothing stays mounted.
+# Publishes a folder twice, mounts the store, reads both versions back with ordinary
+# tools and compares every byte; then the same with data that other Xet encoders wrote.
+# Whatever goes wrong on the way, nothing stays mounted.
 #
 #   integration/demo.sh XETFS       XETFS: the program, built before
 set -euo pipefail
@@ -8,7 +9,6 @@ set -euo pipefail
 PATH=$(dirname "$(realpath "$1")"):$PATH
 here=$(dirname "$(realpath "$0")")
 demo=$here/testdata/demo
-cd "$demo"
 
 if ((EUID != 0)) && ! command -v fusermount3 >/dev/null; then
   echo "demo: without root, mounting needs fusermount3: sudo apt-get install fuse3" >&2
@@ -18,12 +18,15 @@ fi
 work=$(mktemp -d)
 mnt=$work/mnt
 mkdir "$mnt"
+export XDG_CACHE_HOME=$work/cache XDG_STATE_HOME=$work/state
 cleanup() {
   xetfs umount --lazy "$mnt" 2>/dev/null || true # usually done already
+  chmod -R u+w "$work"
   rm -rf --one-file-system "$work"
 }
 trap cleanup EXIT
 trap 'exit 130' INT TERM
+cd "$work"
 
 # show prints a command as one would type it, and runs it.
 show() {
@@ -32,40 +35,65 @@ show() {
 }
 say() { printf '\n# %s\n' "$*"; }
 
-say "A folder with shards and xorbs, as two encoders wrote them:"
-show ls store/js store/core
+# list prints all that must be the same in two trees but for the bytes of files.
+list() { (cd "$1" && find . -printf '%p %y %m %T@ %l\n' | sort); }
 
-say "Mounted, the files in them are plain files, named by their hashes:"
-show xetfs mount --log-file "$work/log" store "$mnt"
-show ls "$mnt"
-show xetfs ls -l store by-hash | sed -n '1,8p'
+say "A folder: text, binary data, an executable, a link, an empty folder."
+mkdir -p folder/docs folder/bin folder/empty
+cp -r "$here/../codec" folder/src
+cp "$demo"/originals/* folder/docs/
+cp "$(command -v xetfs)" folder/bin/xetfs
+ln -s bin/xetfs folder/run
+show xetfs publish store team/model folder --message "the first version"
+cp -a folder first
+
+say "It changes, and is published again: only what is new is stored."
+echo "one line more" >>folder/src/doc.go
+rm folder/src/hash.go
+mv folder/docs folder/papers
+chmod 600 folder/src/term.go
+show xetfs publish store team/model folder --message "renamed, edited"
+cp -a folder second
+show xetfs history store team/model
+show xetfs diff store team/model@0 team/model@1 | sed -n '1,12p'
 echo "…"
-files=$(find "$mnt/by-hash" -type f | wc -l)
-bytes=$(cat "$mnt"/by-hash/* | wc -c)
-stored=$(cat store/*/* | wc -c)
-say "$files files, $bytes bytes, kept in $stored bytes."
 
-say "Every byte is what its owner had:"
-(cd "$mnt" && show sha256sum --check --quiet "$demo/SHA256SUMS")
-echo "$files files: OK"
-for file in originals/*; do
-  show cmp "$file" "$mnt/by-hash/${file##*/}"
+say "Mounted, the newest version is a folder; every other one is in .versions."
+show xetfs mount store "$mnt"
+show ls -l "$mnt/team/model"
+show ls "$mnt/team/model/.versions"
+for pair in "first 0" "second 1" "second latest"; do
+  read -r kept version <<<"$pair"
+  mounted=$mnt/team/model/.versions/$version
+  show diff -r --no-dereference "$kept" "$mounted/"
+  diff <(list "$kept") <(list "$mounted/")
 done
-
-say "The same without mounting:"
-text=$(find "$mnt/by-hash" -type f -size +1800k | sort | head -1)
-show xetfs cat --range 0-120 store "by-hash/${text##*/}"
-echo
-xetfs cat store "by-hash/${text##*/}" | cmp - "$text"
+show "$mnt/team/model/run" version
+files=$(find "$mnt/team/model/" -type f | wc -l)
+say "Both versions are what was published: $files files, bytes, modes, times and links."
 
 say "Nothing can be changed:"
-if show touch "$mnt/by-hash/new" 2>&1; then
+if show touch "$mnt/team/model/new" 2>&1; then
   echo "demo: a file could be made in the mount" >&2
   exit 1
 fi
+show xetfs umount "$mnt"
 
-say "And everything in the folder is sound:"
+say "And everything in the store is sound:"
+show xetfs catalog check --data store
+show xetfs verify store team/model
+
+say "A folder with shards and xorbs as other Xet encoders wrote them needs no catalog:"
+cd "$demo"
+show ls store/js store/core
+show xetfs mount store "$mnt"
+show ls "$mnt"
+(cd "$mnt" && show sha256sum --check --quiet "$demo/SHA256SUMS")
+more=$(find "$mnt/by-hash" -type f | wc -l)
+for file in originals/*; do
+  show cmp "$file" "$mnt/by-hash/${file##*/}"
+done
+show xetfs umount "$mnt"
 show xetfs verify store
 
-show xetfs umount "$mnt"
-say "Done: $files files read back and compared, nothing left mounted."
+say "Done: $((files + more)) files read back and compared, nothing left mounted."
