@@ -5,9 +5,10 @@ GO      ?= go
 FUZZ    ?= 10s
 COUNT   ?= 10
 
-# Of bench-mount: MiB of each large file, and measured rounds.
-BENCH_MIB    ?= 512
-BENCH_ROUNDS ?= 5
+# Of bench-mount: MiB of each large file, measured rounds, files of the largest tree.
+BENCH_MIB     ?= 512
+BENCH_ROUNDS  ?= 5
+BENCH_ENTRIES ?= 1000000
 
 # Tests that want numpy and safetensors run this Python; setup makes it.
 export XETFS_PYTHON ?= $(shell ./integration/setup.sh --python)
@@ -41,7 +42,7 @@ bench:            ## ten runs, ready for benchstat
 	$(GO) test -run='^$$' -bench=. -benchmem -count=$(COUNT) ./... | tee bench.txt
 
 bench-mount:      ## the mount beside other file systems, as root, on a quiet machine: integration/bench/README.md
-	./integration/bench/run -bench-mib $(BENCH_MIB) -bench-rounds $(BENCH_ROUNDS)
+	./integration/bench/run -bench-mib $(BENCH_MIB) -bench-rounds $(BENCH_ROUNDS) -bench-entries $(BENCH_ENTRIES)
 
 lint:
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; exit 1; }
@@ -54,8 +55,8 @@ lint-more:        ## golangci-lint; slow to build the first time, so .ci/run cal
 interop:          ## other Xet clients against us and us against them; .ci/run calls it
 	./integration/interop/run
 
-soak: setup       ## minutes and gigabytes: packs that are killed 100 times, large files, many files
-	$(GO) test -count=1 -timeout=2h -v -run='^(TestPackMemory|TestO30_PackKilled)$$' ./integration -pack-large -pack-kills=100
+soak: setup       ## minutes and gigabytes: packs and publishes that are killed 100 and 200 times, large files, many files
+	$(GO) test -count=1 -timeout=2h -v -run='^(TestPackMemory|TestO30_PackKilled|TestO30_PublishKilled)$$' ./integration -pack-large -pack-kills=100 -publish-kills=200
 
 check: lint race  ## what must pass before a commit
 

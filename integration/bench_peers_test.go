@@ -96,7 +96,7 @@ func serve(t *testing.T, file, program string, args ...string) *mounted {
 			t.Fatal(err)
 		}
 		return float64(ticks) / 100
-	}}
+	}, nil}
 }
 
 // stopServer unmounts and sees the process off.

@@ -30,6 +30,8 @@ var targets = []target{
 	{"P4", "bf16, cold, 4 KiB at random: p99", "us", squashfs, true, 2},
 	{"P7", "source tree, cold", "s", erofs, true, 2.5},
 	{"P7", "source tree, warm", "s", ext4, true, 1.3},
+	{"P8", "", "entries/s", "", false, 250_000},
+	{"P8", "mount", "ms", "", true, 300},
 	{"P10", "source tree, packed and", "MB/s", xetCore, false, 1.5},
 	{"P10", "source tree, packed and", "s/GB", xetCore, true, 1},
 	{"P10", "text, packed and", "MB/s", "", false, 350},

@@ -51,6 +51,7 @@ func TestBenchMount(t *testing.T) {
 		{"f32", func(t *testing.T, r *results) { benchFile(t, r, kinds[1]) }},
 		{"bf16", func(t *testing.T, r *results) { benchFile(t, r, kinds[2]) }},
 		{"tree", benchTree},
+		{"names", benchNames},
 		{"pack", benchPack},
 		{"memory", benchMemory},
 		{"start", benchStart},

@@ -7,39 +7,35 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 )
 
 // A tree is a folder of many small files, in every file system that shows a folder.
 type tree struct {
-	names  []string          // in the order of a walk
-	sums   map[string]uint32 // CRC-32C of each
-	stored map[string]Stored
+	names []string          // in the order of a walk
+	sums  map[string]uint32 // CRC-32C of each
 }
 
-// benchTree reads every file of a source tree by its name, row P7. A store of shards and
-// xorbs has no names, so in xetfs a file is opened by its hash.
+// benchTree packs a source tree with tar, row P7: every folder listed, every file opened,
+// read and closed.
 func benchTree(t *testing.T, r *results) {
 	dir := t.TempDir()
 	plain, storeDir := filepath.Join(dir, "plain"), filepath.Join(dir, "store")
 	folder := filepath.Join(plain, "file") // where systems have their one file
 	tr := &tree{names: laySources(t, folder), sums: map[string]uint32{}}
-	tr.stored = storeFolder(t, storeDir, folder, kinds[0].scheme)
-	tr.each(t, func(name string) string { return filepath.Join(folder, name) }, func(name string, b []byte) {
+	publish(t, storeDir, "tree", folder)
+	tr.each(t, folder, func(name string, b []byte) {
 		tr.sums[name] = crc32.Checksum(b, castagnoli)
 	})
 	all := []system{
-		{ours, func(t *testing.T, _ ...string) *mounted {
-			m := mountXetfs(t, storeDir, Stored{})
-			m.path = filepath.Dir(m.path)
-			return m
-		}},
+		{ours, func(t *testing.T, flags ...string) *mounted { return mountTree(t, storeDir, flags...) }},
 		{ext4, func(t *testing.T, _ ...string) *mounted {
 			for _, name := range tr.names {
 				dropPages(t, filepath.Join(folder, name))
 			}
-			return &mounted{folder, func() {}, noProcess}
+			return &mounted{path: folder, unmount: func() {}}
 		}},
 	}
 	all = append(all, images(t, dir, plain)...)
@@ -47,7 +43,14 @@ func benchTree(t *testing.T, r *results) {
 		for _, s := range all {
 			tr.round(t, r, s, round)
 		}
+		tr.measure(t, r, all[0], round, ", --stateless", "--stateless")
 	}
+}
+
+// mountTree mounts the tree of a store that has one.
+func mountTree(t *testing.T, storeDir string, flags ...string) *mounted {
+	m := mount(t, storeDir, append([]string{"--symbol=tree", "--follow=off"}, flags...)...)
+	return &mounted{m.Dir, sync.OnceFunc(m.Unmount), noProcess, func() int64 { return m.Status("VmHWM") }}
 }
 
 // round measures one system once.
@@ -55,37 +58,32 @@ func (tr *tree) round(t *testing.T, r *results, s system, round int) {
 	t.Helper()
 	m := s.mount(t)
 	t.Cleanup(m.unmount)
-	tr.each(t, tr.path(s, m), func(name string, b []byte) {
+	tr.each(t, m.path, func(name string, b []byte) {
 		if crc32.Checksum(b, castagnoli) != tr.sums[name] {
 			t.Fatalf("%s: %s: its sum is wrong (I1)", s.name, name)
 		}
 	})
 	m.unmount()
-	m = s.mount(t)
-	defer m.unmount()
-	for _, what := range []string{"source tree, cold, every file", "source tree, warm, every file"} {
-		start := time.Now()
-		tr.each(t, tr.path(s, m), func(string, []byte) {})
-		r.add(figure{"P7", what, "s", s.name, round, time.Since(start).Seconds()})
-	}
+	tr.measure(t, r, s, round, "")
 }
 
-// path says where a system has a file.
-func (tr *tree) path(s system, m *mounted) func(name string) string {
-	return func(name string) string {
-		if s.name == ours {
-			name = tr.stored[name].Hash.String()
-		}
-		return filepath.Join(m.path, name)
+func (tr *tree) measure(t *testing.T, r *results, s system, round int, how string, flags ...string) {
+	t.Helper()
+	m := s.mount(t, flags...)
+	defer m.unmount()
+	for _, what := range []string{"source tree, cold, tar", "source tree, warm, tar"} {
+		start := time.Now()
+		run(t, m.path, "bash", "-euc", "tar --create . | cat >/dev/null")
+		r.add(figure{"P7", what + how, "s", s.name, round, time.Since(start).Seconds()})
 	}
 }
 
 // each reads all files.
-func (tr *tree) each(t *testing.T, path func(name string) string, do func(name string, b []byte)) {
+func (tr *tree) each(t *testing.T, folder string, do func(name string, b []byte)) {
 	t.Helper()
 	var buf bytes.Buffer
 	for _, name := range tr.names {
-		f, err := os.Open(path(name))
+		f, err := os.Open(filepath.Join(folder, name))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -23,6 +23,7 @@ type mounted struct {
 	path    string // of the file
 	unmount func()
 	cpu     func() float64 // seconds that its process has used; 0 if it has none
+	peak    func() int64   // most memory of its process, in bytes; nil if nobody asks
 }
 
 func noProcess() float64 { return 0 }
@@ -65,7 +66,7 @@ func mountXetfs(t *testing.T, source string, file Stored, flags ...string) *moun
 		}
 		return float64(ticks) / 100
 	}
-	return &mounted{m.File(file.Hash), sync.OnceFunc(m.Unmount), cpu}
+	return &mounted{m.File(file.Hash), sync.OnceFunc(m.Unmount), cpu, nil}
 }
 
 // cpuTicks is the time of a process in the kernel and outside, in hundredths of a second.
@@ -83,7 +84,7 @@ func cpuTicks(pid int) (ticks int, err error) {
 // openPlain makes the kernel forget the file, which is all that cold can mean here.
 func openPlain(t *testing.T, path string) *mounted {
 	dropPages(t, path)
-	return &mounted{path, func() {}, noProcess}
+	return &mounted{path, func() {}, noProcess, nil}
 }
 
 // mountImage mounts an image through a loop device.
@@ -98,5 +99,5 @@ func mountImage(t *testing.T, kind, image string) *mounted {
 			unix.Unmount(dir, unix.MNT_DETACH) //nolint:errcheck // the last resort
 		}
 	})
-	return &mounted{filepath.Join(dir, "file"), unmount, noProcess}
+	return &mounted{filepath.Join(dir, "file"), unmount, noProcess, nil}
 }
