@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 
@@ -71,8 +72,8 @@ func parseVictims(args []string) (map[string][]uint64, error) {
 	return victims, nil
 }
 
-// deleteVersions deletes the versions of one symbol after the other. All must be there
-// before the first is deleted.
+// deleteVersions deletes the versions of one symbol after the other, and says which it
+// has deleted, also if the next one fails. All must be there before the first is deleted.
 func deleteVersions(ctx context.Context, cmd *cobra.Command, w *writing, victims map[string][]uint64, asJSON bool) error {
 	symbols := slices.Sorted(maps.Keys(victims))
 	for _, symbol := range symbols {
@@ -83,21 +84,25 @@ func deleteVersions(ctx context.Context, cmd *cobra.Command, w *writing, victims
 		}
 	}
 	deleted := []victimDoc{}
+	var err error
 	for _, symbol := range symbols {
-		if err := w.Delete(ctx, symbol, victims[symbol]...); err != nil {
-			return err
+		if err = w.Delete(ctx, symbol, victims[symbol]...); err != nil {
+			break
 		}
 		deleted = append(deleted, victimDoc{symbol, victims[symbol]})
 	}
-	out := cmd.OutOrStdout()
+	return firstErr(err, printVictims(cmd.OutOrStdout(), deleted, asJSON))
+}
+
+func printVictims(w io.Writer, deleted []victimDoc, asJSON bool) error {
 	if asJSON {
-		doc := newDocument(out)
+		doc := newDocument(w)
 		doc.field("deleted", deleted)
 		return doc.close()
 	}
 	for _, d := range deleted {
 		for _, n := range d.Versions {
-			if _, err := fmt.Fprintf(out, "deleted %s@%d\n", printable(d.Symbol), n); err != nil {
+			if _, err := fmt.Fprintf(w, "deleted %s@%d\n", printable(d.Symbol), n); err != nil {
 				return err
 			}
 		}

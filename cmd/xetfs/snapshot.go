@@ -54,7 +54,7 @@ With --json the snapshot is printed as xetfs snapshot list --json STORE NAME doe
 		Example: `  xetfs snapshot create ./store release-1
   xetfs snapshot create --message 'as shipped' ./store release-2 org/model@12 org/data`,
 		Args:              arguments(2, 2+names.MaxSnapshotRows),
-		ValidArgsFunction: completeSymbols(2 + names.MaxSnapshotRows),
+		ValidArgsFunction: completeAfterName,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			symbols, err := parseTargets(args[2:])
 			if err = firstErr(checkSnapshot(args[1]), err); err != nil {
@@ -81,6 +81,14 @@ With --json the snapshot is printed as xetfs snapshot list --json STORE NAME doe
 	cmd.Flags().BoolVar(&replace, "replace", false, "replace a snapshot of that name")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON instead of text")
 	return cmd
+}
+
+// completeAfterName completes symbols behind the name of a snapshot that is new.
+func completeAfterName(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	if len(args) == 1 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return completeSymbols(len(args))(cmd, args, begun)
 }
 
 // checkSnapshot is names.CheckSnapshot for the command line.
