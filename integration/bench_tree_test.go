@@ -43,7 +43,7 @@ func benchTree(t *testing.T, r *results) {
 		for _, s := range all {
 			tr.round(t, r, s, round)
 		}
-		tr.measure(t, r, all[0], round, ", --stateless", "--stateless")
+		tr.measure(t, r, all[0], round, ", --open=handles", "--open=handles")
 	}
 }
 

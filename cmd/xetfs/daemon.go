@@ -91,7 +91,7 @@ func (d *daemon) mount(ctx context.Context, src *source) (*fs.Server, error) {
 		UID:        o.uid.id,
 		GID:        o.gid.id,
 		FSName:     d.source,
-		Stateless:  o.stateless,
+		Stateless:  o.open.stateless(src.cache.Near()),
 		Debug:      o.debugFuse,
 		Logger:     d.log,
 	}
@@ -212,8 +212,10 @@ func (d *daemon) prepare() error {
 		}
 	}
 	d.mountpoint = place.path
-	if err := checkApart(d.source, d.mountpoint); err != nil {
-		return err
+	if !isWeb(d.source) {
+		if err := checkApart(d.source, d.mountpoint); err != nil {
+			return err
+		}
 	}
 	if err := checkMountpoint(d.mountpoint, d.options.nonempty); err != nil {
 		return err

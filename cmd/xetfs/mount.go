@@ -19,7 +19,7 @@ type mountOptions struct {
 	allowOther bool
 	uid, gid   ownerFlag
 	nonempty   bool
-	stateless  bool
+	open       openFlag
 	debugFuse  bool
 	pprof      string
 	log        logOptions
@@ -28,7 +28,7 @@ type mountOptions struct {
 
 // newMount is the command that makes a folder of shards and xorbs a file system.
 func newMount() *cobra.Command {
-	o := mountOptions{memory: defaultMemory, verify: verifyAlways}
+	o := mountOptions{memory: defaultMemory, verify: verifyAlways, open: openAuto}
 	cmd := &cobra.Command{
 		Use:   "mount SOURCE MOUNTPOINT",
 		Short: "Mount a catalog, or a folder of shards and xorbs",
@@ -97,7 +97,7 @@ func (o *mountOptions) addFlags(cmd *cobra.Command) {
 	f.Var(&o.uid, "uid", "owner of all files (default: you)")
 	f.Var(&o.gid, "gid", "group of all files (default: yours)")
 	f.BoolVar(&o.nonempty, "nonempty", false, "mount over a folder that is not empty, and hide what is in it")
-	f.BoolVar(&o.stateless, "stateless", false, "let the kernel open files by itself: quicker for many small files; readers of one file share what is read ahead")
+	f.Var(&o.open, "open", "stateless: the kernel opens files by itself, which is quicker for many small files; handles: each open file is read ahead for itself; auto: stateless where SOURCE is a folder")
 	f.BoolVar(&o.debugFuse, "debug-fuse", false, "log every FUSE message")
 	f.StringVar(&o.pprof, "pprof", "", "serve Go profiles on this `ADDRESS`, which must be on loopback, as localhost:6060")
 	o.log.addFlags(f)
@@ -106,6 +106,7 @@ func (o *mountOptions) addFlags(cmd *cobra.Command) {
 		panic(err) // no such flag
 	}
 	fixedValues(cmd, "verify", string(verifyAlways), string(verifyNever))
+	fixedValues(cmd, "open", string(openAuto), string(openStateless), string(openHandles))
 	fixedValues(cmd, "log-level", "debug", "info", "warn", "error")
 	fixedValues(cmd, "log-format", "text", "json")
 }
@@ -119,13 +120,13 @@ func (o *mountOptions) check(args []string) (source, mountpoint string, err erro
 	if err := firstErr(checkLoopback(o.pprof), o.names.checkFlags(o.bare)); err != nil {
 		return "", "", err
 	}
-	if source, err = filepath.Abs(args[0]); err != nil {
+	if source, err = absSource(args[0]); err != nil {
 		return "", "", err
 	}
 	if mountpoint, err = filepath.Abs(args[1]); err != nil {
 		return "", "", err
 	}
-	if err := checkFolder(source); err != nil {
+	if err := checkSource(source); err != nil {
 		return "", "", err
 	}
 	return source, mountpoint, o.checkLog(mountpoint)
