@@ -56,7 +56,7 @@ interop:          ## other Xet clients against us and us against them; .ci/run c
 	./integration/interop/run
 
 soak: setup       ## minutes and gigabytes: packs and publishes that are killed 100 and 200 times, large files, many files
-	$(GO) test -count=1 -timeout=2h -v -run='^(TestPackMemory|TestO30_PackKilled|TestO30_PublishKilled)$$' ./integration -pack-large -pack-kills=100 -publish-kills=200
+	$(GO) test -count=1 -timeout=2h -v -run='^(TestPackMemory|TestO30_PackKilled|TestO30_PublishKilled|TestLargeTree)$$' ./integration -large-tree=10000000 -pack-large -pack-kills=100 -publish-kills=200
 
 check: lint race  ## what must pass before a commit
 
