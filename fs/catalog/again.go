@@ -19,7 +19,7 @@ import (
 // again returns the link to a tree that is there already. The tree of a live version of
 // the symbol is there and stays. Of any other each page and shard is looked at, and
 // rescued if need be: a sweep may have begun to delete it.
-func (b *Publishing) again(ctx context.Context, root page.Hash) (page.Link, error) {
+func (b *Publishing) again(ctx context.Context, st *state, root page.Hash) (page.Link, error) {
 	p, err := b.p.catalog.pages.Page(ctx, root)
 	if errors.Is(err, origin.ErrNotFound) {
 		return page.Link{}, absent("index "+root.String(), "there is no such tree")
@@ -29,7 +29,7 @@ func (b *Publishing) again(ctx context.Context, root page.Hash) (page.Link, erro
 	}
 	link := page.Link{Page: root, Size: len(p.Encoded())}
 	link.Entries, link.Bytes = p.Below()
-	live, err := b.isLive(ctx, root)
+	live, err := b.isLive(ctx, st, root)
 	if live || err != nil {
 		return link, err
 	}
@@ -40,11 +40,11 @@ func (b *Publishing) again(ctx context.Context, root page.Hash) (page.Link, erro
 }
 
 // isLive says whether a live version of the symbol has a tree.
-func (b *Publishing) isLive(ctx context.Context, root page.Hash) (bool, error) {
-	if b.st.head == nil {
+func (b *Publishing) isLive(ctx context.Context, st *state, root page.Hash) (bool, error) {
+	if st.head == nil {
 		return false, nil
 	}
-	for row, err := range b.p.catalog.walk(ctx, b.st.head) {
+	for row, err := range b.p.catalog.walk(ctx, st.head) {
 		if err != nil {
 			return false, err
 		}

@@ -60,7 +60,6 @@ var errLost = errors.New("another change was faster")
 
 // commit makes a change to a symbol. Plan is asked what to do with the state that is
 // there now, again whenever others were faster; nil means that nothing is to be done.
-// The window may be nil, if the change relies on nothing that a sweep could delete.
 func (p *Publisher) commit(ctx context.Context, st *state, w *window, plan func(context.Context, *state) (*change, error)) (*names.Version, error) {
 	symbol := st.symbol
 	for try := 1; ; try++ {
@@ -115,14 +114,12 @@ func (p *Publisher) follow(ctx context.Context, st *state, w *window, c *change)
 	if err := p.store.Sync(ctx); err != nil {
 		return nil, nil, err
 	}
-	if w != nil {
-		late, err := w.renew(ctx)
-		if err == nil && late {
-			err = errLost // the entry of the symbol list may be gone, too
-		}
-		if err != nil {
-			return nil, nil, err
-		}
+	late, err := w.renew(ctx)
+	if err == nil && late {
+		err = errLost // the element and the entry of the symbol list may be gone, too
+	}
+	if err != nil {
+		return nil, nil, err
 	}
 	return v, ref, p.swap(ctx, st, ref)
 }

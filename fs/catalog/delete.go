@@ -16,11 +16,11 @@ func (p *Publisher) Delete(ctx context.Context, symbol string, numbers ...uint64
 	if len(numbers) == 0 {
 		return errors.New("no version to delete")
 	}
-	st, err := p.load(ctx, symbol)
+	w, st, err := p.begin(ctx, symbol)
 	if err != nil {
 		return err
 	}
-	_, err = p.commit(ctx, st, nil, func(_ context.Context, st *state) (*change, error) {
+	_, err = p.commit(ctx, st, w, func(_ context.Context, st *state) (*change, error) {
 		if st.head == nil {
 			return nil, absent(symbol, "no such symbol")
 		}
@@ -50,7 +50,7 @@ func (k *KeepRule) keeps(row names.Row, newer int) bool {
 // Prune deletes what a rule does not keep, as one change, and returns the rows, newest
 // first. With dryRun it only returns them.
 func (p *Publisher) Prune(ctx context.Context, symbol string, keep KeepRule, dryRun bool) ([]names.Row, error) {
-	st, err := p.load(ctx, symbol)
+	w, st, err := p.begin(ctx, symbol)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func (p *Publisher) Prune(ctx context.Context, symbol string, keep KeepRule, dry
 		}
 	}
 	var rows []names.Row
-	_, err = p.commit(ctx, st, nil, func(ctx context.Context, st *state) (*change, error) {
+	_, err = p.commit(ctx, st, w, func(ctx context.Context, st *state) (*change, error) {
 		if st.head == nil {
 			return nil, absent(symbol, "no such symbol")
 		}

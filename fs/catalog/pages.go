@@ -100,8 +100,8 @@ func (pp *pagePutter) start(k names.Key, value []byte) error {
 		return pp.puts.Wait()
 	}
 	pp.puts.Go(func() error {
-		there, err := pp.b.p.put(pp.pctx, k, value)
-		if there {
+		_, err := pp.b.p.put(pp.pctx, k, value)
+		if err == nil {
 			pp.b.window.note(k)
 		}
 		return err

@@ -33,11 +33,7 @@ type Publishing struct {
 // Begin reads the state of the symbol and of the sweep: the window starts. The context
 // is that of what Known looks up, too.
 func (p *Publisher) Begin(ctx context.Context, symbol string, o PublishOptions) (*Publishing, error) {
-	w, err := p.openWindow(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("state of the sweep: %w", err)
-	}
-	st, err := p.load(ctx, symbol)
+	w, st, err := p.begin(ctx, symbol)
 	if err != nil {
 		return nil, err
 	}
@@ -47,6 +43,16 @@ func (p *Publisher) Begin(ctx context.Context, symbol string, o PublishOptions) 
 		return nil, err
 	}
 	return b, b.checkTexts()
+}
+
+// begin reads the state of the sweep, then that of a symbol.
+func (p *Publisher) begin(ctx context.Context, symbol string) (*window, *state, error) {
+	w, err := p.openWindow(ctx)
+	if err != nil {
+		return nil, nil, fmt.Errorf("state of the sweep: %w", err)
+	}
+	st, err := p.load(ctx, symbol)
+	return w, st, err
 }
 
 // checkTexts refuses now what no version could say of itself at the end.
@@ -103,11 +109,7 @@ func (b *Publishing) build(ctx context.Context, entries iter.Seq2[page.Entry, er
 
 // Again publishes a tree that is there already: from ver:HASH, or an older version.
 func (b *Publishing) Again(ctx context.Context, row names.Row) (names.Row, error) {
-	root, err := b.again(ctx, row.Root)
-	if err != nil {
-		return names.Row{}, fmt.Errorf("%s: %w", b.st.symbol, err)
-	}
-	return b.commit(ctx, func(context.Context, *state) (page.Link, error) { return root, nil })
+	return b.commit(ctx, func(ctx context.Context, st *state) (page.Link, error) { return b.again(ctx, st, row.Root) })
 }
 
 // commit makes a tree the next version. Plan is asked for it again when the newest tree

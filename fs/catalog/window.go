@@ -21,6 +21,9 @@ import (
 // be afraid of, or it is known and can be told what to keep, or it will see the commit.
 //
 // It is renewed while there is time. It is safe for concurrent use.
+//
+// Its lock is held while the store is asked: whoever relies on something must wait for
+// the answer whether it may.
 type window struct {
 	p *Publisher
 
@@ -255,10 +258,16 @@ func (w *window) renew(ctx context.Context) (late bool, err error) {
 }
 
 func (w *window) renewLocked(ctx context.Context) (late bool, err error) {
-	age, length := w.p.o.Clock().Sub(w.start), w.p.catalog.settings.Window
+	start, length := w.start, w.p.catalog.settings.Window
+	age := elapsed(start, w.p.o.Clock())
 	if age < length/2 {
 		return false, nil
 	}
+	defer func() {
+		if err != nil {
+			w.start = start // the next one must look again
+		}
+	}()
 	if err := w.readLocked(ctx); err != nil {
 		return false, err
 	}
@@ -272,6 +281,12 @@ func (w *window) renewLocked(ctx context.Context) (late bool, err error) {
 		keys = w.reusedLocked()
 	}
 	return late, w.checkThere(ctx, keys)
+}
+
+// elapsed is the time between two readings of a clock. While a machine is suspended, only
+// one of its two clocks goes on.
+func elapsed(from, to time.Time) time.Duration {
+	return max(to.Sub(from), to.Round(0).Sub(from.Round(0)))
 }
 
 // checkThere is ErrSwept if one of some keys is not there.

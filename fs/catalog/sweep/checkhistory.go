@@ -156,6 +156,7 @@ func (c *checker) symbolList(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	var k names.Key // of a list
 	var lists [][]names.Symbol
 	var single []names.Symbol
 	err = each(ctx, c.store, names.SymbolPrefix, func(item origin.Item, p names.Parsed) error {
@@ -169,7 +170,7 @@ func (c *checker) symbolList(ctx context.Context) error {
 		case err != nil:
 			c.found(item.Key, place{}, err)
 		default:
-			lists = append(lists, list)
+			k, lists = item.Key, append(lists, list)
 		}
 		return nil
 	})
@@ -182,7 +183,7 @@ func (c *checker) symbolList(ctx context.Context) error {
 	}
 	for _, symbol := range refs {
 		if !listed[symbol] {
-			c.found(names.SymbolPrefix, place{symbol: symbol}, codec.Corrupt("symbol list", 0, "it lacks %.80q, which is live", symbol))
+			c.found(k, place{symbol: symbol}, codec.Corrupt("symbol list", 0, "it lacks %.80q, which is live", symbol))
 		}
 	}
 	return nil
@@ -192,7 +193,7 @@ func (c *checker) symbolList(ctx context.Context) error {
 func (c *checker) liveSymbols(ctx context.Context) (live []string, err error) {
 	err = each(ctx, c.store, names.RefPrefix, func(_ origin.Item, p names.Parsed) error {
 		ref := new(names.Ref)
-		if _, err := readDocument(ctx, c.store, names.RefKey(p.Symbol), ref); err == nil && ref.Latest != nil {
+		if _, err := readDocument(ctx, c.store, names.RefKey(p.Symbol), ref); err == nil && ref.Symbol == p.Symbol && ref.Latest != nil {
 			live = append(live, p.Symbol)
 		}
 		return nil // what is wrong was found before

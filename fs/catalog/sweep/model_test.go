@@ -18,6 +18,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
+	"github.com/xetfs/xetfs/codec/codectest"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/fs/catalog"
@@ -25,7 +26,7 @@ import (
 )
 
 var (
-	histories = flag.Int("histories", 250, "how many random histories TestModel plays")
+	histories = flag.Int("histories", 60, "how many random histories TestModel plays; a tenth with the race detector")
 	trace     = flag.Bool("trace", false, "show all of a history that went wrong, with what was read")
 	stalls    = flag.Int("stalls", 1, "how often a writer stands still in one publish; with more it may take longer than the time of grace")
 	firstSeed = flag.Uint64("seed", 1, "of the first history")
@@ -38,6 +39,8 @@ type model struct {
 	settings *names.Settings
 	writers  rules
 	sweepers rules
+	stalls   int     // how often a writer stands still in one publish
+	pauses   float64 // how likely it does before a call, if not 0
 
 	mu      sync.Mutex
 	rows    map[string][]names.Row // that were published, by symbol; guarded by mu
@@ -55,7 +58,7 @@ type rules struct {
 var symbols = []string{"org/model", "data"}
 
 func newModel(seed uint64) *model {
-	m := &model{world: newWorld(seed), settings: smallSettings(), rows: map[string][]names.Row{}, results: map[string]int{}}
+	m := &model{world: newWorld(seed), settings: smallSettings(), stalls: *stalls, rows: map[string][]names.Row{}, results: map[string]int{}}
 	m.store = origintest.MemoryAt(m.now)
 	return m
 }
@@ -65,8 +68,11 @@ func (m *model) play() {
 	dice := m.diceOf("plan")
 	loss := []float64{0, 0.02, 0.1, 0.2}[dice.IntN(4)]
 	pauses := []float64{0, 0.002, 0.01, 0.03}[dice.IntN(4)]
+	if m.pauses > 0 {
+		pauses = m.pauses
+	}
 	m.settings.Grace = time.Duration(1+dice.IntN(4)) * m.settings.Window
-	if *stalls <= 1 {
+	if m.stalls <= 1 {
 		m.settings.Grace += 3 * m.settings.Window
 	}
 	process := func(name string, n int, r rules) *process {
@@ -91,7 +97,7 @@ func (m *model) play() {
 // awake connects a process for its next action, in which it may crash.
 func (m *model) awake(p *process) origin.WriteStore {
 	p.mu.Lock()
-	p.left = *stalls
+	p.left = m.stalls
 	if strings.HasPrefix(p.name, "sweeper") {
 		p.left = 100
 	}
@@ -113,8 +119,8 @@ func (m *model) note(p *process, c origintest.Call) {
 	if parsed, err := names.ParseKey(c.Key); err == nil && c.Op == "Delete" {
 		switch parsed.Kind {
 		case names.VersionKind, names.PageKind, names.ShardKind, names.XorbKind:
-			for item := range m.store.List(context.Background(), string(c.Key), "") {
-				young = m.now().Sub(item.Modified) < m.settings.Grace
+			for item, err := range m.store.List(context.Background(), string(c.Key), "") {
+				young = err == nil && m.now().Sub(item.Modified) < m.settings.Grace
 			}
 		}
 	}
@@ -235,13 +241,16 @@ func (m *model) update(ctx context.Context, p *process, pub *catalog.Publisher, 
 	for range 1 + p.roll(3) {
 		files[fmt.Sprintf("d%d/name %02d", p.roll(3), p.roll(16))] = p.roll(8)
 	}
-	pk := &packer{b: b, sink: b.Sink(origin.Sink(s)), store: s}
+	pk := &packer{sink: b.Sink(origin.Sink(s)), store: s}
 	ids, err := pk.put(ctx, slices.Compact(slices.Sorted(maps.Values(files))))
 	if err != nil {
 		return names.Row{}, err
 	}
 	var changes []page.Change
-	for e := range entries(files, ids) {
+	for e, err := range entries(files, ids) {
+		if err != nil {
+			return names.Row{}, err
+		}
 		if e.Type == page.File {
 			c := page.Change{New: &e}
 			if p.roll(4) == 0 {
@@ -348,7 +357,11 @@ func TestModel(t *testing.T) {
 	total := map[string]int{}
 	var all errgroup.Group
 	all.SetLimit(runtime.GOMAXPROCS(0))
-	for i := range uint64(*histories) {
+	n := *histories
+	if codectest.Race {
+		n = max(1, n/10)
+	}
+	for i := range uint64(n) {
 		all.Go(func() error {
 			m := newModel(*firstSeed + i)
 			m.play()
@@ -369,8 +382,8 @@ func TestModel(t *testing.T) {
 	for _, what := range slices.Sorted(maps.Keys(total)) {
 		t.Logf("%6d %s", total[what], what)
 	}
-	if *histories < 100 {
-		return
+	if n < 50 {
+		return // too few for everything to happen
 	}
 	for _, what := range []string{"replace: done", "deleted xorb", "deleted version", "sweep: done", "sweep: crashed, as the test wants"} {
 		if total[what] == 0 {
@@ -394,19 +407,23 @@ func (m *model) verdict(seed uint64) error {
 // TestModelRules switches rules off, one after the other, and expects that something is
 // missing soon. So the model is worth something.
 func TestModelRules(t *testing.T) {
+	if codectest.Race {
+		t.Skip("takes too long")
+	}
 	tests := []struct {
 		name              string
 		writers, sweepers rules
+		pauses            float64
 	}{
-		{"writers do not look whether a sweep is under way", rules{blind: noSweep}, rules{}},
-		{"sweepers do not wait", rules{}, rules{rush: true}},
-		{"sweepers do not look what writers keep", rules{}, rules{blind: nothingKept}},
+		{"writers do not look whether a sweep is under way", rules{blind: noSweep}, rules{}, 0},
+		{"sweepers do not wait", rules{}, rules{rush: true}, 0.05},
+		{"sweepers do not look what writers keep", rules{}, rules{blind: nothingKept}, 0.03},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			for i := range uint64(3000) {
+			for i := range uint64(500) {
 				m := newModel(1 + i)
-				m.writers, m.sweepers = tt.writers, tt.sweepers
+				m.writers, m.sweepers, m.stalls, m.pauses = tt.writers, tt.sweepers, 100, tt.pauses
 				m.play()
 				if len(m.faults) > 0 {
 					t.Logf("history %d: %s", 1+i, m.faults[0])

@@ -40,7 +40,7 @@ type Report struct {
 	Young   map[names.Kind]Counts // cannot be reached, and is younger than the time of grace
 	Garbage map[names.Kind]Counts // neither, when the sweep looked last
 	Deleted map[names.Kind]Counts
-	Strays  int // unfinished files that were removed
+	Strays  int // unfinished files that were removed, where the store says how many
 }
 
 // ErrOther says that another sweep is at work, or was faster. Nothing is wrong: it does
@@ -55,9 +55,11 @@ var ErrOther = errors.New("another sweep is at work")
 // the error is ErrOther.
 //
 // Files that killed writers left unfinished are removed when they are older than a day,
-// where the store has such files: from one with a method
+// where the store has such files: with its method
 //
-//	RemoveStray(older time.Duration) (int, error)
+//	RemoveStray(older time.Duration) error
+//
+// which may also say how many there were: (int, error).
 func Sweep(ctx context.Context, s origin.WriteStore, pages page.Getter, o Options) (Report, error) {
 	w := &sweeper{store: s, pages: pages, o: o.withDefaults()}
 	if err := w.open(ctx); err != nil {

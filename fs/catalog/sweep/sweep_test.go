@@ -2,58 +2,86 @@ package sweep_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
+	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/fs/catalog"
 	"github.com/xetfs/xetfs/fs/catalog/sweep"
 )
 
 // A calm is a store in which only the test does something, on a clock of its own.
 type calm struct {
-	t     *testing.T
+	t     testing.TB
 	now   time.Time
 	store origin.WriteStore
 	p     *catalog.Publisher
+	nap   func() // while somebody sleeps; nil: nothing happens
 }
 
-func newCalm(t *testing.T) *calm {
+func newCalm(t testing.TB) *calm {
 	c := &calm{t: t, now: time.Unix(1_700_000_000, 0)}
-	c.store = origintest.MemoryAt(c.clock)
-	p, err := catalog.NewPublisher(t.Context(), c.store, origin.Pages(c.store), catalog.PublisherOptions{
+	c.use(origintest.MemoryAt(c.clock))
+	return c
+}
+
+func (c *calm) use(s origin.WriteStore) {
+	c.t.Helper()
+	p, err := catalog.NewPublisher(context.Background(), s, origin.Pages(s), catalog.PublisherOptions{
 		Settings: smallSettings(), Clock: c.clock, Sleep: c.sleep,
 	})
 	if err != nil {
-		t.Fatal(err)
+		c.t.Fatal(err)
 	}
-	c.p = p
-	return c
+	c.store, c.p = s, p
 }
 
 func (c *calm) clock() time.Time { return c.now }
 
 func (c *calm) sleep(_ context.Context, d time.Duration) error {
+	if nap := c.nap; nap != nil {
+		c.nap = nil
+		nap()
+	}
 	c.now = c.now.Add(d)
 	return nil
 }
 
 func (c *calm) publish(symbol string, files map[string]int) names.Row {
 	c.t.Helper()
-	row, err := publish(c.t.Context(), c.p, c.store, symbol, files, true)
+	row, err := publish(context.Background(), c.p, c.store, symbol, files, true)
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	return row
 }
 
+func (c *calm) delete(symbol string, numbers ...uint64) {
+	c.t.Helper()
+	if err := c.p.Delete(context.Background(), symbol, numbers...); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// sweepOver sweeps with a store that stands for the one of the catalog.
+func (c *calm) sweepOver(s origin.WriteStore, o sweep.Options) (sweep.Report, error) {
+	o.Clock, o.Sleep = c.clock, c.sleep
+	return sweep.Sweep(context.Background(), s, origin.Pages(s), o)
+}
+
 func (c *calm) sweep(o sweep.Options) sweep.Report {
 	c.t.Helper()
-	o.Clock, o.Sleep = c.clock, c.sleep
-	r, err := sweep.Sweep(c.t.Context(), c.store, origin.Pages(c.store), o)
+	r, err := c.sweepOver(c.store, o)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -66,13 +94,30 @@ func (c *calm) check() {
 	for _, lost := range missing(c.store, c.now, 4*time.Minute) {
 		c.t.Errorf("missing: %s", lost)
 	}
-	_, err := sweep.Check(c.t.Context(), c.store, origin.Pages(c.store), sweep.CheckOptions{
+	_, err := sweep.Check(context.Background(), c.store, origin.Pages(c.store), sweep.CheckOptions{
 		Data:  true,
 		Found: func(f sweep.Finding) { c.t.Errorf("found: %+v", f) },
 	})
 	if err != nil {
 		c.t.Error(err)
 	}
+}
+
+func (c *calm) has(k names.Key) bool {
+	_, err := c.store.Size(context.Background(), k)
+	return err == nil
+}
+
+// keys returns the keys of a kind.
+func (c *calm) keys(prefix string) []names.Key {
+	var keys []names.Key
+	for item, err := range c.store.List(context.Background(), prefix, "") {
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		keys = append(keys, item.Key)
+	}
+	return keys
 }
 
 // tree returns files in folders, by path.
@@ -84,9 +129,44 @@ func tree(files ...int) map[string]int {
 	return t
 }
 
+// numbers returns the numbers from ≤ n < to.
+func numbers(from, to int) (n []int) {
+	for i := from; i < to; i++ {
+		n = append(n, i)
+	}
+	return n
+}
+
+// objects returns the counts of a report without bytes.
+func objects(counts map[names.Kind]sweep.Counts) map[string]int64 {
+	n := map[string]int64{}
+	for kind, c := range counts {
+		n[kind.String()] = c.Objects
+	}
+	return n
+}
+
+// withGarbage returns a store with two versions of which the older one was deleted an
+// hour ago. It has files that the younger one has not.
+func withGarbage(t testing.TB) *calm {
+	c := newCalm(t)
+	c.fill()
+	c.now = c.now.Add(time.Hour)
+	return c
+}
+
+func (c *calm) fill() {
+	c.t.Helper()
+	c.publish("a", tree(numbers(0, 30)...))
+	c.now = c.now.Add(time.Second)
+	c.publish("a", tree(numbers(100, 130)...))
+	c.publish("b", tree(numbers(90, 120)...))
+	c.delete("a", 0)
+}
+
 func TestSweepNothing(t *testing.T) {
 	c := newCalm(t)
-	c.publish("a", tree(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12))
+	c.publish("a", tree(numbers(0, 30)...))
 	c.now = c.now.Add(time.Hour)
 	r := c.sweep(sweep.Options{})
 	if len(r.Garbage) != 0 || len(r.Deleted) != 0 {
@@ -96,4 +176,264 @@ func TestSweepNothing(t *testing.T) {
 		t.Errorf("live = %+v", r.Live)
 	}
 	c.check()
+}
+
+func TestSweepGarbage(t *testing.T) {
+	c := newCalm(t)
+	c.fill()
+	before := keysOf(t, c.store)
+	if r := c.sweep(sweep.Options{}); len(r.Garbage) != 0 {
+		t.Errorf("garbage = %+v, though nothing was deleted long ago", r.Garbage)
+	}
+	c.now = c.now.Add(time.Hour)
+	dry := c.sweep(sweep.Options{DryRun: true})
+	if after := keysOf(t, c.store); !maps.Equal(before, after) {
+		t.Errorf("after a dry run there are %v, before %v", after, before)
+	}
+	young := page.Sum([]byte("young"))
+	if _, err := c.store.PutIfAbsent(t.Context(), names.PageKey(young), []byte("young")); err != nil {
+		t.Fatal(err)
+	}
+	var doing []string
+	r := c.sweep(sweep.Options{Progress: func(p sweep.Progress) { doing = append(doing, p.Doing) }})
+	if !maps.Equal(objects(dry.Garbage), objects(r.Garbage)) || !maps.Equal(r.Garbage, r.Deleted) {
+		t.Errorf("garbage of the dry run %v, then %v, deleted %v", dry.Garbage, r.Garbage, r.Deleted)
+	}
+	if n := objects(r.Deleted); n["index page"] < 3 || n["shard"] != 1 || n["xorb"] != 1 || len(n) != 3 {
+		t.Errorf("deleted %v", n)
+	}
+	if r.Young[names.PageKind] != (sweep.Counts{Objects: 1, Bytes: 5}) || !c.has(names.PageKey(young)) {
+		t.Errorf("young = %v", r.Young)
+	}
+	if want := []string{"mark", "wait", "mark again", "delete"}; !slices.Equal(slices.Compact(doing), want) {
+		t.Errorf("it did %v, want %v", slices.Compact(doing), want)
+	}
+	if len(c.keys(names.SweepPrefix))+len(c.keys(names.SweepListPrefix)) > 0 {
+		t.Error("the sweep left something of itself behind")
+	}
+	c.check()
+}
+
+// What writers want again while a sweep is under way stays, whenever they say so.
+func TestSweepRescue(t *testing.T) {
+	again := func(c *calm) {
+		c.publish("c", tree(numbers(0, 30)...)) // the files of a@0
+	}
+	t.Run("while it waits", func(t *testing.T) {
+		c := withGarbage(t)
+		c.nap = func() { again(c) }
+		if r := c.sweep(sweep.Options{}); objects(r.Deleted)["xorb"] != 0 {
+			t.Errorf("deleted %v", r.Deleted)
+		}
+		c.check()
+	})
+	t.Run("just before it decides", func(t *testing.T) {
+		c := withGarbage(t)
+		decisions := 0
+		f := origintest.WithFaults(c.store)
+		f.Before = func(_ context.Context, call origintest.Call) error {
+			if call.Op == "PutIfMatch" && call.Key == names.SweepKey() {
+				if decisions++; decisions == 1 {
+					again(c)
+				}
+			}
+			return nil
+		}
+		if r, err := c.sweepOver(f, sweep.Options{}); err != nil || objects(r.Deleted)["xorb"] != 0 {
+			t.Errorf("deleted %v, %v", r.Deleted, err)
+		}
+		if decisions < 2 {
+			t.Error("it did not decide again")
+		}
+		c.check()
+	})
+	t.Run("kept and not used yet", func(t *testing.T) {
+		c := withGarbage(t)
+		shards := c.keys(names.ShardPrefix)
+		var b *catalog.Publishing
+		c.nap = func() {
+			c.now = c.now.Add(90 * time.Second) // so that it has not used it when the sweep decides
+			var err error
+			if b, err = c.p.Begin(t.Context(), "c", catalog.PublishOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			for _, k := range shards {
+				p, _ := names.ParseKey(k)
+				if ok, err := b.Has(t.Context(), p.Hash); !ok || err != nil {
+					t.Fatalf("Has(%s) = %t, %v", k, ok, err)
+				}
+			}
+		}
+		r := c.sweep(sweep.Options{})
+		if n := objects(r.Deleted); n["shard"]+n["xorb"] != 0 || n["index page"] == 0 {
+			t.Errorf("deleted %v", n)
+		}
+		c.check()
+	})
+}
+
+// A sweep that was killed at any moment leaves a store that is whole, and the next one
+// goes on.
+func TestSweepKilled(t *testing.T) {
+	for n, alive := 1, true; alive; n++ {
+		for _, applied := range []bool{false, true} {
+			c := withGarbage(t)
+			f := origintest.WithFaults(c.store)
+			f.CrashAt, f.Applied = n, applied
+			_, err := c.sweepOver(f, sweep.Options{})
+			if alive = f.Crashed(); !alive {
+				break
+			}
+			if err != nil && !errors.Is(err, origintest.ErrCrashed) {
+				t.Fatalf("killed at call %d: %v", n, err)
+			}
+			c.check()
+			for range 2 { // the first one may only end what was begun
+				c.sweep(sweep.Options{})
+				c.now = c.now.Add(time.Hour)
+			}
+			c.sweep(sweep.Options{})
+			c.check()
+			if r := c.sweep(sweep.Options{DryRun: true}); len(r.Garbage)+len(r.Young) != 0 {
+				t.Errorf("killed at call %d: garbage %v and young %v stay", n, r.Garbage, r.Young)
+			}
+		}
+	}
+}
+
+// A sweeper that stands still for longer than its lease finds that another one has taken
+// over, and deletes nothing any more.
+func TestSweepLostLease(t *testing.T) {
+	c := withGarbage(t)
+	f := origintest.WithFaults(c.store)
+	var once sync.Once
+	f.Before = func(_ context.Context, call origintest.Call) error {
+		if call.Op != "Delete" || strings.HasPrefix(string(call.Key), names.SweepListPrefix) {
+			return nil
+		}
+		once.Do(func() {
+			c.now = c.now.Add(3 * time.Minute)
+			if _, err := c.sweepOver(c.store, sweep.Options{}); err != nil {
+				t.Errorf("the one that takes over: %v", err)
+			}
+			c.publish("c", tree(numbers(0, 30)...))
+		})
+		return context.DeadlineExceeded // of all requests that were under way
+	}
+	r, err := c.sweepOver(f, sweep.Options{})
+	if !errors.Is(err, sweep.ErrOther) || len(r.Deleted) != 0 {
+		t.Errorf("deleted %v, %v", r.Deleted, err)
+	}
+	c.check()
+}
+
+// Of two sweepers one does it.
+func TestSweepTwo(t *testing.T) {
+	c := withGarbage(t)
+	c.nap = func() {
+		if r, err := c.sweepOver(c.store, sweep.Options{}); err != nil || len(r.Deleted) == 0 {
+			t.Errorf("the second: deleted %v, %v", r.Deleted, err)
+		}
+	}
+	if r, err := c.sweepOver(c.store, sweep.Options{}); !errors.Is(err, sweep.ErrOther) || len(r.Deleted) != 0 {
+		t.Errorf("the first: deleted %v, %v", r.Deleted, err)
+	}
+	c.check()
+}
+
+// If anything that is needed cannot be read, nothing is deleted.
+func TestSweepUnreadable(t *testing.T) {
+	live := func(c *calm, prefix string) names.Key { // of version 1, which has no other
+		return map[string]names.Key{
+			names.PagePrefix: names.PageKey(c.latest("a").Root), names.ShardPrefix: names.ShardKey(c.shardOf("a")),
+			names.RefPrefix: names.RefKey("a"), names.VersionPrefix: c.head("a"),
+		}[prefix]
+	}
+	for _, prefix := range []string{names.PagePrefix, names.ShardPrefix, names.RefPrefix, names.VersionPrefix} {
+		for _, damage := range []string{"missing", "damaged"} {
+			if prefix == names.RefPrefix && damage == "missing" {
+				continue // then there is no such symbol
+			}
+			t.Run(prefix+damage, func(t *testing.T) {
+				c := withGarbage(t)
+				k := live(c, prefix)
+				if damage == "missing" {
+					c.remove(k)
+				} else {
+					c.flip(k)
+				}
+				before := keysOf(t, c.store)
+				_, err := c.sweepOver(c.store, sweep.Options{})
+				if damage == "missing" && !errors.Is(err, origin.ErrNotFound) || damage == "damaged" && !errors.Is(err, codec.ErrCorrupt) {
+					t.Errorf("Sweep = %v", err)
+				}
+				if after := keysOf(t, c.store); !maps.Equal(before, after) {
+					t.Errorf("there are %v, before %v", after, before)
+				}
+			})
+		}
+	}
+}
+
+// A tree that does not say in which shard a file is keeps every shard with that file.
+func TestSweepHomeless(t *testing.T) {
+	c := withGarbage(t)
+	ids := c.ids(0)
+	for file, id := range ids {
+		ids[file] = codec.FileID{File: id.File}
+	}
+	c.forge("homeless", entries(map[string]int{"x": 3}, ids))
+	r := c.sweep(sweep.Options{})
+	if n := objects(r.Deleted); n["shard"]+n["xorb"] != 0 || n["index page"] == 0 {
+		t.Errorf("deleted %v", n)
+	}
+}
+
+// What is young keeps what is below it, or a writer that finds it would rely on what is
+// gone.
+func TestSweepYoungKeeps(t *testing.T) {
+	c := withGarbage(t)
+	k := names.ShardKey(c.ids(0)[3].Shard)
+	b := origintest.Get(t, c.store, k)
+	c.remove(k)
+	if _, err := c.store.PutIfAbsent(t.Context(), k, b); err != nil { // by a publish that was killed
+		t.Fatal(err)
+	}
+	r := c.sweep(sweep.Options{})
+	if n := objects(r.Deleted); n["xorb"] != 0 || n["index page"] == 0 {
+		t.Errorf("deleted %v", n)
+	}
+	c.now = c.now.Add(time.Hour)
+	if n := objects(c.sweep(sweep.Options{}).Deleted); n["xorb"] != 1 || n["shard"] != 1 {
+		t.Errorf("deleted %v, later", n)
+	}
+	c.check()
+}
+
+// One object with a time from the future ages no others, and a local clock that is wrong
+// does not either.
+func TestSweepClocks(t *testing.T) {
+	c := newCalm(t)
+	c.fill()
+	c.now = c.now.Add(100 * time.Hour)
+	future := page.Sum([]byte("future"))
+	if _, err := c.store.PutIfAbsent(t.Context(), names.PageKey(future), []byte("future")); err != nil {
+		t.Fatal(err)
+	}
+	c.now = c.now.Add(-100 * time.Hour)
+	ahead := func() time.Time { return c.now.Add(1000 * time.Hour) }
+	r, err := sweep.Sweep(t.Context(), c.store, origin.Pages(c.store), sweep.Options{Clock: ahead, Sleep: c.sleep})
+	if err != nil || len(r.Deleted) != 0 || len(r.Garbage) != 0 {
+		t.Errorf("report = %+v, %v", r, err)
+	}
+}
+
+// A list that would be too long is cut where what stays points to nothing that goes.
+func TestShortened(t *testing.T) {
+	items := []origin.Item{{Key: "ver/1"}, {Key: "tindex/2"}, {Key: "tdata/3"}}
+	for limit, want := range map[int]int{0: 0, 5: 0, 6: 1, 14: 1, 15: 2, 22: 2, 23: 3, 100: 3} {
+		if got := len(sweep.Shortened(items, limit)); got != want {
+			t.Errorf("limit %d: %d keys, want %d", limit, got, want)
+		}
+	}
 }

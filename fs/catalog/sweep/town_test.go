@@ -35,7 +35,6 @@ func smallSettings() *names.Settings {
 // A packer stores files of one chunk. Files are numbers; those of the same number have
 // the same content.
 type packer struct {
-	b     *catalog.Publishing
 	sink  pack.Sink
 	known pack.Ledger // nil: nothing is known
 	store origin.Store
@@ -171,13 +170,13 @@ func publish(ctx context.Context, p *catalog.Publisher, s origin.WriteStore, sym
 	if err != nil {
 		return names.Row{}, err
 	}
-	pk := &packer{b: b, sink: b.Sink(origin.Sink(s)), store: s}
+	pk := &packer{sink: b.Sink(origin.Sink(s)), store: s}
 	if dedup {
 		known, err := origin.NewKnown(ctx, s, origin.KnownOptions{})
 		if err != nil {
 			return names.Row{}, err
 		}
-		defer known.Close()
+		defer known.Close() //nolint:errcheck // it is in memory
 		pk.known = b.Known(known).(pack.Ledger)
 	}
 	ids, err := pk.put(ctx, slices.Compact(slices.Sorted(maps.Values(files))))
@@ -253,8 +252,10 @@ func (in *inspector) symbol(k names.Key) {
 			return
 		}
 		chain = append(chain, v)
-		for item := range in.s.List(context.Background(), string(k), "") {
-			when[v.Seq] = item.Modified
+		for item, err := range in.s.List(context.Background(), string(k), "") {
+			if err == nil {
+				when[v.Seq] = item.Modified
+			}
 		}
 	}
 	for _, v := range chain {

@@ -1,0 +1,154 @@
+package sweep_test
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/origintest"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/page"
+)
+
+// latest returns the newest live version of a symbol.
+func (c *calm) latest(symbol string) names.Row {
+	c.t.Helper()
+	row, err := c.p.Catalog().Latest(context.Background(), symbol)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return row
+}
+
+// head returns the key of the newest change of a symbol.
+func (c *calm) head(symbol string) names.Key {
+	c.t.Helper()
+	return c.ref(symbol).Head
+}
+
+func (c *calm) ref(symbol string) names.Ref {
+	c.t.Helper()
+	var ref names.Ref
+	c.decode(names.RefKey(symbol), &ref)
+	return ref
+}
+
+func (c *calm) decode(k names.Key, doc names.Document) {
+	c.t.Helper()
+	if err := names.Decode(origintest.Get(c.t, c.store, k), doc); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// entries returns what is in the newest tree of a symbol.
+func (c *calm) entries(symbol string) []page.Entry {
+	c.t.Helper()
+	var all []page.Entry
+	var walk func(h page.Hash)
+	walk = func(h page.Hash) {
+		p, err := page.DecodeAs(h, origintest.Get(c.t, c.store, names.PageKey(h)))
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		for l := range p.LinksFrom(0) {
+			walk(l.Page)
+		}
+		all = slices.AppendSeq(all, p.EntriesFrom(0))
+	}
+	walk(c.latest(symbol).Root)
+	return all
+}
+
+// shardOf returns a shard that the newest tree of a symbol needs.
+func (c *calm) shardOf(symbol string) codec.Hash {
+	c.t.Helper()
+	for _, e := range c.entries(symbol) {
+		if !e.ID.Shard.IsZero() {
+			return e.ID.Shard
+		}
+	}
+	c.t.Fatalf("%s has no files", symbol)
+	return codec.Hash{}
+}
+
+// ids returns where the files are that a shard without a tree has, which withGarbage
+// has left, given that files from ≤ n < from+30 are in it.
+func (c *calm) ids(from int) map[int]codec.FileID {
+	c.t.Helper()
+	ids, err := (&packer{sink: origin.Sink(c.store), store: c.store}).put(context.Background(), numbers(from, from+30))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return ids
+}
+
+func (c *calm) remove(k names.Key) {
+	c.t.Helper()
+	if !c.has(k) {
+		c.t.Fatalf("%s is not there", k)
+	}
+	if err := c.store.Delete(context.Background(), k); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// flip damages an object in the middle.
+func (c *calm) flip(k names.Key) {
+	c.t.Helper()
+	b := origintest.Get(c.t, c.store, k)
+	b[len(b)/2] ^= 1
+	c.replace(k, b)
+}
+
+func (c *calm) replace(k names.Key, b []byte) {
+	c.t.Helper()
+	if err := origintest.Replace(c.store, k, b); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *calm) put(k names.Key, doc names.Document) {
+	c.t.Helper()
+	b, err := names.Encode(doc)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.replace(k, b)
+}
+
+// forge publishes a tree that no publisher would. The symbol is new.
+func (c *calm) forge(symbol string, tree iter.Seq2[page.Entry, error]) names.Row {
+	c.t.Helper()
+	b := page.NewBuilder(smallSettings().Page, func(h page.Hash, b []byte) error {
+		c.replace(names.PageKey(h), b)
+		return nil
+	})
+	for e, err := range tree {
+		if err := errors.Join(err, b.Add(e)); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	root, err := b.Close()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	row := names.Row{Time: c.now.UTC(), Root: root.Page, Entries: root.Entries, Bytes: root.Bytes}
+	c.forgeRow(symbol, row)
+	return row
+}
+
+// forgeRow makes a symbol with one version.
+func (c *calm) forgeRow(symbol string, row names.Row) {
+	c.t.Helper()
+	v := &names.Version{Symbol: symbol, Seq: 1, Time: row.Time, TxID: "00112233445566778899aabbccddeeff", Rows: []names.Row{row}}
+	value, err := names.Encode(v)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	ref := &names.Ref{Symbol: symbol, Seq: 1, Head: names.VersionKey(v, value), Latest: &row}
+	c.replace(ref.Head, value)
+	c.put(names.RefKey(symbol), ref)
+}
