@@ -113,6 +113,9 @@ func untilInterrupted(ctx context.Context, do func() error) error {
 	}
 	select {
 	case <-ended:
+		if err == nil {
+			return nil // it was done, just before
+		}
 	case <-time.After(lastWait):
 	}
 	return ctx.Err()

@@ -33,7 +33,7 @@ type packedDoc struct {
 
 func newPackReport(cmd *cobra.Command, o packOptions, bar *progress) *packReport {
 	r := &packReport{o: o}
-	r.asides.init(cmd, bar)
+	r.init(cmd, bar)
 	r.out = bufio.NewWriterSize(cmd.OutOrStdout(), 64<<10)
 	if o.asJSON {
 		r.doc = newDocument(r.out)

@@ -25,9 +25,10 @@ func (p *publishing) openStream(ctx context.Context, b *catalog.Publishing, reco
 	if err != nil {
 		return fmt.Errorf("%s: %w", p.storePath, err)
 	}
-	return p.newStream(streamParts{
+	p.newStream(streamParts{
 		known: b.Known(p.known), sink: b.Sink(origin.Sink(p.store)), hasShard: b.Has, record: record,
 	})
+	return nil
 }
 
 func (p *publishing) knownOptions() origin.KnownOptions {
@@ -46,11 +47,7 @@ type streamParts struct {
 }
 
 // newStream wires up a folderStream.
-func (p *publishing) newStream(parts streamParts) error {
-	patterns, err := p.patterns()
-	if err != nil {
-		return err
-	}
+func (p *publishing) newStream(parts streamParts) {
 	s := &folderStream{assembly: newAssembly(!p.noSHA), shards: newReusable(parts.hasShard)}
 	if parts.record != nil {
 		s.record = parts.record.writer()
@@ -62,7 +59,7 @@ func (p *publishing) newStream(parts streamParts) error {
 	})
 	made := new(madeUp)
 	s.lister = &lister{
-		root: p.folder, ignore: patterns, own: p.ownFolders(), owner: p.owner, madeUp: made,
+		root: p.folder, ignore: p.ignore, own: p.ownFolders(), owner: p.owner, madeUp: made,
 		record: parts.record.reader(), note: p.report.note,
 	}
 	s.reader = &foundReader{
@@ -73,7 +70,6 @@ func (p *publishing) newStream(parts streamParts) error {
 		w: p.packer, out: s.assembly, report: p.report, root: p.folder, strict: p.strict, owner: p.owner, bar: p.bar,
 	}
 	p.stream = s
-	return nil
 }
 
 // patterns returns what is left out.
@@ -128,7 +124,7 @@ func (p *publishing) show(ctx context.Context, head *names.Row) (hide func()) {
 		if head != nil {
 			p.bar.expect(head.Bytes) // about
 		} else {
-			measure(ctx, p.folder, p.bar, p.stream.lister.ignore)
+			measure(ctx, p.folder, p.bar, p.ignore)
 		}
 		p.bar.start()
 		for ctx.Err() == nil {

@@ -8,12 +8,21 @@ import (
 	"github.com/xetfs/xetfs/fs/catalog"
 )
 
-// publishAgain publishes the tree that --from names.
-func (p *publishing) publishAgain(ctx context.Context, publisher *catalog.Publisher) (publishResult, error) {
+// runFrom publishes the tree that --from names.
+func (p *publishing) runFrom(ctx context.Context) error {
 	from, err := p.source()
 	if err != nil {
-		return publishResult{}, err
+		return err
 	}
+	w, err := openWriting(p.cmd, p.storePath)
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	return p.finish(p.publishAgain(ctx, w.Publisher, from))
+}
+
+func (p *publishing) publishAgain(ctx context.Context, publisher *catalog.Publisher, from target) (publishResult, error) {
 	b, err := p.begin(ctx, publisher)
 	if err != nil {
 		return publishResult{}, err

@@ -61,7 +61,7 @@ func (d *treeDiff) count(c page.Change) {
 
 func newPublishReport(cmd *cobra.Command, asJSON bool, bar *progress) *publishReport {
 	r := &publishReport{asJSON: asJSON, out: cmd.OutOrStdout()}
-	r.asides.init(cmd, bar)
+	r.init(cmd, bar)
 	return r
 }
 

@@ -45,6 +45,7 @@ type publishing struct {
 	report  *publishReport
 	bar     *progress
 	started time.Time
+	ignore  *ignore
 
 	store   *pageCounter
 	scratch string // folder for temporary files
@@ -69,20 +70,30 @@ func (s *pageCounter) PutIfAbsent(ctx context.Context, k names.Key, value []byte
 }
 
 func (p *publishing) run(ctx context.Context) error {
-	if p.dryRun {
+	if p.folder != "" {
+		var err error
+		if p.ignore, err = p.patterns(); err != nil {
+			return err
+		}
+	}
+	switch {
+	case p.dryRun:
 		return p.runDry(ctx)
+	case p.from != "":
+		return p.runFrom(ctx)
 	}
 	publisher, err := p.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer p.close()
-	var r publishResult
-	if p.from != "" {
-		r, err = p.publishAgain(ctx, publisher)
-	} else {
-		r, err = p.publishFolder(ctx, publisher)
-	}
+	r, err := p.publishFolder(ctx, publisher)
+	r.pages = p.store.pages.Load()
+	return p.finish(r, err)
+}
+
+// finish reports what came out.
+func (p *publishing) finish(r publishResult, err error) error {
 	switch {
 	case errors.Is(err, catalog.ErrSwept):
 		return fmt.Errorf("%w; publish once more", err)
@@ -91,12 +102,11 @@ func (p *publishing) run(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
-	r.symbol, r.pages, r.took = p.symbol, p.store.pages.Load(), time.Since(p.started)
+	r.symbol, r.took = p.symbol, time.Since(p.started)
 	return p.report.finish(r)
 }
 
-// open opens the store, and makes a catalog in it if there is none. With --from there
-// must be one.
+// open opens the store, and makes a catalog in it if there is none.
 func (p *publishing) open(ctx context.Context) (*catalog.Publisher, error) {
 	p.scratch = filepath.Join(p.storePath, "tmp")
 	if err := checkWritable(p.scratch); err != nil {
