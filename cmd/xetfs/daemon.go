@@ -212,10 +212,8 @@ func (d *daemon) prepare() error {
 		}
 	}
 	d.mountpoint = place.path
-	if !isWeb(d.source) {
-		if err := checkApart(d.source, d.mountpoint); err != nil {
-			return err
-		}
+	if err := checkApart(d.source, d.mountpoint); err != nil {
+		return err
 	}
 	if err := checkMountpoint(d.mountpoint, d.options.nonempty); err != nil {
 		return err
