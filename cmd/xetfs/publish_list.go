@@ -125,8 +125,8 @@ func (l *lister) entry(d *openFolder, name string, kind byte) (isFolder bool, er
 	switch {
 	case f.state == foundSkipped:
 	case kind == unix.DT_DIR:
-		if isFolder, err = l.enter(&f, name, &st); err != nil || f.state == foundNamed {
-			return false, err
+		if isFolder = l.enter(&f, name, &st); f.state == foundNamed {
+			return false, nil
 		}
 	default:
 		l.key = append(append(l.key[:0], d.prefix...), name...)
@@ -137,25 +137,25 @@ func (l *lister) entry(d *openFolder, name string, kind byte) (isFolder bool, er
 
 // enter decides whether a folder is looked into. It leaves f as it is if the folder is
 // left out without being told of as skipped.
-func (l *lister) enter(f *found, name string, st *unix.Stat_t) (bool, error) {
+func (l *lister) enter(f *found, name string, st *unix.Stat_t) bool {
 	dev := uint64(st.Dev) //nolint:unconvert // an int32 on some machines
 	for _, own := range l.own {
 		if own.dev == dev && own.inode == st.Ino {
 			l.note(fmt.Sprintf("%s/%s is %s, and is left out", l.root, f.entry.Path, own.what))
-			return false, nil
+			return false
 		}
 	}
 	if dev != f.in.dev {
 		if err := l.checkDevice(f.in, name, dev); err != nil {
 			f.skip(err)
-			return false, nil
+			return false
 		}
 	}
 	for {
 		err := unix.Faccessat(f.in.fd, name, unix.R_OK|unix.X_OK, unix.AT_EACCESS)
 		if errors.Is(err, unix.EACCES) {
 			f.skip(err)
-			return false, nil
+			return false
 		}
 		if !errors.Is(err, unix.EINTR) {
 			break // any other error opening it will say, too
@@ -163,7 +163,7 @@ func (l *lister) enter(f *found, name string, st *unix.Stat_t) (bool, error) {
 	}
 	fromStat(&f.entry, st, l.owner)
 	f.state = foundDone
-	return true, nil
+	return true
 }
 
 // checkDevice says whether a folder on another device than the one above has files.

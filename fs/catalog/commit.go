@@ -101,14 +101,14 @@ func (p *Publisher) follow(ctx context.Context, st *state, w *window, c *change)
 	}
 	if st.latest() == nil && ref.Latest != nil {
 		added := names.Symbol{Name: st.symbol, Seq: v.Seq, Time: v.Time}
-		if _, err := p.put(ctx, names.SymbolKey(added), nil); err != nil {
+		if err := p.put(ctx, names.SymbolKey(added), nil); err != nil {
 			return nil, nil, err
 		}
 	}
 	if err := p.store.Sync(ctx); err != nil {
 		return nil, nil, err
 	}
-	if _, err := p.put(ctx, ref.Head, value); err != nil {
+	if err := p.put(ctx, ref.Head, value); err != nil {
 		return nil, nil, err
 	}
 	if err := p.store.Sync(ctx); err != nil {
@@ -269,7 +269,7 @@ func (p *Publisher) afterwards(ctx context.Context, st *state, v *names.Version,
 	var err error
 	if ref.Latest == nil {
 		gone := names.Symbol{Name: v.Symbol, Seq: v.Seq, Time: v.Time, Gone: true}
-		_, err = p.put(ctx, names.SymbolKey(gone), nil)
+		err = p.put(ctx, names.SymbolKey(gone), nil)
 	}
 	if err == nil {
 		err = p.maybeCompact(ctx)

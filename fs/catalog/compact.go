@@ -236,7 +236,7 @@ func (c *compaction) put(ctx context.Context, t time.Time, symbols []names.Symbo
 		return err
 	}
 	k := names.SymbolListKey(t, value)
-	if _, err := c.p.put(ctx, k, value); err != nil {
+	if err := c.p.put(ctx, k, value); err != nil {
 		return err
 	}
 	if err := c.p.store.Sync(ctx); err != nil {

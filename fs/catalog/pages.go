@@ -100,7 +100,7 @@ func (pp *pagePutter) start(k names.Key, value []byte) error {
 		return pp.puts.Wait()
 	}
 	pp.puts.Go(func() error {
-		_, err := pp.b.p.put(pp.pctx, k, value)
+		err := pp.b.p.put(pp.pctx, k, value)
 		if err == nil {
 			pp.b.window.note(k)
 		}

@@ -108,7 +108,7 @@ func (p *Publisher) create(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := p.put(ctx, names.SettingsKey(), value); err != nil {
+	if err := p.put(ctx, names.SettingsKey(), value); err != nil {
 		return err
 	}
 	return p.store.Sync(ctx)
@@ -151,21 +151,19 @@ func (p *Publisher) random(limit time.Duration) time.Duration {
 	return n % limit
 }
 
-// put puts an atom, or a ref that nobody replaces, and says whether it was there already.
+// put puts an atom, or a ref that nobody replaces; one that is there already is as good.
 // When the outcome is unknown it puts it again: that can do no harm.
-func (p *Publisher) put(ctx context.Context, k names.Key, value []byte) (there bool, err error) {
+func (p *Publisher) put(ctx context.Context, k names.Key, value []byte) error {
 	for try := 1; ; try++ {
 		_, err := p.store.PutIfAbsent(ctx, k, value)
 		switch {
-		case err == nil:
-			return false, nil
-		case errors.Is(err, origin.ErrExists):
-			return true, nil
+		case err == nil, errors.Is(err, origin.ErrExists):
+			return nil
 		case !errors.Is(err, origin.ErrUnknown) || try == maxTries:
-			return false, err
+			return err
 		}
 		if err := p.pause(ctx, try); err != nil {
-			return false, err
+			return err
 		}
 	}
 }

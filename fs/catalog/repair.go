@@ -48,7 +48,7 @@ func (p *Publisher) putRepaired(ctx context.Context, ref *names.Ref, head *names
 	}
 	s := names.Symbol{Name: ref.Symbol, Seq: ref.Seq, Time: head.Time, Gone: ref.Latest == nil}
 	if !s.Gone {
-		if _, err := p.put(ctx, names.SymbolKey(s), nil); err != nil {
+		if err := p.put(ctx, names.SymbolKey(s), nil); err != nil {
 			return err
 		}
 	}

@@ -116,7 +116,7 @@ func TestCompactSurplus(t *testing.T) {
 	add := func(t *testing.T, d *desk, s names.Symbol) {
 		t.Helper()
 		s.Time = d.now()
-		if _, err := d.put(t.Context(), names.SymbolKey(s), nil); err != nil {
+		if err := d.put(t.Context(), names.SymbolKey(s), nil); err != nil {
 			t.Fatal(err)
 		}
 	}
