@@ -33,7 +33,8 @@ type window struct {
 	tag    origin.Tag             // of sweep
 	listed []names.Key            // what the sweep wants to delete, sorted
 	ended  [][]names.Key          // what sweeps wanted to delete that are over
-	late   bool                   // a whole window was over: sweeps may have come and gone
+	gap    bool                   // between two readings of the state a whole window was over: sweeps may have come and gone, and what is relied on was not looked at since
+	late   bool                   // there was such a gap
 	reused map[names.Key]struct{} // what the publish relies on
 }
 
@@ -59,7 +60,7 @@ func (w *window) readLocked(ctx context.Context) error {
 			w.sweep, w.tag, w.listed = nil, "", nil
 		}
 		if gone {
-			w.start = start
+			w.beginLocked(start)
 			return nil
 		}
 		if w.sweep == nil || w.sweep.List != sweep.List {
@@ -75,9 +76,18 @@ func (w *window) readLocked(ctx context.Context) error {
 			}
 			w.listed = listed
 		}
-		w.start, w.sweep, w.tag = start, sweep, tag
+		w.sweep, w.tag = sweep, tag
+		w.beginLocked(start)
 		return nil
 	}
+}
+
+// beginLocked begins the window, which may follow another one.
+func (w *window) beginLocked(start time.Time) {
+	if !w.start.IsZero() && elapsed(w.start, start) >= w.p.catalog.settings.Window {
+		w.gap, w.late = true, true
+	}
+	w.start = start
 }
 
 func (p *Publisher) readSweepList(ctx context.Context, k names.Key) ([]names.Key, error) {
@@ -141,6 +151,9 @@ func (w *window) protect(ctx context.Context, keys ...names.Key) (lost []names.K
 		if w.late || w.endedLocked(k) {
 			lost = append(lost, k)
 		}
+	}
+	if w.gap {
+		return lost, w.closeGapLocked(ctx)
 	}
 	return lost, w.checkThere(ctx, others)
 }
@@ -259,8 +272,7 @@ func (w *window) renew(ctx context.Context) (late bool, err error) {
 
 func (w *window) renewLocked(ctx context.Context) (late bool, err error) {
 	start, length := w.start, w.p.catalog.settings.Window
-	age := elapsed(start, w.p.o.Clock())
-	if age < length/2 {
+	if !w.gap && elapsed(start, w.p.o.Clock()) < length/2 {
 		return false, nil
 	}
 	defer func() {
@@ -275,12 +287,17 @@ func (w *window) renewLocked(ctx context.Context) (late bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	late = age >= length
-	w.late = w.late || late
-	if late {
-		keys = w.reusedLocked()
+	if w.gap {
+		return true, w.closeGapLocked(ctx)
 	}
-	return late, w.checkThere(ctx, keys)
+	return false, w.checkThere(ctx, keys)
+}
+
+// closeGapLocked looks whether everything is still there that the publish relies on.
+func (w *window) closeGapLocked(ctx context.Context) error {
+	err := w.checkThere(ctx, w.reusedLocked())
+	w.gap = err != nil
+	return err
 }
 
 // elapsed is the time between two readings of a clock. While a machine is suspended, only
