@@ -48,6 +48,7 @@ type knownBuilder struct {
 
 func (b *knownBuilder) build() error {
 	b.sizes = map[codec.Hash]int64{}
+	b.index.fill()
 	xorbs, err := b.list(names.XorbPrefix)
 	if err != nil {
 		return err
@@ -73,7 +74,7 @@ func (b *knownBuilder) build() error {
 			return err
 		}
 	}
-	return b.index.merge()
+	return b.index.filled()
 }
 
 func (b *knownBuilder) list(prefix string) (items []Item, err error) {

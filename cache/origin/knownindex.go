@@ -1,15 +1,10 @@
 package origin
 
 import (
-	"bufio"
 	"cmp"
-	"encoding/binary"
 	"errors"
-	"io"
 	"math"
-	"math/bits"
 	"slices"
-	"sort"
 )
 
 // A knownPlace is what the index says of a word: a chunk of a xorb, or the block of a
@@ -36,9 +31,19 @@ type knownEntry struct {
 	knownPlace
 }
 
+// compare sorts by words, and places of one word by their age, if they were added as fill
+// says.
+func (e knownEntry) compare(other knownEntry) int {
+	if e.word != other.word {
+		return cmp.Compare(e.word, other.word)
+	}
+	return cmp.Or(cmp.Compare(e.what, other.what), cmp.Compare(e.index, other.index))
+}
+
 const (
 	entrySize = 16
 	maxRecent = 1 << 20 // entries in memory: up to 80 MiB
+	maxBulk   = 4       // times as many while it is filled: 64 MiB
 	maxRuns   = 8
 )
 
@@ -51,10 +56,44 @@ type knownIndex struct {
 	recent  map[uint64]knownPlace
 	runs    []*knownRun // oldest first
 	buf     []byte
+
+	// While nobody looks for anything, what is added need only be kept. Places of one
+	// word are newer the larger they are.
+	filling bool
+	bulk    []knownEntry
+}
+
+// fill says that many places are added before the first is looked for, each larger than
+// those before it.
+func (x *knownIndex) fill() { x.filling = true }
+
+// filled ends that.
+func (x *knownIndex) filled() error {
+	x.filling = false
+	most := cmp.Or(x.most, maxRecent)
+	if x.scratch != nil && (len(x.runs) > 0 || len(x.bulk) >= most) {
+		if err := x.spillBulk(); err != nil {
+			return err
+		}
+	}
+	for _, e := range x.bulk {
+		if err := x.add(e.word, e.knownPlace); err != nil {
+			return err
+		}
+	}
+	x.bulk = nil
+	return x.merge()
 }
 
 // add adds a place.
 func (x *knownIndex) add(word uint64, at knownPlace) error {
+	if x.filling {
+		x.bulk = append(x.bulk, knownEntry{word, at})
+		if len(x.bulk) < maxBulk*cmp.Or(x.most, maxRecent) || x.scratch == nil {
+			return nil
+		}
+		return x.spillBulk()
+	}
 	if x.recent == nil {
 		x.recent = map[uint64]knownPlace{}
 	}
@@ -83,14 +122,35 @@ func (x *knownIndex) find(word uint64, accept func(knownPlace) bool) {
 
 // spill makes a run of what is in memory.
 func (x *knownIndex) spill() error {
-	words := make([]uint64, 0, len(x.recent))
-	for word := range x.recent {
-		words = append(words, word)
+	entries := make([]knownEntry, 0, len(x.recent))
+	for word, at := range x.recent {
+		entries = append(entries, knownEntry{word, at})
 	}
-	slices.Sort(words)
+	if err := x.addRun(entries); err != nil {
+		return err
+	}
+	clear(x.recent)
+	return nil
+}
+
+// spillBulk makes a run of what is kept.
+func (x *knownIndex) spillBulk() error {
+	if err := x.addRun(x.bulk); err != nil {
+		return err
+	}
+	x.bulk = x.bulk[:0]
+	return nil
+}
+
+// addRun sorts entries and makes a run of them.
+func (x *knownIndex) addRun(entries []knownEntry) error {
+	slices.SortFunc(entries, knownEntry.compare)
 	r, err := x.newRun(func(yield func(knownEntry) error) error {
-		for _, word := range words {
-			if err := yield(knownEntry{word, x.recent[word]}); err != nil {
+		for i, e := range entries {
+			if i+1 < len(entries) && entries[i+1].word == e.word {
+				continue // the next is newer
+			}
+			if err := yield(e); err != nil {
 				return err
 			}
 		}
@@ -99,7 +159,6 @@ func (x *knownIndex) spill() error {
 	if err != nil {
 		return err
 	}
-	clear(x.recent)
 	x.runs = append(x.runs, r)
 	if len(x.runs) < maxRuns {
 		return nil
@@ -162,124 +221,6 @@ func (x *knownIndex) close() error {
 	for _, r := range x.runs {
 		err = errors.Join(err, r.file.Close())
 	}
-	x.runs, x.recent = nil, nil
+	x.runs, x.recent, x.bulk = nil, nil, nil
 	return err
-}
-
-// A knownRun is entries in a file, sorted by their words, of which each comes once.
-type knownRun struct {
-	file    Scratch
-	entries int64
-}
-
-// newRun writes what fill yields into a new file.
-func (x *knownIndex) newRun(fill func(yield func(knownEntry) error) error) (*knownRun, error) {
-	file, err := x.scratch()
-	if err != nil {
-		return nil, err
-	}
-	r := &knownRun{file: file}
-	w := bufio.NewWriterSize(io.NewOffsetWriter(file, 0), 256<<10)
-	var b [entrySize]byte
-	err = fill(func(e knownEntry) error {
-		binary.LittleEndian.PutUint64(b[:], e.word)
-		binary.LittleEndian.PutUint32(b[8:], e.what)
-		binary.LittleEndian.PutUint32(b[12:], e.index)
-		r.entries++
-		_, err := w.Write(b[:])
-		return err
-	})
-	if err == nil {
-		err = w.Flush()
-	}
-	if err != nil {
-		return nil, errors.Join(err, file.Close())
-	}
-	return r, nil
-}
-
-func decodeEntry(b []byte) knownEntry {
-	return knownEntry{
-		word: binary.LittleEndian.Uint64(b),
-		knownPlace: knownPlace{
-			what:  binary.LittleEndian.Uint32(b[8:]),
-			index: binary.LittleEndian.Uint32(b[12:]),
-		},
-	}
-}
-
-// An entryReader reads a run from its beginning.
-type entryReader struct {
-	r     *bufio.Reader
-	entry knownEntry
-	end   bool
-}
-
-func (r *knownRun) reader() *entryReader {
-	return &entryReader{r: bufio.NewReaderSize(io.NewSectionReader(r.file, 0, r.entries*entrySize), 256<<10)}
-}
-
-func (r *entryReader) next() error {
-	var b [entrySize]byte
-	_, err := io.ReadFull(r.r, b[:])
-	r.end = errors.Is(err, io.EOF)
-	if err != nil && !r.end {
-		return err
-	}
-	r.entry = decodeEntry(b[:])
-	return nil
-}
-
-const (
-	entriesAtOnce = 256
-	goodGuesses   = 4 // then halving, in case the words are not spread evenly
-)
-
-// find returns the place of a word. buf has room for entriesAtOnce.
-func (r *knownRun) find(word uint64, buf []byte) (knownPlace, bool) {
-	low, high := int64(0), r.entries
-	lowWord, highWord := uint64(0), uint64(math.MaxUint64)
-	for try := 0; low < high; try++ {
-		at := low + (high-low)/2
-		if try < goodGuesses {
-			at = low + share(high-low, word-lowWord, highWord-lowWord)
-		}
-		first := max(low, min(at-entriesAtOnce/2, high-entriesAtOnce))
-		n := min(entriesAtOnce, high-first)
-		b := buf[:n*entrySize]
-		if _, err := r.file.ReadAt(b, first*entrySize); err != nil {
-			return knownPlace{}, false
-		}
-		begin, end := decodeEntry(b).word, decodeEntry(b[(n-1)*entrySize:]).word
-		switch {
-		case word < begin:
-			high, highWord = first, begin
-		case word > end:
-			low, lowWord = first+n, end
-		default:
-			return findIn(b, word)
-		}
-	}
-	return knownPlace{}, false
-}
-
-// share is n×part/whole.
-func share(n int64, part, whole uint64) int64 {
-	if part >= whole {
-		return n
-	}
-	high, low := bits.Mul64(uint64(n), part)
-	q, _ := bits.Div64(high, low, whole) // high < whole, because n×part/whole < n
-	return int64(q)
-}
-
-// findIn looks for a word among entries.
-func findIn(b []byte, word uint64) (knownPlace, bool) {
-	n := len(b) / entrySize
-	i := sort.Search(n, func(i int) bool { return binary.LittleEndian.Uint64(b[i*entrySize:]) >= word })
-	if i == n {
-		return knownPlace{}, false
-	}
-	e := decodeEntry(b[i*entrySize:])
-	return e.knownPlace, e.word == word
 }

@@ -50,12 +50,25 @@ func TestKnownIndex(t *testing.T) {
 			func() uint64 { return math.MaxUint64 - rng.Uint64N(2000) },
 			func() uint64 { return 1 << rng.IntN(64) },
 		}).Draw(t, "words")
-		for i := range rapid.IntRange(0, 3000).Draw(t, "entries") {
+		entries := rapid.IntRange(0, 3000).Draw(t, "entries")
+		filled := rapid.IntRange(0, entries).Draw(t, "of them at first")
+		x.fill()
+		for i := range entries {
+			if i == filled {
+				if err := x.filled(); err != nil {
+					t.Fatal(err)
+				}
+			}
 			word := next()
 			if err := x.add(word, chunkAt(uint32(i), 7)); err != nil {
 				t.Fatal(err)
 			}
 			want[word] = chunkAt(uint32(i), 7)
+		}
+		if filled == entries {
+			if err := x.filled(); err != nil {
+				t.Fatal(err)
+			}
 		}
 		if rapid.Bool().Draw(t, "merged") {
 			if err := x.merge(); err != nil {
@@ -87,7 +100,9 @@ func TestKnownIndex(t *testing.T) {
 // finds nothing.
 func TestKnownIndexFaults(t *testing.T) {
 	full := errors.New("disk full")
-	for fails := range 6 {
+	for fails := range 12 {
+		filling := fails%2 == 0
+		fails := fails / 2
 		made := 0
 		x := knownIndex{most: 2, scratch: func() (Scratch, error) {
 			if made++; made > fails {
@@ -95,8 +110,11 @@ func TestKnownIndexFaults(t *testing.T) {
 			}
 			return &brokenFile{writes: fails - made, err: full}, nil
 		}}
+		if filling {
+			x.fill()
+		}
 		var err error
-		for i := range 20 {
+		for i := range 100 {
 			if err = x.add(uint64(i), knownPlace{}); err != nil {
 				break
 			}

@@ -59,7 +59,7 @@ func (c *Chunker) Next() ([]byte, error) {
 	if len(rest) == 0 {
 		return nil, io.EOF
 	}
-	n := cut(rest[:min(len(rest), codec.MaxChunkSize)])
+	n := Cut(rest)
 	c.from += n
 	return rest[:n:n], nil
 }
@@ -71,15 +71,24 @@ func (c *Chunker) fill() {
 	}
 	c.buf = c.buf[:copy(c.buf, c.buf[c.from:])]
 	c.from = 0
-	for empty := 0; len(c.buf) < cap(c.buf) && c.err == nil; {
-		var n int
-		n, c.err = c.r.Read(c.buf[len(c.buf):cap(c.buf)])
-		c.buf = c.buf[:len(c.buf)+n]
+	c.buf, c.err = Fill(c.r, c.buf)
+}
+
+// Fill reads into the room behind buf until it is full, or the stream ends or fails. The
+// error is that of r, io.EOF included, or io.ErrNoProgress if r keeps giving nothing.
+func Fill(r io.Reader, buf []byte) ([]byte, error) {
+	for empty := 0; len(buf) < cap(buf); {
+		n, err := r.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		if err != nil {
+			return buf, err
+		}
 		if empty++; n > 0 {
 			empty = 0
 		}
-		if empty == maxEmptyReads && c.err == nil {
-			c.err = io.ErrNoProgress
+		if empty == maxEmptyReads {
+			return buf, io.ErrNoProgress
 		}
 	}
+	return buf, nil
 }

@@ -1,8 +1,12 @@
 package chunker
 
-// cut returns the size of the chunk that begins data, of which there is as much as a
-// chunk can have, or all that is left.
-func cut(data []byte) int {
+import "github.com/xetfs/xetfs/codec"
+
+// Cut returns the size of the chunk that begins data, which is what is left of a stream,
+// or at least codec.MaxChunkSize bytes of it. For callers that have the stream in memory
+// it saves the copy that a Chunker makes.
+func Cut(data []byte) int {
+	data = data[:min(len(data), codec.MaxChunkSize)]
 	if len(data) <= MinSize {
 		return len(data)
 	}

@@ -2,16 +2,18 @@ package pack
 
 import (
 	"hash"
-	"slices"
+	"io"
 	"sync"
 
 	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/chunker"
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
 // A batch is some chunks on their way, of one file or of many small ones.
 type batch struct {
-	buf    []byte // the chunks
+	buf    []byte // the chunks, and behind them what was read of the next
+	end    int    // of the chunks in buf
 	out    []byte // room for them, packed
 	chunks []chunk
 	pieces []piece
@@ -46,6 +48,7 @@ func (p piece) whole() bool { return p.first && p.last }
 type file struct {
 	// Of AddFile.
 	begun bool
+	lane  int   // of Writer.toSum
 	bad   error // it could not be read to its end
 
 	// Of those who compute SHA-256.
@@ -73,28 +76,36 @@ func newBatch() *batch {
 
 func (b *batch) reset() {
 	clear(b.pieces) // a file is not kept longer than need be
-	b.buf, b.chunks, b.pieces, b.ops = b.buf[:0], b.chunks[:0], b.pieces[:0], b.ops[:0]
+	b.buf, b.end, b.chunks, b.pieces, b.ops = b.buf[:0], 0, b.chunks[:0], b.pieces[:0], b.ops[:0]
 	b.flush = nil
 }
 
 func (b *batch) full() bool {
-	return len(b.buf) >= batchBytes || len(b.pieces) >= batchPieces
+	return b.end >= batchBytes || len(b.pieces) >= batchPieces
 }
 
-// add takes a copy of a chunk. A batch that is not full has room for it.
-func (b *batch) add(f *file, data []byte) {
-	start := len(b.buf)
-	b.buf = append(b.buf, data...)
+// rest is what was read, and is in no chunk yet.
+func (b *batch) rest() []byte { return b.buf[b.end:] }
+
+// fill reads as much as there is room for, so that the rest is a whole chunk or more. If
+// the batch is not full, there is room for that.
+func (b *batch) fill(r io.Reader) (err error) {
+	b.buf, err = chunker.Fill(r, b.buf)
+	return err
+}
+
+// add makes the first bytes of the rest a chunk of f.
+func (b *batch) add(f *file, size int) {
+	data := b.buf[b.end : b.end+size : b.end+size]
+	b.end += size
 	b.piece(f).end++
-	b.chunks = append(b.chunks, chunk{data: b.buf[start:]})
+	b.chunks = append(b.chunks, chunk{data: data})
 }
 
-// end says that f has no more chunks.
-func (b *batch) end(f *file) { b.piece(f).last = true }
-
-// parts says whether there is a file of which this is only a part.
-func (b *batch) parts() bool {
-	return slices.ContainsFunc(b.pieces, func(p piece) bool { return !p.whole() })
+// finish says that f has no more chunks. If it could not be read, there may be a rest.
+func (b *batch) finish(f *file) {
+	b.buf = b.buf[:b.end]
+	b.piece(f).last = true
 }
 
 // piece returns the piece of f that is open.

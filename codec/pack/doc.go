@@ -33,15 +33,17 @@
 //	read, cut   hash, sum   new or not  pack        to xorbs   store
 //	               └─▶ SHA-256 of files that are in several batches
 //
-// Chunks travel in batches of about 1 MiB. One goroutine decides, in the order of
-// AddFile, another puts packed chunks in their places, in the same order; the workers,
-// one for each core, take parts of batches as they come. So the result does not depend
-// on the number of cores.
+// Files are read into batches of about 1 MiB, in which their chunks stay until they are
+// packed. One goroutine decides, in the order of AddFile, another puts packed chunks in
+// their places, in the same order; the workers, one for each core, take parts of batches
+// as they come. So the result does not depend on the number of cores.
 //
 // # Memory
 //
 // It is bounded by the batches on their way, 40 MiB, by the xorbs that are open or being
-// stored, four of 64 MiB, and by the shard that is being made. Beside that a session
-// keeps 40 bytes for each chunk of the open file and, without a Ledger, some 64 for each
-// new chunk.
+// stored, four of 64 MiB, by the shard that is being made and by the files that wait for
+// it. What a shard says is handed over to the Ledger once that is stored. Without one a
+// session keeps some 64 bytes for each new chunk, of the last 2 million, 128 GiB or so: an
+// older one is stored again should it come again. Beside that there are 40 bytes for each
+// chunk of the open file, and 56 for each of its terms.
 package pack

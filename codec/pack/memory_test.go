@@ -78,13 +78,14 @@ func (s *decided) add(chunks int) {
 		for range 100 {
 			s.n++
 			state := s.n
-			s.b.add(f, []byte("chunk"))
+			s.b.buf = append(s.b.buf, "chunk"...)
+			s.b.add(f, 5)
 			c := &s.b.chunks[len(s.b.chunks)-1]
 			for i := range 4 {
 				binary.LittleEndian.PutUint64(c.hash[8*i:], codectest.SplitMix64(&state))
 			}
 		}
-		s.b.end(f)
+		s.b.finish(f)
 	}
 	s.send()
 }

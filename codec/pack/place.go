@@ -160,7 +160,7 @@ type bodies struct {
 }
 
 const (
-	largeBody  = 4 << 20                      // from here on a body gets the room of a whole xorb
+	largeBody  = 1 << 20                      // from here on a body gets the room of a whole xorb
 	footerRoom = 128 + 40*codec.MaxXorbChunks // behind it, for a Sink that adds a footer
 	wholeBody  = codec.MaxXorbSize + footerRoom
 )

@@ -85,18 +85,36 @@ func (b *batch) wholeSize(p *piece) int {
 	return size
 }
 
-// sum computes the SHA-256 of the files that have parts in several batches. It goes
-// through a file from its beginning to its end and cannot be spread.
-func (w *Writer) sum() {
-	for b := range w.toSum {
-		timed := w.time(&w.stats.sha)
-		for _, p := range b.pieces {
-			if !p.whole() {
-				b.sum(p)
-			}
+// A part is a piece of a file that has others in other batches.
+type part struct {
+	b *batch
+	p piece
+}
+
+// sumParts has the parts in a batch summed. SHA-256 goes through a file from its beginning
+// to its end and cannot be spread; but of files that follow each other one can be summed
+// beside the other, as far as they are in batches on their way.
+func (w *Writer) sumParts(b *batch) {
+	for _, p := range b.pieces {
+		if p.whole() {
+			continue
 		}
+		if p.first {
+			w.lane = (w.lane + 1) % len(w.toSum)
+			p.f.lane = w.lane
+		}
+		b.summed.Add(1)
+		w.toSum[p.f.lane] <- part{b, p}
+	}
+}
+
+// sum sums the parts of some files, in the order in which they come.
+func (w *Writer) sum(parts <-chan part) {
+	for one := range parts {
+		timed := w.time(&w.stats.sha)
+		one.b.sum(one.p)
 		timed()
-		b.summed.Done()
+		one.b.summed.Done()
 	}
 }
 

@@ -113,11 +113,11 @@ type Writer struct {
 	o      Options
 	ledger Ledger // Options.Known, if it is one
 
-	cut   *chunker.Chunker
 	batch *batch // the open one; nil: none
 
 	tasks    chan func(*worker) // for the workers
-	toSum    chan *batch        // for the goroutine that computes SHA-256
+	toSum    []chan part        // for the goroutines that compute SHA-256
+	lane     int                // of toSum, for the file that was begun last
 	toDecide chan *batch        // for the goroutine that decides
 	toPlace  chan *batch        // for the goroutine that puts packed chunks in their places
 	free     chan *batch        // nil: one that is to be made
@@ -149,9 +149,8 @@ func NewWriter(sink Sink, o Options) *Writer {
 	cores := runtime.GOMAXPROCS(0)
 	w := &Writer{
 		sink: sink, o: o,
-		cut:      chunker.New(nil),
 		tasks:    make(chan func(*worker), 4*cores),
-		toSum:    make(chan *batch, maxBatches),
+		toSum:    make([]chan part, cores),
 		toDecide: make(chan *batch, maxBatches),
 		toPlace:  make(chan *batch, maxBatches),
 		free:     make(chan *batch, maxBatches),
@@ -161,10 +160,11 @@ func NewWriter(sink Sink, o Options) *Writer {
 		w.free <- nil
 	}
 	w.ctx, w.cancel = context.WithCancelCause(context.Background())
-	for range cores {
+	for i := range cores {
+		w.toSum[i] = make(chan part, 2*maxBatches) // a batch has two parts at most
 		w.running.Go(w.work)
+		w.running.Go(func() { w.sum(w.toSum[i]) })
 	}
-	w.running.Go(w.sum)
 	w.running.Go(newDecider(w).run)
 	w.running.Go(newPlacer(w).run)
 	return w
@@ -178,39 +178,62 @@ func NewWriter(sink Sink, o Options) *Writer {
 // without Done, though chunks of it may be stored.
 func (w *Writer) AddFile(ctx context.Context, r io.Reader) error {
 	f := new(file)
-	w.cut.Reset(r)
+	in := input{r: r}
 	for {
-		chunk, err := w.next()
 		if err := w.open(ctx); err != nil {
+			return err
+		}
+		n, err := w.next(&in)
+		if err := w.ended(ctx); err != nil {
 			return err
 		}
 		if err != nil {
 			if err != io.EOF { //nolint:errorlint // an error that wraps io.EOF is no end
 				f.bad = err
 			}
-			w.batch.end(f)
+			w.batch.finish(f)
 			return f.bad
 		}
-		w.batch.add(f, chunk)
-		w.stats.read.Add(int64(len(chunk)))
+		w.batch.add(f, n)
+		w.stats.read.Add(int64(n))
 	}
 }
 
-func (w *Writer) next() ([]byte, error) {
+// An input is a file that is being read.
+type input struct {
+	r   io.Reader
+	err error // of r
+}
+
+// next returns the size of the next chunk, whose bytes are the first of what the open
+// batch has read and not cut. At the end of the file it returns io.EOF.
+func (w *Writer) next(in *input) (int, error) {
 	defer w.time(&w.stats.cut)()
-	return w.cut.Next()
+	b := w.batch
+	if in.err == nil && len(b.rest()) < codec.MaxChunkSize {
+		in.err = b.fill(in.r)
+	}
+	switch {
+	case in.err != nil && in.err != io.EOF: //nolint:errorlint // an error that wraps io.EOF is no end
+		return 0, in.err
+	case len(b.rest()) == 0:
+		return 0, io.EOF
+	}
+	return chunker.Cut(b.rest()), nil
 }
 
-// open makes sure that there is a batch with room for a chunk.
+// open makes sure that there is a batch with room for a chunk. What was read and not cut
+// goes on in it.
 func (w *Writer) open(ctx context.Context) error {
-	if ctx.Err() != nil {
-		w.cancel(context.Cause(ctx)) // a file that is left in the middle can be no more
-	}
-	if w.ctx.Err() != nil {
-		return context.Cause(w.ctx)
+	if err := w.ended(ctx); err != nil {
+		return err
 	}
 	if w.batch != nil && !w.batch.full() {
 		return nil
+	}
+	var rest []byte
+	if w.batch != nil {
+		rest = w.batch.rest()
 	}
 	w.submit()
 	select {
@@ -219,13 +242,25 @@ func (w *Writer) open(ctx context.Context) error {
 			b = newBatch()
 		}
 		b.reset()
+		b.buf = append(b.buf, rest...) // it may be the same batch
 		w.batch = b
 		return nil
 	case <-ctx.Done():
-		w.cancel(context.Cause(ctx))
 	case <-w.ctx.Done():
 	}
-	return context.Cause(w.ctx)
+	return w.ended(ctx)
+}
+
+// ended returns why nothing more can be done. If ctx has ended, it is over: a file that is
+// left in the middle can be no more.
+func (w *Writer) ended(ctx context.Context) error {
+	if ctx.Err() != nil {
+		w.cancel(context.Cause(ctx))
+	}
+	if w.ctx.Err() != nil {
+		return context.Cause(w.ctx)
+	}
+	return nil
 }
 
 // submit sends the open batch on its way.
@@ -238,9 +273,8 @@ func (w *Writer) submit() {
 	b.hashed.Add(1)
 	b.summed.Add(1)
 	w.toDecide <- b
-	if !w.o.NoSHA && b.parts() {
-		b.summed.Add(1)
-		w.toSum <- b
+	if !w.o.NoSHA {
+		w.sumParts(b)
 	}
 	w.hash(b)
 	b.hashed.Done()
@@ -257,14 +291,14 @@ func (w *Writer) Flush(ctx context.Context) error {
 	w.submit()
 	select {
 	case <-done:
+		if w.ctx.Err() != nil {
+			return context.Cause(w.ctx)
+		}
+		return nil
 	case <-ctx.Done():
-		w.cancel(context.Cause(ctx))
 	case <-w.ctx.Done():
 	}
-	if w.ctx.Err() != nil {
-		return context.Cause(w.ctx)
-	}
-	return nil
+	return w.ended(ctx)
 }
 
 var errClosed = errors.New("the writer is closed")
@@ -279,7 +313,9 @@ func (w *Writer) Close(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { w.cancel(context.Cause(ctx)) })
 	defer stop()
 	w.err = w.Flush(ctx)
-	close(w.toSum)
+	for _, lane := range w.toSum {
+		close(lane)
+	}
 	close(w.toDecide)
 	w.running.Wait()
 	w.cancel(errClosed)

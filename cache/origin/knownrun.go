@@ -1,0 +1,129 @@
+package origin
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"io"
+	"math"
+	"math/bits"
+	"sort"
+)
+
+// A knownRun is entries in a file, sorted by their words, of which each comes once.
+type knownRun struct {
+	file    Scratch
+	entries int64
+}
+
+// newRun writes what fill yields into a new file.
+func (x *knownIndex) newRun(fill func(yield func(knownEntry) error) error) (*knownRun, error) {
+	file, err := x.scratch()
+	if err != nil {
+		return nil, err
+	}
+	r := &knownRun{file: file}
+	w := bufio.NewWriterSize(io.NewOffsetWriter(file, 0), 256<<10)
+	var b [entrySize]byte
+	err = fill(func(e knownEntry) error {
+		binary.LittleEndian.PutUint64(b[:], e.word)
+		binary.LittleEndian.PutUint32(b[8:], e.what)
+		binary.LittleEndian.PutUint32(b[12:], e.index)
+		r.entries++
+		_, err := w.Write(b[:])
+		return err
+	})
+	if err == nil {
+		err = w.Flush()
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return r, nil
+}
+
+func decodeEntry(b []byte) knownEntry {
+	return knownEntry{
+		word: binary.LittleEndian.Uint64(b),
+		knownPlace: knownPlace{
+			what:  binary.LittleEndian.Uint32(b[8:]),
+			index: binary.LittleEndian.Uint32(b[12:]),
+		},
+	}
+}
+
+// An entryReader reads a run from its beginning.
+type entryReader struct {
+	r     *bufio.Reader
+	entry knownEntry
+	end   bool
+}
+
+func (r *knownRun) reader() *entryReader {
+	return &entryReader{r: bufio.NewReaderSize(io.NewSectionReader(r.file, 0, r.entries*entrySize), 256<<10)}
+}
+
+func (r *entryReader) next() error {
+	var b [entrySize]byte
+	_, err := io.ReadFull(r.r, b[:])
+	r.end = errors.Is(err, io.EOF)
+	if err != nil && !r.end {
+		return err
+	}
+	r.entry = decodeEntry(b[:])
+	return nil
+}
+
+const (
+	entriesAtOnce = 256
+	goodGuesses   = 4 // then halving, in case the words are not spread evenly
+)
+
+// find returns the place of a word. buf has room for entriesAtOnce.
+func (r *knownRun) find(word uint64, buf []byte) (knownPlace, bool) {
+	low, high := int64(0), r.entries
+	lowWord, highWord := uint64(0), uint64(math.MaxUint64)
+	for try := 0; low < high; try++ {
+		at := low + (high-low)/2
+		if try < goodGuesses {
+			at = low + share(high-low, word-lowWord, highWord-lowWord)
+		}
+		first := max(low, min(at-entriesAtOnce/2, high-entriesAtOnce))
+		n := min(entriesAtOnce, high-first)
+		b := buf[:n*entrySize]
+		if _, err := r.file.ReadAt(b, first*entrySize); err != nil {
+			return knownPlace{}, false
+		}
+		begin, end := decodeEntry(b).word, decodeEntry(b[(n-1)*entrySize:]).word
+		switch {
+		case word < begin:
+			high, highWord = first, begin
+		case word > end:
+			low, lowWord = first+n, end
+		default:
+			return findIn(b, word)
+		}
+	}
+	return knownPlace{}, false
+}
+
+// share is n×part/whole.
+func share(n int64, part, whole uint64) int64 {
+	if part >= whole {
+		return n
+	}
+	high, low := bits.Mul64(uint64(n), part)
+	q, _ := bits.Div64(high, low, whole) // high < whole, because n×part/whole < n
+	return int64(q)
+}
+
+// findIn looks for a word among entries.
+func findIn(b []byte, word uint64) (knownPlace, bool) {
+	n := len(b) / entrySize
+	i := sort.Search(n, func(i int) bool { return binary.LittleEndian.Uint64(b[i*entrySize:]) >= word })
+	if i == n {
+		return knownPlace{}, false
+	}
+	e := decodeEntry(b[i*entrySize:])
+	return e.knownPlace, e.word == word
+}
