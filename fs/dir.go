@@ -34,6 +34,9 @@ func (f *filesystem) Lookup(interrupted <-chan struct{}, in *fuse.InHeader, name
 	f.attr(&e, &out.Attr)
 	f.tell(from.vol.identify(&e), e.Path, from, out)
 	out.SetEntryTimeout(vol.namesFor(e.Type))
+	if e.Type != page.Dir {
+		f.walkers.looksUp(in.Pid)
+	}
 	return fuse.OK
 }
 
@@ -42,7 +45,7 @@ func (f *filesystem) Lookup(interrupted <-chan struct{}, in *fuse.InHeader, name
 func (f *filesystem) tell(id identity, path string, from *version, out *fuse.EntryOut) {
 	ino := rootID.ino
 	if id != rootID {
-		ino = f.nodes.tell(id, path, out.Mode&syscall.S_IFMT == syscall.S_IFDIR, from)
+		ino = f.nodes.tell(id, path, from)
 	}
 	out.NodeId, out.Ino, out.Generation = ino, ino, id.gen
 	out.SetAttrTimeout(from.vol.attrs)
@@ -75,20 +78,25 @@ func (f *filesystem) ReadDir(interrupted <-chan struct{}, in *fuse.ReadIn, out *
 
 // ReadDirPlus implements fuse.RawFileSystem: a listing and a lookup of each name in it.
 // Without a number the kernel takes an entry for a name alone, and looks it up when it
-// needs to. That is how entries are told that would have to be opened first, and those
-// of a version that is not shown any more: the names that the kernel keeps are new.
+// needs to. That is how entries are told to those who ask for no more (walker), those
+// that would have to be opened first, and those of a version that is not shown any more:
+// the names that the kernel keeps are new.
 func (f *filesystem) ReadDirPlus(interrupted <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
 	h, ok := f.dirs.get(in.Fh)
 	if !ok {
 		return fuse.EBADF
 	}
-	shown := h.from.isShown()
+	shown, stats, files := h.from.isShown(), f.walkers.lists(in.Pid), 0
+	defer func() { f.walkers.told(in.Pid, files) }()
 	return f.list(interrupted, in, func(d fuse.DirEntry, l *listed) bool {
 		told := out.AddDirLookupEntry(d)
 		if told == nil {
 			return false
 		}
-		if l != nil && l.told && shown {
+		if l != nil && l.told && shown && (l.kind == page.Dir || stats && !leftOut(l.id)) {
+			if l.kind != page.Dir {
+				files++
+			}
 			told.Attr = l.attr
 			f.tell(l.id, l.path, h.from, told)
 			told.SetEntryTimeout(h.from.vol.namesFor(l.kind))

@@ -122,6 +122,7 @@ type fakeEngine struct {
 	block   chan struct{} // reads wait for it, if it is not nil, or for their context
 	panics  atomic.Bool
 	reading atomic.Int64 // reads under way
+	streams atomic.Int64 // streams that are open
 }
 
 func newFakeEngine() *fakeEngine { return &fakeEngine{data: map[codec.Hash][]byte{}} }
@@ -158,8 +159,16 @@ type fakeContent struct {
 
 func (c *fakeContent) Size() int64                     { return int64(len(c.data)) }
 func (c *fakeContent) Verified(context.Context) string { return "chunk" }
-func (c *fakeContent) stream() stream                  { return c }
-func (c *fakeContent) Close() error                    { return nil }
+
+func (c *fakeContent) stream() stream {
+	c.e.streams.Add(1)
+	return c
+}
+
+func (c *fakeContent) Close() error {
+	c.e.streams.Add(-1)
+	return nil
+}
 
 func (c *fakeContent) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
 	c.e.reading.Add(1)
@@ -279,3 +288,21 @@ func (s *syncBuffer) lines(word string) []string {
 }
 
 func logger(b *syncBuffer) *slog.Logger { return slog.New(slog.NewTextHandler(b, nil)) }
+
+// unsorted is a tree whose listings begin at the start, if they do not go on behind a
+// name that is listed.
+type unsorted struct{ *fakeTree }
+
+func (t *unsorted) Open(context.Context, string, names.AsOf) (catalog.Tree, error) { return t, nil }
+
+func (t *unsorted) List(_ context.Context, dir, after string) iter.Seq2[page.Entry, error] {
+	return func(yield func(page.Entry, error) bool) {
+		list := t.byDir[dir]
+		i := slices.IndexFunc(list, func(e page.Entry) bool { return after != "" && nameOf(dir, e.Path) == after })
+		for _, e := range list[i+1:] {
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}

@@ -37,6 +37,7 @@ type filesystem struct {
 	files   table[*fileHandle]
 	streams *streams // of a stateless mount; nil: files are opened and closed
 	stale   staleListings
+	walkers walkers
 	ahead   sync.WaitGroup // listings that are read ahead
 	panics  atomic.Int64
 }
@@ -79,7 +80,7 @@ func (f *filesystem) entry(req *request, ino uint64) (page.Entry, *version, fuse
 	if !ok {
 		return page.Entry{}, nil, fuse.Status(syscall.ESTALE)
 	}
-	e, from, err := n.entry(req)
+	e, from, err := n.entry(req, ino)
 	if err != nil {
 		return page.Entry{}, nil, f.failed("lookup", from, &page.Entry{Path: n.path}, ino, err)
 	}

@@ -56,7 +56,7 @@ func (w *follower) look(ctx context.Context) {
 			delete(w.said, v.symbol)
 			continue
 		}
-		w.lookAt(ctx, v)
+		w.lookAt(ctx, v.volume)
 	}
 }
 

@@ -179,7 +179,9 @@ func (f *filesystem) read(ctx context.Context, h *dirHandle, b *batch, n uint64)
 		}
 		name, ok := base(h.path, e.Path)
 		if at.n < n {
-			at = place{at.n + 1, name}
+			if at = (place{at.n + 1, name}); at.n%batchSize == 0 {
+				h.mark(at)
+			}
 			continue
 		}
 		if i := len(b.names); i >= batchSize && b.names[i-1].name != "" {

@@ -206,9 +206,8 @@ func (s *Server) connectByHelper(o Options) (*fuse.Server, error) {
 	return server, nil
 }
 
-// fuseOptions are go-fuse's. Splicing is off as there is no file to splice from. With
-// READDIRPLUS_AUTO the kernel asks for attributes with the first part of a listing, and
-// with the rest if they are used.
+// fuseOptions are go-fuse's. Splicing is off as there is no file to splice from. The
+// kernel asks for attributes with every listing: whether it gets them is for walkers.
 func (s *Server) fuseOptions(o Options) *fuse.MountOptions {
 	level := slog.LevelDebug
 	if o.Debug {
@@ -228,7 +227,6 @@ func (s *Server) fuseOptions(o Options) *fuse.MountOptions {
 		ExplicitDataCacheControl: true,
 		DisableSplice:            true,
 		PanicHandler:             s.files.panicked,
-		ExtraCapabilities:        fuse.CAP_READDIRPLUS_AUTO,
 	}
 }
 

@@ -525,23 +525,6 @@ func TestTwoMounts(t *testing.T) {
 	}
 }
 
-func TestK27_Names(t *testing.T) {
-	e := newFakeEngine()
-	long, odd := strings.Repeat("n", 255), "a\xffb\n\x1b[31m"
-	m := mountFake(t, newFakeTree(e.file(long, nil), e.file(odd, nil), e.file("Case", nil)), e, Options{})
-	for _, name := range []string{long, odd, "Case"} {
-		if _, err := os.Stat(m.path(name)); err != nil {
-			t.Errorf("%q: %v", name, err)
-		}
-	}
-	if _, err := os.Stat(m.path(long + "n")); !errors.Is(err, unix.ENAMETOOLONG) {
-		t.Errorf("256 bytes: %v, want ENAMETOOLONG", err)
-	}
-	if _, err := os.Stat(m.path("case")); !errors.Is(err, unix.ENOENT) {
-		t.Errorf("other case: %v, want ENOENT", err)
-	}
-}
-
 // Names that cannot be are left out of listings, and the rest of them is fine.
 func TestS01_IllegalNames(t *testing.T) {
 	e := newFakeEngine()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	iofs "io/fs"
-	"maps"
 	"sync"
 
 	"github.com/xetfs/xetfs/codec/page"
@@ -15,20 +14,25 @@ import (
 type node struct {
 	path    string   // in its volume
 	from    *version // that the kernel was told of last
-	gen     uint64   // of its identity
+	gen     uint32   // of its identity
 	lookups uint32   // how often the kernel was told
-	dir     bool
+}
+
+// is says whether a node, of which the kernel knows the number ino, is that of an
+// identity. Numbers were counted up where they met.
+func (n *node) is(ino uint64, id identity) bool {
+	return n.gen == uint32(id.gen) && ino-id.ino < 1<<16
 }
 
 // entry returns what a node is now: the entry at its path if that is still the same
 // file, directory or link, else the entry as it was. What is open stays what it was.
-func (n *node) entry(ctx context.Context) (page.Entry, *version, error) {
+func (n *node) entry(ctx context.Context, ino uint64) (page.Entry, *version, error) {
 	now := n.from.vol.shown.Load()
 	e, err := now.lookup(ctx, n.path)
 	switch {
 	case now == n.from:
 		return e, now, err
-	case err == nil && now.vol.identify(&e).gen == n.gen:
+	case err == nil && n.is(ino, now.vol.identify(&e)):
 		return e, now, nil
 	case err != nil && !errors.Is(err, iofs.ErrNotExist):
 		return e, now, err
@@ -46,16 +50,13 @@ type nodes struct {
 	shards [nodeShards]nodeShard
 }
 
-// A nodeShard is the nodes of some inode numbers.
+// A nodeShard is the nodes of some inode numbers: those with the same low bits.
 type nodeShard struct {
-	mu   sync.Mutex
-	byID map[uint64]node // guarded by mu
-	peak int             // most nodes that byID held; guarded by mu
+	mu    sync.Mutex
+	table nodeTable // guarded by mu
 }
 
-func newNodes(root *version) *nodes {
-	return &nodes{root: node{from: root, dir: true}}
-}
+func newNodes(root *version) *nodes { return &nodes{root: node{from: root}} }
 
 func (n *nodes) shard(ino uint64) *nodeShard { return &n.shards[ino%nodeShards] }
 
@@ -67,39 +68,37 @@ func (n *nodes) get(ino uint64) (node, bool) {
 	s := n.shard(ino)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	found, ok := s.byID[ino]
-	return found, ok
+	if i, ok := s.table.place(ino); ok {
+		return s.table.nodes[i], true
+	}
+	return node{}, false
 }
 
 // tell notes that the kernel is told of an entry, and returns its number. Should two
 // different entries have one number, the later gets the next that is free.
-func (n *nodes) tell(id identity, path string, dir bool, from *version) uint64 {
-	for ; ; id.ino = usable(id.ino + 1) {
-		s := n.shard(id.ino)
-		if s.tell(id, path, dir, from) {
-			return id.ino
+func (n *nodes) tell(id identity, path string, from *version) uint64 {
+	for ino := id.ino; ; ino = usable(ino + 1) {
+		if n.shard(ino).tell(ino, id, path, from) {
+			return ino
 		}
 	}
 }
 
 // tell is false if the number belongs to another entry.
-func (s *nodeShard) tell(id identity, path string, dir bool, from *version) bool {
+func (s *nodeShard) tell(ino uint64, id identity, path string, from *version) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	known, ok := s.byID[id.ino]
-	switch {
-	case !ok && s.byID == nil:
-		s.byID = make(map[uint64]node)
-		fallthrough
-	case !ok:
-		known = node{path: path, gen: id.gen, dir: dir}
-	case known.gen != id.gen:
+	i, ok := s.table.place(ino)
+	if !ok {
+		s.table.add(ino, node{path: path, from: from, gen: uint32(id.gen), lookups: 1})
+		return true
+	}
+	known := &s.table.nodes[i]
+	if !known.is(ino, id) {
 		return false
 	}
 	known.from = from
 	known.lookups = max(known.lookups, known.lookups+1) // so many are never forgotten
-	s.byID[id.ino] = known
-	s.peak = max(s.peak, len(s.byID))
 	return true
 }
 
@@ -108,10 +107,10 @@ func (n *nodes) find(id identity) (ino uint64, ok bool) {
 	if id == rootID {
 		return rootID.ino, true
 	}
-	for ; ; id.ino = usable(id.ino + 1) {
-		known, ok := n.get(id.ino)
-		if !ok || known.gen == id.gen {
-			return id.ino, ok
+	for ino = id.ino; ; ino = usable(ino + 1) {
+		known, ok := n.get(ino)
+		if !ok || known.is(ino, id) {
+			return ino, ok
 		}
 	}
 }
@@ -121,51 +120,39 @@ func (n *nodes) forget(ino, count uint64) bool {
 	s := n.shard(ino)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	known, ok := s.byID[ino]
+	i, ok := s.table.place(ino)
+	if !ok {
+		return false
+	}
+	known := &s.table.nodes[i]
 	switch {
-	case !ok || known.lookups == ^uint32(0):
+	case known.lookups == ^uint32(0):
 		return false
 	case uint64(known.lookups) > count:
 		known.lookups -= uint32(count)
-		s.byID[ino] = known
 		return false
 	}
-	delete(s.byID, ino)
-	s.shrink()
+	s.table.remove(i)
 	return true
 }
 
-// shrink gives back the memory of a map that was much larger once: a map keeps it.
-func (s *nodeShard) shrink() {
-	if s.peak < 1<<10 || len(s.byID) > s.peak/4 {
-		return
-	}
-	smaller := make(map[uint64]node, len(s.byID))
-	maps.Copy(smaller, s.byID)
-	s.byID, s.peak = smaller, len(smaller)
-}
-
-// in returns the paths of a volume that the kernel knows, and which are directories.
-func (n *nodes) in(v *volume) (paths []string, dirs map[string]uint64) {
-	dirs = map[string]uint64{}
+// in returns what the kernel knows of a volume, by inode number.
+func (n *nodes) in(v *volume) map[uint64]node {
+	all := map[uint64]node{}
 	if v.up == nil {
-		dirs[""] = rootID.ino
+		all[rootID.ino] = n.root
 	}
 	for i := range n.shards {
 		s := &n.shards[i]
 		s.mu.Lock()
-		for ino, known := range s.byID {
-			if known.from.vol != v {
-				continue
-			}
-			paths = append(paths, known.path)
-			if known.dir {
-				dirs[known.path] = ino
+		for j, ino := range s.table.inos {
+			if ino != 0 && s.table.nodes[j].from.vol == v {
+				all[ino] = s.table.nodes[j]
 			}
 		}
 		s.mu.Unlock()
 	}
-	return paths, dirs
+	return all
 }
 
 func (n *nodes) len() int {
@@ -173,7 +160,7 @@ func (n *nodes) len() int {
 	for i := range n.shards {
 		s := &n.shards[i]
 		s.mu.Lock()
-		total += len(s.byID)
+		total += s.table.used
 		s.mu.Unlock()
 	}
 	return total

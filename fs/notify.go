@@ -92,22 +92,20 @@ func (f *filesystem) forgetListing(dir uint64) error {
 // invalidateAll makes the kernel forget all it knows of a volume, but for the names that
 // do not exist; those it forgets after a minute.
 func (f *filesystem) invalidateAll(ctx context.Context, v *volume) error {
-	paths, dirs := f.nodes.in(v)
-	for _, ino := range dirs {
-		if err := f.forgetListing(ino); err != nil {
-			return err
-		}
-	}
-	for _, path := range paths {
+	known := f.nodes.in(v)
+	for ino, n := range known {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		name, _ := base(parent(path), path)
-		ino, ok := dirs[parent(path)]
-		if !ok || path == "" {
-			continue
+		var err error
+		if n.path == "" || n.is(ino, v.dirID(n.path)) {
+			err = f.forgetListing(ino)
 		}
-		if err := failedNotify(f.kernel.EntryNotify(ino, name)); err != nil {
+		dir, ok := f.nodes.find(v.dirID(parent(n.path)))
+		if name, _ := base(parent(n.path), n.path); err == nil && ok && n.path != "" {
+			err = failedNotify(f.kernel.EntryNotify(dir, name))
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -22,6 +22,8 @@ type streams struct {
 	recent list.List              // of *sharedFile, used last comes last; guarded by mu
 	timer  *time.Timer            // nil: nothing is open; guarded by mu
 	closed bool                   // guarded by mu
+
+	closing sync.WaitGroup // files that forget closes
 }
 
 // A sharedFile is an open file that all its readers share.
@@ -124,7 +126,8 @@ func (s *streams) closeIdle() {
 	closeAll(surplus)
 }
 
-// forget closes a file that the kernel does not know any more. A nil s has none.
+// forget closes a file that the kernel does not know any more. It does not wait for that:
+// go-fuse may answer nothing else meanwhile. A nil s has no files.
 func (s *streams) forget(ino uint64) {
 	if s == nil {
 		return
@@ -135,7 +138,9 @@ func (s *streams) forget(ino uint64) {
 		surplus = s.dropLocked(h, nil)
 	}
 	s.mu.Unlock()
-	closeAll(surplus)
+	if len(surplus) > 0 {
+		s.closing.Go(func() { closeAll(surplus) })
+	}
 }
 
 // close closes all files, and those that come later after their first read.
@@ -154,6 +159,7 @@ func (s *streams) close() {
 	}
 	s.mu.Unlock()
 	closeAll(surplus)
+	s.closing.Wait()
 }
 
 // closeAll only stops fetching ahead: there is nothing to fail.

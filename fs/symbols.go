@@ -6,8 +6,10 @@ import (
 	iofs "io/fs"
 	"iter"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
@@ -134,14 +136,20 @@ type symbols struct {
 	vol *volume // in which they lie; it shows a symbolTree
 
 	mu   sync.Mutex
-	open map[string]*volume // by symbol; guarded by mu
+	open map[string]*openSymbol // guarded by mu
+}
+
+// An openSymbol is the volume of a symbol that somebody has looked at.
+type openSymbol struct {
+	*volume
+	used time.Time // when somebody did; guarded by symbols.mu
 }
 
 // newSymbols returns the volume in which every symbol is a directory.
 func newSymbols(s *source, list []string) *volume {
 	v := &volume{listings: true}
 	v.keep(s.keep())
-	v.inner = &symbols{source: s, vol: v, open: make(map[string]*volume)}
+	v.inner = &symbols{source: s, vol: v, open: make(map[string]*openSymbol)}
 	v.show(s.symbolTree(list))
 	return v
 }
@@ -165,10 +173,7 @@ func (s *symbols) labelAt(path string) (string, bool) {
 // volumeAt implements inner. Two who look at the same time may both open a symbol; one
 // of them wins.
 func (s *symbols) volumeAt(ctx context.Context, path string) (*volume, error) {
-	s.mu.Lock()
-	v := s.open[path]
-	s.mu.Unlock()
-	if v != nil {
+	if v := s.use(path, nil); v != nil {
 		return v, nil
 	}
 	v, err := s.openSymbol(ctx, path)
@@ -176,31 +181,38 @@ func (s *symbols) volumeAt(ctx context.Context, path string) (*volume, error) {
 		return nil, err
 	}
 	v.up, v.at = s.vol, path
+	return s.use(path, v), nil
+}
+
+// use returns the volume of a symbol, which is v if there is none yet.
+func (s *symbols) use(symbol string, v *volume) *volume {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if first := s.open[path]; first != nil {
-		return first, nil
+	known := s.open[symbol]
+	switch {
+	case known == nil && v == nil:
+		return nil
+	case known == nil:
+		known = &openSymbol{volume: v}
+		s.open[symbol] = known
 	}
-	s.open[path] = v
-	return v, nil
+	known.used = time.Now()
+	return known.volume
 }
 
 // all returns the volumes that are open.
-func (s *symbols) all() []*volume {
+func (s *symbols) all() []*openSymbol {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	list := make([]*volume, 0, len(s.open))
-	for _, v := range s.open {
-		list = append(list, v)
-	}
-	return list
+	return slices.Collect(maps.Values(s.open))
 }
 
-// forget closes a volume that nobody looks at. Who comes later opens the newest version.
-func (s *symbols) forget(v *volume) {
+// forget closes a volume, of which the kernel knows nothing, unless somebody has looked
+// at it just now. Who comes later opens the newest version.
+func (s *symbols) forget(v *openSymbol) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.open[v.at] == v {
+	if time.Since(v.used) > minute {
 		delete(s.open, v.at)
 	}
 }

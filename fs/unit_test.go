@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/page"
@@ -114,7 +116,7 @@ func TestNodes(t *testing.T) {
 		{identity{100, 1}, "a", 100},
 	}
 	for _, tt := range tells {
-		if ino := n.tell(tt.id, tt.path, false, from); ino != tt.want {
+		if ino := n.tell(tt.id, tt.path, from); ino != tt.want {
 			t.Errorf("%s is %d, want %d", tt.path, ino, tt.want)
 		}
 		if ino, ok := n.find(tt.id); ino != tt.want || !ok {
@@ -141,14 +143,46 @@ func TestNodes(t *testing.T) {
 		t.Error("what was never told is forgotten")
 	}
 	for i := range uint64(1 << 17) {
-		n.tell(identity{1000 + i, 0}, "a", false, from)
+		n.tell(identity{i<<20 | 5<<6, 0}, "a", from)
 	}
 	for i := range uint64(1 << 17) {
-		n.forget(1000+i, 1)
+		n.forget(i<<20|5<<6, 1)
 	}
-	if n.len() != 2 || n.shards[0].peak > 1<<10 {
-		t.Errorf("%d nodes are left, in a map for %d", n.len(), n.shards[0].peak)
+	if size := len(n.shards[0].table.inos); n.len() != 2 || size > minTable {
+		t.Errorf("%d nodes are left, in a table for %d", n.len(), size)
 	}
+}
+
+// A table holds what a map does, whatever is added and removed, and wherever it stands.
+func TestNodeTable(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		var table nodeTable
+		want := map[uint64]string{}
+		inos := rapid.OneOf(rapid.Uint64Range(2, 5), rapid.Uint64Range(1<<63, 1<<63+9), rapid.Uint64Range(^uint64(0)-9, ^uint64(0)), rapid.Uint64Min(2))
+		for range rapid.IntRange(0, 300).Draw(rt, "steps") {
+			ino := inos.Draw(rt, "ino")
+			i, ok := table.place(ino)
+			if _, there := want[ino]; ok != there {
+				rt.Fatalf("%d is there: %t, want %t", ino, ok, there)
+			}
+			switch {
+			case !ok:
+				want[ino] = fmt.Sprint(ino)
+				table.add(ino, node{path: want[ino]})
+			case rapid.IntRange(0, 2).Draw(rt, "remove") > 0:
+				delete(want, ino)
+				table.remove(i)
+			}
+		}
+		for ino, path := range want {
+			if i, ok := table.place(ino); !ok || table.nodes[i].path != path {
+				rt.Fatalf("%d: %t, %q", ino, ok, table.nodes[i].path)
+			}
+		}
+		if table.used != len(want) {
+			rt.Fatalf("%d nodes, want %d", table.used, len(want))
+		}
+	})
 }
 
 func TestRequest(t *testing.T) {

@@ -1,0 +1,76 @@
+package fs
+
+import (
+	"math/bits"
+	"math/rand/v2"
+)
+
+// A nodeTable is a hash table of nodes by inode number, for one lock. A node stands where
+// the high bits of the hash say, or behind that if others stand there. It is smaller than
+// a map, and one line of the processor's cache holds what is looked for.
+type nodeTable struct {
+	inos  []uint64 // 0: free; as long as nodes, a power of two
+	nodes []node
+	used  int
+	seed  uint64 // odd, and known to nobody, or a tree could be made to fill one place
+	shift uint   // of a hash, to a place
+}
+
+const minTable = 16
+
+// place returns where an inode number is, or would be.
+func (t *nodeTable) place(ino uint64) (i int, found bool) {
+	if len(t.inos) == 0 {
+		return 0, false
+	}
+	for i = t.home(ino); t.inos[i] != 0; i = t.behind(i) {
+		if t.inos[i] == ino {
+			return i, true
+		}
+	}
+	return i, false
+}
+
+// home returns where an inode number belongs.
+func (t *nodeTable) home(ino uint64) int { return int(ino * t.seed >> t.shift) }
+
+func (t *nodeTable) behind(i int) int { return (i + 1) & (len(t.inos) - 1) }
+
+// add adds a node whose number is not there.
+func (t *nodeTable) add(ino uint64, n node) {
+	if 5*(t.used+1) > 4*len(t.inos) {
+		t.resize(max(minTable, 2*len(t.inos)))
+	}
+	i, _ := t.place(ino)
+	t.inos[i], t.nodes[i] = ino, n
+	t.used++
+}
+
+// remove removes the node at a place. Those that stand behind their place move up.
+func (t *nodeTable) remove(i int) {
+	for j := t.behind(i); t.inos[j] != 0; j = t.behind(j) {
+		home, mask := t.home(t.inos[j]), len(t.inos)-1
+		if (j-home)&mask >= (j-i)&mask {
+			t.inos[i], t.nodes[i] = t.inos[j], t.nodes[j]
+			i = j
+		}
+	}
+	t.inos[i], t.nodes[i] = 0, node{}
+	t.used--
+	if len(t.inos) > minTable && 8*t.used < len(t.inos) {
+		t.resize(len(t.inos) / 4)
+	}
+}
+
+func (t *nodeTable) resize(size int) {
+	old := *t
+	*t = nodeTable{inos: make([]uint64, size), nodes: make([]node, size), seed: old.seed, shift: 64 - uint(bits.Len(uint(size-1)))}
+	if t.seed == 0 {
+		t.seed = rand.Uint64() | 1
+	}
+	for i, ino := range old.inos {
+		if ino != 0 {
+			t.add(ino, old.nodes[i])
+		}
+	}
+}

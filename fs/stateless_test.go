@@ -1,0 +1,139 @@
+package fs
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xetfs/xetfs/codec"
+)
+
+// A stateless mount has the same bytes and errors, but no handles.
+func TestStateless(t *testing.T) {
+	e := newFakeEngine()
+	want := pattern(3 << 20)
+	broken := e.file("broken", pattern(10))
+	broken.Size = 11
+	m := mountFake(t, newFakeTree(e.file("f", want), e.file("empty", nil), note("tiny", "abc"), broken), e, Options{Stateless: true})
+	for name, want := range map[string]string{"f": string(want), "empty": "", "tiny": "abc"} {
+		if b, err := os.ReadFile(m.path(name)); string(b) != want || err != nil {
+			t.Errorf("%s: %d bytes, %v", name, len(b), err)
+		}
+	}
+	if n := m.s.files.files.len(); n != 0 {
+		t.Errorf("%d handles", n)
+	}
+	if _, err := os.ReadFile(m.path("broken")); !errors.Is(err, unix.EIO) {
+		t.Errorf("broken: %v, want EIO", err)
+	}
+	if fd, err := unix.Open(m.path("f"), unix.O_RDWR, 0); err != unix.EROFS {
+		unix.Close(fd)
+		t.Errorf("open for writing: %v, want EROFS", err)
+	}
+	corrupt := codec.Corrupt("chunk", 3, "it is broken")
+	e.readErr.Store(&corrupt)
+	if _, err := unix.Getxattr(m.path("f"), "user.xet.error", nil); err != unix.ENODATA {
+		t.Errorf("user.xet.error before an error: %v", err)
+	}
+	fd, err := unix.Open(m.path("f"), unix.O_RDONLY|unix.O_DIRECT, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	if _, err := unix.Pread(fd, make([]byte, 4096), 0); err != unix.EIO {
+		t.Errorf("a damaged file: %v, want EIO", err)
+	}
+	if n, err := unix.Getxattr(m.path("f"), "user.xet.error", nil); n == 0 || err != nil {
+		t.Errorf("user.xet.error after an error: %v", err)
+	}
+	e.readErr.Store(nil)
+	p := make([]byte, 4096)
+	if _, err := unix.Pread(fd, p, 1<<20); err != nil || !bytes.Equal(p, want[1<<20:1<<20+4096]) {
+		t.Errorf("after it healed: %v", err)
+	}
+}
+
+// Who reads at the same time shares one stream, and it is read by nobody who closes it.
+func TestStatelessReaders(t *testing.T) {
+	e := newFakeEngine()
+	var entries []string
+	tree := newFakeTree()
+	for i := range 2 * maxStreams {
+		name := fmt.Sprint("f", i)
+		entries = append(entries, name)
+		tree.add(e.text(name, name))
+	}
+	m := mountFake(t, tree, e, Options{Stateless: true})
+	var readers sync.WaitGroup
+	for r := range 4 {
+		readers.Go(func() {
+			for i := range entries {
+				name := entries[(i+r)%len(entries)]
+				if b, err := os.ReadFile(m.path(name)); string(b) != name {
+					t.Errorf("%s = %q, %v", name, b, err)
+				}
+			}
+		})
+	}
+	readers.Wait()
+	s := m.s.files.streams
+	s.mu.Lock()
+	kept := len(s.byIno)
+	s.mu.Unlock()
+	if kept > maxStreams {
+		t.Errorf("%d files are kept open, at most %d should be", kept, maxStreams)
+	}
+	m.dropCaches(t)
+	eventually(t, "what the kernel forgot is closed", func() bool { return e.streams.Load() == 0 })
+}
+
+func TestStreams(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newFakeEngine()
+		s := newStreams()
+		open := func(ino uint64) *sharedFile {
+			c := &fakeContent{e, nil}
+			h, surplus := s.add(&fileHandle{ino: ino, stream: c.stream()})
+			closeAll(surplus)
+			return h
+		}
+		expect := func(when string, want int64) {
+			t.Helper()
+			synctest.Wait()
+			if got := e.streams.Load(); got != want {
+				t.Errorf("%s: %d streams are open, want %d", when, got, want)
+			}
+		}
+		a, again := open(1), open(1)
+		if a != again {
+			t.Error("two readers of one file have two")
+		}
+		expect("opened twice", 1)
+		s.put(a)
+		s.put(again)
+		time.Sleep(3 * idleStream)
+		expect("idle", 0)
+		b := open(2)
+		time.Sleep(3 * idleStream)
+		expect("read for long", 1)
+		s.forget(2)
+		expect("forgotten while it is read", 1)
+		s.put(b)
+		expect("forgotten and read", 0)
+		c := open(3)
+		s.close()
+		expect("closed while it is read", 1)
+		s.put(c)
+		expect("closed and read", 0)
+		late := open(4)
+		s.put(late)
+		expect("opened after the end", 0)
+	})
+}
