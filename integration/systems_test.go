@@ -41,7 +41,7 @@ func systems(t *testing.T, dir, plain, storeDir string, file Stored) []system {
 		make       []string
 	}{
 		{"EROFS lz4", "erofs", []string{"mkfs.erofs", "--quiet", "-zlz4", "-C65536", "IMAGE", plain}},
-		{"squashfs lz4", "squashfs", []string{"mksquashfs", plain, "IMAGE", "-quiet", "-no-progress", "-noappend", "-comp", "lz4", "-b", "128K"}},
+		{"squashfs lz4", "squashfs", []string{"mksquashfs", plain, "IMAGE", "-quiet", "-no-progress", "-noappend", "-no-duplicates", "-comp", "lz4", "-b", "128K"}},
 	} {
 		if _, err := exec.LookPath(peer.make[0]); err != nil {
 			t.Logf("%s is left out: %v", peer.name, err)
