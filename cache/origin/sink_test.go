@@ -187,10 +187,10 @@ func TestSinkOrder(t *testing.T) {
 	f.Before = func(_ context.Context, c origintest.Call) error {
 		mu.Lock()
 		defer mu.Unlock()
-		switch {
-		case c.Op == "Sync":
+		switch c.Op {
+		case "Sync":
 			clear(pending)
-		case c.Op == "PutIfAbsent":
+		case "PutIfAbsent":
 			if strings.HasPrefix(string(c.Key), names.ShardPrefix) {
 				shards++
 				if len(pending) > 0 {

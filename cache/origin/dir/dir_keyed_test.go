@@ -308,6 +308,23 @@ func TestKeyedLargeTag(t *testing.T) {
 	}
 }
 
+// Large values are as they should be, whatever their size and wherever they lie.
+func TestKeyedLarge(t *testing.T) {
+	s := openKeyed(t, t.TempDir())
+	data := origintest.Random(1, 2<<20+8192)
+	for i, n := range []int{1<<20 - 1, 1 << 20, 1<<20 + 1, 1<<20 + 4095, 1<<20 + 4096, 1<<20 + 4097, 2 << 20} {
+		for from := range 2 { // the second does not lie at the beginning of a page
+			k := names.XorbKey(codec.Hash{byte(i), byte(from)})
+			if _, err := s.PutIfAbsent(t.Context(), k, data[from:from+n]); err != nil {
+				t.Fatal(err)
+			}
+			if b, _, err := s.Get(t.Context(), k, ""); err != nil || !bytes.Equal(b, data[from:from+n]) {
+				t.Errorf("%d bytes from %d: %d come back, %v", n, from, len(b), err)
+			}
+		}
+	}
+}
+
 // Who waits for a lock that another process holds can give up.
 func TestKeyedLockHeld(t *testing.T) {
 	root := t.TempDir()
@@ -324,7 +341,8 @@ func TestKeyedLockHeld(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+	fd := int(f.Fd())
+	if err := unix.Flock(fd, unix.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
@@ -334,7 +352,7 @@ func TestKeyedLockHeld(t *testing.T) {
 			t.Errorf("PutIfMatch = %v", err)
 		}
 	})
-	time.AfterFunc(20*time.Millisecond, func() { unix.Flock(int(f.Fd()), unix.LOCK_UN) })
+	time.AfterFunc(20*time.Millisecond, func() { unix.Flock(fd, unix.LOCK_UN) })
 	if _, err := s.PutIfMatch(t.Context(), refKey, []byte("four"), tag); err != nil {
 		t.Errorf("PutIfMatch = %v", err)
 	}

@@ -2,7 +2,6 @@ package dir
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -28,7 +27,7 @@ func (s *Keyed) PutIfAbsent(ctx context.Context, k names.Key, value []byte) (ori
 	if s.has(k, len(value)) {
 		return "", exists(k)
 	}
-	tmp, info, err := s.write(value, objectMode)
+	tmp, info, err := s.write(value, objectMode, isXorb(k))
 	if err != nil {
 		return "", wrapPut(k, err)
 	}
@@ -139,7 +138,7 @@ func (s *Keyed) PutIfMatch(ctx context.Context, k names.Key, value []byte, tag o
 	if byContent(k) {
 		mode = objectMode
 	}
-	tmp, info, err := s.write(value, mode)
+	tmp, info, err := s.write(value, mode, isXorb(k))
 	if err != nil {
 		return "", wrapPut(k, err)
 	}
@@ -203,30 +202,6 @@ func (s *Keyed) openLock(k names.Key) (*os.File, error) {
 		return root.Open(name)
 	}
 	return f, err
-}
-
-// write puts a value into a new file in tmp and makes it durable.
-func (s *Keyed) write(value []byte, mode os.FileMode) (tmp string, info os.FileInfo, err error) {
-	root := s.files.root
-	if err := root.MkdirAll(tmpDir, folderMode); err != nil {
-		return "", nil, err
-	}
-	tmp = path.Join(tmpDir, rand.Text())
-	f, err := root.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
-	if err != nil {
-		return "", nil, err
-	}
-	_, err = f.Write(value)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err == nil {
-		info, err = f.Stat()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return "", nil, errors.Join(err, root.Remove(tmp))
-	}
-	return tmp, info, nil
 }
 
 // wrapPut is wrap for what cannot be written. That something is missing on the way there

@@ -1,0 +1,79 @@
+package dir
+
+import (
+	"crypto/rand"
+	"errors"
+	"os"
+	"path"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xetfs/xetfs/codec/names"
+)
+
+// A xorb is written past the page cache where that can be done: to copy it there takes
+// more time of the processor than to hash it, and whoever packs a lot drives out what
+// others read.
+const (
+	directLeast = 1 << 20 // bytes of a value
+	directAlign = 4096    // of memory, sizes and offsets
+)
+
+func isXorb(k names.Key) bool { return strings.HasPrefix(string(k), names.XorbPrefix) }
+
+// write puts a value into a new file in tmp and makes it durable.
+func (s *Keyed) write(value []byte, mode os.FileMode, direct bool) (tmp string, info os.FileInfo, err error) {
+	root := s.files.root
+	if err := root.MkdirAll(tmpDir, folderMode); err != nil {
+		return "", nil, err
+	}
+	tmp = path.Join(tmpDir, rand.Text())
+	direct = direct && len(value) >= directLeast
+	f, err := createFile(root, tmp, mode, &direct)
+	if err != nil {
+		return "", nil, err
+	}
+	err = writeValue(f, value, direct)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err == nil {
+		info, err = f.Stat()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return "", nil, errors.Join(err, root.Remove(tmp))
+	}
+	return tmp, info, nil
+}
+
+// createFile creates a file, and says whether it is written past the page cache.
+func createFile(root *os.Root, name string, mode os.FileMode, direct *bool) (*os.File, error) {
+	const flags = os.O_WRONLY | os.O_CREATE
+	if *direct {
+		f, err := root.OpenFile(name, flags|os.O_EXCL|unix.O_DIRECT, mode)
+		if !errors.Is(err, unix.EINVAL) {
+			return f, err
+		}
+		*direct = false
+		_ = root.Remove(name) // some file systems refuse when they have made it
+	}
+	return root.OpenFile(name, flags|os.O_EXCL, mode)
+}
+
+// writeValue writes a value, past the page cache as far as it goes: the end of it, and
+// what does not lie in memory as it must, goes the other way.
+func writeValue(f *os.File, value []byte, direct bool) error {
+	if direct {
+		n, err := f.Write(value[:len(value)&^(directAlign-1)])
+		if err != nil && !errors.Is(err, unix.EINVAL) {
+			return err
+		}
+		value = value[n:]
+		if _, err := unix.FcntlInt(f.Fd(), unix.F_SETFL, 0); err != nil {
+			return err
+		}
+	}
+	_, err := f.Write(value)
+	return err
+}
