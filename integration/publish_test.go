@@ -22,7 +22,7 @@ import (
 	"github.com/xetfs/xetfs/fs/catalog"
 )
 
-var publishKills = flag.Int("publish-kills", 15, "how often a publish is killed")
+var publishKills = flag.Int("publish-kills", 8, "how often a publish is killed")
 
 // newCatalog makes a catalog in which nothing is kept out of grace, so that a sweep can
 // be watched.
