@@ -1,0 +1,321 @@
+package disk
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"slices"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/xetfs/xetfs/codec"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestRunReturnsWhatWasPut(t *testing.T) {
+	b := open(t, newSimDisk())
+	b.put(1, 10, 20)
+	b.put(1, 20, 25)
+	b.put(1, 30, 31)
+	b.put(2, 0, 3)
+	tests := []struct {
+		name       string
+		xorb       int
+		start, end uint32
+		want       int
+	}{
+		{"one chunk", 1, 12, 13, 1},
+		{"all", 1, 10, 20, 10},
+		{"over the border of two runs", 1, 15, 23, 8},
+		{"more than there is", 1, 15, 40, 10},
+		{"before the first", 1, 9, 12, 0},
+		{"in a gap", 1, 25, 31, 0},
+		{"behind a gap", 1, 30, 40, 1},
+		{"another xorb", 2, 0, 8000, 3},
+		{"a xorb that is not there", 3, 0, 1, 0},
+	}
+	check := func(t *testing.T, b *bench) {
+		for _, tt := range tests {
+			t.Run(tt.name, func(t *testing.T) { b.want(tt.xorb, tt.start, tt.end, tt.want) })
+		}
+	}
+	check(t, b)
+	t.Run("opened again", func(t *testing.T) { check(t, b.again()) })
+}
+
+func TestRunReadsNoMoreThanItReturns(t *testing.T) {
+	d := newSimDisk()
+	b := open(t, d)
+	b.put(1, 0, 20)
+	asked := 0
+	run, ok := b.RunIn(hashOf(1), chunks(7, 8), func(n int) []byte {
+		asked += n
+		return make([]byte, n)
+	})
+	if want := len(chunkOf(1, 7, chunkSize)); !ok || asked != want || len(run.Packed) != want {
+		t.Errorf("%d bytes were read for a chunk of %d", asked, want)
+	}
+}
+
+func TestMissing(t *testing.T) {
+	b := open(t, newSimDisk())
+	b.put(1, 10, 20)
+	b.put(1, 250, 260) // in two leaves
+	tests := []struct {
+		name string
+		in   codec.ChunkRange
+		want []codec.ChunkRange
+	}{
+		{"all there", chunks(12, 20), nil},
+		{"around", chunks(5, 25), []codec.ChunkRange{chunks(5, 10), chunks(20, 25)}},
+		{"between", chunks(15, 255), []codec.ChunkRange{chunks(20, 250)}},
+		{"nothing there", chunks(300, 8192), []codec.ChunkRange{chunks(300, 8192)}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := b.Missing(hashOf(1), tt.in); !slices.Equal(got, tt.want) {
+				t.Errorf("Missing(%s) = %v, want %v", tt.in, got, tt.want)
+			}
+		})
+	}
+}
+
+func TestPutRunStoresOnlyWhatIsMissing(t *testing.T) {
+	b := open(t, newSimDisk())
+	b.put(1, 10, 20)
+	b.put(1, 5, 30)
+	if got, want := b.Stats().WrittenBytes, int64(len(packedOf(1, chunks(5, 30), chunkSize))); got != want {
+		t.Errorf("%d bytes were written for %d bytes of chunks", got, want)
+	}
+	b.want(1, 5, 30, 25)
+}
+
+func TestDrop(t *testing.T) {
+	b := open(t, newSimDisk())
+	b.put(1, 0, 20)
+	b.Drop(hashOf(1), chunks(5, 7))
+	b.want(1, 0, 20, 5)
+	b.want(1, 7, 20, 13)
+	b.flush()
+	b = b.again()
+	b.want(1, 0, 20, 5)
+	b.put(1, 0, 20)
+	b.want(1, 0, 20, 20)
+}
+
+func TestPage(t *testing.T) {
+	b := open(t, newSimDisk())
+	for n := range 20 {
+		if err := b.PutPage(hashOf(n), pageOf(n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.flush()
+	b = b.again()
+	for n := range 20 {
+		if got, ok := b.Page(hashOf(n)); !ok || !bytes.Equal(got, pageOf(n)) {
+			t.Errorf("page %d: %d bytes, %t", n, len(got), ok)
+		}
+	}
+	if _, ok := b.Page(hashOf(20)); ok {
+		t.Error("a page that was never put")
+	}
+	b.want(3, 0, 1, 0) // a xorb of the hash of a page is something else
+	b.DropPage(hashOf(3))
+	if _, ok := b.Page(hashOf(3)); ok {
+		t.Error("a page that was dropped")
+	}
+}
+
+func TestWhole(t *testing.T) {
+	b := open(t, newSimDisk())
+	if err := b.putWhole(1); err != nil {
+		t.Fatal(err)
+	}
+	if !b.hasWhole(1) || b.hasWhole(2) {
+		t.Error("not the files that were put")
+	}
+	b = b.again()
+	if !b.hasWhole(1) || b.Stats().WholeBytes != onDisk(int64(len(wholeOf(1)))) {
+		t.Error("gone after opening again")
+	}
+	b.DropWhole(hashOf(1))
+	b.flush()
+	if b.hasWhole(1) || b.Stats().WholeBytes != 0 {
+		t.Errorf("dropped, and there; %d bytes", b.Stats().WholeBytes)
+	}
+}
+
+func TestPutWholeKeepsNothingThatIsWrong(t *testing.T) {
+	bad := errors.New("its hash is another")
+	tests := []struct {
+		name    string
+		size    int64
+		content io.Reader
+		want    error
+	}{
+		{"too short", 11, bytes.NewReader(make([]byte, 10)), nil},
+		{"too long", 9, bytes.NewReader(make([]byte, 10)), nil},
+		{"not what the hash says", 10, io.MultiReader(bytes.NewReader(make([]byte, 10)), fails{bad}), bad},
+		{"larger than the cache", 1 << 30, bytes.NewReader(make([]byte, 10)), ErrFull},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			b := open(t, newSimDisk())
+			err := b.PutWhole(hashOf(1), tt.size, tt.content)
+			if err == nil || tt.want != nil && !errors.Is(err, tt.want) {
+				t.Errorf("error = %v, want %v", err, tt.want)
+			}
+			if s := b.Stats(); b.HasWhole(hashOf(1)) || s.WholeBytes != 0 || s.Wholes != 0 {
+				t.Errorf("something of it is there: %+v", s)
+			}
+		})
+	}
+}
+
+type fails struct{ err error }
+
+func (f fails) Read([]byte) (int, error) { return 0, f.err }
+
+func TestPutWholeReadsNothingTwice(t *testing.T) {
+	b := open(t, newSimDisk())
+	if err := b.putWhole(1); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.PutWhole(hashOf(1), 5, fails{errors.New("it was read")}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestWholeInUse fills the cache while a file is open: it stays, and its bytes are
+// counted until it is closed, even if it is dropped.
+func TestWholeInUse(t *testing.T) {
+	b := open(t, newSimDisk(), func(o *Options) { o.MaxBytes = 256 << 10 })
+	if err := b.putWhole(1); err != nil {
+		t.Fatal(err)
+	}
+	f, ok := b.Whole(hashOf(1))
+	if !ok {
+		t.Fatal("not there")
+	}
+	for n := range 50 {
+		b.put(n, 0, 100)
+	}
+	if !b.hasWhole(1) {
+		t.Error("evicted under its reader")
+	}
+	b.DropWhole(hashOf(1))
+	b.flush()
+	if got := b.Stats().WholeBytes; got != onDisk(int64(len(wholeOf(1)))) {
+		t.Errorf("%d bytes are counted while it is open", got)
+	}
+	f.Close()
+	f.Close()
+	b.flush()
+	if got := b.Stats().WholeBytes; got != 0 {
+		t.Errorf("%d bytes are counted when it is closed", got)
+	}
+}
+
+// TestTooLargeTakesNothing asks for more room than there can be while a file is open.
+func TestTooLargeTakesNothing(t *testing.T) {
+	b := open(t, newSimDisk(), func(o *Options) { o.MaxBytes = 256 << 10 })
+	big := make([]byte, 120<<10)
+	if err := b.PutWhole(hashOf(1), int64(len(big)), bytes.NewReader(big)); err != nil {
+		t.Fatal(err)
+	}
+	f, ok := b.Whole(hashOf(1))
+	if !ok {
+		t.Fatal("not there")
+	}
+	defer f.Close()
+	b.put(1, 0, 60)
+	if err := b.PutWhole(hashOf(2), int64(len(big)), bytes.NewReader(big)); !errors.Is(err, ErrFull) {
+		t.Errorf("error = %v, want ErrFull", err)
+	}
+	b.want(1, 0, 60, 60)
+}
+
+func TestEntriesVerifyClear(t *testing.T) {
+	b := open(t, newSimDisk())
+	b.put(1, 0, 300)
+	b.put(2, 5, 10)
+	if err := errors.Join(b.PutPage(hashOf(3), pageOf(3)), b.putWhole(4)); err != nil {
+		t.Fatal(err)
+	}
+	b.flush()
+	seen := make(map[Entry]int)
+	for e := range b.Entries() {
+		seen[e]++
+	}
+	want := []Entry{
+		{"xorb", hashOf(1), 300, int64(len(packedOf(1, chunks(0, 300), chunkSize)))},
+		{"xorb", hashOf(2), 5, int64(len(packedOf(2, chunks(5, 10), chunkSize)))},
+		{"page", hashOf(3), 1, int64(len(pageOf(3)))},
+		{"file", hashOf(4), 1, int64(len(wholeOf(4)))},
+	}
+	for _, e := range want {
+		if seen[e] != 1 {
+			t.Errorf("%v is there %d times in %v", e, seen[e], seen)
+		}
+	}
+	if len(seen) != len(want) {
+		t.Errorf("%d entries, want %d", len(seen), len(want))
+	}
+	report := func(e Entry, err error) { t.Errorf("%s: %v", e, err) }
+	if n, err := b.Verify(t.Context(), report); n != 4 || err != nil {
+		t.Errorf("Verify = %d, %v", n, err)
+	}
+	if err := b.Clear(); err != nil {
+		t.Fatal(err)
+	}
+	if s := b.Stats(); s.Chunks != 0 || s.Wholes != 0 || s.SegmentBytes != 0 || s.WholeBytes != 0 {
+		t.Errorf("cleared, and there is: %+v", s)
+	}
+	b.put(1, 0, 10)
+	b.want(1, 0, 10, 10)
+}
+
+func TestVerifyFindsEveryDamagedChunk(t *testing.T) {
+	b := open(t, newSimDisk())
+	b.put(1, 0, 20)
+	if err := b.putWhole(2); err != nil {
+		t.Fatal(err)
+	}
+	b.disk.mu.Lock()
+	for name, f := range b.disk.names {
+		if len(f.data) > 0 && (name == "seg/00000001" || name == wholeName(hashOf(2))) {
+			f.data[0] ^= 1
+			f.data[len(f.data)-1] ^= 1
+		}
+	}
+	b.disk.mu.Unlock()
+	var found []string
+	if _, err := b.Verify(t.Context(), func(e Entry, err error) { found = append(found, e.String()) }); err != nil {
+		t.Fatal(err)
+	}
+	x := Entry{Kind: "xorb", Hash: hashOf(1)}.String()
+	if want := []string{x, x, "file " + hashOf(2).String()}; !slices.Equal(found, want) {
+		t.Errorf("found %v, want %v", found, want)
+	}
+	b.want(1, 0, 20, 0)
+	b.want(1, 1, 20, 18)
+	if b.HasWhole(hashOf(2)) {
+		t.Error("a damaged file is kept")
+	}
+}
+
+func TestTrim(t *testing.T) {
+	b := open(t, newSimDisk())
+	for n := range 20 {
+		b.put(n, 0, 60)
+	}
+	if err := b.Trim(200 << 10); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.Stats().Bytes; got > 200<<10 || got < 100<<10 {
+		t.Errorf("%d bytes are left", got)
+	}
+}

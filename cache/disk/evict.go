@@ -1,0 +1,211 @@
+package disk
+
+import (
+	"errors"
+	"io/fs"
+	"slices"
+	"sync/atomic"
+)
+
+// What the two queues share, and when a segment is kept as it is. The figures were
+// found by replaying traces (TestHitRatio).
+const (
+	probationShare = 10  // probation holds one part in so many
+	keepShare      = 0.7 // a segment of which so much is in use gets another round as a whole
+)
+
+// slack is room that is never filled, so that chunks can be copied out of a segment
+// before it goes, and the journal can say so.
+func (k *keeper) slack() int64 { return k.s.o.testing.segment + 32<<10 }
+
+// maxChunks bounds the memory of the index, where chunks are much smaller than usual.
+func (k *keeper) maxChunks() int { return int(max(k.s.o.MaxBytes/(16<<10), 1<<16)) }
+
+// fits says whether there is room for n more bytes and some more chunks.
+func (k *keeper) fits(n int64, chunks int) (bool, error) {
+	x := k.d.index
+	x.mu.RLock()
+	chunks += x.chunks
+	x.mu.RUnlock()
+	if k.s.stats.used.Load()+onDisk(n)+k.slack() > k.s.o.MaxBytes || chunks > k.maxChunks() {
+		return false, nil
+	}
+	if k.floor <= 0 {
+		return true, nil
+	}
+	free, _, err := k.d.space()
+	return free-onDisk(n) >= k.floor, err
+}
+
+// fixed returns the bytes that eviction cannot free now.
+func (k *keeper) fixed() int64 {
+	n := k.s.stats.used.Load() - k.held[probation] - k.held[protected]
+	for _, o := range k.orphans {
+		n -= o.size
+	}
+	for _, w := range k.d.index.allWholes() {
+		if w.open.Load() > 0 {
+			n += onDisk(w.size)
+		}
+	}
+	return n
+}
+
+// makeRoom evicts until n more bytes fit. The error is ErrFull if they never will.
+func (k *keeper) makeRoom(n int64, chunks int) error {
+	for first := true; ; first = false {
+		ok, err := k.fits(n, chunks)
+		if ok || err != nil {
+			return err
+		}
+		if first && k.fixed()+onDisk(n)+k.slack() > k.s.o.MaxBytes {
+			return ErrFull // and nothing has gone for it
+		}
+		if len(k.orphans) > 0 {
+			k.deleteOrphan()
+			continue
+		}
+		if !k.evict() {
+			return ErrFull
+		}
+	}
+}
+
+// evict throws away the oldest of a queue, or gives it another round; false: there is
+// nothing that could go. A round costs every chunk in it one use, so they come to an end.
+func (k *keeper) evict() bool {
+	q := protected
+	if k.held[probation]*probationShare > k.held[probation]+k.held[protected] {
+		q = probation
+	}
+	return k.evictFrom(q) || k.evictFrom(1-q)
+}
+
+func (k *keeper) evictFrom(q queue) bool {
+	for range len(k.rows.row[q]) {
+		m, ok := k.rows.pop(q)
+		if !ok {
+			return false
+		}
+		if m.whole != nil {
+			if k.evictWhole(m.whole) {
+				return true
+			}
+			continue
+		}
+		if m.segment == k.heads[q] {
+			k.seal(q)
+		}
+		k.evictSegment(m.segment)
+		return true
+	}
+	return false
+}
+
+// evictSegment copies what is in use and deletes the rest, or keeps all if most is.
+func (k *keeper) evictSegment(s *segment) {
+	hot, bytes := k.hot(s)
+	if float64(bytes) >= keepShare*float64(s.size.Load()) && bytes > 0 {
+		k.keep(s)
+		return
+	}
+	k.remember(s)
+	if bytes > 0 && k.mayCopy(bytes) {
+		k.s.stats.copied.Add(k.move(s, hot))
+	}
+	k.s.stats.evicted.Add(s.size.Load())
+	k.remove(s)
+}
+
+// keep gives a segment another round.
+func (k *keeper) keep(s *segment) {
+	x := k.d.index
+	x.mu.RLock()
+	for i := range s.chunks {
+		s.chunks[i].cool()
+	}
+	x.mu.RUnlock()
+	n := onDisk(s.size.Load())
+	k.held[s.queue] -= n
+	k.held[protected] += n
+	k.rows.push(protected, member{segment: s})
+	k.write(&record{kind: segmentRecord, number: uint64(s.number), queue: protected})
+}
+
+// remember notes the chunks that leave probation without having been used.
+func (k *keeper) remember(s *segment) {
+	if s.queue != probation {
+		return
+	}
+	x := k.d.index
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	x.alive(s, func(id uint32, e extent) {
+		for i := range int(e.n) {
+			if s.chunks[int(e.at)+i].uses() == 0 {
+				k.ghost.add(x.objects[id].key, uint32(e.first)+uint32(i), x.chunks)
+			}
+		}
+	})
+}
+
+// remove deletes a segment. The journal says so before the file is gone.
+func (k *keeper) remove(s *segment) {
+	x := k.d.index
+	x.mu.Lock()
+	x.remove(s)
+	x.mu.Unlock()
+	if k.heads[s.queue] == s {
+		k.seal(s.queue)
+	}
+	k.write(&record{kind: evictRecord, number: uint64(s.number)})
+	k.flush()
+	k.d.opened.drop(s)
+	n := onDisk(s.size.Load())
+	k.held[s.queue] -= n
+	k.delete(orphan{s.name(), n, &k.s.stats.segmentBytes})
+}
+
+// An orphan is a file that is to be deleted, and is counted until it is.
+type orphan struct {
+	name string
+	size int64
+	sort *atomic.Int64 // of Stats
+}
+
+// delete deletes a file. If that fails it stays on the list.
+func (k *keeper) delete(o orphan) {
+	if err := k.d.files.remove(o.name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		k.failed("deleting", err)
+		k.stuck = append(k.stuck, o)
+		return
+	}
+	k.s.stats.use(-o.size, o.sort)
+}
+
+// deleteOrphan deletes one of the files that nobody knows, and says whether there are
+// more.
+func (k *keeper) deleteOrphan() bool {
+	n := len(k.orphans)
+	if n == 0 {
+		return false
+	}
+	o := k.orphans[n-1]
+	k.orphans = k.orphans[:n-1]
+	k.delete(o)
+	return n > 1
+}
+
+// deleteNamed deletes those of the orphans that have one of these names, because files of
+// that name are to come.
+func (k *keeper) deleteNamed(names ...string) {
+	kept := k.orphans[:0]
+	for _, o := range k.orphans {
+		if slices.Contains(names, o.name) {
+			k.delete(o)
+		} else {
+			kept = append(kept, o)
+		}
+	}
+	k.orphans = kept
+}

@@ -1,0 +1,675 @@
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xetfs/xetfs/codec/codectest"
+)
+
+// on returns a fault that gives err to some calls on some files.
+func on(op, name string, err error) func(string, string) error {
+	return func(o, n string) error {
+		if o == op && strings.HasPrefix(n, name) {
+			return err
+		}
+		return nil
+	}
+}
+
+// TestD03_NoRoom is for every error that means that nothing fits any more. What was there
+// stays readable, nothing is written for a while, then it goes on.
+func TestD03_NoRoom(t *testing.T) {
+	t.Parallel()
+	for _, op := range []string{"write", "create"} {
+		for _, err := range []error{unix.ENOSPC, unix.EDQUOT, unix.EFBIG} {
+			t.Run(fmt.Sprint(op, " ", err), func(t *testing.T) {
+				t.Parallel()
+				d := newSimDisk()
+				b := open(t, d, func(o *Options) { o.testing.pause = 300 * time.Millisecond })
+				b.put(1, 0, 20)
+				d.setFault(on(op, "seg/", err))
+				for n := range 10 {
+					_ = b.PutRun(hashOf(10+n), runOf(t, 10+n, chunks(0, 30), chunkSize))
+					b.flush()
+				}
+				if b.saw(EventFull) != 1 || b.saw(EventSuspended) != 0 {
+					t.Errorf("events: %v", b.events)
+				}
+				if err := b.PutRun(hashOf(2), runOf(t, 2, chunks(0, 9), chunkSize)); !errors.Is(err, ErrFull) {
+					t.Errorf("PutRun: %v, want ErrFull", err)
+				}
+				b.want(1, 0, 20, 20)
+				d.setFault(nil)
+				until(t, "it is tried again", func() bool {
+					_ = b.PutRun(hashOf(2), runOf(t, 2, chunks(0, 9), chunkSize))
+					b.flush()
+					return b.has(2, 0, 9) == 9
+				})
+				b = b.again()
+				b.want(1, 0, 20, 20)
+				b.want(2, 0, 9, 9)
+			})
+		}
+	}
+}
+
+func TestD04_SomeReadsFail(t *testing.T) {
+	d := newSimDisk()
+	b := open(t, d)
+	b.put(1, 0, 30)
+	n := 0
+	d.setFault(func(op, name string) error {
+		if op != "read" {
+			return nil
+		}
+		if n++; n%10 == 3 {
+			return unix.EIO
+		}
+		return nil
+	})
+	for c := range uint32(20) {
+		b.has(1, c, c+1)
+	}
+	if b.saw(EventDropped) != 2 || b.saw(EventSuspended) != 0 {
+		t.Errorf("events: %v", b.events)
+	}
+	for c := range uint32(10) {
+		b.has(1, 20+c, 21+c)
+	}
+	if b.saw(EventSuspended) != 1 {
+		t.Errorf("events: %v", b.events)
+	}
+}
+
+// TestD05_EveryReadFails asks no more after three failures, and resumes after three good
+// looks at the disk.
+func TestD05_EveryReadFails(t *testing.T) {
+	d := newSimDisk()
+	b := open(t, d)
+	for n := range 5 {
+		b.put(n, 0, 10)
+	}
+	if err := b.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	var reads atomic.Int64
+	d.setFault(func(op, name string) error {
+		if op == "read" {
+			reads.Add(1)
+			return unix.EIO
+		}
+		return nil
+	})
+	for n := range 5 {
+		b.want(n, 0, 10, 0)
+	}
+	if b.saw(EventSuspended) != 1 || b.saw(EventResumed) != 0 || b.Stats().State != "suspended" {
+		t.Errorf("events: %v", b.events)
+	}
+	if err := b.PutRun(hashOf(9), runOf(t, 9, chunks(0, 5), chunkSize)); !errors.Is(err, ErrSuspended) {
+		t.Errorf("PutRun: %v, want ErrSuspended", err)
+	}
+	if _, ok := b.Whole(hashOf(1)); ok {
+		t.Error("a file from a suspended store")
+	}
+	d.setFault(nil)
+	until(t, "it resumes", func() bool { return b.saw(EventResumed) == 1 })
+	b.want(4, 0, 10, 10)
+	b.put(7, 0, 10)
+	b.want(7, 0, 10, 10)
+}
+
+func TestD06_WritesFail(t *testing.T) {
+	tests := []struct{ op, name string }{
+		{"write", "seg/"}, {"create", "seg/"}, {"sync", "seg/"}, {"syncdir", "seg"},
+		{"write", "index"}, {"sync", "index"}, {"create", "index"}, {"rename", "index"}, {"syncdir", ""},
+		{"write", "whole/"}, {"create", "whole/"}, {"sync", "whole/"}, {"rename", "whole/"}, {"syncdir", "whole"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.op+" "+tt.name, func(t *testing.T) {
+			d := newSimDisk()
+			b := open(t, d, func(o *Options) { o.testing.probe = time.Hour })
+			b.put(1, 0, 20)
+			if err := errors.Join(b.putWhole(1), b.Sync()); err != nil {
+				t.Fatal(err)
+			}
+			d.setFault(on(tt.op, tt.name, unix.EIO))
+			for n := range 60 {
+				_ = b.PutRun(hashOf(10+n), runOf(t, 10+n, chunks(0, 40), chunkSize))
+				_ = b.Flush()
+				_ = b.Sync()
+				_ = b.putWhole(2)
+				b.has(10+n, 0, 40)
+				b.hasWhole(2)
+			}
+			if b.saw(EventSuspended) != 1 {
+				t.Errorf("events: %v", b.events)
+			}
+			d.setFault(nil)
+			b.Close()
+			b = open(t, d)
+			b.want(1, 0, 20, 20)
+			if !b.hasWhole(1) {
+				t.Error("a file that was synced is gone")
+			}
+			for n := range 60 {
+				b.has(10+n, 0, 40)
+			}
+			b.hasWhole(2)
+		})
+	}
+}
+
+func TestD06_OneFailureIsNoReasonToStop(t *testing.T) {
+	for _, op := range []string{"write", "sync", "create", "rename", "syncdir"} {
+		t.Run(op, func(t *testing.T) {
+			d := newSimDisk()
+			b := open(t, d)
+			failed := false
+			for n := range 60 {
+				if n == 20 {
+					d.setFault(func(o, name string) error {
+						if o != op || failed {
+							return nil
+						}
+						failed = true
+						return unix.EIO
+					})
+				}
+				_ = b.PutRun(hashOf(n), runOf(t, n, chunks(0, 30), chunkSize))
+				_ = b.Sync()
+			}
+			for n := range 60 {
+				if found := b.has(n, 0, 30); found < 30 && (n < 20 || n > 40) {
+					t.Errorf("xorb %d: %d chunks", n, found)
+				}
+			}
+			b = b.again()
+			for n := range 60 {
+				if found := b.has(n, 0, 30); found < 30 && n > 40 {
+					t.Errorf("opened again: xorb %d: %d chunks", n, found)
+				}
+			}
+		})
+	}
+}
+
+// TestD08_Hangs lets every call wait for a while: no reader waits longer than the limit,
+// no more of them than maxStuck hang, and nobody waits once the store is suspended.
+func TestD08_Hangs(t *testing.T) {
+	d := newSimDisk()
+	const limit = 30 * time.Millisecond
+	b := open(t, d, func(o *Options) { o.ReadLimit = limit })
+	b.put(1, 0, 200)
+	release := make(chan struct{})
+	var stuck, most atomic.Int64
+	d.setFault(func(op, name string) error {
+		most.Store(max(most.Load(), stuck.Add(1)))
+		<-release
+		stuck.Add(-1)
+		return nil
+	})
+	var readers sync.WaitGroup
+	for c := range uint32(200) {
+		readers.Go(func() {
+			start := time.Now()
+			b.want(1, c, c+1, 0)
+			if took := time.Since(start); took > time.Second {
+				t.Errorf("a reader waited for %v", took)
+			}
+		})
+	}
+	readers.Wait()
+	if most.Load() > maxStuck+2 { // and the keeper, and its sync
+		t.Errorf("%d calls hang", most.Load())
+	}
+	if b.saw(EventSuspended) != 1 {
+		t.Errorf("events: %v", b.events)
+	}
+	start := time.Now()
+	b.want(1, 0, 1, 0)
+	if took := time.Since(start); took > 10*limit {
+		t.Errorf("a suspended store takes %v", took)
+	}
+	close(release)
+	until(t, "it resumes", func() bool { return b.saw(EventResumed) == 1 })
+	b.want(1, 0, 200, 200)
+}
+
+func TestD08_PutsDoNotWait(t *testing.T) {
+	d := newSimDisk()
+	b := open(t, d, func(o *Options) {
+		o.QueueBytes = 100 << 10
+		o.testing.ending = 10 * time.Millisecond
+	})
+	release := make(chan struct{})
+	d.setFault(func(op, name string) error {
+		if op == "write" {
+			<-release
+		}
+		return nil
+	})
+	busy := 0
+	for n := range 50 {
+		start := time.Now()
+		if errors.Is(b.PutRun(hashOf(n), runOf(t, n, chunks(0, 20), chunkSize)), ErrBusy) {
+			busy++
+		}
+		if took := time.Since(start); took > time.Second {
+			t.Errorf("PutRun took %v", took)
+		}
+	}
+	if busy == 0 || busy == 50 {
+		t.Errorf("%d of 50 puts were refused", busy)
+	}
+	if err := b.Close(); err == nil {
+		t.Error("Close does not say that the disk hangs")
+	}
+	close(release)
+	<-b.keeper.done
+	b.Store.disk.Load().close()
+}
+
+// damaged opens a copy of the disk of b with one file changed.
+func (b *bench) damaged(name string, change func([]byte) []byte, options ...func(*Options)) *bench {
+	d := b.disk.killed()
+	f := d.names[name]
+	f.data = change(append([]byte(nil), f.data...))
+	return open(b.t, d, options...)
+}
+
+// TestD09_EveryByte changes every byte of a segment, one at a time.
+func TestD09_EveryByte(t *testing.T) {
+	b := open(t, newSimDisk())
+	b.put(1, 0, 3)
+	size := len(packedOf(1, chunks(0, 3), chunkSize))
+	step := 1
+	if codectest.Race {
+		step = 29
+	}
+	f := b.disk.names["seg/00000001"]
+	for off := 0; off < size; off += step {
+		f.data[off] ^= 0x10
+		found := 0
+		for c := range uint32(3) {
+			found += b.has(1, c, c+1)
+		}
+		if found != 2 || b.saw(EventDropped) == 0 {
+			t.Fatalf("byte %d: %d of 3 chunks were taken for good", off, found)
+		}
+		f.data[off] ^= 0x10
+		if b.Clear() != nil {
+			t.Fatal("not cleared")
+		}
+		b.put(1, 0, 3)
+		f = b.disk.names[b.onlySegment()]
+	}
+}
+
+// onlySegment returns the name of the one segment there is.
+func (b *bench) onlySegment() string {
+	b.disk.mu.Lock()
+	defer b.disk.mu.Unlock()
+	for name := range b.disk.names {
+		if strings.HasPrefix(name, "seg/") {
+			return name
+		}
+	}
+	return ""
+}
+
+// TestD10_Swapped puts segments in each other's place.
+func TestD10_Swapped(t *testing.T) {
+	b := open(t, newSimDisk())
+	for n := range 3 { // of the same lengths, each in a segment of its own
+		b.put(n, 0, 25)
+		b.keeperSeals()
+	}
+	b.Close()
+	swap := b.disk.killed()
+	swap.names["seg/00000001"], swap.names["seg/00000002"] = swap.names["seg/00000002"], swap.names["seg/00000001"]
+	s := open(t, swap)
+	s.want(0, 0, 25, 0)
+	s.want(1, 0, 25, 0)
+	s.want(2, 0, 25, 25)
+	over := b.disk.killed()
+	over.names["seg/00000001"] = over.names["seg/00000002"]
+	s = open(t, over)
+	s.want(0, 0, 25, 0)
+	s.want(1, 0, 25, 25)
+	if s.saw(EventDropped) == 0 {
+		t.Error("nothing was said about it")
+	}
+}
+
+// keeperSeals makes the next chunk begin a new segment.
+func (b *bench) keeperSeals() {
+	b.t.Helper()
+	if err := b.keeper.do(func() error { b.keeper.seal(probation); return nil }); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func TestD11_OtherLength(t *testing.T) {
+	b := open(t, newSimDisk())
+	b.put(1, 0, 20)
+	b.Close()
+	tests := []struct {
+		name   string
+		change func([]byte) []byte
+		want   int
+	}{
+		{"cut", func(f []byte) []byte { return f[:len(f)/2] }, 10},
+		{"one byte short", func(f []byte) []byte { return f[:len(f)-1] }, 19},
+		{"longer", func(f []byte) []byte { return append(f, "more"...) }, 20},
+		{"empty", func(f []byte) []byte { return nil }, 0},
+		{"zeros", func(f []byte) []byte { return make([]byte, len(f)) }, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := b.damaged("seg/00000001", tt.change)
+			found := 0
+			for c := range uint32(20) {
+				found += s.has(1, c, c+1)
+			}
+			if found != tt.want {
+				t.Errorf("%d chunks, want %d", found, tt.want)
+			}
+			s.put(2, 0, 20)
+			s = s.again()
+			s.want(2, 0, 20, 20)
+			s.want(1, 0, 9, min(9, tt.want))
+		})
+	}
+}
+
+// TestD13_TornIndex cuts the journal at every byte: it goes on with what is before.
+func TestD13_TornIndex(t *testing.T) {
+	b := open(t, newSimDisk())
+	for n := range 10 {
+		b.put(n, 0, 5)
+	}
+	b.Close()
+	name := b.onlyLog()
+	size := len(b.disk.names[name].data)
+	step := 1
+	if codectest.Race {
+		step = 17
+	}
+	for cut := 0; cut < size; cut += step {
+		s := b.damaged(name, func(f []byte) []byte { return f[:cut] })
+		found := 0
+		for n := range 10 {
+			got := s.has(n, 0, 5)
+			if got != 0 && found != 5*n {
+				t.Fatalf("cut to %d bytes: %d chunks of xorb %d", cut, got, n)
+			}
+			found += got
+		}
+		s.put(11, 0, 5)
+		s.want(11, 0, 5, 5)
+		s.Close()
+	}
+}
+
+func (b *bench) onlyLog() string {
+	for name := range b.disk.names {
+		if strings.HasPrefix(name, "index-") {
+			return name
+		}
+	}
+	return ""
+}
+
+func TestD13_DamagedIndex(t *testing.T) {
+	b := open(t, newSimDisk())
+	for n := range 10 {
+		b.put(n, 0, 5)
+	}
+	b.Close()
+	name := b.onlyLog()
+	for off := range b.disk.names[name].data {
+		s := b.damaged(name, func(f []byte) []byte { f[off] ^= 0x10; return f })
+		for n := range 10 {
+			s.has(n, 0, 5)
+		}
+		s.Close()
+	}
+	tests := []struct {
+		name   string
+		change func([]byte) []byte
+		events int // that the index was rebuilt
+		least  int // chunks that are found
+	}{
+		{"garbage", func(f []byte) []byte { return codectest.Bytes(1, len(f)) }, 1, 0},
+		{"empty", func(f []byte) []byte { return nil }, 1, 0},
+		{"zeros", func(f []byte) []byte { return make([]byte, len(f)) }, 1, 0},
+		{"zeros behind", func(f []byte) []byte { return append(f, make([]byte, 9000)...) }, 0, 50},
+		{"garbage behind", func(f []byte) []byte { return append(f, codectest.Bytes(1, 9000)...) }, 0, 50},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := b.damaged(name, tt.change)
+			found := 0
+			for n := range 10 {
+				found += s.has(n, 0, 5)
+			}
+			if found < tt.least || s.saw(EventRebuilt) != tt.events {
+				t.Errorf("%d chunks, events %v", found, s.events)
+			}
+			s.put(11, 0, 5)
+			s = s.again()
+			s.want(11, 0, 5, 5)
+		})
+	}
+}
+
+// TestD13_KeepsACopyOfDamage has good records behind bad ones.
+func TestD13_KeepsACopyOfDamage(t *testing.T) {
+	large := func(o *Options) {
+		o.MaxBytes = 1 << 30
+		o.testing.journal = 1 << 20
+	}
+	b := open(t, newSimDisk(), large)
+	for n := range 1200 { // more than two blocks of 32 KiB
+		b.put(n%40, uint32(n/40*5), uint32(n/40*5+5))
+	}
+	b.Close()
+	s := b.damaged(b.onlyLog(), func(f []byte) []byte { f[20000] ^= 1; return f }, large)
+	if s.saw(EventRebuilt) != 1 || !s.disk.there(damagedLog) {
+		t.Errorf("events %v", s.events)
+	}
+	if found := s.has(0, 0, 5); found != 5 {
+		t.Errorf("%d chunks from before the damage", found)
+	}
+}
+
+func TestD13_MissingIndex(t *testing.T) {
+	b := open(t, newSimDisk())
+	b.put(1, 0, 5)
+	b.Close()
+	delete(b.disk.names, b.onlyLog())
+	s := open(t, b.disk)
+	s.want(1, 0, 5, 0)
+	until(t, "the segment is deleted", func() bool { return s.Stats().SegmentBytes == 0 })
+	if s.saw(EventRebuilt) != 1 {
+		t.Errorf("events %v", s.events)
+	}
+}
+
+func TestD13_NewerIndex(t *testing.T) {
+	b := open(t, newSimDisk())
+	b.put(1, 0, 5)
+	k := b.keeper
+	if err := k.do(func() error { k.write(&record{kind: recordKinds}); k.flush(); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	d := b.disk.killed()
+	before := d.steps()
+	if _, err := tryOpen(t, d); !errors.Is(err, ErrNewer) {
+		t.Errorf("error = %v, want ErrNewer", err)
+	}
+	if n := d.steps() - before; n > 2 { // the folders that are there already
+		t.Errorf("%d changes", n)
+	}
+	if d.locked {
+		t.Error("still locked")
+	}
+}
+
+func TestD14_IndexAndFolderDiffer(t *testing.T) {
+	b := open(t, newSimDisk())
+	for n := range 3 {
+		b.put(n, 0, 25)
+		b.keeperSeals()
+		if err := b.putWhole(n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.Close()
+	d := b.disk
+	delete(d.names, "seg/00000002")
+	delete(d.names, wholeName(hashOf(1)))
+	d.names["seg/00000099"] = &simFile{data: make([]byte, 5000)}
+	d.names["seg/notes.txt"] = &simFile{data: []byte("mine")}
+	d.names[wholeName(hashOf(9))] = &simFile{data: make([]byte, 5000)}
+	d.names[tmpWhole(hashOf(8))] = &simFile{data: make([]byte, 5000)}
+	d.names[tmpLog] = &simFile{data: make([]byte, 5000)}
+	s := open(t, d)
+	s.want(0, 0, 25, 25)
+	s.want(1, 0, 25, 0)
+	s.want(2, 0, 25, 25)
+	if !s.hasWhole(0) || s.hasWhole(1) || s.hasWhole(9) {
+		t.Error("not the files that are there and known")
+	}
+	until(t, "what nobody knows is deleted", func() bool {
+		return !d.there("seg/00000099") && !d.there(wholeName(hashOf(9))) && !d.there(tmpWhole(hashOf(8))) && !d.there(tmpLog)
+	})
+	if !d.there("seg/notes.txt") {
+		t.Error("a file that is not ours was deleted")
+	}
+	for n := range 60 { // a number is never used twice
+		s.put(20+n, 0, 25)
+	}
+	if !d.there("seg/0000009a") {
+		t.Error("new segments do not follow the highest number that was ever seen")
+	}
+}
+
+// TestD14_PutWhileOrphansGo lays a file down whose remains are still to be deleted.
+func TestD14_PutWhileOrphansGo(t *testing.T) {
+	d := newSimDisk()
+	open(t, d).Close()
+	for n := range 200 {
+		d.names[wholeName(hashOf(n))] = &simFile{data: make([]byte, 5000)}
+		d.names[tmpWhole(hashOf(n))] = &simFile{data: make([]byte, 5000)}
+	}
+	b := open(t, d, func(o *Options) { o.MaxBytes = 32 << 20 })
+	for n := range 200 {
+		if err := b.putWhole(n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	until(t, "the others are deleted", func() bool {
+		b.flush()
+		return b.Stats().Bytes == d.bytes()
+	})
+	for n := range 200 {
+		if !b.hasWhole(n) {
+			t.Errorf("file %d is gone", n)
+		}
+	}
+}
+
+func TestD17_TwoProcesses(t *testing.T) {
+	d := newSimDisk()
+	b := open(t, d)
+	b.put(1, 0, 20)
+	if err := errors.Join(b.putWhole(1), b.PutPage(hashOf(5), pageOf(5)), b.Flush()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tryOpen(t, d); !errors.Is(err, ErrBusy) {
+		t.Errorf("second process: %v, want ErrBusy", err)
+	}
+	share := func(o *Options) { o.Share = true }
+	s := open(t, d, share)
+	if !s.Shared() || s.Stats().State != "shared" {
+		t.Error("it does not know that it shares")
+	}
+	s.want(1, 0, 20, 20)
+	if got, want := s.Stats().Bytes, b.Stats().Bytes; got != want {
+		t.Errorf("%d bytes by the one that shares, %d by the owner", got, want)
+	}
+	if _, ok := s.Page(hashOf(5)); !ok || !s.hasWhole(1) {
+		t.Error("not all is shared")
+	}
+	for _, err := range []error{s.PutPage(hashOf(6), pageOf(6)), s.putWhole(2), s.Clear(), s.Trim(0)} {
+		if !errors.Is(err, ErrReadOnly) {
+			t.Errorf("error = %v, want ErrReadOnly", err)
+		}
+	}
+	s.Drop(hashOf(1), chunks(0, 5))
+	s.want(1, 0, 20, 0)
+	b.want(1, 0, 20, 20)
+	if err := b.Clear(); err != nil {
+		t.Fatal(err)
+	}
+	s.want(1, 10, 20, 10) // it has the file open
+	fresh := open(t, d, share)
+	fresh.want(1, 0, 20, 0)
+	b.Close()
+	open(t, d).Close()
+}
+
+func TestD26_Versions(t *testing.T) {
+	b := open(t, newSimDisk())
+	b.put(1, 0, 20)
+	b.Close()
+	tests := []struct {
+		name, format string
+		refused      bool
+	}{
+		{"newer", formatKind + "\nversion 2\nwhatever\n", true},
+		{"older", formatKind + "\nversion 0\nid 00\n", false},
+		{"garbage", "\x00\x01\x02", false},
+		{"empty", "", false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			d := b.disk.killed()
+			d.names[formatName].data = []byte(tt.format)
+			before := d.steps()
+			s, err := tryOpen(t, d)
+			if tt.refused {
+				if !errors.Is(err, ErrNewer) || d.steps() != before {
+					t.Errorf("error = %v, %d changes", err, d.steps()-before)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.want(1, 0, 20, 0)
+			until(t, "what was there is deleted", func() bool { return s.Stats().SegmentBytes == 0 })
+			s.put(1, 0, 20)
+			s = s.again()
+			s.want(1, 0, 20, 20)
+		})
+	}
+}
+
+func TestRefusesAFolderOfOtherThings(t *testing.T) {
+	d := newSimDisk()
+	d.names["thesis.tex"] = &simFile{data: []byte("years of work")}
+	if _, err := tryOpen(t, d); !errors.Is(err, ErrRefused) || d.steps() > 0 {
+		t.Errorf("error = %v, %d changes", err, d.steps())
+	}
+}

@@ -1,0 +1,118 @@
+package disk
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const (
+	formatName = "FORMAT"
+	formatTmp  = "FORMAT.tmp"
+	formatKind = "xetfs disk cache"
+)
+
+// format reads which version wrote the folder and the id of the cache. fresh says that
+// there is nothing that could be used.
+func format(d files, names []entry) (id [16]byte, fresh bool, err error) {
+	b, err := readFile(d, formatName, 4096)
+	if errors.Is(err, fs.ErrNotExist) {
+		for _, e := range names {
+			if !ours(e.name) {
+				return id, true, fmt.Errorf("%w: it holds %q", ErrRefused, e.name)
+			}
+		}
+		return id, true, nil
+	}
+	if err != nil {
+		return id, false, err
+	}
+	version, id, ok := parseFormat(string(b))
+	switch {
+	case !ok || version < formatVersion:
+		return id, true, nil
+	case version > formatVersion:
+		return id, false, fmt.Errorf("%w: version %d", ErrNewer, version)
+	}
+	return id, false, nil
+}
+
+// ours says whether a name in the folder can come from a store.
+func ours(name string) bool {
+	_, log := logNumber(name)
+	return log || slices.Contains([]string{formatName, formatTmp, lockName, probeName, tmpLog, damagedLog, "seg", "whole"}, name)
+}
+
+// parseFormat takes the first lines apart; what follows is for later versions.
+func parseFormat(text string) (version uint64, id [16]byte, ok bool) {
+	lines := strings.Split(text, "\n")
+	if len(lines) < 3 || lines[0] != formatKind {
+		return 0, id, false
+	}
+	digits, ok := strings.CutPrefix(lines[1], "version ")
+	version, err := strconv.ParseUint(digits, 10, 32)
+	if !ok || err != nil {
+		return 0, id, false
+	}
+	if version > formatVersion {
+		return version, id, true
+	}
+	digits, ok = strings.CutPrefix(lines[2], "id ")
+	raw, err := hex.DecodeString(digits)
+	if !ok || err != nil || len(raw) != len(id) {
+		return 0, id, false
+	}
+	return version, [16]byte(raw), true
+}
+
+// writeFormat begins a new cache.
+func writeFormat(d files) (id [16]byte, err error) {
+	_, _ = rand.Read(id[:]) // it never fails
+	text := fmt.Sprintf("%s\nversion %d\nid %x\n", formatKind, formatVersion, id)
+	if err := writeFile(d, formatTmp, []byte(text)); err != nil {
+		return id, err
+	}
+	if err := d.rename(formatTmp, formatName); err != nil {
+		return id, err
+	}
+	return id, d.syncDir("")
+}
+
+// readFile returns the first bytes of a file.
+func readFile(d files, name string, most int64) ([]byte, error) {
+	f, err := d.open(name, false)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	e, err := f.stat()
+	if err != nil {
+		return nil, err
+	}
+	b := make([]byte, min(e.size, most))
+	if _, err := f.ReadAt(b, 0); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+func logNumber(name string) (uint64, bool) {
+	digits, ok := strings.CutPrefix(name, "index-")
+	if !ok {
+		return 0, false
+	}
+	digits, ok = strings.CutSuffix(digits, ".log")
+	n, err := strconv.ParseUint(digits, 10, 63)
+	return n, ok && err == nil && logName(n) == name
+}
+
+// segmentNumber also refuses numbers so high that nothing would be left above them.
+func segmentNumber(name string) (uint32, bool) {
+	n, err := strconv.ParseUint(name, 16, 31)
+	return uint32(n), err == nil && segmentName(uint32(n)) == "seg/"+name
+}

@@ -1,0 +1,216 @@
+package disk
+
+import (
+	"bytes"
+	"encoding/binary"
+	"io"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/codectest"
+	"github.com/xetfs/xetfs/codec/xorb"
+)
+
+// hashOf returns a hash that stands for the nth xorb, page or file of a test.
+func hashOf(n int) (h codec.Hash) {
+	seed := uint64(n)
+	for i := 0; i < len(h); i += 8 {
+		binary.LittleEndian.PutUint64(h[i:], codectest.SplitMix64(&seed))
+	}
+	return h
+}
+
+// chunkOf returns chunk c of the nth xorb, packed, header included. Its length depends on
+// both and is about size.
+func chunkOf(n int, c uint32, size int) []byte {
+	seed := uint64(n)<<20 | uint64(c)
+	size = size/2 + int(seed*7919%uint64(size))
+	b := xorb.ChunkHeader{Packed: size, Unpacked: size}.Append(nil)
+	return append(b, codectest.Bytes(seed, size)...)
+}
+
+// packedOf returns chunks of the nth xorb, back to back.
+func packedOf(n int, r codec.ChunkRange, size int) (b []byte) {
+	for c := r.Start; c < r.End; c++ {
+		b = append(b, chunkOf(n, c, size)...)
+	}
+	return b
+}
+
+func runOf(t testing.TB, n int, r codec.ChunkRange, size int) *xorb.Run {
+	t.Helper()
+	run, err := xorb.ParseRun(packedOf(n, r, size), r, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return run
+}
+
+func chunks(start, end uint32) codec.ChunkRange { return codec.ChunkRange{Start: start, End: end} }
+
+func pageOf(n int) []byte { return codectest.Bytes(uint64(n)+1<<40, 200+n%500) }
+
+func wholeOf(n int) []byte { return codectest.Bytes(uint64(n)+1<<41, 1000+n*777%20000) }
+
+// A bench is a store over a simDisk, and the events it told of.
+type bench struct {
+	*Store
+	t    testing.TB
+	disk *simDisk
+
+	mu     sync.Mutex
+	events []Event
+}
+
+// chunkSize is about the length of a chunk in most tests.
+const chunkSize = 500
+
+func smallOptions(d *simDisk) Options {
+	return Options{
+		MaxBytes:  1 << 20,
+		MinFree:   -1,
+		SyncEvery: time.Hour,
+		testing: testOptions{
+			openDir: d.openDir,
+			segment: 16 << 10,
+			pause:   50 * time.Millisecond,
+			probe:   5 * time.Millisecond,
+			journal: 8 << 10,
+		},
+	}
+}
+
+func open(t testing.TB, d *simDisk, change ...func(*Options)) *bench {
+	t.Helper()
+	b, err := tryOpen(t, d, change...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func tryOpen(t testing.TB, d *simDisk, change ...func(*Options)) (*bench, error) {
+	t.Helper()
+	b := &bench{t: t, disk: d}
+	o := smallOptions(d)
+	o.Event = func(e Event) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.events = append(b.events, e)
+	}
+	for _, c := range change {
+		c(&o)
+	}
+	s, err := Open("cache", o)
+	if err != nil {
+		return b, err
+	}
+	b.Store = s
+	t.Cleanup(func() { s.Close() })
+	return b, nil
+}
+
+// saw counts the events of a name.
+func (b *bench) saw(name string) (n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, e := range b.events {
+		if e.Name == name {
+			n++
+		}
+	}
+	return n
+}
+
+// put stores chunks of the nth xorb and waits until they can be found.
+func (b *bench) put(n int, start, end uint32) {
+	b.t.Helper()
+	if err := b.PutRun(hashOf(n), runOf(b.t, n, chunks(start, end), chunkSize)); err != nil {
+		b.t.Fatal(err)
+	}
+	b.flush()
+}
+
+func (b *bench) flush() {
+	b.t.Helper()
+	if err := b.Flush(); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// has returns how many chunks from the first on come back, and fails if any is wrong.
+func (b *bench) has(n int, start, end uint32) int {
+	b.t.Helper()
+	run, ok := b.Run(hashOf(n), chunks(start, end))
+	if !ok {
+		return 0
+	}
+	if run.Chunks.Start != start || run.Chunks.End > end || run.Chunks.Len() == 0 {
+		b.t.Fatalf("asked for chunks [%d, %d), got %s", start, end, run.Chunks)
+	}
+	if !bytes.Equal(run.Packed, packedOf(n, run.Chunks, chunkSize)) {
+		b.t.Fatalf("xorb %d chunks %s: wrong bytes", n, run.Chunks)
+	}
+	return run.Chunks.Len()
+}
+
+// want fails unless just so many chunks come back.
+func (b *bench) want(n int, start, end uint32, found int) {
+	b.t.Helper()
+	if got := b.has(n, start, end); got != found {
+		b.t.Errorf("xorb %d chunks [%d, %d): %d found, want %d", n, start, end, got, found)
+	}
+}
+
+// wholeBytes returns the content of a whole file.
+func (b *bench) wholeBytes(n int) ([]byte, bool) {
+	b.t.Helper()
+	f, ok := b.Whole(hashOf(n))
+	if !ok {
+		return nil, false
+	}
+	defer f.Close()
+	e, err := f.f.stat()
+	if err != nil {
+		return nil, false
+	}
+	got := make([]byte, e.size)
+	if _, err := f.f.ReadAt(got, 0); err != nil && len(got) > 0 {
+		return nil, false
+	}
+	return got, true
+}
+
+func (b *bench) hasWhole(n int) bool {
+	b.t.Helper()
+	got, ok := b.wholeBytes(n)
+	if ok && !bytes.Equal(got, wholeOf(n)) {
+		b.t.Fatalf("file %d: %d wrong bytes", n, len(got))
+	}
+	return ok
+}
+
+func (b *bench) putWhole(n int) error {
+	content := wholeOf(n)
+	return b.PutWhole(hashOf(n), int64(len(content)), io.MultiReader(bytes.NewReader(content[:len(content)/2]), bytes.NewReader(content[len(content)/2:])))
+}
+
+// again closes the store and opens the folder again.
+func (b *bench) again(change ...func(*Options)) *bench {
+	b.t.Helper()
+	if err := b.Close(); err != nil {
+		b.t.Fatal(err)
+	}
+	return open(b.t, b.disk, change...)
+}
+
+func until(t testing.TB, what string, f func() bool) {
+	t.Helper()
+	for end := time.Now().Add(5 * time.Second); !f(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("not within 5 s: ", what)
+		}
+	}
+}

@@ -1,0 +1,145 @@
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+
+	"github.com/xetfs/xetfs/codec"
+)
+
+// PutWhole lays a file of size bytes down, as content gives them. content must end with
+// an error instead of io.EOF if it is not what the hash says. Nothing is kept unless all
+// of it was read without an error and lasts on disk; nothing is read if the file is
+// there already. Unlike PutRun it waits for the disk. The error is that of content, or as
+// in PutRun; ErrBusy means that the same file is just being laid down.
+func (s *Store) PutWhole(h codec.Hash, size int64, content io.Reader) error {
+	if err := s.writable(); err != nil {
+		return err
+	}
+	if s.HasWhole(h) {
+		return nil
+	}
+	if _, busy := s.laying.LoadOrStore(h, nil); busy {
+		return ErrBusy
+	}
+	defer s.laying.Delete(h)
+	d := s.disk.Load()
+	k := s.keeper
+	if err := k.do(func() error { return k.reserve(d, h, size) }); err != nil {
+		return err
+	}
+	w, err := s.layDown(d, h, size, content)
+	if err == nil {
+		err = k.do(func() error { return k.publishWhole(d, w) })
+	}
+	if err != nil {
+		_ = k.do(func() error { return k.unreserve(d, h, size) }) // closed or suspended: load finds the rest
+	}
+	return err
+}
+
+func tmpWhole(h codec.Hash) string { return wholeName(h) + ".tmp" }
+
+// layDown writes the content to a file that nobody looks at yet.
+func (s *Store) layDown(d *folder, h codec.Hash, size int64, content io.Reader) (*whole, error) {
+	if err := d.remove(tmpWhole(h)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, s.diskFailed(h, err)
+	}
+	f, err := d.create(tmpWhole(h))
+	if err != nil {
+		return nil, s.diskFailed(h, err)
+	}
+	w := &whole{hash: h, size: size}
+	var e entry
+	if w.crc, err = s.fill(f, w, content); err == nil {
+		if err = f.sync(); err == nil {
+			e, err = f.stat()
+		}
+		w.changed = e.changed
+		err = s.diskFailed(h, err)
+	}
+	return w, errors.Join(err, s.diskFailed(h, f.Close()))
+}
+
+// fill writes content to f and returns its checksum.
+func (s *Store) fill(f file, w *whole, content io.Reader) (crc uint32, err error) {
+	b := make([]byte, 1<<20)
+	for off := int64(0); ; {
+		n, err := content.Read(b)
+		if int64(n) > w.size-off {
+			return 0, fmt.Errorf("file %s: it is longer than %d bytes", w.hash, w.size)
+		}
+		if n > 0 {
+			crc = crc32.Update(crc, castagnoli, b[:n])
+			if _, err := f.WriteAt(b[:n], off); err != nil {
+				return 0, s.diskFailed(w.hash, err)
+			}
+			off += int64(n)
+		}
+		switch {
+		case errors.Is(err, io.EOF) && off < w.size:
+			return 0, fmt.Errorf("file %s: it ends after %d of %d bytes", w.hash, off, w.size)
+		case errors.Is(err, io.EOF):
+			return crc, nil
+		case err != nil:
+			return 0, err
+		case s.down() != nil:
+			return 0, s.down()
+		}
+	}
+}
+
+// diskFailed takes notice of an error of the disk and says at which file it was.
+func (s *Store) diskFailed(h codec.Hash, err error) error {
+	if err == nil {
+		return nil
+	}
+	s.failed("laying down file "+h.String(), err)
+	return fmt.Errorf("file %s: %w", h, err)
+}
+
+// reserve makes room for a whole file and counts it from now on.
+func (k *keeper) reserve(d *folder, h codec.Hash, size int64) error {
+	if d != k.d {
+		return ErrSuspended
+	}
+	k.deleteNamed(tmpWhole(h), wholeName(h))
+	if err := k.makeRoom(size, 0); err != nil {
+		return err
+	}
+	k.s.stats.use(onDisk(size), &k.s.stats.wholeBytes)
+	return nil
+}
+
+// unreserve removes what was laid down of a file.
+func (k *keeper) unreserve(d *folder, h codec.Hash, size int64) error {
+	if d == k.d {
+		k.delete(orphan{tmpWhole(h), onDisk(size), &k.s.stats.wholeBytes})
+	}
+	return nil
+}
+
+// publishWhole gives a file that was laid down its name, and tells the index.
+func (k *keeper) publishWhole(d *folder, w *whole) error {
+	if d != k.d || k.log == nil {
+		return ErrSuspended
+	}
+	err := k.d.rename(tmpWhole(w.hash), w.name())
+	if err == nil {
+		err = k.d.syncDir("whole")
+	}
+	if err != nil {
+		return k.s.diskFailed(w.hash, errors.Join(err, k.d.files.remove(w.name())))
+	}
+	x := k.d.index
+	x.mu.Lock()
+	x.wholes[w.hash] = w
+	x.mu.Unlock()
+	k.held[protected] += onDisk(w.size)
+	k.rows.push(protected, member{whole: w})
+	k.write(w.record())
+	return nil
+}

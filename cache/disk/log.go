@@ -1,0 +1,310 @@
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/xetfs/xetfs/codec/journal"
+)
+
+// A log is the journal that is being written. Records gather in memory and go to the
+// kernel with one write.
+type log struct {
+	f      file
+	w      *journal.Writer
+	number uint64
+	size   int64  // of the file
+	base   int64  // of the snapshot that it begins with
+	refs   uint32 // objects that have a name in it
+	buf    []byte // appended, and not written yet
+	record []byte
+}
+
+func newLog(f file, number uint64, size int64) *log {
+	l := &log{f: f, number: number, size: size}
+	l.w = journal.NewWriter(l, size)
+	return l
+}
+
+// Write takes what the journal.Writer has to say.
+func (l *log) Write(p []byte) (int, error) {
+	l.buf = append(l.buf, p...)
+	return len(p), nil
+}
+
+func (l *log) append(r *record) error {
+	l.record = r.append(l.record[:0])
+	_, _, err := l.w.Append(l.record)
+	return err
+}
+
+// flush gives to the kernel what was appended.
+func (l *log) flush() (n int64, err error) {
+	if len(l.buf) == 0 {
+		return 0, nil
+	}
+	m, err := l.f.WriteAt(l.buf, l.size)
+	before := onDisk(l.size)
+	l.size += int64(m)
+	l.buf = l.buf[:0]
+	return onDisk(l.size) - before, err
+}
+
+// grown says that the changes are longer than the snapshot, and than least bytes.
+func (l *log) grown(least int64) bool { return l.size-l.base > max(l.base, least) }
+
+func logName(number uint64) string { return fmt.Sprintf("index-%06d.log", number) }
+
+// write appends a record to the journal, if there is one.
+func (k *keeper) write(r *record) {
+	if k.log != nil {
+		k.failed("writing the index", k.log.append(r))
+	}
+}
+
+// flush gives to the kernel what was appended. After an error nobody knows where the
+// journal ends, so it is given up.
+func (k *keeper) flush() {
+	if k.log == nil {
+		return
+	}
+	n, err := k.log.flush()
+	k.s.stats.use(n, &k.s.stats.logged)
+	if err != nil {
+		k.failed("writing the index", err)
+		k.abandonLog()
+	}
+}
+
+// abandonLog gives up a journal that failed. The next one begins with a snapshot.
+func (k *keeper) abandonLog() {
+	if k.log == nil {
+		return
+	}
+	_ = k.log.f.Close() // it failed already
+	k.log = nil
+}
+
+// reference returns the number by which the journal knows an object, and whether that is
+// news to it. The caller holds index.mu.
+func (k *keeper) reference(id uint32) (ref uint32, isNew bool) {
+	o := &k.d.index.objects[id]
+	if k.log == nil {
+		return 0, false
+	}
+	if o.ref == 0 {
+		k.log.refs++
+		o.ref, isNew = k.log.refs, true
+	}
+	return o.ref - 1, isNew
+}
+
+const tmpLog = "index.tmp"
+
+// rotate writes the whole index into a new journal and puts it in the place of the old
+// one. Killed at any moment, one of the two is there and whole.
+func (k *keeper) rotate() error {
+	k.settleSync()
+	k.flush()
+	if err := k.makeRoom(k.snapshotSize(), 0); err != nil {
+		return err
+	}
+	k.flush() // what making room appended belongs to the old one
+	if err := k.d.remove(tmpLog); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := k.d.create(tmpLog)
+	if err != nil {
+		return err
+	}
+	l := newLog(f, k.number+1, 0)
+	old := k.log
+	k.log = l
+	err = k.snapshot(l)
+	if err == nil {
+		err = k.publish(l)
+	}
+	if err != nil {
+		k.s.stats.use(-onDisk(l.size), &k.s.stats.logged)
+		if old != nil {
+			_ = old.f.Close() // its references are those of l by now
+		}
+		k.log = nil
+		return errors.Join(err, f.Close(), k.d.remove(tmpLog))
+	}
+	k.number = l.number
+	return k.removeLogs(old)
+}
+
+// publish gives the new journal its name.
+func (k *keeper) publish(l *log) error {
+	if err := l.f.sync(); err != nil {
+		return err
+	}
+	if err := k.d.rename(tmpLog, logName(l.number)); err != nil {
+		return err
+	}
+	return k.d.syncDir("")
+}
+
+// removeLogs deletes the journals before the present one.
+func (k *keeper) removeLogs(old *log) error {
+	if old != nil {
+		if err := old.f.Close(); err != nil {
+			return err
+		}
+	}
+	entries, err := k.d.list("")
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if n, ok := logNumber(e.name); !ok || n >= k.number || k.foreign[e.name] {
+			continue
+		}
+		if e.name == k.damaged {
+			err = k.d.rename(e.name, damagedLog)
+			k.s.stats.use(-onDisk(sizeIn(entries, damagedLog)), &k.s.stats.logged)
+		} else {
+			err = k.d.files.remove(e.name)
+			k.s.stats.use(-onDisk(e.size), &k.s.stats.logged)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const damagedLog = "index.damaged"
+
+func sizeIn(entries []entry, name string) int64 {
+	for _, e := range entries {
+		if e.name == name {
+			return e.size
+		}
+	}
+	return 0
+}
+
+// snapshotSize returns no less than the bytes that the index takes in a journal.
+func (k *keeper) snapshotSize() int64 {
+	x := k.d.index
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	n := 100 + int64(len(x.objects))*42 + int64(len(x.wholes))*70
+	for _, s := range x.segments {
+		n += 20 + int64(len(s.owners))*16 + int64(len(s.chunks))*9
+	}
+	return n + n/1000
+}
+
+// snapshot writes everything that is in the index, oldest first.
+func (k *keeper) snapshot(l *log) error {
+	err := k.say(l, &record{kind: headerRecord, version: formatVersion, id: k.id, number: l.number, time: uint64(now().Unix())})
+	if err == nil {
+		err = k.sayNames(l)
+	}
+	k.rows.each(func(q queue, m member) {
+		if err != nil {
+			return
+		}
+		if m.whole != nil {
+			err = k.say(l, m.whole.record())
+		} else {
+			err = k.saySegment(l, q, m.segment)
+		}
+	})
+	if err == nil {
+		err = k.say(l, &record{kind: endRecord})
+	}
+	if err == nil {
+		err = k.spill(l, 0)
+	}
+	l.base = l.size
+	return err
+}
+
+// say appends a record, and writes when enough has come together.
+func (k *keeper) say(l *log, r *record) error {
+	if err := l.append(r); err != nil {
+		return err
+	}
+	return k.spill(l, 1<<20)
+}
+
+func (k *keeper) spill(l *log, most int) error {
+	if len(l.buf) <= most {
+		return nil
+	}
+	n, err := l.flush()
+	k.s.stats.use(n, &k.s.stats.logged)
+	return err
+}
+
+// sayNames gives every object a reference.
+func (k *keeper) sayNames(l *log) error {
+	x := k.d.index
+	var keys []key
+	x.mu.Lock()
+	for id := range x.objects {
+		o := &x.objects[id]
+		o.ref = 0
+		if len(o.leaves) > 0 {
+			l.refs++
+			o.ref = l.refs
+			keys = append(keys, o.key)
+		}
+	}
+	x.mu.Unlock()
+	for _, key := range keys {
+		if err := k.say(l, &record{kind: nameRecord, key: key}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// recordPieces is about how many chunks go into one record of a snapshot.
+const recordPieces = 2048
+
+// saySegment writes what can be found in a segment, in the order of its bytes.
+func (k *keeper) saySegment(l *log, q queue, s *segment) error {
+	if err := k.say(l, &record{kind: segmentRecord, number: uint64(s.number), queue: q}); err != nil {
+		return err
+	}
+	var records []*record
+	x := k.d.index
+	x.mu.RLock()
+	end := int64(-1)
+	x.alive(s, func(id uint32, e extent) {
+		off, n := s.offset(e.at), len(records)
+		if off != end || len(records[n-1].pieces) >= recordPieces {
+			records = append(records, &record{kind: addRecord, number: uint64(s.number), off: uint64(off)})
+			n++
+		}
+		r := records[n-1]
+		r.rows = append(r.rows, row{ref: x.objects[id].ref - 1, first: uint32(e.first), n: int(e.n)})
+		r.pieces = s.appendPieces(r.pieces, e.at, int(e.n))
+		end = off + s.bytes(e.at, int(e.n))
+	})
+	x.mu.RUnlock()
+	for _, r := range records {
+		if err := k.say(l, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// appendPieces adds rows of the table of s.
+func (s *segment) appendPieces(pieces []piece, at uint32, n int) []piece {
+	off := s.offset(at)
+	for i := range n {
+		c := &s.chunks[int(at)+i]
+		pieces = append(pieces, piece{size: int(c.end() - off), uses: uint8(c.uses()), crc: c.crc})
+		off = c.end()
+	}
+	return pieces
+}

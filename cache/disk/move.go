@@ -1,0 +1,127 @@
+package disk
+
+import "github.com/xetfs/xetfs/codec"
+
+// A hotPart is a part of some object that is in use.
+type hotPart struct {
+	part
+	key key
+}
+
+// hot returns the chunks of a segment that were used, and their bytes.
+func (k *keeper) hot(s *segment) (hot []hotPart, bytes int64) {
+	x := k.d.index
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	x.alive(s, func(id uint32, e extent) {
+		var run *hotPart
+		for i := range int(e.n) {
+			at, c := e.at+uint32(i), uint32(e.first)+uint32(i)
+			if s.chunks[at].uses() == 0 {
+				run = nil
+				continue
+			}
+			if run == nil {
+				p := part{segment: s, at: at, off: s.offset(at), chunks: codec.ChunkRange{Start: c}}
+				hot = append(hot, hotPart{p, x.objects[id].key})
+				run = &hot[len(hot)-1]
+			}
+			run.chunks.End = c + 1
+			run.size += s.bytes(at, 1)
+			bytes += s.bytes(at, 1)
+		}
+	})
+	for i := range hot {
+		p := &hot[i]
+		p.table = s.chunks[p.at : int(p.at)+p.chunks.Len()]
+	}
+	return hot, bytes
+}
+
+// mayCopy says whether chunks can be copied before what they are copied from goes.
+func (k *keeper) mayCopy(n int64) bool {
+	if k.floor <= 0 {
+		return true
+	}
+	free, _, err := k.d.space()
+	return err == nil && free-n > k.floor/2
+}
+
+// move copies chunks of a segment behind those of the second queue, and returns how many
+// bytes. What cannot be read, or is not what it was, is left behind.
+//
+// The index learns where they are now when they last there, and the segment may go when
+// the index lasts: so at no moment does a power loss take what had lasted before.
+func (k *keeper) move(s *segment, hot []hotPart) (bytes int64) {
+	k.settleSync()
+	var moved []placed
+	for _, p := range hot {
+		b := make([]byte, p.size)
+		if err := k.d.readPart(p.part, b); err != nil {
+			k.failed("reading "+s.name(), err)
+			continue
+		}
+		n := p.check(p.key, b)
+		if n == 0 {
+			continue
+		}
+		again := put{key: p.key, first: p.chunks.Start, pieces: s.appendPieces(nil, p.at, n)}
+		again.data = b[:total(again.pieces)]
+		for i := range again.pieces {
+			again.pieces[i].uses--
+		}
+		all, err := k.append(protected, again)
+		moved = append(moved, all...)
+		if err != nil {
+			k.failed("moving chunks", err)
+			break
+		}
+	}
+	if len(moved) == 0 {
+		return 0
+	}
+	if err := k.syncMoved(moved); err != nil {
+		k.failed("syncing what was moved", err)
+		return 0
+	}
+	for _, p := range moved {
+		k.enter(p)
+		bytes += int64(len(p.data))
+	}
+	k.syncLog()
+	return bytes
+}
+
+// syncMoved makes chunks last where they were moved to.
+func (k *keeper) syncMoved(moved []placed) error {
+	var last *segment
+	for _, p := range moved {
+		if p.segment == last {
+			continue
+		}
+		last = p.segment
+		f, err := k.d.opened.get(k.d.files, last)
+		if err == nil {
+			err = f.sync()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if !k.syncing.dirs {
+		return nil
+	}
+	return k.d.syncDir("seg")
+}
+
+// syncLog makes the journal last.
+func (k *keeper) syncLog() {
+	k.flush()
+	if k.log == nil {
+		return
+	}
+	if err := k.log.f.sync(); err != nil {
+		k.failed("syncing the index", err)
+		k.abandonLog()
+	}
+}

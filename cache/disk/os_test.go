@@ -1,0 +1,529 @@
+package disk
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xetfs/xetfs/codec/codectest"
+)
+
+// openAt opens a store in a real folder.
+func openAt(t testing.TB, dir string, change ...func(*Options)) *bench {
+	t.Helper()
+	b, err := tryOpenAt(t, dir, change...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func tryOpenAt(t testing.TB, dir string, change ...func(*Options)) (*bench, error) {
+	t.Helper()
+	b := &bench{t: t}
+	o := smallOptions(newSimDisk())
+	o.testing.openDir = nil
+	o.Event = func(e Event) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.events = append(b.events, e)
+	}
+	for _, c := range change {
+		c(&o)
+	}
+	s, err := Open(dir, o)
+	if err != nil {
+		return b, err
+	}
+	b.Store = s
+	t.Cleanup(func() { s.Close() })
+	return b, nil
+}
+
+func cacheDir(t testing.TB) string { return filepath.Join(t.TempDir(), "cache") }
+
+// mounted mounts a file system for the time of the test, if this user may.
+func mounted(t testing.TB, dir, kind, options string) {
+	t.Helper()
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount(kind, dir, kind, 0, options); err != nil {
+		t.Skipf("cannot mount %s here: %v", kind, err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestRealFolder(t *testing.T) {
+	dir := cacheDir(t)
+	b := openAt(t, dir)
+	for n := range 30 {
+		b.put(n, 0, 20)
+	}
+	if err := errors.Join(b.putWhole(1), b.PutPage(hashOf(2), pageOf(2)), b.Close()); err != nil {
+		t.Fatal(err)
+	}
+	b = openAt(t, dir)
+	for n := range 30 {
+		b.want(n, 0, 20, 20)
+	}
+	f, ok := b.Whole(hashOf(1))
+	if !ok {
+		t.Fatal("no whole file")
+	}
+	defer f.Close()
+	got, err := io.ReadAll(f.File)
+	if err != nil || !bytes.Equal(got, wholeOf(1)) {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+	if _, err := f.File.Write([]byte("x")); err == nil {
+		t.Error("a whole file can be written to")
+	}
+	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := e.Info()
+		if err == nil && info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s has mode %v", path, info.Mode())
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// TestD01_DiskFull and TestD02_NoInodes fill a small file system.
+func TestD01_DiskFull(t *testing.T) { fullDisk(t, "mode=0700,size=300k") }
+func TestD02_NoInodes(t *testing.T) { fullDisk(t, "mode=0700,size=10m,nr_inodes=14") }
+
+func fullDisk(t *testing.T, options string) {
+	dir := cacheDir(t)
+	mounted(t, dir, "tmpfs", options)
+	b := openAt(t, dir, func(o *Options) { o.testing.pause = time.Hour })
+	for n := range 40 {
+		_ = b.PutRun(hashOf(n), runOf(t, n, chunks(0, 30), chunkSize))
+		b.flush()
+	}
+	if b.saw(EventFull) != 1 || b.saw(EventSuspended) != 0 {
+		t.Errorf("events %v", b.events)
+	}
+	stored := b.Stats().Chunks
+	b.want(0, 0, 30, 30)
+	b.Close()
+	b = openAt(t, dir)
+	found := 0
+	for n := range 40 {
+		found += b.has(n, 0, 30)
+	}
+	if found == 0 || found > stored {
+		t.Errorf("%d chunks, %d were stored", found, stored)
+	}
+}
+
+func TestFreeSpaceIsKept(t *testing.T) {
+	dir := cacheDir(t)
+	mounted(t, dir, "tmpfs", "mode=0700,size=1m")
+	b := openAt(t, dir, func(o *Options) { o.MinFree = 400 << 10 })
+	for n := range 200 {
+		b.put(n, 0, 30)
+		if free, _, err := b.Store.disk.Load().space(); err != nil || free < 380<<10 {
+			t.Fatalf("%d bytes are free, %v", free, err)
+		}
+	}
+	b.want(199, 0, 30, 30)
+	if b.Stats().Bytes < 300<<10 {
+		t.Errorf("only %d bytes are used", b.Stats().Bytes)
+	}
+}
+
+func TestD07_ReadOnly(t *testing.T) {
+	dir := cacheDir(t)
+	mounted(t, dir, "tmpfs", "mode=0700,size=4m")
+	b := openAt(t, dir)
+	b.put(1, 0, 30)
+	if err := b.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	b.Close()
+	remount := func(flags uintptr) {
+		t.Helper()
+		if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_REMOUNT|flags, "mode=0700,size=4m"); err != nil {
+			t.Skip(err)
+		}
+	}
+	remount(unix.MS_RDONLY)
+	if _, err := tryOpenAt(t, dir); err == nil {
+		t.Error("a store that cannot be written to was opened")
+	}
+	b = openAt(t, dir, func(o *Options) { o.Share = true })
+	b.want(1, 0, 30, 30)
+	b.Close()
+	remount(0)
+	b = openAt(t, dir)
+	b.want(1, 0, 30, 30)
+}
+
+func TestD07_Removed(t *testing.T) {
+	dir := cacheDir(t)
+	b := openAt(t, dir)
+	b.put(1, 0, 30)
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "it is noticed", func() bool {
+		_ = b.PutRun(hashOf(2), runOf(t, 2, chunks(0, 30), chunkSize))
+		_ = b.PutRun(hashOf(2), runOf(t, 2, chunks(0, 8000), 20))
+		_ = b.Sync()
+		b.has(1, 0, 30)
+		return b.saw(EventSuspended) == 1
+	})
+	time.Sleep(30 * time.Millisecond)
+	if b.saw(EventResumed) != 0 {
+		t.Error("it resumed without a folder")
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "it resumes", func() bool { return b.saw(EventResumed) == 1 })
+	b.want(1, 0, 30, 0)
+	b.put(3, 0, 30)
+	b.want(3, 0, 30, 30)
+}
+
+// TestD12_OtherThings puts what is no file in the place of one.
+func TestD12_OtherThings(t *testing.T) {
+	things := []struct {
+		name string
+		put  func(path string) error
+	}{
+		{"link", func(path string) error { return os.Symlink("/etc/passwd", path) }},
+		{"FIFO", func(path string) error { return unix.Mkfifo(path, 0o600) }},
+		{"folder", func(path string) error { return os.Mkdir(path, 0o700) }},
+		{"device", func(path string) error { return unix.Mknod(path, unix.S_IFCHR|0o600, 1<<8|5) }},
+	}
+	for _, name := range []string{"seg/00000001", "whole/" + hashOf(1).String(), "index-000001.log", lockName, formatName} {
+		for _, tt := range things {
+			t.Run(tt.name+" for "+filepath.Base(name), func(t *testing.T) {
+				dir := cacheDir(t)
+				b := openAt(t, dir)
+				b.put(1, 0, 20)
+				if err := errors.Join(b.putWhole(1), b.Close(), os.Remove(filepath.Join(dir, name))); err != nil {
+					t.Fatal(err)
+				}
+				if err := tt.put(filepath.Join(dir, name)); err != nil {
+					t.Skip(err)
+				}
+				b, err := tryOpenAt(t, dir)
+				if err != nil {
+					if name != lockName && name != formatName {
+						t.Error(err)
+					}
+					return
+				}
+				b.has(1, 0, 20)
+				_, _ = b.Whole(hashOf(1))
+				b.put(2, 0, 20)
+				b.want(2, 0, 20, 20)
+			})
+		}
+	}
+}
+
+// TestD12_WhileItRuns does it to a store that is open.
+func TestD12_WhileItRuns(t *testing.T) {
+	dir := cacheDir(t)
+	b := openAt(t, dir)
+	if err := b.putWhole(1); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, wholeName(hashOf(1)))
+	if err := errors.Join(os.Remove(path), unix.Mkfifo(path, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := b.Whole(hashOf(1)); ok || b.saw(EventDropped) != 1 {
+		t.Errorf("a FIFO was opened as a file; events %v", b.events)
+	}
+}
+
+func TestWholeThatSomebodyChanged(t *testing.T) {
+	dir := cacheDir(t)
+	b := openAt(t, dir)
+	if err := b.putWhole(1); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(filepath.Join(dir, wholeName(hashOf(1))), os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(10 * time.Millisecond) // the clock of the file system ticks
+	if _, err := f.WriteAt([]byte{0}, 0); err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	if _, ok := b.Whole(hashOf(1)); ok {
+		t.Error("it is given out")
+	}
+}
+
+// TestD19_ManyWriters has 64 of them at the limit, and looks at the disk meanwhile.
+func TestD19_ManyWriters(t *testing.T) {
+	t.Parallel()
+	dir := cacheDir(t)
+	const limit = 2 << 20
+	b := openAt(t, dir, func(o *Options) { o.MaxBytes = limit })
+	var writers sync.WaitGroup
+	var most atomic.Int64
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for b.Store.stats.written.Load() < 8<<20 && !t.Failed() {
+			most.Store(max(most.Load(), allocated(dir)))
+		}
+	}()
+	for w := range 64 {
+		writers.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(w), 0))
+			for b.Store.stats.written.Load() < 8<<20 {
+				n, c := rng.IntN(400), uint32(rng.IntN(100))
+				_ = b.PutRun(hashOf(n), runOf(t, n, chunks(c, c+20), 2000))
+				run, ok := b.Run(hashOf(n), chunks(c, c+2))
+				if ok && !bytes.Equal(run.Packed, packedOf(n, run.Chunks, 2000)) {
+					t.Error("wrong bytes")
+				}
+				if !ok {
+					_ = b.Flush()
+				}
+			}
+		})
+	}
+	writers.Wait()
+	<-done
+	if s := b.Stats(); most.Load() > limit || s.PeakBytes > limit || most.Load() < limit/2 {
+		t.Errorf("%d bytes on disk, %d by the store's own count, %d is the limit", most.Load(), s.PeakBytes, limit)
+	}
+}
+
+// allocated returns what the files in a folder take.
+func allocated(dir string) (n int64) {
+	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return nil
+		}
+		var st unix.Stat_t
+		if unix.Lstat(path, &st) == nil {
+			n += st.Blocks * 512
+		}
+		return nil
+	})
+	return n
+}
+
+// TestD20_EvictedWhileRead reads what is just being thrown away.
+func TestD20_EvictedWhileRead(t *testing.T) {
+	t.Parallel()
+	b := open(t, newSimDisk(), func(o *Options) { o.MaxBytes = 400 << 10 })
+	var readers sync.WaitGroup
+	var found atomic.Int64
+	stop := make(chan struct{})
+	for w := range 8 {
+		readers.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(w), 0))
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				n, c := rng.IntN(40), uint32(rng.IntN(20))
+				run, ok := b.Run(hashOf(n), chunks(c, c+5))
+				if ok {
+					found.Add(1)
+				}
+				if ok && !bytes.Equal(run.Packed, packedOf(n, run.Chunks, chunkSize)) {
+					t.Error("wrong bytes")
+				}
+			}
+		})
+	}
+	rng := rand.New(rand.NewPCG(99, 0))
+	for range 250 {
+		b.put(rng.IntN(40), 0, 25)
+	}
+	close(stop)
+	readers.Wait()
+	if s := b.Stats(); found.Load() == 0 || s.EvictedBytes == 0 || s.Dropped > 0 || s.State != "ok" {
+		t.Errorf("%d found, %+v, %v", found.Load(), s, b.events)
+	}
+}
+
+// TestD21_Clock changes the times of all files: nobody looks at those of segments.
+func TestD21_Clock(t *testing.T) {
+	dir := cacheDir(t)
+	for _, year := range []time.Duration{-365 * 24 * time.Hour, 365 * 24 * time.Hour} {
+		b := openAt(t, dir)
+		b.put(1, 0, 30)
+		b.Close()
+		then := time.Now().Add(year)
+		err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+			return errors.Join(err, os.Chtimes(path, then, then))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b = openAt(t, dir)
+		b.want(1, 0, 30, 30)
+		b.Close()
+	}
+}
+
+func TestD22_FolderOfOthers(t *testing.T) {
+	dir := cacheDir(t)
+	openAt(t, dir).Close()
+	for _, mode := range []os.FileMode{0o777, 0o770, 0o702} {
+		if err := os.Chmod(dir, mode); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tryOpenAt(t, dir, func(o *Options) { o.Share = true }); !errors.Is(err, ErrRefused) {
+			t.Errorf("mode %v: %v, want ErrRefused", mode, err)
+		}
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	openAt(t, dir).Close()
+	if st, err := os.Stat(dir); err != nil || st.Mode().Perm() != 0o700 {
+		t.Errorf("mode %v, %v", st.Mode(), err)
+	}
+	if os.Chown(dir, 12345, -1) == nil {
+		if _, err := tryOpenAt(t, dir); !errors.Is(err, ErrRefused) {
+			t.Errorf("owned by another user: %v, want ErrRefused", err)
+		}
+	}
+}
+
+// TestD23_Overlay keeps a cache on a file system that cannot do much.
+func TestD23_Overlay(t *testing.T) {
+	dir := t.TempDir()
+	top := filepath.Join(dir, "tmpfs") // an overlay wants none of it to be an overlay itself
+	mounted(t, top, "tmpfs", "size=8m")
+	for _, name := range []string{"lower", "upper", "work"} {
+		if err := os.Mkdir(filepath.Join(top, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	merged := filepath.Join(dir, "merged")
+	mounted(t, merged, "overlay", "lowerdir="+top+"/lower,upperdir="+top+"/upper,workdir="+top+"/work")
+	b := openAt(t, filepath.Join(merged, "cache"))
+	for n := range 60 {
+		b.put(n, 0, 40)
+	}
+	if err := errors.Join(b.putWhole(1), b.Close()); err != nil {
+		t.Fatal(err)
+	}
+	b = openAt(t, filepath.Join(merged, "cache"))
+	b.want(59, 0, 40, 40)
+	if !b.hasWhole(1) {
+		t.Error("no whole file")
+	}
+}
+
+// The child process of TestKill9 finds its folder here.
+const childDir = "XETFS_DISK_TEST_CHILD"
+
+var kills = flag.Int("kills", 10, "how often TestKill9 kills")
+
+// TestKill9 kills a process that reads, puts and evicts, at random moments, again and
+// again over the same cache. No wrong byte may come out, and what it had said to be
+// flushed is there unless it was evicted.
+func TestKill9(t *testing.T) {
+	if dir := os.Getenv(childDir); dir != "" {
+		child(t, dir)
+		return
+	}
+	rounds := *kills
+	if codectest.Race {
+		rounds = 3
+	}
+	dir := cacheDir(t)
+	rng := rand.New(rand.NewPCG(7, 7))
+	found, busy := 0, 0
+	for round := range rounds {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestKill9$")
+		cmd.Env = append(os.Environ(), childDir+"="+dir)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(out, make([]byte, 1)); err != nil {
+			t.Fatal("the child did not begin: ", err)
+		}
+		if _, err := tryOpenAt(t, dir, childOptions); errors.Is(err, ErrBusy) {
+			busy++
+		}
+		time.Sleep(time.Duration(rng.IntN(60)) * time.Millisecond)
+		if err := cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait()
+		start := time.Now()
+		b := openAt(t, dir, childOptions) // the lock went with the process
+		if took := time.Since(start); took > 2*time.Second {
+			t.Errorf("round %d: opened after %v", round, took)
+		}
+		for n := range loadXorbs {
+			for c := uint32(0); c < loadChunks; c += 10 {
+				found += b.has(n, c, c+10)
+			}
+		}
+		for n := range loadWholes {
+			b.hasWhole(n)
+		}
+		b.Close()
+	}
+	t.Logf("%d kills, %d chunks were right afterwards", rounds, found)
+	if found < 100*rounds || busy < rounds {
+		t.Errorf("%d chunks found, %d times the folder was busy, in %d rounds", found, busy, rounds)
+	}
+}
+
+func childOptions(o *Options) {
+	loadOptions(o)
+	o.MaxBytes = 2 << 20
+	o.SyncBytes = 300 << 10
+}
+
+func child(t *testing.T, dir string) {
+	b := openAt(t, dir, childOptions)
+	b.disk = newSimDisk()
+	l := newLoad(b, uint64(os.Getpid()))
+	for range 100 {
+		l.step()
+	}
+	if _, err := os.Stdout.WriteString("!"); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		l.step()
+	}
+}

@@ -1,0 +1,319 @@
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+var (
+	errForeign = errors.New("not a plain file of this user")
+	errLocked  = errors.New("in use by another process")
+)
+
+// osFiles are the files below an open folder, whatever becomes of its name. They are
+// opened by the name they have in it, never through a link.
+type osFiles struct {
+	dir  *os.File
+	path string
+	held *os.File // LOCK, while this process holds it
+}
+
+// openDir opens the folder of a store. Without write it must be there already.
+func openDir(path string, write bool) (files, error) {
+	if write {
+		if err := os.MkdirAll(path, 0o700); err != nil {
+			return nil, err
+		}
+	}
+	dir, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkDir(dir, write); err != nil {
+		return nil, errors.Join(err, dir.Close())
+	}
+	return &osFiles{dir: dir, path: path}, nil
+}
+
+// checkDir refuses a folder into which others could put what this process then takes
+// for its own, and shuts out those who could only read.
+func checkDir(dir *os.File, write bool) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(dir.Fd()), &st); err != nil {
+		return err
+	}
+	switch {
+	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
+		return fmt.Errorf("%w: it is not a folder", ErrRefused)
+	case int(st.Uid) != os.Geteuid():
+		return fmt.Errorf("%w: it belongs to user %d", ErrRefused, st.Uid)
+	case st.Mode&0o022 != 0:
+		return fmt.Errorf("%w: others may write to it (mode %04o)", ErrRefused, st.Mode&0o7777)
+	case st.Mode&0o077 != 0 && write:
+		return dir.Chmod(0o700)
+	}
+	return nil
+}
+
+func (d *osFiles) create(name string) (file, error) {
+	return d.openAt(name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL)
+}
+
+func (d *osFiles) open(name string, write bool) (file, error) {
+	if write {
+		return d.openAt(name, unix.O_RDWR)
+	}
+	return d.openAt(name, unix.O_RDONLY)
+}
+
+// openAt does not wait for the other end of a pipe, nor follow a link.
+func (d *osFiles) openAt(name string, flags int) (file, error) {
+	const always = unix.O_CLOEXEC | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY
+	var fd int
+	err := retry(func() (err error) {
+		fd, err = unix.Openat(int(d.dir.Fd()), name, flags|always, 0o600)
+		return err
+	})
+	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENXIO) {
+		err = errForeign
+	}
+	if err != nil {
+		return nil, d.fail("open", name, err)
+	}
+	if err := checkFile(fd); err != nil {
+		return nil, d.fail("open", name, errors.Join(err, unix.Close(fd)))
+	}
+	return newOSFile(os.NewFile(uintptr(fd), filepath.Join(d.path, name)))
+}
+
+func checkFile(fd int) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG || int(st.Uid) != os.Geteuid() {
+		return errForeign
+	}
+	return unix.SetNonblock(fd, false)
+}
+
+func (d *osFiles) rename(from, to string) error {
+	fd := int(d.dir.Fd())
+	return d.fail("rename", from, retry(func() error { return unix.Renameat(fd, from, fd, to) }))
+}
+
+func (d *osFiles) remove(name string) error {
+	err := retry(func() error { return unix.Unlinkat(int(d.dir.Fd()), name, 0) })
+	if errors.Is(err, unix.EISDIR) {
+		err = unix.Unlinkat(int(d.dir.Fd()), name, unix.AT_REMOVEDIR)
+	}
+	return d.fail("remove", name, err)
+}
+
+func (d *osFiles) mkdir(name string) error {
+	err := retry(func() error { return unix.Mkdirat(int(d.dir.Fd()), name, 0o700) })
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	return d.fail("mkdir", name, err)
+}
+
+// sub opens a folder in the folder.
+func (d *osFiles) sub(name string) (*os.File, error) {
+	if name == "" {
+		name = "."
+	}
+	var fd int
+	err := retry(func() (err error) {
+		fd, err = unix.Openat(int(d.dir.Fd()), name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+		return err
+	})
+	if err != nil {
+		return nil, d.fail("open", name, err)
+	}
+	return os.NewFile(uintptr(fd), filepath.Join(d.path, name)), nil
+}
+
+func (d *osFiles) list(dir string) ([]entry, error) {
+	f, err := d.sub(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	names, err := f.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
+	entries := make([]entry, 0, len(names))
+	for _, name := range names {
+		var st unix.Stat_t
+		err := retry(func() error { return unix.Fstatat(int(f.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW) })
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, d.fail("stat", name, err)
+		}
+		entries = append(entries, entryOf(name, &st))
+	}
+	return entries, nil
+}
+
+func entryOf(name string, st *unix.Stat_t) entry {
+	return entry{
+		name:    name,
+		size:    st.Size,
+		changed: st.Mtim.Nano(),
+		plain:   st.Mode&unix.S_IFMT == unix.S_IFREG,
+	}
+}
+
+func (d *osFiles) syncDir(dir string) error {
+	f, err := d.sub(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+func (d *osFiles) space() (free, total int64, err error) {
+	var st unix.Statfs_t
+	if err := retry(func() error { return unix.Fstatfs(int(d.dir.Fd()), &st) }); err != nil {
+		return 0, 0, d.fail("statfs", "", err)
+	}
+	unit := int64(st.Frsize)
+	return int64(st.Bavail) * unit, int64(st.Blocks) * unit, nil
+}
+
+const lockName = "LOCK"
+
+func (d *osFiles) lock() error {
+	f, err := d.openAt(lockName, unix.O_RDWR|unix.O_CREAT)
+	if err != nil {
+		return err
+	}
+	held := f.plain()
+	err = retry(func() error { return unix.Flock(int(held.Fd()), unix.LOCK_EX|unix.LOCK_NB) })
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		err = errLocked
+	}
+	if err != nil {
+		return errors.Join(d.fail("lock", lockName, err), held.Close())
+	}
+	d.held = held
+	return nil
+}
+
+const probeName = "probe.tmp"
+
+// probe asks for the folder by its name, which may have come back as another one. It is
+// not made here: where it is gone something else may be gone too, a mounted disk for one.
+func (d *osFiles) probe() error {
+	if _, err := os.Stat(d.path); err != nil {
+		return err
+	}
+	again, err := openDir(d.path, true)
+	if err != nil {
+		return err
+	}
+	err = writeFile(again, probeName, []byte("is anybody there?\n"))
+	return errors.Join(err, again.remove(probeName), again.close())
+}
+
+// writeFile makes a file that is there after a power loss once its folder is synced.
+func writeFile(d files, name string, b []byte) error {
+	if err := d.remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := d.create(name)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(b, 0)
+	if err == nil {
+		err = f.sync()
+	}
+	got := make([]byte, len(b))
+	if err == nil {
+		_, err = f.ReadAt(got, 0)
+	}
+	if err == nil && string(got) != string(b) {
+		err = fmt.Errorf("%s: reads other bytes than were written", name)
+	}
+	return errors.Join(err, f.Close())
+}
+
+// close gives up the lock, too.
+func (d *osFiles) close() error {
+	err := d.dir.Close()
+	if d.held != nil {
+		err = errors.Join(err, d.held.Close())
+	}
+	return err
+}
+
+// fail adds to an error what was done to which file.
+func (d *osFiles) fail(op, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &fs.PathError{Op: op, Path: strings.TrimSuffix(filepath.Join(d.path, name), "/"), Err: err}
+}
+
+// retry does a system call again that a signal interrupted.
+func retry(f func() error) error {
+	for {
+		if err := f(); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
+// An osFile is an ordinary file.
+type osFile struct {
+	*os.File
+	raw syscall.RawConn
+}
+
+func newOSFile(f *os.File) (file, error) {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return &osFile{f, raw}, nil
+}
+
+// readNow takes what is in the page cache. File systems that cannot say what is give
+// nothing.
+func (f *osFile) readNow(p []byte, off int64) (n int) {
+	err := f.raw.Read(func(fd uintptr) bool {
+		n, _ = unix.Preadv2(int(fd), [][]byte{p}, off, unix.RWF_NOWAIT)
+		return true
+	})
+	if err != nil {
+		return 0
+	}
+	return max(n, 0)
+}
+
+func (f *osFile) truncate(size int64) error { return f.Truncate(size) }
+func (f *osFile) plain() *os.File           { return f.File }
+
+// sync makes bytes and size last. The time of change, which a whole file is known by,
+// is not needed of any other.
+func (f *osFile) sync() error { return f.Sync() }
+
+func (f *osFile) stat() (entry, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return entry{}, err
+	}
+	return entryOf(filepath.Base(f.Name()), &st), nil
+}

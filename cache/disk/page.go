@@ -1,0 +1,49 @@
+package disk
+
+import (
+	"errors"
+
+	"github.com/xetfs/xetfs/codec"
+)
+
+// Page returns the index page of that hash.
+func (s *Store) Page(h [32]byte) ([]byte, bool) {
+	b, n := s.read(key{pageKind, h}, onePage, func(n int) []byte { return make([]byte, n) })
+	s.count(n, 1)
+	return b, n == 1
+}
+
+var onePage = codec.ChunkRange{Start: 0, End: 1}
+
+// PutPage stores an index page. It copies b and does not wait, and its errors are those
+// of PutRun.
+func (s *Store) PutPage(h [32]byte, b []byte) error {
+	if err := s.writable(); err != nil {
+		return err
+	}
+	k := key{pageKind, h}
+	if len(b) == 0 || s.has(k) {
+		return nil
+	}
+	return s.put(&put{
+		key:    k,
+		data:   append([]byte(nil), b...),
+		pieces: []piece{{size: len(b), crc: checksum(seed(k), 0, b)}},
+	})
+}
+
+func (s *Store) has(k key) bool {
+	index := s.disk.Load().index
+	index.mu.RLock()
+	defer index.mu.RUnlock()
+	_, ok := index.ids[k]
+	return ok
+}
+
+// DropPage forgets a page, because its bytes are not what its hash says.
+func (s *Store) DropPage(h [32]byte) {
+	k := key{pageKind, h}
+	if s.drop(k, onePage) > 0 {
+		s.dropped(describe(k, onePage), errors.New("not what its hash says"))
+	}
+}

@@ -1,0 +1,206 @@
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/xetfs/xetfs/codec"
+)
+
+// read returns the bytes of chunks from the first of r on, each compared with its
+// checksum, and how many chunks there are. A chunk that moved while it was looked for is
+// looked for once more.
+func (s *Store) read(k key, r codec.ChunkRange, buffer func(size int) []byte) (b []byte, n int) {
+	var few [4]part
+	for range 2 {
+		if s.down() != nil {
+			return nil, 0
+		}
+		d := s.disk.Load()
+		parts := d.find(k, r, few[:0])
+		if len(parts) == 0 {
+			return nil, 0
+		}
+		if b == nil {
+			b = buffer(sizeOf(parts))
+		}
+		if len(b) < sizeOf(parts) {
+			return nil, 0 // other chunks than at first
+		}
+		n, err := s.readParts(d, k, parts, b)
+		if n > 0 || !errors.Is(err, errMoved) {
+			return b[:sizeOf(firstChunks(parts, n))], n
+		}
+	}
+	return nil, 0
+}
+
+// find returns the parts that hold the first chunks of r, and counts that they are used.
+func (d *folder) find(k key, r codec.ChunkRange, parts []part) []part {
+	d.index.mu.RLock()
+	defer d.index.mu.RUnlock()
+	parts = d.index.find(k, r, parts)
+	for _, p := range parts {
+		for i := range p.table {
+			p.table[i].touch()
+		}
+	}
+	return parts
+}
+
+func sizeOf(parts []part) (n int) {
+	for _, p := range parts {
+		n += int(p.size)
+	}
+	return n
+}
+
+// firstChunks returns parts without what is behind the first n chunks.
+func firstChunks(parts []part, n int) []part {
+	for i := range parts {
+		p := &parts[i]
+		if c := p.chunks.Len(); c < n {
+			n -= c
+			continue
+		}
+		if n == 0 {
+			return parts[:i]
+		}
+		p.chunks.End = p.chunks.Start + uint32(n)
+		p.table = p.table[:n]
+		p.size = p.table[n-1].end() - p.off
+		return parts[:i+1]
+	}
+	return parts
+}
+
+// errMoved means that a segment went while somebody was about to read it.
+var errMoved = errors.New("it was moved or evicted meanwhile")
+
+// readParts fills b and returns how many chunks from the first on are right. What it
+// finds to be wrong is forgotten.
+func (s *Store) readParts(d *folder, k key, parts []part, b []byte) (n int, err error) {
+	bad := -1 // the first part that was not read
+	if done, size := readNow(parts, b); done < len(parts) {
+		err = s.readSlowly(d, parts, done, b[size:])
+	}
+	var failed *partError
+	switch {
+	case errors.As(err, &failed):
+		bad = failed.part
+	case err != nil:
+		s.failed("reading", err)
+		return 0, err
+	}
+	for i, p := range parts {
+		if i == bad {
+			return n, s.unreadable(k, p, failed.err)
+		}
+		good := p.check(k, b)
+		n += good
+		if good < p.chunks.Len() {
+			c := p.chunks.Start + uint32(good)
+			return n, s.damaged(k, p, c, errChecksum)
+		}
+		b = b[p.size:]
+	}
+	return n, nil
+}
+
+// readNow reads the parts that are in memory, up to the first that is not, and returns how
+// many that are, and their bytes.
+func readNow(parts []part, b []byte) (n int, size int64) {
+	for _, p := range parts {
+		f := p.segment.open.Load()
+		if f == nil || int64(f.readNow(b[size:size+p.size], p.off)) != p.size {
+			break
+		}
+		if !p.segment.recent.Load() {
+			p.segment.recent.Store(true)
+		}
+		n, size = n+1, size+p.size
+	}
+	return n, size
+}
+
+// readSlowly reads the parts from the one at first on, and does not wait for ever.
+func (s *Store) readSlowly(d *folder, parts []part, first int, b []byte) error {
+	return s.reads.do(func() error {
+		for i, p := range parts[first:] {
+			if err := d.readPart(p, b[:p.size]); err != nil {
+				return &partError{first + i, err}
+			}
+			b = b[p.size:]
+		}
+		return nil
+	})
+}
+
+// A partError says which part could not be read.
+type partError struct {
+	part int
+	err  error
+}
+
+func (e *partError) Error() string { return fmt.Sprintf("part %d: %v", e.part, e.err) }
+
+func (e *partError) Unwrap() error { return e.err }
+
+var errChecksum = errors.New("not the bytes that were written")
+
+// readPart fills b. The file may have been closed to open others in its place.
+func (d *folder) readPart(p part, b []byte) error {
+	for again := false; ; again = true {
+		f, err := d.opened.get(d.files, p.segment)
+		if err != nil {
+			return err
+		}
+		_, err = f.ReadAt(b, p.off)
+		if !errors.Is(err, os.ErrClosed) || again {
+			return err
+		}
+	}
+}
+
+// check returns how many chunks at the start of b match their checksums.
+func (p *part) check(k key, b []byte) int {
+	off, seed := p.off, seed(k)
+	for i := range p.table {
+		end := p.table[i].end()
+		if checksum(seed, p.chunks.Start+uint32(i), b[off-p.off:end-p.off]) != p.table[i].crc {
+			return i
+		}
+		off = end
+	}
+	return len(p.table)
+}
+
+// unreadable forgets a part that could not be read, if that is the disk's fault.
+func (s *Store) unreadable(k key, p part, err error) error {
+	if p.segment.gone.Load() || errors.Is(err, os.ErrClosed) {
+		return errMoved
+	}
+	missing := errors.Is(err, io.EOF) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, errForeign)
+	if s.drop(k, p.chunks) > 0 {
+		s.dropped(describe(k, p.chunks), err)
+	}
+	if !missing {
+		s.failed("reading "+p.segment.name(), err)
+	}
+	return err
+}
+
+// damaged forgets chunk c, which lies in part p, unless it is elsewhere by now.
+func (s *Store) damaged(k key, p part, c uint32, err error) error {
+	if p.segment.gone.Load() {
+		return errMoved
+	}
+	r := codec.ChunkRange{Start: c, End: c + 1}
+	if s.drop(k, r) > 0 {
+		s.dropped(describe(k, r), err)
+	}
+	return err
+}

@@ -1,0 +1,128 @@
+package disk
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/xorb"
+)
+
+// Run returns chunks of a xorb: those of r, or where some are missing as many as there
+// are before the first of these. It is false if that is none. The run does not know the
+// hashes of its chunks; whoever finds one that does not match calls Drop.
+//
+// Nothing but the bytes of these chunks is read, and where they were put in one run, or
+// one run after the other, with one read.
+func (s *Store) Run(x codec.Hash, r codec.ChunkRange) (*xorb.Run, bool) {
+	return s.RunIn(x, r, func(n int) []byte { return make([]byte, n) })
+}
+
+// RunIn is Run into a buffer that the caller lends: buffer is called at most once, with
+// the number of bytes. If it was called and no run came back, a read that hangs may
+// still write into the buffer, and it must not be used for anything else.
+func (s *Store) RunIn(x codec.Hash, r codec.ChunkRange, buffer func(size int) []byte) (*xorb.Run, bool) {
+	k := key{chunkKind, x}
+	b, n := s.read(k, r, buffer)
+	s.count(n, r.Len())
+	if n == 0 {
+		return nil, false
+	}
+	r.End = r.Start + uint32(n)
+	run, err := xorb.ParseRun(b, r, nil)
+	if err != nil {
+		s.drop(k, r)
+		s.dropped(describe(k, r), err)
+		return nil, false
+	}
+	return run, true
+}
+
+func (s *Store) count(found, asked int) {
+	s.stats.hits.Add(int64(found))
+	s.stats.misses.Add(int64(asked - found))
+}
+
+// Missing returns the parts of r that are not kept, in order; none if all are. It asks
+// the index alone.
+func (s *Store) Missing(x codec.Hash, r codec.ChunkRange) []codec.ChunkRange {
+	if s.down() != nil {
+		return []codec.ChunkRange{r}
+	}
+	index := s.disk.Load().index
+	index.mu.RLock()
+	defer index.mu.RUnlock()
+	return index.missing(key{chunkKind, x}, r, nil)
+}
+
+// Drop forgets chunks, because their bytes are not what their hashes say.
+func (s *Store) Drop(x codec.Hash, r codec.ChunkRange) {
+	k := key{chunkKind, x}
+	if s.drop(k, r) > 0 {
+		s.dropped(describe(k, r), errors.New("not what its hash says"))
+	}
+}
+
+// drop forgets chunks and returns how many there were.
+func (s *Store) drop(k key, r codec.ChunkRange) int {
+	n := s.disk.Load().index.drop(k, r)
+	if n > 0 && s.keeper != nil {
+		s.keeper.dropped(k, r)
+	}
+	return n
+}
+
+// drop forgets chunks of an object and returns how many there were.
+func (x *index) drop(k key, r codec.ChunkRange) int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	id, ok := x.ids[k]
+	if !ok {
+		return 0
+	}
+	return x.cut(id, r)
+}
+
+// PutRun stores the chunks of a run that are not stored yet. It copies them and returns
+// before they are written; it never waits for the disk. The error is ErrBusy if too much
+// is waiting already, ErrFull, ErrSuspended, ErrReadOnly or ErrClosed: the caller may
+// ignore it, the cache has forgotten the run.
+func (s *Store) PutRun(x codec.Hash, run *xorb.Run) error {
+	if err := s.writable(); err != nil {
+		return err
+	}
+	p := &put{key: key{chunkKind, x}, first: run.Chunks.Start}
+	if len(s.Missing(x, run.Chunks)) == 0 {
+		return nil
+	}
+	p.data = append(p.data, run.Packed...)
+	rest, seed := p.data, seed(p.key)
+	p.pieces = make([]piece, 0, run.Chunks.Len())
+	for c := run.Chunks.Start; c < run.Chunks.End; c++ {
+		h, err := xorb.DecodeChunkHeader(rest)
+		n := xorb.ChunkHeaderSize + h.Packed
+		if err == nil && n > len(rest) {
+			err = codec.Corrupt("run", int64(len(p.data)-len(rest)), "a chunk of %d bytes, %d are left", n, len(rest))
+		}
+		if err != nil {
+			return err
+		}
+		p.pieces = append(p.pieces, piece{size: n, crc: checksum(seed, c, rest[:n])})
+		rest = rest[n:]
+	}
+	return s.put(p)
+}
+
+// put hands chunks to the keeper.
+func (s *Store) put(p *put) error {
+	for _, c := range p.pieces {
+		if int64(c.size) > s.o.testing.segment {
+			return fmt.Errorf("%s: %d bytes do not fit in a segment: %w", describe(p.key, p.chunks()), c.size, ErrFull)
+		}
+	}
+	err := s.keeper.put(p)
+	if err != nil {
+		s.stats.refused.Add(1)
+	}
+	return err
+}

@@ -1,0 +1,66 @@
+package disk
+
+import (
+	"errors"
+	"io/fs"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// mayShare says that a folder that cannot be owned may still be read.
+func mayShare(err error) bool {
+	return errors.Is(err, ErrBusy) || errors.Is(err, unix.EROFS) || errors.Is(err, fs.ErrPermission)
+}
+
+// share opens the folder to read what another process keeps there, or kept.
+func (s *Store) share() (err error) {
+	f, err := s.o.testing.openDir(s.dir, false)
+	if err != nil {
+		return err
+	}
+	d := newFolder(f)
+	for range 5 { // the owner may replace the journal while it is looked for
+		if err = s.shareFolder(d); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	if err != nil {
+		return errors.Join(err, d.close())
+	}
+	s.shared = true
+	s.disk.Store(d)
+	return s.countFolder(d)
+}
+
+// countFolder counts what all files take.
+func (s *Store) countFolder(d *folder) error {
+	for dir, sort := range map[string]*atomic.Int64{"": &s.stats.logged, "seg": &s.stats.segmentBytes, "whole": &s.stats.wholeBytes} {
+		entries, err := d.list(dir)
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			if e.plain {
+				s.stats.use(onDisk(e.size), sort)
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Store) shareFolder(d *folder) error {
+	names, err := d.list("")
+	if err != nil {
+		return err
+	}
+	id, fresh, err := format(d, names)
+	if err != nil || fresh {
+		return err
+	}
+	found, _, err := recoverIndex(d, names, id)
+	if err == nil && found != nil {
+		d.index = found.index
+	}
+	return err
+}

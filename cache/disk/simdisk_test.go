@@ -1,0 +1,507 @@
+package disk
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// A simDisk is a folder in memory that knows which bytes and names last. It can fail on
+// command, hang, and lose power.
+type simDisk struct {
+	mu      sync.Mutex
+	names   map[string]*simFile
+	lasting map[string]*simFile // names that were synced with their folder
+	changes []simChange         // names that were not
+	clock   int64
+	free    int64 // 0: no end of it
+	locked  bool
+	dead    bool
+	ops     int // changes so far
+	dieAt   int // the change that the power does not survive; 0: none
+
+	// fault is asked before every call, without the lock: it may wait.
+	fault func(op, name string) error
+}
+
+// A simChange gives a name to a file, or takes it away (nil); a rename takes one away too.
+type simChange struct {
+	name, from string
+	file       *simFile
+}
+
+func (c simChange) apply(names map[string]*simFile) {
+	if c.from != "" {
+		delete(names, c.from)
+	}
+	if c.file == nil {
+		delete(names, c.name)
+		return
+	}
+	names[c.name] = c.file
+}
+
+type simFile struct {
+	data, lasting   []byte
+	dirty           map[int64]bool // pages written since the last sync
+	changed, synced int64          // time of change, now and as it lasts
+	dir, foreign    bool
+}
+
+const simPage = 4096
+
+var errPower = errors.New("the power is gone")
+
+func newSimDisk() *simDisk {
+	d := &simDisk{names: make(map[string]*simFile), lasting: make(map[string]*simFile)}
+	d.names[""] = &simFile{dir: true}
+	d.lasting[""] = d.names[""]
+	return d
+}
+
+// open is what Options.testing.openDir wants.
+func (d *simDisk) openDir(string, bool) (files, error) {
+	if err := d.ask("opendir", ""); err != nil {
+		return nil, err
+	}
+	return &simFolder{simDisk: d}, nil
+}
+
+func (d *simDisk) ask(op, name string) error {
+	d.mu.Lock()
+	fault, dead := d.fault, d.dead
+	d.mu.Unlock()
+	if dead {
+		return errPower
+	}
+	if fault == nil {
+		return nil
+	}
+	if err := fault(op, name); err != nil {
+		return &fs.PathError{Op: op, Path: name, Err: err}
+	}
+	return nil
+}
+
+func (d *simDisk) setFault(f func(op, name string) error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.fault = f
+}
+
+// step counts a change and says whether the power fails in the middle of it. The caller
+// holds mu.
+func (d *simDisk) step() (dies bool) {
+	d.ops++
+	d.clock++
+	dies = d.dieAt > 0 && d.ops >= d.dieAt
+	d.dead = d.dead || dies
+	return dies
+}
+
+func (d *simDisk) steps() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.ops
+}
+
+// there says whether there is a file of a name.
+func (d *simDisk) there(name string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.names[name] != nil
+}
+
+// bytes returns what all files take.
+func (d *simDisk) bytes() (n int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, f := range d.names {
+		n += onDisk(int64(len(f.data)))
+	}
+	return n
+}
+
+// killed returns the disk as it is after kill -9: everything the kernel has is there.
+func (d *simDisk) killed() *simDisk {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	after := newSimDisk()
+	after.clock = d.clock
+	for name, f := range d.names {
+		after.names[name] = &simFile{data: bytes.Clone(f.data), lasting: bytes.Clone(f.lasting), dirty: maps.Clone(f.dirty), changed: f.changed, synced: f.synced, dir: f.dir}
+		if d.lasting[name] == f {
+			after.lasting[name] = after.names[name]
+		}
+	}
+	// What did not last still does not, but by now it is old enough to be simple.
+	after.lasting = maps.Clone(after.names)
+	return after
+}
+
+// lostPower returns the disk as it may be after a power loss: of what was not synced,
+// some pages are new, some old, some torn and some garbage, some files are as long as
+// before, and of the names that changed some have and some have not.
+func (d *simDisk) lostPower(rng *rand.Rand) *simDisk {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	after := newSimDisk()
+	after.clock = d.clock
+	names := maps.Clone(d.lasting)
+	inOrder, kept := rng.IntN(2) == 0, rng.IntN(len(d.changes)+1)
+	for i, c := range d.changes {
+		if inOrder && i < kept || !inOrder && rng.IntN(2) == 0 {
+			c.apply(names)
+		}
+	}
+	luck := rng.Float64()
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		after.names[name] = names[name].lostPower(rng, luck)
+	}
+	after.lasting = maps.Clone(after.names)
+	return after
+}
+
+func (f *simFile) lostPower(rng *rand.Rand, luck float64) *simFile {
+	data := bytes.Clone(f.lasting)
+	size := len(f.lasting)
+	switch rng.IntN(3) {
+	case 0:
+		size = len(f.data)
+	case 1:
+		size = min(size, len(f.data)) + rng.IntN(max(size, len(f.data))-min(size, len(f.data))+1)
+	}
+	data = append(data, make([]byte, max(0, size-len(data)))...)[:size]
+	for _, page := range slices.Sorted(maps.Keys(f.dirty)) {
+		from, to := min(page*simPage, int64(size)), min((page+1)*simPage, int64(size), int64(len(f.data)))
+		if to <= from || rng.Float64() > luck {
+			continue
+		}
+		switch rng.IntN(8) {
+		case 0: // torn in the middle
+			copy(data[from:to], f.data[from:from+(to-from)/2])
+		case 1: // what was on the disk before, where nothing had been synced
+			for i := max(from, int64(len(f.lasting))); i < to; i++ {
+				data[i] = byte(rng.Uint32())
+			}
+		default:
+			copy(data[from:to], f.data[from:to])
+		}
+	}
+	changed := f.synced
+	if rng.IntN(2) == 0 {
+		changed = f.changed
+	}
+	return &simFile{data: data, lasting: bytes.Clone(data), changed: changed, synced: changed, dir: f.dir}
+}
+
+// A simFolder is a simDisk as one process has it open.
+type simFolder struct {
+	*simDisk
+	holds bool
+}
+
+func (d *simFolder) create(name string) (file, error) {
+	if err := d.ask("create", name); err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, there := d.names[name]; there {
+		return nil, &fs.PathError{Op: "create", Path: name, Err: fs.ErrExist}
+	}
+	if folder := path.Dir(name); folder != "." && d.names[folder] == nil {
+		return nil, &fs.PathError{Op: "create", Path: name, Err: fs.ErrNotExist}
+	}
+	if d.step() {
+		return nil, errPower
+	}
+	f := &simFile{dirty: make(map[int64]bool), changed: d.clock}
+	d.change(simChange{name: name, file: f})
+	return &simOpen{d: d.simDisk, name: name, f: f, write: true}, nil
+}
+
+func (d *simFolder) change(c simChange) {
+	c.apply(d.names)
+	d.changes = append(d.changes, c)
+}
+
+func (d *simFolder) open(name string, write bool) (file, error) {
+	if err := d.ask("open", name); err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f := d.names[name]
+	switch {
+	case f == nil:
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	case f.foreign || f.dir:
+		return nil, &fs.PathError{Op: "open", Path: name, Err: errForeign}
+	}
+	return &simOpen{d: d.simDisk, name: name, f: f, write: write}, nil
+}
+
+func (d *simFolder) rename(from, to string) error {
+	if err := d.ask("rename", from); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f := d.names[from]
+	if f == nil {
+		return &fs.PathError{Op: "rename", Path: from, Err: fs.ErrNotExist}
+	}
+	if d.step() {
+		return errPower
+	}
+	d.change(simChange{name: to, from: from, file: f})
+	return nil
+}
+
+func (d *simFolder) remove(name string) error {
+	if err := d.ask("remove", name); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.names[name] == nil {
+		return &fs.PathError{Op: "remove", Path: name, Err: fs.ErrNotExist}
+	}
+	if d.step() {
+		return errPower
+	}
+	d.change(simChange{name: name})
+	return nil
+}
+
+func (d *simFolder) mkdir(name string) error {
+	if err := d.ask("mkdir", name); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.names[name] != nil {
+		return nil
+	}
+	if d.step() {
+		return errPower
+	}
+	d.change(simChange{name: name, file: &simFile{dir: true}})
+	return nil
+}
+
+func (d *simFolder) list(dir string) ([]entry, error) {
+	if err := d.ask("list", dir); err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.names[dir] == nil {
+		return nil, &fs.PathError{Op: "list", Path: dir, Err: fs.ErrNotExist}
+	}
+	var entries []entry
+	for _, name := range slices.Sorted(maps.Keys(d.names)) {
+		in := strings.TrimPrefix(path.Dir(name), ".")
+		if name == "" || in != dir {
+			continue
+		}
+		e := d.names[name].entry()
+		e.name = path.Base(name)
+		entries = append(entries, e)
+	}
+	return entries, nil
+}
+
+func (f *simFile) entry() entry {
+	return entry{size: int64(len(f.data)), changed: f.changed, plain: !f.dir && !f.foreign}
+}
+
+func (d *simFolder) syncDir(dir string) error {
+	if err := d.ask("syncdir", dir); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.step() {
+		return errPower
+	}
+	var rest []simChange
+	for _, c := range d.changes {
+		if strings.TrimPrefix(path.Dir(c.name), ".") == dir {
+			c.apply(d.lasting)
+		} else {
+			rest = append(rest, c)
+		}
+	}
+	d.changes = rest
+	return nil
+}
+
+func (d *simFolder) space() (free, total int64, err error) {
+	if err := d.ask("space", ""); err != nil {
+		return 0, 0, err
+	}
+	d.mu.Lock()
+	limit := d.simDisk.free
+	d.mu.Unlock()
+	if limit == 0 {
+		return 1 << 50, 1 << 50, nil
+	}
+	return limit - d.bytes(), limit, nil
+}
+
+func (d *simFolder) lock() error {
+	if err := d.ask("lock", lockName); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.locked {
+		return errLocked
+	}
+	d.locked, d.holds = true, true
+	return nil
+}
+
+func (d *simFolder) probe() error {
+	err := writeFile(d, probeName, []byte("probe"))
+	return errors.Join(err, d.remove(probeName))
+}
+
+func (d *simFolder) close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.holds {
+		d.locked, d.holds = false, false
+	}
+	return nil
+}
+
+// A simOpen is a file that is open.
+type simOpen struct {
+	d      *simDisk
+	name   string
+	f      *simFile
+	write  bool
+	closed bool
+}
+
+func (o *simOpen) ask(op string) error {
+	if err := o.d.ask(op, o.name); err != nil {
+		return err
+	}
+	o.d.mu.Lock()
+	defer o.d.mu.Unlock()
+	if o.closed {
+		return os.ErrClosed
+	}
+	return nil
+}
+
+func (o *simOpen) ReadAt(p []byte, off int64) (int, error) {
+	if err := o.ask("read"); err != nil {
+		return 0, err
+	}
+	o.d.mu.Lock()
+	defer o.d.mu.Unlock()
+	n := copy(p, o.f.data[min(off, int64(len(o.f.data))):])
+	if n < len(p) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+func (o *simOpen) WriteAt(p []byte, off int64) (int, error) {
+	if err := o.ask("write"); err != nil {
+		return 0, err
+	}
+	o.d.mu.Lock()
+	defer o.d.mu.Unlock()
+	if !o.write {
+		return 0, fs.ErrPermission
+	}
+	dies := o.d.step()
+	if dies {
+		p = p[:len(p)/2]
+	}
+	f := o.f
+	end := off + int64(len(p))
+	if grow := end - int64(len(f.data)); grow > 0 {
+		f.data = append(f.data, make([]byte, grow)...)
+	}
+	copy(f.data[off:], p)
+	if f.dirty == nil {
+		f.dirty = make(map[int64]bool)
+	}
+	for page := off / simPage; page*simPage < end; page++ {
+		f.dirty[page] = true
+	}
+	f.changed = o.d.clock
+	if dies {
+		return len(p), errPower
+	}
+	return len(p), nil
+}
+
+func (o *simOpen) truncate(size int64) error {
+	if err := o.ask("truncate"); err != nil {
+		return err
+	}
+	o.d.mu.Lock()
+	defer o.d.mu.Unlock()
+	if o.d.step() {
+		return errPower
+	}
+	o.f.data = o.f.data[:size]
+	return nil
+}
+
+func (o *simOpen) sync() error {
+	if err := o.ask("sync"); err != nil {
+		return err
+	}
+	o.d.mu.Lock()
+	defer o.d.mu.Unlock()
+	if o.d.step() {
+		return errPower
+	}
+	f := o.f
+	size := len(f.data)
+	f.lasting = append(f.lasting, make([]byte, max(0, size-len(f.lasting)))...)[:size]
+	for page := range f.dirty {
+		from := min(page*simPage, int64(size))
+		copy(f.lasting[from:], f.data[from:min((page+1)*simPage, int64(size))])
+	}
+	f.dirty = make(map[int64]bool)
+	f.synced = f.changed
+	return nil
+}
+
+func (o *simOpen) stat() (entry, error) {
+	if err := o.ask("stat"); err != nil {
+		return entry{}, err
+	}
+	o.d.mu.Lock()
+	defer o.d.mu.Unlock()
+	return o.f.entry(), nil
+}
+
+func (o *simOpen) plain() *os.File { return nil }
+
+func (o *simOpen) readNow([]byte, int64) int { return 0 }
+
+func (o *simOpen) Close() error {
+	o.d.mu.Lock()
+	defer o.d.mu.Unlock()
+	o.closed = true
+	return nil
+}

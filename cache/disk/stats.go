@@ -1,0 +1,99 @@
+package disk
+
+import "sync/atomic"
+
+// counters are the figures of Stats that are counted as they happen.
+type counters struct {
+	used, peak                       atomic.Int64
+	segmentBytes, wholeBytes, logged atomic.Int64
+	hits, misses, wholeHits          atomic.Int64
+	dropped, refused                 atomic.Int64
+	written, evicted, copied         atomic.Int64
+}
+
+// Stats are figures of now, and counts since the store was opened.
+type Stats struct {
+	State string // "ok"; "full", "suspended" or "shared", as the errors of the same names
+
+	Chunks int // chunks and pages that can be found
+	Wholes int // whole files
+
+	Bytes        int64 // of all files, in units of 4 KiB; never more than MaxBytes
+	PeakBytes    int64 // most that it was
+	MaxBytes     int64
+	SegmentBytes int64 // of chunks and pages, those included that are not asked for any more
+	WholeBytes   int64
+	JournalBytes int64
+
+	Hits      int64 // chunks and pages found
+	Misses    int64 // chunks and pages asked for and not found
+	WholeHits int64
+
+	Dropped int64 // chunks, pages and files that were damaged
+	Refused int64 // runs and pages that were not taken, because too many waited
+
+	WrittenBytes int64 // put and stored
+	EvictedBytes int64 // of segments and whole files that had to go
+	CopiedBytes  int64 // of those, what was kept
+}
+
+// Stats returns the figures of now.
+func (s *Store) Stats() Stats {
+	x := s.disk.Load().index
+	x.mu.RLock()
+	chunks, wholes := x.chunks, len(x.wholes)
+	x.mu.RUnlock()
+	c := &s.stats
+	return Stats{
+		State:        s.state(),
+		Chunks:       chunks,
+		Wholes:       wholes,
+		Bytes:        c.used.Load(),
+		PeakBytes:    c.peak.Load(),
+		MaxBytes:     s.o.MaxBytes,
+		SegmentBytes: c.segmentBytes.Load(),
+		WholeBytes:   c.wholeBytes.Load(),
+		JournalBytes: c.logged.Load(),
+		Hits:         c.hits.Load(),
+		Misses:       c.misses.Load(),
+		WholeHits:    c.wholeHits.Load(),
+		Dropped:      c.dropped.Load(),
+		Refused:      c.refused.Load(),
+		WrittenBytes: c.written.Load(),
+		EvictedBytes: c.evicted.Load(),
+		CopiedBytes:  c.copied.Load(),
+	}
+}
+
+func (s *Store) state() string {
+	switch {
+	case s.shared:
+		return "shared"
+	case s.health.suspended.Load():
+		return "suspended"
+	case s.health.full():
+		return "full"
+	}
+	return "ok"
+}
+
+// use adds to the bytes of all files, and to those of one sort.
+func (c *counters) use(n int64, sort *atomic.Int64) {
+	sort.Add(n)
+	used := c.used.Add(n)
+	for peak := c.peak.Load(); used > peak; peak = c.peak.Load() {
+		if c.peak.CompareAndSwap(peak, used) {
+			return
+		}
+	}
+}
+
+// reset begins to count the bytes of all files from nothing.
+func (c *counters) reset() {
+	for _, n := range []*atomic.Int64{&c.used, &c.segmentBytes, &c.wholeBytes, &c.logged} {
+		n.Store(0)
+	}
+}
+
+// onDisk returns what a file of n bytes takes.
+func onDisk(n int64) int64 { return (n + 4095) &^ 4095 }

@@ -1,0 +1,118 @@
+package disk
+
+import (
+	"errors"
+	"time"
+)
+
+// syncing is what is to be synced, and the one sync that is under way.
+type syncing struct {
+	result   chan error
+	running  bool
+	unsynced int64     // bytes written since the last one began
+	last     time.Time // when that was
+	segments []*segment
+	dirs     bool         // segments were made
+	waiting  []chan error // for the next one
+	waiters  []chan error // for the one under way
+	log      *log         // that it syncs
+}
+
+func (y *syncing) wait(done chan error) { y.waiting = append(y.waiting, done) }
+
+func (y *syncing) due(o *Options) bool {
+	if y.running || y.unsynced == 0 {
+		return false
+	}
+	return y.unsynced >= o.SyncBytes || time.Since(y.last) >= o.SyncEvery
+}
+
+// wrote takes notice of bytes that do not last yet.
+func (y *syncing) wrote(s *segment, n int64) {
+	if y.unsynced == 0 && !y.running {
+		y.last = now()
+	}
+	y.unsynced += n
+	if !s.dirty {
+		s.dirty = true
+		y.segments = append(y.segments, s)
+	}
+}
+
+// startSync begins to sync in the background, unless that is under way: then the end of
+// it begins the next one, if anybody waits.
+func (k *keeper) startSync() {
+	y := &k.syncing
+	if y.running {
+		return
+	}
+	k.flush()
+	y.running, y.last = true, now()
+	y.waiters, y.waiting = y.waiting, nil
+	y.log = k.log
+	segments, dirs, d, journal := y.segments, y.dirs, k.d, k.log
+	for _, s := range segments {
+		s.dirty = false
+	}
+	y.segments, y.dirs, y.unsynced = nil, false, 0
+	go func() { y.result <- syncAll(d, segments, dirs, journal) }()
+}
+
+var errNoJournal = errors.New("there is no journal to write to")
+
+// syncAll syncs segments first and then the journal that names them.
+func syncAll(d *folder, segments []*segment, dirs bool, journal *log) error {
+	var failed error
+	for _, s := range segments {
+		f, err := d.opened.get(d.files, s)
+		if err == nil {
+			err = f.sync()
+		}
+		if err != nil && !s.gone.Load() {
+			failed = errors.Join(failed, err)
+		}
+	}
+	if dirs {
+		failed = errors.Join(failed, d.syncDir("seg"))
+	}
+	if journal == nil {
+		return errors.Join(failed, errNoJournal)
+	}
+	if failed == nil {
+		failed = journal.f.sync()
+	}
+	return failed
+}
+
+// synced ends a sync. After one that failed nobody knows what the kernel has thrown
+// away, so the segments and the journal are not written to any more.
+func (k *keeper) synced(err error) {
+	y := &k.syncing
+	y.running = false
+	if err != nil && !errors.Is(err, errNoJournal) {
+		k.failed("syncing", err)
+		y.dirs = true
+		for q := range k.heads {
+			k.seal(queue(q))
+		}
+		if y.log == k.log {
+			k.abandonLog()
+		}
+	}
+	y.log = nil
+	for _, w := range y.waiters {
+		w <- err
+	}
+	y.waiters = nil
+	if len(y.waiting) > 0 {
+		k.startSync()
+	}
+}
+
+// settleSync waits for the sync that is under way, and for the next one if that is waited
+// for.
+func (k *keeper) settleSync() {
+	for k.syncing.running {
+		k.synced(<-k.syncing.result)
+	}
+}

@@ -1,0 +1,228 @@
+package disk
+
+import (
+	"context"
+	"fmt"
+	"hash/crc32"
+	"iter"
+	"slices"
+
+	"github.com/xetfs/xetfs/codec"
+)
+
+// An Entry is one thing that a store keeps.
+type Entry struct {
+	Kind   string     // "xorb", "page" or "file"
+	Hash   codec.Hash // of a page: plain BLAKE3, which has another text form
+	Chunks int        // of a xorb: how many of them are kept; 1 of all others
+	Bytes  int64
+}
+
+// String names the entry as events do.
+func (e Entry) String() string {
+	if e.Kind == "page" {
+		return fmt.Sprintf("page %x", e.Hash[:])
+	}
+	return e.Kind + " " + e.Hash.String()
+}
+
+// Entries returns what is kept, in no order. What comes or goes meanwhile may be missing.
+func (s *Store) Entries() iter.Seq[Entry] {
+	return func(yield func(Entry) bool) {
+		x := s.disk.Load().index
+		for k, ranges := range x.all() {
+			e := Entry{Kind: "xorb", Hash: k.hash}
+			if k.kind == pageKind {
+				e.Kind = "page"
+			}
+			for _, r := range ranges {
+				e.Chunks += r.chunks.Len()
+				e.Bytes += r.size
+			}
+			if !yield(e) {
+				return
+			}
+		}
+		for _, w := range x.allWholes() {
+			if !yield(Entry{Kind: "file", Hash: w.hash, Chunks: 1, Bytes: w.size}) {
+				return
+			}
+		}
+	}
+}
+
+// all returns the parts of every object. The lock is not held while they are looked at.
+func (x *index) all() iter.Seq2[key, []part] {
+	return func(yield func(key, []part) bool) {
+		for id := 0; ; id++ {
+			k, parts, more := x.partsOf(id)
+			if !more || len(parts) > 0 && !yield(k, parts) {
+				return
+			}
+		}
+	}
+}
+
+// partsOf returns the parts of the object at a place of the table, and whether the table
+// goes so far.
+func (x *index) partsOf(id int) (k key, parts []part, more bool) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	if id >= len(x.objects) {
+		return k, nil, false
+	}
+	o := &x.objects[id]
+	for _, l := range o.leaves {
+		for _, e := range l.extents {
+			parts = x.join(parts, e)
+		}
+	}
+	measure(parts)
+	return o.key, parts, true
+}
+
+func (x *index) allWholes() []*whole {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	var all []*whole
+	for _, w := range x.wholes {
+		all = append(all, w)
+	}
+	return all
+}
+
+// Verify reads everything and compares it with its checksums. What is damaged is
+// forgotten and, with the reason, reported. It returns how many entries it has read. The
+// error is that of ctx, or says that the disk does not answer.
+func (s *Store) Verify(ctx context.Context, report func(Entry, error)) (entries int, err error) {
+	d := s.disk.Load()
+	for k, parts := range d.index.all() {
+		if err := s.verifyParts(ctx, d, k, parts, report); err != nil {
+			return entries, err
+		}
+		entries++
+	}
+	for _, w := range d.index.allWholes() {
+		if err := ctx.Err(); err != nil {
+			return entries, err
+		}
+		if err := d.checkWhole(w); err != nil && !w.gone.Load() {
+			report(Entry{Kind: "file", Hash: w.hash, Chunks: 1, Bytes: w.size}, err)
+			s.DropWhole(w.hash)
+		}
+		entries++
+	}
+	return entries, nil
+}
+
+// verifyBytes is about how much Verify reads at once.
+const verifyBytes = 1 << 20
+
+func (s *Store) verifyParts(ctx context.Context, d *folder, k key, parts []part, report func(Entry, error)) error {
+	for len(parts) > 0 {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := s.down(); err != nil {
+			return err
+		}
+		p := []part{parts[0].first(verifyBytes)}
+		n, err := s.readParts(d, k, p, make([]byte, p[0].size))
+		if bad := p[0].chunks.Len() - n; bad > 0 && err != nil && !p[0].segment.gone.Load() {
+			e := Entry{Kind: "xorb", Hash: k.hash, Chunks: 1}
+			if k.kind == pageKind {
+				e.Kind = "page"
+			}
+			report(e, &codec.ChunkError{Chunk: int(p[0].chunks.Start) + n, Err: err})
+			n++
+		}
+		if parts[0] = parts[0].behind(max(n, 1)); parts[0].chunks.Len() == 0 {
+			parts = slices.Delete(parts, 0, 1)
+		}
+	}
+	return nil
+}
+
+// first returns the chunks at the start of p that have n bytes together, and one at least.
+func (p part) first(n int64) part {
+	c := 1
+	for c < len(p.table) && p.table[c].end()-p.off <= n {
+		c++
+	}
+	return firstChunks([]part{p}, c)[0]
+}
+
+// behind returns p without its first n chunks.
+func (p part) behind(n int) part {
+	skip := p.table[n-1].end() - p.off
+	p.off, p.size = p.off+skip, p.size-skip
+	p.table = p.table[n:]
+	p.at += uint32(n)
+	p.chunks.Start += uint32(n)
+	return p
+}
+
+// checkWhole reads a whole file and compares it with its checksum.
+func (d *folder) checkWhole(w *whole) error {
+	f, err := d.openWhole(w)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var crc uint32
+	b := make([]byte, verifyBytes)
+	for off := int64(0); off < w.size; {
+		b := b[:min(int64(len(b)), w.size-off)]
+		if _, err := f.ReadAt(b, off); err != nil {
+			return err
+		}
+		crc = crc32.Update(crc, castagnoli, b)
+		off += int64(len(b))
+	}
+	if crc != w.crc {
+		return errChecksum
+	}
+	return nil
+}
+
+// Clear forgets everything. Whole files that are open stay until they are closed.
+func (s *Store) Clear() error {
+	if s.shared {
+		return ErrReadOnly
+	}
+	return s.keeper.do(func() error { return s.keeper.clear() })
+}
+
+func (k *keeper) clear() error {
+	var all []*segment
+	x := k.d.index
+	x.mu.RLock()
+	for _, s := range x.segments {
+		all = append(all, s)
+	}
+	x.mu.RUnlock()
+	for _, s := range all {
+		k.remove(s)
+	}
+	for _, w := range x.allWholes() {
+		if x.forget(w.hash) != nil {
+			k.removeWhole(k.d, w)
+		}
+	}
+	k.ghost = ghost{}
+	return k.rotate()
+}
+
+// Trim throws away what is used least until all files together take n bytes at most, or
+// nothing is left that could go.
+func (s *Store) Trim(n int64) error {
+	if s.shared {
+		return ErrReadOnly
+	}
+	return s.keeper.do(func() error {
+		k := s.keeper
+		for s.stats.used.Load() > n && (k.deleteOrphan() || k.evict()) {
+		}
+		return k.rotate()
+	})
+}

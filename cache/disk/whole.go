@@ -1,0 +1,282 @@
+package disk
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"sync/atomic"
+
+	"github.com/xetfs/xetfs/codec"
+)
+
+// A whole is a whole file that is kept. The first four fields never change.
+type whole struct {
+	hash    codec.Hash
+	size    int64
+	changed int64 // its time of change in ns: who changes the file changes that
+	crc     uint32
+
+	// The keeper's alone:
+	order     uint64 // place in its queue; 0: in none
+	unlinked  bool   // the file is deleted
+	uncounted bool   // and its bytes are free
+
+	uses atomic.Int32
+	open atomic.Int32 // handles; grows under index.mu only
+	gone atomic.Bool  // forgotten while it was open: its bytes are counted until it is closed
+}
+
+func (w *whole) name() string { return wholeName(w.hash) }
+
+func wholeName(h codec.Hash) string { return "whole/" + h.String() }
+
+func (w *whole) record() *record {
+	return &record{kind: wholeRecord, key: key{hash: w.hash}, size: uint64(w.size), time: uint64(w.changed), crc: w.crc}
+}
+
+// A File is a whole file, open for reading, to be handed to the kernel. Until it is
+// closed it is not evicted, so whoever lets the kernel read it closes it when the kernel
+// is done.
+type File struct {
+	*os.File
+	f    file
+	d    *folder
+	s    *Store
+	w    *whole
+	shut atomic.Bool
+}
+
+// Close gives the file back. To close it again does nothing.
+func (f *File) Close() error {
+	if f.shut.Swap(true) {
+		return nil
+	}
+	err := f.f.Close()
+	f.s.release(f.d, f.w)
+	return err
+}
+
+// release counts a handle less.
+func (s *Store) release(d *folder, w *whole) {
+	if w.open.Add(-1) == 0 && w.gone.Load() && s.keeper != nil {
+		s.keeper.freed(d, w)
+	}
+}
+
+// Whole opens a whole file, if it is kept.
+func (s *Store) Whole(h codec.Hash) (*File, bool) {
+	if s.down() != nil {
+		return nil, false
+	}
+	d := s.disk.Load()
+	w := d.index.whole(h)
+	if w == nil {
+		return nil, false
+	}
+	opened := make(chan file, 1)
+	err := s.reads.do(func() error {
+		f, err := d.openWhole(w)
+		opened <- f
+		return err
+	})
+	if errors.Is(err, errSlow) {
+		go closeLater(opened)
+	}
+	if err != nil {
+		s.release(d, w)
+		s.wholeFailed(w, err)
+		return nil, false
+	}
+	f := <-opened
+	s.stats.wholeHits.Add(1)
+	if n := w.uses.Load(); n < maxUses {
+		w.uses.CompareAndSwap(n, n+1)
+	}
+	return &File{File: f.plain(), f: f, d: d, s: s, w: w}, true
+}
+
+// closeLater closes a file that came too late.
+func closeLater(opened <-chan file) {
+	if f := <-opened; f != nil {
+		_ = f.Close() // it was only read
+	}
+}
+
+// HasWhole says whether a whole file is kept. It asks the index alone.
+func (s *Store) HasWhole(h codec.Hash) bool {
+	if s.down() != nil {
+		return false
+	}
+	return s.disk.Load().index.holds(h)
+}
+
+func (x *index) holds(h codec.Hash) bool {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return x.wholes[h] != nil
+}
+
+// whole returns a file and counts a handle of it.
+func (x *index) whole(h codec.Hash) *whole {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	w := x.wholes[h]
+	if w != nil {
+		w.open.Add(1)
+	}
+	return w
+}
+
+var errChanged = errors.New("somebody changed the file")
+
+func (d *folder) openWhole(w *whole) (file, error) {
+	f, err := d.open(w.name(), false)
+	if err != nil {
+		return nil, err
+	}
+	e, err := f.stat()
+	if err == nil && (e.size != w.size || e.changed != w.changed) {
+		err = errChanged
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// wholeFailed forgets a file that could not be opened.
+func (s *Store) wholeFailed(w *whole, err error) {
+	if errors.Is(err, errSlow) {
+		s.failed("opening "+w.name(), err)
+		return
+	}
+	if w.gone.Load() || errors.Is(err, os.ErrClosed) {
+		return
+	}
+	if s.dropWhole(w.hash) {
+		s.dropped("file "+w.hash.String(), err)
+	}
+	if !errors.Is(err, errChanged) && !errors.Is(err, errForeign) && !errors.Is(err, fs.ErrNotExist) {
+		s.failed("opening "+w.name(), err)
+	}
+}
+
+// DropWhole forgets a whole file, because its bytes are not what its hash says. Who has
+// it open keeps it.
+func (s *Store) DropWhole(h codec.Hash) {
+	if s.dropWhole(h) {
+		s.dropped("file "+h.String(), errors.New("not what its hash says"))
+	}
+}
+
+func (s *Store) dropWhole(h codec.Hash) bool {
+	d := s.disk.Load()
+	w := d.index.forget(h)
+	if w != nil && s.keeper != nil {
+		s.keeper.later(func() { s.keeper.removeWhole(d, w) })
+	}
+	return w != nil
+}
+
+// forget takes a whole file out of the index.
+func (x *index) forget(h codec.Hash) *whole {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	w := x.wholes[h]
+	if w != nil {
+		w.gone.Store(true)
+		delete(x.wholes, h)
+	}
+	return w
+}
+
+// evictWhole deletes a whole file, unless it is open or has been used; then it gets
+// another round.
+func (k *keeper) evictWhole(w *whole) bool {
+	if w.gone.Load() {
+		return false // removeWhole is on its way
+	}
+	x := k.d.index
+	x.mu.Lock()
+	open, used := w.open.Load() > 0, w.uses.Load() > 0
+	goes := !open && !used && x.wholes[w.hash] == w
+	if goes {
+		delete(x.wholes, w.hash)
+		w.gone.Store(true)
+	}
+	x.mu.Unlock()
+	switch {
+	case goes:
+		k.s.stats.evicted.Add(w.size)
+		k.removeWhole(k.d, w)
+		return true
+	case !open:
+		w.uses.Add(-1)
+	}
+	k.rows.push(protected, member{whole: w})
+	k.write(w.record())
+	return !open
+}
+
+// removeWhole deletes a file that the index has forgotten.
+func (k *keeper) removeWhole(d *folder, w *whole) {
+	if d != k.d || w.order == 0 {
+		return
+	}
+	w.order = 0
+	k.held[protected] -= onDisk(w.size)
+	k.write(&record{kind: forgetRecord, key: key{hash: w.hash}})
+	k.flush()
+	if err := k.d.files.remove(w.name()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		k.failed("deleting", err)
+		return // its bytes stay counted
+	}
+	w.unlinked = true
+	k.uncount(w)
+}
+
+// uncount frees the bytes of a file that was deleted, once nobody has it open any more.
+func (k *keeper) uncount(w *whole) {
+	if w.unlinked && !w.uncounted && w.open.Load() == 0 {
+		w.uncounted = true
+		k.s.stats.use(-onDisk(w.size), &k.s.stats.wholeBytes)
+	}
+}
+
+// freed is called when the last handle of a file that is gone was closed.
+func (k *keeper) freed(d *folder, w *whole) {
+	k.later(func() {
+		if d == k.d {
+			k.uncount(w)
+		}
+	})
+}
+
+// loadWholes forgets whole files that are not there as they were, and finds those that
+// nobody knows.
+func (k *keeper) loadWholes() error {
+	entries, err := k.d.list("whole")
+	if err != nil {
+		return err
+	}
+	x, stats := k.d.index, &k.s.stats
+	there := make(map[codec.Hash]bool)
+	for _, e := range entries {
+		stats.use(onDisk(e.size), &stats.wholeBytes)
+		h, err := codec.ParseHash(e.name)
+		w := x.wholes[h]
+		if err != nil || w == nil || !e.plain || e.size != w.size || e.changed != w.changed {
+			k.orphans = append(k.orphans, orphan{"whole/" + e.name, onDisk(e.size), &stats.wholeBytes})
+			continue
+		}
+		there[h] = true
+		k.held[protected] += onDisk(e.size)
+	}
+	for h, w := range x.wholes {
+		if !there[h] {
+			w.order = 0
+			delete(x.wholes, h)
+		}
+	}
+	return nil
+}
