@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"testing"
@@ -53,7 +54,11 @@ func listNames(t *testing.T, r *results, s system, round int, entries int) {
 			r.add(figure{"P8", "mount until the top is listed", "ms", s.name, round, time.Since(start).Seconds() * 1e3})
 		}
 		start = time.Now()
-		run(t, m.path, "bash", "-euc", how.script)
+		list := exec.Command("bash", "-euc", how.script) // without the limit that run has
+		list.Dir = m.path
+		if out, err := list.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", how.script, err, tail(string(out), 1000))
+		}
 		r.add(figure{"P8", how.what, "entries/s", s.name, round, float64(entries) / time.Since(start).Seconds()})
 		if m.peak != nil {
 			r.add(figure{"P8", how.what + ": peak memory", "MiB", s.name, round, float64(m.peak()) / (1 << 20)})
