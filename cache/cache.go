@@ -90,6 +90,7 @@ func New(src origin.Source, o Options) (*Cache, error) {
 	c.calls.init(last)
 	c.pages.init(o.MemoryBytes)
 	c.fetches.init()
+	c.fetches.piece = !c.near && c.borrow != nil
 	c.copies.init()
 	c.budget.max = o.AheadBytes
 	return c, nil

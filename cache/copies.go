@@ -43,10 +43,15 @@ func (e *copyError) Error() string { return e.err.Error() }
 func (e *copyError) Unwrap() error { return e.err }
 
 // Again says whether what failed with err is worth another try, the n-th: the origin
-// has other copies of xorb x, and the one in use is damaged. It tells the origin so.
+// has other copies of xorb x, and the one in use is damaged. It tells the origin so. What
+// came damaged from afar may have been damaged on the way, and is worth one more try.
 func (c *Cache) Again(x codec.Hash, err error, n int) bool {
-	if c.rejecter == nil || !c.damaged(err) {
+	if !c.damaged(err) {
 		return false
+	}
+	once := !c.near && n == 1
+	if c.rejecter == nil {
+		return once
 	}
 	var of *copyError
 	c.copies.mu.Lock()
@@ -62,7 +67,7 @@ func (c *Cache) Again(x codec.Hash, err error, n int) bool {
 		}
 	}
 	// A reader may also share the failures of some who began with older copies.
-	return now.others > 0 && n <= 2*now.others+4
+	return once || now.others > 0 && n <= 2*now.others+4
 }
 
 // damaged says whether err may be the fault of the one copy that was read. A file that

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 
+	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/xorb"
 )
@@ -15,6 +16,7 @@ import (
 type fetches struct {
 	mu     sync.Mutex
 	byXorb map[codec.Hash]*fetch // the first of a list through fetch.next; guarded by mu
+	piece  bool                  // the first chunks of a fetch may be told before the others; constant
 	going  sync.WaitGroup        // fetches in goroutines of their own
 }
 
@@ -24,6 +26,9 @@ type fetch struct {
 	xorb   codec.Hash
 	chunks codec.ChunkRange
 	cancel context.CancelFunc // ends the request when nobody wants it any more; may be nil; guarded by fetches.mu until its last user leaves
+
+	some *xorb.Run     // the first chunks, while others are on their way; nil: none; guarded by fetches.mu
+	more chan struct{} // closed when there is more than some; nil: nobody waits; guarded by fetches.mu
 
 	done chan struct{} // closed once all below are final
 	run  *xorb.Run
@@ -218,12 +223,48 @@ func (there *fetch) size() int64 {
 
 // wait returns when the part is there. What is damaged may be a chunk that only another
 // reader wants: then this one asks again, for its own.
-func (p part) wait(ctx context.Context) (*xorb.Run, error) {
-	select {
-	case <-p.done:
-	case <-ctx.Done():
-		return nil, ctx.Err()
+func (p part) wait(ctx context.Context, f *fetches) (*xorb.Run, error) {
+	for {
+		some, more := p.arrived(f)
+		if some != nil {
+			return some, nil
+		}
+		select {
+		case <-p.done:
+			return p.result()
+		case <-more:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
+}
+
+// arrived returns the first chunks of the fetch if all of the part are among them, or else
+// what is closed when there are more of them.
+func (p part) arrived(f *fetches) (some *xorb.Run, more <-chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if p.some != nil && p.some.Chunks.End >= p.sub.End {
+		return p.some, nil
+	}
+	if p.more == nil && f.piece {
+		p.more = make(chan struct{})
+	}
+	return nil, p.more
+}
+
+// came is told of the first chunks of a fetch while others are on their way.
+func (f *fetches) came(there *fetch, some *xorb.Run) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	there.some = some
+	if there.more != nil {
+		close(there.more)
+		there.more = nil
+	}
+}
+
+func (p part) result() (*xorb.Run, error) {
 	if !p.own && p.sub != p.chunks && errors.Is(p.err, codec.ErrCorrupt) {
 		return nil, errAgain
 	}
@@ -274,7 +315,11 @@ func (c *Cache) ask(ctx context.Context, there *fetch) (run *xorb.Run, err error
 	if c.borrow == nil {
 		run, err = c.src.Chunks(ctx, there.xorb, there.chunks)
 	} else {
-		run, err = c.borrow.ChunksIn(ctx, there.xorb, there.chunks, there.lend)
+		into := origin.Into{Buffer: there.lend}
+		if c.fetches.piece {
+			into.Came = func(some *xorb.Run) { c.fetches.came(there, c.trusted(some)) }
+		}
+		run, err = c.borrow.ChunksIn(ctx, there.xorb, there.chunks, into)
 	}
 	if err != nil {
 		return nil, &copyError{there.copy, err}

@@ -128,10 +128,10 @@ func hook(src origin.Source, before func(ctx context.Context, r codec.ChunkRange
 }
 
 func (h *hooked) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange) (*xorb.Run, error) {
-	return h.ChunksIn(ctx, x, r, nil)
+	return h.ChunksIn(ctx, x, r, origin.Into{})
 }
 
-func (h *hooked) ChunksIn(ctx context.Context, x codec.Hash, r codec.ChunkRange, buffer func(size int) []byte) (*xorb.Run, error) {
+func (h *hooked) ChunksIn(ctx context.Context, x codec.Hash, r codec.ChunkRange, into origin.Into) (*xorb.Run, error) {
 	h.requests.Add(1)
 	h.chunks.Add(int64(r.Len()))
 	if h.before != nil {
@@ -139,5 +139,5 @@ func (h *hooked) ChunksIn(ctx context.Context, x codec.Hash, r codec.ChunkRange,
 			return nil, err
 		}
 	}
-	return h.Through.ChunksIn(ctx, x, r, buffer)
+	return h.Through.ChunksIn(ctx, x, r, into)
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/xorb"
 )
@@ -28,6 +29,7 @@ func (c *Cache) Read(ctx context.Context, x codec.Hash, r codec.ChunkRange, skip
 			return err
 		default:
 			try++
+			ctx = origin.Fresh(ctx)
 		}
 	}
 }
@@ -182,7 +184,7 @@ func (rd *reading) fetch() error {
 		}
 	}
 	for _, p := range rd.parts {
-		run, err := p.wait(rd.ctx)
+		run, err := p.wait(rd.ctx, &rd.c.fetches)
 		if err != nil {
 			return err
 		}

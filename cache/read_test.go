@@ -347,7 +347,11 @@ func TestLastReaderGivesUp(t *testing.T) {
 // A failure is for those who wait for it, not for those who come later.
 func TestFailureIsNotKept(t *testing.T) {
 	for _, near := range []bool{true, false} {
-		for _, rule := range []string{"chunks 1: unavailable", "chunks 1: notfound", "chunks 1: corrupt", "chunks 1: panic"} {
+		rules := []string{"chunks 1: unavailable", "chunks 1: notfound", "chunks 1: corrupt", "chunks 1: panic"}
+		if !near {
+			rules[2] = "chunks 1-2: corrupt" // once may have been the way
+		}
+		for _, rule := range rules {
 			t.Run(rule, func(t *testing.T) {
 				x := store(t, near, same(3, 1000)...)
 				c := open(t, origintest.Fail(x.src, rule), Options{})
@@ -360,6 +364,37 @@ func TestFailureIsNotKept(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// What comes damaged from afar is asked for once more, whoever waits for it, and not twice.
+func TestDamageOnTheWay(t *testing.T) {
+	tests := []struct {
+		rule string
+		err  error
+	}{
+		{"chunks 1: corrupt", nil},
+		{"chunks 1-2: corrupt", codec.ErrCorrupt},
+		{"chunks: corrupt", codec.ErrCorrupt},
+	}
+	for _, tt := range tests {
+		t.Run(tt.rule, func(t *testing.T) {
+			x := store(t, false, same(3, 1000)...)
+			fresh := 0
+			src := hook(origintest.Fail(x.src, tt.rule), func(ctx context.Context, _ codec.ChunkRange) error {
+				if origin.IsFresh(ctx) {
+					fresh++
+				}
+				return nil
+			})
+			c := open(t, src, Options{})
+			if err := x.try(t.Context(), c, chunks(0, 3), 7, 2900); !errors.Is(err, tt.err) {
+				t.Errorf("Read = %v, want %v", err, tt.err)
+			}
+			if fresh != 1 {
+				t.Errorf("%d requests went past caches, want 1", fresh)
+			}
+		})
 	}
 }
 

@@ -86,10 +86,10 @@ func spyOn(s origin.Store) *spy {
 }
 
 func (s *spy) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange) (*xorb.Run, error) {
-	return s.ChunksIn(ctx, x, r, nil)
+	return s.ChunksIn(ctx, x, r, origin.Into{})
 }
 
-func (s *spy) ChunksIn(ctx context.Context, x codec.Hash, r codec.ChunkRange, buffer func(size int) []byte) (*xorb.Run, error) {
+func (s *spy) ChunksIn(ctx context.Context, x codec.Hash, r codec.ChunkRange, into origin.Into) (*xorb.Run, error) {
 	s.mu.Lock()
 	s.n++
 	if s.asked[x] == nil {
@@ -104,7 +104,7 @@ func (s *spy) ChunksIn(ctx context.Context, x codec.Hash, r codec.ChunkRange, bu
 			return nil, err
 		}
 	}
-	return s.Through.ChunksIn(ctx, x, r, buffer)
+	return s.Through.ChunksIn(ctx, x, r, into)
 }
 
 // counts returns how many requests there were, how many different chunks were asked

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/xetfs/xetfs/cache"
+	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/merkle"
 	"github.com/xetfs/xetfs/codec/shard"
@@ -22,7 +23,7 @@ import (
 // shard has one, and all of it by the file's hash. The last Read returns an error
 // instead of io.EOF if the file is not what its hash says.
 func (f *File) Whole(ctx context.Context) io.Reader {
-	return &whole{ctx: ctx, f: f}
+	return newWhole(ctx, f)
 }
 
 // Check reads the file that a File Info block describes, and compares it with every
@@ -32,7 +33,8 @@ func (f *File) Whole(ctx context.Context) io.Reader {
 func (r *Reader) Check(ctx context.Context, fi *shard.FileInfo, read func(n int64)) error {
 	f := newFile(r, codec.FileID{File: fi.File}, fi)
 	sum := sha256.New()
-	w := &whole{ctx: ctx, f: f}
+	w := newWhole(ctx, f)
+	defer w.batches.close()
 	for {
 		batch, err := w.next()
 		if errors.Is(err, io.EOF) {
@@ -57,8 +59,9 @@ const batchChunks = 32
 
 // A whole is a file on its way from beginning to end.
 type whole struct {
-	ctx context.Context // of the one who reads; a reader has nowhere else to put it
-	f   *File
+	ctx     context.Context // of the one who reads; a reader has nowhere else to put it
+	f       *File
+	batches *batches
 
 	term   int           // the one that is being read
 	chunk  uint32        // the next one of it, counted from its first
@@ -71,10 +74,16 @@ type whole struct {
 	err  error
 }
 
+func newWhole(ctx context.Context, f *File) *whole {
+	return &whole{ctx: ctx, f: f, batches: newBatches(ctx, f)}
+}
+
 // Read implements io.Reader.
 func (w *whole) Read(p []byte) (int, error) {
 	for len(w.rest) == 0 && w.err == nil {
-		w.rest, w.err = w.next()
+		if w.rest, w.err = w.next(); w.err != nil {
+			w.batches.close()
+		}
 	}
 	if len(w.rest) == 0 {
 		return 0, w.err
@@ -106,13 +115,18 @@ func (w *whole) next() ([]byte, error) {
 
 // batch reads the next chunks of term t.
 func (w *whole) batch(t codec.Term) ([]byte, error) {
-	first := t.Chunks.Start + w.chunk
-	r := codec.ChunkRange{Start: first, End: min(t.Chunks.End, first+batchChunks)}
+	b := w.f.batchAt(w.term, w.chunk)
+	r, ctx := b.chunks, w.ctx
 	var hashes [batchChunks]codec.Hash
 	var run *cache.Run
 	for try := 1; ; try++ {
 		var err error
-		if run, err = w.f.r.c.Run(w.ctx, t.Xorb, r); err == nil {
+		if try == 1 {
+			run, err = w.batches.get(b)
+		} else {
+			run, err = w.f.r.c.Run(ctx, t.Xorb, r)
+		}
+		if err == nil {
 			w.buf = grow(w.buf, int(run.UnpackedSize()))
 			err = xorbError(t.Xorb, unpackAll(w.ctx, run, w.buf, hashes[:]))
 		}
@@ -122,6 +136,7 @@ func (w *whole) batch(t codec.Term) ([]byte, error) {
 		if !w.f.r.c.Again(t.Xorb, err, try) {
 			return nil, err
 		}
+		ctx = origin.Fresh(ctx)
 	}
 	for i := range r.Len() {
 		n := run.Size(r.Start + uint32(i))

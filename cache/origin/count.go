@@ -51,13 +51,13 @@ func (s counting) Narrow(ctx context.Context, id codec.FileID, t codec.Term, p c
 
 // Chunks implements Source.
 func (s counting) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange) (*xorb.Run, error) {
-	return s.ChunksIn(ctx, x, r, nil)
+	return s.ChunksIn(ctx, x, r, Into{})
 }
 
 // ChunksIn implements Borrowing.
-func (s counting) ChunksIn(ctx context.Context, x codec.Hash, r codec.ChunkRange, buffer func(size int) []byte) (*xorb.Run, error) {
+func (s counting) ChunksIn(ctx context.Context, x codec.Hash, r codec.ChunkRange, into Into) (*xorb.Run, error) {
 	atomic.AddInt64(&s.c.Requests, 1)
-	run, err := s.Through.ChunksIn(ctx, x, r, buffer)
+	run, err := s.Through.ChunksIn(ctx, x, r, into)
 	if s.failed(err); err != nil {
 		return nil, err
 	}

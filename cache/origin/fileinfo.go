@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/merkle"
@@ -66,8 +65,10 @@ func (o *objects) findFile(ctx context.Context, id codec.FileID) (*shard.FileInf
 // With errIncomplete it returns what can be said.
 func (o *objects) describe(ctx context.Context, s codec.Hash, id codec.FileID) (*shard.FileInfo, error) {
 	var good, incomplete *shard.FileInfo
+	block := o.askBlock(ctx, s, id)
 	err := o.fromShard(ctx, s, func(r *shard.Reader) error {
-		fi, err := o.describeIn(ctx, s, r, id)
+		fi, err := o.describeIn(ctx, s, r, id, block)
+		block = nil // it may be what is wrong
 		switch {
 		case err == nil:
 			good = fi
@@ -84,8 +85,8 @@ func (o *objects) describe(ctx context.Context, s codec.Hash, id codec.FileID) (
 
 // describeIn is describe for one copy of a shard. A shard may describe a file more than
 // once; then the first block that is good counts.
-func (o *objects) describeIn(ctx context.Context, s codec.Hash, r *shard.Reader, id codec.FileID) (*shard.FileInfo, error) {
-	fi, err := o.readFileInfo(ctx, s, r, id)
+func (o *objects) describeIn(ctx context.Context, s codec.Hash, r *shard.Reader, id codec.FileID, block *early) (*shard.FileInfo, error) {
+	fi, err := o.readFileInfo(ctx, s, r, id, block)
 	if err == nil {
 		err = o.checkFileInfo(ctx, fi)
 	}
@@ -96,7 +97,7 @@ func (o *objects) describeIn(ctx context.Context, s codec.Hash, r *shard.Reader,
 		if headErr != nil || head.File != id.File || (fi != nil && head.Block == fi.Block) {
 			continue
 		}
-		other, otherErr := o.readBlock(ctx, s, head.Block)
+		other, otherErr := o.readBlock(ctx, s, head.Block, nil)
 		if otherErr == nil && o.checkFileInfo(ctx, other) == nil {
 			return other, nil
 		}
@@ -158,13 +159,13 @@ func (o *objects) noteElsewhere(id codec.FileID, s codec.Hash) {
 
 // readFileInfo reads the File Info block of a file in one shard and remembers that
 // this shard may list the chunks of the file's xorbs.
-func (o *objects) readFileInfo(ctx context.Context, s codec.Hash, r *shard.Reader, id codec.FileID) (*shard.FileInfo, error) {
+func (o *objects) readFileInfo(ctx context.Context, s codec.Hash, r *shard.Reader, id codec.FileID, block *early) (*shard.FileInfo, error) {
 	var (
 		fi  *shard.FileInfo
 		err error
 	)
 	if s == id.Shard && id.Block != 0 {
-		fi, err = o.readBlock(ctx, s, id.Block)
+		fi, err = o.readBlock(ctx, s, id.Block, block)
 	} else {
 		fi, err = r.FileInfo(id.File)
 	}
@@ -178,17 +179,6 @@ func (o *objects) readFileInfo(ctx context.Context, s codec.Hash, r *shard.Reade
 		o.remember(s, fi.Terms)
 	}
 	return fi, nil
-}
-
-// readBlock reads the File Info block at a known place. The decoder takes in more than
-// the block, so the end of the shard must look like one.
-func (o *objects) readBlock(ctx context.Context, s codec.Hash, block int64) (*shard.FileInfo, error) {
-	k := names.ShardKey(s)
-	size, err := o.store.Size(ctx, k)
-	if err != nil {
-		return nil, err
-	}
-	return shard.ReadFileInfo(io.NewSectionReader(ReaderAt(ctx, o.store, k), 0, size), block)
 }
 
 // checkFileInfo compares a File Info block with the chunks it leads to: the

@@ -145,22 +145,28 @@ func (o *objects) loadInfo(ctx context.Context, x codec.Hash) (*xorb.Info, error
 		if first == nil {
 			first = err
 		}
-		if passing(err) || try >= o.rejectKey(names.XorbKey(x)) {
+		if passing(err) || try >= o.others(names.XorbKey(x), err) {
 			return nil, fmt.Errorf("xorb %s: %w", x, first)
 		}
+		ctx = Fresh(ctx)
 	}
 }
 
+// infoTail is how much of a far xorb is asked for before its size is known: as much as
+// xorb.ReadInfo wants, which is the footer of all but a few.
+const infoTail = 64 << 10
+
 func (o *objects) readInfo(ctx context.Context, x codec.Hash) (*xorb.Info, error) {
 	k := names.XorbKey(x)
-	size, err := o.store.Size(ctx, k)
+	part, err := peek(ctx, o.store, k, Tail, infoTail)
 	if err != nil {
 		return nil, err
 	}
-	r := ReaderAt(ctx, o.store, k)
-	in, err := xorb.ReadInfo(r, size)
+	r := newPeeked(ctx, o.store, k, part)
+	r.below = ReadAhead(ctx, o.store, k, part.Size) // an old footer leads to all chunks
+	in, err := xorb.ReadInfo(r, part.Size)
 	if errors.Is(err, xorb.ErrNoFooter) {
-		return o.walkInfo(ctx, x, size)
+		return o.walkInfo(ctx, x, part.Size)
 	}
 	if err != nil {
 		return nil, err
@@ -174,7 +180,7 @@ func (o *objects) readInfo(ctx context.Context, x codec.Hash) (*xorb.Info, error
 // walkInfo is readInfo for a xorb without footer. The hashes of its chunks come from
 // the CAS Info of a shard, if one is known that has them.
 func (o *objects) walkInfo(ctx context.Context, x codec.Hash, size int64) (*xorb.Info, error) {
-	in, err := xorb.WalkInfo(ReaderAt(ctx, o.store, names.XorbKey(x)), size)
+	in, err := xorb.WalkInfo(ReadAhead(ctx, o.store, names.XorbKey(x), size), size)
 	if err != nil {
 		return nil, err
 	}

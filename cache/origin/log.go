@@ -48,13 +48,13 @@ func (s logging) Narrow(ctx context.Context, id codec.FileID, t codec.Term, p co
 
 // Chunks implements Source.
 func (s logging) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange) (*xorb.Run, error) {
-	return s.ChunksIn(ctx, x, r, nil)
+	return s.ChunksIn(ctx, x, r, Into{})
 }
 
 // ChunksIn implements Borrowing.
-func (s logging) ChunksIn(ctx context.Context, x codec.Hash, r codec.ChunkRange, buffer func(size int) []byte) (*xorb.Run, error) {
+func (s logging) ChunksIn(ctx context.Context, x codec.Hash, r codec.ChunkRange, into Into) (*xorb.Run, error) {
 	start := time.Now()
-	run, err := s.Through.ChunksIn(ctx, x, r, buffer)
+	run, err := s.Through.ChunksIn(ctx, x, r, into)
 	var size int
 	if err == nil {
 		size = len(run.Packed)

@@ -2,6 +2,7 @@ package origin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -19,13 +20,19 @@ func Objects(s Store, infoBytes int64) Source {
 	if infoBytes == 0 {
 		infoBytes = 64 << 20
 	}
+	near := Near(s)
+	var partBytes int64 // near by, the kernel has what was read last
+	if !near {
+		partBytes = infoBytes / 4
+	}
 	o := &objects{
 		store:  s,
-		near:   Near(s),
+		near:   near,
+		parts:  parts{max: partBytes},
 		shards: map[codec.Hash]*shard.Reader{},
 		lists:  map[codec.Hash][]codec.Hash{},
 	}
-	o.infos.init(infoBytes, o.loadInfo)
+	o.infos.init(infoBytes-partBytes, o.loadInfo)
 	return o
 }
 
@@ -37,6 +44,7 @@ type objects struct {
 
 	finding flight[codec.FileID, *shard.FileInfo]
 	opening flight[codec.Hash, *shard.Reader]
+	parts   parts // of far shards
 
 	mu     sync.Mutex
 	shards map[codec.Hash]*shard.Reader // open ones; guarded by mu
@@ -80,36 +88,48 @@ func checkTerm(in *xorb.Info, t codec.Term) error {
 
 // Chunks implements Source.
 func (o *objects) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange) (*xorb.Run, error) {
-	return o.ChunksIn(ctx, x, r, nil)
+	return o.ChunksIn(ctx, x, r, Into{})
 }
 
 // ChunksIn implements Borrowing.
-func (o *objects) ChunksIn(ctx context.Context, x codec.Hash, r codec.ChunkRange, buffer func(size int) []byte) (*xorb.Run, error) {
+func (o *objects) ChunksIn(ctx context.Context, x codec.Hash, r codec.ChunkRange, into Into) (*xorb.Run, error) {
 	in, err := o.infos.get(ctx, x)
 	if err != nil {
 		return nil, err
 	}
-	run, err := o.readRun(ctx, in, r, buffer)
+	run, err := o.readRun(ctx, in, r, into)
 	if err != nil {
 		return nil, fmt.Errorf("xorb %s: %w", x, err)
 	}
 	return run, nil
 }
 
-func (o *objects) readRun(ctx context.Context, in *info, r codec.ChunkRange, buffer func(size int) []byte) (*xorb.Run, error) {
+func (o *objects) readRun(ctx context.Context, in *info, r codec.ChunkRange, into Into) (*xorb.Run, error) {
 	if r.Start >= r.End || int(r.End) > in.Len() {
 		return nil, codec.Corrupt("xorb", 0, "it has %d chunks, chunks %v are asked for", in.Len(), r)
 	}
 	start, end := in.PackedRange(r)
 	var packed []byte
-	if buffer != nil {
-		packed = buffer(int(end - start))
+	if into.Buffer != nil {
+		packed = into.Buffer(int(end - start))
 	} else {
 		packed = make([]byte, end-start)
 	}
-	if err := o.store.ReadAt(ctx, in.key, packed, start); err != nil {
+	var err error
+	if s, ok := o.store.(Streaming); ok && into.Came != nil {
+		err = s.ReadStream(ctx, in.key, packed, start, in.arrivals(packed, r, into.Came))
+	} else {
+		err = o.store.ReadAt(ctx, in.key, packed, start)
+	}
+	if err != nil {
 		return nil, err
 	}
+	return in.parse(packed, r)
+}
+
+// parse makes a run of the packed chunks r.
+func (in *info) parse(packed []byte, r codec.ChunkRange) (*xorb.Run, error) {
+	start, end := in.PackedRange(r)
 	var hashes []codec.Hash
 	if in.Chunks != nil {
 		hashes = in.Chunks[r.Start:r.End]
@@ -127,6 +147,33 @@ func (o *objects) readRun(ctx context.Context, in *info, r codec.ChunkRange, buf
 	return run, nil
 }
 
+// arrivalStep is how much must have come for the next arrival to be told.
+const arrivalStep = 128 << 10
+
+// arrivals returns what is to be told how many bytes of packed, the chunks r, have come,
+// and tells came of the chunks that are whole. What does not parse is told in the end, by
+// an error.
+func (in *info) arrivals(packed []byte, r codec.ChunkRange, came func(*xorb.Run)) func(n int) {
+	there, next := r.Start, 0
+	start, _ := in.PackedRange(r)
+	return func(n int) {
+		if n < next {
+			return
+		}
+		for there < r.End-1 && int64(in.PackedEnd[there])-start <= int64(n) {
+			there++
+		}
+		if there == r.Start {
+			return
+		}
+		next = n + arrivalStep
+		_, end := in.PackedRange(codec.ChunkRange{Start: r.Start, End: there})
+		if run, err := in.parse(packed[:end-start], codec.ChunkRange{Start: r.Start, End: there}); err == nil {
+			came(run)
+		}
+	}
+}
+
 // Hashed implements Hashing.
 func (o *objects) Hashed(ctx context.Context, x codec.Hash) (bool, error) {
 	in, err := o.infos.get(ctx, x)
@@ -138,6 +185,17 @@ func (o *objects) Reject(x codec.Hash) int {
 	others := o.rejectKey(names.XorbKey(x))
 	o.infos.drop(x) // not before: it would come back from the same copy
 	return others
+}
+
+// others says how often it is worth asking for an object again that failed with err,
+// after telling the store: once for each other copy. What comes damaged from afar may
+// have been damaged on the way, so it is asked for once more.
+func (o *objects) others(k names.Key, err error) int {
+	n := o.rejectKey(k)
+	if !o.near && errors.Is(err, codec.ErrCorrupt) {
+		return max(n, 1)
+	}
+	return n
 }
 
 func (o *objects) rejectKey(k names.Key) int {

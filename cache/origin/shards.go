@@ -22,12 +22,13 @@ func (o *objects) fromShard(ctx context.Context, s codec.Hash, ask func(*shard.R
 		switch {
 		case err == nil, errors.Is(err, shard.ErrNoFile), errors.Is(err, shard.ErrNoXorb):
 			return err
-		case passing(err) || r == nil || try >= o.dropShard(s, r):
+		case passing(err) || r == nil || try >= o.dropShard(s, r, err):
 			if errors.Is(err, errIncomplete) {
 				o.keepShard(s, r) // it is not to blame
 			}
 			return fmt.Errorf("shard %s: %w", s, err)
 		}
+		ctx = Fresh(ctx)
 	}
 }
 
@@ -51,9 +52,10 @@ func (o *objects) openShard(ctx context.Context, s codec.Hash) (*shard.Reader, e
 			if first == nil {
 				first = err
 			}
-			if passing(err) || try >= o.rejectKey(names.ShardKey(s)) {
+			if passing(err) || try >= o.others(names.ShardKey(s), err) {
 				return nil, first
 			}
+			ctx = Fresh(ctx)
 		}
 	})
 }
@@ -64,14 +66,29 @@ func (o *objects) keepShard(s codec.Hash, r *shard.Reader) {
 	o.shards[s] = r
 }
 
+// shardTail is how much of a far shard is asked for at once, and kept for a while: all of
+// a small one, of others the footer and most of the tables.
+const shardTail = 256 << 10
+
 func (o *objects) newShard(ctx context.Context, s codec.Hash) (*shard.Reader, error) {
 	k := names.ShardKey(s)
-	size, err := o.store.Size(ctx, k)
+	head := o.askHead(ctx, k)
+	part, err := peek(ctx, o.store, k, Tail, shardTail)
+	if err != nil {
+		return nil, err
+	}
+	r := newPeeked(ctx, o.store, k, part)
+	r.below = head.over(r.below)
+	opened, err := shard.NewReader(r, part.Size)
 	if err != nil {
 		return nil, err
 	}
 	// The reader outlives the call that opens it, and has no other context.
-	return shard.NewReader(ReaderAt(context.WithoutCancel(ctx), o.store, k), size)
+	r.below = ReaderAt(context.Background(), o.store, k)
+	if !o.near {
+		o.parts.add(s, r)
+	}
+	return opened, nil
 }
 
 // maxTries is how often one question is asked again because others have dropped what
@@ -81,17 +98,18 @@ const maxTries = 8
 // dropShard forgets a reader of shard s that turned out damaged, so that the next who
 // asks sees whether it was repaired, or another copy. It returns how often it is worth
 // asking.
-func (o *objects) dropShard(s codec.Hash, r *shard.Reader) int {
+func (o *objects) dropShard(s codec.Hash, r *shard.Reader, err error) int {
 	o.mu.Lock()
 	current := o.shards[s] == r
 	if current {
 		delete(o.shards, s)
+		o.parts.drop(s)
 	}
 	o.mu.Unlock()
 	if !current {
 		return maxTries // somebody else did; rejecting again would hit another copy
 	}
-	return o.rejectKey(names.ShardKey(s))
+	return o.others(names.ShardKey(s), err)
 }
 
 // maxListers bounds how many shards are remembered for one xorb: the second is for

@@ -52,8 +52,20 @@ type Hashing interface {
 	Hashed(ctx context.Context, x codec.Hash) (bool, error)
 }
 
-// Borrowing is a Source that reads packed chunks into a buffer of the caller, which
-// then owns the run. It saves a near origin one large allocation for each read.
+// Borrowing is a Source that reads packed chunks as the caller wants them.
 type Borrowing interface {
-	ChunksIn(ctx context.Context, x codec.Hash, r codec.ChunkRange, buffer func(size int) []byte) (*xorb.Run, error)
+	ChunksIn(ctx context.Context, x codec.Hash, r codec.ChunkRange, into Into) (*xorb.Run, error)
+}
+
+// Into says how packed chunks are wanted. The zero value is how Chunks gives them.
+type Into struct {
+	// Buffer returns memory for the packed chunks. The caller of ChunksIn owns the run
+	// then: that saves one large allocation for each read. nil: the run is shared.
+	Buffer func(size int) []byte
+
+	// Came is told of the chunks that are there while others are still on their way:
+	// each time with a run of more of them, from the first on, and never of all. It is
+	// called by one goroutine and does not wait. A source need not tell. nil: nobody
+	// wants to know.
+	Came func(run *xorb.Run)
 }

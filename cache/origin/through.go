@@ -35,11 +35,10 @@ func (t Through) Hashed(ctx context.Context, x codec.Hash) (bool, error) {
 	return false, nil
 }
 
-// ChunksIn implements Borrowing. Over a Source that does not borrow it never calls
-// buffer.
-func (t Through) ChunksIn(ctx context.Context, x codec.Hash, r codec.ChunkRange, buffer func(size int) []byte) (*xorb.Run, error) {
-	if b, ok := t.Source.(Borrowing); ok && buffer != nil {
-		return b.ChunksIn(ctx, x, r, buffer)
+// ChunksIn implements Borrowing. Over a Source that does not borrow it is Chunks.
+func (t Through) ChunksIn(ctx context.Context, x codec.Hash, r codec.ChunkRange, into Into) (*xorb.Run, error) {
+	if b, ok := t.Source.(Borrowing); ok {
+		return b.ChunksIn(ctx, x, r, into)
 	}
 	return t.Chunks(ctx, x, r)
 }

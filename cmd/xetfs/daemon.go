@@ -212,8 +212,10 @@ func (d *daemon) prepare() error {
 		}
 	}
 	d.mountpoint = place.path
-	if err := checkApart(d.source, d.mountpoint); err != nil {
-		return err
+	if !isWeb(d.source) {
+		if err := checkApart(d.source, d.mountpoint); err != nil {
+			return err
+		}
 	}
 	if err := checkMountpoint(d.mountpoint, d.options.nonempty); err != nil {
 		return err

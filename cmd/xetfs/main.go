@@ -50,7 +50,8 @@ checked against its hash where that is known.
 STORE is a folder with a catalog, which xetfs publish makes. SYMBOL is the name of a tree in
 it, which has versions. SOURCE is such a STORE, or any folder with shards and xorbs in it,
 flat or nested, whatever they are called: they are found by content, and files are named by
-their hashes.`,
+their hashes. It may also be the http or https address of a STORE that any web server gives
+out.`,
 		Example: `  xetfs publish ./store org/model ~/model      a folder becomes a version of org/model
   xetfs ls ./store org/model                   what is in its newest version
   xetfs mount ./store /mnt/x                   every symbol, as plain files
@@ -67,7 +68,7 @@ their hashes.`,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(newHistory(), newDiff(), newSnapshot(), newDelete(), newPrune(), newCatalog())
-	root.AddCommand(newMount(), newUmount(), newLs(), newCat(), newInspect(), newVerify(), newPack(), newPublish(), newVersion())
+	root.AddCommand(newMount(), newUmount(), newLs(), newCat(), newInspect(), newVerify(), newPack(), newPublish(), newServe(), newVersion())
 	return root
 }
 

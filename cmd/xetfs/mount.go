@@ -120,13 +120,13 @@ func (o *mountOptions) check(args []string) (source, mountpoint string, err erro
 	if err := firstErr(checkLoopback(o.pprof), o.names.checkFlags(o.bare)); err != nil {
 		return "", "", err
 	}
-	if source, err = filepath.Abs(args[0]); err != nil {
+	if source, err = absSource(args[0]); err != nil {
 		return "", "", err
 	}
 	if mountpoint, err = filepath.Abs(args[1]); err != nil {
 		return "", "", err
 	}
-	if err := checkFolder(source); err != nil {
+	if err := checkSource(source); err != nil {
 		return "", "", err
 	}
 	return source, mountpoint, o.checkLog(mountpoint)

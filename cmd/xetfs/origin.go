@@ -23,6 +23,8 @@ import (
 //	dir → origin.Objects → cache.New → reconstruct.New
 //	dir → origin.Pages → Cache.Pages → catalog.Open      a catalog
 //	dir → catalog.Bare                                   any other folder
+//
+// Where SOURCE is the address of a web server, web takes the place of dir (origin_web.go).
 type source struct {
 	folder  string
 	store   readStore
@@ -49,7 +51,7 @@ type sourceOptions struct {
 
 // openSource builds the stack over a folder. Nothing is ever written there.
 func openSource(ctx context.Context, folder string, o sourceOptions) (*source, error) {
-	if err := checkFolder(folder); err != nil {
+	if err := checkSource(folder); err != nil {
 		return nil, err
 	}
 	s := &source{folder: folder}
@@ -65,7 +67,13 @@ func openSource(ctx context.Context, folder string, o sourceOptions) (*source, e
 }
 
 // openStore opens the folder for what it is, and notes that in o.
-func (s *source) openStore(ctx context.Context, o *sourceOptions) error {
+func (s *source) openStore(ctx context.Context, o *sourceOptions) (err error) {
+	if isWeb(s.folder) {
+		if s.store, err = openWeb(s.folder, o.log); err == nil {
+			o.bare, err = isBareWeb(ctx, s.store, o.bare)
+		}
+		return err
+	}
 	if !o.bare {
 		keyed, err := dir.OpenReadOnly(s.folder)
 		if err != nil {
@@ -92,6 +100,9 @@ func (s *source) openStore(ctx context.Context, o *sourceOptions) error {
 
 func (s *source) build(ctx context.Context, o sourceOptions) error {
 	objects := origin.Objects(s.store, o.budget.infos)
+	if !objects.Near() {
+		objects = origin.Limit(objects, webRequests)
+	}
 	if o.log.Enabled(ctx, slog.LevelDebug) { // it costs, also where nobody listens
 		objects = origin.Log(objects, o.log)
 	}
@@ -121,6 +132,14 @@ func (s *source) close() {
 	if s.store != nil {
 		s.store.Close()
 	}
+}
+
+// checkSource says what is wrong with a SOURCE that is neither a folder nor an address.
+func checkSource(source string) error {
+	if isWeb(source) {
+		return checkAddress(source)
+	}
+	return checkFolder(source)
 }
 
 // checkFolder says what is wrong with a SOURCE that is no folder.

@@ -167,6 +167,7 @@ func (p *packing) run(storePath string, folders []string) error {
 	case err != nil:
 		return err
 	}
+	writeListing(p.ctx, p.store.into, p.store.found, p.report.note)
 	return p.report.finish(p.w.Stats(), time.Since(p.started))
 }
 

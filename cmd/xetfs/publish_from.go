@@ -19,7 +19,11 @@ func (p *publishing) runFrom(ctx context.Context) error {
 		return err
 	}
 	defer w.close()
-	return p.finish(p.publishAgain(ctx, w.Publisher, from))
+	r, err := p.publishAgain(ctx, w.Publisher, from)
+	if err == nil {
+		writeListing(ctx, w.store, nil, p.report.note)
+	}
+	return p.finish(r, err)
 }
 
 func (p *publishing) publishAgain(ctx context.Context, publisher *catalog.Publisher, from target) (publishResult, error) {

@@ -88,6 +88,9 @@ func (p *publishing) run(ctx context.Context) error {
 	}
 	defer p.close()
 	r, err := p.publishFolder(ctx, publisher)
+	if err == nil {
+		writeListing(ctx, p.store.Keyed, nil, p.report.note)
+	}
 	r.pages = p.store.pages.Load()
 	return p.finish(r, err)
 }

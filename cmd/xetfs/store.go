@@ -22,10 +22,7 @@ type reading struct {
 
 // openCatalog opens the catalog in a folder. Nothing is written there.
 func openCatalog(ctx context.Context, folder string) (*reading, error) {
-	if err := checkStore(folder); err != nil {
-		return nil, err
-	}
-	store, err := dir.OpenReadOnly(folder)
+	store, err := openToRead(folder)
 	if err != nil {
 		return nil, err
 	}
@@ -118,5 +115,9 @@ func withPublisher(cmd *cobra.Command, folder string, do func(context.Context, *
 		return err
 	}
 	defer w.close()
-	return do(cmd.Context(), w)
+	if err := do(cmd.Context(), w); err != nil {
+		return err
+	}
+	renewListing(cmd.Context(), w.store, func(text string) { fmt.Fprintln(cmd.ErrOrStderr(), aside(cmd.CommandPath(), text)) })
+	return nil
 }

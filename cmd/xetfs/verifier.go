@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"os"
 	"runtime"
 	"slices"
 	"sync"
@@ -23,11 +22,9 @@ import (
 // Memory is bounded by the largest shard for each core, 100 bytes per xorb and 32 per
 // file.
 type verifier struct {
-	root   *os.Root   // the files themselves, each copy
-	store  *dir.Store // the objects, for reading files
+	place  *place
 	cache  *cache.Cache
 	reader *reconstruct.Reader
-	files  []dir.File
 	report *findings
 	bar    *progress
 
@@ -38,11 +35,8 @@ type verifier struct {
 	seen    map[blockSum]struct{}     // File Info blocks that were checked; guarded by mu
 }
 
-// openVerifier finds the shards and xorbs in a folder.
+// openVerifier finds the shards and xorbs in a folder, or on a web server.
 func openVerifier(ctx context.Context, folder string) (*verifier, error) {
-	if err := checkFolder(folder); err != nil {
-		return nil, err
-	}
 	v := &verifier{
 		keyed:   map[codec.Hash]bool{},
 		xorbs:   map[codec.Hash]*xorbFacts{},
@@ -50,25 +44,16 @@ func openVerifier(ctx context.Context, folder string) (*verifier, error) {
 		seen:    map[blockSum]struct{}{},
 	}
 	var err error
-	if v.root, err = os.OpenRoot(folder); err != nil {
-		return nil, err
-	}
-	if v.store, err = dir.OpenBare(ctx, folder); err != nil {
-		v.close()
+	if v.place, err = openPlace(ctx, folder); err != nil {
 		return nil, err
 	}
 	b := divide(defaultMemory)
 	log := slog.New(slog.DiscardHandler) // what is found here is in the report
-	if v.cache, err = cache.New(origin.Objects(v.store, b.infos), b.cacheOptions(false, log)); err != nil {
+	if v.cache, err = cache.New(origin.Objects(v.place.store, b.infos), b.cacheOptions(false, log)); err != nil {
 		v.close()
 		return nil, err
 	}
 	v.reader = reconstruct.New(v.cache, reconstruct.Options{})
-	v.files, err = v.store.Files(ctx)
-	if err != nil {
-		v.close()
-		return nil, err
-	}
 	return v, nil
 }
 
@@ -76,16 +61,13 @@ func (v *verifier) close() {
 	if v.cache != nil {
 		v.cache.Close()
 	}
-	if v.store != nil {
-		v.store.Close()
-	}
-	v.root.Close()
+	v.place.close()
 }
 
 // run does everything. What is wrong goes into the report.
 func (v *verifier) run(ctx context.Context) {
 	var shards, xorbs []dir.File
-	for _, f := range v.files {
+	for _, f := range v.place.files {
 		switch {
 		case f.Err != nil:
 			v.report.fault(fault{path: f.Path, err: f.Err})
@@ -144,16 +126,16 @@ func (v *verifier) inParallel(ctx context.Context, files []dir.File, do func(con
 // moves the progress bar.
 type object struct {
 	ctx  context.Context // of the call that reads; an io.ReaderAt has nowhere else for it
-	f    *os.File
+	f    readerAtCloser
 	bar  *progress // nil: nobody looks
 	high int64     // end of what was read so far
 }
 
 // open opens the file of an object and returns a reader for it.
 func (v *verifier) open(ctx context.Context, f dir.File) (*object, error) {
-	file, err := v.root.Open(f.Path)
+	file, err := v.place.open(ctx, f)
 	if err != nil {
-		return nil, reason(err)
+		return nil, err
 	}
 	return &object{ctx: ctx, f: file, bar: v.bar}, nil
 }

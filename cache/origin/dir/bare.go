@@ -117,10 +117,7 @@ func (s *Store) name(ctx context.Context, nameless []*File) {
 }
 
 func (s *Store) addLocked(f *File) {
-	k := names.XorbKey(f.Hash)
-	if f.Kind == names.ShardKind {
-		k = names.ShardKey(f.Hash)
-	}
+	k := f.key()
 	o := s.objects[k]
 	if o == nil {
 		o = new(object)

@@ -166,17 +166,17 @@ func (f *failing) Narrow(ctx context.Context, id codec.FileID, t codec.Term, p c
 
 // Chunks implements origin.Source.
 func (f *failing) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange) (*xorb.Run, error) {
-	return f.ChunksIn(ctx, x, r, nil)
+	return f.ChunksIn(ctx, x, r, origin.Into{})
 }
 
 // ChunksIn implements origin.Borrowing.
-func (f *failing) ChunksIn(ctx context.Context, x codec.Hash, r codec.ChunkRange, buffer func(size int) []byte) (*xorb.Run, error) {
+func (f *failing) ChunksIn(ctx context.Context, x codec.Hash, r codec.ChunkRange, into origin.Into) (*xorb.Run, error) {
 	damage, err := f.happens(ctx, "chunks")
 	if err != nil {
 		return nil, err
 	}
 	if !damage {
-		return f.Through.ChunksIn(ctx, x, r, buffer)
+		return f.Through.ChunksIn(ctx, x, r, into)
 	}
 	run, err := f.Source.Chunks(ctx, x, r)
 	if err != nil {

@@ -218,9 +218,16 @@ func (p promises) beside(t *testing.T) {
 	r := codec.ChunkRange{Start: 1, End: uint32(len(x.Chunks))}
 	if b, ok := p.src.(origin.Borrowing); ok {
 		var lent []byte
-		run, err := b.ChunksIn(t.Context(), x.Hash(), r, func(size int) []byte {
-			lent = make([]byte, size)
-			return lent
+		came := r.Start
+		run, err := b.ChunksIn(t.Context(), x.Hash(), r, origin.Into{
+			Buffer: func(size int) []byte { lent = make([]byte, size); return lent },
+			Came: func(run *xorb.Run) {
+				if run.Chunks.Start != r.Start || run.Chunks.End <= came || run.Chunks.End >= r.End {
+					t.Errorf("after chunk %d came %v of %v", came, run.Chunks, r)
+				}
+				came = run.Chunks.End
+				checkRun(t, x, run.Chunks, run)
+			},
 		})
 		if err != nil {
 			t.Fatal(err)

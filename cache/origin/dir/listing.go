@@ -1,0 +1,171 @@
+package dir
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"iter"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/names"
+)
+
+// WriteListing writes the listing of the store anew (origin.Listing), for readers behind a
+// plain web server, after making everything durable that it names. Whoever has put or
+// deleted something calls it when all else is done: it looks at what is there, so that of
+// several writers the last one lists what all of them did, and nothing is lost that one
+// of them was killed before listing.
+//
+// found, if it is not nil, is the same folder as OpenBare saw it: shards and xorbs that lie
+// elsewhere than their keys say are listed with their paths. Those that an earlier listing
+// knew stay listed as long as they are there.
+func (s *Keyed) WriteListing(ctx context.Context, found *Store) error {
+	if err := s.Sync(ctx); err != nil {
+		return err
+	}
+	unlock, err := s.lock(ctx, origin.ListingKey)
+	if err != nil {
+		return wrapPut(origin.ListingKey, err)
+	}
+	defer unlock()
+	old, _, err := s.Get(ctx, origin.ListingKey, "")
+	if err != nil && !errors.Is(err, origin.ErrNotFound) {
+		return err
+	}
+	elsewhere, err := s.elsewhere(ctx, old, found)
+	if err != nil {
+		return err
+	}
+	b, err := origin.EncodeListing(origin.ListingPrefixes(), s.listed(ctx, elsewhere))
+	if err != nil || bytes.Equal(b, old) {
+		return err
+	}
+	return s.putListing(b)
+}
+
+// putListing replaces the listing, durably.
+func (s *Keyed) putListing(b []byte) error {
+	tmp, _, err := s.write(b, refMode, false)
+	if err != nil {
+		return wrapPut(origin.ListingKey, err)
+	}
+	if err := s.replace(tmp, origin.ListingKey); err != nil {
+		return errors.Join(err, s.files.root.Remove(tmp))
+	}
+	if err := s.syncDir("."); err != nil {
+		return wrap(string(origin.ListingKey), err)
+	}
+	return nil
+}
+
+// listed yields everything to be listed, sorted by key: what lies where its key says, and
+// of all else what is elsewhere.
+func (s *Keyed) listed(ctx context.Context, elsewhere []origin.Listed) iter.Seq2[origin.Listed, error] {
+	return func(yield func(origin.Listed, error) bool) {
+		for o, err := range origin.ListPrefixes(ctx, s, origin.ListingPrefixes()) {
+			for ; err == nil && len(elsewhere) > 0 && elsewhere[0].Key <= o.Key; elsewhere = elsewhere[1:] {
+				if elsewhere[0].Key < o.Key && !yield(elsewhere[0], nil) {
+					return
+				}
+			}
+			if !yield(o, err) || err != nil {
+				return
+			}
+		}
+		for _, o := range elsewhere {
+			if !yield(o, nil) {
+				return
+			}
+		}
+	}
+}
+
+// elsewhere returns, sorted by key, the shards and xorbs that do not lie where their keys
+// say: those of found and those of an old listing that are still there.
+func (s *Keyed) elsewhere(ctx context.Context, old []byte, found *Store) ([]origin.Listed, error) {
+	byKey := map[names.Key]origin.Listed{}
+	if l, err := origin.DecodeListing(old); err == nil {
+		for _, prefix := range origin.ListingPrefixes() {
+			for o, err := range l.List(prefix, "") {
+				if err == nil && o.Path != "" && s.stillThere(o) {
+					byKey[o.Key] = o
+				}
+			}
+		}
+	} else if !errors.Is(err, codec.ErrCorrupt) {
+		return nil, fmt.Errorf("%s: %w", origin.ListingKey, err) // of a newer xetfs
+	}
+	if found != nil {
+		files, err := found.Files(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range files {
+			if k := f.key(); f.Err == nil && f.Kind != 0 && f.Path != string(k) {
+				byKey[k] = origin.Listed{
+					Item: origin.Item{Key: k, Size: f.Size, Modified: f.Modified},
+					Path: origin.EscapePath(f.Path),
+				}
+			}
+		}
+	}
+	all := make([]origin.Listed, 0, len(byKey))
+	for _, o := range byKey {
+		all = append(all, o)
+	}
+	slices.SortFunc(all, func(a, b origin.Listed) int { return strings.Compare(string(a.Key), string(b.Key)) })
+	return all, nil
+}
+
+// stillThere says whether an object that is listed elsewhere is what it was.
+func (s *Keyed) stillThere(o origin.Listed) bool {
+	path, err := url.PathUnescape(o.Path)
+	if err != nil {
+		return false
+	}
+	info, err := s.files.root.Lstat(path)
+	return err == nil && info.Mode().IsRegular() && info.Size() == o.Size && info.ModTime().Equal(o.Modified)
+}
+
+// key returns what the object in a file is kept under.
+func (f *File) key() names.Key {
+	if f.Kind == names.ShardKind {
+		return names.ShardKey(f.Hash)
+	}
+	return names.XorbKey(f.Hash)
+}
+
+// Item returns what List says of one object.
+func (s *Keyed) Item(ctx context.Context, k names.Key) (origin.Item, error) {
+	if err := ctx.Err(); err != nil {
+		return origin.Item{}, err
+	}
+	info, err := s.files.root.Lstat(string(k))
+	if err == nil && !info.Mode().IsRegular() {
+		err = iofs.ErrNotExist
+	}
+	if err != nil {
+		return origin.Item{}, wrap(string(k), err)
+	}
+	return origin.Item{Key: k, Size: info.Size(), Modified: info.ModTime()}, nil
+}
+
+// Item returns what List says of one object.
+func (s *ReadOnly) Item(ctx context.Context, k names.Key) (origin.Item, error) {
+	return s.keyed.Item(ctx, k)
+}
+
+// Item returns what List says of one object.
+func (s *Store) Item(ctx context.Context, k names.Key) (origin.Item, error) {
+	f, err := s.lookup(ctx, k)
+	if err != nil {
+		return origin.Item{}, err
+	}
+	return origin.Item{Key: k, Size: f.Size, Modified: f.Modified}, nil
+}

@@ -1,0 +1,294 @@
+package origin
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/page"
+)
+
+// ListingKey is what the listing of a store is kept under.
+const ListingKey names.Key = "xetfs.list"
+
+// MaxListing is the most bytes a listing may have: some 500,000 objects.
+const MaxListing = names.MaxLongDocument
+
+// A Listing says which objects a store has, for readers that cannot ask it: a plain web
+// server gives out files by name and tells no names. Whoever writes to a store writes it
+// anew when everything else is durable; so it may be behind the store, and what it names
+// is there, or was deleted since.
+//
+//	{"format":1,"prefixes":["sl/","tdata/shard/","tdata/xorb/","tref/","vref/"]}
+//	sl/*sSt*__add__*1*1700000000000000000*af13…*org!2Fmodel*_v2_ 0 1700000000000000000
+//	tdata/shard/07/0706….shard 12345 1700000000000000000
+//	tdata/xorb/3f/3fa1….xorb 67108864 1700000000000000000 old/models/b%20c.xorb
+//	…
+//	9f86d081…  64 hex digits, BLAKE3 of all before it but the last newline
+//
+// The first line says which prefixes are listed: an object that begins with one of them
+// and is not named is not there. Each other line is a key, its size in bytes, when it was
+// changed (nanoseconds since 1970) and, of an object that is not in the file its key
+// names, the path of the file it is in, escaped as in a URL. Lines are sorted by key.
+//
+// A Listing is never changed, and safe for concurrent use.
+type Listing struct {
+	prefixes []string
+	lines    []byte // all whole, checked
+}
+
+// A Listed is an Item of a listing, and where it lies.
+type Listed struct {
+	Item
+	Path string // escaped for a URL; "": its key says so
+}
+
+// listingHead is the first line of a listing.
+type listingHead struct {
+	Format   int      `json:"format"`
+	Prefixes []string `json:"prefixes"`
+}
+
+// ListingPrefixes are those that writers list: what readers ask for by prefix. Index
+// pages and versions are found by their keys.
+func ListingPrefixes() []string {
+	return []string{names.SymbolPrefix, names.ShardPrefix, names.XorbPrefix, names.SnapshotPrefix, names.RefPrefix}
+}
+
+// EncodeListing returns the bytes of the listing of objects, which come sorted by key and
+// each begin with one of the prefixes. Where they are too many for MaxListing, xorbs are
+// left out, and their prefix with them: nobody needs to list xorbs to read files.
+func EncodeListing(prefixes []string, objects iter.Seq2[Listed, error]) ([]byte, error) {
+	var lines []byte
+	var xorbs [2]int // where they begin and end in lines
+	for o, err := range objects {
+		if err != nil {
+			return nil, err
+		}
+		from := len(lines)
+		lines = appendListed(lines, o)
+		if strings.HasPrefix(string(o.Key), names.XorbPrefix) {
+			if xorbs[1] == 0 {
+				xorbs[0] = from
+			}
+			xorbs[1] = len(lines)
+		}
+	}
+	b, err := sealListing(prefixes, lines)
+	if err == nil && len(b) > MaxListing {
+		few := slices.DeleteFunc(slices.Clone(prefixes), func(p string) bool { return p == names.XorbPrefix })
+		b, err = sealListing(few, slices.Concat(lines[:xorbs[0]], lines[xorbs[1]:]))
+	}
+	if err == nil && len(b) > MaxListing {
+		return nil, fmt.Errorf("listing: %d bytes, at most %d are allowed", len(b), MaxListing)
+	}
+	return b, err
+}
+
+func appendListed(b []byte, o Listed) []byte {
+	b = append(b, o.Key...)
+	b = append(b, ' ')
+	b = strconv.AppendInt(b, o.Size, 10)
+	b = append(b, ' ')
+	b = strconv.AppendInt(b, max(0, o.Modified.UnixNano()), 10)
+	if o.Path != "" {
+		b = append(append(b, ' '), o.Path...)
+	}
+	return append(b, '\n')
+}
+
+func sealListing(prefixes []string, lines []byte) ([]byte, error) {
+	prefixes = slices.Sorted(slices.Values(prefixes))
+	head, err := json.Marshal(listingHead{Format: 1, Prefixes: prefixes})
+	if err != nil {
+		return nil, err
+	}
+	b := slices.Concat(head, []byte{'\n'}, lines)
+	sum := page.Sum(b[:len(b)-1])
+	return append(hex.AppendEncode(b, sum[:]), '\n'), nil
+}
+
+// DecodeListing reads a listing, the checksum first. Errors are names.ErrNewer or
+// codec.ErrCorrupt. The listing keeps b.
+func DecodeListing(b []byte) (*Listing, error) {
+	const sumLine = 2*len(page.Hash{}) + 1
+	if len(b) > MaxListing {
+		return nil, badListing(MaxListing, "%d bytes, at most %d are allowed", len(b), MaxListing)
+	}
+	body := len(b) - sumLine
+	if body < 1 || b[body-1] != '\n' || b[len(b)-1] != '\n' {
+		return nil, badListing(len(b), "no line with a checksum at the end")
+	}
+	sum := page.Sum(b[:body-1])
+	if want := hex.EncodeToString(sum[:]); string(b[body:len(b)-1]) != want {
+		return nil, badListing(body, "checksum %q, want %s", b[body:len(b)-1], want)
+	}
+	head, lines, _ := bytes.Cut(b[:body], []byte{'\n'})
+	l := &Listing{lines: lines}
+	if err := l.readHead(head); err != nil {
+		return nil, err
+	}
+	return l, l.check(len(head) + 1)
+}
+
+func (l *Listing) readHead(head []byte) error {
+	var h listingHead
+	err := json.Unmarshal(head, &h)
+	switch {
+	case err != nil:
+		return badListing(0, "%v", err)
+	case h.Format > 1:
+		return fmt.Errorf("listing of format %d: %w", h.Format, names.ErrNewer)
+	case h.Format < 1:
+		return badListing(0, "format %d is not known", h.Format)
+	}
+	l.prefixes = h.Prefixes
+	return nil
+}
+
+// check checks every line; the first is at byte off of the listing.
+func (l *Listing) check(off int) error {
+	var before []byte
+	for line := range bytes.Lines(l.lines) {
+		o, reason := parseListed(line[:len(line)-1])
+		if reason == "" && string(o.Key) <= string(before) {
+			reason = "its key does not sort after the one before"
+		}
+		if reason != "" {
+			return badListing(off, "line %.100q: %s", line, reason)
+		}
+		before = line[:len(o.Key)]
+		off += len(line)
+	}
+	return nil
+}
+
+func badListing(off int, format string, args ...any) error {
+	return codec.Corrupt("listing", int64(off), format, args...)
+}
+
+// parseListed reads one line, or says what is wrong with it. Keys that nobody knows are
+// good: a newer writer may have put them.
+func parseListed(line []byte) (o Listed, reason string) {
+	if bytes.ContainsFunc(line, func(r rune) bool { return r < ' ' || r > '~' }) {
+		return o, "it holds bytes that no key has"
+	}
+	f := strings.Split(string(line), " ")
+	if len(f) != 3 && len(f) != 4 || f[0] == "" {
+		return o, "it is not a key, a size, a time and maybe a path"
+	}
+	size, err := parseListedNumber(f[1])
+	modified, err2 := parseListedNumber(f[2])
+	if err != nil || err2 != nil {
+		return o, "size or time is not a number"
+	}
+	o.Item = Item{Key: names.Key(f[0]), Size: size, Modified: time.Unix(0, modified)}
+	if len(f) == 4 {
+		o.Path = f[3]
+		plain, err := url.PathUnescape(o.Path)
+		if err != nil || !fs.ValidPath(plain) || plain == "." {
+			return o, "its path is not one below the store"
+		}
+	}
+	return o, ""
+}
+
+// parseListedNumber reads a number that is written in one way only.
+func parseListedNumber(text string) (int64, error) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err == nil && strconv.FormatInt(n, 10) != text || n < 0 {
+		err = errors.New("not a plain number")
+	}
+	return n, err
+}
+
+// EscapePath returns a slash path as a listing has it.
+func EscapePath(path string) string {
+	parts := strings.Split(path, "/")
+	for i := range parts {
+		parts[i] = url.PathEscape(parts[i])
+	}
+	return strings.Join(parts, "/")
+}
+
+// Covers says whether every object that begins with prefix is listed.
+func (l *Listing) Covers(prefix string) bool {
+	return slices.ContainsFunc(l.prefixes, func(p string) bool { return strings.HasPrefix(prefix, p) })
+}
+
+// List yields the objects whose keys start with prefix and sort after a given one, as
+// Store.List does. Of a prefix that is not listed it yields errors.ErrUnsupported.
+func (l *Listing) List(prefix string, after names.Key) iter.Seq2[Listed, error] {
+	return func(yield func(Listed, error) bool) {
+		if !l.Covers(prefix) {
+			yield(Listed{}, fmt.Errorf("the listing does not have %q: %w", prefix, errors.ErrUnsupported))
+			return
+		}
+		from := prefix
+		if string(after) >= from {
+			from = string(after) + "\x00"
+		}
+		for line := range bytes.Lines(l.lines[l.search(from):]) {
+			o, _ := parseListed(line[:len(line)-1]) // it was checked
+			if !strings.HasPrefix(string(o.Key), prefix) || !yield(o, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Find returns one object.
+func (l *Listing) Find(k names.Key) (Listed, bool) {
+	line, _, found := bytes.Cut(l.lines[l.search(string(k)):], []byte{'\n'})
+	if !found {
+		return Listed{}, false
+	}
+	o, reason := parseListed(line)
+	return o, reason == "" && o.Key == k
+}
+
+// search returns where the first line begins whose key is not below a given one.
+func (l *Listing) search(key string) int {
+	lo, hi := 0, len(l.lines) // both at the beginning of a line, or at the end
+	for lo < hi {
+		mid := lo + (hi-lo)/2
+		mid = bytes.LastIndexByte(l.lines[:mid], '\n') + 1 // not before lo, which begins a line
+		end := mid + bytes.IndexByte(l.lines[mid:], '\n') + 1
+		line, _, _ := bytes.Cut(l.lines[mid:end], []byte{' '})
+		if string(line) < key {
+			lo = end
+		} else {
+			hi = mid
+		}
+	}
+	return lo
+}
+
+// ListPrefixes yields what a store lists of some prefixes, sorted, for EncodeListing. Keys
+// that nobody knows are left out.
+func ListPrefixes(ctx context.Context, s Store, prefixes []string) iter.Seq2[Listed, error] {
+	return func(yield func(Listed, error) bool) {
+		for _, prefix := range slices.Sorted(slices.Values(prefixes)) {
+			for item, err := range s.List(ctx, prefix, "") {
+				if _, bad := names.ParseKey(item.Key); err == nil && bad != nil {
+					continue
+				}
+				if !yield(Listed{Item: item}, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,264 @@
+package origin_test
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/origintest"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/page"
+)
+
+// seal makes a listing of lines, whatever they are.
+func seal(lines ...string) []byte {
+	text := strings.Join(lines, "\n")
+	sum := page.Sum([]byte(text))
+	return fmt.Appendf(nil, "%s\n%x\n", text, sum[:])
+}
+
+const listingHead = `{"format":1,"prefixes":["sl/","tdata/shard/"]}`
+
+func TestDecodeListing(t *testing.T) {
+	good := seal(listingHead, "sl/a 0 1", "tdata/shard/b 5 2", "tdata/shard/c 7 3 x/y%20z.shard")
+	tests := []struct {
+		name   string
+		in     []byte
+		offset int64
+		reason string // of the CorruptError; empty if the listing is good
+	}{
+		{"good", good, 0, ""},
+		{"nothing listed", seal(listingHead), 0, ""},
+		{"a key that nobody knows", seal(listingHead, "sl/from*the*future 1 1"), 0, ""},
+		{"empty", nil, 0, "no line with a checksum at the end"},
+		{"cut off", good[:len(good)-1], 170, "no line with a checksum at the end"},
+		{"a byte changed", []byte(strings.Replace(string(good), "5 2", "6 2", 1)), 0, "checksum"},
+		{"no first line", seal("sl/a 0 1"), 0, "invalid character"},
+		{"format 0", seal(`{"prefixes":[]}`), 0, "format 0 is not known"},
+		{"not sorted", seal(listingHead, "sl/b 0 1", "sl/a 0 1"), 56, "does not sort after"},
+		{"twice the same", seal(listingHead, "sl/a 0 1", "sl/a 0 1"), 56, "does not sort after"},
+		{"no size", seal(listingHead, "sl/a"), 47, "it is not a key, a size, a time"},
+		{"five fields", seal(listingHead, "sl/a 0 1 p q"), 47, "it is not a key, a size, a time"},
+		{"a negative size", seal(listingHead, "sl/a -1 1"), 47, "not a number"},
+		{"a second spelling", seal(listingHead, "sl/a 01 1"), 47, "not a number"},
+		{"a control character", seal(listingHead, "sl/a\x1b 0 1"), 47, "bytes that no key has"},
+		{"a path that climbs", seal(listingHead, "sl/a 0 1 ../x"), 47, "not one below the store"},
+		{"a path that climbs, escaped", seal(listingHead, "sl/a 0 1 %2e%2e/x"), 47, "not one below the store"},
+		{"an absolute path", seal(listingHead, "sl/a 0 1 /etc/passwd"), 47, "not one below the store"},
+		{"a path with a bad escape", seal(listingHead, "sl/a 0 1 %zz"), 47, "not one below the store"},
+		{"an empty line", seal(listingHead, ""), 47, "it is not a key"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := origin.DecodeListing(tt.in)
+			var corrupt *codec.CorruptError
+			switch {
+			case tt.reason == "" && err != nil:
+				t.Errorf("unexpected error: %v", err)
+			case tt.reason != "" && !errors.As(err, &corrupt):
+				t.Errorf("error = %v, want a CorruptError", err)
+			case tt.reason != "" && !strings.Contains(corrupt.Reason, tt.reason):
+				t.Errorf("reason = %q, want %q", corrupt.Reason, tt.reason)
+			case tt.offset != 0 && tt.reason != "" && corrupt.Offset != tt.offset:
+				t.Errorf("at byte %d, want %d", corrupt.Offset, tt.offset)
+			}
+		})
+	}
+	if _, err := origin.DecodeListing(seal(`{"format":2,"prefixes":[]}`, "who knows")); !errors.Is(err, names.ErrNewer) {
+		t.Errorf("a listing from the future = %v, want %v", err, names.ErrNewer)
+	}
+}
+
+func all(s iter.Seq2[origin.Listed, error]) (keys []string, err error) {
+	for o, err := range s {
+		if err != nil {
+			return keys, err
+		}
+		keys = append(keys, string(o.Key))
+	}
+	return keys, nil
+}
+
+func TestListingList(t *testing.T) {
+	l, err := origin.DecodeListing(seal(listingHead, "sl/a 0 1", "sl/ab 0 1", "sl/b 0 1", "tdata/shard/a 1 1", "tdata/shard/b 2 2 old/b.shard"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		prefix, after string
+		want          string // "-": it is not listed
+	}{
+		{"sl/", "", "sl/a sl/ab sl/b"},
+		{"sl/a", "", "sl/a sl/ab"},
+		{"sl/", "sl/a", "sl/ab sl/b"},
+		{"sl/", "sl/b", ""},
+		{"sl/", "tdata/", ""},
+		{"sl/", "a", "sl/a sl/ab sl/b"},
+		{"tdata/shard/", "", "tdata/shard/a tdata/shard/b"},
+		{"tdata/shard/b", "", "tdata/shard/b"},
+		{"tdata/shard/c", "", ""},
+		{"tdata/", "", "-"},
+		{"vref/", "", "-"},
+		{"", "", "-"},
+	}
+	for _, tt := range tests {
+		keys, err := all(l.List(tt.prefix, names.Key(tt.after)))
+		got := strings.Join(keys, " ")
+		if errors.Is(err, errors.ErrUnsupported) {
+			got, err = "-", nil
+		}
+		if got != tt.want || err != nil {
+			t.Errorf("List(%q, %q) = %q, %v, want %q", tt.prefix, tt.after, got, err, tt.want)
+		}
+	}
+	if o, ok := l.Find("tdata/shard/b"); !ok || o.Size != 2 || o.Path != "old/b.shard" || o.Modified != time.Unix(0, 2) {
+		t.Errorf("Find = %+v, %t", o, ok)
+	}
+	for _, k := range []names.Key{"", "a", "sl/aa", "tdata/shard/", "tdata/shard/c", "z"} {
+		if o, ok := l.Find(k); ok {
+			t.Errorf("Find(%q) = %+v", k, o)
+		}
+	}
+}
+
+// Whatever is encoded is decoded, and found by its key.
+func TestListingRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		keys := rapid.SliceOfDistinct(rapid.StringMatching(`(sl|vref)/[a-z*!0-9]{1,6}`), rapid.ID).Draw(t, "keys")
+		slices.Sort(keys)
+		var in []origin.Listed
+		for i, k := range keys {
+			o := origin.Listed{Item: origin.Item{Key: names.Key(k), Size: int64(i), Modified: time.Unix(0, int64(i))}}
+			if i%3 == 0 {
+				o.Path = origin.EscapePath("a b/" + k)
+			}
+			in = append(in, o)
+		}
+		b, err := origin.EncodeListing([]string{"vref/", "sl/"}, func(yield func(origin.Listed, error) bool) {
+			for _, o := range in {
+				if !yield(o, nil) {
+					return
+				}
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := origin.DecodeListing(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out []origin.Listed
+		for _, prefix := range []string{"sl/", "vref/"} {
+			for o, err := range l.List(prefix, "") {
+				if err != nil {
+					t.Fatal(err)
+				}
+				out = append(out, o)
+			}
+		}
+		if !slices.Equal(in, out) {
+			t.Fatalf("%v became %v", in, out)
+		}
+		for _, o := range in {
+			if found, ok := l.Find(o.Key); !ok || found != o {
+				t.Fatalf("Find(%q) = %v, %t", o.Key, found, ok)
+			}
+		}
+	})
+}
+
+// A listing that would be too long says nothing of xorbs.
+func TestListingTooLong(t *testing.T) {
+	objects := func(xorbs int) iter.Seq2[origin.Listed, error] {
+		return func(yield func(origin.Listed, error) bool) {
+			item := func(k string) bool { return yield(origin.Listed{Item: origin.Item{Key: names.Key(k)}}, nil) }
+			if !item(names.ShardPrefix + "s") {
+				return
+			}
+			for i := range xorbs {
+				if !item(fmt.Sprintf("%s%0100d", names.XorbPrefix, i)) {
+					return
+				}
+			}
+			item(names.RefPrefix + "r")
+		}
+	}
+	b, err := origin.EncodeListing(origin.ListingPrefixes(), objects(origin.MaxListing/100))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := origin.DecodeListing(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for prefix, want := range map[string]string{names.ShardPrefix: "[tdata/shard/s] <nil>", names.RefPrefix: "[vref/r] <nil>"} {
+		if got := fmt.Sprint(all(l.List(prefix, ""))); got != want {
+			t.Errorf("%s: %s, want %s", prefix, got, want)
+		}
+	}
+	if _, err := all(l.List(names.XorbPrefix, "")); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("xorbs: %v, want %v", err, errors.ErrUnsupported)
+	}
+}
+
+// FuzzDecodeListing holds the decoder to two promises: it never panics, and what it
+// accepts can be listed and found, line by line.
+func FuzzDecodeListing(f *testing.F) {
+	f.Add(listingHead + "\nsl/a 0 1\ntdata/shard/b 5 2 x/y")
+	f.Add(`{"format":1}` + "\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		l, err := origin.DecodeListing(seal(text))
+		if err != nil {
+			if !errors.Is(err, codec.ErrCorrupt) && !errors.Is(err, names.ErrNewer) {
+				t.Errorf("error %v is neither damage nor the future", err)
+			}
+			return
+		}
+		lines := strings.Split(text, "\n")[1:]
+		for _, line := range lines {
+			key, _, _ := strings.Cut(line, " ")
+			if o, ok := l.Find(names.Key(key)); !ok || string(o.Key) != key {
+				t.Errorf("%q is not found: %v, %t", key, o, ok)
+			}
+		}
+	})
+}
+
+// What a store lists is what its listing lists.
+func TestListPrefixes(t *testing.T) {
+	b := origintest.NewBuilder(t, origintest.Form{XorbChunks: 3})
+	b.Add(origintest.Text(1, 9000), 1000)
+	s := b.Store()
+	if err := origintest.Replace(s, "sl/nobody knows this", nil); err != nil {
+		t.Fatal(err)
+	}
+	text, err := origin.EncodeListing(origin.ListingPrefixes(), origin.ListPrefixes(t.Context(), s, origin.ListingPrefixes()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := origin.DecodeListing(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, prefix := range origin.ListingPrefixes() {
+		got, err := all(l.List(prefix, ""))
+		var want []string
+		for item := range s.List(t.Context(), prefix, "") {
+			if _, err := names.ParseKey(item.Key); err == nil {
+				want = append(want, string(item.Key))
+			}
+		}
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: %v, %v, want %v", prefix, got, err, want)
+		}
+	}
+}

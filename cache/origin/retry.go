@@ -1,0 +1,289 @@
+package origin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/shard"
+	"github.com/xetfs/xetfs/codec/xorb"
+)
+
+// A RetryPolicy says how often a question is asked that was not answered, and with which
+// pauses. The zero value is good.
+type RetryPolicy struct {
+	Attempts int           // in all; 0: 6
+	Base     time.Duration // the first pause is random, up to this; doubled each time; 0: 200 ms
+	Most     time.Duration // no pause that nobody asked for is longer; 0: 10 s
+	Logger   *slog.Logger  // nil: nobody is told
+}
+
+// maxRetryAfter is the longest pause that a server may ask for.
+const maxRetryAfter = 30 * time.Second
+
+func (p RetryPolicy) withDefaults() RetryPolicy {
+	if p.Attempts == 0 {
+		p.Attempts = 6
+	}
+	if p.Base == 0 {
+		p.Base = 200 * time.Millisecond
+	}
+	if p.Most == 0 {
+		p.Most = 10 * time.Second
+	}
+	if p.Logger == nil {
+		p.Logger = slog.New(slog.DiscardHandler)
+	}
+	return p
+}
+
+// A HintError is an error of a backend that knows whether to try again.
+type HintError struct {
+	Err   error
+	After time.Duration // not before; 0: as the policy says
+	Tries int           // in all; 0: as the policy says
+}
+
+func (e *HintError) Error() string { return e.Err.Error() }
+
+// Unwrap returns what went wrong.
+func (e *HintError) Unwrap() error { return e.Err }
+
+// Retry returns a Source that asks src again if it does not answer (ErrUnavailable), with
+// growing random pauses, within the deadline of the context. What it answers is final, be
+// it that there is no such object or damaged bytes.
+func Retry(src Source, p RetryPolicy) Source { return retrying{Through{src}, newRetrier(p)} }
+
+// RetryStore is Retry for a Store.
+func RetryStore(s Store, p RetryPolicy) Store { return retryingStore{s, newRetrier(p)} }
+
+// A retrier carries out a policy.
+type retrier struct {
+	RetryPolicy
+	told folder
+}
+
+func newRetrier(p RetryPolicy) *retrier { return &retrier{RetryPolicy: p.withDefaults()} }
+
+// do asks until there is an answer or no use in asking.
+func (r *retrier) do(ctx context.Context, what string, ask func() error) error {
+	for try := 1; ; try++ {
+		err := ask()
+		if err == nil || !errors.Is(err, ErrUnavailable) {
+			return err
+		}
+		if ended := ctx.Err(); ended != nil {
+			return ended
+		}
+		pause, again := r.pause(ctx, err, try)
+		if !again {
+			return gaveUp(err, try)
+		}
+		r.tell(ctx, what, try, err)
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return fmt.Errorf("%w: %v", ctx.Err(), err) //nolint:errorlint // which of the two it is decides
+		}
+	}
+}
+
+// gaveUp adds how often it was tried.
+func gaveUp(err error, tries int) error {
+	if tries == 1 {
+		return err
+	}
+	return fmt.Errorf("%w, %d times", err, tries)
+}
+
+// pause returns how long to wait after the try-th failure, and whether there is any use in
+// it: not if the reader has gone by then.
+func (r *retrier) pause(ctx context.Context, err error, try int) (pause time.Duration, again bool) {
+	var hint HintError
+	if h := (*HintError)(nil); errors.As(err, &h) {
+		hint = *h
+	}
+	most := r.Attempts
+	if hint.Tries > 0 {
+		most = min(most, hint.Tries)
+	}
+	if try >= most {
+		return 0, false
+	}
+	ceiling := min(r.Base<<min(try-1, 20), r.Most)
+	pause = max(rand.N(ceiling), min(hint.After, maxRetryAfter))
+	if end, ok := ctx.Deadline(); ok && time.Until(end) <= pause {
+		return 0, false
+	}
+	return pause, true
+}
+
+// tell says that something is tried again, one line for many.
+func (r *retrier) tell(ctx context.Context, what string, try int, err error) {
+	if n := r.told.fold(); n > 0 {
+		r.Logger.LogAttrs(ctx, slog.LevelWarn, "the origin does not answer, trying again", slog.String("event", "origin_retry"),
+			slog.String("what", what), slog.Int("attempt", try), slog.Int("times", n), slog.String("err", err.Error()))
+	}
+}
+
+// A folder makes one line of the events of some time.
+type folder struct {
+	mu    sync.Mutex
+	last  time.Time // a line was written; guarded by mu
+	count int       // events since then; guarded by mu
+}
+
+// foldFor is for how long events are counted before they are told.
+const foldFor = 10 * time.Second
+
+// fold counts an event and returns how many a line is to be written about: 0 for none.
+func (f *folder) fold() (n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.count++
+	now := time.Now()
+	if !f.last.IsZero() && now.Sub(f.last) < foldFor {
+		return 0
+	}
+	n, f.last, f.count = f.count, now, 0
+	return n
+}
+
+type retrying struct {
+	Through
+	r *retrier
+}
+
+// FileInfo implements Source.
+func (s retrying) FileInfo(ctx context.Context, id codec.FileID) (fi *shard.FileInfo, err error) {
+	err = s.r.do(ctx, "file info", func() error { fi, err = s.Through.FileInfo(ctx, id); return err })
+	return fi, err
+}
+
+// Narrow implements Source.
+func (s retrying) Narrow(ctx context.Context, id codec.FileID, t codec.Term, p codec.Piece) (r codec.ChunkRange, skip int64, err error) {
+	// Most of the time it is arithmetic, which does not fail.
+	if r, skip, err = s.Through.Narrow(ctx, id, t, p); err == nil {
+		return r, skip, nil
+	}
+	first := err
+	err = s.r.do(ctx, "narrow", func() error {
+		if first != nil {
+			err, first = first, nil
+			return err
+		}
+		r, skip, err = s.Through.Narrow(ctx, id, t, p)
+		return err
+	})
+	return r, skip, err
+}
+
+// Chunks implements Source.
+func (s retrying) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange) (*xorb.Run, error) {
+	return s.ChunksIn(ctx, x, r, Into{})
+}
+
+// ChunksIn implements Borrowing. Each try borrows a buffer.
+func (s retrying) ChunksIn(ctx context.Context, x codec.Hash, r codec.ChunkRange, into Into) (run *xorb.Run, err error) {
+	err = s.r.do(ctx, "chunks", func() error { run, err = s.Through.ChunksIn(ctx, x, r, into); return err })
+	return run, err
+}
+
+// Hashed implements Hashing.
+func (s retrying) Hashed(ctx context.Context, x codec.Hash) (known bool, err error) {
+	err = s.r.do(ctx, "hashed", func() error { known, err = s.Through.Hashed(ctx, x); return err })
+	return known, err
+}
+
+type retryingStore struct {
+	Store
+	r *retrier
+}
+
+var (
+	_ KeyRejecter = retryingStore{}
+	_ Peeking     = retryingStore{}
+	_ Streaming   = retryingStore{}
+)
+
+// ReadAt implements Store.
+func (s retryingStore) ReadAt(ctx context.Context, k names.Key, p []byte, off int64) error {
+	return s.ReadStream(ctx, k, p, off, func(int) {})
+}
+
+// ReadStream implements Streaming. What has come is not asked for again.
+func (s retryingStore) ReadStream(ctx context.Context, k names.Key, p []byte, off int64, came func(n int)) error {
+	below, ok := s.Store.(Streaming)
+	if !ok {
+		return s.r.do(ctx, string(k), func() error { return s.Store.ReadAt(ctx, k, p, off) })
+	}
+	done := 0
+	return s.r.do(ctx, string(k), func() error {
+		from := done
+		return below.ReadStream(ctx, k, p[from:], off+int64(from), func(n int) {
+			done = from + n
+			came(done)
+		})
+	})
+}
+
+// Size implements Store.
+func (s retryingStore) Size(ctx context.Context, k names.Key) (size int64, err error) {
+	err = s.r.do(ctx, string(k), func() error { size, err = s.Store.Size(ctx, k); return err })
+	return size, err
+}
+
+// Get implements Store.
+func (s retryingStore) Get(ctx context.Context, k names.Key, seen Tag) (value []byte, tag Tag, err error) {
+	err = s.r.do(ctx, string(k), func() error { value, tag, err = s.Store.Get(ctx, k, seen); return err })
+	return value, tag, err
+}
+
+// List implements Store. It asks again for what comes behind the last object.
+func (s retryingStore) List(ctx context.Context, prefix string, after names.Key) iter.Seq2[Item, error] {
+	return func(yield func(Item, error) bool) {
+		stopped := false
+		err := s.r.do(ctx, prefix, func() error {
+			for item, err := range s.Store.List(ctx, prefix, after) {
+				if err != nil {
+					return err
+				}
+				after = item.Key
+				if !yield(item, nil) {
+					stopped = true
+					return nil
+				}
+			}
+			return nil
+		})
+		if err != nil && !stopped {
+			yield(Item{}, err)
+		}
+	}
+}
+
+// Peek implements Peeking.
+func (s retryingStore) Peek(ctx context.Context, k names.Key, off int64, n int) (part Part, err error) {
+	err = s.r.do(ctx, string(k), func() error { part, err = peek(ctx, s.Store, k, off, n); return err })
+	return part, err
+}
+
+// Near says what the store below says.
+func (s retryingStore) Near() bool { return Near(s.Store) }
+
+// RejectKey implements KeyRejecter.
+func (s retryingStore) RejectKey(k names.Key) int {
+	if r, ok := s.Store.(KeyRejecter); ok {
+		return r.RejectKey(k)
+	}
+	return 0
+}

@@ -1,0 +1,271 @@
+package origin_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/origintest"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/names"
+)
+
+func TestRetrySource(t *testing.T) {
+	origintest.TestSource(t, func(t *testing.T, s origin.Store) origin.Source {
+		flaky := origintest.Fail(origin.Objects(s, 0), "chunks 2: unavailable; fileinfo 2: unavailable; narrow 3: unavailable")
+		return origin.Retry(origin.Limit(flaky, 3), origin.RetryPolicy{Base: time.Millisecond})
+	})
+}
+
+func TestRetryStore(t *testing.T) {
+	origintest.TestStore(t, func(t *testing.T) origin.Store {
+		s := origintest.Watch(readOnly{filled(t)})
+		var calls atomic.Int64
+		s.Before = func(context.Context, origintest.Call) error {
+			if calls.Add(1)%3 == 2 {
+				return origin.ErrUnavailable
+			}
+			return nil
+		}
+		return origin.RetryStore(s, origin.RetryPolicy{Base: time.Millisecond})
+	})
+}
+
+// readOnly hides that a store can be written to.
+type readOnly struct{ origin.Store }
+
+func filled(t *testing.T) origin.Store {
+	s := origintest.Memory()
+	for k, value := range origintest.Samples(t) {
+		if err := origintest.Replace(s, k, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// An O number is that of the catalogue of faults.
+func TestRetry(t *testing.T) {
+	unavailable := func(after time.Duration, tries int) error {
+		return &origin.HintError{Err: origin.ErrUnavailable, After: after, Tries: tries}
+	}
+	tests := []struct {
+		name     string
+		err      error         // of each try
+		good     int           // the try that is good; 0: none
+		limit    time.Duration // of the reader; 0: none
+		tries    int
+		from, to time.Duration // how long it takes
+		want     error
+	}{
+		{"at once", nil, 1, 0, 1, 0, 0, nil},
+		{"O09 five failures", origin.ErrUnavailable, 6, 0, 6, 0, 6200 * time.Millisecond, nil},
+		{"O09 always", origin.ErrUnavailable, 0, 0, 6, 0, 6200 * time.Millisecond, origin.ErrUnavailable},
+		{"O01 not there", origin.ErrNotFound, 0, 0, 1, 0, 0, origin.ErrNotFound},
+		{"damaged", codec.ErrCorrupt, 0, 0, 1, 0, 0, codec.ErrCorrupt},
+		{"not allowed", iofs.ErrPermission, 0, 0, 1, 0, 0, iofs.ErrPermission},
+		{"unchanged", origin.ErrUnchanged, 0, 0, 1, 0, 0, origin.ErrUnchanged},
+		{"O06 no use in asking", unavailable(0, 1), 0, 0, 1, 0, 0, origin.ErrUnavailable},
+		{"O11 once more", unavailable(0, 2), 0, 0, 2, 0, 200 * time.Millisecond, origin.ErrUnavailable},
+		{"O08 after a second", unavailable(time.Second, 0), 2, 0, 2, time.Second, time.Second, nil},
+		{"O08 after a day", unavailable(86_400*time.Second, 0), 2, 0, 2, 30 * time.Second, 30 * time.Second, nil},
+		{"O08 after the reader has gone", unavailable(10*time.Second, 0), 2, 5 * time.Second, 1, 0, 0, origin.ErrUnavailable},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := origintest.Watch(origintest.Memory())
+				tries := 0
+				s.Before = func(context.Context, origintest.Call) error {
+					if tries++; tries == tt.good {
+						return nil
+					}
+					return fmt.Errorf("try %d: %w", tries, tt.err)
+				}
+				ctx := t.Context()
+				if tt.limit > 0 {
+					var cancel context.CancelFunc
+					ctx, cancel = context.WithTimeout(ctx, tt.limit)
+					defer cancel()
+				}
+				if tt.err == nil {
+					s.Before = func(context.Context, origintest.Call) error { tries++; return nil }
+				}
+				start := time.Now()
+				_, err := origin.RetryStore(s, origin.RetryPolicy{}).Size(ctx, names.XorbKey(codec.Hash{}))
+				if tt.good > 0 && errors.Is(err, origin.ErrNotFound) {
+					err = nil // the store is empty: that is its answer
+				}
+				if !errors.Is(err, tt.want) || tries != tt.tries {
+					t.Errorf("%d tries: %v, want %d: %v", tries, err, tt.tries, tt.want)
+				}
+				if took := time.Since(start); took < tt.from || took > tt.to {
+					t.Errorf("it took %v, want %v to %v", took, tt.from, tt.to)
+				}
+			})
+		})
+	}
+}
+
+// Who leaves does not wait for the end of a pause.
+func TestRetryLeaves(t *testing.T) {
+	for _, cause := range []error{context.Canceled, context.DeadlineExceeded} {
+		synctest.Test(t, func(t *testing.T) {
+			s := origintest.Watch(origintest.Memory())
+			s.Before = func(context.Context, origintest.Call) error {
+				return &origin.HintError{Err: origin.ErrUnavailable, After: 20 * time.Second}
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			if cause == context.DeadlineExceeded {
+				ctx, cancel = context.WithTimeout(t.Context(), 30*time.Second)
+			}
+			defer cancel()
+			time.AfterFunc(25*time.Second, func() {
+				if cause == context.Canceled {
+					cancel()
+				}
+			})
+			start := time.Now()
+			_, err := origin.RetryStore(s, origin.RetryPolicy{}).Size(ctx, names.XorbKey(codec.Hash{}))
+			if cause == context.Canceled && (!errors.Is(err, cause) || time.Since(start) != 25*time.Second) {
+				t.Errorf("cancelled: %v after %v", err, time.Since(start))
+			}
+			// Where the next pause would end behind the deadline there is no use in it.
+			if cause == context.DeadlineExceeded && (!errors.Is(err, origin.ErrUnavailable) || time.Since(start) != 20*time.Second) {
+				t.Errorf("out of time: %v after %v", err, time.Since(start))
+			}
+		})
+	}
+}
+
+// A store that does not answer is told in one line for many.
+func TestRetryTells(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		s := origintest.Watch(origintest.Memory())
+		s.Before = func(context.Context, origintest.Call) error { return origin.ErrUnavailable }
+		r := origin.RetryStore(s, origin.RetryPolicy{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		var askers sync.WaitGroup
+		for range 1000 {
+			askers.Go(func() { r.Size(t.Context(), "tdata") })
+		}
+		askers.Wait()
+		if n := strings.Count(log.String(), "event=origin_retry"); n != 1 {
+			t.Errorf("%d lines, want 1:\n%.500s", n, log.String())
+		}
+	})
+}
+
+// A streamed read goes on where it was cut off.
+func TestRetryContinues(t *testing.T) {
+	value := origintest.Text(1, 1000)
+	s := &cutting{value: value}
+	p := make([]byte, 900)
+	told := 0
+	r := origin.RetryStore(s, origin.RetryPolicy{Base: time.Millisecond}).(origin.Streaming)
+	err := r.ReadStream(t.Context(), "k", p, 50, func(n int) {
+		if n <= told {
+			t.Errorf("told %d after %d", n, told)
+		}
+		told = n
+	})
+	if err != nil || !bytes.Equal(p, value[50:950]) {
+		t.Errorf("ReadStream: %v", err)
+	}
+	if s.bytes != 900 || s.calls != 4 {
+		t.Errorf("%d bytes in %d calls, want each once", s.bytes, s.calls)
+	}
+}
+
+// A cutting store gives 250 bytes at a time.
+type cutting struct {
+	origin.Store
+	value        []byte
+	calls, bytes int
+}
+
+func (s *cutting) ReadStream(_ context.Context, _ names.Key, p []byte, off int64, came func(int)) error {
+	s.calls++
+	n := copy(p[:min(250, len(p))], s.value[off:])
+	s.bytes += n
+	if n == len(p) {
+		return nil
+	}
+	came(n)
+	return origin.ErrUnavailable
+}
+
+// At most so many ask for chunks at once; the others wait, or leave.
+func TestLimit(t *testing.T) {
+	b := origintest.NewBuilder(t, origintest.Form{})
+	f := b.Add(origintest.Text(1, 9000), 1000)
+	store := b.Store()
+	synctest.Test(t, func(t *testing.T) {
+		var now, most atomic.Int64
+		slow := origintest.Watch(store)
+		slow.Before = func(ctx context.Context, c origintest.Call) error {
+			if c.Op != "ReadAt" {
+				return nil
+			}
+			n := now.Add(1)
+			defer now.Add(-1)
+			for was := most.Load(); n > was && !most.CompareAndSwap(was, n); was = most.Load() {
+			}
+			select {
+			case <-time.After(time.Second):
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		src := origin.Limit(origin.Objects(slow, 0), 2)
+		if _, err := src.(origin.Hashing).Hashed(t.Context(), b.Xorbs[0].Hash()); err != nil {
+			t.Fatal(err)
+		}
+		most.Store(0)
+		var askers sync.WaitGroup
+		start := time.Now()
+		for range 30 {
+			askers.Go(func() {
+				if _, err := src.Chunks(t.Context(), b.Xorbs[0].Hash(), one); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		askers.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			defer cancel()
+			time.Sleep(time.Millisecond) // behind the others
+			if _, err := src.Chunks(ctx, b.Xorbs[0].Hash(), one); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("Chunks of who leaves = %v", err)
+			}
+		})
+		askers.Go(func() { // opening a file passes by
+			time.Sleep(time.Millisecond)
+			before := time.Now()
+			if _, err := src.FileInfo(t.Context(), f.ID()); err != nil {
+				t.Error(err)
+			}
+			if took := time.Since(before); took > 7*time.Second { // its own requests
+				t.Errorf("FileInfo waited %v", took)
+			}
+		})
+		askers.Wait()
+		if took := time.Since(start); took < 15*time.Second {
+			t.Errorf("30 requests, 2 at a time, took %v", took)
+		}
+		if n := most.Load(); n > 2+3 { // FileInfo asks for pieces of a shard, beside
+			t.Errorf("%d at a time", n)
+		}
+	})
+}

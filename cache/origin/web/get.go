@@ -1,0 +1,191 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec/names"
+)
+
+// Limits of what Get reads into memory, by what it is.
+const (
+	maxPage  = 1 << 20
+	maxOther = 128 << 20 // shards and xorbs, which are read in parts
+)
+
+// limitOf returns how long an object may be that is read whole.
+func limitOf(k names.Key) int64 {
+	p, err := names.ParseKey(k)
+	if err != nil {
+		return origin.MaxListing
+	}
+	switch p.Kind {
+	case names.PageKind:
+		return maxPage
+	case names.RefKind, names.VersionKind, names.SettingsKind:
+		return names.MaxDocument
+	case names.ShardKind, names.XorbKind:
+		return maxOther
+	}
+	return names.MaxLongDocument
+}
+
+// The first byte of a Tag says what the rest is.
+const (
+	byETag = "e"
+	byTime = "m" // Last-Modified
+	byHash = "h" // SHA-256 of the value
+)
+
+// Get implements origin.Store. The tag is the server's ETag, or else its Last-Modified;
+// but both are as coarse as a second with many servers, so of what was changed just now it
+// is the hash of the value: that costs the value once more, and misses no change.
+func (s *Store) Get(ctx context.Context, k names.Key, seen origin.Tag) ([]byte, origin.Tag, error) {
+	header := map[string]string{}
+	if tag, ok := strings.CutPrefix(string(seen), byETag); ok {
+		header["If-None-Match"] = tag
+	} else if tag, ok := strings.CutPrefix(string(seen), byTime); ok {
+		header["If-Modified-Since"] = tag
+	}
+	a, err := s.ask(ctx, http.MethodGet, k, header)
+	if err != nil {
+		return nil, "", err
+	}
+	defer a.close()
+	switch {
+	case a.StatusCode == http.StatusNotModified && len(header) > 0:
+		return nil, seen, origin.ErrUnchanged
+	case a.StatusCode != http.StatusOK:
+		return nil, "", a.mismatch("the server says %s", status(a.StatusCode))
+	}
+	value, err := a.readAll(limitOf(k))
+	if err != nil {
+		return nil, "", err
+	}
+	tag := a.tag(value)
+	if seen != "" && (tag == seen || seen == hashTag(value)) {
+		return nil, tag, origin.ErrUnchanged
+	}
+	return value, tag, nil
+}
+
+// tag returns the tag of a value.
+func (a *answer) tag(value []byte) origin.Tag {
+	modified, etag := a.Header.Get("Last-Modified"), a.Header.Get("ETag")
+	switch {
+	case changedJustNow(modified, a.Header.Get("Date")):
+		return hashTag(value)
+	case etag != "":
+		return origin.Tag(byETag + etag)
+	case modified != "":
+		return origin.Tag(byTime + modified)
+	}
+	return hashTag(value)
+}
+
+func hashTag(value []byte) origin.Tag {
+	sum := sha256.Sum256(value)
+	return origin.Tag(byHash + hex.EncodeToString(sum[:]))
+}
+
+// justNow is for how long the times of a server do not tell two changes apart.
+const justNow = 2 * time.Second
+
+// changedJustNow says whether, by the clock of the server, something may change once more
+// without that showing in its time.
+func changedJustNow(modified, date string) bool {
+	m, err := http.ParseTime(modified)
+	if err != nil {
+		return false // it says nothing of times
+	}
+	d, err := http.ParseTime(date)
+	return err != nil || d.Sub(m) < justNow
+}
+
+// readAll reads an answer of at most limit bytes. Memory grows with what comes.
+func (a *answer) readAll(limit int64) ([]byte, error) {
+	if a.ContentLength > limit {
+		return nil, origin.Long(a.key, limit)
+	}
+	var b bytes.Buffer
+	b.Grow(int(min(max(a.ContentLength, 0), 1<<20)) + bytes.MinRead)
+	_, err := b.ReadFrom(io.LimitReader(watched{a}, limit+1))
+	switch {
+	case err != nil:
+		return nil, a.broken(err)
+	case int64(b.Len()) > limit:
+		return nil, origin.Long(a.key, limit)
+	case a.ContentLength >= 0 && int64(b.Len()) != a.ContentLength:
+		return nil, a.broken(errors.New("the answer ended early"))
+	}
+	return b.Bytes(), nil
+}
+
+// A watched is the body of an answer.
+type watched struct{ a *answer }
+
+// Read implements io.Reader.
+func (w watched) Read(p []byte) (int, error) {
+	n, err := w.a.Body.Read(p)
+	w.a.watch.came(n)
+	return n, err
+}
+
+// List implements origin.Store, out of the listing that the writers of the store left. It
+// yields errors.ErrUnsupported if there is none, or for a prefix that is not in it.
+func (s *Store) List(ctx context.Context, prefix string, after names.Key) iter.Seq2[origin.Item, error] {
+	return func(yield func(origin.Item, error) bool) {
+		l, err := s.list(ctx)
+		if err != nil {
+			yield(origin.Item{}, err)
+			return
+		}
+		for o, err := range l.List(prefix, after) {
+			if err == nil {
+				err = ctx.Err()
+			}
+			if !yield(o.Item, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// list returns the listing as it is now.
+func (s *Store) list(ctx context.Context) (*origin.Listing, error) {
+	s.listing.mu.Lock()
+	l, tag := s.listing.l, s.listing.tag
+	s.listing.mu.Unlock()
+	for try := 1; ; try++ {
+		b, now, err := s.Get(ctx, origin.ListingKey, tag)
+		switch {
+		case errors.Is(err, origin.ErrUnchanged):
+			return l, nil
+		case errors.Is(err, origin.ErrNotFound):
+			return nil, fmt.Errorf("%s%s is not there, which xetfs pack and publish write: %w", s.base, origin.ListingKey, errors.ErrUnsupported)
+		case err != nil:
+			return nil, err
+		}
+		decoded, err := origin.DecodeListing(b)
+		if err == nil {
+			s.listing.mu.Lock()
+			s.listing.l, s.listing.tag = decoded, now
+			s.listing.mu.Unlock()
+			return decoded, nil
+		}
+		if try == 2 {
+			return nil, fmt.Errorf("%s: %w", origin.ListingKey, err)
+		}
+		ctx, tag = origin.Fresh(ctx), "" // it may have been damaged on the way
+	}
+}

@@ -1,0 +1,248 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	iofs "io/fs"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec/names"
+)
+
+// An answer is one that has begun. It must be closed.
+type answer struct {
+	*http.Response
+	s      *Store
+	key    names.Key
+	parent context.Context // of the caller
+	watch  *watch
+}
+
+// ask sends one request for an object, and returns the answer if it is one to a request
+// for bytes: 200, 206, 304 or 416.
+func (s *Store) ask(ctx context.Context, method string, k names.Key, header map[string]string) (*answer, error) {
+	path, err := s.pathOf(k)
+	if err != nil {
+		return nil, err
+	}
+	a, err := s.askAt(ctx, method, k, path, header)
+	if errors.Is(err, origin.ErrNotFound) && s.elsewhere(ctx, k, path) {
+		if path, err = s.pathOf(k); err == nil {
+			return s.askAt(ctx, method, k, path, header)
+		}
+	}
+	return a, err
+}
+
+func (s *Store) askAt(ctx context.Context, method string, k names.Key, path string, header map[string]string) (*answer, error) {
+	w := newWatch(ctx, s.stall)
+	r, err := http.NewRequestWithContext(w.ctx, method, s.base+path, nil)
+	if err != nil {
+		w.stop()
+		return nil, fmt.Errorf("%q: %w: %v", k, origin.ErrUnavailable, err) //nolint:errorlint // foreign
+	}
+	r.Header.Set("Accept-Encoding", "identity")
+	r.Header.Set("User-Agent", "xetfs")
+	for name, value := range header {
+		r.Header.Set(name, value)
+	}
+	if origin.IsFresh(ctx) {
+		r.Header.Set("Cache-Control", "no-cache")
+	}
+	a := &answer{s: s, key: k, parent: ctx, watch: w}
+	a.Response, err = s.client(k).Do(r) //nolint:bodyclose // answer.close does
+	if err != nil {
+		err = a.broken(err)
+		w.stop()
+		return nil, err
+	}
+	w.came(0)
+	if err := a.check(); err != nil {
+		a.close()
+		return nil, err
+	}
+	return a, nil
+}
+
+// client returns the connections for an object.
+func (s *Store) client(k names.Key) *http.Client {
+	if strings.HasPrefix(string(k), names.XorbPrefix) || strings.HasPrefix(string(k), names.ShardPrefix) {
+		return s.data
+	}
+	return s.names
+}
+
+// close ends an answer. One that was not read to its end costs the connection.
+func (a *answer) close() {
+	a.Body.Close()
+	a.watch.stop()
+}
+
+// finish is close for an answer of which everything was read: it looks for the end, so that
+// the connection can be used again.
+func (a *answer) finish() {
+	var one [1]byte
+	if n, _ := a.Body.Read(one[:]); n > 0 {
+		a.watch.stop() // it goes on for who knows how long
+	}
+	a.close()
+}
+
+// read fills p and returns how much came. It returns an error unless all did.
+func (a *answer) read(p []byte) (int, error) { return a.readTelling(p, func(int) {}) }
+
+// readTelling is read, and tells how far it has come.
+func (a *answer) readTelling(p []byte, came func(n int)) (int, error) {
+	for n := 0; ; {
+		m, err := a.Body.Read(p[n:])
+		n += m
+		a.watch.came(m)
+		switch {
+		case n == len(p):
+			return n, nil
+		case err != nil && !errors.Is(err, io.EOF):
+			return n, a.broken(err)
+		case err != nil:
+			return n, a.broken(errors.New("the answer ended early"))
+		}
+		came(n)
+	}
+}
+
+// broken is the error of a request that got no whole answer.
+func (a *answer) broken(err error) error {
+	if ended := a.parent.Err(); ended != nil {
+		return fmt.Errorf("%q: %w", a.key, ended)
+	}
+	if errors.Is(context.Cause(a.watch.ctx), errStalled) {
+		err = fmt.Errorf("hardly anything came for %v", a.s.stall)
+	}
+	var address *url.Error
+	if errors.As(err, &address) {
+		err = address.Err // it names the address, which may be one that is only for us
+	}
+	var redirect errRedirect
+	switch {
+	case errors.As(err, &redirect):
+		return a.final("%v", redirect)
+	case strings.Contains(err.Error(), "Location"): // of net/http, with all of the address in it
+		return a.final("a redirect leads nowhere")
+	}
+	return a.failed("%v", err)
+}
+
+// failed is an ErrUnavailable of the object.
+func (a *answer) failed(format string, args ...any) error {
+	return fmt.Errorf("%q: %w: %w", a.key, origin.ErrUnavailable, fmt.Errorf(format, args...))
+}
+
+// final is failed for what will not get better.
+func (a *answer) final(format string, args ...any) error {
+	return &origin.HintError{Err: a.failed(format, args...), Tries: 1}
+}
+
+// mismatch is the error of an answer to another question than the one that was asked. One
+// who is asked once more may do better.
+func (a *answer) mismatch(format string, args ...any) error {
+	return &origin.HintError{Err: a.failed("the answer does not fit: "+format, args...), Tries: 2}
+}
+
+// check says what an answer without bytes means.
+func (a *answer) check() error {
+	switch code := a.StatusCode; {
+	case code == http.StatusOK, code == http.StatusPartialContent:
+		if coding := a.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
+			return a.mismatch("it is encoded as %.40q", coding)
+		}
+		return nil
+	case code == http.StatusNotModified, code == http.StatusRequestedRangeNotSatisfiable:
+		return nil
+	case code == http.StatusNotFound, code == http.StatusGone:
+		return fmt.Errorf("%q: %w", a.key, origin.ErrNotFound)
+	case code == http.StatusUnauthorized, code == http.StatusForbidden:
+		return fmt.Errorf("%q: %w: the server says %s", a.key, iofs.ErrPermission, status(code))
+	case code == http.StatusTooManyRequests, code == http.StatusServiceUnavailable:
+		return &origin.HintError{Err: a.failed("the server says %s", status(code)), After: a.retryAfter()}
+	case code >= 500 && code != http.StatusNotImplemented, code == http.StatusRequestTimeout, code == http.StatusTooEarly:
+		return a.failed("the server says %s", status(code))
+	case code == http.StatusMethodNotAllowed, code == http.StatusNotImplemented:
+		return a.final("%w: the server says %s", errMethod, status(code))
+	default:
+		return a.final("the server says %s", status(code))
+	}
+}
+
+// errMethod says that a server does not know the method that it was asked with.
+var errMethod = errors.New("not the way to ask")
+
+// status is a code and what it means, in our words and not the server's.
+func status(code int) string {
+	return strings.TrimSpace(fmt.Sprintf("%d %s", code, http.StatusText(code)))
+}
+
+// retryAfter returns how long the server wants to be left alone; 0 if it does not say.
+func (a *answer) retryAfter() time.Duration {
+	text := a.Header.Get("Retry-After")
+	if seconds, err := strconv.ParseInt(text, 10, 32); err == nil {
+		return max(0, time.Duration(seconds)*time.Second)
+	}
+	at, err := http.ParseTime(text)
+	if err != nil {
+		return 0
+	}
+	now, err := http.ParseTime(a.Header.Get("Date")) // by its own clock
+	if err != nil {
+		now = time.Now()
+	}
+	return max(0, at.Sub(now))
+}
+
+// A watch ends a request of which too little comes.
+type watch struct {
+	ctx    context.Context // of the request
+	cancel context.CancelCauseFunc
+	each   time.Duration
+	timer  *time.Timer
+	bytes  atomic.Int64 // since the timer was set
+}
+
+// leastRate is how many bytes a second must come.
+const leastRate = 1 << 10
+
+var errStalled = errors.New("stalled")
+
+func newWatch(ctx context.Context, each time.Duration) *watch {
+	w := &watch{each: each}
+	w.ctx, w.cancel = context.WithCancelCause(ctx)
+	w.timer = time.AfterFunc(each, w.look)
+	return w
+}
+
+func (w *watch) look() {
+	if w.bytes.Swap(0) < int64(leastRate*w.each.Seconds()) {
+		w.cancel(errStalled)
+		return
+	}
+	w.timer.Reset(w.each)
+}
+
+// came notes that bytes have come; 0: the headers.
+func (w *watch) came(n int) {
+	if n == 0 {
+		w.timer.Reset(w.each)
+	}
+	w.bytes.Add(int64(n))
+}
+
+func (w *watch) stop() {
+	w.timer.Stop()
+	w.cancel(nil)
+}

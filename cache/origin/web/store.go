@@ -1,0 +1,166 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec/names"
+)
+
+// Options tune a Store. The zero value is good.
+type Options struct {
+	Conns   int               // most connections for data; 0: 64. As many again, up to 16, for names
+	Connect time.Duration     // within which a connection must stand; 0: 5 s
+	Stall   time.Duration     // an attempt ends when less than 1 KiB/s has come for so long; 0: 10 s
+	Client  http.RoundTripper // for all requests, instead of our own connections; nil: those
+}
+
+func (o Options) withDefaults() Options {
+	if o.Conns == 0 {
+		o.Conns = 64
+	}
+	if o.Connect == 0 {
+		o.Connect = 5 * time.Second
+	}
+	if o.Stall == 0 {
+		o.Stall = 10 * time.Second
+	}
+	return o
+}
+
+// A Store reads objects from a plain web server with ranged GETs. It cannot write.
+type Store struct {
+	base  string // escaped, ends with a slash
+	data  *http.Client
+	names *http.Client
+	stall time.Duration
+
+	noTail  atomic.Bool // the server does not give the end of a file
+	listing listing
+}
+
+var (
+	_ origin.Store     = (*Store)(nil)
+	_ origin.Peeking   = (*Store)(nil)
+	_ origin.Streaming = (*Store)(nil)
+)
+
+// A listing is the listing of the store as it was seen last.
+type listing struct {
+	mu  sync.Mutex
+	l   *origin.Listing // nil: none yet; guarded by mu
+	tag origin.Tag      // guarded by mu
+}
+
+// Open returns the store at an address, which is http or https and names the folder where
+// the store is. It asks nothing yet.
+func Open(address string, o Options) (*Store, error) {
+	if err := Check(address); err != nil {
+		return nil, err
+	}
+	u, err := url.Parse(address)
+	if err != nil {
+		return nil, err
+	}
+	o = o.withDefaults()
+	s := &Store{base: strings.TrimSuffix(u.String(), "/") + "/", stall: o.Stall}
+	redirects := redirectsFrom(u)
+	s.data = &http.Client{Transport: o.transport(o.Conns), CheckRedirect: redirects}
+	s.names = &http.Client{Transport: o.transport(min(o.Conns, 16)), CheckRedirect: redirects}
+	return s, nil
+}
+
+// Check says what is wrong with an address, if anything is, without repeating it: it may
+// hold secrets, which an address that is good does not.
+func Check(address string) error {
+	u, err := url.Parse(address)
+	switch {
+	case err != nil:
+		return errors.New("it is no address of a web server")
+	case u.Scheme != "http" && u.Scheme != "https":
+		return fmt.Errorf("%q is not http or https", u.Scheme)
+	case u.Host == "" || u.Hostname() == "":
+		return errors.New("it names no host")
+	case u.User != nil:
+		return errors.New("it holds a name or a password, which everybody could see in the list of processes")
+	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		return errors.New("it goes on behind the path, where a store cannot be")
+	}
+	return nil
+}
+
+// Close closes the connections that nobody uses.
+func (s *Store) Close() error {
+	s.data.CloseIdleConnections()
+	s.names.CloseIdleConnections()
+	return nil
+}
+
+// Near says that asking takes its time.
+func (s *Store) Near() bool { return false }
+
+// String returns the address of the store.
+func (s *Store) String() string { return s.base }
+
+// pathOf returns where an object lies, escaped, below the base.
+func (s *Store) pathOf(k names.Key) (string, error) {
+	if k == origin.ListingKey {
+		return string(k), nil
+	}
+	if _, err := names.ParseKey(k); err != nil {
+		return "", fmt.Errorf("%q: %w: it is no key", k, origin.ErrNotFound)
+	}
+	s.listing.mu.Lock()
+	l := s.listing.l
+	s.listing.mu.Unlock()
+	if l != nil {
+		if o, ok := l.Find(k); ok && o.Path != "" {
+			return o.Path, nil
+		}
+	}
+	return escape(string(k)), nil
+}
+
+// escape spells a key as a path. It is stricter than need be: see the package.
+func escape(key string) string {
+	const digits = "0123456789ABCDEF"
+	b := make([]byte, 0, len(key)+16)
+	for i := range len(key) {
+		switch c := key[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', strings.IndexByte("._-/", c) >= 0:
+			b = append(b, c)
+		default:
+			b = append(b, '%', digits[c>>4], digits[c&15])
+		}
+	}
+	return string(b)
+}
+
+// elsewhere says whether the listing, loaded if need be, has another place for an object
+// than path.
+func (s *Store) elsewhere(ctx context.Context, k names.Key, path string) bool {
+	p, err := names.ParseKey(k)
+	if err != nil || p.Kind != names.ShardKind && p.Kind != names.XorbKind {
+		return false
+	}
+	s.listing.mu.Lock()
+	known := s.listing.l != nil
+	s.listing.mu.Unlock()
+	if known {
+		return false // it has been looked at
+	}
+	l, err := s.list(ctx)
+	if err != nil {
+		return false
+	}
+	o, ok := l.Find(k)
+	return ok && o.Path != "" && o.Path != path
+}

@@ -1,0 +1,27 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/dir"
+)
+
+// writeListing writes the listing of a store, for readers behind a web server, after
+// something was stored in it (found: what lies around there, or nil) or deleted. What was
+// done is done: if the listing cannot be written, that is only noted.
+func writeListing(ctx context.Context, store *dir.Keyed, found *dir.Store, note func(string)) {
+	if err := store.WriteListing(ctx, found); err != nil {
+		note(fmt.Sprintf("readers over the web do not see this yet: %s is not written: %v", origin.ListingKey, err))
+	}
+}
+
+// renewListing is writeListing for a command that may have changed nothing: it makes no
+// listing where there was none.
+func renewListing(ctx context.Context, store *dir.Keyed, note func(string)) {
+	if _, err := store.Size(ctx, origin.ListingKey); !errors.Is(err, origin.ErrNotFound) {
+		writeListing(ctx, store, nil, note)
+	}
+}

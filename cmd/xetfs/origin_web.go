@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/dir"
+	"github.com/xetfs/xetfs/cache/origin/web"
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/fs/catalog"
+)
+
+// isWeb says whether SOURCE is the address of a store on a web server.
+func isWeb(source string) bool {
+	scheme, _, ok := strings.Cut(source, "://")
+	return ok && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https"))
+}
+
+// webRequests is how many chunks are asked of a web server at once.
+const webRequests = 48
+
+// A webStore is the store at an address, asked again where it does not answer.
+type webStore struct {
+	origin.Store
+	web *web.Store
+}
+
+var (
+	_ origin.Peeking   = webStore{}
+	_ origin.Streaming = webStore{}
+)
+
+// Close gives the connections back.
+func (s webStore) Close() error { return s.web.Close() }
+
+// Peek implements origin.Peeking.
+func (s webStore) Peek(ctx context.Context, k names.Key, off int64, n int) (origin.Part, error) {
+	return s.Store.(origin.Peeking).Peek(ctx, k, off, n)
+}
+
+// ReadStream implements origin.Streaming.
+func (s webStore) ReadStream(ctx context.Context, k names.Key, p []byte, off int64, came func(n int)) error {
+	return s.Store.(origin.Streaming).ReadStream(ctx, k, p, off, came)
+}
+
+// openWeb opens the store at an address. It asks nothing yet.
+func openWeb(address string, log *slog.Logger) (readStore, error) {
+	if err := checkAddress(address); err != nil {
+		return nil, err
+	}
+	s, err := web.Open(address, web.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return webStore{origin.RetryStore(s, origin.RetryPolicy{Logger: log}), s}, nil
+}
+
+// checkAddress says what is wrong with an address. One that is good can be shown.
+func checkAddress(address string) error {
+	if err := web.Check(address); err != nil {
+		return usageError{fmt.Errorf("%s: %w", withoutSecrets(address), err)}
+	}
+	return nil
+}
+
+// withoutSecrets is an address as it may be shown: without a password or what stands
+// behind the path.
+func withoutSecrets(address string) string {
+	address, _, _ = strings.Cut(address, "?")
+	address, _, _ = strings.Cut(address, "#")
+	scheme, rest, _ := strings.Cut(address, "://")
+	host, path, _ := strings.Cut(rest, "/")
+	if i := strings.LastIndexByte(host, '@'); i >= 0 {
+		host = host[i+1:]
+	}
+	return scheme + "://" + host + "/" + path
+}
+
+// isBareWeb says whether a store on a web server is to be read without its catalog, which
+// it may not have. Then it must have a listing.
+func isBareWeb(ctx context.Context, s origin.Store, bare bool) (bool, error) {
+	if !bare {
+		is, err := catalog.Is(ctx, s)
+		if is || err != nil {
+			return false, err
+		}
+	}
+	for _, err := range s.List(ctx, names.ShardPrefix, "") {
+		if errors.Is(err, errors.ErrUnsupported) {
+			return false, fmt.Errorf("there is no store: neither the settings of a catalog (%s) nor a listing (%s), which xetfs pack and publish write", names.SettingsKey(), origin.ListingKey)
+		}
+		if err != nil {
+			return false, err
+		}
+		break
+	}
+	return true, nil
+}
+
+// openToRead opens the catalog in a folder, or at an address, to look at it.
+func openToRead(folder string) (readStore, error) {
+	if isWeb(folder) {
+		return openWeb(folder, nil)
+	}
+	if err := checkStore(folder); err != nil {
+		return nil, err
+	}
+	return dir.OpenReadOnly(folder)
+}
+
+// absSource makes a path absolute, and leaves an address as it is.
+func absSource(source string) (string, error) {
+	if isWeb(source) {
+		return source, nil
+	}
+	return filepath.Abs(source)
+}

@@ -1,0 +1,221 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/xetfs/xetfs/cache/origin/faulty"
+)
+
+// serveOptions are the flags of serve.
+type serveOptions struct {
+	plain, bare bool
+	listen      string
+	delay       time.Duration
+	bandwidth   rateFlag
+	each        rateFlag
+	fail        percentFlag
+	truncate    percentFlag
+	corrupt     percentFlag
+	hang        percentFlag
+	seed        uint64
+}
+
+// newServe is the command that gives a folder out over HTTP.
+func newServe() *cobra.Command {
+	o := serveOptions{listen: "localhost:8080"}
+	cmd := &cobra.Command{
+		Use:   "serve --plain SOURCE",
+		Short: "Serve a store over HTTP, as a plain web server would",
+		Long: `Gives out the objects of SOURCE, a local folder, as a plain web server would that has the
+folder of a store: each under its key, with ranges and ETags; and the listing, xetfs.list,
+that xetfs pack and publish leave in a store, made up from what is there. So every folder of
+shards and xorbs can be mounted from elsewhere, whatever its files are called. Nothing is
+given out but shards, xorbs and the documents of a catalog; links are not followed. What
+comes into a folder without a catalog later is not seen.
+
+Anybody who can reach the address can read everything: there is no password and no TLS. For
+more than one machine, let a real web server give out the folder.
+
+The first line of output is the address. SIGINT or SIGTERM ends the server, after the
+answers that are under way, or two seconds.
+
+With the other flags it is a bad server, to see what a client makes of that. Each request
+meets at most one of the faults.`,
+		Example: `  xetfs serve --plain ./store
+  xetfs mount http://localhost:8080 /mnt/x
+  xetfs serve --plain --delay 50ms --bandwidth 125MB --fail 1% --corrupt 1% ./store`,
+		Args: arguments(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return serve(cmd, args[0], &o)
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&o.plain, "plain", false, "as a plain web server (there is no other way yet)")
+	bareFlag(cmd, &o.bare)
+	f.StringVar(&o.listen, "listen", o.listen, "serve on this `ADDRESS`; port 0 picks one that is free")
+	f.DurationVar(&o.delay, "delay", 0, "wait so long before each answer")
+	f.Var(&o.bandwidth, "bandwidth", "bytes a second of all answers together, like 125MB")
+	f.Var(&o.each, "bandwidth-each", "bytes a second of each answer")
+	f.Var(&o.fail, "fail", "answers that fail: 500, 503, or a connection that is reset")
+	f.Var(&o.truncate, "truncate", "answers that end in the middle")
+	f.Var(&o.corrupt, "corrupt", "answers with a flipped bit")
+	f.Var(&o.hang, "hang", "requests that are never answered")
+	f.Uint64Var(&o.seed, "seed", 1, "of the dice that choose which")
+	return cmd
+}
+
+// check refuses what cannot be served.
+func (o *serveOptions) check(source string) error {
+	switch {
+	case !o.plain:
+		return usageError{errors.New("say how to serve: --plain")}
+	case isWeb(source):
+		return usageError{fmt.Errorf("%s: is served already; SOURCE is a local folder", source)}
+	case o.fail+o.truncate+o.corrupt+o.hang > 1:
+		return usageError{errors.New("--fail, --truncate, --corrupt and --hang are more than 100% together")}
+	}
+	return checkFolder(source)
+}
+
+// serve serves until ctx ends.
+func serve(cmd *cobra.Command, source string, o *serveOptions) error {
+	if err := o.check(source); err != nil {
+		return err
+	}
+	ctx := cmd.Context()
+	store, err := openServed(ctx, source, o.bare)
+	if err != nil {
+		return fmt.Errorf("%s: %w", source, err)
+	}
+	defer store.Close()
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", o.listen)
+	if err != nil {
+		return fmt.Errorf("--listen %s: %w", o.listen, listenReason(err))
+	}
+	if _, err := fmt.Fprintf(cmd.OutOrStdout(), "http://%s/\n", listener.Addr()); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	handler := faulty.Handler(&plainHandler{store: store}, faulty.Options{
+		Delay: o.delay, Bandwidth: int64(o.bandwidth), Each: int64(o.each),
+		Fail: float64(o.fail), Truncate: float64(o.truncate), Corrupt: float64(o.corrupt), Hang: float64(o.hang),
+		Seed: o.seed,
+	})
+	return serveUntil(ctx, bound(listener), handler)
+}
+
+// Bounds of a server. A client that takes nothing for so long has gone.
+const (
+	serveConns    = 512
+	headerTimeout = 10 * time.Second
+	idleTimeout   = 2 * time.Minute
+	writeTimeout  = time.Minute
+	maxServeHead  = 16 << 10
+	serveGrace    = 2 * time.Second
+)
+
+// serveUntil serves until ctx ends, and then waits a little for answers that are under
+// way.
+func serveUntil(ctx context.Context, l net.Listener, h http.Handler) error {
+	server := &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       headerTimeout, // no request has a body that is read
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxServeHead,
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(l) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), serveGrace)
+	defer cancel()
+	if server.Shutdown(grace) != nil {
+		_ = server.Close() // those who are left have had their time
+	}
+	<-ended //nolint:errcheck // it says that the server was shut down
+	return nil
+}
+
+// listenReason is why nobody can listen, without what the caller names better.
+func listenReason(err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) {
+		return reason(op.Err)
+	}
+	return err
+}
+
+// A rateFlag is a number of bytes a second as a flag: 125MB, 12.5MB, 8MiB. As with all
+// links, K, M and G are powers of 1000; KiB, MiB and GiB are powers of 1024.
+type rateFlag int64
+
+// Set implements pflag.Value.
+func (r *rateFlag) Set(text string) error {
+	number, unit := strings.ToUpper(strings.TrimSuffix(strings.TrimSpace(text), "/s")), 1.0
+	for _, u := range []struct {
+		ending string
+		bytes  float64
+	}{
+		{"KIB", 1 << 10}, {"MIB", 1 << 20}, {"GIB", 1 << 30}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9},
+		{"K", 1e3}, {"M", 1e6}, {"G", 1e9}, {"B", 1},
+	} {
+		if rest, ok := strings.CutSuffix(number, u.ending); ok {
+			number, unit = rest, u.bytes
+			break
+		}
+	}
+	n, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+	if err != nil || !(n*unit >= 1) || n*unit > math.MaxInt64/2 {
+		return fmt.Errorf("%q is not a rate; write it like 125MB", text)
+	}
+	*r = rateFlag(n * unit)
+	return nil
+}
+
+// String implements pflag.Value.
+func (r *rateFlag) String() string {
+	if *r == 0 {
+		return ""
+	}
+	return strconv.FormatInt(int64(*r), 10)
+}
+
+// Type implements pflag.Value.
+func (r *rateFlag) Type() string { return "RATE" }
+
+// A percentFlag is a share as a flag, like 1% or 0.5%; it holds it as a part of 1.
+type percentFlag float64
+
+// Set implements pflag.Value.
+func (p *percentFlag) Set(text string) error {
+	n, err := strconv.ParseFloat(strings.TrimSuffix(text, "%"), 64)
+	if err != nil || !strings.HasSuffix(text, "%") || !(0 <= n && n <= 100) {
+		return fmt.Errorf("%q is not a share; write it like 1%%", text)
+	}
+	*p = percentFlag(n / 100)
+	return nil
+}
+
+// String implements pflag.Value.
+func (p *percentFlag) String() string {
+	if *p == 0 {
+		return ""
+	}
+	return strconv.FormatFloat(float64(*p)*100, 'g', -1, 64) + "%"
+}
+
+// Type implements pflag.Value.
+func (p *percentFlag) Type() string { return "SHARE" }

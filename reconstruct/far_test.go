@@ -1,0 +1,398 @@
+package reconstruct
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/xetfs/xetfs/cache"
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/faulty"
+	"github.com/xetfs/xetfs/cache/origin/origintest"
+	"github.com/xetfs/xetfs/cache/origin/web"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/xorb"
+)
+
+// A town is files on a web server far away, in a bubble.
+type town struct {
+	*testing.T
+	web   *origintest.Web
+	cache *cache.Cache
+	r     *Reader
+	files []townFile
+}
+
+type townFile struct {
+	id   codec.FileID
+	want []byte
+}
+
+// delay is one round trip to the server.
+const delay = 25 * time.Millisecond
+
+// inTown makes some files of so many chunks of 64 KiB each, in xorbs of 256, that do not
+// pack, puts them on a web server, and does something with them.
+func inTown(t *testing.T, o faulty.Options, co cache.Options, chunks []int, do func(t town)) {
+	t.Helper()
+	b := origintest.NewBuilder(t, origintest.Form{XorbChunks: 256, Schemes: []xorb.Scheme{xorb.None}})
+	var files []townFile
+	for i, n := range chunks {
+		content := origintest.Random(uint64(i), n*64<<10)
+		f := b.Add(content, 64<<10)
+		files = append(files, townFile{f.ID(), content})
+	}
+	store := origintest.Memory()
+	s := b.Put(store)
+	block := int64(48) // of the first file; a block is a header, terms, their hashes and the SHA-256
+	for i, f := range b.Files {
+		files[i].id.Shard, files[i].id.Block = s, block
+		block += 48 * int64(2+2*len(f.Info.Terms))
+	}
+	synctest.Test(t, func(t *testing.T) {
+		w := origintest.NewWeb(store)
+		ws, err := web.Open("http://far.example", web.Options{Client: origintest.Transport(faulty.Handler(w, o))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		src := origin.Limit(origin.Objects(origin.RetryStore(ws, origin.RetryPolicy{}), 0), 48)
+		c, err := cache.New(src, co)
+		if err != nil {
+			t.Fatal(err)
+		}
+		do(town{t, w, c, New(c, Options{}), files})
+		if err := errors.Join(c.Close(), ws.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// open opens a file for one reader.
+func (t town) open(i int) *Handle {
+	t.Helper()
+	f, err := t.r.Open(t.Context(), t.files[i].id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f.Handle()
+}
+
+// read reads and compares, and returns how long it took.
+func (t town) read(h *Handle, i int, off int64, n int) time.Duration {
+	t.Helper()
+	start := time.Now()
+	if err := tryRead(t.Context(), h, t.files[i].want, off, n); err != nil {
+		t.Errorf("%d bytes at %d: %v", n, off, err)
+	}
+	return time.Since(start)
+}
+
+// xorbBytes returns how many bytes of xorbs a server has sent, of chunks and of footers.
+func xorbBytes(requests []origintest.Request) (chunks, footers int64) {
+	for _, r := range requests {
+		switch {
+		case !strings.HasSuffix(r.Path, ".xorb"):
+		case strings.HasPrefix(r.Range, "bytes=-"):
+			footers += r.Bytes
+		default:
+			chunks += r.Bytes
+		}
+	}
+	return chunks, footers
+}
+
+// The first byte is three round trips away: where the file is described, where its chunks
+// lie, the chunks. From then on a read anywhere in that xorb is one.
+func TestFarRoundTrips(t *testing.T) {
+	inTown(t, faulty.Options{Delay: delay}, cache.Options{}, []int{256, 4}, func(t town) {
+		start := time.Now()
+		h := t.open(0)
+		if took := time.Since(start); took != delay {
+			t.Errorf("opening took %v, want %v", took, delay)
+		}
+		t.read(h, 0, 0, 4096)
+		if took := time.Since(start); took != 3*delay {
+			t.Errorf("the first byte took %v, want %v", took, 3*delay)
+		}
+		t.web.Requests()
+		dice := rand.New(rand.NewPCG(1, 1))
+		const reads = 50
+		for range reads {
+			off := dice.Int64N(256<<16 - 4096)
+			if took := t.read(h, 0, off, 4096); took > delay {
+				t.Errorf("a random read took %v, want %v", took, delay)
+			}
+		}
+		if chunks, _ := xorbBytes(t.web.Requests()); chunks > 2*reads*(64<<10+8) {
+			t.Errorf("%d random reads of 4 KiB fetched %d bytes", reads, chunks)
+		}
+		h.Close()
+		start = time.Now()
+		h = t.open(1) // of the same shard
+		defer h.Close()
+		if took := time.Since(start); took != 0 {
+			t.Errorf("opening another file took %v", took)
+		}
+	})
+}
+
+// A scan is as quick as the link, and fetches every byte once.
+func TestFarScan(t *testing.T) {
+	const rate = 100_000_000
+	inTown(t, faulty.Options{Delay: delay, Bandwidth: rate}, cache.Options{}, []int{1000}, func(t town) {
+		h := t.open(0)
+		defer h.Close()
+		size := int64(len(t.files[0].want))
+		var begun time.Time
+		var worst time.Duration
+		const ramp = 4 << 20
+		for off := int64(0); off < size; off += 128 << 10 {
+			if off == ramp {
+				begun = time.Now()
+			}
+			if took := t.read(h, 0, off, 128<<10); off >= ramp {
+				worst = max(worst, took)
+			}
+		}
+		took := time.Since(begun)
+		got := float64(size-ramp) / took.Seconds()
+		t.Logf("%.1f MB/s of %d, worst stall %v", got/1e6, rate/1_000_000, worst)
+		if got < 0.95*rate {
+			t.Errorf("%.1f MB/s of a link of %d", got/1e6, rate/1_000_000)
+		}
+		if worst > 300*time.Millisecond {
+			t.Errorf("a read waited %v", worst)
+		}
+		chunks, _ := xorbBytes(t.web.Requests())
+		if want := size + 1000*8; chunks != want { // with their headers
+			t.Errorf("%d bytes of chunks were fetched, %d are stored", chunks, want)
+		}
+	})
+}
+
+// Where each answer is slow, several at once make up for it.
+func TestFarScanOfSlowConnections(t *testing.T) {
+	const each = 12_000_000
+	inTown(t, faulty.Options{Delay: delay, Each: each}, cache.Options{}, []int{1000}, func(t town) {
+		h := t.open(0)
+		defer h.Close()
+		start := time.Now()
+		for off := int64(0); off < int64(len(t.files[0].want)); off += 128 << 10 {
+			t.read(h, 0, off, 128<<10)
+		}
+		got := float64(len(t.files[0].want)) / time.Since(start).Seconds()
+		t.Logf("%.1f MB/s, %.1f times one connection", got/1e6, got/each)
+		if got < 4*each {
+			t.Errorf("%.1f MB/s with connections of %d each", got/1e6, each/1_000_000)
+		}
+	})
+}
+
+// Handles that read a little and stay open hold nothing up.
+func TestFarIdleHandles(t *testing.T) {
+	scan := func(idle int) (took time.Duration) {
+		co := cache.Options{AheadBytes: 32 << 20}
+		inTown(t, faulty.Options{Delay: delay, Bandwidth: 100_000_000}, co, []int{400, 400}, func(t town) {
+			for i := range idle {
+				h := t.open(0)
+				defer h.Close()
+				for j := range int64(3) { // a stream has begun
+					t.read(h, 0, int64(i)<<18+j*4096, 4096)
+				}
+			}
+			time.Sleep(time.Second)
+			h := t.open(1)
+			defer h.Close()
+			start := time.Now()
+			for off := int64(0); off < 400<<16; off += 128 << 10 {
+				t.read(h, 1, off, 128<<10)
+			}
+			took = time.Since(start)
+		})
+		return took
+	}
+	alone, beside := scan(0), scan(64)
+	t.Logf("a scan alone takes %v, beside 64 idle handles %v", alone, beside)
+	if beside > alone+alone/20 {
+		t.Errorf("a scan alone takes %v, beside 64 idle handles %v", alone, beside)
+	}
+}
+
+// Many who want the same wait for one answer.
+func TestFarShared(t *testing.T) {
+	inTown(t, faulty.Options{Delay: delay}, cache.Options{}, []int{64}, func(t town) {
+		var readers sync.WaitGroup
+		for range 100 {
+			readers.Go(func() {
+				h := t.open(0)
+				defer h.Close()
+				if took := t.read(h, 0, 5<<16, 64<<10); took > 2*delay {
+					t.Errorf("a reader waited %v", took)
+				}
+			})
+		}
+		readers.Wait()
+		if chunks, _ := xorbBytes(t.web.Requests()); chunks != 64<<10+8 {
+			t.Errorf("%d bytes were fetched for one chunk", chunks)
+		}
+	})
+}
+
+// What comes first of a long fetch is for those who wait for it, at once.
+func TestFarPieces(t *testing.T) {
+	const rate = 1_000_000
+	inTown(t, faulty.Options{Delay: delay, Bandwidth: rate}, cache.Options{}, []int{64}, func(t town) {
+		f, err := t.r.Open(t.Context(), t.files[0].id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := f.Handle()
+		defer h.Close()
+		t.read(h, 0, 0, 4096)
+		a := t.cache.NewAhead()
+		defer a.Close()
+		term := f.Terms()[0]
+		a.Want(term.Xorb, codec.ChunkRange{Start: 10, End: 60}) // 3.3 MB: 3.3 s
+		if took := t.read(h, 0, 10<<16, 64<<10); took > time.Second {
+			t.Errorf("the first chunk of a fetch of 50 took %v", took)
+		}
+	})
+}
+
+// Bits that flip on the way never reach a reader; nearly always the next try is right.
+func TestFarFlips(t *testing.T) {
+	inTown(t, faulty.Options{Delay: time.Millisecond, Corrupt: 0.2, Seed: 3}, cache.Options{MemoryBytes: 1 << 20}, []int{64}, func(t town) {
+		dice := rand.New(rand.NewPCG(1, 1))
+		failed, wrong := 0, 0
+		var h *Handle
+		for try := 0; h == nil && try < 10; try++ {
+			if f, err := t.r.Open(t.Context(), t.files[0].id); err == nil {
+				h = f.Handle()
+			}
+		}
+		defer h.Close()
+		for range 300 {
+			err := tryRead(t.Context(), h, t.files[0].want, dice.Int64N(63<<16), 64<<10)
+			switch {
+			case errors.Is(err, errOtherBytes), errors.Is(err, errCount):
+				wrong++
+			case err != nil:
+				failed++
+				if !errors.Is(err, codec.ErrCorrupt) {
+					t.Errorf("ReadAt = %v", err)
+				}
+			}
+		}
+		t.Logf("%d of 300 reads failed", failed)
+		if wrong > 0 || failed > 30 { // 0.2² of them, and a few more
+			t.Errorf("%d reads gave wrong bytes, %d failed", wrong, failed)
+		}
+	})
+}
+
+// All faults at once, but for bits: every byte is right, and no read fails.
+func TestFarFaults(t *testing.T) {
+	inTown(t, faulty.Options{Delay: delay, Fail: 0.05, Truncate: 0.05, Seed: 5}, cache.Options{}, []int{600}, func(t town) {
+		h := t.open(0)
+		defer h.Close()
+		for off := int64(0); off < int64(len(t.files[0].want)); off += 256 << 10 {
+			t.read(h, 0, off, 256<<10)
+		}
+		chunks, _ := xorbBytes(t.web.Requests())
+		if most := int64(len(t.files[0].want)) * 6 / 5; chunks > most {
+			t.Errorf("%d bytes were fetched, %d at most", chunks, most)
+		}
+	})
+}
+
+// A store that hangs ends in an error within the deadline; who comes when it has healed is
+// served.
+func TestFarHangs(t *testing.T) {
+	hanging := false
+	inTown(t, faulty.Options{}, cache.Options{}, []int{64}, func(t town) {
+		t.web.Through = func(h http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if hanging {
+					<-r.Context().Done()
+					return
+				}
+				h.ServeHTTP(w, r)
+			})
+		}
+		h := t.open(0)
+		defer h.Close()
+		t.read(h, 0, 0, 4096)
+		hanging = true
+		var readers sync.WaitGroup
+		for i := range 1000 {
+			readers.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				start := time.Now()
+				_, err := h.ReadAt(ctx, make([]byte, 4096), int64(1+i%63)<<16)
+				if took := time.Since(start); err == nil || took > time.Minute {
+					t.Errorf("ReadAt = %v after %v", err, took)
+				}
+			})
+		}
+		readers.Go(func() { // somebody who leaves is gone at once
+			ctx, cancel := context.WithCancel(t.Context())
+			time.AfterFunc(time.Second, cancel)
+			start := time.Now()
+			if _, err := h.ReadAt(ctx, make([]byte, 4096), 9<<16); !errors.Is(err, context.Canceled) || time.Since(start) != time.Second {
+				t.Errorf("ReadAt = %v after %v", err, time.Since(start))
+			}
+		})
+		readers.Wait()
+		hanging = false
+		if took := t.read(h, 0, 20<<16, 4096); took > time.Second {
+			t.Errorf("after it has healed a read took %v", took)
+		}
+	})
+}
+
+// Whole reads ahead too, and each byte once.
+func TestFarWhole(t *testing.T) {
+	inTown(t, faulty.Options{Delay: delay, Bandwidth: 100_000_000}, cache.Options{}, []int{600}, func(t town) {
+		f, err := t.r.Open(t.Context(), t.files[0].id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		n, err := copyAll(f.Whole(t.Context()), t.files[0].want)
+		if err != nil || n != len(t.files[0].want) {
+			t.Errorf("%d bytes, %v", n, err)
+		}
+		took := time.Since(start)
+		if got := float64(n) / took.Seconds(); got < 75e6 {
+			t.Errorf("%.1f MB/s", got/1e6)
+		}
+		if chunks, _ := xorbBytes(t.web.Requests()); chunks != int64(n)+600*8 {
+			t.Errorf("%d bytes were fetched for %d", chunks, n)
+		}
+	})
+}
+
+func copyAll(r io.Reader, want []byte) (n int, err error) {
+	buf := make([]byte, 100_000)
+	for {
+		m, err := r.Read(buf)
+		if string(buf[:m]) != string(want[n:n+m]) {
+			return n, errOtherBytes
+		}
+		n += m
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			return n, err
+		}
+	}
+}
