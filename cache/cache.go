@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"sync/atomic"
 
+	"github.com/xetfs/xetfs/cache/disk"
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/shard"
@@ -19,6 +20,11 @@ type Options struct {
 	AheadBytes  int64        // packed chunks fetched ahead or on their way there, whole mount; 0: 128 MiB
 	NoVerify    bool         // do not compare chunks with their hashes
 	Logger      *slog.Logger // nil: nothing is logged
+
+	// Disk keeps packed chunks, index pages and whole files for good. Packed chunks of a
+	// near origin are not copied there. Whoever opened it closes it, after the Cache.
+	// nil: there is none.
+	Disk *disk.Store
 }
 
 // A Cache stands between the engine and a Source. Concurrent readers of the same
@@ -31,6 +37,7 @@ type Cache struct {
 	hashing  origin.Hashing   // src, if it can tell
 	near     bool
 	noVerify bool
+	disk     *disk.Store // nil: none
 
 	memory  *memory
 	pages   pageMemory // index pages used last
@@ -61,6 +68,9 @@ type Stats struct {
 
 	MemoryBytes int64 // unpacked chunks and index pages in memory now
 	AheadBytes  int64 // packed chunks fetched ahead now
+
+	DiskHits int64       // chunks found on disk
+	Disk     *disk.Stats `json:",omitempty"` // of the disk cache; nil: there is none
 }
 
 // New returns a Cache over src.
@@ -81,6 +91,7 @@ func New(src origin.Source, o Options) (*Cache, error) {
 		src:      src,
 		near:     src.Near(),
 		noVerify: o.NoVerify,
+		disk:     o.Disk,
 		memory:   m,
 		helpers:  make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1)),
 	}

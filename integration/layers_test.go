@@ -43,7 +43,7 @@ var mayImport = map[string][]string{
 	"cache/disk":              {"codec", "codec/journal", "codec/xorb"},
 	"cache":                   {"codec", "codec/page", "codec/shard", "codec/xorb", "cache/origin", "cache/disk"},
 
-	"reconstruct": {"codec", "codec/merkle", "codec/shard", "codec/xorb", "cache", "cache/origin"},
+	"reconstruct": {"codec", "codec/merkle", "codec/shard", "codec/xorb", "cache", "cache/origin", "cache/disk"},
 
 	"fs/catalog/tree":  {"codec", "codec/page"},
 	"fs/catalog":       {"codec", "codec/names", "codec/pack", "codec/page", "codec/shard", "codec/xorb", "cache/origin", "cache/origin/hub", "fs/catalog/tree"},

@@ -16,6 +16,8 @@ import (
 type Options struct {
 	Window   int64 // most bytes one stream of reads has fetched ahead; 0: 32 MiB
 	Parallel int   // pieces of one read that are fetched at a time; 0: 8, and GOMAXPROCS where the origin is near
+
+	Materialize Policy // which files are laid down whole on disk, where the cache has one
 }
 
 // A Reader rebuilds files. It knows hashes, never names. It is safe for concurrent use.

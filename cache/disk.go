@@ -1,0 +1,49 @@
+package cache
+
+import (
+	"io"
+
+	"github.com/xetfs/xetfs/cache/disk"
+	"github.com/xetfs/xetfs/codec"
+)
+
+// Whole opens the whole content of a file, if it is kept on disk, to be handed to the
+// kernel. It must be closed when the kernel is done with it: until then it stays.
+func (c *Cache) Whole(file codec.Hash) (*disk.File, bool) {
+	if c.disk == nil {
+		return nil, false
+	}
+	return c.disk.Whole(file)
+}
+
+// HasWhole says whether the whole content of a file is kept on disk.
+func (c *Cache) HasWhole(file codec.Hash) bool {
+	return c.disk != nil && c.disk.HasWhole(file)
+}
+
+// KeepWhole lays the whole content of a file down on disk. content must end with an error
+// instead of io.EOF if it is not what the file's hash says.
+func (c *Cache) KeepWhole(file codec.Hash, size int64, content io.Reader) error {
+	if c.disk == nil {
+		return disk.ErrClosed
+	}
+	return c.disk.PutWhole(file, size, content)
+}
+
+// DropWhole forgets the whole content of a file.
+func (c *Cache) DropWhole(file codec.Hash) {
+	if c.disk != nil {
+		c.disk.DropWhole(file)
+	}
+}
+
+// Keeps says whether anything is kept on disk.
+func (c *Cache) Keeps() bool { return c.disk != nil }
+
+// Missing returns the parts of r that are not on disk.
+func (c *Cache) Missing(x codec.Hash, r codec.ChunkRange) []codec.ChunkRange {
+	if c.disk == nil {
+		return []codec.ChunkRange{r}
+	}
+	return c.disk.Missing(x, r)
+}

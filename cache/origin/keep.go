@@ -1,0 +1,24 @@
+package origin
+
+import (
+	"context"
+
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/xorb"
+)
+
+// A Keeper keeps small things that were asked of a far store near for good. It may forget
+// everything, and what it returns are bytes that were once put under that hash.
+type Keeper interface {
+	Page(h [32]byte) ([]byte, bool)
+	PutPage(h [32]byte, b []byte) error
+	DropPage(h [32]byte)
+}
+
+// Adopting is a Source that knows more of a run of packed chunks that was kept elsewhere
+// than the run does: the hashes of its chunks, and their sizes.
+type Adopting interface {
+	// Adopt returns run as Chunks would return it. If it does not fit to xorb x the
+	// error is codec.ErrCorrupt: then it was kept under a wrong name.
+	Adopt(ctx context.Context, x codec.Hash, run *xorb.Run) (*xorb.Run, error)
+}
