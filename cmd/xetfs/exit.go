@@ -68,7 +68,7 @@ func exitStatus(ctx context.Context, err error) int {
 		return exitUsage
 	case errors.As(err, &mount):
 		return exitMount
-	case errors.Is(err, catalog.ErrVersion), errors.Is(err, catalog.ErrBusy), errors.Is(err, sweep.ErrOther):
+	case errors.Is(err, catalog.ErrVersion), errors.Is(err, catalog.ErrBusy), errors.Is(err, catalog.ErrSwept), errors.Is(err, sweep.ErrOther):
 		return exitBeaten
 	case errors.Is(err, iofs.ErrNotExist):
 		return exitNotFound

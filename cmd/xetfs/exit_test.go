@@ -39,6 +39,7 @@ func TestExitStatus(t *testing.T) {
 		{"not mounted because of a missing file", t.Context(), mountError{syscall.ENOENT}, 7},
 		{"another version than was asked for", t.Context(), fmt.Errorf("x: %w", catalog.ErrVersion), 8},
 		{"others were faster each time", t.Context(), fmt.Errorf("x: %w", catalog.ErrBusy), 8},
+		{"a sweep deleted what was to be reused", t.Context(), fmt.Errorf("x: %w", catalog.ErrSwept), 8},
 		{"another sweep", t.Context(), sweep.ErrOther, 8},
 		{"objects of a catalog are missing", t.Context(), errUnreadable, 4},
 		{"interrupted", t.Context(), fmt.Errorf("x: %w", context.Canceled), 130},

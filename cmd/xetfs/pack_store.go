@@ -38,7 +38,7 @@ func openPackStore(ctx context.Context, folder string, note func(string)) (*pack
 		return nil, fmt.Errorf("%s: %w", folder, reason(err))
 	}
 	if s.into, err = dir.Open(folder); err == nil {
-		err = s.into.RemoveStray(strayAge)
+		_, err = s.into.RemoveStray(strayAge)
 	}
 	if err == nil {
 		s.found, err = dir.OpenBare(ctx, folder)

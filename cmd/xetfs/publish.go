@@ -65,7 +65,8 @@ after those of the file. Classes like [[:alpha:]] and files further down are not
 With --from no folder is read: the tree of another version, of this symbol or another, or
 one that was deleted lately (ver:HASH), becomes the newest version.
 
-Exit status 8: someone else was faster, or the newest version is not that of --if-version.
+Exit status 8: someone else was faster (a publish, or a sweep that deleted what was to be
+used again), or the newest version is not that of --if-version. Nothing was published.
 
 With --json the summary is one object:
 
@@ -102,7 +103,7 @@ func (o *publishOptions) addFlags(cmd *cobra.Command) {
 	f.BoolVar(&o.update, "update", false, "keep what the newest tree has and FOLDER has not")
 	f.StringArrayVar(&o.remove, "remove", nil, "with --update: take the file or folder at this `PATH` out of the tree (may be repeated)")
 	f.Var(&o.ifVersion, "if-version", "publish only if this is the newest version")
-	f.StringVar(&o.message, "message", "", "what history shall say of this version")
+	f.StringVarP(&o.message, "message", "m", "", "what history shall say of this version")
 	f.StringArrayVar(&o.label, "label", nil, "a label of this version, as `KEY=VALUE` (may be repeated)")
 	f.BoolVar(&o.force, "force", false, "make a new version even if the tree is the same")
 	f.BoolVar(&o.dryRun, "dry-run", false, "say what would be stored, and store nothing")

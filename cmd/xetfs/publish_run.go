@@ -120,7 +120,7 @@ func (p *publishing) open(ctx context.Context) (*catalog.Publisher, error) {
 		return nil, err
 	}
 	p.store = &pageCounter{Keyed: keyed}
-	if err = keyed.RemoveStray(strayAge); err == nil {
+	if _, err = keyed.RemoveStray(strayAge); err == nil {
 		log := newNotes(p.cmd.ErrOrStderr(), p.cmd.CommandPath())
 		var publisher *catalog.Publisher
 		if publisher, err = catalog.NewPublisher(ctx, p.store, newPageWindow(origin.Pages(p.store)), catalog.PublisherOptions{Logger: log}); err == nil {

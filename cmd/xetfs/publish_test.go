@@ -245,6 +245,36 @@ func TestS05_PublishFileThatChanges(t *testing.T) {
 	}
 }
 
+// S05: a socket is named and left out.
+func TestS05_PublishSocket(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	in, store := t.TempDir(), t.TempDir()
+	writeFile(t, filepath.Join(in, "file"), []byte("there"))
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer unix.Close(fd)
+	t.Chdir(in) // the path of a socket must be short
+	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: "socket"}); err != nil {
+		t.Skip(err)
+	}
+	r := mustPublish(t, store, "x", in)
+	if len(r.Skipped) != 1 || r.Skipped[0].Path != filepath.Join(in, "socket") || r.Entries != 2 {
+		t.Errorf("%d entries, skipped: %+v", r.Entries, r.Skipped)
+	}
+}
+
+// Whose pages or shards were swept meanwhile is told in one line that doing it again helps.
+func TestPublishSwept(t *testing.T) {
+	swept := fmt.Errorf("x: tindex/ab/abc: %w", catalog.ErrSwept)
+	err := new(publishing).finish(publishResult{}, swept)
+	const want = "x: tindex/ab/abc: a sweep has deleted what was to be used again; publish once more"
+	if err == nil || err.Error() != want || exitStatus(t.Context(), err) != exitBeaten {
+		t.Errorf("status %d, %v, want %q", exitStatus(t.Context(), err), err, want)
+	}
+}
+
 // O31: several publish to one symbol at once. All versions exist.
 func TestO31_PublishersAtOnce(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())

@@ -33,10 +33,15 @@ func (b *Publishing) again(ctx context.Context, st *state, root page.Hash) (page
 	if live || err != nil {
 		return link, err
 	}
-	if err := b.useTree(ctx, root, p); err != nil {
+	switch err := b.useTree(ctx, root, p); {
+	case err == nil:
+		return link, nil
+	case errors.Is(err, ErrSwept):
+		// Nobody has what is gone: doing it again would not help.
+		return page.Link{}, fmt.Errorf("index %v: it is not complete: %v: %w", root, err, origin.ErrNotFound)
+	default:
 		return page.Link{}, fmt.Errorf("index %v: it is not complete: %w", root, err)
 	}
-	return link, nil
 }
 
 // isLive says whether a live version of the symbol has a tree.
@@ -62,8 +67,12 @@ func (b *Publishing) useTree(ctx context.Context, root page.Hash, p *page.Page) 
 	if err := parts.add(ctx, p); err != nil {
 		return err
 	}
-	if safe, err := b.reuse.use(ctx, parts.keys...); err != nil || !safe {
-		return errors.Join(err, ErrSwept)
+	safe, err := b.reuse.use(ctx, parts.keys...)
+	if err != nil {
+		return err
+	}
+	if !safe {
+		return ErrSwept
 	}
 	// What was read may have come from a cache.
 	if err := b.window.checkThere(ctx, parts.keys); err != nil {
@@ -98,26 +107,34 @@ func (t *treeParts) add(ctx context.Context, p *page.Page) error {
 	}
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(putsAtOnce)
+	row := 0
 	for l := range p.LinksFrom(0) {
+		i := row
+		row++
 		if p.Level() > 1 {
 			// One after the other, or there would be more goroutines on each level.
-			if err := t.addChild(gctx, l); err != nil {
+			if err := t.addChild(gctx, p, i, l.Page); err != nil {
 				return err
 			}
 			continue
 		}
-		g.Go(func() error { return t.addChild(gctx, l) })
+		g.Go(func() error { return t.addChild(gctx, p, i, l.Page) })
 	}
 	return g.Wait()
 }
 
-func (t *treeParts) addChild(ctx context.Context, l page.Link) error {
-	child, err := t.pages.Page(ctx, l.Page)
+// addChild adds the page that a row of another one leads to. It must be what the row says:
+// a tree whose links lie may have no end.
+func (t *treeParts) addChild(ctx context.Context, parent *page.Page, row int, h page.Hash) error {
+	child, err := t.pages.Page(ctx, h)
+	if err == nil {
+		err = parent.CheckChild(row, child)
+	}
 	if err != nil {
-		return err
+		return fmt.Errorf("page %v: %w", h, err)
 	}
 	t.mu.Lock()
-	t.keys = append(t.keys, names.PageKey(l.Page))
+	t.keys = append(t.keys, names.PageKey(h))
 	t.mu.Unlock()
 	return t.add(ctx, child)
 }

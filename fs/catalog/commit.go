@@ -145,7 +145,7 @@ func (p *Publisher) element(ctx context.Context, st *state, c *change) *names.Ve
 		c.add.Number, c.add.Time = v.Number, v.Time
 	}
 	v.Follow(st.head, parent, c.add, c.deleted, p.catalog.settings.Block)
-	if len(v.Deleted) > manyIntervals {
+	if v.Delete && len(v.Deleted) > manyIntervals { // a publish adds none
 		p.forget(ctx, v)
 	}
 	return v
@@ -198,18 +198,26 @@ func (p *Publisher) swap(ctx context.Context, st *state, ref *names.Ref) error {
 	}
 }
 
-// swapOnce does it, and gives up well within the window.
+// swapOnce does it.
 func (p *Publisher) swapOnce(ctx context.Context, st *state, value []byte) error {
-	timed, cancel := context.WithTimeout(ctx, p.catalog.settings.Window/4)
-	defer cancel()
 	k := names.RefKey(st.symbol)
-	var err error
-	if st.ref == nil {
-		_, err = p.store.PutIfAbsent(timed, k, value)
-	} else {
-		_, err = p.store.PutIfMatch(timed, k, value, st.tag)
-	}
-	if err != nil && timed.Err() != nil {
+	return p.timed(ctx, func(ctx context.Context) (err error) {
+		if st.ref == nil {
+			_, err = p.store.PutIfAbsent(ctx, k, value)
+		} else {
+			_, err = p.store.PutIfMatch(ctx, k, value, st.tag)
+		}
+		return err
+	})
+}
+
+// timed makes a change that must happen within the window: it gives up well before the end
+// of that. What it gave up may have happened.
+func (p *Publisher) timed(ctx context.Context, change func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, p.catalog.settings.Window/4)
+	defer cancel()
+	err := change(ctx)
+	if err != nil && ctx.Err() != nil {
 		return orUnknown(true, err)
 	}
 	return err

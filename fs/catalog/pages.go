@@ -139,6 +139,9 @@ func (p *Publisher) pagesOf(ctx context.Context, root page.Hash) map[page.Hash]s
 			continue
 		}
 		for l := range pg.LinksFrom(0) {
+			if _, ok := found[l.Page]; ok {
+				continue // in a tree that is sound no page is there twice
+			}
 			found[l.Page] = struct{}{}
 			if pg.Level() > 1 {
 				next = append(next, l.Page)

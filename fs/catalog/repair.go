@@ -77,6 +77,7 @@ func (p *Publisher) findHead(ctx context.Context, symbol string, pick names.Key)
 		all = []found{{pick, 0}}
 	}
 	var first error
+	broken := map[names.Key]error{}
 	for len(all) > 0 {
 		n := 1
 		for n < len(all) && all[n].seq == all[0].seq {
@@ -85,12 +86,12 @@ func (p *Publisher) findHead(ctx context.Context, symbol string, pick names.Key)
 		var sound []*names.Version
 		var keys []names.Key
 		for _, f := range all[:n] {
-			v, err := p.chain(ctx, f.key)
+			v, err := p.chain(ctx, f.key, broken)
 			switch {
 			case err == nil:
 				sound, keys = append(sound, v), append(keys, f.key)
-			case ctx.Err() != nil:
-				return nil, "", err
+			case !errors.Is(err, origin.ErrNotFound) && !errors.Is(err, codec.ErrCorrupt):
+				return nil, "", err // what cannot be read now may be the newest all the same
 			case first == nil:
 				first = err
 			}
@@ -133,15 +134,36 @@ func (p *Publisher) listVersions(ctx context.Context, symbol string) ([]found, e
 	return all, nil
 }
 
-// chain returns a version if all changes before it can be read.
-func (p *Publisher) chain(ctx context.Context, k names.Key) (*names.Version, error) {
-	head, err := p.catalog.readVersion(ctx, k)
-	for v := head; err == nil && v.Parent != ""; {
-		parent, readErr := p.catalog.readVersion(ctx, v.Parent)
-		if readErr == nil && parent.Seq != v.Seq-1 {
-			readErr = fmt.Errorf("%s: change %d follows change %d", k, v.Seq, parent.Seq)
+// chain returns a version if all changes before it can be read. In broken it notes those
+// behind which one is missing, which are not followed again: there may be thousands.
+func (p *Publisher) chain(ctx context.Context, k names.Key, broken map[names.Key]error) (*names.Version, error) {
+	var head, younger *names.Version
+	var passed []names.Key
+	for ; k != ""; k = younger.Parent {
+		passed = append(passed, k)
+		v, err := p.older(ctx, younger, k, broken)
+		if err != nil {
+			for _, k := range passed {
+				broken[k] = err
+			}
+			return nil, err
 		}
-		v, err = parent, readErr
+		if head == nil {
+			head = v
+		}
+		younger = v
 	}
-	return head, err
+	return head, nil
+}
+
+// older returns the version with a key, which is that before younger, if not nil.
+func (p *Publisher) older(ctx context.Context, younger *names.Version, k names.Key, broken map[names.Key]error) (*names.Version, error) {
+	if err := broken[k]; err != nil {
+		return nil, err
+	}
+	v, err := p.catalog.readVersion(ctx, k)
+	if err == nil && younger != nil && v.Seq != younger.Seq-1 {
+		err = fmt.Errorf("%s: %w", k, codec.Corrupt("version list", 0, "it is change %d, and the one after it is %d", v.Seq, younger.Seq))
+	}
+	return v, err
 }

@@ -74,11 +74,14 @@ func (p *Publisher) putSnapshot(ctx context.Context, s *names.Snapshot, replace 
 			return err
 		}
 	}
-	if there {
-		_, err = p.store.PutIfMatch(ctx, k, value, tag)
-	} else {
-		_, err = p.store.PutIfAbsent(ctx, k, value)
-	}
+	err = p.timed(ctx, func(ctx context.Context) (err error) {
+		if there {
+			_, err = p.store.PutIfMatch(ctx, k, value, tag)
+		} else {
+			_, err = p.store.PutIfAbsent(ctx, k, value)
+		}
+		return err
+	})
 	switch {
 	case err == nil:
 		return p.store.Sync(ctx)

@@ -187,6 +187,34 @@ func TestPrune(t *testing.T) {
 	}
 }
 
+// The change that makes a version, or a snapshot, is given up well before the window ends.
+func TestTimed(t *testing.T) {
+	s := origintest.Memory()
+	f := origintest.WithFaults(s)
+	refs := map[names.Key]int{}
+	f.Before = func(ctx context.Context, c origintest.Call) error {
+		if p, err := names.ParseKey(c.Key); err != nil || !c.Changes() || p.Kind != names.RefKind && p.Kind != names.SnapshotKind {
+			return nil
+		}
+		end, ok := ctx.Deadline()
+		if refs[c.Key]++; !ok || time.Until(end) > time.Hour/2 {
+			t.Errorf("%s %s has until %v", c.Op, c.Key, end)
+		}
+		return nil
+	}
+	d := sitDown(t, f)
+	d.must(d.replace("m", "a=1"))
+	d.must(d.replace("m", "a=2"))
+	for _, replace := range []bool{false, true} {
+		if _, err := d.Snapshot(t.Context(), "rel", "", map[string]names.AsOf{"m": {}}, replace); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if refs[names.RefKey("m")] != 2 || refs[names.SnapshotKey("rel")] != 2 {
+		t.Errorf("%v", refs)
+	}
+}
+
 // Deletions that are long ago take little room in the head.
 func TestForget(t *testing.T) {
 	k := newTicker()
@@ -200,6 +228,15 @@ func TestForget(t *testing.T) {
 		}
 		d.pass(24 * time.Hour)
 	}
+	f := origintest.WithFaults(d.store)
+	f.Before = func(_ context.Context, c origintest.Call) error {
+		if c.Op == "List" {
+			t.Errorf("a publish, which adds no deletions, looks for old ones: %v", c)
+		}
+		return nil
+	}
+	other := sitDownWith(t, f, k)
+	other.must(other.replace("m", "a=9"))
 	head, err := d.Catalog().readHead(t.Context(), "m")
 	if err != nil {
 		t.Fatal(err)

@@ -29,7 +29,7 @@ type window struct {
 
 	mu     sync.Mutex
 	start  time.Time              // guarded by mu, as all below
-	sweep  *names.Sweep           // nil: none is under way
+	sweep  *names.Sweep           // nil: none is under way; Kept is sorted
 	tag    origin.Tag             // of sweep
 	listed []names.Key            // what the sweep wants to delete, sorted
 	ended  [][]names.Key          // what sweeps wanted to delete that are over
@@ -76,6 +76,7 @@ func (w *window) readLocked(ctx context.Context) error {
 			}
 			w.listed = listed
 		}
+		slices.Sort(sweep.Kept)
 		w.sweep, w.tag = sweep, tag
 		w.beginLocked(start)
 		return nil
@@ -103,7 +104,10 @@ func (p *Publisher) readSweepList(ctx context.Context, k names.Key) ([]names.Key
 
 // listsLocked says whether the sweep wants to delete a key.
 func (w *window) listsLocked(k names.Key) bool {
-	if w.sweep == nil || slices.Contains(w.sweep.Kept, k) {
+	if w.sweep == nil {
+		return false
+	}
+	if _, kept := slices.BinarySearch(w.sweep.Kept, k); kept {
 		return false
 	}
 	_, listed := slices.BinarySearch(w.listed, k)

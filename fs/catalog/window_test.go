@@ -195,6 +195,20 @@ func TestWaitForSweep(t *testing.T) {
 	d.must(d.replace("m", "b=1"))
 }
 
+// What others asked a sweep to keep may come in any order, and is not asked for again.
+func TestKeptInAnyOrder(t *testing.T) {
+	d := sitDown(t, origintest.Memory())
+	words, keys := deadTree(t, d)
+	sweep := announce(t, d.store, 0, slices.Clone(keys)...)
+	sweep.state.Kept = slices.Clone(keys)
+	slices.Reverse(sweep.state.Kept)
+	sweep.put()
+	d.must(d.replace("m", words))
+	if kept := sweep.kept(); !slices.Equal(kept, sweep.state.Kept) {
+		t.Errorf("kept are %q", kept)
+	}
+}
+
 // A sweep that decides while pages are being rescued is waited for, too.
 func TestRescueTooLate(t *testing.T) {
 	d := sitDown(t, origintest.Memory())

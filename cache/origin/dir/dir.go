@@ -236,11 +236,12 @@ func (s *Keyed) Delete(ctx context.Context, k names.Key) error {
 }
 
 // RemoveStray removes what writers that were killed left in tmp, if it is older than
-// some time: younger files may belong to somebody who is writing now.
-func (s *Keyed) RemoveStray(older time.Duration) error {
+// some time: younger files may belong to somebody who is writing now. It returns how many
+// it removed, also beside an error.
+func (s *Keyed) RemoveStray(older time.Duration) (removed int, err error) {
 	dir, err := iofs.ReadDir(s.files.root.FS(), tmpDir)
 	if err != nil && !errors.Is(err, iofs.ErrNotExist) {
-		return wrap(tmpDir, err)
+		return 0, wrap(tmpDir, err)
 	}
 	var first error
 	for _, d := range dir {
@@ -249,9 +250,12 @@ func (s *Keyed) RemoveStray(older time.Duration) error {
 			continue
 		}
 		name := path.Join(tmpDir, d.Name())
-		if err := s.files.root.Remove(name); err != nil && !errors.Is(err, iofs.ErrNotExist) && first == nil {
+		switch err := s.files.root.Remove(name); {
+		case err == nil:
+			removed++
+		case !errors.Is(err, iofs.ErrNotExist) && first == nil: // else somebody else was faster
 			first = wrap(name, err)
 		}
 	}
-	return first
+	return removed, first
 }

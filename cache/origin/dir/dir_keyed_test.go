@@ -416,8 +416,8 @@ func TestKeyedConcurrent(t *testing.T) {
 func TestKeyedStray(t *testing.T) {
 	root := t.TempDir()
 	s := openKeyed(t, root)
-	if err := s.RemoveStray(time.Hour); err != nil {
-		t.Errorf("without tmp: %v", err)
+	if n, err := s.RemoveStray(time.Hour); n != 0 || err != nil {
+		t.Errorf("without tmp: %d, %v", n, err)
 	}
 	now := time.Now()
 	for name, age := range map[string]time.Duration{"tmp/old": 25 * time.Hour, "tmp/young": 23 * time.Hour, "tdata/old": 25 * time.Hour} {
@@ -427,8 +427,11 @@ func TestKeyedStray(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := s.RemoveStray(24 * time.Hour); err != nil {
-		t.Fatal(err)
+	if n, err := s.RemoveStray(24 * time.Hour); n != 1 || err != nil {
+		t.Errorf("removed %d, %v, want 1", n, err)
+	}
+	if n, err := s.RemoveStray(24 * time.Hour); n != 0 || err != nil {
+		t.Errorf("removed %d once more, %v", n, err)
 	}
 	if got, want := tree(t, root), []string{"tdata/old", "tmp/young"}; !slices.Equal(got, want) {
 		t.Errorf("left are %q, want %q", got, want)

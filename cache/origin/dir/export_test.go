@@ -3,6 +3,7 @@ package dir
 import (
 	"maps"
 	"os"
+	"testing"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,4 +18,16 @@ func (s *Keyed) Dirty() map[string]bool {
 // NoLinks makes s believe that the file system has no hard links.
 func (s *Keyed) NoLinks() {
 	s.hard = func(from, to string) error { return &os.LinkError{Op: "linkat", Old: from, New: to, Err: unix.EPERM} }
+}
+
+// Afar makes the file system that a folder is on one of the network, until undone.
+func Afar(t *testing.T, folder string) (undo func()) {
+	t.Helper()
+	var st unix.Statfs_t
+	if err := unix.Statfs(folder, &st); err != nil {
+		t.Fatal(err)
+	}
+	before := maps.Clone(afar)
+	afar[int64(st.Type)&0xffffffff] = "far away"
+	return func() { afar = before }
 }

@@ -23,6 +23,20 @@ func (c *calm) latest(symbol string) names.Row {
 	return row
 }
 
+// first returns the oldest version of a symbol, deleted or not.
+func (c *calm) first(symbol string) (row names.Row) {
+	c.t.Helper()
+	for v, err := range c.p.Catalog().History(context.Background(), symbol) {
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		if !v.Delete {
+			row = v.Rows[0]
+		}
+	}
+	return row
+}
+
 // head returns the key of the newest change of a symbol.
 func (c *calm) head(symbol string) names.Key {
 	c.t.Helper()

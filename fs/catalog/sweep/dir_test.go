@@ -60,15 +60,15 @@ func TestSweepDir(t *testing.T) {
 	if n := objects(r.Deleted); n["shard"] != 1 || n["xorb"] != 1 || n["index page"] < 3 {
 		t.Errorf("deleted %v", n)
 	}
-	if _, err := os.Stat(stray); err == nil {
-		t.Error("an old unfinished file stays")
+	if _, err := os.Stat(stray); err == nil || r.Strays != 1 {
+		t.Errorf("an old unfinished file stays: %v; %d were removed, want 1", err == nil, r.Strays)
 	}
 	if _, err := os.Stat(fresh); err != nil {
 		t.Errorf("a new unfinished file: %v", err)
 	}
 	c.check()
-	if r := c.sweep(sweep.Options{}); len(r.Deleted) != 0 {
-		t.Errorf("deleted %v, once more", r.Deleted)
+	if r := c.sweep(sweep.Options{}); len(r.Deleted) != 0 || r.Strays != 0 {
+		t.Errorf("deleted %v and %d unfinished files, once more", r.Deleted, r.Strays)
 	}
 }
 

@@ -38,6 +38,8 @@ type marker struct {
 	live  map[names.Kind]map[[32]byte]struct{} // guarded by mu
 	count int64                                // guarded by mu
 
+	symbols map[string]struct{} // that have a reference; written by the walk of the roots only
+
 	// homeless files are in a tree that does not say in which shard; guarded by mu
 	homeless map[codec.Hash]struct{}
 }
@@ -47,6 +49,7 @@ func newMarker(s origin.Store, pages page.Getter, now time.Time, grace time.Dura
 		store: s, pages: pages, now: now, grace: grace, told: told,
 		reading:  make(chan struct{}, shardsAtOnce),
 		live:     map[names.Kind]map[[32]byte]struct{}{},
+		symbols:  map[string]struct{}{},
 		homeless: map[codec.Hash]struct{}{},
 	}
 	for _, kind := range fromTop {
@@ -117,19 +120,30 @@ func (m *marker) pass(err error) error {
 }
 
 // page marks a page and everything below it.
-func (m *marker) page(ctx context.Context, h page.Hash) error {
+func (m *marker) page(ctx context.Context, h page.Hash) error { return m.child(ctx, nil, 0, h) }
+
+// child marks the page that a row of another one leads to, if there is another one, and
+// everything below it. It must be what the row says: the way down through a tree whose
+// links lie may be longer than any stack.
+func (m *marker) child(ctx context.Context, parent *page.Page, row int, h page.Hash) error {
 	if !m.add(names.PageKind, h) {
 		return nil
 	}
 	p, err := m.pages.Page(ctx, h)
+	if err == nil && parent != nil {
+		err = parent.CheckChild(row, p)
+	}
 	if err != nil {
 		return m.pass(fmt.Errorf("page %v: %w", h, err))
 	}
 	if p.Level() == 0 {
 		return m.leaf(ctx, p)
 	}
+	below := 0
 	for l := range p.LinksFrom(0) {
-		if err := m.spawn(func() error { return m.page(ctx, l.Page) }); err != nil {
+		i := below
+		below++
+		if err := m.spawn(func() error { return m.child(ctx, p, i, l.Page) }); err != nil {
 			return err
 		}
 	}

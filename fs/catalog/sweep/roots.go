@@ -7,12 +7,14 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
 )
 
 // roots marks everything that the references and snapshots lead to.
 func (m *marker) roots(ctx context.Context) error {
 	err := each(ctx, m.store, names.RefPrefix, func(_ origin.Item, p names.Parsed) error {
+		m.symbols[p.Symbol] = struct{}{}
 		return m.spawn(func() error { return m.symbol(ctx, p.Symbol) })
 	})
 	if err != nil {
@@ -41,8 +43,12 @@ func each(ctx context.Context, s origin.Store, prefix string, visit func(origin.
 // symbol marks the list of versions of a symbol, and the trees of those that live.
 func (m *marker) symbol(ctx context.Context, symbol string) error {
 	ref := new(names.Ref)
-	if _, err := readDocument(ctx, m.store, names.RefKey(symbol), ref); err != nil {
+	k := names.RefKey(symbol)
+	if _, err := readDocument(ctx, m.store, k, ref); err != nil {
 		return err
+	}
+	if ref.Symbol != symbol {
+		return fmt.Errorf("%s: %w", k, codec.Corrupt("vref", 0, "it is that of %.80q", ref.Symbol))
 	}
 	h := history{rows: map[uint64]names.Row{}, recent: map[uint64]bool{}}
 	if err := m.versions(ctx, &h, ref); err != nil {
@@ -158,4 +164,19 @@ func (m *marker) snapshot(ctx context.Context, name string) error {
 		}
 	}
 	return nil
+}
+
+// lostRef is an error if a version that no reference leads to is of a symbol that had one:
+// nobody deletes references, so this one is lost, and with it would go what it led to. The
+// first change of a symbol may be one that was never finished.
+func (m *marker) lostRef(ctx context.Context, version names.Parsed) error {
+	if _, ok := m.symbols[version.Symbol]; ok || version.Seq <= 1 {
+		return nil
+	}
+	k := names.RefKey(version.Symbol)
+	_, err := m.store.Size(ctx, k)
+	if errors.Is(err, origin.ErrNotFound) {
+		return fmt.Errorf("%s: %w, and change %d of its symbol is there: catalog repair-ref makes it anew", k, origin.ErrNotFound, version.Seq)
+	}
+	return err // the symbol may have been made a moment ago
 }

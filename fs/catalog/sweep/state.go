@@ -121,6 +121,9 @@ func (w *sweeper) takeOver(ctx context.Context, st *names.Sweep, tag origin.Tag)
 		return err
 	}
 	renewed, err := w.modified(ctx, names.SweepKey())
+	if errors.Is(err, origin.ErrNotFound) {
+		return fmt.Errorf("it has ended just now: %w", ErrOther)
+	}
 	if err != nil {
 		return err
 	}

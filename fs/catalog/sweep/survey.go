@@ -76,6 +76,11 @@ func (c *census) list(ctx context.Context, kind names.Kind) error {
 			count(c.young, kind, item.Size)
 			young = append(young, p)
 		default:
+			if kind == names.VersionKind {
+				if err := c.lostRef(ctx, p); err != nil {
+					return err
+				}
+			}
 			c.old = append(c.old, item)
 			if kind == names.ShardKind && len(c.homeless) > 0 {
 				unsure = append(unsure, p)

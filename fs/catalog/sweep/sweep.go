@@ -40,7 +40,7 @@ type Report struct {
 	Young   map[names.Kind]Counts // cannot be reached, and is younger than the time of grace
 	Garbage map[names.Kind]Counts // neither, when the sweep looked last
 	Deleted map[names.Kind]Counts
-	Strays  int // unfinished files that were removed, where the store says how many
+	Strays  int // unfinished files that were removed, where the store has such files
 }
 
 // ErrOther says that another sweep is at work, or was faster. Nothing is wrong: it does
@@ -51,15 +51,14 @@ var ErrOther = errors.New("another sweep is at work")
 // writers (catalog.md, section 11). It takes two windows of the catalog's settings, two
 // hours by default, unless there is nothing to delete; a sweep that was left behind is
 // taken over and finished. The store must list. If a reference, version, page or shard
-// that is needed cannot be read it stops and deletes nothing. Where somebody else sweeps
-// the error is ErrOther.
+// that is needed cannot be read it stops and deletes nothing; so it does if there are old
+// versions of a symbol that has no reference any more. Where somebody else sweeps the error
+// is ErrOther.
 //
 // Files that killed writers left unfinished are removed when they are older than a day,
 // where the store has such files: with its method
 //
-//	RemoveStray(older time.Duration) error
-//
-// which may also say how many there were: (int, error).
+//	RemoveStray(older time.Duration) (removed int, err error)
 func Sweep(ctx context.Context, s origin.WriteStore, pages page.Getter, o Options) (Report, error) {
 	w := &sweeper{store: s, pages: pages, o: o.withDefaults()}
 	if err := w.open(ctx); err != nil {
@@ -144,18 +143,13 @@ func (w *sweeper) dryRun(ctx context.Context) error {
 const strayAge = 24 * time.Hour
 
 func (w *sweeper) removeStrays() (err error) {
-	if s, ok := w.store.(interface {
-		RemoveStray(older time.Duration) (int, error)
-	}); ok {
+	s, ok := w.store.(interface {
+		RemoveStray(older time.Duration) (removed int, err error)
+	})
+	if ok {
 		w.report.Strays, err = s.RemoveStray(strayAge)
-		return err
 	}
-	if s, ok := w.store.(interface {
-		RemoveStray(older time.Duration) error
-	}); ok {
-		return s.RemoveStray(strayAge)
-	}
-	return nil
+	return err
 }
 
 // run does the sweep, from the step on where it is.

@@ -301,6 +301,75 @@ func TestSweepKilled(t *testing.T) {
 	}
 }
 
+// While a writer is about to commit a tree that uses pages of a deleted version again,
+// there is a sweep. One that waits for two windows makes the writer look again. One that
+// does not would delete what the writer has found: that is what the waiting is for.
+func TestSweepWaits(t *testing.T) {
+	for _, waits := range []bool{true, false} {
+		t.Run(fmt.Sprint(waits), func(t *testing.T) {
+			c := withGarbage(t)
+			ahead := time.Duration(0) // of a sweeper that only believes that it waits
+			o := sweep.Options{
+				Clock: func() time.Time { return c.now.Add(ahead) },
+				Sleep: func(_ context.Context, d time.Duration) error {
+					if waits {
+						c.now = c.now.Add(d)
+					} else {
+						ahead += d
+					}
+					return nil
+				},
+			}
+			f := origintest.WithFaults(c.store)
+			c.use(f)
+			f.Before = func(ctx context.Context, call origintest.Call) error {
+				p, err := names.ParseKey(call.Key)
+				if err != nil || p.Kind != names.VersionKind || call.Op != "PutIfAbsent" {
+					return nil
+				}
+				f.Before = nil
+				_, err = sweep.Sweep(ctx, f, origin.Pages(f), o)
+				return err
+			}
+			b, err := c.p.Begin(t.Context(), "a", catalog.PublishOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = b.Again(t.Context(), c.first("a"))
+			lost := missing(f, c.now, 4*time.Minute)
+			switch {
+			case waits && !errors.Is(err, catalog.ErrSwept), waits && len(lost) > 0:
+				t.Errorf("published: %v; missing: %q", err, lost)
+			case !waits && (err != nil || len(lost) == 0):
+				t.Errorf("published: %v; nothing is missing: this tests nothing", err)
+			}
+		})
+	}
+}
+
+// A sweep that is over when another one looks how old it is was another one's.
+func TestSweepEnds(t *testing.T) {
+	c := withGarbage(t)
+	list, err := names.EncodeSweepList(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.put(names.SweepKey(), &names.Sweep{
+		ID: "00112233445566778899aabbccddeeff", Deleting: true, List: names.SweepListKey(list),
+		Started: c.now, Lease: c.now, Owner: "another one",
+	})
+	f := origintest.WithFaults(c.store)
+	f.Before = func(_ context.Context, call origintest.Call) error {
+		if call.Op == "List" && call.Key == names.SweepKey() {
+			c.remove(names.SweepKey())
+		}
+		return nil
+	}
+	if _, err := c.sweepOver(f, sweep.Options{}); !errors.Is(err, sweep.ErrOther) {
+		t.Errorf("Sweep = %v, want ErrOther", err)
+	}
+}
+
 // A sweeper that stands still for longer than its lease finds that another one has taken
 // over, and deletes nothing any more.
 func TestSweepLostLease(t *testing.T) {
@@ -372,6 +441,77 @@ func TestSweepUnreadable(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// Without its reference all that a symbol has would be garbage: nothing is deleted. The
+// first change of a symbol may be of a publish that was killed.
+func TestSweepLostRef(t *testing.T) {
+	c := withGarbage(t)
+	c.remove(names.RefKey("b")) // with one version
+	if n := objects(c.sweep(sweep.Options{}).Deleted); n["version"] != 1 || n["index page"] < 3 {
+		t.Errorf("deleted %v", n)
+	}
+	c.check()
+	c.now = c.now.Add(time.Hour)
+	c.remove(names.RefKey("a"))
+	before := keysOf(t, c.store)
+	for _, dryRun := range []bool{true, false} {
+		_, err := c.sweepOver(c.store, sweep.Options{DryRun: dryRun})
+		if !errors.Is(err, origin.ErrNotFound) || !strings.Contains(err.Error(), "vref/*sUt*a: no such object, and change ") {
+			t.Errorf("dry run %v: %v", dryRun, err)
+		}
+	}
+	if after := keysOf(t, c.store); !maps.Equal(before, after) {
+		t.Errorf("there are %v, before %v", after, before)
+	}
+	if _, err := c.p.RepairRef(t.Context(), "a", ""); err != nil {
+		t.Fatal(err)
+	}
+	c.sweep(sweep.Options{})
+	c.check()
+}
+
+// F47: what lies is refused, and nothing is deleted: a reference under the name of another
+// symbol, and links that lead from each page to one that is as high.
+func TestF47_SweepLies(t *testing.T) {
+	tests := []struct {
+		name   string
+		lie    func(c *calm)
+		reason string
+	}{
+		{"reference of another symbol", func(c *calm) {
+			c.replace(names.RefKey("c"), origintest.Get(c.t, c.store, names.RefKey("a")))
+		}, `it is that of "a"`},
+		{"pages without end", func(c *calm) {
+			row := c.latest("b")
+			last := page.Key("x")
+			for range 100 {
+				level := page.NewLevel(smallSettings().Page, page.MaxLevel, func(l page.Link, b []byte) error {
+					c.replace(names.PageKey(l.Page), b)
+					row.Root = l.Page
+					return nil
+				})
+				l := page.Link{Page: row.Root, Last: last, Size: 100, Entries: row.Entries, Bytes: row.Bytes}
+				if err := errors.Join(level.AddLink(l), level.End()); err != nil {
+					c.t.Fatal(err)
+				}
+			}
+			c.forgeRow("c", row)
+		}, "level 5 below level 5"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c := withGarbage(t)
+			tt.lie(c)
+			before := keysOf(t, c.store)
+			if _, err := c.sweepOver(c.store, sweep.Options{}); !errors.Is(err, codec.ErrCorrupt) || !strings.Contains(err.Error(), tt.reason) {
+				t.Errorf("Sweep = %v, want %q", err, tt.reason)
+			}
+			if after := keysOf(t, c.store); !maps.Equal(before, after) {
+				t.Errorf("there are %v, before %v", after, before)
+			}
+		})
 	}
 }
 

@@ -198,12 +198,6 @@ func (p *process) clock() time.Time {
 }
 
 func (p *process) wait(ctx context.Context, d time.Duration) error {
-	if p.rules.rush {
-		p.mu.Lock()
-		p.skew += d
-		p.mu.Unlock()
-		d = 0
-	}
 	p.sleep(d)
 	return ctx.Err()
 }

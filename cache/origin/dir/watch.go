@@ -1,0 +1,147 @@
+package dir
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xetfs/xetfs/cache/origin"
+)
+
+var (
+	_ origin.Watching = (*Keyed)(nil)
+	_ origin.Watching = (*ReadOnly)(nil)
+)
+
+// watched is what may happen to names in a folder, and to the folder: without it there is
+// nothing to watch any more.
+const watched = unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN_DELETE | unix.IN_CLOSE_WRITE |
+	unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR
+
+// gone are the events after which no other comes.
+const gone = unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_UNMOUNT | unix.IN_IGNORED
+
+// Watch implements origin.Watching for the names in one folder: what the folders in it
+// hold is not watched. What others do on a file system of the network is not heard of
+// here, so that one is refused; and the folder must be there.
+func (s *Keyed) Watch(ctx context.Context, prefix string) (<-chan struct{}, error) {
+	folder := path.Dir(prefix + "x")
+	queue, err := s.watch(folder)
+	switch {
+	case errors.Is(err, errors.ErrUnsupported):
+		return nil, fmt.Errorf("watch %q: %w", folder, err)
+	case err != nil:
+		return nil, fmt.Errorf("watch %w", wrap(folder, err))
+	}
+	changed := make(chan struct{}, 1)
+	stop := context.AfterFunc(ctx, func() { queue.Close() }) // a read of it ends then
+	go func() {
+		defer close(changed)
+		defer queue.Close()
+		defer stop()
+		listen(queue, changed)
+	}()
+	return changed, nil
+}
+
+// Watch implements origin.Watching.
+func (s *ReadOnly) Watch(ctx context.Context, prefix string) (<-chan struct{}, error) {
+	return s.keyed.Watch(ctx, prefix)
+}
+
+// watch returns the queue of events of a folder.
+func (s *Keyed) watch(folder string) (*os.File, error) {
+	f, err := s.files.root.Open(folder)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if err := checkLocal(f); err != nil {
+		return nil, err
+	}
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	if err != nil {
+		return nil, os.NewSyscallError("inotify_init1", err)
+	}
+	queue := os.NewFile(uintptr(fd), "inotify")
+	open := fmt.Sprintf("/proc/self/fd/%d", f.Fd()) // the very folder, whatever its path is by now
+	if _, err := unix.InotifyAddWatch(fd, open, watched); err != nil {
+		return nil, errors.Join(os.NewSyscallError("inotify_add_watch", err), queue.Close())
+	}
+	return queue, nil
+}
+
+// afar are the file systems that others change without this kernel's knowing.
+var afar = map[int64]string{
+	unix.NFS_SUPER_MAGIC:   "nfs",
+	unix.SMB_SUPER_MAGIC:   "smb",
+	unix.CIFS_SUPER_MAGIC:  "cifs",
+	unix.SMB2_SUPER_MAGIC:  "smb2",
+	unix.FUSE_SUPER_MAGIC:  "fuse",
+	unix.V9FS_MAGIC:        "9p",
+	unix.CEPH_SUPER_MAGIC:  "ceph",
+	unix.AFS_SUPER_MAGIC:   "afs",
+	unix.AFS_FS_MAGIC:      "afs",
+	unix.CODA_SUPER_MAGIC:  "coda",
+	unix.NCP_SUPER_MAGIC:   "ncp",
+	unix.OCFS2_SUPER_MAGIC: "ocfs2",
+	0x01161970:             "gfs2",
+	0x0bd00bd0:             "lustre",
+	0x47504653:             "gpfs",
+}
+
+// checkLocal refuses folders whose changes are not all made here.
+func checkLocal(f *os.File) error {
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {
+		return os.NewSyscallError("fstatfs", err)
+	}
+	if name, ok := afar[int64(st.Type)&0xffffffff]; ok {
+		return fmt.Errorf("on a file system of type %s: %w", name, errors.ErrUnsupported)
+	}
+	return nil
+}
+
+// listen says that something changed whenever the queue has events, until there will be
+// none any more. That the queue was too short is an event, too.
+func listen(queue *os.File, changed chan<- struct{}) {
+	b := make([]byte, 16<<10)
+	for {
+		n, err := queue.Read(b)
+		if err != nil {
+			return
+		}
+		select {
+		case changed <- struct{}{}:
+		default: // one is waiting already
+		}
+		if isOver(b[:n]) {
+			return
+		}
+	}
+}
+
+// isOver says whether the last event of a folder is among some. An event is
+//
+//	offset  size  field, in the machine's byte order
+//	     0     4  number of the watch
+//	     4     4  mask
+//	     8     4  cookie
+//	    12     4  length of the name, with what fills it up
+//	    16     …  name
+func isOver(events []byte) bool {
+	const header = unix.SizeofInotifyEvent
+	for len(events) >= header {
+		if binary.NativeEndian.Uint32(events[4:])&gone != 0 {
+			return true
+		}
+		name := binary.NativeEndian.Uint32(events[12:])
+		events = events[min(uint64(len(events)), header+uint64(name)):]
+	}
+	return false
+}

@@ -1,0 +1,209 @@
+package dir_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/dir"
+	"github.com/xetfs/xetfs/cache/origin/origintest"
+	"github.com/xetfs/xetfs/codec/names"
+)
+
+// A lookout is a watch of the refs of a store that somebody else writes to.
+type lookout struct {
+	writer  *dir.Keyed
+	root    string
+	changed <-chan struct{}
+	stop    context.CancelFunc
+}
+
+func newLookout(t *testing.T) *lookout {
+	t.Helper()
+	l := &lookout{root: t.TempDir()}
+	var err error
+	if l.writer, err = dir.Open(l.root); err != nil {
+		t.Fatal(err)
+	}
+	origintest.Close(t, l.writer)
+	l.put(t, "first")
+	reader, err := dir.OpenReadOnly(l.root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	origintest.Close(t, reader)
+	ctx, stop := context.WithCancel(t.Context())
+	t.Cleanup(stop)
+	l.stop = stop
+	if l.changed, err = origin.Watch(ctx, reader, names.RefPrefix); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func (l *lookout) put(t *testing.T, symbol string) origin.Tag {
+	t.Helper()
+	tag, err := l.writer.PutIfAbsent(t.Context(), names.RefKey(symbol), []byte(symbol))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tag
+}
+
+// hears says what comes: "change", "end", or "nothing" for a while.
+func (l *lookout) hears(while time.Duration) string {
+	select {
+	case _, ok := <-l.changed:
+		if !ok {
+			return "end"
+		}
+		return "change"
+	case <-time.After(while):
+		return "nothing"
+	}
+}
+
+// quiet takes what is left of changes that are made already.
+func (l *lookout) quiet() {
+	for l.hears(50*time.Millisecond) == "change" {
+	}
+}
+
+const soon, briefly = 10 * time.Second, 50 * time.Millisecond
+
+func TestWatch(t *testing.T) {
+	tests := []struct {
+		name   string
+		change func(t *testing.T, l *lookout) error
+		want   string
+	}{
+		{"a new symbol", func(t *testing.T, l *lookout) error { l.put(t, "second"); return nil }, "change"},
+		{"a new version", func(t *testing.T, l *lookout) error {
+			tag := l.put(t, "second")
+			l.quiet()
+			_, err := l.writer.PutIfMatch(t.Context(), names.RefKey("second"), []byte("2"), tag)
+			return err
+		}, "change"},
+		{"a symbol that is deleted", func(t *testing.T, l *lookout) error {
+			return l.writer.Delete(t.Context(), names.RefKey("first"))
+		}, "change"},
+		{"a store that is copied", func(_ *testing.T, l *lookout) error {
+			return os.WriteFile(filepath.Join(l.root, string(names.RefKey("copied"))), nil, 0o600)
+		}, "change"},
+		{"something that is no ref", func(t *testing.T, l *lookout) error {
+			_, err := l.writer.PutIfAbsent(t.Context(), names.SettingsKey(), nil)
+			return err
+		}, "nothing"},
+		{"reading", func(t *testing.T, l *lookout) error {
+			_, _, err := l.writer.Get(t.Context(), names.RefKey("first"), "")
+			return err
+		}, "nothing"},
+		{"a folder that is moved", func(_ *testing.T, l *lookout) error {
+			return os.Rename(filepath.Join(l.root, "vref"), filepath.Join(l.root, "x"))
+		}, "end"},
+		{"a folder that is removed", func(_ *testing.T, l *lookout) error {
+			return os.RemoveAll(filepath.Join(l.root, "vref"))
+		}, "end"},
+		{"nobody who listens", func(_ *testing.T, l *lookout) error { l.stop(); return nil }, "end"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			l := newLookout(t)
+			if err := tt.change(t, l); err != nil {
+				t.Fatal(err)
+			}
+			while := soon
+			if tt.want == "nothing" {
+				while = briefly
+			}
+			got := l.hears(while)
+			for tt.want == "end" && got == "change" { // what the folder held went first
+				got = l.hears(while)
+			}
+			if got != tt.want {
+				t.Errorf("hears %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+// However many changes come at once, and if nobody listens meanwhile: one is waiting for
+// who listens then, and none is lost.
+func TestWatchBurst(t *testing.T) {
+	l := newLookout(t)
+	folder := filepath.Join(l.root, "vref")
+	for range 30_000 { // more than a queue holds by default
+		if err := os.WriteFile(filepath.Join(folder, "x"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	heard := 0
+	for l.hears(briefly) == "change" {
+		heard++
+	}
+	if heard == 0 || heard > 1000 {
+		t.Errorf("%d changes are heard of", heard)
+	}
+	l.put(t, "last")
+	if got := l.hears(soon); got != "change" {
+		t.Errorf("hears %s behind a burst", got)
+	}
+}
+
+func TestWatchRefuses(t *testing.T) {
+	root := t.TempDir()
+	s, err := dir.Open(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	origintest.Close(t, s)
+	if _, err := s.Watch(t.Context(), names.RefPrefix); !errors.Is(err, origin.ErrNotFound) {
+		t.Errorf("a folder that is not there: %v", err)
+	}
+	if err := os.Mkdir(filepath.Join(root, "vref"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Afar(t, root)()
+	_, err = s.Watch(t.Context(), names.RefPrefix)
+	if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "type far away") {
+		t.Errorf("a folder of the network: %v", err)
+	}
+	if _, err := origin.Watch(t.Context(), origintest.Memory(), names.RefPrefix); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("a store in memory: %v", err)
+	}
+}
+
+// Nothing is left of a watch that ended, or that was refused.
+func TestWatchLeavesNothing(t *testing.T) {
+	fds := func() int {
+		list, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Skip(err)
+		}
+		return len(list)
+	}
+	l := newLookout(t)
+	l.quiet()
+	before := fds()
+	for range 50 {
+		ctx, stop := context.WithCancel(t.Context())
+		changed, err := l.writer.Watch(ctx, names.RefPrefix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop()
+		for range changed { // it ends when all is given back
+		}
+		if _, err := l.writer.Watch(t.Context(), names.SweepPrefix); err == nil {
+			t.Error("a folder that is not there is watched")
+		}
+	}
+	if after := fds(); after != before {
+		t.Errorf("%d files are open, %d were before", after, before)
+	}
+}
