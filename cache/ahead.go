@@ -42,15 +42,20 @@ const (
 func (c *Cache) NewAhead() *Ahead { return &Ahead{c: c} }
 
 // Want asks for chunks that will soon be read and returns at once. It never makes a
-// Read wait. Without effect where the origin is near. It returns false if there is no
-// room for all of them, or the Ahead is closed.
+// Read wait. Without effect where the origin is near, and for chunks that are on disk. It
+// returns false if there is no room for all of them, or the Ahead is closed.
 func (a *Ahead) Want(x codec.Hash, r codec.ChunkRange) bool {
 	if a.c.near {
 		return true
 	}
+	whole := [1]codec.ChunkRange{r}
+	absent := whole[:]
+	if a.c.packed != nil {
+		absent = a.c.packed.Missing(x, r)
+	}
 	most := uint32(min(maxFetch, max(1, a.c.budget.max/4/packedMost)))
 	for r.Start < r.End {
-		some := a.c.missing(x, r)
+		some := a.c.missing(x, r, absent)
 		some.End = min(some.End, some.Start+most)
 		if some.Start == some.End {
 			return true
@@ -79,15 +84,21 @@ func (a *Ahead) fetch(x codec.Hash, r codec.ChunkRange) bool {
 	return true
 }
 
-// missing returns the first stretch of r that is not in memory. A few chunks in the
-// middle that are do not end it.
-func (c *Cache) missing(x codec.Hash, r codec.ChunkRange) codec.ChunkRange {
-	for r.Start < r.End && c.has(chunkKey{x, r.Start}) {
+// missing returns the first stretch of r that is neither in memory nor on disk, where only
+// what is absent is not. A few chunks in the middle that are there do not end it.
+func (c *Cache) missing(x codec.Hash, r codec.ChunkRange, absent []codec.ChunkRange) codec.ChunkRange {
+	there := func(i uint32) bool {
+		for len(absent) > 0 && absent[0].End <= i {
+			absent = absent[1:]
+		}
+		return len(absent) == 0 || i < absent[0].Start || c.has(chunkKey{x, i})
+	}
+	for r.Start < r.End && there(r.Start) {
 		r.Start++
 	}
 	end := r.Start
 	for i := r.Start; i < r.End && i-end <= readThrough; i++ {
-		if !c.has(chunkKey{x, i}) {
+		if !there(i) {
 			end = i + 1
 		}
 	}

@@ -1,10 +1,14 @@
 package cache
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
+	"sync/atomic"
 	"testing"
 
+	"github.com/xetfs/xetfs/cache/disk"
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
@@ -54,51 +58,110 @@ func (s stored) readMiB(tb testing.TB, c *Cache, i int, p []byte) {
 	}
 }
 
+// onDisk returns a far xorb of that kind, and a disk that has all of it.
+func onDisk(tb testing.TB, kind int) (stored, *disk.Store) {
+	tb.Helper()
+	b := origintest.NewBuilder(tb, origintest.Form{Schemes: []xorb.Scheme{kinds[kind].scheme}})
+	var all [][]byte
+	for i := range benchChunks {
+		all = append(all, kinds[kind].bytes(uint64(i), benchChunk))
+	}
+	x := b.Xorb(all...)
+	s := stored{x, origin.Objects(b.Store(), 0)}
+	d := openDisk(tb, tb.TempDir(), disk.Options{})
+	for i := 0; i < benchChunks; i += maxFetch {
+		run, err := s.src.Chunks(tb.Context(), s.Hash(), chunks(i, i+maxFetch))
+		if err == nil {
+			err = d.PutRun(s.Hash(), run)
+		}
+		if err == nil {
+			err = d.Flush()
+		}
+		if err != nil {
+			tb.Fatal(err)
+		}
+	}
+	return s, d
+}
+
 func BenchmarkRead(b *testing.B) {
 	poison = false
 	for i, kind := range kinds {
-		x := folder(b, i)
-		b.Run("sequential-1MiB/"+kind.name, func(b *testing.B) {
-			c := open(b, x.src, Options{})
-			p := make([]byte, 1<<20)
+		benchmarkReads(b, kind.name, folder(b, i), Options{})
+	}
+}
+
+// The same where the origin is far, and all of it on disk. What it has of the origin would
+// be seen in the figures.
+func BenchmarkReadDisk(b *testing.B) {
+	poison = false
+	for i, kind := range kinds {
+		x, d := onDisk(b, i)
+		benchmarkReads(b, kind.name, x, Options{Disk: d})
+	}
+}
+
+func benchmarkReads(b *testing.B, kind string, x stored, o Options) {
+	for _, size := range []int{1 << 20, 128 << 10} {
+		b.Run(fmt.Sprintf("sequential-%dKiB/%s", size>>10, kind), func(b *testing.B) {
+			c := open(b, x.src, o)
+			p := make([]byte, size)
 			b.SetBytes(int64(len(p)))
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				x.readMiB(b, c, i, p)
-			}
-		})
-		b.Run("sequential-128KiB/"+kind.name, func(b *testing.B) {
-			c := open(b, x.src, Options{})
-			p := make([]byte, 128<<10)
-			b.SetBytes(int64(len(p)))
-			b.ReportAllocs()
-			for i := 0; b.Loop(); i++ {
-				x.readMiB(b, c, i, p)
-			}
-		})
-		b.Run("warm-4KiB/"+kind.name, func(b *testing.B) {
-			c := open(b, x.src, Options{})
-			p := make([]byte, 4<<10)
-			x.readWarm(b, c, 0, p)
-			b.SetBytes(int64(len(p)))
-			b.ReportAllocs()
-			for i := 0; b.Loop(); i++ {
-				x.readWarm(b, c, i, p)
-			}
-		})
-		b.Run("cold-4KiB/"+kind.name, func(b *testing.B) {
-			c := open(b, x.src, Options{MemoryBytes: 1})
-			p := make([]byte, 4<<10)
-			b.SetBytes(int64(len(p)))
-			b.ReportAllocs()
-			for i := 0; b.Loop(); i++ {
-				at := i * 37 % benchChunks
-				if err := c.Read(b.Context(), x.Hash(), chunks(at, at+1), int64(i*4096%(benchChunk-4096)), p); err != nil {
-					b.Fatal(err)
-				}
 			}
 		})
 	}
+	b.Run("warm-4KiB/"+kind, func(b *testing.B) {
+		c := open(b, x.src, o)
+		p := make([]byte, 4<<10)
+		x.readWarm(b, c, 0, p)
+		b.SetBytes(int64(len(p)))
+		b.ReportAllocs()
+		for i := 0; b.Loop(); i++ {
+			x.readWarm(b, c, i, p)
+		}
+	})
+	for _, readers := range []int{1, 16} {
+		b.Run(fmt.Sprintf("cold-4KiB-%d/%s", readers, kind), func(b *testing.B) {
+			few := o
+			few.MemoryBytes = 1
+			c := open(b, x.src, few)
+			b.SetBytes(4 << 10)
+			b.ReportAllocs()
+			x.readCold(b, c, readers)
+			if n := c.Stats().Misses; n > 0 && !c.near {
+				b.Errorf("%d chunks were asked of the origin", n)
+			}
+		})
+	}
+}
+
+// readCold reads from one chunk after the other, none of them in memory.
+func (s stored) readCold(b *testing.B, c *Cache, readers int) {
+	var next atomic.Int64
+	b.SetParallelism(max(1, readers/runtime.GOMAXPROCS(0)))
+	one := func(p []byte) {
+		i := int(next.Add(1))
+		at := i * 37 % benchChunks
+		if err := c.Read(b.Context(), s.Hash(), chunks(at, at+1), int64(i*4096%(benchChunk-4096)), p); err != nil {
+			b.Error(err)
+		}
+	}
+	if readers == 1 {
+		p := make([]byte, 4<<10)
+		for b.Loop() {
+			one(p)
+		}
+		return
+	}
+	b.RunParallel(func(pb *testing.PB) {
+		p := make([]byte, 4<<10)
+		for pb.Next() {
+			one(p)
+		}
+	})
 }
 
 // readWarm reads from a chunk that is in memory.
@@ -134,5 +197,25 @@ func TestAllocations(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Nor does reading from disk.
+func TestAllocationsFromDisk(t *testing.T) {
+	if codectest.Race {
+		t.Skip("the race detector makes pools forget")
+	}
+	x, d := onDisk(t, len(kinds)-1)
+	c := open(t, x.src, Options{Disk: d, MemoryBytes: 1})
+	for n, tt := range []struct {
+		size int
+		most float64
+	}{{1 << 20, 32}, {4 << 10, 24}} {
+		p := make([]byte, tt.size)
+		if got := testing.AllocsPerRun(100, func() { n += 17; x.readMiB(t, c, n, p) }); got > tt.most {
+			t.Errorf("%d bytes: %v allocations, want %v at most", tt.size, got, tt.most)
+		} else {
+			t.Logf("%d bytes: %v allocations", tt.size, got)
+		}
 	}
 }

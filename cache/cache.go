@@ -21,9 +21,9 @@ type Options struct {
 	NoVerify    bool         // do not compare chunks with their hashes
 	Logger      *slog.Logger // nil: nothing is logged
 
-	// Disk keeps packed chunks, index pages and whole files for good. Packed chunks of a
-	// near origin are not copied there. Whoever opened it closes it, after the Cache.
-	// nil: there is none.
+	// Disk keeps packed chunks, index pages and whole files for good. Of a near origin, or
+	// one that is not origin.Adopting, nothing but whole files goes there. Whoever opened
+	// it closes it, after the Cache. nil: there is none.
 	Disk *disk.Store
 }
 
@@ -37,7 +37,9 @@ type Cache struct {
 	hashing  origin.Hashing   // src, if it can tell
 	near     bool
 	noVerify bool
-	disk     *disk.Store // nil: none
+	disk     *disk.Store     // nil: none
+	packed   *disk.Store     // disk, if chunks and pages are kept there too; nil: they are not
+	adopter  origin.Adopting // src, if packed is not nil
 
 	memory  *memory
 	pages   pageMemory // index pages used last
@@ -51,26 +53,27 @@ type Cache struct {
 
 // counters are the figures of Stats that are counted as they happen.
 type counters struct {
-	memoryHits, aheadHits, misses, shared, unpacked atomic.Int64
-	pageHits, pageMisses, pageShared                atomic.Int64
+	memoryHits, aheadHits, diskHits, misses, shared, unpacked atomic.Int64
+	pageHits, pageDiskHits, pageMisses, pageShared            atomic.Int64
 }
 
 // Stats are figures since the start. The counts are of chunks, but for those of pages.
 type Stats struct {
-	MemoryHits int64 // found unpacked in memory
-	AheadHits  int64 // found fetched ahead
-	Misses     int64 // asked of the origin
-	Shared     int64 // had from another reader's fetch or unpacking
+	MemoryHits int64 `json:"memory_hits"` // found unpacked in memory
+	AheadHits  int64 `json:"ahead_hits"`  // found fetched ahead
+	DiskHits   int64 `json:"disk_hits"`   // found on disk
+	Misses     int64 `json:"misses"`      // asked of the origin
+	Shared     int64 `json:"shared"`      // had from another reader's fetch or unpacking
 
-	PageHits   int64 // index pages found in memory
-	PageMisses int64 // asked of the store
-	PageShared int64 // had from another reader's fetch
+	PageHits     int64 `json:"page_hits"`      // index pages found in memory
+	PageDiskHits int64 `json:"page_disk_hits"` // found on disk
+	PageMisses   int64 `json:"page_misses"`    // asked of the store
+	PageShared   int64 `json:"page_shared"`    // had from another reader's fetch
 
-	MemoryBytes int64 // unpacked chunks and index pages in memory now
-	AheadBytes  int64 // packed chunks fetched ahead now
+	MemoryBytes int64 `json:"memory_bytes"` // unpacked chunks and index pages in memory now
+	AheadBytes  int64 `json:"ahead_bytes"`  // packed chunks fetched ahead now
 
-	DiskHits int64       // chunks found on disk
-	Disk     *disk.Stats `json:",omitempty"` // of the disk cache; nil: there is none
+	Disk *disk.Stats `json:"disk,omitempty"` // of the disk cache; nil: there is none
 }
 
 // New returns a Cache over src.
@@ -102,6 +105,12 @@ func New(src origin.Source, o Options) (*Cache, error) {
 	c.pages.init(o.MemoryBytes)
 	c.fetches.init()
 	c.fetches.piece = !c.near && c.borrow != nil
+	if a, ok := src.(origin.Adopting); ok && !c.near && o.Disk != nil {
+		c.packed, c.adopter = o.Disk, a
+		if !o.Disk.Shared() {
+			c.fetches.keep = c.keep
+		}
+	}
 	c.copies.init()
 	c.budget.max = o.AheadBytes
 	return c, nil
@@ -110,6 +119,14 @@ func New(src origin.Source, o Options) (*Cache, error) {
 // FileInfo returns the File Info block of a file.
 func (c *Cache) FileInfo(ctx context.Context, id codec.FileID) (*shard.FileInfo, error) {
 	return c.src.FileInfo(ctx, id)
+}
+
+// Forget says that what FileInfo returned does not lead to the file. See
+// origin.Forgetting.
+func (c *Cache) Forget(id codec.FileID) {
+	if f, ok := c.src.(origin.Forgetting); ok {
+		f.Forget(id)
+	}
 }
 
 // Narrow returns the chunks of term t that hold piece p of a file, and how many bytes
@@ -142,20 +159,28 @@ func (c *Cache) trusted(run *xorb.Run) *xorb.Run {
 
 // Stats returns the figures of now.
 func (c *Cache) Stats() Stats {
-	return Stats{
-		MemoryHits:  c.stats.memoryHits.Load(),
-		AheadHits:   c.stats.aheadHits.Load(),
-		Misses:      c.stats.misses.Load(),
-		Shared:      c.stats.shared.Load(),
-		PageHits:    c.stats.pageHits.Load(),
-		PageMisses:  c.stats.pageMisses.Load(),
-		PageShared:  c.stats.pageShared.Load(),
-		MemoryBytes: c.memory.bytes.Load() + c.calls.held() + c.pages.held(),
-		AheadBytes:  c.budget.inUse(),
+	st := Stats{
+		MemoryHits:   c.stats.memoryHits.Load(),
+		AheadHits:    c.stats.aheadHits.Load(),
+		DiskHits:     c.stats.diskHits.Load(),
+		Misses:       c.stats.misses.Load(),
+		Shared:       c.stats.shared.Load(),
+		PageHits:     c.stats.pageHits.Load(),
+		PageDiskHits: c.stats.pageDiskHits.Load(),
+		PageMisses:   c.stats.pageMisses.Load(),
+		PageShared:   c.stats.pageShared.Load(),
+		MemoryBytes:  c.memory.bytes.Load() + c.calls.held() + c.pages.held(),
+		AheadBytes:   c.budget.inUse(),
 	}
+	if c.disk != nil {
+		d := c.disk.Stats()
+		st.Disk = &d
+	}
+	return st
 }
 
-// Close ends what goes on in the background. No Read may be going on.
+// Close ends what goes on in the background, once what was fetched is on its way to the
+// disk. No Read may be going on.
 func (c *Cache) Close() error {
 	c.fetches.close()
 	c.memory.close()

@@ -1,13 +1,11 @@
 package cache
 
 import (
-	"context"
 	"errors"
 	"sync"
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
-	"github.com/xetfs/xetfs/codec/xorb"
 )
 
 // copies counts, for each xorb of which the origin has several copies, how many were
@@ -45,11 +43,26 @@ func (e *copyError) Unwrap() error { return e.err }
 // Again says whether what failed with err is worth another try, the n-th: the origin
 // has other copies of xorb x, and the one in use is damaged. It tells the origin so. What
 // came damaged from afar may have been damaged on the way, and is worth one more try.
+//
+// What was kept on disk and turned out to be damaged is not the origin's fault.
 func (c *Cache) Again(x codec.Hash, err error, n int) bool {
+	if errors.Is(err, errDropped) {
+		return n <= maxDropped
+	}
+	first := 1
+	if c.packed != nil {
+		first = 2 // the try before may have found damage on disk
+	}
+	return c.again(x, err, n, first)
+}
+
+// again is Again for what came from the origin. Up to the first tries another one is
+// always worth while from afar.
+func (c *Cache) again(x codec.Hash, err error, n, first int) bool {
 	if !c.damaged(err) {
 		return false
 	}
-	once := !c.near && n == 1
+	once := !c.near && n <= first
 	if c.rejecter == nil {
 		return once
 	}
@@ -76,29 +89,4 @@ func (c *Cache) Again(x codec.Hash, err error, n int) bool {
 func (c *Cache) damaged(err error) bool {
 	return errors.Is(err, codec.ErrCorrupt) ||
 		c.near && (errors.Is(err, origin.ErrNotFound) || errors.Is(err, origin.ErrUnavailable))
-}
-
-// A Run is packed chunks that know which copy of their xorb they come from.
-type Run struct {
-	*xorb.Run
-	copy int
-}
-
-// Run returns the chunks themselves, packed, for whoever must know where each ends. It
-// goes past the memory cache.
-func (c *Cache) Run(ctx context.Context, x codec.Hash, r codec.ChunkRange) (*Run, error) {
-	copy := c.copies.current(x)
-	run, err := c.src.Chunks(ctx, x, r)
-	if err != nil {
-		return nil, &copyError{copy, err}
-	}
-	return &Run{c.trusted(run), copy}, nil
-}
-
-// Unpack is xorb.Run.Unpack; its error is for Cache.Again.
-func (r *Run) Unpack(chunk uint32, dst []byte) error {
-	if err := r.Run.Unpack(chunk, dst); err != nil {
-		return &copyError{r.copy, err}
-	}
-	return nil
 }

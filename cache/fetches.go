@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 
-	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/xorb"
 )
@@ -17,7 +17,10 @@ type fetches struct {
 	mu     sync.Mutex
 	byXorb map[codec.Hash]*fetch // the first of a list through fetch.next; guarded by mu
 	piece  bool                  // the first chunks of a fetch may be told before the others; constant
-	going  sync.WaitGroup        // fetches in goroutines of their own
+	keep   func(*fetch) error    // puts what came from the origin on disk; nil: nobody does; constant
+	going  sync.WaitGroup        // fetches in goroutines of their own, and the one of keeping
+
+	keeping keeping // guarded by mu
 }
 
 // A fetch is one request for consecutive chunks of a xorb. It lives until its last
@@ -30,16 +33,23 @@ type fetch struct {
 	some *xorb.Run     // the first chunks, while others are on their way; nil: none; guarded by fetches.mu
 	more chan struct{} // closed when there is more than some; nil: nobody waits; guarded by fetches.mu
 
-	done chan struct{} // closed once all below are final
-	run  *xorb.Run
-	err  error
-	buf  *buffer // what run lies in, if it is ours
-	copy int     // of the xorb, that was read
+	pastDisk bool // it is not to be read from disk; constant once it is run
+
+	done  chan struct{} // closed once all below are final
+	run   *xorb.Run
+	known *xorb.Run // run with the hashes that are known, if it came from the origin
+	err   error
+	buf   *buffer // what run lies in, if it is ours
+	copy  int     // of the xorb, that was read
+	disk  bool    // all of it was read from disk
 
 	next  *fetch // of this xorb; guarded by fetches.mu
 	users int    // guarded by fetches.mu
 	ahead *hold  // of the stream it was fetched ahead for, or nil; guarded by fetches.mu
 	read  uint64 // a bit for each chunk that somebody has read; guarded by fetches.mu
+	spent bool   // it is not to be kept on disk, or not again; guarded by fetches.mu
+
+	good atomic.Uint64 // a bit for each chunk that was compared with its hash
 }
 
 // A part is the chunks of a fetch that one reader needs.
@@ -102,6 +112,7 @@ func (f *fetches) release(p part, err error) {
 	case errors.Is(err, codec.ErrCorrupt):
 		// Whoever comes now must not get the same bytes again.
 		f.forgetLocked(p.fetch)
+		p.spent = true
 		passed = h != nil
 	}
 	if passed {
@@ -136,11 +147,18 @@ func (there *fetch) letGoLocked() {
 // leaveLocked takes one user away and says whether it was the last.
 func (f *fetches) leaveLocked(there *fetch) bool {
 	there.users--
-	if there.users > 0 {
+	if there.users > 0 || f.keepLocked(there) {
 		return false
 	}
 	f.forgetLocked(there)
 	return true
+}
+
+// forget makes sure that nobody else joins a fetch.
+func (f *fetches) forget(there *fetch) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.forgetLocked(there)
 }
 
 // forgetLocked makes sure that nobody else joins a fetch.
@@ -271,9 +289,10 @@ func (p part) result() (*xorb.Run, error) {
 	return p.run, p.err
 }
 
-// close waits for the fetches that go on in the background.
+// close ends the fetches that go on in the background, and waits for them.
 func (f *fetches) close() {
 	f.mu.Lock()
+	f.keeping.closed = true
 	for _, first := range f.byXorb {
 		for there := first; there != nil; there = there.next {
 			if there.cancel != nil {
@@ -283,52 +302,4 @@ func (f *fetches) close() {
 	}
 	f.mu.Unlock()
 	f.going.Wait()
-}
-
-// run asks the origin for the chunks of a fetch that the caller owns, in a goroutine: the
-// fetch may outlive the reader that began it, and a reader that is killed must not wait
-// even for a near origin, whose disk may hang.
-func (c *Cache) run(ctx context.Context, there *fetch) {
-	c.stats.misses.Add(int64(there.chunks.Len()))
-	ctx = context.WithoutCancel(ctx)
-	if !c.near {
-		// Reading a file cannot be taken back, so there is nothing to cancel near by.
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithCancel(ctx)
-		c.fetches.mu.Lock()
-		there.cancel = cancel
-		c.fetches.mu.Unlock()
-	}
-	c.fetches.going.Go(func() {
-		run, err := c.ask(ctx, there)
-		c.fetches.finish(there, run, err)
-		if there.cancel != nil {
-			there.cancel()
-		}
-	})
-}
-
-// ask is one request to the origin.
-func (c *Cache) ask(ctx context.Context, there *fetch) (run *xorb.Run, err error) {
-	defer guard(&err)
-	there.copy = c.copies.current(there.xorb)
-	if c.borrow == nil {
-		run, err = c.src.Chunks(ctx, there.xorb, there.chunks)
-	} else {
-		into := origin.Into{Buffer: there.lend}
-		if c.fetches.piece {
-			into.Came = func(some *xorb.Run) { c.fetches.came(there, c.trusted(some)) }
-		}
-		run, err = c.borrow.ChunksIn(ctx, there.xorb, there.chunks, into)
-	}
-	if err != nil {
-		return nil, &copyError{there.copy, err}
-	}
-	return c.trusted(run), nil
-}
-
-// lend gives the origin a buffer for the packed chunks.
-func (there *fetch) lend(n int) []byte {
-	there.buf = newBuffer(n)
-	return there.buf.b
 }

@@ -88,10 +88,14 @@ func (p *pages) lead(ctx context.Context, h page.Hash, call *pageCall) (got *pag
 	if got, ok := p.c.pages.get(h); ok {
 		return got, nil // it came after we looked
 	}
+	if got, ok, err := p.c.keptPage(ctx, h); ok || err != nil {
+		return got, err
+	}
 	p.c.stats.pageMisses.Add(1)
 	got, err = p.below.Page(ctx, h)
 	if err == nil {
 		p.c.pages.add(h, got)
+		p.c.keepPage(h, got)
 	}
 	return got, err
 }

@@ -16,16 +16,20 @@ import (
 // lie wholly inside p are unpacked into it, in parallel. After an error p may hold
 // anything.
 func (c *Cache) Read(ctx context.Context, x codec.Hash, r codec.ChunkRange, skip int64, p []byte) error {
+	dropped := 0
 	for try := 1; ; {
-		err := c.readOnce(ctx, x, r, skip, p)
+		err := c.readOnce(ctx, x, r, skip, p, dropped > maxDropped)
 		switch {
 		case err == nil:
 			return nil
 		case errors.Is(err, errAgain):
+			if errors.Is(err, errDropped) {
+				dropped++
+			}
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-		case !c.Again(x, err, try):
+		case !c.again(x, err, try, 1):
 			return err
 		default:
 			try++
@@ -45,6 +49,8 @@ type reading struct {
 	want  []wanted // one for each chunk of r
 	parts []part
 
+	pastDisk bool // what is kept there turned out to be wrong
+
 	wantHere  [24]wanted // so that a read of 1 MiB allocates neither
 	partsHere [2]part
 
@@ -58,18 +64,19 @@ type reading struct {
 type wanted struct {
 	data []byte    // unpacked, if it was in memory
 	run  *xorb.Run // else the packed chunks it is one of
-	copy int       // of the xorb, that run is of
+	from *fetch    // that run is of
 	call *call     // shared with other readers; nil if it is nobody else's
 	lead bool      // the call is ours to finish
+	kept bool      // on disk
 	off  int64     // of the chunk, from the start of the chunks of r
 	size int64
 }
 
 var readings = sync.Pool{New: func() any { return new(reading) }}
 
-func (c *Cache) readOnce(ctx context.Context, x codec.Hash, r codec.ChunkRange, skip int64, p []byte) error {
+func (c *Cache) readOnce(ctx context.Context, x codec.Hash, r codec.ChunkRange, skip int64, p []byte, pastDisk bool) error {
 	rd := readings.Get().(*reading)
-	rd.c, rd.ctx, rd.xorb, rd.r, rd.skip, rd.p = c, ctx, x, r, skip, p
+	rd.c, rd.ctx, rd.xorb, rd.r, rd.skip, rd.p, rd.pastDisk = c, ctx, x, r, skip, p, pastDisk
 	rd.want, rd.parts = rd.wantHere[:0], rd.partsHere[:0]
 	for range r.Len() {
 		rd.want = append(rd.want, wanted{})
@@ -153,29 +160,27 @@ func (rd *reading) needed(i int) bool {
 // one request is enough instead of two: 256 KiB on average.
 const readThrough = 4
 
-// fetch gets the packed chunks, one request for each stretch of chunks that is missing.
+// fetch gets the packed chunks, one request for each stretch of chunks that is missing,
+// and one read for each that is on disk.
 func (rd *reading) fetch() error {
-	gap := readThrough
-	if rd.c.near {
-		gap = 0
-	}
+	looked := false
 	for first := 0; first < len(rd.want); first++ {
 		if !rd.needed(first) {
 			continue
 		}
-		end := first + 1
-		for i := end; i < len(rd.want) && i-end <= gap; i++ {
-			if rd.needed(i) {
-				end = i + 1
-			}
+		if !looked {
+			rd.setKept()
+			looked = true
 		}
+		end := rd.endOfStretch(first)
 		stretch := codec.ChunkRange{Start: rd.r.Start + uint32(first), End: rd.r.Start + uint32(end)}
 		rd.parts = rd.c.fetches.join(rd.parts, rd.xorb, stretch)
-		first = end
+		first = end - 1
 	}
 	for _, p := range rd.parts {
 		switch {
 		case p.own:
+			p.pastDisk = rd.pastDisk
 			rd.c.run(rd.ctx, p.fetch)
 		case p.fetch.wasAhead(rd.c):
 			rd.c.stats.aheadHits.Add(int64(p.sub.Len()))
@@ -190,10 +195,26 @@ func (rd *reading) fetch() error {
 		}
 		for i := p.sub.Start; i < p.sub.End; i++ {
 			w := &rd.want[i-rd.r.Start]
-			w.run, w.copy = run, p.copy
+			w.run, w.from = run, p.fetch
 		}
 	}
 	return nil
+}
+
+// endOfStretch returns where the stretch ends that begins with chunk first: of chunks that
+// are all on disk, or are all to be asked of the origin but for a few.
+func (rd *reading) endOfStretch(first int) int {
+	kept, gap := rd.want[first].kept, readThrough
+	if kept || rd.c.near {
+		gap = 0
+	}
+	end := first + 1
+	for i := end; i < len(rd.want) && i-end <= gap; i++ {
+		if rd.needed(i) && rd.want[i].kept == kept {
+			end = i + 1
+		}
+	}
+	return end
 }
 
 // waitsForOthers says whether any chunk is being unpacked by another reader.

@@ -106,8 +106,8 @@ func (rd *reading) fill(i int) error {
 }
 
 // unpackInto unpacks a chunk straight into the reader's buffer. If others wait for it,
-// those who are near are told to look after themselves: that is rarer than the copy
-// would be dear. Those who are far get the copy that is made anyway.
+// those who are near, or have it from disk, are told to look after themselves: that is
+// rarer than the copy would be dear. Those who are far get the copy that is made anyway.
 func (rd *reading) unpackInto(i int, dst []byte) error {
 	w, key := &rd.want[i], rd.key(i)
 	rd.c.stats.unpacked.Add(1)
@@ -116,7 +116,8 @@ func (rd *reading) unpackInto(i int, dst []byte) error {
 	case err != nil:
 		err = rd.failure(w, err)
 		rd.finish(w, nil, err)
-	case rd.c.near:
+		return err
+	case rd.c.near || w.from.disk:
 		rd.finish(w, nil, errAgain)
 	case w.lead:
 		data := append([]byte(nil), dst...)
@@ -125,7 +126,8 @@ func (rd *reading) unpackInto(i int, dst []byte) error {
 	default:
 		rd.c.memory.addCopy(key, dst)
 	}
-	return err
+	w.checked(key.index)
+	return nil
 }
 
 // finish ends the call for a chunk, if it is this reader's to end.
@@ -138,7 +140,11 @@ func (rd *reading) finish(w *wanted, data []byte, err error) {
 
 // failure is the error of a chunk that did not unpack.
 func (rd *reading) failure(w *wanted, err error) error {
-	return &copyError{w.copy, fmt.Errorf("xorb %s: %w", rd.xorb, err)}
+	if w.from.disk {
+		rd.c.fetches.forget(w.from)
+		return rd.c.dropped(rd.xorb, err, w.from.chunks)
+	}
+	return &copyError{w.from.copy, fmt.Errorf("xorb %s: %w", rd.xorb, err)}
 }
 
 // unpackShared unpacks a chunk into memory, for this reader, those who wait and those
@@ -153,6 +159,8 @@ func (rd *reading) unpackShared(i int) error {
 	err := w.run.Unpack(key.index, data)
 	if err != nil {
 		data, err = nil, rd.failure(w, err)
+	} else {
+		w.checked(key.index)
 	}
 	rd.finish(w, data, err)
 	if err != nil {

@@ -149,8 +149,9 @@ func (s *Store) down() error {
 	return nil
 }
 
-// writable says why nothing can be written now; nil: something can.
-func (s *Store) writable() error {
+// Refuses returns why nothing would be kept that is put now, as PutRun does; nil if
+// something would.
+func (s *Store) Refuses() error {
 	if s.shared {
 		return ErrReadOnly
 	}

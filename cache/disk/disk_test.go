@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -317,5 +318,43 @@ func TestTrim(t *testing.T) {
 	}
 	if got := b.Stats().Bytes; got > 200<<10 || got < 100<<10 {
 		t.Errorf("%d bytes are left", got)
+	}
+}
+
+// What is lent is given back once, when it can be found or is forgotten; and not if it is
+// refused.
+func TestLendRun(t *testing.T) {
+	b := open(t, newSimDisk(), func(o *Options) { o.QueueBytes = 64 << 10 })
+	var lent, freed atomic.Int64
+	for n := range 300 {
+		run, seen := runOf(t, n%200, chunks(0, 8), chunkSize), new(atomic.Bool)
+		err := b.LendRun(hashOf(n%200), run, func() {
+			freed.Add(1)
+			if seen.Swap(true) {
+				t.Errorf("run %d is given back twice", n)
+			}
+			clear(run.Packed)
+		})
+		switch {
+		case err == nil:
+			lent.Add(1)
+		case !errors.Is(err, ErrBusy):
+			t.Error(err)
+		}
+	}
+	if err := b.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if lent.Load() == 0 || lent.Load() != freed.Load() {
+		t.Errorf("%d runs were lent, %d given back", lent.Load(), freed.Load())
+	}
+	for n := range 200 {
+		if run, ok := b.Run(hashOf(n), chunks(0, 8)); ok && !bytes.Equal(run.Packed, packedOf(n, run.Chunks, chunkSize)) {
+			t.Errorf("run %d has other bytes", n)
+		}
+	}
+	b.Close()
+	if err := b.LendRun(hashOf(1), runOf(t, 1, chunks(0, 1), chunkSize), func() { t.Error("given back") }); !errors.Is(err, ErrClosed) {
+		t.Errorf("LendRun of a closed store = %v", err)
 	}
 }

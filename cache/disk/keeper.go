@@ -58,6 +58,7 @@ type put struct {
 	first  uint32
 	data   []byte
 	pieces []piece
+	free   func() // called when data is not needed any more; nil: it is nobody else's
 }
 
 func (p *put) chunks() codec.ChunkRange {
@@ -206,14 +207,17 @@ func (k *keeper) take() (ops []op, closing bool) {
 	return ops, k.closing
 }
 
-// stored takes notice that the bytes of p wait no more.
+// stored takes notice that the bytes of p wait no more, wherever they are now.
 func (k *keeper) stored(p *put) {
 	if p == nil {
 		return
 	}
 	k.mu.Lock()
-	defer k.mu.Unlock()
 	k.bytes -= int64(len(p.data))
+	k.mu.Unlock()
+	if p.free != nil {
+		p.free()
+	}
 }
 
 func (k *keeper) handle(o op) {

@@ -34,6 +34,9 @@ func (k *keeper) load() error {
 }
 
 func (k *keeper) loadFolder() error {
+	if err := k.refused(); err != nil {
+		return err
+	}
 	err := k.d.lock()
 	if errors.Is(err, errLocked) {
 		return ErrBusy
@@ -68,6 +71,19 @@ func (k *keeper) loadFolder() error {
 		return err
 	}
 	k.openHeads()
+	return nil
+}
+
+// refused says why the folder is to be left exactly as it is, if it is. Anything else
+// will be said again by who needs it.
+func (k *keeper) refused() error {
+	names, err := k.d.list("")
+	if err == nil {
+		_, _, err = format(k.d, names)
+	}
+	if errors.Is(err, ErrRefused) || errors.Is(err, ErrNewer) {
+		return err
+	}
 	return nil
 }
 

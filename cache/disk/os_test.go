@@ -419,6 +419,25 @@ func TestD22_FolderOfOthers(t *testing.T) {
 	}
 }
 
+// A folder of other things stays exactly as it is.
+func TestD22_FolderOfOtherThings(t *testing.T) {
+	dir := t.TempDir()
+	if err := errors.Join(os.Chmod(dir, 0o755), os.WriteFile(filepath.Join(dir, "thesis.txt"), []byte("x"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tryOpenAt(t, dir); !errors.Is(err, ErrRefused) {
+		t.Errorf("%v, want ErrRefused", err)
+	}
+	names, err := os.ReadDir(dir)
+	st, statErr := os.Stat(dir)
+	if err := errors.Join(err, statErr); err != nil {
+		t.Fatal(err)
+	}
+	if len(names) != 1 || st.Mode().Perm() != 0o755 {
+		t.Errorf("%d names, mode %v", len(names), st.Mode())
+	}
+}
+
 // TestD23_Overlay keeps a cache on a file system that cannot do much.
 func TestD23_Overlay(t *testing.T) {
 	dir := t.TempDir()

@@ -36,15 +36,15 @@ func openDir(path string, write bool) (files, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkDir(dir, write); err != nil {
+	if err := checkDir(dir); err != nil {
 		return nil, errors.Join(err, dir.Close())
 	}
 	return &osFiles{dir: dir, path: path}, nil
 }
 
 // checkDir refuses a folder into which others could put what this process then takes
-// for its own, and shuts out those who could only read.
-func checkDir(dir *os.File, write bool) error {
+// for its own.
+func checkDir(dir *os.File) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(dir.Fd()), &st); err != nil {
 		return err
@@ -56,8 +56,6 @@ func checkDir(dir *os.File, write bool) error {
 		return fmt.Errorf("%w: it belongs to user %d", ErrRefused, st.Uid)
 	case st.Mode&0o022 != 0:
 		return fmt.Errorf("%w: others may write to it (mode %04o)", ErrRefused, st.Mode&0o7777)
-	case st.Mode&0o077 != 0 && write:
-		return dir.Chmod(0o700)
 	}
 	return nil
 }
@@ -208,7 +206,7 @@ func (d *osFiles) lock() error {
 		return errors.Join(d.fail("lock", lockName, err), held.Close())
 	}
 	d.held = held
-	return nil
+	return d.dir.Chmod(0o700) // who could read may not any more
 }
 
 const probeName = "probe.tmp"

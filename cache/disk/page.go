@@ -18,7 +18,7 @@ var onePage = codec.ChunkRange{Start: 0, End: 1}
 // PutPage stores an index page. It copies b and does not wait, and its errors are those
 // of PutRun.
 func (s *Store) PutPage(h [32]byte, b []byte) error {
-	if err := s.writable(); err != nil {
+	if err := s.Refuses(); err != nil {
 		return err
 	}
 	k := key{pageKind, h}

@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 
@@ -88,17 +89,33 @@ func (x *index) drop(k key, r codec.ChunkRange) int {
 // is waiting already, ErrFull, ErrSuspended, ErrReadOnly or ErrClosed: the caller may
 // ignore it, the cache has forgotten the run.
 func (s *Store) PutRun(x codec.Hash, run *xorb.Run) error {
-	if err := s.writable(); err != nil {
+	if err := s.Refuses(); err != nil || len(s.Missing(x, run.Chunks)) == 0 {
 		return err
 	}
-	p := &put{key: key{chunkKind, x}, first: run.Chunks.Start}
-	if len(s.Missing(x, run.Chunks)) == 0 {
+	return s.putRun(x, run.Chunks, bytes.Clone(run.Packed), nil)
+}
+
+// LendRun is PutRun without the copy: nobody may change the bytes of the run until free
+// is called. That happens once, and only if the error is nil, when the chunks can be
+// found or were forgotten. It may be in another goroutine, which must not be made to
+// wait, and before LendRun returns.
+func (s *Store) LendRun(x codec.Hash, run *xorb.Run, free func()) error {
+	err := s.Refuses()
+	if err == nil && len(s.Missing(x, run.Chunks)) == 0 {
+		free()
 		return nil
 	}
-	p.data = append(p.data, run.Packed...)
+	if err != nil {
+		return err
+	}
+	return s.putRun(x, run.Chunks, run.Packed, free)
+}
+
+func (s *Store) putRun(x codec.Hash, r codec.ChunkRange, packed []byte, free func()) error {
+	p := &put{key: key{chunkKind, x}, first: r.Start, data: packed, free: free}
 	rest, seed := p.data, seed(p.key)
-	p.pieces = make([]piece, 0, run.Chunks.Len())
-	for c := run.Chunks.Start; c < run.Chunks.End; c++ {
+	p.pieces = make([]piece, 0, r.Len())
+	for c := r.Start; c < r.End; c++ {
 		h, err := xorb.DecodeChunkHeader(rest)
 		n := xorb.ChunkHeaderSize + h.Packed
 		if err == nil && n > len(rest) {

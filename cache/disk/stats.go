@@ -13,28 +13,28 @@ type counters struct {
 
 // Stats are figures of now, and counts since the store was opened.
 type Stats struct {
-	State string // "ok"; "full", "suspended" or "shared", as the errors of the same names
+	State string `json:"state"` // "ok"; "full", "suspended" or "shared", as the errors of the same names
 
-	Chunks int // chunks and pages that can be found
-	Wholes int // whole files
+	Chunks int `json:"chunks"` // chunks and pages that can be found
+	Wholes int `json:"wholes"` // whole files
 
-	Bytes        int64 // of all files, in units of 4 KiB; never more than MaxBytes
-	PeakBytes    int64 // most that it was
-	MaxBytes     int64
-	SegmentBytes int64 // of chunks and pages, those included that are not asked for any more
-	WholeBytes   int64
-	JournalBytes int64
+	Bytes        int64 `json:"bytes"`      // of all files, in units of 4 KiB; never more than MaxBytes
+	PeakBytes    int64 `json:"peak_bytes"` // most that it was
+	MaxBytes     int64 `json:"max_bytes"`
+	SegmentBytes int64 `json:"segment_bytes"` // of chunks and pages, those included that are not asked for any more
+	WholeBytes   int64 `json:"whole_bytes"`
+	JournalBytes int64 `json:"journal_bytes"`
 
-	Hits      int64 // chunks and pages found
-	Misses    int64 // chunks and pages asked for and not found
-	WholeHits int64
+	Hits      int64 `json:"hits"`   // chunks and pages found
+	Misses    int64 `json:"misses"` // chunks and pages asked for and not found
+	WholeHits int64 `json:"whole_hits"`
 
-	Dropped int64 // chunks, pages and files that were damaged
-	Refused int64 // runs and pages that were not taken, because too many waited
+	Dropped int64 `json:"dropped"` // chunks, pages and files that were damaged
+	Refused int64 `json:"refused"` // runs and pages that were not taken, because too many waited
 
-	WrittenBytes int64 // put and stored
-	EvictedBytes int64 // of segments and whole files that had to go
-	CopiedBytes  int64 // of those, what was kept
+	WrittenBytes int64 `json:"written_bytes"` // put and stored
+	EvictedBytes int64 `json:"evicted_bytes"` // of segments and whole files that had to go
+	CopiedBytes  int64 `json:"copied_bytes"`  // of those, what was kept
 }
 
 // Stats returns the figures of now.

@@ -65,6 +65,13 @@ func (s counting) ChunksIn(ctx context.Context, x codec.Hash, r codec.ChunkRange
 	return run, nil
 }
 
+// Adopt implements Adopting.
+func (s counting) Adopt(ctx context.Context, x codec.Hash, run *xorb.Run) (*xorb.Run, error) {
+	adopted, err := s.Through.Adopt(ctx, x, run)
+	s.failed(err)
+	return adopted, err
+}
+
 func (s counting) failed(err error) {
 	if err != nil {
 		atomic.AddInt64(&s.c.Errors, 1)

@@ -23,9 +23,22 @@ func (o *objects) FileInfo(ctx context.Context, id codec.FileID) (*shard.FileInf
 	if id.File.IsZero() {
 		return new(shard.FileInfo), nil
 	}
-	return o.finding.do(ctx, id, func(ctx context.Context) (*shard.FileInfo, error) {
+	return o.finding.do(ctx, wantedFile{id, IsFresh(ctx)}, func(ctx context.Context) (*shard.FileInfo, error) {
+		if k, ok := o.kept.file(ctx, id); ok {
+			if !k.keyed {
+				o.remember(k.shard, k.Terms)
+			}
+			return k.FileInfo, nil
+		}
 		return o.findFile(ctx, id)
 	})
+}
+
+// A wantedFile is a question for a File Info block. Who wants it fresh does not share the
+// answer of who does not.
+type wantedFile struct {
+	id    codec.FileID
+	fresh bool
 }
 
 func (o *objects) findFile(ctx context.Context, id codec.FileID) (*shard.FileInfo, error) {
@@ -72,6 +85,7 @@ func (o *objects) describe(ctx context.Context, s codec.Hash, id codec.FileID) (
 		switch {
 		case err == nil:
 			good = fi
+			o.kept.putFile(id, keptFileInfo{fi, s, r.Meta().Keyed})
 		case errors.Is(err, errIncomplete) && incomplete == nil:
 			incomplete = fi
 		}

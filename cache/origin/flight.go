@@ -72,6 +72,13 @@ func (f *flight[K, V]) leave(key K, c *call[V]) {
 	}
 }
 
+// part lets whoever comes from now on ask anew. Those who wait get their answer.
+func (f *flight[K, V]) part(key K) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.calls, key)
+}
+
 func (f *flight[K, V]) forget(key K, c *call[V]) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

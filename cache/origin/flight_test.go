@@ -113,3 +113,40 @@ func TestFlightCancelledBefore(t *testing.T) {
 		t.Errorf("do = %v, want %v", err, context.Canceled)
 	}
 }
+
+func TestDropAny(t *testing.T) {
+	m := map[int]bool{}
+	for i := range 10 {
+		m[i] = true
+		if dropAny(m, 4); len(m) != min(i+1, 4) {
+			t.Errorf("after %d: %d entries", i+1, len(m))
+		}
+	}
+}
+
+// Who comes after part does not wait for what was asked before, and neither answer gets
+// lost.
+func TestFlightPart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var f flight[string, int]
+		var asked atomic.Int64
+		ask := func(context.Context) (int, error) {
+			n := asked.Add(1)
+			time.Sleep(time.Second)
+			return int(n), nil
+		}
+		var askers sync.WaitGroup
+		for want := 1; want <= 2; want++ {
+			for range 3 {
+				askers.Go(func() {
+					if v, err := f.do(t.Context(), "key", ask); v != want || err != nil {
+						t.Errorf("do = %d, %v, want %d", v, err, want)
+					}
+				})
+			}
+			time.Sleep(time.Millisecond)
+			f.part("key")
+		}
+		askers.Wait()
+	})
+}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 
 	"github.com/xetfs/xetfs/codec"
@@ -32,6 +33,7 @@ type info struct {
 type infos struct {
 	max  int64
 	load func(ctx context.Context, x codec.Hash) (*xorb.Info, error)
+	kept *kept
 
 	flight flight[codec.Hash, *info] // shared loads
 
@@ -42,21 +44,30 @@ type infos struct {
 	loading map[codec.Hash]*int          // loads that may be kept, one token each; guarded by mu
 }
 
-func (c *infos) init(maxBytes int64, load func(ctx context.Context, x codec.Hash) (*xorb.Info, error)) {
-	c.max, c.load = maxBytes, load
+func (c *infos) init(maxBytes int64, load func(ctx context.Context, x codec.Hash) (*xorb.Info, error), k *kept) {
+	c.max, c.load, c.kept = maxBytes, load, k
 	c.byKey, c.loading = map[codec.Hash]*list.Element{}, map[codec.Hash]*int{}
 }
 
-// get returns the info of xorb x, from memory or loaded once for all who ask.
+// get returns the info of xorb x, from memory or loaded once for all who ask: from what
+// is kept, or from the store.
 func (c *infos) get(ctx context.Context, x codec.Hash) (*info, error) {
 	if in, ok := c.lookup(x); ok {
 		return in, nil
 	}
 	return c.flight.do(ctx, x, func(ctx context.Context) (*info, error) {
 		token := c.begin(x)
-		loaded, err := c.load(ctx, x)
-		in := &info{loaded, x, names.XorbKey(x)}
-		c.end(token, in, err)
+		in := &info{c.kept.info(ctx, x), x, names.XorbKey(x)}
+		if in.Info != nil {
+			c.end(token, in, nil, nil)
+			return in, nil
+		}
+		var err error
+		var value []byte
+		if in.Info, err = c.load(ctx, x); err == nil {
+			value = c.kept.infoValue(x, in.Info)
+		}
+		c.end(token, in, value, err)
 		return in, err
 	})
 }
@@ -70,9 +81,9 @@ func (c *infos) begin(x codec.Hash) (token *int) {
 	return token
 }
 
-// end keeps what was loaded, unless it was dropped meanwhile: then it may come from a
-// copy that is not in use any more.
-func (c *infos) end(token *int, in *info, err error) {
+// end keeps what was loaded, and value for good, unless it was dropped meanwhile: then it
+// may come from a copy that is not in use any more.
+func (c *infos) end(token *int, in *info, value []byte, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.loading[in.xorb] != token {
@@ -81,6 +92,7 @@ func (c *infos) end(token *int, in *info, err error) {
 	delete(c.loading, in.xorb)
 	if err == nil {
 		c.addLocked(in)
+		c.kept.putInfo(in.xorb, value) // drop comes before it, or after
 	}
 }
 
@@ -106,11 +118,14 @@ func (c *infos) addLocked(in *info) {
 	}
 }
 
-// drop forgets the info of xorb x, which came from a copy that is damaged.
+// drop forgets the info of xorb x, which came from a copy that is damaged. Who asks from
+// now on does not get what is just being loaded.
 func (c *infos) drop(x codec.Hash) {
+	c.flight.part(x)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.loading, x)
+	c.kept.dropInfo(x)
 	if e, ok := c.byKey[x]; ok {
 		c.removeLocked(e)
 	}
@@ -162,11 +177,13 @@ func (o *objects) readInfo(ctx context.Context, x codec.Hash) (*xorb.Info, error
 	if err != nil {
 		return nil, err
 	}
+	ahead, done := o.ahead(ctx, k, part.Size)
+	defer done()
 	r := newPeeked(ctx, o.store, k, part)
-	r.below = ReadAhead(ctx, o.store, k, part.Size) // an old footer leads to all chunks
+	r.below = ahead // an old footer, or none, leads to all chunks
 	in, err := xorb.ReadInfo(r, part.Size)
 	if errors.Is(err, xorb.ErrNoFooter) {
-		return o.walkInfo(ctx, x, part.Size)
+		return o.walkInfo(ctx, x, r, part.Size)
 	}
 	if err != nil {
 		return nil, err
@@ -177,10 +194,40 @@ func (o *objects) readInfo(ctx context.Context, x codec.Hash) (*xorb.Info, error
 	return in, nil
 }
 
+// maxWalks is how many go through far xorbs at once. Each has a buffer of aheadSize.
+const maxWalks = 8
+
+// ahead is ReadAhead for one who waits for a turn before the buffer becomes large. done
+// gives the turn back.
+func (o *objects) ahead(ctx context.Context, k names.Key, size int64) (r io.ReaderAt, done func()) {
+	if o.near {
+		return ReaderAt(ctx, o.store, k), func() {}
+	}
+	began := false
+	grow := func(n int64) error {
+		if began || n <= infoTail {
+			return nil
+		}
+		select {
+		case o.walks <- struct{}{}:
+			began = true
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	done = func() {
+		if began {
+			<-o.walks
+		}
+	}
+	return &readAhead{below: ReaderAt(ctx, o.store, k), size: size, grow: grow}, done
+}
+
 // walkInfo is readInfo for a xorb without footer. The hashes of its chunks come from
 // the CAS Info of a shard, if one is known that has them.
-func (o *objects) walkInfo(ctx context.Context, x codec.Hash, size int64) (*xorb.Info, error) {
-	in, err := xorb.WalkInfo(ReadAhead(ctx, o.store, names.XorbKey(x), size), size)
+func (o *objects) walkInfo(ctx context.Context, x codec.Hash, r io.ReaderAt, size int64) (*xorb.Info, error) {
+	in, err := xorb.WalkInfo(r, size)
 	if err != nil {
 		return nil, err
 	}

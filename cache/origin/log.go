@@ -64,6 +64,16 @@ func (s logging) ChunksIn(ctx context.Context, x codec.Hash, r codec.ChunkRange,
 	return run, err
 }
 
+// Adopt implements Adopting. It is as frequent and as cheap as Narrow.
+func (s logging) Adopt(ctx context.Context, x codec.Hash, run *xorb.Run) (*xorb.Run, error) {
+	start := time.Now()
+	adopted, err := s.Through.Adopt(ctx, x, run)
+	if err != nil {
+		s.say(ctx, "adopt", start, err, slog.String("xorb", x.String()), slog.String("chunks", run.Chunks.String()))
+	}
+	return adopted, err
+}
+
 // Reject implements Rejecter.
 func (s logging) Reject(x codec.Hash) int {
 	others := s.Through.Reject(x)

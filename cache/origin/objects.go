@@ -12,27 +12,45 @@ import (
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
-// Objects reads files from the shards and xorbs of a Store. It keeps up to
-// infoBytes of xorb infos; 0: 64 MiB. Chunk hashes come from a xorb's footer or, where
-// it has none, from the CAS Info of the shards that were opened through FileInfo, which
-// it remembers by xorb; a keyed shard's do not count.
+// Objects is ObjectsWith in infoBytes of memory, and without a Keeper.
 func Objects(s Store, infoBytes int64) Source {
-	if infoBytes == 0 {
-		infoBytes = 64 << 20
-	}
-	near := Near(s)
-	var partBytes int64 // near by, the kernel has what was read last
-	if !near {
-		partBytes = infoBytes / 4
+	return ObjectsWith(s, ObjectsOptions{InfoBytes: infoBytes})
+}
+
+// ObjectsOptions tune ObjectsWith. The zero value is good.
+type ObjectsOptions struct {
+	InfoBytes int64 // of xorb infos, and pieces of far shards, in memory; 0: 64 MiB
+
+	// Keep is asked before a far store where the chunks of a xorb lie and what a File Info
+	// block says, and gets what the store answered. A near store needs none. nil: none.
+	Keep Keeper
+
+	// Scope names the store, if Keep is used for others, too: what one store says of a
+	// file must not be read in the name of another.
+	Scope string
+}
+
+// ObjectsWith reads files from the shards and xorbs of a Store. Chunk hashes come from a
+// xorb's footer or, where it has none, from the CAS Info of the shards that were opened
+// through FileInfo, which it remembers by xorb; a keyed shard's do not count.
+func ObjectsWith(s Store, opts ObjectsOptions) Source {
+	if opts.InfoBytes == 0 {
+		opts.InfoBytes = 64 << 20
 	}
 	o := &objects{
 		store:  s,
-		near:   near,
-		parts:  parts{max: partBytes},
+		near:   Near(s),
 		shards: map[codec.Hash]*shard.Reader{},
 		lists:  map[codec.Hash][]codec.Hash{},
+
+		doubted: map[codec.Hash]bool{},
+		walks:   make(chan struct{}, maxWalks),
 	}
-	o.infos.init(infoBytes-partBytes, o.loadInfo)
+	if !o.near {
+		o.kept.keeper, o.kept.scope = opts.Keep, opts.Scope
+		o.parts.max = opts.InfoBytes / 4 // near by, the kernel has what was read last
+	}
+	o.infos.init(opts.InfoBytes-o.parts.max, o.loadInfo, &o.kept)
 	return o
 }
 
@@ -41,8 +59,9 @@ type objects struct {
 	store Store
 	near  bool
 	infos infos
+	kept  kept
 
-	finding flight[codec.FileID, *shard.FileInfo]
+	finding flight[wantedFile, *shard.FileInfo]
 	opening flight[codec.Hash, *shard.Reader]
 	parts   parts // of far shards
 
@@ -50,29 +69,60 @@ type objects struct {
 	shards map[codec.Hash]*shard.Reader // open ones; guarded by mu
 	lists  map[codec.Hash][]codec.Hash  // xorb → shards that may list its chunks; guarded by mu
 	likely codec.Hash                   // elsewhere; guarded by mu
+
+	doubted map[codec.Hash]bool // guarded by mu
+
+	walks chan struct{} // turns of those who read large pieces
 }
 
 var (
-	_ Source    = (*objects)(nil)
-	_ Rejecter  = (*objects)(nil)
-	_ Hashing   = (*objects)(nil)
-	_ Borrowing = (*objects)(nil)
+	_ Source     = (*objects)(nil)
+	_ Rejecter   = (*objects)(nil)
+	_ Hashing    = (*objects)(nil)
+	_ Borrowing  = (*objects)(nil)
+	_ Adopting   = (*objects)(nil)
+	_ Forgetting = (*objects)(nil)
 )
 
 // Near implements Source.
 func (o *objects) Near() bool { return o.near }
 
 // Narrow implements Source. It refuses a term that the xorb contradicts.
-func (o *objects) Narrow(ctx context.Context, _ codec.FileID, t codec.Term, p codec.Piece) (codec.ChunkRange, int64, error) {
+func (o *objects) Narrow(ctx context.Context, id codec.FileID, t codec.Term, p codec.Piece) (codec.ChunkRange, int64, error) {
 	in, err := o.infos.get(ctx, t.Xorb)
 	if err != nil {
+		if errors.Is(err, ErrNotFound) {
+			o.Forget(id)
+		}
 		return codec.ChunkRange{}, 0, err
 	}
 	if err := checkTerm(in.Info, t); err != nil {
+		o.Forget(id)
+		if in.Chunks == nil {
+			o.doubt(t.Xorb)
+		}
 		return codec.ChunkRange{}, 0, fmt.Errorf("xorb %s: %w", t.Xorb, err)
 	}
 	r, skip := in.Narrow(t.Chunks, p.Skip, p.Size)
 	return r, skip, nil
+}
+
+// maxDoubted is for how many xorbs doubt does something.
+const maxDoubted = 1024
+
+// doubt has the sizes of a xorb learnt again that no hash covers and a term contradicts:
+// one of the two is damaged, and it may have been damaged on the way. It does so once,
+// because of a far store that costs as much as the xorb.
+func (o *objects) doubt(x codec.Hash) {
+	o.mu.Lock()
+	again := !o.doubted[x] && len(o.doubted) < maxDoubted
+	if again {
+		o.doubted[x] = true
+	}
+	o.mu.Unlock()
+	if again {
+		o.infos.drop(x)
+	}
 }
 
 // checkTerm says whether a term fits the xorb it names.
@@ -99,8 +149,12 @@ func (o *objects) ChunksIn(ctx context.Context, x codec.Hash, r codec.ChunkRange
 	}
 	run, err := o.readRun(ctx, in, r, into)
 	if err != nil {
+		if errors.Is(err, ErrNotFound) {
+			o.infos.drop(x) // or Narrow would not notice
+		}
 		return nil, fmt.Errorf("xorb %s: %w", x, err)
 	}
+	o.kept.putLate()
 	return run, nil
 }
 
@@ -139,12 +193,43 @@ func (in *info) parse(packed []byte, r codec.ChunkRange) (*xorb.Run, error) {
 		return nil, fmt.Errorf("bytes [%d, %d): %w", start, end, err)
 	}
 	// The footer's offsets are covered by no hash: what they say must be what is there.
-	for i := r.Start; i < r.End; i++ {
-		if from, to := in.UnpackedRange(codec.ChunkRange{Start: i, End: i + 1}); to-from != int64(run.Size(i)) {
-			return nil, codec.Corrupt("xorb", start, "chunk %d unpacks to %d bytes, its footer says %d", i, run.Size(i), to-from)
-		}
+	if err := in.checkSizes(run); err != nil {
+		return nil, err
 	}
 	return run, nil
+}
+
+// checkSizes says whether the chunks of run have the sizes that they should have.
+func (in *info) checkSizes(run *xorb.Run) error {
+	for i := run.Chunks.Start; i < run.Chunks.End; i++ {
+		if from, to := in.UnpackedRange(codec.ChunkRange{Start: i, End: i + 1}); to-from != int64(run.Size(i)) {
+			start, _ := in.PackedRange(run.Chunks)
+			return codec.Corrupt("xorb", start, "chunk %d unpacks to %d bytes, its footer says %d", i, run.Size(i), to-from)
+		}
+	}
+	return nil
+}
+
+// Adopt implements Adopting. Where the packed chunks were when they were read does not
+// matter: they are the same wherever they lie.
+func (o *objects) Adopt(ctx context.Context, x codec.Hash, run *xorb.Run) (*xorb.Run, error) {
+	in, err := o.infos.get(ctx, x)
+	if err != nil {
+		return nil, err
+	}
+	r := run.Chunks
+	if r.Start >= r.End || int(r.End) > in.Len() {
+		return nil, codec.Corrupt("run", 0, "xorb %s has %d chunks, these are %v", x, in.Len(), r)
+	}
+	if err := in.checkSizes(run); err != nil {
+		return nil, fmt.Errorf("xorb %s: %w", x, err)
+	}
+	adopted := *run
+	adopted.Hashes = nil
+	if in.Chunks != nil {
+		adopted.Hashes = in.Chunks[r.Start:r.End]
+	}
+	return &adopted, nil
 }
 
 // arrivalStep is how much must have come for the next arrival to be told.
@@ -179,6 +264,9 @@ func (o *objects) Hashed(ctx context.Context, x codec.Hash) (bool, error) {
 	in, err := o.infos.get(ctx, x)
 	return err == nil && in.Chunks != nil, err
 }
+
+// Forget implements Forgetting.
+func (o *objects) Forget(id codec.FileID) { o.kept.dropFile(id) }
 
 // Reject implements Rejecter.
 func (o *objects) Reject(x codec.Hash) int {

@@ -58,19 +58,19 @@ func (p *parts) drop(s codec.Hash) {
 	delete(p.byKey, s)
 }
 
-// find returns a reader of shard s, and how long it is, if its byte at off is here.
-func (p *parts) find(s codec.Hash, off int64) (io.ReaderAt, int64, bool) {
+// find returns the piece of shard s that is here, if its byte at off is in it.
+func (p *parts) find(s codec.Hash, off int64) (Part, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r := p.byKey[s]
 	if r == nil {
-		return nil, 0, false
+		return Part{}, false
 	}
 	part := r.part.Load()
 	if part == nil || off < part.Off || off >= part.Off+int64(len(part.Bytes)) {
-		return nil, 0, false
+		return Part{}, false
 	}
-	return r, part.Size, true
+	return *part, true
 }
 
 // blockPart is how much of a far shard is asked for where a File Info block begins: some
@@ -153,15 +153,15 @@ func (r earlyReader) ReadAt(p []byte, off int64) (int, error) {
 // readBlock reads the File Info block at a known place. begun may be the beginning of it.
 // The decoder takes in more than the block, so the end of the shard must look like one.
 func (o *objects) readBlock(ctx context.Context, s codec.Hash, block int64, begun *early) (*shard.FileInfo, error) {
-	r, size, ok := o.parts.find(s, block)
+	part, ok := o.parts.find(s, block)
 	if !ok {
-		part, err := o.peekBlock(ctx, s, block, begun)
-		if err != nil {
+		var err error
+		if part, err = o.peekBlock(ctx, s, block, begun); err != nil {
 			return nil, err
 		}
-		r, size = newPeeked(ctx, o.store, names.ShardKey(s), part), part.Size
 	}
-	return shard.ReadFileInfo(io.NewSectionReader(r, 0, size), block)
+	r := newPeeked(ctx, o.store, names.ShardKey(s), part)
+	return shard.ReadFileInfo(io.NewSectionReader(r, 0, part.Size), block)
 }
 
 func (o *objects) peekBlock(ctx context.Context, s codec.Hash, block int64, begun *early) (Part, error) {

@@ -84,6 +84,7 @@ const aheadSize = 4 << 20
 type readAhead struct {
 	below io.ReaderAt
 	size  int64
+	grow  func(n int64) error // before buf is made for n bytes; nil: there is nothing to ask
 	buf   []byte
 	off   int64 // of buf
 }
@@ -96,8 +97,8 @@ func (r *readAhead) ReadAt(p []byte, off int64) (int, error) {
 	}
 	if off < r.off || end > r.off+int64(len(r.buf)) {
 		n := min(aheadSize, r.size-off)
-		if int64(cap(r.buf)) < n {
-			r.buf = make([]byte, n)
+		if err := r.reserve(n); err != nil {
+			return 0, err
 		}
 		r.buf, r.off = r.buf[:n], off
 		if _, err := r.below.ReadAt(r.buf, off); err != nil {
@@ -106,6 +107,20 @@ func (r *readAhead) ReadAt(p []byte, off int64) (int, error) {
 		}
 	}
 	return copy(p, r.buf[off-r.off:]), nil
+}
+
+// reserve makes buf large enough for n bytes.
+func (r *readAhead) reserve(n int64) error {
+	if int64(cap(r.buf)) >= n {
+		return nil
+	}
+	if r.grow != nil {
+		if err := r.grow(n); err != nil {
+			return err
+		}
+	}
+	r.buf = make([]byte, n)
+	return nil
 }
 
 // ReadAhead returns a reader for one who goes through an object of a store from beginning

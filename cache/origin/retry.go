@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/xetfs/xetfs/codec"
-	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/shard"
 	"github.com/xetfs/xetfs/codec/xorb"
 )
@@ -61,9 +59,6 @@ func (e *HintError) Unwrap() error { return e.Err }
 // it that there is no such object or damaged bytes.
 func Retry(src Source, p RetryPolicy) Source { return retrying{Through{src}, newRetrier(p)} }
 
-// RetryStore is Retry for a Store.
-func RetryStore(s Store, p RetryPolicy) Store { return retryingStore{s, newRetrier(p)} }
-
 // A retrier carries out a policy.
 type retrier struct {
 	RetryPolicy
@@ -74,8 +69,17 @@ func newRetrier(p RetryPolicy) *retrier { return &retrier{RetryPolicy: p.withDef
 
 // do asks until there is an answer or no use in asking.
 func (r *retrier) do(ctx context.Context, what string, ask func() error) error {
+	return r.doPartly(ctx, what, func() (bool, error) { return false, ask() })
+}
+
+// doPartly is do for an answer that comes in pieces. One that came far before it ended says
+// that it is worth going on, and is not counted.
+func (r *retrier) doPartly(ctx context.Context, what string, ask func() (far bool, err error)) error {
 	for try := 1; ; try++ {
-		err := ask()
+		far, err := ask()
+		if far {
+			try = 1
+		}
 		if err == nil || !errors.Is(err, ErrUnavailable) {
 			return err
 		}
@@ -198,92 +202,14 @@ func (s retrying) ChunksIn(ctx context.Context, x codec.Hash, r codec.ChunkRange
 	return run, err
 }
 
+// Adopt implements Adopting.
+func (s retrying) Adopt(ctx context.Context, x codec.Hash, run *xorb.Run) (adopted *xorb.Run, err error) {
+	err = s.r.do(ctx, "adopt", func() error { adopted, err = s.Through.Adopt(ctx, x, run); return err })
+	return adopted, err
+}
+
 // Hashed implements Hashing.
 func (s retrying) Hashed(ctx context.Context, x codec.Hash) (known bool, err error) {
 	err = s.r.do(ctx, "hashed", func() error { known, err = s.Through.Hashed(ctx, x); return err })
 	return known, err
-}
-
-type retryingStore struct {
-	Store
-	r *retrier
-}
-
-var (
-	_ KeyRejecter = retryingStore{}
-	_ Peeking     = retryingStore{}
-	_ Streaming   = retryingStore{}
-)
-
-// ReadAt implements Store.
-func (s retryingStore) ReadAt(ctx context.Context, k names.Key, p []byte, off int64) error {
-	return s.ReadStream(ctx, k, p, off, func(int) {})
-}
-
-// ReadStream implements Streaming. What has come is not asked for again.
-func (s retryingStore) ReadStream(ctx context.Context, k names.Key, p []byte, off int64, came func(n int)) error {
-	below, ok := s.Store.(Streaming)
-	if !ok {
-		return s.r.do(ctx, string(k), func() error { return s.Store.ReadAt(ctx, k, p, off) })
-	}
-	done := 0
-	return s.r.do(ctx, string(k), func() error {
-		from := done
-		return below.ReadStream(ctx, k, p[from:], off+int64(from), func(n int) {
-			done = from + n
-			came(done)
-		})
-	})
-}
-
-// Size implements Store.
-func (s retryingStore) Size(ctx context.Context, k names.Key) (size int64, err error) {
-	err = s.r.do(ctx, string(k), func() error { size, err = s.Store.Size(ctx, k); return err })
-	return size, err
-}
-
-// Get implements Store.
-func (s retryingStore) Get(ctx context.Context, k names.Key, seen Tag) (value []byte, tag Tag, err error) {
-	err = s.r.do(ctx, string(k), func() error { value, tag, err = s.Store.Get(ctx, k, seen); return err })
-	return value, tag, err
-}
-
-// List implements Store. It asks again for what comes behind the last object.
-func (s retryingStore) List(ctx context.Context, prefix string, after names.Key) iter.Seq2[Item, error] {
-	return func(yield func(Item, error) bool) {
-		stopped := false
-		err := s.r.do(ctx, prefix, func() error {
-			for item, err := range s.Store.List(ctx, prefix, after) {
-				if err != nil {
-					return err
-				}
-				after = item.Key
-				if !yield(item, nil) {
-					stopped = true
-					return nil
-				}
-			}
-			return nil
-		})
-		if err != nil && !stopped {
-			yield(Item{}, err)
-		}
-	}
-}
-
-// Peek implements Peeking.
-func (s retryingStore) Peek(ctx context.Context, k names.Key, off int64, n int) (part Part, err error) {
-	err = s.r.do(ctx, string(k), func() error { part, err = peek(ctx, s.Store, k, off, n); return err })
-	return part, err
-}
-
-// Near says what the store below says.
-func (s retryingStore) Near() bool { return Near(s.Store) }
-
-// RejectKey implements KeyRejecter.
-func (s retryingStore) RejectKey(k names.Key) int {
-	if r, ok := s.Store.(KeyRejecter); ok {
-		return r.RejectKey(k)
-	}
-	return 0
 }

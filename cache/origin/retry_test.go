@@ -269,3 +269,48 @@ func TestLimit(t *testing.T) {
 		}
 	})
 }
+
+// An answer that breaks off again and again is asked for as long as it comes forward.
+func TestRetryOfPieces(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		each int // bytes of an answer
+		want error
+	}{
+		{"far", 256 << 10, nil},
+		{"hardly", 1000, origin.ErrUnavailable},
+		{"not at all", 0, origin.ErrUnavailable},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m, k := origintest.Memory(), names.XorbKey(codec.Hash{1})
+				content := origintest.Random(1, 5<<20)
+				if err := origintest.Replace(m, k, content); err != nil {
+					t.Fatal(err)
+				}
+				got := make([]byte, len(content))
+				err := origin.RetryStore(breaking{m, tt.each}, origin.RetryPolicy{}).ReadAt(t.Context(), k, got, 0)
+				if !errors.Is(err, tt.want) || err == nil && !bytes.Equal(got, content) {
+					t.Errorf("ReadAt: %v, want %v", err, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// breaking breaks every answer off.
+type breaking struct {
+	origin.Store
+	each int
+}
+
+func (s breaking) ReadStream(ctx context.Context, k names.Key, p []byte, off int64, came func(int)) error {
+	if len(p) <= s.each {
+		return s.ReadAt(ctx, k, p, off)
+	}
+	if err := s.ReadAt(ctx, k, p[:s.each], off); err != nil {
+		return err
+	}
+	came(s.each)
+	return fmt.Errorf("it broke: %w", origin.ErrUnavailable)
+}

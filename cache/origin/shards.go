@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
@@ -22,6 +23,8 @@ func (o *objects) fromShard(ctx context.Context, s codec.Hash, ask func(*shard.R
 		switch {
 		case err == nil, errors.Is(err, shard.ErrNoFile), errors.Is(err, shard.ErrNoXorb):
 			return err
+		case r != nil && !o.near && errors.Is(err, ErrUnavailable):
+			return fmt.Errorf("shard %s: %w", s, err) // that says nothing of what was opened
 		case passing(err) || r == nil || try >= o.dropShard(s, r, err):
 			if errors.Is(err, errIncomplete) {
 				o.keepShard(s, r) // it is not to blame
@@ -64,6 +67,24 @@ func (o *objects) keepShard(s codec.Hash, r *shard.Reader) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.shards[s] = r
+	dropAny(o.shards, maxShards)
+}
+
+// What is remembered of a store does not grow for ever. Of so much that nobody will notice
+// it is forgotten what comes first to hand.
+const (
+	maxShards = 1 << 14
+	maxLists  = 1 << 19 // xorbs: 32 TiB of full ones, in some 60 MB
+)
+
+// dropAny takes entries out of m until it holds no more than most.
+func dropAny[K comparable, V any](m map[K]V, most int) {
+	for k := range m {
+		if len(m) <= most {
+			return
+		}
+		delete(m, k)
+	}
 }
 
 // shardTail is how much of a far shard is asked for at once, and kept for a while: all of
@@ -83,12 +104,36 @@ func (o *objects) newShard(ctx context.Context, s codec.Hash) (*shard.Reader, er
 	if err != nil {
 		return nil, err
 	}
-	// The reader outlives the call that opens it, and has no other context.
 	r.below = ReaderAt(context.Background(), o.store, k)
 	if !o.near {
+		r.below = lasting{o.store, k, IsFresh(ctx)}
 		o.parts.add(s, r)
 	}
 	return opened, nil
+}
+
+// A lasting reads a far shard for a reader that outlives the call that opens it, and so
+// has none of the contexts of those who ask: a read that gets no answer ends by itself.
+type lasting struct {
+	s     Store
+	k     names.Key
+	fresh bool
+}
+
+const lastingLimit = time.Minute // of one read
+
+// ReadAt implements io.ReaderAt.
+func (r lasting) ReadAt(p []byte, off int64) (int, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), lastingLimit)
+	defer cancel()
+	if r.fresh {
+		ctx = Fresh(ctx)
+	}
+	n, err := ReaderAt(ctx, r.s, r.k).ReadAt(p, off)
+	if err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("%q: %w: no answer within %v", r.k, ErrUnavailable, lastingLimit)
+	}
+	return n, err
 }
 
 // maxTries is how often one question is asked again because others have dropped what
@@ -138,6 +183,7 @@ func (o *objects) rememberNew(s codec.Hash, terms []codec.Term) (fresh []codec.H
 			fresh = append(fresh, last)
 		}
 	}
+	dropAny(o.lists, maxLists)
 	return fresh
 }
 

@@ -13,10 +13,12 @@ import (
 type Through struct{ Source }
 
 var (
-	_ Source    = Through{}
-	_ Rejecter  = Through{}
-	_ Hashing   = Through{}
-	_ Borrowing = Through{}
+	_ Source     = Through{}
+	_ Rejecter   = Through{}
+	_ Hashing    = Through{}
+	_ Borrowing  = Through{}
+	_ Adopting   = Through{}
+	_ Forgetting = Through{}
 )
 
 // Reject implements Rejecter.
@@ -41,4 +43,19 @@ func (t Through) ChunksIn(ctx context.Context, x codec.Hash, r codec.ChunkRange,
 		return b.ChunksIn(ctx, x, r, into)
 	}
 	return t.Chunks(ctx, x, r)
+}
+
+// Adopt implements Adopting. A Source that does not adopt knows nothing more of run.
+func (t Through) Adopt(ctx context.Context, x codec.Hash, run *xorb.Run) (*xorb.Run, error) {
+	if a, ok := t.Source.(Adopting); ok {
+		return a.Adopt(ctx, x, run)
+	}
+	return run, nil
+}
+
+// Forget implements Forgetting.
+func (t Through) Forget(id codec.FileID) {
+	if f, ok := t.Source.(Forgetting); ok {
+		f.Forget(id)
+	}
 }

@@ -244,6 +244,13 @@ func (p promises) beside(t *testing.T) {
 			t.Errorf("Hashed = %v, %v, but the run has no hashes", known, err)
 		}
 	}
+	if a, ok := p.src.(origin.Adopting); ok {
+		p.adopts(t, a, x, r)
+	}
+	if o, ok := p.src.(origin.Forgetting); ok {
+		o.Forget(p.b.Files[0].ID())
+		p.fileInfo(t)
+	}
 	if j, ok := p.src.(origin.Rejecter); ok {
 		if others := j.Reject(codec.Hash{9}); others != 0 {
 			t.Errorf("Reject of no xorb = %d", others)
@@ -253,6 +260,38 @@ func (p promises) beside(t *testing.T) {
 			t.Errorf("Chunks after Reject of the only copy: %v", err)
 		} else {
 			checkRun(t, x, r, run)
+		}
+	}
+}
+
+// adopts gives a Source packed chunks that know nothing of themselves, and some that are
+// of another xorb.
+func (p promises) adopts(t *testing.T, a origin.Adopting, x *Xorb, r codec.ChunkRange) {
+	run, err := p.src.Chunks(t.Context(), x.Hash(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bare, err := xorb.ParseRun(run.Packed, r, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	adopted, err := a.Adopt(t.Context(), x.Hash(), bare)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkRun(t, x, r, adopted)
+	if bare.Hashes != nil {
+		t.Error("Adopt changes what it is given")
+	}
+	if run.Hashes == nil || adopted.Hashes == nil {
+		return
+	}
+	for i, other := range p.b.Xorbs {
+		if slices.Equal(other.Info.UnpackedEnd, x.Info.UnpackedEnd) {
+			continue
+		}
+		if got, err := a.Adopt(t.Context(), other.Hash(), bare); !errors.Is(err, codec.ErrCorrupt) {
+			t.Errorf("Adopt of chunks %v of xorb 0 as of xorb %d = %v, %v, want %v", r, i, got, err, codec.ErrCorrupt)
 		}
 	}
 }

@@ -1,0 +1,407 @@
+package cache
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/xetfs/xetfs/cache/disk"
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/origintest"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/xorb"
+)
+
+// noMemory keeps unpacked chunks from hiding what the disk does.
+const noMemory = -1
+
+// A mount is a Cache with a disk, over a Source that counts.
+type mount struct {
+	*Cache
+	disk *disk.Store
+	src  *hooked
+}
+
+// mountOn opens a Cache over src that keeps in a folder.
+func mountOn(t testing.TB, dir string, src origin.Source, o Options) *mount {
+	t.Helper()
+	m := &mount{disk: openDisk(t, dir, disk.Options{}), src: hook(src, nil)}
+	o.Disk = m.disk
+	m.Cache = open(t, m.src, o)
+	return m
+}
+
+func openDisk(t testing.TB, dir string, o disk.Options) *disk.Store {
+	t.Helper()
+	if o.MinFree == 0 {
+		o.MinFree = -1
+	}
+	d, err := disk.Open(dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	origintest.Close(t, d)
+	return d
+}
+
+// settle returns when everything that was read can be found on disk.
+func (m *mount) settle(t testing.TB) {
+	t.Helper()
+	m.fetches.going.Wait()
+	if err := m.disk.Flush(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// close ends the Cache and what it keeps in.
+func (m *mount) close(t testing.TB) {
+	t.Helper()
+	if err := errors.Join(m.Cache.Close(), m.disk.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// asked returns how many requests and chunks there were since the last call.
+func (m *mount) asked() (requests, chunks int64) {
+	return m.src.requests.Swap(0), m.src.chunks.Swap(0)
+}
+
+// wantAsked fails unless there were so many requests and chunks since the last call.
+func (m *mount) wantAsked(t testing.TB, what string, requests, chunks int64) {
+	t.Helper()
+	if r, c := m.asked(); r != requests || c != chunks {
+		t.Errorf("%s: %d requests for %d chunks, want %d for %d", what, r, c, requests, chunks)
+	}
+}
+
+// forge packs bytes that are not those of a xorb as chunks of it, of the right sizes.
+func (s stored) forge(t testing.TB, r codec.ChunkRange) *xorb.Run {
+	t.Helper()
+	var packed []byte
+	for i := r.Start; i < r.End; i++ {
+		n := len(s.Xorb.Chunks[i])
+		packed = xorb.ChunkHeader{Packed: n, Unpacked: n}.Append(packed)
+		packed = append(packed, bytes.Repeat([]byte{0xba}, n)...)
+	}
+	run, err := xorb.ParseRun(packed, r, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return run
+}
+
+// wantGood fails if anything on disk of some xorbs is not theirs, and returns how many
+// chunks there are.
+func (m *mount) wantGood(t testing.TB, xorbs ...stored) (n int) {
+	t.Helper()
+	for _, x := range xorbs {
+		for i := range x.Xorb.Chunks {
+			run, ok := m.disk.Run(x.Hash(), chunks(i, i+1))
+			if !ok {
+				continue
+			}
+			n++
+			p := make([]byte, run.Size(uint32(i)))
+			if err := run.Unpack(uint32(i), p); err != nil || !bytes.Equal(p, x.Xorb.Chunks[i]) {
+				t.Errorf("xorb %s chunk %d is damaged on disk: %v", x.Hash(), i, err)
+			}
+		}
+	}
+	return n
+}
+
+// What was read is there after a restart, and nobody is asked.
+func TestRemount(t *testing.T) {
+	b := origintest.NewBuilder(t, origintest.Form{Schemes: allSchemes})
+	var all [][]byte
+	for i, n := range []int{1, 1000, 131072, 9, 70000, 5000, 1, 65536, 300, 4000} {
+		all = append(all, origintest.Text(uint64(i), n))
+	}
+	x, s, dir := b.Xorb(all...), origintest.Watch(b.Store()), t.TempDir()
+	for round := range 3 {
+		d := openDisk(t, dir, disk.Options{})
+		src := stored{x, origin.ObjectsWith(s, origin.ObjectsOptions{Keep: d})}
+		c := open(t, src.src, Options{Disk: d})
+		for i := range 10 {
+			src.read(t, c, chunks(i, 10), 0, len(x.Plain(chunks(i, 10))))
+			src.read(t, c, chunks(i, i+1), len(all[i])/2, len(all[i])/3)
+		}
+		if n := len(s.Calls()); (n > 0) != (round == 0) {
+			t.Errorf("round %d: %d requests", round, n)
+		}
+		st := c.Stats()
+		if hits := st.DiskHits > 0; hits != (round > 0) || st.Disk == nil {
+			t.Errorf("round %d: stats = %+v", round, st)
+		}
+		if err := errors.Join(c.Close(), d.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Whatever is read, by whom and how, and read again at once: each chunk is asked for once.
+func TestEachChunkOnce(t *testing.T) {
+	const n = 200
+	x := store(t, false, same(n, 1000)...)
+	tests := []struct {
+		name string
+		read func(t *testing.T, m *mount)
+	}{
+		{"in a row", func(t *testing.T, m *mount) {
+			for off := 0; off < n*1000; off += 2500 {
+				x.read(t, m.Cache, chunks(off/1000, (off+2500+999)/1000), off%1000, 2500)
+			}
+		}},
+		{"with what comes ahead", func(t *testing.T, m *mount) {
+			a := m.NewAhead()
+			defer a.Close()
+			for i := 0; i < n; i += 4 {
+				a.Want(x.Hash(), chunks(i, min(i+64, n)))
+				x.read(t, m.Cache, chunks(i, i+4), 10, 3500)
+			}
+		}},
+		{"what came ahead and was not read", func(t *testing.T, m *mount) {
+			a := m.NewAhead()
+			for i := 0; i < n; i += 50 {
+				a.Want(x.Hash(), chunks(i, i+50))
+			}
+			for i := 0; i < n; i += 50 {
+				x.read(t, m.Cache, chunks(i+20, i+21), 10, 10)
+			}
+			a.Close()
+		}},
+		{"at once", func(t *testing.T, m *mount) {
+			x.read(t, m.Cache, chunks(0, n), 0, n*1000)
+		}},
+		{"everything by everybody", func(t *testing.T, m *mount) {
+			var readers sync.WaitGroup
+			for i := range 8 {
+				readers.Go(func() {
+					for j := range n / 4 {
+						at := (i*6 + j) * 4 % n
+						x.read(t, m.Cache, chunks(at, at+4), 1, 3998)
+					}
+				})
+			}
+			readers.Wait()
+		}},
+		{"backwards", func(t *testing.T, m *mount) {
+			for i := n - 1; i >= 0; i-- {
+				x.read(t, m.Cache, chunks(i, i+1), 1, 900)
+			}
+		}},
+		{"by Run", func(t *testing.T, m *mount) {
+			for i := 0; i < n; i += 40 {
+				if err := x.unpack(t, m.Cache, chunks(i, i+40)); err != nil {
+					t.Error(err)
+				}
+			}
+			m.settle(t)
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			m := mountOn(t, t.TempDir(), x.src, Options{MemoryBytes: noMemory})
+			for range 2 {
+				tt.read(t, m)
+			}
+			if _, got := m.asked(); got != n {
+				t.Errorf("%d chunks were asked for, want each of %d once", got, n)
+			}
+			m.settle(t)
+			if got := m.wantGood(t, x); got != n {
+				t.Errorf("%d chunks are on disk, want %d", got, n)
+			}
+			tt.read(t, m)
+			m.wantAsked(t, "when all is on disk", 0, 0)
+			if left := len(m.fetches.byXorb); left != 0 || m.fetches.keeping.bytes != 0 {
+				t.Errorf("%d fetches and %d bytes are left", left, m.fetches.keeping.bytes)
+			}
+		})
+	}
+}
+
+// unpack reads some chunks by Run, as those do who verify.
+func (s stored) unpack(t testing.TB, c *Cache, r codec.ChunkRange) error {
+	for try := 1; ; try++ {
+		run, err := c.Run(t.Context(), s.Hash(), r)
+		var all []byte
+		for i := r.Start; err == nil && i < r.End; i++ {
+			p := make([]byte, run.Size(i))
+			err = run.Unpack(i, p)
+			all = append(all, p...)
+		}
+		if err == nil && !bytes.Equal(all, s.Plain(r)) {
+			err = errOtherBytes
+		}
+		if err == nil || !c.Again(s.Hash(), err, try) {
+			return err
+		}
+	}
+}
+
+// Where some is on disk, only the rest is asked for, in as few requests as make sense.
+func TestPartsOnDisk(t *testing.T) {
+	tests := []struct {
+		name             string
+		kept             []codec.ChunkRange
+		read             codec.ChunkRange
+		requests, chunks int64
+	}{
+		{"nothing", nil, chunks(0, 20), 1, 20},
+		{"all", []codec.ChunkRange{chunks(0, 20)}, chunks(0, 20), 0, 0},
+		{"all, in pieces", []codec.ChunkRange{chunks(0, 7), chunks(12, 20), chunks(7, 12)}, chunks(0, 20), 0, 0},
+		{"the beginning", []codec.ChunkRange{chunks(0, 7)}, chunks(0, 20), 1, 13},
+		{"the end", []codec.ChunkRange{chunks(7, 20)}, chunks(0, 20), 1, 7},
+		{"the middle", []codec.ChunkRange{chunks(5, 15)}, chunks(0, 20), 2, 10},
+		{"a little in the middle", []codec.ChunkRange{chunks(9, 11)}, chunks(0, 20), 1, 20},
+		{"all but the middle", []codec.ChunkRange{chunks(0, 5), chunks(8, 20)}, chunks(0, 20), 1, 3},
+	}
+	for _, tt := range tests {
+		x := store(t, false, same(20, 1000)...)
+		n := len(x.Plain(tt.read))
+		for how, read := range map[string]func(m *mount){
+			"Read": func(m *mount) { x.read(t, m.Cache, tt.read, 0, n) },
+			"Want": func(m *mount) {
+				a := m.NewAhead()
+				defer a.Close()
+				a.Want(x.Hash(), tt.read)
+				m.fetches.going.Wait()
+				m.wantAsked(t, tt.name+" ahead", tt.requests, tt.chunks)
+				x.read(t, m.Cache, tt.read, 0, n)
+				m.wantAsked(t, tt.name+" behind", 0, 0)
+				m.src.requests.Add(tt.requests)
+				m.src.chunks.Add(tt.chunks)
+			},
+			"Run": func(m *mount) {
+				if err := x.unpack(t, m.Cache, tt.read); err != nil {
+					t.Error(err)
+				}
+			},
+		} {
+			t.Run(tt.name+" "+how, func(t *testing.T) {
+				m := mountOn(t, t.TempDir(), x.src, Options{MemoryBytes: noMemory})
+				for _, r := range tt.kept {
+					x.read(t, m.Cache, r, 0, len(x.Plain(r)))
+				}
+				m.settle(t)
+				m.asked()
+				read(m)
+				m.wantAsked(t, "asked", tt.requests, tt.chunks)
+				m.settle(t)
+				m.wantGood(t, x)
+			})
+		}
+	}
+}
+
+// 64 readers of everything over a disk that holds a part of it.
+func TestTinyDisk(t *testing.T) {
+	b := origintest.NewBuilder(t, origintest.Form{Schemes: []xorb.Scheme{xorb.None}})
+	var town []stored
+	for i := range 12 {
+		var all [][]byte
+		for j := range 24 {
+			all = append(all, origintest.Random(uint64(i*100+j), 100<<10))
+		}
+		town = append(town, stored{b.Xorb(all...), nil})
+	}
+	dir := t.TempDir()
+	d := openDisk(t, dir, disk.Options{MaxBytes: 16 << 20, SyncBytes: 4 << 20})
+	src := hook(origin.Objects(b.Store(), 0), nil)
+	c := open(t, src, Options{Disk: d, MemoryBytes: 1 << 20})
+	var readers sync.WaitGroup
+	for i := range 64 {
+		readers.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(i), 1))
+			a := c.NewAhead()
+			defer a.Close()
+			for range 10 {
+				x := town[min(random.IntN(len(town)), random.IntN(len(town)))]
+				at := random.IntN(20)
+				a.Want(x.Hash(), chunks(at+2, at+4))
+				x.read(t, c, chunks(at, at+4), random.IntN(100<<10), 1+random.IntN(300<<10))
+			}
+		})
+	}
+	readers.Wait()
+	c.fetches.going.Wait()
+	if err := d.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	m := &mount{Cache: c, disk: d, src: src}
+	m.wantGood(t, town...)
+	st := c.Stats()
+	if st.Disk.EvictedBytes == 0 || st.DiskHits == 0 || st.Disk.PeakBytes > 16<<20 || st.Disk.Dropped != 0 {
+		t.Errorf("stats = %+v, %+v: want hits and evictions, and no more than there is room for", st, *st.Disk)
+	}
+}
+
+// Where the origin is near, the disk is not even asked.
+func TestNearIsNotKept(t *testing.T) {
+	x := store(t, true, same(20, 1000)...)
+	s := index(t, 50, smallPages)
+	m := mountOn(t, t.TempDir(), x.src, Options{})
+	x.read(t, m.Cache, chunks(0, 20), 10, 19_000)
+	if err := x.unpack(t, m.Cache, chunks(0, 20)); err != nil {
+		t.Error(err)
+	}
+	if _, err := m.Pages(s).Page(t.Context(), s.leaves[0]); err != nil {
+		t.Error(err)
+	}
+	m.settle(t)
+	for e := range m.disk.Entries() {
+		t.Errorf("%v is kept", e)
+	}
+	if st := m.Stats(); st.DiskHits+st.Disk.Hits+st.Disk.Misses != 0 {
+		t.Errorf("the disk was asked: %+v, %+v", st, *st.Disk)
+	}
+}
+
+// Chunks that nobody knows the hashes of are kept as they came, if they unpack.
+func TestUnknownHashesAreKept(t *testing.T) {
+	b := origintest.NewBuilder(t, origintest.Form{NoFooter: true, NoCASInfo: true})
+	x := stored{b.Xorb(origintest.Text(1, 1000), origintest.Text(2, 1000), origintest.Text(3, 1000)), nil}
+	m := mountOn(t, t.TempDir(), origin.Objects(b.Store(), 0), Options{MemoryBytes: noMemory})
+	x.read(t, m.Cache, chunks(0, 3), 0, 2500)
+	m.settle(t)
+	x.read(t, m.Cache, chunks(0, 3), 0, 2500)
+	m.wantAsked(t, "asked", 1, 3)
+	if n := m.wantGood(t, x); n != 3 {
+		t.Errorf("%d chunks are kept", n)
+	}
+}
+
+// A store that somebody else writes is read, and not written.
+func TestSharedDisk(t *testing.T) {
+	x, dir := store(t, false, same(20, 1000)...), t.TempDir()
+	owner := mountOn(t, dir, x.src, Options{MemoryBytes: noMemory})
+	x.read(t, owner.Cache, chunks(0, 10), 0, 10_000)
+	owner.settle(t)
+	d := openDisk(t, dir, disk.Options{Share: true})
+	m := &mount{disk: d, src: hook(x.src, nil)}
+	m.Cache = open(t, m.src, Options{Disk: d, MemoryBytes: noMemory})
+	for range 2 {
+		x.read(t, m.Cache, chunks(0, 20), 0, 20_000)
+	}
+	m.wantAsked(t, "asked", 2, 20)
+}
+
+// What waits for the disk is bounded: what is too much is not kept, and given back.
+func TestKeepingIsBounded(t *testing.T) {
+	x := store(t, false, same(64, 1000)...)
+	m := mountOn(t, t.TempDir(), x.src, Options{MemoryBytes: noMemory})
+	m.fetches.mu.Lock()
+	m.fetches.keeping.bytes = maxKeeping
+	m.fetches.mu.Unlock()
+	x.read(t, m.Cache, chunks(0, 64), 0, 64_000)
+	m.settle(t)
+	if n := m.wantGood(t, x); n != 0 || len(m.fetches.byXorb) != 0 {
+		t.Errorf("%d chunks are kept, %d fetches are left", n, len(m.fetches.byXorb))
+	}
+	m.fetches.mu.Lock()
+	m.fetches.keeping.bytes = 0
+	m.fetches.mu.Unlock()
+}

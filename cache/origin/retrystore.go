@@ -1,0 +1,99 @@
+package origin
+
+import (
+	"context"
+	"iter"
+
+	"github.com/xetfs/xetfs/codec/names"
+)
+
+// RetryStore is Retry for a Store.
+func RetryStore(s Store, p RetryPolicy) Store { return retryingStore{s, newRetrier(p)} }
+
+type retryingStore struct {
+	Store
+	r *retrier
+}
+
+var (
+	_ KeyRejecter = retryingStore{}
+	_ Peeking     = retryingStore{}
+	_ Streaming   = retryingStore{}
+)
+
+// ReadAt implements Store.
+func (s retryingStore) ReadAt(ctx context.Context, k names.Key, p []byte, off int64) error {
+	return s.ReadStream(ctx, k, p, off, func(int) {})
+}
+
+// ReadStream implements Streaming. What has come is not asked for again.
+func (s retryingStore) ReadStream(ctx context.Context, k names.Key, p []byte, off int64, came func(n int)) error {
+	below, ok := s.Store.(Streaming)
+	if !ok {
+		return s.r.do(ctx, string(k), func() error { return s.Store.ReadAt(ctx, k, p, off) })
+	}
+	done := 0
+	return s.r.doPartly(ctx, string(k), func() (bool, error) {
+		from := done
+		err := below.ReadStream(ctx, k, p[from:], off+int64(from), func(n int) {
+			done = from + n
+			came(done)
+		})
+		return done-from >= farStep, err
+	})
+}
+
+// farStep is how much of an object must come for the next try to be like a first one.
+const farStep = 256 << 10
+
+// Size implements Store.
+func (s retryingStore) Size(ctx context.Context, k names.Key) (size int64, err error) {
+	err = s.r.do(ctx, string(k), func() error { size, err = s.Store.Size(ctx, k); return err })
+	return size, err
+}
+
+// Get implements Store.
+func (s retryingStore) Get(ctx context.Context, k names.Key, seen Tag) (value []byte, tag Tag, err error) {
+	err = s.r.do(ctx, string(k), func() error { value, tag, err = s.Store.Get(ctx, k, seen); return err })
+	return value, tag, err
+}
+
+// List implements Store. It asks again for what comes behind the last object.
+func (s retryingStore) List(ctx context.Context, prefix string, after names.Key) iter.Seq2[Item, error] {
+	return func(yield func(Item, error) bool) {
+		stopped := false
+		err := s.r.do(ctx, prefix, func() error {
+			for item, err := range s.Store.List(ctx, prefix, after) {
+				if err != nil {
+					return err
+				}
+				after = item.Key
+				if !yield(item, nil) {
+					stopped = true
+					return nil
+				}
+			}
+			return nil
+		})
+		if err != nil && !stopped {
+			yield(Item{}, err)
+		}
+	}
+}
+
+// Peek implements Peeking.
+func (s retryingStore) Peek(ctx context.Context, k names.Key, off int64, n int) (part Part, err error) {
+	err = s.r.do(ctx, string(k), func() error { part, err = peek(ctx, s.Store, k, off, n); return err })
+	return part, err
+}
+
+// Near says what the store below says.
+func (s retryingStore) Near() bool { return Near(s.Store) }
+
+// RejectKey implements KeyRejecter.
+func (s retryingStore) RejectKey(k names.Key) int {
+	if r, ok := s.Store.(KeyRejecter); ok {
+		return r.RejectKey(k)
+	}
+	return 0
+}

@@ -1,0 +1,151 @@
+package cache
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/xorb"
+)
+
+// A Run is packed chunks that know where they come from.
+type Run struct {
+	*xorb.Run
+	copy int // of their xorb, that was read
+
+	// Where chunks are kept on disk:
+	c      *Cache
+	xorb   codec.Hash
+	kept   []codec.ChunkRange // what was on disk
+	seen   []atomic.Bool      // which chunks have unpacked; nil: all were on disk
+	unseen atomic.Int64       // how many have not
+}
+
+// Run returns the chunks themselves, packed, for whoever must know where each ends. It
+// goes past the memory cache. What is on disk comes from there, and what is not is kept
+// there once all of it was unpacked with the Run's Unpack.
+func (c *Cache) Run(ctx context.Context, x codec.Hash, r codec.ChunkRange) (*Run, error) {
+	run := &Run{copy: c.copies.current(x)}
+	if c.packed == nil {
+		got, err := c.src.Chunks(ctx, x, r)
+		if err != nil {
+			return nil, &copyError{run.copy, err}
+		}
+		run.Run = c.trusted(got)
+		return run, nil
+	}
+	// With NoVerify the chunks know their hashes all the same: what goes to disk was
+	// compared with them.
+	run.c, run.xorb = c, x
+	return run, run.collect(ctx, r)
+}
+
+// collect gets the chunks of r from disk and from the origin.
+func (r *Run) collect(ctx context.Context, want codec.ChunkRange) error {
+	var all []*xorb.Run
+	for at := want; at.Start < at.End; {
+		run, kept, err := r.c.piece(ctx, r.xorb, at)
+		if err != nil {
+			return &copyError{r.copy, err}
+		}
+		if kept {
+			r.kept = append(r.kept, run.Chunks)
+		}
+		all = append(all, run)
+		at.Start = run.Chunks.End
+	}
+	run, err := joined(all)
+	if err != nil {
+		return err
+	}
+	r.Run = run
+	if len(r.kept) < len(all) {
+		r.seen = make([]atomic.Bool, run.Chunks.Len())
+		r.unseen.Store(int64(run.Chunks.Len()))
+	}
+	return nil
+}
+
+// piece returns the first chunks of r: as many as are on disk, or as are asked of the
+// origin at once.
+func (c *Cache) piece(ctx context.Context, x codec.Hash, r codec.ChunkRange) (run *xorb.Run, kept bool, err error) {
+	absent := c.absent(x, r)
+	if absent.Start > r.Start {
+		run, ok := c.packed.Run(x, codec.ChunkRange{Start: r.Start, End: absent.Start})
+		if ok {
+			run, ok = c.adopt(ctx, x, run)
+		}
+		if ok {
+			c.stats.diskHits.Add(int64(run.Chunks.Len()))
+			return run, true, nil
+		}
+		absent.Start = r.Start
+	}
+	c.stats.misses.Add(int64(absent.Len()))
+	run, err = c.src.Chunks(ctx, x, absent)
+	return run, false, err
+}
+
+// absent returns the first stretch of r that is not on disk. A few chunks in the middle
+// that are do not end it. If all are there it is empty, and at the end of r.
+func (c *Cache) absent(x codec.Hash, r codec.ChunkRange) codec.ChunkRange {
+	gaps := c.packed.Missing(x, r)
+	if len(gaps) == 0 {
+		return codec.ChunkRange{Start: r.End, End: r.End}
+	}
+	first := gaps[0]
+	for _, g := range gaps[1:] {
+		if g.Start-first.End > readThrough {
+			break
+		}
+		first.End = g.End
+	}
+	return first
+}
+
+// joined returns one run of runs that follow each other.
+func joined(all []*xorb.Run) (*xorb.Run, error) {
+	if len(all) == 1 {
+		return all[0], nil
+	}
+	size := 0
+	for _, run := range all {
+		size += len(run.Packed)
+	}
+	r := codec.ChunkRange{Start: all[0].Chunks.Start, End: all[len(all)-1].Chunks.End}
+	packed, hashes := make([]byte, 0, size), make([]codec.Hash, 0, r.Len())
+	for _, run := range all {
+		packed = append(packed, run.Packed...)
+		hashes = append(hashes, run.Hashes...)
+	}
+	if len(hashes) < r.Len() {
+		hashes = nil // some are not known
+	}
+	return xorb.ParseRun(packed, r, hashes)
+}
+
+// Unpack is xorb.Run.Unpack; its error is for Cache.Again.
+func (r *Run) Unpack(chunk uint32, dst []byte) error {
+	err := r.Run.Unpack(chunk, dst)
+	if err == nil {
+		r.unpacked(chunk)
+		return nil
+	}
+	if !r.wasKept(chunk) {
+		return &copyError{r.copy, err}
+	}
+	return r.c.dropped(r.xorb, err, r.kept...) // all, so that one try more is enough
+}
+
+// wasKept says whether a chunk came from disk.
+func (r *Run) wasKept(chunk uint32) bool {
+	return slices.ContainsFunc(r.kept, func(k codec.ChunkRange) bool { return k.Start <= chunk && chunk < k.End })
+}
+
+// unpacked notes that a chunk is good. With the last one the run is put on disk.
+func (r *Run) unpacked(chunk uint32) {
+	if r.seen != nil && !r.seen[chunk-r.Chunks.Start].Swap(true) && r.unseen.Add(-1) == 0 {
+		_ = r.c.packed.LendRun(r.xorb, r.Run, func() {}) // it is a cache
+	}
+}
