@@ -26,7 +26,7 @@ func (f *filesystem) Lookup(interrupted <-chan struct{}, in *fuse.InHeader, name
 	e, from, err := vol.find(req, path)
 	switch {
 	case errors.Is(err, iofs.ErrNotExist):
-		out.SetEntryTimeout(vol.absent)
+		out.SetEntryTimeout(vol.absentFor(path))
 		return fuse.OK
 	case err != nil:
 		return f.failed("lookup", dir.from, &page.Entry{Path: path}, 0, err)

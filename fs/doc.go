@@ -29,6 +29,12 @@
 // in the log, one line for each object in ten seconds, and in the extended attribute
 // user.xet.error of the file.
 //
+// A file that is kept whole on disk is read by the kernel itself (passthrough), as quickly
+// as the file system of the disk cache is, and without a word to this process; where the
+// kernel does not do that, its pages are spliced into the answers. Who has such a file open
+// may read it to its end, even if the cache is cleared, or the mount gone. Its bytes were
+// checked when it was laid down, and are not checked again.
+//
 // Inode numbers depend on the symbol, the path and the content, and are the same after
 // remounting: what a new version has not changed stays in the page cache. In a mount
 // without a catalog the names of one file share one inode, and so one page cache. Each
@@ -37,13 +43,15 @@
 // Extended attributes:
 //
 //	user.xet.hash      Xet hash of a file
-//	user.xet.sha256    SHA-256 of a file, if it is known
+//	user.xet.sha256    SHA-256 of a file, if it is known, or the bytes are in the catalog
 //	user.xet.verified  what reads are checked against: chunk, file, none
 //	user.xet.error     why the last read or open of this file that failed did
 //	user.xet.symbol    symbol that it belongs to
 //	user.xet.version   number of the version that it is seen in
 //	user.xet.tindex    hash of the root page of that version
-//	user.xet.stats     counters of the mount, in JSON; on its root
+//	user.xet.stats     figures of the cache and, as "fuse", counters of messages: open (of
+//	                   them passthrough), read (of them spliced) and the bytes that answer
+//	                   reads; in JSON, on the root of the mount
 //
 // The SHA-256 of a file is what its shard says, and so is its name in by-sha256. Reads
 // are checked against the hashes of chunks, not against it.

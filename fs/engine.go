@@ -14,7 +14,12 @@ type engine interface {
 	// open returns a file. It keeps those opened last, so that opening one again is
 	// cheap, but none whose bytes could not be had.
 	open(ctx context.Context, id codec.FileID) (content, error)
-	stats() any // what user.xet.stats shows
+
+	// plain returns the whole content of a file, if it is kept on disk. It asks no
+	// origin.
+	plain(id codec.FileID) (plain, bool)
+
+	stats() any // what user.xet.stats shows beside the figures of the mount: an object
 }
 
 // A content is a file that can be read.
@@ -49,6 +54,11 @@ func (r reader) open(ctx context.Context, id codec.FileID) (content, error) {
 		return nil, err
 	}
 	return file{f}, nil
+}
+
+func (r reader) plain(id codec.FileID) (plain, bool) {
+	f, ok := r.Plain(id)
+	return f, ok
 }
 
 type file struct{ *reconstruct.File }

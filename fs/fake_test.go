@@ -10,6 +10,7 @@ import (
 	"iter"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -123,6 +124,11 @@ type fakeEngine struct {
 	panics  atomic.Bool
 	reading atomic.Int64 // reads under way
 	streams atomic.Int64 // streams that are open
+
+	kept   map[codec.Hash]string // paths of what is kept whole; guarded by mu
+	plains atomic.Int64          // of those, open
+
+	writeOnly atomic.Bool // they are opened so that they cannot be read
 }
 
 func newFakeEngine() *fakeEngine { return &fakeEngine{data: map[codec.Hash][]byte{}} }
@@ -148,6 +154,60 @@ func (e *fakeEngine) open(_ context.Context, id codec.FileID) (content, error) {
 		return nil, errors.New("fake engine: no such file")
 	}
 	return &fakeContent{e, data}, nil
+}
+
+func (e *fakeEngine) plain(id codec.FileID) (plain, bool) {
+	e.mu.RLock()
+	path, ok := e.kept[id.File]
+	e.mu.RUnlock()
+	if !ok {
+		return nil, false
+	}
+	how := os.O_RDONLY
+	if e.writeOnly.Load() {
+		how = os.O_WRONLY
+	}
+	f, err := os.OpenFile(path, how, 0)
+	if err != nil {
+		return nil, false
+	}
+	e.plains.Add(1)
+	return &fakePlain{f, e}, true
+}
+
+// keep lays a file of the engine down whole in a folder.
+func (e *fakeEngine) keep(t testing.TB, dir string, file page.Entry) {
+	t.Helper()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	path := filepath.Join(dir, file.ID.File.String())
+	if _, err := os.Stat(path); err != nil {
+		if err := os.WriteFile(path, e.data[file.ID.File], 0o600); err != nil {
+			t.Error(err)
+		}
+	}
+	if e.kept == nil {
+		e.kept = map[codec.Hash]string{}
+	}
+	e.kept[file.ID.File] = path
+}
+
+// drop forgets that a file is kept whole.
+func (e *fakeEngine) drop(file page.Entry) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.kept, file.ID.File)
+}
+
+// A fakePlain is a file that was kept whole.
+type fakePlain struct {
+	*os.File
+	e *fakeEngine
+}
+
+func (p *fakePlain) Close() error {
+	p.e.plains.Add(-1)
+	return p.File.Close()
 }
 
 func (e *fakeEngine) stats() any { return map[string]int{"Misses": 7} }
@@ -230,7 +290,7 @@ func mountFake(t *testing.T, c catalog.Catalog, e *fakeEngine, o Options) mounte
 // readFile is os.ReadFile, which must not be retried when it says EINTR.
 func readFile(path string) ([]byte, error) { return os.ReadFile(path) }
 
-func needFUSE(t *testing.T) {
+func needFUSE(t testing.TB) {
 	t.Helper()
 	if unix.Access("/dev/fuse", unix.R_OK|unix.W_OK) == nil && unix.Geteuid() == 0 {
 		return

@@ -21,6 +21,8 @@ type fileHandle struct {
 	size int64
 
 	stream stream
+	plain  plain   // the whole content on disk, to splice from; nil: it is not kept
+	inode  *opened // what is noted of the inode; nil: nothing
 }
 
 // Open implements fuse.RawFileSystem. After ENOSYS the kernel neither opens nor closes,
@@ -38,9 +40,24 @@ func (f *filesystem) Open(interrupted <-chan struct{}, in *fuse.OpenIn, out *fus
 	if !status.Ok() {
 		return status
 	}
+	f.counters.opens.Add(1)
 	out.Fh = f.files.add(h)
 	out.OpenFlags = fuse.FOPEN_KEEP_CACHE | fuse.FOPEN_NOFLUSH
+	if h.inode.passes() {
+		f.counters.passed.Add(1)
+		out.OpenFlags, out.BackingID = passFlags(in.Flags), h.inode.id
+	}
 	return fuse.OK
+}
+
+// passFlags answer an open of a file that the kernel reads by itself. Who reads past the
+// page cache (O_DIRECT) asks us all the same: the file system below wants addresses and
+// offsets to be aligned, and would refuse what this one did while the file was not kept.
+func passFlags(how uint32) uint32 {
+	if how&syscall.O_DIRECT != 0 {
+		return fuse.FOPEN_PASSTHROUGH | fuse.FOPEN_NOFLUSH | fuse.FOPEN_DIRECT_IO
+	}
+	return fuse.FOPEN_PASSTHROUGH | fuse.FOPEN_NOFLUSH
 }
 
 func (f *filesystem) open(req *request, ino uint64) (*fileHandle, fuse.Status) {
@@ -48,15 +65,62 @@ func (f *filesystem) open(req *request, ino uint64) (*fileHandle, fuse.Status) {
 	if !status.Ok() {
 		return nil, status
 	}
-	s, err := f.openStream(req, &e)
-	if err != nil {
+	h := &fileHandle{path: from.vol.where(e.Path), ino: ino, id: e.ID, size: e.Size}
+	if f.streams == nil && hasTerms(&e) && f.openPlain(h) {
+		return h, fuse.OK
+	}
+	var err error
+	if h.stream, err = f.openStream(req, &e); err != nil {
+		f.closePlain(h)
 		return nil, f.failed("open", from, &e, ino, err)
 	}
-	return &fileHandle{path: from.vol.where(e.Path), ino: ino, id: e.ID, size: e.Size, stream: s}, fuse.OK
+	return h, fuse.OK
 }
 
+// openPlain looks for the whole content of a file on disk, and says whether the kernel
+// reads that by itself. Then nothing else is opened: who does not need the origin does
+// not ask it.
+func (f *filesystem) openPlain(h *fileHandle) bool {
+	if h.inode = f.passthrough.join(h.ino); h.inode == nil {
+		h.plain = f.findPlain(h)
+		h.inode = f.passthrough.open(h.ino, h.plain)
+	}
+	if !h.inode.passes() {
+		return false
+	}
+	if h.plain != nil && h.plain != h.inode.file {
+		h.plain.Close() // somebody was faster
+	}
+	h.plain, h.stream = h.inode.file, plainStream{h.inode.file}
+	return true
+}
+
+// findPlain returns the whole content of a file, or nil.
+func (f *filesystem) findPlain(h *fileHandle) plain {
+	p, ok := f.engine.plain(h.id)
+	if !ok {
+		return nil
+	}
+	if sizeOf(p) != h.size {
+		p.Close() // the catalog is wrong about the size: opening it will say so
+		return nil
+	}
+	return p
+}
+
+// closePlain gives back what openPlain opened.
+func (f *filesystem) closePlain(h *fileHandle) {
+	if h.plain != nil && !h.inode.passes() {
+		h.plain.Close() // it was only read
+	}
+	f.passthrough.close(h.inode)
+}
+
+// hasTerms says whether the bytes of a file are anywhere but in the catalog.
+func hasTerms(e *page.Entry) bool { return e.Size > 0 && e.Inline == nil }
+
 func (f *filesystem) openStream(ctx context.Context, e *page.Entry) (stream, error) {
-	if e.Size == 0 || e.Inline != nil {
+	if !hasTerms(e) {
 		if int64(len(e.Inline)) != e.Size {
 			return nil, sizeMismatch(e, int64(len(e.Inline)))
 		}
@@ -78,7 +142,7 @@ func sizeMismatch(e *page.Entry, size int64) error {
 
 // Read implements fuse.RawFileSystem. The bytes go straight into the reply.
 func (f *filesystem) Read(interrupted <-chan struct{}, in *fuse.ReadIn, p []byte) (fuse.ReadResult, fuse.Status) {
-	req := newRequest(interrupted, in.Pid, f.limit)
+	req := newRequest(interrupted, in.Pid, f.late.limit(in.NodeId, f.limit))
 	defer req.end()
 	if f.streams != nil {
 		h, status := f.streams.take(f, req, in.NodeId)
@@ -96,13 +160,27 @@ func (f *filesystem) Read(interrupted <-chan struct{}, in *fuse.ReadIn, p []byte
 }
 
 func (f *filesystem) readFile(req *request, h *fileHandle, p []byte, off int64) (fuse.ReadResult, fuse.Status) {
-	n, err := h.readAt(req, p, off)
+	f.counters.reads.Add(1)
+	if r := f.splice(h, off, len(p)); r != nil {
+		return r, fuse.OK
+	}
+	b, status := f.readBytes(req, h, p, off)
+	if !status.Ok() {
+		f.late.failed(h.ino, req.took(), f.limit)
+		return nil, status
+	}
+	f.counters.bytes.Add(int64(len(b)))
+	return fuse.ReadResultVector([][]byte{b}), fuse.OK // of which go-fuse knows that there is nothing to splice
+}
+
+func (f *filesystem) readBytes(ctx context.Context, h *fileHandle, p []byte, off int64) ([]byte, fuse.Status) {
+	n, err := h.readAt(ctx, p, off)
 	if err != nil {
 		return nil, f.reports.failed(failure{
 			doing: "read", path: h.path, file: h.id, ino: h.ino, off: off, err: err,
 		}, readErrno(err))
 	}
-	return fuse.ReadResultData(p[:n]), fuse.OK
+	return p[:n], fuse.OK
 }
 
 // readAt is short only at the end of the file: the kernel would take anything else for
@@ -125,8 +203,13 @@ func (h *fileHandle) readAt(ctx context.Context, p []byte, off int64) (int, erro
 // Release implements fuse.RawFileSystem.
 func (f *filesystem) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
 	if h, ok := f.files.remove(in.Fh); ok {
-		h.stream.Close() // it only stops fetching ahead
+		f.closeFile(h)
 	}
+}
+
+func (f *filesystem) closeFile(h *fileHandle) {
+	h.stream.Close() // it only stops fetching ahead
+	f.closePlain(h)
 }
 
 // Flush implements fuse.RawFileSystem: old kernels, which do not know FOPEN_NOFLUSH,

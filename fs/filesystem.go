@@ -30,12 +30,17 @@ type filesystem struct {
 	reports *reporter
 	owner   page.Owner
 	limit   time.Duration // of a read
+	late    late          // reads that took all of it
 	kernel  notifier      // set by Init
 
 	nodes   *nodes
 	dirs    table[*dirHandle]
 	files   table[*fileHandle]
 	streams *streams // of a stateless mount; nil: files are opened and closed
+
+	passthrough *passthrough
+	counters    counters
+
 	stale   staleListings
 	walkers walkers
 	ahead   sync.WaitGroup // listings that are read ahead
@@ -46,7 +51,12 @@ type filesystem struct {
 func (f *filesystem) String() string { return fsType }
 
 // Init implements fuse.RawFileSystem.
-func (f *filesystem) Init(s *fuse.Server) { f.kernel = s }
+func (f *filesystem) Init(s *fuse.Server) {
+	f.kernel = s
+	if f.streams == nil {
+		f.passthrough.init(s)
+	}
+}
 
 // Forget implements fuse.RawFileSystem.
 func (f *filesystem) Forget(ino, lookups uint64) {
@@ -59,7 +69,7 @@ func (f *filesystem) Forget(ino, lookups uint64) {
 // closed when their mount is torn away.
 func (f *filesystem) OnUnmount() {
 	for _, h := range f.files.removeAll() {
-		h.stream.Close()
+		f.closeFile(h)
 	}
 	f.streams.close()
 	for _, h := range f.dirs.removeAll() {

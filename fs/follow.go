@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"log/slog"
 	"slices"
 	"time"
 
@@ -17,27 +16,14 @@ import (
 // used by one goroutine.
 type follower struct {
 	*source
-	files *filesystem
-	limit time.Duration     // of one look
-	said  map[string]string // what was logged last, by symbol; it is not said twice
+	files     *filesystem
+	limit     time.Duration     // of one look
+	said      map[string]string // what was logged last, by symbol; it is not said twice
+	unwatched string            // why the catalog cannot be watched, as it was logged last
 }
 
 func newFollower(s *source, f *filesystem) *follower {
 	return &follower{source: s, files: f, limit: f.limit, said: make(map[string]string)}
-}
-
-// run looks again and again until ctx ends.
-func (w *follower) run(ctx context.Context) {
-	tick := time.NewTicker(w.follow)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			w.look(ctx)
-		}
-	}
 }
 
 // look looks once, at all that the mount shows. Symbols that nobody looks at are closed
@@ -77,9 +63,9 @@ func (w *follower) lookAt(stop context.Context, v *volume) {
 	switch {
 	case stop.Err() != nil:
 	case isGone(err):
-		w.say(v, slog.LevelWarn, "the version that is mounted was deleted; it is shown as long as its data is there", "version_deleted", err)
+		w.say(v, "the version that is mounted was deleted; it is shown as long as its data is there", "version_deleted", err)
 	case err != nil:
-		w.say(v, slog.LevelWarn, "the newest version cannot be shown; the mount stays at its own", "follow_failed", err)
+		w.say(v, "the newest version cannot be shown; the mount stays at its own", "follow_failed", err)
 	default:
 		delete(w.said, v.symbol)
 		w.turn(ctx, stop, v, t)
@@ -109,9 +95,10 @@ func (w *follower) turn(ctx, stop context.Context, v *volume, t catalog.Tree) {
 	old, now := w.swap(v, t)
 	defer v.switching.Store(false)
 	w.log.Info("another version is shown", "event", "version_switched", "symbol", v.symbol,
-		"version", now.row.Number, "before", old.row.Number)
+		"from", old.row.Number, "to", now.row.Number, "published", now.row.Time)
 	if now.row.Number < old.row.Number {
-		w.log.Warn("the version that was mounted was deleted", "event", "version_deleted", "symbol", v.symbol, "version", old.row.Number)
+		w.log.Warn("the version that was mounted was deleted", "event", "version_deleted", "symbol", v.symbol,
+			"version", old.row.Number, "published", old.row.Time)
 	}
 	changes := w.versioned.Changes(ctx, old.row, now.row)
 	err := w.files.invalidate(ctx, v, identified(v, changes))
@@ -162,7 +149,7 @@ func (w *follower) lookForSymbols(ctx context.Context, root *volume) {
 	defer cancel()
 	list, err := w.list(ctx)
 	if err != nil {
-		w.say(root, slog.LevelWarn, "symbols cannot be listed; those known are shown", "follow_failed", err)
+		w.say(root, "symbols cannot be listed; those known are shown", "follow_failed", err)
 		return
 	}
 	delete(w.said, "")
@@ -170,7 +157,7 @@ func (w *follower) lookForSymbols(ctx context.Context, root *volume) {
 	if slices.Equal(list, old.list) {
 		return
 	}
-	now := w.symbolTree(list)
+	now := w.symbolTree(list, old)
 	w.swap(root, now)
 	defer root.switching.Store(false)
 	if err := w.files.invalidate(ctx, root, old.differences(root, now)); err != nil {
@@ -178,10 +165,16 @@ func (w *follower) lookForSymbols(ctx context.Context, root *volume) {
 	}
 }
 
-// say logs a problem once.
-func (w *follower) say(v *volume, level slog.Level, message, event string, err error) {
-	if text := event + err.Error(); w.said[v.symbol] != text {
-		w.said[v.symbol] = text
-		w.log.Log(context.Background(), level, message, "event", event, "symbol", v.symbol, "err", err)
+// say warns of a problem, once. The version is the one that is shown.
+func (w *follower) say(v *volume, message, event string, err error) {
+	text := event + err.Error()
+	if w.said[v.symbol] == text {
+		return
 	}
+	w.said[v.symbol] = text
+	log := w.log.With("event", event)
+	if row := v.shown.Load().row; v.symbol != "" {
+		log = log.With("symbol", v.symbol, "version", row.Number, "published", row.Time)
+	}
+	log.Warn(message, "err", err)
 }

@@ -112,7 +112,7 @@ func namesIn(t *testing.T, dir string) []string {
 }
 
 // A file that is open is read to its end as it was; so is one that is mapped.
-func TestFollowOpenFile(t *testing.T) {
+func TestK38_OpenFile(t *testing.T) {
 	for _, stateless := range []bool{false, true} {
 		t.Run(fmt.Sprintf("stateless %t", stateless), func(t *testing.T) {
 			e := newFakeEngine()
@@ -162,7 +162,7 @@ func (m mounted) forgetAttributes(t *testing.T, ino uint64) {
 
 // A directory that is open is listed to its end as it was, and the kernel keeps nothing
 // of that for those who come later.
-func TestFollowOpenDirectory(t *testing.T) {
+func TestK38_OpenDirectory(t *testing.T) {
 	tests := []struct {
 		name    string
 		part    int // entries read before the version changes
@@ -278,7 +278,7 @@ func TestFollowListingMeanwhile(t *testing.T) {
 
 // The answer to a lookup that began before the tree was new is old. The kernel takes it,
 // and then forgets it.
-func TestFollowLookupMeanwhile(t *testing.T) {
+func TestK38_LookupInFlight(t *testing.T) {
 	e := newFakeEngine()
 	c := newFakeCatalog()
 	old := c.publish("m", e.text("d/f", "old"))

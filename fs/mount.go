@@ -136,6 +136,7 @@ func newFilesystem(root *volume, e engine, o Options) *filesystem {
 		owner:         o.owner(),
 		limit:         o.ReadLimit,
 		nodes:         newNodes(root.shown.Load()),
+		passthrough:   newPassthrough(o.Logger),
 	}
 	if o.Stateless {
 		f.streams = newStreams()
@@ -206,12 +207,18 @@ func (s *Server) connectByHelper(o Options) (*fuse.Server, error) {
 	return server, nil
 }
 
-// fuseOptions are go-fuse's. Splicing is off as there is no file to splice from. The
-// kernel asks for attributes with every listing: whether it gets them is for walkers.
+// fuseOptions are go-fuse's. What the kernel reads by itself must not lie on a file
+// system that lies on another one (MaxStackDepth); then no more than one may lie on this
+// one. A stateless mount opens no files, so there is nothing to pass through. The kernel
+// asks for attributes with every listing: whether it gets them is for walkers.
 func (s *Server) fuseOptions(o Options) *fuse.MountOptions {
 	level := slog.LevelDebug
 	if o.Debug {
 		level = slog.LevelInfo
+	}
+	var disabled uint64
+	if o.Stateless {
+		disabled = fuse.CAP_PASSTHROUGH
 	}
 	return &fuse.MountOptions{
 		AllowOther:               o.AllowOther,
@@ -225,7 +232,9 @@ func (s *Server) fuseOptions(o Options) *fuse.MountOptions {
 		Logger:                   slog.NewLogLogger(o.Logger.Handler(), level),
 		EnableSymlinkCaching:     true,
 		ExplicitDataCacheControl: true,
-		DisableSplice:            true,
+		DisableSplice:            o.Stateless,
+		MaxStackDepth:            1,
+		DisabledCapabilities:     disabled,
 		PanicHandler:             s.files.panicked,
 	}
 }

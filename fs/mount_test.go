@@ -234,7 +234,7 @@ func TestK25_Xattrs(t *testing.T) {
 	f := e.file("f", pattern(10))
 	f.SHA256 = &[32]byte{1, 2, 3}
 	f.Xattrs = map[string]string{"user.mine": "x", "user.xet.hash": "forged"}
-	m := mountFake(t, newFakeTree(f, e.file("dir/plain", nil), page.Entry{Path: "tiny", Size: 1, Inline: []byte("a")}), e, Options{})
+	m := mountFake(t, newFakeTree(f, e.file("dir/plain", nil), e.file("long", pattern(10)), page.Entry{Path: "tiny", Size: 1, Inline: []byte("a")}), e, Options{})
 	tests := []struct{ name, attr, want string }{
 		{"f", "user.xet.hash", f.ID.File.String()},
 		{"f", "user.xet.sha256", "010203" + strings.Repeat("0", 58)},
@@ -248,10 +248,12 @@ func TestK25_Xattrs(t *testing.T) {
 		{"f", "system.posix_acl_access", "unsupported"},
 		{"f", "trusted.x", "unsupported"},
 		{"dir", "user.xet.hash", ""},
-		{"dir/plain", "user.xet.sha256", ""},
+		{"long", "user.xet.sha256", ""},
+		{"dir/plain", "user.xet.sha256", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"},
+		{"tiny", "user.xet.sha256", "ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb"},
 		{"dir/plain", "user.xet.verified", "none"},
 		{"tiny", "user.xet.hash", ""},
-		{".", "user.xet.stats", `{"Misses":7}`},
+		{".", "user.xet.stats", `{"Misses":7,"fuse":{"open":0,"passthrough":0,"read":0,"spliced":0,"bytes":0}}`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name+" "+tt.attr, func(t *testing.T) {
@@ -279,8 +281,9 @@ func TestK25_Xattrs(t *testing.T) {
 	}
 	lists := map[string]string{
 		"f":         "user.mine user.xet.hash user.xet.sha256 user.xet.verified ",
-		"dir/plain": "user.xet.hash user.xet.verified ",
-		"tiny":      "user.xet.verified ",
+		"long":      "user.xet.hash user.xet.verified ",
+		"dir/plain": "user.xet.hash user.xet.sha256 user.xet.verified ",
+		"tiny":      "user.xet.sha256 user.xet.verified ",
 		"dir":       "",
 		".":         "user.xet.stats ",
 	}

@@ -20,6 +20,28 @@ type notifier interface {
 	InodeNotify(ino uint64, off, length int64) fuse.Status
 }
 
+// An until tells the kernel nothing any more once its context has ended.
+type until struct {
+	ctx context.Context
+	notifier
+}
+
+// EntryNotify implements notifier.
+func (u until) EntryNotify(dir uint64, name string) fuse.Status {
+	if u.ctx.Err() != nil {
+		return fuse.Status(syscall.ECANCELED)
+	}
+	return u.notifier.EntryNotify(dir, name)
+}
+
+// InodeNotify implements notifier.
+func (u until) InodeNotify(ino uint64, off, length int64) fuse.Status {
+	if u.ctx.Err() != nil {
+		return fuse.Status(syscall.ECANCELED)
+	}
+	return u.notifier.InodeNotify(ino, off, length)
+}
+
 // A difference is a name that is not the same in two versions of a volume.
 type difference struct {
 	path     string
@@ -28,8 +50,9 @@ type difference struct {
 
 // An invalidation tells the kernel what is different in a volume.
 type invalidation struct {
-	f   *filesystem
-	vol *volume
+	f      *filesystem
+	kernel notifier
+	vol    *volume
 
 	dir   string // that was looked for last
 	ino   uint64 // of it
@@ -41,10 +64,10 @@ type invalidation struct {
 // that is under way holds a lock on its directory until the kernel has its answer, and
 // the kernel waits for that lock: so no old answer comes behind.
 func (f *filesystem) invalidate(ctx context.Context, v *volume, differences iter.Seq2[difference, error]) error {
-	n := invalidation{f: f, vol: v, first: true}
+	n := invalidation{f: f, kernel: until{ctx, f.kernel}, vol: v, first: true}
 	for d, err := range differences {
 		if err == nil {
-			err = ctx.Err()
+			err = ctx.Err() // nothing may have been told for long
 		}
 		if err == nil {
 			err = n.tell(d)
@@ -64,7 +87,7 @@ func (n *invalidation) tell(d difference) error {
 		n.dir, n.first = dir, false
 		n.ino, n.known = n.f.nodes.find(n.vol.dirID(dir))
 		if n.known {
-			if err := n.f.forgetListing(n.ino); err != nil {
+			if err := forgetListing(n.kernel, n.ino); err != nil {
 				return err
 			}
 		}
@@ -73,7 +96,7 @@ func (n *invalidation) tell(d difference) error {
 	if !n.known || !legal(name) {
 		return nil
 	}
-	return failedNotify(n.f.kernel.EntryNotify(n.ino, name))
+	return failedNotify(n.kernel.EntryNotify(n.ino, name))
 }
 
 // attributes is for what is the same but for its mode, owner or time.
@@ -82,28 +105,26 @@ func (n *invalidation) attributes(id identity) error {
 	if !ok {
 		return nil
 	}
-	return failedNotify(n.f.kernel.InodeNotify(ino, -1, 0))
+	return failedNotify(n.kernel.InodeNotify(ino, -1, 0))
 }
 
-func (f *filesystem) forgetListing(dir uint64) error {
-	return failedNotify(f.kernel.InodeNotify(dir, 0, 0))
+func forgetListing(kernel notifier, dir uint64) error {
+	return failedNotify(kernel.InodeNotify(dir, 0, 0))
 }
 
 // invalidateAll makes the kernel forget all it knows of a volume, but for the names that
 // do not exist; those it forgets after a minute.
 func (f *filesystem) invalidateAll(ctx context.Context, v *volume) error {
+	kernel := until{ctx, f.kernel}
 	known := f.nodes.in(v)
 	for ino, n := range known {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
 		var err error
 		if n.path == "" || n.is(ino, v.dirID(n.path)) {
-			err = f.forgetListing(ino)
+			err = forgetListing(kernel, ino)
 		}
 		dir, ok := f.nodes.find(v.dirID(parent(n.path)))
 		if name, _ := base(parent(n.path), n.path); err == nil && ok && n.path != "" {
-			err = failedNotify(f.kernel.EntryNotify(dir, name))
+			err = failedNotify(kernel.EntryNotify(dir, name))
 		}
 		if err != nil {
 			return err

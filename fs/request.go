@@ -15,6 +15,11 @@ const (
 	lookEach = 20 * time.Millisecond // whether the reader was meanwhile asked to end
 )
 
+// lookSeldom is how often the same is looked at while nothing was taken back. What is read
+// ahead into the kernel's pages never is: a program that handles SIGINT by itself, and waits
+// for such a page, would be left waiting, and nobody told.
+const lookSeldom = 80 * time.Millisecond
+
 // A request is the context of one message of the kernel. It ends when the kernel has
 // taken the message back because the reader is to end, and some time (patience) after it
 // was taken back for another reason, and at a deadline.
@@ -24,6 +29,7 @@ const (
 type request struct {
 	interrupted <-chan struct{} // closed by go-fuse
 	thread      uint32          // that asked
+	start       time.Time
 	deadline    time.Time
 
 	mu    sync.Mutex
@@ -35,8 +41,12 @@ type request struct {
 var _ context.Context = (*request)(nil)
 
 func newRequest(interrupted <-chan struct{}, thread uint32, limit time.Duration) *request {
-	return &request{interrupted: interrupted, thread: thread, deadline: time.Now().Add(limit)}
+	now := time.Now()
+	return &request{interrupted: interrupted, thread: thread, start: now, deadline: now.Add(limit)}
 }
+
+// took returns how long ago the message came.
+func (r *request) took() time.Duration { return time.Since(r.start) }
 
 // end must be called when the message is answered: go-fuse uses its channel again.
 func (r *request) end() {
@@ -97,10 +107,20 @@ func (r *request) waitLocked() {
 }
 
 func (r *request) watch(done <-chan struct{}, stop func()) {
-	select {
-	case <-r.interrupted:
-	case <-done:
-		return
+	seldom := time.NewTicker(lookSeldom)
+	defer seldom.Stop()
+	for taken := false; !taken; {
+		select {
+		case <-r.interrupted:
+			taken = true
+		case <-seldom.C:
+			if isEnding(r.thread) {
+				stop()
+				return
+			}
+		case <-done:
+			return
+		}
 	}
 	look := time.NewTicker(lookEach)
 	defer look.Stop()

@@ -52,14 +52,16 @@ func (s *Server) unmountLocked(lazy bool) error {
 		return fmt.Errorf("unmount %s: %w", s.device.dir, err)
 	}
 	s.detached = true
-	s.stop() // nothing is told to the kernel any more
+	s.stop()
 	return nil
 }
 
 // Shutdown unmounts. If files are open it takes the mount point away and goes on to
 // serve them until they are closed or grace is over; then whoever still reads gets
-// ENOTCONN. A second Shutdown, with no grace, ends the first.
+// ENOTCONN. A second Shutdown, with no grace, ends the first. From its begin on nothing
+// is told to the kernel any more.
 func (s *Server) Shutdown(grace time.Duration) error {
+	s.stop()
 	s.mu.Lock()
 	err := s.unmountLocked(false)
 	if errors.Is(err, unix.EBUSY) {

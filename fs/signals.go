@@ -29,19 +29,24 @@ func isEnding(thread uint32) bool {
 	return err == nil && pending(buf[:n])&ending != 0
 }
 
-// pending returns the signals that wait for a thread, or for its process: the fields
-// SigPnd and ShdPnd of its status.
+// pending returns the signals that wait for a thread, or for its process, and that it does
+// not hold back: the fields SigPnd, ShdPnd and SigBlk of its status.
 func pending(status []byte) uint64 {
-	var all uint64
+	var all, held uint64
 	for line := range bytes.Lines(status) {
 		name, value, _ := bytes.Cut(line, []byte(":"))
-		if string(name) != "SigPnd" && string(name) != "ShdPnd" {
+		which := &all
+		switch string(name) {
+		case "SigPnd", "ShdPnd":
+		case "SigBlk":
+			which = &held
+		default:
 			continue
 		}
 		set, err := strconv.ParseUint(string(bytes.TrimSpace(value)), 16, 64)
 		if err == nil {
-			all |= set
+			*which |= set
 		}
 	}
-	return all
+	return all &^ held
 }

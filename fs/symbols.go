@@ -5,7 +5,6 @@ import (
 	"context"
 	iofs "io/fs"
 	"iter"
-	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -34,7 +33,7 @@ func newSymbolTree(symbols []string) (t *symbolTree, hidden []string) {
 		t.symbols[s] = true
 	}
 	for _, s := range symbols {
-		if t.isInside(s) {
+		if _, ok := t.isInside(s); ok {
 			hidden = append(hidden, s)
 		}
 	}
@@ -50,14 +49,14 @@ func newSymbolTree(symbols []string) (t *symbolTree, hidden []string) {
 	return t, hidden
 }
 
-// isInside says whether a path lies in the tree of a symbol.
-func (t *symbolTree) isInside(path string) bool {
+// isInside says whether a path lies in the tree of a symbol, and which.
+func (t *symbolTree) isInside(path string) (symbol string, ok bool) {
 	for end := range len(path) {
 		if path[end] == '/' && t.symbols[path[:end]] {
-			return true
+			return path[:end], true
 		}
 	}
-	return false
+	return "", false
 }
 
 // add adds a path to the directory it is in, and that to the one above.
@@ -150,17 +149,26 @@ func newSymbols(s *source, list []string) *volume {
 	v := &volume{listings: true}
 	v.keep(s.keep())
 	v.inner = &symbols{source: s, vol: v, open: make(map[string]*openSymbol)}
-	v.show(s.symbolTree(list))
+	v.show(s.symbolTree(list, nil))
 	return v
 }
 
-// symbolTree warns of the symbols that cannot be seen.
-func (s *source) symbolTree(list []string) *symbolTree {
+// symbolTree warns of the symbols that cannot be seen, unless it did so for the tree
+// before.
+func (s *source) symbolTree(list []string, before *symbolTree) *symbolTree {
 	t, hidden := newSymbolTree(list)
 	for _, symbol := range hidden {
-		s.log.Warn("a symbol lies in the tree of another and cannot be seen", slog.String("event", "symbol_hidden"), slog.String("symbol", symbol))
+		if before == nil || !before.hides(symbol) {
+			by, _ := t.isInside(symbol)
+			s.log.Warn("a symbol lies in the tree of another and cannot be seen", "event", "symbol_hidden", "symbol", symbol, "by", by)
+		}
 	}
 	return t
+}
+
+// hides says whether a symbol is one that is not shown.
+func (t *symbolTree) hides(symbol string) bool {
+	return !t.symbols[symbol] && slices.Contains(t.list, symbol)
 }
 
 func (s *symbols) tree() *symbolTree { return s.vol.shown.Load().tree.(*symbolTree) }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // Symbols are directories where there are several.
@@ -45,6 +46,38 @@ func TestSymbolTree(t *testing.T) {
 	for _, path := range []string{"b", "a/", "a/c", "a/b/c", "or", "org/m/x/y"} {
 		if _, err := tree.Lookup(t.Context(), path); !errors.Is(err, iofs.ErrNotExist) {
 			t.Errorf("Lookup(%q): %v", path, err)
+		}
+	}
+}
+
+// A symbol that is listed and does not open may be there in a moment: it is being
+// published. What is not listed may be kept as absent.
+func TestSymbolsAbsent(t *testing.T) {
+	log := newSyncBuffer()
+	from := &source{log: logger(log), follow: time.Hour}
+	v := newSymbols(from, []string{"a", "org/m"})
+	for path, want := range map[string]time.Duration{"a": moment, "org/m": moment, "b": minute, "org/x": minute} {
+		if got := v.absentFor(path); got != want {
+			t.Errorf("that %s is absent is kept for %v, want %v", path, got, want)
+		}
+	}
+}
+
+// That a symbol cannot be seen is said once, with the one that hides it.
+func TestSymbolsHidden(t *testing.T) {
+	log := newSyncBuffer()
+	from := &source{log: logger(log)}
+	one := from.symbolTree([]string{"a", "a/b", "a/b/c"}, nil)
+	two := from.symbolTree([]string{"a", "a/b", "a/b/c", "d", "d/e"}, one)
+	from.symbolTree([]string{"a", "a/b", "a/b/c", "d", "d/e"}, two)
+	want := []string{"symbol=a/b by=a", "symbol=a/b/c by=a", "symbol=d/e by=d"}
+	lines := log.lines("event=symbol_hidden")
+	if len(lines) != len(want) {
+		t.Fatalf("log = %q", lines)
+	}
+	for i, line := range lines {
+		if !strings.Contains(line, want[i]) {
+			t.Errorf("line %d is %q, want %s", i, line, want[i])
 		}
 	}
 }

@@ -238,6 +238,7 @@ func TestPending(t *testing.T) {
 		{"terminated, with a handler", "SigPnd:\t0000000000000000\nShdPnd:\t0000000000004000\n", true},
 		{"a profiler's signal", "SigPnd:\t0000000004000000\nShdPnd:\t0000000000000000\n", false},
 		{"blocked is not pending", "SigBlk:\t0000000000000100\n", false},
+		{"interrupted, but it holds that back", "SigPnd:\t0000000000000000\nShdPnd:\t0000000000000002\nSigBlk:\t0000000000000002\n", false},
 		{"not a number", "SigPnd:\tzz\n", false},
 	}
 	for _, tt := range tests {

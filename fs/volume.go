@@ -112,3 +112,14 @@ func (v *volume) namesFor(t page.Type) time.Duration {
 	}
 	return v.names
 }
+
+// absentFor says how long the kernel may keep that there is nothing at a path. A symbol
+// that is listed and has no version has one soon: it is being published.
+func (v *volume) absentFor(path string) time.Duration {
+	if v.inner != nil {
+		if _, ok := v.inner.labelAt(path); ok {
+			return min(v.absent, moment)
+		}
+	}
+	return v.absent
+}

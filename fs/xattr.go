@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"maps"
@@ -56,8 +57,8 @@ func (f *filesystem) xattr(req *request, from *version, e *page.Entry, ino uint6
 		return f.stats()
 	case name == xattrHash && hasHash(e):
 		return e.ID.File.String(), fuse.OK
-	case name == xattrSHA256 && e.SHA256 != nil:
-		return hex.EncodeToString(e.SHA256[:]), fuse.OK
+	case name == xattrSHA256 && hasSHA256(e):
+		return sha256Of(e), fuse.OK
 	case name == xattrVerified && e.Type == page.File:
 		return f.verified(req, from, e, ino)
 	case name == xattrError:
@@ -91,12 +92,36 @@ func (from *version) xattrs() map[string]string {
 // hasHash says whether an entry has a Xet hash: an inline file has none.
 func hasHash(e *page.Entry) bool { return e.Type == page.File && e.Inline == nil }
 
+// hasSHA256 says whether the SHA-256 of an entry is known, or its bytes are here.
+func hasSHA256(e *page.Entry) bool {
+	return e.SHA256 != nil || e.Type == page.File && int64(len(e.Inline)) == e.Size
+}
+
+func sha256Of(e *page.Entry) string {
+	if e.SHA256 != nil {
+		return hex.EncodeToString(e.SHA256[:])
+	}
+	sum := sha256.Sum256(e.Inline)
+	return hex.EncodeToString(sum[:])
+}
+
+// stats adds the figures of the mount to those of the engine.
 func (f *filesystem) stats() (string, fuse.Status) {
-	b, err := json.Marshal(f.engine.stats())
+	of, err := json.Marshal(f.engine.stats())
+	all := make(map[string]json.RawMessage)
+	if err == nil {
+		err = json.Unmarshal(of, &all)
+	}
+	if err == nil {
+		all["fuse"], err = json.Marshal(f.counters.now())
+	}
+	if err == nil {
+		of, err = json.Marshal(all)
+	}
 	if err != nil {
 		return "", fuse.EIO
 	}
-	return string(b), fuse.OK
+	return string(of), fuse.OK
 }
 
 // verified opens the file, which may have to ask the origin. That is why the attribute
@@ -129,7 +154,7 @@ func (f *filesystem) ListXAttr(interrupted <-chan struct{}, in *fuse.InHeader, d
 	if hasHash(&e) {
 		names = append(names, xattrHash)
 	}
-	if e.SHA256 != nil {
+	if hasSHA256(&e) {
 		names = append(names, xattrSHA256)
 	}
 	if e.Type == page.File {

@@ -1,15 +1,21 @@
 package integration
 
 import (
+	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // A mount that follows shows a new version without being asked, while files that are
-// open stay what they were, and a listing that began goes on with what it began with.
-func TestF47_Follow(t *testing.T) {
+// open or mapped stay what they were, and a listing that began goes on with what it began
+// with.
+func TestK38_Follow(t *testing.T) {
 	work := t.TempDir()
 	folder, store := filepath.Join(work, "folder"), filepath.Join(work, "store")
 	if err := os.Mkdir(folder, 0o755); err != nil {
@@ -28,6 +34,10 @@ func TestF47_Follow(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer open.Close()
+	mapped := mapFile(t, m.Path("s/large"), len(old), unix.PROT_READ, unix.MAP_SHARED)
+	if !bytes.Equal(mapped[:4096], old[:4096]) {
+		t.Error("the mapping begins with something else")
+	}
 	listing, err := os.Open(m.Path("s"))
 	if err != nil {
 		t.Fatal(err)
@@ -41,23 +51,109 @@ func TestF47_Follow(t *testing.T) {
 	writeFile(t, large, changed)
 	publish(t, store, "s", folder)
 	want := listTree(t, folder)
-	deadline := time.Now().Add(10 * time.Second)
-	for {
-		b, err := os.ReadFile(m.Path("s/large"))
-		if err == nil && string(b) == string(changed) {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the new version is not shown: %d bytes, %v", len(b), err)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+	m.shows(t, "s/large", changed)
 	want.same(t, "second version", listTree(t, m.Path("s")))
 	b := make([]byte, len(old))
 	if _, err := open.ReadAt(b, 0); err != nil || string(b) != string(old) {
 		t.Errorf("the open file is not what it was (%v)", err)
 	}
+	if !bytes.Equal(mapped, old) {
+		t.Error("the mapped file is not what it was")
+	}
 	if rest, err := listing.Readdirnames(-1); err != nil || len(rest) == 0 {
 		t.Errorf("the listing that had begun ends with %d names (%v)", len(rest), err)
 	}
+}
+
+// shows waits until a file of the mount has some content.
+func (m *Mount) shows(t *testing.T, name string, want []byte) {
+	t.Helper()
+	waitUntil(t, fmt.Sprintf("%s has %d bytes", name, len(want)), func() bool {
+		b, err := os.ReadFile(m.Path(name))
+		return err == nil && bytes.Equal(b, want)
+	})
+}
+
+// What changes in a folder is seen at once, long before the clock says that it is time to
+// look: a new version, a new symbol, a version or a symbol that is deleted.
+func TestK38_FollowAtOnce(t *testing.T) {
+	work := t.TempDir()
+	folder, store := filepath.Join(work, "folder"), filepath.Join(work, "store")
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	version := func(symbol, text string) {
+		t.Helper()
+		writeFile(t, filepath.Join(folder, "f"), []byte(text))
+		publish(t, store, symbol, folder, "--checksum")
+	}
+	version("s", "zero")
+	m := mount(t, store, "--follow=1h", "--log-level=debug")
+	m.shows(t, "s/f", []byte("zero"))
+	for _, text := range []string{"one", "two", "three"} {
+		version("s", text)
+		start := time.Now()
+		m.shows(t, "s/f", []byte(text))
+		t.Logf("seen after %v", time.Since(start).Round(time.Millisecond))
+	}
+	version("org/new", "new")
+	m.shows(t, "org/new/f", []byte("new"))
+	run(t, "", xetfs(t), "delete", store, "s@3")
+	m.shows(t, "s/f", []byte("two"))
+	run(t, "", xetfs(t), "delete", store, "org/new@0")
+	waitUntil(t, "org/new is gone", func() bool {
+		_, err := os.Stat(m.Path("org"))
+		return os.IsNotExist(err)
+	})
+	switched, deleted := m.Log.After(event("version_switched")), m.Log.Find(event("version_deleted"))
+	if len(switched) != 4 || switched[0]["symbol"] != "s" || switched[0]["from"] != 0.0 || switched[0]["to"] != 1.0 || switched[0]["published"] == nil {
+		t.Errorf("version_switched: %v", switched)
+	}
+	if len(deleted) == 0 || deleted[0]["symbol"] != "s" || deleted[0]["version"] != 3.0 || deleted[0]["published"] == nil {
+		t.Errorf("version_deleted: %v", deleted)
+	}
+}
+
+// Whoever ends a mount while it is being told of new versions gets its end, and who has a
+// file open goes on reading the version that was opened.
+func TestK38_ShutdownWhileFollowing(t *testing.T) {
+	work := t.TempDir()
+	folder, store := filepath.Join(work, "folder"), filepath.Join(work, "store")
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	content := noise(1, 1<<20)
+	writeFile(t, filepath.Join(folder, "f"), content)
+	smallFiles(t, folder, 500)
+	publish(t, store, "s", folder)
+	m := mount(t, store, "--follow=100ms")
+	m.ended = true
+	listTree(t, m.Path("s"))
+	open, err := os.Open(m.Path("s/f"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer open.Close()
+	newEditor(t, folder, 1).edit(200)
+	writeFile(t, filepath.Join(folder, "f"), content[1:])
+	publish(t, store, "s", folder)
+	m.Signal(syscall.SIGTERM)
+	if _, ok := m.Log.Wait(5*time.Second, event("unmount_busy")); !ok {
+		t.Errorf("no line says unmount_busy:\n%s", m.Log)
+	}
+	switches := len(m.Log.Find(event("version_switched")))
+	writeFile(t, filepath.Join(folder, "f"), content[2:])
+	publish(t, store, "s", folder)
+	b := make([]byte, len(content))
+	if _, err := open.ReadAt(b, 0); err != nil || !bytes.Equal(b, content) {
+		t.Errorf("the open file is not what it was (%v)", err)
+	}
+	open.Close()
+	if code, ok := m.Wait(5 * time.Second); !ok || code != 0 {
+		t.Errorf("exit status %d, ended %t", code, ok)
+	}
+	if now := len(m.Log.Find(event("version_switched"))); now > switches {
+		t.Errorf("%d versions were switched to after the end had begun", now-switches)
+	}
+	checkGone(t, m)
 }

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
 )
 
@@ -75,10 +76,20 @@ func (f *File) fetchPiece(ctx context.Context, term int, p []byte, off int64) (e
 	if err == nil {
 		return nil
 	}
-	if !errors.Is(err, context.Canceled) {
-		f.r.open.drop(f)
-	}
+	f.failed(err)
 	return &TermError{File: f.id, Term: term, Xorb: t.Xorb, Err: err}
+}
+
+// failed forgets a file that could not be read, so that the next open sees whether it was
+// repaired; also what the origin keeps of it, if that may be the cause.
+func (f *File) failed(err error) {
+	if errors.Is(err, context.Canceled) {
+		return
+	}
+	f.r.open.drop(f)
+	if errors.Is(err, codec.ErrCorrupt) || errors.Is(err, origin.ErrNotFound) {
+		f.r.c.Forget(f.id)
+	}
 }
 
 // guard turns a panic into an error: a bug in one read must not end the mount.

@@ -38,10 +38,24 @@ const (
 	// firstSlack is the same for the second read of a stream. It is small, or every
 	// random read would continue one of the streams that random reads have begun.
 	firstSlack = 64 << 10
+
+	// trust is how many times as much as a stream has read may be asked for ahead of it.
+	// What is on its way together shares the link, so a window that is opened too far at
+	// once makes the first reads of a stream wait for bytes that come much later.
+	trust = 6
+
+	// refill is how much of a window, or a quarter of a small one, must be missing before
+	// more is asked for: few large requests bring what comes first sooner than many small
+	// ones.
+	refill = 2 << 20
+
+	// justRead is how much of what a stream has read may not show in memory yet.
+	justRead = 512 << 10
 )
 
 // A stream is a row of reads that follow each other.
 type stream struct {
+	begun  int64 // where the first read began
 	next   int64 // where the next read is expected
 	asked  int64 // up to here chunks were asked for ahead
 	window int64 // bytes to keep asked for beyond next; 0 while it may be chance
@@ -53,6 +67,7 @@ type stream struct {
 func (f *File) Handle() *Handle {
 	h := &Handle{f: f}
 	h.ctx, h.close = context.WithCancel(context.Background())
+	f.r.keeper.opened(f)
 	return h
 }
 
@@ -61,7 +76,7 @@ func (h *Handle) File() *File { return h.f }
 
 // ReadAt is File.ReadAt, and fetches ahead beside it.
 func (h *Handle) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
-	if !h.f.r.c.Near() {
+	if !h.f.r.c.Near() && !h.f.r.c.HasWhole(h.f.id.File) {
 		h.follow(off, int64(len(p)))
 	}
 	return h.f.ReadAt(ctx, p, off)
@@ -91,7 +106,7 @@ func (h *Handle) follow(off, n int64) {
 		return
 	}
 	s := h.streamLocked(off, n)
-	if s.window == 0 || s.busy || s.asked >= min(h.f.Size(), s.next+s.window) {
+	if s.window == 0 || s.busy || s.asked >= min(h.f.Size(), s.next+max(s.window*3/4, s.window-refill)) {
 		return
 	}
 	s.busy = true
@@ -106,7 +121,7 @@ func (h *Handle) streamLocked(off, n int64) *stream {
 		h.streams = append(slices.Delete(h.streams, i, i+1), s)
 		return s
 	}
-	s := &stream{next: off + n, asked: off + n, ahead: h.f.r.c.NewAhead()}
+	s := &stream{begun: off, next: off + n, asked: off + n, ahead: h.f.r.c.NewAhead()}
 	if len(h.streams) == maxStreams {
 		h.streams[0].ahead.Close()
 		h.streams = slices.Delete(h.streams, 0, 1)
@@ -137,7 +152,8 @@ func (h *Handle) findLocked(off, n int64) int {
 }
 
 // move takes account of a read of n bytes at off. The window doubles as long as reads
-// follow each other. Each time the stream jumps it shrinks, in the end to nothing.
+// follow each other, up to most, but not beyond what the stream has earned. Each time the
+// stream jumps it shrinks, in the end to nothing.
 func (s *stream) move(off, n, most int64) {
 	end, gap := off+n, off-s.next
 	if end <= s.next {
@@ -146,7 +162,7 @@ func (s *stream) move(off, n, most int64) {
 	s.next = end
 	s.asked = max(s.asked, end)
 	if gap <= max(2*n, 2*firstSlack) {
-		s.window = min(max(2*s.window, n), most)
+		s.window = min(max(2*s.window, n), trust*(end-s.begun), most)
 	} else if s.window /= 2; s.window < n {
 		s.window = 0
 	}
@@ -162,16 +178,16 @@ func (h *Handle) ask(s *stream) {
 	defer guard(&err)
 	for {
 		h.mu.Lock()
-		from := s.asked
-		n := min(min(h.f.Size(), s.next+s.window)-from, askAtOnce)
-		if n <= 0 || h.ctx.Err() != nil {
+		from, end := s.asked, min(h.f.Size(), s.next+s.window)
+		if from >= end || h.ctx.Err() != nil {
 			s.busy = false
 			h.mu.Unlock()
 			return
 		}
-		s.asked = from + n
+		from, end = h.unreadLocked(s, from, min(end, from+askAtOnce))
+		s.asked = end
 		h.mu.Unlock()
-		if h.want(s, from, n) {
+		if h.want(s, from, end-from) {
 			continue
 		}
 		h.mu.Lock()
@@ -180,6 +196,23 @@ func (h *Handle) ask(s *stream) {
 		h.mu.Unlock()
 		return
 	}
+}
+
+// unreadLocked returns what of [from, end) to ask for first, maybe nothing: not what another
+// stream has read a moment ago, which is on its way into memory and does not show there yet.
+func (h *Handle) unreadLocked(s *stream, from, end int64) (int64, int64) {
+	for _, other := range h.streams {
+		if other == s || other.window == 0 {
+			continue
+		}
+		switch read := max(other.begun, other.next-justRead); {
+		case read <= from && from < other.next:
+			from = min(end, other.next)
+		case from < read && read < end:
+			end = read
+		}
+	}
+	return from, end
 }
 
 // want asks for the chunks of n bytes from off on.

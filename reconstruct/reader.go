@@ -26,9 +26,11 @@ type Reader struct {
 	window   int64
 	parallel int
 	open     files
+	keeper   keeper
+	plains   plains
 }
 
-// New returns a Reader that takes its bytes from c.
+// New returns a Reader that takes its bytes from c. Close ends it, before c is closed.
 func New(c *cache.Cache, o Options) *Reader {
 	if o.Window == 0 {
 		o.Window = 32 << 20
@@ -41,6 +43,8 @@ func New(c *cache.Cache, o Options) *Reader {
 	}
 	r := &Reader{c: c, window: o.Window, parallel: o.Parallel}
 	r.open.init()
+	r.keeper.init(r, o.Materialize)
+	r.plains.init(c)
 	return r
 }
 
@@ -70,6 +74,9 @@ type File struct {
 
 	whole  atomic.Bool // it was read whole, and its hash was right
 	hashed atomic.Int32
+
+	covered atomic.Pointer[coverage] // what was read of it; nil: nothing, or it is not noted
+	times   atomic.Int32             // how often all of it was read
 }
 
 func newFile(r *Reader, id codec.FileID, fi *shard.FileInfo) *File {
@@ -93,13 +100,28 @@ func (f *File) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
 		return 0, fmt.Errorf("offset %d is negative", off)
 	}
 	n := max(0, min(int64(len(p)), f.Size()-off))
-	if err := f.fetch(ctx, p[:n], off); err != nil {
+	if err := f.read(ctx, p[:n], off); err != nil {
 		return 0, err
 	}
 	if n < int64(len(p)) {
 		return int(n), io.EOF
 	}
 	return int(n), nil
+}
+
+// read fills p with the bytes from off on, which all are in the file: from where it is kept
+// whole, if it is, or else of chunks.
+func (f *File) read(ctx context.Context, p []byte, off int64) error {
+	f.r.keeper.begins()
+	defer f.r.keeper.ends()
+	if f.r.plains.readAt(f.id.File, p, off) {
+		return nil
+	}
+	err := f.fetch(ctx, p, off)
+	if err == nil {
+		f.r.keeper.read(f, off, int64(len(p)))
+	}
+	return err
 }
 
 // Levels of Verified.

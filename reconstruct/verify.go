@@ -62,6 +62,7 @@ type whole struct {
 	ctx     context.Context // of the one who reads; a reader has nowhere else to put it
 	f       *File
 	batches *batches
+	get     func(batch) (*cache.Run, error) // fetches a batch; in order
 
 	term   int           // the one that is being read
 	chunk  uint32        // the next one of it, counted from its first
@@ -75,7 +76,8 @@ type whole struct {
 }
 
 func newWhole(ctx context.Context, f *File) *whole {
-	return &whole{ctx: ctx, f: f, batches: newBatches(ctx, f)}
+	b := newBatches(ctx, f)
+	return &whole{ctx: ctx, f: f, batches: b, get: b.get}
 }
 
 // Read implements io.Reader.
@@ -83,6 +85,9 @@ func (w *whole) Read(p []byte) (int, error) {
 	for len(w.rest) == 0 && w.err == nil {
 		if w.rest, w.err = w.next(); w.err != nil {
 			w.batches.close()
+			if !errors.Is(w.err, io.EOF) {
+				w.f.failed(w.err)
+			}
 		}
 	}
 	if len(w.rest) == 0 {
@@ -122,7 +127,7 @@ func (w *whole) batch(t codec.Term) ([]byte, error) {
 	for try := 1; ; try++ {
 		var err error
 		if try == 1 {
-			run, err = w.batches.get(b)
+			run, err = w.get(b)
 		} else {
 			run, err = w.f.r.c.Run(ctx, t.Xorb, r)
 		}

@@ -3,6 +3,8 @@ package reconstruct
 import (
 	"context"
 	"errors"
+	"io"
+	"time"
 
 	"github.com/xetfs/xetfs/cache/disk"
 	"github.com/xetfs/xetfs/codec"
@@ -14,19 +16,76 @@ type Policy int
 // The policies.
 const (
 	MaterializeNever  Policy = iota // none but those asked for by Keep
-	MaterializeAuto                 // those that were read completely, as size and use decide
+	MaterializeAuto                 // those that were read completely, see below
 	MaterializeAlways               // all that are opened
+)
+
+// Which files MaterializeAuto keeps. From a near origin it keeps what is worth it: large
+// files that the kernel did not keep in its page cache from one time to the next.
+const (
+	leastFar   = 64 << 10 // bytes
+	leastNear  = 8 << 20
+	timesFar   = 1 // how often all of it was read
+	timesNear  = 2
+	cacheShare = 4 // of the disk cache, it takes one in so many parts at most
 )
 
 // Plain returns the whole file as it is kept on disk, if it is, to be handed to the
 // kernel. It must be closed when the kernel is done with it.
-func (f *File) Plain() (*disk.File, bool) { return f.r.c.Whole(f.id.File) }
+func (f *File) Plain() (*disk.File, bool) { return f.r.Plain(f.id) }
+
+// Plain is that of the File, which need not be opened for it.
+func (r *Reader) Plain(id codec.FileID) (*disk.File, bool) { return r.c.Whole(id.File) }
+
+// laidElsewhere is how often Keep looks whether somebody else has laid a file down.
+const laidElsewhere = 50 * time.Millisecond
 
 // Keep lays a file down whole on disk, if it is not there yet, and calls read with the
-// number of bytes it has read since the last call.
+// number of bytes it has read since the last call. The file is kept if its hash is right,
+// or not at all. The error is why it could not be read, or disk.ErrFull and its like.
 func (r *Reader) Keep(ctx context.Context, id codec.FileID, read func(n int64)) error {
-	return errors.ErrUnsupported
+	if r.c.HasWhole(id.File) {
+		return nil
+	}
+	f, err := r.Open(ctx, id)
+	if err != nil || f.Size() == 0 {
+		return err
+	}
+	for {
+		err := f.layDown(newWhole(ctx, f), read)
+		if !errors.Is(err, disk.ErrBusy) {
+			return err
+		}
+		select {
+		case <-time.After(laidElsewhere):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
-// Close ends what goes on in the background, and waits for it.
-func (r *Reader) Close() error { return nil }
+// layDown lays f down as w reads it, and ends w.
+func (f *File) layDown(w *whole, read func(n int64)) error {
+	defer w.batches.close()
+	return f.r.c.KeepWhole(f.id.File, f.Size(), &counted{w, read})
+}
+
+// A counted is a reader that says how much it has read.
+type counted struct {
+	r    io.Reader
+	read func(n int64)
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.read(int64(n))
+	return n, err
+}
+
+// Close ends what goes on in the background, and waits for it. Reads go on to work, but
+// files that are kept whole are not read from there any more.
+func (r *Reader) Close() error {
+	r.keeper.close()
+	r.plains.close()
+	return nil
+}

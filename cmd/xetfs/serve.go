@@ -47,7 +47,8 @@ Anybody who can reach the address can read everything: there is no password and 
 more than one machine, let a real web server give out the folder.
 
 The first line of output is the address. SIGINT or SIGTERM ends the server, after the
-answers that are under way, or two seconds.
+answers that are under way, or two seconds; then it says how much it has given out. Until
+then ADDRESS/-/stats says so, as JSON.
 
 With the other flags it is a bad server, to see what a client makes of that. Each request
 meets at most one of the faults.`,
@@ -110,7 +111,10 @@ func serve(cmd *cobra.Command, source string, o *serveOptions) error {
 		Fail: float64(o.fail), Truncate: float64(o.truncate), Corrupt: float64(o.corrupt), Hang: float64(o.hang),
 		Seed: o.seed,
 	})
-	return serveUntil(ctx, bound(listener), handler)
+	var count servedCount
+	err = serveUntil(ctx, bound(listener), count.handler(handler))
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s: %v\n", cmd.CommandPath(), count.stats())
+	return err
 }
 
 // Bounds of a server. A client that takes nothing for so long has gone.

@@ -389,6 +389,7 @@ func TestS10_RedirectInside(t *testing.T) {
 	for _, to := range []string{
 		"http://example.org/plain", "https://127.0.0.1/", "https://localhost:8080/", "https://169.254.169.254/latest/",
 		"https://10.0.0.1/", "https://[::1]/", "https://[::ffff:127.0.0.1]/", "ftp://example.org/",
+		"https://LOCALHOST./", "https://a.localhost/", "https://127.1/", "https://0x7f000001/", "https://2130706433/",
 	} {
 		asked := 0
 		s := open(t, "https://example.org/store", web.Options{Client: transport(func(r *http.Request) (*http.Response, error) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-
 	"net/http"
 	"strconv"
 	"strings"
@@ -247,11 +246,11 @@ func (a *answer) peekWhole(off int64, n int) (origin.Part, error) {
 	if size < 0 || end > maxWhole {
 		return origin.Part{}, a.final("%w: it gives whole files instead", errIgnored)
 	}
-	all := make([]byte, max(off, end))
+	all := make([]byte, end) // not off, which may be far behind the object
 	if _, err := a.read(all); err != nil {
 		return origin.Part{}, err
 	}
-	return origin.Part{Bytes: all[min(off, end):end], Off: min(off, end), Size: size}, nil
+	return origin.Part{Bytes: all[min(off, end):], Off: min(off, end), Size: size}, nil
 }
 
 // peekNothing is for an object that has no byte of the part, as status 416 says. A server

@@ -66,7 +66,7 @@ func (s *Store) askAt(ctx context.Context, method string, k names.Key, path stri
 	}
 	w.came(0)
 	if err := a.check(); err != nil {
-		a.close()
+		a.forget()
 		return nil, err
 	}
 	return a, nil
@@ -87,11 +87,26 @@ func (a *answer) close() {
 }
 
 // finish is close for an answer of which everything was read: it looks for the end, so that
-// the connection can be used again.
+// the connection can be used again. Where the answer did not say how long it is, the end may
+// be late: the reader, who has all, does not wait for it long.
 func (a *answer) finish() {
+	a.watch.hurry()
 	var one [1]byte
 	if n, _ := a.Body.Read(one[:]); n > 0 {
 		a.watch.stop() // it goes on for who knows how long
+	}
+	a.close()
+}
+
+// smallBody is how much of an answer that nobody wants is read so that its connection can be
+// used again: that of an error.
+const smallBody = 4 << 10
+
+// forget is close for an answer that nobody wants to read.
+func (a *answer) forget() {
+	if a.ContentLength <= smallBody {
+		a.watch.hurry()
+		_, _ = io.CopyN(io.Discard, a.Body, smallBody)
 	}
 	a.close()
 }
@@ -133,10 +148,12 @@ func (a *answer) broken(err error) error {
 	switch {
 	case errors.As(err, &redirect):
 		return a.final("%v", redirect)
+	case errors.Is(err, errProxy):
+		return a.final("%w", errProxy)
 	case strings.Contains(err.Error(), "Location"): // of net/http, with all of the address in it
 		return a.final("a redirect leads nowhere")
 	}
-	return a.failed("%v", err)
+	return a.failed("%.300v", err) // it may quote what the server said instead of HTTP
 }
 
 // failed is an ErrUnavailable of the object.
@@ -240,6 +257,15 @@ func (w *watch) came(n int) {
 		w.timer.Reset(w.each)
 	}
 	w.bytes.Add(int64(n))
+}
+
+// endLimit is how long the end of an answer is waited for of which all has come.
+const endLimit = 50 * time.Millisecond
+
+// hurry ends the request soon.
+func (w *watch) hurry() {
+	w.bytes.Store(0)
+	w.timer.Reset(min(w.each, endLimit))
 }
 
 func (w *watch) stop() {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strings"
 	"time"
 )
 
@@ -25,7 +26,7 @@ func (o Options) transport(conns int) http.RoundTripper {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	return &http.Transport{
-		Proxy:                  http.ProxyFromEnvironment,
+		Proxy:                  proxy,
 		DialContext:            (&net.Dialer{Timeout: o.Connect}).DialContext,
 		TLSHandshakeTimeout:    o.Connect,
 		Protocols:              protocols,
@@ -36,6 +37,18 @@ func (o Options) transport(conns int) http.RoundTripper {
 		MaxResponseHeaderBytes: maxHeader,
 		DisableCompression:     true,
 	}
+}
+
+// errProxy says that nobody can be asked. What the environment names may hold a password.
+var errProxy = errors.New("the proxy that the environment names has no address that makes sense")
+
+// proxy returns the proxy that the environment names for a request.
+func proxy(r *http.Request) (*url.URL, error) {
+	u, err := http.ProxyFromEnvironment(r)
+	if err != nil {
+		return nil, errProxy
+	}
+	return u, nil
 }
 
 // errRedirect is why a redirect is not followed.
@@ -61,14 +74,17 @@ func redirectsFrom(base *url.URL) func(*http.Request, []*http.Request) error {
 }
 
 // isInside says whether a host is this machine, or in a network that is not public, as far
-// as its name tells.
+// as its name tells. What only some resolvers take for an address ("127.1", "0x7f000001") is
+// no public host.
 func isInside(host string) bool {
-	if host == "localhost" {
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
 		return true
 	}
 	ip, err := netip.ParseAddr(host)
 	if err != nil {
-		return false
+		last := host[strings.LastIndexByte(host, '.')+1:]
+		return last == "" || '0' <= last[0] && last[0] <= '9'
 	}
 	ip = ip.Unmap()
 	return ip.IsLoopback() || ip.IsPrivate() || ip.IsLinkLocalUnicast() || ip.IsLinkLocalMulticast() || ip.IsUnspecified()

@@ -124,7 +124,7 @@ func TestSource(t *testing.T) {
 
 // Behind a bad server everything holds as well, with retries.
 func TestSourceOfBadServer(t *testing.T) {
-	bad := faulty.Options{Fail: 0.1, Truncate: 0.1, Seed: 1}
+	bad := faulty.Options{Fail: 0.05, Truncate: 0.05, Seed: 1} // six in a row are one in a million
 	origintest.TestSource(t, func(t *testing.T, s origin.Store) origin.Source {
 		w := origintest.ServeWeb(t, s, func(h http.Handler) http.Handler { return faulty.Handler(h, bad) })
 		retried := origin.RetryStore(open(t, w.URL, web.Options{}), origin.RetryPolicy{Base: time.Millisecond})

@@ -1,0 +1,81 @@
+package fs
+
+import (
+	"context"
+	"time"
+
+	"github.com/xetfs/xetfs/fs/catalog"
+)
+
+// settle is how long after a change a follower looks: changes come in bursts, and no store
+// should be asked more often.
+const settle = 100 * time.Millisecond
+
+// run looks again and again until ctx ends: by the clock, and soon after the catalog says
+// that it changed, if it can. A catalog that cannot just now is asked again by the clock.
+func (w *follower) run(ctx context.Context) {
+	tick := time.NewTicker(w.follow)
+	defer tick.Stop()
+	changed := w.watch(ctx)
+	if changed != nil {
+		w.look(ctx) // for what changed since the mount began
+	}
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+			continue
+		case <-tick.C:
+			if changed == nil {
+				changed = w.watch(ctx)
+			}
+		case _, ok := <-changed:
+			if !ok {
+				changed = nil
+				continue
+			}
+			pause(ctx, settle)
+			unsignal(changed)
+		}
+		w.look(ctx)
+	}
+	if changed != nil {
+		for range changed { // it ends with ctx
+		}
+	}
+}
+
+// watch returns what says that the catalog changed; nil: nothing does. Why is said once.
+func (w *follower) watch(ctx context.Context) <-chan struct{} {
+	c, ok := w.catalog.(catalog.Watching)
+	if !ok || ctx.Err() != nil {
+		return nil
+	}
+	changed, err := c.Watch(ctx)
+	if err == nil {
+		w.unwatched = ""
+		return changed
+	}
+	if text := err.Error(); w.unwatched != text {
+		w.unwatched = text
+		w.log.Debug("new versions are looked for by the clock alone", "each", w.follow, "err", err)
+	}
+	return nil
+}
+
+// unsignal takes back a signal that is waiting.
+func unsignal(changed <-chan struct{}) {
+	select {
+	case <-changed:
+	default:
+	}
+}
+
+// pause returns after a while, or when ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}

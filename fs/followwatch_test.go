@@ -1,0 +1,157 @@
+package fs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/dir"
+	"github.com/xetfs/xetfs/cache/origin/origintest"
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/fs/catalog"
+)
+
+// A watchedCatalog says that it changed when a test wants it to.
+type watchedCatalog struct {
+	*fakeCatalog
+
+	mu      sync.Mutex
+	refusal error           // of Watch; guarded by mu
+	watches []chan struct{} // that were asked for; guarded by mu
+}
+
+func (c *watchedCatalog) Watch(ctx context.Context) (<-chan struct{}, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.refusal != nil {
+		return nil, c.refusal
+	}
+	in, out := make(chan struct{}), make(chan struct{}, 1)
+	c.watches = append(c.watches, in)
+	go func() {
+		defer close(out)
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case _, ok := <-in:
+				if !ok {
+					return
+				}
+				select {
+				case out <- struct{}{}:
+				default:
+				}
+			}
+		}
+	}()
+	return out, nil
+}
+
+// refuse makes the next watch end with an error; nil: with none.
+func (c *watchedCatalog) refuse(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.refusal = err
+}
+
+// last returns the watch that was asked for last, and how many were.
+func (c *watchedCatalog) last() (watch chan struct{}, n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n = len(c.watches); n > 0 {
+		watch = c.watches[n-1]
+	}
+	return watch, n
+}
+
+// What a catalog says of itself is looked for at once, and a thousand changes are looked
+// for a few times.
+func TestFollowWatching(t *testing.T) {
+	e := newFakeEngine()
+	c := &watchedCatalog{fakeCatalog: newFakeCatalog()}
+	c.publish("m", e.text("f", "old"))
+	m := mountFake(t, c, e, Options{Symbol: "m", Follow: time.Hour})
+	m.see(t, "f", "old")
+	eventually(t, "it is watched", func() bool { _, n := c.last(); return n == 1 })
+	watch, _ := c.last()
+	c.publish("m", e.text("f", "new"))
+	watch <- struct{}{}
+	m.see(t, "f", "new")
+	_, before := c.counts()
+	for range 1000 {
+		watch <- struct{}{}
+	}
+	c.publish("m", e.text("f", "newest"))
+	watch <- struct{}{}
+	m.see(t, "f", "newest")
+	if _, after := c.counts(); after-before > 10 {
+		t.Errorf("it was looked %d times for 1001 changes", after-before)
+	}
+}
+
+// A catalog that cannot say is asked by the clock, and whether it can by now, too.
+func TestFollowWatchingEnds(t *testing.T) {
+	e := newFakeEngine()
+	c := &watchedCatalog{fakeCatalog: newFakeCatalog()}
+	c.publish("m", e.text("f", "old"))
+	log := newSyncBuffer()
+	c.refuse(errors.New("no watch is left"))
+	m := mountFake(t, c, e, Options{
+		Symbol: "m", Follow: 5 * time.Millisecond,
+		Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	})
+	m.see(t, "f", "old")
+	c.publish("m", e.text("f", "by the clock"))
+	m.see(t, "f", "by the clock")
+	if lines := log.lines("by the clock alone"); len(lines) != 1 {
+		t.Errorf("log = %q", lines)
+	}
+	c.refuse(nil)
+	eventually(t, "it is watched", func() bool { _, n := c.last(); return n == 1 })
+	watch, _ := c.last()
+	close(watch)
+	eventually(t, "it is watched again", func() bool { _, n := c.last(); return n == 2 })
+	c.publish("m", e.text("f", "after it"))
+	m.see(t, "f", "after it")
+}
+
+// A catalog in a folder is followed by what its store says, and nobody goes on to listen
+// when the mount has gone.
+func TestFollowFolder(t *testing.T) {
+	root := t.TempDir()
+	store, err := dir.Open(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	origintest.Close(t, store)
+	settings := names.DefaultSettings("", time.Time{})
+	settings.Page = smallPages
+	publisher, err := catalog.NewPublisher(t.Context(), store, origin.Pages(store), catalog.PublisherOptions{Settings: settings})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &press{t, publisher, store}
+	p.publish("m", note("f", "0"))
+	reader, err := dir.OpenReadOnly(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	origintest.Close(t, reader)
+	c, err := catalog.Open(t.Context(), reader, origin.Pages(reader))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := mountFake(t, c, newFakeEngine(), Options{Follow: time.Hour})
+	for v := range 3 {
+		m.see(t, "m/f", fmt.Sprint(v))
+		p.publish("m", note("f", fmt.Sprint(v+1)))
+	}
+	p.publish("other", note("f", "x"))
+	m.see(t, "other/f", "x")
+}

@@ -1,0 +1,50 @@
+package fs
+
+import (
+	"context"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+)
+
+// minSplice is the shortest read that is answered with the pages of a plain file. For
+// less, copying is quicker than the calls that avoid it.
+const minSplice = 64 << 10
+
+// A spliced is the answer to a read: bytes of a plain file, which need not go through
+// this process. go-fuse looks for the method Seekable.
+type spliced struct {
+	f   *filesystem
+	h   *fileHandle
+	off int64
+	n   int
+}
+
+// splice returns an answer that is spliced, or nil. What is spliced of a file that somebody
+// has cut off would be short, which the program takes for the end; hence the look at its
+// size.
+func (f *filesystem) splice(h *fileHandle, off int64, n int) fuse.ReadResult {
+	n = int(min(int64(n), h.size-off))
+	if h.plain == nil || n < minSplice || sizeOf(h.plain) != h.size {
+		return nil
+	}
+	f.counters.spliced.Add(1)
+	f.counters.bytes.Add(int64(n))
+	return &spliced{f, h, off, n}
+}
+
+// Seekable says where the bytes are.
+func (s *spliced) Seekable() (fd uintptr, off int64, n int) { return s.h.plain.Fd(), s.off, s.n }
+
+// Size implements fuse.ReadResult.
+func (s *spliced) Size() int { return s.n }
+
+// Bytes implements fuse.ReadResult. It is asked for them if they cannot be spliced: where
+// a pipe may not be large enough, or the disk fails.
+func (s *spliced) Bytes(p []byte) ([]byte, fuse.Status) {
+	ctx, cancel := context.WithTimeout(context.Background(), s.f.limit)
+	defer cancel()
+	return s.f.readBytes(ctx, s.h, p[:s.n], s.off)
+}
+
+// Done implements fuse.ReadResult.
+func (s *spliced) Done() {}

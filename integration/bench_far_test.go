@@ -1,0 +1,159 @@
+package integration
+
+import (
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// benchLink is the link of rows P9 and P16, bytes a second of all answers together; its
+// round trip is farDelay.
+const benchLink = 125_000_000
+
+// benchFar reads a large file from a server far away, rows P9 and P16. Each measurement has
+// a mount of its own, and nothing is kept on disk.
+func benchFar(t *testing.T, r *results) {
+	for _, k := range kinds[:2] {
+		b := newFarBench(t, k)
+		for round := range *benchRounds {
+			b.round(t, r, round)
+		}
+		b.server.Stop()
+	}
+}
+
+// A farBench is one large file behind a server, and another for handles that do nothing.
+type farBench struct {
+	kind   kind
+	sums   *blockSums
+	file   Stored
+	idle   Stored
+	stored int64 // bytes of the xorbs that hold file
+	server *FarServer
+}
+
+func newFarBench(t *testing.T, k kind) *farBench {
+	t.Helper()
+	dir := t.TempDir()
+	storeDir, plain, other := filepath.Join(dir, "store"), filepath.Join(dir, "plain"), filepath.Join(dir, "other")
+	b := &farBench{kind: k}
+	b.sums = k.lay(t, plain, *benchMiB<<20)
+	b.file = storeFolder(t, storeDir, plain, k.scheme)["file"]
+	b.stored = xorbBytes(t, storeDir)
+	noiseKind.lay(t, other, 64<<20)
+	b.idle = storeFolder(t, storeDir, other, noiseKind.scheme)["file"]
+	b.server = serveFar(t, storeDir, "--delay="+farDelay.String(), "--bandwidth=125MB")
+	return b
+}
+
+// xorbBytes returns how large the xorbs of a store are.
+func xorbBytes(t *testing.T, storeDir string) (n int64) {
+	t.Helper()
+	err := filepath.WalkDir(storeDir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".xorb") {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil {
+			n += info.Size()
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func (b *farBench) round(t *testing.T, r *results, round int) {
+	t.Helper()
+	add := func(row, what, unit string, value float64) {
+		r.add(figure{row, b.kind.name + " over a gigabit 25 ms away, " + what, unit, ours, round, value})
+	}
+	alone := b.scan(t, 0)
+	add("P9", "first byte", "round trips", alone.first.Seconds()/farDelay.Seconds())
+	add("P9", "in a row after 4 MiB", "% of the link", alone.share*100)
+	add("P9", "in a row from open to end", "% of the link", alone.shareOfAll*100)
+	add("P9", "in a row from open to end", "MB/s", float64(b.file.Size)/alone.took.Seconds()/1e6)
+	add("P9", "in a row: longest read", "ms", alone.stall.Seconds()*1e3)
+	add("P9", "in a row: fetched of what is stored", "%", alone.fetched*100)
+	p50, chunks := b.scattered(t, round)
+	add("P9", "4 KiB at random: p50", "round trips", p50)
+	add("P9", "4 KiB at random: fetched for each", "KiB", chunks)
+	beside := b.scan(t, 64)
+	add("P16", "in a row beside 64 idle handles", "% of its speed alone", 100*alone.took.Seconds()/beside.took.Seconds())
+	add("P16", "in a row beside 64 idle handles: longest read", "ms", beside.stall.Seconds()*1e3)
+	add("P16", "in a row beside 64 idle handles: fetched of what is stored", "%", beside.fetched*100)
+	add("P16", "beside 64 idle handles: peak memory", "MiB", beside.peak)
+}
+
+// A farScan is how the file was read, on a mount of its own.
+type farScan struct {
+	scan
+	took              time.Duration // from open to end
+	share, shareOfAll float64       // of the link that was used, after the first 4 MiB and in all
+	fetched           float64       // bytes that came for each that is stored
+	peak              float64       // memory of the process, in MiB
+}
+
+// scan reads the file while so many handles of the other one are open.
+func (b *farBench) scan(t *testing.T, idle int) (got farScan) {
+	t.Helper()
+	m := mountFar(t, b.server.URL)
+	defer m.Unmount()
+	defer openIdle(t, m.File(b.idle.Hash), idle)()
+	if idle > 0 {
+		time.Sleep(time.Second) // what they asked for ahead has come
+	}
+	before, start := b.server.Traffic(), time.Now()
+	var late Traffic
+	got.scan = scanFile(t, m.File(b.file.Hash), func() { late = b.server.Traffic() })
+	got.took = got.end.Sub(start)
+	sent, after := b.server.Since(before), b.server.Since(late)
+	got.shareOfAll = float64(sent.DataBytes) / got.took.Seconds() / benchLink
+	got.share = float64(after.DataBytes) / got.end.Sub(got.ramp).Seconds() / benchLink
+	got.fetched = float64(sent.DataBytes) / float64(b.stored)
+	got.peak = float64(m.Status("VmHWM")) / (1 << 20)
+	for i := range b.sums.blocks() {
+		block := got.all[i*sumBlock:]
+		if err := b.sums.check(i, block[:min(len(block), sumBlock)]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return got
+}
+
+// scattered reads 4 KiB here and there. It returns the median in round trips, and how many
+// KiB came for each.
+func (b *farBench) scattered(t *testing.T, round int) (p50, kib float64) {
+	t.Helper()
+	m := mountFar(t, b.server.URL)
+	defer m.Unmount()
+	f, err := os.Open(m.File(b.file.Hash))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	read := func(off int64) time.Duration {
+		start := time.Now()
+		if _, err := f.ReadAt(make([]byte, 4096), off); err != nil {
+			t.Fatal(err)
+		}
+		return time.Since(start)
+	}
+	for off := int64(0); off < b.file.Size; off += 8 << 20 {
+		read(off) // so that it is known where the chunks lie, of all xorbs
+	}
+	before, reads := b.server.Traffic(), min(200, *benchReads)
+	dice := rand.New(rand.NewPCG(uint64(round), 4)) //nolint:gosec // dice
+	took := make([]time.Duration, reads)
+	for i := range took {
+		took[i] = read(dice.Int64N(b.file.Size>>12) << 12)
+	}
+	sent := b.server.Since(before)
+	return middle(took).Seconds() / farDelay.Seconds(), float64(sent.DataBytes) / float64(reads) / 1024
+}

@@ -1,0 +1,259 @@
+package integration
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	iofs "io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// benchNear reads what a web server had and the disk has: a large file that is kept whole,
+// which the kernel reads by itself, and one of which the packed chunks are kept; and chunks
+// that are in memory. Rows P5, P6, and P13 in what needs no network.
+func benchNear(t *testing.T, r *results) {
+	for _, k := range kinds[:2] {
+		n := newNear(t, k)
+		for round := range *benchRounds {
+			n.round(t, r, round)
+		}
+	}
+	benchModel(t, r)
+}
+
+// A near is one file on a web server, with a cache that has it whole and one that has its
+// chunks.
+type near struct {
+	*bench
+	server                *FarServer
+	file                  Stored
+	plain                 string // the file itself
+	storeDir              string
+	wholeCache, runsCache string
+}
+
+func newNear(t *testing.T, k kind) *near {
+	t.Helper()
+	dir := t.TempDir()
+	n := &near{
+		bench:      &bench{kind: k, size: *benchMiB << 20},
+		plain:      filepath.Join(dir, "plain", "file"),
+		storeDir:   filepath.Join(dir, "store"),
+		wholeCache: filepath.Join(dir, "whole"),
+		runsCache:  filepath.Join(dir, "runs"),
+	}
+	n.sums = k.lay(t, filepath.Dir(n.plain), n.size)
+	n.file = storeFolder(t, n.storeDir, filepath.Dir(n.plain), k.scheme)["file"]
+	n.server = serveFar(t, n.storeDir)
+	run(t, "", xetfs(t), "warm", "--cache-dir="+n.wholeCache, n.server.URL, "by-hash/"+n.file.Hash.String())
+	m := n.chunks(t)
+	n.compare(t, m.File(n.file.Hash))
+	m.Unmount()
+	return n
+}
+
+func (n *near) whole(t *testing.T) *Mount {
+	return mount(t, n.server.URL, "--cache-dir="+n.wholeCache)
+}
+
+func (n *near) chunks(t *testing.T) *Mount {
+	return mount(t, n.server.URL, "--cache-dir="+n.runsCache, "--materialize=never")
+}
+
+// round measures every way once. Cold means from the disk here, for everybody.
+func (n *near) round(t *testing.T, r *results, round int) {
+	t.Helper()
+	add := func(what, unit, system string, value float64) {
+		r.add(figure{"P6", n.kind.name + ", " + what, unit, system, round, value})
+	}
+	before := n.server.Traffic()
+	m := n.whole(t)
+	path := m.File(n.file.Hash)
+	for _, s := range []struct{ name, path, pages string }{{ours, path, n.wholeCache}, {ext4, n.plain, n.plain}} {
+		dropBelow(t, s.pages)
+		add("whole file, cold, in a row", "MB/s", s.name, n.sequential(t, s.path))
+		add("whole file, warm, in a row", "MB/s", s.name, n.sequential(t, s.path))
+		add("whole file, warm, 4 KiB at random", "/s", s.name, n.random(t, s.path, round).rate)
+		add("whole file, warm, mapped", "MB/s", s.name, n.mapped(t, s.path))
+	}
+	add("whole file: READ", "messages", ours, fuseReads(t, m))
+	m.Unmount()
+
+	dropBelow(t, n.runsCache)
+	dropPages(t, n.plain)
+	m = n.chunks(t)
+	path = m.File(n.file.Hash)
+	add("chunks on disk, cold, in a row", "MB/s", ours, n.sequential(t, path))
+	add("chunks on disk, cold, in a row", "MB/s", ext4, n.sequential(t, n.plain))
+	m.Unmount()
+	m = n.chunks(t)
+	path = m.File(n.file.Hash)
+	random := n.random(t, path, round)
+	add("chunks on disk, mounted anew, 4 KiB at random", "/s", ours, random.rate)
+	add("chunks on disk, mounted anew, 4 KiB at random: p50", "us", ours, random.p50)
+	if got := n.server.Since(before).DataRequests; got != 0 {
+		t.Errorf("%d requests for what is on disk", got)
+	}
+	// The same places once more: their chunks are in memory now.
+	dropPages(t, path)
+	again := n.random(t, path, round)
+	r.add(figure{"P5", n.kind.name + ", chunk in memory, 4 KiB at random: p50", "us", ours, round, again.p50})
+	m.Unmount()
+}
+
+// mapped touches every page of the file through a mapping and returns MB/s.
+func (n *near) mapped(t *testing.T, path string) float64 {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	start := time.Now()
+	b, err := unix.Mmap(int(f.Fd()), 0, int(n.size), unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Munmap(b) //nolint:errcheck // it was mapped
+	for i := 0; i < len(b); i += 4096 {
+		sink += b[i]
+	}
+	return float64(n.size) / time.Since(start).Seconds() / 1e6
+}
+
+// dropBelow makes the kernel forget a file, or all files below a folder, but not what is
+// not written yet.
+func dropBelow(t *testing.T, root string) {
+	t.Helper()
+	unix.Sync()
+	err := filepath.WalkDir(root, func(path string, d iofs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			dropPages(t, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// fuseReads returns how many READ messages a mount has answered.
+func fuseReads(t *testing.T, m *Mount) float64 {
+	t.Helper()
+	b := make([]byte, 64<<10)
+	n, err := unix.Getxattr(m.Dir, "user.xet.stats", b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stats struct {
+		Fuse map[string]float64 `json:"fuse"`
+	}
+	if err := json.Unmarshal(b[:n], &stats); err != nil {
+		t.Fatalf("%s: %v", b[:n], err)
+	}
+	return stats.Fuse["read"]
+}
+
+// modelTensors is how many tensors the model of P13 has.
+const modelTensors = 64
+
+// benchModel loads a model of four times the size of the other files with safetensors,
+// which maps it.
+func benchModel(t *testing.T, r *results) {
+	python := scientificPython(t)
+	dir := t.TempDir()
+	plain, storeDir := filepath.Join(dir, "plain"), filepath.Join(dir, "store")
+	layModel(t, filepath.Join(plain, "file"), *benchMiB<<22)
+	file := storeFolder(t, storeDir, plain, kinds[1].scheme)["file"]
+	server := serveFar(t, storeDir)
+	whole, runs := filepath.Join(dir, "whole"), filepath.Join(dir, "runs")
+	run(t, "", xetfs(t), "warm", "--cache-dir="+whole, server.URL, "by-hash/"+file.Hash.String())
+	run(t, "", xetfs(t), "warm", "--chunks", "--cache-dir="+runs, server.URL, "by-hash/"+file.Hash.String())
+	const wholeFile, chunks, local = "whole file", "chunks on disk", "local store"
+	ways := []struct {
+		system string
+		how    []string
+		pages  string
+		mount  func() *mounted
+	}{
+		{ours, []string{wholeFile}, whole, func() *mounted { return mountXetfs(t, server.URL, file, "--cache-dir="+whole) }},
+		{ours, []string{chunks}, runs, func() *mounted { return mountXetfs(t, server.URL, file, "--cache-dir="+runs, "--materialize=never") }},
+		{ours, []string{local}, storeDir, func() *mounted { return mountXetfs(t, storeDir, file) }},
+		{ext4, []string{wholeFile, chunks, local}, plain, func() *mounted { return &mounted{path: filepath.Join(plain, "file"), unmount: func() {}} }},
+	}
+	for round := range *benchRounds {
+		for _, w := range ways {
+			dropBelow(t, w.pages)
+			m := w.mount()
+			t.Cleanup(m.unmount)
+			for _, heat := range []string{"cold", "warm"} {
+				rate := float64(*benchMiB<<22) / loadModel(t, python, m.path) / 1e6
+				for _, how := range w.how {
+					r.add(figure{"P13", "safetensors, " + heat + ", " + how, "MB/s", w.system, round, rate})
+				}
+			}
+			m.unmount()
+		}
+	}
+}
+
+// layModel writes a safetensors file of about size bytes of weights.
+func layModel(t *testing.T, path string, size int64) {
+	t.Helper()
+	each := size / modelTensors &^ 4095
+	type tensor struct {
+		Type    string   `json:"dtype"`
+		Shape   []int64  `json:"shape"`
+		Offsets [2]int64 `json:"data_offsets"`
+	}
+	tensors := map[string]tensor{}
+	for i := range int64(modelTensors) {
+		tensors[fmt.Sprintf("layer.%d.weight", i)] = tensor{"F32", []int64{each / 4096, 1024}, [2]int64{i * each, (i + 1) * each}}
+	}
+	header, err := json.Marshal(tensors)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	start := append(binary.LittleEndian.AppendUint64(nil, uint64(len(header))), header...)
+	if _, err := io.Copy(f, io.MultiReader(bytes.NewReader(start), weightsContent(13, each*modelTensors))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// loadModel loads a model, looks at every tensor, and returns the seconds that took.
+func loadModel(t *testing.T, python, path string) float64 {
+	t.Helper()
+	const script = `
+import sys, time
+from safetensors import safe_open
+start = time.monotonic()
+total = 0.0
+with safe_open(sys.argv[1], framework="np") as f:
+    for name in f.keys():
+        total += float(f.get_tensor(name)[:, 0].sum())
+print(time.monotonic() - start)
+`
+	out := strings.TrimSpace(run(t, "", python, "-c", script, path))
+	seconds, err := strconv.ParseFloat(out, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return seconds
+}

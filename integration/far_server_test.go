@@ -1,0 +1,172 @@
+package integration
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A FarServer is one `xetfs serve --plain`, a process of its own.
+type FarServer struct {
+	t    testing.TB
+	URL  string // ends with a slash
+	cmd  *exec.Cmd
+	done chan struct{} // closed when the process has ended
+}
+
+// serveFar gives a store out over HTTP until the end of the test.
+func serveFar(t testing.TB, store string, flags ...string) *FarServer {
+	t.Helper()
+	args := slices.Concat([]string{"serve", "--plain", "--listen=localhost:0"}, flags, []string{store})
+	s := &FarServer{t: t, cmd: exec.Command(xetfs(t), args...), done: make(chan struct{})}
+	s.cmd.Env = environment()
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	said, err := s.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stderr := new(strings.Builder) // read once the process has ended
+	s.cmd.Stderr = stderr
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(said)
+	lines.Scan()
+	s.URL = lines.Text()
+	go func() {
+		defer close(s.done)
+		io.Copy(io.Discard, said) //nolint:errcheck // it says no more
+		s.cmd.Wait()              //nolint:errcheck // the status says it
+	}()
+	t.Cleanup(func() {
+		if code := s.Stop(); code != 0 || strings.Contains(stderr.String(), "goroutine ") {
+			t.Errorf("serve: exit status %d\n%s", code, stderr)
+		}
+	})
+	if !strings.HasPrefix(s.URL, "http://") {
+		t.Fatalf("serve says %q", s.URL)
+	}
+	return s
+}
+
+// Stop ends the server and returns its exit status.
+func (s *FarServer) Stop() int {
+	s.cmd.Process.Signal(syscall.SIGTERM) //nolint:errcheck // it may have ended
+	select {
+	case <-s.done:
+	case <-time.After(unmountLimit):
+		s.cmd.Process.Kill() //nolint:errcheck // it may have ended
+		<-s.done
+	}
+	return s.cmd.ProcessState.ExitCode()
+}
+
+// A Traffic is what a server has given out.
+type Traffic struct {
+	Requests     int64 `json:"requests"`
+	Bytes        int64 `json:"bytes"`
+	DataRequests int64 `json:"data_requests"`
+	DataBytes    int64 `json:"data_bytes"`
+	Waiting      int64 `json:"waiting"`
+}
+
+// Traffic asks for that.
+func (s *FarServer) Traffic() (now Traffic) {
+	s.t.Helper()
+	answer, err := http.Get(s.URL + "-/stats")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if err := json.NewDecoder(answer.Body).Decode(&now); err != nil {
+		s.t.Fatal(err)
+	}
+	return now
+}
+
+// Since returns what was given out after that.
+func (s *FarServer) Since(before Traffic) Traffic {
+	s.t.Helper()
+	now := s.Traffic()
+	return Traffic{
+		Requests: now.Requests - before.Requests, Bytes: now.Bytes - before.Bytes,
+		DataRequests: now.DataRequests - before.DataRequests, DataBytes: now.DataBytes - before.DataBytes,
+		Waiting: now.Waiting,
+	}
+}
+
+// Behind returns the address of the same store, whose xorbs, and nothing else, wait at a
+// gate.
+func (s *FarServer) Behind(gate *Gate) string {
+	s.t.Helper()
+	to, err := url.Parse(s.URL)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	through := httputil.NewSingleHostReverseProxy(to)
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.DisableCompression = true
+	through.Transport = transport
+	through.ErrorHandler = func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) }
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, ".xorb") && gate.pass(r.Context()) != nil {
+			return
+		}
+		through.ServeHTTP(w, r)
+	}))
+	s.t.Cleanup(func() {
+		gate.Open()
+		server.CloseClientConnections()
+		server.Close()
+		transport.CloseIdleConnections()
+	})
+	return server.URL + "/"
+}
+
+// newGate is a door that is open.
+func newGate() *Gate {
+	g := &Gate{open: make(chan struct{})}
+	g.Open()
+	return g
+}
+
+// mountFar mounts what a server has, without a disk cache, so that all comes over the wire.
+func mountFar(t testing.TB, address string, flags ...string) *Mount {
+	t.Helper()
+	return mount(t, address, append(withoutDisk(t), flags...)...)
+}
+
+// withoutDisk is the flag that keeps nothing on disk, if the program has it.
+func withoutDisk(t testing.TB) []string {
+	t.Helper()
+	help, err := exec.Command(xetfs(t), "mount", "--help").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(help), "--cache-dir") {
+		return []string{"--cache-dir=off"}
+	}
+	return nil
+}
+
+// rounds says a time in round trips.
+func rounds(took, delay time.Duration) string {
+	return fmt.Sprintf("%v, %.2f round trips", took.Round(100*time.Microsecond), took.Seconds()/delay.Seconds())
+}
+
+// middle returns the median.
+func middle(took []time.Duration) time.Duration {
+	took = slices.Sorted(slices.Values(took))
+	return took[len(took)/2]
+}

@@ -1,0 +1,242 @@
+package integration
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xetfs/xetfs/cache"
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/web"
+	"github.com/xetfs/xetfs/fs"
+	"github.com/xetfs/xetfs/fs/catalog"
+	"github.com/xetfs/xetfs/reconstruct"
+)
+
+// stuckStore publishes a file of some MiB, and folders that nobody has looked at, and gives
+// them out so that xorbs wait at a gate.
+func stuckStore(t *testing.T) (address string, gate *Gate, content []byte) {
+	t.Helper()
+	folder, storeDir := filepath.Join(t.TempDir(), "folder"), filepath.Join(t.TempDir(), "store")
+	content = noise(1, 48<<20)
+	for i := range 20 {
+		sub := filepath.Join(folder, fmt.Sprintf("folder-%02d", i))
+		if err := os.MkdirAll(sub, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for j := range 50 {
+			writeFile(t, filepath.Join(sub, fmt.Sprint(j)), []byte("content"))
+		}
+	}
+	writeFile(t, filepath.Join(folder, "large"), content)
+	newCatalog(t, storeDir)
+	publish(t, storeDir, "tree", folder)
+	gate = newGate()
+	return serveFar(t, storeDir).Behind(gate), gate, content
+}
+
+// Readers that wait for a server leave at once when they are interrupted or killed: those
+// who take a signal as it comes, and one that handles it (dd). The mount goes on.
+func TestFarReadersLeave(t *testing.T) {
+	address, gate, content := stuckStore(t)
+	m := mountFar(t, address)
+	path := m.Path("tree", "large")
+	r := openReader(t, path, bytes.NewReader(content))
+	if _, err := r.ReadAt(make([]byte, 4096), 0); err != nil { // it is known where the chunks are
+		t.Fatal(err)
+	}
+	gate.Shut()
+	for _, tt := range []struct {
+		name    string
+		command []string
+	}{
+		{"tail", []string{"tail", "-c", "+30000000", path}},
+		{"dd", []string{"dd", "if=" + path, "of=/dev/null", "bs=64K", "skip=600"}},
+		{"dd, direct", []string{"dd", "if=" + path, "of=/dev/null", "bs=64K", "skip=600", "iflag=direct"}},
+	} {
+		for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGKILL} {
+			t.Run(fmt.Sprint(tt.name, " ", s), func(t *testing.T) {
+				cmd := exec.Command(needTool(t, tt.command[0]), tt.command[1:]...)
+				cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+				if err := cmd.Start(); err != nil {
+					t.Fatal(err)
+				}
+				gone := make(chan struct{})
+				go func() {
+					defer close(gone)
+					cmd.Wait() //nolint:errcheck // it is killed
+				}()
+				t.Cleanup(func() { cmd.Process.Kill() }) //nolint:errcheck // it may have ended
+				waitUntil(t, "the reader is stuck", func() bool { return stuck(cmd.Process.Pid) })
+				start := time.Now()
+				cmd.Process.Signal(s) //nolint:errcheck // then it is not stuck
+				select {
+				case <-gone:
+					t.Logf("it left after %v", time.Since(start))
+				case <-time.After(2 * time.Second):
+					t.Error("it is still there after 2 s")
+				}
+			})
+		}
+	}
+	gate.Open()
+	if _, err := r.ReadAt(make([]byte, 1<<20), 40<<20); err != nil {
+		t.Errorf("afterwards: %v", err)
+	}
+}
+
+// While readers are stuck, many of them, whoever looks around does not wait; and when the
+// server goes on, they all get what they wanted.
+func TestFarStuckReaders(t *testing.T) {
+	address, gate, content := stuckStore(t)
+	for _, readers := range []int{16, 1000} {
+		t.Run(fmt.Sprint(readers), func(t *testing.T) {
+			gate.Open()
+			m := mountFar(t, address)
+			path := m.Path("tree", "large")
+			if _, err := openReader(t, path, bytes.NewReader(content)).ReadAt(make([]byte, 4096), 0); err != nil {
+				t.Fatal(err)
+			}
+			gate.Shut()
+			var reading sync.WaitGroup
+			var ended atomic.Int64
+			for i := range int64(readers) {
+				flags := 0
+				if i%2 == 0 {
+					flags = unix.O_DIRECT
+				}
+				f, err := os.OpenFile(path, os.O_RDONLY|flags, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				r := newReader(t, f, bytes.NewReader(content))
+				reading.Go(func() {
+					defer ended.Add(1)
+					off := (8<<20 + i*int64(len(content)-9<<20)/int64(readers)) &^ 4095
+					if _, err := r.check(make([]byte, 4096), off, "a read that waits", func(p []byte) (int, error) {
+						return directRead(r.f, p, off)
+					}); err != nil {
+						t.Errorf("a reader that had to wait: %v", err)
+					}
+				})
+			}
+			time.Sleep(300 * time.Millisecond)
+			look(t, m.Path("tree"), readers)
+			if n := ended.Load(); n > int64(readers)/20 {
+				t.Errorf("%d readers did not wait", n)
+			}
+			gate.Open()
+			reading.Wait()
+		})
+	}
+}
+
+// look looks around in a tree of which nothing was looked at, and says how long that took.
+func look(t *testing.T, root string, readers int) {
+	t.Helper()
+	var stat, list time.Duration
+	for i := range 20 {
+		sub := filepath.Join(root, fmt.Sprintf("folder-%02d", i))
+		start := time.Now()
+		withinLimit(t, 30*time.Second, "stat", func() {
+			if _, err := os.Lstat(filepath.Join(sub, "7")); err != nil {
+				t.Error(err)
+			}
+		})
+		stat = max(stat, time.Since(start))
+		start = time.Now()
+		withinLimit(t, 30*time.Second, "ls", func() {
+			if entries, err := os.ReadDir(sub); err != nil || len(entries) != 50 {
+				t.Errorf("%d entries, %v", len(entries), err)
+			}
+		})
+		list = max(list, time.Since(start))
+	}
+	t.Logf("beside %d stuck readers the slowest stat of 20 took %v, the slowest listing %v", readers, stat, list)
+	if stat > 2*time.Second || list > 2*time.Second {
+		t.Errorf("beside %d stuck readers a stat took %v, a listing %v", readers, stat, list)
+	}
+}
+
+// N03, N11: a server that hangs is an input/output error within the limit of the mount, and
+// none any more once it goes on. The server is a process that is stopped: it takes
+// connections and says nothing.
+func TestFarHangingServer(t *testing.T) {
+	needFuse(t)
+	const limit = 2 * time.Second
+	dir, file := bigStore(t, 40<<20)
+	s := serveFar(t, dir)
+	path := mountInProcess(t, s.URL, fs.Options{ReadLimit: limit}, file)
+	want := bytes.NewReader(noise(1, 40<<20))
+	r := openReader(t, path, want)
+	if _, err := r.ReadAt(make([]byte, 4096), 0); err != nil {
+		t.Fatal(err)
+	}
+	stop := func(s *FarServer, signal syscall.Signal) {
+		if err := s.cmd.Process.Signal(signal); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop(s, syscall.SIGSTOP)
+	var worst atomic.Int64
+	parallel(50, func(i int) {
+		start := time.Now()
+		_, err := r.f.ReadAt(make([]byte, 4096), int64(i+10)<<19)
+		if err == nil {
+			t.Error("a read of a server that hangs went well")
+		}
+		took := int64(time.Since(start))
+		for old := worst.Load(); took > old && !worst.CompareAndSwap(old, took); old = worst.Load() {
+		}
+	})
+	stop(s, syscall.SIGCONT)
+	t.Logf("with a limit of %v the last error came after %v", limit, time.Duration(worst.Load()).Round(time.Millisecond))
+	if took := time.Duration(worst.Load()); took > limit*3/2+time.Second {
+		t.Errorf("an error came after %v, the limit is %v", took, limit)
+	}
+	if _, err := r.ReadAt(make([]byte, 1<<20), 20<<20); err != nil {
+		t.Errorf("after it went on: %v", err)
+	}
+}
+
+// mountInProcess mounts what a server has in this process, as the program does it, and
+// returns the path of a file.
+func mountInProcess(t *testing.T, address string, o fs.Options, file Stored) string {
+	t.Helper()
+	from, err := web.Open(address, web.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := origin.RetryStore(from, origin.RetryPolicy{})
+	c, err := cache.New(origin.Objects(store, 0), cache.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := catalog.Bare(context.Background(), store, catalog.BareOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	server, err := fs.Mount(dir, files, reconstruct.New(c, reconstruct.Options{}), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Shutdown(5 * time.Second); err != nil {
+			t.Error(err)
+		}
+		c.Close()    //nolint:errcheck // always nil
+		from.Close() //nolint:errcheck // always nil
+	})
+	return filepath.Join(dir, "by-hash", file.Hash.String())
+}

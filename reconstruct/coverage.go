@@ -1,0 +1,42 @@
+package reconstruct
+
+import "sync/atomic"
+
+const (
+	leastBlock = 64 << 10 // bytes; about one chunk
+	mostBlocks = 1 << 16  // of one file, a bit for each
+)
+
+// A coverage notes which blocks of a file were read, if only in part.
+type coverage struct {
+	block int64           // bytes of one
+	seen  []atomic.Uint64 // a bit for each
+	left  atomic.Int64    // how many were not read
+}
+
+func newCoverage(size int64) *coverage {
+	c := &coverage{block: leastBlock}
+	for size > mostBlocks*c.block {
+		c.block *= 2
+	}
+	n := (size + c.block - 1) / c.block
+	c.seen = make([]atomic.Uint64, (n+63)/64)
+	c.left.Store(n)
+	return c
+}
+
+// note notes that n bytes at off were read, which lie in the file, and says whether now
+// everything was. It says so once.
+func (c *coverage) note(off, n int64) bool {
+	if n == 0 {
+		return false
+	}
+	news := int64(0)
+	for i := off / c.block; i <= (off+n-1)/c.block; i++ {
+		word, bit := &c.seen[i/64], uint64(1)<<(i%64)
+		if word.Load()&bit == 0 && word.Or(bit)&bit == 0 {
+			news++
+		}
+	}
+	return news > 0 && c.left.Add(-news) == 0
+}

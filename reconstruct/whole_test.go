@@ -1,0 +1,425 @@
+package reconstruct
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/xetfs/xetfs/cache"
+	"github.com/xetfs/xetfs/cache/disk"
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/origintest"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/xorb"
+)
+
+// A keeping is a Reader with a disk cache over a store with one file.
+type keeping struct {
+	*Reader
+	t     *testing.T
+	store origin.WriteStore
+	src   *spy
+	dir   string
+	disk  *disk.Store
+	file  *origintest.File
+	want  []byte
+	end   func() // ends the Reader and the disk, as a process does
+}
+
+// keepFrom makes a file of n chunks of 64 KiB.
+func keepFrom(t *testing.T, near bool, n int, o Options) *keeping {
+	t.Helper()
+	b := origintest.NewBuilder(t, origintest.Form{NoSHA256: true, Schemes: []xorb.Scheme{xorb.None}})
+	k := &keeping{t: t, dir: t.TempDir()}
+	k.file = b.File(b.Xorb(pattern(n, 64<<10)...).All())
+	k.want = k.file.Bytes()
+	k.store = b.Store()
+	if near {
+		k.store = b.NearStore()
+	}
+	k.begin(o)
+	return k
+}
+
+// begin makes a new Reader over the same folder.
+func (k *keeping) begin(o Options) {
+	k.t.Helper()
+	var err error
+	if k.disk, err = disk.Open(k.dir, disk.Options{MinFree: -1, MaxBytes: 64 << 20}); err != nil {
+		k.t.Fatal(err)
+	}
+	k.src = spyOn(k.store)
+	r, done := newReader(k.t, k.src, cache.Options{Disk: k.disk}, o)
+	k.Reader = r
+	k.end = sync.OnceFunc(func() {
+		if err := r.Close(); err != nil {
+			k.t.Error(err)
+		}
+		done()
+		if err := k.disk.Close(); err != nil {
+			k.t.Error(err)
+		}
+	})
+	k.t.Cleanup(k.end)
+}
+
+func (k *keeping) open() *Handle {
+	k.t.Helper()
+	f, err := k.Open(k.t.Context(), k.file.ID())
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	return f.Handle()
+}
+
+// read reads all of the file by some bytes at a time.
+func (k *keeping) read(by int) {
+	k.t.Helper()
+	h := k.open()
+	defer h.Close()
+	for off := 0; off < len(k.want); off += by {
+		if err := tryRead(k.t.Context(), h, k.want, int64(off), by); err != nil {
+			k.t.Fatalf("read at %d: %v", off, err)
+		}
+	}
+}
+
+// path is where the file is laid down.
+func (k *keeping) path() string {
+	return filepath.Join(k.dir, "whole", k.file.Info.File.String())
+}
+
+// laid says whether the file is laid down, once nothing goes on in the background.
+func (k *keeping) laid() bool {
+	k.keeper.going.Wait()
+	return k.disk.HasWhole(k.file.Info.File)
+}
+
+func TestWhole_Policy(t *testing.T) {
+	const chunk = 64 << 10
+	tests := []struct {
+		name   string
+		policy Policy
+		near   bool
+		chunks int
+		do     func(k *keeping)
+		want   bool
+	}{
+		{"never", MaterializeNever, false, 4, func(k *keeping) { k.read(chunk) }, false},
+		{"far, read completely", MaterializeAuto, false, 4, func(k *keeping) { k.read(chunk) }, true},
+		{"far, a bit of each chunk", MaterializeAuto, false, 4, func(k *keeping) {
+			h := k.open()
+			defer h.Close()
+			for _, off := range []int64{3 * chunk, 0, 2 * chunk, chunk} {
+				if err := tryRead(t.Context(), h, k.want, off+100, 4096); err != nil {
+					t.Error(err)
+				}
+			}
+		}, true},
+		{"far, by two readers", MaterializeAuto, false, 4, func(k *keeping) {
+			for i := range 2 {
+				h := k.open()
+				if err := tryRead(t.Context(), h, k.want, int64(2*i*chunk), 2*chunk); err != nil {
+					t.Error(err)
+				}
+				h.Close()
+			}
+		}, true},
+		{"far, all but the last chunk", MaterializeAuto, false, 4, func(k *keeping) {
+			h := k.open()
+			defer h.Close()
+			if err := tryRead(t.Context(), h, k.want, 0, 3*chunk); err != nil {
+				t.Error(err)
+			}
+		}, false},
+		{"far, opened", MaterializeAuto, false, 4, func(k *keeping) { k.open().Close() }, false},
+		{"far, more than a quarter of the cache", MaterializeAuto, false, 257, func(k *keeping) { k.read(1 << 20) }, false},
+		{"near, read once", MaterializeAuto, true, 128, func(k *keeping) { k.read(1 << 20) }, false},
+		{"near, read twice", MaterializeAuto, true, 128, func(k *keeping) { k.read(1 << 20); k.read(1 << 20) }, true},
+		{"near and small", MaterializeAuto, true, 127, func(k *keeping) { k.read(1 << 20); k.read(1 << 20) }, false},
+		{"always, opened", MaterializeAlways, false, 4, func(k *keeping) { k.open().Close() }, true},
+		{"always, near", MaterializeAlways, true, 1, func(k *keeping) { k.open().Close() }, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			k := keepFrom(t, tt.near, tt.chunks, Options{Materialize: tt.policy})
+			tt.do(k)
+			if got := k.laid(); got != tt.want {
+				t.Errorf("laid down = %t, want %t", got, tt.want)
+			}
+		})
+	}
+}
+
+// What is kept whole is read from there, after a restart too: nothing is asked of the
+// origin, and nothing is fetched ahead.
+func TestWhole_ReadsAskNobody(t *testing.T) {
+	k := keepFrom(t, false, 40, Options{Materialize: MaterializeAlways})
+	k.open().Close()
+	if !k.laid() {
+		t.Fatal("it was not laid down")
+	}
+	for range 2 {
+		requests, _, _ := k.src.counts()
+		chunks := k.disk.Stats().Hits
+		k.read(100_000)
+		if now, _, _ := k.src.counts(); now != requests {
+			t.Errorf("%d requests for a file that is kept whole", now-requests)
+		}
+		if n := k.disk.Stats().Hits - chunks; n > 0 {
+			t.Errorf("%d chunks of it were read", n)
+		}
+		k.end()
+		k.begin(Options{})
+	}
+	if p, ok := k.Plain(k.file.ID()); !ok {
+		t.Error("there is no plain file")
+	} else {
+		if got, err := io.ReadAll(p); !bytes.Equal(got, k.want) || err != nil {
+			t.Errorf("the plain file has %d bytes, %v, or others", len(got), err)
+		}
+		p.Close()
+	}
+}
+
+// A plain file that cannot be read is dropped, and the chunks are read.
+func TestWhole_Damaged(t *testing.T) {
+	k := keepFrom(t, false, 8, Options{})
+	if err := k.Keep(t.Context(), k.file.ID(), func(int64) {}); err != nil {
+		t.Fatal(err)
+	}
+	h := k.open()
+	defer h.Close()
+	if err := tryRead(t.Context(), h, k.want, 0, 1000); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(k.path(), 100_000); err != nil {
+		t.Fatal(err)
+	}
+	if err := tryRead(t.Context(), h, k.want, 50_000, 100_000); err != nil {
+		t.Error(err)
+	}
+	if k.disk.HasWhole(k.file.Info.File) {
+		t.Error("the plain file is still kept")
+	}
+}
+
+func TestWhole_Keep(t *testing.T) {
+	k := keepFrom(t, false, 100, Options{})
+	var got atomic.Int64
+	read := func(n int64) { got.Add(n) }
+	var group sync.WaitGroup
+	for range 3 { // at once, of which one does it
+		group.Go(func() {
+			if err := k.Keep(t.Context(), k.file.ID(), read); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	if got.Load() != int64(len(k.want)) {
+		t.Errorf("%d bytes were read, want %d", got.Load(), len(k.want))
+	}
+	if _, different, all := k.src.counts(); different != 100 || all != 100 {
+		t.Errorf("%d chunks were asked for, %d different ones, want 100", all, different)
+	}
+	if b, err := os.ReadFile(k.path()); !bytes.Equal(b, k.want) || err != nil {
+		t.Errorf("%d bytes are laid down, %v, or others", len(b), err)
+	}
+}
+
+func TestWhole_KeepNothing(t *testing.T) {
+	broken := errors.New("broken on purpose")
+	tests := []struct {
+		name string
+		do   func(k *keeping) (context.Context, func(n int64))
+		want error
+	}{
+		{"interrupted", func(k *keeping) (context.Context, func(n int64)) {
+			ctx, cancel := context.WithCancel(k.t.Context())
+			return ctx, func(int64) { cancel() }
+		}, context.Canceled},
+		{"the origin fails", func(k *keeping) (context.Context, func(n int64)) {
+			k.src.before = func(_ context.Context, _ codec.Hash, r codec.ChunkRange) error {
+				if r.End > 64 {
+					return broken
+				}
+				return nil
+			}
+			return k.t.Context(), func(int64) {}
+		}, broken},
+		{"a chunk is damaged", func(k *keeping) (context.Context, func(n int64)) {
+			key := names.XorbKey(k.file.Info.Terms[0].Xorb)
+			b := bytes.Clone(origintest.Get(k.t, k.store, key))
+			b[3_000_000] ^= 1
+			if err := origintest.Replace(k.store, key, b); err != nil {
+				k.t.Fatal(err)
+			}
+			return k.t.Context(), func(int64) {}
+		}, codec.ErrCorrupt},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			k := keepFrom(t, false, 200, Options{})
+			ctx, read := tt.do(k)
+			if err := k.Keep(ctx, k.file.ID(), read); !errors.Is(err, tt.want) {
+				t.Errorf("Keep: %v, want %v", err, tt.want)
+			}
+			if k.laid() {
+				t.Error("it is laid down")
+			}
+			if left, err := os.ReadDir(filepath.Dir(k.path())); len(left) > 0 || err != nil {
+				t.Errorf("left over: %v, %v", left, err)
+			}
+		})
+	}
+}
+
+// What failed is not tried again at once, whoever opens it.
+func TestWhole_NotAgain(t *testing.T) {
+	k := keepFrom(t, false, 4, Options{Materialize: MaterializeAlways})
+	k.src.before = func(context.Context, codec.Hash, codec.ChunkRange) error { return origin.ErrUnavailable }
+	for range 3 {
+		k.open().Close()
+		if k.laid() {
+			t.Fatal("laid down without an origin")
+		}
+	}
+	if requests, _, _ := k.src.counts(); requests != 1 {
+		t.Errorf("%d requests, want 1", requests)
+	}
+}
+
+// Closing the Reader ends what is being laid down, even if the origin hangs.
+func TestWhole_Close(t *testing.T) {
+	k := keepFrom(t, false, 4, Options{Materialize: MaterializeAlways})
+	asked := make(chan bool, 10)
+	k.src.before = func(ctx context.Context, _ codec.Hash, _ codec.ChunkRange) error {
+		asked <- true
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	k.open().Close()
+	<-asked
+	k.end()
+	if _, err := os.Stat(k.path()); err == nil {
+		t.Error("it was laid down")
+	}
+}
+
+// The keeper waits until nobody reads, but not for ever.
+func TestWhole_Yields(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := &keeper{policy: MaterializeAlways, start: time.Now()}
+		k.ctx, k.stop = context.WithCancel(t.Context())
+		waits := func() time.Duration {
+			begin := time.Now()
+			if err := k.wait(); err != nil {
+				t.Error(err)
+			}
+			return time.Since(begin)
+		}
+		time.Sleep(time.Hour)
+		if d := waits(); d != 0 {
+			t.Errorf("nobody has read for an hour, and it waited for %v", d)
+		}
+		k.begins()
+		if d := waits(); d < patience || d > patience+glance {
+			t.Errorf("somebody reads: it waited for %v, want %v", d, patience)
+		}
+		time.AfterFunc(100*time.Millisecond, k.ends)
+		if d, want := waits(), 100*time.Millisecond+quiet; d < want || d > want+glance {
+			t.Errorf("a read ended after 100 ms: it waited for %v, want %v", d, want)
+		}
+		k.begins()
+		time.AfterFunc(100*time.Millisecond, k.stop)
+		begin := time.Now()
+		if err := k.wait(); !errors.Is(err, context.Canceled) || time.Since(begin) != 100*time.Millisecond {
+			t.Errorf("closed after 100 ms: %v after %v", err, time.Since(begin))
+		}
+	})
+}
+
+// No more than some files are open at a time, and none for long: what is open cannot be
+// thrown out.
+func TestWhole_FewOpen(t *testing.T) {
+	const files = maxPlains + 10
+	b := origintest.NewBuilder(t, origintest.Form{NoSHA256: true, Schemes: []xorb.Scheme{xorb.None}})
+	var all []*origintest.File
+	for _, chunk := range pattern(files, 1000) {
+		all = append(all, b.File(b.Xorb(chunk).All()))
+	}
+	d, err := disk.Open(t.TempDir(), disk.Options{MinFree: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	origintest.Close(t, d)
+	r, done := newReader(t, origin.Objects(b.Store(), 0), cache.Options{Disk: d}, Options{})
+	t.Cleanup(done)
+	origintest.Close(t, r)
+	for range 2 {
+		for _, f := range all {
+			if err := r.Keep(t.Context(), f.ID(), func(int64) {}); err != nil {
+				t.Fatal(err)
+			}
+			opened, err := r.Open(t.Context(), f.ID())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := tryRead(t.Context(), opened, f.Bytes(), 10, 500); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if got := r.plains.recent.Len(); got != maxPlains {
+		t.Errorf("%d files are open, want %d", got, maxPlains)
+	}
+	r.plains.closeIdle()
+	r.plains.closeIdle()
+	if got := len(r.plains.byHash); got != 0 {
+		t.Errorf("%d files are open that nobody reads", got)
+	}
+}
+
+func BenchmarkWhole(b *testing.B) {
+	c, f := large(b, 1024)
+	d, err := disk.Open(b.TempDir(), disk.Options{MinFree: -1})
+	if err != nil {
+		b.Fatal(err)
+	}
+	origintest.Close(b, d)
+	r, done := newReader(b, origin.Objects(c, 0), cache.Options{Disk: d}, Options{})
+	b.Cleanup(done)
+	origintest.Close(b, r)
+	b.Run("keep", func(b *testing.B) {
+		b.SetBytes(1024 * 64 << 10)
+		for b.Loop() {
+			d.DropWhole(f.Info.File)
+			if err := r.Keep(b.Context(), f.ID(), func(int64) {}); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("read", func(b *testing.B) {
+		opened, err := r.Open(b.Context(), f.ID())
+		if err != nil {
+			b.Fatal(err)
+		}
+		p := make([]byte, 4096)
+		for b.Loop() {
+			if _, err := opened.ReadAt(b.Context(), p, 1<<20); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
