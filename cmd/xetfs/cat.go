@@ -20,7 +20,10 @@ import (
 // newCat is the command that writes a file out without mounting.
 func newCat() *cobra.Command {
 	part := byteRange{end: math.MaxInt64}
-	var bare bool
+	var (
+		bare bool
+		kept cacheFlags
+	)
 	cmd := &cobra.Command{
 		Use:   "cat SOURCE [SYMBOL[@AS_OF]] PATH",
 		Short: "Write a file to standard output without mounting",
@@ -41,7 +44,7 @@ chunk is checked whose hash is known.`,
 		Args:              arguments(2, 3),
 		ValidArgsFunction: completeSymbols(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withSource(cmd, args[0], bare, func(ctx context.Context, s *source) error {
+			return withCached(cmd, args[0], bare, &kept, func(ctx context.Context, s *source) error {
 				if s.stored != nil && len(args) < 3 {
 					return usageError{fmt.Errorf("%s is a catalog: name a SYMBOL and a PATH", s.folder)}
 				}
@@ -54,6 +57,7 @@ chunk is checked whose hash is known.`,
 		},
 	}
 	bareFlag(cmd, &bare)
+	kept.addFlags(cmd, "use the disk cache in this folder (default: off)")
 	cmd.Flags().Var(&part, "range", "only the bytes from START on and before END: START-END, or START- up to the end")
 	return cmd
 }

@@ -57,11 +57,17 @@ func (d *daemon) start(ctx context.Context) (*source, *fs.Server, error) {
 	if err := d.prepare(); err != nil {
 		return nil, nil, mountError{err}
 	}
+	folder, err := o.cache.forSource(d.source, d.mountpoint)
+	if err != nil {
+		return nil, nil, err
+	}
 	src, err := openSource(ctx, d.source, sourceOptions{
-		bare:     o.bare,
-		budget:   divide(limitMemory(int64(o.memory), d.log)),
-		noVerify: o.verify == verifyNever,
-		log:      d.log,
+		bare:        o.bare,
+		budget:      divide(limitMemory(int64(o.memory), d.log)),
+		noVerify:    o.verify == verifyNever,
+		log:         d.log,
+		disk:        folder.shared(),
+		materialize: o.cache.materialize.reader(),
 	})
 	if err != nil {
 		return nil, nil, err
@@ -76,7 +82,7 @@ func (d *daemon) start(ctx context.Context) (*source, *fs.Server, error) {
 		d.log.Warn(w)
 	}
 	d.log.Info("mounted", "event", "mount_ready", "source", d.source, "mountpoint", d.mountpoint, "pid", os.Getpid())
-	d.ready(warnings)
+	d.ready(append(src.warnings, warnings...))
 	return src, server, nil
 }
 
@@ -91,7 +97,7 @@ func (d *daemon) mount(ctx context.Context, src *source) (*fs.Server, error) {
 		UID:        o.uid.id,
 		GID:        o.gid.id,
 		FSName:     d.source,
-		Stateless:  o.open.stateless(src.cache.Near()),
+		Stateless:  o.open.stateless(src.cache.Near() && !src.cache.Keeps()),
 		Debug:      o.debugFuse,
 		Logger:     d.log,
 	}

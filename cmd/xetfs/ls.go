@@ -20,6 +20,7 @@ func newLs() *cobra.Command {
 	var (
 		l    listing
 		bare bool
+		kept cacheFlags
 	)
 	cmd := &cobra.Command{
 		Use:   "ls SOURCE [SYMBOL[@AS_OF]] [DIR]",
@@ -48,7 +49,7 @@ of a path that is no UTF-8, which path cannot spell. What is absent or unknown i
 		Args:              arguments(1, 3),
 		ValidArgsFunction: completeSymbols(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withSource(cmd, args[0], bare, func(ctx context.Context, s *source) error {
+			return withCached(cmd, args[0], bare, &kept, func(ctx context.Context, s *source) error {
 				return l.list(ctx, cmd.OutOrStdout(), s, args[1:])
 			})
 		},
@@ -57,6 +58,7 @@ of a path that is no UTF-8, which path cannot spell. What is absent or unknown i
 	cmd.Flags().BoolVarP(&l.recursive, "recursive", "R", false, "all that is below, too")
 	cmd.Flags().BoolVar(&l.asJSON, "json", false, "print JSON instead of text")
 	bareFlag(cmd, &bare)
+	kept.addFlags(cmd, "use the disk cache in this folder (default: off)")
 	return cmd
 }
 

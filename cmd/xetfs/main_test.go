@@ -3,17 +3,22 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/sys/unix"
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
@@ -32,6 +37,9 @@ func TestMain(m *testing.M) {
 //	eventually [!] COMMAND… runs a command until it succeeds (or fails), for five seconds
 //	flip FILE BYTE          changes one bit; FILE may be a pattern that fits one file
 //	catalog STORE WINDOW GRACE  makes an empty catalog that waits so long
+//	[!] asked FILE          looks whether (or that nobody) asked for xorbs since the last time;
+//	                        FILE has the address of an xetfs serve
+//	xattr FILE NAME REGEXP  looks whether an extended attribute fits
 //
 // and the conditions [fuse], that this machine can mount, and [root].
 func TestScript(t *testing.T) {
@@ -56,6 +64,8 @@ func TestScript(t *testing.T) {
 			"eventually": eventually,
 			"flip":       flip,
 			"catalog":    makeCatalog,
+			"asked":      asked,
+			"xattr":      xattr,
 		},
 	})
 }
@@ -150,6 +160,30 @@ func flip(ts *testscript.TestScript, _ bool, args []string) {
 	b[off] ^= 1
 	ts.Check(os.Chmod(found[0], 0o600))
 	ts.Check(os.WriteFile(found[0], b, 0o600))
+}
+
+// asked compares how often a server was asked for xorbs with what it said the last time.
+func asked(ts *testscript.TestScript, neg bool, args []string) {
+	const last = "ASKED"
+	resp, err := http.Get(strings.TrimSpace(ts.ReadFile(args[0])) + strings.TrimPrefix(statsPath, "/"))
+	ts.Check(err)
+	defer resp.Body.Close()
+	var stats servedStats
+	ts.Check(json.NewDecoder(resp.Body).Decode(&stats))
+	now := strconv.FormatInt(stats.DataRequests, 10)
+	if before := ts.Getenv(last); (before != now) == neg {
+		ts.Fatalf("xorbs were asked for %s times, and %s times before", now, before)
+	}
+	ts.Setenv(last, now)
+}
+
+func xattr(ts *testscript.TestScript, neg bool, args []string) {
+	value := make([]byte, 64<<10)
+	n, err := unix.Getxattr(ts.MkAbs(args[0]), args[1], value)
+	ts.Check(err)
+	if regexp.MustCompile(args[2]).Match(value[:n]) == neg {
+		ts.Fatalf("%s is %s", args[1], value[:n])
+	}
 }
 
 // makeCatalog makes a catalog whose sweeps do not take hours.

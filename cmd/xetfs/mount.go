@@ -15,6 +15,7 @@ type mountOptions struct {
 	names      nameOptions
 	bare       bool
 	memory     byteSize
+	cache      cacheFlags
 	verify     verifyFlag
 	allowOther bool
 	uid, gid   ownerFlag
@@ -58,6 +59,18 @@ Every chunk is checked against its hash where that is known (getfattr -n
 user.xet.verified FILE says: chunk). Damaged data is never returned: reading it is an
 input/output error, and the log names the place.
 
+Of a SOURCE on a web server, what was fetched once is kept in a disk cache, also over the
+next mount, a reboot or a crash: chunks packed as they came, and files that were read
+completely as whole files, which the kernel then reads by itself. A local folder's chunks are
+never copied; but with --cache-dir or --materialize those of its files that are read again
+and again are laid down whole, which makes reading them as quick as any other file.
+` + cachePlaceHelp + `
+
+Several mounts may use one disk cache: the first one writes to it, the others read what was
+there when they were mounted. It never takes more than --cache-size, and shrinks when less
+than --cache-free is left on its file system. Without it, or if its disk fails, everything
+goes on from SOURCE. See xetfs warm and xetfs cache.
+
 Root mounts by itself; other users need fusermount3 (package fuse3).`,
 		Example: `  mkdir /mnt/x
   xetfs mount ./store /mnt/x                                    all symbols of a catalog
@@ -65,6 +78,7 @@ Root mounts by itself; other users need fusermount3 (package fuse3).`,
   xetfs umount /mnt/x
 
   xetfs mount --symbol org/model@12 ./store /mnt/x              one version of one symbol
+  xetfs mount --cache-size 100GiB https://example.org/store /mnt/x
   xetfs mount ./folder /mnt/x && sha256sum /mnt/x/by-hash/*     a folder of shards and xorbs
   xetfs mount --foreground --log-level debug ./store /mnt/x     to watch it; Ctrl-C ends it`,
 		Args: arguments(2, 2),
@@ -92,12 +106,14 @@ func (o *mountOptions) addFlags(cmd *cobra.Command) {
 	o.names.addFlags(f)
 	bareFlag(cmd, &o.bare)
 	f.Var(&o.memory, "memory", "keep chunks in at most this much memory; the whole process stays within 128MiB more")
+	o.cache.addFlags(cmd, "keep what is fetched from afar in this folder, or off: nowhere (default: xetfs/disk in $XDG_CACHE_HOME or ~/.cache)")
+	o.cache.addMaterialize(cmd)
 	f.Var(&o.verify, "verify", "compare chunks with their hashes, always or never")
 	f.BoolVar(&o.allowOther, "allow-other", false, "let other users read the mount too")
 	f.Var(&o.uid, "uid", "owner of all files (default: you)")
 	f.Var(&o.gid, "gid", "group of all files (default: yours)")
 	f.BoolVar(&o.nonempty, "nonempty", false, "mount over a folder that is not empty, and hide what is in it")
-	f.Var(&o.open, "open", "stateless: the kernel opens files by itself, which is quicker for many small files; handles: each open file is read ahead for itself; auto: stateless where SOURCE is a folder")
+	f.Var(&o.open, "open", "stateless: the kernel opens files by itself, which is quicker for many small files; handles: each open file is read ahead for itself; auto: stateless where SOURCE is a folder, and no disk cache used")
 	f.BoolVar(&o.debugFuse, "debug-fuse", false, "log every FUSE message")
 	f.StringVar(&o.pprof, "pprof", "", "serve Go profiles on this `ADDRESS`, which must be on loopback, as localhost:6060")
 	o.log.addFlags(f)
@@ -117,7 +133,7 @@ func (o *mountOptions) check(args []string) (source, mountpoint string, err erro
 	if args[0] == "" || args[1] == "" {
 		return "", "", usageError{errors.New("an empty path is no folder")}
 	}
-	if err := firstErr(checkLoopback(o.pprof), o.names.checkFlags(o.bare)); err != nil {
+	if err := firstErr(firstErr(checkLoopback(o.pprof), o.names.checkFlags(o.bare)), o.cache.check()); err != nil {
 		return "", "", err
 	}
 	if source, err = absSource(args[0]); err != nil {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -28,11 +29,15 @@ import (
 type source struct {
 	folder  string
 	store   readStore
+	disk    *diskCache // nil: nothing is kept on disk
 	cache   *cache.Cache
 	reader  *reconstruct.Reader
 	catalog catalog.Catalog
 	stored  *catalog.Stored      // catalog, if there is one; else nil
 	bare    *catalog.BareCatalog // catalog, if there is none; else nil
+
+	asked    origin.Counts // of the origin, if sourceOptions.count is set
+	warnings []string      // what a user should hear of the disk cache
 }
 
 // A readStore is a store that was opened for reading.
@@ -47,6 +52,10 @@ type sourceOptions struct {
 	budget   budget
 	noVerify bool
 	log      *slog.Logger
+	count    bool // what is asked of the origin
+
+	disk        *cacheFolder       // nil: nothing is kept on disk
+	materialize reconstruct.Policy // what is laid down there whole
 }
 
 // openSource builds the stack over a folder. Nothing is ever written there.
@@ -55,6 +64,9 @@ func openSource(ctx context.Context, folder string, o sourceOptions) (*source, e
 		return nil, err
 	}
 	s := &source{folder: folder}
+	if err := s.openDisk(&o); err != nil {
+		return nil, err
+	}
 	err := s.openStore(ctx, &o)
 	if err == nil {
 		err = s.build(ctx, o)
@@ -99,18 +111,28 @@ func (s *source) openStore(ctx context.Context, o *sourceOptions) (err error) {
 }
 
 func (s *source) build(ctx context.Context, o sourceOptions) error {
-	objects := origin.Objects(s.store, o.budget.infos)
+	objects := s.objects(o.budget.infos)
 	if !objects.Near() {
 		objects = origin.Limit(objects, webRequests)
+	}
+	if o.count {
+		objects = origin.Count(objects, &s.asked)
 	}
 	if o.log.Enabled(ctx, slog.LevelDebug) { // it costs, also where nobody listens
 		objects = origin.Log(objects, o.log)
 	}
 	var err error
-	if s.cache, err = cache.New(objects, o.budget.cacheOptions(o.noVerify, o.log)); err != nil {
+	options := o.budget.cacheOptions(o.noVerify, o.log)
+	if s.disk != nil {
+		options.Disk = s.disk.Store
+	}
+	if s.cache, err = cache.New(objects, options); err != nil {
 		return err
 	}
-	s.reader = reconstruct.New(s.cache, reconstruct.Options{})
+	if s.disk == nil || s.disk.Shared() {
+		o.materialize = reconstruct.MaterializeNever // nowhere to lay a file down
+	}
+	s.reader = reconstruct.New(s.cache, reconstruct.Options{Materialize: o.materialize})
 	if o.bare {
 		s.bare, err = catalog.Bare(ctx, s.store, catalog.BareOptions{Logger: o.log})
 		s.catalog = s.bare
@@ -121,13 +143,29 @@ func (s *source) build(ctx context.Context, o sourceOptions) error {
 	return err
 }
 
+// objects are the files of the store. What is asked of them is kept on disk, in the name of
+// this store, if anything is.
+func (s *source) objects(infoBytes int64) origin.Source {
+	o := origin.ObjectsOptions{InfoBytes: infoBytes}
+	if s.disk != nil {
+		o.Keep, o.Scope = s.disk, strings.TrimRight(s.folder, "/")
+	}
+	return origin.ObjectsWith(s.store, o)
+}
+
 // pages are the index pages of the store, the last ones in memory.
 func (s *source) pages() page.Getter { return s.cache.Pages(origin.Pages(s.store)) }
 
 // close gives everything back. Nothing may be read any more.
 func (s *source) close() {
+	if s.reader != nil {
+		s.reader.Close()
+	}
 	if s.cache != nil {
 		s.cache.Close()
+	}
+	if s.disk != nil {
+		s.disk.Close()
 	}
 	if s.store != nil {
 		s.store.Close()
@@ -162,11 +200,28 @@ func bareFlag(cmd *cobra.Command, bare *bool) {
 // withSource opens SOURCE for a command that ends by itself. Damage that is met on the
 // way is noted on stderr.
 func withSource(cmd *cobra.Command, folder string, bare bool, do func(context.Context, *source) error) error {
-	s, err := openSource(cmd.Context(), folder, sourceOptions{
-		bare:   bare,
-		budget: divide(defaultMemory),
-		log:    newNotes(cmd.ErrOrStderr(), cmd.CommandPath()),
-	})
+	return withSourceAs(cmd, folder, sourceOptions{bare: bare}, do)
+}
+
+// withCached is withSource for a command with flags of the disk cache. It uses one that
+// they name: what a mount keeps is not for everybody who passes by.
+func withCached(cmd *cobra.Command, folder string, bare bool, flags *cacheFlags, do func(context.Context, *source) error) error {
+	o := sourceOptions{bare: bare}
+	if flags.dir.path != "" {
+		var err error
+		if o.disk, err = flags.forSource(folder, ""); err != nil {
+			return err
+		}
+	}
+	o.disk = o.disk.shared()
+	return withSourceAs(cmd, folder, o, do)
+}
+
+// withSourceAs is withSource with options.
+func withSourceAs(cmd *cobra.Command, folder string, o sourceOptions, do func(context.Context, *source) error) error {
+	o.budget = divide(defaultMemory)
+	o.log = newNotes(cmd.ErrOrStderr(), cmd.CommandPath())
+	s, err := openSource(cmd.Context(), folder, o)
 	if err != nil {
 		return err
 	}

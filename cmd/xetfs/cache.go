@@ -1,0 +1,175 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	iofs "io/fs"
+	"log/slog"
+	"math"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/xetfs/xetfs/cache/disk"
+)
+
+// newCache is the command that looks after the disk cache.
+func newCache() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "cache status | list | verify | clear | trim",
+		Short: "Look after what is kept on the local disk",
+		Long: `Looks after the disk cache: the chunks and index pages that mounts have fetched from afar, and
+files that were laid down whole, by a mount or by xetfs warm. All of it may go at any time;
+what is needed again is fetched again.
+
+` + cachePlaceHelp + `
+
+One process at a time writes to it. While a mount does, the others here read only: status,
+list and verify show what there was a moment ago, clear and trim are refused.`,
+		Example: `  xetfs cache status
+  xetfs cache trim 2GiB`,
+		Args: knownCommand,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newCacheStatus(), newCacheList(), newCacheVerify(), newCacheClear(), newCacheTrim())
+	return cmd
+}
+
+// cachePlaceHelp is the part of a command's help that says where the disk cache is.
+const cachePlaceHelp = `The disk cache is in $XDG_CACHE_HOME/xetfs/disk, or ~/.cache/xetfs/disk, or where --cache-dir
+says, and nobody but its owner may look into it.`
+
+// cacheUsage is the usage of --cache-dir where it has no other meaning.
+const cacheUsage = "the folder of the disk cache (default: xetfs/disk in $XDG_CACHE_HOME or ~/.cache)"
+
+// openedCache is how a command that looks after a disk cache opens it: to look at it,
+// also while another process writes to it, or to change it.
+type openedCache struct {
+	share bool
+	log   *slog.Logger // of what it meets on the way; nil: the notes of the command
+}
+
+// with opens the disk cache that a flag names for do. It has no bounds of its own, so that
+// nothing goes because somebody looks at it. It is not made where there is none.
+func (o openedCache) with(cmd *cobra.Command, flags *cacheFlags, do func(f *cacheFolder, c *diskCache) error) error {
+	if flags.dir.off {
+		return usageError{errors.New("--cache-dir: off is no folder; ./off would be one")}
+	}
+	f := flags.folder()
+	if f.err != nil {
+		return f.err
+	}
+	if _, err := os.Stat(filepath.Join(f.path, "FORMAT")); err != nil && !errors.Is(err, iofs.ErrPermission) {
+		return fmt.Errorf("%s: there is no disk cache: %w", f.path, reason(err))
+	}
+	if o.log == nil {
+		o.log = newNotes(cmd.ErrOrStderr(), cmd.CommandPath())
+	}
+	f.options = disk.Options{MaxBytes: math.MaxInt64 / 2, MinFree: -1, Share: o.share}
+	f.ifBusy = "first end that mount: xetfs umount"
+	c, err := f.open(o.log)
+	switch {
+	case err != nil && f.named && refused(err):
+		return usageError{err}
+	case err != nil:
+		return err
+	}
+	return firstErr(do(f, c), c.Close())
+}
+
+func newCacheStatus() *cobra.Command {
+	var (
+		flags  cacheFlags
+		asJSON bool
+	)
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show how much is kept, and who writes to it",
+		Long: `Shows how much is in the disk cache, and which process writes to it. How often something was
+found there is counted by each mount for itself: getfattr -n user.xet.stats MOUNTPOINT
+
+` + cachePlaceHelp + `
+
+With --json there is one object: {"dir", "shared" (another process writes to it), "owner" (its
+id, or null), "chunks" (and index pages), "files" (whole ones), "bytes" (all together),
+"chunk_bytes", "file_bytes", "index_bytes", "free_bytes" (of the file system)}.`,
+		Example: `  xetfs cache status
+  xetfs cache status --json | jq .bytes`,
+		Args:              arguments(0, 0),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return openedCache{share: true}.with(cmd, &flags, func(f *cacheFolder, c *diskCache) error {
+				doc, err := newStatusDoc(f, c)
+				if err != nil {
+					return err
+				}
+				return doc.print(cmd.OutOrStdout(), asJSON)
+			})
+		},
+	}
+	flags.addPlace(cmd, cacheUsage)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON instead of text")
+	return cmd
+}
+
+// A statusDoc is what cache status says. The names in JSON are a promise.
+type statusDoc struct {
+	dir        string
+	shared     bool
+	owner      *int
+	stats      disk.Stats
+	freeBytes  int64
+	indexBytes int64
+}
+
+func newStatusDoc(f *cacheFolder, c *diskCache) (*statusDoc, error) {
+	doc := &statusDoc{dir: f.path, shared: c.Shared(), stats: c.Stats()}
+	if pid := ownerOf(f.path); doc.shared && pid != 0 {
+		doc.owner = &pid
+	}
+	// What is neither chunks nor files is the index, and the little that stands around it.
+	doc.indexBytes = max(0, doc.stats.Bytes-doc.stats.SegmentBytes-doc.stats.WholeBytes)
+	var err error
+	doc.freeBytes, err = fileSystemFree(f.path)
+	return doc, err
+}
+
+func (d *statusDoc) print(w io.Writer, asJSON bool) error {
+	if !asJSON {
+		return d.text(w)
+	}
+	doc := newDocument(w)
+	doc.field("dir", d.dir)
+	doc.field("shared", d.shared)
+	doc.field("owner", d.owner)
+	doc.field("chunks", d.stats.Chunks)
+	doc.field("files", d.stats.Wholes)
+	doc.field("bytes", d.stats.Bytes)
+	doc.field("chunk_bytes", d.stats.SegmentBytes)
+	doc.field("file_bytes", d.stats.WholeBytes)
+	doc.field("index_bytes", d.indexBytes)
+	doc.field("free_bytes", d.freeBytes)
+	return doc.close()
+}
+
+func (d *statusDoc) text(w io.Writer) error {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "folder   %s\n", printable(d.dir))
+	switch {
+	case d.owner != nil:
+		fmt.Fprintf(&b, "writer   process %d\n", *d.owner)
+	case d.shared:
+		fmt.Fprintf(&b, "writer   another process\n")
+	default:
+		fmt.Fprintf(&b, "writer   none\n")
+	}
+	fmt.Fprintf(&b, "chunks   %s (pages are counted as such), %s\n", many(int64(d.stats.Chunks), "chunk"), human(d.stats.SegmentBytes))
+	fmt.Fprintf(&b, "files    %s, %s\n", many(int64(d.stats.Wholes), "whole file"), human(d.stats.WholeBytes))
+	fmt.Fprintf(&b, "index    %s\n", human(d.indexBytes))
+	fmt.Fprintf(&b, "together %s, and %s are free\n", human(d.stats.Bytes), human(d.freeBytes))
+	_, err := w.Write(b.Bytes())
+	return err
+}

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/xetfs/xetfs/reconstruct"
+)
+
+// cacheFlags are the flags that say what is kept on a local disk.
+type cacheFlags struct {
+	dir         cacheDirFlag
+	size, free  roomFlag
+	materialize materializeFlag
+}
+
+// Bounds of a disk cache, of which nobody has said others.
+const (
+	leastCache       = 16 << 20
+	defaultCache     = 10 << 30
+	defaultCachePart = 10 // it takes one part in so many of the file system at most,
+	defaultFreePart  = 20 // and leaves one in so many free
+)
+
+// addPlace adds the flag that says where the disk cache is.
+func (o *cacheFlags) addPlace(cmd *cobra.Command, usage string) {
+	cmd.Flags().Var(&o.dir, "cache-dir", usage)
+	if err := cmd.MarkFlagDirname("cache-dir"); err != nil {
+		panic(err) // no such flag
+	}
+}
+
+// addFlags adds those that say how much may be there.
+func (o *cacheFlags) addFlags(cmd *cobra.Command, place string) {
+	o.size.least = leastCache
+	o.addPlace(cmd, place)
+	cmd.Flags().Var(&o.size, "cache-size", "most that the disk cache takes, in bytes or percent of its file system (default: 10GiB, or 10% if that is less)")
+	cmd.Flags().Var(&o.free, "cache-free", "what it leaves free of its file system (default: 5%)")
+}
+
+// addMaterialize adds --materialize.
+func (o *cacheFlags) addMaterialize(cmd *cobra.Command) {
+	o.materialize.policy = materializeAuto
+	cmd.Flags().Var(&o.materialize, "materialize", "lay files down whole in the disk cache, for the kernel to read by itself: auto (those that are read completely), never, always (those that are opened)")
+	fixedValues(cmd, "materialize", materializeAuto, materializeNever, materializeAlways)
+}
+
+// check refuses what contradicts itself.
+func (o *cacheFlags) check() error {
+	if o.dir.off && o.materialize.given && o.materialize.policy != materializeNever {
+		return usageError{fmt.Errorf("--materialize=%s: files are laid down in the disk cache, which --cache-dir=off switches off", o.materialize.policy)}
+	}
+	return nil
+}
+
+// wanted says whether a mount of SOURCE shall keep something on disk: what comes from afar,
+// and of a local folder whole files, if the user has said so.
+func (o *cacheFlags) wanted(source string) bool {
+	switch {
+	case o.dir.off:
+		return false
+	case isWeb(source), o.dir.path != "":
+		return true
+	}
+	return o.materialize.given && o.materialize.policy != materializeNever
+}
+
+// A cacheDirFlag is --cache-dir: a folder, or off.
+type cacheDirFlag struct {
+	path string // absolute; "": not given, or off
+	off  bool
+}
+
+// Set implements pflag.Value. A path is made absolute, since a mount works in "/".
+func (d *cacheDirFlag) Set(text string) (err error) {
+	*d = cacheDirFlag{off: text == off}
+	switch {
+	case text == "":
+		return errors.New("an empty path is no folder; off switches the disk cache off")
+	case !d.off:
+		d.path, err = filepath.Abs(text)
+	}
+	return err
+}
+
+// String implements pflag.Value.
+func (d *cacheDirFlag) String() string {
+	if d.off {
+		return off
+	}
+	return d.path
+}
+
+// Type implements pflag.Value.
+func (d *cacheDirFlag) Type() string { return "DIR" }
+
+// A roomFlag is room on a file system: a number of bytes, or percent of all there is.
+type roomFlag struct {
+	bytes   byteSize
+	percent float64 // if it is not 0
+	given   bool
+	least   byteSize
+}
+
+// Set implements pflag.Value.
+func (r *roomFlag) Set(text string) error {
+	parsed := roomFlag{given: true, least: r.least}
+	if digits, ok := strings.CutSuffix(strings.TrimSpace(text), "%"); ok {
+		n, err := strconv.ParseFloat(strings.TrimSpace(digits), 64)
+		if err != nil || !(0 <= n && n <= 100) {
+			return fmt.Errorf("%q is not a share; write it like 5%%", text)
+		}
+		parsed.percent = n
+	} else if err := parsed.bytes.Set(text); err != nil {
+		return fmt.Errorf("%w, or 5%%", err)
+	}
+	if parsed.percent == 0 && parsed.bytes < r.least {
+		return fmt.Errorf("%s is too little, %s is the least", text, &r.least)
+	}
+	*r = parsed
+	return nil
+}
+
+// of returns the bytes of a file system of so many.
+func (r *roomFlag) of(total int64) int64 {
+	if r.percent > 0 {
+		return int64(float64(total) * (r.percent / 100))
+	}
+	return int64(r.bytes)
+}
+
+// String implements pflag.Value.
+func (r *roomFlag) String() string {
+	switch {
+	case !r.given:
+		return ""
+	case r.percent > 0:
+		return strconv.FormatFloat(r.percent, 'g', -1, 64) + "%"
+	}
+	return r.bytes.String()
+}
+
+// Type implements pflag.Value.
+func (r *roomFlag) Type() string { return "SIZE" }
+
+// What --materialize may be.
+const (
+	materializeAuto   = "auto"
+	materializeNever  = "never"
+	materializeAlways = "always"
+)
+
+// A materializeFlag is --materialize.
+type materializeFlag struct {
+	policy string
+	given  bool
+}
+
+// Set implements pflag.Value.
+func (m *materializeFlag) Set(text string) error {
+	m.given = true
+	return oneOf(&m.policy, text, materializeAuto, materializeNever, materializeAlways)
+}
+
+// String implements pflag.Value.
+func (m *materializeFlag) String() string { return m.policy }
+
+// Type implements pflag.Value.
+func (m *materializeFlag) Type() string { return "WHEN" }
+
+// reader is what a reader calls it.
+func (m *materializeFlag) reader() reconstruct.Policy {
+	switch m.policy {
+	case materializeAuto:
+		return reconstruct.MaterializeAuto
+	case materializeAlways:
+		return reconstruct.MaterializeAlways
+	}
+	return reconstruct.MaterializeNever
+}

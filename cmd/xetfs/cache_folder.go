@@ -1,0 +1,137 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xetfs/xetfs/cache/disk"
+)
+
+// diskName is the folder of the disk cache in cacheDir, which has other things in it, too.
+const diskName = "disk"
+
+// A cacheFolder is where a disk cache is, or is to be.
+type cacheFolder struct {
+	path    string // absolute, without links
+	named   bool   // by the user, who then wants to know if it cannot be used
+	options disk.Options
+	ifBusy  string // what to do when another process writes to it, and Share is not set
+	err     error  // why it cannot be used
+}
+
+// forSource returns the folder of the disk cache for a SOURCE that is mounted somewhere,
+// or nowhere (""), and nil if there is to be none. The error says that there must not be
+// one in that place; what else is wrong with it is for openDisk to tell.
+func (o *cacheFlags) forSource(source, mountpoint string) (*cacheFolder, error) {
+	if !o.wanted(source) {
+		return nil, nil
+	}
+	f := o.folder()
+	if f.err != nil {
+		return f, nil
+	}
+	return f, firstErr(f.checkApart(source, mountpoint), f.limit(o))
+}
+
+// folder returns the folder that the flags say. It need not be there yet.
+func (o *cacheFlags) folder() *cacheFolder {
+	f := &cacheFolder{path: o.dir.path, named: o.dir.path != ""}
+	if !f.named {
+		dir, err := cacheDir()
+		if err != nil {
+			f.err = fmt.Errorf("%w; say where the disk cache shall be with --cache-dir", err)
+			return f
+		}
+		f.path = filepath.Join(dir, diskName)
+	}
+	real, err := realPath(f.path)
+	if err != nil {
+		f.err = fmt.Errorf("disk cache %s: %w", f.path, reason(err))
+		return f
+	}
+	f.path = real
+	return f
+}
+
+// limit sets the bounds that the flags say.
+func (f *cacheFolder) limit(o *cacheFlags) error {
+	total, err := fileSystemSize(f.path)
+	if err != nil {
+		f.err = fmt.Errorf("disk cache %s: %w", f.path, err)
+		return nil
+	}
+	f.options.MaxBytes = max(leastCache, min(defaultCache, total/defaultCachePart))
+	if o.size.given {
+		f.options.MaxBytes = o.size.of(total)
+	}
+	if f.options.MaxBytes < leastCache {
+		return usageError{fmt.Errorf("--cache-size %s: is %s of the file system of %s, and %s is the least",
+			&o.size, human(f.options.MaxBytes), f.path, human(leastCache))}
+	}
+	f.options.MinFree = total / defaultFreePart
+	if o.free.given {
+		f.options.MinFree = o.free.of(total)
+	}
+	if f.options.MinFree == 0 {
+		f.options.MinFree = -1 // 0 would be the default of the store
+	}
+	return nil
+}
+
+// checkApart refuses a disk cache below the mount, which would wait for itself, and one in
+// a folder with data.
+func (f *cacheFolder) checkApart(source, mountpoint string) error {
+	overlap := func(dir string) bool { return within(f.path, dir) || within(dir, f.path) }
+	if mountpoint != "" && overlap(mountpoint) {
+		return mountError{fmt.Errorf("disk cache %s: one of it and the mountpoint %s lies in the other, and the mount would wait for itself; name another with --cache-dir", f.path, mountpoint)}
+	}
+	if isWeb(source) {
+		return nil
+	}
+	real, err := filepath.EvalSymlinks(source)
+	if err != nil {
+		return fmt.Errorf("%s: %w", source, reason(err))
+	}
+	if real, err = filepath.Abs(real); err != nil {
+		return err
+	}
+	if overlap(real) {
+		return mountError{fmt.Errorf("disk cache %s: one of it and the source %s lies in the other, and nothing is ever written to a source; name another with --cache-dir", f.path, source)}
+	}
+	return nil
+}
+
+// realPath follows the links in an absolute path of which only the beginning need be there.
+func realPath(path string) (string, error) {
+	real, err := filepath.EvalSymlinks(path)
+	if err == nil || !errors.Is(err, iofs.ErrNotExist) || path == "/" {
+		return real, err
+	}
+	parent, err := realPath(filepath.Dir(path))
+	return filepath.Join(parent, filepath.Base(path)), err
+}
+
+// fileSystemSize returns the bytes of the file system that a path is on, or will be.
+func fileSystemSize(path string) (int64, error) {
+	st, err := fileSystem(path)
+	return int64(st.Blocks) * st.Frsize, err //nolint:gosec // no file system has 2^63 bytes
+}
+
+// fileSystemFree returns how many of them users may still fill.
+func fileSystemFree(path string) (int64, error) {
+	st, err := fileSystem(path)
+	return int64(st.Bavail) * st.Frsize, err //nolint:gosec // as above
+}
+
+func fileSystem(path string) (st unix.Statfs_t, err error) {
+	err = unix.Statfs(path, &st)
+	for errors.Is(err, unix.ENOENT) && path != "/" {
+		path = filepath.Dir(path)
+		err = unix.Statfs(path, &st)
+	}
+	return st, err
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"bufio"
+	"encoding/hex"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/xetfs/xetfs/cache/disk"
+)
+
+func newCacheList() *cobra.Command {
+	var (
+		flags  cacheFlags
+		asJSON bool
+	)
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List what is kept",
+		Long: `Lists what is in the disk cache, a line for each object: kind, hash, chunks, bytes. A xorb has
+those of its chunks that are kept, packed; a page is an index page of a catalog, or where the
+chunks of a xorb lie; a file is one that is there whole. There is no order.
+
+` + cachePlaceHelp + `
+
+With --json there is one object: {"entries": [{"kind" (xorb, page or file), "hash", "chunks",
+"bytes"}]}.`,
+		Example: `  xetfs cache list
+  xetfs cache list --json | jq '[.entries[] | select(.kind == "file") | .bytes] | add'`,
+		Args:              arguments(0, 0),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return openedCache{share: true}.with(cmd, &flags, func(_ *cacheFolder, c *diskCache) error {
+				return listCache(cmd.OutOrStdout(), c, asJSON)
+			})
+		},
+	}
+	flags.addPlace(cmd, cacheUsage)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON instead of text")
+	return cmd
+}
+
+// A keptDoc is what cache list --json says of an object. The names are a promise.
+type keptDoc struct {
+	Kind   string `json:"kind"`
+	Hash   string `json:"hash"`
+	Chunks int    `json:"chunks"`
+	Bytes  int64  `json:"bytes"`
+}
+
+// entryHash is the hash of an entry as its kind spells it.
+func entryHash(e disk.Entry) string {
+	if e.Kind == "page" {
+		return hex.EncodeToString(e.Hash[:])
+	}
+	return e.Hash.String()
+}
+
+// listCache prints the entries as they are found; there may be millions.
+func listCache(w io.Writer, c *diskCache, asJSON bool) error {
+	if asJSON {
+		doc := newDocument(w)
+		doc.begin("entries")
+		for e := range c.Entries() {
+			doc.element(keptDoc{e.Kind, entryHash(e), e.Chunks, e.Bytes})
+			if doc.err != nil {
+				return doc.err
+			}
+		}
+		doc.end()
+		return doc.close()
+	}
+	out := bufio.NewWriterSize(w, 64<<10)
+	for e := range c.Entries() {
+		if _, err := fmt.Fprintf(out, "%s %s %6d %12d\n", e.Kind, entryHash(e), e.Chunks, e.Bytes); err != nil {
+			return err
+		}
+	}
+	return out.Flush()
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+func newCacheClear() *cobra.Command {
+	var (
+		flags  cacheFlags
+		asJSON bool
+	)
+	cmd := &cobra.Command{
+		Use:   "clear",
+		Short: "Throw away everything that is kept",
+		Long: `Throws away everything in the disk cache. While another process writes to it, that is refused.
+
+` + cachePlaceHelp + `
+
+` + freedHelp,
+		Example:           `  xetfs cache clear`,
+		Args:              arguments(0, 0),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return shrink(cmd, &flags, asJSON, func(c *diskCache) error {
+				return firstErr(c.Clear(), c.Trim(0)) // Clear alone deletes in the background
+			})
+		},
+	}
+	flags.addPlace(cmd, cacheUsage)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON instead of text")
+	return cmd
+}
+
+// freedHelp is the end of the help of commands that make a disk cache smaller.
+const freedHelp = `With --json there is one object: {"dir", "freed" (bytes), "bytes" (that are left)}.`
+
+func newCacheTrim() *cobra.Command {
+	var (
+		flags  cacheFlags
+		asJSON bool
+	)
+	cmd := &cobra.Command{
+		Use:   "trim SIZE",
+		Short: "Throw away what is used least",
+		Long: `Throws away what is used least in the disk cache, until all that is there takes SIZE at most:
+bytes, or percent of the file system. While another process writes to it, that is refused.
+
+Mounts keep to a size by themselves, see xetfs mount --cache-size.
+
+` + cachePlaceHelp + `
+
+` + freedHelp,
+		Example: `  xetfs cache trim 2GiB
+  xetfs cache trim 5%`,
+		Args:              arguments(1, 1),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var size roomFlag
+			if err := size.Set(args[0]); err != nil {
+				return usageError{err}
+			}
+			return shrink(cmd, &flags, asJSON, func(c *diskCache) error {
+				total, err := fileSystemSize(flags.folder().path)
+				if err != nil {
+					return err
+				}
+				return c.Trim(size.of(total))
+			})
+		},
+	}
+	flags.addPlace(cmd, cacheUsage)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON instead of text")
+	return cmd
+}
+
+// shrink makes the disk cache smaller and says by how much.
+func shrink(cmd *cobra.Command, flags *cacheFlags, asJSON bool, do func(*diskCache) error) error {
+	return openedCache{}.with(cmd, flags, func(f *cacheFolder, c *diskCache) error {
+		before := c.Stats().Bytes
+		if err := do(c); err != nil {
+			return err
+		}
+		left := c.Stats().Bytes
+		freed := max(0, before-left)
+		if !asJSON {
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s: %s freed, %s left\n", printable(f.path), human(freed), human(left))
+			return err
+		}
+		doc := newDocument(cmd.OutOrStdout())
+		doc.field("dir", f.path)
+		doc.field("freed", freed)
+		doc.field("bytes", left)
+		return doc.close()
+	})
+}

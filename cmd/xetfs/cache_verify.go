@@ -1,0 +1,161 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/xetfs/xetfs/cache/disk"
+)
+
+func newCacheVerify() *cobra.Command {
+	var (
+		flags  cacheFlags
+		asJSON bool
+	)
+	cmd := &cobra.Command{
+		Use:   "verify",
+		Short: "Read everything that is kept and compare it with its checksums",
+		Long: `Reads everything in the disk cache, compares it with its checksums, and prints one line for
+each place that is damaged. What is damaged is forgotten, and fetched again when it is needed;
+while another process writes to the cache, it is that one which forgets it, when it meets it.
+The exit status is 6 if there is damage.
+
+Nobody has to run this: everything is compared whenever it is read. What this does not see is
+a file of the cache that is gone: it is not there, and so is not damaged.
+
+` + cachePlaceHelp + `
+
+With --json there is one object: {"faults": [{"kind", "hash", "reason"}], "entries" (how many
+were read), "sound"}.`,
+		Example: `  xetfs cache verify
+  xetfs cache verify --json | jq .sound`,
+		Args:              arguments(0, 0),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			opened := openedCache{share: true, log: slog.New(slog.DiscardHandler)} // what is found is in the report
+			return opened.with(cmd, &flags, func(_ *cacheFolder, c *diskCache) error {
+				return verifyCache(cmd, c, asJSON)
+			})
+		},
+	}
+	flags.addPlace(cmd, cacheUsage)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the report as JSON")
+	return cmd
+}
+
+// A keptFaultDoc is damage as cache verify --json shows it. The names are a promise.
+type keptFaultDoc struct {
+	Kind   string `json:"kind"`
+	Hash   string `json:"hash"`
+	Reason string `json:"reason"`
+}
+
+// verifyCache reads everything and prints what is damaged.
+func verifyCache(cmd *cobra.Command, c *diskCache, asJSON bool) error {
+	r := &keptReport{w: cmd.OutOrStdout(), bar: newProgress(cmd.ErrOrStderr(), "verify")}
+	if asJSON {
+		r.doc = newDocument(r.w)
+		r.doc.begin("faults")
+	}
+	stats := c.Stats()
+	r.bar.expect(stats.SegmentBytes + stats.WholeBytes)
+	r.bar.start()
+	stop := watchReading(r.bar)
+	entries, err := c.Verify(cmd.Context(), r.fault)
+	stop()
+	r.bar.clear()
+	if err != nil {
+		return err
+	}
+	return r.finish(entries)
+}
+
+// A keptReport is the report of cache verify. It prints faults as they are found, and the
+// counts at the end.
+type keptReport struct {
+	w      io.Writer
+	bar    *progress // that may be on the same screen
+	doc    *document // of --json; nil: text
+	faults int64
+	err    error // of w
+}
+
+func (r *keptReport) fault(e disk.Entry, err error) {
+	r.faults++
+	if r.doc != nil {
+		r.doc.element(keptFaultDoc{e.Kind, entryHash(e), err.Error()})
+		return
+	}
+	r.bar.clear()
+	_, err = fmt.Fprintln(r.w, printable(fmt.Sprintf("%s %s: %v", e.Kind, entryHash(e), err)))
+	r.err = firstErr(r.err, err)
+}
+
+// finish prints the counts. It returns errDamage if there were faults.
+func (r *keptReport) finish(entries int) error {
+	sound := r.faults == 0
+	if r.doc != nil {
+		r.doc.end()
+		r.doc.field("entries", entries)
+		r.doc.field("sound", sound)
+		r.err = r.doc.close()
+	} else {
+		verdict := "all sound"
+		if !sound {
+			verdict = many(r.faults, "fault")
+		}
+		_, err := fmt.Fprintf(r.w, "%s: %s\n", many(int64(entries), "entry"), verdict)
+		r.err = firstErr(r.err, err)
+	}
+	if r.err == nil && !sound {
+		return errDamage
+	}
+	return r.err
+}
+
+// watchReading moves a bar by what this process reads, until stop is called: a store tells
+// only what is damaged.
+func watchReading(bar *progress) (stop func()) {
+	if !bar.visible() {
+		return func() {}
+	}
+	ending, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(200 * time.Millisecond)
+		defer tick.Stop()
+		for before := bytesRead(); ; {
+			select {
+			case <-ending:
+				return
+			case <-tick.C:
+				now := bytesRead()
+				bar.add(now - before)
+				before = now
+			}
+		}
+	}()
+	return func() { close(ending); <-ended }
+}
+
+// bytesRead is what this process has read from files so far, as the kernel counts.
+func bytesRead() int64 {
+	text, err := os.ReadFile("/proc/self/io")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(text)) {
+		if digits, ok := strings.CutPrefix(line, "rchar: "); ok {
+			n, _ := strconv.ParseInt(strings.TrimSpace(digits), 10, 64)
+			return n
+		}
+	}
+	return 0
+}
