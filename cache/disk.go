@@ -30,13 +30,6 @@ func (c *Cache) KeepWhole(file codec.Hash, size int64, content io.Reader) error 
 	return c.disk.PutWhole(file, size, content)
 }
 
-// DropWhole forgets the whole content of a file.
-func (c *Cache) DropWhole(file codec.Hash) {
-	if c.disk != nil {
-		c.disk.DropWhole(file)
-	}
-}
-
 // Keeps says whether anything is kept on disk.
 func (c *Cache) Keeps() bool { return c.disk != nil }
 

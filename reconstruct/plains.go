@@ -49,14 +49,12 @@ func (s *plains) readAt(h codec.Hash, p []byte, off int64) bool {
 	if f == nil {
 		return false
 	}
-	n, _ := f.ReadAt(p, off)
+	n, _ := f.ReadAt(p, off) // it forgets a file that cannot be read
 	s.put(f)
-	if n == len(p) {
-		return true
+	if n < len(p) {
+		s.drop(f)
 	}
-	s.drop(f)
-	s.c.DropWhole(h)
-	return false
+	return n == len(p)
 }
 
 // take returns a file, which must be put back after the read, or nil if it is not kept.

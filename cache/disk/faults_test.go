@@ -1,8 +1,10 @@
 package disk
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -242,6 +244,55 @@ func TestD08_Hangs(t *testing.T) {
 	close(release)
 	until(t, "it resumes", func() bool { return b.saw(EventResumed) == 1 })
 	b.want(1, 0, 200, 200)
+}
+
+// A whole file that is open is read within the limit too, right or not at all, and one that
+// cannot be read is forgotten.
+func TestD08_WholeHangs(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		fault func(release chan struct{}) error
+		stays bool
+	}{
+		{"fails", func(chan struct{}) error { return unix.EIO }, false},
+		{"ends early", func(chan struct{}) error { return io.EOF }, false},
+		{"hangs", func(release chan struct{}) error { <-release; return nil }, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d := newSimDisk()
+			b := open(t, d, func(o *Options) { o.ReadLimit = 30 * time.Millisecond })
+			if err := b.putWhole(1); err != nil {
+				t.Fatal(err)
+			}
+			f, ok := b.Whole(hashOf(1))
+			if !ok {
+				t.Fatal("it is not there")
+			}
+			defer f.Close()
+			want := wholeOf(1)
+			got := make([]byte, len(want))
+			if n, err := f.ReadAt(got, 0); n != len(want) || err != nil || !bytes.Equal(got, want) {
+				t.Fatalf("ReadAt = %d, %v", n, err)
+			}
+			if n, err := f.ReadAt(got, 10); n != len(want)-10 || !errors.Is(err, io.EOF) || !b.HasWhole(hashOf(1)) {
+				t.Fatalf("ReadAt to the end = %d, %v", n, err)
+			}
+			release := make(chan struct{})
+			defer close(release)
+			d.setFault(func(op, _ string) error {
+				if op == "read" {
+					return tt.fault(release)
+				}
+				return nil
+			})
+			if n, err := f.ReadAt(got, 0); err == nil || n == len(want) {
+				t.Errorf("ReadAt = %d, %v", n, err)
+			}
+			if b.HasWhole(hashOf(1)) != tt.stays {
+				t.Errorf("it is kept: %t", !tt.stays)
+			}
+		})
+	}
 }
 
 func TestD08_PutsDoNotWait(t *testing.T) {

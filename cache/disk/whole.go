@@ -2,6 +2,7 @@ package disk
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"sync/atomic"
@@ -44,6 +45,31 @@ type File struct {
 	s    *Store
 	w    *whole
 	shut atomic.Bool
+}
+
+// ReadAt implements io.ReaderAt. It waits no longer for the disk than readers of chunks
+// do. A file that cannot be read is forgotten.
+func (f *File) ReadAt(p []byte, off int64) (int, error) {
+	n := f.f.readNow(p, off)
+	if n == len(p) {
+		return n, nil
+	}
+	// If the disk hangs it may write there at any later time.
+	rest, got := make([]byte, len(p)-n), make(chan int, 1)
+	err := f.s.reads.do(func() error {
+		m, err := f.f.ReadAt(rest, off+int64(n))
+		got <- m
+		return err
+	})
+	if errors.Is(err, errSlow) {
+		f.s.failed("reading "+f.w.name(), err)
+		return 0, err
+	}
+	n += copy(p[n:], rest[:<-got])
+	if err != nil && (!errors.Is(err, io.EOF) || off+int64(n) != f.w.size) {
+		f.s.wholeFailed(f.w, err)
+	}
+	return n, err
 }
 
 // Close gives the file back. To close it again does nothing.
@@ -144,7 +170,7 @@ func (d *folder) openWhole(w *whole) (file, error) {
 	return f, nil
 }
 
-// wholeFailed forgets a file that could not be opened.
+// wholeFailed forgets a file that could not be opened or read.
 func (s *Store) wholeFailed(w *whole, err error) {
 	if errors.Is(err, errSlow) {
 		s.failed("opening "+w.name(), err)
@@ -156,7 +182,7 @@ func (s *Store) wholeFailed(w *whole, err error) {
 	if s.dropWhole(w.hash) {
 		s.dropped("file "+w.hash.String(), err)
 	}
-	if !errors.Is(err, errChanged) && !errors.Is(err, errForeign) && !errors.Is(err, fs.ErrNotExist) {
+	if !errors.Is(err, errChanged) && !errors.Is(err, errForeign) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, io.EOF) {
 		s.failed("opening "+w.name(), err)
 	}
 }
