@@ -20,6 +20,7 @@ fi
 
 # A row is a program and the Debian package that has it.
 needed=(
+  "apache2 apache2-bin"
   "cc gcc"
   "cmp diffutils"
   "fusermount3 fuse3"

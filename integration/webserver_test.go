@@ -1,0 +1,160 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A webServer is a program that knows nothing of us.
+type webServer struct {
+	name   string
+	always bool // it is installed wherever all tests must run
+	config string
+	args   func(config string) []string
+}
+
+// ROOT, DIR and PORT stand for the folder that is given out, one to write to, and a port.
+// Both compress what they give out if they are asked to, which nobody must do.
+var webServers = []webServer{
+	{"apache2", true, `
+ServerRoot "DIR"
+ServerName localhost
+PidFile "DIR/pid"
+ErrorLog "DIR/error.log"
+Listen 127.0.0.1:PORT
+LoadModule mpm_event_module /usr/lib/apache2/modules/mod_mpm_event.so
+LoadModule authz_core_module /usr/lib/apache2/modules/mod_authz_core.so
+LoadModule filter_module /usr/lib/apache2/modules/mod_filter.so
+LoadModule deflate_module /usr/lib/apache2/modules/mod_deflate.so
+SetOutputFilter DEFLATE
+DocumentRoot "ROOT"
+<Directory "ROOT">
+  Require all granted
+</Directory>
+`, func(config string) []string { return []string{"-X", "-f", config} }},
+	{"nginx", false, `
+daemon off;
+worker_processes 1;
+pid DIR/pid;
+error_log DIR/error.log;
+events { worker_connections 256; }
+http {
+  access_log off;
+  gzip on; gzip_types *; gzip_min_length 1;
+  client_body_temp_path DIR/body; proxy_temp_path DIR/proxy; fastcgi_temp_path DIR/fastcgi;
+  uwsgi_temp_path DIR/uwsgi; scgi_temp_path DIR/scgi;
+  server { listen 127.0.0.1:PORT; location / { root ROOT; } }
+}
+`, func(config string) []string { return []string{"-c", config} }},
+}
+
+// Any web server can give a store out: a catalog, and one without names.
+func TestFarWebServers(t *testing.T) {
+	top := t.TempDir()
+	openToAll(t, top)
+	folder := filepath.Join(top, "folder")
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	goroot := strings.TrimSpace(run(t, "", "go", "env", "GOROOT"))
+	run(t, "", "cp", "-rL", filepath.Join(goroot, "src", "encoding"), folder)
+	big := noise(7, 9_000_001)
+	if err := os.WriteFile(filepath.Join(folder, "big"), big, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	root := filepath.Join(top, "www")
+	publish(t, filepath.Join(root, "named"), "tree", folder)
+	bare := packFolder(t, filepath.Join(root, "bare"), folder)
+	for _, s := range webServers {
+		t.Run(s.name, func(t *testing.T) {
+			if _, err := exec.LookPath(s.name); err != nil && s.always {
+				absent(t, "there is no %s (integration/setup.sh installs it)", s.name)
+			} else if err != nil {
+				t.Skip(err)
+			}
+			address := s.start(t, root)
+			m := mount(t, address+"/named", "--symbol=tree", "--cache-dir="+filepath.Join(t.TempDir(), "cache"))
+			run(t, "", "diff", "-r", folder, m.Dir)
+			m = mount(t, address+"/bare", "--cache-dir=off")
+			readOpen(t, open(t, m.File(bare["big"].Hash)), big)
+			if out, err := try(t, "", xetfs(t), "ls", address+"/nothing"); err == nil || !strings.Contains(out, "there is no store") {
+				t.Errorf("where nothing is: %v, %s", err, out)
+			}
+		})
+	}
+}
+
+// openToAll lets servers that give their rights away look into a folder of a test.
+func openToAll(t *testing.T, dir string) {
+	t.Helper()
+	for d := dir; d != os.TempDir() && d != "/"; d = filepath.Dir(d) {
+		if err := os.Chmod(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func open(t *testing.T, path string) *os.File {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+// start gives a folder out until the end of the test, and returns the address.
+func (s webServer) start(t *testing.T, root string) string {
+	t.Helper()
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := free.Addr().String()
+	free.Close()
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	openToAll(t, dir)
+	config := filepath.Join(dir, "config")
+	text := strings.NewReplacer("ROOT", root, "DIR", dir, "PORT", port).Replace(s.config)
+	if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	cmd := exec.CommandContext(ctx, s.name, s.args(config)...)
+	said := new(strings.Builder) // read once the process has ended
+	cmd.Stdout, cmd.Stderr = said, said
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // with all its workers
+	cmd.WaitDelay = unmountLimit
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		stop()
+		cmd.Wait() //nolint:errcheck // it was killed
+		if t.Failed() {
+			log, _ := os.ReadFile(filepath.Join(dir, "error.log"))
+			t.Logf("%s says:\n%s%s", s.name, said, log)
+		}
+	})
+	for end := time.Now().Add(mountLimit); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if c, err := net.Dial("tcp", address); err == nil {
+			c.Close()
+			return "http://" + address
+		}
+	}
+	t.Fatal(fmt.Sprintf("%s does not listen on %s", s.name, address))
+	return ""
+}
