@@ -28,18 +28,20 @@ func newInspect() *cobra.Command {
 		Short: "Show the fields of a shard, xorb, index page, document or journal",
 		Long: `Shows every header, block, footer field and hash of one shard, xorb or index page, with
 offsets; the fields of a document of a catalog, or the lines of a list; the fragments of a
-journal. What FILE is, is told by its content or, if that says nothing, by its name; a
-journal only by --as.
+journal, such as the log or MANIFEST of a LevelDB. What FILE is, is told by its content
+or, if that says nothing, by its name.
 
 Damage is shown in its place, and everything that can still be read around it; the
 first damage is then told in one line, and the exit status is 1. With --json nothing
-else than that line is printed about a damaged file. Whether the bytes of a xorb are
+else than that line is printed about a damaged file, but for a journal: what was dropped
+of it is part of the object. Whether the bytes of a xorb are
 those of its hashes is checked too; whether a shard fits the xorbs it names is a
 question for xetfs verify, and whether an index page or document fits the others one for
 xetfs catalog check.`,
 		Example: `  xetfs inspect a.shard
   xetfs inspect --json a.xorb | jq '.chunks | length'
   xetfs inspect ./store/vref/*model            what the newest version of a symbol is
+  xetfs inspect --json db/000003.log          the records of a LevelDB
   xetfs inspect --as xorb upload-body.bin     where the content does not say it`,
 		Args: arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -66,14 +68,15 @@ type format struct {
 	describe func(w io.Writer, b []byte) error
 	check    func(r io.ReaderAt, size int64) error              // the first damage
 	json     func(w io.Writer, r io.ReaderAt, size int64) error // of a file that is not damaged
+	drops    bool                                               // json tells of a damaged one, too
 }
 
 var formats = []format{
-	{"shard", shard.Describe, checkShard, shardJSON},
-	{"xorb", xorb.Describe, checkXorb, xorbJSON},
-	{"page", page.Describe, checkPage, pageJSON},
-	{"document", names.Describe, checkDocument, documentJSON},
-	{"log", journal.Describe, checkLog, logJSON},
+	{"shard", shard.Describe, checkShard, shardJSON, false},
+	{"xorb", xorb.Describe, checkXorb, xorbJSON, false},
+	{"page", page.Describe, checkPage, pageJSON, false},
+	{"document", names.Describe, checkDocument, documentJSON, false},
+	{"log", journal.Describe, checkLog, logJSON, true},
 }
 
 // inspect shows the file at path. as names a format; "" is to tell by content.
@@ -98,13 +101,16 @@ func inspect(w io.Writer, path, as string, asJSON bool) error {
 			return err
 		}
 	}
-	if err := format.check(f, size); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+	damage := format.check(f, size)
+	if asJSON && (damage == nil || format.drops) {
+		if err := format.json(w, f, size); err != nil {
+			return err
+		}
 	}
-	if !asJSON {
-		return nil
+	if damage != nil {
+		return fmt.Errorf("%s: %w", path, damage)
 	}
-	return format.json(w, f, size)
+	return nil
 }
 
 // mostDescribed is the largest file that is shown as text, which needs all of it in
@@ -141,7 +147,7 @@ func openRegular(path string) (*os.File, int64, error) {
 	return f, info.Size(), nil
 }
 
-var errNoFormat = errors.New("not a shard, xorb, index page or document; --as KIND reads it as one all the same")
+var errNoFormat = errors.New("not a shard, xorb, index page, document or journal; --as KIND reads it as one all the same")
 
 // formatOf returns the format of a name.
 func formatOf(as string) (format, error) {
@@ -154,10 +160,11 @@ func formatOf(as string) (format, error) {
 }
 
 // recognize tells shards and index pages by their magic, a document by its checksum at the
-// end, a xorb by its footer or by a legal header of its first chunk. What is none of them
-// may still be called one: then it is a damaged one, and reading it says where.
+// end, a journal by that of its first fragment, a xorb by its footer or by a legal header of
+// its first chunk. What is none of them may still be called one: then it is a damaged one,
+// and reading it says where.
 func recognize(r io.ReaderAt, size int64, path string) (string, error) {
-	head := make([]byte, min(size, 48))
+	head := make([]byte, min(size, journal.HeadSize))
 	tail := make([]byte, min(size, documentTail))
 	for _, part := range []struct {
 		b   []byte
@@ -174,6 +181,8 @@ func recognize(r io.ReaderAt, size int64, path string) (string, error) {
 		return "page", nil
 	case names.Is(tail):
 		return "document", nil
+	case journal.Is(head):
+		return "log", nil
 	}
 	if _, err := xorb.Peek(r, size); err == nil {
 		return "xorb", nil
@@ -199,6 +208,9 @@ func called(path string) string {
 		return "shard"
 	case ".xorb":
 		return "xorb"
+	}
+	if logNames.MatchString(filepath.Base(path)) {
+		return "log"
 	}
 	parts := strings.Split(filepath.ToSlash(path), "/")
 	for i := range parts {

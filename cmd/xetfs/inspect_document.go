@@ -3,11 +3,9 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"io"
 
 	"github.com/xetfs/xetfs/codec"
-	"github.com/xetfs/xetfs/codec/journal"
 	"github.com/xetfs/xetfs/codec/names"
 )
 
@@ -68,61 +66,5 @@ func documentJSON(w io.Writer, r io.ReaderAt, size int64) error {
 		}
 	}
 	doc.end()
-	return doc.close()
-}
-
-// The fields of a journal as inspect --json shows it are
-//
-//	format   "log"
-//	size     of the file
-//	records  {"offset" (of the first header), "size"} of each
-//	end      of the last record
-//
-// The names are a promise.
-
-// A recordDoc is a record of a journal.
-type recordDoc struct {
-	Offset int64 `json:"offset"`
-	Size   int   `json:"size"`
-}
-
-// checkLog says what recovery finds behind the last good record of a journal.
-func checkLog(r io.ReaderAt, size int64) error {
-	_, err := readLog(r, size, func(recordDoc) {})
-	return err
-}
-
-// readLog calls do for every record up to the end, which it returns.
-func readLog(r io.ReaderAt, size int64, do func(recordDoc)) (end int64, err error) {
-	log := journal.NewReader(io.NewSectionReader(r, 0, size), journal.Options{})
-	for {
-		record, off, err := log.Next()
-		if err == nil {
-			do(recordDoc{off, len(record)})
-			continue
-		}
-		end, tail := log.Tail()
-		switch {
-		case !errors.Is(err, io.EOF):
-			return end, err
-		case tail != journal.Clean:
-			return end, codec.Corrupt("journal", end, "what is behind the last good record is %v", tail)
-		}
-		return end, nil
-	}
-}
-
-// logJSON writes a journal with a clean end as one object.
-func logJSON(w io.Writer, r io.ReaderAt, size int64) error {
-	doc := newDocument(w)
-	doc.field("format", "log")
-	doc.field("size", size)
-	doc.begin("records")
-	end, err := readLog(r, size, func(record recordDoc) { doc.element(record) })
-	if err != nil {
-		return err
-	}
-	doc.end()
-	doc.field("end", end)
 	return doc.close()
 }

@@ -1,122 +1,216 @@
 package journal
 
 import (
+	"bufio"
 	"bytes"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"testing"
 
+	other "github.com/syndtr/goleveldb/leveldb/journal"
+
 	"github.com/xetfs/xetfs/codec/codectest"
 )
 
-// A disk cache writes one record of about this size for each run of chunks.
-const (
-	benchRecords = 200_000
-	benchSize    = 60
-)
+// The benchmarks write and read journals of this length, of records of one size each. A
+// disk cache writes a record of about 60 bytes for each run of chunks.
+const benchLength = 8 << 20
 
-func benchJournal(t testing.TB) []byte {
-	b := newBench()
-	appendAll(t, b.w, codectest.Bytes(1, benchSize))
-	return b.Bytes()
+var benchSizes = []int{20, 60, 100, 4 << 10, 64 << 10}
+
+// A peer is this package, or the journal of goleveldb.
+type peer struct {
+	name  string
+	write func(w io.Writer, record []byte, times int) error // each record with a Write of its own
+	late  func(w io.Writer, record []byte, times int) error // with one Write for a block
+	read  func(r io.Reader) (records int, err error)
 }
 
-func appendAll(t testing.TB, w *Writer, record []byte) {
-	for range benchRecords {
-		if _, _, err := w.Append(record); err != nil {
-			t.Fatal(err)
+var peers = []peer{
+	{"xetfs", write, writeLate, readAll},
+	{"goleveldb", otherWrite, otherWriteLate, otherRead},
+}
+
+func write(w io.Writer, record []byte, times int) error {
+	j := NewWriter(w, 0)
+	for range times {
+		if _, _, err := j.Append(record); err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
-// replay reads all records of r and returns how many there are.
-func replay(t testing.TB, r *Reader) (n int) {
-	for {
-		_, _, err := r.Next()
-		if err == io.EOF {
-			return n
+func writeLate(w io.Writer, record []byte, times int) error {
+	buffered := bufio.NewWriterSize(w, blockSize)
+	if err := write(buffered, record, times); err != nil {
+		return err
+	}
+	return buffered.Flush()
+}
+
+func otherWrite(w io.Writer, record []byte, times int) error {
+	return otherAppend(w, record, times, (*other.Writer).Flush)
+}
+
+func otherWriteLate(w io.Writer, record []byte, times int) error {
+	return otherAppend(w, record, times, func(*other.Writer) error { return nil })
+}
+
+func otherAppend(w io.Writer, record []byte, times int, after func(*other.Writer) error) error {
+	j := other.NewWriter(w)
+	for range times {
+		part, err := j.Next()
+		if err == nil {
+			_, err = part.Write(record)
+		}
+		if err == nil {
+			err = after(j)
 		}
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
-		n++
+	}
+	return j.Close()
+}
+
+// replay reads all records and returns how many there are.
+func replay(j *Reader) (records int, err error) {
+	for {
+		_, _, err := j.Next()
+		if err == io.EOF {
+			return records, nil
+		}
+		if err != nil {
+			return records, err
+		}
+		records++
 	}
 }
 
-// report adds the time of one record to what a benchmark says.
-func report(b *testing.B) {
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/benchRecords, "ns/record")
+func readAll(r io.Reader) (records int, err error) { return replay(NewReader(r, Options{})) }
+
+func otherRead(r io.Reader) (records int, err error) {
+	var record bytes.Buffer
+	for j := other.NewReader(r, nil, true, true); ; records++ {
+		part, err := j.Next()
+		if err == io.EOF {
+			return records, nil
+		}
+		record.Reset()
+		if err == nil {
+			_, err = record.ReadFrom(part)
+		}
+		if err != nil {
+			return records, err
+		}
+	}
 }
 
-func BenchmarkAppend(b *testing.B) {
-	record := codectest.Bytes(1, benchSize)
+// benchmark runs a benchmark for both peers and all sizes of records, in memory and with
+// a file. What it measures is one journal of so many records.
+func benchmark(b *testing.B, run func(b *testing.B, p peer, f io.ReadWriteSeeker, record []byte, times int)) {
+	for _, place := range []struct {
+		name string
+		open func(b *testing.B) io.ReadWriteSeeker
+	}{{"memory", newMemory}, {"file", newFile}} {
+		for _, size := range benchSizes {
+			for _, p := range peers {
+				b.Run(fmt.Sprintf("%s/%d/%s", place.name, size, p.name), func(b *testing.B) {
+					times := benchLength / size
+					b.SetBytes(int64(times * size))
+					b.ReportAllocs()
+					run(b, p, place.open(b), codectest.Bytes(1, size), times)
+					b.ReportMetric(float64(times)*float64(b.N)/b.Elapsed().Seconds(), "records/s")
+				})
+			}
+		}
+	}
+}
+
+func newFile(b *testing.B) io.ReadWriteSeeker {
 	f, err := os.Create(filepath.Join(b.TempDir(), "journal"))
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer f.Close()
-	for _, to := range []struct {
-		name string
-		io.Writer
-	}{{"nowhere", io.Discard}, {"file", f}} {
-		b.Run(to.name, func(b *testing.B) {
-			w := NewWriter(to, 0)
-			b.SetBytes(benchRecords * benchSize)
-			b.ReportAllocs()
-			for b.Loop() {
-				appendAll(b, w, record)
-			}
-			report(b)
-		})
+	b.Cleanup(func() { f.Close() })
+	return f
+}
+
+func newMemory(*testing.B) io.ReadWriteSeeker {
+	return &memory{b: make([]byte, 0, 2*benchLength)}
+}
+
+// A memory is a file in memory, which a benchmark fills and reads from its beginning. Its
+// writes cost a copy and nothing else.
+type memory struct {
+	b   []byte
+	pos int
+}
+
+func (m *memory) Write(p []byte) (int, error) {
+	m.b = append(m.b[:m.pos], p...)
+	m.pos += len(p)
+	return len(p), nil
+}
+
+func (m *memory) Read(p []byte) (int, error) {
+	n := copy(p, m.b[m.pos:])
+	if m.pos += n; n == 0 {
+		return 0, io.EOF
 	}
+	return n, nil
+}
+
+func (m *memory) Seek(int64, int) (int64, error) {
+	m.pos = 0
+	return 0, nil
+}
+
+func rewind(b *testing.B, f io.Seeker) {
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func BenchmarkAppend(b *testing.B) {
+	benchmark(b, func(b *testing.B, p peer, f io.ReadWriteSeeker, record []byte, times int) {
+		for b.Loop() {
+			rewind(b, f)
+			if err := p.write(f, record, times); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+// BenchmarkAppendLate appends records that are worth nothing before the last one is there.
+func BenchmarkAppendLate(b *testing.B) {
+	benchmark(b, func(b *testing.B, p peer, f io.ReadWriteSeeker, record []byte, times int) {
+		for b.Loop() {
+			rewind(b, f)
+			if err := p.late(f, record, times); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
 }
 
 func BenchmarkReplay(b *testing.B) {
-	journal := benchJournal(b)
-	file := filepath.Join(b.TempDir(), "journal")
-	if err := os.WriteFile(file, journal, 0o600); err != nil {
-		b.Fatal(err)
-	}
-	f, err := os.Open(file)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer f.Close()
-	for _, in := range []struct {
-		name string
-		io.ReadSeeker
-	}{{"memory", bytes.NewReader(journal)}, {"file", f}} {
-		b.Run(in.name, func(b *testing.B) {
-			b.SetBytes(benchRecords * benchSize)
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := in.Seek(0, io.SeekStart); err != nil {
-					b.Fatal(err)
-				}
-				if n := replay(b, NewReader(in, Options{})); n != benchRecords {
-					b.Fatalf("%d records of %d", n, benchRecords)
-				}
-			}
-			report(b)
-		})
-	}
-}
-
-// BenchmarkReplayLong reads records that are gathered from several blocks.
-func BenchmarkReplayLong(b *testing.B) {
-	const records, size = 100, 100_000
-	journal := newBench()
-	for range records {
-		journal.append(b, codectest.Bytes(1, size))
-	}
-	b.SetBytes(records * size)
-	b.ReportAllocs()
-	for b.Loop() {
-		if n := replay(b, NewReader(bytes.NewReader(journal.Bytes()), Options{})); n != records {
-			b.Fatalf("%d records of %d", n, records)
+	benchmark(b, func(b *testing.B, p peer, f io.ReadWriteSeeker, record []byte, times int) {
+		rewind(b, f)
+		if err := write(f, record, times); err != nil {
+			b.Fatal(err)
 		}
-	}
+		for b.Loop() {
+			rewind(b, f)
+			if n, err := p.read(f); n != times || err != nil {
+				b.Fatalf("%d records of %d, %v", n, times, err)
+			}
+		}
+	})
 }
 
 // TestNothingIsAllocatedPerRecord counts over records of all lengths, after the first

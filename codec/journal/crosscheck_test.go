@@ -7,8 +7,6 @@ import (
 
 	other "github.com/syndtr/goleveldb/leveldb/journal"
 	"pgregory.net/rapid"
-
-	"github.com/xetfs/xetfs/codec/codectest"
 )
 
 // These tests compare with the journal of goleveldb, for undamaged journals only: of a
@@ -94,48 +92,4 @@ func TestOtherReaderStopsAtTheSameCut(t *testing.T) {
 			t.Errorf("cut at %d: %d records here, %d there", n, len(ours), theirs)
 		}
 	}
-}
-
-func BenchmarkOtherAppend(b *testing.B) {
-	record := codectest.Bytes(1, benchSize)
-	b.SetBytes(benchRecords * benchSize)
-	for b.Loop() {
-		w := other.NewWriter(io.Discard)
-		for range benchRecords {
-			part, err := w.Next()
-			if err == nil {
-				_, err = part.Write(record)
-			}
-			if err == nil {
-				err = w.Flush()
-			}
-			if err != nil {
-				b.Fatal(err)
-			}
-		}
-	}
-	report(b)
-}
-
-func BenchmarkOtherReplay(b *testing.B) {
-	journal := benchJournal(b)
-	var record bytes.Buffer
-	b.SetBytes(benchRecords * benchSize)
-	for b.Loop() {
-		r := other.NewReader(bytes.NewReader(journal), nil, true, true)
-		for {
-			part, err := r.Next()
-			if err == io.EOF {
-				break
-			}
-			record.Reset()
-			if err == nil {
-				_, err = record.ReadFrom(part)
-			}
-			if err != nil {
-				b.Fatal(err)
-			}
-		}
-	}
-	report(b)
 }

@@ -2,10 +2,21 @@ package journal
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"io"
 )
+
+// HeadSize is the most bytes that Is looks at.
+const HeadSize = blockSize
+
+// Is says whether something that begins with head is a journal: whether a first fragment
+// is there that matches its checksum. head must hold the first HeadSize bytes, or all.
+func Is(head []byte) bool {
+	s := scanner{r: bytes.NewReader(head)}
+	return s.next() == good && (s.kind == full || s.kind == firstPart)
+}
 
 // Describe writes the fragments of the journal b, one a line, for people and for golden
 // tests. It shows damage instead of stopping at it, and trusts the length of a fragment

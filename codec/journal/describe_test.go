@@ -35,6 +35,31 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
+func TestIs(t *testing.T) {
+	tests := []struct {
+		name string
+		head []byte
+		want bool
+	}{
+		{"nothing", nil, false},
+		{"an empty record", journalOf(t, 0), true},
+		{"a record, and another that is torn", cut(1)(journalOf(t, 5, 5)), true},
+		{"a torn record", cut(1)(journalOf(t, 5)), false},
+		{"a first part as long as a block", journalOf(t, 2*blockSize)[:HeadSize], true},
+		{"a first part that is torn", journalOf(t, 2*blockSize)[:HeadSize-1], false},
+		{"a middle part", fragmentOf(middlePart, "foo"), false},
+		{"a type from the future", fragmentOf(5, "foo"), false},
+		{"a wrong checksum", flip(0)(journalOf(t, 5)), false},
+		{"zeros", make([]byte, 100), false},
+		{"text", []byte("a log of text\n"), false},
+	}
+	for _, tt := range tests {
+		if got := Is(tt.head); got != tt.want {
+			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
 func TestDescribeReturnsTheErrorOfItsWriter(t *testing.T) {
 	r, w := io.Pipe()
 	closed := errors.New("nobody reads")

@@ -94,7 +94,10 @@ func every(n int) iter.Seq[int] {
 // uses the memory of r, a new Reader for each of so many calls being what takes longest.
 func outcome(t *testing.T, r *Reader, b []byte) (n int, end int64, tail Tail) {
 	*r = Reader{scan: scanner{r: bytes.NewReader(b)}, o: Options{MaxRecord: defaultMaxRecord}, part: r.part}
-	n = replay(t, r)
+	n, err := replay(r)
+	if err != nil {
+		t.Fatal(err)
+	}
 	end, tail = r.Tail()
 	return n, end, tail
 }

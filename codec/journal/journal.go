@@ -3,6 +3,7 @@ package journal
 import (
 	"encoding/binary"
 	"io"
+	"slices"
 )
 
 // A Writer appends records. It is not safe for concurrent use.
@@ -31,7 +32,7 @@ func (w *Writer) Append(record []byte) (off, end int64, err error) {
 		return 0, 0, w.err
 	}
 	room := blockSize - int(w.end%blockSize)
-	w.buf = w.buf[:0]
+	w.buf = slices.Grow(w.buf[:0], mostEncoded(len(record)))
 	if room < headerSize {
 		w.buf = append(w.buf, trailer[:room]...)
 		room = blockSize
@@ -49,6 +50,12 @@ func (w *Writer) Append(record []byte) (off, end int64, err error) {
 	}
 	w.end += int64(n)
 	return off, w.end, nil
+}
+
+// mostEncoded returns the most bytes that a record of n bytes takes, with the trailer
+// before it, a first part without payload, and a last one in a block of its own.
+func mostEncoded(n int) int {
+	return len(trailer) + n + (n/(blockSize-headerSize)+2)*headerSize
 }
 
 var trailer [headerSize - 1]byte

@@ -1,4 +1,5 @@
 // Package interop tests xetfs against other clients of the Xet formats: they download
 // what xetfs pack wrote, and xetfs reads what they upload. Its tests have a small CAS
-// server in them; the script run installs the clients.
+// server in them; the script run installs the clients. It also tests codec/journal and
+// xetfs inspect against a LevelDB, in both directions.
 package interop

@@ -18,6 +18,7 @@ import (
 // The programs that the script run has installed.
 const (
 	pythonEnv = "XETFS_INTEROP_PYTHON" // with hf_xet
+	levelEnv  = "XETFS_INTEROP_LEVEL"  // with plyvel
 	nodeEnv   = "XETFS_INTEROP_NODE"   // a folder with node_modules
 	xetfsEnv  = "XETFS_INTEROP_XETFS"
 )
