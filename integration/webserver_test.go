@@ -2,7 +2,6 @@ package integration
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -42,7 +41,7 @@ DocumentRoot "ROOT"
 `, func(config string) []string { return []string{"-X", "-f", config} }},
 	{"nginx", false, `
 daemon off;
-worker_processes 1;
+master_process off;
 pid DIR/pid;
 error_log DIR/error.log;
 events { worker_connections 256; }
@@ -138,6 +137,7 @@ func (s webServer) start(t *testing.T, root string) string {
 	cmd.Stdout, cmd.Stderr = said, said
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // with all its workers
 	cmd.WaitDelay = unmountLimit
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -155,6 +155,6 @@ func (s webServer) start(t *testing.T, root string) string {
 			return "http://" + address
 		}
 	}
-	t.Fatal(fmt.Sprintf("%s does not listen on %s", s.name, address))
+	t.Fatalf("%s does not listen on %s", s.name, address)
 	return ""
 }
