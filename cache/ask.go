@@ -7,9 +7,9 @@ import (
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
-// run gets the chunks of a fetch that the caller owns, from disk or from the origin, in a goroutine: the
-// fetch may outlive the reader that began it, and a reader that is killed must not wait
-// even for a near origin, whose disk may hang.
+// run gets the chunks of a fetch that the caller owns, from disk or from the origin, in a
+// goroutine: the fetch may outlive the reader that began it, and a reader that is killed
+// must not wait even for a near origin, whose disk may hang.
 func (c *Cache) run(ctx context.Context, there *fetch) {
 	ctx = context.WithoutCancel(ctx)
 	if !c.near {
@@ -29,10 +29,40 @@ func (c *Cache) run(ctx context.Context, there *fetch) {
 	})
 }
 
+// runNow gets the chunks of a fetch that the caller owns if they are in memory, and says
+// whether it did. There is nothing to wait for then, and to hand it to another goroutine
+// takes longer than to do it.
+func (c *Cache) runNow(ctx context.Context, there *fetch) bool {
+	run, err := c.getNow(ctx, there)
+	if run == nil && err == nil {
+		return false
+	}
+	c.fetches.finish(there, run, err)
+	return true
+}
+
+// getNow returns neither a run nor an error if something must be waited for.
+func (c *Cache) getNow(ctx context.Context, there *fetch) (run *xorb.Run, err error) {
+	defer guard(&err)
+	if c.prompt == nil {
+		run, _ = c.keptFetch(ctx, there, true)
+		return run, nil
+	}
+	there.copy = c.copies.current(there.xorb)
+	run, ok := c.prompt.ChunksNow(there.xorb, there.chunks, there.lend)
+	if !ok {
+		there.buf.free()
+		there.buf = nil
+		return nil, nil
+	}
+	c.stats.misses.Add(int64(there.chunks.Len()))
+	return c.trusted(run), nil
+}
+
 func (c *Cache) get(ctx context.Context, there *fetch) (run *xorb.Run, err error) {
 	defer guard(&err)
-	if run, ok := c.keptFetch(ctx, there); ok {
-		return c.trusted(run), nil
+	if run, ok := c.keptFetch(ctx, there, false); ok {
+		return run, nil
 	}
 	c.stats.misses.Add(int64(there.chunks.Len()))
 	return c.ask(ctx, there)

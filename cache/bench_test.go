@@ -186,7 +186,7 @@ func TestAllocations(t *testing.T) {
 				most float64
 				read func(i int)
 			}{
-				{"1 MiB near", 14, func(i int) { x.readMiB(t, c, i, large) }},
+				{"1 MiB near", 12, func(i int) { x.readMiB(t, c, i, large) }},
 				{"4 KiB warm", 0, func(i int) { x.readWarm(t, c, i, small) }},
 			} {
 				tt.read(0)
@@ -210,7 +210,7 @@ func TestAllocationsFromDisk(t *testing.T) {
 	for n, tt := range []struct {
 		size int
 		most float64
-	}{{1 << 20, 32}, {4 << 10, 24}} {
+	}{{1 << 20, 20}, {4 << 10, 12}} {
 		p := make([]byte, tt.size)
 		if got := testing.AllocsPerRun(100, func() { n += 17; x.readMiB(t, c, n, p) }); got > tt.most {
 			t.Errorf("%d bytes: %v allocations, want %v at most", tt.size, got, tt.most)

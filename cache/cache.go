@@ -35,6 +35,7 @@ type Cache struct {
 	borrow   origin.Borrowing // src, if it can read into our buffers
 	rejecter origin.Rejecter  // src, if it may have copies
 	hashing  origin.Hashing   // src, if it can tell
+	prompt   origin.Prompt    // src, if it can tell what is in memory
 	near     bool
 	noVerify bool
 	disk     *disk.Store     // nil: none
@@ -101,6 +102,9 @@ func New(src origin.Source, o Options) (*Cache, error) {
 	c.borrow, _ = src.(origin.Borrowing)
 	c.rejecter, _ = src.(origin.Rejecter)
 	c.hashing, _ = src.(origin.Hashing)
+	if c.near {
+		c.prompt, _ = src.(origin.Prompt)
+	}
 	c.calls.init(last)
 	c.pages.init(o.MemoryBytes)
 	c.fetches.init()

@@ -265,7 +265,7 @@ func (p part) arrived(f *fetches) (some *xorb.Run, more <-chan struct{}) {
 	if p.some != nil && p.some.Chunks.End >= p.sub.End {
 		return p.some, nil
 	}
-	if p.more == nil && f.piece {
+	if ended, _ := p.ended(); p.more == nil && f.piece && !ended {
 		p.more = make(chan struct{})
 	}
 	return nil, p.more

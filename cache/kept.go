@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/xetfs/xetfs/cache/disk"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/xorb"
 )
@@ -18,9 +19,12 @@ var errDropped = fmt.Errorf("not the chunk that was kept on disk: %w", errAgain)
 // past it.
 const maxDropped = 3
 
+// keepsPacked says whether what comes from the origin is kept on disk.
+func (c *Cache) keepsPacked() bool { return c.packed != nil && c.packed.Refuses() == nil }
+
 // setKept notes which chunks of a reading are on disk. It looks at the index alone.
 func (rd *reading) setKept() {
-	if rd.c.packed == nil || rd.pastDisk {
+	if rd.c.packed == nil || rd.pastDisk || len(rd.want) == 1 {
 		return
 	}
 	for i := range rd.want {
@@ -34,27 +38,36 @@ func (rd *reading) setKept() {
 }
 
 // keptFetch reads the chunks of a fetch from disk, if all of them are there and fit to
-// their xorb.
-func (c *Cache) keptFetch(ctx context.Context, there *fetch) (*xorb.Run, bool) {
-	if c.packed == nil || there.pastDisk || len(c.packed.Missing(there.xorb, there.chunks)) > 0 {
+// their xorb: from memory, or else however long that takes.
+func (c *Cache) keptFetch(ctx context.Context, there *fetch, now bool) (*xorb.Run, bool) {
+	if c.packed == nil || there.pastDisk {
 		return nil, false
 	}
-	run, ok := c.packed.RunIn(there.xorb, there.chunks, there.lend)
+	run, ok := c.packed.RunIn(there.xorb, there.chunks, disk.Into{
+		Buffer:    there.lend,
+		All:       true,
+		Now:       now,
+		Unchecked: true,
+	})
 	if !ok {
+		if now {
+			there.buf.free()
+		}
 		there.buf = nil // the disk may be writing to it still
 		return nil, false
 	}
-	if run.Chunks == there.chunks {
-		run, ok = c.adopt(ctx, there.xorb, run)
+	adopted, ok := c.adopt(ctx, there.xorb, run)
+	if ok && (c.noVerify || adopted.Hashes == nil) {
+		ok = c.packed.Check(there.xorb, run) // nobody else does
 	}
-	if !ok || run.Chunks != there.chunks {
+	if !ok {
 		there.buf.free()
 		there.buf = nil
 		return nil, false
 	}
 	there.disk = true
 	c.stats.diskHits.Add(int64(there.chunks.Len()))
-	return run, true
+	return c.trusted(adopted), true
 }
 
 // adopt makes a run from disk one that knows its hashes. What cannot be of its xorb is
@@ -62,7 +75,7 @@ func (c *Cache) keptFetch(ctx context.Context, there *fetch) (*xorb.Run, bool) {
 func (c *Cache) adopt(ctx context.Context, x codec.Hash, run *xorb.Run) (*xorb.Run, bool) {
 	adopted, err := c.adopter.Adopt(ctx, x, run)
 	if errors.Is(err, codec.ErrCorrupt) {
-		c.packed.Drop(x, run.Chunks)
+		c.forgetKept(x, run)
 	}
 	if err != nil {
 		return nil, false // the origin says why
@@ -70,11 +83,17 @@ func (c *Cache) adopt(ctx context.Context, x codec.Hash, run *xorb.Run) (*xorb.R
 	return adopted, true
 }
 
-// dropped forgets chunks that came from disk and returns what is to be said of it. That
-// is no codec.ErrCorrupt, which would be the origin's.
-func (c *Cache) dropped(x codec.Hash, err error, kept ...codec.ChunkRange) error {
-	for _, r := range kept {
-		c.packed.Drop(x, r)
+// forgetKept forgets of the chunks of a run that came from disk those that are not what
+// was written, and all of them if they are: then they were wrong before.
+func (c *Cache) forgetKept(x codec.Hash, run *xorb.Run) {
+	c.packed.Check(x, run)
+	if len(c.packed.Missing(x, run.Chunks)) == 0 {
+		c.packed.Drop(x, run.Chunks)
 	}
+}
+
+// errDroppedOf returns what is to be said of chunks that were forgotten. That is no
+// codec.ErrCorrupt, which would be the origin's.
+func errDroppedOf(x codec.Hash, err error) error {
 	return fmt.Errorf("xorb %s: %w: %s", x, errDropped, err.Error())
 }

@@ -181,7 +181,9 @@ func (rd *reading) fetch() error {
 		switch {
 		case p.own:
 			p.pastDisk = rd.pastDisk
-			rd.c.run(rd.ctx, p.fetch)
+			if !rd.c.runNow(rd.ctx, p.fetch) {
+				rd.c.run(rd.ctx, p.fetch)
+			}
 		case p.fetch.wasAhead(rd.c):
 			rd.c.stats.aheadHits.Add(int64(p.sub.Len()))
 		default:

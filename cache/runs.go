@@ -135,7 +135,10 @@ func (r *Run) Unpack(chunk uint32, dst []byte) error {
 	if !r.wasKept(chunk) {
 		return &copyError{r.copy, err}
 	}
-	return r.c.dropped(r.xorb, err, r.kept...) // all, so that one try more is enough
+	for _, k := range r.kept { // all, so that one try more is enough
+		r.c.packed.Drop(r.xorb, k)
+	}
+	return errDroppedOf(r.xorb, err)
 }
 
 // wasKept says whether a chunk came from disk.

@@ -106,8 +106,8 @@ func (rd *reading) fill(i int) error {
 }
 
 // unpackInto unpacks a chunk straight into the reader's buffer. If others wait for it,
-// those who are near, or have it from disk, are told to look after themselves: that is
-// rarer than the copy would be dear. Those who are far get the copy that is made anyway.
+// those who find it near are told to look after themselves: that is rarer than the copy
+// would be dear. Where nothing else keeps the chunk they get the copy that is made anyway.
 func (rd *reading) unpackInto(i int, dst []byte) error {
 	w, key := &rd.want[i], rd.key(i)
 	rd.c.stats.unpacked.Add(1)
@@ -117,7 +117,7 @@ func (rd *reading) unpackInto(i int, dst []byte) error {
 		err = rd.failure(w, err)
 		rd.finish(w, nil, err)
 		return err
-	case rd.c.near || w.from.disk:
+	case rd.c.near || w.from.disk || rd.c.keepsPacked():
 		rd.finish(w, nil, errAgain)
 	case w.lead:
 		data := append([]byte(nil), dst...)
@@ -142,7 +142,8 @@ func (rd *reading) finish(w *wanted, data []byte, err error) {
 func (rd *reading) failure(w *wanted, err error) error {
 	if w.from.disk {
 		rd.c.fetches.forget(w.from)
-		return rd.c.dropped(rd.xorb, err, w.from.chunks)
+		rd.c.forgetKept(rd.xorb, w.run)
+		return errDroppedOf(rd.xorb, err)
 	}
 	return &copyError{w.from.copy, fmt.Errorf("xorb %s: %w", rd.xorb, err)}
 }

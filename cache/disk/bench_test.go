@@ -191,7 +191,7 @@ func BenchmarkHit(b *testing.B) {
 			for b.Loop() {
 				i++
 				c := uint32(i*7) % (64 - n)
-				if _, ok := s.RunIn(benchHash(i%32), chunks(c, c+n), func(n int) []byte { return buf[:n] }); !ok {
+				if _, ok := s.RunIn(benchHash(i%32), chunks(c, c+n), Into{Buffer: func(n int) []byte { return buf[:n] }}); !ok {
 					b.Fatal("a miss")
 				}
 			}
@@ -210,7 +210,7 @@ func BenchmarkHit(b *testing.B) {
 			buf := make([]byte, packedSize)
 			for i := 0; p.Next(); i++ {
 				c := uint32(i*7) % 63
-				if _, ok := s.RunIn(benchHash(i%32), chunks(c, c+1), func(n int) []byte { return buf[:n] }); !ok {
+				if _, ok := s.RunIn(benchHash(i%32), chunks(c, c+1), Into{Buffer: func(n int) []byte { return buf[:n] }}); !ok {
 					b.Error("a miss")
 				}
 			}

@@ -51,10 +51,10 @@ func TestRunReadsNoMoreThanItReturns(t *testing.T) {
 	b := open(t, d)
 	b.put(1, 0, 20)
 	asked := 0
-	run, ok := b.RunIn(hashOf(1), chunks(7, 8), func(n int) []byte {
+	run, ok := b.RunIn(hashOf(1), chunks(7, 8), Into{Buffer: func(n int) []byte {
 		asked += n
 		return make([]byte, n)
-	})
+	}})
 	if want := len(chunkOf(1, 7, chunkSize)); !ok || asked != want || len(run.Packed) != want {
 		t.Errorf("%d bytes were read for a chunk of %d", asked, want)
 	}

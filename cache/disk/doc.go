@@ -29,8 +29,17 @@
 // Every chunk and page has a checksum in the index: the CRC-32C of its bytes, header
 // included, that does not begin with nothing but with the CRC-32C of what it is (kind, hash
 // of the xorb or page) plus 0x9e3779b9 times the index of the chunk. So the bytes of
-// another chunk do not match. It is compared on every read. Where the chunk's hash is known, the caller compares that too and calls
-// Drop if it differs.
+// another chunk do not match. It is compared on every read, unless the caller knows the
+// hash of the chunk and compares that instead: then Check finds out which chunks differ.
+//
+// # Whole files
+//
+// A whole file was compared with its hash before it got its name. After that its length and
+// time of change are compared, when it is opened and whenever it is read through this
+// package; its bytes are not, because to read them all would take what the file is there to
+// save. So who writes to it is noticed, unless the kernel reads it by itself, through a
+// handle that was opened before. What changes without a write, on a disk that goes bad, is
+// for the file system to notice, or for Verify, which compares the bytes.
 //
 // # Index
 //

@@ -34,7 +34,7 @@ func (k *keeper) fits(n int64, chunks int) (bool, error) {
 		return true, nil
 	}
 	free, _, err := k.d.space()
-	return free-onDisk(n) >= k.floor, err
+	return free-onDisk(n)-k.s.stats.promised.Load() >= k.floor, err
 }
 
 // fixed returns the bytes that eviction cannot free now.
@@ -51,12 +51,16 @@ func (k *keeper) fixed() int64 {
 	return n
 }
 
-// makeRoom evicts until n more bytes fit. The error is ErrFull if they never will.
+// makeRoom evicts until n more bytes fit. The error is ErrFull if they never will, or
+// ErrSuspended: where nothing can be deleted nothing more must be forgotten for it.
 func (k *keeper) makeRoom(n int64, chunks int) error {
 	for first := true; ; first = false {
 		ok, err := k.fits(n, chunks)
 		if ok || err != nil {
 			return err
+		}
+		if k.s.health.suspended.Load() {
+			return ErrSuspended
 		}
 		if first && k.fixed()+onDisk(n)+k.slack() > k.s.o.MaxBytes {
 			return ErrFull // and nothing has gone for it

@@ -45,6 +45,8 @@ func tmpWhole(h codec.Hash) string { return wholeName(h) + ".tmp" }
 
 // layDown writes the content to a file that nobody looks at yet.
 func (s *Store) layDown(d *folder, h codec.Hash, size int64, content io.Reader) (*whole, error) {
+	rest := promise{&s.stats, size}
+	defer rest.end()
 	if err := d.remove(tmpWhole(h)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, s.diskFailed(h, err)
 	}
@@ -54,7 +56,7 @@ func (s *Store) layDown(d *folder, h codec.Hash, size int64, content io.Reader) 
 	}
 	w := &whole{hash: h, size: size}
 	var e entry
-	if w.crc, err = s.fill(f, w, content); err == nil {
+	if w.crc, err = s.fill(f, w, content, &rest); err == nil {
 		if err = f.sync(); err == nil {
 			e, err = f.stat()
 		}
@@ -64,8 +66,22 @@ func (s *Store) layDown(d *folder, h codec.Hash, size int64, content io.Reader) 
 	return w, errors.Join(err, s.diskFailed(h, f.Close()))
 }
 
-// fill writes content to f and returns its checksum.
-func (s *Store) fill(f file, w *whole, content io.Reader) (crc uint32, err error) {
+// A promise is bytes that were made room for and are not written yet: of the file system
+// they still seem to be free.
+type promise struct {
+	c    *counters
+	left int64
+}
+
+func (p *promise) kept(n int64) {
+	p.left -= n
+	p.c.promised.Add(-n)
+}
+
+func (p *promise) end() { p.kept(p.left) }
+
+// fill writes content to f, as was promised, and returns its checksum.
+func (s *Store) fill(f file, w *whole, content io.Reader, rest *promise) (crc uint32, err error) {
 	b := make([]byte, 1<<20)
 	for off := int64(0); ; {
 		n, err := content.Read(b)
@@ -78,6 +94,7 @@ func (s *Store) fill(f file, w *whole, content io.Reader) (crc uint32, err error
 				return 0, s.diskFailed(w.hash, err)
 			}
 			off += int64(n)
+			rest.kept(int64(n))
 		}
 		switch {
 		case errors.Is(err, io.EOF) && off < w.size:
@@ -111,6 +128,7 @@ func (k *keeper) reserve(d *folder, h codec.Hash, size int64) error {
 		return err
 	}
 	k.s.stats.use(onDisk(size), &k.s.stats.wholeBytes)
+	k.s.stats.promised.Add(size)
 	return nil
 }
 

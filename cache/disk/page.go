@@ -8,7 +8,7 @@ import (
 
 // Page returns the index page of that hash.
 func (s *Store) Page(h [32]byte) ([]byte, bool) {
-	b, n := s.read(key{pageKind, h}, onePage, func(n int) []byte { return make([]byte, n) })
+	b, n := s.read(key{pageKind, h}, onePage, Into{Buffer: newBytes})
 	s.count(n, 1)
 	return b, n == 1
 }
@@ -47,3 +47,7 @@ func (s *Store) DropPage(h [32]byte) {
 		s.dropped(describe(k, onePage), errors.New("not what its hash says"))
 	}
 }
+
+// ForgetPage is DropPage of a page that is what it was when it was put, and of no use any
+// more: nobody is told.
+func (s *Store) ForgetPage(h [32]byte) { s.drop(key{pageKind, h}, onePage) }

@@ -6,14 +6,15 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 
 	"github.com/xetfs/xetfs/codec"
 )
 
 // read returns the bytes of chunks from the first of r on, each compared with its
-// checksum, and how many chunks there are. A chunk that moved while it was looked for is
-// looked for once more.
-func (s *Store) read(k key, r codec.ChunkRange, buffer func(size int) []byte) (b []byte, n int) {
+// checksum unless into says otherwise, and how many chunks there are. A chunk that moved
+// while it was looked for is looked for once more.
+func (s *Store) read(k key, r codec.ChunkRange, into Into) (b []byte, n int) {
 	var few [4]part
 	for range 2 {
 		if s.down() != nil {
@@ -21,34 +22,44 @@ func (s *Store) read(k key, r codec.ChunkRange, buffer func(size int) []byte) (b
 		}
 		d := s.disk.Load()
 		parts := d.find(k, r, few[:0])
-		if len(parts) == 0 {
+		if len(parts) == 0 || into.All && parts[len(parts)-1].chunks.End < r.End {
 			return nil, 0
 		}
 		if b == nil {
-			b = buffer(sizeOf(parts))
+			b = into.Buffer(sizeOf(parts))
 		}
 		if len(b) < sizeOf(parts) {
 			return nil, 0 // other chunks than at first
 		}
-		n, err := s.readParts(d, k, parts, b)
+		n, err := s.readParts(d, k, parts, b, into)
+		if into.All && n < r.Len() {
+			n = 0
+		}
 		if n > 0 || !errors.Is(err, errMoved) {
-			return b[:sizeOf(firstChunks(parts, n))], n
+			parts = firstChunks(parts, n)
+			d.touch(parts)
+			return b[:sizeOf(parts)], n
 		}
 	}
 	return nil, 0
 }
 
-// find returns the parts that hold the first chunks of r, and counts that they are used.
+// find returns the parts that hold the first chunks of r.
 func (d *folder) find(k key, r codec.ChunkRange, parts []part) []part {
 	d.index.mu.RLock()
 	defer d.index.mu.RUnlock()
-	parts = d.index.find(k, r, parts)
+	return d.index.find(k, r, parts)
+}
+
+// touch counts that chunks were used.
+func (d *folder) touch(parts []part) {
+	d.index.mu.RLock()
+	defer d.index.mu.RUnlock()
 	for _, p := range parts {
 		for i := range p.table {
 			p.table[i].touch()
 		}
 	}
-	return parts
 }
 
 func sizeOf(parts []part) (n int) {
@@ -82,24 +93,27 @@ var errMoved = errors.New("it was moved or evicted meanwhile")
 
 // readParts fills b and returns how many chunks from the first on are right. What it
 // finds to be wrong is forgotten.
-func (s *Store) readParts(d *folder, k key, parts []part, b []byte) (n int, err error) {
-	bad := -1 // the first part that was not read
+func (s *Store) readParts(d *folder, k key, parts []part, b []byte, into Into) (n int, err error) {
+	bad := -1 // the first part that could not be read
 	if done, size := readNow(parts, b); done < len(parts) {
-		err = s.readSlowly(d, parts, done, b[size:])
+		if into.Now {
+			return 0, errNotNow
+		}
+		// The slow way keeps the parts; the others need not pay for that.
+		bad, err = s.readSlowly(d, slices.Clone(parts), done, b[size:])
 	}
-	var failed *partError
-	switch {
-	case errors.As(err, &failed):
-		bad = failed.part
-	case err != nil:
+	if bad < 0 && err != nil {
 		s.failed("reading", err)
 		return 0, err
 	}
 	for i, p := range parts {
 		if i == bad {
-			return n, s.unreadable(k, p, failed.err)
+			return n, s.unreadable(k, p, err)
 		}
-		good := p.check(k, b)
+		good := p.chunks.Len()
+		if !into.Unchecked {
+			good = p.check(k, b)
+		}
 		n += good
 		if good < p.chunks.Len() {
 			c := p.chunks.Start + uint32(good)
@@ -109,6 +123,8 @@ func (s *Store) readParts(d *folder, k key, parts []part, b []byte) (n int, err 
 	}
 	return n, nil
 }
+
+var errNotNow = errors.New("not in memory")
 
 // readNow reads the parts that are in memory, up to the first that is not, and returns how
 // many that are, and their bytes.
@@ -126,9 +142,10 @@ func readNow(parts []part, b []byte) (n int, size int64) {
 	return n, size
 }
 
-// readSlowly reads the parts from the one at first on, and does not wait for ever.
-func (s *Store) readSlowly(d *folder, parts []part, first int, b []byte) error {
-	return s.reads.do(func() error {
+// readSlowly reads the parts from the one at first on, and does not wait for ever. If the
+// error is that of a part it says of which one, else bad is negative.
+func (s *Store) readSlowly(d *folder, parts []part, first int, b []byte) (bad int, err error) {
+	err = s.reads.do(func() error {
 		for i, p := range parts[first:] {
 			if err := d.readPart(p, b[:p.size]); err != nil {
 				return &partError{first + i, err}
@@ -137,6 +154,11 @@ func (s *Store) readSlowly(d *folder, parts []part, first int, b []byte) error {
 		}
 		return nil
 	})
+	var failed *partError
+	if errors.As(err, &failed) {
+		return failed.part, failed.err
+	}
+	return -1, err
 }
 
 // A partError says which part could not be read.
@@ -167,15 +189,44 @@ func (d *folder) readPart(p part, b []byte) error {
 
 // check returns how many chunks at the start of b match their checksums.
 func (p *part) check(k key, b []byte) int {
-	off, seed := p.off, seed(k)
+	seed := seed(k)
 	for i := range p.table {
-		end := p.table[i].end()
-		if checksum(seed, p.chunks.Start+uint32(i), b[off-p.off:end-p.off]) != p.table[i].crc {
+		if !p.matches(seed, i, b) {
 			return i
 		}
-		off = end
 	}
 	return len(p.table)
+}
+
+// matches says whether the i-th chunk of p, which is in b, matches its checksum.
+func (p *part) matches(seed uint32, i int, b []byte) bool {
+	start := p.off
+	if i > 0 {
+		start = p.table[i-1].end()
+	}
+	return checksum(seed, p.chunks.Start+uint32(i), b[start-p.off:p.table[i].end()-p.off]) == p.table[i].crc
+}
+
+// compare says whether the chunks of r are kept, and b is their bytes. It forgets each
+// that differs.
+func (s *Store) compare(k key, r codec.ChunkRange, b []byte) bool {
+	var few [4]part
+	parts := s.disk.Load().find(k, r, few[:0])
+	if sizeOf(parts) != len(b) {
+		return false // other chunks than were read, or fewer
+	}
+	n, seed := r.Len(), seed(k)
+	for _, p := range parts {
+		for i := range p.table {
+			if p.matches(seed, i, b) {
+				n--
+				continue
+			}
+			_ = s.damaged(k, p, p.chunks.Start+uint32(i), errChecksum) // which is why
+		}
+		b = b[p.size:]
+	}
+	return n == 0
 }
 
 // unreadable forgets a part that could not be read, if that is the disk's fault.
@@ -184,7 +235,7 @@ func (s *Store) unreadable(k key, p part, err error) error {
 		return errMoved
 	}
 	missing := errors.Is(err, io.EOF) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, errForeign)
-	if s.drop(k, p.chunks) > 0 {
+	if s.drop(k, p.chunks) > 0 && !s.gone(err) {
 		s.dropped(describe(k, p.chunks), err)
 	}
 	if !missing {

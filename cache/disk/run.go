@@ -16,27 +16,52 @@ import (
 // Nothing but the bytes of these chunks is read, and where they were put in one run, or
 // one run after the other, with one read.
 func (s *Store) Run(x codec.Hash, r codec.ChunkRange) (*xorb.Run, bool) {
-	return s.RunIn(x, r, func(n int) []byte { return make([]byte, n) })
+	return s.RunIn(x, r, Into{Buffer: newBytes})
 }
 
-// RunIn is Run into a buffer that the caller lends: buffer is called at most once, with
-// the number of bytes. If it was called and no run came back, a read that hangs may
-// still write into the buffer, and it must not be used for anything else.
-func (s *Store) RunIn(x codec.Hash, r codec.ChunkRange, buffer func(size int) []byte) (*xorb.Run, bool) {
+func newBytes(n int) []byte { return make([]byte, n) }
+
+// Into says how chunks are wanted.
+type Into struct {
+	// Buffer lends memory for the packed chunks. It is called at most once, with the
+	// number of bytes. If it was called and no run came back, a read that hangs may still
+	// write into the buffer, unless Now is set, and it must not be used for anything else.
+	Buffer func(size int) []byte
+
+	All bool // of r or none
+	Now bool // what is in memory; nobody waits for the disk, not even for a moment
+
+	// Unchecked leaves it to the caller to compare each chunk with its hash, which says
+	// more than the checksum, or to call Check.
+	Unchecked bool
+}
+
+// RunIn is Run as into says.
+func (s *Store) RunIn(x codec.Hash, r codec.ChunkRange, into Into) (*xorb.Run, bool) {
 	k := key{chunkKind, x}
-	b, n := s.read(k, r, buffer)
-	s.count(n, r.Len())
+	b, n := s.read(k, r, into)
+	if n > 0 || !into.Now {
+		s.count(n, r.Len())
+	}
 	if n == 0 {
 		return nil, false
 	}
 	r.End = r.Start + uint32(n)
 	run, err := xorb.ParseRun(b, r, nil)
 	if err != nil {
-		s.drop(k, r)
-		s.dropped(describe(k, r), err)
+		if !into.Unchecked || s.compare(k, r, b) {
+			s.drop(k, r)
+			s.dropped(describe(k, r), err)
+		}
 		return nil, false
 	}
 	return run, true
+}
+
+// Check compares chunks that came unchecked with their checksums, and forgets those that
+// differ. It is false if there are any, or if some are not kept any more.
+func (s *Store) Check(x codec.Hash, run *xorb.Run) bool {
+	return s.compare(key{chunkKind, x}, run.Chunks, run.Packed)
 }
 
 func (s *Store) count(found, asked int) {

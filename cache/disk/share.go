@@ -59,8 +59,34 @@ func (s *Store) shareFolder(d *folder) error {
 		return err
 	}
 	found, _, err := recoverIndex(d, names, id)
-	if err == nil && found != nil {
-		d.index = found.index
+	if err != nil || found == nil {
+		return err
 	}
-	return err
+	d.index = found.index
+	return d.forgetWholes()
+}
+
+// forgetWholes forgets the whole files that are not there as they were. The owner does not
+// say in the journal which of them it has found to be so.
+func (d *folder) forgetWholes() error {
+	entries, err := d.list("whole")
+	if err != nil {
+		return err
+	}
+	there := make(map[string]entry, len(entries))
+	for _, e := range entries {
+		there["whole/"+e.name] = e
+	}
+	for h, w := range d.index.wholes {
+		if !w.is(there[w.name()]) {
+			delete(d.index.wholes, h)
+		}
+	}
+	return nil
+}
+
+// gone says that an error means that the owner of a shared folder has evicted something,
+// or laid it down anew since: nothing is damaged.
+func (s *Store) gone(err error) bool {
+	return s.shared && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, errChanged))
 }

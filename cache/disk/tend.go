@@ -2,8 +2,10 @@ package disk
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/crc32"
+	"io/fs"
 	"iter"
 	"slices"
 
@@ -92,7 +94,8 @@ func (x *index) allWholes() []*whole {
 }
 
 // Verify reads everything and compares it with its checksums. What is damaged is
-// forgotten and, with the reason, reported. It returns how many entries it has read. The
+// forgotten and, with the reason, reported; what has gone is no damage. It returns how
+// many entries it has read. The
 // error is that of ctx, or says that the disk does not answer.
 func (s *Store) Verify(ctx context.Context, report func(Entry, error)) (entries int, err error) {
 	d := s.disk.Load()
@@ -107,7 +110,9 @@ func (s *Store) Verify(ctx context.Context, report func(Entry, error)) (entries 
 			return entries, err
 		}
 		if err := d.checkWhole(w); err != nil && !w.gone.Load() {
-			report(Entry{Kind: "file", Hash: w.hash, Chunks: 1, Bytes: w.size}, err)
+			if !s.gone(err) && !errors.Is(err, fs.ErrNotExist) {
+				report(Entry{Kind: "file", Hash: w.hash, Chunks: 1, Bytes: w.size}, err)
+			}
 			s.DropWhole(w.hash)
 		}
 		entries++
@@ -127,8 +132,10 @@ func (s *Store) verifyParts(ctx context.Context, d *folder, k key, parts []part,
 			return err
 		}
 		p := []part{parts[0].first(verifyBytes)}
-		n, err := s.readParts(d, k, p, make([]byte, p[0].size))
-		if bad := p[0].chunks.Len() - n; bad > 0 && err != nil && !p[0].segment.gone.Load() {
+		n, err := s.readParts(d, k, p, make([]byte, p[0].size), Into{})
+		if bad := p[0].chunks.Len() - n; bad > 0 && errors.Is(err, fs.ErrNotExist) {
+			n = p[0].chunks.Len()
+		} else if bad > 0 && err != nil && !p[0].segment.gone.Load() {
 			e := Entry{Kind: "xorb", Hash: k.hash, Chunks: 1}
 			if k.kind == pageKind {
 				e.Kind = "page"

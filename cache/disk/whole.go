@@ -48,8 +48,12 @@ type File struct {
 }
 
 // ReadAt implements io.ReaderAt. It waits no longer for the disk than readers of chunks
-// do. A file that cannot be read is forgotten.
+// do. A file that cannot be read, or was changed since it was opened, is forgotten.
 func (f *File) ReadAt(p []byte, off int64) (int, error) {
+	if err := f.w.compare(f.f); err != nil {
+		f.s.wholeFailed(f.w, err)
+		return 0, err
+	}
 	n := f.f.readNow(p, off)
 	if n == len(p) {
 		return n, nil
@@ -160,15 +164,23 @@ func (d *folder) openWhole(w *whole) (file, error) {
 	if err != nil {
 		return nil, err
 	}
-	e, err := f.stat()
-	if err == nil && (e.size != w.size || e.changed != w.changed) {
-		err = errChanged
-	}
-	if err != nil {
+	if err := w.compare(f); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
 }
+
+// compare says whether a file is still as long and as old as when it was laid down: to
+// compare its bytes would take what it is there to save.
+func (w *whole) compare(f file) error {
+	e, err := f.stat()
+	if err == nil && !w.is(e) {
+		err = errChanged
+	}
+	return err
+}
+
+func (w *whole) is(e entry) bool { return e.plain && e.size == w.size && e.changed == w.changed }
 
 // wholeFailed forgets a file that could not be opened or read.
 func (s *Store) wholeFailed(w *whole, err error) {
@@ -179,7 +191,7 @@ func (s *Store) wholeFailed(w *whole, err error) {
 	if w.gone.Load() || errors.Is(err, os.ErrClosed) {
 		return
 	}
-	if s.dropWhole(w.hash) {
+	if s.dropWhole(w.hash) && !s.gone(err) {
 		s.dropped("file "+w.hash.String(), err)
 	}
 	if !errors.Is(err, errChanged) && !errors.Is(err, errForeign) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, io.EOF) {
@@ -291,7 +303,7 @@ func (k *keeper) loadWholes() error {
 		stats.use(onDisk(e.size), &stats.wholeBytes)
 		h, err := codec.ParseHash(e.name)
 		w := x.wholes[h]
-		if err != nil || w == nil || !e.plain || e.size != w.size || e.changed != w.changed {
+		if err != nil || w == nil || !w.is(e) {
 			k.orphans = append(k.orphans, orphan{"whole/" + e.name, onDisk(e.size), &stats.wholeBytes})
 			continue
 		}

@@ -65,6 +65,20 @@ func (s counting) ChunksIn(ctx context.Context, x codec.Hash, r codec.ChunkRange
 	return run, nil
 }
 
+// ChunksNow implements Prompt.
+func (s counting) ChunksNow(x codec.Hash, r codec.ChunkRange, buffer func(size int) []byte) (*xorb.Run, bool) {
+	p, ok := s.Source.(Prompt)
+	if !ok {
+		return nil, false
+	}
+	run, ok := p.ChunksNow(x, r, buffer)
+	if ok {
+		atomic.AddInt64(&s.c.Requests, 1)
+		atomic.AddInt64(&s.c.Bytes, int64(len(run.Packed)))
+	}
+	return run, ok
+}
+
 // Adopt implements Adopting.
 func (s counting) Adopt(ctx context.Context, x codec.Hash, run *xorb.Run) (*xorb.Run, error) {
 	adopted, err := s.Through.Adopt(ctx, x, run)

@@ -23,6 +23,9 @@ func (o *objects) FileInfo(ctx context.Context, id codec.FileID) (*shard.FileInf
 	if id.File.IsZero() {
 		return new(shard.FileInfo), nil
 	}
+	if fi, ok := o.fileInfoNow(ctx, id); ok {
+		return fi, nil
+	}
 	return o.finding.do(ctx, wantedFile{id, IsFresh(ctx)}, func(ctx context.Context) (*shard.FileInfo, error) {
 		if k, ok := o.kept.file(ctx, id); ok {
 			if !k.keyed {
@@ -205,10 +208,15 @@ func (o *objects) checkFileInfo(ctx context.Context, fi *shard.FileInfo) error {
 	if chunksOf(fi.Terms) > maxLeaves {
 		return nil
 	}
+	return checkFileInfo(fi, func(x codec.Hash) (*info, error) { return o.infos.get(ctx, x) })
+}
+
+// checkFileInfo is the same with the infos of the xorbs from get.
+func checkFileInfo(fi *shard.FileInfo, get func(x codec.Hash) (*info, error)) error {
 	var leaves []merkle.Leaf
 	complete := true
 	for i, t := range fi.Terms {
-		in, err := o.infos.get(ctx, t.Xorb)
+		in, err := get(t.Xorb)
 		if passing(err) {
 			return err
 		}

@@ -72,6 +72,16 @@ func (c *infos) get(ctx context.Context, x codec.Hash) (*info, error) {
 	})
 }
 
+var errNotNow = errors.New("not in memory")
+
+// now is get of what is in memory.
+func (c *infos) now(x codec.Hash) (*info, error) {
+	if in, ok := c.lookup(x); ok {
+		return in, nil
+	}
+	return nil, errNotNow
+}
+
 // begin notes that xorb x is being loaded.
 func (c *infos) begin(x codec.Hash) (token *int) {
 	c.mu.Lock()

@@ -13,7 +13,7 @@ import (
 type Keeper interface {
 	Page(h [32]byte) ([]byte, bool)
 	PutPage(h [32]byte, b []byte) error
-	DropPage(h [32]byte)
+	ForgetPage(h [32]byte)
 }
 
 // Adopting is a Source that knows more of a run of packed chunks that was kept elsewhere

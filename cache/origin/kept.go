@@ -72,7 +72,7 @@ func (k *kept) put(key [32]byte, value []byte) {
 
 func (k *kept) drop(key [32]byte) {
 	k.late.drop(key)
-	k.keeper.DropPage(key)
+	k.keeper.ForgetPage(key)
 }
 
 // putLate puts what could not be put when it came. It is for whoever just waited for the

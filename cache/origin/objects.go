@@ -82,6 +82,7 @@ var (
 	_ Borrowing  = (*objects)(nil)
 	_ Adopting   = (*objects)(nil)
 	_ Forgetting = (*objects)(nil)
+	_ Prompt     = (*objects)(nil)
 )
 
 // Near implements Source.
@@ -156,6 +157,25 @@ func (o *objects) ChunksIn(ctx context.Context, x codec.Hash, r codec.ChunkRange
 	}
 	o.kept.putLate()
 	return run, nil
+}
+
+// ChunksNow implements Prompt.
+func (o *objects) ChunksNow(x codec.Hash, r codec.ChunkRange, buffer func(size int) []byte) (*xorb.Run, bool) {
+	s, ok := o.store.(PromptStore)
+	if !ok || !o.near {
+		return nil, false
+	}
+	in, ok := o.infos.lookup(x)
+	if !ok || r.Start >= r.End || int(r.End) > in.Len() {
+		return nil, false
+	}
+	start, end := in.PackedRange(r)
+	packed := buffer(int(end - start))
+	if !s.ReadNow(in.key, packed, start) {
+		return nil, false
+	}
+	run, err := in.parse(packed, r)
+	return run, err == nil
 }
 
 func (o *objects) readRun(ctx context.Context, in *info, r codec.ChunkRange, into Into) (*xorb.Run, error) {

@@ -69,3 +69,18 @@ type Into struct {
 	// wants to know.
 	Came func(run *xorb.Run)
 }
+
+// Prompt is a near Source that can tell what it can give without waiting, not even for a
+// disk. buffer lends memory for the packed chunks and is called at most once; if there is
+// no run, nobody uses it any more. False says nothing: the chunks may be there all the
+// same, or be damaged, and Chunks tells. A decorator that does not pass this on costs
+// nothing but time.
+type Prompt interface {
+	ChunksNow(x codec.Hash, r codec.ChunkRange, buffer func(size int) []byte) (*xorb.Run, bool)
+}
+
+// A PromptStore is a Store with the same offer: ReadNow is ReadAt of what is in memory. If
+// it is false p may hold anything.
+type PromptStore interface {
+	ReadNow(k names.Key, p []byte, off int64) bool
+}

@@ -46,7 +46,10 @@ type Keyed struct {
 	all   bool            // so are names that others put; guarded by mu
 }
 
-var _ origin.WriteStore = (*Keyed)(nil)
+var (
+	_ origin.WriteStore  = (*Keyed)(nil)
+	_ origin.PromptStore = (*Keyed)(nil)
+)
 
 const (
 	tmpDir  = "tmp"
@@ -126,6 +129,11 @@ func (s *Keyed) ReadAt(ctx context.Context, k names.Key, p []byte, off int64) er
 		return err
 	}
 	return s.files.readAt(string(k), p, off)
+}
+
+// ReadNow implements origin.PromptStore.
+func (s *Keyed) ReadNow(k names.Key, p []byte, off int64) bool {
+	return s.files.readNow(string(k), p, off)
 }
 
 // Size implements origin.Store.

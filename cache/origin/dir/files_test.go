@@ -1,9 +1,12 @@
 package dir
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // A file that is replaced while somebody opens it is not read for ever.
@@ -44,5 +47,55 @@ func TestReplacedWhileOpened(t *testing.T) {
 	}
 	if _, err := opened.Stat(); err == nil {
 		t.Error("the old file is still open")
+	}
+}
+
+// What is in memory can be had now, of a file that is open, and what is not cannot.
+func TestReadNow(t *testing.T) {
+	folder := t.TempDir()
+	value := bytes.Repeat([]byte("0123456789"), 10_000)
+	if err := os.WriteFile(filepath.Join(folder, "a"), value, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	var files openFiles
+	files.init(root)
+	defer files.close()
+	p := make([]byte, 8000)
+	if files.readNow("a", p, 5000) {
+		t.Error("a file was opened to be read now")
+	}
+	if err := files.readAt("a", p, 5000); err != nil {
+		t.Fatal(err)
+	}
+	if !files.readNow("a", p, 5000) {
+		t.Skip("this kernel, or this file system, does not tell what is in memory")
+	}
+	if !bytes.Equal(p, value[5000:13_000]) {
+		t.Error("other bytes")
+	}
+	if files.readNow("a", p, int64(len(value))-10) {
+		t.Error("bytes behind the end were read")
+	}
+	f, _ := files.get("a")
+	defer files.release(f)
+	fd := int(f.f.Fd())
+	if err := unix.Fsync(fd); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Fadvise(fd, 0, 0, unix.FADV_DONTNEED); err != nil {
+		t.Fatal(err)
+	}
+	if inMemory(fd, 0, 4096) {
+		t.Skip("this file system keeps all in memory")
+	}
+	for range 3 {
+		if files.readNow("a", p, 5000) {
+			t.Error("it came, though it was not in memory")
+		}
 	}
 }

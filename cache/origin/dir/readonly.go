@@ -13,7 +13,10 @@ import (
 // file and takes no lock, so that reading is all it needs to be allowed.
 type ReadOnly struct{ keyed *Keyed }
 
-var _ origin.Store = (*ReadOnly)(nil)
+var (
+	_ origin.Store       = (*ReadOnly)(nil)
+	_ origin.PromptStore = (*ReadOnly)(nil)
+)
 
 // OpenReadOnly uses the objects below root. The error is io/fs.ErrNotExist if there is
 // no such folder.
@@ -35,6 +38,9 @@ func (s *ReadOnly) Close() error { return s.keyed.Close() }
 func (s *ReadOnly) ReadAt(ctx context.Context, k names.Key, p []byte, off int64) error {
 	return s.keyed.ReadAt(ctx, k, p, off)
 }
+
+// ReadNow implements origin.PromptStore.
+func (s *ReadOnly) ReadNow(k names.Key, p []byte, off int64) bool { return s.keyed.ReadNow(k, p, off) }
 
 // Size implements origin.Store.
 func (s *ReadOnly) Size(ctx context.Context, k names.Key) (int64, error) {

@@ -38,8 +38,8 @@ func (k *Keeper) PutPage(h [32]byte, b []byte) error {
 	return nil
 }
 
-// DropPage implements origin.Keeper.
-func (k *Keeper) DropPage(h [32]byte) {
+// ForgetPage implements origin.Keeper.
+func (k *Keeper) ForgetPage(h [32]byte) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.pages, h)
@@ -54,6 +54,6 @@ func (k *Keeper) Pages() map[[32]byte][]byte {
 
 // Replace puts a value where another one is, as damage does.
 func (k *Keeper) Replace(h [32]byte, b []byte) {
-	k.DropPage(h)
+	k.ForgetPage(h)
 	_ = k.PutPage(h, b)
 }

@@ -212,6 +212,22 @@ func (p promises) chunksRefuses(t *testing.T) {
 	}
 }
 
+// prompts holds a Source to what it says of what is in memory.
+func (p promises) prompts(t *testing.T, now origin.Prompt, x *Xorb, r codec.ChunkRange) {
+	buffer := func(size int) []byte { return make([]byte, size) }
+	if run, ok := now.ChunksNow(x.Hash(), r, buffer); ok {
+		checkRun(t, x, r, run)
+	}
+	for _, r := range []codec.ChunkRange{{Start: 1, End: 1}, {Start: 2, End: 1}, {End: r.End + 1}, {Start: 1<<32 - 2, End: 1<<32 - 1}} {
+		if run, ok := now.ChunksNow(x.Hash(), r, buffer); ok {
+			t.Errorf("ChunksNow(%v) = %v", r, run)
+		}
+	}
+	if run, ok := now.ChunksNow(codec.Hash{9}, codec.ChunkRange{End: 1}, buffer); ok {
+		t.Errorf("ChunksNow of no xorb = %v", run)
+	}
+}
+
 // beside holds a Source to what it offers beyond Source.
 func (p promises) beside(t *testing.T) {
 	x := p.b.Xorbs[0]
@@ -236,6 +252,9 @@ func (p promises) beside(t *testing.T) {
 		if lent != nil && &run.Packed[0] != &lent[0] {
 			t.Error("ChunksIn took a buffer and gave a run in another one")
 		}
+	}
+	if now, ok := p.src.(origin.Prompt); ok {
+		p.prompts(t, now, x, r)
 	}
 	if h, ok := p.src.(origin.Hashing); ok {
 		known, err := h.Hashed(t.Context(), x.Hash())

@@ -1,0 +1,135 @@
+package disk
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xetfs/xetfs/codec"
+)
+
+// TestInto asks for chunks in every way there is.
+func TestInto(t *testing.T) {
+	b := openAt(t, cacheDir(t))
+	b.put(1, 0, 20)
+	b.put(1, 25, 30)
+	tests := []struct {
+		name   string
+		chunks codec.ChunkRange
+		into   Into
+		want   int
+	}{
+		{"what is there", chunks(0, 20), Into{}, 20},
+		{"what is there of it", chunks(10, 30), Into{}, 10},
+		{"all that is there", chunks(0, 20), Into{All: true}, 20},
+		{"all, and some are not there", chunks(10, 30), Into{All: true}, 0},
+		{"all, and the last is not there", chunks(28, 31), Into{All: true}, 0},
+		{"now", chunks(3, 7), Into{Now: true}, 4},
+		{"unchecked", chunks(3, 7), Into{Unchecked: true}, 4},
+		{"nothing", chunks(20, 25), Into{}, 0},
+		{"nothing now", chunks(20, 25), Into{Now: true, All: true, Unchecked: true}, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			lent := 0
+			tt.into.Buffer = func(n int) []byte { lent++; return make([]byte, n) }
+			run, ok := b.RunIn(hashOf(1), tt.chunks, tt.into)
+			if !ok {
+				if tt.want > 0 || lent > 0 {
+					t.Errorf("nothing came, want %d chunks; %d buffers were lent", tt.want, lent)
+				}
+				return
+			}
+			if run.Chunks.Len() != tt.want || !bytes.Equal(run.Packed, packedOf(1, run.Chunks, chunkSize)) || lent != 1 {
+				t.Errorf("chunks %s in %d buffers, want %d chunks", run.Chunks, lent, tt.want)
+			}
+			if !b.Check(hashOf(1), run) {
+				t.Error("they do not match their checksums")
+			}
+		})
+	}
+}
+
+// What is not in memory does not come now, and nobody begins to read it.
+func TestNowIsInMemory(t *testing.T) {
+	dir := cacheDir(t)
+	b := openAt(t, dir)
+	b.put(1, 0, 20)
+	if err := b.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	now := func() bool {
+		_, ok := b.RunIn(hashOf(1), chunks(0, 20), Into{Buffer: newBytes, Now: true})
+		return ok
+	}
+	if !now() {
+		t.Skip("this kernel, or this file system, does not tell what is in memory")
+	}
+	f, err := os.Open(filepath.Join(dir, "seg/00000001"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED); err != nil {
+		t.Fatal(err)
+	}
+	if inMemory(int(f.Fd()), 0, 4096) {
+		t.Skip("this file system keeps all in memory")
+	}
+	for range 3 {
+		if now() {
+			t.Fatal("it came, though it was not in memory")
+		}
+	}
+	if st := b.Stats(); st.Hits != 20 || st.Misses != 0 {
+		t.Errorf("%d hits, %d misses", st.Hits, st.Misses)
+	}
+	b.want(1, 0, 20, 20)
+	if !now() {
+		t.Error("it was read, and is not in memory")
+	}
+}
+
+// TestD08_NowDoesNotHang lets the disk hang: who asks for what is in memory does not
+// touch it.
+func TestD08_NowDoesNotHang(t *testing.T) {
+	d := newSimDisk()
+	b := open(t, d)
+	b.put(1, 0, 20)
+	d.setFault(func(op, name string) error { t.Errorf("%s of %s", op, name); return unix.EIO })
+	if run, ok := b.RunIn(hashOf(1), chunks(0, 20), Into{Buffer: newBytes, Now: true}); ok {
+		t.Errorf("chunks %s came, of a disk of which nothing is in memory", run.Chunks)
+	}
+	d.setFault(nil)
+	b.want(1, 0, 20, 20)
+}
+
+// TestD09_Unchecked changes every byte of a segment, one at a time: what comes unchecked
+// is found by Check, or has become no run.
+func TestD09_Unchecked(t *testing.T) {
+	b := open(t, newSimDisk())
+	b.put(1, 0, 3)
+	f := b.disk.names["seg/00000001"]
+	for off := range packedOf(1, chunks(0, 3), chunkSize) {
+		f.data[off] ^= 0x10
+		run, ok := b.RunIn(hashOf(1), chunks(0, 3), Into{Buffer: newBytes, Unchecked: true})
+		if ok && b.Check(hashOf(1), run) {
+			t.Fatalf("byte %d: nobody saw it", off)
+		}
+		f.data[off] ^= 0x10
+		if gaps := b.Missing(hashOf(1), chunks(0, 3)); len(gaps) != 1 || gaps[0].Len() != 1 {
+			t.Fatalf("byte %d: %v are forgotten, want one chunk", off, gaps)
+		}
+		if ok && b.Check(hashOf(1), run) {
+			t.Fatalf("byte %d: what is forgotten was checked", off)
+		}
+		if b.Clear() != nil {
+			t.Fatal("not cleared")
+		}
+		b.put(1, 0, 3)
+		f = b.disk.names[b.onlySegment()]
+	}
+}

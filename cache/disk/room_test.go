@@ -1,0 +1,159 @@
+package disk
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/iotest"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestFloorCountsWhatIsPromised puts chunks while a whole file is on its way: the room that
+// was made for the file is not theirs, though the file system still has it.
+func TestFloorCountsWhatIsPromised(t *testing.T) {
+	const floor, size = 2 << 20, 1 << 20
+	dir := cacheDir(t)
+	mounted(t, dir, "tmpfs", "mode=0700,size=4m")
+	b := openAt(t, dir, func(o *Options) { o.MaxBytes, o.MinFree = 64<<20, floor })
+	content := make([]byte, size)
+	r := &hooked{b: content, hook: func() {
+		for n := range 60 {
+			_ = b.PutRun(hashOf(n), runOf(t, n, chunks(0, 30), 2000))
+			b.flush()
+		}
+	}}
+	if err := b.PutWhole(hashOf(1), size, r); err != nil {
+		t.Fatal(err)
+	}
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		t.Fatal(err)
+	}
+	if free := int64(st.Bavail) * st.Bsize; free < floor {
+		t.Errorf("%d bytes are free, want %d", free, floor)
+	}
+	if err := b.PutWhole(hashOf(2), size, iotest.ErrReader(errors.New("broken"))); err == nil {
+		t.Error("what cannot be read was kept")
+	}
+	if n := b.Store.stats.promised.Load(); n != 0 {
+		t.Errorf("%d bytes stay promised", n)
+	}
+}
+
+// A hooked reader calls hook before its first bytes.
+type hooked struct {
+	b    []byte
+	hook func()
+}
+
+func (h *hooked) Read(p []byte) (int, error) {
+	if h.hook != nil {
+		h.hook()
+		h.hook = nil
+	}
+	if len(h.b) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, h.b)
+	h.b = h.b[n:]
+	return n, nil
+}
+
+// TestD07_NothingDeleted cannot delete what it evicts: it gives up, instead of forgetting
+// everything for room that never comes.
+func TestD07_NothingDeleted(t *testing.T) {
+	d := newSimDisk()
+	b := open(t, d, func(o *Options) { o.MaxBytes = 400 << 10 })
+	for n := range 6 {
+		b.put(n, 0, 30)
+	}
+	before := b.Stats().Chunks
+	d.setFault(func(op, _ string) error {
+		if op == "remove" {
+			return unix.EROFS
+		}
+		return nil
+	})
+	for n := range 30 {
+		_ = b.PutRun(hashOf(100+n), runOf(t, n, chunks(0, 30), chunkSize))
+	}
+	until(t, "it is left alone", func() bool { return b.saw(EventSuspended) == 1 })
+	if left := b.Stats().Chunks; left < before/2 || b.saw(EventFull) > 0 {
+		t.Errorf("%d of %d chunks are left; %v", left, before, b.events)
+	}
+}
+
+// TestSharedSeesTheOwnerEvict has a shared store meet what its owner has thrown away:
+// nothing is damaged, so there is nothing to say.
+func TestSharedSeesTheOwnerEvict(t *testing.T) {
+	dir := cacheDir(t)
+	owner := openAt(t, dir)
+	owner.put(1, 0, 30)
+	if err := errors.Join(owner.putWhole(1), owner.Sync()); err != nil {
+		t.Fatal(err)
+	}
+	share := func(o *Options) { o.Share = true }
+	reader, verifier := openAt(t, dir, share), openAt(t, dir, share)
+	if err := owner.Clear(); err != nil {
+		t.Fatal(err)
+	}
+	reader.want(1, 0, 30, 0)
+	if _, ok := reader.Whole(hashOf(1)); ok {
+		t.Error("a file that is gone was opened")
+	}
+	_, err := verifier.Verify(t.Context(), func(e Entry, err error) { t.Errorf("verify: %v: %v", e, err) })
+	if err != nil {
+		t.Error(err)
+	}
+	if n := reader.Stats().Dropped; n != 0 || reader.saw(EventDropped) > 0 {
+		t.Errorf("%d dropped, %v", n, reader.events)
+	}
+}
+
+// TestSharedListsWhatIsThere shares a folder of which a whole file is gone that the journal
+// names.
+func TestSharedListsWhatIsThere(t *testing.T) {
+	dir := cacheDir(t)
+	owner := openAt(t, dir)
+	if err := errors.Join(owner.putWhole(1), owner.putWhole(2), owner.Sync()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(dir, wholeName(hashOf(1)))); err != nil {
+		t.Fatal(err)
+	}
+	b := openAt(t, dir, func(o *Options) { o.Share = true })
+	if b.HasWhole(hashOf(1)) || !b.HasWhole(hashOf(2)) {
+		t.Error("it has not the one that is there, or the one that is not")
+	}
+}
+
+// TestWholeChangedWhileOpen writes to a file that is open: what it reads from then on is
+// refused, by whoever reads it here.
+func TestWholeChangedWhileOpen(t *testing.T) {
+	dir := cacheDir(t)
+	b := openAt(t, dir)
+	if err := b.putWhole(1); err != nil {
+		t.Fatal(err)
+	}
+	f, ok := b.Whole(hashOf(1))
+	if !ok {
+		t.Fatal("no whole file")
+	}
+	defer f.Close()
+	p := make([]byte, 10)
+	if _, err := f.ReadAt(p, 0); err != nil {
+		t.Error(err)
+	}
+	if err := os.Truncate(filepath.Join(dir, wholeName(hashOf(1))), int64(len(wholeOf(1))+1)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.ReadAt(p, 0); !errors.Is(err, errChanged) {
+		t.Errorf("error = %v, want %v", err, errChanged)
+	}
+	if b.HasWhole(hashOf(1)) || b.saw(EventDropped) != 1 {
+		t.Errorf("it is not forgotten; %v", b.events)
+	}
+}
