@@ -55,8 +55,9 @@ lint-more:        ## golangci-lint; slow to build the first time, so .ci/run cal
 interop:          ## other Xet clients against us and us against them; .ci/run calls it
 	./integration/interop/run
 
-soak: setup       ## minutes and gigabytes: packs and publishes that are killed 100 and 200 times, large files, many files
+soak: setup       ## minutes and gigabytes: packs, publishes and mounts that are killed hundreds of times, large files, many files, disks that come back
 	$(GO) test -count=1 -timeout=2h -v -run='^(TestPackMemory|TestO30_PackKilled|TestO30_PublishKilled|TestLargeTree)$$' ./integration -large-tree=10000000 -pack-large -pack-kills=100 -publish-kills=200
+	$(GO) test -count=1 -timeout=1h -v -run='^(TestD01_D02_D03_NoRoom|TestD05_D07_DiskGone|TestD15_MountKilled)$$' -parallel=8 ./integration -cache-kills=500 -cache-patience
 
 check: lint race  ## what must pass before a commit
 

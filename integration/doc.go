@@ -11,6 +11,7 @@
 //	store_test.go    makes stores of given content, of any size, with the plain encoders
 //	content_test.go  content that is the same on every machine: text, weights, noise
 //	slow_test.go     a folder whose files stop answering when told to
+//	diskcache_test.go  files of known content on a server, and the folder of a disk cache
 //
 // layers_test.go stands apart: it holds the import rules of the house.
 package integration

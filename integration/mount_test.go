@@ -61,12 +61,19 @@ func mountAt(t testing.TB, source, dir string, flags ...string) *Mount {
 // startMount starts mounting.
 func startMount(t testing.TB, source, dir string, flags ...string) *Mount {
 	t.Helper()
+	return startCommand(t, exec.Command(xetfs(t), mountArgs(source, dir, flags...)...), source, dir)
+}
+
+// mountArgs are the arguments of xetfs.
+func mountArgs(source, dir string, flags ...string) []string {
 	args := append([]string{"mount", "--foreground", "--log-format=json"}, flags...)
-	m := &Mount{
-		t: t, Source: source, Dir: dir, Log: newLog(),
-		cmd:  exec.Command(xetfs(t), append(args, source, dir)...),
-		done: make(chan struct{}),
-	}
+	return append(args, source, dir)
+}
+
+// startCommand starts a command that ends in mounting.
+func startCommand(t testing.TB, cmd *exec.Cmd, source, dir string) *Mount {
+	t.Helper()
+	m := &Mount{t: t, Source: source, Dir: dir, Log: newLog(), cmd: cmd, done: make(chan struct{})}
 	m.cmd.Env = environment()
 	// If this program is killed, the mount goes too.
 	m.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}

@@ -1,0 +1,339 @@
+package integration
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Names of events of the disk cache.
+const (
+	eventDropped   = "cache_entry_dropped"
+	eventFull      = "cache_full"
+	eventSuspended = "cache_suspended"
+	eventResumed   = "cache_resumed"
+)
+
+// How long a disk cache leaves its disk alone: where it was full, and until it has looked
+// three times at one that failed.
+const (
+	fullPause   = 30 * time.Second
+	failedPause = 90 * time.Second
+)
+
+// D01, D02, D03: where there is no room the log says so, once in half a minute. Nobody who
+// reads notices, nothing is damaged, and what was kept before stays.
+func TestD01_D02_D03_NoRoom(t *testing.T) {
+	for _, tt := range []struct {
+		name, tmpfs string
+		fill, clear func(t *testing.T, m *Mount, dir string)
+	}{
+		{"D01", "size=10m", func(*testing.T, *Mount, string) {}, func(t *testing.T, m *Mount, dir string) {
+			remount(t, dir, 0, "size=64m")
+		}},
+		{"D01, others took the room", "size=64m", func(t *testing.T, _ *Mount, dir string) {
+			if err := fillUp(filepath.Join(dir, "others"), 1<<30); err == nil {
+				t.Fatal("a file of 1 GiB fits into 64 MiB")
+			}
+		}, func(t *testing.T, _ *Mount, dir string) {
+			removeAll(t, filepath.Join(dir, "others"))
+		}},
+		{"D02", "size=64m,nr_inodes=60", func(t *testing.T, _ *Mount, dir string) {
+			takeInodes(t, dir)
+		}, func(t *testing.T, _ *Mount, dir string) {
+			remount(t, dir, 0, "size=64m,nr_inodes=1000")
+		}},
+		{"D03", "size=64m", func(t *testing.T, m *Mount, _ string) { limitFiles(t, m, 100<<10) }, func(t *testing.T, m *Mount, _ string) {
+			limitFiles(t, m, math.MaxUint64)
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if *cachePatience {
+				t.Parallel()
+			}
+			far, cache := serveNoise(t, 2000, 8, 2<<20), newCacheFolder(t)
+			onTmpfs(t, cache, tt.tmpfs)
+			dir := filepath.Dir(cache.Dir)
+			m := mount(t, far.URL, cache.flags("--cache-size=40MiB", "--memory=1MiB")...)
+			far.read(t, m, 0)
+			waitUntil(t, "a file is kept", func() bool { return diskStats(t, m).Chunks >= chunksOf(2<<20) })
+			tt.fill(t, m, dir)
+			far.readAll(t, m)
+			if _, ok := m.Log.Wait(5*time.Second, event(eventFull)); !ok {
+				t.Fatalf("no line says %s: %+v", eventFull, diskStats(t, m))
+			}
+			for range 3 {
+				far.readAll(t, m)
+			}
+			if n := len(m.Log.Find(event(eventFull))); n != 1 {
+				t.Errorf("%d lines say %s", n, eventFull)
+			}
+			m.quiet(eventFull)
+			if s := diskStats(t, m); s.State != "full" || s.Chunks < chunksOf(2<<20) {
+				t.Errorf("%+v", s)
+			}
+			cache.wantSound()
+			tt.clear(t, m, dir)
+			if *cachePatience {
+				time.Sleep(fullPause + time.Second)
+				wantKeeping(t, far, m)
+				m.quiet(eventFull)
+			}
+			m.Unmount()
+			cache.wantSound()
+			m = mount(t, far.URL, cache.flags("--cache-size=40MiB", "--memory=1MiB")...)
+			before := far.Traffic()
+			far.readAll(t, m)
+			if sent, all := far.Since(before).DataBytes, int64(len(far.files)*2<<20); sent >= all || *cachePatience && sent > inMemory {
+				t.Errorf("the next mount fetched %d of %d bytes", sent, all)
+			}
+			m.quiet()
+		})
+	}
+}
+
+// inMemory is what a mount may still have in its memory of what it could not keep: it is
+// not fetched again, and so not kept.
+const inMemory = 1 << 20
+
+// wantKeeping reads until all comes from the disk.
+func wantKeeping(t *testing.T, far *FarFiles, m *Mount) {
+	t.Helper()
+	waitUntil(t, "all is kept", func() bool {
+		before := far.Traffic()
+		far.readAll(t, m)
+		return far.Since(before).DataBytes == 0
+	})
+	if s := diskStats(t, m); s.State != "ok" {
+		t.Errorf("%+v", s)
+	}
+}
+
+// fillUp writes a file of n bytes, as far as that goes.
+func fillUp(path string, n int) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	for step := 64 << 10; n > 0; n -= step {
+		if _, err := f.Write(make([]byte, step)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// takeInodes takes all inodes of a file system.
+func takeInodes(t *testing.T, dir string) {
+	t.Helper()
+	for i := range 1000 {
+		f, err := os.Create(filepath.Join(dir, fmt.Sprint("other-", i)))
+		if err != nil {
+			return
+		}
+		f.Close()
+	}
+	t.Fatal("1000 files fit where 60 should")
+}
+
+// limitFiles sets how long the files of a process may become.
+func limitFiles(t *testing.T, m *Mount, n uint64) {
+	t.Helper()
+	limit := unix.Rlimit{Cur: n, Max: math.MaxUint64}
+	if err := unix.Prlimit(m.Pid(), unix.RLIMIT_FSIZE, &limit, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func remount(t *testing.T, dir string, flags uintptr, options string) {
+	t.Helper()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_REMOUNT|flags, options); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func removeAll(t *testing.T, path string) {
+	t.Helper()
+	if err := os.RemoveAll(path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// D05, D07: where the disk fails for good, the log says so once, and from then on it is
+// left alone. Nobody who reads notices. When it is back, it is used again.
+func TestD05_D07_DiskGone(t *testing.T) {
+	for _, tt := range []struct {
+		name        string
+		fresh       bool // it comes back empty
+		loop        bool // on a file system of its own
+		lose, again func(t *testing.T, cache *CacheFolder)
+	}{
+		{"D05, input/output errors", false, true, shutDown, mountAgain},
+		{"D07, removed", true, false, func(t *testing.T, cache *CacheFolder) {
+			removeAll(t, cache.Dir)
+		}, func(t *testing.T, cache *CacheFolder) {
+			if err := os.Mkdir(cache.Dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"D07, read-only", false, true, goReadOnly, mountAgain},
+		{"D07, no permission", false, false, func(t *testing.T, cache *CacheFolder) {
+			chmod(t, 0, cache.glob("whole")[0], cache.glob("seg")[0], cache.Dir)
+		}, func(t *testing.T, cache *CacheFolder) {
+			chmod(t, 0o700, cache.Dir)
+			chmod(t, 0o700, cache.glob("whole")[0], cache.glob("seg")[0])
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if *cachePatience {
+				t.Parallel()
+			}
+			far, cache := serveNoise(t, 3000, 8, 2<<20), newCacheFolder(t)
+			if tt.loop {
+				onLoop(t, cache)
+			}
+			flags := cache.flags("--cache-size=48MiB", "--memory=1MiB")
+			m := mountUnprivileged(t, far.URL, flags...)
+			far.read(t, m, 0)
+			far.read(t, m, 1)
+			waitUntil(t, "two files are kept", func() bool { return diskStats(t, m).Chunks >= 2*chunksOf(2<<20) })
+			tt.lose(t, cache)
+			waitUntil(t, "it is left alone", func() bool {
+				far.readAll(t, m)
+				return diskStats(t, m).State == "suspended"
+			})
+			far.readAll(t, m)
+			if n := len(m.Log.After(event(eventSuspended))); n != 1 {
+				t.Errorf("%d lines say %s", n, eventSuspended)
+			}
+			m.quiet(eventSuspended, eventDropped)
+			tt.again(t, cache)
+			if *cachePatience {
+				if _, ok := m.Log.Wait(failedPause+fullPause+5*time.Second, event(eventResumed)); !ok {
+					t.Fatal("it does not resume")
+				}
+				wantKeeping(t, far, m)
+			}
+			m.Unmount()
+			m = mount(t, far.URL, flags...)
+			before := far.Traffic()
+			far.readAll(t, m)
+			sent, most := far.Since(before).DataBytes, int64(6*2<<20)
+			switch {
+			case *cachePatience:
+				most = inMemory
+			case tt.fresh:
+				most = 8 * 2 << 20
+			}
+			if sent > most+most/50 {
+				t.Errorf("the next mount fetched %d bytes, want %d at most", sent, most)
+			}
+			m.quiet()
+			m.Unmount()
+			cache.wantSound()
+		})
+	}
+}
+
+func chmod(t *testing.T, mode os.FileMode, paths ...string) {
+	t.Helper()
+	for _, path := range paths {
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// mountUnprivileged mounts as root who may mount, and may not read and write whatever
+// there is.
+func mountUnprivileged(t *testing.T, source string, flags ...string) *Mount {
+	t.Helper()
+	needFuse(t)
+	if os.Geteuid() != 0 {
+		return mount(t, source, flags...)
+	}
+	setpriv := needTool(t, "setpriv")
+	dir := filepath.Join(t.TempDir(), "mnt")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	args := append([]string{"--bounding-set=-dac_override,-dac_read_search", xetfs(t)}, mountArgs(source, dir, flags...)...)
+	m := startCommand(t, exec.Command(setpriv, args...), source, dir)
+	if _, ok := m.Log.Wait(mountLimit, event("mount_ready")); !ok {
+		t.Fatalf("%s was not mounted within %v:\n%s", source, mountLimit, m.Log)
+	}
+	return m
+}
+
+// onLoop puts a cache on a file system on a disk that can be made to fail.
+func onLoop(t *testing.T, c *CacheFolder) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("mounting takes the rights of root")
+	}
+	needTool(t, "mkfs.ext4")
+	image, dir := filepath.Join(t.TempDir(), "disk"), t.TempDir()
+	run(t, "", "truncate", "--size=64M", image)
+	run(t, "", "mkfs.ext4", "-q", image)
+	if out, err := exec.Command("mount", "-o", "loop,errors=remount-ro", image, dir).CombinedOutput(); err != nil {
+		absent(t, "no loop device: %v: %s", err, out)
+	}
+	t.Cleanup(func() {
+		for unix.Unmount(dir, unix.MNT_DETACH) == nil { //nolint:revive // as often as it is mounted
+		}
+	})
+	c.Dir = filepath.Join(dir, "cache")
+}
+
+// device returns the loop device that a folder is on.
+func device(t *testing.T, dir string) string {
+	t.Helper()
+	return strings.TrimSpace(run(t, "", "findmnt", "--noheadings", "--first-only", "--output=SOURCE", "--target="+dir))
+}
+
+// shutDown makes every call to a file system fail, as one does whose disk was pulled out.
+func shutDown(t *testing.T, c *CacheFolder) {
+	t.Helper()
+	const shutdown, withoutLog = 0x8004587d, 2 // EXT4_IOC_SHUTDOWN
+	run(t, "", "sync", "--file-system", c.Dir)
+	f, err := os.Open(c.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := unix.IoctlSetPointerInt(int(f.Fd()), shutdown, withoutLog); err != nil {
+		t.Skipf("this kernel cannot shut a file system down: %v", err)
+	}
+}
+
+// goReadOnly makes a file system meet an error, after which it cannot be written to.
+func goReadOnly(t *testing.T, c *CacheFolder) {
+	t.Helper()
+	run(t, "", "sync", "--file-system", c.Dir)
+	trigger := filepath.Join("/sys/fs/ext4", filepath.Base(device(t, c.Dir)), "trigger_fs_error")
+	if err := os.WriteFile(trigger, []byte("1"), 0); err != nil {
+		t.Skipf("this kernel cannot make a file system fail: %v", err)
+	}
+}
+
+// mountAgain mounts the disk anew, in place of the file system that failed.
+func mountAgain(t *testing.T, c *CacheFolder) {
+	t.Helper()
+	dir := filepath.Dir(c.Dir)
+	from := device(t, dir)
+	image := strings.TrimSpace(run(t, "", "losetup", "--noheadings", "--output=BACK-FILE", from))
+	if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+		t.Fatal(err)
+	}
+	again := strings.TrimSpace(run(t, "", "losetup", "--find", "--show", image)) // or it would be the same one
+	run(t, "", "mount", again, dir)
+	run(t, "", "losetup", "--detach", again) // when it is unmounted
+}

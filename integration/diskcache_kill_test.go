@@ -1,0 +1,132 @@
+package integration
+
+import (
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// A killing is a server with somewhat more than a disk cache holds, and such a cache.
+type killing struct {
+	t     *testing.T
+	far   *FarFiles
+	cache *CacheFolder
+	dice  *rand.Rand
+}
+
+// Killed at any moment, while readers come and go and old chunks make room for new ones, a
+// mount leaves a disk cache in which nothing is damaged, and in which the next mount finds
+// what the kernel had been given.
+func TestD15_MountKilled(t *testing.T) {
+	needFuse(t)
+	k := &killing{t, serveNoise(t, 100, 6, 4<<20), newCacheFolder(t), rand.New(rand.NewPCG(15, 0))}
+	for round := range *cacheKills {
+		start := time.Now()
+		var flags []string
+		if round%3 == 1 {
+			flags = append(flags, "--materialize=always")
+		}
+		if round%3 == 2 {
+			k.keptRound()
+		} else {
+			k.busyRound(flags)
+		}
+		if t.Failed() {
+			t.Fatalf("in round %d", round)
+		}
+		if took := time.Since(start); took > 1500*time.Millisecond {
+			t.Logf("round %d took %v", round, took)
+		}
+	}
+}
+
+// busyRound kills a mount that keeps more than it has room for.
+func (k *killing) busyRound(flags []string) {
+	flags = k.cache.flags(append(flags, leastDisk, "--memory=1MiB")...)
+	k.killedWhileRead(startEmpty(k.t, k.far.URL, flags...))
+	if _, err := os.Stat(filepath.Join(k.cache.Dir, "FORMAT")); err != nil {
+		return // it had not begun
+	}
+	k.cache.wantSound()
+	m := mount(k.t, k.far.URL, flags...)
+	k.far.readAll(k.t, m)
+	m.quiet()
+	if k.dice.IntN(2) == 0 {
+		m.kill9() // the next round finds a cache that was not closed
+		return
+	}
+	m.Unmount()
+}
+
+// keptRound kills a mount that has room for everything. What others could see of its
+// cache before is there in the next mount.
+func (k *killing) keptRound() {
+	cache := newCacheFolder(k.t)
+	m := mount(k.t, k.far.URL, cache.flags("--materialize=never")...)
+	first := k.dice.IntN(len(k.far.files))
+	k.far.read(k.t, m, first)
+	cache.until("a file is kept", func(k Kept) bool { return k.Chunks >= chunksOf(4<<20) })
+	k.killedWhileRead(m)
+	cache.wantSound()
+	m = mount(k.t, k.far.URL, cache.flags()...)
+	before := k.far.Traffic()
+	k.far.read(k.t, m, first)
+	if sent := k.far.Since(before); sent.DataBytes != 0 {
+		k.t.Errorf("of what was kept %d bytes were fetched again", sent.DataBytes)
+	}
+	before = k.far.Traffic()
+	k.far.readAll(k.t, m)
+	k.t.Logf("the next mount fetched %d of %d bytes", k.far.Since(before).DataBytes, len(k.far.files)*4<<20)
+	m.quiet()
+	m.Unmount()
+	removeAll(k.t, cache.Dir)
+}
+
+// startEmpty starts to mount and does not wait for it.
+func startEmpty(t *testing.T, source string, flags ...string) *Mount {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "mnt")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return startMount(t, source, dir, flags...)
+}
+
+// killedWhileRead kills a mount within 400 ms, while four readers read whatever there is,
+// and some of them from start to end.
+func (k *killing) killedWhileRead(m *Mount) {
+	var (
+		killed  atomic.Bool
+		readers sync.WaitGroup
+	)
+	for r := range 4 {
+		dice := rand.New(rand.NewPCG(k.dice.Uint64(), 0))
+		readers.Go(func() {
+			if _, ok := m.Log.Wait(mountLimit, event("mount_ready")); !ok {
+				return // killed before
+			}
+			for !killed.Load() {
+				err := k.readOnce(m, r, dice)
+				if err != nil && !killed.Load() {
+					k.t.Error(err)
+				}
+			}
+		})
+	}
+	time.Sleep(time.Duration(k.dice.IntN(400)) * time.Millisecond)
+	killed.Store(true)
+	m.kill9()
+	readers.Wait()
+}
+
+func (k *killing) readOnce(m *Mount, reader int, dice *rand.Rand) error {
+	i := dice.IntN(len(k.far.files))
+	if reader%2 == 0 {
+		return k.far.tryRead(k.t, m, i)
+	}
+	return k.far.tryRandom(k.t, m, i, 50, dice)
+}

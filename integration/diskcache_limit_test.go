@@ -1,0 +1,208 @@
+package integration
+
+import (
+	"errors"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// D19, D20: while 64 readers have it evict all the time, and lay files down whole, the
+// folder never takes more than it may. Who reads what just goes reads right bytes.
+func TestD19_D20_AtTheLimit(t *testing.T) {
+	needFuse(t)
+	const limit = 16 << 20
+	far, cache := serveNoise(t, 700, 24, 1<<20), newCacheFolder(t)
+	m := mount(t, far.URL, cache.flags(leastDisk, "--materialize=always")...)
+	done := make(chan struct{})
+	var most int64
+	var sampler sync.WaitGroup
+	sampler.Go(func() {
+		for {
+			most = max(most, cache.allocated())
+			select {
+			case <-done:
+				return
+			case <-time.After(2 * time.Millisecond):
+			}
+		}
+	})
+	end := time.Now().Add(1500 * time.Millisecond)
+	parallel(64, func(i int) {
+		dice := rand.New(rand.NewPCG(19, uint64(i)))
+		for time.Now().Before(end) && !t.Failed() {
+			var err error
+			if i%4 == 0 {
+				err = far.tryRead(t, m, dice.IntN(len(far.files)))
+			} else {
+				err = far.tryRandom(t, m, dice.IntN(len(far.files)), 5, dice)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	untilStats(t, m, mountLimit, "files are laid down", func(s DiskStats) bool { return s.Wholes > 1 })
+	close(done)
+	sampler.Wait()
+	s := diskStats(t, m)
+	t.Logf("%d bytes at most on disk, %d by its own count; %d written, %d evicted, %d whole files", most, s.PeakBytes, s.Written, s.Evicted, s.Wholes)
+	if most > limit || s.PeakBytes > limit {
+		t.Errorf("more than the limit of %d", limit)
+	}
+	if most < limit/2 || s.Evicted == 0 {
+		t.Error("the limit was never near")
+	}
+	m.quiet()
+	m.Unmount()
+	cache.wantSound()
+}
+
+// The floor of free space is kept, too: the cache shrinks when others need the room, and
+// that is no reason for a line.
+func TestD19_FreeSpace(t *testing.T) {
+	far, cache := serveNoise(t, 800, 4, 4<<20), newCacheFolder(t)
+	onTmpfs(t, cache, "size=32m")
+	m := mount(t, far.URL, "--cache-dir="+cache.Dir, "--cache-size=64MiB", "--cache-free=25%")
+	far.readAll(t, m)
+	free := func() int64 {
+		var st unix.Statfs_t
+		if err := unix.Statfs(cache.Dir, &st); err != nil {
+			t.Fatal(err)
+		}
+		return int64(st.Bavail) * st.Bsize
+	}
+	waitUntil(t, "all is written", func() bool { return diskStats(t, m).Written > 8<<20 })
+	if free() < 8<<20 {
+		t.Errorf("%d bytes are free, want 8 MiB", free())
+	}
+	others := filepath.Join(filepath.Dir(cache.Dir), "others")
+	writeFile(t, others, make([]byte, 6<<20))
+	far.readAll(t, m)
+	waitUntil(t, "it makes room", func() bool {
+		far.readAll(t, m)
+		return free() >= 8<<20-1<<20
+	})
+}
+
+// onTmpfs puts a cache on a file system of its own, a small one.
+func onTmpfs(t testing.TB, c *CacheFolder, options string) {
+	t.Helper()
+	needFuse(t)
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, options); errors.Is(err, unix.EPERM) {
+		t.Skip("mounting takes the rights of root")
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	c.Dir = filepath.Join(dir, "cache")
+}
+
+// A cache in the mount, or the mount in the cache, is refused before anything is made
+// there.
+func TestD24_CacheInTheMount(t *testing.T) {
+	needFuse(t)
+	far := serveNoise(t, 900, 1, 1000)
+	for _, tt := range []struct{ name, cache, mountpoint string }{
+		{"the cache in the mount", "m/deep/cache", "m"},
+		{"the mount in the cache", "c", "c/m"},
+		{"the same", "m", "m"},
+		{"through a link", "link/cache", "m"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			work := t.TempDir()
+			for _, dir := range []string{"m", "c/m"} {
+				if err := os.MkdirAll(filepath.Join(work, dir), 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := os.Symlink("m", filepath.Join(work, "link")); err != nil {
+				t.Fatal(err)
+			}
+			m := startMount(t, far.URL, filepath.Join(work, tt.mountpoint), "--cache-dir="+filepath.Join(work, tt.cache))
+			m.ended = true
+			if code, ok := m.Wait(mountLimit); !ok || code != 7 {
+				t.Errorf("exit status %d, ended %t, want 7", code, ok)
+			}
+			if len(m.Log.Find(event("mount_failed"))) != 1 {
+				t.Errorf("no line says mount_failed:\n%s", m.Log)
+			}
+			if all, err := filepath.Glob(filepath.Join(work, "*", "*")); err != nil || !slices.Equal(all, []string{filepath.Join(work, "c", "m")}) {
+				t.Errorf("it made %v, %v", all, err)
+			}
+		})
+	}
+}
+
+// A memory budget of next to nothing is enough, with a disk cache as without one.
+func TestD25_LittleMemory(t *testing.T) {
+	needFuse(t)
+	far := serveNoise(t, 1000, 2, 3<<20)
+	for _, memory := range []string{"0", "1", "64KiB", "1MiB"} {
+		t.Run(memory, func(t *testing.T) {
+			cache := newCacheFolder(t)
+			for range 2 {
+				m := mount(t, far.URL, cache.flags("--memory="+memory, leastDisk)...)
+				parallel(4, func(i int) { far.read(t, m, i%2) })
+				m.quiet()
+				m.Unmount()
+			}
+			cache.wantSound()
+		})
+	}
+}
+
+// What is kept is as secret as the data: nobody else can look at it, whatever the umask
+// and the folder's mode were.
+func TestD27_Modes(t *testing.T) {
+	needFuse(t)
+	far, cache := serveNoise(t, 1100, 2, 2<<20), newCacheFolder(t)
+	if err := os.MkdirAll(cache.Dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	m := mount(t, far.URL, cache.flags("--materialize=always")...)
+	far.readAll(t, m)
+	cache.until("a whole file is there", func(k Kept) bool { return k.Files == 2 })
+	modes := func() (files int) {
+		err := filepath.WalkDir(cache.Dir, func(path string, e fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			info, err := e.Info()
+			if err != nil {
+				return err
+			}
+			want := fs.FileMode(0o600)
+			if e.IsDir() {
+				want = fs.ModeDir | 0o700
+			} else {
+				files++
+			}
+			if info.Mode() != want {
+				t.Errorf("%s has mode %v, want %v", path, info.Mode(), want)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		return files
+	}
+	if n := modes(); n < 5 {
+		t.Errorf("%d files, want FORMAT, LOCK, an index, a segment and whole files", n)
+	}
+	m.Unmount()
+	modes()
+}

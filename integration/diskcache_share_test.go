@@ -1,0 +1,130 @@
+package integration
+
+import (
+	"slices"
+	"sync"
+	"testing"
+)
+
+const eventShared = "cache_shared"
+
+// Two mounts use one folder: the first writes, the second reads what it found. When the
+// first is killed a third one writes, and the second goes on with what is left.
+func TestD17_TwoMounts(t *testing.T) {
+	needFuse(t)
+	const size = 2 << 20
+	far, cache := serveNoise(t, 200, 4, size), newCacheFolder(t)
+	owner := mount(t, far.URL, cache.flags("--memory=1MiB")...)
+	far.read(t, owner, 0)
+	cache.until("a file is kept", func(k Kept) bool { return k.Chunks >= chunksOf(size) })
+	if pid := cache.owner(); pid != owner.Pid() {
+		t.Errorf("process %d writes, want %d", pid, owner.Pid())
+	}
+
+	second := mount(t, far.URL, cache.flags("--memory=1MiB")...)
+	if len(second.Log.After(event(eventShared))) != 1 {
+		t.Errorf("the second mount does not say %s:\n%s", eventShared, second.Log)
+	}
+	before := far.Traffic()
+	far.read(t, second, 0)
+	if sent := far.Since(before); sent.DataBytes != 0 {
+		t.Errorf("the second mount fetched %d bytes that the first one keeps", sent.DataBytes)
+	}
+	bothRead(t, far, owner, second)
+	if status := cache.run(nil, "clear"); status != 1 {
+		t.Errorf("clear while a mount writes: exit status %d, want 1", status)
+	}
+
+	owner.kill9()
+	third := mount(t, far.URL, cache.flags("--memory=1MiB")...)
+	if pid := cache.owner(); pid != third.Pid() {
+		t.Errorf("process %d writes, want %d", pid, third.Pid())
+	}
+	bothRead(t, far, second, third)
+	third.quiet()
+	third.Unmount()
+
+	// What is cleared away under it is no reason for a line: nothing is damaged.
+	if status := cache.run(nil, "clear"); status != 0 {
+		t.Errorf("clear: exit status %d", status)
+	}
+	far.readAll(t, second)
+	second.quiet(eventShared)
+	cache.wantSound()
+}
+
+func bothRead(t *testing.T, far *FarFiles, mounts ...*Mount) {
+	t.Helper()
+	parallel(len(mounts), func(i int) { far.readAll(t, mounts[i]) })
+}
+
+// Two sources in one folder do not mix, whether they have things in common or not, and
+// whoever comes second finds what they have.
+func TestD17_TwoSources(t *testing.T) {
+	needFuse(t)
+	const size = 1 << 20
+	cache := newCacheFolder(t)
+	one := serveNoise(t, 300, 3, size)
+	same := serveNoise(t, 300, 3, size) // the same bytes at another address
+	other := serveNoise(t, 400, 3, size)
+	forged := serveNoise(t, 500, 3, size)
+	for i := range forged.files { // has not what it says
+		damage(t, (&Store{Dir: forged.dir}).XorbPath(forged.files[i].Info.Terms[0].Xorb), int64(i)*size+4711)
+	}
+	m := mount(t, one.URL, cache.flags("--memory=1MiB")...)
+	one.readAll(t, m)
+	m.Unmount()
+
+	m = mount(t, forged.URL, cache.flags("--memory=1MiB")...)
+	for i := range forged.files {
+		wantEIO(t, m, forged.files[i].Hash)
+	}
+	m.Unmount()
+
+	for _, tt := range []struct {
+		name string
+		far  *FarFiles
+		most int64
+	}{
+		{"again", one, 0},
+		{"at another address", same, 128 << 10}, // where the chunks of the xorb lie is asked of each
+		{"another", other, 3 * (size + size/10)},
+		{"another, again", other, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			before := tt.far.Traffic()
+			m := mount(t, tt.far.URL, cache.flags("--memory=1MiB")...)
+			tt.far.readAll(t, m)
+			m.quiet()
+			m.Unmount()
+			if sent := tt.far.Since(before); sent.DataBytes > tt.most {
+				t.Errorf("%d bytes were fetched, want %d at most", sent.DataBytes, tt.most)
+			}
+		})
+	}
+	cache.wantSound()
+}
+
+// Who owns a folder and who shares it may change while everybody reads.
+func TestD17_ManyMounts(t *testing.T) {
+	needFuse(t)
+	far, cache := serveNoise(t, 600, 4, 6<<20), newCacheFolder(t)
+	flags := cache.flags(leastDisk, "--memory=1MiB")
+	var mounts []*Mount
+	for range 3 {
+		mounts = append(mounts, mount(t, far.URL, flags...))
+	}
+	var readers sync.WaitGroup
+	for _, m := range mounts[1:] {
+		readers.Go(func() { far.readAll(t, m) })
+	}
+	far.readAll(t, mounts[0]) // and evicts what the others look at
+	mounts[0].kill9()
+	mounts = append(slices.Delete(mounts, 0, 1), mount(t, far.URL, flags...))
+	bothRead(t, far, mounts...)
+	readers.Wait()
+	for _, m := range mounts {
+		m.quiet(eventShared)
+	}
+	cache.wantSound()
+}

@@ -1,0 +1,180 @@
+package integration
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A tree that was read through a mount is read through the next one without a question
+// for data, be it kept as chunks or as whole files; and so it is where the first mount was
+// killed.
+func TestD15_RemountAsksNothing(t *testing.T) {
+	needFuse(t)
+	folder, storeDir := filepath.Join(t.TempDir(), "folder"), filepath.Join(t.TempDir(), "store")
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	smallFiles(t, folder, 200)
+	writeFile(t, filepath.Join(folder, "large"), noise(1, 8<<20))
+	newCatalog(t, storeDir)
+	publish(t, storeDir, "tree", folder)
+	want, _ := listPatiently(t, folder)
+	s := serveFar(t, storeDir)
+	for _, tt := range []struct {
+		flag, name string
+		end        func(*Mount)
+	}{
+		{"--materialize=never", "unmounted", (*Mount).Unmount},
+		{"--materialize=never", "killed", killKept},
+		{"--materialize=auto", "unmounted", (*Mount).Unmount},
+		{"--materialize=always", "killed", killKept},
+	} {
+		t.Run(tt.flag+", "+tt.name, func(t *testing.T) {
+			flags := newCacheFolder(t).flags(tt.flag)
+			m := mount(t, s.URL, flags...)
+			checkTree(t, m, want)
+			tt.end(m)
+			before := s.Traffic()
+			m = mount(t, s.URL, flags...)
+			checkTree(t, m, want)
+			if sent := s.Since(before); sent.DataRequests != 0 {
+				t.Errorf("%d requests for %d bytes of data", sent.DataRequests, sent.DataBytes)
+			}
+			m.quiet()
+		})
+	}
+}
+
+// checkTree reads a whole tree.
+func checkTree(t *testing.T, m *Mount, want treeList) {
+	t.Helper()
+	got, failed := listPatiently(t, m.Path("tree"))
+	want.same(t, m.Dir, got)
+	if failed > 0 {
+		t.Errorf("%d reads failed", failed)
+	}
+}
+
+// killKept kills a mount once it has written what it has fetched.
+func killKept(m *Mount) {
+	m.t.Helper()
+	last := DiskStats{}
+	untilStats(m.t, m, mountLimit, "all is written", func(now DiskStats) bool {
+		same := now.Written == last.Written && now.Wholes == last.Wholes
+		last = now
+		time.Sleep(100 * time.Millisecond)
+		return same
+	})
+	m.kill9()
+}
+
+// A Warmed is what `xetfs warm --json` says.
+type Warmed struct {
+	Files, Bytes, Already, Fetched, Failed int64
+}
+
+// warm runs that to its end.
+func (c *CacheFolder) warm(source string, args ...string) (w Warmed) {
+	c.t.Helper()
+	cmd := c.warmCommand(source, args...)
+	out, err := cmd.Output()
+	if err != nil {
+		c.t.Fatalf("warm: %v\n%s", err, stderrOf(err))
+	}
+	if err := json.Unmarshal(out, &w); err != nil {
+		c.t.Fatal(err)
+	}
+	return w
+}
+
+func (c *CacheFolder) warmCommand(source string, args ...string) *exec.Cmd {
+	cmd := exec.Command(xetfs(c.t), append([]string{"warm", "--json", "--cache-dir=" + c.Dir, "--cache-free=0", source}, args...)...)
+	cmd.Env = environment()
+	return cmd
+}
+
+// warm that is interrupted or killed in the middle of a file goes on there when it is run
+// again: nothing is fetched again but what was on its way, 16 MiB of a file at most.
+func TestD15_WarmKilled(t *testing.T) {
+	needFuse(t)
+	const size, onItsWay = 48 << 20, 16 << 20
+	far := serveNoise(t, 7000, 1, size, "--delay=5ms", "--bandwidth=250MB")
+	for _, tt := range []struct {
+		signal syscall.Signal
+		args   []string
+	}{
+		{syscall.SIGINT, nil},
+		{syscall.SIGKILL, nil},
+		{syscall.SIGKILL, []string{"--chunks"}},
+	} {
+		t.Run(fmt.Sprint(tt.signal, tt.args), func(t *testing.T) {
+			cache, before := newCacheFolder(t), far.Traffic()
+			interruptWarm(t, far, cache.warmCommand(far.URL, tt.args...), tt.signal)
+			first := far.Since(before).DataBytes
+			cache.wantSound()
+			second := cache.warm(far.URL, tt.args...)
+			rest := far.Since(before).DataBytes - first
+			t.Logf("%d bytes were fetched, and then %d, for %d", first, rest, size)
+			if first+rest > size+size/50+onItsWay || second.Files != 1 || second.Failed != 0 {
+				t.Errorf("the second time %+v", second)
+			}
+			if third := cache.warm(far.URL, tt.args...); third.Already != 1 || third.Fetched != 0 {
+				t.Errorf("the third time %+v", third)
+			}
+			if left, err := filepath.Glob(filepath.Join(cache.Dir, "whole", "*.tmp")); err != nil || len(left) > 0 {
+				t.Errorf("it has left %v, %v", left, err)
+			}
+			cache.wantSound()
+			checkWarmed(t, far, cache)
+		})
+	}
+}
+
+// checkWarmed mounts what was warmed, and reads it without asking for data.
+func checkWarmed(t *testing.T, far *FarFiles, cache *CacheFolder) {
+	t.Helper()
+	before := far.Traffic()
+	m := mount(t, far.URL, cache.flags()...)
+	far.readAll(t, m)
+	if sent := far.Since(before); sent.DataRequests != 0 {
+		t.Errorf("a mount fetched %d bytes of what was warmed", sent.DataBytes)
+	}
+	m.quiet()
+}
+
+// interruptWarm starts to warm, and sends it a signal when half of it is fetched.
+func interruptWarm(t *testing.T, far *FarFiles, cmd *exec.Cmd, signal syscall.Signal) {
+	t.Helper()
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = io.Discard, &said
+	before := far.Traffic()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for half := int64(len(far.files)) * far.files[0].Size / 2; far.Since(before).DataBytes < half; {
+		time.Sleep(2 * time.Millisecond)
+	}
+	if err := cmd.Process.Signal(signal); err != nil {
+		t.Fatalf("%v: %s", err, said.Bytes())
+	}
+	start := time.Now()
+	cmd.Wait() //nolint:errcheck // the status says it
+	if took := time.Since(start); took > 2*time.Second {
+		t.Errorf("it took %v to end", took)
+	}
+	want := 130
+	if signal == syscall.SIGKILL {
+		want = -1
+	}
+	if code := cmd.ProcessState.ExitCode(); code != want {
+		t.Errorf("exit status %d, want %d: %s", code, want, said.Bytes())
+	}
+}
