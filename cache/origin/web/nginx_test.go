@@ -26,7 +26,7 @@ func nginx(t testing.TB, root string) string {
 	l.Close()
 	work := t.TempDir()
 	config := filepath.Join(work, "nginx.conf")
-	text := fmt.Sprintf(`daemon off; worker_processes 1; pid %[1]s/pid; error_log %[1]s/error.log;
+	text := fmt.Sprintf(`daemon off; master_process off; pid %[1]s/pid; error_log %[1]s/error.log;
 events {}
 http { access_log off; client_body_temp_path %[1]s/a; proxy_temp_path %[1]s/b; fastcgi_temp_path %[1]s/c; uwsgi_temp_path %[1]s/d; scgi_temp_path %[1]s/e;
 server { listen %[2]s; root %[3]s; } }
