@@ -55,6 +55,7 @@ func newNear(t *testing.T, k kind) *near {
 	n.file = storeFolder(t, n.storeDir, filepath.Dir(n.plain), k.scheme)["file"]
 	n.server = serveFar(t, n.storeDir)
 	run(t, "", xetfs(t), "warm", "--cache-dir="+n.wholeCache, n.server.URL, "by-hash/"+n.file.Hash.String())
+	run(t, "", xetfs(t), "warm", "--chunks", "--cache-dir="+n.runsCache, n.server.URL, "by-hash/"+n.file.Hash.String())
 	m := n.chunks(t)
 	n.compare(t, m.File(n.file.Hash))
 	m.Unmount()
