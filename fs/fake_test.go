@@ -264,6 +264,15 @@ type mounted struct {
 
 func (m mounted) path(name string) string { return m.dir + "/" + name }
 
+// mountHere mounts what this process reads itself.
+func mountHere(dir string, c catalog.Catalog, e engine, o Options) (*Server, error) {
+	s, err := mount(dir, c, e, o)
+	if err == nil {
+		err = s.RefusePoll()
+	}
+	return s, err
+}
+
 // mountFake mounts a catalog until the end of the test. Whatever hangs in it is cut off
 // after a while.
 func mountFake(t *testing.T, c catalog.Catalog, e *fakeEngine, o Options) mounted {
@@ -271,7 +280,7 @@ func mountFake(t *testing.T, c catalog.Catalog, e *fakeEngine, o Options) mounte
 	needFUSE(t)
 	m := mounted{dir: t.TempDir()}
 	var err error
-	if m.s, err = mount(m.dir, c, e, o); err != nil {
+	if m.s, err = mountHere(m.dir, c, e, o); err != nil {
 		t.Fatal(err)
 	}
 	late := time.AfterFunc(20*time.Second, func() {

@@ -144,12 +144,15 @@ func newFilesystem(root *volume, e engine, o Options) *filesystem {
 	return f
 }
 
-// start mounts, serves, and raises the kernel's read-ahead if it may.
+// start mounts, serves, and raises the kernel's read-ahead if it may. It asks the mount
+// nothing (RefusePoll says why); whoever asks now gets an answer, as go-fuse has agreed
+// with the kernel on everything before it serves.
 func (s *Server) start(o Options) error {
 	server, err := s.connect(o)
 	if err != nil {
 		return err
 	}
+	s.device.dev, s.device.mount = numbers(s.device.dir)
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
 	go func() {
@@ -162,9 +165,6 @@ func (s *Server) start(o Options) error {
 		stop()
 		following.Wait()
 	}()
-	if err := s.device.settle(); err != nil {
-		return errors.Join(err, s.Shutdown(0))
-	}
 	if err := raiseReadAhead(s.device.dev); err != nil {
 		s.log.Debug("the kernel reads ahead less than it could", "err", err)
 	} else {

@@ -601,7 +601,7 @@ func TestK04_StaleMount(t *testing.T) {
 	}
 	dead.s.Wait()
 	log := newSyncBuffer()
-	s, err := mount(dead.dir, tree, e, Options{Logger: slog.New(slog.NewTextHandler(log, nil))})
+	s, err := mountHere(dead.dir, tree, e, Options{Logger: slog.New(slog.NewTextHandler(log, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}

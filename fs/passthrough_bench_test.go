@@ -31,7 +31,7 @@ func BenchmarkPlain(b *testing.B) {
 		path := filepath.Join(under, entry.ID.File.String())
 		if w.configure != nil {
 			at := b.TempDir()
-			s, err := mount(at, newFakeTree(entry), e, Options{})
+			s, err := mountHere(at, newFakeTree(entry), e, Options{})
 			if err != nil {
 				b.Fatal(err)
 			}

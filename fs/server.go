@@ -11,18 +11,22 @@ import (
 // lastWords is how long a server whose connection was cut may take to end.
 const lastWords = time.Second
 
-// settle returns when the mount answers. It also makes the kernel ask for POLL, which
-// go-fuse refuses for ever: a Go program that opened a file of its own mount would
-// otherwise wait for itself, as the runtime polls every file it opens.
-func (d *device) settle() error {
-	d.dev, d.mount = numbers(d.dir)
-	fd, err := unix.Open(d.dir+"/.go-fuse-epoll-hack", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+// RefusePoll makes the kernel ask for POLL once, which go-fuse refuses for ever. Whoever
+// opens files of a mount with package os in the process that serves it must call it first:
+// the runtime polls every file that it opens, with a thread that then waits for itself.
+//
+// No other process should. A thread that waits for the mount of its own process cannot
+// be killed with it: the kernel gives up on a mount when its last descriptor of /dev/fuse
+// is closed, and that happens after the last thread has ended.
+func (s *Server) RefusePoll() error {
+	dir := s.device.dir
+	fd, err := unix.Open(dir+"/.go-fuse-epoll-hack", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return fmt.Errorf("mount at %s does not answer: %w", d.dir, err)
+		return fmt.Errorf("mount at %s does not answer: %w", dir, err)
 	}
 	defer unix.Close(fd)
 	if _, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0); err != nil && !errors.Is(err, unix.EINTR) {
-		return fmt.Errorf("mount at %s: %w", d.dir, err)
+		return fmt.Errorf("mount at %s: %w", dir, err)
 	}
 	return nil
 }

@@ -62,6 +62,9 @@ func TestVectors(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Shutdown(0)
+	if err := s.RefusePoll(); err != nil {
+		t.Fatal(err)
+	}
 	late := time.AfterFunc(time.Minute, func() { abort(s.device.dev) })
 	defer late.Stop()
 	t.Logf("%d shards are left out", len(names.Damaged()))

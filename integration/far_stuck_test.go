@@ -238,5 +238,8 @@ func mountInProcess(t *testing.T, address string, o fs.Options, file Stored) str
 		c.Close()    //nolint:errcheck // always nil
 		from.Close() //nolint:errcheck // always nil
 	})
+	if err := server.RefusePoll(); err != nil {
+		t.Fatal(err)
+	}
 	return filepath.Join(dir, "by-hash", file.Hash.String())
 }

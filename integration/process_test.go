@@ -144,6 +144,26 @@ func TestK03_SecondSignal(t *testing.T) {
 	}
 }
 
+// A thread that waits for the mount of its own process could not be killed, and neither
+// could the process: so it asks its mount nothing, from the first moment on.
+func TestK04_AsksItselfNothing(t *testing.T) {
+	dir, _ := bigStore(t, 1<<20)
+	m := mount(t, dir, "--debug-fuse")
+	asked := func(l Line) bool {
+		text, _ := l["msg"].(string)
+		return strings.HasPrefix(text, "rx ") && !strings.Contains(text, ": INIT ")
+	}
+	for _, line := range m.Log.Find(asked) {
+		t.Errorf("its mount was asked before anybody else knew of it: %v", line)
+	}
+	if _, err := os.ReadDir(m.Dir); err != nil {
+		t.Fatal(err)
+	}
+	if len(m.Log.Find(asked)) == 0 {
+		t.Errorf("no message is logged at all:\n%s", m.Log)
+	}
+}
+
 // Killed, the process leaves a mount that answers nothing. Its readers end, and the next
 // mount there clears it away.
 func TestK04_Killed(t *testing.T) {

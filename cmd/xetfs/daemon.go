@@ -86,7 +86,7 @@ func (d *daemon) start(ctx context.Context) (*source, *fs.Server, error) {
 	return src, server, nil
 }
 
-// mount mounts, and returns when a first look at the mount has been answered.
+// mount mounts. It never looks at what it mounted: fs.Server.RefusePoll says why.
 func (d *daemon) mount(ctx context.Context, src *source) (*fs.Server, error) {
 	o := d.options
 	if err := errors.Join(ctx.Err(), o.names.check(ctx, src)); err != nil {
@@ -105,10 +105,6 @@ func (d *daemon) mount(ctx context.Context, src *source) (*fs.Server, error) {
 	server, err := fs.Mount(d.mountpoint, src.catalog, src.reader, options)
 	if err != nil {
 		return nil, mountError{mountHint(d.mountpoint, err)}
-	}
-	if _, err := os.Stat(d.mountpoint); err != nil {
-		err = fmt.Errorf("%s: mounted, but it does not answer: %w", d.mountpoint, reason(err))
-		return nil, mountError{errors.Join(err, server.Shutdown(0))}
 	}
 	return server, nil
 }
