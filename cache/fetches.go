@@ -243,6 +243,9 @@ func (there *fetch) size() int64 {
 // reader wants: then this one asks again, for its own.
 func (p part) wait(ctx context.Context, f *fetches) (*xorb.Run, error) {
 	for {
+		if ended, _ := p.ended(); ended {
+			return p.result() // without ctx.Done, which takes a goroutine
+		}
 		some, more := p.arrived(f)
 		if some != nil {
 			return some, nil
