@@ -33,14 +33,15 @@ var mayImport = map[string][]string{
 	"codec/codectest": {"codec"},
 
 	"cache/origin":            {"codec", "codec/merkle", "codec/names", "codec/pack", "codec/page", "codec/shard", "codec/xorb"},
-	"cache/origin/dir":        {"codec", "codec/merkle", "codec/names", "codec/shard", "codec/xorb", "cache/origin"},
+	"cache/nowait":            {},
+	"cache/origin/dir":        {"codec", "codec/merkle", "codec/names", "codec/shard", "codec/xorb", "cache/nowait", "cache/origin"},
 	"cache/origin/web":        {"codec/names", "cache/origin"},
 	"cache/origin/s3":         {"codec/names", "cache/origin"},
 	"cache/origin/cas":        {"codec", "codec/merkle", "codec/pack", "codec/shard", "codec/xorb", "cache/origin"},
 	"cache/origin/hub":        {"codec", "cache/origin", "cache/origin/cas"},
 	"cache/origin/faulty":     {},
 	"cache/origin/origintest": append(below("codec"), "cache/origin", "cache/origin/cas", "cache/origin/hub", "cache/origin/faulty"),
-	"cache/disk":              {"codec", "codec/journal", "codec/xorb"},
+	"cache/disk":              {"codec", "codec/journal", "codec/xorb", "cache/nowait"},
 	"cache":                   {"codec", "codec/page", "codec/shard", "codec/xorb", "cache/origin", "cache/disk"},
 
 	"reconstruct": {"codec", "codec/merkle", "codec/shard", "codec/xorb", "cache", "cache/origin", "cache/disk"},
@@ -64,7 +65,7 @@ func below(floor string) []string {
 			"codec/names", "codec/journal", "codec/pack",
 		},
 		"cache": {
-			"cache", "cache/disk", "cache/origin", "cache/origin/dir", "cache/origin/web", "cache/origin/s3",
+			"cache", "cache/disk", "cache/nowait", "cache/origin", "cache/origin/dir", "cache/origin/web", "cache/origin/s3",
 			"cache/origin/cas", "cache/origin/hub", "cache/origin/faulty",
 		},
 	}[floor]
@@ -83,7 +84,7 @@ var onlyIn = map[string][]string{
 	"github.com/failsafe-go/failsafe-go":    {"=cache/origin"},
 	"github.com/google/renameio/v2":         {"cache/disk", "cache/origin/dir"},
 	"golang.org/x/sync":                     {"=cache", "cache/origin", "reconstruct", "codec/pack", "fs/catalog"},
-	"golang.org/x/sys":                      {"cache/disk", "cache/origin/dir", "=fs", "cmd/xetfs"},
+	"golang.org/x/sys":                      {"cache/disk", "cache/nowait", "cache/origin/dir", "=fs", "cmd/xetfs"},
 	"golang.org/x/term":                     {"cmd/xetfs"},
 	"github.com/spf13/cobra":                {"cmd/xetfs"},
 	"github.com/spf13/pflag":                {"cmd/xetfs"},

@@ -11,6 +11,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/xetfs/xetfs/cache/nowait"
 )
 
 var (
@@ -291,7 +293,7 @@ func newOSFile(f *os.File) (file, error) {
 
 // A nowRead is one readNow on its way. They are used again, for none of it fits on a stack.
 type nowRead struct {
-	p   [1][]byte
+	p   []byte
 	off int64
 	n   int
 	do  func(fd uintptr)
@@ -307,35 +309,17 @@ var nowReads = sync.Pool{New: func() any {
 // nothing.
 func (f *osFile) readNow(p []byte, off int64) int {
 	r := nowReads.Get().(*nowRead)
-	r.p[0], r.off, r.n = p, off, 0
+	r.p, r.off, r.n = p, off, 0
 	if err := f.raw.Control(r.do); err != nil {
 		r.n = 0
 	}
 	n := r.n
-	r.p[0] = nil
+	r.p = nil
 	nowReads.Put(r)
-	return max(n, 0)
+	return n
 }
 
-func (r *nowRead) read(fd uintptr) {
-	if inMemory(int(fd), r.off, len(r.p[0])) {
-		r.n, _ = unix.Preadv2(int(fd), r.p[:], r.off, unix.RWF_NOWAIT)
-	}
-}
-
-// inMemory says whether all of some bytes is in the page cache. Of what is not,
-// RWF_NOWAIT would begin to read it ahead, and that may have to wait for a disk that hangs.
-func inMemory(fd int, off int64, n int) bool {
-	var st unix.Cachestat_t
-	first, end := off/pageSize, (off+int64(n)+pageSize-1)/pageSize
-	r := unix.CachestatRange{Off: uint64(off), Len: uint64(n)}
-	if err := unix.Cachestat(uint(fd), &r, &st, 0); err != nil {
-		return false
-	}
-	return st.Cache >= uint64(end-first)
-}
-
-var pageSize = int64(os.Getpagesize())
+func (r *nowRead) read(fd uintptr) { r.n = nowait.ReadAt(int(fd), r.p, r.off) }
 
 func (f *osFile) truncate(size int64) error { return f.Truncate(size) }
 func (f *osFile) plain() *os.File           { return f.File }

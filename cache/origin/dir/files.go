@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/xetfs/xetfs/cache/nowait"
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
 )
@@ -65,26 +66,8 @@ func (o *openFiles) readNow(path string, p []byte, off int64) bool {
 	}
 	defer o.release(f)
 	fd := int(f.f.Fd()) // the file stays open until it is released
-	if !inMemory(fd, off, len(p)) {
-		return false
-	}
-	n, _ := unix.Preadv2(fd, [][]byte{p}, off, unix.RWF_NOWAIT)
-	return n == len(p)
+	return nowait.ReadAt(fd, p, off) == len(p)
 }
-
-// inMemory says whether all of some bytes is in the page cache. Of what is not,
-// RWF_NOWAIT would begin to read it ahead, and that may have to wait for a disk that hangs.
-func inMemory(fd int, off int64, n int) bool {
-	var st unix.Cachestat_t
-	first, end := off/pageSize, (off+int64(n)+pageSize-1)/pageSize
-	r := unix.CachestatRange{Off: uint64(off), Len: uint64(n)}
-	if err := unix.Cachestat(uint(fd), &r, &st, 0); err != nil {
-		return false
-	}
-	return st.Cache >= uint64(end-first)
-}
-
-var pageSize = int64(os.Getpagesize())
 
 func (o *openFiles) acquire(path string) (*openFile, error) {
 	f, drops := o.get(path)

@@ -5,8 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-
-	"golang.org/x/sys/unix"
 )
 
 // A file that is replaced while somebody opens it is not read for ever.
@@ -80,22 +78,5 @@ func TestReadNow(t *testing.T) {
 	}
 	if files.readNow("a", p, int64(len(value))-10) {
 		t.Error("bytes behind the end were read")
-	}
-	f, _ := files.get("a")
-	defer files.release(f)
-	fd := int(f.f.Fd())
-	if err := unix.Fsync(fd); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Fadvise(fd, 0, 0, unix.FADV_DONTNEED); err != nil {
-		t.Fatal(err)
-	}
-	if inMemory(fd, 0, 4096) {
-		t.Skip("this file system keeps all in memory")
-	}
-	for range 3 {
-		if files.readNow("a", p, 5000) {
-			t.Error("it came, though it was not in memory")
-		}
 	}
 }
