@@ -22,7 +22,8 @@ type files interface {
 	remove(name string) error
 	mkdir(name string) error
 
-	// list returns what is in a folder, "" being the folder of the store.
+	// list returns what is in a folder, "" being the folder of the store. A file of which
+	// nothing but the name can be found out is there with the reason.
 	list(dir string) ([]entry, error)
 	syncDir(dir string) error
 
@@ -43,6 +44,7 @@ type entry struct {
 	size    int64
 	changed int64 // time of change in nanoseconds since 1970
 	plain   bool  // an ordinary file
+	err     error // why nothing but the name is known; nil: all is
 }
 
 // A file is one open file.

@@ -171,6 +171,10 @@ func (k *keeper) loadSegments() error {
 			continue
 		}
 		k.last = max(k.last, number)
+		if e.err != nil {
+			k.s.dropped(segmentName(number), e.err)
+			continue // nothing but this is lost, and to delete it would fail, too
+		}
 		stats.use(onDisk(e.size), &stats.segmentBytes)
 		s := k.d.index.segments[number]
 		if s == nil || !e.plain || e.size == 0 {
@@ -242,7 +246,7 @@ func recoverIndex(d files, names []entry, id [16]byte) (found *replayed, foreign
 	foreign = make(map[string]bool)
 	var numbers []uint64
 	for _, e := range names {
-		if n, ok := logNumber(e.name); ok {
+		if n, ok := logNumber(e.name); ok && e.err == nil {
 			numbers = append(numbers, n)
 		}
 	}

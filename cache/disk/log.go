@@ -163,16 +163,14 @@ func (k *keeper) removeLogs(old *log) error {
 		if n, ok := logNumber(e.name); !ok || n >= k.number || k.foreign[e.name] {
 			continue
 		}
-		if e.name == k.damaged {
-			err = k.d.rename(e.name, damagedLog)
-			k.s.stats.use(-onDisk(sizeIn(entries, damagedLog)), &k.s.stats.logged)
-		} else {
-			err = k.d.files.remove(e.name)
-			k.s.stats.use(-onDisk(e.size), &k.s.stats.logged)
+		if e.name != k.damaged {
+			k.delete(orphan{e.name, onDisk(e.size), &k.s.stats.logged})
+			continue
 		}
-		if err != nil {
+		if err := k.d.rename(e.name, damagedLog); err != nil {
 			return err
 		}
+		k.s.stats.use(-onDisk(sizeIn(entries, damagedLog)), &k.s.stats.logged)
 	}
 	return nil
 }

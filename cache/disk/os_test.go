@@ -364,7 +364,7 @@ func TestD20_EvictedWhileRead(t *testing.T) {
 		})
 	}
 	rng := rand.New(rand.NewPCG(99, 0))
-	for range 250 {
+	for i := 0; i < 250 || found.Load() == 0 && i < 25_000; i++ { // more where the readers get no turn
 		b.put(rng.IntN(40), 0, 25)
 	}
 	close(stop)

@@ -153,16 +153,21 @@ func (d *osFiles) list(dir string) ([]entry, error) {
 		return nil, err
 	}
 	entries := make([]entry, 0, len(names))
+	known := 0
 	for _, name := range names {
 		var st unix.Stat_t
 		err := retry(func() error { return unix.Fstatat(int(f.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW) })
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			entries = append(entries, entry{name: name, err: d.fail("stat", filepath.Join(dir, name), err)})
+		default:
+			entries = append(entries, entryOf(name, &st))
+			known++
 		}
-		if err != nil {
-			return nil, d.fail("stat", name, err)
-		}
-		entries = append(entries, entryOf(name, &st))
+	}
+	if known == 0 && len(entries) > 0 && errors.Is(entries[0].err, fs.ErrPermission) {
+		return nil, entries[0].err // the folder may not be looked into, and nothing is wrong with what is there
 	}
 	return entries, nil
 }

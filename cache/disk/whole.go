@@ -300,6 +300,10 @@ func (k *keeper) loadWholes() error {
 	x, stats := k.d.index, &k.s.stats
 	there := make(map[codec.Hash]bool)
 	for _, e := range entries {
+		if e.err != nil {
+			k.s.dropped("whole/"+e.name, e.err)
+			continue // as loadSegments does
+		}
 		stats.use(onDisk(e.size), &stats.wholeBytes)
 		h, err := codec.ParseHash(e.name)
 		w := x.wholes[h]
