@@ -50,12 +50,42 @@ func (o *cacheFlags) addMaterialize(cmd *cobra.Command) {
 	fixedValues(cmd, "materialize", materializeAuto, materializeNever, materializeAlways)
 }
 
-// check refuses what contradicts itself.
-func (o *cacheFlags) check() error {
-	if o.dir.off && o.materialize.given && o.materialize.policy != materializeNever {
+// check refuses what says how a mount of SOURCE keeps things on disk, where it keeps none.
+func (o *cacheFlags) check(source string) error {
+	switch flag := o.given(); {
+	case o.dir.off && o.keepsWhole():
 		return usageError{fmt.Errorf("--materialize=%s: files are laid down in the disk cache, which --cache-dir=off switches off", o.materialize.policy)}
+	case flag == "" || o.wanted(source):
+		return nil
+	case o.dir.off:
+		return usageError{fmt.Errorf("%s: there is no disk cache, because --cache-dir=off switches it off", flag)}
+	default:
+		return usageError{fmt.Errorf("%s: there is no disk cache, because nothing of a local folder is kept, unless --cache-dir says where or --materialize what", flag)}
+	}
+}
+
+// checkNamed is check for a command that uses no disk cache but the one that it is told of.
+func (o *cacheFlags) checkNamed() error {
+	if flag := o.given(); flag != "" && o.dir.path == "" {
+		return usageError{fmt.Errorf("%s: there is no disk cache, unless --cache-dir says where", flag)}
 	}
 	return nil
+}
+
+// given says which flag was given that bounds a disk cache, if any.
+func (o *cacheFlags) given() string {
+	switch {
+	case o.size.given:
+		return "--cache-size"
+	case o.free.given:
+		return "--cache-free"
+	}
+	return ""
+}
+
+// keepsWhole says whether the user has asked for files to be laid down.
+func (o *cacheFlags) keepsWhole() bool {
+	return o.materialize.given && o.materialize.policy != materializeNever
 }
 
 // wanted says whether a mount of SOURCE shall keep something on disk: what comes from afar,
@@ -67,7 +97,7 @@ func (o *cacheFlags) wanted(source string) bool {
 	case isWeb(source), o.dir.path != "":
 		return true
 	}
-	return o.materialize.given && o.materialize.policy != materializeNever
+	return o.keepsWhole()
 }
 
 // A cacheDirFlag is --cache-dir: a folder, or off.

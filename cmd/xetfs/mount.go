@@ -134,7 +134,7 @@ func (o *mountOptions) check(args []string) (source, mountpoint string, err erro
 	if args[0] == "" || args[1] == "" {
 		return "", "", usageError{errors.New("an empty path is no folder")}
 	}
-	if err := firstErr(firstErr(checkLoopback(o.pprof), o.names.checkFlags(o.bare)), o.cache.check()); err != nil {
+	if err := firstErr(checkLoopback(o.pprof), o.names.checkFlags(o.bare)); err != nil {
 		return "", "", err
 	}
 	if source, err = absSource(args[0]); err != nil {
@@ -143,7 +143,7 @@ func (o *mountOptions) check(args []string) (source, mountpoint string, err erro
 	if mountpoint, err = filepath.Abs(args[1]); err != nil {
 		return "", "", err
 	}
-	if err := checkSource(source); err != nil {
+	if err := firstErr(checkSource(source), o.cache.check(source)); err != nil {
 		return "", "", err
 	}
 	return source, mountpoint, o.checkLog(mountpoint)

@@ -207,6 +207,9 @@ func withSource(cmd *cobra.Command, folder string, bare bool, do func(context.Co
 // they name: what a mount keeps is not for everybody who passes by.
 func withCached(cmd *cobra.Command, folder string, bare bool, flags *cacheFlags, do func(context.Context, *source) error) error {
 	o := sourceOptions{bare: bare}
+	if err := flags.checkNamed(); err != nil {
+		return err
+	}
 	if flags.dir.path != "" {
 		var err error
 		if o.disk, err = flags.forSource(folder, ""); err != nil {
