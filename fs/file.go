@@ -145,12 +145,12 @@ func (f *filesystem) Read(interrupted <-chan struct{}, in *fuse.ReadIn, p []byte
 	req := newRequest(interrupted, in.Pid, f.late.limit(in.NodeId, f.limit))
 	defer req.end()
 	if f.streams != nil {
-		h, status := f.streams.take(f, req, in.NodeId)
+		h, status := f.takeStream(req, in.NodeId)
 		if !status.Ok() {
 			return nil, fuse.Status(forRead(syscall.Errno(status)))
 		}
-		defer f.streams.put(h)
-		return f.readFile(req, h.fileHandle, p, int64(in.Offset))
+		defer f.streams.Put(h)
+		return f.readFile(req, h.Value, p, int64(in.Offset))
 	}
 	h, ok := f.files.get(in.Fh)
 	if !ok {

@@ -60,8 +60,8 @@ func (f *filesystem) Init(s *fuse.Server) {
 
 // Forget implements fuse.RawFileSystem.
 func (f *filesystem) Forget(ino, lookups uint64) {
-	if f.nodes.forget(ino, lookups) {
-		f.streams.forget(ino)
+	if f.nodes.forget(ino, lookups) && f.streams != nil {
+		f.streams.Forget(ino) // it does not wait: go-fuse may answer nothing else meanwhile
 	}
 }
 
@@ -71,7 +71,9 @@ func (f *filesystem) OnUnmount() {
 	for _, h := range f.files.removeAll() {
 		f.closeFile(h)
 	}
-	f.streams.close()
+	if f.streams != nil {
+		f.streams.Close()
+	}
 	for _, h := range f.dirs.removeAll() {
 		h.close()
 	}

@@ -7,8 +7,6 @@ import (
 	"os"
 	"sync"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -83,57 +81,9 @@ func TestStatelessReaders(t *testing.T) {
 		})
 	}
 	readers.Wait()
-	s := m.s.files.streams
-	s.mu.Lock()
-	kept := len(s.byIno)
-	s.mu.Unlock()
-	if kept > maxStreams {
+	if kept := m.s.files.streams.Len(); kept > maxStreams {
 		t.Errorf("%d files are kept open, at most %d should be", kept, maxStreams)
 	}
 	m.dropCaches(t)
 	eventually(t, "what the kernel forgot is closed", func() bool { return e.streams.Load() == 0 })
-}
-
-func TestStreams(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := newFakeEngine()
-		s := newStreams()
-		open := func(ino uint64) *sharedFile {
-			c := &fakeContent{e, nil}
-			h, surplus := s.add(&fileHandle{ino: ino, stream: c.stream()})
-			closeAll(surplus)
-			return h
-		}
-		expect := func(when string, want int64) {
-			t.Helper()
-			synctest.Wait()
-			if got := e.streams.Load(); got != want {
-				t.Errorf("%s: %d streams are open, want %d", when, got, want)
-			}
-		}
-		a, again := open(1), open(1)
-		if a != again {
-			t.Error("two readers of one file have two")
-		}
-		expect("opened twice", 1)
-		s.put(a)
-		s.put(again)
-		time.Sleep(3 * idleStream)
-		expect("idle", 0)
-		b := open(2)
-		time.Sleep(3 * idleStream)
-		expect("read for long", 1)
-		s.forget(2)
-		expect("forgotten while it is read", 1)
-		s.put(b)
-		expect("forgotten and read", 0)
-		c := open(3)
-		s.close()
-		expect("closed while it is read", 1)
-		s.put(c)
-		expect("closed and read", 0)
-		late := open(4)
-		s.put(late)
-		expect("opened after the end", 0)
-	})
 }

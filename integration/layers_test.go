@@ -34,6 +34,7 @@ var mayImport = map[string][]string{
 
 	"cache/origin":            {"codec", "codec/merkle", "codec/names", "codec/pack", "codec/page", "codec/shard", "codec/xorb"},
 	"cache/nowait":            {},
+	"cache/recent":            {},
 	"cache/origin/dir":        {"codec", "codec/merkle", "codec/names", "codec/shard", "codec/xorb", "cache/nowait", "cache/origin"},
 	"cache/origin/web":        {"codec/names", "cache/origin"},
 	"cache/origin/s3":         {"codec/names", "cache/origin"},
@@ -44,12 +45,12 @@ var mayImport = map[string][]string{
 	"cache/disk":              {"codec", "codec/journal", "codec/xorb", "cache/nowait"},
 	"cache":                   {"codec", "codec/page", "codec/shard", "codec/xorb", "cache/origin", "cache/disk"},
 
-	"reconstruct": {"codec", "codec/merkle", "codec/shard", "codec/xorb", "cache", "cache/origin", "cache/disk"},
+	"reconstruct": {"codec", "codec/merkle", "codec/shard", "codec/xorb", "cache", "cache/origin", "cache/disk", "cache/recent"},
 
 	"fs/catalog/tree":  {"codec", "codec/page"},
 	"fs/catalog":       {"codec", "codec/names", "codec/pack", "codec/page", "codec/shard", "codec/xorb", "cache/origin", "cache/origin/hub", "fs/catalog/tree"},
 	"fs/catalog/sweep": {"codec", "codec/merkle", "codec/names", "codec/page", "codec/shard", "codec/xorb", "cache/origin", "fs/catalog", "fs/catalog/tree"},
-	"fs":               {"codec", "codec/names", "codec/page", "cache/origin", "reconstruct", "fs/catalog"},
+	"fs":               {"codec", "codec/names", "codec/page", "cache/origin", "cache/recent", "reconstruct", "fs/catalog"},
 
 	"cmd/xetfs": append(append(below("codec"), below("cache")...), "reconstruct", "fs", "fs/catalog", "fs/catalog/tree", "fs/catalog/sweep"),
 
@@ -65,7 +66,7 @@ func below(floor string) []string {
 			"codec/names", "codec/journal", "codec/pack",
 		},
 		"cache": {
-			"cache", "cache/disk", "cache/nowait", "cache/origin", "cache/origin/dir", "cache/origin/web", "cache/origin/s3",
+			"cache", "cache/disk", "cache/nowait", "cache/recent", "cache/origin", "cache/origin/dir", "cache/origin/web", "cache/origin/s3",
 			"cache/origin/cas", "cache/origin/hub", "cache/origin/faulty",
 		},
 	}[floor]

@@ -86,6 +86,6 @@ func (c *counted) Read(p []byte) (int, error) {
 // files that are kept whole are not read from there any more.
 func (r *Reader) Close() error {
 	r.keeper.close()
-	r.plains.close()
+	r.plains.open.Close()
 	return nil
 }

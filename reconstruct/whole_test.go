@@ -359,36 +359,38 @@ func TestWhole_FewOpen(t *testing.T) {
 	for _, chunk := range pattern(files, 1000) {
 		all = append(all, b.File(b.Xorb(chunk).All()))
 	}
-	d, err := disk.Open(t.TempDir(), disk.Options{MinFree: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	origintest.Close(t, d)
-	r, done := newReader(t, origin.Objects(b.Store(), 0), cache.Options{Disk: d}, Options{})
-	t.Cleanup(done)
-	origintest.Close(t, r)
-	for range 2 {
-		for _, f := range all {
-			if err := r.Keep(t.Context(), f.ID(), func(int64) {}); err != nil {
-				t.Fatal(err)
-			}
-			opened, err := r.Open(t.Context(), f.ID())
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := tryRead(t.Context(), opened, f.Bytes(), 10, 500); err != nil {
-				t.Fatal(err)
+	s, dir := b.Store(), t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		d, err := disk.Open(dir, disk.Options{MinFree: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		origintest.Close(t, d)
+		r, done := newReader(t, origin.Objects(s, 0), cache.Options{Disk: d}, Options{})
+		t.Cleanup(done)
+		origintest.Close(t, r)
+		for range 2 {
+			for _, f := range all {
+				if err := r.Keep(t.Context(), f.ID(), func(int64) {}); err != nil {
+					t.Fatal(err)
+				}
+				opened, err := r.Open(t.Context(), f.ID())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := tryRead(t.Context(), opened, f.Bytes(), 10, 500); err != nil {
+					t.Fatal(err)
+				}
 			}
 		}
-	}
-	if got := r.plains.recent.Len(); got != maxPlains {
-		t.Errorf("%d files are open, want %d", got, maxPlains)
-	}
-	r.plains.closeIdle()
-	r.plains.closeIdle()
-	if got := len(r.plains.byHash); got != 0 {
-		t.Errorf("%d files are open that nobody reads", got)
-	}
+		if got := r.plains.open.Len(); got != maxPlains {
+			t.Errorf("%d files are open, want %d", got, maxPlains)
+		}
+		time.Sleep(2*idlePlain + 1)
+		if got := r.plains.open.Len(); got != 0 {
+			t.Errorf("%d files are open that nobody reads", got)
+		}
+	})
 }
 
 func BenchmarkWhole(b *testing.B) {
