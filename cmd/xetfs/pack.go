@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -173,30 +172,15 @@ func (p *packing) run(storePath string, folders []string) error {
 
 // show keeps the bar up to date until the function that it returns is called.
 func (p *packing) show(folders []string) (hide func()) {
-	if !p.bar.visible() {
-		return func() {}
-	}
-	ctx, cancel := context.WithCancel(p.ctx)
-	var showing sync.WaitGroup
-	showing.Go(func() {
+	expect := func(ctx context.Context) {
 		for _, folder := range folders {
 			measure(ctx, folder, p.bar, new(ignore))
 		}
-		p.bar.start()
-		for ctx.Err() == nil {
-			s := p.w.Stats()
-			p.bar.describe(fmt.Sprintf("pack, %s new, %s not", human(s.NewBytes), human(s.OldBytes)))
-			select {
-			case <-ctx.Done():
-			case <-time.After(200 * time.Millisecond):
-			}
-		}
-	})
-	return func() {
-		cancel()
-		showing.Wait()
-		p.bar.clear()
 	}
+	return p.bar.follow(p.ctx, expect, func() string {
+		s := p.w.Stats()
+		return fmt.Sprintf("pack, %s new, %s not", human(s.NewBytes), human(s.OldBytes))
+	})
 }
 
 // canceled returns a context that has ended: nothing more is to be stored.

@@ -29,15 +29,31 @@ type packResult struct {
 
 func packJSON(t *testing.T, ctx context.Context, args ...string) packResult {
 	t.Helper()
+	var r packResult
+	r.status, r.stderr = runJSON(t, ctx, &r, append([]string{"pack", "--json", "--list"}, args...)...)
+	return r
+}
+
+// runJSON runs a command that prints JSON, and decodes that if the command succeeds.
+func runJSON(t *testing.T, ctx context.Context, answer any, args ...string) (status int, stderr string) {
+	t.Helper()
 	var out, errOut bytes.Buffer
-	r := packResult{status: run(ctx, append([]string{"pack", "--json", "--list"}, args...), strings.NewReader(""), &out, &errOut)}
-	r.stderr = errOut.String()
-	if r.status == exitGood {
-		if err := json.Unmarshal(out.Bytes(), &r); err != nil {
+	status = run(ctx, args, strings.NewReader(""), &out, &errOut)
+	if status == exitGood {
+		if err := json.Unmarshal(out.Bytes(), answer); err != nil {
 			t.Fatalf("%v: %s", err, out.Bytes())
 		}
 	}
-	return r
+	return status, errOut.String()
+}
+
+// checkEnd checks the exit status of a command, and that it says one line with this in it,
+// or nothing.
+func checkEnd(t *testing.T, status int, stderr string, want int, line string) {
+	t.Helper()
+	if status != want || line == "" && stderr != "" || !strings.Contains(stderr, line) || strings.Count(stderr, "\n") > 1 {
+		t.Errorf("status %d, %q; want %d and %q", status, stderr, want, line)
+	}
 }
 
 // isSound says whether verify finds nothing wrong.
@@ -171,13 +187,13 @@ func TestS05_Socket(t *testing.T) {
 	}
 }
 
-// A disk that fills up, or may not be written to, is one line; when there is room again
-// the next run goes on.
-func TestPackCannotWrite(t *testing.T) {
+// smallDisk is a disk of 2 MiB until the end of the test, and what mounts it anew.
+func smallDisk(t *testing.T) (disk string, remount func(flags uintptr, options string)) {
+	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("only root can mount a small tmpfs")
 	}
-	in, disk := t.TempDir(), t.TempDir()
+	disk = t.TempDir()
 	mount := func(flags uintptr, options string) {
 		t.Helper()
 		if err := unix.Mount("tmpfs", disk, "tmpfs", flags, options); err != nil {
@@ -190,6 +206,17 @@ func TestPackCannotWrite(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	return disk, func(flags uintptr, options string) {
+		t.Helper()
+		mount(unix.MS_REMOUNT|flags, options)
+	}
+}
+
+// A disk that fills up, or may not be written to, is one line; when there is room again
+// the next run goes on.
+func TestPackCannotWrite(t *testing.T) {
+	disk, remount := smallDisk(t)
+	in := t.TempDir()
 	random, err := os.ReadFile("/proc/self/exe") // some 20 MB
 	if err != nil {
 		t.Fatal(err)
@@ -199,16 +226,14 @@ func TestPackCannotWrite(t *testing.T) {
 	pack := func(status int, line string) {
 		t.Helper()
 		r := packJSON(t, t.Context(), store, in)
-		if r.status != status || line == "" && r.stderr != "" || !strings.Contains(r.stderr, line) || strings.Count(r.stderr, "\n") > 1 {
-			t.Errorf("status %d, %q; want %d and %q", r.status, r.stderr, status, line)
-		}
+		checkEnd(t, r.status, r.stderr, status, line)
 	}
 	pack(exitFailed, "no space left on device")
 	isSound(t, store)
-	mount(unix.MS_REMOUNT, "size=200m")
+	remount(0, "size=200m")
 	pack(exitGood, "")
 	isSound(t, store)
-	mount(unix.MS_REMOUNT|unix.MS_RDONLY, "")
+	remount(unix.MS_RDONLY, "")
 	pack(exitFailed, store+": read-only file system")
 }
 

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"io"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -73,6 +75,32 @@ func (p *progress) describe(text string) {
 	}
 	if bar := p.bar.Load(); bar != nil {
 		bar.Describe(text)
+	}
+}
+
+// follow shows the bar in the background, once expect has found out how much is to be
+// done, with text before it, until hide is called.
+func (p *progress) follow(ctx context.Context, expect func(context.Context), text func() string) (hide func()) {
+	if !p.visible() {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var following sync.WaitGroup
+	following.Go(func() {
+		expect(ctx)
+		p.start()
+		for ctx.Err() == nil {
+			p.describe(text())
+			select {
+			case <-ctx.Done():
+			case <-time.After(200 * time.Millisecond):
+			}
+		}
+	})
+	return func() {
+		cancel()
+		following.Wait()
+		p.clear()
 	}
 }
 

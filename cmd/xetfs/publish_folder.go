@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -115,30 +114,18 @@ func (p *publishing) ownFolders() []ownFolder {
 
 // show keeps the bar up to date until the function that it returns is called.
 func (p *publishing) show(ctx context.Context, head *names.Row) (hide func()) {
-	if !p.bar.visible() || p.stream == nil {
+	if p.stream == nil {
 		return func() {}
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	var showing sync.WaitGroup
-	showing.Go(func() {
+	expect := func(ctx context.Context) {
 		if head != nil {
 			p.bar.expect(head.Bytes) // about
 		} else {
 			measure(ctx, p.folder, p.bar, p.ignore)
 		}
-		p.bar.start()
-		for ctx.Err() == nil {
-			c, s := p.report.so(), p.packer.Stats()
-			p.bar.describe(fmt.Sprintf("publish, %s, %s new", many(c.entries, "entry"), human(s.NewBytes)))
-			select {
-			case <-ctx.Done():
-			case <-time.After(200 * time.Millisecond):
-			}
-		}
-	})
-	return func() {
-		cancel()
-		showing.Wait()
-		p.bar.clear()
 	}
+	return p.bar.follow(ctx, expect, func() string {
+		c, s := p.report.so(), p.packer.Stats()
+		return fmt.Sprintf("publish, %s, %s new", many(c.entries, "entry"), human(s.NewBytes))
+	})
 }

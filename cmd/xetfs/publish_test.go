@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -40,14 +39,8 @@ type publishAnswer struct {
 
 func publish(t *testing.T, ctx context.Context, args ...string) publishAnswer {
 	t.Helper()
-	var out, errOut bytes.Buffer
-	r := publishAnswer{status: run(ctx, append([]string{"publish", "--json"}, args...), strings.NewReader(""), &out, &errOut)}
-	r.stderr = errOut.String()
-	if r.status == exitGood {
-		if err := json.Unmarshal(out.Bytes(), &r); err != nil {
-			t.Fatalf("%v: %s", err, out.Bytes())
-		}
-	}
+	var r publishAnswer
+	r.status, r.stderr = runJSON(t, ctx, &r, append([]string{"publish", "--json"}, args...)...)
 	return r
 }
 
@@ -413,38 +406,22 @@ func TestPublishUpdate(t *testing.T) {
 
 // A publish that cannot write says why in one line, and goes on when it can.
 func TestPublishCannotWrite(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root can mount a small tmpfs")
-	}
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	in, disk := t.TempDir(), t.TempDir()
-	mount := func(flags uintptr, options string) {
-		t.Helper()
-		if err := unix.Mount("tmpfs", disk, "tmpfs", flags, options); err != nil {
-			t.Skip(err)
-		}
-	}
-	mount(0, "size=2m")
-	t.Cleanup(func() {
-		if err := unix.Unmount(disk, unix.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	})
+	disk, remount := smallDisk(t)
+	in := t.TempDir()
 	writeFile(t, filepath.Join(in, "a"), noisy(4_000_000))
 	store := filepath.Join(disk, "store")
 	step := func(status int, line string) {
 		t.Helper()
 		r := publish(t, t.Context(), store, "x", in)
-		if r.status != status || line == "" && r.stderr != "" || !strings.Contains(r.stderr, line) || strings.Count(r.stderr, "\n") > 1 {
-			t.Errorf("status %d, %q; want %d and %q", r.status, r.stderr, status, line)
-		}
+		checkEnd(t, r.status, r.stderr, status, line)
 	}
 	step(exitFailed, "no space left on device")
-	mount(unix.MS_REMOUNT, "size=200m")
+	remount(0, "size=200m")
 	step(exitGood, "")
 	isPublished(t, in, store, "x")
 	isCatalogSound(t, store)
-	mount(unix.MS_REMOUNT|unix.MS_RDONLY, "")
+	remount(unix.MS_RDONLY, "")
 	step(exitFailed, store+": read-only file system")
 }
 

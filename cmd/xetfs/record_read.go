@@ -141,18 +141,11 @@ type recordFields struct {
 	bad bool
 }
 
-func (f *recordFields) uvarint() uint64 {
-	v, n := binary.Uvarint(f.b)
-	if n <= 0 {
-		f.bad, f.b = true, nil
-		return 0
-	}
-	f.b = f.b[n:]
-	return v
-}
+func (f *recordFields) uvarint() uint64 { return recordNumber(f, binary.Uvarint) }
+func (f *recordFields) svarint() int64  { return recordNumber(f, binary.Varint) }
 
-func (f *recordFields) svarint() int64 {
-	v, n := binary.Varint(f.b)
+func recordNumber[V uint64 | int64](f *recordFields, decode func([]byte) (V, int)) V {
+	v, n := decode(f.b)
 	if n <= 0 {
 		f.bad, f.b = true, nil
 		return 0
