@@ -33,7 +33,7 @@ func (w *follower) run(ctx context.Context) {
 				changed = nil
 				continue
 			}
-			pause(ctx, settle)
+			_ = catalog.Sleep(ctx, settle) // when ctx ends, so does the loop
 			unsignal(changed)
 		}
 		w.look(ctx)
@@ -67,15 +67,5 @@ func unsignal(changed <-chan struct{}) {
 	select {
 	case <-changed:
 	default:
-	}
-}
-
-// pause returns after a while, or when ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
 	}
 }

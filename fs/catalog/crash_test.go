@@ -95,6 +95,16 @@ func seeAll(t *testing.T, s origin.Store) string {
 	return b.String()
 }
 
+// seeStep is all that a reader can see before a step, and after one that nothing disturbs.
+func seeStep(t *testing.T, before origin.WriteStore, do func(context.Context, *desk) error) (was, is string) {
+	t.Helper()
+	done := copyStore(t, before)
+	if err := do(t.Context(), sitDown(t, done)); err != nil {
+		t.Fatal(err)
+	}
+	return seeAll(t, before), seeAll(t, done)
+}
+
 // checkSymbols says that the list names all symbols that have a live version.
 func checkSymbols(t *testing.T, s origin.Store) {
 	t.Helper()
@@ -114,11 +124,7 @@ func TestCrashO30(t *testing.T) {
 	prepare(t, before)
 	for _, step := range steps {
 		t.Run(step.name, func(t *testing.T) {
-			done := copyStore(t, before)
-			if err := step.do(t.Context(), sitDown(t, done)); err != nil {
-				t.Fatal(err)
-			}
-			was, is := seeAll(t, before), seeAll(t, done)
+			was, is := seeStep(t, before, step.do)
 			for n := 1; ; n++ {
 				crashed := true
 				for _, applied := range []bool{false, true} {
@@ -195,11 +201,7 @@ func TestLostAnswers(t *testing.T) {
 	prepare(t, before)
 	for _, step := range steps {
 		t.Run(step.name, func(t *testing.T) {
-			done := copyStore(t, before)
-			if err := step.do(t.Context(), sitDown(t, done)); err != nil {
-				t.Fatal(err)
-			}
-			was, is := seeAll(t, before), seeAll(t, done)
+			was, is := seeStep(t, before, step.do)
 			for seed := range uint64(30) {
 				s := copyStore(t, before)
 				f := origintest.WithFaults(s)
@@ -255,7 +257,7 @@ func writeMany(t *testing.T, s origin.WriteStore, writer, count int) {
 	k := newTicker()
 	o := k.options()
 	o.Random = nil
-	o.Sleep = func(ctx context.Context, d time.Duration) error { return sleep(ctx, d/50) }
+	o.Sleep = func(ctx context.Context, d time.Duration) error { return Sleep(ctx, d/50) }
 	p, err := NewPublisher(t.Context(), s, origin.Pages(s), o)
 	if err != nil {
 		t.Error(err)

@@ -41,7 +41,7 @@ func (o *PublisherOptions) fill() {
 		o.Clock = time.Now
 	}
 	if o.Sleep == nil {
-		o.Sleep = sleep
+		o.Sleep = Sleep
 	}
 	if o.Random == nil {
 		o.Random = func(b []byte) { _, _ = rand.Read(b) } // it cannot fail
@@ -51,7 +51,9 @@ func (o *PublisherOptions) fill() {
 	}
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
+// Sleep returns after d, or with an error when ctx ends. It is how a Publisher and whoever
+// else waits on a catalog does it, unless options say otherwise.
+func Sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
