@@ -228,14 +228,19 @@ func TestK38_OpenDirectory(t *testing.T) {
 	}
 }
 
+// folderOf3000 is more than the kernel asks for at once: the files d/00000 to d/02999.
+func folderOf3000(e *fakeEngine) (entries []page.Entry) {
+	for i := range 3000 {
+		entries = append(entries, e.text(fmt.Sprintf("d/%05d", i), "x"))
+	}
+	return entries
+}
+
 // A listing that the kernel keeps is new even if it never knew the names that changed.
 func TestFollowListing(t *testing.T) {
 	e := newFakeEngine()
 	c := newFakeCatalog()
-	var entries []page.Entry
-	for i := range 3000 {
-		entries = append(entries, e.text(fmt.Sprintf("d/%05d", i), "x"))
-	}
+	entries := folderOf3000(e)
 	c.publish("m", entries...)
 	m, look := mountFollowing(t, c, e, Options{Symbol: "m"})
 	for range 2 {
@@ -256,10 +261,7 @@ func TestFollowListing(t *testing.T) {
 func TestFollowListingMeanwhile(t *testing.T) {
 	e := newFakeEngine()
 	c := newFakeCatalog()
-	var entries []page.Entry
-	for i := range 3000 {
-		entries = append(entries, e.text(fmt.Sprintf("d/%05d", i), "x"))
-	}
+	entries := folderOf3000(e)
 	c.publish("m", entries...)
 	m, look := mountFollowing(t, c, e, Options{Symbol: "m"})
 	namesIn(t, m.path("d"))

@@ -60,6 +60,14 @@ func (m keptMount) check(f *os.File) {
 	}
 }
 
+// checkOnce opens the file to read all of it.
+func (m keptMount) checkOnce() {
+	m.t.Helper()
+	f := m.open(0)
+	defer f.Close()
+	m.check(f)
+}
+
 // closed says whether nothing is open any more. The kernel does not wait for RELEASE.
 func (m keptMount) closed() {
 	m.t.Helper()
@@ -128,9 +136,7 @@ func TestPassthrough_FirstOpenDecides(t *testing.T) {
 	if got := m.counts(); got.Passthrough != 3 || got.Read != reads {
 		t.Errorf("messages = %+v, want 3 passed through and %d reads", got, reads)
 	}
-	last := m.open(0)
-	m.check(last)
-	last.Close()
+	m.checkOnce()
 	m.closed()
 	if got := m.counts().Passthrough; got != 3 {
 		t.Errorf("%d opens passed through, and the file is not kept any more", got)
@@ -153,9 +159,7 @@ func TestPassthrough_Direct(t *testing.T) {
 				t.Errorf("kept %t: read at %d = %d, %v, want %d bytes", kept, off, n, err, len(want))
 			}
 		}
-		beside := m.open(0)
-		m.check(beside)
-		beside.Close()
+		m.checkOnce()
 		f.Close()
 		m.closed()
 	}
@@ -260,9 +264,7 @@ func TestPassthrough_OtherSize(t *testing.T) {
 	if err := os.Truncate(m.e.kept[m.file.ID.File], 99_999); err != nil {
 		t.Fatal(err)
 	}
-	f := m.open(0)
-	m.check(f)
-	f.Close()
+	m.checkOnce()
 	m.closed()
 	if got := m.counts().Passthrough; got != 0 {
 		t.Errorf("%d opens passed through", got)
@@ -272,9 +274,7 @@ func TestPassthrough_OtherSize(t *testing.T) {
 func TestPassthrough_Stateless(t *testing.T) {
 	m := mountKept(t, 100_000, Options{Stateless: true})
 	m.keep()
-	f := m.open(0)
-	m.check(f)
-	f.Close()
+	m.checkOnce()
 	if got := m.e.plains.Load(); got != 0 {
 		t.Errorf("%d plain files are open", got)
 	}

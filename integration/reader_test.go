@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/xetfs/xetfs/codec/codectest"
 )
 
 // readLimit is how long one read may take: the mount's own limit, and a second.
@@ -141,18 +143,7 @@ func within(t testing.TB, what string, do func()) {
 
 func withinLimit(t testing.TB, limit time.Duration, what string, do func()) {
 	t.Helper()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		do()
-	}()
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	select {
-	case <-done:
-	case <-timer.C:
-		t.Fatalf("%s: not done within %v (I3)", what, limit)
-	}
+	codectest.Within(t, limit, what+" (I3)", do)
 }
 
 // readWhole returns the content of a small file of a mount, checked against its SHA-256.

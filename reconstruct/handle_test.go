@@ -43,12 +43,7 @@ func TestStreams(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			r, done := newReader(t, spyOn(b.NearStore()), cache.Options{}, Options{Window: 2 << 20})
-			defer done()
-			file, err := r.Open(t.Context(), f.ID())
-			if err != nil {
-				t.Fatal(err)
-			}
+			file := openFrom(t, spyOn(b.NearStore()), Options{Window: 2 << 20}, f.ID())
 			h := file.Handle()
 			defer h.Close()
 			for read := range strings.FieldsSeq(tt.reads) {
@@ -217,12 +212,7 @@ func TestStreamCrossesXorbs(t *testing.T) {
 	f := b.File(terms...)
 	s, want := b.Store(), f.Bytes()
 	synctest.Test(t, func(t *testing.T) {
-		r, done := newReader(t, origintest.Fail(spyOn(s), "chunks: slow 20ms"), cache.Options{}, Options{})
-		defer done()
-		file, err := r.Open(t.Context(), f.ID())
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := openFrom(t, origintest.Fail(spyOn(s), "chunks: slow 20ms"), Options{}, f.ID())
 		h := file.Handle()
 		defer h.Close()
 		start := time.Now()
@@ -379,12 +369,7 @@ func TestAheadFails(t *testing.T) {
 			}
 			return nil
 		}
-		r, done := newReader(t, src, cache.Options{}, Options{})
-		defer done()
-		file, err := r.Open(t.Context(), stored.ID())
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := openFrom(t, src, Options{}, stored.ID())
 		h := file.Handle()
 		defer h.Close()
 		border := file.Terms()[0].Size + file.Terms()[1].Size

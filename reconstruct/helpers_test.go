@@ -36,7 +36,13 @@ func newReader(t testing.TB, src origin.Source, co cache.Options, o Options) (r 
 // open opens a file of a store, until the end of the test.
 func open(t testing.TB, s origin.Store, id codec.FileID) *File {
 	t.Helper()
-	r, done := newReader(t, origin.Objects(s, 0), cache.Options{}, Options{})
+	return openFrom(t, origin.Objects(s, 0), Options{}, id)
+}
+
+// openFrom opens a file of a source, until the end of the test.
+func openFrom(t testing.TB, src origin.Source, o Options, id codec.FileID) *File {
+	t.Helper()
+	r, done := newReader(t, src, cache.Options{}, o)
 	t.Cleanup(done)
 	f, err := r.Open(t.Context(), id)
 	if err != nil {

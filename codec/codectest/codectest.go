@@ -1,5 +1,5 @@
 // Package codectest helps to test formats: golden files, vectors of other
-// implementations, bytes that are the same in every run, and damage.
+// implementations, bytes that are the same in every run, damage, and what may hang.
 package codectest
 
 import (

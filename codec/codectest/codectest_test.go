@@ -2,7 +2,9 @@ package codectest
 
 import (
 	"bytes"
+	"fmt"
 	"testing"
+	"time"
 )
 
 // The first word of splitmix64 with seed 0 is published.
@@ -30,5 +32,26 @@ func TestMutate(t *testing.T) {
 	}
 	if !bytes.Equal(in, []byte{0, 1, 2, 3, 4}) {
 		t.Error("Mutate changed its input")
+	}
+}
+
+// A judge notes that a test fails.
+type judge struct{ verdict string }
+
+func (*judge) Helper() {}
+
+func (j *judge) Fatalf(format string, args ...any) { j.verdict = fmt.Sprintf(format, args...) }
+
+func TestWithin(t *testing.T) {
+	var j judge
+	Within(&j, time.Hour, "it", func() {})
+	if j.verdict != "" {
+		t.Errorf("what returns at once: %s", j.verdict)
+	}
+	hang := make(chan bool)
+	defer close(hang)
+	Within(&j, time.Millisecond, "it", func() { <-hang })
+	if j.verdict != "it: not done within 1ms" {
+		t.Errorf("what hangs: %q", j.verdict)
 	}
 }

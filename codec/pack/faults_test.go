@@ -27,16 +27,7 @@ func largestInfo() *xorb.Info {
 // within fails if something does not end.
 func within(t fataler, do func()) {
 	t.Helper()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		do()
-	}()
-	select {
-	case <-done:
-	case <-time.After(20 * time.Second):
-		t.Fatalf("it does not end")
-	}
+	codectest.Within(t, 20*time.Second, "the call", do)
 }
 
 // Whenever the Sink fails, for good or once, the error comes back from some call and from

@@ -19,6 +19,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/codectest"
 	"github.com/xetfs/xetfs/codec/names"
 )
 
@@ -347,7 +348,7 @@ func TestKeyedLockHeld(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	in2s(t, "PutIfMatch", func() {
+	codectest.Within(t, 2*time.Second, "PutIfMatch", func() {
 		if _, err := s.PutIfMatch(ctx, refKey, []byte("three"), tag); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("PutIfMatch = %v", err)
 		}

@@ -12,22 +12,8 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/codectest"
 )
-
-// in2s fails the test if do does not return. Only a test that fails waits.
-func in2s(t *testing.T, what string, do func()) {
-	t.Helper()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		do()
-	}()
-	select {
-	case <-done:
-	case <-time.After(2 * time.Second):
-		t.Fatalf("%s does not return", what)
-	}
-}
 
 func TestS06_LinksAreNotFollowed(t *testing.T) {
 	_, body, x := sample(t, origintest.Form{})
@@ -69,7 +55,7 @@ func TestO25_NoFilesInTheFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	unix.Mknod(filepath.Join(root, "device.xorb"), unix.S_IFCHR|0o644, int(unix.Mkdev(1, 5))) // may not be allowed
-	in2s(t, "OpenBare", func() {
+	codectest.Within(t, 2*time.Second, "OpenBare", func() {
 		s := openBare(t, root)
 		files, err := s.Files(t.Context())
 		if len(files) != 1 || err != nil {
@@ -129,7 +115,7 @@ func TestO25_WhileOpen(t *testing.T) {
 			s := openBare(t, root)
 			p := make([]byte, 100)
 			read := func() (err error) {
-				in2s(t, "ReadAt", func() { err = s.ReadAt(t.Context(), x.Key(), p, 0) })
+				codectest.Within(t, 2*time.Second, "ReadAt", func() { err = s.ReadAt(t.Context(), x.Key(), p, 0) })
 				if err == nil && string(p) != string(body[:100]) {
 					t.Error("ReadAt gives other bytes")
 				}

@@ -1,0 +1,24 @@
+package codectest
+
+import "time"
+
+// Within fails the test if do has not returned in time. What hangs is left behind. Only a
+// test that fails waits.
+func Within(t interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}, limit time.Duration, what string, do func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		do()
+	}()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+		t.Fatalf("%s: not done within %v", what, limit)
+	}
+}
