@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/codectest"
 )
 
@@ -61,6 +62,8 @@ func (l *load) step() (alive bool) {
 	case 3:
 		if l.rng.IntN(10) == 0 {
 			l.Drop(hashOf(n), chunks(start, end))
+		} else {
+			l.Spare([]codec.Term{{Xorb: hashOf(n), Chunks: chunks(0, loadChunks)}, {Xorb: hashOf(n + 1), Chunks: chunks(0, loadChunks)}})
 		}
 	case 4, 5, 6, 7, 8:
 		l.forgetAbsent()

@@ -80,4 +80,7 @@
 // second queue get another round for every time they were used, three at most. So one
 // scan over everything passes through a tenth of the cache and leaves the rest alone.
 // Whole files stand in the second queue beside the segments. There is no clock in it.
+//
+// Before anything else go the chunks that are kept in a whole file, too (Spare): the oldest
+// segment of which they are the most part goes, and what else is in it moves.
 package disk

@@ -75,9 +75,13 @@ func (k *keeper) makeRoom(n int64, chunks int) error {
 	}
 }
 
-// evict throws away the oldest of a queue, or gives it another round; false: there is
-// nothing that could go. A round costs every chunk in it one use, so they come to an end.
+// evict throws away what can be spared, or else the oldest of a queue, or gives that another
+// round; false: there is nothing that could go. A round costs every chunk in it one use, so
+// they come to an end.
 func (k *keeper) evict() bool {
+	if k.evictSpare() {
+		return true
+	}
 	q := protected
 	if k.held[probation]*probationShare > k.held[probation]+k.held[protected] {
 		q = probation
@@ -108,15 +112,20 @@ func (k *keeper) evictFrom(q queue) bool {
 
 // evictSegment copies what is in use and deletes the rest, or keeps all if most is.
 func (k *keeper) evictSegment(s *segment) {
-	hot, bytes := k.hot(s)
+	stay, bytes := k.staying(s, hot)
 	if float64(bytes) >= keepShare*float64(s.size.Load()) && bytes > 0 {
 		k.keep(s)
 		return
 	}
-	k.remember(s)
+	k.throwAway(s, stay, bytes)
+}
+
+// throwAway copies what stays of a segment, if there is room for it, and deletes the segment.
+func (k *keeper) throwAway(s *segment, stay []staying, bytes int64) {
 	if bytes > 0 && k.mayCopy(bytes) {
-		k.s.stats.copied.Add(k.move(s, hot))
+		k.s.stats.copied.Add(k.move(s, stay))
 	}
+	k.remember(s)
 	k.s.stats.evicted.Add(s.size.Load())
 	k.remove(s)
 }
@@ -146,7 +155,7 @@ func (k *keeper) remember(s *segment) {
 	defer x.mu.RUnlock()
 	x.alive(s, func(id uint32, e extent) {
 		for i := range int(e.n) {
-			if s.chunks[int(e.at)+i].uses() == 0 {
+			if c := &s.chunks[int(e.at)+i]; c.uses() == 0 && !c.isSpare() {
 				k.ghost.add(x.objects[id].key, uint32(e.first)+uint32(i), x.chunks)
 			}
 		}

@@ -2,40 +2,46 @@ package disk
 
 import "github.com/xetfs/xetfs/codec"
 
-// A hotPart is a part of some object that is in use.
-type hotPart struct {
+// A staying is a part of some object that stays when its segment goes, and the queue where it
+// goes on.
+type staying struct {
 	part
-	key key
+	key   key
+	queue queue
 }
 
-// hot returns the chunks of a segment that were used, and their bytes.
-func (k *keeper) hot(s *segment) (hot []hotPart, bytes int64) {
+// hot says that the chunks stay that were used.
+func hot(c *chunk) (q queue, stays bool) { return protected, c.uses() > 0 }
+
+// staying returns the chunks of a segment that stay, and their bytes.
+func (k *keeper) staying(s *segment, stays func(*chunk) (queue, bool)) (stay []staying, bytes int64) {
 	x := k.d.index
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	x.alive(s, func(id uint32, e extent) {
-		var run *hotPart
+		var run *staying
 		for i := range int(e.n) {
 			at, c := e.at+uint32(i), uint32(e.first)+uint32(i)
-			if s.chunks[at].uses() == 0 {
+			q, stays := stays(&s.chunks[at])
+			if !stays {
 				run = nil
 				continue
 			}
-			if run == nil {
+			if run == nil || run.queue != q {
 				p := part{segment: s, at: at, off: s.offset(at), chunks: codec.ChunkRange{Start: c}}
-				hot = append(hot, hotPart{p, x.objects[id].key})
-				run = &hot[len(hot)-1]
+				stay = append(stay, staying{p, x.objects[id].key, q})
+				run = &stay[len(stay)-1]
 			}
 			run.chunks.End = c + 1
 			run.size += s.bytes(at, 1)
 			bytes += s.bytes(at, 1)
 		}
 	})
-	for i := range hot {
-		p := &hot[i]
+	for i := range stay {
+		p := &stay[i]
 		p.table = s.chunks[p.at : int(p.at)+p.chunks.Len()]
 	}
-	return hot, bytes
+	return stay, bytes
 }
 
 // mayCopy says whether chunks can be copied before what they are copied from goes.
@@ -47,15 +53,15 @@ func (k *keeper) mayCopy(n int64) bool {
 	return err == nil && free-n > k.floor/2
 }
 
-// move copies chunks of a segment behind those of the second queue, and returns how many
+// move copies chunks of a segment behind the others of their queue, and returns how many
 // bytes. What cannot be read, or is not what it was, is left behind.
 //
 // The index learns where they are now when they last there, and the segment may go when
 // the index lasts: so at no moment does a power loss take what had lasted before.
-func (k *keeper) move(s *segment, hot []hotPart) (bytes int64) {
+func (k *keeper) move(s *segment, stay []staying) (bytes int64) {
 	k.settleSync()
 	var moved []placed
-	for _, p := range hot {
+	for _, p := range stay {
 		b := make([]byte, p.size)
 		if err := k.d.readPart(p.part, b); err != nil {
 			k.failed("reading "+s.name(), err)
@@ -68,9 +74,9 @@ func (k *keeper) move(s *segment, hot []hotPart) (bytes int64) {
 		again := put{key: p.key, first: p.chunks.Start, pieces: s.appendPieces(nil, p.at, n)}
 		again.data = b[:total(again.pieces)]
 		for i := range again.pieces {
-			again.pieces[i].uses--
+			again.pieces[i].uses -= min(again.pieces[i].uses, 1)
 		}
-		all, err := k.append(protected, again)
+		all, err := k.append(p.queue, again)
 		moved = append(moved, all...)
 		if err != nil {
 			k.failed("moving chunks", err)

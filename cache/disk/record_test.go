@@ -79,7 +79,7 @@ func TestDecodeRecordRefuses(t *testing.T) {
 		{"more chunks than a xorb has", "\x04\x01\x00\x00\x01\x80\x40", "8192 chunks from 1 on"},
 		{"more chunks than bytes", "\x04\x01\x00\x00\x00\x80\x40abcdefgh", "8192 chunks, 8 bytes are left"},
 		{"chunk of no bytes", "\x04\x01\x00\x00\x00\x01\x03abcd", "a chunk of no bytes"},
-		{"chunks behind the end of a segment", "\x04\x01\xff\xff\xff\xff\x03\x00\x00\x01\x04abcd", "chunks end at byte 1073741824 of a segment, 1073741823 is the most"},
+		{"chunks behind the end of a segment", "\x04\x01\xff\xff\xff\xff\x01\x00\x00\x01\x04abcd", "chunks end at byte 536870912 of a segment, 536870911 is the most"},
 		{"file of 2^62 bytes", "\x07" + hash + "\x80\x80\x80\x80\x80\x80\x80\x80\x40\x01abcd", "size 4611686018427387904 is out of range"},
 	}
 	for _, tt := range tests {

@@ -17,8 +17,8 @@ const (
 	queues
 )
 
-// maxSegment is the longest segment: chunk.end has 30 bits.
-const maxSegment = 1<<30 - 1
+// maxSegment is the longest segment: chunk.end has 29 bits.
+const maxSegment = 1<<29 - 1
 
 // A segment is a file of packed chunks and pages, back to back.
 type segment struct {
@@ -31,6 +31,7 @@ type segment struct {
 	live   int64   // bytes that can be found; guarded by index.mu
 
 	size   atomic.Int64 // of the file
+	spares int64        // bytes of chunks that were marked as spare; the keeper's alone
 	dirty  bool         // written to since the last sync; the keeper's alone
 	open   atomic.Pointer[openFile]
 	gone   atomic.Bool // evicted
@@ -40,21 +41,35 @@ type segment struct {
 
 // A chunk is one row in the table of a segment: where it ends, and what it must hold.
 type chunk struct {
-	endUses uint32 // end in the segment, times 4, plus how often it was used: 0 to 3
+	endUses uint32 // end in the segment, times 4, plus how often it was used: 0 to 3; and spareBit
 	crc     uint32
 }
 
-const maxUses = 3
+const (
+	maxUses  = 3
+	spareBit = 1 << 31 // it may go before others; then it has no uses
+)
 
-func (c *chunk) end() int64 { return int64(atomic.LoadUint32(&c.endUses) >> 2) }
-func (c *chunk) uses() int  { return int(atomic.LoadUint32(&c.endUses) & maxUses) }
+func (c *chunk) end() int64    { return int64(atomic.LoadUint32(&c.endUses) &^ spareBit >> 2) }
+func (c *chunk) uses() int     { return int(atomic.LoadUint32(&c.endUses) & maxUses) }
+func (c *chunk) isSpare() bool { return atomic.LoadUint32(&c.endUses)&spareBit != 0 }
 
 // touch counts one use more.
 func (c *chunk) touch() {
 	for {
 		old := atomic.LoadUint32(&c.endUses)
-		if old&maxUses == maxUses || atomic.CompareAndSwapUint32(&c.endUses, old, old+1) {
+		if old&maxUses == maxUses || atomic.CompareAndSwapUint32(&c.endUses, old, old&^spareBit+1) {
 			return
+		}
+	}
+}
+
+// spare marks a chunk, and says whether that is news.
+func (c *chunk) spare() bool {
+	for {
+		old := atomic.LoadUint32(&c.endUses)
+		if atomic.CompareAndSwapUint32(&c.endUses, old, old&^maxUses|spareBit) {
+			return old&spareBit == 0
 		}
 	}
 }

@@ -1,0 +1,87 @@
+package disk
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/xetfs/xetfs/codec"
+)
+
+// spareShare is the part of a segment that must be spare, or gone already, for the rest of it
+// to be moved away.
+const spareShare = 0.7
+
+// Spare says that chunks are kept elsewhere, too: in a whole file. They are the first to go
+// when room is needed, and no trace of them is kept. A chunk that is read after that is one
+// like any other again. It does not last: after the next Open they are new ones that nobody has
+// read.
+func (s *Store) Spare(terms []codec.Term) {
+	if k := s.keeper; k != nil {
+		k.later(func() { k.spare(terms) }) // behind what was put before
+	}
+}
+
+func (k *keeper) spare(terms []codec.Term) {
+	for _, t := range terms {
+		k.spareRun(key{chunkKind, t.Xorb}, t.Chunks)
+	}
+}
+
+func (k *keeper) spareRun(o key, r codec.ChunkRange) {
+	x := k.d.index
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	id, ok := x.ids[o]
+	for ok && r.Start < r.End {
+		e, there := x.objects[id].at(r.Start)
+		if !there {
+			r.Start++
+			continue
+		}
+		e = e.to(r.End)
+		s := x.segments[e.segment]
+		for at := e.at; at < e.at+uint32(e.n); at++ {
+			if s.chunks[at].spare() {
+				s.spares += s.bytes(at, 1)
+			}
+		}
+		r.Start = e.end()
+	}
+}
+
+// evictSpare deletes the oldest segment in which most is spare, and moves away the rest; false:
+// there is none.
+func (k *keeper) evictSpare() bool {
+	for _, s := range k.withSpares() {
+		stay, bytes := k.staying(s, func(c *chunk) (queue, bool) {
+			if c.uses() > 0 {
+				return protected, true
+			}
+			return s.queue, !c.isSpare()
+		})
+		if float64(bytes) > (1-spareShare)*float64(s.size.Load()) {
+			continue
+		}
+		if s == k.heads[s.queue] {
+			k.seal(s.queue)
+		}
+		k.throwAway(s, stay, bytes)
+		return true
+	}
+	return false
+}
+
+// withSpares returns the segments in which enough may be spare, oldest first.
+func (k *keeper) withSpares() (all []*segment) {
+	x := k.d.index
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	for _, s := range x.segments {
+		size := s.size.Load()
+		if s.spares > 0 && float64(s.spares+size-s.live) >= spareShare*float64(size) {
+			all = append(all, s)
+		}
+	}
+	slices.SortFunc(all, func(a, b *segment) int { return cmp.Compare(a.order, b.order) })
+	return all
+}

@@ -1,0 +1,161 @@
+package disk
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/xetfs/xetfs/codec"
+)
+
+// terms are those of a file that is made of some chunks of the nth xorb.
+func terms(n int, r codec.ChunkRange) []codec.Term {
+	return []codec.Term{{Xorb: hashOf(n), Chunks: r}}
+}
+
+// spare says that a file has chunks of the nth xorb, too.
+func (b *bench) spare(n int, r codec.ChunkRange) {
+	b.t.Helper()
+	b.Spare(terms(n, r))
+	b.flush()
+}
+
+// there returns how many chunks of the nth xorb are kept, without using them.
+func (b *bench) there(n int, r codec.ChunkRange) int {
+	left := r.Len()
+	for _, gap := range b.Missing(hashOf(n), r) {
+		left -= gap.Len()
+	}
+	return left
+}
+
+// TestD19_SpareGoFirst fills a cache in which some chunks are spare: these go, and nothing
+// else, whether they had been used or not, and in whichever queue they are.
+func TestD19_SpareGoFirst(t *testing.T) {
+	const n = 30 // chunks of a xorb: about half a segment
+	for _, tt := range []struct {
+		name  string
+		spare []int // of the xorbs 0 to 9
+		use   bool  // they are read before
+		near  bool  // others have chunks in the same segments
+	}{
+		{"new", []int{5, 6, 7, 8}, false, false},
+		{"used", []int{2, 3, 4, 5}, true, false},
+		{"among others", []int{2, 3, 4, 5}, false, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := open(t, newSimDisk(), func(o *Options) { o.MaxBytes = 360 << 10 })
+			for x := range 10 {
+				b.put(x, 0, n)
+				if tt.near {
+					b.put(50+x, 0, 4)
+				} else {
+					b.keeperSeals()
+				}
+			}
+			if tt.use {
+				for _, x := range tt.spare {
+					b.want(x, 0, n, n)
+					b.want(x, 0, n, n)
+				}
+			}
+			for _, x := range tt.spare {
+				b.spare(x, chunks(0, n))
+			}
+			before := b.Stats().Chunks
+			fits := 0
+			for b.Stats().EvictedBytes == 0 {
+				b.put(100+fits, 0, n)
+				fits++
+			}
+			for more := range 2 {
+				b.put(200+more, 0, n)
+			}
+			gone := 0
+			for x := range 10 {
+				there := b.there(x, chunks(0, n))
+				switch {
+				case slices.Contains(tt.spare, x):
+					gone += n - there
+				case there < n:
+					t.Errorf("%d of %d chunks of xorb %d are left", there, n, x)
+				}
+				if there := b.there(50+x, chunks(0, 4)); tt.near && there < 4 {
+					t.Errorf("%d of 4 chunks beside xorb %d are left", there, x)
+				}
+			}
+			if gone < 2*n || b.Stats().Chunks >= before+(fits+2)*n {
+				t.Errorf("only %d spare chunks have gone", gone)
+			}
+			for x := range fits {
+				b.want(100+x, 0, n, n)
+			}
+			if s := b.Stats(); s.PeakBytes > 360<<10 || s.State != "ok" || s.Dropped > 0 {
+				t.Errorf("%+v", s)
+			}
+		})
+	}
+}
+
+// TestSpareIsReadAgain reads some of the chunks that are spare: these stay. What goes leaves no
+// trace: when it comes back it is as new as what was never here.
+func TestSpareIsReadAgain(t *testing.T) {
+	const n = 30
+	b := open(t, newSimDisk(), func(o *Options) { o.MaxBytes = 256 << 10 })
+	for x := range 4 {
+		b.put(x, 0, n)
+		b.keeperSeals()
+		b.spare(x, chunks(0, n))
+	}
+	b.want(1, 10, 14, 4)
+	b.want(1, 10, 14, 4)
+	for x := 10; b.there(3, chunks(0, n)) > 0; x++ {
+		b.put(x, 0, n)
+		b.want(x, 0, n, n) // or it would be the one to go
+		b.want(x, 0, n, n)
+	}
+	for x := range 4 {
+		want := 0
+		if x == 1 {
+			want = 4
+		}
+		if there := b.there(x, chunks(0, n)); there != want {
+			t.Errorf("%d chunks of xorb %d are left, want %d", there, x, want)
+		}
+	}
+	b.want(1, 10, 14, 4)
+	if b.keeper.ghost.has(key{chunkKind, hashOf(0)}, 3) {
+		t.Error("there is a trace of a spare chunk that has gone")
+	}
+	b.put(0, 0, n)
+	x := b.Store.disk.Load().index
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	for _, p := range x.find(key{chunkKind, hashOf(0)}, chunks(0, n), nil) {
+		if p.segment.queue != probation {
+			t.Error("a chunk that comes back goes where those go that were missed")
+		}
+	}
+}
+
+// TestSpareOfWhatIsNotThere says it of chunks that are not kept, and of a store that nobody may
+// write to.
+func TestSpareOfWhatIsNotThere(t *testing.T) {
+	d := newSimDisk()
+	b := open(t, d)
+	b.put(1, 10, 20)
+	b.put(1, 25, 30)
+	b.spare(1, chunks(0, 8192))
+	b.spare(2, chunks(0, 10))
+	for c := uint32(0); c < 35; c++ {
+		e, ok := b.Store.disk.Load().index.objects[0].at(c)
+		if there := c >= 10 && c < 20 || c >= 25 && c < 30; ok != there {
+			t.Fatalf("chunk %d: %v", c, ok)
+		} else if there && !b.Store.disk.Load().index.segments[e.segment].chunks[e.at].isSpare() {
+			t.Errorf("chunk %d is not spare", c)
+		}
+	}
+	open(t, d, func(o *Options) { o.Share = true }).Spare(terms(1, chunks(0, 30)))
+	b.want(1, 10, 20, 10)
+	b = b.again()
+	b.want(1, 25, 30, 5)
+}
