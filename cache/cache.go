@@ -23,7 +23,8 @@ type Options struct {
 
 	// Disk keeps packed chunks, index pages and whole files for good. Of a near origin, or
 	// one that is not origin.Adopting, nothing but whole files goes there. Whoever opened
-	// it closes it, after the Cache. nil: there is none.
+	// it closes it, after the Cache. What waits to be written there takes up to half of
+	// MemoryBytes. nil: there is none.
 	Disk *disk.Store
 }
 
@@ -63,6 +64,7 @@ type Stats struct {
 	MemoryHits int64 `json:"memory_hits"` // found unpacked in memory
 	AheadHits  int64 `json:"ahead_hits"`  // found fetched ahead
 	DiskHits   int64 `json:"disk_hits"`   // found on disk
+	NotKept    int64 `json:"not_kept"`    // not put on disk, because too much waited for it
 	Misses     int64 `json:"misses"`      // asked of the origin
 	Shared     int64 `json:"shared"`      // had from another reader's fetch or unpacking
 
@@ -111,9 +113,8 @@ func New(src origin.Source, o Options) (*Cache, error) {
 	c.fetches.piece = !c.near && c.borrow != nil
 	if a, ok := src.(origin.Adopting); ok && !c.near && o.Disk != nil {
 		c.packed, c.adopter = o.Disk, a
-		if !o.Disk.Shared() {
-			c.fetches.keep = c.keep
-		}
+		c.fetches.keep = c.keep
+		c.fetches.keeping.init(m, o.MemoryBytes, c.keepsPacked)
 	}
 	c.copies.init()
 	c.budget.max = o.AheadBytes
@@ -175,6 +176,9 @@ func (c *Cache) Stats() Stats {
 		PageShared:   c.stats.pageShared.Load(),
 		MemoryBytes:  c.memory.bytes.Load() + c.calls.held() + c.pages.held(),
 		AheadBytes:   c.budget.inUse(),
+	}
+	if c.packed != nil {
+		st.NotKept = c.fetches.notKept()
 	}
 	if c.disk != nil {
 		d := c.disk.Stats()

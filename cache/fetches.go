@@ -296,6 +296,7 @@ func (p part) result() (*xorb.Run, error) {
 func (f *fetches) close() {
 	f.mu.Lock()
 	f.keeping.closed = true
+	defer f.keeping.hurryUp()()
 	for _, first := range f.byXorb {
 		for there := first; there != nil; there = there.next {
 			if there.cancel != nil {

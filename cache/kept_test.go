@@ -394,12 +394,12 @@ func TestKeepingIsBounded(t *testing.T) {
 	x := store(t, false, same(64, 1000)...)
 	m := mountOn(t, t.TempDir(), x.src, Options{MemoryBytes: noMemory})
 	m.fetches.mu.Lock()
-	m.fetches.keeping.bytes = maxKeeping
+	m.fetches.keeping.bytes = m.fetches.keeping.most
 	m.fetches.mu.Unlock()
 	x.read(t, m.Cache, chunks(0, 64), 0, 64_000)
 	m.settle(t)
-	if n := m.wantGood(t, x); n != 0 || len(m.fetches.byXorb) != 0 {
-		t.Errorf("%d chunks are kept, %d fetches are left", n, len(m.fetches.byXorb))
+	if n, lost := m.wantGood(t, x), m.Stats().NotKept; n != 0 || lost != 64 || len(m.fetches.byXorb) != 0 {
+		t.Errorf("%d chunks are kept, %d are not, %d fetches are left", n, lost, len(m.fetches.byXorb))
 	}
 	m.fetches.mu.Lock()
 	m.fetches.keeping.bytes = 0

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"bytes"
 	"context"
 	"slices"
 	"sync/atomic"
@@ -82,6 +83,10 @@ func (c *Cache) piece(ctx context.Context, x codec.Hash, r codec.ChunkRange) (ru
 		}
 		absent.Start = r.Start
 	}
+	if run := c.fetches.waiting(x, &absent); run != nil {
+		c.stats.shared.Add(int64(run.Chunks.Len()))
+		return run, false, nil
+	}
 	c.stats.misses.Add(int64(absent.Len()))
 	run, err = c.src.Chunks(ctx, x, absent)
 	return run, false, err
@@ -102,6 +107,48 @@ func (c *Cache) absent(x codec.Hash, r codec.ChunkRange) codec.ChunkRange {
 		first.End = g.End
 	}
 	return first
+}
+
+// waiting cuts r down to its first chunks that can be had in one way, and returns a copy of
+// them if they wait for the disk and are known to be good; nil: they do not, or are not.
+func (f *fetches) waiting(x codec.Hash, r *codec.ChunkRange) *xorb.Run {
+	there := f.holdWaiting(x, r)
+	if there == nil {
+		return nil
+	}
+	defer f.leave(there)
+	run := there.known.Slice(*r)
+	run, err := xorb.ParseRun(bytes.Clone(run.Packed), *r, run.Hashes)
+	if err != nil {
+		return nil // it was one before
+	}
+	return run
+}
+
+// holdWaiting returns the fetch that the copy is made of, as its user.
+func (f *fetches) holdWaiting(x codec.Hash, r *codec.ChunkRange) *fetch {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	there := f.waitingLocked(x, r.Start)
+	for i := r.Start + 1; i < r.End; i++ {
+		if f.waitingLocked(x, i) != there {
+			r.End = i
+		}
+	}
+	if there != nil {
+		there.users++
+	}
+	return there
+}
+
+// waitingLocked returns the fetch that waits for the disk and has a chunk that is good; nil:
+// there is none.
+func (f *fetches) waitingLocked(x codec.Hash, chunk uint32) *fetch {
+	there, _ := f.findLocked(x, chunk)
+	if there == nil || !there.spent || there.good.Load()&(1<<(chunk-there.chunks.Start)) == 0 {
+		return nil
+	}
+	return there
 }
 
 // joined returns one run of runs that follow each other.

@@ -64,10 +64,14 @@ func (r *Reader) Keep(ctx context.Context, id codec.FileID, read func(n int64)) 
 	}
 }
 
-// layDown lays f down as w reads it, and ends w.
+// layDown lays f down as w reads it, and ends w. The chunks of f are not needed beside it.
 func (f *File) layDown(w *whole, read func(n int64)) error {
 	defer w.batches.close()
-	return f.r.c.KeepWhole(f.id.File, f.Size(), &counted{w, read})
+	err := f.r.c.KeepWhole(f.id.File, f.Size(), &counted{w, read})
+	if err == nil {
+		f.r.c.Spare(f.info.Terms)
+	}
+	return err
 }
 
 // A counted is a reader that says how much it has read.
