@@ -110,8 +110,7 @@ func (c *Cache) has(key chunkKey) bool {
 	if c.calls.has(key) {
 		return true
 	}
-	_, ok := c.memory.get(key)
-	return ok
+	return c.memory.has(key)
 }
 
 // hold makes this stream a user of the fetch, unless somebody uses it already: then it

@@ -29,8 +29,15 @@ func newBuffer(n int) *buffer {
 	return &buffer{b: make([]byte, n, 1<<class), class: class}
 }
 
-// poison makes free spoil the bytes, so that a test sees who still uses them.
+// poison makes free spoil the bytes, as release does with chunks, so that a test sees who
+// still uses them.
 var poison bool
+
+func spoil(b []byte) {
+	for i := 0; i < len(b); {
+		i += copy(b[i:], "freed freed freed freed freed freed freed freed freed freed freed")
+	}
+}
 
 // free gives the buffer back. Nobody may use its bytes any more.
 func (b *buffer) free() {
@@ -38,9 +45,7 @@ func (b *buffer) free() {
 		return
 	}
 	if poison {
-		for i := 0; i < len(b.b); {
-			i += copy(b.b[i:], "freed freed freed freed freed freed freed freed freed freed freed")
-		}
+		spoil(b.b)
 	}
 	if b.class <= maxClass {
 		pools[b.class].Put(b)

@@ -89,7 +89,7 @@ func New(src origin.Source, o Options) (*Cache, error) {
 	}
 	// What was unpacked last stays for certain, the rest as ristretto decides.
 	last := min(8<<20, o.MemoryBytes/4)
-	m, err := newMemory(o.MemoryBytes - last)
+	m, err := newMemory(o.MemoryBytes-last, last)
 	if err != nil {
 		return nil, fmt.Errorf("memory cache: %w", err)
 	}
@@ -191,6 +191,7 @@ func (c *Cache) Stats() Stats {
 // disk. No Read may be going on.
 func (c *Cache) Close() error {
 	c.fetches.close()
+	c.calls.close()
 	c.memory.close()
 	return nil
 }

@@ -73,7 +73,7 @@ func TestCorruptChunk(t *testing.T) {
 			t.Error("the damaged chunk is kept")
 		}
 		c.memory.cache.Wait()
-		if _, ok := c.memory.get(chunkKey{x.Hash(), 3}); ok {
+		if c.memory.has(chunkKey{x.Hash(), 3}) {
 			t.Error("the damaged chunk is in memory")
 		}
 	}

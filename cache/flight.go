@@ -22,9 +22,12 @@ type calls struct {
 // A call is one chunk that one reader unpacks, and others wait for.
 type call struct {
 	key  chunkKey
-	done chan struct{} // closed once data and err are final
-	data []byte
-	err  error
+	done chan struct{} // closed once chunk and err are final
+
+	// Guarded by calls.mu until done is closed:
+	waiting int // readers for whom the chunk will be retained
+	chunk   *chunk
+	err     error
 }
 
 // errAgain tells those who wait that whoever led the call has gone without a result.
@@ -34,38 +37,67 @@ func (c *calls) init(max int64) {
 	c.max, c.byKey = max, map[chunkKey]*call{}
 }
 
-// join returns the call for a chunk. lead says that it is new: the caller must finish it.
-func (c *calls) join(key chunkKey) (cl *call, lead bool) {
+// join returns a chunk that was unpacked a moment ago, which the caller must release, or
+// else the call for it. lead says that it is new: the caller must finish it. Otherwise the
+// caller must wait for it or leave it.
+func (c *calls) join(key chunkKey) (there *chunk, cl *call, lead bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if cl, ok := c.byKey[key]; ok {
-		return cl, false
+	cl, ok := c.byKey[key]
+	switch {
+	case !ok:
+		cl = &call{key: key, done: make(chan struct{})}
+		c.byKey[key] = cl
+		return nil, cl, true
+	case cl.chunk != nil:
+		cl.chunk.retain()
+		return cl.chunk, nil, false
 	}
-	cl = &call{key: key, done: make(chan struct{})}
-	c.byKey[key] = cl
-	return cl, true
+	cl.waiting++
+	return nil, cl, false
+}
+
+// leave is called instead of wait by who will not wait.
+func (c *calls) leave(cl *call) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	cl.waiting--
+	cl.chunk.release() // if it came meanwhile
 }
 
 // finish ends a call that the caller leads. A result is kept for a while; an error is
 // for those who wait now, and nobody who comes later may find it.
-func (c *calls) finish(cl *call, data []byte, err error) {
+func (c *calls) finish(cl *call, there *chunk, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	cl.data, cl.err = data, err
-	close(cl.done)
+	cl.chunk, cl.err = there, err
 	if err != nil {
+		close(cl.done)
 		delete(c.byKey, cl.key)
 		return
 	}
+	there.users.Add(int32(cl.waiting) + 1) // and this list; before anybody can release it
+	close(cl.done)
 	c.done = append(c.done, cl)
-	c.bytes += roomOf(len(data))
+	c.bytes += roomOf(len(there.data))
 	for c.bytes > c.max && len(c.done) > 0 {
 		old := c.done[0]
 		c.done[0] = nil
 		c.done = c.done[1:]
-		c.bytes -= roomOf(len(old.data))
+		c.bytes -= roomOf(len(old.chunk.data))
 		delete(c.byKey, old.key)
+		old.chunk.release()
 	}
+}
+
+// close gives back what is kept.
+func (c *calls) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, cl := range c.done {
+		cl.chunk.release()
+	}
+	c.done = nil
 }
 
 // held returns the bytes of finished chunks that are kept.
@@ -83,22 +115,13 @@ func (c *calls) has(key chunkKey) bool {
 	return ok
 }
 
-// finished says whether the result is there already.
-func (cl *call) finished() bool {
+// wait returns the chunk that another reader unpacks, which the caller must release.
+func (c *calls) wait(ctx context.Context, cl *call) (*chunk, error) {
 	select {
 	case <-cl.done:
-		return true
-	default:
-		return false
-	}
-}
-
-// wait returns the chunk that another reader unpacks.
-func (cl *call) wait(ctx context.Context) ([]byte, error) {
-	select {
-	case <-cl.done:
-		return cl.data, cl.err
+		return cl.chunk, cl.err
 	case <-ctx.Done():
+		c.leave(cl)
 		return nil, ctx.Err()
 	}
 }

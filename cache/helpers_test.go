@@ -35,8 +35,27 @@ func open(t testing.TB, src origin.Source, o Options) *Cache {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { wantNoneUsed(t, &c.memory.arena) })
 	origintest.Close(t, c)
 	return c
+}
+
+// wantNoneUsed fails the test if a chunk was not released, or twice.
+func wantNoneUsed(t testing.TB, a *arena) {
+	t.Helper()
+	if a.inHeap != 0 {
+		t.Errorf("%d bytes in the heap are still in use", a.inHeap)
+	}
+	free := 0
+	for _, b := range a.blocks {
+		free += b.ready
+		if used := b.next(0, b.ready, true); used < b.ready {
+			t.Errorf("unit %d of %d is still in use", used, b.ready)
+		}
+	}
+	if a.unused != free {
+		t.Errorf("%d units are said to be free, %d are", a.unused, free)
+	}
 }
 
 // openHere is open for a bubble, which must be left empty: call close at its end.
@@ -50,6 +69,7 @@ func openHere(t testing.TB, src origin.Source, o Options) (c *Cache, close func(
 		if err := c.Close(); err != nil {
 			t.Error(err)
 		}
+		wantNoneUsed(t, &c.memory.arena)
 	}
 }
 

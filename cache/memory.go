@@ -6,7 +6,6 @@ import (
 	"github.com/dgraph-io/ristretto/v2"
 
 	"github.com/xetfs/xetfs/codec"
-	"github.com/xetfs/xetfs/codec/page"
 )
 
 // A chunkKey names one chunk by its place, which is known before its hash.
@@ -19,13 +18,6 @@ type chunkKey struct {
 // finds something compares the whole key.
 func (k chunkKey) sum() uint64 {
 	return k.xorb.Word(0) ^ uint64(k.index+1)*0x9e3779b97f4a7c15
-}
-
-// A kept is an unpacked chunk in memory, or an index page.
-type kept struct {
-	key  chunkKey
-	data []byte
-	page *page.Page // whose bytes are data; nil: a chunk
 }
 
 // roomOf is what a chunk of n bytes takes in memory: the allocator rounds up to its
@@ -42,7 +34,8 @@ func roomOf(n int) int64 {
 
 // memory keeps unpacked chunks in ristretto, which decides what stays.
 type memory struct {
-	cache   *ristretto.Cache[uint64, *kept]
+	cache   *ristretto.Cache[uint64, *chunk]
+	arena   arena
 	max     int64        // of waiting
 	waiting atomic.Int64 // bytes handed to ristretto that it has not looked at yet
 	bytes   atomic.Int64 // bytes that it keeps
@@ -52,50 +45,68 @@ type memory struct {
 // thousands of entries, which would be gigabytes of chunks.
 const maxWaiting = 16 << 20
 
-func newMemory(maxBytes int64) (*memory, error) {
+// newMemory returns one of maxBytes, with an arena that others use to up to so many bytes.
+func newMemory(maxBytes, others int64) (*memory, error) {
 	m := &memory{max: min(maxWaiting, maxBytes/4)}
+	m.arena.init(maxBytes + others)
 	var err error
-	m.cache, err = ristretto.NewCache(&ristretto.Config[uint64, *kept]{
+	m.cache, err = ristretto.NewCache(&ristretto.Config[uint64, *chunk]{
 		NumCounters:        max(10_000, 10*maxBytes/(64<<10)),
 		MaxCost:            max(1, maxBytes-m.max),
 		BufferItems:        64,
 		IgnoreInternalCost: true,
 		// Called when ristretto takes an entry from its queue.
-		Cost: func(k *kept) int64 {
-			m.waiting.Add(-roomOf(len(k.data)))
-			m.bytes.Add(roomOf(len(k.data)))
-			return roomOf(len(k.data))
+		Cost: func(c *chunk) int64 {
+			m.waiting.Add(-roomOf(len(c.data)))
+			m.bytes.Add(roomOf(len(c.data)))
+			return roomOf(len(c.data))
 		},
-		OnExit: func(k *kept) {
-			if k != nil {
-				m.bytes.Add(-roomOf(len(k.data)))
+		OnExit: func(c *chunk) {
+			if c != nil {
+				m.bytes.Add(-roomOf(len(c.data)))
+				c.release()
 			}
 		},
 	})
 	return m, err
 }
 
-func (m *memory) get(key chunkKey) ([]byte, bool) {
-	k, ok := m.cache.Get(key.sum())
-	if !ok || k.key != key {
-		return nil, false
+// get returns a chunk, which the caller must release; nil if it is not there.
+func (m *memory) get(key chunkKey) *chunk {
+	c, ok := m.cache.Get(key.sum())
+	if !ok || c.key != key || !c.retain() {
+		return nil
 	}
-	return k.data, true
+	return c
 }
 
-// add offers a chunk, which may be refused or come into effect later.
-func (m *memory) add(key chunkKey, data []byte) {
-	if m.reserve(roomOf(len(data))) {
-		m.set(&kept{key: key, data: data})
+func (m *memory) has(key chunkKey) bool {
+	c, ok := m.cache.Get(key.sum())
+	return ok && c.key == key
+}
+
+// add offers a chunk, which may be refused or come into effect later. It is done once for
+// each.
+func (m *memory) add(c *chunk) {
+	if c.stays() && m.reserve(roomOf(len(c.data))) {
+		c.retain()
+		m.set(c)
 	}
 }
 
 // addCopy is add for bytes that belong to somebody else. It copies nothing that would be
 // refused anyway.
 func (m *memory) addCopy(key chunkKey, data []byte) {
-	if m.reserve(roomOf(len(data))) {
-		m.set(&kept{key: key, data: append([]byte(nil), data...)})
+	if !m.reserve(roomOf(len(data))) {
+		return
 	}
+	c := m.arena.copyOf(key, data)
+	if !c.stays() {
+		m.waiting.Add(-roomOf(len(data)))
+		c.release()
+		return
+	}
+	m.set(c)
 }
 
 // reserve takes room in the queue, if there is any.
@@ -107,13 +118,20 @@ func (m *memory) reserve(room int64) bool {
 	return true
 }
 
-func (m *memory) set(k *kept) {
-	if !m.cache.Set(k.key.sum(), k, 0) {
-		m.waiting.Add(-roomOf(len(k.data)))
+func (m *memory) set(c *chunk) {
+	if !m.cache.Set(c.key.sum(), c, 0) {
+		m.waiting.Add(-roomOf(len(c.data)))
+		c.release()
 	}
 }
 
 // shrink takes n bytes away from the room that there is.
-func (m *memory) shrink(n int64) { m.cache.UpdateMaxCost(max(1, m.cache.MaxCost()-n)) }
+func (m *memory) shrink(n int64) {
+	m.cache.UpdateMaxCost(max(1, m.cache.MaxCost()-n))
+	m.arena.shrink(n)
+}
 
-func (m *memory) close() { m.cache.Close() }
+func (m *memory) close() {
+	m.cache.Close()
+	m.arena.close()
+}

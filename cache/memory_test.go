@@ -14,7 +14,7 @@ import (
 
 // Two keys of one sum must not be taken for each other.
 func TestMemoryComparesKeys(t *testing.T) {
-	m, err := newMemory(1 << 20)
+	m, err := newMemory(1<<20, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,24 +24,30 @@ func TestMemoryComparesKeys(t *testing.T) {
 	if a.sum() != b.sum() {
 		t.Fatal("the keys have different sums")
 	}
-	m.add(a, []byte("a"))
+	wantKept(t, m, b, "")
+	m.addCopy(a, []byte("a"))
 	m.cache.Wait()
-	if got, ok := m.get(b); ok {
-		t.Errorf("get of another key = %q", got)
-	}
-	if got, ok := m.get(a); !ok || string(got) != "a" {
-		t.Errorf("get = %q, %v", got, ok)
-	}
-	m.add(b, []byte("b"))
+	wantKept(t, m, b, "")
+	wantKept(t, m, a, "a")
+	m.addCopy(b, []byte("b"))
 	m.cache.Wait()
-	if got, ok := m.get(b); !ok || string(got) != "b" {
-		t.Errorf("get = %q, %v", got, ok)
+	wantKept(t, m, b, "b")
+}
+
+// wantKept fails the test if a chunk is not what is kept; "": nothing is.
+func wantKept(t *testing.T, m *memory, key chunkKey, want string) {
+	t.Helper()
+	got := m.get(key)
+	defer got.release()
+	switch {
+	case got == nil && want != "", got != nil && string(got.data) != want:
+		t.Errorf("get = %v, want %q", got, want)
 	}
 }
 
 // The bytes that are counted are those that are kept, whatever happens to the entries.
 func TestMemoryCounts(t *testing.T) {
-	m, err := newMemory(4 << 20)
+	m, err := newMemory(4<<20, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,14 +57,16 @@ func TestMemoryCounts(t *testing.T) {
 		writers.Go(func() {
 			random := rand.New(rand.NewPCG(uint64(w), 1))
 			for range 500 {
-				m.add(chunkKey{index: uint32(random.IntN(500))}, make([]byte, random.IntN(100_000)))
+				c := m.arena.chunk(chunkKey{index: uint32(random.IntN(500))}, random.IntN(100_000))
+				m.add(c)
+				c.release()
 			}
 		})
 	}
 	writers.Wait()
 	m.cache.Wait()
 	var kept int64
-	m.cache.IterValues(func(k *keptAlias) bool { kept += roomOf(len(k.data)); return false })
+	m.cache.IterValues(func(c *chunk) bool { kept += roomOf(len(c.data)); return false })
 	if got := m.bytes.Load(); got != kept || got > 4<<20 {
 		t.Errorf("%d bytes are counted, %d are kept, %d are allowed", got, kept, 4<<20)
 	}
@@ -67,21 +75,19 @@ func TestMemoryCounts(t *testing.T) {
 	}
 }
 
-type keptAlias = kept
-
 // What ristretto has not looked at yet is bounded: its queue alone would be gigabytes.
 func TestMemoryQueueIsBounded(t *testing.T) {
 	if n := int64(maxWaiting) / roomOf(1); n >= 32<<10 {
 		t.Errorf("%d chunks of a byte may wait, ristretto's queue holds %d", n, 32<<10)
 	}
-	m, err := newMemory(1 << 30)
+	m, err := newMemory(1<<30, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer m.close()
-	chunk := make([]byte, codec.MaxChunkSize)
+	data := make([]byte, codec.MaxChunkSize)
 	for i := range 10_000 {
-		m.add(chunkKey{index: uint32(i)}, chunk)
+		m.addCopy(chunkKey{index: uint32(i)}, data)
 		if n := m.waiting.Load(); n > maxWaiting {
 			t.Fatalf("%d bytes wait, %d may", n, maxWaiting)
 		}

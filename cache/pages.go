@@ -206,16 +206,16 @@ func (m *pageMemory) held() int64 {
 func pageKey(h page.Hash) chunkKey { return chunkKey{codec.Hash(h), math.MaxUint32} }
 
 func (m *memory) getPage(h page.Hash) (*page.Page, bool) {
-	k, ok := m.cache.Get(pageKey(h).sum())
-	if !ok || k.key != pageKey(h) || k.page == nil {
+	c, ok := m.cache.Get(pageKey(h).sum())
+	if !ok || c.key != pageKey(h) || c.page == nil {
 		return nil, false
 	}
-	return k.page, true
+	return c.page, true
 }
 
 // addPage is add for a page.
 func (m *memory) addPage(h page.Hash, p *page.Page) {
 	if m.reserve(roomOf(len(p.Encoded()))) {
-		m.set(&kept{key: pageKey(h), data: p.Encoded(), page: p})
+		m.set(&chunk{key: pageKey(h), page: p, data: p.Encoded()})
 	}
 }

@@ -62,14 +62,14 @@ type reading struct {
 
 // A wanted is one chunk of a reading: where its bytes come from, and where they go.
 type wanted struct {
-	data []byte    // unpacked, if it was in memory
-	run  *xorb.Run // else the packed chunks it is one of
-	from *fetch    // that run is of
-	call *call     // shared with other readers; nil if it is nobody else's
-	lead bool      // the call is ours to finish
-	kept bool      // on disk
-	off  int64     // of the chunk, from the start of the chunks of r
-	size int64
+	chunk *chunk    // unpacked, if it was in memory
+	run   *xorb.Run // else the packed chunks it is one of
+	from  *fetch    // that run is of
+	call  *call     // shared with other readers; nil if it is nobody else's
+	lead  bool      // the call is ours to finish
+	kept  bool      // on disk
+	off   int64     // of the chunk, from the start of the chunks of r
+	size  int64
 }
 
 var readings = sync.Pool{New: func() any { return new(reading) }}
@@ -129,19 +129,17 @@ func (rd *reading) look() {
 	last := len(rd.want) - 1
 	for i := range rd.want {
 		w := &rd.want[i]
-		var hit bool
-		if w.data, hit = rd.c.memory.get(rd.key(i)); hit {
+		if w.chunk = rd.c.memory.get(rd.key(i)); w.chunk != nil {
 			rd.c.stats.memoryHits.Add(1)
 			continue
 		}
 		if i != last && (i != 0 || rd.skip == 0) {
 			continue // wholly inside p
 		}
-		w.call, w.lead = rd.c.calls.join(rd.key(i))
+		w.chunk, w.call, w.lead = rd.c.calls.join(rd.key(i))
 		switch {
 		case w.lead:
-		case w.call.finished() && w.call.err == nil:
-			w.data, w.call = w.call.data, nil
+		case w.chunk != nil:
 			rd.c.stats.memoryHits.Add(1)
 		case rd.c.near:
 			rd.c.stats.shared.Add(1)
@@ -153,7 +151,7 @@ func (rd *reading) look() {
 // unpack a chunk takes part in a far fetch too, which then goes on if that reader leaves.
 func (rd *reading) needed(i int) bool {
 	w := &rd.want[i]
-	return w.data == nil && (w.call == nil || w.lead || !rd.c.near)
+	return w.chunk == nil && (w.call == nil || w.lead || !rd.c.near)
 }
 
 // readThrough is how many chunks that are not needed a far origin is asked for so that
@@ -229,18 +227,15 @@ func (rd *reading) waitsForOthers() bool {
 func (rd *reading) wait() error {
 	for i := range rd.want {
 		w := &rd.want[i]
-		if w.call == nil || w.lead || w.data != nil {
+		if w.call == nil || w.lead || w.chunk != nil {
 			continue
 		}
-		data, err := w.call.wait(rd.ctx)
-		switch {
-		case err == nil:
-			w.data = data
-		case errors.Is(err, errAgain) && w.run != nil:
-			w.call = nil // the packed chunk is here
-		default:
+		var err error
+		w.chunk, err = rd.c.calls.wait(rd.ctx, w.call)
+		w.call = nil
+		if err != nil && (!errors.Is(err, errAgain) || w.run == nil) {
 			return err
-		}
+		} // else the packed chunk is here
 	}
 	return nil
 }
@@ -250,8 +245,10 @@ func (rd *reading) place() error {
 	var off int64
 	for i := range rd.want {
 		w := &rd.want[i]
-		w.off, w.size = off, int64(len(w.data))
-		if w.data == nil {
+		w.off = off
+		if w.chunk != nil {
+			w.size = int64(len(w.chunk.data))
+		} else {
 			w.size = int64(w.run.Size(rd.r.Start + uint32(i)))
 		}
 		off += w.size
@@ -274,11 +271,16 @@ func (rd *reading) toldTo(err error) error {
 	return err
 }
 
-// close ends the calls that this reader leads and did not finish, and gives back what
-// it fetched.
+// close ends the calls that this reader leads and did not finish, leaves those it did not
+// wait for, and gives back what it fetched and what was in memory.
 func (rd *reading) close(err error) {
 	for i := range rd.want {
-		rd.finish(&rd.want[i], nil, rd.toldTo(err))
+		w := &rd.want[i]
+		rd.finish(w, nil, rd.toldTo(err))
+		if w.call != nil {
+			rd.c.calls.leave(w.call)
+		}
+		w.chunk.release()
 	}
 	for _, p := range rd.parts {
 		rd.c.fetches.release(p, err)

@@ -89,18 +89,18 @@ func (rd *reading) fill(i int) error {
 		return nil // more chunks than needed
 	}
 	whole := from >= 0 && from+w.size <= int64(len(rd.p))
-	if w.data == nil && whole {
+	if w.chunk == nil && whole {
 		return rd.unpackInto(i, rd.p[from:from+w.size])
 	}
-	if w.data == nil {
+	if w.chunk == nil {
 		if err := rd.unpackShared(i); err != nil {
 			return err
 		}
 	}
 	if from < 0 {
-		copy(rd.p, w.data[-from:])
+		copy(rd.p, w.chunk.data[-from:])
 	} else {
-		copy(rd.p[from:], w.data)
+		copy(rd.p[from:], w.chunk.data)
 	}
 	return nil
 }
@@ -120,9 +120,9 @@ func (rd *reading) unpackInto(i int, dst []byte) error {
 	case rd.c.near || w.from.disk || rd.c.keepsPacked():
 		rd.finish(w, nil, errAgain)
 	case w.lead:
-		data := append([]byte(nil), dst...)
-		rd.finish(w, data, nil)
-		rd.c.memory.add(key, data)
+		w.chunk = rd.c.memory.arena.copyOf(key, dst)
+		rd.finish(w, w.chunk, nil)
+		rd.c.memory.add(w.chunk)
 	default:
 		rd.c.memory.addCopy(key, dst)
 	}
@@ -131,10 +131,10 @@ func (rd *reading) unpackInto(i int, dst []byte) error {
 }
 
 // finish ends the call for a chunk, if it is this reader's to end.
-func (rd *reading) finish(w *wanted, data []byte, err error) {
+func (rd *reading) finish(w *wanted, there *chunk, err error) {
 	if w.lead {
-		w.lead = false
-		rd.c.calls.finish(w.call, data, err)
+		rd.c.calls.finish(w.call, there, err)
+		w.lead, w.call = false, nil
 	}
 }
 
@@ -152,22 +152,24 @@ func (rd *reading) failure(w *wanted, err error) error {
 // who come later.
 func (rd *reading) unpackShared(i int) error {
 	w, key := &rd.want[i], rd.key(i)
-	if w.data != nil {
+	if w.chunk != nil {
 		return nil
 	}
-	data := make([]byte, w.run.Size(key.index))
+	there := rd.c.memory.arena.chunk(key, w.run.Size(key.index))
+	defer func() {
+		if w.chunk == nil {
+			there.release() // it failed, if by a panic
+		}
+	}()
 	rd.c.stats.unpacked.Add(1)
-	err := w.run.Unpack(key.index, data)
-	if err != nil {
-		data, err = nil, rd.failure(w, err)
-	} else {
-		w.checked(key.index)
-	}
-	rd.finish(w, data, err)
-	if err != nil {
+	if err := w.run.Unpack(key.index, there.data); err != nil {
+		err = rd.failure(w, err)
+		rd.finish(w, nil, err)
 		return err
 	}
-	w.data = data
-	rd.c.memory.add(key, data)
+	w.checked(key.index)
+	w.chunk = there
+	rd.finish(w, there, nil)
+	rd.c.memory.add(there)
 	return nil
 }

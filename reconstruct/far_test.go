@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -321,11 +322,11 @@ func TestFarFaults(t *testing.T) {
 // A store that hangs ends in an error within the deadline; who comes when it has healed is
 // served.
 func TestFarHangs(t *testing.T) {
-	hanging := false
+	var hanging atomic.Bool
 	inTown(t, faulty.Options{}, cache.Options{}, []int{64}, func(t town) {
 		t.web.Through = func(h http.Handler) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if hanging {
+				if hanging.Load() {
 					<-r.Context().Done()
 					return
 				}
@@ -335,7 +336,7 @@ func TestFarHangs(t *testing.T) {
 		h := t.open(0)
 		defer h.Close()
 		t.read(h, 0, 0, 4096)
-		hanging = true
+		hanging.Store(true)
 		var readers sync.WaitGroup
 		for i := range 1000 {
 			readers.Go(func() {
@@ -357,7 +358,7 @@ func TestFarHangs(t *testing.T) {
 			}
 		})
 		readers.Wait()
-		hanging = false
+		hanging.Store(false)
 		if took := t.read(h, 0, 20<<16, 4096); took > time.Second {
 			t.Errorf("after it has healed a read took %v", took)
 		}
