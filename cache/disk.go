@@ -21,6 +21,10 @@ func (c *Cache) HasWhole(file codec.Hash) bool {
 	return c.disk != nil && c.disk.HasWhole(file)
 }
 
+// TakesWhole says whether a whole file may be laid down now. Who shares the disk cache of
+// another process may not, as long as that is there.
+func (c *Cache) TakesWhole() bool { return c.disk != nil && c.disk.Refuses() == nil }
+
 // KeepWhole lays the whole content of a file down on disk. content must end with an error
 // instead of io.EOF if it is not what the file's hash says.
 func (c *Cache) KeepWhole(file codec.Hash, size int64, content io.Reader) error {

@@ -58,7 +58,7 @@ func (k *keeper) init(r *Reader, policy Policy) {
 	k.queued, k.failed = map[codec.Hash]bool{}, map[codec.Hash]failed{}
 	k.ctx, k.stop = context.WithCancel(context.Background())
 	kept := r.c.Stats().Disk
-	if kept == nil || kept.State == "shared" {
+	if kept == nil {
 		return
 	}
 	k.policy, k.least, k.times, k.most = policy, leastFar, timesFar, kept.MaxBytes/cacheShare
@@ -110,7 +110,7 @@ func (k *keeper) read(f *File, off, n int64) {
 // add has f laid down, if that is not under way and did not fail just now.
 func (k *keeper) add(f *File) {
 	h := f.id.File
-	if k.r.c.HasWhole(h) {
+	if k.r.c.HasWhole(h) || !k.r.c.TakesWhole() {
 		return
 	}
 	k.mu.Lock()

@@ -129,7 +129,7 @@ func (s *source) build(ctx context.Context, o sourceOptions) error {
 	if s.cache, err = cache.New(objects, options); err != nil {
 		return err
 	}
-	if s.disk == nil || s.disk.Shared() {
+	if s.disk == nil {
 		o.materialize = reconstruct.MaterializeNever // nowhere to lay a file down
 	}
 	s.reader = reconstruct.New(s.cache, reconstruct.Options{Materialize: o.materialize})
