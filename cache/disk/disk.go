@@ -31,6 +31,10 @@ type Options struct {
 	// store sees what there was when it was opened, as long as the owner keeps it.
 	Share bool
 
+	// Succeed makes a store that shares a folder look now and then whether it may write
+	// there, and do so from then on.
+	Succeed bool
+
 	// Event is called when something happened that a person may want to know. It may be
 	// called by several goroutines at once and must not wait. nil: nobody wants to.
 	Event func(Event)
@@ -45,6 +49,7 @@ type testOptions struct {
 	pause   time.Duration // without writes when the disk is full
 	probe   time.Duration // between looks at a disk that fails
 	ending  time.Duration // that Close waits
+	succeed time.Duration // between looks whether the owner of a folder has gone
 	journal int64         // least bytes of changes before a new snapshot
 }
 
@@ -67,6 +72,7 @@ func (o *Options) setDefaults() {
 	setDefault(&t.pause, 30*time.Second)
 	setDefault(&t.probe, 30*time.Second)
 	setDefault(&t.ending, 10*time.Second)
+	setDefault(&t.succeed, 10*time.Second)
 	setDefault(&t.journal, 4<<20)
 	t.journal = min(t.journal, max(o.MaxBytes/64, 4<<10))
 }
@@ -82,18 +88,18 @@ func setDefault[T comparable](v *T, to T) {
 // is a cache: every method may forget, none may return wrong bytes. It is safe for
 // concurrent use.
 type Store struct {
-	dir    string
-	o      Options
-	shared bool // another process writes; keeper is nil
+	dir string
+	o   Options
 
-	disk   atomic.Pointer[folder] // replaced when a suspended store resumes
+	disk   atomic.Pointer[folder] // replaced when a suspended store resumes, or a shared one is owned
 	reads  limiter
-	keeper *keeper
+	keeper atomic.Pointer[keeper] // nil: another process writes
 	health health
 	stats  counters
 
 	laying sync.Map // whole files on their way: codec.Hash → struct{}
 	closed atomic.Bool
+	heir   *heir // nil: nobody waits for the owner to go
 }
 
 // A folder is the files of a store and what is known of them, from one time that it is
@@ -132,11 +138,14 @@ func Open(dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("disk cache %s: %w", dir, err)
 	}
+	if s.Shared() && o.Succeed {
+		s.heir = newHeir(s)
+	}
 	return s, nil
 }
 
 // Shared says that another process writes to the folder and this one only reads.
-func (s *Store) Shared() bool { return s.shared }
+func (s *Store) Shared() bool { return s.keeper.Load() == nil }
 
 // down says that nothing can be asked of the disk now.
 func (s *Store) down() error {
@@ -152,7 +161,7 @@ func (s *Store) down() error {
 // Refuses returns why nothing would be kept that is put now, as PutRun does; nil if
 // something would.
 func (s *Store) Refuses() error {
-	if s.shared {
+	if s.Shared() {
 		return ErrReadOnly
 	}
 	if err := s.down(); err != nil {
@@ -179,19 +188,21 @@ func describe(k key, r codec.ChunkRange) string {
 
 // Sync makes everything last that was put before, and returns when it does.
 func (s *Store) Sync() error {
-	if s.shared {
+	k := s.keeper.Load()
+	if k == nil {
 		return nil
 	}
-	return s.keeper.sync()
+	return k.sync()
 }
 
 // Flush returns when everything that was put before can be found, here and by others who
 // open the folder, and survives kill -9.
 func (s *Store) Flush() error {
-	if s.shared {
+	k := s.keeper.Load()
+	if k == nil {
 		return nil
 	}
-	return s.keeper.do(func() error { return nil })
+	return k.do(func() error { return nil })
 }
 
 // Close makes everything last and gives the folder free. It returns within 10 seconds,
@@ -200,14 +211,16 @@ func (s *Store) Close() error {
 	if s.closed.Swap(true) {
 		return nil
 	}
-	var err error
-	if s.keeper != nil {
-		err = s.keeper.close(s.o.testing.ending)
+	err := s.heir.close(s.o.testing.ending)
+	if k := s.keeper.Load(); k != nil && err == nil {
+		err = k.close(s.o.testing.ending)
+	}
+	if err == nil {
+		if err = s.disk.Load().close(); errors.Is(err, os.ErrClosed) {
+			err = nil
+		}
 	}
 	if err != nil {
-		return fmt.Errorf("disk cache %s: %w", s.dir, err)
-	}
-	if err := s.disk.Load().close(); err != nil && !errors.Is(err, os.ErrClosed) {
 		return fmt.Errorf("disk cache %s: %w", s.dir, err)
 	}
 	return nil

@@ -33,6 +33,7 @@ const (
 	EventFull      = "cache_full"          // nothing is written for 30 seconds
 	EventSuspended = "cache_suspended"     // neither read nor written, until the disk works again
 	EventResumed   = "cache_resumed"       // it does
+	EventOwned     = "cache_owned"         // who wrote to it has gone, and this process does so now
 	EventRebuilt   = "cache_rebuilt"       // the index was damaged: all or some of it is forgotten
 )
 

@@ -81,8 +81,8 @@ func (s *Store) failed(what string, err error) {
 		}
 	case s.health.count() && !s.health.suspended.Swap(true):
 		s.o.Event(Event{Name: EventSuspended, What: what, Err: err})
-		if s.keeper != nil {
-			s.keeper.poke()
+		if k := s.keeper.Load(); k != nil {
+			k.poke()
 		}
 	}
 }

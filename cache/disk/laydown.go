@@ -27,7 +27,7 @@ func (s *Store) PutWhole(h codec.Hash, size int64, content io.Reader) error {
 	}
 	defer s.laying.Delete(h)
 	d := s.disk.Load()
-	k := s.keeper
+	k := s.keeper.Load()
 	if err := k.do(func() error { return k.reserve(d, h, size) }); err != nil {
 		return err
 	}

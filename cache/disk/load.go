@@ -12,7 +12,7 @@ func (s *Store) own() error {
 	if err := k.load(); err != nil {
 		return err
 	}
-	s.keeper = k
+	s.keeper.Store(k)
 	go k.run()
 	return nil
 }
@@ -25,7 +25,6 @@ func (k *keeper) load() error {
 	}
 	k.state = state{d: newFolder(f)}
 	k.syncing.result = make(chan error, 1)
-	k.s.stats.reset()
 	if err := k.loadFolder(); err != nil {
 		return errors.Join(err, k.d.close())
 	}
@@ -44,6 +43,7 @@ func (k *keeper) loadFolder() error {
 	if err != nil {
 		return err
 	}
+	k.s.stats.reset()
 	names, err := k.d.list("")
 	if err != nil {
 		return err

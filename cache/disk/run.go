@@ -92,8 +92,8 @@ func (s *Store) Drop(x codec.Hash, r codec.ChunkRange) {
 // drop forgets chunks and returns how many there were.
 func (s *Store) drop(k key, r codec.ChunkRange) int {
 	n := s.disk.Load().index.drop(k, r)
-	if n > 0 && s.keeper != nil {
-		s.keeper.dropped(k, r)
+	if keeper := s.keeper.Load(); n > 0 && keeper != nil {
+		keeper.dropped(k, r)
 	}
 	return n
 }
@@ -162,7 +162,7 @@ func (s *Store) put(p *put) error {
 			return fmt.Errorf("%s: %d bytes do not fit in a segment: %w", describe(p.key, p.chunks()), c.size, ErrFull)
 		}
 	}
-	err := s.keeper.put(p)
+	err := s.keeper.Load().put(p)
 	if err != nil {
 		s.stats.refused.Add(1)
 	}

@@ -25,12 +25,15 @@ func (s *Store) share() (err error) {
 			break
 		}
 	}
+	if err == nil {
+		s.stats.reset()
+		err = s.countFolder(d)
+	}
 	if err != nil {
 		return errors.Join(err, d.close())
 	}
-	s.shared = true
 	s.disk.Store(d)
-	return s.countFolder(d)
+	return nil
 }
 
 // countFolder counts what all files take.
@@ -88,5 +91,5 @@ func (d *folder) forgetWholes() error {
 // gone says that an error means that the owner of a shared folder has evicted something,
 // or laid it down anew since: nothing is damaged.
 func (s *Store) gone(err error) bool {
-	return s.shared && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, errChanged))
+	return s.Shared() && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, errChanged))
 }

@@ -16,7 +16,7 @@ const spareShare = 0.7
 // like any other again. It does not last: after the next Open they are new ones that nobody has
 // read.
 func (s *Store) Spare(terms []codec.Term) {
-	if k := s.keeper; k != nil {
+	if k := s.keeper.Load(); k != nil {
 		k.later(func() { k.spare(terms) }) // behind what was put before
 	}
 }

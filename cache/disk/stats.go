@@ -68,7 +68,7 @@ func (s *Store) Stats() Stats {
 
 func (s *Store) state() string {
 	switch {
-	case s.shared:
+	case s.Shared():
 		return "shared"
 	case s.health.suspended.Load():
 		return "suspended"
@@ -90,10 +90,24 @@ func (c *counters) use(n int64, sort *atomic.Int64) {
 }
 
 // reset begins to count the bytes of all files from nothing.
-func (c *counters) reset() {
-	for _, n := range []*atomic.Int64{&c.used, &c.segmentBytes, &c.wholeBytes, &c.logged} {
-		n.Store(0)
+func (c *counters) reset() { c.setBytes([4]int64{}) }
+
+// bytes returns what is counted of the bytes of all files.
+func (c *counters) bytes() (all [4]int64) {
+	for i, n := range c.ofFiles() {
+		all[i] = n.Load()
 	}
+	return all
+}
+
+func (c *counters) setBytes(all [4]int64) {
+	for i, n := range c.ofFiles() {
+		n.Store(all[i])
+	}
+}
+
+func (c *counters) ofFiles() [4]*atomic.Int64 {
+	return [4]*atomic.Int64{&c.used, &c.segmentBytes, &c.wholeBytes, &c.logged}
 }
 
 // onDisk returns what a file of n bytes takes.

@@ -194,10 +194,11 @@ func (d *folder) checkWhole(w *whole) error {
 
 // Clear forgets everything. Whole files that are open stay until they are closed.
 func (s *Store) Clear() error {
-	if s.shared {
+	k := s.keeper.Load()
+	if k == nil {
 		return ErrReadOnly
 	}
-	return s.keeper.do(func() error { return s.keeper.clear() })
+	return k.do(k.clear)
 }
 
 func (k *keeper) clear() error {
@@ -223,11 +224,11 @@ func (k *keeper) clear() error {
 // Trim throws away what is used least until all files together take n bytes at most, or
 // nothing is left that could go.
 func (s *Store) Trim(n int64) error {
-	if s.shared {
+	k := s.keeper.Load()
+	if k == nil {
 		return ErrReadOnly
 	}
-	return s.keeper.do(func() error {
-		k := s.keeper
+	return k.do(func() error {
 		for s.stats.used.Load() > n && (k.deleteOrphan() || k.evict()) {
 		}
 		return k.rotate()

@@ -88,8 +88,8 @@ func (f *File) Close() error {
 
 // release counts a handle less.
 func (s *Store) release(d *folder, w *whole) {
-	if w.open.Add(-1) == 0 && w.gone.Load() && s.keeper != nil {
-		s.keeper.freed(d, w)
+	if k := s.keeper.Load(); w.open.Add(-1) == 0 && w.gone.Load() && k != nil {
+		k.freed(d, w)
 	}
 }
 
@@ -210,8 +210,8 @@ func (s *Store) DropWhole(h codec.Hash) {
 func (s *Store) dropWhole(h codec.Hash) bool {
 	d := s.disk.Load()
 	w := d.index.forget(h)
-	if w != nil && s.keeper != nil {
-		s.keeper.later(func() { s.keeper.removeWhole(d, w) })
+	if k := s.keeper.Load(); w != nil && k != nil {
+		k.later(func() { k.removeWhole(d, w) })
 	}
 	return w != nil
 }

@@ -1,0 +1,254 @@
+package disk
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// waiting are the options of a store that waits for the owner of its folder to go.
+func waiting(o *Options) {
+	o.Share, o.Succeed = true, true
+	o.testing.succeed = 2 * time.Millisecond
+}
+
+// TestD17_OwnerGoes has a store wait for the owner of its folder, who goes in peace or is
+// killed. It goes on with what it had and with what the owner has added.
+func TestD17_OwnerGoes(t *testing.T) {
+	for _, killed := range []bool{false, true} {
+		d := newSimDisk()
+		owner := open(t, d)
+		owner.put(1, 0, 20)
+		heir := open(t, d, waiting)
+		owner.put(2, 0, 20)
+		if err := errors.Join(owner.putWhole(3), owner.Sync()); err != nil {
+			t.Fatal(err)
+		}
+		heir.want(1, 0, 20, 20)
+		heir.want(2, 0, 20, 0)
+		if !heir.Shared() || heir.saw(EventOwned) > 0 {
+			t.Fatal("there were two owners")
+		}
+		if killed {
+			d = d.killed()
+			heir.disk.mu.Lock()
+			heir.disk.names, heir.disk.lasting, heir.disk.locked = d.names, d.lasting, false
+			heir.disk.mu.Unlock()
+		} else {
+			owner.Close()
+		}
+		until(t, "it is the owner", func() bool { return heir.saw(EventOwned) == 1 })
+		if s := heir.Stats(); heir.Shared() || s.State != "ok" || s.Bytes != heir.disk.bytes() {
+			t.Errorf("%+v, %d bytes on disk", s, heir.disk.bytes())
+		}
+		heir.want(1, 0, 20, 20)
+		heir.want(2, 0, 20, 20)
+		if !heir.hasWhole(3) {
+			t.Error("a whole file is missing")
+		}
+		heir.put(4, 0, 20)
+		if _, err := tryOpen(t, heir.disk); !errors.Is(err, ErrBusy) {
+			t.Errorf("another process: %v, want ErrBusy", err)
+		}
+		next := heir.again()
+		next.want(2, 0, 20, 20)
+		next.want(4, 0, 20, 20)
+		next.Close()
+	}
+}
+
+// TestD17_OneHeir has several stores wait. One is the next owner, and when it goes another.
+func TestD17_OneHeir(t *testing.T) {
+	d := newSimDisk()
+	owner := open(t, d)
+	owner.put(1, 0, 20)
+	var heirs []*bench
+	for range 3 {
+		heirs = append(heirs, open(t, d, waiting))
+	}
+	owner.Close()
+	for gone := range heirs {
+		owners := func() (n int, who *bench) {
+			for _, h := range heirs {
+				if h != nil && !h.Shared() {
+					n, who = n+1, h
+				}
+			}
+			return n, who
+		}
+		until(t, "there is an owner", func() bool { n, _ := owners(); return n > 0 })
+		time.Sleep(10 * time.Millisecond)
+		n, who := owners()
+		if n != 1 {
+			t.Fatalf("%d owners", n)
+		}
+		who.put(10+gone, 0, 20)
+		for c := range gone + 1 {
+			who.want(10+c, 0, 20, 20)
+		}
+		for i, h := range heirs {
+			if h == who {
+				h.Close()
+				heirs[i] = nil
+			}
+		}
+	}
+}
+
+// TestD17_ReadersGoOver reads without a pause while the store comes to own its folder: nothing
+// is missed, and nothing is wrong.
+func TestD17_ReadersGoOver(t *testing.T) {
+	dir := cacheDir(t)
+	owner := openAt(t, dir)
+	for n := range 10 {
+		owner.put(n, 0, 25)
+	}
+	if err := errors.Join(owner.putWhole(1), owner.Sync()); err != nil {
+		t.Fatal(err)
+	}
+	heir := openAt(t, dir, waiting)
+	f, ok := heir.Whole(hashOf(1))
+	if !ok {
+		t.Fatal("no whole file")
+	}
+	defer f.Close()
+	var reads atomic.Int64
+	var readers sync.WaitGroup
+	stop := make(chan struct{})
+	for w := range 4 {
+		readers.Go(func() {
+			for n := w; ; n++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				heir.want(n%10, 0, 25, 25)
+				if !heir.hasWhole(1) {
+					t.Error("a whole file is missing")
+				}
+				reads.Add(1)
+			}
+		})
+	}
+	more := func() {
+		at := reads.Load()
+		until(t, "they read", func() bool { return reads.Load() > at+100 })
+	}
+	more()
+	owner.Close()
+	until(t, "it is the owner", func() bool { return !heir.Shared() })
+	more()
+	close(stop)
+	readers.Wait()
+	p := make([]byte, 100)
+	if _, err := f.ReadAt(p, 10); err != nil || string(p) != string(wholeOf(1)[10:110]) {
+		t.Errorf("a file that was open: %v", err)
+	}
+	if s := heir.Stats(); s.Dropped > 0 || s.Misses > 0 || heir.saw(EventDropped) > 0 {
+		t.Errorf("%+v, %v", s, heir.events)
+	}
+}
+
+// TestD17_HeirMeetsFaults lets fail what an heir does: it shares on, and comes to own the folder
+// when it can.
+func TestD17_HeirMeetsFaults(t *testing.T) {
+	for _, tt := range []struct{ op, name string }{
+		{"opendir", ""}, {"lock", ""}, {"list", ""}, {"list", "whole"}, {"open", formatName}, {"open", "index"},
+	} {
+		t.Run(tt.op+" "+tt.name, func(t *testing.T) {
+			d := newSimDisk()
+			owner := open(t, d)
+			owner.put(1, 0, 20)
+			heir := open(t, d, waiting)
+			bytes := heir.Stats().Bytes
+			owner.Close()
+			var tries atomic.Int64
+			d.setFault(func(op, name string) error {
+				if op == tt.op && strings.HasPrefix(name, tt.name) {
+					tries.Add(1)
+					return unix.EIO
+				}
+				return nil
+			})
+			until(t, "it has tried", func() bool { return tries.Load() > 3 || !heir.Shared() })
+			if !heir.Shared() {
+				t.Skip("it owned the folder before")
+			}
+			heir.want(1, 0, 20, 20)
+			if heir.Stats().Bytes != bytes {
+				t.Errorf("%d bytes, were %d", heir.Stats().Bytes, bytes)
+			}
+			d.setFault(nil)
+			until(t, "it is the owner", func() bool { return !heir.Shared() })
+			heir.want(1, 0, 20, 20)
+			if s := heir.Stats(); s.State != "ok" || s.Bytes != d.bytes() {
+				t.Errorf("%+v, %d bytes on disk", s, d.bytes())
+			}
+		})
+	}
+}
+
+// TestD05_SharedResumes suspends a store that shares: it shares again when the disk works.
+func TestD05_SharedResumes(t *testing.T) {
+	d := newSimDisk()
+	owner := open(t, d)
+	for n := range 4 {
+		owner.put(n, 0, 10)
+	}
+	heir := open(t, d, waiting)
+	d.setFault(func(op, name string) error {
+		if op == "read" {
+			return unix.EIO
+		}
+		return nil
+	})
+	for n := range 4 {
+		heir.want(n, 0, 10, 0)
+	}
+	if heir.saw(EventSuspended) != 1 {
+		t.Fatalf("%v", heir.events)
+	}
+	owner.put(5, 0, 10)
+	time.Sleep(10 * time.Millisecond)
+	if heir.saw(EventResumed) > 0 {
+		t.Error("it resumed while the disk fails")
+	}
+	d.setFault(nil)
+	until(t, "it resumes", func() bool { return heir.saw(EventResumed) == 1 })
+	for _, n := range []int{0, 3, 5} {
+		heir.want(n, 0, 10, 10)
+	}
+	if !heir.Shared() {
+		t.Error("there are two owners")
+	}
+}
+
+// TestD08_HeirHangs closes a store whose disk hangs while it looks for the owner.
+func TestD08_HeirHangs(t *testing.T) {
+	d := newSimDisk()
+	owner := open(t, d)
+	owner.put(1, 0, 20)
+	heir := open(t, d, waiting, func(o *Options) { o.testing.ending = 20 * time.Millisecond })
+	hanging, goOn := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	d.setFault(func(op, _ string) error {
+		if op == "opendir" {
+			once.Do(func() { close(hanging) })
+			<-goOn
+		}
+		return nil
+	})
+	<-hanging
+	if err := heir.Close(); !errors.Is(err, errSlow) {
+		t.Errorf("Close: %v, want %v", err, errSlow)
+	}
+	close(goOn)
+	<-heir.heir.done
+	heir.Store.disk.Load().close()
+}
