@@ -24,8 +24,8 @@
 //
 // # What is believed
 //
-// Nothing. An answer must be what was asked for: its range, its length, its encoding. No more
-// is read than that, headers included. Content is checked by those who know its hash. An
+// Nothing. An answer must be what was asked for: its range, its length, its encoding, and no
+// web page that asks to log in. No more is read than that, headers included. Content is checked by those who know its hash. An
 // answer that is cut off is continued where it ended if the object has not changed since,
 // which the server proves by the same ETag.
 //

@@ -6,7 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	iofs "io/fs"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -213,6 +215,14 @@ func TestAnswers(t *testing.T) {
 			head(w, 1000, 1100, 5000)
 			w.Write(value[1000:1100])
 		}, false, origin.ErrUnavailable, 2},
+		{"a web page", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/html; charset=utf-8")
+			w.Write([]byte("\ufeff \n<!doctype html><title>Please log in</title>"))
+		}, false, origin.ErrUnavailable, 2},
+		{"taken for a web page", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			w.Write(value)
+		}, true, nil, 0},
 		{"several parts", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "multipart/byteranges; boundary=x")
 			w.WriteHeader(http.StatusPartialContent)
@@ -547,6 +557,37 @@ func TestN01_Refused(t *testing.T) {
 	}
 }
 
+// A web page is never a document, and what will not get better is said at once.
+func TestSaidAtOnce(t *testing.T) {
+	page := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		w.Write([]byte("<html>Please log in</html>"))
+	})
+	secret := httptest.NewUnstartedServer(http.NotFoundHandler())
+	secret.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secret.StartTLS()
+	t.Cleanup(secret.Close)
+	tests := []struct {
+		name, address string
+		tries         int
+		want          string
+	}{
+		{"a web page", page, 2, "it is a web page"},
+		{"a certificate of nobody", secret.URL, 1, "signed by nobody whom this machine trusts; SSL_CERT_FILE"},
+		{"a certificate of another", strings.Replace(secret.URL, "127.0.0.1", "localhost", 1), 1, "certificate"},
+		{"http, not https", strings.Replace(page, "http:", "https:", 1), 1, "the server speaks http, not https"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := open(t, tt.address, web.Options{})
+			_, _, err := s.Get(t.Context(), refKey, "")
+			if !errors.Is(err, origin.ErrUnavailable) || tries(err) != tt.tries || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("Get = %v, to be tried %d times", err, tries(err))
+			}
+		})
+	}
+}
+
 func TestTags(t *testing.T) {
 	const now, earlier, long = "Sat, 21 Nov 2026 12:00:10 GMT", "Sat, 21 Nov 2026 12:00:09 GMT", "Sat, 21 Nov 2026 11:00:00 GMT"
 	tests := []struct {
@@ -630,6 +671,7 @@ func TestPeek(t *testing.T) {
 		{"whole and large: a part", large, whole, 100, 50, origin.Part{Off: 100, Size: 3 << 20}, false},
 		{"whole and large: the tail", large, whole, origin.Tail, 50, origin.Part{}, true},
 		{"no suffix: the tail", large, noSuffix(416), origin.Tail, 50, origin.Part{Off: 3<<20 - 50, Size: 3 << 20}, false},
+		{"size unknown: the tail", large, noSize, origin.Tail, 50, origin.Part{Off: 3<<20 - 50, Size: 3 << 20}, false},
 		{"no suffix, 200: the tail", large, noSuffix(200), origin.Tail, 50, origin.Part{Off: 3<<20 - 50, Size: 3 << 20}, false},
 	}
 	for _, tt := range tests {
@@ -657,6 +699,20 @@ func TestPeek(t *testing.T) {
 func whole(w http.ResponseWriter, _ *http.Request, value []byte) {
 	w.Header().Set("Content-Length", strconv.Itoa(len(value)))
 	w.Write(value)
+}
+
+// noSize is a server that does not say in a part how long the whole is.
+func noSize(w http.ResponseWriter, r *http.Request, value []byte) {
+	answer := httptest.NewRecorder()
+	part(answer, r, value)
+	for name, values := range answer.Header() {
+		w.Header()[name] = values
+	}
+	if span, _, ok := strings.Cut(answer.Header().Get("Content-Range"), "/"); ok {
+		w.Header().Set("Content-Range", span+"/*")
+	}
+	w.WriteHeader(answer.Code)
+	w.Write(answer.Body.Bytes())
 }
 
 // noSuffix is a server that answers a request for an end with a status.

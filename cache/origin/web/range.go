@@ -198,6 +198,10 @@ func (s *Store) Peek(ctx context.Context, k names.Key, off int64, n int) (origin
 	defer a.close()
 	switch a.StatusCode {
 	case http.StatusPartialContent:
+		if tail && strings.HasSuffix(a.Header.Get("Content-Range"), "/*") {
+			s.noTail.Store(true) // it knows the end, and does not say where that is
+			return s.peekTail(ctx, k, n)
+		}
 		return a.peekPart(off, n)
 	case http.StatusOK:
 		part, err := a.peekWhole(off, n)

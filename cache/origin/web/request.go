@@ -1,7 +1,10 @@
 package web
 
 import (
+	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -145,7 +148,12 @@ func (a *answer) broken(err error) error {
 		err = address.Err // it names the address, which may be one that is only for us
 	}
 	var redirect errRedirect
+	var certificate *tls.CertificateVerificationError
 	switch {
+	case errors.As(err, &certificate):
+		return a.final("%s", certificateReason(certificate))
+	case errors.Is(err, http.ErrSchemeMismatch):
+		return a.final("the server speaks http, not https")
 	case errors.As(err, &redirect):
 		return a.final("%v", redirect)
 	case errors.Is(err, errProxy):
@@ -154,6 +162,15 @@ func (a *answer) broken(err error) error {
 		return a.final("a redirect leads nowhere")
 	}
 	return a.failed("%.300v", err) // it may quote what the server said instead of HTTP
+}
+
+// certificateReason says what is wrong with the certificate of a server, and what to do.
+func certificateReason(err *tls.CertificateVerificationError) string {
+	var unknown x509.UnknownAuthorityError
+	if errors.As(err, &unknown) {
+		return "its certificate is signed by nobody whom this machine trusts; SSL_CERT_FILE may name a file with who else is to be trusted"
+	}
+	return "its certificate is not good: " + strings.TrimPrefix(err.Err.Error(), "x509: ")
 }
 
 // failed is an ErrUnavailable of the object.
@@ -179,6 +196,9 @@ func (a *answer) check() error {
 		if coding := a.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
 			return a.mismatch("it is encoded as %.40q", coding)
 		}
+		if code == http.StatusOK {
+			return a.checkPage()
+		}
 		return nil
 	case code == http.StatusNotModified, code == http.StatusRequestedRangeNotSatisfiable:
 		return nil
@@ -195,6 +215,29 @@ func (a *answer) check() error {
 	default:
 		return a.final("the server says %s", status(code))
 	}
+}
+
+// checkPage refuses a web page for people, which some servers give for all that they do not
+// have or do not want to give. What calls itself one need not be one, but no object begins
+// as one does.
+func (a *answer) checkPage() error {
+	if !strings.HasPrefix(strings.ToLower(a.Header.Get("Content-Type")), "text/html") {
+		return nil
+	}
+	begin := make([]byte, 64)
+	n, _ := io.ReadFull(a.Body, begin) // an error comes again
+	begin = begin[:n]
+	a.Body = &rest{io.MultiReader(bytes.NewReader(begin), a.Body), a.Body}
+	if text := bytes.TrimLeft(bytes.TrimPrefix(begin, []byte("\xef\xbb\xbf")), " \t\r\n"); bytes.HasPrefix(text, []byte("<")) {
+		return a.mismatch("it is a web page; a browser shows whether the address is wrong, or a login is needed")
+	}
+	return nil
+}
+
+// A rest is a body of which the beginning was read.
+type rest struct {
+	io.Reader
+	io.Closer
 }
 
 // errMethod says that a server does not know the method that it was asked with.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -91,10 +92,17 @@ func Check(address string) error {
 		return errors.New("it names no host")
 	case u.User != nil:
 		return errors.New("it holds a name or a password, which everybody could see in the list of processes")
+	case !isPort(u.Port()):
+		return errors.New("its port is not a number up to 65535")
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
 		return errors.New("it goes on behind the path, where a store cannot be")
 	}
 	return nil
+}
+
+func isPort(port string) bool {
+	n, err := strconv.ParseUint(port, 10, 16)
+	return port == "" || err == nil && n > 0
 }
 
 // Close closes the connections that nobody uses.

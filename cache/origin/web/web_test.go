@@ -144,6 +144,8 @@ func TestOpen(t *testing.T) {
 		{"/a/folder", "not http"},
 		{"http://", "names no host"},
 		{"http://:80/", "names no host"},
+		{"http://localhost:65536/", "port"},
+		{"http://localhost:/", ""},
 		{"https://user:secret@example.org/", "a password"},
 		{"https://example.org/?token=secret", "goes on behind the path"},
 		{"https://example.org/#secret", "goes on behind the path"},
