@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -48,9 +49,16 @@ type Options struct {
 	Logger *slog.Logger
 }
 
+// maxFSName is how much of the name of what is mounted /proc/mounts shows: all options of a
+// mount together must fit into one page.
+const maxFSName = 1 << 10
+
 func (o Options) withDefaults() Options {
 	if o.FSName == "" {
 		o.FSName = fsType
+	}
+	if len(o.FSName) > maxFSName {
+		o.FSName = strings.ToValidUTF8(o.FSName[:maxFSName], "") + "…"
 	}
 	if o.VersionsDir == "" {
 		o.VersionsDir = ".versions"

@@ -367,8 +367,14 @@ func TestReadLimit(t *testing.T) {
 	if _, err := os.ReadFile(m.path("f")); !errors.Is(err, unix.EIO) {
 		t.Errorf("read: %v, want EIO", err)
 	}
-	if len(log.lines("event=read_timeout")) != 1 {
+	lines := log.lines("event=read_timeout")
+	if len(lines) != 1 || !strings.Contains(lines[0], `err="no answer in time"`) {
 		t.Errorf("log = %q", log.lines(""))
+	}
+	why := make([]byte, 100)
+	n, err := unix.Getxattr(m.path("f"), "user.xet.error", why)
+	if err != nil || string(why[:n]) != "no answer in time" {
+		t.Errorf("user.xet.error = %q, %v", why[:max(n, 0)], err)
 	}
 }
 
@@ -557,16 +563,18 @@ func TestK30_MountPoints(t *testing.T) {
 	if err := os.Mkdir(odd, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	tests := []struct{ name, dir, want string }{
-		{"missing", filepath.Join(dir, "none"), "does not exist"},
-		{"a file", file, "is not a directory"},
-		{"below a file", filepath.Join(file, "x"), "not a directory"},
-		{"odd name", odd, ""},
+	const name, listed = `a,b c\d`, `a,b\040c\134d`
+	tests := []struct{ name, dir, from, listed, want string }{
+		{"missing", filepath.Join(dir, "none"), name, "", "does not exist"},
+		{"a file", file, name, "", "is not a directory"},
+		{"below a file", filepath.Join(file, "x"), name, "", "not a directory"},
+		{"odd name", odd, name, listed, ""},
+		{"long name", odd, strings.Repeat("x", 9000), strings.Repeat("x", 1<<10) + "…", ""},
 	}
 	e := newFakeEngine()
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s, err := mount(tt.dir, newFakeTree(e.file("f", nil)), e, Options{FSName: "a,b c\\d"})
+			s, err := mount(tt.dir, newFakeTree(e.file("f", nil)), e, Options{FSName: tt.from})
 			switch {
 			case tt.want == "" && err != nil:
 				t.Error(err)
@@ -575,7 +583,7 @@ func TestK30_MountPoints(t *testing.T) {
 			}
 			if s != nil {
 				mounts, _ := os.ReadFile("/proc/self/mounts")
-				if !strings.Contains(string(mounts), `a,b\040c\134d `) {
+				if !strings.Contains(string(mounts), "\n"+tt.listed+" ") {
 					t.Error("the name is not in /proc/self/mounts")
 				}
 				if err := s.Unmount(); err != nil {

@@ -34,6 +34,11 @@ type failure struct {
 	err   error
 }
 
+// why is the error for people, who know of no contexts.
+func (f *failure) why() string {
+	return strings.Replace(f.err.Error(), context.DeadlineExceeded.Error(), "no answer in time", 1)
+}
+
 // A reporter writes the log lines of a mount: one for each cause, however often it
 // strikes. It also keeps the last cause for each file.
 type reporter struct {
@@ -93,7 +98,7 @@ func (r *reporter) failed(f failure, code syscall.Errno) fuse.Status {
 	if event == "corrupt" {
 		attrs = append(attrs, slog.String("what", damaged(f.err)))
 	}
-	attrs = append(attrs, slog.String("err", f.err.Error()))
+	attrs = append(attrs, slog.String("err", f.why()))
 	r.line(fold{event, f.path}, attrs)
 	return fuse.Status(code)
 }
@@ -145,7 +150,7 @@ func (r *reporter) remember(f failure) {
 			break
 		}
 	}
-	r.causes[f.ino] = f.err.Error()
+	r.causes[f.ino] = f.why()
 }
 
 // cause returns why a file failed last.

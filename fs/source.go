@@ -74,7 +74,7 @@ func (s *source) list(ctx context.Context) ([]string, error) {
 	var list []string
 	for symbol, err := range s.catalog.Symbols(ctx) {
 		if err != nil {
-			return nil, fmt.Errorf("list symbols: %w", err)
+			return nil, err
 		}
 		list = append(list, symbol)
 	}
