@@ -49,6 +49,7 @@ type testOptions struct {
 	pause   time.Duration // without writes when the disk is full
 	probe   time.Duration // between looks at a disk that fails
 	ending  time.Duration // that Close waits
+	look    time.Duration // between looks whether others need the room
 	succeed time.Duration // between looks whether the owner of a folder has gone
 	journal int64         // least bytes of changes before a new snapshot
 }
@@ -72,6 +73,7 @@ func (o *Options) setDefaults() {
 	setDefault(&t.pause, 30*time.Second)
 	setDefault(&t.probe, 30*time.Second)
 	setDefault(&t.ending, 10*time.Second)
+	setDefault(&t.look, 5*time.Second)
 	setDefault(&t.succeed, 10*time.Second)
 	setDefault(&t.journal, 4<<20)
 	t.journal = min(t.journal, max(o.MaxBytes/64, 4<<10))

@@ -38,9 +38,10 @@ type state struct {
 	rows    rows
 	held    [queues]int64 // bytes of the segments and whole files of a queue
 	ghost   ghost
-	orphans []orphan // files to delete
-	stuck   []orphan // files that could not be deleted
-	floor   int64    // bytes of the file system to leave free
+	orphans []orphan  // files to delete
+	stuck   []orphan  // files that could not be deleted
+	floor   int64     // bytes of the file system to leave free
+	looked  time.Time // when it was last looked whether they are
 	syncing syncing
 	probing probing
 }
@@ -274,7 +275,19 @@ func (k *keeper) settle() (busy bool) {
 	if k.syncing.due(&k.s.o) {
 		k.startSync()
 	}
+	k.keepFloor()
 	return k.deleteOrphan()
+}
+
+// keepFloor makes room for others, who do not ask for it, when it is time to look.
+func (k *keeper) keepFloor() {
+	if k.floor <= 0 || time.Since(k.looked) < k.s.o.testing.look {
+		return
+	}
+	k.looked = now()
+	if err := k.makeRoom(0, 0); !isFull(err) { // if they take all of it nothing is to be said
+		k.failed("making room", err)
+	}
 }
 
 func (k *keeper) failed(what string, err error) { k.s.failed(what, err) }
@@ -286,10 +299,15 @@ func (k *keeper) pause(busy bool) time.Duration {
 		return max(k.s.o.testing.probe-time.Since(k.probing.last), time.Millisecond)
 	case busy:
 		return 0
-	case k.syncing.unsynced > 0:
-		return max(k.s.o.SyncEvery-time.Since(k.syncing.last), time.Millisecond)
 	}
-	return time.Hour
+	pause := time.Hour
+	if k.floor > 0 {
+		pause = k.s.o.testing.look - time.Since(k.looked)
+	}
+	if k.syncing.unsynced > 0 {
+		pause = min(pause, k.s.o.SyncEvery-time.Since(k.syncing.last))
+	}
+	return max(pause, time.Millisecond)
 }
 
 // finish makes everything last and says in the journal that all is well.

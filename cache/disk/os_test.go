@@ -138,6 +138,45 @@ func fullDisk(t *testing.T, options string) {
 	}
 }
 
+// TestD19_OthersNeedTheRoom fills the file system beside a cache that nobody asks anything: it
+// makes room, and says nothing when it has none left to make.
+func TestD19_OthersNeedTheRoom(t *testing.T) {
+	dir := cacheDir(t)
+	mounted(t, filepath.Dir(dir), "tmpfs", "mode=0700,size=4m")
+	b := openAt(t, dir, func(o *Options) {
+		o.MaxBytes, o.MinFree = 64<<20, 1<<20
+		o.testing.look = time.Millisecond
+	})
+	for n := range 40 {
+		b.put(n, 0, 100)
+	}
+	others, err := os.Create(filepath.Join(filepath.Dir(dir), "others"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer others.Close()
+	for n := range int64(6) {
+		before := b.Stats()
+		if _, err := others.WriteAt(make([]byte, 400<<10), n*400<<10); err != nil {
+			t.Fatal(err)
+		}
+		until(t, "there is room again", func() bool {
+			var st unix.Statfs_t
+			return unix.Statfs(dir, &st) == nil && int64(st.Bavail)*st.Bsize >= 1<<20
+		})
+		if after := b.Stats(); n > 2 && after.EvictedBytes == before.EvictedBytes {
+			t.Errorf("%+v", after)
+		}
+	}
+	if _, err := others.WriteAt(make([]byte, 1<<20), 2400<<10); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "nothing is left", func() bool { return b.Stats().Chunks == 0 })
+	if b.saw(EventFull)+b.saw(EventSuspended) > 0 || b.Stats().State != "ok" {
+		t.Errorf("%v", b.events)
+	}
+}
+
 func TestFreeSpaceIsKept(t *testing.T) {
 	dir := cacheDir(t)
 	mounted(t, dir, "tmpfs", "mode=0700,size=1m")
