@@ -69,7 +69,7 @@ func (o openedCache) with(cmd *cobra.Command, flags *cacheFlags, do func(f *cach
 		o.log = newNotes(cmd.ErrOrStderr(), cmd.CommandPath())
 	}
 	f.options = disk.Options{MaxBytes: math.MaxInt64 / 2, MinFree: -1, Share: o.share}
-	f.ifBusy = "first end that mount: xetfs umount"
+	f.ifBusy = "first end it: xetfs umount, if it is a mount"
 	c, err := f.open(o.log)
 	switch {
 	case err != nil && f.named && refused(err):
@@ -126,9 +126,13 @@ type statusDoc struct {
 }
 
 func newStatusDoc(f *cacheFolder, c *diskCache) (*statusDoc, error) {
-	doc := &statusDoc{dir: f.path, shared: c.Shared(), stats: c.Stats()}
-	if pid := ownerOf(f.path); doc.shared && pid != 0 {
-		doc.owner = &pid
+	doc := &statusDoc{dir: f.path, stats: c.Stats()}
+	if c.Shared() {
+		pid := ownerOf(f.path)
+		if pid != 0 {
+			doc.owner = &pid
+		}
+		doc.shared = pid != 0 || f.writable()
 	}
 	// What is neither chunks nor files is the index, and the little that stands around it.
 	doc.indexBytes = max(0, doc.stats.Bytes-doc.stats.SegmentBytes-doc.stats.WholeBytes)

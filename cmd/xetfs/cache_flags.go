@@ -150,7 +150,7 @@ func (r *roomFlag) Set(text string) error {
 		return fmt.Errorf("%w, or 5%%", err)
 	}
 	if parsed.percent == 0 && parsed.bytes < r.least {
-		return fmt.Errorf("%s is too little, %s is the least", text, &r.least)
+		return fmt.Errorf("%s is too little, %s is the least; --cache-dir=off keeps nothing", text, &r.least)
 	}
 	*r = parsed
 	return nil

@@ -49,12 +49,11 @@ func (c *diskCache) Close() error {
 // refused says whether an error means that a folder, rather than its disk, is not one for a
 // cache.
 func refused(err error) bool {
-	return errors.Is(err, disk.ErrRefused) || errors.Is(err, disk.ErrNewer) ||
-		errors.Is(err, iofs.ErrPermission) || errors.Is(err, unix.ENOTDIR)
+	return errors.Is(err, disk.ErrRefused) || errors.Is(err, disk.ErrNewer) || errors.Is(err, unix.ENOTDIR)
 }
 
 // openDisk opens the disk cache, if there is to be one. Without it everything goes on,
-// unless the user has named a folder that is not one for a cache.
+// unless the user has named a folder that is not one for a cache, or not theirs.
 func (s *source) openDisk(o *sourceOptions) error {
 	f := o.disk
 	if f == nil {
@@ -62,6 +61,8 @@ func (s *source) openDisk(o *sourceOptions) error {
 	}
 	c, err := f.open(o.log)
 	switch {
+	case err != nil && f.named && errors.Is(err, iofs.ErrPermission):
+		return err
 	case err != nil && f.named && refused(err):
 		return usageError{err}
 	case err != nil && !f.options.Share: // without it the command is useless
@@ -75,12 +76,16 @@ func (s *source) openDisk(o *sourceOptions) error {
 		return nil
 	}
 	why := "it cannot be written to"
-	if unix.Access(f.path, unix.W_OK) == nil {
+	if f.writable() {
 		why = processName(ownerOf(f.path)) + " writes to it"
 	}
 	s.warn(o.log, eventShared, fmt.Sprintf("disk cache %s: %s, so this one reads what is there and keeps nothing", f.path, why))
 	return nil
 }
+
+// writable says whether this process may write to the folder. Where it may not, a cache is
+// shared although nobody writes to it.
+func (f *cacheFolder) writable() bool { return unix.Access(f.path, unix.W_OK) == nil }
 
 // warn logs what a user should hear of.
 func (s *source) warn(log *slog.Logger, event, text string) {

@@ -71,8 +71,8 @@ func stateDir() (string, error) {
 		return filepath.Join(dir, "xetfs"), nil
 	}
 	home, err := os.UserHomeDir()
-	if err != nil || home == "" {
-		return "", errors.New("neither XDG_STATE_HOME nor HOME is set; say where the log shall be with --log-file")
+	if err != nil || !filepath.IsAbs(home) { // a mount works in "/"
+		return "", errors.New("neither XDG_STATE_HOME nor HOME is an absolute path; say where the log shall be with --log-file")
 	}
 	return filepath.Join(home, ".local", "state", "xetfs"), nil
 }

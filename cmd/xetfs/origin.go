@@ -182,6 +182,9 @@ func checkSource(source string) error {
 
 // checkFolder says what is wrong with a SOURCE that is no folder.
 func checkFolder(folder string) error {
+	if err := checkLocal(folder); err != nil {
+		return err
+	}
 	info, err := os.Stat(folder)
 	switch {
 	case err != nil:

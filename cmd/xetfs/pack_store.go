@@ -114,6 +114,9 @@ func checkStorePath(store string) error {
 	if store == "" {
 		return usageError{errors.New("an empty path is no folder")}
 	}
+	if err := checkLocal(store); err != nil {
+		return err
+	}
 	info, err := os.Stat(store)
 	switch {
 	case errors.Is(err, iofs.ErrNotExist):

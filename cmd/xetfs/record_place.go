@@ -30,8 +30,8 @@ func cacheDir() (string, error) {
 		return filepath.Join(dir, "xetfs"), nil
 	}
 	home, err := os.UserHomeDir()
-	if err != nil || home == "" {
-		return "", errors.New("neither XDG_CACHE_HOME nor HOME is set")
+	if err != nil || !filepath.IsAbs(home) {
+		return "", errors.New("neither XDG_CACHE_HOME nor HOME is an absolute path")
 	}
 	return filepath.Join(home, ".cache", "xetfs"), nil
 }

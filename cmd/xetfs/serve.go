@@ -81,7 +81,9 @@ func (o *serveOptions) check(source string) error {
 	case !o.plain:
 		return usageError{errors.New("say how to serve: --plain")}
 	case isWeb(source):
-		return usageError{fmt.Errorf("%s: is served already; SOURCE is a local folder", source)}
+		return usageError{fmt.Errorf("%s: is served already; SOURCE is a local folder", withoutSecrets(source))}
+	case o.delay < 0:
+		return usageError{fmt.Errorf("--delay %v: is less than nothing", o.delay)}
 	case o.fail+o.truncate+o.corrupt+o.hang > 1:
 		return usageError{errors.New("--fail, --truncate, --corrupt and --hang are more than 100% together")}
 	}

@@ -90,6 +90,9 @@ func checkStore(folder string) error {
 	if folder == "" {
 		return usageError{errors.New("an empty path is no folder")}
 	}
+	if err := checkLocal(folder); err != nil {
+		return err
+	}
 	err := checkFolder(folder)
 	var usage usageError
 	if errors.As(err, &usage) {
