@@ -45,7 +45,8 @@ func newCacheTrim() *cobra.Command {
 		Use:   "trim SIZE",
 		Short: "Throw away what is used least",
 		Long: `Throws away what is used least in the disk cache, until all that is there takes SIZE at most:
-bytes, or percent of the file system. While another process writes to it, that is refused.
+bytes, or percent of the file system. Chunks go in large pieces, as they came, so that much
+less may be left. While another process writes to it, that is refused.
 
 Mounts keep to a size by themselves, see xetfs mount --cache-size.
 

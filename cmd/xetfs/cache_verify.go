@@ -27,8 +27,10 @@ each place that is damaged. What is damaged is forgotten, and fetched again when
 while another process writes to the cache, it is that one which forgets it, when it meets it.
 The exit status is 6 if there is damage.
 
-Nobody has to run this: everything is compared whenever it is read. What this does not see is
-a file of the cache that is gone: it is not there, and so is not damaged.
+Chunks and pages are compared whenever they are read. Of a whole file only its size and time of
+change are, since the kernel reads it by itself: what a bad disk changed in it without telling,
+or what was written to it by stealth, only this finds. What it does not see is a file of the
+cache that is gone: it is not there, and so is not damaged.
 
 ` + cachePlaceHelp + `
 
