@@ -4,12 +4,21 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 )
 
-const eventShared = "cache_shared"
+// Names of events of disk caches that several mounts use.
+const (
+	eventShared = "cache_shared"
+	eventOwned  = "cache_owned"
+)
+
+// inherits is how long it takes at most until a mount notices that the owner of its disk cache
+// has gone.
+const inherits = 15 * time.Second
 
 // Two mounts use one folder: the first writes, the second reads what it found. When the
-// first is killed a third one writes, and the second goes on with what is left.
+// first is killed the second writes, and a third one reads what it has added.
 func TestD17_TwoMounts(t *testing.T) {
 	needFuse(t)
 	const size = 2 << 20
@@ -36,17 +45,44 @@ func TestD17_TwoMounts(t *testing.T) {
 	}
 
 	owner.kill9()
-	third := mount(t, far.URL, cache.flags("--memory=1MiB")...)
-	if pid := cache.owner(); pid != third.Pid() {
-		t.Errorf("process %d writes, want %d", pid, third.Pid())
+	if _, ok := second.Log.Wait(inherits, event(eventOwned)); !ok {
+		t.Fatalf("the owner was killed, and the second mount does not say %s:\n%s", eventOwned, second.Log)
 	}
+	if pid := cache.owner(); pid != second.Pid() {
+		t.Errorf("process %d writes, want %d", pid, second.Pid())
+	}
+	far.readAll(t, second)
+	untilStats(t, second, mountLimit, "all is kept", func(s DiskStats) bool {
+		return s.State == "ok" && s.Wholes == len(far.files)
+	})
+	third := mount(t, far.URL, cache.flags("--memory=1MiB")...)
+	before = far.Traffic()
 	bothRead(t, far, second, third)
-	third.quiet()
-	third.Unmount()
+	if sent := far.Since(before); sent.DataBytes != 0 {
+		t.Errorf("%d bytes were fetched that are kept", sent.DataBytes)
+	}
+	second.quiet(eventShared)
+	third.quiet(eventShared)
+	cache.wantSound()
+}
 
-	// What is cleared away under it is no reason for a line: nothing is damaged.
-	if status := cache.run(nil, "clear"); status != 0 {
+// What is cleared away under a mount that shares is no reason for a line: nothing is damaged.
+func TestD17_ClearedAway(t *testing.T) {
+	needFuse(t)
+	far, cache := serveNoise(t, 250, 4, 2<<20), newCacheFolder(t)
+	owner := mount(t, far.URL, cache.flags("--memory=1MiB")...)
+	far.readAll(t, owner)
+	cache.until("all is kept", func(k Kept) bool { return k.Files == len(far.files) })
+	second := mount(t, far.URL, cache.flags("--memory=1MiB")...)
+	far.read(t, second, 0)
+	owner.Unmount()
+	if status := cache.run(nil, "clear"); status != 0 && cache.owner() != second.Pid() {
 		t.Errorf("clear: exit status %d", status)
+	}
+	far.readAll(t, second)
+	second.quiet(eventShared)
+	if _, ok := second.Log.Wait(inherits, event(eventOwned)); !ok {
+		t.Fatalf("the owner has gone, and the second mount does not say %s:\n%s", eventOwned, second.Log)
 	}
 	far.readAll(t, second)
 	second.quiet(eventShared)

@@ -20,6 +20,7 @@ var eventTexts = map[string]string{
 	disk.EventFull:      "the disk cache keeps nothing new for a while",
 	disk.EventSuspended: "the disk cache is left alone until its disk works again",
 	disk.EventResumed:   "the disk cache works again",
+	disk.EventOwned:     "who wrote to the disk cache has gone, and this process writes to it now",
 	disk.EventRebuilt:   "the index of the disk cache was damaged: all or some of it is forgotten",
 }
 
@@ -120,7 +121,7 @@ func (e *cacheEvents) write(event disk.Event) {
 	if muted > 0 {
 		attrs = append(attrs, suppressedName, muted)
 	}
-	if event.Name == disk.EventResumed {
+	if event.Name == disk.EventResumed || event.Name == disk.EventOwned {
 		e.log.Info(eventTexts[event.Name], attrs...)
 		return
 	}

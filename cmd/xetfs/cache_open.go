@@ -75,11 +75,14 @@ func (s *source) openDisk(o *sourceOptions) error {
 	if !c.Shared() {
 		return nil
 	}
-	why := "it cannot be written to"
+	why, until := "it cannot be written to", ""
 	if f.writable() {
 		why = processName(ownerOf(f.path)) + " writes to it"
+		if f.options.Succeed {
+			until = " until that ends"
+		}
 	}
-	s.warn(o.log, eventShared, fmt.Sprintf("disk cache %s: %s, so this one reads what is there and keeps nothing", f.path, why))
+	s.warn(o.log, eventShared, fmt.Sprintf("disk cache %s: %s, so this one reads what is there and keeps nothing%s", f.path, why, until))
 	return nil
 }
 
@@ -97,6 +100,14 @@ func (s *source) warn(log *slog.Logger, event, text string) {
 func (f *cacheFolder) shared() *cacheFolder {
 	if f != nil {
 		f.options.Share = true
+	}
+	return f
+}
+
+// inherited is one that is written to as soon as that can be.
+func (f *cacheFolder) inherited() *cacheFolder {
+	if f != nil {
+		f.options.Share, f.options.Succeed = true, true
 	}
 	return f
 }

@@ -66,7 +66,7 @@ func (d *daemon) start(ctx context.Context) (*source, *fs.Server, error) {
 		budget:      divide(limitMemory(int64(o.memory), d.log)),
 		noVerify:    o.verify == verifyNever,
 		log:         d.log,
-		disk:        folder.shared(),
+		disk:        folder.inherited(),
 		materialize: o.cache.materialize.reader(),
 	})
 	if err != nil {

@@ -67,10 +67,10 @@ and again are laid down whole, which makes reading them as quick as any other fi
 ` + cachePlaceHelp + `
 
 Several mounts may use one disk cache: the first one writes to it, the others read what was
-there when they were mounted. It never takes more than --cache-size of the mount that writes
-to it, to which it shrinks if it was larger, and also shrinks when less than --cache-free is
-left on its file system. Without it, or if its disk fails, everything
-goes on from SOURCE. See xetfs warm and xetfs cache.
+there when they were mounted, and when it ends one of them writes. It never takes more than
+--cache-size of the mount that writes to it, to which it shrinks if it was larger, and also
+shrinks when less than --cache-free is left on its file system. Without it, or if its disk
+fails, everything goes on from SOURCE. See xetfs warm and xetfs cache.
 
 Root mounts by itself; other users need fusermount3 (package fuse3).`,
 		Example: `  mkdir /mnt/x
