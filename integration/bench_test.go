@@ -230,26 +230,34 @@ type scatter struct {
 // random reads 4 KiB here and there, in every system at the same places.
 func (b *bench) random(t *testing.T, path string, round int) scatter {
 	t.Helper()
+	return b.randomBy(t, path, round, 1)
+}
+
+// randomBy is random with several readers of one open file, who share the reads.
+func (b *bench) randomBy(t *testing.T, path string, round, readers int) scatter {
+	t.Helper()
 	file, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	rng := rand.New(rand.NewPCG(uint64(round), 4))
 	// In a small file more reads would meet blocks that were read before.
 	took := make([]time.Duration, min(int64(*benchReads), max(b.size>>18, 100)))
-	p := make([]byte, 4096)
-	var sum time.Duration
-	for i := range took {
-		off := rng.Int64N(b.size/4096) * 4096
-		start := time.Now()
-		if _, err := file.ReadAt(p, off); err != nil {
-			t.Fatal(err)
+	start := time.Now()
+	parallel(readers, func(r int) {
+		rng := rand.New(rand.NewPCG(uint64(round), uint64(4+r)))
+		p := make([]byte, 4096)
+		for i := r; i < len(took); i += readers {
+			off := rng.Int64N(b.size/4096) * 4096
+			start := time.Now()
+			if _, err := file.ReadAt(p, off); err != nil {
+				t.Error(err)
+			}
+			took[i] = time.Since(start)
 		}
-		took[i] = time.Since(start)
-		sum += took[i]
-	}
+	})
+	all := time.Since(start)
 	slices.Sort(took)
 	micros := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
-	return scatter{float64(len(took)) / sum.Seconds(), micros(took[len(took)/2]), micros(took[len(took)*99/100])}
+	return scatter{float64(len(took)) / all.Seconds(), micros(took[len(took)/2]), micros(took[len(took)*99/100])}
 }
