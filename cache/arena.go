@@ -1,12 +1,8 @@
 package cache
 
 import (
-	"math/bits"
 	"sync"
 	"sync/atomic"
-	"unsafe"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/page"
@@ -33,23 +29,13 @@ type arena struct {
 // unit is what an arena gives out, in bytes: chunks lie in some that follow each other.
 const unit = 4 << 10
 
-// A block is part of an arena. What is behind mem is guarded by arena.mu, but for the bytes.
-type block struct {
-	mem   []byte
-	used  []uint64 // a bit for each unit
-	ready int      // units from the first on whose pages are there
-	most  int      // no free place has more units
-	at    int      // where to look first
-}
-
-// step is how much is made ready at a time, and most the largest chunk, in units.
 const (
-	step = 4 << 20 / unit
-	most = codec.MaxChunkSize / unit
-)
+	largest = codec.MaxChunkSize / unit // chunk, in units
+	step    = 4 << 20 / unit            // how many units are made ready at a time
 
-// A block is as large as all before it together, between these, in units.
-const minBlock, maxBlock = 4 << 20 / unit, 32 << 20 / unit
+	// A block is as large as all before it together, between these, in units.
+	minBlock, maxBlock = 4 << 20 / unit, 32 << 20 / unit
+)
 
 func (a *arena) init(maxBytes int64) { a.max = int(maxBytes / unit) }
 
@@ -61,7 +47,8 @@ func (a *arena) shrink(n int64) {
 }
 
 // A chunk is an unpacked chunk in memory, or an index page. Whoever has it calls release
-// once; those who are handed it by somebody else retain it before.
+// once; those who are handed it by somebody else retain it before. (Pages need neither: they
+// are the collector's.)
 type chunk struct {
 	key   chunkKey
 	page  *page.Page // whose bytes are data; nil: a chunk
@@ -108,16 +95,15 @@ func (c *chunk) retain() bool {
 
 // release ends one use. nil has none.
 func (c *chunk) release() {
-	if c == nil || c.users.Add(-1) > 0 {
+	if c == nil || c.page != nil || c.users.Add(-1) > 0 {
 		return
 	}
 	if poison {
 		spoil(c.data)
 	}
-	switch {
-	case c.block != nil:
+	if c.block != nil {
 		c.arena.free(c.block, c.place, unitsOf(len(c.data)))
-	case c.page == nil:
+	} else {
 		c.arena.countHeap(-len(c.data))
 	}
 }
@@ -181,7 +167,7 @@ func (a *arena) growsLocked() bool {
 func (a *arena) nextLocked() int {
 	n := min(maxBlock, max(minBlock, a.units))
 	if left := a.max - a.units; left < n {
-		return left / most * most
+		return left / largest * largest
 	}
 	return n
 }
@@ -226,87 +212,3 @@ func (a *arena) grow() {
 
 // close waits until nothing goes on in the background.
 func (a *arena) close() { a.making.Wait() }
-
-// hugePage is the size of a huge page, in bytes.
-const hugePage = 2 << 20
-
-func newBlock(size int) *block {
-	b := &block{mem: make([]byte, size), used: make([]uint64, (size/unit+63)/64)}
-	addr := uintptr(unsafe.Pointer(unsafe.SliceData(b.mem)))
-	if skip := int(-addr & (hugePage - 1)); size >= skip+hugePage {
-		// Without huge pages it is only slower.
-		_ = unix.Madvise(b.mem[skip:skip+(size-skip)&^(hugePage-1)], unix.MADV_HUGEPAGE)
-	}
-	return b
-}
-
-func (b *block) unready() int { return len(b.mem)/unit - b.ready }
-
-// touch has the kernel bring the pages of n more units. Nobody else writes there.
-func (b *block) touch(n int) {
-	for i := b.ready; i < b.ready+n; i++ {
-		b.mem[i*unit] = 0
-	}
-}
-
-// take marks n units that follow each other and returns the first of them, or -1.
-func (b *block) take(n int) int {
-	if n > b.most {
-		return -1
-	}
-	place := b.find(n, b.at, b.ready)
-	if place < 0 {
-		place = b.find(n, 0, min(b.at+n, b.ready))
-	}
-	if place < 0 {
-		b.most = n - 1
-		return -1
-	}
-	b.mark(place, n, true)
-	b.at = place + n
-	return place
-}
-
-// find returns the first of n free units between from and end, or -1.
-func (b *block) find(n, from, end int) int {
-	for from+n <= end {
-		from = b.next(from, end, false)
-		to := b.next(from, min(end, from+n), true)
-		if to-from == n {
-			return from
-		}
-		from = to
-	}
-	return -1
-}
-
-// next returns the first unit between from and end that is used, or is not; end if there is
-// none.
-func (b *block) next(from, end int, used bool) int {
-	for from < end {
-		word := b.used[from/64]
-		if !used {
-			word = ^word
-		}
-		if word >>= from % 64; word != 0 {
-			return min(end, from+bits.TrailingZeros64(word))
-		}
-		from = (from/64 + 1) * 64
-	}
-	return end
-}
-
-// mark notes that n units are used, or are not.
-func (b *block) mark(place, n int, used bool) {
-	for i := place; i < place+n; {
-		first := i % 64
-		some := min(64-first, place+n-i)
-		mask := (uint64(1)<<some - 1) << first
-		if used {
-			b.used[i/64] |= mask
-		} else {
-			b.used[i/64] &^= mask
-		}
-		i += some
-	}
-}

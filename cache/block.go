@@ -1,0 +1,101 @@
+package cache
+
+import (
+	"math/bits"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// A block is part of an arena. What is behind mem is guarded by arena.mu, but for the bytes.
+type block struct {
+	mem   []byte
+	used  []uint64 // a bit for each unit
+	ready int      // units from the first on whose pages are there
+	most  int      // no free place has more units
+	at    int      // where to look first
+}
+
+// hugePage is the size of a huge page, in bytes.
+const hugePage = 2 << 20
+
+func newBlock(size int) *block {
+	b := &block{mem: make([]byte, size), used: make([]uint64, (size/unit+63)/64)}
+	addr := uintptr(unsafe.Pointer(unsafe.SliceData(b.mem)))
+	if skip := int(-addr & (hugePage - 1)); size >= skip+hugePage {
+		// Without huge pages it is only slower.
+		_ = unix.Madvise(b.mem[skip:skip+(size-skip)&^(hugePage-1)], unix.MADV_HUGEPAGE)
+	}
+	return b
+}
+
+func (b *block) unready() int { return len(b.mem)/unit - b.ready }
+
+// touch has the kernel bring the pages of n more units. Nobody else writes there.
+func (b *block) touch(n int) {
+	for i := b.ready; i < b.ready+n; i++ {
+		b.mem[i*unit] = 0
+	}
+}
+
+// take marks n units that follow each other and returns the first of them, or -1.
+func (b *block) take(n int) int {
+	if n > b.most {
+		return -1
+	}
+	place := b.find(n, b.at, b.ready)
+	if place < 0 {
+		place = b.find(n, 0, min(b.at+n, b.ready))
+	}
+	if place < 0 {
+		b.most = n - 1
+		return -1
+	}
+	b.mark(place, n, true)
+	b.at = place + n
+	return place
+}
+
+// find returns the first of n free units between from and end, or -1.
+func (b *block) find(n, from, end int) int {
+	for from+n <= end {
+		from = b.next(from, end, false)
+		to := b.next(from, min(end, from+n), true)
+		if to-from == n {
+			return from
+		}
+		from = to
+	}
+	return -1
+}
+
+// next returns the first unit between from and end that is used, or is not; end if there is
+// none.
+func (b *block) next(from, end int, used bool) int {
+	for from < end {
+		word := b.used[from/64]
+		if !used {
+			word = ^word
+		}
+		if word >>= from % 64; word != 0 {
+			return min(end, from+bits.TrailingZeros64(word))
+		}
+		from = (from/64 + 1) * 64
+	}
+	return end
+}
+
+// mark notes that n units are used, or are not.
+func (b *block) mark(place, n int, used bool) {
+	for i := place; i < place+n; {
+		first := i % 64
+		some := min(64-first, place+n-i)
+		mask := (uint64(1)<<some - 1) << first
+		if used {
+			b.used[i/64] |= mask
+		} else {
+			b.used[i/64] &^= mask
+		}
+		i += some
+	}
+}
