@@ -19,6 +19,9 @@
 // All of it is as secret as the data: the folder has mode 0700, the files 0600. Whoever
 // must keep the data of several identities apart gives each a folder of its own.
 //
+// One process writes. Others may read what was there when they opened the folder, and one
+// of them goes on to write when the first has gone (Options.Share, Options.Succeed).
+//
 // # Segments
 //
 // A segment is written from its beginning to its end and never again, and its number is
