@@ -72,6 +72,10 @@ func TestFarWebServers(t *testing.T) {
 	root := filepath.Join(top, "www")
 	publish(t, filepath.Join(root, "named"), "tree", folder)
 	bare := packFolder(t, filepath.Join(root, "bare"), folder)
+	publish(t, filepath.Join(root, "unlisted"), "tree", filepath.Join(folder, "encoding", "hex"))
+	if err := os.Remove(filepath.Join(root, "unlisted", "xetfs.list")); err != nil {
+		t.Fatal(err)
+	}
 	for _, s := range webServers {
 		t.Run(s.name, func(t *testing.T) {
 			if _, err := exec.LookPath(s.name); err != nil && s.always {
@@ -84,6 +88,13 @@ func TestFarWebServers(t *testing.T) {
 			run(t, "", "diff", "-r", folder, m.Dir)
 			m = mount(t, address+"/bare", "--cache-dir=off")
 			readOpen(t, open(t, m.File(bare["big"].Hash)), big)
+			m = mount(t, address+"/unlisted", "--symbol=tree", "--cache-dir=off")
+			run(t, "", "diff", "-r", filepath.Join(folder, "encoding", "hex"), m.Dir)
+			m.quiet()
+			const unlisted = "xetfs.list is not there, which xetfs pack and publish write; what has a name in a catalog can be read without it\n"
+			if out, err := try(t, "", xetfs(t), "ls", address+"/unlisted"); err == nil || !strings.HasSuffix(out, unlisted) {
+				t.Errorf("without a listing: %v, %s", err, out)
+			}
 			if out, err := try(t, "", xetfs(t), "ls", address+"/nothing"); err == nil || !strings.Contains(out, "there is no store") {
 				t.Errorf("where nothing is: %v, %s", err, out)
 			}

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/fs"
 )
@@ -103,7 +104,10 @@ func (d *daemon) mount(ctx context.Context, src *source) (*fs.Server, error) {
 	}
 	o.names.fill(&options)
 	server, err := fs.Mount(d.mountpoint, src.catalog, src.reader, options)
-	if err != nil {
+	switch {
+	case errors.Is(err, origin.ErrUnavailable):
+		return nil, fmt.Errorf("%s: %w", d.source, err)
+	case err != nil:
 		return nil, mountError{mountHint(d.mountpoint, err)}
 	}
 	return server, nil
@@ -111,6 +115,9 @@ func (d *daemon) mount(ctx context.Context, src *source) (*fs.Server, error) {
 
 // warnings are what a user should hear about a mount that is there.
 func (d *daemon) warnings(ctx context.Context, src *source) []string {
+	if d.options.names.given() != "" {
+		return nil // it has been found
+	}
 	if src.bare == nil {
 		for _, err := range src.catalog.Symbols(ctx) {
 			if err != nil {

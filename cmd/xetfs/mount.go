@@ -72,6 +72,13 @@ there when they were mounted, and when it ends one of them writes. It never take
 shrinks when less than --cache-free is left on its file system. Without it, or if its disk
 fails, everything goes on from SOURCE. See xetfs warm and xetfs cache.
 
+getfattr -n user.xet.stats --only-values MOUNTPOINT shows as JSON where bytes came from: chunks
+found in memory (memory_hits), fetched ahead, on disk, or asked of SOURCE (misses), likewise
+index pages (page_…); disk, what is in the disk cache and how it does (state: ok, full,
+suspended while its disk fails, shared while another process writes to it); and fuse, how many
+files were opened, how many of these the kernel reads by itself (passthrough), how often it
+asked for bytes all the same (read), and how often it was given pages of a whole file (spliced).
+
 Root mounts by itself; other users need fusermount3 (package fuse3).`,
 		Example: `  mkdir /mnt/x
   xetfs mount ./store /mnt/x                                    all symbols of a catalog

@@ -161,6 +161,17 @@ func (s *Store) List(ctx context.Context, prefix string, after names.Key) iter.S
 	}
 }
 
+// A noListing is the address of a listing that is not there, because of which nothing can be
+// listed.
+type noListing string
+
+func (e noListing) Error() string {
+	return string(e) + " is not there, which xetfs pack and publish write; what has a name in a catalog can be read without it"
+}
+
+// Unwrap says what a store does that cannot list.
+func (e noListing) Unwrap() error { return errors.ErrUnsupported }
+
 // list returns the listing as it is now.
 func (s *Store) list(ctx context.Context) (*origin.Listing, error) {
 	s.listing.mu.Lock()
@@ -172,7 +183,7 @@ func (s *Store) list(ctx context.Context) (*origin.Listing, error) {
 		case errors.Is(err, origin.ErrUnchanged):
 			return l, nil
 		case errors.Is(err, origin.ErrNotFound):
-			return nil, fmt.Errorf("%s%s is not there, which xetfs pack and publish write: %w", s.base, origin.ListingKey, errors.ErrUnsupported)
+			return nil, noListing(s.base + string(origin.ListingKey))
 		case err != nil:
 			return nil, err
 		}
