@@ -35,26 +35,16 @@ func open(t testing.TB, src origin.Source, o Options) *Cache {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { wantNoneUsed(t, &c.memory.arena) })
+	t.Cleanup(func() { wantReleased(t, c) })
 	origintest.Close(t, c)
 	return c
 }
 
-// wantNoneUsed fails the test if a chunk was not released, or twice.
-func wantNoneUsed(t testing.TB, a *arena) {
+// wantReleased fails the test if a chunk was not released, or twice.
+func wantReleased(t testing.TB, c *Cache) {
 	t.Helper()
-	if a.inHeap != 0 {
-		t.Errorf("%d bytes in the heap are still in use", a.inHeap)
-	}
-	free := 0
-	for _, b := range a.blocks {
-		free += b.ready
-		if used := b.next(0, b.ready, true); used < b.ready {
-			t.Errorf("unit %d of %d is still in use", used, b.ready)
-		}
-	}
-	if a.unused != free {
-		t.Errorf("%d units are said to be free, %d are", a.unused, free)
+	if n := c.memory.arena.InUse(); n != 0 {
+		t.Errorf("%d bytes of chunks are still in use", n)
 	}
 }
 
@@ -69,7 +59,7 @@ func openHere(t testing.TB, src origin.Source, o Options) (c *Cache, close func(
 		if err := c.Close(); err != nil {
 			t.Error(err)
 		}
-		wantNoneUsed(t, &c.memory.arena)
+		wantReleased(t, c)
 	}
 }
 

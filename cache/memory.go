@@ -5,6 +5,7 @@ import (
 
 	"github.com/dgraph-io/ristretto/v2"
 
+	"github.com/xetfs/xetfs/cache/arena"
 	"github.com/xetfs/xetfs/codec"
 )
 
@@ -35,7 +36,7 @@ func roomOf(n int) int64 {
 // memory keeps unpacked chunks in ristretto, which decides what stays.
 type memory struct {
 	cache   *ristretto.Cache[uint64, *chunk]
-	arena   arena
+	arena   *arena.Arena
 	max     int64        // of waiting
 	waiting atomic.Int64 // bytes handed to ristretto that it has not looked at yet
 	bytes   atomic.Int64 // bytes that it keeps
@@ -47,8 +48,7 @@ const maxWaiting = 16 << 20
 
 // newMemory returns one of maxBytes, with an arena that others use to up to so many bytes.
 func newMemory(maxBytes, others int64) (*memory, error) {
-	m := &memory{max: min(maxWaiting, maxBytes/4)}
-	m.arena.init(maxBytes + others)
+	m := &memory{max: min(maxWaiting, maxBytes/4), arena: arena.New(maxBytes + others)}
 	var err error
 	m.cache, err = ristretto.NewCache(&ristretto.Config[uint64, *chunk]{
 		NumCounters:        max(10_000, 10*maxBytes/(64<<10)),
@@ -100,7 +100,7 @@ func (m *memory) addCopy(key chunkKey, data []byte) {
 	if !m.reserve(roomOf(len(data))) {
 		return
 	}
-	c := m.arena.copyOf(key, data)
+	c := copyChunk(m.arena, key, data)
 	if !c.stays() {
 		m.waiting.Add(-roomOf(len(data)))
 		c.release()
@@ -128,10 +128,10 @@ func (m *memory) set(c *chunk) {
 // shrink takes n bytes away from the room that there is.
 func (m *memory) shrink(n int64) {
 	m.cache.UpdateMaxCost(max(1, m.cache.MaxCost()-n))
-	m.arena.shrink(n)
+	m.arena.Shrink(n)
 }
 
 func (m *memory) close() {
 	m.cache.Close()
-	m.arena.close()
+	m.arena.Close()
 }

@@ -57,7 +57,7 @@ func TestMemoryCounts(t *testing.T) {
 		writers.Go(func() {
 			random := rand.New(rand.NewPCG(uint64(w), 1))
 			for range 500 {
-				c := m.arena.chunk(chunkKey{index: uint32(random.IntN(500))}, random.IntN(100_000))
+				c := newChunk(m.arena, chunkKey{index: uint32(random.IntN(500))}, random.IntN(100_000))
 				m.add(c)
 				c.release()
 			}

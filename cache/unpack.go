@@ -120,7 +120,7 @@ func (rd *reading) unpackInto(i int, dst []byte) error {
 	case rd.c.near || w.from.disk || rd.c.keepsPacked():
 		rd.finish(w, nil, errAgain)
 	case w.lead:
-		w.chunk = rd.c.memory.arena.copyOf(key, dst)
+		w.chunk = copyChunk(rd.c.memory.arena, key, dst)
 		rd.finish(w, w.chunk, nil)
 		rd.c.memory.add(w.chunk)
 	default:
@@ -155,7 +155,7 @@ func (rd *reading) unpackShared(i int) error {
 	if w.chunk != nil {
 		return nil
 	}
-	there := rd.c.memory.arena.chunk(key, w.run.Size(key.index))
+	there := newChunk(rd.c.memory.arena, key, w.run.Size(key.index))
 	defer func() {
 		if w.chunk == nil {
 			there.release() // it failed, if by a panic

@@ -33,6 +33,7 @@ var mayImport = map[string][]string{
 	"codec/codectest": {"codec"},
 
 	"cache/origin":            {"codec", "codec/merkle", "codec/names", "codec/pack", "codec/page", "codec/shard", "codec/xorb"},
+	"cache/arena":             {"codec"},
 	"cache/nowait":            {},
 	"cache/recent":            {},
 	"cache/origin/dir":        {"codec", "codec/merkle", "codec/names", "codec/shard", "codec/xorb", "cache/nowait", "cache/origin"},
@@ -43,7 +44,7 @@ var mayImport = map[string][]string{
 	"cache/origin/faulty":     {},
 	"cache/origin/origintest": append(below("codec"), "cache/origin", "cache/origin/cas", "cache/origin/hub", "cache/origin/faulty"),
 	"cache/disk":              {"codec", "codec/journal", "codec/xorb", "cache/nowait"},
-	"cache":                   {"codec", "codec/page", "codec/shard", "codec/xorb", "cache/origin", "cache/disk"},
+	"cache":                   {"cache/arena", "codec", "codec/page", "codec/shard", "codec/xorb", "cache/origin", "cache/disk"},
 
 	"reconstruct": {"codec", "codec/merkle", "codec/shard", "codec/xorb", "cache", "cache/origin", "cache/disk", "cache/recent"},
 
@@ -66,7 +67,7 @@ func below(floor string) []string {
 			"codec/names", "codec/journal", "codec/pack",
 		},
 		"cache": {
-			"cache", "cache/disk", "cache/nowait", "cache/recent", "cache/origin", "cache/origin/dir", "cache/origin/web", "cache/origin/s3",
+			"cache", "cache/arena", "cache/disk", "cache/nowait", "cache/recent", "cache/origin", "cache/origin/dir", "cache/origin/web", "cache/origin/s3",
 			"cache/origin/cas", "cache/origin/hub", "cache/origin/faulty",
 		},
 	}[floor]
@@ -85,7 +86,7 @@ var onlyIn = map[string][]string{
 	"github.com/failsafe-go/failsafe-go":    {"=cache/origin"},
 	"github.com/google/renameio/v2":         {"cache/disk", "cache/origin/dir"},
 	"golang.org/x/sync":                     {"=cache", "cache/origin", "reconstruct", "codec/pack", "fs/catalog"},
-	"golang.org/x/sys":                      {"cache/disk", "cache/nowait", "cache/origin/dir", "=fs", "cmd/xetfs"},
+	"golang.org/x/sys":                      {"cache/arena", "cache/disk", "cache/nowait", "cache/origin/dir", "=fs", "cmd/xetfs"},
 	"golang.org/x/term":                     {"cmd/xetfs"},
 	"github.com/spf13/cobra":                {"cmd/xetfs"},
 	"github.com/spf13/pflag":                {"cmd/xetfs"},

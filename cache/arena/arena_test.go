@@ -1,25 +1,23 @@
-package cache
+package arena
 
 import (
 	"bytes"
 	"math/rand/v2"
-	"sync"
 	"testing"
 
 	"github.com/xetfs/xetfs/codec"
 )
 
 // arenaOf returns an arena that has made ready all it may have.
-func arenaOf(t *testing.T, maxBytes int64) *arena {
+func arenaOf(t *testing.T, maxBytes int64) *Arena {
 	t.Helper()
-	a := new(arena)
-	a.init(maxBytes)
+	a := New(maxBytes)
 	for {
 		a.mu.Lock()
 		a.growLocked()
 		grows := a.growsLocked()
 		a.mu.Unlock()
-		a.close()
+		a.Close()
 		if !grows {
 			return a
 		}
@@ -31,22 +29,22 @@ func TestArenaPlaces(t *testing.T) {
 	for _, size := range []int64{0, 1, unit, 100_000, 1 << 20, 3<<20 + 5, 40 << 20} {
 		a := arenaOf(t, size)
 		random := rand.New(rand.NewPCG(uint64(size), 1))
-		var held []*chunk
+		var held []Bytes
 		drop := func() {
 			i := random.IntN(len(held))
 			c := held[i]
-			if want := bytes.Repeat(c.data[:1], len(c.data)); !bytes.Equal(c.data, want) {
-				t.Fatalf("arena of %d: a chunk of %d bytes was written to by another", size, len(c.data))
+			if want := bytes.Repeat(c.Data[:1], len(c.Data)); !bytes.Equal(c.Data, want) {
+				t.Fatalf("arena of %d: a chunk of %d bytes was written to by another", size, len(c.Data))
 			}
-			c.release()
+			a.Free(c)
 			held[i] = held[len(held)-1]
 			held = held[:len(held)-1]
 		}
 		var most int
 		for i := range 3_000 {
-			c := a.chunk(chunkKey{}, 1+random.IntN(codec.MaxChunkSize))
-			for j := range c.data {
-				c.data[j] = byte(i)
+			c := a.Bytes(1 + random.IntN(codec.MaxChunkSize))
+			for j := range c.Data {
+				c.Data[j] = byte(i)
 			}
 			held = append(held, c)
 			for len(held) > 100+i%200 {
@@ -62,7 +60,7 @@ func TestArenaPlaces(t *testing.T) {
 		for len(held) > 0 {
 			drop()
 		}
-		wantNoneUsed(t, a)
+		wantFree(t, a)
 	}
 }
 
@@ -72,21 +70,21 @@ func TestArenaFragments(t *testing.T) {
 	const size = 64 << 20
 	a := arenaOf(t, size)
 	random := rand.New(rand.NewPCG(7, 7))
-	var held []*chunk
+	var held []Bytes
 	var kept int64
 	asked, refused := 0, 0
 	for range 50_000 {
-		c := a.chunk(chunkKey{}, 8<<10+random.IntN(120<<10))
-		if asked++; !c.stays() {
+		c := a.Bytes(8<<10 + random.IntN(120<<10))
+		if asked++; !a.Stays(c) {
 			refused++
-			c.release()
+			a.Free(c)
 			continue
 		}
-		held, kept = append(held, c), kept+roomOf(len(c.data))
+		held, kept = append(held, c), kept+roomOf(c)
 		for kept > size-size/10 { // as memory keeps no more
 			i := random.IntN(len(held))
-			kept -= roomOf(len(held[i].data))
-			held[i].release()
+			kept -= roomOf(held[i])
+			a.Free(held[i])
 			held[i] = held[len(held)-1]
 			held = held[:len(held)-1]
 		}
@@ -97,39 +95,33 @@ func TestArenaFragments(t *testing.T) {
 	}
 }
 
-// Who retains a chunk has its bytes until it releases it; who comes later gets none.
-func TestChunkUsers(t *testing.T) {
-	a := arenaOf(t, 1<<20)
-	c := a.copyOf(chunkKey{}, []byte("some bytes"))
-	var users sync.WaitGroup
-	for range 50 {
-		if !c.retain() {
-			t.Fatal("there is a user, and retain says no")
-		}
-		users.Go(func() {
-			defer c.release()
-			if string(c.data) != "some bytes" {
-				t.Errorf("data = %q", c.data)
-			}
-		})
-	}
-	users.Wait()
-	c.release()
-	if c.retain() {
-		t.Error("nobody has it, and retain says yes")
-	}
-	wantNoneUsed(t, a)
-}
-
 // An arena grows as it is used, and no more.
 func TestArenaGrows(t *testing.T) {
-	a := new(arena)
-	a.init(256 << 20)
+	a := New(256 << 20)
 	for range 100 {
-		a.chunk(chunkKey{}, 10_000).release()
-		a.close()
+		a.Free(a.Bytes(10_000))
+		a.Close()
 	}
 	if ready := a.blocks[0].ready; len(a.blocks) != 1 || ready > 2*step {
 		t.Errorf("%d blocks, %d units are ready, for one chunk at a time", len(a.blocks), ready)
 	}
+}
+
+// wantFree fails the test if something was not freed, or twice.
+func wantFree(t *testing.T, a *Arena) {
+	t.Helper()
+	if n := a.InUse(); n != 0 {
+		t.Errorf("%d bytes are still in use", n)
+	}
+	for _, b := range a.blocks {
+		if used := b.next(0, b.ready, true); used < b.ready {
+			t.Errorf("unit %d of %d is still in use", used, b.ready)
+		}
+	}
+}
+
+// roomOf is what a cache reckons for a chunk.
+func roomOf(b Bytes) int64 {
+	const page = 8 << 10
+	return int64((len(b.Data)+page-1)/page*page) + 512
 }

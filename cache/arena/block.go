@@ -1,4 +1,4 @@
-package cache
+package arena
 
 import (
 	"math/bits"
@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A block is part of an arena. What is behind mem is guarded by arena.mu, but for the bytes.
+// A block is part of an Arena. All of it is guarded by Arena.mu, but for the bytes.
 type block struct {
 	mem   []byte
 	used  []uint64 // a bit for each unit

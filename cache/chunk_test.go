@@ -1,0 +1,35 @@
+package cache
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/xetfs/xetfs/cache/arena"
+)
+
+// Who retains a chunk has its bytes until it releases it; who comes later gets none.
+func TestChunk_Users(t *testing.T) {
+	a := arena.New(1 << 20)
+	c := copyChunk(a, chunkKey{}, []byte("some bytes"))
+	var users sync.WaitGroup
+	for range 50 {
+		if !c.retain() {
+			t.Fatal("there is a user, and retain says no")
+		}
+		users.Go(func() {
+			defer c.release()
+			if string(c.data) != "some bytes" {
+				t.Errorf("data = %q", c.data)
+			}
+		})
+	}
+	users.Wait()
+	c.release()
+	if c.retain() {
+		t.Error("nobody has it, and retain says yes")
+	}
+	if n := a.InUse(); n != 0 {
+		t.Errorf("%d bytes are still in use", n)
+	}
+	a.Close()
+}
