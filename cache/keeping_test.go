@@ -75,9 +75,11 @@ func TestRunTakesWhatWaits(t *testing.T) {
 
 // Bytes that nobody has compared with their hashes are not handed on while they wait.
 func TestRunTakesNothingUnchecked(t *testing.T) {
-	x := store(t, false, same(64, 1000)...)
+	x := store(t, false, same(128, 1000)...)
 	m := mountOn(t, t.TempDir(), x.src, Options{MemoryBytes: noMemory})
 	goOn := m.stall()
+	x.read(t, m.Cache, chunks(64, 128), 0, 64_000) // behind which all else waits
+	m.wantAsked(t, "read before", 1, 64)
 	a := m.NewAhead()
 	a.Want(x.Hash(), chunks(0, 64))
 	x.read(t, m.Cache, chunks(10, 20), 0, 10_000)
@@ -89,7 +91,7 @@ func TestRunTakesNothingUnchecked(t *testing.T) {
 	m.wantAsked(t, "read again", 2, 54)
 	goOn()
 	m.settle(t)
-	if got := m.wantGood(t, x); got != 64 {
+	if got := m.wantGood(t, x); got != 128 {
 		t.Errorf("%d chunks are kept", got)
 	}
 }
