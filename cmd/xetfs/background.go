@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime/debug"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -100,7 +101,9 @@ func (o *mountOptions) await(ctx context.Context, child *exec.Cmd, read io.Reade
 func (o *mountOptions) serveInBackground(ctx context.Context, source, mountpoint string) error {
 	unix.CloseOnExec(o.readyFD)
 	pipe := os.NewFile(uintptr(o.readyFD), "parent")
+	ctx, awaited := whileAwaited(ctx, o.readyFD)
 	tell := func(r report) {
+		awaited()
 		_ = json.NewEncoder(pipe).Encode(r) // the parent may have gone
 		pipe.Close()
 	}
@@ -125,6 +128,31 @@ func (o *mountOptions) serveInBackground(ctx context.Context, source, mountpoint
 	}
 	return err
 }
+
+// whileAwaited returns a context that ends when the parent does, until stop is called: who
+// has killed a command that was about to mount expects no mount later.
+func whileAwaited(ctx context.Context, readyFD int) (_ context.Context, stop func()) {
+	fd, err := unix.FcntlInt(uintptr(readyFD), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return ctx, func() {} // there is nobody
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var told atomic.Bool
+	go func() {
+		defer unix.Close(fd)
+		for !told.Load() {
+			gone := []unix.PollFd{{Fd: int32(fd)}} //nolint:gosec // a file descriptor
+			if n, _ := unix.Poll(gone, parentPoll); n > 0 && !told.Load() {
+				cancel()
+				return
+			}
+		}
+	}()
+	return ctx, func() { told.Store(true) }
+}
+
+// parentPoll is how many milliseconds after the report the last look at the parent ends.
+const parentPoll = 100
 
 // serve is the mount in the foreground.
 func (o *mountOptions) serve(cmd *cobra.Command, source, mountpoint string) error {

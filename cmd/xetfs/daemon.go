@@ -42,7 +42,11 @@ func (d *daemon) run(ctx context.Context) error {
 
 	src, server, err := d.start(ctx)
 	if err != nil {
-		d.log.Error("not mounted", "event", "mount_failed", "mountpoint", d.mountpoint, "err", err)
+		why := err
+		if ctx.Err() != nil {
+			why = errors.New("interrupted before it was ready")
+		}
+		d.log.Error("not mounted", "event", "mount_failed", "mountpoint", d.mountpoint, "err", why)
 		return err
 	}
 	defer src.close()
