@@ -20,6 +20,14 @@ func TestDivide(t *testing.T) {
 	}
 }
 
+func TestThreadsFor(t *testing.T) {
+	for cores, want := range map[int]int{1: 2, 2: 4, 8: 16, 12: 16, 64: 64} {
+		if got := threadsFor(cores); got != want {
+			t.Errorf("threadsFor(%d) = %d, want %d", cores, got, want)
+		}
+	}
+}
+
 func TestFitCgroup(t *testing.T) {
 	const mib = 1 << 20
 	tests := []struct {

@@ -56,6 +56,7 @@ func (d *daemon) run(ctx context.Context) error {
 // start does everything up to the moment when the files can be read.
 func (d *daemon) start(ctx context.Context) (*source, *fs.Server, error) {
 	o := d.options
+	useThreads()
 	if err := servePprof(ctx, o.pprof, d.log); err != nil {
 		return nil, nil, err
 	}
