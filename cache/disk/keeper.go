@@ -20,7 +20,8 @@ type keeper struct {
 	bytes   int64 // that wait in puts; guarded by mu
 	closing bool  // guarded by mu
 
-	state // the keeper's alone
+	named []*naming // files that wait for those that come with them; the keeper's alone
+	state           // the keeper's alone
 }
 
 // A state is what a keeper knows about the folder, from one time that it is opened to the
@@ -51,6 +52,7 @@ type op struct {
 	put  *put
 	drop *drop
 	call *call
+	name *naming
 }
 
 // A put is consecutive chunks of one object, about to be stored.
@@ -181,6 +183,7 @@ func (k *keeper) run() {
 			k.stored(ops[i].put)
 			ops[i] = op{}
 		}
+		k.publishNamed()
 		k.flush()
 		busy := k.settle()
 		if len(ops) > 0 {
@@ -226,6 +229,10 @@ func (k *keeper) handle(o op) {
 	switch {
 	case o.call != nil && idle:
 		o.call.done <- ErrSuspended
+	case o.name != nil && idle:
+		o.name.done <- ErrSuspended
+	case o.name != nil:
+		k.named = append(k.named, o.name)
 	case o.call != nil && o.call.run == nil:
 		k.syncing.wait(o.call.done)
 		k.startSync()

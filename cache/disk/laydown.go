@@ -33,7 +33,7 @@ func (s *Store) PutWhole(h codec.Hash, size int64, content io.Reader) error {
 	}
 	w, err := s.layDown(d, h, size, content)
 	if err == nil {
-		err = k.do(func() error { return k.publishWhole(d, w) })
+		err = k.name(d, w)
 	}
 	if err != nil {
 		_ = k.do(func() error { return k.unreserve(d, h, size) }) // closed or suspended: load finds the rest
@@ -82,7 +82,7 @@ func (p *promise) end() { p.kept(p.left) }
 
 // fill writes content to f, as was promised, and returns its checksum.
 func (s *Store) fill(f file, w *whole, content io.Reader, rest *promise) (crc uint32, err error) {
-	b := make([]byte, 1<<20)
+	b := make([]byte, min(w.size+1, 1<<20)) // one more, or it would not be seen to be longer
 	for off := int64(0); ; {
 		n, err := content.Read(b)
 		if int64(n) > w.size-off {
@@ -140,18 +140,68 @@ func (k *keeper) unreserve(d *folder, h codec.Hash, size int64) error {
 	return nil
 }
 
-// publishWhole gives a file that was laid down its name, and tells the index.
-func (k *keeper) publishWhole(d *folder, w *whole) error {
-	if d != k.d || k.log == nil {
-		return ErrSuspended
+// A naming is a whole file that was laid down, about to get its name.
+type naming struct {
+	d    *folder
+	w    *whole
+	done chan error // of length 1
+}
+
+// name gives a file that was laid down its name, and tells the index.
+func (k *keeper) name(d *folder, w *whole) error {
+	n := &naming{d, w, make(chan error, 1)}
+	if err := k.add(op{name: n}, 0); err != nil {
+		return err
 	}
-	err := k.d.rename(tmpWhole(w.hash), w.name())
-	if err == nil {
-		err = k.d.syncDir("whole")
+	return <-n.done
+}
+
+// publishNamed gives the files that wait for it their names. The folder is synced once for
+// all of them: of small files that takes longer than all else.
+func (k *keeper) publishNamed() {
+	var renamed []*naming
+	for _, n := range k.named {
+		if err := k.rename(n); err != nil {
+			n.done <- err
+		} else {
+			renamed = append(renamed, n)
+		}
+	}
+	k.named = nil
+	if len(renamed) == 0 {
+		return
+	}
+	err := k.d.syncDir("whole")
+	k.failed("syncing whole files", err) // once, not for each
+	for _, n := range renamed {
+		if err != nil {
+			n.done <- fmt.Errorf("file %s: %w", n.w.hash, errors.Join(err, k.d.files.remove(n.w.name())))
+		} else {
+			k.enterWhole(n.w)
+		}
 	}
 	if err != nil {
-		return k.s.diskFailed(w.hash, errors.Join(err, k.d.files.remove(w.name())))
+		return
 	}
+	k.flush() // who waits may be killed now
+	for _, n := range renamed {
+		n.done <- nil
+	}
+}
+
+func (k *keeper) rename(n *naming) error {
+	if n.d != k.d || k.log == nil {
+		return ErrSuspended
+	}
+	err := k.d.rename(tmpWhole(n.w.hash), n.w.name())
+	if err != nil {
+		err = errors.Join(err, k.d.files.remove(n.w.name()))
+	}
+	return k.s.diskFailed(n.w.hash, err)
+}
+
+// enterWhole tells the index and the journal of a whole file.
+func (k *keeper) enterWhole(w *whole) {
 	x := k.d.index
 	x.mu.Lock()
 	x.wholes[w.hash] = w
@@ -159,5 +209,4 @@ func (k *keeper) publishWhole(d *folder, w *whole) error {
 	k.held[protected] += onDisk(w.size)
 	k.rows.push(protected, member{whole: w})
 	k.write(w.record())
-	return nil
 }

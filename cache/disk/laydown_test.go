@@ -1,0 +1,102 @@
+package disk
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Files that are laid down at the same time get their names together: the folder is synced
+// once for all that came while it was synced for another.
+func TestPutWholeManyShareASync(t *testing.T) {
+	const files = 20
+	for _, tt := range []struct {
+		name  string
+		fault error // of the second sync
+	}{
+		{"it works", nil},
+		{"it fails", unix.EIO},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d := newSimDisk()
+			b := open(t, d)
+			var syncs atomic.Int32
+			first := 0 // that get their names with the first sync
+			d.setFault(func(op, name string) error {
+				if op != "syncdir" || name != "whole" {
+					return nil
+				}
+				if syncs.Add(1) > 1 {
+					return tt.fault
+				}
+				first = 0
+				for n := range files {
+					if d.there(wholeName(hashOf(n))) {
+						first++
+					}
+				}
+				for begin := time.Now(); b.keeper.Load().naming() < files-first && time.Since(begin) < 5*time.Second; {
+					time.Sleep(time.Millisecond)
+				}
+				return nil
+			})
+			var (
+				layers sync.WaitGroup
+				failed atomic.Int32
+				begun  sync.WaitGroup // content is read once there is room for all
+			)
+			begun.Add(files)
+			for n := range files {
+				layers.Go(func() {
+					content := &hooked{b: wholeOf(n), hook: func() { begun.Done(); begun.Wait() }}
+					if err := b.PutWhole(hashOf(n), int64(len(content.b)), content); err != nil {
+						failed.Add(1)
+						if !errors.Is(err, tt.fault) {
+							t.Error(err)
+						}
+					}
+				})
+			}
+			layers.Wait()
+			if n := syncs.Load(); n > 2 {
+				t.Errorf("%d syncs for %d files, want 2 at most", n, files)
+			}
+			d.setFault(nil)
+			kept := 0
+			for n := range files {
+				if b.hasWhole(n) {
+					kept++
+				}
+				if name := wholeName(hashOf(n)); d.there(tmpWhole(hashOf(n))) || d.there(name) != b.HasWhole(hashOf(n)) {
+					t.Errorf("file %d is half there", n)
+				}
+			}
+			want := files
+			if tt.fault != nil {
+				want = first
+			}
+			if kept != want || int(failed.Load()) != files-want {
+				t.Errorf("%d files are kept and %d failed, want %d kept", kept, failed.Load(), want)
+			}
+			if b.saw(EventSuspended) > 0 {
+				t.Error("one failure was counted for each file")
+			}
+		})
+	}
+}
+
+// naming returns how many files wait for their names.
+func (k *keeper) naming() (n int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, o := range k.ops {
+		if o.name != nil {
+			n++
+		}
+	}
+	return n
+}
