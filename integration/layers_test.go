@@ -86,7 +86,7 @@ var onlyIn = map[string][]string{
 	"github.com/failsafe-go/failsafe-go":    {"=cache/origin"},
 	"github.com/google/renameio/v2":         {"cache/disk", "cache/origin/dir"},
 	"golang.org/x/sync":                     {"=cache", "cache/origin", "reconstruct", "codec/pack", "fs/catalog"},
-	"golang.org/x/sys":                      {"cache/arena", "cache/disk", "cache/nowait", "cache/origin/dir", "=fs", "cmd/xetfs"},
+	"golang.org/x/sys":                      {"cache/disk", "cache/nowait", "cache/origin/dir", "=fs", "cmd/xetfs"},
 	"golang.org/x/term":                     {"cmd/xetfs"},
 	"github.com/spf13/cobra":                {"cmd/xetfs"},
 	"github.com/spf13/pflag":                {"cmd/xetfs"},

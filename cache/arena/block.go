@@ -2,9 +2,7 @@ package arena
 
 import (
 	"math/bits"
-	"unsafe"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 )
 
 // A block is part of an Arena. All of it is guarded by Arena.mu, but for the bytes.
@@ -16,25 +14,20 @@ type block struct {
 	at    int      // where to look first
 }
 
-// hugePage is the size of a huge page, in bytes.
-const hugePage = 2 << 20
-
 func newBlock(size int) *block {
-	b := &block{mem: make([]byte, size), used: make([]uint64, (size/unit+63)/64)}
-	addr := uintptr(unsafe.Pointer(unsafe.SliceData(b.mem)))
-	if skip := int(-addr & (hugePage - 1)); size >= skip+hugePage {
-		// Without huge pages it is only slower.
-		_ = unix.Madvise(b.mem[skip:skip+(size-skip)&^(hugePage-1)], unix.MADV_HUGEPAGE)
-	}
-	return b
+	return &block{mem: make([]byte, size), used: make([]uint64, (size/unit+63)/64)}
 }
 
 func (b *block) unready() int { return len(b.mem)/unit - b.ready }
 
-// touch has the kernel bring the pages of n more units. Nobody else writes there.
+// touch has the kernel bring the pages of n more units. Nobody else writes there. It is in no
+// hurry: a reader that wakes up on the same core would wait for milliseconds.
 func (b *block) touch(n int) {
 	for i := b.ready; i < b.ready+n; i++ {
 		b.mem[i*unit] = 0
+		if i%32 == 0 {
+			_, _, _ = syscall.RawSyscall(syscall.SYS_SCHED_YIELD, 0, 0, 0)
+		}
 	}
 }
 
