@@ -42,6 +42,15 @@ func (s counting) FileInfo(ctx context.Context, id codec.FileID) (*shard.FileInf
 	return fi, err
 }
 
+// FileInfos implements Describing. Each file counts.
+func (s counting) FileInfos(ctx context.Context, ids []codec.FileID, tell func(int, *shard.FileInfo, error)) {
+	atomic.AddInt64(&s.c.Requests, int64(len(ids)))
+	s.Through.FileInfos(ctx, ids, func(i int, fi *shard.FileInfo, err error) {
+		s.failed(err)
+		tell(i, fi, err)
+	})
+}
+
 // Narrow implements Source.
 func (s counting) Narrow(ctx context.Context, id codec.FileID, t codec.Term, p codec.Piece) (codec.ChunkRange, int64, error) {
 	r, skip, err := s.Through.Narrow(ctx, id, t, p)

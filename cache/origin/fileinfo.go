@@ -27,14 +27,20 @@ func (o *objects) FileInfo(ctx context.Context, id codec.FileID) (*shard.FileInf
 		return fi, nil
 	}
 	return o.finding.do(ctx, wantedFile{id, IsFresh(ctx)}, func(ctx context.Context) (*shard.FileInfo, error) {
-		if k, ok := o.kept.file(ctx, id); ok {
-			if !k.keyed {
-				o.remember(k.shard, k.Terms)
-			}
-			return k.FileInfo, nil
+		if fi, ok := o.keptFileInfo(ctx, id); ok {
+			return fi, nil
 		}
-		return o.findFile(ctx, id)
+		return o.findFile(ctx, id, nil)
 	})
+}
+
+// keptFileInfo returns what is kept of a file.
+func (o *objects) keptFileInfo(ctx context.Context, id codec.FileID) (*shard.FileInfo, bool) {
+	k, ok := o.kept.file(ctx, id)
+	if ok && !k.keyed {
+		o.remember(k.shard, k.Terms)
+	}
+	return k.FileInfo, ok
 }
 
 // A wantedFile is a question for a File Info block. Who wants it fresh does not share the
@@ -44,7 +50,8 @@ type wantedFile struct {
 	fresh bool
 }
 
-func (o *objects) findFile(ctx context.Context, id codec.FileID) (*shard.FileInfo, error) {
+// findFile asks the shards. begun may be the beginning of the block that id names, or nil.
+func (o *objects) findFile(ctx context.Context, id codec.FileID, begun *early) (*shard.FileInfo, error) {
 	var (
 		incomplete *shard.FileInfo
 		first      error
@@ -53,7 +60,7 @@ func (o *objects) findFile(ctx context.Context, id codec.FileID) (*shard.FileInf
 	for s, err := range o.describing(ctx, id, &lost) {
 		var fi *shard.FileInfo
 		if err == nil {
-			fi, err = o.describe(ctx, s, id)
+			fi, err = o.describe(ctx, s, id, begun)
 		}
 		switch {
 		case err == nil:
@@ -79,9 +86,12 @@ func (o *objects) findFile(ctx context.Context, id codec.FileID) (*shard.FileInf
 
 // describe returns what shard s says of a file, if the xorbs do not contradict it.
 // With errIncomplete it returns what can be said.
-func (o *objects) describe(ctx context.Context, s codec.Hash, id codec.FileID) (*shard.FileInfo, error) {
+func (o *objects) describe(ctx context.Context, s codec.Hash, id codec.FileID, begun *early) (*shard.FileInfo, error) {
 	var good, incomplete *shard.FileInfo
-	block := o.askBlock(ctx, s, id)
+	block := begun
+	if begun == nil || s != id.Shard {
+		block = o.askBlock(ctx, s, id)
+	}
 	err := o.fromShard(ctx, s, func(r *shard.Reader) error {
 		fi, err := o.describeIn(ctx, s, r, id, block)
 		block = nil // it may be what is wrong

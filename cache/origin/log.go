@@ -36,6 +36,18 @@ func (s logging) FileInfo(ctx context.Context, id codec.FileID) (*shard.FileInfo
 	return fi, err
 }
 
+// FileInfos implements Describing.
+func (s logging) FileInfos(ctx context.Context, ids []codec.FileID, tell func(int, *shard.FileInfo, error)) {
+	start := time.Now()
+	s.Through.FileInfos(ctx, ids, func(i int, fi *shard.FileInfo, err error) {
+		if err != nil {
+			s.say(ctx, "file info", start, err, slog.String("file", ids[i].File.String()))
+		}
+		tell(i, fi, err)
+	})
+	s.say(ctx, "file infos", start, nil, slog.Int("files", len(ids)))
+}
+
 // Narrow implements Source.
 func (s logging) Narrow(ctx context.Context, id codec.FileID, t codec.Term, p codec.Piece) (codec.ChunkRange, int64, error) {
 	start := time.Now()

@@ -82,6 +82,7 @@ var (
 	_ Borrowing  = (*objects)(nil)
 	_ Adopting   = (*objects)(nil)
 	_ Forgetting = (*objects)(nil)
+	_ Describing = (*objects)(nil)
 	_ Prompt     = (*objects)(nil)
 )
 

@@ -173,6 +173,16 @@ func (s retrying) FileInfo(ctx context.Context, id codec.FileID) (fi *shard.File
 	return fi, err
 }
 
+// FileInfos implements Describing. What fails is asked again by itself.
+func (s retrying) FileInfos(ctx context.Context, ids []codec.FileID, tell func(int, *shard.FileInfo, error)) {
+	s.Through.FileInfos(ctx, ids, func(i int, fi *shard.FileInfo, err error) {
+		if errors.Is(err, ErrUnavailable) {
+			fi, err = s.FileInfo(ctx, ids[i])
+		}
+		tell(i, fi, err)
+	})
+}
+
 // Narrow implements Source.
 func (s retrying) Narrow(ctx context.Context, id codec.FileID, t codec.Term, p codec.Piece) (r codec.ChunkRange, skip int64, err error) {
 	// Most of the time it is arithmetic, which does not fail.

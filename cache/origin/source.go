@@ -52,6 +52,14 @@ type Hashing interface {
 	Hashed(ctx context.Context, x codec.Hash) (bool, error)
 }
 
+// Describing is a far Source that can tell of many files in fewer requests than FileInfo
+// takes for each.
+type Describing interface {
+	// FileInfos calls tell with what FileInfo returns for each of ids, once, by several
+	// goroutines at a time. It returns when all are told.
+	FileInfos(ctx context.Context, ids []codec.FileID, tell func(i int, fi *shard.FileInfo, err error))
+}
+
 // Borrowing is a Source that reads packed chunks as the caller wants them.
 type Borrowing interface {
 	ChunksIn(ctx context.Context, x codec.Hash, r codec.ChunkRange, into Into) (*xorb.Run, error)

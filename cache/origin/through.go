@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/shard"
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
@@ -19,6 +20,7 @@ var (
 	_ Borrowing  = Through{}
 	_ Adopting   = Through{}
 	_ Forgetting = Through{}
+	_ Describing = Through{}
 )
 
 // Reject implements Rejecter.
@@ -57,5 +59,18 @@ func (t Through) Adopt(ctx context.Context, x codec.Hash, run *xorb.Run) (*xorb.
 func (t Through) Forget(id codec.FileID) {
 	if f, ok := t.Source.(Forgetting); ok {
 		f.Forget(id)
+	}
+}
+
+// FileInfos implements Describing. A Source that does not describe is asked for one file
+// after the other.
+func (t Through) FileInfos(ctx context.Context, ids []codec.FileID, tell func(i int, fi *shard.FileInfo, err error)) {
+	if d, ok := t.Source.(Describing); ok {
+		d.FileInfos(ctx, ids, tell)
+		return
+	}
+	for i, id := range ids {
+		fi, err := t.Source.FileInfo(ctx, id)
+		tell(i, fi, err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"sync"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/merkle"
+	"github.com/xetfs/xetfs/codec/shard"
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
@@ -228,6 +230,33 @@ func (p promises) prompts(t *testing.T, now origin.Prompt, x *Xorb, r codec.Chun
 	}
 }
 
+// describes checks that FileInfos says what FileInfo says, once for each.
+func (p promises) describes(t *testing.T, d origin.Describing) {
+	ids := []codec.FileID{{}, {File: codec.Hash{1}}, {File: codec.Hash{1}, Shard: merkle.Chunk(p.b.Shard())}}
+	for _, f := range p.b.Files {
+		ids = append(ids, f.ID(), codec.FileID{File: f.Info.File, Shard: merkle.Chunk(p.b.Shard())})
+	}
+	var mu sync.Mutex
+	told := map[int]int{}
+	d.FileInfos(t.Context(), ids, func(i int, fi *shard.FileInfo, err error) {
+		want, wantErr := p.src.FileInfo(t.Context(), ids[i])
+		if (err == nil) != (wantErr == nil) || errors.Is(err, origin.ErrNotFound) != errors.Is(wantErr, origin.ErrNotFound) {
+			t.Errorf("FileInfos of %v: %v, FileInfo: %v", ids[i], err, wantErr)
+		}
+		if err == nil && wantErr == nil && !reflect.DeepEqual(fi, want) {
+			t.Errorf("FileInfos of %v = %v, FileInfo = %v", ids[i], fi, want)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		told[i]++
+	})
+	for i := range ids {
+		if told[i] != 1 {
+			t.Errorf("FileInfos told %d times of file %d of %d", told[i], i, len(ids))
+		}
+	}
+}
+
 // beside holds a Source to what it offers beyond Source.
 func (p promises) beside(t *testing.T) {
 	x := p.b.Xorbs[0]
@@ -255,6 +284,9 @@ func (p promises) beside(t *testing.T) {
 	}
 	if now, ok := p.src.(origin.Prompt); ok {
 		p.prompts(t, now, x, r)
+	}
+	if d, ok := p.src.(origin.Describing); ok {
+		p.describes(t, d)
 	}
 	if h, ok := p.src.(origin.Hashing); ok {
 		known, err := h.Hashed(t.Context(), x.Hash())

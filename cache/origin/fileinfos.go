@@ -1,0 +1,112 @@
+package origin
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/shard"
+)
+
+// File Info blocks of a far shard that lie near each other are read with one request.
+const (
+	groupBytes = 1 << 20  // of a shard, at once
+	groupGap   = 64 << 10 // bytes that nobody wants, to save a request
+	groupFiles = 4096     // most of them, since those of a group are read one after the other
+	askGroups  = 16       // at a time
+)
+
+// FileInfos implements Describing.
+func (o *objects) FileInfos(ctx context.Context, ids []codec.FileID, tell func(i int, fi *shard.FileInfo, err error)) {
+	groups := make(chan []int)
+	var workers sync.WaitGroup
+	for range askGroups {
+		workers.Go(func() {
+			for group := range groups {
+				o.tellGroup(ctx, ids, group, tell)
+			}
+		})
+	}
+	for group := range grouped(ids) {
+		groups <- group
+	}
+	close(groups)
+	workers.Wait()
+}
+
+// grouped yields the places of ids: together those whose blocks lie near each other.
+func grouped(ids []codec.FileID) func(yield func([]int) bool) {
+	order := make([]int, len(ids))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		return cmp.Or(ids[a].Shard.Compare(ids[b].Shard), cmp.Compare(ids[a].Block, ids[b].Block))
+	})
+	return func(yield func([]int) bool) {
+		for len(order) > 0 {
+			n := 1
+			for n < len(order) && n < groupFiles && near(ids[order[0]], ids[order[n-1]], ids[order[n]]) {
+				n++
+			}
+			if !yield(order[:n]) {
+				return
+			}
+			order = order[n:]
+		}
+	}
+}
+
+// near says whether the block of next can be read with those from first to last.
+func near(first, last, next codec.FileID) bool {
+	if next.Shard != first.Shard {
+		return false
+	}
+	return next.Block-last.Block <= groupGap && next.Block-first.Block <= groupBytes
+}
+
+// tellGroup tells of files whose blocks lie near each other: from what is kept, or with one
+// request for all others.
+func (o *objects) tellGroup(ctx context.Context, ids []codec.FileID, group []int, tell func(i int, fi *shard.FileInfo, err error)) {
+	var asked []int
+	for _, i := range group {
+		if fi, ok := o.keptFileInfo(ctx, ids[i]); ok {
+			tell(i, fi, nil)
+		} else {
+			asked = append(asked, i)
+		}
+	}
+	if len(asked) == 0 {
+		return
+	}
+	begun := o.askGroup(ctx, ids[asked[0]], ids[asked[len(asked)-1]])
+	for _, i := range asked {
+		fi, err := o.fileInfoIn(ctx, ids[i], begun)
+		tell(i, fi, err)
+	}
+}
+
+// askGroup asks for the part of a shard from the block of one file to that of another; nil
+// where that is of no use.
+func (o *objects) askGroup(ctx context.Context, first, last codec.FileID) *early {
+	if o.near || first.Shard.IsZero() || first.Block == 0 {
+		return nil
+	}
+	n := last.Block - first.Block + blockPart
+	return o.ask(ctx, names.ShardKey(first.Shard), first.Block, int(n))
+}
+
+// fileInfoIn is FileInfo of what is not kept, where begun may hold the block.
+func (o *objects) fileInfoIn(ctx context.Context, id codec.FileID, begun *early) (fi *shard.FileInfo, err error) {
+	defer guard(&err)
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case id.File.IsZero():
+		return new(shard.FileInfo), nil
+	}
+	return o.findFile(ctx, id, begun)
+}

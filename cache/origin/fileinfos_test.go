@@ -1,0 +1,208 @@
+package origin_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/origintest"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/merkle"
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/shard"
+	"github.com/xetfs/xetfs/codec/xorb"
+)
+
+// peeking is a store that gives a part of an object and its size in one request.
+type peeking struct {
+	*origintest.Watched
+	mu    sync.Mutex
+	peeks []origintest.Call // guarded by mu
+}
+
+func (s *peeking) Peek(ctx context.Context, k names.Key, off int64, n int) (origin.Part, error) {
+	s.mu.Lock()
+	s.peeks = append(s.peeks, origintest.Call{Op: "Peek", Key: k, Off: off, Size: n})
+	s.mu.Unlock()
+	size, err := s.Store.Size(ctx, k)
+	if err != nil {
+		return origin.Part{}, err
+	}
+	if off < 0 {
+		off = max(0, size-int64(n))
+	}
+	b := make([]byte, max(0, min(int64(n), size-off)))
+	return origin.Part{Bytes: b, Off: off, Size: size}, s.Store.ReadAt(ctx, k, b, off)
+}
+
+// asked returns how often the store was asked for parts of objects, and for how many bytes.
+func (s *peeking) asked() (requests, bytes int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range append(s.Reads(), s.peeks...) {
+		requests++
+		bytes += c.Size
+	}
+	s.peeks = nil
+	return requests, bytes
+}
+
+// smallFiles makes files of one chunk each, and returns them as a catalog names them.
+func smallFiles(t *testing.T, count int) (b *origintest.Builder, ids []codec.FileID) {
+	t.Helper()
+	b = origintest.NewBuilder(t, origintest.Form{Schemes: []xorb.Scheme{xorb.None}})
+	for from := range (count + 999) / 1000 {
+		var chunks [][]byte
+		for i := range min(1000, count-1000*from) {
+			chunks = append(chunks, fmt.Appendf(nil, "this is file %d", 1000*from+i))
+		}
+		x := b.Xorb(chunks...)
+		for i := range chunks {
+			b.File(x.Term(i, i+1))
+		}
+	}
+	return b, idsIn(t, b.Shard())
+}
+
+// idsIn returns the files of a shard with their places.
+func idsIn(t *testing.T, b []byte) (ids []codec.FileID) {
+	t.Helper()
+	r, err := shard.NewReader(bytes.NewReader(b), int64(len(b)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := merkle.Chunk(b)
+	for head, err := range r.Heads() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, codec.FileID{File: head.File, Shard: in, Block: head.Block})
+	}
+	return ids
+}
+
+// describe asks for files, in a random order, and returns how many there are.
+func describe(t *testing.T, src origin.Source, ids []codec.FileID) (found int) {
+	t.Helper()
+	ids = slices.Clone(ids)
+	rand.New(rand.NewPCG(1, 1)).Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
+	var mu sync.Mutex
+	src.(origin.Describing).FileInfos(t.Context(), ids, func(i int, fi *shard.FileInfo, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case err == nil && fi.File == ids[i].File && fi.Block == ids[i].Block:
+			found++
+		case err == nil:
+			t.Errorf("file %s at %d was asked for, %s at %d came", ids[i].File, ids[i].Block, fi.File, fi.Block)
+		case !errors.Is(err, origin.ErrNotFound):
+			t.Error(err)
+		}
+	})
+	return found
+}
+
+// Many files of a far shard are described in a few requests: those whose blocks lie near
+// each other in one. What is kept is not asked for.
+func TestFileInfosAreFewRequests(t *testing.T) {
+	const files, block = 20_000, 4 * 48 // head, term, verification hash, SHA-256
+	b, ids := smallFiles(t, files)
+	const opening = 2 * 2 // its two ends; two may find it closed at the same moment
+	for _, tt := range []struct {
+		name     string
+		every    int // of the files
+		requests int
+	}{
+		{"all", 1, files*block>>20 + 1},
+		{"every tenth", 10, files*block>>20 + 1},
+		{"every 4000th", 4000, files / 4000},
+		{"two", files - 1, 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := &peeking{Watched: origintest.Watch(b.Store())}
+			keep := new(origintest.Keeper)
+			src := decorated(origin.ObjectsWith(s, origin.ObjectsOptions{Keep: keep}))
+			var some []codec.FileID
+			for i := 0; i < files; i += tt.every {
+				some = append(some, ids[i])
+			}
+			if n := describe(t, src, some); n != len(some) {
+				t.Errorf("%d files of %d", n, len(some))
+			}
+			requests, size := s.asked()
+			t.Logf("%d files: %d requests for %d bytes", len(some), requests, size)
+			if requests > tt.requests+opening || size > files*block+tt.requests*33<<10+600<<10 {
+				t.Errorf("%d requests for %d bytes, want %d for those", requests, size, tt.requests+opening)
+			}
+			src = origin.ObjectsWith(s, origin.ObjectsOptions{Keep: keep})
+			if n := describe(t, src, some); n != len(some) {
+				t.Errorf("%d files of %d, once they are kept", n, len(some))
+			}
+			if requests, _ := s.asked(); requests > 0 {
+				t.Errorf("%d requests for what is kept", requests)
+			}
+		})
+	}
+}
+
+// Files that are not where their ids say, or nowhere, do not keep others from being found.
+func TestFileInfosOfWrongPlaces(t *testing.T) {
+	b, ids := smallFiles(t, 100)
+	last := ids[len(ids)-1].Block
+	wrong := slices.Clone(ids)
+	wrong[10].Block = ids[11].Block // that of another
+	wrong[20].Block = last + 192    // the bookend
+	wrong[30].Block = 1 << 40       // behind the shard
+	wrong[40].Block += 48           // not a beginning
+	wrong[50].Shard = codec.Hash{1} // no such shard
+	wrong[60] = codec.FileID{File: wrong[60].File}
+	src := origin.Objects(&peeking{Watched: origintest.Watch(b.Store())}, 0)
+	var mu sync.Mutex
+	var failed []int
+	src.(origin.Describing).FileInfos(t.Context(), wrong, func(i int, fi *shard.FileInfo, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		one, oneErr := src.FileInfo(t.Context(), wrong[i])
+		if (err == nil) != (oneErr == nil) || err == nil && fi.Block != one.Block {
+			t.Errorf("file %d: %v, FileInfo says %v", i, err, oneErr)
+		}
+		if err != nil {
+			failed = append(failed, i)
+		}
+	})
+	t.Logf("%d failed", failed)
+	for _, i := range failed {
+		if i%10 != 0 {
+			t.Errorf("file %d is not found", i)
+		}
+	}
+}
+
+// Whoever gives up waits for nothing, and every file is told all the same.
+func TestFileInfosCancelled(t *testing.T) {
+	b, ids := smallFiles(t, 3000)
+	ctx, stop := context.WithCancel(t.Context())
+	s := &peeking{Watched: origintest.Watch(b.Store())}
+	src := origin.Objects(s, 0)
+	var mu sync.Mutex
+	told := 0
+	src.(origin.Describing).FileInfos(ctx, ids, func(i int, _ *shard.FileInfo, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if told++; told == 1 {
+			stop()
+		}
+		if err != nil && !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+	if told != len(ids) {
+		t.Errorf("%d of %d files are told", told, len(ids))
+	}
+}
