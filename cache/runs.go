@@ -48,6 +48,9 @@ func (r *Run) collect(ctx context.Context, want codec.ChunkRange) error {
 	for at := want; at.Start < at.End; {
 		run, kept, err := r.c.piece(ctx, r.xorb, at)
 		if err != nil {
+			for _, run := range all {
+				r.c.keepRun(r.xorb, run) // nobody will unpack it
+			}
 			return &copyError{r.copy, err}
 		}
 		if kept {
@@ -87,9 +90,28 @@ func (c *Cache) piece(ctx context.Context, x codec.Hash, r codec.ChunkRange) (ru
 		c.stats.shared.Add(int64(run.Chunks.Len()))
 		return run, false, nil
 	}
-	c.stats.misses.Add(int64(absent.Len()))
-	run, err = c.src.Chunks(ctx, x, absent)
-	return run, false, err
+	b := bringing{c: c, xorb: x}
+	if run, err = b.ask(ctx, absent); err != nil {
+		c.keepRun(x, run) // as far as it came
+		return nil, false, err
+	}
+	return run, false, nil
+}
+
+// Keep puts on disk what came from the origin, if it was not unpacked: for whoever gives up,
+// so that who comes next need not ask again. It waits for the disk for some seconds at most.
+func (r *Run) Keep() {
+	if r.seen != nil && r.unseen.Load() > 0 {
+		r.c.keepRun(r.xorb, r.Run)
+	}
+}
+
+// keepRun puts on disk the chunks of a run that are not there and are what their hashes say.
+func (c *Cache) keepRun(x codec.Hash, run *xorb.Run) {
+	if run != nil && c.packed.Refuses() == nil {
+		b := bringing{c: c, xorb: x, next: run.Chunks.Start}
+		b.keep(run, 1) // it is a cache
+	}
 }
 
 // absent returns the first stretch of r that is not on disk. A few chunks in the middle

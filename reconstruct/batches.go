@@ -47,6 +47,7 @@ type batches struct {
 	cancel context.CancelFunc
 	going  sync.WaitGroup
 	queue  []*fetching // in order
+	last   *cache.Run  // that was given out; nil: none
 }
 
 // A fetching is a batch on its way.
@@ -82,8 +83,10 @@ func (b *batches) get(want batch) (*cache.Run, error) {
 	b.queue = b.queue[1:]
 	select {
 	case <-first.done:
+		b.last = first.run
 		return first.run, first.err
 	case <-b.ctx.Done():
+		b.queue = append(b.queue, first) // for close
 		return nil, b.ctx.Err()
 	}
 }
@@ -98,8 +101,19 @@ func (b *batches) begin(next batch) {
 	})
 }
 
-// close ends what is on its way.
+// close ends what is on its way. What has come of it, and nobody has read, goes to the disk.
 func (b *batches) close() {
 	b.cancel()
 	b.going.Wait()
+	b.keep(b.last)
+	for _, f := range b.queue {
+		b.keep(f.run)
+	}
+	b.last, b.queue = nil, nil
+}
+
+func (b *batches) keep(run *cache.Run) {
+	if run != nil {
+		run.Keep()
+	}
 }

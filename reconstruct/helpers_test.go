@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -81,6 +82,7 @@ var (
 type spy struct {
 	origin.Through
 	before func(ctx context.Context, x codec.Hash, r codec.ChunkRange) error // nil: nothing
+	came   atomic.Int64                                                      // answers
 
 	mu    sync.Mutex
 	asked map[codec.Hash]map[uint32]int // how often for each chunk; guarded by mu
@@ -110,6 +112,7 @@ func (s *spy) ChunksIn(ctx context.Context, x codec.Hash, r codec.ChunkRange, in
 			return nil, err
 		}
 	}
+	defer s.came.Add(1)
 	return s.Through.ChunksIn(ctx, x, r, into)
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache/disk"
 	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/shard"
 )
 
 // A Policy says which files are laid down whole on disk, for the kernel to read by itself.
@@ -51,6 +52,18 @@ func (r *Reader) Keep(ctx context.Context, id codec.FileID, read func(n int64)) 
 	if err != nil || f.Size() == 0 {
 		return err
 	}
+	return f.keep(ctx, read)
+}
+
+// KeepAs is Keep for a file whose File Info block is known already.
+func (r *Reader) KeepAs(ctx context.Context, id codec.FileID, fi *shard.FileInfo) error {
+	if f := newFile(r, id, fi); f.Size() > 0 {
+		return f.keep(ctx, func(int64) {})
+	}
+	return nil
+}
+
+func (f *File) keep(ctx context.Context, read func(n int64)) error {
 	for {
 		err := f.layDown(newWhole(ctx, f), read)
 		if !errors.Is(err, disk.ErrBusy) {

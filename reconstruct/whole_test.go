@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -424,4 +425,54 @@ func BenchmarkWhole(b *testing.B) {
 			}
 		}
 	})
+}
+
+// Who is interrupted while a file is laid down has what came of it on disk: be it that
+// another batch before it did not come, or that it came in part.
+func TestKeep_Interrupted(t *testing.T) {
+	const batches = batchesAhead
+	k := keepFrom(t, false, batches*batchChunks, Options{})
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	waiting := make(chan struct{}, batches)
+	k.src.before = func(ctx context.Context, _ codec.Hash, r codec.ChunkRange) error {
+		if n := r.Start / batchChunks; n == 0 || n == 5 {
+			waiting <- struct{}{}
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		return nil
+	}
+	go func() {
+		defer stop()
+		<-waiting
+		<-waiting
+		for begin := time.Now(); k.src.came.Load() < batches-2 && time.Since(begin) < 10*time.Second; {
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	if err := k.Keep(ctx, k.file.ID(), func(int64) {}); !errors.Is(err, context.Canceled) {
+		t.Fatalf("Keep = %v, want %v", err, context.Canceled)
+	}
+	k.src.before = nil
+	if err := k.disk.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	term := k.file.Info.Terms[0]
+	batch := func(n uint32) codec.ChunkRange {
+		return codec.ChunkRange{Start: n * batchChunks, End: (n + 1) * batchChunks}
+	}
+	if got, want := k.disk.Missing(term.Xorb, term.Chunks), []codec.ChunkRange{batch(0), batch(5)}; !slices.Equal(got, want) {
+		t.Errorf("chunks %v are missing, want %v", got, want)
+	}
+	before, _, _ := k.src.counts()
+	if err := k.Keep(t.Context(), k.file.ID(), func(int64) {}); err != nil {
+		t.Fatal(err)
+	}
+	if requests, _, _ := k.src.counts(); requests != before+2 {
+		t.Errorf("%d requests for the rest, want 2", requests-before)
+	}
+	if !k.laid() {
+		t.Error("the file is not laid down")
+	}
 }

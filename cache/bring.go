@@ -1,0 +1,158 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/xetfs/xetfs/cache/disk"
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/shard"
+	"github.com/xetfs/xetfs/codec/xorb"
+)
+
+// FileInfos is FileInfo for many files, in fewer requests where the origin can. It calls
+// tell for each of ids, once, by several goroutines at a time, and returns when all are told.
+func (c *Cache) FileInfos(ctx context.Context, ids []codec.FileID, tell func(i int, fi *shard.FileInfo, err error)) {
+	origin.Through{Source: c.src}.FileInfos(ctx, ids, tell)
+}
+
+// Bring asks a far origin for chunks of a xorb, with one request, and puts on disk those
+// that are not there, as they come. It is for whoever wants them there, not the bytes: it
+// returns when they can be found, however long the disk takes, and asks for all of r, so
+// that whoever calls it must know that some of them are missing. Whatever ends it, what has
+// come by then and is what its hash says is kept. The error is for Again, or the disk's.
+func (c *Cache) Bring(ctx context.Context, x codec.Hash, r codec.ChunkRange) error {
+	if c.packed == nil {
+		return disk.ErrClosed
+	}
+	of := c.copies.current(x)
+	b := &bringing{c: c, xorb: x, next: r.Start, wake: make(chan struct{}, 1)}
+	keeping := make(chan struct{})
+	go func() {
+		defer close(keeping)
+		for range b.wake {
+			b.keep(b.latest(), bringStep)
+		}
+	}()
+	run, err := b.ask(ctx, r)
+	close(b.wake)
+	<-keeping
+	b.keep(run, 1)
+	if b.refused == nil {
+		b.refused = c.packed.Flush()
+	}
+	if err = errors.Join(err, b.damaged); err != nil {
+		return &copyError{of, err}
+	}
+	return b.refused
+}
+
+// bringStep is how many bytes must have come for them to be put on disk before the others.
+const bringStep = 512 << 10
+
+// A bringing is packed chunks of a xorb on their way to the disk.
+type bringing struct {
+	c    *Cache
+	xorb codec.Hash
+
+	mu   sync.Mutex
+	some *xorb.Run     // the first chunks, as far as they have come; nil: none; guarded by mu
+	wake chan struct{} // something has come
+
+	// Of whoever keeps them, one at a time:
+	next    uint32 // those before it are kept, or damaged
+	buf     []byte
+	damaged error
+	refused error // why the disk does not keep them
+}
+
+// ask asks the origin for chunks. After an error it returns the first ones, as far as they
+// came, or nil.
+func (b *bringing) ask(ctx context.Context, r codec.ChunkRange) (run *xorb.Run, err error) {
+	b.c.stats.misses.Add(int64(r.Len()))
+	if b.c.borrow == nil {
+		return b.c.src.Chunks(ctx, b.xorb, r)
+	}
+	run, err = b.c.borrow.ChunksIn(ctx, b.xorb, r, origin.Into{
+		Buffer: func(n int) []byte { return make([]byte, n) },
+		Came:   b.came,
+	})
+	if err != nil {
+		return b.latest(), err
+	}
+	return run, nil
+}
+
+func (b *bringing) came(run *xorb.Run) {
+	b.mu.Lock()
+	b.some = run
+	b.mu.Unlock()
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (b *bringing) latest() *xorb.Run {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.some
+}
+
+// keep puts on disk what of a run is new, if that is so many bytes at least.
+func (b *bringing) keep(run *xorb.Run, least int) {
+	defer guard(&b.damaged)
+	if run == nil || run.Chunks.End <= b.next {
+		return
+	}
+	news := run.Slice(codec.ChunkRange{Start: b.next, End: run.Chunks.End})
+	if len(news.Packed) < least {
+		return
+	}
+	b.next = run.Chunks.End
+	if b.buf == nil {
+		b.buf = make([]byte, codec.MaxChunkSize)
+	}
+	for _, r := range b.c.packed.Missing(b.xorb, news.Chunks) {
+		for r.Start < r.End {
+			good := b.good(news, r)
+			if good.Len() > 0 && b.refused == nil {
+				b.refused = b.c.putPatiently(b.xorb, news.Slice(good))
+			}
+			r.Start = good.End + 1 // which is damaged
+		}
+	}
+}
+
+// good returns the first chunks of r, up to one that is damaged.
+func (b *bringing) good(run *xorb.Run, r codec.ChunkRange) codec.ChunkRange {
+	for i := r.Start; i < r.End; i++ {
+		if err := run.Unpack(i, b.buf[:run.Size(i)]); err != nil {
+			b.damaged = fmt.Errorf("xorb %s: %w", b.xorb, err)
+			r.End = i
+		}
+	}
+	return r
+}
+
+// How long the disk is waited for because it is busy with what others put, and how often
+// it is asked.
+const (
+	putPatience = 5 * time.Second
+	putEvery    = 5 * time.Millisecond
+)
+
+// putPatiently puts a run on disk, whose bytes nobody changes any more. Unlike readers it
+// waits for the disk.
+func (c *Cache) putPatiently(x codec.Hash, run *xorb.Run) error {
+	for begin := time.Now(); ; time.Sleep(putEvery) {
+		err := c.packed.LendRun(x, run, func() {})
+		if !errors.Is(err, disk.ErrBusy) || time.Since(begin) > putPatience {
+			return err
+		}
+	}
+}

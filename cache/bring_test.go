@@ -1,0 +1,211 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/xetfs/xetfs/cache/disk"
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/origintest"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/xorb"
+)
+
+// A cutOff Source has the first chunks of each request come, and then ends it with what end
+// returns.
+type cutOff struct {
+	origin.Through
+	first int
+	end   func(ctx context.Context) error
+}
+
+func (s cutOff) ChunksIn(ctx context.Context, x codec.Hash, r codec.ChunkRange, into origin.Into) (*xorb.Run, error) {
+	run, err := s.Through.ChunksIn(ctx, x, r, origin.Into{Buffer: into.Buffer})
+	if err != nil {
+		return nil, err
+	}
+	for n := 1; n <= min(s.first, r.Len()-1); n++ {
+		into.Came(run.Slice(codec.ChunkRange{Start: r.Start, End: r.Start + uint32(n)}))
+	}
+	if err := s.end(ctx); err != nil {
+		return nil, err
+	}
+	return run, nil
+}
+
+// wantMissing fails unless just these chunks are not on disk.
+func (m *mount) wantMissing(t *testing.T, x stored, want ...codec.ChunkRange) {
+	t.Helper()
+	all := chunks(0, len(x.Xorb.Chunks))
+	if got := m.Missing(x.Hash(), all); !slices.Equal(got, want) {
+		t.Errorf("chunks %v are missing, want %v", got, want)
+	}
+	m.wantGood(t, x)
+}
+
+// What has come of a request is on disk, however it ends: who comes next asks for the rest.
+func TestInterruptedIsKept(t *testing.T) {
+	x := store(t, false, same(40, 5000)...)
+	broken := errors.New("the line is broken")
+	for how, ask := range map[string]func(context.Context, *Cache) error{
+		"Bring": func(ctx context.Context, c *Cache) error { return c.Bring(ctx, x.Hash(), chunks(0, 40)) },
+		"Run": func(ctx context.Context, c *Cache) error {
+			_, err := c.Run(ctx, x.Hash(), chunks(0, 40))
+			return err
+		},
+	} {
+		for name, interrupted := range map[string]bool{"by the reader": true, "by the origin": false} {
+			t.Run(how+" "+name, func(t *testing.T) {
+				ctx, stop := context.WithCancel(t.Context())
+				defer stop()
+				src := cutOff{Through: origin.Through{Source: x.src}, first: 30, end: func(ctx context.Context) error {
+					if !interrupted {
+						return broken
+					}
+					stop()
+					<-ctx.Done()
+					return ctx.Err()
+				}}
+				m := mountOn(t, t.TempDir(), src, Options{})
+				want := broken
+				if interrupted {
+					want = context.Canceled
+				}
+				if err := ask(ctx, m.Cache); !errors.Is(err, want) {
+					t.Errorf("error = %v, want %v", err, want)
+				}
+				m.settle(t)
+				m.wantMissing(t, x, chunks(30, 40))
+			})
+		}
+	}
+}
+
+// Chunks go to the disk while others are on their way.
+func TestBringAsItComes(t *testing.T) {
+	const size = 100_000
+	x := storeOf(t, xorb.None, 20, size)
+	m := (*mount)(nil)
+	src := cutOff{Through: origin.Through{Source: x.src}, first: bringStep/size + 1, end: func(context.Context) error {
+		first := chunks(0, bringStep/size+1)
+		until(t, "the first ones are on disk", func() bool { return len(m.disk.Missing(x.Hash(), first)) == 0 })
+		return nil
+	}}
+	m = mountOn(t, t.TempDir(), src, Options{})
+	if err := m.Bring(t.Context(), x.Hash(), chunks(0, 20)); err != nil {
+		t.Fatal(err)
+	}
+	m.wantMissing(t, x)
+	m.wantAsked(t, "all", 1, 20)
+}
+
+// storeOf keeps chunks that are packed in one way.
+func storeOf(t *testing.T, scheme xorb.Scheme, n, size int) stored {
+	t.Helper()
+	b := origintest.NewBuilder(t, origintest.Form{Schemes: []xorb.Scheme{scheme}})
+	var all [][]byte
+	for i := range n {
+		all = append(all, origintest.Text(uint64(i), size))
+	}
+	return stored{b.Xorb(all...), origin.Objects(b.Store(), 0)}
+}
+
+// A chunk that came damaged does not keep those around it from the disk, and is asked for
+// again by itself.
+func TestBringDamaged(t *testing.T) {
+	x := store(t, false, same(40, 1000)...)
+	m := mountOn(t, t.TempDir(), origintest.Fail(x.src, "chunks 1: corrupt"), Options{}) // of the last chunk
+	err := m.Bring(t.Context(), x.Hash(), chunks(0, 30))
+	if !errors.Is(err, codec.ErrCorrupt) || !m.Again(x.Hash(), err, 1) {
+		t.Fatalf("Bring = %v, which is not worth another try", err)
+	}
+	m.wantMissing(t, x, chunks(29, 40))
+	if err := m.Bring(t.Context(), x.Hash(), chunks(29, 30)); err != nil {
+		t.Fatal(err)
+	}
+	m.wantMissing(t, x, chunks(30, 40))
+}
+
+// Whoever brings waits for the disk, so that nothing has to be asked for again.
+func TestBringWaits(t *testing.T) {
+	x := store(t, false, same(200, 5000)...)
+	m := &mount{disk: openDisk(t, t.TempDir(), disk.Options{QueueBytes: 1}), src: hook(x.src, nil)}
+	m.Cache = open(t, m.src, Options{Disk: m.disk})
+	var bringers sync.WaitGroup
+	for i := range 20 {
+		bringers.Go(func() {
+			if err := m.Bring(t.Context(), x.Hash(), chunks(10*i, 10*i+10)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	bringers.Wait()
+	m.wantMissing(t, x)
+	m.wantAsked(t, "all", 20, 200)
+	alone := open(t, x.src, Options{})
+	if err := alone.Bring(t.Context(), x.Hash(), chunks(0, 1)); !errors.Is(err, disk.ErrClosed) {
+		t.Errorf("without a disk Bring = %v, want %v", err, disk.ErrClosed)
+	}
+}
+
+// A run that nobody reads to its end goes to the disk as one that was.
+func TestRunKeep(t *testing.T) {
+	x := store(t, false, same(40, 1000)...)
+	for name, unpacked := range map[string]int{"unread": 0, "partly read": 17, "read": 40} {
+		t.Run(name, func(t *testing.T) {
+			m := mountOn(t, t.TempDir(), x.src, Options{})
+			m.fetchSome(t, x, 10, 20) // which are there already
+			run, err := m.Run(t.Context(), x.Hash(), chunks(0, 40))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range uint32(unpacked) {
+				if err := run.Unpack(i, make([]byte, run.Size(i))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			run.Keep()
+			m.settle(t)
+			m.wantMissing(t, x)
+		})
+	}
+	t.Run("damaged", func(t *testing.T) {
+		m := mountOn(t, t.TempDir(), origintest.Fail(x.src, "chunks 1: corrupt"), Options{})
+		run, err := m.Run(t.Context(), x.Hash(), chunks(0, 30))
+		if err != nil {
+			t.Fatal(err)
+		}
+		run.Keep()
+		m.settle(t)
+		m.wantMissing(t, x, chunks(29, 40))
+	})
+	near := store(t, true, 1000)
+	c := open(t, near.src, Options{})
+	run, err := c.Run(t.Context(), near.Hash(), chunks(0, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	run.Keep() // there is no disk
+}
+
+// fetchSome has chunks on disk before a test begins.
+func (m *mount) fetchSome(t *testing.T, x stored, start, end int) {
+	t.Helper()
+	if err := m.Bring(t.Context(), x.Hash(), chunks(start, end)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func until(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for begin := time.Now(); !done(); time.Sleep(time.Millisecond) {
+		if time.Since(begin) > 5*time.Second {
+			t.Error("not within 5 s: ", what)
+			return
+		}
+	}
+}
