@@ -126,7 +126,7 @@ func (l *load) present() (there things) {
 		}
 	}
 	for n := range loadWholes {
-		there[loadXorbs*(loadChunks+1)+n] = x.holds(hashOf(n))
+		there[loadXorbs*(loadChunks+1)+n] = x.holds(hashOf(n)) != nil
 	}
 	return there
 }

@@ -3,6 +3,7 @@ package disk
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -52,6 +53,7 @@ type testOptions struct {
 	look    time.Duration // between looks whether others need the room
 	succeed time.Duration // between looks whether the owner of a folder has gone
 	journal int64         // least bytes of changes before a new snapshot
+	recheck time.Duration // after which a whole file that is opened is compared again
 }
 
 const minBytes = 16 << 20
@@ -76,6 +78,7 @@ func (o *Options) setDefaults() {
 	setDefault(&t.look, 5*time.Second)
 	setDefault(&t.succeed, 10*time.Second)
 	setDefault(&t.journal, 4<<20)
+	setDefault(&t.recheck, 7*24*time.Hour)
 	t.journal = min(t.journal, max(o.MaxBytes/64, 4<<10))
 }
 
@@ -102,6 +105,7 @@ type Store struct {
 	laying sync.Map // whole files on their way: codec.Hash → struct{}
 	closed atomic.Bool
 	heir   *heir // nil: nobody waits for the owner to go
+	checks checker
 }
 
 // A folder is the files of a store and what is known of them, from one time that it is
@@ -133,13 +137,18 @@ func Open(dir string, o Options) (*Store, error) {
 	o.setDefaults()
 	s := &Store{dir: dir, o: o}
 	s.reads.init(o.ReadLimit)
+	s.checks.init(s)
 	err := s.own()
 	if err != nil && o.Share && mayShare(err) {
-		err = s.share()
+		if shared := s.share(); !errors.Is(shared, fs.ErrNotExist) {
+			err = shared // else there is no cache yet, and err is why none can be made
+		}
 	}
 	if err != nil {
+		s.checks.stop()
 		return nil, fmt.Errorf("disk cache %s: %w", dir, err)
 	}
+	go s.checks.run()
 	if s.Shared() && o.Succeed {
 		s.heir = newHeir(s)
 	}
@@ -213,9 +222,14 @@ func (s *Store) Close() error {
 	if s.closed.Swap(true) {
 		return nil
 	}
+	end := now().Add(s.o.testing.ending)
+	s.checks.stop()
 	err := s.heir.close(s.o.testing.ending)
 	if k := s.keeper.Load(); k != nil && err == nil {
 		err = k.close(s.o.testing.ending)
+	}
+	if err == nil {
+		err = s.checks.wait(max(time.Until(end), 0))
 	}
 	if err == nil {
 		if err = s.disk.Load().close(); errors.Is(err, os.ErrClosed) {

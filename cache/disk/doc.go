@@ -41,8 +41,19 @@
 // time of change are compared, when it is opened and whenever it is read through this
 // package; its bytes are not, because to read them all would take what the file is there to
 // save. So who writes to it is noticed, unless the kernel reads it by itself, through a
-// handle that was opened before. What changes without a write, on a disk that goes bad, is
-// for the file system to notice, or for Verify, which compares the bytes.
+// handle that was opened before.
+//
+// Who writes may set the time of change back, but not the time when the file was touched
+// (ctime), which is compared, too. That also changes where nothing else does, when a file is
+// restored from a copy or its mode is changed. So a file that was touched is in doubt: it is
+// not given out until its bytes were compared with its checksum, in the background or by
+// PutWhole.
+//
+// What a disk that goes bad changes touches nothing. So the bytes of each file are compared,
+// slowly and in the background, when it is opened for the first time after Open, and again
+// when it is opened a week after that; and of all files by Verify. What is damaged is given
+// out no more; who has it open goes on with what the kernel gives. Where another process
+// finds the damage, it touches the file, so that the owner looks for itself.
 //
 // # Index
 //
@@ -59,7 +70,8 @@
 //	            reference, first chunk, n, n × (size·4 + uses, CRC-32C (4))
 //	5 drop      kind (1), hash (32), first chunk, n
 //	6 evict     segment
-//	7 whole     hash (32), size, time of change in ns, CRC-32C (4): there, or to the end
+//	7 whole     hash (32), size, time of change in ns, CRC-32C (4), time in ns when it was
+//	            touched, if that is known: there, or to the end
 //	8 forget    hash (32): a whole file that is gone
 //	9 end       of the snapshot
 //	10 close    the cache was closed in peace

@@ -20,6 +20,7 @@ type files interface {
 	// rename puts a file in the place of another, or of none. It lasts after syncDir.
 	rename(from, to string) error
 	remove(name string) error
+	stat(name string) (entry, error)
 	mkdir(name string) error
 
 	// list returns what is in a folder, "" being the folder of the store. A file of which
@@ -43,6 +44,7 @@ type entry struct {
 	name    string
 	size    int64
 	changed int64 // time of change in nanoseconds since 1970
+	touched int64 // the same of anything about the file, its name included; nobody can set it
 	plain   bool  // an ordinary file
 	err     error // why nothing but the name is known; nil: all is
 }

@@ -27,6 +27,9 @@ func (s *Store) PutWhole(h codec.Hash, size int64, content io.Reader) error {
 	}
 	defer s.laying.Delete(h)
 	d := s.disk.Load()
+	if kept, err := s.settle(d, d.index.holds(h)); kept || err != nil {
+		return err
+	}
 	k := s.keeper.Load()
 	if err := k.do(func() error { return k.reserve(d, h, size) }); err != nil {
 		return err
@@ -193,7 +196,13 @@ func (k *keeper) rename(n *naming) error {
 	if n.d != k.d || k.log == nil {
 		return ErrSuspended
 	}
+	var e entry
 	err := k.d.rename(tmpWhole(n.w.hash), n.w.name())
+	if err == nil {
+		e, err = k.d.stat(n.w.name()) // the new name has touched it
+	}
+	n.w.touched.Store(e.touched)
+	n.w.due.Store(k.s.checks.clock() + int64(k.s.o.testing.recheck))
 	if err != nil {
 		err = errors.Join(err, k.d.files.remove(n.w.name()))
 	}

@@ -191,7 +191,7 @@ func (k *keeper) snapshotSize() int64 {
 	x := k.d.index
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	n := 100 + int64(len(x.objects))*42 + int64(len(x.wholes))*70
+	n := 100 + int64(len(x.objects))*42 + int64(len(x.wholes))*80
 	for _, s := range x.segments {
 		n += 20 + int64(len(s.owners))*16 + int64(len(s.chunks))*9
 	}

@@ -220,6 +220,26 @@ func TestD07_ReadOnly(t *testing.T) {
 	b.want(1, 0, 30, 30)
 }
 
+// TestD07_ReadOnlyAndEmpty finds no cache where none can be made.
+func TestD07_ReadOnlyAndEmpty(t *testing.T) {
+	dir := cacheDir(t)
+	mounted(t, dir, "tmpfs", "mode=0700,size=4m")
+	if err := os.Mkdir(filepath.Join(dir, "empty"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_REMOUNT|unix.MS_RDONLY, "mode=0700,size=4m"); err != nil {
+		t.Skip(err)
+	}
+	for _, name := range []string{"none", "empty"} {
+		for _, share := range []bool{false, true} {
+			_, err := tryOpenAt(t, filepath.Join(dir, name), func(o *Options) { o.Share = share })
+			if !errors.Is(err, unix.EROFS) {
+				t.Errorf("%s, share %v: %v, want %v", name, share, err, unix.EROFS)
+			}
+		}
+	}
+}
+
 func TestD07_Removed(t *testing.T) {
 	dir := cacheDir(t)
 	b := openAt(t, dir)

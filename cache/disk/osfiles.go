@@ -172,11 +172,18 @@ func (d *osFiles) list(dir string) ([]entry, error) {
 	return entries, nil
 }
 
+func (d *osFiles) stat(name string) (entry, error) {
+	var st unix.Stat_t
+	err := retry(func() error { return unix.Fstatat(int(d.dir.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW) })
+	return entryOf(filepath.Base(name), &st), d.fail("stat", name, err)
+}
+
 func entryOf(name string, st *unix.Stat_t) entry {
 	return entry{
 		name:    name,
 		size:    st.Size,
 		changed: st.Mtim.Nano(),
+		touched: st.Ctim.Nano(),
 		plain:   st.Mode&unix.S_IFMT == unix.S_IFREG,
 	}
 }

@@ -38,6 +38,7 @@ var someRecords = []struct {
 	{"drop", "\x05\x00" + string(someHash[:]) + "\x03\x02", record{kind: dropRecord, key: key{chunkKind, someHash}, rows: []row{{0, 3, 2}}}},
 	{"evict", "\x06\x2a", record{kind: evictRecord, number: 42}},
 	{"whole", "\x07" + string(someHash[:]) + "\x64\x90\x4eabcd", record{kind: wholeRecord, key: key{hash: someHash}, size: 100, time: 10000, crc: 0x64636261}},
+	{"whole and touched", "\x07" + string(someHash[:]) + "\x64\x90\x4eabcd\xe9\x07", record{kind: wholeRecord, key: key{hash: someHash}, size: 100, time: 10000, crc: 0x64636261, touched: 1001}},
 	{"forget", "\x08" + string(someHash[:]), record{kind: forgetRecord, key: key{hash: someHash}}},
 	{"end", "\x09", record{kind: endRecord}},
 	{"close", "\x0a", record{kind: closeRecord}},
@@ -81,6 +82,8 @@ func TestDecodeRecordRefuses(t *testing.T) {
 		{"chunk of no bytes", "\x04\x01\x00\x00\x00\x01\x03abcd", "a chunk of no bytes"},
 		{"chunks behind the end of a segment", "\x04\x01\xff\xff\xff\xff\x01\x00\x00\x01\x04abcd", "chunks end at byte 536870912 of a segment, 536870911 is the most"},
 		{"file of 2^62 bytes", "\x07" + hash + "\x80\x80\x80\x80\x80\x80\x80\x80\x40\x01abcd", "size 4611686018427387904 is out of range"},
+		{"file touched at no time", "\x07" + hash + "\x64\x01abcd\x00", "touched at no time"},
+		{"more than a file has", "\x07" + hash + "\x64\x01abcd\x01\x00", "1 bytes are left over"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -130,7 +133,7 @@ func journalOf(t testing.TB, records ...[]byte) []byte {
 // be the same after it was written and read again.
 func FuzzReplay(f *testing.F) {
 	var all []string
-	for _, i := range []int{1, 1, 1, 1, 1, 1, 2, 3, 6, 8, 4} {
+	for _, i := range []int{1, 1, 1, 1, 1, 1, 2, 3, 6, 7, 9, 4} {
 		all = append(all, someRecords[i].in)
 	}
 	f.Add([]byte(strings.Join(all, "\xff\xfe")))

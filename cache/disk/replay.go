@@ -165,6 +165,7 @@ func (r *replayed) whole(rec *record) {
 		r.index.wholes[w.hash] = w
 	}
 	w.size, w.changed, w.crc = int64(rec.size), int64(rec.time), rec.crc
+	w.touched.Store(int64(rec.touched))
 	r.rows.push(protected, member{whole: w})
 }
 

@@ -81,9 +81,11 @@ func (d *folder) forgetWholes() error {
 		there["whole/"+e.name] = e
 	}
 	for h, w := range d.index.wholes {
-		if !w.is(there[w.name()]) {
+		e := there[w.name()]
+		if !w.is(e) {
 			delete(d.index.wholes, h)
 		}
+		w.doubted.Store(e.touched != w.touched.Load())
 	}
 	return nil
 }

@@ -53,6 +53,7 @@ type simFile struct {
 	data, lasting   []byte
 	dirty           map[int64]bool // pages written since the last sync
 	changed, synced int64          // time of change, now and as it lasts
+	touched, kept   int64          // the same of the file itself
 	dir, foreign    bool
 }
 
@@ -137,7 +138,7 @@ func (d *simDisk) killed() *simDisk {
 	after := newSimDisk()
 	after.clock = d.clock
 	for name, f := range d.names {
-		after.names[name] = &simFile{data: bytes.Clone(f.data), lasting: bytes.Clone(f.lasting), dirty: maps.Clone(f.dirty), changed: f.changed, synced: f.synced, dir: f.dir}
+		after.names[name] = &simFile{data: bytes.Clone(f.data), lasting: bytes.Clone(f.lasting), dirty: maps.Clone(f.dirty), changed: f.changed, synced: f.synced, touched: f.touched, kept: f.touched, dir: f.dir}
 		if d.lasting[name] == f {
 			after.lasting[name] = after.names[name]
 		}
@@ -200,7 +201,11 @@ func (f *simFile) lostPower(rng *rand.Rand, luck float64) *simFile {
 	if rng.IntN(2) == 0 {
 		changed = f.changed
 	}
-	return &simFile{data: data, lasting: bytes.Clone(data), changed: changed, synced: changed, dir: f.dir}
+	touched := f.kept
+	if rng.IntN(2) == 0 {
+		touched = f.touched
+	}
+	return &simFile{data: data, lasting: bytes.Clone(data), changed: changed, synced: changed, touched: touched, kept: touched, dir: f.dir}
 }
 
 // A simFolder is a simDisk as one process has it open.
@@ -224,7 +229,7 @@ func (d *simFolder) create(name string) (file, error) {
 	if d.step() {
 		return nil, errPower
 	}
-	f := &simFile{dirty: make(map[int64]bool), changed: d.clock}
+	f := &simFile{dirty: make(map[int64]bool), changed: d.clock, touched: d.clock}
 	d.change(simChange{name: name, file: f})
 	return &simOpen{d: d.simDisk, name: name, f: f, write: true}, nil
 }
@@ -263,6 +268,7 @@ func (d *simFolder) rename(from, to string) error {
 	if d.step() {
 		return errPower
 	}
+	f.touched = d.clock
 	d.change(simChange{name: to, from: from, file: f})
 	return nil
 }
@@ -281,6 +287,19 @@ func (d *simFolder) remove(name string) error {
 	}
 	d.change(simChange{name: name})
 	return nil
+}
+
+func (d *simFolder) stat(name string) (entry, error) {
+	if err := d.ask("stat", name); err != nil {
+		return entry{}, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f := d.names[name]
+	if f == nil {
+		return entry{}, &fs.PathError{Op: "stat", Path: name, Err: fs.ErrNotExist}
+	}
+	return f.entry(), nil
 }
 
 func (d *simFolder) mkdir(name string) error {
@@ -322,7 +341,7 @@ func (d *simFolder) list(dir string) ([]entry, error) {
 }
 
 func (f *simFile) entry() entry {
-	return entry{size: int64(len(f.data)), changed: f.changed, plain: !f.dir && !f.foreign}
+	return entry{size: int64(len(f.data)), changed: f.changed, touched: f.touched, plain: !f.dir && !f.foreign}
 }
 
 func (d *simFolder) syncDir(dir string) error {
@@ -338,6 +357,9 @@ func (d *simFolder) syncDir(dir string) error {
 	for _, c := range d.changes {
 		if strings.TrimPrefix(path.Dir(c.name), ".") == dir {
 			c.apply(d.lasting)
+			if c.file != nil {
+				c.file.kept = c.file.touched
+			}
 		} else {
 			rest = append(rest, c)
 		}
@@ -445,7 +467,7 @@ func (o *simOpen) WriteAt(p []byte, off int64) (int, error) {
 	for page := off / simPage; page*simPage < end; page++ {
 		f.dirty[page] = true
 	}
-	f.changed = o.d.clock
+	f.changed, f.touched = o.d.clock, o.d.clock
 	if dies {
 		return len(p), errPower
 	}
@@ -482,7 +504,7 @@ func (o *simOpen) sync() error {
 		copy(f.lasting[from:], f.data[from:min((page+1)*simPage, int64(size))])
 	}
 	f.dirty = make(map[int64]bool)
-	f.synced = f.changed
+	f.synced, f.kept = f.changed, f.touched
 	return nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io/fs"
 	"iter"
 	"slices"
@@ -109,15 +108,29 @@ func (s *Store) Verify(ctx context.Context, report func(Entry, error)) (entries 
 		if err := ctx.Err(); err != nil {
 			return entries, err
 		}
-		if err := d.checkWhole(w); err != nil && !w.gone.Load() {
-			if !s.gone(err) && !errors.Is(err, fs.ErrNotExist) {
-				report(Entry{Kind: "file", Hash: w.hash, Chunks: 1, Bytes: w.size}, err)
-			}
-			s.DropWhole(w.hash)
+		if err := s.verifyWhole(ctx, d, w, report); err != nil {
+			return entries, err
 		}
 		entries++
 	}
 	return entries, nil
+}
+
+// verifyWhole returns an error only if nothing was found out. What this process may not
+// delete its owner is made to look at.
+func (s *Store) verifyWhole(ctx context.Context, d *folder, w *whole, report func(Entry, error)) error {
+	err := s.checkWhole(ctx, d, w, nil)
+	switch {
+	case err == nil || errors.Is(err, errMoved) || errors.Is(err, fs.ErrNotExist) || s.gone(err):
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	}
+	report(Entry{Kind: "file", Hash: w.hash, Chunks: 1, Bytes: w.size}, err)
+	if s.Shared() {
+		d.blame(w)
+	}
+	return nil
 }
 
 // verifyBytes is about how much Verify reads at once.
@@ -167,29 +180,6 @@ func (p part) behind(n int) part {
 	p.at += uint32(n)
 	p.chunks.Start += uint32(n)
 	return p
-}
-
-// checkWhole reads a whole file and compares it with its checksum.
-func (d *folder) checkWhole(w *whole) error {
-	f, err := d.openWhole(w)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	var crc uint32
-	b := make([]byte, verifyBytes)
-	for off := int64(0); off < w.size; {
-		b := b[:min(int64(len(b)), w.size-off)]
-		if _, err := f.ReadAt(b, off); err != nil {
-			return err
-		}
-		crc = crc32.Update(crc, castagnoli, b)
-		off += int64(len(b))
-	}
-	if crc != w.crc {
-		return errChecksum
-	}
-	return nil
 }
 
 // Clear forgets everything. Whole files that are open stay until they are closed.

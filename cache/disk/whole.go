@@ -17,6 +17,11 @@ type whole struct {
 	changed int64 // its time of change in ns: who changes the file changes that
 	crc     uint32
 
+	touched atomic.Int64 // as entry.touched, when the file was last known to be sound; 0: unknown
+	doubted atomic.Bool  // it was touched since: it is not given out until it was compared
+	due     atomic.Int64 // checker.clock when it is to be compared again, or waits
+	bad     atomic.Bool  // it was compared, and is damaged
+
 	// The keeper's alone:
 	order     uint64 // place in its queue; 0: in none
 	unlinked  bool   // the file is deleted
@@ -32,7 +37,10 @@ func (w *whole) name() string { return wholeName(w.hash) }
 func wholeName(h codec.Hash) string { return "whole/" + h.String() }
 
 func (w *whole) record() *record {
-	return &record{kind: wholeRecord, key: key{hash: w.hash}, size: uint64(w.size), time: uint64(w.changed), crc: w.crc}
+	return &record{
+		kind: wholeRecord, key: key{hash: w.hash}, size: uint64(w.size), time: uint64(w.changed), crc: w.crc,
+		touched: uint64(w.touched.Load()),
+	}
 }
 
 // A File is a whole file, open for reading, to be handed to the kernel. Until it is
@@ -50,8 +58,11 @@ type File struct {
 // ReadAt implements io.ReaderAt. It waits no longer for the disk than readers of chunks
 // do. A file that cannot be read, or was changed since it was opened, is forgotten.
 func (f *File) ReadAt(p []byte, off int64) (int, error) {
+	if f.w.bad.Load() {
+		return 0, errChecksum
+	}
 	if err := f.w.compare(f.f); err != nil {
-		f.s.wholeFailed(f.w, err)
+		f.s.wholeFailed(f.d, f.w, err)
 		return 0, err
 	}
 	n := f.f.readNow(p, off)
@@ -71,7 +82,7 @@ func (f *File) ReadAt(p []byte, off int64) (int, error) {
 	}
 	n += copy(p[n:], rest[:<-got])
 	if err != nil && (!errors.Is(err, io.EOF) || off+int64(n) != f.w.size) {
-		f.s.wholeFailed(f.w, err)
+		f.s.wholeFailed(f.d, f.w, err)
 	}
 	return n, err
 }
@@ -103,6 +114,11 @@ func (s *Store) Whole(h codec.Hash) (*File, bool) {
 	if w == nil {
 		return nil, false
 	}
+	if w.doubted.Load() {
+		s.release(d, w)
+		s.checks.add(d, w)
+		return nil, false
+	}
 	opened := make(chan file, 1)
 	err := s.reads.do(func() error {
 		f, err := d.openWhole(w)
@@ -114,10 +130,11 @@ func (s *Store) Whole(h codec.Hash) (*File, bool) {
 	}
 	if err != nil {
 		s.release(d, w)
-		s.wholeFailed(w, err)
+		s.wholeFailed(d, w, err)
 		return nil, false
 	}
 	f := <-opened
+	s.checks.add(d, w)
 	s.stats.wholeHits.Add(1)
 	if n := w.uses.Load(); n < maxUses {
 		w.uses.CompareAndSwap(n, n+1)
@@ -137,13 +154,20 @@ func (s *Store) HasWhole(h codec.Hash) bool {
 	if s.down() != nil {
 		return false
 	}
-	return s.disk.Load().index.holds(h)
+	d := s.disk.Load()
+	w := d.index.holds(h)
+	if w != nil && w.doubted.Load() {
+		s.checks.add(d, w)
+		return false
+	}
+	return w != nil
 }
 
-func (x *index) holds(h codec.Hash) bool {
+// holds returns a file, or nil.
+func (x *index) holds(h codec.Hash) *whole {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	return x.wholes[h] != nil
+	return x.wholes[h]
 }
 
 // whole returns a file and counts a handle of it.
@@ -157,7 +181,10 @@ func (x *index) whole(h codec.Hash) *whole {
 	return w
 }
 
-var errChanged = errors.New("somebody changed the file")
+var (
+	errChanged = errors.New("somebody changed the file")
+	errTouched = errors.New("somebody touched the file, and may have changed it")
+)
 
 func (d *folder) openWhole(w *whole) (file, error) {
 	f, err := d.open(w.name(), false)
@@ -174,29 +201,44 @@ func (d *folder) openWhole(w *whole) (file, error) {
 // compare its bytes would take what it is there to save.
 func (w *whole) compare(f file) error {
 	e, err := f.stat()
-	if err == nil && !w.is(e) {
-		err = errChanged
+	switch {
+	case err != nil:
+		return err
+	case !w.is(e):
+		return errChanged
+	case e.touched != w.touched.Load():
+		return errTouched
 	}
-	return err
+	return nil
 }
 
 func (w *whole) is(e entry) bool { return e.plain && e.size == w.size && e.changed == w.changed }
 
-// wholeFailed forgets a file that could not be opened or read.
-func (s *Store) wholeFailed(w *whole, err error) {
-	if errors.Is(err, errSlow) {
+// wholeFailed forgets a file that could not be opened or read, or is not what it was. One
+// that was only touched is compared first.
+func (s *Store) wholeFailed(d *folder, w *whole, err error) {
+	switch {
+	case errors.Is(err, errSlow):
 		s.failed("opening "+w.name(), err)
 		return
-	}
-	if w.gone.Load() || errors.Is(err, os.ErrClosed) {
+	case w.gone.Load() || errors.Is(err, os.ErrClosed):
 		return
+	case errors.Is(err, errTouched):
+		s.checks.doubt(d, w)
+		return
+	}
+	if errors.Is(err, errChecksum) {
+		w.bad.Store(true)
 	}
 	if s.dropWhole(w.hash) && !s.gone(err) {
 		s.dropped("file "+w.hash.String(), err)
 	}
-	if !errors.Is(err, errChanged) && !errors.Is(err, errForeign) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, io.EOF) {
-		s.failed("opening "+w.name(), err)
+	for _, known := range []error{errChanged, errChecksum, errForeign, fs.ErrNotExist, io.EOF} {
+		if errors.Is(err, known) {
+			return
+		}
 	}
+	s.failed("opening "+w.name(), err)
 }
 
 // DropWhole forgets a whole file, because its bytes are not what its hash says. Who has
@@ -312,6 +354,7 @@ func (k *keeper) loadWholes() error {
 			continue
 		}
 		there[h] = true
+		w.doubted.Store(e.touched != w.touched.Load())
 		k.held[protected] += onDisk(e.size)
 	}
 	for h, w := range x.wholes {

@@ -24,14 +24,13 @@ func newCacheVerify() *cobra.Command {
 		Short: "Read everything that is kept and compare it with its checksums",
 		Long: `Reads everything in the disk cache, compares it with its checksums, and prints one line for
 each place that is damaged. What is damaged is forgotten, and fetched again when it is needed;
-while another process writes to the cache, it is that one which forgets it, when it meets it,
-and a whole file only goes when this is run again after that. The exit status is 6 if there is
-damage.
+while another process writes to the cache, it is that one which forgets it, when it meets it.
+The exit status is 6 if there is damage.
 
-Chunks and pages are compared whenever they are read. Of a whole file only its size and time of
-change are, since the kernel reads it by itself: what a bad disk changed in it without telling,
-or what was written to it by stealth, only this finds. What it does not see is a file of the
-cache that is gone: it is not there, and so is not damaged.
+Chunks and pages are compared whenever they are read. Of a whole file only its size and times
+are, since the kernel reads it by itself: what a bad disk changes in it without telling, a mount
+finds in the background, some time after the file was opened, and this finds now. What it does
+not see is a file of the cache that is gone: it is not there, and so is not damaged.
 
 ` + cachePlaceHelp + `
 

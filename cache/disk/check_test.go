@@ -1,0 +1,339 @@
+package disk
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// stealthily changes a byte of a file of which the time of change stays what it was.
+func stealthily(t testing.TB, path string) {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(10 * time.Millisecond) // the clock of the file system ticks
+	b[len(b)/2] ^= 1
+	if err := errors.Join(os.WriteFile(path, b, 0), os.Chtimes(path, time.Time{}, info.ModTime())); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// rot changes a byte of a file without touching it.
+func (d *simDisk) rot(name string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f := d.names[name]
+	f.data = bytes.Clone(f.data)
+	f.data[len(f.data)/2] ^= 1
+}
+
+// TestD09_WholeChangedByStealth writes to a file and sets its time of change back, while a
+// store has the folder open and between two: not one open gets the wrong bytes.
+func TestD09_WholeChangedByStealth(t *testing.T) {
+	for _, how := range []string{"while it is open", "while it is closed", "while it is shared"} {
+		t.Run(how, func(t *testing.T) {
+			dir := cacheDir(t)
+			b := openAt(t, dir)
+			if err := b.putWhole(1); err != nil {
+				t.Fatal(err)
+			}
+			switch how {
+			case "while it is closed":
+				b.Close()
+				stealthily(t, filepath.Join(dir, wholeName(hashOf(1))))
+				b = openAt(t, dir)
+			case "while it is shared":
+				b = openAt(t, dir, func(o *Options) { o.Share = true })
+				fallthrough
+			default:
+				stealthily(t, filepath.Join(dir, wholeName(hashOf(1))))
+			}
+			until(t, "it is found to be damaged", func() bool {
+				if b.hasWhole(1) {
+					t.Fatal("it is given out")
+				}
+				return b.saw(EventDropped) == 1
+			})
+			if b.Shared() {
+				return
+			}
+			if err := b.putWhole(1); err != nil || !b.hasWhole(1) {
+				t.Errorf("laid down again: %v", err)
+			}
+		})
+	}
+}
+
+// TestD09_WholeTouched changes the mode of a file, as who restores it from a copy does: it is
+// compared once, and then given out again, now and by the next store.
+func TestD09_WholeTouched(t *testing.T) {
+	for _, how := range []string{"while it is open", "while it is closed"} {
+		t.Run(how, func(t *testing.T) {
+			dir := cacheDir(t)
+			b := openAt(t, dir)
+			if err := b.putWhole(1); err != nil {
+				t.Fatal(err)
+			}
+			if how == "while it is closed" {
+				b.Close()
+			}
+			time.Sleep(10 * time.Millisecond) // the clock of the file system ticks
+			if err := os.Chmod(filepath.Join(dir, wholeName(hashOf(1))), 0o400); err != nil {
+				t.Fatal(err)
+			}
+			if how == "while it is closed" {
+				b = openAt(t, dir)
+			}
+			if b.hasWhole(1) {
+				t.Error("it is given out at once")
+			}
+			until(t, "it is given out", func() bool { return b.hasWhole(1) })
+			b.Close()
+			b = openAt(t, dir)
+			if !b.hasWhole(1) || b.saw(EventDropped) > 0 {
+				t.Errorf("it is not given out by the next; %v", b.events)
+			}
+		})
+	}
+}
+
+// TestD09_WholeOfEarlierJournal reads a journal that does not say when a file was touched.
+func TestD09_WholeOfEarlierJournal(t *testing.T) {
+	for _, how := range []string{"opened", "laid down", "laid down, and damaged", "verified"} {
+		t.Run(how, func(t *testing.T) {
+			b := open(t, newSimDisk())
+			if err := b.putWhole(1); err != nil {
+				t.Fatal(err)
+			}
+			k := b.keeper.Load()
+			err := k.do(func() error {
+				w := k.d.index.holds(hashOf(1))
+				w.touched.Store(0)
+				k.touched(k.d, w)
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			b = b.again()
+			switch how {
+			case "opened":
+				if b.HasWhole(hashOf(1)) || b.hasWhole(1) {
+					t.Error("it is given out at once")
+				}
+			case "laid down":
+				err = b.PutWhole(hashOf(1), int64(len(wholeOf(1))), failingReader{})
+			case "laid down, and damaged":
+				b.disk.rot(wholeName(hashOf(1)))
+				err = b.putWhole(1)
+			case "verified":
+				_, err = b.Verify(t.Context(), func(e Entry, err error) { t.Error(e, err) })
+			}
+			if err != nil {
+				t.Error(err)
+			}
+			until(t, "it is given out", func() bool { return b.hasWhole(1) })
+			if b = b.again(); !b.hasWhole(1) {
+				t.Error("it is in doubt again")
+			}
+			b.Close()
+			if got := b.disk.bytes(); got != b.Stats().Bytes {
+				t.Errorf("%d bytes on disk, %d by the store's own count", got, b.Stats().Bytes)
+			}
+		})
+	}
+}
+
+type failingReader struct{}
+
+func (failingReader) Read([]byte) (int, error) { return 0, errors.New("nobody should read this") }
+
+// TestD09_WholeRots changes a byte without touching the file, as a bad disk does: who opens
+// it first may get it, and the next does not.
+func TestD09_WholeRots(t *testing.T) {
+	t.Parallel()
+	d := newSimDisk()
+	b := open(t, d)
+	if err := errors.Join(b.putWhole(1), b.putWhole(2)); err != nil {
+		t.Fatal(err)
+	}
+	d.rot(wholeName(hashOf(1)))
+	b = b.again()
+	f, ok := b.Whole(hashOf(1))
+	if !ok || !b.hasWhole(2) {
+		t.Fatal("it is not given out before it was compared")
+	}
+	until(t, "it is found to be damaged", func() bool { return b.saw(EventDropped) == 1 })
+	if b.hasWhole(1) || !b.hasWhole(2) {
+		t.Error("the damaged one is given out, or the other one is not")
+	}
+	if _, err := f.ReadAt(make([]byte, 1), 0); !errors.Is(err, errChecksum) {
+		t.Errorf("read of the damaged one: %v, want %v", err, errChecksum)
+	}
+	f.Close()
+	until(t, "it is deleted", func() bool { return !d.there(wholeName(hashOf(1))) })
+	b.again(func(o *Options) { o.MaxBytes *= 2 }).hasWhole(2)
+}
+
+// TestD09_WholeRotsLater is compared again when it is opened after a while, and not before.
+func TestD09_WholeRotsLater(t *testing.T) {
+	t.Parallel()
+	d := newSimDisk()
+	var opens atomic.Int64
+	d.setFault(func(op, name string) error {
+		if op == "open" && name == wholeName(hashOf(1)) {
+			opens.Add(1)
+		}
+		return nil
+	})
+	b := open(t, d)
+	if err := b.putWhole(1); err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		b.hasWhole(1)
+	}
+	time.Sleep(20 * time.Millisecond)
+	if n := opens.Load(); n != 10 {
+		t.Errorf("opened %d times for 10 readers of what was just laid down", n)
+	}
+	b = b.again(func(o *Options) { o.testing.recheck = time.Nanosecond })
+	b.hasWhole(1)
+	until(t, "it is compared", func() bool { return opens.Load() == 12 })
+	w := b.Store.disk.Load().index.holds(hashOf(1))
+	until(t, "it is found to be sound", func() bool { return w.due.Load() != waits })
+	d.rot(wholeName(hashOf(1)))
+	if f, ok := b.Whole(hashOf(1)); ok {
+		f.Close()
+	}
+	until(t, "it is found to be damaged", func() bool { return b.saw(EventDropped) == 1 })
+}
+
+// putLarge lays a file of zeros down as the first.
+func (b *bench) putLarge(size int64) {
+	b.t.Helper()
+	if err := b.PutWhole(hashOf(1), size, io.LimitReader(zeros{}, size)); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
+}
+
+func largeWhole(o *Options) { o.MaxBytes = 1 << 30 }
+
+// TestCheckEndsWithTheStore closes a store that compares a large file: it reads a little of
+// it and no more.
+func TestCheckEndsWithTheStore(t *testing.T) {
+	t.Parallel()
+	const blocks = 64
+	d := newSimDisk()
+	b := open(t, d, largeWhole)
+	b.putLarge(blocks * verifyBytes)
+	b = b.again(largeWhole)
+	var reads atomic.Int64
+	d.setFault(func(op, name string) error {
+		if op == "read" && name == wholeName(hashOf(1)) {
+			reads.Add(1)
+		}
+		return nil
+	})
+	f, ok := b.Whole(hashOf(1))
+	if !ok {
+		t.Fatal("it is not kept")
+	}
+	defer f.Close()
+	until(t, "it is compared", func() bool { return reads.Load() > 1 })
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	n := reads.Load()
+	if n == blocks {
+		t.Error("it read the whole file")
+	}
+	time.Sleep(100 * time.Millisecond)
+	if reads.Load() != n {
+		t.Error("it goes on after Close")
+	}
+}
+
+func TestVerifyEndsInTheMiddleOfAFile(t *testing.T) {
+	t.Parallel()
+	const blocks = 16
+	d := newSimDisk()
+	b := open(t, d, largeWhole)
+	b.putLarge(blocks * verifyBytes)
+	ctx, cancel := context.WithCancel(t.Context())
+	reads := 0
+	d.setFault(func(op, name string) error {
+		if op == "read" && name == wholeName(hashOf(1)) {
+			if reads++; reads == 3 {
+				cancel()
+			}
+		}
+		return nil
+	})
+	n, err := b.Verify(ctx, func(e Entry, err error) { t.Errorf("%v: %v", e, err) })
+	if !errors.Is(err, context.Canceled) || n != 0 || reads != 3 {
+		t.Errorf("%d entries after %d reads, error %v", n, reads, err)
+	}
+	if !b.HasWhole(hashOf(1)) {
+		t.Error("the file is forgotten")
+	}
+}
+
+// TestD09_VerifiedByAnother damages a file in a way that nobody sees from outside, and has a
+// process compare it that may not delete it: the owner gives it out no more.
+func TestD09_VerifiedByAnother(t *testing.T) {
+	dir := cacheDir(t)
+	owner := openAt(t, dir)
+	if err := errors.Join(owner.putWhole(1), owner.Sync()); err != nil {
+		t.Fatal(err)
+	}
+	verifier := openAt(t, dir, func(o *Options) { o.Share = true })
+	path := filepath.Join(dir, wholeName(hashOf(1)))
+	stealthily(t, path)
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range []*bench{owner, verifier} {
+		b.Store.disk.Load().index.holds(hashOf(1)).touched.Store(st.Ctim.Nano())
+	}
+	if f, ok := owner.Whole(hashOf(1)); !ok {
+		t.Fatal("it is seen from outside")
+	} else {
+		defer f.Close()
+	}
+	time.Sleep(10 * time.Millisecond) // the clock of the file system ticks
+	found := 0
+	if _, err := verifier.Verify(t.Context(), func(Entry, error) { found++ }); err != nil || found != 1 {
+		t.Errorf("%d faults, %v", found, err)
+	}
+	if f, ok := owner.Whole(hashOf(1)); ok {
+		f.Close()
+		t.Error("the owner gives it out")
+	}
+	until(t, "the owner deletes it", func() bool {
+		_, err := os.Stat(path)
+		return os.IsNotExist(err) && owner.saw(EventDropped) == 1
+	})
+}
