@@ -1,12 +1,16 @@
 package integration
 
 import (
+	"bytes"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Bytes of segments that somebody changes, under a mount and between two, are never read:
@@ -63,16 +67,27 @@ func flipSome(t *testing.T, paths []string, dice *rand.Rand, n int) (flips int) 
 	return flips
 }
 
-// Of a file that is kept whole, size and time of change are compared whenever it is opened
-// for the kernel to read, and at each read that is answered by the mount; nothing else,
-// since to read it all would take what it is there to save. So who writes to it is noticed
-// then. Who has opened it before, or while it is open so, has the kernel read what was
-// written; nobody but its owner can do that.
+// Of a file that is kept whole, size and times are compared whenever it is opened for the
+// kernel to read, and at each read that is answered by the mount; nothing else, since to
+// read it all would take what it is there to save. So who writes to it is noticed then, also
+// if he sets the time of change back. Who has opened it before, or while it is open so, has
+// the kernel read what was written; nobody but its owner can do that.
 func TestD09_WholeFilesChanged(t *testing.T) {
 	needFuse(t)
 	const size = 2<<20 + 5
+	const byStealth = "a bit by stealth"
 	change := map[string]func(t *testing.T, path string){
 		"a bit": func(t *testing.T, path string) { damage(t, path, size/2) },
+		byStealth: func(t *testing.T, path string) {
+			info, err := os.Stat(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			damage(t, path, size/2)
+			if err := os.Chtimes(path, time.Time{}, info.ModTime()); err != nil {
+				t.Fatal(err)
+			}
+		},
 		"cut off": func(t *testing.T, path string) {
 			if err := os.Truncate(path, size/2); err != nil {
 				t.Fatal(err)
@@ -108,6 +123,10 @@ func TestD09_WholeFilesChanged(t *testing.T) {
 				}
 				far.read(t, m, 0)
 				far.read(t, m, 0)
+				if name == byStealth {
+					untilDropped(t, m)
+					far.read(t, m, 0)
+				}
 				m.quiet(eventDropped)
 				if how != "by messages" { // there it is opened once in a while
 					cache.until("it is laid down again", func(k Kept) bool { return k.Files == 1 })
@@ -150,4 +169,61 @@ func TestD09_WholeFilesRot(t *testing.T) {
 	m = mount(t, far.URL, cache.flags()...)
 	far.readAll(t, m)
 	m.quiet()
+}
+
+// untilDropped waits until a mount says that something was damaged.
+func untilDropped(t *testing.T, m *Mount) {
+	t.Helper()
+	if _, ok := m.Log.Wait(mountLimit, event(eventDropped)); !ok {
+		t.Fatalf("no line says %s:\n%s", eventDropped, m.Log)
+	}
+}
+
+// A mount finds the same by itself, some time after the file was opened. Here a disk does
+// change its bytes: no time of the file tells.
+func TestD09_WholeFilesRotUnseen(t *testing.T) {
+	needFuse(t)
+	far, cache := serveNoise(t, 6100, 2, 1<<20), newCacheFolder(t)
+	onLoop(t, cache)
+	cache.warm(far.URL)
+	rotOnLoop(t, cache, far.content[0][512<<10:516<<10])
+	m := mount(t, far.URL, cache.flags()...)
+	got, err := os.ReadFile(m.File(far.files[0].Hash))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("who comes first reads the right bytes: %v", bytes.Equal(got, far.content[0]))
+	untilDropped(t, m)
+	before := far.Traffic()
+	far.readAll(t, m)
+	if sent := far.Since(before).DataBytes; sent == 0 || sent > 3<<19 {
+		t.Errorf("%d bytes were fetched for one file of two that is damaged", sent)
+	}
+	m.quiet(eventDropped)
+	m.Unmount()
+	cache.wantSound()
+}
+
+// rotOnLoop changes a byte of the piece wherever it lies on the disk of a cache.
+func rotOnLoop(t *testing.T, c *CacheFolder, piece []byte) {
+	t.Helper()
+	dir := filepath.Dir(c.Dir)
+	image := strings.TrimSpace(run(t, "", "losetup", "--noheadings", "--output=BACK-FILE", device(t, dir)))
+	if err := unix.Unmount(dir, 0); err != nil {
+		t.Fatal(err)
+	}
+	disk, err := os.ReadFile(image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for at := bytes.Index(disk, piece); at >= 0; at = bytes.Index(disk, piece) {
+		disk[at+len(piece)/2] ^= 1
+		found++
+	}
+	if found == 0 {
+		t.Fatal("the disk does not hold what is to be damaged")
+	}
+	writeFile(t, image, disk)
+	run(t, "", "mount", "-o", "loop", image, dir)
 }
