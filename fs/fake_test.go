@@ -129,6 +129,7 @@ type fakeEngine struct {
 	plains atomic.Int64          // of those, open
 
 	writeOnly atomic.Bool // they are opened so that they cannot be read
+	damaged   atomic.Bool // they are known to be damaged
 }
 
 func newFakeEngine() *fakeEngine { return &fakeEngine{data: map[codec.Hash][]byte{}} }
@@ -172,7 +173,7 @@ func (e *fakeEngine) plain(id codec.FileID) (plain, bool) {
 		return nil, false
 	}
 	e.plains.Add(1)
-	return &fakePlain{f, e}, true
+	return &fakePlain{f, e, sizeOf(f)}, true
 }
 
 // keep lays a file of the engine down whole in a folder.
@@ -202,8 +203,11 @@ func (e *fakeEngine) drop(file page.Entry) {
 // A fakePlain is a file that was kept whole.
 type fakePlain struct {
 	*os.File
-	e *fakeEngine
+	e    *fakeEngine
+	size int64
 }
+
+func (p *fakePlain) Sound() bool { return !p.e.damaged.Load() && sizeOf(p) == p.size }
 
 func (p *fakePlain) Close() error {
 	p.e.plains.Add(-1)

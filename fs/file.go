@@ -44,17 +44,20 @@ func (f *filesystem) Open(interrupted <-chan struct{}, in *fuse.OpenIn, out *fus
 	out.Fh = f.files.add(h)
 	out.OpenFlags = fuse.FOPEN_KEEP_CACHE | fuse.FOPEN_NOFLUSH
 	if h.inode.passes() {
-		f.counters.passed.Add(1)
-		out.OpenFlags, out.BackingID = passFlags(in.Flags), h.inode.id
+		if h.plain != nil {
+			f.counters.passed.Add(1)
+		}
+		out.OpenFlags, out.BackingID = passFlags(in.Flags, h.plain != nil), h.inode.id
 	}
 	return fuse.OK
 }
 
 // passFlags answer an open of a file that the kernel reads by itself. Who reads past the
 // page cache (O_DIRECT) asks us all the same: the file system below wants addresses and
-// offsets to be aligned, and would refuse what this one did while the file was not kept.
-func passFlags(how uint32) uint32 {
-	if how&syscall.O_DIRECT != 0 {
+// offsets to be aligned, and would refuse what this one did while the file was not kept. So
+// does who opens a file that others have open and that is not sound any more.
+func passFlags(how uint32, sound bool) uint32 {
+	if how&syscall.O_DIRECT != 0 || !sound {
 		return fuse.FOPEN_PASSTHROUGH | fuse.FOPEN_NOFLUSH | fuse.FOPEN_DIRECT_IO
 	}
 	return fuse.FOPEN_PASSTHROUGH | fuse.FOPEN_NOFLUSH
@@ -91,7 +94,11 @@ func (f *filesystem) openPlain(h *fileHandle) bool {
 	if h.plain != nil && h.plain != h.inode.file {
 		h.plain.Close() // somebody was faster
 	}
-	h.plain, h.stream = h.inode.file, plainStream{h.inode.file}
+	h.plain = nil
+	if !h.inode.file.Sound() {
+		return false
+	}
+	h.plain, h.stream = h.inode.file, plainStream{h.inode.file, f.engine, h.id}
 	return true
 }
 

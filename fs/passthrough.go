@@ -10,6 +10,8 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
+
+	"github.com/xetfs/xetfs/codec"
 )
 
 // A plain is the whole content of a file, as a file of another file system. Until it is
@@ -18,6 +20,7 @@ type plain interface {
 	io.ReaderAt
 	io.Closer
 	Fd() uintptr
+	Sound() bool // it is still what it was, as far as is known
 }
 
 // A backer lets the kernel read plain files by itself. It is go-fuse's server.
@@ -32,7 +35,9 @@ type backer interface {
 // While an inode is open the kernel reads all of it one way: by itself, and then all who
 // have it open share one registered file, or through its page cache by messages to us.
 // An open that is answered otherwise fails with EIO. So the first open of an inode
-// decides, and those that come while it is open follow. The kernel counts an open after
+// decides, and those that come while it is open follow; if the file is found to be damaged
+// meanwhile, they have the kernel ask us for what they read (FOPEN_DIRECT_IO), though not
+// for what they map. The kernel counts an open after
 // we do, and counts it out before it tells us (RELEASE): what is not open here is not
 // open there.
 type passthrough struct {
@@ -156,7 +161,7 @@ func (p *passthrough) close(in *opened) {
 }
 
 // sizeOf returns the size of a plain file, or -1.
-func sizeOf(p plain) int64 {
+func sizeOf(p interface{ Fd() uintptr }) int64 {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(p.Fd()), &st); err != nil {
 		return -1
@@ -166,10 +171,25 @@ func sizeOf(p plain) int64 {
 
 // A plainStream reads a plain file. The kernel does that by itself, so there is nothing
 // to close.
-type plainStream struct{ plain }
+type plainStream struct {
+	plain
+	engine engine
+	id     codec.FileID
+}
 
-func (s plainStream) ReadAt(_ context.Context, p []byte, off int64) (int, error) {
-	return s.plain.ReadAt(p, off)
+// ReadAt is for who reads past the page cache. What cannot be read, or is not what it was
+// any more, is read as if it were not kept.
+func (s plainStream) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
+	if n, _ := s.plain.ReadAt(p, off); n == len(p) {
+		return n, nil
+	}
+	c, err := s.engine.open(ctx, s.id)
+	if err != nil {
+		return 0, err
+	}
+	rest := c.stream()
+	defer rest.Close()
+	return rest.ReadAt(ctx, p, off)
 }
 
 func (s plainStream) Close() error { return nil }

@@ -257,6 +257,45 @@ func TestPassthrough_SpliceFails(t *testing.T) {
 	}
 }
 
+// Who opens a file that was found to be damaged while others have it open reads the right
+// bytes, from elsewhere.
+func TestPassthrough_DamagedWhileOpen(t *testing.T) {
+	m := mountKept(t, 1<<20, Options{})
+	m.keep()
+	before := m.open(0)
+	m.check(before)
+	wrong := bytes.Repeat([]byte("wrong"), len(m.want)/5+1)[:len(m.want)]
+	if err := os.WriteFile(m.e.kept[m.file.ID.File], wrong, 0); err != nil {
+		t.Fatal(err)
+	}
+	m.e.damaged.Store(true)
+	m.e.drop(m.file)
+	m.checkOnce()
+	during := m.open(0)
+	m.check(during)
+	before.Close()
+	m.check(during)
+	m.checkOnce()
+	during.Close()
+	m.closed()
+	m.checkOnce()
+	if got := m.counts(); got.Open != 5 || got.Passthrough != 1 {
+		t.Errorf("messages = %+v, want 5 opens, 1 of them passed through", got)
+	}
+}
+
+// Who reads past the page cache is answered from elsewhere where the plain file fails.
+func TestPassthrough_DirectReadFails(t *testing.T) {
+	m := mountKept(t, 1<<20, Options{})
+	m.keep()
+	f := m.open(unix.O_DIRECT)
+	defer f.Close()
+	if err := os.Truncate(m.e.kept[m.file.ID.File], 100_000); err != nil {
+		t.Fatal(err)
+	}
+	m.check(f)
+}
+
 // A plain file of another size is not what the catalog means.
 func TestPassthrough_OtherSize(t *testing.T) {
 	m := mountKept(t, 100_000, Options{})

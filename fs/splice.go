@@ -20,11 +20,10 @@ type spliced struct {
 }
 
 // splice returns an answer that is spliced, or nil. What is spliced of a file that somebody
-// has cut off would be short, which the program takes for the end; hence the look at its
-// size.
+// has cut off would be short, which the program takes for the end; hence the look at it.
 func (f *filesystem) splice(h *fileHandle, off int64, n int) fuse.ReadResult {
 	n = int(min(int64(n), h.size-off))
-	if h.plain == nil || n < minSplice || sizeOf(h.plain) != h.size {
+	if h.plain == nil || n < minSplice || !h.plain.Sound() {
 		return nil
 	}
 	f.counters.spliced.Add(1)

@@ -181,8 +181,8 @@ func TestD09_WholeRots(t *testing.T) {
 	if b.hasWhole(1) || !b.hasWhole(2) {
 		t.Error("the damaged one is given out, or the other one is not")
 	}
-	if _, err := f.ReadAt(make([]byte, 1), 0); !errors.Is(err, errChecksum) {
-		t.Errorf("read of the damaged one: %v, want %v", err, errChecksum)
+	if _, err := f.ReadAt(make([]byte, 1), 0); !errors.Is(err, errChecksum) || f.Sound() {
+		t.Errorf("read of the damaged one: %v, want %v; sound %v", err, errChecksum, f.Sound())
 	}
 	f.Close()
 	until(t, "it is deleted", func() bool { return !d.there(wholeName(hashOf(1))) })

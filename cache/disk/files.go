@@ -41,12 +41,13 @@ type files interface {
 
 // An entry is one name in a folder.
 type entry struct {
-	name    string
-	size    int64
-	changed int64 // time of change in nanoseconds since 1970
-	touched int64 // the same of anything about the file, its name included; nobody can set it
-	plain   bool  // an ordinary file
-	err     error // why nothing but the name is known; nil: all is
+	name     string
+	size     int64
+	changed  int64 // time of change in nanoseconds since 1970
+	touched  int64 // the same of anything about the file, its name included; nobody can set it
+	plain    bool  // an ordinary file
+	nameless bool  // it was deleted, which touched it
+	err      error // why nothing but the name is known; nil: all is
 }
 
 // A file is one open file.

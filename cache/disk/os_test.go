@@ -342,6 +342,31 @@ func TestWholeThatSomebodyChanged(t *testing.T) {
 	}
 }
 
+// TestWholeDeletedWhileOpen goes on to read a file that is deleted, which touches it.
+func TestWholeDeletedWhileOpen(t *testing.T) {
+	dir := cacheDir(t)
+	b := openAt(t, dir)
+	if err := b.putWhole(1); err != nil {
+		t.Fatal(err)
+	}
+	f, ok := b.Whole(hashOf(1))
+	if !ok {
+		t.Fatal("it is not given out")
+	}
+	defer f.Close()
+	time.Sleep(10 * time.Millisecond) // the clock of the file system ticks
+	if err := b.Clear(); err != nil {
+		t.Fatal(err)
+	}
+	got := make([]byte, len(wholeOf(1)))
+	if _, err := f.ReadAt(got, 0); err != nil || !bytes.Equal(got, wholeOf(1)) || !f.Sound() {
+		t.Errorf("%v, sound %v; or the bytes are wrong", err, f.Sound())
+	}
+	if b.hasWhole(1) || b.saw(EventDropped) > 0 {
+		t.Errorf("it is given out; %v", b.events)
+	}
+}
+
 // TestD19_ManyWriters has 64 of them at the limit, and looks at the disk meanwhile.
 func TestD19_ManyWriters(t *testing.T) {
 	t.Parallel()

@@ -180,11 +180,12 @@ func (d *osFiles) stat(name string) (entry, error) {
 
 func entryOf(name string, st *unix.Stat_t) entry {
 	return entry{
-		name:    name,
-		size:    st.Size,
-		changed: st.Mtim.Nano(),
-		touched: st.Ctim.Nano(),
-		plain:   st.Mode&unix.S_IFMT == unix.S_IFREG,
+		name:     name,
+		size:     st.Size,
+		changed:  st.Mtim.Nano(),
+		touched:  st.Ctim.Nano(),
+		plain:    st.Mode&unix.S_IFMT == unix.S_IFREG,
+		nameless: st.Nlink == 0,
 	}
 }
 

@@ -87,6 +87,20 @@ func (f *File) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
+// Sound says whether the file is what it was when it was laid down, as far as can be told
+// without reading it. One that is not is forgotten, or compared with its checksum.
+func (f *File) Sound() bool {
+	if f.w.bad.Load() {
+		return false
+	}
+	if err := f.w.compare(f.f); err != nil {
+		f.s.wholeFailed(f.d, f.w, err)
+		return false
+	}
+	f.s.checks.add(f.d, f.w)
+	return true
+}
+
 // Close gives the file back. To close it again does nothing.
 func (f *File) Close() error {
 	if f.shut.Swap(true) {
@@ -206,7 +220,7 @@ func (w *whole) compare(f file) error {
 		return err
 	case !w.is(e):
 		return errChanged
-	case e.touched != w.touched.Load():
+	case e.touched != w.touched.Load() && !e.nameless:
 		return errTouched
 	}
 	return nil
