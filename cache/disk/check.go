@@ -165,6 +165,7 @@ func (s *Store) checkWhole(ctx context.Context, d *folder, w *whole, pace func(w
 // sumWhole reads a file, compares it with its checksum, and returns when it was touched
 // before that. What was not in memory before is not kept there for it.
 func (d *folder) sumWhole(ctx context.Context, w *whole, pace func(w *whole, n int, took time.Duration)) (touched int64, err error) {
+	began := now()
 	f, err := d.open(w.name(), false)
 	if err != nil {
 		return 0, err
@@ -186,7 +187,7 @@ func (d *folder) sumWhole(ctx context.Context, w *whole, pace func(w *whole, n i
 		if w.gone.Load() {
 			return 0, errMoved
 		}
-		b, began := buffer[:min(int64(len(buffer)), w.size-off)], now()
+		b := buffer[:min(int64(len(buffer)), w.size-off)]
 		if err := readOnce(f, b, off); err != nil {
 			return 0, err
 		}
@@ -194,6 +195,7 @@ func (d *folder) sumWhole(ctx context.Context, w *whole, pace func(w *whole, n i
 		off += int64(len(b))
 		if pace != nil {
 			pace(w, len(b), time.Since(began))
+			began = now()
 		}
 	}
 	if crc != w.crc {

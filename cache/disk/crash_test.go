@@ -151,6 +151,7 @@ func (l *load) missing(want *things) (lost int) {
 		found[loadXorbs*loadChunks+n] = ok
 	}
 	for n := range loadWholes {
+		l.untilSure(n)
 		found[loadXorbs*(loadChunks+1)+n] = l.hasWhole(n)
 	}
 	for i := range want {
@@ -159,6 +160,15 @@ func (l *load) missing(want *things) (lost int) {
 		}
 	}
 	return lost
+}
+
+// untilSure waits until a whole file is not in doubt any more.
+func (l *load) untilSure(n int) {
+	w := l.Store.disk.Load().index.holds(hashOf(n))
+	if w == nil || l.HasWhole(hashOf(n)) {
+		return
+	}
+	until(l.t, "it is compared", func() bool { return !w.doubted.Load() || w.gone.Load() })
 }
 
 // run loads the store until the disk dies, and returns what must be there afterwards:

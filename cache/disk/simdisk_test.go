@@ -202,7 +202,10 @@ func (f *simFile) lostPower(rng *rand.Rand, luck float64) *simFile {
 		changed = f.changed
 	}
 	touched := f.kept
-	if rng.IntN(2) == 0 {
+	switch rng.IntN(8) {
+	case 0: // a file system that does not keep it well
+		touched -= int64(rng.IntN(2))
+	case 1, 2, 3:
 		touched = f.touched
 	}
 	return &simFile{data: data, lasting: bytes.Clone(data), changed: changed, synced: changed, touched: touched, kept: touched, dir: f.dir}

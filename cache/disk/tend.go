@@ -116,8 +116,7 @@ func (s *Store) Verify(ctx context.Context, report func(Entry, error)) (entries 
 	return entries, nil
 }
 
-// verifyWhole returns an error only if nothing was found out. What this process may not
-// delete its owner is made to look at.
+// verifyWhole returns an error only if nothing was found out.
 func (s *Store) verifyWhole(ctx context.Context, d *folder, w *whole, report func(Entry, error)) error {
 	err := s.checkWhole(ctx, d, w, nil)
 	switch {
@@ -127,9 +126,6 @@ func (s *Store) verifyWhole(ctx context.Context, d *folder, w *whole, report fun
 		return ctx.Err()
 	}
 	report(Entry{Kind: "file", Hash: w.hash, Chunks: 1, Bytes: w.size}, err)
-	if s.Shared() {
-		d.blame(w)
-	}
 	return nil
 }
 

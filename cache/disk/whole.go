@@ -243,6 +243,12 @@ func (s *Store) wholeFailed(d *folder, w *whole, err error) {
 	}
 	if errors.Is(err, errChecksum) {
 		w.bad.Store(true)
+		if s.Shared() {
+			d.blame(w)
+		}
+	}
+	if d != s.disk.Load() {
+		return // the folder was opened anew since, and who opens the file there sees for himself
 	}
 	if s.dropWhole(w.hash) && !s.gone(err) {
 		s.dropped("file "+w.hash.String(), err)
