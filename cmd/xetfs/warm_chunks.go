@@ -1,19 +1,23 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
-	"github.com/xetfs/xetfs/codec/page"
 )
 
-// Chunks are asked for in rows of so many, so many rows of a file at a time.
+// A far xorb is asked for rows of chunks.
 const (
-	warmRow  = 64
-	warmRows = 4
+	rowBytes  = 4 << 20  // about so many, unpacked
+	rowGap    = 64 << 10 // of them not wanted in a row, at a place, to save a request
+	roomBytes = 64 << 20 // of all rows on their way
+	rowRoom   = 2 << 20  // and of each at least: so many are on their way at most
 )
 
 // warmTries is how often what is missing is asked for. The disk may not take everything
@@ -22,108 +26,173 @@ const warmTries = 3
 
 var errNotKept = errors.New("the disk cache does not keep what was fetched")
 
-// keepChunks keeps the packed chunks of a file, and says whether all were there before.
-func (w *warming) keepChunks(ctx context.Context, e *page.Entry, read func(n int64)) (there bool, err error) {
-	f, err := w.s.openFile(ctx, e)
+// A chunkRow is some chunks of a xorb.
+type chunkRow struct {
+	xorb   codec.Hash
+	chunks codec.ChunkRange
+	bytes  int64  // about how many of them are wanted, unpacked
+	path   string // of a file that wants some of them
+}
+
+// A wish is the chunks of one xorb that are wanted and not there.
+type wish struct {
+	chunkSet
+	n, bytes int64 // how many, and about how large they are together
+	path     string
+}
+
+// wishes are what is missing of some files.
+type wishes map[codec.Hash]*wish
+
+// add adds what is missing of a file, and says whether that is anything.
+func (w *warming) add(to wishes, path string, terms []codec.Term) (missing bool) {
+	for _, t := range terms {
+		for _, r := range w.s.cache.Missing(t.Xorb, t.Chunks) {
+			missing = true
+			of := to[t.Xorb]
+			if of == nil {
+				of = &wish{path: path}
+				to[t.Xorb] = of
+			}
+			of.n += int64(r.Len())
+			of.bytes += int64(t.Size) * int64(r.Len()) / int64(t.Chunks.Len())
+			for i := r.Start; i < r.End; i++ {
+				of.chunkSet[i/64] |= 1 << (i % 64)
+			}
+		}
+	}
+	return missing
+}
+
+// rows returns what is to be asked for, so that few requests are enough.
+func (all wishes) rows() (rows []chunkRow) {
+	for x, w := range all {
+		average := max(1, w.bytes/w.n)
+		gap, most := uint32(rowGap/average), uint32(max(1, rowBytes/average))
+		row := chunkRow{xorb: x, path: w.path}
+		for i := range uint32(codec.MaxXorbChunks) {
+			if w.chunkSet[i/64]&(1<<(i%64)) == 0 {
+				continue
+			}
+			r := &row.chunks
+			if row.bytes > 0 && (i-r.End > gap || i-r.Start >= most) {
+				rows = append(rows, row)
+				row.bytes = 0
+			}
+			if row.bytes == 0 {
+				r.Start = i
+			}
+			r.End = i + 1
+			row.bytes += average
+		}
+		rows = append(rows, row)
+	}
+	slices.SortFunc(rows, func(a, b chunkRow) int {
+		return cmp.Or(a.xorb.Compare(b.xorb), cmp.Compare(a.chunks.Start, b.chunks.Start))
+	})
+	return rows
+}
+
+// keepChunks keeps the packed chunks of one file, and says whether all were there before.
+func (w *warming) keepChunks(ctx context.Context, c warmFile, read func(n int64)) (there bool, err error) {
+	f, err := w.s.reader.Open(ctx, c.id)
 	if err != nil {
 		return false, err
 	}
-	for try := range warmTries {
-		rows := w.missing(f.Terms())
-		if len(rows) == 0 {
-			return try == 0, nil
-		}
-		if err := w.keepRows(ctx, rows, read); err != nil {
+	if err := c.fits(f.Size()); err != nil {
+		return false, err
+	}
+	left := c.size
+	done := func(n int64) {
+		n = min(n, left)
+		left -= n
+		read(n)
+	}
+	there = true
+	for terms := range slices.Chunk(f.Terms(), roundTerms) {
+		before, err := w.keepTerms(ctx, c.path, terms, done)
+		if err != nil {
 			return false, err
 		}
-		read = func(int64) {} // it has counted them
+		there = there && before
 	}
-	if len(w.missing(f.Terms())) > 0 {
+	return there, nil
+}
+
+// keepTerms keeps the packed chunks of terms, and says whether all were there before.
+func (w *warming) keepTerms(ctx context.Context, path string, terms []codec.Term, done func(n int64)) (there bool, err error) {
+	for try := range warmTries {
+		missing := wishes{}
+		if !w.add(missing, path, terms) {
+			return try == 0, nil
+		}
+		lost, err := w.bring(ctx, missing.rows(), done)
+		if err == nil && w.add(wishes{}, path, terms) {
+			err = lost
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	if w.add(wishes{}, path, terms) {
 		return false, firstErr(w.s.disk.Refuses(), errNotKept)
 	}
 	return false, nil
 }
 
-// A chunkRow is some chunks of a xorb.
-type chunkRow struct {
-	xorb   codec.Hash
-	chunks codec.ChunkRange
-}
-
-// missing returns the chunks of terms that are not kept.
-func (w *warming) missing(terms []codec.Term) (rows []chunkRow) {
-	for _, t := range terms {
-		for _, r := range w.s.cache.Missing(t.Xorb, t.Chunks) {
-			for ; r.Start < r.End; r.Start += warmRow {
-				rows = append(rows, chunkRow{t.Xorb, codec.ChunkRange{Start: r.Start, End: min(r.End, r.Start+warmRow)}})
-			}
-		}
+// fits says whether the terms of a file hold as many bytes as its entry says.
+func (c warmFile) fits(size int64) error {
+	if size != c.size {
+		return codec.Corrupt("terms", 0, "hold %d bytes, the catalog says %d", size, c.size)
 	}
-	return rows
+	return nil
 }
 
-// keepRows fetches chunks, some rows at a time.
-func (w *warming) keepRows(ctx context.Context, rows []chunkRow, read func(n int64)) error {
+// bring has rows put on disk, many at a time, and calls done with the bytes of each. It
+// returns what is lost of them, because it is damaged or not there, which is the error of
+// whoever wants that, and why no others could be had either.
+func (w *warming) bring(ctx context.Context, rows []chunkRow, done func(n int64)) (lost, err error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var (
-		mu      sync.Mutex
-		workers sync.WaitGroup
+		mu    sync.Mutex
+		going sync.WaitGroup
 	)
-	jobs := make(chan chunkRow)
-	for range min(warmRows, len(rows)) {
-		workers.Go(func() {
-			for row := range jobs {
-				n, err := w.keepRow(ctx, row)
-				if err != nil {
-					stop(err)
-					continue
-				}
-				mu.Lock()
-				read(n)
-				mu.Unlock()
+	for _, row := range rows {
+		room := min(max(row.bytes, rowRoom), roomBytes)
+		if w.room.Acquire(ctx, room) != nil {
+			break
+		}
+		going.Go(func() {
+			defer w.room.Release(room)
+			err := w.bringRow(ctx, row)
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err == nil, w.s.disk.Refuses() != nil: // who keeps the files is told the same
+				done(row.bytes)
+			case theFile(err):
+				lost = firstErr(lost, err)
+			default:
+				stop(fmt.Errorf("%s: %w", row.path, err))
 			}
 		})
 	}
-	for _, row := range rows {
-		jobs <- row
-	}
-	close(jobs)
-	workers.Wait()
-	return context.Cause(ctx)
+	going.Wait()
+	return lost, context.Cause(ctx)
 }
 
-// keepRow fetches a row, has it compared with its hashes, and waits until it is kept. It
-// returns how many bytes it unpacks to.
-func (w *warming) keepRow(ctx context.Context, row chunkRow) (n int64, err error) {
-	for try := 1; ; try++ {
-		if ctx.Err() != nil {
-			return 0, context.Cause(ctx)
+// bringRow has a row put on disk, and what came damaged asked for again.
+func (w *warming) bringRow(ctx context.Context, row chunkRow) error {
+	c := w.s.cache
+	err := c.Bring(ctx, row.xorb, row.chunks)
+	for try := 1; err != nil && c.Again(row.xorb, err, try); try++ {
+		err = nil
+		for _, r := range c.Missing(row.xorb, row.chunks) {
+			if err = c.Bring(origin.Fresh(ctx), row.xorb, r); err != nil {
+				break
+			}
 		}
-		n, err = w.fetchRow(ctx, row)
-		if err == nil {
-			return n, w.s.disk.Flush()
-		}
-		if !w.s.cache.Again(row.xorb, err, try) {
-			return 0, err
-		}
-		ctx = origin.Fresh(ctx)
 	}
-}
-
-// fetchRow fetches a row. Once all of it was unpacked, the cache keeps it.
-func (w *warming) fetchRow(ctx context.Context, row chunkRow) (n int64, err error) {
-	run, err := w.s.cache.Run(ctx, row.xorb, row.chunks)
-	if err != nil {
-		return 0, err
-	}
-	buf := make([]byte, codec.MaxChunkSize)
-	for i := row.chunks.Start; i < row.chunks.End; i++ {
-		size := run.Size(i)
-		if err := run.Unpack(i, buf[:size]); err != nil {
-			return 0, err
-		}
-		n += int64(size)
-	}
-	return n, nil
+	return err
 }

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/page"
@@ -16,7 +18,7 @@ import (
 
 // A warming is one run of warm. It looks through the files twice: to learn how much there
 // is to do, and to do it. Content that is there under several names is fetched once, for
-// which it takes 32 bytes of memory for each.
+// which it takes 16 bytes of memory for each.
 type warming struct {
 	s       *source
 	tree    catalog.Tree
@@ -28,7 +30,8 @@ type warming struct {
 
 	began time.Time
 	all   selection
-	slots chan struct{} // of large files
+	room  *semaphore.Weighted // for rows on their way, in bytes
+	round int64               // bytes of a round
 
 	mu      sync.Mutex
 	already int64 // files; guarded by mu
@@ -42,15 +45,19 @@ type selection struct {
 	absent       int64 // of that, what is not there yet
 }
 
-// So many files are kept at a time: from afar most of the time goes by in waiting for
-// answers, and for the disk to say that a file lasts. Large ones are fetched in many pieces
-// at once, and take memory for them.
-const (
-	farWarmers  = 32
-	nearWarmers = 2
+// A warmFile is the content of a file to be kept.
+type warmFile struct {
+	path string // of the first file that has it
+	id   codec.FileID
+	size int64
+}
 
-	warmLarge = 1 << 20 // bytes of a file from which on it is large
-	warmSlots = 4       // large files at a time
+// So many files are laid down at a time: most of the time goes by in waiting for the disk to
+// say that they last. Large ones are fetched in many pieces at once, and take memory for them.
+const (
+	warmers      = 16
+	largeWarmers = 4
+	leastLarge   = 8 << 20 // bytes of a file from which on it is large
 )
 
 // setPaths sets what is to be warmed: all, if nothing is named.
@@ -61,7 +68,7 @@ func (w *warming) setPaths(paths []string) {
 	switch {
 	case len(paths) > 0:
 	case w.s.bare != nil:
-		w.paths = []string{"by-hash"} // the other folders have the same files
+		w.paths = []string{"shards"} // the other folders have the same files, but not side by side
 	default:
 		w.paths = []string{""}
 	}
@@ -78,51 +85,65 @@ func (w *warming) run(ctx context.Context, kept *cacheFolder) error {
 	}
 	w.bar.expect(w.all.bytes)
 	w.bar.start()
-	return w.warmAll(ctx)
+	return w.warmAll(ctx, kept)
 }
 
-// warmAll keeps everything, several files at a time.
-func (w *warming) warmAll(ctx context.Context) error {
+// warmAll keeps everything: several files at a time, but for the small ones of a far source,
+// which go into lots.
+func (w *warming) warmAll(ctx context.Context, kept *cacheFolder) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	w.slots = make(chan struct{}, warmSlots)
-	jobs := make(chan page.Entry)
-	var workers sync.WaitGroup
-	count := farWarmers
-	if w.s.cache.Near() {
-		count = nearWarmers
-	}
-	for range count {
-		workers.Go(func() {
-			for e := range jobs {
-				if err := w.warm(ctx, &e); err != nil {
-					stop(err)
+	var going sync.WaitGroup
+	begin := func(workers int) chan<- warmFile {
+		jobs := make(chan warmFile)
+		for range workers {
+			going.Go(func() {
+				for f := range jobs {
+					if err := w.warm(ctx, f); err != nil {
+						stop(err)
+					}
 				}
-			}
-		})
+			})
+		}
+		return jobs
 	}
-	err := w.each(ctx, func(e page.Entry) error {
+	small, large, lots := begin(warmers), begin(largeWarmers), w.newLots(ctx, kept)
+	err := w.each(ctx, func(f warmFile) error {
+		to := small
+		switch {
+		case f.size >= leastLarge:
+			to = large
+		case !w.s.cache.Near():
+			return lots.add(f)
+		}
 		select {
-		case jobs <- e:
+		case to <- f:
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	})
-	close(jobs)
-	workers.Wait()
+	if err == nil {
+		err = lots.end()
+	}
+	if err != nil {
+		stop(err)
+	}
+	close(small)
+	close(large)
+	going.Wait()
 	return firstErr(context.Cause(ctx), err)
 }
 
 // plan adds up what is to be kept.
 func (w *warming) plan(ctx context.Context) error {
-	return w.each(ctx, func(e page.Entry) error {
+	return w.each(ctx, func(c warmFile) error {
 		const block = 4 << 10
-		room := (e.Size + block - 1) / block * block
+		room := (c.size + block - 1) / block * block
 		w.all.files++
-		w.all.bytes += e.Size
+		w.all.bytes += c.size
 		w.all.room += room
-		if !w.s.cache.HasWhole(e.ID.File) {
+		if !w.s.cache.HasWhole(c.id.File) {
 			w.all.absent += room
 		}
 		return nil
@@ -130,8 +151,8 @@ func (w *warming) plan(ctx context.Context) error {
 }
 
 // each calls do for every content that is to be kept, once.
-func (w *warming) each(ctx context.Context, do func(page.Entry) error) error {
-	seen := map[codec.Hash]struct{}{}
+func (w *warming) each(ctx context.Context, do func(warmFile) error) error {
+	seen := map[[16]byte]struct{}{} // half a hash is enough to tell them apart
 	l := listing{recursive: true}
 	for _, p := range w.paths {
 		l.dir = p
@@ -145,11 +166,12 @@ func (w *warming) each(ctx context.Context, do func(page.Entry) error) error {
 			if e.Type != page.File || e.Size == 0 || len(e.Inline) > 0 {
 				return nil // those are in the index, or nowhere
 			}
-			if _, ok := seen[e.ID.File]; ok {
+			half := [16]byte(e.ID.File[:])
+			if _, ok := seen[half]; ok {
 				return nil
 			}
-			seen[e.ID.File] = struct{}{}
-			return do(e)
+			seen[half] = struct{}{}
+			return do(warmFile{e.Path, e.ID, e.Size})
 		})
 		if err != nil {
 			return err
@@ -187,27 +209,31 @@ func (w *warming) fits(kept *cacheFolder) error {
 	return nil
 }
 
-// warm keeps the content of a file. The error is why no other could be kept either.
-func (w *warming) warm(ctx context.Context, e *page.Entry) error {
+// warm keeps the content of one file. The error is why no other could be kept either.
+func (w *warming) warm(ctx context.Context, c warmFile) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if e.Size >= warmLarge {
-		w.slots <- struct{}{}
-		defer func() { <-w.slots }()
-	}
+	there := !w.chunks && w.s.cache.HasWhole(c.id.File)
 	var done int64
 	read := func(n int64) {
 		done += n
 		w.bar.add(n)
 	}
-	there, err := false, error(nil)
-	if w.chunks {
-		there, err = w.keepChunks(ctx, e, read)
-	} else if there = w.s.cache.HasWhole(e.ID.File); !there {
-		err = w.s.reader.Keep(ctx, e.ID, read)
+	var err error
+	switch {
+	case w.chunks:
+		there, err = w.keepChunks(ctx, c, read)
+	case !there:
+		err = w.s.reader.Keep(ctx, c.id, read)
 	}
-	w.bar.add(e.Size - done)
+	w.bar.add(c.size - done)
+	return w.ended(ctx, c, there, err)
+}
+
+// ended takes notice of what became of a file. The error is why no other could be kept
+// either.
+func (w *warming) ended(ctx context.Context, c warmFile, there bool, err error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
@@ -216,14 +242,19 @@ func (w *warming) warm(ctx context.Context, e *page.Entry) error {
 	case err == nil:
 	case ended(ctx, err):
 		return ctx.Err()
-	case errors.Is(err, codec.ErrCorrupt), errors.Is(err, origin.ErrNotFound):
+	case theFile(err):
 		w.failed++
 		w.bar.clear()
-		fmt.Fprintln(w.errOut, aside(w.command, fmt.Sprintf("%s: %v", e.Path, err)))
+		fmt.Fprintln(w.errOut, aside(w.command, fmt.Sprintf("%s: %v", c.path, err)))
 	default:
-		return fmt.Errorf("%s: %w", e.Path, err)
+		return fmt.Errorf("%s: %w", c.path, err)
 	}
 	return nil
+}
+
+// theFile says whether an error is that of one file, and others may be kept.
+func theFile(err error) bool {
+	return errors.Is(err, codec.ErrCorrupt) || errors.Is(err, origin.ErrNotFound)
 }
 
 // finish prints the summary. It returns errDamage if a file is damaged.
