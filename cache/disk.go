@@ -21,6 +21,12 @@ func (c *Cache) HasWhole(file codec.Hash) bool {
 	return c.disk != nil && c.disk.HasWhole(file)
 }
 
+// WholeWasDamaged says whether a file was found to be damaged that was kept whole: what was
+// read of it before may be wrong.
+func (c *Cache) WholeWasDamaged(file codec.Hash) bool {
+	return c.disk != nil && c.disk.WasDamaged(file)
+}
+
 // TakesWhole says whether a whole file may be laid down now. Who shares the disk cache of
 // another process may not, as long as that is there.
 func (c *Cache) TakesWhole() bool { return c.disk != nil && c.disk.Refuses() == nil }

@@ -19,6 +19,9 @@ type engine interface {
 	// origin.
 	plain(id codec.FileID) (plain, bool)
 
+	// damaged says that a plain file which was given out was found to be damaged later.
+	damaged(id codec.FileID) bool
+
 	stats() any // what user.xet.stats shows beside the figures of the mount: an object
 }
 
@@ -60,6 +63,8 @@ func (r reader) plain(id codec.FileID) (plain, bool) {
 	f, ok := r.Plain(id)
 	return f, ok
 }
+
+func (r reader) damaged(id codec.FileID) bool { return r.PlainWasDamaged(id) }
 
 type file struct{ *reconstruct.File }
 

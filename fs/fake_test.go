@@ -129,7 +129,7 @@ type fakeEngine struct {
 	plains atomic.Int64          // of those, open
 
 	writeOnly atomic.Bool // they are opened so that they cannot be read
-	damaged   atomic.Bool // they are known to be damaged
+	rotten    atomic.Bool // they are known to be damaged
 }
 
 func newFakeEngine() *fakeEngine { return &fakeEngine{data: map[codec.Hash][]byte{}} }
@@ -176,6 +176,8 @@ func (e *fakeEngine) plain(id codec.FileID) (plain, bool) {
 	return &fakePlain{f, e, sizeOf(f)}, true
 }
 
+func (e *fakeEngine) damaged(codec.FileID) bool { return e.rotten.Load() }
+
 // keep lays a file of the engine down whole in a folder.
 func (e *fakeEngine) keep(t testing.TB, dir string, file page.Entry) {
 	t.Helper()
@@ -207,7 +209,7 @@ type fakePlain struct {
 	size int64
 }
 
-func (p *fakePlain) Sound() bool { return !p.e.damaged.Load() && sizeOf(p) == p.size }
+func (p *fakePlain) Sound() bool { return !p.e.rotten.Load() && sizeOf(p) == p.size }
 
 func (p *fakePlain) Close() error {
 	p.e.plains.Add(-1)

@@ -43,6 +43,9 @@ func (f *filesystem) Open(interrupted <-chan struct{}, in *fuse.OpenIn, out *fus
 	f.counters.opens.Add(1)
 	out.Fh = f.files.add(h)
 	out.OpenFlags = fuse.FOPEN_KEEP_CACHE | fuse.FOPEN_NOFLUSH
+	if f.engine.damaged(h.id) {
+		out.OpenFlags = fuse.FOPEN_NOFLUSH // the kernel may have pages of what was spliced
+	}
 	if h.inode.passes() {
 		if h.plain != nil {
 			f.counters.passed.Add(1)

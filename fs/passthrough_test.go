@@ -268,7 +268,7 @@ func TestPassthrough_DamagedWhileOpen(t *testing.T) {
 	if err := os.WriteFile(m.e.kept[m.file.ID.File], wrong, 0); err != nil {
 		t.Fatal(err)
 	}
-	m.e.damaged.Store(true)
+	m.e.rotten.Store(true)
 	m.e.drop(m.file)
 	m.checkOnce()
 	during := m.open(0)
@@ -282,6 +282,27 @@ func TestPassthrough_DamagedWhileOpen(t *testing.T) {
 	if got := m.counts(); got.Open != 5 || got.Passthrough != 1 {
 		t.Errorf("messages = %+v, want 5 opens, 1 of them passed through", got)
 	}
+}
+
+// What the kernel has in its page cache of a file that was found to be damaged is forgotten
+// when the file is opened again.
+func TestPassthrough_DamagedInPageCache(t *testing.T) {
+	m := mountKept(t, 256<<10, Options{})
+	m.s.files.passthrough.kernel = nil
+	m.keep()
+	wrong := bytes.Repeat([]byte("wrong"), len(m.want)/5+1)[:len(m.want)]
+	if err := os.WriteFile(m.e.kept[m.file.ID.File], wrong, 0); err != nil {
+		t.Fatal(err)
+	}
+	f := m.open(0)
+	defer f.Close()
+	got := make([]byte, len(m.want))
+	if _, err := f.ReadAt(got, 0); err != nil || bytes.Equal(got, m.want) {
+		t.Fatalf("nothing wrong is read: %v", err)
+	}
+	m.e.rotten.Store(true)
+	m.checkOnce()
+	m.check(f)
 }
 
 // Who reads past the page cache is answered from elsewhere where the plain file fails.

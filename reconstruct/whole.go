@@ -38,6 +38,9 @@ func (f *File) Plain() (*disk.File, bool) { return f.r.Plain(f.id) }
 // Plain is that of the File, which need not be opened for it.
 func (r *Reader) Plain(id codec.FileID) (*disk.File, bool) { return r.c.Whole(id.File) }
 
+// PlainWasDamaged says that a file which Plain has returned was found to be damaged later.
+func (r *Reader) PlainWasDamaged(id codec.FileID) bool { return r.c.WholeWasDamaged(id.File) }
+
 // laidElsewhere is how often Keep looks whether somebody else has laid a file down.
 const laidElsewhere = 50 * time.Millisecond
 

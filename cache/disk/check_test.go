@@ -181,6 +181,9 @@ func TestD09_WholeRots(t *testing.T) {
 	if b.hasWhole(1) || !b.hasWhole(2) {
 		t.Error("the damaged one is given out, or the other one is not")
 	}
+	if !b.WasDamaged(hashOf(1)) || b.WasDamaged(hashOf(2)) {
+		t.Error("it is not known that it was damaged, or that the other one was not")
+	}
 	if _, err := f.ReadAt(make([]byte, 1), 0); !errors.Is(err, errChecksum) || f.Sound() {
 		t.Errorf("read of the damaged one: %v, want %v; sound %v", err, errChecksum, f.Sound())
 	}

@@ -103,6 +103,7 @@ type Store struct {
 	stats  counters
 
 	laying sync.Map // whole files on their way: codec.Hash → struct{}
+	rotten sync.Map // those found to be damaged since Open: codec.Hash → struct{}
 	closed atomic.Bool
 	heir   *heir // nil: nobody waits for the owner to go
 	checks checker

@@ -243,6 +243,7 @@ func (s *Store) wholeFailed(d *folder, w *whole, err error) {
 	}
 	if errors.Is(err, errChecksum) {
 		w.bad.Store(true)
+		s.rotten.Store(w.hash, nil)
 		if s.Shared() {
 			d.blame(w)
 		}
@@ -259,6 +260,13 @@ func (s *Store) wholeFailed(d *folder, w *whole, err error) {
 		}
 	}
 	s.failed("opening "+w.name(), err)
+}
+
+// WasDamaged says whether wrong bytes may have been read of a whole file since Open, and
+// somebody may hold them still: it was found to be damaged.
+func (s *Store) WasDamaged(h codec.Hash) bool {
+	_, found := s.rotten.Load(h)
+	return found
 }
 
 // DropWhole forgets a whole file, because its bytes are not what its hash says. Who has
