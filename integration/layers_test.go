@@ -85,7 +85,7 @@ var onlyIn = map[string][]string{
 	"github.com/minio/minio-go/v7":          {"cache/origin/s3"},
 	"github.com/failsafe-go/failsafe-go":    {"=cache/origin"},
 	"github.com/google/renameio/v2":         {"cache/disk", "cache/origin/dir"},
-	"golang.org/x/sync":                     {"=cache", "cache/origin", "reconstruct", "codec/pack", "fs/catalog"},
+	"golang.org/x/sync":                     {"=cache", "cache/origin", "reconstruct", "codec/pack", "fs/catalog", "cmd/xetfs"},
 	"golang.org/x/sys":                      {"cache/disk", "cache/nowait", "cache/origin/dir", "=fs", "cmd/xetfs"},
 	"golang.org/x/term":                     {"cmd/xetfs"},
 	"github.com/spf13/cobra":                {"cmd/xetfs"},
