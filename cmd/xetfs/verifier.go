@@ -14,13 +14,14 @@ import (
 	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/shard"
 	"github.com/xetfs/xetfs/reconstruct"
 )
 
 // A verifier checks one folder, in three steps: it looks through the shards to learn
 // how much there is to do, checks all xorbs, and checks all shards with their files.
 // Memory is bounded by the largest shard for each core, 100 bytes per xorb and 32 per
-// file.
+// file. What is far comes once, which needs more memory (verify_held.go).
 type verifier struct {
 	place  *place
 	cache  *cache.Cache
@@ -78,10 +79,16 @@ func (v *verifier) run(ctx context.Context) {
 		}
 	}
 	v.plan(ctx, shards, xorbs)
-	v.inParallel(ctx, xorbs, v.checkXorb)
-	files := v.startFiles(ctx)
-	v.inParallel(ctx, shards, func(ctx context.Context, f dir.File) { v.checkShard(ctx, f, files.check) })
-	files.wait()
+	if v.place.held != nil {
+		v.runHeld(ctx, shards, xorbs)
+	} else {
+		v.inParallel(ctx, xorbs, v.checkXorb)
+		files := v.startFiles(ctx)
+		v.inParallel(ctx, shards, func(ctx context.Context, f dir.File) {
+			v.checkShard(ctx, f, files.check, func(*shard.Reader) {})
+		})
+		files.wait()
+	}
 	for _, paths := range v.doubted {
 		v.report.doubted = append(v.report.doubted, paths...)
 	}
@@ -92,7 +99,11 @@ func (v *verifier) plan(ctx context.Context, shards, xorbs []dir.File) {
 	for _, f := range xorbs {
 		v.bar.expect(f.Size)
 	}
-	v.inParallel(ctx, shards, func(ctx context.Context, f dir.File) {
+	workers := runtime.GOMAXPROCS(0)
+	if v.place.held != nil {
+		workers = farShards
+	}
+	v.byMany(ctx, workers, shards, func(ctx context.Context, f dir.File) {
 		v.bar.expect(f.Size)
 		v.lookThrough(ctx, f)
 	})
@@ -101,11 +112,15 @@ func (v *verifier) plan(ctx context.Context, shards, xorbs []dir.File) {
 
 // inParallel calls do for every file, on all cores, the largest first.
 func (v *verifier) inParallel(ctx context.Context, files []dir.File, do func(context.Context, dir.File)) {
+	v.byMany(ctx, runtime.GOMAXPROCS(0), files, do)
+}
+
+func (v *verifier) byMany(ctx context.Context, count int, files []dir.File, do func(context.Context, dir.File)) {
 	files = slices.Clone(files)
 	slices.SortStableFunc(files, func(a, b dir.File) int { return cmp.Compare(b.Size, a.Size) })
 	work := make(chan dir.File)
 	var workers sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
+	for range count {
 		workers.Go(func() {
 			for f := range work {
 				do(ctx, f)

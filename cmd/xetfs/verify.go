@@ -25,6 +25,9 @@ and every file that the shards describe, and compares
 
 (Whether the names and versions of a catalog are sound: xetfs catalog check.)
 
+Where SOURCE is far, each xorb comes once, and up to 256 MiB of memory are for those that
+more files than one need.
+
 It goes on after damage and prints one line for each place. A file that needs a xorb
 which is not there counts as damage. A xorb that a shard only lists may be elsewhere: it
 is named in the report and no damage, as is a xorb that there is nothing to compare with.

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/merkle"
+	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/shard"
 )
 
@@ -18,6 +20,9 @@ const recordSize = 48 // bytes of every record in a shard
 // how many bytes its files have, and which xorbs must be compared with keyed hashes.
 // Damage is found later.
 func (v *verifier) lookThrough(ctx context.Context, f dir.File) {
+	if v.place.held != nil && !v.bar.visible() && !v.isKeyed(ctx, f) {
+		return // nothing else is asked for: it comes once
+	}
 	file, err := v.open(ctx, f)
 	if err != nil {
 		return
@@ -28,9 +33,11 @@ func (v *verifier) lookThrough(ctx context.Context, f dir.File) {
 	if err != nil {
 		return
 	}
-	for head, err := range s.Heads() {
-		if err == nil {
-			v.bar.expect(head.Size)
+	if v.bar.visible() { // else it is not worth the reading
+		for head, err := range s.Heads() {
+			if err == nil {
+				v.bar.expect(head.Size)
+			}
 		}
 	}
 	if !s.Meta().Keyed {
@@ -45,6 +52,12 @@ func (v *verifier) lookThrough(ctx context.Context, f dir.File) {
 	}
 }
 
+// isKeyed says whether the hashes of a far shard are keyed, by its two ends.
+func (v *verifier) isKeyed(ctx context.Context, f dir.File) bool {
+	s, err := shard.NewReader(origin.ReaderAt(ctx, v.place.store, names.ShardKey(f.Hash)), f.Size)
+	return err == nil && s.Meta().Keyed
+}
+
 // A shardCheck is one shard being checked.
 type shardCheck struct {
 	v     *verifier
@@ -56,8 +69,8 @@ type shardCheck struct {
 }
 
 // checkShard checks one copy of a shard by itself and against the xorbs, and hands its
-// files to check.
-func (v *verifier) checkShard(ctx context.Context, f dir.File, check func(context.Context, fileJob)) {
+// files to check. When it has, it calls then.
+func (v *verifier) checkShard(ctx context.Context, f dir.File, check func(context.Context, fileJob), then func(*shard.Reader)) {
 	c := shardCheck{v: v, f: f, whole: true}
 	if err := c.read(ctx); err != nil {
 		if !ended(ctx, err) {
@@ -76,6 +89,7 @@ func (v *verifier) checkShard(ctx context.Context, f dir.File, check func(contex
 	}
 	c.meta = s.Meta()
 	c.files(ctx, s, check)
+	then(s)
 	end := c.lists(s)
 	c.faults(s.CheckTables())
 	if c.whole && c.meta.Footer {

@@ -39,6 +39,10 @@ func verifySymbol(cmd *cobra.Command, folder, symbol string, asJSON bool) error 
 	})
 }
 
+// farFileWorkers is how many files of a far tree are read at a time, most of which wait for
+// answers. Of large ones no more than near by: each is fetched in many pieces at once.
+const farFileWorkers = 32
+
 // A treeCheck reads every file of a tree. Content that is there under several names is
 // read once, for which it takes 32 bytes of memory for each.
 type treeCheck struct {
@@ -81,10 +85,20 @@ func (c *treeCheck) run(ctx context.Context) {
 	c.bar.start()
 	jobs := make(chan page.Entry, 16)
 	var workers sync.WaitGroup
-	for range fileWorkers {
+	count, large := fileWorkers, make(chan struct{}, fileWorkers)
+	if !c.s.cache.Near() {
+		count = farFileWorkers
+	}
+	for range count {
 		workers.Go(func() {
 			for e := range jobs {
+				if e.Size >= leastLarge {
+					large <- struct{}{}
+				}
 				c.check(ctx, &e)
+				if e.Size >= leastLarge {
+					<-large
+				}
 			}
 		})
 	}

@@ -19,6 +19,8 @@ type place struct {
 	files []dir.File // each copy
 	open  func(ctx context.Context, f dir.File) (readerAtCloser, error)
 	close func()
+
+	held *heldStore // store, if it is far; else nil
 }
 
 type readerAtCloser interface {
@@ -64,11 +66,13 @@ func openFolderPlace(ctx context.Context, folder string) (*place, error) {
 
 // openWebPlace finds what the listing of a store says: its data, one copy of each.
 func openWebPlace(ctx context.Context, address string) (*place, error) {
-	store, err := openWeb(address, slog.New(slog.DiscardHandler))
+	log := slog.New(slog.DiscardHandler)
+	store, err := openWeb(address, log)
 	if err != nil {
 		return nil, err
 	}
-	p := &place{store: store, close: func() { store.Close() }}
+	p := &place{held: newHeldStore(store, limitMemory(heldMemory, log)), close: func() { store.Close() }}
+	p.store = p.held
 	p.open = func(ctx context.Context, f dir.File) (readerAtCloser, error) {
 		return farObject{origin.ReadAhead(ctx, store, names.Key(f.Path), f.Size)}, nil
 	}

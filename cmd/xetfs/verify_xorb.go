@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"io"
 	"path"
 	"regexp"
 
@@ -29,33 +30,59 @@ func (v *verifier) checkXorb(ctx context.Context, f dir.File) {
 		return
 	}
 	defer r.close()
-	faults := 0
+	v.judge(ctx, f, examine(r, f))
+}
+
+// An examined xorb is one that was looked through.
+type examined struct {
+	in     *xorb.Info
+	faults []error // what is wrong in it
+	name   error   // that it is another one than its name says
+	err    error   // why it could not be read
+}
+
+// sound says whether nothing is wrong with it.
+func (x *examined) sound() bool { return len(x.faults) == 0 && x.name == nil && x.err == nil }
+
+// examine looks through a copy of a xorb.
+func examine(r io.ReaderAt, f dir.File) (x examined) {
+	found := func(err error) { x.faults = append(x.faults, err) }
+	if x.in, x.err = xorb.Check(r, f.Size, found); x.err != nil || len(x.faults) > 0 {
+		return x // its own hash would tell the same again
+	}
+	if named := hashInName(f.Path); named != "" && named != x.in.Root().String() {
+		x.name = codec.Corrupt("xorb", 0, "its chunks make xorb %s, its name says %s", x.in.Root(), named)
+	}
+	return x
+}
+
+// judge takes notice of what was found in a copy of a xorb.
+func (v *verifier) judge(ctx context.Context, f dir.File, x examined) {
+	if x.err != nil && ended(ctx, x.err) {
+		return
+	}
 	found := func(err error) {
-		faults++
 		v.report.fault(fault{path: f.Path, kind: "xorb", hash: f.Hash, err: err})
 	}
-	in, err := xorb.Check(r, f.Size, found)
-	switch {
-	case err != nil && ended(ctx, err):
-		return
-	case err != nil:
+	for _, err := range x.faults {
 		found(err)
+	}
+	if x.err != nil {
+		found(x.err)
 		return
 	}
-	v.report.xorb(in.Len())
-	if faults > 0 {
-		v.facts(f.Hash) // it is there, if damaged; its own hash would tell the same again
+	v.report.xorb(x.in.Len())
+	switch {
+	case len(x.faults) > 0:
+		v.facts(f.Hash) // it is there, if damaged
 		return
-	}
-	root := in.Root()
-	switch named := hashInName(f.Path); {
-	case named != "" && named != root.String():
-		found(codec.Corrupt("xorb", 0, "its chunks make xorb %s, its name says %s", root, named))
+	case x.name != nil:
+		found(x.name)
 		return
-	case named == "" && in.Footer == xorb.NoFooter:
-		v.doubt(root, f.Path)
+	case hashInName(f.Path) == "" && x.in.Footer == xorb.NoFooter:
+		v.doubt(x.in.Root(), f.Path)
 	}
-	v.noteXorb(root, f.Size, in)
+	v.noteXorb(x.in.Root(), f.Size, x.in)
 }
 
 // noteXorb remembers what shards will be compared with.

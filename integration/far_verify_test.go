@@ -1,0 +1,92 @@
+package integration
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// A Report is what `xetfs verify --json` says.
+type Report struct {
+	Faults                              []struct{ Path, Kind, Hash string }
+	Shards, Xorbs, Chunks, Files, Bytes int64
+	Sound                               bool
+}
+
+func verifyReport(t *testing.T, source string) (r Report) {
+	t.Helper()
+	out, err := exec.Command(xetfs(t), "verify", "--json", source).Output()
+	if len(out) == 0 {
+		t.Fatalf("verify: %v\n%s", err, stderrOf(err))
+	}
+	if err := json.Unmarshal(out, &r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// kinds are the faults of a report, in order, without their reasons: these are told with
+// paths of a folder or keys of a server.
+func (r Report) kinds() (all []string) {
+	for _, f := range r.Faults {
+		all = append(all, f.Kind+" "+f.Hash)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// verify of a far store has each xorb come once, in large pieces, though the xorb is checked
+// and the files of two shards are read of it. It finds what verify of the folder finds.
+func TestFarVerifyOnce(t *testing.T) {
+	dir := t.TempDir()
+	first, second, store := filepath.Join(dir, "first"), filepath.Join(dir, "second"), filepath.Join(dir, "store")
+	for _, folder := range []string{first, second} {
+		if err := os.Mkdir(folder, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	large := noise(1, 70<<20) // it goes on in a second xorb
+	smallFiles(t, first, 500)
+	writeFile(t, filepath.Join(first, "large"), large)
+	writeFile(t, filepath.Join(second, "most of it"), large[:50<<20])
+	smallFiles(t, filepath.Join(second, "again"), 100)
+	pack(t, store, first)
+	pack(t, store, second)
+	s := serveFar(t, store, "--delay=5ms")
+	stored := xorbBytes(t, store)
+	xorbs, err := filepath.Glob(filepath.Join(store, "tdata", "xorb", "*", "*.xorb"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := s.Traffic()
+	far := verifyReport(t, s.URL)
+	sent := s.Since(before)
+	t.Logf("%d bytes in %d xorbs: %+v", stored, len(xorbs), sent)
+	if near := verifyReport(t, store); !far.Sound || far.Files != near.Files || far.Bytes != near.Bytes || far.Xorbs != near.Xorbs || far.Chunks != near.Chunks {
+		t.Errorf("%+v, in the folder %+v", far, near)
+	}
+	if sent.DataBytes != stored || sent.DataRequests > stored>>22+int64(len(xorbs)) {
+		t.Errorf("%d bytes of xorbs came in %d requests, there are %d", sent.DataBytes, sent.DataRequests, stored)
+	}
+
+	b, err := os.ReadFile(xorbs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[len(b)/2] ^= 1
+	if err := os.Chmod(xorbs[0], 0o644); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, xorbs[0], b)
+	if err := os.Remove(xorbs[1]); err != nil {
+		t.Fatal(err)
+	}
+	far = verifyReport(t, serveFar(t, store).URL) // a server goes on giving out what it has open
+	near := verifyReport(t, store)
+	if near.Sound || !slices.Equal(far.kinds(), near.kinds()) {
+		t.Errorf("faults %v, in the folder %v", far.kinds(), near.kinds())
+	}
+}
