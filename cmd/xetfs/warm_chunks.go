@@ -36,7 +36,7 @@ type chunkRow struct {
 
 // A wish is the chunks of one xorb that are wanted and not there.
 type wish struct {
-	chunkSet
+	chunkSet chunkSet
 	n, bytes int64 // how many, and about how large they are together
 	path     string
 }
@@ -54,14 +54,19 @@ func (w *warming) add(to wishes, path string, terms []codec.Term) (missing bool)
 				of = &wish{path: path}
 				to[t.Xorb] = of
 			}
-			of.n += int64(r.Len())
-			of.bytes += int64(t.Size) * int64(r.Len()) / int64(t.Chunks.Len())
-			for i := r.Start; i < r.End; i++ {
-				of.chunkSet[i/64] |= 1 << (i % 64)
-			}
+			of.add(r, int64(t.Size)*int64(r.Len())/int64(t.Chunks.Len()))
 		}
 	}
 	return missing
+}
+
+// add adds chunks that have about so many bytes.
+func (w *wish) add(r codec.ChunkRange, bytes int64) {
+	w.n += int64(r.Len())
+	w.bytes += bytes
+	for i := r.Start; i < r.End; i++ {
+		w.chunkSet[i/64] |= 1 << (i % 64)
+	}
 }
 
 // rows returns what is to be asked for, so that few requests are enough.
