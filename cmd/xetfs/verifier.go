@@ -103,7 +103,7 @@ func (v *verifier) plan(ctx context.Context, shards, xorbs []dir.File) {
 	if v.place.held != nil {
 		workers = farShards
 	}
-	v.byMany(ctx, workers, shards, func(ctx context.Context, f dir.File) {
+	largestFirst(ctx, workers, shards, func(ctx context.Context, f dir.File) {
 		v.bar.expect(f.Size)
 		v.lookThrough(ctx, f)
 	})
@@ -112,29 +112,14 @@ func (v *verifier) plan(ctx context.Context, shards, xorbs []dir.File) {
 
 // inParallel calls do for every file, on all cores, the largest first.
 func (v *verifier) inParallel(ctx context.Context, files []dir.File, do func(context.Context, dir.File)) {
-	v.byMany(ctx, runtime.GOMAXPROCS(0), files, do)
+	largestFirst(ctx, runtime.GOMAXPROCS(0), files, do)
 }
 
-func (v *verifier) byMany(ctx context.Context, count int, files []dir.File, do func(context.Context, dir.File)) {
+// largestFirst is byMany for files.
+func largestFirst(ctx context.Context, count int, files []dir.File, do func(context.Context, dir.File)) {
 	files = slices.Clone(files)
 	slices.SortStableFunc(files, func(a, b dir.File) int { return cmp.Compare(b.Size, a.Size) })
-	work := make(chan dir.File)
-	var workers sync.WaitGroup
-	for range count {
-		workers.Go(func() {
-			for f := range work {
-				do(ctx, f)
-			}
-		})
-	}
-	for _, f := range files {
-		if ctx.Err() != nil {
-			break
-		}
-		work <- f
-	}
-	close(work)
-	workers.Wait()
+	byMany(ctx, count, files, do)
 }
 
 // An object is the file of a shard or xorb, being read. Reading ends when ctx does, and

@@ -6,7 +6,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"sync"
 
 	"golang.org/x/sync/semaphore"
 
@@ -42,7 +41,7 @@ func (v *verifier) runHeld(ctx context.Context, shards, xorbs []dir.File) {
 	v.inParallel(ctx, large, v.checkXorb)
 	held.begin(ctx, sizes, func(ctx context.Context, k names.Key) []byte { return v.loadXorb(ctx, k, byKey[k]) })
 	room, xorbRoom := semaphore.NewWeighted(farShard), semaphore.NewWeighted(held.most)
-	v.byMany(ctx, farShards, shards, func(ctx context.Context, f dir.File) {
+	largestFirst(ctx, farShards, shards, func(ctx context.Context, f dir.File) {
 		n := min(f.Size, farShard)
 		if room.Acquire(ctx, n) != nil {
 			return
@@ -51,7 +50,7 @@ func (v *verifier) runHeld(ctx context.Context, shards, xorbs []dir.File) {
 		files := &farFiles{v: v, room: xorbRoom}
 		v.checkShard(ctx, f, files.add, func(s *shard.Reader) { files.run(ctx, s) })
 	})
-	v.byMany(ctx, heldLoads, xorbs, func(ctx context.Context, f dir.File) {
+	largestFirst(ctx, heldLoads, xorbs, func(ctx context.Context, f dir.File) {
 		held.want(ctx, names.XorbKey(f.Hash)) // those that no shard knows
 	})
 	held.going.Wait()
@@ -110,7 +109,7 @@ func (c *farFiles) run(ctx context.Context, s *shard.Reader) {
 	}
 	defer c.room.Release(bytes)
 	held.follow(keys)
-	c.check(ctx, jobs)
+	byMany(ctx, fileWorkers, jobs, c.v.checkFile)
 	var listed []names.Key
 	for x, err := range s.Xorbs() {
 		if err == nil {
@@ -121,26 +120,6 @@ func (c *farFiles) run(ctx context.Context, s *shard.Reader) {
 	for _, k := range listed {
 		held.want(ctx, k)
 	}
-}
-
-func (c *farFiles) check(ctx context.Context, jobs []fileJob) {
-	work := make(chan fileJob)
-	var workers sync.WaitGroup
-	for range fileWorkers {
-		workers.Go(func() {
-			for job := range work {
-				c.v.checkFile(ctx, job)
-			}
-		})
-	}
-	for _, job := range jobs {
-		if ctx.Err() != nil {
-			break
-		}
-		work <- job
-	}
-	close(work)
-	workers.Wait()
 }
 
 // inPlace returns files in the order in which their chunks lie, and the xorbs of these as

@@ -186,22 +186,11 @@ func (w *warming) fetchRound(ctx context.Context, round []described) error {
 func (w *warming) keepRound(ctx context.Context, round []described) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	files := make(chan *described)
-	var going sync.WaitGroup
-	for range warmers {
-		going.Go(func() {
-			for f := range files {
-				if err := w.keepFile(ctx, f); err != nil {
-					stop(err)
-				}
-			}
-		})
-	}
-	for i := range round {
-		files <- &round[i]
-	}
-	close(files)
-	going.Wait()
+	byMany(ctx, warmers, round, func(ctx context.Context, f described) {
+		if err := w.keepFile(ctx, &f); err != nil {
+			stop(err)
+		}
+	})
 	return context.Cause(ctx)
 }
 
