@@ -11,18 +11,16 @@ import (
 // once; those who are handed it by somebody else retain it before. (Pages need neither: they
 // are the collector's.)
 type chunk struct {
+	arena.Bytes
 	key   chunkKey
-	page  *page.Page // whose bytes are data; nil: a chunk
-	data  []byte
-	arena *arena.Arena
-	bytes arena.Bytes
+	page  *page.Page // whose bytes they are; nil: a chunk
+	from  *arena.Arena
 	users atomic.Int32
 }
 
 // newChunk returns one of n bytes, which hold anything. It has one user.
 func newChunk(a *arena.Arena, key chunkKey, n int) *chunk {
-	c := &chunk{key: key, arena: a, bytes: a.Bytes(n)}
-	c.data = c.bytes.Data
+	c := &chunk{key: key, from: a, Bytes: a.Bytes(n)}
 	c.users.Store(1)
 	return c
 }
@@ -30,7 +28,7 @@ func newChunk(a *arena.Arena, key chunkKey, n int) *chunk {
 // copyChunk returns a chunk with some bytes.
 func copyChunk(a *arena.Arena, key chunkKey, data []byte) *chunk {
 	c := newChunk(a, key, len(data))
-	copy(c.data, data)
+	copy(c.Data, data)
 	return c
 }
 
@@ -53,10 +51,10 @@ func (c *chunk) release() {
 		return
 	}
 	if poison {
-		spoil(c.data)
+		spoil(c.Data)
 	}
-	c.arena.Free(c.bytes)
+	c.from.Free(c.Bytes)
 }
 
 // stays says whether the chunk may be kept for long.
-func (c *chunk) stays() bool { return c.arena.Stays(c.bytes) }
+func (c *chunk) stays() bool { return c.from.Stays(c.Bytes) }

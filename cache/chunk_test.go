@@ -18,8 +18,8 @@ func TestChunk_Users(t *testing.T) {
 		}
 		users.Go(func() {
 			defer c.release()
-			if string(c.data) != "some bytes" {
-				t.Errorf("data = %q", c.data)
+			if string(c.Data) != "some bytes" {
+				t.Errorf("data = %q", c.Data)
 			}
 		})
 	}

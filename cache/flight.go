@@ -79,12 +79,12 @@ func (c *calls) finish(cl *call, there *chunk, err error) {
 	there.users.Add(int32(cl.waiting) + 1) // and this list; before anybody can release it
 	close(cl.done)
 	c.done = append(c.done, cl)
-	c.bytes += roomOf(len(there.data))
+	c.bytes += roomOf(len(there.Data))
 	for c.bytes > c.max && len(c.done) > 0 {
 		old := c.done[0]
 		c.done[0] = nil
 		c.done = c.done[1:]
-		c.bytes -= roomOf(len(old.chunk.data))
+		c.bytes -= roomOf(len(old.chunk.Data))
 		delete(c.byKey, old.key)
 		old.chunk.release()
 	}

@@ -57,13 +57,13 @@ func newMemory(maxBytes, others int64) (*memory, error) {
 		IgnoreInternalCost: true,
 		// Called when ristretto takes an entry from its queue.
 		Cost: func(c *chunk) int64 {
-			m.waiting.Add(-roomOf(len(c.data)))
-			m.bytes.Add(roomOf(len(c.data)))
-			return roomOf(len(c.data))
+			m.waiting.Add(-roomOf(len(c.Data)))
+			m.bytes.Add(roomOf(len(c.Data)))
+			return roomOf(len(c.Data))
 		},
 		OnExit: func(c *chunk) {
 			if c != nil {
-				m.bytes.Add(-roomOf(len(c.data)))
+				m.bytes.Add(-roomOf(len(c.Data)))
 				c.release()
 			}
 		},
@@ -88,7 +88,7 @@ func (m *memory) has(key chunkKey) bool {
 // add offers a chunk, which may be refused or come into effect later. It is done once for
 // each.
 func (m *memory) add(c *chunk) {
-	if c.stays() && m.reserve(roomOf(len(c.data))) {
+	if c.stays() && m.reserve(roomOf(len(c.Data))) {
 		c.retain()
 		m.set(c)
 	}
@@ -120,7 +120,7 @@ func (m *memory) reserve(room int64) bool {
 
 func (m *memory) set(c *chunk) {
 	if !m.cache.Set(c.key.sum(), c, 0) {
-		m.waiting.Add(-roomOf(len(c.data)))
+		m.waiting.Add(-roomOf(len(c.Data)))
 		c.release()
 	}
 }

@@ -40,7 +40,7 @@ func wantKept(t *testing.T, m *memory, key chunkKey, want string) {
 	got := m.get(key)
 	defer got.release()
 	switch {
-	case got == nil && want != "", got != nil && string(got.data) != want:
+	case got == nil && want != "", got != nil && string(got.Data) != want:
 		t.Errorf("get = %v, want %q", got, want)
 	}
 }
@@ -66,7 +66,7 @@ func TestMemoryCounts(t *testing.T) {
 	writers.Wait()
 	m.cache.Wait()
 	var kept int64
-	m.cache.IterValues(func(c *chunk) bool { kept += roomOf(len(c.data)); return false })
+	m.cache.IterValues(func(c *chunk) bool { kept += roomOf(len(c.Data)); return false })
 	if got := m.bytes.Load(); got != kept || got > 4<<20 {
 		t.Errorf("%d bytes are counted, %d are kept, %d are allowed", got, kept, 4<<20)
 	}

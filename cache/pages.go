@@ -6,6 +6,7 @@ import (
 	"math"
 	"sync"
 
+	"github.com/xetfs/xetfs/cache/arena"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/page"
 )
@@ -216,6 +217,6 @@ func (m *memory) getPage(h page.Hash) (*page.Page, bool) {
 // addPage is add for a page.
 func (m *memory) addPage(h page.Hash, p *page.Page) {
 	if m.reserve(roomOf(len(p.Encoded()))) {
-		m.set(&chunk{key: pageKey(h), page: p, data: p.Encoded()})
+		m.set(&chunk{key: pageKey(h), page: p, Bytes: arena.Bytes{Data: p.Encoded()}})
 	}
 }

@@ -247,7 +247,7 @@ func (rd *reading) place() error {
 		w := &rd.want[i]
 		w.off = off
 		if w.chunk != nil {
-			w.size = int64(len(w.chunk.data))
+			w.size = int64(len(w.chunk.Data))
 		} else {
 			w.size = int64(w.run.Size(rd.r.Start + uint32(i)))
 		}

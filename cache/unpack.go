@@ -98,9 +98,9 @@ func (rd *reading) fill(i int) error {
 		}
 	}
 	if from < 0 {
-		copy(rd.p, w.chunk.data[-from:])
+		copy(rd.p, w.chunk.Data[-from:])
 	} else {
-		copy(rd.p[from:], w.chunk.data)
+		copy(rd.p[from:], w.chunk.Data)
 	}
 	return nil
 }
@@ -162,7 +162,7 @@ func (rd *reading) unpackShared(i int) error {
 		}
 	}()
 	rd.c.stats.unpacked.Add(1)
-	if err := w.run.Unpack(key.index, there.data); err != nil {
+	if err := w.run.Unpack(key.index, there.Data); err != nil {
 		err = rd.failure(w, err)
 		rd.finish(w, nil, err)
 		return err
