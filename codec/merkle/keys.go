@@ -24,6 +24,8 @@ var (
 		0xa4, 0xcd, 0x26, 0xd5, 0xb5, 0xdb, 0x49, 0xe6, 0x41, 0x24, 0x98, 0x7f, 0x28, 0xfb, 0x94, 0xc3,
 	}
 	fileKey = codec.Hash{} // a salt is possible here, but every client uses this one
+
+	wideDataKey = wideKey(dataKey)
 )
 
 // One pool of hashers per key, because a hasher cannot change its key and is 10 KiB

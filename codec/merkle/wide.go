@@ -1,0 +1,68 @@
+package merkle
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"sync"
+
+	"golang.org/x/sys/cpu"
+	"lukechampine.com/blake3/guts"
+
+	"github.com/xetfs/xetfs/codec"
+)
+
+// BLAKE3 is a tree over pieces of 1 KiB, and a processor with AVX-512 hashes 16 of them at
+// once: 5.6 GB/s a core, where the library that does all else here stays with AVX2 and 3.8.
+// This one has no interface for it but that of its parts, and is slower without AVX-512, so
+// it is asked for chunks alone.
+
+// A wideBlock is 16 pieces.
+type wideBlock = [guts.MaxSIMD * guts.ChunkSize]byte
+
+// minWide is the least number of bytes for which a wideBlock, part of it unused, is quicker.
+const minWide = len(wideBlock{}) * 5 / 8
+
+var hasWide = cpu.X86.HasAVX512F
+
+// sumWide returns the keyed hash of at least minWide bytes.
+func sumWide(key *[8]uint32, data []byte) (h codec.Hash) {
+	root := subtree(key, 0, data)
+	root.Flags |= guts.FlagRoot
+	words := guts.CompressNode(root)
+	for i := range len(h) / 4 {
+		binary.LittleEndian.PutUint32(h[i*4:], words[i])
+	}
+	return h
+}
+
+// subtree returns the node over data, whose first piece is the one at place.
+func subtree(key *[8]uint32, place uint64, data []byte) guts.Node {
+	if len(data) <= len(wideBlock{}) {
+		return smallTree(key, place, data)
+	}
+	left := 1 << (bits.Len(uint(len(data)-1)) - 1) // the largest power of two that leaves something
+	l := guts.ChainingValue(subtree(key, place, data[:left]))
+	r := guts.ChainingValue(subtree(key, place+uint64(left/guts.ChunkSize), data[left:]))
+	return guts.ParentNode(l, r, key, guts.FlagKeyedHash)
+}
+
+// tails has room for what is less than a wideBlock: the instructions always read a whole one.
+var tails = sync.Pool{New: func() any { return new(wideBlock) }}
+
+func smallTree(key *[8]uint32, place uint64, data []byte) guts.Node {
+	if len(data) == len(wideBlock{}) {
+		return guts.CompressBuffer((*wideBlock)(data), len(data), key, place, guts.FlagKeyedHash)
+	}
+	tail := tails.Get().(*wideBlock)
+	defer tails.Put(tail)
+	n := copy(tail[:], data)
+	return guts.CompressBuffer(tail, n, key, place, guts.FlagKeyedHash)
+}
+
+// wideKey returns a key as sumWide wants it.
+func wideKey(key codec.Hash) (words [8]uint32) {
+	for i := range words {
+		words[i] = binary.LittleEndian.Uint32(key[i*4:])
+	}
+	return words
+}
