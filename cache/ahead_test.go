@@ -129,7 +129,7 @@ func TestWantKnowsMemory(t *testing.T) {
 	src := hook(x.src, nil)
 	c := open(t, src, Options{})
 	x.read(t, c, chunks(0, 5), 0, 4500)
-	c.memory.cache.Wait()
+	c.memory.settle()
 	a := c.NewAhead()
 	defer a.Close()
 	a.Want(x.Hash(), chunks(3, 8))

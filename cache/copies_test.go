@@ -72,7 +72,7 @@ func TestCorruptChunk(t *testing.T) {
 		if c.calls.has(chunkKey{x.Hash(), 3}) {
 			t.Error("the damaged chunk is kept")
 		}
-		c.memory.cache.Wait()
+		c.memory.settle()
 		if c.memory.has(chunkKey{x.Hash(), 3}) {
 			t.Error("the damaged chunk is in memory")
 		}

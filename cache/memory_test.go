@@ -12,6 +12,12 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
+// settle returns when ristretto has all that was added.
+func (m *memory) settle() {
+	m.handOver()
+	m.cache.Wait()
+}
+
 // Two keys of one sum must not be taken for each other.
 func TestMemoryComparesKeys(t *testing.T) {
 	m, err := newMemory(1<<20, 0)
@@ -26,11 +32,11 @@ func TestMemoryComparesKeys(t *testing.T) {
 	}
 	wantKept(t, m, b, "")
 	m.addCopy(a, []byte("a"))
-	m.cache.Wait()
+	m.settle()
 	wantKept(t, m, b, "")
 	wantKept(t, m, a, "a")
 	m.addCopy(b, []byte("b"))
-	m.cache.Wait()
+	m.settle()
 	wantKept(t, m, b, "b")
 }
 
@@ -64,7 +70,7 @@ func TestMemoryCounts(t *testing.T) {
 		})
 	}
 	writers.Wait()
-	m.cache.Wait()
+	m.settle()
 	var kept int64
 	m.cache.IterValues(func(c *chunk) bool { kept += roomOf(len(c.Data)); return false })
 	if got := m.bytes.Load(); got != kept || got > 4<<20 {

@@ -274,7 +274,7 @@ func BenchmarkPages(b *testing.B) {
 					}
 				}
 			}
-			c.memory.cache.Wait()
+			c.memory.settle()
 			b.ReportAllocs()
 			i := 0
 			for b.Loop() {

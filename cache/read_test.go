@@ -166,7 +166,7 @@ func TestCosts(t *testing.T) {
 				c := open(t, src, Options{})
 				tt.reads(func(start, end, skip, n int) {
 					x.read(t, c, chunks(start, end), skip, n)
-					c.memory.cache.Wait()
+					c.memory.settle()
 				})
 				got := cost{src.requests.Load(), src.chunks.Load(), c.stats.unpacked.Load()}
 				if got != want {
@@ -183,7 +183,7 @@ func TestFarKeepsAll(t *testing.T) {
 	src := hook(x.src, nil)
 	c := open(t, src, Options{})
 	x.read(t, c, chunks(0, 50), 0, 50_000)
-	c.memory.cache.Wait()
+	c.memory.settle()
 	x.read(t, c, chunks(0, 50), 0, 50_000)
 	if n := src.requests.Load(); n != 1 {
 		t.Errorf("%d requests, want 1", n)
