@@ -81,6 +81,49 @@ func TestMemoryCounts(t *testing.T) {
 	}
 }
 
+// What was added last is found at once, whether ristretto has been handed it or not, also
+// where there is room for few.
+func TestMemoryFindsOffers(t *testing.T) {
+	for _, size := range []int64{1 << 20, 64 << 20} {
+		m, err := newMemory(size, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const n = 3 * maxOffers
+		for i := range n {
+			key := chunkKey{index: uint32(i)}
+			m.addCopy(key, bytes.Repeat([]byte{byte(i)}, 10_000))
+			c := m.get(key)
+			if !m.has(key) && c != nil {
+				t.Errorf("%d bytes: chunk %d is found and not there", size, i)
+			}
+			if full := i%maxOffers == maxOffers-1; c == nil && !full && size > 1<<20 {
+				t.Errorf("%d bytes: chunk %d is not found", size, i)
+			}
+			c.release()
+			if got := len(m.offers); got >= maxOffers {
+				t.Fatalf("%d are offered", got)
+			}
+		}
+		m.settle()
+		found := 0
+		for i := range n {
+			c := m.get(chunkKey{index: uint32(i)})
+			if c != nil {
+				found++
+			}
+			c.release()
+		}
+		if found == 0 || found < n && size > 1<<20 {
+			t.Errorf("%d bytes: %d of %d chunks are kept", size, found, n)
+		}
+		m.close()
+		if got := m.arena.InUse(); got != 0 {
+			t.Errorf("%d bytes: %d are in use at the end", size, got)
+		}
+	}
+}
+
 // What ristretto has not looked at yet is bounded: its queue alone would be gigabytes.
 func TestMemoryQueueIsBounded(t *testing.T) {
 	if n := int64(maxWaiting) / roomOf(1); n >= 32<<10 {
