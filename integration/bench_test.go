@@ -23,7 +23,7 @@ var (
 	benchMount  = flag.Bool("bench-mount", false, "measure the mount beside other file systems; needs root")
 	benchMiB    = flag.Int64("bench-mib", 512, "size of each large file")
 	benchRounds = flag.Int("bench-rounds", 5, "measured rounds")
-	benchReads  = flag.Int("bench-reads", 2000, "4 KiB reads of one round, at most one for 256 KiB")
+	benchReads  = flag.Int("bench-reads", 2000, "4 KiB reads of one round, at most one for 128 KiB")
 	benchOut    = flag.String("bench-out", "", "folder for the results: text, Markdown, JSON, SVG and CPU profiles")
 )
 
@@ -129,11 +129,11 @@ func (b *bench) round(t *testing.T, r *results, s system, round int) {
 		add(row, "cold, in a row: CPU of the process", "s/GB", used/(float64(b.size)/1e9))
 	}
 	add("P3", "warm, in a row", "MB/s", b.sequential(t, m.path))
-	add("P3", "warm, 4 KiB at random", "/s", b.random(t, m.path, round).rate)
+	add("P3", "warm, 4 KiB at random", "/s", b.randomWarm(t, m.path, round))
 	m.unmount()
 
 	m = fresh()
-	cold := b.random(t, m.path, round)
+	cold := b.random(t, m.path, b.places(round, 0, 1))
 	m.unmount()
 	add("P4", "cold, 4 KiB at random", "/s", cold.rate)
 	add("P4", "cold, 4 KiB at random: p50", "us", cold.p50)
@@ -227,30 +227,44 @@ type scatter struct {
 	p50, p99 float64 // microseconds
 }
 
-// random reads 4 KiB here and there, in every system at the same places.
-func (b *bench) random(t *testing.T, path string, round int) scatter {
-	t.Helper()
-	return b.randomBy(t, path, round, 1)
+// places are where to read 4 KiB here and there, in every system the same, no two of them so
+// close that they are often in one chunk or block: it would be in memory the second time.
+// They are in one of two parts of the file, or in both.
+func (b *bench) places(round int, parts ...int64) []int64 {
+	const apart = 128 << 10
+	rng := rand.New(rand.NewPCG(uint64(round), 4))
+	all := rng.Perm(int(b.size / apart))
+	var places []int64
+	for _, i := range all {
+		half := int64(i) * 2 * apart / b.size
+		if slices.Contains(parts, half) && len(places) < *benchReads {
+			places = append(places, int64(i)*apart+rng.Int64N(apart>>12)<<12)
+		}
+	}
+	return places
 }
 
-// randomBy is random with several readers of one open file, who share the reads.
-func (b *bench) randomBy(t *testing.T, path string, round, readers int) scatter {
+// random reads 4 KiB at each of some places.
+func (b *bench) random(t *testing.T, path string, places []int64) scatter {
+	t.Helper()
+	return b.randomBy(t, path, places, 1)
+}
+
+// randomBy is random with several readers of one open file, who share the places.
+func (b *bench) randomBy(t *testing.T, path string, places []int64, readers int) scatter {
 	t.Helper()
 	file, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	// In a small file more reads would meet blocks that were read before.
-	took := make([]time.Duration, min(int64(*benchReads), max(b.size>>18, 100)))
+	took := make([]time.Duration, len(places))
 	start := time.Now()
 	parallel(readers, func(r int) {
-		rng := rand.New(rand.NewPCG(uint64(round), uint64(4+r)))
 		p := make([]byte, 4096)
 		for i := r; i < len(took); i += readers {
-			off := rng.Int64N(b.size/4096) * 4096
 			start := time.Now()
-			if _, err := file.ReadAt(p, off); err != nil {
+			if _, err := file.ReadAt(p, places[i]); err != nil {
 				t.Error(err)
 			}
 			took[i] = time.Since(start)
@@ -260,4 +274,25 @@ func (b *bench) randomBy(t *testing.T, path string, round, readers int) scatter 
 	slices.Sort(took)
 	micros := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
 	return scatter{float64(len(took)) / all.Seconds(), micros(took[len(took)/2]), micros(took[len(took)*99/100])}
+}
+
+// randomWarm reads 4 KiB here and there of what is in the page cache, and returns reads per
+// second. There are so many that what the first ones cost does not count.
+func (b *bench) randomWarm(t *testing.T, path string, round int) float64 {
+	t.Helper()
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	const reads = 200_000
+	rng := rand.New(rand.NewPCG(uint64(round), 5))
+	p := make([]byte, 4096)
+	start := time.Now()
+	for range reads {
+		if _, err := file.ReadAt(p, rng.Int64N(b.size>>12)<<12); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return reads / time.Since(start).Seconds()
 }
