@@ -75,7 +75,7 @@ func onDisk(tb testing.TB, kind int) (stored, *disk.Store) {
 			err = d.PutRun(s.Hash(), run)
 		}
 		if err == nil {
-			err = d.Flush()
+			err = d.Flush(tb.Context())
 		}
 		if err != nil {
 			tb.Fatal(err)

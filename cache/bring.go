@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/xetfs/xetfs/cache/disk"
 	"github.com/xetfs/xetfs/cache/origin"
@@ -22,15 +21,16 @@ func (c *Cache) FileInfos(ctx context.Context, ids []codec.FileID, tell func(i i
 
 // Bring asks a far origin for chunks of a xorb, with one request, and puts on disk those
 // that are not there, as they come. It is for whoever wants them there, not the bytes: it
-// returns when they can be found, however long the disk takes, and asks for all of r, so
-// that whoever calls it must know that some of them are missing. Whatever ends it, what has
-// come by then and is what its hash says is kept. The error is for Again, or the disk's.
+// returns when they can be found, however long the disk takes, or ctx ends. It asks for all
+// of r, so that whoever calls it must know that some of them are missing. Whatever ends it,
+// what has come by then and is what its hash says is kept, a little later if the disk has no
+// room for it now. The error is for Again, or says that the disk or ctx ended it.
 func (c *Cache) Bring(ctx context.Context, x codec.Hash, r codec.ChunkRange) error {
 	if c.packed == nil {
 		return disk.ErrClosed
 	}
 	of := c.copies.current(x)
-	b := &bringing{c: c, xorb: x, next: r.Start, wake: make(chan struct{}, 1)}
+	b := &bringing{c: c, xorb: x, next: r.Start, wake: make(chan struct{}, 1), lend: c.patiently(ctx)}
 	keeping := make(chan struct{})
 	go func() {
 		defer close(keeping)
@@ -42,8 +42,9 @@ func (c *Cache) Bring(ctx context.Context, x codec.Hash, r codec.ChunkRange) err
 	close(b.wake)
 	<-keeping
 	b.keep(run, 1)
+	b.handOver(run)
 	if b.refused == nil {
-		b.refused = c.packed.Flush()
+		b.refused = c.packed.Flush(ctx)
 	}
 	if err = errors.Join(err, b.damaged); err != nil {
 		return &copyError{of, err}
@@ -58,6 +59,7 @@ const bringStep = 512 << 10
 type bringing struct {
 	c    *Cache
 	xorb codec.Hash
+	lend lending
 
 	mu   sync.Mutex
 	some *xorb.Run     // the first chunks, as far as they have come; nil: none; guarded by mu
@@ -68,6 +70,16 @@ type bringing struct {
 	buf     []byte
 	damaged error
 	refused error // why the disk does not keep them
+}
+
+// A lending lends chunks of a xorb to the disk, as disk.Store.LendRun.
+type lending func(x codec.Hash, run *xorb.Run, free func()) error
+
+// patiently returns a lending that waits for the disk until ctx ends.
+func (c *Cache) patiently(ctx context.Context) lending {
+	return func(x codec.Hash, run *xorb.Run, free func()) error {
+		return c.packed.LendRunPatiently(ctx, x, run, free)
+	}
 }
 
 // ask asks the origin for chunks. After an error it returns the first ones, as far as they
@@ -103,7 +115,8 @@ func (b *bringing) latest() *xorb.Run {
 	return b.some
 }
 
-// keep puts on disk what of a run is new, if that is so many bytes at least.
+// keep puts on disk what of a run is new, if that is so many bytes at least. Where it ends
+// because the disk is busy b.next stands at the first chunk that is left.
 func (b *bringing) keep(run *xorb.Run, least int) {
 	defer guard(&b.damaged)
 	if run == nil || run.Chunks.End <= b.next {
@@ -113,19 +126,34 @@ func (b *bringing) keep(run *xorb.Run, least int) {
 	if len(news.Packed) < least {
 		return
 	}
-	b.next = run.Chunks.End
 	if b.buf == nil {
 		b.buf = make([]byte, codec.MaxChunkSize)
 	}
-	for _, r := range b.c.packed.Missing(b.xorb, news.Chunks) {
-		for r.Start < r.End {
-			good := b.good(news, r)
-			if good.Len() > 0 && b.refused == nil {
-				b.refused = b.c.putPatiently(b.xorb, news.Slice(good))
-			}
-			r.Start = good.End + 1 // which is damaged
+	good := func(r codec.ChunkRange) codec.ChunkRange { return b.good(news, r) }
+	for r := range b.c.wanting(b.xorb, news.Chunks, good) {
+		if b.refused == nil {
+			b.refused = b.lend(b.xorb, news.Slice(r), func() {})
+		}
+		if errors.Is(b.refused, disk.ErrBusy) {
+			b.next = r.Start
+			return
 		}
 	}
+	b.next = run.Chunks.End
+}
+
+// handOver has those chunks of a run kept later that keep has left.
+func (b *bringing) handOver(run *xorb.Run) {
+	if run == nil || run.Chunks.End <= b.next {
+		return
+	}
+	f, rest := &b.c.fetches, run.Slice(codec.ChunkRange{Start: b.next, End: run.Chunks.End})
+	later := &bringing{c: b.c, xorb: b.xorb, next: b.next, lend: b.c.patiently(f.keeping.late)}
+	f.keepLater(rest, func() {
+		if later.keep(rest, 1); errors.Is(later.refused, disk.ErrBusy) {
+			f.forgo(codec.ChunkRange{Start: later.next, End: rest.Chunks.End})
+		}
+	})
 }
 
 // good returns the first chunks of r, up to one that is damaged.
@@ -137,22 +165,4 @@ func (b *bringing) good(run *xorb.Run, r codec.ChunkRange) codec.ChunkRange {
 		}
 	}
 	return r
-}
-
-// How long the disk is waited for because it is busy with what others put, and how often
-// it is asked.
-const (
-	putPatience = 5 * time.Second
-	putEvery    = 5 * time.Millisecond
-)
-
-// putPatiently puts a run on disk, whose bytes nobody changes any more. Unlike readers it
-// waits for the disk.
-func (c *Cache) putPatiently(x codec.Hash, run *xorb.Run) error {
-	for begin := time.Now(); ; time.Sleep(putEvery) {
-		err := c.packed.LendRun(x, run, func() {})
-		if !errors.Is(err, disk.ErrBusy) || time.Since(begin) > putPatience {
-			return err
-		}
-	}
 }

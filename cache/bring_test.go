@@ -5,7 +5,9 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/xetfs/xetfs/cache/disk"
@@ -149,6 +151,59 @@ func TestBringWaits(t *testing.T) {
 	alone := open(t, x.src, Options{})
 	if err := alone.Bring(t.Context(), x.Hash(), chunks(0, 1)); !errors.Is(err, disk.ErrClosed) {
 		t.Errorf("without a disk Bring = %v, want %v", err, disk.ErrClosed)
+	}
+}
+
+// What is brought faster than the disk takes it waits, for as long as its ctx lasts, and
+// nothing of it is lost: what has come when that ends is kept as soon as the disk goes on.
+func TestBringOutrunsTheDisk(t *testing.T) {
+	const bringers, each = 20, 10
+	x := store(t, false, same(bringers*each, 5000)...)
+	for name, interrupted := range map[string]bool{"to the end": false, "interrupted": true} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			synctest.Test(t, func(t *testing.T) {
+				m, closeCache := mountHere(t, dir, x.src, disk.Options{QueueBytes: 1})
+				goOn := m.stall(t)
+				ctx, stop := context.WithCancel(t.Context())
+				defer stop()
+				var ended atomic.Int64
+				var want error
+				for i := range bringers {
+					go func() {
+						defer ended.Add(1)
+						if err := m.Bring(ctx, x.Hash(), chunks(each*i, each*(i+1))); !errors.Is(err, want) {
+							t.Errorf("Bring = %v, want %v", err, want)
+						}
+					}()
+				}
+				time.Sleep(time.Hour)
+				if n := ended.Load(); n != 0 {
+					t.Errorf("%d have not waited for the disk", n)
+				}
+				if interrupted {
+					want = context.Canceled
+					stop()
+				} else {
+					goOn()
+				}
+				synctest.Wait()
+				if n := ended.Load(); n != bringers {
+					t.Errorf("%d have ended, want all of %d", n, bringers)
+				}
+				goOn()
+				m.settle(t)
+				m.wantMissing(t, x)
+				m.wantAsked(t, "all", bringers, bringers*each)
+				if lost := m.Stats().NotKept; lost != 0 {
+					t.Errorf("%d chunks are lost", lost)
+				}
+				closeCache()
+				if err := m.disk.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
 	}
 }
 

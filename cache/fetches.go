@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/xorb"
@@ -59,7 +60,10 @@ type part struct {
 	own bool // the reader that asked is the one to run the fetch
 }
 
-func (f *fetches) init() { f.byXorb = map[codec.Hash]*fetch{} }
+func (f *fetches) init() {
+	f.byXorb = map[codec.Hash]*fetch{}
+	f.keeping.late, f.keeping.giveUp = context.WithCancel(context.Background())
+}
 
 // maxFetch is the most chunks of one request: at most 8 MiB unpacked. The bits of
 // fetch.read are as many.
@@ -296,7 +300,7 @@ func (p part) result() (*xorb.Run, error) {
 func (f *fetches) close() {
 	f.mu.Lock()
 	f.keeping.closed = true
-	defer f.keeping.hurryUp()()
+	defer time.AfterFunc(mostLate, f.keeping.giveUp).Stop()
 	for _, first := range f.byXorb {
 		for there := first; there != nil; there = there.next {
 			if there.cancel != nil {

@@ -1,34 +1,33 @@
 package cache
 
 import (
-	"sync"
+	"context"
 	"time"
 
 	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/xorb"
 )
 
 // keeping is what came from the origin and nobody uses any more, on its way to the disk.
 // Who needs some of it takes part in its fetch until it can be found there.
 type keeping struct {
-	wanted func() bool   // whether the disk takes anything now; constant
-	most   int64         // that bytes may be; constant
-	room   chan struct{} // told when some of lent has come back
-	late   chan struct{} // closed when nobody waits for the disk any more
-	hurry  sync.Once
+	wanted func() bool     // whether the disk takes anything now; constant
+	most   int64           // that bytes may be; constant
+	late   context.Context // ends when nobody waits for the disk any more; constant
+	giveUp func()          // ends it; constant
 
 	// Guarded by fetches.mu:
 	queue   []toKeep
 	bytes   int64 // that those in the queue hold
-	lent    int64 // bytes that the disk has got and not written yet
 	lost    int64 // chunks that were not kept because too much waited
 	working bool  // somebody takes them out
 	closed  bool
 }
 
-// A toKeep is a fetch, or what is to be done when the disk has got the fetches before it.
+// A toKeep is what is to be done when the disk has got what waits before it.
 type toKeep struct {
-	there *fetch
-	then  func() // if there is nil
+	do   func()
+	size int64 // of the memory that it needs until then
 }
 
 const (
@@ -36,15 +35,8 @@ const (
 	// comes when no more may wait is not kept: no reader is made to wait for it.
 	leastKeeping = 32 << 20
 
-	// maxLent is how much the disk gets at a time. Its own queue is longer, so that index
-	// pages find room there.
-	maxLent = 16 << 20
-
-	// mostLate is how long close waits for the disk to take what is left.
+	// mostLate is how long close waits for the disk to take what is left, be it hanging.
 	mostLate = 5 * time.Second
-
-	// glance is how often who waits for the disk asks whether it takes anything at all.
-	glance = 100 * time.Millisecond
 )
 
 // init makes k ready for a cache with so many bytes of memory, half of which it takes. A disk
@@ -53,7 +45,6 @@ const (
 func (k *keeping) init(m *memory, bytes int64, wanted func() bool) {
 	k.wanted = wanted
 	k.most = max(leastKeeping, bytes/2)
-	k.room, k.late = make(chan struct{}, 1), make(chan struct{})
 	m.shrink(k.most - leastKeeping)
 }
 
@@ -68,32 +59,48 @@ func (f *fetches) keepLocked(there *fetch) bool {
 	if !ended || failed || there.disk || !k.wanted() {
 		return false
 	}
-	if k.bytes+there.size() > k.most {
+	keep := func() {
+		_ = f.keep(there) // then it is not kept
+		f.leave(there)
+	}
+	if !f.laterLocked(toKeep{keep, there.size()}) {
 		k.lost += int64(there.chunks.Len())
 		return false
 	}
 	there.users, there.spent = 1, true
-	k.bytes += there.size()
-	f.laterLocked(toKeep{there: there})
 	return true
+}
+
+// keepLater has chunks kept when the disk has got all that waits for it now, unless that is
+// too much.
+func (f *fetches) keepLater(run *xorb.Run, keep func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.laterLocked(toKeep{keep, int64(len(run.Packed))}) {
+		f.keeping.lost += int64(run.Chunks.Len())
+	}
 }
 
 // afterKeeping does something when the disk has got all that waits for it now.
 func (f *fetches) afterKeeping(do func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.keep != nil && !f.keeping.closed {
-		f.laterLocked(toKeep{then: do})
-	}
+	f.laterLocked(toKeep{do: do})
 }
 
-func (f *fetches) laterLocked(next toKeep) {
+// laterLocked puts something into the queue, unless too much is there.
+func (f *fetches) laterLocked(next toKeep) bool {
 	k := &f.keeping
+	if k.closed || k.bytes+next.size > k.most {
+		return false
+	}
 	k.queue = append(k.queue, next)
+	k.bytes += next.size
 	if !k.working {
 		k.working = true
 		f.going.Go(f.keepAll)
 	}
+	return true
 }
 
 // keepAll puts on disk what is in the queue.
@@ -103,15 +110,10 @@ func (f *fetches) keepAll() {
 		if !ok {
 			return
 		}
-		if next.there == nil {
-			next.then()
-			continue
-		}
-		_ = f.keep(next.there) // then it is not kept
+		next.do()
 		f.mu.Lock()
-		f.keeping.bytes -= next.there.size()
+		f.keeping.bytes -= next.size
 		f.mu.Unlock()
-		f.leave(next.there)
 	}
 }
 
@@ -128,30 +130,6 @@ func (f *fetches) nextKeeping() (next toKeep, ok bool) {
 	k.queue[0] = toKeep{}
 	k.queue = k.queue[1:]
 	return next, true
-}
-
-// wait waits a moment for the disk to write something. It is false if the disk takes nothing
-// at all, or it is too late.
-func (k *keeping) wait() bool {
-	select {
-	case <-k.room:
-	case <-time.After(glance):
-	case <-k.late:
-		return false
-	}
-	return k.wanted()
-}
-
-// hurryUp says that the cache is being closed: it waits for the disk a little longer, but not
-// until it answers. stop is called when nobody waits any more.
-func (k *keeping) hurryUp() (stop func() bool) {
-	return time.AfterFunc(mostLate, func() {
-		k.hurry.Do(func() {
-			if k.late != nil {
-				close(k.late)
-			}
-		})
-	}).Stop
 }
 
 func (f *fetches) notKept() int64 {

@@ -1,26 +1,49 @@
 package cache
 
 import (
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/xetfs/xetfs/cache/disk"
+	"github.com/xetfs/xetfs/cache/origin"
 )
 
-// stall makes it look as if the disk wrote nothing of what it got, until go on is called.
-func (m *mount) stall() (goOn func()) {
-	f := &m.fetches
-	add := func(n int64) {
-		f.mu.Lock()
-		f.keeping.lent += n
-		f.mu.Unlock()
+// stall keeps the disk from writing anything of what it gets from now on, until goOn is called:
+// what it was lent before is not taken back.
+func (m *mount) stall(t *testing.T) (goOn func()) {
+	t.Helper()
+	x := store(t, false, 1000)
+	run, err := x.src.Chunks(t.Context(), x.Hash(), chunks(0, 1))
+	if err != nil {
+		t.Fatal(err)
 	}
-	add(maxLent + 1)
-	return func() {
-		add(-maxLent - 1)
-		f.keeping.room <- struct{}{}
+	stalled, release := make(chan struct{}), make(chan struct{})
+	err = m.disk.LendRun(x.Hash(), run, func() {
+		close(stalled)
+		<-release
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
+	<-stalled
+	goOn = sync.OnceFunc(func() { close(release) })
+	t.Cleanup(goOn)
+	return goOn
+}
+
+// mountHere is mountOn for a bubble, which must be left empty: call close and close the disk.
+func mountHere(t *testing.T, dir string, src origin.Source, o disk.Options) (m *mount, close func()) {
+	t.Helper()
+	o.MinFree = -1
+	d, err := disk.Open(dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m = &mount{disk: d, src: hook(src, nil)}
+	m.Cache, close = openHere(t, m.src, Options{Disk: d, MemoryBytes: noMemory})
+	return m, close
 }
 
 // D19: what comes faster than the disk takes it is kept all the same, as long as it fits into
@@ -30,7 +53,7 @@ func TestD19_FasterThanTheDisk(t *testing.T) {
 	x, dir := store(t, false, same(n, 1000)...), t.TempDir()
 	m := &mount{disk: openDisk(t, dir, disk.Options{QueueBytes: 20_000}), src: hook(x.src, nil)}
 	m.Cache = open(t, m.src, Options{Disk: m.disk, MemoryBytes: noMemory})
-	goOn := m.stall()
+	goOn := m.stall(t)
 	for i := 0; i < n; i += 64 {
 		x.read(t, m.Cache, chunks(i, i+64), 0, 64_000)
 	}
@@ -45,7 +68,7 @@ func TestD19_FasterThanTheDisk(t *testing.T) {
 func TestRunTakesWhatWaits(t *testing.T) {
 	x := store(t, false, same(300, 1000)...)
 	m := mountOn(t, t.TempDir(), x.src, Options{MemoryBytes: noMemory})
-	goOn := m.stall()
+	goOn := m.stall(t)
 	for i := 0; i < 256; i += 64 {
 		x.read(t, m.Cache, chunks(i, i+64), 0, 64_000)
 	}
@@ -76,7 +99,7 @@ func TestRunTakesWhatWaits(t *testing.T) {
 func TestRunTakesNothingUnchecked(t *testing.T) {
 	x := store(t, false, same(128, 1000)...)
 	m := mountOn(t, t.TempDir(), x.src, Options{MemoryBytes: noMemory})
-	goOn := m.stall()
+	goOn := m.stall(t)
 	x.read(t, m.Cache, chunks(64, 128), 0, 64_000) // behind which all else waits
 	m.wantAsked(t, "read before", 1, 64)
 	a := m.NewAhead()
@@ -99,23 +122,19 @@ func TestRunTakesNothingUnchecked(t *testing.T) {
 func TestD08_CloseWhileTheDiskHangs(t *testing.T) {
 	x, dir := store(t, false, same(256, 1000)...), t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		d, err := disk.Open(dir, disk.Options{MinFree: -1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		c, closeCache := openHere(t, x.src, Options{Disk: d, MemoryBytes: noMemory})
-		m := &mount{Cache: c, disk: d}
-		m.stall()
+		m, closeCache := mountHere(t, dir, x.src, disk.Options{QueueBytes: 1})
+		goOn := m.stall(t)
 		for i := 0; i < 256; i += 64 {
-			x.read(t, c, chunks(i, i+64), 0, 64_000)
+			x.read(t, m.Cache, chunks(i, i+64), 0, 64_000)
 		}
-		c.Spare(nil)
+		m.Spare(nil)
 		begin := time.Now()
 		closeCache()
 		if took := time.Since(begin); took != mostLate {
 			t.Errorf("closed after %v, want %v", took, mostLate)
 		}
-		if err := d.Close(); err != nil {
+		goOn()
+		if err := m.disk.Close(); err != nil {
 			t.Error(err)
 		}
 	})

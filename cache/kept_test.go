@@ -50,7 +50,7 @@ func openDisk(t testing.TB, dir string, o disk.Options) *disk.Store {
 func (m *mount) settle(t testing.TB) {
 	t.Helper()
 	m.fetches.going.Wait()
-	if err := m.disk.Flush(); err != nil {
+	if err := m.disk.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -328,7 +328,7 @@ func TestTinyDisk(t *testing.T) {
 	}
 	readers.Wait()
 	c.fetches.going.Wait()
-	if err := d.Flush(); err != nil {
+	if err := d.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	m := &mount{Cache: c, disk: d, src: src}

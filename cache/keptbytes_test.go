@@ -96,7 +96,7 @@ func (m *mount) restore(t *testing.T, x stored) {
 		err = m.disk.PutRun(x.Hash(), run)
 	}
 	if err == nil {
-		err = m.disk.Flush()
+		err = m.disk.Flush(t.Context())
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"errors"
+	"iter"
 
 	"github.com/xetfs/xetfs/cache/disk"
 	"github.com/xetfs/xetfs/codec"
@@ -15,65 +16,47 @@ func (c *Cache) keep(there *fetch) (err error) {
 	if c.packed.Refuses() != nil {
 		return nil
 	}
-	for _, r := range c.packed.Missing(there.xorb, there.chunks) {
-		for r.Start < r.End {
-			good := there.goodFrom(r)
-			if good.Len() > 0 {
-				c.lend(there, good)
-			}
-			r.Start = good.End + 1 // which is damaged
-		}
+	for r := range c.wanting(there.xorb, there.chunks, there.goodFrom) {
+		c.lend(there, r)
 	}
 	return nil
 }
 
-// lend lends chunks to the disk as soon as it takes them, and waits until it may get more.
+// wanting yields those of some chunks that are not on disk and are good, so many at a time as
+// follow each other. good returns the first chunks of a range, up to one that is damaged.
+func (c *Cache) wanting(x codec.Hash, all codec.ChunkRange, good func(codec.ChunkRange) codec.ChunkRange) iter.Seq[codec.ChunkRange] {
+	return func(yield func(codec.ChunkRange) bool) {
+		for _, r := range c.packed.Missing(x, all) {
+			for r.Start < r.End {
+				first := good(r)
+				if first.Len() > 0 && !yield(first) {
+					return
+				}
+				r.Start = first.End + 1 // which is damaged
+			}
+		}
+	}
+}
+
+// lend lends chunks to the disk as soon as it takes them.
 func (c *Cache) lend(there *fetch, r codec.ChunkRange) {
-	f, run := &c.fetches, there.known.Slice(r)
-	size := int64(len(run.Packed))
-	f.lent(there, size)
-	free := func() {
-		f.gotBack(there, size)
-		select {
-		case f.keeping.room <- struct{}{}:
-		default:
-		}
-	}
-	err := c.packed.LendRun(there.xorb, run, free)
-	for errors.Is(err, disk.ErrBusy) && f.keeping.wait() {
-		err = c.packed.LendRun(there.xorb, run, free)
-	}
+	f := &c.fetches
+	f.use(there)
+	free := func() { f.leave(there) }
+	err := c.packed.LendRunPatiently(f.keeping.late, there.xorb, there.known.Slice(r), free)
 	if err != nil { // it is a cache
-		f.gotBack(there, size)
-		if errors.Is(err, disk.ErrBusy) {
-			f.forgo(r)
-		}
-		return
+		free()
 	}
-	for f.hasLent() > maxLent && f.keeping.wait() {
+	if errors.Is(err, disk.ErrBusy) {
+		f.forgo(r)
 	}
 }
 
-// lent notes that the disk uses n bytes of a fetch.
-func (f *fetches) lent(there *fetch, n int64) {
+// use adds a user to a fetch that is no reader.
+func (f *fetches) use(there *fetch) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.keeping.lent += n
 	there.users++
-}
-
-// gotBack notes that it does not any more.
-func (f *fetches) gotBack(there *fetch, n int64) {
-	f.mu.Lock()
-	f.keeping.lent -= n
-	f.mu.Unlock()
-	f.leave(there)
-}
-
-func (f *fetches) hasLent() int64 {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.keeping.lent
 }
 
 // forgo notes that chunks are not kept.

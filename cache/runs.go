@@ -90,7 +90,7 @@ func (c *Cache) piece(ctx context.Context, x codec.Hash, r codec.ChunkRange) (ru
 		c.stats.shared.Add(int64(run.Chunks.Len()))
 		return run, false, nil
 	}
-	b := bringing{c: c, xorb: x}
+	b := &bringing{c: c, xorb: x}
 	if run, err = b.ask(ctx, absent); err != nil {
 		c.keepRun(x, run) // as far as it came
 		return nil, false, err
@@ -99,18 +99,20 @@ func (c *Cache) piece(ctx context.Context, x codec.Hash, r codec.ChunkRange) (ru
 }
 
 // Keep puts on disk what came from the origin, if it was not unpacked: for whoever gives up,
-// so that who comes next need not ask again. It waits for the disk for some seconds at most.
+// so that who comes next need not ask again. It does not wait for the disk.
 func (r *Run) Keep() {
 	if r.seen != nil && r.unseen.Load() > 0 {
 		r.c.keepRun(r.xorb, r.Run)
 	}
 }
 
-// keepRun puts on disk the chunks of a run that are not there and are what their hashes say.
+// keepRun puts on disk the chunks of a run that are not there and are what their hashes say,
+// when that has room for them.
 func (c *Cache) keepRun(x codec.Hash, run *xorb.Run) {
 	if run != nil && c.packed.Refuses() == nil {
-		b := bringing{c: c, xorb: x, next: run.Chunks.Start}
+		b := &bringing{c: c, xorb: x, next: run.Chunks.Start, lend: c.packed.LendRun}
 		b.keep(run, 1) // it is a cache
+		b.handOver(run)
 	}
 }
 

@@ -455,7 +455,7 @@ func TestKeep_Interrupted(t *testing.T) {
 		t.Fatalf("Keep = %v, want %v", err, context.Canceled)
 	}
 	k.src.before = nil
-	if err := k.disk.Flush(); err != nil {
+	if err := k.disk.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	term := k.file.Info.Terms[0]

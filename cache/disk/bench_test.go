@@ -229,11 +229,11 @@ func BenchmarkPut(b *testing.B) {
 			i := 0
 			for b.Loop() {
 				i++
-				for errors.Is(s.PutRun(benchHash(i), run), ErrBusy) {
-					time.Sleep(100 * time.Microsecond)
+				if err := s.LendRunPatiently(b.Context(), benchHash(i), run, func() {}); err != nil {
+					b.Fatal(err)
 				}
 			}
-			_ = s.Flush()
+			_ = s.Flush(b.Context())
 		})
 	}
 }

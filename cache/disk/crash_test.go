@@ -58,7 +58,7 @@ func (l *load) step() (alive bool) {
 	case 2:
 		l.forgetAbsent()
 		_ = l.PutPage(hashOf(100+n), pageOf(n))
-		_ = l.Flush()
+		_ = l.Flush(l.t.Context())
 	case 3:
 		if l.rng.IntN(10) == 0 {
 			l.Drop(hashOf(n), chunks(start, end))
@@ -68,7 +68,7 @@ func (l *load) step() (alive bool) {
 	case 4, 5, 6, 7, 8:
 		l.forgetAbsent()
 		_ = l.PutRun(hashOf(n), runOf(l.t, n, chunks(start, end), chunkSize))
-		_ = l.Flush()
+		_ = l.Flush(l.t.Context())
 	default:
 		if !l.dead() {
 			l.has(n, start, end)
@@ -85,7 +85,7 @@ func (l *load) dead() bool {
 
 // sync syncs, and notes what that made last.
 func (l *load) sync() {
-	_ = l.Flush()
+	_ = l.Flush(l.t.Context())
 	before := l.present()
 	if l.Sync() == nil {
 		l.synced = before

@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -208,13 +209,14 @@ func (s *Store) Sync() error {
 }
 
 // Flush returns when everything that was put before can be found, here and by others who
-// open the folder, and survives kill -9.
-func (s *Store) Flush() error {
+// open the folder, and survives kill -9. It may wait for as long as the disk does; when ctx
+// ends it returns its error.
+func (s *Store) Flush(ctx context.Context) error {
 	k := s.keeper.Load()
 	if k == nil {
 		return nil
 	}
-	return k.do(func() error { return nil })
+	return k.call(ctx, &call{run: func() error { return nil }})
 }
 
 // Close makes everything last and gives the folder free. It returns within 10 seconds,

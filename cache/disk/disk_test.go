@@ -342,7 +342,7 @@ func TestLendRun(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := b.Flush(); err != nil {
+	if err := b.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if lent.Load() == 0 || lent.Load() != freed.Load() {

@@ -146,7 +146,7 @@ func TestD06_WritesFail(t *testing.T) {
 			d.setFault(on(tt.op, tt.name, unix.EIO))
 			for n := range 60 {
 				_ = b.PutRun(hashOf(10+n), runOf(t, 10+n, chunks(0, 40), chunkSize))
-				_ = b.Flush()
+				_ = b.Flush(t.Context())
 				_ = b.Sync()
 				_ = b.putWhole(2)
 				b.has(10+n, 0, 40)
@@ -644,7 +644,7 @@ func TestD17_TwoProcesses(t *testing.T) {
 	d := newSimDisk()
 	b := open(t, d)
 	b.put(1, 0, 20)
-	if err := errors.Join(b.putWhole(1), b.PutPage(hashOf(5), pageOf(5)), b.Flush()); err != nil {
+	if err := errors.Join(b.putWhole(1), b.PutPage(hashOf(5), pageOf(5)), b.Flush(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := tryOpen(t, d); !errors.Is(err, ErrBusy) {

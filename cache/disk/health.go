@@ -83,6 +83,7 @@ func (s *Store) failed(what string, err error) {
 		s.o.Event(Event{Name: EventSuspended, What: what, Err: err})
 		if k := s.keeper.Load(); k != nil {
 			k.poke()
+			tell(k.room)
 		}
 	}
 }

@@ -135,7 +135,7 @@ func (b *bench) put(n int, start, end uint32) {
 
 func (b *bench) flush() {
 	b.t.Helper()
-	if err := b.Flush(); err != nil {
+	if err := b.Flush(b.t.Context()); err != nil {
 		b.t.Fatal(err)
 	}
 }

@@ -1,6 +1,9 @@
 package disk
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -14,6 +17,8 @@ type keeper struct {
 	s    *Store
 	wake chan struct{}
 	done chan struct{}
+	turn chan struct{} // held by the one who waits for room
+	room chan struct{} // told to ask again
 
 	mu      sync.Mutex
 	ops     []op  // guarded by mu
@@ -100,58 +105,112 @@ type call struct {
 }
 
 func newKeeper(s *Store) *keeper {
-	return &keeper{s: s, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	return &keeper{
+		s:    s,
+		wake: make(chan struct{}, 1),
+		done: make(chan struct{}),
+		turn: make(chan struct{}, 1),
+		room: make(chan struct{}, 1),
+	}
 }
 
 // poke makes the keeper look around.
-func (k *keeper) poke() {
+func (k *keeper) poke() { tell(k.wake) }
+
+func tell(c chan struct{}) {
 	select {
-	case k.wake <- struct{}{}:
-	default:
+	case c <- struct{}{}:
+	default: // it is told already
 	}
 }
 
 // add gives the keeper something to do, unless it is closing.
-func (k *keeper) add(o op, size int) error {
+func (k *keeper) add(o op) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	switch {
-	case k.closing:
+	return k.addLocked(o)
+}
+
+func (k *keeper) addLocked(o op) error {
+	if k.closing {
 		return ErrClosed
-	case size > 0 && k.bytes > 0 && k.bytes+int64(size) > k.s.o.QueueBytes:
-		return ErrBusy
 	}
 	k.ops = append(k.ops, o)
-	k.bytes += int64(size)
 	k.poke()
 	return nil
 }
 
-func (k *keeper) put(p *put) error { return k.add(op{put: p}, len(p.data)) }
+// putNow takes chunks if the queue has room for them.
+func (k *keeper) putNow(p *put) error { return k.put(p, k.s.o.QueueBytes) }
+
+// put takes chunks if so many bytes wait with them at most.
+func (k *keeper) put(p *put, most int64) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	size := int64(len(p.data))
+	if k.bytes > 0 && k.bytes+size > most && !k.closing {
+		return ErrBusy
+	}
+	err := k.addLocked(op{put: p})
+	if err == nil {
+		k.bytes += size
+	}
+	return err
+}
+
+// putPatiently waits until half of the queue has room for chunks. The other half is left to
+// those who do not wait.
+func (k *keeper) putPatiently(ctx context.Context, p *put) error {
+	select {
+	case k.turn <- struct{}{}:
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", ErrBusy, ctx.Err())
+	}
+	defer func() { <-k.turn }()
+	for {
+		err := k.put(p, k.s.o.QueueBytes/2)
+		if !errors.Is(err, ErrBusy) {
+			return err
+		}
+		if err := k.s.Refuses(); err != nil {
+			return err
+		}
+		select {
+		case <-k.room:
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", ErrBusy, ctx.Err())
+		}
+	}
+}
 
 func (k *keeper) dropped(x key, r codec.ChunkRange) {
-	_ = k.add(op{drop: &drop{x, r}}, 0) // a closed store finds the damage again
+	_ = k.add(op{drop: &drop{x, r}}) // a closed store finds the damage again
 }
 
 // do runs f in the keeper and returns its error. It may wait for as long as the disk
 // does.
-func (k *keeper) do(f func() error) error { return k.call(&call{run: f}) }
+func (k *keeper) do(f func() error) error { return k.call(context.Background(), &call{run: f}) }
 
 // later makes the keeper run f when it comes to it, if the disk works.
 func (k *keeper) later(f func()) {
 	run := func() error { f(); return nil }
-	_ = k.add(op{call: &call{run: run, done: make(chan error, 1)}}, 0) // a closed one need not
+	_ = k.add(op{call: &call{run: run, done: make(chan error, 1)}}) // a closed one need not
 }
 
 // sync returns when everything that was put before lasts.
-func (k *keeper) sync() error { return k.call(&call{}) }
+func (k *keeper) sync() error { return k.call(context.Background(), &call{}) }
 
-func (k *keeper) call(c *call) error {
+func (k *keeper) call(ctx context.Context, c *call) error {
 	c.done = make(chan error, 1)
-	if err := k.add(op{call: c}, 0); err != nil {
+	if err := k.add(op{call: c}); err != nil {
 		return err
 	}
-	return <-c.done
+	select {
+	case err := <-c.done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // close ends the keeper and waits for it, but not for ever.
@@ -160,6 +219,7 @@ func (k *keeper) close(limit time.Duration) error {
 	k.closing = true
 	k.mu.Unlock()
 	k.poke()
+	tell(k.room)
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
@@ -219,6 +279,7 @@ func (k *keeper) stored(p *put) {
 	k.mu.Lock()
 	k.bytes -= int64(len(p.data))
 	k.mu.Unlock()
+	tell(k.room)
 	if p.free != nil {
 		p.free()
 	}

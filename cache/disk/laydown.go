@@ -153,7 +153,7 @@ type naming struct {
 // name gives a file that was laid down its name, and tells the index.
 func (k *keeper) name(d *folder, w *whole) error {
 	n := &naming{d, w, make(chan error, 1)}
-	if err := k.add(op{name: n}, 0); err != nil {
+	if err := k.add(op{name: n}); err != nil {
 		return err
 	}
 	return <-n.done

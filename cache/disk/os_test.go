@@ -393,7 +393,7 @@ func TestD19_ManyWriters(t *testing.T) {
 					t.Error("wrong bytes")
 				}
 				if !ok {
-					_ = b.Flush()
+					_ = b.Flush(t.Context())
 				}
 			}
 		})

@@ -2,6 +2,7 @@ package disk
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 
@@ -117,7 +118,11 @@ func (s *Store) PutRun(x codec.Hash, run *xorb.Run) error {
 	if err := s.Refuses(); err != nil || len(s.Missing(x, run.Chunks)) == 0 {
 		return err
 	}
-	return s.putRun(x, run.Chunks, bytes.Clone(run.Packed), nil)
+	p, err := newPut(x, run.Chunks, bytes.Clone(run.Packed), nil)
+	if err != nil {
+		return err
+	}
+	return s.put(p, s.keeper.Load().putNow)
 }
 
 // LendRun is PutRun without the copy: nobody may change the bytes of the run until free
@@ -125,6 +130,17 @@ func (s *Store) PutRun(x codec.Hash, run *xorb.Run) error {
 // found or were forgotten. It may be in another goroutine, which must not be made to
 // wait, and before LendRun returns.
 func (s *Store) LendRun(x codec.Hash, run *xorb.Run, free func()) error {
+	return s.lendRun(x, run, free, func(p *put) error { return s.keeper.Load().putNow(p) })
+}
+
+// LendRunPatiently is LendRun for who can wait: it waits until there is room, one caller
+// after the other, for as long as the disk may ever write. If ctx ends before that, the
+// error is ErrBusy and that of ctx.
+func (s *Store) LendRunPatiently(ctx context.Context, x codec.Hash, run *xorb.Run, free func()) error {
+	return s.lendRun(x, run, free, func(p *put) error { return s.keeper.Load().putPatiently(ctx, p) })
+}
+
+func (s *Store) lendRun(x codec.Hash, run *xorb.Run, free func(), add func(*put) error) error {
 	err := s.Refuses()
 	if err == nil && len(s.Missing(x, run.Chunks)) == 0 {
 		free()
@@ -133,10 +149,14 @@ func (s *Store) LendRun(x codec.Hash, run *xorb.Run, free func()) error {
 	if err != nil {
 		return err
 	}
-	return s.putRun(x, run.Chunks, run.Packed, free)
+	p, err := newPut(x, run.Chunks, run.Packed, free)
+	if err != nil {
+		return err
+	}
+	return s.put(p, add)
 }
 
-func (s *Store) putRun(x codec.Hash, r codec.ChunkRange, packed []byte, free func()) error {
+func newPut(x codec.Hash, r codec.ChunkRange, packed []byte, free func()) (*put, error) {
 	p := &put{key: key{chunkKind, x}, first: r.Start, data: packed, free: free}
 	rest, seed := p.data, seed(p.key)
 	p.pieces = make([]piece, 0, r.Len())
@@ -147,22 +167,22 @@ func (s *Store) putRun(x codec.Hash, r codec.ChunkRange, packed []byte, free fun
 			err = codec.Corrupt("run", int64(len(p.data)-len(rest)), "a chunk of %d bytes, %d are left", n, len(rest))
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 		p.pieces = append(p.pieces, piece{size: n, crc: checksum(seed, c, rest[:n])})
 		rest = rest[n:]
 	}
-	return s.put(p)
+	return p, nil
 }
 
-// put hands chunks to the keeper.
-func (s *Store) put(p *put) error {
+// put hands chunks to the keeper, in a way of the keeper's.
+func (s *Store) put(p *put, add func(*put) error) error {
 	for _, c := range p.pieces {
 		if int64(c.size) > s.o.testing.segment {
 			return fmt.Errorf("%s: %d bytes do not fit in a segment: %w", describe(p.key, p.chunks()), c.size, ErrFull)
 		}
 	}
-	err := s.keeper.Load().put(p)
+	err := add(p)
 	if err != nil {
 		s.stats.refused.Add(1)
 	}

@@ -1,0 +1,113 @@
+package disk
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Who waits for a busy disk leaves room to those who do not, and goes when there is room, when
+// the disk will take nothing, or when ctx ends. What was lent comes back once, the rest never.
+func TestLendRunPatiently(t *testing.T) {
+	tests := []struct {
+		name string
+		end  func(t *testing.T, b *bench, release, cancel func())
+		want error
+	}{
+		{"room", func(_ *testing.T, _ *bench, release, _ func()) { release() }, nil},
+		{"cancelled", func(_ *testing.T, _ *bench, _, cancel func()) { cancel() }, context.Canceled},
+		{"suspended", func(_ *testing.T, b *bench, _, _ func()) {
+			for range maxFailures {
+				b.failed("reading", errSlow)
+			}
+		}, ErrSuspended},
+		{"closed", func(t *testing.T, b *bench, _, _ func()) {
+			if err := b.Close(); !errors.Is(err, errSlow) {
+				t.Errorf("Close = %v, want %v", err, errSlow)
+			}
+		}, ErrClosed},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const lenders = 5
+				size := int64(len(packedOf(0, chunks(0, 20), chunkSize)))
+				d := newSimDisk()
+				b := open(t, d, func(o *Options) { o.QueueBytes = 3 * size })
+				release := d.hang(t)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				var ended, freed atomic.Int64
+				for n := range 1 + lenders {
+					go func() {
+						defer ended.Add(1)
+						err := b.LendRunPatiently(ctx, hashOf(n), runOf(t, 0, chunks(0, 20), chunkSize), func() { freed.Add(1) })
+						if n > 0 && !errors.Is(err, tt.want) || n == 0 && err != nil {
+							t.Errorf("run %d: %v, want %v", n, err, tt.want)
+						}
+						if n > 0 && err != nil && ctx.Err() != nil && !errors.Is(err, ErrBusy) {
+							t.Errorf("run %d: %v, want %v, too", n, err, ErrBusy)
+						}
+					}()
+					synctest.Wait()
+				}
+				if n := ended.Load(); n != 1 {
+					t.Fatalf("%d runs are taken, want the one that the queue has room for", n)
+				}
+				if err := b.PutPage(hashOf(9), pageOf(9)); err != nil {
+					t.Errorf("who does not wait finds no room: %v", err)
+				}
+				tt.end(t, b, release, cancel)
+				synctest.Wait()
+				if n := ended.Load(); n != 1+lenders {
+					t.Errorf("%d runs are taken or refused, want all of %d", n, 1+lenders)
+				}
+				release()
+				synctest.Wait()
+				want := int64(1)
+				if tt.want == nil {
+					want += lenders
+				}
+				if n := freed.Load(); n != want {
+					t.Errorf("%d runs are given back, want %d", n, want)
+				}
+			})
+		})
+	}
+}
+
+// hang makes all writes wait until release is called.
+func (d *simDisk) hang(t *testing.T) (release func()) {
+	t.Helper()
+	gate := make(chan struct{})
+	d.setFault(func(op, _ string) error {
+		if op == "write" {
+			<-gate
+		}
+		return nil
+	})
+	release = sync.OnceFunc(func() { close(gate) })
+	t.Cleanup(release)
+	return release
+}
+
+// Who waits until all can be found does not wait any longer than its ctx.
+func TestFlushEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newSimDisk()
+		b := open(t, d)
+		d.hang(t)
+		if err := b.PutRun(hashOf(1), runOf(t, 1, chunks(0, 3), chunkSize)); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		if err := b.Flush(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Flush = %v, want %v", err, context.DeadlineExceeded)
+		}
+	})
+}
