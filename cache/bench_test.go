@@ -29,15 +29,21 @@ var kinds = []struct {
 
 const benchChunk, benchChunks = 64 << 10, 512 // 32 MiB
 
-// folder keeps a xorb in a folder.
-func folder(tb testing.TB, kind int) stored {
+// build makes a xorb of a kind.
+func build(tb testing.TB, kind int) (*origintest.Builder, *origintest.Xorb) {
 	tb.Helper()
 	b := origintest.NewBuilder(tb, origintest.Form{Schemes: []xorb.Scheme{kinds[kind].scheme}})
 	var all [][]byte
 	for i := range benchChunks {
 		all = append(all, kinds[kind].bytes(uint64(i), benchChunk))
 	}
-	x := b.Xorb(all...)
+	return b, b.Xorb(all...)
+}
+
+// folder keeps a xorb in a folder.
+func folder(tb testing.TB, kind int) stored {
+	tb.Helper()
+	_, x := build(tb, kind)
 	root := tb.TempDir()
 	if err := os.WriteFile(filepath.Join(root, "a.xorb"), x.Bytes, 0o644); err != nil {
 		tb.Fatal(err)
@@ -61,12 +67,7 @@ func (s stored) readMiB(tb testing.TB, c *Cache, i int, p []byte) {
 // onDisk returns a far xorb of that kind, and a disk that has all of it.
 func onDisk(tb testing.TB, kind int) (stored, *disk.Store) {
 	tb.Helper()
-	b := origintest.NewBuilder(tb, origintest.Form{Schemes: []xorb.Scheme{kinds[kind].scheme}})
-	var all [][]byte
-	for i := range benchChunks {
-		all = append(all, kinds[kind].bytes(uint64(i), benchChunk))
-	}
-	x := b.Xorb(all...)
+	b, x := build(tb, kind)
 	s := stored{x, origin.Objects(b.Store(), 0)}
 	d := openDisk(tb, tb.TempDir(), disk.Options{})
 	for i := 0; i < benchChunks; i += maxFetch {

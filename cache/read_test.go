@@ -199,10 +199,7 @@ func TestReadersShare(t *testing.T) {
 		t.Run(fmt.Sprintf("near %v", near), func(t *testing.T) {
 			x := store(t, near, same(3, 1000)...)
 			synctest.Test(t, func(t *testing.T) {
-				src := hook(x.src, func(context.Context, codec.ChunkRange) error {
-					time.Sleep(time.Second)
-					return nil
-				})
+				src := hook(x.src, slow(time.Second))
 				c, done := openHere(t, src, Options{})
 				defer done()
 				var readers sync.WaitGroup
@@ -228,10 +225,7 @@ func TestReadersShare(t *testing.T) {
 func TestReadersShareWholeChunks(t *testing.T) {
 	x := store(t, false, same(10, 1000)...)
 	synctest.Test(t, func(t *testing.T) {
-		src := hook(x.src, func(context.Context, codec.ChunkRange) error {
-			time.Sleep(time.Second)
-			return nil
-		})
+		src := hook(x.src, slow(time.Second))
 		c, done := openHere(t, src, Options{})
 		defer done()
 		var readers sync.WaitGroup

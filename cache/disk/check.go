@@ -124,11 +124,14 @@ func (c *checker) check(e check) {
 }
 
 // wait waits for the checker to end after stop.
-func (c *checker) wait(limit time.Duration) error {
+func (c *checker) wait(limit time.Duration) error { return within(limit, c.done) }
+
+// within waits until done is closed. The error says that it took longer than limit.
+func within(limit time.Duration, done <-chan struct{}) error {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
-	case <-c.done:
+	case <-done:
 		return nil
 	case <-timer.C:
 		return errSlow

@@ -48,9 +48,7 @@ func TestD09_WholeChangedByStealth(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			dir := cacheDir(t)
 			b := openAt(t, dir)
-			if err := b.putWhole(1); err != nil {
-				t.Fatal(err)
-			}
+			b.keepWhole(1)
 			switch how {
 			case "while it is closed":
 				b.Close()
@@ -85,9 +83,7 @@ func TestD09_WholeTouched(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			dir := cacheDir(t)
 			b := openAt(t, dir)
-			if err := b.putWhole(1); err != nil {
-				t.Fatal(err)
-			}
+			b.keepWhole(1)
 			if how == "while it is closed" {
 				b.Close()
 			}
@@ -116,9 +112,7 @@ func TestD09_WholeOfEarlierJournal(t *testing.T) {
 	for _, how := range []string{"opened", "laid down", "laid down, and damaged", "verified"} {
 		t.Run(how, func(t *testing.T) {
 			b := open(t, newSimDisk())
-			if err := b.putWhole(1); err != nil {
-				t.Fatal(err)
-			}
+			b.keepWhole(1)
 			k := b.keeper.Load()
 			err := k.do(func() error {
 				w := k.d.index.holds(hashOf(1))
@@ -204,9 +198,7 @@ func TestD09_WholeRotsLater(t *testing.T) {
 		return nil
 	})
 	b := open(t, d)
-	if err := b.putWhole(1); err != nil {
-		t.Fatal(err)
-	}
+	b.keepWhole(1)
 	for range 10 {
 		b.hasWhole(1)
 	}
@@ -259,11 +251,7 @@ func TestCheckEndsWithTheStore(t *testing.T) {
 		}
 		return nil
 	})
-	f, ok := b.Whole(hashOf(1))
-	if !ok {
-		t.Fatal("it is not kept")
-	}
-	defer f.Close()
+	b.openWhole(1)
 	until(t, "it is compared", func() bool { return reads.Load() > 1 })
 	if err := b.Close(); err != nil {
 		t.Fatal(err)

@@ -132,9 +132,7 @@ func TestPage(t *testing.T) {
 
 func TestWhole(t *testing.T) {
 	b := open(t, newSimDisk())
-	if err := b.putWhole(1); err != nil {
-		t.Fatal(err)
-	}
+	b.keepWhole(1)
 	if !b.hasWhole(1) || b.hasWhole(2) {
 		t.Error("not the files that were put")
 	}
@@ -182,9 +180,7 @@ func (f fails) Read([]byte) (int, error) { return 0, f.err }
 
 func TestPutWholeReadsNothingTwice(t *testing.T) {
 	b := open(t, newSimDisk())
-	if err := b.putWhole(1); err != nil {
-		t.Fatal(err)
-	}
+	b.keepWhole(1)
 	if err := b.PutWhole(hashOf(1), 5, fails{errors.New("it was read")}); err != nil {
 		t.Error(err)
 	}
@@ -194,13 +190,8 @@ func TestPutWholeReadsNothingTwice(t *testing.T) {
 // counted until it is closed, even if it is dropped.
 func TestWholeInUse(t *testing.T) {
 	b := open(t, newSimDisk(), func(o *Options) { o.MaxBytes = 256 << 10 })
-	if err := b.putWhole(1); err != nil {
-		t.Fatal(err)
-	}
-	f, ok := b.Whole(hashOf(1))
-	if !ok {
-		t.Fatal("not there")
-	}
+	b.keepWhole(1)
+	f := b.openWhole(1)
 	for n := range 50 {
 		b.put(n, 0, 100)
 	}
@@ -227,11 +218,7 @@ func TestTooLargeTakesNothing(t *testing.T) {
 	if err := b.PutWhole(hashOf(1), int64(len(big)), bytes.NewReader(big)); err != nil {
 		t.Fatal(err)
 	}
-	f, ok := b.Whole(hashOf(1))
-	if !ok {
-		t.Fatal("not there")
-	}
-	defer f.Close()
+	b.openWhole(1)
 	b.put(1, 0, 60)
 	if err := b.PutWhole(hashOf(2), int64(len(big)), bytes.NewReader(big)); !errors.Is(err, ErrFull) {
 		t.Errorf("error = %v, want ErrFull", err)
@@ -282,9 +269,7 @@ func TestEntriesVerifyClear(t *testing.T) {
 func TestVerifyFindsEveryDamagedChunk(t *testing.T) {
 	b := open(t, newSimDisk())
 	b.put(1, 0, 20)
-	if err := b.putWhole(2); err != nil {
-		t.Fatal(err)
-	}
+	b.keepWhole(2)
 	b.disk.mu.Lock()
 	for name, f := range b.disk.names {
 		if len(f.data) > 0 && (name == "seg/00000001" || name == wholeName(hashOf(2))) {

@@ -261,14 +261,8 @@ func TestD08_WholeHangs(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			d := newSimDisk()
 			b := open(t, d, func(o *Options) { o.ReadLimit = 30 * time.Millisecond })
-			if err := b.putWhole(1); err != nil {
-				t.Fatal(err)
-			}
-			f, ok := b.Whole(hashOf(1))
-			if !ok {
-				t.Fatal("it is not there")
-			}
-			defer f.Close()
+			b.keepWhole(1)
+			f := b.openWhole(1)
 			want := wholeOf(1)
 			got := make([]byte, len(want))
 			if n, err := f.ReadAt(got, 0); n != len(want) || err != nil || !bytes.Equal(got, want) {
@@ -301,13 +295,7 @@ func TestD08_PutsDoNotWait(t *testing.T) {
 		o.QueueBytes = 100 << 10
 		o.testing.ending = 10 * time.Millisecond
 	})
-	release := make(chan struct{})
-	d.setFault(func(op, name string) error {
-		if op == "write" {
-			<-release
-		}
-		return nil
-	})
+	release := d.hang(t)
 	busy := 0
 	for n := range 50 {
 		start := time.Now()
@@ -324,7 +312,7 @@ func TestD08_PutsDoNotWait(t *testing.T) {
 	if err := b.Close(); err == nil {
 		t.Error("Close does not say that the disk hangs")
 	}
-	close(release)
+	release()
 	<-b.keeper.Load().done
 	b.Store.disk.Load().close()
 }
@@ -365,12 +353,15 @@ func TestD09_EveryByte(t *testing.T) {
 	}
 }
 
-// onlySegment returns the name of the one segment there is.
-func (b *bench) onlySegment() string {
-	b.disk.mu.Lock()
-	defer b.disk.mu.Unlock()
-	for name := range b.disk.names {
-		if strings.HasPrefix(name, "seg/") {
+// onlySegment and onlyLog return the name of the one there is.
+func (b *bench) onlySegment() string { return b.disk.only("seg/") }
+func (b *bench) onlyLog() string     { return b.disk.only("index-") }
+
+func (d *simDisk) only(prefix string) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for name := range d.names {
+		if strings.HasPrefix(name, prefix) {
 			return name
 		}
 	}
@@ -471,15 +462,6 @@ func TestD13_TornIndex(t *testing.T) {
 	}
 }
 
-func (b *bench) onlyLog() string {
-	for name := range b.disk.names {
-		if strings.HasPrefix(name, "index-") {
-			return name
-		}
-	}
-	return ""
-}
-
 func TestD13_DamagedIndex(t *testing.T) {
 	b := open(t, newSimDisk())
 	for n := range 10 {
@@ -578,13 +560,7 @@ func TestD13_NewerIndex(t *testing.T) {
 
 func TestD14_IndexAndFolderDiffer(t *testing.T) {
 	b := open(t, newSimDisk())
-	for n := range 3 {
-		b.put(n, 0, 25)
-		b.keeperSeals()
-		if err := b.putWhole(n); err != nil {
-			t.Fatal(err)
-		}
-	}
+	b.putThree()
 	b.Close()
 	d := b.disk
 	delete(d.names, "seg/00000002")
@@ -625,9 +601,7 @@ func TestD14_PutWhileOrphansGo(t *testing.T) {
 	}
 	b := open(t, d, func(o *Options) { o.MaxBytes = 32 << 20 })
 	for n := range 200 {
-		if err := b.putWhole(n); err != nil {
-			t.Fatal(err)
-		}
+		b.keepWhole(n)
 	}
 	until(t, "the others are deleted", func() bool {
 		b.flush()

@@ -93,12 +93,8 @@ func (h *heir) close(limit time.Duration) error {
 		return nil
 	}
 	close(h.stop)
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	select {
-	case <-h.done:
-	case <-timer.C:
-		return errSlow
+	if err := within(limit, h.done); err != nil {
+		return err
 	}
 	var err error
 	for _, d := range h.before {

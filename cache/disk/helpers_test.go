@@ -94,7 +94,10 @@ func open(t testing.TB, d *simDisk, change ...func(*Options)) *bench {
 func tryOpen(t testing.TB, d *simDisk, change ...func(*Options)) (*bench, error) {
 	t.Helper()
 	b := &bench{t: t, disk: d}
-	o := smallOptions(d)
+	return b, b.open("cache", smallOptions(d), change)
+}
+
+func (b *bench) open(dir string, o Options, change []func(*Options)) error {
 	o.Event = func(e Event) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -103,13 +106,13 @@ func tryOpen(t testing.TB, d *simDisk, change ...func(*Options)) (*bench, error)
 	for _, c := range change {
 		c(&o)
 	}
-	s, err := Open("cache", o)
+	s, err := Open(dir, o)
 	if err != nil {
-		return b, err
+		return err
 	}
 	b.Store = s
-	t.Cleanup(func() { s.Close() })
-	return b, nil
+	b.t.Cleanup(func() { s.Close() })
+	return nil
 }
 
 // saw counts the events of a name.
@@ -161,6 +164,35 @@ func (b *bench) want(n int, start, end uint32, found int) {
 	b.t.Helper()
 	if got := b.has(n, start, end); got != found {
 		b.t.Errorf("xorb %d chunks [%d, %d): %d found, want %d", n, start, end, got, found)
+	}
+}
+
+// keepWhole stores the nth whole file.
+func (b *bench) keepWhole(n int) {
+	b.t.Helper()
+	if err := b.putWhole(n); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// openWhole opens the nth whole file, which must be kept, until the test ends.
+func (b *bench) openWhole(n int) *File {
+	b.t.Helper()
+	f, ok := b.Whole(hashOf(n))
+	if !ok {
+		b.t.Fatalf("file %d is not kept", n)
+	}
+	b.t.Cleanup(func() { f.Close() })
+	return f
+}
+
+// putThree stores three xorbs of 25 chunks, each in a segment of its own, and three whole files.
+func (b *bench) putThree() {
+	b.t.Helper()
+	for n := range 3 {
+		b.put(n, 0, 25)
+		b.keeperSeals()
+		b.keepWhole(n)
 	}
 }
 

@@ -220,14 +220,7 @@ func (k *keeper) close(limit time.Duration) error {
 	k.mu.Unlock()
 	k.poke()
 	tell(k.room)
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	select {
-	case <-k.done:
-		return nil
-	case <-timer.C:
-		return errSlow
-	}
+	return within(limit, k.done)
 }
 
 // run is the keeper's life.

@@ -35,21 +35,7 @@ func tryOpenAt(t testing.TB, dir string, change ...func(*Options)) (*bench, erro
 	b := &bench{t: t}
 	o := smallOptions(newSimDisk())
 	o.testing.openDir = nil
-	o.Event = func(e Event) {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		b.events = append(b.events, e)
-	}
-	for _, c := range change {
-		c(&o)
-	}
-	s, err := Open(dir, o)
-	if err != nil {
-		return b, err
-	}
-	b.Store = s
-	t.Cleanup(func() { s.Close() })
-	return b, nil
+	return b, b.open(dir, o, change)
 }
 
 func cacheDir(t testing.TB) string { return filepath.Join(t.TempDir(), "cache") }
@@ -83,11 +69,7 @@ func TestRealFolder(t *testing.T) {
 	for n := range 30 {
 		b.want(n, 0, 20, 20)
 	}
-	f, ok := b.Whole(hashOf(1))
-	if !ok {
-		t.Fatal("no whole file")
-	}
-	defer f.Close()
+	f := b.openWhole(1)
 	got, err := io.ReadAll(f.File)
 	if err != nil || !bytes.Equal(got, wholeOf(1)) {
 		t.Errorf("%d bytes, %v", len(got), err)
@@ -310,9 +292,7 @@ func TestD12_OtherThings(t *testing.T) {
 func TestD12_WhileItRuns(t *testing.T) {
 	dir := cacheDir(t)
 	b := openAt(t, dir)
-	if err := b.putWhole(1); err != nil {
-		t.Fatal(err)
-	}
+	b.keepWhole(1)
 	path := filepath.Join(dir, wholeName(hashOf(1)))
 	if err := errors.Join(os.Remove(path), unix.Mkfifo(path, 0o600)); err != nil {
 		t.Fatal(err)
@@ -325,9 +305,7 @@ func TestD12_WhileItRuns(t *testing.T) {
 func TestWholeThatSomebodyChanged(t *testing.T) {
 	dir := cacheDir(t)
 	b := openAt(t, dir)
-	if err := b.putWhole(1); err != nil {
-		t.Fatal(err)
-	}
+	b.keepWhole(1)
 	f, err := os.OpenFile(filepath.Join(dir, wholeName(hashOf(1))), os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -346,14 +324,8 @@ func TestWholeThatSomebodyChanged(t *testing.T) {
 func TestWholeDeletedWhileOpen(t *testing.T) {
 	dir := cacheDir(t)
 	b := openAt(t, dir)
-	if err := b.putWhole(1); err != nil {
-		t.Fatal(err)
-	}
-	f, ok := b.Whole(hashOf(1))
-	if !ok {
-		t.Fatal("it is not given out")
-	}
-	defer f.Close()
+	b.keepWhole(1)
+	f := b.openWhole(1)
 	time.Sleep(10 * time.Millisecond) // the clock of the file system ticks
 	if err := b.Clear(); err != nil {
 		t.Fatal(err)

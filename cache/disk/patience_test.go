@@ -3,7 +3,6 @@ package disk
 import (
 	"context"
 	"errors"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -78,21 +77,6 @@ func TestLendRunPatiently(t *testing.T) {
 			})
 		})
 	}
-}
-
-// hang makes all writes wait until release is called.
-func (d *simDisk) hang(t *testing.T) (release func()) {
-	t.Helper()
-	gate := make(chan struct{})
-	d.setFault(func(op, _ string) error {
-		if op == "write" {
-			<-gate
-		}
-		return nil
-	})
-	release = sync.OnceFunc(func() { close(gate) })
-	t.Cleanup(release)
-	return release
 }
 
 // Who waits until all can be found does not wait any longer than its ctx.

@@ -135,14 +135,8 @@ func TestSharedListsWhatIsThere(t *testing.T) {
 func TestWholeChangedWhileOpen(t *testing.T) {
 	dir := cacheDir(t)
 	b := openAt(t, dir)
-	if err := b.putWhole(1); err != nil {
-		t.Fatal(err)
-	}
-	f, ok := b.Whole(hashOf(1))
-	if !ok {
-		t.Fatal("no whole file")
-	}
-	defer f.Close()
+	b.keepWhole(1)
+	f := b.openWhole(1)
 	p := make([]byte, 10)
 	if _, err := f.ReadAt(p, 0); err != nil {
 		t.Error(err)

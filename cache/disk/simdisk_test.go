@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"testing"
 )
 
 // A simDisk is a folder in memory that knows which bytes and names last. It can fail on
@@ -96,6 +97,21 @@ func (d *simDisk) setFault(f func(op, name string) error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.fault = f
+}
+
+// hang makes all writes wait until release is called.
+func (d *simDisk) hang(t *testing.T) (release func()) {
+	t.Helper()
+	gate := make(chan struct{})
+	d.setFault(func(op, _ string) error {
+		if op == "write" {
+			<-gate
+		}
+		return nil
+	})
+	release = sync.OnceFunc(func() { close(gate) })
+	t.Cleanup(release)
+	return release
 }
 
 // step counts a change and says whether the power fails in the middle of it. The caller

@@ -51,13 +51,7 @@ func TestD04_OneFileCannotBeLookedAt(t *testing.T) {
 		t.Run(filepath.Base(tt.name), func(t *testing.T) {
 			dir := cacheDir(t)
 			b := openAt(t, dir)
-			for n := range 3 {
-				b.put(n, 0, 25)
-				b.keeperSeals()
-				if err := b.putWhole(n); err != nil {
-					t.Fatal(err)
-				}
-			}
+			b.putThree()
 			b.Close()
 			path := filepath.Join(dir, tt.name)
 			f, err := os.OpenFile(path, os.O_CREATE, 0o600)
