@@ -2,6 +2,7 @@ package disk
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"slices"
 	"sync/atomic"
@@ -176,7 +177,7 @@ func (k *keeper) remove(s *segment) {
 	k.d.opened.drop(s)
 	n := onDisk(s.size.Load())
 	k.held[s.queue] -= n
-	k.delete(orphan{s.name(), n, &k.s.stats.segmentBytes})
+	k.delete(orphan{name: s.name(), size: n, sort: &k.s.stats.segmentBytes})
 }
 
 // An orphan is a file that is to be deleted, and is counted until it is.
@@ -184,16 +185,40 @@ type orphan struct {
 	name string
 	size int64
 	sort *atomic.Int64 // of Stats
+
+	whole *whole // which is counted until nobody has it open, too; nil: it is none
 }
 
-// delete deletes a file. If that fails it stays on the list.
+// delete deletes a file. If that fails it is counted on, and tried again with each new
+// journal.
 func (k *keeper) delete(o orphan) {
-	if err := k.d.files.remove(o.name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	err := k.d.files.remove(o.name)
+	switch {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		k.failed("deleting", err)
 		k.stuck = append(k.stuck, o)
-		return
+	case o.whole != nil:
+		o.whole.unlinked = true
+		k.uncount(o.whole)
+	default:
+		k.s.stats.use(-o.size, o.sort)
 	}
-	k.s.stats.use(-o.size, o.sort)
+}
+
+// deleteStuck tries again to delete a file. It is one at a time: a few that can never be deleted
+// must not look like a disk that fails.
+func (k *keeper) deleteStuck() {
+	if len(k.stuck) > 0 {
+		o := k.stuck[0]
+		k.stuck = k.stuck[1:]
+		k.delete(o)
+	}
+}
+
+// isLeaving says whether a file is to be deleted already.
+func (k *keeper) isLeaving(name string) bool {
+	named := func(o orphan) bool { return o.name == name }
+	return slices.ContainsFunc(k.orphans, named) || slices.ContainsFunc(k.stuck, named)
 }
 
 // deleteOrphan deletes one of the files that nobody knows, and says whether there are
@@ -209,16 +234,21 @@ func (k *keeper) deleteOrphan() bool {
 	return n > 1
 }
 
-// deleteNamed deletes those of the orphans that have one of these names, because files of
-// that name are to come.
-func (k *keeper) deleteNamed(names ...string) {
-	kept := k.orphans[:0]
-	for _, o := range k.orphans {
-		if slices.Contains(names, o.name) {
+// deleteNamed deletes what has one of these names and is to be deleted, because files of that
+// name are to come. They must not, where it fails: they would be deleted later.
+func (k *keeper) deleteNamed(names ...string) error {
+	named := func(o orphan) bool { return slices.Contains(names, o.name) }
+	all := slices.Concat(k.orphans, k.stuck)
+	k.orphans, k.stuck = slices.DeleteFunc(k.orphans, named), slices.DeleteFunc(k.stuck, named)
+	for _, o := range all {
+		if named(o) {
 			k.delete(o)
-		} else {
-			kept = append(kept, o)
 		}
 	}
-	k.orphans = kept
+	for _, name := range names {
+		if k.isLeaving(name) {
+			return fmt.Errorf("%s cannot be deleted", name)
+		}
+	}
+	return nil
 }

@@ -45,7 +45,7 @@ type state struct {
 	held    [queues]int64 // bytes of the segments and whole files of a queue
 	ghost   ghost
 	orphans []orphan  // files to delete
-	stuck   []orphan  // files that could not be deleted
+	stuck   []orphan  // files that could not be deleted, oldest first
 	floor   int64     // bytes of the file system to leave free
 	looked  time.Time // when it was last looked whether they are
 	syncing syncing

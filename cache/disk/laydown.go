@@ -126,7 +126,9 @@ func (k *keeper) reserve(d *folder, h codec.Hash, size int64) error {
 	if d != k.d {
 		return ErrSuspended
 	}
-	k.deleteNamed(tmpWhole(h), wholeName(h))
+	if err := k.deleteNamed(tmpWhole(h), wholeName(h)); err != nil {
+		return fmt.Errorf("file %s: %w", h, err)
+	}
 	if err := k.makeRoom(size, 0); err != nil {
 		return err
 	}
@@ -138,7 +140,7 @@ func (k *keeper) reserve(d *folder, h codec.Hash, size int64) error {
 // unreserve removes what was laid down of a file.
 func (k *keeper) unreserve(d *folder, h codec.Hash, size int64) error {
 	if d == k.d {
-		k.delete(orphan{tmpWhole(h), onDisk(size), &k.s.stats.wholeBytes})
+		k.delete(orphan{name: tmpWhole(h), size: onDisk(size), sort: &k.s.stats.wholeBytes})
 	}
 	return nil
 }

@@ -107,7 +107,7 @@ func (k *keeper) loadFormat(names []entry) ([]entry, error) {
 		k.number = max(k.number, n)
 		switch {
 		case isLog && fresh, e.name == tmpLog, e.name == formatTmp, e.name == probeName:
-			k.orphans = append(k.orphans, orphan{e.name, onDisk(e.size), &k.s.stats.logged})
+			k.orphans = append(k.orphans, orphan{name: e.name, size: onDisk(e.size), sort: &k.s.stats.logged})
 		case isLog:
 			kept = append(kept, e)
 		}
@@ -178,7 +178,7 @@ func (k *keeper) loadSegments() error {
 		stats.use(onDisk(e.size), &stats.segmentBytes)
 		s := k.d.index.segments[number]
 		if s == nil || !e.plain || e.size == 0 {
-			k.orphans = append(k.orphans, orphan{segmentName(number), onDisk(e.size), &stats.segmentBytes})
+			k.orphans = append(k.orphans, orphan{name: segmentName(number), size: onDisk(e.size), sort: &stats.segmentBytes})
 			continue
 		}
 		there[number] = true

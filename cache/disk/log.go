@@ -134,6 +134,7 @@ func (k *keeper) rotate() error {
 		return errors.Join(err, f.Close(), k.d.remove(tmpLog))
 	}
 	k.number = l.number
+	k.deleteStuck()
 	return k.removeLogs(old)
 }
 
@@ -160,11 +161,11 @@ func (k *keeper) removeLogs(old *log) error {
 		return err
 	}
 	for _, e := range entries {
-		if n, ok := logNumber(e.name); !ok || n >= k.number || k.foreign[e.name] {
+		if n, ok := logNumber(e.name); !ok || n >= k.number || k.foreign[e.name] || k.isLeaving(e.name) {
 			continue
 		}
 		if e.name != k.damaged {
-			k.delete(orphan{e.name, onDisk(e.size), &k.s.stats.logged})
+			k.delete(orphan{name: e.name, size: onDisk(e.size), sort: &k.s.stats.logged})
 			continue
 		}
 		if err := k.d.rename(e.name, damagedLog); err != nil {

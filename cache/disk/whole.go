@@ -335,12 +335,7 @@ func (k *keeper) removeWhole(d *folder, w *whole) {
 	k.held[protected] -= onDisk(w.size)
 	k.write(&record{kind: forgetRecord, key: key{hash: w.hash}})
 	k.flush()
-	if err := k.d.files.remove(w.name()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		k.failed("deleting", err)
-		return // its bytes stay counted
-	}
-	w.unlinked = true
-	k.uncount(w)
+	k.delete(orphan{name: w.name(), whole: w})
 }
 
 // uncount frees the bytes of a file that was deleted, once nobody has it open any more.
@@ -378,7 +373,7 @@ func (k *keeper) loadWholes() error {
 		h, err := codec.ParseHash(e.name)
 		w := x.wholes[h]
 		if err != nil || w == nil || !w.is(e) {
-			k.orphans = append(k.orphans, orphan{"whole/" + e.name, onDisk(e.size), &stats.wholeBytes})
+			k.orphans = append(k.orphans, orphan{name: "whole/" + e.name, size: onDisk(e.size), sort: &stats.wholeBytes})
 			continue
 		}
 		there[h] = true

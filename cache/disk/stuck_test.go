@@ -1,0 +1,128 @@
+package disk
+
+import (
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// A file that cannot be deleted is counted as long as it is there, and deleted when that works
+// again, without another start.
+func TestCannotBeDeleted(t *testing.T) {
+	for _, tt := range []struct {
+		name   string // of the file
+		remove func(b *bench) error
+	}{
+		{"seg/00000001", func(b *bench) error {
+			k := b.keeper.Load()
+			return k.do(func() error { k.remove(k.d.index.segments[1]); return nil })
+		}},
+		{wholeName(hashOf(1)), func(b *bench) error { b.DropWhole(hashOf(1)); return nil }},
+		{"index-000001.log", (*bench).rotate},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d := newSimDisk()
+			b := open(t, d)
+			b.putThree()
+			d.cannotDelete(tt.name)
+			if err := tt.remove(b); err != nil {
+				t.Fatal(err)
+			}
+			b.wantCounted(t)
+			if err := b.rotate(); err != nil { // which tries it again
+				t.Fatal(err)
+			}
+			b.wantCounted(t)
+			if !d.there(tt.name) {
+				t.Fatal("it is deleted, though it cannot be")
+			}
+			d.setFault(nil)
+			for range 2 {
+				if err := b.rotate(); err != nil {
+					t.Fatal(err)
+				}
+				b.wantCounted(t)
+			}
+			if d.there(tt.name) {
+				t.Error("it is there for ever")
+			}
+			if s := b.Stats(); s.State != "ok" || b.saw(EventSuspended) > 0 {
+				t.Errorf("%s; %v", s.State, b.events)
+			}
+		})
+	}
+}
+
+// A whole file is not laid down again while what is left of it cannot be deleted, or that would
+// be deleted later in its place.
+func TestWholeCannotBeDeleted(t *testing.T) {
+	for name, left := range map[string]string{"the file": wholeName(hashOf(1)), "what was laid down": tmpWhole(hashOf(1))} {
+		t.Run(name, func(t *testing.T) {
+			d := newSimDisk()
+			b := open(t, d)
+			d.cannotDelete(left)
+			if left == wholeName(hashOf(1)) {
+				b.keepWhole(1)
+				b.DropWhole(hashOf(1))
+			} else if err := b.PutWhole(hashOf(1), 5, strings.NewReader("four")); err == nil {
+				t.Error("a file that is too short is kept")
+			}
+			if err := b.putWhole(1); err == nil {
+				t.Error("it is laid down beside what is left")
+			}
+			b.wantCounted(t)
+			d.setFault(nil)
+			b.keepWhole(1)
+			for range 2 {
+				if err := b.rotate(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			b.wantCounted(t)
+			if !b.hasWhole(1) || !d.there(wholeName(hashOf(1))) {
+				t.Error("it is not kept")
+			}
+		})
+	}
+}
+
+// Where it is not known any more which cache it was, all of it is deleted, and counted once.
+func TestD14_NoFormat(t *testing.T) {
+	b := open(t, newSimDisk())
+	b.putThree()
+	b.Close()
+	d := b.disk.killed()
+	delete(d.names, formatName)
+	b = open(t, d)
+	until(t, "all of it is deleted", func() bool {
+		return !d.there("seg/00000001") && !d.there(wholeName(hashOf(1))) && !d.there("index-000001.log")
+	})
+	b.wantCounted(t)
+	b.put(1, 0, 25)
+	b.wantCounted(t)
+}
+
+// wantCounted fails unless just what is on disk is counted.
+func (b *bench) wantCounted(t *testing.T) {
+	t.Helper()
+	b.flush()
+	if got, want := b.Stats().Bytes, b.disk.bytes(); got != want {
+		t.Errorf("%d bytes are counted, %d are on disk", got, want)
+	}
+}
+
+func (b *bench) rotate() error {
+	k := b.keeper.Load()
+	return k.do(k.rotate)
+}
+
+// cannotDelete keeps a file from being deleted.
+func (d *simDisk) cannotDelete(name string) {
+	d.setFault(func(op, of string) error {
+		if op == "remove" && of == name && d.there(name) {
+			return unix.EPERM
+		}
+		return nil
+	})
+}
