@@ -24,7 +24,7 @@ const (
 // colors of systems, ourselves first and strongest.
 var colors = map[string]string{
 	ours: "#c2410c", ext4: "#94a3b8", erofs: "#64748b", squashfs: "#475569",
-	squashfuse: "#5b8fb9", desync: "#7aa874", xetCore: "#a78bba",
+	squashfuse: "#5b8fb9", desync: "#7aa874", xetCore: "#a78bba", bare: "#b0a58f",
 }
 
 // chart draws the rates, a group of bars for each line, longer is better. Bars of a group

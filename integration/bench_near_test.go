@@ -37,6 +37,7 @@ type near struct {
 	server                *FarServer
 	file                  Stored
 	plain                 string // the file itself
+	bare                  string // the same file, by a server that only hands it to the kernel
 	storeDir              string
 	wholeCache, runsCache string
 }
@@ -52,6 +53,7 @@ func newNear(t *testing.T, k kind) *near {
 		runsCache:  filepath.Join(dir, "runs"),
 	}
 	n.sums = k.lay(t, filepath.Dir(n.plain), n.size)
+	n.bare = filepath.Join(bareOf(t, filepath.Dir(n.plain)), "file")
 	n.file = storeFolder(t, n.storeDir, filepath.Dir(n.plain), k.scheme)["file"]
 	n.server = serveFar(t, n.storeDir)
 	run(t, "", xetfs(t), "warm", "--cache-dir="+n.wholeCache, n.server.URL, "by-hash/"+n.file.Hash.String())
@@ -80,7 +82,7 @@ func (n *near) round(t *testing.T, r *results, round int) {
 	before := n.server.Traffic()
 	m := n.whole(t)
 	path := m.File(n.file.Hash)
-	for _, s := range []struct{ name, path, pages string }{{ours, path, n.wholeCache}, {ext4, n.plain, n.plain}} {
+	for _, s := range []struct{ name, path, pages string }{{ours, path, n.wholeCache}, {ext4, n.plain, n.plain}, {bare, n.bare, n.plain}} {
 		add("whole file, cold, in a row", "MB/s", s.name, readCold(t, s.pages, func() float64 { return n.sequential(t, s.path) }))
 		add("whole file, warm, in a row", "MB/s", s.name, n.sequential(t, s.path))
 		add("whole file, warm, 4 KiB at random", "/s", s.name, n.randomWarm(t, s.path, round))

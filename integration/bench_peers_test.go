@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	fusefs "github.com/hanwen/go-fuse/v2/fs"
 	"golang.org/x/sys/unix"
 )
 
@@ -23,9 +24,33 @@ const (
 	squashfuse = "squashfuse"
 	desync     = "desync"
 	xetCore    = "xet-core"
+	bare       = "bare passthrough"
 )
 
-var columns = []string{ours, ext4, erofs, squashfs, squashfuse, desync, xetCore}
+var columns = []string{ours, ext4, bare, erofs, squashfs, squashfuse, desync, xetCore}
+
+// bareOf mounts a folder with a server that does nothing but hand its files to the kernel:
+// what it costs that FUSE is between is the kernel's, and nobody can do with less.
+func bareOf(t *testing.T, folder string) (dir string) {
+	t.Helper()
+	root, err := fusefs.NewLoopbackRoot(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir = t.TempDir()
+	o := &fusefs.Options{}
+	o.MaxStackDepth = 1 // without it the kernel takes no files
+	server, err := fusefs.Mount(dir, root, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Unmount(); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
 
 // images are the file systems whose images systems has made in dir: those of the kernel,
 // and squashfuse on the image of squashfs.

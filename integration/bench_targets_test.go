@@ -33,6 +33,8 @@ var targets = []target{
 	{"P6", "f32, whole file", "MB/s", ext4, false, 0.95},
 	{"P6", "text, whole file", "/s", ext4, false, 0.95},
 	{"P6", "f32, whole file", "/s", ext4, false, 0.95},
+	{"P6", "text, whole file", "/s", bare, false, 0.97},
+	{"P6", "f32, whole file", "/s", bare, false, 0.97},
 	{"P6", "text, chunks on disk, cold", "MB/s", ext4, false, 0.8},
 	{"P6", "f32, chunks on disk, cold", "MB/s", ext4, false, 0.8},
 	{"P6", "", "messages", "", true, 0},
