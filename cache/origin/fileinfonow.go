@@ -26,9 +26,7 @@ func (o *objects) fileInfoNow(ctx context.Context, id codec.FileID) (fi *shard.F
 	if !prompt || !o.near || id.Block == 0 || IsFresh(ctx) {
 		return nil, false
 	}
-	o.mu.Lock()
-	r := o.shards[id.Shard]
-	o.mu.Unlock()
+	r := o.opened(id.Shard)
 	if r == nil {
 		return nil, false
 	}

@@ -56,6 +56,9 @@ func (c *infos) get(ctx context.Context, x codec.Hash) (*info, error) {
 		return in, nil
 	}
 	return c.flight.do(ctx, x, func(ctx context.Context) (*info, error) {
+		if in, ok := c.lookup(x); ok {
+			return in, nil // others loaded it, whose flight has ended since
+		}
 		token := c.begin(x)
 		in := &info{c.kept.info(ctx, x), x, names.XorbKey(x)}
 		if in.Info != nil {

@@ -87,13 +87,7 @@ type early struct {
 // askBlock asks for the block of a file in a far shard that nobody has opened. It returns
 // nil where that is of no use.
 func (o *objects) askBlock(ctx context.Context, s codec.Hash, id codec.FileID) *early {
-	if o.near || s != id.Shard || id.Block == 0 {
-		return nil
-	}
-	o.mu.Lock()
-	open := o.shards[s] != nil
-	o.mu.Unlock()
-	if open {
+	if o.near || s != id.Shard || id.Block == 0 || o.opened(s) != nil {
 		return nil
 	}
 	return o.ask(ctx, names.ShardKey(s), id.Block, blockPart)

@@ -38,13 +38,13 @@ func (o *objects) fromShard(ctx context.Context, s codec.Hash, ask func(*shard.R
 // openShard returns a reader of shard s, which stays open. A copy that cannot be opened
 // is passed over if there is another.
 func (o *objects) openShard(ctx context.Context, s codec.Hash) (*shard.Reader, error) {
-	o.mu.Lock()
-	r := o.shards[s]
-	o.mu.Unlock()
-	if r != nil {
+	if r := o.opened(s); r != nil {
 		return r, nil
 	}
 	return o.opening.do(ctx, s, func(ctx context.Context) (*shard.Reader, error) {
+		if r := o.opened(s); r != nil {
+			return r, nil // by others, whose flight has ended since
+		}
 		var first error
 		for try := 0; ; try++ {
 			r, err := o.newShard(ctx, s)
@@ -61,6 +61,13 @@ func (o *objects) openShard(ctx context.Context, s codec.Hash) (*shard.Reader, e
 			ctx = Fresh(ctx)
 		}
 	})
+}
+
+// opened returns the reader of a shard that is open; nil: it is not.
+func (o *objects) opened(s codec.Hash) *shard.Reader {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.shards[s]
 }
 
 func (o *objects) keepShard(s codec.Hash, r *shard.Reader) {
