@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -228,15 +229,25 @@ func (c *CacheFolder) owner() int {
 func chunksOf(size int) int { return (size + 64<<10 - 1) / (64 << 10) }
 
 // allocated returns what the files in the folder take.
-func (c *CacheFolder) allocated() (n int64) {
+func (c *CacheFolder) allocated() int64 {
+	for {
+		names, n := c.occupied()
+		if again, _ := c.occupied(); slices.Equal(names, again) {
+			return n
+		} // else a file that went may be counted beside one that came later
+	}
+}
+
+// occupied returns the names of the files, and what they take together.
+func (c *CacheFolder) occupied() (names []string, n int64) {
 	filepath.WalkDir(c.Dir, func(path string, e fs.DirEntry, err error) error { //nolint:errcheck // what has gone takes nothing
 		var st unix.Stat_t
 		if err == nil && !e.IsDir() && unix.Lstat(path, &st) == nil {
-			n += st.Blocks * 512
+			names, n = append(names, path), n+st.Blocks*512
 		}
 		return nil
 	})
-	return n
+	return names, n
 }
 
 // glob returns the files of the cache whose names match.
