@@ -36,9 +36,9 @@ func roomOf(n int) int64 {
 
 // memory keeps unpacked chunks in ristretto, which decides what stays.
 //
-// What is handed to ristretto wakes its goroutine, on a core that readers need: ten
-// microseconds of a read of 4 KiB. So chunks are offered many at a time, and found in offers
-// until then.
+// What is handed to ristretto wakes its goroutine, on a core that readers need: 3 to 6 % of the
+// time that 4 KiB from a chunk on disk take. So chunks are offered many at a time, and found in
+// offers until then.
 type memory struct {
 	cache   *ristretto.Cache[uint64, *chunk]
 	arena   *arena.Arena
@@ -47,7 +47,7 @@ type memory struct {
 	bytes   atomic.Int64 // bytes that it keeps
 
 	mu     sync.Mutex
-	offers []*chunk // fewer than maxOffers
+	offers []*chunk // hardly more than maxOffers; guarded by mu
 }
 
 // maxOffers is how many chunks ristretto is handed at a time.
@@ -164,7 +164,9 @@ func (m *memory) set(c *chunk) {
 func (m *memory) handOver() {
 	m.mu.Lock()
 	offers := m.offers
-	m.offers = make([]*chunk, 0, maxOffers)
+	if len(offers) > 0 {
+		m.offers = make([]*chunk, 0, maxOffers)
+	}
 	m.mu.Unlock()
 	for _, c := range offers {
 		if !m.cache.Set(c.key.sum(), c, 0) {

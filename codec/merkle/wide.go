@@ -12,7 +12,7 @@ import (
 )
 
 // BLAKE3 is a tree over pieces of 1 KiB, and a processor with AVX-512 hashes 16 of them at
-// once: 5.6 GB/s a core, where the library that does all else here stays with AVX2 and 3.8.
+// once: 5.3 GB/s a core, where the library that does all else here stays with AVX2 and 3.8.
 // This one has no interface for it but that of its parts, and is slower without AVX-512, so
 // it is asked for chunks alone.
 
