@@ -39,12 +39,19 @@ func (s *Keyed) Watch(ctx context.Context, prefix string) (<-chan struct{}, erro
 		return nil, fmt.Errorf("watch %w", wrap(folder, err))
 	}
 	changed := make(chan struct{}, 1)
-	stop := context.AfterFunc(ctx, func() { queue.Close() }) // a read of it ends then
+	closed := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(closed)
+		queue.Close() // a read of it ends then
+	})
 	go func() {
 		defer close(changed)
-		defer queue.Close()
-		defer stop()
 		listen(queue, changed)
+		if stop() {
+			queue.Close()
+			return
+		}
+		<-closed // a second Close would not wait for the first
 	}()
 	return changed, nil
 }
