@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -133,4 +134,28 @@ func TestD09_Unchecked(t *testing.T) {
 		b.put(1, 0, 3)
 		f = b.disk.names[b.onlySegment()]
 	}
+}
+
+// TestReadMoved has the file of the second half of some chunks be closed under their reader:
+// all are looked for once more, and none is missed.
+func TestReadMoved(t *testing.T) {
+	b := open(t, newSimDisk())
+	b.put(1, 0, 15)
+	b.keeperSeals()
+	b.put(1, 15, 25)
+	for _, tt := range []struct{ closed, want int32 }{{2, 25}, {4, 15}} {
+		var reads atomic.Int32
+		b.disk.setFault(func(op, name string) error {
+			if op == "read" && name == "seg/00000002" && reads.Add(1) <= tt.closed {
+				return os.ErrClosed
+			}
+			return nil
+		})
+		b.want(1, 0, 25, int(tt.want))
+		if reads.Load() == 0 {
+			t.Error("the second segment was not read")
+		}
+	}
+	b.disk.setFault(nil)
+	b.want(1, 0, 25, 25)
 }

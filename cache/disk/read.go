@@ -12,11 +12,11 @@ import (
 )
 
 // read returns the bytes of chunks from the first of r on, each compared with its
-// checksum unless into says otherwise, and how many chunks there are. A chunk that moved
-// while it was looked for is looked for once more.
+// checksum unless into says otherwise, and how many chunks there are. If some moved while
+// they were looked for, all are looked for once more.
 func (s *Store) read(k key, r codec.ChunkRange, into Into) (b []byte, n int) {
 	var few [4]part
-	for range 2 {
+	for again := false; ; again = true {
 		if s.down() != nil {
 			return nil, 0
 		}
@@ -27,21 +27,22 @@ func (s *Store) read(k key, r codec.ChunkRange, into Into) (b []byte, n int) {
 		}
 		if b == nil {
 			b = into.Buffer(sizeOf(parts))
+			r.End = parts[len(parts)-1].chunks.End // there is room for no more
 		}
 		if len(b) < sizeOf(parts) {
 			return nil, 0 // other chunks than at first
 		}
 		n, err := s.readParts(d, k, parts, b, into)
-		if into.All && n < r.Len() {
-			n = 0
+		if errors.Is(err, errMoved) && !again {
+			continue
 		}
-		if n > 0 || !errors.Is(err, errMoved) {
-			parts = firstChunks(parts, n)
-			d.touch(parts)
-			return b[:sizeOf(parts)], n
+		if into.All && n < r.Len() || n == 0 {
+			return nil, 0
 		}
+		parts = firstChunks(parts, n)
+		d.touch(parts)
+		return b[:sizeOf(parts)], n
 	}
-	return nil, 0
 }
 
 // find returns the parts that hold the first chunks of r.
