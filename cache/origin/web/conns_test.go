@@ -2,17 +2,20 @@ package web_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/web"
+	"github.com/xetfs/xetfs/codec/codectest"
 )
 
 // counted serves with h and counts the connections.
@@ -90,6 +93,163 @@ func TestEndThatDoesNotCome(t *testing.T) {
 	err := s.ReadAt(t.Context(), xorbKey, p, 1000)
 	if took := time.Since(start); err != nil || !bytes.Equal(p, value[1000:1100]) || took > 5*time.Second {
 		t.Errorf("ReadAt = %v after %v", err, took)
+	}
+}
+
+// Who asks a second time gives the first connection back: it may be the only one.
+func TestPeekTakesOneConnection(t *testing.T) {
+	value := text(3 << 20)
+	for name, answer := range map[string]func(http.ResponseWriter, *http.Request, []byte){
+		"200":          noSuffix(http.StatusOK),
+		"size unknown": noSize,
+		"416 with a page": func(w http.ResponseWriter, r *http.Request, value []byte) {
+			if strings.HasPrefix(r.Header.Get("Range"), "bytes=-") {
+				http.Error(w, "what is that?", http.StatusRequestedRangeNotSatisfiable)
+				return
+			}
+			part(w, r, value)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, serve(t, func(w http.ResponseWriter, r *http.Request) { answer(w, r, value) }), web.Options{Conns: 1})
+			codectest.Within(t, 5*time.Second, "Peek", func() {
+				got, err := s.Peek(t.Context(), xorbKey, origin.Tail, 50)
+				if err != nil || !bytes.Equal(got.Bytes, value[len(value)-50:]) {
+					t.Errorf("Peek = %d bytes, %v", len(got.Bytes), err)
+				}
+			})
+		})
+	}
+}
+
+// Who waits for a connection that others use is not in the time in which a server must
+// answer, and leaves when he likes.
+func TestWaitForConnection(t *testing.T) {
+	const stall = 300 * time.Millisecond
+	s := open(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
+		b := text(2000)
+		head(w, 0, 40*int64(len(b)), 40*int64(len(b)))
+		for range 40 { // longer than stall, and never silent
+			w.Write(b)
+			http.NewResponseController(w).Flush()
+			select {
+			case <-time.After(20 * time.Millisecond):
+			case <-r.Context().Done():
+				return
+			}
+		}
+	}), web.Options{Conns: 1, Stall: stall})
+	var readers sync.WaitGroup
+	for range 3 {
+		readers.Go(func() {
+			if err := s.ReadAt(t.Context(), xorbKey, make([]byte, 80_000), 0); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	time.Sleep(stall / 3)
+	ctx, cancel := context.WithTimeout(t.Context(), stall/3)
+	defer cancel()
+	err := s.ReadAt(ctx, xorbKey, make([]byte, 80_000), 0)
+	if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, origin.ErrUnavailable) {
+		t.Errorf("who leaves: %v", err)
+	}
+	readers.Wait()
+}
+
+// A relay passes bytes on between clients and a server, until it is told to swallow those of
+// the connections that stand.
+type relay struct {
+	to   string
+	mu   sync.Mutex
+	dead []*atomic.Bool // one a connection; guarded by mu
+}
+
+// newRelay returns a relay to an address and its own address.
+func newRelay(t *testing.T, to string) (r *relay, address string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	r = &relay{to: strings.TrimPrefix(to, "http://")}
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			r.serve(c)
+		}
+	}()
+	return r, "http://" + l.Addr().String()
+}
+
+func (r *relay) serve(c net.Conn) {
+	server, err := net.Dial("tcp", r.to)
+	if err != nil {
+		c.Close()
+		return
+	}
+	dead := new(atomic.Bool)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.dead = append(r.dead, dead)
+	pass := func(to, from net.Conn) {
+		defer to.Close()
+		for b := make([]byte, 32<<10); ; {
+			n, err := from.Read(b)
+			if !dead.Load() {
+				to.Write(b[:n])
+			}
+			if err != nil {
+				return
+			}
+		}
+	}
+	go pass(server, c)
+	go pass(c, server)
+}
+
+// swallow lets no byte through any more, and returns of how many connections.
+func (r *relay) swallow() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, dead := range r.dead {
+		dead.Store(true)
+	}
+	return len(r.dead)
+}
+
+// N09: idle connections that died in silence, all at once as they do where a network is
+// changed, cost one attempt and not one each.
+func TestN09_DeadConnections(t *testing.T) {
+	const conns = 8
+	var waiting atomic.Int64
+	all := make(chan struct{})
+	r, address := newRelay(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if waiting.Add(1) == conns {
+			close(all)
+		}
+		<-all
+		part(w, r, text(5000))
+	}))
+	s := open(t, address, web.Options{Stall: 200 * time.Millisecond})
+	var readers sync.WaitGroup
+	for range conns {
+		readers.Go(func() {
+			for s.ReadAt(t.Context(), xorbKey, make([]byte, 10), 0) != nil { // on a busy machine
+			}
+		})
+	}
+	readers.Wait()
+	if n := r.swallow(); n < conns {
+		t.Fatalf("%d connections, want %d", n, conns)
+	}
+	again := origin.RetryStore(s, origin.RetryPolicy{Base: time.Millisecond, Attempts: 4})
+	if err := again.ReadAt(t.Context(), xorbKey, make([]byte, 10), 0); err != nil {
+		t.Errorf("ReadAt = %v", err)
 	}
 }
 

@@ -400,6 +400,7 @@ func TestS10_RedirectInside(t *testing.T) {
 		"http://example.org/plain", "https://127.0.0.1/", "https://localhost:8080/", "https://169.254.169.254/latest/",
 		"https://10.0.0.1/", "https://[::1]/", "https://[::ffff:127.0.0.1]/", "ftp://example.org/",
 		"https://LOCALHOST./", "https://a.localhost/", "https://127.1/", "https://0x7f000001/", "https://2130706433/",
+		"https://１２７．０．０．１/", "https://ｌｏｃａｌｈｏｓｔ/", "https://%EF%BD%8Cocalhost/", "https://100.100.100.200/",
 	} {
 		asked := 0
 		s := open(t, "https://example.org/store", web.Options{Client: transport(func(r *http.Request) (*http.Response, error) {
@@ -672,6 +673,7 @@ func TestPeek(t *testing.T) {
 		{"whole and large: the tail", large, whole, origin.Tail, 50, origin.Part{}, true},
 		{"no suffix: the tail", large, noSuffix(416), origin.Tail, 50, origin.Part{Off: 3<<20 - 50, Size: 3 << 20}, false},
 		{"size unknown: the tail", large, noSize, origin.Tail, 50, origin.Part{Off: 3<<20 - 50, Size: 3 << 20}, false},
+		{"no suffix, no HEAD: the tail", large, noHead(noSuffix(416)), origin.Tail, 50, origin.Part{Off: 3<<20 - 50, Size: 3 << 20}, false},
 		{"no suffix, 200: the tail", large, noSuffix(200), origin.Tail, 50, origin.Part{Off: 3<<20 - 50, Size: 3 << 20}, false},
 	}
 	for _, tt := range tests {
@@ -726,6 +728,30 @@ func noSuffix(status int) func(w http.ResponseWriter, r *http.Request, value []b
 		default:
 			w.WriteHeader(status)
 		}
+	}
+}
+
+// noHead is a server that answers no HEAD.
+func noHead(answer func(http.ResponseWriter, *http.Request, []byte)) func(http.ResponseWriter, *http.Request, []byte) {
+	return func(w http.ResponseWriter, r *http.Request, value []byte) {
+		if r.Method == http.MethodHead {
+			w.WriteHeader(http.StatusMethodNotAllowed)
+			return
+		}
+		answer(w, r, value)
+	}
+}
+
+// A range that has all of an object may be answered as if none had been asked for.
+func TestAllOfIt(t *testing.T) {
+	large := text(3 << 20)
+	s := open(t, serve(t, func(w http.ResponseWriter, r *http.Request) { whole(w, r, large) }), web.Options{})
+	p := make([]byte, len(large))
+	if err := s.ReadAt(t.Context(), xorbKey, p, 0); err != nil || !bytes.Equal(p, large) {
+		t.Errorf("ReadAt = %v", err)
+	}
+	if err := s.ReadAt(t.Context(), xorbKey, p[1:], 0); !errors.Is(err, origin.ErrUnavailable) {
+		t.Errorf("ReadAt of all but a byte = %v", err)
 	}
 }
 

@@ -96,12 +96,13 @@ func (a *answer) state() string {
 }
 
 // readWhole takes a part out of a whole object that came instead of it, if that is near
-// its beginning: some servers give small files whole.
+// its beginning, or all of it: some servers give small files whole, others what a range
+// has all of.
 func (a *answer) readWhole(p []byte, off int64) (int, string, error) {
 	if a.ContentLength >= 0 && a.ContentLength < off+int64(len(p)) {
 		return 0, "", origin.Short(a.key, off, len(p), a.ContentLength)
 	}
-	if off+int64(len(p)) > maxWhole {
+	if all := off == 0 && a.ContentLength == int64(len(p)); !all && off+int64(len(p)) > maxWhole {
 		return 0, "", a.final("%w: it gives whole files instead", errIgnored)
 	}
 	skip := make([]byte, off)
@@ -195,23 +196,29 @@ func (s *Store) Peek(ctx context.Context, k names.Key, off int64, n int) (origin
 	if err != nil {
 		return origin.Part{}, err
 	}
-	defer a.close()
-	switch a.StatusCode {
-	case http.StatusPartialContent:
-		if tail && strings.HasSuffix(a.Header.Get("Content-Range"), "/*") {
-			s.noTail.Store(true) // it knows the end, and does not say where that is
-			return s.peekTail(ctx, k, n)
-		}
-		return a.peekPart(off, n)
-	case http.StatusOK:
-		part, err := a.peekWhole(off, n)
-		if errors.Is(err, errIgnored) && tail {
-			s.noTail.Store(true)
-			return s.peekTail(ctx, k, n)
-		}
-		return part, err
+	part, err := a.peek(off, n) // its connection is free then: it may be the only one
+	if tail && (errors.Is(err, errNoTail) || errors.Is(err, errIgnored)) {
+		s.noTail.Store(true)
+		return s.peekTail(ctx, k, n)
 	}
-	return s.peekNothing(ctx, a, tail, n)
+	return part, err
+}
+
+// errNoTail says that a server does not know the end of an object, or not where that is.
+var errNoTail = errors.New("the server does not give the end of an object")
+
+// peek takes the part out of an answer and closes it.
+func (a *answer) peek(off int64, n int) (origin.Part, error) {
+	defer a.close()
+	switch {
+	case a.StatusCode == http.StatusOK:
+		return a.peekWhole(off, n)
+	case a.StatusCode != http.StatusPartialContent:
+		return a.peekNothing(off < 0)
+	case off < 0 && strings.HasSuffix(a.Header.Get("Content-Range"), "/*"):
+		return origin.Part{}, errNoTail
+	}
+	return a.peekPart(off, n)
 }
 
 // peekPart takes the part that was asked for.
@@ -259,7 +266,7 @@ func (a *answer) peekWhole(off int64, n int) (origin.Part, error) {
 
 // peekNothing is for an object that has no byte of the part, as status 416 says. A server
 // may say so of the end of any file because it does not know what is meant.
-func (s *Store) peekNothing(ctx context.Context, a *answer, tail bool, n int) (origin.Part, error) {
+func (a *answer) peekNothing(tail bool) (origin.Part, error) {
 	_, total, _ := strings.Cut(a.Header.Get("Content-Range"), "*/")
 	size, err := parseNumber(total)
 	switch {
@@ -268,22 +275,16 @@ func (s *Store) peekNothing(ctx context.Context, a *answer, tail bool, n int) (o
 	case err == nil && (size == 0 || !tail):
 		return origin.Part{Off: size, Size: size}, nil
 	case tail:
-		s.noTail.Store(true)
-		return s.peekTail(ctx, a.key, n)
+		return origin.Part{}, errNoTail
 	}
 	return origin.Part{}, a.mismatch("no size with %s", status(a.StatusCode))
 }
 
 // peekTail is Peek for the end of an object from a server that does not know what that is.
 func (s *Store) peekTail(ctx context.Context, k names.Key, n int) (origin.Part, error) {
-	a, err := s.ask(ctx, http.MethodHead, k, nil)
+	size, err := s.Size(ctx, k)
 	if err != nil {
 		return origin.Part{}, err
-	}
-	a.close()
-	size := a.ContentLength
-	if a.StatusCode != http.StatusOK || size < 0 {
-		return origin.Part{}, a.mismatch("it has no size")
 	}
 	part := origin.Part{Bytes: make([]byte, min(size, int64(n))), Off: max(0, size-int64(n)), Size: size}
 	return part, s.ReadAt(ctx, k, part.Bytes, part.Off)

@@ -27,6 +27,7 @@ type answer struct {
 	key    names.Key
 	parent context.Context // of the caller
 	watch  *watch
+	leave  func() // gives the turn back
 }
 
 // ask sends one request for an object, and returns the answer if it is one to a request
@@ -46,10 +47,16 @@ func (s *Store) ask(ctx context.Context, method string, k names.Key, header map[
 }
 
 func (s *Store) askAt(ctx context.Context, method string, k names.Key, path string, header map[string]string) (*answer, error) {
+	conns := s.conns(k)
+	leave, err := conns.turn(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%q: %w", k, err)
+	}
 	w := newWatch(ctx, s.stall)
 	r, err := http.NewRequestWithContext(w.ctx, method, s.base+path, nil)
 	if err != nil {
 		w.stop()
+		leave()
 		return nil, fmt.Errorf("%q: %w: %v", k, origin.ErrUnavailable, err) //nolint:errorlint // foreign
 	}
 	r.Header.Set("Accept-Encoding", "identity")
@@ -60,11 +67,12 @@ func (s *Store) askAt(ctx context.Context, method string, k names.Key, path stri
 	if origin.IsFresh(ctx) {
 		r.Header.Set("Cache-Control", "no-cache")
 	}
-	a := &answer{s: s, key: k, parent: ctx, watch: w}
-	a.Response, err = s.client(k).Do(r) //nolint:bodyclose // answer.close does
+	a := &answer{s: s, key: k, parent: ctx, watch: w, leave: leave}
+	a.Response, err = conns.Do(r) //nolint:bodyclose // answer.close does
 	if err != nil {
 		err = a.broken(err)
 		w.stop()
+		leave()
 		return nil, err
 	}
 	w.came(0)
@@ -75,8 +83,8 @@ func (s *Store) askAt(ctx context.Context, method string, k names.Key, path stri
 	return a, nil
 }
 
-// client returns the connections for an object.
-func (s *Store) client(k names.Key) *http.Client {
+// conns returns the connections for an object.
+func (s *Store) conns(k names.Key) conns {
 	if strings.HasPrefix(string(k), names.XorbPrefix) || strings.HasPrefix(string(k), names.ShardPrefix) {
 		return s.data
 	}
@@ -87,6 +95,7 @@ func (s *Store) client(k names.Key) *http.Client {
 func (a *answer) close() {
 	a.Body.Close()
 	a.watch.stop()
+	a.leave()
 }
 
 // finish is close for an answer of which everything was read: it looks for the end, so that
@@ -142,6 +151,7 @@ func (a *answer) broken(err error) error {
 	}
 	if errors.Is(context.Cause(a.watch.ctx), errStalled) {
 		err = fmt.Errorf("hardly anything came for %v", a.s.stall)
+		a.s.conns(a.key).CloseIdleConnections() // what this one died of may have hit them, too
 	}
 	var address *url.Error
 	if errors.As(err, &address) {
@@ -149,6 +159,7 @@ func (a *answer) broken(err error) error {
 	}
 	var redirect errRedirect
 	var certificate *tls.CertificateVerificationError
+	var proxy proxyError
 	switch {
 	case errors.As(err, &certificate):
 		return a.final("%s", certificateReason(certificate))
@@ -156,6 +167,8 @@ func (a *answer) broken(err error) error {
 		return a.final("the server speaks http, not https")
 	case errors.As(err, &redirect):
 		return a.final("%v", redirect)
+	case errors.As(err, &proxy) && !passes(int(proxy)):
+		return a.final("%v", proxy)
 	case errors.Is(err, errProxy):
 		return a.final("%w", errProxy)
 	case strings.Contains(err.Error(), "Location"): // of net/http, with all of the address in it
@@ -208,13 +221,22 @@ func (a *answer) check() error {
 		return fmt.Errorf("%q: %w: the server says %s", a.key, iofs.ErrPermission, status(code))
 	case code == http.StatusTooManyRequests, code == http.StatusServiceUnavailable:
 		return &origin.HintError{Err: a.failed("the server says %s", status(code)), After: a.retryAfter()}
-	case code >= 500 && code != http.StatusNotImplemented, code == http.StatusRequestTimeout, code == http.StatusTooEarly:
+	case passes(code):
 		return a.failed("the server says %s", status(code))
 	case code == http.StatusMethodNotAllowed, code == http.StatusNotImplemented:
 		return a.final("%w: the server says %s", errMethod, status(code))
 	default:
 		return a.final("the server says %s", status(code))
 	}
+}
+
+// passes says whether a status is one that a server may not have for long.
+func passes(code int) bool {
+	switch code {
+	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+		return true
+	}
+	return code >= 500 && code != http.StatusNotImplemented
 }
 
 // checkPage refuses a web page for people, which some servers give for all that they do not

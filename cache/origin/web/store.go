@@ -40,8 +40,8 @@ func (o Options) withDefaults() Options {
 // A Store reads objects from a plain web server with ranged GETs. It cannot write.
 type Store struct {
 	base  string // escaped, ends with a slash
-	data  *http.Client
-	names *http.Client
+	data  conns
+	names conns
 	stall time.Duration
 
 	noTail  atomic.Bool // the server does not give the end of a file
@@ -73,9 +73,8 @@ func Open(address string, o Options) (*Store, error) {
 	}
 	o = o.withDefaults()
 	s := &Store{base: strings.TrimSuffix(u.String(), "/") + "/", stall: o.Stall}
-	redirects := redirectsFrom(u)
-	s.data = &http.Client{Transport: o.transport(o.Conns), CheckRedirect: redirects}
-	s.names = &http.Client{Transport: o.transport(min(o.Conns, 16)), CheckRedirect: redirects}
+	s.data = o.conns(u, o.Conns)
+	s.names = o.conns(u, min(o.Conns, 16))
 	return s, nil
 }
 

@@ -1,13 +1,16 @@
 package web
 
 import (
+	"context"
 	"errors"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
+	"unicode"
 )
 
 // Bounds of what a server may make us keep.
@@ -16,6 +19,29 @@ const (
 	maxRedirect = 5
 	idleFor     = time.Minute // then a server may have moved
 )
+
+// conns are the connections for one kind of objects. Who finds none free waits here and not
+// in the transport, where that would count as time in which the server is silent.
+type conns struct {
+	*http.Client
+	turns chan struct{}
+}
+
+// conns returns so many connections for a store at base.
+func (o Options) conns(base *url.URL, most int) conns {
+	client := &http.Client{Transport: o.transport(most), CheckRedirect: redirectsFrom(base)}
+	return conns{client, make(chan struct{}, most)}
+}
+
+// turn waits until it is the caller's turn, who calls leave afterwards.
+func (c conns) turn(ctx context.Context) (leave func(), err error) {
+	select {
+	case c.turns <- struct{}{}:
+		return sync.OnceFunc(func() { <-c.turns }), nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
 
 // transport returns connections of their own. They speak HTTP/1.1: a store is read in few
 // large answers, and one lost packet would hold up all those of one HTTP/2 connection.
@@ -27,6 +53,7 @@ func (o Options) transport(conns int) http.RoundTripper {
 	protocols.SetHTTP1(true)
 	return &http.Transport{
 		Proxy:                  proxy,
+		OnProxyConnectResponse: checkProxy,
 		DialContext:            (&net.Dialer{Timeout: o.Connect}).DialContext,
 		TLSHandshakeTimeout:    o.Connect,
 		Protocols:              protocols,
@@ -51,6 +78,19 @@ func proxy(r *http.Request) (*url.URL, error) {
 	return u, nil
 }
 
+// A proxyError is the status of a proxy that does not let us through.
+type proxyError int
+
+func (e proxyError) Error() string { return "the proxy says " + status(int(e)) }
+
+// checkProxy says what a proxy answers that is asked for a way to the server.
+func checkProxy(_ context.Context, _ *url.URL, _ *http.Request, answer *http.Response) error {
+	if answer.StatusCode != http.StatusOK {
+		return proxyError(answer.StatusCode)
+	}
+	return nil
+}
+
 // errRedirect is why a redirect is not followed.
 type errRedirect struct{ error }
 
@@ -65,13 +105,22 @@ func redirectsFrom(base *url.URL) func(*http.Request, []*http.Request) error {
 			return errRedirect{errors.New("too many redirects")}
 		case r.URL.Scheme != before && (before != "http" || r.URL.Scheme != "https"):
 			return errRedirect{errors.New("a redirect leads from " + before + " to another scheme")}
-		case !inside && isInside(r.URL.Hostname()):
+		case !inside && (isInside(r.URL.Hostname()) || !isASCII(r.URL.Hostname())):
 			return errRedirect{errors.New("a redirect leads from a public server to an address that is not")}
 		}
 		r.Header.Del("Referer")
 		return nil
 	}
 }
+
+// isASCII says whether a host is spelled as in an address. Other digits and dots become those
+// of an address (1２7．0．0．1) only after it was looked at.
+func isASCII(host string) bool {
+	return strings.IndexFunc(host, func(r rune) bool { return r > unicode.MaxASCII }) < 0
+}
+
+// shared are the addresses between the customers of a provider and the network (RFC 6598).
+var shared = netip.MustParsePrefix("100.64.0.0/10")
 
 // isInside says whether a host is this machine, or in a network that is not public, as far
 // as its name tells. What only some resolvers take for an address ("127.1", "0x7f000001") is
@@ -87,5 +136,5 @@ func isInside(host string) bool {
 		return last == "" || '0' <= last[0] && last[0] <= '9'
 	}
 	ip = ip.Unmap()
-	return ip.IsLoopback() || ip.IsPrivate() || ip.IsLinkLocalUnicast() || ip.IsLinkLocalMulticast() || ip.IsUnspecified()
+	return shared.Contains(ip) || ip.IsLoopback() || ip.IsPrivate() || ip.IsLinkLocalUnicast() || ip.IsLinkLocalMulticast() || ip.IsUnspecified()
 }
