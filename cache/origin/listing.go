@@ -38,7 +38,7 @@ const MaxListing = names.MaxLongDocument
 //	…
 //	9f86d081…  64 hex digits, BLAKE3 of all before it but the last newline
 //
-// The first line says which prefixes are listed: an object that begins with one of them
+// The first line, of 64 KiB at most, says which prefixes are listed: an object that begins with one of them
 // and is not named is not there. Each other line is a key, its size in bytes, when it was
 // changed (nanoseconds since 1970) and, of an object that is not in the file its key
 // names, the path of the file it is in, escaped as in a URL. Lines are sorted by key.
@@ -60,6 +60,9 @@ type listingHead struct {
 	Format   int      `json:"format"`
 	Prefixes []string `json:"prefixes"`
 }
+
+// maxListingHead is the most bytes of the first line: JSON takes many times as much memory.
+const maxListingHead = 64 << 10
 
 // ListingPrefixes are those that writers list: what readers ask for by prefix. Index
 // pages and versions are found by their keys.
@@ -136,6 +139,9 @@ func DecodeListing(b []byte) (*Listing, error) {
 		return nil, badListing(body, "checksum %q, want %s", b[body:len(b)-1], want)
 	}
 	head, lines, _ := bytes.Cut(b[:body], []byte{'\n'})
+	if len(head) > maxListingHead {
+		return nil, badListing(maxListingHead, "its first line has %d bytes, at most %d are allowed", len(head), maxListingHead)
+	}
 	l := &Listing{lines: lines}
 	if err := l.readHead(head); err != nil {
 		return nil, err
@@ -185,7 +191,7 @@ func parseListed(line []byte) (o Listed, reason string) {
 	if bytes.ContainsFunc(line, func(r rune) bool { return r < ' ' || r > '~' }) {
 		return o, "it holds bytes that no key has"
 	}
-	f := strings.Split(string(line), " ")
+	f := strings.SplitN(string(line), " ", 5)
 	if len(f) != 3 && len(f) != 4 || f[0] == "" {
 		return o, "it is not a key, a size, a time and maybe a path"
 	}

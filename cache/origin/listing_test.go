@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -207,6 +208,25 @@ func TestListingTooLong(t *testing.T) {
 	}
 	if _, err := all(l.List(names.XorbPrefix, "")); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("xorbs: %v, want %v", err, errors.ErrUnsupported)
+	}
+}
+
+// A listing that nobody would write takes little more memory than its bytes.
+func TestListingHostile(t *testing.T) {
+	const size = 8 << 20
+	for name, lines := range map[string][]string{
+		"a first line of commas": {`{"format":1,"prefixes":["` + strings.Repeat(`","`, size/3) + `"]}`},
+		"a line of spaces":       {listingHead, "sl/a 0 1" + strings.Repeat(" ", size)},
+		"a line of nothing else": {listingHead, strings.Repeat(" ", size)},
+	} {
+		b := seal(lines...)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := origin.DecodeListing(b)
+		runtime.ReadMemStats(&after)
+		if n := after.TotalAlloc - before.TotalAlloc; !errors.Is(err, codec.ErrCorrupt) || n > 4*size || len(err.Error()) > 1000 {
+			t.Errorf("%s: %.1000v, %d bytes were allocated", name, err, n)
+		}
 	}
 }
 
