@@ -110,6 +110,7 @@ func New(src origin.Source, o Options) (*Cache, error) {
 	c.calls.init(last)
 	c.pages.init(o.MemoryBytes)
 	c.fetches.init()
+	c.fetches.near = c.near
 	c.fetches.piece = !c.near && c.borrow != nil
 	if a, ok := src.(origin.Adopting); ok && !c.near && o.Disk != nil {
 		c.packed, c.adopter = o.Disk, a

@@ -112,6 +112,51 @@ func TestDamageIsNotShared(t *testing.T) {
 	}
 }
 
+// A reader does not suffer from a chunk that cannot be had and that only another reader wants,
+// be it that they share the unpacking of a chunk or, near by, a fetch. (A far origin that does
+// not answer one request does not answer the next one.)
+func TestOutageIsNotShared(t *testing.T) {
+	const lost = 100
+	for _, tt := range []struct {
+		name  string
+		near  bool
+		first int // chunk that both want; in one fetch with the lost one, or not
+	}{
+		{"near, one unpacking", true, 0},
+		{"near, one fetch", true, 90},
+		{"far, one unpacking", false, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			x := store(t, tt.near, same(128, 100)...)
+			synctest.Test(t, func(t *testing.T) {
+				src := hook(x.src, func(_ context.Context, r codec.ChunkRange) error {
+					time.Sleep(time.Second)
+					if r.Start <= lost && lost < r.End {
+						time.Sleep(time.Second) // so that the first chunk is there before
+						return fmt.Errorf("chunks %v: %w", r, origin.ErrUnavailable)
+					}
+					return nil
+				})
+				c, done := openHere(t, src, Options{})
+				defer done()
+				var readers sync.WaitGroup
+				readers.Go(func() {
+					all := chunks(tt.first, lost+1)
+					if err := x.try(t.Context(), c, all, 10, 100*all.Len()-20); !errors.Is(err, origin.ErrUnavailable) {
+						t.Errorf("the reader of the lost chunk: %v", err)
+					}
+				})
+				time.Sleep(time.Millisecond)
+				for i := range 10 {
+					readers.Go(func() { x.read(t, c, chunks(tt.first, tt.first+1), 20+i, 10) })
+					readers.Go(func() { x.read(t, c, chunks(tt.first, tt.first+2), 20+i, 150) })
+				}
+				readers.Wait()
+			})
+		})
+	}
+}
+
 // Many readers at once, and several damaged copies: everybody gets the bytes as long as
 // one copy has them, and nobody if none has.
 func TestAgain(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/xorb"
 )
@@ -17,6 +18,7 @@ import (
 type fetches struct {
 	mu     sync.Mutex
 	byXorb map[codec.Hash]*fetch // the first of a list through fetch.next; guarded by mu
+	near   bool                  // the origin is near; constant
 	piece  bool                  // the first chunks of a fetch may be told before the others; constant
 	keep   func(*fetch) error    // puts what came from the origin on disk; nil: nobody does; constant
 	going  sync.WaitGroup        // fetches in goroutines of their own, and the one of keeping
@@ -243,12 +245,12 @@ func (there *fetch) size() int64 {
 	return 0
 }
 
-// wait returns when the part is there. What is damaged may be a chunk that only another
-// reader wants: then this one asks again, for its own.
+// wait returns when the part is there. What is damaged, or where it is near cannot be read,
+// may be a chunk that only another reader wants: then this one asks again, for its own.
 func (p part) wait(ctx context.Context, f *fetches) (*xorb.Run, error) {
 	for {
 		if ended, _ := p.ended(); ended {
-			return p.result() // without ctx.Done, which takes a goroutine
+			return p.result(f) // without ctx.Done, which takes a goroutine
 		}
 		some, more := p.arrived(f)
 		if some != nil {
@@ -256,7 +258,7 @@ func (p part) wait(ctx context.Context, f *fetches) (*xorb.Run, error) {
 		}
 		select {
 		case <-p.done:
-			return p.result()
+			return p.result(f)
 		case <-more:
 		case <-ctx.Done():
 			return nil, ctx.Err()
@@ -289,9 +291,11 @@ func (f *fetches) came(there *fetch, some *xorb.Run) {
 	}
 }
 
-func (p part) result() (*xorb.Run, error) {
-	if !p.own && p.sub != p.chunks && errors.Is(p.err, codec.ErrCorrupt) {
-		return nil, errAgain
+func (p part) result(f *fetches) (*xorb.Run, error) {
+	if p.err != nil && !p.own && p.sub != p.chunks {
+		if errors.Is(p.err, codec.ErrCorrupt) || f.near && errors.Is(p.err, origin.ErrUnavailable) {
+			return nil, errAgain
+		}
 	}
 	return p.run, p.err
 }

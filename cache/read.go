@@ -265,8 +265,8 @@ func (rd *reading) toldTo(err error) error {
 	switch {
 	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return errAgain // ours to suffer, not theirs
-	case errors.Is(err, codec.ErrCorrupt) && len(rd.want) > 1:
-		return errAgain // it may be another chunk
+	case len(rd.want) > 1:
+		return errAgain // it may be another chunk that is damaged, or cannot be had
 	}
 	return err
 }
