@@ -38,10 +38,11 @@ const MaxListing = names.MaxLongDocument
 //	…
 //	9f86d081…  64 hex digits, BLAKE3 of all before it but the last newline
 //
-// The first line, of 64 KiB at most, says which prefixes are listed: an object that begins with one of them
-// and is not named is not there. Each other line is a key, its size in bytes, when it was
-// changed (nanoseconds since 1970) and, of an object that is not in the file its key
-// names, the path of the file it is in, escaped as in a URL. Lines are sorted by key.
+// The first line, of 64 KiB at most, says which prefixes are listed: an object that begins
+// with one of them and is not named is not there. Each other line is a key, its size in
+// bytes, when it was changed (nanoseconds since 1970) and, of an object that is not in the
+// file its key names, the path of the file it is in, escaped as in a URL. Lines are sorted
+// by key.
 //
 // A Listing is never changed, and safe for concurrent use.
 type Listing struct {
