@@ -112,6 +112,9 @@ func (h *plainHandler) serveData(w http.ResponseWriter, r *http.Request, k names
 
 // serveDocument gives out something small, of the catalog.
 func (h *plainHandler) serveDocument(w http.ResponseWriter, r *http.Request, k names.Key, kind names.Kind) error {
+	if _, err := h.store.Item(r.Context(), k); err != nil {
+		return err // of a link, too
+	}
 	value, tag, err := h.store.Get(r.Context(), k, "")
 	if err != nil {
 		return err

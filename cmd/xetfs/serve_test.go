@@ -45,12 +45,18 @@ func newPlain(t *testing.T) (root string, count *servedCount, server *httptest.S
 	if err := os.WriteFile(outside, []byte("secret"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	link := filepath.Join(root, string(names.XorbKey(codec.Hash{2})))
-	if err := os.MkdirAll(filepath.Dir(link), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(outside, link); err != nil {
-		t.Fatal(err)
+	for k, target := range map[names.Key]string{
+		names.XorbKey(codec.Hash{2}): outside,
+		names.RefKey("outside"):      outside,
+		names.RefKey("inside"):       "../secret",
+	} {
+		link := filepath.Join(root, string(k))
+		if err := os.MkdirAll(filepath.Dir(link), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(target, link); err != nil {
+			t.Fatal(err)
+		}
 	}
 	store, err := dir.OpenReadOnly(root)
 	if err != nil {
@@ -85,6 +91,8 @@ func TestServePlain(t *testing.T) {
 		{"no range", "GET", xorb, "Range: lines=1-2", 416, "", ""},
 		{"absent", "GET", "/" + string(names.XorbKey(codec.Hash{3})), "", 404, "", ""},
 		{"S03 a link that leads out", "GET", "/" + string(names.XorbKey(codec.Hash{2})), "", 404, "", ""},
+		{"S03 a document that is a link that leads out", "GET", "/" + string(names.RefKey("outside")), "", 404, "", ""},
+		{"S03 a document that is a link to what is no document", "GET", "/" + string(names.RefKey("inside")), "", 404, "", ""},
 		{"no key", "GET", "/secret", "", 404, "", ""},
 		{"S01 upwards", "GET", "/tdata/../secret", "", 404, "", ""},
 		{"S01 upwards, escaped", "GET", "/tdata/%2e%2e/secret", "", 404, "", ""},
@@ -115,6 +123,23 @@ func TestServePlain(t *testing.T) {
 	}
 	if got := count.stats(); got.DataRequests == 0 || got.DataBytes == 0 || got.Requests <= got.DataRequests || got.Waiting != 0 {
 		t.Errorf("counted: %v", got)
+	}
+}
+
+// What was put in the place of a damaged object is given out, and not the other under its tag.
+func TestServeReplaced(t *testing.T) {
+	root, _, server := newPlain(t)
+	xorb := "/" + string(names.XorbKey(codec.Hash{1}))
+	_, before, _ := askPlain(t, server.URL, "GET", xorb, "")
+	if err := os.WriteFile(filepath.Join(root, "new"), []byte("abcdefghijk"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(filepath.Join(root, "new"), filepath.Join(root, xorb)); err != nil {
+		t.Fatal(err)
+	}
+	_, after, body := askPlain(t, server.URL, "GET", xorb, "If-Range: "+before.Get("ETag")+"\nRange: bytes=2-4")
+	if body != "abcdefghijk" || after.Get("ETag") == before.Get("ETag") {
+		t.Errorf("%q with tag %s, which was %s", body, after.Get("ETag"), before.Get("ETag"))
 	}
 }
 

@@ -49,6 +49,7 @@ type Keyed struct {
 var (
 	_ origin.WriteStore  = (*Keyed)(nil)
 	_ origin.PromptStore = (*Keyed)(nil)
+	_ origin.KeyRejecter = (*Keyed)(nil)
 )
 
 const (
@@ -134,6 +135,13 @@ func (s *Keyed) ReadAt(ctx context.Context, k names.Key, p []byte, off int64) er
 // ReadNow implements origin.PromptStore.
 func (s *Keyed) ReadNow(k names.Key, p []byte, off int64) bool {
 	return s.files.readNow(string(k), p, off)
+}
+
+// RejectKey implements origin.KeyRejecter. There is one copy, which somebody may have put
+// a good one in the place of since it was opened.
+func (s *Keyed) RejectKey(k names.Key) int {
+	s.files.drop(string(k))
+	return 0
 }
 
 // Size implements origin.Store.

@@ -1,6 +1,7 @@
 package dir_test
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/codectest"
@@ -137,6 +139,61 @@ func TestO25_WhileOpen(t *testing.T) {
 				t.Errorf("ReadAt of the file that is good again: %v", err)
 			}
 		})
+	}
+}
+
+// O25: who was told that a file is damaged reads the one that somebody puts in its place.
+func TestO25_Replaced(t *testing.T) {
+	_, body, x := sample(t, origintest.Form{})
+	root := t.TempDir()
+	name := filepath.Join(root, string(x.Key()))
+	write(t, name, flip(body, 20))
+	readOnly, err := dir.OpenReadOnly(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	origintest.Close(t, readOnly)
+	stores := map[string]origin.Store{"read only": readOnly, "keyed": openKeyed(t, root), "bare": openBare(t, root)}
+	read := func(s origin.Store) []byte {
+		p := make([]byte, len(body))
+		if err := s.ReadAt(t.Context(), x.Key(), p, 0); err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	for _, s := range stores {
+		read(s) // it is open now
+	}
+	write(t, name+".new", body)
+	if err := os.Rename(name+".new", name); err != nil {
+		t.Fatal(err)
+	}
+	for kind, s := range stores {
+		origin.Objects(s, 0).(origin.Rejecter).Reject(x.Hash())
+		if !bytes.Equal(read(s), body) {
+			t.Errorf("%s: it reads the damaged one still", kind)
+		}
+	}
+}
+
+// What Item says of a file is true of what is read then.
+func TestItemOfReplaced(t *testing.T) {
+	root := t.TempDir()
+	s := openKeyed(t, root)
+	name := filepath.Join(root, string(dataKey))
+	for _, value := range []string{"one", "another"} {
+		write(t, name+".new", []byte(value))
+		if err := os.Rename(name+".new", name); err != nil {
+			t.Fatal(err)
+		}
+		item, err := s.Item(t.Context(), dataKey)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := make([]byte, item.Size)
+		if err := s.ReadAt(t.Context(), dataKey, p, 0); err != nil || string(p) != value {
+			t.Errorf("%q, %v, want %q", p, err, value)
+		}
 	}
 }
 

@@ -154,6 +154,18 @@ func (o *openFiles) drop(path string) {
 	}
 }
 
+// dropOther drops the file at path if it is another one than info tells of.
+func (o *openFiles) dropOther(path string, info fs.FileInfo) {
+	f, _ := o.get(path)
+	if f == nil {
+		return
+	}
+	defer o.release(f)
+	if open, err := f.f.Stat(); err != nil || !os.SameFile(open, info) {
+		o.drop(path)
+	}
+}
+
 // close closes all files that nobody is reading; the others follow.
 func (o *openFiles) close() {
 	o.mu.Lock()

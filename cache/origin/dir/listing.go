@@ -141,7 +141,8 @@ func (f *File) key() names.Key {
 	return names.XorbKey(f.Hash)
 }
 
-// Item returns what List says of one object.
+// Item returns what List says of one object. What is read after that is of this file, or of
+// one that came later.
 func (s *Keyed) Item(ctx context.Context, k names.Key) (origin.Item, error) {
 	if err := ctx.Err(); err != nil {
 		return origin.Item{}, err
@@ -153,6 +154,7 @@ func (s *Keyed) Item(ctx context.Context, k names.Key) (origin.Item, error) {
 	if err != nil {
 		return origin.Item{}, wrap(string(k), err)
 	}
+	s.files.dropOther(string(k), info)
 	return origin.Item{Key: k, Size: info.Size(), Modified: info.ModTime()}, nil
 }
 

@@ -16,6 +16,7 @@ type ReadOnly struct{ keyed *Keyed }
 var (
 	_ origin.Store       = (*ReadOnly)(nil)
 	_ origin.PromptStore = (*ReadOnly)(nil)
+	_ origin.KeyRejecter = (*ReadOnly)(nil)
 )
 
 // OpenReadOnly uses the objects below root. The error is io/fs.ErrNotExist if there is
@@ -41,6 +42,9 @@ func (s *ReadOnly) ReadAt(ctx context.Context, k names.Key, p []byte, off int64)
 
 // ReadNow implements origin.PromptStore.
 func (s *ReadOnly) ReadNow(k names.Key, p []byte, off int64) bool { return s.keyed.ReadNow(k, p, off) }
+
+// RejectKey implements origin.KeyRejecter.
+func (s *ReadOnly) RejectKey(k names.Key) int { return s.keyed.RejectKey(k) }
 
 // Size implements origin.Store.
 func (s *ReadOnly) Size(ctx context.Context, k names.Key) (int64, error) {
