@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"path/filepath"
 	"strings"
 
@@ -96,16 +97,20 @@ func isScheme(text string) bool {
 }
 
 // withoutSecrets is an address as it may be shown: without a password or what stands
-// behind the path.
+// behind the path. One that makes no sense may be so because of what a password holds, so
+// of that nothing is shown that stands before an @.
 func withoutSecrets(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || strings.Contains(u.RawQuery+u.Fragment, "@") {
+		scheme, rest, _ := strings.Cut(address, ":")
+		rest = strings.TrimLeft(rest[strings.LastIndexByte(rest, '@')+1:], "/")
+		address = scheme + "://" + rest
+	} else {
+		address = u.Scheme + "://" + u.Host + u.EscapedPath()
+	}
 	address, _, _ = strings.Cut(address, "?")
 	address, _, _ = strings.Cut(address, "#")
-	scheme, rest, _ := strings.Cut(address, "://")
-	host, path, _ := strings.Cut(rest, "/")
-	if i := strings.LastIndexByte(host, '@'); i >= 0 {
-		host = host[i+1:]
-	}
-	return scheme + "://" + host + "/" + path
+	return address
 }
 
 // isBareWeb says whether a store on a web server is to be read without its catalog, which
