@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -151,5 +152,34 @@ func TestK33_BackgroundFailure(t *testing.T) {
 	out, code := command(t, "", "mount", filepath.Join(t.TempDir(), "nothing"), t.TempDir())
 	if code != 3 || strings.Count(out, "\n") != 1 || !strings.Contains(out, "nothing") {
 		t.Errorf("a source that is not there: exit status %d: %s", code, out)
+	}
+}
+
+// A mount whose process was stopped, as by Ctrl-Z, answers nothing, not even what its root
+// is. It can be taken away all the same, and says that it is there.
+func TestStoppedMount(t *testing.T) {
+	dir, _ := bigStore(t, 100_000)
+	m := mount(t, dir)
+	m.ended = true
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(m.Dir, link); err != nil {
+		t.Fatal(err)
+	}
+	m.Signal(syscall.SIGSTOP)
+	t.Cleanup(func() { m.Signal(syscall.SIGCONT) }) // who waits for it is free then
+	out, code := command(t, "", "mount", dir, link)
+	if code != 7 || strings.Count(out, "\n") != 1 || !strings.Contains(out, "mounted there already") {
+		t.Errorf("mounting over it: exit status %d: %s", code, out)
+	}
+	out, code = command(t, "", "umount", m.Dir)
+	if want := fmt.Sprintf("kill -CONT %d", m.Pid()); code != 0 || strings.Count(out, "\n") != 1 || !strings.Contains(out, want) {
+		t.Errorf("umount: exit status %d: %s, want a word about %s", code, out, want)
+	}
+	if isMounted(t, m.Dir) {
+		t.Error("it is still mounted after umount")
+	}
+	m.Signal(syscall.SIGCONT)
+	if code, ok := m.Wait(unmountLimit); code != 0 || !ok {
+		t.Errorf("the process: exit status %d, ended %t", code, ok)
 	}
 }

@@ -216,7 +216,7 @@ func (d *daemon) prepare() error {
 	if err != nil {
 		return err
 	}
-	if place.stale {
+	if place.stale() {
 		if err := lazyUnmount(place.path); err != nil {
 			return fmt.Errorf("%s: a mount is left there whose process was killed, and cannot be taken away: %w", d.mountpoint, err)
 		}

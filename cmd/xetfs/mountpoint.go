@@ -17,17 +17,15 @@ import (
 
 // A mountpoint is the folder that a user named, as the kernel knows it.
 type mountpoint struct {
-	path  string      // absolute, without links
-	on    *mountEntry // what is mounted there; nil: nothing
-	stale bool        // an xetfs mount whose process has gone
+	path string      // absolute, without links
+	on   *mountEntry // what is mounted there; nil: nothing
 }
 
 // findMountpoint follows the links in path and looks what is mounted there.
 func findMountpoint(path string) (mountpoint, error) {
-	real, err := filepath.EvalSymlinks(path)
+	real, err := followLinks(path)
 	if err != nil && !errors.Is(err, iofs.ErrNotExist) {
-		// A dead mount answers nothing, and that of another user not to root either;
-		// what leads to it does.
+		// A dead mount of another kind answers nothing; what leads to it does.
 		if parent, parentErr := filepath.EvalSymlinks(filepath.Dir(path)); parentErr == nil {
 			real, err = filepath.Join(parent, filepath.Base(path)), nil
 		}
@@ -42,8 +40,37 @@ func findMountpoint(path string) (mountpoint, error) {
 	if m.on, err = mountAt(real); err != nil {
 		return mountpoint{}, err
 	}
-	m.stale = m.on != nil && m.on.Type == fsType && isStale(real)
 	return m, nil
+}
+
+// stale says whether an xetfs mount is there whose process has gone.
+func (m mountpoint) stale() bool { return m.on != nil && m.on.Type == fsType && isStale(m.path) }
+
+// maxLinks is how many links in a row are followed to a mount.
+const maxLinks = 40
+
+// followLinks follows the links in path. A mount of ours at their end is not asked what it
+// is: that of a process which was stopped would never answer, one whose process has gone or
+// that of another user would refuse to.
+func followLinks(path string) (string, error) {
+	for at, n := path, 0; n < maxLinks; n++ {
+		parent, err := filepath.EvalSymlinks(filepath.Dir(at))
+		if err != nil {
+			break
+		}
+		at = filepath.Join(parent, filepath.Base(at))
+		if on, err := mountAt(at); err == nil && on != nil && on.Type == fsType {
+			return at, nil
+		}
+		target, err := os.Readlink(at)
+		if err != nil || filepath.Clean(target) != target {
+			break // a link before a .. would have to be followed first
+		}
+		if at = target; !filepath.IsAbs(target) {
+			at = filepath.Join(parent, target)
+		}
+	}
+	return filepath.EvalSymlinks(path)
 }
 
 // patience is how long a mount may take to say that it is there.
@@ -51,7 +78,8 @@ const patience = 5 * time.Second
 
 // isStale says whether nobody serves the mount at path any more. The attributes of its
 // root may still be known to the kernel, so it is asked for names. A process that was
-// stopped does not answer at all; it is not gone.
+// stopped does not answer at all; it is not gone, and until it goes on the mount is busy
+// with this question.
 func isStale(path string) bool {
 	answer := make(chan error, 1)
 	go func() {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	iofs "io/fs"
@@ -30,7 +29,7 @@ busy. With --lazy it disappears at once, and open files can be read until they a
   xetfs umount --lazy /mnt/x`,
 		Args: arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return umount(cmd.Context(), args[0], lazy)
+			return umount(cmd, args[0], lazy)
 		},
 	}
 	cmd.Flags().BoolVarP(&lazy, "lazy", "l", false, "also when it is busy: no new file can be opened, open ones stay")
@@ -38,7 +37,7 @@ busy. With --lazy it disappears at once, and open files can be read until they a
 }
 
 // umount takes away the mount at path.
-func umount(ctx context.Context, path string, lazy bool) error {
+func umount(cmd *cobra.Command, path string, lazy bool) error {
 	m, err := findOurs(path)
 	if err != nil {
 		return err
@@ -55,7 +54,7 @@ func umount(ctx context.Context, path string, lazy bool) error {
 	if lazy {
 		return nil // its process goes when the last file is closed
 	}
-	return waitFor(ctx, served)
+	return waitFor(cmd, served)
 }
 
 // findOurs finds the mount at path, which must be one of xetfs.
@@ -64,10 +63,12 @@ func findOurs(path string) (mountpoint, error) {
 	if err != nil {
 		return mountpoint{}, err
 	}
-	if _, err := os.Lstat(absolute); errors.Is(err, iofs.ErrNotExist) {
-		return mountpoint{}, fmt.Errorf("%s: %w", path, reason(err))
-	}
 	m, err := findMountpoint(absolute)
+	if err != nil {
+		if _, missing := os.Lstat(absolute); errors.Is(missing, iofs.ErrNotExist) {
+			err = fmt.Errorf("%s: %w", path, reason(missing))
+		}
+	}
 	switch {
 	case err != nil:
 		return mountpoint{}, err
@@ -79,10 +80,15 @@ func findOurs(path string) (mountpoint, error) {
 	return m, nil
 }
 
-// waitFor waits until processes have ended.
-func waitFor(ctx context.Context, pids []int) error {
+// waitFor waits until processes have ended, but for those that were stopped: it says which.
+func waitFor(cmd *cobra.Command, pids []int) error {
+	ctx := cmd.Context()
 	for _, pid := range pids {
-		for unix.Kill(pid, 0) != unix.ESRCH && !isZombie(pid) {
+		for state := processState(pid); state != 0 && state != 'Z'; state = processState(pid) {
+			if state == 'T' {
+				fmt.Fprintln(cmd.ErrOrStderr(), aside(cmd.CommandPath(), fmt.Sprintf("the mount is gone; its process was stopped, and ends when it goes on: kill -CONT %d", pid)))
+				break
+			}
 			select {
 			case <-ctx.Done():
 				return ctx.Err()
@@ -93,11 +99,15 @@ func waitFor(ctx context.Context, pids []int) error {
 	return nil
 }
 
-// isZombie says whether a process has ended and its parent has not yet looked.
-func isZombie(pid int) bool {
+// processState is the letter that the kernel has for what a process does: Z if it has ended
+// and its parent has not yet looked, T if it was stopped. It is 0 if there is no such process.
+func processState(pid int) byte {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	_, rest, _ := strings.Cut(string(stat), ") ")
-	return err != nil || strings.HasPrefix(rest, "Z")
+	i := strings.LastIndex(string(stat), ") ") + len(") ")
+	if err != nil || i >= len(stat) {
+		return 0
+	}
+	return stat[i]
 }
 
 // servers returns the processes that serve a mount, as far as this user may see that:
