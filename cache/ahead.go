@@ -50,38 +50,46 @@ func (a *Ahead) Want(x codec.Hash, r codec.ChunkRange) bool {
 	}
 	whole := [1]codec.ChunkRange{r}
 	absent := whole[:]
-	if a.c.packed != nil {
-		absent = a.c.packed.Missing(x, r)
-	}
 	most := uint32(min(maxFetch, max(1, a.c.budget.max/4/packedMost)))
-	for r.Start < r.End {
+	for looked, seen := false, int64(0); r.Start < r.End; {
+		if !looked {
+			seen = a.c.fetches.onDisk.Load()
+		}
+		if !looked && a.c.packed != nil {
+			absent = a.c.packed.Missing(x, r)
+		}
 		some := a.c.missing(x, r, absent)
 		some.End = min(some.End, some.Start+most)
 		if some.Start == some.End {
 			return true
 		}
-		if !a.fetch(x, some) {
+		var room bool
+		if looked, room = a.fetch(x, some, seen); !room {
 			return false
 		}
-		r.Start = some.End
+		if looked {
+			r.Start = some.End
+		}
 	}
 	return true
 }
 
-// fetch asks for chunks that are not many.
-func (a *Ahead) fetch(x codec.Hash, r codec.ChunkRange) bool {
+// fetch asks for chunks that are not many. It is not done if something came to the disk since
+// fetches.onDisk was seen.
+func (a *Ahead) fetch(x codec.Hash, r codec.ChunkRange, seen int64) (done, hasRoom bool) {
 	room := int64(r.Len()) * packedMost
 	if !a.reserve(room) {
-		return false
+		return false, false
 	}
-	for _, p := range a.c.fetches.join(nil, x, r) {
+	parts, done := a.c.fetches.join(nil, x, r, seen)
+	for _, p := range parts {
 		if p.own {
 			a.c.run(context.Background(), p.fetch)
 		}
 		room -= a.hold(p)
 	}
 	a.c.budget.giveBack(room)
-	return true
+	return done, true
 }
 
 // missing returns the first stretch of r that is neither in memory nor on disk, where only

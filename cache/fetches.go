@@ -24,6 +24,10 @@ type fetches struct {
 	going  sync.WaitGroup        // fetches in goroutines of their own, and the one of keeping
 
 	keeping keeping // guarded by mu
+
+	// onDisk counts the fetches that are here no more because they are on disk, and maybe some
+	// others. Who looked there before that found too little.
+	onDisk atomic.Int64
 }
 
 // A fetch is one request for consecutive chunks of a xorb. It lives until its last
@@ -71,11 +75,16 @@ func (f *fetches) init() {
 // fetch.read are as many.
 const maxFetch = 64
 
-// join returns the fetches that together give the chunks of want, in order. Those that
-// are new are marked own, and the caller runs them. Each part must be released.
-func (f *fetches) join(parts []part, x codec.Hash, want codec.ChunkRange) []part {
+// join appends the fetches that together give the chunks of want, in order. Those that
+// are new are marked own, and the caller runs them. Each part must be released. It is
+// false, and nothing was appended, if something came to the disk since onDisk was seen:
+// the caller looks there again.
+func (f *fetches) join(parts []part, x codec.Hash, want codec.ChunkRange, seen int64) ([]part, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.onDisk.Load() != seen {
+		return parts, false
+	}
 	for at := want.Start; at < want.End; {
 		there, next := f.findLocked(x, at)
 		own := there == nil
@@ -89,7 +98,7 @@ func (f *fetches) join(parts []part, x codec.Hash, want codec.ChunkRange) []part
 		parts = append(parts, part{there, sub, own})
 		at = sub.End
 	}
-	return parts
+	return parts, true
 }
 
 // findLocked returns the fetch that has chunk i, or else where the next one begins.
@@ -155,6 +164,9 @@ func (f *fetches) leaveLocked(there *fetch) bool {
 	there.users--
 	if there.users > 0 || f.keepLocked(there) {
 		return false
+	}
+	if there.spent {
+		f.onDisk.Add(1)
 	}
 	f.forgetLocked(there)
 	return true

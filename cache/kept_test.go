@@ -200,6 +200,14 @@ func TestEachChunkOnce(t *testing.T) {
 			}
 			m.settle(t)
 		}},
+		{"by Run, what was just read", func(t *testing.T, m *mount) {
+			for i := 0; i < n; i += 5 {
+				x.read(t, m.Cache, chunks(i, i+5), 0, 5000)
+				if err := x.unpack(t, m.Cache, chunks(i, i+5)); err != nil {
+					t.Error(err)
+				}
+			}
+		}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -221,6 +229,29 @@ func TestEachChunkOnce(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What comes to the disk after a reader has looked there, and before it looks what is on its
+// way, is in neither place. The reader looks again.
+func TestComesToTheDiskMeanwhile(t *testing.T) {
+	x := store(t, false, same(8, 1000)...)
+	m := mountOn(t, t.TempDir(), x.src, Options{MemoryBytes: noMemory})
+	gate := make(chan struct{})
+	m.fetches.afterKeeping(func() { <-gate })
+	x.read(t, m.Cache, chunks(0, 3), 0, 3000) // waits behind the gate
+	seen := m.fetches.onDisk.Load()
+	if gaps := m.disk.Missing(x.Hash(), chunks(0, 8)); len(gaps) != 1 || gaps[0] != chunks(0, 8) {
+		t.Fatalf("%v are not on disk", gaps)
+	}
+	close(gate)
+	m.settle(t)
+	parts, ok := m.fetches.join(nil, x.Hash(), chunks(2, 5), seen)
+	if ok || len(parts) > 0 {
+		t.Errorf("%d fetches, one of them for a chunk that is on disk", len(parts))
+	}
+	m.asked()
+	x.read(t, m.Cache, chunks(2, 5), 0, 3000)
+	m.wantAsked(t, "afterwards", 1, 2)
 }
 
 // unpack reads some chunks by Run, as those do who verify.

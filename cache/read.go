@@ -161,19 +161,21 @@ const readThrough = 4
 // fetch gets the packed chunks, one request for each stretch of chunks that is missing,
 // and one read for each that is on disk.
 func (rd *reading) fetch() error {
-	looked := false
-	for first := 0; first < len(rd.want); first++ {
+	looked, seen := false, int64(0)
+	for first := 0; first < len(rd.want); {
 		if !rd.needed(first) {
+			first++
 			continue
 		}
 		if !looked {
+			seen = rd.c.fetches.onDisk.Load()
 			rd.setKept()
-			looked = true
 		}
 		end := rd.endOfStretch(first)
 		stretch := codec.ChunkRange{Start: rd.r.Start + uint32(first), End: rd.r.Start + uint32(end)}
-		rd.parts = rd.c.fetches.join(rd.parts, rd.xorb, stretch)
-		first = end - 1
+		if rd.parts, looked = rd.c.fetches.join(rd.parts, rd.xorb, stretch, seen); looked {
+			first = end
+		}
 	}
 	for _, p := range rd.parts {
 		switch {

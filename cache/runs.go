@@ -74,8 +74,10 @@ func (r *Run) collect(ctx context.Context, want codec.ChunkRange) error {
 // piece returns the first chunks of r: as many as are on disk, or as are asked of the
 // origin at once.
 func (c *Cache) piece(ctx context.Context, x codec.Hash, r codec.ChunkRange) (run *xorb.Run, kept bool, err error) {
+	seen := c.fetches.onDisk.Load()
 	absent := c.absent(x, r)
-	if absent.Start > r.Start {
+	some := absent.Start > r.Start
+	if some {
 		run, ok := c.packed.Run(x, codec.ChunkRange{Start: r.Start, End: absent.Start})
 		if ok {
 			run, ok = c.adopt(ctx, x, run)
@@ -89,6 +91,9 @@ func (c *Cache) piece(ctx context.Context, x codec.Hash, r codec.ChunkRange) (ru
 	if run := c.fetches.waiting(x, &absent); run != nil {
 		c.stats.shared.Add(int64(run.Chunks.Len()))
 		return run, false, nil
+	}
+	if !some && c.fetches.onDisk.Load() != seen {
+		return c.piece(ctx, x, r) // maybe some of it is on disk now
 	}
 	b := &bringing{c: c, xorb: x}
 	if run, err = b.ask(ctx, absent); err != nil {
