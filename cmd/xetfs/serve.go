@@ -131,9 +131,9 @@ const (
 
 // serveUntil serves until ctx ends, and then waits a little for answers that are under
 // way.
-func serveUntil(ctx context.Context, l net.Listener, h http.Handler) error {
+func serveUntil(ctx context.Context, l *bounded, h http.Handler) error {
 	server := &http.Server{
-		Handler:           h,
+		Handler:           l.handler(h),
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       headerTimeout, // no request has a body that is read
 		IdleTimeout:       idleTimeout,

@@ -2,6 +2,7 @@ package main
 
 import (
 	"net"
+	"net/http"
 	"sync"
 	"time"
 )
@@ -15,8 +16,19 @@ type bounded struct {
 	once sync.Once
 }
 
-func bound(l net.Listener) net.Listener {
+func bound(l net.Listener) *bounded {
 	return &bounded{Listener: l, room: make(chan struct{}, serveConns), done: make(chan struct{})}
+}
+
+// handler answers as h does. Where half of the connections are taken, nobody keeps one for
+// what he may ask later: clients that idle must not keep out others.
+func (b *bounded) handler(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if len(b.room) > cap(b.room)/2 {
+			w.Header().Set("Connection", "close")
+		}
+		h.ServeHTTP(w, r)
+	})
 }
 
 // Accept implements net.Listener.

@@ -208,3 +208,34 @@ func TestServeEnds(t *testing.T) {
 		}
 	}
 }
+
+// Clients that have their answers and stay do not keep out others.
+func TestServeIdle(t *testing.T) {
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "localhost:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- serveUntil(ctx, bound(l), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, "done") //nolint:errcheck // the client says it
+		}))
+	}()
+	for i := range serveConns + 10 {
+		idle := &http.Client{Transport: &http.Transport{}, Timeout: 10 * time.Second}
+		defer idle.CloseIdleConnections()
+		answer, err := idle.Get("http://" + l.Addr().String())
+		if err != nil {
+			t.Fatalf("client %d: %v", i, err)
+		}
+		if _, err := io.ReadAll(answer.Body); err != nil {
+			t.Fatalf("client %d: %v", i, err)
+		}
+		answer.Body.Close()
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
