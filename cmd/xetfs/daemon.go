@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
-	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/fs"
 )
 
@@ -136,16 +135,13 @@ func (d *daemon) warnings(ctx context.Context, src *source) []string {
 	if n := len(src.bare.Damaged()); n > 0 {
 		w = append(w, fmt.Sprintf("damaged shards that are left out: %d; xetfs verify %s names the places", n, shellWord(d.source)))
 	}
-	tree, err := src.bare.Open(ctx, "", names.AsOf{})
-	if err != nil {
-		return append(w, err.Error())
+	switch empty, err := src.holdsNothing(ctx); {
+	case err != nil:
+		w = append(w, err.Error())
+	case empty:
+		w = append(w, noShard(d.source)+", so the mount is empty; shards that come later are seen when it is mounted anew")
 	}
-	for _, err := range tree.List(ctx, "shards", "") {
-		if err == nil {
-			return w
-		}
-	}
-	return append(w, fmt.Sprintf("there is no shard in %s, so the mount is empty; shards that come later are seen when it is mounted anew", printable(d.source)))
+	return w
 }
 
 // serve waits until the mount is gone, and does what signals ask for.

@@ -43,6 +43,14 @@ type statusError int
 
 func (statusError) Error() string { return "reported" }
 
+// A nothingThere says in a sentence that what was asked for is not there.
+type nothingThere string
+
+func (e nothingThere) Error() string { return string(e) }
+
+// Is makes it io/fs.ErrNotExist.
+func (nothingThere) Is(target error) bool { return target == iofs.ErrNotExist } //nolint:errorlint // as package errors asks for it
+
 // What a check found, after it has named every place.
 const (
 	errDamage     = statusError(exitDamage)

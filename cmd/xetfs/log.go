@@ -86,17 +86,21 @@ type logFile struct {
 
 func openLogFile(path string) (*logFile, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, fmt.Errorf("log file %s: %w", path, reason(err))
+		return nil, logFileError(path, err)
 	}
 	l := &logFile{path: path}
 	return l, l.reopen()
+}
+
+func logFileError(path string, err error) error {
+	return fmt.Errorf("log file %s: %w; --log-file names another", path, reason(err))
 }
 
 // reopen goes on in the file that has the name now.
 func (l *logFile) reopen() error {
 	f, err := os.OpenFile(l.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
-		return fmt.Errorf("log file %s: %w; --log-file names another", l.path, reason(err))
+		return logFileError(l.path, err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

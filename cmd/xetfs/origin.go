@@ -13,6 +13,7 @@ import (
 	"github.com/xetfs/xetfs/cache"
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
+	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/fs/catalog"
 	"github.com/xetfs/xetfs/reconstruct"
@@ -155,6 +156,24 @@ func (s *source) objects(infoBytes int64) origin.Source {
 
 // pages are the index pages of the store, the last ones in memory.
 func (s *source) pages() page.Getter { return s.cache.Pages(origin.Pages(s.store)) }
+
+// holdsNothing says whether SOURCE has neither a catalog nor a shard that can be read.
+func (s *source) holdsNothing(ctx context.Context) (bool, error) {
+	if s.bare == nil {
+		return false, nil
+	}
+	tree, err := s.bare.Open(ctx, "", names.AsOf{})
+	if err != nil {
+		return false, err
+	}
+	for _, err := range tree.List(ctx, "shards", "") {
+		return false, err
+	}
+	return true, nil
+}
+
+// noShard says of a SOURCE that there is nothing in it.
+func noShard(source string) string { return "there is no shard in " + printable(source) }
 
 // close gives everything back. Nothing may be read any more.
 func (s *source) close() {

@@ -1,6 +1,10 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
 
 // newVerify is the command that checks everything in a folder.
 func newVerify() *cobra.Command {
@@ -78,5 +82,9 @@ func verify(cmd *cobra.Command, folder string, asJSON bool) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return v.report.finish()
+	err = v.report.finish()
+	if err == nil && len(v.place.files) == 0 {
+		fmt.Fprintln(cmd.ErrOrStderr(), aside(cmd.CommandPath(), noShard(folder)+", and no xorb, so nothing was checked"))
+	}
+	return err
 }

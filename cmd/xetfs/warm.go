@@ -42,7 +42,8 @@ the files through that mount, or warm them before.
 
 With --json there is one object: {"files", "bytes" (of these), "already" (files that were there
 before), "fetched" (bytes that came from SOURCE, packed), "failed" (files), "seconds"}. The
-exit status is 6 if a file is damaged; the others are fetched all the same.`,
+exit status is 6 if a file is damaged, or a shard that may have described one; the others are
+fetched all the same.`,
 		Example: `  xetfs warm https://example.org/store org/model
   xetfs warm https://example.org/store org/model@12 config.json weights
   xetfs warm --cache-size 100GiB --json https://example.org/store org/model | jq .fetched`,
@@ -69,6 +70,9 @@ func (o *warmOptions) run(cmd *cobra.Command, folder string, args []string) erro
 		return err
 	}
 	return withSourceAs(cmd, folder, sourceOptions{bare: o.bare, disk: kept, count: true}, func(ctx context.Context, s *source) error {
+		if err := findsShard(ctx, s); err != nil {
+			return err
+		}
 		tree, paths, err := s.open(ctx, args, 1<<20)
 		if err != nil {
 			return err
@@ -86,6 +90,15 @@ func (o *warmOptions) run(cmd *cobra.Command, folder string, args []string) erro
 		}
 		return w.finish(cmd.OutOrStdout(), o.asJSON)
 	})
+}
+
+// findsShard says whether there is anything to look for files in, be it damaged.
+func findsShard(ctx context.Context, s *source) error {
+	empty, err := s.holdsNothing(ctx)
+	if err == nil && empty && len(s.bare.Damaged()) == 0 {
+		err = nothingThere(noShard(s.folder) + ", so there is nothing to fetch")
+	}
+	return err
 }
 
 // folder returns where the files are to be kept, which must be possible.

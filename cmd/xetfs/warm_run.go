@@ -33,6 +33,8 @@ type warming struct {
 	room  *semaphore.Weighted // for rows on their way, in bytes
 	round int64               // bytes of a round
 
+	leftOut int64 // damaged shards, where all of SOURCE is warmed
+
 	mu      sync.Mutex
 	already int64 // files; guarded by mu
 	failed  int64 // guarded by mu
@@ -69,6 +71,7 @@ func (w *warming) setPaths(paths []string) {
 	case len(paths) > 0:
 	case w.s.bare != nil:
 		w.paths = []string{"shards"} // the other folders have the same files, but not side by side
+		w.leftOut = int64(len(w.s.bare.Damaged()))
 	default:
 		w.paths = []string{""}
 	}
@@ -257,7 +260,7 @@ func theFile(err error) bool {
 	return errors.Is(err, codec.ErrCorrupt) || errors.Is(err, origin.ErrNotFound)
 }
 
-// finish prints the summary. It returns errDamage if a file is damaged.
+// finish prints the summary. It returns errDamage if anything is damaged.
 func (w *warming) finish(out io.Writer, asJSON bool) error {
 	took := time.Since(w.began)
 	fetched := w.s.asked.Load().Bytes
@@ -277,11 +280,14 @@ func (w *warming) finish(out io.Writer, asJSON bool) error {
 		if w.failed > 0 && err == nil {
 			_, err = fmt.Fprintf(out, "; %d failed", w.failed)
 		}
+		if w.leftOut > 0 && err == nil {
+			_, err = fmt.Fprintf(out, "; %s left out", many(w.leftOut, "shard"))
+		}
 		if err == nil {
 			_, err = fmt.Fprintln(out)
 		}
 	}
-	if err == nil && w.failed > 0 {
+	if err == nil && w.failed+w.leftOut > 0 {
 		return errDamage
 	}
 	return err
