@@ -93,7 +93,7 @@ func watchPeak(pid int, ended <-chan error, peak *int64) error {
 func verify(t testing.TB, store string) {
 	t.Helper()
 	if out, err := exec.Command(xetfs(t), "verify", store).CombinedOutput(); err != nil {
-		t.Fatalf("verify: %v\n%s", err, tail(string(out), 4000))
+		t.Fatalf("verify: %v\n%s\nthere is\n%s", err, tail(string(out), 4000), run(t, "", "find", store, "-ls"))
 	}
 }
 
