@@ -102,7 +102,9 @@ func (a *answer) close() {
 // the connection can be used again. Where the answer did not say how long it is, the end may
 // be late: the reader, who has all, does not wait for it long.
 func (a *answer) finish() {
-	a.watch.hurry()
+	if a.ContentLength < 0 {
+		a.watch.hurry()
+	}
 	var one [1]byte
 	if n, _ := a.Body.Read(one[:]); n > 0 {
 		a.watch.stop() // it goes on for who knows how long
@@ -114,9 +116,10 @@ func (a *answer) finish() {
 // used again: that of an error.
 const smallBody = 4 << 10
 
-// forget is close for an answer that nobody wants to read.
+// forget is close for an answer that nobody wants to read. What follows one that switches to
+// another protocol is no body, and would be waited for whatever happens.
 func (a *answer) forget() {
-	if a.ContentLength <= smallBody {
+	if a.ContentLength <= smallBody && a.StatusCode != http.StatusSwitchingProtocols {
 		a.watch.hurry()
 		_, _ = io.CopyN(io.Discard, a.Body, smallBody)
 	}
