@@ -106,9 +106,9 @@ func (c *CacheFolder) warmCommand(source string, args ...string) *exec.Cmd {
 func TestD15_WarmKilled(t *testing.T) {
 	needFuse(t)
 	const size = 48 << 20
-	bandwidth := "250MB"
+	bandwidth := "60MB"
 	if raceEnabled {
-		bandwidth = "30MB" // or megabytes of each request would be waiting for such a slow program to read them
+		bandwidth = "30MB" // or megabytes of each request would wait for such a slow program to read them
 	}
 	for _, files := range []int{1, 300} {
 		far := serveNoise(t, 7000, files, size/files, "--delay=5ms", "--bandwidth="+bandwidth)
