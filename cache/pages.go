@@ -207,8 +207,14 @@ func (m *pageMemory) held() int64 {
 func pageKey(h page.Hash) chunkKey { return chunkKey{codec.Hash(h), math.MaxUint32} }
 
 func (m *memory) getPage(h page.Hash) (*page.Page, bool) {
-	c, ok := m.cache.Get(pageKey(h).sum())
-	if !ok || c.key != pageKey(h) || c.page == nil {
+	key := pageKey(h)
+	c, ok := m.cache.Get(key.sum())
+	if !ok || c.key != key {
+		m.mu.Lock()
+		c = m.offeredLocked(key)
+		m.mu.Unlock()
+	}
+	if c == nil || c.page == nil {
 		return nil, false
 	}
 	return c.page, true

@@ -232,6 +232,31 @@ func TestPagesBound(t *testing.T) {
 	runtime.KeepAlive(s)
 }
 
+// A page that makes room for others is still there while it waits to be handed to ristretto.
+func TestPagesFindOffers(t *testing.T) {
+	s := index(t, 3000, smallPages)
+	c := open(t, store(t, false, 1).src, Options{MemoryBytes: 1 << 20})
+	g := c.Pages(s)
+	read := func(leaves []page.Hash) {
+		for _, h := range leaves {
+			if _, err := g.Page(t.Context(), h); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	n := 0
+	for ; n < len(s.leaves) && len(c.memory.offers) < maxOffers/2; n++ {
+		read(s.leaves[n : n+1])
+	}
+	if n == len(s.leaves) {
+		t.Fatalf("%d pages are not too many", n)
+	}
+	read(s.leaves[:n])
+	if got := s.reads.Load(); got != int64(n) {
+		t.Errorf("%d reads for %d pages", got, n)
+	}
+}
+
 // With no memory to speak of pages come from below every time.
 func TestPagesWithoutMemory(t *testing.T) {
 	s := index(t, 10, smallPages)
