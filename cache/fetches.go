@@ -218,8 +218,8 @@ func (f *fetches) finish(there *fetch, run *xorb.Run, err error) {
 	if err != nil {
 		there.buf = nil // the origin may be writing to it still
 	}
+	h, size := there.ahead, there.size() // its last user may free the buffer as soon as it is done
 	close(there.done)
-	h, size := there.ahead, there.size()
 	if err != nil {
 		f.forgetLocked(there)
 		if h != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/xorb"
 )
 
 // A readCall is one Read of a property test.
@@ -336,6 +337,25 @@ func TestLastReaderGivesUp(t *testing.T) {
 			t.Errorf("%d fetches are left", len(c.fetches.byXorb))
 		}
 	})
+}
+
+// The last reader may leave, and its buffer be used anew, at the moment at which the fetch
+// ends. (The race detector tells.)
+func TestLastReaderLeavesAtTheEnd(t *testing.T) {
+	var f fetches
+	f.init()
+	for range 10_000 {
+		parts, _ := f.join(nil, codec.Hash{}, chunks(0, 1), 0)
+		p := parts[0]
+		p.lend(1000)
+		var both sync.WaitGroup
+		both.Go(func() { f.finish(p.fetch, &xorb.Run{}, nil) })
+		both.Go(func() {
+			f.release(p, nil)
+			newBuffer(500).free()
+		})
+		both.Wait()
+	}
 }
 
 // A failure is for those who wait for it, not for those who come later.
