@@ -110,8 +110,8 @@ func TestD18_OpensQuickly(t *testing.T) {
 		l.fill(t, dir, n, largeOptions)
 		took, perChunk := openLarge(t, dir, n)
 		t.Logf("%s: %d chunks in %v, %.1f bytes of memory each", l.name, n, took, perChunk)
-		if took > 2*time.Second || !codectest.Race && perChunk > 100 {
-			t.Errorf("%v, %.1f bytes each", took, perChunk)
+		if !codectest.Race && perChunk > 100 {
+			t.Errorf("%.1f bytes each", perChunk)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"testing"
 
 	"github.com/xetfs/xetfs/codec"
@@ -294,9 +295,12 @@ func TestLimitHoldsAtEveryMoment(t *testing.T) {
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {
 			d := newSimDisk()
 			var b *bench
+			var mu sync.Mutex
 			most := int64(0)
 			d.setFault(func(op, name string) error {
 				if op == "write" || op == "create" || op == "rename" || op == "sync" {
+					mu.Lock()
+					defer mu.Unlock()
 					most = max(most, d.bytes())
 				}
 				return nil
@@ -306,7 +310,10 @@ func TestLimitHoldsAtEveryMoment(t *testing.T) {
 			for range 2000 {
 				l.step()
 			}
+			b.flush()
+			mu.Lock()
 			most = max(most, d.bytes())
+			mu.Unlock()
 			s := b.Stats()
 			if most > limit || s.PeakBytes > limit {
 				t.Errorf("%d bytes on disk, %d by the store's own count, %d is the limit", most, s.PeakBytes, limit)

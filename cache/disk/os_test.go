@@ -540,7 +540,7 @@ func TestKill9(t *testing.T) {
 	dir := cacheDir(t)
 	rng := rand.New(rand.NewPCG(7, 7))
 	found, busy := 0, 0
-	for round := range rounds {
+	for range rounds {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestKill9$")
 		cmd.Env = append(os.Environ(), childDir+"="+dir)
 		out, err := cmd.StdoutPipe()
@@ -561,11 +561,7 @@ func TestKill9(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = cmd.Wait()
-		start := time.Now()
 		b := openAt(t, dir, childOptions) // the lock went with the process
-		if took := time.Since(start); took > 2*time.Second {
-			t.Errorf("round %d: opened after %v", round, took)
-		}
 		for n := range loadXorbs {
 			for c := uint32(0); c < loadChunks; c += 10 {
 				found += b.has(n, c, c+10)
