@@ -326,6 +326,11 @@ func (k *keeper) removeEmpty() {
 
 // settle does what is due besides, and says whether there is more of it.
 func (k *keeper) settle() (busy bool) {
+	select {
+	case err := <-k.syncing.result: // where there is always something to do nobody waits for it
+		k.synced(err)
+	default:
+	}
 	if k.s.health.suspended.Load() {
 		k.probe()
 		return false
@@ -365,7 +370,7 @@ func (k *keeper) pause(busy bool) time.Duration {
 	if k.floor > 0 {
 		pause = k.s.o.testing.look - time.Since(k.looked)
 	}
-	if k.syncing.unsynced > 0 {
+	if k.syncing.unsynced > 0 && !k.syncing.running {
 		pause = min(pause, k.s.o.SyncEvery-time.Since(k.syncing.last))
 	}
 	return max(pause, time.Millisecond)
@@ -374,7 +379,8 @@ func (k *keeper) pause(busy bool) time.Duration {
 // finish makes everything last and says in the journal that all is well.
 func (k *keeper) finish() {
 	k.settleSync()
-	if k.s.health.suspended.Load() || k.d == nil {
+	if k.s.health.suspended.Load() {
+		k.abandonLog()
 		return
 	}
 	if k.log != nil {

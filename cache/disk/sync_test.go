@@ -1,0 +1,62 @@
+package disk
+
+import (
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// TestSyncEndsUnderLoad waits for a sync while there is always something else to do, too.
+func TestSyncEndsUnderLoad(t *testing.T) {
+	const most = 10_000
+	d := newSimDisk()
+	b := open(t, d, func(o *Options) {
+		o.MaxBytes = 64 << 20
+		o.testing.journal = 8 << 20
+	})
+	var puts atomic.Int64
+	synced := make(chan struct{})
+	d.setFault(func(op, name string) error {
+		if op != "write" || !strings.HasPrefix(name, "seg/") {
+			return nil
+		}
+		select {
+		case <-synced:
+		default:
+			if n := int(puts.Add(1)); n < most {
+				_ = b.PutPage(hashOf(n), pageOf(n))
+				time.Sleep(100 * time.Microsecond) // the sync needs a processor, too
+			}
+		}
+		return nil
+	})
+	if err := b.PutPage(hashOf(0), pageOf(0)); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Sync(); err != nil {
+		t.Error(err)
+	}
+	close(synced)
+	if puts.Load() >= most {
+		t.Error("it ended when there was nothing else to do")
+	}
+}
+
+// The keeper does not look again and again whether a sync that takes long has ended.
+func TestKeeperSleepsWhileItSyncs(t *testing.T) {
+	b := open(t, newSimDisk(), func(o *Options) { o.SyncEvery = time.Millisecond })
+	k := b.keeper.Load()
+	err := k.do(func() error {
+		y := k.syncing
+		k.syncing.running, k.syncing.unsynced = true, 5
+		if pause := k.pause(false); pause < time.Minute {
+			t.Errorf("it sleeps for %v", pause)
+		}
+		k.syncing = y
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
