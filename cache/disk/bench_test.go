@@ -116,6 +116,42 @@ func TestD18_OpensQuickly(t *testing.T) {
 	}
 }
 
+// TestD18_OpensQuicklyAfterDrops has drops stand between what was added, and many objects: for
+// none of them all objects are looked at.
+func TestD18_OpensQuicklyAfterDrops(t *testing.T) {
+	const pages, drops = 40_000, 4000
+	large := func(o *Options) {
+		largeOptions(o)
+		o.QueueBytes = 1 << 30
+	}
+	b := open(t, newSimDisk(), large)
+	for n := range pages + drops {
+		if n >= pages {
+			b.ForgetPage(hashOf(n - pages))
+		}
+		if err := b.PutPage(hashOf(n), []byte("a page")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	before := everAllocated()
+	b = open(t, b.disk, large)
+	perPage := float64(everAllocated()-before) / pages
+	t.Logf("%.0f bytes were allocated for each of %d pages", perPage, pages)
+	if n := b.Stats().Chunks; n != pages || perPage > 5000 {
+		t.Errorf("%d pages, for each of which %.0f bytes were allocated", n, perPage)
+	}
+}
+
+// everAllocated returns the bytes that were ever allocated.
+func everAllocated() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.TotalAlloc
+}
+
 // BenchmarkOpen opens a cache of 100 GB in 2,000,000 chunks.
 func BenchmarkOpen(b *testing.B) {
 	const n = 2_000_000

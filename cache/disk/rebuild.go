@@ -16,6 +16,11 @@ type placing struct {
 // each finds what it needs in the cache of the processor.
 const maxWaiting = 1 << 19
 
+// fewWaiting is for how many objects there must be one that waits, or to look at all objects
+// would take longer than to place what waits as it comes: where drops stand between what is
+// added, little waits each time.
+const fewWaiting = 16
+
 // manyExtents is from how many extents on the leaves of an object are made anew.
 const manyExtents = 16
 
@@ -25,6 +30,14 @@ func (r *replayed) place() {
 		return
 	}
 	x := r.index
+	if len(r.waiting) < len(x.objects)/fewWaiting {
+		for i := range r.waiting {
+			w := &r.waiting[i]
+			x.place(w.object, w.extent)
+		}
+		r.waiting = r.waiting[:0]
+		return
+	}
 	next := make([]uint32, len(x.objects)+1)
 	for i := range r.waiting {
 		next[r.waiting[i].object+1]++
