@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"go.uber.org/goleak"
 
@@ -342,4 +343,76 @@ func TestLendRun(t *testing.T) {
 	if err := b.LendRun(hashOf(1), runOf(t, 1, chunks(0, 1), chunkSize), func() { t.Error("given back") }); !errors.Is(err, ErrClosed) {
 		t.Errorf("LendRun of a closed store = %v", err)
 	}
+}
+
+// TestTrimLargerThanASegment throws away chunks in use that were kept when segments were larger.
+func TestTrimLargerThanASegment(t *testing.T) {
+	b := open(t, newSimDisk(), func(o *Options) { o.testing.segment = 64 << 10 })
+	for n := range 2 {
+		if err := b.PutPage(hashOf(n), make([]byte, 30<<10)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.flush()
+	for range 3 {
+		if _, ok := b.Page(hashOf(0)); !ok {
+			t.Error("a page is missing")
+		}
+	}
+	if err := b.rotate(); err != nil { // which notes that it is in use
+		t.Fatal(err)
+	}
+	b = b.again()
+	if err := b.Trim(1); err != nil {
+		t.Error(err)
+	}
+	b.put(1, 0, 20)
+	b.want(1, 0, 20, 20)
+}
+
+// TestTrimTakesNoMoreThanItMust finds that what is to be deleted anyway is enough.
+func TestTrimTakesNoMoreThanItMust(t *testing.T) {
+	b := open(t, newSimDisk())
+	for n := range 5 {
+		b.put(n, 0, 30)
+	}
+	before := b.Stats()
+	k := b.keeper.Load()
+	err := k.do(func() error {
+		f, err := k.d.create("seg/00000099")
+		if err != nil {
+			return err
+		}
+		k.orphans = append(k.orphans, orphan{name: "seg/00000099", size: 8 << 10, sort: &k.s.stats.segmentBytes})
+		k.s.stats.use(8<<10, &k.s.stats.segmentBytes)
+		k.shrink(before.Bytes)
+		return f.Close()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after := b.Stats(); after.Chunks != before.Chunks || after.Bytes != before.Bytes {
+		t.Errorf("%d chunks in %d bytes, were %d in %d", after.Chunks, after.Bytes, before.Chunks, before.Bytes)
+	}
+}
+
+// A disk that does not answer is no damage, and one that never does ends it.
+func TestVerifyOfASlowDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newSimDisk()
+		b := open(t, d)
+		b.put(1, 0, 20)
+		release := make(chan struct{})
+		defer close(release)
+		d.setFault(func(op, _ string) error {
+			if op == "read" {
+				<-release
+			}
+			return nil
+		})
+		_, err := b.Verify(t.Context(), func(e Entry, err error) { t.Errorf("%v: %v", e, err) })
+		if !errors.Is(err, errSlow) {
+			t.Errorf("error = %v, want %v", err, errSlow)
+		}
+	})
 }

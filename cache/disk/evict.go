@@ -38,6 +38,21 @@ func (k *keeper) fits(n int64, chunks int) (bool, error) {
 	return free-onDisk(n)-k.s.stats.promised.Load() >= k.floor, err
 }
 
+// neverFits says that there is no room for n more bytes, even if all went that can go. Where
+// nothing is asked for, and others took the room, all goes that can.
+func (k *keeper) neverFits(n int64) (bool, error) {
+	fixed := k.fixed()
+	if fixed+onDisk(n)+k.slack() > k.s.o.MaxBytes {
+		return true, nil
+	}
+	if k.floor <= 0 || n == 0 {
+		return false, nil
+	}
+	free, _, err := k.d.space()
+	free += k.s.stats.used.Load() - fixed
+	return free-onDisk(n)-k.s.stats.promised.Load() < k.floor, err
+}
+
 // fixed returns the bytes that eviction cannot free now.
 func (k *keeper) fixed() int64 {
 	n := k.s.stats.used.Load() - k.held[probation] - k.held[protected]
@@ -63,8 +78,10 @@ func (k *keeper) makeRoom(n int64, chunks int) error {
 		if k.s.health.suspended.Load() {
 			return ErrSuspended
 		}
-		if first && k.fixed()+onDisk(n)+k.slack() > k.s.o.MaxBytes {
-			return ErrFull // and nothing has gone for it
+		if first {
+			if never, err := k.neverFits(n); never || err != nil {
+				return errors.Join(err, ErrFull)
+			}
 		}
 		if len(k.orphans) > 0 {
 			k.deleteOrphan()

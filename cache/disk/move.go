@@ -23,7 +23,7 @@ func (k *keeper) staying(s *segment, stays func(*chunk) (queue, bool)) (stay []s
 		for i := range int(e.n) {
 			at, c := e.at+uint32(i), uint32(e.first)+uint32(i)
 			q, stays := stays(&s.chunks[at])
-			if !stays {
+			if !stays || s.bytes(at, 1) > k.s.o.testing.segment { // segments were larger once
 				run = nil
 				continue
 			}

@@ -1,12 +1,14 @@
 package disk
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -149,5 +151,41 @@ func TestWholeChangedWhileOpen(t *testing.T) {
 	}
 	if b.HasWhole(hashOf(1)) || b.saw(EventDropped) != 1 {
 		t.Errorf("it is not forgotten; %v", b.events)
+	}
+}
+
+// TestFloorTakesNothing asks for more room than the file system has without all of the cache:
+// nothing goes for what will not fit.
+func TestFloorTakesNothing(t *testing.T) {
+	d := newSimDisk()
+	d.free = 1 << 20
+	b := open(t, d, func(o *Options) { o.MaxBytes, o.MinFree = 2<<20, 500<<10 })
+	for n := range 10 {
+		b.put(n, 0, 30)
+	}
+	before := b.Stats().Chunks
+	err := b.PutWhole(hashOf(1), 800<<10, bytes.NewReader(make([]byte, 800<<10)))
+	if after := b.Stats().Chunks; !errors.Is(err, ErrFull) || after != before {
+		t.Errorf("error %v, and %d of %d chunks are left", err, after, before)
+	}
+	if err := b.PutWhole(hashOf(1), 400<<10, bytes.NewReader(make([]byte, 400<<10))); err != nil {
+		t.Errorf("what fits when others have gone: %v", err)
+	}
+}
+
+// TestTrimCannotDelete forgets no more than what it has tried to delete in vain.
+func TestTrimCannotDelete(t *testing.T) {
+	d := newSimDisk()
+	b := open(t, d, func(o *Options) { o.testing.probe = time.Hour })
+	for n := range 20 {
+		b.put(n, 0, 30)
+	}
+	before := b.Stats()
+	d.setFault(on("remove", "", unix.EROFS))
+	if err := b.Trim(before.Bytes / 2); err == nil {
+		t.Error("it says that all is well")
+	}
+	if after := b.Stats(); after.Chunks < before.Chunks/2 || b.saw(EventSuspended) != 1 {
+		t.Errorf("%d of %d chunks are left; %v", after.Chunks, before.Chunks, b.events)
 	}
 }

@@ -133,6 +133,7 @@ func (s *Store) verifyWhole(ctx context.Context, d *folder, w *whole, report fun
 const verifyBytes = 1 << 20
 
 func (s *Store) verifyParts(ctx context.Context, d *folder, k key, parts []part, report func(Entry, error)) error {
+	slow := 0
 	for len(parts) > 0 {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -142,9 +143,15 @@ func (s *Store) verifyParts(ctx context.Context, d *folder, k key, parts []part,
 		}
 		p := []part{parts[0].first(verifyBytes)}
 		n, err := s.readParts(d, k, p, make([]byte, p[0].size), Into{})
-		if bad := p[0].chunks.Len() - n; bad > 0 && errors.Is(err, fs.ErrNotExist) {
+		switch bad := p[0].chunks.Len() - n; {
+		case errors.Is(err, errSlow):
+			if slow++; slow == maxFailures {
+				return err
+			}
+			continue
+		case bad > 0 && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, errMoved)):
 			n = p[0].chunks.Len()
-		} else if bad > 0 && err != nil && !p[0].segment.gone.Load() {
+		case bad > 0 && err != nil && !p[0].segment.gone.Load():
 			e := Entry{Kind: "xorb", Hash: k.hash, Chunks: 1}
 			if k.kind == pageKind {
 				e.Kind = "page"
@@ -215,8 +222,19 @@ func (s *Store) Trim(n int64) error {
 		return ErrReadOnly
 	}
 	return k.do(func() error {
-		for s.stats.used.Load() > n && (k.deleteOrphan() || k.evict()) {
-		}
+		k.shrink(n)
 		return k.rotate()
 	})
+}
+
+// shrink throws away what is used least until all files together take n bytes at most. It
+// forgets no more where nothing can be deleted.
+func (k *keeper) shrink(n int64) {
+	for k.s.stats.used.Load() > n && !k.s.health.suspended.Load() {
+		if len(k.orphans) > 0 {
+			k.deleteOrphan()
+		} else if !k.evict() {
+			return
+		}
+	}
 }
