@@ -416,3 +416,18 @@ func TestVerifyOfASlowDisk(t *testing.T) {
 		}
 	})
 }
+
+// TestWholeReadBehindItsEnd reads where there is nothing, which is no fault of the file.
+func TestWholeReadBehindItsEnd(t *testing.T) {
+	b := open(t, newSimDisk())
+	b.keepWhole(1)
+	f := b.openWhole(1)
+	for _, behind := range []int64{0, 1, 1 << 20} {
+		if n, err := f.ReadAt(make([]byte, 10), f.w.size+behind); n != 0 || !errors.Is(err, io.EOF) {
+			t.Errorf("%d behind the end: %d bytes, %v", behind, n, err)
+		}
+	}
+	if !b.HasWhole(hashOf(1)) || b.saw(EventDropped) > 0 {
+		t.Errorf("it is forgotten; %v", b.events)
+	}
+}

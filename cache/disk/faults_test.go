@@ -710,3 +710,54 @@ func TestRefusesAFolderOfOtherThings(t *testing.T) {
 		t.Errorf("error = %v, %d changes", err, d.steps())
 	}
 }
+
+// TestD08_WholesAreOpenedLate has more readers open a whole file than may hang: none of them
+// leaves anything behind.
+func TestD08_WholesAreOpenedLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newSimDisk()
+		b := open(t, d)
+		b.keepWhole(1)
+		release := make(chan struct{})
+		d.setFault(func(op, _ string) error {
+			if op == "open" {
+				<-release
+			}
+			return nil
+		})
+		var readers sync.WaitGroup
+		for range maxStuck + 20 {
+			readers.Go(func() {
+				if _, ok := b.Whole(hashOf(1)); ok {
+					t.Error("it was opened")
+				}
+			})
+		}
+		readers.Wait()
+		close(release) // the bubble does not end while one of them waits
+	})
+}
+
+// TestD04_NothingToOpenWith has a process, or the machine, that can open no more files: those
+// that are kept are as good as before.
+func TestD04_NothingToOpenWith(t *testing.T) {
+	for _, lack := range []error{unix.EMFILE, unix.ENFILE, unix.ENOMEM} {
+		t.Run(lack.Error(), func(t *testing.T) {
+			d := newSimDisk()
+			b := open(t, d)
+			b.putThree()
+			b = b.again()
+			d.setFault(on("open", "", lack))
+			b.want(0, 0, 25, 0)
+			if b.hasWhole(1) {
+				t.Error("a file was opened")
+			}
+			d.setFault(nil)
+			b.flush()
+			b.want(0, 0, 25, 25)
+			if !b.hasWhole(1) || b.saw(EventDropped) > 0 {
+				t.Errorf("something is forgotten; %v", b.events)
+			}
+		})
+	}
+}

@@ -70,6 +70,12 @@ func isFull(err error) bool {
 	return errors.Is(err, ErrFull) || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EFBIG)
 }
 
+// starved says that this process or the machine lacks something to open or read a file:
+// that says nothing about the file.
+func starved(err error) bool {
+	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
+}
+
 // failed takes notice of what the disk answered. A failure among many good calls is one
 // entry lost; three in a minute, and the disk is left alone.
 func (s *Store) failed(what string, err error) {

@@ -100,3 +100,23 @@ func (k *keeper) naming() (n int) {
 	}
 	return n
 }
+
+// TestLaidDownAnewBeforeItIsDeleted forgets a file, and the keeper hears of it when the same
+// file is there again.
+func TestLaidDownAnewBeforeItIsDeleted(t *testing.T) {
+	b := open(t, newSimDisk())
+	b.keepWhole(1)
+	d, k := b.Store.disk.Load(), b.keeper.Load()
+	w := d.index.forget(hashOf(1)) // as dropWhole does, first
+	b.keepWhole(1)
+	if err := k.do(func() error { k.removeWhole(d, w); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if !b.hasWhole(1) {
+			t.Error("the new one is gone")
+		}
+		b.wantCounted(t)
+		b = b.again()
+	}
+}

@@ -2,13 +2,17 @@ package disk
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"sync"
 	"time"
 )
 
-var errSlow = errors.New("the disk did not answer in time")
+var (
+	errSlow    = errors.New("the disk did not answer in time")
+	errCrowded = fmt.Errorf("%w: too many wait for it", errSlow) // nothing was begun
+)
 
 // maxStuck is how many readers may hang in the kernel at one time. Who comes when as
 // many do waits for one of them, and no longer than the limit.
@@ -25,14 +29,15 @@ func (l *limiter) init(limit time.Duration) {
 }
 
 // do returns what f does, or errSlow when it has not returned in time. Then f goes on,
-// and what it uses must be left to it.
+// and what it uses must be left to it; errCrowded, which is an errSlow, says that f was not
+// even called.
 func (l *limiter) do(f func() error) error {
 	timer := time.NewTimer(l.limit)
 	defer timer.Stop()
 	select {
 	case l.slots <- struct{}{}:
 	case <-timer.C:
-		return errSlow
+		return errCrowded
 	}
 	done := make(chan error, 1)
 	go func() {

@@ -235,6 +235,10 @@ func (s *Store) unreadable(k key, p part, err error) error {
 	if p.segment.gone.Load() || errors.Is(err, os.ErrClosed) {
 		return errMoved
 	}
+	if starved(err) {
+		s.failed("reading "+p.segment.name(), err)
+		return err
+	}
 	missing := errors.Is(err, io.EOF) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, errForeign)
 	if s.drop(k, p.chunks) > 0 && !s.gone(err) {
 		s.dropped(describe(k, p.chunks), err)

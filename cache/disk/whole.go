@@ -81,7 +81,7 @@ func (f *File) ReadAt(p []byte, off int64) (int, error) {
 		return 0, err
 	}
 	n += copy(p[n:], rest[:<-got])
-	if err != nil && (!errors.Is(err, io.EOF) || off+int64(n) != f.w.size) {
+	if err != nil && (!errors.Is(err, io.EOF) || off+int64(n) < f.w.size) {
 		f.s.wholeFailed(f.d, f.w, err)
 	}
 	return n, err
@@ -139,7 +139,7 @@ func (s *Store) Whole(h codec.Hash) (*File, bool) {
 		opened <- f
 		return err
 	})
-	if errors.Is(err, errSlow) {
+	if errors.Is(err, errSlow) && !errors.Is(err, errCrowded) {
 		go closeLater(opened)
 	}
 	if err != nil {
@@ -240,6 +240,10 @@ func (s *Store) wholeFailed(d *folder, w *whole, err error) {
 	case errors.Is(err, errTouched):
 		s.checks.doubt(d, w)
 		return
+	case starved(err):
+		w.due.Store(0) // whoever asks for it next has it compared, if it waited for that
+		s.failed("opening "+w.name(), err)
+		return
 	}
 	if errors.Is(err, errChecksum) {
 		w.bad.Store(true)
@@ -333,6 +337,11 @@ func (k *keeper) removeWhole(d *folder, w *whole) {
 	}
 	w.order = 0
 	k.held[protected] -= onDisk(w.size)
+	if d.index.holds(w.hash) != nil { // laid down anew meanwhile, in the place of this one
+		w.unlinked = true
+		k.uncount(w)
+		return
+	}
 	k.write(&record{kind: forgetRecord, key: key{hash: w.hash}})
 	k.flush()
 	k.delete(orphan{name: w.name(), whole: w})
