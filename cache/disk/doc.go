@@ -76,6 +76,9 @@
 //	9 end       of the snapshot
 //	10 close    the cache was closed in peace
 //
+// Where the segment with the highest number has gone, a snapshot names and evicts it, so that
+// the number is never used again.
+//
 // # What survives
 //
 // A record goes to the kernel after the bytes that it is about: kill -9 loses at most

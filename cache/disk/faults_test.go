@@ -738,6 +738,35 @@ func TestD08_WholesAreOpenedLate(t *testing.T) {
 	})
 }
 
+// TestD05_ResumeFails lets fail once what a store does to resume: it tries again.
+func TestD05_ResumeFails(t *testing.T) {
+	for _, op := range []string{"opendir", "lock", "list"} {
+		t.Run(op, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := newSimDisk()
+				b := open(t, d)
+				b.put(1, 0, 10)
+				failed := false
+				d.setFault(func(o, _ string) error {
+					if o == op && !failed {
+						failed = true
+						return unix.EIO
+					}
+					return nil
+				})
+				for range maxFailures {
+					b.failed("reading", errSlow)
+				}
+				until(t, "it resumes", func() bool { return b.saw(EventResumed) == 1 })
+				if !failed {
+					t.Error("nothing failed")
+				}
+				b.want(1, 0, 10, 10)
+			})
+		})
+	}
+}
+
 // TestD04_NothingToOpenWith has a process, or the machine, that can open no more files: those
 // that are kept are as good as before.
 func TestD04_NothingToOpenWith(t *testing.T) {
@@ -759,5 +788,24 @@ func TestD04_NothingToOpenWith(t *testing.T) {
 				t.Errorf("something is forgotten; %v", b.events)
 			}
 		})
+	}
+}
+
+// TestD14_NumbersOfWhatHasGone throws away the newest segment and all that the journal said of
+// it: its number is not used again.
+func TestD14_NumbersOfWhatHasGone(t *testing.T) {
+	b := open(t, newSimDisk())
+	b.put(1, 0, 20)
+	for n := range 3 {
+		before := b.onlySegment()
+		if err := b.Clear(); err != nil {
+			t.Fatal(err)
+		}
+		b = b.again()
+		b.put(2+n, 0, 20)
+		if now := b.onlySegment(); now <= before {
+			t.Errorf("%s follows %s", now, before)
+		}
+		b.want(2+n, 0, 20, 20)
 	}
 }

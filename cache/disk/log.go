@@ -216,6 +216,9 @@ func (k *keeper) snapshot(l *log) error {
 		}
 	})
 	if err == nil {
+		err = k.sayLast(l)
+	}
+	if err == nil {
 		err = k.say(l, &record{kind: endRecord})
 	}
 	if err == nil {
@@ -263,6 +266,19 @@ func (k *keeper) sayNames(l *log) error {
 		}
 	}
 	return nil
+}
+
+// sayLast writes down the highest number of a segment, if that one has gone: the next is a
+// new one for those, too, who have the folder open since it was there.
+func (k *keeper) sayLast(l *log) error {
+	if k.last == 0 || k.d.index.segments[k.last] != nil {
+		return nil
+	}
+	err := k.say(l, &record{kind: segmentRecord, number: uint64(k.last)})
+	if err == nil {
+		err = k.say(l, &record{kind: evictRecord, number: uint64(k.last)})
+	}
+	return err
 }
 
 // recordPieces is about how many chunks go into one record of a snapshot.

@@ -34,7 +34,7 @@ func (k *keeper) resume() {
 	k.abandonLog()
 	_ = k.d.close() // it failed already
 	if k.load() != nil {
-		k.probing.last = now()
+		k.probing = probing{last: now()}
 		return
 	}
 	k.s.health.clear()
