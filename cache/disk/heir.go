@@ -61,6 +61,11 @@ func (h *heir) own() bool {
 		s.stats.setBytes(bytes)
 		return false
 	}
+	if s.closed.Load() { // it may not have waited, and then nobody else closes what is open now
+		k.abandonLog()
+		_ = errors.Join(before.close(), k.d.close()) // nothing was written that must last
+		return true
+	}
 	h.leave(before)
 	s.keeper.Store(k)
 	go k.run()
@@ -79,7 +84,10 @@ func (h *heir) shareAgain() {
 
 // leave makes readers go over from a folder to the one that the store uses now.
 func (h *heir) leave(before *folder) {
-	h.before = append(h.before, before)
+	for _, d := range h.before {
+		_ = d.close() // it was only read, and readers left it at the last look
+	}
+	h.before = append(h.before[:0], before)
 	before.opened.closeAll()
 	if h.s.health.suspended.Load() {
 		h.s.health.clear()

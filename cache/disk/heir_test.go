@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -251,4 +252,78 @@ func TestD08_HeirHangs(t *testing.T) {
 	close(goOn)
 	<-heir.heir.done
 	heir.Store.disk.Load().close()
+}
+
+// TestD08_HeirHangsAndThenOwns closes a store that is just about to own its folder, and cannot
+// wait for the disk: it does not own it afterwards.
+func TestD08_HeirHangsAndThenOwns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newSimDisk()
+		owner := open(t, d)
+		owner.put(1, 0, 20)
+		heir := open(t, d, waiting)
+		goOn := make(chan struct{})
+		d.setFault(func(op, _ string) error {
+			if op == "opendir" {
+				<-goOn
+			}
+			return nil
+		})
+		time.Sleep(time.Second) // it hangs
+		owner.Close()
+		if err := heir.Close(); !errors.Is(err, errSlow) {
+			t.Errorf("Close: %v, want %v", err, errSlow)
+		}
+		close(goOn)
+		<-heir.heir.done
+		if k := heir.keeper.Load(); k != nil || d.locked {
+			t.Errorf("it owns the folder: %v, locked %v", k != nil, d.locked)
+		}
+	})
+}
+
+// TestVerifyGoesOver verifies a store that comes to own its folder meanwhile: what it cannot
+// read there any more is not damaged.
+func TestVerifyGoesOver(t *testing.T) {
+	d := newSimDisk()
+	owner := open(t, d)
+	owner.put(1, 0, 20)
+	heir := open(t, d, waiting)
+	heir.want(1, 0, 20, 20)
+	var once sync.Once
+	d.setFault(func(op, name string) error {
+		if op == "read" && strings.HasPrefix(name, "seg/") {
+			once.Do(func() {
+				owner.Close()
+				until(t, "it is the owner", func() bool { return !heir.Shared() })
+			})
+		}
+		return nil
+	})
+	if _, err := heir.Verify(t.Context(), func(e Entry, err error) { t.Errorf("%v: %v", e, err) }); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestD05_SharedResumesAgainAndAgain has a disk of which the journal can be read, and nothing
+// else: a store that shares it opens it for ever, and must not keep what it had before.
+func TestD05_SharedResumesAgainAndAgain(t *testing.T) {
+	const rounds = 20
+	dir := cacheDir(t)
+	owner := openAt(t, dir)
+	for n := range rounds {
+		owner.put(n, 0, 2)
+	}
+	before := len(openBelow(t, dir))
+	s := openAt(t, dir, waiting)
+	for n := range rounds {
+		for range maxFailures {
+			s.failed("reading", errSlow)
+		}
+		until(t, "it resumes", func() bool { return s.saw(EventResumed) > n })
+		s.want(n, 0, 2, 2)
+	}
+	if files := openBelow(t, dir)[before:]; len(files) > rounds/2 {
+		t.Errorf("%d files and folders are open", len(files))
+	}
 }

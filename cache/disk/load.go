@@ -26,6 +26,7 @@ func (k *keeper) load() error {
 	k.state = state{d: newFolder(f)}
 	k.syncing.result = make(chan error, 1)
 	if err := k.loadFolder(); err != nil {
+		k.abandonLog()
 		return errors.Join(err, k.d.close())
 	}
 	k.s.disk.Store(k.d)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -597,4 +598,124 @@ func child(t *testing.T, dir string) {
 	for {
 		l.step()
 	}
+}
+
+// openBelow returns what this process has open in a folder.
+func openBelow(t testing.TB, dir string) (names []string) {
+	t.Helper()
+	fds, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Skip(err)
+	}
+	for _, fd := range fds {
+		name, err := os.Readlink(filepath.Join("/proc/self/fd", fd.Name()))
+		if err == nil && strings.HasPrefix(name, dir) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// TestCloseLeavesNothingOpen closes stores of all kinds.
+func TestCloseLeavesNothingOpen(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(*Options)
+		before func(b *bench)
+	}{
+		{"healthy", func(*Options) {}, func(*bench) {}},
+		{"suspended", func(*Options) {}, func(b *bench) {
+			for range maxFailures {
+				b.failed("reading", errSlow)
+			}
+		}},
+		{"shared", waiting, func(*bench) {}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := cacheDir(t)
+			owner := openAt(t, dir)
+			owner.put(1, 0, 10)
+			if tt.name != "shared" {
+				owner.Close()
+			}
+			before := len(openBelow(t, dir))
+			b := openAt(t, dir, tt.change)
+			b.want(1, 0, 10, 10)
+			tt.before(b)
+			if err := b.Close(); err != nil {
+				t.Error(err)
+			}
+			if files := openBelow(t, dir); len(files) > before {
+				t.Errorf("still open: %v", files)
+			}
+		})
+	}
+}
+
+// TestOpenFailsAndLeavesNothingOpen cannot list the folder when all but that is done.
+func TestOpenFailsAndLeavesNothingOpen(t *testing.T) {
+	dir := cacheDir(t)
+	lists := 0
+	_, err := tryOpenAt(t, dir, func(o *Options) {
+		o.testing.openDir = func(dir string, write bool) (files, error) {
+			f, err := openDir(dir, write)
+			return thirdListFails{f, &lists}, err
+		}
+	})
+	if !errors.Is(err, unix.EIO) {
+		t.Fatalf("error = %v, want %v", err, unix.EIO)
+	}
+	if files := openBelow(t, dir); len(files) > 0 {
+		t.Errorf("still open: %v", files)
+	}
+}
+
+type thirdListFails struct {
+	files
+	lists *int
+}
+
+func (f thirdListFails) list(dir string) ([]entry, error) {
+	if dir == "" {
+		*f.lists++
+	}
+	if *f.lists == 3 {
+		return nil, unix.EIO
+	}
+	return f.files.list(dir)
+}
+
+// TestReadAsItCloses has readers come when the folder was just closed, which is no damage.
+func TestReadAsItCloses(t *testing.T) {
+	b := openAt(t, cacheDir(t))
+	b.put(1, 0, 20)
+	b.keepWhole(1)
+	if err := b.Store.disk.Load().close(); err != nil {
+		t.Fatal(err)
+	}
+	b.want(1, 0, 20, 0)
+	if b.hasWhole(1) {
+		t.Error("a whole file was opened")
+	}
+	if s := b.Stats(); s.Dropped > 0 || s.Chunks != 20 || s.Wholes != 1 || len(b.events) > 0 {
+		t.Errorf("%+v, %v", s, b.events)
+	}
+}
+
+// TestD17_ForkedAsItCloses closes a store while a child that was just forked, and has not begun
+// its own program, has all files of this process.
+func TestD17_ForkedAsItCloses(t *testing.T) {
+	dir := cacheDir(t)
+	b := openAt(t, dir)
+	f, ok := b.Store.disk.Load().files.(*osFiles)
+	if !ok {
+		t.Fatal("no real folder")
+	}
+	child, err := unix.Dup(int(f.held.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(child)
+	b.Close()
+	openAt(t, dir)
 }

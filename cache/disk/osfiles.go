@@ -268,6 +268,8 @@ func writeFile(d files, name string, b []byte) error {
 func (d *osFiles) close() error {
 	err := d.dir.Close()
 	if d.held != nil {
+		// A child that was just forked has the file open, too, until it begins its program.
+		_ = unix.Flock(int(d.held.Fd()), unix.LOCK_UN) // else the last one to close it does that
 		err = errors.Join(err, d.held.Close())
 	}
 	return err
@@ -277,6 +279,9 @@ func (d *osFiles) close() error {
 func (d *osFiles) fail(op, name string, err error) error {
 	if err == nil {
 		return nil
+	}
+	if errors.Is(err, unix.EBADF) {
+		err = os.ErrClosed // the folder was, by its own close
 	}
 	return &fs.PathError{Op: op, Path: strings.TrimSuffix(filepath.Join(d.path, name), "/"), Err: err}
 }
