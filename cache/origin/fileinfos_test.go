@@ -27,9 +27,15 @@ type peeking struct {
 }
 
 func (s *peeking) Peek(ctx context.Context, k names.Key, off int64, n int) (origin.Part, error) {
+	call := origintest.Call{Op: "Peek", Key: k, Off: off, Size: n}
 	s.mu.Lock()
-	s.peeks = append(s.peeks, origintest.Call{Op: "Peek", Key: k, Off: off, Size: n})
+	s.peeks = append(s.peeks, call)
 	s.mu.Unlock()
+	if s.Before != nil {
+		if err := s.Before(ctx, call); err != nil {
+			return origin.Part{}, err
+		}
+	}
 	size, err := s.Store.Size(ctx, k)
 	if err != nil {
 		return origin.Part{}, err
@@ -93,6 +99,40 @@ func TestOpenedOnce(t *testing.T) {
 				t.Fatalf("%s was opened %d times", key, times)
 			}
 		}
+	}
+}
+
+// Also one that is being opened when a file is asked for that has chunks in it.
+func TestOpenedOnceMeanwhile(t *testing.T) {
+	b, ids := smallFiles(t, 1)
+	x := b.Xorbs[0].Hash()
+	s := &peeking{Watched: origintest.Watch(b.Store())}
+	begun, goOn := make(chan bool), make(chan bool)
+	begin := sync.OnceFunc(func() { close(begun) })
+	s.Before = func(_ context.Context, c origintest.Call) error {
+		if c.Key == names.XorbKey(x) {
+			begin()
+			<-goOn
+		}
+		return nil
+	}
+	src := origin.Objects(s, 0)
+	chunks := func() {
+		if _, err := src.Chunks(t.Context(), x, codec.ChunkRange{End: 1}); err != nil {
+			t.Error(err)
+		}
+	}
+	var asking sync.WaitGroup
+	asking.Go(chunks)
+	<-begun
+	if _, err := src.FileInfo(t.Context(), ids[0]); err != nil {
+		t.Error(err)
+	}
+	close(goOn)
+	asking.Wait()
+	chunks()
+	if times := s.opened()[names.XorbKey(x)]; times != 1 {
+		t.Errorf("the xorb was opened %d times", times)
 	}
 }
 

@@ -41,12 +41,17 @@ type infos struct {
 	byAge   list.List                    // of *info, newest first; guarded by mu
 	byKey   map[codec.Hash]*list.Element // guarded by mu
 	bytes   int64                        // guarded by mu
-	loading map[codec.Hash]*int          // loads that may be kept, one token each; guarded by mu
+	loading map[codec.Hash]*loadToken    // of the loads that may be kept; guarded by mu
+}
+
+// A loadToken is one load.
+type loadToken struct {
+	hashed bool // what it brings may be kept only with hashes; guarded by infos.mu
 }
 
 func (c *infos) init(maxBytes int64, load func(ctx context.Context, x codec.Hash) (*xorb.Info, error), k *kept) {
 	c.max, c.load, c.kept = maxBytes, load, k
-	c.byKey, c.loading = map[codec.Hash]*list.Element{}, map[codec.Hash]*int{}
+	c.byKey, c.loading = map[codec.Hash]*list.Element{}, map[codec.Hash]*loadToken{}
 }
 
 // get returns the info of xorb x, from memory or loaded once for all who ask: from what
@@ -86,24 +91,24 @@ func (c *infos) now(x codec.Hash) (*info, error) {
 }
 
 // begin notes that xorb x is being loaded.
-func (c *infos) begin(x codec.Hash) (token *int) {
+func (c *infos) begin(x codec.Hash) (token *loadToken) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	token = new(int)
+	token = new(loadToken)
 	c.loading[x] = token
 	return token
 }
 
 // end keeps what was loaded, and value for good, unless it was dropped meanwhile: then it
 // may come from a copy that is not in use any more.
-func (c *infos) end(token *int, in *info, value []byte, err error) {
+func (c *infos) end(token *loadToken, in *info, value []byte, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.loading[in.xorb] != token {
 		return
 	}
 	delete(c.loading, in.xorb)
-	if err == nil {
+	if err == nil && (in.Chunks != nil || !token.hashed) {
 		c.addLocked(in)
 		c.kept.putInfo(in.xorb, value) // drop comes before it, or after
 	}
@@ -144,12 +149,14 @@ func (c *infos) drop(x codec.Hash) {
 	}
 }
 
-// dropUnhashed forgets the info of xorb x if it has no chunk hashes: now there is a
-// shard that may list them.
+// dropUnhashed forgets the info of xorb x if it has no chunk hashes, or will have none when
+// it is loaded: now there is a shard that may list them.
 func (c *infos) dropUnhashed(x codec.Hash) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.loading, x)
+	if token := c.loading[x]; token != nil {
+		token.hashed = true
+	}
 	if e, ok := c.byKey[x]; ok && e.Value.(*info).Chunks == nil {
 		c.removeLocked(e)
 	}
