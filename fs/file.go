@@ -171,7 +171,7 @@ func (f *filesystem) Read(interrupted <-chan struct{}, in *fuse.ReadIn, p []byte
 
 func (f *filesystem) readFile(req *request, h *fileHandle, p []byte, off int64) (fuse.ReadResult, fuse.Status) {
 	f.counters.reads.Add(1)
-	if r := f.splice(h, off, len(p)); r != nil {
+	if r := f.splice(req, h, off, len(p)); r != nil {
 		return r, fuse.OK
 	}
 	b, status := f.readBytes(req, h, p, off)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"sync"
 	"syscall"
 	"testing"
@@ -255,6 +256,34 @@ func TestPassthrough_SpliceFails(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A reader that is killed is gone, also where what it reads could not be spliced and now has
+// to come from elsewhere.
+func TestPassthrough_KilledReader(t *testing.T) {
+	m := mountKept(t, 1<<20, Options{})
+	m.s.files.passthrough.kernel = nil
+	m.keep()
+	m.e.writeOnly.Store(true)
+	m.e.block = make(chan struct{})
+	cmd := exec.Command("dd", "if="+m.path("f"), "of=/dev/null", "bs=1M", "count=1", "iflag=direct")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it is read", func() bool { return m.e.reading.Load() > 0 })
+	if err := cmd.Process.Kill(); err != nil {
+		t.Error(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	select {
+	case <-ended:
+	case <-time.After(20 * time.Second):
+		t.Error("it is still there")
+		close(m.e.block)
+		<-ended
+	}
+	m.closed()
 }
 
 // Who opens a file that was found to be damaged while others have it open reads the right

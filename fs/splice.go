@@ -1,10 +1,6 @@
 package fs
 
-import (
-	"context"
-
-	"github.com/hanwen/go-fuse/v2/fuse"
-)
+import "github.com/hanwen/go-fuse/v2/fuse"
 
 // minSplice is the shortest read that is answered with the pages of a plain file. For
 // less, copying is quicker than the calls that avoid it.
@@ -14,6 +10,7 @@ const minSplice = 64 << 10
 // this process. go-fuse looks for the method Seekable.
 type spliced struct {
 	f   *filesystem
+	req *request // that it answers; it has ended
 	h   *fileHandle
 	off int64
 	n   int
@@ -21,14 +18,14 @@ type spliced struct {
 
 // splice returns an answer that is spliced, or nil. What is spliced of a file that somebody
 // has cut off would be short, which the program takes for the end; hence the look at it.
-func (f *filesystem) splice(h *fileHandle, off int64, n int) fuse.ReadResult {
+func (f *filesystem) splice(req *request, h *fileHandle, off int64, n int) fuse.ReadResult {
 	n = int(min(int64(n), h.size-off))
 	if h.plain == nil || n < minSplice || !h.plain.Sound() {
 		return nil
 	}
 	f.counters.spliced.Add(1)
 	f.counters.bytes.Add(int64(n))
-	return &spliced{f, h, off, n}
+	return &spliced{f, req, h, off, n}
 }
 
 // Seekable says where the bytes are.
@@ -38,11 +35,12 @@ func (s *spliced) Seekable() (fd uintptr, off int64, n int) { return s.h.plain.F
 func (s *spliced) Size() int { return s.n }
 
 // Bytes implements fuse.ReadResult. It is asked for them if they cannot be spliced: where
-// a pipe may not be large enough, or the disk fails.
+// a pipe may not be large enough, or the disk fails. They may then come from far away, and
+// who waits for them may be killed.
 func (s *spliced) Bytes(p []byte) ([]byte, fuse.Status) {
-	ctx, cancel := context.WithTimeout(context.Background(), s.f.limit)
-	defer cancel()
-	return s.f.readBytes(ctx, s.h, p[:s.n], s.off)
+	req := newRequest(s.req.interrupted, s.req.thread, s.f.limit)
+	defer req.end()
+	return s.f.readBytes(req, s.h, p[:s.n], s.off)
 }
 
 // Done implements fuse.ReadResult.
