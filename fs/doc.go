@@ -33,7 +33,10 @@
 // as the file system of the disk cache is, and without a word to this process; where the
 // kernel does not do that, its pages are spliced into the answers. Who has such a file open
 // may read it to its end, even if the cache is cleared, or the mount gone. Its bytes were
-// checked when it was laid down, and are not checked again.
+// checked when it was laid down, and are not checked again before they are read. Where the
+// kernel reads it by itself, an error of that disk is one of the read, which nobody here is
+// told of: the file is read from elsewhere when it is opened after whoever compares it in
+// the background, or at a user's command, has met the error, too.
 //
 // Inode numbers depend on the symbol, the path and the content, and are the same after
 // remounting: what a new version has not changed stays in the page cache. In a mount

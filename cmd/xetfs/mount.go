@@ -70,7 +70,8 @@ Several mounts may use one disk cache: the first one writes to it, the others re
 there when they were mounted, and when it ends one of them writes. It never takes more than
 --cache-size of the mount that writes to it, to which it shrinks if it was larger, and also
 shrinks when less than --cache-free is left on its file system. Without it, or if its disk
-fails, everything goes on from SOURCE. See xetfs warm and xetfs cache.
+fails, everything goes on from SOURCE; but where the kernel itself reads a whole file from a
+broken disk that fails, until xetfs cache verify has found it. See xetfs warm and xetfs cache.
 
 getfattr -n user.xet.stats --only-values MOUNTPOINT shows as JSON where bytes came from: chunks
 found in memory (memory_hits), fetched ahead, on disk, or asked of SOURCE (misses), likewise
