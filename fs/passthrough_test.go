@@ -264,8 +264,8 @@ func TestPassthrough_KilledReader(t *testing.T) {
 	m := mountKept(t, 1<<20, Options{})
 	m.s.files.passthrough.kernel = nil
 	m.keep()
-	m.e.writeOnly.Store(true)
 	m.e.block = make(chan struct{})
+	m.e.writeOnly.Store(true) // the last: who looks at it may look at the other
 	cmd := exec.Command("dd", "if="+m.path("f"), "of=/dev/null", "bs=1M", "count=1", "iflag=direct")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
