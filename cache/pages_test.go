@@ -162,18 +162,21 @@ func TestPagesShare(t *testing.T) {
 	}
 }
 
+func readPages(t *testing.T, g page.Getter, all []page.Hash) {
+	t.Helper()
+	for _, h := range all {
+		if _, err := g.Page(t.Context(), h); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // Leaves do not drive out the pages above them, however many go by.
 func TestPagesAboveStay(t *testing.T) {
 	s := index(t, 100_000, smallPages)
 	c := open(t, store(t, false, 1).src, Options{MemoryBytes: 4 << 20})
 	g := c.Pages(s)
-	read := func(all []page.Hash) {
-		for _, h := range all {
-			if _, err := g.Page(t.Context(), h); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
+	read := func(all []page.Hash) { readPages(t, g, all) }
 	read(s.above)
 	read(s.leaves)
 	before := s.reads.Load()
@@ -237,13 +240,7 @@ func TestPagesFindOffers(t *testing.T) {
 	s := index(t, 3000, smallPages)
 	c := open(t, store(t, false, 1).src, Options{MemoryBytes: 1 << 20})
 	g := c.Pages(s)
-	read := func(leaves []page.Hash) {
-		for _, h := range leaves {
-			if _, err := g.Page(t.Context(), h); err != nil {
-				t.Error(err)
-			}
-		}
-	}
+	read := func(leaves []page.Hash) { readPages(t, g, leaves) }
 	n := 0
 	for ; n < len(s.leaves) && len(c.memory.offers) < maxOffers/2; n++ {
 		read(s.leaves[n : n+1])
