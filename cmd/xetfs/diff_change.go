@@ -3,7 +3,6 @@ package main
 import (
 	"maps"
 	"strings"
-	"time"
 
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/page"
@@ -68,7 +67,7 @@ type diffEntryDoc struct {
 	Type     string      `json:"type"`
 	Mode     string      `json:"mode"`
 	Size     *int64      `json:"size"`
-	Modified time.Time   `json:"modified"`
+	Modified fileTime    `json:"modified"`
 	Hash     *codec.Hash `json:"hash"`
 	Target   *string     `json:"target"`
 }

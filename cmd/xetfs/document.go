@@ -3,7 +3,9 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"io"
+	"time"
 )
 
 // A document is one JSON object that is written while it is made, so that a shard of
@@ -74,4 +76,18 @@ func (d *document) write(s string) {
 	if _, err := d.w.WriteString(s); err != nil && d.err == nil {
 		d.err = err
 	}
+}
+
+// A fileTime is the modification time of an entry in JSON: RFC 3339, in UTC. File systems
+// allow years that RFC 3339 has no digits for. Such a year has a sign and six digits or
+// more, as in ISO 8601 and ECMAScript: +010000-01-01T00:00:00Z.
+type fileTime time.Time
+
+// MarshalJSON implements json.Marshaler.
+func (t fileTime) MarshalJSON() ([]byte, error) {
+	at := time.Time(t).UTC()
+	if year := at.Year(); year < 0 || year > 9999 {
+		return fmt.Appendf(nil, `"%+07d%s"`, year, at.Format("-01-02T15:04:05.999999999Z")), nil
+	}
+	return at.MarshalJSON()
 }

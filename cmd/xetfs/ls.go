@@ -41,7 +41,8 @@ With --json there is one object: {"symbol", "version", "tindex", "path": DIR, "e
 [{"path", "path_bytes", "type" (file, dir or symlink), "mode", "size", "modified", "hash",
 "sha256", "target", "uid", "gid"}]}; or {"symbols": [{"symbol", "version", "time",
 "entries", "bytes", "tindex"}]}. tindex is the hash of the root page; path_bytes is base64
-of a path that is no UTF-8, which path cannot spell. What is absent or unknown is null.`,
+of a path that is no UTF-8, which path cannot spell. What is absent or unknown is null. A
+year after 9999 or before 0 has a sign and at least six digits: +010000-01-01T00:00:00Z.`,
 		Example: `  xetfs ls ./store                         the symbols of a catalog
   xetfs ls -l ./store org/model            the files of the newest version
   xetfs ls -R --json ./store org/model@12 | jq '[.entries[].size] | add'

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"time"
 	"unicode/utf8"
 
 	"github.com/xetfs/xetfs/codec"
@@ -17,7 +16,7 @@ type entryDoc struct {
 	Type     string      `json:"type"`       // "file", "dir" or "symlink"
 	Mode     string      `json:"mode"`       // octal: "0444"
 	Size     *int64      `json:"size"`
-	Modified time.Time   `json:"modified"`
+	Modified fileTime    `json:"modified"`
 	Hash     *codec.Hash `json:"hash"`
 	SHA256   *string     `json:"sha256"`
 	Target   *string     `json:"target"`
@@ -55,7 +54,7 @@ func modeText(e page.Entry) string {
 func newEntryDoc(e page.Entry) entryDoc {
 	doc := entryDoc{
 		Path: e.Path, Bytes: oddBytes(e.Path), Type: typeOf(e),
-		Mode: fmt.Sprintf("%04o", e.Mode&0o7777), Modified: e.ModTime.UTC(),
+		Mode: fmt.Sprintf("%04o", e.Mode&0o7777), Modified: fileTime(e.ModTime),
 	}
 	switch e.Type {
 	case page.Symlink:
