@@ -52,7 +52,11 @@ chunk is checked whose hash is known.`,
 				if err != nil {
 					return err
 				}
-				return cat(ctx, cmd.OutOrStdout(), s, tree, cleanPath(rest[0]), part)
+				path, err := treePath(rest[0])
+				if err != nil {
+					return err
+				}
+				return cat(ctx, cmd.OutOrStdout(), s, tree, path, part)
 			})
 		},
 	}

@@ -167,15 +167,21 @@ func (f *findings) print(absent []codec.Hash) error {
 	return firstErr(f.err, err)
 }
 
-// many is a number with its noun: "1 shard", "2 shards", "2 entries".
+// many is a number with its noun: "1 shard", "2 shards", "2 entries", "2 keys".
 func many(n int64, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
-	if stem, ok := strings.CutSuffix(noun, "y"); ok {
-		return fmt.Sprintf("%d %sies", n, stem)
+	return fmt.Sprintf("%d %s", n, plural(noun))
+}
+
+// plural returns the plural of a noun that takes -s: a y after a consonant becomes ie.
+func plural(noun string) string {
+	stem, ok := strings.CutSuffix(noun, "y")
+	if !ok || stem == "" || strings.ContainsRune("aeiou", rune(stem[len(stem)-1])) {
+		return noun + "s"
 	}
-	return fmt.Sprintf("%d %ss", n, noun)
+	return stem + "ies"
 }
 
 // firstErr is the first of two errors.

@@ -68,6 +68,15 @@ func cleanPath(p string) string {
 	return strings.TrimPrefix(path.Clean("/"+p), "/")
 }
 
+// treePath is cleanPath for a path that a user typed. It refuses a path that leads out of
+// the tree: cleanPath would take ../x for x.
+func treePath(p string) (string, error) {
+	if rel := path.Clean(strings.TrimLeft(p, "/")); rel == ".." || strings.HasPrefix(rel, "../") {
+		return "", usageError{fmt.Errorf("%s: leads out of the tree; a PATH begins at its top", p)}
+	}
+	return cleanPath(p), nil
+}
+
 // A listing is one call of ls.
 type listing struct {
 	symbol    *string // nil: a folder that has none
@@ -93,7 +102,9 @@ func (l *listing) list(ctx context.Context, w io.Writer, s *source, args []strin
 		t, _ := parseTarget(args[0])
 		l.symbol = &t.symbol
 	}
-	l.dir = cleanPath(strings.Join(rest, ""))
+	if l.dir, err = treePath(strings.Join(rest, "")); err != nil {
+		return err
+	}
 	return l.print(ctx, w, tree)
 }
 

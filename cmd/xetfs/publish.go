@@ -192,7 +192,11 @@ func (o *publishOptions) checkFolder(cmd *cobra.Command, args []string) error {
 // checkRemoved makes the paths of --remove those of entries.
 func (o *publishOptions) checkRemoved() error {
 	for i, path := range o.remove {
-		o.remove[i] = cleanPath(path)
+		clean, err := treePath(path)
+		if err != nil {
+			return fmt.Errorf("--remove %w", err)
+		}
+		o.remove[i] = clean
 		if o.remove[i] == "" {
 			return fmt.Errorf("--remove %q would take out the whole tree; xetfs delete deletes versions", path)
 		}

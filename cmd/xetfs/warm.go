@@ -78,7 +78,9 @@ func (o *warmOptions) run(cmd *cobra.Command, folder string, args []string) erro
 			return err
 		}
 		w := &warming{s: s, tree: tree, chunks: o.chunks, errOut: cmd.ErrOrStderr(), command: cmd.CommandPath()}
-		w.setPaths(paths)
+		if err := w.setPaths(paths); err != nil {
+			return err
+		}
 		w.bar = newProgress(cmd.ErrOrStderr(), "warm")
 		err = w.run(ctx, kept)
 		w.bar.clear()

@@ -63,9 +63,13 @@ const (
 )
 
 // setPaths sets what is to be warmed: all, if nothing is named.
-func (w *warming) setPaths(paths []string) {
+func (w *warming) setPaths(paths []string) error {
 	for _, p := range paths {
-		w.paths = append(w.paths, cleanPath(p))
+		p, err := treePath(p)
+		if err != nil {
+			return err
+		}
+		w.paths = append(w.paths, p)
 	}
 	switch {
 	case len(paths) > 0:
@@ -75,6 +79,7 @@ func (w *warming) setPaths(paths []string) {
 	default:
 		w.paths = []string{""}
 	}
+	return nil
 }
 
 // run fetches everything. The error is why it cannot go on; a damaged file is none.

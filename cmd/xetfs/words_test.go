@@ -57,6 +57,34 @@ func TestCleanPath(t *testing.T) {
 	}
 }
 
+func TestTreePath(t *testing.T) {
+	for in, want := range map[string]string{
+		"": "", "/": "", "..a": "..a", "a/../b/": "b", "/a/b/../..": "", "...": "...",
+	} {
+		if got, err := treePath(in); err != nil || got != want {
+			t.Errorf("treePath(%q) = %q, %v, want %q", in, got, err, want)
+		}
+	}
+	for _, in := range []string{"..", "../x", "/../x", "a/../../x", "./..", "//../x"} {
+		if got, err := treePath(in); err == nil {
+			t.Errorf("treePath(%q) = %q, want an error", in, got)
+		}
+	}
+}
+
+func TestMany(t *testing.T) {
+	for noun, want := range map[string]string{
+		"byte": "2 bytes", "entry": "2 entries", "key": "2 keys", "index page": "2 index pages", "day": "2 days",
+	} {
+		if got := many(2, noun); got != want {
+			t.Errorf("many(2, %q) = %q, want %q", noun, got, want)
+		}
+		if got := many(1, noun); got != "1 "+noun {
+			t.Errorf("many(1, %q) = %q", noun, got)
+		}
+	}
+}
+
 // Every command says in its help what it is for, and shows it; and no line of it is wider
 // than a terminal is.
 func TestHelp(t *testing.T) {
