@@ -39,6 +39,11 @@ func mountAt(path string) (*mountEntry, error) {
 
 // findMount returns the last entry of a table whose mount point is path, or nil.
 func findMount(table io.Reader, path string) (*mountEntry, error) {
+	return scanMounts(table, func(e *mountEntry) bool { return e.Point == path })
+}
+
+// scanMounts returns the last entry of a table that fits, or nil.
+func scanMounts(table io.Reader, fits func(*mountEntry) bool) (*mountEntry, error) {
 	var found *mountEntry
 	lines := bufio.NewScanner(table)
 	lines.Buffer(nil, 1<<20)
@@ -47,7 +52,7 @@ func findMount(table io.Reader, path string) (*mountEntry, error) {
 		if err != nil {
 			return nil, err
 		}
-		if e.Point == path {
+		if fits(e) {
 			found = e
 		}
 	}

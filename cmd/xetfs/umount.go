@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -22,6 +21,9 @@ func newUmount() *cobra.Command {
 		Aliases: []string{"unmount"},
 		Short:   "End a mount",
 		Long: `Ends an xetfs mount and waits until its process has gone.
+
+A container, or another mount namespace, may hold a copy of the mount. The command then
+removes the mount here, names the process that still serves the copy, and ends.
 
 While a program has a file of the mount open or works in one of its folders, the mount is
 busy. With --lazy it disappears at once, and open files can be read until they are closed.`,
@@ -54,7 +56,7 @@ func umount(cmd *cobra.Command, path string, lazy bool) error {
 	if lazy {
 		return nil // its process goes when the last file is closed
 	}
-	return waitFor(cmd, served)
+	return awaitServers(cmd, m, served)
 }
 
 // findOurs finds the mount at path, which must be one of xetfs.
@@ -78,25 +80,6 @@ func findOurs(path string) (mountpoint, error) {
 		return mountpoint{}, fmt.Errorf("%s: %s is mounted there, not xetfs; use umount", path, m.on)
 	}
 	return m, nil
-}
-
-// waitFor waits until processes have ended, but for those that were stopped: it says which.
-func waitFor(cmd *cobra.Command, pids []int) error {
-	ctx := cmd.Context()
-	for _, pid := range pids {
-		for state := processState(pid); state != 0 && state != 'Z'; state = processState(pid) {
-			if state == 'T' {
-				fmt.Fprintln(cmd.ErrOrStderr(), aside(cmd.CommandPath(), fmt.Sprintf("the mount is gone; its process was stopped, and ends when it goes on: kill -CONT %d", pid)))
-				break
-			}
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case <-time.After(5 * time.Millisecond):
-			}
-		}
-	}
-	return nil
 }
 
 // processState is the letter that the kernel has for what a process does: Z if it has ended
