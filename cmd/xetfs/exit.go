@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/fs/catalog"
 	"github.com/xetfs/xetfs/fs/catalog/sweep"
 )
@@ -82,6 +83,8 @@ func exitStatus(ctx context.Context, err error) int {
 		return exitNotFound
 	case errors.Is(err, iofs.ErrPermission):
 		return exitNotAllowed
+	case errors.Is(err, codec.ErrCorrupt):
+		return exitDamage
 	case errors.Is(err, origin.ErrUnavailable):
 		return exitUnreachable
 	}

@@ -108,7 +108,7 @@ func inspect(w io.Writer, path, as string, asJSON bool) error {
 		}
 	}
 	if damage != nil {
-		return fmt.Errorf("%s: %w", path, damage)
+		return fmt.Errorf("%s: %v", path, damage) //nolint:errorlint // the help promises exit status 1
 	}
 	return nil
 }
