@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -101,7 +102,7 @@ func (o *mountOptions) await(ctx context.Context, child *exec.Cmd, read io.Reade
 func (o *mountOptions) serveInBackground(ctx context.Context, source, mountpoint string) error {
 	unix.CloseOnExec(o.readyFD)
 	pipe := os.NewFile(uintptr(o.readyFD), "parent")
-	ctx, awaited := whileAwaited(ctx, o.readyFD)
+	awaited := whileAwaited(interrupterOf(ctx), o.readyFD)
 	tell := func(r report) {
 		awaited()
 		_ = json.NewEncoder(pipe).Encode(r) // the parent may have gone
@@ -129,27 +130,32 @@ func (o *mountOptions) serveInBackground(ctx context.Context, source, mountpoint
 	return err
 }
 
-// whileAwaited returns a context that ends when the parent does, until stop is called: who
-// has killed a command that was about to mount expects no mount later.
-func whileAwaited(ctx context.Context, readyFD int) (_ context.Context, stop func()) {
+// whileAwaited interrupts this process when its parent ends, until stop is called: the user
+// who has killed a mount command expects no mount later. A child that does not end within
+// parentGrace is ended. (PDEATHSIG belongs to a thread of the parent, so it is of no use.)
+func whileAwaited(it *interrupter, readyFD int) (stop func()) {
 	fd, err := unix.FcntlInt(uintptr(readyFD), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
-		return ctx, func() {} // there is nobody
+		return func() {} // no parent
 	}
-	ctx, cancel := context.WithCancel(ctx)
 	var told atomic.Bool
 	go func() {
 		defer unix.Close(fd)
 		for !told.Load() {
 			gone := []unix.PollFd{{Fd: int32(fd)}} //nolint:gosec // a file descriptor
 			if n, _ := unix.Poll(gone, parentPoll); n > 0 && !told.Load() {
-				cancel()
+				it.interrupt(syscall.SIGTERM)
+				time.Sleep(parentGrace)
+				it.interrupt(syscall.SIGTERM)
 				return
 			}
 		}
 	}()
-	return ctx, func() { told.Store(true) }
+	return func() { told.Store(true) }
 }
+
+// parentGrace is how long a child without parent may take to end by itself.
+const parentGrace = time.Second
 
 // parentPoll is how many milliseconds after the report the last look at the parent ends.
 const parentPoll = 100

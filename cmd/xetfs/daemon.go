@@ -15,6 +15,9 @@ import (
 	"github.com/xetfs/xetfs/fs"
 )
 
+// lastWords is how long a mount may take to end after the second signal.
+const lastWords = 2 * time.Second
+
 // grace is how long open files are served after the mount was asked to go.
 const grace = 10 * time.Second
 
@@ -39,6 +42,7 @@ func (d *daemon) run(ctx context.Context) error {
 	defer signal.Stop(signals)
 	signal.Ignore(syscall.SIGPIPE, syscall.SIGXFSZ)
 
+	it := interrupterOf(ctx)
 	src, server, err := d.start(ctx)
 	if err != nil {
 		why := err
@@ -49,7 +53,16 @@ func (d *daemon) run(ctx context.Context) error {
 		return err
 	}
 	defer src.close()
-	return d.serve(src, server, signals)
+	defer it.release() // a hung SOURCE may hold up close
+	return d.serve(src, server, signals, it)
+}
+
+// abandon removes the mount of this process at path, if it was made, before the process ends.
+func abandon(path string) {
+	e, err := mountAt(path)
+	if err == nil && e != nil && e.Type == fsType && serves("/proc/self", mountpoint{path: path, on: e}) {
+		_ = lazyUnmount(path)
+	}
 }
 
 // start does everything up to the moment when the files can be read.
@@ -77,10 +90,18 @@ func (d *daemon) start(ctx context.Context) (*source, *fs.Server, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	it, path := interrupterOf(ctx), d.mountpoint
+	it.onExit(func() { abandon(path) })
 	server, err := d.mount(ctx, src)
 	if err != nil {
 		src.close()
 		return nil, nil, err
+	}
+	it.hold() // from here on serve handles signals
+	if ctx.Err() != nil {
+		_ = server.Shutdown(0)
+		src.close()
+		return nil, nil, ctx.Err()
 	}
 	warnings := d.warnings(ctx, src)
 	for _, w := range warnings {
@@ -145,7 +166,7 @@ func (d *daemon) warnings(ctx context.Context, src *source) []string {
 }
 
 // serve waits until the mount is gone, and does what signals ask for.
-func (d *daemon) serve(src *source, server *fs.Server, signals <-chan os.Signal) error {
+func (d *daemon) serve(src *source, server *fs.Server, signals <-chan os.Signal, it *interrupter) error {
 	gone := make(chan struct{})
 	go func() {
 		server.Wait()
@@ -157,7 +178,7 @@ func (d *daemon) serve(src *source, server *fs.Server, signals <-chan os.Signal)
 			return d.afterwards()
 		case s := <-signals:
 			if s == syscall.SIGINT || s == syscall.SIGTERM || s == syscall.SIGHUP && d.logFile == nil {
-				return d.shutdown(server, s, signals)
+				return d.shutdown(server, s, signals, it)
 			}
 			d.dump(s, src)
 		}
@@ -182,7 +203,7 @@ func (d *daemon) afterwards() error {
 // shutdown unmounts. If files are open, the mount disappears from the tree of files at
 // once and they are served until they are closed or grace is over. A second signal ends
 // that at once.
-func (d *daemon) shutdown(server *fs.Server, s os.Signal, signals <-chan os.Signal) error {
+func (d *daemon) shutdown(server *fs.Server, s os.Signal, signals <-chan os.Signal, it *interrupter) error {
 	d.log.Info("asked to end", "event", "shutdown", "signal", s.String())
 	ended := make(chan error, 1)
 	go func() { ended <- server.Shutdown(grace) }()
@@ -197,9 +218,11 @@ func (d *daemon) shutdown(server *fs.Server, s os.Signal, signals <-chan os.Sign
 			return nil
 		case s := <-signals:
 			if s == syscall.SIGINT || s == syscall.SIGTERM {
+				status := interrupted{s.(syscall.Signal)}.status()
+				time.AfterFunc(lastWords, func() { it.exit(status, nil) })
 				_ = server.Shutdown(0) // readers get ENOTCONN
 				d.log.Warn("asked again, leaving at once", "event", "unmounted", "signal", s.String())
-				return statusError(exitInterrupted)
+				return statusError(status)
 			}
 		}
 	}

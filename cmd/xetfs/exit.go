@@ -26,7 +26,8 @@ const (
 	exitDamage      = 6
 	exitMount       = 7
 	exitBeaten      = 8
-	exitInterrupted = 130
+	exitInterrupted = 130 // by SIGINT
+	exitTerminated  = 143 // by SIGTERM
 )
 
 // A usageError says that the command line is wrong, before anything was done.
@@ -72,7 +73,7 @@ func exitStatus(ctx context.Context, err error) int {
 	case errors.As(err, &reported):
 		return int(reported)
 	case ctx.Err() != nil || errors.Is(err, context.Canceled):
-		return exitInterrupted
+		return interruptedStatus(ctx)
 	case errors.As(err, &usage):
 		return exitUsage
 	case errors.As(err, &mount):
@@ -91,6 +92,15 @@ func exitStatus(ctx context.Context, err error) int {
 	return exitFailed
 }
 
+// interruptedStatus is the exit status that belongs to the signal that ended ctx.
+func interruptedStatus(ctx context.Context) int {
+	var by interrupted
+	if errors.As(context.Cause(ctx), &by) {
+		return by.status()
+	}
+	return exitInterrupted
+}
+
 // errorLine is what a user reads about err: one line, "xetfs COMMAND: …". It is empty
 // where nothing is left to say.
 func errorLine(cmd *cobra.Command, err error, status int) string {
@@ -100,7 +110,7 @@ func errorLine(cmd *cobra.Command, err error, status int) string {
 	}
 	text := sentence(err)
 	switch status {
-	case exitInterrupted:
+	case exitInterrupted, exitTerminated:
 		text = "interrupted"
 	case exitUsage:
 		text += "; usage: " + cmd.UseLine() + " (more: " + cmd.CommandPath() + " --help)"
