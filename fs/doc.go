@@ -46,7 +46,7 @@
 // Extended attributes:
 //
 //	user.xet.hash      Xet hash of a file
-//	user.xet.sha256    SHA-256 of a file, if it is known, or the bytes are in the catalog
+//	user.xet.sha256    SHA-256 of a file, if an index page or a whole read proves it
 //	user.xet.verified  what reads are checked against: chunk, file, none
 //	user.xet.error     why the last read or open of this file that failed did
 //	user.xet.symbol    symbol that it belongs to
@@ -56,8 +56,11 @@
 //	                   them passthrough), read (of them spliced) and the bytes that answer
 //	                   reads; in JSON, on the root of the mount
 //
-// The SHA-256 of a file is what its shard says, and so is its name in by-sha256. Reads
-// are checked against the hashes of chunks, not against it.
+// A name in by-sha256 is a claim of a shard. Reads are checked against the hashes of chunks.
+// The mount compares the claim when a file is materialized, and when the reads of one open
+// file follow each other from its beginning to its end. A false name is EIO from then on.
+// Partial reads and mappings compare nothing with the claim. Such a name has an inode of its
+// own, and no passthrough until its claim is proven.
 //
 // # Why the raw interface of go-fuse
 //

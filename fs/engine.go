@@ -22,6 +22,10 @@ type engine interface {
 	// damaged says that a plain file which was given out was found to be damaged later.
 	damaged(id codec.FileID) bool
 
+	// sha256 returns the SHA-256 of a file, if a whole read has proven it. proveSHA256 notes it.
+	sha256(file codec.Hash) (sum [32]byte, ok bool)
+	proveSHA256(file codec.Hash, sum [32]byte)
+
 	stats() any // what user.xet.stats shows beside the figures of the mount: an object
 }
 
@@ -65,6 +69,10 @@ func (r reader) plain(id codec.FileID) (plain, bool) {
 }
 
 func (r reader) damaged(id codec.FileID) bool { return r.PlainWasDamaged(id) }
+
+func (r reader) sha256(file codec.Hash) (sum [32]byte, ok bool) { return r.SHA256(file) }
+
+func (r reader) proveSHA256(file codec.Hash, sum [32]byte) { r.ProveSHA256(file, sum) }
 
 type file struct{ *reconstruct.File }
 

@@ -125,8 +125,9 @@ type fakeEngine struct {
 	reading atomic.Int64 // reads under way
 	streams atomic.Int64 // streams that are open
 
-	kept   map[codec.Hash]string // paths of what is kept whole; guarded by mu
-	plains atomic.Int64          // of those, open
+	kept   map[codec.Hash]string   // paths of what is kept whole; guarded by mu
+	sums   map[codec.Hash][32]byte // proven; guarded by mu
+	plains atomic.Int64            // of those, open
 
 	writeOnly atomic.Bool // they are opened so that they cannot be read
 	rotten    atomic.Bool // they are known to be damaged
@@ -214,6 +215,22 @@ func (p *fakePlain) Sound() bool { return !p.e.rotten.Load() && sizeOf(p) == p.s
 func (p *fakePlain) Close() error {
 	p.e.plains.Add(-1)
 	return p.File.Close()
+}
+
+func (e *fakeEngine) sha256(file codec.Hash) (sum [32]byte, ok bool) {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	sum, ok = e.sums[file]
+	return sum, ok
+}
+
+func (e *fakeEngine) proveSHA256(file codec.Hash, sum [32]byte) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.sums == nil {
+		e.sums = map[codec.Hash][32]byte{}
+	}
+	e.sums[file] = sum
 }
 
 func (e *fakeEngine) stats() any { return map[string]int{"Misses": 7} }

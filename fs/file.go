@@ -23,6 +23,7 @@ type fileHandle struct {
 	stream stream
 	plain  plain   // the whole content on disk, to splice from; nil: it is not kept
 	inode  *opened // what is noted of the inode; nil: nothing
+	claim  *claim  // SHA-256 that the path claims and nothing has proven; nil: none
 }
 
 // Open implements fuse.RawFileSystem. After ENOSYS the kernel neither opens nor closes,
@@ -43,8 +44,8 @@ func (f *filesystem) Open(interrupted <-chan struct{}, in *fuse.OpenIn, out *fus
 	f.counters.opens.Add(1)
 	out.Fh = f.files.add(h)
 	out.OpenFlags = fuse.FOPEN_KEEP_CACHE | fuse.FOPEN_NOFLUSH
-	if f.engine.damaged(h.id) {
-		out.OpenFlags = fuse.FOPEN_NOFLUSH // the kernel may have pages of what was spliced
+	if f.engine.damaged(h.id) || h.claim != nil {
+		out.OpenFlags = fuse.FOPEN_NOFLUSH // the kernel drops its pages, of what was spliced or not compared
 	}
 	if h.inode.passes() {
 		if h.plain != nil {
@@ -71,11 +72,17 @@ func (f *filesystem) open(req *request, ino uint64) (*fileHandle, fuse.Status) {
 	if !status.Ok() {
 		return nil, status
 	}
-	h := &fileHandle{path: from.vol.where(e.Path), ino: ino, id: e.ID, size: e.Size}
+	h := &fileHandle{path: from.vol.where(e.Path), ino: ino, id: e.ID, size: e.Size, claim: from.vol.claim(e.Path)}
+	err := f.falseClaim(h)
+	if err != nil {
+		return nil, f.failed("open", from, &e, ino, err)
+	}
+	if _, ok := f.engine.sha256(e.ID.File); ok {
+		h.claim = nil // it is right
+	}
 	if f.streams == nil && hasTerms(&e) && f.openPlain(h) {
 		return h, fuse.OK
 	}
-	var err error
 	if h.stream, err = f.openStream(req, &e); err != nil {
 		f.closePlain(h)
 		return nil, f.failed("open", from, &e, ino, err)
@@ -105,8 +112,12 @@ func (f *filesystem) openPlain(h *fileHandle) bool {
 	return true
 }
 
-// findPlain returns the whole content of a file, or nil.
+// findPlain returns the whole content of a file, or nil. A file with an unproven claim is
+// read through this process, which compares the claim.
 func (f *filesystem) findPlain(h *fileHandle) plain {
+	if h.claim != nil {
+		return nil
+	}
 	p, ok := f.engine.plain(h.id)
 	if !ok {
 		return nil
@@ -184,7 +195,14 @@ func (f *filesystem) readFile(req *request, h *fileHandle, p []byte, off int64) 
 }
 
 func (f *filesystem) readBytes(ctx context.Context, h *fileHandle, p []byte, off int64) ([]byte, fuse.Status) {
-	n, err := h.readAt(ctx, p, off)
+	err := f.falseClaim(h)
+	n := 0
+	if err == nil {
+		n, err = h.readAt(ctx, p, off)
+	}
+	if err == nil {
+		err = f.checkClaim(h, p[:n], off)
+	}
 	if err != nil {
 		return nil, f.reports.failed(failure{
 			doing: "read", path: h.path, file: h.id, ino: h.ino, off: off, err: err,
@@ -219,6 +237,7 @@ func (f *filesystem) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
 
 func (f *filesystem) closeFile(h *fileHandle) {
 	h.stream.Close() // it only stops fetching ahead
+	h.claim.close(&f.early)
 	f.closePlain(h)
 }
 

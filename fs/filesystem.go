@@ -43,7 +43,8 @@ type filesystem struct {
 
 	stale   staleListings
 	walkers walkers
-	ahead   sync.WaitGroup // listings that are read ahead
+	ahead   sync.WaitGroup // listings that are read ahead, and notifications
+	early   atomic.Int64   // bytes that claims hold
 	panics  atomic.Int64
 }
 

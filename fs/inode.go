@@ -50,7 +50,8 @@ func label(kind byte, symbol string) string {
 //
 //	file       'f' path NUL hash size
 //	file       'i' path NUL inline content
-//	file       'b' FileID, where oneInode: all names of it share a number
+//	file       'b' FileID, where oneInode: all names of it share a number but those that
+//	           claim a SHA-256, which may turn out to be false
 //	link       'l' path NUL target
 //	directory  'd' path
 func (v *volume) identify(e *page.Entry) identity {
@@ -64,7 +65,7 @@ func (v *volume) identify(e *page.Entry) identity {
 		b = append(append(b, 'd'), e.Path...)
 	case e.Type == page.Symlink:
 		b = append(append(append(append(b, 'l'), e.Path...), 0), e.Target...)
-	case v.oneInode && !e.ID.Shard.IsZero():
+	case v.oneInode && !e.ID.Shard.IsZero() && v.claim(e.Path) == nil:
 		b = appendID(append(b, 'b'), e.ID)
 	case e.Inline != nil:
 		b = append(append(append(append(b, 'i'), e.Path...), 0), e.Inline...)

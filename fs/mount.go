@@ -147,7 +147,7 @@ func newFilesystem(root *volume, e engine, o Options) *filesystem {
 		passthrough:   newPassthrough(o.Logger),
 	}
 	if o.Stateless {
-		f.streams = newStreams()
+		f.streams = f.newStreams()
 	}
 	return f
 }

@@ -89,6 +89,7 @@ func (s *source) openSymbol(ctx context.Context, symbol string) (*volume, error)
 	}
 	one, ok := t.(interface{ OneInode() bool })
 	v := &volume{symbol: symbol, label: symbolLabel(symbol), oneInode: ok && one.OneInode(), listings: true}
+	v.claimer, _ = t.(catalog.Claimer)
 	v.keep(s.keep())
 	if s.hidden != "" {
 		v.hidden = s.hidden

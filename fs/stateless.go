@@ -21,9 +21,10 @@ type streams = recent.Set[uint64, *fileHandle]
 // A sharedFile is an open file that all its readers share.
 type sharedFile = recent.Item[uint64, *fileHandle]
 
-func newStreams() *streams {
+func (f *filesystem) newStreams() *streams {
 	return recent.New[uint64](maxStreams, idleStream, func(h *fileHandle) {
 		h.stream.Close() // this only stops fetching ahead: there is nothing to fail
+		h.claim.close(&f.early)
 	})
 }
 

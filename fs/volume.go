@@ -21,11 +21,12 @@ const (
 // that is made up here and leads to those. Volumes lie in each other. Each has inodes of
 // its own, because what it shows at a path may differ from what others show there.
 type volume struct {
-	up       *volume // that it lies in; nil: it is the root of the mount
-	at       string  // path of its root in up
-	symbol   string  // whose tree it is; "": of none
-	label    string  // what its inode numbers depend on, beside path and content
-	oneInode bool    // see identify
+	up       *volume         // that it lies in; nil: it is the root of the mount
+	at       string          // path of its root in up
+	symbol   string          // whose tree it is; "": of none
+	label    string          // what its inode numbers depend on, beside path and content
+	oneInode bool            // see identify
+	claimer  catalog.Claimer // of its paths; nil: they claim nothing
 
 	inner  inner  // the volumes that lie in it; nil: none
 	hidden string // name in its root that leads to one and is in no listing; "": none

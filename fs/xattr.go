@@ -57,8 +57,10 @@ func (f *filesystem) xattr(req *request, from *version, e *page.Entry, ino uint6
 		return f.stats()
 	case name == xattrHash && hasHash(e):
 		return e.ID.File.String(), fuse.OK
-	case name == xattrSHA256 && hasSHA256(e):
-		return sha256Of(e), fuse.OK
+	case name == xattrSHA256:
+		if sum, ok := f.sha256(e); ok {
+			return hex.EncodeToString(sum[:]), fuse.OK
+		}
 	case name == xattrVerified && e.Type == page.File:
 		return f.verified(req, from, e, ino)
 	case name == xattrError:
@@ -92,17 +94,18 @@ func (from *version) xattrs() map[string]string {
 // hasHash says whether an entry has a Xet hash: an inline file has none.
 func hasHash(e *page.Entry) bool { return e.Type == page.File && e.Inline == nil }
 
-// hasSHA256 says whether the SHA-256 of an entry is known, or its bytes are here.
-func hasSHA256(e *page.Entry) bool {
-	return e.SHA256 != nil || e.Type == page.File && int64(len(e.Inline)) == e.Size
-}
-
-func sha256Of(e *page.Entry) string {
-	if e.SHA256 != nil {
-		return hex.EncodeToString(e.SHA256[:])
+// sha256 returns the SHA-256 of a file if an index page or a whole read proves it, or its
+// bytes are in the entry.
+func (f *filesystem) sha256(e *page.Entry) (sum [32]byte, ok bool) {
+	switch {
+	case e.Type != page.File:
+		return sum, false
+	case e.SHA256 != nil:
+		return *e.SHA256, true
+	case int64(len(e.Inline)) == e.Size:
+		return sha256.Sum256(e.Inline), true
 	}
-	sum := sha256.Sum256(e.Inline)
-	return hex.EncodeToString(sum[:])
+	return f.engine.sha256(e.ID.File)
 }
 
 // stats adds the figures of the mount to those of the engine.
@@ -154,7 +157,7 @@ func (f *filesystem) ListXAttr(interrupted <-chan struct{}, in *fuse.InHeader, d
 	if hasHash(&e) {
 		names = append(names, xattrHash)
 	}
-	if hasSHA256(&e) {
+	if _, ok := f.sha256(&e); ok {
 		names = append(names, xattrSHA256)
 	}
 	if e.Type == page.File {

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
@@ -95,10 +97,16 @@ func TestBareXattrs(t *testing.T) {
 			if _, err := os.Stat(m.Path("by-sha256", sum)); (err == nil) != tt.sha {
 				t.Errorf("by-sha256/%s: %v", sum, err)
 			}
-			if tt.sha && xattr(t, path, "user.xet.sha256") != sum {
-				t.Errorf("user.xet.sha256 is %s, want %s", xattr(t, path, "user.xet.sha256"), sum)
+			if _, err := unix.Getxattr(path, "user.xet.sha256", nil); err != unix.ENODATA {
+				t.Errorf("user.xet.sha256, which nothing has proven: %v, want ENODATA", err)
 			}
 			wantFile(t, m, stored[0], content)
+			if tt.sha {
+				readWhole(t, m.Path("by-sha256", sum), sum)
+				if got := xattr(t, path, "user.xet.sha256"); got != sum {
+					t.Errorf("user.xet.sha256 is %s, want %s", got, sum)
+				}
+			}
 		})
 	}
 }

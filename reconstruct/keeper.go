@@ -110,7 +110,7 @@ func (k *keeper) read(f *File, off, n int64) {
 // add has f laid down, if that is not under way and did not fail just now.
 func (k *keeper) add(f *File) {
 	h := f.id.File
-	if k.r.c.HasWhole(h) || !k.r.c.TakesWhole() {
+	if k.r.c.HasWhole(h) || !k.r.c.TakesWhole() || f.claimedWrong() {
 		return
 	}
 	k.mu.Lock()
@@ -164,7 +164,7 @@ func (k *keeper) doneLocked(h codec.Hash, err error) {
 
 func (k *keeper) layDown(f *File) (err error) {
 	defer guard(&err)
-	w := newWhole(k.ctx, f)
+	w := newWhole(k.ctx, f, claimOf(f.info))
 	w.get = k.get
 	return f.layDown(w, func(int64) {})
 }

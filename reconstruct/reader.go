@@ -28,6 +28,7 @@ type Reader struct {
 	open     files
 	keeper   keeper
 	plains   plains
+	sums     sums
 }
 
 // New returns a Reader that takes its bytes from c. Close ends it, before c is closed.

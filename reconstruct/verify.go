@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"runtime"
 	"sync/atomic"
@@ -22,8 +23,10 @@ import (
 // chunk by its hash where that is known, every term by its verification hash where the
 // shard has one, and all of it by the file's hash. The last Read returns an error
 // instead of io.EOF if the file is not what its hash says.
-func (f *File) Whole(ctx context.Context) io.Reader {
-	return newWhole(ctx, f)
+//
+// If sum is not nil, the SHA-256 of the file is compared with it, too.
+func (f *File) Whole(ctx context.Context, sum *[32]byte) io.Reader {
+	return newWhole(ctx, f, sum)
 }
 
 // Check reads the file that a File Info block describes, and compares it with every
@@ -32,8 +35,7 @@ func (f *File) Whole(ctx context.Context) io.Reader {
 // with the number of bytes read since the last call.
 func (r *Reader) Check(ctx context.Context, fi *shard.FileInfo, read func(n int64)) error {
 	f := newFile(r, codec.FileID{File: fi.File}, fi)
-	sum := sha256.New()
-	w := newWhole(ctx, f)
+	w := newWhole(ctx, f, claimOf(fi))
 	defer w.batches.close()
 	for {
 		batch, err := w.next()
@@ -43,13 +45,7 @@ func (r *Reader) Check(ctx context.Context, fi *shard.FileInfo, read func(n int6
 		if err != nil {
 			return err
 		}
-		if fi.SHA256 != [32]byte{} {
-			sum.Write(batch)
-		}
 		read(int64(len(batch)))
-	}
-	if got := [32]byte(sum.Sum(nil)); fi.SHA256 != [32]byte{} && got != fi.SHA256 {
-		return codec.Corrupt("file info block", fi.Block, "SHA-256 of the file is %x, the block says %x", got, fi.SHA256)
 	}
 	return nil
 }
@@ -69,15 +65,21 @@ type whole struct {
 	size   int64         // bytes of it so far
 	leaves []merkle.Leaf // of all chunks so far
 	hashes []codec.Hash  // of the chunks of this term so far
+	sum    hash.Hash     // SHA-256 of all bytes so far; nil: not needed
+	want   *[32]byte     // to be compared with sum
 
 	buf  []byte
 	rest []byte // of buf, not yet read
 	err  error
 }
 
-func newWhole(ctx context.Context, f *File) *whole {
+func newWhole(ctx context.Context, f *File, sum *[32]byte) *whole {
 	b := newBatches(ctx, f)
-	return &whole{ctx: ctx, f: f, batches: b, get: b.get}
+	w := &whole{ctx: ctx, f: f, batches: b, get: b.get, want: sum}
+	if sum != nil {
+		w.sum = sha256.New()
+	}
+	return w
 }
 
 // Read implements io.Reader.
@@ -114,6 +116,9 @@ func (w *whole) next() ([]byte, error) {
 	}
 	if w.chunk == uint32(t.Chunks.Len()) {
 		w.term, w.chunk, w.size, w.hashes = w.term+1, 0, 0, w.hashes[:0]
+	}
+	if w.sum != nil {
+		w.sum.Write(b)
 	}
 	return b, nil
 }
@@ -216,5 +221,18 @@ func (w *whole) end() error {
 		return fmt.Errorf("file %s: %w", w.f.info.File, codec.Corrupt("file info block", w.f.info.Block, "its chunks make file %s", got))
 	}
 	w.f.whole.Store(true)
+	return w.endSum()
+}
+
+// endSum compares the SHA-256 of a file with a right hash.
+func (w *whole) endSum() error {
+	if w.sum == nil {
+		return io.EOF
+	}
+	got := [32]byte(w.sum.Sum(nil))
+	w.f.r.sums.Add(w.f.info.File, got)
+	if got != *w.want {
+		return WrongSHA256(w.f.id, got, *w.want)
+	}
 	return io.EOF
 }

@@ -46,8 +46,9 @@ const laidElsewhere = 50 * time.Millisecond
 
 // Keep lays a file down whole on disk, if it is not there yet, and calls read with the
 // number of bytes it has read since the last call. The file is kept if its hash is right,
-// or not at all. The error is why it could not be read, or disk.ErrFull and its like.
-func (r *Reader) Keep(ctx context.Context, id codec.FileID, read func(n int64)) error {
+// or not at all. The error is why it could not be read, or disk.ErrFull and its like. The
+// SHA-256 must be right, too: the given one, or if sum is nil that of the File Info block.
+func (r *Reader) Keep(ctx context.Context, id codec.FileID, sum *[32]byte, read func(n int64)) error {
 	if r.c.HasWhole(id.File) {
 		return nil
 	}
@@ -55,20 +56,23 @@ func (r *Reader) Keep(ctx context.Context, id codec.FileID, read func(n int64)) 
 	if err != nil || f.Size() == 0 {
 		return err
 	}
-	return f.keep(ctx, read)
+	return f.keep(ctx, sum, read)
 }
 
 // KeepAs is Keep for a file whose File Info block is known already.
-func (r *Reader) KeepAs(ctx context.Context, id codec.FileID, fi *shard.FileInfo) error {
+func (r *Reader) KeepAs(ctx context.Context, id codec.FileID, fi *shard.FileInfo, sum *[32]byte) error {
 	if f := newFile(r, id, fi); f.Size() > 0 {
-		return f.keep(ctx, func(int64) {})
+		return f.keep(ctx, sum, func(int64) {})
 	}
 	return nil
 }
 
-func (f *File) keep(ctx context.Context, read func(n int64)) error {
+func (f *File) keep(ctx context.Context, sum *[32]byte, read func(n int64)) error {
+	if sum == nil {
+		sum = claimOf(f.info)
+	}
 	for {
-		err := f.layDown(newWhole(ctx, f), read)
+		err := f.layDown(newWhole(ctx, f, sum), read)
 		if !errors.Is(err, disk.ErrBusy) {
 			return err
 		}

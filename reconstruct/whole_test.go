@@ -3,6 +3,7 @@ package reconstruct
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"io"
 	"os"
@@ -196,7 +197,7 @@ func TestWhole_ReadsAskNobody(t *testing.T) {
 // A plain file that cannot be read is dropped, and the chunks are read.
 func TestWhole_Damaged(t *testing.T) {
 	k := keepFrom(t, false, 8, Options{})
-	if err := k.Keep(t.Context(), k.file.ID(), func(int64) {}); err != nil {
+	if err := k.Keep(t.Context(), k.file.ID(), nil, func(int64) {}); err != nil {
 		t.Fatal(err)
 	}
 	h := k.open()
@@ -222,7 +223,7 @@ func TestWhole_Keep(t *testing.T) {
 	var group sync.WaitGroup
 	for range 3 { // at once, of which one does it
 		group.Go(func() {
-			if err := k.Keep(t.Context(), k.file.ID(), read); err != nil {
+			if err := k.Keep(t.Context(), k.file.ID(), nil, read); err != nil {
 				t.Error(err)
 			}
 		})
@@ -273,7 +274,7 @@ func TestWhole_KeepNothing(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			k := keepFrom(t, false, 200, Options{})
 			ctx, read := tt.do(k)
-			if err := k.Keep(ctx, k.file.ID(), read); !errors.Is(err, tt.want) {
+			if err := k.Keep(ctx, k.file.ID(), nil, read); !errors.Is(err, tt.want) {
 				t.Errorf("Keep: %v, want %v", err, tt.want)
 			}
 			if k.laid() {
@@ -372,7 +373,7 @@ func TestWhole_FewOpen(t *testing.T) {
 		origintest.Close(t, r)
 		for range 2 {
 			for _, f := range all {
-				if err := r.Keep(t.Context(), f.ID(), func(int64) {}); err != nil {
+				if err := r.Keep(t.Context(), f.ID(), nil, func(int64) {}); err != nil {
 					t.Fatal(err)
 				}
 				opened, err := r.Open(t.Context(), f.ID())
@@ -408,7 +409,7 @@ func BenchmarkWhole(b *testing.B) {
 		b.SetBytes(1024 * 64 << 10)
 		for b.Loop() {
 			d.DropWhole(f.Info.File)
-			if err := r.Keep(b.Context(), f.ID(), func(int64) {}); err != nil {
+			if err := r.Keep(b.Context(), f.ID(), nil, func(int64) {}); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -451,7 +452,7 @@ func TestKeep_Interrupted(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 	}()
-	if err := k.Keep(ctx, k.file.ID(), func(int64) {}); !errors.Is(err, context.Canceled) {
+	if err := k.Keep(ctx, k.file.ID(), nil, func(int64) {}); !errors.Is(err, context.Canceled) {
 		t.Fatalf("Keep = %v, want %v", err, context.Canceled)
 	}
 	k.src.before = nil
@@ -466,7 +467,7 @@ func TestKeep_Interrupted(t *testing.T) {
 		t.Errorf("chunks %v are missing, want %v", got, want)
 	}
 	before, _, _ := k.src.counts()
-	if err := k.Keep(t.Context(), k.file.ID(), func(int64) {}); err != nil {
+	if err := k.Keep(t.Context(), k.file.ID(), nil, func(int64) {}); err != nil {
 		t.Fatal(err)
 	}
 	if requests, _, _ := k.src.counts(); requests != before+2 {
@@ -474,5 +475,48 @@ func TestKeep_Interrupted(t *testing.T) {
 	}
 	if !k.laid() {
 		t.Error("the file is not laid down")
+	}
+}
+
+// F54: a file is not materialized if its SHA-256 is not what its shard, or its entry, says.
+func TestF54_KeepComparesSHA256(t *testing.T) {
+	right, wrong := [32]byte{}, [32]byte{1}
+	tests := []struct {
+		name          string
+		shard, caller *[32]byte // zero: the right one; nil: none
+		kept          bool
+	}{
+		{"no claim", nil, nil, true},
+		{"the shard is right", &right, nil, true},
+		{"the shard is wrong", &wrong, nil, false},
+		{"the caller is right", &wrong, &right, true},
+		{"the caller is wrong", &right, &wrong, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			k := keepFrom(t, false, 8, Options{Materialize: MaterializeAlways})
+			sum := sha256.Sum256(k.want)
+			claim := func(c *[32]byte) *[32]byte {
+				if c == &right {
+					return &sum
+				}
+				return c
+			}
+			info := *k.file.Info
+			if info.SHA256 = [32]byte{}; tt.shard != nil {
+				info.SHA256 = *claim(tt.shard)
+			}
+			err := k.KeepAs(t.Context(), k.file.ID(), &info, claim(tt.caller))
+			if (err == nil) != tt.kept || !tt.kept && !errors.Is(err, codec.ErrCorrupt) {
+				t.Errorf("KeepAs: %v, want kept = %t", err, tt.kept)
+			}
+			if k.laid() != tt.kept {
+				t.Errorf("materialized = %t, want %t", k.laid(), tt.kept)
+			}
+			compared := tt.shard != nil || tt.caller != nil
+			if got, ok := k.SHA256(k.file.Info.File); ok != compared || ok && got != sum {
+				t.Errorf("SHA256 = %x, %t, want %t", got, ok, compared)
+			}
+		})
 	}
 }

@@ -33,9 +33,9 @@ has no symbols. A link is not followed.
 
 ` + asOfHelp + `
 
-A whole file is checked against its hash as it is written: if it is not what it should
-be, the command fails, after the bytes that it could still vouch for. Of a range every
-chunk is checked whose hash is known.`,
+A whole file is checked against its hash and its SHA-256 as it is written: if it is not
+what it should be, the command fails, after the bytes that it could still vouch for. A
+range is checked against the hashes of its chunks, not against the SHA-256.`,
 		Example: `  xetfs cat ./store org/model config.json
   xetfs cat ./store org/model@2026-03-01 config.json
   xetfs cat ./folder by-hash/3fa1… > file
@@ -81,7 +81,7 @@ func cat(ctx context.Context, w io.Writer, s *source, tree catalog.Tree, path st
 	case len(e.Inline) > 0:
 		_, err = w.Write(e.Inline[part.start:min(part.end, e.Size)])
 	default:
-		err = s.catFile(ctx, w, &e, part)
+		err = s.catFile(ctx, w, &e, expectedSHA256(tree, &e), part)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
@@ -89,14 +89,26 @@ func cat(ctx context.Context, w io.Writer, s *source, tree catalog.Tree, path st
 	return nil
 }
 
-// catFile writes a part of a file whose content is in the data of the store.
-func (s *source) catFile(ctx context.Context, w io.Writer, e *page.Entry, part byteRange) error {
+// expectedSHA256 returns the SHA-256 that the content of a file must have: that of its entry,
+// or the one that its path claims. Nil means that none is known.
+func expectedSHA256(tree catalog.Tree, e *page.Entry) *[32]byte {
+	if c, ok := tree.(catalog.Claimer); ok && e.SHA256 == nil {
+		if sum, ok := c.ClaimedSHA256(e.Path); ok {
+			return &sum
+		}
+	}
+	return e.SHA256
+}
+
+// catFile writes a part of a file whose content is in the data of the store. A whole file is
+// compared with sum if that is not nil.
+func (s *source) catFile(ctx context.Context, w io.Writer, e *page.Entry, sum *[32]byte, part byteRange) error {
 	f, err := s.openFile(ctx, e)
 	if err != nil {
 		return err
 	}
 	if part.start == 0 && part.end >= f.Size() {
-		_, err = io.Copy(w, f.Whole(ctx))
+		_, err = io.Copy(w, f.Whole(ctx, sum))
 		return err
 	}
 	return copyRange(ctx, w, f, part)

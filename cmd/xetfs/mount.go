@@ -47,7 +47,7 @@ symbols that the snapshot holds, and does not change.
 Any other folder, or a catalog with --bare, shows the files that the shards in it describe:
 
   by-hash/<xet hash>          every file, by its Xet hash
-  by-sha256/<sha256>          the same, where a shard knows the SHA-256
+  by-sha256/<sha256>          the same, where a shard claims a SHA-256
   shards/<shard>/<xet hash>   the files of one shard
 
 Shards and xorbs that come into such a folder later are seen when it is mounted anew.

@@ -44,6 +44,9 @@ func (w *warming) newLots(ctx context.Context, kept *cacheFolder) *lots {
 
 // add adds a file. If the lot is full it is kept before.
 func (l *lots) add(c warmFile) error {
+	if c.name {
+		return l.w.warm(l.ctx, c)
+	}
 	if !l.w.chunks && l.w.s.cache.HasWhole(c.id.File) {
 		l.w.bar.add(c.size)
 		return l.w.ended(l.ctx, c, true, nil)
@@ -201,9 +204,11 @@ func (w *warming) keepFile(ctx context.Context, f *described) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case !w.chunks:
-		err = w.s.reader.KeepAs(ctx, f.id, f.info)
+		err = w.s.reader.KeepAs(ctx, f.id, f.info, f.sum)
 	case w.add(wishes{}, f.path, f.info.Terms):
 		return w.warm(ctx, f.warmFile) // it says why
+	default:
+		err = w.compare(ctx, f.warmFile)
 	}
 	w.bar.add(f.size)
 	return w.ended(ctx, f.warmFile, w.chunks && f.there, err)

@@ -52,6 +52,8 @@ type warmFile struct {
 	path string // of the first file that has it
 	id   codec.FileID
 	size int64
+	sum  *[32]byte // SHA-256 that the content must have; nil: that of its shard, if it has one
+	name bool      // sum is a claim of the path
 }
 
 // So many files are laid down at a time: most of the time goes by in waiting for the disk to
@@ -160,7 +162,7 @@ func (w *warming) plan(ctx context.Context) error {
 
 // each calls do for every content that is to be kept, once.
 func (w *warming) each(ctx context.Context, do func(warmFile) error) error {
-	seen := map[[16]byte]struct{}{} // half a hash is enough to tell them apart
+	seen := map[contentSum]struct{}{}
 	l := listing{recursive: true}
 	for _, p := range w.paths {
 		l.dir = p
@@ -174,12 +176,15 @@ func (w *warming) each(ctx context.Context, do func(warmFile) error) error {
 			if e.Type != page.File || e.Size == 0 || len(e.Inline) > 0 {
 				return nil // those are in the index, or nowhere
 			}
-			half := [16]byte(e.ID.File[:])
-			if _, ok := seen[half]; ok {
+			c := warmFile{path: e.Path, id: e.ID, size: e.Size, sum: expectedSHA256(w.tree, &e), name: e.SHA256 == nil}
+			c.name = c.name && c.sum != nil
+			e.SHA256 = c.sum
+			content := sumOf(&e)
+			if _, ok := seen[content]; ok {
 				return nil
 			}
-			seen[half] = struct{}{}
-			return do(warmFile{e.Path, e.ID, e.Size})
+			seen[content] = struct{}{}
+			return do(c)
 		})
 		if err != nil {
 			return err
@@ -222,7 +227,7 @@ func (w *warming) warm(ctx context.Context, c warmFile) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	there := !w.chunks && w.s.cache.HasWhole(c.id.File)
+	there := !w.chunks && w.s.cache.HasWhole(c.id.File) && !c.name
 	var done int64
 	read := func(n int64) {
 		done += n
@@ -231,12 +236,37 @@ func (w *warming) warm(ctx context.Context, c warmFile) error {
 	var err error
 	switch {
 	case w.chunks:
-		there, err = w.keepChunks(ctx, c, read)
+		if there, err = w.keepChunks(ctx, c, read); err == nil {
+			err = w.compare(ctx, c)
+		}
+	case c.name && w.s.cache.HasWhole(c.id.File):
+		err = w.compare(ctx, c)
 	case !there:
-		err = w.s.reader.Keep(ctx, c.id, read)
+		err = w.s.reader.Keep(ctx, c.id, c.sum, read)
 	}
 	w.bar.add(c.size - done)
 	return w.ended(ctx, c, there, err)
+}
+
+// compare reads a file without a name in a catalog and compares its SHA-256, which only a
+// shard claims. An index page proves that of other files.
+func (w *warming) compare(ctx context.Context, c warmFile) error {
+	if w.s.bare == nil {
+		return nil
+	}
+	info, err := w.s.cache.FileInfo(ctx, c.id)
+	if err != nil {
+		return err
+	}
+	if c.sum != nil {
+		claimed := *info
+		claimed.SHA256 = *c.sum
+		info = &claimed
+	}
+	if info.SHA256 == ([32]byte{}) {
+		return nil
+	}
+	return w.s.reader.Check(ctx, info, func(int64) {})
 }
 
 // ended takes notice of what became of a file. The error is why no other could be kept

@@ -21,7 +21,7 @@ type BareOptions struct {
 // hashes. It has one symbol, the empty one, and one version of it:
 //
 //	by-hash/<xet hash>            every file of every shard
-//	by-sha256/<sha256>            the same, where a shard knows the SHA-256
+//	by-sha256/<sha256>            the same, where a shard claims a SHA-256 (ClaimedSHA256)
 //	shards/<shard>/<xet hash>     the files of one shard; <shard> is the hash in its key
 //
 // A file that several shards describe is, in the first two, that of the shard with the

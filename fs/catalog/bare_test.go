@@ -185,13 +185,12 @@ func TestBare(t *testing.T) {
 		size  int64
 		shard codec.Hash
 		time  time.Time
-		sha   bool
 	}{
-		{"by-hash/" + text(3), 3, first, map[codec.Hash]time.Time{one: created, two: stored}[first], first == one},
-		{"by-hash/" + text(0), 0, one, created, false},
-		{"by-sha256/" + hex.EncodeToString(a.SHA256[:]), 3, one, created, true},
-		{"shards/" + two.String() + "/" + text(3), 3, two, stored, false},
-		{"shards/" + one.String() + "/" + text(5), 5, one, created, true},
+		{"by-hash/" + text(3), 3, first, map[codec.Hash]time.Time{one: created, two: stored}[first]},
+		{"by-hash/" + text(0), 0, one, created},
+		{"by-sha256/" + hex.EncodeToString(a.SHA256[:]), 3, one, created},
+		{"shards/" + two.String() + "/" + text(3), 3, two, stored},
+		{"shards/" + one.String() + "/" + text(5), 5, one, created},
 	}
 	for _, tt := range entries {
 		e, err := tree.Lookup(t.Context(), tt.path)
@@ -199,12 +198,19 @@ func TestBare(t *testing.T) {
 			t.Errorf("Lookup(%q): %v", tt.path, err)
 			continue
 		}
-		if e.Path != tt.path || e.Type != page.File || e.Mode != 0o444 || e.Size != tt.size || e.ID.Shard != tt.shard || !e.ModTime.Equal(tt.time) || (e.SHA256 != nil) != tt.sha {
+		if e.Path != tt.path || e.Type != page.File || e.Mode != 0o444 || e.Size != tt.size || e.ID.Shard != tt.shard || !e.ModTime.Equal(tt.time) || e.SHA256 != nil {
 			t.Errorf("Lookup(%q) = %+v", tt.path, e)
 		}
 		fi, err := shard.ReadFileInfo(bytes.NewReader(m.objects[names.ShardKey(e.ID.Shard)]), e.ID.Block)
 		if err != nil || fi.File != e.ID.File || fi.Size() != e.Size {
 			t.Errorf("%s: its block is %+v, %v", tt.path, fi, err)
+		}
+	}
+	for path, want := range map[string]bool{
+		"by-sha256/" + hex.EncodeToString(a.SHA256[:]): true, "by-sha256": false, "by-sha256/x": false, "by-hash/" + hex.EncodeToString(a.SHA256[:]): false,
+	} {
+		if sum, ok := tree.(Claimer).ClaimedSHA256(path); ok != want || ok && sum != a.SHA256 {
+			t.Errorf("ClaimedSHA256(%q) = %x, %t, want %t", path, sum, ok, want)
 		}
 	}
 	for _, path := range []string{"", "by-hash", "by-sha256", "shards", "shards/" + keyed.String()} {

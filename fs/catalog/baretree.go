@@ -35,8 +35,19 @@ func (t *bareTree) Version() names.Row { return names.Row{} }
 func (t *bareTree) Sums() (files, bytes int64) { return t.x.files, t.x.bytes }
 
 // OneInode says that files with the same ID are the same in all respects but their
-// path, so that a mount may show them as one inode.
+// path, so that a mount may show them as one inode. Paths with a ClaimedSHA256 are not.
 func (t *bareTree) OneInode() bool { return true }
+
+// ClaimedSHA256 returns the SHA-256 that the path of a file in by-sha256 claims. Only the
+// shard says that the file has it, and a reader of the whole file compares it.
+func (t *bareTree) ClaimedSHA256(path string) (sum [32]byte, ok bool) {
+	name, ok := strings.CutPrefix(path, dirSHA256+"/")
+	if !ok {
+		return sum, false
+	}
+	claimed, ok := parseText(name)
+	return claimed, ok
+}
 
 // A folder is one folder of the tree: a range of the index, in the order of names.
 type folder struct {

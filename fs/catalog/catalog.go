@@ -50,3 +50,9 @@ type Tree interface {
 	// no such directory.
 	List(ctx context.Context, dir, after string) iter.Seq2[page.Entry, error]
 }
+
+// A Claimer is a Tree with paths that claim the SHA-256 of a file, where nothing proves the
+// claim. Commands and mounts compare it when they read the whole file.
+type Claimer interface {
+	ClaimedSHA256(path string) (sum [32]byte, ok bool)
+}

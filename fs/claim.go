@@ -1,0 +1,141 @@
+package fs
+
+import (
+	"crypto/sha256"
+	"hash"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/xetfs/xetfs/reconstruct"
+)
+
+// maxEarly bounds the bytes that all claims hold of reads that came before their turn. The
+// kernel's readahead sends reads of one program in almost any order.
+const maxEarly = 16 << 20
+
+// A claim is a SHA-256 that the path of an open file claims. It hashes the reads of the file
+// as far as they follow each other from the beginning to the end.
+type claim struct {
+	want [32]byte
+
+	mu    sync.Mutex
+	sum   hash.Hash        // of the bytes before next; guarded by mu
+	next  int64            // guarded by mu
+	early map[int64][]byte // reads behind next, by offset; guarded by mu
+}
+
+// claim returns the claim of a path, or nil.
+func (v *volume) claim(path string) *claim {
+	if v.claimer == nil {
+		return nil
+	}
+	want, ok := v.claimer.ClaimedSHA256(path)
+	if !ok {
+		return nil
+	}
+	return &claim{want: want}
+}
+
+// add adds a read. It returns the SHA-256 once, when all size bytes were read in turn. A read
+// for which held has no room is dropped; then the file counts as read in part.
+func (c *claim) add(p []byte, off, size int64, held *atomic.Int64) (sum [32]byte, complete bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.next == size {
+		return sum, false
+	}
+	if off > c.next {
+		c.holdLocked(p, off, held)
+		return sum, false
+	}
+	c.hashLocked(p, off)
+	for more := true; more; {
+		more = false
+		for off, p := range c.early {
+			if off <= c.next {
+				more = c.hashLocked(p, off) || more
+				c.dropLocked(off, held)
+			}
+		}
+	}
+	if c.next < size {
+		return sum, false
+	}
+	return [32]byte(c.sum.Sum(nil)), true
+}
+
+// hashLocked hashes the part of a read behind next, and reports whether there is any.
+func (c *claim) hashLocked(p []byte, off int64) bool {
+	if off+int64(len(p)) <= c.next {
+		return false
+	}
+	if c.sum == nil {
+		c.sum = sha256.New()
+	}
+	c.sum.Write(p[c.next-off:])
+	c.next = off + int64(len(p))
+	return true
+}
+
+func (c *claim) holdLocked(p []byte, off int64, held *atomic.Int64) {
+	n := int64(len(p))
+	if len(c.early[off]) >= len(p) || held.Add(n) > maxEarly {
+		if len(c.early[off]) < len(p) {
+			held.Add(-n)
+		}
+		return
+	}
+	c.dropLocked(off, held)
+	if c.early == nil {
+		c.early = map[int64][]byte{}
+	}
+	c.early[off] = slices.Clone(p)
+}
+
+func (c *claim) dropLocked(off int64, held *atomic.Int64) {
+	held.Add(-int64(len(c.early[off])))
+	delete(c.early, off)
+}
+
+// close drops the reads that the claim holds.
+func (c *claim) close(held *atomic.Int64) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for off := range c.early {
+		c.dropLocked(off, held)
+	}
+}
+
+// falseClaim returns an error if the SHA-256 of an open file is known and its path claims
+// another one.
+func (f *filesystem) falseClaim(h *fileHandle) error {
+	if h.claim == nil {
+		return nil
+	}
+	if got, ok := f.engine.sha256(h.id.File); ok && got != h.claim.want {
+		return reconstruct.WrongSHA256(h.id, got, h.claim.want)
+	}
+	return nil
+}
+
+// checkClaim adds a read of an open file to its claim. It returns an error if the claim is
+// found false, and the kernel then drops its pages of the file.
+func (f *filesystem) checkClaim(h *fileHandle, p []byte, off int64) error {
+	if h.claim == nil {
+		return nil
+	}
+	sum, complete := h.claim.add(p, off, h.size, &f.early)
+	if !complete {
+		return nil
+	}
+	f.engine.proveSHA256(h.id.File, sum)
+	err := f.falseClaim(h)
+	if err != nil {
+		f.ahead.Go(func() { f.kernel.InodeNotify(h.ino, 0, 0) }) // it waits for reads under way
+	}
+	return err
+}

@@ -1,0 +1,70 @@
+package reconstruct
+
+import (
+	"sync"
+
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/shard"
+)
+
+// maxSums bounds the number of files with a known SHA-256: about 10 MiB of memory.
+const maxSums = 1 << 16
+
+// sums holds the SHA-256 of files that were read whole with the right file hash. It tells
+// right from wrong claims: a shard that names another SHA-256 is wrong.
+type sums struct {
+	mu    sync.Mutex
+	known map[codec.Hash][32]byte // guarded by mu
+}
+
+// Add notes the SHA-256 of a file. If the table is full, it replaces another entry.
+func (s *sums) Add(file codec.Hash, sum [32]byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.known == nil {
+		s.known = map[codec.Hash][32]byte{}
+	}
+	if _, ok := s.known[file]; !ok && len(s.known) >= maxSums {
+		for other := range s.known {
+			delete(s.known, other)
+			break
+		}
+	}
+	s.known[file] = sum
+}
+
+// Get returns the SHA-256 of a file, if it is known.
+func (s *sums) Get(file codec.Hash) (sum [32]byte, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sum, ok = s.known[file]
+	return sum, ok
+}
+
+// SHA256 returns the SHA-256 of a file, if a whole read has proven it.
+func (r *Reader) SHA256(file codec.Hash) (sum [32]byte, ok bool) { return r.sums.Get(file) }
+
+// ProveSHA256 notes the SHA-256 of a file that a caller has read whole.
+func (r *Reader) ProveSHA256(file codec.Hash, sum [32]byte) { r.sums.Add(file, sum) }
+
+// WrongSHA256 is the error for a file with another SHA-256 than its shard, index page or
+// name says.
+func WrongSHA256(id codec.FileID, got, want [32]byte) error {
+	return codec.Corrupt("file info block", id.Block, "SHA-256 of the file is %x, its shard or entry says %x", got, want)
+}
+
+// claimOf returns the SHA-256 that a File Info block claims, or nil.
+func claimOf(fi *shard.FileInfo) *[32]byte {
+	if fi.SHA256 == ([32]byte{}) {
+		return nil
+	}
+	return &fi.SHA256
+}
+
+// claimedWrong reports whether a whole read has shown that the block of f claims a wrong
+// SHA-256.
+func (f *File) claimedWrong() bool {
+	claim := claimOf(f.info)
+	got, ok := f.r.sums.Get(f.id.File)
+	return ok && claim != nil && got != *claim
+}
