@@ -3,11 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"sync"
 	"time"
-
-	"golang.org/x/term"
 
 	"github.com/xetfs/xetfs/fs/catalog/sweep"
 )
@@ -15,20 +12,14 @@ import (
 // A status is a line on a terminal that says what is being done, for work that is counted
 // in objects. Its methods may be called by several goroutines.
 type status struct {
-	w io.Writer // nil: no terminal
+	screen *screen // nil: no terminal
 
 	mu    sync.Mutex
 	shown time.Time // guarded by mu; zero: nothing is on the line
 }
 
 // newStatus returns a line on w, if that is a terminal.
-func newStatus(w io.Writer) *status {
-	s := new(status)
-	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		s.w = w
-	}
-	return s
-}
+func newStatus(w io.Writer) *status { return &status{screen: newScreen(w)} }
 
 // statusPause is how long a line is left alone, so that it can be read.
 const statusPause = 100 * time.Millisecond
@@ -38,19 +29,19 @@ func (s *status) show(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
-	if s.w == nil || now.Sub(s.shown) < statusPause {
+	if s.screen == nil || now.Sub(s.shown) < statusPause {
 		return
 	}
 	s.shown = now
-	fmt.Fprintf(s.w, "\r\x1b[K%s", printable(text))
+	s.screen.show(text)
 }
 
 // clear empties the line.
 func (s *status) clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.w != nil && !s.shown.IsZero() {
-		fmt.Fprint(s.w, "\r\x1b[K")
+	if s.screen != nil {
+		s.screen.clear()
 		s.shown = time.Time{}
 	}
 }

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"golang.org/x/term"
+)
+
+// A screen is the last line of a terminal, which is written again and again. A line that
+// is longer than the terminal is wide would wrap, and its first part would stay: it is cut.
+// Its methods may be called by several goroutines.
+type screen struct {
+	w     io.Writer
+	width func() int // columns; 0: unknown
+
+	mu    sync.Mutex
+	drawn bool // guarded by mu
+}
+
+// newScreen returns the screen of a terminal, and nil if w is none.
+func newScreen(w io.Writer) *screen {
+	f, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return nil
+	}
+	return &screen{w: w, width: func() int {
+		columns, _, err := term.GetSize(int(f.Fd()))
+		if err != nil {
+			return 0
+		}
+		return columns
+	}}
+}
+
+// usualColumns is the width of a terminal that does not say how wide it is.
+const usualColumns = 80
+
+// columns returns how wide the terminal is now.
+func (s *screen) columns() int {
+	if n := s.width(); n > 0 {
+		return n
+	}
+	return usualColumns
+}
+
+// show puts a text on the line. The last column stays free: some terminals wrap there.
+func (s *screen) show(text string) {
+	line := []rune(printable(text))
+	line = line[:max(0, min(len(line), s.columns()-1))]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.drawn = true
+	fmt.Fprintf(s.w, "\r\x1b[K%s", string(line))
+}
+
+// clear empties the line.
+func (s *screen) clear() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.drawn {
+		s.drawn = false
+		fmt.Fprint(s.w, "\r\x1b[K")
+	}
+}
