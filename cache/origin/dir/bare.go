@@ -240,6 +240,9 @@ func (s *Store) Get(ctx context.Context, k names.Key, seen origin.Tag) ([]byte, 
 	if tag == seen {
 		return nil, tag, origin.ErrUnchanged
 	}
+	if limit := origin.MaxObject(k); f.Size > limit {
+		return nil, "", origin.Long(k, limit)
+	}
 	value := make([]byte, f.Size)
 	if err := s.ReadAt(ctx, k, value, 0); err != nil {
 		return nil, "", err

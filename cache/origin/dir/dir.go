@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	iofs "io/fs"
 	"iter"
 	"os"
@@ -20,7 +19,6 @@ import (
 	"github.com/zeebo/blake3"
 
 	"github.com/xetfs/xetfs/cache/origin"
-	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
 )
 
@@ -152,10 +150,8 @@ func (s *Keyed) Size(ctx context.Context, k names.Key) (int64, error) {
 	return s.files.size(string(k))
 }
 
-// maxGet bounds what Get reads into memory.
-const maxGet = 1 << 30
-
-// Get implements origin.Store. It refuses objects of more than 1 GiB.
+// Get implements origin.Store. It refuses an object that is larger than its kind may be
+// (origin.MaxObject), by the size of the file.
 func (s *Keyed) Get(ctx context.Context, k names.Key, seen origin.Tag) ([]byte, origin.Tag, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, "", err
@@ -169,12 +165,16 @@ func (s *Keyed) Get(ctx context.Context, k names.Key, seen origin.Tag) ([]byte, 
 	if err != nil {
 		return nil, "", wrap(string(k), err)
 	}
-	value, err := io.ReadAll(io.LimitReader(f, maxGet+1))
-	if err != nil {
-		return nil, "", wrap(string(k), err)
+	limit := origin.MaxObject(k)
+	if info.Size() > limit {
+		return nil, "", origin.Long(k, limit)
 	}
-	if len(value) > maxGet {
-		return nil, "", fmt.Errorf("%q: %w", k, codec.Corrupt("object", maxGet, "it goes on here"))
+	value, err := origin.ReadBounded(f, info.Size()+1, limit+1) // a byte more finds the end
+	switch {
+	case err != nil:
+		return nil, "", wrap(string(k), err)
+	case int64(len(value)) > limit:
+		return nil, "", origin.Long(k, limit)
 	}
 	tag := tagOf(k, value, info)
 	if tag == seen {

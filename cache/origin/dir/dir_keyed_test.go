@@ -21,6 +21,7 @@ import (
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/codectest"
 	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/page"
 )
 
 func openKeyed(t *testing.T, root string) *dir.Keyed {
@@ -147,6 +148,33 @@ func TestKeyedDamaged(t *testing.T) {
 				t.Errorf("left behind: %q", left)
 			}
 		})
+	}
+}
+
+// An object that is longer than its kind may be is refused by the size of its file.
+func TestKeyedLong(t *testing.T) {
+	for _, tt := range []struct {
+		key   names.Key
+		limit int64
+	}{
+		{refKey, origin.MaxListing}, // no key that is known
+		{names.RefKey("s"), names.MaxDocument},
+		{names.SettingsKey(), names.MaxDocument},
+		{names.PageKey([32]byte{1}), page.MaxSize},
+		{names.SnapshotKey("s"), names.MaxLongDocument},
+	} {
+		root := t.TempDir()
+		s := openKeyed(t, root)
+		path := filepath.Join(root, string(tt.key))
+		write(t, path, nil)
+		for size, want := range map[int64]error{tt.limit: nil, tt.limit + 1: codec.ErrCorrupt, 1 << 40: codec.ErrCorrupt} {
+			if err := os.Truncate(path, size); err != nil {
+				t.Fatal(err)
+			}
+			if b, _, err := s.Get(t.Context(), tt.key, ""); !errors.Is(err, want) || err == nil && int64(len(b)) != size {
+				t.Errorf("%s of %d bytes: %d bytes, %v, want %v", tt.key, size, len(b), err, want)
+			}
+		}
 	}
 }
 

@@ -1,13 +1,11 @@
 package web
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"net/http"
 	"strings"
@@ -16,29 +14,6 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec/names"
 )
-
-// Limits of what Get reads into memory, by what it is.
-const (
-	maxPage  = 1 << 20
-	maxOther = 128 << 20 // shards and xorbs, which are read in parts
-)
-
-// limitOf returns how long an object may be that is read whole.
-func limitOf(k names.Key) int64 {
-	p, err := names.ParseKey(k)
-	if err != nil {
-		return origin.MaxListing
-	}
-	switch p.Kind {
-	case names.PageKind:
-		return maxPage
-	case names.RefKind, names.VersionKind, names.SettingsKind:
-		return names.MaxDocument
-	case names.ShardKind, names.XorbKind:
-		return maxOther
-	}
-	return names.MaxLongDocument
-}
 
 // The first byte of a Tag says what the rest is.
 const (
@@ -68,7 +43,7 @@ func (s *Store) Get(ctx context.Context, k names.Key, seen origin.Tag) ([]byte, 
 	case a.StatusCode != http.StatusOK:
 		return nil, "", a.mismatch("the server says %s", status(a.StatusCode))
 	}
-	value, err := a.readAll(limitOf(k))
+	value, err := a.readAll(origin.MaxObject(k))
 	if err != nil {
 		return nil, "", err
 	}
@@ -112,23 +87,28 @@ func changedJustNow(modified, date string) bool {
 	return err != nil || d.Sub(m) < justNow
 }
 
-// readAll reads an answer of at most limit bytes. Memory grows with what comes.
+// firstRead is the most that is allocated before any byte of an answer has arrived.
+const firstRead = 1 << 20
+
+// readAll reads an answer of at most limit bytes. Memory grows with the bytes that arrive.
 func (a *answer) readAll(limit int64) ([]byte, error) {
 	if a.ContentLength > limit {
 		return nil, origin.Long(a.key, limit)
 	}
-	var b bytes.Buffer
-	b.Grow(int(min(max(a.ContentLength, 0), 1<<20)) + bytes.MinRead)
-	_, err := b.ReadFrom(io.LimitReader(watched{a}, limit+1))
+	most := limit
+	if a.ContentLength >= 0 {
+		most = a.ContentLength
+	}
+	b, err := origin.ReadBounded(watched{a}, min(a.ContentLength, firstRead)+1, most+1)
 	switch {
 	case err != nil:
 		return nil, a.broken(err)
-	case int64(b.Len()) > limit:
+	case int64(len(b)) > limit:
 		return nil, origin.Long(a.key, limit)
-	case a.ContentLength >= 0 && int64(b.Len()) != a.ContentLength:
+	case a.ContentLength >= 0 && int64(len(b)) != a.ContentLength:
 		return nil, a.broken(errors.New("the answer ended early"))
 	}
-	return b.Bytes(), nil
+	return b, nil
 }
 
 // A watched is the body of an answer.
