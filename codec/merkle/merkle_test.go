@@ -20,6 +20,39 @@ func TestChunk(t *testing.T) {
 	}
 }
 
+// The pieces in which bytes arrive do not change their hash.
+func TestChunkHash(t *testing.T) {
+	b := codectest.Bytes(0, 300_000)
+	for _, step := range []int{1000, 1 << 16, len(b)} {
+		h := NewChunkHash()
+		if got := h.Sum(); got != Chunk(nil) {
+			t.Errorf("hash of nothing = %s, want %s", got, Chunk(nil))
+		}
+		for off := 0; off < len(b); off += step {
+			end := min(off+step, len(b))
+			if _, err := h.Write(b[off:end]); err != nil {
+				t.Fatal(err)
+			}
+			if got := h.Sum(); got != Chunk(b[:end]) {
+				t.Errorf("hash of %d bytes in pieces of %d = %s, want %s", end, step, got, Chunk(b[:end]))
+			}
+		}
+	}
+}
+
+// Bytes that are read in pieces have the same hash, and a reader that ends early is an error.
+func TestReadChunk(t *testing.T) {
+	b := codectest.Bytes(0, 300_000)
+	for _, size := range []int{0, 1, hashBuffer, hashBuffer + 1, len(b)} {
+		if got, err := ReadChunk(bytes.NewReader(b), int64(size)); err != nil || got != Chunk(b[:size]) {
+			t.Errorf("hash of %d bytes = %s, %v, want %s", size, got, err, Chunk(b[:size]))
+		}
+	}
+	if _, err := ReadChunk(bytes.NewReader(b), int64(len(b)+1)); err == nil {
+		t.Error("a byte behind the end was hashed")
+	}
+}
+
 // A vector is one known answer. Which fields of its input are set follows from its
 // kind.
 type vector struct {

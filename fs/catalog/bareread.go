@@ -121,8 +121,13 @@ func (sh *bareShard) read(ctx context.Context, s origin.Store, item origin.Item)
 	return nil
 }
 
+// add adds a row for a file. The first of several blocks of one file counts: a sparse shard
+// is millions of blocks of the empty file.
 func (sh *bareShard) add(f shard.FileHead) {
 	r := row{hash: text(f.File.Swapped()), block: f.Block, size: f.Size}
+	if n := len(sh.rows); n > 0 && sh.rows[n-1].hash == r.hash {
+		return
+	}
 	if f.SHA256 != [32]byte{} {
 		sh.shas = append(sh.shas, text(f.SHA256))
 		r.sha = uint32(len(sh.shas))

@@ -66,7 +66,7 @@ func scan(ctx context.Context, root *os.Root) ([]*File, error) {
 	for _, f := range found {
 		looking.Go(func() error {
 			if f.Err == nil && ctx.Err() == nil {
-				f.Err = f.look(root)
+				f.Err = f.look(ctx, root)
 			}
 			return ctx.Err()
 		})
@@ -108,7 +108,7 @@ var errNeither = errors.New("neither a shard nor a xorb, whatever its name says"
 // look finds out what a file is and what to keep it under. It reads little of it,
 // except of a shard whose name says nothing. The error is for files whose names promise
 // something: of others nobody knows whether they matter.
-func (f *File) look(root *os.Root) (err error) {
+func (f *File) look(ctx context.Context, root *os.Root) (err error) {
 	f.Hash, f.Named = hashInName(f.Path)
 	defer func() {
 		if r := recover(); r != nil {
@@ -129,7 +129,7 @@ func (f *File) look(root *os.Root) (err error) {
 	}
 	if shard.IsShard(head) {
 		f.Kind = names.ShardKind
-		return f.nameShard(file)
+		return f.nameShard(stoppable{ctx, file})
 	}
 	footer, err := xorb.Peek(file, f.Size)
 	switch _, headErr := xorb.DecodeChunkHeader(head); {
@@ -149,18 +149,19 @@ func (f *File) look(root *os.Root) (err error) {
 // a shard at 64 MiB.
 const maxNameless = 128 << 20
 
-func (f *File) nameShard(file *os.File) error {
+// nameShard hashes a shard in a stream: its size is what a sparse file says.
+func (f *File) nameShard(file io.ReaderAt) error {
 	if f.Named {
 		return nil
 	}
 	if f.Size > maxNameless {
 		return fmt.Errorf("%w: %d bytes, %d is the most for one whose name does not have its hash", shard.ErrTooLarge, f.Size, maxNameless)
 	}
-	b := make([]byte, f.Size)
-	if _, err := io.ReadFull(io.NewSectionReader(file, 0, f.Size), b); err != nil {
+	h, err := merkle.ReadChunk(file, f.Size)
+	if err != nil {
 		return wrap(f.Path, err)
 	}
-	f.Hash = merkle.Chunk(b)
+	f.Hash = h
 	return nil
 }
 
