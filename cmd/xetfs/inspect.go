@@ -69,14 +69,15 @@ type format struct {
 	check    func(r io.ReaderAt, size int64) error              // the first damage
 	json     func(w io.Writer, r io.ReaderAt, size int64) error // of a file that is not damaged
 	drops    bool                                               // json tells of a damaged one, too
+	most     int64                                              // largest file that describe gets: it needs all of it in memory
 }
 
 var formats = []format{
-	{"shard", shard.Describe, checkShard, shardJSON, false},
-	{"xorb", xorb.Describe, checkXorb, xorbJSON, false},
-	{"page", page.Describe, checkPage, pageJSON, false},
-	{"document", names.Describe, checkDocument, documentJSON, false},
-	{"log", journal.Describe, checkLog, logJSON, true},
+	{"shard", shard.Describe, checkShard, shardJSON, false, mostDescribed},
+	{"xorb", xorb.Describe, checkXorb, xorbJSON, false, mostXorb},
+	{"page", page.Describe, checkPage, pageJSON, false, mostPages * page.MaxSize},
+	{"document", names.Describe, checkDocument, documentJSON, false, 2 * names.MaxLongDocument},
+	{"log", journal.Describe, checkLog, logJSON, true, mostDescribed},
 }
 
 // inspect shows the file at path. as names a format; "" is to tell by content.
@@ -113,14 +114,18 @@ func inspect(w io.Writer, path, as string, asJSON bool) error {
 	return nil
 }
 
-// mostDescribed is the largest file that is shown as text, which needs all of it in
-// memory. A xorb has 65 MiB at most, a shard of a million files some 250 MiB.
-const mostDescribed = 2 << 30
+// Limits of files that are shown as text. They are above those of the formats, so that a
+// file that is too long is shown as damaged, up to a size that memory holds.
+const (
+	mostDescribed = 512 << 20 // of a shard or log: a shard of a million files has some 250 MiB
+	mostXorb      = 128 << 20 // a xorb has 65 MiB at most
+	mostPages     = 16        // as long as this many pages
+)
 
 // describe prints the file for people.
 func describe(w io.Writer, f *os.File, size int64, format format) error {
-	if size > mostDescribed {
-		return fmt.Errorf("%s: %d bytes are too many to show as text; use --json", f.Name(), size)
+	if size > format.most {
+		return fmt.Errorf("%s: %d bytes are too many to show as text, %d are allowed for a %s; use --json", f.Name(), size, format.most, format.name)
 	}
 	b := make([]byte, size)
 	if _, err := io.ReadFull(io.NewSectionReader(f, 0, size), b); err != nil {

@@ -20,7 +20,7 @@ import (
 
 // A verifier checks one folder, in three steps: it looks through the shards to learn
 // how much there is to do, checks all xorbs, and checks all shards with their files.
-// Memory is bounded by the largest shard for each core, 100 bytes per xorb and 32 per
+// Memory is bounded by 8 MiB of a shard for each core, the largest File Info, 100 bytes per xorb and 32 per
 // file. What is far comes once, which needs more memory (verify_held.go).
 type verifier struct {
 	place  *place

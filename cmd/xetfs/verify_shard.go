@@ -62,7 +62,6 @@ func (v *verifier) isKeyed(ctx context.Context, f dir.File) bool {
 type shardCheck struct {
 	v     *verifier
 	f     dir.File
-	b     []byte // all of it
 	meta  shard.Meta
 	sums  struct{ files, unpacked, packed uint64 }
 	whole bool // every block could be read, so the sums are right
@@ -72,17 +71,22 @@ type shardCheck struct {
 // files to check. When it has, it calls then.
 func (v *verifier) checkShard(ctx context.Context, f dir.File, check func(context.Context, fileJob), then func(*shard.Reader)) {
 	c := shardCheck{v: v, f: f, whole: true}
-	if err := c.read(ctx); err != nil {
-		if !ended(ctx, err) {
-			c.fault(err)
-		}
+	file, err := v.open(ctx, f)
+	if err != nil {
+		c.unreadable(ctx, err)
+		return
+	}
+	defer file.close()
+	r, name, err := c.read(file)
+	if err != nil {
+		c.unreadable(ctx, err)
 		return
 	}
 	v.report.shard()
-	if name := merkle.Chunk(c.b); f.Named && name != f.Hash {
+	if f.Named && name != f.Hash {
 		c.fault(codec.Corrupt("shard", 0, "its bytes have the hash %s, its name says %s", name, f.Hash))
 	}
-	s, err := shard.NewReader(bytes.NewReader(c.b), f.Size)
+	s, err := shard.NewReader(r, f.Size)
 	if err != nil {
 		c.fault(err)
 		return
@@ -98,16 +102,29 @@ func (v *verifier) checkShard(ctx context.Context, f dir.File, check func(contex
 	}
 }
 
-// read reads the whole shard, since its name is the hash of all its bytes.
-func (c *shardCheck) read(ctx context.Context) error {
-	file, err := c.v.open(ctx, c.f)
-	if err != nil {
-		return err
+// unreadable reports that the shard cannot be read, unless the user gave up.
+func (c *shardCheck) unreadable(ctx context.Context, err error) {
+	if !ended(ctx, err) {
+		c.fault(err)
 	}
-	defer file.close()
-	c.b = make([]byte, c.f.Size)
-	_, err = io.ReadFull(io.NewSectionReader(file, 0, c.f.Size), c.b)
-	return err
+}
+
+// wholeShard is the largest shard that is read into memory. Of a larger one every byte is
+// read twice: its size is what a sparse file or a listing says.
+const wholeShard = 8 << 20
+
+// read hashes the whole shard, since its name is the hash of all its bytes. It returns a
+// reader of it and the hash.
+func (c *shardCheck) read(file io.ReaderAt) (io.ReaderAt, codec.Hash, error) {
+	if c.f.Size <= wholeShard {
+		b := make([]byte, c.f.Size)
+		if _, err := io.ReadFull(io.NewSectionReader(file, 0, c.f.Size), b); err != nil {
+			return nil, codec.Hash{}, err
+		}
+		file = bytes.NewReader(b)
+	}
+	name, err := merkle.ReadChunk(file, c.f.Size)
+	return file, name, err
 }
 
 // files goes through the File Info section.

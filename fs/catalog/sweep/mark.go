@@ -207,21 +207,37 @@ func (m *marker) xorbs(ctx context.Context, h codec.Hash) error {
 	return nil
 }
 
-// readShard reads the whole of a shard, since its name is the hash of all its bytes.
+// wholeShard is the largest shard that is read into memory. A larger one is read twice:
+// its size is what a sparse file or a listing says.
+const wholeShard = 8 << 20
+
+// readShard reads all bytes of a shard, since their hash is its name.
 func readShard(ctx context.Context, s origin.Store, h codec.Hash) (*shard.Reader, error) {
 	k := names.ShardKey(h)
-	b, _, err := s.Get(ctx, k, "")
+	size, err := s.Size(ctx, k)
 	if err != nil {
 		return nil, err
 	}
-	if got := merkle.Chunk(b); got != h {
+	r := origin.ReadAhead(ctx, s, k, size)
+	if size <= wholeShard {
+		b := make([]byte, size)
+		if err := s.ReadAt(ctx, k, b, 0); err != nil {
+			return nil, err
+		}
+		r = bytes.NewReader(b)
+	}
+	got, err := merkle.ReadChunk(r, size)
+	if err != nil {
+		return nil, err
+	}
+	if got != h {
 		return nil, fmt.Errorf("%s: %w", k, codec.Corrupt("shard", 0, "its bytes have the hash %s", got))
 	}
-	r, err := shard.NewReader(bytes.NewReader(b), int64(len(b)))
+	sh, err := shard.NewReader(r, size)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", k, err)
 	}
-	return r, nil
+	return sh, nil
 }
 
 // kept marks an object that no reference leads to and that stays all the same, with
