@@ -21,6 +21,7 @@ type RetryPolicy struct {
 	Base     time.Duration // the first pause is random, up to this; doubled each time; 0: 200 ms
 	Most     time.Duration // no pause that nobody asked for is longer; 0: 10 s
 	Logger   *slog.Logger  // nil: nobody is told
+	Limits   Limits        // of the calls of RetryStore
 }
 
 // maxRetryAfter is the longest pause that a server may ask for.

@@ -7,12 +7,15 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 )
 
-// RetryStore is Retry for a Store.
-func RetryStore(s Store, p RetryPolicy) Store { return retryingStore{s, newRetrier(p)} }
+// RetryStore is Retry for a Store, within the limits of the policy.
+func RetryStore(s Store, p RetryPolicy) Store {
+	return retryingStore{s, newRetrier(p), newLimits(p.Limits)}
+}
 
 type retryingStore struct {
 	Store
-	r *retrier
+	r      *retrier
+	limits *limits
 }
 
 var (
@@ -30,17 +33,19 @@ func (s retryingStore) ReadAt(ctx context.Context, k names.Key, p []byte, off in
 func (s retryingStore) ReadStream(ctx context.Context, k names.Key, p []byte, off int64, came func(n int)) error {
 	below, ok := s.Store.(Streaming)
 	if !ok {
-		return s.r.do(ctx, string(k), func() error { return s.Store.ReadAt(ctx, k, p, off) })
+		return s.call(ctx, k, func(ctx context.Context) error { return s.Store.ReadAt(ctx, k, p, off) })
 	}
+	c := s.limits.begin(ctx, true)
 	done := 0
-	return s.r.doPartly(ctx, string(k), func() (bool, error) {
+	return c.end(string(k), s.r.doPartly(c, string(k), func() (bool, error) {
 		from := done
-		err := below.ReadStream(ctx, k, p[from:], off+int64(from), func(n int) {
+		err := below.ReadStream(c, k, p[from:], off+int64(from), func(n int) {
+			s.limits.bytes.Add(int64(from + n - done))
 			done = from + n
 			came(done)
 		})
 		return done-from >= farStep, err
-	})
+	}))
 }
 
 // farStep is how much of an object must come for the next try to be like a first one.
@@ -48,13 +53,13 @@ const farStep = 256 << 10
 
 // Size implements Store.
 func (s retryingStore) Size(ctx context.Context, k names.Key) (size int64, err error) {
-	err = s.r.do(ctx, string(k), func() error { size, err = s.Store.Size(ctx, k); return err })
+	err = s.call(ctx, k, func(ctx context.Context) error { size, err = s.Store.Size(ctx, k); return err })
 	return size, err
 }
 
 // Get implements Store.
 func (s retryingStore) Get(ctx context.Context, k names.Key, seen Tag) (value []byte, tag Tag, err error) {
-	err = s.r.do(ctx, string(k), func() error { value, tag, err = s.Store.Get(ctx, k, seen); return err })
+	err = s.call(ctx, k, func(ctx context.Context) error { value, tag, err = s.Store.Get(ctx, k, seen); return err })
 	return value, tag, err
 }
 
@@ -62,19 +67,22 @@ func (s retryingStore) Get(ctx context.Context, k names.Key, seen Tag) (value []
 func (s retryingStore) List(ctx context.Context, prefix string, after names.Key) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
 		stopped := false
-		err := s.r.do(ctx, prefix, func() error {
-			for item, err := range s.Store.List(ctx, prefix, after) {
+		c := s.limits.begin(ctx, false)
+		err := c.end(prefix, s.r.do(c, prefix, func() error {
+			for item, err := range s.Store.List(c, prefix, after) {
 				if err != nil {
 					return err
 				}
 				after = item.Key
-				if !yield(item, nil) {
-					stopped = true
+				c.pause() // the caller's time is not the store's
+				stopped = !yield(item, nil)
+				c.resume()
+				if stopped {
 					return nil
 				}
 			}
 			return nil
-		})
+		}))
 		if err != nil && !stopped {
 			yield(Item{}, err)
 		}
@@ -83,7 +91,7 @@ func (s retryingStore) List(ctx context.Context, prefix string, after names.Key)
 
 // Peek implements Peeking.
 func (s retryingStore) Peek(ctx context.Context, k names.Key, off int64, n int) (part Part, err error) {
-	err = s.r.do(ctx, string(k), func() error { part, err = peek(ctx, s.Store, k, off, n); return err })
+	err = s.call(ctx, k, func(ctx context.Context) error { part, err = peek(ctx, s.Store, k, off, n); return err })
 	return part, err
 }
 

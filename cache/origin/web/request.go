@@ -76,11 +76,22 @@ func (s *Store) askAt(ctx context.Context, method string, k names.Key, path stri
 		return nil, err
 	}
 	w.came(0)
+	if !passes(a.StatusCode) {
+		origin.Answered(ctx, a.bodySize())
+	}
 	if err := a.check(); err != nil {
 		a.forget()
 		return nil, err
 	}
 	return a, nil
+}
+
+// bodySize returns the length of the body, as the headers say; -1: unknown.
+func (a *answer) bodySize() int64 {
+	if a.Request.Method == http.MethodHead {
+		return 0
+	}
+	return a.ContentLength
 }
 
 // conns returns the connections for an object.
