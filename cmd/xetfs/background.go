@@ -20,12 +20,13 @@ import (
 // readyFlag is the flag by which the parent tells the child of the pipe between them.
 const readyFlag = "ready-fd"
 
-// A report is what a background mount tells its parent, once: that it can be read, or
-// why not.
+// A report is what a background mount tells its parent: that it can be read, or why not.
+// Before that one may say what the mount waits for.
 type report struct {
 	Status   int      `json:"status"`
 	Error    string   `json:"error,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
+	Waiting  string   `json:"waiting,omitempty"` // not ready yet; another report follows
 }
 
 // startBackground starts this program once more, as a daemon, and returns when the
@@ -42,7 +43,8 @@ func (o *mountOptions) startBackground(cmd *cobra.Command, source, mountpoint st
 	if err != nil {
 		return mountError{fmt.Errorf("the background process cannot be started: %w", err)}
 	}
-	r, err := o.await(cmd.Context(), child, read)
+	waiting := waitNotice(cmd.ErrOrStderr(), cmd.CommandPath(), source)
+	r, err := o.await(cmd.Context(), child, read, waiting)
 	if err != nil {
 		return err
 	}
@@ -79,11 +81,19 @@ func (o *mountOptions) daemon(cmd *cobra.Command, source, mountpoint string, rea
 }
 
 // await waits for the report of the child. If the user gives up, the child does too.
-func (o *mountOptions) await(ctx context.Context, child *exec.Cmd, read io.Reader) (report, error) {
+func (o *mountOptions) await(ctx context.Context, child *exec.Cmd, read io.Reader, waiting func()) (report, error) {
 	stop := context.AfterFunc(ctx, func() { _ = child.Process.Signal(syscall.SIGTERM) })
 	defer stop()
+	reports := json.NewDecoder(read)
 	var r report
-	err := json.NewDecoder(read).Decode(&r)
+	err := reports.Decode(&r)
+	for err == nil && r.Waiting != "" {
+		if waiting != nil {
+			waiting()
+		}
+		r = report{}
+		err = reports.Decode(&r)
+	}
 	if err == nil && r.Status == exitGood && ctx.Err() == nil {
 		return r, child.Process.Release()
 	}
@@ -118,6 +128,7 @@ func (o *mountOptions) serveInBackground(ctx context.Context, source, mountpoint
 
 	told := false
 	d := daemon{options: o, source: source, mountpoint: mountpoint, log: log, logFile: file}
+	d.waiting = func() { _ = json.NewEncoder(pipe).Encode(report{Waiting: waitingFor(source)}) }
 	d.ready = func(warnings []string) {
 		told = true
 		tell(report{Warnings: warnings})
@@ -167,6 +178,7 @@ func (o *mountOptions) serve(cmd *cobra.Command, source, mountpoint string) erro
 		return mountError{err}
 	}
 	d := daemon{options: o, source: source, mountpoint: mountpoint, log: log, logFile: file}
+	d.waiting = waitNotice(cmd.ErrOrStderr(), cmd.CommandPath(), source)
 	d.ready = func([]string) {} // warnings are in the log, which is on the screen
 	return d.run(cmd.Context())
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -29,6 +30,8 @@ type daemon struct {
 	log        *slog.Logger
 	logFile    *logFile // nil: standard error
 	ready      func(warnings []string)
+	waiting    func() // that of origin.Limits, until the mount is ready; nil: nothing is called
+	mounted    atomic.Bool
 }
 
 // run mounts, serves until somebody unmounts or a signal comes, and leaves nothing
@@ -86,6 +89,7 @@ func (d *daemon) start(ctx context.Context) (*source, *fs.Server, error) {
 		log:         d.log,
 		disk:        folder.inherited(),
 		materialize: o.cache.materialize.reader(),
+		limits:      origin.Limits{Waiting: d.stillWaiting},
 	})
 	if err != nil {
 		return nil, nil, err
@@ -108,8 +112,16 @@ func (d *daemon) start(ctx context.Context) (*source, *fs.Server, error) {
 		d.log.Warn(w)
 	}
 	d.log.Info("mounted", "event", "mount_ready", "source", d.source, "mountpoint", d.mountpoint, "pid", os.Getpid())
+	d.mounted.Store(true)
 	d.ready(append(src.warnings, warnings...))
 	return src, server, nil
+}
+
+// stillWaiting calls waiting before the mount is ready.
+func (d *daemon) stillWaiting() {
+	if d.waiting != nil && !d.mounted.Load() {
+		d.waiting()
+	}
 }
 
 // mount mounts. It never looks at what it mounted: fs.Server.RefusePoll says why.

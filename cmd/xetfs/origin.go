@@ -53,7 +53,8 @@ type sourceOptions struct {
 	budget   budget
 	noVerify bool
 	log      *slog.Logger
-	count    bool // what is asked of the origin
+	count    bool          // what is asked of the origin
+	limits   origin.Limits // of a web server; zero: the usual ones
 
 	disk        *cacheFolder       // nil: nothing is kept on disk
 	materialize reconstruct.Policy // what is laid down there whole
@@ -82,7 +83,7 @@ func openSource(ctx context.Context, folder string, o sourceOptions) (*source, e
 // openStore opens the folder for what it is, and notes that in o.
 func (s *source) openStore(ctx context.Context, o *sourceOptions) (err error) {
 	if isWeb(s.folder) {
-		if s.store, err = openWeb(s.folder, o.log); err == nil {
+		if s.store, err = openWeb(s.folder, o.log, o.limits); err == nil {
 			o.bare, err = isBareWeb(ctx, s.store, o.bare)
 		}
 		return err
@@ -246,6 +247,7 @@ func withCached(cmd *cobra.Command, folder string, bare bool, flags *cacheFlags,
 func withSourceAs(cmd *cobra.Command, folder string, o sourceOptions, do func(context.Context, *source) error) error {
 	o.budget = divide(defaultMemory)
 	o.log = newNotes(cmd.ErrOrStderr(), cmd.CommandPath())
+	o.limits.Waiting = waitNotice(cmd.ErrOrStderr(), cmd.CommandPath(), folder)
 	s, err := openSource(cmd.Context(), folder, o)
 	if err != nil {
 		return err

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/url"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
@@ -49,8 +51,14 @@ func (s webStore) ReadStream(ctx context.Context, k names.Key, p []byte, off int
 	return s.Store.(origin.Streaming).ReadStream(ctx, k, p, off, came)
 }
 
+// The limits of a command that reads from a web server, unless it has others.
+const (
+	firstLimit = 30 * time.Second
+	readLimit  = time.Minute
+)
+
 // openWeb opens the store at an address. It asks nothing yet.
-func openWeb(address string, log *slog.Logger) (readStore, error) {
+func openWeb(address string, log *slog.Logger, limits origin.Limits) (readStore, error) {
 	if err := checkAddress(address); err != nil {
 		return nil, err
 	}
@@ -58,8 +66,25 @@ func openWeb(address string, log *slog.Logger) (readStore, error) {
 	if err != nil {
 		return nil, err
 	}
-	return webStore{origin.RetryStore(s, origin.RetryPolicy{Logger: log}), s}, nil
+	if limits.First == 0 {
+		limits.First = firstLimit
+	}
+	if limits.Read == 0 {
+		limits.Read = readLimit
+	}
+	return webStore{origin.RetryStore(s, origin.RetryPolicy{Logger: log, Limits: limits}), s}, nil
 }
+
+// waitNotice returns a function that names the server that a command waits for, where w
+// is a terminal; else nil.
+func waitNotice(w io.Writer, command, source string) func() {
+	if newScreen(w) == nil {
+		return nil
+	}
+	return func() { fmt.Fprintln(w, aside(command, waitingFor(source))) }
+}
+
+func waitingFor(source string) string { return "waiting for " + withoutSecrets(source) }
 
 // checkAddress says what is wrong with an address. One that is good can be shown.
 func checkAddress(address string) error {
@@ -134,10 +159,11 @@ func isBareWeb(ctx context.Context, s origin.Store, bare bool) (bool, error) {
 	return true, nil
 }
 
-// openToRead opens the catalog in a folder, or at an address, to look at it.
-func openToRead(folder string) (readStore, error) {
+// openToRead opens the catalog in a folder, or at an address, to look at it. waiting is
+// that of origin.Limits.
+func openToRead(folder string, waiting func()) (readStore, error) {
 	if isWeb(folder) {
-		return openWeb(folder, nil)
+		return openWeb(folder, nil, origin.Limits{Waiting: waiting})
 	}
 	if err := checkStore(folder); err != nil {
 		return nil, err

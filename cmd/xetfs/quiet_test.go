@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
 )
@@ -44,7 +45,7 @@ func TestQuietLog(t *testing.T) {
 	var said bytes.Buffer
 	log.SetOutput(quietLog{&said})
 	defer log.SetOutput(os.Stderr)
-	s, err := openWeb("http://"+l.Addr().String(), nil)
+	s, err := openWeb("http://"+l.Addr().String(), nil, origin.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}

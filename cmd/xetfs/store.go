@@ -20,9 +20,10 @@ type reading struct {
 	pages page.Getter
 }
 
-// openCatalog opens the catalog in a folder. Nothing is written there.
-func openCatalog(ctx context.Context, folder string) (*reading, error) {
-	store, err := openToRead(folder)
+// openCatalog opens the catalog in a folder. Nothing is written there. waiting is that of
+// origin.Limits.
+func openCatalog(ctx context.Context, folder string, waiting func()) (*reading, error) {
+	store, err := openToRead(folder, waiting)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +104,7 @@ func checkStore(folder string) error {
 
 // withCatalog opens the catalog in STORE for a command that looks at it.
 func withCatalog(cmd *cobra.Command, folder string, do func(context.Context, *reading) error) error {
-	c, err := openCatalog(cmd.Context(), folder)
+	c, err := openCatalog(cmd.Context(), folder, waitNotice(cmd.ErrOrStderr(), cmd.CommandPath(), folder))
 	if err != nil {
 		return err
 	}

@@ -104,7 +104,7 @@ const mostCompleted = 1000
 // symbolsOf returns the symbols of a catalog that begin with something. What cannot be
 // read has none.
 func symbolsOf(ctx context.Context, folder, begun string) []string {
-	c, err := openCatalog(ctx, folder)
+	c, err := openCatalog(ctx, folder, nil)
 	if err != nil {
 		return nil
 	}

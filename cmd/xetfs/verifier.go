@@ -36,8 +36,9 @@ type verifier struct {
 	seen    map[blockSum]struct{}     // File Info blocks that were checked; guarded by mu
 }
 
-// openVerifier finds the shards and xorbs in a folder, or on a web server.
-func openVerifier(ctx context.Context, folder string) (*verifier, error) {
+// openVerifier finds the shards and xorbs in a folder, or on a web server. waiting is that
+// of origin.Limits.
+func openVerifier(ctx context.Context, folder string, waiting func()) (*verifier, error) {
 	v := &verifier{
 		keyed:   map[codec.Hash]bool{},
 		xorbs:   map[codec.Hash]*xorbFacts{},
@@ -45,7 +46,7 @@ func openVerifier(ctx context.Context, folder string) (*verifier, error) {
 		seen:    map[blockSum]struct{}{},
 	}
 	var err error
-	if v.place, err = openPlace(ctx, folder); err != nil {
+	if v.place, err = openPlace(ctx, folder, waiting); err != nil {
 		return nil, err
 	}
 	b := divide(defaultMemory)

@@ -70,7 +70,7 @@ No hash or rule covers these, and a change of them goes unnoticed:
 // verify checks a folder and prints what it finds.
 func verify(cmd *cobra.Command, folder string, asJSON bool) error {
 	ctx := cmd.Context()
-	v, err := openVerifier(ctx, folder)
+	v, err := openVerifier(ctx, folder, waitNotice(cmd.ErrOrStderr(), cmd.CommandPath(), folder))
 	if err != nil {
 		return err
 	}

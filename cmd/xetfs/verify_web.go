@@ -28,10 +28,11 @@ type readerAtCloser interface {
 	io.Closer
 }
 
-// openPlace finds the shards and xorbs in a folder or on a web server.
-func openPlace(ctx context.Context, source string) (*place, error) {
+// openPlace finds the shards and xorbs in a folder or on a web server. waiting is that of
+// origin.Limits.
+func openPlace(ctx context.Context, source string, waiting func()) (*place, error) {
 	if isWeb(source) {
-		return openWebPlace(ctx, source)
+		return openWebPlace(ctx, source, waiting)
 	}
 	return openFolderPlace(ctx, source)
 }
@@ -65,9 +66,9 @@ func openFolderPlace(ctx context.Context, folder string) (*place, error) {
 }
 
 // openWebPlace finds what the listing of a store says: its data, one copy of each.
-func openWebPlace(ctx context.Context, address string) (*place, error) {
+func openWebPlace(ctx context.Context, address string, waiting func()) (*place, error) {
 	log := slog.New(slog.DiscardHandler)
-	store, err := openWeb(address, log)
+	store, err := openWeb(address, log, origin.Limits{Waiting: waiting})
 	if err != nil {
 		return nil, err
 	}

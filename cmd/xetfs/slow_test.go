@@ -1,0 +1,125 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec/codectest"
+)
+
+// slowServer reads requests and gives each connection to answer. It returns its address.
+func slowServer(t *testing.T, answer func(w io.Writer, r *http.Request) error) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				for requests := bufio.NewReader(c); ; {
+					r, err := http.ReadRequest(requests)
+					if err != nil || answer(c, r) != nil {
+						return
+					}
+				}
+			}()
+		}
+	}()
+	return "http://" + l.Addr().String()
+}
+
+// repeat writes a text again and again until the connection is closed.
+func repeat(text string) func(io.Writer, *http.Request) error {
+	return func(w io.Writer, _ *http.Request) error {
+		for {
+			if _, err := io.WriteString(w, text); err != nil {
+				return err
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+}
+
+// O34: a command ends within its limit, with the exit status of a server that cannot be
+// reached, whatever the server does instead of answering.
+func TestO34_CommandEnds(t *testing.T) {
+	drip := func(header string) func(io.Writer, *http.Request) error {
+		return func(w io.Writer, r *http.Request) error {
+			if _, err := fmt.Fprintf(w, "HTTP/1.1 200 OK\r\n%s\r\n", header); err != nil {
+				return err
+			}
+			return repeat("1\r\nx\r\n")(w, r)
+		}
+	}
+	tests := map[string]func(io.Writer, *http.Request) error{
+		"silence":     func(w io.Writer, _ *http.Request) error { select {} },
+		"drip":        drip("Transfer-Encoding: chunked\r\n"),
+		"endless 103": repeat("HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n"),
+		"429": func(w io.Writer, _ *http.Request) error {
+			_, err := io.WriteString(w, "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 99999999\r\nContent-Length: 0\r\n\r\n")
+			return err
+		},
+	}
+	for name, answer := range tests {
+		t.Run(name, func(t *testing.T) {
+			address := slowServer(t, answer)
+			codectest.Within(t, 20*time.Second, "openSource", func() {
+				s, err := openSource(t.Context(), address, sourceOptions{
+					budget: divide(defaultMemory), log: slog.New(slog.DiscardHandler),
+					limits: origin.Limits{First: 200 * time.Millisecond, Read: 300 * time.Millisecond},
+				})
+				if err == nil {
+					s.close()
+				}
+				if status := exitStatus(t.Context(), err); status != exitUnreachable {
+					t.Errorf("openSource = %v, exit status %d", err, status)
+				}
+			})
+		})
+	}
+}
+
+// A command names the server that it waits for on a terminal only.
+func TestWaitNotice(t *testing.T) {
+	if waitNotice(new(bytes.Buffer), "xetfs ls", "http://host/") != nil {
+		t.Error("a notice where there is no terminal")
+	}
+	terminal, output := openTerminal(t, 80)
+	waitNotice(terminal, "xetfs ls", "http://user:secret@host/store?x")()
+	if got, want := strings.TrimSpace(output()), "xetfs ls: waiting for http://host/store"; got != want {
+		t.Errorf("the notice is %q, want %q", got, want)
+	}
+}
+
+// The parent of a background mount shows what the mount waits for, and then its report.
+func TestAwaitWaiting(t *testing.T) {
+	told := 0
+	var o mountOptions
+	child := exec.Command("true")
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	reports := strings.NewReader(`{"status":0,"waiting":"waiting for http://host/"}` + "\n" + `{"status":4,"error":"gone"}` + "\n")
+	r, err := o.await(context.Background(), child, reports, func() { told++ })
+	if err != nil || told != 1 || r.Status != exitUnreachable || r.Error != "gone" {
+		t.Errorf("await = %+v, %v, told %d times", r, err, told)
+	}
+}
