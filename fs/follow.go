@@ -2,6 +2,7 @@ package fs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -20,6 +21,7 @@ type follower struct {
 	limit     time.Duration     // of one look
 	said      map[string]string // what was logged last, by symbol; it is not said twice
 	unwatched string            // why the catalog cannot be watched, as it was logged last
+	gone      string            // why the store is gone, as it was logged last; "": it is there
 }
 
 func newFollower(s *source, f *filesystem) *follower {
@@ -30,6 +32,9 @@ func newFollower(s *source, f *filesystem) *follower {
 // instead.
 func (w *follower) look(ctx context.Context) {
 	root := w.files.root
+	if !w.check(ctx) {
+		return
+	}
 	in, ok := root.inner.(*symbols)
 	if !ok {
 		w.lookAt(ctx, root)
@@ -44,6 +49,34 @@ func (w *follower) look(ctx context.Context) {
 		}
 		w.lookAt(ctx, v.volume)
 	}
+}
+
+// check reports whether the store is still that of the catalog, and has some symbols.
+// Otherwise the mount stays as it is.
+func (w *follower) check(stop context.Context, symbols ...string) bool {
+	c, ok := w.catalog.(catalog.Checking)
+	if !ok {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(stop, w.limit)
+	defer cancel()
+	err := c.Check(ctx, symbols...)
+	var gone *catalog.StoreError
+	switch {
+	case stop.Err() != nil:
+		return false
+	case errors.As(err, &gone):
+		if w.gone != err.Error() {
+			w.gone = err.Error()
+			w.log.Warn("the store cannot be used; what is shown stays", "event", "store_gone", "id", gone.ID, "found", gone.Found, "err", err)
+		}
+	case err != nil:
+		w.say(w.files.root, "the store cannot be read; what is shown stays", "follow_failed", err)
+	case w.gone != "" && len(symbols) == 0:
+		w.gone = ""
+		w.log.Info("the store is there again", "event", "store_back")
+	}
+	return err == nil
 }
 
 // lookAt makes the volume of a symbol show what it is to show now.
@@ -155,6 +188,10 @@ func (w *follower) lookForSymbols(ctx context.Context, root *volume) {
 	delete(w.said, "")
 	old := root.shown.Load().tree.(*symbolTree)
 	if slices.Equal(list, old.list) {
+		return
+	}
+	lost := slices.DeleteFunc(slices.Clone(old.list), func(s string) bool { _, found := slices.BinarySearch(list, s); return found })
+	if !w.check(ctx, lost...) { // the list may be that of a store that is being deleted
 		return
 	}
 	now := w.symbolTree(list, old)

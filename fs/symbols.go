@@ -185,6 +185,9 @@ func (s *symbols) volumeAt(ctx context.Context, path string) (*volume, error) {
 		return v, nil
 	}
 	v, err := s.openSymbol(ctx, path)
+	if c, ok := s.catalog.(catalog.Checking); ok && isGone(err) {
+		err = cmp.Or(c.Check(ctx, path), err) // it is listed
+	}
 	if err != nil {
 		return nil, err
 	}

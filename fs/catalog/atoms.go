@@ -78,11 +78,17 @@ func (c *Stored) readRef(ctx context.Context, symbol string) (seenRef, error) {
 	case errors.Is(err, origin.ErrUnchanged):
 		return seen, nil
 	case errors.Is(err, origin.ErrNotFound):
+		if err := c.checkPlace(ctx); err != nil {
+			return seenRef{}, fmt.Errorf("%s: %w", symbol, err)
+		}
 		return seenRef{}, absent(symbol, "no such symbol")
 	case err != nil:
 		return seenRef{tag: tag}, err
 	case ref.Symbol != symbol:
 		return seenRef{tag: tag}, fmt.Errorf("%s: %w", names.RefKey(symbol), codec.Corrupt("vref", 0, "it is that of %.80q", ref.Symbol))
+	}
+	if err := c.sameStore(ctx); err != nil {
+		return seenRef{}, fmt.Errorf("%s: %w", symbol, err)
 	}
 	seen = seenRef{ref, tag}
 	c.refs.put(symbol, seen)

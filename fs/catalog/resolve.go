@@ -77,6 +77,9 @@ func (c *Stored) inSnapshot(ctx context.Context, symbol, name string) (names.Row
 func (c *Stored) byRoot(ctx context.Context, symbol string, at names.AsOf) (names.Row, error) {
 	p, err := c.pages.Page(ctx, at.Root)
 	if errors.Is(err, origin.ErrNotFound) {
+		if err := c.checkPlace(ctx); err != nil {
+			return names.Row{}, fmt.Errorf("%s: %w", symbol, err)
+		}
 		return names.Row{}, absent(symbol, "there is no tree %v", at)
 	}
 	if err != nil {

@@ -47,6 +47,12 @@ func (c *Stored) readSnapshot(ctx context.Context, name string) (*names.Snapshot
 	s := new(names.Snapshot)
 	tag, err := readDocument(ctx, c.store, names.SnapshotKey(name), "", s)
 	switch {
+	case err == nil || errors.Is(err, origin.ErrNotFound):
+		if gone := c.sameStore(ctx); gone != nil {
+			return nil, tag, fmt.Errorf("snapshot %s: %w", name, gone)
+		}
+	}
+	switch {
 	case errors.Is(err, origin.ErrNotFound):
 		return nil, "", absent("snapshot "+name, "there is none of that name")
 	case err != nil:

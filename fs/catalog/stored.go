@@ -6,6 +6,7 @@ import (
 	"fmt"
 	iofs "io/fs"
 	"iter"
+	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
@@ -50,6 +51,7 @@ type Stored struct {
 	settings *names.Settings
 	refs     refs
 	versions versions
+	identity identity
 }
 
 var _ Versioned = (*Stored)(nil)
@@ -66,10 +68,13 @@ func Is(ctx context.Context, s origin.Store) (bool, error) {
 // Open opens the catalog in a store. It is origin.ErrNotFound if there is none.
 func Open(ctx context.Context, s origin.Store, pages page.Getter) (*Stored, error) {
 	var settings names.Settings
-	if _, err := readDocument(ctx, s, names.SettingsKey(), "", &settings); err != nil {
+	tag, err := readDocument(ctx, s, names.SettingsKey(), "", &settings)
+	if err != nil {
 		return nil, err
 	}
-	return &Stored{store: s, pages: pages, settings: &settings}, nil
+	c := &Stored{store: s, pages: pages, settings: &settings}
+	c.identity.tag, c.identity.checked = tag, time.Now()
+	return c, nil
 }
 
 // Settings returns those the catalog was made with.

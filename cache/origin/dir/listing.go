@@ -160,7 +160,7 @@ func (s *Keyed) Item(ctx context.Context, k names.Key) (origin.Item, error) {
 
 // Item returns what List says of one object.
 func (s *ReadOnly) Item(ctx context.Context, k names.Key) (origin.Item, error) {
-	return s.keyed.Item(ctx, k)
+	return s.now().Item(ctx, k)
 }
 
 // Item returns what List says of one object.

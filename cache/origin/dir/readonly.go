@@ -2,8 +2,11 @@ package dir
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"os"
+	"path/filepath"
+	"sync/atomic"
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec/names"
@@ -11,52 +14,88 @@ import (
 
 // A ReadOnly store is a Keyed one that cannot be written to, whoever asks. It makes no
 // file and takes no lock, so that reading is all it needs to be allowed.
-type ReadOnly struct{ keyed *Keyed }
+type ReadOnly struct {
+	path  string                // absolute
+	keyed atomic.Pointer[Keyed] // what is there; Relocate replaces it
+}
 
 var (
 	_ origin.Store       = (*ReadOnly)(nil)
 	_ origin.PromptStore = (*ReadOnly)(nil)
 	_ origin.KeyRejecter = (*ReadOnly)(nil)
+	_ origin.Located     = (*ReadOnly)(nil)
 )
 
 // OpenReadOnly uses the objects below root. The error is io/fs.ErrNotExist if there is
 // no such folder.
 func OpenReadOnly(root string) (*ReadOnly, error) {
+	path, err := filepath.Abs(root)
+	if err != nil {
+		return nil, openErr(root, err)
+	}
 	r, err := os.OpenRoot(root)
 	if err != nil {
 		return nil, openErr(root, err)
 	}
-	return &ReadOnly{newKeyed(r)}, nil
+	s := &ReadOnly{path: path}
+	s.keyed.Store(newKeyed(r))
+	return s, nil
+}
+
+func (s *ReadOnly) now() *Keyed { return s.keyed.Load() }
+
+// Relocate implements origin.Located. A folder that was replaced is used by its path.
+func (s *ReadOnly) Relocate(ctx context.Context, accept func(context.Context, origin.Store) error) error {
+	there, err := os.Stat(s.path)
+	if err != nil {
+		return wrap(s.path, err)
+	}
+	old := s.now()
+	if used, err := old.files.root.Stat("."); err == nil && os.SameFile(used, there) {
+		return nil
+	}
+	root, err := os.OpenRoot(s.path)
+	if err != nil {
+		return wrap(s.path, err)
+	}
+	found := newKeyed(root)
+	if err := accept(ctx, found); err != nil {
+		return errors.Join(err, found.Close())
+	}
+	if !s.keyed.CompareAndSwap(old, found) {
+		return found.Close() // another caller was first
+	}
+	return old.Close()
 }
 
 // Near says that reading costs no more than reading a local file.
 func (s *ReadOnly) Near() bool { return true }
 
 // Close closes all files.
-func (s *ReadOnly) Close() error { return s.keyed.Close() }
+func (s *ReadOnly) Close() error { return s.now().Close() }
 
 // ReadAt implements origin.Store.
 func (s *ReadOnly) ReadAt(ctx context.Context, k names.Key, p []byte, off int64) error {
-	return s.keyed.ReadAt(ctx, k, p, off)
+	return s.now().ReadAt(ctx, k, p, off)
 }
 
 // ReadNow implements origin.PromptStore.
-func (s *ReadOnly) ReadNow(k names.Key, p []byte, off int64) bool { return s.keyed.ReadNow(k, p, off) }
+func (s *ReadOnly) ReadNow(k names.Key, p []byte, off int64) bool { return s.now().ReadNow(k, p, off) }
 
 // RejectKey implements origin.KeyRejecter.
-func (s *ReadOnly) RejectKey(k names.Key) int { return s.keyed.RejectKey(k) }
+func (s *ReadOnly) RejectKey(k names.Key) int { return s.now().RejectKey(k) }
 
 // Size implements origin.Store.
 func (s *ReadOnly) Size(ctx context.Context, k names.Key) (int64, error) {
-	return s.keyed.Size(ctx, k)
+	return s.now().Size(ctx, k)
 }
 
 // Get implements origin.Store.
 func (s *ReadOnly) Get(ctx context.Context, k names.Key, seen origin.Tag) ([]byte, origin.Tag, error) {
-	return s.keyed.Get(ctx, k, seen)
+	return s.now().Get(ctx, k, seen)
 }
 
 // List implements origin.Store.
 func (s *ReadOnly) List(ctx context.Context, prefix string, after names.Key) iter.Seq2[origin.Item, error] {
-	return s.keyed.List(ctx, prefix, after)
+	return s.now().List(ctx, prefix, after)
 }

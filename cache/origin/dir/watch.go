@@ -58,7 +58,7 @@ func (s *Keyed) Watch(ctx context.Context, prefix string) (<-chan struct{}, erro
 
 // Watch implements origin.Watching.
 func (s *ReadOnly) Watch(ctx context.Context, prefix string) (<-chan struct{}, error) {
-	return s.keyed.Watch(ctx, prefix)
+	return s.now().Watch(ctx, prefix)
 }
 
 // watch returns the queue of events of a folder.

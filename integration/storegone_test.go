@@ -1,0 +1,107 @@
+package integration
+
+import (
+	"bytes"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// K52: a store that disappears does not look like an empty tree. The mount shows what it
+// showed, says why once, and uses the store again when it is back.
+func TestK52_StoreGone(t *testing.T) {
+	for _, remote := range []bool{false, true} {
+		name := map[bool]string{false: "folder", true: "web server"}[remote]
+		t.Run(name, func(t *testing.T) {
+			work := t.TempDir()
+			folder, store := filepath.Join(work, "folder"), filepath.Join(work, "store")
+			cached, uncached := noise(1, 1<<20), noise(2, 1<<20)
+			if err := os.MkdirAll(filepath.Join(folder, "sub"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			writeFile(t, filepath.Join(folder, "cached"), cached)
+			publish(t, store, "org/two", folder)
+			writeFile(t, filepath.Join(folder, "sub", "uncached"), uncached) // in another xorb
+			publish(t, store, "org/one", folder)
+			source := store
+			if remote {
+				server := httptest.NewServer(http.FileServer(http.Dir(store)))
+				defer server.Close()
+				source = server.URL
+			}
+			m := mount(t, source, "--follow=100ms", "--cache-dir="+filepath.Join(work, "cache"))
+			m.shows(t, "org/one/cached", cached)
+			if got := strings.Join(namesIn(t, m.Path("org/one/sub")), " "); got != "uncached" {
+				t.Errorf("sub has %q", got)
+			}
+
+			moved := filepath.Join(work, "moved")
+			if err := os.CopyFS(moved, os.DirFS(store)); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.RemoveAll(store); err != nil {
+				t.Fatal(err)
+			}
+			m.awaitGone(t, 1)
+			checkShown := func(what string) {
+				t.Helper()
+				if got := strings.Join(namesIn(t, m.Path("org")), " "); got != "one two" {
+					t.Errorf("%s: the symbols are %q", what, got)
+				}
+				if b, err := os.ReadFile(m.Path("org/one/cached")); err != nil || !bytes.Equal(b, cached) {
+					t.Errorf("%s: a cached file cannot be read: %v", what, err)
+				}
+				for _, path := range []string{"org/one/sub/uncached", "org/two/cached", "org/one/.versions/0/cached"} {
+					if _, err := os.ReadFile(m.Path(path)); err == nil || !strings.Contains(err.Error(), syscall.EIO.Error()) {
+						t.Errorf("%s: %s: %v, want an input/output error", what, path, err)
+					}
+				}
+			}
+			checkShown("the store is gone")
+
+			// Another catalog in its place is not shown, and named.
+			writeFile(t, filepath.Join(folder, "cached"), []byte("of another catalog"))
+			publish(t, store, "org/one", folder)
+			publish(t, store, "org/three", folder)
+			m.awaitGone(t, 2)
+			line := m.Log.Find(event("store_gone"))[1]
+			if id, found := line.Text("id"), line.Text("found"); len(id) != 32 || len(found) != 32 || id == found ||
+				!strings.Contains(line.Text("err"), id) || !strings.Contains(line.Text("err"), found) {
+				t.Errorf("the event does not name both catalogs: %v", line)
+			}
+			if got := strings.Join(namesIn(t, m.Path("org")), " "); got != "one two" {
+				t.Errorf("another catalog: the symbols are %q", got)
+			}
+			m.shows(t, "org/one/cached", cached)
+
+			// The same catalog is seen again, and followed.
+			if err := os.RemoveAll(store); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Rename(moved, store); err != nil {
+				t.Fatal(err)
+			}
+			if _, ok := m.Log.Wait(time.Minute, event("store_back")); !ok {
+				t.Fatalf("the store is not seen again:\n%s", m.Log)
+			}
+			m.shows(t, "org/one/sub/uncached", uncached)
+			m.shows(t, "org/two/cached", cached)
+			publish(t, store, "org/one", folder)
+			m.shows(t, "org/one/cached", []byte("of another catalog"))
+		})
+	}
+}
+
+// awaitGone waits for an event that says that the store is gone, the nth of the test.
+func (m *Mount) awaitGone(t *testing.T, n int) {
+	t.Helper()
+	waitUntil(t, "the store is gone", func() bool { return len(m.Log.Find(event("store_gone"))) == n })
+	if more := m.Log.Find(event("follow_failed")); len(more) > 0 {
+		t.Errorf("more than one event says why: %v", more)
+	}
+}
