@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 
 	"github.com/xetfs/xetfs/codec"
@@ -17,7 +18,9 @@ import (
 // Sink puts what a pack.Writer makes into a store: xorbs with a footer, so that any
 // chunk can be read without the others, and shards with their tables. What is there
 // already is left as it is if it is sound; a damaged object is replaced, because what
-// comes next will point to it.
+// comes next will point to it. Replacing is one step of the store: the key never lacks an
+// object. An object that cannot be read is an error and stays: that may be the machine's
+// fault, and the object sound.
 func Sink(s WriteStore) pack.Sink { return sink{s} }
 
 type sink struct{ s WriteStore }
@@ -25,7 +28,7 @@ type sink struct{ s WriteStore }
 // PutXorb implements pack.Sink.
 func (k sink) PutXorb(ctx context.Context, in *xorb.Info, body []byte) error {
 	// The footer goes into the room behind the body, which is ours for now.
-	return k.put(ctx, names.XorbKey(in.Xorb), in.AppendFooter(body), func(there io.ReaderAt, size int64) bool {
+	return k.put(ctx, names.XorbKey(in.Xorb), in.AppendFooter(body), func(there io.ReaderAt, size int64) (bool, error) {
 		return soundXorb(there, size, in.Xorb)
 	})
 }
@@ -41,14 +44,14 @@ func (k sink) PutShard(ctx context.Context, w *shard.Writer) (codec.Hash, error)
 	if err := k.s.Sync(ctx); err != nil {
 		return codec.Hash{}, err
 	}
-	if err := k.put(ctx, names.ShardKey(h), b, func(io.ReaderAt, int64) bool { return false }); err != nil {
+	if err := k.put(ctx, names.ShardKey(h), b, func(io.ReaderAt, int64) (bool, error) { return false, nil }); err != nil {
 		return codec.Hash{}, err
 	}
 	return h, k.s.Sync(ctx)
 }
 
-// put puts a value under its key. One that is there and differs must be sound.
-func (k sink) put(ctx context.Context, key names.Key, value []byte, sound func(io.ReaderAt, int64) bool) error {
+// put puts a value under its key. An object that exists there and differs must be sound.
+func (k sink) put(ctx context.Context, key names.Key, value []byte, sound func(io.ReaderAt, int64) (bool, error)) error {
 	_, err := k.s.PutIfAbsent(ctx, key, value)
 	if errors.Is(err, ErrUnknown) {
 		_, err = k.s.PutIfAbsent(ctx, key, value) // if the first did happen, this says so
@@ -56,40 +59,57 @@ func (k sink) put(ctx context.Context, key names.Key, value []byte, sound func(i
 	if !errors.Is(err, ErrExists) {
 		return err
 	}
-	there := ReaderAt(ctx, k.s, key)
-	size, err := k.s.Size(ctx, key)
-	if err == nil && (size == int64(len(value)) && equal(there, value) || sound(there, size)) {
+	good, err := k.isGood(ctx, key, value, sound)
+	switch {
+	case good:
 		return nil
+	case err == nil:
+		err = k.replace(ctx, key, value)
 	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if err == nil && size == int64(len(value)) {
-		return k.replace(ctx, key, value)
-	}
-	return k.putAnew(ctx, key, value)
-}
-
-// replace puts a value in the place of a damaged one of its size, in one step if it can be
-// read: no reader finds nothing, and if it fails the other is left.
-func (k sink) replace(ctx context.Context, key names.Key, value []byte) error {
-	_, tag, err := k.s.Get(ctx, key, "")
-	if err != nil {
-		return k.putAnew(ctx, key, value)
-	}
-	_, err = k.s.PutIfMatch(ctx, key, value, tag)
-	if errors.Is(err, ErrConflict) || errors.Is(err, ErrNotFound) {
-		return k.putMissing(ctx, key, value) // somebody else did, or removed it
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, ErrNotFound):
+		return k.putMissing(ctx, key, value) // another process removed it
+	case errors.Is(err, ErrUnavailable):
+		return fmt.Errorf("%s: this object exists and cannot be compared or replaced: %w; if the disk has lost it, remove it and try again", key, err)
 	}
 	return err
 }
 
-// putAnew removes what is under a key, and puts a value there.
-func (k sink) putAnew(ctx context.Context, key names.Key, value []byte) error {
-	if err := k.s.Delete(ctx, key); err != nil {
+// isGood reports whether the object under key may stay there. The error says that it could
+// not be read.
+func (k sink) isGood(ctx context.Context, key names.Key, value []byte, sound func(io.ReaderAt, int64) (bool, error)) (bool, error) {
+	size, err := k.s.Size(ctx, key)
+	if err != nil {
+		return false, err
+	}
+	there := ReaderAt(ctx, k.s, key)
+	good := false
+	if size == int64(len(value)) {
+		good, err = equal(there, value)
+	}
+	if !good && err == nil {
+		good, err = sound(there, size)
+	}
+	if errors.Is(err, codec.ErrCorrupt) {
+		return false, nil
+	}
+	return good, err
+}
+
+// replace puts a value in the place of a damaged one, in one step: no reader finds
+// nothing, and if it fails the other is left.
+func (k sink) replace(ctx context.Context, key names.Key, value []byte) error {
+	_, tag, err := k.s.Get(ctx, key, "")
+	if err != nil {
 		return err
 	}
-	return k.putMissing(ctx, key, value)
+	_, err = k.s.PutIfMatch(ctx, key, value, tag)
+	if errors.Is(err, ErrConflict) {
+		return k.putMissing(ctx, key, value) // another process was faster
+	}
+	return err
 }
 
 // putMissing puts a value where nothing is. If something is there, somebody else has put
@@ -102,22 +122,25 @@ func (k sink) putMissing(ctx context.Context, key names.Key, value []byte) error
 	return err
 }
 
-// equal says whether an object begins with the bytes of value.
-func equal(there io.ReaderAt, value []byte) bool {
+// equal reports whether an object begins with the bytes of value.
+func equal(there io.ReaderAt, value []byte) (bool, error) {
 	buf := make([]byte, min(len(value), 1<<20))
 	for off := 0; off < len(value); off += len(buf) {
 		part := value[off:min(off+len(buf), len(value))]
-		if _, err := there.ReadAt(buf[:len(part)], int64(off)); err != nil || !bytes.Equal(buf[:len(part)], part) {
-			return false
+		if _, err := there.ReadAt(buf[:len(part)], int64(off)); err != nil {
+			return false, err
+		}
+		if !bytes.Equal(buf[:len(part)], part) {
+			return false, nil
 		}
 	}
-	return true
+	return true, nil
 }
 
-// soundXorb says whether an object is the xorb x, by all its hashes. Another compressor
+// soundXorb reports whether an object is the xorb x, by all its hashes. Another compressor
 // may have made other bytes.
-func soundXorb(there io.ReaderAt, size int64, x codec.Hash) bool {
+func soundXorb(there io.ReaderAt, size int64, x codec.Hash) (bool, error) {
 	faults := 0
 	in, err := xorb.Check(there, size, func(error) { faults++ })
-	return err == nil && faults == 0 && in.Root() == x
+	return err == nil && faults == 0 && in.Root() == x, err
 }

@@ -221,8 +221,9 @@ func TestSinkOrder(t *testing.T) {
 	}
 }
 
-// Where a damaged object cannot be replaced, it is left: it may be read in part.
-func TestSinkCannotReplace(t *testing.T) {
+// O30: an object is never deleted to be replaced. A damaged one is left where it cannot be
+// replaced, because it may be read in part; one that cannot be read is no damaged one.
+func TestO30_SinkCannotReplace(t *testing.T) {
 	b := origintest.NewBuilder(t, origintest.Form{})
 	x := b.Xorb(origintest.Text(1, 3000), origintest.Text(2, 3000))
 	damaged := flipped(x.Bytes, 20)
@@ -234,9 +235,11 @@ func TestSinkCannotReplace(t *testing.T) {
 	}{
 		{"it can", nil, false, x.Bytes},
 		{"a full disk", []string{"PutIfMatch"}, true, damaged},
-		{"it cannot be read at all", []string{"Get", "ReadAt"}, false, x.Bytes},
-		{"nor its size", []string{"Get", "ReadAt", "Size"}, false, x.Bytes},
-		{"nor be removed", []string{"Get", "ReadAt", "Delete"}, true, damaged},
+		{"its size cannot be read", []string{"Size"}, true, damaged},
+		{"it cannot be read", []string{"ReadAt"}, true, damaged},
+		{"it cannot be read as a whole", []string{"Get"}, true, damaged},
+		{"it cannot be read at all", []string{"Get", "ReadAt", "Size"}, true, damaged},
+		{"objects cannot be deleted", []string{"Delete"}, false, x.Bytes},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

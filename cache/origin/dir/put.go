@@ -24,8 +24,8 @@ func (s *Keyed) PutIfAbsent(ctx context.Context, k names.Key, value []byte) (ori
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
-	if s.has(k, len(value)) {
-		return "", exists(k)
+	if err := s.absent(k, len(value)); err != nil {
+		return "", err
 	}
 	tmp, info, err := s.write(value, objectMode, isXorb(k))
 	if err != nil {
@@ -38,15 +38,22 @@ func (s *Keyed) PutIfAbsent(ctx context.Context, k names.Key, value []byte) (ori
 	return tagOf(k, value, info), nil
 }
 
-// has says whether there is an object of some length. Its name is made durable by the
-// next Sync, whoever put it.
-func (s *Keyed) has(k names.Key, size int) bool {
+// absent returns nil if a value of some size is to be put under k, and ErrExists if an object
+// is there already. The name of that one is made durable by the next Sync, whichever process
+// put it. An object that its content names and that has another size is damaged: it counts
+// as absent. An object that stat cannot read is an error.
+func (s *Keyed) absent(k names.Key, size int) error {
 	info, err := s.files.root.Lstat(string(k))
-	if err != nil || byContent(k) && (!info.Mode().IsRegular() || info.Size() != int64(size)) {
-		return false
+	switch {
+	case errors.Is(err, iofs.ErrNotExist):
+		return nil
+	case err != nil:
+		return wrapPut(k, err)
+	case byContent(k) && (!info.Mode().IsRegular() || info.Size() != int64(size)):
+		return nil
 	}
 	s.noteDirty(k)
-	return true
+	return exists(k)
 }
 
 // byContent says whether a key can stand for one value only.
@@ -74,12 +81,14 @@ func (s *Keyed) link(ctx context.Context, tmp string, k names.Key, size int) err
 		case cannotLink(err):
 			return s.rename(ctx, tmp, k, size)
 		case errors.Is(err, iofs.ErrNotExist):
-			// Somebody removed the folder again.
+			continue // another process removed the folder
 		case !errors.Is(err, iofs.ErrExist):
 			return wrapPut(k, err)
-		case s.has(k, size):
-			return exists(k)
-		case byContent(k):
+		}
+		if err := s.absent(k, size); err != nil {
+			return err
+		}
+		if byContent(k) {
 			return s.replace(tmp, k)
 		}
 	}
@@ -110,8 +119,8 @@ func (s *Keyed) rename(ctx context.Context, tmp string, k names.Key, size int) e
 		return wrapPut(k, err)
 	}
 	defer unlock()
-	if s.has(k, size) {
-		return exists(k)
+	if err := s.absent(k, size); err != nil {
+		return err
 	}
 	_, err = s.files.root.Lstat(string(k))
 	if byContent(k) || errors.Is(err, iofs.ErrNotExist) {
