@@ -251,9 +251,9 @@ func (s *Keyed) Delete(ctx context.Context, k names.Key) error {
 	return nil
 }
 
-// RemoveStray removes what writers that were killed left in tmp, if it is older than
-// some time: younger files may belong to somebody who is writing now. It returns how many
-// it removed, also beside an error.
+// RemoveStray removes the files of killed writers in tmp that are older than some time:
+// younger files may belong to a writer that is running. Files with other names than those
+// of writers are not its own, and stay. It returns how many it removed, also beside an error.
 func (s *Keyed) RemoveStray(older time.Duration) (removed int, err error) {
 	dir, err := iofs.ReadDir(s.files.root.FS(), tmpDir)
 	if err != nil && !errors.Is(err, iofs.ErrNotExist) {
@@ -262,7 +262,7 @@ func (s *Keyed) RemoveStray(older time.Duration) (removed int, err error) {
 	var first error
 	for _, d := range dir {
 		info, err := d.Info()
-		if err != nil || time.Since(info.ModTime()) < older {
+		if err != nil || !scratchName.MatchString(d.Name()) || time.Since(info.ModTime()) < older {
 			continue
 		}
 		name := path.Join(tmpDir, d.Name())

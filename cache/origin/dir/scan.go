@@ -50,7 +50,7 @@ func scan(ctx context.Context, root *os.Root) ([]*File, error) {
 			return nil
 		case d.IsDir() && slices.Contains(passed, p):
 			return iofs.SkipDir
-		case !d.Type().IsRegular():
+		case !d.Type().IsRegular() || isScratch(p):
 			return nil
 		}
 		if info, err := d.Info(); err == nil {
@@ -78,29 +78,40 @@ func scan(ctx context.Context, root *os.Root) ([]*File, error) {
 	return slices.DeleteFunc(found, func(f *File) bool { return f.Kind == 0 && f.Err == nil }), nil
 }
 
-// passedOver returns the folders below root that hold no data whatever is in them: of a
-// keyed store where values are written first, and of a catalog its layers above the data,
-// whose files are named by hashes, too.
+// passedOver returns the folders of a catalog above its data: their files are named by
+// hashes, too. Without a catalog there are none.
 func passedOver(root *os.Root) []string {
-	has := func(folder string) bool {
-		info, err := root.Lstat(folder)
-		return err == nil && info.IsDir()
+	info, err := root.Lstat(path.Clean(names.SettingsPrefix))
+	if err != nil || !info.IsDir() {
+		return nil
 	}
 	var passed []string
-	catalog := has(path.Clean(names.SettingsPrefix))
-	if catalog || has(dataDir) {
-		passed = append(passed, tmpDir, lockDir)
-	}
-	if catalog {
-		for _, prefix := range []string{
-			names.RefPrefix, names.VersionPrefix, names.PagePrefix, names.SnapshotPrefix, names.SymbolPrefix,
-			names.SettingsPrefix, names.SweepPrefix, names.SweepListPrefix,
-		} {
-			passed = append(passed, path.Clean(prefix))
-		}
+	for _, prefix := range []string{
+		names.RefPrefix, names.VersionPrefix, names.PagePrefix, names.SnapshotPrefix, names.SymbolPrefix,
+		names.SettingsPrefix, names.SweepPrefix, names.SweepListPrefix,
+	} {
+		passed = append(passed, path.Clean(prefix))
 	}
 	return passed
 }
+
+// isScratch reports whether a path below root is a value that a writer has not linked yet, a
+// scratch file or a lock. Only the name counts: a killed writer may have left a whole xorb in
+// tmp before any object had its key, and a later session must not rely on it.
+func isScratch(p string) bool {
+	switch folder, name := path.Split(p); folder {
+	case tmpDir + "/":
+		return scratchName.MatchString(name)
+	case lockDir + "/":
+		return lockName.MatchString(name)
+	}
+	return false
+}
+
+var (
+	scratchName = regexp.MustCompile(`^(?:[A-Z2-7]{26}|scratch-[0-9]+)$`) // rand.Text, os.CreateTemp
+	lockName    = regexp.MustCompile(`^[0-9a-f]{32}$`)
+)
 
 // errNeither is told of files whose names promise more.
 var errNeither = errors.New("neither a shard nor a xorb, whatever its name says")
