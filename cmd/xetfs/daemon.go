@@ -89,6 +89,7 @@ func (d *daemon) start(ctx context.Context) (*source, *fs.Server, error) {
 		log:         d.log,
 		disk:        folder.inherited(),
 		materialize: o.cache.materialize.reader(),
+		ranges:      true,
 		limits:      origin.Limits{Waiting: d.stillWaiting},
 	})
 	if err != nil {

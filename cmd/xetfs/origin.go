@@ -53,6 +53,7 @@ type sourceOptions struct {
 	budget   budget
 	noVerify bool
 	log      *slog.Logger
+	ranges   bool          // refuse a web server that ignores ranges
 	count    bool          // what is asked of the origin
 	limits   origin.Limits // of a web server; zero: the usual ones
 
@@ -85,6 +86,9 @@ func (s *source) openStore(ctx context.Context, o *sourceOptions) (err error) {
 	if isWeb(s.folder) {
 		if s.store, err = openWeb(s.folder, o.log, o.limits); err == nil {
 			o.bare, err = isBareWeb(ctx, s.store, o.bare)
+		}
+		if err == nil && o.ranges {
+			err = checkRanges(ctx, s.store, o.bare)
 		}
 		return err
 	}

@@ -159,6 +159,19 @@ func isBareWeb(ctx context.Context, s origin.Store, bare bool) (bool, error) {
 	return true, nil
 }
 
+// checkRanges refuses a web server that ignores ranges: each read of a mount would be an
+// input/output error. Other errors are left to the reads.
+func checkRanges(ctx context.Context, s readStore, bare bool) error {
+	k := names.SettingsKey()
+	if bare {
+		k = origin.ListingKey
+	}
+	if err := s.(webStore).web.CheckRanges(ctx, k); errors.Is(err, web.ErrNoRanges) {
+		return mountError{err}
+	}
+	return nil
+}
+
 // openToRead opens the catalog in a folder, or at an address, to look at it. waiting is
 // that of origin.Limits.
 func openToRead(folder string, waiting func()) (readStore, error) {

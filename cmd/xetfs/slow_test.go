@@ -4,17 +4,20 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/web"
 	"github.com/xetfs/xetfs/codec/codectest"
 )
 
@@ -122,4 +125,55 @@ func TestAwaitWaiting(t *testing.T) {
 	if err != nil || told != 1 || r.Status != exitUnreachable || r.Error != "gone" {
 		t.Errorf("await = %+v, %v, told %d times", r, err, told)
 	}
+}
+
+// O35: a mount of a web server that ignores ranges is refused with one sentence.
+func TestO35_NoRanges(t *testing.T) {
+	_, _, server := newPlain(t)
+	tests := []struct {
+		name, accept string
+		drop, refuse bool
+	}{
+		{"ranges are supported", "", false, false},
+		{"ranges are ignored", "", true, true},
+		{"ranges are refused", "none", true, true},
+		{"small files come whole", "bytes", true, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if tt.drop {
+					r.Header.Del("Range")
+					w = noRanges{w, tt.accept}
+				}
+				server.Config.Handler.ServeHTTP(w, r)
+			}))
+			defer front.Close()
+			store, err := openWeb(front.URL, slog.New(slog.DiscardHandler), origin.Limits{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer store.Close()
+			for _, bare := range []bool{false, true} {
+				err := checkRanges(t.Context(), store, bare)
+				if refused := errors.Is(err, web.ErrNoRanges); refused != tt.refuse || refused && exitStatus(t.Context(), err) != exitMount {
+					t.Errorf("bare %t: %v", bare, err)
+				}
+			}
+		})
+	}
+}
+
+// A noRanges is an answer with another Accept-Ranges.
+type noRanges struct {
+	http.ResponseWriter
+	accept string // "": none
+}
+
+func (w noRanges) WriteHeader(status int) {
+	w.Header().Del("Accept-Ranges")
+	if w.accept != "" {
+		w.Header().Set("Accept-Ranges", w.accept)
+	}
+	w.ResponseWriter.WriteHeader(status)
 }

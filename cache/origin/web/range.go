@@ -207,6 +207,25 @@ func (s *Store) Peek(ctx context.Context, k names.Key, off int64, n int) (origin
 // errNoTail says that a server does not know the end of an object, or not where that is.
 var errNoTail = errors.New("the server does not give the end of an object")
 
+// ErrNoRanges says that a server answers a request for one byte with a whole object.
+var ErrNoRanges = errors.New("the web server ignores ranges, so parts of files cannot be read; nginx, Apache and xetfs serve --plain support ranges")
+
+// CheckRanges returns ErrNoRanges if the server ignores ranges. k is an object that exists.
+// Some servers that support ranges answer with small files whole: their header
+// Accept-Ranges is believed.
+func (s *Store) CheckRanges(ctx context.Context, k names.Key) error {
+	a, err := s.ask(ctx, http.MethodGet, k, map[string]string{"Range": "bytes=0-0"})
+	if err != nil {
+		return err
+	}
+	defer a.forget()
+	supported := strings.EqualFold(strings.TrimSpace(a.Header.Get("Accept-Ranges")), "bytes")
+	if a.StatusCode == http.StatusOK && a.ContentLength != 1 && !supported {
+		return ErrNoRanges
+	}
+	return nil
+}
+
 // peek takes the part out of an answer and closes it.
 func (a *answer) peek(off int64, n int) (origin.Part, error) {
 	defer a.close()
