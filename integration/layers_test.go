@@ -91,6 +91,7 @@ var onlyIn = map[string][]string{
 	"golang.org/x/term":                     {"cmd/xetfs"},
 	"github.com/spf13/cobra":                {"cmd/xetfs"},
 	"github.com/spf13/pflag":                {"cmd/xetfs"},
+	"github.com/schollz/progressbar/v3":     {"cmd/xetfs"},
 	"github.com/BurntSushi/toml":            {"cmd/xetfs"},
 	"github.com/coreos/go-systemd/v22":      {"cmd/xetfs"},
 	"github.com/KimMachineGun/automemlimit": {"cmd/xetfs"},

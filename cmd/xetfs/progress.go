@@ -2,30 +2,30 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/schollz/progressbar/v3"
 )
 
 // A progress is a bar with rate and time left, on a terminal only. Its methods may be
 // called by several goroutines, and on nil.
 type progress struct {
 	screen *screen // nil: no terminal
+	what   string
 	total  atomic.Int64
-	done   atomic.Int64
-	next   atomic.Int64 // nanoseconds since 1970 at which the bar is drawn again; 0: before start
-
-	mu    sync.Mutex
-	what  string    // before the bar; guarded by mu
-	began time.Time // of the first byte or of start; guarded by mu
-	once  sync.Once // sets began
+	done   atomic.Int64 // before start
+	bar    atomic.Pointer[progressbar.ProgressBar]
 }
 
 // barPause is the time between two drawings of a bar.
 const barPause = 100 * time.Millisecond
+
+// barDelay is the time before a bar is drawn for the first time. A rate is a guess before.
+const barDelay = time.Second
 
 // newProgress returns a bar for what is done, if w is a terminal.
 func newProgress(w io.Writer, what string) *progress {
@@ -43,18 +43,24 @@ func (p *progress) start() {
 	if !p.visible() {
 		return
 	}
-	p.begin()
-	p.next.Store(1)
-	p.draw()
+	bar := progressbar.NewOptions64(max(1, p.total.Load()),
+		progressbar.OptionSetWriter(barWriter{p.screen, time.Now().Add(barDelay)}),
+		progressbar.OptionSetDescription(p.fit(p.what)),
+		progressbar.OptionShowBytes(true),
+		progressbar.OptionShowCount(),
+		progressbar.OptionUseIECUnits(true),
+		progressbar.OptionSetPredictTime(true),
+		progressbar.OptionThrottle(barPause),
+		progressbar.OptionClearOnFinish(),
+		progressbar.OptionSetWidth(p.screen.columns()/4),
+	)
+	p.bar.Store(bar)
+	_ = bar.Set64(p.done.Load())
 }
 
-// begin sets the time from which the rate is counted.
-func (p *progress) begin() {
-	p.once.Do(func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.began = time.Now()
-	})
+// fit cuts the text before the bar to half of the terminal, so that the share stays visible.
+func (p *progress) fit(text string) string {
+	return text[:min(len(text), p.screen.columns()/2)]
 }
 
 // add counts n more bytes as done.
@@ -62,9 +68,11 @@ func (p *progress) add(n int64) {
 	if !p.visible() {
 		return
 	}
-	p.begin()
+	if bar := p.bar.Load(); bar != nil {
+		_ = bar.Add64(n) // more than expected, if a file grew, is no matter
+		return
+	}
 	p.done.Add(n)
-	p.draw()
 }
 
 // describe changes the text before the bar.
@@ -72,22 +80,9 @@ func (p *progress) describe(text string) {
 	if !p.visible() {
 		return
 	}
-	p.mu.Lock()
-	p.what = text
-	p.mu.Unlock()
-	p.draw()
-}
-
-// draw draws the bar if its time has come. One caller draws, and others do not wait for it.
-func (p *progress) draw() {
-	now := time.Now()
-	next := p.next.Load()
-	if next == 0 || now.UnixNano() < next || !p.next.CompareAndSwap(next, now.Add(barPause).UnixNano()) {
-		return
+	if bar := p.bar.Load(); bar != nil {
+		bar.Describe(p.fit(text))
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.screen.show(barLine(p.screen.columns()-1, p.what, p.done.Load(), p.total.Load(), now.Sub(p.began)))
 }
 
 // follow shows the bar in the background, once expect has found out how much is to be
@@ -123,53 +118,21 @@ func (p *progress) clear() {
 	}
 }
 
-const (
-	leastBar = 6           // columns of a bar that says something
-	mostBar  = 40          // a longer one says no more
-	soonest  = time.Second // before it a rate is a guess
-)
-
-// barLine returns the line of a bar in at most so many columns. All of it is ASCII:
-//
-//	publish  42% [=======>         ] 420 of 999 MiB, 100 MiB/s, 6s left
-//
-// Where it does not fit, the time left goes first, then the rate, the sizes, the bar, and
-// the end of the text.
-func barLine(columns int, what string, done, total int64, took time.Duration) string {
-	share := 1.0 // a file may grow while it is read
-	if done < total {
-		share = float64(done) / float64(total)
-	}
-	head := fmt.Sprintf("%s %3d%%", what, int(share*100))
-	parts := []string{human(done) + " of " + human(max(done, total))}
-	if took >= soonest && done > 0 {
-		rate := float64(done) / took.Seconds()
-		parts = append(parts, human(int64(rate))+"/s")
-		if left := float64(total-done) / rate; left > 0 && left < 360_000 {
-			parts = append(parts, time.Duration(left*float64(time.Second)).Round(time.Second).String()+" left")
-		}
-	}
-	for n := len(parts); n >= 0; n-- {
-		tail := strings.Join(parts[:n], ", ")
-		if tail != "" {
-			tail = " " + tail
-		}
-		if room := columns - len(head) - len(tail) - len(" []"); room >= leastBar {
-			return head + " [" + barOf(min(room, mostBar), share) + "]" + tail
-		}
-	}
-	percent := head[len(what):]
-	if keep := columns - len(percent); len(what) > keep {
-		what = what[:max(0, keep)]
-	}
-	return what + percent
+// A barWriter shows the lines of a progressbar on a screen, which cuts them at the width of
+// the terminal. The time left and the rate are at the end of a line, so they go first.
+type barWriter struct {
+	screen *screen
+	from   time.Time // earlier lines are not shown
 }
 
-// barOf draws a bar of so many columns.
-func barOf(columns int, share float64) string {
-	full := int(share * float64(columns))
-	if full == columns {
-		return strings.Repeat("=", columns)
+// Write implements io.Writer. Each call holds one line, between carriage returns.
+func (w barWriter) Write(p []byte) (int, error) {
+	line := strings.TrimSpace(string(p))
+	switch {
+	case line == "":
+		w.screen.clear()
+	case !time.Now().Before(w.from):
+		w.screen.show(line)
 	}
-	return strings.Repeat("=", full) + ">" + strings.Repeat(" ", columns-full-1)
+	return len(p), nil
 }
