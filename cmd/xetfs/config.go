@@ -148,5 +148,5 @@ func oneOf(flag *string, text string, words ...string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%q is none of %q", text, words)
+	return fmt.Errorf("want %s", anyOf(words))
 }

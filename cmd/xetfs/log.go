@@ -24,10 +24,27 @@ type logOptions struct {
 
 func (o *logOptions) addFlags(flags *pflag.FlagSet) {
 	o.format = "text"
-	flags.TextVar(&o.level, "log-level", slog.LevelInfo, "log from this `LEVEL` on: debug, info, warn or error")
+	flags.Var((*levelFlag)(&o.level), "log-level", "log from this level on: debug, info, warn or error")
 	flags.Var(&formatFlag{&o.format}, "log-format", "lines of text or of json")
 	flags.StringVar(&o.file, "log-file", "", "write the log to `FILE` (in the background: default below ~/.local/state/xetfs)")
 }
+
+// levelFlag is --log-level.
+type levelFlag slog.Level
+
+// String implements pflag.Value.
+func (l *levelFlag) String() string { return strings.ToLower(slog.Level(*l).String()) }
+
+// Set implements pflag.Value.
+func (l *levelFlag) Set(text string) error {
+	if err := (*slog.Level)(l).UnmarshalText([]byte(text)); err != nil {
+		return errors.New("want debug, info, warn or error")
+	}
+	return nil
+}
+
+// Type implements pflag.Value.
+func (l *levelFlag) Type() string { return "LEVEL" }
 
 // formatFlag is --log-format.
 type formatFlag struct{ format *string }

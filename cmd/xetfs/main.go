@@ -9,7 +9,6 @@ import (
 	"io"
 	"log"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -40,6 +39,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 
 // newRoot is the table of commands.
 func newRoot() *cobra.Command {
+	var version bool
 	root := &cobra.Command{
 		Use:   "xetfs COMMAND",
 		Short: "Mount files that are stored as Xet shards and xorbs",
@@ -64,9 +64,17 @@ out.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          knownCommand,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if version {
+				_, err := fmt.Fprintln(cmd.OutOrStdout(), readVersion())
+				return err
+			}
+			return cmd.Help()
+		},
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.Flags().BoolVarP(&version, "version", "V", false, "say which xetfs this is, as xetfs version does")
+	root.SetFlagErrorFunc(flagError)
+	root.SetHelpCommand(newHelp())
 	root.AddCommand(newHistory(), newDiff(), newSnapshot(), newDelete(), newPrune(), newCatalog())
 	root.AddCommand(newMount(), newUmount(), newLs(), newCat(), newInspect(), newVerify(), newPack(), newPublish(), newServe(), newVersion())
 	root.AddCommand(newWarm(), newCache())
@@ -82,9 +90,55 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	cmd.SuggestionsMinimumDistance = 2
 	hint := ""
 	if similar := cmd.SuggestionsFor(args[0]); len(similar) > 0 {
-		hint = fmt.Sprintf("; did you mean %s?", strings.Join(similar, " or "))
+		hint = fmt.Sprintf("; did you mean %s?", anyOf(similar))
 	}
 	return usageError{fmt.Errorf("%q is not a command%s", args[0], hint)}
+}
+
+// newHelp is the command that prints the help of a command.
+func newHelp() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Say what a command does, with examples",
+		Long:  `Prints the help of COMMAND, as xetfs COMMAND --help does, or without COMMAND that of xetfs.`,
+		Example: `  xetfs help publish
+  xetfs help catalog check`,
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			about, err := commandAt(cmd.Root(), args)
+			if err != nil {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			var words []string
+			for _, sub := range about.Commands() {
+				if sub.IsAvailableCommand() {
+					words = append(words, sub.Name()+"\t"+sub.Short)
+				}
+			}
+			return words, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			about, err := commandAt(cmd.Root(), args)
+			if err != nil {
+				return err
+			}
+			return about.Help()
+		},
+	}
+}
+
+// commandAt returns the command that some words name.
+func commandAt(cmd *cobra.Command, words []string) (*cobra.Command, error) {
+next:
+	for i, word := range words {
+		for _, sub := range cmd.Commands() {
+			if sub.Name() == word || sub.HasAlias(word) {
+				cmd = sub
+				continue next
+			}
+		}
+		return nil, knownCommand(cmd, words[i:])
+	}
+	return cmd, nil
 }
 
 // arguments makes a wrong number of arguments a usageError that names what is wanted.

@@ -253,5 +253,5 @@ func shellWord(s string) string {
 	case isPrintable(s):
 		return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 	}
-	return "$'" + strings.ReplaceAll(printable(strings.ReplaceAll(s, `\`, `\\`)), "'", `\'`) + "'"
+	return ansiWord(s)
 }

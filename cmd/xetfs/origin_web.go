@@ -94,22 +94,6 @@ func checkAddress(address string) error {
 	return nil
 }
 
-// checkLocal refuses an address where only a folder can be: as a path it would name, and for
-// some commands make, a folder that is called so, which nobody means.
-func checkLocal(folder string) error {
-	switch scheme, rest, ok := strings.Cut(folder, ":"); {
-	case isWeb(folder):
-		return usageError{fmt.Errorf("%s: is an address, and here a local folder is needed", withoutSecrets(folder))}
-	case !ok || !isScheme(scheme):
-		return nil
-	case strings.HasPrefix(rest, "//"):
-		return usageError{fmt.Errorf("%s: of addresses only those that begin with http:// or https:// can be read", withoutSecrets(folder))}
-	case strings.EqualFold(scheme, "http"), strings.EqualFold(scheme, "https"):
-		return usageError{fmt.Errorf("%s: is no address of a web server: it begins with http:// or https://", withoutSecrets(scheme+"://"+strings.TrimPrefix(rest, "/")))}
-	}
-	return nil
-}
-
 // isScheme says whether a text may stand before the colon of an address.
 func isScheme(text string) bool {
 	for i := range len(text) {

@@ -29,6 +29,8 @@ func printable(s string) string {
 			b.WriteString(`\r`)
 		case r < 0x80 && !unicode.IsPrint(r):
 			fmt.Fprintf(&b, `\x%02x`, r)
+		case !unicode.IsPrint(r) && r > 0xffff:
+			fmt.Fprintf(&b, `\U%08x`, r)
 		case !unicode.IsPrint(r):
 			fmt.Fprintf(&b, `\u%04x`, r)
 		default:
@@ -40,4 +42,18 @@ func printable(s string) string {
 
 func isPrintable(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
+}
+
+// quoteName returns a name as ls prints it: as it is, or as $'…', which shells and the
+// commands of xetfs read, if it could not be told from another name on a line of its own.
+func quoteName(name string) string {
+	if isPrintable(name) && !strings.HasPrefix(name, "$'") {
+		return name
+	}
+	return ansiWord(name)
+}
+
+// ansiWord is s as bash and other shells write it with escapes: $'a\nb'.
+func ansiWord(s string) string {
+	return "$'" + strings.ReplaceAll(printable(strings.ReplaceAll(s, `\`, `\\`)), "'", `\'`) + "'"
 }

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// flagError makes the error of a flag a usageError without words of the Go library, and
+// names the flag that may have been meant.
+func flagError(cmd *cobra.Command, err error) error {
+	var (
+		invalid *pflag.InvalidValueError
+		unknown *pflag.NotExistError
+	)
+	switch {
+	case errors.As(err, &unknown):
+		if similar := similarFlags(cmd, unknown); similar != "" {
+			err = fmt.Errorf("%w; did you mean %s?", err, similar)
+		}
+	case errors.As(err, &invalid):
+		if want := wantedOf[invalid.GetFlag().Value.Type()]; want != "" {
+			err = fmt.Errorf("invalid argument %q for \"--%s\" flag: want %s", invalid.GetValue(), invalid.GetFlag().Name, want)
+		}
+	}
+	return usageError{err}
+}
+
+// wantedOf says which values flags take whose type is of package pflag. Flags of types of
+// our own say it themselves.
+var wantedOf = map[string]string{
+	"bool":     "true or false",
+	"int":      "a number",
+	"uint64":   "a number, 0 or more",
+	"duration": "a duration like 500ms, 15s or 2m",
+}
+
+// similarFlags names the flags of a command that may have been meant by an unknown one.
+func similarFlags(cmd *cobra.Command, unknown *pflag.NotExistError) string {
+	var known []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.Hidden {
+			return
+		}
+		known = append(known, "--"+f.Name)
+		if f.Shorthand != "" {
+			known = append(known, "-"+f.Shorthand)
+		}
+	})
+	name := unknown.GetSpecifiedName()
+	if short := unknown.GetSpecifiedShortnames(); short == "" {
+		return anyOf(closest("--"+name, slices.Values(known)))
+	} else if len(short) > 1 && slices.Contains(known, "--"+short) {
+		return "--" + short // a flag with one dash too few
+	}
+	for _, k := range known {
+		if strings.EqualFold(k, "-"+name) {
+			return k
+		}
+	}
+	return ""
+}
