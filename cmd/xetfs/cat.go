@@ -52,7 +52,7 @@ range is checked against the hashes of its chunks, not against the SHA-256.`,
 				if err != nil {
 					return err
 				}
-				path, err := treePath(rest[0])
+				path, err := findPath(ctx, tree, rest[0])
 				if err != nil {
 					return err
 				}
@@ -71,7 +71,7 @@ func cat(ctx context.Context, w io.Writer, s *source, tree catalog.Tree, path st
 	e, err := tree.Lookup(ctx, path)
 	switch {
 	case err != nil:
-		return absent(path, err)
+		return absentPath(ctx, tree, path, err)
 	case e.Type == page.Dir:
 		return fmt.Errorf("%s: is a folder; xetfs ls shows what is in it", path)
 	case e.Type == page.Symlink:

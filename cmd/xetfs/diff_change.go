@@ -45,11 +45,11 @@ func sameContent(a, b *page.Entry) bool {
 func diffLine(c page.Change, what []string) string {
 	switch {
 	case c.Old == nil:
-		return "A " + printable(dirName(c.New.Path))
+		return "A " + quoteName(dirName(c.New.Path))
 	case c.New == nil:
-		return "D " + printable(dirName(c.Old.Path))
+		return "D " + quoteName(dirName(c.Old.Path))
 	}
-	return "M " + printable(dirName(c.New.Path)) + " (" + strings.Join(what, ", ") + ")"
+	return "M " + quoteName(dirName(c.New.Path)) + " (" + strings.Join(what, ", ") + ")"
 }
 
 // A diffDoc is a change as diff --json shows it, and a diffEntryDoc one of its sides. The

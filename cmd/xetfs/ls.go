@@ -25,8 +25,8 @@ func newLs() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls SOURCE [SYMBOL[@AS_OF]] [DIR]",
 		Short: "List symbols or files without mounting",
-		Long: `Lists what a mount of SOURCE would show. Names come one per line and sorted; control
-characters in them are escaped.
+		Long: `Lists what a mount of SOURCE would show. Names come one per line and sorted. A name that is
+not printable is written as $'a\nb'; a shell, xetfs ls and xetfs cat read that.
 
 Where SOURCE is a catalog: without SYMBOL its symbols; with SYMBOL what is in DIR of that
 tree, or at its top. Any other folder has no symbols: ls SOURCE [DIR].
@@ -102,7 +102,7 @@ func (l *listing) list(ctx context.Context, w io.Writer, s *source, args []strin
 		t, _ := parseTarget(args[0])
 		l.symbol = &t.symbol
 	}
-	if l.dir, err = treePath(strings.Join(rest, "")); err != nil {
+	if l.dir, err = findPath(ctx, tree, strings.Join(rest, "")); err != nil {
 		return err
 	}
 	return l.print(ctx, w, tree)
@@ -143,7 +143,7 @@ func (l *listing) printJSON(ctx context.Context, w io.Writer, tree catalog.Tree)
 func (l *listing) walk(ctx context.Context, tree catalog.Tree, do func(page.Entry) error) error {
 	e, err := tree.Lookup(ctx, l.dir)
 	if err != nil {
-		return absent(l.dir, err)
+		return absentPath(ctx, tree, l.dir, err)
 	}
 	if e.Type != page.Dir {
 		return do(e)
@@ -168,14 +168,6 @@ func (l *listing) walkDir(ctx context.Context, tree catalog.Tree, dir string, do
 	return nil
 }
 
-// absent is the error of a path that the tree does not have.
-func absent(path string, err error) error {
-	if !notLive(err) {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return fmt.Errorf("%s: %w; xetfs ls shows what is there", path, reason(err))
-}
-
 // line is an entry as text.
 func (l *listing) line(e page.Entry) string {
 	name := e.Path
@@ -183,10 +175,11 @@ func (l *listing) line(e page.Entry) string {
 		name = path.Base(e.Path)
 	}
 	if !l.long {
-		return printable(name)
+		return quoteName(name)
 	}
+	name = quoteName(name)
 	if e.Type == page.Symlink {
-		name += " -> " + e.Target
+		name += " -> " + quoteName(e.Target)
 	}
-	return fmt.Sprintf("%s %12d %s %s", modeText(e), e.Size, e.ModTime.UTC().Format(time.DateTime), printable(name))
+	return fmt.Sprintf("%s %12d %s %s", modeText(e), e.Size, e.ModTime.UTC().Format(time.DateTime), name)
 }

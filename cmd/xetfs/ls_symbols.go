@@ -60,7 +60,7 @@ func (l *listing) symbols(ctx context.Context, w io.Writer, c *catalog.Stored) e
 
 func (l *listing) symbolLine(ctx context.Context, w io.Writer, doc *document, c *catalog.Stored, symbol string) error {
 	if !l.long && doc == nil {
-		_, err := fmt.Fprintln(w, printable(symbol))
+		_, err := fmt.Fprintln(w, quoteName(symbol))
 		return err
 	}
 	row, err := c.Latest(ctx, symbol)
@@ -73,7 +73,7 @@ func (l *listing) symbolLine(ctx context.Context, w io.Writer, doc *document, c 
 		doc.element(symbolDoc{symbol, newRowDoc(row)})
 		return doc.err
 	}
-	_, err = fmt.Fprintf(w, "%8d %s %10d %14d %s\n", row.Number, row.Time.UTC().Format(time.DateTime), row.Entries, row.Bytes, printable(symbol))
+	_, err = fmt.Fprintf(w, "%8d %s %10d %14d %s\n", row.Number, row.Time.UTC().Format(time.DateTime), row.Entries, row.Bytes, quoteName(symbol))
 	return err
 }
 

@@ -66,10 +66,10 @@ func (o *nameOptions) check(ctx context.Context, src *source) error {
 		return usageError{fmt.Errorf("%s: is no catalog, so there is nothing for %s to name", src.folder, flag)}
 	case o.snapshot != "":
 		_, err := src.stored.Snapshot(ctx, o.snapshot)
-		return err
+		return hinted(ctx, src.stored, src.folder, err)
 	}
 	_, err := src.stored.Resolve(ctx, o.symbol.symbol, o.symbol.at)
-	return err
+	return hinted(ctx, src.stored, src.folder, err)
 }
 
 // fill sets what the flags say.

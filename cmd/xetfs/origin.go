@@ -257,5 +257,5 @@ func withSourceAs(cmd *cobra.Command, folder string, o sourceOptions, do func(co
 		return err
 	}
 	defer s.close()
-	return do(cmd.Context(), s)
+	return hinted(cmd.Context(), s.stored, folder, do(cmd.Context(), s))
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -51,6 +52,31 @@ func quoteName(name string) string {
 		return name
 	}
 	return ansiWord(name)
+}
+
+// unquoteName is the inverse of quoteName for a name that it had to change.
+func unquoteName(s string) (name string, ok bool) {
+	if len(s) < len("$''") || !strings.HasPrefix(s, "$'") || !strings.HasSuffix(s, "'") {
+		return "", false
+	}
+	s = s[len("$'") : len(s)-len("'")]
+	var b []byte
+	for s != "" {
+		if s[0] != '\\' {
+			b, s = append(b, s[0]), s[1:]
+			continue
+		}
+		r, multibyte, rest, err := strconv.UnquoteChar(s, '\'')
+		if err != nil {
+			return "", false
+		}
+		if s = rest; multibyte {
+			b = utf8.AppendRune(b, r)
+		} else {
+			b = append(b, byte(r))
+		}
+	}
+	return string(b), true
 }
 
 // ansiWord is s as bash and other shells write it with escapes: $'a\nb'.

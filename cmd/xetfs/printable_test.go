@@ -21,3 +21,24 @@ func TestS02_Printable(t *testing.T) {
 		})
 	}
 }
+
+// A name is read back as it was from what ls prints.
+func TestQuoteName(t *testing.T) {
+	for name, want := range map[string]string{
+		"a b": "a b", "it's": "it's", `a\nb`: `a\nb`, "$HOME": "$HOME",
+		"a\nb": `$'a\nb'`, "\xff'\\": `$'\xff\'\\'`, "$'x'": `$'$\'x\''`, "ä\x1b": `$'ä\x1b'`, "\U000e0001": `$'\U000e0001'`,
+	} {
+		got := quoteName(name)
+		if got != want {
+			t.Errorf("quoteName(%q) = %s, want %s", name, got, want)
+		}
+		if back, ok := unquoteName(got); ok != (got != name) || ok && back != name {
+			t.Errorf("unquoteName(%s) = %q, %t", got, back, ok)
+		}
+	}
+	for _, s := range []string{"", "$'", "'", "x", "$'a", `$'\'`, `$'\q'`} {
+		if got, ok := unquoteName(s); ok {
+			t.Errorf("unquoteName(%s) = %q", s, got)
+		}
+	}
+}

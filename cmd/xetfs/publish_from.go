@@ -23,7 +23,7 @@ func (p *publishing) runFrom(ctx context.Context) error {
 	if err == nil {
 		writeListing(ctx, w.store, nil, p.report.note)
 	}
-	return p.finish(r, err)
+	return p.finish(r, hinted(ctx, w.Catalog(), p.storePath, err))
 }
 
 func (p *publishing) publishAgain(ctx context.Context, publisher *catalog.Publisher, from target) (publishResult, error) {

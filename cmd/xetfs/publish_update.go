@@ -24,7 +24,7 @@ func (p *publishing) changes(ctx context.Context, tree catalog.Tree) ([]page.Cha
 	for _, path := range p.remove {
 		old, err := tree.Lookup(ctx, path)
 		if err != nil {
-			return nil, fmt.Errorf("--remove %s: %w", path, err)
+			return nil, fmt.Errorf("--remove %w", absentPath(ctx, tree, path, err))
 		}
 		changes = append(changes, page.Change{Old: &old})
 	}

@@ -109,7 +109,7 @@ func withCatalog(cmd *cobra.Command, folder string, do func(context.Context, *re
 		return err
 	}
 	defer c.close()
-	return do(cmd.Context(), c)
+	return hinted(cmd.Context(), c.Stored, folder, do(cmd.Context(), c))
 }
 
 // withPublisher opens the catalog in STORE for a command that changes it.
@@ -120,7 +120,7 @@ func withPublisher(cmd *cobra.Command, folder string, do func(context.Context, *
 	}
 	defer w.close()
 	if err := do(cmd.Context(), w); err != nil {
-		return err
+		return hinted(cmd.Context(), w.Catalog(), folder, err)
 	}
 	renewListing(cmd.Context(), w.store, func(text string) { fmt.Fprintln(cmd.ErrOrStderr(), aside(cmd.CommandPath(), text)) })
 	return nil

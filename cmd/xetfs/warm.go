@@ -78,7 +78,7 @@ func (o *warmOptions) run(cmd *cobra.Command, folder string, args []string) erro
 			return err
 		}
 		w := &warming{s: s, tree: tree, chunks: o.chunks, errOut: cmd.ErrOrStderr(), command: cmd.CommandPath()}
-		if err := w.setPaths(paths); err != nil {
+		if err := w.setPaths(ctx, paths); err != nil {
 			return err
 		}
 		w.bar = newProgress(cmd.ErrOrStderr(), "warm")

@@ -65,9 +65,9 @@ const (
 )
 
 // setPaths sets what is to be warmed: all, if nothing is named.
-func (w *warming) setPaths(paths []string) error {
+func (w *warming) setPaths(ctx context.Context, paths []string) error {
 	for _, p := range paths {
-		p, err := treePath(p)
+		p, err := findPath(ctx, w.tree, p)
 		if err != nil {
 			return err
 		}

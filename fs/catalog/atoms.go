@@ -81,7 +81,7 @@ func (c *Stored) readRef(ctx context.Context, symbol string) (seenRef, error) {
 		if err := c.checkPlace(ctx); err != nil {
 			return seenRef{}, fmt.Errorf("%s: %w", symbol, err)
 		}
-		return seenRef{}, absent(symbol, "no such symbol")
+		return seenRef{}, absentSymbol(symbol)
 	case err != nil:
 		return seenRef{tag: tag}, err
 	case ref.Symbol != symbol:

@@ -22,7 +22,7 @@ func (p *Publisher) Delete(ctx context.Context, symbol string, numbers ...uint64
 	}
 	_, err = p.commit(ctx, st, w, func(_ context.Context, st *state) (*change, error) {
 		if st.head == nil {
-			return nil, absent(symbol, "no such symbol")
+			return nil, absentSymbol(symbol)
 		}
 		for _, n := range numbers {
 			if err := checkNumber(st.head, n); err != nil {
@@ -63,7 +63,7 @@ func (p *Publisher) Prune(ctx context.Context, symbol string, keep KeepRule, dry
 	var rows []names.Row
 	_, err = p.commit(ctx, st, w, func(ctx context.Context, st *state) (*change, error) {
 		if st.head == nil {
-			return nil, absent(symbol, "no such symbol")
+			return nil, absentSymbol(symbol)
 		}
 		rows = nil
 		c, newer := new(change), 0

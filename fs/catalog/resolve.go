@@ -18,7 +18,7 @@ func (c *Stored) Latest(ctx context.Context, symbol string) (names.Row, error) {
 		return names.Row{}, err
 	}
 	if seen.ref.Latest == nil {
-		return names.Row{}, absent(symbol, "all versions were deleted")
+		return names.Row{}, absentVersion(symbol, "all versions were deleted")
 	}
 	return *seen.ref.Latest, nil
 }
@@ -69,7 +69,7 @@ func (c *Stored) inSnapshot(ctx context.Context, symbol, name string) (names.Row
 	}
 	row, ok := s.Rows[symbol]
 	if !ok {
-		return names.Row{}, absent(symbol, "not in snapshot %s", name)
+		return names.Row{}, absentVersion(symbol, "not in snapshot %s", name)
 	}
 	return row, nil
 }
@@ -80,7 +80,7 @@ func (c *Stored) byRoot(ctx context.Context, symbol string, at names.AsOf) (name
 		if err := c.checkPlace(ctx); err != nil {
 			return names.Row{}, fmt.Errorf("%s: %w", symbol, err)
 		}
-		return names.Row{}, absent(symbol, "there is no tree %v", at)
+		return names.Row{}, absentVersion(symbol, "there is no tree %v", at)
 	}
 	if err != nil {
 		return names.Row{}, err
@@ -114,9 +114,9 @@ func (c *Stored) find(ctx context.Context, head *names.Version, at names.AsOf) (
 	case names.ByNumber:
 		return names.Row{}, fmt.Errorf("%s: %w", head.Symbol, codec.Corrupt("version list", 0, "version %d is in none of its rows", at.Number))
 	case names.ByAge:
-		return names.Row{}, absent(head.Symbol, "there are %d live versions, no %v", live, at)
+		return names.Row{}, absentVersion(head.Symbol, "no version %v, the number of live versions is %d", at, live)
 	case names.ByTime:
-		return names.Row{}, absent(head.Symbol, "no live version is from %v or before", at)
+		return names.Row{}, absentVersion(head.Symbol, "no live version is from %v or before", at)
 	}
 	return names.Row{}, fmt.Errorf("%s: version of unknown form %d", head.Symbol, at.Form)
 }
@@ -124,12 +124,12 @@ func (c *Stored) find(ctx context.Context, head *names.Version, at names.AsOf) (
 // checkNumber says why a version is not live, if it is not.
 func checkNumber(head *names.Version, number uint64) error {
 	if number > head.Number {
-		return absent(head.Symbol, "version %d never existed, the highest is %d", number, head.Number)
+		return absentVersion(head.Symbol, "version %d never existed, the highest is %d", number, head.Number)
 	}
 	if d, gone := head.Deletion(number); gone && d.Seq != 0 {
-		return absent(head.Symbol, "version %d was deleted, by change %d", number, d.Seq)
+		return absentVersion(head.Symbol, "version %d was deleted, by change %d", number, d.Seq)
 	} else if gone {
-		return absent(head.Symbol, "version %d was deleted long ago", number)
+		return absentVersion(head.Symbol, "version %d was deleted long ago", number)
 	}
 	return nil
 }

@@ -116,7 +116,7 @@ func (p *Publisher) DeleteSnapshot(ctx context.Context, name string) error {
 	k := names.SnapshotKey(name)
 	_, err := p.store.Size(ctx, k)
 	if errors.Is(err, origin.ErrNotFound) {
-		return absent("snapshot "+name, "there is none of that name")
+		return absentSnapshot(name)
 	}
 	if err == nil {
 		err = p.remove(ctx, k)

@@ -54,7 +54,7 @@ func (c *Stored) readSnapshot(ctx context.Context, name string) (*names.Snapshot
 	}
 	switch {
 	case errors.Is(err, origin.ErrNotFound):
-		return nil, "", absent("snapshot "+name, "there is none of that name")
+		return nil, "", absentSnapshot(name)
 	case err != nil:
 		return nil, tag, err
 	case s.Name != name:

@@ -120,14 +120,42 @@ func (c *Stored) Changes(ctx context.Context, from, to names.Row) iter.Seq2[page
 	return page.Diff(ctx, c.pages, from.Root, to.Root)
 }
 
-// An absentError says why there is no such symbol, version or snapshot.
-type absentError struct{ what, why string }
+// An AbsentError says why there is no such symbol, version or snapshot. It is an
+// io/fs.ErrNotExist.
+type AbsentError struct {
+	Kind AbsentKind
+	Name string // of the symbol, also of a version; of the snapshot
+	what string // that begins the text
+	why  string
+}
 
-func (e *absentError) Error() string { return e.what + ": " + e.why }
+// An AbsentKind is what does not exist.
+type AbsentKind uint8
+
+// The kinds of an AbsentError. Zero is something else.
+const (
+	AbsentSymbol AbsentKind = iota + 1
+	AbsentVersion
+	AbsentSnapshot
+)
+
+func (e *AbsentError) Error() string { return e.what + ": " + e.why }
 
 // Unwrap makes it an io/fs.ErrNotExist, without the text of that behind the sentence.
-func (e *absentError) Unwrap() error { return iofs.ErrNotExist }
+func (e *AbsentError) Unwrap() error { return iofs.ErrNotExist }
 
 func absent(what, format string, args ...any) error {
-	return &absentError{what, fmt.Sprintf(format, args...)}
+	return &AbsentError{what: what, why: fmt.Sprintf(format, args...)}
+}
+
+func absentSymbol(symbol string) error {
+	return &AbsentError{Kind: AbsentSymbol, Name: symbol, what: symbol, why: "no such symbol"}
+}
+
+func absentVersion(symbol, format string, args ...any) error {
+	return &AbsentError{Kind: AbsentVersion, Name: symbol, what: symbol, why: fmt.Sprintf(format, args...)}
+}
+
+func absentSnapshot(name string) error {
+	return &AbsentError{Kind: AbsentSnapshot, Name: name, what: "snapshot " + name, why: "there is none of that name"}
 }
