@@ -53,7 +53,7 @@ func (s *Store) askAt(ctx context.Context, method string, k names.Key, path stri
 		return nil, fmt.Errorf("%q: %w", k, err)
 	}
 	w := newWatch(ctx, s.stall)
-	r, err := http.NewRequestWithContext(w.ctx, method, s.base+path, nil)
+	r, err := http.NewRequestWithContext(new(hop).trace(w.ctx), method, s.base+path, nil)
 	if err != nil {
 		w.stop()
 		leave()

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/netip"
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"time"
 	"unicode"
 )
@@ -29,7 +32,7 @@ type conns struct {
 
 // conns returns so many connections for a store at base.
 func (o Options) conns(base *url.URL, most int) conns {
-	client := &http.Client{Transport: o.transport(most), CheckRedirect: redirectsFrom(base)}
+	client := &http.Client{Transport: o.transport(most), CheckRedirect: redirectsFrom(base, proxy)}
 	return conns{client, make(chan struct{}, most)}
 }
 
@@ -54,7 +57,7 @@ func (o Options) transport(conns int) http.RoundTripper {
 	return &http.Transport{
 		Proxy:                  proxy,
 		OnProxyConnectResponse: checkProxy,
-		DialContext:            (&net.Dialer{Timeout: o.Connect}).DialContext,
+		DialContext:            o.dial,
 		TLSHandshakeTimeout:    o.Connect,
 		Protocols:              protocols,
 		MaxConnsPerHost:        conns,
@@ -64,6 +67,43 @@ func (o Options) transport(conns int) http.RoundTripper {
 		MaxResponseHeaderBytes: maxHeader,
 		DisableCompression:     true,
 	}
+}
+
+// checked is the key of contexts of requests that must not reach a private address.
+type checked struct{}
+
+// dial connects to a server or a proxy. After a redirect of a public server it refuses a
+// private address to which a public name leads.
+func (o Options) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	d := net.Dialer{Timeout: o.Connect}
+	if ctx.Value(checked{}) != nil {
+		d.Control = refuseInside
+	}
+	return d.DialContext(ctx, network, address)
+}
+
+// refuseInside refuses to connect to a private address. Dialer calls it for each address
+// of a name.
+func refuseInside(_, address string, _ syscall.RawConn) error {
+	to, err := netip.ParseAddrPort(address)
+	if err != nil || isInsideIP(to.Addr()) {
+		return errInside
+	}
+	return nil
+}
+
+// A hop notes whether the last server that was connected to has a private address.
+type hop struct{ inside atomic.Bool }
+
+type hopKey struct{}
+
+// trace returns a context for one request, whose redirects check asks.
+func (h *hop) trace(ctx context.Context) context.Context {
+	ctx = context.WithValue(ctx, hopKey{}, h)
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) {
+		to, err := netip.ParseAddrPort(i.Conn.RemoteAddr().String())
+		h.inside.Store(err == nil && isInsideIP(to.Addr()))
+	}})
 }
 
 // errProxy says that nobody can be asked. What the environment names may hold a password.
@@ -94,19 +134,32 @@ func checkProxy(_ context.Context, _ *url.URL, _ *http.Request, answer *http.Res
 // errRedirect is why a redirect is not followed.
 type errRedirect struct{ error }
 
+var errInside = errRedirect{errors.New("a redirect leads from a public server to an address that is not")}
+
 // redirectsFrom returns the rule for redirects of a store at base: few, not from https to
-// http, and not from a public server into the network that we are in.
-func redirectsFrom(base *url.URL) func(*http.Request, []*http.Request) error {
+// http, and not from a public server into the network that we are in. The address is
+// checked when it is connected to, unless a proxy does that.
+func redirectsFrom(base *url.URL, proxy func(*http.Request) (*url.URL, error)) func(*http.Request, []*http.Request) error {
 	inside := isInside(base.Hostname())
+	proxied := func(r *http.Request) bool {
+		u, err := proxy(r)
+		return u != nil && err == nil
+	}
 	return func(r *http.Request, via []*http.Request) error {
-		before := via[len(via)-1].URL.Scheme
+		last := via[len(via)-1]
+		before := last.URL.Scheme
+		h, _ := r.Context().Value(hopKey{}).(*hop)
+		inside := inside || h != nil && h.inside.Load() && !proxied(last)
 		switch {
 		case len(via) > maxRedirect:
 			return errRedirect{errors.New("too many redirects")}
 		case r.URL.Scheme != before && (before != "http" || r.URL.Scheme != "https"):
 			return errRedirect{errors.New("a redirect leads from " + before + " to another scheme")}
 		case !inside && (isInside(r.URL.Hostname()) || !isASCII(r.URL.Hostname())):
-			return errRedirect{errors.New("a redirect leads from a public server to an address that is not")}
+			return errInside
+		}
+		if !inside && !proxied(r) {
+			*r = *r.WithContext(context.WithValue(r.Context(), checked{}, true))
 		}
 		r.Header.Del("Referer")
 		return nil
@@ -135,6 +188,10 @@ func isInside(host string) bool {
 		last := host[strings.LastIndexByte(host, '.')+1:]
 		return last == "" || '0' <= last[0] && last[0] <= '9'
 	}
+	return isInsideIP(ip)
+}
+
+func isInsideIP(ip netip.Addr) bool {
 	ip = ip.Unmap()
 	return shared.Contains(ip) || ip.IsLoopback() || ip.IsPrivate() || ip.IsLinkLocalUnicast() || ip.IsLinkLocalMulticast() || ip.IsUnspecified()
 }
