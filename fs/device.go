@@ -125,6 +125,9 @@ func findFusermount() (string, error) {
 	return "", errors.New("fusermount3 is not installed (package fuse3), and only root mounts without it")
 }
 
+// mtab is the table of mounts that the helper reads.
+const mtab = "/etc/mtab"
+
 // fusermount runs the helper. It says EBUSY by its exit status alone.
 func fusermount(args ...string) error {
 	path, err := findFusermount()
@@ -145,6 +148,9 @@ func fusermount(args ...string) error {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	if status.ExitStatus() != 0 {
+		if unix.Access(mtab, unix.F_OK) != nil {
+			return fmt.Errorf("%s needs %s, which is missing: ln -s /proc/self/mounts %s", path, mtab, mtab)
+		}
 		return fmt.Errorf("%s ended with status %d: %w", path, status.ExitStatus(), unix.EBUSY)
 	}
 	return nil

@@ -21,9 +21,13 @@ import (
 
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/page"
+	"github.com/xetfs/xetfs/fs/fstest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	fstest.PrivateMounts()
+	goleak.VerifyTestMain(m)
+}
 
 func TestAttributes(t *testing.T) {
 	e := newFakeEngine()

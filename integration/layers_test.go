@@ -53,6 +53,8 @@ var mayImport = map[string][]string{
 	"fs/catalog/sweep": {"codec", "codec/merkle", "codec/names", "codec/page", "codec/shard", "codec/xorb", "cache/origin", "fs/catalog", "fs/catalog/tree"},
 	"fs":               {"codec", "codec/names", "codec/page", "cache/origin", "cache/recent", "reconstruct", "fs/catalog"},
 
+	"fs/fstest": {},
+
 	"cmd/xetfs": append(append(below("codec"), below("cache")...), "reconstruct", "fs", "fs/catalog", "fs/catalog/tree", "fs/catalog/sweep"),
 
 	"integration":         {},
@@ -87,7 +89,7 @@ var onlyIn = map[string][]string{
 	"github.com/failsafe-go/failsafe-go":    {"=cache/origin"},
 	"github.com/google/renameio/v2":         {"cache/disk", "cache/origin/dir"},
 	"golang.org/x/sync":                     {"=cache", "cache/origin", "reconstruct", "codec/pack", "fs/catalog", "cmd/xetfs"},
-	"golang.org/x/sys":                      {"codec/merkle", "cache/disk", "cache/nowait", "cache/origin/dir", "=fs", "cmd/xetfs"},
+	"golang.org/x/sys":                      {"codec/merkle", "cache/disk", "cache/nowait", "cache/origin/dir", "=fs", "fs/fstest", "cmd/xetfs"},
 	"golang.org/x/term":                     {"cmd/xetfs"},
 	"github.com/spf13/cobra":                {"cmd/xetfs"},
 	"github.com/spf13/pflag":                {"cmd/xetfs"},
@@ -106,9 +108,10 @@ var onlyIn = map[string][]string{
 	"github.com/kubernetes-csi/csi-test/v5": {},
 	module + "/codec/codectest":             {"cache/origin/origintest"},
 	module + "/cache/origin/origintest":     {},
+	module + "/fs/fstest":                   {},
 
 	"net/http": {"cache/origin", "cmd/xetfs"},
-	"os":       {"=cache", "cache/disk", "cache/origin/dir", "cache/origin/origintest", "reconstruct", "=fs", "cmd/xetfs", "codec/codectest"},
+	"os":       {"=cache", "cache/disk", "cache/origin/dir", "cache/origin/origintest", "reconstruct", "=fs", "fs/fstest", "cmd/xetfs", "codec/codectest"},
 	"log/slog": {"cache", "reconstruct", "fs", "cmd/xetfs"},
 }
 
@@ -116,11 +119,11 @@ var onlyIn = map[string][]string{
 // for the rows that name something of it.
 var calledIn = map[string][]string{
 	"os.File":      {"=cache", "cache/disk", "cache/origin/dir", "cache/origin/origintest", "reconstruct", "=fs", "cmd/xetfs", "codec/codectest"},
-	"os.Getenv":    {"cmd/xetfs", "codec/codectest", "cache/origin/origintest"},
+	"os.Getenv":    {"cmd/xetfs", "fs/fstest", "codec/codectest", "cache/origin/origintest"},
 	"os.LookupEnv": {"cmd/xetfs", "codec/codectest", "cache/origin/origintest"},
-	"os.Environ":   {"cmd/xetfs"},
+	"os.Environ":   {"cmd/xetfs", "fs/fstest"},
 	"os.ExpandEnv": {"cmd/xetfs"},
-	"os.*":         {"cache/disk", "cache/origin/dir", "cmd/xetfs", "codec/codectest", "cache/origin/origintest"},
+	"os.*":         {"cache/disk", "cache/origin/dir", "cmd/xetfs", "fs/fstest", "codec/codectest", "cache/origin/origintest"},
 	"time.Now":     {"cache", "reconstruct", "fs", "cmd/xetfs"},
 	"time.Since":   {"cache", "reconstruct", "fs", "cmd/xetfs"},
 	"time.Until":   {"cache", "reconstruct", "fs", "cmd/xetfs"},

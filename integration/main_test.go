@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+
+	"github.com/xetfs/xetfs/fs/fstest"
 )
 
 // childEnv names what this program does instead of testing: it is started once more as
@@ -19,6 +21,7 @@ const childEnv = "XETFS_TEST_CHILD"
 var raceEnabled bool
 
 func TestMain(m *testing.M) {
+	fstest.PrivateMounts()
 	if role := os.Getenv(childEnv); role != "" {
 		os.Exit(runChild(role, os.Args[1:]))
 	}

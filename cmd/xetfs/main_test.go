@@ -24,10 +24,14 @@ import (
 	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/fs/catalog"
+	"github.com/xetfs/xetfs/fs/fstest"
 )
 
 // In the scripts xetfs is this test program, which runs main.
 func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) != "xetfs" {
+		fstest.PrivateMounts()
+	}
 	testscript.Main(m, map[string]func(){"xetfs": main})
 }
 

@@ -21,6 +21,7 @@ type mountEntry struct {
 	Point  string
 	Type   string
 	Source string
+	Owner  int64 // number of the user who mounted a FUSE file system; -1: not known
 }
 
 // String says for people what is mounted.
@@ -66,9 +67,18 @@ func parseMount(line string) (*mountEntry, error) {
 	if !ok || len(head) < 6 || len(tail) < 1 {
 		return nil, fmt.Errorf("mountinfo: line %.200q is not understood", line)
 	}
-	e := &mountEntry{Point: unescapeMount(head[4]), Type: tail[0]}
+	e := &mountEntry{Point: unescapeMount(head[4]), Type: tail[0], Owner: -1}
 	if len(tail) > 1 {
 		e.Source = unescapeMount(tail[1])
+	}
+	for option := range strings.SplitSeq(tail[len(tail)-1], ",") {
+		if id, ok := strings.CutPrefix(option, "user_id="); ok && len(tail) > 2 {
+			owner, err := strconv.ParseUint(id, 10, 32)
+			if err != nil {
+				return nil, fmt.Errorf("mountinfo: user %.80q is not understood", id)
+			}
+			e.Owner = int64(owner)
+		}
 	}
 	_, minor, _ := strings.Cut(head[2], ":")
 	n, err := strconv.ParseUint(minor, 10, 32)

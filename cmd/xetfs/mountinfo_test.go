@@ -39,6 +39,12 @@ func TestFindMount(t *testing.T) {
 			}
 		})
 	}
+	for path, want := range map[string]int64{"/mnt/x": -1, "/proc": -1, "/mnt/own": 1000} {
+		own := table + "41 28 0:46 / /mnt/own ro - fuse.xetfs user_id=5,a rw,user_id=1000,group_id=7\n"
+		if e, err := findMount(strings.NewReader(own), path); err != nil || e.Owner != want {
+			t.Errorf("%s: owner of %+v (%v), want %d", path, e, err, want)
+		}
+	}
 	for _, line := range []string{"", "a b c", "1 2 x / /mnt rw - tmpfs none rw", "1 2 0:4 / /mnt rw -", "36 28 0:42 / /mnt rw tmpfs"} {
 		if e, err := parseMount(line); err == nil {
 			t.Errorf("line %q gave %v, want an error", line, e)

@@ -50,6 +50,8 @@ func umount(cmd *cobra.Command, path string, lazy bool) error {
 		return fmt.Errorf("%s: busy: a program has a file open in it or works there (fuser -vm %s shows which); end it, or use --lazy", path, shellWord(path))
 	case errors.Is(err, unix.EPERM):
 		return fmt.Errorf("%s: %w: it is not your mount", path, iofs.ErrPermission)
+	case err != nil && unix.Geteuid() != 0:
+		return explainUnmount(path, m, err)
 	case err != nil:
 		return fmt.Errorf("%s: %w", path, err)
 	}
@@ -57,6 +59,20 @@ func umount(cmd *cobra.Command, path string, lazy bool) error {
 		return nil // its process goes when the last file is closed
 	}
 	return awaitServers(cmd, m, served)
+}
+
+// mtab is the table of mounts that fusermount3 reads.
+const mtab = "/etc/mtab"
+
+// explainUnmount says why fusermount3 did not unmount for an ordinary user.
+func explainUnmount(path string, m mountpoint, err error) error {
+	if owner := m.on.Owner; owner >= 0 && owner != int64(unix.Getuid()) {
+		return fmt.Errorf("%s: %w: the mount belongs to user %d; only that user and root can unmount it", path, iofs.ErrPermission, owner)
+	}
+	if _, missing := os.Stat(mtab); errors.Is(missing, iofs.ErrNotExist) {
+		return fmt.Errorf("%s: fusermount3 needs %s, which is missing; as root: ln -s /proc/self/mounts %s", path, mtab, mtab)
+	}
+	return fmt.Errorf("%s: %w", path, err)
 }
 
 // findOurs finds the mount at path, which must be one of xetfs.

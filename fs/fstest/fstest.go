@@ -1,0 +1,32 @@
+// Package fstest has what the tests of mounts share.
+package fstest
+
+import (
+	"os"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
+
+// privateEnv marks a program that has a mount namespace of its own.
+const privateEnv = "XETFS_TEST_PRIVATE_MOUNTS"
+
+// PrivateMounts gives a test program of root a mount namespace of its own, by executing the
+// program once more with the same process number. No other namespace can then hold copies
+// of what tests mount, and no mount outlives its processes. TestMain calls it first. Without
+// the right to make a namespace it does nothing.
+func PrivateMounts() {
+	if os.Geteuid() != 0 || os.Getenv(privateEnv) != "" {
+		return
+	}
+	runtime.LockOSThread() // only this thread changes its namespace, and Exec ends all others
+	if unix.Unshare(unix.CLONE_NEWNS) != nil {
+		runtime.UnlockOSThread()
+		return
+	}
+	err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
+	if err == nil {
+		err = unix.Exec("/proc/self/exe", os.Args, append(os.Environ(), privateEnv+"=1"))
+	}
+	panic("a mount namespace of its own: " + err.Error())
+}
