@@ -151,6 +151,9 @@ func (o *mountOptions) check(args []string) (source, mountpoint string, err erro
 	if mountpoint, err = filepath.Abs(args[1]); err != nil {
 		return "", "", err
 	}
+	if err := mountOrderHint(source, mountpoint); err != nil {
+		return "", "", err
+	}
 	if err := firstErr(checkSource(source), o.cache.check(source)); err != nil {
 		return "", "", err
 	}

@@ -29,7 +29,7 @@ func newPack() *cobra.Command {
 		Long: `Reads every regular file in the folders, in the order of their names, and stores what
 STORE does not have yet: chunks in xorbs, files in shards, below STORE/tdata. STORE is a
 local folder of its own; it is made if it is not there, and shards and xorbs anywhere in
-it count. Chunk boundaries, hashes and layout are those of the Xet reference
+it count. Any other folder that is not empty is refused. Chunk boundaries, hashes and layout are those of the Xet reference
 implementation, so every Xet client can read the result. Packing the same files again
 stores nothing.
 
@@ -137,6 +137,9 @@ type packing struct {
 
 func (p *packing) run(storePath string, folders []string) error {
 	if err := checkPackFolders(storePath, folders); err != nil {
+		return err
+	}
+	if err := checkIsStore(p.ctx, storePath, orderHint(folders[0], "xetfs pack", folders[0], storePath)); err != nil {
 		return err
 	}
 	var err error

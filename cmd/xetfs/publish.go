@@ -40,7 +40,7 @@ func newPublish() *cobra.Command {
 		Long: `Packs what STORE does not have yet, as pack does, and publishes the tree of FOLDER as the
 next version of SYMBOL: whole, with the modes and times of everything in it, symbolic links
 and empty folders. STORE is a local folder of its own; it is made, and a catalog in it, if
-it is not there. Readers see the old version or the new one and nothing between, whenever
+it is not there. A folder with anything but a store in it is refused. Readers see the old version or the new one and nothing between, whenever
 publish ends, by whatever means; run again, it goes on from there.
 
 If the tree is the same as that of the newest version, there is no new version; --force
@@ -156,7 +156,12 @@ func (o *publishOptions) check(cmd *cobra.Command, args []string) error {
 	if err != nil && !errors.As(err, &usage) && !errors.Is(err, iofs.ErrNotExist) && !errors.Is(err, iofs.ErrPermission) {
 		return usageError{err}
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return untilInterrupted(cmd.Context(), func() error {
+		return checkIsStore(cmd.Context(), o.storePath, orderHint(o.folder, "xetfs publish", o.folder, o.symbol, o.storePath))
+	})
 }
 
 // checkFolder takes FOLDER, if there is to be one.
