@@ -26,6 +26,7 @@ const (
 	exitDamage      = 6
 	exitMount       = 7
 	exitBeaten      = 8
+	exitIncomplete  = 9
 	exitInterrupted = 130 // by SIGINT
 	exitTerminated  = 143 // by SIGTERM
 )
@@ -58,6 +59,10 @@ const (
 	errDamage     = statusError(exitDamage)
 	errUnreadable = statusError(exitUnreachable)
 )
+
+// errIncomplete says that something of a folder is missing in what was stored. Each path was
+// named.
+const errIncomplete = statusError(exitIncomplete)
 
 // exitStatus turns the error of a command into the exit status of the program. ctx is
 // the one that a signal ends.

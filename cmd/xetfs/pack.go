@@ -17,6 +17,8 @@ import (
 // packOptions are the flags of pack.
 type packOptions struct {
 	list, asJSON, strict, noSHA bool
+	oneFileSystem               bool
+	exclude                     []string
 	scheme                      schemeFlag
 }
 
@@ -26,16 +28,19 @@ func newPack() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pack STORE FOLDER…",
 		Short: "Store the files of folders as shards and xorbs",
-		Long: `Reads every regular file in the folders, in the order of their names, and stores what
+		Long: `Reads every regular file in the folders and stores what
 STORE does not have yet: chunks in xorbs, files in shards, below STORE/tdata. STORE is a
 local folder of its own; it is made if it is not there, and shards and xorbs anywhere in
 it count. Any other folder that is not empty is refused. Chunk boundaries, hashes and layout are those of the Xet reference
 implementation, so every Xet client can read the result. Packing the same files again
 stores nothing.
 
-Names are not stored: a packed file is found by its hash, which --list shows. What is
-not a regular file is passed over and named, as is a file that cannot be read, or that
-changes while it is read, three times. With --strict that ends the command.
+Names are not stored: a packed file is found by its hash, which --list shows. The files of a
+folder come in the order of their names, then those of the folders in it. What is not a
+regular file is skipped and named. A file without permission, or one that changed while it
+was read three times, is missing in STORE: it is named, and the exit status is 9. --strict
+fails at the first of both. An error of the machine, such as a disk that cannot be read or
+too many open files, stops packing. Patterns of --exclude are those of publish.
 
 A run that is interrupted or killed leaves only whole objects behind. The next run finds
 them and goes on from there. Two runs at a time do not disturb each other.
@@ -49,7 +54,8 @@ With --json the summary is one object. Times are seconds; those of stages are su
 all cores:
 
   list                with --list: {"path", "size", "hash", "sha256"} for each file
-  skipped             {"path", "why"} for each thing that was passed over
+  skipped             {"path", "why", "missing"} for each path that was passed over
+  missing             of skipped: how many are the reason for exit status 9
   files, bytes, chunks       what was packed
   new_chunks, new_bytes      of that, what the store did not have
   packed_bytes               and what it takes, packed
@@ -72,6 +78,8 @@ all cores:
 	f.BoolVar(&o.list, "list", false, "print size, hash, SHA-256 and path of each file")
 	f.BoolVar(&o.asJSON, "json", false, "print the summary, and the list, as JSON")
 	f.BoolVar(&o.strict, "strict", false, "fail at the first thing that cannot be packed")
+	f.StringArrayVar(&o.exclude, "exclude", nil, "leave out what fits this `PATTERN`, as of publish (may be repeated)")
+	f.BoolVar(&o.oneFileSystem, "one-file-system", false, "leave out other mounts below FOLDER, and name them")
 	f.BoolVar(&o.noSHA, "no-sha256", false, "neither compute nor store the SHA-256 of files")
 	f.Var(&o.scheme, "compress", "auto, as the reference chooses; best, the smallest of all; none; lz4; bg4-lz4")
 	fixedValues(cmd, "compress", schemeWords...)
@@ -90,9 +98,25 @@ func runPack(cmd *cobra.Command, store string, folders []string, o packOptions) 
 	limitMemory(packMemory, newNotes(cmd.ErrOrStderr(), cmd.CommandPath()))
 	debug.SetGCPercent(packPercent)
 	ctx := cmd.Context()
-	p := &packing{ctx: ctx, o: o, bar: newProgress(cmd.ErrOrStderr(), "pack"), started: time.Now()}
-	p.report = newPackReport(cmd, o, p.bar)
+	p, err := newPacking(cmd, o)
+	if err != nil {
+		return err
+	}
 	return untilInterrupted(ctx, func() error { return p.run(store, folders) })
+}
+
+func newPacking(cmd *cobra.Command, o packOptions) (*packing, error) {
+	p := &packing{
+		ctx: cmd.Context(), o: o, bar: newProgress(cmd.ErrOrStderr(), "pack"), started: time.Now(),
+		files: newWalkFiles(o.oneFileSystem), ignore: new(ignore),
+	}
+	for _, pattern := range o.exclude {
+		if err := p.ignore.add(pattern); err != nil {
+			return nil, usageError{err}
+		}
+	}
+	p.report = newPackReport(cmd, o, p.bar)
+	return p, nil
 }
 
 // untilInterrupted does something, and waits only a while for it once ctx has ended: a
@@ -132,7 +156,8 @@ type packing struct {
 	report  *packReport
 	bar     *progress
 	started time.Time
-	madeUp  madeUp
+	files   *walkFiles
+	ignore  *ignore
 }
 
 func (p *packing) run(storePath string, folders []string) error {
@@ -177,7 +202,9 @@ func (p *packing) run(storePath string, folders []string) error {
 func (p *packing) show(folders []string) (hide func()) {
 	expect := func(ctx context.Context) {
 		for _, folder := range folders {
-			measure(ctx, folder, p.bar, new(ignore))
+			l := p.lister(folder)
+			l.files = newWalkFiles(p.o.oneFileSystem)
+			measure(ctx, l, p.bar)
 		}
 	}
 	return p.bar.follow(p.ctx, expect, func() string {

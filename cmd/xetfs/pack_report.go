@@ -96,13 +96,13 @@ func (r *packReport) finish(s pack.Stats, took time.Duration) error {
 		if err := r.doc.close(); err != nil {
 			return err
 		}
-		return r.out.Flush()
+	} else {
+		_, err := r.out.Write(r.summary(s, took))
+		if err := firstErr(r.err, err); err != nil {
+			return err
+		}
 	}
-	_, err := r.out.Write(r.summary(s, took))
-	if err := firstErr(r.err, err); err != nil {
-		return err
-	}
-	return r.out.Flush()
+	return firstErr(r.out.Flush(), r.ending())
 }
 
 // finishJSON writes the fields that the help of pack promises.
@@ -111,6 +111,7 @@ func (r *packReport) finishJSON(s pack.Stats, took time.Duration) {
 		r.doc.end()
 	}
 	r.doc.field("skipped", r.skipped)
+	r.doc.field("missing", r.missing)
 	r.doc.field("files", s.Files)
 	r.doc.field("bytes", s.Bytes)
 	r.doc.field("chunks", s.Chunks)
@@ -155,8 +156,6 @@ func (r *packReport) summary(s pack.Stats, took time.Duration) []byte {
 	if s.Again > 0 {
 		fmt.Fprintf(&b, "again    %s in %s were stored once more, so that no file is in crumbs\n", human(s.AgainBytes), many(s.Again, "chunk"))
 	}
-	if text := r.skippedText(); text != "" {
-		fmt.Fprintf(&b, "skipped  %s\n", text)
-	}
+	r.skippedLines(&b, "%-9s")
 	return b.Bytes()
 }

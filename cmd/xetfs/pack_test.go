@@ -39,7 +39,7 @@ func runJSON(t *testing.T, ctx context.Context, answer any, args ...string) (sta
 	t.Helper()
 	var out, errOut bytes.Buffer
 	status = run(ctx, args, strings.NewReader(""), &out, &errOut)
-	if status == exitGood {
+	if status == exitGood || status == exitIncomplete {
 		if err := json.Unmarshal(out.Bytes(), answer); err != nil {
 			t.Fatalf("%v: %s", err, out.Bytes())
 		}
@@ -128,7 +128,7 @@ func TestS05_FileThatChanges(t *testing.T) {
 			defer stop()
 			for range 5 {
 				r := packJSON(t, t.Context(), store, in)
-				if r.status != exitGood || len(r.List) < 2 {
+				if !isIncomplete(r.status, r.Skipped, path) || len(r.List) < 2 {
 					t.Fatalf("status %d, files %v, %s", r.status, r.List, r.stderr)
 				}
 				for _, f := range r.List {
@@ -141,6 +141,21 @@ func TestS05_FileThatChanges(t *testing.T) {
 			isSound(t, store)
 		})
 	}
+}
+
+// isIncomplete says whether the exit status of pack or publish is right where one path alone,
+// or what is about to be renamed to it, may be missing.
+func isIncomplete(status int, skipped []skippedDoc, path string) bool {
+	want := exitGood
+	for _, s := range skipped {
+		if s.Path != path && s.Path != path+".new" {
+			return false
+		}
+		if s.Missing { // no pipe in its place
+			want = exitIncomplete
+		}
+	}
+	return status == want
 }
 
 // changeAllTheTime changes a file until stop is called.

@@ -22,7 +22,7 @@ type publishOptions struct {
 
 	update, force, dryRun, checksum bool
 	owner, xattrs, strict, noSHA    bool
-	asJSON                          bool
+	asJSON, oneFileSystem           bool
 	exclude, remove, label          []string
 	message, from                   string
 	ifVersion                       versionFlag
@@ -52,10 +52,12 @@ files. Files of 256 bytes or fewer are kept in the index of the tree, without a 
 With --update the newest tree stays as it is, but for what FOLDER has and what --remove
 names. A folder and what is in it is removed by its path in the tree.
 
-What is not a file, folder or symbolic link is passed over and named, as is what cannot be
-read, and a file that changes while it is read, three times. With --strict that ends the
-command. So is STORE, if it lies in FOLDER. Hard links become files of their own, which
-costs nothing.
+Sockets, devices and pipes are skipped and named, and so is STORE in FOLDER. Something else
+may be missing in the version: a path without permission, a file that changed while it was
+read three times, extended attributes that cannot be stored. Each such path is named, and the
+exit status is 9. --strict fails at the first of them instead. An error of the machine, such
+as a disk that cannot be read or too many open files, publishes nothing. Hard links become
+files of their own, which costs nothing.
 
 Patterns of --exclude and of a file .xetfsignore in FOLDER, one a line, are those of
 .gitignore: *.tmp (at any depth), /build (here), cache/ (folders), doc/*.pdf, a/**/b, [a-z],
@@ -68,6 +70,9 @@ one that was deleted lately (ver:HASH), becomes the newest version.
 Exit status 8: someone else was faster (a publish, or a sweep that deleted what was to be
 used again), or the newest version is not that of --if-version. Nothing was published.
 
+Exit status 9: the version exists, but something of FOLDER is missing in it that no option
+left out. 130: interrupted, 143: ended by SIGTERM; the next run goes on from there.
+
 With --json the summary is one object:
 
   symbol, version, root        root is the hash of the tree: SYMBOL@ver:ROOT; null in a dry run
@@ -78,7 +83,8 @@ With --json the summary is one object:
   folder_entries, files, file_bytes   what was found in FOLDER
   unchanged_files, unchanged_bytes    of that, what was not read
   inline_files                 of 256 bytes or fewer
-  excluded, skipped            paths that patterns fit; {"path", "why"}
+  excluded, skipped            paths that patterns fit; {"path", "why", "missing"}
+  missing                      of skipped: how many are the reason for exit status 9
   chunks, new_chunks, new_bytes, packed_bytes, deduplicated_bytes, xorbs, shards
                                as pack says them, for the files that were read
   seconds`,
@@ -110,6 +116,7 @@ func (o *publishOptions) addFlags(cmd *cobra.Command) {
 	f.StringVar(&o.from, "from", "", "publish the tree of `SYMBOL[@AS_OF]` or ver:HASH instead of FOLDER")
 	f.BoolVar(&o.asJSON, "json", false, "print the summary as JSON")
 	f.StringArrayVar(&o.exclude, "exclude", nil, "leave out what fits this `PATTERN` (may be repeated)")
+	f.BoolVar(&o.oneFileSystem, "one-file-system", false, "leave out other mounts below FOLDER, and name them")
 	f.BoolVar(&o.checksum, "checksum", false, "read all files, also those that seem unchanged")
 	f.BoolVar(&o.owner, "owner", false, "keep owners and groups, as numbers")
 	f.BoolVar(&o.xattrs, "xattrs", false, "keep the extended attributes that begin with user.")
@@ -129,7 +136,7 @@ func completePublish(cmd *cobra.Command, args []string, begun string) ([]string,
 
 // notWithFrom are the flags that say something about FOLDER.
 var notWithFrom = []string{
-	"update", "remove", "dry-run", "exclude", "checksum", "owner", "xattrs", "strict", "no-sha256", "compress",
+	"update", "remove", "dry-run", "exclude", "one-file-system", "checksum", "owner", "xattrs", "strict", "no-sha256", "compress",
 }
 
 // check takes the arguments and refuses what does not go together, before anything is

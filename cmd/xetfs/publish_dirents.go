@@ -18,14 +18,12 @@ type direntList struct {
 const maxDirentText = 1<<32 - 1<<16
 
 // readDirents reads the names in an open folder, sorted by their bytes.
-func readDirents(fd int) (*direntList, error) {
+func readDirents(calls *fileCalls, fd int) (*direntList, error) {
 	l := new(direntList)
 	buf := make([]byte, 64<<10)
 	for {
-		n, err := unix.Getdents(fd, buf)
+		n, err := calls.getdents(fd, buf)
 		switch {
-		case err == unix.EINTR: //nolint:errorlint // as it comes from the kernel
-			continue
 		case err != nil:
 			return nil, err
 		case n <= 0:

@@ -47,8 +47,7 @@ func (p *publishing) openDry(ctx context.Context, r *publishResult) (tree catalo
 	store, err := dir.OpenReadOnly(p.storePath)
 	switch {
 	case errors.Is(err, iofs.ErrNotExist):
-		p.newDryStream(parts)
-		return nil, func() {}, p.checkIfVersion(nil)
+		return nil, func() {}, firstErr(p.newDryStream(parts), p.checkIfVersion(nil))
 	case err != nil:
 		return nil, nil, err
 	}
@@ -65,19 +64,22 @@ func (p *publishing) openDry(ctx context.Context, r *publishResult) (tree catalo
 		parts.known, parts.hasShard = known, hasShard(store)
 		tree, err = p.newest(ctx, store, r, &parts)
 	}
+	if err == nil {
+		err = p.newDryStream(parts)
+	}
 	if err != nil {
 		closeStore()
 		return nil, nil, fmt.Errorf("%s: %w", p.storePath, err)
 	}
-	p.newDryStream(parts)
 	return tree, closeStore, nil
 }
 
 // newDryStream is newStream, if there is a FOLDER.
-func (p *publishing) newDryStream(parts streamParts) {
-	if p.folder != "" {
-		p.newStream(parts)
+func (p *publishing) newDryStream(parts streamParts) error {
+	if p.folder == "" {
+		return nil
 	}
+	return p.newStream(parts)
 }
 
 // newest opens the newest tree of the symbol, if there is one.

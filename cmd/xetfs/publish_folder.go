@@ -24,10 +24,9 @@ func (p *publishing) openStream(ctx context.Context, b *catalog.Publishing, reco
 	if err != nil {
 		return fmt.Errorf("%s: %w", p.storePath, err)
 	}
-	p.newStream(streamParts{
+	return p.newStream(streamParts{
 		known: b.Known(p.known), sink: b.Sink(origin.Sink(p.store)), hasShard: b.Has, record: record,
 	})
-	return nil
 }
 
 func (p *publishing) knownOptions() origin.KnownOptions {
@@ -46,7 +45,11 @@ type streamParts struct {
 }
 
 // newStream wires up a folderStream.
-func (p *publishing) newStream(parts streamParts) {
+func (p *publishing) newStream(parts streamParts) error {
+	own, err := p.ownFolders()
+	if err != nil {
+		return err
+	}
 	s := &folderStream{assembly: newAssembly(!p.noSHA), shards: newReusable(parts.hasShard)}
 	if parts.record != nil {
 		s.record = parts.record.writer()
@@ -56,19 +59,19 @@ func (p *publishing) newStream(parts streamParts) {
 		Clock: func() time.Duration { return time.Since(p.started) },
 		Done:  s.assembly.done,
 	})
-	made := new(madeUp)
 	s.lister = &lister{
-		root: p.folder, ignore: p.ignore, own: p.ownFolders(), owner: p.owner, madeUp: made,
-		record: parts.record.reader(), note: p.report.note,
+		root: p.folder, ignore: p.ignore, own: own, owner: p.owner, noVersions: true, files: p.files,
+		record: parts.record.reader(),
 	}
 	s.reader = &foundReader{
 		owner: p.owner, xattrs: p.xattrs, noSHA: p.noSHA, checksum: p.checksum,
-		madeUp: made, bar: p.bar, shards: s.shards,
+		files: p.files, bar: p.bar, shards: s.shards,
 	}
 	s.packer = &foundPacker{
-		w: p.packer, out: s.assembly, report: p.report, root: p.folder, strict: p.strict, owner: p.owner, bar: p.bar,
+		w: p.packer, files: p.files, out: s.assembly, report: p.report, root: p.folder, strict: p.strict, owner: p.owner, bar: p.bar,
 	}
 	p.stream = s
+	return nil
 }
 
 // patterns returns what is left out.
@@ -79,8 +82,12 @@ func (p *publishing) patterns() (*ignore, error) {
 	switch {
 	case err == nil:
 		defer f.Close()
-		if info, err := f.Stat(); err == nil && !info.Mode().IsRegular() {
-			return nil, fmt.Errorf("%s: %s, where patterns should be", path, kindOf(info.Mode()))
+		var st fileStat
+		if err := p.files.fstat(int(f.Fd()), &st); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		if st.kind() != unix.S_IFREG {
+			return nil, fmt.Errorf("%s: %s, where patterns should be", path, kindOf(st.mode))
 		}
 		if err := g.read(f); err != nil {
 			return nil, fmt.Errorf("%s: %w", path, reason(err))
@@ -97,19 +104,26 @@ func (p *publishing) patterns() (*ignore, error) {
 }
 
 // ownFolders are those that do not belong into a tree wherever they lie.
-func (p *publishing) ownFolders() []ownFolder {
-	paths := []struct{ path, what string }{{p.storePath, "the store itself"}}
+func (p *publishing) ownFolders() ([]ownFolder, error) {
+	own := []ownFolder{{what: "the store itself"}}
+	paths := []string{p.storePath}
 	if dir, err := cacheDir(); err == nil {
-		paths = append(paths, struct{ path, what string }{filepath.Join(dir, recordsName), "where publish remembers what it has read"})
+		own = append(own, ownFolder{what: "where publish remembers what it has read"})
+		paths = append(paths, filepath.Join(dir, recordsName))
 	}
-	var own []ownFolder
-	for _, one := range paths {
-		var st unix.Stat_t
-		if err := unix.Stat(one.path, &st); err == nil {
-			own = append(own, ownFolder{uint64(st.Dev), st.Ino, one.what}) //nolint:unconvert // an int32 on some machines
+	var found []ownFolder
+	for i, path := range paths {
+		var st fileStat
+		err := p.files.stat(unix.AT_FDCWD, path, 0, &st)
+		if isMachineError(err) {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		if err == nil { // else there is nothing that could be published
+			own[i].dev, own[i].inode = st.dev, st.inode
+			found = append(found, own[i])
 		}
 	}
-	return own
+	return found, nil
 }
 
 // show keeps the bar up to date until the function that it returns is called.
@@ -117,11 +131,13 @@ func (p *publishing) show(ctx context.Context, head *names.Row) (hide func()) {
 	if p.stream == nil {
 		return func() {}
 	}
+	l := *p.stream.lister // before it begins
+	l.record, l.files = nil, newWalkFiles(p.oneFileSystem)
 	expect := func(ctx context.Context) {
 		if head != nil {
 			p.bar.expect(head.Bytes) // about
 		} else {
-			measure(ctx, p.folder, p.bar, p.ignore)
+			measure(ctx, &l, p.bar)
 		}
 	}
 	return p.bar.follow(ctx, expect, func() string {

@@ -5,8 +5,6 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/xetfs/xetfs/codec/page"
 )
 
@@ -108,12 +106,14 @@ type openFolder struct {
 	names  []string // of path
 	prefix string   // of the keys of its entries
 	dev    uint64
+	mount  uint64 // id; 0: unknown
+	files  *walkFiles
 	users  atomic.Int32
 }
 
 // newOpenFolder is a folder with this name in another, or the root; it has one user.
-func newOpenFolder(fd int, in *openFolder, name string) *openFolder {
-	d := &openFolder{fd: fd}
+func newOpenFolder(files *walkFiles, fd int, in *openFolder, name string) *openFolder {
+	d := &openFolder{fd: fd, files: files}
 	if in != nil {
 		d.path, d.names = in.join(name), append(slices.Clip(in.names), name)
 	}
@@ -125,7 +125,7 @@ func newOpenFolder(fd int, in *openFolder, name string) *openFolder {
 // release says that one user less needs the folder open.
 func (d *openFolder) release() {
 	if d.users.Add(-1) == 0 {
-		_ = unix.Close(d.fd) // nothing was written
+		d.files.closeFolder(d.fd)
 	}
 }
 

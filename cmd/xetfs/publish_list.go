@@ -11,18 +11,21 @@ import (
 )
 
 // A lister goes through a folder in the order of keys: the entries of a folder, sorted
-// by name, then what is below each of its folders, in the same order.
+// by name, then what is below each of its folders, in the same order. publish and pack
+// use it.
 type lister struct {
-	root   string // as the user calls it
-	ignore *ignore
-	own    []ownFolder   // that are left out
-	owner  bool          // is kept
-	madeUp *madeUp       // of the readers, too
-	record *recordReader // of the last publish; nil: none
-	note   func(string)
-	out    func(*foundBatch) error // takes the batches
+	root       string // as the user calls it
+	ignore     *ignore
+	own        []ownFolder             // that are left out
+	owner      bool                    // is kept
+	noVersions bool                    // refuse a versionsName at the top
+	files      *walkFiles              // of the readers, too
+	record     *recordReader           // of the last publish; nil: none
+	out        func(*foundBatch) error // takes the batches
 
+	begun    bool // the folder could be opened
 	batch    *foundBatch
+	depth    int    // folders that lead to the one that is listed
 	key      []byte // scratch
 	excluded int64
 }
@@ -38,25 +41,16 @@ const versionsName = ".versions"
 
 // run lists the whole folder.
 func (l *lister) run(ctx context.Context) error {
-	fd, err := openAt(unix.AT_FDCWD, l.root, unix.O_DIRECTORY) // a link that is named is followed
+	root, st, err := l.openRoot(ctx)
 	if err != nil {
 		return fmt.Errorf("%s: %w", l.root, err)
 	}
-	root := newOpenFolder(fd, nil, "")
 	defer root.release()
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return fmt.Errorf("%s: %w", l.root, err)
-	}
-	root.dev = uint64(st.Dev) //nolint:unconvert // an int32 on some machines
-	l.batch = newFoundBatch()
+	l.begun, l.batch = true, newFoundBatch()
 	f := found{in: root, state: foundDone}
-	fromStat(&f.entry, &st, l.owner)
+	fromStat(&f.entry, st, l.owner)
 	if err := l.add(f); err != nil {
 		return err
-	}
-	if err := l.madeUp.check(root.dev, func(fs *unix.Statfs_t) error { return unix.Fstatfs(fd, fs) }); err != nil {
-		return fmt.Errorf("%s: %w", l.root, err)
 	}
 	if err := l.folder(ctx, root); err != nil {
 		return err
@@ -64,8 +58,30 @@ func (l *lister) run(ctx context.Context) error {
 	return l.out(l.batch)
 }
 
+// openRoot opens the folder itself.
+func (l *lister) openRoot(ctx context.Context) (*openFolder, *fileStat, error) {
+	fd, err := l.files.openFolder(ctx, unix.AT_FDCWD, l.root, 0, noOthers) // a link that is named is followed
+	if err != nil {
+		return nil, nil, err
+	}
+	root := newOpenFolder(l.files, fd, nil, "")
+	st := new(fileStat)
+	err = l.files.fstat(fd, st)
+	if err == nil {
+		err = l.files.mounts.checkDevice(st.dev, func(fs *unix.Statfs_t) error { return l.files.statfs(fd, fs) })
+	}
+	if err != nil {
+		root.release()
+		return nil, nil, err
+	}
+	root.dev, root.mount = st.dev, st.mount
+	return root, st, nil
+}
+
 // folder lists one folder and what is below.
 func (l *lister) folder(ctx context.Context, d *openFolder) error {
+	l.depth++
+	defer func() { l.depth-- }()
 	below, err := l.entries(ctx, d)
 	if err != nil {
 		return err
@@ -80,7 +96,7 @@ func (l *lister) folder(ctx context.Context, d *openFolder) error {
 
 // entries lists what is in one folder, and returns the names of its folders.
 func (l *lister) entries(ctx context.Context, d *openFolder) (below []string, err error) {
-	list, err := readDirents(d.fd)
+	list, err := readDirents(&l.files.fileCalls, d.fd)
 	if err != nil {
 		if d.path == "" {
 			return nil, fmt.Errorf("%s: %w", l.root, err)
@@ -102,32 +118,40 @@ func (l *lister) entries(ctx context.Context, d *openFolder) (below []string, er
 	return below, nil
 }
 
-// entry lists one entry, and says whether it is a folder that is to be looked into.
+// entry lists one entry, and says whether it is a folder that is to be looked into. A folder
+// on another mount is looked at as little as possible: its server may be dead.
 func (l *lister) entry(d *openFolder, name string, kind byte) (isFolder bool, err error) {
-	var st unix.Stat_t
-	if kind == unix.DT_UNKNOWN || kind == unix.DT_DIR {
-		if err := statAt(d.fd, name, &st); err != nil {
-			return false, l.add(found{entry: page.Entry{Path: d.join(name)}, state: foundSkipped, why: err})
-		}
-		kind = byte(st.Mode & unix.S_IFMT >> 12) // that is how they are related
-	}
-	if l.ignore.excludes(d.names, name, kind == unix.DT_DIR) {
+	excluded := func(kind byte) bool { return l.ignore.excludes(d.names, name, kind == unix.DT_DIR) }
+	if kind != unix.DT_UNKNOWN && excluded(kind) {
 		l.excluded++
 		return false, nil
 	}
-	if d.path == "" && name == versionsName {
-		return false, fmt.Errorf("%s/%s: old versions are found under this name; --exclude /%s leaves it out", l.root, name, versionsName)
-	}
+	var st fileStat
 	f := found{in: d, entry: page.Entry{Path: d.join(name)}}
-	if err := page.CheckPath(f.entry.Path); err != nil {
-		f.skip(err)
-	}
-	switch {
-	case f.state == foundSkipped:
-	case kind == unix.DT_DIR:
-		if isFolder = l.enter(&f, name, &st); f.state == foundNamed {
+	if kind == unix.DT_UNKNOWN || kind == unix.DT_DIR {
+		unknown := kind == unix.DT_UNKNOWN
+		if err := l.stat(d, name, &st); err != nil {
+			if unknown && (excluded(unix.DT_REG) || excluded(unix.DT_DIR)) {
+				l.excluded++
+				return false, nil
+			}
+			f.skip(err)
+			return false, l.add(f)
+		}
+		kind = byte(st.kind() >> 12) // that is how they are related
+		if unknown && excluded(kind) {
+			l.excluded++
 			return false, nil
 		}
+	}
+	if l.noVersions && d.path == "" && name == versionsName {
+		return false, fmt.Errorf("%s/%s: old versions are found under this name; --exclude /%s leaves it out", l.root, name, versionsName)
+	}
+	switch err := page.CheckPath(f.entry.Path); {
+	case err != nil:
+		f.skip(err)
+	case kind == unix.DT_DIR:
+		isFolder = l.enter(&f, name, &st)
 	default:
 		l.key = append(append(l.key[:0], d.prefix...), name...)
 		f.known = l.record.find(l.key)
@@ -135,62 +159,99 @@ func (l *lister) entry(d *openFolder, name string, kind byte) (isFolder bool, er
 	return isFolder, l.add(f)
 }
 
-// enter decides whether a folder is looked into. It leaves f as it is if the folder is
-// left out without being told of as skipped.
-func (l *lister) enter(f *found, name string, st *unix.Stat_t) bool {
-	dev := uint64(st.Dev) //nolint:unconvert // an int32 on some machines
-	for _, own := range l.own {
-		if own.dev == dev && own.inode == st.Ino {
-			l.note(fmt.Sprintf("%s/%s is %s, and is left out", l.root, f.entry.Path, own.what))
-			return false
+// stat is lstat of what may be a folder. What is on a mount that is left out is not looked at.
+func (l *lister) stat(d *openFolder, name string, st *fileStat) error {
+	mount, err := l.files.mountAt(d.fd, name)
+	if err == nil {
+		err = l.files.mounts.checkMount(d.mount, mount)
+	}
+	if err != nil {
+		return err
+	}
+	return l.files.statAt(d.fd, name, st)
+}
+
+// enter decides whether a folder is looked into.
+func (l *lister) enter(f *found, name string, st *fileStat) bool {
+	err := l.checkOwn(st)
+	if err == nil && st.dev != f.in.dev {
+		err = l.checkDevice(f.in, name, st.dev)
+	}
+	if err == nil {
+		if err = l.files.accessAt(f.in.fd, name); !errors.Is(err, unix.EACCES) {
+			err = nil // any other error opening it will say, too
 		}
 	}
-	if dev != f.in.dev {
-		if err := l.checkDevice(f.in, name, dev); err != nil {
-			f.skip(err)
-			return false
-		}
-	}
-	for {
-		err := unix.Faccessat(f.in.fd, name, unix.R_OK|unix.X_OK, unix.AT_EACCESS)
-		if errors.Is(err, unix.EACCES) {
-			f.skip(err)
-			return false
-		}
-		if !errors.Is(err, unix.EINTR) {
-			break // any other error opening it will say, too
-		}
+	if err != nil {
+		f.skip(err)
+		return false
 	}
 	fromStat(&f.entry, st, l.owner)
 	f.state = foundDone
 	return true
 }
 
+// checkOwn says why a folder of xetfs itself is left out.
+func (l *lister) checkOwn(st *fileStat) error {
+	for _, own := range l.own {
+		if own.dev == st.dev && own.inode == st.inode {
+			return leftOut("is " + own.what + ", and is left out")
+		}
+	}
+	return nil
+}
+
 // checkDevice says whether a folder on another device than the one above has files.
 func (l *lister) checkDevice(d *openFolder, name string, dev uint64) error {
-	fd, err := openAt(d.fd, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW)
+	fd, err := l.files.openAt(d.fd, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd) //nolint:errcheck // nothing was written
-	return l.madeUp.check(dev, func(fs *unix.Statfs_t) error { return unix.Fstatfs(fd, fs) })
+	return l.files.mounts.checkDevice(dev, func(fs *unix.Statfs_t) error { return l.files.statfs(fd, fs) })
 }
 
 // below lists what is below a folder in d.
 func (l *lister) below(ctx context.Context, d *openFolder, name string) error {
 	path := d.join(name)
-	fd, err := openAt(d.fd, name, unix.O_DIRECTORY|unix.O_NOFOLLOW)
+	fd, err := l.open(ctx, d, name)
 	if err != nil {
 		return l.add(l.emptied(path, err))
 	}
-	sub := newOpenFolder(fd, d, name)
+	sub := newOpenFolder(l.files, fd, d, name)
 	defer sub.release()
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
+	var st fileStat
+	err = l.files.fstat(fd, &st)
+	if err == nil { // another folder may be in its place by now
+		err = firstErr(l.checkOwn(&st), l.files.mounts.checkMount(d.mount, st.mount))
+	}
+	if err != nil {
 		return l.add(l.emptied(path, err))
 	}
-	sub.dev = uint64(st.Dev) //nolint:unconvert // an int32 on some machines
+	sub.dev, sub.mount = st.dev, st.mount
 	return l.folder(ctx, sub)
+}
+
+// open opens a folder in d. The batches that hold other folders open go on meanwhile.
+func (l *lister) open(ctx context.Context, d *openFolder, name string) (fd int, err error) {
+	if l.files.full(l.depth) {
+		if err := l.flush(); err != nil {
+			return -1, err
+		}
+		if err := l.files.waitForRoom(ctx, l.depth); err != nil {
+			return -1, err
+		}
+	}
+	fd, err = l.files.openFolder(ctx, d.fd, name, unix.O_NOFOLLOW, noOthers)
+	if !isNoDescriptor(err) {
+		return fd, err
+	}
+	if err := l.flush(); err != nil {
+		return -1, err
+	}
+	return l.files.openFolder(ctx, d.fd, name, unix.O_NOFOLLOW, func(folders, files int) bool {
+		return folders > l.depth || files > 0
+	})
 }
 
 // emptied is a folder that is in the tree already and cannot be read after all.
@@ -198,35 +259,21 @@ func (l *lister) emptied(path string, err error) found {
 	return found{entry: page.Entry{Path: path}, state: foundSkipped, why: fmt.Errorf("%w; it is empty in the tree", err)}
 }
 
+// flush passes on the open batch.
+func (l *lister) flush() error {
+	b := l.batch
+	l.batch = newFoundBatch()
+	return l.out(b)
+}
+
 // add puts one thing into the open batch.
 func (l *lister) add(f found) error {
 	if l.batch.full() {
-		if err := l.out(l.batch); err != nil {
+		if err := l.flush(); err != nil {
 			return err
 		}
-		l.batch = newFoundBatch()
 	}
 	l.batch.hold(f.in)
 	l.batch.found = append(l.batch.found, f)
 	return nil
-}
-
-// openAt opens something below an open folder to be read.
-func openAt(dir int, name string, flags int) (fd int, err error) {
-	for {
-		fd, err = unix.Openat(dir, name, unix.O_RDONLY|unix.O_CLOEXEC|flags, 0)
-		if !errors.Is(err, unix.EINTR) {
-			return fd, err
-		}
-	}
-}
-
-// statAt is lstat below an open folder.
-func statAt(dir int, name string, st *unix.Stat_t) error {
-	for {
-		err := unix.Fstatat(dir, name, st, unix.AT_SYMLINK_NOFOLLOW)
-		if !errors.Is(err, unix.EINTR) {
-			return err
-		}
-	}
 }

@@ -21,7 +21,7 @@ import (
 // passed over.
 func listed(t fataler, root string, patterns ...string) (paths, skipped []string) {
 	t.Helper()
-	l := &lister{root: root, ignore: ignoring(t, patterns...), madeUp: new(madeUp), note: func(string) {}}
+	l := &lister{root: root, ignore: ignoring(t, patterns...), noVersions: true, files: newWalkFiles(false)}
 	l.out = func(b *foundBatch) error {
 		for _, f := range b.found {
 			if f.state == foundSkipped {
@@ -165,7 +165,7 @@ func FuzzDirents(f *testing.F) {
 func TestListRefuses(t *testing.T) {
 	root := t.TempDir()
 	writeFile(t, filepath.Join(root, versionsName), nil)
-	l := &lister{root: root, ignore: new(ignore), madeUp: new(madeUp), out: func(*foundBatch) error { return nil }}
+	l := &lister{root: root, ignore: new(ignore), noVersions: true, files: newWalkFiles(false), out: func(*foundBatch) error { return nil }}
 	if err := l.run(t.Context()); err == nil || !strings.Contains(err.Error(), "old versions are found under this name; --exclude /.versions leaves it out") {
 		t.Errorf("a root with %s: %v", versionsName, err)
 	}

@@ -4,13 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"os"
-	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/xetfs/xetfs/codec/pack"
 	"github.com/xetfs/xetfs/codec/page"
@@ -19,6 +14,7 @@ import (
 // A foundPacker packs the files that were found, in their order.
 type foundPacker struct {
 	w      *pack.Writer
+	files  *walkFiles
 	out    *assembly
 	report *publishReport
 	root   string // of the folder, as the user calls it
@@ -74,23 +70,14 @@ func (p *foundPacker) one(ctx context.Context, b *foundBatch, f *found) error {
 
 // tell counts f, or says why it is left out.
 func (p *foundPacker) tell(f *found) error {
-	switch path := p.path(f); {
-	case f.why == nil:
-	case p.strict:
-		return fmt.Errorf("%s: %w", path, f.why)
-	case f.state == foundSkipped:
-		p.report.skip(path, f.why)
-		return nil
-	default:
-		p.report.note(fmt.Sprintf("%s: published without: %v", path, f.why))
+	if f.why != nil {
+		over := passedOver{p.root, f.entry.Path, f.why, f.state != foundSkipped}
+		if err := p.report.passOver(over, p.strict, "nothing was published"); err != nil || !over.partly {
+			return err
+		}
 	}
 	p.report.count(f)
 	return nil
-}
-
-// path is how f is called in messages.
-func (p *foundPacker) path(f *found) string {
-	return strings.TrimSuffix(p.root, "/") + "/" + f.entry.Path
 }
 
 // add packs a file.
@@ -121,21 +108,15 @@ func (p *foundPacker) file(ctx context.Context, b *foundBatch, f *found) error {
 }
 
 func (p *foundPacker) read(ctx context.Context, b *foundBatch, f *found) error {
-	// A pipe or device in the place of the file must not be waited for.
-	fd, err := openAt(f.in.fd, f.name(), unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_NOCTTY)
-	if err != nil {
-		return &readError{err}
-	}
-	file := os.NewFile(uintptr(fd), f.name())
-	defer file.Close()
 	now := time.Now()
-	s, err := newSteady(file, p.bar)
+	s, err := p.files.openSteady(ctx, f.in, f.name(), p.bar)
 	if err != nil {
-		return &readError{reason(err)}
+		return err
 	}
+	defer s.close()
 	fromStat(&f.entry, &s.before, p.owner)
 	f.stamp, f.read = stampOf(&s.before), now.UnixNano()
-	if s.before.Size > page.MaxInline {
+	if s.before.size > page.MaxInline {
 		return p.add(ctx, b, f, s)
 	}
 	content, err := io.ReadAll(s)

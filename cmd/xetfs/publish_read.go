@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	iofs "io/fs"
 	"strings"
 	"time"
 
@@ -18,7 +17,7 @@ import (
 type foundReader struct {
 	owner, xattrs, noSHA bool
 	checksum             bool // believe no record
-	madeUp               *madeUp
+	files                *walkFiles
 	bar                  *progress
 	shards               *reusable
 }
@@ -46,13 +45,13 @@ func (r *foundReader) read(ctx context.Context, b *foundBatch) {
 
 // look finds out what something is.
 func (r *foundReader) look(ctx context.Context, b *foundBatch, f *found, now time.Time) {
-	var st unix.Stat_t
-	if err := statAt(f.in.fd, f.name(), &st); err != nil {
+	var st fileStat
+	if err := r.files.statAt(f.in.fd, f.name(), &st); err != nil {
 		f.skip(err)
 		return
 	}
 	fromStat(&f.entry, &st, r.owner)
-	switch st.Mode & unix.S_IFMT {
+	switch st.kind() {
 	case unix.S_IFREG:
 		r.file(ctx, b, f, &st, now)
 	case unix.S_IFLNK:
@@ -60,46 +59,47 @@ func (r *foundReader) look(ctx context.Context, b *foundBatch, f *found, now tim
 	case unix.S_IFDIR:
 		f.skip(errors.New("it became a folder while the folder above was read"))
 	default:
-		f.skip(fmt.Errorf("%s; a tree has files, folders and symbolic links", kindOf(modeOf(st.Mode))))
+		f.skip(kindError{fmt.Errorf("%s; a tree has files, folders and symbolic links", kindOf(st.mode))})
 	}
 }
 
 // fromStat fills in what an entry of any type has.
-func fromStat(e *page.Entry, st *unix.Stat_t, owner bool) {
-	e.Mode = st.Mode & 0o7777
-	e.ModTime = time.Unix(st.Mtim.Unix()).UTC()
-	switch st.Mode & unix.S_IFMT {
+func fromStat(e *page.Entry, st *fileStat, owner bool) {
+	e.Mode = st.mode & 0o7777
+	e.ModTime = st.mtime.UTC()
+	switch st.kind() {
 	case unix.S_IFDIR:
 		e.Type = page.Dir
 	case unix.S_IFLNK:
 		e.Type = page.Symlink
 	default:
-		e.Type, e.Size = page.File, st.Size
+		e.Type, e.Size = page.File, st.size
 	}
 	if owner {
-		e.Owner = &page.Owner{UID: st.Uid, GID: st.Gid}
+		e.Owner = &page.Owner{UID: st.uid, GID: st.gid}
 	}
 }
 
-// modeOf is the type of a file in the words of io/fs.
-func modeOf(mode uint32) iofs.FileMode {
+// kindOf says what a file of some mode is that is no regular file.
+func kindOf(mode uint32) string {
 	switch mode & unix.S_IFMT {
+	case unix.S_IFLNK:
+		return "a symbolic link"
 	case unix.S_IFIFO:
-		return iofs.ModeNamedPipe
+		return "a pipe"
 	case unix.S_IFSOCK:
-		return iofs.ModeSocket
+		return "a socket"
 	case unix.S_IFBLK, unix.S_IFCHR:
-		return iofs.ModeDevice
+		return "a device"
 	}
-	return iofs.ModeIrregular
+	return "not a file"
 }
 
 func (r *foundReader) link(f *found) {
 	buf := make([]byte, 256)
 	for {
-		n, err := unix.Readlinkat(f.in.fd, f.name(), buf)
+		n, err := r.files.readlinkAt(f.in.fd, f.name(), buf)
 		switch {
-		case errors.Is(err, unix.EINTR):
 		case err != nil:
 			f.skip(err)
 			return
@@ -113,31 +113,38 @@ func (r *foundReader) link(f *found) {
 }
 
 // file deals with a regular file.
-func (r *foundReader) file(ctx context.Context, b *foundBatch, f *found, st *unix.Stat_t, now time.Time) {
+func (r *foundReader) file(ctx context.Context, b *foundBatch, f *found, st *fileStat, now time.Time) {
 	f.stamp = stampOf(st)
-	if f.stamp.dev != f.in.dev {
-		path := fmt.Sprintf("/proc/self/fd/%d/%s", f.in.fd, f.name())
-		if err := r.madeUp.check(f.stamp.dev, func(fs *unix.Statfs_t) error { return unix.Statfs(path, fs) }); err != nil {
-			f.skip(err)
-			return
-		}
+	if err := r.files.checkFile(f.in, f.name(), st); err != nil {
+		f.skip(err)
+		return
 	}
 	switch {
-	case st.Size == 0:
+	case st.size == 0:
 		f.state = foundDone
 	case r.believe(ctx, f):
-		r.bar.add(st.Size)
-	case st.Size > smallFile || len(b.buf)+int(st.Size) >= cap(b.buf) || unsettled(st, now):
+		r.bar.add(st.size)
+	case st.size > smallFile || len(b.buf)+int(st.size) >= cap(b.buf) || unsettled(st, now):
 		f.state = foundLarge
 	default:
-		r.small(b, f, now)
+		r.small(ctx, b, f, now)
 	}
+}
+
+// checkFile says why a file on another mount or device than its folder is left out.
+func (w *walkFiles) checkFile(in *openFolder, name string, st *fileStat) error {
+	err := w.mounts.checkMount(in.mount, st.mount)
+	if err != nil || st.dev == in.dev {
+		return err
+	}
+	path := fmt.Sprintf("/proc/self/fd/%d/%s", in.fd, name)
+	return w.mounts.checkDevice(st.dev, func(fs *unix.Statfs_t) error { return unix.Statfs(path, fs) })
 }
 
 // unsettled says whether a file was changed so short a time ago that a further change
 // might not be seen.
-func unsettled(st *unix.Stat_t, now time.Time) bool {
-	age := now.Sub(time.Unix(st.Mtim.Unix()))
+func unsettled(st *fileStat, now time.Time) bool {
+	age := now.Sub(st.mtime)
 	return age >= 0 && age < settle
 }
 
@@ -161,31 +168,31 @@ func (r *foundReader) believe(ctx context.Context, f *found) bool {
 	return true
 }
 
-// small reads a small file with as few system calls as can be. If it is not what it was
-// a moment ago it is left to the packer, who has patience.
-func (r *foundReader) small(b *foundBatch, f *found, now time.Time) {
+// small reads a small file with as few system calls as possible. A file that has changed
+// since it was looked at is left to the packer, which reads it up to three times. So is one
+// for which no descriptor is free.
+func (r *foundReader) small(ctx context.Context, b *foundBatch, f *found, now time.Time) {
 	f.state = foundLarge
-	fd, err := openAt(f.in.fd, f.name(), unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_NOCTTY)
+	fd, err := r.files.openFile(ctx, f.in.fd, f.name(), noOthers)
 	if err != nil {
-		f.skip(err)
+		if !isNoDescriptor(err) {
+			f.skip(err)
+		}
 		return
 	}
-	defer unix.Close(fd) //nolint:errcheck // nothing was written
+	defer r.files.closeFile(fd)
 	size := int(f.stamp.size)
 	room := b.buf[len(b.buf) : len(b.buf)+size+1] // one more shows that it has grown
 	n := 0
 	for n < size {
-		m, err := unix.Read(fd, room[n:])
-		if errors.Is(err, unix.EINTR) {
-			continue
-		}
-		if err != nil || m <= 0 {
+		m, err := r.files.read(fd, room[n:])
+		if err != nil || m == 0 {
 			return
 		}
 		n += m
 	}
-	var after unix.Stat_t
-	if n != size || unix.Fstat(fd, &after) != nil || stampOf(&after) != f.stamp {
+	var after fileStat
+	if n != size || r.files.fstat(fd, &after) != nil || stampOf(&after) != f.stamp {
 		return
 	}
 	f.read = now.UnixNano()
@@ -200,11 +207,11 @@ func (r *foundReader) small(b *foundBatch, f *found, now time.Time) {
 	f.state = foundRead
 }
 
-// attributes reads the extended attributes that users give. What has some that cannot be
-// read is published without.
+// attributes reads the extended attributes that users give. A file with some that cannot be
+// read or stored is published without, and named.
 func (r *foundReader) attributes(f *found) {
 	path := fmt.Sprintf("/proc/self/fd/%d/%s", f.in.fd, f.name())
-	list, err := readGrowing(func(buf []byte) (int, error) { return unix.Llistxattr(path, buf) })
+	list, err := readGrowing(func(buf []byte) (int, error) { return r.files.listxattr(path, buf) })
 	if errors.Is(err, unix.ENOTSUP) {
 		return
 	}
@@ -216,7 +223,7 @@ func (r *foundReader) attributes(f *found) {
 			continue
 		}
 		var value []byte
-		value, err = readGrowing(func(buf []byte) (int, error) { return unix.Lgetxattr(path, name, buf) })
+		value, err = readGrowing(func(buf []byte) (int, error) { return r.files.getxattr(path, name, buf) })
 		switch {
 		case errors.Is(err, unix.ENODATA):
 			err = nil // it is gone
@@ -230,7 +237,7 @@ func (r *foundReader) attributes(f *found) {
 		err = f.entry.Check() // they may be too many
 	}
 	if err != nil {
-		f.entry.Xattrs, f.why = nil, fmt.Errorf("extended attributes: %w", err)
+		f.entry.Xattrs, f.why = nil, fmt.Errorf("published without its extended attributes: %w", err)
 	}
 }
 
@@ -240,7 +247,6 @@ func readGrowing(read func([]byte) (int, error)) ([]byte, error) {
 		buf := make([]byte, size)
 		n, err := read(buf)
 		switch {
-		case errors.Is(err, unix.EINTR):
 		case errors.Is(err, unix.ERANGE) && size < 1<<20:
 			size *= 4
 		case err != nil:

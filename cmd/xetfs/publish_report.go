@@ -97,18 +97,16 @@ func (r *publishReport) finish(p publishResult) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.asJSON {
-		return r.finishJSON(p)
+		return firstErr(r.finishJSON(p), r.ending())
 	}
 	var b bytes.Buffer
 	r.headline(&b, p)
 	if p.listed {
 		r.summary(&b, p)
 	}
-	if text := r.skippedText(); text != "" {
-		fmt.Fprintf(&b, "skipped   %s\n", text)
-	}
+	r.skippedLines(&b, "%-10s")
 	_, err := r.out.Write(b.Bytes())
-	return err
+	return firstErr(err, r.ending())
 }
 
 // headline says what has happened.
@@ -188,6 +186,7 @@ func (r *publishReport) folderJSON(d *document, p publishResult) {
 	d.field("inline_files", c.inline)
 	d.field("excluded", p.excluded)
 	d.field("skipped", r.skipped)
+	d.field("missing", r.missing)
 	d.field("chunks", s.Chunks)
 	d.field("new_chunks", s.NewChunks)
 	d.field("new_bytes", s.NewBytes)

@@ -25,13 +25,17 @@ import (
 func runPublish(cmd *cobra.Command, o publishOptions) error {
 	limitMemory(packMemory, newNotes(cmd.ErrOrStderr(), cmd.CommandPath()))
 	debug.SetGCPercent(publishPercent)
-	bar := newProgress(cmd.ErrOrStderr(), "publish")
-	p := &publishing{
-		cmd: cmd, publishOptions: o, bar: bar, started: time.Now(),
-		report: newPublishReport(cmd, o.asJSON, bar),
-	}
+	p := newPublishing(cmd, o)
 	ctx := cmd.Context()
 	return untilInterrupted(ctx, func() error { return p.run(ctx) })
+}
+
+func newPublishing(cmd *cobra.Command, o publishOptions) *publishing {
+	bar := newProgress(cmd.ErrOrStderr(), "publish")
+	return &publishing{
+		cmd: cmd, publishOptions: o, bar: bar, started: time.Now(),
+		report: newPublishReport(cmd, o.asJSON, bar), files: newWalkFiles(o.oneFileSystem),
+	}
 }
 
 // publishPercent is the Go heap's room beside what lives in it. Less than usual, because
@@ -46,6 +50,7 @@ type publishing struct {
 	bar     *progress
 	started time.Time
 	ignore  *ignore
+	files   *walkFiles
 
 	store   *pageCounter
 	scratch string // folder for temporary files

@@ -23,10 +23,8 @@ type folderStream struct {
 	err  error // that ended the entries
 }
 
-const (
-	foundReaders = 8  // goroutines: on a far file system each waits for one file
-	batchesAhead = 16 // between the lister and the packer
-)
+// batchesAhead is how many batches are between the lister and the packer.
+const batchesAhead = 16
 
 // entries yields the entries. All that works for it has ended when it returns.
 func (s *folderStream) entries(ctx context.Context) iter.Seq2[page.Entry, error] {
@@ -63,7 +61,7 @@ func (s *folderStream) start(ctx context.Context, fail context.CancelCauseFunc, 
 			fail(err)
 		}
 	})
-	for range foundReaders {
+	for range s.reader.files.readers {
 		running.Go(func() {
 			for b := range toRead {
 				b.buf = s.takeRoom()

@@ -3,8 +3,6 @@ package main
 import (
 	"encoding/binary"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/xetfs/xetfs/codec"
 )
 
@@ -45,8 +43,8 @@ type stamp struct {
 }
 
 // stampOf returns the stamp of a file.
-func stampOf(st *unix.Stat_t) stamp {
-	return stamp{size: st.Size, mtime: st.Mtim.Nano(), ctime: st.Ctim.Nano(), inode: st.Ino, dev: uint64(st.Dev)} //nolint:unconvert // an int32 on some machines
+func stampOf(st *fileStat) stamp {
+	return stamp{size: st.size, mtime: st.mtime.UnixNano(), ctime: st.ctime.UnixNano(), inode: st.inode, dev: st.dev}
 }
 
 // settled says whether a file that was read at some time, in nanoseconds since 1970,

@@ -1,9 +1,9 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"io"
-	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -12,57 +12,93 @@ import (
 // errChanged says that a file was not the same before and after it was read.
 var errChanged = errors.New("it changed while it was read")
 
+// A readError is an error of the file that is packed, not of the store.
+type readError struct{ error }
+
+func (e *readError) Unwrap() error { return e.error }
+
+// maxReads is how often a file is read that changes meanwhile.
+const maxReads = 3
+
 // A steady reads a regular file and ends with an error instead of io.EOF if the file is
-// not the same then as it was at first.
+// not the same then as it was at first. All its errors are readErrors.
 type steady struct {
-	f      *os.File
-	before unix.Stat_t
-	read   int64
+	files  *walkFiles
+	fd     int
+	before fileStat
+	done   int64
 	bar    *progress
 }
 
-// settle is how coarse the times of files are: who changes a file twice within it leaves
-// one time.
+// settle is how coarse the times of files are: two changes within it leave one time.
 const settle = 20 * time.Millisecond
 
-func newSteady(f *os.File, bar *progress) (*steady, error) {
-	s := &steady{f: f, bar: bar}
-	if err := unix.Fstat(int(f.Fd()), &s.before); err != nil {
-		return nil, err
+// openSteady opens a file in an open folder.
+func (w *walkFiles) openSteady(ctx context.Context, in *openFolder, name string, bar *progress) (*steady, error) {
+	fd, err := w.openFile(ctx, in.fd, name, otherFiles)
+	if err != nil {
+		return nil, &readError{err}
 	}
-	if s.before.Mode&unix.S_IFMT != unix.S_IFREG {
-		return nil, errors.New("not a regular file any more")
-	}
-	// Of a file that was changed just now a further change could not be told.
-	if age := time.Since(time.Unix(s.before.Mtim.Unix())); age >= 0 && age < settle {
-		time.Sleep(settle - age)
-		return s, unix.Fstat(int(f.Fd()), &s.before)
+	s := &steady{files: w, fd: fd, bar: bar}
+	if err := s.begin(in); err != nil {
+		s.close()
+		return nil, &readError{err}
 	}
 	return s, nil
 }
 
+func (s *steady) close() { s.files.closeFile(s.fd) }
+
+// begin looks at the file before it is read.
+func (s *steady) begin(in *openFolder) error {
+	if err := s.files.fstat(s.fd, &s.before); err != nil {
+		return err
+	}
+	if s.before.kind() != unix.S_IFREG {
+		return errors.New("not a regular file any more")
+	}
+	if err := s.files.mounts.checkMount(in.mount, s.before.mount); err != nil {
+		return err
+	}
+	if s.before.dev != in.dev {
+		err := s.files.mounts.checkDevice(s.before.dev, func(fs *unix.Statfs_t) error { return s.files.statfs(s.fd, fs) })
+		if err != nil {
+			return err
+		}
+	}
+	// Of a file that was changed just now a further change could not be told.
+	if age := time.Since(s.before.mtime); age >= 0 && age < settle {
+		time.Sleep(settle - age)
+		return s.files.fstat(s.fd, &s.before)
+	}
+	return nil
+}
+
 // Read implements io.Reader.
 func (s *steady) Read(b []byte) (int, error) {
-	n, err := s.f.Read(b)
-	s.read += int64(n)
+	if len(b) == 0 {
+		return 0, nil
+	}
+	n, err := s.files.read(s.fd, b)
+	s.done += int64(n)
 	s.bar.add(int64(n))
 	switch {
-	case errors.Is(err, io.EOF):
-		return n, s.end()
 	case err != nil:
-		return n, &readError{reason(err)}
-	case s.read > s.before.Size:
+		return n, &readError{err}
+	case n == 0:
+		return 0, s.end()
+	case s.done > s.before.size:
 		return n, &readError{errChanged} // it may grow for ever
 	}
 	return n, nil
 }
 
 func (s *steady) end() error {
-	var after unix.Stat_t
-	if err := unix.Fstat(int(s.f.Fd()), &after); err != nil {
-		return &readError{reason(err)}
+	var after fileStat
+	if err := s.files.fstat(s.fd, &after); err != nil {
+		return &readError{err}
 	}
-	if s.read != s.before.Size || after.Size != s.before.Size || after.Mtim != s.before.Mtim || after.Ctim != s.before.Ctim {
+	if s.done != s.before.size || stampOf(&after) != stampOf(&s.before) {
 		return &readError{errChanged}
 	}
 	return io.EOF

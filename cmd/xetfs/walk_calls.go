@@ -1,0 +1,163 @@
+package main
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A fileCalls makes the system calls of a walk through a folder. Calls that a signal
+// interrupts are repeated. The zero value calls the kernel.
+type fileCalls struct {
+	fault func(call string) error // of tests: an error in place of the call; nil: none
+}
+
+// do makes one call.
+func (c *fileCalls) do(name string, call func() error) error {
+	for {
+		var err error
+		if c.fault != nil {
+			err = c.fault(name)
+		}
+		if err == nil {
+			err = call()
+		}
+		if err != unix.EINTR { //nolint:errorlint // as it comes from the kernel
+			return err
+		}
+	}
+}
+
+// A fileStat is what the walk needs to know of a file.
+type fileStat struct {
+	mode         uint32
+	uid, gid     uint32
+	size         int64
+	mtime, ctime time.Time
+	inode, dev   uint64
+	mount        uint64 // id of the mount as in mountinfo; 0: unknown
+}
+
+func (s *fileStat) kind() uint32 { return s.mode & unix.S_IFMT }
+
+// openAt opens a file below an open folder for reading.
+func (c *fileCalls) openAt(dir int, name string, flags int) (fd int, err error) {
+	err = c.do("openat", func() error {
+		fd, err = unix.Openat(dir, name, unix.O_RDONLY|unix.O_CLOEXEC|flags, 0)
+		return err
+	})
+	return fd, err
+}
+
+// statAt is lstat below an open folder.
+func (c *fileCalls) statAt(dir int, name string, st *fileStat) error {
+	return c.stat(dir, name, unix.AT_SYMLINK_NOFOLLOW, st)
+}
+
+// fstat is stat of an open file.
+func (c *fileCalls) fstat(fd int, st *fileStat) error { return c.stat(fd, "", unix.AT_EMPTY_PATH, st) }
+
+func (c *fileCalls) stat(dir int, name string, flags int, st *fileStat) error {
+	var x unix.Statx_t
+	err := c.do("statx", func() error {
+		return unix.Statx(dir, name, flags|unix.AT_NO_AUTOMOUNT, unix.STATX_BASIC_STATS|unix.STATX_MNT_ID, &x)
+	})
+	if err == unix.ENOSYS || err == unix.EPERM { //nolint:errorlint // as it comes from the kernel
+		return c.oldStat(dir, name, flags, st)
+	}
+	if err != nil {
+		return err
+	}
+	*st = fileStat{
+		mode: uint32(x.Mode), uid: x.Uid, gid: x.Gid, size: int64(x.Size),
+		mtime: time.Unix(x.Mtime.Sec, int64(x.Mtime.Nsec)), ctime: time.Unix(x.Ctime.Sec, int64(x.Ctime.Nsec)),
+		inode: x.Ino, dev: unix.Mkdev(x.Dev_major, x.Dev_minor),
+	}
+	if x.Mask&unix.STATX_MNT_ID != 0 {
+		st.mount = x.Mnt_id
+	}
+	return nil
+}
+
+// oldStat is stat where statx is missing or forbidden.
+func (c *fileCalls) oldStat(dir int, name string, flags int, st *fileStat) error {
+	var s unix.Stat_t
+	err := c.do("fstatat", func() error { return unix.Fstatat(dir, name, &s, flags) })
+	if err != nil {
+		return err
+	}
+	*st = fileStat{
+		mode: s.Mode, uid: s.Uid, gid: s.Gid, size: s.Size,
+		mtime: time.Unix(s.Mtim.Unix()), ctime: time.Unix(s.Ctim.Unix()),
+		inode: s.Ino, dev: uint64(s.Dev), //nolint:unconvert // an int32 on some machines
+	}
+	return nil
+}
+
+// mountAt returns the id of the mount on which a file is; 0 if it is unknown. It sends no
+// message to the server of a network or FUSE file system, which may not answer.
+func (c *fileCalls) mountAt(dir int, name string) (uint64, error) {
+	var x unix.Statx_t
+	err := c.do("statx", func() error {
+		return unix.Statx(dir, name, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT|unix.AT_STATX_DONT_SYNC, unix.STATX_MNT_ID, &x)
+	})
+	switch {
+	case err == unix.ENOSYS || err == unix.EPERM: //nolint:errorlint // as it comes from the kernel
+		return 0, nil
+	case err != nil || x.Mask&unix.STATX_MNT_ID == 0:
+		return 0, err
+	}
+	return x.Mnt_id, nil
+}
+
+// getdents reads entries of an open folder.
+func (c *fileCalls) getdents(fd int, buf []byte) (n int, err error) {
+	err = c.do("getdents64", func() error {
+		n, err = unix.Getdents(fd, buf)
+		return err
+	})
+	return n, err
+}
+
+func (c *fileCalls) read(fd int, buf []byte) (n int, err error) {
+	err = c.do("read", func() error {
+		n, err = unix.Read(fd, buf)
+		return err
+	})
+	return max(n, 0), err
+}
+
+func (c *fileCalls) readlinkAt(dir int, name string, buf []byte) (n int, err error) {
+	err = c.do("readlinkat", func() error {
+		n, err = unix.Readlinkat(dir, name, buf)
+		return err
+	})
+	return n, err
+}
+
+// accessAt reports whether a folder may be read and searched.
+func (c *fileCalls) accessAt(dir int, name string) error {
+	return c.do("faccessat2", func() error {
+		return unix.Faccessat(dir, name, unix.R_OK|unix.X_OK, unix.AT_EACCESS)
+	})
+}
+
+func (c *fileCalls) statfs(fd int, st *unix.Statfs_t) error {
+	return c.do("fstatfs", func() error { return unix.Fstatfs(fd, st) })
+}
+
+func (c *fileCalls) listxattr(path string, buf []byte) (n int, err error) {
+	err = c.do("llistxattr", func() error {
+		n, err = unix.Llistxattr(path, buf)
+		return err
+	})
+	return n, err
+}
+
+func (c *fileCalls) getxattr(path, name string, buf []byte) (n int, err error) {
+	err = c.do("lgetxattr", func() error {
+		n, err = unix.Lgetxattr(path, name, buf)
+		return err
+	})
+	return n, err
+}
