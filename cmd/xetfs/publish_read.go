@@ -234,11 +234,18 @@ func (r *foundReader) attributes(f *found) {
 		}
 	}
 	if err == nil && f.entry.Xattrs != nil {
-		err = f.entry.Check() // they may be too many
+		err = checkXattrs(&f.entry)
 	}
 	if err != nil {
 		f.entry.Xattrs, f.why = nil, fmt.Errorf("published without its extended attributes: %w", err)
 	}
+}
+
+// checkXattrs says why the attributes of an entry cannot be stored: they may be too many. The
+// entry itself is not complete yet.
+func checkXattrs(e *page.Entry) error {
+	alone := page.Entry{Path: e.Path, Type: page.Dir, ModTime: time.Unix(0, 0), Xattrs: e.Xattrs}
+	return alone.Check()
 }
 
 // readGrowing calls a function that says ERANGE until the buffer is long enough.

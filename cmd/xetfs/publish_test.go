@@ -185,6 +185,14 @@ func TestPublishOwnerAndXattrs(t *testing.T) {
 			t.Skip(err)
 		}
 	}
+	sizes := map[string]int{"empty": 0, "inline": 256, "content": 257, "large": 200_000}
+	for path, size := range sizes {
+		path = filepath.Join(in, path)
+		writeFile(t, path, noisy(size))
+		if err := unix.Setxattr(path, "user.size", fmt.Append(nil, size), 0); err != nil {
+			t.Skip(err)
+		}
+	}
 	mustPublish(t, store, "x", in)
 	if e := treeOf(t, store, "x")["f"]; e.Owner != nil || e.Xattrs != nil {
 		t.Errorf("kept without being asked: %+v", e)
@@ -194,6 +202,11 @@ func TestPublishOwnerAndXattrs(t *testing.T) {
 	f, root := tree["f"], tree[""]
 	if len(f.Xattrs) != 3 || f.Xattrs["user.a"] != "1" || len(f.Xattrs["user.large"]) != 2000 || root.Xattrs["user.of"] != "folder\x00" {
 		t.Errorf("attributes %v, of the root %v", f.Xattrs, root.Xattrs)
+	}
+	for path, size := range sizes {
+		if got := tree[path].Xattrs["user.size"]; got != fmt.Sprint(size) {
+			t.Errorf("a file of %d bytes: user.size is %q", size, got)
+		}
 	}
 	if want := (page.Owner{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}); f.Owner == nil || root.Owner == nil || f.Owner.UID != want.UID {
 		t.Errorf("owner %v of %v", f.Owner, want)

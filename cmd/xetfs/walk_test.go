@@ -141,19 +141,58 @@ func TestS31_PublishMachineErrors(t *testing.T) {
 		store := t.TempDir()
 		cmd := newPublish()
 		_, errOut := withOutput(t, cmd)
-		p := newPublishing(cmd, publishOptions{storePath: store, symbol: "x", folder: in, scheme: schemeAuto})
+		p := newPublishing(cmd, publishOptions{storePath: store, symbol: "x", folder: in, xattrs: true, scheme: schemeAuto})
 		p.files.fault = f.fault
 		err := p.run(t.Context())
 		status := exitStatus(t.Context(), err)
 		tree := maybeTree(t, store, "x")
 		complete := len(tree) == paths
 		for path, e := range tree {
+			complete = complete && (e.Type != page.File || e.Xattrs != nil || tree["small"].Xattrs == nil)
 			if path == "small" {
 				complete = complete && e.Size == 5000
 			}
 		}
 		f.endsWell(t, status, errOut.String()+errorLine(cmd, err, status), complete, tree == nil)
 	})
+}
+
+// S31: attributes that cannot be read or stored are missing in the version: their file is named,
+// and the exit status is 9.
+func TestS31_LostXattrs(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	in, store := t.TempDir(), t.TempDir()
+	writeFile(t, filepath.Join(in, "f"), noisy(1000))
+	if err := unix.Setxattr(filepath.Join(in, "f"), "user.a", []byte("value"), 0); err != nil {
+		t.Skip(err)
+	}
+	cmd := newPublish()
+	out, errOut := withOutput(t, cmd)
+	p := newPublishing(cmd, publishOptions{storePath: store, symbol: "x", folder: in, xattrs: true, scheme: schemeAuto})
+	p.files.fault = func(call string) error {
+		if call == "lgetxattr" {
+			return unix.EACCES
+		}
+		return nil
+	}
+	status := exitStatus(t.Context(), p.run(t.Context()))
+	if want := in + "/f: published without its extended attributes: permission denied\n"; status != exitIncomplete || !strings.HasSuffix(errOut.String(), want) {
+		t.Errorf("status %d, %q, want %q", status, errOut, want)
+	}
+	if !strings.Contains(out.String(), "\nmissing   1 path, named on standard error: exit status 9\n") {
+		t.Errorf("the summary is\n%s", out)
+	}
+	if e := treeOf(t, store, "x")["f"]; e.Size != 1000 || e.Xattrs != nil {
+		t.Errorf("published as %+v", e)
+	}
+	e := page.Entry{Path: "f", Type: page.File, Size: 1000, Xattrs: map[string]string{"user.a": strings.Repeat("x", 256<<10)}}
+	if err := checkXattrs(&e); err == nil {
+		t.Error("256 KiB of attributes can be stored")
+	}
+	e.Xattrs = map[string]string{"user.a": "x"}
+	if err := checkXattrs(&e); err != nil {
+		t.Error(err)
+	}
 }
 
 // S31: as for publish.
