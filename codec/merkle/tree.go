@@ -24,10 +24,14 @@ func File(leaves []Leaf) codec.Hash {
 	if len(leaves) == 0 {
 		return codec.Hash{}
 	}
+	return fileHash(root(leaves))
+}
+
+// fileHash returns the hash of the file whose tree has a root.
+func fileHash(root codec.Hash) codec.Hash {
 	h := fileHashers.Get().(*hasher)
 	defer fileHashers.Put(h)
-	r := root(leaves)
-	h.text = append(h.text[:0], r[:]...)
+	h.text = append(h.text[:0], root[:]...)
 	return h.sum(h.text)
 }
 
