@@ -52,9 +52,7 @@ func New(c *cache.Cache, o Options) *Reader {
 // Stats returns the figures of the cache.
 func (r *Reader) Stats() cache.Stats { return r.c.Stats() }
 
-// Open returns a file. What it says of itself is checked as far as that needs no
-// fetching: of a near origin the verification hash of every term and the file's hash,
-// against the hashes of the chunks.
+// Open returns a file. Its terms are proven (origin.Source).
 func (r *Reader) Open(ctx context.Context, id codec.FileID) (*File, error) {
 	if f, ok := r.open.get(id); ok {
 		return f, nil

@@ -12,6 +12,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/merkle"
 	"github.com/xetfs/xetfs/codec/shard"
 )
 
@@ -73,15 +74,16 @@ func TestF39_F40_WholeAndCheck(t *testing.T) {
 				tt.change(f)
 				s := b.Store()
 				tt.later(t, s, f)
-				r, done := newReader(t, origin.Objects(s, 0), cache.Options{}, Options{})
+				src := origin.ObjectsWith(s, origin.ObjectsOptions{Named: true})
+				r, done := newReader(t, src, cache.Options{}, Options{})
 				defer done()
-				file, err := r.Open(t.Context(), f.ID())
+				file, err := r.Open(t.Context(), codec.FileID{File: f.Info.File, Shard: merkle.Chunk(b.Shard())})
 				if err != nil {
 					t.Fatal(err)
 				}
 				whole, check := tt.whole, tt.check
 				if o.NoFooter && tt.name == "a chunk" {
-					whole, check = "term 0: term at byte 0: verification hash", "verification hash"
+					whole, check = "term 0: xorb", "its chunks make xorb"
 				}
 				w := file.Whole(t.Context(), nil)
 				_, err = io.Copy(io.Discard, w)
@@ -121,8 +123,8 @@ func TestVerified(t *testing.T) {
 	}{
 		{"footers", origintest.Form{}, false, "chunk", "chunk"},
 		{"cas info", origintest.Form{NoFooter: true}, false, "chunk", "chunk"},
-		{"no hashes", origintest.Form{NoFooter: true, NoCASInfo: true}, false, "none", "file"},
-		{"keyed shard", origintest.Form{NoFooter: true, Key: [32]byte{1}}, false, "none", "file"},
+		{"no hashes", origintest.Form{NoFooter: true, NoCASInfo: true}, false, "chunk", "chunk"},
+		{"keyed shard", origintest.Form{NoFooter: true, Key: [32]byte{1}}, false, "chunk", "chunk"},
 		{"not compared", origintest.Form{}, true, "none", "file"},
 	}
 	for _, tt := range tests {

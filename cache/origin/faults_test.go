@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/codectest"
 	"github.com/xetfs/xetfs/codec/merkle"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/xorb"
@@ -106,7 +108,18 @@ func TestF25_FooterHash(t *testing.T) {
 	}
 }
 
-// A bad term does not keep the others from being read.
+// named returns a source of files that proven pages name.
+func named(s origin.Store) origin.Source {
+	return origin.ObjectsWith(s, origin.ObjectsOptions{Named: true})
+}
+
+// stores are a remote and a local store of the same objects.
+func stores(b *origintest.Builder) map[string]origin.WriteStore {
+	return map[string]origin.WriteStore{"near": b.NearStore(), "far": b.Store()}
+}
+
+// A bad term of a file that its shard proves does not keep the others from being read. A
+// file that nothing proves is not read.
 func TestF37_Terms(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -118,22 +131,22 @@ func TestF37_Terms(t *testing.T) {
 		{"unknown xorb", func(t *codec.Term) { t.Xorb[5] ^= 1 }, origin.ErrNotFound},
 	}
 	for _, tt := range tests {
-		for place, near := range map[string]bool{"near": true, "far": false} {
+		b, x, _ := threeChunks(t, origintest.Form{})
+		f := b.File(x.Term(0, 1), x.Term(1, 3), x.Term(0, 2))
+		tt.change(&f.Info.Terms[1])
+		for place, s := range stores(b) {
 			t.Run(tt.name+" "+place, func(t *testing.T) {
-				b, x, _ := threeChunks(t, origintest.Form{})
-				f := b.File(x.Term(0, 1), x.Term(1, 3), x.Term(0, 2))
-				tt.change(&f.Info.Terms[1])
-				s := b.Store()
-				if near {
-					s = b.NearStore()
+				id := codec.FileID{File: f.Info.File, Shard: merkle.Chunk(b.Shard())}
+				if _, err := origin.Objects(s, 0).FileInfo(t.Context(), id); !errors.Is(err, codec.ErrCorrupt) {
+					t.Errorf("FileInfo of a file that no page names = %v, want %v", err, codec.ErrCorrupt)
 				}
-				src := origin.Objects(s, 0)
-				fi, err := src.FileInfo(t.Context(), f.ID())
+				src := named(s)
+				fi, err := src.FileInfo(t.Context(), id)
 				if err != nil {
 					t.Fatal(err)
 				}
 				for i, term := range fi.Terms {
-					_, _, err := src.Narrow(t.Context(), f.ID(), term, codec.Piece{Term: i, Size: 1})
+					_, _, err := src.Narrow(t.Context(), id, term, codec.Piece{Term: i, Size: 1})
 					if want := map[bool]error{true: tt.err}[i == 1]; !errors.Is(err, want) {
 						t.Errorf("term %d: %v, want %v", i, err, want)
 					}
@@ -147,7 +160,7 @@ func TestF39_F40_DescriptionsThatDoNotFit(t *testing.T) {
 	tests := []struct {
 		name   string
 		change func(f *origintest.File)
-		near   error // what FileInfo says where the chunks are known
+		err    error
 	}{
 		{"nothing changed", func(*origintest.File) {}, nil},
 		{"F39 verification hash", func(f *origintest.File) { f.Info.Verify[1][0] ^= 1 }, codec.ErrCorrupt},
@@ -171,24 +184,24 @@ func TestF39_F40_DescriptionsThatDoNotFit(t *testing.T) {
 				b.Files = nil // the one of all chunks may have the same hash
 				f := b.File(x.Term(0, 1), x.Term(1, 3))
 				tt.change(f)
-				_, err := origin.Objects(b.NearStore(), 0).FileInfo(t.Context(), f.ID())
-				if !errors.Is(err, tt.near) {
-					t.Errorf("near: FileInfo = %v, want %v", err, tt.near)
-				}
-				if _, err := origin.Objects(b.Store(), 0).FileInfo(t.Context(), f.ID()); err != nil {
-					t.Errorf("far: FileInfo = %v, want nothing: nobody has looked", err)
+				for place, s := range stores(b) {
+					if _, err := origin.Objects(s, 0).FileInfo(t.Context(), f.ID()); !errors.Is(err, tt.err) {
+						t.Errorf("%s: FileInfo = %v, want %v", place, err, tt.err)
+					}
 				}
 			})
 		}
 	}
 }
 
-// Without chunk hashes there is nothing to compare a description with.
+// Without a list of chunk hashes they come from the bytes of the xorb.
 func TestF40_ChunksNotKnown(t *testing.T) {
 	b, _, f := threeChunks(t, origintest.Form{NoFooter: true, NoCASInfo: true})
 	f.Info.File[0] ^= 1
-	if _, err := origin.Objects(b.NearStore(), 0).FileInfo(t.Context(), f.ID()); err != nil {
-		t.Errorf("FileInfo = %v", err)
+	for place, s := range stores(b) {
+		if _, err := origin.Objects(s, 0).FileInfo(t.Context(), f.ID()); !errors.Is(err, codec.ErrCorrupt) {
+			t.Errorf("%s: FileInfo = %v, want %v", place, err, codec.ErrCorrupt)
+		}
 	}
 }
 
@@ -263,15 +276,17 @@ func TestF42_KeyedShard(t *testing.T) {
 	if _, err := src.FileInfo(t.Context(), f.ID()); err != nil {
 		t.Fatal(err)
 	}
-	if known, err := src.(origin.Hashing).Hashed(t.Context(), x.Hash()); known || err != nil {
-		t.Errorf("Hashed = %v, %v: keyed hashes were taken for hashes", known, err)
+	run, err := src.Chunks(t.Context(), x.Hash(), one)
+	if err != nil || run.Hashes[0] != x.Info.Chunks[0] {
+		t.Errorf("Chunks = %v, %v: keyed hashes were taken for hashes", run, err)
 	}
 	if got, err := unpack(t, src, x.Hash(), codec.ChunkRange{End: 3}); err != nil || !bytes.Equal(got, f.Bytes()) {
 		t.Errorf("the chunks cannot be read: %v", err)
 	}
 }
 
-// CAS Info is believed only if it makes the hash of the xorb.
+// CAS Info is believed only if it makes the hash of the xorb. Else the bytes of the xorb are
+// hashed.
 func TestCASInfo(t *testing.T) {
 	lying := func(t *testing.T) (*origintest.Builder, *origintest.Xorb, *origintest.File) {
 		b, x, f := threeChunks(t, origintest.Form{NoFooter: true})
@@ -290,16 +305,14 @@ func TestCASInfo(t *testing.T) {
 	tests := []struct {
 		name   string
 		shards []build // in the order in which they are opened
-		hashed bool
-		err    error
 	}{
-		{"honest", []build{honest}, true, nil},
-		{"lying", []build{lying}, false, codec.ErrCorrupt},
-		{"none", []build{silent}, false, nil},
-		{"lying, then honest", []build{lying, honest}, true, nil},
-		{"none, then honest", []build{silent, honest}, true, nil},
-		{"honest, then lying", []build{honest, lying}, true, nil},
-		{"none, then lying", []build{silent, lying}, false, codec.ErrCorrupt},
+		{"honest", []build{honest}},
+		{"lying", []build{lying}},
+		{"none", []build{silent}},
+		{"lying, then honest", []build{lying, honest}},
+		{"none, then honest", []build{silent, honest}},
+		{"honest, then lying", []build{honest, lying}},
+		{"none, then lying", []build{silent, lying}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -313,38 +326,16 @@ func TestCASInfo(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			hashed, err := src.(origin.Hashing).Hashed(t.Context(), x.Hash())
-			if hashed != tt.hashed || !errors.Is(err, tt.err) {
-				t.Errorf("Hashed = %v, %v, want %v, %v", hashed, err, tt.hashed, tt.err)
+			run, err := src.Chunks(t.Context(), x.Hash(), codec.ChunkRange{End: 3})
+			if err != nil {
+				t.Fatal(err)
 			}
-			if _, err := unpack(t, src, x.Hash(), codec.ChunkRange{End: 3}); !errors.Is(err, tt.err) {
-				t.Errorf("Chunks = %v, want %v", err, tt.err)
+			for i, c := range x.Chunks {
+				if run.Hashes[i] != merkle.Chunk(c) {
+					t.Errorf("chunk %d has another hash", i)
+				}
 			}
 		})
-	}
-}
-
-// A shard that was repaired is read again, also if it is only its CAS Info that was bad.
-func TestCASInfoHeals(t *testing.T) {
-	b, x, f := threeChunks(t, origintest.Form{NoFooter: true})
-	s := b.NearStore()
-	k := names.ShardKey(merkle.Chunk(b.Shard()))
-	good := origintest.Get(t, s, k)
-	at := bytes.Index(good, x.Info.Chunks[1][:])
-	bad := bytes.Clone(good)
-	bad[at] ^= 1
-	replace(t, s, k, bad)
-
-	src := origin.Objects(s, 0)
-	if _, err := src.FileInfo(t.Context(), f.ID()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := src.Chunks(t.Context(), x.Hash(), one); !errors.Is(err, codec.ErrCorrupt) {
-		t.Fatalf("Chunks = %v, want %v", err, codec.ErrCorrupt)
-	}
-	replace(t, s, k, good)
-	if hashed, err := src.(origin.Hashing).Hashed(t.Context(), x.Hash()); !hashed || err != nil {
-		t.Errorf("Hashed afterwards = %v, %v", hashed, err)
 	}
 }
 
@@ -389,9 +380,9 @@ func TestCopies(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			b, x, f := threeChunks(t, origintest.Form{})
 			n := max(len(tt.xorb), len(tt.shard))
-			stores := make([]origin.Store, n)
+			copies := make([]origin.Store, n)
 			k := names.ShardKey(merkle.Chunk(b.Shard()))
-			for i := range stores {
+			for i := range copies {
 				s := b.NearStore()
 				if i < len(tt.xorb) {
 					replace(t, s, x.Key(), tt.xorb[i](x.Bytes))
@@ -399,9 +390,9 @@ func TestCopies(t *testing.T) {
 				if i < len(tt.shard) {
 					replace(t, s, k, tt.shard[i](b.Shard()))
 				}
-				stores[i] = s
+				copies[i] = s
 			}
-			src := origin.Objects(origintest.Copies(stores...), 0)
+			src := origin.Objects(origintest.Copies(copies...), 0)
 			fi, err := src.FileInfo(t.Context(), f.ID())
 			if err == nil {
 				_, _, err = src.Narrow(t.Context(), f.ID(), fi.Terms[0], codec.Piece{Size: 1})
@@ -414,7 +405,7 @@ func TestCopies(t *testing.T) {
 }
 
 // What is claimed from outside is not believed: many terms of many chunks need neither
-// memory nor time when the file is opened.
+// memory nor time when the file is opened, and the file is refused.
 func TestF44_TermsOfManyChunks(t *testing.T) {
 	b := origintest.NewBuilder(t, origintest.Form{NoSHA256: true})
 	chunks := make([][]byte, codec.MaxXorbChunks)
@@ -427,9 +418,43 @@ func TestF44_TermsOfManyChunks(t *testing.T) {
 		f.Info.Terms = append(f.Info.Terms, f.Info.Terms[0])
 		f.Info.Verify = append(f.Info.Verify, f.Info.Verify[0])
 	}
-	s := b.NearStore()
-	fi, err := origin.Objects(s, 0).FileInfo(t.Context(), f.ID())
-	if err != nil || len(fi.Terms) != 100_000 {
-		t.Errorf("FileInfo: %v", err)
+	id := codec.FileID{File: f.Info.File, Shard: merkle.Chunk(b.Shard())}
+	for place, s := range stores(b) {
+		for _, src := range []origin.Source{origin.Objects(s, 0), named(s)} {
+			if _, err := src.FileInfo(t.Context(), id); !errors.Is(err, codec.ErrCorrupt) || !strings.Contains(err.Error(), "is the most") {
+				t.Errorf("%s: FileInfo = %v, want %v", place, err, codec.ErrCorrupt)
+			}
+		}
+	}
+}
+
+// No size and no count switches the check off: a small shard can name any number of chunks.
+func TestManyTermsAreProven(t *testing.T) {
+	if codectest.Race {
+		t.Skip("two million chunks, and no concurrency")
+	}
+	b := origintest.NewBuilder(t, origintest.Form{NoSHA256: true, NoVerify: true})
+	chunks := make([][]byte, 8000)
+	for i := range chunks {
+		chunks[i] = []byte{byte(i), byte(i >> 8)}
+	}
+	x := b.Xorb(chunks...)
+	f := b.File(slices.Repeat([]origintest.Term{x.All()}, 270)...)
+	right := f.Info.Terms
+	for _, lie := range []bool{false, true} {
+		f.Info.Terms = slices.Clone(right)
+		if lie {
+			f.Info.Terms[100].Chunks.End, f.Info.Terms[100].Size = 7999, 15998
+		}
+		want := map[bool]error{true: codec.ErrCorrupt}[lie]
+		for place, s := range stores(b) {
+			if place == "far" && !lie {
+				continue // it takes a second
+			}
+			id := codec.FileID{File: f.Info.File, Shard: merkle.Chunk(b.Shard()), Block: 48}
+			if _, err := origin.Objects(s, 0).FileInfo(t.Context(), id); !errors.Is(err, want) {
+				t.Errorf("%s, a lie: %v: FileInfo = %v, want %v", place, lie, err, want)
+			}
+		}
 	}
 }

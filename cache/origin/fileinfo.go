@@ -4,17 +4,41 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/xetfs/xetfs/codec"
-	"github.com/xetfs/xetfs/codec/merkle"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/shard"
-	"github.com/xetfs/xetfs/codec/xorb"
 )
 
-// errIncomplete means that a File Info block is good as far as it could be checked,
-// and that not all of its chunks can be had.
+// errIncomplete means that a File Info block is good as far as it could be checked, and that
+// the chunk hashes of some terms are not known.
 var errIncomplete = errors.New("not all chunks are known")
+
+// An unprovenError says which chunk hashes are missing. It is an errIncomplete.
+type unprovenError struct {
+	term  int
+	cause error
+}
+
+func (e *unprovenError) Error() string {
+	return fmt.Sprintf("term %d: its chunks are not known: %v", e.term, e.cause)
+}
+
+// Is reports whether target is errIncomplete.
+func (e *unprovenError) Is(target error) bool { return target == errIncomplete }
+
+// unproven returns the error of a File Info block that cannot be proven for now.
+func unproven(block int64, err error) error {
+	var e *unprovenError
+	if !errors.As(err, &e) {
+		return err
+	}
+	if errors.Is(e.cause, ErrUnavailable) {
+		return fmt.Errorf("term %d: %w", e.term, e.cause)
+	}
+	return codec.Corrupt("file info block", block, "nothing proves it: %v", e)
+}
 
 // FileInfo implements Source. Several shards may describe one file. The one that id
 // names is asked first; if it is not there, or what it says is damaged or incomplete, the
@@ -51,7 +75,7 @@ type wantedFile struct {
 }
 
 // findFile asks the shards. begun may be the beginning of the block that id names, or nil.
-func (o *objects) findFile(ctx context.Context, id codec.FileID, begun *early) (*shard.FileInfo, error) {
+func (o *objects) findFile(ctx context.Context, id codec.FileID, begun *Part) (*shard.FileInfo, error) {
 	var (
 		incomplete *shard.FileInfo
 		first      error
@@ -84,48 +108,50 @@ func (o *objects) findFile(ctx context.Context, id codec.FileID, begun *early) (
 	return nil, fmt.Errorf("file %s: %w: no shard describes it", id.File, ErrNotFound)
 }
 
-// describe returns what shard s says of a file, if the xorbs do not contradict it.
-// With errIncomplete it returns what can be said.
-func (o *objects) describe(ctx context.Context, s codec.Hash, id codec.FileID, begun *early) (*shard.FileInfo, error) {
+// describe returns what shard s says of a file, if it is proven. With errIncomplete it
+// returns what the shard proves of a file that has lost chunks.
+func (o *objects) describe(ctx context.Context, s codec.Hash, id codec.FileID, begun *Part) (*shard.FileInfo, error) {
 	var good, incomplete *shard.FileInfo
-	block := begun
-	if begun == nil || s != id.Shard {
-		block = o.askBlock(ctx, s, id)
+	if s != id.Shard {
+		begun = nil
 	}
-	err := o.fromShard(ctx, s, func(r *shard.Reader) error {
-		fi, err := o.describeIn(ctx, s, r, id, block)
-		block = nil // it may be what is wrong
+	err := o.fromShard(ctx, s, func(f *shardFile) error {
+		fi, err := o.describeIn(ctx, f, id, begun)
+		begun = nil // it may be what is wrong
 		switch {
 		case err == nil:
 			good = fi
-			o.kept.putFile(id, keptFileInfo{fi, s, r.Meta().Keyed})
+			o.kept.putFile(id, keptFileInfo{fi, s, f.Meta().Keyed})
 		case errors.Is(err, errIncomplete) && incomplete == nil:
 			incomplete = fi
 		}
 		return err
 	})
-	if err != nil && incomplete != nil {
+	if incomplete == nil || err == nil {
+		return good, err
+	}
+	if o.named && s == id.Shard && o.inNamedShard(ctx, id, incomplete) {
 		return incomplete, errIncomplete
 	}
-	return good, err
+	return nil, fmt.Errorf("shard %s: %w", s, unproven(incomplete.Block, err))
 }
 
 // describeIn is describe for one copy of a shard. A shard may describe a file more than
 // once; then the first block that is good counts.
-func (o *objects) describeIn(ctx context.Context, s codec.Hash, r *shard.Reader, id codec.FileID, block *early) (*shard.FileInfo, error) {
-	fi, err := o.readFileInfo(ctx, s, r, id, block)
+func (o *objects) describeIn(ctx context.Context, f *shardFile, id codec.FileID, begun *Part) (*shard.FileInfo, error) {
+	fi, err := o.readFileInfo(ctx, f, id, begun)
 	if err == nil {
-		err = o.checkFileInfo(ctx, fi)
+		err = o.prove(ctx, f, id, fi)
 	}
 	if !errors.Is(err, codec.ErrCorrupt) && !errors.Is(err, errIncomplete) {
 		return fi, err
 	}
-	for head, headErr := range r.Heads() {
+	for head, headErr := range f.Heads() {
 		if headErr != nil || head.File != id.File || (fi != nil && head.Block == fi.Block) {
 			continue
 		}
-		other, otherErr := o.readBlock(ctx, s, head.Block, nil)
-		if otherErr == nil && o.checkFileInfo(ctx, other) == nil {
+		other, otherErr := o.readBlock(ctx, f, head.Block, nil)
+		if otherErr == nil && o.prove(ctx, f, id, other) == nil {
 			return other, nil
 		}
 	}
@@ -184,17 +210,21 @@ func (o *objects) noteElsewhere(id codec.FileID, s codec.Hash) {
 	o.likely = s
 }
 
+// blockPart is how much of a remote shard is read where a File Info block begins: some
+// hundred terms.
+const blockPart = 16 << 10
+
 // readFileInfo reads the File Info block of a file in one shard and remembers that
 // this shard may list the chunks of the file's xorbs.
-func (o *objects) readFileInfo(ctx context.Context, s codec.Hash, r *shard.Reader, id codec.FileID, block *early) (*shard.FileInfo, error) {
+func (o *objects) readFileInfo(ctx context.Context, f *shardFile, id codec.FileID, begun *Part) (*shard.FileInfo, error) {
 	var (
 		fi  *shard.FileInfo
 		err error
 	)
-	if s == id.Shard && id.Block != 0 {
-		fi, err = o.readBlock(ctx, s, id.Block, block)
+	if f.hash == id.Shard && id.Block != 0 {
+		fi, err = o.readBlock(ctx, f, id.Block, begun)
 	} else {
-		fi, err = r.FileInfo(id.File)
+		fi, err = f.FileInfo(id.File)
 	}
 	if err != nil {
 		return nil, err
@@ -202,74 +232,23 @@ func (o *objects) readFileInfo(ctx context.Context, s codec.Hash, r *shard.Reade
 	if fi.File != id.File {
 		return nil, codec.Corrupt("file info block", fi.Block, "describes file %s", fi.File)
 	}
-	if !r.Meta().Keyed {
-		o.remember(s, fi.Terms)
+	if !f.Meta().Keyed {
+		o.remember(f.hash, fi.Terms)
 	}
 	return fi, nil
 }
 
-// checkFileInfo compares a File Info block with the chunks it leads to: the
-// verification hash of every term and the hash of the file. A term whose xorb is
-// absent or does not fit is left to whoever reads it; the answer is errIncomplete then.
-func (o *objects) checkFileInfo(ctx context.Context, fi *shard.FileInfo) error {
-	if !o.near {
-		return nil // it would cost a request a xorb; chunks are checked as they come
-	}
-	if chunksOf(fi.Terms) > maxLeaves {
-		return nil
-	}
-	return checkFileInfo(fi, func(x codec.Hash) (*info, error) { return o.infos.get(ctx, x) })
-}
-
-// checkFileInfo is the same with the infos of the xorbs from get.
-func checkFileInfo(fi *shard.FileInfo, get func(x codec.Hash) (*info, error)) error {
-	var leaves []merkle.Leaf
-	complete := true
-	for i, t := range fi.Terms {
-		in, err := get(t.Xorb)
-		if passing(err) {
-			return err
+// readBlock reads the File Info block at a known place. begun may be a part of the shard
+// with the beginning of it. The decoder reads behind the block.
+func (o *objects) readBlock(ctx context.Context, f *shardFile, block int64, begun *Part) (*shard.FileInfo, error) {
+	r := &peeked{below: f.at(ctx)}
+	if !o.near && !begun.holds(block, 1) {
+		part, err := f.block(ctx, block, blockPart)
+		if err != nil {
+			return nil, err
 		}
-		if err != nil || in.Chunks == nil || checkTerm(in.Info, t) != nil {
-			complete = false
-			continue
-		}
-		hashes := in.Chunks[t.Chunks.Start:t.Chunks.End]
-		if fi.Verify != nil && merkle.Term(hashes) != fi.Verify[i] {
-			return codec.Corrupt("file info block", fi.Block, "term %d: its verification hash is not that of chunks %v of xorb %s", i, t.Chunks, t.Xorb)
-		}
-		if complete {
-			leaves = appendLeaves(leaves, in.Info, t.Chunks)
-		}
+		begun = &part
 	}
-	if !complete {
-		return errIncomplete
-	}
-	if root := merkle.File(leaves); root != fi.File {
-		return codec.Corrupt("file info block", fi.Block, "its terms make file %s", root)
-	}
-	return nil
-}
-
-// maxLeaves is the most chunks of a file that are held against its hash when it is
-// opened: 80 MiB of leaves, for about 128 GiB of file. A few terms over and over can
-// name any number of chunks. Beyond it the chunks alone are checked, as they are read.
-const maxLeaves = 2 << 20
-
-func chunksOf(terms []codec.Term) (n int64) {
-	for i := range terms {
-		n += int64(terms[i].Chunks.Len())
-	}
-	return n
-}
-
-// appendLeaves adds chunks r of a xorb to the leaves of a tree.
-func appendLeaves(leaves []merkle.Leaf, in *xorb.Info, r codec.ChunkRange) []merkle.Leaf {
-	start, _ := in.UnpackedRange(r)
-	for i := r.Start; i < r.End; i++ {
-		end := int64(in.UnpackedEnd[i])
-		leaves = append(leaves, merkle.Leaf{Hash: in.Chunks[i], Size: uint64(end - start)})
-		start = end
-	}
-	return leaves
+	r.part.Store(begun)
+	return shard.ReadFileInfo(io.NewSectionReader(r, 0, f.size), block)
 }

@@ -26,21 +26,21 @@ func (o *objects) fileInfoNow(ctx context.Context, id codec.FileID) (fi *shard.F
 	if !prompt || !o.near || id.Block == 0 || IsFresh(ctx) {
 		return nil, false
 	}
-	r := o.opened(id.Shard)
-	if r == nil {
+	f := o.opened(id.Shard, false)
+	if f == nil {
 		return nil, false
 	}
 	var err error
 	defer guard(&err) // then ok is false
-	end := min(r.Meta().Size, id.Block+maxBlockNow)
-	fi, err = shard.ReadFileInfo(io.NewSectionReader(nowReader{store, names.ShardKey(id.Shard)}, 0, end), id.Block)
+	end := min(f.size, id.Block+maxBlockNow)
+	fi, err = shard.ReadFileInfo(io.NewSectionReader(nowReader{store, f.key}, 0, end), id.Block)
 	if err != nil || fi.File != id.File || chunksOf(fi.Terms) > maxLeavesNow {
 		return nil, false
 	}
-	if err = checkFileInfo(fi, o.infos.now); err != nil {
+	if err = checkFileInfo(ctx, fi, o.infos.now); err != nil {
 		return nil, false
 	}
-	if !r.Meta().Keyed {
+	if !f.Meta().Keyed {
 		o.remember(id.Shard, fi.Terms)
 	}
 	return fi, true

@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	"github.com/xetfs/xetfs/codec"
-	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/shard"
 )
 
@@ -82,25 +81,32 @@ func (o *objects) tellGroup(ctx context.Context, ids []codec.FileID, group []int
 	if len(asked) == 0 {
 		return
 	}
-	begun := o.askGroup(ctx, ids[asked[0]], ids[asked[len(asked)-1]])
+	begun := o.readGroup(ctx, ids[asked[0]], ids[asked[len(asked)-1]])
 	for _, i := range asked {
 		fi, err := o.fileInfoIn(ctx, ids[i], begun)
 		tell(i, fi, err)
 	}
 }
 
-// askGroup asks for the part of a shard from the block of one file to that of another; nil
+// readGroup reads the part of a shard from the block of one file to that of another; nil
 // where that is of no use.
-func (o *objects) askGroup(ctx context.Context, first, last codec.FileID) *early {
+func (o *objects) readGroup(ctx context.Context, first, last codec.FileID) *Part {
 	if o.near || first.Shard.IsZero() || first.Block == 0 {
 		return nil
 	}
-	n := last.Block - first.Block + blockPart
-	return o.ask(ctx, names.ShardKey(first.Shard), first.Block, int(n))
+	f, err := o.openShard(ctx, first.Shard)
+	if err != nil {
+		return nil // each file says why
+	}
+	part, err := f.block(ctx, first.Block, last.Block-first.Block+blockPart)
+	if err != nil {
+		return nil
+	}
+	return &part
 }
 
 // fileInfoIn is FileInfo of what is not kept, where begun may hold the block.
-func (o *objects) fileInfoIn(ctx context.Context, id codec.FileID, begun *early) (fi *shard.FileInfo, err error) {
+func (o *objects) fileInfoIn(ctx context.Context, id codec.FileID, begun *Part) (fi *shard.FileInfo, err error) {
 	defer guard(&err)
 	switch {
 	case ctx.Err() != nil:

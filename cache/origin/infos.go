@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 
 	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/merkle"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/shard"
 	"github.com/xetfs/xetfs/codec/xorb"
@@ -45,9 +47,7 @@ type infos struct {
 }
 
 // A loadToken is one load.
-type loadToken struct {
-	hashed bool // what it brings may be kept only with hashes; guarded by infos.mu
-}
+type loadToken struct{ _ byte } // so that each has an address of its own
 
 func (c *infos) init(maxBytes int64, load func(ctx context.Context, x codec.Hash) (*xorb.Info, error), k *kept) {
 	c.max, c.load, c.kept = maxBytes, load, k
@@ -83,11 +83,11 @@ func (c *infos) get(ctx context.Context, x codec.Hash) (*info, error) {
 var errNotNow = errors.New("not in memory")
 
 // now is get of what is in memory.
-func (c *infos) now(x codec.Hash) (*info, error) {
+func (c *infos) now(x codec.Hash) (chunkList, error) {
 	if in, ok := c.lookup(x); ok {
-		return in, nil
+		return in.chunks(), nil
 	}
-	return nil, errNotNow
+	return chunkList{}, errNotNow
 }
 
 // begin notes that xorb x is being loaded.
@@ -108,7 +108,7 @@ func (c *infos) end(token *loadToken, in *info, value []byte, err error) {
 		return
 	}
 	delete(c.loading, in.xorb)
-	if err == nil && (in.Chunks != nil || !token.hashed) {
+	if err == nil {
 		c.addLocked(in)
 		c.kept.putInfo(in.xorb, value) // drop comes before it, or after
 	}
@@ -145,19 +145,6 @@ func (c *infos) drop(x codec.Hash) {
 	delete(c.loading, x)
 	c.kept.dropInfo(x)
 	if e, ok := c.byKey[x]; ok {
-		c.removeLocked(e)
-	}
-}
-
-// dropUnhashed forgets the info of xorb x if it has no chunk hashes, or will have none when
-// it is loaded: now there is a shard that may list them.
-func (c *infos) dropUnhashed(x codec.Hash) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if token := c.loading[x]; token != nil {
-		token.hashed = true
-	}
-	if e, ok := c.byKey[x]; ok && e.Value.(*info).Chunks == nil {
 		c.removeLocked(e)
 	}
 }
@@ -244,8 +231,8 @@ func (o *objects) ahead(ctx context.Context, k names.Key, size int64) (r io.Read
 	return &readAhead{below: ReaderAt(ctx, o.store, k), size: size, grow: grow}, done
 }
 
-// walkInfo is readInfo for a xorb without footer. The hashes of its chunks come from
-// the CAS Info of a shard, if one is known that has them.
+// walkInfo is readInfo for a xorb without footer. The hashes of its chunks come from the
+// CAS Info of a shard, if a known one has them, or else from the bytes of all chunks.
 func (o *objects) walkInfo(ctx context.Context, x codec.Hash, r io.ReaderAt, size int64) (*xorb.Info, error) {
 	in, err := xorb.WalkInfo(r, size)
 	if err != nil {
@@ -256,7 +243,43 @@ func (o *objects) walkInfo(ctx context.Context, x codec.Hash, r io.ReaderAt, siz
 	}
 	in.Xorb = x
 	in.Chunks, err = o.casHashes(ctx, in)
-	return in, err
+	if in.Chunks != nil || err != nil && !errors.Is(err, codec.ErrCorrupt) && !errors.Is(err, ErrNotFound) {
+		return in, err
+	}
+	if err := hashChunks(ctx, in, r); err != nil {
+		return nil, err
+	}
+	if root := in.Root(); root != x {
+		return nil, codec.Corrupt("xorb", 0, "its chunks make xorb %s", root)
+	}
+	return in, nil
+}
+
+// hashChunks computes the hashes of all chunks of a xorb from their bytes.
+func hashChunks(ctx context.Context, in *xorb.Info, r io.ReaderAt) error {
+	in.Chunks = make([]codec.Hash, in.Len())
+	var packed, unpacked []byte
+	for i := range in.Chunks {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		one := codec.ChunkRange{Start: uint32(i), End: uint32(i) + 1}
+		start, end := in.PackedRange(one)
+		packed = slices.Grow(packed[:0], int(end-start))[:end-start]
+		if n, err := r.ReadAt(packed, start); n < len(packed) {
+			return err
+		}
+		run, err := xorb.ParseRun(packed, one, nil)
+		if err != nil {
+			return err
+		}
+		unpacked = slices.Grow(unpacked[:0], run.Size(one.Start))[:run.Size(one.Start)]
+		if err := run.Unpack(one.Start, unpacked); err != nil {
+			return err
+		}
+		in.Chunks[i] = merkle.Chunk(unpacked)
+	}
+	return nil
 }
 
 // casHashes returns the chunk hashes of a xorb as a shard lists them, after checking
@@ -265,9 +288,9 @@ func (o *objects) casHashes(ctx context.Context, in *xorb.Info) ([]codec.Hash, e
 	var first error
 	for _, s := range o.listers(in.Xorb) {
 		var hashes []codec.Hash
-		err := o.fromShard(ctx, s, func(r *shard.Reader) error {
+		err := o.fromShard(ctx, s, func(f *shardFile) error {
 			var err error
-			hashes, err = hashesIn(r, in)
+			hashes, err = hashesIn(f.Reader, in)
 			return err
 		})
 		if err == nil {

@@ -20,13 +20,17 @@ import (
 type kept struct {
 	keeper Keeper
 	scope  string
+	named  bool // ObjectsOptions.Named
 	late   latePuts
 }
 
-// The two kinds of what is kept.
+// The kinds of what is kept. A File Info block that its shard proves is none for a source
+// that believes chunk hashes alone. Older versions kept blocks that were not proven, as
+// "file".
 const (
-	keptXorb = "xorb"
-	keptFile = "file"
+	keptXorb      = "xorb"
+	keptFile      = "file proven by its chunks"
+	keptNamedFile = "file proven by its shard"
 )
 
 // key returns what something is kept under. An index page has no hash like this, because
@@ -42,7 +46,11 @@ func (k *kept) xorbKey(x codec.Hash) [32]byte { return k.key(keptXorb, x[:]) }
 
 func (k *kept) fileKey(id codec.FileID) [32]byte {
 	b := append(id.File[:], id.Shard[:]...)
-	return k.key(keptFile, binary.LittleEndian.AppendUint64(b, uint64(id.Block)))
+	kind := keptFile
+	if k.named {
+		kind = keptNamedFile
+	}
+	return k.key(kind, binary.LittleEndian.AppendUint64(b, uint64(id.Block)))
 }
 
 // get returns what decode makes of the value of a key, if it is there and good. A Fresh
@@ -93,10 +101,9 @@ func (k *kept) info(ctx context.Context, x codec.Hash) *xorb.Info {
 	return in
 }
 
-// infoValue returns what to keep of the info of xorb x; nil for one without hashes, which
-// could not be held against the hash of the xorb again.
+// infoValue returns what to keep of the info of xorb x.
 func (k *kept) infoValue(x codec.Hash, in *xorb.Info) []byte {
-	if k.keeper == nil || in.Chunks == nil {
+	if k.keeper == nil {
 		return nil
 	}
 	return encodeKeptInfo(k.xorbKey(x), in)

@@ -25,32 +25,40 @@ type ObjectsOptions struct {
 	// block says, and gets what the store answered. A near store needs none. nil: none.
 	Keep Keeper
 
+	// Named says that the ids of files come from pages that were proven by their hashes. A
+	// shard whose bytes have the name in such an id proves what it says of the file. Any
+	// other File Info is proven by the chunk hashes of its terms alone.
+	Named bool
+
 	// Scope names the store, if Keep is used for others, too: what one store says of a
 	// file must not be read in the name of another.
 	Scope string
 }
 
-// ObjectsWith reads files from the shards and xorbs of a Store. Chunk hashes come from a
-// xorb's footer or, where it has none, from the CAS Info of the shards that were opened
-// through FileInfo, which it remembers by xorb; a keyed shard's do not count.
+// ObjectsWith reads files from the shards and xorbs of a Store. It returns nothing that is
+// not proven. Chunk hashes come from the footer of a xorb, from the CAS Info of a shard that
+// was opened through FileInfo, or else from the bytes of the xorb: they make its name. A
+// keyed shard has none.
 func ObjectsWith(s Store, opts ObjectsOptions) Source {
 	if opts.InfoBytes == 0 {
 		opts.InfoBytes = 64 << 20
 	}
 	o := &objects{
-		store:  s,
-		near:   Near(s),
-		shards: map[codec.Hash]*shard.Reader{},
-		lists:  map[codec.Hash][]codec.Hash{},
-
-		doubted: map[codec.Hash]bool{},
+		store:   s,
+		near:    Near(s),
+		named:   opts.Named,
+		lists:   map[codec.Hash][]codec.Hash{},
 		walks:   make(chan struct{}, maxWalks),
+		fetches: make(chan struct{}, shardFetches),
 	}
+	var held int64
 	if !o.near {
-		o.kept.keeper, o.kept.scope = opts.Keep, opts.Scope
-		o.parts.max = opts.InfoBytes / 4 // near by, the kernel has what was read last
+		o.kept.keeper, o.kept.scope, o.kept.named = opts.Keep, opts.Scope, opts.Named
+		held = opts.InfoBytes / 4 // the kernel caches local files
 	}
-	o.infos.init(opts.InfoBytes-o.parts.max, o.loadInfo, &o.kept)
+	o.shards.init(max(opts.InfoBytes/8, leastOpen), held)
+	o.chunkLists.max = max(opts.InfoBytes/8, leastLists)
+	o.infos.init(opts.InfoBytes-held, o.loadInfo, &o.kept)
 	return o
 }
 
@@ -61,19 +69,29 @@ type objects struct {
 	infos infos
 	kept  kept
 
+	named bool
+
 	finding flight[wantedFile, *shard.FileInfo]
-	opening flight[codec.Hash, *shard.Reader]
-	parts   parts // of far shards
+	opening flight[wantedShard, *shardFile]
+
+	shards      shardFiles
+	chunkLists  chunkLists
+	provenFiles provenFiles
 
 	mu     sync.Mutex
-	shards map[codec.Hash]*shard.Reader // open ones; guarded by mu
-	lists  map[codec.Hash][]codec.Hash  // xorb → shards that may list its chunks; guarded by mu
-	likely codec.Hash                   // elsewhere; guarded by mu
+	lists  map[codec.Hash][]codec.Hash // xorb → shards that may list its chunks; guarded by mu
+	likely codec.Hash                  // elsewhere; guarded by mu
 
-	doubted map[codec.Hash]bool // guarded by mu
-
-	walks chan struct{} // turns of those who read large pieces
+	walks   chan struct{} // slots for reads of xorbs in large pieces
+	fetches chan struct{} // slots for reads of whole shards
 }
+
+// However little memory there is, the block hashes of 2 GiB of shards stay, and the chunk
+// lists of some xorbs.
+const (
+	leastOpen  = 5 << 20
+	leastLists = 2 << 20
+)
 
 var (
 	_ Source     = (*objects)(nil)
@@ -98,42 +116,25 @@ func (o *objects) Narrow(ctx context.Context, id codec.FileID, t codec.Term, p c
 		}
 		return codec.ChunkRange{}, 0, err
 	}
-	if err := checkTerm(in.Info, t); err != nil {
+	if err := checkTerm(in.UnpackedEnd, t); err != nil {
 		o.Forget(id)
-		if in.Chunks == nil {
-			o.doubt(t.Xorb)
-		}
 		return codec.ChunkRange{}, 0, fmt.Errorf("xorb %s: %w", t.Xorb, err)
 	}
 	r, skip := in.Narrow(t.Chunks, p.Skip, p.Size)
 	return r, skip, nil
 }
 
-// maxDoubted is for how many xorbs doubt does something.
-const maxDoubted = 1024
-
-// doubt has the sizes of a xorb learnt again that no hash covers and a term contradicts:
-// one of the two is damaged, and it may have been damaged on the way. It does so once,
-// because of a far store that costs as much as the xorb.
-func (o *objects) doubt(x codec.Hash) {
-	o.mu.Lock()
-	again := !o.doubted[x] && len(o.doubted) < maxDoubted
-	if again {
-		o.doubted[x] = true
+// checkTerm says whether a term fits the xorb that it names, whose chunks end at ends.
+func checkTerm(ends []uint32, t codec.Term) error {
+	if t.Chunks.Start >= t.Chunks.End || int64(t.Chunks.End) > int64(len(ends)) {
+		return codec.Corrupt("term", 0, "names chunks %v of a xorb of %d chunks", t.Chunks, len(ends))
 	}
-	o.mu.Unlock()
-	if again {
-		o.infos.drop(x)
+	size := int64(ends[t.Chunks.End-1])
+	if t.Chunks.Start > 0 {
+		size -= int64(ends[t.Chunks.Start-1])
 	}
-}
-
-// checkTerm says whether a term fits the xorb it names.
-func checkTerm(in *xorb.Info, t codec.Term) error {
-	if t.Chunks.Start >= t.Chunks.End || int(t.Chunks.End) > in.Len() {
-		return codec.Corrupt("term", 0, "names chunks %v of a xorb of %d chunks", t.Chunks, in.Len())
-	}
-	if start, end := in.UnpackedRange(t.Chunks); end-start != int64(t.Size) {
-		return codec.Corrupt("term", 0, "says that chunks %v are %d bytes, they are %d", t.Chunks, t.Size, end-start)
+	if size != int64(t.Size) {
+		return codec.Corrupt("term", 0, "says that chunks %v are %d bytes, they are %d", t.Chunks, t.Size, size)
 	}
 	return nil
 }
@@ -205,11 +206,7 @@ func (o *objects) readRun(ctx context.Context, in *info, r codec.ChunkRange, int
 // parse makes a run of the packed chunks r.
 func (in *info) parse(packed []byte, r codec.ChunkRange) (*xorb.Run, error) {
 	start, end := in.PackedRange(r)
-	var hashes []codec.Hash
-	if in.Chunks != nil {
-		hashes = in.Chunks[r.Start:r.End]
-	}
-	run, err := xorb.ParseRun(packed, r, hashes)
+	run, err := xorb.ParseRun(packed, r, in.Chunks[r.Start:r.End])
 	if err != nil {
 		return nil, fmt.Errorf("bytes [%d, %d): %w", start, end, err)
 	}
@@ -246,10 +243,7 @@ func (o *objects) Adopt(ctx context.Context, x codec.Hash, run *xorb.Run) (*xorb
 		return nil, fmt.Errorf("xorb %s: %w", x, err)
 	}
 	adopted := *run
-	adopted.Hashes = nil
-	if in.Chunks != nil {
-		adopted.Hashes = in.Chunks[r.Start:r.End]
-	}
+	adopted.Hashes = in.Chunks[r.Start:r.End]
 	return &adopted, nil
 }
 
@@ -280,10 +274,10 @@ func (in *info) arrivals(packed []byte, r codec.ChunkRange, came func(*xorb.Run)
 	}
 }
 
-// Hashed implements Hashing.
+// Hashed implements Hashing. A xorb whose chunk hashes are not known is not read.
 func (o *objects) Hashed(ctx context.Context, x codec.Hash) (bool, error) {
-	in, err := o.infos.get(ctx, x)
-	return err == nil && in.Chunks != nil, err
+	_, err := o.infos.get(ctx, x)
+	return err == nil, err
 }
 
 // Forget implements Forgetting.

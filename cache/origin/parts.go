@@ -1,171 +1,104 @@
 package origin
 
 import (
-	"context"
-	"io"
+	"container/list"
+	"slices"
 	"sync"
 
 	"github.com/xetfs/xetfs/codec"
-	"github.com/xetfs/xetfs/codec/names"
-	"github.com/xetfs/xetfs/codec/shard"
 )
 
-// parts are the pieces of far shards that are kept, up to a number of bytes: who opens one
-// file of a shard opens others.
-type parts struct {
-	max int64
+// shardFiles are the shards that are open, and the bytes of some of them. Both are bounded.
+type shardFiles struct {
+	maxOpen int64 // bytes of block hashes and indexes
+	maxHeld int64 // bytes of shards
 
-	mu    sync.Mutex
-	bytes int64                  // guarded by mu
-	held  []*shardPart           // oldest first; guarded by mu
-	byKey map[codec.Hash]*peeked // guarded by mu
+	mu     sync.Mutex
+	byUse  list.List                    // of *shardFile, last used first; guarded by mu
+	byHash map[codec.Hash]*list.Element // guarded by mu
+	open   int64                        // guarded by mu
+	held   []*shardFile                 // with bytes, oldest first; guarded by mu
+	bytes  int64                        // of held; guarded by mu
 }
 
-// A shardPart is a piece of a shard.
-type shardPart struct {
-	shard codec.Hash
-	r     *peeked
-	bytes int64
+func (p *shardFiles) init(maxOpen, maxHeld int64) {
+	p.maxOpen, p.maxHeld = maxOpen, maxHeld
+	p.byHash = map[codec.Hash]*list.Element{}
 }
 
-// add keeps the piece of r, and takes away those that were kept longest.
-func (p *parts) add(s codec.Hash, r *peeked) {
-	n := int64(len(r.part.Load().Bytes))
+// cost is what an open shard takes in memory, without its bytes.
+func (f *shardFile) cost() int64 {
+	n := int64(1<<10) + int64(len(f.sums))*int64(len(codec.Hash{}))
+	if f.Reader != nil && f.Meta().FileTable.Count == 0 {
+		n += f.size / 6 // an index of 16 bytes for each block, of 96 bytes or more
+	}
+	return n
+}
+
+// find returns an open shard; nil: it is not open.
+func (p *shardFiles) find(s codec.Hash) *shardFile {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.byKey == nil {
-		p.byKey = map[codec.Hash]*peeked{}
+	e := p.byHash[s]
+	if e == nil {
+		return nil
 	}
-	p.byKey[s] = r
-	p.held = append(p.held, &shardPart{s, r, n})
+	p.byUse.MoveToFront(e)
+	return e.Value.(*shardFile)
+}
+
+// add keeps an open shard, in the place of another one of that name.
+func (p *shardFiles) add(f *shardFile) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if e := p.byHash[f.hash]; e != nil {
+		if e.Value.(*shardFile) == f {
+			return
+		}
+		p.removeLocked(e)
+	}
+	p.byHash[f.hash] = p.byUse.PushFront(f)
+	p.open += f.cost()
+	for p.open > p.maxOpen && p.byUse.Len() > 1 {
+		p.removeLocked(p.byUse.Back())
+	}
+	if part := f.part.Load(); part != nil {
+		p.holdLocked(f, int64(len(part.Bytes)))
+	}
+}
+
+// holdLocked keeps the bytes of a shard. The last one stays, however large it is: the
+// caller that opened it needs them.
+func (p *shardFiles) holdLocked(f *shardFile, n int64) {
+	p.held = append(p.held, f)
 	p.bytes += n
-	for p.bytes > p.max && len(p.held) > 0 {
+	for p.bytes > p.maxHeld && len(p.held) > 1 {
 		old := p.held[0]
 		p.held[0] = nil
 		p.held = p.held[1:]
-		p.bytes -= old.bytes
-		old.r.part.Store(nil)
-		if p.byKey[old.shard] == old.r {
-			delete(p.byKey, old.shard)
-		}
+		p.bytes -= int64(len(old.part.Swap(nil).Bytes))
 	}
 }
 
-// drop forgets the piece of a shard that may be damaged.
-func (p *parts) drop(s codec.Hash) {
+// drop forgets a shard, and reports whether it was open.
+func (p *shardFiles) drop(f *shardFile) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.byKey, s)
+	e := p.byHash[f.hash]
+	if e == nil || e.Value.(*shardFile) != f {
+		return false
+	}
+	p.removeLocked(e)
+	return true
 }
 
-// find returns the piece of shard s that is here, if its byte at off is in it.
-func (p *parts) find(s codec.Hash, off int64) (Part, bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	r := p.byKey[s]
-	if r == nil {
-		return Part{}, false
-	}
-	part := r.part.Load()
-	if part == nil || off < part.Off || off >= part.Off+int64(len(part.Bytes)) {
-		return Part{}, false
-	}
-	return *part, true
-}
-
-// blockPart is how much of a far shard is asked for where a File Info block begins: some
-// hundred terms.
-const blockPart = 32 << 10
-
-// An early is a piece of a shard that is asked for while its shard is being opened.
-type early struct {
-	done chan struct{} // closed once part and err are final
-	part Part
-	err  error
-}
-
-// askBlock asks for the block of a file in a far shard that nobody has opened. It returns
-// nil where that is of no use.
-func (o *objects) askBlock(ctx context.Context, s codec.Hash, id codec.FileID) *early {
-	if o.near || s != id.Shard || id.Block == 0 || o.opened(s) != nil {
-		return nil
-	}
-	return o.ask(ctx, names.ShardKey(s), id.Block, blockPart)
-}
-
-// ask asks for a piece, and does not wait for it.
-func (o *objects) ask(ctx context.Context, k names.Key, off int64, n int) *early {
-	e := &early{done: make(chan struct{})}
-	go func() {
-		defer close(e.done)
-		defer guard(&e.err)
-		e.part, e.err = peek(ctx, o.store, k, off, n)
-	}()
-	return e
-}
-
-// headPart is how much is asked for of the beginning of a far shard.
-const headPart = 48
-
-// askHead asks for the beginning of a far shard; of a near one it returns nil.
-func (o *objects) askHead(ctx context.Context, k names.Key) *early {
-	if o.near {
-		return nil
-	}
-	return o.ask(ctx, k, 0, headPart)
-}
-
-// over returns a reader that has the piece, and all else from below. It must not be used
-// when the context is over that the piece was asked with.
-func (e *early) over(below io.ReaderAt) io.ReaderAt {
-	if e == nil {
-		return below
-	}
-	return earlyReader{e, below}
-}
-
-type earlyReader struct {
-	*early
-	below io.ReaderAt
-}
-
-// ReadAt implements io.ReaderAt.
-func (r earlyReader) ReadAt(p []byte, off int64) (int, error) {
-	if off >= headPart {
-		return r.below.ReadAt(p, off)
-	}
-	<-r.done // it ends with its context
-	if r.err != nil {
-		return 0, r.err
-	}
-	if end := off + int64(len(p)); off < r.part.Off || end > r.part.Off+int64(len(r.part.Bytes)) {
-		return r.below.ReadAt(p, off)
-	}
-	return copy(p, r.part.Bytes[off-r.part.Off:]), nil
-}
-
-// readBlock reads the File Info block at a known place. begun may be the beginning of it.
-// The decoder takes in more than the block, so the end of the shard must look like one.
-func (o *objects) readBlock(ctx context.Context, s codec.Hash, block int64, begun *early) (*shard.FileInfo, error) {
-	part, ok := o.parts.find(s, block)
-	if !ok {
-		var err error
-		if part, err = o.peekBlock(ctx, s, block, begun); err != nil {
-			return nil, err
-		}
-	}
-	r := newPeeked(ctx, o.store, names.ShardKey(s), part)
-	return shard.ReadFileInfo(io.NewSectionReader(r, 0, part.Size), block)
-}
-
-func (o *objects) peekBlock(ctx context.Context, s codec.Hash, block int64, begun *early) (Part, error) {
-	if begun == nil {
-		return peek(ctx, o.store, names.ShardKey(s), block, blockPart)
-	}
-	select {
-	case <-begun.done:
-		return begun.part, begun.err
-	case <-ctx.Done():
-		return Part{}, ctx.Err()
+// removeLocked forgets a shard and its bytes.
+func (p *shardFiles) removeLocked(e *list.Element) {
+	f := p.byUse.Remove(e).(*shardFile)
+	delete(p.byHash, f.hash)
+	p.open -= f.cost()
+	if i := slices.Index(p.held, f); i >= 0 {
+		p.held = slices.Delete(p.held, i, i+1)
+		p.bytes -= int64(len(f.part.Swap(nil).Bytes))
 	}
 }

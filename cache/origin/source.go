@@ -16,9 +16,9 @@ import (
 // A Source is safe for concurrent use. What it returns is shared and must not be
 // modified.
 type Source interface {
-	// FileInfo returns the File Info block of a file. Where the chunks of the file
-	// are known without asking further, it has checked that they are those of the
-	// file's hash.
+	// FileInfo returns the File Info block of a file. The terms are proven: a page names
+	// the shard and all bytes of the shard were compared with the name, or the chunk
+	// hashes of all terms lead to the file's hash.
 	FileInfo(ctx context.Context, id codec.FileID) (*shard.FileInfo, error)
 
 	// Narrow returns the chunks of term t that hold piece p of file id, and how

@@ -55,8 +55,8 @@ Shards and xorbs that come into such a folder later are seen when it is mounted 
 The command returns as soon as the files can be read, and says where the log is; the
 mount goes on in the background until xetfs umount. Nothing is ever written to SOURCE.
 
-Every chunk is checked against its hash where that is known (getfattr -n
-user.xet.verified FILE says: chunk). Damaged data is never returned: reading it is an
+Every chunk is checked against its hash (getfattr -n user.xet.verified FILE
+says: chunk). Damaged data is never returned: reading it is an
 input/output error, and the log names the place.
 
 Of a SOURCE on a web server, what was fetched once is kept in a disk cache, also over the

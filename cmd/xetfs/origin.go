@@ -117,7 +117,7 @@ func (s *source) openStore(ctx context.Context, o *sourceOptions) (err error) {
 }
 
 func (s *source) build(ctx context.Context, o sourceOptions) error {
-	objects := s.objects(o.budget.infos)
+	objects := s.objects(o.budget.infos, !o.bare)
 	if !objects.Near() {
 		objects = origin.Limit(objects, webRequests)
 	}
@@ -150,9 +150,9 @@ func (s *source) build(ctx context.Context, o sourceOptions) error {
 }
 
 // objects are the files of the store. What is asked of them is kept on disk, in the name of
-// this store, if anything is.
-func (s *source) objects(infoBytes int64) origin.Source {
-	o := origin.ObjectsOptions{InfoBytes: infoBytes}
+// this store, if anything is. Named says that the catalog names them.
+func (s *source) objects(infoBytes int64, named bool) origin.Source {
+	o := origin.ObjectsOptions{InfoBytes: infoBytes, Named: named}
 	if s.disk != nil {
 		o.Keep, o.Scope = s.disk, strings.TrimRight(s.folder, "/")
 	}

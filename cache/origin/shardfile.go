@@ -1,0 +1,226 @@
+package origin
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/merkle"
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/shard"
+)
+
+const (
+	// shardBlock is the part of a shard that is compared with one hash.
+	shardBlock = 16 << 10
+
+	// shardPiece is the largest part of a shard that is read at once while it is hashed.
+	// A longer shard does not stay in memory.
+	shardPiece = 8 << 20
+
+	// shardFetches is how many remote shards are read whole at once: 32 MiB of buffers.
+	shardFetches = 4
+)
+
+// A shardFile is one shard as it was opened. A hashed shard was read whole once. Since then
+// each part that is read is compared with the hash that its block had.
+type shardFile struct {
+	*shard.Reader // over file
+	hash          codec.Hash
+	key           names.Key
+	store         Store
+	size          int64
+	fresh         bool
+	opened        time.Time
+
+	sums   []codec.Hash         // of the blocks; nil: the shard was not read whole
+	proven bool                 // all its bytes have the hash that is its name
+	part   atomic.Pointer[Part] // compared bytes in memory; nil: none
+}
+
+// at returns a reader of the shard for the length of one call.
+func (f *shardFile) at(ctx context.Context) *shardReader {
+	if f.fresh {
+		ctx = Fresh(ctx)
+	}
+	return &shardReader{f, ReaderAt(ctx, f.store, f.key)}
+}
+
+// lasting returns a reader of its bytes that has no context of a caller.
+func (f *shardFile) lasting() io.ReaderAt {
+	if Near(f.store) {
+		return ReaderAt(context.Background(), f.store, f.key)
+	}
+	return lasting{f.store, f.key, f.fresh}
+}
+
+// A shardReader reads a shard through one reader of its bytes.
+type shardReader struct {
+	f     *shardFile
+	below io.ReaderAt
+}
+
+// ReadAt implements io.ReaderAt.
+func (r *shardReader) ReadAt(p []byte, off int64) (int, error) {
+	f := r.f
+	if part := f.part.Load(); part.holds(off, len(p)) {
+		return copy(p, part.Bytes[off-part.Off:]), nil
+	}
+	if f.sums == nil || off < 0 || off+int64(len(p)) > f.size {
+		return r.below.ReadAt(p, off) // a read behind the end fails there
+	}
+	start, end := f.blocks(off, len(p))
+	b := p
+	if int64(len(p)) != end-start {
+		b = make([]byte, end-start)
+	}
+	if _, err := r.below.ReadAt(b, start); err != nil {
+		return 0, err
+	}
+	if err := f.compare(b, start); err != nil {
+		return 0, err
+	}
+	if len(b) == len(p) {
+		return len(p), nil
+	}
+	return copy(p, b[off-start:]), nil
+}
+
+// blocks returns where the blocks begin and end that hold n bytes from off on.
+func (f *shardFile) blocks(off int64, n int) (start, end int64) {
+	start = off / shardBlock * shardBlock
+	end = (off + int64(n) + shardBlock - 1) / shardBlock * shardBlock
+	return start, min(end, f.size)
+}
+
+// compare compares whole blocks, the first of which begins at off, with their hashes.
+func (f *shardFile) compare(b []byte, off int64) error {
+	for i := off / shardBlock; len(b) > 0; i++ {
+		n := min(shardBlock, len(b))
+		if merkle.Chunk(b[:n]) != f.sums[i] {
+			return codec.Corrupt("shard", i*shardBlock, "its bytes have changed since they were read first")
+		}
+		b = b[n:]
+	}
+	return nil
+}
+
+// block returns the beginning of the File Info block at a place: most blocks whole.
+func (f *shardFile) block(ctx context.Context, off int64, n int64) (Part, error) {
+	start, _ := f.blocks(off, 0)
+	if part := f.part.Load(); part.holds(off, 1) {
+		return *part, nil
+	}
+	part := Part{Off: start, Size: f.size}
+	if start < 0 || start >= f.size {
+		return part, nil
+	}
+	_, end := f.blocks(off, int(n))
+	part.Bytes = make([]byte, end-start)
+	_, err := f.at(ctx).ReadAt(part.Bytes, start)
+	return part, err
+}
+
+// holds reports whether n bytes from off on are in the part.
+func (p *Part) holds(off int64, n int) bool {
+	return p != nil && off >= p.Off && off+int64(n) <= p.Off+int64(len(p.Bytes))
+}
+
+// errOtherName is the error of a shard with other bytes than its name says.
+var errOtherName = codec.Corrupt("shard", 0, "its bytes do not have the hash that is its name")
+
+// readShard reads a shard whole and hashes it on the way. One of up to shardPiece bytes is
+// in memory then. A shard with other bytes than its name says is not proven.
+func (o *objects) readShard(ctx context.Context, s codec.Hash) (*shardFile, error) {
+	select {
+	case o.fetches <- struct{}{}:
+		defer func() { <-o.fetches }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	f := &shardFile{hash: s, key: names.ShardKey(s), store: o.store, fresh: IsFresh(ctx), opened: time.Now()}
+	part, err := firstPiece(ctx, o.store, f.key)
+	if err != nil {
+		return nil, err
+	}
+	f.size = part.Size
+	if f.size > maxShard {
+		return nil, codec.Corrupt("shard", maxShard, "it has %d bytes", f.size)
+	}
+	h := merkle.NewChunkHash()
+	buf, off := part.Bytes, int64(0)
+	if int64(len(buf)) < f.size {
+		buf = buf[:len(buf)/shardBlock*shardBlock]
+	}
+	for {
+		_, _ = h.Write(buf) // it never fails
+		for b := buf; len(b) > 0; b = b[min(shardBlock, len(b)):] {
+			f.sums = append(f.sums, merkle.Chunk(b[:min(shardBlock, len(b))]))
+		}
+		if off += int64(len(buf)); off >= f.size {
+			break
+		}
+		if cap(buf) < shardPiece {
+			buf = make([]byte, min(shardPiece, f.size-off))
+		}
+		buf = buf[:min(shardPiece, f.size-off)]
+		if err := o.store.ReadAt(ctx, f.key, buf, off); err != nil {
+			return nil, err
+		}
+	}
+	f.proven = h.Sum() == s
+	if !o.near {
+		if int64(len(part.Bytes)) < f.size { // the footer and most of the tables
+			tail := bytes.Clone(buf[max(0, len(buf)-shardTail):])
+			part = Part{Bytes: tail, Off: f.size - int64(len(tail)), Size: f.size}
+		}
+		f.part.Store(&part)
+	}
+	return f, nil
+}
+
+const (
+	// shardTail is how much of the end of a long shard stays in memory.
+	shardTail = 256 << 10
+
+	// maxShard is the most bytes of a shard. The hashes of its blocks are 8 MiB then.
+	maxShard = 4 << 30
+)
+
+// firstPiece reads the beginning of an object, at most shardPiece bytes.
+func firstPiece(ctx context.Context, s Store, k names.Key) (Part, error) {
+	part, err := peek(ctx, s, k, 0, shardPiece)
+	if err != nil || len(part.Bytes) > 0 {
+		return part, err
+	}
+	part.Off, part.Bytes = 0, make([]byte, min(part.Size, shardPiece))
+	return part, s.ReadAt(ctx, k, part.Bytes, 0)
+}
+
+// A lasting reads a remote shard for a reader that outlives the call that opens it. It has
+// none of the contexts of its callers, so each read has a time limit of its own.
+type lasting struct {
+	s     Store
+	k     names.Key
+	fresh bool
+}
+
+const lastingLimit = time.Minute // of one read
+
+// ReadAt implements io.ReaderAt.
+func (r lasting) ReadAt(p []byte, off int64) (int, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), lastingLimit)
+	defer cancel()
+	if r.fresh {
+		ctx = Fresh(ctx)
+	}
+	n, err := ReaderAt(ctx, r.s, r.k).ReadAt(p, off)
+	if err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("%q: %w: no answer within %v", r.k, ErrUnavailable, lastingLimit)
+	}
+	return n, err
+}
