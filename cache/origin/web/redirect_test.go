@@ -73,8 +73,8 @@ func (f front) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
-// S31: a redirect of a public server to a name with a private address is refused.
-func TestS31_RedirectToName(t *testing.T) {
+// S35: a redirect of a public server to a name with a private address is refused.
+func TestS35_RedirectToName(t *testing.T) {
 	resolve(t)
 	asked := false
 	inner := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -108,8 +108,8 @@ func TestS31_RedirectToName(t *testing.T) {
 	}
 }
 
-// S31: a server with a private address, whatever its name, may redirect to another one.
-func TestS31_RedirectAmongPrivate(t *testing.T) {
+// S35: a server with a private address, whatever its name, may redirect to another one.
+func TestS35_RedirectAmongPrivate(t *testing.T) {
 	resolve(t)
 	inner := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if host, port, _ := strings.Cut(r.Host, ":"); host == "store.example" {
@@ -130,8 +130,8 @@ func TestS31_RedirectAmongPrivate(t *testing.T) {
 	}
 }
 
-// S31: the address of a proxy is not checked, nor that of a server that a proxy connects to.
-func TestS31_Proxy(t *testing.T) {
+// S35: the address of a proxy is not checked, nor that of a server that a proxy connects to.
+func TestS35_Proxy(t *testing.T) {
 	base := &url.URL{Scheme: "http", Host: "public.example"}
 	through := &url.URL{Scheme: "http", Host: "127.0.0.1:3128"}
 	for _, tt := range []struct {
@@ -159,8 +159,8 @@ func TestS31_Proxy(t *testing.T) {
 	}
 }
 
-// S31: all addresses of a dial after a redirect are checked, and none of another dial.
-func TestS31_Dial(t *testing.T) {
+// S35: all addresses of a dial after a redirect are checked, and none of another dial.
+func TestS35_Dial(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
