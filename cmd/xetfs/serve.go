@@ -114,7 +114,7 @@ func serve(cmd *cobra.Command, source string, o *serveOptions) error {
 		Seed: o.seed,
 	})
 	var count servedCount
-	err = serveUntil(ctx, bound(listener), count.handler(handler))
+	err = serveUntil(ctx, bound(listener, serveConns), count.handler(handler))
 	fmt.Fprintf(cmd.ErrOrStderr(), "%s: %v\n", cmd.CommandPath(), count.stats())
 	return err
 }
@@ -133,7 +133,7 @@ const (
 // way.
 func serveUntil(ctx context.Context, l *bounded, h http.Handler) error {
 	server := &http.Server{
-		Handler:           l.handler(h),
+		Handler:           h,
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       headerTimeout, // no request has a body that is read
 		IdleTimeout:       idleTimeout,

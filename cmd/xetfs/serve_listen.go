@@ -1,60 +1,115 @@
 package main
 
 import (
+	"errors"
 	"net"
-	"net/http"
+	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
-// A bounded is a listener that has so many connections at once and no more: others wait
-// until one is closed. Who takes nothing of an answer for writeTimeout is cut off.
+// A bounded is a listener with a bound for all its connections. A connection above the
+// bound closes another one: of the address with the most connections, the one that has
+// moved no byte for the longest time. No address has a limit of its own. A connection whose
+// client takes nothing of an answer for writeTimeout is closed, too.
 type bounded struct {
 	net.Listener
-	room chan struct{}
-	done chan struct{} // closed by Close
-	once sync.Once
+	most  int
+	start time.Time
+
+	mu    sync.Mutex
+	conns map[*boundedConn]struct{} // guarded by mu
 }
 
-func bound(l net.Listener) *bounded {
-	return &bounded{Listener: l, room: make(chan struct{}, serveConns), done: make(chan struct{})}
-}
-
-// handler answers as h does. Where half of the connections are taken, nobody keeps one for
-// what he may ask later: clients that idle must not keep out others.
-func (b *bounded) handler(h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if len(b.room) > cap(b.room)/2 {
-			w.Header().Set("Connection", "close")
-		}
-		h.ServeHTTP(w, r)
-	})
+func bound(l net.Listener, most int) *bounded {
+	return &bounded{Listener: l, most: most, start: time.Now(), conns: map[*boundedConn]struct{}{}}
 }
 
 // Accept implements net.Listener.
 func (b *bounded) Accept() (net.Conn, error) {
-	select {
-	case b.room <- struct{}{}:
-	case <-b.done:
-		return nil, net.ErrClosed
-	}
 	c, err := b.Listener.Accept()
 	if err != nil {
-		<-b.room
+		if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) {
+			b.closeOne() // http.Server accepts again soon
+		}
 		return nil, err
 	}
-	return &boundedConn{Conn: c, leave: sync.OnceFunc(func() { <-b.room })}, nil
+	bc := &boundedConn{Conn: c, b: b, from: clientOf(c.RemoteAddr())}
+	bc.move(1)
+	b.mu.Lock()
+	b.conns[bc] = struct{}{}
+	full := len(b.conns) > b.most
+	b.mu.Unlock()
+	if full {
+		b.closeOne()
+	}
+	return bc, nil
 }
 
-// Close implements net.Listener.
-func (b *bounded) Close() error {
-	b.once.Do(func() { close(b.done) })
-	return b.Listener.Close()
+// clientOf returns the address that connections are counted for: an IPv6 client has a
+// whole network of 64 bits.
+func clientOf(a net.Addr) netip.Addr {
+	at, err := netip.ParseAddrPort(a.String())
+	if err != nil {
+		return netip.Addr{}
+	}
+	ip := at.Addr().Unmap()
+	if ip.Is6() {
+		if p, err := ip.Prefix(64); err == nil {
+			return p.Addr()
+		}
+	}
+	return ip
+}
+
+// closeOne closes the connection that goes first.
+func (b *bounded) closeOne() {
+	if c := b.first(); c != nil {
+		_ = c.SetLinger(0) // what it has not taken is not kept for it
+		_ = c.Close()
+	}
+}
+
+// first returns the connection that goes first; nil if there is none.
+func (b *bounded) first() *boundedConn {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	held := map[netip.Addr]int{}
+	for c := range b.conns {
+		held[c.from]++
+	}
+	var first *boundedConn
+	for c := range b.conns {
+		switch {
+		case first == nil, held[c.from] > held[first.from],
+			held[c.from] == held[first.from] && c.moved.Load() < first.moved.Load():
+			first = c
+		}
+	}
+	return first
 }
 
 type boundedConn struct {
 	net.Conn
-	leave func()
+	b     *bounded
+	from  netip.Addr
+	moved atomic.Int64 // time of the last byte, in nanoseconds since bounded.start
+}
+
+func (c *boundedConn) move(n int) {
+	if n > 0 {
+		c.moved.Store(int64(time.Since(c.b.start)))
+	}
+}
+
+// Read implements net.Conn.
+func (c *boundedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.move(n)
+	return n, err
 }
 
 // Write implements net.Conn.
@@ -62,12 +117,16 @@ func (c *boundedConn) Write(p []byte) (int, error) {
 	if err := c.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
 		return 0, err
 	}
-	return c.Conn.Write(p)
+	n, err := c.Conn.Write(p)
+	c.move(n)
+	return n, err
 }
 
 // Close implements net.Conn.
 func (c *boundedConn) Close() error {
-	defer c.leave()
+	c.b.mu.Lock()
+	delete(c.b.conns, c)
+	c.b.mu.Unlock()
 	return c.Conn.Close()
 }
 
