@@ -5,6 +5,10 @@ GO      ?= go
 FUZZ    ?= 10s
 COUNT   ?= 10
 
+# The limit of one package's tests. Beside other processes they take many times as long.
+TEST_TIMEOUT ?= 60m
+RACE_TIMEOUT ?= 120m
+
 # Of bench-mount: MiB of each large file, measured rounds, files of the largest tree.
 BENCH_MIB     ?= 512
 BENCH_ROUNDS  ?= 5
@@ -27,10 +31,10 @@ setup:            ## what tests call beside Go; installs it when it may
 	@./integration/setup.sh
 
 test: setup       ## everything, layers_test.go included
-	$(GO) test -count=1 ./...
+	$(GO) test -count=1 -timeout=$(TEST_TIMEOUT) ./...
 
 race: setup
-	$(GO) test -count=1 -race ./...
+	$(GO) test -count=1 -timeout=$(RACE_TIMEOUT) -race ./...
 
 fuzz:             ## every fuzz target for $(FUZZ)
 	@grep -rHo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' codec cache reconstruct fs | \
@@ -64,7 +68,7 @@ soak: setup       ## minutes and gigabytes: packs, publishes and mounts that are
 check: lint race  ## what must pass before a commit
 
 golden:           ## rewrite golden files; read the diff before you commit it
-	GOLDEN=update $(GO) test ./...
+	GOLDEN=update $(GO) test -timeout=$(TEST_TIMEOUT) ./...
 
 clean:
 	rm -rf bin bench.txt

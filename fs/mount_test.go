@@ -419,12 +419,8 @@ func TestK12_K13_KilledReader(t *testing.T) {
 				t.Fatal(err)
 			}
 			eventually(t, "the read arrives", func() bool { return e.reading.Load() > 0 })
-			start := time.Now()
 			cmd.Process.Kill()
-			cmd.Wait()
-			if d := time.Since(start); d > time.Second {
-				t.Errorf("the reader took %v to die", d)
-			}
+			cmd.Wait() // it would wait for e.block
 			if strings.Contains(tt.name, "direct") {
 				eventually(t, "the handler ends", func() bool { return e.reading.Load() == 0 })
 			}
@@ -466,7 +462,7 @@ func TestK02_K03_BusyShutdown(t *testing.T) {
 	}
 	var ended sync.WaitGroup
 	ended.Go(func() {
-		if err := m.s.Shutdown(10 * time.Second); err != nil {
+		if err := m.s.Shutdown(time.Hour); err != nil {
 			t.Errorf("Shutdown: %v", err)
 		}
 	})
@@ -478,14 +474,10 @@ func TestK02_K03_BusyShutdown(t *testing.T) {
 	if len(log.lines("event=unmount_busy")) != 1 {
 		t.Errorf("log = %q", log.lines(""))
 	}
-	start := time.Now()
 	if err := m.s.Shutdown(0); err != nil {
 		t.Errorf("second Shutdown: %v", err)
 	}
-	ended.Wait()
-	if d := time.Since(start); d > time.Second {
-		t.Errorf("the second Shutdown took %v", d)
-	}
+	ended.Wait() // the first one would wait for an hour
 }
 
 func TestK02_LastCloseEnds(t *testing.T) {
@@ -496,7 +488,7 @@ func TestK02_LastCloseEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	time.AfterFunc(50*time.Millisecond, func() { f.Close() })
-	if err := m.s.Shutdown(10 * time.Second); err != nil {
+	if err := m.s.Shutdown(time.Hour); err != nil {
 		t.Error(err)
 	}
 	m.s.Wait()

@@ -150,8 +150,8 @@ func startChild(t testing.TB, role, path string) *Child {
 		cmd.Wait() //nolint:errcheck // it was killed
 		close(c.done)
 	}()
-	t.Cleanup(func() { c.Kill(10 * time.Second) })
-	if said := c.Says(10 * time.Second); said != "reading" {
+	t.Cleanup(func() { c.Kill(patience) })
+	if said := c.Says(patience); said != "reading" {
 		t.Fatalf("child %s %s says %q", role, path, said)
 	}
 	return c

@@ -167,7 +167,7 @@ func TestBareCorruptChunk(t *testing.T) {
 			checkCorrupt(t, m, stored[0], content, chunk)
 			checkCorruptLine(t, m, stored[0], hash, chunk)
 			repair()
-			deadline := time.Now().Add(10 * time.Second) // I8
+			deadline := time.Now().Add(patience) // I8
 			for time.Now().Before(deadline) {
 				if _, err := os.ReadFile(m.File(stored[0].Hash)); err == nil {
 					break

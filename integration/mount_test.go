@@ -21,8 +21,12 @@ import (
 )
 
 const (
-	mountLimit   = 20 * time.Second // from start to mount_ready
-	unmountLimit = 15 * time.Second // from SIGTERM to the end, grace included
+	// patience is after how long something counts as hung. Beside other processes everything
+	// takes many times as long, so no limit in a test is near the usual time.
+	patience = 3 * time.Minute
+
+	mountLimit   = patience // from start to mount_ready
+	unmountLimit = patience // from SIGTERM to the end, grace included
 )
 
 // A Mount is one `xetfs mount --foreground`, a process of its own.
@@ -268,7 +272,7 @@ func (l *Log) Find(match func(Line) bool) []Line {
 // After returns the lines that match, once there is one: a line is on its way through a
 // pipe while the reader has its error already.
 func (l *Log) After(match func(Line) bool) []Line {
-	l.Wait(5*time.Second, match)
+	l.Wait(patience, match)
 	return l.Find(match)
 }
 

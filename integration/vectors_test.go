@@ -179,7 +179,7 @@ func checkByHash(t *testing.T, m *Mount, set VectorSet) {
 // checkSums lets sha256sum read every file of a list.
 func checkSums(t *testing.T, dir string, list io.Reader) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), readLimit)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, needTool(t, "sha256sum"), "--check", "--quiet", "-")
 	cmd.Dir, cmd.Stdin, cmd.WaitDelay = dir, list, time.Second

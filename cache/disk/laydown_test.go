@@ -39,7 +39,7 @@ func TestPutWholeManyShareASync(t *testing.T) {
 						first++
 					}
 				}
-				for begin := time.Now(); b.keeper.Load().naming() < files-first && time.Since(begin) < 5*time.Second; {
+				for begin := time.Now(); b.keeper.Load().naming() < files-first && time.Since(begin) < time.Minute; {
 					time.Sleep(time.Millisecond)
 				}
 				return nil

@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 // The scripts read like sessions. Beside the usual commands they have
 //
 //	exits STATUS COMMAND…   runs a command, which must exit with that status
-//	eventually [!] COMMAND… runs a command until it succeeds (or fails), for five seconds
+//	eventually [!] COMMAND… runs a command until it succeeds (or fails), for a minute
 //	flip FILE BYTE          changes one bit; FILE may be a pattern that fits one file
 //	catalog STORE WINDOW GRACE  makes an empty catalog that waits so long
 //	[!] asked FILE          looks whether (or that nobody) asked for xorbs since the last time;
@@ -143,13 +143,12 @@ func eventually(ts *testscript.TestScript, _ bool, args []string) {
 	if fails {
 		args = args[1:]
 	}
-	for range 250 {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if err := ts.Exec(args[0], args[1:]...); (err != nil) == fails {
 			return
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
-	ts.Fatalf("not within five seconds")
+	ts.Fatalf("not within a minute")
 }
 
 func flip(ts *testscript.TestScript, _ bool, args []string) {

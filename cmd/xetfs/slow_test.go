@@ -84,7 +84,7 @@ func TestO34_CommandEnds(t *testing.T) {
 	for name, answer := range tests {
 		t.Run(name, func(t *testing.T) {
 			address := slowServer(t, answer)
-			codectest.Within(t, 20*time.Second, "openSource", func() {
+			codectest.Within(t, time.Minute, "openSource", func() {
 				s, err := openSource(t.Context(), address, sourceOptions{
 					budget: divide(defaultMemory), log: slog.New(slog.DiscardHandler),
 					limits: origin.Limits{First: 200 * time.Millisecond, Read: 300 * time.Millisecond},

@@ -27,7 +27,7 @@ func largestInfo() *xorb.Info {
 // within fails if something does not end.
 func within(t fataler, do func()) {
 	t.Helper()
-	codectest.Within(t, 20*time.Second, "the call", do)
+	codectest.Within(t, time.Minute, "the call", do)
 }
 
 // Whenever the Sink fails, for good or once, the error comes back from some call and from

@@ -74,7 +74,7 @@ func (l *lookout) quiet() {
 	}
 }
 
-const soon, briefly = 10 * time.Second, 50 * time.Millisecond
+const soon, briefly = time.Minute, 50 * time.Millisecond
 
 func TestWatch(t *testing.T) {
 	tests := []struct {

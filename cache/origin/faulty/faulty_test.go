@@ -104,7 +104,7 @@ func TestFaults(t *testing.T) {
 				n = 3
 			}
 			for range n {
-				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				if tt.o.Hang > 0 {
 					ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
 				}
@@ -175,9 +175,9 @@ func TestPace(t *testing.T) {
 		least    time.Duration
 		most     time.Duration
 	}{
-		{"delay", Options{Delay: 100 * time.Millisecond}, 4, 100 * time.Millisecond, 2 * time.Second},
-		{"bandwidth", Options{Bandwidth: 2_000_000}, 4, 370 * time.Millisecond, 3 * time.Second},
-		{"bandwidth of each", Options{Each: 1_000_000}, 4, 170 * time.Millisecond, 2 * time.Second},
+		{"delay", Options{Delay: 100 * time.Millisecond}, 4, 100 * time.Millisecond, time.Minute},
+		{"bandwidth", Options{Bandwidth: 2_000_000}, 4, 370 * time.Millisecond, time.Minute},
+		{"bandwidth of each", Options{Each: 1_000_000}, 4, 170 * time.Millisecond, time.Minute},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
