@@ -6,7 +6,9 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"io/fs"
+	"log"
 	"maps"
 	"os"
 	"os/exec"
@@ -77,6 +79,7 @@ func faultyMount(t *testing.T, folder string, f *faultyFolder) (mountpoint strin
 	f.RawFileSystem = fusefs.NewNodeFS(root, &fusefs.Options{})
 	server, err := fuse.NewServer(f, mountpoint, &fuse.MountOptions{
 		FsName: folder, Name: "faulty", DirectMountStrict: unix.Geteuid() == 0, DisableReadDirPlus: true,
+		Logger: log.New(io.Discard, "", 0), // the unmount ends a read of the device
 	})
 	if err != nil {
 		t.Fatal(err)

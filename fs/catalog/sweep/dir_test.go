@@ -1,6 +1,7 @@
 package sweep_test
 
 import (
+	"crypto/rand"
 	iofs "io/fs"
 	"os"
 	"path/filepath"
@@ -47,7 +48,7 @@ func onDisk(t *testing.T) (c *calm, root string) {
 
 func TestSweepDir(t *testing.T) {
 	c, root := onDisk(t)
-	stray, fresh := filepath.Join(root, "tmp", "stray"), filepath.Join(root, "tmp", "fresh")
+	stray, fresh := filepath.Join(root, "tmp", rand.Text()), filepath.Join(root, "tmp", rand.Text())
 	for _, path := range []string{stray, fresh} {
 		if err := os.WriteFile(path, nil, 0o644); err != nil {
 			t.Fatal(err)
