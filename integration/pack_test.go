@@ -279,7 +279,9 @@ func TestO30_PackKilled(t *testing.T) {
 		} else if err := os.RemoveAll(store); err != nil { // it was complete before
 			t.Fatal(err)
 		}
-		if _, err := os.Stat(store); err == nil {
+		if objects, err := filepath.Glob(filepath.Join(store, "tdata/*/*/*")); err != nil {
+			t.Fatal(err)
+		} else if len(objects) > 0 {
 			verify(t, store)
 		}
 	}

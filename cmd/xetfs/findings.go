@@ -40,6 +40,7 @@ type findings struct {
 	listed map[codec.Hash]bool // xorbs that are listed and not there
 	err    error               // of w
 
+	empty   bool     // nothing was checked; set before finish
 	doubted []string // paths of xorbs that nothing vouches for; set before finish
 }
 
@@ -146,7 +147,7 @@ func (f *findings) print(absent []codec.Hash) error {
 		f.doc.field("bytes", c.bytes)
 		f.doc.field("absent_xorbs", absent)
 		f.doc.field("doubted", f.doubted)
-		f.doc.field("sound", c.faults == 0)
+		f.doc.field("sound", c.faults == 0 && !f.empty)
 		return f.doc.close()
 	}
 	var b bytes.Buffer
@@ -158,9 +159,12 @@ func (f *findings) print(absent []codec.Hash) error {
 	}
 	fmt.Fprintf(&b, "%s, %s with %s, %s with %d bytes: ", many(c.shards, "shard"), many(c.xorbs, "xorb"),
 		many(c.chunks, "chunk"), many(c.files, "file"), c.bytes)
-	if c.faults == 0 {
+	switch {
+	case c.faults == 0 && f.empty:
+		b.WriteString("nothing to verify\n")
+	case c.faults == 0:
 		b.WriteString("all sound\n")
-	} else {
+	default:
 		fmt.Fprintf(&b, "%s\n", many(c.faults, "fault"))
 	}
 	_, err := f.w.Write(b.Bytes())

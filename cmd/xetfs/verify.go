@@ -27,7 +27,8 @@ and every file that the shards describe, and compares
               with the xorbs, all of it with the hash in its name
   each file   its chunks, the verification hash of every term, its Xet hash, its SHA-256
 
-(Whether the names and versions of a catalog are sound: xetfs catalog check.)
+In a catalog it also checks the references, versions and index pages, and that the shards
+they need exist; xetfs catalog check does that without reading the data.
 
 Where SOURCE is far, each xorb comes once, and up to 256 MiB of memory are for those that
 more files than one need.
@@ -35,7 +36,7 @@ more files than one need.
 It goes on after damage and prints one line for each place. A file that needs a xorb
 which is not there counts as damage. A xorb that a shard only lists may be elsewhere: it
 is named in the report and no damage, as is a xorb that there is nothing to compare with.
-The exit status is 6 if there is damage.
+The exit status is 6 if there is damage, and 3 if there is nothing to verify.
 
 No hash or rule covers these, and a change of them goes unnoticed:
 
@@ -78,13 +79,18 @@ func verify(cmd *cobra.Command, folder string, asJSON bool) error {
 	v.bar = newProgress(cmd.ErrOrStderr(), "verify")
 	v.report = newFindings(cmd.OutOrStdout(), v.bar, asJSON)
 	v.run(ctx)
+	symbols, catalogErr := v.checkCatalog(ctx, folder)
 	v.bar.clear()
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	err = v.report.finish()
-	if err == nil && len(v.place.files) == 0 {
-		fmt.Fprintln(cmd.ErrOrStderr(), aside(cmd.CommandPath(), noShard(folder)+", and no xorb, so nothing was checked"))
+	if catalogErr != nil {
+		catalogErr = fmt.Errorf("%s: %w", folder, catalogErr)
+	}
+	v.report.empty = len(v.place.files) == 0 && symbols == 0
+	err = firstErr(v.report.finish(), catalogErr)
+	if err == nil && v.report.empty {
+		err = nothingThere(noShard(folder) + ", no xorb and no version of a catalog, so nothing was checked")
 	}
 	return err
 }
