@@ -16,6 +16,9 @@
 //	seg/0000002a        segment: packed chunks and pages, back to back, nothing between
 //	whole/{hash}        a whole file
 //
+// A folder with other names in seg or whole is refused, and so is one with other names
+// beside them but no FORMAT of a cache: only files with names of this form are ever deleted.
+//
 // All of it is as secret as the data: the folder has mode 0700, the files 0600. Whoever
 // must keep the data of several identities apart gives each a folder of its own.
 //

@@ -578,7 +578,7 @@ func TestD14_IndexAndFolderDiffer(t *testing.T) {
 	delete(d.names, "seg/00000002")
 	delete(d.names, wholeName(hashOf(1)))
 	d.names["seg/00000099"] = &simFile{data: make([]byte, 5000)}
-	d.names["seg/notes.txt"] = &simFile{data: []byte("mine")}
+	d.names["seg/.nfs0001"] = &simFile{data: []byte("deleted while it was open")}
 	d.names[wholeName(hashOf(9))] = &simFile{data: make([]byte, 5000)}
 	d.names[tmpWhole(hashOf(8))] = &simFile{data: make([]byte, 5000)}
 	d.names[tmpLog] = &simFile{data: make([]byte, 5000)}
@@ -592,7 +592,7 @@ func TestD14_IndexAndFolderDiffer(t *testing.T) {
 	until(t, "what nobody knows is deleted", func() bool {
 		return !d.there("seg/00000099") && !d.there(wholeName(hashOf(9))) && !d.there(tmpWhole(hashOf(8))) && !d.there(tmpLog)
 	})
-	if !d.there("seg/notes.txt") {
+	if !d.there("seg/.nfs0001") {
 		t.Error("a file that is not ours was deleted")
 	}
 	for n := range 60 { // a number is never used twice
@@ -708,6 +708,53 @@ func TestRefusesAFolderOfOtherThings(t *testing.T) {
 	d.names["thesis.tex"] = &simFile{data: []byte("years of work")}
 	if _, err := tryOpen(t, d); !errors.Is(err, ErrRefused) || d.steps() > 0 {
 		t.Errorf("error = %v, %d changes", err, d.steps())
+	}
+}
+
+// TestD30_ForeignNames opens caches among whose files there are others: nothing is changed.
+func TestD30_ForeignNames(t *testing.T) {
+	b := open(t, newSimDisk())
+	b.putThree()
+	b.Close()
+	tests := []struct {
+		name, format string
+		refused      bool
+	}{
+		{"seg/notes.txt", "", true},
+		{"seg/0000002A", "", true},
+		{"seg/2a", "", true},
+		{"whole/thesis.tex", "", true},
+		{"whole/" + strings.ToUpper(hashOf(200).String()), "", true},
+		{"whole/" + hashOf(200).String() + ".tmp.tmp", "", true},
+		{"whole/" + hashOf(200).String() + ".bak", "", true},
+		{"thesis.tex", "Thesis, version 3\n", true},
+		{"thesis.tex", "", false}, // beside the cache: it stays
+		{"whole/.nfs0001", "", false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			d := b.disk.killed()
+			if tt.format != "" {
+				d.names[formatName].data = []byte(tt.format)
+			}
+			d.names[tt.name] = &simFile{data: []byte("years of work")}
+			before := d.steps()
+			s, err := tryOpen(t, d)
+			if tt.refused {
+				if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), tt.name) || d.steps() != before {
+					t.Errorf("error = %v, %d changes", err, d.steps()-before)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.want(1, 0, 25, 25)
+			s.Close()
+			if !d.there(tt.name) {
+				t.Error("it was deleted")
+			}
+		})
 	}
 }
 

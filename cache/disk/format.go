@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/xetfs/xetfs/codec"
 )
 
 const (
@@ -21,16 +23,17 @@ const (
 // there is nothing that could be used.
 func format(d files, names []entry) (id [16]byte, fresh bool, err error) {
 	b, err := readFile(d, formatName, 4096)
-	if errors.Is(err, fs.ErrNotExist) {
-		for _, e := range names {
+	absent := errors.Is(err, fs.ErrNotExist)
+	if err != nil && !absent {
+		return id, false, err
+	}
+	if kind, _, _ := strings.Cut(string(b), "\n"); absent || kind != formatKind {
+		for _, e := range names { // a damaged FORMAT is ours only among names of ours
 			if !ours(e.name) {
 				return id, true, fmt.Errorf("%w: it holds %q", ErrRefused, e.name)
 			}
 		}
 		return id, true, nil
-	}
-	if err != nil {
-		return id, false, err
 	}
 	version, id, ok := parseFormat(string(b))
 	switch {
@@ -46,6 +49,39 @@ func format(d files, names []entry) (id [16]byte, fresh bool, err error) {
 func ours(name string) bool {
 	_, log := logNumber(name)
 	return log || slices.Contains([]string{formatName, formatTmp, lockName, probeName, tmpLog, damagedLog, "seg", "whole"}, name)
+}
+
+// checkNames refuses a folder with foreign files in the folders where a store deletes files.
+func checkNames(d files) error {
+	for dir, ours := range map[string]func(name string) bool{"seg": isSegment, "whole": isWhole} {
+		entries, err := d.list(dir)
+		if err != nil {
+			continue // it is not there yet, or its next user returns the error
+		}
+		for _, e := range entries {
+			if !ours(e.name) && !isDeletedOpen(e.name) {
+				return fmt.Errorf("%w: it holds %q", ErrRefused, dir+"/"+e.name)
+			}
+		}
+	}
+	return nil
+}
+
+func isSegment(name string) bool {
+	_, ok := segmentNumber(name)
+	return ok
+}
+
+// isWhole reports whether a name in whole/ can come from a store.
+func isWhole(name string) bool {
+	h, err := codec.ParseHash(strings.TrimSuffix(name, ".tmp"))
+	return err == nil && (wholeName(h) == "whole/"+name || tmpWhole(h) == "whole/"+name)
+}
+
+// isDeletedOpen reports whether NFS or a FUSE file system has renamed a file that was
+// deleted while it was open. Such a file goes by itself.
+func isDeletedOpen(name string) bool {
+	return strings.HasPrefix(name, ".nfs") || strings.HasPrefix(name, ".fuse_hidden")
 }
 
 // parseFormat takes the first lines apart; what follows is for later versions.

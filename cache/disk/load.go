@@ -85,7 +85,7 @@ func (k *keeper) refused() error {
 	if errors.Is(err, ErrRefused) || errors.Is(err, ErrNewer) {
 		return err
 	}
-	return nil
+	return checkNames(k.d)
 }
 
 // loadFormat finds out whether the folder can be used, and returns which names count.

@@ -476,6 +476,25 @@ func TestD22_FolderOfOthers(t *testing.T) {
 	}
 }
 
+// D30: a cache with a foreign file where a store deletes files keeps its mode and the file.
+func TestD30_ForeignNamesOnDisk(t *testing.T) {
+	for _, name := range []string{"seg/notes.txt", "whole/thesis.txt"} {
+		dir := cacheDir(t)
+		openAt(t, dir).Close()
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.Chmod(dir, 0o755), os.WriteFile(path, []byte("x"), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tryOpenAt(t, dir, func(o *Options) { o.Share = true }); !errors.Is(err, ErrRefused) {
+			t.Errorf("%s: %v, want ErrRefused", name, err)
+		}
+		st, err := os.Stat(dir)
+		if _, gone := os.Stat(path); errors.Join(err, gone) != nil || st.Mode().Perm() != 0o755 {
+			t.Errorf("%s: %v, mode %v", name, gone, st.Mode())
+		}
+	}
+}
+
 // A folder of other things stays exactly as it is.
 func TestD22_FolderOfOtherThings(t *testing.T) {
 	dir := t.TempDir()

@@ -45,7 +45,7 @@ func TestD04_OneFileCannotBeLookedAt(t *testing.T) {
 		{wholeName(hashOf(1)), 75, 2, EventDropped},
 		{tmpWhole(hashOf(7)), 75, 3, EventDropped},
 		{"index-000001.log", 0, 0, EventRebuilt},
-		{"seg/notes.txt", 75, 3, ""},
+		{"seg/.nfs0001", 75, 3, ""},
 		{damagedLog, 75, 3, ""},
 	} {
 		t.Run(filepath.Base(tt.name), func(t *testing.T) {

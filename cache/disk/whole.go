@@ -374,6 +374,9 @@ func (k *keeper) loadWholes() error {
 	x, stats := k.d.index, &k.s.stats
 	there := make(map[codec.Hash]bool)
 	for _, e := range entries {
+		if !isWhole(e.name) {
+			continue
+		}
 		if e.err != nil {
 			k.s.dropped("whole/"+e.name, e.err)
 			continue // as loadSegments does
