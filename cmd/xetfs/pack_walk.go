@@ -99,7 +99,7 @@ func (p *packing) one(root, path string, in *openFolder, name string) error {
 }
 
 func (p *packing) read(in *openFolder, name string) error {
-	s, err := p.files.openSteady(p.ctx, in, name, p.bar)
+	s, err := p.files.openSteady(p.ctx, in, name, p.bar, false)
 	if err != nil {
 		return err
 	}

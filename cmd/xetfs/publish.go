@@ -47,7 +47,8 @@ If the tree is the same as that of the newest version, there is no new version; 
 makes one. A file is not read if the last publish of FOLDER as SYMBOL has read it and size,
 times (modified, changed), inode and device are the same. That is remembered below
 ~/.cache/xetfs/publish (XDG_CACHE_HOME), where it may be deleted; --checksum reads all
-files. Files of 256 bytes or fewer are kept in the index of the tree, without a SHA-256.
+files. Changes through a shared memory mapping are seen, too, but not always on tmpfs, NFS
+and FUSE: use --checksum there. Files of 256 bytes or fewer are kept in the index of the tree, without a SHA-256.
 
 With --update the newest tree stays as it is, but for what FOLDER has and what --remove
 names. A folder and what is in it is removed by its path in the tree.

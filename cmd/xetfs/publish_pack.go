@@ -109,7 +109,7 @@ func (p *foundPacker) file(ctx context.Context, b *foundBatch, f *found) error {
 
 func (p *foundPacker) read(ctx context.Context, b *foundBatch, f *found) error {
 	now := time.Now()
-	s, err := p.files.openSteady(ctx, f.in, f.name(), p.bar)
+	s, err := p.files.openSteady(ctx, f.in, f.name(), p.bar, true)
 	if err != nil {
 		return err
 	}

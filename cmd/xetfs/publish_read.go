@@ -181,6 +181,12 @@ func (r *foundReader) small(ctx context.Context, b *foundBatch, f *found, now ti
 		return
 	}
 	defer r.files.closeFile(fd)
+	if f.stamp.settled(now.UnixNano()) { // else the record does not take it
+		if err := r.files.writeOut(fd); err != nil {
+			f.skip(err)
+			return
+		}
+	}
 	size := int(f.stamp.size)
 	room := b.buf[len(b.buf) : len(b.buf)+size+1] // one more shows that it has grown
 	n := 0

@@ -74,7 +74,7 @@ const (
 const recordBlock = 48
 
 const (
-	recordFormat = 1
+	recordFormat = 2        // 1 could have files whose dirty pages were not written out
 	recordPart   = 64 << 10 // bytes; a part may be longer by one file
 	maxRecordRow = 16 << 10 // bytes that one file has at most
 )

@@ -114,8 +114,8 @@ func TestRecordDamaged(t *testing.T) {
 func TestRecordOfAnother(t *testing.T) {
 	b := writeRecord(t, nil)
 	for _, other := range []recordHead{
-		{2, "0123", "org/model", "/data"}, {1, "0124", "org/model", "/data"},
-		{1, "0123", "org/mode", "/data"}, {1, "0123", "org/model", "/dat"},
+		{recordFormat - 1, "0123", "org/model", "/data"}, {recordFormat, "0124", "org/model", "/data"},
+		{recordFormat, "0123", "org/mode", "/data"}, {recordFormat, "0123", "org/model", "/dat"},
 	} {
 		if _, err := newRecordReader(bytes.NewReader(b), other); err == nil {
 			t.Errorf("the record of %v is that of %v", testHead, other)

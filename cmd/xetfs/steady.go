@@ -28,18 +28,20 @@ type steady struct {
 	before fileStat
 	done   int64
 	bar    *progress
+
+	writeOut bool // dirty pages first
 }
 
 // settle is how coarse the times of files are: two changes within it leave one time.
 const settle = 20 * time.Millisecond
 
 // openSteady opens a file in an open folder.
-func (w *walkFiles) openSteady(ctx context.Context, in *openFolder, name string, bar *progress) (*steady, error) {
+func (w *walkFiles) openSteady(ctx context.Context, in *openFolder, name string, bar *progress, writeOut bool) (*steady, error) {
 	fd, err := w.openFile(ctx, in.fd, name, otherFiles)
 	if err != nil {
 		return nil, &readError{err}
 	}
-	s := &steady{files: w, fd: fd, bar: bar}
+	s := &steady{files: w, fd: fd, bar: bar, writeOut: writeOut}
 	if err := s.begin(in); err != nil {
 		s.close()
 		return nil, &readError{err}
@@ -66,12 +68,23 @@ func (s *steady) begin(in *openFolder) error {
 			return err
 		}
 	}
-	// Of a file that was changed just now a further change could not be told.
-	if age := time.Since(s.before.mtime); age >= 0 && age < settle {
-		time.Sleep(settle - age)
-		return s.files.fstat(s.fd, &s.before)
+	return s.settle(time.Now())
+}
+
+// settle makes sure that the times of the file will show each later change.
+func (s *steady) settle(now time.Time) error {
+	stamp := stampOf(&s.before)
+	switch {
+	case unsettled(&s.before, now):
+		time.Sleep(settle - now.Sub(s.before.mtime))
+	case s.writeOut && stamp.settled(now.UnixNano()): // else the record does not take it
+		if err := s.files.fileCalls.writeOut(s.fd); err != nil {
+			return err
+		}
+	default:
+		return nil
 	}
-	return nil
+	return s.files.fstat(s.fd, &s.before)
 }
 
 // Read implements io.Reader.

@@ -161,3 +161,16 @@ func (c *fileCalls) getxattr(path, name string, buf []byte) (n int, err error) {
 	})
 	return n, err
 }
+
+// writeOut writes the dirty pages of a file to its disk and waits for them. Only then does the
+// kernel move the modification time with the next change through a shared mapping. It does not
+// where a file system has no writeback that xetfs can start: tmpfs, NFS, FUSE.
+func (c *fileCalls) writeOut(fd int) error {
+	const all = unix.SYNC_FILE_RANGE_WAIT_BEFORE | unix.SYNC_FILE_RANGE_WRITE | unix.SYNC_FILE_RANGE_WAIT_AFTER
+	err := c.do("sync_file_range", func() error { return unix.SyncFileRange(fd, 0, 0, all) })
+	switch err { //nolint:errorlint // as it comes from the kernel
+	case unix.EINVAL, unix.ENOSYS, unix.ESPIPE, unix.EOPNOTSUPP, unix.EPERM, unix.EROFS:
+		return nil // it is not possible there
+	}
+	return err
+}
