@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
-	"math"
 
 	"github.com/xetfs/xetfs/codec"
 )
@@ -62,19 +61,11 @@ type FileHead struct {
 // ReadFileInfo reads the File Info block at a known place (codec.FileID), without
 // the rest of the shard. An error that is not an ErrCorrupt comes from r.
 func ReadFileInfo(r io.ReaderAt, block int64) (*FileInfo, error) {
-	if block < recordSize || block%recordSize != 0 {
-		return nil, codec.Corrupt(inFile, block, "no block can begin here")
-	}
-	s := recordsAt(r, block, math.MaxInt64, lookupBuffer)
-	s.size = false // memory grows with what arrives, whatever the block says
-	h, err := s.need(inFile, recordSize)
+	s, h, err := blockAt(r, block, lookupBuffer)
 	if err != nil {
 		return nil, err
 	}
-	if isBookend(h) {
-		return nil, codec.Corrupt(inFile, block, "is the bookend of the section")
-	}
-	return newFileInfo(s, decodeFileHeader(h))
+	return newFileInfo(s, h)
 }
 
 // A fileHeader stands before the terms of a file.
@@ -212,7 +203,7 @@ func swapped(b []byte) (h [32]byte) {
 // readTerms returns the sum of the terms' sizes.
 func readTerms(s *records, h fileHeader, f *FileInfo) (int64, error) {
 	block := s.off - recordSize
-	if f != nil && h.terms > 0 {
+	if f != nil && h.terms > 0 && f.Terms == nil {
 		f.Terms = make([]codec.Term, 0, s.claim(h.terms))
 	}
 	var size int64
@@ -240,7 +231,9 @@ func readVerify(s *records, h fileHeader, f *FileInfo) error {
 	if f == nil {
 		return s.skipTo(inFile, s.off+int64(h.terms)*recordSize)
 	}
-	f.Verify = make([]codec.Hash, 0, s.claim(h.terms))
+	if f.Verify == nil {
+		f.Verify = make([]codec.Hash, 0, s.claim(h.terms))
+	}
 	for left := h.terms; left > 0; {
 		b, err := s.batch(inFile, left)
 		if err != nil {
