@@ -127,6 +127,12 @@ func (c *Cache) FileInfo(ctx context.Context, id codec.FileID) (*shard.FileInfo,
 	return c.src.FileInfo(ctx, id)
 }
 
+// OpenFile returns the File Info block of a file or, of a file of many terms, a reader of
+// groups of them. See origin.Opening.
+func (c *Cache) OpenFile(ctx context.Context, id codec.FileID) (*shard.FileInfo, *origin.LargeFile, error) {
+	return origin.OpenFile(ctx, c.src, id)
+}
+
 // Forget says that what FileInfo returned does not lead to the file. See
 // origin.Forgetting.
 func (c *Cache) Forget(id codec.FileID) {

@@ -14,29 +14,53 @@ const batchesAhead = 8
 
 // A batch is some chunks of a term that follow each other.
 type batch struct {
-	term   int
+	g      *group
+	term   int // of g
 	xorb   codec.Hash
 	chunks codec.ChunkRange
 }
 
-// batchAt returns the batch of a file that begins with a chunk of a term, counted from its
-// first.
-func (f *File) batchAt(term int, chunk uint32) batch {
-	t := f.info.Terms[term]
-	first := t.Chunks.Start + chunk
-	return batch{term, t.Xorb, codec.ChunkRange{Start: first, End: min(t.Chunks.End, first+batchChunks)}}
+// first returns the first batch of a file, which is not empty.
+func (f *File) first(ctx context.Context) (batch, error) {
+	g, err := f.group(ctx, 0)
+	if err != nil {
+		return batch{}, err
+	}
+	return g.batchAt(0, 0), nil
 }
 
-// after returns the batch behind b; false if there is none.
-func (f *File) after(b batch) (batch, bool) {
-	t := f.info.Terms[b.term]
+// batchAt returns the batch that begins with a chunk of a term, counted from its first.
+func (g *group) batchAt(term int, chunk uint32) batch {
+	t := g.layout.terms[term]
+	first := t.Chunks.Start + chunk
+	return batch{g, term, t.Xorb, codec.ChunkRange{Start: first, End: min(t.Chunks.End, first+batchChunks)}}
+}
+
+// of returns the term that b is of.
+func (b batch) of() codec.Term { return b.g.layout.terms[b.term] }
+
+// ends reports whether b has the last chunks of its term.
+func (b batch) ends() bool { return b.chunks.End == b.of().Chunks.End }
+
+// termIndex returns the index in the file of the term that b is of.
+func (b batch) termIndex() int { return b.g.firstTerm() + b.term }
+
+// next returns the batch behind b; false if there is none.
+func (b batch) next(ctx context.Context) (batch, bool, error) {
+	f := b.g.file
 	switch {
-	case b.chunks.End < t.Chunks.End:
-		return f.batchAt(b.term, b.chunks.End-t.Chunks.Start), true
-	case b.term+1 < len(f.info.Terms):
-		return f.batchAt(b.term+1, 0), true
+	case !b.ends():
+		return b.g.batchAt(b.term, b.chunks.End-b.of().Chunks.Start), true, nil
+	case b.term+1 < len(b.g.layout.terms):
+		return b.g.batchAt(b.term+1, 0), true, nil
+	case b.g.index+1 == f.groups():
+		return batch{}, false, nil
 	}
-	return batch{}, false
+	g, err := f.group(ctx, b.g.index+1)
+	if err != nil {
+		return batch{}, false, err
+	}
+	return g.batchAt(0, 0), true, nil
 }
 
 // batches fetches the batches of a far file before they are asked for. It is for one
@@ -73,9 +97,9 @@ func (b *batches) get(want batch) (*cache.Run, error) {
 		b.begin(want)
 	}
 	for len(b.queue) < batchesAhead {
-		next, ok := b.f.after(b.queue[len(b.queue)-1].batch)
-		if !ok {
-			break
+		next, ok, err := b.queue[len(b.queue)-1].next(b.ctx)
+		if !ok || err != nil {
+			break // the reader gets the error when it is there
 		}
 		b.begin(next)
 	}

@@ -265,7 +265,7 @@ func TestFarPieces(t *testing.T) {
 		t.read(h, 0, 0, 4096)
 		a := t.cache.NewAhead()
 		defer a.Close()
-		term := f.Terms()[0]
+		term := allTerms(t, f)[0]
 		a.Want(term.Xorb, codec.ChunkRange{Start: 10, End: 60}) // 3.3 MB: 3.3 s
 		if took := t.read(h, 0, 10<<16, 64<<10); took > time.Second {
 			t.Errorf("the first chunk of a fetch of 50 took %v", took)

@@ -25,50 +25,67 @@ func (e *TermError) Error() string { return fmt.Sprintf("term %d: %v", e.Term, e
 // Unwrap returns what went wrong.
 func (e *TermError) Unwrap() error { return e.Err }
 
-// fetch fills p with the bytes from off on, which all are in the file. Several pieces
-// are fetched at a time.
+// fetch fills p with the bytes from off on, which all are in the file.
 func (f *File) fetch(ctx context.Context, p []byte, off int64) error {
-	first, end := f.layout.touched(off, int64(len(p)))
-	if workers := min(f.r.parallel, end-first); workers > 1 {
-		return f.fetchMany(ctx, p, off, workers)
+	for len(p) > 0 {
+		g, err := f.group(ctx, f.groupAt(off))
+		if err != nil {
+			f.failed(err)
+			return err
+		}
+		n := min(int64(len(p)), g.layout.Size()-off)
+		if err := g.fetch(ctx, p[:n], off); err != nil {
+			return err
+		}
+		p, off = p[n:], off+n
+	}
+	return nil
+}
+
+// fetch fills p with the bytes from off on, which all are in terms of g. Several pieces
+// are fetched at a time.
+func (g *group) fetch(ctx context.Context, p []byte, off int64) error {
+	first, end := g.layout.touched(off, int64(len(p)))
+	if workers := min(g.file.r.parallel, end-first); workers > 1 {
+		return g.fetchMany(ctx, p, off, workers)
 	}
 	for i := first; i < end; i++ {
-		if err := f.fetchPiece(ctx, i, p, off); err != nil {
+		if err := g.fetchPiece(ctx, i, p, off); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (f *File) fetchMany(ctx context.Context, p []byte, off int64, workers int) error {
-	first, end := f.layout.touched(off, int64(len(p)))
+func (g *group) fetchMany(ctx context.Context, p []byte, off int64, workers int) error {
+	first, end := g.layout.touched(off, int64(len(p)))
 	var next atomic.Int64
 	next.Store(int64(first))
-	group, ctx := errgroup.WithContext(ctx)
+	going, ctx := errgroup.WithContext(ctx)
 	for range workers {
-		group.Go(func() error {
+		going.Go(func() error {
 			for {
 				i := int(next.Add(1)) - 1
 				if i >= end {
 					return nil
 				}
-				if err := f.fetchPiece(ctx, i, p, off); err != nil {
+				if err := g.fetchPiece(ctx, i, p, off); err != nil {
 					return err
 				}
 			}
 		})
 	}
-	return group.Wait()
+	return going.Wait()
 }
 
 // fetchPiece fills in what of p, the bytes from off on, lies in one term.
-func (f *File) fetchPiece(ctx context.Context, term int, p []byte, off int64) (err error) {
+func (g *group) fetchPiece(ctx context.Context, term int, p []byte, off int64) (err error) {
 	defer guard(&err)
 	if err := ctx.Err(); err != nil {
 		return err // what is in memory would be read regardless
 	}
-	piece := f.layout.piece(term, off, int64(len(p)))
-	t := f.info.Terms[term]
+	f, piece := g.file, g.layout.piece(term, off, int64(len(p)))
+	t := g.layout.terms[term]
 	r, skip, err := f.r.c.Narrow(ctx, f.id, t, piece)
 	if err == nil {
 		err = f.r.c.Read(ctx, t.Xorb, r, skip, p[piece.Off-off:][:piece.Size])
@@ -77,7 +94,7 @@ func (f *File) fetchPiece(ctx context.Context, term int, p []byte, off int64) (e
 		return nil
 	}
 	f.failed(err)
-	return &TermError{File: f.id, Term: term, Xorb: t.Xorb, Err: err}
+	return &TermError{File: f.id, Term: g.firstTerm() + term, Xorb: t.Xorb, Err: err}
 }
 
 // failed forgets a file that could not be read, so that the next open sees whether it was

@@ -13,13 +13,13 @@ type files struct {
 	mu    sync.Mutex
 	byID  map[codec.FileID]*list.Element // guarded by mu
 	byAge list.List                      // of *File, newest first; guarded by mu
-	terms int                            // of all of them; guarded by mu
+	slots int                            // for groups of terms, of large files; guarded by mu
 }
 
-// A file of many terms takes the place of many files.
+// A file of very many terms takes the place of many files.
 const (
 	maxFiles = 4096
-	maxTerms = 1 << 18 // about 16 MiB
+	maxSlots = 1 << 16 // of 16 bytes; their terms are bounded by groups
 )
 
 func (fs *files) init() { fs.byID = map[codec.FileID]*list.Element{} }
@@ -43,8 +43,8 @@ func (fs *files) add(id codec.FileID, f *File) *File {
 		return e.Value.(*File)
 	}
 	fs.byID[id] = fs.byAge.PushFront(f)
-	fs.terms += len(f.info.Terms)
-	for fs.byAge.Len() > 1 && (fs.byAge.Len() > maxFiles || fs.terms > maxTerms) {
+	fs.slots += len(f.slots)
+	for fs.byAge.Len() > 1 && (fs.byAge.Len() > maxFiles || fs.slots > maxSlots) {
 		fs.dropLocked(fs.byAge.Back())
 	}
 	return f
@@ -63,5 +63,5 @@ func (fs *files) drop(f *File) {
 func (fs *files) dropLocked(e *list.Element) {
 	f := fs.byAge.Remove(e).(*File)
 	delete(fs.byID, f.id)
-	fs.terms -= len(f.info.Terms)
+	fs.slots -= len(f.slots)
 }

@@ -217,11 +217,27 @@ func (h *Handle) unreadLocked(s *stream, from, end int64) (int64, int64) {
 
 // want asks for the chunks of n bytes from off on.
 func (h *Handle) want(s *stream, off, n int64) bool {
+	for n > 0 {
+		g, err := h.f.group(h.ctx, h.f.groupAt(off))
+		if err != nil {
+			return true // a reader of it gets the error
+		}
+		part := min(n, g.layout.Size()-off)
+		if !h.wantOf(g, s, off, part) {
+			return false
+		}
+		off, n = off+part, n-part
+	}
+	return true
+}
+
+// wantOf is want for bytes of one group.
+func (h *Handle) wantOf(g *group, s *stream, off, n int64) bool {
 	var last codec.Term
-	first, end := h.f.layout.touched(off, n)
+	first, end := g.layout.touched(off, n)
 	for i := first; i < end && h.ctx.Err() == nil; i++ {
-		t := h.f.info.Terms[i]
-		r, _, err := h.f.r.c.Narrow(h.ctx, h.f.id, t, h.f.layout.piece(i, off, n))
+		t := g.layout.terms[i]
+		r, _, err := h.f.r.c.Narrow(h.ctx, h.f.id, t, g.layout.piece(i, off, n))
 		if err != nil {
 			return true // whoever reads it will say so
 		}

@@ -247,7 +247,7 @@ func TestRandomReaders(t *testing.T) {
 // Reads that lie beside what is fetched ahead do not wait for it.
 func TestAheadDelaysNobody(t *testing.T) {
 	inBubble(t, 512, 0, cache.Options{}, func(t *testing.T, f far) {
-		first := f.File().Terms()[0].Xorb
+		first := allTerms(t, f.File())[0].Xorb
 		f.spy.before = func(ctx context.Context, x codec.Hash, _ codec.ChunkRange) error {
 			if x == first {
 				time.Sleep(time.Millisecond)
@@ -372,7 +372,7 @@ func TestAheadFails(t *testing.T) {
 		file := openFrom(t, src, Options{}, stored.ID())
 		h := file.Handle()
 		defer h.Close()
-		border := file.Terms()[0].Size + file.Terms()[1].Size
+		border := allTerms(t, file)[0].Size + allTerms(t, file)[1].Size
 		for off := int64(0); off < file.Size(); off += 128 << 10 {
 			err := tryRead(t.Context(), h, want, off, 128<<10)
 			if off < int64(border) && err != nil || off >= int64(border) && !errors.Is(err, failed) {

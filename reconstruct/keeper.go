@@ -164,7 +164,7 @@ func (k *keeper) doneLocked(h codec.Hash, err error) {
 
 func (k *keeper) layDown(f *File) (err error) {
 	defer guard(&err)
-	w := newWhole(k.ctx, f, claimOf(f.info))
+	w := newWhole(k.ctx, f, f.claim())
 	w.get = k.get
 	return f.layDown(w, func(int64) {})
 }

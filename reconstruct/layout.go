@@ -15,8 +15,13 @@ type Layout struct {
 
 // NewLayout returns the layout of a file made of terms.
 func NewLayout(terms []codec.Term) *Layout {
-	l := &Layout{terms: terms, ends: make([]int64, len(terms))}
-	var end int64
+	l := newLayoutAt(terms, 0)
+	return &l
+}
+
+// newLayoutAt returns the layout of terms, the first of which begins at an offset of a file.
+func newLayoutAt(terms []codec.Term, end int64) Layout {
+	l := Layout{terms: terms, ends: make([]int64, len(terms))}
 	for i, t := range terms {
 		end += int64(t.Size)
 		l.ends[i] = end
@@ -24,7 +29,8 @@ func NewLayout(terms []codec.Term) *Layout {
 	return l
 }
 
-// Size returns the size of the file in bytes.
+// Size returns the offset behind the last term, which is the size of a file whose first term
+// the layout has.
 func (l *Layout) Size() int64 {
 	if len(l.ends) == 0 {
 		return 0
@@ -50,10 +56,15 @@ func (l *Layout) touched(off, n int64) (first, end int) {
 	if n <= 0 {
 		return 0, 0
 	}
-	first = sort.Search(len(l.ends), func(i int) bool { return l.ends[i] > off })
+	first = after(l.ends, off)
 	rest := l.ends[first:]
 	end = sort.Search(len(rest), func(i int) bool { return rest[i] >= off+n })
 	return first, first + min(end+1, len(rest))
+}
+
+// after returns the index of the first end that is greater than off.
+func after(ends []int64, off int64) int {
+	return sort.Search(len(ends), func(i int) bool { return ends[i] > off })
 }
 
 // piece returns the piece of a range that is in term i.

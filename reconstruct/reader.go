@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/xetfs/xetfs/cache"
+	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/shard"
 )
@@ -15,6 +16,7 @@ import (
 // Options tune a Reader. The zero value is good.
 type Options struct {
 	Window   int64 // most bytes one stream of reads has fetched ahead; 0: 32 MiB
+	Terms    int64 // bytes of terms in memory, of all files; 0: 32 MiB
 	Parallel int   // pieces of one read that are fetched at a time; 0: 8, and GOMAXPROCS where the origin is near
 
 	Materialize Policy // which files are laid down whole on disk, where the cache has one
@@ -29,6 +31,8 @@ type Reader struct {
 	keeper   keeper
 	plains   plains
 	sums     sums
+	terms    groups
+	loads    chan struct{} // slots for groups being read
 }
 
 // New returns a Reader that takes its bytes from c. Close ends it, before c is closed.
@@ -42,12 +46,20 @@ func New(c *cache.Cache, o Options) *Reader {
 			o.Parallel = runtime.GOMAXPROCS(0)
 		}
 	}
-	r := &Reader{c: c, window: o.Window, parallel: o.Parallel}
+	if o.Terms == 0 {
+		o.Terms = 32 << 20
+	}
+	r := &Reader{c: c, window: o.Window, parallel: o.Parallel, loads: make(chan struct{}, maxLoads)}
+	r.terms.max = o.Terms
 	r.open.init()
 	r.keeper.init(r, o.Materialize)
 	r.plains.init(c)
 	return r
 }
+
+// maxLoads is how many groups of terms are read at a time: each may be as large as
+// origin.MaxTerms.
+const maxLoads = 32
 
 // Stats returns the figures of the cache.
 func (r *Reader) Stats() cache.Stats { return r.c.Stats() }
@@ -57,19 +69,31 @@ func (r *Reader) Open(ctx context.Context, id codec.FileID) (*File, error) {
 	if f, ok := r.open.get(id); ok {
 		return f, nil
 	}
-	fi, err := r.c.FileInfo(ctx, id)
+	fi, large, err := r.c.OpenFile(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	return r.open.add(id, newFile(r, id, fi)), nil
+	if large != nil {
+		return r.open.add(id, newLargeFile(r, id, large)), nil
+	}
+	f := newFile(r, id, fi)
+	r.terms.add(f.only.Load())
+	return r.open.add(id, f), nil
 }
 
 // A File is one file, ready to be read at any offset by many readers.
 type File struct {
-	r      *Reader
-	id     codec.FileID
-	info   *shard.FileInfo
-	layout *Layout
+	r     *Reader
+	id    codec.FileID
+	size  int64
+	block int64 // offset of the File Info block
+
+	sha256 [32]byte // by the File Info block; zero: it has none
+
+	// The terms, as far as they are in memory.
+	large *origin.LargeFile       // nil: it has one group
+	only  atomic.Pointer[group]   // of a file of one group
+	slots []atomic.Pointer[group] // of a large file
 
 	whole  atomic.Bool // it was read whole, and its hash was right
 	hashed atomic.Int32
@@ -78,18 +102,18 @@ type File struct {
 	times   atomic.Int32             // how often all of it was read
 }
 
+// newFile returns a File whose terms stay in memory.
 func newFile(r *Reader, id codec.FileID, fi *shard.FileInfo) *File {
-	return &File{r: r, id: id, info: fi, layout: NewLayout(fi.Terms)}
+	f := &File{r: r, id: id, size: fi.Size(), block: fi.Block, sha256: fi.SHA256}
+	f.only.Store(f.newGroup(0, fi.Terms, fi.Verify))
+	return f
 }
 
 // ID returns what the file was opened by.
 func (f *File) ID() codec.FileID { return f.id }
 
 // Size returns the size of the file in bytes.
-func (f *File) Size() int64 { return f.layout.Size() }
-
-// Terms returns the terms of the file, which must not be modified.
-func (f *File) Terms() []codec.Term { return f.info.Terms }
+func (f *File) Size() int64 { return f.size }
 
 // ReadAt fills p from offset off. Like io.ReaderAt it returns io.EOF with a
 // short count at the end of the file, and only there. After any other error p may hold
@@ -156,14 +180,19 @@ func (f *File) Verified(ctx context.Context) string {
 // for good: an origin that does not answer now may answer later.
 func (f *File) allHashed(ctx context.Context) (answer, final bool) {
 	var last codec.Hash
-	for _, t := range f.info.Terms {
-		if t.Xorb == last {
-			continue
+	for terms, err := range f.TermGroups(ctx) {
+		if err != nil {
+			return false, false
 		}
-		last = t.Xorb
-		known, err := f.r.c.Hashed(ctx, last)
-		if !known {
-			return false, err == nil
+		for i := range terms {
+			if terms[i].Xorb == last {
+				continue
+			}
+			last = terms[i].Xorb
+			known, err := f.r.c.Hashed(ctx, last)
+			if !known {
+				return false, err == nil
+			}
 		}
 	}
 	return true, true

@@ -25,6 +25,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/codectest"
+	"github.com/xetfs/xetfs/codec/shard"
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
@@ -94,8 +95,8 @@ func TestReadAtEveryRange(t *testing.T) {
 			file := open(t, s, f.ID())
 			handle := file.Handle()
 			defer handle.Close()
-			if file.Size() != int64(len(want)) || file.ID() != f.ID() || !slices.Equal(file.Terms(), f.Info.Terms) {
-				t.Errorf("the file is %v, %d bytes, terms %v", file.ID(), file.Size(), file.Terms())
+			if file.Size() != int64(len(want)) || file.ID() != f.ID() || !slices.Equal(allTerms(t, file), f.Info.Terms) {
+				t.Errorf("the file is %v, %d bytes, terms %v", file.ID(), file.Size(), allTerms(t, file))
 			}
 			for off := range int64(len(want) + 3) {
 				for n := range len(want) + 3 {
@@ -368,13 +369,15 @@ func TestFilesAreBounded(t *testing.T) {
 		id := codec.FileID{File: codec.Hash{byte(i), byte(i >> 8)}}
 		fs.add(id, newFile(nil, id, fileInfoOf(10)))
 	}
-	if n := fs.byAge.Len(); n != maxFiles || len(fs.byID) != n || fs.terms != 10*n {
-		t.Errorf("%d files with %d terms are kept", n, fs.terms)
+	if n := fs.byAge.Len(); n != maxFiles || len(fs.byID) != n || fs.slots != 0 {
+		t.Errorf("%d files with %d slots are kept", n, fs.slots)
 	}
-	id := codec.FileID{File: codec.Hash{1, 1, 1}}
-	fs.add(id, newFile(nil, id, fileInfoOf(maxTerms)))
-	if n := fs.byAge.Len(); n != 1 || fs.terms != maxTerms {
-		t.Errorf("beside a large one %d files with %d terms are kept", n, fs.terms)
+	for _, terms := range []int{maxSlots * shard.TermGroup, 1} {
+		id := codec.FileID{File: codec.Hash{1, 1, 1}, Block: int64(terms)}
+		fs.add(id, newLargeFile(nil, id, &origin.LargeFile{Index: &shard.FileIndex{Terms: terms, Ends: []int64{1}}}))
+	}
+	if n := fs.byAge.Len(); n != 1 || fs.slots != 1 {
+		t.Errorf("after a large one %d files with %d slots are kept", n, fs.slots)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"sync"
 
 	"github.com/xetfs/xetfs/codec"
-	"github.com/xetfs/xetfs/codec/shard"
 )
 
 // maxSums bounds the number of files with a known SHA-256: about 10 MiB of memory.
@@ -53,18 +52,18 @@ func WrongSHA256(id codec.FileID, got, want [32]byte) error {
 	return codec.Corrupt("file info block", id.Block, "SHA-256 of the file is %x, its shard or entry says %x", got, want)
 }
 
-// claimOf returns the SHA-256 that a File Info block claims, or nil.
-func claimOf(fi *shard.FileInfo) *[32]byte {
-	if fi.SHA256 == ([32]byte{}) {
+// claim returns the SHA-256 that the File Info block claims, or nil.
+func (f *File) claim() *[32]byte {
+	if f.sha256 == ([32]byte{}) {
 		return nil
 	}
-	return &fi.SHA256
+	return &f.sha256
 }
 
 // claimedWrong reports whether a whole read has shown that the block of f claims a wrong
 // SHA-256.
 func (f *File) claimedWrong() bool {
-	claim := claimOf(f.info)
+	claim := f.claim()
 	got, ok := f.r.sums.Get(f.id.File)
 	return ok && claim != nil && got != *claim
 }

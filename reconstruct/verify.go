@@ -35,7 +35,7 @@ func (f *File) Whole(ctx context.Context, sum *[32]byte) io.Reader {
 // with the number of bytes read since the last call.
 func (r *Reader) Check(ctx context.Context, fi *shard.FileInfo, read func(n int64)) error {
 	f := newFile(r, codec.FileID{File: fi.File}, fi)
-	w := newWhole(ctx, f, claimOf(fi))
+	w := newWhole(ctx, f, f.claim())
 	defer w.batches.close()
 	for {
 		batch, err := w.next()
@@ -60,9 +60,8 @@ type whole struct {
 	batches *batches
 	get     func(batch) (*cache.Run, error) // fetches a batch; in order
 
-	term   int           // the one that is being read
-	chunk  uint32        // the next one of it, counted from its first
-	size   int64         // bytes of it so far
+	last   batch         // that was read; no chunks: none
+	size   int64         // bytes of its term so far
 	leaves []merkle.Leaf // of all chunks so far
 	hashes []codec.Hash  // of the chunks of this term so far
 	sum    hash.Hash     // SHA-256 of all bytes so far; nil: not needed
@@ -102,20 +101,23 @@ func (w *whole) Read(p []byte) (int, error) {
 
 // next returns the next bytes of the file, valid until the following call.
 func (w *whole) next() ([]byte, error) {
-	terms := w.f.info.Terms
-	if w.term == len(terms) {
+	at, ok, err := w.following()
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
 		return nil, w.end()
 	}
-	t := terms[w.term]
-	b, err := w.batch(t)
-	if err == nil && w.chunk == uint32(t.Chunks.Len()) {
-		err = w.endTerm(t)
+	b, err := w.batch(at)
+	if err == nil && at.ends() {
+		err = w.endTerm(at)
 	}
 	if err != nil {
-		return nil, &TermError{File: w.f.id, Term: w.term, Xorb: t.Xorb, Err: err}
+		return nil, &TermError{File: w.f.id, Term: at.termIndex(), Xorb: at.xorb, Err: err}
 	}
-	if w.chunk == uint32(t.Chunks.Len()) {
-		w.term, w.chunk, w.size, w.hashes = w.term+1, 0, 0, w.hashes[:0]
+	w.last = at
+	if at.ends() {
+		w.size, w.hashes = 0, w.hashes[:0]
 	}
 	if w.sum != nil {
 		w.sum.Write(b)
@@ -123,9 +125,20 @@ func (w *whole) next() ([]byte, error) {
 	return b, nil
 }
 
-// batch reads the next chunks of term t.
-func (w *whole) batch(t codec.Term) ([]byte, error) {
-	b := w.f.batchAt(w.term, w.chunk)
+// following returns the batch that is to be read next; false if there is none.
+func (w *whole) following() (batch, bool, error) {
+	if w.last.g != nil {
+		return w.last.next(w.ctx)
+	}
+	if w.f.groups() == 0 {
+		return batch{}, false, nil
+	}
+	b, err := w.f.first(w.ctx)
+	return b, err == nil, err
+}
+
+// batch reads the chunks of a batch.
+func (w *whole) batch(b batch) ([]byte, error) {
 	r, ctx := b.chunks, w.ctx
 	var hashes [batchChunks]codec.Hash
 	var run *cache.Run
@@ -134,16 +147,16 @@ func (w *whole) batch(t codec.Term) ([]byte, error) {
 		if try == 1 {
 			run, err = w.get(b)
 		} else {
-			run, err = w.f.r.c.Run(ctx, t.Xorb, r)
+			run, err = w.f.r.c.Run(ctx, b.xorb, r)
 		}
 		if err == nil {
 			w.buf = grow(w.buf, int(run.UnpackedSize()))
-			err = xorbError(t.Xorb, unpackAll(w.ctx, run, w.buf, hashes[:]))
+			err = xorbError(b.xorb, unpackAll(w.ctx, run, w.buf, hashes[:]))
 		}
 		if err == nil {
 			break
 		}
-		if !w.f.r.c.Again(t.Xorb, err, try) {
+		if !w.f.r.c.Again(b.xorb, err, try) {
 			return nil, err
 		}
 		ctx = origin.Fresh(ctx)
@@ -153,7 +166,6 @@ func (w *whole) batch(t codec.Term) ([]byte, error) {
 		w.leaves = append(w.leaves, merkle.Leaf{Hash: hashes[i], Size: uint64(n)})
 	}
 	w.hashes = append(w.hashes, hashes[:r.Len()]...)
-	w.chunk += uint32(r.Len())
 	w.size += int64(len(w.buf))
 	return w.buf, nil
 }
@@ -201,24 +213,24 @@ func unpackAll(ctx context.Context, run *cache.Run, dst []byte, hashes []codec.H
 }
 
 // endTerm checks a term that was read to its end.
-func (w *whole) endTerm(t codec.Term) error {
+func (w *whole) endTerm(b batch) error {
+	t := b.of()
 	if w.size != int64(t.Size) {
 		return codec.Corrupt("term", 0, "chunks %v are %d bytes, the term says %d", t.Chunks, w.size, t.Size)
 	}
-	verify := w.f.info.Verify
-	if verify == nil {
+	if b.g.verify == nil {
 		return nil
 	}
-	if got := merkle.Term(w.hashes); got != verify[w.term] {
-		return codec.Corrupt("term", 0, "verification hash of chunks %v is %s, the shard says %s", t.Chunks, got, verify[w.term])
+	if got, want := merkle.Term(w.hashes), b.g.verify[b.term]; got != want {
+		return codec.Corrupt("term", 0, "verification hash of chunks %v is %s, the shard says %s", t.Chunks, got, want)
 	}
 	return nil
 }
 
 // end checks the file when all terms were read.
 func (w *whole) end() error {
-	if got := merkle.File(w.leaves); got != w.f.info.File {
-		return fmt.Errorf("file %s: %w", w.f.info.File, codec.Corrupt("file info block", w.f.info.Block, "its chunks make file %s", got))
+	if got := merkle.File(w.leaves); got != w.f.id.File {
+		return fmt.Errorf("file %s: %w", w.f.id.File, codec.Corrupt("file info block", w.f.block, "its chunks make file %s", got))
 	}
 	w.f.whole.Store(true)
 	return w.endSum()
@@ -230,7 +242,7 @@ func (w *whole) endSum() error {
 		return io.EOF
 	}
 	got := [32]byte(w.sum.Sum(nil))
-	w.f.r.sums.Add(w.f.info.File, got)
+	w.f.r.sums.Add(w.f.id.File, got)
 	if got != *w.want {
 		return WrongSHA256(w.f.id, got, *w.want)
 	}

@@ -69,7 +69,7 @@ func (r *Reader) KeepAs(ctx context.Context, id codec.FileID, fi *shard.FileInfo
 
 func (f *File) keep(ctx context.Context, sum *[32]byte, read func(n int64)) error {
 	if sum == nil {
-		sum = claimOf(f.info)
+		sum = f.claim()
 	}
 	for {
 		err := f.layDown(newWhole(ctx, f, sum), read)
@@ -88,10 +88,16 @@ func (f *File) keep(ctx context.Context, sum *[32]byte, read func(n int64)) erro
 func (f *File) layDown(w *whole, read func(n int64)) error {
 	defer w.batches.close()
 	err := f.r.c.KeepWhole(f.id.File, f.Size(), &counted{w, read})
-	if err == nil {
-		f.r.c.Spare(f.info.Terms)
+	if err != nil {
+		return err
 	}
-	return err
+	for terms, err := range f.TermGroups(w.ctx) {
+		if err != nil {
+			return nil //nolint:nilerr // the file is complete, and its chunks are evicted like others
+		}
+		f.r.c.Spare(terms)
+	}
+	return nil
 }
 
 // A counted is a reader that says how much it has read.

@@ -42,6 +42,14 @@ func (s counting) FileInfo(ctx context.Context, id codec.FileID) (*shard.FileInf
 	return fi, err
 }
 
+// OpenFile implements Opening.
+func (s counting) OpenFile(ctx context.Context, id codec.FileID) (*shard.FileInfo, *LargeFile, error) {
+	atomic.AddInt64(&s.c.Requests, 1)
+	fi, large, err := s.Through.OpenFile(ctx, id)
+	s.failed(err)
+	return fi, large, err
+}
+
 // FileInfos implements Describing. Each file counts.
 func (s counting) FileInfos(ctx context.Context, ids []codec.FileID, tell func(int, *shard.FileInfo, error)) {
 	atomic.AddInt64(&s.c.Requests, int64(len(ids)))

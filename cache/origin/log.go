@@ -36,6 +36,14 @@ func (s logging) FileInfo(ctx context.Context, id codec.FileID) (*shard.FileInfo
 	return fi, err
 }
 
+// OpenFile implements Opening.
+func (s logging) OpenFile(ctx context.Context, id codec.FileID) (*shard.FileInfo, *LargeFile, error) {
+	start := time.Now()
+	fi, large, err := s.Through.OpenFile(ctx, id)
+	s.say(ctx, "file info", start, err, slog.String("file", id.File.String()))
+	return fi, large, err
+}
+
 // FileInfos implements Describing.
 func (s logging) FileInfos(ctx context.Context, ids []codec.FileID, tell func(int, *shard.FileInfo, error)) {
 	start := time.Now()

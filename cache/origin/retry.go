@@ -174,6 +174,19 @@ func (s retrying) FileInfo(ctx context.Context, id codec.FileID) (fi *shard.File
 	return fi, err
 }
 
+// OpenFile implements Opening.
+func (s retrying) OpenFile(ctx context.Context, id codec.FileID) (fi *shard.FileInfo, large *LargeFile, err error) {
+	err = s.r.do(ctx, "file info", func() error { fi, large, err = s.Through.OpenFile(ctx, id); return err })
+	if large != nil {
+		group := large.Group
+		large.Group = func(ctx context.Context, i int) (terms []codec.Term, err error) {
+			err = s.r.do(ctx, "terms", func() error { terms, err = group(ctx, i); return err })
+			return terms, err
+		}
+	}
+	return fi, large, err
+}
+
 // FileInfos implements Describing. What fails is asked again by itself.
 func (s retrying) FileInfos(ctx context.Context, ids []codec.FileID, tell func(int, *shard.FileInfo, error)) {
 	s.Through.FileInfos(ctx, ids, func(i int, fi *shard.FileInfo, err error) {

@@ -21,6 +21,7 @@ var (
 	_ Adopting   = Through{}
 	_ Forgetting = Through{}
 	_ Describing = Through{}
+	_ Opening    = Through{}
 )
 
 // Reject implements Rejecter.
@@ -60,6 +61,11 @@ func (t Through) Forget(id codec.FileID) {
 	if f, ok := t.Source.(Forgetting); ok {
 		f.Forget(id)
 	}
+}
+
+// OpenFile implements Opening.
+func (t Through) OpenFile(ctx context.Context, id codec.FileID) (*shard.FileInfo, *LargeFile, error) {
+	return OpenFile(ctx, t.Source, id)
 }
 
 // FileInfos implements Describing. A Source that does not describe is asked for one file

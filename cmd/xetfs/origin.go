@@ -138,7 +138,7 @@ func (s *source) build(ctx context.Context, o sourceOptions) error {
 	if s.disk == nil {
 		o.materialize = reconstruct.MaterializeNever // nowhere to lay a file down
 	}
-	s.reader = reconstruct.New(s.cache, reconstruct.Options{Materialize: o.materialize})
+	s.reader = reconstruct.New(s.cache, reconstruct.Options{Terms: o.budget.terms, Materialize: o.materialize})
 	if o.bare {
 		s.bare, err = catalog.Bare(ctx, s.store, catalog.BareOptions{Logger: o.log})
 		s.catalog = s.bare

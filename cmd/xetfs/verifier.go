@@ -55,7 +55,7 @@ func openVerifier(ctx context.Context, folder string, waiting func()) (*verifier
 		v.close()
 		return nil, err
 	}
-	v.reader = reconstruct.New(v.cache, reconstruct.Options{})
+	v.reader = reconstruct.New(v.cache, reconstruct.Options{Terms: b.terms})
 	return v, nil
 }
 

@@ -114,12 +114,17 @@ func (w *warming) keepChunks(ctx context.Context, c warmFile, read func(n int64)
 		read(n)
 	}
 	there = true
-	for terms := range slices.Chunk(f.Terms(), roundTerms) {
-		before, err := w.keepTerms(ctx, c.path, terms, done)
+	for group, err := range f.TermGroups(ctx) {
 		if err != nil {
 			return false, err
 		}
-		there = there && before
+		for terms := range slices.Chunk(group, roundTerms) {
+			before, err := w.keepTerms(ctx, c.path, terms, done)
+			if err != nil {
+				return false, err
+			}
+			there = there && before
+		}
 	}
 	return there, nil
 }

@@ -152,6 +152,18 @@ func (f *failing) FileInfo(ctx context.Context, id codec.FileID) (*shard.FileInf
 	return f.Source.FileInfo(ctx, id)
 }
 
+// OpenFile implements origin.Opening. It counts as FileInfo.
+func (f *failing) OpenFile(ctx context.Context, id codec.FileID) (*shard.FileInfo, *origin.LargeFile, error) {
+	damage, err := f.happens(ctx, "fileinfo")
+	if damage {
+		err = codec.Corrupt("file info block", 48, "it is damaged, as the rule says")
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return f.Through.OpenFile(ctx, id)
+}
+
 // Narrow implements origin.Source.
 func (f *failing) Narrow(ctx context.Context, id codec.FileID, t codec.Term, p codec.Piece) (codec.ChunkRange, int64, error) {
 	damage, err := f.happens(ctx, "narrow")
