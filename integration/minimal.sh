@@ -72,6 +72,7 @@ lay() {
 # inside prepares the root and runs the commands there. All mounts end with the namespace.
 inside() {
   work=$1 root=$1/root
+  mount --bind "$root" "$root" # the root of a namespace is a mount
   lay "$2" /usr/local/go
   lay "$3" /root/go/pkg/mod
   lay "$4" /root/.cache/go-build

@@ -24,9 +24,8 @@ func PrivateMounts() {
 		runtime.UnlockOSThread()
 		return
 	}
-	err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
-	if err == nil {
-		err = unix.Exec("/proc/self/exe", os.Args, append(os.Environ(), privateEnv+"=1"))
-	}
+	// The root of a chroot may be no mount. Then mounts are shared as they were outside.
+	_ = unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
+	err := unix.Exec("/proc/self/exe", os.Args, append(os.Environ(), privateEnv+"=1"))
 	panic("a mount namespace of its own: " + err.Error())
 }
