@@ -81,6 +81,7 @@ inside() {
   mount --rbind /sys "$root/sys"
   mount --rbind /dev "$root/dev"
   cp /etc/resolv.conf "$root/etc/resolv.conf"
+  cp /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/" # a proxy of the machine may have its own authority
   local failed=0 mtab command
   for mtab in without with; do
     rm -f "$root/etc/mtab"
@@ -107,6 +108,7 @@ in_root() {
     [[ ! ${!name:-} ]] || kept+=("$name=${!name}")
   done
   chroot "$root" /usr/bin/env -i -C /src HOME=/root LANG=C.UTF-8 \
+    PIP_CERT=/etc/ssl/certs/ca-certificates.crt \
     PATH=/usr/local/go/bin:/usr/sbin:/usr/bin:/sbin:/bin "${kept[@]}" /bin/bash -c "$1" </dev/null
 }
 
