@@ -93,7 +93,7 @@ func (d *decider) describe(f *file) {
 	for i, t := range f.terms {
 		f.verify[i], rest = d.verification(rest[:t.chunks]), rest[t.chunks:]
 	}
-	d.shardBytes += d.w.blockSize(f)
+	d.shardBytes += d.w.blockSize(f) + lookupEntry
 }
 
 // isDescribed says whether a File Info block is that of the open file. Its name alone

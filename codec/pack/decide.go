@@ -287,6 +287,6 @@ func (d *decider) fits(bytes, packed, chunks int) bool {
 // cut makes a group a xorb.
 func (d *decider) cut(b *batch, g *group) {
 	g.hash = g.root()
-	d.shardBytes += xorbBlockSize(g)
+	d.shardBytes += xorbBlockSize(g) + lookupEntry + chunkEntry*int64(len(g.hashes))
 	b.ops = append(b.ops, op{kind: opCut, g: g})
 }

@@ -59,6 +59,12 @@ func (w *Writer) blockSize(f *file) int64 {
 // xorbBlockSize is the length of the CAS Info block of g.
 func xorbBlockSize(g *group) int64 { return shardRecord * int64(1+len(g.hashes)) }
 
+// Entries of the lookup tables of a shard: of a file or xorb, and of a chunk.
+const (
+	lookupEntry = 12
+	chunkEntry  = 16
+)
+
 // locate finds out where the blocks of files will stand in a shard: behind its header,
 // in the order of their hashes.
 func (w *Writer) locate(files []*file) {

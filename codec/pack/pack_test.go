@@ -3,6 +3,7 @@ package pack
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -397,5 +398,26 @@ func TestFooterRoom(t *testing.T) {
 	in := largestInfo()
 	if n := len(in.AppendFooter(nil)); n > footerRoom {
 		t.Errorf("a footer has %d bytes, there is room for %d", n, footerRoom)
+	}
+}
+
+// Shards have about 4 MiB with their tables: a remote reader reads one whole.
+func TestShardSize(t *testing.T) {
+	if codectest.Race {
+		t.Skip("many files, and no more concurrency than with fewer")
+	}
+	sink := newMemory()
+	s := newSession(t, sink, Options{})
+	for i := range 40_000 {
+		s.add(fmt.Appendf(nil, "file %d", i))
+	}
+	s.close()
+	if n := len(sink.shards); n < 2 || n > 4 {
+		t.Errorf("%d shards", n)
+	}
+	for name, b := range sink.shards {
+		if len(b) > 5<<20 {
+			t.Errorf("shard %s has %d bytes", name, len(b))
+		}
 	}
 }

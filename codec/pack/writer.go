@@ -65,7 +65,7 @@ type Options struct {
 	Clock func() time.Duration
 
 	Created    time.Time // of the shards; zero: not recorded
-	ShardBytes int64     // a shard is stored when it has about this size; 0: 16 MiB
+	ShardBytes int64     // a shard is stored when it has about this size; 0: 4 MiB
 	FlushBytes int64     // and when this much was read since the last; 0: 4 GiB
 
 	maxXorbSize, maxXorbPacked, maxXorbChunks int // for tests; 0: the limits of the format
@@ -74,7 +74,7 @@ type Options struct {
 
 func (o *Options) fill() {
 	if o.ShardBytes == 0 {
-		o.ShardBytes = 16 << 20
+		o.ShardBytes = 4 << 20 // a remote reader of one file reads its shard whole
 	}
 	if o.FlushBytes == 0 {
 		o.FlushBytes = 4 << 30
