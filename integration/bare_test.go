@@ -77,7 +77,7 @@ func TestBareXattrs(t *testing.T) {
 		{"footer and CAS Info", storeOptions{}, "chunk", true},
 		{"footer", storeOptions{NoCASInfo: true}, "chunk", true},
 		{"CAS Info", storeOptions{NoFooter: true}, "chunk", true},
-		{"neither", storeOptions{NoFooter: true, NoCASInfo: true}, "none", true},
+		{"neither", storeOptions{NoFooter: true, NoCASInfo: true}, "chunk", true},
 		{"no SHA-256", storeOptions{NoSHA256: true}, "chunk", false},
 		{"no verification hashes", storeOptions{NoVerify: true}, "chunk", true},
 	}

@@ -60,12 +60,12 @@ type whole struct {
 	batches *batches
 	get     func(batch) (*cache.Run, error) // fetches a batch; in order
 
-	last   batch         // that was read; no chunks: none
-	size   int64         // bytes of its term so far
-	leaves []merkle.Leaf // of all chunks so far
-	hashes []codec.Hash  // of the chunks of this term so far
-	sum    hash.Hash     // SHA-256 of all bytes so far; nil: not needed
-	want   *[32]byte     // to be compared with sum
+	last   batch           // that was read; no chunks: none
+	size   int64           // bytes of its term so far
+	tree   merkle.FileTree // of all chunks so far
+	hashes []codec.Hash    // of the chunks of this term so far
+	sum    hash.Hash       // SHA-256 of all bytes so far; nil: not needed
+	want   *[32]byte       // to be compared with sum
 
 	buf  []byte
 	rest []byte // of buf, not yet read
@@ -163,7 +163,7 @@ func (w *whole) batch(b batch) ([]byte, error) {
 	}
 	for i := range r.Len() {
 		n := run.Size(r.Start + uint32(i))
-		w.leaves = append(w.leaves, merkle.Leaf{Hash: hashes[i], Size: uint64(n)})
+		w.tree.Add(merkle.Leaf{Hash: hashes[i], Size: uint64(n)})
 	}
 	w.hashes = append(w.hashes, hashes[:r.Len()]...)
 	w.size += int64(len(w.buf))
@@ -229,7 +229,7 @@ func (w *whole) endTerm(b batch) error {
 
 // end checks the file when all terms were read.
 func (w *whole) end() error {
-	if got := merkle.File(w.leaves); got != w.f.id.File {
+	if got := w.tree.Sum(); got != w.f.id.File {
 		return fmt.Errorf("file %s: %w", w.f.id.File, codec.Corrupt("file info block", w.f.block, "its chunks make file %s", got))
 	}
 	w.f.whole.Store(true)
