@@ -40,7 +40,8 @@ folder come in the order of their names, then those of the folders in it. What i
 regular file is skipped and named. A file without permission, or one that changed while it
 was read three times, is missing in STORE: it is named, and the exit status is 9. --strict
 fails at the first of both. An error of the machine, such as a disk that cannot be read or
-too many open files, stops packing. Patterns of --exclude are those of publish.
+too many open files, stops packing. Patterns of --exclude are those of publish. STORE and
+mounts of xetfs below FOLDER are left out and named.
 
 A run that is interrupted or killed leaves only whole objects behind. The next run finds
 them and goes on from there. Two runs at a time do not disturb each other.

@@ -53,7 +53,8 @@ and FUSE: use --checksum there. Files of 256 bytes or fewer are kept in the inde
 With --update the newest tree stays as it is, but for what FOLDER has and what --remove
 names. A folder and what is in it is removed by its path in the tree.
 
-Sockets, devices and pipes are skipped and named, and so is STORE in FOLDER. Something else
+Sockets, devices and pipes are skipped and named. STORE and mounts of xetfs below FOLDER are
+left out and named; other mounts are taken, unless --one-file-system is given. Something else
 may be missing in the version: a path without permission, a file that changed while it was
 read three times, extended attributes that cannot be stored. Each such path is named, and the
 exit status is 9. --strict fails at the first of them instead. An error of the machine, such

@@ -237,6 +237,47 @@ func TestS31_MachineErrorText(t *testing.T) {
 	}
 }
 
+// S34: a mount is recognised by its id. A file system may have several devices, as btrfs has one
+// for each subvolume.
+func TestS34_MountIDs(t *testing.T) {
+	calls := new(fileCalls)
+	folder, err := calls.openAt(unix.AT_FDCWD, "/", unix.O_DIRECTORY)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(folder)
+	root, err := calls.mountAt(unix.AT_FDCWD, "/")
+	if err != nil || root == 0 {
+		t.Skip("the kernel does not tell the ids of mounts", err)
+	}
+	proc, err := calls.mountAt(folder, "proc")
+	var st fileStat
+	if err := firstErr(err, calls.statAt(folder, "proc", &st)); err != nil || st.mount != proc {
+		t.Fatalf("/proc is on mount %d, by its stat on %d, %v", proc, st.mount, err)
+	}
+	for _, tt := range []struct {
+		oneFileSystem bool
+		above, mount  uint64
+		left          bool
+	}{
+		{false, root, proc, false},
+		{true, root, proc, true},
+		{true, root, root, false},
+		{true, 0, proc, false}, // an old kernel
+		{true, root, 0, false},
+	} {
+		m := walkMounts{oneFileSystem: tt.oneFileSystem}
+		err := m.checkMount(tt.above, tt.mount)
+		var left leftOut
+		if errors.As(err, &left) != tt.left || !tt.left && err != nil {
+			t.Errorf("%+v: %v", tt, err)
+		}
+	}
+	if typ, err := new(walkMounts).mountType(proc); typ != "proc" || err != nil {
+		t.Errorf("/proc is %q, %v", typ, err)
+	}
+}
+
 // S31: a process that may open few files publishes and packs a whole tree.
 func TestS31_FewDescriptors(t *testing.T) {
 	in, work := t.TempDir(), t.TempDir()
