@@ -56,8 +56,11 @@ func (o *mountOptions) startBackground(cmd *cobra.Command, source, mountpoint st
 		fmt.Fprintln(cmd.ErrOrStderr(), name+": "+r.Error)
 		return statusError(r.Status)
 	}
+	if o.log.none != nil {
+		fmt.Fprintln(cmd.ErrOrStderr(), aside(name, fmt.Sprintf("there is no log: %v; --log-file names a file, --foreground logs to standard error", o.log.none)))
+	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "mounted %s at %s\nlog:     %s\nunmount: xetfs umount %s\n",
-		printable(source), printable(mountpoint), printable(o.log.file), shellWord(mountpoint))
+		printable(source), printable(mountpoint), printable(o.log.place()), shellWord(mountpoint))
 	return err
 }
 
@@ -102,7 +105,7 @@ func (o *mountOptions) await(ctx context.Context, child *exec.Cmd, read io.Reade
 	case ctx.Err() != nil:
 		return r, ctx.Err()
 	case err != nil:
-		return r, mountError{fmt.Errorf("the background process ended before the mount was ready (%v); its log is %s", died, o.log.file)}
+		return r, mountError{fmt.Errorf("the background process ended before the mount was ready (%v); log: %s", died, o.log.place())}
 	}
 	return r, nil
 }

@@ -41,7 +41,7 @@ func (o *cacheFlags) forSource(source, mountpoint string) (*cacheFolder, error) 
 func (o *cacheFlags) folder() *cacheFolder {
 	f := &cacheFolder{path: o.dir.path, named: o.dir.path != ""}
 	if !f.named {
-		dir, err := cacheDir()
+		dir, err := ownCacheDir()
 		if err != nil {
 			f.err = fmt.Errorf("%w; say where the disk cache shall be with --cache-dir", err)
 			return f

@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
+	"golang.org/x/sys/unix"
 
 	"github.com/xetfs/xetfs/cache"
 )
@@ -84,16 +85,35 @@ func fitCgroup(bytes, cgroup int64, log *slog.Logger) int64 {
 	return fit
 }
 
-// stateDir is where logs of background mounts lie, by the rules of XDG.
+// stateDir is where logs of background mounts lie, by the rules of XDG. It belongs to this
+// user.
 func stateDir() (string, error) {
 	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "xetfs"), nil
+		return checkOwn(filepath.Join(dir, "xetfs"))
 	}
 	home, err := os.UserHomeDir()
 	if err != nil || !filepath.IsAbs(home) { // a mount works in "/"
-		return "", errors.New("neither XDG_STATE_HOME nor HOME is an absolute path; say where the log shall be with --log-file")
+		return "", errors.New("neither XDG_STATE_HOME nor HOME is an absolute path")
 	}
-	return filepath.Join(home, ".local", "state", "xetfs"), nil
+	return checkOwn(filepath.Join(home, ".local", "state", "xetfs"))
+}
+
+// checkOwn returns a folder that exists, or will exist, and belongs to this user. Where
+// HOME is that of another user, as with sudo, nothing is written there.
+func checkOwn(folder string) (string, error) {
+	for path := folder; ; path = filepath.Dir(path) {
+		var st unix.Stat_t
+		err := unix.Stat(path, &st)
+		switch uid := int(st.Uid); {
+		case errors.Is(err, unix.ENOENT) && path != "/":
+		case err != nil:
+			return "", fmt.Errorf("%s: %w", path, err)
+		case uid == os.Geteuid(), uid == 0 && path != folder: // /tmp, for example
+			return folder, nil
+		default:
+			return "", fmt.Errorf("%s belongs to user %d", path, uid)
+		}
+	}
 }
 
 // verifyFlag is --verify: always or never.

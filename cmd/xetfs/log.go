@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
 )
 
 // logOptions are the flags that say where a mount logs and how.
@@ -20,13 +21,14 @@ type logOptions struct {
 	level  slog.Level
 	format string // "text" or "json"
 	file   string // "": standard error in the foreground, else logFileFor
+	none   error  // why a background mount has no log, file is os.DevNull then; else nil
 }
 
 func (o *logOptions) addFlags(flags *pflag.FlagSet) {
 	o.format = "text"
 	flags.Var((*levelFlag)(&o.level), "log-level", "log from this level on: debug, info, warn or error")
 	flags.Var(&formatFlag{&o.format}, "log-format", "lines of text or of json")
-	flags.StringVar(&o.file, "log-file", "", "write the log to `FILE` (in the background: default below ~/.local/state/xetfs)")
+	flags.StringVar(&o.file, "log-file", "", "write the log to `FILE`, a regular file, /dev/null, or in the foreground /dev/stdout or /dev/stderr (in the background: default below ~/.local/state/xetfs)")
 }
 
 // levelFlag is --log-level.
@@ -64,7 +66,11 @@ func (o *logOptions) open(stderr io.Writer) (*slog.Logger, *logFile, error) {
 		w    = stderr
 		file *logFile
 	)
-	if o.file != "" {
+	switch o.file {
+	case "", "/dev/stderr":
+	case "/dev/stdout":
+		w = os.Stdout
+	default:
 		var err error
 		if file, err = openLogFile(o.file); err != nil {
 			return nil, nil, err
@@ -76,6 +82,14 @@ func (o *logOptions) open(stderr io.Writer) (*slog.Logger, *logFile, error) {
 		return slog.New(slog.NewJSONHandler(w, options)), file, nil
 	}
 	return slog.New(slog.NewTextHandler(w, options)), file, nil
+}
+
+// place names the log for the user.
+func (o *logOptions) place() string {
+	if o.none != nil {
+		return "none"
+	}
+	return o.file
 }
 
 // logFileFor is the log of a background mount that was not told another: named after
@@ -109,13 +123,37 @@ func openLogFile(path string) (*logFile, error) {
 	return l, l.reopen()
 }
 
+// openAppend opens a regular file to append to it. It follows no link, which another user
+// may have put there, and does not wait for the reader of a FIFO.
+func openAppend(path string) (*os.File, error) {
+	if path == os.DevNull {
+		return os.OpenFile(path, os.O_WRONLY, 0)
+	}
+	const safe = unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY|safe, 0o600)
+	switch {
+	case errors.Is(err, unix.ELOOP):
+		return nil, errors.New("is a symbolic link, which is not followed")
+	case errors.Is(err, unix.ENXIO): // a FIFO without a reader, or a socket
+		return nil, errNotRegular
+	case err != nil:
+		return nil, err
+	}
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, errors.Join(firstErr(err, errNotRegular), f.Close())
+	}
+	return f, nil
+}
+
+var errNotRegular = errors.New("is not a regular file")
+
 func logFileError(path string, err error) error {
 	return fmt.Errorf("log file %s: %w; --log-file names another", path, reason(err))
 }
 
 // reopen goes on in the file that has the name now.
 func (l *logFile) reopen() error {
-	f, err := os.OpenFile(l.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	f, err := openAppend(l.path)
 	if err != nil {
 		return logFileError(l.path, err)
 	}

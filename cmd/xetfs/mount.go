@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strconv"
 
@@ -163,10 +164,14 @@ func (o *mountOptions) check(args []string) (source, mountpoint string, err erro
 // checkLog decides where the log is. Inside the mount it could not be written.
 func (o *mountOptions) checkLog(mountpoint string) (err error) {
 	switch {
+	case !o.foreground && (o.log.file == "/dev/stdout" || o.log.file == "/dev/stderr"):
+		return usageError{fmt.Errorf("--log-file %s: a mount in the background has none; use --foreground, or name a file", o.log.file)}
 	case o.log.file != "":
 		o.log.file, err = filepath.Abs(o.log.file)
 	case !o.foreground:
-		o.log.file, err = logFileFor(mountpoint)
+		if o.log.file, o.log.none = logFileFor(mountpoint); o.log.none != nil {
+			o.log.file = os.DevNull
+		}
 	default:
 		return nil
 	}

@@ -36,9 +36,18 @@ func cacheDir() (string, error) {
 	return filepath.Join(home, ".cache", "xetfs"), nil
 }
 
+// ownCacheDir is cacheDir if it belongs to this user.
+func ownCacheDir() (string, error) {
+	dir, err := cacheDir()
+	if err != nil {
+		return "", err
+	}
+	return checkOwn(dir)
+}
+
 // newRecordPlace returns the place for the record of a folder, which is made if need be.
 func newRecordPlace(catalog, symbol, folder string) (*recordPlace, error) {
-	dir, err := cacheDir()
+	dir, err := ownCacheDir()
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +66,7 @@ type recordFile struct {
 // open opens the record, or returns nil if there is none that can be believed: whoever
 // could write it could say what files contain.
 func (p *recordPlace) open() *recordFile {
-	f, err := os.OpenFile(p.path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
+	f, err := os.OpenFile(p.path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil
 	}
