@@ -151,6 +151,8 @@ func (p *recordPlace) removeOld() {
 		age := recordAge
 		if strings.HasPrefix(d.Name(), recordTemp) {
 			age = recordTempAge
+		} else if _, err := hex.DecodeString(d.Name()); err != nil || len(d.Name()) != 32 {
+			continue // not a record
 		}
 		if info, err := d.Info(); err == nil && time.Since(info.ModTime()) > age {
 			_ = os.Remove(filepath.Join(p.folder, d.Name()))
