@@ -61,7 +61,7 @@ func (p *press) publish(symbol string, entries ...page.Entry) names.Row {
 
 func (p *press) replace(symbol string, tree iter.Seq2[page.Entry, error]) names.Row {
 	p.t.Helper()
-	b, err := p.Begin(context.Background(), symbol, catalog.PublishOptions{})
+	b, err := p.Begin(context.Background(), symbol, catalog.PublishOptions{Nested: true})
 	if err != nil {
 		p.t.Fatal(err)
 	}

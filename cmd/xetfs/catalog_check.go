@@ -25,7 +25,8 @@ func newCheck() *cobra.Command {
 		Long: `Walks everything that can be reached from the references and snapshots of a catalog, and
 checks hashes, structure, order, folders, shards and sizes. Xorbs must be there; with --data
 they are read and unpacked, too. It goes on after damage and prints one line for each place:
-the key of the object, what needs it, and what is wrong. Nothing is written.
+the key of the object, what needs it, and what is wrong. Nothing is written. A symbol whose
+name continues that of another, which hides it in mounts, is named, too, and no damage.
 
 The exit status is 0 if all is well, 6 if something is damaged, 4 if nothing is damaged but
 something is missing or cannot be read.
@@ -33,7 +34,7 @@ something is missing or cannot be read.
 With --json there is one object: {"findings": [{"key", "symbol", "version", "path",
 "offset", "reason", "missing"}], "symbols", "versions", "snapshots", "pages", "entries",
 "shards", "xorbs", "ignored" (keys that are none of a catalog), "damaged", "missing",
-"sound"}. What is not known is null.`,
+"hidden", "sound"}. What is not known is null.`,
 		Example: `  xetfs catalog check ./store
   xetfs catalog check --data --json ./store | jq '.findings[].key'`,
 		Args: arguments(1, 1),
@@ -99,6 +100,7 @@ type findingDoc struct {
 	Offset  *int64  `json:"offset"` // in the object
 	Reason  string  `json:"reason"`
 	Missing bool    `json:"missing"`
+	Hidden  bool    `json:"hidden,omitempty"`
 }
 
 func (r *checkFindings) found(f sweep.Finding) {
@@ -113,6 +115,9 @@ func (r *checkFindings) found(f sweep.Finding) {
 
 // findingLine names the object, what needs it, and what is wrong.
 func findingLine(f sweep.Finding) string {
+	if f.Hidden {
+		return printable(fmt.Sprintf("%s: hidden: %v", f.Symbol, f.Err))
+	}
 	var parts []string
 	reason := f.Err.Error()
 	if f.Key != "" {
@@ -131,7 +136,7 @@ func findingLine(f sweep.Finding) string {
 }
 
 func newFindingDoc(f sweep.Finding) findingDoc {
-	doc := findingDoc{Reason: f.Err.Error(), Missing: f.Missing}
+	doc := findingDoc{Reason: f.Err.Error(), Missing: f.Missing, Hidden: f.Hidden}
 	if f.Key != "" {
 		key := string(f.Key)
 		doc.Key = &key
@@ -159,7 +164,7 @@ func (r *checkFindings) finish(c sweep.CheckReport) error {
 		}{
 			{"symbols", c.Symbols}, {"versions", c.Versions}, {"snapshots", c.Snapshots}, {"pages", c.Pages},
 			{"entries", c.Entries}, {"shards", c.Shards}, {"xorbs", c.Xorbs}, {"ignored", c.Ignored},
-			{"damaged", c.Damaged}, {"missing", c.Missing},
+			{"damaged", c.Damaged}, {"missing", c.Missing}, {"hidden", c.Hidden},
 		} {
 			r.doc.field(f.name, f.n)
 		}
@@ -184,6 +189,9 @@ func checkSummary(c sweep.CheckReport) string {
 	verdict := "all sound"
 	if c.Damaged+c.Missing > 0 {
 		verdict = fmt.Sprintf("%d damaged, %d missing or unreadable", c.Damaged, c.Missing)
+	}
+	if c.Hidden > 0 {
+		verdict += fmt.Sprintf(", %s hidden in mounts", many(c.Hidden, "symbol"))
 	}
 	ignored := ""
 	if c.Ignored > 0 {

@@ -40,9 +40,10 @@ that is below them.
 With --json there is one object: {"symbol", "version", "tindex", "path": DIR, "entries":
 [{"path", "path_bytes", "type" (file, dir or symlink), "mode", "size", "modified", "hash",
 "sha256", "target", "uid", "gid"}]}; or {"symbols": [{"symbol", "version", "time",
-"entries", "bytes", "tindex"}]}. tindex is the hash of the root page; path_bytes is base64
-of a path that is no UTF-8, which path cannot spell. What is absent or unknown is null. A
-year after 9999 or before 0 has a sign and at least six digits: +010000-01-01T00:00:00Z.`,
+"entries", "bytes", "tindex"}]}, with "hidden_by" where the tree of that symbol hides this
+one in mounts. tindex is the hash of the root page; path_bytes is base64 of a path that is
+no UTF-8, which path cannot spell. What is absent or unknown is null. A year after 9999 or
+before 0 has a sign and at least six digits: +010000-01-01T00:00:00Z.`,
 		Example: `  xetfs ls ./store                         the symbols of a catalog
   xetfs ls -l ./store org/model            the files of the newest version
   xetfs ls -R --json ./store org/model@12 | jq '[.entries[].size] | add'
@@ -84,6 +85,7 @@ type listing struct {
 	long      bool
 	recursive bool
 	asJSON    bool
+	listed    map[string]bool // symbols so far
 }
 
 // list lists what the arguments behind SOURCE name.

@@ -15,7 +15,8 @@ import (
 // A symbolDoc is a symbol as ls --json shows it: its newest live version. The names are a
 // promise.
 type symbolDoc struct {
-	Symbol string `json:"symbol"`
+	Symbol   string `json:"symbol"`
+	HiddenBy string `json:"hidden_by,omitempty"` // symbol whose tree hides this one in a mount
 	rowDoc
 }
 
@@ -41,8 +42,10 @@ func (l *listing) symbols(ctx context.Context, w io.Writer, c *catalog.Stored) e
 		doc = newDocument(out)
 		doc.begin("symbols")
 	}
+	l.listed = map[string]bool{}
 	for symbol, err := range c.Symbols(ctx) {
 		if err == nil {
+			l.listed[symbol] = true // before all symbols that it may hide
 			err = l.symbolLine(ctx, out, doc, c, symbol)
 		}
 		if err != nil {
@@ -59,8 +62,16 @@ func (l *listing) symbols(ctx context.Context, w io.Writer, c *catalog.Stored) e
 }
 
 func (l *listing) symbolLine(ctx context.Context, w io.Writer, doc *document, c *catalog.Stored, symbol string) error {
+	by, err := c.HiddenBy(ctx, symbol, func(other string) bool { return l.listed[other] })
+	if err != nil {
+		return err
+	}
+	name := quoteName(symbol)
+	if by != "" {
+		name += " (hidden in mounts by " + quoteName(by) + ")"
+	}
 	if !l.long && doc == nil {
-		_, err := fmt.Fprintln(w, quoteName(symbol))
+		_, err := fmt.Fprintln(w, name)
 		return err
 	}
 	row, err := c.Latest(ctx, symbol)
@@ -70,10 +81,10 @@ func (l *listing) symbolLine(ctx context.Context, w io.Writer, doc *document, c 
 	case err != nil:
 		return err
 	case doc != nil:
-		doc.element(symbolDoc{symbol, newRowDoc(row)})
+		doc.element(symbolDoc{symbol, by, newRowDoc(row)})
 		return doc.err
 	}
-	_, err = fmt.Fprintf(w, "%8d %s %10d %14d %s\n", row.Number, row.Time.UTC().Format(time.DateTime), row.Entries, row.Bytes, quoteName(symbol))
+	_, err = fmt.Fprintf(w, "%8d %s %10d %14d %s\n", row.Number, row.Time.UTC().Format(time.DateTime), row.Entries, row.Bytes, name)
 	return err
 }
 

@@ -43,6 +43,9 @@ and empty folders. STORE is a local folder of its own; it is made, and a catalog
 it is not there. A folder with anything but a store in it is refused. Readers see the old version or the new one and nothing between, whenever
 publish ends, by whatever means; run again, it goes on from there.
 
+A new symbol whose name continues that of another (me/proj where me exists), or the reverse,
+is refused: a mount could show one of the two only.
+
 If the tree is the same as that of the newest version, there is no new version; --force
 makes one. A file is not read if the last publish of FOLDER as SYMBOL has read it and size,
 times (modified, changed), inode and device are the same. That is remembered below

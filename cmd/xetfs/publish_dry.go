@@ -93,6 +93,9 @@ func (p *publishing) newest(ctx context.Context, store origin.Store, r *publishR
 		return nil, err
 	}
 	parts.record = p.openRecord(c.Settings().ID)
+	if err := c.CheckNested(ctx, p.symbol); err != nil {
+		return nil, nestedUsage(err)
+	}
 	head, err := c.Latest(ctx, p.symbol)
 	if errors.Is(err, iofs.ErrNotExist) {
 		return nil, p.checkIfVersion(nil)

@@ -100,9 +100,16 @@ func (p *publishing) run(ctx context.Context) error {
 	return p.finish(r, err)
 }
 
+// nestedUsage is the usage error for a NestedError.
+func nestedUsage(err error) error {
+	return usageError{fmt.Errorf("%w; publish to another symbol, or delete one of the two first (xetfs delete)", err)}
+}
+
 // finish reports what came out.
 func (p *publishing) finish(r publishResult, err error) error {
 	switch {
+	case errors.As(err, new(*catalog.NestedError)):
+		return nestedUsage(err)
 	case errors.Is(err, catalog.ErrSwept):
 		return fmt.Errorf("%w; publish once more", err)
 	case errors.Is(err, origin.ErrUnavailable):

@@ -230,7 +230,7 @@ func printSnapshot(w io.Writer, s *names.Snapshot, asJSON bool) error {
 	doc.field("message", s.Message)
 	doc.begin("symbols")
 	for _, symbol := range symbols {
-		doc.element(symbolDoc{symbol, newRowDoc(s.Rows[symbol])})
+		doc.element(symbolDoc{Symbol: symbol, rowDoc: newRowDoc(s.Rows[symbol])})
 	}
 	doc.end()
 	if err := doc.close(); err != nil {

@@ -57,6 +57,9 @@ func (v *verifier) checkNoReferences(ctx context.Context, store origin.Store) er
 // foundInCatalog reports what a check of the catalog found, unless it concerns the content
 // of shards and xorbs.
 func (v *verifier) foundInCatalog(f sweep.Finding) {
+	if f.Hidden {
+		return
+	}
 	k, err := names.ParseKey(f.Key)
 	isShard := err == nil && k.Kind == names.ShardKind
 	if err == nil && k.Kind == names.XorbKind || isShard && !f.Missing {

@@ -180,7 +180,7 @@ func wordsOf(ctx context.Context, t Tree) (string, error) {
 
 // replace publishes a tree in words.
 func (d *desk) replace(symbol, words string) (names.Row, error) {
-	b, err := d.Begin(context.Background(), symbol, PublishOptions{Message: words})
+	b, err := d.Begin(context.Background(), symbol, PublishOptions{Message: words, Nested: true})
 	if err != nil {
 		return names.Row{}, err
 	}
@@ -203,7 +203,7 @@ func changesOf(words string) []page.Change {
 }
 
 func (d *desk) update(symbol, words string) (names.Row, error) {
-	b, err := d.Begin(context.Background(), symbol, PublishOptions{Message: words})
+	b, err := d.Begin(context.Background(), symbol, PublishOptions{Message: words, Nested: true})
 	if err != nil {
 		return names.Row{}, err
 	}

@@ -17,6 +17,7 @@ type PublishOptions struct {
 	Writer    string
 	Message   string
 	Labels    map[string]string
+	Nested    bool // allow a symbol that another hides, or that hides others: NestedError
 }
 
 // A Publishing is one publish under way. It must begin before the first look at what the
@@ -41,6 +42,11 @@ func (p *Publisher) Begin(ctx context.Context, symbol string, o PublishOptions) 
 	b.reuse.init(ctx, p.store, w)
 	if err := b.checkVersion(st); err != nil {
 		return nil, err
+	}
+	if !o.Nested {
+		if err := p.catalog.CheckNested(ctx, symbol); err != nil {
+			return nil, fmt.Errorf("%s: %w", symbol, err)
+		}
 	}
 	return b, b.checkTexts()
 }

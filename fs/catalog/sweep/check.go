@@ -10,6 +10,7 @@ import (
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
+	"github.com/xetfs/xetfs/fs/catalog"
 )
 
 // CheckOptions tune a Check.
@@ -26,14 +27,15 @@ type Finding struct {
 	Version uint64
 	Path    string
 	Err     error
-	Missing bool // cannot be read, or is not there; else it is damaged
+	Missing bool // cannot be read, or is not there; else it is damaged, or hidden
+	Hidden  bool // a mount does not show Symbol, because its name continues that of another
 }
 
 // A CheckReport sums up a Check.
 type CheckReport struct {
 	Symbols, Versions, Snapshots, Pages, Entries, Shards, Xorbs int64
 	Ignored                                                     int64 // keys that do not parse
-	Damaged, Missing                                            int64
+	Damaged, Missing, Hidden                                    int64
 }
 
 // Check walks everything that can be reached and tells Found what is wrong, to the end.
@@ -113,10 +115,15 @@ func (c *checker) found(k names.Key, p place, err error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	f := Finding{Key: k, Symbol: p.symbol, Version: p.version, Path: p.path, Err: err, Missing: !errors.Is(err, codec.ErrCorrupt)}
-	if f.Missing {
+	f := Finding{Key: k, Symbol: p.symbol, Version: p.version, Path: p.path, Err: err}
+	f.Hidden = errors.As(err, new(*catalog.NestedError))
+	f.Missing = !f.Hidden && !errors.Is(err, codec.ErrCorrupt)
+	switch {
+	case f.Hidden:
+		c.report.Hidden++
+	case f.Missing:
 		c.report.Missing++
-	} else {
+	default:
 		c.report.Damaged++
 	}
 	if c.o.Found != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/fs/catalog"
 )
 
 // symbol checks a symbol: its reference, its list of versions, and the trees of those
@@ -156,6 +157,7 @@ func (c *checker) symbolList(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	c.hidden(refs)
 	var k names.Key // of a list
 	var lists [][]names.Symbol
 	var single []names.Symbol
@@ -199,6 +201,22 @@ func (c *checker) liveSymbols(ctx context.Context) (live []string, err error) {
 		return nil // what is wrong was found before
 	})
 	return live, err
+}
+
+// hidden reports the live symbols that a mount does not show.
+func (c *checker) hidden(live []string) {
+	is := map[string]bool{}
+	for _, symbol := range live {
+		is[symbol] = true
+	}
+	for _, symbol := range live {
+		for end := range len(symbol) {
+			if symbol[end] == '/' && is[symbol[:end]] {
+				c.found(names.RefKey(symbol), place{symbol: symbol}, &catalog.NestedError{Hidden: symbol, By: symbol[:end]})
+				break
+			}
+		}
+	}
 }
 
 func readSymbols(ctx context.Context, s origin.Store, k names.Key) ([]names.Symbol, error) {
