@@ -34,7 +34,13 @@ func (f *File) fetch(ctx context.Context, p []byte, off int64) error {
 			return err
 		}
 		n := min(int64(len(p)), g.layout.Size()-off)
-		if err := g.fetch(ctx, p[:n], off); err != nil {
+		err = g.fetch(ctx, p[:n], off)
+		if err != nil {
+			if other := f.another(ctx, g, err); other != nil {
+				err = other.fetch(ctx, p[:n], off)
+			}
+		}
+		if err != nil {
 			return err
 		}
 		p, off = p[n:], off+n

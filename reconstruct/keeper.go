@@ -165,7 +165,7 @@ func (k *keeper) doneLocked(h codec.Hash, err error) {
 func (k *keeper) layDown(f *File) (err error) {
 	defer guard(&err)
 	w := newWhole(k.ctx, f, f.claim())
-	w.get = k.get
+	w.get, w.paced = k.get, true
 	return f.layDown(w, func(int64) {})
 }
 

@@ -95,6 +95,9 @@ type File struct {
 	only  atomic.Pointer[group]   // of a file of one group
 	slots []atomic.Pointer[group] // of a large file
 
+	fixed bool                  // only this File Info block counts
+	retry atomic.Pointer[retry] // nil: no other block was requested
+
 	whole  atomic.Bool // it was read whole, and its hash was right
 	hashed atomic.Int32
 

@@ -35,8 +35,9 @@ func (f *File) Whole(ctx context.Context, sum *[32]byte) io.Reader {
 // with the number of bytes read since the last call.
 func (r *Reader) Check(ctx context.Context, fi *shard.FileInfo, read func(n int64)) error {
 	f := newFile(r, codec.FileID{File: fi.File}, fi)
+	f.fixed = true
 	w := newWhole(ctx, f, f.claim())
-	defer w.batches.close()
+	defer func() { w.batches.close() }()
 	for {
 		batch, err := w.next()
 		if errors.Is(err, io.EOF) {
@@ -59,13 +60,16 @@ type whole struct {
 	f       *File
 	batches *batches
 	get     func(batch) (*cache.Run, error) // fetches a batch; in order
+	paced   bool                            // get is not that of batches
 
-	last   batch           // that was read; no chunks: none
-	size   int64           // bytes of its term so far
-	tree   merkle.FileTree // of all chunks so far
-	hashes []codec.Hash    // of the chunks of this term so far
-	sum    hash.Hash       // SHA-256 of all bytes so far; nil: not needed
-	want   *[32]byte       // to be compared with sum
+	last    batch           // that was read; no chunks: none
+	size    int64           // bytes of its term so far
+	tree    merkle.FileTree // of all chunks so far
+	chunks  int64           // number of all chunks so far
+	hashes  []codec.Hash    // of the chunks of this term so far
+	midTerm bool            // moveTo has begun within this term
+	sum     hash.Hash       // SHA-256 of all bytes so far; nil: not needed
+	want    *[32]byte       // to be compared with sum
 
 	buf  []byte
 	rest []byte // of buf, not yet read
@@ -109,7 +113,14 @@ func (w *whole) next() ([]byte, error) {
 		return nil, w.end()
 	}
 	b, err := w.batch(at)
-	if err == nil && at.ends() {
+	if err != nil && !w.f.fixed {
+		w.f.failed(err)
+		if other := w.f.another(w.ctx, at.g, err); other != nil {
+			w.moveTo(other)
+			return w.next()
+		}
+	}
+	if err == nil && at.ends() && !w.midTerm {
 		err = w.endTerm(at)
 	}
 	if err != nil {
@@ -117,7 +128,7 @@ func (w *whole) next() ([]byte, error) {
 	}
 	w.last = at
 	if at.ends() {
-		w.size, w.hashes = 0, w.hashes[:0]
+		w.size, w.hashes, w.midTerm = 0, w.hashes[:0], false
 	}
 	if w.sum != nil {
 		w.sum.Write(b)
@@ -165,9 +176,34 @@ func (w *whole) batch(b batch) ([]byte, error) {
 		n := run.Size(r.Start + uint32(i))
 		w.tree.Add(merkle.Leaf{Hash: hashes[i], Size: uint64(n)})
 	}
+	w.chunks += int64(r.Len())
 	w.hashes = append(w.hashes, hashes[:r.Len()]...)
 	w.size += int64(len(w.buf))
 	return w.buf, nil
+}
+
+// moveTo goes on with another File Info block of the same file, behind the chunks that were
+// read already. A term that it begins within is compared by the hash of the file alone.
+func (w *whole) moveTo(g *group) {
+	w.batches.close()
+	w.batches = newBatches(w.ctx, w.f)
+	if !w.paced {
+		w.get = w.batches.get
+	}
+	w.last, w.size, w.hashes, w.midTerm = batch{}, 0, w.hashes[:0], false
+	read := w.chunks
+	if read == 0 {
+		return // following begins with the first batch
+	}
+	for i, t := range g.layout.terms {
+		if n := int64(t.Chunks.Len()); read > n {
+			read -= n
+			continue
+		}
+		w.last = batch{g, i, t.Xorb, codec.ChunkRange{Start: t.Chunks.Start, End: t.Chunks.Start + uint32(read)}}
+		w.midTerm = !w.last.ends()
+		return
+	}
 }
 
 func xorbError(x codec.Hash, err error) error {

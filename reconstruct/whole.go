@@ -86,7 +86,7 @@ func (f *File) keep(ctx context.Context, sum *[32]byte, read func(n int64)) erro
 
 // layDown lays f down as w reads it, and ends w. The chunks of f are not needed beside it.
 func (f *File) layDown(w *whole, read func(n int64)) error {
-	defer w.batches.close()
+	defer func() { w.batches.close() }()
 	err := f.r.c.KeepWhole(f.id.File, f.Size(), &counted{w, read})
 	if err != nil {
 		return err

@@ -1,0 +1,57 @@
+package reconstruct
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec"
+)
+
+// A retry is the one request for another File Info block of an open file.
+type retry struct {
+	done  chan struct{} // closed when group is final
+	group *group        // nil: the origin has no other block
+}
+
+// another returns the terms of f by another File Info block, after a read by old has failed
+// because of damaged or missing data. A block from a cache may be proven and yet name xorbs
+// that the store does not have; then the store has a better one. It asks once for each File.
+func (f *File) another(ctx context.Context, old *group, err error) *group {
+	if f.fixed || f.large != nil || !errors.Is(err, codec.ErrCorrupt) && !errors.Is(err, origin.ErrNotFound) {
+		return nil
+	}
+	r := &retry{done: make(chan struct{})}
+	if !f.retry.CompareAndSwap(nil, r) {
+		return f.otherReaders(ctx, old)
+	}
+	defer close(r.done)
+	next, err := f.readGroup(ctx, 0) // failed has made the origin forget the old block
+	if ctx.Err() != nil {
+		f.retry.Store(nil) // another reader may have more time
+	}
+	if err != nil || slices.Equal(next.layout.terms, old.layout.terms) {
+		return nil
+	}
+	f.only.CompareAndSwap(old, nil)
+	r.group = f.r.terms.add(next)
+	return r.group
+}
+
+// otherReaders returns what another reader of f got, if that is not what has failed.
+func (f *File) otherReaders(ctx context.Context, old *group) *group {
+	r := f.retry.Load()
+	if r == nil {
+		return nil
+	}
+	select {
+	case <-r.done:
+	case <-ctx.Done():
+		return nil
+	}
+	if r.group == old {
+		return nil
+	}
+	return r.group
+}
