@@ -3,6 +3,7 @@ package catalog
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
@@ -101,13 +102,14 @@ func newMemory() *memory { return &memory{objects: map[names.Key][]byte{}} }
 
 // fileOf returns a file with a hash that n gives, of n bytes.
 func fileOf(n uint32) *shard.FileInfo {
+	if n == 0 {
+		return new(shard.FileInfo)
+	}
 	var h codec.Hash
 	binary.BigEndian.PutUint32(h[4:], n) // the first digits of the text, which sort
 	f := &shard.FileInfo{File: h.Swapped()}
 	f.File[20] = 7
-	if n > 0 {
-		f.Terms = []codec.Term{{Xorb: codec.Hash{1}, Chunks: codec.ChunkRange{End: 1}, Size: n}}
-	}
+	f.Terms = []codec.Term{{Xorb: codec.Hash{1}, Chunks: codec.ChunkRange{End: 1}, Size: n}}
 	return f
 }
 
@@ -437,4 +439,34 @@ func BenchmarkBareTree(b *testing.B) {
 			}
 		}
 	})
+}
+
+// F57: a file of no terms has the hash of the empty file, and no SHA-256 but that of no bytes.
+func TestF57_EmptyFiles(t *testing.T) {
+	other := codec.Hash{1}
+	tests := []struct {
+		name    string
+		file    codec.Hash
+		sha     [32]byte
+		damaged bool
+		names   int // in by-sha256
+	}{
+		{"no SHA-256", codec.Hash{}, [32]byte{}, false, 0},
+		{"the right one", codec.Hash{}, sha256.Sum256(nil), false, 1},
+		{"another one", codec.Hash{}, [32]byte{1}, false, 0},
+		{"another hash", other, [32]byte{}, true, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			m := newMemory()
+			m.add(t, true, &shard.FileInfo{File: tt.file, SHA256: tt.sha, Metadata: true})
+			c, tree := openBare(t, m)
+			if damaged := len(c.Damaged()) > 0; damaged != tt.damaged {
+				t.Errorf("damaged = %t (%v), want %t", damaged, c.Damaged(), tt.damaged)
+			}
+			if names := list(t, tree, "by-sha256", ""); len(names) != tt.names {
+				t.Errorf("by-sha256 has %v, want %d names", names, tt.names)
+			}
+		})
+	}
 }

@@ -3,6 +3,7 @@ package catalog
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math"
@@ -113,6 +114,9 @@ func (sh *bareShard) read(ctx context.Context, s origin.Store, item origin.Item)
 		if err != nil {
 			return err
 		}
+		if head.Size == 0 && !head.File.IsZero() {
+			return codec.Corrupt("file info block", head.Block, "no terms, but file %s is not empty", head.File)
+		}
 		if head.Size < 0 {
 			return codec.Corrupt("file info block", head.Block, "terms hold more than %d bytes", int64(math.MaxInt64))
 		}
@@ -123,12 +127,15 @@ func (sh *bareShard) read(ctx context.Context, s origin.Store, item origin.Item)
 
 // add adds a row for a file. The first of several blocks of one file counts: a sparse shard
 // is millions of blocks of the empty file.
+// emptySHA256 is the only SHA-256 that an empty file can have.
+var emptySHA256 = sha256.Sum256(nil)
+
 func (sh *bareShard) add(f shard.FileHead) {
 	r := row{hash: text(f.File.Swapped()), block: f.Block, size: f.Size}
 	if n := len(sh.rows); n > 0 && sh.rows[n-1].hash == r.hash {
 		return
 	}
-	if f.SHA256 != [32]byte{} {
+	if f.SHA256 != [32]byte{} && (f.Size > 0 || f.SHA256 == emptySHA256) {
 		sh.shas = append(sh.shas, text(f.SHA256))
 		r.sha = uint32(len(sh.shas))
 	}
