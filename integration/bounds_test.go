@@ -1,14 +1,23 @@
 package integration
 
 import (
+	"bufio"
+	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/merkle"
 	"github.com/xetfs/xetfs/codec/shard"
+	"github.com/xetfs/xetfs/codec/xorb"
 )
 
 // boundMemory is --memory of the mounts whose resident memory is compared with it.
@@ -136,4 +145,150 @@ func growAll(t *testing.T, folder string, size int64) {
 	if err != nil || grown == 0 {
 		t.Fatalf("%d files below %s: %v", grown, folder, err)
 	}
+}
+
+// L17: the terms of open files stay within --memory, and no open is refused for them. Each
+// of the 20 files needs 300,000 terms.
+func TestL17_OpenTerms(t *testing.T) {
+	const files, terms = 20, 300_000
+	dir := t.TempDir()
+	chunks, x := termXorb(t, dir)
+	var all []*manyTermed
+	for i := range files {
+		all = append(all, newManyTermed(t, dir, chunks, x, uint64(i), terms))
+	}
+	nearAndFar(t, dir, func(t *testing.T, m *Mount) { readTermed(t, m, all, 1000) })
+}
+
+// nearAndFar does the same with a mount of a folder and one of a web server, and compares
+// what they need of memory with what they may.
+func nearAndFar(t *testing.T, dir string, do func(*testing.T, *Mount)) {
+	t.Run("near", func(t *testing.T) {
+		m := mountBounded(t, dir)
+		do(t, m)
+		wantBounded(t, m)
+	})
+	for name, cacheDir := range map[string]string{"far": "off", "far, with a cache folder": t.TempDir()} {
+		t.Run(name, func(t *testing.T) {
+			m := mountBounded(t, serveFar(t, dir).URL, "--cache-dir="+cacheDir)
+			do(t, m)
+			wantBounded(t, m)
+		})
+	}
+}
+
+// L18: a file whose terms alone exceed --memory many times is read through a window of them.
+func TestL18_WindowOfTerms(t *testing.T) {
+	const terms = 10_000_000
+	dir := t.TempDir()
+	chunks, x := termXorb(t, dir)
+	f := newManyTermed(t, dir, chunks, x, 1, terms)
+	nearAndFar(t, dir, func(t *testing.T, m *Mount) { readTermed(t, m, []*manyTermed{f}, 300) })
+}
+
+// readTermed opens all files and reads n times at random places of them.
+func readTermed(t *testing.T, m *Mount, all []*manyTermed, n int) {
+	t.Helper()
+	var open []*os.File
+	for _, f := range all {
+		file, err := os.OpenFile(m.File(f.hash), os.O_RDONLY|syscall.O_DIRECT, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		open = append(open, file)
+	}
+	rng := rand.New(rand.NewPCG(7, 7))
+	for range n {
+		i := rng.IntN(len(all))
+		got, want := make([]byte, 1+rng.IntN(20_000)), make([]byte, 20_000)
+		off := rng.Int64N(all[i].size)
+		read, err := open[i].ReadAt(got, off)
+		if err != nil && !errors.Is(err, io.EOF) {
+			t.Fatal(err)
+		}
+		want = want[:min(int64(len(got)), all[i].size-off)]
+		all[i].read(want, off)
+		if !bytes.Equal(got[:read], want) {
+			t.Fatalf("file %d: %d bytes at %d differ from what they should be", i, read, off)
+		}
+	}
+}
+
+// termChunks is the number of chunks of the xorb of files with many terms, and their size.
+const (
+	termChunks    = 64
+	termChunkSize = 1000
+)
+
+// termXorb stores a xorb of chunks of one size.
+func termXorb(t *testing.T, dir string) (chunks []merkle.Leaf, x codec.Hash) {
+	t.Helper()
+	s, stored := store(t, dir, storeOptions{ChunkSize: termChunkSize}, xorb.None, noise(99, termChunks*termChunkSize))
+	x = stored[0].Info.Terms[0].Xorb
+	for _, h := range s.info[x].Chunks {
+		chunks = append(chunks, merkle.Leaf{Hash: h, Size: termChunkSize})
+	}
+	return chunks, x
+}
+
+// A manyTermed is a file of terms of one chunk each, in an order that a seed gives.
+type manyTermed struct {
+	hash    codec.Hash
+	size    int64
+	seed    uint64
+	content []byte // of the xorb
+}
+
+// chunkOf returns the chunk of a term.
+func (f *manyTermed) chunkOf(term int64) int64 {
+	return int64((uint64(term)*2654435761 + f.seed) >> 3 % termChunks)
+}
+
+// read fills p with the bytes from off on.
+func (f *manyTermed) read(p []byte, off int64) {
+	for len(p) > 0 {
+		skip := off % termChunkSize
+		n := copy(p, f.content[f.chunkOf(off/termChunkSize)*termChunkSize:][skip:termChunkSize])
+		p, off = p[n:], off+int64(n)
+	}
+}
+
+// newManyTermed writes the shard of a file of n terms, without holding them.
+func newManyTermed(t *testing.T, dir string, chunks []merkle.Leaf, x codec.Hash, seed uint64, n int) *manyTermed {
+	t.Helper()
+	const record = 48
+	f := &manyTermed{size: int64(n) * termChunkSize, seed: seed, content: noise(99, termChunks*termChunkSize)}
+	var tree merkle.FileTree
+	for i := range int64(n) {
+		tree.Add(chunks[f.chunkOf(i)])
+	}
+	f.hash = tree.Sum()
+	var w shard.Writer
+	w.AddFile(&shard.FileInfo{File: f.hash, Terms: []codec.Term{{Xorb: x, Size: termChunkSize, Chunks: codec.ChunkRange{End: 1}}}})
+	b, err := w.EncodeUpload() // header, head of the block, its term, two bookends
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary.LittleEndian.PutUint32(b[record+36:], uint32(n))
+	file, err := os.CreateTemp(dir, "new-*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	name, buf := merkle.NewChunkHash(), bufio.NewWriterSize(file, 1<<20)
+	out := io.MultiWriter(name, buf)
+	out.Write(b[:2*record]) //nolint:errcheck // Flush returns the error
+	term := b[2*record : 3*record]
+	for i := range int64(n) {
+		binary.LittleEndian.PutUint32(term[40:], uint32(f.chunkOf(i)))
+		binary.LittleEndian.PutUint32(term[44:], uint32(f.chunkOf(i)+1))
+		out.Write(term) //nolint:errcheck // Flush returns the error
+	}
+	out.Write(b[3*record:]) //nolint:errcheck // Flush returns the error
+	err = errors.Join(buf.Flush(), os.Rename(file.Name(), filepath.Join(dir, name.Sum().String()+".shard")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
 }

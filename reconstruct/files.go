@@ -19,7 +19,7 @@ type files struct {
 // A file of very many terms takes the place of many files.
 const (
 	maxFiles = 4096
-	maxSlots = 1 << 16 // of 16 bytes; their terms are bounded by groups
+	maxSlots = 1 << 16 // of 48 bytes; their terms are bounded by groups
 )
 
 func (fs *files) init() { fs.byID = map[codec.FileID]*list.Element{} }

@@ -71,7 +71,9 @@ type objects struct {
 
 	named bool
 
-	finding flight[wantedFile, *shard.FileInfo]
+	finding      flight[wantedFile, *shard.FileInfo]
+	findingLarge flight[wantedFile, *LargeFile]
+
 	opening flight[wantedShard, *shardFile]
 
 	shards      shardFiles
@@ -101,6 +103,7 @@ var (
 	_ Adopting   = (*objects)(nil)
 	_ Forgetting = (*objects)(nil)
 	_ Describing = (*objects)(nil)
+	_ Opening    = (*objects)(nil)
 	_ Prompt     = (*objects)(nil)
 )
 

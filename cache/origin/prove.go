@@ -222,44 +222,66 @@ func (o *objects) casList(f *shardFile, x codec.Hash) (chunkList, error) {
 // verification hash of each term and the hash of the file. A term whose chunks are not
 // known is an errIncomplete. The memory of the check does not grow with the file.
 func checkFileInfo(ctx context.Context, fi *shard.FileInfo, get func(x codec.Hash) (chunkList, error)) error {
-	var (
-		tree    merkle.FileTree
-		last    codec.Hash
-		known   chunkList
-		missing *unprovenError
-	)
-	for i, t := range fi.Terms {
+	c := fileCheck{get: get}
+	if err := c.add(ctx, fi.Block, fi.Terms, fi.Verify); err != nil {
+		return err
+	}
+	return c.end(fi.File, fi.Block)
+}
+
+// A fileCheck is checkFileInfo for terms that are read one part after the other.
+type fileCheck struct {
+	get func(x codec.Hash) (chunkList, error)
+
+	terms   int // so far
+	tree    merkle.FileTree
+	last    codec.Hash // the xorb of known; zero: none
+	known   chunkList
+	missing *unprovenError
+}
+
+// add checks the next terms of the block at an offset. verify has their verification hashes,
+// or is nil.
+func (c *fileCheck) add(ctx context.Context, block int64, terms []codec.Term, verify []codec.Hash) error {
+	for i := range terms {
+		t := &terms[i]
 		err := ctx.Err()
-		if err == nil && (i == 0 || t.Xorb != last) {
-			known, err = get(t.Xorb)
-			last = t.Xorb
+		if err == nil && (c.last.IsZero() || t.Xorb != c.last) {
+			c.known, err = c.get(t.Xorb)
+			c.last = t.Xorb
 		}
 		if passing(err) {
 			return err
 		}
 		if err == nil {
-			err = checkTerm(known.ends, t)
+			err = checkTerm(c.known.ends, *t)
 		}
 		if err != nil {
-			if missing == nil {
-				missing = &unprovenError{i, err}
+			if c.missing == nil {
+				c.missing = &unprovenError{c.terms + i, err}
 			}
-			last = codec.Hash{}
+			c.last = codec.Hash{}
 			continue
 		}
-		hashes := known.hashes[t.Chunks.Start:t.Chunks.End]
-		if fi.Verify != nil && merkle.Term(hashes) != fi.Verify[i] {
-			return codec.Corrupt("file info block", fi.Block, "term %d: its verification hash is not that of chunks %v of xorb %s", i, t.Chunks, t.Xorb)
+		hashes := c.known.hashes[t.Chunks.Start:t.Chunks.End]
+		if verify != nil && merkle.Term(hashes) != verify[i] {
+			return codec.Corrupt("file info block", block, "term %d: its verification hash is not that of chunks %v of xorb %s", c.terms+i, t.Chunks, t.Xorb)
 		}
-		if missing == nil {
-			known.addTo(&tree, t.Chunks)
+		if c.missing == nil {
+			c.known.addTo(&c.tree, t.Chunks)
 		}
 	}
-	if missing != nil {
-		return missing
+	c.terms += len(terms)
+	return nil
+}
+
+// end compares the hash of all terms with that of the file.
+func (c *fileCheck) end(file codec.Hash, block int64) error {
+	if c.missing != nil {
+		return c.missing
 	}
-	if root := tree.Sum(); root != fi.File {
-		return codec.Corrupt("file info block", fi.Block, "its terms make file %s", root)
+	if root := c.tree.Sum(); root != file {
+		return codec.Corrupt("file info block", block, "its terms make file %s", root)
 	}
 	return nil
 }
