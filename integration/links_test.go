@@ -42,12 +42,8 @@ func TestS03_Links(t *testing.T) {
 	}
 	for _, path := range []string{"to-folder/file", "../dir/file", "absolute/x"} {
 		out, err := exec.Command(xetfs(t), "cat", store, "s", path).CombinedOutput()
-		if path == "../dir/file" {
-			if err != nil || string(out) != "content" {
-				t.Errorf("cat %s, which is a path from the top: %v\n%s", path, err, out)
-			}
-		} else if err == nil {
-			t.Errorf("cat %s follows a link: %s", path, out)
+		if err == nil {
+			t.Errorf("cat %s follows a link, or leaves the tree: %s", path, out)
 		}
 	}
 }
