@@ -19,6 +19,10 @@ func PrivateMounts() {
 	if os.Geteuid() != 0 || os.Getenv(privateEnv) != "" {
 		return
 	}
+	program, err := os.Executable() // by its path: /proc/self/exe is of the old namespace
+	if err != nil {
+		panic(err)
+	}
 	runtime.LockOSThread() // only this thread changes its namespace, and Exec ends all others
 	if unix.Unshare(unix.CLONE_NEWNS) != nil {
 		runtime.UnlockOSThread()
@@ -26,6 +30,6 @@ func PrivateMounts() {
 	}
 	// The root of a chroot may be no mount. Then mounts are shared as they were outside.
 	_ = unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
-	err := unix.Exec("/proc/self/exe", os.Args, append(os.Environ(), privateEnv+"=1"))
+	err = unix.Exec(program, os.Args, append(os.Environ(), privateEnv+"=1"))
 	panic("a mount namespace of its own: " + err.Error())
 }
