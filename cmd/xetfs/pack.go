@@ -196,6 +196,7 @@ func (p *packing) run(storePath string, folders []string) error {
 		return err
 	}
 	writeListing(p.ctx, p.store.into, p.store.found, p.report.note)
+	p.report.notePrivate(storePath)
 	return p.report.finish(p.w.Stats(), time.Since(p.started))
 }
 

@@ -18,9 +18,10 @@ type asides struct {
 	bar     *progress // that may be on the same screen
 	errOut  io.Writer
 
-	mu      sync.Mutex
-	skipped []skippedDoc // guarded by mu
-	missing int64        // of skipped; guarded by mu
+	mu       sync.Mutex
+	skipped  []skippedDoc // guarded by mu
+	missing  int64        // of skipped; guarded by mu
+	privates privateFiles // guarded by mu
 }
 
 // A skippedDoc is something that was passed over, as --json shows it. The names are a

@@ -74,7 +74,7 @@ func (s *packStore) close() {
 
 // checkWritable makes the folder where values are written first.
 func checkWritable(tmp string) error {
-	if err := os.MkdirAll(tmp, 0o755); err != nil { //nolint:gosec // a store is for whoever may see its folder
+	if err := os.MkdirAll(tmp, 0o777); err != nil { //nolint:gosec // a store is for the users that the umask says
 		return fmt.Errorf("%s: %w", filepath.Dir(tmp), reason(err))
 	}
 	f, err := newScratch(tmp)

@@ -28,7 +28,7 @@ func (p *packing) folder(root string) error {
 	switch {
 	case l.begun:
 	case errors.Is(err, unix.ENOTDIR):
-		in := &openFolder{fd: unix.AT_FDCWD, files: p.files}
+		in := &openFolder{fd: unix.AT_FDCWD, files: p.files, private: aboveIsPrivate(root)}
 		return p.one(root, "", in, root)
 	case errors.As(err, &kind):
 		return p.passOver(root, "", kind)
@@ -80,6 +80,7 @@ func (p *packing) one(root, path string, in *openFolder, name string) error {
 	if st.kind() != unix.S_IFREG {
 		return p.passOver(root, path, kindError{fmt.Errorf("%s; only regular files are packed", kindOf(st.mode))})
 	}
+	p.report.private(filepath.Join(root, path), in, st.mode)
 	var err error
 	for range maxReads {
 		p.report.add(filepath.Join(root, path))

@@ -40,7 +40,8 @@ func newPublish() *cobra.Command {
 		Long: `Packs what STORE does not have yet, as pack does, and publishes the tree of FOLDER as the
 next version of SYMBOL: whole, with the modes and times of everything in it, symbolic links
 and empty folders. STORE is a local folder of its own; it is made, and a catalog in it, if
-it is not there. A folder with anything but a store in it is refused. Readers see the old version or the new one and nothing between, whenever
+it is not there. A folder with anything but a store in it is refused. A store is as private as its folder:
+modes of files do not protect their content there. Readers see the old version or the new one and nothing between, whenever
 publish ends, by whatever means; run again, it goes on from there.
 
 A new symbol whose name continues that of another (me/proj where me exists), or the reverse,

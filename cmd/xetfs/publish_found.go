@@ -101,14 +101,15 @@ func (b *foundBatch) release() {
 // path, so that nobody who renames folders or puts links in their places leads out of
 // the tree.
 type openFolder struct {
-	fd     int
-	path   string   // in the tree
-	names  []string // of path
-	prefix string   // of the keys of its entries
-	dev    uint64
-	mount  uint64 // id; 0: unknown
-	files  *walkFiles
-	users  atomic.Int32
+	fd      int
+	path    string   // in the tree
+	names   []string // of path
+	prefix  string   // of the keys of its entries
+	dev     uint64
+	mount   uint64 // id; 0: unknown
+	private bool   // other users cannot reach what is in it
+	files   *walkFiles
+	users   atomic.Int32
 }
 
 // newOpenFolder is a folder with this name in another, or the root; it has one user.

@@ -74,7 +74,7 @@ func (l *lister) openRoot(ctx context.Context) (*openFolder, *fileStat, error) {
 		root.release()
 		return nil, nil, err
 	}
-	root.dev, root.mount = st.dev, st.mount
+	root.dev, root.mount, root.private = st.dev, st.mount, isPrivate(st.mode) || aboveIsPrivate(l.root)
 	return root, st, nil
 }
 
@@ -228,7 +228,7 @@ func (l *lister) below(ctx context.Context, d *openFolder, name string) error {
 	if err != nil {
 		return l.add(l.emptied(path, err))
 	}
-	sub.dev, sub.mount = st.dev, st.mount
+	sub.dev, sub.mount, sub.private = st.dev, st.mount, d.private || isPrivate(st.mode)
 	return l.folder(ctx, sub)
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"path/filepath"
 	"time"
 
 	"github.com/xetfs/xetfs/codec/pack"
@@ -77,6 +78,9 @@ func (p *foundPacker) tell(f *found) error {
 		}
 	}
 	p.report.count(f)
+	if f.entry.Type == page.File && f.in != nil {
+		p.report.private(filepath.Join(p.root, f.entry.Path), f.in, f.entry.Mode)
+	}
 	return nil
 }
 

@@ -117,6 +117,9 @@ func (p *publishing) finish(r publishResult, err error) error {
 	case err != nil:
 		return err
 	}
+	if r.published {
+		p.report.notePrivate(p.storePath)
+	}
 	r.symbol, r.took = p.symbol, time.Since(p.started)
 	return p.report.finish(r)
 }
