@@ -45,6 +45,10 @@ type Options struct {
 	MaxBackground int           // reads ahead that the kernel has under way; 0: 64
 	ReadLimit     time.Duration // within which a read ends, if with an error; 0: 60 s
 
+	// Start is the context in which Mount reads what the mount shows. nil: one that ends
+	// after ReadLimit.
+	Start context.Context
+
 	Debug  bool // log every FUSE message
 	Logger *slog.Logger
 }
@@ -104,8 +108,12 @@ type Server struct {
 // seen.
 func mount(dir string, c catalog.Catalog, e engine, o Options) (*Server, error) {
 	o = o.withDefaults()
-	ctx, cancel := context.WithTimeout(context.Background(), o.ReadLimit)
-	defer cancel()
+	ctx := o.Start
+	if ctx == nil {
+		limited, cancel := context.WithTimeout(context.Background(), o.ReadLimit)
+		defer cancel()
+		ctx = limited
+	}
 	from, err := newSource(ctx, c, o)
 	if err != nil {
 		return nil, err

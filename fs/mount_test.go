@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"iter"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -14,6 +15,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -379,6 +381,45 @@ func TestReadLimit(t *testing.T) {
 	n, err := unix.Getxattr(m.path("f"), "user.xet.error", why)
 	if err != nil || string(why[:n]) != "no answer in time" {
 		t.Errorf("user.xet.error = %q, %v", why[:max(n, 0)], err)
+	}
+}
+
+// A slowStart is a catalog whose symbols take a while to come.
+type slowStart struct{ *fakeCatalog }
+
+var errStarted = errors.New("the symbols came")
+
+func (slowStart) Symbols(ctx context.Context) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		select {
+		case <-ctx.Done():
+			yield("", ctx.Err())
+		case <-time.After(2 * time.Minute):
+			yield("", errStarted)
+		}
+	}
+}
+
+// O34: the limit of a read does not cut off a long list of symbols on a slow link, and the
+// caller of Mount can.
+func TestO34_Start(t *testing.T) {
+	canceled, cancel := context.WithCancel(context.Background())
+	cancel()
+	tests := []struct {
+		name  string
+		start context.Context
+		want  error
+	}{
+		{"none", nil, context.DeadlineExceeded},
+		{"without a limit", context.Background(), errStarted},
+		{"canceled", canceled, context.Canceled},
+	}
+	for _, tt := range tests {
+		synctest.Test(t, func(t *testing.T) {
+			if _, err := mount("/", slowStart{newFakeCatalog()}, newFakeEngine(), Options{Start: tt.start}); !errors.Is(err, tt.want) {
+				t.Errorf("%s: %v, want %v", tt.name, err, tt.want)
+			}
+		})
 	}
 }
 

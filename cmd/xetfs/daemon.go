@@ -140,6 +140,12 @@ func (d *daemon) mount(ctx context.Context, src *source) (*fs.Server, error) {
 		Debug:      o.debugFuse,
 		Logger:     d.log,
 	}
+	options.Start = ctx
+	if !isWeb(d.source) { // each call of a web server has its own limit
+		limited, cancel := context.WithTimeout(ctx, readLimit)
+		defer cancel()
+		options.Start = limited
+	}
 	o.names.fill(&options)
 	server, err := fs.Mount(d.mountpoint, src.catalog, src.reader, options)
 	switch {
