@@ -22,6 +22,7 @@ type follower struct {
 	said      map[string]string // what was logged last, by symbol; it is not said twice
 	unwatched string            // why the catalog cannot be watched, as it was logged last
 	gone      string            // why the store is gone, as it was logged last; "": it is there
+	moved     bool              // the store was gone; what is watched may be its old folder
 }
 
 func newFollower(s *source, f *filesystem) *follower {
@@ -73,7 +74,7 @@ func (w *follower) check(stop context.Context, symbols ...string) bool {
 	case err != nil:
 		w.say(w.files.root, "the store cannot be read; what is shown stays", "follow_failed", err)
 	case w.gone != "" && len(symbols) == 0:
-		w.gone = ""
+		w.gone, w.moved = "", true
 		w.log.Info("the store is there again", "event", "store_back")
 	}
 	return err == nil

@@ -16,7 +16,8 @@ const settle = 100 * time.Millisecond
 func (w *follower) run(ctx context.Context) {
 	tick := time.NewTicker(w.follow)
 	defer tick.Stop()
-	changed := w.watch(ctx)
+	changed, unwatch := w.watch(ctx)
+	defer func() { unwatch() }()
 	if changed != nil {
 		w.look(ctx) // for what changed since the mount began
 	}
@@ -25,8 +26,10 @@ func (w *follower) run(ctx context.Context) {
 		case <-ctx.Done():
 			continue
 		case <-tick.C:
-			if changed == nil {
-				changed = w.watch(ctx)
+			if changed == nil || w.moved {
+				unwatch()
+				w.moved = false
+				changed, unwatch = w.watch(ctx)
 			}
 		case _, ok := <-changed:
 			if !ok {
@@ -38,28 +41,31 @@ func (w *follower) run(ctx context.Context) {
 		}
 		w.look(ctx)
 	}
-	if changed != nil {
-		for range changed { // it ends with ctx
-		}
-	}
 }
 
-// watch returns what says that the catalog changed; nil: nothing does. Why is said once.
-func (w *follower) watch(ctx context.Context) <-chan struct{} {
+// watch returns a channel with the changes of the catalog, and a function that ends it. The
+// channel is nil if the catalog cannot be watched; the reason is logged once.
+func (w *follower) watch(ctx context.Context) (<-chan struct{}, func()) {
 	c, ok := w.catalog.(catalog.Watching)
 	if !ok || ctx.Err() != nil {
-		return nil
+		return nil, func() {}
 	}
+	ctx, cancel := context.WithCancel(ctx)
 	changed, err := c.Watch(ctx)
 	if err == nil {
 		w.unwatched = ""
-		return changed
+		return changed, func() {
+			cancel()
+			for range changed { //nolint:revive // it is closed then
+			}
+		}
 	}
+	cancel()
 	if text := err.Error(); w.unwatched != text {
 		w.unwatched = text
 		w.log.Debug("new versions are looked for by the clock alone", "each", w.follow, "err", err)
 	}
-	return nil
+	return nil, func() {}
 }
 
 // unsignal takes back a signal that is waiting.

@@ -2,6 +2,7 @@ package integration
 
 import (
 	"bytes"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -9,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // K52: a store that disappears does not look like an empty tree. The mount shows what it
@@ -86,7 +86,7 @@ func TestK52_StoreGone(t *testing.T) {
 			if err := os.Rename(moved, store); err != nil {
 				t.Fatal(err)
 			}
-			if _, ok := m.Log.Wait(time.Minute, event("store_back")); !ok {
+			if _, ok := m.Log.Wait(patience, event("store_back")); !ok {
 				t.Fatalf("the store is not seen again:\n%s", m.Log)
 			}
 			m.shows(t, "org/one/sub/uncached", uncached)
@@ -104,4 +104,49 @@ func (m *Mount) awaitGone(t *testing.T, n int) {
 	if more := m.Log.Find(event("follow_failed")); len(more) > 0 {
 		t.Errorf("more than one event says why: %v", more)
 	}
+}
+
+// A restored copy of a store is watched like the store before it.
+func TestK52_RestoredStoreIsWatched(t *testing.T) {
+	work := t.TempDir()
+	folder, store := filepath.Join(work, "folder"), filepath.Join(work, "store")
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, filepath.Join(folder, "f"), []byte("zero"))
+	publish(t, store, "s", folder)
+	m := mount(t, store, "--follow=1s", "--log-level=debug")
+	m.shows(t, "s/f", []byte("zero"))
+	moved := filepath.Join(work, "moved")
+	if err := os.Rename(store, moved); err != nil {
+		t.Fatal(err)
+	}
+	m.awaitGone(t, 1)
+	if err := os.CopyFS(store, os.DirFS(moved)); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := m.Log.Wait(patience, event("store_back")); !ok {
+		t.Fatalf("the store is not seen again:\n%s", m.Log)
+	}
+	waitUntil(t, "the copy is watched", func() bool { return watches(t, m.Pid(), filepath.Join(store, "vref")) })
+	writeFile(t, filepath.Join(folder, "f"), []byte("one"))
+	publish(t, store, "s", folder, "--checksum")
+	m.shows(t, "s/f", []byte("one"))
+}
+
+// watches reports whether a process has an inotify watch on a folder.
+func watches(t *testing.T, pid int, dir string) bool {
+	t.Helper()
+	info, err := os.Stat(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf(" ino:%x ", info.Sys().(*syscall.Stat_t).Ino)
+	all, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fdinfo/*", pid))
+	for _, path := range all {
+		if b, err := os.ReadFile(path); err == nil && strings.Contains(string(b), want) {
+			return true
+		}
+	}
+	return false
 }
