@@ -63,6 +63,7 @@ soak: setup       ## minutes and gigabytes: packs, publishes and mounts that are
 	$(GO) test -count=1 -timeout=2h -v -run='^(TestPackMemory|TestO30_PackKilled|TestO30_PublishKilled|TestLargeTree)$$' ./integration -large-tree=10000000 -pack-large -pack-kills=100 -publish-kills=200
 	$(GO) test -count=1 -timeout=2h -v -run='^TestO30_StoreFaults$$' ./integration -store-faults=1
 	$(GO) test -count=1 -timeout=1h -v -run='^TestS31_' ./cmd/xetfs -walk-faults
+	$(GO) test -count=1 -timeout=1h -v -run='^TestS31_WalkFaults$$' ./integration -walk-faults=1
 	$(GO) test -count=1 -timeout=1h -v -run='^(TestD01_D02_D03_NoRoom|TestD05_D07_DiskGone|TestD15_MountKilled)$$' -parallel=8 ./integration -cache-kills=500 -cache-patience
 
 check: lint race  ## what must pass before a commit

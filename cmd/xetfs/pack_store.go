@@ -134,31 +134,39 @@ func checkPackFolder(store, folder string) error {
 	if _, err := os.Stat(folder); err != nil {
 		return fmt.Errorf("%s: %w", folder, reason(err))
 	}
-	if inside(folder, store) {
+	in, err := inside(folder, store)
+	if err != nil {
+		return fmt.Errorf("%s: %w", folder, reason(err))
+	}
+	if in {
 		return usageError{fmt.Errorf("%s is inside the store %s, which would then hold itself; give the store a folder of its own", folder, store)}
 	}
 	return nil
 }
 
-// inside says whether a path is a folder or in it, whatever links lead there.
-func inside(path, folder string) bool {
+// inside says whether a path is a folder or in it, whatever links lead there. Paths that
+// cannot be looked at are not, unless the machine failed.
+func inside(path, folder string) (bool, error) {
 	target, err := os.Stat(folder)
 	if err != nil {
-		return false // it is not there yet
+		return false, onlyMachine(err) // it is not there yet
 	}
 	path, err = filepath.EvalSymlinks(path)
 	if err == nil {
 		path, err = filepath.Abs(path)
 	}
-	for err == nil {
-		if info, statErr := os.Stat(path); statErr == nil && os.SameFile(info, target) {
-			return true
+	if err != nil {
+		return false, onlyMachine(err)
+	}
+	for {
+		info, err := os.Stat(path)
+		if err == nil && os.SameFile(info, target) {
+			return true, nil
 		}
 		above := filepath.Dir(path)
-		if above == path {
-			break
+		if isMachineError(err) || above == path {
+			return false, onlyMachine(err)
 		}
 		path = above
 	}
-	return false
 }

@@ -166,7 +166,7 @@ func (o *publishOptions) check(cmd *cobra.Command, args []string) error {
 		err = o.checkFolder(cmd, args[2:])
 	}
 	var usage usageError
-	if err != nil && !errors.As(err, &usage) && !errors.Is(err, iofs.ErrNotExist) && !errors.Is(err, iofs.ErrPermission) {
+	if err != nil && !errors.As(err, &usage) && !errors.Is(err, iofs.ErrNotExist) && !errors.Is(err, iofs.ErrPermission) && !isMachineError(err) {
 		return usageError{err}
 	}
 	if err != nil {

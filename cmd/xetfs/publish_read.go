@@ -138,7 +138,7 @@ func (w *walkFiles) checkFile(in *openFolder, name string, st *fileStat) error {
 		return err
 	}
 	path := fmt.Sprintf("/proc/self/fd/%d/%s", in.fd, name)
-	return w.mounts.checkDevice(st.dev, func(fs *unix.Statfs_t) error { return unix.Statfs(path, fs) })
+	return w.mounts.checkDevice(st.dev, func(fs *unix.Statfs_t) error { return w.statfsPath(path, fs) })
 }
 
 // unsettled says whether a file was changed so short a time ago that a further change

@@ -146,6 +146,10 @@ func (c *fileCalls) statfs(fd int, st *unix.Statfs_t) error {
 	return c.do("fstatfs", func() error { return unix.Fstatfs(fd, st) })
 }
 
+func (c *fileCalls) statfsPath(path string, st *unix.Statfs_t) error {
+	return c.do("statfs", func() error { return unix.Statfs(path, st) })
+}
+
 func (c *fileCalls) listxattr(path string, buf []byte) (n int, err error) {
 	err = c.do("llistxattr", func() error {
 		n, err = unix.Llistxattr(path, buf)

@@ -74,6 +74,14 @@ func isMachineError(err error) bool {
 	return !slices.Contains(fileErrors, error(errno))
 }
 
+// onlyMachine returns err if it is an error of this machine.
+func onlyMachine(err error) error {
+	if isMachineError(err) {
+		return err
+	}
+	return nil
+}
+
 // isNoDescriptor says whether no further file could be opened.
 func isNoDescriptor(err error) bool {
 	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE)
