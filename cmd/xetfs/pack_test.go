@@ -244,7 +244,9 @@ func TestPackCannotWrite(t *testing.T) {
 		checkEnd(t, r.status, r.stderr, status, line)
 	}
 	pack(exitFailed, "no space left on device")
-	isSound(t, store)
+	if shards, err := filepath.Glob(filepath.Join(store, "tdata", "shard", "*", "*")); err != nil || len(shards) > 0 {
+		t.Errorf("a full disk has the shards %q, %v", shards, err)
+	}
 	remount(0, "size=200m")
 	pack(exitGood, "")
 	isSound(t, store)
