@@ -10,6 +10,8 @@ import (
 // who gives up leaves at once and does not stop the others; when the last one gives up,
 // the question is cancelled. The zero flight is ready for use.
 type flight[K comparable, V any] struct {
+	goesOn func(key K) bool // without waiters; nil: never; constant
+
 	mu    sync.Mutex
 	calls map[K]*call[V] // guarded by mu
 }
@@ -66,7 +68,7 @@ func (f *flight[K, V]) startLocked(ctx context.Context, key K, ask func(context.
 func (f *flight[K, V]) leave(key K, c *call[V]) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if c.waiters--; c.waiters == 0 {
+	if c.waiters--; c.waiters == 0 && (f.goesOn == nil || !f.goesOn(key)) {
 		f.forgetLocked(key, c) // whoever comes now asks anew
 		c.cancel()
 	}

@@ -49,13 +49,14 @@ func ObjectsWith(s Store, opts ObjectsOptions) Source {
 		named:   opts.Named,
 		lists:   map[codec.Hash][]codec.Hash{},
 		walks:   make(chan struct{}, maxWalks),
-		fetches: make(chan struct{}, shardFetches),
+		fetches: newShardFetches(s),
 	}
 	var held int64
 	if !o.near {
 		o.kept.keeper, o.kept.scope, o.kept.named = opts.Keep, opts.Scope, opts.Named
 		held = opts.InfoBytes / 4 // the kernel caches local files
 	}
+	o.opening.goesOn = func(s wantedShard) bool { return o.fetches.arrive(s.hash) }
 	o.shards.init(max(opts.InfoBytes/8, leastOpen), held)
 	o.chunkLists.max = max(opts.InfoBytes/8, leastLists)
 	o.infos.init(opts.InfoBytes-held, o.loadInfo, &o.kept)
@@ -85,7 +86,7 @@ type objects struct {
 	likely codec.Hash                  // elsewhere; guarded by mu
 
 	walks   chan struct{} // slots for reads of xorbs in large pieces
-	fetches chan struct{} // slots for reads of whole shards
+	fetches *shardFetches
 }
 
 // However little memory there is, the block hashes of 2 GiB of shards stay, and the chunk

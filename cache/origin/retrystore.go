@@ -22,6 +22,7 @@ var (
 	_ KeyRejecter = retryingStore{}
 	_ Peeking     = retryingStore{}
 	_ Streaming   = retryingStore{}
+	_ WholeReader = retryingStore{}
 )
 
 // ReadAt implements Store.
@@ -93,6 +94,21 @@ func (s retryingStore) List(ctx context.Context, prefix string, after names.Key)
 func (s retryingStore) Peek(ctx context.Context, k names.Key, off int64, n int) (part Part, err error) {
 	err = s.call(ctx, k, func(ctx context.Context) error { part, err = peek(ctx, s.Store, k, off, n); return err })
 	return part, err
+}
+
+// ReadWhole implements WholeReader. What has come is not asked for again.
+func (s retryingStore) ReadWhole(ctx context.Context, k names.Key, off int64, take func(b []byte, size int64) error) error {
+	c := s.limits.begin(ctx, true)
+	done := off
+	return c.end(string(k), s.r.doPartly(c, string(k), func() (bool, error) {
+		from := done
+		err := readWhole(c, s.Store, k, from, func(b []byte, size int64) error {
+			s.limits.bytes.Add(int64(len(b)))
+			done += int64(len(b))
+			return take(b, size)
+		})
+		return done-from >= farStep, err
+	}))
 }
 
 // Near says what the store below says.

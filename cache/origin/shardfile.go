@@ -1,7 +1,6 @@
 package origin
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -18,12 +17,8 @@ const (
 	// shardBlock is the part of a shard that is compared with one hash.
 	shardBlock = 16 << 10
 
-	// shardPiece is the largest part of a shard that is read at once while it is hashed.
-	// A longer shard does not stay in memory.
-	shardPiece = 8 << 20
-
-	// shardFetches is how many remote shards are read whole at once: 32 MiB of buffers.
-	shardFetches = 4
+	// longShard is the least size of a shard that does not stay in memory.
+	longShard = 8<<20 + 1
 )
 
 // A shardFile is one shard as it was opened. A hashed shard was read whole once. Since then
@@ -133,56 +128,6 @@ func (p *Part) holds(off int64, n int) bool {
 // errOtherName is the error of a shard with other bytes than its name says.
 var errOtherName = codec.Corrupt("shard", 0, "its bytes do not have the hash that is its name")
 
-// readShard reads a shard whole and hashes it on the way. One of up to shardPiece bytes is
-// in memory then. A shard with other bytes than its name says is not proven.
-func (o *objects) readShard(ctx context.Context, s codec.Hash) (*shardFile, error) {
-	select {
-	case o.fetches <- struct{}{}:
-		defer func() { <-o.fetches }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	f := &shardFile{hash: s, key: names.ShardKey(s), store: o.store, fresh: IsFresh(ctx), opened: time.Now()}
-	part, err := firstPiece(ctx, o.store, f.key)
-	if err != nil {
-		return nil, err
-	}
-	f.size = part.Size
-	if f.size > maxShard {
-		return nil, codec.Corrupt("shard", maxShard, "it has %d bytes", f.size)
-	}
-	h := merkle.NewChunkHash()
-	buf, off := part.Bytes, int64(0)
-	if int64(len(buf)) < f.size {
-		buf = buf[:len(buf)/shardBlock*shardBlock]
-	}
-	for {
-		_, _ = h.Write(buf) // it never fails
-		for b := buf; len(b) > 0; b = b[min(shardBlock, len(b)):] {
-			f.sums = append(f.sums, merkle.Chunk(b[:min(shardBlock, len(b))]))
-		}
-		if off += int64(len(buf)); off >= f.size {
-			break
-		}
-		if cap(buf) < shardPiece {
-			buf = make([]byte, min(shardPiece, f.size-off))
-		}
-		buf = buf[:min(shardPiece, f.size-off)]
-		if err := o.store.ReadAt(ctx, f.key, buf, off); err != nil {
-			return nil, err
-		}
-	}
-	f.proven = h.Sum() == s
-	if !o.near {
-		if int64(len(part.Bytes)) < f.size { // the footer and most of the tables
-			tail := bytes.Clone(buf[max(0, len(buf)-shardTail):])
-			part = Part{Bytes: tail, Off: f.size - int64(len(tail)), Size: f.size}
-		}
-		f.part.Store(&part)
-	}
-	return f, nil
-}
-
 const (
 	// shardTail is how much of the end of a long shard stays in memory.
 	shardTail = 256 << 10
@@ -190,16 +135,6 @@ const (
 	// maxShard is the most bytes of a shard. The hashes of its blocks are 8 MiB then.
 	maxShard = 4 << 30
 )
-
-// firstPiece reads the beginning of an object, at most shardPiece bytes.
-func firstPiece(ctx context.Context, s Store, k names.Key) (Part, error) {
-	part, err := peek(ctx, s, k, 0, shardPiece)
-	if err != nil || len(part.Bytes) > 0 {
-		return part, err
-	}
-	part.Off, part.Bytes = 0, make([]byte, min(part.Size, shardPiece))
-	return part, s.ReadAt(ctx, k, part.Bytes, 0)
-}
 
 // A lasting reads a remote shard for a reader that outlives the call that opens it. It has
 // none of the contexts of its callers, so each read has a time limit of its own.

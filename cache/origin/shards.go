@@ -123,7 +123,7 @@ func (o *objects) newShard(ctx context.Context, s codec.Hash, hashed bool) (*sha
 	var f *shardFile
 	var err error
 	if hashed {
-		f, err = o.readShard(ctx, s)
+		f, err = o.fetches.read(ctx, s)
 	} else {
 		f = &shardFile{hash: s, key: names.ShardKey(s), store: o.store, fresh: IsFresh(ctx)}
 		f.size, err = o.store.Size(ctx, f.key)

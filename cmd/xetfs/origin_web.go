@@ -34,8 +34,9 @@ type webStore struct {
 }
 
 var (
-	_ origin.Peeking   = webStore{}
-	_ origin.Streaming = webStore{}
+	_ origin.Peeking     = webStore{}
+	_ origin.Streaming   = webStore{}
+	_ origin.WholeReader = webStore{}
 )
 
 // Close gives the connections back.
@@ -44,6 +45,11 @@ func (s webStore) Close() error { return s.web.Close() }
 // Peek implements origin.Peeking.
 func (s webStore) Peek(ctx context.Context, k names.Key, off int64, n int) (origin.Part, error) {
 	return s.Store.(origin.Peeking).Peek(ctx, k, off, n)
+}
+
+// ReadWhole implements origin.WholeReader.
+func (s webStore) ReadWhole(ctx context.Context, k names.Key, off int64, take func(b []byte, size int64) error) error {
+	return s.Store.(origin.WholeReader).ReadWhole(ctx, k, off, take)
 }
 
 // ReadStream implements origin.Streaming.

@@ -51,8 +51,9 @@ type heldXorb struct {
 }
 
 var (
-	_ origin.Peeking   = (*heldStore)(nil)
-	_ origin.Streaming = (*heldStore)(nil)
+	_ origin.Peeking     = (*heldStore)(nil)
+	_ origin.Streaming   = (*heldStore)(nil)
+	_ origin.WholeReader = (*heldStore)(nil)
 )
 
 func newHeldStore(s readStore, memory int64) *heldStore {
@@ -84,6 +85,11 @@ func (s *heldStore) ReadStream(ctx context.Context, k names.Key, p []byte, off i
 		return nil
 	}
 	return s.readStore.(origin.Streaming).ReadStream(ctx, k, p, off, came)
+}
+
+// ReadWhole implements origin.WholeReader. It is for shards, which are not held.
+func (s *heldStore) ReadWhole(ctx context.Context, k names.Key, off int64, take func(b []byte, size int64) error) error {
+	return s.readStore.(origin.WholeReader).ReadWhole(ctx, k, off, take)
 }
 
 // Peek implements origin.Peeking.

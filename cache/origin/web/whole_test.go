@@ -1,0 +1,75 @@
+package web_test
+
+import (
+	"bytes"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/origintest"
+	"github.com/xetfs/xetfs/cache/origin/web"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/names"
+)
+
+// A whole object comes in one request; what is cut off is continued where it ended.
+func TestReadWhole(t *testing.T) {
+	content := origintest.Random(1, 2<<20)
+	for name, tt := range map[string]struct {
+		cut  int64 // bytes of the first answer; 0: all
+		want []string
+	}{
+		"one request": {0, []string{"bytes=0-"}},
+		"cut off":     {1 << 20, []string{"bytes=0-", "bytes=1048576-"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var asked []string
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				asked = append(asked, r.Header.Get("Range"))
+				if tt.cut > 0 && len(asked) == 1 {
+					w = &cutting{w, tt.cut}
+				}
+				http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
+			}))
+			defer server.Close()
+			s, err := web.Open(server.URL, web.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			var got []byte
+			err = origin.RetryStore(s, origin.RetryPolicy{}).(origin.WholeReader).ReadWhole(t.Context(), names.ShardKey(codec.Hash{1}), 0, func(b []byte, size int64) error {
+				if size != int64(len(content)) {
+					t.Errorf("size is %d", size)
+				}
+				got = append(got, b...)
+				return nil
+			})
+			if err != nil || !bytes.Equal(got, content) {
+				t.Errorf("%d bytes of %d, %v", len(got), len(content), err)
+			}
+			if strings.Join(asked, " ") != strings.Join(tt.want, " ") {
+				t.Errorf("asked for %q, want %q", asked, tt.want)
+			}
+		})
+	}
+}
+
+// A cutting writer ends the connection after some bytes.
+type cutting struct {
+	http.ResponseWriter
+	left int64
+}
+
+func (w *cutting) Write(p []byte) (int, error) {
+	n := min(int64(len(p)), w.left)
+	_, err := w.ResponseWriter.Write(p[:n])
+	if w.left -= n; w.left == 0 {
+		_ = http.NewResponseController(w.ResponseWriter).Flush()
+		panic(http.ErrAbortHandler)
+	}
+	return int(n), err
+}
