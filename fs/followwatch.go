@@ -7,12 +7,13 @@ import (
 	"github.com/xetfs/xetfs/fs/catalog"
 )
 
-// settle is how long after a change a follower looks: changes come in bursts, and no store
-// should be asked more often.
-const settle = 100 * time.Millisecond
+// followPause is the shortest time between two looks at a catalog that reports changes: they
+// come in bursts, and no store should be read more often.
+const followPause = 100 * time.Millisecond
 
-// run looks again and again until ctx ends: by the clock, and soon after the catalog says
-// that it changed, if it can. A catalog that cannot just now is asked again by the clock.
+// run looks again and again until ctx ends: by the clock, and when the catalog reports a
+// change, if it can. The first change of a burst is looked at without delay, further ones after
+// a pause. A catalog that cannot report changes just now is asked again by the clock.
 func (w *follower) run(ctx context.Context) {
 	tick := time.NewTicker(w.follow)
 	defer tick.Stop()
@@ -36,8 +37,9 @@ func (w *follower) run(ctx context.Context) {
 				changed = nil
 				continue
 			}
-			_ = catalog.Sleep(ctx, settle) // when ctx ends, so does the loop
-			unsignal(changed)
+			w.look(ctx)
+			_ = catalog.Sleep(ctx, w.followPause) // when ctx ends, so does the loop
+			continue
 		}
 		w.look(ctx)
 	}
@@ -66,12 +68,4 @@ func (w *follower) watch(ctx context.Context) (<-chan struct{}, func()) {
 		w.log.Debug("new versions are looked for by the clock alone", "each", w.follow, "err", err)
 	}
 	return nil, func() {}
-}
-
-// unsignal takes back a signal that is waiting.
-func unsignal(changed <-chan struct{}) {
-	select {
-	case <-changed:
-	default:
-	}
 }

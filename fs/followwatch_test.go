@@ -95,6 +95,20 @@ func TestFollowWatching(t *testing.T) {
 	}
 }
 
+// The first change after a while is looked for without a pause.
+func TestFollowFirstChange(t *testing.T) {
+	e := newFakeEngine()
+	c := &watchedCatalog{fakeCatalog: newFakeCatalog()}
+	c.publish("m", e.text("f", "old"))
+	m := mountFake(t, c, e, Options{Symbol: "m", Follow: time.Hour, followPause: time.Hour})
+	m.see(t, "f", "old")
+	eventually(t, "it is watched", func() bool { _, n := c.last(); return n == 1 })
+	watch, _ := c.last()
+	c.publish("m", e.text("f", "new"))
+	watch <- struct{}{}
+	m.see(t, "f", "new")
+}
+
 // A catalog that cannot say is asked by the clock, and whether it can by now, too.
 func TestFollowWatchingEnds(t *testing.T) {
 	e := newFakeEngine()

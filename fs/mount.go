@@ -51,6 +51,8 @@ type Options struct {
 
 	Debug  bool // log every FUSE message
 	Logger *slog.Logger
+
+	followPause time.Duration // of tests: in place of the constant followPause
 }
 
 // maxFSName is how much of the name of what is mounted /proc/mounts shows: all options of a
@@ -63,6 +65,9 @@ func (o Options) withDefaults() Options {
 	}
 	if len(o.FSName) > maxFSName {
 		o.FSName = strings.ToValidUTF8(o.FSName[:maxFSName], "") + "…"
+	}
+	if o.followPause == 0 {
+		o.followPause = followPause
 	}
 	if o.VersionsDir == "" {
 		o.VersionsDir = ".versions"

@@ -16,17 +16,18 @@ import (
 
 // A source opens the volumes of a mount.
 type source struct {
-	catalog   catalog.Catalog
-	versioned catalog.Versioned // the same; nil: it has no versions
-	at        names.AsOf
-	rows      map[string]names.Row // of a snapshot, by symbol; nil: none was asked for
-	follow    time.Duration        // 0: never
-	hidden    string               // directory of old versions; "": none
-	log       *slog.Logger
+	catalog     catalog.Catalog
+	versioned   catalog.Versioned // the same; nil: it has no versions
+	at          names.AsOf
+	rows        map[string]names.Row // of a snapshot, by symbol; nil: none was asked for
+	follow      time.Duration        // 0: never
+	followPause time.Duration
+	hidden      string // directory of old versions; "": none
+	log         *slog.Logger
 }
 
 func newSource(ctx context.Context, c catalog.Catalog, o Options) (*source, error) {
-	s := &source{catalog: c, at: o.At, follow: o.Follow, log: o.Logger}
+	s := &source{catalog: c, at: o.At, follow: o.Follow, followPause: o.followPause, log: o.Logger}
 	s.versioned, _ = c.(catalog.Versioned)
 	if o.VersionsDir != NoVersionsDir && s.versioned != nil {
 		s.hidden = o.VersionsDir
