@@ -17,7 +17,7 @@ BENCH_ENTRIES ?= 1000000
 # Tests that want numpy and safetensors run this Python; setup makes it.
 export XETFS_PYTHON ?= $(shell ./integration/setup.sh --python)
 
-.PHONY: all build demo setup test race fuzz bench bench-mount lint lint-more interop soak check golden clean
+.PHONY: all build demo setup test race fuzz bench bench-mount lint lint-more interop lies soak check golden clean
 
 all: check build
 
@@ -58,6 +58,9 @@ lint-more:        ## golangci-lint; slow to build the first time, so .ci/run cal
 
 interop:          ## other Xet clients against us and us against them; .ci/run calls it
 	./integration/interop/run
+
+lies:             ## 3,200 lies of a web server and of a folder; make test tells 200
+	$(GO) test -count=1 -timeout=1h -v -run='^TestF55_' ./cmd/xetfs -lies=3200
 
 soak: setup       ## minutes and gigabytes: packs, publishes and mounts that are killed hundreds of times, large files, many files, disks that come back
 	$(GO) test -count=1 -timeout=2h -v -run='^(TestPackMemory|TestO30_PackKilled|TestO30_PublishKilled|TestLargeTree)$$' ./integration -large-tree=10000000 -pack-large -pack-kills=100 -publish-kills=200
