@@ -107,6 +107,8 @@ type Server struct {
 
 	mu       sync.Mutex // held while unmounting
 	detached bool       // guarded by mu
+	control  int        // file that aborts the connection; -1: closed, or none; guarded by mu
+	noAbort  error      // why there is none
 }
 
 // mount mounts the files of a catalog, as e reads them, and returns when they can be
@@ -174,9 +176,11 @@ func (s *Server) start(o Options) error {
 		return err
 	}
 	s.device.dev, s.device.mount = numbers(s.device.dir)
+	s.control, s.noAbort = openAbort(s.device.dev)
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
 	go func() {
+		defer s.closeControl()
 		defer close(s.done)
 		var following sync.WaitGroup
 		if s.follow != nil {

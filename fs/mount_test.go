@@ -551,13 +551,46 @@ func TestK16_Aborted(t *testing.T) {
 		result <- err
 	}()
 	eventually(t, "the read arrives", func() bool { return e.reading.Load() > 0 })
-	if err := abort(m.s.device.dev); err != nil {
+	if err := m.s.abort(); err != nil {
 		t.Fatal(err)
 	}
 	m.s.Wait()
 	if err := <-result; !errors.Is(err, unix.ENOTCONN) && !errors.Is(err, unix.ECONNABORTED) && !errors.Is(err, unix.EIO) {
 		t.Errorf("read = %v, want ENOTCONN", err)
 	}
+}
+
+// K53: the kernel uses the number of an ended mount again. An abort of the ended one leaves
+// the new one alone.
+func TestK53_AbortOfEndedMount(t *testing.T) {
+	e := newFakeEngine()
+	tree := newFakeTree(e.file("f", pattern(10)))
+	ended := mountFake(t, tree, e, Options{})
+	dev := ended.s.device.dev
+	control, err := openAbort(dev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(control)
+	if err := ended.s.Unmount(); err != nil {
+		t.Fatal(err)
+	}
+	var m mounted
+	for range 100 { // another process may have the number just now
+		if m = mountFake(t, tree, e, Options{}); m.s.device.dev == dev {
+			break
+		}
+	}
+	if m.s.device.dev != dev {
+		t.Skip("the number of the device was not used again")
+	}
+	if _, err := unix.Write(control, []byte("1")); err != nil {
+		t.Log(err)
+	}
+	if err := ended.s.abort(); err != nil {
+		t.Log(err)
+	}
+	m.see(t, "f", string(pattern(10)))
 }
 
 func TestTwoMounts(t *testing.T) {
@@ -641,7 +674,7 @@ func TestK04_StaleMount(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if err := abort(dead.s.device.dev); err != nil {
+	if err := dead.s.abort(); err != nil {
 		t.Fatal(err)
 	}
 	dead.s.Wait()

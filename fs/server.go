@@ -79,11 +79,31 @@ func (s *Server) Shutdown(grace time.Duration) error {
 	if s.endsWithin(grace) {
 		return nil
 	}
-	err = abort(s.device.dev) // or its last file was closed just now
+	err = s.abort() // or its last file was closed just now
 	if s.endsWithin(lastWords) {
 		return nil
 	}
 	return errors.Join(fmt.Errorf("the mount at %s does not end", s.device.dir), err)
+}
+
+// abort ends the connection to the kernel, if it has not ended.
+func (s *Server) abort() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.control < 0 {
+		return s.noAbort
+	}
+	_, err := unix.Write(s.control, []byte("1"))
+	return err
+}
+
+func (s *Server) closeControl() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.control >= 0 {
+		unix.Close(s.control)
+	}
+	s.control = -1
 }
 
 func (s *Server) endsWithin(d time.Duration) bool {

@@ -17,20 +17,23 @@ func raiseReadAhead(dev uint64) error {
 		fmt.Sprintf("/sys/class/bdi/%d:%d/read_ahead_kb", unix.Major(dev), unix.Minor(dev)), fmt.Sprint(readAheadKB))
 }
 
-// abort cuts the connection between kernel and server: whoever waits for an answer gets
-// ENOTCONN. It is the only way to end a mount that was taken away lazily.
-func abort(dev uint64) error {
+// openAbort opens the file that aborts the connection of a mount: readers that wait get
+// ENOTCONN. That is the only way to end a lazily unmounted file system. The file is bound to
+// this connection. Its path may later be that of another mount, because the kernel uses the
+// number of a device again.
+func openAbort(dev uint64) (int, error) {
+	const flags = unix.O_WRONLY | unix.O_CLOEXEC
 	file := fmt.Sprintf("%d/abort", unix.Minor(dev))
-	err := writeAt(unix.AT_FDCWD, "/sys/fs/fuse/connections/"+file, "1")
+	fd, err := unix.Open("/sys/fs/fuse/connections/"+file, flags, 0)
 	if err == nil {
-		return nil
+		return fd, nil
 	}
 	control, ownErr := fuseControl()
 	if ownErr != nil {
-		return errors.Join(err, ownErr)
+		return -1, errors.Join(err, ownErr)
 	}
 	defer unix.Close(control)
-	return writeAt(control, file, "1")
+	return unix.Openat(control, file, flags, 0)
 }
 
 // fuseControl returns the folder of FUSE connections where nobody has mounted it, as in
