@@ -91,24 +91,3 @@ func TestS36_OtherHome(t *testing.T) {
 		t.Errorf("%v, %v in the home of another user", names, err)
 	}
 }
-
-// Only records and what killed runs left of them are removed when they are old.
-func TestRemoveOldRecords(t *testing.T) {
-	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	p, err := newRecordPlace("c", "s", "/folder")
-	if err != nil {
-		t.Fatal(err)
-	}
-	record := "0123456789abcdef0123456789abcdef"
-	for name, stays := range map[string]bool{record: false, recordTemp + "1": false, "notes.txt": true, record[:30] + "xy": true} {
-		path := filepath.Join(p.folder, name)
-		old := unix.NsecToTimespec(1)
-		if err := errors.Join(os.WriteFile(path, nil, 0o600), unix.UtimesNano(path, []unix.Timespec{old, old})); err != nil {
-			t.Fatal(err)
-		}
-		p.removeOld()
-		if _, err := os.Stat(path); (err == nil) != stays {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}

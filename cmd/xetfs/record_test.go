@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -199,7 +200,8 @@ func TestRecordsOfOld(t *testing.T) {
 		name  string
 		age   time.Duration
 		stays bool
-	}{{"young", 179 * day, true}, {"old", 181 * day, false}, {recordTemp + "1", 6 * day, true}, {recordTemp + "2", 8 * day, false}} {
+	}{{strings.Repeat("a", 32), 179 * day, true}, {strings.Repeat("b", 32), 181 * day, false}, {"notes.txt", 181 * day, true}, {strings.Repeat("z", 32), 181 * day, true},
+		{recordTemp + "1", 6 * day, true}, {recordTemp + "2", 8 * day, false}} {
 		path := filepath.Join(p.folder, f.name)
 		writeFile(t, path, nil)
 		if err := os.Chtimes(path, time.Time{}, time.Now().Add(-f.age)); err != nil {
