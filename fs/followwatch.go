@@ -12,8 +12,9 @@ import (
 const followPause = 100 * time.Millisecond
 
 // run looks again and again until ctx ends: by the clock, and when the catalog reports a
-// change, if it can. The first change of a burst is looked at without delay, further ones after
-// a pause. A catalog that cannot report changes just now is asked again by the clock.
+// change, if it can. The first change of a burst is looked at without delay. A second look after a
+// pause sees the others, and what a writer does after the change that is reported: the symbol
+// list follows the reference. A catalog that cannot report changes just now is asked again by the clock.
 func (w *follower) run(ctx context.Context) {
 	tick := time.NewTicker(w.follow)
 	defer tick.Stop()
@@ -39,7 +40,7 @@ func (w *follower) run(ctx context.Context) {
 			}
 			w.look(ctx)
 			_ = catalog.Sleep(ctx, w.followPause) // when ctx ends, so does the loop
-			continue
+			unsignal(changed)
 		}
 		w.look(ctx)
 	}
@@ -68,4 +69,12 @@ func (w *follower) watch(ctx context.Context) (<-chan struct{}, func()) {
 		w.log.Debug("new versions are looked for by the clock alone", "each", w.follow, "err", err)
 	}
 	return nil, func() {}
+}
+
+// unsignal takes back a signal that is waiting.
+func unsignal(changed <-chan struct{}) {
+	select {
+	case <-changed:
+	default:
+	}
 }
