@@ -144,7 +144,7 @@ func (b *bench) round(t *testing.T, r *results, s system, round int) {
 // again and again.
 func (b *bench) profile(t *testing.T, path string) {
 	t.Helper()
-	free, err := net.Listen("tcp", "localhost:0")
+	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ type FarServer struct {
 // serveFar gives a store out over HTTP until the end of the test.
 func serveFar(t testing.TB, store string, flags ...string) *FarServer {
 	t.Helper()
-	args := slices.Concat([]string{"serve", "--plain", "--listen=localhost:0"}, flags, []string{store})
+	args := slices.Concat([]string{"serve", "--plain", "--listen=127.0.0.1:0"}, flags, []string{store})
 	s := &FarServer{t: t, cmd: exec.Command(xetfs(t), args...), done: make(chan struct{})}
 	s.cmd.Env = environment()
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}

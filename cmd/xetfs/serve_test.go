@@ -175,7 +175,7 @@ func askPlain(t *testing.T, base, method, path, header string) (int, http.Header
 // nobody who hangs.
 func TestServeEnds(t *testing.T) {
 	for _, takes := range []time.Duration{200 * time.Millisecond, time.Hour} {
-		l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "localhost:0")
+		l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -581,6 +581,9 @@ func TestSaidAtOnce(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			if _, err := net.DefaultResolver.LookupHost(t.Context(), "localhost"); err != nil && strings.Contains(tt.address, "localhost") {
+				t.Skip("this machine does not know localhost: no /etc/hosts")
+			}
 			s := open(t, tt.address, web.Options{})
 			_, _, err := s.Get(t.Context(), refKey, "")
 			if !errors.Is(err, origin.ErrUnavailable) || tries(err) != tt.tries || !strings.Contains(err.Error(), tt.want) {
