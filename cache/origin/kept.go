@@ -31,6 +31,7 @@ const (
 	keptXorb      = "xorb"
 	keptFile      = "file proven by its chunks"
 	keptNamedFile = "file proven by its shard"
+	keptShard     = "hashes of a shard"
 )
 
 // key returns what something is kept under. An index page has no hash like this, because
@@ -149,6 +150,34 @@ func (k *kept) putFile(id codec.FileID, fi keptFileInfo) {
 	if value := encodeKeptFile(key, fi); value != nil {
 		k.put(key, value)
 	}
+}
+
+func (k *kept) shardKey(s codec.Hash) [32]byte { return k.key(keptShard, s[:]) }
+
+// shard returns a shard that was read whole before: its size and the hashes of its blocks.
+func (k *kept) shard(ctx context.Context, s codec.Hash) (f *shardFile, ok bool) {
+	if k.keeper == nil || !k.named {
+		return nil, false
+	}
+	key := k.shardKey(s)
+	return get(ctx, k, key, func(value []byte) (*shardFile, error) { return decodeKeptShard(key, value) })
+}
+
+// maxKeptSums bounds what is kept of one shard, to 256 KiB.
+const maxKeptSums = 8 << 10
+
+// putShard keeps the hashes of a shard that has the bytes of its name. A shard without
+// footer is not kept: opening it reads all of it.
+func (k *kept) putShard(f *shardFile) {
+	if k.keeper == nil || !k.named || !f.proven || !f.Meta().Footer || len(f.sums) > maxKeptSums {
+		return
+	}
+	ends, err := readEnds(f)
+	if err != nil {
+		return
+	}
+	key := k.shardKey(f.hash)
+	k.put(key, encodeKeptShard(key, f, ends))
 }
 
 func (k *kept) dropFile(id codec.FileID) {

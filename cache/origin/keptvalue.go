@@ -2,6 +2,7 @@ package origin
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 
@@ -16,7 +17,7 @@ import (
 //	offset  size  field
 //	     0     8  "XETKEPT", version 1
 //	     8    32  what it is kept under
-//	    40     …  the info of a xorb, or a File Info block
+//	    40     …  the info of a xorb, a File Info block, or the hashes of a shard
 //	     …    32  BLAKE3 of all before
 const (
 	keptIdent   = "XETKEPT\x01"
@@ -168,4 +169,75 @@ func decodeFileBody(file codec.Hash, b []byte) (keptFileInfo, error) {
 	}
 	k.Block = int64(block)
 	return k, nil
+}
+
+// shardEnds are the header and the footer of a shard.
+type shardEnds struct {
+	head [48]byte
+	foot [200]byte
+}
+
+// readEnds reads the ends of a shard.
+func readEnds(r *shardFile) (e shardEnds, err error) {
+	at := r.at(context.Background())
+	if _, err = at.ReadAt(e.head[:], 0); err == nil {
+		_, err = at.ReadAt(e.foot[:], r.size-int64(len(e.foot)))
+	}
+	return e, err
+}
+
+// read copies bytes of a shard of some size that are in its header or footer.
+func (e *shardEnds) read(p []byte, off, size int64) bool {
+	if e == nil {
+		return false
+	}
+	foot := size - int64(len(e.foot))
+	switch end := off + int64(len(p)); {
+	case off >= 0 && end <= int64(len(e.head)):
+		copy(p, e.head[off:])
+	case off >= foot && end <= size:
+		copy(p, e.foot[off-foot:])
+	default:
+		return false
+	}
+	return true
+}
+
+// encodeKeptShard encodes what is known of a shard that was read whole.
+//
+//	offset  size  field
+//	     0     8  size of the shard
+//	     8    48  header of the shard
+//	    56   200  footer of the shard
+//	   256     …  hash of each 16 KiB, 32 bytes each
+func encodeKeptShard(key [32]byte, f *shardFile, e shardEnds) []byte {
+	b := appendKeptHead(make([]byte, 0, keptMinimum+keptShardHead+len(f.sums)*len(codec.Hash{})), key)
+	b = binary.LittleEndian.AppendUint64(b, uint64(f.size))
+	b = append(append(b, e.head[:]...), e.foot[:]...)
+	for i := range f.sums {
+		b = append(b, f.sums[i][:]...)
+	}
+	return sealKept(b)
+}
+
+const keptShardHead = 8 + 48 + 200
+
+// decodeKeptShard decodes what is known of a shard. Its name and store are not set.
+func decodeKeptShard(key [32]byte, b []byte) (*shardFile, error) {
+	b, err := openKept(key, b)
+	if err != nil {
+		return nil, err
+	}
+	if len(b) < keptShardHead {
+		return nil, badKept(keptHead+len(b), "ends before the hashes")
+	}
+	size, sums := binary.LittleEndian.Uint64(b), b[keptShardHead:]
+	if size > maxShard || uint64(len(sums)) != (size+shardBlock-1)/shardBlock*uint64(len(codec.Hash{})) {
+		return nil, badKept(keptHead, "%d bytes of hashes for a shard of %d bytes", len(sums), size)
+	}
+	f := &shardFile{size: int64(size), ends: &shardEnds{[48]byte(b[8:]), [200]byte(b[56:])}}
+	for ; len(sums) > 0; sums = sums[len(codec.Hash{}):] {
+		f.sums = append(f.sums, codec.Hash(sums))
+	}
+	return f, nil
 }

@@ -35,6 +35,7 @@ type shardFile struct {
 	sums   []codec.Hash         // of the blocks; nil: the shard was not read whole
 	proven bool                 // all its bytes have the hash that is its name
 	part   atomic.Pointer[Part] // compared bytes in memory; nil: none
+	ends   *shardEnds           // from an earlier read; nil: they are read
 }
 
 // at returns a reader of the shard for the length of one call.
@@ -64,6 +65,9 @@ func (r *shardReader) ReadAt(p []byte, off int64) (int, error) {
 	f := r.f
 	if part := f.part.Load(); part.holds(off, len(p)) {
 		return copy(p, part.Bytes[off-part.Off:]), nil
+	}
+	if f.ends.read(p, off, f.size) {
+		return len(p), nil
 	}
 	if f.sums == nil || off < 0 || off+int64(len(p)) > f.size {
 		return r.below.ReadAt(p, off) // a read behind the end fails there

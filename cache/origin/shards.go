@@ -120,11 +120,14 @@ func (o *objects) rejected(f *shardFile) bool { return !o.near && !f.proven }
 
 // newShard opens one copy of a shard.
 func (o *objects) newShard(ctx context.Context, s codec.Hash, hashed bool) (*shardFile, error) {
-	var f *shardFile
+	f, kept := o.kept.shard(ctx, s)
 	var err error
-	if hashed {
+	switch {
+	case kept:
+		f.hash, f.key, f.store, f.proven, f.opened = s, names.ShardKey(s), o.store, true, time.Now()
+	case hashed:
 		f, err = o.fetches.read(ctx, s)
-	} else {
+	default:
 		f = &shardFile{hash: s, key: names.ShardKey(s), store: o.store, fresh: IsFresh(ctx)}
 		f.size, err = o.store.Size(ctx, f.key)
 	}
@@ -134,6 +137,9 @@ func (o *objects) newShard(ctx context.Context, s codec.Hash, hashed bool) (*sha
 	r := f.at(ctx)
 	f.Reader, err = shard.NewReader(r, f.size)
 	r.below = f.lasting()
+	if err == nil && hashed && !kept {
+		o.kept.putShard(f)
+	}
 	return f, err
 }
 
