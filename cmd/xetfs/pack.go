@@ -30,10 +30,10 @@ func newPack() *cobra.Command {
 		Short: "Store the files of folders as shards and xorbs",
 		Long: `Reads every regular file in the folders and stores what
 STORE does not have yet: chunks in xorbs, files in shards, below STORE/tdata. STORE is a
-local folder of its own; it is made if it is not there, and shards and xorbs anywhere in
-it count. Any other folder that is not empty is refused. Chunk boundaries, hashes and layout are those of the Xet reference
-implementation, so every Xet client can read the result. Packing the same files again
-stores nothing.
+local folder of its own; it is made if it is not there, and shards and xorbs anywhere in it
+count. Any other folder that is not empty is refused. Chunk boundaries, hashes and layout
+are those of the Xet reference implementation, so every Xet client can read the result.
+Packing the same files again stores nothing.
 
 Names are not stored: a packed file is found by its hash, which --list shows. The files of a
 folder come in the order of their names, then those of the folders in it. What is not a

@@ -40,9 +40,10 @@ func newPublish() *cobra.Command {
 		Long: `Packs what STORE does not have yet, as pack does, and publishes the tree of FOLDER as the
 next version of SYMBOL: whole, with the modes and times of everything in it, symbolic links
 and empty folders. STORE is a local folder of its own; it is made, and a catalog in it, if
-it is not there. A folder with anything but a store in it is refused. A store is as private as its folder:
-modes of files do not protect their content there. Readers see the old version or the new one and nothing between, whenever
-publish ends, by whatever means; run again, it goes on from there.
+it is not there. A folder with anything but a store in it is refused. A store is as private
+as its folder: modes of files do not protect their content there. Readers see the old
+version or the new one and nothing between, whenever publish ends, by whatever means; run
+again, it goes on from there.
 
 A new symbol whose name continues that of another (me/proj where me exists), or the reverse,
 is refused: a mount could show one of the two only.
@@ -52,7 +53,8 @@ makes one. A file is not read if the last publish of FOLDER as SYMBOL has read i
 times (modified, changed), inode and device are the same. That is remembered below
 ~/.cache/xetfs/publish (XDG_CACHE_HOME), where it may be deleted; --checksum reads all
 files. Changes through a shared memory mapping are seen, too, but not always on tmpfs, NFS
-and FUSE: use --checksum there. Files of 256 bytes or fewer are kept in the index of the tree, without a SHA-256.
+and FUSE: use --checksum there. Files of 256 bytes or fewer are kept in the index of the
+tree, without a SHA-256.
 
 With --update the newest tree stays as it is, but for what FOLDER has and what --remove
 names. A folder and what is in it is removed by its path in the tree.
