@@ -46,12 +46,16 @@ func (k *kept) key(kind string, id []byte) [32]byte {
 func (k *kept) xorbKey(x codec.Hash) [32]byte { return k.key(keptXorb, x[:]) }
 
 func (k *kept) fileKey(id codec.FileID) [32]byte {
-	b := append(id.File[:], id.Shard[:]...)
 	kind := keptFile
 	if k.named {
 		kind = keptNamedFile
 	}
-	return k.key(kind, binary.LittleEndian.AppendUint64(b, uint64(id.Block)))
+	return k.key(kind, idBytes(id))
+}
+
+func idBytes(id codec.FileID) []byte {
+	b := append(id.File[:], id.Shard[:]...)
+	return binary.LittleEndian.AppendUint64(b, uint64(id.Block))
 }
 
 // get returns what decode makes of the value of a key, if it is there and good. A Fresh

@@ -44,12 +44,13 @@ func ObjectsWith(s Store, opts ObjectsOptions) Source {
 		opts.InfoBytes = 64 << 20
 	}
 	o := &objects{
-		store:   s,
-		near:    Near(s),
-		named:   opts.Named,
-		lists:   map[codec.Hash][]codec.Hash{},
-		walks:   make(chan struct{}, maxWalks),
-		fetches: newShardFetches(s),
+		store:    s,
+		near:     Near(s),
+		named:    opts.Named,
+		lists:    map[codec.Hash][]codec.Hash{},
+		walks:    make(chan struct{}, maxWalks),
+		indexing: make(chan struct{}, maxIndexing),
+		fetches:  newShardFetches(s),
 	}
 	var held int64
 	if !o.near {
@@ -85,9 +86,14 @@ type objects struct {
 	lists  map[codec.Hash][]codec.Hash // xorb → shards that may list its chunks; guarded by mu
 	likely codec.Hash                  // elsewhere; guarded by mu
 
-	walks   chan struct{} // slots for reads of xorbs in large pieces
-	fetches *shardFetches
+	walks    chan struct{} // slots for reads of xorbs in large pieces
+	indexing chan struct{} // slots for reads of File Info blocks of many terms
+	fetches  *shardFetches
 }
+
+// maxIndexing is how many large File Info blocks are read at once. Each has two buffers of
+// aheadSize.
+const maxIndexing = 2
 
 // However little memory there is, the block hashes of 2 GiB of shards stay, and the chunk
 // lists of some xorbs.
@@ -285,7 +291,10 @@ func (o *objects) Hashed(ctx context.Context, x codec.Hash) (bool, error) {
 }
 
 // Forget implements Forgetting.
-func (o *objects) Forget(id codec.FileID) { o.kept.dropFile(id) }
+func (o *objects) Forget(id codec.FileID) {
+	o.kept.dropFile(id)
+	o.kept.dropIndex(id)
+}
 
 // Reject implements Rejecter.
 func (o *objects) Reject(x codec.Hash) int {

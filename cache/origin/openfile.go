@@ -2,14 +2,12 @@ package origin
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/merkle"
-	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/shard"
 )
 
@@ -23,6 +21,9 @@ func (o *objects) OpenFile(ctx context.Context, id codec.FileID) (*shard.FileInf
 		return fi, nil, nil
 	}
 	if !o.near {
+		if x, ok := o.kept.index(ctx, id); ok {
+			return nil, o.large(x), nil
+		}
 		if fi, ok := o.keptFileInfo(ctx, id); ok {
 			return fi, nil, nil
 		}
@@ -52,44 +53,54 @@ func (o *objects) hasManyTerms(ctx context.Context, id codec.FileID) bool {
 }
 
 // openLarge proves a file of many terms and returns how to read them.
-func (o *objects) openLarge(ctx context.Context, id codec.FileID) (large *LargeFile, err error) {
+func (o *objects) openLarge(ctx context.Context, id codec.FileID) (*LargeFile, error) {
+	select {
+	case o.indexing <- struct{}{}:
+		defer func() { <-o.indexing }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 	if o.named {
 		if _, err := o.hashedShard(ctx, id.Shard); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("file %s: shard %s: %w", id.File, id.Shard, err)
 		}
 	}
-	err = o.fromShard(ctx, id.Shard, func(f *shardFile) error {
-		large, err = o.proveLarge(ctx, f, id)
+	var x *indexedFile
+	err := o.fromShard(ctx, id.Shard, func(f *shardFile) (err error) {
+		x, err = o.proveLarge(ctx, f, id)
 		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("file %s: %w", id.File, err)
 	}
-	return large, nil
+	o.kept.putIndex(id, x)
+	return o.large(x), nil
 }
 
 // proveLarge is prove for a block that is read in groups, once from beginning to end. It
 // remembers a hash of each group, so that the terms that are read later are those that were
 // proven.
-func (o *objects) proveLarge(ctx context.Context, f *shardFile, id codec.FileID) (*LargeFile, error) {
+func (o *objects) proveLarge(ctx context.Context, f *shardFile, id codec.FileID) (*indexedFile, error) {
 	var check *fileCheck // nil: the shard proves the file
 	if !(o.named && f.hash == id.Shard && f.proven) {
 		check = &fileCheck{get: func(x codec.Hash) (chunkList, error) { return o.chunkList(ctx, f, x) }}
 	}
-	var (
-		sums   []codec.Hash
-		chunks int64
-		buf    []byte
-	)
-	x, err := shard.IndexFile(io.NewSectionReader(f.at(ctx), 0, f.size), id.Block, func(terms []codec.Term, verify []codec.Hash) error {
+	x := &indexedFile{shard: f.hash, size: f.size, keyed: f.Meta().Keyed}
+	var chunks int64
+	var buf []byte
+	terms, hashes := o.inPieces(ctx, f), o.inPieces(ctx, f)
+	index, err := shard.IndexFile(terms, hashes, id.Block, func(terms []codec.Term, verify []codec.Hash) error {
 		if chunks += chunksOf(terms); chunks > maxLeaves {
 			return codec.Corrupt("file info block", id.Block, "its terms name more than %d chunks", int64(maxLeaves))
 		}
-		if !f.Meta().Keyed {
+		if !x.keyed {
 			o.remember(f.hash, terms)
 		}
 		buf = appendTerms(buf[:0], terms)
-		sums = append(sums, merkle.Chunk(buf))
+		sum := merkle.Chunk(buf)
+		if x.sums = append(x.sums, sum); len(x.sums)*shard.TermGroup <= maxKeptTerms {
+			o.kept.putTerms(sum, buf)
+		}
 		if check == nil {
 			return ctx.Err()
 		}
@@ -98,45 +109,62 @@ func (o *objects) proveLarge(ctx context.Context, f *shardFile, id codec.FileID)
 	switch {
 	case err != nil:
 		return nil, err
-	case x.File != id.File:
-		return nil, codec.Corrupt("file info block", id.Block, "describes file %s", x.File)
+	case index.File != id.File:
+		return nil, codec.Corrupt("file info block", id.Block, "describes file %s", index.File)
 	}
 	if check != nil {
-		if err := check.end(x.File, id.Block); err != nil {
+		if err := check.end(id.File, id.Block); err != nil {
 			return nil, unproven(id.Block, err)
 		}
 	}
-	return &LargeFile{Index: x, Group: func(ctx context.Context, i int) ([]codec.Term, error) {
-		return o.readTerms(ctx, f.key, f.size, x, i, sums[i])
-	}}, nil
+	x.FileIndex = index
+	return x, nil
+}
+
+// inPieces returns a reader of a shard for one who goes through it from some place on. Of a
+// remote shard it reads large pieces.
+func (o *objects) inPieces(ctx context.Context, f *shardFile) io.ReaderAt {
+	var r io.ReaderAt = f.at(ctx)
+	if !o.near && !f.part.Load().holds(0, int(f.size)) {
+		r = &readAhead{below: r, size: f.size}
+	}
+	return io.NewSectionReader(r, 0, f.size)
+}
+
+// large returns how to read the terms of a file that was proven.
+func (o *objects) large(x *indexedFile) *LargeFile {
+	return &LargeFile{Index: x.FileIndex, Group: func(ctx context.Context, i int) ([]codec.Term, error) {
+		if terms, ok := o.kept.terms(ctx, x.sums[i]); ok {
+			if !x.keyed {
+				o.remember(x.shard, terms)
+			}
+			return terms, nil
+		}
+		return o.readTerms(ctx, x, i)
+	}}
 }
 
 // readTerms reads a group of terms again and compares it with its hash. A damaged copy of
 // the shard is passed over if there is another.
-func (o *objects) readTerms(ctx context.Context, k names.Key, size int64, x *shard.FileIndex, i int, sum codec.Hash) ([]codec.Term, error) {
+func (o *objects) readTerms(ctx context.Context, x *indexedFile, i int) ([]codec.Term, error) {
+	k := x.key()
 	for try := 0; ; try++ {
-		terms, err := x.Group(io.NewSectionReader(ReaderAt(ctx, o.store, k), 0, size), i)
-		if err == nil && merkle.Chunk(appendTerms(nil, terms)) != sum {
-			err = codec.Corrupt("file info block", x.Block, "its terms from term %d on have changed since they were read first", i*shard.TermGroup)
+		r := ReaderAt(ctx, o.store, k)
+		if f := o.shards.find(x.shard); try == 0 && f != nil {
+			r = f.inMemory(r)
 		}
+		terms, err := x.Group(io.NewSectionReader(r, 0, x.size), i)
 		if err == nil {
-			return terms, nil
+			b := appendTerms(nil, terms)
+			if merkle.Chunk(b) == x.sums[i] {
+				o.kept.putTerms(x.sums[i], b)
+				return terms, nil
+			}
+			err = codec.Corrupt("file info block", x.Block, "its terms from term %d on have changed since they were read first", i*shard.TermGroup)
 		}
 		if passing(err) || errors.Is(err, ErrUnavailable) || try >= o.others(k, err) {
 			return nil, fmt.Errorf("%q: %w", k, err)
 		}
 		ctx = Fresh(ctx)
 	}
-}
-
-// appendTerms appends the bytes of terms that are hashed.
-func appendTerms(b []byte, terms []codec.Term) []byte {
-	for i := range terms {
-		t := &terms[i]
-		b = append(b, t.Xorb[:]...)
-		b = binary.LittleEndian.AppendUint32(b, t.Size)
-		b = binary.LittleEndian.AppendUint32(b, t.Chunks.Start)
-		b = binary.LittleEndian.AppendUint32(b, t.Chunks.End)
-	}
-	return b
 }

@@ -66,8 +66,10 @@ func TestL18_OpenFile(t *testing.T) {
 					}
 					put(lie)
 					for i := range large.Index.Groups() {
-						if _, err := large.Group(t.Context(), i); (err != nil) != (i == 3) || err != nil && !errors.Is(err, codec.ErrCorrupt) {
-							t.Errorf("group %d of a shard that was exchanged: %v", i, err)
+						terms, err := large.Group(t.Context(), i) // a remote shard is still in memory
+						good := err == nil && slices.Equal(terms, f.Info.Terms[i*shard.TermGroup:min(n, (i+1)*shard.TermGroup)])
+						if !good && !(i == 3 && errors.Is(err, codec.ErrCorrupt)) {
+							t.Errorf("group %d of a shard that was exchanged: %d terms, %v", i, len(terms), err)
 						}
 					}
 					if _, large, err := open().OpenFile(t.Context(), id); !errors.Is(err, codec.ErrCorrupt) {
@@ -93,4 +95,41 @@ func termsOf(t *testing.T, large *origin.LargeFile) (all []codec.Term) {
 		all = append(all, terms...)
 	}
 	return all
+}
+
+// What was read of a large file is kept. It is found again without the store, and a damaged
+// part of it is read from the store.
+func TestL18_KeptTerms(t *testing.T) {
+	const n = origin.MaxTerms + 3*shard.TermGroup + 5
+	b, f, _, ids := manyTerms(t, origintest.Form{}, n)
+	id := ids[f.Info.File]
+	for _, named := range []bool{false, true} {
+		keep := new(origintest.Keeper)
+		open := func(s origin.Store, named bool) (*origin.LargeFile, error) {
+			_, large, err := origin.ObjectsWith(s, origin.ObjectsOptions{Keep: keep, Named: named}).(origin.Opening).OpenFile(t.Context(), id)
+			return large, err
+		}
+		if _, err := open(b.Store(), named); err != nil {
+			t.Fatal(err)
+		}
+		large, err := open(origintest.Memory(), named)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(termsOf(t, large), f.Info.Terms) || large.Index.SHA256 != f.Info.SHA256 {
+			t.Error("what is kept are not the terms of the file")
+		}
+		if large, err := open(origintest.Memory(), !named); err == nil {
+			t.Errorf("a file that was proven otherwise (named: %t) is found: %v", named, large.Index)
+		}
+		for _, value := range keep.Pages() {
+			value[len(value)/2] ^= 1
+		}
+		if large, err := open(origintest.Memory(), named); err == nil {
+			t.Errorf("a damaged value is used: %v", large.Index)
+		}
+		if large, err = open(b.Store(), named); err != nil || !slices.Equal(termsOf(t, large), f.Info.Terms) {
+			t.Errorf("when what is kept is damaged: %v", err)
+		}
+	}
 }

@@ -108,6 +108,13 @@ func (f *shardFile) compare(b []byte, off int64) error {
 	return nil
 }
 
+// inMemory returns a reader of the bytes in memory, and through r of all others.
+func (f *shardFile) inMemory(r io.ReaderAt) io.ReaderAt {
+	p := &peeked{below: r}
+	p.part.Store(f.part.Load())
+	return p
+}
+
 // block returns the beginning of the File Info block at a place: most blocks whole.
 func (f *shardFile) block(ctx context.Context, off int64, n int64) (Part, error) {
 	start, _ := f.blocks(off, 0)

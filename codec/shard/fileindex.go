@@ -31,11 +31,12 @@ func TermCount(r io.ReaderAt, block int64) (int, error) {
 	return int(h.terms), err
 }
 
-// IndexFile reads the File Info block at a known place from beginning to end. It calls visit
-// for each group with the terms and their verification hashes, which are nil if the block
-// has none. Both are valid until visit returns. An error of visit ends the reading. visit
-// may be nil.
-func IndexFile(r io.ReaderAt, block int64, visit func(terms []codec.Term, verify []codec.Hash) error) (*FileIndex, error) {
+// IndexFile reads the File Info block at a known place from beginning to end: the terms from
+// r and the verification hashes, which are behind all terms, from hashesFrom, which reads the
+// same shard. It calls visit for each group with the terms and their verification hashes,
+// which are nil if the block has none. Both are valid until visit returns. An error of visit
+// ends the reading. visit may be nil.
+func IndexFile(r, hashesFrom io.ReaderAt, block int64, visit func(terms []codec.Term, verify []codec.Hash) error) (*FileIndex, error) {
 	s, h, err := blockAt(r, block, lookupBuffer)
 	if err != nil {
 		return nil, err
@@ -44,7 +45,7 @@ func IndexFile(r io.ReaderAt, block int64, visit func(terms []codec.Term, verify
 	var group FileInfo
 	var hashes *records
 	if x.verify && visit != nil {
-		hashes = recordsAt(r, x.verifyAt(0), math.MaxInt64, scanBuffer)
+		hashes = recordsAt(hashesFrom, x.verifyAt(0), math.MaxInt64, scanBuffer)
 		hashes.size = false
 	}
 	end := int64(0)
@@ -74,7 +75,7 @@ func IndexFile(r io.ReaderAt, block int64, visit func(terms []codec.Term, verify
 	if h.flags&flagMetadata == 0 {
 		return x, nil
 	}
-	last := recordsAt(r, block+int64(h.records())*recordSize, math.MaxInt64, recordSize)
+	last := recordsAt(hashesFrom, block+int64(h.records())*recordSize, math.MaxInt64, recordSize)
 	last.size = false
 	b, err := last.need(inFile, recordSize)
 	if err != nil {

@@ -49,7 +49,7 @@ func TestFileIndex(t *testing.T) {
 			}
 			var terms []codec.Term
 			var hashes []codec.Hash
-			x, err := IndexFile(r, stored.Block, func(group []codec.Term, verify []codec.Hash) error {
+			x, err := IndexFile(r, r, stored.Block, func(group []codec.Term, verify []codec.Hash) error {
 				terms, hashes = append(terms, group...), append(hashes, verify...)
 				return nil
 			})
@@ -77,12 +77,12 @@ func TestFileIndexDamaged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x, err := IndexFile(bytes.NewReader(b), recordSize, nil)
+	x, err := IndexFile(bytes.NewReader(b), bytes.NewReader(b), recordSize, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	stop := errors.New("stop")
-	if _, err := IndexFile(bytes.NewReader(b), recordSize, func([]codec.Term, []codec.Hash) error { return stop }); !errors.Is(err, stop) {
+	if _, err := IndexFile(bytes.NewReader(b), bytes.NewReader(b), recordSize, func([]codec.Term, []codec.Hash) error { return stop }); !errors.Is(err, stop) {
 		t.Errorf("IndexFile = %v, want %v", err, stop)
 	}
 	size := recordSize*(2+TermGroup+5) + 36 // of a term in the second group
@@ -95,11 +95,11 @@ func TestFileIndexDamaged(t *testing.T) {
 	}
 	b[size+4] = 0xff // its first chunk
 	b[size+5] = 0xff
-	if _, err := IndexFile(bytes.NewReader(b), recordSize, nil); !errors.Is(err, codec.ErrCorrupt) {
+	if _, err := IndexFile(bytes.NewReader(b), bytes.NewReader(b), recordSize, nil); !errors.Is(err, codec.ErrCorrupt) {
 		t.Errorf("IndexFile = %v, want %v", err, codec.ErrCorrupt)
 	}
 	for _, cut := range []int{recordSize, 2 * recordSize, recordSize * (2 + TermGroup), recordSize*(2+2*TermGroup) + 1} {
-		if _, err := IndexFile(bytes.NewReader(b[:cut]), recordSize, nil); !errors.Is(err, codec.ErrCorrupt) {
+		if _, err := IndexFile(bytes.NewReader(b[:cut]), bytes.NewReader(b[:cut]), recordSize, nil); !errors.Is(err, codec.ErrCorrupt) {
 			t.Errorf("a block of %d bytes: %v, want %v", cut, err, codec.ErrCorrupt)
 		}
 	}
