@@ -67,6 +67,10 @@ func passFlags(how uint32, sound bool) uint32 {
 	return fuse.FOPEN_PASSTHROUGH | fuse.FOPEN_NOFLUSH
 }
 
+// largeFile is the size from which on an open has the time limit of a read: it reads all
+// terms of the file, and there may be millions.
+const largeFile = 64 << 20
+
 func (f *filesystem) open(req *request, ino uint64) (*fileHandle, fuse.Status) {
 	e, from, status := f.entry(req, ino)
 	if !status.Ok() {
@@ -82,6 +86,10 @@ func (f *filesystem) open(req *request, ino uint64) (*fileHandle, fuse.Status) {
 	}
 	if f.streams == nil && hasTerms(&e) && f.openPlain(h) {
 		return h, fuse.OK
+	}
+	if e.Size >= largeFile {
+		req = newRequest(req.interrupted, req.thread, f.limit)
+		defer req.end()
 	}
 	if h.stream, err = f.openStream(req, &e); err != nil {
 		f.closePlain(h)
