@@ -50,6 +50,10 @@ type KnownOptions struct {
 	// Sink is where the packing session puts what is new; nil: the store that is known.
 	Sink Store
 
+	// Verify makes Known read each xorb as a whole before it names the first chunk of it, and
+	// leave out a xorb that is not sound. A packing session then stores its chunks again.
+	Verify bool
+
 	// Scratch makes a file for an index that is too large for memory.
 	Scratch func() (Scratch, error)
 
@@ -82,6 +86,7 @@ type knownXorb struct {
 	chunks uint32
 	stride uint32
 	trust  trust
+	sound  trust // with Verify: whether all of the xorb is its own
 }
 
 // A trust says whether the chunks that are listed for a xorb are its own.
@@ -171,6 +176,9 @@ func (k *Known) readRecords(x *knownXorb, index uint32, b []byte) bool {
 // check says whether the chunks that a shard lists for a xorb are its own. What cannot
 // be read just now is asked for again.
 func (k *Known) check(x *knownXorb) bool {
+	if k.o.Verify && !k.isSound(x) {
+		return false
+	}
 	if x.trust != unchecked {
 		return x.trust == itsOwn
 	}
@@ -193,6 +201,28 @@ func (k *Known) check(x *knownXorb) bool {
 	_, key := k.home(x)
 	k.o.Damaged(key, codec.Corrupt("CAS info block", x.off-shardRecord, "its chunks are not those of xorb %s", x.hash))
 	return false
+}
+
+// isSound reports whether a xorb has all hashes that it should have. A xorb that cannot be
+// read is not sound, and read again the next time.
+func (k *Known) isSound(x *knownXorb) bool {
+	if x.sound != unchecked {
+		return x.sound == itsOwn
+	}
+	key := names.XorbKey(x.hash)
+	size, err := k.s.Size(k.ctx, key)
+	good := false
+	if err == nil {
+		good, err = soundXorb(ReaderAt(k.ctx, k.s, key), size, x.hash)
+	}
+	switch {
+	case good:
+		x.sound = itsOwn
+	case err == nil || errors.Is(err, codec.ErrCorrupt):
+		x.sound = notItsOwn
+		k.o.Damaged(key, codec.Corrupt("xorb", 0, "its bytes do not have its hashes"))
+	}
+	return good
 }
 
 // chunkSizeAt is where in the record of a chunk in a shard its size stands.
@@ -254,7 +284,11 @@ func (k *Known) Learn(h codec.Hash) bool {
 	if err != nil {
 		return false
 	}
+	first := len(k.xorbs)
 	err = k.addShard(k.o.Sink, Item{Key: key, Size: size}, func(*shard.XorbInfo) error { return nil })
+	for i := range k.xorbs[first:] {
+		k.xorbs[first+i].sound = itsOwn // this session stored it
+	}
 	return err == nil
 }
 

@@ -40,6 +40,7 @@ type findings struct {
 	listed map[codec.Hash]bool // xorbs that are listed and not there
 	err    error               // of w
 
+	cure    bool     // name what repairs damage; set before finish
 	empty   bool     // nothing was checked; set before finish
 	doubted []string // paths of xorbs that nothing vouches for; set before finish
 }
@@ -166,6 +167,9 @@ func (f *findings) print(absent []codec.Hash) error {
 		b.WriteString("all sound\n")
 	default:
 		fmt.Fprintf(&b, "%s\n", many(c.faults, "fault"))
+		if f.cure {
+			b.WriteString("to store missing or damaged content again: xetfs publish --checksum STORE SYMBOL FOLDER\n")
+		}
 	}
 	_, err := f.w.Write(b.Bytes())
 	return firstErr(f.err, err)

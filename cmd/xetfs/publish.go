@@ -75,6 +75,9 @@ after those of the file. Classes like [[:alpha:]] and files further down are not
 With --from no folder is read: the tree of another version, of this symbol or another, or
 one that was deleted lately (ver:HASH), becomes the newest version.
 
+Exit status 6: the tree is the same, but content of it is missing in STORE; --checksum stores
+it again.
+
 Exit status 8: someone else was faster (a publish, or a sweep that deleted what was to be
 used again), or the newest version is not that of --if-version. Nothing was published.
 
@@ -125,7 +128,7 @@ func (o *publishOptions) addFlags(cmd *cobra.Command) {
 	f.BoolVar(&o.asJSON, "json", false, "print the summary as JSON")
 	f.StringArrayVar(&o.exclude, "exclude", nil, "leave out what fits this `PATTERN` (may be repeated)")
 	f.BoolVar(&o.oneFileSystem, "one-file-system", false, "leave out other mounts below FOLDER, and name them")
-	f.BoolVar(&o.checksum, "checksum", false, "read all files, also those that seem unchanged")
+	f.BoolVar(&o.checksum, "checksum", false, "read all files, also those that seem unchanged, and store their content again where it is missing or damaged")
 	f.BoolVar(&o.owner, "owner", false, "keep owners and groups, as numbers")
 	f.BoolVar(&o.xattrs, "xattrs", false, "keep the extended attributes that begin with user.")
 	f.BoolVar(&o.strict, "strict", false, "fail at the first thing that cannot be published")

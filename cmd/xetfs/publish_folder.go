@@ -31,6 +31,7 @@ func (p *publishing) openStream(ctx context.Context, b *catalog.Publishing, reco
 
 func (p *publishing) knownOptions() origin.KnownOptions {
 	return origin.KnownOptions{
+		Verify:  p.checksum,
 		Scratch: func() (origin.Scratch, error) { return newScratch(p.scratch) },
 		Damaged: func(k names.Key, err error) { p.report.note(fmt.Sprintf("%s: not used: %v", k, err)) },
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
+	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/pack"
 	"github.com/xetfs/xetfs/codec/page"
@@ -182,6 +183,9 @@ func (p *publishing) publishFolder(ctx context.Context, publisher *catalog.Publi
 	switch {
 	case errors.Is(err, errSame):
 		r.row, r.published = *r.before, false
+		if err := p.checkUnchanged(ctx, b); err != nil {
+			return publishResult{}, err
+		}
 	case err != nil && p.stream != nil && p.stream.err != nil:
 		return publishResult{}, p.stream.err // of FOLDER: it has nothing to do with the symbol
 	case err != nil:
@@ -195,6 +199,29 @@ func (p *publishing) publishFolder(ctx context.Context, publisher *catalog.Publi
 	}
 	return r, p.compare(ctx, publisher.Catalog(), &r)
 }
+
+// checkUnchanged returns an error if content of a tree that was not read does not exist in the
+// store any more.
+func (p *publishing) checkUnchanged(ctx context.Context, b *catalog.Publishing) error {
+	if p.stream == nil {
+		return nil
+	}
+	missing, err := b.Missing(ctx, p.stream.shards.used())
+	if err != nil || len(missing) == 0 {
+		return err
+	}
+	return &damagedTree{text: fmt.Sprintf("%s@%d is the same, but %s of it is missing in %s, as %s; to store the content again: xetfs publish --checksum %s %s %s",
+		p.symbol, b.Head().Number, many(int64(len(missing)), "object"), p.storePath, filepath.Base(string(missing[0])),
+		shellWord(p.storePath), shellWord(p.symbol), shellWord(p.folder))}
+}
+
+// A damagedTree is damage of the newest version, which publish found.
+type damagedTree struct{ text string }
+
+func (e *damagedTree) Error() string { return e.text }
+
+// Is makes it codec.ErrCorrupt.
+func (*damagedTree) Is(target error) bool { return target == codec.ErrCorrupt } //nolint:errorlint // as package errors asks for it
 
 // publishTree publishes the whole tree, or what is new in it. It is errSame if nothing is.
 func (p *publishing) publishTree(ctx context.Context, publisher *catalog.Publisher, b *catalog.Publishing) (names.Row, error) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/xetfs/xetfs/codec"
@@ -50,6 +51,20 @@ func (c *reusable) lookup(shard codec.Hash) (has, ok bool) {
 	defer c.mu.Unlock()
 	has, ok = c.known[shard]
 	return has, ok
+}
+
+// used returns the shards that may be used again, sorted.
+func (c *reusable) used() []codec.Hash {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var used []codec.Hash
+	for s, has := range c.known {
+		if has {
+			used = append(used, s)
+		}
+	}
+	slices.SortFunc(used, codec.Hash.Compare)
+	return used
 }
 
 // answer answers one question.

@@ -87,6 +87,7 @@ func verify(cmd *cobra.Command, folder string, asJSON bool) error {
 	if catalogErr != nil {
 		catalogErr = fmt.Errorf("%s: %w", folder, catalogErr)
 	}
+	v.report.cure = symbols > 0 && !isWeb(folder)
 	v.report.empty = len(v.place.files) == 0 && symbols == 0
 	err = firstErr(v.report.finish(), catalogErr)
 	if err == nil && v.report.empty {

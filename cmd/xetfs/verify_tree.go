@@ -256,5 +256,8 @@ func (c *treeCheck) summary(w io.Writer, t target) error {
 	}
 	_, err := fmt.Fprintf(w, "%s, %s: %s, %s, %s with %d bytes read: %s\n", printable(t.symbol), versionName(c.tree.Version()),
 		many(c.entries, "entry"), many(c.files, "file"), many(c.report.counts.files, "content"), c.report.counts.bytes, verdict)
+	if err == nil && c.report.counts.faults > 0 && !isWeb(c.s.folder) {
+		_, err = fmt.Fprintf(w, "to store missing or damaged content again: xetfs publish --checksum %s %s FOLDER\n", shellWord(c.s.folder), shellWord(t.symbol))
+	}
 	return err
 }

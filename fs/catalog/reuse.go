@@ -135,6 +135,35 @@ func (r *reuse) xorbsOf(ctx context.Context, s codec.Hash) ([]names.Key, error) 
 	return keys, nil
 }
 
+// Missing returns the xorbs and shards that do not exist of some shards and the files in them.
+func (b *Publishing) Missing(ctx context.Context, shards []codec.Hash) (missing []names.Key, err error) {
+	seen := map[names.Key]bool{}
+	for _, s := range shards {
+		xorbs, err := b.reuse.xorbsOf(ctx, s)
+		if errors.Is(err, origin.ErrNotFound) {
+			missing = append(missing, names.ShardKey(s))
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("shard %v: %w", s, err)
+		}
+		for _, k := range xorbs {
+			if seen[k] {
+				continue
+			}
+			seen[k] = true
+			there, err := b.reuse.there(ctx, k)
+			if err != nil {
+				return nil, err
+			}
+			if !there {
+				missing = append(missing, k)
+			}
+		}
+	}
+	return missing, nil
+}
+
 // checkShard is ErrSwept if the shard of an entry may not be relied upon.
 func (r *reuse) checkShard(ctx context.Context, s codec.Hash) error {
 	k := names.ShardKey(s)
