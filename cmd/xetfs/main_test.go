@@ -46,6 +46,9 @@ func TestMain(m *testing.M) {
 //	xattr FILE NAME REGEXP  looks whether an extended attribute fits
 //
 // and the conditions [fuse], that this machine can mount, and [root].
+//
+// Scripts run at the same time in one mount namespace. A script that makes another one first
+// drops the copies of mounts there, or the umount of another script would not end its server.
 func TestScript(t *testing.T) {
 	demo, err := filepath.Abs(demo)
 	if err != nil {
