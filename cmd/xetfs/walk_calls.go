@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -127,11 +129,17 @@ func (c *fileCalls) read(fd int, buf []byte) (n int, err error) {
 	return max(n, 0), err
 }
 
+// errNoLink means that another process has replaced a symbolic link since it was listed.
+var errNoLink = fmt.Errorf("replaced by something else: %w", unix.ENOENT)
+
 func (c *fileCalls) readlinkAt(dir int, name string, buf []byte) (n int, err error) {
 	err = c.do("readlinkat", func() error {
 		n, err = unix.Readlinkat(dir, name, buf)
 		return err
 	})
+	if errors.Is(err, unix.EINVAL) {
+		err = errNoLink
+	}
 	return n, err
 }
 

@@ -307,3 +307,11 @@ func TestS31_FewDescriptors(t *testing.T) {
 		t.Errorf("%d entries, %d in the folder", len(tree), paths)
 	}
 }
+
+// A link that another process replaces by a folder is a change of the tree (S32).
+func TestS32_LinkReplaced(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := new(fileCalls).readlinkAt(unix.AT_FDCWD, dir, make([]byte, 16)); err == nil || isMachineError(err) {
+		t.Errorf("readlink of a folder: %v, want an error that is not of the machine", err)
+	}
+}
