@@ -28,9 +28,15 @@ trap cleanup EXIT
 trap 'exit 130' INT TERM
 cd "$work"
 
-# show prints a command as one would type it, and runs it.
+# show prints a command so that it can be pasted into a shell, and runs it.
 show() {
-  printf '\n$ %s\n' "$*"
+  local word
+  printf '\n$'
+  for word in "$@"; do
+    [[ $word =~ ^[A-Za-z0-9_./:@=-]+$ ]] || word=${word@Q}
+    printf ' %s' "$word"
+  done
+  printf '\n'
   "$@"
 }
 say() { printf '\n# %s\n' "$*"; }
