@@ -10,8 +10,8 @@ import (
 	"github.com/xetfs/xetfs/codec/shard"
 )
 
-// Of a file of many terms a Keeper gets the index, and each group of terms under the hash
-// that the index has of it.
+// A Keeper gets the index of a file of many terms, and each group of terms under its hash in
+// the index.
 const (
 	keptIndex      = "index of terms proven by its chunks"
 	keptNamedIndex = "index of terms proven by its shard"

@@ -97,8 +97,8 @@ func termsOf(t *testing.T, large *origin.LargeFile) (all []codec.Term) {
 	return all
 }
 
-// What was read of a large file is kept. It is found again without the store, and a damaged
-// part of it is read from the store.
+// The groups that were read of a large file are cached. They are found again without the
+// store, and a damaged group is read from the store.
 func TestL18_KeptTerms(t *testing.T) {
 	const n = origin.MaxTerms + 3*shard.TermGroup + 5
 	b, f, _, ids := manyTerms(t, origintest.Form{}, n)

@@ -143,7 +143,7 @@ func (o *objects) newShard(ctx context.Context, s codec.Hash, hashed bool) (*sha
 	return f, err
 }
 
-// What is remembered of a store is bounded.
+// The memory of a store is bounded.
 const maxLists = 1 << 19 // xorbs: 32 TiB of full ones, in some 60 MB
 
 // dropAny takes entries out of m until it holds no more than most.

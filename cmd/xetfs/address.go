@@ -11,7 +11,7 @@ import (
 )
 
 // checkLocal refuses an address where only a folder can be, and says what to type. As a
-// path an address would name, and for some commands make, a folder that nobody means.
+// path an address would name, and for some commands make, a folder of that name by mistake.
 func checkLocal(folder string) error {
 	if isWeb(folder) {
 		return usageError{fmt.Errorf("%s: is an address, and here a local folder is needed; type the path of the store on the machine that holds it", withoutSecrets(folder))}

@@ -144,8 +144,8 @@ func (o *mountOptions) serveInBackground(ctx context.Context, source, mountpoint
 	return err
 }
 
-// whileAwaited interrupts this process when its parent ends, until stop is called: the user
-// who has killed a mount command expects no mount later. A child that does not end within
+// whileAwaited interrupts this process when its parent ends, until stop is called: after
+// a killed mount command the user expects no mount. A child that does not end within
 // parentGrace is ended. (PDEATHSIG belongs to a thread of the parent, so it is of no use.)
 func whileAwaited(it *interrupter, readyFD int) (stop func()) {
 	fd, err := unix.FcntlInt(uintptr(readyFD), unix.F_DUPFD_CLOEXEC, 0)

@@ -68,7 +68,7 @@ type party struct {
 	folder string // a store with the objects of a
 	mount  bool
 	honest map[string]string // output of commands
-	lie    string            // what is told now
+	lie    string            // the lie that the server tells now
 }
 
 func newParty(t *testing.T, a, b *world) *party {

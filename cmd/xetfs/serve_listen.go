@@ -68,7 +68,7 @@ func clientOf(a net.Addr) netip.Addr {
 // closeOne closes the connection that goes first.
 func (b *bounded) closeOne() {
 	if c := b.first(); c != nil {
-		_ = c.SetLinger(0) // what it has not taken is not kept for it
+		_ = c.SetLinger(0) // unsent bytes are dropped
 		_ = c.Close()
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a walk finds and does not take has one of four reasons.
+// A walk leaves a path out for one of four reasons.
 //
 //	leftOut       an option or xetfs itself left it out: named, exit status 0
 //	kindError     no version can hold it, as a socket: skipped and named, 0
@@ -32,7 +32,7 @@ type machineError struct {
 	path string // as the user calls it
 	rel  string // below FOLDER; "": FOLDER itself
 	err  error
-	done string // what the command has not done because of it
+	done string // the consequence for the command
 }
 
 func (e *machineError) Unwrap() error { return e.err }

@@ -14,7 +14,7 @@ import (
 func TestFileTree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.OneOf(rapid.IntRange(0, 40), rapid.IntRange(0, 3000)).Draw(t, "leaves")
-		cut := rapid.SampledFrom([]int{0, 1, 4, 1 << 30}).Draw(t, "every so many end a group")
+		cut := rapid.SampledFrom([]int{0, 1, 4, 1 << 30}).Draw(t, "average group size")
 		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 		var tree FileTree
 		leaves := make([]Leaf, n)

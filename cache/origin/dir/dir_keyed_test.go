@@ -442,7 +442,7 @@ func TestKeyedConcurrent(t *testing.T) {
 	}
 }
 
-// What a killed writer left is removed when it is old, and not before. Other files stay.
+// Files of a killed writer are removed when they are old, and not before. Other files stay.
 func TestKeyedStray(t *testing.T) {
 	root := t.TempDir()
 	s := openKeyed(t, root)

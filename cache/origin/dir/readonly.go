@@ -16,7 +16,7 @@ import (
 // file and takes no lock, so that reading is all it needs to be allowed.
 type ReadOnly struct {
 	path  string                // absolute
-	keyed atomic.Pointer[Keyed] // what is there; Relocate replaces it
+	keyed atomic.Pointer[Keyed] // the opened folder; Relocate replaces it
 }
 
 var (
