@@ -35,7 +35,8 @@ one of the newest (--keep-last), from that time or later (--keep-since), or if a
 holds it (--keep-snapshots). The newest version stays always. --keep-last or --keep-since
 must be given.
 
-T is a day or time like 2026-03-01 or 2026-03-01T12:00:00Z, or an age like 36h, 30d or 8w.
+T is a day like 2026-03-01 (from its first moment on, in UTC), a time like
+2026-03-01T12:00:00Z, or an age like 36h, 30d or 8w.
 
 What is printed, or with --dry-run would be deleted, is a line for each version: version,
 time (UTC), entries, bytes. With --json there is one object: {"symbol", "dry_run",
@@ -110,8 +111,13 @@ type sinceFlag struct {
 
 const day = 24 * time.Hour
 
-// Set implements pflag.Value.
+// Set implements pflag.Value. A day is its first moment: --keep-since 2026-03-01 keeps the
+// versions of that day.
 func (s *sinceFlag) Set(text string) error {
+	if at, err := time.Parse(time.DateOnly, text); err == nil {
+		*s = sinceFlag{at: at}
+		return nil
+	}
 	if at, err := names.ParseAsOf(text); err == nil && at.Form == names.ByTime {
 		*s = sinceFlag{at: at.Time}
 		return nil

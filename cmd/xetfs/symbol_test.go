@@ -20,7 +20,7 @@ func TestParseTarget(t *testing.T) {
 		{"org/model@latest", target{symbol: "org/model"}, true},
 		{"org/model@12", target{"org/model", number(12)}, true},
 		{"m@-2", target{"m", names.AsOf{Form: names.ByAge, Number: 2}}, true},
-		{"m@2026-03-01", target{"m", names.AsOf{Form: names.ByTime, Time: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)}}, true},
+		{"m@2026-03-01", target{"m", names.AsOf{Form: names.ByTime, Time: time.Date(2026, 3, 1, 23, 59, 59, 999999999, time.UTC)}}, true},
 		{"m@snap:a@b", target{"m", names.AsOf{Form: names.BySnapshot, Snapshot: "a@b"}}, true},
 		{"me@home@3", target{"me@home", number(3)}, true},
 		{"a@1@latest", target{symbol: "a@1"}, true},
@@ -71,6 +71,17 @@ func TestModeText(t *testing.T) {
 		if got := modeText(page.Entry{Type: tt.kind, Mode: tt.mode}); got != tt.want {
 			t.Errorf("%v %04o is %s, want %s", tt.kind, tt.mode, got, tt.want)
 		}
+	}
+}
+
+// --keep-since keeps the versions of the day that it names; AS_OF ends with that day.
+func TestSinceFlag_Day(t *testing.T) {
+	var since sinceFlag
+	if err := since.Set("2026-03-01"); err != nil {
+		t.Fatal(err)
+	}
+	if want := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC); !since.from(time.Now()).Equal(want) {
+		t.Errorf("--keep-since 2026-03-01 is %v, want %v", since.at, want)
 	}
 }
 

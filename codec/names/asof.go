@@ -32,8 +32,8 @@ type AsOf struct {
 	Root     page.Hash // ByRoot
 }
 
-// ParseAsOf reads what stands behind the @ of SYMBOL@AS_OF. A day is its beginning in
-// UTC.
+// ParseAsOf reads the part of SYMBOL@AS_OF after the @. A day is its last moment in UTC, so
+// that it includes the versions of that day.
 func ParseAsOf(s string) (AsOf, error) {
 	a, ok := parseAsOf(s)
 	if !ok {
@@ -60,12 +60,14 @@ func parseAsOf(s string) (AsOf, bool) {
 	if n, ok := parseUint(s); ok {
 		return AsOf{Form: ByNumber, Number: n}, true
 	}
-	for _, layout := range []string{time.RFC3339, time.DateOnly} {
-		if t, err := time.Parse(layout, s); err == nil {
-			return AsOf{Form: ByTime, Time: t.UTC()}, true
-		}
+	if t, err := time.Parse(time.RFC3339, s); err == nil {
+		return AsOf{Form: ByTime, Time: t.UTC()}, true
 	}
-	return AsOf{}, false
+	t, err := time.Parse(time.DateOnly, s)
+	if err != nil {
+		return AsOf{}, false
+	}
+	return AsOf{Form: ByTime, Time: t.AddDate(0, 0, 1).Add(-time.Nanosecond)}, true
 }
 
 // String is the inverse of ParseAsOf.

@@ -23,7 +23,8 @@ func TestParseAsOf(t *testing.T) {
 		{"time", "2026-03-01T12:00:00Z", AsOf{Form: ByTime, Time: at(12, 0)}, ""},
 		{"time elsewhere", "2026-03-01T12:00:00+05:30", AsOf{Form: ByTime, Time: at(6, 30)}, "2026-03-01T06:30:00Z"},
 		{"nanoseconds", "2026-03-01T12:00:00.000000001Z", AsOf{Form: ByTime, Time: at(12, 0).Add(1)}, ""},
-		{"day", "2026-03-01", AsOf{Form: ByTime, Time: at(0, 0)}, "2026-03-01T00:00:00Z"},
+		{"day", "2026-03-01", AsOf{Form: ByTime, Time: at(24, 0).Add(-1)}, "2026-03-01T23:59:59.999999999Z"},
+		{"last day", "9999-12-31", AsOf{Form: ByTime, Time: time.Date(9999, 12, 31, 23, 59, 59, 999999999, time.UTC)}, "9999-12-31T23:59:59.999999999Z"},
 		{"snapshot", "snap:rel 1", AsOf{Form: BySnapshot, Snapshot: "rel 1"}, ""},
 		{"tree", "ver:" + hexed, AsOf{Form: ByRoot, Root: bytes32()}, ""},
 	}
