@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"encoding/pem"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,28 +16,59 @@ import (
 func TestF55_LiesProgram(t *testing.T) {
 	a, b := newWorld(t, 1), newWorld(t, 2)
 	p := newParty(t, a, b)
-	bin := filepath.Join(t.TempDir(), "xetfs")
-	if out, err := exec.Command("go", "build", "-o", bin, ".").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
+	bin := program(t)
 	for i, l := range lies(a, b, max(6, *liesFlag/40)) {
 		lying := p.changed(&l)
 		p.lie = l.name
 		cache := filepath.Join(p.dir, "program")
 		p.server.lying.Store(&servedLie{objects: lying, after: l.after, turns: l.turns})
-		p.program(i, bin, cache, false)
+		pin := "s@" + p.pin().String()
+		p.program(i, bin, pin, cache, false)
 		p.server.lying.Store(nil)
-		p.program(i, bin, cache, true)
+		p.program(i, bin, pin, cache, true)
 		if err := os.RemoveAll(cache); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
+// F58: a server exchanges the terms of two files of one size over https. The program never
+// shows the bytes of the other file, and with the honest server all files are right.
+func TestF58_ExchangeProgram(t *testing.T) {
+	w := newWorld(t, 1)
+	p := newParty(t, w, w)
+	s := httptest.NewTLSServer(p.server)
+	t.Cleanup(s.Close)
+	p.url = s.URL
+	roots := filepath.Join(t.TempDir(), "roots.pem")
+	write(t, roots, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}))
+	t.Setenv("SSL_CERT_FILE", roots)
+	bin := program(t)
+	lying := exchangeFiles(t, w, len(w.trees)-1)
+	cache := filepath.Join(p.dir, "program")
+	for _, symbol := range []string{"s", "s@" + p.pin().String()} {
+		for i, path := range p.allowed(true)[0].paths() {
+			if !slices.Contains([]string{"a", "b"}, path) {
+				continue
+			}
+			p.lie = "exchange of " + path + " in " + symbol
+			p.server.lying.Store(&servedLie{objects: lying})
+			p.program(i, bin, symbol, cache, false)
+			p.server.lying.Store(nil)
+			if out, status := p.run("cache", "verify", "--cache-dir", cache); status != 0 {
+				t.Errorf("%s: xetfs cache verify: status %d: %s", p.lie, status, out)
+			}
+			p.program(i, bin, symbol, cache, true)
+			if err := os.RemoveAll(cache); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
 // program reads one file with cat, and all files through a mount.
-func (p *party) program(i int, bin, cache string, honest bool) {
+func (p *party) program(i int, bin, symbol, cache string, honest bool) {
 	want := p.allowed(true)[0]
-	pin := "s@" + p.pin().String()
 	paths := want.paths()
 	path := paths[i%len(paths)]
 	command := func(args ...string) (string, error) {
@@ -46,7 +79,7 @@ func (p *party) program(i int, bin, cache string, honest bool) {
 		err := cmd.Run()
 		return out.String(), err
 	}
-	out, err := command("cat", "--cache-dir", cache, p.url, pin, path)
+	out, err := command("cat", "--cache-dir", cache, p.url, symbol, path)
 	if err == nil && out != want[path] || err != nil && honest {
 		p.t.Errorf("%s: xetfs cat %s: %d bytes, %v", p.lie, path, len(out), err)
 	}
@@ -57,7 +90,7 @@ func (p *party) program(i int, bin, cache string, honest bool) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		p.t.Fatal(err)
 	}
-	if _, err := command("mount", "--symbol", pin, "--cache-dir", cache, p.url, dir); err != nil {
+	if _, err := command("mount", "--symbol", symbol, "--cache-dir", cache, p.url, dir); err != nil {
 		if honest {
 			p.t.Errorf("%s: xetfs mount: %v", p.lie, err)
 		}

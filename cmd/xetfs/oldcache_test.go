@@ -40,11 +40,7 @@ func TestF58_OldCacheProgram(t *testing.T) {
 	}
 	dir := t.TempDir()
 	unpackOldCache(t, dir)
-	bin := filepath.Join(t.TempDir(), "xetfs")
-	if out, err := exec.Command("go", "build", "-o", bin, ".").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	p := newOldParty(t, bin, dir)
+	p := newOldParty(t, program(t), dir)
 	p.run("cache", "verify", "--cache-dir", p.path("cache"))
 	pin, err := os.ReadFile(p.path("pin"))
 	if err != nil {
