@@ -3,6 +3,7 @@ package origin
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"time"
 
@@ -67,3 +68,17 @@ var (
 	ErrUnknown     = errors.New("outcome unknown")
 	ErrUnavailable = errors.New("origin unavailable") // after all retries
 )
+
+// A LocalError is an error of the local disk or file system of a store. Callers may treat it
+// as ErrUnavailable.
+type LocalError struct {
+	Path string // in the store
+	Err  error  // of the system call
+}
+
+// Error implements error.
+func (e *LocalError) Error() string { return fmt.Sprintf("%q: %v", e.Path, e.Err) }
+
+// Is makes it ErrUnavailable. There is no Unwrap: a lost xorb must not look like a name that
+// does not exist (io/fs.ErrNotExist).
+func (e *LocalError) Is(target error) bool { return target == ErrUnavailable } //nolint:errorlint // as package errors asks for it

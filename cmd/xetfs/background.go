@@ -139,7 +139,7 @@ func (o *mountOptions) serveInBackground(ctx context.Context, source, mountpoint
 	err = d.run(ctx)
 	if err != nil && !told {
 		status := exitStatus(ctx, err)
-		tell(report{Status: status, Error: printable(sentence(err))})
+		tell(report{Status: status, Error: printable(userText(err))})
 	}
 	return err
 }

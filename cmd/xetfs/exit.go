@@ -5,9 +5,11 @@ import (
 	"errors"
 	iofs "io/fs"
 	"os"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
@@ -68,6 +70,7 @@ const errIncomplete = statusError(exitIncomplete)
 // the one that a signal ends.
 func exitStatus(ctx context.Context, err error) int {
 	var (
+		local    *origin.LocalError
 		reported statusError
 		usage    usageError
 		mount    mountError
@@ -91,6 +94,10 @@ func exitStatus(ctx context.Context, err error) int {
 		return exitNotAllowed
 	case errors.Is(err, codec.ErrCorrupt):
 		return exitDamage
+	case errors.As(err, &local):
+		if errors.Is(local.Err, iofs.ErrPermission) {
+			return exitNotAllowed
+		}
 	case errors.Is(err, origin.ErrUnavailable):
 		return exitUnreachable
 	}
@@ -113,7 +120,7 @@ func errorLine(cmd *cobra.Command, err error, status int) string {
 	if err == nil || errors.As(err, &reported) || errors.Is(err, syscall.EPIPE) {
 		return ""
 	}
-	text := sentence(err)
+	text := userText(err)
 	switch status {
 	case exitInterrupted, exitTerminated:
 		text = "interrupted"
@@ -121,6 +128,40 @@ func errorLine(cmd *cobra.Command, err error, status int) string {
 		text += "; usage: " + cmd.UseLine() + " (more: " + cmd.CommandPath() + " --help)"
 	}
 	return printable(cmd.CommandPath() + ": " + text)
+}
+
+// userText is the text of err for a user: keys of the store become words, and an error of a
+// local store has a next step.
+func userText(err error) string {
+	text := keysInWords(sentence(err))
+	var local *origin.LocalError
+	switch {
+	case strings.Contains(text, "; "):
+	case errors.As(err, &local):
+		text += nextStep(local.Err)
+	case isShortage(err):
+		text += nextStep(err)
+	}
+	return text
+}
+
+// nextStep is what a user can do about an error of the local machine.
+func nextStep(err error) string {
+	switch {
+	case isNoDescriptor(err):
+		return "; allow more open files (ulimit -n)"
+	case errors.Is(err, unix.ENOMEM):
+		return "; free some memory and try again"
+	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
+		return "; free some space and try again"
+	case errors.Is(err, unix.EROFS):
+		return "; mount that file system for writing"
+	case errors.Is(err, unix.EIO):
+		return "; repair the disk or file system"
+	case errors.Is(err, iofs.ErrPermission):
+		return "; only its owner, or root, can give the permission"
+	}
+	return ""
 }
 
 // sentence is the text of err. An error of the os package names the system call first,

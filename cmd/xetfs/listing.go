@@ -14,7 +14,7 @@ import (
 // done is done: if the listing cannot be written, that is only noted.
 func writeListing(ctx context.Context, store *dir.Keyed, found *dir.Store, note func(string)) {
 	if err := store.WriteListing(ctx, found); err != nil {
-		note(fmt.Sprintf("readers over the web do not see this yet: %s is not written: %v", origin.ListingKey, err))
+		note(keysInWords(fmt.Sprintf("readers over the web do not see this yet: %s is not written: %v", origin.ListingKey, err)))
 	}
 }
 

@@ -190,6 +190,8 @@ func (p *packing) run(storePath string, folders []string) error {
 	}
 	hide()
 	switch {
+	case errors.As(err, new(*origin.LocalError)):
+		return fmt.Errorf("%s: %w", storePath, err)
 	case errors.Is(err, origin.ErrUnavailable):
 		return fmt.Errorf("%s: %v", storePath, err) //nolint:errorlint // it is there, and cannot be written
 	case err != nil:

@@ -113,6 +113,8 @@ func (p *publishing) finish(r publishResult, err error) error {
 		return nestedUsage(err)
 	case errors.Is(err, catalog.ErrSwept):
 		return fmt.Errorf("%w; publish once more", err)
+	case errors.As(err, new(*origin.LocalError)):
+		return fmt.Errorf("%s: %w", p.storePath, err)
 	case errors.Is(err, origin.ErrUnavailable):
 		return fmt.Errorf("%s: %v", p.storePath, err) //nolint:errorlint // it is there, and cannot be written
 	case err != nil:

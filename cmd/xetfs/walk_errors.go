@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/xetfs/xetfs/cache/origin"
 )
 
 // A walk leaves a path out for one of four reasons.
@@ -80,6 +82,16 @@ func onlyMachine(err error) error {
 		return err
 	}
 	return nil
+}
+
+// isShortage says whether the machine, or a limit of this process, has too little of
+// something. That says nothing of the object that was to be read.
+func isShortage(err error) bool {
+	var local *origin.LocalError
+	if errors.As(err, &local) {
+		err = local.Err
+	}
+	return isNoDescriptor(err) || errors.Is(err, unix.ENOMEM)
 }
 
 // isNoDescriptor says whether no further file could be opened.

@@ -92,7 +92,7 @@ func openErr(folder string, err error) error {
 	if errors.As(err, &inner) {
 		err = inner.Err
 	}
-	return fmt.Errorf("%s: %w: %v", folder, origin.ErrUnavailable, err)
+	return &origin.LocalError{Path: folder, Err: err}
 }
 
 // name finds out the hashes of xorbs that nothing else names.

@@ -204,5 +204,5 @@ func wrap(path string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%q: %w", path, origin.ErrNotFound)
 	}
-	return fmt.Errorf("%q: %w: %v", path, origin.ErrUnavailable, err)
+	return &origin.LocalError{Path: path, Err: err}
 }

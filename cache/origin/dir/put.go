@@ -220,9 +220,9 @@ func wrapPut(k names.Key, err error) error {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	case errors.Is(err, unix.EXDEV):
-		return fmt.Errorf("%q: %w: its folder is on another file system than %s", k, origin.ErrUnavailable, tmpDir)
+		return &origin.LocalError{Path: string(k), Err: errors.New("its folder is on another file system than " + tmpDir)}
 	case errors.Is(err, iofs.ErrNotExist):
-		return fmt.Errorf("%q: %w: its folder, or %s, is removed all the time", k, origin.ErrUnavailable, tmpDir)
+		return &origin.LocalError{Path: string(k), Err: errors.New("its folder, or " + tmpDir + ", is removed all the time")}
 	}
 	return wrap(string(k), err)
 }
