@@ -40,6 +40,9 @@ type findings struct {
 	listed map[codec.Hash]bool // xorbs that are listed and not there
 	err    error               // of w
 
+	stop    func() // ends the check after an error of the machine; set before the first fault
+	machine error  // that error: what follows from it is no damage
+
 	cure    bool     // name what repairs damage; set before finish
 	empty   bool     // nothing was checked; set before finish
 	doubted []string // paths of xorbs that nothing vouches for; set before finish
@@ -87,6 +90,13 @@ func (f *findings) absent(x codec.Hash) {
 func (f *findings) fault(what fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.machine == nil && isShortage(what.err) {
+		f.machine = fmt.Errorf("%s: %w", what.path, what.err)
+		f.stop()
+	}
+	if f.machine != nil {
+		return
+	}
 	f.counts.faults++
 	if f.doc != nil {
 		f.doc.element(newFaultDoc(what))
@@ -95,6 +105,13 @@ func (f *findings) fault(what fault) {
 	f.bar.clear()
 	_, err := fmt.Fprintln(f.w, what.line())
 	f.err = firstErr(f.err, err)
+}
+
+// machineError returns the error of the machine that ended the check, or nil.
+func (f *findings) machineError() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.machine
 }
 
 // line names the path, the object, the place in it and the reason.

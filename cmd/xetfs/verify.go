@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -70,7 +71,8 @@ No hash or rule covers these, and a change of them goes unnoticed:
 
 // verify checks a folder and prints what it finds.
 func verify(cmd *cobra.Command, folder string, asJSON bool) error {
-	ctx := cmd.Context()
+	ctx, stop := context.WithCancel(cmd.Context())
+	defer stop()
 	v, err := openVerifier(ctx, folder, waitNotice(cmd.ErrOrStderr(), cmd.CommandPath(), folder))
 	if err != nil {
 		return err
@@ -78,9 +80,13 @@ func verify(cmd *cobra.Command, folder string, asJSON bool) error {
 	defer v.close()
 	v.bar = newProgress(cmd.ErrOrStderr(), "verify")
 	v.report = newFindings(cmd.OutOrStdout(), v.bar, asJSON)
+	v.report.stop = stop
 	v.run(ctx)
 	symbols, catalogErr := v.checkCatalog(ctx, folder)
 	v.bar.clear()
+	if err := v.report.machineError(); err != nil {
+		return fmt.Errorf("%s: %w", folder, err)
+	}
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}

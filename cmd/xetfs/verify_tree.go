@@ -30,8 +30,13 @@ func verifySymbol(cmd *cobra.Command, folder, symbol string, asJSON bool) error 
 		c := &treeCheck{s: s, tree: tree, entries: 1, seen: map[contentSum]struct{}{}, bad: map[contentSum]badContent{}}
 		c.bar = newProgress(cmd.ErrOrStderr(), "verify")
 		c.report = newFindings(cmd.OutOrStdout(), c.bar, asJSON)
+		ctx, c.report.stop = context.WithCancel(ctx)
+		defer c.report.stop()
 		c.run(ctx)
 		c.bar.clear()
+		if err := c.report.machineError(); err != nil {
+			return fmt.Errorf("%s: %w", folder, err)
+		}
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
