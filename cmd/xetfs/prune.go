@@ -38,9 +38,10 @@ must be given.
 T is a day like 2026-03-01 (from its first moment on, in UTC), a time like
 2026-03-01T12:00:00Z, or an age like 36h, 30d or 8w.
 
-What is printed, or with --dry-run would be deleted, is a line for each version: version,
-time (UTC), entries, bytes. With --json there is one object: {"symbol", "dry_run",
-"deleted": [{"version", "time", "entries", "bytes", "tindex"}]}.
+The output has a line for each version: version, time (UTC), entries, bytes. The last line
+counts the versions that were deleted or, with --dry-run, would be deleted. With --json
+there is one object: {"symbol", "dry_run", "deleted": [{"version", "time", "entries",
+"bytes", "tindex"}]}.
 
 The data stays for the time of grace, see xetfs delete.`,
 		Example: `  xetfs prune --keep-last 10 --dry-run ./store org/model
@@ -90,7 +91,12 @@ func (o *pruneOptions) print(w io.Writer, symbol string, rows []names.Row) error
 				return err
 			}
 		}
-		return nil
+		done := "deleted"
+		if o.dryRun {
+			done = "would delete"
+		}
+		_, err := fmt.Fprintf(w, "%s %s of %s\n", done, many(int64(len(rows)), "version"), printable(symbol))
+		return err
 	}
 	doc := newDocument(w)
 	doc.field("symbol", symbol)

@@ -50,7 +50,8 @@ nobody publishes meanwhile. A snapshot of that name is refused, or replaced with
 
 ` + asOfHelp + `
 
-With --json the snapshot is printed as xetfs snapshot list --json STORE NAME does.`,
+The output has the lines of xetfs snapshot list STORE NAME, and a last line that counts the
+symbols. With --json the snapshot is printed as xetfs snapshot list --json STORE NAME does.`,
 		Example: `  xetfs snapshot create ./store release-1
   xetfs snapshot create --message 'as shipped' ./store release-2 org/model@12 org/data`,
 		Args:              arguments(2, 2+names.MaxSnapshotRows),
@@ -73,7 +74,11 @@ With --json the snapshot is printed as xetfs snapshot list --json STORE NAME doe
 				if err != nil {
 					return err
 				}
-				return printSnapshot(cmd.OutOrStdout(), s, asJSON)
+				if err := printSnapshot(cmd.OutOrStdout(), s, asJSON); err != nil || asJSON {
+					return err
+				}
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "created snapshot %s of %s\n", printable(s.Name), many(int64(len(s.Rows)), "symbol"))
+				return err
 			})
 		},
 	}
@@ -258,6 +263,12 @@ With --json there is one object: {"deleted": [NAME]}.`,
 			return withPublisher(cmd, args[0], func(ctx context.Context, w *writing) error {
 				for _, name := range args[1:] {
 					if err := w.DeleteSnapshot(ctx, name); err != nil {
+						return err
+					}
+					if asJSON {
+						continue
+					}
+					if _, err := fmt.Fprintf(cmd.OutOrStdout(), "deleted snapshot %s\n", printable(name)); err != nil {
 						return err
 					}
 				}

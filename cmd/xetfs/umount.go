@@ -55,10 +55,14 @@ func umount(cmd *cobra.Command, path string, lazy bool) error {
 	case err != nil:
 		return fmt.Errorf("%s: %w", path, err)
 	}
+	done := "unmounted " + printable(m.path)
 	if lazy {
-		return nil // its process goes when the last file is closed
+		done += "; files that are open can be read until they are closed"
+	} else if ended, err := awaitServers(cmd, m, served); err != nil || !ended {
+		return err
 	}
-	return awaitServers(cmd, m, served)
+	_, err = fmt.Fprintln(cmd.OutOrStdout(), done)
+	return err
 }
 
 // mtab is the table of mounts that fusermount3 reads.

@@ -17,18 +17,21 @@ import (
 const serverPatience = time.Second
 
 // awaitServers waits until the servers of a removed mount have ended. It does not wait for
-// a server that was stopped, or that still serves the mount at another place: it names them.
-func awaitServers(cmd *cobra.Command, m mountpoint, pids []int) error {
+// a server that was stopped, or that still serves the mount at another place: it names them
+// and returns false.
+func awaitServers(cmd *cobra.Command, m mountpoint, pids []int) (ended bool, err error) {
+	ended = true
 	for _, pid := range pids {
 		why, err := awaitServer(cmd.Context(), m, pid)
 		if err != nil {
-			return err
+			return false, err
 		}
 		if why != "" {
+			ended = false
 			fmt.Fprintln(cmd.ErrOrStderr(), aside(cmd.CommandPath(), why))
 		}
 	}
-	return nil
+	return ended, nil
 }
 
 // awaitServer waits until a process has ended, and returns "", or the reason not to wait.
