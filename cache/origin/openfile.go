@@ -28,7 +28,11 @@ func (o *objects) OpenFile(ctx context.Context, id codec.FileID) (*shard.FileInf
 			return fi, nil, nil
 		}
 	}
-	if o.hasManyTerms(ctx, id) {
+	many, err := o.hasManyTerms(ctx, id)
+	if err != nil {
+		return nil, nil, fmt.Errorf("file %s: shard %s: %w", id.File, id.Shard, err)
+	}
+	if many {
 		large, err := o.findingLarge.do(ctx, wantedFile{id, IsFresh(ctx)}, func(ctx context.Context) (*LargeFile, error) {
 			return o.openLarge(ctx, id)
 		})
@@ -39,17 +43,21 @@ func (o *objects) OpenFile(ctx context.Context, id codec.FileID) (*shard.FileInf
 }
 
 // hasManyTerms reports whether the block that id names has more than MaxTerms terms. False
-// may be wrong. Of a short shard nothing is read.
-func (o *objects) hasManyTerms(ctx context.Context, id codec.FileID) bool {
+// may be wrong. Of a short shard nothing is read. The error is one that FileInfo would
+// return, too, after the same time.
+func (o *objects) hasManyTerms(ctx context.Context, id codec.FileID) (many bool, err error) {
 	if id.Block == 0 || id.Shard.IsZero() {
-		return false
+		return false, nil
 	}
 	f, err := o.openShard(ctx, id.Shard)
-	if err != nil || f.size <= id.Block+termRecord*MaxTerms {
-		return false
+	switch {
+	case err != nil && (passing(err) || !o.near && errors.Is(err, ErrUnavailable)):
+		return false, err
+	case err != nil || f.size <= id.Block+termRecord*MaxTerms:
+		return false, nil
 	}
 	n, err := shard.TermCount(io.NewSectionReader(f.at(ctx), 0, f.size), id.Block)
-	return err == nil && n > MaxTerms
+	return err == nil && n > MaxTerms, nil
 }
 
 // openLarge proves a file of many terms and returns how to read them.

@@ -2,6 +2,7 @@ package origin_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -132,4 +133,28 @@ func TestL18_KeptTerms(t *testing.T) {
 			t.Errorf("when what is kept is damaged: %v", err)
 		}
 	}
+}
+
+// O34: a shard that a far store does not deliver is asked for once per open. Each question
+// may take the limit of a read.
+func TestO34_OpenFileAsksOnce(t *testing.T) {
+	b, f, little, ids := manyTerms(t, origintest.Form{}, origin.MaxTerms+1)
+	for _, id := range []codec.FileID{ids[f.Info.File], ids[little.Info.File]} {
+		s := &silentStore{Store: b.Store()}
+		_, _, err := origin.ObjectsWith(s, origin.ObjectsOptions{Named: true}).(origin.Opening).OpenFile(t.Context(), id)
+		if !errors.Is(err, origin.ErrUnavailable) || s.asked != 1 {
+			t.Errorf("after %d questions: %v, want %v after 1", s.asked, err, origin.ErrUnavailable)
+		}
+	}
+}
+
+// A silentStore is a far store that does not deliver shards.
+type silentStore struct {
+	origin.Store
+	asked int
+}
+
+func (s *silentStore) ReadWhole(context.Context, names.Key, int64, func([]byte, int64) error) error {
+	s.asked++
+	return origin.ErrUnavailable
 }

@@ -22,11 +22,19 @@ func (s *Store) ReadWhole(ctx context.Context, k names.Key, off int64, take func
 	}
 	for {
 		n, size, err := s.readRest(ctx, k, off, take)
-		off += n
-		if err != nil || off >= size {
+		if off += n; err != nil || off >= size {
 			return err
 		}
+		if left := size - off + n; n < leastStep || n < left/64 {
+			return tooLittle(k, n, left)
+		}
 	}
+}
+
+// tooLittle is the error of an answer that is too short for the next request to be worth it.
+func tooLittle(k names.Key, n, left int64) error {
+	err := fmt.Errorf("%q: %w: the answer does not fit: %d bytes instead of %d", k, origin.ErrUnavailable, n, left)
+	return &origin.HintError{Err: err, Tries: 2}
 }
 
 // readRest is one request for all bytes from off on. It returns how many came, and the size

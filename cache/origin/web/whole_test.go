@@ -2,6 +2,7 @@ package web_test
 
 import (
 	"bytes"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -55,6 +56,29 @@ func TestReadWhole(t *testing.T) {
 				t.Errorf("asked for %q, want %q", asked, tt.want)
 			}
 		})
+	}
+}
+
+// O11: answers of one byte each are not continued until the object is complete.
+func TestO11_ReadWholeLittle(t *testing.T) {
+	content := origintest.Random(1, 1<<20)
+	asked := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked++
+		from, _, _ := strings.Cut(strings.TrimPrefix(r.Header.Get("Range"), "bytes="), "-")
+		r.Header.Set("Range", "bytes="+from+"-"+from)
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
+	}))
+	defer server.Close()
+	s, err := web.Open(server.URL, web.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	whole := origin.RetryStore(s, origin.RetryPolicy{Base: 1}).(origin.WholeReader)
+	err = whole.ReadWhole(t.Context(), names.ShardKey(codec.Hash{1}), 0, func([]byte, int64) error { return nil })
+	if !errors.Is(err, origin.ErrUnavailable) || asked != 2 {
+		t.Errorf("after %d requests: %v, want %v after 2", asked, err, origin.ErrUnavailable)
 	}
 }
 
