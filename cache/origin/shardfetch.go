@@ -40,8 +40,9 @@ func newShardFetches(s Store) *shardFetches {
 type shardFetch struct {
 	f    *shardFile
 	hash *merkle.ChunkHash
-	off  int64  // all before it has come
-	held []byte // all that has come or, of a long shard, the last bytes
+	off  int64     // all before it has come
+	held []byte    // all that has come or, of a long shard, the last bytes
+	ends shardEnds // complete once all has come
 
 	came bool // bytes, since read was called; guarded by shardFetches.mu
 }
@@ -146,6 +147,9 @@ func (w *shardFetch) take(b []byte, size int64) error {
 	for len(b) > 0 {
 		room := shardBlock - int(w.off%shardBlock)
 		n := min(room, len(b))
+		if w.off < int64(len(w.ends.head)) {
+			copy(w.ends.head[w.off:], b)
+		}
 		w.hold(b[:n])
 		b = b[n:]
 		if w.off += int64(n); n == room || w.off == size {
@@ -173,6 +177,8 @@ func (w *shardFetch) done(local bool) *shardFile {
 		held := w.held
 		if f.long() { // the footer and most of the tables
 			held = bytes.Clone(held[max(0, len(held)-shardTail):])
+			copy(w.ends.foot[:], held[len(held)-len(w.ends.foot):])
+			f.ends = &w.ends // its header needs no second request
 		}
 		f.part.Store(&Part{Bytes: held, Off: f.size - int64(len(held)), Size: f.size})
 	}

@@ -35,7 +35,7 @@ type shardFile struct {
 	sums   []codec.Hash         // of the blocks; nil: the shard was not read whole
 	proven bool                 // all its bytes have the hash that is its name
 	part   atomic.Pointer[Part] // compared bytes in memory; nil: none
-	ends   *shardEnds           // from an earlier read; nil: they are read
+	ends   *shardEnds           // as they were read before; nil: they are read
 }
 
 // at returns a reader of the shard for the length of one call.
