@@ -83,6 +83,7 @@ var callArguments = map[uint64]struct{ fd, path bool }{
 	unix.SYS_FLISTXATTR:      {true, false},
 	unix.SYS_FSYNC:           {true, false},
 	unix.SYS_FDATASYNC:       {true, false},
+	unix.SYS_SYNC_FILE_RANGE: {true, false},
 	unix.SYS_CLOSE:           {true, false},
 	unix.SYS_COPY_FILE_RANGE: {true, false},
 }
