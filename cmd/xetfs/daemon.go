@@ -179,7 +179,7 @@ func (d *daemon) warnings(ctx context.Context, src *source) []string {
 	case err != nil:
 		w = append(w, err.Error())
 	case empty:
-		w = append(w, noShard(d.source)+", so the mount is empty; shards that come later are seen when it is mounted anew")
+		w = append(w, noShard(d.source)+", so the mount is empty; shards that come later are seen when it is mounted anew"+emptyHint(d.source))
 	}
 	return w
 }

@@ -16,8 +16,9 @@ import (
 func newDelete() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "delete STORE SYMBOL@VERSION…",
-		Short: "Delete versions of a symbol",
+		Use:        "delete STORE SYMBOL@VERSION…",
+		SuggestFor: []string{"rm", "remove", "del"},
+		Short:      "Delete versions of a symbol",
 		Long: `Deletes versions, which are named by their numbers as xetfs history shows them. Those of one
 symbol are deleted in one change; a symbol whose last version is deleted is not listed any
 more, and goes on counting if it comes back.

@@ -18,6 +18,9 @@ func flagError(cmd *cobra.Command, err error) error {
 		unknown *pflag.NotExistError
 	)
 	switch {
+	case errors.As(err, &unknown) && oneDash(cmd, unknown) != "":
+		long := oneDash(cmd, unknown)
+		err = fmt.Errorf("unknown flag: -%s; did you mean --%s?", long, long)
 	case errors.As(err, &unknown):
 		if similar := similarFlags(cmd, unknown); similar != "" {
 			err = fmt.Errorf("%w; did you mean %s?", err, similar)
@@ -28,6 +31,26 @@ func flagError(cmd *cobra.Command, err error) error {
 		}
 	}
 	return usageError{err}
+}
+
+// oneDash returns the name of the long flag that was typed with one dash, as -help, whose
+// first letters are flags of their own; "" if there is none.
+func oneDash(cmd *cobra.Command, unknown *pflag.NotExistError) string {
+	left := unknown.GetSpecifiedShortnames() // without the letters that were taken as flags
+	found := ""
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		letters, ok := strings.CutSuffix(f.Name, left)
+		if f.Hidden || !ok || len(left) < 2 {
+			return
+		}
+		for _, letter := range letters {
+			if cmd.Flags().ShorthandLookup(string(letter)) == nil {
+				return
+			}
+		}
+		found = f.Name
+	})
+	return found
 }
 
 // wantedOf says which values flags take whose type is of package pflag. Flags of types of

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"path"
+	"strconv"
 	"strings"
 
 	"github.com/xetfs/xetfs/codec/page"
@@ -34,6 +35,9 @@ func hinted(ctx context.Context, c *catalog.Stored, store string, err error) err
 }
 
 func symbolHint(ctx context.Context, c *catalog.Stored, store, typed string) string {
+	if _, err := strconv.ParseInt(typed, 10, 64); err == nil {
+		return "; a version follows its symbol and an @: SYMBOL@" + typed
+	}
 	empty := true
 	for symbol := range readable(c.Symbols(ctx)) {
 		empty = false
@@ -85,6 +89,8 @@ func absentPath(ctx context.Context, tree catalog.Tree, missing string, err erro
 	hint := "; xetfs ls shows what is there"
 	if meant := similarPath(ctx, tree, missing); meant != "" {
 		hint = meant
+	} else if _, bare := tree.(catalog.Claimer); bare && !strings.HasPrefix(missing, "by-") && !strings.HasPrefix(missing, "shards") {
+		hint = "; SOURCE is no catalog and has no symbols, only by-hash, by-sha256 and shards: xetfs ls shows them"
 	}
 	return fmt.Errorf("%s: %w%s", missing, reason(err), hint)
 }

@@ -19,8 +19,9 @@ import (
 func newHistory() *cobra.Command {
 	var h history
 	cmd := &cobra.Command{
-		Use:   "history STORE SYMBOL",
-		Short: "List the versions of a symbol",
+		Use:        "history STORE SYMBOL",
+		SuggestFor: []string{"log", "versions"},
+		Short:      "List the versions of a symbol",
 		Long: `Lists every change of SYMBOL, newest first: each version that was published, and each
 deletion. A line is: version, time (UTC), entries, bytes; "deleted" if the version is not
 live any more; message, labels and writer as far as they were given. The line of a deletion

@@ -52,7 +52,13 @@ before 0 has a sign and at least six digits: +010000-01-01T00:00:00Z.`,
 		ValidArgsFunction: completeSymbols(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return withCached(cmd, args[0], bare, &kept, func(ctx context.Context, s *source) error {
-				return l.list(ctx, cmd.OutOrStdout(), s, args[1:])
+				if err := l.list(ctx, cmd.OutOrStdout(), s, args[1:]); err != nil {
+					return err
+				}
+				if empty, err := s.holdsNothing(ctx); err == nil && empty && len(s.bare.Damaged()) == 0 {
+					fmt.Fprintln(cmd.ErrOrStderr(), aside(cmd.CommandPath(), noShard(s.folder)+emptyHint(s.folder)))
+				}
+				return nil
 			})
 		},
 	}

@@ -8,6 +8,8 @@ import (
 	"strconv"
 
 	"github.com/spf13/cobra"
+
+	"github.com/xetfs/xetfs/codec/names"
 )
 
 // mountOptions are the flags of mount.
@@ -91,7 +93,7 @@ Root mounts by itself; other users need fusermount3 (package fuse3).`,
   xetfs mount --cache-size 100GiB https://example.org/store /mnt/x
   xetfs mount ./folder /mnt/x && sha256sum /mnt/x/by-hash/*     a folder of shards and xorbs
   xetfs mount --foreground --log-level debug ./store /mnt/x     to watch it; Ctrl-C ends it`,
-		Args: arguments(2, 2),
+		Args: mountArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.readyFD > 0 { // the parent has checked everything
 				return o.serveInBackground(cmd.Context(), args[0], args[1])
@@ -108,6 +110,15 @@ Root mounts by itself; other users need fusermount3 (package fuse3).`,
 	}
 	o.addFlags(cmd)
 	return cmd
+}
+
+// mountArguments is arguments(2, 2). It names --symbol where a symbol is one of the arguments.
+func mountArguments(cmd *cobra.Command, args []string) error {
+	if len(args) == 3 && (isWeb(args[0]) || hasKeys(args[0])) && names.CheckSymbol(args[1]) == nil {
+		return usageError{fmt.Errorf("%q is one argument too many; a symbol is named by --symbol: xetfs mount --symbol %s %s %s",
+			args[2], shellWord(args[1]), shellWord(args[0]), shellWord(args[2]))}
+	}
+	return arguments(2, 2)(cmd, args)
 }
 
 func (o *mountOptions) addFlags(cmd *cobra.Command) {

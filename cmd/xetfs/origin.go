@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -179,6 +180,25 @@ func (s *source) holdsNothing(ctx context.Context) (bool, error) {
 
 // noShard says of a SOURCE that there is nothing in it.
 func noShard(source string) string { return "there is no shard in " + printable(source) }
+
+// emptyHint says what to type about a SOURCE that holds nothing: it is a mount of xetfs, or
+// a folder that may have been meant to be published.
+func emptyHint(source string) string {
+	if isWeb(source) {
+		return ""
+	}
+	absolute, err := filepath.EvalSymlinks(source)
+	if err == nil {
+		absolute, err = filepath.Abs(absolute)
+	}
+	if err != nil {
+		return ""
+	}
+	if m, err := mountAt(absolute); err == nil && m != nil && m.Type == fsType {
+		return fmt.Sprintf("; it is a mount of xetfs, with the SOURCE %s", printable(m.Source))
+	}
+	return fmt.Sprintf("; xetfs publish STORE SYMBOL %s stores its files", shellWord(source))
+}
 
 // close gives everything back. Nothing may be read any more.
 func (s *source) close() {

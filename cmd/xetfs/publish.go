@@ -35,8 +35,9 @@ type publishOptions struct {
 func newPublish() *cobra.Command {
 	o := publishOptions{scheme: schemeAuto}
 	cmd := &cobra.Command{
-		Use:   "publish STORE SYMBOL FOLDER",
-		Short: "Make a folder the newest version of a symbol",
+		Use:        "publish STORE SYMBOL FOLDER",
+		SuggestFor: []string{"init", "add", "commit", "push", "upload", "put"},
+		Short:      "Make a folder the newest version of a symbol",
 		Long: `Packs what STORE does not have yet, as pack does, and publishes the tree of FOLDER as the
 next version of SYMBOL: whole, with the modes and times of everything in it, symbolic links
 and empty folders. STORE is a local folder of its own; it is made, and a catalog in it, if
@@ -178,8 +179,20 @@ func (o *publishOptions) check(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	return untilInterrupted(cmd.Context(), func() error {
-		return checkIsStore(cmd.Context(), o.storePath, orderHint(o.folder, "xetfs publish", o.folder, o.symbol, o.storePath))
+		return checkIsStore(cmd.Context(), o.storePath, o.orderHint())
 	})
+}
+
+// orderHint says how the arguments go if SYMBOL or FOLDER is a store; "" if neither is one.
+func (o *publishOptions) orderHint() string {
+	const command = "xetfs publish"
+	if hint := orderHint(o.symbol, command, o.symbol, o.storePath, o.folder); hint != "" && o.folder != "" {
+		return hint
+	}
+	if info, err := os.Stat(o.symbol); err == nil && info.IsDir() {
+		return orderHint(o.folder, command, o.folder, o.storePath, o.symbol)
+	}
+	return orderHint(o.folder, command, o.folder, o.symbol, o.storePath)
 }
 
 // checkFolder takes FOLDER, if there is to be one.

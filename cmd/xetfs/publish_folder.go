@@ -93,6 +93,8 @@ func (p *publishing) patterns() (*ignore, error) {
 		if err := g.read(f); err != nil {
 			return nil, fmt.Errorf("%s: %w", path, reason(err))
 		}
+	case errors.Is(err, os.ErrPermission) && unix.Access(p.folder, unix.X_OK) != nil:
+		return nil, fmt.Errorf("%s: %w", p.folder, reason(err)) // the folder, not the file in it
 	case !errors.Is(err, os.ErrNotExist):
 		return nil, fmt.Errorf("%s: %w", path, reason(err))
 	}

@@ -102,6 +102,9 @@ func serve(cmd *cobra.Command, source string, o *serveOptions) error {
 	}
 	defer store.Close()
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", o.listen)
+	if errors.As(err, new(*net.AddrError)) {
+		return usageError{fmt.Errorf("--listen %s: %w; want HOST:PORT like localhost:8080, or :8080 for all addresses", o.listen, listenReason(err))}
+	}
 	if err != nil {
 		return fmt.Errorf("--listen %s: %w", o.listen, listenReason(err))
 	}

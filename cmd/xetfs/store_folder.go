@@ -68,14 +68,17 @@ func foreignEntry(folder string) (string, error) {
 
 // checkIsStore refuses a STORE to write to that is neither empty nor a store, so that no other
 // folder is turned into one. A folder with shards or xorbs anywhere in it counts as a store.
-// hint is what else may be wrong, or "".
+// hint is what is wrong with the order of the arguments, or "": then no store is made at all.
 func checkIsStore(ctx context.Context, store, hint string) error {
 	if hasKeys(store) {
 		return nil
 	}
 	foreign, err := foreignEntry(store)
-	if foreign == "" || err != nil {
+	if err != nil {
 		return err
+	}
+	if foreign == "" {
+		return checkNewStore(store, hint)
 	}
 	found, err := dir.OpenBare(ctx, store)
 	if err != nil {
@@ -95,6 +98,26 @@ func checkIsStore(ctx context.Context, store, hint string) error {
 		hint = "name a store, or an empty folder that becomes one"
 	}
 	return usageError{fmt.Errorf("%s: STORE is not empty and no store, it holds %q; %s", store, foreign, hint)}
+}
+
+// checkNewStore refuses to make a store where the arguments are in the wrong order, or in
+// another store, whose writers would not know it.
+func checkNewStore(store, hint string) error {
+	if hint != "" {
+		state := "is empty"
+		if _, err := os.Lstat(store); err != nil {
+			state = "does not exist"
+		}
+		return usageError{fmt.Errorf("%s: STORE %s; %s", store, state, hint)}
+	}
+	absolute, err := filepath.Abs(store)
+	if err != nil {
+		return err
+	}
+	if above, _ := storeAbove(absolute); above != "" {
+		return usageError{fmt.Errorf("%s: would be a store inside the store %s; name that store, or a folder outside of it", store, above)}
+	}
+	return nil
 }
 
 // orderHint says how the arguments go if folder is a store; "" if it is none.

@@ -56,10 +56,14 @@ func parseTarget(text string) (target, error) {
 
 // checkSymbol is names.CheckSymbol for the command line.
 func checkSymbol(symbol string) error {
-	if err := names.CheckSymbol(symbol); err != nil {
-		return usageError{err}
+	err := names.CheckSymbol(symbol)
+	if err == nil {
+		return nil
 	}
-	return nil
+	if clean := cleanPath(symbol); clean != symbol && names.CheckSymbol(clean) == nil && !strings.Contains("/"+symbol+"/", "/../") {
+		err = fmt.Errorf("%w; type %s", err, shellWord(clean))
+	}
+	return usageError{err}
 }
 
 // open returns the tree that the arguments behind SOURCE begin with: SYMBOL[@AS_OF] where

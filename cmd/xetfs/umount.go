@@ -95,11 +95,41 @@ func findOurs(path string) (mountpoint, error) {
 	case err != nil:
 		return mountpoint{}, err
 	case m.on == nil:
-		return mountpoint{}, fmt.Errorf("%s: nothing is mounted there", path)
+		return mountpoint{}, fmt.Errorf("%s: nothing is mounted there%s", path, umountHint(m.path))
 	case m.on.Type != fsType:
 		return mountpoint{}, fmt.Errorf("%s: %s is mounted there, not xetfs; use umount", path, m.on)
 	}
 	return m, nil
+}
+
+// umountHint names the mount of xetfs that a path lies in, or that shows it; "" if there is
+// none.
+func umountHint(path string) string {
+	var above, shows *mountEntry
+	f, err := os.Open("/proc/self/mountinfo")
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	_, err = scanMounts(f, func(e *mountEntry) bool {
+		switch {
+		case e.Type != fsType:
+		case within(path, e.Point):
+			above = e
+		case e.Source == path:
+			shows = e
+		}
+		return false
+	})
+	switch {
+	case err != nil:
+		return ""
+	case above != nil:
+		return fmt.Sprintf("; it lies in the mount %s: xetfs umount %s", above.Point, shellWord(above.Point))
+	case shows != nil:
+		return fmt.Sprintf("; it is mounted at %s: xetfs umount %s", shows.Point, shellWord(shows.Point))
+	}
+	return ""
 }
 
 // processState is the letter that the kernel has for what a process does: Z if it has ended

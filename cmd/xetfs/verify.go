@@ -11,8 +11,9 @@ import (
 func newVerify() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "verify SOURCE [SYMBOL[@AS_OF]]",
-		Short: "Check every shard, xorb and file, by every hash there is",
+		Use:        "verify SOURCE [SYMBOL[@AS_OF]]",
+		SuggestFor: []string{"check", "fsck", "scrub"},
+		Short:      "Check every shard, xorb and file, by every hash there is",
 		Long: `With SYMBOL it reads every file of one tree of a catalog, and compares its chunks, the
 verification hash of every term, its Xet hash, its size and its SHA-256; and the index
 pages with their hashes. Content that several files have in common is read once.
