@@ -31,6 +31,8 @@ func (f *cacheFolder) open(log *slog.Logger) (*diskCache, error) {
 		err = fmt.Errorf("disk cache %s: %s writes to it; %s", f.path, processName(ownerOf(f.path)), f.ifBusy)
 	case errors.Is(err, unix.ENOTDIR):
 		err = fmt.Errorf("disk cache %s: %w", f.path, unix.ENOTDIR)
+	case errors.Is(err, unix.EROFS):
+		err = fmt.Errorf("disk cache %s: %w; name another folder with --cache-dir", f.path, unix.EROFS)
 	}
 	if err != nil {
 		events.close()

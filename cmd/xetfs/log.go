@@ -106,6 +106,18 @@ func logFileFor(mountpoint string) (string, error) {
 	return filepath.Join(dir, fmt.Sprintf("%s-%08x.log", base[:min(len(base), 200)], sum.Sum32())), nil
 }
 
+// canLog makes the folder of a log, and says why nothing can be written there.
+func canLog(dir string) error {
+	err := os.MkdirAll(dir, 0o700)
+	if err == nil {
+		err = unix.Access(dir, unix.W_OK|unix.X_OK)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", dir, reason(err))
+	}
+	return nil
+}
+
 // A logFile is appended to, and opened anew when it was moved away (SIGHUP). What
 // cannot be written, on a full disk, is lost: a log is never the reason for an error.
 type logFile struct {

@@ -180,7 +180,11 @@ func (o *mountOptions) checkLog(mountpoint string) (err error) {
 	case o.log.file != "":
 		o.log.file, err = filepath.Abs(o.log.file)
 	case !o.foreground:
-		if o.log.file, o.log.none = logFileFor(mountpoint); o.log.none != nil {
+		o.log.file, o.log.none = logFileFor(mountpoint)
+		if o.log.none == nil {
+			o.log.none = canLog(filepath.Dir(o.log.file))
+		}
+		if o.log.none != nil {
 			o.log.file = os.DevNull
 		}
 	default:
