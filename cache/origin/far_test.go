@@ -161,3 +161,27 @@ func (s *damagingOnce) ReadAt(ctx context.Context, k names.Key, p []byte, off in
 	}
 	return err
 }
+
+// The first bytes of a remote file cost three requests, one after the other, however long the
+// footer of the xorb is: its shard, the footer, and the chunks.
+func TestFirstByteRequests(t *testing.T) {
+	b := origintest.NewBuilder(t, origintest.Form{XorbChunks: 4000})
+	f := b.Add(origintest.Text(1, 400_000), 100)
+	s := &peeking{Watched: origintest.Watch(b.Store())}
+	src := origin.ObjectsWith(s, origin.ObjectsOptions{Named: true})
+	id := codec.FileID{File: f.Info.File, Shard: merkle.Chunk(b.Shard()), Block: 48}
+	fi, err := src.FileInfo(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, _, err := src.Narrow(t.Context(), id, fi.Terms[0], codec.Piece{Size: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := src.Chunks(t.Context(), fi.Terms[0].Xorb, r); err != nil {
+		t.Fatal(err)
+	}
+	if n, bytes := s.asked(); n != 3 {
+		t.Errorf("%d requests for %d bytes, want one for the shard, one for the footer, and one for chunks", n, bytes)
+	}
+}

@@ -178,9 +178,27 @@ func (o *objects) loadInfo(ctx context.Context, x codec.Hash) (*xorb.Info, error
 // xorb.ReadInfo wants, which is the footer of all but a few.
 const infoTail = 64 << 10
 
+// tailOf returns how much of xorb x to ask for: all of its footer, if a shard in memory
+// lists its chunks.
+func (o *objects) tailOf(x codec.Hash) int {
+	if o.near {
+		return infoTail
+	}
+	for _, s := range o.listers(x) {
+		f := o.opened(s, true)
+		if f == nil || !f.part.Load().holds(0, int(f.size)) {
+			continue
+		}
+		if block, err := f.XorbInfo(x); err == nil {
+			return max(infoTail, xorb.FooterSize(len(block.Chunks)))
+		}
+	}
+	return infoTail
+}
+
 func (o *objects) readInfo(ctx context.Context, x codec.Hash) (*xorb.Info, error) {
 	k := names.XorbKey(x)
-	part, err := peek(ctx, o.store, k, Tail, infoTail)
+	part, err := peek(ctx, o.store, k, Tail, o.tailOf(x))
 	if err != nil {
 		return nil, err
 	}
