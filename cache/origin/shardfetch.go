@@ -44,7 +44,8 @@ type shardFetch struct {
 	held []byte    // all that has come or, of a long shard, the last bytes
 	ends shardEnds // complete once all has come
 
-	came bool // bytes, since read was called; guarded by shardFetches.mu
+	came bool     // bytes, since read was called; guarded by shardFetches.mu
+	head [48]byte // the first bytes of the shard
 }
 
 // read reads a shard whole and hashes it on the way. The bytes of a remote shard that is not
@@ -144,6 +145,9 @@ func (w *shardFetch) take(b []byte, size int64) error {
 		return codec.Corrupt("shard", w.off, "its size changes from %d to %d while it is read", f.size, size)
 	}
 	_, _ = w.hash.Write(b) // it never fails
+	if w.off < int64(len(w.head)) {
+		copy(w.head[w.off:], b)
+	}
 	for len(b) > 0 {
 		room := shardBlock - int(w.off%shardBlock)
 		n := min(room, len(b))
@@ -173,6 +177,10 @@ func (w *shardFetch) done(local bool) *shardFile {
 	f := w.f
 	f.opened = time.Now()
 	f.proven = w.hash.Sum() == f.hash
+	if ends := (shardEnds{head: w.head}); f.size >= int64(len(ends.head)+len(ends.foot)) {
+		copy(ends.foot[:], w.held[len(w.held)-len(ends.foot):])
+		f.ends = &ends
+	}
 	if !local {
 		held := w.held
 		if f.long() { // the footer and most of the tables
