@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"encoding/hex"
 	"fmt"
 	"io"
@@ -21,7 +20,8 @@ func newCacheList() *cobra.Command {
 		Short: "List what is kept",
 		Long: `Lists what is in the disk cache, a line for each object: kind, hash, chunks, bytes. A xorb has
 those of its chunks that are kept, packed; a page is an index page of a catalog, or where the
-chunks of a xorb lie; a file is one that is there whole. There is no order.
+chunks of a xorb lie; a file is one that is there whole. There is no order. On a terminal a
+heading precedes the lines, and sizes have units.
 
 ` + cachePlaceHelp + `
 
@@ -72,11 +72,11 @@ func listCache(w io.Writer, c *diskCache, asJSON bool) error {
 		doc.end()
 		return doc.close()
 	}
-	out := bufio.NewWriterSize(w, 64<<10)
+	lines := newLineList(w, fmt.Sprintf("%-4s %-64s %6s %12s", "KIND", "HASH", "CHUNKS", "SIZE"))
 	for e := range c.Entries() {
-		if _, err := fmt.Fprintf(out, "%s %s %6d %12d\n", e.Kind, entryHash(e), e.Chunks, e.Bytes); err != nil {
+		if err := lines.line(fmt.Sprintf("%s %s %6d %12s", e.Kind, entryHash(e), e.Chunks, lines.size(e.Bytes))); err != nil {
 			return err
 		}
 	}
-	return out.Flush()
+	return lines.flush()
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -25,7 +24,8 @@ func newHistory() *cobra.Command {
 		Long: `Lists every change of SYMBOL, newest first: each version that was published, and each
 deletion. A line is: version, time (UTC), entries, bytes; "deleted" if the version is not
 live any more; message, labels and writer as far as they were given. The line of a deletion
-has - in place of the version, and says which versions it deleted.
+has - in place of the version, and says which versions it deleted. On a terminal a heading
+precedes the lines, and sizes have units.
 
 With --json there is one object: {"symbol", "changes": [{"seq", "kind" (write or delete),
 "version", "time", "entries", "bytes", "tindex", "live", "deletes", "message", "labels",
@@ -74,10 +74,10 @@ type changeDoc struct {
 }
 
 func (h *history) print(ctx context.Context, w io.Writer, c *reading, symbol string) error {
-	out := bufio.NewWriterSize(w, 64<<10)
+	lines := newLineList(w, versionHeading+"  NOTES")
 	var doc *document
 	if h.asJSON {
-		doc = newDocument(out)
+		doc = newDocument(lines.out)
 		doc.field("symbol", symbol)
 		doc.begin("changes")
 	}
@@ -96,7 +96,7 @@ func (h *history) print(ctx context.Context, w io.Writer, c *reading, symbol str
 			doc.element(newChangeDoc(head, v))
 			err = doc.err
 		} else {
-			_, err = fmt.Fprintln(out, changeLine(head, v))
+			err = lines.line(changeLine(head, v, lines))
 		}
 		if err != nil {
 			return err
@@ -111,18 +111,25 @@ func (h *history) print(ctx context.Context, w io.Writer, c *reading, symbol str
 			return err
 		}
 	}
-	return out.Flush()
+	return lines.flush()
+}
+
+// versionHeading is the heading of the columns of versionLine.
+const versionHeading = " VERSION  TIME (UTC)              ENTRIES            SIZE"
+
+// versionLine is a version as history and prune list it.
+func versionLine(row names.Row, lines *lineList) string {
+	return fmt.Sprintf("%8d  %s  %10d  %14s", row.Number, row.Time.UTC().Format(time.DateTime), row.Entries, lines.size(row.Bytes))
 }
 
 // changeLine is a change as people read it.
-func changeLine(head, v *names.Version) string {
+func changeLine(head, v *names.Version, lines *lineList) string {
 	var parts []string
-	at := v.Time.UTC().Format(time.DateTime)
 	if v.Delete {
-		parts = append(parts, fmt.Sprintf("%8s  %s  deletes %s", "-", at, numbers(deletedBy(v))))
+		parts = append(parts, fmt.Sprintf("%8s  %s  deletes %s", "-", v.Time.UTC().Format(time.DateTime), numbers(deletedBy(v))))
 	} else {
 		row := v.Rows[0]
-		parts = append(parts, fmt.Sprintf("%8d  %s  %10d  %14d", row.Number, at, row.Entries, row.Bytes))
+		parts = append(parts, versionLine(row, lines))
 		if head.IsDeleted(row.Number) {
 			parts = append(parts, "deleted")
 		}

@@ -34,8 +34,8 @@ tree, or at its top. Any other folder has no symbols: ls SOURCE [DIR].
 ` + asOfHelp + `
 
 With -l a line is: mode, size in bytes, time (UTC), name; of a symbol: newest version, its
-time (UTC), entries, bytes, name. With -R names are paths, and folders are listed with all
-that is below them.
+time (UTC), entries, bytes, name. On a terminal a heading precedes these lines, and sizes
+have units. With -R names are paths, and folders are listed with all that is below them.
 
 With --json there is one object: {"symbol", "version", "tindex", "path": DIR, "entries":
 [{"path", "path_bytes", "type" (file, dir or symlink), "mode", "size", "modified", "hash",
@@ -117,20 +117,22 @@ func (l *listing) list(ctx context.Context, w io.Writer, s *source, args []strin
 }
 
 func (l *listing) print(ctx context.Context, w io.Writer, tree catalog.Tree) error {
-	out := bufio.NewWriterSize(w, 64<<10)
-	var err error
 	if l.asJSON {
-		err = l.printJSON(ctx, out, tree)
-	} else {
-		err = l.walk(ctx, tree, func(e page.Entry) error {
-			_, err := fmt.Fprintln(out, l.line(e))
+		out := bufio.NewWriterSize(w, 64<<10)
+		if err := l.printJSON(ctx, out, tree); err != nil {
 			return err
-		})
+		}
+		return out.Flush()
 	}
+	lines := newLineList(w, "")
+	if l.long {
+		lines.heading = fmt.Sprintf(entryFormat, "MODE", "SIZE", "MODIFIED (UTC)", "NAME")
+	}
+	err := l.walk(ctx, tree, func(e page.Entry) error { return lines.line(l.line(e, lines)) })
 	if err != nil {
 		return err
 	}
-	return out.Flush()
+	return lines.flush()
 }
 
 // printJSON prints the document of a listing.
@@ -176,8 +178,11 @@ func (l *listing) walkDir(ctx context.Context, tree catalog.Tree, dir string, do
 	return nil
 }
 
+// entryFormat is the format of a line of ls -l: mode, size, time, name.
+const entryFormat = "%-10s %12s %-19s %s"
+
 // line is an entry as text.
-func (l *listing) line(e page.Entry) string {
+func (l *listing) line(e page.Entry, lines *lineList) string {
 	name := e.Path
 	if !l.recursive {
 		name = path.Base(e.Path)
@@ -189,5 +194,5 @@ func (l *listing) line(e page.Entry) string {
 	if e.Type == page.Symlink {
 		name += " -> " + quoteName(e.Target)
 	}
-	return fmt.Sprintf("%s %12d %s %s", modeText(e), e.Size, e.ModTime.UTC().Format(time.DateTime), name)
+	return fmt.Sprintf(entryFormat, modeText(e), lines.size(e.Size), e.ModTime.UTC().Format(time.DateTime), name)
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -36,17 +35,20 @@ func newRowDoc(r names.Row) rowDoc {
 // symbols lists the symbols that have a live version. Only where more than their names is
 // wanted, the newest version of each is read.
 func (l *listing) symbols(ctx context.Context, w io.Writer, c *catalog.Stored) error {
-	out := bufio.NewWriterSize(w, 64<<10)
+	lines := newLineList(w, "")
+	if l.long {
+		lines.heading = fmt.Sprintf("%8s %-19s %10s %14s %s", "VERSION", "TIME (UTC)", "ENTRIES", "SIZE", "SYMBOL")
+	}
 	var doc *document
 	if l.asJSON {
-		doc = newDocument(out)
+		doc = newDocument(lines.out)
 		doc.begin("symbols")
 	}
 	l.listed = map[string]bool{}
 	for symbol, err := range c.Symbols(ctx) {
 		if err == nil {
 			l.listed[symbol] = true // before all symbols that it may hide
-			err = l.symbolLine(ctx, out, doc, c, symbol)
+			err = l.symbolLine(ctx, lines, doc, c, symbol)
 		}
 		if err != nil {
 			return err
@@ -58,10 +60,10 @@ func (l *listing) symbols(ctx context.Context, w io.Writer, c *catalog.Stored) e
 			return err
 		}
 	}
-	return out.Flush()
+	return lines.flush()
 }
 
-func (l *listing) symbolLine(ctx context.Context, w io.Writer, doc *document, c *catalog.Stored, symbol string) error {
+func (l *listing) symbolLine(ctx context.Context, lines *lineList, doc *document, c *catalog.Stored, symbol string) error {
 	by, err := c.HiddenBy(ctx, symbol, func(other string) bool { return l.listed[other] })
 	if err != nil {
 		return err
@@ -71,8 +73,7 @@ func (l *listing) symbolLine(ctx context.Context, w io.Writer, doc *document, c 
 		name += " (hidden in mounts by " + quoteName(by) + ")"
 	}
 	if !l.long && doc == nil {
-		_, err := fmt.Fprintln(w, name)
-		return err
+		return lines.line(name)
 	}
 	row, err := c.Latest(ctx, symbol)
 	switch {
@@ -84,8 +85,7 @@ func (l *listing) symbolLine(ctx context.Context, w io.Writer, doc *document, c 
 		doc.element(symbolDoc{symbol, by, newRowDoc(row)})
 		return doc.err
 	}
-	_, err = fmt.Fprintf(w, "%8d %s %10d %14d %s\n", row.Number, row.Time.UTC().Format(time.DateTime), row.Entries, row.Bytes, name)
-	return err
+	return lines.line(fmt.Sprintf("%8d %s %10d %14s %s", row.Number, row.Time.UTC().Format(time.DateTime), row.Entries, lines.size(row.Bytes), name))
 }
 
 // versionName is what people call a version. One that was opened by its root page has no

@@ -85,9 +85,9 @@ func (o *pruneOptions) rule(cmd *cobra.Command, now time.Time) (catalog.KeepRule
 
 func (o *pruneOptions) print(w io.Writer, symbol string, rows []names.Row) error {
 	if !o.asJSON {
+		lines := newLineList(w, versionHeading)
 		for _, r := range rows {
-			_, err := fmt.Fprintf(w, "%8d  %s  %10d  %14d\n", r.Number, r.Time.UTC().Format(time.DateTime), r.Entries, r.Bytes)
-			if err != nil {
+			if err := lines.line(versionLine(r, lines)); err != nil {
 				return err
 			}
 		}
@@ -95,8 +95,8 @@ func (o *pruneOptions) print(w io.Writer, symbol string, rows []names.Row) error
 		if o.dryRun {
 			done = "would delete"
 		}
-		_, err := fmt.Fprintf(w, "%s %s of %s\n", done, many(int64(len(rows)), "version"), printable(symbol))
-		return err
+		fmt.Fprintf(lines.out, "%s %s of %s\n", done, many(int64(len(rows)), "version"), printable(symbol))
+		return lines.flush()
 	}
 	doc := newDocument(w)
 	doc.field("symbol", symbol)

@@ -22,10 +22,10 @@ type screen struct {
 
 // newScreen returns the screen of a terminal, and nil if w is none.
 func newScreen(w io.Writer) *screen {
-	f, ok := w.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) {
+	if !isTerminal(w) {
 		return nil
 	}
+	f := w.(*os.File)
 	return &screen{w: w, width: func() int {
 		columns, _, err := term.GetSize(int(f.Fd()))
 		if err != nil {

@@ -149,7 +149,8 @@ func newSnapshotList() *cobra.Command {
 		Short: "List snapshots, or what one holds",
 		Long: `Lists the snapshots of a catalog, sorted by name. A line is: name, time (UTC), symbols,
 message. With NAME it lists what that snapshot holds; a line is: symbol, version, time of
-the version (UTC), entries, bytes.
+the version (UTC), entries, bytes. On a terminal a heading precedes the lines, and sizes
+have units.
 
 With --json there is one object: {"snapshots": [{"snapshot", "time", "message", "symbols"
 (how many)}]}, or with NAME {"snapshot", "time", "message", "symbols": [{"symbol",
@@ -186,10 +187,14 @@ type snapshotDoc struct {
 }
 
 func listSnapshots(ctx context.Context, w io.Writer, c *reading, asJSON bool) error {
-	out := bufio.NewWriter(w)
+	lines := newLineList(w, fmt.Sprintf("%-24s  %-19s  %-10s  %s", "SNAPSHOT", "TIME (UTC)", "SYMBOLS", "MESSAGE"))
+	format := "%s  %s  %s  %s"
+	if lines.terminal {
+		format = "%-24s  %s  %-10s  %s"
+	}
 	var doc *document
 	if asJSON {
-		doc = newDocument(out)
+		doc = newDocument(lines.out)
 		doc.begin("snapshots")
 	}
 	for name, err := range c.Snapshots(ctx) {
@@ -205,8 +210,10 @@ func listSnapshots(ctx context.Context, w io.Writer, c *reading, asJSON bool) er
 		case doc != nil:
 			doc.element(snapshotDoc{s.Name, s.Time.UTC(), s.Message, len(s.Rows)})
 		default:
-			line := fmt.Sprintf("%s  %s  %s  %s", s.Name, s.Time.UTC().Format(time.DateTime), many(int64(len(s.Rows)), "symbol"), s.Message)
-			fmt.Fprintln(out, printable(strings.TrimRight(line, " ")))
+			line := fmt.Sprintf(format, s.Name, s.Time.UTC().Format(time.DateTime), many(int64(len(s.Rows)), "symbol"), s.Message)
+			if err := lines.line(printable(strings.TrimRight(line, " "))); err != nil {
+				return err
+			}
 		}
 	}
 	if doc != nil {
@@ -215,20 +222,28 @@ func listSnapshots(ctx context.Context, w io.Writer, c *reading, asJSON bool) er
 			return err
 		}
 	}
-	return out.Flush()
+	return lines.flush()
 }
 
 // printSnapshot prints what a snapshot holds.
 func printSnapshot(w io.Writer, s *names.Snapshot, asJSON bool) error {
 	symbols := slices.Sorted(maps.Keys(s.Rows))
-	out := bufio.NewWriter(w)
 	if !asJSON {
+		lines := newLineList(w, fmt.Sprintf("%-32s  %8s  %-19s  %10s  %14s", "SYMBOL", "VERSION", "TIME (UTC)", "ENTRIES", "SIZE"))
+		format := "%s  %d  %s  %d  %s"
+		if lines.terminal {
+			format = "%-32s  %8d  %s  %10d  %14s"
+		}
 		for _, symbol := range symbols {
 			row := s.Rows[symbol]
-			fmt.Fprintf(out, "%s  %d  %s  %d  %d\n", printable(symbol), row.Number, row.Time.UTC().Format(time.DateTime), row.Entries, row.Bytes)
+			line := fmt.Sprintf(format, printable(symbol), row.Number, row.Time.UTC().Format(time.DateTime), row.Entries, lines.size(row.Bytes))
+			if err := lines.line(line); err != nil {
+				return err
+			}
 		}
-		return out.Flush()
+		return lines.flush()
 	}
+	out := bufio.NewWriter(w)
 	doc := newDocument(out)
 	doc.field("snapshot", s.Name)
 	doc.field("time", s.Time.UTC())
