@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	iofs "io/fs"
-	"iter"
 	"path/filepath"
 	"runtime/debug"
 	"sync/atomic"
@@ -18,7 +17,6 @@ import (
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/pack"
-	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/fs/catalog"
 )
 
@@ -160,11 +158,9 @@ func (p *publishing) close() {
 func (p *publishing) begin(ctx context.Context, publisher *catalog.Publisher) (*catalog.Publishing, error) {
 	return publisher.Begin(ctx, p.symbol, catalog.PublishOptions{
 		IfVersion: p.ifVersion.number, Writer: publishWriter(), Message: p.message, Labels: p.labels,
+		Verify: p.checksum,
 	})
 }
-
-// errSame says that the tree is that of the newest version.
-var errSame = errors.New("the tree is the same")
 
 // publishFolder publishes FOLDER.
 func (p *publishing) publishFolder(ctx context.Context, publisher *catalog.Publisher) (publishResult, error) {
@@ -183,7 +179,7 @@ func (p *publishing) publishFolder(ctx context.Context, publisher *catalog.Publi
 	r := publishResult{before: b.Head(), published: true, listed: p.folder != ""}
 	r.row, err = p.publishTree(ctx, publisher, b)
 	switch {
-	case errors.Is(err, errSame):
+	case errors.Is(err, catalog.ErrSame):
 		r.row, r.published = *r.before, false
 		if err := p.checkUnchanged(ctx, b); err != nil {
 			return publishResult{}, err
@@ -225,17 +221,17 @@ func (e *damagedTree) Error() string { return e.text }
 // Is makes it codec.ErrCorrupt.
 func (*damagedTree) Is(target error) bool { return target == codec.ErrCorrupt } //nolint:errorlint // as package errors asks for it
 
-// publishTree publishes the whole tree, or what is new in it. It is errSame if nothing is.
+// publishTree publishes the whole tree, or what is new in it. It is catalog.ErrSame if nothing is.
 func (p *publishing) publishTree(ctx context.Context, publisher *catalog.Publisher, b *catalog.Publishing) (names.Row, error) {
 	c, head := publisher.Catalog(), b.Head()
 	hide := p.show(ctx, head)
 	defer hide()
 	if !p.update {
 		entries := p.stream.entries(ctx)
-		if head != nil && !p.force {
-			entries = unlessSame(entries, c.Settings().Page, head.Root)
+		if p.force {
+			return b.Replace(ctx, entries)
 		}
-		return b.Replace(ctx, entries)
+		return b.ReplaceChanged(ctx, entries)
 	}
 	var tree catalog.Tree
 	if head != nil {
@@ -251,32 +247,13 @@ func (p *publishing) publishTree(ctx context.Context, publisher *catalog.Publish
 	case err != nil:
 		return names.Row{}, err
 	case len(changes) == 0 && !p.force:
-		return names.Row{}, errSame
+		return names.Row{}, catalog.ErrSame
 	}
 	return b.Update(ctx, changes)
 }
 
 func (p *publishing) nothingToRemove() error {
 	return fmt.Errorf("%s has no version that --remove could take something from: %w", p.symbol, iofs.ErrNotExist)
-}
-
-// unlessSame passes on the entries of a tree. At their end it is errSame if the tree has
-// a certain root.
-func unlessSame(entries iter.Seq2[page.Entry, error], sizes page.Sizes, root page.Hash) iter.Seq2[page.Entry, error] {
-	return func(yield func(page.Entry, error) bool) {
-		b := page.NewBuilder(sizes, func(page.Hash, []byte) error { return nil })
-		for e, err := range entries {
-			if err == nil {
-				_ = b.Add(e) // what is wrong with it whoever publishes will say
-			}
-			if !yield(e, err) || err != nil {
-				return
-			}
-		}
-		if made, err := b.Close(); err == nil && made.Page == root {
-			yield(page.Entry{}, errSame)
-		}
-	}
 }
 
 // compare counts the differences to the version before, which costs as much as there are.

@@ -80,5 +80,5 @@ func TestF47_LyingTree(t *testing.T) {
 func (p *Publisher) pagesOver(t *testing.T, s origin.Store, root page.Hash) map[page.Hash]struct{} {
 	c := *p
 	c.catalog = &Stored{pages: origin.Pages(s)}
-	return c.pagesOf(t.Context(), root)
+	return c.pagesOf(t.Context(), root, false)
 }

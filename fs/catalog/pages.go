@@ -100,7 +100,7 @@ func (pp *pagePutter) start(k names.Key, value []byte) error {
 		return pp.puts.Wait()
 	}
 	pp.puts.Go(func() error {
-		err := pp.b.p.put(pp.pctx, k, value)
+		err := pp.b.p.putPage(pp.pctx, k, value)
 		if err == nil {
 			pp.b.window.note(k)
 		}
@@ -121,9 +121,10 @@ func (pp *pagePutter) finish(err error) error {
 }
 
 // pagesOf returns the pages of a tree that is live, and so are they: a sweep deletes none
-// of them for a long time yet. Only pages above the leaves are read. If one cannot be
-// read, or there are too many, it returns those it has found.
-func (p *Publisher) pagesOf(ctx context.Context, root page.Hash) map[page.Hash]struct{} {
+// of them for a long time yet. Pages above the leaves are read; leaves must exist with
+// their size, or are read, too, with verify. A page that is missing or damaged is left out, and so are pages of
+// a tree with too many.
+func (p *Publisher) pagesOf(ctx context.Context, root page.Hash, verify bool) map[page.Hash]struct{} {
 	found := map[page.Hash]struct{}{root: {}}
 	next := []page.Hash{root}
 	for len(next) > 0 && len(found) < maxSkipped {
@@ -132,7 +133,7 @@ func (p *Publisher) pagesOf(ctx context.Context, root page.Hash) map[page.Hash]s
 		pg, err := p.catalog.pages.Page(ctx, h)
 		if err != nil {
 			delete(found, h) // it is put again
-			p.o.Logger.Warn("a page of the newest tree cannot be read", "event", "corrupt", "what", "page", "page", h.String(), "err", err)
+			p.o.Logger.Warn("a page of the newest tree cannot be read, and is stored again if it is still needed", "event", "corrupt", "what", "page", "err", err)
 			continue
 		}
 		if pg.Level() == 0 {
@@ -143,8 +144,12 @@ func (p *Publisher) pagesOf(ctx context.Context, root page.Hash) map[page.Hash]s
 				continue // in a tree that is sound no page is there twice
 			}
 			found[l.Page] = struct{}{}
-			if pg.Level() > 1 {
+			if pg.Level() > 1 || verify {
 				next = append(next, l.Page)
+				continue
+			}
+			if size, err := p.store.Size(ctx, names.PageKey(l.Page)); err != nil || size != int64(l.Size) {
+				delete(found, l.Page)
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 
@@ -17,6 +18,7 @@ type PublishOptions struct {
 	Writer    string
 	Message   string
 	Labels    map[string]string
+	Verify    bool // read all pages of the newest tree, and store damaged ones again
 	Nested    bool // allow a symbol that another hides, or that hides others: NestedError
 }
 
@@ -103,11 +105,30 @@ func (b *Publishing) Replace(ctx context.Context, entries iter.Seq2[page.Entry, 
 	return b.commit(ctx, func(context.Context, *state) (page.Link, error) { return root, nil })
 }
 
+// ErrSame says that a tree is that of the newest version.
+var ErrSame = errors.New("the tree is the same")
+
+// ReplaceChanged is Replace for a tree that is another one than the newest. If it is the same,
+// the error is ErrSame, and pages of it that were missing or damaged are stored again.
+func (b *Publishing) ReplaceChanged(ctx context.Context, entries iter.Seq2[page.Entry, error]) (names.Row, error) {
+	root, err := b.build(ctx, entries)
+	if err != nil {
+		return names.Row{}, fmt.Errorf("%s: %w", b.st.symbol, err)
+	}
+	if latest := b.st.latest(); latest != nil && latest.Root == root.Page {
+		if err := b.p.store.Sync(ctx); err != nil {
+			return names.Row{}, err
+		}
+		return names.Row{}, ErrSame
+	}
+	return b.commit(ctx, func(context.Context, *state) (page.Link, error) { return root, nil })
+}
+
 // build puts the pages of a whole tree, but for those that the newest tree has.
 func (b *Publishing) build(ctx context.Context, entries iter.Seq2[page.Entry, error]) (page.Link, error) {
 	pages := b.newPagePutter(ctx)
 	if latest := b.st.latest(); latest != nil {
-		pages.skip = b.p.pagesOf(ctx, latest.Root)
+		pages.skip = b.p.pagesOf(ctx, latest.Root, b.o.Verify)
 	}
 	root, err := tree.Build(ctx, b.p.catalog.settings.Page, b.checked(ctx, entries), pages.put)
 	return root, pages.finish(err)

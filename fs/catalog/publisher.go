@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -168,6 +169,29 @@ func (p *Publisher) put(ctx context.Context, k names.Key, value []byte) error {
 			return err
 		}
 	}
+}
+
+// putPage puts an index page. A page that exists under its key and has other bytes is damaged,
+// and is replaced.
+func (p *Publisher) putPage(ctx context.Context, k names.Key, value []byte) error {
+	_, err := p.store.PutIfAbsent(ctx, k, value)
+	switch {
+	case err == nil:
+		return nil
+	case !errors.Is(err, origin.ErrExists):
+		return p.put(ctx, k, value)
+	}
+	there, tag, err := p.store.Get(ctx, k, "")
+	if err == nil && !bytes.Equal(there, value) {
+		_, err = p.store.PutIfMatch(ctx, k, value, tag)
+	}
+	switch {
+	case err == nil, errors.Is(err, origin.ErrConflict): // another publisher has replaced it
+		return nil
+	case errors.Is(err, origin.ErrNotFound), errors.Is(err, origin.ErrUnknown):
+		return p.put(ctx, k, value)
+	}
+	return err
 }
 
 // remove deletes a key, again when the outcome is unknown.
