@@ -169,11 +169,12 @@ func (o *mountOptions) check(args []string) (source, mountpoint string, err erro
 	if err := firstErr(checkSource(source), o.cache.check(source)); err != nil {
 		return "", "", err
 	}
-	return source, mountpoint, o.checkLog(mountpoint)
+	return source, mountpoint, o.checkLog(source, mountpoint)
 }
 
-// checkLog decides where the log is. Inside the mount it could not be written.
-func (o *mountOptions) checkLog(mountpoint string) (err error) {
+// checkLog decides where the log is. Inside the mount it could not be written, and inside
+// the store it could damage an object.
+func (o *mountOptions) checkLog(source, mountpoint string) (err error) {
 	switch {
 	case !o.foreground && (o.log.file == "/dev/stdout" || o.log.file == "/dev/stderr"):
 		return usageError{fmt.Errorf("--log-file %s: a mount in the background has none; use --foreground, or name a file", o.log.file)}
@@ -195,6 +196,9 @@ func (o *mountOptions) checkLog(mountpoint string) (err error) {
 	}
 	if within(o.log.file, mountpoint) {
 		return mountError{fmt.Errorf("log file %s: is inside the mountpoint, where nothing can be written; name another with --log-file", o.log.file)}
+	}
+	if within(o.log.file, source) && !isWeb(source) && hasKeys(source) {
+		return mountError{fmt.Errorf("log file %s: is inside the store, to which a mount never writes; name another with --log-file", o.log.file)}
 	}
 	return nil
 }
