@@ -96,7 +96,10 @@ func (k *keeper) loadFormat(names []entry) ([]entry, error) {
 		k.s.stats.use(onDisk(1), &k.s.stats.logged)
 	}
 	if err == nil {
-		err = errors.Join(k.d.mkdir("seg"), k.d.mkdir("whole"))
+		err = k.d.mkdir("seg")
+	}
+	if err == nil {
+		err = k.d.mkdir("whole")
 	}
 	if err != nil {
 		return nil, err

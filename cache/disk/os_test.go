@@ -97,6 +97,20 @@ func TestRealFolder(t *testing.T) {
 func TestD01_DiskFull(t *testing.T) { fullDisk(t, "mode=0700,size=300k") }
 func TestD02_NoInodes(t *testing.T) { fullDisk(t, "mode=0700,size=10m,nr_inodes=14") }
 
+// D02: without an inode for its folders a cache cannot be opened, and one line says why.
+func TestD02_NoInodesAtOpen(t *testing.T) {
+	dir := cacheDir(t)
+	mounted(t, dir, "tmpfs", "mode=0700,size=10m,nr_inodes=3")
+	b, err := tryOpenAt(t, dir)
+	if err == nil {
+		b.Close()
+		t.Fatal("a cache without folders was opened")
+	}
+	if !errors.Is(err, unix.ENOSPC) || strings.Contains(err.Error(), "\n") {
+		t.Errorf("error %q, want one line of %v", err, unix.ENOSPC)
+	}
+}
+
 func fullDisk(t *testing.T, options string) {
 	dir := cacheDir(t)
 	mounted(t, dir, "tmpfs", options)

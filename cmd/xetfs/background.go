@@ -50,10 +50,10 @@ func (o *mountOptions) startBackground(cmd *cobra.Command, source, mountpoint st
 	}
 	name := cmd.CommandPath()
 	for _, w := range r.Warnings {
-		fmt.Fprintln(cmd.ErrOrStderr(), name+": "+w)
+		fmt.Fprintln(cmd.ErrOrStderr(), aside(name, w))
 	}
 	if r.Status != exitGood {
-		fmt.Fprintln(cmd.ErrOrStderr(), name+": "+r.Error)
+		fmt.Fprintln(cmd.ErrOrStderr(), aside(name, r.Error))
 		return statusError(r.Status)
 	}
 	if o.log.none != nil {
