@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/xetfs/xetfs/cache/origin/faulty"
 )
@@ -104,6 +105,9 @@ func serve(cmd *cobra.Command, source string, o *serveOptions) error {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", o.listen)
 	if errors.As(err, new(*net.AddrError)) {
 		return usageError{fmt.Errorf("--listen %s: %w; want HOST:PORT like localhost:8080, or :8080 for all addresses", o.listen, listenReason(err))}
+	}
+	if errors.Is(err, unix.EADDRINUSE) {
+		return fmt.Errorf("--listen %s: %w; another port, or 0 for a free one, may be named", o.listen, unix.EADDRINUSE)
 	}
 	if err != nil {
 		return fmt.Errorf("--listen %s: %w", o.listen, listenReason(err))

@@ -22,6 +22,20 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 )
 
+func TestServePortInUse(t *testing.T) {
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	var stderr strings.Builder
+	status := run(t.Context(), []string{"serve", "--plain", "--listen", l.Addr().String(), t.TempDir()}, nil, io.Discard, &stderr)
+	want := "xetfs serve: --listen " + l.Addr().String() + ": address already in use; another port, or 0 for a free one, may be named\n"
+	if status != exitFailed || stderr.String() != want {
+		t.Errorf("status %d, %q; want %d, %q", status, stderr.String(), exitFailed, want)
+	}
+}
+
 // newPlain serves a store that holds one xorb of ten bytes, a settings document, and what
 // must not be given out.
 func newPlain(t *testing.T) (root string, count *servedCount, server *httptest.Server) {

@@ -81,7 +81,7 @@ func isCatalog(ctx context.Context, folder string, s origin.Store) error {
 	case err != nil:
 		return fmt.Errorf("%s: %w", folder, err)
 	case !is:
-		return usageError{fmt.Errorf("%s: is no catalog, it has no settings (cref); xetfs publish makes one", folder)}
+		return usageError{fmt.Errorf("%s: is no catalog; xetfs publish makes one", folder)}
 	}
 	return nil
 }
