@@ -65,6 +65,26 @@ func TestK51_ParentKilled(t *testing.T) {
 	h.wantNoProcess()
 }
 
+// K54: the main thread of a command calls no file system. The kernel gives signals to it
+// first, and while it waits for a hung file system no other thread sees them.
+func TestK54_MainThreadWaits(t *testing.T) {
+	if !canMount() {
+		t.Skip("this machine cannot mount")
+	}
+	t.Setenv("GOTRACEBACK", "all")
+	h := newHungCommand(t, "ls --bare FOLDER")
+	h.hung.awaitRequest()
+	h.signalUntilEnd(unix.SIGQUIT) // it prints the stacks
+	_, stack, _ := strings.Cut(h.stderr(), "\ngoroutine 1 ")
+	stack, _, _ = strings.Cut(stack, "\n\n")
+	if state, _, _ := strings.Cut(stack, "\n"); !strings.Contains(state, "locked to thread") {
+		t.Errorf("the main goroutine may leave the main thread:\n%s", stack)
+	}
+	if stack == "" || strings.Contains(stack, "main.run(") {
+		t.Errorf("the command runs on the main thread:\n%s", stack)
+	}
+}
+
 // A hungCommand is a command that works on a folder with a hung mount in it.
 type hungCommand struct {
 	t     *testing.T

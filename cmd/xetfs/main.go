@@ -9,16 +9,24 @@ import (
 	"io"
 	"log"
 	"os"
+	"runtime"
 
 	"github.com/spf13/cobra"
 )
 
+// The main goroutine stays on the main thread, and only waits there. The kernel gives the
+// signals of the process to its main thread first. A call on a hung file system would keep
+// them there, and no other thread would see them.
+func init() { runtime.LockOSThread() }
+
 func main() {
 	log.SetOutput(quietLog{os.Stderr})
 	ctx, stop := withSignals(context.Background(), os.Stderr)
-	status := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	status := make(chan int)
+	go func() { status <- run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr) }()
+	end := <-status
 	stop()
-	os.Exit(status)
+	os.Exit(end)
 }
 
 // run executes one command line and returns the exit status. An error is one line on
