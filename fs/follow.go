@@ -67,10 +67,7 @@ func (w *follower) check(stop context.Context, symbols ...string) bool {
 	case stop.Err() != nil:
 		return false
 	case errors.As(err, &gone):
-		if w.gone != err.Error() {
-			w.gone = err.Error()
-			w.log.Warn("the store cannot be used; what is shown stays", "event", "store_gone", "id", gone.ID, "found", gone.Found, "err", err)
-		}
+		w.sayGone(gone)
 	case err != nil:
 		w.say(w.files.root, "the store cannot be read; what is shown stays", "follow_failed", err)
 	case w.gone != "" && len(symbols) == 0:
@@ -203,8 +200,22 @@ func (w *follower) lookForSymbols(ctx context.Context, root *volume) {
 	}
 }
 
-// say warns of a problem, once. The version is the one that is shown.
+// sayGone warns of a store that cannot be used, once for each reason.
+func (w *follower) sayGone(gone *catalog.StoreError) {
+	if w.gone == gone.Error() {
+		return
+	}
+	w.gone = gone.Error()
+	w.log.Warn("the store cannot be used; what is shown stays", "event", "store_gone", "id", gone.ID, "found", gone.Found, "err", gone)
+}
+
+// say warns of a problem, once. The version is the one that is shown. A store that went away
+// during a look is no problem of a version.
 func (w *follower) say(v *volume, message, event string, err error) {
+	if gone := (*catalog.StoreError)(nil); errors.As(err, &gone) {
+		w.sayGone(gone)
+		return
+	}
 	text := event + err.Error()
 	if w.said[v.symbol] == text {
 		return
