@@ -32,10 +32,11 @@ With --dry-run it only says what it would delete. Shards and xorbs that were put
 store by xetfs pack, and that no version uses, are garbage to a sweep.
 
 What is printed is a line for each kind of object: live (it is needed), young (it is not, and
-within the time of grace), garbage, deleted. With --json there is one object: {"dry_run",
-"kinds": {KIND: {"live", "young", "garbage", "deleted"}}, "strays" (unfinished files that
-were removed)}, with {"objects", "bytes"} for each; a KIND is version, index page, shard,
-xorb or sweep list.`,
+within the time of grace), garbage, deleted. A last line counts the objects that only the
+time of grace keeps, also those of deleted versions, and names its end. With --json there is
+one object: {"dry_run", "kinds": {KIND: {"live", "young", "garbage", "deleted"}}, "waiting",
+"waiting_until" (null if nothing waits), "strays" (unfinished files that were removed)},
+with {"objects", "bytes"} for each; a KIND is version, index page, shard, xorb or sweep list.`,
 		Example: `  xetfs catalog sweep --dry-run ./store
   xetfs catalog sweep ./store`,
 		Args: arguments(1, 1),
@@ -117,8 +118,19 @@ func sweepJSON(w io.Writer, r sweep.Report, dryRun bool) error {
 	doc := newDocument(w)
 	doc.field("dry_run", dryRun)
 	doc.field("kinds", kinds)
+	doc.field("waiting", countsDoc(r.Waiting))
+	doc.field("waiting_until", waitingUntil(r))
 	doc.field("strays", r.Strays)
 	return doc.close()
+}
+
+// waitingUntil returns when the last of the waiting objects may be swept; nil: none waits.
+func waitingUntil(r sweep.Report) *time.Time {
+	if r.WaitingUntil.IsZero() {
+		return nil
+	}
+	end := r.WaitingUntil.UTC()
+	return &end
 }
 
 func sweepText(w io.Writer, r sweep.Report) error {
@@ -135,6 +147,10 @@ func sweepText(w io.Writer, r sweep.Report) error {
 		}
 	}
 	b.WriteByte('\n')
+	if r.Waiting.Objects > 0 {
+		fmt.Fprintf(&b, "grace period: %s (%s) must wait, the last until %s; then sweep again\n",
+			many(r.Waiting.Objects, "object"), human(r.Waiting.Bytes), r.WaitingUntil.Local().Format(time.DateTime))
+	}
 	if r.Strays > 0 {
 		fmt.Fprintf(&b, "%s of unfinished writes removed\n", many(int64(r.Strays), "file"))
 	}

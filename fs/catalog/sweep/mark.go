@@ -38,6 +38,13 @@ type marker struct {
 	live  map[names.Kind]map[[32]byte]struct{} // guarded by mu
 	count int64                                // guarded by mu
 
+	// Trees of versions that were deleted within the time of grace are marked after all
+	// others: graceOnly are the objects that only they need.
+	deleted   []page.Hash                          // guarded by mu
+	graceEnd  time.Time                            // of the last deletion; guarded by mu
+	counting  bool                                 // add fills graceOnly; changes between two walks only
+	graceOnly map[names.Kind]map[[32]byte]struct{} // guarded by mu
+
 	symbols map[string]struct{} // that have a reference; written by the walk of the roots only
 
 	// homeless files are in a tree that does not say in which shard; guarded by mu
@@ -51,9 +58,12 @@ func newMarker(s origin.Store, pages page.Getter, now time.Time, grace time.Dura
 		live:     map[names.Kind]map[[32]byte]struct{}{},
 		symbols:  map[string]struct{}{},
 		homeless: map[codec.Hash]struct{}{},
+
+		graceOnly: map[names.Kind]map[[32]byte]struct{}{},
 	}
 	for _, kind := range fromTop {
 		m.live[kind] = map[[32]byte]struct{}{}
+		m.graceOnly[kind] = map[[32]byte]struct{}{}
 	}
 	return m
 }
@@ -80,6 +90,9 @@ func (m *marker) add(kind names.Kind, h [32]byte) bool {
 		return false
 	}
 	m.live[kind][h] = struct{}{}
+	if m.counting {
+		m.graceOnly[kind][h] = struct{}{}
+	}
 	if m.count++; m.count%1024 == 0 {
 		m.told(m.count)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/page"
 )
 
 // roots marks everything that the references and snapshots lead to.
@@ -50,7 +51,7 @@ func (m *marker) symbol(ctx context.Context, symbol string) error {
 	if ref.Symbol != symbol {
 		return fmt.Errorf("%s: %w", k, codec.Corrupt("vref", 0, "it is that of %.80q", ref.Symbol))
 	}
-	h := history{rows: map[uint64]names.Row{}, recent: map[uint64]bool{}}
+	h := history{rows: map[uint64]names.Row{}, recent: map[uint64]time.Time{}}
 	if err := m.versions(ctx, &h, ref); err != nil {
 		return err
 	}
@@ -58,7 +59,10 @@ func (m *marker) symbol(ctx context.Context, symbol string) error {
 		h.rows[ref.Latest.Number] = *ref.Latest
 	}
 	for _, row := range h.rows {
-		if d, gone := h.head.Deletion(row.Number); gone && !h.recent[d.Seq] {
+		if d, gone := h.head.Deletion(row.Number); gone {
+			if t, ok := h.recent[d.Seq]; ok {
+				m.addDeleted(row.Root, t.Add(m.grace))
+			}
 			continue
 		}
 		if err := m.spawn(func() error { return m.page(ctx, row.Root) }); err != nil {
@@ -68,11 +72,36 @@ func (m *marker) symbol(ctx context.Context, symbol string) error {
 	return nil
 }
 
+// addDeleted records the tree of a deleted version, which stays until end.
+func (m *marker) addDeleted(root page.Hash, end time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.deleted = append(m.deleted, root)
+	if end.After(m.graceEnd) {
+		m.graceEnd = end
+	}
+}
+
+// markDeleted marks the trees that addDeleted recorded. It is called after the walk of the
+// roots, so that graceOnly has only what nothing else needs.
+func (m *marker) markDeleted(ctx context.Context) error {
+	m.counting = true
+	defer func() { m.counting = false }()
+	return m.walk(ctx, func(ctx context.Context) error {
+		for _, root := range m.deleted {
+			if err := m.spawn(func() error { return m.page(ctx, root) }); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // A history is what the list of versions of one symbol says.
 type history struct {
 	head   *names.Version
 	rows   map[uint64]names.Row // by number, deleted or not
-	recent map[uint64]bool      // changes since the time of grace
+	recent map[uint64]time.Time // times of the deletions within the time of grace, by change
 }
 
 // versions marks the elements of the list that can be reached from the head.
@@ -99,7 +128,7 @@ func (m *marker) versions(ctx context.Context, h *history, ref *names.Ref) error
 			}
 		}
 		if t, ok := times[k]; ok && m.now.Sub(t) < m.grace {
-			h.recent[v.Seq] = true
+			h.recent[v.Seq] = t
 		}
 		for _, row := range v.Rows {
 			h.rows[row.Number] = row

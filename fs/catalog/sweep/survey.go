@@ -21,6 +21,9 @@ func (w *sweeper) survey(ctx context.Context, doing string, now time.Time, st *n
 	if err := m.walk(ctx, m.roots); err != nil {
 		return nil, err
 	}
+	if err := m.markDeleted(ctx); err != nil {
+		return nil, err
+	}
 	m.soft = true
 	if list, err := names.ParseKey(st.List); err == nil {
 		m.add(list.Kind, list.Hash)
@@ -48,6 +51,7 @@ func (w *sweeper) survey(ctx context.Context, doing string, now time.Time, st *n
 	}
 	garbage := c.garbageNow()
 	w.report.Live, w.report.Young, w.report.Garbage = c.live, c.young, c.garbage
+	w.report.Waiting, w.report.WaitingUntil = c.waiting, c.waitingUntil
 	return garbage, nil
 }
 
@@ -56,6 +60,8 @@ type census struct {
 	*marker
 	old                  []origin.Item // and not live when they were listed
 	live, young, garbage map[names.Kind]Counts
+	waiting              Counts
+	waitingUntil         time.Time
 }
 
 var prefixes = map[names.Kind]string{
@@ -72,8 +78,12 @@ func (c *census) list(ctx context.Context, kind names.Kind) error {
 		case p.Kind != kind:
 		case c.has(p):
 			count(c.live, kind, item.Size)
+			if _, ok := c.graceOnly[kind][p.Hash]; ok {
+				c.wait(item.Size, c.graceEnd)
+			}
 		case c.now.Sub(item.Modified) < c.grace:
 			count(c.young, kind, item.Size)
+			c.wait(item.Size, item.Modified.Add(c.grace))
 			young = append(young, p)
 		default:
 			if kind == names.VersionKind {
@@ -108,6 +118,14 @@ func (c *census) list(ctx context.Context, kind names.Kind) error {
 		}
 		return nil
 	})
+}
+
+// wait counts an object that stays until the end of its time of grace.
+func (c *census) wait(size int64, end time.Time) {
+	c.waiting = Counts{c.waiting.Objects + 1, c.waiting.Bytes + size}
+	if end.After(c.waitingUntil) {
+		c.waitingUntil = end
+	}
 }
 
 // garbageNow returns what is old, and not live after all.

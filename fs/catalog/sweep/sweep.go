@@ -42,6 +42,12 @@ type Report struct {
 	Garbage map[names.Kind]Counts // neither, when the sweep looked last
 	Deleted map[names.Kind]Counts
 	Strays  int // unfinished files that were removed, where the store has such files
+
+	// Waiting are the objects that only the time of grace keeps: Young, and those of Live
+	// that only versions deleted within that time need. WaitingUntil is the end of the time
+	// of grace of the last one; it is zero if there are none.
+	Waiting      Counts
+	WaitingUntil time.Time
 }
 
 // ErrOther says that another sweep is at work, or was faster. Nothing is wrong: it does

@@ -185,6 +185,9 @@ func TestSweepGarbage(t *testing.T) {
 	if r := c.sweep(sweep.Options{}); len(r.Garbage) != 0 {
 		t.Errorf("garbage = %+v, though nothing was deleted long ago", r.Garbage)
 	}
+	if r := c.sweep(sweep.Options{}); r.Waiting.Objects < 5 || r.Waiting.Bytes == 0 || !r.WaitingUntil.After(c.now) {
+		t.Errorf("%+v wait until %v for the version that was deleted", r.Waiting, r.WaitingUntil)
+	}
 	c.now = c.now.Add(time.Hour)
 	dry := c.sweep(sweep.Options{DryRun: true})
 	if after := keysOf(t, c.store); !maps.Equal(before, after) {
@@ -204,6 +207,12 @@ func TestSweepGarbage(t *testing.T) {
 	}
 	if r.Young[names.PageKind] != (sweep.Counts{Objects: 1, Bytes: 5}) || !c.has(names.PageKey(young)) {
 		t.Errorf("young = %v", r.Young)
+	}
+	if left := r.WaitingUntil.Sub(c.now); left <= 0 || r.Waiting != (sweep.Counts{Objects: 1, Bytes: 5}) {
+		t.Errorf("%+v wait for another %v", r.Waiting, left)
+	}
+	if dry.Waiting.Objects != 0 || !dry.WaitingUntil.IsZero() {
+		t.Errorf("%+v wait until %v, though nothing was young", dry.Waiting, dry.WaitingUntil)
 	}
 	if want := []string{"mark", "wait", "mark again", "delete"}; !slices.Equal(slices.Compact(doing), want) {
 		t.Errorf("it did %v, want %v", slices.Compact(doing), want)
