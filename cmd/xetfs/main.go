@@ -57,7 +57,8 @@ as a read-only file system (mount), or without one (ls, cat). Every chunk that i
 checked against its hash where that is known.
 
 STORE is a folder with a catalog, which xetfs publish makes. SYMBOL is the name of a tree in
-it, which has versions. SOURCE is such a STORE, or any folder with shards and xorbs in it,
+it, which has versions. SYMBOL has at most 120 bytes; each byte other than A-Z, a-z, 0-9, dot,
+_ and - counts as three. SOURCE is such a STORE, or any folder with shards and xorbs in it,
 flat or nested, whatever they are called: they are found by content, and files are named by
 their hashes. It may also be the http or https address of a STORE that any web server gives
 out.`,

@@ -47,7 +47,8 @@ version or the new one and nothing between, whenever publish ends, by whatever m
 again, it goes on from there.
 
 A new symbol whose name continues that of another (me/proj where me exists), or the reverse,
-is refused: a mount could show one of the two only.
+is refused: a mount could show one of the two only. SYMBOL has at most 120 bytes; each byte
+other than A-Z, a-z, 0-9, dot, _ and - counts as three, also each slash.
 
 If the tree is the same as that of the newest version, there is no new version; --force
 makes one. A file is not read if the last publish of FOLDER as SYMBOL has read it and size,
