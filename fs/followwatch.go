@@ -12,9 +12,8 @@ import (
 const followPause = 100 * time.Millisecond
 
 // run looks again and again until ctx ends: by the clock, and when the catalog reports a
-// change, if it can. The first change of a burst is looked at without delay. A second look after a
-// pause sees the others, and what a writer does after the change that is reported: the symbol
-// list follows the reference. A catalog that cannot report changes just now is asked again by the clock.
+// change, if it can. The first change of a burst is looked at without delay, and all others of the
+// burst after a pause. A catalog that cannot report changes just now is asked again by the clock.
 func (w *follower) run(ctx context.Context) {
 	tick := time.NewTicker(w.follow)
 	defer tick.Stop()

@@ -20,9 +20,8 @@ type Watching interface {
 
 var _ Watching = (*Stored)(nil)
 
-// Watch implements Watching, where the store is origin.Watching. Refs are all there is to
-// watch: each change of a symbol ends with that of its ref, but for what the symbol list
-// says of one that is gone, which comes right behind.
+// Watch implements Watching, where the store is origin.Watching. Each change of a symbol ends
+// with a change of its ref, or of the symbol list, which is written after the ref.
 func (c *Stored) Watch(ctx context.Context) (<-chan struct{}, error) {
-	return origin.Watch(ctx, c.store, names.RefPrefix)
+	return origin.Watch(ctx, c.store, names.RefPrefix, names.SymbolPrefix)
 }

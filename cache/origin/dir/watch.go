@@ -26,17 +26,24 @@ const watched = unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN
 // gone are the events after which no other comes.
 const gone = unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_UNMOUNT | unix.IN_IGNORED
 
-// Watch implements origin.Watching for the names in one folder: what the folders in it
-// hold is not watched. What others do on a file system of the network is not heard of
-// here, so that one is refused; and the folder must be there.
-func (s *Keyed) Watch(ctx context.Context, prefix string) (<-chan struct{}, error) {
-	folder := path.Dir(prefix + "x")
-	queue, err := s.watch(folder)
-	switch {
-	case errors.Is(err, errors.ErrUnsupported):
-		return nil, fmt.Errorf("watch %q: %w", folder, err)
-	case err != nil:
-		return nil, fmt.Errorf("watch %w", wrap(folder, err))
+// Watch implements origin.Watching for the names in the folder of each prefix; folders in it
+// are not watched. It refuses network file systems, where changes by other hosts cause no
+// events. The folders must exist.
+func (s *Keyed) Watch(ctx context.Context, prefixes ...string) (<-chan struct{}, error) {
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	if err != nil {
+		return nil, os.NewSyscallError("inotify_init1", err)
+	}
+	queue := os.NewFile(uintptr(fd), "inotify")
+	for _, prefix := range prefixes {
+		folder := path.Dir(prefix + "x")
+		if err := s.watch(fd, folder); err != nil {
+			queue.Close()
+			if errors.Is(err, errors.ErrUnsupported) {
+				return nil, fmt.Errorf("watch %q: %w", folder, err)
+			}
+			return nil, fmt.Errorf("watch %w", wrap(folder, err))
+		}
 	}
 	changed := make(chan struct{}, 1)
 	closed := make(chan struct{})
@@ -57,30 +64,23 @@ func (s *Keyed) Watch(ctx context.Context, prefix string) (<-chan struct{}, erro
 }
 
 // Watch implements origin.Watching.
-func (s *ReadOnly) Watch(ctx context.Context, prefix string) (<-chan struct{}, error) {
-	return s.now().Watch(ctx, prefix)
+func (s *ReadOnly) Watch(ctx context.Context, prefixes ...string) (<-chan struct{}, error) {
+	return s.now().Watch(ctx, prefixes...)
 }
 
-// watch returns the queue of events of a folder.
-func (s *Keyed) watch(folder string) (*os.File, error) {
+// watch adds a folder to an inotify queue.
+func (s *Keyed) watch(queue int, folder string) error {
 	f, err := s.files.root.Open(folder)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer f.Close()
 	if err := checkLocal(f); err != nil {
-		return nil, err
+		return err
 	}
-	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
-	if err != nil {
-		return nil, os.NewSyscallError("inotify_init1", err)
-	}
-	queue := os.NewFile(uintptr(fd), "inotify")
-	open := fmt.Sprintf("/proc/self/fd/%d", f.Fd()) // the very folder, whatever its path is by now
-	if _, err := unix.InotifyAddWatch(fd, open, watched); err != nil {
-		return nil, errors.Join(os.NewSyscallError("inotify_add_watch", err), queue.Close())
-	}
-	return queue, nil
+	open := fmt.Sprintf("/proc/self/fd/%d", f.Fd()) // this folder, even if its path has changed
+	_, err = unix.InotifyAddWatch(queue, open, watched)
+	return os.NewSyscallError("inotify_add_watch", err)
 }
 
 // afar are the file systems that others change without this kernel's knowing.

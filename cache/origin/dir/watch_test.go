@@ -178,6 +178,25 @@ func TestWatchRefuses(t *testing.T) {
 	}
 }
 
+// One watch reports changes below several prefixes. The symbol list of a catalog is written
+// after the reference, however long after.
+func TestWatchPrefixes(t *testing.T) {
+	l := newLookout(t)
+	if err := os.Mkdir(filepath.Join(l.root, "sl"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	changed, err := l.writer.Watch(t.Context(), names.RefPrefix, names.SymbolPrefix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.put(t, "second")
+	<-changed
+	if err := os.WriteFile(filepath.Join(l.root, "sl", "entry"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	<-changed
+}
+
 // Nothing is left of a watch that ended, or that was refused.
 func TestWatchLeavesNothing(t *testing.T) {
 	fds := func() int {
