@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -10,6 +11,14 @@ import (
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
 )
+
+func TestNotesNameNoKeys(t *testing.T) {
+	var out strings.Builder
+	newNotes(&out, "xetfs ls").Warn("no answer", "err", fmt.Errorf("%q: refused", names.SettingsKey()))
+	if want := "xetfs ls: no answer err=the settings of the catalog: refused\n"; out.String() != want {
+		t.Errorf("%q; want %q", out.String(), want)
+	}
+}
 
 func TestKeysInWords(t *testing.T) {
 	xorb := codec.Hash{1}

@@ -231,7 +231,7 @@ func (n *notes) Handle(_ context.Context, r slog.Record) error {
 		add(a)
 	}
 	r.Attrs(add)
-	_, err := fmt.Fprintln(n.w, printable(b.String()))
+	_, err := fmt.Fprintln(n.w, printable(keysInWords(b.String())))
 	return err
 }
 

@@ -139,7 +139,7 @@ func isBareWeb(ctx context.Context, s origin.Store, bare bool) (bool, error) {
 	}
 	for _, err := range s.List(ctx, names.ShardPrefix, "") {
 		if errors.Is(err, errors.ErrUnsupported) {
-			return false, fmt.Errorf("there is no store: neither the settings of a catalog (%s) nor a listing (%s), which xetfs pack and publish write", names.SettingsKey(), origin.ListingKey)
+			return false, fmt.Errorf("there is no store: neither a catalog nor the file %s, which xetfs pack and publish write; the address is that of the folder of a store", origin.ListingKey)
 		}
 		if err != nil {
 			return false, err
