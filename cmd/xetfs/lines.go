@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"strings"
 
 	"golang.org/x/term"
 )
@@ -47,6 +48,18 @@ func (l *lineList) size(n int64) string {
 		return human(n)
 	}
 	return strconv.FormatInt(n, 10)
+}
+
+// shellSpecial are the characters that a shell splits or expands.
+const shellSpecial = " !\"#$&'()*;<>?[\\]^`{|}~"
+
+// name is a name or path. On a terminal one that a shell would split or expand is quoted,
+// so that it can be pasted.
+func (l *lineList) name(s string) string {
+	if l.terminal && isPrintable(s) && strings.ContainsAny(s, shellSpecial) {
+		return ansiWord(s)
+	}
+	return quoteName(s)
 }
 
 // flush writes the lines out.

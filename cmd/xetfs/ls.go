@@ -26,7 +26,8 @@ func newLs() *cobra.Command {
 		Use:   "ls SOURCE [SYMBOL[@AS_OF]] [DIR]",
 		Short: "List symbols or files without mounting",
 		Long: `Lists what a mount of SOURCE would show. Names come one per line and sorted. A name that is
-not printable is written as $'a\nb'; a shell, xetfs ls and xetfs cat read that.
+not printable is written as $'a\nb', on a terminal also one that a shell would split or
+expand; bash, xetfs ls and xetfs cat read that.
 
 Where SOURCE is a catalog: without SYMBOL its symbols; with SYMBOL what is in DIR of that
 tree, or at its top. Any other folder has no symbols: ls SOURCE [DIR].
@@ -188,9 +189,9 @@ func (l *listing) line(e page.Entry, lines *lineList) string {
 		name = path.Base(e.Path)
 	}
 	if !l.long {
-		return quoteName(name)
+		return lines.name(name)
 	}
-	name = quoteName(name)
+	name = lines.name(name)
 	if e.Type == page.Symlink {
 		name += " -> " + quoteName(e.Target)
 	}
