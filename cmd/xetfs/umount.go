@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	iofs "io/fs"
@@ -8,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -45,7 +47,7 @@ func umount(cmd *cobra.Command, path string, lazy bool) error {
 		return err
 	}
 	served := servers(m)
-	switch err := unmount(m.path, lazy); {
+	switch err := unmountSoon(cmd.Context(), m.path, lazy); {
 	case errors.Is(err, unix.EBUSY):
 		return fmt.Errorf("%s: busy: a program has a file open in it or works there (fuser -vm %s shows which); end it, or use --lazy", path, shellWord(path))
 	case errors.Is(err, unix.EPERM):
@@ -62,6 +64,23 @@ func umount(cmd *cobra.Command, path string, lazy bool) error {
 		return err
 	}
 	_, err = fmt.Fprintln(cmd.OutOrStdout(), done)
+	return err
+}
+
+// busyRetries and busyPause bound the wait for a process that uses the mount for a moment, as
+// a path lookup does.
+const (
+	busyRetries = 5
+	busyPause   = 50 * time.Millisecond
+)
+
+// unmountSoon is unmount, and retries a busy mount for a moment.
+func unmountSoon(ctx context.Context, path string, lazy bool) error {
+	err := unmount(path, lazy)
+	for try := 0; try < busyRetries && errors.Is(err, unix.EBUSY) && ctx.Err() == nil; try++ {
+		time.Sleep(busyPause)
+		err = unmount(path, lazy)
+	}
 	return err
 }
 
