@@ -195,17 +195,40 @@ func (m *marker) snapshot(ctx context.Context, name string) error {
 	return nil
 }
 
-// lostRef is an error if a version that no reference leads to is of a symbol that had one:
-// nobody deletes references, so this one is lost, and with it would go what it led to. The
-// first change of a symbol may be one that was never finished.
-func (m *marker) lostRef(ctx context.Context, version names.Parsed) error {
-	if _, ok := m.symbols[version.Symbol]; ok || version.Seq <= 1 {
-		return nil
+// lostRef reports whether a version is of a symbol without a reference. No command deletes
+// references, so the reference is lost, and a sweep would delete the whole symbol: that is an
+// error. The first change of a symbol may also be of a publish that was killed. It stays, and
+// catalog repair-ref or the next publish of the symbol decides.
+func (m *marker) lostRef(ctx context.Context, version names.Parsed) (lost bool, err error) {
+	if _, ok := m.symbols[version.Symbol]; ok {
+		return false, nil
 	}
 	k := names.RefKey(version.Symbol)
-	_, err := m.store.Size(ctx, k)
-	if errors.Is(err, origin.ErrNotFound) {
-		return fmt.Errorf("%s: %w, and change %d of its symbol is there: catalog repair-ref makes it anew", k, origin.ErrNotFound, version.Seq)
+	_, err = m.store.Size(ctx, k)
+	switch {
+	case !errors.Is(err, origin.ErrNotFound):
+		return false, err // the symbol may have been made a moment ago
+	case version.Seq <= 1:
+		return true, nil
 	}
-	return err // the symbol may have been made a moment ago
+	return true, fmt.Errorf("%s: %w, and change %d of its symbol is there: catalog repair-ref makes it anew", k, origin.ErrNotFound, version.Seq)
+}
+
+// firstChange marks the first change of a symbol without a reference, and its trees.
+func (m *marker) firstChange(ctx context.Context, k names.Key) error {
+	v, err := readVersion(ctx, m.store, k)
+	if err != nil {
+		return err
+	}
+	p, err := names.ParseKey(k)
+	if err != nil {
+		return err
+	}
+	m.add(p.Kind, p.Hash)
+	for _, row := range v.Rows {
+		if err := m.page(ctx, row.Root); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -73,6 +73,7 @@ var prefixes = map[names.Kind]string{
 // which is of this kind or of one that is listed later.
 func (c *census) list(ctx context.Context, kind names.Kind) error {
 	var young, unsure []names.Parsed
+	var first []names.Key // changes of symbols without a reference
 	err := each(ctx, c.store, prefixes[kind], func(item origin.Item, p names.Parsed) error {
 		switch {
 		case p.Kind != kind:
@@ -87,8 +88,14 @@ func (c *census) list(ctx context.Context, kind names.Kind) error {
 			young = append(young, p)
 		default:
 			if kind == names.VersionKind {
-				if err := c.lostRef(ctx, p); err != nil {
+				lost, err := c.lostRef(ctx, p)
+				if err != nil {
 					return err
+				}
+				if lost {
+					count(c.live, kind, item.Size)
+					first = append(first, item.Key)
+					return nil
 				}
 			}
 			c.old = append(c.old, item)
@@ -102,6 +109,11 @@ func (c *census) list(ctx context.Context, kind names.Kind) error {
 		return err
 	}
 	return c.walk(ctx, func(ctx context.Context) error {
+		for _, k := range first {
+			if err := c.firstChange(ctx, k); err != nil {
+				return err
+			}
+		}
 		for _, p := range young {
 			if err := c.kept(ctx, p); err != nil {
 				return err
