@@ -232,7 +232,7 @@ func decodeKeptShard(key [32]byte, b []byte) (*shardFile, error) {
 		return nil, badKept(keptHead+len(b), "ends before the hashes")
 	}
 	size, sums := binary.LittleEndian.Uint64(b), b[keptShardHead:]
-	if size > maxShard || uint64(len(sums)) != (size+shardBlock-1)/shardBlock*uint64(len(codec.Hash{})) {
+	if size > shard.MaxSize || uint64(len(sums)) != (size+shardBlock-1)/shardBlock*uint64(len(codec.Hash{})) {
 		return nil, badKept(keptHead, "%d bytes of hashes for a shard of %d bytes", len(sums), size)
 	}
 	f := &shardFile{size: int64(size), ends: &shardEnds{[48]byte(b[8:]), [200]byte(b[56:])}}

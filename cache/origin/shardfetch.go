@@ -11,6 +11,7 @@ import (
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/merkle"
 	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/shard"
 )
 
 // maxFetches is how many shards are read whole at once, and were in part: 32 MiB of bytes.
@@ -132,8 +133,8 @@ func (p *shardFetches) arrive(s codec.Hash) bool {
 func (w *shardFetch) take(b []byte, size int64) error {
 	f := w.f
 	if f.size < 0 {
-		if size > maxShard {
-			return codec.Corrupt("shard", maxShard, "it has %d bytes", size)
+		if err := shard.CheckSize(size); err != nil {
+			return err
 		}
 		f.size = size
 		w.held = make([]byte, 0, min(size, longShard))

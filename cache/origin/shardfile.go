@@ -142,9 +142,6 @@ var errOtherName = codec.Corrupt("shard", 0, "its bytes do not have the hash tha
 const (
 	// shardTail is how much of the end of a long shard stays in memory.
 	shardTail = 256 << 10
-
-	// maxShard is the most bytes of a shard. The hashes of its blocks are 8 MiB then.
-	maxShard = 4 << 30
 )
 
 // A lasting reads a remote shard for a reader that outlives the call that opens it. It has

@@ -116,6 +116,9 @@ const wholeShard = 8 << 20
 // read hashes the whole shard, since its name is the hash of all its bytes. It returns a
 // reader of it and the hash.
 func (c *shardCheck) read(file io.ReaderAt) (io.ReaderAt, codec.Hash, error) {
+	if err := shard.CheckSize(c.f.Size); err != nil {
+		return nil, codec.Hash{}, err
+	}
 	if c.f.Size <= wholeShard {
 		b := make([]byte, c.f.Size)
 		if _, err := io.ReadFull(io.NewSectionReader(file, 0, c.f.Size), b); err != nil {

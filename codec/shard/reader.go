@@ -26,11 +26,25 @@ type Reader struct {
 	xorbs section
 }
 
+// MaxSize is the most bytes of a shard. Writers end a shard at 64 MiB.
+const MaxSize = 4 << 30
+
+// CheckSize refuses a shard of more than MaxSize bytes, before a caller hashes all of it.
+func CheckSize(size int64) error {
+	if size > MaxSize {
+		return codec.Corrupt("shard", MaxSize, "it has %d bytes, %d is the most", size, int64(MaxSize))
+	}
+	return nil
+}
+
 // NewReader opens a shard of size bytes. With a footer it reads header and footer
 // only; without one it goes from block to block to find where the sections end.
 func NewReader(r io.ReaderAt, size int64) (*Reader, error) {
 	if size < minSize {
 		return nil, codec.Corrupt("shard", size, "ends after %d bytes, the smallest shard has %d", size, minSize)
+	}
+	if err := CheckSize(size); err != nil {
+		return nil, err
 	}
 	var b [footerSize]byte
 	if err := readFull(r, b[:recordSize], 0, inHeader); err != nil {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/iotest"
@@ -287,5 +288,13 @@ func TestStreamEndsWithTheVisitor(t *testing.T) {
 	}
 	if _, err := Stream(bytes.NewReader(helloStored), 1<<20, Visitor{}); err != nil {
 		t.Errorf("without functions: %v", err)
+	}
+}
+
+// A sparse file may have any size. It is refused by that, and nothing of it is read.
+func TestShardTooLarge(t *testing.T) {
+	_, err := NewReader(strings.NewReader(""), MaxSize+1)
+	if !errors.Is(err, codec.ErrCorrupt) || !strings.Contains(err.Error(), "is the most") {
+		t.Errorf("NewReader = %v", err)
 	}
 }

@@ -231,6 +231,9 @@ func readShard(ctx context.Context, s origin.Store, h codec.Hash) (*shard.Reader
 	if err != nil {
 		return nil, err
 	}
+	if err := shard.CheckSize(size); err != nil {
+		return nil, fmt.Errorf("%s: %w", k, err)
+	}
 	r := origin.ReadAhead(ctx, s, k, size)
 	if size <= wholeShard {
 		b := make([]byte, size)
