@@ -260,6 +260,7 @@ func askFrom(t *testing.T, from, address string) (answer string, keep net.Conn) 
 	if err != nil {
 		t.Fatalf("from %s: %v", from, err)
 	}
+	defer r.Body.Close()
 	b, err := io.ReadAll(r.Body)
 	if err != nil {
 		t.Fatalf("from %s: %v", from, err)
@@ -347,9 +348,11 @@ func TestN21_WhichGoes(t *testing.T) {
 	if _, err := io.WriteString(many[0], "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := http.ReadResponse(bufio.NewReader(many[0]), nil); err != nil {
+	r, err := http.ReadResponse(bufio.NewReader(many[0]), nil)
+	if err != nil {
 		t.Fatal(err)
 	}
+	defer r.Body.Close()
 	askFrom(t, "127.0.0.3", address)
 	for i, c := range append([]net.Conn{alone}, many...) {
 		if got, want := closed(t, c), i == 2; got != want {

@@ -8,7 +8,7 @@ import (
 
 func TestClosest(t *testing.T) {
 	tests := []struct{ typed, names, want string }{
-		{"org/modle", "org/data org/model other", "org/model"},
+		{"org/moddel", "org/data org/model other", "org/model"},
 		{"ORG/Model", "org/model", "org/model"},
 		{"model", "org/data org/model", "org/model"},
 		{"org", "org/b org/a other", "org/a org/b"},

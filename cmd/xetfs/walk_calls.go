@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -174,14 +175,16 @@ func (c *fileCalls) getxattr(path, name string, buf []byte) (n int, err error) {
 	return n, err
 }
 
+// noWriteback are the errors of sync_file_range where it is not possible.
+var noWriteback = []error{unix.EINVAL, unix.ENOSYS, unix.ESPIPE, unix.EOPNOTSUPP, unix.EPERM, unix.EROFS}
+
 // writeOut writes the dirty pages of a file to its disk and waits for them. Only then does the
 // kernel move the modification time with the next change through a shared mapping. It does not
 // where a file system has no writeback that xetfs can start: tmpfs, NFS, FUSE.
 func (c *fileCalls) writeOut(fd int) error {
 	const all = unix.SYNC_FILE_RANGE_WAIT_BEFORE | unix.SYNC_FILE_RANGE_WRITE | unix.SYNC_FILE_RANGE_WAIT_AFTER
 	err := c.do("sync_file_range", func() error { return unix.SyncFileRange(fd, 0, 0, all) })
-	switch err { //nolint:errorlint // as it comes from the kernel
-	case unix.EINVAL, unix.ENOSYS, unix.ESPIPE, unix.EOPNOTSUPP, unix.EPERM, unix.EROFS:
+	if slices.Contains(noWriteback, err) {
 		return nil // it is not possible there
 	}
 	return err
