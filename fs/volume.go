@@ -24,7 +24,7 @@ type volume struct {
 	up       *volume         // that it lies in; nil: it is the root of the mount
 	at       string          // path of its root in up
 	symbol   string          // whose tree it is; "": of none
-	label    string          // what its inode numbers depend on, beside path and content
+	label    string          // part of its inode numbers, beside path and content
 	oneInode bool            // see identify
 	claimer  catalog.Claimer // of its paths; nil: they claim nothing
 

@@ -161,7 +161,7 @@ func TestL17_OpenTerms(t *testing.T) {
 }
 
 // nearAndFar does the same with a mount of a folder and one of a web server, and compares
-// what they need of memory with what they may.
+// their peak memory with the limit.
 func nearAndFar(t *testing.T, dir string, do func(*testing.T, *Mount)) {
 	t.Run("near", func(t *testing.T) {
 		m := mountBounded(t, dir)

@@ -55,7 +55,7 @@ type sourceOptions struct {
 	noVerify bool
 	log      *slog.Logger
 	ranges   bool          // refuse a web server that ignores ranges
-	count    bool          // what is asked of the origin
+	count    bool          // counts the calls of the origin
 	limits   origin.Limits // of a web server; zero: the usual ones
 
 	disk        *cacheFolder       // nil: nothing is kept on disk
