@@ -32,8 +32,10 @@ var mayImport = map[string][]string{
 	"codec/pack":      {"codec", "codec/chunker", "codec/merkle", "codec/xorb", "codec/shard"},
 	"codec/codectest": {"codec"},
 
-	"cache/origin":            {"codec", "codec/merkle", "codec/names", "codec/pack", "codec/page", "codec/shard", "codec/xorb"},
+	"cache/origin":            {"cache/flight", "cache/lru", "codec", "codec/merkle", "codec/names", "codec/pack", "codec/page", "codec/shard", "codec/xorb"},
 	"cache/arena":             {"codec"},
+	"cache/flight":            {},
+	"cache/lru":               {},
 	"cache/nowait":            {},
 	"cache/recent":            {},
 	"cache/origin/dir":        {"codec", "codec/merkle", "codec/names", "codec/shard", "codec/xorb", "cache/nowait", "cache/origin"},
@@ -44,13 +46,13 @@ var mayImport = map[string][]string{
 	"cache/origin/faulty":     {},
 	"cache/origin/origintest": append(below("codec"), "cache/origin", "cache/origin/cas", "cache/origin/hub", "cache/origin/faulty"),
 	"cache/disk":              {"codec", "codec/journal", "codec/xorb", "cache/nowait"},
-	"cache":                   {"cache/arena", "codec", "codec/page", "codec/shard", "codec/xorb", "cache/origin", "cache/disk"},
+	"cache":                   {"cache/arena", "cache/flight", "cache/lru", "codec", "codec/page", "codec/shard", "codec/xorb", "cache/origin", "cache/disk"},
 
-	"reconstruct": {"codec", "codec/merkle", "codec/shard", "codec/xorb", "cache", "cache/origin", "cache/disk", "cache/recent"},
+	"reconstruct": {"codec", "codec/merkle", "codec/shard", "codec/xorb", "cache", "cache/flight", "cache/lru", "cache/origin", "cache/disk", "cache/recent"},
 
 	"fs/catalog/tree":  {"codec", "codec/page"},
-	"fs/catalog":       {"codec", "codec/names", "codec/pack", "codec/page", "codec/shard", "codec/xorb", "cache/origin", "cache/origin/hub", "fs/catalog/tree"},
-	"fs/catalog/sweep": {"codec", "codec/merkle", "codec/names", "codec/page", "codec/shard", "codec/xorb", "cache/origin", "fs/catalog", "fs/catalog/tree"},
+	"fs/catalog":       {"codec", "codec/names", "codec/pack", "codec/page", "codec/shard", "codec/xorb", "cache/lru", "cache/origin", "cache/origin/hub", "fs/catalog/tree"},
+	"fs/catalog/sweep": {"codec", "codec/merkle", "codec/names", "codec/page", "codec/shard", "codec/xorb", "cache/lru", "cache/origin", "fs/catalog", "fs/catalog/tree"},
 	"fs":               {"codec", "codec/names", "codec/page", "cache/origin", "cache/recent", "reconstruct", "fs/catalog"},
 
 	"fs/fstest": {},
@@ -69,7 +71,7 @@ func below(floor string) []string {
 			"codec/names", "codec/journal", "codec/pack",
 		},
 		"cache": {
-			"cache", "cache/arena", "cache/disk", "cache/nowait", "cache/recent", "cache/origin", "cache/origin/dir", "cache/origin/web", "cache/origin/s3",
+			"cache", "cache/arena", "cache/disk", "cache/flight", "cache/lru", "cache/nowait", "cache/recent", "cache/origin", "cache/origin/dir", "cache/origin/web", "cache/origin/s3",
 			"cache/origin/cas", "cache/origin/hub", "cache/origin/faulty",
 		},
 	}[floor]
