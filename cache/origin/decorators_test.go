@@ -18,6 +18,7 @@ func TestDecorators(t *testing.T) {
 	tests := map[string]func(src origin.Source) origin.Source{
 		"Through": func(src origin.Source) origin.Source { return origin.Through{Source: src} },
 		"Count":   func(src origin.Source) origin.Source { return origin.Count(src, new(origin.Counts)) },
+		"Limit":   func(src origin.Source) origin.Source { return origin.Limit(src, 3) },
 		"Log":     func(src origin.Source) origin.Source { return origin.Log(src, slog.New(slog.DiscardHandler)) },
 		"Fail":    func(src origin.Source) origin.Source { return origintest.Fail(src, "") },
 		"over a Source that offers nothing more": func(src origin.Source) origin.Source {

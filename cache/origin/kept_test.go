@@ -303,7 +303,7 @@ func TestFreshPassesKept(t *testing.T) {
 func decorated(src origin.Source) origin.Source {
 	src = origin.Count(origin.Through{Source: src}, new(origin.Counts))
 	src = origin.Log(src, slog.New(slog.DiscardHandler))
-	return origin.Retry(origin.Limit(src, 1), origin.RetryPolicy{})
+	return origin.Limit(src, 1)
 }
 
 // Decorators let chunks be adopted, and say so if that fails.

@@ -8,10 +8,6 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
-
-	"github.com/xetfs/xetfs/codec"
-	"github.com/xetfs/xetfs/codec/shard"
-	"github.com/xetfs/xetfs/codec/xorb"
 )
 
 // A RetryPolicy says how often a question is asked that was not answered, and with which
@@ -54,11 +50,6 @@ func (e *HintError) Error() string { return e.Err.Error() }
 
 // Unwrap returns what went wrong.
 func (e *HintError) Unwrap() error { return e.Err }
-
-// Retry returns a Source that asks src again if it does not answer (ErrUnavailable), with
-// growing random pauses, within the deadline of the context. What it answers is final, be
-// it that there is no such object or damaged bytes.
-func Retry(src Source, p RetryPolicy) Source { return retrying{Through{src}, newRetrier(p)} }
 
 // A retrier carries out a policy.
 type retrier struct {
@@ -161,79 +152,4 @@ func (f *folder) fold() (n int) {
 	}
 	n, f.last, f.count = f.count, now, 0
 	return n
-}
-
-type retrying struct {
-	Through
-	r *retrier
-}
-
-// FileInfo implements Source.
-func (s retrying) FileInfo(ctx context.Context, id codec.FileID) (fi *shard.FileInfo, err error) {
-	err = s.r.do(ctx, "file info", func() error { fi, err = s.Through.FileInfo(ctx, id); return err })
-	return fi, err
-}
-
-// OpenFile implements Opening.
-func (s retrying) OpenFile(ctx context.Context, id codec.FileID) (fi *shard.FileInfo, large *LargeFile, err error) {
-	err = s.r.do(ctx, "file info", func() error { fi, large, err = s.Through.OpenFile(ctx, id); return err })
-	if large != nil {
-		group := large.Group
-		large.Group = func(ctx context.Context, i int) (terms []codec.Term, err error) {
-			err = s.r.do(ctx, "terms", func() error { terms, err = group(ctx, i); return err })
-			return terms, err
-		}
-	}
-	return fi, large, err
-}
-
-// FileInfos implements Describing. What fails is asked again by itself.
-func (s retrying) FileInfos(ctx context.Context, ids []codec.FileID, tell func(int, *shard.FileInfo, error)) {
-	s.Through.FileInfos(ctx, ids, func(i int, fi *shard.FileInfo, err error) {
-		if errors.Is(err, ErrUnavailable) {
-			fi, err = s.FileInfo(ctx, ids[i])
-		}
-		tell(i, fi, err)
-	})
-}
-
-// Narrow implements Source.
-func (s retrying) Narrow(ctx context.Context, id codec.FileID, t codec.Term, p codec.Piece) (r codec.ChunkRange, skip int64, err error) {
-	// Most of the time it is arithmetic, which does not fail.
-	if r, skip, err = s.Through.Narrow(ctx, id, t, p); err == nil {
-		return r, skip, nil
-	}
-	first := err
-	err = s.r.do(ctx, "narrow", func() error {
-		if first != nil {
-			err, first = first, nil
-			return err
-		}
-		r, skip, err = s.Through.Narrow(ctx, id, t, p)
-		return err
-	})
-	return r, skip, err
-}
-
-// Chunks implements Source.
-func (s retrying) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange) (*xorb.Run, error) {
-	return s.ChunksIn(ctx, x, r, Into{})
-}
-
-// ChunksIn implements Borrowing. Each try borrows a buffer.
-func (s retrying) ChunksIn(ctx context.Context, x codec.Hash, r codec.ChunkRange, into Into) (run *xorb.Run, err error) {
-	err = s.r.do(ctx, "chunks", func() error { run, err = s.Through.ChunksIn(ctx, x, r, into); return err })
-	return run, err
-}
-
-// Adopt implements Adopting.
-func (s retrying) Adopt(ctx context.Context, x codec.Hash, run *xorb.Run) (adopted *xorb.Run, err error) {
-	err = s.r.do(ctx, "adopt", func() error { adopted, err = s.Through.Adopt(ctx, x, run); return err })
-	return adopted, err
-}
-
-// Hashed implements Hashing.
-func (s retrying) Hashed(ctx context.Context, x codec.Hash) (known bool, err error) {
-	err = s.r.do(ctx, "hashed", func() error { known, err = s.Through.Hashed(ctx, x); return err })
-	return known, err
 }

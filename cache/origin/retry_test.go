@@ -20,13 +20,6 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 )
 
-func TestRetrySource(t *testing.T) {
-	origintest.TestSource(t, func(t *testing.T, s origin.Store) origin.Source {
-		flaky := origintest.Fail(origin.Objects(s, 0), "chunks 2: unavailable; fileinfo 2: unavailable; narrow 3: unavailable")
-		return origin.Retry(origin.Limit(flaky, 3), origin.RetryPolicy{Base: time.Millisecond})
-	})
-}
-
 func TestRetryStore(t *testing.T) {
 	origintest.TestStore(t, func(t *testing.T) origin.Store {
 		s := origintest.Watch(readOnly{filled(t)})

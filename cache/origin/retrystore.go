@@ -7,7 +7,9 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 )
 
-// RetryStore is Retry for a Store, within the limits of the policy.
+// RetryStore returns a Store that repeats each call of s that ends with ErrUnavailable. Random
+// pauses between the tries grow. The limits of the policy and the deadline of the context end
+// the tries. Any other result is final, also ErrNotFound and corrupt bytes.
 func RetryStore(s Store, p RetryPolicy) Store {
 	return retryingStore{s, newRetrier(p), newLimits(p.Limits)}
 }
