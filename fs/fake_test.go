@@ -66,7 +66,23 @@ func (t *fakeTree) add(e page.Entry) {
 
 func (t *fakeTree) Version() names.Row { return t.row }
 
-func (t *fakeTree) Sums() (files, bytes int64) {
+func (t *fakeTree) OneInode() bool { return false }
+
+func (t *fakeTree) All(ctx context.Context, dir string) iter.Seq2[page.Entry, error] {
+	return func(yield func(page.Entry, error) bool) {
+		e, err := t.Lookup(ctx, dir)
+		if !yield(e, err) || err != nil {
+			return
+		}
+		for e, err := range catalog.Walk(ctx, t, dir) {
+			if !yield(e, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func (t *fakeTree) Totals() (files, bytes int64) {
 	for _, e := range t.byPath {
 		if e.Type == page.File {
 			files, bytes = files+1, bytes+e.Size

@@ -144,7 +144,7 @@ func (w *follower) turn(ctx, stop context.Context, v *volume, t catalog.Tree) {
 
 // swap lets v show another tree, and sees to it that the kernel keeps no listing of the
 // old one that is read from now on.
-func (w *follower) swap(v *volume, t catalog.Tree) (old, now *version) {
+func (w *follower) swap(v *volume, t shownTree) (old, now *version) {
 	v.switching.Store(true)
 	old = v.shown.Load()
 	now = v.show(t)

@@ -88,8 +88,7 @@ func (s *source) openSymbol(ctx context.Context, symbol string) (*volume, error)
 	if err != nil {
 		return nil, err
 	}
-	one, ok := t.(interface{ OneInode() bool })
-	v := &volume{symbol: symbol, label: symbolLabel(symbol), oneInode: ok && one.OneInode(), listings: true}
+	v := &volume{symbol: symbol, label: symbolLabel(symbol), oneInode: t.OneInode(), listings: true}
 	v.claimer, _ = t.(catalog.Claimer)
 	v.keep(s.keep())
 	if s.hidden != "" {

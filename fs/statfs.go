@@ -5,11 +5,6 @@ import "github.com/hanwen/go-fuse/v2/fuse"
 // statfsBlock is the unit in which statfs(2) counts.
 const statfsBlock = 4096
 
-// A summer is a Tree that knows how much it holds.
-type summer interface {
-	Sums() (files, bytes int64)
-}
-
 // StatFs implements fuse.RawFileSystem: everything is full. Where each symbol is a
 // directory, what counts is the one that was asked about.
 func (f *filesystem) StatFs(_ <-chan struct{}, in *fuse.InHeader, out *fuse.StatfsOut) fuse.Status {
@@ -18,10 +13,8 @@ func (f *filesystem) StatFs(_ <-chan struct{}, in *fuse.InHeader, out *fuse.Stat
 	if !ok {
 		n = f.nodes.root
 	}
-	if s, ok := n.from.vol.shown.Load().tree.(summer); ok {
-		files, bytes := s.Sums()
-		out.Files = uint64(files)
-		out.Blocks = (uint64(bytes) + statfsBlock - 1) / statfsBlock
-	}
+	files, bytes := n.from.vol.shown.Load().tree.Totals()
+	out.Files = uint64(files)
+	out.Blocks = (uint64(bytes) + statfsBlock - 1) / statfsBlock
 	return fuse.OK
 }

@@ -23,7 +23,7 @@ type symbolTree struct {
 	dirs    map[string][]string // names in the directories that lead to them, sorted
 }
 
-var _ catalog.Tree = (*symbolTree)(nil)
+var _ shownTree = (*symbolTree)(nil)
 
 // newSymbolTree returns the tree of symbols. A symbol that lies in the tree of another
 // one is hidden by it; those are returned too.
@@ -70,10 +70,13 @@ func (t *symbolTree) add(path string) {
 	}
 }
 
-// Version implements catalog.Tree: each symbol has its own.
+// Version implements shownTree: each symbol has its own.
 func (t *symbolTree) Version() names.Row { return names.Row{} }
 
-// Lookup implements catalog.Tree.
+// Totals implements shownTree: they are unknown.
+func (t *symbolTree) Totals() (entries, bytes int64) { return 0, 0 }
+
+// Lookup implements shownTree.
 func (t *symbolTree) Lookup(_ context.Context, path string) (page.Entry, error) {
 	if _, ok := t.dirs[path]; !ok && !t.symbols[path] {
 		return page.Entry{}, &iofs.PathError{Op: "lookup", Path: path, Err: iofs.ErrNotExist}
@@ -81,7 +84,7 @@ func (t *symbolTree) Lookup(_ context.Context, path string) (page.Entry, error) 
 	return page.Entry{Path: path, Type: page.Dir, Mode: 0o555}, nil
 }
 
-// List implements catalog.Tree.
+// List implements shownTree.
 func (t *symbolTree) List(_ context.Context, dir, after string) iter.Seq2[page.Entry, error] {
 	return func(yield func(page.Entry, error) bool) {
 		list, ok := t.dirs[dir]

@@ -17,7 +17,6 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/page"
-	"github.com/xetfs/xetfs/fs/catalog"
 	"github.com/xetfs/xetfs/reconstruct"
 )
 
@@ -311,7 +310,7 @@ func BenchmarkIdentify(b *testing.B) {
 }
 
 // volumeOf returns a volume that shows a tree.
-func volumeOf(t catalog.Tree) *volume {
+func volumeOf(t shownTree) *volume {
 	v := &volume{listings: true}
 	v.keep(forever)
 	v.show(t)

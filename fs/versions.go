@@ -11,7 +11,6 @@ import (
 
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
-	"github.com/xetfs/xetfs/fs/catalog"
 )
 
 // maxVersions is how many versions of a symbol are kept open that nobody may look at.
@@ -38,8 +37,8 @@ type versions struct {
 }
 
 var (
-	_ catalog.Tree = (*versions)(nil)
-	_ inner        = (*versions)(nil)
+	_ shownTree = (*versions)(nil)
+	_ inner     = (*versions)(nil)
 )
 
 func newVersions(s *source, of *volume) *versions {
@@ -62,10 +61,13 @@ func (h *hiddenVersions) labelAt(path string) (string, bool) {
 // volumeAt implements inner.
 func (h *hiddenVersions) volumeAt(context.Context, string) (*volume, error) { return h.vol, nil }
 
-// Version implements catalog.Tree.
+// Version implements shownTree.
 func (v *versions) Version() names.Row { return names.Row{} }
 
-// Lookup implements catalog.Tree. The directories are volumes.
+// Totals implements shownTree: they are unknown.
+func (v *versions) Totals() (entries, bytes int64) { return 0, 0 }
+
+// Lookup implements shownTree. The directories are volumes.
 func (v *versions) Lookup(ctx context.Context, path string) (page.Entry, error) {
 	if path == "" {
 		return page.Entry{Type: page.Dir, Mode: 0o555, ModTime: v.of.shown.Load().row.Time}, nil
@@ -97,7 +99,7 @@ func (v *versions) nameOf(ctx context.Context, row names.Row) (string, error) {
 	return strconv.FormatUint(row.Number, 10), err
 }
 
-// List implements catalog.Tree. Numbers are sorted as numbers.
+// List implements shownTree. Numbers are sorted as numbers.
 func (v *versions) List(ctx context.Context, _, after string) iter.Seq2[page.Entry, error] {
 	return func(yield func(page.Entry, error) bool) {
 		live, err := v.rows(ctx, after == "")

@@ -2,6 +2,7 @@ package fs
 
 import (
 	"context"
+	"iter"
 	"sync/atomic"
 	"time"
 
@@ -42,8 +43,17 @@ type volume struct {
 // A version is a tree that a volume shows, or has shown.
 type version struct {
 	vol  *volume
-	tree catalog.Tree
+	tree shownTree
 	row  names.Row // zero: it is a version of nothing
+}
+
+// A shownTree is the part of a catalog.Tree that a volume needs. The trees of symbols and of
+// versions, which fs generates, have no more.
+type shownTree interface {
+	Version() names.Row
+	Lookup(ctx context.Context, path string) (page.Entry, error)
+	List(ctx context.Context, dir, after string) iter.Seq2[page.Entry, error]
+	Totals() (entries, bytes int64)
 }
 
 // An inner is the volumes that lie in another one.
@@ -58,7 +68,7 @@ type inner interface {
 }
 
 // show makes v show a tree from now on.
-func (v *volume) show(t catalog.Tree) *version {
+func (v *volume) show(t shownTree) *version {
 	from := &version{vol: v, tree: t, row: t.Version()}
 	v.shown.Store(from)
 	return from

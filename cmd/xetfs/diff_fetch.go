@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
@@ -133,11 +132,8 @@ func (n *need) without(ctx context.Context, tree catalog.Tree, seen func(files i
 // removeTree takes away the chunks of all files of a tree. Only shards that name a xorb
 // that is wanted are asked for their files.
 func (n *need) removeTree(ctx context.Context, tree catalog.Tree, seen func(files int64)) error {
-	all := tree.(interface {
-		All(ctx context.Context, dir string) iter.Seq2[page.Entry, error]
-	}).All(ctx, "")
 	files := int64(0)
-	for e, err := range all {
+	for e, err := range tree.All(ctx, "") {
 		if err != nil || len(n.want) == 0 {
 			return err
 		}

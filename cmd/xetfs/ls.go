@@ -159,21 +159,16 @@ func (l *listing) walk(ctx context.Context, tree catalog.Tree, do func(page.Entr
 	if e.Type != page.Dir {
 		return do(e)
 	}
-	return l.walkDir(ctx, tree, l.dir, do)
-}
-
-func (l *listing) walkDir(ctx context.Context, tree catalog.Tree, dir string, do func(page.Entry) error) error {
-	for e, err := range tree.List(ctx, dir, "") {
+	entries := tree.List(ctx, l.dir, "")
+	if l.recursive {
+		entries = catalog.Walk(ctx, tree, l.dir)
+	}
+	for e, err := range entries {
+		if err == nil {
+			err = do(e)
+		}
 		if err != nil {
 			return err
-		}
-		if err := do(e); err != nil {
-			return err
-		}
-		if l.recursive && e.Type == page.Dir {
-			if err := l.walkDir(ctx, tree, e.Path, do); err != nil {
-				return err
-			}
 		}
 	}
 	return nil

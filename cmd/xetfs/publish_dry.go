@@ -133,8 +133,11 @@ func (p *publishing) differ(ctx context.Context, tree catalog.Tree, r *publishRe
 	if tree == nil && len(p.remove) > 0 {
 		return p.nothingToRemove()
 	}
-	if tree == nil || !p.update {
-		return compareTrees(all(ctx, tree, ""), p.stream.entries(ctx), &r.diff)
+	if tree == nil {
+		return compareTrees(func(func(page.Entry, error) bool) {}, p.stream.entries(ctx), &r.diff)
+	}
+	if !p.update {
+		return compareTrees(tree.All(ctx, ""), p.stream.entries(ctx), &r.diff)
 	}
 	changes, err := p.changes(ctx, tree)
 	if err != nil {
@@ -146,27 +149,14 @@ func (p *publishing) differ(ctx context.Context, tree catalog.Tree, r *publishRe
 			continue
 		}
 		below := page.Change{Old: c.Old}
-		for e, err := range all(ctx, tree, c.Old.Path) {
+		for _, err := range catalog.Walk(ctx, tree, c.Old.Path) {
 			if err != nil {
 				return err
 			}
-			if e.Path != c.Old.Path {
-				r.diff.count(below)
-			}
+			r.diff.count(below)
 		}
 	}
 	return nil
-}
-
-// all yields the entry of dir and all below it, in the order of their keys; nothing if
-// there is no tree.
-func all(ctx context.Context, tree catalog.Tree, dir string) iter.Seq2[page.Entry, error] {
-	if t, ok := tree.(interface {
-		All(ctx context.Context, dir string) iter.Seq2[page.Entry, error]
-	}); ok {
-		return t.All(ctx, dir)
-	}
-	return func(func(page.Entry, error) bool) {}
 }
 
 // compareTrees counts the differences between two trees.

@@ -71,7 +71,7 @@ func treeOf(t *testing.T, store, symbol string) map[string]page.Entry {
 		t.Fatal(err)
 	}
 	entries := map[string]page.Entry{}
-	for e, err := range all(t.Context(), tree, "") {
+	for e, err := range tree.All(t.Context(), "") {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -107,27 +107,24 @@ func (c *treeCheck) run(ctx context.Context) {
 			}
 		})
 	}
-	c.walk(ctx, "", func(e page.Entry) { c.first(ctx, jobs, e) }, c.report.fault)
+	c.walk(ctx, func(e page.Entry) { c.first(ctx, jobs, e) }, c.report.fault)
 	close(jobs)
 	workers.Wait()
 	if len(c.bad) > 0 && ctx.Err() == nil {
-		c.walk(ctx, "", c.again, func(fault) {}) // what could not be listed has been told
+		c.walk(ctx, c.again, func(fault) {}) // folders that cannot be listed are reported already
 	}
 }
 
-// walk calls do for all that is below a folder, and found for what cannot be listed.
-func (c *treeCheck) walk(ctx context.Context, dir string, do func(page.Entry), found func(fault)) {
-	for e, err := range c.tree.List(ctx, dir, "") {
-		if ctx.Err() != nil {
+// walk calls do for each entry of the tree, and found for a folder that cannot be listed.
+func (c *treeCheck) walk(ctx context.Context, do func(page.Entry), found func(fault)) {
+	for e, err := range catalog.Walk(ctx, c.tree, "") {
+		switch {
+		case ctx.Err() != nil:
 			return
-		}
-		if err != nil {
-			found(fault{path: dirName(dir), err: err})
-			return
-		}
-		do(e)
-		if e.Type == page.Dir {
-			c.walk(ctx, e.Path, do, found)
+		case err != nil:
+			found(fault{path: dirName(e.Path), err: err})
+		default:
+			do(e)
 		}
 	}
 }

@@ -220,9 +220,9 @@ func TestBare(t *testing.T) {
 			t.Errorf("Lookup(%q) = %+v, %v", path, e, err)
 		}
 	}
-	files, sum := tree.(interface{ Sums() (int64, int64) }).Sums()
+	files, sum := tree.Totals()
 	if files != 4 || sum != 0+3+5+9 {
-		t.Errorf("sums = %d files, %d bytes", files, sum)
+		t.Errorf("totals = %d files, %d bytes", files, sum)
 	}
 }
 

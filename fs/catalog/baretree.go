@@ -31,11 +31,11 @@ func newBareTree(shards []*bareShard) *bareTree { return &bareTree{newIndex(shar
 // Version implements Tree: there are none.
 func (t *bareTree) Version() names.Row { return names.Row{} }
 
-// Sums returns how many different files there are and how many bytes they hold.
-func (t *bareTree) Sums() (files, bytes int64) { return t.x.files, t.x.bytes }
+// Totals implements Tree. It counts different files, and no directories.
+func (t *bareTree) Totals() (files, bytes int64) { return t.x.files, t.x.bytes }
 
-// OneInode says that files with the same ID are the same in all respects but their
-// path, so that a mount may show them as one inode. Paths with a ClaimedSHA256 are not.
+// OneInode implements Tree. Files with the same ID differ in nothing but the path and its
+// ClaimedSHA256.
 func (t *bareTree) OneInode() bool { return true }
 
 // ClaimedSHA256 returns the SHA-256 that the path of a file in by-sha256 claims. Only the
@@ -168,6 +168,39 @@ func (t *bareTree) List(ctx context.Context, dir, after string) iter.Seq2[page.E
 			}
 		}
 	}
+}
+
+// All implements Tree.
+func (t *bareTree) All(ctx context.Context, dir string) iter.Seq2[page.Entry, error] {
+	return func(yield func(page.Entry, error) bool) {
+		e, err := t.Lookup(ctx, dir)
+		if yield(e, err) && err == nil && e.Type == page.Dir {
+			t.below(ctx, dir, yield)
+		}
+	}
+}
+
+// below yields the entries below dir in the order of their keys: all entries of a directory
+// precede the entries of its subdirectories. It returns false after an error or a stop.
+func (t *bareTree) below(ctx context.Context, dir string, yield func(page.Entry, error) bool) bool {
+	for e, err := range t.List(ctx, dir, "") {
+		if !yield(e, err) || err != nil {
+			return false
+		}
+	}
+	if dir != "" && dir != dirShards {
+		return true // files only
+	}
+	for e, err := range t.List(ctx, dir, "") {
+		if err != nil {
+			yield(page.Entry{}, err)
+			return false
+		}
+		if !t.below(ctx, e.Path, yield) {
+			return false
+		}
+	}
+	return true
 }
 
 func (t *bareTree) listRoot(after string, yield func(page.Entry, error) bool) {

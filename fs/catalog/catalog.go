@@ -49,6 +49,17 @@ type Tree interface {
 	// ("" for all), in order. The root is "". It yields io/fs.ErrNotExist if there is
 	// no such directory.
 	List(ctx context.Context, dir, after string) iter.Seq2[page.Entry, error]
+
+	// All yields the entry of dir and every entry below it, in the order of their keys.
+	// It yields io/fs.ErrNotExist if dir does not exist.
+	All(ctx context.Context, dir string) iter.Seq2[page.Entry, error]
+
+	// Totals returns the number of entries and the sum of the file sizes; zero: unknown.
+	Totals() (entries, bytes int64)
+
+	// OneInode reports whether entries with equal FileIDs differ in nothing but the path,
+	// so that a mount may show them as one inode.
+	OneInode() bool
 }
 
 // A Claimer is a Tree with paths that claim the SHA-256 of a file, where nothing proves the

@@ -162,7 +162,7 @@ func seqOf(list []page.Entry) iter.Seq2[page.Entry, error] {
 // wordsOf returns the tree in words, in the order of its keys.
 func wordsOf(ctx context.Context, t Tree) (string, error) {
 	var words []string
-	for e, err := range t.(storedTree).All(ctx, "") {
+	for e, err := range t.All(ctx, "") {
 		switch {
 		case err != nil:
 			return "", err

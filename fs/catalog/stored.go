@@ -80,7 +80,7 @@ func Open(ctx context.Context, s origin.Store, pages page.Getter) (*Stored, erro
 // Settings returns those the catalog was made with.
 func (c *Stored) Settings() *names.Settings { return c.settings }
 
-// Open implements Catalog. The Tree has All and Sums too, as *tree.Tree has.
+// Open implements Catalog.
 func (c *Stored) Open(ctx context.Context, symbol string, at names.AsOf) (Tree, error) {
 	row, err := c.Resolve(ctx, symbol, at)
 	if err != nil {
@@ -89,13 +89,13 @@ func (c *Stored) Open(ctx context.Context, symbol string, at names.AsOf) (Tree, 
 	return c.OpenRow(ctx, symbol, row)
 }
 
-// OpenRow implements Versioned. Of a row with a Root alone the sums are filled in.
+// OpenRow implements Versioned. OpenRow fills in the totals of a row that has only a Root.
 func (c *Stored) OpenRow(ctx context.Context, symbol string, row names.Row) (Tree, error) {
 	t, err := tree.Open(ctx, c.pages, row.Root)
 	if err != nil {
 		return nil, fmt.Errorf("%s: index of version %d: %w", symbol, row.Number, err)
 	}
-	entries, size := t.Sums()
+	entries, size := t.Totals()
 	if row.Entries == 0 && row.Bytes == 0 {
 		row.Entries, row.Bytes = entries, size
 	}
@@ -114,6 +114,9 @@ type storedTree struct {
 
 // Version implements Tree.
 func (t storedTree) Version() names.Row { return t.row }
+
+// OneInode implements Tree. Entries have modes and times of their own.
+func (t storedTree) OneInode() bool { return false }
 
 // Changes implements Versioned.
 func (c *Stored) Changes(ctx context.Context, from, to names.Row) iter.Seq2[page.Change, error] {

@@ -50,7 +50,7 @@ func FuzzTree(f *testing.F) {
 				checkKind(t, err)
 			}
 		}
-		if n, _ := tree.Sums(); err == nil && int64(len(all)) != n {
+		if n, _ := tree.Totals(); err == nil && int64(len(all)) != n {
 			t.Errorf("%d entries, the root says %d", len(all), n)
 		}
 		changed := []page.Change{{New: &page.Entry{Type: page.Dir, Mode: 0o700}}, {Old: &page.Entry{Path: "d00000/file-0000001.bin"}}, {New: &page.Entry{Path: "d00000/new"}}}

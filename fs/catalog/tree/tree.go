@@ -32,8 +32,8 @@ func Open(ctx context.Context, pages page.Getter, root page.Hash) (*Tree, error)
 // Root returns the hash of the root page.
 func (t *Tree) Root() page.Hash { return t.root }
 
-// Sums returns the number of entries and the sum of file sizes, as the root page has it.
-func (t *Tree) Sums() (entries, bytes int64) { return t.entries, t.bytes }
+// Totals returns the number of entries and the sum of the file sizes, as stated by the root page.
+func (t *Tree) Totals() (entries, bytes int64) { return t.entries, t.bytes }
 
 // Lookup returns the entry at a slash path, or io/fs.ErrNotExist. The root is "".
 func (t *Tree) Lookup(ctx context.Context, path string) (page.Entry, error) {
