@@ -26,35 +26,28 @@ type need struct {
 }
 
 // chunkSets are chunks of xorbs.
-type chunkSets map[codec.Hash]*chunkSet
-
-// A chunkSet is chunks of one xorb, a bit each.
-type chunkSet [codec.MaxXorbChunks / 64]uint64
+type chunkSets map[codec.Hash]*codec.ChunkSet
 
 // add adds the chunks of a term, which the caller has seen to be in a xorb.
 func (s chunkSets) add(t codec.Term) {
 	set := s[t.Xorb]
 	if set == nil {
-		set = new(chunkSet)
+		set = new(codec.ChunkSet)
 		s[t.Xorb] = set
 	}
-	for i := t.Chunks.Start; i < t.Chunks.End; i++ {
-		set[i/64] |= 1 << (i % 64)
-	}
+	set.Add(t.Chunks)
 }
 
 // remove takes chunks away, and forgets a xorb without any.
-func (s chunkSets) remove(x codec.Hash, chunks *chunkSet) {
+func (s chunkSets) remove(x codec.Hash, chunks *codec.ChunkSet) {
 	set := s[x]
 	if set == nil {
 		return
 	}
-	var left uint64
-	for i := range set {
-		set[i] &^= chunks[i]
-		left |= set[i]
+	for r := range chunks.Ranges(0, codec.MaxXorbChunks) {
+		set.Remove(r)
 	}
-	if left == 0 {
+	if set.IsEmpty() {
 		delete(s, x)
 	}
 }
@@ -192,7 +185,7 @@ func (n *need) namesWanted(ctx context.Context, s codec.Hash) bool {
 }
 
 // weigh counts chunks of a xorb, and their bytes as they are stored.
-func (n *need) weigh(ctx context.Context, x codec.Hash, set *chunkSet) (chunks, bytes int64, err error) {
+func (n *need) weigh(ctx context.Context, x codec.Hash, set *codec.ChunkSet) (chunks, bytes int64, err error) {
 	k := names.XorbKey(x)
 	size, err := n.store.Size(ctx, k)
 	if err != nil {
@@ -206,15 +199,12 @@ func (n *need) weigh(ctx context.Context, x codec.Hash, set *chunkSet) (chunks, 
 	if err != nil {
 		return 0, 0, err
 	}
-	for i := range uint32(codec.MaxXorbChunks) {
-		if set[i/64]&(1<<(i%64)) == 0 {
-			continue
+	for r := range set.Ranges(0, codec.MaxXorbChunks) {
+		if int(r.End) > in.Len() {
+			return 0, 0, codec.Corrupt("term", 0, "names chunk %d of a xorb of %d chunks", max(r.Start, uint32(in.Len())), in.Len())
 		}
-		if int(i) >= in.Len() {
-			return 0, 0, codec.Corrupt("term", 0, "names chunk %d of a xorb of %d chunks", i, in.Len())
-		}
-		start, end := in.PackedRange(codec.ChunkRange{Start: i, End: i + 1})
-		chunks++
+		start, end := in.PackedRange(r)
+		chunks += int64(r.Len())
 		bytes += end - start
 	}
 	return chunks, bytes, nil

@@ -36,7 +36,7 @@ type chunkRow struct {
 
 // A wish is the chunks of one xorb that are wanted and not there.
 type wish struct {
-	chunkSet chunkSet
+	chunks   codec.ChunkSet
 	n, bytes int64 // how many, and about how large they are together
 	path     string
 }
@@ -64,9 +64,7 @@ func (w *warming) add(to wishes, path string, terms []codec.Term) (missing bool)
 func (w *wish) add(r codec.ChunkRange, bytes int64) {
 	w.n += int64(r.Len())
 	w.bytes += bytes
-	for i := r.Start; i < r.End; i++ {
-		w.chunkSet[i/64] |= 1 << (i % 64)
-	}
+	w.chunks.Add(r)
 }
 
 // rows returns what is to be asked for, so that few requests are enough.
@@ -74,23 +72,9 @@ func (all wishes) rows() (rows []chunkRow) {
 	for x, w := range all {
 		average := max(1, w.bytes/w.n)
 		gap, most := uint32(rowGap/average), uint32(max(1, rowBytes/average))
-		row := chunkRow{xorb: x, path: w.path}
-		for i := range uint32(codec.MaxXorbChunks) {
-			if w.chunkSet[i/64]&(1<<(i%64)) == 0 {
-				continue
-			}
-			r := &row.chunks
-			if row.bytes > 0 && (i-r.End > gap || i-r.Start >= most) {
-				rows = append(rows, row)
-				row.bytes = 0
-			}
-			if row.bytes == 0 {
-				r.Start = i
-			}
-			r.End = i + 1
-			row.bytes += average
+		for r := range w.chunks.Ranges(gap, most) {
+			rows = append(rows, chunkRow{x, r, average * int64(w.chunks.Count(r)), w.path})
 		}
-		rows = append(rows, row)
 	}
 	slices.SortFunc(rows, func(a, b chunkRow) int {
 		return cmp.Or(a.xorb.Compare(b.xorb), cmp.Compare(a.chunks.Start, b.chunks.Start))
