@@ -23,6 +23,7 @@ type follower struct {
 	unwatched string            // why the catalog cannot be watched, as it was logged last
 	gone      string            // why the store is gone, as it was logged last; "": it is there
 	moved     bool              // the store was gone; what is watched may be its old folder
+	unlisted  bool              // the last look could not list the symbols
 }
 
 func newFollower(s *source, f *filesystem) *follower {
@@ -180,9 +181,15 @@ func (w *follower) lookForSymbols(ctx context.Context, root *volume) {
 	defer cancel()
 	list, err := w.list(ctx)
 	if err != nil {
-		w.say(root, "symbols cannot be listed; those known are shown", "follow_failed", err)
+		// A store that is being deleted may lose its list before its settings. The next look
+		// reports that store as gone, so only a second failure is a problem of the list.
+		if w.unlisted {
+			w.say(root, "symbols cannot be listed; those known are shown", "follow_failed", err)
+		}
+		w.unlisted = true
 		return
 	}
+	w.unlisted = false
 	delete(w.said, "")
 	old := root.shown.Load().tree.(*symbolTree)
 	if slices.Equal(list, old.list) {

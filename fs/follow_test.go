@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/page"
 )
@@ -314,6 +315,23 @@ func TestK38_LookupInFlight(t *testing.T) {
 	if err := unix.Fstatat(dir, "f", &st, 0); err != nil || st.Size != 7 {
 		t.Errorf("%d bytes, %v, want the 7 of the new file", st.Size, err)
 	}
+}
+
+// A store that is being deleted may lose the list of its symbols first. Only a list that is
+// absent in two looks is a problem of the list.
+func TestFollowListOnce(t *testing.T) {
+	e, c, log := newFakeEngine(), newFakeCatalog(), newSyncBuffer()
+	c.publish("m", e.text("f", "zero"))
+	m, look := mountFollowing(t, c, e, Options{Logger: logger(log)})
+	for i, err := range []error{origin.ErrNotFound, nil, origin.ErrNotFound, origin.ErrNotFound, origin.ErrNotFound} {
+		c.fail(err)
+		look()
+		if got, want := log.lines("event=follow_failed"), max(0, min(i-2, 1)); len(got) != want {
+			t.Errorf("look %d: %d lines, want %d: %q", i, len(got), want, got)
+		}
+	}
+	c.fail(nil)
+	m.see(t, "m/f", "zero")
 }
 
 // Who is in a directory that is gone finds nothing; a version stays what it is.
