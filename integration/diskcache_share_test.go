@@ -21,6 +21,7 @@ const inherits = 15 * time.Second
 // first is killed the second writes, and a third one reads what it has added.
 func TestD17_TwoMounts(t *testing.T) {
 	needFuse(t)
+	t.Parallel() // the other mount waits for seconds
 	const size = 2 << 20
 	far, cache := serveNoise(t, 200, 4, size), newCacheFolder(t)
 	owner := mount(t, far.URL, cache.flags("--memory=1MiB")...)
@@ -69,6 +70,7 @@ func TestD17_TwoMounts(t *testing.T) {
 // What is cleared away under a mount that shares is no reason for a line: nothing is damaged.
 func TestD17_ClearedAway(t *testing.T) {
 	needFuse(t)
+	t.Parallel() // the other mount waits for seconds
 	far, cache := serveNoise(t, 250, 4, 2<<20), newCacheFolder(t)
 	owner := mount(t, far.URL, cache.flags("--memory=1MiB")...)
 	far.readAll(t, owner)
