@@ -48,28 +48,21 @@ func (a *Ahead) Want(x codec.Hash, r codec.ChunkRange) bool {
 	if a.c.near {
 		return true
 	}
-	whole := [1]codec.ChunkRange{r}
-	absent := whole[:]
 	most := uint32(min(maxFetch, max(1, a.c.budget.max/4/packedMost)))
-	for looked, seen := false, int64(0); r.Start < r.End; {
-		if !looked {
-			seen = a.c.fetches.onDisk.Load()
+	for r.Start < r.End {
+		seen := a.c.fetches.onDisk.Load()
+		missing, next := a.c.missing(x, r), r.End
+		for some := range missing.Ranges(coalesceChunks, most) {
+			done, hasRoom := a.fetch(x, some, seen)
+			if !hasRoom {
+				return false
+			}
+			if !done {
+				next = some.Start
+				break
+			}
 		}
-		if !looked && a.c.packed != nil {
-			absent = a.c.packed.Missing(x, r)
-		}
-		some := a.c.missing(x, r, absent)
-		some.End = min(some.End, some.Start+most)
-		if some.Start == some.End {
-			return true
-		}
-		var room bool
-		if looked, room = a.fetch(x, some, seen); !room {
-			return false
-		}
-		if looked {
-			r.Start = some.End
-		}
+		r.Start = next
 	}
 	return true
 }
@@ -92,25 +85,20 @@ func (a *Ahead) fetch(x codec.Hash, r codec.ChunkRange, seen int64) (done, hasRo
 	return done, true
 }
 
-// missing returns the first stretch of r that is neither in memory nor on disk, where only
-// what is absent is not. A few chunks in the middle that are there do not end it.
-func (c *Cache) missing(x codec.Hash, r codec.ChunkRange, absent []codec.ChunkRange) codec.ChunkRange {
-	there := func(i uint32) bool {
-		for len(absent) > 0 && absent[0].End <= i {
-			absent = absent[1:]
-		}
-		return len(absent) == 0 || i < absent[0].Start || c.has(chunkKey{x, i})
+// missing returns the chunks of r that are neither in memory nor on disk.
+func (c *Cache) missing(x codec.Hash, r codec.ChunkRange) (missing codec.ChunkSet) {
+	absent := []codec.ChunkRange{r}
+	if c.packed != nil {
+		absent = c.packed.Missing(x, r)
 	}
-	for r.Start < r.End && there(r.Start) {
-		r.Start++
-	}
-	end := r.Start
-	for i := r.Start; i < r.End && i-end <= readThrough; i++ {
-		if !there(i) {
-			end = i + 1
+	for _, gap := range absent {
+		for i := gap.Start; i < gap.End; i++ {
+			if !c.has(chunkKey{x, i}) {
+				missing.Add(codec.ChunkRange{Start: i, End: i + 1})
+			}
 		}
 	}
-	return codec.ChunkRange{Start: r.Start, End: end}
+	return missing
 }
 
 // has says whether a chunk is in memory or will soon be.

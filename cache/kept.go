@@ -22,21 +22,6 @@ const maxDropped = 3
 // keepsPacked says whether what comes from the origin is kept on disk.
 func (c *Cache) keepsPacked() bool { return c.packed != nil && c.packed.Refuses() == nil }
 
-// setKept notes which chunks of a reading are on disk. It looks at the index alone.
-func (rd *reading) setKept() {
-	if rd.c.packed == nil || rd.pastDisk || len(rd.want) == 1 {
-		return
-	}
-	for i := range rd.want {
-		rd.want[i].kept = true
-	}
-	for _, gap := range rd.c.packed.Missing(rd.xorb, rd.r) {
-		for i := gap.Start; i < gap.End; i++ {
-			rd.want[i-rd.r.Start].kept = false
-		}
-	}
-}
-
 // keptFetch reads the chunks of a fetch from disk, if all of them are there and fit to
 // their xorb: from memory, or else however long that takes.
 func (c *Cache) keptFetch(ctx context.Context, there *fetch, now bool) (*xorb.Run, bool) {

@@ -67,7 +67,6 @@ type wanted struct {
 	from  *fetch    // that run is of
 	call  *call     // shared with other readers; nil if it is nobody else's
 	lead  bool      // the call is ours to finish
-	kept  bool      // on disk
 	off   int64     // of the chunk, from the start of the chunks of r
 	size  int64
 }
@@ -94,7 +93,7 @@ func (rd *reading) guarded() (err error) {
 }
 
 func (rd *reading) read() error {
-	if rd.r.Len() <= 0 || rd.skip < 0 {
+	if rd.r.Len() <= 0 || rd.r.End > codec.MaxXorbChunks || rd.skip < 0 {
 		return fmt.Errorf("xorb %s: chunks %v from byte %d on cannot be read", rd.xorb, rd.r, rd.skip)
 	}
 	rd.look()
@@ -147,35 +146,29 @@ func (rd *reading) look() {
 	}
 }
 
-// needed says whether chunk i must come from the origin. Who waits for another reader to
-// unpack a chunk takes part in a far fetch too, which then goes on if that reader leaves.
+// needed reports whether chunk i must be fetched. A reader that waits for another one to
+// unpack a chunk takes part in a remote fetch, too. The fetch then continues if that other
+// reader leaves.
 func (rd *reading) needed(i int) bool {
 	w := &rd.want[i]
 	return w.chunk == nil && (w.call == nil || w.lead || !rd.c.near)
 }
 
-// readThrough is how many chunks that are not needed a far origin is asked for so that
-// one request is enough instead of two: 256 KiB on average.
-const readThrough = 4
+// coalesceChunks is the largest gap between missing chunks that one request to a remote
+// origin reads through: 256 KiB on average.
+const coalesceChunks = 4
 
-// fetch gets the packed chunks, one request for each stretch of chunks that is missing,
-// and one read for each that is on disk.
+// fetch gets the packed chunks: with one request for each range that is missing, and with one
+// read for each range that is on disk.
 func (rd *reading) fetch() error {
-	looked, seen := false, int64(0)
-	for first := 0; first < len(rd.want); {
-		if !rd.needed(first) {
-			first++
-			continue
+	var needed codec.ChunkSet
+	for i := range rd.want {
+		if at := rd.r.Start + uint32(i); rd.needed(i) {
+			needed.Add(codec.ChunkRange{Start: at, End: at + 1})
 		}
-		if !looked {
-			seen = rd.c.fetches.onDisk.Load()
-			rd.setKept()
-		}
-		end := rd.endOfStretch(first)
-		stretch := codec.ChunkRange{Start: rd.r.Start + uint32(first), End: rd.r.Start + uint32(end)}
-		if rd.parts, looked = rd.c.fetches.join(rd.parts, rd.xorb, stretch, seen); looked {
-			first = end
-		}
+	}
+	for !needed.IsEmpty() {
+		rd.join(&needed)
 	}
 	for _, p := range rd.parts {
 		switch {
@@ -203,20 +196,44 @@ func (rd *reading) fetch() error {
 	return nil
 }
 
-// endOfStretch returns where the stretch ends that begins with chunk first: of chunks that
-// are all on disk, or are all to be asked of the origin but for a few.
-func (rd *reading) endOfStretch(first int) int {
-	kept, gap := rd.want[first].kept, readThrough
-	if kept || rd.c.near {
-		gap = 0
+// join joins the fetches of all needed chunks and removes these chunks from needed. It ends
+// early if chunks reach the disk meanwhile: the caller calls it again.
+func (rd *reading) join(needed *codec.ChunkSet) {
+	gap := uint32(0)
+	if !rd.c.near {
+		gap = coalesceChunks
 	}
-	end := first + 1
-	for i := end; i < len(rd.want) && i-end <= gap; i++ {
-		if rd.needed(i) && rd.want[i].kept == kept {
-			end = i + 1
+	seen := rd.c.fetches.onDisk.Load()
+	missing := rd.missing(*needed)
+	if rd.joinRanges(&missing, gap, needed, seen) {
+		rd.joinRanges(needed, 0, needed, seen) // these are on disk
+	}
+}
+
+// joinRanges joins the fetches of some chunks. It returns false if chunks have reached the
+// disk since fetches.onDisk was seen.
+func (rd *reading) joinRanges(chunks *codec.ChunkSet, gap uint32, needed *codec.ChunkSet, seen int64) (ok bool) {
+	for r := range chunks.Ranges(gap, codec.MaxXorbChunks) {
+		if rd.parts, ok = rd.c.fetches.join(rd.parts, rd.xorb, r, seen); !ok {
+			return false
 		}
+		needed.Remove(r)
 	}
-	return end
+	return true
+}
+
+// missing returns the needed chunks that are not on disk. It reads the index alone.
+func (rd *reading) missing(needed codec.ChunkSet) codec.ChunkSet {
+	if rd.c.packed == nil || rd.pastDisk || len(rd.want) == 1 {
+		return needed
+	}
+	at := rd.r
+	for _, gap := range rd.c.packed.Missing(rd.xorb, rd.r) {
+		needed.Remove(codec.ChunkRange{Start: at.Start, End: gap.Start})
+		at.Start = gap.End
+	}
+	needed.Remove(at)
+	return needed
 }
 
 // waitsForOthers says whether any chunk is being unpacked by another reader.

@@ -121,21 +121,17 @@ func (c *Cache) keepRun(x codec.Hash, run *xorb.Run) {
 	}
 }
 
-// absent returns the first stretch of r that is not on disk. A few chunks in the middle
-// that are do not end it. If all are there it is empty, and at the end of r.
+// absent returns the first range of r that is not on disk. It includes up to coalesceChunks
+// chunks between two that are absent. If all are on disk it is empty, and at the end of r.
 func (c *Cache) absent(x codec.Hash, r codec.ChunkRange) codec.ChunkRange {
-	gaps := c.packed.Missing(x, r)
-	if len(gaps) == 0 {
-		return codec.ChunkRange{Start: r.End, End: r.End}
+	var gaps codec.ChunkSet
+	for _, gap := range c.packed.Missing(x, r) {
+		gaps.Add(gap)
 	}
-	first := gaps[0]
-	for _, g := range gaps[1:] {
-		if g.Start-first.End > readThrough {
-			break
-		}
-		first.End = g.End
+	for first := range gaps.Ranges(coalesceChunks, codec.MaxXorbChunks) {
+		return first
 	}
-	return first
+	return codec.ChunkRange{Start: r.End, End: r.End}
 }
 
 // waiting cuts r down to its first chunks that can be had in one way, and returns a copy of
