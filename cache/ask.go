@@ -44,12 +44,12 @@ func (c *Cache) runNow(ctx context.Context, there *fetch) bool {
 // getNow returns neither a run nor an error if something must be waited for.
 func (c *Cache) getNow(ctx context.Context, there *fetch) (run *xorb.Run, err error) {
 	defer guard(&err)
-	if c.prompt == nil {
+	if !c.near {
 		run, _ = c.keptFetch(ctx, there, true)
 		return run, nil
 	}
 	there.copy = c.copies.current(there.xorb)
-	run, ok := c.prompt.ChunksNow(there.xorb, there.chunks, there.lend)
+	run, ok := c.src.TryChunks(there.xorb, there.chunks, there.lend)
 	if !ok {
 		there.buf.free()
 		there.buf = nil
@@ -71,15 +71,11 @@ func (c *Cache) get(ctx context.Context, there *fetch) (run *xorb.Run, err error
 // ask is one request to the origin.
 func (c *Cache) ask(ctx context.Context, there *fetch) (run *xorb.Run, err error) {
 	there.copy = c.copies.current(there.xorb)
-	if c.borrow == nil {
-		run, err = c.src.Chunks(ctx, there.xorb, there.chunks)
-	} else {
-		into := origin.Into{Buffer: there.lend}
-		if c.fetches.piece {
-			into.Came = func(some *xorb.Run) { c.fetches.came(there, c.trusted(some)) }
-		}
-		run, err = c.borrow.ChunksIn(ctx, there.xorb, there.chunks, into)
+	o := origin.ReadOptions{Buffer: there.lend}
+	if c.fetches.piece {
+		o.OnPartial = func(some *xorb.Run) { c.fetches.came(there, c.trusted(some)) }
 	}
+	run, err = c.src.Chunks(ctx, there.xorb, there.chunks, o)
 	if err != nil {
 		return nil, &copyError{there.copy, err}
 	}

@@ -71,7 +71,7 @@ func onDisk(tb testing.TB, kind int) (stored, *disk.Store) {
 	s := stored{x, origin.Objects(b.Store(), 0)}
 	d := openDisk(tb, tb.TempDir(), disk.Options{})
 	for i := 0; i < benchChunks; i += maxFetch {
-		run, err := s.src.Chunks(tb.Context(), s.Hash(), chunks(i, i+maxFetch))
+		run, err := s.src.Chunks(tb.Context(), s.Hash(), chunks(i, i+maxFetch), origin.ReadOptions{})
 		if err == nil {
 			err = d.PutRun(s.Hash(), run)
 		}

@@ -16,7 +16,7 @@ import (
 // FileInfos is FileInfo for many files, in fewer requests where the origin can. It calls
 // tell for each of ids, once, by several goroutines at a time, and returns when all are told.
 func (c *Cache) FileInfos(ctx context.Context, ids []codec.FileID, tell func(i int, fi *shard.FileInfo, err error)) {
-	origin.Through{Source: c.src}.FileInfos(ctx, ids, tell)
+	c.src.FileInfos(ctx, ids, tell)
 }
 
 // Bring asks a far origin for chunks of a xorb, with one request, and puts on disk those
@@ -86,12 +86,9 @@ func (c *Cache) patiently(ctx context.Context) lending {
 // came, or nil.
 func (b *bringing) ask(ctx context.Context, r codec.ChunkRange) (run *xorb.Run, err error) {
 	b.c.stats.misses.Add(int64(r.Len()))
-	if b.c.borrow == nil {
-		return b.c.src.Chunks(ctx, b.xorb, r)
-	}
-	run, err = b.c.borrow.ChunksIn(ctx, b.xorb, r, origin.Into{
-		Buffer: func(n int) []byte { return make([]byte, n) },
-		Came:   b.came,
+	run, err = b.c.src.Chunks(ctx, b.xorb, r, origin.ReadOptions{
+		Buffer:    func(n int) []byte { return make([]byte, n) },
+		OnPartial: b.came,
 	})
 	if err != nil {
 		return b.latest(), err

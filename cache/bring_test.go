@@ -20,18 +20,18 @@ import (
 // A cutOff Source has the first chunks of each request come, and then ends it with what end
 // returns.
 type cutOff struct {
-	origin.Through
+	origin.Source
 	first int
 	end   func(ctx context.Context) error
 }
 
-func (s cutOff) ChunksIn(ctx context.Context, x codec.Hash, r codec.ChunkRange, into origin.Into) (*xorb.Run, error) {
-	run, err := s.Through.ChunksIn(ctx, x, r, origin.Into{Buffer: into.Buffer})
+func (s cutOff) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, o origin.ReadOptions) (*xorb.Run, error) {
+	run, err := s.Source.Chunks(ctx, x, r, origin.ReadOptions{Buffer: o.Buffer})
 	if err != nil {
 		return nil, err
 	}
 	for n := 1; n <= min(s.first, r.Len()-1); n++ {
-		into.Came(run.Slice(codec.ChunkRange{Start: r.Start, End: r.Start + uint32(n)}))
+		o.OnPartial(run.Slice(codec.ChunkRange{Start: r.Start, End: r.Start + uint32(n)}))
 	}
 	if err := s.end(ctx); err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func TestInterruptedIsKept(t *testing.T) {
 			t.Run(how+" "+name, func(t *testing.T) {
 				ctx, stop := context.WithCancel(t.Context())
 				defer stop()
-				src := cutOff{Through: origin.Through{Source: x.src}, first: 30, end: func(ctx context.Context) error {
+				src := cutOff{Source: x.src, first: 30, end: func(ctx context.Context) error {
 					if !interrupted {
 						return broken
 					}
@@ -92,7 +92,7 @@ func TestBringAsItComes(t *testing.T) {
 	const size = 100_000
 	x := storeOf(t, xorb.None, 20, size)
 	m := (*mount)(nil)
-	src := cutOff{Through: origin.Through{Source: x.src}, first: bringStep/size + 1, end: func(context.Context) error {
+	src := cutOff{Source: x.src, first: bringStep/size + 1, end: func(context.Context) error {
 		first := chunks(0, bringStep/size+1)
 		until(t, "the first ones are on disk", func() bool { return len(m.disk.Missing(x.Hash(), first)) == 0 })
 		return nil

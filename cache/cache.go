@@ -21,10 +21,9 @@ type Options struct {
 	NoVerify    bool         // do not compare chunks with their hashes
 	Logger      *slog.Logger // nil: nothing is logged
 
-	// Disk keeps packed chunks, index pages and whole files for good. Of a near origin, or
-	// one that is not origin.Adopting, nothing but whole files goes there. Whoever opened
-	// it closes it, after the Cache. What waits to be written there takes up to half of
-	// MemoryBytes. nil: there is none.
+	// Disk stores packed chunks, index pages and whole files; of a near origin, whole files
+	// only. The caller that opened it closes it, after the Cache. Its write-behind queue takes
+	// up to half of MemoryBytes. nil: none.
 	Disk *disk.Store
 }
 
@@ -33,15 +32,10 @@ type Options struct {
 // It is safe for concurrent use.
 type Cache struct {
 	src      origin.Source
-	borrow   origin.Borrowing // src, if it can read into our buffers
-	rejecter origin.Rejecter  // src, if it may have copies
-	hashing  origin.Hashing   // src, if it can tell
-	prompt   origin.Prompt    // src, if it can tell what is in memory
 	near     bool
 	noVerify bool
-	disk     *disk.Store     // nil: none
-	packed   *disk.Store     // disk, if chunks and pages are kept there too; nil: they are not
-	adopter  origin.Adopting // src, if packed is not nil
+	disk     *disk.Store // nil: none
+	packed   *disk.Store // disk, if chunks and pages are kept there too; nil: they are not
 
 	memory  *memory
 	pages   pageMemory // index pages used last
@@ -101,19 +95,13 @@ func New(src origin.Source, o Options) (*Cache, error) {
 		memory:   m,
 		helpers:  make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1)),
 	}
-	c.borrow, _ = src.(origin.Borrowing)
-	c.rejecter, _ = src.(origin.Rejecter)
-	c.hashing, _ = src.(origin.Hashing)
-	if c.near {
-		c.prompt, _ = src.(origin.Prompt)
-	}
 	c.calls.init(last)
 	c.pages.init(o.MemoryBytes)
 	c.fetches.init()
 	c.fetches.near = c.near
-	c.fetches.piece = !c.near && c.borrow != nil
-	if a, ok := src.(origin.Adopting); ok && !c.near && o.Disk != nil {
-		c.packed, c.adopter = o.Disk, a
+	c.fetches.piece = !c.near
+	if !c.near && o.Disk != nil {
+		c.packed = o.Disk
 		c.fetches.keep = c.keep
 		c.fetches.keeping.init(m, o.MemoryBytes, c.keepsPacked)
 	}
@@ -128,18 +116,14 @@ func (c *Cache) FileInfo(ctx context.Context, id codec.FileID) (*shard.FileInfo,
 }
 
 // OpenFile returns the File Info block of a file or, of a file of many terms, a reader of
-// groups of them. See origin.Opening.
+// groups of them. See origin.FileOpener.
 func (c *Cache) OpenFile(ctx context.Context, id codec.FileID) (*shard.FileInfo, *origin.LargeFile, error) {
 	return origin.OpenFile(ctx, c.src, id)
 }
 
-// Forget says that what FileInfo returned does not lead to the file. See
-// origin.Forgetting.
-func (c *Cache) Forget(id codec.FileID) {
-	if f, ok := c.src.(origin.Forgetting); ok {
-		f.Forget(id)
-	}
-}
+// Forget drops the stored result of FileInfo because it does not lead to the file. See
+// origin.Source.
+func (c *Cache) Forget(id codec.FileID) { c.src.Forget(id) }
 
 // Narrow returns the chunks of term t that hold piece p of a file, and how many bytes
 // to skip in them.
@@ -147,12 +131,12 @@ func (c *Cache) Narrow(ctx context.Context, id codec.FileID, t codec.Term, p cod
 	return c.src.Narrow(ctx, id, t, p)
 }
 
-// Hashed says whether reads of xorb x are compared with the hashes of its chunks.
-func (c *Cache) Hashed(ctx context.Context, x codec.Hash) (bool, error) {
-	if c.noVerify || c.hashing == nil {
+// Hashed reports whether reads of chunks r of xorb x are compared with their hashes.
+func (c *Cache) Hashed(ctx context.Context, x codec.Hash, r codec.ChunkRange) (bool, error) {
+	if c.noVerify {
 		return false, nil
 	}
-	return c.hashing.Hashed(ctx, x)
+	return c.src.Hashed(ctx, x, r)
 }
 
 // Near says that the origin is as quick as a local file, so that nothing is gained by

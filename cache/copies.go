@@ -63,9 +63,6 @@ func (c *Cache) again(x codec.Hash, err error, n, first int) bool {
 		return false
 	}
 	once := !c.near && n <= first
-	if c.rejecter == nil {
-		return once
-	}
 	var of *copyError
 	c.copies.mu.Lock()
 	defer c.copies.mu.Unlock()
@@ -73,7 +70,7 @@ func (c *Cache) again(x codec.Hash, err error, n, first int) bool {
 	if !errors.As(err, &of) || of.copy == now.copy {
 		// The lock is held across this call, which waits for nothing: two who failed
 		// on one copy must not reject two.
-		now.others = c.rejecter.Reject(x)
+		now.others = c.src.Reject(x)
 		now.copy++
 		if now.others > 0 {
 			c.copies.byXorb[x] = now

@@ -20,8 +20,13 @@ import (
 // A breaking Source gives runs that panic when they are unpacked.
 type breaking struct{ origin.Source }
 
-func (b breaking) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange) (*xorb.Run, error) {
-	run, err := b.Source.Chunks(ctx, x, r)
+// TryChunks returns no run, so that the reader calls Chunks.
+func (b breaking) TryChunks(codec.Hash, codec.ChunkRange, func(n int) []byte) (*xorb.Run, bool) {
+	return nil, false
+}
+
+func (b breaking) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, o origin.ReadOptions) (*xorb.Run, error) {
+	run, err := b.Source.Chunks(ctx, x, r, o)
 	if err != nil {
 		return nil, err
 	}
@@ -270,7 +275,7 @@ func TestNoVerify(t *testing.T) {
 		t.Errorf("Read without a check = %v, want %v", err, errOtherBytes)
 	}
 	for c, want := range map[*Cache]bool{checked: true, unchecked: false} {
-		if got, err := c.Hashed(t.Context(), x.Hash()); got != want || err != nil {
+		if got, err := c.Hashed(t.Context(), x.Hash(), codec.ChunkRange{End: 1}); got != want || err != nil {
 			t.Errorf("Hashed = %v, %v, want %v", got, err, want)
 		}
 	}

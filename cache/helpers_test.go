@@ -127,21 +127,22 @@ func (*wrongBytes) Error() string { return "other bytes" }
 
 // A hooked Source calls before each request for chunks.
 type hooked struct {
-	origin.Through
+	origin.Source
 	before   func(ctx context.Context, r codec.ChunkRange) error
 	requests atomic.Int64
 	chunks   atomic.Int64
 }
 
 func hook(src origin.Source, before func(ctx context.Context, r codec.ChunkRange) error) *hooked {
-	return &hooked{Through: origin.Through{Source: src}, before: before}
+	return &hooked{Source: src, before: before}
 }
 
-func (h *hooked) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange) (*xorb.Run, error) {
-	return h.ChunksIn(ctx, x, r, origin.Into{})
+// TryChunks returns no run, so that the reader calls Chunks.
+func (h *hooked) TryChunks(codec.Hash, codec.ChunkRange, func(n int) []byte) (*xorb.Run, bool) {
+	return nil, false
 }
 
-func (h *hooked) ChunksIn(ctx context.Context, x codec.Hash, r codec.ChunkRange, into origin.Into) (*xorb.Run, error) {
+func (h *hooked) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, o origin.ReadOptions) (*xorb.Run, error) {
 	h.requests.Add(1)
 	h.chunks.Add(int64(r.Len()))
 	if h.before != nil {
@@ -149,5 +150,5 @@ func (h *hooked) ChunksIn(ctx context.Context, x codec.Hash, r codec.ChunkRange,
 			return nil, err
 		}
 	}
-	return h.Through.ChunksIn(ctx, x, r, into)
+	return h.Source.Chunks(ctx, x, r, o)
 }

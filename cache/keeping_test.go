@@ -15,7 +15,7 @@ import (
 func (m *mount) stall(t *testing.T) (goOn func()) {
 	t.Helper()
 	x := store(t, false, 1000)
-	run, err := x.src.Chunks(t.Context(), x.Hash(), chunks(0, 1))
+	run, err := x.src.Chunks(t.Context(), x.Hash(), chunks(0, 1), origin.ReadOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -58,7 +58,7 @@ func (c *Cache) keptFetch(ctx context.Context, there *fetch, now bool) (*xorb.Ru
 // adopt makes a run from disk one that knows its hashes. What cannot be of its xorb is
 // forgotten on disk.
 func (c *Cache) adopt(ctx context.Context, x codec.Hash, run *xorb.Run) (*xorb.Run, bool) {
-	adopted, err := c.adopter.Adopt(ctx, x, run)
+	adopted, err := c.src.Annotate(ctx, x, run)
 	if errors.Is(err, codec.ErrCorrupt) {
 		c.forgetKept(x, run)
 	}

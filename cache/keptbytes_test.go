@@ -88,7 +88,7 @@ func TestD09_BytesThroughCache(t *testing.T) {
 // restore lays all chunks where they were at first: alone in the first bytes of a segment.
 func (m *mount) restore(t *testing.T, x stored) {
 	t.Helper()
-	run, err := x.src.Chunks(t.Context(), x.Hash(), chunks(0, len(x.Xorb.Chunks)))
+	run, err := x.src.Chunks(t.Context(), x.Hash(), chunks(0, len(x.Xorb.Chunks)), origin.ReadOptions{})
 	if err == nil {
 		err = m.disk.Clear()
 	}

@@ -21,13 +21,13 @@ import (
 
 // A rejections Source counts how often a copy is blamed.
 type rejections struct {
-	origin.Through
+	origin.Source
 	n atomic.Int64
 }
 
 func (r *rejections) Reject(x codec.Hash) int {
 	r.n.Add(1)
-	return r.Through.Reject(x)
+	return r.Source.Reject(x)
 }
 
 // Chunks on disk that are not what their hashes say, though nobody changed them there, are
@@ -56,7 +56,7 @@ func TestForgedOnDisk(t *testing.T) {
 			"by Run": func(t *testing.T, c *Cache, i int) error { return x.unpack(t, c, chunks(0, 40)) },
 		} {
 			t.Run(tt.name+" "+how, func(t *testing.T) {
-				src := &rejections{Through: origin.Through{Source: x.src}}
+				src := &rejections{Source: x.src}
 				m := mountOn(t, t.TempDir(), src, Options{MemoryBytes: noMemory})
 				for _, r := range tt.forged {
 					if err := m.disk.PutRun(x.Hash(), x.forge(t, r)); err != nil {

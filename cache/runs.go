@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/xorb"
 )
@@ -29,7 +30,7 @@ type Run struct {
 func (c *Cache) Run(ctx context.Context, x codec.Hash, r codec.ChunkRange) (*Run, error) {
 	run := &Run{copy: c.copies.current(x)}
 	if c.packed == nil {
-		got, err := c.src.Chunks(ctx, x, r)
+		got, err := c.src.Chunks(ctx, x, r, origin.ReadOptions{})
 		if err != nil {
 			return nil, &copyError{run.copy, err}
 		}

@@ -87,13 +87,16 @@ type image struct {
 	s    origin.WriteStore
 	id   codec.FileID
 	want []byte
-	src  *origin.Through // under the cache
+	src  *replaceable // under the cache
 	c    *cache.Cache
 }
 
+// A replaceable Source is replaced between reads.
+type replaceable struct{ origin.Source }
+
 func newImage(t *testing.T, s origin.WriteStore, f *origintest.File) image {
 	t.Helper()
-	src := &origin.Through{Source: origin.Objects(s, 0)}
+	src := &replaceable{origin.Objects(s, 0)}
 	c, err := cache.New(src, cache.Options{MemoryBytes: -1})
 	if err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/shard"
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
@@ -80,7 +81,7 @@ var (
 
 // A spy is a Source that notes which chunks it is asked for.
 type spy struct {
-	origin.Through
+	origin.Source
 	before func(ctx context.Context, x codec.Hash, r codec.ChunkRange) error // nil: nothing
 	came   atomic.Int64                                                      // answers
 
@@ -90,14 +91,19 @@ type spy struct {
 }
 
 func spyOn(s origin.Store) *spy {
-	return &spy{Through: origin.Through{Source: origin.Objects(s, 0)}, asked: map[codec.Hash]map[uint32]int{}}
+	return &spy{Source: origin.Objects(s, 0), asked: map[codec.Hash]map[uint32]int{}}
 }
 
-func (s *spy) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange) (*xorb.Run, error) {
-	return s.ChunksIn(ctx, x, r, origin.Into{})
+func (s *spy) OpenFile(ctx context.Context, id codec.FileID) (*shard.FileInfo, *origin.LargeFile, error) {
+	return origin.OpenFile(ctx, s.Source, id)
 }
 
-func (s *spy) ChunksIn(ctx context.Context, x codec.Hash, r codec.ChunkRange, into origin.Into) (*xorb.Run, error) {
+// TryChunks returns no run, so that the reader calls Chunks.
+func (s *spy) TryChunks(codec.Hash, codec.ChunkRange, func(n int) []byte) (*xorb.Run, bool) {
+	return nil, false
+}
+
+func (s *spy) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, o origin.ReadOptions) (*xorb.Run, error) {
 	s.mu.Lock()
 	s.n++
 	if s.asked[x] == nil {
@@ -113,7 +119,7 @@ func (s *spy) ChunksIn(ctx context.Context, x codec.Hash, r codec.ChunkRange, in
 		}
 	}
 	defer s.came.Add(1)
-	return s.Through.ChunksIn(ctx, x, r, into)
+	return s.Source.Chunks(ctx, x, r, o)
 }
 
 // counts returns how many requests there were, how many different chunks were asked

@@ -182,17 +182,12 @@ func (f *File) Verified(ctx context.Context) string {
 // allHashed says whether the chunk hashes of all terms are known, and whether that is
 // for good: an origin that does not answer now may answer later.
 func (f *File) allHashed(ctx context.Context) (answer, final bool) {
-	var last codec.Hash
 	for terms, err := range f.TermGroups(ctx) {
 		if err != nil {
 			return false, false
 		}
 		for i := range terms {
-			if terms[i].Xorb == last {
-				continue
-			}
-			last = terms[i].Xorb
-			known, err := f.r.c.Hashed(ctx, last)
+			known, err := f.r.c.Hashed(ctx, terms[i].Xorb, terms[i].Chunks)
 			if !known {
 				return false, err == nil
 			}

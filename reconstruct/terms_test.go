@@ -32,7 +32,7 @@ func allTerms(t testing.TB, f *File) (all []codec.Term) {
 
 // A grouping reads the terms of every file in groups, as a source does of a large file.
 type grouping struct {
-	origin.Through
+	origin.Source
 	groups atomic.Int64 // that were read
 }
 
@@ -88,7 +88,7 @@ func TestL17_TermsAreBounded(t *testing.T) {
 	}
 	for place, s := range map[string]origin.Store{"near": b.NearStore(), "far": b.Store()} {
 		t.Run(place, func(t *testing.T) {
-			src := &grouping{Through: origin.Through{Source: origin.Objects(s, 0)}}
+			src := &grouping{Source: origin.Objects(s, 0)}
 			r, done := newReader(t, src, cache.Options{}, Options{Terms: budget})
 			defer done()
 			var open []*Handle

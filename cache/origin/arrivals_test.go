@@ -61,7 +61,7 @@ func TestArrivals(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			src := origin.Objects(trickling{store, tt.each, tt.at}, 0)
 			var told []codec.ChunkRange
-			run, err := src.(origin.Borrowing).ChunksIn(t.Context(), x.Hash(), tt.r, origin.Into{Came: func(run *xorb.Run) {
+			run, err := src.Chunks(t.Context(), x.Hash(), tt.r, origin.ReadOptions{OnPartial: func(run *xorb.Run) {
 				told = append(told, run.Chunks)
 				last := run.Chunks.End - 1
 				got := make([]byte, run.Size(last))
@@ -70,7 +70,7 @@ func TestArrivals(t *testing.T) {
 				}
 			}})
 			if (err != nil) != tt.fails || err == nil && run.Chunks != tt.r {
-				t.Fatalf("ChunksIn = %v, %v", run, err)
+				t.Fatalf("Chunks = %v, %v", run, err)
 			}
 			if len(told) < tt.told || tt.untold && len(told) > 0 {
 				t.Errorf("told of %v", told)

@@ -27,54 +27,49 @@ func (c *Counts) Load() Counts {
 }
 
 // Count returns a Source that adds to c what src is asked.
-func Count(src Source, c *Counts) Source { return counting{Through{src}, c} }
+func Count(src Source, c *Counts) Source { return countSource{src, c} }
 
-type counting struct {
-	Through
+type countSource struct {
+	Source
 	c *Counts
 }
 
 // FileInfo implements Source.
-func (s counting) FileInfo(ctx context.Context, id codec.FileID) (*shard.FileInfo, error) {
+func (s countSource) FileInfo(ctx context.Context, id codec.FileID) (*shard.FileInfo, error) {
 	atomic.AddInt64(&s.c.Requests, 1)
-	fi, err := s.Through.FileInfo(ctx, id)
+	fi, err := s.Source.FileInfo(ctx, id)
 	s.failed(err)
 	return fi, err
 }
 
-// OpenFile implements Opening.
-func (s counting) OpenFile(ctx context.Context, id codec.FileID) (*shard.FileInfo, *LargeFile, error) {
+// OpenFile implements FileOpener.
+func (s countSource) OpenFile(ctx context.Context, id codec.FileID) (*shard.FileInfo, *LargeFile, error) {
 	atomic.AddInt64(&s.c.Requests, 1)
-	fi, large, err := s.Through.OpenFile(ctx, id)
+	fi, large, err := OpenFile(ctx, s.Source, id)
 	s.failed(err)
 	return fi, large, err
 }
 
-// FileInfos implements Describing. Each file counts.
-func (s counting) FileInfos(ctx context.Context, ids []codec.FileID, tell func(int, *shard.FileInfo, error)) {
+// FileInfos implements Source. Each file counts.
+func (s countSource) FileInfos(ctx context.Context, ids []codec.FileID, tell func(int, *shard.FileInfo, error)) {
 	atomic.AddInt64(&s.c.Requests, int64(len(ids)))
-	s.Through.FileInfos(ctx, ids, func(i int, fi *shard.FileInfo, err error) {
+	s.Source.FileInfos(ctx, ids, func(i int, fi *shard.FileInfo, err error) {
 		s.failed(err)
 		tell(i, fi, err)
 	})
 }
 
 // Narrow implements Source.
-func (s counting) Narrow(ctx context.Context, id codec.FileID, t codec.Term, p codec.Piece) (codec.ChunkRange, int64, error) {
-	r, skip, err := s.Through.Narrow(ctx, id, t, p)
+func (s countSource) Narrow(ctx context.Context, id codec.FileID, t codec.Term, p codec.Piece) (codec.ChunkRange, int64, error) {
+	r, skip, err := s.Source.Narrow(ctx, id, t, p)
 	s.failed(err)
 	return r, skip, err
 }
 
 // Chunks implements Source.
-func (s counting) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange) (*xorb.Run, error) {
-	return s.ChunksIn(ctx, x, r, Into{})
-}
-
-// ChunksIn implements Borrowing.
-func (s counting) ChunksIn(ctx context.Context, x codec.Hash, r codec.ChunkRange, into Into) (*xorb.Run, error) {
+func (s countSource) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, o ReadOptions) (*xorb.Run, error) {
 	atomic.AddInt64(&s.c.Requests, 1)
-	run, err := s.Through.ChunksIn(ctx, x, r, into)
+	run, err := s.Source.Chunks(ctx, x, r, o)
 	if s.failed(err); err != nil {
 		return nil, err
 	}
@@ -82,13 +77,9 @@ func (s counting) ChunksIn(ctx context.Context, x codec.Hash, r codec.ChunkRange
 	return run, nil
 }
 
-// ChunksNow implements Prompt.
-func (s counting) ChunksNow(x codec.Hash, r codec.ChunkRange, buffer func(size int) []byte) (*xorb.Run, bool) {
-	p, ok := s.Source.(Prompt)
-	if !ok {
-		return nil, false
-	}
-	run, ok := p.ChunksNow(x, r, buffer)
+// TryChunks implements Source. A call without a result does not count.
+func (s countSource) TryChunks(x codec.Hash, r codec.ChunkRange, buffer func(n int) []byte) (*xorb.Run, bool) {
+	run, ok := s.Source.TryChunks(x, r, buffer)
 	if ok {
 		atomic.AddInt64(&s.c.Requests, 1)
 		atomic.AddInt64(&s.c.Bytes, int64(len(run.Packed)))
@@ -96,14 +87,14 @@ func (s counting) ChunksNow(x codec.Hash, r codec.ChunkRange, buffer func(size i
 	return run, ok
 }
 
-// Adopt implements Adopting.
-func (s counting) Adopt(ctx context.Context, x codec.Hash, run *xorb.Run) (*xorb.Run, error) {
-	adopted, err := s.Through.Adopt(ctx, x, run)
+// Annotate implements Source.
+func (s countSource) Annotate(ctx context.Context, x codec.Hash, run *xorb.Run) (*xorb.Run, error) {
+	annotated, err := s.Source.Annotate(ctx, x, run)
 	s.failed(err)
-	return adopted, err
+	return annotated, err
 }
 
-func (s counting) failed(err error) {
+func (s countSource) failed(err error) {
 	if err != nil {
 		atomic.AddInt64(&s.c.Errors, 1)
 	}

@@ -16,13 +16,12 @@ import (
 // Decorators keep every promise of what they stand over.
 func TestDecorators(t *testing.T) {
 	tests := map[string]func(src origin.Source) origin.Source{
-		"Through": func(src origin.Source) origin.Source { return origin.Through{Source: src} },
-		"Count":   func(src origin.Source) origin.Source { return origin.Count(src, new(origin.Counts)) },
-		"Limit":   func(src origin.Source) origin.Source { return origin.Limit(src, 3) },
-		"Log":     func(src origin.Source) origin.Source { return origin.Log(src, slog.New(slog.DiscardHandler)) },
-		"Fail":    func(src origin.Source) origin.Source { return origintest.Fail(src, "") },
-		"over a Source that offers nothing more": func(src origin.Source) origin.Source {
-			return origin.Through{Source: struct{ origin.Source }{src}}
+		"Count": func(src origin.Source) origin.Source { return origin.Count(src, new(origin.Counts)) },
+		"Limit": func(src origin.Source) origin.Source { return origin.Limit(src, 3) },
+		"Log":   func(src origin.Source) origin.Source { return origin.Log(src, slog.New(slog.DiscardHandler)) },
+		"Fail":  func(src origin.Source) origin.Source { return origintest.Fail(src, "") },
+		"over a Source without OpenFile": func(src origin.Source) origin.Source {
+			return origin.Count(struct{ origin.Source }{src}, new(origin.Counts))
 		},
 	}
 	for name, decorate := range tests {
@@ -34,26 +33,37 @@ func TestDecorators(t *testing.T) {
 	}
 }
 
-func TestThroughPassesOn(t *testing.T) {
+// Decorators forward the methods that they do not change.
+func TestDecoratorsForward(t *testing.T) {
 	b := origintest.NewBuilder(t, origintest.Form{})
-	x := b.Xorb(origintest.Text(1, 1000))
+	f := b.Add(origintest.Text(1, 1000), 1000)
+	x := b.Xorbs[0]
 	s := b.Store()
-	src := origin.Through{Source: origin.Objects(origintest.Copies(s, s, s), 0)}
-	if n := src.Reject(x.Hash()); n != 2 {
-		t.Errorf("Reject = %d, want 2", n)
+	local := origin.Objects(&promptStore{Watched: origintest.Watch(b.NearStore()), now: true}, 0)
+	if _, err := local.Chunks(t.Context(), x.Hash(), one, origin.ReadOptions{}); err != nil {
+		t.Fatal(err)
 	}
-	if known, err := src.Hashed(t.Context(), x.Hash()); !known || err != nil {
-		t.Errorf("Hashed = %v, %v", known, err)
-	}
-	if src.Near() || !(origin.Through{Source: origin.Objects(b.NearStore(), 0)}).Near() {
-		t.Error("Near is not that of the store")
-	}
-	bare := origin.Through{Source: struct{ origin.Source }{src}}
-	if n := bare.Reject(x.Hash()); n != 0 {
-		t.Errorf("Reject of one that has no copies = %d", n)
-	}
-	if known, err := bare.Hashed(t.Context(), x.Hash()); known || err != nil {
-		t.Errorf("Hashed of one that cannot tell = %v, %v", known, err)
+	for name, decorate := range map[string]func(src origin.Source) origin.Source{
+		"Count": func(src origin.Source) origin.Source { return origin.Count(src, new(origin.Counts)) },
+		"Limit": func(src origin.Source) origin.Source { return origin.Limit(src, 3) },
+		"Log":   func(src origin.Source) origin.Source { return origin.Log(src, slog.New(slog.DiscardHandler)) },
+	} {
+		src := decorate(origin.Objects(origintest.Copies(s, s, s), 0))
+		if n := src.Reject(x.Hash()); n != 2 {
+			t.Errorf("%s: Reject = %d, want 2", name, n)
+		}
+		if known, err := src.Hashed(t.Context(), x.Hash(), one); !known || err != nil {
+			t.Errorf("%s: Hashed = %v, %v", name, known, err)
+		}
+		if src.Near() || !decorate(local).Near() {
+			t.Errorf("%s: Near is not that of the store", name)
+		}
+		if _, ok := decorate(local).TryChunks(x.Hash(), one, func(n int) []byte { return make([]byte, n) }); !ok {
+			t.Errorf("%s: TryChunks does not read from memory", name)
+		}
+		if fi, _, err := origin.OpenFile(t.Context(), src, f.ID()); err != nil || fi == nil {
+			t.Errorf("%s: OpenFile = %v, %v", name, fi, err)
+		}
 	}
 }
 
@@ -66,11 +76,11 @@ func TestCount(t *testing.T) {
 	src.FileInfo(t.Context(), f.ID())
 	src.FileInfo(t.Context(), codec.FileID{File: codec.Hash{1}})
 	src.Narrow(t.Context(), f.ID(), f.Info.Terms[0], codec.Piece{Size: 1})
-	run, err := src.Chunks(t.Context(), x, codec.ChunkRange{Start: 1, End: 3})
+	run, err := src.Chunks(t.Context(), x, codec.ChunkRange{Start: 1, End: 3}, origin.ReadOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	src.Chunks(t.Context(), x, codec.ChunkRange{Start: 3, End: 4})
+	src.Chunks(t.Context(), x, codec.ChunkRange{Start: 3, End: 4}, origin.ReadOptions{})
 	if got, want := c.Load(), (origin.Counts{Requests: 4, Bytes: int64(len(run.Packed)), Errors: 2}); got != want {
 		t.Errorf("counts = %+v, want %+v", got, want)
 	}
@@ -83,8 +93,8 @@ func TestLog(t *testing.T) {
 	src := origin.Log(origin.Objects(b.Store(), 0), slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	src.FileInfo(t.Context(), f.ID())
 	src.Narrow(t.Context(), f.ID(), f.Info.Terms[0], codec.Piece{Size: 1})
-	src.Chunks(t.Context(), f.Info.Terms[0].Xorb, codec.ChunkRange{Start: 1, End: 3})
-	src.Chunks(t.Context(), codec.Hash{}, one)
+	src.Chunks(t.Context(), f.Info.Terms[0].Xorb, codec.ChunkRange{Start: 1, End: 3}, origin.ReadOptions{})
+	src.Chunks(t.Context(), codec.Hash{}, one, origin.ReadOptions{})
 	var lines []string
 	for line := range strings.Lines(out.String()) {
 		_, line, _ = strings.Cut(line, "msg=")

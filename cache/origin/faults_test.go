@@ -79,7 +79,7 @@ func TestF24_FooterSizes(t *testing.T) {
 	b, x, _ := threeChunks(t, origintest.Form{})
 	s := b.Store()
 	replace(t, s, x.Key(), withFooter(x, func(in *xorb.Info) { in.UnpackedEnd[0]++ }))
-	if _, err := origin.Objects(s, 0).Chunks(t.Context(), x.Hash(), one); !errors.Is(err, codec.ErrCorrupt) {
+	if _, err := origin.Objects(s, 0).Chunks(t.Context(), x.Hash(), one, origin.ReadOptions{}); !errors.Is(err, codec.ErrCorrupt) {
 		t.Errorf("Chunks = %v, want %v", err, codec.ErrCorrupt)
 	}
 }
@@ -100,7 +100,7 @@ func TestF25_FooterHash(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := b.Store()
 			replace(t, s, x.Key(), tt.bytes)
-			_, err := origin.Objects(s, 0).Chunks(t.Context(), x.Hash(), one)
+			_, err := origin.Objects(s, 0).Chunks(t.Context(), x.Hash(), one, origin.ReadOptions{})
 			if !errors.Is(err, codec.ErrCorrupt) {
 				t.Errorf("Chunks = %v, want %v", err, codec.ErrCorrupt)
 			}
@@ -276,7 +276,7 @@ func TestF42_KeyedShard(t *testing.T) {
 	if _, err := src.FileInfo(t.Context(), f.ID()); err != nil {
 		t.Fatal(err)
 	}
-	run, err := src.Chunks(t.Context(), x.Hash(), one)
+	run, err := src.Chunks(t.Context(), x.Hash(), one, origin.ReadOptions{})
 	if err != nil || run.Hashes[0] != x.Info.Chunks[0] {
 		t.Errorf("Chunks = %v, %v: keyed hashes were taken for hashes", run, err)
 	}
@@ -326,7 +326,7 @@ func TestCASInfo(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			run, err := src.Chunks(t.Context(), x.Hash(), codec.ChunkRange{End: 3})
+			run, err := src.Chunks(t.Context(), x.Hash(), codec.ChunkRange{End: 3}, origin.ReadOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -342,7 +342,7 @@ func TestCASInfo(t *testing.T) {
 func TestF19_OldFooter(t *testing.T) {
 	b, x, _ := threeChunks(t, origintest.Form{Footer: xorb.FooterV0})
 	src := origin.Objects(b.Store(), 0)
-	run, err := src.Chunks(t.Context(), x.Hash(), codec.ChunkRange{Start: 1, End: 3})
+	run, err := src.Chunks(t.Context(), x.Hash(), codec.ChunkRange{Start: 1, End: 3}, origin.ReadOptions{})
 	if err != nil || run.Hashes == nil {
 		t.Fatalf("Chunks = %v, with hashes: %v", err, run != nil && run.Hashes != nil)
 	}

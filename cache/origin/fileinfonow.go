@@ -22,7 +22,7 @@ const (
 // leaves all that is not good to findFile. Small files are opened as fast as they are
 // because nothing is handed to another goroutine.
 func (o *objects) fileInfoNow(ctx context.Context, id codec.FileID) (fi *shard.FileInfo, ok bool) {
-	store, prompt := o.store.(PromptStore)
+	store, prompt := o.store.(TryReader)
 	if !prompt || !o.near || id.Block == 0 || IsFresh(ctx) {
 		return nil, false
 	}
@@ -48,13 +48,13 @@ func (o *objects) fileInfoNow(ctx context.Context, id codec.FileID) (fi *shard.F
 
 // A nowReader reads what is in memory of an object.
 type nowReader struct {
-	s PromptStore
+	s TryReader
 	k names.Key
 }
 
 // ReadAt implements io.ReaderAt.
 func (r nowReader) ReadAt(p []byte, off int64) (int, error) {
-	if !r.s.ReadNow(r.k, p, off) {
+	if !r.s.TryReadAt(r.k, p, off) {
 		return 0, errNotNow
 	}
 	return len(p), nil

@@ -18,14 +18,14 @@ const (
 	askGroups  = 16       // at a time
 )
 
-// FileInfos implements Describing.
-func (o *objects) FileInfos(ctx context.Context, ids []codec.FileID, tell func(i int, fi *shard.FileInfo, err error)) {
+// FileInfos implements Source.
+func (o *objects) FileInfos(ctx context.Context, ids []codec.FileID, yield func(i int, fi *shard.FileInfo, err error)) {
 	groups := make(chan []int)
 	var workers sync.WaitGroup
 	for range askGroups {
 		workers.Go(func() {
 			for group := range groups {
-				o.tellGroup(ctx, ids, group, tell)
+				o.yieldGroup(ctx, ids, group, yield)
 			}
 		})
 	}
@@ -67,13 +67,13 @@ func near(first, last, next codec.FileID) bool {
 	return next.Block-last.Block <= groupGap && next.Block-first.Block <= groupBytes
 }
 
-// tellGroup tells of files whose blocks lie near each other: from what is kept, or with one
-// request for all others.
-func (o *objects) tellGroup(ctx context.Context, ids []codec.FileID, group []int, tell func(i int, fi *shard.FileInfo, err error)) {
+// yieldGroup yields the files of a group: from what is kept, or with one request for all
+// others.
+func (o *objects) yieldGroup(ctx context.Context, ids []codec.FileID, group []int, yield func(i int, fi *shard.FileInfo, err error)) {
 	var asked []int
 	for _, i := range group {
 		if fi, ok := o.keptFileInfo(ctx, ids[i]); ok {
-			tell(i, fi, nil)
+			yield(i, fi, nil)
 		} else {
 			asked = append(asked, i)
 		}
@@ -84,7 +84,7 @@ func (o *objects) tellGroup(ctx context.Context, ids []codec.FileID, group []int
 	begun := o.readGroup(ctx, ids[asked[0]], ids[asked[len(asked)-1]])
 	for _, i := range asked {
 		fi, err := o.fileInfoIn(ctx, ids[i], begun)
-		tell(i, fi, err)
+		yield(i, fi, err)
 	}
 }
 

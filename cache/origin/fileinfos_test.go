@@ -87,7 +87,7 @@ func TestOpenedOnce(t *testing.T) {
 			asking.Go(func() {
 				_, err := src.FileInfo(t.Context(), ids[i])
 				if i%2 > 0 {
-					_, err = src.Chunks(t.Context(), x, codec.ChunkRange{Start: uint32(i), End: uint32(i) + 1})
+					_, err = src.Chunks(t.Context(), x, codec.ChunkRange{Start: uint32(i), End: uint32(i) + 1}, origin.ReadOptions{})
 				}
 				if err != nil {
 					t.Error(err)
@@ -119,7 +119,7 @@ func TestOpenedOnceMeanwhile(t *testing.T) {
 	}
 	src := origin.Objects(s, 0)
 	chunks := func() {
-		if _, err := src.Chunks(t.Context(), x, codec.ChunkRange{End: 1}); err != nil {
+		if _, err := src.Chunks(t.Context(), x, codec.ChunkRange{End: 1}, origin.ReadOptions{}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -177,7 +177,7 @@ func describe(t *testing.T, src origin.Source, ids []codec.FileID) (found int) {
 	ids = slices.Clone(ids)
 	rand.New(rand.NewPCG(1, 1)).Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
 	var mu sync.Mutex
-	src.(origin.Describing).FileInfos(t.Context(), ids, func(i int, fi *shard.FileInfo, err error) {
+	src.FileInfos(t.Context(), ids, func(i int, fi *shard.FileInfo, err error) {
 		mu.Lock()
 		defer mu.Unlock()
 		switch {
@@ -256,7 +256,7 @@ func TestFileInfosOfWrongPlaces(t *testing.T) {
 	src := origin.Objects(&peeking{Watched: origintest.Watch(b.Store())}, 0)
 	var mu sync.Mutex
 	var failed []int
-	src.(origin.Describing).FileInfos(t.Context(), wrong, func(i int, fi *shard.FileInfo, err error) {
+	src.FileInfos(t.Context(), wrong, func(i int, fi *shard.FileInfo, err error) {
 		mu.Lock()
 		defer mu.Unlock()
 		one, oneErr := src.FileInfo(t.Context(), wrong[i])
@@ -283,7 +283,7 @@ func TestFileInfosCancelled(t *testing.T) {
 	src := origin.Objects(s, 0)
 	var mu sync.Mutex
 	told := 0
-	src.(origin.Describing).FileInfos(ctx, ids, func(i int, _ *shard.FileInfo, err error) {
+	src.FileInfos(ctx, ids, func(i int, _ *shard.FileInfo, err error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if told++; told == 1 {

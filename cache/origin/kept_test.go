@@ -31,7 +31,7 @@ func TestSourceWithKeeper(t *testing.T) {
 				t.Fatal(err)
 			}
 			p, _ := names.ParseKey(item.Key)
-			src.(origin.Hashing).Hashed(t.Context(), codec.Hash(p.Hash))
+			src.Hashed(t.Context(), codec.Hash(p.Hash), codec.ChunkRange{End: 1})
 		}
 		return origin.ObjectsWith(s, origin.ObjectsOptions{Keep: keep})
 	})
@@ -68,7 +68,7 @@ func mountOnce(t *testing.T, form origintest.Form) *remounted {
 	}
 	for _, x := range b.Xorbs {
 		all := codec.ChunkRange{End: uint32(len(x.Chunks))}
-		run, err := src.Chunks(t.Context(), x.Hash(), all)
+		run, err := src.Chunks(t.Context(), x.Hash(), all, origin.ReadOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -111,7 +111,7 @@ func (m *remounted) readTerm(t *testing.T, src origin.Source, id codec.FileID, t
 	if err != nil {
 		t.Fatal(err)
 	}
-	run, err := src.(origin.Adopting).Adopt(t.Context(), term.Xorb, m.runs[term.Xorb].Slice(r))
+	run, err := src.Annotate(t.Context(), term.Xorb, m.runs[term.Xorb].Slice(r))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +206,7 @@ func TestKeptInfoOfAnotherCopy(t *testing.T) {
 		if want := !bytes.Equal(again.Xorbs[i].Bytes, x.Bytes); errors.Is(err, codec.ErrCorrupt) != want {
 			t.Errorf("chunks by the places of another copy: %v", err)
 		}
-		src.(origin.Rejecter).Reject(x.Hash())
+		src.Reject(x.Hash())
 		if b, err := unpack(t, src, x.Hash(), r); err != nil || !bytes.Equal(b, x.Plain(r)) {
 			t.Errorf("chunks after Reject: %v", err)
 		}
@@ -232,13 +232,13 @@ func TestKeptFileInfoGoes(t *testing.T) {
 	}{
 		{"nothing", func(context.Context, *remounted, origin.Source) {}, true},
 		{"forgotten", func(_ context.Context, m *remounted, src origin.Source) {
-			src.(origin.Forgetting).Forget(m.ids[0])
+			src.Forget(m.ids[0])
 		}, false},
 		{"forgotten through decorators", func(_ context.Context, m *remounted, src origin.Source) {
-			decorated(src).(origin.Forgetting).Forget(m.ids[0])
+			decorated(src).Forget(m.ids[0])
 		}, false},
 		{"another file forgotten", func(_ context.Context, m *remounted, src origin.Source) {
-			src.(origin.Forgetting).Forget(m.ids[1])
+			src.Forget(m.ids[1])
 		}, true},
 		{"a term that does not fit", func(ctx context.Context, m *remounted, src origin.Source) {
 			term := m.infos[0].Terms[0]
@@ -251,13 +251,13 @@ func TestKeptFileInfoGoes(t *testing.T) {
 		{"a xorb that has gone", func(ctx context.Context, m *remounted, src origin.Source) {
 			term := m.infos[0].Terms[0]
 			m.store.Store.(origin.WriteStore).Delete(ctx, names.XorbKey(term.Xorb))
-			src.Chunks(ctx, term.Xorb, term.Chunks)
+			src.Chunks(ctx, term.Xorb, term.Chunks, origin.ReadOptions{})
 			src.Narrow(ctx, m.ids[0], term, codec.Piece{Size: 1})
 		}, false},
 		{"no answer", func(ctx context.Context, m *remounted, src origin.Source) {
 			m.store.Before = func(context.Context, origintest.Call) error { return origin.ErrUnavailable }
 			term := m.infos[0].Terms[0]
-			src.Chunks(ctx, term.Xorb, term.Chunks)
+			src.Chunks(ctx, term.Xorb, term.Chunks, origin.ReadOptions{})
 			src.Narrow(ctx, m.ids[0], codec.Term{Xorb: codec.Hash{1}}, codec.Piece{Size: 1})
 			m.store.Before = nil
 		}, true},
@@ -287,7 +287,7 @@ func TestFreshPassesKept(t *testing.T) {
 	src := m.mount("")
 	for _, ask := range []func(ctx context.Context){
 		func(ctx context.Context) { src.FileInfo(ctx, m.ids[0]) },
-		func(ctx context.Context) { src.(origin.Hashing).Hashed(ctx, m.b.Xorbs[0].Hash()) },
+		func(ctx context.Context) { src.Hashed(ctx, m.b.Xorbs[0].Hash(), codec.ChunkRange{End: 1}) },
 	} {
 		ask(origin.Fresh(t.Context()))
 		if asked := m.store.Calls(); len(asked) == 0 {
@@ -301,7 +301,7 @@ func TestFreshPassesKept(t *testing.T) {
 
 // decorated is src under everything that may stand between it and who asks.
 func decorated(src origin.Source) origin.Source {
-	src = origin.Count(origin.Through{Source: src}, new(origin.Counts))
+	src = origin.Count(src, new(origin.Counts))
 	src = origin.Log(src, slog.New(slog.DiscardHandler))
 	return origin.Limit(src, 1)
 }
@@ -327,7 +327,7 @@ func TestAdoptThroughDecorators(t *testing.T) {
 		{"no xorb", codec.Hash{1}, m.runs[x], origin.ErrNotFound},
 	} {
 		before := c.Load().Errors
-		if run, err := src.(origin.Adopting).Adopt(t.Context(), tt.x, tt.run); !errors.Is(err, tt.want) {
+		if run, err := src.Annotate(t.Context(), tt.x, tt.run); !errors.Is(err, tt.want) {
 			t.Errorf("%s: Adopt = %v, %v, want %v", tt.name, run, err, tt.want)
 		}
 		if c.Load().Errors != before+1 {
@@ -344,12 +344,12 @@ func TestRejectWhileLoadingForGood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, keep := b.Store(), new(origintest.Keeper)
 		src := origin.ObjectsWith(slowAnswers{s}, origin.ObjectsOptions{Keep: keep})
-		go src.(origin.Hashing).Hashed(t.Context(), x.Hash())
+		go src.Hashed(t.Context(), x.Hash(), codec.ChunkRange{End: 1})
 		time.Sleep(time.Millisecond)
 		if err := origintest.Replace(s, x.Key(), replaced.Bytes); err != nil {
 			t.Fatal(err)
 		}
-		src.(origin.Rejecter).Reject(x.Hash())
+		src.Reject(x.Hash())
 		for name, src := range map[string]origin.Source{"same": src, "remounted": origin.ObjectsWith(s, origin.ObjectsOptions{Keep: keep})} {
 			if got, err := unpack(t, src, x.Hash(), one); err != nil || !bytes.Equal(got, x.Plain(one)) {
 				t.Errorf("%s: what lay elsewhere is read by the old places: %v", name, err)
@@ -384,10 +384,10 @@ func TestBusyKeeper(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, x := range b.Xorbs {
-			src.(origin.Hashing).Hashed(t.Context(), x.Hash())
+			src.Hashed(t.Context(), x.Hash(), codec.ChunkRange{End: 1})
 		}
 		keep.busy = false
-		src.(origin.Forgetting).Forget(f.ID())
+		src.Forget(f.ID())
 		for _, want := range []int{0, len(b.Xorbs)} {
 			if _, err := unpack(t, src, b.Xorbs[0].Hash(), one); err != nil {
 				t.Fatal(err)

@@ -10,8 +10,8 @@ import (
 // MaxTerms is the most terms of a file that OpenFile returns at once: some 200 KiB.
 const MaxTerms = 4 * shard.TermGroup
 
-// Opening is a Source that can read the terms of a large file in groups.
-type Opening interface {
+// A FileOpener is a Source that reads the terms of a large file in groups.
+type FileOpener interface {
 	// OpenFile returns what FileInfo returns or, of a file of more than MaxTerms terms, a
 	// LargeFile. One of both is nil.
 	OpenFile(ctx context.Context, id codec.FileID) (*shard.FileInfo, *LargeFile, error)
@@ -27,9 +27,9 @@ type LargeFile struct {
 	Group func(ctx context.Context, i int) ([]codec.Term, error)
 }
 
-// OpenFile is OpenFile of src. A source that reads no groups returns every file whole.
+// OpenFile calls OpenFile of src. A source without it returns all terms of every file.
 func OpenFile(ctx context.Context, src Source, id codec.FileID) (*shard.FileInfo, *LargeFile, error) {
-	if o, ok := src.(Opening); ok {
+	if o, ok := src.(FileOpener); ok {
 		return o.OpenFile(ctx, id)
 	}
 	fi, err := src.FileInfo(ctx, id)

@@ -4,33 +4,34 @@ import (
 	"context"
 
 	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/shard"
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
-// Limit returns a Source that asks src for chunks at most so many times at once; the
-// others wait for their turn, or until they give up. What opening a file asks passes by:
-// whoever looks around must not wait for those who wait for bytes.
+// Limit reslots a Source that runs at most the given number of Chunks calls of src at once.
+// Further calls wait for a slot or the end of their context. Other methods are not limited:
+// opening a file must not wait for reads of data. TryChunks sends no request and needs no slot.
 func Limit(src Source, requests int) Source {
-	return limiting{Through{src}, make(chan struct{}, max(1, requests))}
+	return limitSource{src, make(chan struct{}, max(1, requests))}
 }
 
-type limiting struct {
-	Through
-	turns chan struct{}
+type limitSource struct {
+	Source
+	slots chan struct{}
 }
 
-// Chunks implements Source.
-func (s limiting) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange) (*xorb.Run, error) {
-	return s.ChunksIn(ctx, x, r, Into{})
+// OpenFile implements FileOpener.
+func (s limitSource) OpenFile(ctx context.Context, id codec.FileID) (*shard.FileInfo, *LargeFile, error) {
+	return OpenFile(ctx, s.Source, id)
 }
 
-// ChunksIn implements Borrowing. No buffer is borrowed before it is the caller's turn.
-func (s limiting) ChunksIn(ctx context.Context, x codec.Hash, r codec.ChunkRange, into Into) (*xorb.Run, error) {
+// Chunks implements Source. It calls Buffer only once it has a slot.
+func (s limitSource) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, o ReadOptions) (*xorb.Run, error) {
 	select {
-	case s.turns <- struct{}{}:
+	case s.slots <- struct{}{}:
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	defer func() { <-s.turns }()
-	return s.Through.ChunksIn(ctx, x, r, into)
+	defer func() { <-s.slots }()
+	return s.Source.Chunks(ctx, x, r, o)
 }

@@ -10,17 +10,17 @@ import (
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
-// Log returns a Source that says at debug level what src is asked and how long the
-// answer took. Narrow is too frequent and too cheap to be worth a line, unless it
-// fails. Errors are only told here, they are for the caller to judge.
-func Log(src Source, l *slog.Logger) Source { return logging{Through{src}, l} }
+// Log returns a Source that logs the calls of src at debug level, with their duration. Narrow
+// and Annotate are frequent and cheap, so only their errors are logged. The caller handles
+// errors.
+func Log(src Source, l *slog.Logger) Source { return logSource{src, l} }
 
-type logging struct {
-	Through
+type logSource struct {
+	Source
 	l *slog.Logger
 }
 
-func (s logging) say(ctx context.Context, what string, start time.Time, err error, attrs ...slog.Attr) {
+func (s logSource) log(ctx context.Context, what string, start time.Time, err error, attrs ...slog.Attr) {
 	attrs = append(attrs, slog.Duration("took", time.Since(start)))
 	if err != nil {
 		attrs = append(attrs, slog.String("err", err.Error()))
@@ -29,74 +29,84 @@ func (s logging) say(ctx context.Context, what string, start time.Time, err erro
 }
 
 // FileInfo implements Source.
-func (s logging) FileInfo(ctx context.Context, id codec.FileID) (*shard.FileInfo, error) {
+func (s logSource) FileInfo(ctx context.Context, id codec.FileID) (*shard.FileInfo, error) {
 	start := time.Now()
-	fi, err := s.Through.FileInfo(ctx, id)
-	s.say(ctx, "file info", start, err, slog.String("file", id.File.String()))
+	fi, err := s.Source.FileInfo(ctx, id)
+	s.log(ctx, "file info", start, err, slog.String("file", id.File.String()))
 	return fi, err
 }
 
-// OpenFile implements Opening.
-func (s logging) OpenFile(ctx context.Context, id codec.FileID) (*shard.FileInfo, *LargeFile, error) {
+// OpenFile implements FileOpener.
+func (s logSource) OpenFile(ctx context.Context, id codec.FileID) (*shard.FileInfo, *LargeFile, error) {
 	start := time.Now()
-	fi, large, err := s.Through.OpenFile(ctx, id)
-	s.say(ctx, "file info", start, err, slog.String("file", id.File.String()))
+	fi, large, err := OpenFile(ctx, s.Source, id)
+	s.log(ctx, "file info", start, err, slog.String("file", id.File.String()))
 	return fi, large, err
 }
 
-// FileInfos implements Describing.
-func (s logging) FileInfos(ctx context.Context, ids []codec.FileID, tell func(int, *shard.FileInfo, error)) {
+// FileInfos implements Source.
+func (s logSource) FileInfos(ctx context.Context, ids []codec.FileID, tell func(int, *shard.FileInfo, error)) {
 	start := time.Now()
-	s.Through.FileInfos(ctx, ids, func(i int, fi *shard.FileInfo, err error) {
+	s.Source.FileInfos(ctx, ids, func(i int, fi *shard.FileInfo, err error) {
 		if err != nil {
-			s.say(ctx, "file info", start, err, slog.String("file", ids[i].File.String()))
+			s.log(ctx, "file info", start, err, slog.String("file", ids[i].File.String()))
 		}
 		tell(i, fi, err)
 	})
-	s.say(ctx, "file infos", start, nil, slog.Int("files", len(ids)))
+	s.log(ctx, "file infos", start, nil, slog.Int("files", len(ids)))
 }
 
 // Narrow implements Source.
-func (s logging) Narrow(ctx context.Context, id codec.FileID, t codec.Term, p codec.Piece) (codec.ChunkRange, int64, error) {
+func (s logSource) Narrow(ctx context.Context, id codec.FileID, t codec.Term, p codec.Piece) (codec.ChunkRange, int64, error) {
 	start := time.Now()
-	r, skip, err := s.Through.Narrow(ctx, id, t, p)
+	r, skip, err := s.Source.Narrow(ctx, id, t, p)
 	if err != nil {
-		s.say(ctx, "narrow", start, err, slog.String("file", id.File.String()), slog.String("xorb", t.Xorb.String()))
+		s.log(ctx, "narrow", start, err, slog.String("file", id.File.String()), slog.String("xorb", t.Xorb.String()))
 	}
 	return r, skip, err
 }
 
 // Chunks implements Source.
-func (s logging) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange) (*xorb.Run, error) {
-	return s.ChunksIn(ctx, x, r, Into{})
-}
-
-// ChunksIn implements Borrowing.
-func (s logging) ChunksIn(ctx context.Context, x codec.Hash, r codec.ChunkRange, into Into) (*xorb.Run, error) {
+func (s logSource) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, o ReadOptions) (*xorb.Run, error) {
 	start := time.Now()
-	run, err := s.Through.ChunksIn(ctx, x, r, into)
+	run, err := s.Source.Chunks(ctx, x, r, o)
 	var size int
 	if err == nil {
 		size = len(run.Packed)
 	}
-	s.say(ctx, "chunks", start, err,
-		slog.String("xorb", x.String()), slog.String("chunks", r.String()), slog.Int("bytes", size))
+	s.logChunks(ctx, x, r, start, size, err)
 	return run, err
 }
 
-// Adopt implements Adopting. It is as frequent and as cheap as Narrow.
-func (s logging) Adopt(ctx context.Context, x codec.Hash, run *xorb.Run) (*xorb.Run, error) {
+// TryChunks implements Source. It logs a run like Chunks, and nothing without a run: the
+// caller then calls Chunks.
+func (s logSource) TryChunks(x codec.Hash, r codec.ChunkRange, buffer func(n int) []byte) (*xorb.Run, bool) {
 	start := time.Now()
-	adopted, err := s.Through.Adopt(ctx, x, run)
-	if err != nil {
-		s.say(ctx, "adopt", start, err, slog.String("xorb", x.String()), slog.String("chunks", run.Chunks.String()))
+	run, ok := s.Source.TryChunks(x, r, buffer)
+	if ok {
+		s.logChunks(context.Background(), x, r, start, len(run.Packed), nil)
 	}
-	return adopted, err
+	return run, ok
 }
 
-// Reject implements Rejecter.
-func (s logging) Reject(x codec.Hash) int {
-	others := s.Through.Reject(x)
+func (s logSource) logChunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, start time.Time, size int, err error) {
+	s.log(ctx, "chunks", start, err,
+		slog.String("xorb", x.String()), slog.String("chunks", r.String()), slog.Int("bytes", size))
+}
+
+// Annotate implements Source. It is as frequent and as cheap as Narrow.
+func (s logSource) Annotate(ctx context.Context, x codec.Hash, run *xorb.Run) (*xorb.Run, error) {
+	start := time.Now()
+	annotated, err := s.Source.Annotate(ctx, x, run)
+	if err != nil {
+		s.log(ctx, "adopt", start, err, slog.String("xorb", x.String()), slog.String("chunks", run.Chunks.String()))
+	}
+	return annotated, err
+}
+
+// Reject implements Source.
+func (s logSource) Reject(x codec.Hash) int {
+	others := s.Source.Reject(x)
 	s.l.LogAttrs(context.Background(), slog.LevelDebug, "rejected",
 		slog.String("xorb", x.String()), slog.Int("others", others))
 	return others

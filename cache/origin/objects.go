@@ -104,14 +104,7 @@ const (
 
 var (
 	_ Source     = (*objects)(nil)
-	_ Rejecter   = (*objects)(nil)
-	_ Hashing    = (*objects)(nil)
-	_ Borrowing  = (*objects)(nil)
-	_ Adopting   = (*objects)(nil)
-	_ Forgetting = (*objects)(nil)
-	_ Describing = (*objects)(nil)
-	_ Opening    = (*objects)(nil)
-	_ Prompt     = (*objects)(nil)
+	_ FileOpener = (*objects)(nil)
 )
 
 // Near implements Source.
@@ -150,17 +143,12 @@ func checkTerm(ends []uint32, t codec.Term) error {
 }
 
 // Chunks implements Source.
-func (o *objects) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange) (*xorb.Run, error) {
-	return o.ChunksIn(ctx, x, r, Into{})
-}
-
-// ChunksIn implements Borrowing.
-func (o *objects) ChunksIn(ctx context.Context, x codec.Hash, r codec.ChunkRange, into Into) (*xorb.Run, error) {
+func (o *objects) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, opts ReadOptions) (*xorb.Run, error) {
 	in, err := o.infos.get(ctx, x)
 	if err != nil {
 		return nil, err
 	}
-	run, err := o.readRun(ctx, in, r, into)
+	run, err := o.readRun(ctx, in, r, opts)
 	if err != nil {
 		if errors.Is(err, ErrNotFound) {
 			o.infos.drop(x) // or Narrow would not notice
@@ -171,9 +159,9 @@ func (o *objects) ChunksIn(ctx context.Context, x codec.Hash, r codec.ChunkRange
 	return run, nil
 }
 
-// ChunksNow implements Prompt.
-func (o *objects) ChunksNow(x codec.Hash, r codec.ChunkRange, buffer func(size int) []byte) (*xorb.Run, bool) {
-	s, ok := o.store.(PromptStore)
+// TryChunks implements Source.
+func (o *objects) TryChunks(x codec.Hash, r codec.ChunkRange, buffer func(n int) []byte) (*xorb.Run, bool) {
+	s, ok := o.store.(TryReader)
 	if !ok || !o.near {
 		return nil, false
 	}
@@ -183,27 +171,27 @@ func (o *objects) ChunksNow(x codec.Hash, r codec.ChunkRange, buffer func(size i
 	}
 	start, end := in.PackedRange(r)
 	packed := buffer(int(end - start))
-	if !s.ReadNow(in.key, packed, start) {
+	if !s.TryReadAt(in.key, packed, start) {
 		return nil, false
 	}
 	run, err := in.parse(packed, r)
 	return run, err == nil
 }
 
-func (o *objects) readRun(ctx context.Context, in *info, r codec.ChunkRange, into Into) (*xorb.Run, error) {
+func (o *objects) readRun(ctx context.Context, in *info, r codec.ChunkRange, opts ReadOptions) (*xorb.Run, error) {
 	if r.Start >= r.End || int(r.End) > in.Len() {
 		return nil, codec.Corrupt("xorb", 0, "it has %d chunks, chunks %v are asked for", in.Len(), r)
 	}
 	start, end := in.PackedRange(r)
 	var packed []byte
-	if into.Buffer != nil {
-		packed = into.Buffer(int(end - start))
+	if opts.Buffer != nil {
+		packed = opts.Buffer(int(end - start))
 	} else {
 		packed = make([]byte, end-start)
 	}
 	var err error
-	if s, ok := o.store.(Streaming); ok && into.Came != nil {
-		err = s.ReadStream(ctx, in.key, packed, start, in.arrivals(packed, r, into.Came))
+	if s, ok := o.store.(Streaming); ok && opts.OnPartial != nil {
+		err = s.ReadStream(ctx, in.key, packed, start, in.arrivals(packed, r, opts.OnPartial))
 	} else {
 		err = o.store.ReadAt(ctx, in.key, packed, start)
 	}
@@ -238,9 +226,9 @@ func (in *info) checkSizes(run *xorb.Run) error {
 	return nil
 }
 
-// Adopt implements Adopting. Where the packed chunks were when they were read does not
-// matter: they are the same wherever they lie.
-func (o *objects) Adopt(ctx context.Context, x codec.Hash, run *xorb.Run) (*xorb.Run, error) {
+// Annotate implements Source. The place of the packed chunks does not matter: the bytes are
+// the same everywhere.
+func (o *objects) Annotate(ctx context.Context, x codec.Hash, run *xorb.Run) (*xorb.Run, error) {
 	in, err := o.infos.get(ctx, x)
 	if err != nil {
 		return nil, err
@@ -252,9 +240,9 @@ func (o *objects) Adopt(ctx context.Context, x codec.Hash, run *xorb.Run) (*xorb
 	if err := in.checkSizes(run); err != nil {
 		return nil, fmt.Errorf("xorb %s: %w", x, err)
 	}
-	adopted := *run
-	adopted.Hashes = in.Chunks[r.Start:r.End]
-	return &adopted, nil
+	annotated := *run
+	annotated.Hashes = in.Chunks[r.Start:r.End]
+	return &annotated, nil
 }
 
 // arrivalStep is how much must have come for the next arrival to be told.
@@ -284,19 +272,19 @@ func (in *info) arrivals(packed []byte, r codec.ChunkRange, came func(*xorb.Run)
 	}
 }
 
-// Hashed implements Hashing. A xorb whose chunk hashes are not known is not read.
-func (o *objects) Hashed(ctx context.Context, x codec.Hash) (bool, error) {
+// Hashed implements Source. No xorb is read whose chunk hashes are not known.
+func (o *objects) Hashed(ctx context.Context, x codec.Hash, _ codec.ChunkRange) (bool, error) {
 	_, err := o.infos.get(ctx, x)
 	return err == nil, err
 }
 
-// Forget implements Forgetting.
+// Forget implements Source.
 func (o *objects) Forget(id codec.FileID) {
 	o.kept.dropFile(id)
 	o.kept.dropIndex(id)
 }
 
-// Reject implements Rejecter.
+// Reject implements Source.
 func (o *objects) Reject(x codec.Hash) int {
 	others := o.rejectKey(names.XorbKey(x))
 	o.infos.drop(x) // not before: it would come back from the same copy

@@ -29,7 +29,7 @@ var one = codec.ChunkRange{End: 1}
 // unpack returns the bytes of chunks r, or why they cannot be had.
 func unpack(t *testing.T, src origin.Source, x codec.Hash, r codec.ChunkRange) ([]byte, error) {
 	t.Helper()
-	run, err := src.Chunks(t.Context(), x, r)
+	run, err := src.Chunks(t.Context(), x, r, origin.ReadOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -55,11 +55,11 @@ func TestRequests(t *testing.T) {
 		want int // calls of ReadAt, each of which would be a request
 	}{
 		{"the first chunks: footer, chunks", footer, func(src origin.Source) {
-			src.Chunks(t.Context(), footer.Xorbs[0].Hash(), one)
+			src.Chunks(t.Context(), footer.Xorbs[0].Hash(), one, origin.ReadOptions{})
 		}, 2},
 		{"more chunks: one each", footer, func(src origin.Source) {
 			for i := range uint32(4) {
-				src.Chunks(t.Context(), footer.Xorbs[0].Hash(), codec.ChunkRange{Start: i, End: 2*i + 1})
+				src.Chunks(t.Context(), footer.Xorbs[0].Hash(), codec.ChunkRange{Start: i, End: 2*i + 1}, origin.ReadOptions{})
 			}
 		}, 1 + 4},
 		{"narrowing costs nothing more", footer, func(src origin.Source) {
@@ -69,7 +69,7 @@ func TestRequests(t *testing.T) {
 		}, 1},
 		{"no footer: the end with all headers, chunks", bare, func(src origin.Source) {
 			src.Narrow(t.Context(), g.ID(), g.Info.Terms[0], codec.Piece{Size: 1})
-			src.Chunks(t.Context(), bare.Xorbs[0].Hash(), one)
+			src.Chunks(t.Context(), bare.Xorbs[0].Hash(), one, origin.ReadOptions{})
 		}, 2},
 	}
 	for _, tt := range tests {
@@ -94,7 +94,7 @@ func TestInfosAreLoadedOnce(t *testing.T) {
 		var askers sync.WaitGroup
 		for range 100 {
 			askers.Go(func() {
-				if _, err := src.(origin.Hashing).Hashed(t.Context(), x.Hash()); err != nil {
+				if _, err := src.Hashed(t.Context(), x.Hash(), codec.ChunkRange{End: 1}); err != nil {
 					t.Error(err)
 				}
 			})
@@ -115,7 +115,7 @@ func TestInfosAreBounded(t *testing.T) {
 	src := origin.Objects(s, 940) // two infos of one chunk; a quarter is for shards
 	ask := func(i int) (requests int) {
 		s.Reads()
-		if _, err := src.(origin.Hashing).Hashed(t.Context(), b.Xorbs[i].Hash()); err != nil {
+		if _, err := src.Hashed(t.Context(), b.Xorbs[i].Hash(), codec.ChunkRange{End: 1}); err != nil {
 			t.Error(err)
 		}
 		return len(s.Reads())
@@ -147,11 +147,11 @@ func TestCancelledAskerLeaves(t *testing.T) {
 			return err
 		}},
 		{"Chunks", func(ctx context.Context, src origin.Source) error {
-			_, err := src.Chunks(ctx, x, one)
+			_, err := src.Chunks(ctx, x, one, origin.ReadOptions{})
 			return err
 		}},
 		{"Hashed", func(ctx context.Context, src origin.Source) error {
-			_, err := src.(origin.Hashing).Hashed(ctx, x)
+			_, err := src.Hashed(ctx, x, codec.ChunkRange{End: 1})
 			return err
 		}},
 	}
@@ -200,9 +200,9 @@ func TestRejectWhileLoading(t *testing.T) {
 			return nil
 		}
 		src := origin.Objects(s, 0)
-		go src.(origin.Hashing).Hashed(t.Context(), x.Hash())
+		go src.Hashed(t.Context(), x.Hash(), codec.ChunkRange{End: 1})
 		time.Sleep(time.Millisecond)
-		src.(origin.Rejecter).Reject(x.Hash())
+		src.Reject(x.Hash())
 		time.Sleep(2 * time.Second)
 		if got, err := unpack(t, src, x.Hash(), codec.ChunkRange{Start: 1, End: 2}); err != nil || string(got) != string(x.Chunks[1]) {
 			t.Errorf("the other copy is read with the places of the first: %v", err)

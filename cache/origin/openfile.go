@@ -14,7 +14,7 @@ import (
 // termRecord is the length of a term in a shard.
 const termRecord = 48
 
-// OpenFile implements Opening. Of a file of many terms, only the block that id names is
+// OpenFile implements FileOpener. Of a file of many terms, only the block that id names is
 // used: the search for others reads their blocks whole.
 func (o *objects) OpenFile(ctx context.Context, id codec.FileID) (*shard.FileInfo, *LargeFile, error) {
 	if fi, ok := o.fileInfoNow(ctx, id); ok {

@@ -50,8 +50,8 @@ func TestL18_OpenFile(t *testing.T) {
 		for place, s := range stores(b) {
 			for _, named := range []bool{false, true} {
 				t.Run(name+" "+place+map[bool]string{true: " named"}[named], func(t *testing.T) {
-					open := func() origin.Opening {
-						return origin.ObjectsWith(s, origin.ObjectsOptions{Named: named}).(origin.Opening)
+					open := func() origin.FileOpener {
+						return origin.ObjectsWith(s, origin.ObjectsOptions{Named: named}).(origin.FileOpener)
 					}
 					put := func(b []byte) { replace(t, s, names.ShardKey(id.Shard), b) }
 					src := open()
@@ -107,7 +107,7 @@ func TestL18_KeptTerms(t *testing.T) {
 	for _, named := range []bool{false, true} {
 		keep := new(origintest.Keeper)
 		open := func(s origin.Store, named bool) (*origin.LargeFile, error) {
-			_, large, err := origin.ObjectsWith(s, origin.ObjectsOptions{Keep: keep, Named: named}).(origin.Opening).OpenFile(t.Context(), id)
+			_, large, err := origin.ObjectsWith(s, origin.ObjectsOptions{Keep: keep, Named: named}).(origin.FileOpener).OpenFile(t.Context(), id)
 			return large, err
 		}
 		if _, err := open(b.Store(), named); err != nil {
@@ -141,7 +141,7 @@ func TestO34_OpenFileAsksOnce(t *testing.T) {
 	b, f, little, ids := manyTerms(t, origintest.Form{}, origin.MaxTerms+1)
 	for _, id := range []codec.FileID{ids[f.Info.File], ids[little.Info.File]} {
 		s := &silentStore{Store: b.Store()}
-		_, _, err := origin.ObjectsWith(s, origin.ObjectsOptions{Named: true}).(origin.Opening).OpenFile(t.Context(), id)
+		_, _, err := origin.ObjectsWith(s, origin.ObjectsOptions{Named: true}).(origin.FileOpener).OpenFile(t.Context(), id)
 		if !errors.Is(err, origin.ErrUnavailable) || s.asked != 1 {
 			t.Errorf("after %d questions: %v, want %v after 1", s.asked, err, origin.ErrUnavailable)
 		}

@@ -20,7 +20,7 @@ type promptStore struct {
 	only   func(names.Key) bool // what now is about; nil: everything
 }
 
-func (s *promptStore) ReadNow(k names.Key, p []byte, off int64) bool {
+func (s *promptStore) TryReadAt(k names.Key, p []byte, off int64) bool {
 	if !s.now || s.only != nil && !s.only(k) || s.Store.ReadAt(context.Background(), k, p, off) != nil {
 		return false
 	}
@@ -72,12 +72,12 @@ func TestPrompt(t *testing.T) {
 				t.Errorf("FileInfo asks %d times", n)
 			}
 			x, r := b.Xorbs[0], codec.ChunkRange{Start: 1, End: 5}
-			run, ok := src.(origin.Prompt).ChunksNow(x.Hash(), r, func(n int) []byte { return make([]byte, n) })
+			run, ok := src.TryChunks(x.Hash(), r, func(n int) []byte { return make([]byte, n) })
 			if ok != tt.run {
-				t.Errorf("ChunksNow = %v", ok)
+				t.Errorf("TryChunks = %v", ok)
 			}
-			if all, err := src.Chunks(t.Context(), x.Hash(), r); err != nil || ok && !bytes.Equal(run.Packed, all.Packed) {
-				t.Errorf("ChunksNow gives other bytes than Chunks, %v", err)
+			if all, err := src.Chunks(t.Context(), x.Hash(), r, origin.ReadOptions{}); err != nil || ok && !bytes.Equal(run.Packed, all.Packed) {
+				t.Errorf("TryChunks gives other bytes than Chunks, %v", err)
 			}
 		})
 	}

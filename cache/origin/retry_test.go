@@ -222,7 +222,7 @@ func TestLimit(t *testing.T) {
 			}
 		}
 		src := origin.Limit(origin.Objects(slow, 0), 2)
-		if _, err := src.(origin.Hashing).Hashed(t.Context(), b.Xorbs[0].Hash()); err != nil {
+		if _, err := src.Hashed(t.Context(), b.Xorbs[0].Hash(), codec.ChunkRange{End: 1}); err != nil {
 			t.Fatal(err)
 		}
 		most.Store(0)
@@ -230,7 +230,7 @@ func TestLimit(t *testing.T) {
 		start := time.Now()
 		for range 30 {
 			askers.Go(func() {
-				if _, err := src.Chunks(t.Context(), b.Xorbs[0].Hash(), one); err != nil {
+				if _, err := src.Chunks(t.Context(), b.Xorbs[0].Hash(), one, origin.ReadOptions{}); err != nil {
 					t.Error(err)
 				}
 			})
@@ -239,7 +239,7 @@ func TestLimit(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 			defer cancel()
 			time.Sleep(time.Millisecond) // behind the others
-			if _, err := src.Chunks(ctx, b.Xorbs[0].Hash(), one); !errors.Is(err, context.DeadlineExceeded) {
+			if _, err := src.Chunks(ctx, b.Xorbs[0].Hash(), one, origin.ReadOptions{}); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("Chunks of who leaves = %v", err)
 			}
 		})

@@ -38,7 +38,7 @@ type object struct {
 
 var (
 	_ origin.Store       = (*Store)(nil)
-	_ origin.PromptStore = (*Store)(nil)
+	_ origin.TryReader   = (*Store)(nil)
 	_ origin.KeyRejecter = (*Store)(nil)
 )
 
@@ -215,8 +215,8 @@ func (s *Store) ReadAt(ctx context.Context, k names.Key, p []byte, off int64) er
 	return s.files.readAt(f.Path, p, off)
 }
 
-// ReadNow implements origin.PromptStore.
-func (s *Store) ReadNow(k names.Key, p []byte, off int64) bool {
+// TryReadAt implements origin.TryReader.
+func (s *Store) TryReadAt(k names.Key, p []byte, off int64) bool {
 	f := s.current(k)
 	return f != nil && s.files.readNow(f.Path, p, off)
 }

@@ -46,7 +46,7 @@ type Keyed struct {
 
 var (
 	_ origin.WriteStore  = (*Keyed)(nil)
-	_ origin.PromptStore = (*Keyed)(nil)
+	_ origin.TryReader   = (*Keyed)(nil)
 	_ origin.KeyRejecter = (*Keyed)(nil)
 )
 
@@ -130,8 +130,8 @@ func (s *Keyed) ReadAt(ctx context.Context, k names.Key, p []byte, off int64) er
 	return s.files.readAt(string(k), p, off)
 }
 
-// ReadNow implements origin.PromptStore.
-func (s *Keyed) ReadNow(k names.Key, p []byte, off int64) bool {
+// TryReadAt implements origin.TryReader.
+func (s *Keyed) TryReadAt(k names.Key, p []byte, off int64) bool {
 	return s.files.readNow(string(k), p, off)
 }
 

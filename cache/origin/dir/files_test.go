@@ -49,7 +49,7 @@ func TestReplacedWhileOpened(t *testing.T) {
 }
 
 // What is in memory can be had now, of a file that is open, and what is not cannot.
-func TestReadNow(t *testing.T) {
+func TestTryReadAt(t *testing.T) {
 	folder := t.TempDir()
 	value := bytes.Repeat([]byte("0123456789"), 10_000)
 	if err := os.WriteFile(filepath.Join(folder, "a"), value, 0o644); err != nil {

@@ -21,7 +21,7 @@ type ReadOnly struct {
 
 var (
 	_ origin.Store       = (*ReadOnly)(nil)
-	_ origin.PromptStore = (*ReadOnly)(nil)
+	_ origin.TryReader   = (*ReadOnly)(nil)
 	_ origin.KeyRejecter = (*ReadOnly)(nil)
 	_ origin.Located     = (*ReadOnly)(nil)
 )
@@ -79,8 +79,10 @@ func (s *ReadOnly) ReadAt(ctx context.Context, k names.Key, p []byte, off int64)
 	return s.now().ReadAt(ctx, k, p, off)
 }
 
-// ReadNow implements origin.PromptStore.
-func (s *ReadOnly) ReadNow(k names.Key, p []byte, off int64) bool { return s.now().ReadNow(k, p, off) }
+// TryReadAt implements origin.TryReader.
+func (s *ReadOnly) TryReadAt(k names.Key, p []byte, off int64) bool {
+	return s.now().TryReadAt(k, p, off)
+}
 
 // RejectKey implements origin.KeyRejecter.
 func (s *ReadOnly) RejectKey(k names.Key) int { return s.now().RejectKey(k) }

@@ -28,7 +28,7 @@ import (
 // Several clauses may apply to one call; slow ones first. Calls are counted for each
 // method. It panics if it does not understand the rule.
 func Fail(src origin.Source, rule string) origin.Source {
-	f := &failing{Through: origin.Through{Source: src}, calls: map[string]int{}}
+	f := &failSource{Source: src, calls: map[string]int{}}
 	for clause := range strings.SplitSeq(rule, ";") {
 		if clause = strings.TrimSpace(clause); clause != "" {
 			f.clauses = append(f.clauses, parseClause(clause))
@@ -37,9 +37,9 @@ func Fail(src origin.Source, rule string) origin.Source {
 	return f
 }
 
-// A failing is a Source with a rule.
-type failing struct {
-	origin.Through
+// A failSource is a Source with a rule.
+type failSource struct {
+	origin.Source
 	clauses []clause
 
 	mu    sync.Mutex
@@ -101,7 +101,7 @@ func number(clause, s string) int {
 
 // happens does what the rule says of this call of a method. damage says that the
 // answer must be damaged.
-func (f *failing) happens(ctx context.Context, op string) (damage bool, err error) {
+func (f *failSource) happens(ctx context.Context, op string) (damage bool, err error) {
 	f.mu.Lock()
 	f.calls[op]++
 	n := f.calls[op]
@@ -140,8 +140,13 @@ func pause(ctx context.Context, over <-chan time.Time) error {
 	}
 }
 
+// TryChunks implements origin.Source. It returns no run, so that the rule for Chunks applies.
+func (f *failSource) TryChunks(codec.Hash, codec.ChunkRange, func(n int) []byte) (*xorb.Run, bool) {
+	return nil, false
+}
+
 // FileInfo implements origin.Source.
-func (f *failing) FileInfo(ctx context.Context, id codec.FileID) (*shard.FileInfo, error) {
+func (f *failSource) FileInfo(ctx context.Context, id codec.FileID) (*shard.FileInfo, error) {
 	damage, err := f.happens(ctx, "fileinfo")
 	if damage {
 		err = codec.Corrupt("file info block", 48, "it is damaged, as the rule says")
@@ -152,8 +157,8 @@ func (f *failing) FileInfo(ctx context.Context, id codec.FileID) (*shard.FileInf
 	return f.Source.FileInfo(ctx, id)
 }
 
-// OpenFile implements origin.Opening. It counts as FileInfo.
-func (f *failing) OpenFile(ctx context.Context, id codec.FileID) (*shard.FileInfo, *origin.LargeFile, error) {
+// OpenFile implements origin.FileOpener. It counts as FileInfo.
+func (f *failSource) OpenFile(ctx context.Context, id codec.FileID) (*shard.FileInfo, *origin.LargeFile, error) {
 	damage, err := f.happens(ctx, "fileinfo")
 	if damage {
 		err = codec.Corrupt("file info block", 48, "it is damaged, as the rule says")
@@ -161,11 +166,11 @@ func (f *failing) OpenFile(ctx context.Context, id codec.FileID) (*shard.FileInf
 	if err != nil {
 		return nil, nil, err
 	}
-	return f.Through.OpenFile(ctx, id)
+	return origin.OpenFile(ctx, f.Source, id)
 }
 
 // Narrow implements origin.Source.
-func (f *failing) Narrow(ctx context.Context, id codec.FileID, t codec.Term, p codec.Piece) (codec.ChunkRange, int64, error) {
+func (f *failSource) Narrow(ctx context.Context, id codec.FileID, t codec.Term, p codec.Piece) (codec.ChunkRange, int64, error) {
 	damage, err := f.happens(ctx, "narrow")
 	if damage {
 		err = codec.Corrupt("xorb footer", 0, "it is damaged, as the rule says")
@@ -177,20 +182,15 @@ func (f *failing) Narrow(ctx context.Context, id codec.FileID, t codec.Term, p c
 }
 
 // Chunks implements origin.Source.
-func (f *failing) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange) (*xorb.Run, error) {
-	return f.ChunksIn(ctx, x, r, origin.Into{})
-}
-
-// ChunksIn implements origin.Borrowing.
-func (f *failing) ChunksIn(ctx context.Context, x codec.Hash, r codec.ChunkRange, into origin.Into) (*xorb.Run, error) {
+func (f *failSource) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, o origin.ReadOptions) (*xorb.Run, error) {
 	damage, err := f.happens(ctx, "chunks")
 	if err != nil {
 		return nil, err
 	}
 	if !damage {
-		return f.Through.ChunksIn(ctx, x, r, into)
+		return f.Source.Chunks(ctx, x, r, o)
 	}
-	run, err := f.Source.Chunks(ctx, x, r)
+	run, err := f.Source.Chunks(ctx, x, r, origin.ReadOptions{})
 	if err != nil {
 		return nil, err
 	}

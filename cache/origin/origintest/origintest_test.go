@@ -91,7 +91,7 @@ func chunksWord(t *testing.T, src origin.Source, x codec.Hash, r codec.ChunkRang
 			word = "panic"
 		}
 	}()
-	run, err := src.Chunks(ctx, x, r)
+	run, err := src.Chunks(ctx, x, r, origin.ReadOptions{})
 	if err == nil {
 		err = run.Unpack(r.Start, make([]byte, run.Size(r.Start)))
 	}

@@ -13,25 +13,28 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/merkle"
+	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/shard"
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
 // forms are the ways in which the same files are stored for TestSource.
 var forms = []struct {
-	name string
-	form Form
+	name  string
+	form  Form
+	local bool
 }{
-	{"as servers keep it", Form{XorbChunks: 5}},
-	{"as it is uploaded", Form{XorbChunks: 5, NoFooter: true, Upload: true}},
-	{"old footers", Form{XorbChunks: 5, Footer: xorb.FooterV0}},
-	{"nothing but terms", Form{XorbChunks: 5, NoFooter: true, NoCASInfo: true, NoVerify: true, NoSHA256: true}},
-	{"keyed", Form{XorbChunks: 5, NoFooter: true, Key: [32]byte{1}}},
-	{"all schemes", Form{XorbChunks: 7, Schemes: []xorb.Scheme{xorb.None, xorb.LZ4, xorb.ByteGrouping4LZ4}}},
+	{"as servers keep it", Form{XorbChunks: 5}, false},
+	{"a local store", Form{XorbChunks: 5}, true},
+	{"as it is uploaded", Form{XorbChunks: 5, NoFooter: true, Upload: true}, false},
+	{"old footers", Form{XorbChunks: 5, Footer: xorb.FooterV0}, false},
+	{"nothing but terms", Form{XorbChunks: 5, NoFooter: true, NoCASInfo: true, NoVerify: true, NoSHA256: true}, false},
+	{"keyed", Form{XorbChunks: 5, NoFooter: true, Key: [32]byte{1}}, false},
+	{"all schemes", Form{XorbChunks: 7, Schemes: []xorb.Scheme{xorb.None, xorb.LZ4, xorb.ByteGrouping4LZ4}}, false},
 }
 
-// TestSource runs every promise of origin.Source against the Sources that open makes
-// of stores, which origintest has filled.
+// TestSource checks the contract of origin.Source with the Sources that open returns for
+// stores of the suite.
 func TestSource(t *testing.T, open func(t *testing.T, s origin.Store) origin.Source) {
 	for _, tt := range forms {
 		t.Run(tt.name, func(t *testing.T) {
@@ -40,18 +43,28 @@ func TestSource(t *testing.T, open func(t *testing.T, s origin.Store) origin.Sou
 			b.Add(slices.Concat(Text(1, 4000), Floats(2, 9000)), 1000)
 			b.Add([]byte{7}, 1)
 			b.Add(bytes.Repeat([]byte{5}, 3000), 1000) // one chunk three times
-			s := b.Store()
+			var s origin.Store = b.Store()
+			if tt.local {
+				s = tryStore{b.NearStore()}
+			}
 			p := promises{b: b, src: open(t, s)}
 			for _, promise := range []struct {
 				name string
 				keep func(*testing.T)
 			}{
 				{"FileInfo", p.fileInfo},
+				{"FileInfos", p.fileInfos},
+				{"OpenFile", p.openFile},
 				{"Narrow", p.narrow},
 				{"Narrow refuses", p.narrowRefuses},
 				{"Chunks", p.chunks},
 				{"Chunks refuses", p.chunksRefuses},
-				{"what is offered beside", p.beside},
+				{"Chunks with options", p.readOptions},
+				{"TryChunks", p.tryChunks},
+				{"Annotate", p.annotate},
+				{"Hashed", p.hashed},
+				{"Forget", p.forget},
+				{"Reject", p.reject},
 				{"concurrent", p.concurrent},
 				{"cancelled", func(t *testing.T) { p.cancelled(t, open(t, s)) }},
 			} {
@@ -59,9 +72,31 @@ func TestSource(t *testing.T, open func(t *testing.T, s origin.Store) origin.Sou
 			}
 		})
 	}
+	t.Run("FileInfo refuses", func(t *testing.T) { refusesUnproven(t, open) })
 }
 
-// promises are those of a Source over what b has made.
+// A tryStore is a local store with all objects in memory.
+type tryStore struct{ origin.WriteStore }
+
+// Near reports whether requests are cheap.
+func (s tryStore) Near() bool { return true }
+
+// TryReadAt implements origin.TryReader.
+func (s tryStore) TryReadAt(k names.Key, p []byte, off int64) bool {
+	return s.ReadAt(context.Background(), k, p, off) == nil
+}
+
+// refusesUnproven checks that a File Info block without proof is not returned.
+func refusesUnproven(t *testing.T, open func(t *testing.T, s origin.Store) origin.Source) {
+	b := NewBuilder(t, Form{XorbChunks: 5})
+	f := b.Add(Text(1, 20_000), 1000)
+	f.Info.File = codec.Hash{7}
+	if fi, err := open(t, b.Store()).FileInfo(t.Context(), codec.FileID{File: codec.Hash{7}}); !errors.Is(err, codec.ErrCorrupt) {
+		t.Errorf("FileInfo with the terms of another file = %v, %v, want %v", fi, err, codec.ErrCorrupt)
+	}
+}
+
+// promises are those of a Source over the store of b.
 type promises struct {
 	b   *Builder
 	src origin.Source
@@ -168,7 +203,7 @@ func (p promises) chunks(t *testing.T) {
 		for start := range uint32(len(x.Chunks)) {
 			for end := start + 1; end <= uint32(len(x.Chunks)); end++ {
 				r := codec.ChunkRange{Start: start, End: end}
-				run, err := p.src.Chunks(t.Context(), x.Hash(), r)
+				run, err := p.src.Chunks(t.Context(), x.Hash(), r, origin.ReadOptions{})
 				if err != nil {
 					t.Errorf("Chunks(%v): %v", r, err)
 					continue
@@ -204,41 +239,86 @@ func (p promises) chunksRefuses(t *testing.T) {
 		"none": {Start: 1, End: 1}, "backwards": {Start: 2, End: 1}, "one too many": {End: n + 1},
 		"behind the end": {Start: n, End: n + 1}, "huge": {Start: 1<<32 - 2, End: 1<<32 - 1},
 	} {
-		if run, err := p.src.Chunks(t.Context(), x.Hash(), r); err == nil {
+		if run, err := p.src.Chunks(t.Context(), x.Hash(), r, origin.ReadOptions{}); err == nil {
 			t.Errorf("%s: Chunks(%v) = %v, want an error", name, r, run)
 		}
 	}
-	_, err := p.src.Chunks(t.Context(), codec.Hash{9}, codec.ChunkRange{End: 1})
+	_, err := p.src.Chunks(t.Context(), codec.Hash{9}, codec.ChunkRange{End: 1}, origin.ReadOptions{})
 	if !errors.Is(err, origin.ErrNotFound) {
 		t.Errorf("Chunks of no xorb = %v, want %v", err, origin.ErrNotFound)
 	}
 }
 
-// prompts holds a Source to what it says of what is in memory.
-func (p promises) prompts(t *testing.T, now origin.Prompt, x *Xorb, r codec.ChunkRange) {
-	buffer := func(size int) []byte { return make([]byte, size) }
-	if run, ok := now.ChunksNow(x.Hash(), r, buffer); ok {
-		checkRun(t, x, r, run)
+// readOptions checks the memory of the caller, and the runs that arrive before the last one.
+func (p promises) readOptions(t *testing.T) {
+	x, r := p.someChunks()
+	var lent []byte
+	calls, end := 0, r.Start
+	run, err := p.src.Chunks(t.Context(), x.Hash(), r, origin.ReadOptions{
+		Buffer: func(n int) []byte { lent = make([]byte, n); calls++; return lent },
+		OnPartial: func(run *xorb.Run) {
+			if run.Chunks.Start != r.Start || run.Chunks.End <= end || run.Chunks.End >= r.End {
+				t.Errorf("OnPartial(%v) after chunk %d of %v", run.Chunks, end, r)
+			}
+			end = run.Chunks.End
+			checkRun(t, x, run.Chunks, run)
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, r := range []codec.ChunkRange{{Start: 1, End: 1}, {Start: 2, End: 1}, {End: r.End + 1}, {Start: 1<<32 - 2, End: 1<<32 - 1}} {
-		if run, ok := now.ChunksNow(x.Hash(), r, buffer); ok {
-			t.Errorf("ChunksNow(%v) = %v", r, run)
-		}
-	}
-	if run, ok := now.ChunksNow(codec.Hash{9}, codec.ChunkRange{End: 1}, buffer); ok {
-		t.Errorf("ChunksNow of no xorb = %v", run)
+	checkRun(t, x, r, run)
+	if calls > 1 || lent != nil && &run.Packed[0] != &lent[0] {
+		t.Errorf("%d calls of Buffer, or a run in other memory", calls)
 	}
 }
 
-// describes checks that FileInfos says what FileInfo says, once for each.
-func (p promises) describes(t *testing.T, d origin.Describing) {
+// someChunks returns a xorb and all its chunks but the first.
+func (p promises) someChunks() (*Xorb, codec.ChunkRange) {
+	x := p.b.Xorbs[0]
+	return x, codec.ChunkRange{Start: 1, End: uint32(len(x.Chunks))}
+}
+
+func (p promises) tryChunks(t *testing.T) {
+	x, good := p.someChunks()
+	for _, tt := range []struct {
+		name string
+		x    codec.Hash
+		r    codec.ChunkRange
+		fail bool
+	}{
+		{"some", x.Hash(), good, false},
+		{"none", x.Hash(), codec.ChunkRange{Start: 1, End: 1}, true},
+		{"backwards", x.Hash(), codec.ChunkRange{Start: 2, End: 1}, true},
+		{"one too many", x.Hash(), codec.ChunkRange{End: good.End + 1}, true},
+		{"huge", x.Hash(), codec.ChunkRange{Start: 1<<32 - 2, End: 1<<32 - 1}, true},
+		{"no such xorb", codec.Hash{9}, codec.ChunkRange{End: 1}, true},
+	} {
+		var lent []byte
+		calls := 0
+		run, ok := p.src.TryChunks(tt.x, tt.r, func(n int) []byte { lent = make([]byte, n); calls++; return lent })
+		if calls > 1 || ok && tt.fail {
+			t.Errorf("%s: TryChunks = %v after %d calls of buffer", tt.name, ok, calls)
+		}
+		if !ok || tt.fail {
+			continue
+		}
+		checkRun(t, x, tt.r, run)
+		if lent != nil && &run.Packed[0] != &lent[0] {
+			t.Errorf("%s: TryChunks returns a run in other memory", tt.name)
+		}
+	}
+}
+
+// fileInfos checks that FileInfos yields the result of FileInfo, once for each id.
+func (p promises) fileInfos(t *testing.T) {
 	ids := []codec.FileID{{}, {File: codec.Hash{1}}, {File: codec.Hash{1}, Shard: merkle.Chunk(p.b.Shard())}}
 	for _, f := range p.b.Files {
 		ids = append(ids, f.ID(), codec.FileID{File: f.Info.File, Shard: merkle.Chunk(p.b.Shard())})
 	}
 	var mu sync.Mutex
-	told := map[int]int{}
-	d.FileInfos(t.Context(), ids, func(i int, fi *shard.FileInfo, err error) {
+	yields := map[int]int{}
+	p.src.FileInfos(t.Context(), ids, func(i int, fi *shard.FileInfo, err error) {
 		want, wantErr := p.src.FileInfo(t.Context(), ids[i])
 		if (err == nil) != (wantErr == nil) || errors.Is(err, origin.ErrNotFound) != errors.Is(wantErr, origin.ErrNotFound) {
 			t.Errorf("FileInfos of %v: %v, FileInfo: %v", ids[i], err, wantErr)
@@ -248,77 +328,78 @@ func (p promises) describes(t *testing.T, d origin.Describing) {
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		told[i]++
+		yields[i]++
 	})
+	mu.Lock()
+	defer mu.Unlock()
 	for i := range ids {
-		if told[i] != 1 {
-			t.Errorf("FileInfos told %d times of file %d of %d", told[i], i, len(ids))
+		if yields[i] != 1 {
+			t.Errorf("FileInfos yields file %d of %d %d times", i, len(ids), yields[i])
 		}
 	}
 }
 
-// beside holds a Source to what it offers beyond Source.
-func (p promises) beside(t *testing.T) {
-	x := p.b.Xorbs[0]
-	r := codec.ChunkRange{Start: 1, End: uint32(len(x.Chunks))}
-	if b, ok := p.src.(origin.Borrowing); ok {
-		var lent []byte
-		came := r.Start
-		run, err := b.ChunksIn(t.Context(), x.Hash(), r, origin.Into{
-			Buffer: func(size int) []byte { lent = make([]byte, size); return lent },
-			Came: func(run *xorb.Run) {
-				if run.Chunks.Start != r.Start || run.Chunks.End <= came || run.Chunks.End >= r.End {
-					t.Errorf("after chunk %d came %v of %v", came, run.Chunks, r)
-				}
-				came = run.Chunks.End
-				checkRun(t, x, run.Chunks, run)
-			},
-		})
-		if err != nil {
-			t.Fatal(err)
+// openFile checks that OpenFile returns the terms of FileInfo, at once or in groups.
+func (p promises) openFile(t *testing.T) {
+	for _, f := range p.b.Files {
+		fi, large, err := origin.OpenFile(t.Context(), p.src, f.ID())
+		if err != nil || (fi == nil) == (large == nil) {
+			t.Errorf("OpenFile = %v, %v, %v, want one of both", fi, large, err)
+			continue
 		}
-		checkRun(t, x, r, run)
-		if lent != nil && &run.Packed[0] != &lent[0] {
-			t.Error("ChunksIn took a buffer and gave a run in another one")
+		var terms []codec.Term
+		if fi != nil {
+			terms = fi.Terms
 		}
-	}
-	if now, ok := p.src.(origin.Prompt); ok {
-		p.prompts(t, now, x, r)
-	}
-	if d, ok := p.src.(origin.Describing); ok {
-		p.describes(t, d)
-	}
-	if h, ok := p.src.(origin.Hashing); ok {
-		known, err := h.Hashed(t.Context(), x.Hash())
-		run, _ := p.src.Chunks(t.Context(), x.Hash(), r)
-		if err != nil || known && run.Hashes == nil {
-			t.Errorf("Hashed = %v, %v, but the run has no hashes", known, err)
+		for i := 0; large != nil && i < large.Index.Groups(); i++ {
+			group, err := large.Group(t.Context(), i)
+			if err != nil {
+				t.Fatal(err)
+			}
+			terms = append(terms, group...)
 		}
-	}
-	if a, ok := p.src.(origin.Adopting); ok {
-		p.adopts(t, a, x, r)
-	}
-	if o, ok := p.src.(origin.Forgetting); ok {
-		o.Forget(p.b.Files[0].ID())
-		p.fileInfo(t)
-	}
-	if j, ok := p.src.(origin.Rejecter); ok {
-		if others := j.Reject(codec.Hash{9}); others != 0 {
-			t.Errorf("Reject of no xorb = %d", others)
-		}
-		j.Reject(x.Hash())
-		if run, err := p.src.Chunks(t.Context(), x.Hash(), r); err != nil {
-			t.Errorf("Chunks after Reject of the only copy: %v", err)
-		} else {
-			checkRun(t, x, r, run)
+		if !slices.Equal(terms, f.Info.Terms) {
+			t.Errorf("OpenFile: terms %v, want %v", terms, f.Info.Terms)
 		}
 	}
 }
 
-// adopts gives a Source packed chunks that know nothing of themselves, and some that are
-// of another xorb.
-func (p promises) adopts(t *testing.T, a origin.Adopting, x *Xorb, r codec.ChunkRange) {
-	run, err := p.src.Chunks(t.Context(), x.Hash(), r)
+// hashed checks that the chunks of a xorb with known hashes have them.
+func (p promises) hashed(t *testing.T) {
+	x, r := p.someChunks()
+	known, err := p.src.Hashed(t.Context(), x.Hash(), r)
+	run, runErr := p.src.Chunks(t.Context(), x.Hash(), r, origin.ReadOptions{})
+	if err != nil || runErr != nil || known && run.Hashes == nil {
+		t.Errorf("Hashed = %v, %v; Chunks: %v, or a run without hashes", known, err, runErr)
+	}
+}
+
+// forget checks that the store still answers for a file.
+func (p promises) forget(t *testing.T) {
+	p.src.Forget(p.b.Files[0].ID())
+	p.src.Forget(codec.FileID{File: codec.Hash{1}})
+	p.fileInfo(t)
+}
+
+func (p promises) reject(t *testing.T) {
+	if others := p.src.Reject(codec.Hash{9}); others != 0 {
+		t.Errorf("Reject of no xorb = %d", others)
+	}
+	x, r := p.someChunks()
+	if others := p.src.Reject(x.Hash()); others != 0 {
+		t.Errorf("Reject of the only replica = %d", others)
+	}
+	run, err := p.src.Chunks(t.Context(), x.Hash(), r, origin.ReadOptions{})
+	if err != nil {
+		t.Fatalf("Chunks after Reject of the only replica: %v", err)
+	}
+	checkRun(t, x, r, run)
+}
+
+// annotate gives a Source packed chunks without hashes, and chunks of another xorb.
+func (p promises) annotate(t *testing.T) {
+	x, r := p.someChunks()
+	run, err := p.src.Chunks(t.Context(), x.Hash(), r, origin.ReadOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -326,23 +407,23 @@ func (p promises) adopts(t *testing.T, a origin.Adopting, x *Xorb, r codec.Chunk
 	if err != nil {
 		t.Fatal(err)
 	}
-	adopted, err := a.Adopt(t.Context(), x.Hash(), bare)
+	annotated, err := p.src.Annotate(t.Context(), x.Hash(), bare)
 	if err != nil {
 		t.Fatal(err)
 	}
-	checkRun(t, x, r, adopted)
+	checkRun(t, x, r, annotated)
 	if bare.Hashes != nil {
-		t.Error("Adopt changes what it is given")
+		t.Error("Annotate changes the given run")
 	}
-	if run.Hashes == nil || adopted.Hashes == nil {
-		return
+	if !slices.Equal(annotated.Hashes, run.Hashes) {
+		t.Error("Annotate returns other hashes than Chunks")
 	}
 	for i, other := range p.b.Xorbs {
 		if slices.Equal(other.Info.UnpackedEnd, x.Info.UnpackedEnd) {
 			continue
 		}
-		if got, err := a.Adopt(t.Context(), other.Hash(), bare); !errors.Is(err, codec.ErrCorrupt) {
-			t.Errorf("Adopt of chunks %v of xorb 0 as of xorb %d = %v, %v, want %v", r, i, got, err, codec.ErrCorrupt)
+		if got, err := p.src.Annotate(t.Context(), other.Hash(), bare); !errors.Is(err, codec.ErrCorrupt) {
+			t.Errorf("Annotate of chunks %v of xorb 0 as of xorb %d = %v, %v, want %v", r, i, got, err, codec.ErrCorrupt)
 		}
 	}
 }
@@ -366,7 +447,7 @@ func (p promises) cancelled(t *testing.T, src origin.Source) {
 	for op, err := range map[string]error{
 		"FileInfo": second(src.FileInfo(ctx, f.ID())),
 		"Narrow":   third(src.Narrow(ctx, f.ID(), f.Info.Terms[0], codec.Piece{Size: 1})),
-		"Chunks":   second(src.Chunks(ctx, x.Hash(), codec.ChunkRange{End: 1})),
+		"Chunks":   second(src.Chunks(ctx, x.Hash(), codec.ChunkRange{End: 1}, origin.ReadOptions{})),
 	} {
 		if err != nil && !errors.Is(err, context.Canceled) {
 			t.Errorf("%s = %v, want %v or nothing", op, err, context.Canceled)
@@ -376,7 +457,7 @@ func (p promises) cancelled(t *testing.T, src origin.Source) {
 	if _, err := src.FileInfo(t.Context(), f.ID()); err != nil {
 		t.Errorf("FileInfo afterwards: %v", err)
 	}
-	if _, err := src.Chunks(t.Context(), x.Hash(), codec.ChunkRange{End: 1}); err != nil {
+	if _, err := src.Chunks(t.Context(), x.Hash(), codec.ChunkRange{End: 1}, origin.ReadOptions{}); err != nil {
 		t.Errorf("Chunks afterwards: %v", err)
 	}
 }
