@@ -470,3 +470,51 @@ func TestF57_EmptyFiles(t *testing.T) {
 		})
 	}
 }
+
+// All yields the same entries as Walk, in the order of their keys.
+func TestBareAll(t *testing.T) {
+	m := newMemory()
+	m.add(t, true, withSHA(fileOf(3), 0xcc), withSHA(fileOf(5), 0x11), fileOf(0))
+	m.add(t, false, fileOf(3), fileOf(9))
+	m.add(t, true)
+	_, tree := openBare(t, m)
+	if !tree.OneInode() {
+		t.Error("files with one ID are several inodes")
+	}
+	paths := func(entries iter.Seq2[page.Entry, error]) (paths []string) {
+		for e, err := range entries {
+			if err != nil {
+				t.Fatal(err)
+			}
+			paths = append(paths, e.Path)
+		}
+		return paths
+	}
+	whole := paths(Walk(t.Context(), tree, ""))
+	if len(whole) != 3+4+2+3+3+2 {
+		t.Errorf("Walk = %q", whole)
+	}
+	for _, dir := range []string{"", dirHash, dirSHA256, dirShards, whole[len(whole)-1]} {
+		want := []string{dir}
+		for _, path := range whole {
+			if dir == "" || strings.HasPrefix(path, dir+"/") {
+				want = append(want, path)
+			}
+		}
+		slices.SortFunc(want, page.ComparePaths)
+		if got := paths(tree.All(t.Context(), dir)); !slices.Equal(got, want) {
+			t.Errorf("All(%q) = %q, want %q", dir, got, want)
+		}
+		for e := range tree.All(t.Context(), dir) {
+			if e.Path != dir {
+				t.Errorf("All(%q) continues after a stop with %q", dir, e.Path)
+			}
+			break
+		}
+	}
+	for _, err := range tree.All(t.Context(), "absent") {
+		if !errors.Is(err, iofs.ErrNotExist) {
+			t.Errorf("All of an absent path: %v, want ErrNotExist", err)
+		}
+	}
+}

@@ -67,18 +67,6 @@ func testTree(t *testing.T, tree Tree) {
 	}
 }
 
-func TestTreesBare(t *testing.T) {
-	m := newMemory()
-	m.add(t, true, withSHA(fileOf(3), 0xcc), withSHA(fileOf(5), 0x11), fileOf(0))
-	m.add(t, false, fileOf(3), fileOf(9))
-	m.add(t, true)
-	_, tree := openBare(t, m)
-	testTree(t, tree)
-	if !tree.OneInode() {
-		t.Error("files with one ID are several inodes")
-	}
-}
-
 func TestTreesStored(t *testing.T) {
 	d := sitDown(t, origintest.Memory())
 	d.must(d.replace("m", "a=1 b/ b/c=2 b/d/ b/d/e=3 b.c=4 f/ f/g=5"))
