@@ -19,11 +19,11 @@ import (
 	"github.com/xetfs/xetfs/codec/merkle"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/shard"
-	"github.com/xetfs/xetfs/fs/catalog"
+	"github.com/xetfs/xetfs/fs/catalog/bare"
 )
 
 // manyFiles returns a catalog of n files that have no bytes.
-func manyFiles(b testing.TB, n int) *catalog.BareCatalog {
+func manyFiles(b testing.TB, n int) *bare.Catalog {
 	root := b.TempDir()
 	random := rand.New(rand.NewPCG(1, 2))
 	w := &shard.Writer{}
@@ -49,7 +49,7 @@ func manyFiles(b testing.TB, n int) *catalog.BareCatalog {
 	if err != nil {
 		b.Fatal(err)
 	}
-	c, err := catalog.Bare(context.Background(), store, catalog.BareOptions{})
+	c, err := bare.Open(context.Background(), store, bare.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/xetfs/xetfs/cache"
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
-	"github.com/xetfs/xetfs/fs/catalog"
+	"github.com/xetfs/xetfs/fs/catalog/bare"
 	"github.com/xetfs/xetfs/reconstruct"
 )
 
@@ -47,7 +47,7 @@ func TestVectors(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	names, err := catalog.Bare(t.Context(), store, catalog.BareOptions{})
+	names, err := bare.Open(t.Context(), store, bare.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/web"
 	"github.com/xetfs/xetfs/fs"
-	"github.com/xetfs/xetfs/fs/catalog"
+	barecatalog "github.com/xetfs/xetfs/fs/catalog/bare"
 	"github.com/xetfs/xetfs/reconstruct"
 )
 
@@ -224,7 +224,7 @@ func mountInProcess(t *testing.T, address string, o fs.Options, file Stored) str
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := catalog.Bare(context.Background(), store, catalog.BareOptions{})
+	files, err := barecatalog.Open(context.Background(), store, barecatalog.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/fs/catalog"
+	"github.com/xetfs/xetfs/fs/catalog/bare"
 	"github.com/xetfs/xetfs/reconstruct"
 )
 
@@ -35,8 +36,8 @@ type source struct {
 	cache   *cache.Cache
 	reader  *reconstruct.Reader
 	catalog catalog.Catalog
-	stored  *catalog.Stored      // catalog, if there is one; else nil
-	bare    *catalog.BareCatalog // catalog, if there is none; else nil
+	stored  *catalog.Stored // catalog, if there is one; else nil
+	bare    *bare.Catalog   // catalog, if there is none; else nil
 
 	asked    origin.Counts // of the origin, if sourceOptions.count is set
 	warnings []string      // what a user should hear of the disk cache
@@ -141,7 +142,7 @@ func (s *source) build(ctx context.Context, o sourceOptions) error {
 	}
 	s.reader = reconstruct.New(s.cache, reconstruct.Options{Terms: o.budget.terms, Materialize: o.materialize})
 	if o.bare {
-		s.bare, err = catalog.Bare(ctx, s.store, catalog.BareOptions{Logger: o.log})
+		s.bare, err = bare.Open(ctx, s.store, bare.Options{Logger: o.log})
 		s.catalog = s.bare
 		return err
 	}

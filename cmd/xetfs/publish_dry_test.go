@@ -6,6 +6,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/fs/catalog"
+	"github.com/xetfs/xetfs/fs/catalog/bare"
 )
 
 // plainTree hides everything that is not in catalog.Tree.
@@ -20,7 +21,7 @@ func TestCompareTreesOfEveryKind(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	c, err := catalog.Bare(t.Context(), store, catalog.BareOptions{})
+	c, err := bare.Open(t.Context(), store, bare.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package catalog
+package bare
 
 import (
 	"bytes"

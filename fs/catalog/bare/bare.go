@@ -1,4 +1,4 @@
-package catalog
+package bare
 
 import (
 	"context"
@@ -10,14 +10,15 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/fs/catalog"
 )
 
-// BareOptions tunes Bare.
-type BareOptions struct {
+// Options tune Open.
+type Options struct {
 	Logger *slog.Logger // nil: nobody is told of damage
 }
 
-// A BareCatalog shows the files of a store that has no catalog, named by their
+// A Catalog shows the files of a store that has no catalog, named by their
 // hashes. It has one symbol, the empty one, and one version of it:
 //
 //	by-hash/<xet hash>            every file of every shard
@@ -26,17 +27,17 @@ type BareOptions struct {
 //
 // A file that several shards describe is, in the first two, that of the shard with the
 // lowest key. Its time is when its shard was created, or else stored.
-type BareCatalog struct {
+type Catalog struct {
 	tree    *bareTree
 	damaged []error
 }
 
-var _ Catalog = (*BareCatalog)(nil)
+var _ catalog.Catalog = (*Catalog)(nil)
 
-// Bare lists the shards of s and reads what files they describe, and nothing else. A
+// Open lists the shards of s and reads what files they describe, and nothing else. A
 // shard that is damaged is logged once and left out (Damaged). If no shard at all can
 // be read and it is not damage, that is the error: the store is not there.
-func Bare(ctx context.Context, s origin.Store, o BareOptions) (*BareCatalog, error) {
+func Open(ctx context.Context, s origin.Store, o Options) (*Catalog, error) {
 	log := o.Logger
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -49,7 +50,7 @@ func Bare(ctx context.Context, s origin.Store, o BareOptions) (*BareCatalog, err
 	if err != nil {
 		return nil, err
 	}
-	c := &BareCatalog{}
+	c := &Catalog{}
 	good := shards[:0]
 	for _, sh := range shards {
 		if sh.err != nil {
@@ -65,15 +66,15 @@ func Bare(ctx context.Context, s origin.Store, o BareOptions) (*BareCatalog, err
 
 // Damaged returns the errors of the shards that were left out, by key. Each says which
 // shard and, where it is an ErrCorrupt, at which byte.
-func (c *BareCatalog) Damaged() []error { return c.damaged }
+func (c *Catalog) Damaged() []error { return c.damaged }
 
 // Symbols implements Catalog: it yields the empty symbol.
-func (c *BareCatalog) Symbols(context.Context) iter.Seq2[string, error] {
+func (c *Catalog) Symbols(context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) { yield("", nil) }
 }
 
 // Open implements Catalog. There is one version, the newest.
-func (c *BareCatalog) Open(_ context.Context, symbol string, at names.AsOf) (Tree, error) {
+func (c *Catalog) Open(_ context.Context, symbol string, at names.AsOf) (catalog.Tree, error) {
 	if symbol != "" || at.Form != names.Latest {
 		return nil, &iofs.PathError{Op: "open", Path: symbol, Err: iofs.ErrNotExist}
 	}

@@ -1,4 +1,4 @@
-package catalog
+package bare
 
 import (
 	"bytes"
@@ -27,6 +27,7 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/codec/shard"
+	"github.com/xetfs/xetfs/fs/catalog"
 )
 
 var (
@@ -118,9 +119,9 @@ func withSHA(f *shard.FileInfo, first byte) *shard.FileInfo {
 	return f
 }
 
-func openBare(t testing.TB, s origin.Store) (*BareCatalog, Tree) {
+func openBare(t testing.TB, s origin.Store) (*Catalog, catalog.Tree) {
 	t.Helper()
-	c, err := Bare(context.Background(), s, BareOptions{})
+	c, err := Open(context.Background(), s, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +132,7 @@ func openBare(t testing.TB, s origin.Store) (*BareCatalog, Tree) {
 	return c, tree
 }
 
-func list(t testing.TB, tree Tree, dir, after string) []string {
+func list(t testing.TB, tree catalog.Tree, dir, after string) []string {
 	t.Helper()
 	var found []string
 	for e, err := range tree.List(context.Background(), dir, after) {
@@ -211,7 +212,7 @@ func TestBare(t *testing.T) {
 	for path, want := range map[string]bool{
 		"by-sha256/" + hex.EncodeToString(a.SHA256[:]): true, "by-sha256": false, "by-sha256/x": false, "by-hash/" + hex.EncodeToString(a.SHA256[:]): false,
 	} {
-		if sum, ok := tree.(Claimer).ClaimedSHA256(path); ok != want || ok && sum != a.SHA256 {
+		if sum, ok := tree.(catalog.Claimer).ClaimedSHA256(path); ok != want || ok && sum != a.SHA256 {
 			t.Errorf("ClaimedSHA256(%q) = %x, %t, want %t", path, sum, ok, want)
 		}
 	}
@@ -268,7 +269,7 @@ func TestBareDamaged(t *testing.T) {
 	bad := m.add(t, true, fileOf(2), fileOf(3))
 	m.objects[names.ShardKey(bad)] = m.objects[names.ShardKey(bad)][:100]
 	var log bytes.Buffer
-	c, err := Bare(t.Context(), m, BareOptions{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	c, err := Open(t.Context(), m, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -291,16 +292,16 @@ func TestBareStoreGone(t *testing.T) {
 	m := newMemory()
 	m.add(t, true, fileOf(1))
 	m.err = fmt.Errorf("disk: %w", origin.ErrUnavailable)
-	if _, err := Bare(t.Context(), m, BareOptions{}); !errors.Is(err, origin.ErrUnavailable) {
+	if _, err := Open(t.Context(), m, Options{}); !errors.Is(err, origin.ErrUnavailable) {
 		t.Errorf("unreadable: %v", err)
 	}
-	if _, err := Bare(t.Context(), &memory{listErr: errors.ErrUnsupported}, BareOptions{}); !errors.Is(err, errors.ErrUnsupported) {
+	if _, err := Open(t.Context(), &memory{listErr: errors.ErrUnsupported}, Options{}); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("no listing: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	m.err = nil
-	if _, err := Bare(ctx, m, BareOptions{}); !errors.Is(err, context.Canceled) {
+	if _, err := Open(ctx, m, Options{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 }
@@ -327,7 +328,7 @@ func TestBareProperty(t *testing.T) {
 }
 
 // checkTree checks a folder and those in it, and returns how many entries it saw.
-func checkTree(t testing.TB, tree Tree, dir string) int {
+func checkTree(t testing.TB, tree catalog.Tree, dir string) int {
 	t.Helper()
 	var all []page.Entry
 	for e, err := range tree.List(context.Background(), dir, "") {
@@ -490,7 +491,7 @@ func TestBareAll(t *testing.T) {
 		}
 		return paths
 	}
-	whole := paths(Walk(t.Context(), tree, ""))
+	whole := paths(catalog.Walk(t.Context(), tree, ""))
 	if len(whole) != 3+4+2+3+3+2 {
 		t.Errorf("Walk = %q", whole)
 	}
