@@ -2,15 +2,19 @@ package integration
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"sync"
 	"testing"
 
 	"github.com/xetfs/xetfs/fs/fstest"
 )
+
+var fullSize = flag.Bool("full-size", false, "use the amounts of data that the reliability catalogue names, not a part of them")
 
 // childEnv names what this program does instead of testing: it is started once more as
 // a reader that can be killed.
@@ -22,6 +26,9 @@ var raceEnabled bool
 
 func TestMain(m *testing.M) {
 	fstest.PrivateMounts()
+	if signal.Ignored(os.Interrupt) { // as in the background of a shell script: programs inherit that
+		signal.Notify(make(chan os.Signal, 1), os.Interrupt)
+	}
 	if role := os.Getenv(childEnv); role != "" {
 		os.Exit(runChild(role, os.Args[1:]))
 	}
