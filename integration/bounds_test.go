@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -20,8 +19,6 @@ import (
 	"github.com/xetfs/xetfs/codec/shard"
 	"github.com/xetfs/xetfs/codec/xorb"
 )
-
-var allTerms = flag.Bool("all-terms", false, "open files of 6 and of 10 million terms, and not of 3 million")
 
 // boundMemory is --memory of the mounts whose resident memory is compared with it.
 const boundMemory = 16 << 20
@@ -154,7 +151,7 @@ func growAll(t *testing.T, folder string, size int64) {
 // memory at once they would take 64 bytes each, more than the limit.
 func TestL17_OpenTerms(t *testing.T) {
 	files, terms := 20, 150_000
-	if *allTerms {
+	if *fullSize {
 		terms = 300_000
 	}
 	dir := t.TempDir()
@@ -186,7 +183,7 @@ func nearAndFar(t *testing.T, dir string, do func(*testing.T, *Mount)) {
 // L18: a file whose terms alone exceed --memory many times is read through a window of them.
 func TestL18_WindowOfTerms(t *testing.T) {
 	terms := 3_000_000
-	if *allTerms {
+	if *fullSize {
 		terms = 10_000_000
 	}
 	dir := t.TempDir()

@@ -45,7 +45,7 @@ func newCrowd(t *testing.T, files int) *crowd {
 // what is described, and what is stored. Whoever warms them again asks for no data.
 func TestFarWarmManySmallFiles(t *testing.T) {
 	needFuse(t)
-	c := newCrowd(t, 3000)
+	c := newCrowd(t, 1500)
 	for name, store := range c.stores {
 		s := serveFar(t, store, "--delay=5ms")
 		var args []string
