@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -77,7 +78,7 @@ func (o openedCache) with(cmd *cobra.Command, flags *cacheFlags, do func(f *cach
 	case err != nil:
 		return err
 	}
-	return firstErr(do(f, c), c.Close())
+	return cmp.Or(do(f, c), c.Close())
 }
 
 func newCacheStatus() *cobra.Command {

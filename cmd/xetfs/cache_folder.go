@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	iofs "io/fs"
@@ -34,7 +35,7 @@ func (o *cacheFlags) forSource(source, mountpoint string) (*cacheFolder, error) 
 	if f.err != nil {
 		return f, nil
 	}
-	return f, firstErr(f.checkApart(source, mountpoint), f.limit(o))
+	return f, cmp.Or(f.checkApart(source, mountpoint), f.limit(o))
 }
 
 // folder returns the folder that the flags say. It need not be there yet.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -24,7 +25,7 @@ func newCacheClear() *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return shrink(cmd, &flags, asJSON, func(c *diskCache) error {
-				return firstErr(c.Clear(), c.Trim(0)) // Clear alone deletes in the background
+				return cmp.Or(c.Clear(), c.Trim(0)) // Clear alone deletes in the background
 			})
 		},
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"log/slog"
@@ -97,7 +98,7 @@ func (r *keptReport) fault(e disk.Entry, err error) {
 	}
 	r.bar.clear()
 	_, err = fmt.Fprintln(r.w, printable(fmt.Sprintf("%s %s: %v", e.Kind, entryHash(e), err)))
-	r.err = firstErr(r.err, err)
+	r.err = cmp.Or(r.err, err)
 }
 
 // finish prints the counts. It returns errDamage if there were faults.
@@ -114,7 +115,7 @@ func (r *keptReport) finish(entries int) error {
 			verdict = many(r.faults, "fault")
 		}
 		_, err := fmt.Fprintf(r.w, "%s: %s\n", many(int64(entries), "entry"), verdict)
-		r.err = firstErr(r.err, err)
+		r.err = cmp.Or(r.err, err)
 	}
 	if r.err == nil && !sound {
 		return errDamage

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -110,7 +111,7 @@ func (r *checkFindings) found(f sweep.Finding) {
 		return
 	}
 	_, err := fmt.Fprintln(r.w, findingLine(f))
-	r.err = firstErr(r.err, err)
+	r.err = cmp.Or(r.err, err)
 }
 
 // findingLine names the object, what needs it, and what is wrong.
@@ -169,10 +170,10 @@ func (r *checkFindings) finish(c sweep.CheckReport) error {
 			r.doc.field(f.name, f.n)
 		}
 		r.doc.field("sound", c.Damaged+c.Missing == 0)
-		r.err = firstErr(r.err, r.doc.close())
+		r.err = cmp.Or(r.err, r.doc.close())
 	} else {
 		_, err := fmt.Fprintln(r.w, checkSummary(c))
-		r.err = firstErr(r.err, err)
+		r.err = cmp.Or(r.err, err)
 	}
 	switch {
 	case r.err != nil:

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -273,10 +272,4 @@ func (d *daemon) prepare() error {
 		return err
 	}
 	return checkFuse(d.mountpoint, d.options.allowOther)
-}
-
-// within says whether path is dir or lies below it, both absolute and clean.
-func within(path, dir string) bool {
-	rel, err := filepath.Rel(dir, path)
-	return err == nil && filepath.IsLocal(rel)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -92,7 +93,7 @@ func deleteVersions(ctx context.Context, cmd *cobra.Command, w *writing, victims
 		}
 		deleted = append(deleted, victimDoc{symbol, victims[symbol]})
 	}
-	return firstErr(err, printVictims(cmd.OutOrStdout(), deleted, asJSON))
+	return cmp.Or(err, printVictims(cmd.OutOrStdout(), deleted, asJSON))
 }
 
 func printVictims(w io.Writer, deleted []victimDoc, asJSON bool) error {

@@ -2,11 +2,11 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/xetfs/xetfs/codec"
@@ -104,7 +104,7 @@ func (f *findings) fault(what fault) {
 	}
 	f.bar.clear()
 	_, err := fmt.Fprintln(f.w, what.line())
-	f.err = firstErr(f.err, err)
+	f.err = cmp.Or(f.err, err)
 }
 
 // machineError returns the error of the machine that ended the check, or nil.
@@ -189,30 +189,5 @@ func (f *findings) print(absent []codec.Hash) error {
 		}
 	}
 	_, err := f.w.Write(b.Bytes())
-	return firstErr(f.err, err)
-}
-
-// many is a number with its noun: "1 shard", "2 shards", "2 entries", "2 keys".
-func many(n int64, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %s", n, plural(noun))
-}
-
-// plural returns the plural of a noun that takes -s: a y after a consonant becomes ie.
-func plural(noun string) string {
-	stem, ok := strings.CutSuffix(noun, "y")
-	if !ok || stem == "" || strings.ContainsRune("aeiou", rune(stem[len(stem)-1])) {
-		return noun + "s"
-	}
-	return stem + "ies"
-}
-
-// firstErr is the first of two errors.
-func firstErr(a, b error) error {
-	if a != nil {
-		return a
-	}
-	return b
+	return cmp.Or(f.err, err)
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"encoding/hex"
 	"fmt"
+	"io"
+	"log/slog"
 	"regexp"
 	"strings"
 
@@ -51,4 +53,9 @@ func keyInWords(k names.Parsed) string {
 	default: // names.SymbolListKind, names.SweepListKind
 		return "the " + k.Kind.String()
 	}
+}
+
+// newNotes returns a logger whose warnings are lines of a command on standard error.
+func newNotes(w io.Writer, command string) *slog.Logger {
+	return slog.New(NewNoticeHandler(w, command, keysInWords))
 }

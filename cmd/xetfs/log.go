@@ -1,7 +1,7 @@
 package main
 
 import (
-	"context"
+	"cmp"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -152,7 +152,7 @@ func openAppend(path string) (*os.File, error) {
 		return nil, err
 	}
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, errors.Join(firstErr(err, errNotRegular), f.Close())
+		return nil, errors.Join(cmp.Or(err, errNotRegular), f.Close())
 	}
 	return f, nil
 }
@@ -191,54 +191,3 @@ func (l *logFile) file() *os.File {
 	defer l.mu.Unlock()
 	return l.f
 }
-
-// reason is what an error of the os package says, without the system call and the
-// path, which the caller names better.
-func reason(err error) error {
-	var path *os.PathError
-	if errors.As(err, &path) {
-		return path.Err
-	}
-	return err
-}
-
-// notes is a slog.Handler for commands that end by themselves: a warning is a line on
-// stderr that begins with the name of the command.
-type notes struct {
-	w       io.Writer
-	command string
-	attrs   []slog.Attr
-}
-
-func newNotes(w io.Writer, command string) *slog.Logger {
-	return slog.New(&notes{w: w, command: command})
-}
-
-// Enabled implements slog.Handler.
-func (n *notes) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
-
-// Handle implements slog.Handler.
-func (n *notes) Handle(_ context.Context, r slog.Record) error {
-	var b strings.Builder
-	b.WriteString(n.command + ": " + r.Message)
-	add := func(a slog.Attr) bool {
-		if a.Key != "event" && a.Key != "what" {
-			fmt.Fprintf(&b, " %s=%v", a.Key, a.Value)
-		}
-		return true
-	}
-	for _, a := range n.attrs {
-		add(a)
-	}
-	r.Attrs(add)
-	_, err := fmt.Fprintln(n.w, printable(keysInWords(b.String())))
-	return err
-}
-
-// WithAttrs implements slog.Handler.
-func (n *notes) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &notes{n.w, n.command, append(n.attrs[:len(n.attrs):len(n.attrs)], attrs...)}
-}
-
-// WithGroup implements slog.Handler. Nothing here has groups.
-func (n *notes) WithGroup(string) slog.Handler { return n }

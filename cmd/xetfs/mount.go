@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -154,7 +155,7 @@ func (o *mountOptions) check(args []string) (source, mountpoint string, err erro
 	if args[0] == "" || args[1] == "" {
 		return "", "", usageError{errors.New("an empty path is no folder")}
 	}
-	if err := firstErr(checkLoopback(o.pprof), o.names.checkFlags(o.bare)); err != nil {
+	if err := cmp.Or(checkLoopback(o.pprof), o.names.checkFlags(o.bare)); err != nil {
 		return "", "", err
 	}
 	if source, err = absSource(args[0]); err != nil {
@@ -166,7 +167,7 @@ func (o *mountOptions) check(args []string) (source, mountpoint string, err erro
 	if err := mountOrderHint(source, mountpoint); err != nil {
 		return "", "", err
 	}
-	if err := firstErr(checkSource(source), o.cache.check(source)); err != nil {
+	if err := cmp.Or(checkSource(source), o.cache.check(source)); err != nil {
 		return "", "", err
 	}
 	return source, mountpoint, o.checkLog(source, mountpoint)

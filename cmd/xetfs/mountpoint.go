@@ -241,17 +241,3 @@ func unmount(path string, lazy bool) error {
 	}
 	return errors.New(text)
 }
-
-// shellWord is s as it can be pasted into a shell.
-func shellWord(s string) string {
-	plain := !strings.ContainsFunc(s, func(r rune) bool {
-		return !strings.ContainsRune("/._-+,:=@%", r) && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
-	})
-	switch {
-	case plain && s != "":
-		return s
-	case isPrintable(s):
-		return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-	}
-	return ansiWord(s)
-}

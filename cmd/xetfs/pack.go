@@ -120,34 +120,6 @@ func newPacking(cmd *cobra.Command, o packOptions) (*packing, error) {
 	return p, nil
 }
 
-// untilInterrupted does something, and waits only a while for it once ctx has ended: a
-// read that the kernel does not answer, of a dead network file system, must not hold up
-// somebody who gives up.
-func untilInterrupted(ctx context.Context, do func() error) error {
-	var err error // final once ended is closed
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		err = do()
-	}()
-	select {
-	case <-ended:
-		return err
-	case <-ctx.Done():
-	}
-	select {
-	case <-ended:
-		if err == nil {
-			return nil // it was done, just before
-		}
-	case <-time.After(lastWait):
-	}
-	return ctx.Err()
-}
-
-// lastWait is how long an interrupted command waits for what it is doing.
-const lastWait = 5 * time.Second
-
 // A packing is one run of pack.
 type packing struct {
 	ctx     context.Context // of the command
@@ -169,7 +141,7 @@ func (p *packing) run(storePath string, folders []string) error {
 		return err
 	}
 	var err error
-	if p.store, err = openPackStore(p.ctx, storePath, p.report.note); err != nil {
+	if p.store, err = openPackStore(p.ctx, storePath, p.report.Note); err != nil {
 		return err
 	}
 	defer p.store.close()
@@ -197,8 +169,8 @@ func (p *packing) run(storePath string, folders []string) error {
 	case err != nil:
 		return err
 	}
-	writeListing(p.ctx, p.store.into, p.store.found, p.report.note)
-	p.report.notePrivate(storePath)
+	writeListing(p.ctx, p.store.into, p.store.found, p.report.Note)
+	p.report.privates.note(p.report.Notices, storePath)
 	return p.report.finish(p.w.Stats(), time.Since(p.started))
 }
 
@@ -215,13 +187,6 @@ func (p *packing) show(folders []string) (hide func()) {
 		s := p.w.Stats()
 		return fmt.Sprintf("pack, %s new, %s not", human(s.NewBytes), human(s.OldBytes))
 	})
-}
-
-// canceled returns a context that has ended: nothing more is to be stored.
-func canceled() context.Context {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	return ctx
 }
 
 // schemeFlag is --compress.
@@ -249,6 +214,3 @@ func (s *schemeFlag) Set(text string) error { return oneOf((*string)(s), text, s
 func (s *schemeFlag) Type() string { return "SCHEME" }
 
 func (s schemeFlag) schemes() []xorb.Scheme { return schemesOf[s] }
-
-// aside is a line on standard error that is no error.
-func aside(command, text string) string { return printable(fmt.Sprintf("%s: %s", command, text)) }

@@ -3,7 +3,9 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,9 +16,12 @@ import (
 
 // A packReport is what pack tells of its work. It may be used by several goroutines.
 type packReport struct {
-	asides
-	o packOptions
+	*Notices
+	o        packOptions
+	bar      *progress
+	privates privateFiles
 
+	mu      sync.Mutex
 	out     *bufio.Writer // guarded by mu
 	doc     *document     // of --json; nil: text; guarded by mu
 	waiting []string      // paths of files that are in no shard yet, in order; guarded by mu
@@ -32,8 +37,7 @@ type packedDoc struct {
 }
 
 func newPackReport(cmd *cobra.Command, o packOptions, bar *progress) *packReport {
-	r := &packReport{o: o}
-	r.init(cmd, bar)
+	r := &packReport{o: o, Notices: NewNotices(cmd.CommandPath(), cmd.ErrOrStderr(), bar), bar: bar}
 	r.out = bufio.NewWriterSize(cmd.OutOrStdout(), 64<<10)
 	if o.asJSON {
 		r.doc = newDocument(r.out)
@@ -84,7 +88,7 @@ func (r *packReport) file(f pack.File) {
 	}
 	r.bar.clear()
 	_, err := fmt.Fprintf(r.out, "%12d  %s  %s  %s\n", doc.Size, doc.Hash, sum, printable(doc.Path))
-	r.err = firstErr(r.err, err)
+	r.err = cmp.Or(r.err, err)
 }
 
 // finish prints the summary.
@@ -98,11 +102,11 @@ func (r *packReport) finish(s pack.Stats, took time.Duration) error {
 		}
 	} else {
 		_, err := r.out.Write(r.summary(s, took))
-		if err := firstErr(r.err, err); err != nil {
+		if err := cmp.Or(r.err, err); err != nil {
 			return err
 		}
 	}
-	return firstErr(r.out.Flush(), r.ending())
+	return cmp.Or(r.out.Flush(), incomplete(r.Notices))
 }
 
 // finishJSON writes the fields that the help of pack promises.
@@ -110,8 +114,9 @@ func (r *packReport) finishJSON(s pack.Stats, took time.Duration) {
 	if r.o.list {
 		r.doc.end()
 	}
-	r.doc.field("skipped", r.skipped)
-	r.doc.field("missing", r.missing)
+	skipped, missing := r.Skipped()
+	r.doc.field("skipped", skipped)
+	r.doc.field("missing", missing)
 	r.doc.field("files", s.Files)
 	r.doc.field("bytes", s.Bytes)
 	r.doc.field("chunks", s.Chunks)
@@ -156,6 +161,6 @@ func (r *packReport) summary(s pack.Stats, took time.Duration) []byte {
 	if s.Again > 0 {
 		fmt.Fprintf(&b, "again    %s in %s were stored once more, so that no file is in crumbs\n", human(s.AgainBytes), many(s.Again, "chunk"))
 	}
-	r.skippedLines(&b, "%-9s")
+	skippedLines(&b, "%-9s", r.Notices)
 	return b.Bytes()
 }

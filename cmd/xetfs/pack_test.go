@@ -24,7 +24,7 @@ type packResult struct {
 	Files  int64
 	Bytes  int64
 
-	Skipped []skippedDoc
+	Skipped []Skipped
 }
 
 func packJSON(t *testing.T, ctx context.Context, args ...string) packResult {
@@ -145,7 +145,7 @@ func TestS05_FileThatChanges(t *testing.T) {
 
 // isIncomplete says whether the exit status of pack or publish is right where one path alone,
 // or what is about to be renamed to it, may be missing.
-func isIncomplete(status int, skipped []skippedDoc, path string) bool {
+func isIncomplete(status int, skipped []Skipped, path string) bool {
 	want := exitGood
 	for _, s := range skipped {
 		if s.Path != path && s.Path != path+".new" {

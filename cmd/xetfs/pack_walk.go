@@ -68,7 +68,7 @@ func (p *packing) batch(root string, b *foundBatch) error {
 
 // passOver reports something that is not packed.
 func (p *packing) passOver(root, path string, why error) error {
-	return p.report.passOver(passedOver{root: root, path: path, why: why}, p.o.strict, "packing stopped")
+	return passOver(p.report.Notices, passedOver{root: root, path: path, why: why}, p.o.strict, "packing stopped")
 }
 
 // one packs a file in an open folder, again if it changes meanwhile.
@@ -80,7 +80,7 @@ func (p *packing) one(root, path string, in *openFolder, name string) error {
 	if st.kind() != unix.S_IFREG {
 		return p.passOver(root, path, kindError{fmt.Errorf("%s; only regular files are packed", kindOf(st.mode))})
 	}
-	p.report.private(filepath.Join(root, path), in, st.mode)
+	p.report.privates.add(filepath.Join(root, path), in, st.mode)
 	var err error
 	for range maxReads {
 		p.report.add(filepath.Join(root, path))

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 )
 
 // Bits of a mode that give other users access.
@@ -12,10 +13,12 @@ const (
 	othersSearch = 0o001
 )
 
-// A privateFiles counts files of a folder that other users may not read.
+// A privateFiles counts files of a folder that other users may not read. It is safe for
+// concurrent use.
 type privateFiles struct {
-	count int64
-	first string // path of one of them
+	mu    sync.Mutex
+	count int64  // guarded by mu
+	first string // path of one of them; guarded by mu
 }
 
 // add counts a file with some mode in an open folder if other users may not read it.
@@ -23,18 +26,22 @@ func (p *privateFiles) add(path string, in *openFolder, mode uint32) {
 	if mode&othersRead != 0 && !in.private {
 		return
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.count++; p.count == 1 {
 		p.first = path
 	}
 }
 
-// text says that other users can read the files in a store; "" if they cannot.
-func (p *privateFiles) text(store string) string {
+// note prints one line if other users can read the files in a store.
+func (p *privateFiles) note(n *Notices, store string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.count == 0 || !othersReach(store) {
-		return ""
+		return
 	}
-	return fmt.Sprintf("other users may not read %s (%s), but they can read what is stored in %s; to prevent that: chmod o= %s",
-		many(p.count, "file"), p.first, store, shellWord(store))
+	n.Note(fmt.Sprintf("other users may not read %s (%s), but they can read what is stored in %s; to prevent that: chmod o= %s",
+		many(p.count, "file"), p.first, store, shellWord(store)))
 }
 
 // isPrivate reports whether other users cannot reach what is in a folder with some mode.
@@ -67,22 +74,4 @@ func aboveIsPrivate(folder string) bool {
 		path, err = filepath.Abs(path)
 	}
 	return err != nil || path != "/" && !othersReach(filepath.Dir(path))
-}
-
-// private counts a file if other users may not read it.
-func (a *asides) private(path string, in *openFolder, mode uint32) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.privates.add(path, in, mode)
-}
-
-// notePrivate says in one line that other users can read files in a store that they may not
-// read elsewhere.
-func (a *asides) notePrivate(store string) {
-	a.mu.Lock()
-	text := a.privates.text(store)
-	a.mu.Unlock()
-	if text != "" {
-		a.note(text)
-	}
 }

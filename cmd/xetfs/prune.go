@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,7 +51,7 @@ The data stays for the time of grace, see xetfs delete.`,
 		ValidArgsFunction: completeSymbols(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			rule, err := o.rule(cmd, time.Now())
-			if err = firstErr(checkSymbol(args[1]), err); err != nil {
+			if err = cmp.Or(checkSymbol(args[1]), err); err != nil {
 				return err
 			}
 			return withPublisher(cmd, args[0], func(ctx context.Context, w *writing) error {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	iofs "io/fs"
@@ -223,7 +224,7 @@ func (o *publishOptions) checkFolder(cmd *cobra.Command, args []string) error {
 	case err == nil && !info.IsDir():
 		return fmt.Errorf("%s: FOLDER is a folder, this is a file", o.folder)
 	}
-	return firstErr(checkPackFolder(o.storePath, o.folder), o.checkRemoved())
+	return cmp.Or(checkPackFolder(o.storePath, o.folder), o.checkRemoved())
 }
 
 // checkRemoved makes the paths of --remove those of entries.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,7 +48,7 @@ func (p *publishing) openDry(ctx context.Context, r *publishResult) (tree catalo
 	store, err := dir.OpenReadOnly(p.storePath)
 	switch {
 	case errors.Is(err, iofs.ErrNotExist):
-		return nil, func() {}, firstErr(p.newDryStream(parts), p.checkIfVersion(nil))
+		return nil, func() {}, cmp.Or(p.newDryStream(parts), p.checkIfVersion(nil))
 	case err != nil:
 		return nil, nil, err
 	}
@@ -165,7 +166,7 @@ func compareTrees(old, entries iter.Seq2[page.Entry, error], d *treeDiff) error 
 	defer stop()
 	was, err, there := next()
 	for e, newErr := range entries {
-		if err = firstErr(err, newErr); err != nil {
+		if err = cmp.Or(err, newErr); err != nil {
 			return err
 		}
 		for there && page.ComparePaths(was.Path, e.Path) < 0 {

@@ -33,7 +33,7 @@ func (p *publishing) knownOptions() origin.KnownOptions {
 	return origin.KnownOptions{
 		Verify:  p.checksum,
 		Scratch: func() (origin.Scratch, error) { return newScratch(p.scratch) },
-		Damaged: func(k names.Key, err error) { p.report.note(fmt.Sprintf("%s: not used: %v", k, err)) },
+		Damaged: func(k names.Key, err error) { p.report.Note(fmt.Sprintf("%s: not used: %v", k, err)) },
 	}
 }
 

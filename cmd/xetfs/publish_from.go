@@ -21,7 +21,7 @@ func (p *publishing) runFrom(ctx context.Context) error {
 	defer w.close()
 	r, err := p.publishAgain(ctx, w.Publisher, from)
 	if err == nil {
-		writeListing(ctx, w.store, nil, p.report.note)
+		writeListing(ctx, w.store, nil, p.report.Note)
 	}
 	return p.finish(r, hinted(ctx, w.Catalog(), p.storePath, err))
 }

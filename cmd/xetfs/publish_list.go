@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -223,7 +224,7 @@ func (l *lister) below(ctx context.Context, d *openFolder, name string) error {
 	var st fileStat
 	err = l.files.fstat(fd, &st)
 	if err == nil { // another folder may be in its place by now
-		err = firstErr(l.checkOwn(&st), l.files.mounts.checkMount(d.mount, st.mount))
+		err = cmp.Or(l.checkOwn(&st), l.files.mounts.checkMount(d.mount, st.mount))
 	}
 	if err != nil {
 		return l.add(l.emptied(path, err))

@@ -73,13 +73,13 @@ func (p *foundPacker) one(ctx context.Context, b *foundBatch, f *found) error {
 func (p *foundPacker) tell(f *found) error {
 	if f.why != nil {
 		over := passedOver{p.root, f.entry.Path, f.why, f.state != foundSkipped}
-		if err := p.report.passOver(over, p.strict, "nothing was published"); err != nil || !over.partly {
+		if err := passOver(p.report.Notices, over, p.strict, "nothing was published"); err != nil || !over.partly {
 			return err
 		}
 	}
 	p.report.count(f)
 	if f.entry.Type == page.File && f.in != nil {
-		p.report.private(filepath.Join(p.root, f.entry.Path), f.in, f.entry.Mode)
+		p.report.privates.add(filepath.Join(p.root, f.entry.Path), f.in, f.entry.Mode)
 	}
 	return nil
 }

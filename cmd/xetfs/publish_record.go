@@ -30,7 +30,7 @@ func (p *publishing) openRecord(catalog string) *publishRecord {
 		r.new, err = place.create()
 	}
 	if err != nil {
-		p.report.note(fmt.Sprintf("all files will be read next time: %v", reason(err)))
+		p.report.Note(fmt.Sprintf("all files will be read next time: %v", reason(err)))
 	}
 	return r
 }

@@ -3,8 +3,10 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,9 +19,12 @@ import (
 // A publishReport is what publish tells of its work. It may be used by several
 // goroutines.
 type publishReport struct {
-	asides
-	asJSON bool
-	out    io.Writer
+	*Notices
+	privates privateFiles
+	asJSON   bool
+	out      io.Writer
+
+	mu     sync.Mutex
 	counts publishCounts // guarded by mu
 }
 
@@ -60,9 +65,7 @@ func (d *treeDiff) count(c page.Change) {
 }
 
 func newPublishReport(cmd *cobra.Command, asJSON bool, bar *progress) *publishReport {
-	r := &publishReport{asJSON: asJSON, out: cmd.OutOrStdout()}
-	r.init(cmd, bar)
-	return r
+	return &publishReport{asJSON: asJSON, out: cmd.OutOrStdout(), Notices: NewNotices(cmd.CommandPath(), cmd.ErrOrStderr(), bar)}
 }
 
 // count counts something that goes into the tree.
@@ -97,16 +100,16 @@ func (r *publishReport) finish(p publishResult) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.asJSON {
-		return firstErr(r.finishJSON(p), r.ending())
+		return cmp.Or(r.finishJSON(p), incomplete(r.Notices))
 	}
 	var b bytes.Buffer
 	r.headline(&b, p)
 	if p.listed {
 		r.summary(&b, p)
 	}
-	r.skippedLines(&b, "%-10s")
+	skippedLines(&b, "%-10s", r.Notices)
 	_, err := r.out.Write(b.Bytes())
-	return firstErr(err, r.ending())
+	return cmp.Or(err, incomplete(r.Notices))
 }
 
 // headline says what has happened.
@@ -185,8 +188,9 @@ func (r *publishReport) folderJSON(d *document, p publishResult) {
 	d.field("unchanged_bytes", c.sameBytes)
 	d.field("inline_files", c.inline)
 	d.field("excluded", p.excluded)
-	d.field("skipped", r.skipped)
-	d.field("missing", r.missing)
+	skipped, missing := r.Skipped()
+	d.field("skipped", skipped)
+	d.field("missing", missing)
 	d.field("chunks", s.Chunks)
 	d.field("new_chunks", s.NewChunks)
 	d.field("new_bytes", s.NewBytes)

@@ -93,7 +93,7 @@ func (p *publishing) run(ctx context.Context) error {
 	defer p.close()
 	r, err := p.publishFolder(ctx, publisher)
 	if err == nil {
-		writeListing(ctx, p.store.Keyed, nil, p.report.note)
+		writeListing(ctx, p.store.Keyed, nil, p.report.Note)
 	}
 	r.pages = p.store.pages.Load()
 	return p.finish(r, err)
@@ -119,7 +119,7 @@ func (p *publishing) finish(r publishResult, err error) error {
 		return err
 	}
 	if r.published {
-		p.report.notePrivate(p.storePath)
+		p.report.privates.note(p.report.Notices, p.storePath)
 	}
 	r.symbol, r.took = p.symbol, time.Since(p.started)
 	return p.report.finish(r)
@@ -190,7 +190,7 @@ func (p *publishing) publishFolder(ctx context.Context, publisher *catalog.Publi
 		return publishResult{}, err
 	}
 	if err := record.replace(); err != nil {
-		p.report.note(fmt.Sprintf("all files will be read next time: %v", reason(err)))
+		p.report.Note(fmt.Sprintf("all files will be read next time: %v", reason(err)))
 	}
 	if p.stream != nil {
 		r.stats, r.excluded = p.packer.Stats(), p.stream.lister.excluded

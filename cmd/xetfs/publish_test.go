@@ -34,7 +34,7 @@ type publishAnswer struct {
 	Removed        int64
 	UnchangedFiles int64 `json:"unchanged_files"`
 	NewBytes       int64 `json:"new_bytes"`
-	Skipped        []skippedDoc
+	Skipped        []Skipped
 }
 
 func publish(t *testing.T, ctx context.Context, args ...string) publishAnswer {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,7 +59,7 @@ symbols. With --json the snapshot is printed as xetfs snapshot list --json STORE
 		ValidArgsFunction: completeAfterName,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			symbols, err := parseTargets(args[2:])
-			if err = firstErr(checkSnapshot(args[1]), err); err != nil {
+			if err = cmp.Or(checkSnapshot(args[1]), err); err != nil {
 				return err
 			}
 			return withPublisher(cmd, args[0], func(ctx context.Context, w *writing) error {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,7 +44,7 @@ func parseTarget(text string) (target, error) {
 		}
 		at, err := names.ParseAsOf(text[i+1:])
 		if err != nil {
-			first = firstErr(first, fmt.Errorf("%s: %w", text, err))
+			first = cmp.Or(first, fmt.Errorf("%s: %w", text, err))
 			continue
 		}
 		return target{text[:i], at}, checkSymbol(text[:i])

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"log/slog"
 	"runtime"
 	"slices"
@@ -155,8 +154,3 @@ func (o *object) ReadAt(p []byte, off int64) (int, error) {
 }
 
 func (o *object) close() { o.f.Close() }
-
-// ended says that an error comes from the user who gave up, not from the data.
-func ended(ctx context.Context, err error) bool {
-	return ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded))
-}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -96,7 +97,7 @@ func verify(cmd *cobra.Command, folder string, asJSON bool) error {
 	}
 	v.report.cure = symbols > 0 && !isWeb(folder)
 	v.report.empty = len(v.place.files) == 0 && symbols == 0
-	err = firstErr(v.report.finish(), catalogErr)
+	err = cmp.Or(v.report.finish(), catalogErr)
 	if err == nil && v.report.empty {
 		err = nothingThere(noShard(folder) + ", no xorb and no version of a catalog, so nothing was checked")
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -238,9 +239,9 @@ func (c *treeCheck) finish(t target) error {
 		f.doc.field("contents", f.counts.files)
 		f.doc.field("bytes", f.counts.bytes)
 		f.doc.field("sound", sound)
-		f.err = firstErr(f.err, f.doc.close())
+		f.err = cmp.Or(f.err, f.doc.close())
 	} else {
-		f.err = firstErr(f.err, c.summary(f.w, t))
+		f.err = cmp.Or(f.err, c.summary(f.w, t))
 	}
 	switch {
 	case f.err != nil:

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"flag"
 	iofs "io/fs"
@@ -252,7 +253,7 @@ func TestS34_MountIDs(t *testing.T) {
 	}
 	proc, err := calls.mountAt(folder, "proc")
 	var st fileStat
-	if err := firstErr(err, calls.statAt(folder, "proc", &st)); err != nil || st.mount != proc {
+	if err := cmp.Or(err, calls.statAt(folder, "proc", &st)); err != nil || st.mount != proc {
 		t.Fatalf("/proc is on mount %d, by its stat on %d, %v", proc, st.mount, err)
 	}
 	for _, tt := range []struct {

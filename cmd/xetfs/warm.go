@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -116,5 +117,5 @@ func (o *warmOptions) folder(source string) (*cacheFolder, error) {
 		return nil, f.err
 	}
 	f.ifBusy = "read the files through its mount, or name another folder with --cache-dir"
-	return f, firstErr(firstErr(f.checkApart(source, ""), f.limit(&o.cache)), f.err)
+	return f, cmp.Or(cmp.Or(f.checkApart(source, ""), f.limit(&o.cache)), f.err)
 }

@@ -129,7 +129,7 @@ func (w *warming) keepTerms(ctx context.Context, path string, terms []codec.Term
 		}
 	}
 	if w.add(wishes{}, path, terms) {
-		return false, firstErr(w.s.disk.Refuses(), errNotKept)
+		return false, cmp.Or(w.s.disk.Refuses(), errNotKept)
 	}
 	return false, nil
 }
@@ -166,7 +166,7 @@ func (w *warming) bring(ctx context.Context, rows []chunkRow, done func(n int64)
 			case err == nil, w.s.disk.Refuses() != nil: // who keeps the files is told the same
 				done(row.bytes)
 			case theFile(err):
-				lost = firstErr(lost, err)
+				lost = cmp.Or(lost, err)
 			default:
 				stop(fmt.Errorf("%s: %w", row.path, err))
 			}

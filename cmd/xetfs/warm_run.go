@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -142,7 +143,7 @@ func (w *warming) warmAll(ctx context.Context, kept *cacheFolder) error {
 	close(small)
 	close(large)
 	going.Wait()
-	return firstErr(context.Cause(ctx), err)
+	return cmp.Or(context.Cause(ctx), err)
 }
 
 // plan adds up what is to be kept.

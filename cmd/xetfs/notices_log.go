@@ -1,0 +1,52 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+)
+
+// notes is a slog.Handler for commands that end by themselves: a warning is a line on
+// stderr that begins with the name of the command.
+type notes struct {
+	w       io.Writer
+	command string
+	words   func(string) string // translates a line for people
+	attrs   []slog.Attr
+}
+
+// NewNoticeHandler returns a handler that prints warnings to w. Each line passes through words.
+func NewNoticeHandler(w io.Writer, command string, words func(string) string) slog.Handler {
+	return &notes{w: w, command: command, words: words}
+}
+
+// Enabled implements slog.Handler.
+func (n *notes) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
+
+// Handle implements slog.Handler.
+func (n *notes) Handle(_ context.Context, r slog.Record) error {
+	var b strings.Builder
+	b.WriteString(n.command + ": " + r.Message)
+	add := func(a slog.Attr) bool {
+		if a.Key != "event" && a.Key != "what" {
+			fmt.Fprintf(&b, " %s=%v", a.Key, a.Value)
+		}
+		return true
+	}
+	for _, a := range n.attrs {
+		add(a)
+	}
+	r.Attrs(add)
+	_, err := fmt.Fprintln(n.w, printable(n.words(b.String())))
+	return err
+}
+
+// WithAttrs implements slog.Handler.
+func (n *notes) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &notes{n.w, n.command, n.words, append(n.attrs[:len(n.attrs):len(n.attrs)], attrs...)}
+}
+
+// WithGroup implements slog.Handler. Nothing here has groups.
+func (n *notes) WithGroup(string) slog.Handler { return n }
