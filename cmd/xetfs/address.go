@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	iofs "io/fs"
 	"net/url"
 	"os"
@@ -31,7 +32,7 @@ func checkLocal(folder string) error {
 	case !strings.HasPrefix(rest, "//"):
 		return nil
 	case scheme == "file":
-		return usageError{fmt.Errorf("a folder is named by its path, without file://; type %s", shellWord(pathOfFile(rest)))}
+		return usageError{fmt.Errorf("a folder is named by its path, without file://; type %s", ui.ShellWord(pathOfFile(rest)))}
 	case scheme == "s3" || scheme == "gs" || scheme == "az" || scheme == "hf":
 		return usageError{fmt.Errorf("%s: buckets and the Hub cannot be read yet; type the http:// or https:// address of the store, or the path of a copy of it", withoutSecrets(folder))}
 	}

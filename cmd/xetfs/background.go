@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"golang.org/x/sys/unix"
 )
 
@@ -50,17 +51,17 @@ func (o *mountOptions) startBackground(cmd *cobra.Command, source, mountpoint st
 	}
 	name := cmd.CommandPath()
 	for _, w := range r.Warnings {
-		fmt.Fprintln(cmd.ErrOrStderr(), aside(name, w))
+		fmt.Fprintln(cmd.ErrOrStderr(), ui.NoticeLine(name, w))
 	}
 	if r.Status != exitGood {
-		fmt.Fprintln(cmd.ErrOrStderr(), aside(name, r.Error))
+		fmt.Fprintln(cmd.ErrOrStderr(), ui.NoticeLine(name, r.Error))
 		return statusError(r.Status)
 	}
 	if o.log.none != nil {
-		fmt.Fprintln(cmd.ErrOrStderr(), aside(name, fmt.Sprintf("there is no log: %v; --log-file names a file, --foreground logs to standard error", o.log.none)))
+		fmt.Fprintln(cmd.ErrOrStderr(), ui.NoticeLine(name, fmt.Sprintf("there is no log: %v; --log-file names a file, --foreground logs to standard error", o.log.none)))
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "mounted %s at %s\nlog:     %s\nunmount: xetfs umount %s\n",
-		printable(source), printable(mountpoint), printable(o.log.place()), shellWord(mountpoint))
+		ui.Printable(source), ui.Printable(mountpoint), ui.Printable(o.log.place()), ui.ShellWord(mountpoint))
 	return err
 }
 
@@ -139,7 +140,7 @@ func (o *mountOptions) serveInBackground(ctx context.Context, source, mountpoint
 	err = d.run(ctx)
 	if err != nil && !told {
 		status := exitStatus(ctx, err)
-		tell(report{Status: status, Error: printable(userText(err))})
+		tell(report{Status: status, Error: ui.Printable(userText(err))})
 	}
 	return err
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/xetfs/xetfs/cache/disk"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 )
 
 // newCache is the command that looks after the disk cache.
@@ -64,7 +65,7 @@ func (o openedCache) with(cmd *cobra.Command, flags *cacheFlags, do func(f *cach
 		return f.err
 	}
 	if _, err := os.Stat(filepath.Join(f.path, "FORMAT")); err != nil && !errors.Is(err, iofs.ErrPermission) {
-		return fmt.Errorf("%s: there is no disk cache: %w", f.path, reason(err))
+		return fmt.Errorf("%s: there is no disk cache: %w", f.path, ui.Reason(err))
 	}
 	if o.log == nil {
 		o.log = newNotes(cmd.ErrOrStderr(), cmd.CommandPath())
@@ -146,23 +147,23 @@ func (d *statusDoc) print(w io.Writer, asJSON bool) error {
 	if !asJSON {
 		return d.text(w)
 	}
-	doc := newDocument(w)
-	doc.field("dir", d.dir)
-	doc.field("shared", d.shared)
-	doc.field("owner", d.owner)
-	doc.field("chunks", d.stats.Chunks)
-	doc.field("files", d.stats.Wholes)
-	doc.field("bytes", d.stats.Bytes)
-	doc.field("chunk_bytes", d.stats.SegmentBytes)
-	doc.field("file_bytes", d.stats.WholeBytes)
-	doc.field("index_bytes", d.indexBytes)
-	doc.field("free_bytes", d.freeBytes)
-	return doc.close()
+	doc := ui.NewDocument(w)
+	doc.Field("dir", d.dir)
+	doc.Field("shared", d.shared)
+	doc.Field("owner", d.owner)
+	doc.Field("chunks", d.stats.Chunks)
+	doc.Field("files", d.stats.Wholes)
+	doc.Field("bytes", d.stats.Bytes)
+	doc.Field("chunk_bytes", d.stats.SegmentBytes)
+	doc.Field("file_bytes", d.stats.WholeBytes)
+	doc.Field("index_bytes", d.indexBytes)
+	doc.Field("free_bytes", d.freeBytes)
+	return doc.Close()
 }
 
 func (d *statusDoc) text(w io.Writer) error {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "folder   %s\n", printable(d.dir))
+	fmt.Fprintf(&b, "folder   %s\n", ui.Printable(d.dir))
 	switch {
 	case d.owner != nil:
 		fmt.Fprintf(&b, "writer   process %d\n", *d.owner)
@@ -171,10 +172,10 @@ func (d *statusDoc) text(w io.Writer) error {
 	default:
 		fmt.Fprintf(&b, "writer   none\n")
 	}
-	fmt.Fprintf(&b, "chunks   %s (pages are counted as such), %s\n", many(int64(d.stats.Chunks), "chunk"), human(d.stats.SegmentBytes))
-	fmt.Fprintf(&b, "files    %s, %s\n", many(int64(d.stats.Wholes), "whole file"), human(d.stats.WholeBytes))
-	fmt.Fprintf(&b, "index    %s\n", human(d.indexBytes))
-	fmt.Fprintf(&b, "together %s, and %s are free\n", human(d.stats.Bytes), human(d.freeBytes))
+	fmt.Fprintf(&b, "chunks   %s (pages are counted as such), %s\n", ui.Plural(int64(d.stats.Chunks), "chunk"), ui.HumanSize(d.stats.SegmentBytes))
+	fmt.Fprintf(&b, "files    %s, %s\n", ui.Plural(int64(d.stats.Wholes), "whole file"), ui.HumanSize(d.stats.WholeBytes))
+	fmt.Fprintf(&b, "index    %s\n", ui.HumanSize(d.indexBytes))
+	fmt.Fprintf(&b, "together %s, and %s are free\n", ui.HumanSize(d.stats.Bytes), ui.HumanSize(d.freeBytes))
 	_, err := w.Write(b.Bytes())
 	return err
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/reconstruct"
 )
 
@@ -131,10 +132,10 @@ func (d *cacheDirFlag) Type() string { return "DIR" }
 
 // A roomFlag is room on a file system: a number of bytes, or percent of all there is.
 type roomFlag struct {
-	bytes   byteSize
+	bytes   ui.ByteSize
 	percent float64 // if it is not 0
 	given   bool
-	least   byteSize
+	least   ui.ByteSize
 }
 
 // Set implements pflag.Value.

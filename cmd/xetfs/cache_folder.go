@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xetfs/xetfs/cache/disk"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 )
 
 // diskName is the folder of the disk cache in cacheDir, which has other things in it, too.
@@ -51,7 +52,7 @@ func (o *cacheFlags) folder() *cacheFolder {
 	}
 	real, err := realPath(f.path)
 	if err != nil {
-		f.err = fmt.Errorf("disk cache %s: %w", f.path, reason(err))
+		f.err = fmt.Errorf("disk cache %s: %w", f.path, ui.Reason(err))
 		return f
 	}
 	f.path = real
@@ -71,7 +72,7 @@ func (f *cacheFolder) limit(o *cacheFlags) error {
 	}
 	if f.options.MaxBytes < leastCache {
 		return usageError{fmt.Errorf("--cache-size %s: is %s of the file system of %s, and %s is the least",
-			&o.size, human(f.options.MaxBytes), f.path, human(leastCache))}
+			&o.size, ui.HumanSize(f.options.MaxBytes), f.path, ui.HumanSize(leastCache))}
 	}
 	f.options.MinFree = total / defaultFreePart
 	if o.free.given {
@@ -95,7 +96,7 @@ func (f *cacheFolder) checkApart(source, mountpoint string) error {
 	}
 	real, err := filepath.EvalSymlinks(source)
 	if err != nil {
-		return fmt.Errorf("%s: %w", source, reason(err))
+		return fmt.Errorf("%s: %w", source, ui.Reason(err))
 	}
 	if real, err = filepath.Abs(real); err != nil {
 		return err

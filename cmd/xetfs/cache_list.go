@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/xetfs/xetfs/cache/disk"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 )
 
 func newCacheList() *cobra.Command {
@@ -61,22 +62,22 @@ func entryHash(e disk.Entry) string {
 // listCache prints the entries as they are found; there may be millions.
 func listCache(w io.Writer, c *diskCache, asJSON bool) error {
 	if asJSON {
-		doc := newDocument(w)
-		doc.begin("entries")
+		doc := ui.NewDocument(w)
+		doc.Begin("entries")
 		for e := range c.Entries() {
-			doc.element(keptDoc{e.Kind, entryHash(e), e.Chunks, e.Bytes})
-			if doc.err != nil {
-				return doc.err
+			doc.Element(keptDoc{e.Kind, entryHash(e), e.Chunks, e.Bytes})
+			if doc.Err != nil {
+				return doc.Err
 			}
 		}
-		doc.end()
-		return doc.close()
+		doc.End()
+		return doc.Close()
 	}
-	lines := newLineList(w, fmt.Sprintf("%-4s %-64s %6s %12s", "KIND", "HASH", "CHUNKS", "SIZE"))
+	lines := ui.NewLineList(w, fmt.Sprintf("%-4s %-64s %6s %12s", "KIND", "HASH", "CHUNKS", "SIZE"))
 	for e := range c.Entries() {
-		if err := lines.line(fmt.Sprintf("%s %s %6d %12s", e.Kind, entryHash(e), e.Chunks, lines.size(e.Bytes))); err != nil {
+		if err := lines.Line(fmt.Sprintf("%s %s %6d %12s", e.Kind, entryHash(e), e.Chunks, lines.Size(e.Bytes))); err != nil {
 			return err
 		}
 	}
-	return lines.flush()
+	return lines.Flush()
 }

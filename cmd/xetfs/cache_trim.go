@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 )
 
 func newCacheClear() *cobra.Command {
@@ -87,13 +88,13 @@ func shrink(cmd *cobra.Command, flags *cacheFlags, asJSON bool, do func(*diskCac
 		left := c.Stats().Bytes
 		freed := max(0, before-left)
 		if !asJSON {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s: %s freed, %s left\n", printable(f.path), human(freed), human(left))
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s: %s freed, %s left\n", ui.Printable(f.path), ui.HumanSize(freed), ui.HumanSize(left))
 			return err
 		}
-		doc := newDocument(cmd.OutOrStdout())
-		doc.field("dir", f.path)
-		doc.field("freed", freed)
-		doc.field("bytes", left)
-		return doc.close()
+		doc := ui.NewDocument(cmd.OutOrStdout())
+		doc.Field("dir", f.path)
+		doc.Field("freed", freed)
+		doc.Field("bytes", left)
+		return doc.Close()
 	})
 }

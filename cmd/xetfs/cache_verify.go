@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/xetfs/xetfs/cache/disk"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 )
 
 func newCacheVerify() *cobra.Command {
@@ -62,18 +63,18 @@ type keptFaultDoc struct {
 
 // verifyCache reads everything and prints what is damaged.
 func verifyCache(cmd *cobra.Command, c *diskCache, asJSON bool) error {
-	r := &keptReport{w: cmd.OutOrStdout(), bar: newProgress(cmd.ErrOrStderr(), "verify")}
+	r := &keptReport{w: cmd.OutOrStdout(), bar: ui.NewProgress(cmd.ErrOrStderr(), "verify")}
 	if asJSON {
-		r.doc = newDocument(r.w)
-		r.doc.begin("faults")
+		r.doc = ui.NewDocument(r.w)
+		r.doc.Begin("faults")
 	}
 	stats := c.Stats()
-	r.bar.expect(stats.SegmentBytes + stats.WholeBytes)
-	r.bar.start()
+	r.bar.Expect(stats.SegmentBytes + stats.WholeBytes)
+	r.bar.Start()
 	stop := watchReading(r.bar)
 	entries, err := c.Verify(cmd.Context(), r.fault)
 	stop()
-	r.bar.clear()
+	r.bar.Clear()
 	if err != nil {
 		return err
 	}
@@ -84,8 +85,8 @@ func verifyCache(cmd *cobra.Command, c *diskCache, asJSON bool) error {
 // counts at the end.
 type keptReport struct {
 	w      io.Writer
-	bar    *progress // that may be on the same screen
-	doc    *document // of --json; nil: text
+	bar    *ui.Progress // that may be on the same screen
+	doc    *ui.Document // of --json; nil: text
 	faults int64
 	err    error // of w
 }
@@ -93,11 +94,11 @@ type keptReport struct {
 func (r *keptReport) fault(e disk.Entry, err error) {
 	r.faults++
 	if r.doc != nil {
-		r.doc.element(keptFaultDoc{e.Kind, entryHash(e), err.Error()})
+		r.doc.Element(keptFaultDoc{e.Kind, entryHash(e), err.Error()})
 		return
 	}
-	r.bar.clear()
-	_, err = fmt.Fprintln(r.w, printable(fmt.Sprintf("%s %s: %v", e.Kind, entryHash(e), err)))
+	r.bar.Clear()
+	_, err = fmt.Fprintln(r.w, ui.Printable(fmt.Sprintf("%s %s: %v", e.Kind, entryHash(e), err)))
 	r.err = cmp.Or(r.err, err)
 }
 
@@ -105,16 +106,16 @@ func (r *keptReport) fault(e disk.Entry, err error) {
 func (r *keptReport) finish(entries int) error {
 	sound := r.faults == 0
 	if r.doc != nil {
-		r.doc.end()
-		r.doc.field("entries", entries)
-		r.doc.field("sound", sound)
-		r.err = r.doc.close()
+		r.doc.End()
+		r.doc.Field("entries", entries)
+		r.doc.Field("sound", sound)
+		r.err = r.doc.Close()
 	} else {
 		verdict := "all sound"
 		if !sound {
-			verdict = many(r.faults, "fault")
+			verdict = ui.Plural(r.faults, "fault")
 		}
-		_, err := fmt.Fprintf(r.w, "%s: %s\n", many(int64(entries), "entry"), verdict)
+		_, err := fmt.Fprintf(r.w, "%s: %s\n", ui.Plural(int64(entries), "entry"), verdict)
 		r.err = cmp.Or(r.err, err)
 	}
 	if r.err == nil && !sound {
@@ -125,8 +126,8 @@ func (r *keptReport) finish(entries int) error {
 
 // watchReading moves a bar by what this process reads, until stop is called: a store tells
 // only what is damaged.
-func watchReading(bar *progress) (stop func()) {
-	if !bar.visible() {
+func watchReading(bar *ui.Progress) (stop func()) {
+	if !bar.Visible() {
 		return func() {}
 	}
 	ending, ended := make(chan struct{}), make(chan struct{})
@@ -140,7 +141,7 @@ func watchReading(bar *progress) (stop func()) {
 				return
 			case <-tick.C:
 				now := bytesRead()
-				bar.add(now - before)
+				bar.Add(now - before)
 				before = now
 			}
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
 )
 
@@ -43,11 +44,11 @@ With --json there is one object: {"symbols": how many are live}.`,
 					return err
 				}
 				if asJSON {
-					doc := newDocument(cmd.OutOrStdout())
-					doc.field("symbols", n)
-					return doc.close()
+					doc := ui.NewDocument(cmd.OutOrStdout())
+					doc.Field("symbols", n)
+					return doc.Close()
 				}
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s\n", many(int64(n), "symbol"))
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s\n", ui.Plural(int64(n), "symbol"))
 				return err
 			})
 		},
@@ -114,17 +115,17 @@ func printRef(cmd *cobra.Command, ref *names.Ref, asJSON bool) error {
 			row := newRowDoc(*ref.Latest)
 			latest = &row
 		}
-		doc := newDocument(out)
-		doc.field("symbol", ref.Symbol)
-		doc.field("seq", ref.Seq)
-		doc.field("head", ref.Head)
-		doc.field("latest", latest)
-		return doc.close()
+		doc := ui.NewDocument(out)
+		doc.Field("symbol", ref.Symbol)
+		doc.Field("seq", ref.Seq)
+		doc.Field("head", ref.Head)
+		doc.Field("latest", latest)
+		return doc.Close()
 	}
 	latest := "no live version"
 	if ref.Latest != nil {
 		latest = versionName(*ref.Latest)
 	}
-	_, err := fmt.Fprintf(out, "%s: %s, after %s\n", printable(ref.Symbol), latest, many(int64(ref.Seq), "change"))
+	_, err := fmt.Fprintf(out, "%s: %s, after %s\n", ui.Printable(ref.Symbol), latest, ui.Plural(int64(ref.Seq), "change"))
 	return err
 }

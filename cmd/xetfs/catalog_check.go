@@ -14,6 +14,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/fs/catalog/sweep"
 )
@@ -62,13 +63,13 @@ func check(cmd *cobra.Command, folder string, data, asJSON bool) error {
 	if err := isCatalog(ctx, folder, store); err != nil {
 		return err
 	}
-	r := &checkFindings{w: cmd.OutOrStdout(), line: newStatus(cmd.ErrOrStderr())}
+	r := &checkFindings{w: cmd.OutOrStdout(), line: ui.NewStatus(cmd.ErrOrStderr())}
 	if asJSON {
-		r.doc = newDocument(r.w)
-		r.doc.begin("findings")
+		r.doc = ui.NewDocument(r.w)
+		r.doc.Begin("findings")
 	}
 	report, err := r.run(ctx, store, data)
-	r.line.clear()
+	r.line.Clear()
 	if err != nil {
 		return fmt.Errorf("%s: %w", folder, err)
 	}
@@ -79,15 +80,15 @@ func check(cmd *cobra.Command, folder string, data, asJSON bool) error {
 // at the end.
 type checkFindings struct {
 	w    io.Writer
-	line *status
-	doc  *document // of --json; nil: text
-	err  error     // of w
+	line *ui.Status
+	doc  *ui.Document // of --json; nil: text
+	err  error        // of w
 }
 
 func (r *checkFindings) run(ctx context.Context, store origin.Store, data bool) (sweep.CheckReport, error) {
 	return sweep.Check(ctx, store, origin.Pages(store), sweep.CheckOptions{
 		Data:     data,
-		Progress: func(p sweep.Progress) { r.line.show(progressText(p, time.Now())) },
+		Progress: func(p sweep.Progress) { r.line.Show(progressText(p, time.Now())) },
 		Found:    r.found,
 	})
 }
@@ -105,9 +106,9 @@ type findingDoc struct {
 }
 
 func (r *checkFindings) found(f sweep.Finding) {
-	r.line.clear()
+	r.line.Clear()
 	if r.doc != nil {
-		r.doc.element(newFindingDoc(f))
+		r.doc.Element(newFindingDoc(f))
 		return
 	}
 	_, err := fmt.Fprintln(r.w, findingLine(f))
@@ -117,7 +118,7 @@ func (r *checkFindings) found(f sweep.Finding) {
 // findingLine names the object, what needs it, and what is wrong.
 func findingLine(f sweep.Finding) string {
 	if f.Hidden {
-		return printable(fmt.Sprintf("%s: hidden: %v", f.Symbol, f.Err))
+		return ui.Printable(fmt.Sprintf("%s: hidden: %v", f.Symbol, f.Err))
 	}
 	var parts []string
 	reason := f.Err.Error()
@@ -133,7 +134,7 @@ func findingLine(f sweep.Finding) string {
 	if f.Path != "" {
 		parts = append(parts, f.Path)
 	}
-	return printable(strings.Join(append(parts, reason), ": "))
+	return ui.Printable(strings.Join(append(parts, reason), ": "))
 }
 
 func newFindingDoc(f sweep.Finding) findingDoc {
@@ -158,7 +159,7 @@ func newFindingDoc(f sweep.Finding) findingDoc {
 // finish prints the counts, and returns what the exit status says.
 func (r *checkFindings) finish(c sweep.CheckReport) error {
 	if r.doc != nil {
-		r.doc.end()
+		r.doc.End()
 		for _, f := range []struct {
 			name string
 			n    int64
@@ -167,10 +168,10 @@ func (r *checkFindings) finish(c sweep.CheckReport) error {
 			{"entries", c.Entries}, {"shards", c.Shards}, {"xorbs", c.Xorbs}, {"ignored", c.Ignored},
 			{"damaged", c.Damaged}, {"missing", c.Missing}, {"hidden", c.Hidden},
 		} {
-			r.doc.field(f.name, f.n)
+			r.doc.Field(f.name, f.n)
 		}
-		r.doc.field("sound", c.Damaged+c.Missing == 0)
-		r.err = cmp.Or(r.err, r.doc.close())
+		r.doc.Field("sound", c.Damaged+c.Missing == 0)
+		r.err = cmp.Or(r.err, r.doc.Close())
 	} else {
 		_, err := fmt.Fprintln(r.w, checkSummary(c))
 		r.err = cmp.Or(r.err, err)
@@ -192,13 +193,13 @@ func checkSummary(c sweep.CheckReport) string {
 		verdict = fmt.Sprintf("%d damaged, %d missing or unreadable", c.Damaged, c.Missing)
 	}
 	if c.Hidden > 0 {
-		verdict += fmt.Sprintf(", %s hidden in mounts", many(c.Hidden, "symbol"))
+		verdict += fmt.Sprintf(", %s hidden in mounts", ui.Plural(c.Hidden, "symbol"))
 	}
 	ignored := ""
 	if c.Ignored > 0 {
-		ignored = fmt.Sprintf(" (%s of something else)", many(c.Ignored, "key"))
+		ignored = fmt.Sprintf(" (%s of something else)", ui.Plural(c.Ignored, "key"))
 	}
-	return fmt.Sprintf("%s, %s, %s, %s with %s, %s, %s%s: %s", many(c.Symbols, "symbol"), many(c.Versions, "version"),
-		many(c.Snapshots, "snapshot"), many(c.Pages, "page"), many(c.Entries, "entry"), many(c.Shards, "shard"),
-		many(c.Xorbs, "xorb"), ignored, verdict)
+	return fmt.Sprintf("%s, %s, %s, %s with %s, %s, %s%s: %s", ui.Plural(c.Symbols, "symbol"), ui.Plural(c.Versions, "version"),
+		ui.Plural(c.Snapshots, "snapshot"), ui.Plural(c.Pages, "page"), ui.Plural(c.Entries, "entry"), ui.Plural(c.Shards, "shard"),
+		ui.Plural(c.Xorbs, "xorb"), ignored, verdict)
 }

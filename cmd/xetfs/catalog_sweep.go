@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/fs/catalog/sweep"
 )
@@ -52,13 +53,13 @@ with {"objects", "bytes"} for each; a KIND is version, index page, shard, xorb o
 }
 
 func runSweep(ctx context.Context, cmd *cobra.Command, w *writing, dryRun, asJSON bool) error {
-	watch := &sweepWatch{errOut: cmd.ErrOrStderr(), command: cmd.CommandPath(), line: newStatus(cmd.ErrOrStderr())}
+	watch := &sweepWatch{errOut: cmd.ErrOrStderr(), command: cmd.CommandPath(), line: ui.NewStatus(cmd.ErrOrStderr())}
 	report, err := sweep.Sweep(ctx, w.store, w.pages, sweep.Options{
 		DryRun:   dryRun,
 		Progress: watch.progress,
 		Logger:   newNotes(cmd.ErrOrStderr(), cmd.CommandPath()),
 	})
-	watch.line.clear()
+	watch.line.Clear()
 	switch {
 	case err != nil:
 		return err
@@ -73,18 +74,18 @@ func runSweep(ctx context.Context, cmd *cobra.Command, w *writing, dryRun, asJSO
 type sweepWatch struct {
 	errOut  io.Writer
 	command string
-	line    *status
+	line    *ui.Status
 	told    bool
 }
 
 func (s *sweepWatch) progress(p sweep.Progress) {
 	if !p.Waiting.IsZero() && !s.told {
 		s.told = true
-		s.line.clear()
-		fmt.Fprintln(s.errOut, aside(s.command, fmt.Sprintf(
+		s.line.Clear()
+		fmt.Fprintln(s.errOut, ui.NoticeLine(s.command, fmt.Sprintf(
 			"waiting until %s, so that no publish under way loses what it uses", p.Waiting.Local().Format(time.DateTime))))
 	}
-	s.line.show(progressText(p, time.Now()))
+	s.line.Show(progressText(p, time.Now()))
 }
 
 // sweptKinds are the kinds of objects that a sweep deletes, and what JSON calls them.
@@ -115,13 +116,13 @@ func sweepJSON(w io.Writer, r sweep.Report, dryRun bool) error {
 			kinds[kind.String()][state.name] = countsDoc(state.of(r)[kind])
 		}
 	}
-	doc := newDocument(w)
-	doc.field("dry_run", dryRun)
-	doc.field("kinds", kinds)
-	doc.field("waiting", countsDoc(r.Waiting))
-	doc.field("waiting_until", waitingUntil(r))
-	doc.field("strays", r.Strays)
-	return doc.close()
+	doc := ui.NewDocument(w)
+	doc.Field("dry_run", dryRun)
+	doc.Field("kinds", kinds)
+	doc.Field("waiting", countsDoc(r.Waiting))
+	doc.Field("waiting_until", waitingUntil(r))
+	doc.Field("strays", r.Strays)
+	return doc.Close()
 }
 
 // waitingUntil returns when the last of the waiting objects may be swept; nil: none waits.
@@ -143,16 +144,16 @@ func sweepText(w io.Writer, r sweep.Report) error {
 		fmt.Fprintf(&b, "\n%-12s", kind)
 		for _, state := range sweptStates {
 			c := state.of(r)[kind]
-			fmt.Fprintf(&b, "%22s", fmt.Sprintf("%d, %s", c.Objects, human(c.Bytes)))
+			fmt.Fprintf(&b, "%22s", fmt.Sprintf("%d, %s", c.Objects, ui.HumanSize(c.Bytes)))
 		}
 	}
 	b.WriteByte('\n')
 	if r.Waiting.Objects > 0 {
 		fmt.Fprintf(&b, "grace period: %s (%s) must wait, the last until %s; then sweep again\n",
-			many(r.Waiting.Objects, "object"), human(r.Waiting.Bytes), r.WaitingUntil.Local().Format(time.DateTime))
+			ui.Plural(r.Waiting.Objects, "object"), ui.HumanSize(r.Waiting.Bytes), r.WaitingUntil.Local().Format(time.DateTime))
 	}
 	if r.Strays > 0 {
-		fmt.Fprintf(&b, "%s of unfinished writes removed\n", many(int64(r.Strays), "file"))
+		fmt.Fprintf(&b, "%s of unfinished writes removed\n", ui.Plural(int64(r.Strays), "file"))
 	}
 	_, err := w.Write(b.Bytes())
 	return err

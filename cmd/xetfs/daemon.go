@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/fs"
 )
 
@@ -168,11 +169,11 @@ func (d *daemon) warnings(ctx context.Context, src *source) []string {
 			}
 			return nil
 		}
-		return []string{fmt.Sprintf("there is no symbol in %s yet, so the mount is empty", printable(d.source))}
+		return []string{fmt.Sprintf("there is no symbol in %s yet, so the mount is empty", ui.Printable(d.source))}
 	}
 	var w []string
 	if n := len(src.bare.Damaged()); n > 0 {
-		w = append(w, fmt.Sprintf("damaged shards that are left out: %d; xetfs verify %s names the places", n, shellWord(d.source)))
+		w = append(w, fmt.Sprintf("damaged shards that are left out: %d; xetfs verify %s names the places", n, ui.ShellWord(d.source)))
 	}
 	switch empty, err := src.holdsNothing(ctx); {
 	case err != nil:

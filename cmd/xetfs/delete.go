@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
 )
 
@@ -98,13 +99,13 @@ func deleteVersions(ctx context.Context, cmd *cobra.Command, w *writing, victims
 
 func printVictims(w io.Writer, deleted []victimDoc, asJSON bool) error {
 	if asJSON {
-		doc := newDocument(w)
-		doc.field("deleted", deleted)
-		return doc.close()
+		doc := ui.NewDocument(w)
+		doc.Field("deleted", deleted)
+		return doc.Close()
 	}
 	for _, d := range deleted {
 		for _, n := range d.Versions {
-			if _, err := fmt.Fprintf(w, "deleted %s@%d\n", printable(d.Symbol), n); err != nil {
+			if _, err := fmt.Fprintf(w, "deleted %s@%d\n", ui.Printable(d.Symbol), n); err != nil {
 				return err
 			}
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
 )
@@ -68,8 +69,8 @@ type comparison struct {
 	c                       *reading
 	from, to                side
 	out                     *bufio.Writer
-	doc                     *document // of --json; nil: text
-	line                    *status
+	doc                     *ui.Document // of --json; nil: text
+	line                    *ui.Status
 	added, removed, changed int64
 }
 
@@ -95,7 +96,7 @@ func (s *side) doc() sideDoc {
 }
 
 func (o diffOptions) run(ctx context.Context, cmd *cobra.Command, c *reading, from, to target) error {
-	d := &comparison{o: o, c: c, line: newStatus(cmd.ErrOrStderr()), out: bufio.NewWriterSize(cmd.OutOrStdout(), 64<<10)}
+	d := &comparison{o: o, c: c, line: ui.NewStatus(cmd.ErrOrStderr()), out: bufio.NewWriterSize(cmd.OutOrStdout(), 64<<10)}
 	var err error
 	if d.from, err = d.side(ctx, from); err != nil {
 		return err
@@ -103,7 +104,7 @@ func (o diffOptions) run(ctx context.Context, cmd *cobra.Command, c *reading, fr
 	if d.to, err = d.side(ctx, to); err != nil {
 		return err
 	}
-	defer d.line.clear()
+	defer d.line.Clear()
 	return d.print(ctx)
 }
 
@@ -114,10 +115,10 @@ func (d *comparison) side(ctx context.Context, t target) (side, error) {
 
 func (d *comparison) print(ctx context.Context) error {
 	if d.o.asJSON {
-		d.doc = newDocument(d.out)
-		d.doc.field("from", d.from.doc())
-		d.doc.field("to", d.to.doc())
-		d.doc.begin("changes")
+		d.doc = ui.NewDocument(d.out)
+		d.doc.Field("from", d.from.doc())
+		d.doc.Field("to", d.to.doc())
+		d.doc.Begin("changes")
 	}
 	need := newNeed(d.c.store)
 	for change, err := range d.c.Changes(ctx, d.from.row, d.to.row) {
@@ -133,14 +134,14 @@ func (d *comparison) print(ctx context.Context) error {
 		tree, err := d.c.OpenRow(ctx, d.from.symbol, d.from.row)
 		if err == nil {
 			fetch, err = need.without(ctx, tree, func(files int64) {
-				d.line.show(fmt.Sprintf("looking for chunks that are there: %s", many(files, "file")))
+				d.line.Show(fmt.Sprintf("looking for chunks that are there: %s", ui.Plural(files, "file")))
 			})
 		}
 		if err != nil {
 			return err
 		}
 	}
-	d.line.clear()
+	d.line.Clear()
 	return d.finish(fetch)
 }
 
@@ -169,8 +170,8 @@ func (d *comparison) change(ctx context.Context, c page.Change, need *need) erro
 	}
 	switch {
 	case d.doc != nil && !d.o.stat:
-		d.doc.element(newDiffDoc(c, what))
-		return d.doc.err
+		d.doc.Element(newDiffDoc(c, what))
+		return d.doc.Err
 	case d.doc == nil && !d.o.stat:
 		_, err := fmt.Fprintln(d.out, diffLine(c, what))
 		return err
@@ -181,19 +182,19 @@ func (d *comparison) change(ctx context.Context, c page.Change, need *need) erro
 // finish sums up.
 func (d *comparison) finish(fetch *fetchDoc) error {
 	if d.doc != nil {
-		d.doc.end()
-		d.doc.field("added", d.added)
-		d.doc.field("removed", d.removed)
-		d.doc.field("changed", d.changed)
-		d.doc.field("fetch", fetch)
-		if err := d.doc.close(); err != nil {
+		d.doc.End()
+		d.doc.Field("added", d.added)
+		d.doc.Field("removed", d.removed)
+		d.doc.Field("changed", d.changed)
+		d.doc.Field("fetch", fetch)
+		if err := d.doc.Close(); err != nil {
 			return err
 		}
 		return d.out.Flush()
 	}
 	fmt.Fprintf(d.out, "%d added, %d removed, %d changed", d.added, d.removed, d.changed)
 	if fetch != nil {
-		fmt.Fprintf(d.out, "; to fetch: %s in %s", human(fetch.Bytes), many(fetch.Chunks, "chunk"))
+		fmt.Fprintf(d.out, "; to fetch: %s in %s", ui.HumanSize(fetch.Bytes), ui.Plural(fetch.Chunks, "chunk"))
 	}
 	fmt.Fprintln(d.out)
 	return d.out.Flush()

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"strings"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/page"
 )
@@ -45,11 +46,11 @@ func sameContent(a, b *page.Entry) bool {
 func diffLine(c page.Change, what []string) string {
 	switch {
 	case c.Old == nil:
-		return "A " + quoteName(dirName(c.New.Path))
+		return "A " + ui.QuoteName(dirName(c.New.Path))
 	case c.New == nil:
-		return "D " + quoteName(dirName(c.Old.Path))
+		return "D " + ui.QuoteName(dirName(c.Old.Path))
 	}
-	return "M " + quoteName(dirName(c.New.Path)) + " (" + strings.Join(what, ", ") + ")"
+	return "M " + ui.QuoteName(dirName(c.New.Path)) + " (" + strings.Join(what, ", ") + ")"
 }
 
 // A diffDoc is a change as diff --json shows it, and a diffEntryDoc one of its sides. The
@@ -67,7 +68,7 @@ type diffEntryDoc struct {
 	Type     string      `json:"type"`
 	Mode     string      `json:"mode"`
 	Size     *int64      `json:"size"`
-	Modified fileTime    `json:"modified"`
+	Modified ui.FileTime `json:"modified"`
 	Hash     *codec.Hash `json:"hash"`
 	Target   *string     `json:"target"`
 }

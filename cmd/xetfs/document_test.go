@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/page"
 )
 
@@ -27,9 +28,9 @@ func TestEntryTimes(t *testing.T) {
 		docs := map[string]any{"ls": newEntryDoc(e), "diff": newDiffEntry(&e), "inspect": newPageEntryDoc(e)}
 		for command, doc := range docs {
 			var b bytes.Buffer
-			d := newDocument(&b)
-			d.field("entry", doc)
-			if err := d.close(); err != nil {
+			d := ui.NewDocument(&b)
+			d.Field("entry", doc)
+			if err := d.Close(); err != nil {
 				t.Errorf("%s: %v: %v", command, tt.at, err)
 				continue
 			}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/fs/catalog"
 	"github.com/xetfs/xetfs/fs/catalog/sweep"
@@ -127,7 +128,7 @@ func errorLine(cmd *cobra.Command, err error, status int) string {
 	case exitUsage:
 		text += "; usage: " + cmd.UseLine() + " (more: " + cmd.CommandPath() + " --help)"
 	}
-	return printable(cmd.CommandPath() + ": " + text)
+	return ui.Printable(cmd.CommandPath() + ": " + text)
 }
 
 // userText is the text of err for a user: keys of the store become words, and an error of a

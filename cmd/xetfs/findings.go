@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec"
 )
 
@@ -34,8 +35,8 @@ type faultDoc struct {
 type findings struct {
 	mu     sync.Mutex
 	w      io.Writer
-	bar    *progress // that may be on the same screen
-	doc    *document // of --json; nil: text
+	bar    *ui.Progress // that may be on the same screen
+	doc    *ui.Document // of --json; nil: text
 	counts counts
 	listed map[codec.Hash]bool // xorbs that are listed and not there
 	err    error               // of w
@@ -53,11 +54,11 @@ type counts struct {
 	shards, xorbs, chunks, files, bytes, faults int64
 }
 
-func newFindings(w io.Writer, bar *progress, asJSON bool) *findings {
+func newFindings(w io.Writer, bar *ui.Progress, asJSON bool) *findings {
 	f := &findings{w: w, bar: bar, listed: map[codec.Hash]bool{}}
 	if asJSON {
-		f.doc = newDocument(w)
-		f.doc.begin("faults")
+		f.doc = ui.NewDocument(w)
+		f.doc.Begin("faults")
 	}
 	return f
 }
@@ -99,10 +100,10 @@ func (f *findings) fault(what fault) {
 	}
 	f.counts.faults++
 	if f.doc != nil {
-		f.doc.element(newFaultDoc(what))
+		f.doc.Element(newFaultDoc(what))
 		return
 	}
-	f.bar.clear()
+	f.bar.Clear()
 	_, err := fmt.Fprintln(f.w, what.line())
 	f.err = cmp.Or(f.err, err)
 }
@@ -117,9 +118,9 @@ func (f *findings) machineError() error {
 // line names the path, the object, the place in it and the reason.
 func (f fault) line() string {
 	if f.kind == "" || f.hash.IsZero() && f.kind != "file" {
-		return printable(fmt.Sprintf("%s: %v", f.path, f.err))
+		return ui.Printable(fmt.Sprintf("%s: %v", f.path, f.err))
 	}
-	return printable(fmt.Sprintf("%s: %s %s: %v", f.path, f.kind, f.hash, f.err))
+	return ui.Printable(fmt.Sprintf("%s: %s %s: %v", f.path, f.kind, f.hash, f.err))
 }
 
 func newFaultDoc(f fault) faultDoc {
@@ -157,33 +158,33 @@ func (f *findings) finish() error {
 func (f *findings) print(absent []codec.Hash) error {
 	c := f.counts
 	if f.doc != nil {
-		f.doc.end()
-		f.doc.field("shards", c.shards)
-		f.doc.field("xorbs", c.xorbs)
-		f.doc.field("chunks", c.chunks)
-		f.doc.field("files", c.files)
-		f.doc.field("bytes", c.bytes)
-		f.doc.field("absent_xorbs", absent)
-		f.doc.field("doubted", f.doubted)
-		f.doc.field("sound", c.faults == 0 && !f.empty)
-		return f.doc.close()
+		f.doc.End()
+		f.doc.Field("shards", c.shards)
+		f.doc.Field("xorbs", c.xorbs)
+		f.doc.Field("chunks", c.chunks)
+		f.doc.Field("files", c.files)
+		f.doc.Field("bytes", c.bytes)
+		f.doc.Field("absent_xorbs", absent)
+		f.doc.Field("doubted", f.doubted)
+		f.doc.Field("sound", c.faults == 0 && !f.empty)
+		return f.doc.Close()
 	}
 	var b bytes.Buffer
 	for _, x := range absent {
 		fmt.Fprintf(&b, "not there, but listed in a shard: xorb %s\n", x)
 	}
 	for _, path := range f.doubted {
-		fmt.Fprintf(&b, "nothing to compare it with, no footer, name or shard: %s\n", printable(path))
+		fmt.Fprintf(&b, "nothing to compare it with, no footer, name or shard: %s\n", ui.Printable(path))
 	}
-	fmt.Fprintf(&b, "%s, %s with %s, %s with %d bytes: ", many(c.shards, "shard"), many(c.xorbs, "xorb"),
-		many(c.chunks, "chunk"), many(c.files, "file"), c.bytes)
+	fmt.Fprintf(&b, "%s, %s with %s, %s with %d bytes: ", ui.Plural(c.shards, "shard"), ui.Plural(c.xorbs, "xorb"),
+		ui.Plural(c.chunks, "chunk"), ui.Plural(c.files, "file"), c.bytes)
 	switch {
 	case c.faults == 0 && f.empty:
 		b.WriteString("nothing to verify\n")
 	case c.faults == 0:
 		b.WriteString("all sound\n")
 	default:
-		fmt.Fprintf(&b, "%s\n", many(c.faults, "fault"))
+		fmt.Fprintf(&b, "%s\n", ui.Plural(c.faults, "fault"))
 		if f.cure {
 			b.WriteString("to store missing or damaged content again: xetfs publish --checksum STORE SYMBOL FOLDER\n")
 		}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/fs/catalog"
 )
@@ -20,12 +21,12 @@ func hinted(ctx context.Context, c *catalog.Stored, store string, err error) err
 	if c == nil || !errors.As(err, &absent) {
 		return err
 	}
-	hint, store := "", shellWord(store)
+	hint, store := "", ui.ShellWord(store)
 	switch absent.Kind {
 	case catalog.AbsentSymbol:
 		hint = symbolHint(ctx, c, store, absent.Name)
 	case catalog.AbsentVersion:
-		hint = fmt.Sprintf("; xetfs history %s %s lists its versions", store, shellWord(absent.Name))
+		hint = fmt.Sprintf("; xetfs history %s %s lists its versions", store, ui.ShellWord(absent.Name))
 	case catalog.AbsentSnapshot:
 		if hint = didYouMean(absent.Name, readable(c.Snapshots(ctx))); hint == "" {
 			hint = fmt.Sprintf("; xetfs snapshot list %s shows all", store)
@@ -42,7 +43,7 @@ func symbolHint(ctx context.Context, c *catalog.Stored, store, typed string) str
 	for symbol := range readable(c.Symbols(ctx)) {
 		empty = false
 		if rest, ok := strings.CutPrefix(typed, symbol+"/"); ok {
-			return fmt.Sprintf("; %s is a symbol: type it and the path in it as two words: %s %s", symbol, shellWord(symbol), shellWord(rest))
+			return fmt.Sprintf("; %s is a symbol: type it and the path in it as two words: %s %s", symbol, ui.ShellWord(symbol), ui.ShellWord(rest))
 		}
 	}
 	if empty {
@@ -72,7 +73,7 @@ func findPath(ctx context.Context, tree catalog.Tree, typed string) (string, err
 	if err != nil {
 		return "", err
 	}
-	if plain, ok := unquoteName(typed); ok {
+	if plain, ok := ui.UnquoteName(typed); ok {
 		if _, err := tree.Lookup(ctx, p); notLive(err) {
 			return treePath(plain)
 		}
@@ -92,7 +93,7 @@ func absentPath(ctx context.Context, tree catalog.Tree, missing string, err erro
 	} else if _, bare := tree.(catalog.Claimer); bare && !strings.HasPrefix(missing, "by-") && !strings.HasPrefix(missing, "shards") {
 		hint = "; SOURCE is no catalog and has no symbols, only by-hash, by-sha256 and shards: xetfs ls shows them"
 	}
-	return fmt.Errorf("%s: %w%s", missing, reason(err), hint)
+	return fmt.Errorf("%s: %w%s", missing, ui.Reason(err), hint)
 }
 
 // similarPath looks for the names that are similar to the first part of a path which does
@@ -108,9 +109,9 @@ func similarPath(ctx context.Context, tree catalog.Tree, missing string) string 
 		case err != nil || !more:
 			return ""
 		case e.Type == page.Symlink:
-			return fmt.Sprintf("; %s is a link to %s, and links are not followed", quoteName(e.Path), quoteName(e.Target))
+			return fmt.Sprintf("; %s is a link to %s, and links are not followed", ui.QuoteName(e.Path), ui.QuoteName(e.Target))
 		case e.Type != page.Dir:
-			return fmt.Sprintf("; %s is a file", quoteName(e.Path))
+			return fmt.Sprintf("; %s is a file", ui.QuoteName(e.Path))
 		}
 		dir, rest = e.Path, below
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
 )
 
@@ -81,9 +82,9 @@ func placeHint(cmd *cobra.Command, args []string, i int) string {
 			}
 		}
 		if store, symbol := storeAbove(path); store != "" {
-			words := shellWord(store) + " " + shellWord(symbol)
+			words := ui.ShellWord(store) + " " + ui.ShellWord(symbol)
 			if cmd.Name() == "mount" {
-				words = "--symbol " + shellWord(symbol) + " " + shellWord(store)
+				words = "--symbol " + ui.ShellWord(symbol) + " " + ui.ShellWord(store)
 			}
 			return fmt.Sprintf("; %s is a store, and its symbols are no folders: type %s", store, words)
 		}
@@ -91,7 +92,7 @@ func placeHint(cmd *cobra.Command, args []string, i int) string {
 	if cmd.Name() == "publish" && names.CheckSymbol(path) == nil {
 		if info, err := os.Stat(args[1]); err == nil && info.IsDir() {
 			return fmt.Sprintf("; %s is a folder, and SYMBOL comes before FOLDER: xetfs publish %s %s %s",
-				args[1], shellWord(args[0]), shellWord(path), shellWord(args[1]))
+				args[1], ui.ShellWord(args[0]), ui.ShellWord(path), ui.ShellWord(args[1]))
 		}
 	}
 	return similarPlace(path)

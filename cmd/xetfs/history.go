@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
 )
 
@@ -74,12 +75,12 @@ type changeDoc struct {
 }
 
 func (h *history) print(ctx context.Context, w io.Writer, c *reading, symbol string) error {
-	lines := newLineList(w, versionHeading+"  NOTES")
-	var doc *document
+	lines := ui.NewLineList(w, versionHeading+"  NOTES")
+	var doc *ui.Document
 	if h.asJSON {
-		doc = newDocument(lines.out)
-		doc.field("symbol", symbol)
-		doc.begin("changes")
+		doc = ui.NewDocument(lines.Out)
+		doc.Field("symbol", symbol)
+		doc.Begin("changes")
 	}
 	var (
 		head *names.Version
@@ -93,10 +94,10 @@ func (h *history) print(ctx context.Context, w io.Writer, c *reading, symbol str
 			head = v // it alone knows what is live
 		}
 		if doc != nil {
-			doc.element(newChangeDoc(head, v))
-			err = doc.err
+			doc.Element(newChangeDoc(head, v))
+			err = doc.Err
 		} else {
-			err = lines.line(changeLine(head, v, lines))
+			err = lines.Line(changeLine(head, v, lines))
 		}
 		if err != nil {
 			return err
@@ -106,24 +107,24 @@ func (h *history) print(ctx context.Context, w io.Writer, c *reading, symbol str
 		}
 	}
 	if doc != nil {
-		doc.end()
-		if err := doc.close(); err != nil {
+		doc.End()
+		if err := doc.Close(); err != nil {
 			return err
 		}
 	}
-	return lines.flush()
+	return lines.Flush()
 }
 
 // versionHeading is the heading of the columns of versionLine.
 const versionHeading = " VERSION  TIME (UTC)              ENTRIES            SIZE"
 
 // versionLine is a version as history and prune list it.
-func versionLine(row names.Row, lines *lineList) string {
-	return fmt.Sprintf("%8d  %s  %10d  %14s", row.Number, row.Time.UTC().Format(time.DateTime), row.Entries, lines.size(row.Bytes))
+func versionLine(row names.Row, lines *ui.LineList) string {
+	return fmt.Sprintf("%8d  %s  %10d  %14s", row.Number, row.Time.UTC().Format(time.DateTime), row.Entries, lines.Size(row.Bytes))
 }
 
 // changeLine is a change as people read it.
-func changeLine(head, v *names.Version, lines *lineList) string {
+func changeLine(head, v *names.Version, lines *ui.LineList) string {
 	var parts []string
 	if v.Delete {
 		parts = append(parts, fmt.Sprintf("%8s  %s  deletes %s", "-", v.Time.UTC().Format(time.DateTime), numbers(deletedBy(v))))
@@ -143,7 +144,7 @@ func changeLine(head, v *names.Version, lines *lineList) string {
 	if v.Writer != "" {
 		parts = append(parts, "by "+v.Writer)
 	}
-	return printable(strings.Join(parts, "  "))
+	return ui.Printable(strings.Join(parts, "  "))
 }
 
 func newChangeDoc(head, v *names.Version) changeDoc {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"io"
 	"strings"
 )
@@ -46,7 +47,7 @@ func (g *ignore) read(r io.Reader) error {
 		return err
 	}
 	if len(b) > maxIgnoreFile {
-		return fmt.Errorf("more than %s of patterns", human(maxIgnoreFile))
+		return fmt.Errorf("more than %s of patterns", ui.HumanSize(maxIgnoreFile))
 	}
 	lines := bufio.NewScanner(bytes.NewReader(bytes.TrimPrefix(b, []byte("\ufeff"))))
 	lines.Buffer(nil, maxIgnoreFile+1)

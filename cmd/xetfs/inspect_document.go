@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
 )
@@ -47,24 +48,24 @@ func documentJSON(w io.Writer, r io.ReaderAt, size int64) error {
 	if err != nil {
 		return err
 	}
-	doc := newDocument(w)
-	doc.field("format", "document")
-	doc.field("kind", kind)
-	doc.field("size", size)
+	doc := ui.NewDocument(w)
+	doc.Field("format", "document")
+	doc.Field("kind", kind)
+	doc.Field("size", size)
 	lines := bytes.Split(bytes.TrimSuffix(b, []byte("\n")), []byte("\n"))
 	lines = lines[:len(lines)-1] // the last is the checksum
 	if len(lines) == 1 && lines[0][0] == '{' {
-		doc.field("document", json.RawMessage(lines[0]))
-		return doc.close()
+		doc.Field("document", json.RawMessage(lines[0]))
+		return doc.Close()
 	}
-	doc.begin("lines")
+	doc.Begin("lines")
 	for _, line := range lines {
 		if json.Valid(line) {
-			doc.element(json.RawMessage(line))
+			doc.Element(json.RawMessage(line))
 		} else {
-			doc.element(string(line))
+			doc.Element(string(line))
 		}
 	}
-	doc.end()
-	return doc.close()
+	doc.End()
+	return doc.Close()
 }

@@ -8,6 +8,7 @@ import (
 	"math"
 	"regexp"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/journal"
 )
@@ -66,16 +67,16 @@ func logJSON(w io.Writer, r io.ReaderAt, size int64) error {
 	if err != nil {
 		return err
 	}
-	doc := newDocument(w)
-	doc.field("format", "leveldb-log")
-	doc.field("size", size)
-	doc.begin("events")
-	if err := logEvents(r, size, func(e eventDoc) { doc.element(e) }); err != nil {
+	doc := ui.NewDocument(w)
+	doc.Field("format", "leveldb-log")
+	doc.Field("size", size)
+	doc.Begin("events")
+	if err := logEvents(r, size, func(e eventDoc) { doc.Element(e) }); err != nil {
 		return err
 	}
-	doc.end()
-	doc.field("prefix", prefix)
-	return doc.close()
+	doc.End()
+	doc.Field("prefix", prefix)
+	return doc.Close()
 }
 
 // logPrefix reads a journal as recovery does.

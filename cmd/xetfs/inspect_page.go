@@ -3,6 +3,7 @@ package main
 import (
 	"io"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/page"
 )
@@ -61,27 +62,27 @@ func pageJSON(w io.Writer, r io.ReaderAt, size int64) error {
 		return err
 	}
 	entries, bytes := p.Below()
-	doc := newDocument(w)
-	doc.field("format", "page")
-	doc.field("size", size)
-	doc.field("hash", page.Sum(p.Encoded()).String())
-	doc.field("level", p.Level())
-	doc.field("rows", p.Len())
-	doc.field("entries_below", entries)
-	doc.field("bytes_below", bytes)
+	doc := ui.NewDocument(w)
+	doc.Field("format", "page")
+	doc.Field("size", size)
+	doc.Field("hash", page.Sum(p.Encoded()).String())
+	doc.Field("level", p.Level())
+	doc.Field("rows", p.Len())
+	doc.Field("entries_below", entries)
+	doc.Field("bytes_below", bytes)
 	if p.Level() == 0 {
-		doc.begin("entries")
+		doc.Begin("entries")
 		for e := range p.EntriesFrom(0) {
-			doc.element(newPageEntryDoc(e))
+			doc.Element(newPageEntryDoc(e))
 		}
 	} else {
-		doc.begin("links")
+		doc.Begin("links")
 		for l := range p.LinksFrom(0) {
-			doc.element(newLinkDoc(l))
+			doc.Element(newLinkDoc(l))
 		}
 	}
-	doc.end()
-	return doc.close()
+	doc.End()
+	return doc.Close()
 }
 
 func newPageEntryDoc(e page.Entry) pageEntryDoc {

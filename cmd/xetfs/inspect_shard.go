@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"io"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/shard"
 )
@@ -77,28 +78,28 @@ func shardJSON(w io.Writer, r io.ReaderAt, size int64) error {
 	if err != nil {
 		return err
 	}
-	doc := newDocument(w)
+	doc := ui.NewDocument(w)
 	shardFields(doc, s.Meta())
-	doc.begin("files")
+	doc.Begin("files")
 	for f, err := range s.Files() {
 		if err != nil {
 			return err
 		}
-		doc.element(newFileDoc(f))
+		doc.Element(newFileDoc(f))
 	}
-	doc.end()
-	doc.begin("xorbs")
+	doc.End()
+	doc.Begin("xorbs")
 	for x, err := range s.Xorbs() {
 		if err != nil {
 			return err
 		}
-		doc.element(newXorbInfoDoc(x))
+		doc.Element(newXorbInfoDoc(x))
 	}
-	doc.end()
-	return doc.close()
+	doc.End()
+	return doc.Close()
 }
 
-func shardFields(doc *document, m shard.Meta) {
+func shardFields(doc *ui.Document, m shard.Meta) {
 	var (
 		created, expires *uint64
 		key              *codec.Hash
@@ -109,13 +110,13 @@ func shardFields(doc *document, m shard.Meta) {
 	if m.Keyed {
 		key = (*codec.Hash)(&m.Key)
 	}
-	doc.field("format", "shard")
-	doc.field("size", m.Size)
-	doc.field("version", m.Version)
-	doc.field("footer", m.Footer)
-	doc.field("created", created)
-	doc.field("expires", expires)
-	doc.field("chunk_hash_key", key)
+	doc.Field("format", "shard")
+	doc.Field("size", m.Size)
+	doc.Field("version", m.Version)
+	doc.Field("footer", m.Footer)
+	doc.Field("created", created)
+	doc.Field("expires", expires)
+	doc.Field("chunk_hash_key", key)
 }
 
 func newFileDoc(f *shard.FileInfo) fileDoc {

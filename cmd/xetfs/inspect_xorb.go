@@ -3,6 +3,7 @@ package main
 import (
 	"io"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/xorb"
 )
@@ -52,17 +53,17 @@ func xorbJSON(w io.Writer, r io.ReaderAt, size int64) error {
 	if err != nil {
 		return err
 	}
-	doc := newDocument(w)
-	doc.field("format", "xorb")
-	doc.field("size", size)
-	doc.field("hash", in.Root())
-	doc.field("footer", in.Footer.String())
-	doc.begin("chunks")
+	doc := ui.NewDocument(w)
+	doc.Field("format", "xorb")
+	doc.Field("size", size)
+	doc.Field("hash", in.Root())
+	doc.Field("footer", in.Footer.String())
+	doc.Begin("chunks")
 	for c, err := range xorb.Chunks(r, size) {
 		if err != nil {
 			return err
 		}
-		doc.element(chunkDoc{
+		doc.Element(chunkDoc{
 			Index:    c.Index,
 			Offset:   c.Off,
 			Scheme:   c.Header.Scheme.String(),
@@ -71,6 +72,6 @@ func xorbJSON(w io.Writer, r io.ReaderAt, size int64) error {
 			Hash:     in.Chunks[c.Index],
 		})
 	}
-	doc.end()
-	return doc.close()
+	doc.End()
+	return doc.Close()
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"io"
 	"os"
 	"os/signal"
@@ -102,7 +103,7 @@ func (it *interrupter) exit(status int, tidy func()) {
 	go func() { // standard error may be a pipe that is full
 		defer close(said)
 		for _, path := range hungPaths() {
-			fmt.Fprintln(it.stderr, aside("xetfs", path+": the file system does not answer; the kernel may keep this process until it does"))
+			fmt.Fprintln(it.stderr, ui.NoticeLine("xetfs", path+": the file system does not answer; the kernel may keep this process until it does"))
 		}
 		if tidy != nil {
 			tidy()

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
 )
@@ -57,5 +58,5 @@ func keyInWords(k names.Parsed) string {
 
 // newNotes returns a logger whose warnings are lines of a command on standard error.
 func newNotes(w io.Writer, command string) *slog.Logger {
-	return slog.New(NewNoticeHandler(w, command, keysInWords))
+	return slog.New(ui.NewNoticeHandler(w, command, keysInWords))
 }

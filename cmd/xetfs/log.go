@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/spf13/pflag"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"golang.org/x/sys/unix"
 )
 
@@ -113,7 +114,7 @@ func canLog(dir string) error {
 		err = unix.Access(dir, unix.W_OK|unix.X_OK)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", dir, reason(err))
+		return fmt.Errorf("%s: %w", dir, ui.Reason(err))
 	}
 	return nil
 }
@@ -160,7 +161,7 @@ func openAppend(path string) (*os.File, error) {
 var errNotRegular = errors.New("is not a regular file")
 
 func logFileError(path string, err error) error {
-	return fmt.Errorf("log file %s: %w; --log-file names another", path, reason(err))
+	return fmt.Errorf("log file %s: %w; --log-file names another", path, ui.Reason(err))
 }
 
 // reopen goes on in the file that has the name now.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/fs/catalog"
 )
@@ -57,7 +58,7 @@ before 0 has a sign and at least six digits: +010000-01-01T00:00:00Z.`,
 					return err
 				}
 				if empty, err := s.holdsNothing(ctx); err == nil && empty && len(s.bare.Damaged()) == 0 {
-					fmt.Fprintln(cmd.ErrOrStderr(), aside(cmd.CommandPath(), noShard(s.folder)+emptyHint(s.folder)))
+					fmt.Fprintln(cmd.ErrOrStderr(), ui.NoticeLine(cmd.CommandPath(), noShard(s.folder)+emptyHint(s.folder)))
 				}
 				return nil
 			})
@@ -99,7 +100,7 @@ type listing struct {
 func (l *listing) list(ctx context.Context, w io.Writer, s *source, args []string) error {
 	if s.stored != nil && len(args) == 0 {
 		if l.recursive {
-			return usageError{fmt.Errorf("-R lists the files of one symbol: name it; xetfs ls %s shows them all", shellWord(s.folder))}
+			return usageError{fmt.Errorf("-R lists the files of one symbol: name it; xetfs ls %s shows them all", ui.ShellWord(s.folder))}
 		}
 		return l.symbols(ctx, w, s.stored)
 	}
@@ -125,29 +126,29 @@ func (l *listing) print(ctx context.Context, w io.Writer, tree catalog.Tree) err
 		}
 		return out.Flush()
 	}
-	lines := newLineList(w, "")
+	lines := ui.NewLineList(w, "")
 	if l.long {
-		lines.heading = fmt.Sprintf(entryFormat, "MODE", "SIZE", "MODIFIED (UTC)", "NAME")
+		lines.Heading = fmt.Sprintf(entryFormat, "MODE", "SIZE", "MODIFIED (UTC)", "NAME")
 	}
-	err := l.walk(ctx, tree, func(e page.Entry) error { return lines.line(l.line(e, lines)) })
+	err := l.walk(ctx, tree, func(e page.Entry) error { return lines.Line(l.line(e, lines)) })
 	if err != nil {
 		return err
 	}
-	return lines.flush()
+	return lines.Flush()
 }
 
 // printJSON prints the document of a listing.
 func (l *listing) printJSON(ctx context.Context, w io.Writer, tree catalog.Tree) error {
-	doc := newDocument(w)
-	doc.field("symbol", l.symbol)
+	doc := ui.NewDocument(w)
+	doc.Field("symbol", l.symbol)
 	versionFields(doc, tree.Version())
-	doc.field("path", l.dir)
-	doc.begin("entries")
-	if err := l.walk(ctx, tree, func(e page.Entry) error { doc.element(newEntryDoc(e)); return doc.err }); err != nil {
+	doc.Field("path", l.dir)
+	doc.Begin("entries")
+	if err := l.walk(ctx, tree, func(e page.Entry) error { doc.Element(newEntryDoc(e)); return doc.Err }); err != nil {
 		return err
 	}
-	doc.end()
-	return doc.close()
+	doc.End()
+	return doc.Close()
 }
 
 // walk calls do for every entry to be listed.
@@ -178,17 +179,17 @@ func (l *listing) walk(ctx context.Context, tree catalog.Tree, do func(page.Entr
 const entryFormat = "%-10s %12s %-19s %s"
 
 // line is an entry as text.
-func (l *listing) line(e page.Entry, lines *lineList) string {
+func (l *listing) line(e page.Entry, lines *ui.LineList) string {
 	name := e.Path
 	if !l.recursive {
 		name = path.Base(e.Path)
 	}
 	if !l.long {
-		return lines.name(name)
+		return lines.Name(name)
 	}
-	name = lines.name(name)
+	name = lines.Name(name)
 	if e.Type == page.Symlink {
-		name += " -> " + quoteName(e.Target)
+		name += " -> " + ui.QuoteName(e.Target)
 	}
-	return fmt.Sprintf(entryFormat, modeText(e), lines.size(e.Size), e.ModTime.UTC().Format(time.DateTime), name)
+	return fmt.Sprintf(entryFormat, modeText(e), lines.Size(e.Size), e.ModTime.UTC().Format(time.DateTime), name)
 }

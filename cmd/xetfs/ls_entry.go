@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"unicode/utf8"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/merkle"
 	"github.com/xetfs/xetfs/codec/page"
@@ -16,7 +17,7 @@ type entryDoc struct {
 	Type     string      `json:"type"`       // "file", "dir" or "symlink"
 	Mode     string      `json:"mode"`       // octal: "0444"
 	Size     *int64      `json:"size"`
-	Modified fileTime    `json:"modified"`
+	Modified ui.FileTime `json:"modified"`
 	Hash     *codec.Hash `json:"hash"`
 	SHA256   *string     `json:"sha256"`
 	Target   *string     `json:"target"`
@@ -54,7 +55,7 @@ func modeText(e page.Entry) string {
 func newEntryDoc(e page.Entry) entryDoc {
 	doc := entryDoc{
 		Path: e.Path, Bytes: oddBytes(e.Path), Type: typeOf(e),
-		Mode: fmt.Sprintf("%04o", e.Mode&0o7777), Modified: fileTime(e.ModTime),
+		Mode: fmt.Sprintf("%04o", e.Mode&0o7777), Modified: ui.FileTime(e.ModTime),
 	}
 	switch e.Type {
 	case page.Symlink:

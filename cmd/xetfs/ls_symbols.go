@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/fs/catalog"
@@ -35,14 +36,14 @@ func newRowDoc(r names.Row) rowDoc {
 // symbols lists the symbols that have a live version. Only where more than their names is
 // wanted, the newest version of each is read.
 func (l *listing) symbols(ctx context.Context, w io.Writer, c *catalog.Stored) error {
-	lines := newLineList(w, "")
+	lines := ui.NewLineList(w, "")
 	if l.long {
-		lines.heading = fmt.Sprintf("%8s %-19s %10s %14s %s", "VERSION", "TIME (UTC)", "ENTRIES", "SIZE", "SYMBOL")
+		lines.Heading = fmt.Sprintf("%8s %-19s %10s %14s %s", "VERSION", "TIME (UTC)", "ENTRIES", "SIZE", "SYMBOL")
 	}
-	var doc *document
+	var doc *ui.Document
 	if l.asJSON {
-		doc = newDocument(lines.out)
-		doc.begin("symbols")
+		doc = ui.NewDocument(lines.Out)
+		doc.Begin("symbols")
 	}
 	l.listed = map[string]bool{}
 	for symbol, err := range c.Symbols(ctx) {
@@ -55,25 +56,25 @@ func (l *listing) symbols(ctx context.Context, w io.Writer, c *catalog.Stored) e
 		}
 	}
 	if doc != nil {
-		doc.end()
-		if err := doc.close(); err != nil {
+		doc.End()
+		if err := doc.Close(); err != nil {
 			return err
 		}
 	}
-	return lines.flush()
+	return lines.Flush()
 }
 
-func (l *listing) symbolLine(ctx context.Context, lines *lineList, doc *document, c *catalog.Stored, symbol string) error {
+func (l *listing) symbolLine(ctx context.Context, lines *ui.LineList, doc *ui.Document, c *catalog.Stored, symbol string) error {
 	by, err := c.HiddenBy(ctx, symbol, func(other string) bool { return l.listed[other] })
 	if err != nil {
 		return err
 	}
-	name := quoteName(symbol)
+	name := ui.QuoteName(symbol)
 	if by != "" {
-		name += " (hidden in mounts by " + quoteName(by) + ")"
+		name += " (hidden in mounts by " + ui.QuoteName(by) + ")"
 	}
 	if !l.long && doc == nil {
-		return lines.line(name)
+		return lines.Line(name)
 	}
 	row, err := c.Latest(ctx, symbol)
 	switch {
@@ -82,10 +83,10 @@ func (l *listing) symbolLine(ctx context.Context, lines *lineList, doc *document
 	case err != nil:
 		return err
 	case doc != nil:
-		doc.element(symbolDoc{symbol, by, newRowDoc(row)})
-		return doc.err
+		doc.Element(symbolDoc{symbol, by, newRowDoc(row)})
+		return doc.Err
 	}
-	return lines.line(fmt.Sprintf("%8d %s %10d %14s %s", row.Number, row.Time.UTC().Format(time.DateTime), row.Entries, lines.size(row.Bytes), name))
+	return lines.Line(fmt.Sprintf("%8d %s %10d %14s %s", row.Number, row.Time.UTC().Format(time.DateTime), row.Entries, lines.Size(row.Bytes), name))
 }
 
 // versionName is what people call a version. One that was opened by its root page has no
@@ -99,7 +100,7 @@ func versionName(r names.Row) string {
 
 // versionFields says which version a tree is. One that was opened by its root page has no
 // number, and a folder without a catalog neither.
-func versionFields(doc *document, row names.Row) {
+func versionFields(doc *ui.Document, row names.Row) {
 	var (
 		number *uint64
 		root   *page.Hash
@@ -110,8 +111,8 @@ func versionFields(doc *document, row names.Row) {
 	if !row.Time.IsZero() {
 		number = &row.Number
 	}
-	doc.field("version", number)
-	doc.field("tindex", textOf(root))
+	doc.Field("version", number)
+	doc.Field("tindex", textOf(root))
 }
 
 // textOf is the text of a hash that may be absent.

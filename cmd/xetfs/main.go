@@ -12,6 +12,7 @@ import (
 	"runtime"
 
 	"github.com/spf13/cobra"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 )
 
 // The main goroutine stays on the main thread, and only waits there. The kernel gives the
@@ -20,7 +21,7 @@ import (
 func init() { runtime.LockOSThread() }
 
 func main() {
-	log.SetOutput(quietLog{os.Stderr})
+	log.SetOutput(ui.FilteredLog{Writer: os.Stderr})
 	ctx, stop := withSignals(context.Background(), os.Stderr)
 	status := make(chan int)
 	go func() { status <- run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr) }()

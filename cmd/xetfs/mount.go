@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
 )
 
@@ -18,7 +19,7 @@ type mountOptions struct {
 	foreground bool
 	names      nameOptions
 	bare       bool
-	memory     byteSize
+	memory     ui.ByteSize
 	cache      cacheFlags
 	verify     verifyFlag
 	allowOther bool
@@ -117,7 +118,7 @@ Root mounts by itself; other users need fusermount3 (package fuse3).`,
 func mountArguments(cmd *cobra.Command, args []string) error {
 	if len(args) == 3 && (isWeb(args[0]) || hasKeys(args[0])) && names.CheckSymbol(args[1]) == nil {
 		return usageError{fmt.Errorf("%q is one argument too many; a symbol is named by --symbol: xetfs mount --symbol %s %s %s",
-			args[2], shellWord(args[1]), shellWord(args[0]), shellWord(args[2]))}
+			args[2], ui.ShellWord(args[1]), ui.ShellWord(args[0]), ui.ShellWord(args[2]))}
 	}
 	return arguments(2, 2)(cmd, args)
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"golang.org/x/sys/unix"
 )
 
@@ -32,9 +33,9 @@ func findMountpoint(path string) (mountpoint, error) {
 	}
 	switch {
 	case errors.Is(err, iofs.ErrNotExist):
-		return mountpoint{}, fmt.Errorf("%s: there is no such folder; make it first: mkdir -p %s", path, shellWord(path))
+		return mountpoint{}, fmt.Errorf("%s: there is no such folder; make it first: mkdir -p %s", path, ui.ShellWord(path))
 	case err != nil:
-		return mountpoint{}, fmt.Errorf("%s: %w", path, reason(err))
+		return mountpoint{}, fmt.Errorf("%s: %w", path, ui.Reason(err))
 	}
 	m := mountpoint{path: real}
 	if m.on, err = mountAt(real); err != nil {
@@ -105,13 +106,13 @@ func checkMountpoint(path string, nonempty bool) error {
 	case err != nil:
 		return err
 	case on != nil && on.Type == fsType:
-		return fmt.Errorf("%s: xetfs is mounted there already, with %s; first: xetfs umount %s", path, on.Source, shellWord(path))
+		return fmt.Errorf("%s: xetfs is mounted there already, with %s; first: xetfs umount %s", path, on.Source, ui.ShellWord(path))
 	case on != nil:
 		return fmt.Errorf("%s: %s is mounted there already; choose another folder", path, on)
 	}
 	info, err := os.Stat(path)
 	if err != nil {
-		return fmt.Errorf("%s: %w; choose another folder", path, reason(err))
+		return fmt.Errorf("%s: %w; choose another folder", path, ui.Reason(err))
 	}
 	if !info.IsDir() {
 		return fmt.Errorf("%s: is not a folder; name an empty folder to mount on", path)
@@ -128,7 +129,7 @@ func checkMountpoint(path string, nonempty bool) error {
 func checkEmpty(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
-		return fmt.Errorf("%s: %w", path, reason(err))
+		return fmt.Errorf("%s: %w", path, ui.Reason(err))
 	}
 	defer f.Close()
 	names, err := f.Readdirnames(1)
@@ -136,7 +137,7 @@ func checkEmpty(path string) error {
 	case errors.Is(err, io.EOF):
 		return nil
 	case err != nil:
-		return fmt.Errorf("%s: %w", path, reason(err))
+		return fmt.Errorf("%s: %w", path, ui.Reason(err))
 	}
 	return fmt.Errorf("%s: is not empty, there is %q; mount on an empty folder, or hide what is there with --nonempty", path, names[0])
 }
@@ -145,7 +146,7 @@ func checkEmpty(path string) error {
 func checkApart(source, mountpoint string) error {
 	real, err := filepath.EvalSymlinks(source)
 	if err != nil {
-		return fmt.Errorf("%s: %w", source, reason(err))
+		return fmt.Errorf("%s: %w", source, ui.Reason(err))
 	}
 	switch {
 	case within(real, mountpoint):
@@ -163,9 +164,9 @@ func checkFuse(path string, allowOther bool) error {
 	case errors.Is(err, iofs.ErrNotExist):
 		return fmt.Errorf("%s: there is no /dev/fuse; load the kernel module (modprobe fuse), or give it to the container (--device /dev/fuse)", path)
 	case errors.Is(err, unix.ENODEV), errors.Is(err, unix.ENXIO):
-		return fmt.Errorf("%s: the kernel does not know FUSE (/dev/fuse: %w); load the module: modprobe fuse", path, reason(err))
+		return fmt.Errorf("%s: the kernel does not know FUSE (/dev/fuse: %w); load the module: modprobe fuse", path, ui.Reason(err))
 	case err != nil:
-		return fmt.Errorf("%s: /dev/fuse: %w; this user or container may not use FUSE: chmod 666 /dev/fuse, or run as root", path, reason(err))
+		return fmt.Errorf("%s: /dev/fuse: %w; this user or container may not use FUSE: chmod 666 /dev/fuse, or run as root", path, ui.Reason(err))
 	}
 	f.Close()
 	if unix.Geteuid() == 0 {

@@ -14,6 +14,7 @@ import (
 	"github.com/xetfs/xetfs/cache"
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/fs/catalog"
@@ -180,7 +181,7 @@ func (s *source) holdsNothing(ctx context.Context) (bool, error) {
 }
 
 // noShard says of a SOURCE that there is nothing in it.
-func noShard(source string) string { return "there is no shard in " + printable(source) }
+func noShard(source string) string { return "there is no shard in " + ui.Printable(source) }
 
 // emptyHint says what to type about a SOURCE that holds nothing: it is a mount of xetfs, or
 // a folder that may have been meant to be published.
@@ -196,9 +197,9 @@ func emptyHint(source string) string {
 		return ""
 	}
 	if m, err := mountAt(absolute); err == nil && m != nil && m.Type == fsType {
-		return fmt.Sprintf("; it is a mount of xetfs, with the SOURCE %s", printable(m.Source))
+		return fmt.Sprintf("; it is a mount of xetfs, with the SOURCE %s", ui.Printable(m.Source))
 	}
-	return fmt.Sprintf("; xetfs publish STORE SYMBOL %s stores its files", shellWord(source))
+	return fmt.Sprintf("; xetfs publish STORE SYMBOL %s stores its files", ui.ShellWord(source))
 }
 
 // close gives everything back. Nothing may be read any more.
@@ -233,7 +234,7 @@ func checkFolder(folder string) error {
 	info, err := os.Stat(folder)
 	switch {
 	case err != nil:
-		return fmt.Errorf("%s: %w", folder, reason(err))
+		return fmt.Errorf("%s: %w", folder, ui.Reason(err))
 	case !info.IsDir():
 		return usageError{fmt.Errorf("%s: SOURCE is a folder with shards and xorbs, this is a file; xetfs inspect shows what is in it", folder)}
 	}

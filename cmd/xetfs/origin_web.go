@@ -14,6 +14,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/cache/origin/web"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/fs/catalog"
 )
@@ -84,10 +85,10 @@ func openWeb(address string, log *slog.Logger, limits origin.Limits) (readStore,
 // waitNotice returns a function that names the server that a command waits for, where w
 // is a terminal; else nil.
 func waitNotice(w io.Writer, command, source string) func() {
-	if newScreen(w) == nil {
+	if ui.NewScreen(w) == nil {
 		return nil
 	}
-	return func() { fmt.Fprintln(w, aside(command, waitingFor(source))) }
+	return func() { fmt.Fprintln(w, ui.NoticeLine(command, waitingFor(source))) }
 }
 
 func waitingFor(source string) string { return "waiting for " + withoutSecrets(source) }

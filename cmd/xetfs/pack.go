@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/pack"
 	"github.com/xetfs/xetfs/codec/xorb"
 )
@@ -103,12 +104,12 @@ func runPack(cmd *cobra.Command, store string, folders []string, o packOptions) 
 	if err != nil {
 		return err
 	}
-	return untilInterrupted(ctx, func() error { return p.run(store, folders) })
+	return ui.UntilCanceled(ctx, func() error { return p.run(store, folders) })
 }
 
 func newPacking(cmd *cobra.Command, o packOptions) (*packing, error) {
 	p := &packing{
-		ctx: cmd.Context(), o: o, bar: newProgress(cmd.ErrOrStderr(), "pack"), started: time.Now(),
+		ctx: cmd.Context(), o: o, bar: ui.NewProgress(cmd.ErrOrStderr(), "pack"), started: time.Now(),
 		files: newWalkFiles(o.oneFileSystem), ignore: new(ignore),
 	}
 	for _, pattern := range o.exclude {
@@ -127,7 +128,7 @@ type packing struct {
 	store   *packStore
 	w       *pack.Writer
 	report  *packReport
-	bar     *progress
+	bar     *ui.Progress
 	started time.Time
 	files   *walkFiles
 	ignore  *ignore
@@ -156,7 +157,7 @@ func (p *packing) run(storePath string, folders []string) error {
 	hide := p.show(folders)
 	err = p.folders(folders)
 	if err != nil {
-		_ = p.w.Close(canceled()) // err says why; what is stored is whole
+		_ = p.w.Close(ui.CanceledContext()) // err says why; what is stored is whole
 	} else {
 		err = p.w.Close(p.ctx)
 	}
@@ -183,9 +184,9 @@ func (p *packing) show(folders []string) (hide func()) {
 			measure(ctx, l, p.bar)
 		}
 	}
-	return p.bar.follow(p.ctx, expect, func() string {
+	return p.bar.Follow(p.ctx, expect, func() string {
 		s := p.w.Stats()
-		return fmt.Sprintf("pack, %s new, %s not", human(s.NewBytes), human(s.OldBytes))
+		return fmt.Sprintf("pack, %s new, %s not", ui.HumanSize(s.NewBytes), ui.HumanSize(s.OldBytes))
 	})
 }
 

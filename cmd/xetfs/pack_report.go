@@ -10,20 +10,21 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/pack"
 )
 
 // A packReport is what pack tells of its work. It may be used by several goroutines.
 type packReport struct {
-	*Notices
+	*ui.Notices
 	o        packOptions
-	bar      *progress
+	bar      *ui.Progress
 	privates privateFiles
 
 	mu      sync.Mutex
 	out     *bufio.Writer // guarded by mu
-	doc     *document     // of --json; nil: text; guarded by mu
+	doc     *ui.Document  // of --json; nil: text; guarded by mu
 	waiting []string      // paths of files that are in no shard yet, in order; guarded by mu
 	err     error         // of out; guarded by mu
 }
@@ -36,13 +37,13 @@ type packedDoc struct {
 	SHA256 *string    `json:"sha256"`
 }
 
-func newPackReport(cmd *cobra.Command, o packOptions, bar *progress) *packReport {
-	r := &packReport{o: o, Notices: NewNotices(cmd.CommandPath(), cmd.ErrOrStderr(), bar), bar: bar}
+func newPackReport(cmd *cobra.Command, o packOptions, bar *ui.Progress) *packReport {
+	r := &packReport{o: o, Notices: ui.NewNotices(cmd.CommandPath(), cmd.ErrOrStderr(), bar), bar: bar}
 	r.out = bufio.NewWriterSize(cmd.OutOrStdout(), 64<<10)
 	if o.asJSON {
-		r.doc = newDocument(r.out)
+		r.doc = ui.NewDocument(r.out)
 		if o.list {
-			r.doc.begin("list")
+			r.doc.Begin("list")
 		}
 	}
 	return r
@@ -83,11 +84,11 @@ func (r *packReport) file(f pack.File) {
 		sum = *doc.SHA256
 	}
 	if r.doc != nil {
-		r.doc.element(doc)
+		r.doc.Element(doc)
 		return
 	}
-	r.bar.clear()
-	_, err := fmt.Fprintf(r.out, "%12d  %s  %s  %s\n", doc.Size, doc.Hash, sum, printable(doc.Path))
+	r.bar.Clear()
+	_, err := fmt.Fprintf(r.out, "%12d  %s  %s  %s\n", doc.Size, doc.Hash, sum, ui.Printable(doc.Path))
 	r.err = cmp.Or(r.err, err)
 }
 
@@ -97,7 +98,7 @@ func (r *packReport) finish(s pack.Stats, took time.Duration) error {
 	defer r.mu.Unlock()
 	if r.doc != nil {
 		r.finishJSON(s, took)
-		if err := r.doc.close(); err != nil {
+		if err := r.doc.Close(); err != nil {
 			return err
 		}
 	} else {
@@ -112,27 +113,27 @@ func (r *packReport) finish(s pack.Stats, took time.Duration) error {
 // finishJSON writes the fields that the help of pack promises.
 func (r *packReport) finishJSON(s pack.Stats, took time.Duration) {
 	if r.o.list {
-		r.doc.end()
+		r.doc.End()
 	}
 	skipped, missing := r.Skipped()
-	r.doc.field("skipped", skipped)
-	r.doc.field("missing", missing)
-	r.doc.field("files", s.Files)
-	r.doc.field("bytes", s.Bytes)
-	r.doc.field("chunks", s.Chunks)
-	r.doc.field("new_chunks", s.NewChunks)
-	r.doc.field("new_bytes", s.NewBytes)
-	r.doc.field("packed_bytes", s.Packed)
-	r.doc.field("deduplicated_bytes", s.OldBytes)
-	r.doc.field("again_chunks", s.Again)
-	r.doc.field("again_bytes", s.AgainBytes)
-	r.doc.field("xorbs", s.Xorbs)
-	r.doc.field("shards", s.Shards)
-	r.doc.field("ratio", ratio(s.Bytes, s.Packed))
-	r.doc.field("compression", ratio(s.NewBytes, s.Packed))
-	r.doc.field("seconds", took.Seconds())
-	r.doc.field("bytes_per_second", perSecond(s.Bytes, took))
-	r.doc.field("stages", map[string]float64{
+	r.doc.Field("skipped", skipped)
+	r.doc.Field("missing", missing)
+	r.doc.Field("files", s.Files)
+	r.doc.Field("bytes", s.Bytes)
+	r.doc.Field("chunks", s.Chunks)
+	r.doc.Field("new_chunks", s.NewChunks)
+	r.doc.Field("new_bytes", s.NewBytes)
+	r.doc.Field("packed_bytes", s.Packed)
+	r.doc.Field("deduplicated_bytes", s.OldBytes)
+	r.doc.Field("again_chunks", s.Again)
+	r.doc.Field("again_bytes", s.AgainBytes)
+	r.doc.Field("xorbs", s.Xorbs)
+	r.doc.Field("shards", s.Shards)
+	r.doc.Field("ratio", ratio(s.Bytes, s.Packed))
+	r.doc.Field("compression", ratio(s.NewBytes, s.Packed))
+	r.doc.Field("seconds", took.Seconds())
+	r.doc.Field("bytes_per_second", perSecond(s.Bytes, took))
+	r.doc.Field("stages", map[string]float64{
 		"read_and_cut": s.CutTime.Seconds(), "sha256": s.SHATime.Seconds(), "hash": s.HashTime.Seconds(),
 		"decide": s.DecideTime.Seconds(), "compress": s.PackTime.Seconds(), "place": s.PlaceTime.Seconds(),
 		"store": s.StoreTime.Seconds(),
@@ -155,11 +156,11 @@ func perSecond(bytes int64, took time.Duration) int64 {
 // summary is what was done, for people.
 func (r *packReport) summary(s pack.Stats, took time.Duration) []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "packed   %s, %s in %.1f s: %s/s\n", many(s.Files, "file"), human(s.Bytes), took.Seconds(), human(perSecond(s.Bytes, took)))
-	fmt.Fprintf(&b, "chunks   %d, of which %d are new: %s, deduplicated %s\n", s.Chunks, s.NewChunks, human(s.NewBytes), human(s.OldBytes))
-	fmt.Fprintf(&b, "stored   %s in %s and %s\n", human(s.Packed), many(s.Xorbs, "xorb"), many(s.Shards, "shard"))
+	fmt.Fprintf(&b, "packed   %s, %s in %.1f s: %s/s\n", ui.Plural(s.Files, "file"), ui.HumanSize(s.Bytes), took.Seconds(), ui.HumanSize(perSecond(s.Bytes, took)))
+	fmt.Fprintf(&b, "chunks   %d, of which %d are new: %s, deduplicated %s\n", s.Chunks, s.NewChunks, ui.HumanSize(s.NewBytes), ui.HumanSize(s.OldBytes))
+	fmt.Fprintf(&b, "stored   %s in %s and %s\n", ui.HumanSize(s.Packed), ui.Plural(s.Xorbs, "xorb"), ui.Plural(s.Shards, "shard"))
 	if s.Again > 0 {
-		fmt.Fprintf(&b, "again    %s in %s were stored once more, so that no file is in crumbs\n", human(s.AgainBytes), many(s.Again, "chunk"))
+		fmt.Fprintf(&b, "again    %s in %s were stored once more, so that no file is in crumbs\n", ui.HumanSize(s.AgainBytes), ui.Plural(s.Again, "chunk"))
 	}
 	skippedLines(&b, "%-9s", r.Notices)
 	return b.Bytes()

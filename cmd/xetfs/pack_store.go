@@ -11,6 +11,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
 )
 
@@ -35,7 +36,7 @@ func openPackStore(ctx context.Context, folder string, note func(string)) (*pack
 	s := new(packStore)
 	var err error
 	if s.root, err = os.Stat(folder); err != nil {
-		return nil, fmt.Errorf("%s: %w", folder, reason(err))
+		return nil, fmt.Errorf("%s: %w", folder, ui.Reason(err))
 	}
 	if s.into, err = dir.Open(folder); err == nil {
 		_, err = s.into.RemoveStray(strayAge)
@@ -75,11 +76,11 @@ func (s *packStore) close() {
 // checkWritable makes the folder where values are written first.
 func checkWritable(tmp string) error {
 	if err := os.MkdirAll(tmp, 0o777); err != nil { //nolint:gosec // a store is for the users that the umask says
-		return fmt.Errorf("%s: %w", filepath.Dir(tmp), reason(err))
+		return fmt.Errorf("%s: %w", filepath.Dir(tmp), ui.Reason(err))
 	}
 	f, err := newScratch(tmp)
 	if err != nil {
-		return fmt.Errorf("%s: %w", filepath.Dir(tmp), reason(err))
+		return fmt.Errorf("%s: %w", filepath.Dir(tmp), ui.Reason(err))
 	}
 	return f.Close()
 }
@@ -122,7 +123,7 @@ func checkStorePath(store string) error {
 	case errors.Is(err, iofs.ErrNotExist):
 		return nil
 	case err != nil:
-		return fmt.Errorf("%s: %w", store, reason(err))
+		return fmt.Errorf("%s: %w", store, ui.Reason(err))
 	case !info.IsDir():
 		return usageError{fmt.Errorf("%s: STORE is a folder, this is a file", store)}
 	}
@@ -132,11 +133,11 @@ func checkStorePath(store string) error {
 // checkPackFolder refuses what is not there, and what is the store's own.
 func checkPackFolder(store, folder string) error {
 	if _, err := os.Stat(folder); err != nil {
-		return fmt.Errorf("%s: %w", folder, reason(err))
+		return fmt.Errorf("%s: %w", folder, ui.Reason(err))
 	}
 	in, err := inside(folder, store)
 	if err != nil {
-		return fmt.Errorf("%s: %w", folder, reason(err))
+		return fmt.Errorf("%s: %w", folder, ui.Reason(err))
 	}
 	if in {
 		return usageError{fmt.Errorf("%s is inside the store %s, which would then hold itself; give the store a folder of its own", folder, store)}

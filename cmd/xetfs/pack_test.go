@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"golang.org/x/sys/unix"
 )
 
@@ -24,7 +25,7 @@ type packResult struct {
 	Files  int64
 	Bytes  int64
 
-	Skipped []Skipped
+	Skipped []ui.Skipped
 }
 
 func packJSON(t *testing.T, ctx context.Context, args ...string) packResult {
@@ -145,7 +146,7 @@ func TestS05_FileThatChanges(t *testing.T) {
 
 // isIncomplete says whether the exit status of pack or publish is right where one path alone,
 // or what is about to be renamed to it, may be missing.
-func isIncomplete(status int, skipped []Skipped, path string) bool {
+func isIncomplete(status int, skipped []ui.Skipped, path string) bool {
 	want := exitGood
 	for _, s := range skipped {
 		if s.Path != path && s.Path != path+".new" {
@@ -259,7 +260,7 @@ func TestHuman(t *testing.T) {
 		0: "0 bytes", 1: "1 byte", 1023: "1023 bytes", 1024: "1.00 KiB", 10_239: "10.0 KiB",
 		99_999: "97.7 KiB", 1 << 20: "1.00 MiB", 1000 << 10: "0.98 MiB", 5 << 30: "5.00 GiB", 1<<63 - 1: "8.00 EiB",
 	} {
-		if got := human(n); got != want {
+		if got := ui.HumanSize(n); got != want {
 			t.Errorf("human(%d) = %q, want %q", n, got, want)
 		}
 	}

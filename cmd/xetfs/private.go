@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"os"
 	"path/filepath"
 	"sync"
@@ -34,14 +35,14 @@ func (p *privateFiles) add(path string, in *openFolder, mode uint32) {
 }
 
 // note prints one line if other users can read the files in a store.
-func (p *privateFiles) note(n *Notices, store string) {
+func (p *privateFiles) note(n *ui.Notices, store string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.count == 0 || !othersReach(store) {
 		return
 	}
 	n.Note(fmt.Sprintf("other users may not read %s (%s), but they can read what is stored in %s; to prevent that: chmod o= %s",
-		many(p.count, "file"), p.first, store, shellWord(store)))
+		ui.Plural(p.count, "file"), p.first, store, ui.ShellWord(store)))
 }
 
 // isPrivate reports whether other users cannot reach what is in a folder with some mode.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/fs/catalog"
 )
@@ -86,9 +87,9 @@ func (o *pruneOptions) rule(cmd *cobra.Command, now time.Time) (catalog.KeepRule
 
 func (o *pruneOptions) print(w io.Writer, symbol string, rows []names.Row) error {
 	if !o.asJSON {
-		lines := newLineList(w, versionHeading)
+		lines := ui.NewLineList(w, versionHeading)
 		for _, r := range rows {
-			if err := lines.line(versionLine(r, lines)); err != nil {
+			if err := lines.Line(versionLine(r, lines)); err != nil {
 				return err
 			}
 		}
@@ -96,18 +97,18 @@ func (o *pruneOptions) print(w io.Writer, symbol string, rows []names.Row) error
 		if o.dryRun {
 			done = "would delete"
 		}
-		fmt.Fprintf(lines.out, "%s %s of %s\n", done, many(int64(len(rows)), "version"), printable(symbol))
-		return lines.flush()
+		fmt.Fprintf(lines.Out, "%s %s of %s\n", done, ui.Plural(int64(len(rows)), "version"), ui.Printable(symbol))
+		return lines.Flush()
 	}
-	doc := newDocument(w)
-	doc.field("symbol", symbol)
-	doc.field("dry_run", o.dryRun)
-	doc.begin("deleted")
+	doc := ui.NewDocument(w)
+	doc.Field("symbol", symbol)
+	doc.Field("dry_run", o.dryRun)
+	doc.Begin("deleted")
 	for _, r := range rows {
-		doc.element(newRowDoc(r))
+		doc.Element(newRowDoc(r))
 	}
-	doc.end()
-	return doc.close()
+	doc.End()
+	return doc.Close()
 }
 
 // A sinceFlag is a time, or an age.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
 )
@@ -180,7 +181,7 @@ func (o *publishOptions) check(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	return untilInterrupted(cmd.Context(), func() error {
+	return ui.UntilCanceled(cmd.Context(), func() error {
 		return checkIsStore(cmd.Context(), o.storePath, o.orderHint())
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/pack"
@@ -91,12 +92,12 @@ func (p *publishing) patterns() (*ignore, error) {
 			return nil, fmt.Errorf("%s: %s, where patterns should be", path, kindOf(st.mode))
 		}
 		if err := g.read(f); err != nil {
-			return nil, fmt.Errorf("%s: %w", path, reason(err))
+			return nil, fmt.Errorf("%s: %w", path, ui.Reason(err))
 		}
 	case errors.Is(err, os.ErrPermission) && unix.Access(p.folder, unix.X_OK) != nil:
-		return nil, fmt.Errorf("%s: %w", p.folder, reason(err)) // the folder, not the file in it
+		return nil, fmt.Errorf("%s: %w", p.folder, ui.Reason(err)) // the folder, not the file in it
 	case !errors.Is(err, os.ErrNotExist):
-		return nil, fmt.Errorf("%s: %w", path, reason(err))
+		return nil, fmt.Errorf("%s: %w", path, ui.Reason(err))
 	}
 	for _, pattern := range p.exclude {
 		if err := g.add(pattern); err != nil {
@@ -138,13 +139,13 @@ func (p *publishing) show(ctx context.Context, head *names.Row) (hide func()) {
 	l.record, l.files = nil, newWalkFiles(p.oneFileSystem)
 	expect := func(ctx context.Context) {
 		if head != nil {
-			p.bar.expect(head.Bytes) // about
+			p.bar.Expect(head.Bytes) // about
 		} else {
 			measure(ctx, &l, p.bar)
 		}
 	}
-	return p.bar.follow(ctx, expect, func() string {
+	return p.bar.Follow(ctx, expect, func() string {
 		c, s := p.report.so(), p.packer.Stats()
-		return fmt.Sprintf("publish, %s, %s new", many(c.entries, "entry"), human(s.NewBytes))
+		return fmt.Sprintf("publish, %s, %s new", ui.Plural(c.entries, "entry"), ui.HumanSize(s.NewBytes))
 	})
 }

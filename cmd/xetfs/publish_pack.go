@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/pack"
 	"github.com/xetfs/xetfs/codec/page"
 )
@@ -21,7 +22,7 @@ type foundPacker struct {
 	root   string // of the folder, as the user calls it
 	strict bool
 	owner  bool // is kept
-	bar    *progress
+	bar    *ui.Progress
 }
 
 // run packs all batches and closes the writer. Batches that it has packed it gives to

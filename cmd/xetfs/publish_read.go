@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/page"
 )
 
@@ -18,7 +19,7 @@ type foundReader struct {
 	owner, xattrs, noSHA bool
 	checksum             bool // believe no record
 	files                *walkFiles
-	bar                  *progress
+	bar                  *ui.Progress
 	shards               *reusable
 }
 
@@ -123,7 +124,7 @@ func (r *foundReader) file(ctx context.Context, b *foundBatch, f *found, st *fil
 	case st.size == 0:
 		f.state = foundDone
 	case r.believe(ctx, f):
-		r.bar.add(st.size)
+		r.bar.Add(st.size)
 	case st.size > smallFile || len(b.buf)+int(st.size) >= cap(b.buf) || unsettled(st, now):
 		f.state = foundLarge
 	default:
@@ -202,7 +203,7 @@ func (r *foundReader) small(ctx context.Context, b *foundBatch, f *found, now ti
 		return
 	}
 	f.read = now.UnixNano()
-	r.bar.add(f.stamp.size)
+	r.bar.Add(f.stamp.size)
 	if size <= page.MaxInline {
 		f.entry.Inline = append([]byte(nil), room[:size]...)
 		f.state = foundDone

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"path/filepath"
 )
 
@@ -30,7 +31,7 @@ func (p *publishing) openRecord(catalog string) *publishRecord {
 		r.new, err = place.create()
 	}
 	if err != nil {
-		p.report.Note(fmt.Sprintf("all files will be read next time: %v", reason(err)))
+		p.report.Note(fmt.Sprintf("all files will be read next time: %v", ui.Reason(err)))
 	}
 	return r
 }

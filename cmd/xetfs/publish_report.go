@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/pack"
 	"github.com/xetfs/xetfs/codec/page"
@@ -19,7 +20,7 @@ import (
 // A publishReport is what publish tells of its work. It may be used by several
 // goroutines.
 type publishReport struct {
-	*Notices
+	*ui.Notices
 	privates privateFiles
 	asJSON   bool
 	out      io.Writer
@@ -64,8 +65,8 @@ func (d *treeDiff) count(c page.Change) {
 	}
 }
 
-func newPublishReport(cmd *cobra.Command, asJSON bool, bar *progress) *publishReport {
-	return &publishReport{asJSON: asJSON, out: cmd.OutOrStdout(), Notices: NewNotices(cmd.CommandPath(), cmd.ErrOrStderr(), bar)}
+func newPublishReport(cmd *cobra.Command, asJSON bool, bar *ui.Progress) *publishReport {
+	return &publishReport{asJSON: asJSON, out: cmd.OutOrStdout(), Notices: ui.NewNotices(cmd.CommandPath(), cmd.ErrOrStderr(), bar)}
 }
 
 // count counts something that goes into the tree.
@@ -123,7 +124,7 @@ func (r *publishReport) headline(b *bytes.Buffer, p publishResult) {
 		fmt.Fprintf(b, "unchanged %s@%d is the same already: no new version\n", p.symbol, p.row.Number)
 	}
 	if !p.dry {
-		fmt.Fprintf(b, "tree      %s, %s\n", many(p.row.Entries, "entry"), human(p.row.Bytes))
+		fmt.Fprintf(b, "tree      %s, %s\n", ui.Plural(p.row.Entries, "entry"), ui.HumanSize(p.row.Bytes))
 	}
 	if d := p.diff; p.before != nil && (p.published || p.dry) {
 		fmt.Fprintf(b, "changes   %d added, %d changed, %d removed since %s@%d\n", d.added, d.changed, d.removed, p.symbol, p.before.Number)
@@ -132,70 +133,70 @@ func (r *publishReport) headline(b *bytes.Buffer, p publishResult) {
 
 func (r *publishReport) summary(b *bytes.Buffer, p publishResult) {
 	c, s := r.counts, p.stats
-	fmt.Fprintf(b, "folder    %s, %s, %s\n", many(c.entries, "entry"), many(c.files, "file"), human(c.bytes))
+	fmt.Fprintf(b, "folder    %s, %s, %s\n", ui.Plural(c.entries, "entry"), ui.Plural(c.files, "file"), ui.HumanSize(c.bytes))
 	if c.same > 0 {
-		fmt.Fprintf(b, "not read  %s, %s: unchanged since the last publish\n", many(c.same, "file"), human(c.sameBytes))
+		fmt.Fprintf(b, "not read  %s, %s: unchanged since the last publish\n", ui.Plural(c.same, "file"), ui.HumanSize(c.sameBytes))
 	}
 	if p.excluded > 0 {
-		fmt.Fprintf(b, "excluded  %s\n", many(p.excluded, "path"))
+		fmt.Fprintf(b, "excluded  %s\n", ui.Plural(p.excluded, "path"))
 	}
 	if s.Chunks > 0 {
-		fmt.Fprintf(b, "chunks    %d, of which %d are new: %s, deduplicated %s\n", s.Chunks, s.NewChunks, human(s.NewBytes), human(s.OldBytes))
+		fmt.Fprintf(b, "chunks    %d, of which %d are new: %s, deduplicated %s\n", s.Chunks, s.NewChunks, ui.HumanSize(s.NewBytes), ui.HumanSize(s.OldBytes))
 	}
 	if p.dry {
-		fmt.Fprintf(b, "to store  %s in %s and %s\n", human(s.Packed), many(s.Xorbs, "xorb"), many(s.Shards, "shard"))
+		fmt.Fprintf(b, "to store  %s in %s and %s\n", ui.HumanSize(s.Packed), ui.Plural(s.Xorbs, "xorb"), ui.Plural(s.Shards, "shard"))
 		return
 	}
-	fmt.Fprintf(b, "stored    %s in %s and %s, %s\n", human(s.Packed), many(s.Xorbs, "xorb"), many(s.Shards, "shard"), many(p.pages, "index page"))
+	fmt.Fprintf(b, "stored    %s in %s and %s, %s\n", ui.HumanSize(s.Packed), ui.Plural(s.Xorbs, "xorb"), ui.Plural(s.Shards, "shard"), ui.Plural(p.pages, "index page"))
 }
 
 // finishJSON writes the fields that the help of publish promises.
 func (r *publishReport) finishJSON(p publishResult) error {
 	out := bufio.NewWriter(r.out)
-	d := newDocument(out)
-	d.field("symbol", p.symbol)
-	d.field("published", p.published)
-	d.field("dry_run", p.dry)
+	d := ui.NewDocument(out)
+	d.Field("symbol", p.symbol)
+	d.Field("published", p.published)
+	d.Field("dry_run", p.dry)
 	if p.dry {
-		d.field("version", nil)
-		d.field("root", nil)
+		d.Field("version", nil)
+		d.Field("root", nil)
 	} else {
-		d.field("version", p.row.Number)
-		d.field("root", p.row.Root.String())
-		d.field("entries", p.row.Entries)
-		d.field("bytes", p.row.Bytes)
-		d.field("pages", p.pages)
+		d.Field("version", p.row.Number)
+		d.Field("root", p.row.Root.String())
+		d.Field("entries", p.row.Entries)
+		d.Field("bytes", p.row.Bytes)
+		d.Field("pages", p.pages)
 	}
-	d.field("added", p.diff.added)
-	d.field("changed", p.diff.changed)
-	d.field("removed", p.diff.removed)
+	d.Field("added", p.diff.added)
+	d.Field("changed", p.diff.changed)
+	d.Field("removed", p.diff.removed)
 	if p.listed {
 		r.folderJSON(d, p)
 	}
-	d.field("seconds", p.took.Seconds())
-	if err := d.close(); err != nil {
+	d.Field("seconds", p.took.Seconds())
+	if err := d.Close(); err != nil {
 		return err
 	}
 	return out.Flush()
 }
 
-func (r *publishReport) folderJSON(d *document, p publishResult) {
+func (r *publishReport) folderJSON(d *ui.Document, p publishResult) {
 	c, s := r.counts, p.stats
-	d.field("folder_entries", c.entries)
-	d.field("files", c.files)
-	d.field("file_bytes", c.bytes)
-	d.field("unchanged_files", c.same)
-	d.field("unchanged_bytes", c.sameBytes)
-	d.field("inline_files", c.inline)
-	d.field("excluded", p.excluded)
+	d.Field("folder_entries", c.entries)
+	d.Field("files", c.files)
+	d.Field("file_bytes", c.bytes)
+	d.Field("unchanged_files", c.same)
+	d.Field("unchanged_bytes", c.sameBytes)
+	d.Field("inline_files", c.inline)
+	d.Field("excluded", p.excluded)
 	skipped, missing := r.Skipped()
-	d.field("skipped", skipped)
-	d.field("missing", missing)
-	d.field("chunks", s.Chunks)
-	d.field("new_chunks", s.NewChunks)
-	d.field("new_bytes", s.NewBytes)
-	d.field("packed_bytes", s.Packed)
-	d.field("deduplicated_bytes", s.OldBytes)
-	d.field("xorbs", s.Xorbs)
-	d.field("shards", s.Shards)
+	d.Field("skipped", skipped)
+	d.Field("missing", missing)
+	d.Field("chunks", s.Chunks)
+	d.Field("new_chunks", s.NewChunks)
+	d.Field("new_bytes", s.NewBytes)
+	d.Field("packed_bytes", s.Packed)
+	d.Field("deduplicated_bytes", s.OldBytes)
+	d.Field("xorbs", s.Xorbs)
+	d.Field("shards", s.Shards)
 }

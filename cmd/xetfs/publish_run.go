@@ -14,6 +14,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/pack"
@@ -26,11 +27,11 @@ func runPublish(cmd *cobra.Command, o publishOptions) error {
 	debug.SetGCPercent(publishPercent)
 	p := newPublishing(cmd, o)
 	ctx := cmd.Context()
-	return untilInterrupted(ctx, func() error { return p.run(ctx) })
+	return ui.UntilCanceled(ctx, func() error { return p.run(ctx) })
 }
 
 func newPublishing(cmd *cobra.Command, o publishOptions) *publishing {
-	bar := newProgress(cmd.ErrOrStderr(), "publish")
+	bar := ui.NewProgress(cmd.ErrOrStderr(), "publish")
 	return &publishing{
 		cmd: cmd, publishOptions: o, bar: bar, started: time.Now(),
 		report: newPublishReport(cmd, o.asJSON, bar), files: newWalkFiles(o.oneFileSystem),
@@ -46,7 +47,7 @@ type publishing struct {
 	publishOptions
 	cmd     *cobra.Command
 	report  *publishReport
-	bar     *progress
+	bar     *ui.Progress
 	started time.Time
 	ignore  *ignore
 	files   *walkFiles
@@ -190,7 +191,7 @@ func (p *publishing) publishFolder(ctx context.Context, publisher *catalog.Publi
 		return publishResult{}, err
 	}
 	if err := record.replace(); err != nil {
-		p.report.Note(fmt.Sprintf("all files will be read next time: %v", reason(err)))
+		p.report.Note(fmt.Sprintf("all files will be read next time: %v", ui.Reason(err)))
 	}
 	if p.stream != nil {
 		r.stats, r.excluded = p.packer.Stats(), p.stream.lister.excluded
@@ -209,8 +210,8 @@ func (p *publishing) checkUnchanged(ctx context.Context, b *catalog.Publishing) 
 		return err
 	}
 	return &damagedTree{text: fmt.Sprintf("%s@%d is the same, but %s of it is missing in %s, as %s; to store the content again: xetfs publish --checksum %s %s %s",
-		p.symbol, b.Head().Number, many(int64(len(missing)), "object"), p.storePath, filepath.Base(string(missing[0])),
-		shellWord(p.storePath), shellWord(p.symbol), shellWord(p.folder))}
+		p.symbol, b.Head().Number, ui.Plural(int64(len(missing)), "object"), p.storePath, filepath.Base(string(missing[0])),
+		ui.ShellWord(p.storePath), ui.ShellWord(p.symbol), ui.ShellWord(p.folder))}
 }
 
 // A damagedTree is damage of the newest version, which publish found.

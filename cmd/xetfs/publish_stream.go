@@ -5,6 +5,7 @@ import (
 	"iter"
 	"sync"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/page"
 )
 
@@ -72,7 +73,7 @@ func (s *folderStream) start(ctx context.Context, fail context.CancelCauseFunc, 
 	}
 	running.Go(func() {
 		if err := s.packer.run(ctx, inOrder, s.giveRoom); err != nil {
-			_ = s.packer.w.Close(canceled()) // err says why; what is stored is whole
+			_ = s.packer.w.Close(ui.CanceledContext()) // err says why; what is stored is whole
 			fail(err)
 			return
 		}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/fs/catalog"
@@ -34,7 +35,7 @@ type publishAnswer struct {
 	Removed        int64
 	UnchangedFiles int64 `json:"unchanged_files"`
 	NewBytes       int64 `json:"new_bytes"`
-	Skipped        []Skipped
+	Skipped        []ui.Skipped
 }
 
 func publish(t *testing.T, ctx context.Context, args ...string) publishAnswer {

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xetfs/xetfs/cache/origin/faulty"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 )
 
 // serveOptions are the flags of serve.
@@ -166,7 +167,7 @@ func serveUntil(ctx context.Context, l *bounded, h http.Handler) error {
 func listenReason(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) {
-		return reason(op.Err)
+		return ui.Reason(op.Err)
 	}
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"path/filepath"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"golang.org/x/sys/unix"
 )
 
@@ -18,7 +19,7 @@ type passedOver struct {
 
 // passOver reports a path that is not taken, by its reason (walk_errors.go). It returns the
 // error that ends the command, if there is one; done says what has not happened then.
-func passOver(n *Notices, p passedOver, strict bool, done string) error {
+func passOver(n *ui.Notices, p passedOver, strict bool, done string) error {
 	path := filepath.Join(p.root, p.path)
 	var (
 		left  leftOut
@@ -39,24 +40,24 @@ func passOver(n *Notices, p passedOver, strict bool, done string) error {
 		word = ""
 	}
 	n.Note(fmt.Sprintf("%s: %s%v", path, word, p.why))
-	n.Skip(Skipped{path, p.why.Error(), !errors.As(p.why, &kind)})
+	n.Skip(ui.Skipped{Path: path, Why: p.why.Error(), Missing: !errors.As(p.why, &kind)})
 	return nil
 }
 
 // skippedLines writes how many paths were skipped, and how many of them are missing, to a
 // summary whose first column has a format.
-func skippedLines(b io.Writer, column string, n *Notices) {
+func skippedLines(b io.Writer, column string, n *ui.Notices) {
 	paths, missing := n.Skipped()
 	if n := int64(len(paths)) - missing; n > 0 {
-		fmt.Fprintf(b, column+"%s, named on standard error\n", "skipped", many(n, "path"))
+		fmt.Fprintf(b, column+"%s, named on standard error\n", "skipped", ui.Plural(n, "path"))
 	}
 	if missing > 0 {
-		fmt.Fprintf(b, column+"%s, named on standard error: exit status %d\n", "missing", many(missing, "path"), exitIncomplete)
+		fmt.Fprintf(b, column+"%s, named on standard error: exit status %d\n", "missing", ui.Plural(missing, "path"), exitIncomplete)
 	}
 }
 
 // incomplete returns the error of a command that has done all but what is missing.
-func incomplete(n *Notices) error {
+func incomplete(n *ui.Notices) error {
 	if _, missing := n.Skipped(); missing > 0 {
 		return errIncomplete
 	}

@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui/uitest"
+
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/web"
 	"github.com/xetfs/xetfs/codec/codectest"
@@ -105,7 +107,7 @@ func TestWaitNotice(t *testing.T) {
 	if waitNotice(new(bytes.Buffer), "xetfs ls", "http://host/") != nil {
 		t.Error("a notice where there is no terminal")
 	}
-	terminal, output := openTerminal(t, 80)
+	terminal, output := uitest.OpenTerminal(t, 80)
 	waitNotice(terminal, "xetfs ls", "http://user:secret@host/store?x")()
 	if got, want := strings.TrimSpace(output()), "xetfs ls: waiting for http://host/store"; got != want {
 		t.Errorf("the notice is %q, want %q", got, want)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
 )
 
@@ -78,7 +79,7 @@ symbols. With --json the snapshot is printed as xetfs snapshot list --json STORE
 				if err := printSnapshot(cmd.OutOrStdout(), s, asJSON); err != nil || asJSON {
 					return err
 				}
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "created snapshot %s of %s\n", printable(s.Name), many(int64(len(s.Rows)), "symbol"))
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "created snapshot %s of %s\n", ui.Printable(s.Name), ui.Plural(int64(len(s.Rows)), "symbol"))
 				return err
 			})
 		},
@@ -188,15 +189,15 @@ type snapshotDoc struct {
 }
 
 func listSnapshots(ctx context.Context, w io.Writer, c *reading, asJSON bool) error {
-	lines := newLineList(w, fmt.Sprintf("%-24s  %-19s  %-10s  %s", "SNAPSHOT", "TIME (UTC)", "SYMBOLS", "MESSAGE"))
+	lines := ui.NewLineList(w, fmt.Sprintf("%-24s  %-19s  %-10s  %s", "SNAPSHOT", "TIME (UTC)", "SYMBOLS", "MESSAGE"))
 	format := "%s  %s  %s  %s"
-	if lines.terminal {
+	if lines.Terminal {
 		format = "%-24s  %s  %-10s  %s"
 	}
-	var doc *document
+	var doc *ui.Document
 	if asJSON {
-		doc = newDocument(lines.out)
-		doc.begin("snapshots")
+		doc = ui.NewDocument(lines.Out)
+		doc.Begin("snapshots")
 	}
 	for name, err := range c.Snapshots(ctx) {
 		if err != nil {
@@ -209,52 +210,52 @@ func listSnapshots(ctx context.Context, w io.Writer, c *reading, asJSON bool) er
 		case err != nil:
 			return err
 		case doc != nil:
-			doc.element(snapshotDoc{s.Name, s.Time.UTC(), s.Message, len(s.Rows)})
+			doc.Element(snapshotDoc{s.Name, s.Time.UTC(), s.Message, len(s.Rows)})
 		default:
-			line := fmt.Sprintf(format, s.Name, s.Time.UTC().Format(time.DateTime), many(int64(len(s.Rows)), "symbol"), s.Message)
-			if err := lines.line(printable(strings.TrimRight(line, " "))); err != nil {
+			line := fmt.Sprintf(format, s.Name, s.Time.UTC().Format(time.DateTime), ui.Plural(int64(len(s.Rows)), "symbol"), s.Message)
+			if err := lines.Line(ui.Printable(strings.TrimRight(line, " "))); err != nil {
 				return err
 			}
 		}
 	}
 	if doc != nil {
-		doc.end()
-		if err := doc.close(); err != nil {
+		doc.End()
+		if err := doc.Close(); err != nil {
 			return err
 		}
 	}
-	return lines.flush()
+	return lines.Flush()
 }
 
 // printSnapshot prints what a snapshot holds.
 func printSnapshot(w io.Writer, s *names.Snapshot, asJSON bool) error {
 	symbols := slices.Sorted(maps.Keys(s.Rows))
 	if !asJSON {
-		lines := newLineList(w, fmt.Sprintf("%-32s  %8s  %-19s  %10s  %14s", "SYMBOL", "VERSION", "TIME (UTC)", "ENTRIES", "SIZE"))
+		lines := ui.NewLineList(w, fmt.Sprintf("%-32s  %8s  %-19s  %10s  %14s", "SYMBOL", "VERSION", "TIME (UTC)", "ENTRIES", "SIZE"))
 		format := "%s  %d  %s  %d  %s"
-		if lines.terminal {
+		if lines.Terminal {
 			format = "%-32s  %8d  %s  %10d  %14s"
 		}
 		for _, symbol := range symbols {
 			row := s.Rows[symbol]
-			line := fmt.Sprintf(format, printable(symbol), row.Number, row.Time.UTC().Format(time.DateTime), row.Entries, lines.size(row.Bytes))
-			if err := lines.line(line); err != nil {
+			line := fmt.Sprintf(format, ui.Printable(symbol), row.Number, row.Time.UTC().Format(time.DateTime), row.Entries, lines.Size(row.Bytes))
+			if err := lines.Line(line); err != nil {
 				return err
 			}
 		}
-		return lines.flush()
+		return lines.Flush()
 	}
 	out := bufio.NewWriter(w)
-	doc := newDocument(out)
-	doc.field("snapshot", s.Name)
-	doc.field("time", s.Time.UTC())
-	doc.field("message", s.Message)
-	doc.begin("symbols")
+	doc := ui.NewDocument(out)
+	doc.Field("snapshot", s.Name)
+	doc.Field("time", s.Time.UTC())
+	doc.Field("message", s.Message)
+	doc.Begin("symbols")
 	for _, symbol := range symbols {
-		doc.element(symbolDoc{Symbol: symbol, rowDoc: newRowDoc(s.Rows[symbol])})
+		doc.Element(symbolDoc{Symbol: symbol, rowDoc: newRowDoc(s.Rows[symbol])})
 	}
-	doc.end()
-	if err := doc.close(); err != nil {
+	doc.End()
+	if err := doc.Close(); err != nil {
 		return err
 	}
 	return out.Flush()
@@ -284,16 +285,16 @@ With --json there is one object: {"deleted": [NAME]}.`,
 					if asJSON {
 						continue
 					}
-					if _, err := fmt.Fprintf(cmd.OutOrStdout(), "deleted snapshot %s\n", printable(name)); err != nil {
+					if _, err := fmt.Fprintf(cmd.OutOrStdout(), "deleted snapshot %s\n", ui.Printable(name)); err != nil {
 						return err
 					}
 				}
 				if !asJSON {
 					return nil
 				}
-				doc := newDocument(cmd.OutOrStdout())
-				doc.field("deleted", args[1:])
-				return doc.close()
+				doc := ui.NewDocument(cmd.OutOrStdout())
+				doc.Field("deleted", args[1:])
+				return doc.Close()
 			})
 		},
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"golang.org/x/sys/unix"
 )
 
@@ -27,7 +28,7 @@ type steady struct {
 	fd     int
 	before fileStat
 	done   int64
-	bar    *progress
+	bar    *ui.Progress
 
 	writeOut bool // dirty pages first
 }
@@ -36,7 +37,7 @@ type steady struct {
 const settle = 20 * time.Millisecond
 
 // openSteady opens a file in an open folder.
-func (w *walkFiles) openSteady(ctx context.Context, in *openFolder, name string, bar *progress, writeOut bool) (*steady, error) {
+func (w *walkFiles) openSteady(ctx context.Context, in *openFolder, name string, bar *ui.Progress, writeOut bool) (*steady, error) {
 	fd, err := w.openFile(ctx, in.fd, name, otherFiles)
 	if err != nil {
 		return nil, &readError{err}
@@ -94,7 +95,7 @@ func (s *steady) Read(b []byte) (int, error) {
 	}
 	n, err := s.files.read(s.fd, b)
 	s.done += int64(n)
-	s.bar.add(int64(n))
+	s.bar.Add(int64(n))
 	switch {
 	case err != nil:
 		return n, &readError{err}

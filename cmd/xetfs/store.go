@@ -9,6 +9,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/fs/catalog"
 )
@@ -122,6 +123,6 @@ func withPublisher(cmd *cobra.Command, folder string, do func(context.Context, *
 	if err := do(cmd.Context(), w); err != nil {
 		return hinted(cmd.Context(), w.Catalog(), folder, err)
 	}
-	renewListing(cmd.Context(), w.store, func(text string) { fmt.Fprintln(cmd.ErrOrStderr(), aside(cmd.CommandPath(), text)) })
+	renewListing(cmd.Context(), w.store, func(text string) { fmt.Fprintln(cmd.ErrOrStderr(), ui.NoticeLine(cmd.CommandPath(), text)) })
 	return nil
 }

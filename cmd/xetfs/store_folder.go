@@ -12,6 +12,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
 )
 
@@ -47,7 +48,7 @@ func foreignEntry(folder string) (string, error) {
 		return "", nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("%s: %w", folder, reason(err))
+		return "", fmt.Errorf("%s: %w", folder, ui.Reason(err))
 	}
 	defer f.Close()
 	for {
@@ -61,7 +62,7 @@ func foreignEntry(folder string) (string, error) {
 		case errors.Is(err, io.EOF):
 			return "", nil
 		case err != nil:
-			return "", fmt.Errorf("%s: %w", folder, reason(err))
+			return "", fmt.Errorf("%s: %w", folder, ui.Reason(err))
 		}
 	}
 }
@@ -126,7 +127,7 @@ func orderHint(folder, command string, args ...string) string {
 		return ""
 	}
 	for _, arg := range args {
-		command += " " + shellWord(arg)
+		command += " " + ui.ShellWord(arg)
 	}
 	return fmt.Sprintf("%s is a store, and STORE comes first: %s", folder, command)
 }
@@ -147,5 +148,5 @@ func mountOrderHint(source, mountpoint string) error {
 		state = "does not exist"
 	}
 	return usageError{fmt.Errorf("%s is a store and %s %s; SOURCE comes first: xetfs mount %s %s",
-		mountpoint, source, state, shellWord(mountpoint), shellWord(source))}
+		mountpoint, source, state, ui.ShellWord(mountpoint), ui.ShellWord(source))}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"iter"
 	"slices"
 	"strings"
@@ -96,7 +97,7 @@ func anyOf(names []string) string {
 func didYouMean(typed string, names iter.Seq[string]) string {
 	best := closest(typed, names)
 	for i, name := range best {
-		best[i] = quoteName(name)
+		best[i] = ui.QuoteName(name)
 	}
 	if len(best) == 0 {
 		return ""

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/fs/catalog/sweep"
 )
 
@@ -14,7 +15,7 @@ func progressText(p sweep.Progress, now time.Time) string {
 		left := max(0, p.Waiting.Sub(now)).Round(time.Second)
 		return fmt.Sprintf("%s: until %s, %s left", p.Doing, p.Waiting.Local().Format(time.TimeOnly), left)
 	case p.Total > 0:
-		return fmt.Sprintf("%s: %d of %s", p.Doing, p.Done, many(p.Total, "object"))
+		return fmt.Sprintf("%s: %d of %s", p.Doing, p.Done, ui.Plural(p.Total, "object"))
 	}
-	return fmt.Sprintf("%s: %s", p.Doing, many(p.Done, "object"))
+	return fmt.Sprintf("%s: %s", p.Doing, ui.Plural(p.Done, "object"))
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/fs/catalog"
 )
@@ -62,7 +63,7 @@ func checkSymbol(symbol string) error {
 		return nil
 	}
 	if clean := cleanPath(symbol); clean != symbol && names.CheckSymbol(clean) == nil && !strings.Contains("/"+symbol+"/", "/../") {
-		err = fmt.Errorf("%w; type %s", err, shellWord(clean))
+		err = fmt.Errorf("%w; type %s", err, ui.ShellWord(clean))
 	}
 	return usageError{err}
 }

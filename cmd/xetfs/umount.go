@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"golang.org/x/sys/unix"
 )
 
@@ -49,7 +50,7 @@ func umount(cmd *cobra.Command, path string, lazy bool) error {
 	served := servers(m)
 	switch err := unmountSoon(cmd.Context(), m.path, lazy); {
 	case errors.Is(err, unix.EBUSY):
-		return fmt.Errorf("%s: busy: a program has a file open in it or works there (fuser -vm %s shows which); end it, or use --lazy", path, shellWord(path))
+		return fmt.Errorf("%s: busy: a program has a file open in it or works there (fuser -vm %s shows which); end it, or use --lazy", path, ui.ShellWord(path))
 	case errors.Is(err, unix.EPERM):
 		return fmt.Errorf("%s: %w: it is not your mount", path, iofs.ErrPermission)
 	case err != nil && unix.Geteuid() != 0:
@@ -57,7 +58,7 @@ func umount(cmd *cobra.Command, path string, lazy bool) error {
 	case err != nil:
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	done := "unmounted " + printable(m.path)
+	done := "unmounted " + ui.Printable(m.path)
 	if lazy {
 		done += "; files that are open can be read until they are closed"
 	} else if ended, err := awaitServers(cmd, m, served); err != nil || !ended {
@@ -107,7 +108,7 @@ func findOurs(path string) (mountpoint, error) {
 	m, err := findMountpoint(absolute)
 	if err != nil {
 		if _, missing := os.Lstat(absolute); errors.Is(missing, iofs.ErrNotExist) {
-			err = fmt.Errorf("%s: %w", path, reason(missing))
+			err = fmt.Errorf("%s: %w", path, ui.Reason(missing))
 		}
 	}
 	switch {
@@ -144,9 +145,9 @@ func umountHint(path string) string {
 	case err != nil:
 		return ""
 	case above != nil:
-		return fmt.Sprintf("; it lies in the mount %s: xetfs umount %s", above.Point, shellWord(above.Point))
+		return fmt.Sprintf("; it lies in the mount %s: xetfs umount %s", above.Point, ui.ShellWord(above.Point))
 	case shows != nil:
-		return fmt.Sprintf("; it is mounted at %s: xetfs umount %s", shows.Point, shellWord(shows.Point))
+		return fmt.Sprintf("; it is mounted at %s: xetfs umount %s", shows.Point, ui.ShellWord(shows.Point))
 	}
 	return ""
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"golang.org/x/sys/unix"
 )
 
@@ -28,7 +29,7 @@ func awaitServers(cmd *cobra.Command, m mountpoint, pids []int) (ended bool, err
 		}
 		if why != "" {
 			ended = false
-			fmt.Fprintln(cmd.ErrOrStderr(), aside(cmd.CommandPath(), why))
+			fmt.Fprintln(cmd.ErrOrStderr(), ui.NoticeLine(cmd.CommandPath(), why))
 		}
 	}
 	return ended, nil

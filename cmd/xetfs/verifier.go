@@ -11,6 +11,7 @@ import (
 	"github.com/xetfs/xetfs/cache"
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/shard"
@@ -26,7 +27,7 @@ type verifier struct {
 	cache  *cache.Cache
 	reader *reconstruct.Reader
 	report *findings
-	bar    *progress
+	bar    *ui.Progress
 
 	mu      sync.Mutex
 	keyed   map[codec.Hash]bool       // xorbs that a keyed shard lists; guarded by mu
@@ -97,17 +98,17 @@ func (v *verifier) run(ctx context.Context) {
 // plan tells the progress bar how much there is to read: every object, and every file.
 func (v *verifier) plan(ctx context.Context, shards, xorbs []dir.File) {
 	for _, f := range xorbs {
-		v.bar.expect(f.Size)
+		v.bar.Expect(f.Size)
 	}
 	workers := runtime.GOMAXPROCS(0)
 	if v.place.held != nil {
 		workers = farShards
 	}
 	largestFirst(ctx, workers, shards, func(ctx context.Context, f dir.File) {
-		v.bar.expect(f.Size)
+		v.bar.Expect(f.Size)
 		v.lookThrough(ctx, f)
 	})
-	v.bar.start()
+	v.bar.Start()
 }
 
 // inParallel calls do for every file, on all cores, the largest first.
@@ -119,7 +120,7 @@ func (v *verifier) inParallel(ctx context.Context, files []dir.File, do func(con
 func largestFirst(ctx context.Context, count int, files []dir.File, do func(context.Context, dir.File)) {
 	files = slices.Clone(files)
 	slices.SortStableFunc(files, func(a, b dir.File) int { return cmp.Compare(b.Size, a.Size) })
-	byMany(ctx, count, files, do)
+	ui.ForEach(ctx, count, files, do)
 }
 
 // An object is the file of a shard or xorb, being read. Reading ends when ctx does, and
@@ -127,8 +128,8 @@ func largestFirst(ctx context.Context, count int, files []dir.File, do func(cont
 type object struct {
 	ctx  context.Context // of the call that reads; an io.ReaderAt has nowhere else for it
 	f    readerAtCloser
-	bar  *progress // nil: nobody looks
-	high int64     // end of what was read so far
+	bar  *ui.Progress // nil: nobody looks
+	high int64        // end of what was read so far
 }
 
 // open opens the file of an object and returns a reader for it.
@@ -147,7 +148,7 @@ func (o *object) ReadAt(p []byte, off int64) (int, error) {
 	}
 	n, err := o.f.ReadAt(p, off)
 	if end := off + int64(n); end > o.high {
-		o.bar.add(end - o.high)
+		o.bar.Add(end - o.high)
 		o.high = end
 	}
 	return n, err

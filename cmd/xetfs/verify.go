@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 )
 
 // newVerify is the command that checks everything in a folder.
@@ -80,12 +81,12 @@ func verify(cmd *cobra.Command, folder string, asJSON bool) error {
 		return err
 	}
 	defer v.close()
-	v.bar = newProgress(cmd.ErrOrStderr(), "verify")
+	v.bar = ui.NewProgress(cmd.ErrOrStderr(), "verify")
 	v.report = newFindings(cmd.OutOrStdout(), v.bar, asJSON)
 	v.report.stop = stop
 	v.run(ctx)
 	symbols, catalogErr := v.checkCatalog(ctx, folder)
-	v.bar.clear()
+	v.bar.Clear()
 	if err := v.report.machineError(); err != nil {
 		return fmt.Errorf("%s: %w", folder, err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/shard"
@@ -89,7 +90,7 @@ func (c *farFiles) add(_ context.Context, job fileJob) {
 	if c.v.firstTime(job.info) {
 		c.jobs = append(c.jobs, job)
 	} else {
-		c.v.bar.add(job.info.Size())
+		c.v.bar.Add(job.info.Size())
 	}
 }
 
@@ -109,7 +110,7 @@ func (c *farFiles) run(ctx context.Context, s *shard.Reader) {
 	}
 	defer c.room.Release(bytes)
 	held.follow(keys)
-	byMany(ctx, fileWorkers, jobs, c.v.checkFile)
+	ui.ForEach(ctx, fileWorkers, jobs, c.v.checkFile)
 	var listed []names.Key
 	for x, err := range s.Xorbs() {
 		if err == nil {

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/shard"
 )
@@ -46,7 +47,7 @@ func (v *verifier) startFiles(ctx context.Context) *fileChecks {
 // check has a file checked, unless a block that says the same was already.
 func (c *fileChecks) check(ctx context.Context, job fileJob) {
 	if !c.v.firstTime(job.info) {
-		c.v.bar.add(job.info.Size())
+		c.v.bar.Add(job.info.Size())
 		return
 	}
 	select {
@@ -65,10 +66,10 @@ func (v *verifier) checkFile(ctx context.Context, job fileJob) {
 	var done int64
 	err := v.reader.Check(ctx, job.info, func(n int64) {
 		done += n
-		v.bar.add(n)
+		v.bar.Add(n)
 	})
-	v.bar.add(job.info.Size() - done)
-	if ended(ctx, err) {
+	v.bar.Add(job.info.Size() - done)
+	if ui.IsCanceled(ctx, err) {
 		return
 	}
 	v.report.file(done)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/merkle"
 	"github.com/xetfs/xetfs/codec/names"
@@ -20,7 +21,7 @@ const recordSize = 48 // bytes of every record in a shard
 // how many bytes its files have, and which xorbs must be compared with keyed hashes.
 // Damage is found later.
 func (v *verifier) lookThrough(ctx context.Context, f dir.File) {
-	if v.place.held != nil && !v.bar.visible() && !v.isKeyed(ctx, f) {
+	if v.place.held != nil && !v.bar.Visible() && !v.isKeyed(ctx, f) {
 		return // nothing else is asked for: it comes once
 	}
 	file, err := v.open(ctx, f)
@@ -33,10 +34,10 @@ func (v *verifier) lookThrough(ctx context.Context, f dir.File) {
 	if err != nil {
 		return
 	}
-	if v.bar.visible() { // else it is not worth the reading
+	if v.bar.Visible() { // else it is not worth the reading
 		for head, err := range s.Heads() {
 			if err == nil {
-				v.bar.expect(head.Size)
+				v.bar.Expect(head.Size)
 			}
 		}
 	}
@@ -104,7 +105,7 @@ func (v *verifier) checkShard(ctx context.Context, f dir.File, check func(contex
 
 // unreadable reports that the shard cannot be read, unless the user gave up.
 func (c *shardCheck) unreadable(ctx context.Context, err error) {
-	if !ended(ctx, err) {
+	if !ui.IsCanceled(ctx, err) {
 		c.fault(err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/fs/catalog"
@@ -29,12 +30,12 @@ func verifySymbol(cmd *cobra.Command, folder, symbol string, asJSON bool) error 
 			return err
 		}
 		c := &treeCheck{s: s, tree: tree, entries: 1, seen: map[contentSum]struct{}{}, bad: map[contentSum]badContent{}}
-		c.bar = newProgress(cmd.ErrOrStderr(), "verify")
+		c.bar = ui.NewProgress(cmd.ErrOrStderr(), "verify")
 		c.report = newFindings(cmd.OutOrStdout(), c.bar, asJSON)
 		ctx, c.report.stop = context.WithCancel(ctx)
 		defer c.report.stop()
 		c.run(ctx)
-		c.bar.clear()
+		c.bar.Clear()
 		if err := c.report.machineError(); err != nil {
 			return fmt.Errorf("%s: %w", folder, err)
 		}
@@ -55,7 +56,7 @@ type treeCheck struct {
 	s      *source
 	tree   catalog.Tree
 	report *findings
-	bar    *progress
+	bar    *ui.Progress
 
 	entries int64 // the root is one
 	files   int64
@@ -87,8 +88,8 @@ func sumOf(e *page.Entry) contentSum {
 
 // run checks everything. What is wrong goes into the report.
 func (c *treeCheck) run(ctx context.Context) {
-	c.bar.expect(c.tree.Version().Bytes)
-	c.bar.start()
+	c.bar.Expect(c.tree.Version().Bytes)
+	c.bar.Start()
 	jobs := make(chan page.Entry, 16)
 	var workers sync.WaitGroup
 	count, large := fileWorkers, make(chan struct{}, fileWorkers)
@@ -150,7 +151,7 @@ func (c *treeCheck) first(ctx context.Context, jobs chan<- page.Entry, e page.En
 	}
 	sum := sumOf(&e)
 	if _, ok := c.seen[sum]; ok && len(e.Inline) == 0 {
-		c.bar.add(e.Size)
+		c.bar.Add(e.Size)
 		return
 	}
 	if len(e.Inline) == 0 {
@@ -177,10 +178,10 @@ func (c *treeCheck) check(ctx context.Context, e *page.Entry) {
 	var done int64
 	err := c.read(ctx, e, func(n int64) {
 		done += n
-		c.bar.add(n)
+		c.bar.Add(n)
 	})
-	c.bar.add(e.Size - done)
-	if ended(ctx, err) {
+	c.bar.Add(e.Size - done)
+	if ui.IsCanceled(ctx, err) {
 		return
 	}
 	c.report.file(done)
@@ -231,15 +232,15 @@ func (c *treeCheck) finish(t target) error {
 	defer f.mu.Unlock()
 	sound := f.counts.faults == 0
 	if f.doc != nil {
-		f.doc.end()
-		f.doc.field("symbol", t.symbol)
+		f.doc.End()
+		f.doc.Field("symbol", t.symbol)
 		versionFields(f.doc, c.tree.Version())
-		f.doc.field("entries", c.entries)
-		f.doc.field("files", c.files)
-		f.doc.field("contents", f.counts.files)
-		f.doc.field("bytes", f.counts.bytes)
-		f.doc.field("sound", sound)
-		f.err = cmp.Or(f.err, f.doc.close())
+		f.doc.Field("entries", c.entries)
+		f.doc.Field("files", c.files)
+		f.doc.Field("contents", f.counts.files)
+		f.doc.Field("bytes", f.counts.bytes)
+		f.doc.Field("sound", sound)
+		f.err = cmp.Or(f.err, f.doc.Close())
 	} else {
 		f.err = cmp.Or(f.err, c.summary(f.w, t))
 	}
@@ -255,12 +256,12 @@ func (c *treeCheck) finish(t target) error {
 func (c *treeCheck) summary(w io.Writer, t target) error {
 	verdict := "all sound"
 	if n := c.report.counts.faults; n > 0 {
-		verdict = many(n, "fault")
+		verdict = ui.Plural(n, "fault")
 	}
-	_, err := fmt.Fprintf(w, "%s, %s: %s, %s, %s with %d bytes read: %s\n", printable(t.symbol), versionName(c.tree.Version()),
-		many(c.entries, "entry"), many(c.files, "file"), many(c.report.counts.files, "content"), c.report.counts.bytes, verdict)
+	_, err := fmt.Fprintf(w, "%s, %s: %s, %s, %s with %d bytes read: %s\n", ui.Printable(t.symbol), versionName(c.tree.Version()),
+		ui.Plural(c.entries, "entry"), ui.Plural(c.files, "file"), ui.Plural(c.report.counts.files, "content"), c.report.counts.bytes, verdict)
 	if err == nil && c.report.counts.faults > 0 && !isWeb(c.s.folder) {
-		_, err = fmt.Fprintf(w, "to store missing or damaged content again: xetfs publish --checksum %s %s FOLDER\n", shellWord(c.s.folder), shellWord(t.symbol))
+		_, err = fmt.Fprintf(w, "to store missing or damaged content again: xetfs publish --checksum %s %s FOLDER\n", ui.ShellWord(c.s.folder), ui.ShellWord(t.symbol))
 	}
 	return err
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
 )
@@ -54,7 +55,7 @@ func openFolderPlace(ctx context.Context, folder string) (*place, error) {
 	p.open = func(_ context.Context, f dir.File) (readerAtCloser, error) {
 		file, err := root.Open(f.Path)
 		if err != nil {
-			return nil, reason(err)
+			return nil, ui.Reason(err)
 		}
 		return file, nil
 	}

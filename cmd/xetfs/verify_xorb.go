@@ -7,6 +7,7 @@ import (
 	"regexp"
 
 	"github.com/xetfs/xetfs/cache/origin/dir"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/merkle"
 	"github.com/xetfs/xetfs/codec/shard"
@@ -58,7 +59,7 @@ func examine(r io.ReaderAt, f dir.File) (x examined) {
 
 // judge takes notice of what was found in a copy of a xorb.
 func (v *verifier) judge(ctx context.Context, f dir.File, x examined) {
-	if x.err != nil && ended(ctx, x.err) {
+	if x.err != nil && ui.IsCanceled(ctx, x.err) {
 		return
 	}
 	found := func(err error) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 )
 
 // warmOptions are the flags of warm.
@@ -82,9 +83,9 @@ func (o *warmOptions) run(cmd *cobra.Command, folder string, args []string) erro
 		if err := w.setPaths(ctx, paths); err != nil {
 			return err
 		}
-		w.bar = newProgress(cmd.ErrOrStderr(), "warm")
+		w.bar = ui.NewProgress(cmd.ErrOrStderr(), "warm")
 		err = w.run(ctx, kept)
-		w.bar.clear()
+		w.bar.Clear()
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/shard"
 )
@@ -48,7 +49,7 @@ func (l *lots) add(c warmFile) error {
 		return l.w.warm(l.ctx, c)
 	}
 	if !l.w.chunks && l.w.s.cache.HasWhole(c.id.File) {
-		l.w.bar.add(c.size)
+		l.w.bar.Add(c.size)
 		return l.w.ended(l.ctx, c, true, nil)
 	}
 	n := len(l.lot)
@@ -118,7 +119,7 @@ func (w *warming) describe(ctx context.Context, lot []warmFile) (files []describ
 		defer mu.Unlock()
 		switch {
 		case err != nil:
-			w.bar.add(c.size)
+			w.bar.Add(c.size)
 			if err := w.ended(ctx, c, false, err); err != nil {
 				stop(err)
 			}
@@ -189,7 +190,7 @@ func (w *warming) fetchRound(ctx context.Context, round []described) error {
 func (w *warming) keepRound(ctx context.Context, round []described) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	byMany(ctx, warmers, round, func(ctx context.Context, f described) {
+	ui.ForEach(ctx, warmers, round, func(ctx context.Context, f described) {
 		if err := w.keepFile(ctx, &f); err != nil {
 			stop(err)
 		}
@@ -210,6 +211,6 @@ func (w *warming) keepFile(ctx context.Context, f *described) error {
 	default:
 		err = w.compare(ctx, f.warmFile)
 	}
-	w.bar.add(f.size)
+	w.bar.Add(f.size)
 	return w.ended(ctx, f.warmFile, w.chunks && f.there, err)
 }

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/fs/catalog"
@@ -25,7 +26,7 @@ type warming struct {
 	tree    catalog.Tree
 	paths   []string
 	chunks  bool // keep packed chunks, not whole files
-	bar     *progress
+	bar     *ui.Progress
 	errOut  io.Writer
 	command string
 
@@ -94,8 +95,8 @@ func (w *warming) run(ctx context.Context, kept *cacheFolder) error {
 	if err := w.fits(kept); err != nil {
 		return err
 	}
-	w.bar.expect(w.all.bytes)
-	w.bar.start()
+	w.bar.Expect(w.all.bytes)
+	w.bar.Start()
 	return w.warmAll(ctx, kept)
 }
 
@@ -206,9 +207,9 @@ func (w *warming) fits(kept *cacheFolder) error {
 	}
 	most := kept.options.MaxBytes
 	if w.all.room > most-most/warmReserve {
-		least := byteSize((w.all.room/(warmReserve-1)*warmReserve>>20 + 1) << 20)
+		least := ui.ByteSize((w.all.room/(warmReserve-1)*warmReserve>>20 + 1) << 20)
 		return fmt.Errorf("%s with %s do not fit into a disk cache of %s; give it at least --cache-size %s, or name fewer PATHs",
-			many(w.all.files, "file"), human(w.all.bytes), human(most), &least)
+			ui.Plural(w.all.files, "file"), ui.HumanSize(w.all.bytes), ui.HumanSize(most), &least)
 	}
 	free, err := fileSystemFree(kept.path)
 	if err != nil {
@@ -218,7 +219,7 @@ func (w *warming) fits(kept *cacheFolder) error {
 	others := w.s.disk.Stats().Bytes - (w.all.room - w.all.absent) // which make room
 	if w.all.absent > max(0, free)+max(0, others) {
 		return fmt.Errorf("%s: %s are missing, and beside what --cache-free keeps clear there is room for %s; make room, or name another folder with --cache-dir",
-			kept.path, human(w.all.absent), human(max(0, free)))
+			kept.path, ui.HumanSize(w.all.absent), ui.HumanSize(max(0, free)))
 	}
 	return nil
 }
@@ -232,7 +233,7 @@ func (w *warming) warm(ctx context.Context, c warmFile) error {
 	var done int64
 	read := func(n int64) {
 		done += n
-		w.bar.add(n)
+		w.bar.Add(n)
 	}
 	var err error
 	switch {
@@ -245,7 +246,7 @@ func (w *warming) warm(ctx context.Context, c warmFile) error {
 	case !there:
 		err = w.s.reader.Keep(ctx, c.id, c.sum, read)
 	}
-	w.bar.add(c.size - done)
+	w.bar.Add(c.size - done)
 	return w.ended(ctx, c, there, err)
 }
 
@@ -279,12 +280,12 @@ func (w *warming) ended(ctx context.Context, c warmFile, there bool, err error) 
 	case err == nil && there:
 		w.already++
 	case err == nil:
-	case ended(ctx, err):
+	case ui.IsCanceled(ctx, err):
 		return ctx.Err()
 	case theFile(err):
 		w.failed++
-		w.bar.clear()
-		fmt.Fprintln(w.errOut, aside(w.command, fmt.Sprintf("%s: %v", c.path, err)))
+		w.bar.Clear()
+		fmt.Fprintln(w.errOut, ui.NoticeLine(w.command, fmt.Sprintf("%s: %v", c.path, err)))
 	default:
 		return fmt.Errorf("%s: %w", c.path, err)
 	}
@@ -302,22 +303,22 @@ func (w *warming) finish(out io.Writer, asJSON bool) error {
 	fetched := w.s.asked.Load().Bytes
 	var err error
 	if asJSON {
-		doc := newDocument(out)
-		doc.field("files", w.all.files)
-		doc.field("bytes", w.all.bytes)
-		doc.field("already", w.already)
-		doc.field("fetched", fetched)
-		doc.field("failed", w.failed)
-		doc.field("seconds", took.Seconds())
-		err = doc.close()
+		doc := ui.NewDocument(out)
+		doc.Field("files", w.all.files)
+		doc.Field("bytes", w.all.bytes)
+		doc.Field("already", w.already)
+		doc.Field("fetched", fetched)
+		doc.Field("failed", w.failed)
+		doc.Field("seconds", took.Seconds())
+		err = doc.Close()
 	} else {
-		_, err = fmt.Fprintf(out, "%s with %s, %d of them there already; %s fetched in %v", many(w.all.files, "file"),
-			human(w.all.bytes), w.already, human(fetched), took.Round(time.Millisecond))
+		_, err = fmt.Fprintf(out, "%s with %s, %d of them there already; %s fetched in %v", ui.Plural(w.all.files, "file"),
+			ui.HumanSize(w.all.bytes), w.already, ui.HumanSize(fetched), took.Round(time.Millisecond))
 		if w.failed > 0 && err == nil {
 			_, err = fmt.Fprintf(out, "; %d failed", w.failed)
 		}
 		if w.leftOut > 0 && err == nil {
-			_, err = fmt.Fprintf(out, "; %s left out", many(w.leftOut, "shard"))
+			_, err = fmt.Fprintf(out, "; %s left out", ui.Plural(w.leftOut, "shard"))
 		}
 		if err == nil {
 			_, err = fmt.Fprintln(out)

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 )
 
 func TestByteRange(t *testing.T) {
@@ -40,9 +41,9 @@ func TestByteRange(t *testing.T) {
 // What is printed for pasting is one word to a shell, and the right one.
 func TestShellWord(t *testing.T) {
 	for _, s := range []string{"/mnt/x", "a b", "it's", `a\b`, "$HOME", "", "*", "a\nb", "\x1b[2J'\\", "ä", "a\U000e0001b", "a\u200b1", "-f", "~", "a;b"} {
-		out, err := exec.Command("bash", "-c", "printf %s "+shellWord(s)).Output()
+		out, err := exec.Command("bash", "-c", "printf %s "+ui.ShellWord(s)).Output()
 		if err != nil || string(out) != s {
-			t.Errorf("%q is %s to the shell: %q, %v", s, shellWord(s), out, err)
+			t.Errorf("%q is %s to the shell: %q, %v", s, ui.ShellWord(s), out, err)
 		}
 	}
 }
@@ -76,10 +77,10 @@ func TestMany(t *testing.T) {
 	for noun, want := range map[string]string{
 		"byte": "2 bytes", "entry": "2 entries", "key": "2 keys", "index page": "2 index pages", "day": "2 days",
 	} {
-		if got := many(2, noun); got != want {
+		if got := ui.Plural(2, noun); got != want {
 			t.Errorf("many(2, %q) = %q, want %q", noun, got, want)
 		}
-		if got := many(1, noun); got != "1 "+noun {
+		if got := ui.Plural(1, noun); got != "1 "+noun {
 			t.Errorf("many(1, %q) = %q", noun, got)
 		}
 	}

@@ -1,4 +1,4 @@
-package main
+package ui
 
 import (
 	"bytes"
@@ -11,13 +11,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/web"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
 )
 
-// What a server sends behind its answers is for nobody to read.
-func TestQuietLog(t *testing.T) {
+// TestFilteredLog shows that bytes behind the answers of a server reach no log.
+func TestFilteredLog(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -43,9 +43,9 @@ func TestQuietLog(t *testing.T) {
 		}
 	}()
 	var said bytes.Buffer
-	log.SetOutput(quietLog{&said})
+	log.SetOutput(FilteredLog{Writer: &said})
 	defer log.SetOutput(os.Stderr)
-	s, err := openWeb("http://"+l.Addr().String(), nil, origin.Limits{})
+	s, err := web.Open("http://"+l.Addr().String(), web.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package main
+package ui
 
 import (
 	"fmt"
@@ -8,10 +8,10 @@ import (
 	"unicode/utf8"
 )
 
-// printable returns s as it may be shown on a terminal: control characters and bytes
+// Printable returns s as it may be shown on a terminal: control characters and bytes
 // that are no UTF-8 are escaped as in Go source, so that one line stays one line and a
 // name cannot give orders to the terminal.
-func printable(s string) string {
+func Printable(s string) string {
 	if isPrintable(s) {
 		return s
 	}
@@ -45,17 +45,17 @@ func isPrintable(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
-// quoteName returns a name as ls prints it: as it is, or as $'…', which shells and the
+// QuoteName returns a name as ls prints it: as it is, or as $'…', which shells and the
 // commands of xetfs read, if it could not be told from another name on a line of its own.
-func quoteName(name string) string {
+func QuoteName(name string) string {
 	if isPrintable(name) && !strings.HasPrefix(name, "$'") {
 		return name
 	}
 	return ansiWord(name)
 }
 
-// unquoteName is the inverse of quoteName for a name that it had to change.
-func unquoteName(s string) (name string, ok bool) {
+// UnquoteName is the inverse of quoteName for a name that it had to change.
+func UnquoteName(s string) (name string, ok bool) {
 	if len(s) < len("$''") || !strings.HasPrefix(s, "$'") || !strings.HasSuffix(s, "'") {
 		return "", false
 	}
@@ -81,5 +81,5 @@ func unquoteName(s string) (name string, ok bool) {
 
 // ansiWord is s as bash and other shells write it with escapes: $'a\nb'.
 func ansiWord(s string) string {
-	return "$'" + strings.ReplaceAll(printable(strings.ReplaceAll(s, `\`, `\\`)), "'", `\'`) + "'"
+	return "$'" + strings.ReplaceAll(Printable(strings.ReplaceAll(s, `\`, `\\`)), "'", `\'`) + "'"
 }

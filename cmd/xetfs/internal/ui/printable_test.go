@@ -1,4 +1,4 @@
-package main
+package ui
 
 import "testing"
 
@@ -15,7 +15,7 @@ func TestS02_Printable(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := printable(tt.in); got != tt.want {
+			if got := Printable(tt.in); got != tt.want {
 				t.Errorf("printable(%q) = %q, want %q", tt.in, got, tt.want)
 			}
 		})
@@ -28,16 +28,16 @@ func TestQuoteName(t *testing.T) {
 		"a b": "a b", "it's": "it's", `a\nb`: `a\nb`, "$HOME": "$HOME",
 		"a\nb": `$'a\nb'`, "\xff'\\": `$'\xff\'\\'`, "$'x'": `$'$\'x\''`, "ä\x1b": `$'ä\x1b'`, "\U000e0001": `$'\U000e0001'`,
 	} {
-		got := quoteName(name)
+		got := QuoteName(name)
 		if got != want {
 			t.Errorf("quoteName(%q) = %s, want %s", name, got, want)
 		}
-		if back, ok := unquoteName(got); ok != (got != name) || ok && back != name {
+		if back, ok := UnquoteName(got); ok != (got != name) || ok && back != name {
 			t.Errorf("unquoteName(%s) = %q, %t", got, back, ok)
 		}
 	}
 	for _, s := range []string{"", "$'", "'", "x", "$'a", `$'\'`, `$'\q'`} {
-		if got, ok := unquoteName(s); ok {
+		if got, ok := UnquoteName(s); ok {
 			t.Errorf("unquoteName(%s) = %q", s, got)
 		}
 	}

@@ -1,4 +1,4 @@
-package main
+package ui
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 // paths that the command skipped. It is safe for concurrent use.
 type Notices struct {
 	command string
-	bar     *progress // may be on the same screen
+	bar     *Progress // may be on the same screen
 	errOut  io.Writer
 
 	mu      sync.Mutex
@@ -26,7 +26,7 @@ type Skipped struct {
 }
 
 // NewNotices returns the notices of a command. The bar is cleared before each of them.
-func NewNotices(command string, errOut io.Writer, bar *progress) *Notices {
+func NewNotices(command string, errOut io.Writer, bar *Progress) *Notices {
 	return &Notices{command: command, bar: bar, errOut: errOut, skipped: []Skipped{}}
 }
 
@@ -34,8 +34,8 @@ func NewNotices(command string, errOut io.Writer, bar *progress) *Notices {
 func (n *Notices) Note(text string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.bar.clear()
-	fmt.Fprintln(n.errOut, aside(n.command, text))
+	n.bar.Clear()
+	fmt.Fprintln(n.errOut, NoticeLine(n.command, text))
 }
 
 // Skip records a path that was skipped. It prints nothing.

@@ -1,4 +1,4 @@
-package main
+package ui
 
 import (
 	"context"
@@ -11,9 +11,9 @@ import (
 	"github.com/schollz/progressbar/v3"
 )
 
-// A progress is a bar with rate and time left, on a terminal only. Its methods may be
+// A Progress is a bar with rate and time left, on a terminal only. Its methods may be
 // called by several goroutines, and on nil.
-type progress struct {
+type Progress struct {
 	screen *screen // nil: no terminal
 	what   string
 	total  atomic.Int64
@@ -27,20 +27,20 @@ const barPause = 100 * time.Millisecond
 // barDelay is the time before a bar is drawn for the first time. A rate is a guess before.
 const barDelay = time.Second
 
-// newProgress returns a bar for what is done, if w is a terminal.
-func newProgress(w io.Writer, what string) *progress {
-	return &progress{screen: newScreen(w), what: what}
+// NewProgress returns a bar for what is done, if w is a terminal.
+func NewProgress(w io.Writer, what string) *Progress {
+	return &Progress{screen: NewScreen(w), what: what}
 }
 
-// visible reports whether the bar has a terminal.
-func (p *progress) visible() bool { return p != nil && p.screen != nil }
+// Visible reports whether the bar has a terminal.
+func (p *Progress) Visible() bool { return p != nil && p.screen != nil }
 
-// expect adds to the bytes that are to be done. It is called before start.
-func (p *progress) expect(n int64) { p.total.Add(n) }
+// Expect adds to the bytes that are to be done. It is called before start.
+func (p *Progress) Expect(n int64) { p.total.Add(n) }
 
-// start shows the bar.
-func (p *progress) start() {
-	if !p.visible() {
+// Start shows the bar.
+func (p *Progress) Start() {
+	if !p.Visible() {
 		return
 	}
 	bar := progressbar.NewOptions64(max(1, p.total.Load()),
@@ -59,13 +59,13 @@ func (p *progress) start() {
 }
 
 // fit cuts the text before the bar to half of the terminal, so that the share stays visible.
-func (p *progress) fit(text string) string {
+func (p *Progress) fit(text string) string {
 	return text[:min(len(text), p.screen.columns()/2)]
 }
 
-// add counts n more bytes as done.
-func (p *progress) add(n int64) {
-	if !p.visible() {
+// Add counts n more bytes as done.
+func (p *Progress) Add(n int64) {
+	if !p.Visible() {
 		return
 	}
 	if bar := p.bar.Load(); bar != nil {
@@ -76,8 +76,8 @@ func (p *progress) add(n int64) {
 }
 
 // describe changes the text before the bar.
-func (p *progress) describe(text string) {
-	if !p.visible() {
+func (p *Progress) describe(text string) {
+	if !p.Visible() {
 		return
 	}
 	if bar := p.bar.Load(); bar != nil {
@@ -85,17 +85,17 @@ func (p *progress) describe(text string) {
 	}
 }
 
-// follow shows the bar in the background, once expect has found out how much is to be
+// Follow shows the bar in the background, once expect has found out how much is to be
 // done, with text before it, until hide is called.
-func (p *progress) follow(ctx context.Context, expect func(context.Context), text func() string) (hide func()) {
-	if !p.visible() {
+func (p *Progress) Follow(ctx context.Context, expect func(context.Context), text func() string) (hide func()) {
+	if !p.Visible() {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var following sync.WaitGroup
 	following.Go(func() {
 		expect(ctx)
-		p.start()
+		p.Start()
 		for ctx.Err() == nil {
 			p.describe(text())
 			select {
@@ -107,13 +107,13 @@ func (p *progress) follow(ctx context.Context, expect func(context.Context), tex
 	return func() {
 		cancel()
 		following.Wait()
-		p.clear()
+		p.Clear()
 	}
 }
 
-// clear takes the bar away, until something is added.
-func (p *progress) clear() {
-	if p.visible() {
+// Clear takes the bar away, until something is added.
+func (p *Progress) Clear() {
+	if p.Visible() {
 		p.screen.clear()
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package ui
 
 import (
 	"context"
@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// untilInterrupted does something, and waits only a while for it once ctx has ended: a
+// UntilCanceled does something, and waits only a while for it once ctx has ended: a
 // read that the kernel does not answer, of a dead network file system, must not hold up
 // somebody who gives up.
-func untilInterrupted(ctx context.Context, do func() error) error {
+func UntilCanceled(ctx context.Context, do func() error) error {
 	var err error // final once ended is closed
 	ended := make(chan struct{})
 	go func() {
@@ -34,14 +34,14 @@ func untilInterrupted(ctx context.Context, do func() error) error {
 // lastWait is how long an interrupted command waits for what it is doing.
 const lastWait = 5 * time.Second
 
-// canceled returns a context that has ended: nothing more is to be stored.
-func canceled() context.Context {
+// CanceledContext returns a context that has ended: nothing more is to be stored.
+func CanceledContext() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx
 }
 
-// ended says that an error comes from the user who gave up, not from the data.
-func ended(ctx context.Context, err error) bool {
+// IsCanceled says that an error comes from the user who gave up, not from the data.
+func IsCanceled(ctx context.Context, err error) bool {
 	return ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded))
 }

@@ -1,4 +1,4 @@
-package main
+package ui
 
 import (
 	"fmt"
@@ -20,8 +20,8 @@ type screen struct {
 	drawn bool // guarded by mu
 }
 
-// newScreen returns the screen of a terminal, and nil if w is none.
-func newScreen(w io.Writer) *screen {
+// NewScreen returns the screen of a terminal, and nil if w is none.
+func NewScreen(w io.Writer) *screen {
 	if !isTerminal(w) {
 		return nil
 	}
@@ -48,7 +48,7 @@ func (s *screen) columns() int {
 
 // show puts a text on the line. The last column stays free: some terminals wrap there.
 func (s *screen) show(text string) {
-	line := []rune(printable(text))
+	line := []rune(Printable(text))
 	line = line[:max(0, min(len(line), s.columns()-1))]
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,4 +1,4 @@
-package main
+package ui
 
 import (
 	"errors"
@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// many is a number with its noun: "1 shard", "2 shards", "2 entries", "2 keys".
-func many(n int64, noun string) string {
+// Plural is a number with its noun: "1 shard", "2 shards", "2 entries", "2 keys".
+func Plural(n int64, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
-	return fmt.Sprintf("%d %s", n, plural(noun))
+	return fmt.Sprintf("%d %s", n, pluralForm(noun))
 }
 
-// plural returns the plural of a noun that takes -s: a y after a consonant becomes ie.
-func plural(noun string) string {
+// pluralForm returns the plural of a noun that takes -s: a y after a consonant becomes ie.
+func pluralForm(noun string) string {
 	stem, ok := strings.CutSuffix(noun, "y")
 	if !ok || stem == "" || strings.ContainsRune("aeiou", rune(stem[len(stem)-1])) {
 		return noun + "s"
@@ -24,11 +24,11 @@ func plural(noun string) string {
 	return stem + "ies"
 }
 
-// aside is a line on standard error that is no error.
-func aside(command, text string) string { return printable(fmt.Sprintf("%s: %s", command, text)) }
+// NoticeLine is a line on standard error that is no error.
+func NoticeLine(command, text string) string { return Printable(fmt.Sprintf("%s: %s", command, text)) }
 
-// shellWord is s as it can be pasted into a shell.
-func shellWord(s string) string {
+// ShellWord is s as it can be pasted into a shell.
+func ShellWord(s string) string {
 	plain := !strings.ContainsFunc(s, func(r rune) bool {
 		return !strings.ContainsRune("/._-+,:=@%", r) && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
 	})
@@ -41,9 +41,9 @@ func shellWord(s string) string {
 	return ansiWord(s)
 }
 
-// reason is what an error of the os package says, without the system call and the
+// Reason is what an error of the os package says, without the system call and the
 // path, which the caller names better.
-func reason(err error) error {
+func Reason(err error) error {
 	var path *os.PathError
 	if errors.As(err, &path) {
 		return path.Err

@@ -1,4 +1,4 @@
-package main
+package ui
 
 import "testing"
 
@@ -28,7 +28,7 @@ func TestByteSize(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.in, func(t *testing.T) {
-			var s byteSize
+			var s ByteSize
 			err := s.Set(tt.in)
 			switch {
 			case tt.want < 0 && err == nil:

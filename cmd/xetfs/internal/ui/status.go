@@ -1,4 +1,4 @@
-package main
+package ui
 
 import (
 	"io"
@@ -6,23 +6,23 @@ import (
 	"time"
 )
 
-// A status is a line on a terminal that says what is being done, for work that is counted
+// A Status is a line on a terminal that says what is being done, for work that is counted
 // in objects. Its methods may be called by several goroutines.
-type status struct {
+type Status struct {
 	screen *screen // nil: no terminal
 
 	mu    sync.Mutex
 	shown time.Time // guarded by mu; zero: nothing is on the line
 }
 
-// newStatus returns a line on w, if that is a terminal.
-func newStatus(w io.Writer) *status { return &status{screen: newScreen(w)} }
+// NewStatus returns a line on w, if that is a terminal.
+func NewStatus(w io.Writer) *Status { return &Status{screen: NewScreen(w)} }
 
 // statusPause is how long a line is left alone, so that it can be read.
 const statusPause = 100 * time.Millisecond
 
-// show puts a text on the line.
-func (s *status) show(text string) {
+// Show puts a text on the line.
+func (s *Status) Show(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
@@ -33,8 +33,8 @@ func (s *status) show(text string) {
 	s.screen.show(text)
 }
 
-// clear empties the line.
-func (s *status) clear() {
+// Clear empties the line.
+func (s *Status) Clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.screen != nil {

@@ -1,4 +1,4 @@
-package main
+package ui
 
 import (
 	"context"
@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// byMany calls do for each of items, in their order, by so many goroutines at a time, and
+// ForEach calls do for each of items, in their order, by so many goroutines at a time, and
 // returns when all are done. After the end of ctx it begins with no more of them.
-func byMany[T any](ctx context.Context, count int, items []T, do func(context.Context, T)) {
+func ForEach[T any](ctx context.Context, count int, items []T, do func(context.Context, T)) {
 	var group errgroup.Group
 	group.SetLimit(count)
 	for _, item := range items {

@@ -1,4 +1,4 @@
-package main
+package ui
 
 import (
 	"fmt"
@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// A byteSize is a number of bytes as a flag: 1048576, 512MiB, 2G. All units are powers
+// A ByteSize is a number of bytes as a flag: 1048576, 512MiB, 2G. All units are powers
 // of 1024, as users of memory expect.
-type byteSize int64
+type ByteSize int64
 
 // units are the endings that a size may have, longest first.
 var units = []struct {
@@ -23,7 +23,7 @@ var units = []struct {
 }
 
 // Set implements pflag.Value.
-func (s *byteSize) Set(text string) error {
+func (s *ByteSize) Set(text string) error {
 	digits, unit := strings.ToUpper(strings.TrimSpace(text)), int64(1)
 	for _, u := range units {
 		if rest, ok := strings.CutSuffix(digits, u.ending); ok {
@@ -35,12 +35,12 @@ func (s *byteSize) Set(text string) error {
 	if err != nil || n < 0 || n > math.MaxInt64/unit {
 		return fmt.Errorf("%q is not a size; write it like 512MiB or 2G", text)
 	}
-	*s = byteSize(n * unit)
+	*s = ByteSize(n * unit)
 	return nil
 }
 
 // String implements pflag.Value: the largest unit that divides s.
-func (s *byteSize) String() string {
+func (s *ByteSize) String() string {
 	n, unit := int64(*s), "B"
 	for _, next := range []string{"KiB", "MiB", "GiB"} {
 		if n == 0 || n%1024 != 0 {
@@ -52,12 +52,12 @@ func (s *byteSize) String() string {
 }
 
 // Type implements pflag.Value.
-func (s *byteSize) Type() string { return "SIZE" }
+func (s *ByteSize) Type() string { return "SIZE" }
 
-// human is a number of bytes as people read it: 3 digits, and a power of 1024.
-func human(n int64) string {
+// HumanSize is a number of bytes as people read it: 3 digits, and a power of 1024.
+func HumanSize(n int64) string {
 	if n < 1024 {
-		return many(n, "byte")
+		return Plural(n, "byte")
 	}
 	size, unit := float64(n), ""
 	for _, next := range []string{"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"} {

@@ -1,4 +1,4 @@
-package main
+package ui
 
 import (
 	"context"
@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// notes is a slog.Handler for commands that end by themselves: a warning is a line on
+// noticeHandler is a slog.Handler for commands that end by themselves: a warning is a line on
 // stderr that begins with the name of the command.
-type notes struct {
+type noticeHandler struct {
 	w       io.Writer
 	command string
 	words   func(string) string // translates a line for people
@@ -19,14 +19,16 @@ type notes struct {
 
 // NewNoticeHandler returns a handler that prints warnings to w. Each line passes through words.
 func NewNoticeHandler(w io.Writer, command string, words func(string) string) slog.Handler {
-	return &notes{w: w, command: command, words: words}
+	return &noticeHandler{w: w, command: command, words: words}
 }
 
 // Enabled implements slog.Handler.
-func (n *notes) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
+func (n *noticeHandler) Enabled(_ context.Context, level slog.Level) bool {
+	return level >= slog.LevelWarn
+}
 
 // Handle implements slog.Handler.
-func (n *notes) Handle(_ context.Context, r slog.Record) error {
+func (n *noticeHandler) Handle(_ context.Context, r slog.Record) error {
 	var b strings.Builder
 	b.WriteString(n.command + ": " + r.Message)
 	add := func(a slog.Attr) bool {
@@ -39,14 +41,14 @@ func (n *notes) Handle(_ context.Context, r slog.Record) error {
 		add(a)
 	}
 	r.Attrs(add)
-	_, err := fmt.Fprintln(n.w, printable(n.words(b.String())))
+	_, err := fmt.Fprintln(n.w, Printable(n.words(b.String())))
 	return err
 }
 
 // WithAttrs implements slog.Handler.
-func (n *notes) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &notes{n.w, n.command, n.words, append(n.attrs[:len(n.attrs):len(n.attrs)], attrs...)}
+func (n *noticeHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &noticeHandler{n.w, n.command, n.words, append(n.attrs[:len(n.attrs):len(n.attrs)], attrs...)}
 }
 
 // WithGroup implements slog.Handler. Nothing here has groups.
-func (n *notes) WithGroup(string) slog.Handler { return n }
+func (n *noticeHandler) WithGroup(string) slog.Handler { return n }

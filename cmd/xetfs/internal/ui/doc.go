@@ -1,0 +1,14 @@
+// Package ui prints texts of commands: progress, notices, lists, JSON and sizes.
+//
+//	NewProgress, Progress     a bar with rate and time left, on a terminal only
+//	NewStatus, Status         one line that is overwritten, on a terminal only
+//	NewNotices, Notices       lines on standard error beside the result; skipped paths
+//	NewNoticeHandler          warnings of libraries as such lines
+//	NewLineList, LineList     the lines of a command that lists
+//	NewDocument, Document     one JSON object, written field by field
+//	Plural, HumanSize         numbers with their nouns; sizes for people
+//	Printable, QuoteName      bytes of names as a terminal may show them
+//	ForEach, UntilCanceled    bounded workers; an end without waiting for the kernel
+//
+// The package imports no package of this module.
+package ui

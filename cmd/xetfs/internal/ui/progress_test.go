@@ -1,0 +1,54 @@
+package ui
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui/uitest"
+)
+
+// A bar appears after barDelay: the first rates are guesses.
+func TestBarDelay(t *testing.T) {
+	terminal, output := uitest.OpenTerminal(t, 80)
+	w := barWriter{NewScreen(terminal), time.Now().Add(time.Hour)}
+	w.Write([]byte("\rverify  10% [=>   ] (1/10 MiB, 1.1 TiB/s) [0s:0s]"))
+	if text := output(); text != "" {
+		t.Errorf("it shows %q", text)
+	}
+}
+
+// Neither a bar nor the line of a status is ever longer than the terminal is wide.
+func TestScreenWidth(t *testing.T) {
+	for _, columns := range []uint16{20, 33, 80, 0} {
+		t.Run(fmt.Sprint(columns), func(t *testing.T) {
+			terminal, output := uitest.OpenTerminal(t, columns)
+			p := NewProgress(terminal, "publish, 1000000 entries, 123 MiB new")
+			p.Expect(1 << 40)
+			p.Start()
+			w := barWriter{screen: p.screen}
+			w.Write([]byte("\r" + p.fit(p.what) + "  42% [=====>     ] (420/999 GiB, 105 MiB/s) [3600h0m0s:6s]"))
+			w.Write([]byte("\r        \r"))
+			s := NewStatus(terminal)
+			s.Show("pages: 1000000 of 2000000 objects, \x1b[2J and\n some more that does not fit on a line of eighty columns")
+			s.Clear()
+			widest := int(columns)
+			if columns == 0 {
+				widest = usualColumns
+			}
+			text := output()
+			for line := range strings.SplitSeq(text, "\r\x1b[K") {
+				if len(line) >= widest {
+					t.Errorf("%d columns: %q", len(line), line)
+				}
+			}
+			if !strings.Contains(text, "publish, ") || !strings.Contains(text, "42%") || !strings.Contains(text, "pages: 1") || (columns < 80 && strings.Contains(text, "/s")) {
+				t.Errorf("it shows %q", text)
+			}
+			if strings.Contains(text, "\n") {
+				t.Errorf("it has lines: %q", text)
+			}
+		})
+	}
+}
