@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A Document is one JSON object that is written while it is made, so that a shard of
-// a million files need not be held in memory. The first error is kept for close.
+// A Document writes one JSON object in a stream, so that a shard of a million files needs
+// little memory. Close returns the first error.
 type Document struct {
 	w     *bufio.Writer
 	comma string // before the next field or element
@@ -28,7 +28,7 @@ func (d *Document) Field(name string, value any) {
 	d.value(value)
 }
 
-// Begin opens an array; element and end follow.
+// Begin opens an array. Element and End follow.
 func (d *Document) Begin(name string) {
 	d.key(name)
 	d.write("[")
@@ -48,7 +48,7 @@ func (d *Document) End() {
 	d.comma = ","
 }
 
-// Close ends the object and returns the first error there was.
+// Close ends the object and returns the first error of all calls.
 func (d *Document) Close() error {
 	d.write("}\n")
 	if d.Err != nil {

@@ -5,9 +5,9 @@ import (
 	"io"
 )
 
-// A FilteredLog is where the standard logger writes, without what net/http tells there of a
-// server that sends more than it said: up to 4 KiB of it, each time. The answer before that
-// was whole, and its connection is not used again.
+// A FilteredLog is a writer for the standard logger that drops one message of net/http. The
+// message repeats up to 4 KiB that a server sent behind a complete answer. The client closes
+// such a connection, so the message concerns no user.
 type FilteredLog struct{ io.Writer }
 
 // Write implements io.Writer. It is called with one message.

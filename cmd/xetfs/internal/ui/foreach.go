@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// ForEach calls do for each of items, in their order, by so many goroutines at a time, and
-// returns when all are done. After the end of ctx it begins with no more of them.
+// ForEach calls do for each of items, in order, with count goroutines, and returns when all
+// calls have returned. After the end of ctx it starts no further call.
 func ForEach[T any](ctx context.Context, count int, items []T, do func(context.Context, T)) {
 	var group errgroup.Group
 	group.SetLimit(count)

@@ -42,7 +42,7 @@ func (l *LineList) Line(text string) error {
 	return err
 }
 
-// Size is a number of bytes as the reader of the list wants it.
+// Size returns a number of bytes: humanized on a terminal, else as digits.
 func (l *LineList) Size(n int64) string {
 	if l.Terminal {
 		return HumanSize(n)
@@ -53,8 +53,8 @@ func (l *LineList) Size(n int64) string {
 // shellSpecial are the characters that a shell splits or expands.
 const shellSpecial = " !\"#$&'()*;<>?[\\]^`{|}~"
 
-// Name is a name or path. On a terminal one that a shell would split or expand is quoted,
-// so that it can be pasted.
+// Name returns a name or path. On a terminal a word that a shell would split or expand is
+// quoted, so that it can be pasted.
 func (l *LineList) Name(s string) string {
 	if l.Terminal && isPrintable(s) && strings.ContainsAny(s, shellSpecial) {
 		return ansiWord(s)

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// noticeHandler is a slog.Handler for commands that end by themselves: a warning is a line on
-// stderr that begins with the name of the command.
+// A noticeHandler is a slog.Handler for commands in the foreground. A warning is a line on
+// standard error that begins with the name of the command.
 type noticeHandler struct {
 	w       io.Writer
 	command string
@@ -50,5 +50,5 @@ func (n *noticeHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return &noticeHandler{n.w, n.command, n.words, append(n.attrs[:len(n.attrs):len(n.attrs)], attrs...)}
 }
 
-// WithGroup implements slog.Handler. Nothing here has groups.
+// WithGroup implements slog.Handler. No logger of a command has groups.
 func (n *noticeHandler) WithGroup(string) slog.Handler { return n }

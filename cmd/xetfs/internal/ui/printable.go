@@ -8,9 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// Printable returns s as it may be shown on a terminal: control characters and bytes
-// that are no UTF-8 are escaped as in Go source, so that one line stays one line and a
-// name cannot give orders to the terminal.
+// Printable returns s in a form that a terminal may show. Control characters and bytes that
+// are no UTF-8 are escaped as in Go source. One line stays one line, and a name cannot
+// control the terminal.
 func Printable(s string) string {
 	if isPrintable(s) {
 		return s
@@ -45,8 +45,8 @@ func isPrintable(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
-// QuoteName returns a name as ls prints it: as it is, or as $'…', which shells and the
-// commands of xetfs read, if it could not be told from another name on a line of its own.
+// QuoteName returns a name as ls prints it. An ambiguous name becomes $'…', which shells and
+// the commands of xetfs read; other names stay unchanged.
 func QuoteName(name string) string {
 	if isPrintable(name) && !strings.HasPrefix(name, "$'") {
 		return name
@@ -54,7 +54,7 @@ func QuoteName(name string) string {
 	return ansiWord(name)
 }
 
-// UnquoteName is the inverse of quoteName for a name that it had to change.
+// UnquoteName is the inverse of QuoteName for names in $'…'.
 func UnquoteName(s string) (name string, ok bool) {
 	if len(s) < len("$''") || !strings.HasPrefix(s, "$'") || !strings.HasSuffix(s, "'") {
 		return "", false
@@ -79,7 +79,7 @@ func UnquoteName(s string) (name string, ok bool) {
 	return string(b), true
 }
 
-// ansiWord is s as bash and other shells write it with escapes: $'a\nb'.
+// ansiWord returns s as bash and other shells write it with escapes: $'a\nb'.
 func ansiWord(s string) string {
 	return "$'" + strings.ReplaceAll(Printable(strings.ReplaceAll(s, `\`, `\\`)), "'", `\'`) + "'"
 }

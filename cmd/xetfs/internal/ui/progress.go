@@ -27,7 +27,7 @@ const barPause = 100 * time.Millisecond
 // barDelay is the time before a bar is drawn for the first time. A rate is a guess before.
 const barDelay = time.Second
 
-// NewProgress returns a bar for what is done, if w is a terminal.
+// NewProgress returns a bar with a text before it. It is visible if w is a terminal.
 func NewProgress(w io.Writer, what string) *Progress {
 	return &Progress{screen: NewScreen(w), what: what}
 }
@@ -35,7 +35,7 @@ func NewProgress(w io.Writer, what string) *Progress {
 // Visible reports whether the bar has a terminal.
 func (p *Progress) Visible() bool { return p != nil && p.screen != nil }
 
-// Expect adds to the bytes that are to be done. It is called before start.
+// Expect adds n to the total in bytes. It is called before Start.
 func (p *Progress) Expect(n int64) { p.total.Add(n) }
 
 // Start shows the bar.
@@ -85,8 +85,8 @@ func (p *Progress) describe(text string) {
 	}
 }
 
-// Follow shows the bar in the background, once expect has found out how much is to be
-// done, with text before it, until hide is called.
+// Follow calls expect in the background, shows the bar with a text before it, and updates
+// both until hide is called.
 func (p *Progress) Follow(ctx context.Context, expect func(context.Context), text func() string) (hide func()) {
 	if !p.Visible() {
 		return func() {}
@@ -111,7 +111,7 @@ func (p *Progress) Follow(ctx context.Context, expect func(context.Context), tex
 	}
 }
 
-// Clear takes the bar away, until something is added.
+// Clear removes the bar from the screen until the next update.
 func (p *Progress) Clear() {
 	if p.Visible() {
 		p.screen.clear()

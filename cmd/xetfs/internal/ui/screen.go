@@ -9,9 +9,8 @@ import (
 	"golang.org/x/term"
 )
 
-// A screen is the last line of a terminal, which is written again and again. A line that
-// is longer than the terminal is wide would wrap, and its first part would stay: it is cut.
-// Its methods may be called by several goroutines.
+// A screen overwrites the last line of a terminal. It cuts the line at the width of the
+// terminal, because the first part of a wrapped line would stay. It is safe for concurrent use.
 type screen struct {
 	w     io.Writer
 	width func() int // columns; 0: unknown

@@ -54,7 +54,7 @@ func (s *ByteSize) String() string {
 // Type implements pflag.Value.
 func (s *ByteSize) Type() string { return "SIZE" }
 
-// HumanSize is a number of bytes as people read it: 3 digits, and a power of 1024.
+// HumanSize returns a number of bytes with 3 digits and a unit that is a power of 1024.
 func HumanSize(n int64) string {
 	if n < 1024 {
 		return Plural(n, "byte")

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A Status is a line on a terminal that says what is being done, for work that is counted
-// in objects. Its methods may be called by several goroutines.
+// A Status is a line on a terminal that shows the present step of work that is counted in
+// objects. It is safe for concurrent use.
 type Status struct {
 	screen *screen // nil: no terminal
 
@@ -18,7 +18,7 @@ type Status struct {
 // NewStatus returns a line on w, if that is a terminal.
 func NewStatus(w io.Writer) *Status { return &Status{screen: NewScreen(w)} }
 
-// statusPause is how long a line is left alone, so that it can be read.
+// statusPause is the time between two texts, so that each can be read.
 const statusPause = 100 * time.Millisecond
 
 // Show puts a text on the line.

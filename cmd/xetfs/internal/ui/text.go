@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Plural is a number with its noun: "1 shard", "2 shards", "2 entries", "2 keys".
+// Plural returns a number with its noun: "1 shard", "2 shards", "2 entries", "2 keys".
 func Plural(n int64, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -24,10 +24,10 @@ func pluralForm(noun string) string {
 	return stem + "ies"
 }
 
-// NoticeLine is a line on standard error that is no error.
+// NoticeLine returns a line of a command for standard error.
 func NoticeLine(command, text string) string { return Printable(fmt.Sprintf("%s: %s", command, text)) }
 
-// ShellWord is s as it can be pasted into a shell.
+// ShellWord returns s in a form that can be pasted into a shell.
 func ShellWord(s string) string {
 	plain := !strings.ContainsFunc(s, func(r rune) bool {
 		return !strings.ContainsRune("/._-+,:=@%", r) && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
@@ -41,8 +41,8 @@ func ShellWord(s string) string {
 	return ansiWord(s)
 }
 
-// Reason is what an error of the os package says, without the system call and the
-// path, which the caller names better.
+// Reason returns the cause of an error of the os package, without system call and path. The
+// caller names the path in its own words.
 func Reason(err error) error {
 	var path *os.PathError
 	if errors.As(err, &path) {

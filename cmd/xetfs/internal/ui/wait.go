@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// UntilCanceled does something, and waits only a while for it once ctx has ended: a
-// read that the kernel does not answer, of a dead network file system, must not hold up
-// somebody who gives up.
+// UntilCanceled calls do and returns its error. After the end of ctx it waits at most
+// lastWait for do: the kernel may never answer a read of a dead network file system.
 func UntilCanceled(ctx context.Context, do func() error) error {
 	var err error // final once ended is closed
 	ended := make(chan struct{})
@@ -31,17 +30,17 @@ func UntilCanceled(ctx context.Context, do func() error) error {
 	return ctx.Err()
 }
 
-// lastWait is how long an interrupted command waits for what it is doing.
+// lastWait is the limit for the work that an interrupted command waits for.
 const lastWait = 5 * time.Second
 
-// CanceledContext returns a context that has ended: nothing more is to be stored.
+// CanceledContext returns a context that has ended, for a Close that must store nothing more.
 func CanceledContext() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx
 }
 
-// IsCanceled says that an error comes from the user who gave up, not from the data.
+// IsCanceled reports whether err follows from the end of ctx and not from the data.
 func IsCanceled(ctx context.Context, err error) bool {
 	return ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded))
 }
