@@ -78,6 +78,7 @@ var mayImport = map[string][]string{
 	"fs/fstest": {},
 
 	in + "ui":        {},
+	in + "ui/uitest": {},
 	in + "ignore":    {},
 	in + "statcache": {"codec", "codec/journal", "codec/page", in + "ui"},
 	in + "inspect":   append(below("codec"), in+"ui"),
@@ -157,6 +158,7 @@ var onlyIn = map[string][]string{
 	module + "/codec/codectest":             {"cache/origin/origintest"},
 	module + "/cache/origin/origintest":     {},
 	module + "/fs/fstest":                   {},
+	module + "/" + in + "ui/uitest":         {},
 
 	"net/http": {"cache/origin", "cmd/xetfs", "integration"},
 	"os":       {"=cache", "cache/disk", "cache/origin/dir", "cache/origin/origintest", "reconstruct", "=fs", "fs/fusemount", "fs/fstest", "cmd/xetfs", "codec/codectest", "integration"},
