@@ -14,10 +14,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xetfs/xetfs/codec/xorb"
+	"github.com/xetfs/xetfs/integration/internal/harness"
 )
 
 // wantFile reads a whole file of a mount and compares it.
-func wantFile(t *testing.T, m *Mount, f Stored, content []byte) {
+func wantFile(t *testing.T, m *harness.Mount, f harness.Stored, content []byte) {
 	t.Helper()
 	r := openReader(t, m.File(f.Hash), bytes.NewReader(content))
 	defer r.f.Close()
@@ -40,52 +41,52 @@ func TestBareFoundByContent(t *testing.T) {
 	content := text(t, 1, 2_000_000)
 	tests := []struct {
 		name    string
-		options storeOptions
+		options harness.StoreOptions
 		place   func(i int, name string) string
 	}{
-		{"flat", storeOptions{XorbChunks: 5}, func(_ int, name string) string { return name }},
-		{"nested by digits", storeOptions{XorbChunks: 5}, func(_ int, name string) string { return name[:2] + "/" + name[2:4] + "/" + name }},
-		{"without extensions", storeOptions{XorbChunks: 5}, func(_ int, name string) string {
+		{"flat", harness.StoreOptions{XorbChunks: 5}, func(_ int, name string) string { return name }},
+		{"nested by digits", harness.StoreOptions{XorbChunks: 5}, func(_ int, name string) string { return name[:2] + "/" + name[2:4] + "/" + name }},
+		{"without extensions", harness.StoreOptions{XorbChunks: 5}, func(_ int, name string) string {
 			return strings.TrimSuffix(strings.TrimSuffix(name, ".xorb"), ".shard")
 		}},
-		{"names that say nothing", storeOptions{XorbChunks: 5}, func(i int, _ string) string { return fmt.Sprintf("deep/er/object %d", i) }},
-		{"without footers", storeOptions{XorbChunks: 5, NoFooter: true}, func(_ int, name string) string { return name }},
-		{"without footers, names that say nothing", storeOptions{XorbChunks: 5, NoFooter: true, Upload: true}, func(i int, _ string) string { return fmt.Sprint(i) }},
-		{"names that lie", storeOptions{XorbChunks: 5}, func(i int, _ string) string { return fmt.Sprintf("%064d.xorb", i) }},
+		{"names that say nothing", harness.StoreOptions{XorbChunks: 5}, func(i int, _ string) string { return fmt.Sprintf("deep/er/object %d", i) }},
+		{"without footers", harness.StoreOptions{XorbChunks: 5, NoFooter: true}, func(_ int, name string) string { return name }},
+		{"without footers, names that say nothing", harness.StoreOptions{XorbChunks: 5, NoFooter: true, Upload: true}, func(i int, _ string) string { return fmt.Sprint(i) }},
+		{"names that lie", harness.StoreOptions{XorbChunks: 5}, func(i int, _ string) string { return fmt.Sprintf("%064d.xorb", i) }},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			dir, placed := t.TempDir(), t.TempDir()
-			_, stored := store(t, dir, tt.options, xorb.LZ4, content)
+			_, stored := harness.StoreFiles(t, dir, tt.options, xorb.LZ4, content)
 			for i, name := range namesIn(t, dir) {
 				move(t, filepath.Join(dir, name), filepath.Join(placed, filepath.FromSlash(tt.place(i, name))))
 			}
-			wantFile(t, mount(t, placed), stored[0], content)
+			wantFile(t, harness.MountSource(t, placed), stored[0], content)
 		})
 	}
 }
 
 // The extended attributes say what a file is and how far it is verified.
 func TestBareXattrs(t *testing.T) {
-	content := noise(1, 200_000)
+	content := harness.Noise(1, 200_000)
 	tests := []struct {
 		name     string
-		options  storeOptions
+		options  harness.StoreOptions
 		verified string
 		sha      bool
 	}{
-		{"footer and CAS Info", storeOptions{}, "chunk", true},
-		{"footer", storeOptions{NoCASInfo: true}, "chunk", true},
-		{"CAS Info", storeOptions{NoFooter: true}, "chunk", true},
-		{"neither", storeOptions{NoFooter: true, NoCASInfo: true}, "chunk", true},
-		{"no SHA-256", storeOptions{NoSHA256: true}, "chunk", false},
-		{"no verification hashes", storeOptions{NoVerify: true}, "chunk", true},
+		{"footer and CAS Info", harness.StoreOptions{}, "chunk", true},
+		{"footer", harness.StoreOptions{NoCASInfo: true}, "chunk", true},
+		{"CAS Info", harness.StoreOptions{NoFooter: true}, "chunk", true},
+		{"neither", harness.StoreOptions{NoFooter: true, NoCASInfo: true}, "chunk", true},
+		{"no SHA-256", harness.StoreOptions{NoSHA256: true}, "chunk", false},
+		{"no verification hashes", harness.StoreOptions{NoVerify: true}, "chunk", true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
-			_, stored := store(t, dir, tt.options, xorb.None, content)
-			m := mount(t, dir)
+			_, stored := harness.StoreFiles(t, dir, tt.options, xorb.None, content)
+			m := harness.MountSource(t, dir)
 			path := m.File(stored[0].Hash)
 			if got := xattr(t, path, "user.xet.hash"); got != stored[0].Hash.String() {
 				t.Errorf("user.xet.hash is %s, want %s", got, stored[0].Hash)
@@ -114,9 +115,9 @@ func TestBareXattrs(t *testing.T) {
 // Attributes are exact, and the same after mounting again.
 func TestBareAttributes(t *testing.T) {
 	dir := t.TempDir()
-	files := [][]byte{{}, noise(1, 1), noise(2, 512), noise(3, 513), noise(4, 70_000)}
-	_, stored := store(t, dir, storeOptions{}, xorb.None, files...)
-	attributes := func(m *Mount) string {
+	files := [][]byte{{}, harness.Noise(1, 1), harness.Noise(2, 512), harness.Noise(3, 513), harness.Noise(4, 70_000)}
+	_, stored := harness.StoreFiles(t, dir, harness.StoreOptions{}, xorb.None, files...)
+	attributes := func(m *harness.Mount) string {
 		var all strings.Builder
 		err := filepath.Walk(m.Dir, func(path string, info os.FileInfo, err error) error {
 			if err != nil {
@@ -132,7 +133,7 @@ func TestBareAttributes(t *testing.T) {
 		}
 		return all.String()
 	}
-	m := mount(t, dir)
+	m := harness.MountSource(t, dir)
 	for i, f := range stored {
 		var st syscall.Stat_t
 		if err := syscall.Stat(m.File(f.Hash), &st); err != nil {
@@ -145,11 +146,11 @@ func TestBareAttributes(t *testing.T) {
 	}
 	first := attributes(m)
 	m.Unmount()
-	if again := attributes(mount(t, dir)); again != first {
+	if again := attributes(harness.MountSource(t, dir)); again != first {
 		t.Errorf("mounted again:\n%s\nbefore:\n%s", again, first)
 	}
 	var st syscall.Statfs_t
-	if err := syscall.Statfs(mount(t, dir).Dir, &st); err != nil || st.Blocks == 0 || st.Files < uint64(len(files)) || st.Bavail != 0 {
+	if err := syscall.Statfs(harness.MountSource(t, dir).Dir, &st); err != nil || st.Blocks == 0 || st.Files < uint64(len(files)) || st.Bavail != 0 {
 		t.Errorf("statfs: %+v, %v", st, err)
 	}
 }
@@ -157,29 +158,29 @@ func TestBareAttributes(t *testing.T) {
 // Shards that come later are seen when the folder is mounted anew.
 func TestBareGrowingFolder(t *testing.T) {
 	dir := t.TempDir()
-	a, b := noise(1, 100_000), noise(2, 100_000)
-	_, first := store(t, dir, storeOptions{}, xorb.None, a)
-	m := mount(t, dir)
-	_, second := store(t, dir, storeOptions{}, xorb.None, b)
+	a, b := harness.Noise(1, 100_000), harness.Noise(2, 100_000)
+	_, first := harness.StoreFiles(t, dir, harness.StoreOptions{}, xorb.None, a)
+	m := harness.MountSource(t, dir)
+	_, second := harness.StoreFiles(t, dir, harness.StoreOptions{}, xorb.None, b)
 	if _, err := os.Stat(m.File(second[0].Hash)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a new shard in a mount that is there: %v", err)
 	}
 	wantFile(t, m, first[0], a)
 	m.Unmount()
-	m = mount(t, dir)
+	m = harness.MountSource(t, dir)
 	wantFile(t, m, first[0], a)
 	wantFile(t, m, second[0], b)
 }
 
 // An empty folder is mounted, and said to be empty.
 func TestBareEmpty(t *testing.T) {
-	m := mount(t, t.TempDir())
+	m := harness.MountSource(t, t.TempDir())
 	for _, dir := range []string{"by-hash", "by-sha256", "shards"} {
 		if got := namesIn(t, m.Path(dir)); len(got) != 0 {
 			t.Errorf("%s has %q", dir, got)
 		}
 	}
-	if len(m.Log.After(warnings)) == 0 {
+	if len(m.Log.After(harness.Warnings)) == 0 {
 		t.Error("nothing says that there is no shard")
 	}
 }

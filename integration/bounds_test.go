@@ -18,24 +18,25 @@ import (
 	"github.com/xetfs/xetfs/codec/merkle"
 	"github.com/xetfs/xetfs/codec/shard"
 	"github.com/xetfs/xetfs/codec/xorb"
+	"github.com/xetfs/xetfs/integration/internal/harness"
 )
 
 // boundMemory is --memory of the mounts whose resident memory is compared with it.
 const boundMemory = 16 << 20
 
 // mountBounded mounts a source with 16 MiB of memory.
-func mountBounded(t *testing.T, source string, flags ...string) *Mount {
+func mountBounded(t *testing.T, source string, flags ...string) *harness.Mount {
 	t.Helper()
-	needFuse(t)
-	if raceEnabled {
+	harness.NeedFuse(t)
+	if harness.RaceEnabled {
 		t.Skip("the race detector needs memory of its own")
 	}
 	dir := filepath.Join(t.TempDir(), "mnt")
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	m := startMount(t, source, dir, append([]string{"--memory=16MiB"}, flags...)...)
-	if _, ok := m.Log.Wait(boundLimit, event("mount_ready")); !ok {
+	m := harness.StartMount(t, source, dir, append([]string{"--memory=16MiB"}, flags...)...)
+	if _, ok := m.Log.Wait(boundLimit, harness.Event("mount_ready")); !ok {
 		t.Fatalf("%s was not mounted within %v:\n%s", source, boundLimit, m.Log)
 	}
 	return m
@@ -45,7 +46,7 @@ func mountBounded(t *testing.T, source string, flags ...string) *Mount {
 const boundLimit = 5 * time.Minute
 
 // wantBounded compares the peak of the resident memory with what README promises.
-func wantBounded(t *testing.T, m *Mount) {
+func wantBounded(t *testing.T, m *harness.Mount) {
 	t.Helper()
 	peak := m.Status("VmHWM")
 	t.Logf("resident memory: at most %d MiB", peak>>20)
@@ -63,8 +64,8 @@ func TestL15_SparseShards(t *testing.T) {
 		size  = (128<<20-248)/48*48 + 248 // whole records, a bookend and a footer
 	)
 	dir := t.TempDir()
-	content := noise(1, 100_000)
-	_, stored := store(t, dir, storeOptions{}, 0, content)
+	content := harness.Noise(1, 100_000)
+	_, stored := harness.StoreFiles(t, dir, harness.StoreOptions{}, 0, content)
 	for i := range count {
 		b := sparseEnds(t, size, i)
 		f, err := os.Create(filepath.Join(dir, fmt.Sprintf("nameless-%d.shard", i)))
@@ -116,8 +117,8 @@ func TestL16_LongDocuments(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, content := range []string{"old", "new"} {
-				writeFile(t, filepath.Join(folder, "a"), []byte(content))
-				publish(t, store, "s", folder)
+				harness.WriteFile(t, filepath.Join(folder, "a"), []byte(content))
+				harness.Publish(t, store, "s", folder)
 			}
 			growAll(t, filepath.Join(store, layer), 1<<30)
 			m := mountBounded(t, store)
@@ -160,12 +161,12 @@ func TestL17_OpenTerms(t *testing.T) {
 	for i := range files {
 		all = append(all, newManyTermed(t, dir, chunks, x, uint64(i), terms))
 	}
-	nearAndFar(t, dir, func(t *testing.T, m *Mount) { readTermed(t, m, all, 1000) })
+	nearAndFar(t, dir, func(t *testing.T, m *harness.Mount) { readTermed(t, m, all, 1000) })
 }
 
 // nearAndFar does the same with a mount of a folder and one of a web server, and compares
 // their peak memory with the limit.
-func nearAndFar(t *testing.T, dir string, do func(*testing.T, *Mount)) {
+func nearAndFar(t *testing.T, dir string, do func(*testing.T, *harness.Mount)) {
 	t.Run("near", func(t *testing.T) {
 		m := mountBounded(t, dir)
 		do(t, m)
@@ -173,7 +174,7 @@ func nearAndFar(t *testing.T, dir string, do func(*testing.T, *Mount)) {
 	})
 	for name, cacheDir := range map[string]string{"far": "off", "far, with a cache folder": t.TempDir()} {
 		t.Run(name, func(t *testing.T) {
-			m := mountBounded(t, serveFar(t, dir).URL, "--cache-dir="+cacheDir)
+			m := mountBounded(t, harness.ServeFar(t, dir).URL, "--cache-dir="+cacheDir)
 			do(t, m)
 			wantBounded(t, m)
 		})
@@ -189,11 +190,11 @@ func TestL18_WindowOfTerms(t *testing.T) {
 	dir := t.TempDir()
 	chunks, x := termXorb(t, dir)
 	f := newManyTermed(t, dir, chunks, x, 1, terms)
-	nearAndFar(t, dir, func(t *testing.T, m *Mount) { readTermed(t, m, []*manyTermed{f}, 300) })
+	nearAndFar(t, dir, func(t *testing.T, m *harness.Mount) { readTermed(t, m, []*manyTermed{f}, 300) })
 }
 
 // readTermed opens all files and reads n times at random places of them.
-func readTermed(t *testing.T, m *Mount, all []*manyTermed, n int) {
+func readTermed(t *testing.T, m *harness.Mount, all []*manyTermed, n int) {
 	t.Helper()
 	var open []*os.File
 	for _, f := range all {
@@ -233,9 +234,9 @@ const (
 // termXorb stores a xorb of chunks of one size.
 func termXorb(t *testing.T, dir string) (chunks []merkle.Leaf, x codec.Hash) {
 	t.Helper()
-	s, stored := store(t, dir, storeOptions{ChunkSize: termChunkSize}, xorb.None, noise(99, termChunks*termChunkSize))
+	s, stored := harness.StoreFiles(t, dir, harness.StoreOptions{ChunkSize: termChunkSize}, xorb.None, harness.Noise(99, termChunks*termChunkSize))
 	x = stored[0].Info.Terms[0].Xorb
-	for _, h := range s.info[x].Chunks {
+	for _, h := range s.Info[x].Chunks {
 		chunks = append(chunks, merkle.Leaf{Hash: h, Size: termChunkSize})
 	}
 	return chunks, x
@@ -267,7 +268,7 @@ func (f *manyTermed) read(p []byte, off int64) {
 func newManyTermed(t *testing.T, dir string, chunks []merkle.Leaf, x codec.Hash, seed uint64, n int) *manyTermed {
 	t.Helper()
 	const record = 48
-	f := &manyTermed{size: int64(n) * termChunkSize, seed: seed, content: noise(99, termChunks*termChunkSize)}
+	f := &manyTermed{size: int64(n) * termChunkSize, seed: seed, content: harness.Noise(99, termChunks*termChunkSize)}
 	var tree merkle.FileTree
 	for i := range int64(n) {
 		tree.Add(chunks[f.chunkOf(i)])

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xetfs/xetfs/codec/xorb"
+	"github.com/xetfs/xetfs/integration/internal/harness"
 )
 
 // sizes lie around everything that has one: pages, chunks, what the kernel reads at once.
@@ -54,11 +55,11 @@ func ranges(size int64) []struct{ off, n int64 } {
 func TestK24_Reads(t *testing.T) {
 	files := make([][]byte, len(sizes))
 	for i, size := range sizes {
-		files[i] = noise(uint64(i), size)
+		files[i] = harness.Noise(uint64(i), size)
 	}
 	dir := t.TempDir()
-	_, stored := store(t, dir, storeOptions{}, xorb.LZ4, files...)
-	m := mount(t, dir)
+	_, stored := harness.StoreFiles(t, dir, harness.StoreOptions{}, xorb.LZ4, files...)
+	m := harness.MountSource(t, dir)
 	for _, w := range ways {
 		t.Run(w.name, func(t *testing.T) {
 			for i, s := range stored {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/xetfs/xetfs/integration/internal/harness"
 	"golang.org/x/sys/unix"
 )
 
@@ -150,8 +151,8 @@ func startChild(t testing.TB, role, path string) *Child {
 		cmd.Wait() //nolint:errcheck // it was killed
 		close(c.done)
 	}()
-	t.Cleanup(func() { c.Kill(patience) })
-	if said := c.Says(patience); said != "reading" {
+	t.Cleanup(func() { c.Kill(harness.Patience) })
+	if said := c.Says(harness.Patience); said != "reading" {
 		t.Fatalf("child %s %s says %q", role, path, said)
 	}
 	return c

@@ -14,10 +14,11 @@ import (
 
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/xorb"
+	"github.com/xetfs/xetfs/integration/internal/harness"
 )
 
 // wantEIO reads a whole file of a mount, which must not succeed.
-func wantEIO(t *testing.T, m *Mount, hash fmt.Stringer) {
+func wantEIO(t *testing.T, m *harness.Mount, hash fmt.Stringer) {
 	t.Helper()
 	var err error
 	within(t, "reading damage", func() { _, err = os.ReadFile(m.File(hash)) })
@@ -50,12 +51,12 @@ func damage(t *testing.T, path string, off int64) (repair func()) {
 }
 
 // onlyXorb is the path of the one xorb of a store.
-func onlyXorb(t *testing.T, s *Store) (string, codec.Hash) {
+func onlyXorb(t *testing.T, s *harness.Store) (string, codec.Hash) {
 	t.Helper()
-	if len(s.info) != 1 {
-		t.Fatalf("the store has %d xorbs, want 1", len(s.info))
+	if len(s.Info) != 1 {
+		t.Fatalf("the store has %d xorbs, want 1", len(s.Info))
 	}
-	for h := range s.info {
+	for h := range s.Info {
 		return s.XorbPath(h), h
 	}
 	return "", codec.Hash{}
@@ -64,9 +65,9 @@ func onlyXorb(t *testing.T, s *Store) (string, codec.Hash) {
 // A damaged shard is left out and named in the log; the mount goes on.
 func TestBareDamagedShard(t *testing.T) {
 	dir := t.TempDir()
-	good, bad := noise(1, 300_000), noise(2, 300_000)
-	_, goods := store(t, dir, storeOptions{}, xorb.None, good)
-	s := newStore(dir, storeOptions{})
+	good, bad := harness.Noise(1, 300_000), harness.Noise(2, 300_000)
+	_, goods := harness.StoreFiles(t, dir, harness.StoreOptions{}, xorb.None, good)
+	s := harness.NewStore(dir, harness.StoreOptions{})
 	lost, err := s.Add(bytes.NewReader(bad), xorb.None)
 	if err != nil {
 		t.Fatal(err)
@@ -78,12 +79,12 @@ func TestBareDamagedShard(t *testing.T) {
 	if err := os.Truncate(s.ShardPath(h), 300); err != nil {
 		t.Fatal(err)
 	}
-	m := mount(t, dir)
+	m := harness.MountSource(t, dir)
 	wantFile(t, m, goods[0], good)
 	if _, err := os.Stat(m.File(lost.Hash)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a file of the damaged shard: %v, want that it is not there", err)
 	}
-	lines := m.Log.Find(func(l Line) bool { return l.Text("what") == "shard" })
+	lines := m.Log.Find(func(l harness.Line) bool { return l.Text("what") == "shard" })
 	if len(lines) != 1 || lines[0].Text("shard") != h.String() || !strings.Contains(lines[0].Text("err"), "at byte") {
 		t.Errorf("the log has %v, want one line with shard %s and the place", lines, h)
 	}
@@ -92,18 +93,18 @@ func TestBareDamagedShard(t *testing.T) {
 // A file whose xorb is absent is EIO, not ENOENT; the others do not suffer.
 func TestBareAbsentXorb(t *testing.T) {
 	dir := t.TempDir()
-	a, b := noise(1, 300_000), noise(2, 300_000)
-	s, stored := store(t, dir, storeOptions{XorbChunks: 5}, xorb.None, a, b)
+	a, b := harness.Noise(1, 300_000), harness.Noise(2, 300_000)
+	s, stored := harness.StoreFiles(t, dir, harness.StoreOptions{XorbChunks: 5}, xorb.None, a, b)
 	absent := stored[0].Info.Terms[0].Xorb
 	if err := os.Remove(s.XorbPath(absent)); err != nil {
 		t.Fatal(err)
 	}
-	m := mount(t, dir)
+	m := harness.MountSource(t, dir)
 	for range 3 {
 		wantEIO(t, m, stored[0].Hash)
 	}
 	wantFile(t, m, stored[1], b)
-	lines := m.Log.After(warnings)
+	lines := m.Log.After(harness.Warnings)
 	if len(lines) != 1 {
 		t.Fatalf("%d warnings, want 1 (I11):\n%s", len(lines), m.Log)
 	}
@@ -117,11 +118,11 @@ func TestBareAbsentXorb(t *testing.T) {
 
 // Of two copies of a xorb the good one is used, whichever is looked at first.
 func TestBareDamagedCopy(t *testing.T) {
-	content := noise(1, 1_000_000)
+	content := harness.Noise(1, 1_000_000)
 	for _, bad := range []string{"a", "b"} {
 		t.Run("copy "+bad+" is bad", func(t *testing.T) {
 			dir := t.TempDir()
-			s, stored := store(t, dir, storeOptions{}, xorb.None, content)
+			s, stored := harness.StoreFiles(t, dir, harness.StoreOptions{}, xorb.None, content)
 			path, _ := onlyXorb(t, s)
 			b, err := os.ReadFile(path)
 			if err != nil {
@@ -137,7 +138,7 @@ func TestBareDamagedCopy(t *testing.T) {
 				t.Fatal(err)
 			}
 			damage(t, filepath.Join(dir, bad, filepath.Base(path)), 300_000)
-			wantFile(t, mount(t, dir), stored[0], content)
+			wantFile(t, harness.MountSource(t, dir), stored[0], content)
 		})
 	}
 }
@@ -147,27 +148,27 @@ func TestBareDamagedCopy(t *testing.T) {
 func TestBareCorruptChunk(t *testing.T) {
 	for _, o := range []struct {
 		name    string
-		options storeOptions
+		options harness.StoreOptions
 		scheme  xorb.Scheme
 	}{
-		{"footer", storeOptions{NoCASInfo: true}, xorb.None},
-		{"CAS Info", storeOptions{NoFooter: true}, xorb.None},
-		{"packed", storeOptions{}, xorb.LZ4},
-		{"grouped", storeOptions{}, xorb.ByteGrouping4LZ4},
+		{"footer", harness.StoreOptions{NoCASInfo: true}, xorb.None},
+		{"CAS Info", harness.StoreOptions{NoFooter: true}, xorb.None},
+		{"packed", harness.StoreOptions{}, xorb.LZ4},
+		{"grouped", harness.StoreOptions{}, xorb.ByteGrouping4LZ4},
 	} {
 		t.Run(o.name, func(t *testing.T) {
 			dir := t.TempDir()
 			content := text(t, 1, 20*64<<10)
-			s, stored := store(t, dir, o.options, o.scheme, content)
+			s, stored := harness.StoreFiles(t, dir, o.options, o.scheme, content)
 			path, hash := onlyXorb(t, s)
 			const chunk = 13
-			start := int64(s.info[hash].PackedEnd[chunk-1])
+			start := int64(s.Info[hash].PackedEnd[chunk-1])
 			repair := damage(t, path, start+5000)
-			m := mount(t, dir)
+			m := harness.MountSource(t, dir)
 			checkCorrupt(t, m, stored[0], content, chunk)
 			checkCorruptLine(t, m, stored[0], hash, chunk)
 			repair()
-			deadline := time.Now().Add(patience) // I8
+			deadline := time.Now().Add(harness.Patience) // I8
 			for time.Now().Before(deadline) {
 				if _, err := os.ReadFile(m.File(stored[0].Hash)); err == nil {
 					break
@@ -180,7 +181,7 @@ func TestBareCorruptChunk(t *testing.T) {
 }
 
 // checkCorrupt reads every chunk of a file of which one is damaged.
-func checkCorrupt(t *testing.T, m *Mount, file Stored, content []byte, bad int64) {
+func checkCorrupt(t *testing.T, m *harness.Mount, file harness.Stored, content []byte, bad int64) {
 	t.Helper()
 	f, err := os.OpenFile(m.File(file.Hash), os.O_RDONLY|syscall.O_DIRECT, 0)
 	if err != nil {
@@ -202,9 +203,9 @@ func checkCorrupt(t *testing.T, m *Mount, file Stored, content []byte, bad int64
 	wantEIO(t, m, file.Hash)
 }
 
-func checkCorruptLine(t *testing.T, m *Mount, file Stored, hash codec.Hash, chunk int) {
+func checkCorruptLine(t *testing.T, m *harness.Mount, file harness.Stored, hash codec.Hash, chunk int) {
 	t.Helper()
-	lines := m.Log.After(warnings)
+	lines := m.Log.After(harness.Warnings)
 	if len(lines) != 1 {
 		t.Fatalf("%d warnings, want 1 (I11):\n%s", len(lines), m.Log)
 	}

@@ -10,25 +10,26 @@ import (
 	"testing"
 	"time"
 
+	"github.com/xetfs/xetfs/integration/internal/harness"
 	"golang.org/x/sys/unix"
 )
 
 // Bytes of segments that somebody changes, under a mount and between two, are never read:
 // each chunk is compared whenever it is read, and fetched again.
 func TestD09_SegmentsChanged(t *testing.T) {
-	needFuse(t)
+	harness.NeedFuse(t)
 	const size = 2 << 20
 	far, cache := serveNoise(t, 4000, 3, size), newCacheFolder(t)
 	flags := cache.flags("--materialize=never", "--memory=1MiB")
 	dice := rand.New(rand.NewPCG(9, 0))
-	m := mount(t, far.URL, flags...)
+	m := harness.MountSource(t, far.URL, flags...)
 	far.readAll(t, m)
 	cache.until("all is kept", func(k Kept) bool { return k.Chunks >= 3*chunksOf(size) })
 	for round := range 6 {
 		flips := flipSome(t, cache.glob("seg/*"), dice, 5)
 		if round%2 == 1 {
 			m.Unmount()
-			m = mount(t, far.URL, flags...)
+			m = harness.MountSource(t, far.URL, flags...)
 		}
 		before := far.Traffic()
 		far.readAll(t, m)
@@ -36,19 +37,19 @@ func TestD09_SegmentsChanged(t *testing.T) {
 			t.Errorf("round %d: of %d flipped bits none was noticed: %d bytes were fetched", round, flips, sent.DataBytes)
 		}
 		cache.until("what was damaged is kept again", func(k Kept) bool { return k.Chunks >= 3*chunksOf(size) })
-		m.quiet(eventDropped)
+		m.Quiet(eventDropped)
 	}
-	if len(m.Log.Find(event(eventDropped))) == 0 {
+	if len(m.Log.Find(harness.Event(eventDropped))) == 0 {
 		t.Errorf("no line says %s", eventDropped)
 	}
 	m.Unmount()
-	m = mount(t, far.URL, flags...)
+	m = harness.MountSource(t, far.URL, flags...)
 	before := far.Traffic()
 	far.readAll(t, m)
 	if sent := far.Since(before); sent.DataBytes != 0 {
 		t.Errorf("%d bytes were fetched once it had healed", sent.DataBytes)
 	}
-	m.quiet()
+	m.Quiet()
 }
 
 // flipSome turns some bits over in each of some files.
@@ -73,7 +74,7 @@ func flipSome(t *testing.T, paths []string, dice *rand.Rand, n int) (flips int) 
 // if he sets the time of change back. Who has opened it before has the kernel read what was
 // written, as has who maps it while it is open so; nobody but its owner can do that.
 func TestD09_WholeFilesChanged(t *testing.T) {
-	needFuse(t)
+	harness.NeedFuse(t)
 	const size = 2<<20 + 5
 	const byStealth = "a bit by stealth"
 	change := map[string]func(t *testing.T, path string){
@@ -94,7 +95,7 @@ func TestD09_WholeFilesChanged(t *testing.T) {
 			}
 		},
 		"another file": func(t *testing.T, path string) {
-			writeFile(t, path+".new", noise(1, size))
+			harness.WriteFile(t, path+".new", harness.Noise(1, size))
 			if err := os.Rename(path+".new", path); err != nil {
 				t.Fatal(err)
 			}
@@ -109,7 +110,7 @@ func TestD09_WholeFilesChanged(t *testing.T) {
 				if how == "by messages" {
 					flags = append(flags, "--open=stateless")
 				}
-				m := mount(t, far.URL, flags...)
+				m := harness.MountSource(t, far.URL, flags...)
 				far.read(t, m, 0)
 				cache.until("it is laid down", func(k Kept) bool { return k.Files == 1 })
 				far.read(t, m, 0) // and is known to whoever reads it
@@ -126,7 +127,7 @@ func TestD09_WholeFilesChanged(t *testing.T) {
 				time.Sleep(10 * time.Millisecond) // the clock of the file system ticks
 				change(t, cache.glob("whole/*")[0])
 				if how == "between mounts" {
-					m = mount(t, far.URL, flags...)
+					m = harness.MountSource(t, far.URL, flags...)
 				}
 				far.read(t, m, 0)
 				far.read(t, m, 0)
@@ -134,7 +135,7 @@ func TestD09_WholeFilesChanged(t *testing.T) {
 					untilDropped(t, m)
 					far.read(t, m, 0)
 				}
-				m.quiet(eventDropped)
+				m.Quiet(eventDropped)
 				if how == "passthrough" || how == "between mounts" { // else nobody opens it for long
 					cache.until("it is laid down again", func(k Kept) bool { return k.Files == 1 })
 				}
@@ -147,10 +148,10 @@ func TestD09_WholeFilesChanged(t *testing.T) {
 // What is damaged without anybody writing to it, as by a disk that goes bad, `xetfs cache
 // verify` finds: it reads everything.
 func TestD09_WholeFilesRot(t *testing.T) {
-	needFuse(t)
+	harness.NeedFuse(t)
 	const size = 1 << 20
 	far, cache := serveNoise(t, 6000, 2, size), newCacheFolder(t)
-	m := mount(t, far.URL, cache.flags("--materialize=always")...)
+	m := harness.MountSource(t, far.URL, cache.flags("--materialize=always")...)
 	far.readAll(t, m)
 	cache.until("they are laid down", func(k Kept) bool { return k.Files == 2 })
 	m.Unmount()
@@ -163,7 +164,7 @@ func TestD09_WholeFilesRot(t *testing.T) {
 	if err := os.Chtimes(rotten, time.Time{}, info.ModTime()); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(xetfs(t), "cache", "verify", "--cache-dir="+cache.Dir)
+	cmd := exec.Command(harness.Program(t), "cache", "verify", "--cache-dir="+cache.Dir)
 	out, err := cmd.Output()
 	if cmd.ProcessState.ExitCode() != 6 {
 		t.Errorf("verify: %v, want exit status 6: %s", err, out)
@@ -173,15 +174,15 @@ func TestD09_WholeFilesRot(t *testing.T) {
 		t.Error("it is still there")
 	}
 	cache.wantSound()
-	m = mount(t, far.URL, cache.flags()...)
+	m = harness.MountSource(t, far.URL, cache.flags()...)
 	far.readAll(t, m)
-	m.quiet()
+	m.Quiet()
 }
 
 // untilDropped waits until a mount says that something was damaged.
-func untilDropped(t *testing.T, m *Mount) {
+func untilDropped(t *testing.T, m *harness.Mount) {
 	t.Helper()
-	if _, ok := m.Log.Wait(mountLimit, event(eventDropped)); !ok {
+	if _, ok := m.Log.Wait(harness.MountLimit, harness.Event(eventDropped)); !ok {
 		t.Fatalf("no line says %s:\n%s", eventDropped, m.Log)
 	}
 }
@@ -189,12 +190,12 @@ func untilDropped(t *testing.T, m *Mount) {
 // A mount finds the same by itself, some time after the file was opened. Here a disk does
 // change its bytes: no time of the file tells.
 func TestD09_WholeFilesRotUnseen(t *testing.T) {
-	needFuse(t)
+	harness.NeedFuse(t)
 	far, cache := serveNoise(t, 6100, 2, 1<<20), newCacheFolder(t)
 	onLoop(t, cache)
 	cache.warm(far.URL)
 	rotOnLoop(t, cache, far.content[0][512<<10:516<<10])
-	m := mount(t, far.URL, cache.flags()...)
+	m := harness.MountSource(t, far.URL, cache.flags()...)
 	got, err := os.ReadFile(m.File(far.files[0].Hash))
 	if err != nil {
 		t.Fatal(err)
@@ -206,7 +207,7 @@ func TestD09_WholeFilesRotUnseen(t *testing.T) {
 	if sent := far.Since(before).DataBytes; sent == 0 || sent > 3<<19 {
 		t.Errorf("%d bytes were fetched for one file of two that is damaged", sent)
 	}
-	m.quiet(eventDropped)
+	m.Quiet(eventDropped)
 	m.Unmount()
 	cache.wantSound()
 }
@@ -215,7 +216,7 @@ func TestD09_WholeFilesRotUnseen(t *testing.T) {
 func rotOnLoop(t *testing.T, c *CacheFolder, piece []byte) {
 	t.Helper()
 	dir := filepath.Dir(c.Dir)
-	image := strings.TrimSpace(run(t, "", "losetup", "--noheadings", "--output=BACK-FILE", device(t, dir)))
+	image := strings.TrimSpace(harness.Run(t, "", "losetup", "--noheadings", "--output=BACK-FILE", device(t, dir)))
 	if err := unix.Unmount(dir, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -231,6 +232,6 @@ func rotOnLoop(t *testing.T, c *CacheFolder, piece []byte) {
 	if found == 0 {
 		t.Fatal("the disk does not hold what is to be damaged")
 	}
-	writeFile(t, image, disk)
-	run(t, "", "mount", "-o", "loop", image, dir)
+	harness.WriteFile(t, image, disk)
+	harness.Run(t, "", "mount", "-o", "loop", image, dir)
 }

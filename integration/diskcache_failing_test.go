@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/xetfs/xetfs/integration/internal/harness"
 	"golang.org/x/sys/unix"
 )
 
@@ -33,24 +34,24 @@ const (
 func TestD01_D02_D03_NoRoom(t *testing.T) {
 	for _, tt := range []struct {
 		name, tmpfs string
-		fill, clear func(t *testing.T, m *Mount, dir string)
+		fill, clear func(t *testing.T, m *harness.Mount, dir string)
 	}{
-		{"D01", "size=10m", func(*testing.T, *Mount, string) {}, func(t *testing.T, m *Mount, dir string) {
+		{"D01", "size=10m", func(*testing.T, *harness.Mount, string) {}, func(t *testing.T, m *harness.Mount, dir string) {
 			remount(t, dir, 0, "size=64m")
 		}},
-		{"D01, others took the room", "size=64m", func(t *testing.T, _ *Mount, dir string) {
+		{"D01, others took the room", "size=64m", func(t *testing.T, _ *harness.Mount, dir string) {
 			if err := fillUp(filepath.Join(dir, "others"), 1<<30); err == nil {
 				t.Fatal("a file of 1 GiB fits into 64 MiB")
 			}
-		}, func(t *testing.T, _ *Mount, dir string) {
+		}, func(t *testing.T, _ *harness.Mount, dir string) {
 			removeAll(t, filepath.Join(dir, "others"))
 		}},
-		{"D02", "size=64m,nr_inodes=60", func(t *testing.T, _ *Mount, dir string) {
+		{"D02", "size=64m,nr_inodes=60", func(t *testing.T, _ *harness.Mount, dir string) {
 			takeInodes(t, dir)
-		}, func(t *testing.T, _ *Mount, dir string) {
+		}, func(t *testing.T, _ *harness.Mount, dir string) {
 			remount(t, dir, 0, "size=64m,nr_inodes=1000")
 		}},
-		{"D03", "size=64m", func(t *testing.T, m *Mount, _ string) { limitFiles(t, m, 100<<10) }, func(t *testing.T, m *Mount, _ string) {
+		{"D03", "size=64m", func(t *testing.T, m *harness.Mount, _ string) { limitFiles(t, m, 100<<10) }, func(t *testing.T, m *harness.Mount, _ string) {
 			limitFiles(t, m, math.MaxUint64)
 		}},
 	} {
@@ -61,21 +62,21 @@ func TestD01_D02_D03_NoRoom(t *testing.T) {
 			far, cache := serveNoise(t, 2000, 8, 2<<20), newCacheFolder(t)
 			onTmpfs(t, cache, tt.tmpfs)
 			dir := filepath.Dir(cache.Dir)
-			m := mount(t, far.URL, cache.flags("--cache-size=40MiB", "--memory=1MiB")...)
+			m := harness.MountSource(t, far.URL, cache.flags("--cache-size=40MiB", "--memory=1MiB")...)
 			far.read(t, m, 0)
-			waitUntil(t, "a file is kept", func() bool { return diskStats(t, m).Chunks >= chunksOf(2<<20) })
+			harness.WaitUntil(t, "a file is kept", func() bool { return diskStats(t, m).Chunks >= chunksOf(2<<20) })
 			tt.fill(t, m, dir)
 			far.readAll(t, m)
-			if _, ok := m.Log.Wait(patience, event(eventFull)); !ok {
+			if _, ok := m.Log.Wait(harness.Patience, harness.Event(eventFull)); !ok {
 				t.Fatalf("no line says %s: %+v", eventFull, diskStats(t, m))
 			}
 			for range 3 {
 				far.readAll(t, m)
 			}
-			if n := len(m.Log.Find(event(eventFull))); n != 1 {
+			if n := len(m.Log.Find(harness.Event(eventFull))); n != 1 {
 				t.Errorf("%d lines say %s", n, eventFull)
 			}
-			m.quiet(eventFull)
+			m.Quiet(eventFull)
 			if s := diskStats(t, m); s.State != "full" || s.Chunks < chunksOf(2<<20) {
 				t.Errorf("%+v", s)
 			}
@@ -84,17 +85,17 @@ func TestD01_D02_D03_NoRoom(t *testing.T) {
 			if *cachePatience {
 				time.Sleep(fullPause + time.Second)
 				wantKeeping(t, far, m)
-				m.quiet(eventFull)
+				m.Quiet(eventFull)
 			}
 			m.Unmount()
 			cache.wantSound()
-			m = mount(t, far.URL, cache.flags("--cache-size=40MiB", "--memory=1MiB")...)
+			m = harness.MountSource(t, far.URL, cache.flags("--cache-size=40MiB", "--memory=1MiB")...)
 			before := far.Traffic()
 			far.readAll(t, m)
 			if sent, all := far.Since(before).DataBytes, int64(len(far.files)*2<<20); sent >= all || *cachePatience && sent > inMemory {
 				t.Errorf("the next mount fetched %d of %d bytes", sent, all)
 			}
-			m.quiet()
+			m.Quiet()
 		})
 	}
 }
@@ -104,9 +105,9 @@ func TestD01_D02_D03_NoRoom(t *testing.T) {
 const inMemory = 1 << 20
 
 // wantKeeping reads until all comes from the disk.
-func wantKeeping(t *testing.T, far *FarFiles, m *Mount) {
+func wantKeeping(t *testing.T, far *FarFiles, m *harness.Mount) {
 	t.Helper()
-	waitUntil(t, "all is kept", func() bool {
+	harness.WaitUntil(t, "all is kept", func() bool {
 		before := far.Traffic()
 		far.readAll(t, m)
 		return far.Since(before).DataBytes == 0
@@ -145,7 +146,7 @@ func takeInodes(t *testing.T, dir string) {
 }
 
 // limitFiles sets how long the files of a process may become.
-func limitFiles(t *testing.T, m *Mount, n uint64) {
+func limitFiles(t *testing.T, m *harness.Mount, n uint64) {
 	t.Helper()
 	limit := unix.Rlimit{Cur: n, Max: math.MaxUint64}
 	if err := unix.Prlimit(m.Pid(), unix.RLIMIT_FSIZE, &limit, nil); err != nil {
@@ -204,26 +205,26 @@ func TestD05_D07_DiskGone(t *testing.T) {
 			m := mountUnprivileged(t, far.URL, flags...)
 			far.read(t, m, 0)
 			far.read(t, m, 1)
-			waitUntil(t, "two files are kept", func() bool { return diskStats(t, m).Chunks >= 2*chunksOf(2<<20) })
+			harness.WaitUntil(t, "two files are kept", func() bool { return diskStats(t, m).Chunks >= 2*chunksOf(2<<20) })
 			tt.lose(t, cache)
-			waitUntil(t, "it is left alone", func() bool {
+			harness.WaitUntil(t, "it is left alone", func() bool {
 				far.readAll(t, m)
 				return diskStats(t, m).State == "suspended"
 			})
 			far.readAll(t, m)
-			if n := len(m.Log.After(event(eventSuspended))); n != 1 {
+			if n := len(m.Log.After(harness.Event(eventSuspended))); n != 1 {
 				t.Errorf("%d lines say %s", n, eventSuspended)
 			}
-			m.quiet(eventSuspended, eventDropped)
+			m.Quiet(eventSuspended, eventDropped)
 			tt.again(t, cache)
 			if *cachePatience {
-				if _, ok := m.Log.Wait(failedPause+fullPause+patience, event(eventResumed)); !ok {
+				if _, ok := m.Log.Wait(failedPause+fullPause+harness.Patience, harness.Event(eventResumed)); !ok {
 					t.Fatal("it does not resume")
 				}
 				wantKeeping(t, far, m)
 			}
 			m.Unmount()
-			m = mount(t, far.URL, flags...)
+			m = harness.MountSource(t, far.URL, flags...)
 			before := far.Traffic()
 			far.readAll(t, m)
 			sent, most := far.Since(before).DataBytes, int64(6*2<<20)
@@ -236,7 +237,7 @@ func TestD05_D07_DiskGone(t *testing.T) {
 			if sent > most+most/50 {
 				t.Errorf("the next mount fetched %d bytes, want %d at most", sent, most)
 			}
-			m.quiet()
+			m.Quiet()
 			m.Unmount()
 			cache.wantSound()
 		})
@@ -254,21 +255,21 @@ func chmod(t *testing.T, mode os.FileMode, paths ...string) {
 
 // mountUnprivileged mounts as root who may mount, and may not read and write whatever
 // there is.
-func mountUnprivileged(t *testing.T, source string, flags ...string) *Mount {
+func mountUnprivileged(t *testing.T, source string, flags ...string) *harness.Mount {
 	t.Helper()
-	needFuse(t)
+	harness.NeedFuse(t)
 	if os.Geteuid() != 0 {
-		return mount(t, source, flags...)
+		return harness.MountSource(t, source, flags...)
 	}
-	setpriv := needTool(t, "setpriv")
+	setpriv := harness.NeedTool(t, "setpriv")
 	dir := filepath.Join(t.TempDir(), "mnt")
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	args := append([]string{"--bounding-set=-dac_override,-dac_read_search", xetfs(t)}, mountArgs(source, dir, flags...)...)
-	m := startCommand(t, exec.Command(setpriv, args...), source, dir)
-	if _, ok := m.Log.Wait(mountLimit, event("mount_ready")); !ok {
-		t.Fatalf("%s was not mounted within %v:\n%s", source, mountLimit, m.Log)
+	args := append([]string{"--bounding-set=-dac_override,-dac_read_search", harness.Program(t)}, harness.MountArgs(source, dir, flags...)...)
+	m := harness.StartCommand(t, exec.Command(setpriv, args...), source, dir)
+	if _, ok := m.Log.Wait(harness.MountLimit, harness.Event("mount_ready")); !ok {
+		t.Fatalf("%s was not mounted within %v:\n%s", source, harness.MountLimit, m.Log)
 	}
 	return m
 }
@@ -279,12 +280,12 @@ func onLoop(t *testing.T, c *CacheFolder) {
 	if os.Geteuid() != 0 {
 		t.Skip("mounting takes the rights of root")
 	}
-	needTool(t, "mkfs.ext4")
+	harness.NeedTool(t, "mkfs.ext4")
 	image, dir := filepath.Join(t.TempDir(), "disk"), t.TempDir()
-	run(t, "", "truncate", "--size=64M", image)
-	run(t, "", "mkfs.ext4", "-q", image)
+	harness.Run(t, "", "truncate", "--size=64M", image)
+	harness.Run(t, "", "mkfs.ext4", "-q", image)
 	if out, err := exec.Command("mount", "-o", "loop,errors=remount-ro", image, dir).CombinedOutput(); err != nil {
-		absent(t, "no loop device: %v: %s", err, out)
+		harness.Absent(t, "no loop device: %v: %s", err, out)
 	}
 	t.Cleanup(func() {
 		for unix.Unmount(dir, unix.MNT_DETACH) == nil { //nolint:revive // as often as it is mounted
@@ -296,14 +297,14 @@ func onLoop(t *testing.T, c *CacheFolder) {
 // device returns the loop device that a folder is on.
 func device(t *testing.T, dir string) string {
 	t.Helper()
-	return strings.TrimSpace(run(t, "", "findmnt", "--noheadings", "--first-only", "--output=SOURCE", "--target="+dir))
+	return strings.TrimSpace(harness.Run(t, "", "findmnt", "--noheadings", "--first-only", "--output=SOURCE", "--target="+dir))
 }
 
 // shutDown makes every call to a file system fail, as one does whose disk was pulled out.
 func shutDown(t *testing.T, c *CacheFolder) {
 	t.Helper()
 	const shutdown, withoutLog = 0x8004587d, 2 // EXT4_IOC_SHUTDOWN
-	run(t, "", "sync", "--file-system", c.Dir)
+	harness.Run(t, "", "sync", "--file-system", c.Dir)
 	f, err := os.Open(c.Dir)
 	if err != nil {
 		t.Fatal(err)
@@ -317,7 +318,7 @@ func shutDown(t *testing.T, c *CacheFolder) {
 // goReadOnly makes a file system meet an error, after which it cannot be written to.
 func goReadOnly(t *testing.T, c *CacheFolder) {
 	t.Helper()
-	run(t, "", "sync", "--file-system", c.Dir)
+	harness.Run(t, "", "sync", "--file-system", c.Dir)
 	trigger := filepath.Join("/sys/fs/ext4", filepath.Base(device(t, c.Dir)), "trigger_fs_error")
 	if err := os.WriteFile(trigger, []byte("1"), 0); err != nil {
 		t.Skipf("this kernel cannot make a file system fail: %v", err)
@@ -329,11 +330,11 @@ func mountAgain(t *testing.T, c *CacheFolder) {
 	t.Helper()
 	dir := filepath.Dir(c.Dir)
 	from := device(t, dir)
-	image := strings.TrimSpace(run(t, "", "losetup", "--noheadings", "--output=BACK-FILE", from))
+	image := strings.TrimSpace(harness.Run(t, "", "losetup", "--noheadings", "--output=BACK-FILE", from))
 	if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
 		t.Fatal(err)
 	}
-	again := strings.TrimSpace(run(t, "", "losetup", "--find", "--show", image)) // or it would be the same one
-	run(t, "", "mount", again, dir)
-	run(t, "", "losetup", "--detach", again) // when it is unmounted
+	again := strings.TrimSpace(harness.Run(t, "", "losetup", "--find", "--show", image)) // or it would be the same one
+	harness.Run(t, "", "mount", again, dir)
+	harness.Run(t, "", "losetup", "--detach", again) // when it is unmounted
 }

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/xetfs/xetfs/integration/internal/harness"
 )
 
 // A killing is a server with somewhat more than a disk cache holds, and such a cache.
@@ -22,7 +24,7 @@ type killing struct {
 // mount leaves a disk cache in which nothing is damaged, and in which the next mount finds
 // what the kernel had been given.
 func TestD15_MountKilled(t *testing.T) {
-	needFuse(t)
+	harness.NeedFuse(t)
 	k := &killing{t, serveNoise(t, 100, 6, 4<<20), newCacheFolder(t), rand.New(rand.NewPCG(15, 0))}
 	for round := range *cacheKills {
 		start := time.Now()
@@ -52,11 +54,11 @@ func (k *killing) busyRound(flags []string) {
 		return // it had not begun
 	}
 	k.cache.wantSound()
-	m := mount(k.t, k.far.URL, flags...)
+	m := harness.MountSource(k.t, k.far.URL, flags...)
 	k.far.readAll(k.t, m)
-	m.quiet()
+	m.Quiet()
 	if k.dice.IntN(2) == 0 {
-		m.kill9() // the next round finds a cache that was not closed
+		m.Kill9() // the next round finds a cache that was not closed
 		return
 	}
 	m.Unmount()
@@ -66,13 +68,13 @@ func (k *killing) busyRound(flags []string) {
 // cache before is there in the next mount.
 func (k *killing) keptRound() {
 	cache := newCacheFolder(k.t)
-	m := mount(k.t, k.far.URL, cache.flags("--materialize=never")...)
+	m := harness.MountSource(k.t, k.far.URL, cache.flags("--materialize=never")...)
 	first := k.dice.IntN(len(k.far.files))
 	k.far.read(k.t, m, first)
 	cache.until("a file is kept", func(k Kept) bool { return k.Chunks >= chunksOf(4<<20) })
 	k.killedWhileRead(m)
 	cache.wantSound()
-	m = mount(k.t, k.far.URL, cache.flags()...)
+	m = harness.MountSource(k.t, k.far.URL, cache.flags()...)
 	before := k.far.Traffic()
 	k.far.read(k.t, m, first)
 	if sent := k.far.Since(before); sent.DataBytes != 0 {
@@ -81,24 +83,24 @@ func (k *killing) keptRound() {
 	before = k.far.Traffic()
 	k.far.readAll(k.t, m)
 	k.t.Logf("the next mount fetched %d of %d bytes", k.far.Since(before).DataBytes, len(k.far.files)*4<<20)
-	m.quiet()
+	m.Quiet()
 	m.Unmount()
 	removeAll(k.t, cache.Dir)
 }
 
 // startEmpty starts to mount and does not wait for it.
-func startEmpty(t *testing.T, source string, flags ...string) *Mount {
+func startEmpty(t *testing.T, source string, flags ...string) *harness.Mount {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "mnt")
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	return startMount(t, source, dir, flags...)
+	return harness.StartMount(t, source, dir, flags...)
 }
 
 // killedWhileRead kills a mount within 400 ms, while four readers read whatever there is,
 // and some of them from start to end.
-func (k *killing) killedWhileRead(m *Mount) {
+func (k *killing) killedWhileRead(m *harness.Mount) {
 	var (
 		killed  atomic.Bool
 		readers sync.WaitGroup
@@ -106,7 +108,7 @@ func (k *killing) killedWhileRead(m *Mount) {
 	for r := range 4 {
 		dice := rand.New(rand.NewPCG(k.dice.Uint64(), 0))
 		readers.Go(func() {
-			if _, ok := m.Log.Wait(mountLimit, event("mount_ready")); !ok {
+			if _, ok := m.Log.Wait(harness.MountLimit, harness.Event("mount_ready")); !ok {
 				return // killed before
 			}
 			for !killed.Load() {
@@ -119,11 +121,11 @@ func (k *killing) killedWhileRead(m *Mount) {
 	}
 	time.Sleep(time.Duration(k.dice.IntN(400)) * time.Millisecond)
 	killed.Store(true)
-	m.kill9()
+	m.Kill9()
 	readers.Wait()
 }
 
-func (k *killing) readOnce(m *Mount, reader int, dice *rand.Rand) error {
+func (k *killing) readOnce(m *harness.Mount, reader int, dice *rand.Rand) error {
 	i := dice.IntN(len(k.far.files))
 	if reader%2 == 0 {
 		return k.far.tryRead(k.t, m, i)

@@ -11,16 +11,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/xetfs/xetfs/integration/internal/harness"
 	"golang.org/x/sys/unix"
 )
 
 // D19, D20: while 64 readers have it evict all the time, and lay files down whole, the
 // folder never takes more than it may. Who reads what just goes reads right bytes.
 func TestD19_D20_AtTheLimit(t *testing.T) {
-	needFuse(t)
+	harness.NeedFuse(t)
 	const limit = 16 << 20
 	far, cache := serveNoise(t, 700, 24, 1<<20), newCacheFolder(t)
-	m := mount(t, far.URL, cache.flags(leastDisk, "--materialize=always")...)
+	m := harness.MountSource(t, far.URL, cache.flags(leastDisk, "--materialize=always")...)
 	done := make(chan struct{})
 	var most int64
 	var sampler sync.WaitGroup
@@ -35,7 +36,7 @@ func TestD19_D20_AtTheLimit(t *testing.T) {
 		}
 	})
 	end := time.Now().Add(1500 * time.Millisecond)
-	parallel(64, func(i int) {
+	harness.Parallel(64, func(i int) {
 		dice := rand.New(rand.NewPCG(19, uint64(i)))
 		for time.Now().Before(end) && !t.Failed() {
 			var err error
@@ -49,7 +50,7 @@ func TestD19_D20_AtTheLimit(t *testing.T) {
 			}
 		}
 	})
-	untilStats(t, m, mountLimit, "files are laid down, and something went", func(s DiskStats) bool {
+	untilStats(t, m, harness.MountLimit, "files are laid down, and something went", func(s DiskStats) bool {
 		if s.Evicted == 0 { // a machine with much else to do has read little yet
 			far.readAll(t, m)
 		}
@@ -65,7 +66,7 @@ func TestD19_D20_AtTheLimit(t *testing.T) {
 	if most < limit/2 || s.Evicted == 0 {
 		t.Error("the limit was never near")
 	}
-	m.quiet()
+	m.Quiet()
 	m.Unmount()
 	cache.wantSound()
 }
@@ -75,7 +76,7 @@ func TestD19_D20_AtTheLimit(t *testing.T) {
 func TestD19_FreeSpace(t *testing.T) {
 	far, cache := serveNoise(t, 800, 4, 4<<20), newCacheFolder(t)
 	onTmpfs(t, cache, "size=32m")
-	m := mount(t, far.URL, "--cache-dir="+cache.Dir, "--cache-size=64MiB", "--cache-free=25%")
+	m := harness.MountSource(t, far.URL, "--cache-dir="+cache.Dir, "--cache-size=64MiB", "--cache-free=25%")
 	far.readAll(t, m)
 	free := func() int64 {
 		var st unix.Statfs_t
@@ -84,14 +85,14 @@ func TestD19_FreeSpace(t *testing.T) {
 		}
 		return int64(st.Bavail) * st.Bsize
 	}
-	waitUntil(t, "all is written", func() bool { return diskStats(t, m).Written > 8<<20 })
+	harness.WaitUntil(t, "all is written", func() bool { return diskStats(t, m).Written > 8<<20 })
 	if free() < 8<<20 {
 		t.Errorf("%d bytes are free, want 8 MiB", free())
 	}
 	others := filepath.Join(filepath.Dir(cache.Dir), "others")
-	writeFile(t, others, make([]byte, 6<<20))
+	harness.WriteFile(t, others, make([]byte, 6<<20))
 	far.readAll(t, m)
-	waitUntil(t, "it makes room", func() bool {
+	harness.WaitUntil(t, "it makes room", func() bool {
 		far.readAll(t, m)
 		return free() >= 8<<20-1<<20
 	})
@@ -100,7 +101,7 @@ func TestD19_FreeSpace(t *testing.T) {
 // onTmpfs puts a cache on a file system of its own, a small one.
 func onTmpfs(t testing.TB, c *CacheFolder, options string) {
 	t.Helper()
-	needFuse(t)
+	harness.NeedFuse(t)
 	dir := t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, options); errors.Is(err, unix.EPERM) {
 		t.Skip("mounting takes the rights of root")
@@ -118,7 +119,7 @@ func onTmpfs(t testing.TB, c *CacheFolder, options string) {
 // A cache in the mount, or the mount in the cache, is refused before anything is made
 // there.
 func TestD24_CacheInTheMount(t *testing.T) {
-	needFuse(t)
+	harness.NeedFuse(t)
 	far := serveNoise(t, 900, 1, 1000)
 	for _, tt := range []struct{ name, cache, mountpoint string }{
 		{"the cache in the mount", "m/deep/cache", "m"},
@@ -136,12 +137,12 @@ func TestD24_CacheInTheMount(t *testing.T) {
 			if err := os.Symlink("m", filepath.Join(work, "link")); err != nil {
 				t.Fatal(err)
 			}
-			m := startMount(t, far.URL, filepath.Join(work, tt.mountpoint), "--cache-dir="+filepath.Join(work, tt.cache))
-			m.ended = true
-			if code, ok := m.Wait(mountLimit); !ok || code != 7 {
+			m := harness.StartMount(t, far.URL, filepath.Join(work, tt.mountpoint), "--cache-dir="+filepath.Join(work, tt.cache))
+			m.Ended = true
+			if code, ok := m.Wait(harness.MountLimit); !ok || code != 7 {
 				t.Errorf("exit status %d, ended %t, want 7", code, ok)
 			}
-			if len(m.Log.Find(event("mount_failed"))) != 1 {
+			if len(m.Log.Find(harness.Event("mount_failed"))) != 1 {
 				t.Errorf("no line says mount_failed:\n%s", m.Log)
 			}
 			if all, err := filepath.Glob(filepath.Join(work, "*", "*")); err != nil || !slices.Equal(all, []string{filepath.Join(work, "c", "m")}) {
@@ -153,15 +154,15 @@ func TestD24_CacheInTheMount(t *testing.T) {
 
 // A memory budget of next to nothing is enough, with a disk cache as without one.
 func TestD25_LittleMemory(t *testing.T) {
-	needFuse(t)
+	harness.NeedFuse(t)
 	far := serveNoise(t, 1000, 2, 3<<20)
 	for _, memory := range []string{"0", "1", "64KiB", "1MiB"} {
 		t.Run(memory, func(t *testing.T) {
 			cache := newCacheFolder(t)
 			for range 2 {
-				m := mount(t, far.URL, cache.flags("--memory="+memory, leastDisk)...)
-				parallel(4, func(i int) { far.read(t, m, i%2) })
-				m.quiet()
+				m := harness.MountSource(t, far.URL, cache.flags("--memory="+memory, leastDisk)...)
+				harness.Parallel(4, func(i int) { far.read(t, m, i%2) })
+				m.Quiet()
 				m.Unmount()
 			}
 			cache.wantSound()
@@ -172,12 +173,12 @@ func TestD25_LittleMemory(t *testing.T) {
 // What is kept is as secret as the data: nobody else can look at it, whatever the umask
 // and the folder's mode were.
 func TestD27_Modes(t *testing.T) {
-	needFuse(t)
+	harness.NeedFuse(t)
 	far, cache := serveNoise(t, 1100, 2, 2<<20), newCacheFolder(t)
 	if err := os.MkdirAll(cache.Dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	m := mount(t, far.URL, cache.flags("--materialize=always")...)
+	m := harness.MountSource(t, far.URL, cache.flags("--materialize=always")...)
 	far.readAll(t, m)
 	cache.until("a whole file is there", func(k Kept) bool { return k.Files == 2 })
 	modes := func() (files int) {

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/xetfs/xetfs/integration/internal/harness"
 )
 
 // Names of events of disk caches that several mounts use.
@@ -20,19 +22,19 @@ const inherits = 15 * time.Second
 // Two mounts use one folder: the first writes, the second reads what it found. When the
 // first is killed the second writes, and a third one reads what it has added.
 func TestD17_TwoMounts(t *testing.T) {
-	needFuse(t)
+	harness.NeedFuse(t)
 	t.Parallel() // the other mount waits for seconds
 	const size = 2 << 20
 	far, cache := serveNoise(t, 200, 4, size), newCacheFolder(t)
-	owner := mount(t, far.URL, cache.flags("--memory=1MiB")...)
+	owner := harness.MountSource(t, far.URL, cache.flags("--memory=1MiB")...)
 	far.read(t, owner, 0)
 	cache.until("a file is kept", func(k Kept) bool { return k.Chunks >= chunksOf(size) })
 	if pid := cache.owner(); pid != owner.Pid() {
 		t.Errorf("process %d writes, want %d", pid, owner.Pid())
 	}
 
-	second := mount(t, far.URL, cache.flags("--memory=1MiB")...)
-	if len(second.Log.After(event(eventShared))) != 1 {
+	second := harness.MountSource(t, far.URL, cache.flags("--memory=1MiB")...)
+	if len(second.Log.After(harness.Event(eventShared))) != 1 {
 		t.Errorf("the second mount does not say %s:\n%s", eventShared, second.Log)
 	}
 	before := far.Traffic()
@@ -45,61 +47,61 @@ func TestD17_TwoMounts(t *testing.T) {
 		t.Errorf("clear while a mount writes: exit status %d, want 1", status)
 	}
 
-	owner.kill9()
-	if _, ok := second.Log.Wait(inherits, event(eventOwned)); !ok {
+	owner.Kill9()
+	if _, ok := second.Log.Wait(inherits, harness.Event(eventOwned)); !ok {
 		t.Fatalf("the owner was killed, and the second mount does not say %s:\n%s", eventOwned, second.Log)
 	}
 	if pid := cache.owner(); pid != second.Pid() {
 		t.Errorf("process %d writes, want %d", pid, second.Pid())
 	}
 	far.readAll(t, second)
-	untilStats(t, second, mountLimit, "all is kept", func(s DiskStats) bool {
+	untilStats(t, second, harness.MountLimit, "all is kept", func(s DiskStats) bool {
 		return s.State == "ok" && s.Wholes == len(far.files)
 	})
-	third := mount(t, far.URL, cache.flags("--memory=1MiB")...)
+	third := harness.MountSource(t, far.URL, cache.flags("--memory=1MiB")...)
 	before = far.Traffic()
 	bothRead(t, far, second, third)
 	if sent := far.Since(before); sent.DataBytes != 0 {
 		t.Errorf("%d bytes were fetched that are kept", sent.DataBytes)
 	}
-	second.quiet(eventShared)
-	third.quiet(eventShared)
+	second.Quiet(eventShared)
+	third.Quiet(eventShared)
 	cache.wantSound()
 }
 
 // What is cleared away under a mount that shares is no reason for a line: nothing is damaged.
 func TestD17_ClearedAway(t *testing.T) {
-	needFuse(t)
+	harness.NeedFuse(t)
 	t.Parallel() // the other mount waits for seconds
 	far, cache := serveNoise(t, 250, 4, 2<<20), newCacheFolder(t)
-	owner := mount(t, far.URL, cache.flags("--memory=1MiB")...)
+	owner := harness.MountSource(t, far.URL, cache.flags("--memory=1MiB")...)
 	far.readAll(t, owner)
 	cache.until("all is kept", func(k Kept) bool { return k.Files == len(far.files) })
-	second := mount(t, far.URL, cache.flags("--memory=1MiB")...)
+	second := harness.MountSource(t, far.URL, cache.flags("--memory=1MiB")...)
 	far.read(t, second, 0)
 	owner.Unmount()
 	if status := cache.run(nil, "clear"); status != 0 && cache.owner() != second.Pid() {
 		t.Errorf("clear: exit status %d", status)
 	}
 	far.readAll(t, second)
-	second.quiet(eventShared)
-	if _, ok := second.Log.Wait(inherits, event(eventOwned)); !ok {
+	second.Quiet(eventShared)
+	if _, ok := second.Log.Wait(inherits, harness.Event(eventOwned)); !ok {
 		t.Fatalf("the owner has gone, and the second mount does not say %s:\n%s", eventOwned, second.Log)
 	}
 	far.readAll(t, second)
-	second.quiet(eventShared)
+	second.Quiet(eventShared)
 	cache.wantSound()
 }
 
-func bothRead(t *testing.T, far *FarFiles, mounts ...*Mount) {
+func bothRead(t *testing.T, far *FarFiles, mounts ...*harness.Mount) {
 	t.Helper()
-	parallel(len(mounts), func(i int) { far.readAll(t, mounts[i]) })
+	harness.Parallel(len(mounts), func(i int) { far.readAll(t, mounts[i]) })
 }
 
 // Two sources in one folder do not mix, whether they have things in common or not, and
 // whoever comes second finds what they have.
 func TestD17_TwoSources(t *testing.T) {
-	needFuse(t)
+	harness.NeedFuse(t)
 	const size = 1 << 20
 	cache := newCacheFolder(t)
 	one := serveNoise(t, 300, 3, size)
@@ -107,13 +109,13 @@ func TestD17_TwoSources(t *testing.T) {
 	other := serveNoise(t, 400, 3, size)
 	forged := serveNoise(t, 500, 3, size)
 	for i := range forged.files { // has not what it says
-		damage(t, (&Store{Dir: forged.dir}).XorbPath(forged.files[i].Info.Terms[0].Xorb), int64(i)*size+4711)
+		damage(t, (&harness.Store{Dir: forged.dir}).XorbPath(forged.files[i].Info.Terms[0].Xorb), int64(i)*size+4711)
 	}
-	m := mount(t, one.URL, cache.flags("--memory=1MiB")...)
+	m := harness.MountSource(t, one.URL, cache.flags("--memory=1MiB")...)
 	one.readAll(t, m)
 	m.Unmount()
 
-	m = mount(t, forged.URL, cache.flags("--memory=1MiB")...)
+	m = harness.MountSource(t, forged.URL, cache.flags("--memory=1MiB")...)
 	for i := range forged.files {
 		wantEIO(t, m, forged.files[i].Hash)
 	}
@@ -131,9 +133,9 @@ func TestD17_TwoSources(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			before := tt.far.Traffic()
-			m := mount(t, tt.far.URL, cache.flags("--memory=1MiB")...)
+			m := harness.MountSource(t, tt.far.URL, cache.flags("--memory=1MiB")...)
 			tt.far.readAll(t, m)
-			m.quiet()
+			m.Quiet()
 			m.Unmount()
 			if sent := tt.far.Since(before); sent.DataBytes > tt.most {
 				t.Errorf("%d bytes were fetched, want %d at most", sent.DataBytes, tt.most)
@@ -145,24 +147,24 @@ func TestD17_TwoSources(t *testing.T) {
 
 // Who owns a folder and who shares it may change while everybody reads.
 func TestD17_ManyMounts(t *testing.T) {
-	needFuse(t)
+	harness.NeedFuse(t)
 	far, cache := serveNoise(t, 600, 4, 6<<20), newCacheFolder(t)
 	flags := cache.flags(leastDisk, "--memory=1MiB")
-	var mounts []*Mount
+	var mounts []*harness.Mount
 	for range 3 {
-		mounts = append(mounts, mount(t, far.URL, flags...))
+		mounts = append(mounts, harness.MountSource(t, far.URL, flags...))
 	}
 	var readers sync.WaitGroup
 	for _, m := range mounts[1:] {
 		readers.Go(func() { far.readAll(t, m) })
 	}
 	far.readAll(t, mounts[0]) // and evicts what the others look at
-	mounts[0].kill9()
-	mounts = append(slices.Delete(mounts, 0, 1), mount(t, far.URL, flags...))
+	mounts[0].Kill9()
+	mounts = append(slices.Delete(mounts, 0, 1), harness.MountSource(t, far.URL, flags...))
 	bothRead(t, far, mounts...)
 	readers.Wait()
 	for _, m := range mounts {
-		m.quiet(eventShared)
+		m.Quiet(eventShared)
 	}
 	cache.wantSound()
 }

@@ -12,13 +12,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/xetfs/xetfs/codec/xorb"
+	"github.com/xetfs/xetfs/integration/internal/harness"
 )
 
 // Tests of the disk cache that take minutes; `make soak` runs them.
@@ -32,9 +32,9 @@ const leastDisk = "--cache-size=16MiB"
 
 // A FarFiles is some files whose content is known, and the server that has them.
 type FarFiles struct {
-	*FarServer
+	*harness.FarServer
 	dir     string
-	files   []Stored
+	files   []harness.Stored
 	content [][]byte
 }
 
@@ -44,16 +44,16 @@ func serveNoise(t testing.TB, seed uint64, n, size int, flags ...string) *FarFil
 	t.Helper()
 	f := &FarFiles{dir: t.TempDir()}
 	for i := range n {
-		f.content = append(f.content, noise(seed+uint64(i), size))
+		f.content = append(f.content, harness.Noise(seed+uint64(i), size))
 	}
-	_, f.files = store(t, f.dir, storeOptions{}, xorb.None, f.content...)
-	f.FarServer = serveFar(t, f.dir, flags...)
+	_, f.files = harness.StoreFiles(t, f.dir, harness.StoreOptions{}, xorb.None, f.content...)
+	f.FarServer = harness.ServeFar(t, f.dir, flags...)
 	return f
 }
 
 // read reads file i of a mount, past what the kernel has of it, and fails the test if one
 // byte is not right.
-func (f *FarFiles) read(t testing.TB, m *Mount, i int) {
+func (f *FarFiles) read(t testing.TB, m *harness.Mount, i int) {
 	t.Helper()
 	if err := f.tryRead(t, m, i); err != nil {
 		t.Error(err)
@@ -61,7 +61,7 @@ func (f *FarFiles) read(t testing.TB, m *Mount, i int) {
 }
 
 // tryRead is read, which returns an error of the kernel: that is the caller's to judge.
-func (f *FarFiles) tryRead(t testing.TB, m *Mount, i int) error {
+func (f *FarFiles) tryRead(t testing.TB, m *harness.Mount, i int) error {
 	t.Helper()
 	return f.withFile(m, i, func(file *os.File) error {
 		p := make([]byte, 256<<10)
@@ -75,7 +75,7 @@ func (f *FarFiles) tryRead(t testing.TB, m *Mount, i int) error {
 }
 
 // tryRandom reads count places of file i.
-func (f *FarFiles) tryRandom(t testing.TB, m *Mount, i, count int, dice *rand.Rand) error {
+func (f *FarFiles) tryRandom(t testing.TB, m *harness.Mount, i, count int, dice *rand.Rand) error {
 	t.Helper()
 	return f.withFile(m, i, func(file *os.File) error {
 		p := make([]byte, 32<<10)
@@ -88,7 +88,7 @@ func (f *FarFiles) tryRandom(t testing.TB, m *Mount, i, count int, dice *rand.Ra
 	})
 }
 
-func (f *FarFiles) withFile(m *Mount, i int, do func(*os.File) error) error {
+func (f *FarFiles) withFile(m *harness.Mount, i int, do func(*os.File) error) error {
 	file, err := os.Open(m.File(f.files[i].Hash))
 	if err != nil {
 		return err
@@ -115,7 +115,7 @@ func (f *FarFiles) readPart(t testing.TB, file *os.File, i int, p []byte, off in
 }
 
 // readAll reads every file.
-func (f *FarFiles) readAll(t testing.TB, m *Mount) {
+func (f *FarFiles) readAll(t testing.TB, m *harness.Mount) {
 	t.Helper()
 	for i := range f.files {
 		f.read(t, m, i)
@@ -141,8 +141,8 @@ func (c *CacheFolder) flags(more ...string) []string {
 // run runs `xetfs cache` with some arguments and decodes what it says into v.
 func (c *CacheFolder) run(v any, args ...string) (status int) {
 	c.t.Helper()
-	cmd := exec.Command(xetfs(c.t), append([]string{"cache", "--cache-dir=" + c.Dir}, args...)...)
-	cmd.Env = environment()
+	cmd := exec.Command(harness.Program(c.t), append([]string{"cache", "--cache-dir=" + c.Dir}, args...)...)
+	cmd.Env = harness.Environment()
 	var errOut bytes.Buffer
 	cmd.Stderr = &errOut
 	out, err := cmd.Output()
@@ -209,12 +209,12 @@ func (c *CacheFolder) kept() (k Kept) {
 func (c *CacheFolder) until(what string, is func(Kept) bool) {
 	c.t.Helper()
 	var k Kept
-	for end := time.Now().Add(mountLimit); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(harness.MountLimit); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if k = c.kept(); is(k) {
 			return
 		}
 	}
-	c.t.Fatalf("%s: not within %v: %+v", what, mountLimit, k)
+	c.t.Fatalf("%s: not within %v: %+v", what, harness.MountLimit, k)
 }
 
 // owner returns the process that writes to the folder, as `xetfs cache status` says.
@@ -274,7 +274,7 @@ type DiskStats struct {
 	Evicted   int64 `json:"evicted_bytes"`
 }
 
-func diskStats(t testing.TB, m *Mount) DiskStats {
+func diskStats(t testing.TB, m *harness.Mount) DiskStats {
 	t.Helper()
 	var stats struct{ Disk *DiskStats }
 	text := xattr(t, m.Dir, "user.xet.stats")
@@ -285,7 +285,7 @@ func diskStats(t testing.TB, m *Mount) DiskStats {
 }
 
 // untilStats waits until a mount says something of its disk cache.
-func untilStats(t testing.TB, m *Mount, limit time.Duration, what string, is func(DiskStats) bool) {
+func untilStats(t testing.TB, m *harness.Mount, limit time.Duration, what string, is func(DiskStats) bool) {
 	t.Helper()
 	var s DiskStats
 	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
@@ -294,29 +294,4 @@ func untilStats(t testing.TB, m *Mount, limit time.Duration, what string, is fun
 		}
 	}
 	t.Fatalf("%s: not within %v: %+v", what, limit, s)
-}
-
-// kill9 kills a mount and clears away what is left of it.
-func (m *Mount) kill9() {
-	m.t.Helper()
-	m.ended = true
-	m.Signal(syscall.SIGKILL)
-	if _, ok := m.Wait(unmountLimit); !ok {
-		m.t.Fatal("it was killed, and goes on")
-	}
-	m.destroy()
-}
-
-// quiet fails the test if a mount has warned of anything but some events.
-func (m *Mount) quiet(but ...string) {
-	m.t.Helper()
-	for _, line := range m.Log.Find(warnings) {
-		known := false
-		for _, name := range but {
-			known = known || line["event"] == name
-		}
-		if !known {
-			m.t.Errorf("%s warns: %v", m.Dir, line)
-		}
-	}
 }

@@ -11,50 +11,52 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/xetfs/xetfs/integration/internal/harness"
 )
 
 // A tree that was read through a mount is read through the next one without a question
 // for data, be it kept as chunks or as whole files; and so it is where the first mount was
 // killed.
 func TestD15_RemountAsksNothing(t *testing.T) {
-	needFuse(t)
+	harness.NeedFuse(t)
 	folder, storeDir := filepath.Join(t.TempDir(), "folder"), filepath.Join(t.TempDir(), "store")
 	if err := os.Mkdir(folder, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	smallFiles(t, folder, 200)
-	writeFile(t, filepath.Join(folder, "large"), noise(1, 8<<20))
+	harness.WriteFile(t, filepath.Join(folder, "large"), harness.Noise(1, 8<<20))
 	newCatalog(t, storeDir)
-	publish(t, storeDir, "tree", folder)
+	harness.Publish(t, storeDir, "tree", folder)
 	want, _ := listPatiently(t, folder)
-	s := serveFar(t, storeDir)
+	s := harness.ServeFar(t, storeDir)
 	for _, tt := range []struct {
 		flag, name string
-		end        func(*Mount)
+		end        func(*harness.Mount)
 	}{
-		{"--materialize=never", "unmounted", (*Mount).Unmount},
+		{"--materialize=never", "unmounted", (*harness.Mount).Unmount},
 		{"--materialize=never", "killed", killKept},
-		{"--materialize=auto", "unmounted", (*Mount).Unmount},
+		{"--materialize=auto", "unmounted", (*harness.Mount).Unmount},
 		{"--materialize=always", "killed", killKept},
 	} {
 		t.Run(tt.flag+", "+tt.name, func(t *testing.T) {
 			flags := newCacheFolder(t).flags(tt.flag)
-			m := mount(t, s.URL, flags...)
+			m := harness.MountSource(t, s.URL, flags...)
 			checkTree(t, m, want)
 			tt.end(m)
 			before := s.Traffic()
-			m = mount(t, s.URL, flags...)
+			m = harness.MountSource(t, s.URL, flags...)
 			checkTree(t, m, want)
 			if sent := s.Since(before); sent.DataRequests != 0 {
 				t.Errorf("%d requests for %d bytes of data", sent.DataRequests, sent.DataBytes)
 			}
-			m.quiet()
+			m.Quiet()
 		})
 	}
 }
 
 // checkTree reads a whole tree.
-func checkTree(t *testing.T, m *Mount, want treeList) {
+func checkTree(t *testing.T, m *harness.Mount, want treeList) {
 	t.Helper()
 	got, failed := listPatiently(t, m.Path("tree"))
 	want.same(t, m.Dir, got)
@@ -64,16 +66,16 @@ func checkTree(t *testing.T, m *Mount, want treeList) {
 }
 
 // killKept kills a mount once it has written what it has fetched.
-func killKept(m *Mount) {
-	m.t.Helper()
+func killKept(m *harness.Mount) {
+	m.T.Helper()
 	last := DiskStats{}
-	untilStats(m.t, m, mountLimit, "all is written", func(now DiskStats) bool {
+	untilStats(m.T, m, harness.MountLimit, "all is written", func(now DiskStats) bool {
 		same := now.Written == last.Written && now.Wholes == last.Wholes
 		last = now
 		time.Sleep(100 * time.Millisecond)
 		return same
 	})
-	m.kill9()
+	m.Kill9()
 }
 
 // A Warmed is what `xetfs warm --json` says.
@@ -87,7 +89,7 @@ func (c *CacheFolder) warm(source string, args ...string) (w Warmed) {
 	cmd := c.warmCommand(source, args...)
 	out, err := cmd.Output()
 	if err != nil {
-		c.t.Fatalf("warm: %v\n%s", err, stderrOf(err))
+		c.t.Fatalf("warm: %v\n%s", err, harness.StderrOf(err))
 	}
 	if err := json.Unmarshal(out, &w); err != nil {
 		c.t.Fatal(err)
@@ -96,18 +98,18 @@ func (c *CacheFolder) warm(source string, args ...string) (w Warmed) {
 }
 
 func (c *CacheFolder) warmCommand(source string, args ...string) *exec.Cmd {
-	cmd := exec.Command(xetfs(c.t), append([]string{"warm", "--json", "--cache-dir=" + c.Dir, "--cache-free=0", source}, args...)...)
-	cmd.Env = environment()
+	cmd := exec.Command(harness.Program(c.t), append([]string{"warm", "--json", "--cache-dir=" + c.Dir, "--cache-free=0", source}, args...)...)
+	cmd.Env = harness.Environment()
 	return cmd
 }
 
 // warm that is interrupted goes on where it was when it is run again: nothing comes twice but
 // the last bytes of each request. Of what a kill takes away some is in memory, and comes again.
 func TestD15_WarmKilled(t *testing.T) {
-	needFuse(t)
+	harness.NeedFuse(t)
 	const size = 48 << 20
 	bandwidth := "60MB"
-	if raceEnabled {
+	if harness.RaceEnabled {
 		bandwidth = "30MB" // or megabytes of each request would wait for such a slow program to read them
 	}
 	for _, files := range []int{1, 300} {
@@ -150,12 +152,12 @@ func TestD15_WarmKilled(t *testing.T) {
 func checkWarmed(t *testing.T, far *FarFiles, cache *CacheFolder) {
 	t.Helper()
 	before := far.Traffic()
-	m := mount(t, far.URL, cache.flags()...)
+	m := harness.MountSource(t, far.URL, cache.flags()...)
 	far.readAll(t, m)
 	if sent := far.Since(before); sent.DataRequests != 0 {
 		t.Errorf("a mount fetched %d bytes of what was warmed", sent.DataBytes)
 	}
-	m.quiet()
+	m.Quiet()
 }
 
 // interruptWarm starts to warm, and sends it a signal when half of it is fetched.

@@ -20,36 +20,37 @@ import (
 	"github.com/xetfs/xetfs/cache/origin/web"
 	"github.com/xetfs/xetfs/fs"
 	barecatalog "github.com/xetfs/xetfs/fs/catalog/bare"
+	"github.com/xetfs/xetfs/integration/internal/harness"
 	"github.com/xetfs/xetfs/reconstruct"
 )
 
 // stuckStore publishes a file of some MiB, and folders that nobody has looked at, and gives
 // them out so that xorbs wait at a gate.
-func stuckStore(t *testing.T) (address string, gate *Gate, content []byte) {
+func stuckStore(t *testing.T) (address string, gate *harness.Gate, content []byte) {
 	t.Helper()
 	folder, storeDir := filepath.Join(t.TempDir(), "folder"), filepath.Join(t.TempDir(), "store")
-	content = noise(1, 48<<20)
+	content = harness.Noise(1, 48<<20)
 	for i := range 20 {
 		sub := filepath.Join(folder, fmt.Sprintf("folder-%02d", i))
 		if err := os.MkdirAll(sub, 0o755); err != nil {
 			t.Fatal(err)
 		}
 		for j := range 50 {
-			writeFile(t, filepath.Join(sub, fmt.Sprint(j)), []byte("content"))
+			harness.WriteFile(t, filepath.Join(sub, fmt.Sprint(j)), []byte("content"))
 		}
 	}
-	writeFile(t, filepath.Join(folder, "large"), content)
+	harness.WriteFile(t, filepath.Join(folder, "large"), content)
 	newCatalog(t, storeDir)
-	publish(t, storeDir, "tree", folder)
-	gate = newGate()
-	return serveFar(t, storeDir).Behind(gate), gate, content
+	harness.Publish(t, storeDir, "tree", folder)
+	gate = harness.NewGate()
+	return harness.ServeFar(t, storeDir).Behind(gate), gate, content
 }
 
 // Readers that wait for a server leave at once when they are interrupted or killed: those
 // who take a signal as it comes, and one that handles it (dd). The mount goes on.
 func TestFarReadersLeave(t *testing.T) {
 	address, gate, content := stuckStore(t)
-	m := mountFar(t, address)
+	m := harness.MountFar(t, address)
 	path := m.Path("tree", "large")
 	r := openReader(t, path, bytes.NewReader(content))
 	if _, err := r.ReadAt(make([]byte, 4096), 0); err != nil { // it is known where the chunks are
@@ -66,7 +67,7 @@ func TestFarReadersLeave(t *testing.T) {
 	} {
 		for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGKILL} {
 			t.Run(fmt.Sprint(tt.name, " ", s), func(t *testing.T) {
-				cmd := exec.Command(needTool(t, tt.command[0]), tt.command[1:]...)
+				cmd := exec.Command(harness.NeedTool(t, tt.command[0]), tt.command[1:]...)
 				cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 				if err := cmd.Start(); err != nil {
 					t.Fatal(err)
@@ -77,13 +78,13 @@ func TestFarReadersLeave(t *testing.T) {
 					cmd.Wait() //nolint:errcheck // it is killed
 				}()
 				t.Cleanup(func() { cmd.Process.Kill() }) //nolint:errcheck // it may have ended
-				waitUntil(t, "the reader is stuck", func() bool { return stuck(cmd.Process.Pid) })
+				harness.WaitUntil(t, "the reader is stuck", func() bool { return stuck(cmd.Process.Pid) })
 				start := time.Now()
 				cmd.Process.Signal(s) //nolint:errcheck // then it is not stuck
 				select {
 				case <-gone:
 					t.Logf("it left after %v", time.Since(start))
-				case <-time.After(patience):
+				case <-time.After(harness.Patience):
 					t.Error("it is still there")
 				}
 			})
@@ -102,7 +103,7 @@ func TestFarStuckReaders(t *testing.T) {
 	for _, readers := range []int{16, 1000} {
 		t.Run(fmt.Sprint(readers), func(t *testing.T) {
 			gate.Open()
-			m := mountFar(t, address)
+			m := harness.MountFar(t, address)
 			path := m.Path("tree", "large")
 			if _, err := openReader(t, path, bytes.NewReader(content)).ReadAt(make([]byte, 4096), 0); err != nil {
 				t.Fatal(err)
@@ -148,14 +149,14 @@ func look(t *testing.T, root string, readers int) {
 	for i := range 20 {
 		sub := filepath.Join(root, fmt.Sprintf("folder-%02d", i))
 		start := time.Now()
-		withinLimit(t, patience, "stat", func() {
+		withinLimit(t, harness.Patience, "stat", func() {
 			if _, err := os.Lstat(filepath.Join(sub, "7")); err != nil {
 				t.Error(err)
 			}
 		})
 		stat = max(stat, time.Since(start))
 		start = time.Now()
-		withinLimit(t, patience, "ls", func() {
+		withinLimit(t, harness.Patience, "ls", func() {
 			if entries, err := os.ReadDir(sub); err != nil || len(entries) != 50 {
 				t.Errorf("%d entries, %v", len(entries), err)
 			}
@@ -169,24 +170,24 @@ func look(t *testing.T, root string, readers int) {
 // none any more once it goes on. The server is a process that is stopped: it takes
 // connections and says nothing.
 func TestFarHangingServer(t *testing.T) {
-	needFuse(t)
+	harness.NeedFuse(t)
 	const limit = 5 * time.Second
 	dir, file := bigStore(t, 40<<20)
-	s := serveFar(t, dir)
+	s := harness.ServeFar(t, dir)
 	path := mountInProcess(t, s.URL, fs.Options{ReadLimit: limit}, file)
-	want := bytes.NewReader(noise(1, 40<<20))
+	want := bytes.NewReader(harness.Noise(1, 40<<20))
 	r := openReader(t, path, want)
 	if _, err := r.ReadAt(make([]byte, 4096), 0); err != nil {
 		t.Fatal(err)
 	}
-	stop := func(s *FarServer, signal syscall.Signal) {
-		if err := s.cmd.Process.Signal(signal); err != nil {
+	stop := func(s *harness.FarServer, signal syscall.Signal) {
+		if err := s.Cmd.Process.Signal(signal); err != nil {
 			t.Fatal(err)
 		}
 	}
 	stop(s, syscall.SIGSTOP)
 	var worst atomic.Int64
-	parallel(50, func(i int) {
+	harness.Parallel(50, func(i int) {
 		start := time.Now()
 		_, err := r.f.ReadAt(make([]byte, 4096), int64(i+10)<<19)
 		if err == nil {
@@ -203,7 +204,7 @@ func TestFarHangingServer(t *testing.T) {
 	}
 	// Right after an error a read has but little time, which may not do here.
 	_, err := r.ReadAt(make([]byte, 1<<20), 20<<20)
-	for end := time.Now().Add(mountLimit); err != nil && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(harness.MountLimit); err != nil && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		_, err = r.ReadAt(make([]byte, 1<<20), 20<<20)
 	}
 	if err != nil {
@@ -213,7 +214,7 @@ func TestFarHangingServer(t *testing.T) {
 
 // mountInProcess mounts what a server has in this process, as the program does it, and
 // returns the path of a file.
-func mountInProcess(t *testing.T, address string, o fs.Options, file Stored) string {
+func mountInProcess(t *testing.T, address string, o fs.Options, file harness.Stored) string {
 	t.Helper()
 	from, err := web.Open(address, web.Options{})
 	if err != nil {

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/xetfs/xetfs/integration/internal/harness"
 )
 
 // A Report is what `xetfs verify --json` says.
@@ -18,9 +20,9 @@ type Report struct {
 
 func verifyReport(t *testing.T, source string) (r Report) {
 	t.Helper()
-	out, err := exec.Command(xetfs(t), "verify", "--json", source).Output()
+	out, err := exec.Command(harness.Program(t), "verify", "--json", source).Output()
 	if len(out) == 0 {
-		t.Fatalf("verify: %v\n%s", err, stderrOf(err))
+		t.Fatalf("verify: %v\n%s", err, harness.StderrOf(err))
 	}
 	if err := json.Unmarshal(out, &r); err != nil {
 		t.Fatal(err)
@@ -48,15 +50,15 @@ func TestFarVerifyOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	large := noise(1, 70<<20) // it goes on in a second xorb
+	large := harness.Noise(1, 70<<20) // it goes on in a second xorb
 	smallFiles(t, first, 500)
-	writeFile(t, filepath.Join(first, "large"), large)
-	writeFile(t, filepath.Join(second, "most of it"), large[:50<<20])
+	harness.WriteFile(t, filepath.Join(first, "large"), large)
+	harness.WriteFile(t, filepath.Join(second, "most of it"), large[:50<<20])
 	smallFiles(t, filepath.Join(second, "again"), 100)
 	pack(t, store, first)
 	pack(t, store, second)
-	s := serveFar(t, store, "--delay=5ms")
-	stored := xorbBytes(t, store)
+	s := harness.ServeFar(t, store, "--delay=5ms")
+	stored := harness.XorbBytes(t, store)
 	xorbs, err := filepath.Glob(filepath.Join(store, "tdata", "xorb", "*", "*.xorb"))
 	if err != nil {
 		t.Fatal(err)
@@ -80,11 +82,11 @@ func TestFarVerifyOnce(t *testing.T) {
 	if err := os.Chmod(xorbs[0], 0o644); err != nil {
 		t.Fatal(err)
 	}
-	writeFile(t, xorbs[0], b)
+	harness.WriteFile(t, xorbs[0], b)
 	if err := os.Remove(xorbs[1]); err != nil {
 		t.Fatal(err)
 	}
-	far = verifyReport(t, serveFar(t, store).URL) // a server goes on giving out what it has open
+	far = verifyReport(t, harness.ServeFar(t, store).URL) // a server goes on giving out what it has open
 	near := verifyReport(t, store)
 	if near.Sound || !slices.Equal(far.kinds(), near.kinds()) {
 		t.Errorf("faults %v, in the folder %v", far.kinds(), near.kinds())

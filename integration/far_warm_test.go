@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/xetfs/xetfs/integration/internal/harness"
 )
 
 // A crowd is a folder of small files, each of one chunk, in a catalog and in a store without
@@ -29,13 +31,13 @@ func newCrowd(t *testing.T, files int) *crowd {
 				t.Fatal(err)
 			}
 		}
-		content := noise(uint64(i), 2000+i%7*2500)
+		content := harness.Noise(uint64(i), 2000+i%7*2500)
 		c.bytes += int64(len(content))
-		writeFile(t, filepath.Join(in, fmt.Sprint(i)), content)
+		harness.WriteFile(t, filepath.Join(in, fmt.Sprint(i)), content)
 	}
 	c.stores = map[string]string{"catalog": filepath.Join(dir, "catalog"), "bare": filepath.Join(dir, "bare")}
 	newCatalog(t, c.stores["catalog"])
-	publish(t, c.stores["catalog"], "tree", c.folder)
+	harness.Publish(t, c.stores["catalog"], "tree", c.folder)
 	pack(t, c.stores["bare"], c.folder)
 	c.want, _ = listPatiently(t, c.folder)
 	return c
@@ -44,10 +46,10 @@ func newCrowd(t *testing.T, files int) *crowd {
 // Thousands of small files that share xorbs come with a few large requests, each byte once:
 // what is described, and what is stored. Whoever warms them again asks for no data.
 func TestFarWarmManySmallFiles(t *testing.T) {
-	needFuse(t)
+	harness.NeedFuse(t)
 	c := newCrowd(t, 1500)
 	for name, store := range c.stores {
-		s := serveFar(t, store, "--delay=5ms")
+		s := harness.ServeFar(t, store, "--delay=5ms")
 		var args []string
 		if name == "catalog" {
 			args = []string{"tree"}
@@ -74,12 +76,12 @@ func TestFarWarmManySmallFiles(t *testing.T) {
 				}
 				cache.wantSound()
 				if name == "catalog" {
-					m := mount(t, s.URL, cache.flags()...)
+					m := harness.MountSource(t, s.URL, cache.flags()...)
 					checkTree(t, m, c.want)
 					if sent := s.Since(before); sent.DataRequests != 0 {
 						t.Errorf("a mount fetched %d bytes of what was warmed", sent.DataBytes)
 					}
-					m.quiet()
+					m.Quiet()
 				}
 			})
 		}
@@ -89,7 +91,7 @@ func TestFarWarmManySmallFiles(t *testing.T) {
 // Of what is not selected little comes.
 func TestFarWarmSome(t *testing.T) {
 	c := newCrowd(t, 2000)
-	s := serveFar(t, c.stores["catalog"], "--delay=5ms")
+	s := harness.ServeFar(t, c.stores["catalog"], "--delay=5ms")
 	cache, before := newCacheFolder(t), s.Traffic()
 	w := cache.warm(s.URL, "tree", "03", "07/700", "07/750", "11")
 	sent := s.Since(before)
@@ -119,7 +121,7 @@ func TestFarWarmDamaged(t *testing.T) {
 	if err := os.Chmod(xorbs[0], 0o644); err != nil {
 		t.Fatal(err)
 	}
-	writeFile(t, xorbs[0], b)
+	harness.WriteFile(t, xorbs[0], b)
 	for _, args := range [][]string{nil, {"--chunks"}} {
 		cache := newCacheFolder(t)
 		cmd := cache.warmCommand(far.URL, args...)
@@ -142,13 +144,13 @@ func TestFarWarmDamaged(t *testing.T) {
 
 // Over a link that damages and cuts off one answer in fifty all of it comes, and is right.
 func TestFarWarmOverABadLink(t *testing.T) {
-	needFuse(t)
+	harness.NeedFuse(t)
 	c := newCrowd(t, 1000)
-	s := serveFar(t, c.stores["catalog"], "--corrupt=2%", "--truncate=2%", "--fail=2%")
+	s := harness.ServeFar(t, c.stores["catalog"], "--corrupt=2%", "--truncate=2%", "--fail=2%")
 	cache := newCacheFolder(t)
 	if w := cache.warm(s.URL, "tree"); w.Failed != 0 || w.Files != int64(c.files) {
 		t.Errorf("%+v", w)
 	}
 	cache.wantSound()
-	checkTree(t, mount(t, c.stores["catalog"], cache.flags()...), c.want)
+	checkTree(t, harness.MountSource(t, c.stores["catalog"], cache.flags()...), c.want)
 }

@@ -2,13 +2,13 @@ package integration
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/xetfs/xetfs/integration/internal/harness"
 	"golang.org/x/sys/unix"
 )
 
@@ -22,11 +22,11 @@ func TestK38_Follow(t *testing.T) {
 		t.Fatal(err)
 	}
 	smallFiles(t, folder, 300)
-	old, changed := noise(1, 3<<20), noise(2, 3<<20)
+	old, changed := harness.Noise(1, 3<<20), harness.Noise(2, 3<<20)
 	large := filepath.Join(folder, "large")
-	writeFile(t, large, old)
-	publish(t, store, "s", folder)
-	m := mount(t, store, "--follow=100ms")
+	harness.WriteFile(t, large, old)
+	harness.Publish(t, store, "s", folder)
+	m := harness.MountSource(t, store, "--follow=100ms")
 	listTree(t, folder).same(t, "first version", listTree(t, m.Path("s")))
 
 	open, err := os.Open(m.Path("s/large"))
@@ -46,12 +46,12 @@ func TestK38_Follow(t *testing.T) {
 	if _, err := listing.Readdirnames(1); err != nil {
 		t.Fatal(err)
 	}
-	writeFile(t, large, changed)
+	harness.WriteFile(t, large, changed)
 	newEditor(t, folder, 3).edit(50)
-	writeFile(t, large, changed)
-	publish(t, store, "s", folder)
+	harness.WriteFile(t, large, changed)
+	harness.Publish(t, store, "s", folder)
 	want := listTree(t, folder)
-	m.shows(t, "s/large", changed)
+	m.Shows(t, "s/large", changed)
 	want.same(t, "second version", listTree(t, m.Path("s")))
 	b := make([]byte, len(old))
 	if _, err := open.ReadAt(b, 0); err != nil || string(b) != string(old) {
@@ -65,15 +65,6 @@ func TestK38_Follow(t *testing.T) {
 	}
 }
 
-// shows waits until a file of the mount has some content.
-func (m *Mount) shows(t *testing.T, name string, want []byte) {
-	t.Helper()
-	waitUntil(t, fmt.Sprintf("%s has %d bytes", name, len(want)), func() bool {
-		b, err := os.ReadFile(m.Path(name))
-		return err == nil && bytes.Equal(b, want)
-	})
-}
-
 // What changes in a folder is seen at once, long before the clock says that it is time to
 // look: a new version, a new symbol, a version or a symbol that is deleted.
 func TestK38_FollowAtOnce(t *testing.T) {
@@ -84,28 +75,28 @@ func TestK38_FollowAtOnce(t *testing.T) {
 	}
 	version := func(symbol, text string) {
 		t.Helper()
-		writeFile(t, filepath.Join(folder, "f"), []byte(text))
-		publish(t, store, symbol, folder, "--checksum")
+		harness.WriteFile(t, filepath.Join(folder, "f"), []byte(text))
+		harness.Publish(t, store, symbol, folder, "--checksum")
 	}
 	version("s", "zero")
-	m := mount(t, store, "--follow=1h", "--log-level=debug")
-	m.shows(t, "s/f", []byte("zero"))
+	m := harness.MountSource(t, store, "--follow=1h", "--log-level=debug")
+	m.Shows(t, "s/f", []byte("zero"))
 	for _, text := range []string{"one", "two", "three"} {
 		version("s", text)
 		start := time.Now()
-		m.shows(t, "s/f", []byte(text))
+		m.Shows(t, "s/f", []byte(text))
 		t.Logf("seen after %v", time.Since(start).Round(time.Millisecond))
 	}
 	version("org/new", "new")
-	m.shows(t, "org/new/f", []byte("new"))
-	run(t, "", xetfs(t), "delete", store, "s@3")
-	m.shows(t, "s/f", []byte("two"))
-	run(t, "", xetfs(t), "delete", store, "org/new@0")
-	waitUntil(t, "org/new is gone", func() bool {
+	m.Shows(t, "org/new/f", []byte("new"))
+	harness.Run(t, "", harness.Program(t), "delete", store, "s@3")
+	m.Shows(t, "s/f", []byte("two"))
+	harness.Run(t, "", harness.Program(t), "delete", store, "org/new@0")
+	harness.WaitUntil(t, "org/new is gone", func() bool {
 		_, err := os.Stat(m.Path("org"))
 		return os.IsNotExist(err)
 	})
-	switched, deleted := m.Log.After(event("version_switched")), m.Log.Find(event("version_deleted"))
+	switched, deleted := m.Log.After(harness.Event("version_switched")), m.Log.Find(harness.Event("version_deleted"))
 	if len(switched) != 4 || switched[0]["symbol"] != "s" || switched[0]["from"] != 0.0 || switched[0]["to"] != 1.0 || switched[0]["published"] == nil {
 		t.Errorf("version_switched: %v", switched)
 	}
@@ -122,12 +113,12 @@ func TestK38_ShutdownWhileFollowing(t *testing.T) {
 	if err := os.Mkdir(folder, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	content := noise(1, 1<<20)
-	writeFile(t, filepath.Join(folder, "f"), content)
+	content := harness.Noise(1, 1<<20)
+	harness.WriteFile(t, filepath.Join(folder, "f"), content)
 	smallFiles(t, folder, 500)
-	publish(t, store, "s", folder)
-	m := mount(t, store, "--follow=100ms")
-	m.ended = true
+	harness.Publish(t, store, "s", folder)
+	m := harness.MountSource(t, store, "--follow=100ms")
+	m.Ended = true
 	listTree(t, m.Path("s"))
 	open, err := os.Open(m.Path("s/f"))
 	if err != nil {
@@ -135,24 +126,24 @@ func TestK38_ShutdownWhileFollowing(t *testing.T) {
 	}
 	defer open.Close()
 	newEditor(t, folder, 1).edit(200)
-	writeFile(t, filepath.Join(folder, "f"), content[1:])
-	publish(t, store, "s", folder)
+	harness.WriteFile(t, filepath.Join(folder, "f"), content[1:])
+	harness.Publish(t, store, "s", folder)
 	m.Signal(syscall.SIGTERM)
-	if _, ok := m.Log.Wait(patience, event("unmount_busy")); !ok {
+	if _, ok := m.Log.Wait(harness.Patience, harness.Event("unmount_busy")); !ok {
 		t.Errorf("no line says unmount_busy:\n%s", m.Log)
 	}
-	switches := len(m.Log.Find(event("version_switched")))
-	writeFile(t, filepath.Join(folder, "f"), content[2:])
-	publish(t, store, "s", folder)
+	switches := len(m.Log.Find(harness.Event("version_switched")))
+	harness.WriteFile(t, filepath.Join(folder, "f"), content[2:])
+	harness.Publish(t, store, "s", folder)
 	b := make([]byte, len(content))
 	if _, err := open.ReadAt(b, 0); err != nil || !bytes.Equal(b, content) {
 		t.Errorf("the open file is not what it was (%v)", err)
 	}
 	open.Close()
-	if code, ok := m.Wait(patience); !ok || code != 0 {
+	if code, ok := m.Wait(harness.Patience); !ok || code != 0 {
 		t.Errorf("exit status %d, ended %t", code, ok)
 	}
-	if now := len(m.Log.Find(event("version_switched"))); now > switches {
+	if now := len(m.Log.Find(harness.Event("version_switched"))); now > switches {
 		t.Errorf("%d versions were switched to after the end had begun", now-switches)
 	}
 	checkGone(t, m)

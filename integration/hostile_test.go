@@ -16,17 +16,18 @@ import (
 	"github.com/xetfs/xetfs/codec/merkle"
 	"github.com/xetfs/xetfs/codec/shard"
 	"github.com/xetfs/xetfs/codec/xorb"
+	"github.com/xetfs/xetfs/integration/internal/harness"
 )
 
 // Names of files that hold shards do not reach the mount, nor the lines of the log.
 func TestS01_S02_Names(t *testing.T) {
-	content := noise(1, 100_000)
+	content := harness.Noise(1, 100_000)
 	odd := []string{
 		"new\nline.shard", "\x1b[31mred.shard", "..shard", "-rf.shard", "not utf-8 \xff\xfe.shard", "a b\tc.shard",
 		strings.Repeat("x", 249) + ".shard", "%2e%2e.shard", "\u202eright to left.shard",
 	}
 	dir := t.TempDir()
-	s, stored := store(t, dir, storeOptions{}, xorb.None, content)
+	s, stored := harness.StoreFiles(t, dir, harness.StoreOptions{}, xorb.None, content)
 	var original []byte
 	for _, name := range namesIn(t, dir) {
 		if strings.HasSuffix(name, ".shard") {
@@ -49,7 +50,7 @@ func TestS01_S02_Names(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	m := mount(t, s.Dir)
+	m := harness.MountSource(t, s.Dir)
 	wantFile(t, m, stored[0], content)
 	for _, name := range namesIn(t, m.Path("shards")) {
 		if _, err := codec.ParseHash(name); err != nil {
@@ -66,9 +67,9 @@ func TestS01_S02_Names(t *testing.T) {
 // A link in the folder is not followed, wherever it leads.
 func TestS06_Links(t *testing.T) {
 	outside, dir := t.TempDir(), t.TempDir()
-	secret, inside := noise(1, 100_000), noise(2, 100_000)
-	_, hidden := store(t, outside, storeOptions{}, xorb.None, secret)
-	_, stored := store(t, dir, storeOptions{}, xorb.None, inside)
+	secret, inside := harness.Noise(1, 100_000), harness.Noise(2, 100_000)
+	_, hidden := harness.StoreFiles(t, outside, harness.StoreOptions{}, xorb.None, secret)
+	_, stored := harness.StoreFiles(t, dir, harness.StoreOptions{}, xorb.None, inside)
 	for _, name := range namesIn(t, outside) {
 		if err := os.Symlink(filepath.Join(outside, name), filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
@@ -82,7 +83,7 @@ func TestS06_Links(t *testing.T) {
 	if err := syscall.Mkfifo(filepath.Join(dir, "pipe.xorb"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	m := mount(t, dir)
+	m := harness.MountSource(t, dir)
 	wantFile(t, m, stored[0], inside)
 	if _, err := os.Stat(m.File(hidden[0].Hash)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a file outside the folder: %v, want that it is not there", err)
@@ -92,10 +93,10 @@ func TestS06_Links(t *testing.T) {
 // A link that takes the place of a xorb after mounting leads nowhere either.
 func TestS06_LinkLater(t *testing.T) {
 	outside, dir := t.TempDir(), t.TempDir()
-	content := noise(1, 300_000)
-	s, stored := store(t, dir, storeOptions{}, xorb.None, content)
+	content := harness.Noise(1, 300_000)
+	s, stored := harness.StoreFiles(t, dir, harness.StoreOptions{}, xorb.None, content)
 	path, _ := onlyXorb(t, s)
-	m := mount(t, dir)
+	m := harness.MountSource(t, dir)
 	move(t, path, filepath.Join(outside, "x"))
 	if err := os.Symlink(filepath.Join(outside, "x"), path); err != nil {
 		t.Fatal(err)
@@ -107,21 +108,21 @@ func TestS06_LinkLater(t *testing.T) {
 // random finds the right bytes.
 func TestF44_MillionTerms(t *testing.T) {
 	terms := 1_000_000
-	if raceEnabled {
+	if harness.RaceEnabled {
 		terms = 50_000 // a tenth as fast
 	}
 	dir := t.TempDir()
-	s, stored := store(t, dir, storeOptions{ChunkSize: 128 << 10}, xorb.LZ4, text(t, 1, 128<<10))
+	s, stored := harness.StoreFiles(t, dir, harness.StoreOptions{ChunkSize: 128 << 10}, xorb.LZ4, text(t, 1, 128<<10))
 	term := stored[0].Info.Terms[0]
-	leaf := merkle.Leaf{Hash: s.info[term.Xorb].Chunks[0], Size: uint64(term.Size)}
+	leaf := merkle.Leaf{Hash: s.Info[term.Xorb].Chunks[0], Size: uint64(term.Size)}
 	fi := &shard.FileInfo{Terms: make([]codec.Term, terms)}
 	leaves := make([]merkle.Leaf, terms)
 	for i := range terms {
 		fi.Terms[i], leaves[i] = term, leaf
 	}
 	fi.File = merkle.File(leaves)
-	shardOnly(t, dir, []*shard.FileInfo{fi}, nil)
-	m := mount(t, dir)
+	harness.ShardOnly(t, dir, []*shard.FileInfo{fi}, nil)
+	m := harness.MountSource(t, dir)
 	chunk := text(t, 1, 128<<10)
 	want := repeated{chunk, int64(terms) * int64(len(chunk))}
 	start := time.Now()
@@ -142,7 +143,7 @@ func TestF44_MillionTerms(t *testing.T) {
 		t.Error("a killed reader is there after 1 s")
 	}
 	const budget = (512 + 128) << 20
-	if rss := m.Status("VmHWM"); rss > budget && !raceEnabled {
+	if rss := m.Status("VmHWM"); rss > budget && !harness.RaceEnabled {
 		t.Errorf("resident memory reached %d MiB", rss>>20)
 	}
 }

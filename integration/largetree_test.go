@@ -15,6 +15,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/fs/catalog"
+	"github.com/xetfs/xetfs/integration/internal/harness"
 )
 
 var largeTree = flag.Int("large-tree", 200_000, "entries of the tree that is published without a folder")
@@ -23,13 +24,13 @@ var largeTree = flag.Int("large-tree", 200_000, "entries of the tree that is pub
 // read but where somebody looks.
 func TestLargeTree(t *testing.T) {
 	store := filepath.Join(t.TempDir(), "store")
-	xetfs(t) // building it is not what is measured
+	harness.Program(t) // building it is not what is measured
 	start := time.Now()
 	entries := publishLarge(t, store, *largeTree)
 	t.Logf("published: %d entries in %v", entries, time.Since(start).Round(time.Millisecond))
 
 	start = time.Now()
-	m := mount(t, store, "--symbol=large", "--memory=64MiB", "--follow=off")
+	m := harness.MountSource(t, store, "--symbol=large", "--memory=64MiB", "--follow=off")
 	names, err := os.ReadDir(m.Path())
 	if err != nil || len(names) != *largeTree/largeFolder {
 		t.Fatalf("%d folders (%v)", len(names), err)
@@ -49,7 +50,7 @@ func TestLargeTree(t *testing.T) {
 	t.Logf("a file found at random and read: %v", time.Since(start)/looks)
 	t.Logf("memory: %d MiB", m.Status("VmHWM")>>20)
 	start = time.Now()
-	out := run(t, m.Path(), "bash", "-euc", "find . | wc -l")
+	out := harness.Run(t, m.Path(), "bash", "-euc", "find . | wc -l")
 	t.Logf("find: %.0f entries/s", float64(entries)/time.Since(start).Seconds())
 	if out != fmt.Sprintln(entries) {
 		t.Errorf("find finds %s of %d entries", out, entries)

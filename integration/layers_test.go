@@ -168,7 +168,7 @@ var onlyIn = map[string][]string{
 // calledIn is who may use single names of the standard library. "os.*" is all of os but
 // for the rows that name something of it.
 var calledIn = map[string][]string{
-	"os.File":      {"=cache", "cache/disk", "cache/origin/dir", "cache/origin/origintest", "reconstruct", "=fs", "fs/fusemount", "cmd/xetfs", "codec/codectest"},
+	"os.File":      {"=cache", "cache/disk", "cache/origin/dir", "cache/origin/origintest", "reconstruct", "=fs", "fs/fusemount", "cmd/xetfs", "codec/codectest", "integration"},
 	"os.Getenv":    {"cmd/xetfs", "fs/fstest", "codec/codectest", "cache/origin/origintest", "integration"},
 	"os.LookupEnv": {"cmd/xetfs", "codec/codectest", "cache/origin/origintest"},
 	"os.Environ":   {"cmd/xetfs", "fs/fstest", "integration"},

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/xetfs/xetfs/integration/internal/harness"
 )
 
 // S03: links are text. Whoever follows one in a mount gets where the kernel leads them;
@@ -21,27 +23,27 @@ func TestS03_Links(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(folder, "dir"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	writeFile(t, filepath.Join(folder, "dir", "file"), []byte("content"))
+	harness.WriteFile(t, filepath.Join(folder, "dir", "file"), []byte("content"))
 	for name, target := range targets {
 		if err := os.Symlink(target, filepath.Join(folder, name)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	publish(t, store, "s", folder)
-	m := mount(t, store, "--symbol=s")
+	harness.Publish(t, store, "s", folder)
+	m := harness.MountSource(t, store, "--symbol=s")
 	listTree(t, folder).same(t, "links", listTree(t, m.Dir))
 	for name, target := range targets {
 		if got, err := os.Readlink(m.Path(name)); got != target {
 			t.Errorf("%s leads to %q, want %q (%v)", name, got, target, err)
 		}
-		out, err := exec.Command(xetfs(t), "cat", store, "s", name).CombinedOutput()
+		out, err := exec.Command(harness.Program(t), "cat", store, "s", name).CombinedOutput()
 		var exit *exec.ExitError
 		if !errors.As(err, &exit) || strings.Count(string(out), "\n") != 1 {
 			t.Errorf("cat of the link %s: %v, want one line that refuses it:\n%s", name, err, out)
 		}
 	}
 	for _, path := range []string{"to-folder/file", "../dir/file", "absolute/x"} {
-		out, err := exec.Command(xetfs(t), "cat", store, "s", path).CombinedOutput()
+		out, err := exec.Command(harness.Program(t), "cat", store, "s", path).CombinedOutput()
 		if err == nil {
 			t.Errorf("cat %s follows a link, or leaves the tree: %s", path, out)
 		}

@@ -8,14 +8,15 @@ import (
 	"testing"
 
 	"github.com/xetfs/xetfs/codec/xorb"
+	"github.com/xetfs/xetfs/integration/internal/harness"
 	"golang.org/x/sys/unix"
 )
 
 func TestK20_Mapping(t *testing.T) {
-	content := noise(1, 3_000_001)
+	content := harness.Noise(1, 3_000_001)
 	dir := t.TempDir()
-	_, stored := store(t, dir, storeOptions{}, xorb.None, content)
-	m := mount(t, dir)
+	_, stored := harness.StoreFiles(t, dir, harness.StoreOptions{}, xorb.None, content)
+	m := harness.MountSource(t, dir)
 	path := m.File(stored[0].Hash)
 	tests := []struct {
 		name string

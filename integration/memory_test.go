@@ -1,23 +1,20 @@
 package integration
 
 import (
-	"errors"
 	"io"
-	"math/rand/v2"
-	"os"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/xetfs/xetfs/codec/xorb"
+	"github.com/xetfs/xetfs/integration/internal/harness"
 )
 
 // While 32 readers read more than fits into memory, each at its own pace and place, the process keeps within
 // --memory and 128 MiB. The kernel's page cache is passed by, so that every byte goes
 // through the process.
 func TestMemory(t *testing.T) {
-	if raceEnabled {
+	if harness.RaceEnabled {
 		t.Skip("the race detector needs memory of its own")
 	}
 	const (
@@ -31,12 +28,12 @@ func TestMemory(t *testing.T) {
 	}
 	dir := t.TempDir()
 	file, sums := bigText(t, dir, size)
-	m := mount(t, dir, "--memory=256MiB")
+	m := harness.MountSource(t, dir, "--memory=256MiB")
 	idle := m.Status("VmRSS")
 	start := time.Now()
 	var read atomic.Int64
-	parallel(readers, func(i int) {
-		n, err := readBlocks(m.File(file.Hash), sums, total/readers, i)
+	harness.Parallel(readers, func(i int) {
+		n, err := harness.ReadBlocks(m.File(file.Hash), sums, total/readers, i)
 		read.Add(n)
 		if err != nil {
 			t.Errorf("reader %d: %v", i, err)
@@ -55,10 +52,10 @@ func TestMemory(t *testing.T) {
 }
 
 // bigText stores a file of text and returns the sums of its blocks.
-func bigText(t testing.TB, dir string, size int64) (Stored, *blockSums) {
+func bigText(t testing.TB, dir string, size int64) (harness.Stored, *harness.BlockSums) {
 	t.Helper()
-	s, sums := newStore(dir, storeOptions{}), new(blockSums)
-	file, err := s.Add(io.TeeReader(textContent(1, size), sums), xorb.LZ4)
+	s, sums := harness.NewStore(dir, harness.StoreOptions{}), new(harness.BlockSums)
+	file, err := s.Add(io.TeeReader(harness.TextContent(1, size), sums), xorb.LZ4)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,31 +63,4 @@ func bigText(t testing.TB, dir string, size int64) (Stored, *blockSums) {
 		t.Fatal(err)
 	}
 	return file, sums
-}
-
-// readBlocks reads n bytes in blocks and compares their sums. Readers with an even number
-// go from place to place, the others straight on from a place of their own.
-func readBlocks(path string, sums *blockSums, n int64, reader int) (read int64, err error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_DIRECT, 0)
-	if err != nil {
-		return 0, err
-	}
-	defer f.Close()
-	rng := rand.New(rand.NewPCG(uint64(reader), 0))
-	p := make([]byte, sumBlock)
-	for block := rng.Int64N(sums.blocks()); read < n; block++ {
-		if reader%2 == 0 {
-			block = rng.Int64N(sums.blocks())
-		}
-		block %= sums.blocks()
-		got, err := f.ReadAt(p, block*sumBlock)
-		if err != nil && !errors.Is(err, io.EOF) {
-			return read, err
-		}
-		if err := sums.check(block, p[:got]); err != nil {
-			return read, err
-		}
-		read += int64(got)
-	}
-	return read, nil
 }

@@ -10,12 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/xetfs/xetfs/integration/internal/harness"
 	"golang.org/x/sys/unix"
 )
 
 // Each thing that can be wrong with a mount point is one sentence, and status 7.
 func TestK30_MountPoint(t *testing.T) {
-	needFuse(t)
+	harness.NeedFuse(t)
 	source, file := bigStore(t, 100_000)
 	base := t.TempDir()
 	in := func(name string) string { return filepath.Join(base, name) }
@@ -29,7 +30,7 @@ func TestK30_MountPoint(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	mountAt(t, source, in("taken"))
+	harness.MountAt(t, source, in("taken"))
 	tests := []struct {
 		name  string
 		args  []string
@@ -71,9 +72,9 @@ func TestK30_MountPoint(t *testing.T) {
 // command runs the program under test and returns what it prints, and its exit status.
 func command(t testing.TB, dir string, args ...string) (out string, status int) {
 	t.Helper()
-	cmd := exec.Command(xetfs(t), args...)
+	cmd := exec.Command(harness.Program(t), args...)
 	cmd.Dir = dir
-	cmd.Env = environment("XDG_STATE_HOME=" + stateHome(t))
+	cmd.Env = harness.Environment("XDG_STATE_HOME=" + stateHome(t))
 	var b strings.Builder
 	cmd.Stdout, cmd.Stderr = &b, &b
 	cmd.WaitDelay = time.Second
@@ -95,7 +96,7 @@ func stateHome(t testing.TB) string {
 // A mount in the background is there when the command returns, has said where its log
 // is, and goes with umount.
 func TestK33_Background(t *testing.T) {
-	needFuse(t)
+	harness.NeedFuse(t)
 	source, file := bigStore(t, 3<<20)
 	dir := t.TempDir()
 	out, code := command(t, "", "mount", source, dir)
@@ -124,7 +125,7 @@ func TestK33_Background(t *testing.T) {
 	if out, code := command(t, "", "umount", dir); code != 0 {
 		t.Errorf("umount: exit status %d: %s", code, out)
 	}
-	if isMounted(t, dir) {
+	if harness.IsMounted(t, dir) {
 		t.Error("it is still mounted after umount")
 	}
 	if b, err := os.ReadFile(log); err != nil || !strings.Contains(string(b), "event=unmounted") {
@@ -133,7 +134,7 @@ func TestK33_Background(t *testing.T) {
 }
 
 // checkBusyUmount tries to unmount while a file is open (K15).
-func checkBusyUmount(t *testing.T, dir string, file Stored) {
+func checkBusyUmount(t *testing.T, dir string, file harness.Stored) {
 	t.Helper()
 	child := startChild(t, "open", filepath.Join(dir, "by-hash", file.Hash.String()))
 	if out, code := command(t, "", "umount", dir); code != 1 || !strings.Contains(out, "busy") {
@@ -148,7 +149,7 @@ func checkBusyUmount(t *testing.T, dir string, file Stored) {
 // What cannot be mounted says so before the command returns, with the status of its
 // cause.
 func TestK33_BackgroundFailure(t *testing.T) {
-	needFuse(t)
+	harness.NeedFuse(t)
 	out, code := command(t, "", "mount", filepath.Join(t.TempDir(), "nothing"), t.TempDir())
 	if code != 3 || strings.Count(out, "\n") != 1 || !strings.Contains(out, "nothing") {
 		t.Errorf("a source that is not there: exit status %d: %s", code, out)
@@ -159,8 +160,8 @@ func TestK33_BackgroundFailure(t *testing.T) {
 // is. It can be taken away all the same, and says that it is there.
 func TestStoppedMount(t *testing.T) {
 	dir, _ := bigStore(t, 100_000)
-	m := mount(t, dir)
-	m.ended = true
+	m := harness.MountSource(t, dir)
+	m.Ended = true
 	link := filepath.Join(t.TempDir(), "link")
 	if err := os.Symlink(m.Dir, link); err != nil {
 		t.Fatal(err)
@@ -175,11 +176,11 @@ func TestStoppedMount(t *testing.T) {
 	if want := fmt.Sprintf("kill -CONT %d", m.Pid()); code != 0 || strings.Count(out, "\n") != 1 || !strings.Contains(out, want) {
 		t.Errorf("umount: exit status %d: %s, want a word about %s", code, out, want)
 	}
-	if isMounted(t, m.Dir) {
+	if harness.IsMounted(t, m.Dir) {
 		t.Error("it is still mounted after umount")
 	}
 	m.Signal(syscall.SIGCONT)
-	if code, ok := m.Wait(unmountLimit); code != 0 || !ok {
+	if code, ok := m.Wait(harness.UnmountLimit); code != 0 || !ok {
 		t.Errorf("the process: exit status %d, ended %t", code, ok)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/xetfs/xetfs/codec/xorb"
+	"github.com/xetfs/xetfs/integration/internal/harness"
 	"golang.org/x/sys/unix"
 )
 
@@ -19,14 +20,14 @@ func TestF45_Contents(t *testing.T) {
 	for _, chunk := range []int{8 << 10, 64 << 10, 128 << 10} {
 		for _, scheme := range []xorb.Scheme{xorb.None, xorb.LZ4, xorb.ByteGrouping4LZ4} {
 			t.Run(fmt.Sprintf("chunks of %d %s", chunk, scheme), func(t *testing.T) {
-				block := noise(3, chunk)
+				block := harness.Noise(3, chunk)
 				files := [][]byte{
-					{}, {7}, noise(1, 8191), noise(2, 131072), noise(4, 131073), make([]byte, 1_000_000),
+					{}, {7}, harness.Noise(1, 8191), harness.Noise(2, 131072), harness.Noise(4, 131073), make([]byte, 1_000_000),
 					bytes.Repeat(block, 20), []byte(strings.Repeat("all work and no play\n", 70_000)),
 				}
 				dir := t.TempDir()
-				_, stored := store(t, dir, storeOptions{ChunkSize: chunk}, scheme, files...)
-				m := mount(t, dir)
+				_, stored := harness.StoreFiles(t, dir, harness.StoreOptions{ChunkSize: chunk}, scheme, files...)
+				m := harness.MountSource(t, dir)
 				for i, s := range stored {
 					sum, err := openReader(t, m.File(s.Hash), bytes.NewReader(files[i])).ReadAll(100_000)
 					if err != nil || sum != s.SHA256 {
@@ -39,10 +40,10 @@ func TestF45_Contents(t *testing.T) {
 }
 
 func TestK25_Oddities(t *testing.T) {
-	content := noise(1, 200_000)
+	content := harness.Noise(1, 200_000)
 	dir := t.TempDir()
-	_, stored := store(t, dir, storeOptions{}, xorb.None, content)
-	m := mount(t, dir)
+	_, stored := harness.StoreFiles(t, dir, harness.StoreOptions{}, xorb.None, content)
+	m := harness.MountSource(t, dir)
 	path := m.File(stored[0].Hash)
 	f, err := os.Open(path)
 	if err != nil {
@@ -102,11 +103,11 @@ func openAndClose(path string, flags int) error {
 func TestK26_Listing(t *testing.T) {
 	files := make([][]byte, 300)
 	for i := range files {
-		files[i] = noise(uint64(i), 10+i)
+		files[i] = harness.Noise(uint64(i), 10+i)
 	}
 	dir := t.TempDir()
-	_, stored := store(t, dir, storeOptions{}, xorb.None, files...)
-	m := mount(t, dir)
+	_, stored := harness.StoreFiles(t, dir, harness.StoreOptions{}, xorb.None, files...)
+	m := harness.MountSource(t, dir)
 	fd, err := unix.Open(m.Path("by-hash"), unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
 		t.Fatal(err)

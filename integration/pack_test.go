@@ -18,6 +18,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/xetfs/xetfs/integration/internal/harness"
 )
 
 // Packing that takes minutes and gigabytes; `make soak` runs it.
@@ -51,7 +53,7 @@ type PackSummary struct {
 // pack packs folders into a store.
 func pack(t testing.TB, store string, args ...string) PackSummary {
 	t.Helper()
-	cmd := exec.Command(xetfs(t), append([]string{"pack", "--json", "--list", store}, args...)...)
+	cmd := exec.Command(harness.Program(t), append([]string{"pack", "--json", "--list", store}, args...)...)
 	var out, errOut bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errOut
 	if err := cmd.Start(); err != nil {
@@ -61,7 +63,7 @@ func pack(t testing.TB, store string, args ...string) PackSummary {
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	if err := watchPeak(cmd.Process.Pid, ended, &s.peak); err != nil {
-		t.Fatalf("pack: %v\n%s", err, tail(errOut.String(), 4000))
+		t.Fatalf("pack: %v\n%s", err, harness.Tail(errOut.String(), 4000))
 	}
 	if err := json.Unmarshal(out.Bytes(), &s); err != nil {
 		t.Fatal(err)
@@ -92,8 +94,8 @@ func watchPeak(pid int, ended <-chan error, peak *int64) error {
 // verify fails the test if `xetfs verify` finds something.
 func verify(t testing.TB, store string) {
 	t.Helper()
-	if out, err := exec.Command(xetfs(t), "verify", store).CombinedOutput(); err != nil {
-		t.Fatalf("verify: %v\n%s\nthere is\n%s", err, tail(string(out), 4000), run(t, "", "find", store, "-ls"))
+	if out, err := exec.Command(harness.Program(t), "verify", store).CombinedOutput(); err != nil {
+		t.Fatalf("verify: %v\n%s\nthere is\n%s", err, harness.Tail(string(out), 4000), harness.Run(t, "", "find", store, "-ls"))
 	}
 }
 
@@ -105,7 +107,7 @@ type corpus struct {
 
 var corpora = []corpus{
 	{"source tree", func(t *testing.T, dir string) {
-		copyTree(t, filepath.Join(strings.TrimSpace(run(t, "", "go", "env", "GOROOT")), "src", "net"), dir)
+		copyTree(t, filepath.Join(strings.TrimSpace(harness.Run(t, "", "go", "env", "GOROOT")), "src", "net"), dir)
 	}},
 	{"programs", func(t *testing.T, dir string) {
 		for _, name := range []string{"git", "bash", "python3"} {
@@ -115,24 +117,24 @@ var corpora = []corpus{
 		}
 	}},
 	{"weights", func(t *testing.T, dir string) {
-		run(t, dir, scientificPython(t), "-c", weights)
+		harness.Run(t, dir, harness.ScientificPython(t), "-c", weights)
 	}},
 	{"database", func(t *testing.T, dir string) {
-		run(t, dir, needTool(t, "sqlite3"), "people.db", `create table people(id integer primary key, name text, score real);
+		harness.Run(t, dir, harness.NeedTool(t, "sqlite3"), "people.db", `create table people(id integer primary key, name text, score real);
 			with recursive n(i) as (select 1 union all select i+1 from n where i < 100000)
 			insert into people select i, 'name-' || (i * 7919 % 100000), i / 3.0 from n;
 			create index by_name on people(name);`)
 	}},
 	{"odd sizes", func(t *testing.T, dir string) {
 		for _, n := range []int{0, 1, 8191, 8192, 8193, 131_071, 131_072, 131_073, 1_000_000} {
-			writeFile(t, filepath.Join(dir, fmt.Sprint("text-", n)), text(t, uint64(n), n))
-			writeFile(t, filepath.Join(dir, fmt.Sprint("noise-", n)), noise(uint64(n), n))
+			harness.WriteFile(t, filepath.Join(dir, fmt.Sprint("text-", n)), text(t, uint64(n), n))
+			harness.WriteFile(t, filepath.Join(dir, fmt.Sprint("noise-", n)), harness.Noise(uint64(n), n))
 		}
 	}},
 	{"sparse", func(t *testing.T, dir string) {
 		f, err := os.Create(filepath.Join(dir, "sparse"))
 		if err == nil {
-			err = errors.Join(f.Truncate(40<<20), second(f.WriteAt(noise(1, 300_000), 20<<20+12_345)), f.Close())
+			err = errors.Join(f.Truncate(40<<20), second(f.WriteAt(harness.Noise(1, 300_000), 20<<20+12_345)), f.Close())
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -141,7 +143,7 @@ var corpora = []corpus{
 	{"many small files", func(t *testing.T, dir string) { smallFiles(t, dir, 2000) }},
 	{"odd names", func(t *testing.T, dir string) {
 		for _, name := range []string{"a\nb", "\x1b[2J", "ä", strings.Repeat("n", 255), " ", "-rf"} {
-			writeFile(t, filepath.Join(dir, name), []byte(name))
+			harness.WriteFile(t, filepath.Join(dir, name), []byte(name))
 		}
 	}},
 }
@@ -159,20 +161,13 @@ safetensors.numpy.save_file({f"l{i}.w": bf16(normal((512, 1024))) for i in range
 
 func second[T any](_ T, err error) error { return err }
 
-func writeFile(t testing.TB, path string, content []byte) {
-	t.Helper()
-	if err := os.WriteFile(path, content, 0o644); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func copyFile(t *testing.T, from, to string) {
 	t.Helper()
 	b, err := os.ReadFile(from)
 	if err != nil {
 		t.Fatal(err)
 	}
-	writeFile(t, to, b)
+	harness.WriteFile(t, to, b)
 }
 
 func copyTree(t *testing.T, from, to string) {
@@ -192,7 +187,7 @@ func smallFiles(t testing.TB, dir string, n int) {
 				t.Fatal(err)
 			}
 		}
-		writeFile(t, filepath.Join(folder, strconv.Itoa(i)), noise(uint64(i), 1000+i%50))
+		harness.WriteFile(t, filepath.Join(folder, strconv.Itoa(i)), harness.Noise(uint64(i), 1000+i%50))
 	}
 }
 
@@ -207,7 +202,7 @@ func TestPackMountCompare(t *testing.T) {
 			if n := regularFiles(t, in); s.Files != n || int64(len(s.List)) != n {
 				t.Errorf("%d files are packed, %d are listed, there are %d", s.Files, len(s.List), n)
 			}
-			compare(t, mount(t, store), s.List)
+			compare(t, harness.MountSource(t, store), s.List)
 			if again := pack(t, store, in); again.NewChunks != 0 || again.Xorbs+again.Shards != 0 {
 				t.Errorf("once more: %d new chunks, %d xorbs, %d shards", again.NewChunks, again.Xorbs, again.Shards)
 			}
@@ -230,7 +225,7 @@ func regularFiles(t *testing.T, dir string) (n int64) {
 }
 
 // compare compares packed files with what a mount shows.
-func compare(t *testing.T, m *Mount, files []Packed) {
+func compare(t *testing.T, m *harness.Mount, files []Packed) {
 	t.Helper()
 	for _, f := range files {
 		for _, path := range []string{f.Path, m.Path("by-hash", f.Hash)} {
@@ -260,7 +255,7 @@ func TestO30_PackKilled(t *testing.T) {
 	in := t.TempDir()
 	rng := rand.New(rand.NewPCG(30, 0))
 	for i := range 4 {
-		writeFile(t, filepath.Join(in, fmt.Sprint("large-", i)), slices.Concat(noise(uint64(i), 24<<20), text(t, uint64(i), 4<<20)))
+		harness.WriteFile(t, filepath.Join(in, fmt.Sprint("large-", i)), slices.Concat(harness.Noise(uint64(i), 24<<20), text(t, uint64(i), 4<<20)))
 	}
 	smallFiles(t, in, 500)
 	whole := filepath.Join(t.TempDir(), "store")
@@ -290,14 +285,14 @@ func TestO30_PackKilled(t *testing.T) {
 	if !slices.Equal(got.List, want.List) {
 		t.Errorf("in the end %d files are listed, want the same %d", len(got.List), len(want.List))
 	}
-	compare(t, mount(t, store), got.List)
+	compare(t, harness.MountSource(t, store), got.List)
 }
 
 // killPack starts a pack and kills it after some time. It says whether it was still
 // running.
 func killPack(t *testing.T, after time.Duration, store, in string) bool {
 	t.Helper()
-	cmd := exec.Command(xetfs(t), "pack", store, in)
+	cmd := exec.Command(harness.Program(t), "pack", store, in)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -319,7 +314,7 @@ func TestPackMemory(t *testing.T) {
 	}{
 		{"a sparse file of 5 GiB", func(t *testing.T, dir string) {
 			path := filepath.Join(dir, "sparse")
-			writeFile(t, path, noise(1, 1_000_000))
+			harness.WriteFile(t, path, harness.Noise(1, 1_000_000))
 			if err := os.Truncate(path, 5<<30); err != nil {
 				t.Fatal(err)
 			}
@@ -327,7 +322,7 @@ func TestPackMemory(t *testing.T) {
 		{"200,000 files of 1 KiB", func(t *testing.T, dir string) { smallFiles(t, dir, 200_000) }},
 		{"2 GiB of noise", func(t *testing.T, dir string) {
 			for i := range 8 {
-				writeFile(t, filepath.Join(dir, fmt.Sprint(i)), noise(uint64(i), 256<<20))
+				harness.WriteFile(t, filepath.Join(dir, fmt.Sprint(i)), harness.Noise(uint64(i), 256<<20))
 			}
 		}},
 	}
@@ -345,7 +340,7 @@ func TestPackMemory(t *testing.T) {
 				}
 			}
 			verify(t, store)
-			compare(t, mount(t, store), pack(t, store, in).List[:1])
+			compare(t, harness.MountSource(t, store), pack(t, store, in).List[:1])
 		})
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/xetfs/xetfs/integration/internal/harness"
 	"golang.org/x/sys/unix"
 )
 
@@ -20,7 +21,7 @@ type Fuse struct {
 }
 
 // fuseOf asks for that.
-func fuseOf(t testing.TB, m *Mount) Fuse {
+func fuseOf(t testing.TB, m *harness.Mount) Fuse {
 	t.Helper()
 	var stats struct{ Fuse Fuse }
 	if err := json.Unmarshal([]byte(xattr(t, m.Dir, "user.xet.stats")), &stats); err != nil {
@@ -49,9 +50,9 @@ func readAgain(t testing.TB, path string, want []byte) {
 }
 
 // untilPassed opens a file until the kernel reads it by itself.
-func untilPassed(t testing.TB, m *Mount, path string) {
+func untilPassed(t testing.TB, m *harness.Mount, path string) {
 	t.Helper()
-	for end := time.Now().Add(mountLimit); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(harness.MountLimit); ; time.Sleep(20 * time.Millisecond) {
 		before := fuseOf(t, m).Passthrough
 		f, err := os.Open(path)
 		if err != nil {
@@ -62,7 +63,7 @@ func untilPassed(t testing.TB, m *Mount, path string) {
 		case fuseOf(t, m).Passthrough > before:
 			return
 		case time.Now().After(end):
-			t.Fatalf("not laid down within %v: %s", mountLimit, xattr(t, m.Dir, "user.xet.stats"))
+			t.Fatalf("not laid down within %v: %s", harness.MountLimit, xattr(t, m.Dir, "user.xet.stats"))
 		}
 	}
 }
@@ -70,7 +71,7 @@ func untilPassed(t testing.TB, m *Mount, path string) {
 // needPassthrough skips a test where the kernel reads nothing by itself.
 func needPassthrough(t testing.TB) {
 	t.Helper()
-	needFuse(t)
+	harness.NeedFuse(t)
 	var u unix.Utsname
 	if err := unix.Uname(&u); err != nil {
 		t.Fatal(err)
@@ -93,7 +94,7 @@ func TestP6_ReadByTheKernel(t *testing.T) {
 	needPassthrough(t)
 	const size = 24<<20 + 123
 	store, file := bigStore(t, size)
-	want := noise(1, size)
+	want := harness.Noise(1, size)
 	tests := []struct {
 		name   string
 		source func() (string, func() int64) // and how many bytes of xorbs it gave out
@@ -101,7 +102,7 @@ func TestP6_ReadByTheKernel(t *testing.T) {
 		most   int64 // bytes of xorbs; 0: it cannot tell
 	}{
 		{"far, read completely", func() (string, func() int64) {
-			s := serveFar(t, store)
+			s := harness.ServeFar(t, store)
 			return s.URL, func() int64 { return s.Traffic().DataBytes }
 		}, nil, size + size/50},
 		{"near, when opened", func() (string, func() int64) { return store, func() int64 { return 0 } }, []string{"--materialize=always"}, 0},
@@ -110,7 +111,7 @@ func TestP6_ReadByTheKernel(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			source, given := tt.source()
 			flags := append([]string{"--cache-dir=" + filepath.Join(t.TempDir(), "cache")}, tt.flags...)
-			m := mount(t, source, flags...)
+			m := harness.MountSource(t, source, flags...)
 			readAgain(t, m.File(file.Hash), want)
 			untilPassed(t, m, m.File(file.Hash))
 			if got := given(); got > tt.most {
@@ -125,7 +126,7 @@ func TestP6_ReadByTheKernel(t *testing.T) {
 					t.Errorf("messages = %+v, before = %+v", now, before)
 				}
 				m.Unmount()
-				m = mount(t, source, flags...)
+				m = harness.MountSource(t, source, flags...)
 			}
 			if n := given() - fetched; n > 0 {
 				t.Errorf("%d bytes were fetched of what is laid down", n)
@@ -160,9 +161,9 @@ func TestP6_OpenStaysReadable(t *testing.T) {
 	needPassthrough(t)
 	const size = 4<<20 + 1
 	store, file := bigStore(t, size)
-	want := noise(1, size)
+	want := harness.Noise(1, size)
 	cache := filepath.Join(t.TempDir(), "cache")
-	m := mount(t, store, "--cache-dir="+cache, "--materialize=always")
+	m := harness.MountSource(t, store, "--cache-dir="+cache, "--materialize=always")
 	untilPassed(t, m, m.File(file.Hash))
 	f, err := os.Open(m.File(file.Hash))
 	if err != nil {
@@ -178,9 +179,9 @@ func TestP6_OpenStaysReadable(t *testing.T) {
 	}
 	readOpen(t, f, want)
 	readAgain(t, m.File(file.Hash), want)
-	m.ended = true
+	m.Ended = true
 	m.Signal(syscall.SIGKILL)
-	if _, ok := m.Wait(unmountLimit); !ok {
+	if _, ok := m.Wait(harness.UnmountLimit); !ok {
 		t.Fatal("it was killed, and goes on")
 	}
 	readOpen(t, f, want)

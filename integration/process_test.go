@@ -11,16 +11,17 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xetfs/xetfs/codec/xorb"
+	"github.com/xetfs/xetfs/integration/internal/harness"
 )
 
 const grace = 10 * time.Second // that open files are served after SIGTERM
 
 // bigStore is one file of some MiB that does not shrink, so that reading takes a while.
-func bigStore(t testing.TB, size int) (dir string, file Stored) {
+func bigStore(t testing.TB, size int) (dir string, file harness.Stored) {
 	t.Helper()
 	dir = t.TempDir()
-	s := newStore(dir, storeOptions{})
-	file, err := s.Add(noiseContent(1, int64(size)), xorb.None)
+	s := harness.NewStore(dir, harness.StoreOptions{})
+	file, err := s.Add(harness.NoiseContent(1, int64(size)), xorb.None)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,11 +36,11 @@ func TestK01_Terminated(t *testing.T) {
 	dir, _ := bigStore(t, 1<<20)
 	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		t.Run(s.String(), func(t *testing.T) {
-			m := mount(t, dir)
-			m.ended = true
+			m := harness.MountSource(t, dir)
+			m.Ended = true
 			start := time.Now()
 			m.Signal(s)
-			if code, ok := m.Wait(patience); !ok || code != 0 {
+			if code, ok := m.Wait(harness.Patience); !ok || code != 0 {
 				t.Fatalf("exit status %d, ended %t", code, ok)
 			}
 			if took := time.Since(start); took >= grace {
@@ -51,44 +52,35 @@ func TestK01_Terminated(t *testing.T) {
 }
 
 // checkGone says whether a mount has left, with the line that says so.
-func checkGone(t *testing.T, m *Mount) {
+func checkGone(t *testing.T, m *harness.Mount) {
 	t.Helper()
-	if isMounted(t, m.Dir) {
+	if harness.IsMounted(t, m.Dir) {
 		t.Errorf("%s is still mounted", m.Dir)
 	}
-	if len(m.Log.Find(event("unmounted"))) == 0 {
+	if len(m.Log.Find(harness.Event("unmounted"))) == 0 {
 		t.Errorf("no line says unmounted:\n%s", m.Log)
 	}
-}
-
-func isMounted(t testing.TB, dir string) bool {
-	t.Helper()
-	b, err := os.ReadFile("/proc/self/mounts")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.Contains(string(b), " "+strings.ReplaceAll(dir, " ", `\040`)+" ")
 }
 
 // With a file open the mount leaves the tree at once, and is served until the file is
 // closed.
 func TestK02_TerminatedBusy(t *testing.T) {
 	dir, file := bigStore(t, 20<<20)
-	m := mount(t, dir)
-	m.ended = true
+	m := harness.MountSource(t, dir)
+	m.Ended = true
 	child := startChild(t, "open", m.File(file.Hash))
 	m.Signal(syscall.SIGTERM)
-	if _, ok := m.Log.Wait(patience, event("unmount_busy")); !ok {
+	if _, ok := m.Log.Wait(harness.Patience, harness.Event("unmount_busy")); !ok {
 		t.Errorf("no line says unmount_busy:\n%s", m.Log)
 	}
-	waitUntil(t, "it leaves the tree", func() bool { return !isMounted(t, m.Dir) })
+	harness.WaitUntil(t, "it leaves the tree", func() bool { return !harness.IsMounted(t, m.Dir) })
 	for range 3 {
-		if said := child.Ask(patience); said != "ok" {
+		if said := child.Ask(harness.Patience); said != "ok" {
 			t.Errorf("a read of the open file says %q", said)
 		}
 	}
-	child.Kill(patience)
-	if code, ok := m.Wait(patience); !ok || code != 0 {
+	child.Kill(harness.Patience)
+	if code, ok := m.Wait(harness.Patience); !ok || code != 0 {
 		t.Errorf("after the file was closed: exit status %d, ended %t", code, ok)
 	}
 	checkGone(t, m)
@@ -101,18 +93,18 @@ func TestK02_GraceEnds(t *testing.T) {
 	}
 	t.Parallel()
 	dir, file := bigStore(t, 20<<20)
-	m := mount(t, dir)
-	m.ended = true
+	m := harness.MountSource(t, dir)
+	m.Ended = true
 	child := startChild(t, "open", m.File(file.Hash))
 	start := time.Now()
 	m.Signal(syscall.SIGTERM)
-	if code, ok := m.Wait(patience); !ok || code != 0 { // a busy machine may need longer
+	if code, ok := m.Wait(harness.Patience); !ok || code != 0 { // a busy machine may need longer
 		t.Fatalf("exit status %d, ended %t", code, ok)
 	}
 	if took := time.Since(start); took < grace-time.Second {
 		t.Errorf("took %v, want %v", took, grace)
 	}
-	if said := child.Ask(patience); said == "ok" {
+	if said := child.Ask(harness.Patience); said == "ok" {
 		t.Error("the open file can be read although nobody serves it")
 	}
 }
@@ -122,22 +114,22 @@ func TestK03_SecondSignal(t *testing.T) {
 	for _, second := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		t.Run(second.String(), func(t *testing.T) {
 			dir, file := bigStore(t, 20<<20)
-			m := mount(t, dir)
-			m.ended = true
+			m := harness.MountSource(t, dir)
+			m.Ended = true
 			child := startChild(t, "open", m.File(file.Hash))
 			m.Signal(syscall.SIGTERM)
-			if _, ok := m.Log.Wait(patience, event("unmount_busy")); !ok {
+			if _, ok := m.Log.Wait(harness.Patience, harness.Event("unmount_busy")); !ok {
 				t.Fatalf("no line says unmount_busy:\n%s", m.Log)
 			}
 			start := time.Now()
 			m.Signal(second)
-			if _, ok := m.Wait(patience); !ok {
+			if _, ok := m.Wait(harness.Patience); !ok {
 				t.Fatal("it goes on after the second signal")
 			}
 			if took := time.Since(start); took >= grace {
 				t.Errorf("took %v, as long as without a second signal", took)
 			}
-			if said := child.Ask(patience); !strings.Contains(said, "not connected") {
+			if said := child.Ask(harness.Patience); !strings.Contains(said, "not connected") {
 				t.Errorf("the reader sees %q, want ENOTCONN", said)
 			}
 		})
@@ -148,8 +140,8 @@ func TestK03_SecondSignal(t *testing.T) {
 // could the process: so it asks its mount nothing, from the first moment on.
 func TestK04_AsksItselfNothing(t *testing.T) {
 	dir, _ := bigStore(t, 1<<20)
-	m := mount(t, dir, "--debug-fuse")
-	asked := func(l Line) bool {
+	m := harness.MountSource(t, dir, "--debug-fuse")
+	asked := func(l harness.Line) bool {
 		text, _ := l["msg"].(string)
 		return strings.HasPrefix(text, "rx ") && !strings.Contains(text, ": INIT ")
 	}
@@ -169,24 +161,24 @@ func TestK04_AsksItselfNothing(t *testing.T) {
 func TestK04_Killed(t *testing.T) {
 	dir, file := bigStore(t, 20<<20)
 	slow, gate := slowFolder(t, dir)
-	m := mount(t, slow)
-	m.ended = true
+	m := harness.MountSource(t, slow)
+	m.Ended = true
 	child := startChild(t, "open", m.File(file.Hash))
 	gate.Shut()
 	if said := child.Ask(300 * time.Millisecond); said != "(nothing)" {
 		t.Fatalf("a reader of a disk that hangs says %q", said)
 	}
 	m.Signal(syscall.SIGKILL)
-	if said := child.Says(patience); !strings.Contains(said, "not connected") && !strings.Contains(said, "aborted") {
+	if said := child.Says(harness.Patience); !strings.Contains(said, "not connected") && !strings.Contains(said, "aborted") {
 		t.Errorf("the waiting reader sees %q, want ENOTCONN", said)
 	}
 	gate.Open()
-	m.Wait(patience)
+	m.Wait(harness.Patience)
 	if err := unix.Statfs(m.Dir, new(unix.Statfs_t)); !errors.Is(err, unix.ENOTCONN) {
 		t.Errorf("what is left says %v, want ENOTCONN", err)
 	}
 	again := mountOver(t, dir, m.Dir)
-	if len(again.Log.Find(event("stale_mount_cleared"))) != 1 {
+	if len(again.Log.Find(harness.Event("stale_mount_cleared"))) != 1 {
 		t.Errorf("no line says stale_mount_cleared:\n%s", again.Log)
 	}
 	if _, err := os.ReadFile(again.File(file.Hash)); err != nil {
@@ -195,10 +187,10 @@ func TestK04_Killed(t *testing.T) {
 }
 
 // mountOver mounts at a folder that exists and cannot be looked at.
-func mountOver(t *testing.T, source, dir string) *Mount {
+func mountOver(t *testing.T, source, dir string) *harness.Mount {
 	t.Helper()
-	m := startMount(t, source, dir)
-	if _, ok := m.Log.Wait(mountLimit, event("mount_ready")); !ok {
+	m := harness.StartMount(t, source, dir)
+	if _, ok := m.Log.Wait(harness.MountLimit, harness.Event("mount_ready")); !ok {
 		t.Fatalf("not mounted:\n%s", m.Log)
 	}
 	return m

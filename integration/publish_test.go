@@ -20,6 +20,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/fs/catalog"
+	"github.com/xetfs/xetfs/integration/internal/harness"
 )
 
 var publishKills = flag.Int("publish-kills", 8, "how often a publish is killed")
@@ -50,17 +51,17 @@ func TestO30_PublishKilled(t *testing.T) {
 	}
 	smallFiles(t, folder, 600)
 	for i := range 3 {
-		writeFile(t, filepath.Join(folder, fmt.Sprint("large-", i)), noise(uint64(i), 6<<20))
+		harness.WriteFile(t, filepath.Join(folder, fmt.Sprint("large-", i)), harness.Noise(uint64(i), 6<<20))
 	}
 	newCatalog(t, store)
 	published := map[uint64]treeList{}
-	first := publish(t, store, "s", folder)
+	first := harness.Publish(t, store, "s", folder)
 	published[*first.Version] = listTree(t, folder)
 	length := 3 * time.Duration(first.Seconds*float64(time.Second))
 	rng := rand.New(rand.NewPCG(31, 0))
 	for kill := range *publishKills {
 		newEditor(t, folder, uint64(kill)).edit(7)
-		writeFile(t, filepath.Join(folder, fmt.Sprint("large-", kill%3)), noise(rng.Uint64(), 3<<20))
+		harness.WriteFile(t, filepath.Join(folder, fmt.Sprint("large-", kill%3)), harness.Noise(rng.Uint64(), 3<<20))
 		want := listTree(t, folder)
 		killed := killPublish(t, time.Duration(rng.Int64N(int64(length)+1)), store, "s", folder)
 		checkCatalog(t, store)
@@ -71,11 +72,11 @@ func TestO30_PublishKilled(t *testing.T) {
 			t.Errorf("after a whole publish, the newest version is %d", row)
 		}
 		if kill%5 == 0 {
-			p := publish(t, store, "s", folder)
+			p := harness.Publish(t, store, "s", folder)
 			published[*p.Version] = want
 		}
 	}
-	m := mount(t, store, "--symbol=s")
+	m := harness.MountSource(t, store, "--symbol=s")
 	for v, want := range published {
 		want.same(t, fmt.Sprint("version ", v), listTree(t, m.Path(".versions", fmt.Sprint(v))))
 	}
@@ -87,7 +88,7 @@ func TestO30_PublishKilled(t *testing.T) {
 // still running.
 func killPublish(t *testing.T, after time.Duration, store, symbol, folder string) bool {
 	t.Helper()
-	cmd := publishCommand(t, store, symbol, folder)
+	cmd := harness.PublishCommand(t, store, symbol, folder)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +108,7 @@ func newest(t testing.TB, store, symbol string) uint64 {
 			Live    bool
 		}
 	}
-	if err := json.Unmarshal([]byte(run(t, "", xetfs(t), "history", "--json", store, symbol)), &doc); err != nil {
+	if err := json.Unmarshal([]byte(harness.Run(t, "", harness.Program(t), "history", "--json", store, symbol)), &doc); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range doc.Changes {
@@ -123,13 +124,13 @@ func newest(t testing.TB, store, symbol string) uint64 {
 // version needs, and sound.
 func sweepAll(t *testing.T, store string) {
 	t.Helper()
-	run(t, "", xetfs(t), "prune", store, "s", "--keep-last=1")
+	harness.Run(t, "", harness.Program(t), "prune", store, "s", "--keep-last=1")
 	time.Sleep(2 * time.Second) // the grace
 	var doc struct {
 		Kinds map[string]map[string]struct{ Objects int64 }
 	}
 	for _, flags := range [][]string{nil, {"--dry-run"}} {
-		out := run(t, "", xetfs(t), append([]string{"catalog", "sweep", "--json", store}, flags...)...)
+		out := harness.Run(t, "", harness.Program(t), append([]string{"catalog", "sweep", "--json", store}, flags...)...)
 		if i := strings.IndexByte(out, '{'); i > 0 {
 			out = out[i:] // progress came before
 		}
@@ -160,13 +161,13 @@ func TestPublishTogether(t *testing.T) {
 			t.Fatal(err)
 		}
 		smallFiles(t, folder, 50+i)
-		writeFile(t, filepath.Join(folder, "which"), fmt.Append(nil, i))
+		harness.WriteFile(t, filepath.Join(folder, "which"), fmt.Append(nil, i))
 		want[fmt.Sprint(i)] = listTree(t, folder)
 	}
 	var together sync.WaitGroup
 	for i := range writers {
 		together.Go(func() {
-			cmd := publishCommand(t, store, "s", filepath.Join(work, fmt.Sprint(i)))
+			cmd := harness.PublishCommand(t, store, "s", filepath.Join(work, fmt.Sprint(i)))
 			var errOut bytes.Buffer
 			cmd.Stderr = &errOut
 			if err := cmd.Run(); err != nil {
@@ -176,7 +177,7 @@ func TestPublishTogether(t *testing.T) {
 	}
 	together.Wait()
 	checkCatalog(t, store, "--data")
-	m := mount(t, store, "--symbol=s")
+	m := harness.MountSource(t, store, "--symbol=s")
 	for v := range writers {
 		root := m.Path(".versions", fmt.Sprint(v))
 		which, err := os.ReadFile(filepath.Join(root, "which"))
@@ -205,8 +206,8 @@ func TestS02_PublishNames(t *testing.T) {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		writeFile(t, filepath.Join(dir, name), []byte(name))
-		writeFile(t, filepath.Join(folder, name), noise(1, 1000))
+		harness.WriteFile(t, filepath.Join(dir, name), []byte(name))
+		harness.WriteFile(t, filepath.Join(folder, name), harness.Noise(1, 1000))
 		if err := os.Symlink(name, filepath.Join(dir, "link")); err != nil {
 			t.Fatal(err)
 		}
@@ -215,7 +216,7 @@ func TestS02_PublishNames(t *testing.T) {
 	if err := os.MkdirAll(deep, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	writeFile(t, filepath.Join(deep, "bottom"), noise(2, 5000))
+	harness.WriteFile(t, filepath.Join(deep, "bottom"), harness.Noise(2, 5000))
 	many := filepath.Join(folder, "many")
 	if err := os.Mkdir(many, 0o755); err != nil {
 		t.Fatal(err)
@@ -230,12 +231,12 @@ func TestS02_PublishNames(t *testing.T) {
 		}
 	}
 	want := listTree(t, folder)
-	p := publish(t, store, "s", folder)
+	p := harness.Publish(t, store, "s", folder)
 	if int(p.Entries) != len(want) {
 		t.Errorf("%d entries are published, there are %d", p.Entries, len(want))
 	}
 	checkCatalog(t, store)
-	want.same(t, "mounted", listTree(t, mount(t, store, "--symbol=s").Dir))
+	want.same(t, "mounted", listTree(t, harness.MountSource(t, store, "--symbol=s").Dir))
 }
 
 // What cannot be published is refused with the reason.
@@ -253,7 +254,7 @@ func TestPublishRefused(t *testing.T) {
 		{strings.Repeat("s", 121), work, "symbol"},
 		{"s", filepath.Join(work, "absent"), "no such file"},
 	} {
-		out, err := exec.Command(xetfs(t), "publish", store, tt.symbol, tt.folder).CombinedOutput()
+		out, err := exec.Command(harness.Program(t), "publish", store, tt.symbol, tt.folder).CombinedOutput()
 		var exit *exec.ExitError
 		if !errors.As(err, &exit) || !strings.Contains(string(out), tt.reason) || strings.Count(string(out), "\n") != 1 {
 			t.Errorf("publish %q %q: %v, want one line with %q:\n%s", tt.symbol, tt.folder, err, tt.reason, out)

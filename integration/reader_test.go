@@ -9,7 +9,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
-	"sync"
 	"testing"
 	"time"
 
@@ -160,15 +159,6 @@ func readWhole(t testing.TB, path, sha string) *bytes.Reader {
 		t.Fatalf("%s: SHA-256 is %x, want %s (I1)", path, sum, sha)
 	}
 	return bytes.NewReader(b)
-}
-
-// parallel runs n of do at once and waits for all.
-func parallel(n int, do func(i int)) {
-	var all sync.WaitGroup
-	for i := range n {
-		all.Go(func() { do(i) })
-	}
-	all.Wait()
 }
 
 func firstDifference(a, b []byte) int {

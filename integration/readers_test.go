@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/xetfs/xetfs/integration/internal/harness"
 	"golang.org/x/sys/unix"
 )
 
@@ -18,14 +19,14 @@ import (
 func TestK12_K13_ReaderKilled(t *testing.T) {
 	dir, file := bigStore(t, 64<<20)
 	slow, gate := slowFolder(t, dir)
-	m := mount(t, slow)
+	m := harness.MountSource(t, slow)
 	for _, role := range []string{"buffered", "direct", "mapped"} {
 		t.Run(role, func(t *testing.T) {
 			gate.Open()
 			child := startChild(t, role, m.File(file.Hash))
 			gate.Shut()
-			waitUntil(t, "the reader is stuck", func() bool { return stuck(child.cmd.Process.Pid) })
-			if _, gone := child.Kill(patience); !gone {
+			harness.WaitUntil(t, "the reader is stuck", func() bool { return stuck(child.cmd.Process.Pid) })
+			if _, gone := child.Kill(harness.Patience); !gone {
 				t.Fatal("the reader is still there")
 			}
 			gate.Open()
@@ -40,7 +41,7 @@ func TestK12_K13_ReaderKilled(t *testing.T) {
 // A reader that is busy, not waiting, goes at once too.
 func TestK13_BusyReaderKilled(t *testing.T) {
 	dir, file := bigStore(t, 32<<20)
-	m := mount(t, dir)
+	m := harness.MountSource(t, dir)
 	for _, role := range []string{"buffered", "direct", "mapped", "listing"} {
 		t.Run(role, func(t *testing.T) {
 			path := m.File(file.Hash)
@@ -56,7 +57,7 @@ func TestK13_BusyReaderKilled(t *testing.T) {
 				c.cmd.Process.Kill() //nolint:errcheck // it may have ended
 			}
 			for _, c := range children {
-				if !c.Gone(patience) {
+				if !c.Gone(harness.Patience) {
 					t.Fatal("a reader is still there")
 				}
 			}
@@ -89,28 +90,11 @@ func allAsleep(pid int) bool {
 	return true
 }
 
-// waitUntil waits until something that must happen soon is so, twice in a row.
-func waitUntil(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(patience)
-	for times := 0; times < 2; {
-		if time.Now().After(deadline) {
-			t.Fatalf("not soon: %s", what)
-		}
-		if is() {
-			times++
-		} else {
-			times = 0
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-}
-
 // A signal that does not kill, as profilers and progress bars send them, does not
 // disturb a reader: neither EINTR nor SIGBUS, if the bytes come soon.
 func TestSignalsDoNotDisturb(t *testing.T) {
 	dir, file := bigStore(t, 128<<20)
-	m := mount(t, dir)
+	m := harness.MountSource(t, dir)
 	ways := []struct {
 		name string
 		read func(path string) error
@@ -124,7 +108,7 @@ func TestSignalsDoNotDisturb(t *testing.T) {
 	for _, w := range ways {
 		t.Run(w.name, func(t *testing.T) {
 			for range 4 {
-				dropPages(t, m.File(file.Hash))
+				harness.DropPages(t, m.File(file.Hash))
 				within(t, w.name, func() {
 					if err := disturbed(func() error { return w.read(m.File(file.Hash)) }); err != nil {
 						t.Error(err)
@@ -220,13 +204,4 @@ func mapOnce(path string, advice int) error {
 		}
 	}
 	return nil
-}
-
-// dropPages makes the kernel forget the pages of a file.
-func dropPages(t *testing.T, path string) {
-	t.Helper()
-	err := withFile(path, func(fd int) error { return unix.Fadvise(fd, 0, 0, unix.FADV_DONTNEED) })
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -11,14 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xetfs/xetfs/codec/xorb"
+	"github.com/xetfs/xetfs/integration/internal/harness"
 )
 
 // Every system call that changes something is refused, also by root.
 func TestK23_ReadOnly(t *testing.T) {
 	dir := t.TempDir()
-	content := noise(1, 100_000)
-	_, stored := store(t, dir, storeOptions{}, xorb.None, content, noise(2, 10))
-	m := mount(t, dir)
+	content := harness.Noise(1, 100_000)
+	_, stored := harness.StoreFiles(t, dir, harness.StoreOptions{}, xorb.None, content, harness.Noise(2, 10))
+	m := harness.MountSource(t, dir)
 	var (
 		file   = m.File(stored[0].Hash)
 		other  = m.File(stored[1].Hash)
@@ -76,19 +77,21 @@ func TestK23_ReadOnly(t *testing.T) {
 		{"write to a mapping", func() error { return mapToWrite(file) }, unix.EACCES},
 		{"make a mapping writable", func() error { return protectToWrite(file) }, unix.EACCES},
 		{"write", func() error {
-			return withFile(file, func(fd int) error { _, err := unix.Write(fd, []byte("x")); return err })
+			return harness.WithFile(file, func(fd int) error { _, err := unix.Write(fd, []byte("x")); return err })
 		}, unix.EBADF},
-		{"fallocate", func() error { return withFile(file, func(fd int) error { return unix.Fallocate(fd, 0, 0, 10) }) }, unix.EBADF},
-		{"ftruncate", func() error { return withFile(file, func(fd int) error { return unix.Ftruncate(fd, 0) }) }, unix.EINVAL},
+		{"fallocate", func() error {
+			return harness.WithFile(file, func(fd int) error { return unix.Fallocate(fd, 0, 0, 10) })
+		}, unix.EBADF},
+		{"ftruncate", func() error { return harness.WithFile(file, func(fd int) error { return unix.Ftruncate(fd, 0) }) }, unix.EINVAL},
 		{"copy into", func() error { return copyInto(file, beside) }, unix.EBADF},
-		{"fchmod", func() error { return withFile(file, func(fd int) error { return unix.Fchmod(fd, 0o777) }) }, nil},
-		{"fchown", func() error { return withFile(file, func(fd int) error { return unix.Fchown(fd, 1, 1) }) }, nil},
-		{"futimens", func() error { return withFile(file, futimens) }, nil},
+		{"fchmod", func() error { return harness.WithFile(file, func(fd int) error { return unix.Fchmod(fd, 0o777) }) }, nil},
+		{"fchown", func() error { return harness.WithFile(file, func(fd int) error { return unix.Fchown(fd, 1, 1) }) }, nil},
+		{"futimens", func() error { return harness.WithFile(file, futimens) }, nil},
 		{"fsetxattr", func() error {
-			return withFile(file, func(fd int) error { return unix.Fsetxattr(fd, "user.mine", []byte("x"), 0) })
+			return harness.WithFile(file, func(fd int) error { return unix.Fsetxattr(fd, "user.mine", []byte("x"), 0) })
 		}, nil},
 		{"fremovexattr", func() error {
-			return withFile(file, func(fd int) error { return unix.Fremovexattr(fd, "user.xet.hash") })
+			return harness.WithFile(file, func(fd int) error { return unix.Fremovexattr(fd, "user.xet.hash") })
 		}, nil},
 	}
 	for _, tt := range tests {
@@ -114,22 +117,13 @@ func renameat2(from, to string, flags uint) error {
 	return unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, flags)
 }
 
-func withFile(path string, do func(fd int) error) error {
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	return do(fd)
-}
-
 func futimens(fd int) error {
 	_, _, e := unix.Syscall6(unix.SYS_UTIMENSAT, uintptr(fd), 0, 0, 0, 0, 0)
 	return e
 }
 
 func setFlags(path string) error {
-	return withFile(path, func(fd int) error {
+	return harness.WithFile(path, func(fd int) error {
 		const immutable = 0x10
 		flags := int(immutable)
 		_, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.FS_IOC_SETFLAGS, uintptr(unsafe.Pointer(&flags)))
@@ -161,7 +155,7 @@ func bindSocket(path string) error {
 }
 
 func mapToWrite(path string) error {
-	return withFile(path, func(fd int) error {
+	return harness.WithFile(path, func(fd int) error {
 		b, err := unix.Mmap(fd, 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 		if err == nil {
 			err = unix.Munmap(b)
@@ -171,7 +165,7 @@ func mapToWrite(path string) error {
 }
 
 func protectToWrite(path string) error {
-	return withFile(path, func(fd int) error {
+	return harness.WithFile(path, func(fd int) error {
 		b, err := unix.Mmap(fd, 0, 4096, unix.PROT_READ, unix.MAP_SHARED)
 		if err != nil {
 			return err
@@ -182,8 +176,8 @@ func protectToWrite(path string) error {
 }
 
 func copyInto(path, from string) error {
-	return withFile(path, func(to int) error {
-		return withFile(from, func(fd int) error {
+	return harness.WithFile(path, func(to int) error {
+		return harness.WithFile(from, func(fd int) error {
 			_, err := unix.CopyFileRange(fd, nil, to, nil, 6, 0)
 			return err
 		})

@@ -2,59 +2,22 @@ package integration
 
 import (
 	"context"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	fusefs "github.com/hanwen/go-fuse/v2/fs"
 	"github.com/hanwen/go-fuse/v2/fuse"
+	"github.com/xetfs/xetfs/integration/internal/harness"
 	"golang.org/x/sys/unix"
 )
 
-// A Gate is a door that reads must pass.
-type Gate struct {
-	mu   sync.Mutex
-	open chan struct{} // closed while the door is open; guarded by mu
-}
-
-// Shut makes all reads from now on wait.
-func (g *Gate) Shut() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.open = make(chan struct{})
-}
-
-// Open lets all reads pass, those that wait too.
-func (g *Gate) Open() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	select {
-	case <-g.open:
-	default:
-		close(g.open)
-	}
-}
-
-func (g *Gate) pass(ctx context.Context) error {
-	g.mu.Lock()
-	open := g.open
-	g.mu.Unlock()
-	select {
-	case <-open:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 // slowFolder mounts a folder a second time, served by this program, where reads wait at
 // a gate: a disk that hangs. The mount under test takes its objects from there.
-func slowFolder(t testing.TB, folder string) (string, *Gate) {
+func slowFolder(t testing.TB, folder string) (string, *harness.Gate) {
 	t.Helper()
-	needFuse(t)
-	gate := &Gate{open: make(chan struct{})}
-	gate.Open()
+	harness.NeedFuse(t)
+	gate := harness.NewGate()
 	dir := t.TempDir()
 	loopback := &fusefs.LoopbackRoot{Path: folder}
 	root := &slowNode{&fusefs.LoopbackNode{RootData: loopback}, gate}
@@ -80,7 +43,7 @@ func slowFolder(t testing.TB, folder string) (string, *Gate) {
 // A slowNode is a file or folder behind the gate.
 type slowNode struct {
 	*fusefs.LoopbackNode
-	gate *Gate
+	gate *harness.Gate
 }
 
 var (
@@ -104,7 +67,7 @@ func (n *slowNode) Open(ctx context.Context, flags uint32) (fusefs.FileHandle, u
 
 type slowFile struct {
 	fusefs.FileHandle
-	gate *Gate
+	gate *harness.Gate
 }
 
 var (
@@ -114,7 +77,7 @@ var (
 
 // Read waits at the gate.
 func (f *slowFile) Read(ctx context.Context, dest []byte, off int64) (fuse.ReadResult, syscall.Errno) {
-	if f.gate.pass(ctx) != nil {
+	if f.gate.Pass(ctx) != nil {
 		return nil, syscall.EINTR
 	}
 	return f.FileHandle.(fusefs.FileReader).Read(ctx, dest, off)

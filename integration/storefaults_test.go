@@ -31,6 +31,7 @@ import (
 	"github.com/xetfs/xetfs/codec/shard"
 	"github.com/xetfs/xetfs/codec/xorb"
 	"github.com/xetfs/xetfs/fs/catalog/sweep"
+	"github.com/xetfs/xetfs/integration/internal/harness"
 )
 
 var storeFaults = flag.Int("store-faults", 251, "only every Nth fault of a store is tested; 1: each of them")
@@ -232,11 +233,11 @@ func storeScenes(t *testing.T) []*storeScene {
 		t.Fatal(err)
 	}
 	for i := range 3 {
-		writeFile(t, filepath.Join(one, fmt.Sprint(i)), noise(uint64(i), 70_000))
+		harness.WriteFile(t, filepath.Join(one, fmt.Sprint(i)), harness.Noise(uint64(i), 70_000))
 	}
 	copyTree(t, one, two)
-	writeFile(t, filepath.Join(two, "one", "1"), noise(77, 90_000))
-	writeFile(t, filepath.Join(two, "small"), noise(78, 100))
+	harness.WriteFile(t, filepath.Join(two, "one", "1"), harness.Noise(77, 90_000))
+	harness.WriteFile(t, filepath.Join(two, "small"), harness.Noise(78, 100))
 	packs := func(folder string) func(string) []string {
 		return func(store string) []string { return []string{"pack", store, folder} }
 	}
@@ -245,7 +246,7 @@ func storeScenes(t *testing.T) []*storeScene {
 			return append([]string{"publish", store, "me/a", folder}, flags...)
 		}
 	}
-	xetfsRun := func(t *testing.T, args []string) { t.Helper(); run(t, "", xetfs(t), args...) }
+	xetfsRun := func(t *testing.T, args []string) { t.Helper(); harness.Run(t, "", harness.Program(t), args...) }
 	return []*storeScene{
 		{name: "pack, new", command: packs(one), prepare: func(*testing.T, string) {}},
 		{name: "pack, more", command: packs(two), prepare: func(t *testing.T, store string) { xetfsRun(t, packs(one)(store)) }},
@@ -305,8 +306,8 @@ func changeXorb(t *testing.T, store string, change func(f *os.File, size int64) 
 // was complete is missing, and no shard or version names an object that does not exist. The
 // next run of the command completes. A run that succeeds beside a fault is complete, too.
 func TestO30_StoreFaults(t *testing.T) {
-	needFuse(t)
-	xetfs(t) // builds it
+	harness.NeedFuse(t)
+	harness.Program(t) // builds it
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	faults := []storeFault{
 		{kill: true}, {kill: true, after: true},
@@ -370,7 +371,7 @@ func (s *storeScene) run(t *testing.T, f *faultyFolder) error {
 	mountpoint, unmount := faultyMount(t, store, f)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, xetfs(t), s.command(mountpoint)...)
+	cmd := exec.CommandContext(ctx, harness.Program(t), s.command(mountpoint)...)
 	out, err := cmd.CombinedOutput()
 	unmount()
 	if err != nil {
@@ -384,7 +385,7 @@ func (s *storeScene) run(t *testing.T, f *faultyFolder) error {
 		t.Errorf("it removed %q", f.removed)
 	}
 	s.check(t, store, err == nil)
-	run(t, "", xetfs(t), s.command(store)...)
+	harness.Run(t, "", harness.Program(t), s.command(store)...)
 	s.check(t, store, true)
 	os.RemoveAll(filepath.Dir(store)) //nolint:errcheck // hundreds of them are large
 	return err

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/xetfs/xetfs/integration/internal/harness"
 )
 
 // K52: a store that disappears does not look like an empty tree. The mount shows what it
@@ -20,22 +22,22 @@ func TestK52_StoreGone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			work := t.TempDir()
 			folder, store := filepath.Join(work, "folder"), filepath.Join(work, "store")
-			cached, uncached := noise(1, 1<<20), noise(2, 1<<20)
+			cached, uncached := harness.Noise(1, 1<<20), harness.Noise(2, 1<<20)
 			if err := os.MkdirAll(filepath.Join(folder, "sub"), 0o755); err != nil {
 				t.Fatal(err)
 			}
-			writeFile(t, filepath.Join(folder, "cached"), cached)
-			publish(t, store, "org/two", folder)
-			writeFile(t, filepath.Join(folder, "sub", "uncached"), uncached) // in another xorb
-			publish(t, store, "org/one", folder)
+			harness.WriteFile(t, filepath.Join(folder, "cached"), cached)
+			harness.Publish(t, store, "org/two", folder)
+			harness.WriteFile(t, filepath.Join(folder, "sub", "uncached"), uncached) // in another xorb
+			harness.Publish(t, store, "org/one", folder)
 			source := store
 			if remote {
 				server := httptest.NewServer(http.FileServer(http.Dir(store)))
 				defer server.Close()
 				source = server.URL
 			}
-			m := mount(t, source, "--follow=100ms", "--cache-dir="+filepath.Join(work, "cache"))
-			m.shows(t, "org/one/cached", cached)
+			m := harness.MountSource(t, source, "--follow=100ms", "--cache-dir="+filepath.Join(work, "cache"))
+			m.Shows(t, "org/one/cached", cached)
 			if got := strings.Join(namesIn(t, m.Path("org/one/sub")), " "); got != "uncached" {
 				t.Errorf("sub has %q", got)
 			}
@@ -47,7 +49,7 @@ func TestK52_StoreGone(t *testing.T) {
 			if err := os.RemoveAll(store); err != nil {
 				t.Fatal(err)
 			}
-			m.awaitGone(t, false)
+			m.AwaitGone(t, false)
 			checkShown := func(what string) {
 				t.Helper()
 				if got := strings.Join(namesIn(t, m.Path("org")), " "); got != "one two" {
@@ -65,10 +67,10 @@ func TestK52_StoreGone(t *testing.T) {
 			checkShown("the store is gone")
 
 			// Another catalog in its place is not shown, and named.
-			writeFile(t, filepath.Join(folder, "cached"), []byte("of another catalog"))
-			publish(t, store, "org/one", folder)
-			publish(t, store, "org/three", folder)
-			line := m.awaitGone(t, true)
+			harness.WriteFile(t, filepath.Join(folder, "cached"), []byte("of another catalog"))
+			harness.Publish(t, store, "org/one", folder)
+			harness.Publish(t, store, "org/three", folder)
+			line := m.AwaitGone(t, true)
 			if id, found := line.Text("id"), line.Text("found"); len(id) != 32 || len(found) != 32 || id == found ||
 				!strings.Contains(line.Text("err"), id) || !strings.Contains(line.Text("err"), found) {
 				t.Errorf("the event does not name both catalogs: %v", line)
@@ -76,7 +78,7 @@ func TestK52_StoreGone(t *testing.T) {
 			if got := strings.Join(namesIn(t, m.Path("org")), " "); got != "one two" {
 				t.Errorf("another catalog: the symbols are %q", got)
 			}
-			m.shows(t, "org/one/cached", cached)
+			m.Shows(t, "org/one/cached", cached)
 
 			// The same catalog is seen again, and followed.
 			if err := os.RemoveAll(store); err != nil {
@@ -85,38 +87,15 @@ func TestK52_StoreGone(t *testing.T) {
 			if err := os.Rename(moved, store); err != nil {
 				t.Fatal(err)
 			}
-			if _, ok := m.Log.Wait(patience, event("store_back")); !ok {
+			if _, ok := m.Log.Wait(harness.Patience, harness.Event("store_back")); !ok {
 				t.Fatalf("the store is not seen again:\n%s", m.Log)
 			}
-			m.shows(t, "org/one/sub/uncached", uncached)
-			m.shows(t, "org/two/cached", cached)
-			publish(t, store, "org/one", folder)
-			m.shows(t, "org/one/cached", []byte("of another catalog"))
+			m.Shows(t, "org/one/sub/uncached", uncached)
+			m.Shows(t, "org/two/cached", cached)
+			harness.Publish(t, store, "org/one", folder)
+			m.Shows(t, "org/one/cached", []byte("of another catalog"))
 		})
 	}
-}
-
-// awaitGone waits until the last event says that the store is gone, and whether another one
-// is in its place. An earlier event may name a reference that was deleted first.
-func (m *Mount) awaitGone(t *testing.T, another bool) (last Line) {
-	t.Helper()
-	waitUntil(t, "the store is gone", func() bool {
-		if lines := m.Log.Find(event("store_gone")); len(lines) > 0 {
-			last = lines[len(lines)-1]
-		}
-		return strings.HasSuffix(last.Text("err"), " is in its place") && (last.Text("found") != "") == another
-	})
-	said := ""
-	for _, line := range m.Log.Find(event("store_gone")) {
-		if line.Text("err") == said {
-			t.Errorf("more than one event says why: %v", line)
-		}
-		said = line.Text("err")
-	}
-	if more := m.Log.Find(event("follow_failed")); len(more) > 0 {
-		t.Errorf("another event says why: %v", more)
-	}
-	return last
 }
 
 // A restored copy of a store is watched like the store before it.
@@ -126,25 +105,25 @@ func TestK52_RestoredStoreIsWatched(t *testing.T) {
 	if err := os.Mkdir(folder, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	writeFile(t, filepath.Join(folder, "f"), []byte("zero"))
-	publish(t, store, "s", folder)
-	m := mount(t, store, "--follow=1s", "--log-level=debug")
-	m.shows(t, "s/f", []byte("zero"))
+	harness.WriteFile(t, filepath.Join(folder, "f"), []byte("zero"))
+	harness.Publish(t, store, "s", folder)
+	m := harness.MountSource(t, store, "--follow=1s", "--log-level=debug")
+	m.Shows(t, "s/f", []byte("zero"))
 	moved := filepath.Join(work, "moved")
 	if err := os.Rename(store, moved); err != nil {
 		t.Fatal(err)
 	}
-	m.awaitGone(t, false)
+	m.AwaitGone(t, false)
 	if err := os.CopyFS(store, os.DirFS(moved)); err != nil {
 		t.Fatal(err)
 	}
-	if _, ok := m.Log.Wait(patience, event("store_back")); !ok {
+	if _, ok := m.Log.Wait(harness.Patience, harness.Event("store_back")); !ok {
 		t.Fatalf("the store is not seen again:\n%s", m.Log)
 	}
-	waitUntil(t, "the copy is watched", func() bool { return watches(t, m.Pid(), filepath.Join(store, "vref")) })
-	writeFile(t, filepath.Join(folder, "f"), []byte("one"))
-	publish(t, store, "s", folder, "--checksum")
-	m.shows(t, "s/f", []byte("one"))
+	harness.WaitUntil(t, "the copy is watched", func() bool { return watches(t, m.Pid(), filepath.Join(store, "vref")) })
+	harness.WriteFile(t, filepath.Join(folder, "f"), []byte("one"))
+	harness.Publish(t, store, "s", folder, "--checksum")
+	m.Shows(t, "s/f", []byte("one"))
 }
 
 // watches reports whether a process has an inotify watch on a folder.

@@ -2,49 +2,26 @@ package integration
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/xetfs/xetfs/codec/xorb"
+	"github.com/xetfs/xetfs/integration/internal/harness"
 )
-
-// run runs a program and returns what it prints; it fails the test if the program does.
-func run(t testing.TB, dir, name string, args ...string) string {
-	t.Helper()
-	out, err := try(t, dir, name, args...)
-	if err != nil {
-		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, tail(out, 4000))
-	}
-	return out
-}
-
-// try runs a program that may fail.
-func try(t testing.TB, dir, name string, args ...string) (string, error) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Dir, cmd.WaitDelay = dir, time.Second
-	cmd.Env = append(os.Environ(), "LC_ALL=C", "TZ=UTC")
-	out, err := cmd.CombinedOutput()
-	return string(out), err
-}
 
 // script runs a shell script in dir; $M is the mount and $P the plain files beside it.
 func (p *pair) script(t *testing.T, text string) {
 	t.Helper()
-	run(t, p.scratch(t), "bash", "-euc", fmt.Sprintf("M=%s P=%s\n%s", p.mount.Path("by-hash"), p.plain, text))
+	harness.Run(t, p.scratch(t), "bash", "-euc", fmt.Sprintf("M=%s P=%s\n%s", p.mount.Path("by-hash"), p.plain, text))
 }
 
 // A pair is a mount and the same files in an ordinary folder, with the same names.
 type pair struct {
-	mount *Mount
+	mount *harness.Mount
 	plain string
 	names []string // by size
 }
@@ -57,12 +34,12 @@ func newPair(t *testing.T) *pair {
 	p := &pair{plain: t.TempDir()}
 	var files [][]byte
 	for i, size := range []int{0, 1, 100, 4096, 65_537, 300_000} {
-		files = append(files, noise(uint64(i), size), text(t, uint64(i), size+1))
+		files = append(files, harness.Noise(uint64(i), size), text(t, uint64(i), size+1))
 	}
 	files = append(files, text(t, 99, 9_000_000))
 	dir := t.TempDir()
-	_, stored := store(t, dir, storeOptions{}, xorb.LZ4, files...)
-	p.mount = mount(t, dir)
+	_, stored := harness.StoreFiles(t, dir, harness.StoreOptions{}, xorb.LZ4, files...)
+	p.mount = harness.MountSource(t, dir)
 	for i, s := range stored {
 		name := s.Hash.String()
 		p.names = append(p.names, name)
@@ -77,7 +54,7 @@ func newPair(t *testing.T) *pair {
 func text(t testing.TB, seed uint64, n int) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if _, err := b.ReadFrom(textContent(seed, int64(n))); err != nil {
+	if _, err := b.ReadFrom(harness.TextContent(seed, int64(n))); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
@@ -118,7 +95,7 @@ func TestTools(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.tool, func(t *testing.T) {
-			needTool(t, tt.tool)
+			harness.NeedTool(t, tt.tool)
 			p.script(t, tt.script)
 		})
 	}
@@ -128,8 +105,8 @@ func TestTools(t *testing.T) {
 func mountFile(t *testing.T, content []byte) string {
 	t.Helper()
 	dir := t.TempDir()
-	_, stored := store(t, dir, storeOptions{}, xorb.LZ4, content)
-	return mount(t, dir).File(stored[0].Hash)
+	_, stored := harness.StoreFiles(t, dir, harness.StoreOptions{}, xorb.LZ4, content)
+	return harness.MountSource(t, dir).File(stored[0].Hash)
 }
 
 // mountPlainFile is the same for a file that a program has written.
@@ -143,9 +120,9 @@ func mountPlainFile(t *testing.T, path string) string {
 }
 
 func TestToolSqlite(t *testing.T) {
-	sqlite := needTool(t, "sqlite3")
+	sqlite := harness.NeedTool(t, "sqlite3")
 	db := filepath.Join(t.TempDir(), "people.db")
-	run(t, "", sqlite, db, `
+	harness.Run(t, "", sqlite, db, `
 		create table people(id integer primary key, name text, score real);
 		with recursive n(i) as (select 1 union all select i+1 from n where i < 50000)
 		insert into people select i, 'name-' || (i * 7919 % 50000), i / 3.0 from n;
@@ -160,21 +137,21 @@ func TestToolSqlite(t *testing.T) {
 	for _, path := range []string{"file:" + mounted + "?immutable=1", "file:" + mounted + "?mode=ro", mounted} {
 		for _, q := range queries {
 			for _, mmap := range []string{"0", "100000000"} {
-				got := run(t, "", sqlite, "-cmd", "pragma mmap_size="+mmap, path, q)
-				want := run(t, "", sqlite, "-cmd", "pragma mmap_size="+mmap, db, q)
+				got := harness.Run(t, "", sqlite, "-cmd", "pragma mmap_size="+mmap, path, q)
+				want := harness.Run(t, "", sqlite, "-cmd", "pragma mmap_size="+mmap, db, q)
 				if got != want {
 					t.Errorf("%s: %s: %q, want %q", path, q, got, want)
 				}
 			}
 		}
 	}
-	if out, err := try(t, "", sqlite, mounted, "delete from people"); err == nil || !strings.Contains(out, "readonly") {
+	if out, err := harness.Try(t, "", sqlite, mounted, "delete from people"); err == nil || !strings.Contains(out, "readonly") {
 		t.Errorf("deleting says %q, %v, want that the database is read-only", out, err)
 	}
 }
 
 func TestToolPythonMmap(t *testing.T) {
-	python := needTool(t, "python3")
+	python := harness.NeedTool(t, "python3")
 	content := text(t, 5, 3_000_000)
 	plain := filepath.Join(t.TempDir(), "plain")
 	if err := os.WriteFile(plain, content, 0o644); err != nil {
@@ -192,38 +169,18 @@ with open(sys.argv[1], "rb") as f, open(sys.argv[2], "rb") as g:
     assert os.pread(f.fileno(), 100, len(want) - 50) == want[-50:]
     f.seek(-10, 2); assert f.read() == want[-10:]
 `
-	run(t, "", python, "-c", program, mountFile(t, content), plain)
-}
-
-// pythonEnv names the Python that has numpy and safetensors; the Makefile sets it.
-const pythonEnv = "XETFS_PYTHON"
-
-// scientificPython returns a Python with numpy and safetensors, which setup.sh installs.
-func scientificPython(t *testing.T) string {
-	t.Helper()
-	python := os.Getenv(pythonEnv)
-	if python == "" {
-		out, err := exec.Command("./setup.sh", "--python").Output()
-		if err != nil {
-			t.Fatal(err)
-		}
-		python = strings.TrimSpace(string(out))
-	}
-	if out, err := try(t, "", python, "-c", "import numpy, safetensors.numpy"); err != nil {
-		absent(t, "%s has no numpy or safetensors (integration/setup.sh installs them): %s", python, out)
-	}
-	return python
+	harness.Run(t, "", python, "-c", program, mountFile(t, content), plain)
 }
 
 func TestToolSafetensors(t *testing.T) {
-	python := scientificPython(t)
+	python := harness.ScientificPython(t)
 	plain := filepath.Join(t.TempDir(), "model.safetensors")
-	run(t, "", python, "-c", `
+	harness.Run(t, "", python, "-c", `
 import numpy, safetensors.numpy, sys
 r = numpy.random.default_rng(1)
 safetensors.numpy.save_file({f"layer.{i}": r.standard_normal((257, 300 + i), dtype=numpy.float32) for i in range(12)}, sys.argv[1])
 `, plain)
-	run(t, "", python, "-c", `
+	harness.Run(t, "", python, "-c", `
 import numpy, safetensors, safetensors.numpy, sys
 mounted, plain = sys.argv[1:]
 want = safetensors.numpy.load_file(plain)
@@ -238,13 +195,13 @@ with safetensors.safe_open(mounted, framework="numpy") as f:
 }
 
 func TestToolNumpyMemmap(t *testing.T) {
-	python := scientificPython(t)
+	python := harness.ScientificPython(t)
 	plain := filepath.Join(t.TempDir(), "numbers.npy")
-	run(t, "", python, "-c", `
+	harness.Run(t, "", python, "-c", `
 import numpy, sys
 numpy.save(sys.argv[1], numpy.random.default_rng(2).standard_normal((1000, 777)))
 `, plain)
-	run(t, "", python, "-c", `
+	harness.Run(t, "", python, "-c", `
 import numpy, os, sys
 mounted, plain = sys.argv[1:]
 want = numpy.load(plain)
@@ -264,7 +221,7 @@ except OSError as e:
 // loader runs programs that have no x bit, as the files of a bare mount.
 func loader(t *testing.T, program string) string {
 	t.Helper()
-	out := run(t, "", needTool(t, "readelf"), "-l", program)
+	out := harness.Run(t, "", harness.NeedTool(t, "readelf"), "-l", program)
 	_, rest, ok := strings.Cut(out, "Requesting program interpreter: ")
 	path, _, _ := strings.Cut(rest, "]")
 	if !ok {
@@ -294,7 +251,7 @@ int main(int argc, char **argv) {
 
 // A program and a library that it loads are both served by the mount.
 func TestK21_Execution(t *testing.T) {
-	cc := needTool(t, "cc")
+	cc := harness.NeedTool(t, "cc")
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
@@ -304,23 +261,23 @@ func TestK21_Execution(t *testing.T) {
 		return path
 	}
 	library, program := filepath.Join(dir, "answer.so"), filepath.Join(dir, "program")
-	run(t, dir, cc, "-shared", "-fPIC", "-o", library, write("answer.c", librarySource))
-	run(t, dir, cc, "-o", program, write("program.c", programSource), "-ldl")
+	harness.Run(t, dir, cc, "-shared", "-fPIC", "-o", library, write("answer.c", librarySource))
+	harness.Run(t, dir, cc, "-o", program, write("program.c", programSource), "-ldl")
 
 	mountedProgram, mountedLibrary := mountPlainFile(t, program), mountPlainFile(t, library)
 	const want = "the answer is 42\n"
-	if got := run(t, "", loader(t, program), mountedProgram, mountedLibrary); got != want {
+	if got := harness.Run(t, "", loader(t, program), mountedProgram, mountedLibrary); got != want {
 		t.Errorf("through the loader: %q, want %q", got, want)
 	}
-	if got, err := try(t, "", mountedProgram, mountedLibrary); err == nil {
+	if got, err := harness.Try(t, "", mountedProgram, mountedLibrary); err == nil {
 		t.Errorf("without an x bit it runs and says %q", got)
 	}
 	script := mountFile(t, []byte("echo the script says $1\n"))
-	if got := run(t, "", "sh", script, "yes"); got != "the script says yes\n" {
+	if got := harness.Run(t, "", "sh", script, "yes"); got != "the script says yes\n" {
 		t.Errorf("sh: %q", got)
 	}
 	if python, err := exec.LookPath("python3"); err == nil {
-		if got := run(t, "", python, "-c", "import ctypes, sys; print(ctypes.CDLL(sys.argv[1]).answer())", mountedLibrary); got != "42\n" {
+		if got := harness.Run(t, "", python, "-c", "import ctypes, sys; print(ctypes.CDLL(sys.argv[1]).answer())", mountedLibrary); got != "42\n" {
 			t.Errorf("ctypes: %q", got)
 		}
 	}

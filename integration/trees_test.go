@@ -2,67 +2,23 @@ package integration
 
 import (
 	"crypto/sha256"
-	"encoding/json"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/xetfs/xetfs/integration/internal/harness"
 )
-
-// A Published is what `xetfs publish --json` prints.
-type Published struct {
-	Version        *uint64 // nil in a dry run
-	Root           string
-	Published      bool
-	Entries        int64
-	FolderEntries  int64 `json:"folder_entries"`
-	Files          int64
-	Bytes          int64
-	UnchangedFiles int64 `json:"unchanged_files"`
-	InlineFiles    int64 `json:"inline_files"`
-	Pages          int64
-	NewBytes       int64 `json:"new_bytes"`
-	Seconds        float64
-}
-
-// publish publishes a folder. What it remembers of the folder it keeps beside the store.
-func publish(t testing.TB, store, symbol, folder string, flags ...string) Published {
-	t.Helper()
-	out, err := publishCommand(t, store, symbol, folder, flags...).Output()
-	if err != nil {
-		t.Fatalf("publish %s: %v\n%s", folder, err, stderrOf(err))
-	}
-	var p Published
-	if err := json.Unmarshal(out, &p); err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
-func publishCommand(t testing.TB, store, symbol, folder string, flags ...string) *exec.Cmd {
-	t.Helper()
-	cmd := exec.Command(xetfs(t), append([]string{"publish", "--json", store, symbol, folder}, flags...)...)
-	cmd.Env = environment("XDG_CACHE_HOME=" + store + ".remembered")
-	return cmd
-}
-
-func stderrOf(err error) string {
-	if exit, ok := err.(*exec.ExitError); ok { //nolint:errorlint // Output wraps nothing
-		return tail(string(exit.Stderr), 4000)
-	}
-	return ""
-}
 
 // checkCatalog is `xetfs catalog check`, and fails the test if it finds anything.
 func checkCatalog(t testing.TB, store string, flags ...string) {
 	t.Helper()
-	run(t, "", xetfs(t), append([]string{"catalog", "check", store}, flags...)...)
+	harness.Run(t, "", harness.Program(t), append([]string{"catalog", "check", store}, flags...)...)
 }
 
 // A treeList is what a tree holds: a line for each path, with all that must be the same.
@@ -206,7 +162,7 @@ func (e *editor) change(kind int, path string) error {
 	case 5:
 		return os.Symlink(filepath.Base(path), fmt.Sprintf("%s.link-%d", path, e.rng.Uint32()))
 	}
-	return os.WriteFile(fmt.Sprintf("%s.more-%d", path, e.rng.Uint32()), noise(e.rng.Uint64(), e.rng.IntN(50_000)), 0o644)
+	return os.WriteFile(fmt.Sprintf("%s.more-%d", path, e.rng.Uint32()), harness.Noise(e.rng.Uint64(), e.rng.IntN(50_000)), 0o644)
 }
 
 func (e *editor) check(err error) {
@@ -219,8 +175,8 @@ func (e *editor) check(err error) {
 // goSources copies some of the sources of Go's standard library.
 func goSources(t testing.TB, dir string, packages ...string) {
 	t.Helper()
-	src := filepath.Join(strings.TrimSpace(run(t, "", "go", "env", "GOROOT")), "src")
+	src := filepath.Join(strings.TrimSpace(harness.Run(t, "", "go", "env", "GOROOT")), "src")
 	for _, p := range packages {
-		run(t, "", "cp", "-r", "--preserve=timestamps", "--no-preserve=mode", filepath.Join(src, p), dir)
+		harness.Run(t, "", "cp", "-r", "--preserve=timestamps", "--no-preserve=mode", filepath.Join(src, p), dir)
 	}
 }

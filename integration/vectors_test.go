@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/xetfs/xetfs/integration/internal/harness"
 )
 
 // A Vector is one file of a set of test vectors.
@@ -72,7 +74,7 @@ func coreSet(t testing.TB) VectorSet {
 			SHA256 string
 		}
 	}
-	dir := vectors(t, "core")
+	dir := harness.Vectors(t, "core")
 	readJSON(t, filepath.Join(dir, "manifest.json"), &m)
 	var files []Vector
 	for hash, f := range m.Files {
@@ -95,7 +97,7 @@ func jsSet(t testing.TB) VectorSet {
 			Terms  []struct{ Xorb string }
 		}
 	}
-	dir := vectors(t, "js")
+	dir := harness.Vectors(t, "js")
 	readJSON(t, filepath.Join(dir, "manifest.json"), &m)
 	stored := map[string]bool{}
 	for _, x := range m.Xorbs {
@@ -149,7 +151,7 @@ func readJSON(t testing.TB, path string, v any) {
 func TestVectors(t *testing.T) {
 	for _, set := range vectorSets(t) {
 		t.Run(set.Name, func(t *testing.T) {
-			m := mount(t, set.Dir)
+			m := harness.MountSource(t, set.Dir)
 			t.Run("by-hash", func(t *testing.T) { checkByHash(t, m, set) })
 			t.Run("lost", func(t *testing.T) { checkLost(t, m, set) })
 			t.Run("by-sha256", func(t *testing.T) { checkBySHA256(t, m, set) })
@@ -160,7 +162,7 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-func checkByHash(t *testing.T, m *Mount, set VectorSet) {
+func checkByHash(t *testing.T, m *harness.Mount, set VectorSet) {
 	var list bytes.Buffer
 	for _, v := range set.good() {
 		info, err := os.Stat(m.Path("by-hash", v.Hash))
@@ -179,16 +181,16 @@ func checkByHash(t *testing.T, m *Mount, set VectorSet) {
 // checkSums lets sha256sum read every file of a list.
 func checkSums(t *testing.T, dir string, list io.Reader) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), harness.Patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, needTool(t, "sha256sum"), "--check", "--quiet", "-")
+	cmd := exec.CommandContext(ctx, harness.NeedTool(t, "sha256sum"), "--check", "--quiet", "-")
 	cmd.Dir, cmd.Stdin, cmd.WaitDelay = dir, list, time.Second
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("sha256sum in %s: %v\n%s", dir, err, tail(string(out), 4000))
+		t.Errorf("sha256sum in %s: %v\n%s", dir, err, harness.Tail(string(out), 4000))
 	}
 }
 
-func checkLost(t *testing.T, m *Mount, set VectorSet) {
+func checkLost(t *testing.T, m *harness.Mount, set VectorSet) {
 	for _, v := range set.Files {
 		if !v.Lost {
 			continue
@@ -198,7 +200,7 @@ func checkLost(t *testing.T, m *Mount, set VectorSet) {
 		if !errors.Is(err, syscall.EIO) {
 			t.Errorf("%s: a xorb is not stored, and reading says %v, want EIO", v.Hash, err)
 		}
-		if lines := m.Log.After(func(l Line) bool { return strings.Contains(l.Text("file"), v.Hash) }); len(lines) == 0 {
+		if lines := m.Log.After(func(l harness.Line) bool { return strings.Contains(l.Text("file"), v.Hash) }); len(lines) == 0 {
 			t.Errorf("%s: EIO without a line in the log", v.Hash)
 		}
 	}
@@ -206,7 +208,7 @@ func checkLost(t *testing.T, m *Mount, set VectorSet) {
 
 // The same file is found under its SHA-256 wherever a shard knows it, with the same
 // attributes.
-func checkBySHA256(t *testing.T, m *Mount, set VectorSet) {
+func checkBySHA256(t *testing.T, m *harness.Mount, set VectorSet) {
 	same := map[string][]Vector{} // cut into chunks another way, a file has another hash
 	for _, v := range set.Files {
 		same[v.SHA256] = append(same[v.SHA256], v)
@@ -236,7 +238,7 @@ func checkBySHA256(t *testing.T, m *Mount, set VectorSet) {
 }
 
 // Every file below shards is one of by-hash, and the other way round.
-func checkShards(t *testing.T, m *Mount) {
+func checkShards(t *testing.T, m *harness.Mount) {
 	all := namesIn(t, m.Path("by-hash"))
 	var seen []string
 	for _, shard := range namesIn(t, m.Path("shards")) {
@@ -267,7 +269,7 @@ func namesIn(t testing.TB, dir string) []string {
 	return names
 }
 
-func checkRandom(t *testing.T, m *Mount, set VectorSet) {
+func checkRandom(t *testing.T, m *harness.Mount, set VectorSet) {
 	for i, v := range set.good() {
 		path := m.Path("by-hash", v.Hash)
 		r := openReader(t, path, readWhole(t, path, v.SHA256))
@@ -280,7 +282,7 @@ func checkRandom(t *testing.T, m *Mount, set VectorSet) {
 
 // 32 readers of the biggest files, each in its own order, on a mount that has seen
 // nothing yet.
-func checkCrowd(t *testing.T, m *Mount, set VectorSet) {
+func checkCrowd(t *testing.T, m *harness.Mount, set VectorSet) {
 	files := set.good()
 	slices.SortStableFunc(files, func(a, b Vector) int { return int(b.Size - a.Size) })
 	files = files[:min(len(files), 16)]
@@ -288,8 +290,8 @@ func checkCrowd(t *testing.T, m *Mount, set VectorSet) {
 	for _, v := range files {
 		wants = append(wants, readWhole(t, m.Path("by-hash", v.Hash), v.SHA256))
 	}
-	fresh := mount(t, set.Dir)
-	parallel(32, func(i int) {
+	fresh := harness.MountSource(t, set.Dir)
+	harness.Parallel(32, func(i int) {
 		v := files[i%len(files)]
 		r := openReader(t, fresh.Path("by-hash", v.Hash), wants[i%len(files)])
 		sum, err := r.ReadAll(4097 + i*8191)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/xorb"
+	"github.com/xetfs/xetfs/integration/internal/harness"
 )
 
 // A source tree in five versions: each can be read while the others are, what differs is
@@ -30,9 +31,9 @@ func TestVersions(t *testing.T) {
 			newEditor(t, folder, v).edit(70)
 		}
 		copied := filepath.Join(work, fmt.Sprint("v", v))
-		run(t, "", "cp", "-a", folder, copied)
+		harness.Run(t, "", "cp", "-a", folder, copied)
 		versions = append(versions, listTree(t, copied))
-		p := publish(t, store, "go/src", folder, "--message", fmt.Sprint("edit ", v))
+		p := harness.Publish(t, store, "go/src", folder, "--message", fmt.Sprint("edit ", v))
 		if !p.Published || p.Version == nil || *p.Version != v {
 			t.Fatalf("publish %d: %+v", v, p)
 		}
@@ -43,12 +44,12 @@ func TestVersions(t *testing.T) {
 			t.Errorf("publish %d read %d files of %d, 70 changes were made", v, read, p.Files)
 		}
 	}
-	if again := publish(t, store, "go/src", folder); again.Published || again.UnchangedFiles < again.Files/2 {
+	if again := harness.Publish(t, store, "go/src", folder); again.Published || again.UnchangedFiles < again.Files/2 {
 		t.Errorf("once more: %+v", again)
 	}
 	checkCatalog(t, store, "--data")
 
-	m := mount(t, store)
+	m := harness.MountSource(t, store)
 	for v, want := range versions {
 		want.same(t, fmt.Sprint("version ", v), listTree(t, m.Path("go/src/.versions", strconv.Itoa(v))))
 	}
@@ -67,7 +68,7 @@ func checkTools(t *testing.T, plain, mounted string) {
 	t.Helper()
 	same := func(script string) {
 		t.Helper()
-		if want, got := run(t, plain, "bash", "-euc", script), run(t, mounted, "bash", "-euc", script); want != got {
+		if want, got := harness.Run(t, plain, "bash", "-euc", script), harness.Run(t, mounted, "bash", "-euc", script); want != got {
 			t.Errorf("%s: differs: %d bytes, %d in the mount", script, len(want), len(got))
 		}
 	}
@@ -76,19 +77,19 @@ func checkTools(t *testing.T, plain, mounted string) {
 	same(`ls -lRn --time-style=full-iso | awk '!/^total/ { $2 = ""; if (/^d/) $5 = ""; print }'`)
 	same(`tar --create --sort=name --format=pax --pax-option=delete=atime,delete=ctime . | sha256sum`)
 	same(`grep -rc func . | sort`)
-	needTool(t, "rsync")
-	if out := run(t, "", "rsync", "-aHn", "--checksum", "--delete", "--itemize-changes", plain+"/", mounted+"/"); out != "" {
-		t.Errorf("rsync would change:\n%s", tail(out, 2000))
+	harness.NeedTool(t, "rsync")
+	if out := harness.Run(t, "", "rsync", "-aHn", "--checksum", "--delete", "--itemize-changes", plain+"/", mounted+"/"); out != "" {
+		t.Errorf("rsync would change:\n%s", harness.Tail(out, 2000))
 	}
-	if out := run(t, "", "rsync", "-aHn", "--checksum", "--delete", "--itemize-changes", mounted+"/", plain+"/"); out != "" {
-		t.Errorf("rsync would change back:\n%s", tail(out, 2000))
+	if out := harness.Run(t, "", "rsync", "-aHn", "--checksum", "--delete", "--itemize-changes", mounted+"/", plain+"/"); out != "" {
+		t.Errorf("rsync would change back:\n%s", harness.Tail(out, 2000))
 	}
 }
 
 // checkDiff compares what `xetfs diff` says with what two lists say.
 func checkDiff(t *testing.T, store string, a, b int, versions []treeList) {
 	t.Helper()
-	out := run(t, "", xetfs(t), "diff", "--json", store, fmt.Sprint("go/src@", a), fmt.Sprint("go/src@", b))
+	out := harness.Run(t, "", harness.Program(t), "diff", "--json", store, fmt.Sprint("go/src@", a), fmt.Sprint("go/src@", b))
 	var doc struct {
 		Changes []struct{ Path, Change string }
 	}
@@ -200,7 +201,7 @@ func distinct(t *testing.T, path string, size int64, seen map[codec.Hash]bool) (
 
 // A published working copy is to git what it was: clean, or changed in the same places.
 func TestVersionsGit(t *testing.T) {
-	git := needTool(t, "git")
+	git := harness.NeedTool(t, "git")
 	work := t.TempDir()
 	folder, store := filepath.Join(work, "copy"), filepath.Join(work, "store")
 	if err := os.Mkdir(folder, 0o755); err != nil {
@@ -209,16 +210,16 @@ func TestVersionsGit(t *testing.T) {
 	goSources(t, folder, "encoding")
 	configured := []string{"-c", "safe.directory=*", "-c", "user.name=x", "-c", "user.email=x@example.org"}
 	in := func(dir string, args ...string) string {
-		return run(t, dir, git, append(configured, args...)...)
+		return harness.Run(t, dir, git, append(configured, args...)...)
 	}
 	in(folder, "init", "-q")
 	in(folder, "add", ".")
 	in(folder, "commit", "-qm", "all")
-	publish(t, store, "clean", folder)
+	harness.Publish(t, store, "clean", folder)
 	newEditor(t, folder, 9).edit(20)
-	publish(t, store, "dirty", folder)
+	harness.Publish(t, store, "dirty", folder)
 
-	m := mount(t, store)
+	m := harness.MountSource(t, store)
 	if out := in(m.Path("clean"), "status", "--porcelain"); out != "" {
 		t.Errorf("git status of a clean working copy:\n%s", out)
 	}

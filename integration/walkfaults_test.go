@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/xetfs/xetfs/integration/internal/harness"
 )
 
 var walkFaults = flag.Int("walk-faults", 67, "only every Nth fault of the system calls of publish and pack is tested; 1: each of them")
@@ -16,7 +18,7 @@ var walkFaults = flag.Int("walk-faults", 67, "only every Nth fault of the system
 // S31: strace makes single system calls of the program fail, those of the walk through FOLDER
 // among them. With exit status 0 the tree is complete; otherwise there is no version.
 func TestS31_WalkFaults(t *testing.T) {
-	strace := needTool(t, "strace")
+	strace := harness.NeedTool(t, "strace")
 	if out, err := exec.Command(strace, "-f", "true").CombinedOutput(); err != nil {
 		t.Skipf("strace does not work here: %v: %s", err, out)
 	}
@@ -58,7 +60,7 @@ func walkFolder(t *testing.T) string {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		writeFile(t, path, noise(uint64(size), size))
+		harness.WriteFile(t, path, harness.Noise(uint64(size), size))
 		if err := os.Chtimes(path, old, old); err != nil {
 			t.Fatal(err)
 		}
@@ -76,7 +78,7 @@ func withFault(t *testing.T, strace, fault string, args ...string) (output strin
 	work := t.TempDir()
 	trace := filepath.Join(work, "trace")
 	call, _, _ := strings.Cut(fault, ":")
-	cmd := exec.Command(strace, append([]string{"-f", "-qq", "-o", trace, "-e", "trace=" + call, "-e", "inject=" + fault, xetfs(t)}, args...)...)
+	cmd := exec.Command(strace, append([]string{"-f", "-qq", "-o", trace, "-e", "trace=" + call, "-e", "inject=" + fault, harness.Program(t)}, args...)...)
 	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+work, "XDG_STATE_HOME="+work)
 	out, _ := cmd.CombinedOutput()
 	log, err := os.ReadFile(trace)
@@ -90,7 +92,7 @@ func publishWithFault(t *testing.T, strace, fault, folder string) (hit bool) {
 	t.Helper()
 	store := filepath.Join(t.TempDir(), "store")
 	out, status, hit := withFault(t, strace, fault, "publish", "--xattrs", store, "s", folder)
-	tree, err := exec.Command(xetfs(t), "ls", "-R", store, "s").Output()
+	tree, err := exec.Command(harness.Program(t), "ls", "-R", store, "s").Output()
 	complete := string(tree) == ".xetfsignore\nd\nd/e\nd/e/x\ninline\nlarge\nlink\nsmall\n"
 	if status == 0 && !complete || status != 0 && err == nil || status == 9 {
 		t.Errorf("publish, %s: status %d, a version: %v\n%s\nits tree\n%s", fault, status, err == nil, out, tree)

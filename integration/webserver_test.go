@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/xetfs/xetfs/integration/internal/harness"
 )
 
 // A webServer is a program that knows nothing of us.
@@ -63,39 +65,39 @@ func TestFarWebServers(t *testing.T) {
 	if err := os.Mkdir(folder, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	goroot := strings.TrimSpace(run(t, "", "go", "env", "GOROOT"))
-	run(t, "", "cp", "-rL", filepath.Join(goroot, "src", "encoding"), folder)
-	big := noise(7, 9_000_001)
+	goroot := strings.TrimSpace(harness.Run(t, "", "go", "env", "GOROOT"))
+	harness.Run(t, "", "cp", "-rL", filepath.Join(goroot, "src", "encoding"), folder)
+	big := harness.Noise(7, 9_000_001)
 	if err := os.WriteFile(filepath.Join(folder, "big"), big, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	root := filepath.Join(top, "www")
-	publish(t, filepath.Join(root, "named"), "tree", folder)
-	bare := packFolder(t, filepath.Join(root, "bare"), folder)
-	publish(t, filepath.Join(root, "unlisted"), "tree", filepath.Join(folder, "encoding", "hex"))
+	harness.Publish(t, filepath.Join(root, "named"), "tree", folder)
+	bare := harness.PackFolder(t, filepath.Join(root, "bare"), folder)
+	harness.Publish(t, filepath.Join(root, "unlisted"), "tree", filepath.Join(folder, "encoding", "hex"))
 	if err := os.Remove(filepath.Join(root, "unlisted", "xetfs.list")); err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range webServers {
 		t.Run(s.name, func(t *testing.T) {
 			if _, err := exec.LookPath(s.name); err != nil && s.always {
-				absent(t, "there is no %s (integration/setup.sh installs it)", s.name)
+				harness.Absent(t, "there is no %s (integration/setup.sh installs it)", s.name)
 			} else if err != nil {
 				t.Skip(err)
 			}
 			address := s.start(t, root)
-			m := mount(t, address+"/named", "--symbol=tree", "--cache-dir="+filepath.Join(t.TempDir(), "cache"))
-			run(t, "", "diff", "-r", folder, m.Dir)
-			m = mount(t, address+"/bare", "--cache-dir=off")
+			m := harness.MountSource(t, address+"/named", "--symbol=tree", "--cache-dir="+filepath.Join(t.TempDir(), "cache"))
+			harness.Run(t, "", "diff", "-r", folder, m.Dir)
+			m = harness.MountSource(t, address+"/bare", "--cache-dir=off")
 			readOpen(t, open(t, m.File(bare["big"].Hash)), big)
-			m = mount(t, address+"/unlisted", "--symbol=tree", "--cache-dir=off")
-			run(t, "", "diff", "-r", filepath.Join(folder, "encoding", "hex"), m.Dir)
-			m.quiet()
+			m = harness.MountSource(t, address+"/unlisted", "--symbol=tree", "--cache-dir=off")
+			harness.Run(t, "", "diff", "-r", filepath.Join(folder, "encoding", "hex"), m.Dir)
+			m.Quiet()
 			const unlisted = "xetfs.list is not there, which xetfs pack and publish write; what has a name in a catalog can be read without it\n"
-			if out, err := try(t, "", xetfs(t), "ls", address+"/unlisted"); err == nil || !strings.HasSuffix(out, unlisted) {
+			if out, err := harness.Try(t, "", harness.Program(t), "ls", address+"/unlisted"); err == nil || !strings.HasSuffix(out, unlisted) {
 				t.Errorf("without a listing: %v, %s", err, out)
 			}
-			if out, err := try(t, "", xetfs(t), "ls", address+"/nothing"); err == nil || !strings.Contains(out, "there is no store") {
+			if out, err := harness.Try(t, "", harness.Program(t), "ls", address+"/nothing"); err == nil || !strings.Contains(out, "there is no store") {
 				t.Errorf("where nothing is: %v, %s", err, out)
 			}
 		})
@@ -147,7 +149,7 @@ func (s webServer) start(t *testing.T, root string) string {
 	said := new(strings.Builder) // read once the process has ended
 	cmd.Stdout, cmd.Stderr = said, said
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // with all its workers
-	cmd.WaitDelay = unmountLimit
+	cmd.WaitDelay = harness.UnmountLimit
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -160,7 +162,7 @@ func (s webServer) start(t *testing.T, root string) string {
 			t.Logf("%s says:\n%s%s", s.name, said, log)
 		}
 	})
-	for end := time.Now().Add(mountLimit); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(harness.MountLimit); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if c, err := net.Dial("tcp", address); err == nil {
 			c.Close()
 			return "http://" + address

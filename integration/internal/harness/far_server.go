@@ -1,4 +1,4 @@
-package integration
+package harness
 
 import (
 	"bufio"
@@ -21,24 +21,24 @@ import (
 type FarServer struct {
 	t    testing.TB
 	URL  string // ends with a slash
-	cmd  *exec.Cmd
+	Cmd  *exec.Cmd
 	done chan struct{} // closed when the process has ended
 }
 
-// serveFar gives a store out over HTTP until the end of the test.
-func serveFar(t testing.TB, store string, flags ...string) *FarServer {
+// ServeFar gives a store out over HTTP until the end of the test.
+func ServeFar(t testing.TB, store string, flags ...string) *FarServer {
 	t.Helper()
 	args := slices.Concat([]string{"serve", "--plain", "--listen=127.0.0.1:0"}, flags, []string{store})
-	s := &FarServer{t: t, cmd: exec.Command(xetfs(t), args...), done: make(chan struct{})}
-	s.cmd.Env = environment()
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
-	said, err := s.cmd.StdoutPipe()
+	s := &FarServer{t: t, Cmd: exec.Command(Program(t), args...), done: make(chan struct{})}
+	s.Cmd.Env = Environment()
+	s.Cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	said, err := s.Cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	stderr := new(strings.Builder) // read once the process has ended
-	s.cmd.Stderr = stderr
-	if err := s.cmd.Start(); err != nil {
+	s.Cmd.Stderr = stderr
+	if err := s.Cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	lines := bufio.NewScanner(said)
@@ -47,7 +47,7 @@ func serveFar(t testing.TB, store string, flags ...string) *FarServer {
 	go func() {
 		defer close(s.done)
 		io.Copy(io.Discard, said) //nolint:errcheck // it says no more
-		s.cmd.Wait()              //nolint:errcheck // the status says it
+		s.Cmd.Wait()              //nolint:errcheck // the status says it
 	}()
 	t.Cleanup(func() {
 		if code := s.Stop(); code != 0 || strings.Contains(stderr.String(), "goroutine ") {
@@ -62,14 +62,14 @@ func serveFar(t testing.TB, store string, flags ...string) *FarServer {
 
 // Stop ends the server and returns its exit status.
 func (s *FarServer) Stop() int {
-	s.cmd.Process.Signal(syscall.SIGTERM) //nolint:errcheck // it may have ended
+	s.Cmd.Process.Signal(syscall.SIGTERM) //nolint:errcheck // it may have ended
 	select {
 	case <-s.done:
-	case <-time.After(unmountLimit):
-		s.cmd.Process.Kill() //nolint:errcheck // it may have ended
+	case <-time.After(UnmountLimit):
+		s.Cmd.Process.Kill() //nolint:errcheck // it may have ended
 		<-s.done
 	}
-	return s.cmd.ProcessState.ExitCode()
+	return s.Cmd.ProcessState.ExitCode()
 }
 
 // A Traffic is what a server has given out.
@@ -120,7 +120,7 @@ func (s *FarServer) Behind(gate *Gate) string {
 	through.Transport = transport
 	through.ErrorHandler = func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) }
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasSuffix(r.URL.Path, ".xorb") && gate.pass(r.Context()) != nil {
+		if strings.HasSuffix(r.URL.Path, ".xorb") && gate.Pass(r.Context()) != nil {
 			return
 		}
 		through.ServeHTTP(w, r)
@@ -134,23 +134,16 @@ func (s *FarServer) Behind(gate *Gate) string {
 	return server.URL + "/"
 }
 
-// newGate is a door that is open.
-func newGate() *Gate {
-	g := &Gate{open: make(chan struct{})}
-	g.Open()
-	return g
-}
-
-// mountFar mounts what a server has, without a disk cache, so that all comes over the wire.
-func mountFar(t testing.TB, address string, flags ...string) *Mount {
+// MountFar mounts what a server has, without a disk cache, so that all comes over the wire.
+func MountFar(t testing.TB, address string, flags ...string) *Mount {
 	t.Helper()
-	return mount(t, address, append(withoutDisk(t), flags...)...)
+	return MountSource(t, address, append(withoutDisk(t), flags...)...)
 }
 
 // withoutDisk is the flag that keeps nothing on disk, if the program has it.
 func withoutDisk(t testing.TB) []string {
 	t.Helper()
-	help, err := exec.Command(xetfs(t), "mount", "--help").Output()
+	help, err := exec.Command(Program(t), "mount", "--help").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,13 +153,13 @@ func withoutDisk(t testing.TB) []string {
 	return nil
 }
 
-// rounds says a time in round trips.
-func rounds(took, delay time.Duration) string {
+// Rounds says a time in round trips.
+func Rounds(took, delay time.Duration) string {
 	return fmt.Sprintf("%v, %.2f round trips", took.Round(100*time.Microsecond), took.Seconds()/delay.Seconds())
 }
 
-// middle returns the median.
-func middle(took []time.Duration) time.Duration {
+// Middle returns the median.
+func Middle(took []time.Duration) time.Duration {
 	took = slices.Sorted(slices.Values(took))
 	return took[len(took)/2]
 }

@@ -1,4 +1,4 @@
-package integration
+package bench
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/xetfs/xetfs/integration/internal/harness"
 	"golang.org/x/sys/unix"
 )
 
@@ -34,8 +35,8 @@ func benchNear(t *testing.T, r *results) {
 // chunks.
 type near struct {
 	*bench
-	server                *FarServer
-	file                  Stored
+	server                *harness.FarServer
+	file                  harness.Stored
 	plain                 string // the file itself
 	bare                  string // the same file, by a server that only hands it to the kernel
 	storeDir              string
@@ -55,21 +56,21 @@ func newNear(t *testing.T, k kind) *near {
 	n.sums = k.lay(t, filepath.Dir(n.plain), n.size)
 	n.bare = filepath.Join(bareOf(t, filepath.Dir(n.plain)), "file")
 	n.file = storeFolder(t, n.storeDir, filepath.Dir(n.plain), k.scheme)["file"]
-	n.server = serveFar(t, n.storeDir)
-	run(t, "", xetfs(t), "warm", "--cache-dir="+n.wholeCache, n.server.URL, "by-hash/"+n.file.Hash.String())
-	run(t, "", xetfs(t), "warm", "--chunks", "--cache-dir="+n.runsCache, n.server.URL, "by-hash/"+n.file.Hash.String())
+	n.server = harness.ServeFar(t, n.storeDir)
+	harness.Run(t, "", harness.Program(t), "warm", "--cache-dir="+n.wholeCache, n.server.URL, "by-hash/"+n.file.Hash.String())
+	harness.Run(t, "", harness.Program(t), "warm", "--chunks", "--cache-dir="+n.runsCache, n.server.URL, "by-hash/"+n.file.Hash.String())
 	m := n.chunks(t)
 	n.compare(t, m.File(n.file.Hash))
 	m.Unmount()
 	return n
 }
 
-func (n *near) whole(t *testing.T) *Mount {
-	return mount(t, n.server.URL, "--cache-dir="+n.wholeCache)
+func (n *near) whole(t *testing.T) *harness.Mount {
+	return harness.MountSource(t, n.server.URL, "--cache-dir="+n.wholeCache)
 }
 
-func (n *near) chunks(t *testing.T) *Mount {
-	return mount(t, n.server.URL, "--cache-dir="+n.runsCache, "--materialize=never")
+func (n *near) chunks(t *testing.T) *harness.Mount {
+	return harness.MountSource(t, n.server.URL, "--cache-dir="+n.runsCache, "--materialize=never")
 }
 
 // round measures every way once. Cold means from the disk here, for everybody. Before each
@@ -121,7 +122,7 @@ func (n *near) inMemory(t *testing.T, round int) float64 {
 	places := n.places(round, 0)
 	places = places[:len(places)/2] // which fit in
 	n.random(t, path, places)
-	dropPages(t, path)
+	harness.DropPages(t, path)
 	return n.random(t, path, places).p50
 }
 
@@ -144,6 +145,9 @@ func (n *near) chunksInARow(t *testing.T) float64 {
 	return n.sequential(t, m.File(n.file.Hash))
 }
 
+// touched keeps reads of a mapping from being optimized away.
+var touched byte
+
 // mapped touches every page of the file through a mapping, many times anew, and returns MB/s.
 func (n *near) mapped(t *testing.T, path string) float64 {
 	t.Helper()
@@ -160,7 +164,7 @@ func (n *near) mapped(t *testing.T, path string) float64 {
 			t.Fatal(err)
 		}
 		for i := 0; i < len(b); i += 4096 {
-			sink += b[i]
+			touched += b[i]
 		}
 		if err := unix.Munmap(b); err != nil {
 			t.Fatal(err)
@@ -176,7 +180,7 @@ func dropBelow(t *testing.T, root string) {
 	unix.Sync()
 	err := filepath.WalkDir(root, func(path string, d iofs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {
-			dropPages(t, path)
+			harness.DropPages(t, path)
 		}
 		return err
 	})
@@ -186,7 +190,7 @@ func dropBelow(t *testing.T, root string) {
 }
 
 // fuseReads returns how many READ messages a mount has answered.
-func fuseReads(t *testing.T, m *Mount) float64 {
+func fuseReads(t *testing.T, m *harness.Mount) float64 {
 	t.Helper()
 	b := make([]byte, 64<<10)
 	n, err := unix.Getxattr(m.Dir, "user.xet.stats", b)
@@ -208,15 +212,15 @@ const modelTensors = 64
 // benchModel loads a model of four times the size of the other files with safetensors,
 // which maps it.
 func benchModel(t *testing.T, r *results) {
-	python := scientificPython(t)
+	python := harness.ScientificPython(t)
 	dir := t.TempDir()
 	plain, storeDir := filepath.Join(dir, "plain"), filepath.Join(dir, "store")
 	layModel(t, filepath.Join(plain, "file"), *benchMiB<<22)
 	file := storeFolder(t, storeDir, plain, kinds[1].scheme)["file"]
-	server := serveFar(t, storeDir)
+	server := harness.ServeFar(t, storeDir)
 	whole, runs := filepath.Join(dir, "whole"), filepath.Join(dir, "runs")
-	run(t, "", xetfs(t), "warm", "--cache-dir="+whole, server.URL, "by-hash/"+file.Hash.String())
-	run(t, "", xetfs(t), "warm", "--chunks", "--cache-dir="+runs, server.URL, "by-hash/"+file.Hash.String())
+	harness.Run(t, "", harness.Program(t), "warm", "--cache-dir="+whole, server.URL, "by-hash/"+file.Hash.String())
+	harness.Run(t, "", harness.Program(t), "warm", "--chunks", "--cache-dir="+runs, server.URL, "by-hash/"+file.Hash.String())
 	const wholeFile, chunks, local = "whole file", "chunks on disk", "local store"
 	ways := []struct {
 		system string
@@ -275,7 +279,7 @@ func layModel(t *testing.T, path string, size int64) {
 	}
 	defer f.Close()
 	start := append(binary.LittleEndian.AppendUint64(nil, uint64(len(header))), header...)
-	if _, err := io.Copy(f, io.MultiReader(bytes.NewReader(start), weightsContent(13, each*modelTensors))); err != nil {
+	if _, err := io.Copy(f, io.MultiReader(bytes.NewReader(start), harness.WeightsContent(13, each*modelTensors))); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -293,7 +297,7 @@ with safe_open(sys.argv[1], framework="np") as f:
         total += float(f.get_tensor(name)[:, 0].sum())
 print(time.monotonic() - start)
 `
-	out := strings.TrimSpace(run(t, "", python, "-c", script, path))
+	out := strings.TrimSpace(harness.Run(t, "", python, "-c", script, path))
 	seconds, err := strconv.ParseFloat(out, 64)
 	if err != nil {
 		t.Fatal(err)

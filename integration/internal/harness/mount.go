@@ -1,7 +1,8 @@
-package integration
+package harness
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,17 +22,17 @@ import (
 )
 
 const (
-	// patience is after how long something counts as hung. Beside other processes everything
+	// Patience is after how long something counts as hung. Beside other processes everything
 	// takes many times as long, so no limit in a test is near the usual time.
-	patience = 3 * time.Minute
+	Patience = 3 * time.Minute
 
-	mountLimit   = patience // from start to mount_ready
-	unmountLimit = patience // from SIGTERM to the end, grace included
+	MountLimit   = Patience // from start to mount_ready
+	UnmountLimit = Patience // from SIGTERM to the end, grace included
 )
 
 // A Mount is one `xetfs mount --foreground`, a process of its own.
 type Mount struct {
-	t      testing.TB
+	T      testing.TB
 	Source string
 	Dir    string
 	Log    *Log
@@ -39,46 +40,47 @@ type Mount struct {
 	cmd    *exec.Cmd
 	done   chan struct{} // closed when the process has ended
 	status *os.ProcessState
-	ended  bool // the test has ended it by itself
+	Ended  bool // the test has ended it by itself
 }
 
-// mount mounts source at a new folder and returns when it can be read. The test's end
+// MountSource mounts source at a new folder and returns when it can be read. The test's end
 // unmounts it and looks at how the process ended.
-func mount(t testing.TB, source string, flags ...string) *Mount {
+func MountSource(t testing.TB, source string, flags ...string) *Mount {
 	t.Helper()
-	return mountAt(t, source, filepath.Join(t.TempDir(), "mnt"), flags...)
+	return MountAt(t, source, filepath.Join(t.TempDir(), "mnt"), flags...)
 }
 
-func mountAt(t testing.TB, source, dir string, flags ...string) *Mount {
+// MountAt mounts source at dir, which it creates.
+func MountAt(t testing.TB, source, dir string, flags ...string) *Mount {
 	t.Helper()
-	needFuse(t)
+	NeedFuse(t)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	m := startMount(t, source, dir, flags...)
-	if _, ok := m.Log.Wait(mountLimit, event("mount_ready")); !ok {
-		t.Fatalf("%s was not mounted within %v:\n%s", source, mountLimit, m.Log)
+	m := StartMount(t, source, dir, flags...)
+	if _, ok := m.Log.Wait(MountLimit, Event("mount_ready")); !ok {
+		t.Fatalf("%s was not mounted within %v:\n%s", source, MountLimit, m.Log)
 	}
 	return m
 }
 
-// startMount starts mounting.
-func startMount(t testing.TB, source, dir string, flags ...string) *Mount {
+// StartMount starts mounting.
+func StartMount(t testing.TB, source, dir string, flags ...string) *Mount {
 	t.Helper()
-	return startCommand(t, exec.Command(xetfs(t), mountArgs(source, dir, flags...)...), source, dir)
+	return StartCommand(t, exec.Command(Program(t), MountArgs(source, dir, flags...)...), source, dir)
 }
 
-// mountArgs are the arguments of xetfs.
-func mountArgs(source, dir string, flags ...string) []string {
+// MountArgs are the arguments of xetfs.
+func MountArgs(source, dir string, flags ...string) []string {
 	args := append([]string{"mount", "--foreground", "--log-format=json"}, flags...)
 	return append(args, source, dir)
 }
 
-// startCommand starts a command that ends in mounting.
-func startCommand(t testing.TB, cmd *exec.Cmd, source, dir string) *Mount {
+// StartCommand starts a command that ends in mounting.
+func StartCommand(t testing.TB, cmd *exec.Cmd, source, dir string) *Mount {
 	t.Helper()
-	m := &Mount{t: t, Source: source, Dir: dir, Log: newLog(), cmd: cmd, done: make(chan struct{})}
-	m.cmd.Env = environment()
+	m := &Mount{T: t, Source: source, Dir: dir, Log: newLog(), cmd: cmd, done: make(chan struct{})}
+	m.cmd.Env = Environment()
 	// If this program is killed, the mount goes too.
 	m.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	stderr, err := m.cmd.StderrPipe()
@@ -98,28 +100,28 @@ func startCommand(t testing.TB, cmd *exec.Cmd, source, dir string) *Mount {
 	return m
 }
 
-// environment is that of the program under test. The race detector would make it wait a
+// Environment is that of the program under test. The race detector would make it wait a
 // second before it ends.
-func environment(more ...string) []string {
+func Environment(more ...string) []string {
 	return append(append(os.Environ(), "GORACE=atexit_sleep_ms=0"), more...)
 }
 
 // cleanup ends the mount whatever state it is in, and fails the test if that was not
 // orderly.
 func (m *Mount) cleanup() {
-	if !m.ended {
+	if !m.Ended {
 		m.Signal(syscall.SIGTERM)
-		if code, ok := m.Wait(unmountLimit); !ok {
-			m.t.Errorf("%s: not unmounted within %v after SIGTERM", m.Dir, unmountLimit)
+		if code, ok := m.Wait(UnmountLimit); !ok {
+			m.T.Errorf("%s: not unmounted within %v after SIGTERM", m.Dir, UnmountLimit)
 		} else if code != 0 {
-			m.t.Errorf("%s: exit status %d after SIGTERM", m.Dir, code)
+			m.T.Errorf("%s: exit status %d after SIGTERM", m.Dir, code)
 		}
 	}
 	m.destroy()
 	if log := m.Log.String(); strings.Contains(log, "DATA RACE") || strings.Contains(log, "goroutine ") {
-		m.t.Errorf("%s: the program says:\n%s", m.Dir, log)
-	} else if m.t.Failed() {
-		m.t.Logf("log of %s:\n%s", m.Dir, tail(log, 4000))
+		m.T.Errorf("%s: the program says:\n%s", m.Dir, log)
+	} else if m.T.Failed() {
+		m.T.Logf("log of %s:\n%s", m.Dir, Tail(log, 4000))
 	}
 }
 
@@ -129,7 +131,7 @@ func (m *Mount) destroy() {
 	case <-m.done:
 	default:
 		m.Signal(syscall.SIGKILL)
-		m.Wait(unmountLimit)
+		m.Wait(UnmountLimit)
 	}
 	for range 3 {
 		if err := unix.Unmount(m.Dir, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {
@@ -144,7 +146,7 @@ func (m *Mount) Pid() int { return m.cmd.Process.Pid }
 // Signal sends a signal to the process, if there still is one.
 func (m *Mount) Signal(s syscall.Signal) {
 	if err := m.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		m.t.Errorf("signal %v: %v", s, err)
+		m.T.Errorf("signal %v: %v", s, err)
 	}
 }
 
@@ -161,11 +163,11 @@ func (m *Mount) Wait(limit time.Duration) (status int, ok bool) {
 
 // Unmount ends the mount now.
 func (m *Mount) Unmount() {
-	m.t.Helper()
-	m.ended = true
+	m.T.Helper()
+	m.Ended = true
 	m.Signal(syscall.SIGTERM)
-	if code, ok := m.Wait(unmountLimit); !ok || code != 0 {
-		m.t.Fatalf("%s: unmounting: exit status %d, ended %t\n%s", m.Dir, code, ok, m.Log)
+	if code, ok := m.Wait(UnmountLimit); !ok || code != 0 {
+		m.T.Fatalf("%s: unmounting: exit status %d, ended %t\n%s", m.Dir, code, ok, m.Log)
 	}
 }
 
@@ -179,21 +181,21 @@ func (m *Mount) File(hash fmt.Stringer) string { return m.Path("by-hash", hash.S
 
 // Status returns a figure of /proc/PID/status in bytes: VmRSS, VmHWM.
 func (m *Mount) Status(name string) int64 {
-	m.t.Helper()
+	m.T.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", m.Pid()))
 	if err != nil {
-		m.t.Fatal(err)
+		m.T.Fatal(err)
 	}
 	for line := range strings.Lines(string(b)) {
 		if key, value, _ := strings.Cut(line, ":"); key == name {
 			kib, err := strconv.ParseInt(strings.Fields(value)[0], 10, 64)
 			if err != nil {
-				m.t.Fatal(err)
+				m.T.Fatal(err)
 			}
 			return kib << 10
 		}
 	}
-	m.t.Fatalf("/proc/%d/status has no %s", m.Pid(), name)
+	m.T.Fatalf("/proc/%d/status has no %s", m.Pid(), name)
 	return 0
 }
 
@@ -272,7 +274,7 @@ func (l *Log) Find(match func(Line) bool) []Line {
 // After returns the lines that match, once there is one: a line is on its way through a
 // pipe while the reader has its error already.
 func (l *Log) After(match func(Line) bool) []Line {
-	l.Wait(patience, match)
+	l.Wait(Patience, match)
 	return l.Find(match)
 }
 
@@ -298,17 +300,75 @@ func (l *Log) Wait(limit time.Duration, match func(Line) bool) (Line, bool) {
 	}
 }
 
-// event matches the lines of one event.
-func event(name string) func(Line) bool {
+// Event matches the lines of one event.
+func Event(name string) func(Line) bool {
 	return func(l Line) bool { return l["event"] == name }
 }
 
-// warnings matches lines at warning level and above.
-func warnings(l Line) bool { return l["level"] == "WARN" || l["level"] == "ERROR" }
+// Warnings matches lines at warning level and above.
+func Warnings(l Line) bool { return l["level"] == "WARN" || l["level"] == "ERROR" }
 
-func tail(s string, n int) string {
+// Tail returns the last n bytes of s.
+func Tail(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}
 	return "…" + s[len(s)-n:]
+}
+
+// Kill9 kills a mount and clears away what is left of it.
+func (m *Mount) Kill9() {
+	m.T.Helper()
+	m.Ended = true
+	m.Signal(syscall.SIGKILL)
+	if _, ok := m.Wait(UnmountLimit); !ok {
+		m.T.Fatal("it was killed, and goes on")
+	}
+	m.destroy()
+}
+
+// Quiet fails the test if a mount has warned of anything but some events.
+func (m *Mount) Quiet(but ...string) {
+	m.T.Helper()
+	for _, line := range m.Log.Find(Warnings) {
+		known := false
+		for _, name := range but {
+			known = known || line["event"] == name
+		}
+		if !known {
+			m.T.Errorf("%s warns: %v", m.Dir, line)
+		}
+	}
+}
+
+// Shows waits until a file of the mount has some content.
+func (m *Mount) Shows(t *testing.T, name string, want []byte) {
+	t.Helper()
+	WaitUntil(t, fmt.Sprintf("%s has %d bytes", name, len(want)), func() bool {
+		b, err := os.ReadFile(m.Path(name))
+		return err == nil && bytes.Equal(b, want)
+	})
+}
+
+// AwaitGone waits until the last event says that the store is gone, and whether another one
+// is in its place. An earlier event may name a reference that was deleted first.
+func (m *Mount) AwaitGone(t *testing.T, another bool) (last Line) {
+	t.Helper()
+	WaitUntil(t, "the store is gone", func() bool {
+		if lines := m.Log.Find(Event("store_gone")); len(lines) > 0 {
+			last = lines[len(lines)-1]
+		}
+		return strings.HasSuffix(last.Text("err"), " is in its place") && (last.Text("found") != "") == another
+	})
+	said := ""
+	for _, line := range m.Log.Find(Event("store_gone")) {
+		if line.Text("err") == said {
+			t.Errorf("more than one event says why: %v", line)
+		}
+		said = line.Text("err")
+	}
+	if more := m.Log.Find(Event("follow_failed")); len(more) > 0 {
+		t.Errorf("another event says why: %v", more)
+	}
+	return last
 }

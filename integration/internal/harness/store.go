@@ -1,4 +1,4 @@
-package integration
+package harness
 
 import (
 	"bufio"
@@ -17,9 +17,9 @@ import (
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
-// storeOptions say how a store is written. The zero value is what servers keep: footers,
+// StoreOptions say how a store is written. The zero value is what servers keep: footers,
 // CAS Info, verification hashes, SHA-256.
-type storeOptions struct {
+type StoreOptions struct {
 	ChunkSize  int  // every chunk but a file's last; 0: 64 KiB
 	XorbChunks int  // most chunks of one xorb; 0: what fits
 	NoFooter   bool // xorbs as they are uploaded
@@ -33,7 +33,7 @@ type storeOptions struct {
 // and some 100 bytes of every other, so files may have any size.
 type Store struct {
 	Dir     string
-	options storeOptions
+	options StoreOptions
 	shard   shard.Writer
 
 	// The xorb being written.
@@ -43,7 +43,7 @@ type Store struct {
 	buf    *bufio.Writer
 	terms  []openTerm
 
-	info map[codec.Hash]*xorb.Info // of finished xorbs
+	Info map[codec.Hash]*xorb.Info // of finished xorbs
 }
 
 // An openTerm is a term whose xorb has no name yet.
@@ -60,15 +60,15 @@ type Stored struct {
 	Info   *shard.FileInfo // its terms are complete when the Store is closed
 }
 
-// newStore begins a store in an empty folder.
-func newStore(dir string, o storeOptions) *Store {
+// NewStore begins a store in an empty folder.
+func NewStore(dir string, o StoreOptions) *Store {
 	if o.ChunkSize == 0 {
 		o.ChunkSize = 64 << 10
 	}
 	if o.XorbChunks == 0 {
 		o.XorbChunks = codec.MaxXorbChunks
 	}
-	return &Store{Dir: dir, options: o, info: map[codec.Hash]*xorb.Info{}}
+	return &Store{Dir: dir, options: o, Info: map[codec.Hash]*xorb.Info{}}
 }
 
 // Add stores a file, chunks packed by scheme s.
@@ -193,10 +193,10 @@ func (s *Store) finishXorb() error {
 	for _, open := range s.terms {
 		open.file.Terms[open.term].Xorb = in.Xorb
 	}
-	if s.info[in.Xorb] == nil && !s.options.NoCASInfo {
+	if s.Info[in.Xorb] == nil && !s.options.NoCASInfo {
 		s.shard.AddXorb(casInfo(in))
 	}
-	s.info[in.Xorb] = in
+	s.Info[in.Xorb] = in
 	s.xorb, s.chunks, s.terms = nil, 0, nil
 	return nil
 }
@@ -237,10 +237,10 @@ func (s *Store) XorbPath(h codec.Hash) string { return filepath.Join(s.Dir, h.St
 // ShardPath is where a shard lies.
 func (s *Store) ShardPath(h codec.Hash) string { return filepath.Join(s.Dir, h.String()+".shard") }
 
-// store writes a store of files that are given whole, and returns them in order.
-func store(t testing.TB, dir string, o storeOptions, scheme xorb.Scheme, files ...[]byte) (*Store, []Stored) {
+// StoreFiles writes a store of files that are given whole, and returns them in order.
+func StoreFiles(t testing.TB, dir string, o StoreOptions, scheme xorb.Scheme, files ...[]byte) (*Store, []Stored) {
 	t.Helper()
-	s := newStore(dir, o)
+	s := NewStore(dir, o)
 	var stored []Stored
 	for _, b := range files {
 		f, err := s.Add(bytes.NewReader(b), scheme)
@@ -255,8 +255,8 @@ func store(t testing.TB, dir string, o storeOptions, scheme xorb.Scheme, files .
 	return s, stored
 }
 
-// shardOnly writes a shard of files and xorbs as they are, right or wrong.
-func shardOnly(t testing.TB, dir string, files []*shard.FileInfo, xorbs []*shard.XorbInfo) codec.Hash {
+// ShardOnly writes a shard of files and xorbs as they are, right or wrong.
+func ShardOnly(t testing.TB, dir string, files []*shard.FileInfo, xorbs []*shard.XorbInfo) codec.Hash {
 	t.Helper()
 	var w shard.Writer
 	for _, f := range files {

@@ -1,4 +1,4 @@
-package integration
+package bench
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/xetfs/xetfs/integration/internal/harness"
 	"golang.org/x/sys/unix"
 )
 
@@ -30,7 +31,7 @@ func noProcess() float64 { return 0 }
 
 // systems are xetfs and its peers, as far as their tools are on the machine. Images are
 // made here.
-func systems(t *testing.T, dir, plain, storeDir string, file Stored) []system {
+func systems(t *testing.T, dir, plain, storeDir string, file harness.Stored) []system {
 	t.Helper()
 	all := []system{
 		{"xetfs", func(t *testing.T, flags ...string) *mounted { return mountXetfs(t, storeDir, file, flags...) }},
@@ -57,8 +58,8 @@ func systems(t *testing.T, dir, plain, storeDir string, file Stored) []system {
 	return all
 }
 
-func mountXetfs(t *testing.T, source string, file Stored, flags ...string) *mounted {
-	m := mount(t, source, flags...)
+func mountXetfs(t *testing.T, source string, file harness.Stored, flags ...string) *mounted {
+	m := harness.MountSource(t, source, flags...)
 	cpu := func() float64 {
 		ticks, err := cpuTicks(m.Pid())
 		if err != nil {
@@ -83,7 +84,7 @@ func cpuTicks(pid int) (ticks int, err error) {
 
 // openPlain makes the kernel forget the file, which is all that cold can mean here.
 func openPlain(t *testing.T, path string) *mounted {
-	dropPages(t, path)
+	harness.DropPages(t, path)
 	return &mounted{path, func() {}, noProcess, nil}
 }
 

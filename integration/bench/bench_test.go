@@ -1,4 +1,4 @@
-package integration
+package bench
 
 import (
 	"errors"
@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/integration/internal/harness"
 )
 
 var (
@@ -84,7 +85,7 @@ func benchFile(t *testing.T, r *results, k kind) {
 type bench struct {
 	kind    kind
 	size    int64
-	sums    *blockSums
+	sums    *harness.BlockSums
 	systems []system
 }
 
@@ -162,7 +163,7 @@ func (b *bench) profile(t *testing.T, path string) {
 			}
 			return
 		default:
-			dropPages(t, m.path)
+			harness.DropPages(t, m.path)
 			b.sequential(t, m.path)
 		}
 	}
@@ -189,13 +190,13 @@ func (b *bench) compare(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	p := make([]byte, sumBlock)
-	for i := range b.sums.blocks() {
-		n, err := f.ReadAt(p, i*sumBlock)
+	p := make([]byte, harness.SumBlock)
+	for i := range b.sums.Blocks() {
+		n, err := f.ReadAt(p, i*harness.SumBlock)
 		if err != nil && !errors.Is(err, io.EOF) {
 			t.Fatal(err)
 		}
-		if err := b.sums.check(i, p[:n]); err != nil {
+		if err := b.sums.Check(i, p[:n]); err != nil {
 			t.Fatalf("%s: %v", path, err)
 		}
 	}
@@ -271,7 +272,7 @@ func (b *bench) randomBy(t *testing.T, path string, places []int64, readers int)
 	defer file.Close()
 	took := make([]time.Duration, len(places))
 	start := time.Now()
-	parallel(readers, func(r int) {
+	harness.Parallel(readers, func(r int) {
 		p := make([]byte, 4096)
 		for i := r; i < len(took); i += readers {
 			start := time.Now()

@@ -1,4 +1,4 @@
-package integration
+package bench
 
 import (
 	"flag"
@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/xetfs/xetfs/integration/internal/harness"
 )
 
 var benchEntries = flag.Int("bench-entries", 1_000_000, "files of the tree of row P8")
@@ -20,9 +22,9 @@ func benchNames(t *testing.T, r *results) {
 	plain, storeDir := filepath.Join(dir, "plain"), filepath.Join(dir, "store")
 	folder := filepath.Join(plain, "file")
 	entries := layNames(t, folder)
-	p := publish(t, storeDir, "tree", folder)
+	p := harness.Publish(t, storeDir, "tree", folder)
 	r.add(figure{"P8", "publish of a new tree", "s", ours, 0, p.Seconds})
-	p = publish(t, storeDir, "tree", folder)
+	p = harness.Publish(t, storeDir, "tree", folder)
 	r.add(figure{"P8", "publish of it, unchanged", "s", ours, 0, p.Seconds})
 	all := []system{
 		{ours, func(t *testing.T, flags ...string) *mounted { return mountTree(t, storeDir, flags...) }},
@@ -57,7 +59,7 @@ func listNames(t *testing.T, r *results, s system, round int, entries int) {
 		list := exec.Command("bash", "-euc", how.script) // without the limit that run has
 		list.Dir = m.path
 		if out, err := list.CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v\n%s", how.script, err, tail(string(out), 1000))
+			t.Fatalf("%s: %v\n%s", how.script, err, harness.Tail(string(out), 1000))
 		}
 		r.add(figure{"P8", how.what, "entries/s", s.name, round, float64(entries) / time.Since(start).Seconds()})
 		if m.peak != nil {
@@ -77,7 +79,7 @@ func layNames(t *testing.T, folder string) (entries int) {
 		}
 		n = min(n, left)
 		for i := range n {
-			writeFile(t, filepath.Join(dir, fmt.Sprintf("file-%07d.json", i)), strconv.AppendInt(nil, int64(left-i), 10))
+			harness.WriteFile(t, filepath.Join(dir, fmt.Sprintf("file-%07d.json", i)), strconv.AppendInt(nil, int64(left-i), 10))
 		}
 		left -= n
 		entries += n + 1

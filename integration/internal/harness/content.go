@@ -1,4 +1,4 @@
-package integration
+package harness
 
 import (
 	"encoding/binary"
@@ -10,41 +10,41 @@ import (
 	"strconv"
 )
 
-// A content is a stream of bytes that is the same on every machine, made while it is
+// A Content is a stream of bytes that is the same on every machine, made while it is
 // read: n bytes of it.
-type content struct {
-	left int64
-	make func(b []byte) []byte // appends some more to b
+type Content struct {
+	Left int64
+	Make func(b []byte) []byte // appends some more to b
 	buf  []byte
 	rest []byte // of buf
 }
 
 // Read implements io.Reader.
-func (c *content) Read(p []byte) (int, error) {
-	if c.left == 0 {
+func (c *Content) Read(p []byte) (int, error) {
+	if c.Left == 0 {
 		return 0, io.EOF
 	}
-	p = p[:min(int64(len(p)), c.left)]
+	p = p[:min(int64(len(p)), c.Left)]
 	n := 0
 	for n < len(p) {
 		if len(c.rest) == 0 {
-			c.buf = c.make(c.buf[:0])
+			c.buf = c.Make(c.buf[:0])
 			c.rest = c.buf
 		}
 		m := copy(p[n:], c.rest)
 		c.rest = c.rest[m:]
 		n += m
 	}
-	c.left -= int64(n)
+	c.Left -= int64(n)
 	return n, nil
 }
 
-// textContent is lines of JSON such as logs and data sets have: names repeat, numbers
+// TextContent is lines of JSON such as logs and data sets have: names repeat, numbers
 // and words differ. LZ4 makes about a third of it.
-func textContent(seed uint64, n int64) io.Reader {
+func TextContent(seed uint64, n int64) io.Reader {
 	rng := rand.New(rand.NewPCG(seed, 'j'))
 	row := int64(0)
-	return &content{left: n, make: func(b []byte) []byte {
+	return &Content{Left: n, Make: func(b []byte) []byte {
 		for len(b) < 64<<10 {
 			b = appendRow(b, rng, row)
 			row++
@@ -76,30 +76,30 @@ func appendRow(b []byte, rng *rand.Rand, row int64) []byte {
 	return append(b, "\"],\"state\":\"done\"}\n"...)
 }
 
-// weightsContent is float32 numbers as the layers of a model have them: near zero, with
+// WeightsContent is float32 numbers as the layers of a model have them: near zero, with
 // exponents that resemble each other and mantissas that do not.
-func weightsContent(seed uint64, n int64) io.Reader {
+func WeightsContent(seed uint64, n int64) io.Reader {
 	rng := rand.New(rand.NewPCG(seed, 'w'))
-	return &content{left: n, make: func(b []byte) []byte {
+	return &Content{Left: n, Make: func(b []byte) []byte {
 		for len(b) < 64<<10 {
 			bits := rng.Uint64()
-			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(weight(uint32(bits))))
-			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(weight(uint32(bits>>32))))
+			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(Weight(uint32(bits))))
+			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(Weight(uint32(bits>>32))))
 		}
 		return b
 	}}
 }
 
-// weight is near enough to a normal distribution: the sum of three even ones.
-func weight(bits uint32) float32 {
+// Weight is near enough to a normal distribution: the sum of three even ones.
+func Weight(bits uint32) float32 {
 	sum := int32(bits&0x7ff) + int32(bits>>11&0x7ff) + int32(bits>>22&0x3ff)*2 - 3*1024
 	return (float32(sum) + float32(bits>>3&0xff)/256) * 2e-5
 }
 
-// noiseContent does not shrink.
-func noiseContent(seed uint64, n int64) io.Reader {
+// NoiseContent does not shrink.
+func NoiseContent(seed uint64, n int64) io.Reader {
 	rng := rand.New(rand.NewPCG(seed, 'n'))
-	return &content{left: n, make: func(b []byte) []byte {
+	return &Content{Left: n, Make: func(b []byte) []byte {
 		for len(b) < 64<<10 {
 			b = binary.LittleEndian.AppendUint64(b, rng.Uint64())
 		}
@@ -107,33 +107,35 @@ func noiseContent(seed uint64, n int64) io.Reader {
 	}}
 }
 
-// noise returns n bytes of it.
-func noise(seed uint64, n int) []byte {
-	b, err := io.ReadAll(noiseContent(seed, int64(n)))
+// Noise returns n bytes of it.
+func Noise(seed uint64, n int) []byte {
+	b, err := io.ReadAll(NoiseContent(seed, int64(n)))
 	if err != nil {
 		panic(err) // it only counts
 	}
 	return b
 }
 
-// A blockSums is a reference for files too big to be kept: the CRC-32C of every block.
-type blockSums struct {
+// A BlockSums is a reference for files too big to be kept: the CRC-32C of every block.
+type BlockSums struct {
 	size int64
 	sums []uint32
 	part uint32 // of the last block, so far
 }
 
-const sumBlock = 1 << 20
+// SumBlock is the number of bytes of one sum.
+const SumBlock = 1 << 20
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+// Castagnoli is the table of all sums.
+var Castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Write implements io.Writer.
-func (s *blockSums) Write(p []byte) (int, error) {
+func (s *BlockSums) Write(p []byte) (int, error) {
 	for rest := p; len(rest) > 0; {
-		n := min(int64(len(rest)), sumBlock-s.size%sumBlock)
-		s.part = crc32.Update(s.part, castagnoli, rest[:n])
+		n := min(int64(len(rest)), SumBlock-s.size%SumBlock)
+		s.part = crc32.Update(s.part, Castagnoli, rest[:n])
 		s.size += n
-		if s.size%sumBlock == 0 {
+		if s.size%SumBlock == 0 {
 			s.sums, s.part = append(s.sums, s.part), 0
 		}
 		rest = rest[n:]
@@ -141,17 +143,17 @@ func (s *blockSums) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// check compares the bytes of block i.
-func (s *blockSums) check(i int64, b []byte) error {
+// Check compares the bytes of block i.
+func (s *BlockSums) Check(i int64, b []byte) error {
 	want := s.part
 	if i < int64(len(s.sums)) {
 		want = s.sums[i]
 	}
-	if want != crc32.Checksum(b, castagnoli) {
+	if want != crc32.Checksum(b, Castagnoli) {
 		return fmt.Errorf("block %d of %d bytes: its sum is wrong (I1)", i, len(b))
 	}
 	return nil
 }
 
-// blocks is how many there are.
-func (s *blockSums) blocks() int64 { return (s.size + sumBlock - 1) / sumBlock }
+// Blocks is how many there are.
+func (s *BlockSums) Blocks() int64 { return (s.size + SumBlock - 1) / SumBlock }

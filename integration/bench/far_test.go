@@ -1,13 +1,13 @@
-package integration
+package bench
 
 import (
-	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
+
+	"github.com/xetfs/xetfs/integration/internal/harness"
 )
 
 // benchLink is the link of rows P9 and P16, bytes a second of all answers together; its
@@ -29,11 +29,11 @@ func benchFar(t *testing.T, r *results) {
 // A farBench is one large file behind a server, and another for handles that do nothing.
 type farBench struct {
 	kind   kind
-	sums   *blockSums
-	file   Stored
-	idle   Stored
+	sums   *harness.BlockSums
+	file   harness.Stored
+	idle   harness.Stored
 	stored int64 // bytes of the xorbs that hold file
-	server *FarServer
+	server *harness.FarServer
 }
 
 func newFarBench(t *testing.T, k kind) *farBench {
@@ -43,30 +43,11 @@ func newFarBench(t *testing.T, k kind) *farBench {
 	b := &farBench{kind: k}
 	b.sums = k.lay(t, plain, *benchMiB<<20)
 	b.file = storeFolder(t, storeDir, plain, k.scheme)["file"]
-	b.stored = xorbBytes(t, storeDir)
+	b.stored = harness.XorbBytes(t, storeDir)
 	noiseKind.lay(t, other, 64<<20)
 	b.idle = storeFolder(t, storeDir, other, noiseKind.scheme)["file"]
-	b.server = serveFar(t, storeDir, "--delay="+farDelay.String(), "--bandwidth=125MB")
+	b.server = harness.ServeFar(t, storeDir, "--delay="+harness.FarDelay.String(), "--bandwidth=125MB")
 	return b
-}
-
-// xorbBytes returns how large the xorbs of a store are.
-func xorbBytes(t *testing.T, storeDir string) (n int64) {
-	t.Helper()
-	err := filepath.WalkDir(storeDir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, ".xorb") {
-			return err
-		}
-		info, err := d.Info()
-		if err == nil {
-			n += info.Size()
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
 }
 
 func (b *farBench) round(t *testing.T, r *results, round int) {
@@ -75,25 +56,25 @@ func (b *farBench) round(t *testing.T, r *results, round int) {
 		r.add(figure{row, b.kind.name + " over a gigabit 25 ms away, " + what, unit, ours, round, value})
 	}
 	alone := b.scan(t, 0)
-	add("P9", "first byte", "round trips", alone.first.Seconds()/farDelay.Seconds())
+	add("P9", "first byte", "round trips", alone.First.Seconds()/harness.FarDelay.Seconds())
 	add("P9", "in a row after 4 MiB", "% of the link", alone.share*100)
 	add("P9", "in a row from open to end", "% of the link", alone.shareOfAll*100)
 	add("P9", "in a row from open to end", "MB/s", float64(b.file.Size)/alone.took.Seconds()/1e6)
-	add("P9", "in a row: longest read", "ms", alone.stall.Seconds()*1e3)
+	add("P9", "in a row: longest read", "ms", alone.Stall.Seconds()*1e3)
 	add("P9", "in a row: fetched of what is stored", "%", alone.fetched*100)
 	p50, chunks := b.scattered(t, round)
 	add("P9", "4 KiB at random: p50", "round trips", p50)
 	add("P9", "4 KiB at random: fetched for each", "KiB", chunks)
 	beside := b.scan(t, 64)
 	add("P16", "in a row beside 64 idle handles", "% of its speed alone", 100*alone.took.Seconds()/beside.took.Seconds())
-	add("P16", "in a row beside 64 idle handles: longest read", "ms", beside.stall.Seconds()*1e3)
+	add("P16", "in a row beside 64 idle handles: longest read", "ms", beside.Stall.Seconds()*1e3)
 	add("P16", "in a row beside 64 idle handles: fetched of what is stored", "%", beside.fetched*100)
 	add("P16", "beside 64 idle handles: peak memory", "MiB", beside.peak)
 }
 
 // A farScan is how the file was read, on a mount of its own.
 type farScan struct {
-	scan
+	harness.Scan
 	took              time.Duration // from open to end
 	share, shareOfAll float64       // of the link that was used, after the first 4 MiB and in all
 	fetched           float64       // bytes that came for each that is stored
@@ -103,24 +84,24 @@ type farScan struct {
 // scan reads the file while so many handles of the other one are open.
 func (b *farBench) scan(t *testing.T, idle int) (got farScan) {
 	t.Helper()
-	m := mountFar(t, b.server.URL)
+	m := harness.MountFar(t, b.server.URL)
 	defer m.Unmount()
-	defer openIdle(t, m.File(b.idle.Hash), idle)()
+	defer harness.OpenIdle(t, m.File(b.idle.Hash), idle)()
 	if idle > 0 {
 		time.Sleep(time.Second) // what they asked for ahead has come
 	}
 	before, start := b.server.Traffic(), time.Now()
-	var late Traffic
-	got.scan = scanFile(t, m.File(b.file.Hash), func() { late = b.server.Traffic() })
-	got.took = got.end.Sub(start)
+	var late harness.Traffic
+	got.Scan = harness.ScanFile(t, m.File(b.file.Hash), func() { late = b.server.Traffic() })
+	got.took = got.End.Sub(start)
 	sent, after := b.server.Since(before), b.server.Since(late)
 	got.shareOfAll = float64(sent.DataBytes) / got.took.Seconds() / benchLink
-	got.share = float64(after.DataBytes) / got.end.Sub(got.ramp).Seconds() / benchLink
+	got.share = float64(after.DataBytes) / got.End.Sub(got.Ramp).Seconds() / benchLink
 	got.fetched = float64(sent.DataBytes) / float64(b.stored)
 	got.peak = float64(m.Status("VmHWM")) / (1 << 20)
-	for i := range b.sums.blocks() {
-		block := got.all[i*sumBlock:]
-		if err := b.sums.check(i, block[:min(len(block), sumBlock)]); err != nil {
+	for i := range b.sums.Blocks() {
+		block := got.All[i*harness.SumBlock:]
+		if err := b.sums.Check(i, block[:min(len(block), harness.SumBlock)]); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -131,7 +112,7 @@ func (b *farBench) scan(t *testing.T, idle int) (got farScan) {
 // KiB came for each.
 func (b *farBench) scattered(t *testing.T, round int) (p50, kib float64) {
 	t.Helper()
-	m := mountFar(t, b.server.URL)
+	m := harness.MountFar(t, b.server.URL)
 	defer m.Unmount()
 	f, err := os.Open(m.File(b.file.Hash))
 	if err != nil {
@@ -155,5 +136,5 @@ func (b *farBench) scattered(t *testing.T, round int) (p50, kib float64) {
 		took[i] = read(dice.Int64N(b.file.Size>>12) << 12)
 	}
 	sent := b.server.Since(before)
-	return middle(took).Seconds() / farDelay.Seconds(), float64(sent.DataBytes) / float64(reads) / 1024
+	return harness.Middle(took).Seconds() / harness.FarDelay.Seconds(), float64(sent.DataBytes) / float64(reads) / 1024
 }

@@ -1,4 +1,4 @@
-package integration
+package bench
 
 import (
 	"bytes"
@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/xetfs/xetfs/integration/internal/harness"
 )
 
 // A tree is a folder of many small files, in every file system that shows a folder.
@@ -25,15 +27,15 @@ func benchTree(t *testing.T, r *results) {
 	plain, storeDir := filepath.Join(dir, "plain"), filepath.Join(dir, "store")
 	folder := filepath.Join(plain, "file") // where systems have their one file
 	tr := &tree{names: laySources(t, folder), sums: map[string]uint32{}}
-	publish(t, storeDir, "tree", folder)
+	harness.Publish(t, storeDir, "tree", folder)
 	tr.each(t, folder, func(name string, b []byte) {
-		tr.sums[name] = crc32.Checksum(b, castagnoli)
+		tr.sums[name] = crc32.Checksum(b, harness.Castagnoli)
 	})
 	all := []system{
 		{ours, func(t *testing.T, flags ...string) *mounted { return mountTree(t, storeDir, flags...) }},
 		{ext4, func(t *testing.T, _ ...string) *mounted {
 			for _, name := range tr.names {
-				dropPages(t, filepath.Join(folder, name))
+				harness.DropPages(t, filepath.Join(folder, name))
 			}
 			return &mounted{path: folder, unmount: func() {}}
 		}},
@@ -49,7 +51,7 @@ func benchTree(t *testing.T, r *results) {
 
 // mountTree mounts the tree of a store that has one.
 func mountTree(t *testing.T, storeDir string, flags ...string) *mounted {
-	m := mount(t, storeDir, append([]string{"--symbol=tree", "--follow=off"}, flags...)...)
+	m := harness.MountSource(t, storeDir, append([]string{"--symbol=tree", "--follow=off"}, flags...)...)
 	return &mounted{m.Dir, sync.OnceFunc(m.Unmount), noProcess, func() int64 { return m.Status("VmHWM") }}
 }
 
@@ -59,7 +61,7 @@ func (tr *tree) round(t *testing.T, r *results, s system, round int) {
 	m := s.mount(t)
 	t.Cleanup(m.unmount)
 	tr.each(t, m.path, func(name string, b []byte) {
-		if crc32.Checksum(b, castagnoli) != tr.sums[name] {
+		if crc32.Checksum(b, harness.Castagnoli) != tr.sums[name] {
 			t.Fatalf("%s: %s: its sum is wrong (I1)", s.name, name)
 		}
 	})
@@ -73,7 +75,7 @@ func (tr *tree) measure(t *testing.T, r *results, s system, round int, how strin
 	defer m.unmount()
 	for _, what := range []string{"source tree, cold, tar", "source tree, warm, tar"} {
 		start := time.Now()
-		run(t, m.path, "bash", "-euc", "tar --create . | cat >/dev/null")
+		harness.Run(t, m.path, "bash", "-euc", "tar --create . | cat >/dev/null")
 		r.add(figure{"P7", what + how, "s", s.name, round, time.Since(start).Seconds()})
 	}
 }

@@ -1,4 +1,4 @@
-package integration
+package bench
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/codec/xorb"
+	"github.com/xetfs/xetfs/integration/internal/harness"
 )
 
 // benchMemory lets 32 readers read 4 GiB past the page cache, row P11.
@@ -22,11 +23,11 @@ func benchMemory(t *testing.T, r *results) {
 	sums := kinds[0].lay(t, plain, max(*benchMiB<<20, 384<<20)) // more than is kept
 	file := storeFolder(t, storeDir, plain, kinds[0].scheme)["file"]
 	for round := range *benchRounds {
-		m := mount(t, storeDir, "--memory=256MiB")
+		m := harness.MountSource(t, storeDir, "--memory=256MiB")
 		var read atomic.Int64
 		start := time.Now()
-		parallel(readers, func(i int) {
-			n, err := readBlocks(m.File(file.Hash), sums, total/readers, i)
+		harness.Parallel(readers, func(i int) {
+			n, err := harness.ReadBlocks(m.File(file.Hash), sums, total/readers, i)
 			read.Add(n)
 			if err != nil {
 				t.Errorf("reader %d: %v", i, err)
@@ -79,9 +80,9 @@ func manyShards(t *testing.T, storeDir, folder string) {
 	for i := range startShards {
 		var files [][]byte
 		for j := range startFiles {
-			files = append(files, noise(uint64(i*startFiles+j), 4096))
+			files = append(files, harness.Noise(uint64(i*startFiles+j), 4096))
 		}
-		_, stored := store(t, storeDir, storeOptions{}, xorb.None, files...)
+		_, stored := harness.StoreFiles(t, storeDir, harness.StoreOptions{}, xorb.None, files...)
 		for j, s := range stored {
 			if err := os.WriteFile(filepath.Join(folder, s.Hash.String()), files[j], 0o644); err != nil {
 				t.Fatal(err)
@@ -96,15 +97,15 @@ func startXetfs(t *testing.T, storeDir string) time.Duration {
 	dir := t.TempDir()
 	log := filepath.Join(t.TempDir(), "log")
 	t.Cleanup(func() {
-		if isMounted(t, dir) {
-			run(t, "", xetfs(t), "umount", dir)
+		if harness.IsMounted(t, dir) {
+			harness.Run(t, "", harness.Program(t), "umount", dir)
 		}
 	})
 	start := time.Now()
-	run(t, "", xetfs(t), "mount", "--log-file", log, storeDir, dir)
+	harness.Run(t, "", harness.Program(t), "mount", "--log-file", log, storeDir, dir)
 	countFiles(t, filepath.Join(dir, "by-hash"))
 	took := time.Since(start)
-	run(t, "", xetfs(t), "umount", dir)
+	harness.Run(t, "", harness.Program(t), "umount", dir)
 	return took
 }
 

@@ -1,4 +1,4 @@
-package integration
+package bench
 
 import (
 	"errors"
@@ -12,6 +12,7 @@ import (
 	"time"
 
 	fusefs "github.com/hanwen/go-fuse/v2/fs"
+	"github.com/xetfs/xetfs/integration/internal/harness"
 	"golang.org/x/sys/unix"
 )
 
@@ -56,7 +57,7 @@ func bareOf(t *testing.T, folder string) (dir string) {
 // and squashfuse on the image of squashfs.
 func images(t *testing.T, dir, plain string) []system {
 	t.Helper()
-	all := systems(t, dir, plain, "", Stored{})[2:] // without xetfs and ext4
+	all := systems(t, dir, plain, "", harness.Stored{})[2:] // without xetfs and ext4
 	return append(all, squashfuseOf(t, dir)...)
 }
 
@@ -87,7 +88,7 @@ func desyncOf(t *testing.T, dir, plain string) []system {
 	if err := os.MkdirAll(chunks, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	run(t, dir, program, "make", "-s", chunks, index, filepath.Join(plain, "file"))
+	harness.Run(t, dir, program, "make", "-s", chunks, index, filepath.Join(plain, "file"))
 	return []system{{desync, func(t *testing.T, _ ...string) *mounted {
 		return serve(t, "file", program, "mount-index", "-s", chunks, index)
 	}}}
@@ -110,9 +111,9 @@ func serve(t *testing.T, file, program string, args ...string) *mounted {
 	}()
 	unmount := sync.OnceFunc(func() { stopServer(t, dir, cmd, ended) })
 	t.Cleanup(unmount)
-	for start := time.Now(); !isMounted(t, dir); time.Sleep(time.Millisecond) {
-		if time.Since(start) > mountLimit {
-			t.Fatalf("%s did not mount within %v", program, mountLimit)
+	for start := time.Now(); !harness.IsMounted(t, dir); time.Sleep(time.Millisecond) {
+		if time.Since(start) > harness.MountLimit {
+			t.Fatalf("%s did not mount within %v", program, harness.MountLimit)
 		}
 	}
 	return &mounted{filepath.Join(dir, file), unmount, func() float64 {
@@ -126,7 +127,7 @@ func serve(t *testing.T, file, program string, args ...string) *mounted {
 
 // stopServer unmounts and sees the process off.
 func stopServer(t *testing.T, dir string, cmd *exec.Cmd, ended <-chan struct{}) {
-	if isMounted(t, dir) {
+	if harness.IsMounted(t, dir) {
 		if err := unix.Unmount(dir, 0); err != nil {
 			t.Errorf("unmounting %s: %v", cmd.Path, err)
 			unix.Unmount(dir, unix.MNT_DETACH) //nolint:errcheck // the last resort

@@ -1,4 +1,4 @@
-package integration
+package bench
 
 import (
 	"fmt"
@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/xetfs/xetfs/integration/internal/harness"
 )
 
 // xetCoreEnv is the command line, words parted by blanks, of a program that packs the
@@ -57,8 +59,8 @@ func benchPackFolder(t *testing.T, r *results, name, plain, target string) {
 		}
 		store := filepath.Join(t.TempDir(), "store")
 		args := []string{"pack", store, plain}
-		add(ours, "packed and stored", measure(t, xetfs(t), args...))
-		add(ours, "packed again, all known", measure(t, xetfs(t), args...))
+		add(ours, "packed and stored", measure(t, harness.Program(t), args...))
+		add(ours, "packed again, all known", measure(t, harness.Program(t), args...))
 		if err := os.RemoveAll(store); err != nil {
 			t.Fatal(err)
 		}
@@ -70,7 +72,7 @@ func benchPackFolder(t *testing.T, r *results, name, plain, target string) {
 
 func sizeBelow(t *testing.T, folder string) (sum int64) {
 	t.Helper()
-	for _, name := range filesBelow(t, folder) {
+	for _, name := range harness.FilesBelow(t, folder) {
 		info, err := os.Stat(filepath.Join(folder, name))
 		if err != nil {
 			t.Fatal(err)
@@ -100,7 +102,7 @@ func measure(t *testing.T, program string, args ...string) cost {
 		select {
 		case err := <-ended:
 			if err != nil {
-				t.Fatalf("%s %s: %v\n%s", program, strings.Join(args, " "), err, tail(said.String(), 2000))
+				t.Fatalf("%s %s: %v\n%s", program, strings.Join(args, " "), err, harness.Tail(said.String(), 2000))
 			}
 			c.wall = time.Since(start).Seconds()
 			c.cpu = (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()

@@ -1,5 +1,0 @@
-//go:build race
-
-package integration
-
-func init() { raceEnabled = true }
