@@ -1,17 +1,17 @@
-// Package integration tests the whole: the program as users start it, on a real mount.
+// Package integration tests the whole program on real mounts, as users start it.
 //
-// The tests build xetfs once, mount stores with it and read them back by system calls
-// and by ordinary programs. They need /dev/fuse; without it they are skipped, or fail
-// where CI=true. Programs that they call beside Go are installed by setup.sh.
+// The tests build xetfs once, mount stores with it and read the mounts by system calls and by
+// ordinary programs. They need /dev/fuse. Without /dev/fuse they are skipped, and fail if
+// CI=true. The script setup.sh installs the programs that the tests call.
 //
-// What a test is made of:
+// Package internal/harness has the helpers: mounts, servers, stores, content. Package bench
+// measures the mount, and package interop runs other Xet clients. These files serve many tests:
 //
-//	mount_test.go    starts and ends `xetfs mount`, reads its log
-//	reader_test.go   reads a file and holds every read to invariants I1 to I3
-//	store_test.go    makes stores of given content, of any size, with the plain encoders
-//	content_test.go  content that is the same on every machine: text, weights, noise
-//	slow_test.go     a folder whose files stop answering when told to
+//	reader_test.go     reads a file and checks each read for invariants I1 to I3
+//	slow_test.go       a folder whose files do not answer while a gate is shut
 //	diskcache_test.go  files of known content on a server, and the folder of a disk cache
+//	trees_test.go      compares trees, changes trees
 //
-// layers_test.go stands apart: it holds the import rules of the house.
+// Two tests check the source: layers_test.go its imports and sizes, prose_test.go its comments,
+// errors and help.
 package integration
