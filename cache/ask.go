@@ -3,6 +3,7 @@ package cache
 import (
 	"context"
 
+	"github.com/xetfs/xetfs/cache/flight"
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec/xorb"
 )
@@ -43,7 +44,7 @@ func (c *Cache) runNow(ctx context.Context, there *fetch) bool {
 
 // getNow returns neither a run nor an error if something must be waited for.
 func (c *Cache) getNow(ctx context.Context, there *fetch) (run *xorb.Run, err error) {
-	defer guard(&err)
+	defer flight.Guard(&err)
 	if !c.near {
 		run, _ = c.keptFetch(ctx, there, true)
 		return run, nil
@@ -60,7 +61,7 @@ func (c *Cache) getNow(ctx context.Context, there *fetch) (run *xorb.Run, err er
 }
 
 func (c *Cache) get(ctx context.Context, there *fetch) (run *xorb.Run, err error) {
-	defer guard(&err)
+	defer flight.Guard(&err)
 	if run, ok := c.keptFetch(ctx, there, false); ok {
 		return run, nil
 	}

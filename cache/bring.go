@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/xetfs/xetfs/cache/disk"
+	"github.com/xetfs/xetfs/cache/flight"
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/shard"
@@ -115,7 +116,7 @@ func (b *bringing) latest() *xorb.Run {
 // keep puts on disk what of a run is new, if that is so many bytes at least. Where it ends
 // because the disk is busy b.next stands at the first chunk that is left.
 func (b *bringing) keep(run *xorb.Run, least int) {
-	defer guard(&b.damaged)
+	defer flight.Guard(&b.damaged)
 	if run == nil || run.Chunks.End <= b.next {
 		return
 	}

@@ -182,6 +182,7 @@ func (c *Cache) Stats() Stats {
 // disk. No Read may be going on.
 func (c *Cache) Close() error {
 	c.fetches.close()
+	c.pages.calls.Wait()
 	c.calls.close()
 	c.memory.close()
 	return nil

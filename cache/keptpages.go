@@ -1,50 +1,36 @@
 package cache
 
 import (
-	"context"
-
+	"github.com/xetfs/xetfs/cache/flight"
 	"github.com/xetfs/xetfs/codec/page"
 )
 
-// keptPage returns an index page from disk, if it is there. A reader that leaves does not
-// wait for the disk, which is the error.
-func (c *Cache) keptPage(ctx context.Context, h page.Hash) (*page.Page, bool, error) {
+// readDiskPage returns an index page from disk, or nil. It drops a page with another hash.
+func (c *Cache) readDiskPage(h page.Hash) *page.Page {
 	if c.packed == nil {
-		return nil, false, nil
+		return nil
 	}
-	found := make(chan *page.Page, 1)
-	c.fetches.going.Go(func() {
-		got, err := c.readPage(h)
-		if err != nil {
-			c.packed.DropPage(h)
-		}
-		found <- got
-	})
-	select {
-	case got := <-found:
-		if got == nil {
-			return nil, false, nil
-		}
+	p, err := c.decodeDiskPage(h)
+	if err != nil {
+		c.packed.DropPage(h)
+	}
+	if p != nil {
 		c.stats.pageDiskHits.Add(1)
-		c.pages.add(h, got)
-		return got, true, nil
-	case <-ctx.Done():
-		return nil, false, ctx.Err()
 	}
+	return p
 }
 
-// readPage reads a page from disk; nil: it is not there. An error says that it is not what
-// its hash says.
-func (c *Cache) readPage(h page.Hash) (got *page.Page, err error) {
-	defer guard(&err)
+// decodeDiskPage reads a page from disk; nil if it is absent.
+func (c *Cache) decodeDiskPage(h page.Hash) (p *page.Page, err error) {
+	defer flight.Guard(&err)
 	if b, ok := c.packed.Page(h); ok {
 		return page.DecodeAs(h, b)
 	}
 	return nil, nil
 }
 
-// keepPage puts a page that was checked on disk.
-func (c *Cache) keepPage(h page.Hash, p *page.Page) {
+// putDiskPage stores a checked page on disk.
+func (c *Cache) putDiskPage(h page.Hash, p *page.Page) {
 	if c.packed != nil {
 		_ = c.packed.PutPage(h, p.Encoded()) // it is a cache
 	}

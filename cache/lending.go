@@ -5,6 +5,7 @@ import (
 	"iter"
 
 	"github.com/xetfs/xetfs/cache/disk"
+	"github.com/xetfs/xetfs/cache/flight"
 	"github.com/xetfs/xetfs/codec"
 )
 
@@ -12,7 +13,7 @@ import (
 // its hash before, if that is known, unless a reader has done so. The error is that of a
 // bug.
 func (c *Cache) keep(there *fetch) (err error) {
-	defer guard(&err)
+	defer flight.Guard(&err)
 	if c.packed.Refuses() != nil {
 		return nil
 	}

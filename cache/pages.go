@@ -2,205 +2,144 @@ package cache
 
 import (
 	"context"
-	"errors"
 	"math"
 	"sync"
 
 	"github.com/xetfs/xetfs/cache/arena"
+	"github.com/xetfs/xetfs/cache/flight"
+	"github.com/xetfs/xetfs/cache/lru"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/page"
 )
 
-// Pages returns a Getter that keeps the index pages of another in the memory of the
-// cache. Readers of the same page at the same time share one fetch. Whoever finds a page
-// in memory may believe it: it was checked when it came.
+// Pages returns a Getter that stores the index pages of another one in memory and on disk.
+// Concurrent readers of a page share one fetch. Each page was checked when it was fetched.
 func (c *Cache) Pages(below page.Getter) page.Getter {
 	c.pages.use(c.memory)
-	return &pages{c: c, below: below, calls: map[page.Hash]*pageCall{}}
+	return &pageCache{c, below}
 }
 
-// pages is a Getter with a memory.
-type pages struct {
+// A pageCache is a Getter with a memory.
+type pageCache struct {
 	c     *Cache
 	below page.Getter
-
-	mu    sync.Mutex
-	calls map[page.Hash]*pageCall // guarded by mu
 }
 
-// A pageCall is one page that one reader fetches, and others wait for.
+// A pageCall names the fetch of a page by one Getter.
 type pageCall struct {
-	done chan struct{} // closed once page and err are final
-	page *page.Page
-	err  error
+	by   *pageCache
+	page page.Hash
 }
 
 // Page implements page.Getter.
-func (p *pages) Page(ctx context.Context, h page.Hash) (*page.Page, error) {
-	for {
-		if got, ok := p.c.pages.get(h); ok {
-			p.c.stats.pageHits.Add(1)
-			return got, nil
-		}
-		call, lead := p.join(h)
-		if lead {
-			return p.lead(ctx, h, call)
-		}
-		select {
-		case <-call.done:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-		if !errors.Is(call.err, errAgain) {
-			p.c.stats.pageShared.Add(1)
-			return call.page, call.err
-		}
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-	}
-}
-
-// join returns the call for a page. lead says that it is new: the caller must make it.
-func (p *pages) join(h page.Hash) (call *pageCall, lead bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if call, ok := p.calls[h]; ok {
-		return call, false
-	}
-	call = &pageCall{done: make(chan struct{})}
-	p.calls[h] = call
-	return call, true
-}
-
-// lead fetches a page for everybody who waits for it.
-func (p *pages) lead(ctx context.Context, h page.Hash, call *pageCall) (got *page.Page, err error) {
-	defer func() {
-		call.page, call.err = got, err
-		if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-			call.err = errAgain // ours to suffer, not theirs
-		}
-		p.mu.Lock()
-		delete(p.calls, h)
-		p.mu.Unlock()
-		close(call.done)
-	}()
-	defer guard(&err)
+func (p *pageCache) Page(ctx context.Context, h page.Hash) (*page.Page, error) {
 	if got, ok := p.c.pages.get(h); ok {
-		return got, nil // it came after we looked
+		p.c.stats.pageHits.Add(1)
+		return got, nil
 	}
-	if got, ok, err := p.c.keptPage(ctx, h); ok || err != nil {
-		return got, err
-	}
-	p.c.stats.pageMisses.Add(1)
-	got, err = p.below.Page(ctx, h)
-	if err == nil {
-		p.c.pages.add(h, got)
-		p.c.keepPage(h, got)
+	return p.fetch(ctx, h)
+}
+
+// fetch returns a page from disk or from below.
+func (p *pageCache) fetch(ctx context.Context, h page.Hash) (*page.Page, error) {
+	shared := true
+	got, err := p.c.pages.calls.Do(ctx, pageCall{p, h}, func(ctx context.Context) (*page.Page, error) {
+		shared = false
+		return p.load(ctx, h)
+	})
+	if ctx.Err() == nil && shared { // with an error of ctx the call may still run
+		p.c.stats.pageShared.Add(1)
 	}
 	return got, err
 }
 
-// pageMemory keeps index pages. Those that were used last stay for certain: the memory
-// of chunks may refuse or delay what it is offered, and a page that is not kept is
-// fetched and checked for every name in it. There are few pages above the leaves and all
-// lookups need them, so leaves do not drive them out. What must go is offered to the
-// memory of chunks, where it stays if it is worth more than those.
+// load is the call of one fetch.
+func (p *pageCache) load(ctx context.Context, h page.Hash) (*page.Page, error) {
+	if got, ok := p.c.pages.get(h); ok {
+		return got, nil // another call has added the page meanwhile
+	}
+	if got := p.c.readDiskPage(h); got != nil {
+		p.c.pages.add(h, got)
+		return got, nil
+	}
+	p.c.stats.pageMisses.Add(1)
+	got, err := p.below.Page(ctx, h)
+	if err == nil {
+		p.c.pages.add(h, got)
+		p.c.putDiskPage(h, got)
+	}
+	return got, err
+}
+
+// pageMemory stores the index pages that were used last. The memory of chunks may refuse or
+// delay a chunk. A page outside of memory is fetched and checked again for every name in it.
+// There are few pages above the leaves and all lookups need them, so leaves do not evict them.
+// Evicted pages are offered to the memory of chunks, which compares their worth with chunks.
 type pageMemory struct {
+	calls  flight.Group[pageCall, *page.Page] // fetches
 	once   sync.Once
 	behind *memory
-	max    int64 // bytes of each queue
+	max    int64 // bytes of each level
 
-	mu     sync.Mutex
-	pages  map[page.Hash]*keptPage // guarded by mu
-	queues [2]pageQueue            // leaves, pages above; guarded by mu
+	mu      sync.Mutex
+	levels  [2]*lru.Cache[page.Hash, *page.Page] // leaves, pages above; guarded by mu
+	evicted []evictedPage                        // by the present add; guarded by mu
 }
 
-// A pageQueue is pages, oldest first.
-type pageQueue struct {
-	pages []*keptPage
-	bytes int64
-}
-
-// A keptPage is a page in a queue. When its turn comes it moves to the back instead of
-// out, if it is new there or was used.
-type keptPage struct {
+type evictedPage struct {
 	hash page.Hash
 	page *page.Page
-	used bool
 }
 
-// pagesShare is the most that pages take for certain, of leaves and of others each.
+// pagesShare is the limit for the pages of each level.
 const pagesShare = 8 << 20
 
-func (m *pageMemory) init(maxBytes int64) { m.max = min(pagesShare, maxBytes/16) }
+func (m *pageMemory) init(maxBytes int64) {
+	m.max = min(pagesShare, maxBytes/16)
+	for i := range m.levels {
+		m.levels[i] = lru.New(m.max, func(h page.Hash, p *page.Page) {
+			m.evicted = append(m.evicted, evictedPage{h, p})
+		})
+	}
+}
 
-// use takes the room of the pages from the memory of chunks, when there are pages.
+// use takes the room of the pages from the memory of chunks, when the first Getter exists.
 func (m *pageMemory) use(behind *memory) {
 	m.once.Do(func() {
 		behind.shrink(2 * m.max)
-		m.mu.Lock()
-		m.behind, m.pages = behind, map[page.Hash]*keptPage{}
-		m.mu.Unlock()
+		m.behind = behind
 	})
 }
 
 func (m *pageMemory) get(h page.Hash) (*page.Page, bool) {
 	m.mu.Lock()
-	k, ok := m.pages[h]
-	if ok {
-		k.used = true
+	for _, level := range m.levels {
+		if p, ok := level.Get(h); ok {
+			m.mu.Unlock()
+			return p, true
+		}
 	}
 	m.mu.Unlock()
-	if ok {
-		return k.page, true
-	}
 	return m.behind.getPage(h)
 }
 
-// add keeps a page.
+// add stores a page.
 func (m *pageMemory) add(h page.Hash, p *page.Page) {
-	var out []*keptPage
 	m.mu.Lock()
-	if _, ok := m.pages[h]; !ok {
-		k := &keptPage{hash: h, page: p, used: true}
-		m.pages[h] = k
-		q := &m.queues[min(1, p.Level())]
-		q.pages = append(q.pages, k)
-		q.bytes += roomOf(len(p.Encoded()))
-		out = q.shrink(m.max)
-		for _, k := range out {
-			delete(m.pages, k.hash)
-		}
-	}
+	m.levels[min(1, p.Level())].Add(h, p, roomOf(len(p.Encoded())))
+	evicted := m.evicted
+	m.evicted = nil
 	m.mu.Unlock()
-	for _, k := range out {
-		m.behind.addPage(k.hash, k.page)
+	for _, e := range evicted {
+		m.behind.addPage(e.hash, e.page)
 	}
 }
 
-// shrink takes out pages until no more than max bytes are left.
-func (q *pageQueue) shrink(max int64) (out []*keptPage) {
-	for q.bytes > max {
-		k := q.pages[0]
-		q.pages[0] = nil
-		q.pages = q.pages[1:]
-		if k.used {
-			k.used = false
-			q.pages = append(q.pages, k)
-			continue
-		}
-		q.bytes -= roomOf(len(k.page.Encoded()))
-		out = append(out, k)
-	}
-	return out
-}
-
-// held returns the bytes of pages that are kept for certain.
+// held returns the bytes of the pages in both levels.
 func (m *pageMemory) held() int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.queues[0].bytes + m.queues[1].bytes
+	return m.levels[0].Cost() + m.levels[1].Cost()
 }
 
 // pageKey is the key of a page among the chunks. No xorb has so many.

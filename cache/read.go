@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/xetfs/xetfs/cache/flight"
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/xorb"
@@ -88,7 +89,7 @@ func (c *Cache) readOnce(ctx context.Context, x codec.Hash, r codec.ChunkRange, 
 }
 
 func (rd *reading) guarded() (err error) {
-	defer guard(&err)
+	defer flight.Guard(&err)
 	return rd.read()
 }
 

@@ -3,6 +3,8 @@ package cache
 import (
 	"fmt"
 	"sync"
+
+	"github.com/xetfs/xetfs/cache/flight"
 )
 
 // fillAll fills in all chunks, on as many cores as are free, and returns the first
@@ -49,7 +51,7 @@ func (rd *reading) work() {
 			rd.fail(err)
 		}
 	}()
-	defer guard(&err)
+	defer flight.Guard(&err)
 	for {
 		i := int(rd.next.Add(1)) - 1
 		if i >= len(rd.want) {
@@ -73,13 +75,6 @@ func (rd *reading) fail(err error) {
 
 // minHelp is how many chunks make it worth while to wake another core.
 const minHelp = 4
-
-// guard turns a panic into an error: a bug in one read must not end the mount.
-func guard(err *error) {
-	if r := recover(); r != nil {
-		*err = fmt.Errorf("panic: %v", r)
-	}
-}
 
 // fill puts the bytes of chunk i where they belong.
 func (rd *reading) fill(i int) error {

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/xetfs/xetfs/cache"
+	"github.com/xetfs/xetfs/cache/flight"
 	"github.com/xetfs/xetfs/codec"
 )
 
@@ -120,7 +121,7 @@ func (b *batches) begin(next batch) {
 	b.queue = append(b.queue, f)
 	b.going.Go(func() {
 		defer close(f.done)
-		defer guard(&f.err)
+		defer flight.Guard(&f.err)
 		f.run, f.err = b.f.r.c.Run(b.ctx, f.xorb, f.chunks)
 	})
 }

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/xetfs/xetfs/cache/flight"
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
 )
@@ -86,7 +87,7 @@ func (g *group) fetchMany(ctx context.Context, p []byte, off int64, workers int)
 
 // fetchPiece fills in what of p, the bytes from off on, lies in one term.
 func (g *group) fetchPiece(ctx context.Context, term int, p []byte, off int64) (err error) {
-	defer guard(&err)
+	defer flight.Guard(&err)
 	if err := ctx.Err(); err != nil {
 		return err // what is in memory would be read regardless
 	}
@@ -112,12 +113,5 @@ func (f *File) failed(err error) {
 	f.r.open.drop(f)
 	if errors.Is(err, codec.ErrCorrupt) || errors.Is(err, origin.ErrNotFound) {
 		f.r.c.Forget(f.id)
-	}
-}
-
-// guard turns a panic into an error: a bug in one read must not end the mount.
-func guard(err *error) {
-	if r := recover(); r != nil {
-		*err = fmt.Errorf("panic: %v", r)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/xetfs/xetfs/cache"
+	"github.com/xetfs/xetfs/cache/flight"
 	"github.com/xetfs/xetfs/codec"
 )
 
@@ -175,7 +176,7 @@ const askAtOnce = 4 << 20
 // ask asks for what a stream will read next, until its window is full.
 func (h *Handle) ask(s *stream) {
 	var err error
-	defer guard(&err)
+	defer flight.Guard(&err)
 	for {
 		h.mu.Lock()
 		from, end := s.asked, min(h.f.Size(), s.next+s.window)

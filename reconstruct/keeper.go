@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/cache"
+	"github.com/xetfs/xetfs/cache/flight"
 	"github.com/xetfs/xetfs/codec"
 )
 
@@ -163,7 +164,7 @@ func (k *keeper) doneLocked(h codec.Hash, err error) {
 }
 
 func (k *keeper) layDown(f *File) (err error) {
-	defer guard(&err)
+	defer flight.Guard(&err)
 	w := newWhole(k.ctx, f, f.claim())
 	w.get, w.paced = k.get, true
 	return f.layDown(w, func(int64) {})

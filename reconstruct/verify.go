@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/xetfs/xetfs/cache"
+	"github.com/xetfs/xetfs/cache/flight"
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/merkle"
@@ -226,7 +227,7 @@ func unpackAll(ctx context.Context, run *cache.Run, dst []byte, hashes []codec.H
 	var group errgroup.Group
 	for range min(runtime.GOMAXPROCS(0), run.Chunks.Len()) {
 		group.Go(func() (err error) {
-			defer guard(&err)
+			defer flight.Guard(&err)
 			for {
 				i := next.Add(1) - 1
 				chunk := run.Chunks.Start + i

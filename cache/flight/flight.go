@@ -1,7 +1,7 @@
 // Package flight shares one call among concurrent callers.
 //
-// In order of use: Group.Do, and Group.Forget if the answer of a running call is outdated.
-// Guard turns a panic of any call into an error.
+// In order of use: Group.Do, Group.Forget if the result of a running call is outdated, and
+// Group.Wait. Guard turns a panic of any call into an error.
 package flight
 
 import (
@@ -17,6 +17,8 @@ type Group[K comparable, V any] struct {
 	// Detached reports whether the call of a key continues without callers. Do calls it with
 	// the mutex held. nil: no call continues.
 	Detached func(key K) bool
+
+	running sync.WaitGroup
 
 	mu    sync.Mutex
 	calls map[K]*call[V] // guarded by mu
@@ -62,13 +64,13 @@ func (g *Group[K, V]) startLocked(ctx context.Context, key K, fn func(context.Co
 		g.calls = map[K]*call[V]{}
 	}
 	g.calls[key] = c
-	go func() {
+	g.running.Go(func() {
 		defer cancel()
 		defer close(c.done)
 		defer g.end(key, c)
 		defer Guard(&c.err)
 		c.val, c.err = fn(ctx)
-	}()
+	})
 	return c
 }
 
@@ -81,6 +83,9 @@ func (g *Group[K, V]) leave(key K, c *call[V]) {
 		c.cancel()
 	}
 }
+
+// Wait returns when no call runs. It must not run at the same time as Do.
+func (g *Group[K, V]) Wait() { g.running.Wait() }
 
 // Forget makes the next caller start a new call. The present callers get the result of theirs.
 func (g *Group[K, V]) Forget(key K) {

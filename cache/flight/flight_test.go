@@ -86,7 +86,10 @@ func TestAllCallersLeave(t *testing.T) {
 		if v, err := g.Do(t.Context(), 1, func(context.Context) (string, error) { return "new", nil }); v != "new" || err != nil {
 			t.Errorf("Do = %q, %v", v, err)
 		}
-		time.Sleep(2 * time.Hour) // until the late call has ended
+		start := time.Now()
+		if g.Wait(); time.Since(start) != time.Hour {
+			t.Errorf("Wait returned after %v, want an hour", time.Since(start))
+		}
 	})
 }
 
