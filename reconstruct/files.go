@@ -1,67 +1,47 @@
 package reconstruct
 
 import (
-	"container/list"
 	"sync"
 
+	"github.com/xetfs/xetfs/cache/lru"
 	"github.com/xetfs/xetfs/codec"
 )
 
-// files keeps the files that were opened last, so that a file that is opened again and
-// again is checked once.
+// files has the files that were opened last, so that a file that is opened often is checked
+// once.
 type files struct {
-	mu    sync.Mutex
-	byID  map[codec.FileID]*list.Element // guarded by mu
-	byAge list.List                      // of *File, newest first; guarded by mu
-	slots int                            // for groups of terms, of large files; guarded by mu
+	mu   sync.Mutex
+	byID *lru.Cache[codec.FileID, *File] // guarded by mu
 }
 
-// A file of very many terms takes the place of many files.
+// A file costs its slots for groups of terms, and some for itself: one of very many terms
+// takes the place of many files. The terms are bounded by groups.
 const (
-	maxFiles = 4096
-	maxSlots = 1 << 16 // of 48 bytes; their terms are bounded by groups
+	maxSlots  = 1 << 16 // of 48 bytes
+	fileSlots = maxSlots / 4096
 )
 
-func (fs *files) init() { fs.byID = map[codec.FileID]*list.Element{} }
+func (fs *files) init() { fs.byID = lru.New[codec.FileID, *File](maxSlots, nil) }
 
 func (fs *files) get(id codec.FileID) (*File, bool) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	e, ok := fs.byID[id]
-	if !ok {
-		return nil, false
-	}
-	fs.byAge.MoveToFront(e)
-	return e.Value.(*File), true
+	return fs.byID.Get(id)
 }
 
-// add keeps f, and returns what is kept: somebody may have been faster.
+// add stores f, and returns the stored file: another reader may have been faster.
 func (fs *files) add(id codec.FileID, f *File) *File {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	if e, ok := fs.byID[id]; ok {
-		return e.Value.(*File)
-	}
-	fs.byID[id] = fs.byAge.PushFront(f)
-	fs.slots += len(f.slots)
-	for fs.byAge.Len() > 1 && (fs.byAge.Len() > maxFiles || fs.slots > maxSlots) {
-		fs.dropLocked(fs.byAge.Back())
-	}
-	return f
+	return fs.byID.Add(id, f, int64(fileSlots+len(f.slots)))
 }
 
-// drop forgets a file that could not be read, so that the next open sees whether it
-// was repaired.
+// drop removes a file that could not be read, so that the next open sees whether it was
+// repaired.
 func (fs *files) drop(f *File) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	if e, ok := fs.byID[f.id]; ok && e.Value == f {
-		fs.dropLocked(e)
+	if stored, ok := fs.byID.Get(f.id); ok && stored == f {
+		fs.byID.Remove(f.id)
 	}
-}
-
-func (fs *files) dropLocked(e *list.Element) {
-	f := fs.byAge.Remove(e).(*File)
-	delete(fs.byID, f.id)
-	fs.slots -= len(f.slots)
 }

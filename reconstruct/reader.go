@@ -52,6 +52,7 @@ func New(c *cache.Cache, o Options) *Reader {
 	r := &Reader{c: c, window: o.Window, parallel: o.Parallel, loads: make(chan struct{}, maxLoads)}
 	r.terms.max = o.Terms
 	r.open.init()
+	r.sums.init()
 	r.keeper.init(r, o.Materialize)
 	r.plains.init(c)
 	return r

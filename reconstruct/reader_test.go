@@ -365,19 +365,20 @@ func TestOpenKeepsFiles(t *testing.T) {
 func TestFilesAreBounded(t *testing.T) {
 	var fs files
 	fs.init()
+	const maxFiles = maxSlots / fileSlots
 	for i := range 2 * maxFiles {
 		id := codec.FileID{File: codec.Hash{byte(i), byte(i >> 8)}}
 		fs.add(id, newFile(nil, id, fileInfoOf(10)))
 	}
-	if n := fs.byAge.Len(); n != maxFiles || len(fs.byID) != n || fs.slots != 0 {
-		t.Errorf("%d files with %d slots are kept", n, fs.slots)
+	if n := fs.byID.Len(); n != maxFiles || fs.byID.Cost() != maxSlots {
+		t.Errorf("%d files of cost %d are stored", n, fs.byID.Cost())
 	}
 	for _, terms := range []int{maxSlots * shard.TermGroup, 1} {
 		id := codec.FileID{File: codec.Hash{1, 1, 1}, Block: int64(terms)}
 		fs.add(id, newLargeFile(nil, id, &origin.LargeFile{Index: &shard.FileIndex{Terms: terms, Ends: []int64{1}}}))
 	}
-	if n := fs.byAge.Len(); n != 1 || fs.slots != 1 {
-		t.Errorf("after a large one %d files with %d slots are kept", n, fs.slots)
+	if n := fs.byID.Len(); n != 1 || fs.byID.Cost() != fileSlots+1 {
+		t.Errorf("after a large one %d files of cost %d are stored", n, fs.byID.Cost())
 	}
 }
 

@@ -3,41 +3,34 @@ package reconstruct
 import (
 	"sync"
 
+	"github.com/xetfs/xetfs/cache/lru"
 	"github.com/xetfs/xetfs/codec"
 )
 
-// maxSums bounds the number of files with a known SHA-256: about 10 MiB of memory.
+// maxSums bounds the number of files with a known SHA-256: about 15 MiB of memory.
 const maxSums = 1 << 16
 
 // sums holds the SHA-256 of files that were read whole with the right file hash. It tells
 // right from wrong claims: a shard that names another SHA-256 is wrong.
 type sums struct {
 	mu    sync.Mutex
-	known map[codec.Hash][32]byte // guarded by mu
+	known *lru.Cache[codec.Hash, [32]byte] // guarded by mu
 }
 
-// Add notes the SHA-256 of a file. If the table is full, it replaces another entry.
+func (s *sums) init() { s.known = lru.New[codec.Hash, [32]byte](maxSums, nil) }
+
+// Add notes the SHA-256 of a file.
 func (s *sums) Add(file codec.Hash, sum [32]byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.known == nil {
-		s.known = map[codec.Hash][32]byte{}
-	}
-	if _, ok := s.known[file]; !ok && len(s.known) >= maxSums {
-		for other := range s.known {
-			delete(s.known, other)
-			break
-		}
-	}
-	s.known[file] = sum
+	s.known.Add(file, sum, 1)
 }
 
 // Get returns the SHA-256 of a file, if it is known.
 func (s *sums) Get(file codec.Hash) (sum [32]byte, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	sum, ok = s.known[file]
-	return sum, ok
+	return s.known.Get(file)
 }
 
 // SHA256 returns the SHA-256 of a file, if a whole read has proven it.

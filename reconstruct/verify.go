@@ -8,6 +8,7 @@ import (
 	"hash"
 	"io"
 	"runtime"
+	"slices"
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
@@ -162,7 +163,8 @@ func (w *whole) batch(b batch) ([]byte, error) {
 			run, err = w.f.r.c.Run(ctx, b.xorb, r)
 		}
 		if err == nil {
-			w.buf = grow(w.buf, int(run.UnpackedSize()))
+			n := int(run.UnpackedSize())
+			w.buf = slices.Grow(w.buf[:0], n)[:n]
 			err = xorbError(b.xorb, unpackAll(w.ctx, run, w.buf, hashes[:]))
 		}
 		if err == nil {
@@ -212,13 +214,6 @@ func xorbError(x codec.Hash, err error) error {
 		return nil
 	}
 	return fmt.Errorf("xorb %s: %w", x, err)
-}
-
-func grow(b []byte, n int) []byte {
-	if cap(b) < n {
-		return make([]byte, n)
-	}
-	return b[:n]
 }
 
 // unpackAll unpacks all chunks of a run into dst, on all cores, and notes their hashes.

@@ -3,6 +3,7 @@ package xorb
 import (
 	"errors"
 	"io"
+	"slices"
 
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/merkle"
@@ -110,7 +111,7 @@ func (c *checker) fromFooter(w *walker, i int) (at ChunkAt, ok bool) {
 // chunk unpacks one chunk and compares its hash and its size with the footer. The
 // error is one of the reader.
 func (c *checker) chunk(at ChunkAt) error {
-	c.packed = grow(c.packed[:0], at.Header.Packed)[:at.Header.Packed]
+	c.packed = slices.Grow(c.packed[:0], at.Header.Packed)[:at.Header.Packed]
 	body := at.Off + ChunkHeaderSize
 	if err := readAt(c.r, c.packed, body); err != nil {
 		return err

@@ -2,6 +2,7 @@ package xorb
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"github.com/pierrec/lz4/v4"
 
@@ -244,19 +245,11 @@ func appendFrame(b []byte, c *compressor) []byte {
 	b = append(b, head[:]...)
 	b = append(b, 0, 0, 0, 0)
 	block := len(b)
-	b = grow(b, room+wildRoom)
+	b = slices.Grow(b, room+wildRoom)
 	n := c.compress(b[block : block+room+wildRoom])
 	if n == 0 {
 		return b[:start]
 	}
 	binary.LittleEndian.PutUint32(b[block-4:], uint32(n))
 	return append(b[:block+n], 0, 0, 0, 0)
-}
-
-// grow makes sure that b has room for n more bytes behind it.
-func grow(b []byte, n int) []byte {
-	if cap(b)-len(b) >= n {
-		return b
-	}
-	return append(b, make([]byte, n)...)[:len(b)]
 }
