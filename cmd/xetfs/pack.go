@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ignore"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/pack"
 	"github.com/xetfs/xetfs/codec/xorb"
@@ -110,10 +111,10 @@ func runPack(cmd *cobra.Command, store string, folders []string, o packOptions) 
 func newPacking(cmd *cobra.Command, o packOptions) (*packing, error) {
 	p := &packing{
 		ctx: cmd.Context(), o: o, bar: ui.NewProgress(cmd.ErrOrStderr(), "pack"), started: time.Now(),
-		files: newWalkFiles(o.oneFileSystem), ignore: new(ignore),
+		files: newWalkFiles(o.oneFileSystem), ignore: new(ignore.Matcher),
 	}
 	for _, pattern := range o.exclude {
-		if err := p.ignore.add(pattern); err != nil {
+		if err := p.ignore.Add(pattern); err != nil {
 			return nil, usageError{err}
 		}
 	}
@@ -131,7 +132,7 @@ type packing struct {
 	bar     *ui.Progress
 	started time.Time
 	files   *walkFiles
-	ignore  *ignore
+	ignore  *ignore.Matcher
 }
 
 func (p *packing) run(storePath string, folders []string) error {

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ignore"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
@@ -77,9 +78,9 @@ func (p *publishing) newStream(parts streamParts) error {
 }
 
 // patterns returns what is left out.
-func (p *publishing) patterns() (*ignore, error) {
-	g := new(ignore)
-	path := filepath.Join(p.folder, ignoreFile)
+func (p *publishing) patterns() (*ignore.Matcher, error) {
+	g := new(ignore.Matcher)
+	path := filepath.Join(p.folder, ignore.FileName)
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	switch {
 	case err == nil:
@@ -91,7 +92,7 @@ func (p *publishing) patterns() (*ignore, error) {
 		if st.kind() != unix.S_IFREG {
 			return nil, fmt.Errorf("%s: %s, where patterns should be", path, kindOf(st.mode))
 		}
-		if err := g.read(f); err != nil {
+		if _, err := g.ReadFrom(f); err != nil {
 			return nil, fmt.Errorf("%s: %w", path, ui.Reason(err))
 		}
 	case errors.Is(err, os.ErrPermission) && unix.Access(p.folder, unix.X_OK) != nil:
@@ -100,7 +101,7 @@ func (p *publishing) patterns() (*ignore, error) {
 		return nil, fmt.Errorf("%s: %w", path, ui.Reason(err))
 	}
 	for _, pattern := range p.exclude {
-		if err := g.add(pattern); err != nil {
+		if err := g.Add(pattern); err != nil {
 			return nil, usageError{err}
 		}
 	}

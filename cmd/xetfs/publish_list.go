@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ignore"
 	"github.com/xetfs/xetfs/codec/page"
 )
 
@@ -16,7 +17,7 @@ import (
 // use it.
 type lister struct {
 	root       string // as the user calls it
-	ignore     *ignore
+	ignore     *ignore.Matcher
 	own        []ownFolder             // that are left out
 	owner      bool                    // is kept
 	noVersions bool                    // refuse a versionsName at the top
@@ -122,7 +123,7 @@ func (l *lister) entries(ctx context.Context, d *openFolder) (below []string, er
 // entry lists one entry, and says whether it is a folder that is to be looked into. A folder
 // on another mount is looked at as little as possible: its server may be dead.
 func (l *lister) entry(d *openFolder, name string, kind byte) (isFolder bool, err error) {
-	excluded := func(kind byte) bool { return l.ignore.excludes(d.names, name, kind == unix.DT_DIR) }
+	excluded := func(kind byte) bool { return l.ignore.Excludes(d.names, name, kind == unix.DT_DIR) }
 	if kind != unix.DT_UNKNOWN && excluded(kind) {
 		l.excluded++
 		return false, nil

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ignore"
 	"github.com/xetfs/xetfs/codec/page"
 )
 
@@ -165,7 +166,7 @@ func FuzzDirents(f *testing.F) {
 func TestListRefuses(t *testing.T) {
 	root := t.TempDir()
 	writeFile(t, filepath.Join(root, versionsName), nil)
-	l := &lister{root: root, ignore: new(ignore), noVersions: true, files: newWalkFiles(false), out: func(*foundBatch) error { return nil }}
+	l := &lister{root: root, ignore: new(ignore.Matcher), noVersions: true, files: newWalkFiles(false), out: func(*foundBatch) error { return nil }}
 	if err := l.run(t.Context()); err == nil || !strings.Contains(err.Error(), "old versions are found under this name; --exclude /.versions leaves it out") {
 		t.Errorf("a root with %s: %v", versionsName, err)
 	}
@@ -180,4 +181,20 @@ func TestListRefuses(t *testing.T) {
 	if err := l.run(t.Context()); err == nil || !strings.Contains(err.Error(), "in a proc file system") {
 		t.Errorf("/proc/self: %v", err)
 	}
+}
+
+func ignoring(t fataler, patterns ...string) *ignore.Matcher {
+	t.Helper()
+	g := new(ignore.Matcher)
+	for _, pattern := range patterns {
+		if err := g.Add(pattern); err != nil {
+			t.Fatalf("%v", err)
+		}
+	}
+	return g
+}
+
+type fataler interface {
+	Helper()
+	Fatalf(format string, args ...any)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ignore"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
@@ -49,7 +50,7 @@ type publishing struct {
 	report  *publishReport
 	bar     *ui.Progress
 	started time.Time
-	ignore  *ignore
+	ignore  *ignore.Matcher
 	files   *walkFiles
 
 	store   *pageCounter

@@ -1,4 +1,4 @@
-package main
+package ignore
 
 import (
 	"bytes"
@@ -12,10 +12,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-func ignoring(t fataler, patterns ...string) *ignore {
+func ignoring(t fataler, patterns ...string) *Matcher {
 	t.Helper()
-	g := new(ignore)
-	if err := g.read(strings.NewReader(strings.Join(patterns, "\n"))); err != nil {
+	g := new(Matcher)
+	if _, err := g.ReadFrom(strings.NewReader(strings.Join(patterns, "\n"))); err != nil {
 		t.Fatalf("%v", err)
 	}
 	return g
@@ -26,13 +26,13 @@ type fataler interface {
 	Fatalf(format string, args ...any)
 }
 
-// leavesOut says whether a path, with a slash at its end if it is a folder, is left out
-// by itself or by a folder above it.
-func (g *ignore) leavesOut(path string) bool {
+// leavesOut reports whether a path or a folder above it is left out. A folder has a slash at
+// its end.
+func (m *Matcher) leavesOut(path string) bool {
 	path, folder := strings.CutSuffix(path, "/")
 	names := strings.Split(path, "/")
 	for i, name := range names {
-		if g.excludes(names[:i], name, folder || i < len(names)-1) {
+		if m.Excludes(names[:i], name, folder || i < len(names)-1) {
 			return true
 		}
 	}
@@ -110,17 +110,17 @@ func TestIgnoreRefuses(t *testing.T) {
 		"[!]": "a [ without its ]", `[\]`: "a [ without its ]", "[a/b]": "a [ without its ]", "[[:alpha:]]": "classes with names are not known here",
 		"[": "a [ without its ]", "[!": "a [ without its ]", `x[\`: "a [ without its ]",
 	} {
-		err := new(ignore).read(strings.NewReader("# one\n" + pattern + "\n"))
+		_, err := new(Matcher).ReadFrom(strings.NewReader("# one\n" + pattern + "\n"))
 		if err == nil || !strings.HasPrefix(err.Error(), "line 2: pattern ") || !strings.HasSuffix(err.Error(), ": "+why) {
 			t.Errorf("%q: %v, want %q", pattern, err, why)
 		}
 	}
-	if err := new(ignore).read(strings.NewReader(strings.Repeat("a\n", 1<<20))); err == nil {
+	if _, err := new(Matcher).ReadFrom(strings.NewReader(strings.Repeat("a\n", 1<<20))); err == nil {
 		t.Error("a file without end is read")
 	}
 }
 
-// Git, where it is installed, leaves out the same.
+// TestIgnoreAsGit compares the matcher with git, if git is installed.
 func TestIgnoreAsGit(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip(err)
@@ -165,10 +165,10 @@ func TestIgnoreAsGit(t *testing.T) {
 	})
 }
 
-// writeIgnore gives git and g the same patterns.
-func writeIgnore(t *rapid.T, repo string, g *ignore, patterns []string) {
+// writeIgnore writes the same patterns for git and g.
+func writeIgnore(t *rapid.T, repo string, g *Matcher, patterns []string) {
 	text := strings.Join(patterns, "\n") + "\n"
-	if err := g.read(strings.NewReader(text)); err != nil {
+	if _, err := g.ReadFrom(strings.NewReader(text)); err != nil {
 		t.Fatalf("%v", err)
 	}
 	if err := os.WriteFile(filepath.Join(repo, ".git", "info", "exclude"), []byte(text), 0o600); err != nil {
@@ -179,8 +179,8 @@ func writeIgnore(t *rapid.T, repo string, g *ignore, patterns []string) {
 func FuzzIgnore(f *testing.F) {
 	f.Add("a/**/[!b-c]\\*?", "a/b/c")
 	f.Fuzz(func(_ *testing.T, patterns, path string) {
-		g := new(ignore)
-		if g.read(strings.NewReader(patterns)) == nil {
+		g := new(Matcher)
+		if _, err := g.ReadFrom(strings.NewReader(patterns)); err == nil {
 			g.leavesOut(path)
 		}
 	})

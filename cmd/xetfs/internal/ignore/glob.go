@@ -1,10 +1,9 @@
-package main
+package ignore
 
 import "errors"
 
-// matchName says whether a pattern fits a name. It takes at most as many steps as the
-// product of their lengths, whatever the pattern: only the last "*" ever takes one byte
-// more.
+// matchName reports whether a pattern matches a name. The number of steps is at most the
+// product of both lengths, because only the last "*" is extended.
 func matchName(pattern, name string) bool {
 	p, n, star, mark := 0, 0, -1, 0
 	for n < len(name) {
@@ -29,8 +28,8 @@ func matchName(pattern, name string) bool {
 	return p == len(pattern)
 }
 
-// matchByte says whether what a pattern begins with, which is no "*", fits one byte, and
-// how long it is.
+// matchByte matches the first element of a pattern, which is no "*", with one byte. It
+// returns the length of the element.
 func matchByte(pattern string, c byte) (size int, ok bool) {
 	switch {
 	case pattern == "":
@@ -64,7 +63,7 @@ func matchSet(pattern string, c byte) (size int, ok bool) {
 	return i + 1, ok != not
 }
 
-// setByte returns the byte that stands at i in a set, and where the next one begins.
+// setByte returns the byte at i of a set, and the index of the next one.
 func setByte(pattern string, i int) (c byte, next int) {
 	if pattern[i] == '\\' {
 		i++
@@ -72,8 +71,7 @@ func setByte(pattern string, i int) (c byte, next int) {
 	return pattern[i], i + 1
 }
 
-// checkGlob says what is wrong with a pattern. matchName takes only those with which
-// nothing is.
+// checkGlob returns the defect of a pattern. matchName needs a pattern without one.
 func checkGlob(pattern string) error {
 	for i := 0; i < len(pattern); i++ {
 		switch pattern[i] {
@@ -93,7 +91,7 @@ func checkGlob(pattern string) error {
 	return nil
 }
 
-// setEnd returns where the set ends that begins at i.
+// setEnd returns the index of the bracket that closes the set at i.
 func setEnd(pattern string, i int) (int, error) {
 	i++
 	if i < len(pattern) && (pattern[i] == '!' || pattern[i] == '^') {
