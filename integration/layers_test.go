@@ -3,11 +3,13 @@ package integration
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"io"
 	"maps"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -126,9 +128,9 @@ func below(floor string) []string {
 	}[floor]
 }
 
-// onlyIn is who may import what does not belong to us, a package with all below it. What
-// begins with a domain and has no row here is a dependency that nobody argued for. A "!"
-// takes a package and those below it out again.
+// onlyIn lists the packages that may import other modules and some packages of the standard
+// library. An entry covers a package and all below it, "=" the package alone, and "!" excludes.
+// A module without a row needs one, with the reason in the commit message.
 var onlyIn = map[string][]string{
 	"github.com/hanwen/go-fuse/v2":          {"fs", "!fs/catalog"},
 	"github.com/dgraph-io/ristretto/v2":     {"=cache"},
@@ -165,22 +167,30 @@ var onlyIn = map[string][]string{
 	"log/slog": {"cache", "reconstruct", "fs", "cmd/xetfs"},
 }
 
-// calledIn is who may use single names of the standard library. "os.*" is all of os but
-// for the rows that name something of it.
+// calledIn lists the packages that may use single names of the standard library. "os.*" covers
+// all names of os without a row. Package main passes the values of its environment in.
 var calledIn = map[string][]string{
 	"os.File":      {"=cache", "cache/disk", "cache/origin/dir", "cache/origin/origintest", "reconstruct", "=fs", "fs/fusemount", "cmd/xetfs", "codec/codectest", "integration"},
-	"os.Getenv":    {"cmd/xetfs", "fs/fstest", "codec/codectest", "cache/origin/origintest", "integration"},
-	"os.LookupEnv": {"cmd/xetfs", "codec/codectest", "cache/origin/origintest"},
-	"os.Environ":   {"cmd/xetfs", "fs/fstest", "integration"},
-	"os.ExpandEnv": {"cmd/xetfs"},
+	"os.Args":      onlyMain("fs/fstest", "codec/codectest", in+"daemon"),
+	"os.Exit":      onlyMain(),
+	"os.Stdin":     onlyMain(),
+	"os.Stdout":    onlyMain("codec/codectest", in+"daemon"),
+	"os.Stderr":    onlyMain("integration"),
+	"os.Getenv":    onlyMain("fs/fstest", "codec/codectest", "cache/origin/origintest", "integration", in+"daemon", in+"statcache", in+"publish"),
+	"os.LookupEnv": onlyMain("codec/codectest", "cache/origin/origintest"),
+	"os.Environ":   onlyMain("fs/fstest", "integration"),
+	"os.ExpandEnv": onlyMain(),
 	"os.*":         {"cache/disk", "cache/origin/dir", "fs/fusemount", "cmd/xetfs", "fs/fstest", "codec/codectest", "cache/origin/origintest", "integration"},
 	"time.Now":     {"cache", "reconstruct", "fs", "cmd/xetfs", "integration"},
 	"time.Since":   {"cache", "reconstruct", "fs", "cmd/xetfs", "integration"},
 	"time.Until":   {"cache", "reconstruct", "fs", "cmd/xetfs", "integration"},
 }
 
-// floors is the order of the top-level folders. Tests may reach for anything on their
-// own floor and below, which is real and fast, and never for what is above.
+// onlyMain returns package main and some others.
+func onlyMain(others ...string) []string { return append([]string{"=cmd/xetfs"}, others...) }
+
+// floors is the order of the top-level folders. A test may import its own floor and those
+// below, and never a floor above.
 var floors = []string{"codec", "cache", "reconstruct", "fs", "cmd", "integration"}
 
 // A listed is one package as `go list -json` shows it.
@@ -196,27 +206,95 @@ type listed struct {
 func (p listed) name() string { return strings.TrimPrefix(p.ImportPath, module+"/") }
 
 func TestLayers(t *testing.T) {
-	for _, p := range list(t) {
-		allowed, ok := mayImport[p.name()]
-		if !ok {
-			t.Errorf("package %s is not in the plan", p.name())
-		}
-		for _, imp := range p.Imports {
-			if ours, ok := strings.CutPrefix(imp, module+"/"); ok && !slices.Contains(allowed, ours) && !slices.Contains(untilMoved[p.name()], ours) {
-				t.Errorf("%s imports %s: not in the plan", p.name(), ours)
-			}
-			checkForeign(t, p.name(), imp)
-		}
-		for _, imp := range slices.Concat(p.TestImports, p.XTestImports) {
-			checkTestImport(t, p.name(), imp)
-		}
+	all := list(t)
+	for _, p := range all {
+		problems := importProblems(p)
 		for _, file := range p.GoFiles {
-			checkCalls(t, p.name(), filepath.Join(p.Dir, file))
+			src, err := os.ReadFile(filepath.Join(p.Dir, file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			problems = append(problems, callProblems(p.name(), file, src)...)
 		}
+		for _, problem := range problems {
+			t.Error(problem)
+		}
+	}
+	for _, problem := range linkProblems(all) {
+		t.Error(problem)
 	}
 }
 
-// list asks the go command for all packages of the module.
+// importProblems returns the imports of a package that its rows do not allow.
+func importProblems(p listed) (problems []string) {
+	report := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
+	allowed, ok := mayImport[p.name()]
+	if !ok {
+		report("%s has no row in mayImport", p.name())
+	}
+	allowed = slices.Concat(allowed, untilMoved[p.name()])
+	for _, imp := range p.Imports {
+		if ours, ok := strings.CutPrefix(imp, module+"/"); ok && !slices.Contains(allowed, ours) {
+			report("%s imports %s: not in its row of mayImport", p.name(), ours)
+		}
+		known := false
+		for path, pkgs := range onlyIn {
+			if covers(path, imp) && !anyCovers(pkgs, p.name()) {
+				report("%s imports %s: only %v may", p.name(), imp, pkgs)
+			}
+			known = known || covers(path, imp)
+		}
+		if foreign(imp) && !known {
+			report("%s imports %s: no row in onlyIn", p.name(), imp)
+		}
+	}
+	for _, imp := range slices.Concat(p.TestImports, p.XTestImports) {
+		ours, own := strings.CutPrefix(imp, module+"/")
+		known := slices.ContainsFunc(slices.Collect(maps.Keys(onlyIn)), func(path string) bool { return covers(path, imp) })
+		switch {
+		case own && slices.Index(floors, floor(ours)) > slices.Index(floors, floor(p.name())):
+			report("tests of %s import %s, on a floor above", p.name(), ours)
+		case foreign(imp) && !known:
+			report("tests of %s import %s: no row in onlyIn", p.name(), imp)
+		}
+	}
+	return problems
+}
+
+// The read path never links the packages that write to a store.
+var (
+	readPath   = []string{"fs", "reconstruct", "cache", "cache/origin/objects"}
+	neverReads = []string{"fs/catalog/writer", "fs/catalog/sweep", "cache/origin/dedup"}
+)
+
+// linkProblems returns the packages of the read path that link a package for writers.
+func linkProblems(all []listed) (problems []string) {
+	imports := map[string][]string{}
+	for _, p := range all {
+		for _, imp := range p.Imports {
+			imports[p.name()] = append(imports[p.name()], strings.TrimPrefix(imp, module+"/"))
+		}
+	}
+	for _, from := range readPath {
+		linked := map[string]bool{from: true}
+		for queue := []string{from}; len(queue) > 0; queue = queue[1:] {
+			for _, imp := range imports[queue[0]] {
+				if !linked[imp] {
+					linked[imp] = true
+					queue = append(queue, imp)
+				}
+			}
+		}
+		for _, pkg := range neverReads {
+			if linked[pkg] {
+				problems = append(problems, fmt.Sprintf("%s links %s", from, pkg))
+			}
+		}
+	}
+	return problems
+}
+
+// list returns all packages of the module.
 func list(t *testing.T) []listed {
 	t.Helper()
 	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,GoFiles,Imports,TestImports,XTestImports", "./...")
@@ -237,42 +315,12 @@ func list(t *testing.T) []listed {
 	}
 }
 
-func checkForeign(t *testing.T, pkg, imp string) {
-	known := false
-	for what, who := range onlyIn {
-		if !covers(what, imp) {
-			continue
-		}
-		known = true
-		if !anyCovers(who, pkg) {
-			t.Errorf("%s imports %s: only %v may", pkg, imp, who)
-		}
-	}
-	if !known && foreign(imp) {
-		t.Errorf("%s imports %s: no row of onlyIn knows it", pkg, imp)
-	}
-}
-
-// checkTestImport is for tests, which may use any library that somebody argued for.
-func checkTestImport(t *testing.T, pkg, imp string) {
-	if ours, ok := strings.CutPrefix(imp, module+"/"); ok {
-		if slices.Index(floors, floor(ours)) > slices.Index(floors, floor(pkg)) {
-			t.Errorf("tests of %s import %s, which is on a floor above", pkg, ours)
-		}
-		return
-	}
-	known := slices.ContainsFunc(slices.Collect(maps.Keys(onlyIn)), func(what string) bool { return covers(what, imp) })
-	if foreign(imp) && !known {
-		t.Errorf("tests of %s import %s: no row of onlyIn knows it", pkg, imp)
-	}
-}
-
-// checkCalls looks for the names of calledIn in one file.
-func checkCalls(t *testing.T, pkg, file string) {
+// callProblems returns the uses of names in one file that calledIn does not allow.
+func callProblems(pkg, file string, src []byte) (problems []string) {
 	fset := token.NewFileSet()
-	f, err := parser.ParseFile(fset, file, nil, parser.SkipObjectResolution)
+	f, err := parser.ParseFile(fset, file, src, parser.SkipObjectResolution)
 	if err != nil {
-		t.Fatal(err)
+		return []string{err.Error()}
 	}
 	imported := map[string]string{} // name in the file → path
 	for _, spec := range f.Imports {
@@ -292,27 +340,27 @@ func checkCalls(t *testing.T, pkg, file string) {
 			return true
 		}
 		if x, ok := sel.X.(*ast.Ident); ok && imported[x.Name] != "" {
-			if who, ok := allowedCallers(imported[x.Name], sel.Sel.Name); ok && !anyCovers(who, pkg) {
-				t.Errorf("%s: %s uses %s.%s: only %v may", fset.Position(sel.Pos()), pkg, x.Name, sel.Sel.Name, who)
+			if pkgs, ok := allowedCallers(imported[x.Name], sel.Sel.Name); ok && !anyCovers(pkgs, pkg) {
+				problems = append(problems, fmt.Sprintf("%s/%s:%d uses %s.%s: only %v may", pkg, file, fset.Position(sel.Pos()).Line, imported[x.Name], sel.Sel.Name, pkgs))
 			}
 		}
 		return true
 	})
+	return problems
 }
 
-func allowedCallers(path, name string) (who []string, ruled bool) {
-	if who, ok := calledIn[path+"."+name]; ok {
-		return who, true
+func allowedCallers(path, name string) (pkgs []string, hasRow bool) {
+	if pkgs, ok := calledIn[path+"."+name]; ok {
+		return pkgs, true
 	}
-	who, ok := calledIn[path+".*"]
-	return who, ok
+	pkgs, hasRow = calledIn[path+".*"]
+	return pkgs, hasRow
 }
 
-// anyCovers says whether a list of packages names pkg: itself or a folder above it. "="
-// means the very package alone, "!" takes out.
-func anyCovers(who []string, pkg string) bool {
+// anyCovers reports whether a list of packages covers pkg.
+func anyCovers(list []string, pkg string) bool {
 	yes := false
-	for _, w := range who {
+	for _, w := range list {
 		if out, ok := strings.CutPrefix(w, "!"); ok && covers(out, pkg) {
 			return false
 		}
@@ -325,10 +373,10 @@ func anyCovers(who []string, pkg string) bool {
 	return yes
 }
 
-// covers says whether path is what or below it.
-func covers(what, path string) bool { return path == what || strings.HasPrefix(path, what+"/") }
+// covers reports whether path is in dir or equal to it.
+func covers(dir, path string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
 
-// foreign says whether an import path begins with a domain, and it is not ours.
+// foreign reports whether an import path begins with a domain and belongs to another module.
 func foreign(imp string) bool {
 	first, _, _ := strings.Cut(imp, "/")
 	return strings.Contains(first, ".") && !covers(module, imp)
@@ -339,8 +387,7 @@ func floor(pkg string) string {
 	return top
 }
 
-// The plan itself must hold: arrows lead to packages of the plan, downwards, and never
-// back.
+// TestLayersPlan checks the rows themselves: an import has a row, and leads down.
 func TestLayersPlan(t *testing.T) {
 	for pkg, imports := range mayImport {
 		for _, imp := range imports {
@@ -359,7 +406,7 @@ func TestLayersPlan(t *testing.T) {
 
 func TestLayersCovers(t *testing.T) {
 	tests := []struct {
-		who  []string
+		list []string
 		pkg  string
 		want bool
 	}{
@@ -373,8 +420,57 @@ func TestLayersCovers(t *testing.T) {
 		{nil, "codec", false},
 	}
 	for _, tt := range tests {
-		if got := anyCovers(tt.who, tt.pkg); got != tt.want {
-			t.Errorf("anyCovers(%v, %q) = %t, want %t", tt.who, tt.pkg, got, tt.want)
+		if got := anyCovers(tt.list, tt.pkg); got != tt.want {
+			t.Errorf("anyCovers(%v, %q) = %t, want %t", tt.list, tt.pkg, got, tt.want)
 		}
+	}
+}
+
+// Each rule finds a deliberate violation.
+func TestLayersViolations(t *testing.T) {
+	imports := []struct{ pkg, imp, want string }{
+		{"codec/new", "fmt", "has no row in mayImport"},
+		{"codec", module + "/cache", "not in its row"},
+		{"codec", "example.org/module", "no row in onlyIn"},
+		{in + "ui", "github.com/spf13/cobra", "only [=cmd/xetfs] may"},
+		{in + "stack", "github.com/spf13/pflag", "only [=cmd/xetfs] may"},
+		{in + "publish", "github.com/dustin/go-humanize", "only"},
+		{"fs", "github.com/moby/sys/mountinfo", "only [fs/fusemount] may"},
+		{"cache/origin/web", "github.com/failsafe-go/failsafe-go", "only [cache/origin/fetch] may"},
+		{"cache/disk", "github.com/google/renameio/v2", "no row in onlyIn"},
+		{in + "ui", module + "/codec", "not in its row"},
+		{in + "ignore", module + "/" + in + "ui", "not in its row"},
+		{in + "statcache", module + "/cache/origin", "not in its row"},
+		{in + "inspect", module + "/cache/origin", "not in its row"},
+		{in + "ingest", module + "/" + in + "publish", "not in its row"},
+		{in + "verify", module + "/" + in + "ingest", "not in its row"},
+		{in + "warm", module + "/" + in + "stack", "not in its row"},
+		{in + "verify", module + "/cache/origin/dir", "not in its row"},
+		{in + "warm", module + "/cache/origin/web", "not in its row"},
+		{in + "delta", module + "/cache/origin/dir", "not in its row"},
+		{in + "publish", module + "/cache/origin/dir", "not in its row"},
+		{"fs", module + "/fs/catalog/writer", "not in its row"},
+		{"fs/catalog", module + "/cache/origin/dedup", "not in its row"},
+	}
+	for _, tt := range imports {
+		got := importProblems(listed{ImportPath: module + "/" + tt.pkg, Imports: []string{tt.imp}})
+		if len(got) != 1 || !strings.Contains(got[0], tt.want) {
+			t.Errorf("%s imports %s: problems are %q, want one with %q", tt.pkg, tt.imp, got, tt.want)
+		}
+	}
+	for _, name := range []string{"Args", "Getenv", "LookupEnv", "Environ", "Exit", "Stdin", "Stdout", "Stderr"} {
+		src := []byte("package p\n\nimport sys \"os\"\n\nvar _ = sys." + name)
+		for pkg, want := range map[string]int{"cmd/xetfs": 0, in + "verify": 1, "fs": 1, "cache/disk": 1} {
+			if got := callProblems(pkg, "a.go", src); len(got) != want {
+				t.Errorf("%s uses os.%s: problems are %q, want %d", pkg, name, got, want)
+			}
+		}
+	}
+	links := []listed{
+		{ImportPath: module + "/fs", Imports: []string{module + "/fs/catalog"}},
+		{ImportPath: module + "/fs/catalog", Imports: []string{module + "/fs/catalog/writer"}},
+	}
+	if got := linkProblems(links); !slices.Equal(got, []string{"fs links fs/catalog/writer"}) {
+		t.Errorf("problems of the read path are %q", got)
 	}
 }

@@ -1,0 +1,72 @@
+package integration
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// maxLines bounds the lines of a package without tests. A higher bound needs a reason in the
+// commit message.
+var maxLines = map[string]int{"cmd/xetfs": 5500, "cache/disk": 4700, "fs": 4200, "cache": 3100}
+
+// otherLines bounds packages without a row in maxLines.
+const otherLines = 2700
+
+// maxMainFiles bounds the files of package main without tests.
+const maxMainFiles = 36
+
+// untilSplit has the lines of the packages that are still too large. They may only shrink.
+var untilSplit = map[string]int{
+	"cache/disk": 6241, "cache/origin": 5719, "cmd/xetfs": 17012, "fs": 4710, "fs/catalog": 3819,
+}
+
+func TestSizes(t *testing.T) {
+	lines := map[string]int{}
+	for _, p := range list(t) {
+		for _, file := range p.GoFiles {
+			src, err := os.ReadFile(filepath.Join(p.Dir, file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			lines[p.name()] += bytes.Count(src, []byte("\n"))
+		}
+		if p.name() == "cmd/xetfs" && len(p.GoFiles) > maxMainFiles {
+			t.Logf("cmd/xetfs has %d files, %d are allowed", len(p.GoFiles), maxMainFiles)
+		}
+	}
+	for _, problem := range sizeProblems(lines, untilSplit) {
+		t.Error(problem)
+	}
+}
+
+// sizeProblems returns the packages that have too many lines. A package in until has its own bound.
+func sizeProblems(lines, until map[string]int) (problems []string) {
+	for pkg, n := range lines {
+		bound, ok := maxLines[pkg]
+		if !ok {
+			bound = otherLines
+		}
+		if n >= bound && n > until[pkg] {
+			problems = append(problems, fmt.Sprintf("%s has %d lines, fewer than %d are allowed", pkg, n, max(bound, until[pkg]+1)))
+		}
+	}
+	slices.Sort(problems)
+	return problems
+}
+
+func TestSizeProblems(t *testing.T) {
+	lines := map[string]int{"cmd/xetfs": 5500, "cache/disk": 4699, "fs": 4300, "cache": 3200, "codec": 2700, "codec/page": 2699}
+	got := sizeProblems(lines, map[string]int{"fs": 4300, "cache": 3199})
+	want := []string{
+		"cache has 3200 lines, fewer than 3200 are allowed",
+		"cmd/xetfs has 5500 lines, fewer than 5500 are allowed",
+		"codec has 2700 lines, fewer than 2700 are allowed",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("problems are %q, want %q", got, want)
+	}
+}
