@@ -334,7 +334,7 @@ func mountFake(t *testing.T, c catalog.Catalog, e *fakeEngine, o Options) mounte
 	}
 	late := time.AfterFunc(hangLimit(t), func() {
 		t.Error("the test hangs; its mount is cut off")
-		m.s.abort() //nolint:errcheck // the test has failed
+		m.s.device.Abort() //nolint:errcheck // the test has failed
 	})
 	t.Cleanup(func() {
 		defer late.Stop()

@@ -10,6 +10,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"github.com/xetfs/xetfs/codec/page"
+	"github.com/xetfs/xetfs/fs/fusemount"
 )
 
 const (
@@ -49,7 +50,7 @@ type filesystem struct {
 }
 
 // String names the file system to go-fuse.
-func (f *filesystem) String() string { return fsType }
+func (f *filesystem) String() string { return fusemount.Subtype }
 
 // Init implements fuse.RawFileSystem.
 func (f *filesystem) Init(s *fuse.Server) {

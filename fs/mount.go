@@ -16,6 +16,7 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/fs/catalog"
+	"github.com/xetfs/xetfs/fs/fusemount"
 )
 
 // maxRead is the largest read that the kernel sends, in bytes.
@@ -61,7 +62,7 @@ const maxFSName = 1 << 10
 
 func (o Options) withDefaults() Options {
 	if o.FSName == "" {
-		o.FSName = fsType
+		o.FSName = fusemount.Subtype
 	}
 	if len(o.FSName) > maxFSName {
 		o.FSName = strings.ToValidUTF8(o.FSName[:maxFSName], "") + "…"
@@ -99,7 +100,7 @@ func (o Options) owner() page.Owner {
 // A Server is a mounted file system. Its methods may be called at the same time.
 type Server struct {
 	files  *filesystem
-	device device
+	device *fusemount.Device
 	log    *slog.Logger
 	follow *follower          // nil: nothing is followed
 	stop   context.CancelFunc // ends following
@@ -107,8 +108,6 @@ type Server struct {
 
 	mu       sync.Mutex // held while unmounting
 	detached bool       // guarded by mu
-	control  int        // file that aborts the connection; -1: closed, or none; guarded by mu
-	noAbort  error      // why there is none
 }
 
 // mount mounts the files of a catalog, as e reads them, and returns when they can be
@@ -133,18 +132,18 @@ func mount(dir string, c catalog.Catalog, e engine, o Options) (*Server, error) 
 	if err != nil {
 		return nil, fmt.Errorf("mount point: %w", err)
 	}
-	stale, err := checkDir(dir)
+	stale, err := fusemount.CheckDir(dir)
 	if stale {
 		o.Logger.Info("a dead mount was removed", "event", "stale_mount_cleared", "dir", dir)
 	}
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{files: newFilesystem(root, e, o), device: device{dir: dir}, log: o.Logger, done: make(chan struct{})}
+	s := &Server{files: newFilesystem(root, e, o), log: o.Logger, done: make(chan struct{})}
 	if from.follow > 0 {
 		s.follow = newFollower(from, s.files)
 	}
-	if err := s.start(o); err != nil {
+	if err := s.start(dir, o); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -170,17 +169,15 @@ func newFilesystem(root *volume, e engine, o Options) *filesystem {
 // start mounts, serves, and raises the kernel's read-ahead if it may. It asks the mount
 // nothing (RefusePoll says why); whoever asks now gets an answer, as go-fuse has agreed
 // with the kernel on everything before it serves.
-func (s *Server) start(o Options) error {
-	server, err := s.connect(o)
+func (s *Server) start(dir string, o Options) error {
+	server, err := s.connect(dir, o)
 	if err != nil {
 		return err
 	}
-	s.device.dev, s.device.mount = numbers(s.device.dir)
-	s.control, s.noAbort = openAbort(s.device.dev)
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
 	go func() {
-		defer s.closeControl()
+		defer s.device.Close()
 		defer close(s.done)
 		var following sync.WaitGroup
 		if s.follow != nil {
@@ -190,45 +187,26 @@ func (s *Server) start(o Options) error {
 		stop()
 		following.Wait()
 	}()
-	if err := raiseReadAhead(s.device.dev); err != nil {
+	if err := s.device.RaiseReadAhead(); err != nil {
 		s.log.Debug("the kernel reads ahead less than it could", "err", err)
 	} else {
-		s.log.Debug("the kernel reads ahead", "kib", readAheadKB)
+		s.log.Debug("the kernel reads ahead", "kib", fusemount.ReadAheadKB)
 	}
 	return nil
 }
 
-// connect mounts by itself where it may, else by fusermount3.
-func (s *Server) connect(o Options) (*fuse.Server, error) {
-	if unix.Geteuid() != 0 {
-		return s.connectByHelper(o)
-	}
-	fd, err := openDevice()
+// connect mounts at dir and agrees with the kernel on the protocol.
+func (s *Server) connect(dir string, o Options) (*fuse.Server, error) {
+	device, err := fusemount.Mount(dir, fusemount.Options{Source: o.FSName, AllowOther: o.AllowOther, MaxRead: maxRead})
 	if err != nil {
 		return nil, err
 	}
-	if err := mountDirect(fd, s.device.dir, o); err != nil {
-		unix.Close(fd)
-		if errors.Is(err, unix.EPERM) {
-			return s.connectByHelper(o)
-		}
-		return nil, err
-	}
-	server, err := fuse.NewServer(s.files, fmt.Sprintf("/dev/fd/%d", fd), s.fuseOptions(o))
+	server, err := fuse.NewServer(s.files, fmt.Sprintf("/dev/fd/%d", device.FD), s.fuseOptions(o))
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("mount at %s: %w", s.device.dir, err), s.device.unmount(true))
+		device.Close()
+		return nil, errors.Join(fmt.Errorf("mount at %s: %w", dir, err), device.Unmount(true))
 	}
-	return server, nil
-}
-
-func (s *Server) connectByHelper(o Options) (*fuse.Server, error) {
-	if _, err := findFusermount(); err != nil {
-		return nil, err
-	}
-	server, err := fuse.NewServer(s.files, s.device.dir, s.fuseOptions(o))
-	if err != nil {
-		return nil, fmt.Errorf("mount at %s: %w", s.device.dir, err)
-	}
+	s.device = device
 	return server, nil
 }
 
@@ -246,13 +224,10 @@ func (s *Server) fuseOptions(o Options) *fuse.MountOptions {
 		disabled = fuse.CAP_PASSTHROUGH
 	}
 	return &fuse.MountOptions{
-		AllowOther:               o.AllowOther,
-		Options:                  []string{"ro", "nosuid", "nodev", "default_permissions"},
 		MaxBackground:            o.MaxBackground,
 		MaxWrite:                 maxRead,
 		MaxReadAhead:             maxRead,
-		FsName:                   o.FSName,
-		Name:                     fsType,
+		Name:                     fusemount.Subtype,
 		Debug:                    o.Debug,
 		Logger:                   slog.NewLogLogger(o.Logger.Handler(), level),
 		EnableSymlinkCaching:     true,

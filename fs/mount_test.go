@@ -24,6 +24,7 @@ import (
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/fs/fstest"
+	"github.com/xetfs/xetfs/fs/fusemount"
 )
 
 func TestMain(m *testing.M) {
@@ -551,7 +552,7 @@ func TestK16_Aborted(t *testing.T) {
 		result <- err
 	}()
 	eventually(t, "the read arrives", func() bool { return e.reading.Load() > 0 })
-	if err := m.s.abort(); err != nil {
+	if err := m.s.device.Abort(); err != nil {
 		t.Fatal(err)
 	}
 	m.s.Wait()
@@ -566,8 +567,8 @@ func TestK53_AbortOfEndedMount(t *testing.T) {
 	e := newFakeEngine()
 	tree := newFakeTree(e.file("f", pattern(10)))
 	ended := mountFake(t, tree, e, Options{})
-	dev := ended.s.device.dev
-	control, err := openAbort(dev)
+	dev := ended.s.device.Number()
+	control, err := fusemount.OpenAbort(dev)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -577,17 +578,17 @@ func TestK53_AbortOfEndedMount(t *testing.T) {
 	}
 	var m mounted
 	for range 100 { // another process may have the number just now
-		if m = mountFake(t, tree, e, Options{}); m.s.device.dev == dev {
+		if m = mountFake(t, tree, e, Options{}); m.s.device.Number() == dev {
 			break
 		}
 	}
-	if m.s.device.dev != dev {
+	if m.s.device.Number() != dev {
 		t.Skip("the number of the device was not used again")
 	}
 	if _, err := unix.Write(control, []byte("1")); err != nil {
 		t.Log(err)
 	}
-	if err := ended.s.abort(); err != nil {
+	if err := ended.s.device.Abort(); err != nil {
 		t.Log(err)
 	}
 	m.see(t, "f", string(pattern(10)))
@@ -674,7 +675,7 @@ func TestK04_StaleMount(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if err := dead.s.abort(); err != nil {
+	if err := dead.s.device.Abort(); err != nil {
 		t.Fatal(err)
 	}
 	dead.s.Wait()

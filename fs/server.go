@@ -19,7 +19,7 @@ const lastWords = time.Second
 // be killed with it: the kernel gives up on a mount when its last descriptor of /dev/fuse
 // is closed, and that happens after the last thread has ended.
 func (s *Server) RefusePoll() error {
-	dir := s.device.dir
+	dir := s.device.Dir
 	fd, err := unix.Open(dir+"/.go-fuse-epoll-hack", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("mount at %s does not answer: %w", dir, err)
@@ -49,11 +49,11 @@ func (s *Server) Unmount() error {
 }
 
 func (s *Server) unmountLocked(lazy bool) error {
-	if s.detached || !s.device.mounted() {
+	if s.detached || !s.device.IsMounted() {
 		return nil
 	}
-	if err := s.device.unmount(lazy); err != nil {
-		return fmt.Errorf("unmount %s: %w", s.device.dir, err)
+	if err := s.device.Unmount(lazy); err != nil {
+		return fmt.Errorf("unmount %s: %w", s.device.Dir, err)
 	}
 	s.detached = true
 	s.stop()
@@ -69,7 +69,7 @@ func (s *Server) Shutdown(grace time.Duration) error {
 	s.mu.Lock()
 	err := s.unmountLocked(false)
 	if errors.Is(err, unix.EBUSY) {
-		s.log.Warn("files are open; the mount point is taken away", "event", "unmount_busy", "dir", s.device.dir, "grace", grace)
+		s.log.Warn("files are open; the mount point is taken away", "event", "unmount_busy", "dir", s.device.Dir, "grace", grace)
 		err = s.unmountLocked(true)
 	}
 	s.mu.Unlock()
@@ -79,31 +79,11 @@ func (s *Server) Shutdown(grace time.Duration) error {
 	if s.endsWithin(grace) {
 		return nil
 	}
-	err = s.abort() // or its last file was closed just now
+	err = s.device.Abort() // or its last file was closed just now
 	if s.endsWithin(lastWords) {
 		return nil
 	}
-	return errors.Join(fmt.Errorf("the mount at %s does not end", s.device.dir), err)
-}
-
-// abort ends the connection to the kernel, if it has not ended.
-func (s *Server) abort() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.control < 0 {
-		return s.noAbort
-	}
-	_, err := unix.Write(s.control, []byte("1"))
-	return err
-}
-
-func (s *Server) closeControl() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.control >= 0 {
-		unix.Close(s.control)
-	}
-	s.control = -1
+	return errors.Join(fmt.Errorf("the mount at %s does not end", s.device.Dir), err)
 }
 
 func (s *Server) endsWithin(d time.Duration) bool {

@@ -65,7 +65,7 @@ func TestVectors(t *testing.T) {
 	if err := s.RefusePoll(); err != nil {
 		t.Fatal(err)
 	}
-	late := time.AfterFunc(hangLimit(t), func() { s.abort() })
+	late := time.AfterFunc(hangLimit(t), func() { s.device.Abort() })
 	defer late.Stop()
 	t.Logf("%d shards are left out", len(names.Damaged()))
 

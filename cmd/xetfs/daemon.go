@@ -14,6 +14,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/fs"
+	"github.com/xetfs/xetfs/fs/fusemount"
 )
 
 // lastWords is how long a mount may take to end after the second signal.
@@ -62,9 +63,9 @@ func (d *daemon) run(ctx context.Context) error {
 
 // abandon removes the mount of this process at path, if it was made, before the process ends.
 func abandon(path string) {
-	e, err := mountAt(path)
-	if err == nil && e != nil && e.Type == fsType && serves("/proc/self", mountpoint{path: path, on: e}) {
-		_ = lazyUnmount(path)
+	e, err := fusemount.At(path)
+	if err == nil && e != nil && e.Type == fusemount.FSType && serves("/proc/self", mountpoint{path: path, on: e}) {
+		_ = fusemount.Unmount(path, true)
 	}
 }
 
@@ -208,9 +209,9 @@ func (d *daemon) serve(src *source, server *fs.Server, signals <-chan os.Signal,
 // having been asked by us. A mount that is still in the table was aborted: it answers
 // nothing any more, so it is taken away.
 func (d *daemon) afterwards() error {
-	e, err := mountAt(d.mountpoint)
-	if err == nil && e != nil && isStale(d.mountpoint) {
-		_ = lazyUnmount(d.mountpoint)
+	e, err := fusemount.At(d.mountpoint)
+	if err == nil && e != nil && fusemount.IsStale(d.mountpoint) {
+		_ = fusemount.Unmount(d.mountpoint, true)
 		err := errors.New("the connection to the kernel was aborted from outside")
 		d.log.Error("unmounted", "event", "unmounted", "mountpoint", d.mountpoint, "err", err)
 		return mountError{fmt.Errorf("%s: %w", d.mountpoint, err)}
@@ -255,7 +256,7 @@ func (d *daemon) prepare() error {
 		return err
 	}
 	if place.stale() {
-		if err := lazyUnmount(place.path); err != nil {
+		if err := fusemount.Unmount(place.path, true); err != nil {
 			return fmt.Errorf("%s: a mount is left there whose process was killed, and cannot be taken away: %w", d.mountpoint, err)
 		}
 		d.log.Warn("a mount whose process was killed was taken away", "event", "stale_mount_cleared", "mountpoint", place.path)
@@ -272,5 +273,8 @@ func (d *daemon) prepare() error {
 	if err := checkMountpoint(d.mountpoint, d.options.nonempty); err != nil {
 		return err
 	}
-	return checkFuse(d.mountpoint, d.options.allowOther)
+	if err := fusemount.Check(d.options.allowOther); err != nil {
+		return fmt.Errorf("%s: %w", d.mountpoint, err)
+	}
+	return nil
 }

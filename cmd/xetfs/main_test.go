@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,6 +24,7 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/fs/catalog"
 	"github.com/xetfs/xetfs/fs/fstest"
+	"github.com/xetfs/xetfs/fs/fusemount"
 )
 
 // In the scripts xetfs is this test program, which runs main.
@@ -103,22 +103,20 @@ func condition(name string) (bool, error) {
 
 // unmountBelow takes away what a script that failed left mounted.
 func unmountBelow(t *testing.T, folder string) {
-	f, err := os.Open("/proc/self/mountinfo")
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	defer f.Close()
 	var left []string
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		if e, err := parseMount(lines.Text()); err == nil && within(e.Point, folder) {
+	_, err := fusemount.Find("self", func(e *fusemount.Entry) bool {
+		if within(e.Point, folder) {
 			left = append(left, e.Point)
 		}
+		return false
+	})
+	if err != nil {
+		t.Error(err)
 	}
 	slices.Reverse(left)
 	for _, point := range left {
 		t.Errorf("left mounted: %s", point)
-		if err := lazyUnmount(point); err != nil {
+		if err := fusemount.Unmount(point, true); err != nil {
 			t.Error(err)
 		}
 	}

@@ -1,25 +1,23 @@
 package main
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
 	iofs "io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
-	"time"
 
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"golang.org/x/sys/unix"
+
+	"github.com/xetfs/xetfs/fs/fusemount"
 )
 
 // A mountpoint is the folder that a user named, as the kernel knows it.
 type mountpoint struct {
-	path string      // absolute, without links
-	on   *mountEntry // what is mounted there; nil: nothing
+	path string           // absolute, without links
+	on   *fusemount.Entry // what is mounted there; nil: nothing
 }
 
 // findMountpoint follows the links in path and looks what is mounted there.
@@ -38,14 +36,16 @@ func findMountpoint(path string) (mountpoint, error) {
 		return mountpoint{}, fmt.Errorf("%s: %w", path, ui.Reason(err))
 	}
 	m := mountpoint{path: real}
-	if m.on, err = mountAt(real); err != nil {
+	if m.on, err = fusemount.At(real); err != nil {
 		return mountpoint{}, err
 	}
 	return m, nil
 }
 
 // stale says whether an xetfs mount is there whose process has gone.
-func (m mountpoint) stale() bool { return m.on != nil && m.on.Type == fsType && isStale(m.path) }
+func (m mountpoint) stale() bool {
+	return m.on != nil && m.on.Type == fusemount.FSType && fusemount.IsStale(m.path)
+}
 
 // maxLinks is how many links in a row are followed to a mount.
 const maxLinks = 40
@@ -60,7 +60,7 @@ func followLinks(path string) (string, error) {
 			break
 		}
 		at = filepath.Join(parent, filepath.Base(at))
-		if on, err := mountAt(at); err == nil && on != nil && on.Type == fsType {
+		if on, err := fusemount.At(at); err == nil && on != nil && on.Type == fusemount.FSType {
 			return at, nil
 		}
 		target, err := os.Readlink(at)
@@ -74,38 +74,13 @@ func followLinks(path string) (string, error) {
 	return filepath.EvalSymlinks(path)
 }
 
-// patience is how long a mount may take to say that it is there.
-const patience = 5 * time.Second
-
-// isStale says whether nobody serves the mount at path any more. The attributes of its
-// root may still be known to the kernel, so it is asked for names. A process that was
-// stopped does not answer at all; it is not gone, and until it goes on the mount is busy
-// with this question.
-func isStale(path string) bool {
-	answer := make(chan error, 1)
-	go func() {
-		f, err := os.Open(path)
-		if err == nil {
-			_, err = f.Readdirnames(1)
-			f.Close()
-		}
-		answer <- err
-	}()
-	select {
-	case err := <-answer:
-		return errors.Is(err, unix.ENOTCONN) || errors.Is(err, unix.ECONNABORTED) // the latter for a moment after
-	case <-time.After(patience):
-		return false
-	}
-}
-
 // checkMountpoint says in one sentence what is wrong with a mountpoint and what to do.
 func checkMountpoint(path string, nonempty bool) error {
-	on, err := mountAt(path)
+	on, err := fusemount.At(path)
 	switch {
 	case err != nil:
 		return err
-	case on != nil && on.Type == fsType:
+	case on != nil && on.Type == fusemount.FSType:
 		return fmt.Errorf("%s: xetfs is mounted there already, with %s; first: xetfs umount %s", path, on.Source, ui.ShellWord(path))
 	case on != nil:
 		return fmt.Errorf("%s: %s is mounted there already; choose another folder", path, on)
@@ -157,88 +132,10 @@ func checkApart(source, mountpoint string) error {
 	return nil
 }
 
-// checkFuse says what is missing on this machine to mount at all.
-func checkFuse(path string, allowOther bool) error {
-	f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
-	switch {
-	case errors.Is(err, iofs.ErrNotExist):
-		return fmt.Errorf("%s: there is no /dev/fuse; load the kernel module (modprobe fuse), or give it to the container (--device /dev/fuse)", path)
-	case errors.Is(err, unix.ENODEV), errors.Is(err, unix.ENXIO):
-		return fmt.Errorf("%s: the kernel does not know FUSE (/dev/fuse: %w); load the module: modprobe fuse", path, ui.Reason(err))
-	case err != nil:
-		return fmt.Errorf("%s: /dev/fuse: %w; this user or container may not use FUSE: chmod 666 /dev/fuse, or run as root", path, ui.Reason(err))
-	}
-	f.Close()
-	if unix.Geteuid() == 0 {
-		return nil
-	}
-	if _, err := fusermount(); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	if allowOther && !userAllowOther("/etc/fuse.conf") {
-		return fmt.Errorf("%s: --allow-other is for root, unless /etc/fuse.conf has the line user_allow_other", path)
-	}
-	return nil
-}
-
-// fusermount finds the program by which users who are not root mount.
-func fusermount() (string, error) {
-	for _, name := range []string{"fusermount3", "fusermount"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path, nil
-		}
-	}
-	return "", errors.New("without root, fusermount3 is needed; install it: apt-get install fuse3")
-}
-
-// userAllowOther says whether the administrator lets users open their mounts to others.
-func userAllowOther(conf string) bool {
-	f, err := os.Open(conf)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		if strings.TrimSpace(lines.Text()) == "user_allow_other" {
-			return true
-		}
-	}
-	return false
-}
-
 // mountHint adds what to do to the errors of mount(2) that are understood.
 func mountHint(path string, err error) error {
 	if errors.Is(err, unix.EPERM) && unix.Geteuid() == 0 {
 		return fmt.Errorf("%s: %w; a container needs the capability SYS_ADMIN to mount", path, err)
 	}
 	return fmt.Errorf("%s: %w", path, err)
-}
-
-// lazyUnmount takes a mount out of the tree of files, whoever still uses it.
-func lazyUnmount(path string) error { return unmount(path, true) }
-
-// unmount takes the mount at path away: root by itself, others with fusermount3.
-func unmount(path string, lazy bool) error {
-	flags, args := unix.UMOUNT_NOFOLLOW, []string{"-u"}
-	if lazy {
-		flags |= unix.MNT_DETACH
-		args = append(args, "-z")
-	}
-	err := unix.Unmount(path, flags)
-	if !errors.Is(err, unix.EPERM) {
-		return err
-	}
-	program, err := fusermount()
-	if err != nil {
-		return err
-	}
-	out, err := exec.Command(program, append(args, "--", path)...).CombinedOutput() //nolint:noctx // it must end by itself, also when everything else is ending
-	if err == nil {
-		return nil
-	}
-	text := strings.TrimSpace(string(out))
-	if strings.Contains(text, "busy") {
-		return unix.EBUSY
-	}
-	return errors.New(text)
 }

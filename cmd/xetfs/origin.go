@@ -19,6 +19,7 @@ import (
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/fs/catalog"
 	"github.com/xetfs/xetfs/fs/catalog/bare"
+	"github.com/xetfs/xetfs/fs/fusemount"
 	"github.com/xetfs/xetfs/reconstruct"
 )
 
@@ -196,7 +197,7 @@ func emptyHint(source string) string {
 	if err != nil {
 		return ""
 	}
-	if m, err := mountAt(absolute); err == nil && m != nil && m.Type == fsType {
+	if m, err := fusemount.At(absolute); err == nil && m != nil && m.Type == fusemount.FSType {
 		return fmt.Sprintf("; it is a mount of xetfs, with the SOURCE %s", ui.Printable(m.Source))
 	}
 	return fmt.Sprintf("; xetfs publish STORE SYMBOL %s stores its files", ui.ShellWord(source))

@@ -14,6 +14,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"golang.org/x/sys/unix"
+
+	"github.com/xetfs/xetfs/fs/fusemount"
 )
 
 // newUmount is the command that ends a mount.
@@ -77,24 +79,18 @@ const (
 
 // unmountSoon is unmount, and retries a busy mount for a moment.
 func unmountSoon(ctx context.Context, path string, lazy bool) error {
-	err := unmount(path, lazy)
+	err := fusemount.Unmount(path, lazy)
 	for try := 0; try < busyRetries && errors.Is(err, unix.EBUSY) && ctx.Err() == nil; try++ {
 		time.Sleep(busyPause)
-		err = unmount(path, lazy)
+		err = fusemount.Unmount(path, lazy)
 	}
 	return err
 }
-
-// mtab is the table of mounts that fusermount3 reads.
-const mtab = "/etc/mtab"
 
 // explainUnmount says why fusermount3 did not unmount for an ordinary user.
 func explainUnmount(path string, m mountpoint, err error) error {
 	if owner := m.on.Owner; owner >= 0 && owner != int64(unix.Getuid()) {
 		return fmt.Errorf("%s: %w: the mount belongs to user %d; only that user and root can unmount it", path, iofs.ErrPermission, owner)
-	}
-	if _, missing := os.Stat(mtab); errors.Is(missing, iofs.ErrNotExist) {
-		return fmt.Errorf("%s: fusermount3 needs %s, which is missing; as root: ln -s /proc/self/mounts %s", path, mtab, mtab)
 	}
 	return fmt.Errorf("%s: %w", path, err)
 }
@@ -116,7 +112,7 @@ func findOurs(path string) (mountpoint, error) {
 		return mountpoint{}, err
 	case m.on == nil:
 		return mountpoint{}, fmt.Errorf("%s: nothing is mounted there%s", path, umountHint(m.path))
-	case m.on.Type != fsType:
+	case m.on.Type != fusemount.FSType:
 		return mountpoint{}, fmt.Errorf("%s: %s is mounted there, not xetfs; use umount", path, m.on)
 	}
 	return m, nil
@@ -125,15 +121,10 @@ func findOurs(path string) (mountpoint, error) {
 // umountHint names the mount of xetfs that a path lies in, or that shows it; "" if there is
 // none.
 func umountHint(path string) string {
-	var above, shows *mountEntry
-	f, err := os.Open("/proc/self/mountinfo")
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	_, err = scanMounts(f, func(e *mountEntry) bool {
+	var above, shows *fusemount.Entry
+	_, err := fusemount.Find("self", func(e *fusemount.Entry) bool {
 		switch {
-		case e.Type != fsType:
+		case e.Type != fusemount.FSType:
 		case within(path, e.Point):
 			above = e
 		case e.Source == path:

@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"golang.org/x/sys/unix"
+
+	"github.com/xetfs/xetfs/fs/fusemount"
 )
 
 // serverPatience is how long umount waits before it checks why a server is still alive.
@@ -79,7 +81,7 @@ func endsWithin(ctx context.Context, pidfd int, d time.Duration) (bool, error) {
 // system, in this mount namespace or in another one.
 func release(minor uint32) string {
 	own, _ := os.Readlink("/proc/self/ns/mnt")
-	if point := mountOf("/proc/self", minor); point != "" {
+	if point := mountOf("self", minor); point != "" {
 		return "it is unmounted at " + point + ", too"
 	}
 	const other = "another mount namespace (a container?) releases it"
@@ -92,7 +94,7 @@ func release(minor uint32) string {
 		}
 		seen[ns] = true
 		pid, err := strconv.Atoi(filepath.Base(p))
-		if err == nil && mountOf(p, minor) != "" {
+		if err == nil && mountOf(filepath.Base(p), minor) != "" {
 			return fmt.Sprintf("%s; process %d is in that namespace", other, pid)
 		}
 	}
@@ -101,13 +103,10 @@ func release(minor uint32) string {
 
 // mountOf returns where a process sees the FUSE file system with a device number; "":
 // nowhere.
-func mountOf(proc string, minor uint32) string {
-	f, err := os.Open(filepath.Join(proc, "mountinfo"))
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	found, err := scanMounts(f, func(e *mountEntry) bool { return e.Minor == minor && e.Type == fsType })
+func mountOf(process string, minor uint32) string {
+	found, err := fusemount.Find(process, func(e *fusemount.Entry) bool {
+		return e.Minor == minor && e.Type == fusemount.FSType
+	})
 	if err != nil || found == nil {
 		return ""
 	}

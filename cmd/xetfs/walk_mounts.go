@@ -33,7 +33,7 @@ func (m *walkMounts) checkMount(above, mount uint64) error {
 	switch {
 	case err != nil:
 		return err
-	case typ == fsType:
+	case typ == xetfsType:
 		return leftOut("is a mount of xetfs, and is left out")
 	case m.oneFileSystem:
 		return leftOut("is another mount, and is left out (--one-file-system)")
@@ -59,8 +59,11 @@ func (m *walkMounts) mountType(id uint64) (string, error) {
 	return types[id], nil
 }
 
-// readMountTypes returns the types of all mounts by their ids, which come first in the lines
-// of mountinfo.
+// xetfsType is the type of the mounts of xetfs.
+const xetfsType = "fuse.xetfs"
+
+// readMountTypes returns the types of all mounts by their IDs. The ID is the first field of a
+// line of mountinfo, the type the first field behind the dash.
 func readMountTypes() (map[uint64]string, error) {
 	f, err := os.Open("/proc/self/mountinfo")
 	if errors.Is(err, iofs.ErrNotExist) {
@@ -74,16 +77,13 @@ func readMountTypes() (map[uint64]string, error) {
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
-		first, _, _ := strings.Cut(lines.Text(), " ")
+		front, back, ok := strings.Cut(lines.Text(), " - ")
+		first, _, _ := strings.Cut(front, " ")
 		id, err := strconv.ParseUint(first, 10, 64)
-		if err != nil {
+		if err != nil || !ok {
 			return nil, fmt.Errorf("mountinfo: line %.200q is not understood", lines.Text())
 		}
-		e, err := parseMount(lines.Text())
-		if err != nil {
-			return nil, err
-		}
-		types[id] = e.Type
+		types[id], _, _ = strings.Cut(back, " ")
 	}
 	return types, lines.Err()
 }

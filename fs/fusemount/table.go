@@ -1,0 +1,79 @@
+package fusemount
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/moby/sys/mountinfo"
+)
+
+// An Entry is one mount of a mount table.
+type Entry struct {
+	Minor  uint32 // of the device: the number of a FUSE connection
+	Point  string
+	Type   string
+	Source string
+	Owner  int64 // ID of the user that mounted a FUSE file system; -1: unknown
+}
+
+// String returns type and source for people.
+func (e *Entry) String() string { return fmt.Sprintf("%s (%s)", e.Type, e.Source) }
+
+// At returns the mount at path, which must be absolute and free of links, or nil: the
+// uppermost of stacked mounts.
+func At(path string) (*Entry, error) {
+	return Find("self", func(e *Entry) bool { return e.Point == path })
+}
+
+// Find returns the last mount of a process that matches, or nil. The process is the name of
+// its folder in /proc: a number or "self".
+func Find(process string, match func(*Entry) bool) (*Entry, error) {
+	table, err := os.ReadFile("/proc/" + process + "/mountinfo")
+	if err != nil {
+		return nil, err
+	}
+	return findIn(table, match)
+}
+
+// findIn returns the last entry of a table that matches, or nil.
+func findIn(table []byte, match func(*Entry) bool) (*Entry, error) {
+	var last *Entry
+	_, err := mountinfo.GetMountsFromReader(bytes.NewReader(dropLong(table)), func(i *mountinfo.Info) (skip, stop bool) {
+		if e := newEntry(i); match(e) {
+			last = e
+		}
+		return true, false
+	})
+	if err != nil {
+		return nil, fmt.Errorf("mountinfo: %w", err)
+	}
+	return last, nil
+}
+
+// dropLong returns a table without the lines that are too long for package mountinfo. Those
+// are of overlays with hundreds of layers; lines of FUSE mounts are much shorter.
+func dropLong(table []byte) []byte {
+	kept := table[:0:0]
+	for line := range bytes.Lines(table) {
+		if len(line) < bufio.MaxScanTokenSize {
+			kept = append(kept, line...)
+		}
+	}
+	return kept
+}
+
+func newEntry(i *mountinfo.Info) *Entry {
+	e := &Entry{Minor: uint32(i.Minor), Point: i.Mountpoint, Type: i.FSType, Source: i.Source, Owner: -1}
+	for option := range strings.SplitSeq(i.VFSOptions, ",") {
+		if id, ok := strings.CutPrefix(option, "user_id="); ok {
+			if owner, err := strconv.ParseUint(id, 10, 32); err == nil {
+				e.Owner = int64(owner)
+			}
+		}
+	}
+	return e
+}

@@ -1,0 +1,49 @@
+package fusemount
+
+import (
+	"errors"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Unmount unmounts the file system at path. It returns unix.EBUSY while a process uses the
+// mount. With lazy the name disappears at once, and open files remain readable until they
+// are closed. Root calls umount2(2), other users fusermount3.
+func Unmount(path string, lazy bool) error {
+	flags, args := unix.UMOUNT_NOFOLLOW, []string{"-u"}
+	if lazy {
+		flags |= unix.MNT_DETACH
+		args = append(args, "-z")
+	}
+	err := unix.Unmount(path, flags)
+	if !errors.Is(err, unix.EPERM) {
+		return err
+	}
+	return runHelper(nil, append(args, "--", path)...)
+}
+
+// staleWait bounds the wait for the answer of a mount.
+const staleWait = 5 * time.Second
+
+// IsStale reports whether the mount at path has lost its server. The kernel may still have
+// the attributes of the root, so IsStale lists the root. A stopped server does not answer, and
+// its mount is not stale; the pending request keeps such a mount busy.
+func IsStale(path string) bool {
+	answer := make(chan error, 1)
+	go func() {
+		f, err := os.Open(path)
+		if err == nil {
+			_, err = f.Readdirnames(1)
+			f.Close()
+		}
+		answer <- err
+	}()
+	select {
+	case err := <-answer:
+		return errors.Is(err, unix.ENOTCONN) || errors.Is(err, unix.ECONNABORTED) // the latter for a moment after an abort
+	case <-time.After(staleWait):
+		return false
+	}
+}
