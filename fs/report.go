@@ -9,19 +9,18 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
+	"github.com/xetfs/xetfs/cache/logdedup"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/reconstruct"
 )
 
 const (
-	foldFor    = 10 * time.Second // one line per event and object in this time
-	mostFolds  = 4096             // objects that are told apart at one time
-	mostCauses = 4096             // files whose last error is kept
-	stackSize  = 64 << 10
+	dedupPeriod = logdedup.DefaultPeriod // one line per event and object in this time
+	maxCauses   = 4096                   // files whose last error is stored
+	stackSize   = 64 << 10
 )
 
 // A failure is something that could not be done.
@@ -39,35 +38,37 @@ func (f *failure) why() string {
 	return strings.Replace(f.err.Error(), context.DeadlineExceeded.Error(), "no answer in time", 1)
 }
 
-// A reporter writes the log lines of a mount: one for each cause, however often it
-// strikes. It also keeps the last cause for each file.
+// A reporter writes the log lines of a mount, one per cause and dedupPeriod. It stores the
+// last error of each file.
 type reporter struct {
-	log *slog.Logger
+	dedup *logdedup.Handler
+	log   *slog.Logger // writes to dedup
 
 	mu     sync.Mutex
-	folds  map[fold]*folded  // guarded by mu
 	causes map[uint64]string // by inode; guarded by mu
-	closed bool              // guarded by mu
-}
-
-// A fold is one event of one object.
-type fold struct {
-	event  string
-	object string
-}
-
-// A folded is the lines that were not written since the last one was.
-type folded struct {
-	count int
-	last  []slog.Attr
-	timer *time.Timer
 }
 
 func newReporter(log *slog.Logger) *reporter {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &reporter{log: log, folds: make(map[fold]*folded), causes: make(map[uint64]string)}
+	dedup := logdedup.New(log.Handler(), logdedup.Options{Key: logKey})
+	return &reporter{dedup: dedup, log: slog.New(dedup), causes: make(map[uint64]string)}
+}
+
+// logKey returns event and object of a line. Panics are not limited.
+func logKey(r slog.Record) (key string, limited bool) {
+	var event, object string
+	r.Attrs(func(a slog.Attr) bool {
+		switch a.Key {
+		case "event":
+			event = a.Value.String()
+		case "path", "dir":
+			object = a.Value.String()
+		}
+		return event == "" || object == ""
+	})
+	return event + "\x00" + object, event != "panic"
 }
 
 // failed reports what becomes an EIO, and returns the status for the kernel.
@@ -76,7 +77,8 @@ func (r *reporter) failed(f failure, code syscall.Errno) fuse.Status {
 		return fuse.Status(code)
 	}
 	r.remember(f)
-	attrs := []slog.Attr{slog.String("doing", f.doing), slog.String("path", f.path)}
+	event := eventOf(f.err)
+	attrs := []slog.Attr{slog.String("event", event), slog.String("doing", f.doing), slog.String("path", f.path)}
 	if !f.file.File.IsZero() {
 		attrs = append(attrs, slog.Any("file", f.file.File))
 	}
@@ -86,7 +88,6 @@ func (r *reporter) failed(f failure, code syscall.Errno) fuse.Status {
 	if f.doing == "read" {
 		attrs = append(attrs, slog.Int64("off", f.off))
 	}
-	event := eventOf(f.err)
 	var term *reconstruct.TermError
 	if errors.As(f.err, &term) {
 		attrs = append(attrs, slog.Int("term", term.Term), slog.Any("xorb", term.Xorb))
@@ -99,7 +100,7 @@ func (r *reporter) failed(f failure, code syscall.Errno) fuse.Status {
 		attrs = append(attrs, slog.String("what", damaged(f.err)))
 	}
 	attrs = append(attrs, slog.String("err", f.why()))
-	r.line(fold{event, f.path}, attrs)
+	r.log.LogAttrs(context.Background(), slog.LevelWarn, "reading failed", attrs...)
 	return fuse.Status(code)
 }
 
@@ -126,7 +127,7 @@ func damaged(err error) string {
 
 // rejected reports a name that cannot be shown.
 func (r *reporter) rejected(dir, name string) {
-	r.line(fold{"name_rejected", dir}, []slog.Attr{slog.String("dir", dir), slog.String("name", name)})
+	r.log.Warn("a name cannot be shown", "event", "name_rejected", "dir", dir, "name", name)
 }
 
 // panicked reports a panic and where it was.
@@ -144,7 +145,7 @@ func (r *reporter) remember(f failure) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, known := r.causes[f.ino]; !known && len(r.causes) >= mostCauses {
+	if _, known := r.causes[f.ino]; !known && len(r.causes) >= maxCauses {
 		for ino := range r.causes {
 			delete(r.causes, ino)
 			break
@@ -161,61 +162,5 @@ func (r *reporter) cause(ino uint64) (string, bool) {
 	return cause, ok
 }
 
-// line writes a line at once, if it is the first of its kind in a while, or counts it.
-func (r *reporter) line(key fold, attrs []slog.Attr) {
-	r.mu.Lock()
-	f, again := r.folds[key]
-	if !again && len(r.folds) >= mostFolds {
-		key.object = ""
-		f, again = r.folds[key]
-	}
-	switch {
-	case again:
-		f.count, f.last = f.count+1, attrs
-	case !r.closed:
-		f = &folded{}
-		f.timer = time.AfterFunc(foldFor, func() { r.unfold(key, f) })
-		r.folds[key] = f
-	}
-	r.mu.Unlock()
-	if !again {
-		r.write(key, attrs)
-	}
-}
-
-// unfold writes what was counted, and goes on counting if there was something.
-func (r *reporter) unfold(key fold, f *folded) {
-	r.mu.Lock()
-	count, last := f.count, f.last
-	f.count, f.last = 0, nil
-	if count == 0 || r.closed {
-		delete(r.folds, key)
-	} else {
-		f.timer.Reset(foldFor)
-	}
-	r.mu.Unlock()
-	if count > 0 {
-		r.write(key, append(last, slog.Int("count", count)))
-	}
-}
-
-func (r *reporter) write(key fold, attrs []slog.Attr) {
-	message := "reading failed"
-	if key.event == "name_rejected" {
-		message = "a name cannot be shown"
-	}
-	r.log.LogAttrs(context.Background(), slog.LevelWarn, message, append([]slog.Attr{slog.String("event", key.event)}, attrs...)...)
-}
-
-// close writes what was counted so far.
-func (r *reporter) close() {
-	r.mu.Lock()
-	r.closed = true
-	folds := r.folds
-	r.folds = make(map[fold]*folded)
-	r.mu.Unlock()
-	for key, f := range folds {
-		f.timer.Stop()
-		r.unfold(key, f)
-	}
-}
+// close writes the counted lines.
+func (r *reporter) close() { r.dedup.Close() }

@@ -249,7 +249,7 @@ func TestPending(t *testing.T) {
 	}
 }
 
-func TestI11_Fold(t *testing.T) {
+func TestI11_LogDedup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newSyncBuffer()
 		r := newReporter(slog.New(slog.NewTextHandler(log, nil)))
@@ -267,20 +267,14 @@ func TestI11_Fold(t *testing.T) {
 		}
 		fail("b")
 		lines("at once", 2)
-		time.Sleep(foldFor + time.Second)
+		time.Sleep(dedupPeriod + time.Second)
 		lines("ten seconds later", 3)
 		if len(log.lines("count=999")) != 1 {
 			t.Errorf("no line counts: %q", log.lines(""))
 		}
-		time.Sleep(foldFor)
+		time.Sleep(dedupPeriod)
 		fail("a")
 		lines("when it was quiet", 4)
-		for i := range 2 * mostFolds {
-			fail(fmt.Sprint("many", i))
-		}
-		if len(r.folds) > mostFolds+1 {
-			t.Errorf("%d folds", len(r.folds))
-		}
 		r.failed(failure{ino: 6, err: context.Canceled}, syscall.EINTR)
 		if _, ok := r.cause(6); ok {
 			t.Error("an interrupt became the cause of an error")

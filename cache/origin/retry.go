@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"sync"
 	"time"
+
+	"github.com/xetfs/xetfs/cache/logdedup"
 )
 
 // A RetryPolicy says how often a question is asked that was not answered, and with which
@@ -53,11 +54,14 @@ func (e *HintError) Unwrap() error { return e.Err }
 
 // A retrier carries out a policy.
 type retrier struct {
-	RetryPolicy
-	told folder
+	RetryPolicy // its Logger limits repeated lines
 }
 
-func newRetrier(p RetryPolicy) *retrier { return &retrier{RetryPolicy: p.withDefaults()} }
+func newRetrier(p RetryPolicy) *retrier {
+	r := &retrier{p.withDefaults()}
+	r.Logger = slog.New(logdedup.New(r.Logger.Handler(), logdedup.Options{Count: "times"}))
+	return r
+}
 
 // do asks until there is an answer or no use in asking.
 func (r *retrier) do(ctx context.Context, what string, ask func() error) error {
@@ -123,33 +127,8 @@ func (r *retrier) pause(ctx context.Context, err error, try int) (pause time.Dur
 	return pause, true
 }
 
-// tell says that something is tried again, one line for many.
+// tell says that something is tried again.
 func (r *retrier) tell(ctx context.Context, what string, try int, err error) {
-	if n := r.told.fold(); n > 0 {
-		r.Logger.LogAttrs(ctx, slog.LevelWarn, "the origin does not answer, trying again", slog.String("event", "origin_retry"),
-			slog.String("what", what), slog.Int("attempt", try), slog.Int("times", n), slog.String("err", err.Error()))
-	}
-}
-
-// A folder makes one line of the events of some time.
-type folder struct {
-	mu    sync.Mutex
-	last  time.Time // a line was written; guarded by mu
-	count int       // events since then; guarded by mu
-}
-
-// foldFor is for how long events are counted before they are told.
-const foldFor = 10 * time.Second
-
-// fold counts an event and returns how many a line is to be written about: 0 for none.
-func (f *folder) fold() (n int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.count++
-	now := time.Now()
-	if !f.last.IsZero() && now.Sub(f.last) < foldFor {
-		return 0
-	}
-	n, f.last, f.count = f.count, now, 0
-	return n
+	r.Logger.LogAttrs(ctx, slog.LevelWarn, "the origin does not answer, trying again", slog.String("event", "origin_retry"),
+		slog.String("what", what), slog.Int("attempt", try), slog.String("err", err.Error()))
 }

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"context"
 	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/xetfs/xetfs/cache/disk"
+	"github.com/xetfs/xetfs/cache/logdedup"
 )
 
 // Names of events beside those of package disk. They are stable.
@@ -36,21 +38,19 @@ const (
 // events, and must not wait for a log that may be on the same bad disk. What comes too
 // quickly is counted and not written.
 type cacheEvents struct {
-	log  *slog.Logger
+	log  *logdedup.Handler
 	come chan disk.Event
 	done chan struct{}
 
 	mu     sync.Mutex
 	closed bool // guarded by mu
-	lost   int  // since the last line; guarded by mu
-
-	since   time.Time // the goroutine's alone, as is what follows
-	dropped int       // lines of droppedEvents since then
-	muted   int       // and those that were not written
 }
 
 func newCacheEvents(log *slog.Logger) *cacheEvents {
-	e := &cacheEvents{log: log, come: make(chan disk.Event, waitingEvents), done: make(chan struct{})}
+	limited := logdedup.New(log.Handler(), logdedup.Options{
+		Period: droppedPeriod, Burst: droppedEvents, Count: suppressedName, Key: isDropped,
+	})
+	e := &cacheEvents{log: limited, come: make(chan disk.Event, waitingEvents), done: make(chan struct{})}
 	go e.run()
 	return e
 }
@@ -65,7 +65,7 @@ func (e *cacheEvents) tell(event disk.Event) {
 	select {
 	case e.come <- event:
 	default:
-		e.lost++
+		e.log.Count(eventRecord(event))
 	}
 }
 
@@ -79,51 +79,37 @@ func (e *cacheEvents) close() {
 		close(e.come)
 	}
 	<-e.done
+	e.log.Close()
 }
 
 func (e *cacheEvents) run() {
 	defer close(e.done)
 	for event := range e.come {
-		if !e.mute(event, time.Now()) {
-			e.write(event)
+		if r := eventRecord(event); e.log.Enabled(context.Background(), r.Level) {
+			_ = e.log.Handle(context.Background(), r) // nothing can be done about a broken log
 		}
 	}
 }
 
-// mute says whether there were enough lines of the same kind lately.
-func (e *cacheEvents) mute(event disk.Event, now time.Time) bool {
-	if event.Name != disk.EventDropped {
-		return false
-	}
-	if now.Sub(e.since) > droppedPeriod {
-		e.since, e.dropped = now, 0
-	}
-	e.dropped++
-	if e.dropped <= droppedEvents {
-		return false
-	}
-	e.muted++
-	return true
+// isDropped limits the lines of disk.EventDropped. The key is the same for all events, so
+// that any line carries the count.
+func isDropped(r slog.Record) (key string, limited bool) {
+	return "", r.Message == eventTexts[disk.EventDropped]
 }
 
-func (e *cacheEvents) write(event disk.Event) {
-	attrs := []any{"event", event.Name}
+// eventRecord returns the log line of an event.
+func eventRecord(event disk.Event) slog.Record {
+	level := slog.LevelWarn
+	if event.Name == disk.EventResumed || event.Name == disk.EventOwned {
+		level = slog.LevelInfo
+	}
+	r := slog.NewRecord(time.Now(), level, eventTexts[event.Name], 0)
+	r.Add("event", event.Name)
 	if event.What != "" {
-		attrs = append(attrs, "entry", event.What)
+		r.Add("entry", event.What)
 	}
 	if event.Err != nil {
-		attrs = append(attrs, "err", event.Err)
+		r.Add("err", event.Err)
 	}
-	e.mu.Lock()
-	muted := e.lost + e.muted
-	e.lost, e.muted = 0, 0
-	e.mu.Unlock()
-	if muted > 0 {
-		attrs = append(attrs, suppressedName, muted)
-	}
-	if event.Name == disk.EventResumed || event.Name == disk.EventOwned {
-		e.log.Info(eventTexts[event.Name], attrs...)
-		return
-	}
-	e.log.Warn(eventTexts[event.Name], attrs...)
+	return r
 }
