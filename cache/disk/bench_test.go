@@ -34,8 +34,8 @@ const packedSize = 50 << 10 // bytes of a chunk: 100 GB for 2,000,000
 func (l layout) fill(t testing.TB, dir string, n int, change func(*Options)) {
 	t.Helper()
 	b := openAt(t, dir, change)
-	err := b.keeper.Load().do(func() error {
-		k := b.keeper.Load()
+	err := b.writer.Load().do(func() error {
+		k := b.writer.Load()
 		rng := rand.New(rand.NewPCG(1, 1))
 		places := rng.Perm(n / l.run)
 		pieces := make([]piece, l.run)

@@ -226,16 +226,16 @@ func (s *Store) trust(d *folder, w *whole, touched int64) {
 	w.due.Store(s.checks.clock() + int64(s.o.testing.recheck))
 	news := w.touched.Swap(touched) != touched
 	w.doubted.Store(false)
-	if k := s.keeper.Load(); news && k != nil {
+	if k := s.writer.Load(); news && k != nil {
 		k.later(func() { k.touched(d, w) })
 	}
 }
 
 // touched writes down that a file was found sound after somebody had touched it.
-func (k *keeper) touched(d *folder, w *whole) {
-	if d == k.d && w.order != 0 && !w.gone.Load() {
-		k.rows.push(protected, member{whole: w})
-		k.write(w.record())
+func (wr *writer) touched(d *folder, w *whole) {
+	if d == wr.d && w.order != 0 && !w.gone.Load() {
+		wr.rows.push(protected, member{whole: w})
+		wr.write(w.record())
 	}
 }
 

@@ -113,7 +113,7 @@ func TestD09_WholeOfEarlierJournal(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			b := open(t, newSimDisk())
 			b.keepWhole(1)
-			k := b.keeper.Load()
+			k := b.writer.Load()
 			err := k.do(func() error {
 				w := k.d.index.holds(hashOf(1))
 				w.touched.Store(0)

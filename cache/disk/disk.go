@@ -99,7 +99,7 @@ type Store struct {
 
 	disk   atomic.Pointer[folder] // replaced when a suspended store resumes, or a shared one is owned
 	reads  limiter
-	keeper atomic.Pointer[keeper] // nil: another process writes
+	writer atomic.Pointer[writer] // nil: another process writes
 	health health
 	stats  counters
 
@@ -158,7 +158,7 @@ func Open(dir string, o Options) (*Store, error) {
 }
 
 // Shared says that another process writes to the folder and this one only reads.
-func (s *Store) Shared() bool { return s.keeper.Load() == nil }
+func (s *Store) Shared() bool { return s.writer.Load() == nil }
 
 // down says that nothing can be asked of the disk now.
 func (s *Store) down() error {
@@ -201,7 +201,7 @@ func describe(k key, r codec.ChunkRange) string {
 
 // Sync makes everything last that was put before, and returns when it does.
 func (s *Store) Sync() error {
-	k := s.keeper.Load()
+	k := s.writer.Load()
 	if k == nil {
 		return nil
 	}
@@ -212,7 +212,7 @@ func (s *Store) Sync() error {
 // open the folder, and survives kill -9. It may wait for as long as the disk does; when ctx
 // ends it returns its error.
 func (s *Store) Flush(ctx context.Context) error {
-	k := s.keeper.Load()
+	k := s.writer.Load()
 	if k == nil {
 		return nil
 	}
@@ -228,7 +228,7 @@ func (s *Store) Close() error {
 	end := now().Add(s.o.testing.ending)
 	s.checks.stop()
 	err := s.heir.close(s.o.testing.ending)
-	if k := s.keeper.Load(); k != nil && err == nil {
+	if k := s.writer.Load(); k != nil && err == nil {
 		err = k.close(s.o.testing.ending)
 	}
 	if err == nil {

@@ -377,7 +377,7 @@ func TestTrimTakesNoMoreThanItMust(t *testing.T) {
 		b.put(n, 0, 30)
 	}
 	before := b.Stats()
-	k := b.keeper.Load()
+	k := b.writer.Load()
 	err := k.do(func() error {
 		f, err := k.d.create("seg/00000099")
 		if err != nil {

@@ -17,49 +17,49 @@ const (
 
 // slack is room that is never filled, so that chunks can be copied out of a segment
 // before it goes, and the journal can say so.
-func (k *keeper) slack() int64 { return k.s.o.testing.segment + 32<<10 }
+func (wr *writer) slack() int64 { return wr.s.o.testing.segment + 32<<10 }
 
 // maxChunks bounds the memory of the index, where chunks are much smaller than usual.
-func (k *keeper) maxChunks() int { return int(max(k.s.o.MaxBytes/(16<<10), 1<<16)) }
+func (wr *writer) maxChunks() int { return int(max(wr.s.o.MaxBytes/(16<<10), 1<<16)) }
 
 // fits says whether there is room for n more bytes and some more chunks.
-func (k *keeper) fits(n int64, chunks int) (bool, error) {
-	x := k.d.index
+func (wr *writer) fits(n int64, chunks int) (bool, error) {
+	x := wr.d.index
 	x.mu.RLock()
 	chunks += x.chunks
 	x.mu.RUnlock()
-	if k.s.stats.used.Load()+onDisk(n)+k.slack() > k.s.o.MaxBytes || chunks > k.maxChunks() {
+	if wr.s.stats.used.Load()+onDisk(n)+wr.slack() > wr.s.o.MaxBytes || chunks > wr.maxChunks() {
 		return false, nil
 	}
-	if k.floor <= 0 {
+	if wr.floor <= 0 {
 		return true, nil
 	}
-	free, _, err := k.d.space()
-	return free-onDisk(n)-k.s.stats.promised.Load() >= k.floor, err
+	free, _, err := wr.d.space()
+	return free-onDisk(n)-wr.s.stats.promised.Load() >= wr.floor, err
 }
 
 // neverFits says that there is no room for n more bytes, even if all went that can go. Where
 // nothing is asked for, and others took the room, all goes that can.
-func (k *keeper) neverFits(n int64) (bool, error) {
-	fixed := k.fixed()
-	if fixed+onDisk(n)+k.slack() > k.s.o.MaxBytes {
+func (wr *writer) neverFits(n int64) (bool, error) {
+	fixed := wr.fixed()
+	if fixed+onDisk(n)+wr.slack() > wr.s.o.MaxBytes {
 		return true, nil
 	}
-	if k.floor <= 0 || n == 0 {
+	if wr.floor <= 0 || n == 0 {
 		return false, nil
 	}
-	free, _, err := k.d.space()
-	free += k.s.stats.used.Load() - fixed
-	return free-onDisk(n)-k.s.stats.promised.Load() < k.floor, err
+	free, _, err := wr.d.space()
+	free += wr.s.stats.used.Load() - fixed
+	return free-onDisk(n)-wr.s.stats.promised.Load() < wr.floor, err
 }
 
 // fixed returns the bytes that eviction cannot free now.
-func (k *keeper) fixed() int64 {
-	n := k.s.stats.used.Load() - k.held[probation] - k.held[protected]
-	for _, o := range k.orphans {
+func (wr *writer) fixed() int64 {
+	n := wr.s.stats.used.Load() - wr.held[probation] - wr.held[protected]
+	for _, o := range wr.orphans {
 		n -= o.size
 	}
-	for _, w := range k.d.index.allWholes() {
+	for _, w := range wr.d.index.allWholes() {
 		if w.open.Load() > 0 {
 			n += onDisk(w.size)
 		}
@@ -69,25 +69,25 @@ func (k *keeper) fixed() int64 {
 
 // makeRoom evicts until n more bytes fit. The error is ErrFull if they never will, or
 // ErrSuspended: where nothing can be deleted nothing more must be forgotten for it.
-func (k *keeper) makeRoom(n int64, chunks int) error {
+func (wr *writer) makeRoom(n int64, chunks int) error {
 	for first := true; ; first = false {
-		ok, err := k.fits(n, chunks)
+		ok, err := wr.fits(n, chunks)
 		if ok || err != nil {
 			return err
 		}
-		if k.s.health.suspended.Load() {
+		if wr.s.health.suspended.Load() {
 			return ErrSuspended
 		}
 		if first {
-			if never, err := k.neverFits(n); never || err != nil {
+			if never, err := wr.neverFits(n); never || err != nil {
 				return errors.Join(err, ErrFull)
 			}
 		}
-		if len(k.orphans) > 0 {
-			k.deleteOrphan()
+		if len(wr.orphans) > 0 {
+			wr.deleteOrphan()
 			continue
 		}
-		if !k.evict() {
+		if !wr.evict() {
 			return ErrFull
 		}
 	}
@@ -96,105 +96,105 @@ func (k *keeper) makeRoom(n int64, chunks int) error {
 // evict throws away what can be spared, or else the oldest of a queue, or gives that another
 // round; false: there is nothing that could go. A round costs every chunk in it one use, so
 // they come to an end.
-func (k *keeper) evict() bool {
-	if k.evictSpare() {
+func (wr *writer) evict() bool {
+	if wr.evictSpare() {
 		return true
 	}
 	q := protected
-	if k.held[probation]*probationShare > k.held[probation]+k.held[protected] {
+	if wr.held[probation]*probationShare > wr.held[probation]+wr.held[protected] {
 		q = probation
 	}
-	return k.evictFrom(q) || k.evictFrom(1-q)
+	return wr.evictFrom(q) || wr.evictFrom(1-q)
 }
 
-func (k *keeper) evictFrom(q queue) bool {
-	for range len(k.rows.row[q]) {
-		m, ok := k.rows.pop(q)
+func (wr *writer) evictFrom(q queue) bool {
+	for range len(wr.rows.row[q]) {
+		m, ok := wr.rows.pop(q)
 		if !ok {
 			return false
 		}
 		if m.whole != nil {
-			if k.evictWhole(m.whole) {
+			if wr.evictWhole(m.whole) {
 				return true
 			}
 			continue
 		}
-		if m.segment == k.heads[q] {
-			k.seal(q)
+		if m.segment == wr.heads[q] {
+			wr.seal(q)
 		}
-		k.evictSegment(m.segment)
+		wr.evictSegment(m.segment)
 		return true
 	}
 	return false
 }
 
 // evictSegment copies what is in use and deletes the rest, or keeps all if most is.
-func (k *keeper) evictSegment(s *segment) {
-	stay, bytes := k.staying(s, hot)
+func (wr *writer) evictSegment(s *segment) {
+	stay, bytes := wr.staying(s, hot)
 	if float64(bytes) >= keepShare*float64(s.size.Load()) && bytes > 0 {
-		k.keep(s)
+		wr.keep(s)
 		return
 	}
-	k.throwAway(s, stay, bytes)
+	wr.throwAway(s, stay, bytes)
 }
 
 // throwAway copies what stays of a segment, if there is room for it, and deletes the segment.
-func (k *keeper) throwAway(s *segment, stay []staying, bytes int64) {
-	if bytes > 0 && k.mayCopy(bytes) {
-		k.s.stats.copied.Add(k.move(s, stay))
+func (wr *writer) throwAway(s *segment, stay []staying, bytes int64) {
+	if bytes > 0 && wr.mayCopy(bytes) {
+		wr.s.stats.copied.Add(wr.move(s, stay))
 	}
-	k.remember(s)
-	k.s.stats.evicted.Add(s.size.Load())
-	k.remove(s)
+	wr.remember(s)
+	wr.s.stats.evicted.Add(s.size.Load())
+	wr.remove(s)
 }
 
 // keep gives a segment another round.
-func (k *keeper) keep(s *segment) {
-	x := k.d.index
+func (wr *writer) keep(s *segment) {
+	x := wr.d.index
 	x.mu.RLock()
 	for i := range s.chunks {
 		s.chunks[i].cool()
 	}
 	x.mu.RUnlock()
 	n := onDisk(s.size.Load())
-	k.held[s.queue] -= n
-	k.held[protected] += n
-	k.rows.push(protected, member{segment: s})
-	k.write(&record{kind: segmentRecord, number: uint64(s.number), queue: protected})
+	wr.held[s.queue] -= n
+	wr.held[protected] += n
+	wr.rows.push(protected, member{segment: s})
+	wr.write(&record{kind: segmentRecord, number: uint64(s.number), queue: protected})
 }
 
 // remember notes the chunks that leave probation without having been used.
-func (k *keeper) remember(s *segment) {
+func (wr *writer) remember(s *segment) {
 	if s.queue != probation {
 		return
 	}
-	x := k.d.index
+	x := wr.d.index
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	x.alive(s, func(id uint32, e extent) {
 		for i := range int(e.n) {
 			if c := &s.chunks[int(e.at)+i]; c.uses() == 0 && !c.isSpare() {
-				k.ghost.add(x.objects[id].key, uint32(e.first)+uint32(i), x.chunks)
+				wr.ghost.add(x.objects[id].key, uint32(e.first)+uint32(i), x.chunks)
 			}
 		}
 	})
 }
 
 // remove deletes a segment. The journal says so before the file is gone.
-func (k *keeper) remove(s *segment) {
-	x := k.d.index
+func (wr *writer) remove(s *segment) {
+	x := wr.d.index
 	x.mu.Lock()
 	x.remove(s)
 	x.mu.Unlock()
-	if k.heads[s.queue] == s {
-		k.seal(s.queue)
+	if wr.heads[s.queue] == s {
+		wr.seal(s.queue)
 	}
-	k.write(&record{kind: evictRecord, number: uint64(s.number)})
-	k.flush()
-	k.d.opened.drop(s)
+	wr.write(&record{kind: evictRecord, number: uint64(s.number)})
+	wr.flush()
+	wr.d.opened.drop(s)
 	n := onDisk(s.size.Load())
-	k.held[s.queue] -= n
-	k.delete(orphan{name: s.name(), size: n, sort: &k.s.stats.segmentBytes})
+	wr.held[s.queue] -= n
+	wr.delete(orphan{name: s.name(), size: n, sort: &wr.s.stats.segmentBytes})
 }
 
 // An orphan is a file that is to be deleted, and is counted until it is.
@@ -208,62 +208,62 @@ type orphan struct {
 
 // delete deletes a file. If that fails it is counted on, and tried again with each new
 // journal.
-func (k *keeper) delete(o orphan) {
-	err := k.d.files.remove(o.name)
+func (wr *writer) delete(o orphan) {
+	err := wr.d.files.remove(o.name)
 	switch {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		k.failed("deleting", err)
-		k.stuck = append(k.stuck, o)
+		wr.failed("deleting", err)
+		wr.stuck = append(wr.stuck, o)
 	case o.whole != nil:
 		o.whole.unlinked = true
-		k.uncount(o.whole)
+		wr.uncount(o.whole)
 	default:
-		k.s.stats.use(-o.size, o.sort)
+		wr.s.stats.use(-o.size, o.sort)
 	}
 }
 
 // deleteStuck tries again to delete a file. It is one at a time: a few that can never be deleted
 // must not look like a disk that fails.
-func (k *keeper) deleteStuck() {
-	if len(k.stuck) > 0 {
-		o := k.stuck[0]
-		k.stuck = k.stuck[1:]
-		k.delete(o)
+func (wr *writer) deleteStuck() {
+	if len(wr.stuck) > 0 {
+		o := wr.stuck[0]
+		wr.stuck = wr.stuck[1:]
+		wr.delete(o)
 	}
 }
 
 // isLeaving says whether a file is to be deleted already.
-func (k *keeper) isLeaving(name string) bool {
+func (wr *writer) isLeaving(name string) bool {
 	named := func(o orphan) bool { return o.name == name }
-	return slices.ContainsFunc(k.orphans, named) || slices.ContainsFunc(k.stuck, named)
+	return slices.ContainsFunc(wr.orphans, named) || slices.ContainsFunc(wr.stuck, named)
 }
 
 // deleteOrphan deletes one of the files that nobody knows, and says whether there are
 // more.
-func (k *keeper) deleteOrphan() bool {
-	n := len(k.orphans)
+func (wr *writer) deleteOrphan() bool {
+	n := len(wr.orphans)
 	if n == 0 {
 		return false
 	}
-	o := k.orphans[n-1]
-	k.orphans = k.orphans[:n-1]
-	k.delete(o)
+	o := wr.orphans[n-1]
+	wr.orphans = wr.orphans[:n-1]
+	wr.delete(o)
 	return n > 1
 }
 
 // deleteNamed deletes what has one of these names and is to be deleted, because files of that
 // name are to come. They must not, where it fails: they would be deleted later.
-func (k *keeper) deleteNamed(names ...string) error {
+func (wr *writer) deleteNamed(names ...string) error {
 	named := func(o orphan) bool { return slices.Contains(names, o.name) }
-	all := slices.Concat(k.orphans, k.stuck)
-	k.orphans, k.stuck = slices.DeleteFunc(k.orphans, named), slices.DeleteFunc(k.stuck, named)
+	all := slices.Concat(wr.orphans, wr.stuck)
+	wr.orphans, wr.stuck = slices.DeleteFunc(wr.orphans, named), slices.DeleteFunc(wr.stuck, named)
 	for _, o := range all {
 		if named(o) {
-			k.delete(o)
+			wr.delete(o)
 		}
 	}
 	for _, name := range names {
-		if k.isLeaving(name) {
+		if wr.isLeaving(name) {
 			return fmt.Errorf("%s cannot be deleted", name)
 		}
 	}

@@ -325,7 +325,7 @@ func putsDoNotWait(t *testing.T) {
 		t.Error("Close does not say that the disk hangs")
 	}
 	release()
-	<-b.keeper.Load().done
+	<-b.writer.Load().done
 	b.Store.disk.Load().close()
 }
 
@@ -407,7 +407,7 @@ func TestD10_Swapped(t *testing.T) {
 // keeperSeals makes the next chunk begin a new segment.
 func (b *bench) keeperSeals() {
 	b.t.Helper()
-	if err := b.keeper.Load().do(func() error { b.keeper.Load().seal(probation); return nil }); err != nil {
+	if err := b.writer.Load().do(func() error { b.writer.Load().seal(probation); return nil }); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -553,7 +553,7 @@ func TestD13_MissingIndex(t *testing.T) {
 func TestD13_NewerIndex(t *testing.T) {
 	b := open(t, newSimDisk())
 	b.put(1, 0, 5)
-	k := b.keeper.Load()
+	k := b.writer.Load()
 	if err := k.do(func() error { k.write(&record{kind: recordKinds}); k.flush(); return nil }); err != nil {
 		t.Fatal(err)
 	}

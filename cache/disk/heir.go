@@ -56,7 +56,7 @@ func (h *heir) mayOwn() bool {
 // these from being evicted any more.
 func (h *heir) own() bool {
 	s, before := h.s, h.s.disk.Load()
-	k, bytes := newKeeper(s), s.stats.bytes()
+	k, bytes := newWriter(s), s.stats.bytes()
 	if k.load() != nil {
 		s.stats.setBytes(bytes)
 		return false
@@ -67,7 +67,7 @@ func (h *heir) own() bool {
 		return true
 	}
 	h.leave(before)
-	s.keeper.Store(k)
+	s.writer.Store(k)
 	go k.run()
 	s.o.Event(Event{Name: EventOwned})
 	return true

@@ -279,7 +279,7 @@ func TestD08_HeirHangsAndThenOwns(t *testing.T) {
 		}
 		close(goOn)
 		<-heir.heir.done
-		if k := heir.keeper.Load(); k != nil || d.locked {
+		if k := heir.writer.Load(); k != nil || d.locked {
 			t.Errorf("it owns the folder: %v, locked %v", k != nil, d.locked)
 		}
 	})

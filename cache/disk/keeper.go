@@ -10,28 +10,28 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
-// A keeper is the one goroutine that changes what is on disk. Others give it things to
+// A writer is the one goroutine that changes what is on disk. Others give it things to
 // do and go their way; only whole files are written elsewhere, and the keeper makes room
 // for them and gives them their names. So no lock is held while the disk works.
-type keeper struct {
-	s    *Store
-	wake chan struct{}
-	done chan struct{}
-	turn chan struct{} // held by the one who waits for room
-	room chan struct{} // told to ask again
+type writer struct {
+	s          *Store
+	wake       chan struct{}
+	done       chan struct{}
+	waitSlot   chan struct{} // held by the one who waits for room
+	spaceFreed chan struct{} // told to ask again
 
 	mu      sync.Mutex
 	ops     []op  // guarded by mu
 	bytes   int64 // that wait in puts; guarded by mu
 	closing bool  // guarded by mu
 
-	named []*naming // files that wait for those that come with them; the keeper's alone
-	state           // the keeper's alone
+	toName      []*naming // files that wait for those that come with them; the keeper's alone
+	writerState           // the keeper's alone
 }
 
-// A state is what a keeper knows about the folder, from one time that it is opened to the
+// A writerState is what a keeper knows about the folder, from one time that it is opened to the
 // next.
-type state struct {
+type writerState struct {
 	d       *folder
 	id      [16]byte        // of the cache
 	log     *log            // nil: the journal failed, and a new one must be made
@@ -104,20 +104,20 @@ type call struct {
 	done chan error   // of length 1
 }
 
-func newKeeper(s *Store) *keeper {
-	return &keeper{
-		s:    s,
-		wake: make(chan struct{}, 1),
-		done: make(chan struct{}),
-		turn: make(chan struct{}, 1),
-		room: make(chan struct{}, 1),
+func newWriter(s *Store) *writer {
+	return &writer{
+		s:          s,
+		wake:       make(chan struct{}, 1),
+		done:       make(chan struct{}),
+		waitSlot:   make(chan struct{}, 1),
+		spaceFreed: make(chan struct{}, 1),
 	}
 }
 
-// poke makes the keeper look around.
-func (k *keeper) poke() { tell(k.wake) }
+// wakeUp makes the keeper look around.
+func (wr *writer) wakeUp() { signal(wr.wake) }
 
-func tell(c chan struct{}) {
+func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default: // it is told already
@@ -125,84 +125,84 @@ func tell(c chan struct{}) {
 }
 
 // add gives the keeper something to do, unless it is closing.
-func (k *keeper) add(o op) error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.addLocked(o)
+func (wr *writer) add(o op) error {
+	wr.mu.Lock()
+	defer wr.mu.Unlock()
+	return wr.addLocked(o)
 }
 
-func (k *keeper) addLocked(o op) error {
-	if k.closing {
+func (wr *writer) addLocked(o op) error {
+	if wr.closing {
 		return ErrClosed
 	}
-	k.ops = append(k.ops, o)
-	k.poke()
+	wr.ops = append(wr.ops, o)
+	wr.wakeUp()
 	return nil
 }
 
-// putNow takes chunks if the queue has room for them.
-func (k *keeper) putNow(p *put) error { return k.put(p, k.s.o.QueueBytes) }
+// tryPut takes chunks if the queue has room for them.
+func (wr *writer) tryPut(p *put) error { return wr.put(p, wr.s.o.QueueBytes) }
 
 // put takes chunks if so many bytes wait with them at most.
-func (k *keeper) put(p *put, most int64) error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+func (wr *writer) put(p *put, most int64) error {
+	wr.mu.Lock()
+	defer wr.mu.Unlock()
 	size := int64(len(p.data))
-	if k.bytes > 0 && k.bytes+size > most && !k.closing {
+	if wr.bytes > 0 && wr.bytes+size > most && !wr.closing {
 		return ErrBusy
 	}
-	err := k.addLocked(op{put: p})
+	err := wr.addLocked(op{put: p})
 	if err == nil {
-		k.bytes += size
+		wr.bytes += size
 	}
 	return err
 }
 
-// putPatiently waits until half of the queue has room for chunks. The other half is left to
+// putWait waits until half of the queue has room for chunks. The other half is left to
 // those who do not wait.
-func (k *keeper) putPatiently(ctx context.Context, p *put) error {
+func (wr *writer) putWait(ctx context.Context, p *put) error {
 	select {
-	case k.turn <- struct{}{}:
+	case wr.waitSlot <- struct{}{}:
 	case <-ctx.Done():
 		return fmt.Errorf("%w: %w", ErrBusy, ctx.Err())
 	}
-	defer func() { <-k.turn }()
+	defer func() { <-wr.waitSlot }()
 	for {
-		err := k.put(p, k.s.o.QueueBytes/2)
+		err := wr.put(p, wr.s.o.QueueBytes/2)
 		if !errors.Is(err, ErrBusy) {
 			return err
 		}
-		if err := k.s.Refuses(); err != nil {
+		if err := wr.s.Refuses(); err != nil {
 			return err
 		}
 		select {
-		case <-k.room:
+		case <-wr.spaceFreed:
 		case <-ctx.Done():
 			return fmt.Errorf("%w: %w", ErrBusy, ctx.Err())
 		}
 	}
 }
 
-func (k *keeper) dropped(x key, r codec.ChunkRange) {
-	_ = k.add(op{drop: &drop{x, r}}) // a closed store finds the damage again
+func (wr *writer) dropped(x key, r codec.ChunkRange) {
+	_ = wr.add(op{drop: &drop{x, r}}) // a closed store finds the damage again
 }
 
 // do runs f in the keeper and returns its error. It may wait for as long as the disk
 // does.
-func (k *keeper) do(f func() error) error { return k.call(context.Background(), &call{run: f}) }
+func (wr *writer) do(f func() error) error { return wr.call(context.Background(), &call{run: f}) }
 
 // later makes the keeper run f when it comes to it, if the disk works.
-func (k *keeper) later(f func()) {
+func (wr *writer) later(f func()) {
 	run := func() error { f(); return nil }
-	_ = k.add(op{call: &call{run: run, done: make(chan error, 1)}}) // a closed one need not
+	_ = wr.add(op{call: &call{run: run, done: make(chan error, 1)}}) // a closed one need not
 }
 
 // sync returns when everything that was put before lasts.
-func (k *keeper) sync() error { return k.call(context.Background(), &call{}) }
+func (wr *writer) sync() error { return wr.call(context.Background(), &call{}) }
 
-func (k *keeper) call(ctx context.Context, c *call) error {
+func (wr *writer) call(ctx context.Context, c *call) error {
 	c.done = make(chan error, 1)
-	if err := k.add(op{call: c}); err != nil {
+	if err := wr.add(op{call: c}); err != nil {
 		return err
 	}
 	select {
@@ -214,181 +214,181 @@ func (k *keeper) call(ctx context.Context, c *call) error {
 }
 
 // close ends the keeper and waits for it, but not for ever.
-func (k *keeper) close(limit time.Duration) error {
-	k.mu.Lock()
-	k.closing = true
-	k.mu.Unlock()
-	k.poke()
-	tell(k.room)
-	return within(limit, k.done)
+func (wr *writer) close(limit time.Duration) error {
+	wr.mu.Lock()
+	wr.closing = true
+	wr.mu.Unlock()
+	wr.wakeUp()
+	signal(wr.spaceFreed)
+	return within(limit, wr.done)
 }
 
 // run is the keeper's life.
-func (k *keeper) run() {
-	defer close(k.done)
+func (wr *writer) run() {
+	defer close(wr.done)
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
-	k.failed("making room", k.makeRoom(0, 0))
+	wr.failed("making room", wr.makeRoom(0, 0))
 	for {
-		ops, closing := k.take()
+		ops, closing := wr.take()
 		for i := range ops {
-			k.handle(ops[i])
-			k.stored(ops[i].put)
+			wr.handle(ops[i])
+			wr.stored(ops[i].put)
 			ops[i] = op{}
 		}
-		k.publishNamed()
-		k.flush()
-		busy := k.settle()
+		wr.publishNamed()
+		wr.flush()
+		busy := wr.housekeep()
 		if len(ops) > 0 {
 			continue
 		}
 		if closing {
-			k.finish()
+			wr.finish()
 			return
 		}
-		timer.Reset(k.pause(busy))
+		timer.Reset(wr.pause(busy))
 		select {
-		case <-k.wake:
+		case <-wr.wake:
 		case <-timer.C:
-		case err := <-k.syncing.result:
-			k.synced(err)
+		case err := <-wr.syncing.result:
+			wr.synced(err)
 		}
 	}
 }
 
 // take returns what there is to do.
-func (k *keeper) take() (ops []op, closing bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	ops, k.ops = k.ops, nil
-	return ops, k.closing
+func (wr *writer) take() (ops []op, closing bool) {
+	wr.mu.Lock()
+	defer wr.mu.Unlock()
+	ops, wr.ops = wr.ops, nil
+	return ops, wr.closing
 }
 
 // stored takes notice that the bytes of p wait no more, wherever they are now.
-func (k *keeper) stored(p *put) {
+func (wr *writer) stored(p *put) {
 	if p == nil {
 		return
 	}
-	k.mu.Lock()
-	k.bytes -= int64(len(p.data))
-	k.mu.Unlock()
-	tell(k.room)
+	wr.mu.Lock()
+	wr.bytes -= int64(len(p.data))
+	wr.mu.Unlock()
+	signal(wr.spaceFreed)
 	if p.free != nil {
 		p.free()
 	}
 }
 
-func (k *keeper) handle(o op) {
-	idle := k.s.health.suspended.Load()
+func (wr *writer) handle(o op) {
+	idle := wr.s.health.suspended.Load()
 	switch {
 	case o.call != nil && idle:
 		o.call.done <- ErrSuspended
 	case o.name != nil && idle:
 		o.name.done <- ErrSuspended
 	case o.name != nil:
-		k.named = append(k.named, o.name)
+		wr.toName = append(wr.toName, o.name)
 	case o.call != nil && o.call.run == nil:
-		k.syncing.wait(o.call.done)
-		k.startSync()
+		wr.syncing.wait(o.call.done)
+		wr.startSync()
 	case o.call != nil:
 		err := o.call.run()
-		k.flush() // who waited may be killed now
+		wr.flush() // who waited may be killed now
 		o.call.done <- err
 	case idle:
 	case o.drop != nil:
-		k.forget(o.drop)
+		wr.forget(o.drop)
 	case o.put != nil:
-		k.store(o.put)
+		wr.store(o.put)
 	}
 }
 
 // forget writes down that chunks are gone, and deletes a segment that has none left.
-func (k *keeper) forget(d *drop) {
-	k.d.index.drop(d.key, d.r) // they may have come again meanwhile
-	k.write(&record{kind: dropRecord, key: d.key, rows: []row{{first: d.r.Start, n: d.r.Len()}}})
-	k.removeEmpty()
+func (wr *writer) forget(d *drop) {
+	wr.d.index.drop(d.key, d.r) // they may have come again meanwhile
+	wr.write(&record{kind: dropRecord, key: d.key, rows: []row{{first: d.r.Start, n: d.r.Len()}}})
+	wr.removeEmpty()
 }
 
 // removeEmpty deletes the segments in which nothing can be found any more.
-func (k *keeper) removeEmpty() {
+func (wr *writer) removeEmpty() {
 	var empty []*segment
-	k.d.index.mu.RLock()
-	for _, s := range k.d.index.segments {
+	wr.d.index.mu.RLock()
+	for _, s := range wr.d.index.segments {
 		if s.live == 0 && !s.pinned.Load() {
 			empty = append(empty, s)
 		}
 	}
-	k.d.index.mu.RUnlock()
+	wr.d.index.mu.RUnlock()
 	for _, s := range empty {
-		k.remove(s)
+		wr.remove(s)
 	}
 }
 
-// settle does what is due besides, and says whether there is more of it.
-func (k *keeper) settle() (busy bool) {
+// housekeep does what is due besides, and says whether there is more of it.
+func (wr *writer) housekeep() (busy bool) {
 	select {
-	case err := <-k.syncing.result: // where there is always something to do nobody waits for it
-		k.synced(err)
+	case err := <-wr.syncing.result: // where there is always something to do nobody waits for it
+		wr.synced(err)
 	default:
 	}
-	if k.s.health.suspended.Load() {
-		k.probe()
+	if wr.s.health.suspended.Load() {
+		wr.probe()
 		return false
 	}
-	if k.log == nil && !k.s.health.full() || k.log != nil && k.log.grown(k.s.o.testing.journal) {
-		k.failed("writing the index", k.rotate())
+	if wr.log == nil && !wr.s.health.full() || wr.log != nil && wr.log.grown(wr.s.o.testing.journal) {
+		wr.failed("writing the index", wr.rotate())
 	}
-	if k.syncing.due(&k.s.o) {
-		k.startSync()
+	if wr.syncing.due(&wr.s.o) {
+		wr.startSync()
 	}
-	k.keepFloor()
-	return k.deleteOrphan()
+	wr.keepFloor()
+	return wr.deleteOrphan()
 }
 
 // keepFloor makes room for others, who do not ask for it, when it is time to look.
-func (k *keeper) keepFloor() {
-	if k.floor <= 0 || time.Since(k.looked) < k.s.o.testing.look {
+func (wr *writer) keepFloor() {
+	if wr.floor <= 0 || time.Since(wr.looked) < wr.s.o.testing.look {
 		return
 	}
-	k.looked = now()
-	if err := k.makeRoom(0, 0); !isFull(err) { // if they take all of it nothing is to be said
-		k.failed("making room", err)
+	wr.looked = now()
+	if err := wr.makeRoom(0, 0); !isFull(err) { // if they take all of it nothing is to be said
+		wr.failed("making room", err)
 	}
 }
 
-func (k *keeper) failed(what string, err error) { k.s.failed(what, err) }
+func (wr *writer) failed(what string, err error) { wr.s.failed(what, err) }
 
 // pause returns how long the keeper may sleep.
-func (k *keeper) pause(busy bool) time.Duration {
+func (wr *writer) pause(busy bool) time.Duration {
 	switch {
-	case k.s.health.suspended.Load():
-		return max(k.s.o.testing.probe-time.Since(k.probing.last), time.Millisecond)
+	case wr.s.health.suspended.Load():
+		return max(wr.s.o.testing.probe-time.Since(wr.probing.last), time.Millisecond)
 	case busy:
 		return 0
 	}
 	pause := time.Hour
-	if k.floor > 0 {
-		pause = k.s.o.testing.look - time.Since(k.looked)
+	if wr.floor > 0 {
+		pause = wr.s.o.testing.look - time.Since(wr.looked)
 	}
-	if k.syncing.unsynced > 0 && !k.syncing.running {
-		pause = min(pause, k.s.o.SyncEvery-time.Since(k.syncing.last))
+	if wr.syncing.unsynced > 0 && !wr.syncing.running {
+		pause = min(pause, wr.s.o.SyncEvery-time.Since(wr.syncing.last))
 	}
 	return max(pause, time.Millisecond)
 }
 
 // finish makes everything last and says in the journal that all is well.
-func (k *keeper) finish() {
-	k.settleSync()
-	if k.s.health.suspended.Load() {
-		k.abandonLog()
+func (wr *writer) finish() {
+	wr.settleSync()
+	if wr.s.health.suspended.Load() {
+		wr.abandonLog()
 		return
 	}
-	if k.log != nil {
-		k.write(&record{kind: closeRecord})
+	if wr.log != nil {
+		wr.write(&record{kind: closeRecord})
 	}
-	k.startSync()
-	k.settleSync()
-	if k.log != nil {
-		k.failed("closing the index", k.log.f.Close())
+	wr.startSync()
+	wr.settleSync()
+	if wr.log != nil {
+		wr.failed("closing the index", wr.log.f.Close())
 	}
 }

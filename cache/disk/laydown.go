@@ -30,7 +30,7 @@ func (s *Store) PutWhole(h codec.Hash, size int64, content io.Reader) error {
 	if kept, err := s.settle(d, d.index.holds(h)); kept || err != nil {
 		return err
 	}
-	k := s.keeper.Load()
+	k := s.writer.Load()
 	if err := k.do(func() error { return k.reserve(d, h, size) }); err != nil {
 		return err
 	}
@@ -122,25 +122,25 @@ func (s *Store) diskFailed(h codec.Hash, err error) error {
 }
 
 // reserve makes room for a whole file and counts it from now on.
-func (k *keeper) reserve(d *folder, h codec.Hash, size int64) error {
-	if d != k.d {
+func (wr *writer) reserve(d *folder, h codec.Hash, size int64) error {
+	if d != wr.d {
 		return ErrSuspended
 	}
-	if err := k.deleteNamed(tmpWhole(h), wholeName(h)); err != nil {
+	if err := wr.deleteNamed(tmpWhole(h), wholeName(h)); err != nil {
 		return fmt.Errorf("file %s: %w", h, err)
 	}
-	if err := k.makeRoom(size, 0); err != nil {
+	if err := wr.makeRoom(size, 0); err != nil {
 		return err
 	}
-	k.s.stats.use(onDisk(size), &k.s.stats.wholeBytes)
-	k.s.stats.promised.Add(size)
+	wr.s.stats.use(onDisk(size), &wr.s.stats.wholeBytes)
+	wr.s.stats.promised.Add(size)
 	return nil
 }
 
 // unreserve removes what was laid down of a file.
-func (k *keeper) unreserve(d *folder, h codec.Hash, size int64) error {
-	if d == k.d {
-		k.delete(orphan{name: tmpWhole(h), size: onDisk(size), sort: &k.s.stats.wholeBytes})
+func (wr *writer) unreserve(d *folder, h codec.Hash, size int64) error {
+	if d == wr.d {
+		wr.delete(orphan{name: tmpWhole(h), size: onDisk(size), sort: &wr.s.stats.wholeBytes})
 	}
 	return nil
 }
@@ -153,9 +153,9 @@ type naming struct {
 }
 
 // name gives a file that was laid down its name, and tells the index.
-func (k *keeper) name(d *folder, w *whole) error {
+func (wr *writer) name(d *folder, w *whole) error {
 	n := &naming{d, w, make(chan error, 1)}
-	if err := k.add(op{name: n}); err != nil {
+	if err := wr.add(op{name: n}); err != nil {
 		return err
 	}
 	return <-n.done
@@ -163,61 +163,61 @@ func (k *keeper) name(d *folder, w *whole) error {
 
 // publishNamed gives the files that wait for it their names. The folder is synced once for
 // all of them: of small files that takes longer than all else.
-func (k *keeper) publishNamed() {
+func (wr *writer) publishNamed() {
 	var renamed []*naming
-	for _, n := range k.named {
-		if err := k.rename(n); err != nil {
+	for _, n := range wr.toName {
+		if err := wr.rename(n); err != nil {
 			n.done <- err
 		} else {
 			renamed = append(renamed, n)
 		}
 	}
-	k.named = nil
+	wr.toName = nil
 	if len(renamed) == 0 {
 		return
 	}
-	err := k.d.syncDir("whole")
-	k.failed("syncing whole files", err) // once, not for each
+	err := wr.d.syncDir("whole")
+	wr.failed("syncing whole files", err) // once, not for each
 	for _, n := range renamed {
 		if err != nil {
-			n.done <- fmt.Errorf("file %s: %w", n.w.hash, errors.Join(err, k.d.files.remove(n.w.name())))
+			n.done <- fmt.Errorf("file %s: %w", n.w.hash, errors.Join(err, wr.d.files.remove(n.w.name())))
 		} else {
-			k.enterWhole(n.w)
+			wr.enterWhole(n.w)
 		}
 	}
 	if err != nil {
 		return
 	}
-	k.flush() // who waits may be killed now
+	wr.flush() // who waits may be killed now
 	for _, n := range renamed {
 		n.done <- nil
 	}
 }
 
-func (k *keeper) rename(n *naming) error {
-	if n.d != k.d || k.log == nil {
+func (wr *writer) rename(n *naming) error {
+	if n.d != wr.d || wr.log == nil {
 		return ErrSuspended
 	}
 	var e entry
-	err := k.d.rename(tmpWhole(n.w.hash), n.w.name())
+	err := wr.d.rename(tmpWhole(n.w.hash), n.w.name())
 	if err == nil {
-		e, err = k.d.stat(n.w.name()) // the new name has touched it
+		e, err = wr.d.stat(n.w.name()) // the new name has touched it
 	}
 	n.w.touched.Store(e.touched)
-	n.w.due.Store(k.s.checks.clock() + int64(k.s.o.testing.recheck))
+	n.w.due.Store(wr.s.checks.clock() + int64(wr.s.o.testing.recheck))
 	if err != nil {
-		err = errors.Join(err, k.d.files.remove(n.w.name()))
+		err = errors.Join(err, wr.d.files.remove(n.w.name()))
 	}
-	return k.s.diskFailed(n.w.hash, err)
+	return wr.s.diskFailed(n.w.hash, err)
 }
 
 // enterWhole tells the index and the journal of a whole file.
-func (k *keeper) enterWhole(w *whole) {
-	x := k.d.index
+func (wr *writer) enterWhole(w *whole) {
+	x := wr.d.index
 	x.mu.Lock()
 	x.wholes[w.hash] = w
 	x.mu.Unlock()
-	k.held[protected] += onDisk(w.size)
-	k.rows.push(protected, member{whole: w})
-	k.write(w.record())
+	wr.held[protected] += onDisk(w.size)
+	wr.rows.push(protected, member{whole: w})
+	wr.write(w.record())
 }

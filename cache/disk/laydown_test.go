@@ -39,7 +39,7 @@ func TestPutWholeManyShareASync(t *testing.T) {
 						first++
 					}
 				}
-				for begin := time.Now(); b.keeper.Load().naming() < files-first && time.Since(begin) < time.Minute; {
+				for begin := time.Now(); b.writer.Load().naming() < files-first && time.Since(begin) < time.Minute; {
 					time.Sleep(time.Millisecond)
 				}
 				return nil
@@ -90,10 +90,10 @@ func TestPutWholeManyShareASync(t *testing.T) {
 }
 
 // naming returns how many files wait for their names.
-func (k *keeper) naming() (n int) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, o := range k.ops {
+func (wr *writer) naming() (n int) {
+	wr.mu.Lock()
+	defer wr.mu.Unlock()
+	for _, o := range wr.ops {
 		if o.name != nil {
 			n++
 		}
@@ -106,7 +106,7 @@ func (k *keeper) naming() (n int) {
 func TestLaidDownAnewBeforeItIsDeleted(t *testing.T) {
 	b := open(t, newSimDisk())
 	b.keepWhole(1)
-	d, k := b.Store.disk.Load(), b.keeper.Load()
+	d, k := b.Store.disk.Load(), b.writer.Load()
 	w := d.index.forget(hashOf(1)) // as dropWhole does, first
 	b.keepWhole(1)
 	if err := k.do(func() error { k.removeWhole(d, w); return nil }); err != nil {

@@ -57,45 +57,45 @@ func (l *log) grown(least int64) bool { return l.size-l.base > max(l.base, least
 func logName(number uint64) string { return fmt.Sprintf("index-%06d.log", number) }
 
 // write appends a record to the journal, if there is one.
-func (k *keeper) write(r *record) {
-	if k.log != nil {
-		k.failed("writing the index", k.log.append(r))
+func (wr *writer) write(r *record) {
+	if wr.log != nil {
+		wr.failed("writing the index", wr.log.append(r))
 	}
 }
 
 // flush gives to the kernel what was appended. After an error nobody knows where the
 // journal ends, so it is given up.
-func (k *keeper) flush() {
-	if k.log == nil {
+func (wr *writer) flush() {
+	if wr.log == nil {
 		return
 	}
-	n, err := k.log.flush()
-	k.s.stats.use(n, &k.s.stats.logged)
+	n, err := wr.log.flush()
+	wr.s.stats.use(n, &wr.s.stats.logged)
 	if err != nil {
-		k.failed("writing the index", err)
-		k.abandonLog()
+		wr.failed("writing the index", err)
+		wr.abandonLog()
 	}
 }
 
 // abandonLog gives up a journal that failed. The next one begins with a snapshot.
-func (k *keeper) abandonLog() {
-	if k.log == nil {
+func (wr *writer) abandonLog() {
+	if wr.log == nil {
 		return
 	}
-	_ = k.log.f.Close() // it failed already
-	k.log = nil
+	_ = wr.log.f.Close() // it failed already
+	wr.log = nil
 }
 
 // reference returns the number by which the journal knows an object, and whether that is
 // news to it. The caller holds index.mu.
-func (k *keeper) reference(id uint32) (ref uint32, isNew bool) {
-	o := &k.d.index.objects[id]
-	if k.log == nil {
+func (wr *writer) reference(id uint32) (ref uint32, isNew bool) {
+	o := &wr.d.index.objects[id]
+	if wr.log == nil {
 		return 0, false
 	}
 	if o.ref == 0 {
-		k.log.refs++
-		o.ref, isNew = k.log.refs, true
+		wr.log.refs++
+		o.ref, isNew = wr.log.refs, true
 	}
 	return o.ref - 1, isNew
 }
@@ -104,74 +104,74 @@ const tmpLog = "index.tmp"
 
 // rotate writes the whole index into a new journal and puts it in the place of the old
 // one. Killed at any moment, one of the two is there and whole.
-func (k *keeper) rotate() error {
-	k.settleSync()
-	k.flush()
-	if err := k.makeRoom(k.snapshotSize(), 0); err != nil {
+func (wr *writer) rotate() error {
+	wr.settleSync()
+	wr.flush()
+	if err := wr.makeRoom(wr.snapshotSize(), 0); err != nil {
 		return err
 	}
-	k.flush() // what making room appended belongs to the old one
-	if err := k.d.remove(tmpLog); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	wr.flush() // what making room appended belongs to the old one
+	if err := wr.d.remove(tmpLog); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	f, err := k.d.create(tmpLog)
+	f, err := wr.d.create(tmpLog)
 	if err != nil {
 		return err
 	}
-	l := newLog(f, k.number+1, 0)
-	old := k.log
-	k.log = l
-	err = k.snapshot(l)
+	l := newLog(f, wr.number+1, 0)
+	old := wr.log
+	wr.log = l
+	err = wr.snapshot(l)
 	if err == nil {
-		err = k.publish(l)
+		err = wr.publish(l)
 	}
 	if err != nil {
-		k.s.stats.use(-onDisk(l.size), &k.s.stats.logged)
+		wr.s.stats.use(-onDisk(l.size), &wr.s.stats.logged)
 		if old != nil {
 			_ = old.f.Close() // its references are those of l by now
 		}
-		k.log = nil
-		return errors.Join(err, f.Close(), k.d.remove(tmpLog))
+		wr.log = nil
+		return errors.Join(err, f.Close(), wr.d.remove(tmpLog))
 	}
-	k.number = l.number
-	k.deleteStuck()
-	return k.removeLogs(old)
+	wr.number = l.number
+	wr.deleteStuck()
+	return wr.removeLogs(old)
 }
 
 // publish gives the new journal its name.
-func (k *keeper) publish(l *log) error {
+func (wr *writer) publish(l *log) error {
 	if err := l.f.sync(); err != nil {
 		return err
 	}
-	if err := k.d.rename(tmpLog, logName(l.number)); err != nil {
+	if err := wr.d.rename(tmpLog, logName(l.number)); err != nil {
 		return err
 	}
-	return k.d.syncDir("")
+	return wr.d.syncDir("")
 }
 
 // removeLogs deletes the journals before the present one.
-func (k *keeper) removeLogs(old *log) error {
+func (wr *writer) removeLogs(old *log) error {
 	if old != nil {
 		if err := old.f.Close(); err != nil {
 			return err
 		}
 	}
-	entries, err := k.d.list("")
+	entries, err := wr.d.list("")
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
-		if n, ok := logNumber(e.name); !ok || n >= k.number || k.foreign[e.name] || k.isLeaving(e.name) {
+		if n, ok := logNumber(e.name); !ok || n >= wr.number || wr.foreign[e.name] || wr.isLeaving(e.name) {
 			continue
 		}
-		if e.name != k.damaged {
-			k.delete(orphan{name: e.name, size: onDisk(e.size), sort: &k.s.stats.logged})
+		if e.name != wr.damaged {
+			wr.delete(orphan{name: e.name, size: onDisk(e.size), sort: &wr.s.stats.logged})
 			continue
 		}
-		if err := k.d.rename(e.name, damagedLog); err != nil {
+		if err := wr.d.rename(e.name, damagedLog); err != nil {
 			return err
 		}
-		k.s.stats.use(-onDisk(sizeIn(entries, damagedLog)), &k.s.stats.logged)
+		wr.s.stats.use(-onDisk(sizeIn(entries, damagedLog)), &wr.s.stats.logged)
 	}
 	return nil
 }
@@ -188,8 +188,8 @@ func sizeIn(entries []entry, name string) int64 {
 }
 
 // snapshotSize returns no less than the bytes that the index takes in a journal.
-func (k *keeper) snapshotSize() int64 {
-	x := k.d.index
+func (wr *writer) snapshotSize() int64 {
+	x := wr.d.index
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	n := 100 + int64(len(x.objects))*42 + int64(len(x.wholes))*80
@@ -200,54 +200,54 @@ func (k *keeper) snapshotSize() int64 {
 }
 
 // snapshot writes everything that is in the index, oldest first.
-func (k *keeper) snapshot(l *log) error {
-	err := k.say(l, &record{kind: headerRecord, version: formatVersion, id: k.id, number: l.number, time: uint64(now().Unix())})
+func (wr *writer) snapshot(l *log) error {
+	err := wr.say(l, &record{kind: headerRecord, version: formatVersion, id: wr.id, number: l.number, time: uint64(now().Unix())})
 	if err == nil {
-		err = k.sayNames(l)
+		err = wr.sayNames(l)
 	}
-	k.rows.each(func(q queue, m member) {
+	wr.rows.each(func(q queue, m member) {
 		if err != nil {
 			return
 		}
 		if m.whole != nil {
-			err = k.say(l, m.whole.record())
+			err = wr.say(l, m.whole.record())
 		} else {
-			err = k.saySegment(l, q, m.segment)
+			err = wr.saySegment(l, q, m.segment)
 		}
 	})
 	if err == nil {
-		err = k.sayLast(l)
+		err = wr.sayLast(l)
 	}
 	if err == nil {
-		err = k.say(l, &record{kind: endRecord})
+		err = wr.say(l, &record{kind: endRecord})
 	}
 	if err == nil {
-		err = k.spill(l, 0)
+		err = wr.spill(l, 0)
 	}
 	l.base = l.size
 	return err
 }
 
 // say appends a record, and writes when enough has come together.
-func (k *keeper) say(l *log, r *record) error {
+func (wr *writer) say(l *log, r *record) error {
 	if err := l.append(r); err != nil {
 		return err
 	}
-	return k.spill(l, 1<<20)
+	return wr.spill(l, 1<<20)
 }
 
-func (k *keeper) spill(l *log, most int) error {
+func (wr *writer) spill(l *log, most int) error {
 	if len(l.buf) <= most {
 		return nil
 	}
 	n, err := l.flush()
-	k.s.stats.use(n, &k.s.stats.logged)
+	wr.s.stats.use(n, &wr.s.stats.logged)
 	return err
 }
 
 // sayNames gives every object a reference.
-func (k *keeper) sayNames(l *log) error {
-	x := k.d.index
+func (wr *writer) sayNames(l *log) error {
+	x := wr.d.index
 	var keys []key
 	x.mu.Lock()
 	for id := range x.objects {
@@ -261,7 +261,7 @@ func (k *keeper) sayNames(l *log) error {
 	}
 	x.mu.Unlock()
 	for _, key := range keys {
-		if err := k.say(l, &record{kind: nameRecord, key: key}); err != nil {
+		if err := wr.say(l, &record{kind: nameRecord, key: key}); err != nil {
 			return err
 		}
 	}
@@ -270,13 +270,13 @@ func (k *keeper) sayNames(l *log) error {
 
 // sayLast writes down the highest number of a segment, if that one has gone: the next is a
 // new one for those, too, who have the folder open since it was there.
-func (k *keeper) sayLast(l *log) error {
-	if k.last == 0 || k.d.index.segments[k.last] != nil {
+func (wr *writer) sayLast(l *log) error {
+	if wr.last == 0 || wr.d.index.segments[wr.last] != nil {
 		return nil
 	}
-	err := k.say(l, &record{kind: segmentRecord, number: uint64(k.last)})
+	err := wr.say(l, &record{kind: segmentRecord, number: uint64(wr.last)})
 	if err == nil {
-		err = k.say(l, &record{kind: evictRecord, number: uint64(k.last)})
+		err = wr.say(l, &record{kind: evictRecord, number: uint64(wr.last)})
 	}
 	return err
 }
@@ -285,12 +285,12 @@ func (k *keeper) sayLast(l *log) error {
 const recordPieces = 2048
 
 // saySegment writes what can be found in a segment, in the order of its bytes.
-func (k *keeper) saySegment(l *log, q queue, s *segment) error {
-	if err := k.say(l, &record{kind: segmentRecord, number: uint64(s.number), queue: q}); err != nil {
+func (wr *writer) saySegment(l *log, q queue, s *segment) error {
+	if err := wr.say(l, &record{kind: segmentRecord, number: uint64(s.number), queue: q}); err != nil {
 		return err
 	}
 	var records []*record
-	x := k.d.index
+	x := wr.d.index
 	x.mu.RLock()
 	end := int64(-1)
 	x.alive(s, func(id uint32, e extent) {
@@ -306,7 +306,7 @@ func (k *keeper) saySegment(l *log, q queue, s *segment) error {
 	})
 	x.mu.RUnlock()
 	for _, r := range records {
-		if err := k.say(l, r); err != nil {
+		if err := wr.say(l, r); err != nil {
 			return err
 		}
 	}

@@ -14,8 +14,8 @@ type staying struct {
 func hot(c *chunk) (q queue, stays bool) { return protected, c.uses() > 0 }
 
 // staying returns the chunks of a segment that stay, and their bytes.
-func (k *keeper) staying(s *segment, stays func(*chunk) (queue, bool)) (stay []staying, bytes int64) {
-	x := k.d.index
+func (wr *writer) staying(s *segment, stays func(*chunk) (queue, bool)) (stay []staying, bytes int64) {
+	x := wr.d.index
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	x.alive(s, func(id uint32, e extent) {
@@ -23,7 +23,7 @@ func (k *keeper) staying(s *segment, stays func(*chunk) (queue, bool)) (stay []s
 		for i := range int(e.n) {
 			at, c := e.at+uint32(i), uint32(e.first)+uint32(i)
 			q, stays := stays(&s.chunks[at])
-			if !stays || s.bytes(at, 1) > k.s.o.testing.segment { // segments were larger once
+			if !stays || s.bytes(at, 1) > wr.s.o.testing.segment { // segments were larger once
 				run = nil
 				continue
 			}
@@ -45,12 +45,12 @@ func (k *keeper) staying(s *segment, stays func(*chunk) (queue, bool)) (stay []s
 }
 
 // mayCopy says whether chunks can be copied before what they are copied from goes.
-func (k *keeper) mayCopy(n int64) bool {
-	if k.floor <= 0 {
+func (wr *writer) mayCopy(n int64) bool {
+	if wr.floor <= 0 {
 		return true
 	}
-	free, _, err := k.d.space()
-	return err == nil && free-n > k.floor/2
+	free, _, err := wr.d.space()
+	return err == nil && free-n > wr.floor/2
 }
 
 // move copies chunks of a segment behind the others of their queue, and returns how many
@@ -58,13 +58,13 @@ func (k *keeper) mayCopy(n int64) bool {
 //
 // The index learns where they are now when they last there, and the segment may go when
 // the index lasts: so at no moment does a power loss take what had lasted before.
-func (k *keeper) move(s *segment, stay []staying) (bytes int64) {
-	k.settleSync()
+func (wr *writer) move(s *segment, stay []staying) (bytes int64) {
+	wr.settleSync()
 	var moved []placed
 	for _, p := range stay {
 		b := make([]byte, p.size)
-		if err := k.d.readPart(p.part, b); err != nil {
-			k.failed("reading "+s.name(), err)
+		if err := wr.d.readPart(p.part, b); err != nil {
+			wr.failed("reading "+s.name(), err)
 			continue
 		}
 		n := p.check(p.key, b)
@@ -76,37 +76,37 @@ func (k *keeper) move(s *segment, stay []staying) (bytes int64) {
 		for i := range again.pieces {
 			again.pieces[i].uses -= min(again.pieces[i].uses, 1)
 		}
-		all, err := k.append(p.queue, again)
+		all, err := wr.append(p.queue, again)
 		moved = append(moved, all...)
 		if err != nil {
-			k.failed("moving chunks", err)
+			wr.failed("moving chunks", err)
 			break
 		}
 	}
 	if len(moved) == 0 {
 		return 0
 	}
-	if err := k.syncMoved(moved); err != nil {
-		k.failed("syncing what was moved", err)
+	if err := wr.syncMoved(moved); err != nil {
+		wr.failed("syncing what was moved", err)
 		return 0
 	}
 	for _, p := range moved {
-		k.enter(p)
+		wr.enter(p)
 		bytes += int64(len(p.data))
 	}
-	k.syncLog()
+	wr.syncLog()
 	return bytes
 }
 
 // syncMoved makes chunks last where they were moved to.
-func (k *keeper) syncMoved(moved []placed) error {
+func (wr *writer) syncMoved(moved []placed) error {
 	var last *segment
 	for _, p := range moved {
 		if p.segment == last {
 			continue
 		}
 		last = p.segment
-		f, err := k.d.opened.get(k.d.files, last)
+		f, err := wr.d.opened.get(wr.d.files, last)
 		if err == nil {
 			err = f.sync()
 		}
@@ -114,20 +114,20 @@ func (k *keeper) syncMoved(moved []placed) error {
 			return err
 		}
 	}
-	if !k.syncing.dirs {
+	if !wr.syncing.dirs {
 		return nil
 	}
-	return k.d.syncDir("seg")
+	return wr.d.syncDir("seg")
 }
 
 // syncLog makes the journal last.
-func (k *keeper) syncLog() {
-	k.flush()
-	if k.log == nil {
+func (wr *writer) syncLog() {
+	wr.flush()
+	if wr.log == nil {
 		return
 	}
-	if err := k.log.f.sync(); err != nil {
-		k.failed("syncing the index", err)
-		k.abandonLog()
+	if err := wr.log.f.sync(); err != nil {
+		wr.failed("syncing the index", err)
+		wr.abandonLog()
 	}
 }

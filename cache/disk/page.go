@@ -29,7 +29,7 @@ func (s *Store) PutPage(h [32]byte, b []byte) error {
 		key:    k,
 		data:   append([]byte(nil), b...),
 		pieces: []piece{{size: len(b), crc: checksum(seed(k), 0, b)}},
-	}, s.keeper.Load().putNow)
+	}, s.writer.Load().tryPut)
 }
 
 func (s *Store) has(k key) bool {

@@ -9,35 +9,35 @@ type probing struct {
 }
 
 // probe looks at the disk when it is time, and resumes after enough good looks.
-func (k *keeper) probe() {
-	p := &k.probing
+func (wr *writer) probe() {
+	p := &wr.probing
 	if p.last.IsZero() {
 		p.last = now()
 	}
-	if time.Since(p.last) < k.s.o.testing.probe {
+	if time.Since(p.last) < wr.s.o.testing.probe {
 		return
 	}
 	p.last = now()
-	if k.d.probe() != nil {
+	if wr.d.probe() != nil {
 		p.good = 0
 		return
 	}
 	if p.good++; p.good == goodProbes {
-		k.resume()
+		wr.resume()
 	}
 }
 
 // resume opens the folder as if the program had just started: what was written before
 // the disk failed may be there or not.
-func (k *keeper) resume() {
-	k.settleSync()
-	k.abandonLog()
-	_ = k.d.close() // it failed already
-	if k.load() != nil {
-		k.probing = probing{last: now()}
+func (wr *writer) resume() {
+	wr.settleSync()
+	wr.abandonLog()
+	_ = wr.d.close() // it failed already
+	if wr.load() != nil {
+		wr.probing = probing{last: now()}
 		return
 	}
-	k.s.health.clear()
-	k.s.health.suspended.Store(false)
-	k.s.o.Event(Event{Name: EventResumed})
+	wr.s.health.clear()
+	wr.s.health.suspended.Store(false)
+	wr.s.o.Event(Event{Name: EventResumed})
 }

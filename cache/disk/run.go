@@ -93,7 +93,7 @@ func (s *Store) Drop(x codec.Hash, r codec.ChunkRange) {
 // drop forgets chunks and returns how many there were.
 func (s *Store) drop(k key, r codec.ChunkRange) int {
 	n := s.disk.Load().index.drop(k, r)
-	if keeper := s.keeper.Load(); n > 0 && keeper != nil {
+	if keeper := s.writer.Load(); n > 0 && keeper != nil {
 		keeper.dropped(k, r)
 	}
 	return n
@@ -122,7 +122,7 @@ func (s *Store) PutRun(x codec.Hash, run *xorb.Run) error {
 	if err != nil {
 		return err
 	}
-	return s.put(p, s.keeper.Load().putNow)
+	return s.put(p, s.writer.Load().tryPut)
 }
 
 // LendRun is PutRun without the copy: nobody may change the bytes of the run until free
@@ -130,14 +130,14 @@ func (s *Store) PutRun(x codec.Hash, run *xorb.Run) error {
 // found or were forgotten. It may be in another goroutine, which must not be made to
 // wait, and before LendRun returns.
 func (s *Store) LendRun(x codec.Hash, run *xorb.Run, free func()) error {
-	return s.lendRun(x, run, free, func(p *put) error { return s.keeper.Load().putNow(p) })
+	return s.lendRun(x, run, free, func(p *put) error { return s.writer.Load().tryPut(p) })
 }
 
 // LendRunPatiently is LendRun for who can wait: it waits until there is room, one caller
 // after the other, for as long as the disk may ever write. If ctx ends before that, the
 // error is ErrBusy and that of ctx.
 func (s *Store) LendRunPatiently(ctx context.Context, x codec.Hash, run *xorb.Run, free func()) error {
-	return s.lendRun(x, run, free, func(p *put) error { return s.keeper.Load().putPatiently(ctx, p) })
+	return s.lendRun(x, run, free, func(p *put) error { return s.writer.Load().putWait(ctx, p) })
 }
 
 func (s *Store) lendRun(x codec.Hash, run *xorb.Run, free func(), add func(*put) error) error {

@@ -16,19 +16,19 @@ const spareShare = 0.7
 // like any other again. It does not last: after the next Open they are new ones that nobody has
 // read.
 func (s *Store) Spare(terms []codec.Term) {
-	if k := s.keeper.Load(); k != nil {
+	if k := s.writer.Load(); k != nil {
 		k.later(func() { k.spare(terms) }) // behind what was put before
 	}
 }
 
-func (k *keeper) spare(terms []codec.Term) {
+func (wr *writer) spare(terms []codec.Term) {
 	for _, t := range terms {
-		k.spareRun(key{chunkKind, t.Xorb}, t.Chunks)
+		wr.spareRun(key{chunkKind, t.Xorb}, t.Chunks)
 	}
 }
 
-func (k *keeper) spareRun(o key, r codec.ChunkRange) {
-	x := k.d.index
+func (wr *writer) spareRun(o key, r codec.ChunkRange) {
+	x := wr.d.index
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	id, ok := x.ids[o]
@@ -51,9 +51,9 @@ func (k *keeper) spareRun(o key, r codec.ChunkRange) {
 
 // evictSpare deletes the oldest segment in which most is spare, and moves away the rest; false:
 // there is none.
-func (k *keeper) evictSpare() bool {
-	for _, s := range k.withSpares() {
-		stay, bytes := k.staying(s, func(c *chunk) (queue, bool) {
+func (wr *writer) evictSpare() bool {
+	for _, s := range wr.withSpares() {
+		stay, bytes := wr.staying(s, func(c *chunk) (queue, bool) {
 			if c.uses() > 0 {
 				return protected, true
 			}
@@ -62,18 +62,18 @@ func (k *keeper) evictSpare() bool {
 		if float64(bytes) > (1-spareShare)*float64(s.size.Load()) {
 			continue
 		}
-		if s == k.heads[s.queue] {
-			k.seal(s.queue)
+		if s == wr.heads[s.queue] {
+			wr.seal(s.queue)
 		}
-		k.throwAway(s, stay, bytes)
+		wr.throwAway(s, stay, bytes)
 		return true
 	}
 	return false
 }
 
 // withSpares returns the segments in which enough may be spare, oldest first.
-func (k *keeper) withSpares() (all []*segment) {
-	x := k.d.index
+func (wr *writer) withSpares() (all []*segment) {
+	x := wr.d.index
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	for _, s := range x.segments {

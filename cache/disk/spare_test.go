@@ -123,7 +123,7 @@ func TestSpareIsReadAgain(t *testing.T) {
 		}
 	}
 	b.want(1, 10, 14, 4)
-	if b.keeper.Load().ghost.has(key{chunkKind, hashOf(0)}, 3) {
+	if b.writer.Load().ghost.has(key{chunkKind, hashOf(0)}, 3) {
 		t.Error("there is a trace of a spare chunk that has gone")
 	}
 	b.put(0, 0, n)

@@ -8,28 +8,28 @@ import (
 )
 
 // store writes the chunks of p that are not stored yet.
-func (k *keeper) store(p *put) {
-	if k.log == nil {
+func (wr *writer) store(p *put) {
+	if wr.log == nil {
 		return
 	}
-	x := k.d.index
+	x := wr.d.index
 	x.mu.RLock()
 	missing := x.missing(p.key, p.chunks(), nil)
 	x.mu.RUnlock()
-	q := k.queueOf(p, missing)
+	q := wr.queueOf(p, missing)
 	for _, r := range missing {
 		part := p.slice(r)
-		err := k.makeRoom(int64(len(part.data)), r.Len())
+		err := wr.makeRoom(int64(len(part.data)), r.Len())
 		var all []placed
 		if err == nil {
-			all, err = k.append(q, part)
+			all, err = wr.append(q, part)
 		}
 		for _, p := range all {
-			k.enter(p)
-			k.s.stats.written.Add(int64(len(p.data)))
+			wr.enter(p)
+			wr.s.stats.written.Add(int64(len(p.data)))
 		}
 		if err != nil {
-			k.failed("writing", err)
+			wr.failed("writing", err)
 			return
 		}
 	}
@@ -37,12 +37,12 @@ func (k *keeper) store(p *put) {
 
 // queueOf returns where chunks go: those that were here a while ago, and nobody then
 // knew that they would be wanted again, have passed probation.
-func (k *keeper) queueOf(p *put, missing []codec.ChunkRange) queue {
+func (wr *writer) queueOf(p *put, missing []codec.ChunkRange) queue {
 	known, all := 0, 0
 	for _, r := range missing {
 		all += r.Len()
 		for c := r.Start; c < r.End; c++ {
-			if k.ghost.has(p.key, c) {
+			if wr.ghost.has(p.key, c) {
 				known++
 			}
 		}
@@ -62,14 +62,14 @@ type placed struct {
 
 // append writes chunks to the newest segments of a queue and returns where they are,
 // also after an error. There must be room.
-func (k *keeper) append(q queue, p put) (all []placed, err error) {
+func (wr *writer) append(q queue, p put) (all []placed, err error) {
 	for {
-		s, err := k.head(q, p.pieces[0].size)
+		s, err := wr.head(q, p.pieces[0].size)
 		if err != nil {
 			return all, err
 		}
 		n, size := 0, int64(0)
-		room := k.s.o.testing.segment - s.size.Load()
+		room := wr.s.o.testing.segment - s.size.Load()
 		for n < len(p.pieces) && size+int64(p.pieces[n].size) <= room {
 			size += int64(p.pieces[n].size)
 			n++
@@ -77,7 +77,7 @@ func (k *keeper) append(q queue, p put) (all []placed, err error) {
 		r := p.chunks()
 		r.End = r.Start + uint32(n)
 		at := placed{put: p.slice(r), segment: s, off: s.size.Load()}
-		if err := k.appendTo(at); err != nil {
+		if err := wr.appendTo(at); err != nil {
 			return all, err
 		}
 		all = append(all, at)
@@ -90,35 +90,35 @@ func (k *keeper) append(q queue, p put) (all []placed, err error) {
 }
 
 // appendTo writes chunks behind the others of a segment.
-func (k *keeper) appendTo(p placed) error {
+func (wr *writer) appendTo(p placed) error {
 	s := p.segment
 	f := s.open.Load()
 	if f == nil {
-		k.seal(s.queue)
+		wr.seal(s.queue)
 		return errNoSegment
 	}
 	if _, err := f.WriteAt(p.data, p.off); err != nil {
-		k.giveUp(s, f, p.off)
+		wr.giveUp(s, f, p.off)
 		return fmt.Errorf("%s: %w", s.name(), err)
 	}
-	k.resize(s, p.off+int64(len(p.data)))
-	k.syncing.wrote(s, int64(len(p.data)))
+	wr.resize(s, p.off+int64(len(p.data)))
+	wr.syncing.wrote(s, int64(len(p.data)))
 	return nil
 }
 
 // enter tells the index and the journal where chunks are.
-func (k *keeper) enter(p placed) {
-	x := k.d.index
+func (wr *writer) enter(p placed) {
+	x := wr.d.index
 	x.mu.Lock()
 	at := p.segment.extend(p.off, p.pieces)
 	id := x.object(p.key)
-	ref, isNew := k.reference(id)
+	ref, isNew := wr.reference(id)
 	x.add(id, p.first, p.segment, at, len(p.pieces))
 	x.mu.Unlock()
 	if isNew {
-		k.write(&record{kind: nameRecord, key: p.key})
+		wr.write(&record{kind: nameRecord, key: p.key})
 	}
-	k.write(&record{
+	wr.write(&record{
 		kind:   addRecord,
 		number: uint64(p.segment.number),
 		off:    uint64(p.off),
@@ -130,60 +130,60 @@ func (k *keeper) enter(p placed) {
 var errNoSegment = errors.New("the segment is not open")
 
 // giveUp ends a segment after a write that failed, and cuts off what came of it.
-func (k *keeper) giveUp(s *segment, f file, size int64) {
+func (wr *writer) giveUp(s *segment, f file, size int64) {
 	if f.truncate(size) != nil {
 		if e, err := f.stat(); err == nil {
-			k.resize(s, max(size, e.size))
+			wr.resize(s, max(size, e.size))
 		}
 	}
-	k.seal(s.queue)
+	wr.seal(s.queue)
 }
 
 // resize takes notice of the length of a segment.
-func (k *keeper) resize(s *segment, size int64) {
+func (wr *writer) resize(s *segment, size int64) {
 	n := onDisk(size) - onDisk(s.size.Swap(size))
-	k.held[s.queue] += n
-	k.s.stats.use(n, &k.s.stats.segmentBytes)
+	wr.held[s.queue] += n
+	wr.s.stats.use(n, &wr.s.stats.segmentBytes)
 }
 
 // head returns the segment to which a queue's next chunk goes.
-func (k *keeper) head(q queue, size int) (*segment, error) {
-	if s := k.heads[q]; s != nil {
-		if s.size.Load()+int64(size) <= k.s.o.testing.segment {
+func (wr *writer) head(q queue, size int) (*segment, error) {
+	if s := wr.heads[q]; s != nil {
+		if s.size.Load()+int64(size) <= wr.s.o.testing.segment {
 			return s, nil
 		}
-		k.seal(q)
+		wr.seal(q)
 	}
-	return k.begin(q)
+	return wr.begin(q)
 }
 
 // begin makes a new segment. Its number was never used before.
-func (k *keeper) begin(q queue) (*segment, error) {
-	k.last++
-	s := &segment{number: k.last, queue: q}
-	f, err := k.d.create(s.name())
+func (wr *writer) begin(q queue) (*segment, error) {
+	wr.last++
+	s := &segment{number: wr.last, queue: q}
+	f, err := wr.d.create(s.name())
 	if err != nil {
 		return nil, err
 	}
 	s.pinned.Store(true)
-	if _, err := k.d.opened.put(s, &openFile{f}); err != nil {
+	if _, err := wr.d.opened.put(s, &openFile{f}); err != nil {
 		return nil, err
 	}
-	x := k.d.index
+	x := wr.d.index
 	x.mu.Lock()
 	x.segments[s.number] = s
 	x.mu.Unlock()
-	k.heads[q] = s
-	k.rows.push(q, member{segment: s})
-	k.syncing.dirs = true
-	k.write(&record{kind: segmentRecord, number: uint64(s.number), queue: q})
+	wr.heads[q] = s
+	wr.rows.push(q, member{segment: s})
+	wr.syncing.dirs = true
+	wr.write(&record{kind: segmentRecord, number: uint64(s.number), queue: q})
 	return s, nil
 }
 
 // seal ends the segment to which a queue is written. It stays open for readers.
-func (k *keeper) seal(q queue) {
-	if s := k.heads[q]; s != nil {
+func (wr *writer) seal(q queue) {
+	if s := wr.heads[q]; s != nil {
 		s.pinned.Store(false)
-		k.heads[q] = nil
+		wr.heads[q] = nil
 	}
 }

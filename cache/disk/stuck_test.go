@@ -15,7 +15,7 @@ func TestCannotBeDeleted(t *testing.T) {
 		remove func(b *bench) error
 	}{
 		{"seg/00000001", func(b *bench) error {
-			k := b.keeper.Load()
+			k := b.writer.Load()
 			return k.do(func() error { k.remove(k.d.index.segments[1]); return nil })
 		}},
 		{wholeName(hashOf(1)), func(b *bench) error { b.DropWhole(hashOf(1)); return nil }},
@@ -113,7 +113,7 @@ func (b *bench) wantCounted(t *testing.T) {
 }
 
 func (b *bench) rotate() error {
-	k := b.keeper.Load()
+	k := b.writer.Load()
 	return k.do(k.rotate)
 }
 

@@ -41,16 +41,16 @@ func (y *syncing) wrote(s *segment, n int64) {
 
 // startSync begins to sync in the background, unless that is under way: then the end of
 // it begins the next one, if anybody waits.
-func (k *keeper) startSync() {
-	y := &k.syncing
+func (wr *writer) startSync() {
+	y := &wr.syncing
 	if y.running {
 		return
 	}
-	k.flush()
+	wr.flush()
 	y.running, y.last = true, now()
 	y.waiters, y.waiting = y.waiting, nil
-	y.log = k.log
-	segments, dirs, d, journal := y.segments, y.dirs, k.d, k.log
+	y.log = wr.log
+	segments, dirs, d, journal := y.segments, y.dirs, wr.d, wr.log
 	for _, s := range segments {
 		s.dirty = false
 	}
@@ -86,17 +86,17 @@ func syncAll(d *folder, segments []*segment, dirs bool, journal *log) error {
 
 // synced ends a sync. After one that failed nobody knows what the kernel has thrown
 // away, so the segments and the journal are not written to any more.
-func (k *keeper) synced(err error) {
-	y := &k.syncing
+func (wr *writer) synced(err error) {
+	y := &wr.syncing
 	y.running = false
 	if err != nil && !errors.Is(err, errNoJournal) {
-		k.failed("syncing", err)
+		wr.failed("syncing", err)
 		y.dirs = true
-		for q := range k.heads {
-			k.seal(queue(q))
+		for q := range wr.heads {
+			wr.seal(queue(q))
 		}
-		if y.log == k.log {
-			k.abandonLog()
+		if y.log == wr.log {
+			wr.abandonLog()
 		}
 	}
 	y.log = nil
@@ -105,14 +105,14 @@ func (k *keeper) synced(err error) {
 	}
 	y.waiters = nil
 	if len(y.waiting) > 0 {
-		k.startSync()
+		wr.startSync()
 	}
 }
 
 // settleSync waits for the sync that is under way, and for the next one if that is waited
 // for.
-func (k *keeper) settleSync() {
-	for k.syncing.running {
-		k.synced(<-k.syncing.result)
+func (wr *writer) settleSync() {
+	for wr.syncing.running {
+		wr.synced(<-wr.syncing.result)
 	}
 }

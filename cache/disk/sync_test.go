@@ -46,7 +46,7 @@ func TestSyncEndsUnderLoad(t *testing.T) {
 // The keeper does not look again and again whether a sync that takes long has ended.
 func TestKeeperSleepsWhileItSyncs(t *testing.T) {
 	b := open(t, newSimDisk(), func(o *Options) { o.SyncEvery = time.Millisecond })
-	k := b.keeper.Load()
+	k := b.writer.Load()
 	err := k.do(func() error {
 		y := k.syncing
 		k.syncing.running, k.syncing.unsynced = true, 5

@@ -187,37 +187,37 @@ func (p part) behind(n int) part {
 
 // Clear forgets everything. Whole files that are open stay until they are closed.
 func (s *Store) Clear() error {
-	k := s.keeper.Load()
+	k := s.writer.Load()
 	if k == nil {
 		return ErrReadOnly
 	}
 	return k.do(k.clear)
 }
 
-func (k *keeper) clear() error {
+func (wr *writer) clear() error {
 	var all []*segment
-	x := k.d.index
+	x := wr.d.index
 	x.mu.RLock()
 	for _, s := range x.segments {
 		all = append(all, s)
 	}
 	x.mu.RUnlock()
 	for _, s := range all {
-		k.remove(s)
+		wr.remove(s)
 	}
 	for _, w := range x.allWholes() {
 		if x.forget(w.hash) != nil {
-			k.removeWhole(k.d, w)
+			wr.removeWhole(wr.d, w)
 		}
 	}
-	k.ghost = ghost{}
-	return k.rotate()
+	wr.ghost = ghost{}
+	return wr.rotate()
 }
 
 // Trim throws away what is used least until all files together take n bytes at most, or
 // nothing is left that could go.
 func (s *Store) Trim(n int64) error {
-	k := s.keeper.Load()
+	k := s.writer.Load()
 	if k == nil {
 		return ErrReadOnly
 	}
@@ -229,11 +229,11 @@ func (s *Store) Trim(n int64) error {
 
 // shrink throws away what is used least until all files together take n bytes at most. It
 // forgets no more where nothing can be deleted.
-func (k *keeper) shrink(n int64) {
-	for k.s.stats.used.Load() > n && !k.s.health.suspended.Load() {
-		if len(k.orphans) > 0 {
-			k.deleteOrphan()
-		} else if !k.evict() {
+func (wr *writer) shrink(n int64) {
+	for wr.s.stats.used.Load() > n && !wr.s.health.suspended.Load() {
+		if len(wr.orphans) > 0 {
+			wr.deleteOrphan()
+		} else if !wr.evict() {
 			return
 		}
 	}

@@ -113,7 +113,7 @@ func (f *File) Close() error {
 
 // release counts a handle less.
 func (s *Store) release(d *folder, w *whole) {
-	if k := s.keeper.Load(); w.open.Add(-1) == 0 && w.gone.Load() && k != nil {
+	if k := s.writer.Load(); w.open.Add(-1) == 0 && w.gone.Load() && k != nil {
 		k.freed(d, w)
 	}
 }
@@ -284,7 +284,7 @@ func (s *Store) DropWhole(h codec.Hash) {
 func (s *Store) dropWhole(h codec.Hash) bool {
 	d := s.disk.Load()
 	w := d.index.forget(h)
-	if k := s.keeper.Load(); w != nil && k != nil {
+	if k := s.writer.Load(); w != nil && k != nil {
 		k.later(func() { k.removeWhole(d, w) })
 	}
 	return w != nil
@@ -304,11 +304,11 @@ func (x *index) forget(h codec.Hash) *whole {
 
 // evictWhole deletes a whole file, unless it is open or has been used; then it gets
 // another round.
-func (k *keeper) evictWhole(w *whole) bool {
+func (wr *writer) evictWhole(w *whole) bool {
 	if w.gone.Load() {
 		return false // removeWhole is on its way
 	}
-	x := k.d.index
+	x := wr.d.index
 	x.mu.Lock()
 	open, used := w.open.Load() > 0, w.uses.Load() > 0
 	goes := !open && !used && x.wholes[w.hash] == w
@@ -319,78 +319,78 @@ func (k *keeper) evictWhole(w *whole) bool {
 	x.mu.Unlock()
 	switch {
 	case goes:
-		k.s.stats.evicted.Add(w.size)
-		k.removeWhole(k.d, w)
+		wr.s.stats.evicted.Add(w.size)
+		wr.removeWhole(wr.d, w)
 		return true
 	case !open:
 		w.uses.Add(-1)
 	}
-	k.rows.push(protected, member{whole: w})
-	k.write(w.record())
+	wr.rows.push(protected, member{whole: w})
+	wr.write(w.record())
 	return !open
 }
 
 // removeWhole deletes a file that the index has forgotten.
-func (k *keeper) removeWhole(d *folder, w *whole) {
-	if d != k.d || w.order == 0 {
+func (wr *writer) removeWhole(d *folder, w *whole) {
+	if d != wr.d || w.order == 0 {
 		return
 	}
 	w.order = 0
-	k.held[protected] -= onDisk(w.size)
+	wr.held[protected] -= onDisk(w.size)
 	if d.index.holds(w.hash) != nil { // laid down anew meanwhile, in the place of this one
 		w.unlinked = true
-		k.uncount(w)
+		wr.uncount(w)
 		return
 	}
-	k.write(&record{kind: forgetRecord, key: key{hash: w.hash}})
-	k.flush()
-	k.delete(orphan{name: w.name(), whole: w})
+	wr.write(&record{kind: forgetRecord, key: key{hash: w.hash}})
+	wr.flush()
+	wr.delete(orphan{name: w.name(), whole: w})
 }
 
 // uncount frees the bytes of a file that was deleted, once nobody has it open any more.
-func (k *keeper) uncount(w *whole) {
+func (wr *writer) uncount(w *whole) {
 	if w.unlinked && !w.uncounted && w.open.Load() == 0 {
 		w.uncounted = true
-		k.s.stats.use(-onDisk(w.size), &k.s.stats.wholeBytes)
+		wr.s.stats.use(-onDisk(w.size), &wr.s.stats.wholeBytes)
 	}
 }
 
 // freed is called when the last handle of a file that is gone was closed.
-func (k *keeper) freed(d *folder, w *whole) {
-	k.later(func() {
-		if d == k.d {
-			k.uncount(w)
+func (wr *writer) freed(d *folder, w *whole) {
+	wr.later(func() {
+		if d == wr.d {
+			wr.uncount(w)
 		}
 	})
 }
 
 // loadWholes forgets whole files that are not there as they were, and finds those that
 // nobody knows.
-func (k *keeper) loadWholes() error {
-	entries, err := k.d.list("whole")
+func (wr *writer) loadWholes() error {
+	entries, err := wr.d.list("whole")
 	if err != nil {
 		return err
 	}
-	x, stats := k.d.index, &k.s.stats
+	x, stats := wr.d.index, &wr.s.stats
 	there := make(map[codec.Hash]bool)
 	for _, e := range entries {
 		if !isWhole(e.name) {
 			continue
 		}
 		if e.err != nil {
-			k.s.dropped("whole/"+e.name, e.err)
+			wr.s.dropped("whole/"+e.name, e.err)
 			continue // as loadSegments does
 		}
 		stats.use(onDisk(e.size), &stats.wholeBytes)
 		h, err := codec.ParseHash(e.name)
 		w := x.wholes[h]
 		if err != nil || w == nil || !w.is(e) {
-			k.orphans = append(k.orphans, orphan{name: "whole/" + e.name, size: onDisk(e.size), sort: &stats.wholeBytes})
+			wr.orphans = append(wr.orphans, orphan{name: "whole/" + e.name, size: onDisk(e.size), sort: &stats.wholeBytes})
 			continue
 		}
 		there[h] = true
 		w.doubted.Store(e.touched != w.touched.Load())
-		k.held[protected] += onDisk(e.size)
+		wr.held[protected] += onDisk(e.size)
 	}
 	for h, w := range x.wholes {
 		if !there[h] {
