@@ -7,24 +7,24 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
-// Whole opens the whole content of a file, if it is kept on disk, to be handed to the
+// OpenFile opens the whole content of a file, if it is kept on disk, to be handed to the
 // kernel. It must be closed when the kernel is done with it: until then it stays.
 func (c *Cache) Whole(file codec.Hash) (*disk.File, bool) {
 	if c.disk == nil {
 		return nil, false
 	}
-	return c.disk.Whole(file)
+	return c.disk.OpenFile(file)
 }
 
-// HasWhole says whether the whole content of a file is kept on disk.
+// HasFile says whether the whole content of a file is kept on disk.
 func (c *Cache) HasWhole(file codec.Hash) bool {
-	return c.disk != nil && c.disk.HasWhole(file)
+	return c.disk != nil && c.disk.HasFile(file)
 }
 
 // WholeWasDamaged says whether a file was found to be damaged that was kept whole: what was
 // read of it before may be wrong.
 func (c *Cache) WholeWasDamaged(file codec.Hash) bool {
-	return c.disk != nil && c.disk.WasDamaged(file)
+	return c.disk != nil && c.disk.WasCorrupt(file)
 }
 
 // TakesWhole says whether a whole file may be laid down now. Who shares the disk cache of
@@ -37,7 +37,7 @@ func (c *Cache) KeepWhole(file codec.Hash, size int64, content io.Reader) error 
 	if c.disk == nil {
 		return disk.ErrClosed
 	}
-	return c.disk.PutWhole(file, size, content)
+	return c.disk.PutFile(file, size, content)
 }
 
 // Keeps says whether anything is kept on disk.

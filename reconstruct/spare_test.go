@@ -50,7 +50,7 @@ func TestD19_ChunksOfWholeFilesGoFirst(t *testing.T) {
 		}
 	}
 	read(small)
-	if !kept.HasWhole(small.Info.File) {
+	if !kept.HasFile(small.Info.File) {
 		t.Fatal("the file is not laid down")
 	}
 	read(large)
@@ -58,7 +58,7 @@ func TestD19_ChunksOfWholeFilesGoFirst(t *testing.T) {
 	for _, gone := range kept.Missing(small.Info.Terms[0].Xorb, codec.ChunkRange{End: uint32(left)}) {
 		left -= gone.Len()
 	}
-	if s := kept.Stats(); !kept.HasWhole(small.Info.File) || left > 128 || s.EvictedBytes == 0 {
+	if s := kept.Stats(); !kept.HasFile(small.Info.File) || left > 128 || s.EvictedBytes == 0 {
 		t.Errorf("%d chunks of the whole file are left; %+v", left, s)
 	}
 }

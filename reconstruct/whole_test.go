@@ -103,7 +103,7 @@ func (k *keeping) path() string {
 // laid says whether the file is laid down, once nothing goes on in the background.
 func (k *keeping) laid() bool {
 	k.keeper.going.Wait()
-	return k.disk.HasWhole(k.file.Info.File)
+	return k.disk.HasFile(k.file.Info.File)
 }
 
 func TestWhole_Policy(t *testing.T) {
@@ -211,7 +211,7 @@ func TestWhole_Damaged(t *testing.T) {
 	if err := tryRead(t.Context(), h, k.want, 50_000, 100_000); err != nil {
 		t.Error(err)
 	}
-	if k.disk.HasWhole(k.file.Info.File) {
+	if k.disk.HasFile(k.file.Info.File) {
 		t.Error("the plain file is still kept")
 	}
 }
@@ -408,7 +408,7 @@ func BenchmarkWhole(b *testing.B) {
 	b.Run("keep", func(b *testing.B) {
 		b.SetBytes(1024 * 64 << 10)
 		for b.Loop() {
-			d.DropWhole(f.Info.File)
+			d.DropFile(f.Info.File)
 			if err := r.Keep(b.Context(), f.ID(), nil, func(int64) {}); err != nil {
 				b.Fatal(err)
 			}

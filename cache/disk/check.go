@@ -32,7 +32,7 @@ type checker struct {
 // A check is a whole file that waits for it.
 type check struct {
 	d *folder
-	w *whole
+	w *wholeFile
 }
 
 // waits is the due of a file that stands in a list of the checker.
@@ -55,7 +55,7 @@ func (c *checker) init(s *Store) {
 func (c *checker) clock() int64 { return int64(time.Since(c.began)) }
 
 // add has a file compared if it is due.
-func (c *checker) add(d *folder, w *whole) {
+func (c *checker) add(d *folder, w *wholeFile) {
 	due, doubted := w.due.Load(), w.doubted.Load()
 	if due == waits || due > c.clock() && !doubted || !w.due.CompareAndSwap(due, waits) {
 		return
@@ -64,7 +64,7 @@ func (c *checker) add(d *folder, w *whole) {
 }
 
 // doubt has a file compared before it is given out again.
-func (c *checker) doubt(d *folder, w *whole) {
+func (c *checker) doubt(d *folder, w *wholeFile) {
 	if !w.doubted.Swap(true) {
 		w.due.Store(waits) // it may stand among the others; then it is passed over there
 		c.push(check{d, w}, true)
@@ -119,7 +119,7 @@ func (c *checker) check(e check) {
 	case c.s.down() != nil:
 		e.w.due.Store(0)
 	default:
-		_ = c.s.checkWhole(c.ctx, e.d, e.w, c.pace) // it has taken notice
+		_ = c.s.scrubFile(c.ctx, e.d, e.w, c.pace) // it has taken notice
 	}
 }
 
@@ -139,7 +139,7 @@ func within(limit time.Duration, done <-chan struct{}) error {
 }
 
 // pace leaves the disk to others after n bytes of a file were read.
-func (c *checker) pace(w *whole, n int, took time.Duration) {
+func (c *checker) pace(w *wholeFile, n int, took time.Duration) {
 	pause := max(routinePauses*took, time.Duration(n)*time.Second/routineRate)
 	if w.doubted.Load() {
 		pause = max(doubtedPauses*took, time.Duration(n)*time.Second/doubtedRate)
@@ -152,22 +152,22 @@ func (c *checker) pace(w *whole, n int, took time.Duration) {
 	}
 }
 
-// checkWhole compares a file with its checksum and takes notice of what it finds: it is
+// scrubFile compares a file with its checksum and takes notice of what it finds: it is
 // given out from now on, or forgotten.
-func (s *Store) checkWhole(ctx context.Context, d *folder, w *whole, pace func(w *whole, n int, took time.Duration)) error {
-	touched, err := d.sumWhole(ctx, w, pace)
+func (s *Store) scrubFile(ctx context.Context, d *folder, w *wholeFile, pace func(w *wholeFile, n int, took time.Duration)) error {
+	touched, err := d.checksumFile(ctx, w, pace)
 	switch {
 	case err == nil:
 		s.trust(d, w, touched)
 	case ctx.Err() == nil:
-		s.wholeFailed(d, w, err)
+		s.fileFailed(d, w, err)
 	}
 	return err
 }
 
-// sumWhole reads a file, compares it with its checksum, and returns when it was touched
+// checksumFile reads a file, compares it with its checksum, and returns when it was touched
 // before that. What was not in memory before is not kept there for it.
-func (d *folder) sumWhole(ctx context.Context, w *whole, pace func(w *whole, n int, took time.Duration)) (touched int64, err error) {
+func (d *folder) checksumFile(ctx context.Context, w *wholeFile, pace func(w *wholeFile, n int, took time.Duration)) (touched int64, err error) {
 	began := now()
 	f, err := d.open(w.name(), false)
 	if err != nil {
@@ -222,7 +222,7 @@ func readOnce(f file, b []byte, off int64) error {
 }
 
 // trust gives a file out that was found sound, as it was touched then.
-func (s *Store) trust(d *folder, w *whole, touched int64) {
+func (s *Store) trust(d *folder, w *wholeFile, touched int64) {
 	w.due.Store(s.checks.clock() + int64(s.o.testing.recheck))
 	news := w.touched.Swap(touched) != touched
 	w.doubted.Store(false)
@@ -232,20 +232,20 @@ func (s *Store) trust(d *folder, w *whole, touched int64) {
 }
 
 // touched writes down that a file was found sound after somebody had touched it.
-func (wr *writer) touched(d *folder, w *whole) {
+func (wr *writer) touched(d *folder, w *wholeFile) {
 	if d == wr.d && w.order != 0 && !w.gone.Load() {
-		wr.rows.push(protected, member{whole: w})
+		wr.rows.push(protected, member{file: w})
 		wr.write(w.record())
 	}
 }
 
 // settle compares a file that is in doubt at once, for who would else lay it down anew,
 // and says whether it is kept.
-func (s *Store) settle(d *folder, w *whole) (kept bool, err error) {
+func (s *Store) settle(d *folder, w *wholeFile) (kept bool, err error) {
 	if w == nil || !w.doubted.Load() {
 		return w != nil, nil
 	}
-	err = s.checkWhole(s.checks.ctx, d, w, nil)
+	err = s.scrubFile(s.checks.ctx, d, w, nil)
 	if errors.Is(err, context.Canceled) {
 		return false, ErrClosed
 	}
@@ -254,7 +254,7 @@ func (s *Store) settle(d *folder, w *whole) (kept bool, err error) {
 
 // blame touches a file that is damaged, so that the process that owns the folder doubts it
 // and looks for itself.
-func (d *folder) blame(w *whole) {
+func (d *folder) blame(w *wholeFile) {
 	f, err := d.open(w.name(), false)
 	if err != nil {
 		return

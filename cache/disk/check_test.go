@@ -48,20 +48,20 @@ func TestD09_WholeChangedByStealth(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			dir := cacheDir(t)
 			b := openAt(t, dir)
-			b.keepWhole(1)
+			b.keepFile(1)
 			switch how {
 			case "while it is closed":
 				b.Close()
-				stealthily(t, filepath.Join(dir, wholeName(hashOf(1))))
+				stealthily(t, filepath.Join(dir, wholeFileName(hashOf(1))))
 				b = openAt(t, dir)
 			case "while it is shared":
 				b = openAt(t, dir, func(o *Options) { o.Share = true })
 				fallthrough
 			default:
-				stealthily(t, filepath.Join(dir, wholeName(hashOf(1))))
+				stealthily(t, filepath.Join(dir, wholeFileName(hashOf(1))))
 			}
 			until(t, "it is found to be damaged", func() bool {
-				if b.hasWhole(1) {
+				if b.hasFile(1) {
 					t.Fatal("it is given out")
 				}
 				return b.saw(EventDropped) == 1
@@ -69,7 +69,7 @@ func TestD09_WholeChangedByStealth(t *testing.T) {
 			if b.Shared() {
 				return
 			}
-			if err := b.putWhole(1); err != nil || !b.hasWhole(1) {
+			if err := b.putFile(1); err != nil || !b.hasFile(1) {
 				t.Errorf("laid down again: %v", err)
 			}
 		})
@@ -83,24 +83,24 @@ func TestD09_WholeTouched(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			dir := cacheDir(t)
 			b := openAt(t, dir)
-			b.keepWhole(1)
+			b.keepFile(1)
 			if how == "while it is closed" {
 				b.Close()
 			}
 			time.Sleep(10 * time.Millisecond) // the clock of the file system ticks
-			if err := os.Chmod(filepath.Join(dir, wholeName(hashOf(1))), 0o400); err != nil {
+			if err := os.Chmod(filepath.Join(dir, wholeFileName(hashOf(1))), 0o400); err != nil {
 				t.Fatal(err)
 			}
 			if how == "while it is closed" {
 				b = openAt(t, dir)
 			}
-			if b.hasWhole(1) {
+			if b.hasFile(1) {
 				t.Error("it is given out at once")
 			}
-			until(t, "it is given out", func() bool { return b.hasWhole(1) })
+			until(t, "it is given out", func() bool { return b.hasFile(1) })
 			b.Close()
 			b = openAt(t, dir)
-			if !b.hasWhole(1) || b.saw(EventDropped) > 0 {
+			if !b.hasFile(1) || b.saw(EventDropped) > 0 {
 				t.Errorf("it is not given out by the next; %v", b.events)
 			}
 		})
@@ -112,10 +112,10 @@ func TestD09_WholeOfEarlierJournal(t *testing.T) {
 	for _, how := range []string{"opened", "laid down", "laid down, and damaged", "verified"} {
 		t.Run(how, func(t *testing.T) {
 			b := open(t, newSimDisk())
-			b.keepWhole(1)
+			b.keepFile(1)
 			k := b.writer.Load()
 			err := k.do(func() error {
-				w := k.d.index.holds(hashOf(1))
+				w := k.d.index.file(hashOf(1))
 				w.touched.Store(0)
 				k.touched(k.d, w)
 				return nil
@@ -126,22 +126,22 @@ func TestD09_WholeOfEarlierJournal(t *testing.T) {
 			b = b.again()
 			switch how {
 			case "opened":
-				if b.HasWhole(hashOf(1)) || b.hasWhole(1) {
+				if b.HasFile(hashOf(1)) || b.hasFile(1) {
 					t.Error("it is given out at once")
 				}
 			case "laid down":
-				err = b.PutWhole(hashOf(1), int64(len(wholeOf(1))), failingReader{})
+				err = b.PutFile(hashOf(1), int64(len(fileOf(1))), failingReader{})
 			case "laid down, and damaged":
-				b.disk.rot(wholeName(hashOf(1)))
-				err = b.putWhole(1)
+				b.disk.rot(wholeFileName(hashOf(1)))
+				err = b.putFile(1)
 			case "verified":
 				_, err = b.Verify(t.Context(), func(e Entry, err error) { t.Error(e, err) })
 			}
 			if err != nil {
 				t.Error(err)
 			}
-			until(t, "it is given out", func() bool { return b.hasWhole(1) })
-			if b = b.again(); !b.hasWhole(1) {
+			until(t, "it is given out", func() bool { return b.hasFile(1) })
+			if b = b.again(); !b.hasFile(1) {
 				t.Error("it is in doubt again")
 			}
 			b.Close()
@@ -162,28 +162,28 @@ func TestD09_WholeRots(t *testing.T) {
 	t.Parallel()
 	d := newSimDisk()
 	b := open(t, d)
-	if err := errors.Join(b.putWhole(1), b.putWhole(2)); err != nil {
+	if err := errors.Join(b.putFile(1), b.putFile(2)); err != nil {
 		t.Fatal(err)
 	}
-	d.rot(wholeName(hashOf(1)))
+	d.rot(wholeFileName(hashOf(1)))
 	b = b.again()
-	f, ok := b.Whole(hashOf(1))
-	if !ok || !b.hasWhole(2) {
+	f, ok := b.OpenFile(hashOf(1))
+	if !ok || !b.hasFile(2) {
 		t.Fatal("it is not given out before it was compared")
 	}
 	until(t, "it is found to be damaged", func() bool { return b.saw(EventDropped) == 1 })
-	if b.hasWhole(1) || !b.hasWhole(2) {
+	if b.hasFile(1) || !b.hasFile(2) {
 		t.Error("the damaged one is given out, or the other one is not")
 	}
-	if !b.WasDamaged(hashOf(1)) || b.WasDamaged(hashOf(2)) {
+	if !b.WasCorrupt(hashOf(1)) || b.WasCorrupt(hashOf(2)) {
 		t.Error("it is not known that it was damaged, or that the other one was not")
 	}
 	if _, err := f.ReadAt(make([]byte, 1), 0); !errors.Is(err, errChecksum) || f.Sound() {
 		t.Errorf("read of the damaged one: %v, want %v; sound %v", err, errChecksum, f.Sound())
 	}
 	f.Close()
-	until(t, "it is deleted", func() bool { return !d.there(wholeName(hashOf(1))) })
-	b.again(func(o *Options) { o.MaxBytes *= 2 }).hasWhole(2)
+	until(t, "it is deleted", func() bool { return !d.there(wholeFileName(hashOf(1))) })
+	b.again(func(o *Options) { o.MaxBytes *= 2 }).hasFile(2)
 }
 
 // TestD09_WholeRotsLater is compared again when it is opened after a while, and not before.
@@ -192,27 +192,27 @@ func TestD09_WholeRotsLater(t *testing.T) {
 	d := newSimDisk()
 	var opens atomic.Int64
 	d.setFault(func(op, name string) error {
-		if op == "open" && name == wholeName(hashOf(1)) {
+		if op == "open" && name == wholeFileName(hashOf(1)) {
 			opens.Add(1)
 		}
 		return nil
 	})
 	b := open(t, d)
-	b.keepWhole(1)
+	b.keepFile(1)
 	for range 10 {
-		b.hasWhole(1)
+		b.hasFile(1)
 	}
 	time.Sleep(20 * time.Millisecond)
 	if n := opens.Load(); n != 10 {
 		t.Errorf("opened %d times for 10 readers of what was just laid down", n)
 	}
 	b = b.again(func(o *Options) { o.testing.recheck = time.Nanosecond })
-	b.hasWhole(1)
+	b.hasFile(1)
 	until(t, "it is compared", func() bool { return opens.Load() == 12 })
-	w := b.Store.disk.Load().index.holds(hashOf(1))
+	w := b.Store.disk.Load().index.file(hashOf(1))
 	until(t, "it is found to be sound", func() bool { return w.due.Load() != waits })
-	d.rot(wholeName(hashOf(1)))
-	if f, ok := b.Whole(hashOf(1)); ok {
+	d.rot(wholeFileName(hashOf(1)))
+	if f, ok := b.OpenFile(hashOf(1)); ok {
 		f.Close()
 	}
 	until(t, "it is found to be damaged", func() bool { return b.saw(EventDropped) == 1 })
@@ -221,7 +221,7 @@ func TestD09_WholeRotsLater(t *testing.T) {
 // putLarge lays a file of zeros down as the first.
 func (b *bench) putLarge(size int64) {
 	b.t.Helper()
-	if err := b.PutWhole(hashOf(1), size, io.LimitReader(zeros{}, size)); err != nil {
+	if err := b.PutFile(hashOf(1), size, io.LimitReader(zeros{}, size)); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -246,12 +246,12 @@ func TestCheckEndsWithTheStore(t *testing.T) {
 	b = b.again(largeWhole)
 	var reads atomic.Int64
 	d.setFault(func(op, name string) error {
-		if op == "read" && name == wholeName(hashOf(1)) {
+		if op == "read" && name == wholeFileName(hashOf(1)) {
 			reads.Add(1)
 		}
 		return nil
 	})
-	b.openWhole(1)
+	b.openFile(1)
 	until(t, "it is compared", func() bool { return reads.Load() > 1 })
 	if err := b.Close(); err != nil {
 		t.Fatal(err)
@@ -275,7 +275,7 @@ func TestVerifyEndsInTheMiddleOfAFile(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	reads := 0
 	d.setFault(func(op, name string) error {
-		if op == "read" && name == wholeName(hashOf(1)) {
+		if op == "read" && name == wholeFileName(hashOf(1)) {
 			if reads++; reads == 3 {
 				cancel()
 			}
@@ -286,7 +286,7 @@ func TestVerifyEndsInTheMiddleOfAFile(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || n != 0 || reads != 3 {
 		t.Errorf("%d entries after %d reads, error %v", n, reads, err)
 	}
-	if !b.HasWhole(hashOf(1)) {
+	if !b.HasFile(hashOf(1)) {
 		t.Error("the file is forgotten")
 	}
 }
@@ -296,20 +296,20 @@ func TestVerifyEndsInTheMiddleOfAFile(t *testing.T) {
 func TestD09_VerifiedByAnother(t *testing.T) {
 	dir := cacheDir(t)
 	owner := openAt(t, dir)
-	if err := errors.Join(owner.putWhole(1), owner.Sync()); err != nil {
+	if err := errors.Join(owner.putFile(1), owner.Sync()); err != nil {
 		t.Fatal(err)
 	}
 	verifier := openAt(t, dir, func(o *Options) { o.Share = true })
-	path := filepath.Join(dir, wholeName(hashOf(1)))
+	path := filepath.Join(dir, wholeFileName(hashOf(1)))
 	stealthily(t, path)
 	var st unix.Stat_t
 	if err := unix.Stat(path, &st); err != nil {
 		t.Fatal(err)
 	}
 	for _, b := range []*bench{owner, verifier} {
-		b.Store.disk.Load().index.holds(hashOf(1)).touched.Store(st.Ctim.Nano())
+		b.Store.disk.Load().index.file(hashOf(1)).touched.Store(st.Ctim.Nano())
 	}
-	if f, ok := owner.Whole(hashOf(1)); !ok {
+	if f, ok := owner.OpenFile(hashOf(1)); !ok {
 		t.Fatal("it is seen from outside")
 	} else {
 		defer f.Close()
@@ -319,7 +319,7 @@ func TestD09_VerifiedByAnother(t *testing.T) {
 	if _, err := verifier.Verify(t.Context(), func(Entry, error) { found++ }); err != nil || found != 1 {
 		t.Errorf("%d faults, %v", found, err)
 	}
-	if f, ok := owner.Whole(hashOf(1)); ok {
+	if f, ok := owner.OpenFile(hashOf(1)); ok {
 		f.Close()
 		t.Error("the owner gives it out")
 	}

@@ -55,7 +55,7 @@ func (l *load) step() (alive bool) {
 		l.sync()
 	case 1:
 		l.forgetAbsent()
-		_ = l.putWhole(l.rng.IntN(loadWholes))
+		_ = l.putFile(l.rng.IntN(loadWholes))
 	case 2:
 		l.forgetAbsent()
 		_ = l.PutPage(hashOf(100+n), pageOf(n))
@@ -127,7 +127,7 @@ func (l *load) present() (there things) {
 		}
 	}
 	for n := range loadWholes {
-		there[loadXorbs*(loadChunks+1)+n] = x.holds(hashOf(n)) != nil
+		there[loadXorbs*(loadChunks+1)+n] = x.file(hashOf(n)) != nil
 	}
 	return there
 }
@@ -153,7 +153,7 @@ func (l *load) missing(want *things) (lost int) {
 	}
 	for n := range loadWholes {
 		l.untilSure(n)
-		found[loadXorbs*(loadChunks+1)+n] = l.hasWhole(n)
+		found[loadXorbs*(loadChunks+1)+n] = l.hasFile(n)
 	}
 	for i := range want {
 		if want[i] && !found[i] {
@@ -165,8 +165,8 @@ func (l *load) missing(want *things) (lost int) {
 
 // untilSure waits until a whole file is not in doubt any more.
 func (l *load) untilSure(n int) {
-	w := l.Store.disk.Load().index.holds(hashOf(n))
-	if w == nil || l.HasWhole(hashOf(n)) {
+	w := l.Store.disk.Load().index.file(hashOf(n))
+	if w == nil || l.HasFile(hashOf(n)) {
 		return
 	}
 	until(l.t, "it is compared", func() bool { return !w.doubted.Load() || w.gone.Load() })

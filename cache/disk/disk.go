@@ -103,11 +103,11 @@ type Store struct {
 	health health
 	stats  counters
 
-	laying sync.Map // whole files on their way: codec.Hash → struct{}
-	rotten sync.Map // those found to be damaged since Open: codec.Hash → struct{}
-	closed atomic.Bool
-	heir   *heir // nil: nobody waits for the owner to go
-	checks checker
+	materializing sync.Map // whole files on their way: codec.Hash → struct{}
+	rotten        sync.Map // those found to be damaged since Open: codec.Hash → struct{}
+	closed        atomic.Bool
+	heir          *heir // nil: nobody waits for the owner to go
+	checks        checker
 }
 
 // A folder is the files of a store and what is known of them, from one time that it is

@@ -133,22 +133,22 @@ func TestPage(t *testing.T) {
 
 func TestWhole(t *testing.T) {
 	b := open(t, newSimDisk())
-	b.keepWhole(1)
-	if !b.hasWhole(1) || b.hasWhole(2) {
+	b.keepFile(1)
+	if !b.hasFile(1) || b.hasFile(2) {
 		t.Error("not the files that were put")
 	}
 	b = b.again()
-	if !b.hasWhole(1) || b.Stats().WholeBytes != onDisk(int64(len(wholeOf(1)))) {
+	if !b.hasFile(1) || b.Stats().WholeBytes != onDisk(int64(len(fileOf(1)))) {
 		t.Error("gone after opening again")
 	}
-	b.DropWhole(hashOf(1))
+	b.DropFile(hashOf(1))
 	b.flush()
-	if b.hasWhole(1) || b.Stats().WholeBytes != 0 {
+	if b.hasFile(1) || b.Stats().WholeBytes != 0 {
 		t.Errorf("dropped, and there; %d bytes", b.Stats().WholeBytes)
 	}
 }
 
-func TestPutWholeKeepsNothingThatIsWrong(t *testing.T) {
+func TestPutFileKeepsNothingThatIsWrong(t *testing.T) {
 	bad := errors.New("its hash is another")
 	tests := []struct {
 		name    string
@@ -164,11 +164,11 @@ func TestPutWholeKeepsNothingThatIsWrong(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			b := open(t, newSimDisk())
-			err := b.PutWhole(hashOf(1), tt.size, tt.content)
+			err := b.PutFile(hashOf(1), tt.size, tt.content)
 			if err == nil || tt.want != nil && !errors.Is(err, tt.want) {
 				t.Errorf("error = %v, want %v", err, tt.want)
 			}
-			if s := b.Stats(); b.HasWhole(hashOf(1)) || s.WholeBytes != 0 || s.Wholes != 0 {
+			if s := b.Stats(); b.HasFile(hashOf(1)) || s.WholeBytes != 0 || s.Wholes != 0 {
 				t.Errorf("something of it is there: %+v", s)
 			}
 		})
@@ -179,10 +179,10 @@ type fails struct{ err error }
 
 func (f fails) Read([]byte) (int, error) { return 0, f.err }
 
-func TestPutWholeReadsNothingTwice(t *testing.T) {
+func TestPutFileReadsNothingTwice(t *testing.T) {
 	b := open(t, newSimDisk())
-	b.keepWhole(1)
-	if err := b.PutWhole(hashOf(1), 5, fails{errors.New("it was read")}); err != nil {
+	b.keepFile(1)
+	if err := b.PutFile(hashOf(1), 5, fails{errors.New("it was read")}); err != nil {
 		t.Error(err)
 	}
 }
@@ -191,17 +191,17 @@ func TestPutWholeReadsNothingTwice(t *testing.T) {
 // counted until it is closed, even if it is dropped.
 func TestWholeInUse(t *testing.T) {
 	b := open(t, newSimDisk(), func(o *Options) { o.MaxBytes = 256 << 10 })
-	b.keepWhole(1)
-	f := b.openWhole(1)
+	b.keepFile(1)
+	f := b.openFile(1)
 	for n := range 50 {
 		b.put(n, 0, 100)
 	}
-	if !b.hasWhole(1) {
+	if !b.hasFile(1) {
 		t.Error("evicted under its reader")
 	}
-	b.DropWhole(hashOf(1))
+	b.DropFile(hashOf(1))
 	b.flush()
-	if got := b.Stats().WholeBytes; got != onDisk(int64(len(wholeOf(1)))) {
+	if got := b.Stats().WholeBytes; got != onDisk(int64(len(fileOf(1)))) {
 		t.Errorf("%d bytes are counted while it is open", got)
 	}
 	f.Close()
@@ -216,12 +216,12 @@ func TestWholeInUse(t *testing.T) {
 func TestTooLargeTakesNothing(t *testing.T) {
 	b := open(t, newSimDisk(), func(o *Options) { o.MaxBytes = 256 << 10 })
 	big := make([]byte, 120<<10)
-	if err := b.PutWhole(hashOf(1), int64(len(big)), bytes.NewReader(big)); err != nil {
+	if err := b.PutFile(hashOf(1), int64(len(big)), bytes.NewReader(big)); err != nil {
 		t.Fatal(err)
 	}
-	b.openWhole(1)
+	b.openFile(1)
 	b.put(1, 0, 60)
-	if err := b.PutWhole(hashOf(2), int64(len(big)), bytes.NewReader(big)); !errors.Is(err, ErrFull) {
+	if err := b.PutFile(hashOf(2), int64(len(big)), bytes.NewReader(big)); !errors.Is(err, ErrFull) {
 		t.Errorf("error = %v, want ErrFull", err)
 	}
 	b.want(1, 0, 60, 60)
@@ -231,7 +231,7 @@ func TestEntriesVerifyClear(t *testing.T) {
 	b := open(t, newSimDisk())
 	b.put(1, 0, 300)
 	b.put(2, 5, 10)
-	if err := errors.Join(b.PutPage(hashOf(3), pageOf(3)), b.putWhole(4)); err != nil {
+	if err := errors.Join(b.PutPage(hashOf(3), pageOf(3)), b.putFile(4)); err != nil {
 		t.Fatal(err)
 	}
 	b.flush()
@@ -243,7 +243,7 @@ func TestEntriesVerifyClear(t *testing.T) {
 		{"xorb", hashOf(1), 300, int64(len(packedOf(1, chunks(0, 300), chunkSize)))},
 		{"xorb", hashOf(2), 5, int64(len(packedOf(2, chunks(5, 10), chunkSize)))},
 		{"page", hashOf(3), 1, int64(len(pageOf(3)))},
-		{"file", hashOf(4), 1, int64(len(wholeOf(4)))},
+		{"file", hashOf(4), 1, int64(len(fileOf(4)))},
 	}
 	for _, e := range want {
 		if seen[e] != 1 {
@@ -270,10 +270,10 @@ func TestEntriesVerifyClear(t *testing.T) {
 func TestVerifyFindsEveryDamagedChunk(t *testing.T) {
 	b := open(t, newSimDisk())
 	b.put(1, 0, 20)
-	b.keepWhole(2)
+	b.keepFile(2)
 	b.disk.mu.Lock()
 	for name, f := range b.disk.names {
-		if len(f.data) > 0 && (name == "seg/00000001" || name == wholeName(hashOf(2))) {
+		if len(f.data) > 0 && (name == "seg/00000001" || name == wholeFileName(hashOf(2))) {
 			f.data[0] ^= 1
 			f.data[len(f.data)-1] ^= 1
 		}
@@ -289,7 +289,7 @@ func TestVerifyFindsEveryDamagedChunk(t *testing.T) {
 	}
 	b.want(1, 0, 20, 0)
 	b.want(1, 1, 20, 18)
-	if b.HasWhole(hashOf(2)) {
+	if b.HasFile(hashOf(2)) {
 		t.Error("a damaged file is kept")
 	}
 }
@@ -420,14 +420,14 @@ func TestVerifyOfASlowDisk(t *testing.T) {
 // TestWholeReadBehindItsEnd reads where there is nothing, which is no fault of the file.
 func TestWholeReadBehindItsEnd(t *testing.T) {
 	b := open(t, newSimDisk())
-	b.keepWhole(1)
-	f := b.openWhole(1)
+	b.keepFile(1)
+	f := b.openFile(1)
 	for _, behind := range []int64{0, 1, 1 << 20} {
 		if n, err := f.ReadAt(make([]byte, 10), f.w.size+behind); n != 0 || !errors.Is(err, io.EOF) {
 			t.Errorf("%d behind the end: %d bytes, %v", behind, n, err)
 		}
 	}
-	if !b.HasWhole(hashOf(1)) || b.saw(EventDropped) > 0 {
+	if !b.HasFile(hashOf(1)) || b.saw(EventDropped) > 0 {
 		t.Errorf("it is forgotten; %v", b.events)
 	}
 }

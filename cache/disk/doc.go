@@ -50,7 +50,7 @@
 // (ctime), which is compared, too. That also changes where nothing else does, when a file is
 // restored from a copy or its mode is changed. So a file that was touched is in doubt: it is
 // not given out until its bytes were compared with its checksum, in the background or by
-// PutWhole.
+// PutFile.
 //
 // What a disk that goes bad changes touches nothing. So the bytes of each file are compared,
 // slowly and in the background, when it is opened for the first time after Open, and again

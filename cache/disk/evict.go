@@ -59,7 +59,7 @@ func (wr *writer) fixed() int64 {
 	for _, o := range wr.orphans {
 		n -= o.size
 	}
-	for _, w := range wr.d.index.allWholes() {
+	for _, w := range wr.d.index.allFiles() {
 		if w.open.Load() > 0 {
 			n += onDisk(w.size)
 		}
@@ -113,8 +113,8 @@ func (wr *writer) evictFrom(q queue) bool {
 		if !ok {
 			return false
 		}
-		if m.whole != nil {
-			if wr.evictWhole(m.whole) {
+		if m.file != nil {
+			if wr.evictFile(m.file) {
 				return true
 			}
 			continue
@@ -203,7 +203,7 @@ type orphan struct {
 	size int64
 	sort *atomic.Int64 // of Stats
 
-	whole *whole // which is counted until nobody has it open, too; nil: it is none
+	file *wholeFile // which is counted until nobody has it open, too; nil: it is none
 }
 
 // delete deletes a file. If that fails it is counted on, and tried again with each new
@@ -214,9 +214,9 @@ func (wr *writer) delete(o orphan) {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		wr.failed("deleting", err)
 		wr.stuck = append(wr.stuck, o)
-	case o.whole != nil:
-		o.whole.unlinked = true
-		wr.uncount(o.whole)
+	case o.file != nil:
+		o.file.unlinked = true
+		wr.uncount(o.file)
 	default:
 		wr.s.stats.use(-o.size, o.sort)
 	}

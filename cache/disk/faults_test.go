@@ -124,7 +124,7 @@ func TestD05_EveryReadFails(t *testing.T) {
 	if err := b.PutRun(hashOf(9), runOf(t, 9, chunks(0, 5), chunkSize)); !errors.Is(err, ErrSuspended) {
 		t.Errorf("PutRun: %v, want ErrSuspended", err)
 	}
-	if _, ok := b.Whole(hashOf(1)); ok {
+	if _, ok := b.OpenFile(hashOf(1)); ok {
 		t.Error("a file from a suspended store")
 	}
 	d.setFault(nil)
@@ -145,7 +145,7 @@ func TestD06_WritesFail(t *testing.T) {
 			d := newSimDisk()
 			b := open(t, d, func(o *Options) { o.testing.probe = time.Hour })
 			b.put(1, 0, 20)
-			if err := errors.Join(b.putWhole(1), b.Sync()); err != nil {
+			if err := errors.Join(b.putFile(1), b.Sync()); err != nil {
 				t.Fatal(err)
 			}
 			d.setFault(on(tt.op, tt.name, unix.EIO))
@@ -153,9 +153,9 @@ func TestD06_WritesFail(t *testing.T) {
 				_ = b.PutRun(hashOf(10+n), runOf(t, 10+n, chunks(0, 40), chunkSize))
 				_ = b.Flush(t.Context())
 				_ = b.Sync()
-				_ = b.putWhole(2)
+				_ = b.putFile(2)
 				b.has(10+n, 0, 40)
-				b.hasWhole(2)
+				b.hasFile(2)
 			}
 			if b.saw(EventSuspended) != 1 {
 				t.Errorf("events: %v", b.events)
@@ -164,13 +164,13 @@ func TestD06_WritesFail(t *testing.T) {
 			b.Close()
 			b = open(t, d)
 			b.want(1, 0, 20, 20)
-			if !b.hasWhole(1) {
+			if !b.hasFile(1) {
 				t.Error("a file that was synced is gone")
 			}
 			for n := range 60 {
 				b.has(10+n, 0, 40)
 			}
-			b.hasWhole(2)
+			b.hasFile(2)
 		})
 	}
 }
@@ -273,14 +273,14 @@ func TestD08_WholeHangs(t *testing.T) {
 func wholeHangs(t *testing.T, fault func(release chan struct{}) error, stays bool) {
 	d := newSimDisk()
 	b := open(t, d)
-	b.keepWhole(1)
-	f := b.openWhole(1)
-	want := wholeOf(1)
+	b.keepFile(1)
+	f := b.openFile(1)
+	want := fileOf(1)
 	got := make([]byte, len(want))
 	if n, err := f.ReadAt(got, 0); n != len(want) || err != nil || !bytes.Equal(got, want) {
 		t.Fatalf("ReadAt = %d, %v", n, err)
 	}
-	if n, err := f.ReadAt(got, 10); n != len(want)-10 || !errors.Is(err, io.EOF) || !b.HasWhole(hashOf(1)) {
+	if n, err := f.ReadAt(got, 10); n != len(want)-10 || !errors.Is(err, io.EOF) || !b.HasFile(hashOf(1)) {
 		t.Fatalf("ReadAt to the end = %d, %v", n, err)
 	}
 	release := make(chan struct{})
@@ -294,7 +294,7 @@ func wholeHangs(t *testing.T, fault func(release chan struct{}) error, stays boo
 	if n, err := f.ReadAt(got, 0); err == nil || n == len(want) {
 		t.Errorf("ReadAt = %d, %v", n, err)
 	}
-	if b.HasWhole(hashOf(1)) != stays {
+	if b.HasFile(hashOf(1)) != stays {
 		t.Errorf("it is kept: %t", !stays)
 	}
 }
@@ -576,21 +576,21 @@ func TestD14_IndexAndFolderDiffer(t *testing.T) {
 	b.Close()
 	d := b.disk
 	delete(d.names, "seg/00000002")
-	delete(d.names, wholeName(hashOf(1)))
+	delete(d.names, wholeFileName(hashOf(1)))
 	d.names["seg/00000099"] = &simFile{data: make([]byte, 5000)}
 	d.names["seg/.nfs0001"] = &simFile{data: []byte("deleted while it was open")}
-	d.names[wholeName(hashOf(9))] = &simFile{data: make([]byte, 5000)}
-	d.names[tmpWhole(hashOf(8))] = &simFile{data: make([]byte, 5000)}
+	d.names[wholeFileName(hashOf(9))] = &simFile{data: make([]byte, 5000)}
+	d.names[tmpFileName(hashOf(8))] = &simFile{data: make([]byte, 5000)}
 	d.names[tmpLog] = &simFile{data: make([]byte, 5000)}
 	s := open(t, d)
 	s.want(0, 0, 25, 25)
 	s.want(1, 0, 25, 0)
 	s.want(2, 0, 25, 25)
-	if !s.hasWhole(0) || s.hasWhole(1) || s.hasWhole(9) {
+	if !s.hasFile(0) || s.hasFile(1) || s.hasFile(9) {
 		t.Error("not the files that are there and known")
 	}
 	until(t, "what nobody knows is deleted", func() bool {
-		return !d.there("seg/00000099") && !d.there(wholeName(hashOf(9))) && !d.there(tmpWhole(hashOf(8))) && !d.there(tmpLog)
+		return !d.there("seg/00000099") && !d.there(wholeFileName(hashOf(9))) && !d.there(tmpFileName(hashOf(8))) && !d.there(tmpLog)
 	})
 	if !d.there("seg/.nfs0001") {
 		t.Error("a file that is not ours was deleted")
@@ -608,19 +608,19 @@ func TestD14_PutWhileOrphansGo(t *testing.T) {
 	d := newSimDisk()
 	open(t, d).Close()
 	for n := range 200 {
-		d.names[wholeName(hashOf(n))] = &simFile{data: make([]byte, 5000)}
-		d.names[tmpWhole(hashOf(n))] = &simFile{data: make([]byte, 5000)}
+		d.names[wholeFileName(hashOf(n))] = &simFile{data: make([]byte, 5000)}
+		d.names[tmpFileName(hashOf(n))] = &simFile{data: make([]byte, 5000)}
 	}
 	b := open(t, d, func(o *Options) { o.MaxBytes = 32 << 20 })
 	for n := range 200 {
-		b.keepWhole(n)
+		b.keepFile(n)
 	}
 	until(t, "the others are deleted", func() bool {
 		b.flush()
 		return b.Stats().Bytes == d.bytes()
 	})
 	for n := range 200 {
-		if !b.hasWhole(n) {
+		if !b.hasFile(n) {
 			t.Errorf("file %d is gone", n)
 		}
 	}
@@ -630,7 +630,7 @@ func TestD17_TwoProcesses(t *testing.T) {
 	d := newSimDisk()
 	b := open(t, d)
 	b.put(1, 0, 20)
-	if err := errors.Join(b.putWhole(1), b.PutPage(hashOf(5), pageOf(5)), b.Flush(t.Context())); err != nil {
+	if err := errors.Join(b.putFile(1), b.PutPage(hashOf(5), pageOf(5)), b.Flush(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := tryOpen(t, d); !errors.Is(err, ErrBusy) {
@@ -645,10 +645,10 @@ func TestD17_TwoProcesses(t *testing.T) {
 	if got, want := s.Stats().Bytes, b.Stats().Bytes; got != want {
 		t.Errorf("%d bytes by the one that shares, %d by the owner", got, want)
 	}
-	if _, ok := s.Page(hashOf(5)); !ok || !s.hasWhole(1) {
+	if _, ok := s.Page(hashOf(5)); !ok || !s.hasFile(1) {
 		t.Error("not all is shared")
 	}
-	for _, err := range []error{s.PutPage(hashOf(6), pageOf(6)), s.putWhole(2), s.Clear(), s.Trim(0)} {
+	for _, err := range []error{s.PutPage(hashOf(6), pageOf(6)), s.putFile(2), s.Clear(), s.Trim(0)} {
 		if !errors.Is(err, ErrReadOnly) {
 			t.Errorf("error = %v, want ErrReadOnly", err)
 		}
@@ -764,7 +764,7 @@ func TestD08_WholesAreOpenedLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newSimDisk()
 		b := open(t, d)
-		b.keepWhole(1)
+		b.keepFile(1)
 		release := make(chan struct{})
 		d.setFault(func(op, _ string) error {
 			if op == "open" {
@@ -775,7 +775,7 @@ func TestD08_WholesAreOpenedLate(t *testing.T) {
 		var readers sync.WaitGroup
 		for range maxStuck + 20 {
 			readers.Go(func() {
-				if _, ok := b.Whole(hashOf(1)); ok {
+				if _, ok := b.OpenFile(hashOf(1)); ok {
 					t.Error("it was opened")
 				}
 			})
@@ -825,13 +825,13 @@ func TestD04_NothingToOpenWith(t *testing.T) {
 			b = b.again()
 			d.setFault(on("open", "", lack))
 			b.want(0, 0, 25, 0)
-			if b.hasWhole(1) {
+			if b.hasFile(1) {
 				t.Error("a file was opened")
 			}
 			d.setFault(nil)
 			b.flush()
 			b.want(0, 0, 25, 25)
-			if !b.hasWhole(1) || b.saw(EventDropped) > 0 {
+			if !b.hasFile(1) || b.saw(EventDropped) > 0 {
 				t.Errorf("something is forgotten; %v", b.events)
 			}
 		})

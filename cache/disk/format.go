@@ -53,7 +53,7 @@ func ours(name string) bool {
 
 // checkNames refuses a folder with foreign files in the folders where a store deletes files.
 func checkNames(d files) error {
-	for dir, ours := range map[string]func(name string) bool{"seg": isSegment, "whole": isWhole} {
+	for dir, ours := range map[string]func(name string) bool{"seg": isSegment, "whole": isWholeFile} {
 		entries, err := d.list(dir)
 		if err != nil {
 			continue // it is not there yet, or its next user returns the error
@@ -72,10 +72,10 @@ func isSegment(name string) bool {
 	return ok
 }
 
-// isWhole reports whether a name in whole/ can come from a store.
-func isWhole(name string) bool {
+// isWholeFile reports whether a name in whole/ can come from a store.
+func isWholeFile(name string) bool {
 	h, err := codec.ParseHash(strings.TrimSuffix(name, ".tmp"))
-	return err == nil && (wholeName(h) == "whole/"+name || tmpWhole(h) == "whole/"+name)
+	return err == nil && (wholeFileName(h) == "whole/"+name || tmpFileName(h) == "whole/"+name)
 }
 
 // isDeletedOpen reports whether NFS or a FUSE file system has renamed a file that was

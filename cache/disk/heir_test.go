@@ -27,7 +27,7 @@ func TestD17_OwnerGoes(t *testing.T) {
 		owner.put(1, 0, 20)
 		heir := open(t, d, waiting)
 		owner.put(2, 0, 20)
-		if err := errors.Join(owner.putWhole(3), owner.Sync()); err != nil {
+		if err := errors.Join(owner.putFile(3), owner.Sync()); err != nil {
 			t.Fatal(err)
 		}
 		heir.want(1, 0, 20, 20)
@@ -49,7 +49,7 @@ func TestD17_OwnerGoes(t *testing.T) {
 		}
 		heir.want(1, 0, 20, 20)
 		heir.want(2, 0, 20, 20)
-		if !heir.hasWhole(3) {
+		if !heir.hasFile(3) {
 			t.Error("a whole file is missing")
 		}
 		heir.put(4, 0, 20)
@@ -109,11 +109,11 @@ func TestD17_ReadersGoOver(t *testing.T) {
 	for n := range 10 {
 		owner.put(n, 0, 25)
 	}
-	if err := errors.Join(owner.putWhole(1), owner.Sync()); err != nil {
+	if err := errors.Join(owner.putFile(1), owner.Sync()); err != nil {
 		t.Fatal(err)
 	}
 	heir := openAt(t, dir, waiting)
-	f, ok := heir.Whole(hashOf(1))
+	f, ok := heir.OpenFile(hashOf(1))
 	if !ok {
 		t.Fatal("no whole file")
 	}
@@ -130,7 +130,7 @@ func TestD17_ReadersGoOver(t *testing.T) {
 				default:
 				}
 				heir.want(n%10, 0, 25, 25)
-				if !heir.hasWhole(1) {
+				if !heir.hasFile(1) {
 					t.Error("a whole file is missing")
 				}
 				reads.Add(1)
@@ -148,7 +148,7 @@ func TestD17_ReadersGoOver(t *testing.T) {
 	close(stop)
 	readers.Wait()
 	p := make([]byte, 100)
-	if _, err := f.ReadAt(p, 10); err != nil || string(p) != string(wholeOf(1)[10:110]) {
+	if _, err := f.ReadAt(p, 10); err != nil || string(p) != string(fileOf(1)[10:110]) {
 		t.Errorf("a file that was open: %v", err)
 	}
 	if s := heir.Stats(); s.Dropped > 0 || s.Misses > 0 || heir.saw(EventDropped) > 0 {

@@ -52,7 +52,7 @@ func chunks(start, end uint32) codec.ChunkRange { return codec.ChunkRange{Start:
 
 func pageOf(n int) []byte { return codectest.Bytes(uint64(n)+1<<40, 200+n%500) }
 
-func wholeOf(n int) []byte { return codectest.Bytes(uint64(n)+1<<41, 1000+n*777%20000) }
+func fileOf(n int) []byte { return codectest.Bytes(uint64(n)+1<<41, 1000+n*777%20000) }
 
 // A bench is a store over a simDisk, and the events it told of.
 type bench struct {
@@ -171,18 +171,18 @@ func (b *bench) want(n int, start, end uint32, found int) {
 	}
 }
 
-// keepWhole stores the nth whole file.
-func (b *bench) keepWhole(n int) {
+// keepFile stores the nth whole file.
+func (b *bench) keepFile(n int) {
 	b.t.Helper()
-	if err := b.putWhole(n); err != nil {
+	if err := b.putFile(n); err != nil {
 		b.t.Fatal(err)
 	}
 }
 
-// openWhole opens the nth whole file, which must be kept, until the test ends.
-func (b *bench) openWhole(n int) *File {
+// openFile opens the nth whole file, which must be kept, until the test ends.
+func (b *bench) openFile(n int) *File {
 	b.t.Helper()
-	f, ok := b.Whole(hashOf(n))
+	f, ok := b.OpenFile(hashOf(n))
 	if !ok {
 		b.t.Fatalf("file %d is not kept", n)
 	}
@@ -196,14 +196,14 @@ func (b *bench) putThree() {
 	for n := range 3 {
 		b.put(n, 0, 25)
 		b.keeperSeals()
-		b.keepWhole(n)
+		b.keepFile(n)
 	}
 }
 
 // wholeBytes returns the content of a whole file.
 func (b *bench) wholeBytes(n int) ([]byte, bool) {
 	b.t.Helper()
-	f, ok := b.Whole(hashOf(n))
+	f, ok := b.OpenFile(hashOf(n))
 	if !ok {
 		return nil, false
 	}
@@ -219,18 +219,18 @@ func (b *bench) wholeBytes(n int) ([]byte, bool) {
 	return got, true
 }
 
-func (b *bench) hasWhole(n int) bool {
+func (b *bench) hasFile(n int) bool {
 	b.t.Helper()
 	got, ok := b.wholeBytes(n)
-	if ok && !bytes.Equal(got, wholeOf(n)) {
+	if ok && !bytes.Equal(got, fileOf(n)) {
 		b.t.Fatalf("file %d: %d wrong bytes", n, len(got))
 	}
 	return ok
 }
 
-func (b *bench) putWhole(n int) error {
-	content := wholeOf(n)
-	return b.PutWhole(hashOf(n), int64(len(content)), io.MultiReader(bytes.NewReader(content[:len(content)/2]), bytes.NewReader(content[len(content)/2:])))
+func (b *bench) putFile(n int) error {
+	content := fileOf(n)
+	return b.PutFile(hashOf(n), int64(len(content)), io.MultiReader(bytes.NewReader(content[:len(content)/2]), bytes.NewReader(content[len(content)/2:])))
 }
 
 // again closes the store and opens the folder again.

@@ -111,7 +111,7 @@ type index struct {
 	objects  []object
 	unused   []uint32 // places in objects
 	segments map[uint32]*segment
-	wholes   map[codec.Hash]*whole
+	files    map[codec.Hash]*wholeFile
 	chunks   int // that can be found
 	replay   bool
 }
@@ -120,7 +120,7 @@ func newIndex() *index {
 	return &index{
 		ids:      make(map[key]uint32),
 		segments: make(map[uint32]*segment),
-		wholes:   make(map[codec.Hash]*whole),
+		files:    make(map[codec.Hash]*wholeFile),
 	}
 }
 

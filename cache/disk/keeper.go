@@ -25,8 +25,8 @@ type writer struct {
 	bytes   int64 // that wait in puts; guarded by mu
 	closing bool  // guarded by mu
 
-	toName      []*naming // files that wait for those that come with them; the keeper's alone
-	writerState           // the keeper's alone
+	pendingFiles []*pendingFile // files that wait for those that come with them; the keeper's alone
+	writerState                 // the keeper's alone
 }
 
 // A writerState is what a keeper knows about the folder, from one time that it is opened to the
@@ -57,7 +57,7 @@ type op struct {
 	put  *put
 	drop *drop
 	call *call
-	name *naming
+	name *pendingFile
 }
 
 // A put is consecutive chunks of one object, about to be stored.
@@ -236,7 +236,7 @@ func (wr *writer) run() {
 			wr.stored(ops[i].put)
 			ops[i] = op{}
 		}
-		wr.publishNamed()
+		wr.publishFiles()
 		wr.flush()
 		busy := wr.housekeep()
 		if len(ops) > 0 {
@@ -286,7 +286,7 @@ func (wr *writer) handle(o op) {
 	case o.name != nil && idle:
 		o.name.done <- ErrSuspended
 	case o.name != nil:
-		wr.toName = append(wr.toName, o.name)
+		wr.pendingFiles = append(wr.pendingFiles, o.name)
 	case o.call != nil && o.call.run == nil:
 		wr.syncing.wait(o.call.done)
 		wr.startSync()

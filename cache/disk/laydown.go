@@ -10,31 +10,31 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
-// PutWhole lays a file of size bytes down, as content gives them. content must end with
+// PutFile lays a file of size bytes down, as content gives them. content must end with
 // an error instead of io.EOF if it is not what the hash says. Nothing is kept unless all
 // of it was read without an error and lasts on disk; nothing is read if the file is
 // there already. Unlike PutRun it waits for the disk. The error is that of content, or as
 // in PutRun; ErrBusy means that the same file is just being laid down.
-func (s *Store) PutWhole(h codec.Hash, size int64, content io.Reader) error {
+func (s *Store) PutFile(h codec.Hash, size int64, content io.Reader) error {
 	if err := s.Refuses(); err != nil {
 		return err
 	}
-	if s.HasWhole(h) {
+	if s.HasFile(h) {
 		return nil
 	}
-	if _, busy := s.laying.LoadOrStore(h, nil); busy {
+	if _, busy := s.materializing.LoadOrStore(h, nil); busy {
 		return ErrBusy
 	}
-	defer s.laying.Delete(h)
+	defer s.materializing.Delete(h)
 	d := s.disk.Load()
-	if kept, err := s.settle(d, d.index.holds(h)); kept || err != nil {
+	if kept, err := s.settle(d, d.index.file(h)); kept || err != nil {
 		return err
 	}
 	k := s.writer.Load()
 	if err := k.do(func() error { return k.reserve(d, h, size) }); err != nil {
 		return err
 	}
-	w, err := s.layDown(d, h, size, content)
+	w, err := s.materialize(d, h, size, content)
 	if err == nil {
 		err = k.name(d, w)
 	}
@@ -44,20 +44,20 @@ func (s *Store) PutWhole(h codec.Hash, size int64, content io.Reader) error {
 	return err
 }
 
-func tmpWhole(h codec.Hash) string { return wholeName(h) + ".tmp" }
+func tmpFileName(h codec.Hash) string { return wholeFileName(h) + ".tmp" }
 
-// layDown writes the content to a file that nobody looks at yet.
-func (s *Store) layDown(d *folder, h codec.Hash, size int64, content io.Reader) (*whole, error) {
+// materialize writes the content to a file that nobody looks at yet.
+func (s *Store) materialize(d *folder, h codec.Hash, size int64, content io.Reader) (*wholeFile, error) {
 	rest := promise{&s.stats, size}
 	defer rest.end()
-	if err := d.remove(tmpWhole(h)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := d.remove(tmpFileName(h)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, s.diskFailed(h, err)
 	}
-	f, err := d.create(tmpWhole(h))
+	f, err := d.create(tmpFileName(h))
 	if err != nil {
 		return nil, s.diskFailed(h, err)
 	}
-	w := &whole{hash: h, size: size}
+	w := &wholeFile{hash: h, size: size}
 	var e entry
 	if w.crc, err = s.fill(f, w, content, &rest); err == nil {
 		if err = f.sync(); err == nil {
@@ -84,7 +84,7 @@ func (p *promise) kept(n int64) {
 func (p *promise) end() { p.kept(p.left) }
 
 // fill writes content to f, as was promised, and returns its checksum.
-func (s *Store) fill(f file, w *whole, content io.Reader, rest *promise) (crc uint32, err error) {
+func (s *Store) fill(f file, w *wholeFile, content io.Reader, rest *promise) (crc uint32, err error) {
 	b := make([]byte, min(w.size+1, 1<<20)) // one more, or it would not be seen to be longer
 	for off := int64(0); ; {
 		n, err := content.Read(b)
@@ -126,13 +126,13 @@ func (wr *writer) reserve(d *folder, h codec.Hash, size int64) error {
 	if d != wr.d {
 		return ErrSuspended
 	}
-	if err := wr.deleteNamed(tmpWhole(h), wholeName(h)); err != nil {
+	if err := wr.deleteNamed(tmpFileName(h), wholeFileName(h)); err != nil {
 		return fmt.Errorf("file %s: %w", h, err)
 	}
 	if err := wr.makeRoom(size, 0); err != nil {
 		return err
 	}
-	wr.s.stats.use(onDisk(size), &wr.s.stats.wholeBytes)
+	wr.s.stats.use(onDisk(size), &wr.s.stats.fileBytes)
 	wr.s.stats.promised.Add(size)
 	return nil
 }
@@ -140,39 +140,39 @@ func (wr *writer) reserve(d *folder, h codec.Hash, size int64) error {
 // unreserve removes what was laid down of a file.
 func (wr *writer) unreserve(d *folder, h codec.Hash, size int64) error {
 	if d == wr.d {
-		wr.delete(orphan{name: tmpWhole(h), size: onDisk(size), sort: &wr.s.stats.wholeBytes})
+		wr.delete(orphan{name: tmpFileName(h), size: onDisk(size), sort: &wr.s.stats.fileBytes})
 	}
 	return nil
 }
 
-// A naming is a whole file that was laid down, about to get its name.
-type naming struct {
+// A pendingFile is a whole file that was laid down, about to get its name.
+type pendingFile struct {
 	d    *folder
-	w    *whole
+	w    *wholeFile
 	done chan error // of length 1
 }
 
 // name gives a file that was laid down its name, and tells the index.
-func (wr *writer) name(d *folder, w *whole) error {
-	n := &naming{d, w, make(chan error, 1)}
+func (wr *writer) name(d *folder, w *wholeFile) error {
+	n := &pendingFile{d, w, make(chan error, 1)}
 	if err := wr.add(op{name: n}); err != nil {
 		return err
 	}
 	return <-n.done
 }
 
-// publishNamed gives the files that wait for it their names. The folder is synced once for
+// publishFiles gives the files that wait for it their names. The folder is synced once for
 // all of them: of small files that takes longer than all else.
-func (wr *writer) publishNamed() {
-	var renamed []*naming
-	for _, n := range wr.toName {
+func (wr *writer) publishFiles() {
+	var renamed []*pendingFile
+	for _, n := range wr.pendingFiles {
 		if err := wr.rename(n); err != nil {
 			n.done <- err
 		} else {
 			renamed = append(renamed, n)
 		}
 	}
-	wr.toName = nil
+	wr.pendingFiles = nil
 	if len(renamed) == 0 {
 		return
 	}
@@ -182,7 +182,7 @@ func (wr *writer) publishNamed() {
 		if err != nil {
 			n.done <- fmt.Errorf("file %s: %w", n.w.hash, errors.Join(err, wr.d.files.remove(n.w.name())))
 		} else {
-			wr.enterWhole(n.w)
+			wr.enterFile(n.w)
 		}
 	}
 	if err != nil {
@@ -194,12 +194,12 @@ func (wr *writer) publishNamed() {
 	}
 }
 
-func (wr *writer) rename(n *naming) error {
+func (wr *writer) rename(n *pendingFile) error {
 	if n.d != wr.d || wr.log == nil {
 		return ErrSuspended
 	}
 	var e entry
-	err := wr.d.rename(tmpWhole(n.w.hash), n.w.name())
+	err := wr.d.rename(tmpFileName(n.w.hash), n.w.name())
 	if err == nil {
 		e, err = wr.d.stat(n.w.name()) // the new name has touched it
 	}
@@ -211,13 +211,13 @@ func (wr *writer) rename(n *naming) error {
 	return wr.s.diskFailed(n.w.hash, err)
 }
 
-// enterWhole tells the index and the journal of a whole file.
-func (wr *writer) enterWhole(w *whole) {
+// enterFile tells the index and the journal of a whole file.
+func (wr *writer) enterFile(w *wholeFile) {
 	x := wr.d.index
 	x.mu.Lock()
-	x.wholes[w.hash] = w
+	x.files[w.hash] = w
 	x.mu.Unlock()
 	wr.held[protected] += onDisk(w.size)
-	wr.rows.push(protected, member{whole: w})
+	wr.rows.push(protected, member{file: w})
 	wr.write(w.record())
 }

@@ -12,7 +12,7 @@ import (
 
 // Files that are laid down at the same time get their names together: the folder is synced
 // once for all that came while it was synced for another.
-func TestPutWholeManyShareASync(t *testing.T) {
+func TestPutFileManyShareASync(t *testing.T) {
 	const files = 20
 	for _, tt := range []struct {
 		name  string
@@ -35,7 +35,7 @@ func TestPutWholeManyShareASync(t *testing.T) {
 				}
 				first = 0
 				for n := range files {
-					if d.there(wholeName(hashOf(n))) {
+					if d.there(wholeFileName(hashOf(n))) {
 						first++
 					}
 				}
@@ -52,8 +52,8 @@ func TestPutWholeManyShareASync(t *testing.T) {
 			begun.Add(files)
 			for n := range files {
 				layers.Go(func() {
-					content := &hooked{b: wholeOf(n), hook: func() { begun.Done(); begun.Wait() }}
-					if err := b.PutWhole(hashOf(n), int64(len(content.b)), content); err != nil {
+					content := &hooked{b: fileOf(n), hook: func() { begun.Done(); begun.Wait() }}
+					if err := b.PutFile(hashOf(n), int64(len(content.b)), content); err != nil {
 						failed.Add(1)
 						if !errors.Is(err, tt.fault) {
 							t.Error(err)
@@ -68,10 +68,10 @@ func TestPutWholeManyShareASync(t *testing.T) {
 			d.setFault(nil)
 			kept := 0
 			for n := range files {
-				if b.hasWhole(n) {
+				if b.hasFile(n) {
 					kept++
 				}
-				if name := wholeName(hashOf(n)); d.there(tmpWhole(hashOf(n))) || d.there(name) != b.HasWhole(hashOf(n)) {
+				if name := wholeFileName(hashOf(n)); d.there(tmpFileName(hashOf(n))) || d.there(name) != b.HasFile(hashOf(n)) {
 					t.Errorf("file %d is half there", n)
 				}
 			}
@@ -105,15 +105,15 @@ func (wr *writer) naming() (n int) {
 // file is there again.
 func TestLaidDownAnewBeforeItIsDeleted(t *testing.T) {
 	b := open(t, newSimDisk())
-	b.keepWhole(1)
+	b.keepFile(1)
 	d, k := b.Store.disk.Load(), b.writer.Load()
-	w := d.index.forget(hashOf(1)) // as dropWhole does, first
-	b.keepWhole(1)
-	if err := k.do(func() error { k.removeWhole(d, w); return nil }); err != nil {
+	w := d.index.forgetFile(hashOf(1)) // as forgetFile does, first
+	b.keepFile(1)
+	if err := k.do(func() error { k.removeFile(d, w); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if !b.hasWhole(1) {
+		if !b.hasFile(1) {
 			t.Error("the new one is gone")
 		}
 		b.wantCounted(t)

@@ -63,8 +63,8 @@ type openFiles struct {
 	closed   bool       // guarded by mu
 }
 
-// An openFile is the file of a segment while it is open.
-type openFile struct{ file }
+// An segmentFile is the file of a segment while it is open.
+type segmentFile struct{ file }
 
 // get returns the file of a segment. It may be closed at any moment, which a reader
 // sees as os.ErrClosed.
@@ -79,15 +79,15 @@ func (o *openFiles) get(d files, s *segment) (file, error) {
 	if err != nil {
 		return nil, err
 	}
-	return o.put(s, &openFile{file: f})
+	return o.put(s, &segmentFile{file: f})
 }
 
 // put makes f the file of s, if it has none yet.
-func (o *openFiles) put(s *segment, f *openFile) (file, error) {
+func (o *openFiles) put(s *segment, f *segmentFile) (file, error) {
 	o.mu.Lock()
 	first := s.open.Load()
 	refused := o.closed || s.gone.Load()
-	var old *openFile
+	var old *segmentFile
 	if first == nil && !refused {
 		old = o.makeRoom()
 		s.open.Store(f)
@@ -108,7 +108,7 @@ func (o *openFiles) put(s *segment, f *openFile) (file, error) {
 
 // makeRoom takes the file that is to be closed because another one is opened. The
 // caller holds mu.
-func (o *openFiles) makeRoom() *openFile {
+func (o *openFiles) makeRoom() *segmentFile {
 	if len(o.segments) < maxOpen {
 		return nil
 	}

@@ -65,7 +65,7 @@ func (wr *writer) loadFolder() error {
 	if found == nil && (len(names) > len(wr.foreign) || wr.s.stats.segmentBytes.Load() > 0) {
 		wr.s.o.Event(Event{Name: EventRebuilt, What: "the whole index", Err: errNoSnapshot})
 	}
-	if err := wr.loadWholes(); err != nil {
+	if err := wr.loadFiles(); err != nil {
 		return err
 	}
 	if err := wr.openLog(found); err != nil {
@@ -93,7 +93,7 @@ func (wr *writer) loadFormat(names []entry) ([]entry, error) {
 	id, fresh, err := format(wr.d, names)
 	if err == nil && fresh {
 		id, err = writeFormat(wr.d)
-		wr.s.stats.use(onDisk(1), &wr.s.stats.logged)
+		wr.s.stats.use(onDisk(1), &wr.s.stats.journalBytes)
 	}
 	if err == nil {
 		err = wr.d.mkdir("seg")
@@ -111,12 +111,12 @@ func (wr *writer) loadFormat(names []entry) ([]entry, error) {
 		wr.number = max(wr.number, n)
 		switch {
 		case isLog && fresh, e.name == tmpLog, e.name == formatTmp, e.name == probeName:
-			wr.orphans = append(wr.orphans, orphan{name: e.name, size: onDisk(e.size), sort: &wr.s.stats.logged})
+			wr.orphans = append(wr.orphans, orphan{name: e.name, size: onDisk(e.size), sort: &wr.s.stats.journalBytes})
 		case isLog:
 			kept = append(kept, e)
 		}
 		if e.plain && !(fresh && e.name == formatName) {
-			wr.s.stats.use(onDisk(e.size), &wr.s.stats.logged)
+			wr.s.stats.use(onDisk(e.size), &wr.s.stats.journalBytes)
 		}
 	}
 	return kept, nil
@@ -239,7 +239,7 @@ func (wr *writer) openHead(q queue, s *segment) {
 		return // it fails again when it is read
 	}
 	s.pinned.Store(true)
-	if _, err := wr.d.opened.put(s, &openFile{f}); err == nil {
+	if _, err := wr.d.opened.put(s, &segmentFile{f}); err == nil {
 		wr.heads[q] = s
 	}
 }

@@ -70,7 +70,7 @@ func (wr *writer) flush() {
 		return
 	}
 	n, err := wr.log.flush()
-	wr.s.stats.use(n, &wr.s.stats.logged)
+	wr.s.stats.use(n, &wr.s.stats.journalBytes)
 	if err != nil {
 		wr.failed("writing the index", err)
 		wr.abandonLog()
@@ -126,7 +126,7 @@ func (wr *writer) rotate() error {
 		err = wr.publish(l)
 	}
 	if err != nil {
-		wr.s.stats.use(-onDisk(l.size), &wr.s.stats.logged)
+		wr.s.stats.use(-onDisk(l.size), &wr.s.stats.journalBytes)
 		if old != nil {
 			_ = old.f.Close() // its references are those of l by now
 		}
@@ -165,13 +165,13 @@ func (wr *writer) removeLogs(old *log) error {
 			continue
 		}
 		if e.name != wr.damaged {
-			wr.delete(orphan{name: e.name, size: onDisk(e.size), sort: &wr.s.stats.logged})
+			wr.delete(orphan{name: e.name, size: onDisk(e.size), sort: &wr.s.stats.journalBytes})
 			continue
 		}
 		if err := wr.d.rename(e.name, damagedLog); err != nil {
 			return err
 		}
-		wr.s.stats.use(-onDisk(sizeIn(entries, damagedLog)), &wr.s.stats.logged)
+		wr.s.stats.use(-onDisk(sizeIn(entries, damagedLog)), &wr.s.stats.journalBytes)
 	}
 	return nil
 }
@@ -192,7 +192,7 @@ func (wr *writer) snapshotSize() int64 {
 	x := wr.d.index
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	n := 100 + int64(len(x.objects))*42 + int64(len(x.wholes))*80
+	n := 100 + int64(len(x.objects))*42 + int64(len(x.files))*80
 	for _, s := range x.segments {
 		n += 20 + int64(len(s.owners))*16 + int64(len(s.chunks))*9
 	}
@@ -209,8 +209,8 @@ func (wr *writer) snapshot(l *log) error {
 		if err != nil {
 			return
 		}
-		if m.whole != nil {
-			err = wr.say(l, m.whole.record())
+		if m.file != nil {
+			err = wr.say(l, m.file.record())
 		} else {
 			err = wr.saySegment(l, q, m.segment)
 		}
@@ -241,7 +241,7 @@ func (wr *writer) spill(l *log, most int) error {
 		return nil
 	}
 	n, err := l.flush()
-	wr.s.stats.use(n, &wr.s.stats.logged)
+	wr.s.stats.use(n, &wr.s.stats.journalBytes)
 	return err
 }
 

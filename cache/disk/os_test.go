@@ -63,16 +63,16 @@ func TestRealFolder(t *testing.T) {
 	for n := range 30 {
 		b.put(n, 0, 20)
 	}
-	if err := errors.Join(b.putWhole(1), b.PutPage(hashOf(2), pageOf(2)), b.Close()); err != nil {
+	if err := errors.Join(b.putFile(1), b.PutPage(hashOf(2), pageOf(2)), b.Close()); err != nil {
 		t.Fatal(err)
 	}
 	b = openAt(t, dir)
 	for n := range 30 {
 		b.want(n, 0, 20, 20)
 	}
-	f := b.openWhole(1)
+	f := b.openFile(1)
 	got, err := io.ReadAll(f.File)
-	if err != nil || !bytes.Equal(got, wholeOf(1)) {
+	if err != nil || !bytes.Equal(got, fileOf(1)) {
 		t.Errorf("%d bytes, %v", len(got), err)
 	}
 	if _, err := f.File.Write([]byte("x")); err == nil {
@@ -281,7 +281,7 @@ func TestD12_OtherThings(t *testing.T) {
 				dir := cacheDir(t)
 				b := openAt(t, dir)
 				b.put(1, 0, 20)
-				if err := errors.Join(b.putWhole(1), b.Close(), os.Remove(filepath.Join(dir, name))); err != nil {
+				if err := errors.Join(b.putFile(1), b.Close(), os.Remove(filepath.Join(dir, name))); err != nil {
 					t.Fatal(err)
 				}
 				if err := tt.put(filepath.Join(dir, name)); err != nil {
@@ -295,7 +295,7 @@ func TestD12_OtherThings(t *testing.T) {
 					return
 				}
 				b.has(1, 0, 20)
-				_, _ = b.Whole(hashOf(1))
+				_, _ = b.OpenFile(hashOf(1))
 				b.put(2, 0, 20)
 				b.want(2, 0, 20, 20)
 			})
@@ -307,12 +307,12 @@ func TestD12_OtherThings(t *testing.T) {
 func TestD12_WhileItRuns(t *testing.T) {
 	dir := cacheDir(t)
 	b := openAt(t, dir)
-	b.keepWhole(1)
-	path := filepath.Join(dir, wholeName(hashOf(1)))
+	b.keepFile(1)
+	path := filepath.Join(dir, wholeFileName(hashOf(1)))
 	if err := errors.Join(os.Remove(path), unix.Mkfifo(path, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	if _, ok := b.Whole(hashOf(1)); ok || b.saw(EventDropped) != 1 {
+	if _, ok := b.OpenFile(hashOf(1)); ok || b.saw(EventDropped) != 1 {
 		t.Errorf("a FIFO was opened as a file; events %v", b.events)
 	}
 }
@@ -320,8 +320,8 @@ func TestD12_WhileItRuns(t *testing.T) {
 func TestWholeThatSomebodyChanged(t *testing.T) {
 	dir := cacheDir(t)
 	b := openAt(t, dir)
-	b.keepWhole(1)
-	f, err := os.OpenFile(filepath.Join(dir, wholeName(hashOf(1))), os.O_WRONLY, 0)
+	b.keepFile(1)
+	f, err := os.OpenFile(filepath.Join(dir, wholeFileName(hashOf(1))), os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -330,7 +330,7 @@ func TestWholeThatSomebodyChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Close()
-	if _, ok := b.Whole(hashOf(1)); ok {
+	if _, ok := b.OpenFile(hashOf(1)); ok {
 		t.Error("it is given out")
 	}
 }
@@ -339,17 +339,17 @@ func TestWholeThatSomebodyChanged(t *testing.T) {
 func TestWholeDeletedWhileOpen(t *testing.T) {
 	dir := cacheDir(t)
 	b := openAt(t, dir)
-	b.keepWhole(1)
-	f := b.openWhole(1)
+	b.keepFile(1)
+	f := b.openFile(1)
 	time.Sleep(10 * time.Millisecond) // the clock of the file system ticks
 	if err := b.Clear(); err != nil {
 		t.Fatal(err)
 	}
-	got := make([]byte, len(wholeOf(1)))
-	if _, err := f.ReadAt(got, 0); err != nil || !bytes.Equal(got, wholeOf(1)) || !f.Sound() {
+	got := make([]byte, len(fileOf(1)))
+	if _, err := f.ReadAt(got, 0); err != nil || !bytes.Equal(got, fileOf(1)) || !f.Sound() {
 		t.Errorf("%v, sound %v; or the bytes are wrong", err, f.Sound())
 	}
-	if b.hasWhole(1) || b.saw(EventDropped) > 0 {
+	if b.hasFile(1) || b.saw(EventDropped) > 0 {
 		t.Errorf("it is given out; %v", b.events)
 	}
 }
@@ -544,12 +544,12 @@ func TestD23_Overlay(t *testing.T) {
 	for n := range 60 {
 		b.put(n, 0, 40)
 	}
-	if err := errors.Join(b.putWhole(1), b.Close()); err != nil {
+	if err := errors.Join(b.putFile(1), b.Close()); err != nil {
 		t.Fatal(err)
 	}
 	b = openAt(t, filepath.Join(merged, "cache"))
 	b.want(59, 0, 40, 40)
-	if !b.hasWhole(1) {
+	if !b.hasFile(1) {
 		t.Error("no whole file")
 	}
 }
@@ -602,7 +602,7 @@ func TestKill9(t *testing.T) {
 			}
 		}
 		for n := range loadWholes {
-			b.hasWhole(n)
+			b.hasFile(n)
 		}
 		b.Close()
 	}
@@ -722,12 +722,12 @@ func (f thirdListFails) list(dir string) ([]entry, error) {
 func TestReadAsItCloses(t *testing.T) {
 	b := openAt(t, cacheDir(t))
 	b.put(1, 0, 20)
-	b.keepWhole(1)
+	b.keepFile(1)
 	if err := b.Store.disk.Load().close(); err != nil {
 		t.Fatal(err)
 	}
 	b.want(1, 0, 20, 0)
-	if b.hasWhole(1) {
+	if b.hasFile(1) {
 		t.Error("a whole file was opened")
 	}
 	if s := b.Stats(); s.Dropped > 0 || s.Chunks != 20 || s.Wholes != 1 || len(b.events) > 0 {

@@ -3,13 +3,13 @@ package disk
 // A member is what stands in a queue: a segment or a whole file.
 type member struct {
 	segment *segment
-	whole   *whole
+	file    *wholeFile
 	order   uint64 // if it is not that of the segment or file, that has moved on
 }
 
 func (m member) current() bool {
-	if m.whole != nil {
-		return m.order == m.whole.order
+	if m.file != nil {
+		return m.order == m.file.order
 	}
 	return m.order == m.segment.order && !m.segment.gone.Load()
 }
@@ -24,8 +24,8 @@ type rows struct {
 func (r *rows) push(q queue, m member) {
 	r.order++
 	m.order = r.order
-	if m.whole != nil {
-		m.whole.order = m.order
+	if m.file != nil {
+		m.file.order = m.order
 	} else {
 		m.segment.order, m.segment.queue = m.order, q
 	}

@@ -20,7 +20,7 @@ const (
 	addRecord
 	dropRecord
 	evictRecord
-	wholeRecord
+	fileRecord
 	forgetRecord
 	endRecord
 	closeRecord
@@ -77,7 +77,7 @@ func (r *record) append(b []byte) []byte {
 		b = binary.AppendUvarint(b, uint64(r.rows[0].n))
 	case evictRecord:
 		b = binary.AppendUvarint(b, r.number)
-	case wholeRecord:
+	case fileRecord:
 		b = append(b, r.key.hash[:]...)
 		b = binary.AppendUvarint(b, r.size)
 		b = binary.AppendUvarint(b, r.time)
@@ -137,7 +137,7 @@ func (r *record) decode(b []byte) error {
 		r.rows = append(r.rows, in.chunks())
 	case evictRecord:
 		r.number = in.below(1<<32, "segment")
-	case wholeRecord:
+	case fileRecord:
 		r.key.hash = in.hash()
 		r.size = in.below(1<<62, "size")
 		r.time = in.uvarint()

@@ -133,12 +133,12 @@ func (r *replayed) apply(rec *record, off int64) error {
 		r.place()
 		x.remove(s)
 		s.gone.Store(true)
-	case wholeRecord:
-		r.whole(rec)
+	case fileRecord:
+		r.wholeFile(rec)
 	case forgetRecord:
-		if w := x.wholes[rec.key.hash]; w != nil {
+		if w := x.files[rec.key.hash]; w != nil {
 			w.order = 0
-			delete(x.wholes, w.hash)
+			delete(x.files, w.hash)
 		}
 	case endRecord:
 		r.complete, r.base = true, off
@@ -157,16 +157,16 @@ func (r *replayed) segment(rec *record) {
 	r.rows.push(rec.queue, member{segment: s})
 }
 
-// whole notes a whole file, or that it has another round.
-func (r *replayed) whole(rec *record) {
-	w := r.index.wholes[rec.key.hash]
+// wholeFile notes a whole file, or that it has another round.
+func (r *replayed) wholeFile(rec *record) {
+	w := r.index.files[rec.key.hash]
 	if w == nil {
-		w = &whole{hash: rec.key.hash}
-		r.index.wholes[w.hash] = w
+		w = &wholeFile{hash: rec.key.hash}
+		r.index.files[w.hash] = w
 	}
 	w.size, w.changed, w.crc = int64(rec.size), int64(rec.time), rec.crc
 	w.touched.Store(int64(rec.touched))
-	r.rows.push(protected, member{whole: w})
+	r.rows.push(protected, member{file: w})
 }
 
 func (r *replayed) add(rec *record) error {

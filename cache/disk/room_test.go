@@ -27,7 +27,7 @@ func TestFloorCountsWhatIsPromised(t *testing.T) {
 			b.flush()
 		}
 	}}
-	if err := b.PutWhole(hashOf(1), size, r); err != nil {
+	if err := b.PutFile(hashOf(1), size, r); err != nil {
 		t.Fatal(err)
 	}
 	var st unix.Statfs_t
@@ -37,7 +37,7 @@ func TestFloorCountsWhatIsPromised(t *testing.T) {
 	if free := int64(st.Bavail) * st.Bsize; free < floor {
 		t.Errorf("%d bytes are free, want %d", free, floor)
 	}
-	if err := b.PutWhole(hashOf(2), size, iotest.ErrReader(errors.New("broken"))); err == nil {
+	if err := b.PutFile(hashOf(2), size, iotest.ErrReader(errors.New("broken"))); err == nil {
 		t.Error("what cannot be read was kept")
 	}
 	if n := b.Store.stats.promised.Load(); n != 0 {
@@ -94,7 +94,7 @@ func TestSharedSeesTheOwnerEvict(t *testing.T) {
 	dir := cacheDir(t)
 	owner := openAt(t, dir)
 	owner.put(1, 0, 30)
-	if err := errors.Join(owner.putWhole(1), owner.Sync()); err != nil {
+	if err := errors.Join(owner.putFile(1), owner.Sync()); err != nil {
 		t.Fatal(err)
 	}
 	share := func(o *Options) { o.Share = true }
@@ -103,7 +103,7 @@ func TestSharedSeesTheOwnerEvict(t *testing.T) {
 		t.Fatal(err)
 	}
 	reader.want(1, 0, 30, 0)
-	if _, ok := reader.Whole(hashOf(1)); ok {
+	if _, ok := reader.OpenFile(hashOf(1)); ok {
 		t.Error("a file that is gone was opened")
 	}
 	_, err := verifier.Verify(t.Context(), func(e Entry, err error) { t.Errorf("verify: %v: %v", e, err) })
@@ -120,14 +120,14 @@ func TestSharedSeesTheOwnerEvict(t *testing.T) {
 func TestSharedListsWhatIsThere(t *testing.T) {
 	dir := cacheDir(t)
 	owner := openAt(t, dir)
-	if err := errors.Join(owner.putWhole(1), owner.putWhole(2), owner.Sync()); err != nil {
+	if err := errors.Join(owner.putFile(1), owner.putFile(2), owner.Sync()); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Remove(filepath.Join(dir, wholeName(hashOf(1)))); err != nil {
+	if err := os.Remove(filepath.Join(dir, wholeFileName(hashOf(1)))); err != nil {
 		t.Fatal(err)
 	}
 	b := openAt(t, dir, func(o *Options) { o.Share = true })
-	if b.HasWhole(hashOf(1)) || !b.HasWhole(hashOf(2)) {
+	if b.HasFile(hashOf(1)) || !b.HasFile(hashOf(2)) {
 		t.Error("it has not the one that is there, or the one that is not")
 	}
 }
@@ -137,19 +137,19 @@ func TestSharedListsWhatIsThere(t *testing.T) {
 func TestWholeChangedWhileOpen(t *testing.T) {
 	dir := cacheDir(t)
 	b := openAt(t, dir)
-	b.keepWhole(1)
-	f := b.openWhole(1)
+	b.keepFile(1)
+	f := b.openFile(1)
 	p := make([]byte, 10)
 	if _, err := f.ReadAt(p, 0); err != nil {
 		t.Error(err)
 	}
-	if err := os.Truncate(filepath.Join(dir, wholeName(hashOf(1))), int64(len(wholeOf(1))+1)); err != nil {
+	if err := os.Truncate(filepath.Join(dir, wholeFileName(hashOf(1))), int64(len(fileOf(1))+1)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := f.ReadAt(p, 0); !errors.Is(err, errChanged) {
 		t.Errorf("error = %v, want %v", err, errChanged)
 	}
-	if b.HasWhole(hashOf(1)) || b.saw(EventDropped) != 1 {
+	if b.HasFile(hashOf(1)) || b.saw(EventDropped) != 1 {
 		t.Errorf("it is not forgotten; %v", b.events)
 	}
 }
@@ -164,11 +164,11 @@ func TestFloorTakesNothing(t *testing.T) {
 		b.put(n, 0, 30)
 	}
 	before := b.Stats().Chunks
-	err := b.PutWhole(hashOf(1), 800<<10, bytes.NewReader(make([]byte, 800<<10)))
+	err := b.PutFile(hashOf(1), 800<<10, bytes.NewReader(make([]byte, 800<<10)))
 	if after := b.Stats().Chunks; !errors.Is(err, ErrFull) || after != before {
 		t.Errorf("error %v, and %d of %d chunks are left", err, after, before)
 	}
-	if err := b.PutWhole(hashOf(1), 400<<10, bytes.NewReader(make([]byte, 400<<10))); err != nil {
+	if err := b.PutFile(hashOf(1), 400<<10, bytes.NewReader(make([]byte, 400<<10))); err != nil {
 		t.Errorf("what fits when others have gone: %v", err)
 	}
 }

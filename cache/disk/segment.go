@@ -33,7 +33,7 @@ type segment struct {
 	size   atomic.Int64 // of the file
 	spares int64        // bytes of chunks that were marked as spare; the keeper's alone
 	dirty  bool         // written to since the last sync; the keeper's alone
-	open   atomic.Pointer[openFile]
+	open   atomic.Pointer[segmentFile]
 	gone   atomic.Bool // evicted
 	pinned atomic.Bool // written to, so it stays open
 	recent atomic.Bool // read since the open files were looked over

@@ -38,7 +38,7 @@ func (s *Store) share() (err error) {
 
 // countFolder counts what all files take.
 func (s *Store) countFolder(d *folder) error {
-	for dir, sort := range map[string]*atomic.Int64{"": &s.stats.logged, "seg": &s.stats.segmentBytes, "whole": &s.stats.wholeBytes} {
+	for dir, sort := range map[string]*atomic.Int64{"": &s.stats.journalBytes, "seg": &s.stats.segmentBytes, "whole": &s.stats.fileBytes} {
 		entries, err := d.list(dir)
 		if err != nil {
 			return err
@@ -66,12 +66,12 @@ func (s *Store) shareFolder(d *folder) error {
 		return err
 	}
 	d.index = found.index
-	return d.forgetWholes()
+	return d.forgetChangedFiles()
 }
 
-// forgetWholes forgets the whole files that are not there as they were. The owner does not
+// forgetChangedFiles forgets the whole files that are not there as they were. The owner does not
 // say in the journal which of them it has found to be so.
-func (d *folder) forgetWholes() error {
+func (d *folder) forgetChangedFiles() error {
 	entries, err := d.list("whole")
 	if err != nil {
 		return err
@@ -80,10 +80,10 @@ func (d *folder) forgetWholes() error {
 	for _, e := range entries {
 		there["whole/"+e.name] = e
 	}
-	for h, w := range d.index.wholes {
+	for h, w := range d.index.files {
 		e := there[w.name()]
 		if !w.is(e) {
-			delete(d.index.wholes, h)
+			delete(d.index.files, h)
 		}
 		w.doubted.Store(e.touched != w.touched.Load())
 	}

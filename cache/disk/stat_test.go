@@ -42,8 +42,8 @@ func TestD04_OneFileCannotBeLookedAt(t *testing.T) {
 		event  string
 	}{
 		{"seg/00000002", 50, 3, EventDropped},
-		{wholeName(hashOf(1)), 75, 2, EventDropped},
-		{tmpWhole(hashOf(7)), 75, 3, EventDropped},
+		{wholeFileName(hashOf(1)), 75, 2, EventDropped},
+		{tmpFileName(hashOf(7)), 75, 3, EventDropped},
 		{"index-000001.log", 0, 0, EventRebuilt},
 		{"seg/.nfs0001", 75, 3, ""},
 		{damagedLog, 75, 3, ""},
@@ -65,7 +65,7 @@ func TestD04_OneFileCannotBeLookedAt(t *testing.T) {
 				found, wholes := 0, 0
 				for n := range 3 {
 					found += b.has(n, 0, 25)
-					if b.hasWhole(n) {
+					if b.hasFile(n) {
 						wholes++
 					}
 				}

@@ -4,12 +4,12 @@ import "sync/atomic"
 
 // counters are the figures of Stats that are counted as they happen.
 type counters struct {
-	used, peak                       atomic.Int64
-	segmentBytes, wholeBytes, logged atomic.Int64
-	promised                         atomic.Int64 // of those, what is still to be written
-	hits, misses, wholeHits          atomic.Int64
-	dropped, refused                 atomic.Int64
-	written, evicted, copied         atomic.Int64
+	used, peak                            atomic.Int64
+	segmentBytes, fileBytes, journalBytes atomic.Int64
+	promised                              atomic.Int64 // of those, what is still to be written
+	hits, misses, fileHits                atomic.Int64
+	dropped, refused                      atomic.Int64
+	written, evicted, copied              atomic.Int64
 }
 
 // Stats are figures of now, and counts since the store was opened.
@@ -42,7 +42,7 @@ type Stats struct {
 func (s *Store) Stats() Stats {
 	x := s.disk.Load().index
 	x.mu.RLock()
-	chunks, wholes := x.chunks, len(x.wholes)
+	chunks, wholes := x.chunks, len(x.files)
 	x.mu.RUnlock()
 	c := &s.stats
 	return Stats{
@@ -53,11 +53,11 @@ func (s *Store) Stats() Stats {
 		PeakBytes:    c.peak.Load(),
 		MaxBytes:     s.o.MaxBytes,
 		SegmentBytes: c.segmentBytes.Load(),
-		WholeBytes:   c.wholeBytes.Load(),
-		JournalBytes: c.logged.Load(),
+		WholeBytes:   c.fileBytes.Load(),
+		JournalBytes: c.journalBytes.Load(),
 		Hits:         c.hits.Load(),
 		Misses:       c.misses.Load(),
-		WholeHits:    c.wholeHits.Load(),
+		WholeHits:    c.fileHits.Load(),
 		Dropped:      c.dropped.Load(),
 		Refused:      c.refused.Load(),
 		WrittenBytes: c.written.Load(),
@@ -107,7 +107,7 @@ func (c *counters) setBytes(all [4]int64) {
 }
 
 func (c *counters) ofFiles() [4]*atomic.Int64 {
-	return [4]*atomic.Int64{&c.used, &c.segmentBytes, &c.wholeBytes, &c.logged}
+	return [4]*atomic.Int64{&c.used, &c.segmentBytes, &c.fileBytes, &c.journalBytes}
 }
 
 // onDisk returns what a file of n bytes takes.

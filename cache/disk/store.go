@@ -166,7 +166,7 @@ func (wr *writer) begin(q queue) (*segment, error) {
 		return nil, err
 	}
 	s.pinned.Store(true)
-	if _, err := wr.d.opened.put(s, &openFile{f}); err != nil {
+	if _, err := wr.d.opened.put(s, &segmentFile{f}); err != nil {
 		return nil, err
 	}
 	x := wr.d.index

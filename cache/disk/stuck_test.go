@@ -18,7 +18,7 @@ func TestCannotBeDeleted(t *testing.T) {
 			k := b.writer.Load()
 			return k.do(func() error { k.remove(k.d.index.segments[1]); return nil })
 		}},
-		{wholeName(hashOf(1)), func(b *bench) error { b.DropWhole(hashOf(1)); return nil }},
+		{wholeFileName(hashOf(1)), func(b *bench) error { b.DropFile(hashOf(1)); return nil }},
 		{"index-000001.log", (*bench).rotate},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -57,30 +57,30 @@ func TestCannotBeDeleted(t *testing.T) {
 // A whole file is not laid down again while what is left of it cannot be deleted, or that would
 // be deleted later in its place.
 func TestWholeCannotBeDeleted(t *testing.T) {
-	for name, left := range map[string]string{"the file": wholeName(hashOf(1)), "what was laid down": tmpWhole(hashOf(1))} {
+	for name, left := range map[string]string{"the file": wholeFileName(hashOf(1)), "what was laid down": tmpFileName(hashOf(1))} {
 		t.Run(name, func(t *testing.T) {
 			d := newSimDisk()
 			b := open(t, d)
 			d.cannotDelete(left)
-			if left == wholeName(hashOf(1)) {
-				b.keepWhole(1)
-				b.DropWhole(hashOf(1))
-			} else if err := b.PutWhole(hashOf(1), 5, strings.NewReader("four")); err == nil {
+			if left == wholeFileName(hashOf(1)) {
+				b.keepFile(1)
+				b.DropFile(hashOf(1))
+			} else if err := b.PutFile(hashOf(1), 5, strings.NewReader("four")); err == nil {
 				t.Error("a file that is too short is kept")
 			}
-			if err := b.putWhole(1); err == nil {
+			if err := b.putFile(1); err == nil {
 				t.Error("it is laid down beside what is left")
 			}
 			b.wantCounted(t)
 			d.setFault(nil)
-			b.keepWhole(1)
+			b.keepFile(1)
 			for range 2 {
 				if err := b.rotate(); err != nil {
 					t.Fatal(err)
 				}
 			}
 			b.wantCounted(t)
-			if !b.hasWhole(1) || !d.there(wholeName(hashOf(1))) {
+			if !b.hasFile(1) || !d.there(wholeFileName(hashOf(1))) {
 				t.Error("it is not kept")
 			}
 		})
@@ -96,7 +96,7 @@ func TestD14_NoFormat(t *testing.T) {
 	delete(d.names, formatName)
 	b = open(t, d)
 	until(t, "all of it is deleted", func() bool {
-		return !d.there("seg/00000001") && !d.there(wholeName(hashOf(1))) && !d.there("index-000001.log")
+		return !d.there("seg/00000001") && !d.there(wholeFileName(hashOf(1))) && !d.there("index-000001.log")
 	})
 	b.wantCounted(t)
 	b.put(1, 0, 25)

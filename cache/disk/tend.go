@@ -44,7 +44,7 @@ func (s *Store) Entries() iter.Seq[Entry] {
 				return
 			}
 		}
-		for _, w := range x.allWholes() {
+		for _, w := range x.allFiles() {
 			if !yield(Entry{Kind: "file", Hash: w.hash, Chunks: 1, Bytes: w.size}) {
 				return
 			}
@@ -82,11 +82,11 @@ func (x *index) partsOf(id int) (k key, parts []part, more bool) {
 	return o.key, parts, true
 }
 
-func (x *index) allWholes() []*whole {
+func (x *index) allFiles() []*wholeFile {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	var all []*whole
-	for _, w := range x.wholes {
+	var all []*wholeFile
+	for _, w := range x.files {
 		all = append(all, w)
 	}
 	return all
@@ -104,11 +104,11 @@ func (s *Store) Verify(ctx context.Context, report func(Entry, error)) (entries 
 		}
 		entries++
 	}
-	for _, w := range d.index.allWholes() {
+	for _, w := range d.index.allFiles() {
 		if err := ctx.Err(); err != nil {
 			return entries, err
 		}
-		if err := s.verifyWhole(ctx, d, w, report); err != nil {
+		if err := s.verifyFile(ctx, d, w, report); err != nil {
 			return entries, err
 		}
 		entries++
@@ -116,9 +116,9 @@ func (s *Store) Verify(ctx context.Context, report func(Entry, error)) (entries 
 	return entries, nil
 }
 
-// verifyWhole returns an error only if nothing was found out.
-func (s *Store) verifyWhole(ctx context.Context, d *folder, w *whole, report func(Entry, error)) error {
-	err := s.checkWhole(ctx, d, w, nil)
+// verifyFile returns an error only if nothing was found out.
+func (s *Store) verifyFile(ctx context.Context, d *folder, w *wholeFile, report func(Entry, error)) error {
+	err := s.scrubFile(ctx, d, w, nil)
 	switch {
 	case err == nil || errors.Is(err, errMoved) || errors.Is(err, fs.ErrNotExist) || s.gone(err):
 		return nil
@@ -205,9 +205,9 @@ func (wr *writer) clear() error {
 	for _, s := range all {
 		wr.remove(s)
 	}
-	for _, w := range x.allWholes() {
-		if x.forget(w.hash) != nil {
-			wr.removeWhole(wr.d, w)
+	for _, w := range x.allFiles() {
+		if x.forgetFile(w.hash) != nil {
+			wr.removeFile(wr.d, w)
 		}
 	}
 	wr.ghost = ghost{}

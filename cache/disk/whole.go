@@ -10,8 +10,8 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
-// A whole is a whole file that is kept. The first four fields never change.
-type whole struct {
+// A wholeFile is a whole file that is kept. The first four fields never change.
+type wholeFile struct {
 	hash    codec.Hash
 	size    int64
 	changed int64 // its time of change in ns: who changes the file changes that
@@ -32,13 +32,13 @@ type whole struct {
 	gone atomic.Bool  // forgotten while it was open: its bytes are counted until it is closed
 }
 
-func (w *whole) name() string { return wholeName(w.hash) }
+func (w *wholeFile) name() string { return wholeFileName(w.hash) }
 
-func wholeName(h codec.Hash) string { return "whole/" + h.String() }
+func wholeFileName(h codec.Hash) string { return "whole/" + h.String() }
 
-func (w *whole) record() *record {
+func (w *wholeFile) record() *record {
 	return &record{
-		kind: wholeRecord, key: key{hash: w.hash}, size: uint64(w.size), time: uint64(w.changed), crc: w.crc,
+		kind: fileRecord, key: key{hash: w.hash}, size: uint64(w.size), time: uint64(w.changed), crc: w.crc,
 		touched: uint64(w.touched.Load()),
 	}
 }
@@ -51,7 +51,7 @@ type File struct {
 	f    file
 	d    *folder
 	s    *Store
-	w    *whole
+	w    *wholeFile
 	shut atomic.Bool
 }
 
@@ -62,7 +62,7 @@ func (f *File) ReadAt(p []byte, off int64) (int, error) {
 		return 0, errChecksum
 	}
 	if err := f.w.compare(f.f); err != nil {
-		f.s.wholeFailed(f.d, f.w, err)
+		f.s.fileFailed(f.d, f.w, err)
 		return 0, err
 	}
 	n := f.f.readNow(p, off)
@@ -82,7 +82,7 @@ func (f *File) ReadAt(p []byte, off int64) (int, error) {
 	}
 	n += copy(p[n:], rest[:<-got])
 	if err != nil && (!errors.Is(err, io.EOF) || off+int64(n) < f.w.size) {
-		f.s.wholeFailed(f.d, f.w, err)
+		f.s.fileFailed(f.d, f.w, err)
 	}
 	return n, err
 }
@@ -94,7 +94,7 @@ func (f *File) Sound() bool {
 		return false
 	}
 	if err := f.w.compare(f.f); err != nil {
-		f.s.wholeFailed(f.d, f.w, err)
+		f.s.fileFailed(f.d, f.w, err)
 		return false
 	}
 	f.s.checks.add(f.d, f.w)
@@ -112,19 +112,19 @@ func (f *File) Close() error {
 }
 
 // release counts a handle less.
-func (s *Store) release(d *folder, w *whole) {
+func (s *Store) release(d *folder, w *wholeFile) {
 	if k := s.writer.Load(); w.open.Add(-1) == 0 && w.gone.Load() && k != nil {
 		k.freed(d, w)
 	}
 }
 
-// Whole opens a whole file, if it is kept.
-func (s *Store) Whole(h codec.Hash) (*File, bool) {
+// OpenFile opens a whole file, if it is kept.
+func (s *Store) OpenFile(h codec.Hash) (*File, bool) {
 	if s.down() != nil {
 		return nil, false
 	}
 	d := s.disk.Load()
-	w := d.index.whole(h)
+	w := d.index.acquireFile(h)
 	if w == nil {
 		return nil, false
 	}
@@ -135,7 +135,7 @@ func (s *Store) Whole(h codec.Hash) (*File, bool) {
 	}
 	opened := make(chan file, 1)
 	err := s.reads.do(func() error {
-		f, err := d.openWhole(w)
+		f, err := d.openFile(w)
 		opened <- f
 		return err
 	})
@@ -144,12 +144,12 @@ func (s *Store) Whole(h codec.Hash) (*File, bool) {
 	}
 	if err != nil {
 		s.release(d, w)
-		s.wholeFailed(d, w, err)
+		s.fileFailed(d, w, err)
 		return nil, false
 	}
 	f := <-opened
 	s.checks.add(d, w)
-	s.stats.wholeHits.Add(1)
+	s.stats.fileHits.Add(1)
 	if n := w.uses.Load(); n < maxUses {
 		w.uses.CompareAndSwap(n, n+1)
 	}
@@ -163,13 +163,13 @@ func closeLater(opened <-chan file) {
 	}
 }
 
-// HasWhole says whether a whole file is kept. It asks the index alone.
-func (s *Store) HasWhole(h codec.Hash) bool {
+// HasFile says whether a whole file is kept. It asks the index alone.
+func (s *Store) HasFile(h codec.Hash) bool {
 	if s.down() != nil {
 		return false
 	}
 	d := s.disk.Load()
-	w := d.index.holds(h)
+	w := d.index.file(h)
 	if w != nil && w.doubted.Load() {
 		s.checks.add(d, w)
 		return false
@@ -177,18 +177,18 @@ func (s *Store) HasWhole(h codec.Hash) bool {
 	return w != nil
 }
 
-// holds returns a file, or nil.
-func (x *index) holds(h codec.Hash) *whole {
+// file returns a file, or nil.
+func (x *index) file(h codec.Hash) *wholeFile {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	return x.wholes[h]
+	return x.files[h]
 }
 
-// whole returns a file and counts a handle of it.
-func (x *index) whole(h codec.Hash) *whole {
+// acquireFile returns a file and counts a handle of it.
+func (x *index) acquireFile(h codec.Hash) *wholeFile {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	w := x.wholes[h]
+	w := x.files[h]
 	if w != nil {
 		w.open.Add(1)
 	}
@@ -200,7 +200,7 @@ var (
 	errTouched = errors.New("somebody touched the file, and may have changed it")
 )
 
-func (d *folder) openWhole(w *whole) (file, error) {
+func (d *folder) openFile(w *wholeFile) (file, error) {
 	f, err := d.open(w.name(), false)
 	if err != nil {
 		return nil, err
@@ -213,7 +213,7 @@ func (d *folder) openWhole(w *whole) (file, error) {
 
 // compare says whether a file is still as long and as old as when it was laid down: to
 // compare its bytes would take what it is there to save.
-func (w *whole) compare(f file) error {
+func (w *wholeFile) compare(f file) error {
 	e, err := f.stat()
 	switch {
 	case err != nil:
@@ -226,11 +226,11 @@ func (w *whole) compare(f file) error {
 	return nil
 }
 
-func (w *whole) is(e entry) bool { return e.plain && e.size == w.size && e.changed == w.changed }
+func (w *wholeFile) is(e entry) bool { return e.plain && e.size == w.size && e.changed == w.changed }
 
-// wholeFailed forgets a file that could not be opened or read, or is not what it was. One
+// fileFailed forgets a file that could not be opened or read, or is not what it was. One
 // that was only touched is compared first.
-func (s *Store) wholeFailed(d *folder, w *whole, err error) {
+func (s *Store) fileFailed(d *folder, w *wholeFile, err error) {
 	switch {
 	case errors.Is(err, errSlow):
 		s.failed("opening "+w.name(), err)
@@ -255,7 +255,7 @@ func (s *Store) wholeFailed(d *folder, w *whole, err error) {
 	if d != s.disk.Load() {
 		return // the folder was opened anew since, and who opens the file there sees for himself
 	}
-	if s.dropWhole(w.hash) && !s.gone(err) {
+	if s.forgetFile(w.hash) && !s.gone(err) {
 		s.dropped("file "+w.hash.String(), err)
 	}
 	for _, known := range []error{errChanged, errChecksum, errForeign, fs.ErrNotExist, io.EOF} {
@@ -266,97 +266,97 @@ func (s *Store) wholeFailed(d *folder, w *whole, err error) {
 	s.failed("opening "+w.name(), err)
 }
 
-// WasDamaged says whether wrong bytes may have been read of a whole file since Open, and
+// WasCorrupt says whether wrong bytes may have been read of a whole file since Open, and
 // somebody may hold them still: it was found to be damaged.
-func (s *Store) WasDamaged(h codec.Hash) bool {
+func (s *Store) WasCorrupt(h codec.Hash) bool {
 	_, found := s.rotten.Load(h)
 	return found
 }
 
-// DropWhole forgets a whole file, because its bytes are not what its hash says. Who has
+// DropFile forgets a whole file, because its bytes are not what its hash says. Who has
 // it open keeps it.
-func (s *Store) DropWhole(h codec.Hash) {
-	if s.dropWhole(h) {
+func (s *Store) DropFile(h codec.Hash) {
+	if s.forgetFile(h) {
 		s.dropped("file "+h.String(), errors.New("not what its hash says"))
 	}
 }
 
-func (s *Store) dropWhole(h codec.Hash) bool {
+func (s *Store) forgetFile(h codec.Hash) bool {
 	d := s.disk.Load()
-	w := d.index.forget(h)
+	w := d.index.forgetFile(h)
 	if k := s.writer.Load(); w != nil && k != nil {
-		k.later(func() { k.removeWhole(d, w) })
+		k.later(func() { k.removeFile(d, w) })
 	}
 	return w != nil
 }
 
-// forget takes a whole file out of the index.
-func (x *index) forget(h codec.Hash) *whole {
+// forgetFile takes a whole file out of the index.
+func (x *index) forgetFile(h codec.Hash) *wholeFile {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	w := x.wholes[h]
+	w := x.files[h]
 	if w != nil {
 		w.gone.Store(true)
-		delete(x.wholes, h)
+		delete(x.files, h)
 	}
 	return w
 }
 
-// evictWhole deletes a whole file, unless it is open or has been used; then it gets
+// evictFile deletes a whole file, unless it is open or has been used; then it gets
 // another round.
-func (wr *writer) evictWhole(w *whole) bool {
+func (wr *writer) evictFile(w *wholeFile) bool {
 	if w.gone.Load() {
-		return false // removeWhole is on its way
+		return false // removeFile is on its way
 	}
 	x := wr.d.index
 	x.mu.Lock()
 	open, used := w.open.Load() > 0, w.uses.Load() > 0
-	goes := !open && !used && x.wholes[w.hash] == w
+	goes := !open && !used && x.files[w.hash] == w
 	if goes {
-		delete(x.wholes, w.hash)
+		delete(x.files, w.hash)
 		w.gone.Store(true)
 	}
 	x.mu.Unlock()
 	switch {
 	case goes:
 		wr.s.stats.evicted.Add(w.size)
-		wr.removeWhole(wr.d, w)
+		wr.removeFile(wr.d, w)
 		return true
 	case !open:
 		w.uses.Add(-1)
 	}
-	wr.rows.push(protected, member{whole: w})
+	wr.rows.push(protected, member{file: w})
 	wr.write(w.record())
 	return !open
 }
 
-// removeWhole deletes a file that the index has forgotten.
-func (wr *writer) removeWhole(d *folder, w *whole) {
+// removeFile deletes a file that the index has forgotten.
+func (wr *writer) removeFile(d *folder, w *wholeFile) {
 	if d != wr.d || w.order == 0 {
 		return
 	}
 	w.order = 0
 	wr.held[protected] -= onDisk(w.size)
-	if d.index.holds(w.hash) != nil { // laid down anew meanwhile, in the place of this one
+	if d.index.file(w.hash) != nil { // laid down anew meanwhile, in the place of this one
 		w.unlinked = true
 		wr.uncount(w)
 		return
 	}
 	wr.write(&record{kind: forgetRecord, key: key{hash: w.hash}})
 	wr.flush()
-	wr.delete(orphan{name: w.name(), whole: w})
+	wr.delete(orphan{name: w.name(), file: w})
 }
 
 // uncount frees the bytes of a file that was deleted, once nobody has it open any more.
-func (wr *writer) uncount(w *whole) {
+func (wr *writer) uncount(w *wholeFile) {
 	if w.unlinked && !w.uncounted && w.open.Load() == 0 {
 		w.uncounted = true
-		wr.s.stats.use(-onDisk(w.size), &wr.s.stats.wholeBytes)
+		wr.s.stats.use(-onDisk(w.size), &wr.s.stats.fileBytes)
 	}
 }
 
 // freed is called when the last handle of a file that is gone was closed.
-func (wr *writer) freed(d *folder, w *whole) {
+func (wr *writer) freed(d *folder, w *wholeFile) {
 	wr.later(func() {
 		if d == wr.d {
 			wr.uncount(w)
@@ -364,9 +364,9 @@ func (wr *writer) freed(d *folder, w *whole) {
 	})
 }
 
-// loadWholes forgets whole files that are not there as they were, and finds those that
+// loadFiles forgets whole files that are not there as they were, and finds those that
 // nobody knows.
-func (wr *writer) loadWholes() error {
+func (wr *writer) loadFiles() error {
 	entries, err := wr.d.list("whole")
 	if err != nil {
 		return err
@@ -374,28 +374,28 @@ func (wr *writer) loadWholes() error {
 	x, stats := wr.d.index, &wr.s.stats
 	there := make(map[codec.Hash]bool)
 	for _, e := range entries {
-		if !isWhole(e.name) {
+		if !isWholeFile(e.name) {
 			continue
 		}
 		if e.err != nil {
 			wr.s.dropped("whole/"+e.name, e.err)
 			continue // as loadSegments does
 		}
-		stats.use(onDisk(e.size), &stats.wholeBytes)
+		stats.use(onDisk(e.size), &stats.fileBytes)
 		h, err := codec.ParseHash(e.name)
-		w := x.wholes[h]
+		w := x.files[h]
 		if err != nil || w == nil || !w.is(e) {
-			wr.orphans = append(wr.orphans, orphan{name: "whole/" + e.name, size: onDisk(e.size), sort: &stats.wholeBytes})
+			wr.orphans = append(wr.orphans, orphan{name: "whole/" + e.name, size: onDisk(e.size), sort: &stats.fileBytes})
 			continue
 		}
 		there[h] = true
 		w.doubted.Store(e.touched != w.touched.Load())
 		wr.held[protected] += onDisk(e.size)
 	}
-	for h, w := range x.wholes {
+	for h, w := range x.files {
 		if !there[h] {
 			w.order = 0
-			delete(x.wholes, h)
+			delete(x.files, h)
 		}
 	}
 	return nil
