@@ -73,13 +73,13 @@ type bringing struct {
 	refused error // why the disk does not keep them
 }
 
-// A lending lends chunks of a xorb to the disk, as disk.Store.LendRun.
+// A lending lends chunks of a xorb to the disk, as disk.Store.PutRunNoCopy.
 type lending func(x codec.Hash, run *xorb.Run, free func()) error
 
 // patiently returns a lending that waits for the disk until ctx ends.
 func (c *Cache) patiently(ctx context.Context) lending {
 	return func(x codec.Hash, run *xorb.Run, free func()) error {
-		return c.packed.LendRunPatiently(ctx, x, run, free)
+		return c.packed.PutRunWait(ctx, x, run, free)
 	}
 }
 

@@ -29,7 +29,7 @@ func (c *Cache) WholeWasDamaged(file codec.Hash) bool {
 
 // TakesWhole says whether a whole file may be laid down now. Who shares the disk cache of
 // another process may not, as long as that is there.
-func (c *Cache) TakesWhole() bool { return c.disk != nil && c.disk.Refuses() == nil }
+func (c *Cache) TakesWhole() bool { return c.disk != nil && c.disk.WriteErr() == nil }
 
 // KeepWhole lays the whole content of a file down on disk. content must end with an error
 // instead of io.EOF if it is not what the file's hash says.

@@ -20,7 +20,7 @@ func (m *mount) stall(t *testing.T) (goOn func()) {
 		t.Fatal(err)
 	}
 	stalled, release := make(chan struct{}), make(chan struct{})
-	err = m.disk.LendRun(x.Hash(), run, func() {
+	err = m.disk.PutRunNoCopy(x.Hash(), run, func() {
 		close(stalled)
 		<-release
 	})

@@ -20,7 +20,7 @@ var errDropped = fmt.Errorf("not the chunk that was kept on disk: %w", errAgain)
 const maxDropped = 3
 
 // keepsPacked says whether what comes from the origin is kept on disk.
-func (c *Cache) keepsPacked() bool { return c.packed != nil && c.packed.Refuses() == nil }
+func (c *Cache) keepsPacked() bool { return c.packed != nil && c.packed.WriteErr() == nil }
 
 // keptFetch reads the chunks of a fetch from disk, if all of them are there and fit to
 // their xorb: from memory, or else however long that takes.
@@ -28,10 +28,10 @@ func (c *Cache) keptFetch(ctx context.Context, there *fetch, now bool) (*xorb.Ru
 	if c.packed == nil || there.pastDisk {
 		return nil, false
 	}
-	run, ok := c.packed.RunIn(there.xorb, there.chunks, disk.Into{
+	run, ok := c.packed.RunIn(there.xorb, there.chunks, disk.RunOptions{
 		Buffer:    there.lend,
 		All:       true,
-		Now:       now,
+		NoWait:    now,
 		Unchecked: true,
 	})
 	if !ok {

@@ -115,8 +115,8 @@ func (r *Run) Keep() {
 // keepRun puts on disk the chunks of a run that are not there and are what their hashes say,
 // when that has room for them.
 func (c *Cache) keepRun(x codec.Hash, run *xorb.Run) {
-	if run != nil && c.packed.Refuses() == nil {
-		b := &bringing{c: c, xorb: x, next: run.Chunks.Start, lend: c.packed.LendRun}
+	if run != nil && c.packed.WriteErr() == nil {
+		b := &bringing{c: c, xorb: x, next: run.Chunks.Start, lend: c.packed.PutRunNoCopy}
 		b.keep(run, 1) // it is a cache
 		b.handOver(run)
 	}
@@ -222,6 +222,6 @@ func (r *Run) wasKept(chunk uint32) bool {
 // unpacked notes that a chunk is good. With the last one the run is put on disk.
 func (r *Run) unpacked(chunk uint32) {
 	if r.seen != nil && !r.seen[chunk-r.Chunks.Start].Swap(true) && r.unseen.Add(-1) == 0 {
-		_ = r.c.packed.LendRun(r.xorb, r.Run, func() {}) // it is a cache
+		_ = r.c.packed.PutRunNoCopy(r.xorb, r.Run, func() {}) // it is a cache
 	}
 }

@@ -227,7 +227,7 @@ func BenchmarkHit(b *testing.B) {
 			for b.Loop() {
 				i++
 				c := uint32(i*7) % (64 - n)
-				if _, ok := s.RunIn(benchHash(i%32), chunks(c, c+n), Into{Buffer: func(n int) []byte { return buf[:n] }}); !ok {
+				if _, ok := s.RunIn(benchHash(i%32), chunks(c, c+n), RunOptions{Buffer: func(n int) []byte { return buf[:n] }}); !ok {
 					b.Fatal("a miss")
 				}
 			}
@@ -246,7 +246,7 @@ func BenchmarkHit(b *testing.B) {
 			buf := make([]byte, packedSize)
 			for i := 0; p.Next(); i++ {
 				c := uint32(i*7) % 63
-				if _, ok := s.RunIn(benchHash(i%32), chunks(c, c+1), Into{Buffer: func(n int) []byte { return buf[:n] }}); !ok {
+				if _, ok := s.RunIn(benchHash(i%32), chunks(c, c+1), RunOptions{Buffer: func(n int) []byte { return buf[:n] }}); !ok {
 					b.Error("a miss")
 				}
 			}
@@ -265,7 +265,7 @@ func BenchmarkPut(b *testing.B) {
 			i := 0
 			for b.Loop() {
 				i++
-				if err := s.LendRunPatiently(b.Context(), benchHash(i), run, func() {}); err != nil {
+				if err := s.PutRunWait(b.Context(), benchHash(i), run, func() {}); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -171,9 +171,9 @@ func (s *Store) down() error {
 	return nil
 }
 
-// Refuses returns why nothing would be kept that is put now, as PutRun does; nil if
+// WriteErr returns why nothing would be kept that is put now, as PutRun does; nil if
 // something would.
-func (s *Store) Refuses() error {
+func (s *Store) WriteErr() error {
 	if s.Shared() {
 		return ErrReadOnly
 	}

@@ -52,7 +52,7 @@ func TestRunReadsNoMoreThanItReturns(t *testing.T) {
 	b := open(t, d)
 	b.put(1, 0, 20)
 	asked := 0
-	run, ok := b.RunIn(hashOf(1), chunks(7, 8), Into{Buffer: func(n int) []byte {
+	run, ok := b.RunIn(hashOf(1), chunks(7, 8), RunOptions{Buffer: func(n int) []byte {
 		asked += n
 		return make([]byte, n)
 	}})
@@ -309,12 +309,12 @@ func TestTrim(t *testing.T) {
 
 // What is lent is given back once, when it can be found or is forgotten; and not if it is
 // refused.
-func TestLendRun(t *testing.T) {
+func TestPutRunNoCopy(t *testing.T) {
 	b := open(t, newSimDisk(), func(o *Options) { o.QueueBytes = 64 << 10 })
 	var lent, freed atomic.Int64
 	for n := range 300 {
 		run, seen := runOf(t, n%200, chunks(0, 8), chunkSize), new(atomic.Bool)
-		err := b.LendRun(hashOf(n%200), run, func() {
+		err := b.PutRunNoCopy(hashOf(n%200), run, func() {
 			freed.Add(1)
 			if seen.Swap(true) {
 				t.Errorf("run %d is given back twice", n)
@@ -340,7 +340,7 @@ func TestLendRun(t *testing.T) {
 		}
 	}
 	b.Close()
-	if err := b.LendRun(hashOf(1), runOf(t, 1, chunks(0, 1), chunkSize), func() { t.Error("given back") }); !errors.Is(err, ErrClosed) {
+	if err := b.PutRunNoCopy(hashOf(1), runOf(t, 1, chunks(0, 1), chunkSize), func() { t.Error("given back") }); !errors.Is(err, ErrClosed) {
 		t.Errorf("LendRun of a closed store = %v", err)
 	}
 }

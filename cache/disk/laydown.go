@@ -16,7 +16,7 @@ import (
 // there already. Unlike PutRun it waits for the disk. The error is that of content, or as
 // in PutRun; ErrBusy means that the same file is just being laid down.
 func (s *Store) PutFile(h codec.Hash, size int64, content io.Reader) error {
-	if err := s.Refuses(); err != nil {
+	if err := s.WriteErr(); err != nil {
 		return err
 	}
 	if s.HasFile(h) {

@@ -8,7 +8,7 @@ import (
 
 // Page returns the index page of that hash.
 func (s *Store) Page(h [32]byte) ([]byte, bool) {
-	b, n := s.read(key{pageKind, h}, onePage, Into{Buffer: newBytes})
+	b, n := s.read(key{pageKind, h}, onePage, RunOptions{Buffer: newBytes})
 	s.count(n, 1)
 	return b, n == 1
 }
@@ -18,7 +18,7 @@ var onePage = codec.ChunkRange{Start: 0, End: 1}
 // PutPage stores an index page. It copies b and does not wait, and its errors are those
 // of PutRun.
 func (s *Store) PutPage(h [32]byte, b []byte) error {
-	if err := s.Refuses(); err != nil {
+	if err := s.WriteErr(); err != nil {
 		return err
 	}
 	k := key{pageKind, h}

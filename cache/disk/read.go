@@ -14,7 +14,7 @@ import (
 // read returns the bytes of chunks from the first of r on, each compared with its
 // checksum unless into says otherwise, and how many chunks there are. If some moved while
 // they were looked for, all are looked for once more.
-func (s *Store) read(k key, r codec.ChunkRange, into Into) (b []byte, n int) {
+func (s *Store) read(k key, r codec.ChunkRange, o RunOptions) (b []byte, n int) {
 	var few [4]part
 	for again := false; ; again = true {
 		if s.down() != nil {
@@ -22,21 +22,21 @@ func (s *Store) read(k key, r codec.ChunkRange, into Into) (b []byte, n int) {
 		}
 		d := s.disk.Load()
 		parts := d.find(k, r, few[:0])
-		if len(parts) == 0 || into.All && parts[len(parts)-1].chunks.End < r.End {
+		if len(parts) == 0 || o.All && parts[len(parts)-1].chunks.End < r.End {
 			return nil, 0
 		}
 		if b == nil {
-			b = into.Buffer(sizeOf(parts))
+			b = o.Buffer(sizeOf(parts))
 			r.End = parts[len(parts)-1].chunks.End // there is room for no more
 		}
 		if len(b) < sizeOf(parts) {
 			return nil, 0 // other chunks than at first
 		}
-		n, err := s.readParts(d, k, parts, b, into)
+		n, err := s.readParts(d, k, parts, b, o)
 		if errors.Is(err, errMoved) && !again {
 			continue
 		}
-		if into.All && n < r.Len() || n == 0 {
+		if o.All && n < r.Len() || n == 0 {
 			return nil, 0
 		}
 		parts = firstChunks(parts, n)
@@ -94,10 +94,10 @@ var errMoved = errors.New("it was moved or evicted meanwhile")
 
 // readParts fills b and returns how many chunks from the first on are right. What it
 // finds to be wrong is forgotten.
-func (s *Store) readParts(d *folder, k key, parts []part, b []byte, into Into) (n int, err error) {
+func (s *Store) readParts(d *folder, k key, parts []part, b []byte, o RunOptions) (n int, err error) {
 	bad := -1 // the first part that could not be read
 	if done, size := readNow(parts, b); done < len(parts) {
-		if into.Now {
+		if o.NoWait {
 			return 0, errNotNow
 		}
 		// The slow way keeps the parts; the others need not pay for that.
@@ -112,7 +112,7 @@ func (s *Store) readParts(d *folder, k key, parts []part, b []byte, into Into) (
 			return n, s.unreadable(k, p, err)
 		}
 		good := p.chunks.Len()
-		if !into.Unchecked {
+		if !o.Unchecked {
 			good = p.check(k, b)
 		}
 		n += good

@@ -297,7 +297,7 @@ func TestNothingIsAllocatedForAMiss(t *testing.T) {
 	b := open(t, newSimDisk())
 	b.put(1, 0, 20)
 	x := hashOf(2)
-	if n := testing.AllocsPerRun(100, func() { b.RunIn(x, chunks(0, 1), Into{}) }); n > 1 {
+	if n := testing.AllocsPerRun(100, func() { b.RunIn(x, chunks(0, 1), RunOptions{}) }); n > 1 {
 		t.Errorf("%v allocations", n)
 	}
 }

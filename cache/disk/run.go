@@ -17,20 +17,20 @@ import (
 // Nothing but the bytes of these chunks is read, and where they were put in one run, or
 // one run after the other, with one read.
 func (s *Store) Run(x codec.Hash, r codec.ChunkRange) (*xorb.Run, bool) {
-	return s.RunIn(x, r, Into{Buffer: newBytes})
+	return s.RunIn(x, r, RunOptions{Buffer: newBytes})
 }
 
 func newBytes(n int) []byte { return make([]byte, n) }
 
-// Into says how chunks are wanted.
-type Into struct {
+// RunOptions says how chunks are wanted.
+type RunOptions struct {
 	// Buffer lends memory for the packed chunks. It is called at most once, with the
 	// number of bytes. If it was called and no run came back, a read that hangs may still
 	// write into the buffer, unless Now is set, and it must not be used for anything else.
 	Buffer func(size int) []byte
 
-	All bool // of r or none
-	Now bool // what is in memory; nobody waits for the disk, not even for a moment
+	All    bool // of r or none
+	NoWait bool // what is in memory; nobody waits for the disk, not even for a moment
 
 	// Unchecked leaves it to the caller to compare each chunk with its hash, which says
 	// more than the checksum, or to call Check.
@@ -38,10 +38,10 @@ type Into struct {
 }
 
 // RunIn is Run as into says.
-func (s *Store) RunIn(x codec.Hash, r codec.ChunkRange, into Into) (*xorb.Run, bool) {
+func (s *Store) RunIn(x codec.Hash, r codec.ChunkRange, o RunOptions) (*xorb.Run, bool) {
 	k := key{chunkKind, x}
-	b, n := s.read(k, r, into)
-	if n > 0 || !into.Now {
+	b, n := s.read(k, r, o)
+	if n > 0 || !o.NoWait {
 		s.count(n, r.Len())
 	}
 	if n == 0 {
@@ -50,7 +50,7 @@ func (s *Store) RunIn(x codec.Hash, r codec.ChunkRange, into Into) (*xorb.Run, b
 	r.End = r.Start + uint32(n)
 	run, err := xorb.ParseRun(b, r, nil)
 	if err != nil {
-		if !into.Unchecked || s.compare(k, r, b) {
+		if !o.Unchecked || s.compare(k, r, b) {
 			s.drop(k, r)
 			s.dropped(describe(k, r), err)
 		}
@@ -115,7 +115,7 @@ func (x *index) drop(k key, r codec.ChunkRange) int {
 // is waiting already, ErrFull, ErrSuspended, ErrReadOnly or ErrClosed: the caller may
 // ignore it, the cache has forgotten the run.
 func (s *Store) PutRun(x codec.Hash, run *xorb.Run) error {
-	if err := s.Refuses(); err != nil || len(s.Missing(x, run.Chunks)) == 0 {
+	if err := s.WriteErr(); err != nil || len(s.Missing(x, run.Chunks)) == 0 {
 		return err
 	}
 	p, err := newPut(x, run.Chunks, bytes.Clone(run.Packed), nil)
@@ -125,39 +125,39 @@ func (s *Store) PutRun(x codec.Hash, run *xorb.Run) error {
 	return s.put(p, s.writer.Load().tryPut)
 }
 
-// LendRun is PutRun without the copy: nobody may change the bytes of the run until free
+// PutRunNoCopy is PutRun without the copy: nobody may change the bytes of the run until free
 // is called. That happens once, and only if the error is nil, when the chunks can be
 // found or were forgotten. It may be in another goroutine, which must not be made to
-// wait, and before LendRun returns.
-func (s *Store) LendRun(x codec.Hash, run *xorb.Run, free func()) error {
-	return s.lendRun(x, run, free, func(p *put) error { return s.writer.Load().tryPut(p) })
+// wait, and before PutRunNoCopy returns.
+func (s *Store) PutRunNoCopy(x codec.Hash, run *xorb.Run, release func()) error {
+	return s.putRunNoCopy(x, run, release, func(p *put) error { return s.writer.Load().tryPut(p) })
 }
 
-// LendRunPatiently is LendRun for who can wait: it waits until there is room, one caller
+// PutRunWait is PutRunNoCopy for who can wait: it waits until there is room, one caller
 // after the other, for as long as the disk may ever write. If ctx ends before that, the
 // error is ErrBusy and that of ctx.
-func (s *Store) LendRunPatiently(ctx context.Context, x codec.Hash, run *xorb.Run, free func()) error {
-	return s.lendRun(x, run, free, func(p *put) error { return s.writer.Load().putWait(ctx, p) })
+func (s *Store) PutRunWait(ctx context.Context, x codec.Hash, run *xorb.Run, release func()) error {
+	return s.putRunNoCopy(x, run, release, func(p *put) error { return s.writer.Load().putWait(ctx, p) })
 }
 
-func (s *Store) lendRun(x codec.Hash, run *xorb.Run, free func(), add func(*put) error) error {
-	err := s.Refuses()
+func (s *Store) putRunNoCopy(x codec.Hash, run *xorb.Run, release func(), add func(*put) error) error {
+	err := s.WriteErr()
 	if err == nil && len(s.Missing(x, run.Chunks)) == 0 {
-		free()
+		release()
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	p, err := newPut(x, run.Chunks, run.Packed, free)
+	p, err := newPut(x, run.Chunks, run.Packed, release)
 	if err != nil {
 		return err
 	}
 	return s.put(p, add)
 }
 
-func newPut(x codec.Hash, r codec.ChunkRange, packed []byte, free func()) (*put, error) {
-	p := &put{key: key{chunkKind, x}, first: r.Start, data: packed, free: free}
+func newPut(x codec.Hash, r codec.ChunkRange, packed []byte, release func()) (*put, error) {
+	p := &put{key: key{chunkKind, x}, first: r.Start, data: packed, release: release}
 	rest, seed := p.data, seed(p.key)
 	p.pieces = make([]piece, 0, r.Len())
 	for c := r.Start; c < r.End; c++ {

@@ -142,7 +142,7 @@ func (s *Store) verifyParts(ctx context.Context, d *folder, k key, parts []part,
 			return err
 		}
 		p := []part{parts[0].first(verifyBytes)}
-		n, err := s.readParts(d, k, p, make([]byte, p[0].size), Into{})
+		n, err := s.readParts(d, k, p, make([]byte, p[0].size), RunOptions{})
 		switch bad := p[0].chunks.Len() - n; {
 		case errors.Is(err, errSlow):
 			if slow++; slow == maxFailures {

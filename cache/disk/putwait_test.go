@@ -11,7 +11,7 @@ import (
 
 // Who waits for a busy disk leaves room to those who do not, and goes when there is room, when
 // the disk will take nothing, or when ctx ends. What was lent comes back once, the rest never.
-func TestLendRunPatiently(t *testing.T) {
+func TestPutRunWait(t *testing.T) {
 	tests := []struct {
 		name string
 		end  func(t *testing.T, b *bench, release, cancel func())
@@ -44,7 +44,7 @@ func TestLendRunPatiently(t *testing.T) {
 				for n := range 1 + lenders {
 					go func() {
 						defer ended.Add(1)
-						err := b.LendRunPatiently(ctx, hashOf(n), runOf(t, 0, chunks(0, 20), chunkSize), func() { freed.Add(1) })
+						err := b.PutRunWait(ctx, hashOf(n), runOf(t, 0, chunks(0, 20), chunkSize), func() { freed.Add(1) })
 						if n > 0 && !errors.Is(err, tt.want) || n == 0 && err != nil {
 							t.Errorf("run %d: %v, want %v", n, err, tt.want)
 						}

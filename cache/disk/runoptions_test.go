@@ -13,26 +13,26 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
-// TestInto asks for chunks in every way there is.
-func TestInto(t *testing.T) {
+// TestRunOptions asks for chunks in every way there is.
+func TestRunOptions(t *testing.T) {
 	b := openAt(t, cacheDir(t))
 	b.put(1, 0, 20)
 	b.put(1, 25, 30)
 	tests := []struct {
 		name   string
 		chunks codec.ChunkRange
-		into   Into
+		into   RunOptions
 		want   int
 	}{
-		{"what is there", chunks(0, 20), Into{}, 20},
-		{"what is there of it", chunks(10, 30), Into{}, 10},
-		{"all that is there", chunks(0, 20), Into{All: true}, 20},
-		{"all, and some are not there", chunks(10, 30), Into{All: true}, 0},
-		{"all, and the last is not there", chunks(28, 31), Into{All: true}, 0},
-		{"now", chunks(3, 7), Into{Now: true}, 4},
-		{"unchecked", chunks(3, 7), Into{Unchecked: true}, 4},
-		{"nothing", chunks(20, 25), Into{}, 0},
-		{"nothing now", chunks(20, 25), Into{Now: true, All: true, Unchecked: true}, 0},
+		{"what is there", chunks(0, 20), RunOptions{}, 20},
+		{"what is there of it", chunks(10, 30), RunOptions{}, 10},
+		{"all that is there", chunks(0, 20), RunOptions{All: true}, 20},
+		{"all, and some are not there", chunks(10, 30), RunOptions{All: true}, 0},
+		{"all, and the last is not there", chunks(28, 31), RunOptions{All: true}, 0},
+		{"now", chunks(3, 7), RunOptions{NoWait: true}, 4},
+		{"unchecked", chunks(3, 7), RunOptions{Unchecked: true}, 4},
+		{"nothing", chunks(20, 25), RunOptions{}, 0},
+		{"nothing now", chunks(20, 25), RunOptions{NoWait: true, All: true, Unchecked: true}, 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -56,7 +56,7 @@ func TestInto(t *testing.T) {
 }
 
 // What is not in memory does not come now, and nobody begins to read it.
-func TestNowIsInMemory(t *testing.T) {
+func TestNoWaitIsInMemory(t *testing.T) {
 	dir := cacheDir(t)
 	b := openAt(t, dir)
 	b.put(1, 0, 20)
@@ -64,7 +64,7 @@ func TestNowIsInMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := func() bool {
-		_, ok := b.RunIn(hashOf(1), chunks(0, 20), Into{Buffer: newBytes, Now: true})
+		_, ok := b.RunIn(hashOf(1), chunks(0, 20), RunOptions{Buffer: newBytes, NoWait: true})
 		return ok
 	}
 	if !now() {
@@ -95,14 +95,14 @@ func TestNowIsInMemory(t *testing.T) {
 	}
 }
 
-// TestD08_NowDoesNotHang lets the disk hang: who asks for what is in memory does not
+// TestD08_NoWaitDoesNotHang lets the disk hang: who asks for what is in memory does not
 // touch it.
-func TestD08_NowDoesNotHang(t *testing.T) {
+func TestD08_NoWaitDoesNotHang(t *testing.T) {
 	d := newSimDisk()
 	b := open(t, d)
 	b.put(1, 0, 20)
 	d.setFault(func(op, name string) error { t.Errorf("%s of %s", op, name); return unix.EIO })
-	if run, ok := b.RunIn(hashOf(1), chunks(0, 20), Into{Buffer: newBytes, Now: true}); ok {
+	if run, ok := b.RunIn(hashOf(1), chunks(0, 20), RunOptions{Buffer: newBytes, NoWait: true}); ok {
 		t.Errorf("chunks %s came, of a disk of which nothing is in memory", run.Chunks)
 	}
 	d.setFault(nil)
@@ -117,7 +117,7 @@ func TestD09_Unchecked(t *testing.T) {
 	f := b.disk.names["seg/00000001"]
 	for off := range packedOf(1, chunks(0, 3), chunkSize) {
 		f.data[off] ^= 0x10
-		run, ok := b.RunIn(hashOf(1), chunks(0, 3), Into{Buffer: newBytes, Unchecked: true})
+		run, ok := b.RunIn(hashOf(1), chunks(0, 3), RunOptions{Buffer: newBytes, Unchecked: true})
 		if ok && b.Check(hashOf(1), run) {
 			t.Fatalf("byte %d: nobody saw it", off)
 		}

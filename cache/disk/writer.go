@@ -62,11 +62,11 @@ type op struct {
 
 // A put is consecutive chunks of one object, about to be stored.
 type put struct {
-	key    key
-	first  uint32
-	data   []byte
-	pieces []piece
-	free   func() // called when data is not needed any more; nil: it is nobody else's
+	key     key
+	first   uint32
+	data    []byte
+	pieces  []piece
+	release func() // called when data is not needed any more; nil: it is nobody else's
 }
 
 func (p *put) chunks() codec.ChunkRange {
@@ -172,7 +172,7 @@ func (wr *writer) putWait(ctx context.Context, p *put) error {
 		if !errors.Is(err, ErrBusy) {
 			return err
 		}
-		if err := wr.s.Refuses(); err != nil {
+		if err := wr.s.WriteErr(); err != nil {
 			return err
 		}
 		select {
@@ -273,8 +273,8 @@ func (wr *writer) stored(p *put) {
 	wr.bytes -= int64(len(p.data))
 	wr.mu.Unlock()
 	signal(wr.spaceFreed)
-	if p.free != nil {
-		p.free()
+	if p.release != nil {
+		p.release()
 	}
 }
 
