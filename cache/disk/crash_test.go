@@ -169,7 +169,7 @@ func (l *load) untilSure(n int) {
 	if w == nil || l.HasFile(hashOf(n)) {
 		return
 	}
-	until(l.t, "it is compared", func() bool { return !w.doubted.Load() || w.gone.Load() })
+	until(l.t, "it is compared", func() bool { return !w.suspect.Load() || w.gone.Load() })
 }
 
 // run loads the store until the disk dies, and returns what must be there afterwards:

@@ -35,7 +35,7 @@ type Options struct {
 
 	// Succeed makes a store that shares a folder look now and then whether it may write
 	// there, and do so from then on.
-	Succeed bool
+	TakeOver bool
 
 	// Event is called when something happened that a person may want to know. It may be
 	// called by several goroutines at once and must not wait. nil: nobody wants to.
@@ -46,15 +46,15 @@ type Options struct {
 
 // testOptions are what no user can set.
 type testOptions struct {
-	openDir func(path string, write bool) (files, error)
-	segment int64         // bytes of a segment
-	pause   time.Duration // without writes when the disk is full
-	probe   time.Duration // between looks at a disk that fails
-	ending  time.Duration // that Close waits
-	look    time.Duration // between looks whether others need the room
-	succeed time.Duration // between looks whether the owner of a folder has gone
-	journal int64         // least bytes of changes before a new snapshot
-	recheck time.Duration // after which a whole file that is opened is compared again
+	openDir  func(path string, write bool) (files, error)
+	segment  int64         // bytes of a segment
+	pause    time.Duration // without writes when the disk is full
+	probe    time.Duration // between looks at a disk that fails
+	ending   time.Duration // that Close waits
+	look     time.Duration // between looks whether others need the room
+	takeOver time.Duration // between looks whether the owner of a folder has gone
+	journal  int64         // least bytes of changes before a new snapshot
+	recheck  time.Duration // after which a whole file that is opened is compared again
 }
 
 const minBytes = 16 << 20
@@ -77,7 +77,7 @@ func (o *Options) setDefaults() {
 	setDefault(&t.probe, 30*time.Second)
 	setDefault(&t.ending, 10*time.Second)
 	setDefault(&t.look, 5*time.Second)
-	setDefault(&t.succeed, 10*time.Second)
+	setDefault(&t.takeOver, 10*time.Second)
 	setDefault(&t.journal, 4<<20)
 	setDefault(&t.recheck, 7*24*time.Hour)
 	t.journal = min(t.journal, max(o.MaxBytes/64, 4<<10))
@@ -104,10 +104,10 @@ type Store struct {
 	stats  counters
 
 	materializing sync.Map // whole files on their way: codec.Hash → struct{}
-	rotten        sync.Map // those found to be damaged since Open: codec.Hash → struct{}
+	corrupt       sync.Map // those found to be damaged since Open: codec.Hash → struct{}
 	closed        atomic.Bool
-	heir          *heir // nil: nobody waits for the owner to go
-	checks        checker
+	standby       *standby // nil: nobody waits for the owner to go
+	scrubber      scrubber
 }
 
 // A folder is the files of a store and what is known of them, from one time that it is
@@ -139,20 +139,20 @@ func Open(dir string, o Options) (*Store, error) {
 	o.setDefaults()
 	s := &Store{dir: dir, o: o}
 	s.reads.init(o.ReadLimit)
-	s.checks.init(s)
-	err := s.own()
+	s.scrubber.init(s)
+	err := s.openAsOwner()
 	if err != nil && o.Share && mayShare(err) {
 		if shared := s.share(); !errors.Is(shared, fs.ErrNotExist) {
 			err = shared // else there is no cache yet, and err is why none can be made
 		}
 	}
 	if err != nil {
-		s.checks.stop()
+		s.scrubber.stop()
 		return nil, fmt.Errorf("disk cache %s: %w", dir, err)
 	}
-	go s.checks.run()
-	if s.Shared() && o.Succeed {
-		s.heir = newHeir(s)
+	go s.scrubber.run()
+	if s.Shared() && o.TakeOver {
+		s.standby = newStandby(s)
 	}
 	return s, nil
 }
@@ -226,13 +226,13 @@ func (s *Store) Close() error {
 		return nil
 	}
 	end := now().Add(s.o.testing.ending)
-	s.checks.stop()
-	err := s.heir.close(s.o.testing.ending)
+	s.scrubber.stop()
+	err := s.standby.close(s.o.testing.ending)
 	if k := s.writer.Load(); k != nil && err == nil {
 		err = k.close(s.o.testing.ending)
 	}
 	if err == nil {
-		err = s.checks.wait(max(time.Until(end), 0))
+		err = s.scrubber.wait(max(time.Until(end), 0))
 	}
 	if err == nil {
 		if err = s.disk.Load().close(); errors.Is(err, os.ErrClosed) {

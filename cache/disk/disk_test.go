@@ -341,7 +341,7 @@ func TestPutRunNoCopy(t *testing.T) {
 	}
 	b.Close()
 	if err := b.PutRunNoCopy(hashOf(1), runOf(t, 1, chunks(0, 1), chunkSize), func() { t.Error("given back") }); !errors.Is(err, ErrClosed) {
-		t.Errorf("LendRun of a closed store = %v", err)
+		t.Errorf("PutRunNoCopy of a closed store = %v", err)
 	}
 }
 

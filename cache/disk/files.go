@@ -43,10 +43,10 @@ type files interface {
 type entry struct {
 	name     string
 	size     int64
-	changed  int64 // time of change in nanoseconds since 1970
-	touched  int64 // the same of anything about the file, its name included; nobody can set it
-	plain    bool  // an ordinary file
-	nameless bool  // it was deleted, which touched it
+	mtime    int64 // time of change in nanoseconds since 1970
+	ctime    int64 // the same of anything about the file, its name included; nobody can set it
+	regular  bool  // an ordinary file
+	unlinked bool  // it was deleted, which touched it
 	err      error // why nothing but the name is known; nil: all is
 }
 
@@ -61,7 +61,7 @@ type file interface {
 	truncate(size int64) error
 	sync() error // the bytes and the size last
 	stat() (entry, error)
-	plain() *os.File // nil where the kernel knows of no such file
+	osFile() *os.File // nil where the kernel knows of no such file
 	io.Closer
 }
 

@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// own opens the folder as the process that writes to it.
-func (s *Store) own() error {
-	k := newWriter(s)
-	if err := k.load(); err != nil {
+// openAsOwner opens the folder as the process that writes to it.
+func (s *Store) openAsOwner() error {
+	wr := newWriter(s)
+	if err := wr.load(); err != nil {
 		return err
 	}
-	s.writer.Store(k)
-	go k.run()
+	s.writer.Store(wr)
+	go wr.run()
 	return nil
 }
 
@@ -115,7 +115,7 @@ func (wr *writer) loadFormat(names []entry) ([]entry, error) {
 		case isLog:
 			kept = append(kept, e)
 		}
-		if e.plain && !(fresh && e.name == formatName) {
+		if e.regular && !(fresh && e.name == formatName) {
 			wr.s.stats.use(onDisk(e.size), &wr.s.stats.journalBytes)
 		}
 	}
@@ -181,7 +181,7 @@ func (wr *writer) loadSegments() error {
 		}
 		stats.use(onDisk(e.size), &stats.segmentBytes)
 		s := wr.d.index.segments[number]
-		if s == nil || !e.plain || e.size == 0 {
+		if s == nil || !e.regular || e.size == 0 {
 			wr.orphans = append(wr.orphans, orphan{name: segmentName(number), size: onDisk(e.size), sort: &stats.segmentBytes})
 			continue
 		}

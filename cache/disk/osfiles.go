@@ -182,10 +182,10 @@ func entryOf(name string, st *unix.Stat_t) entry {
 	return entry{
 		name:     name,
 		size:     st.Size,
-		changed:  st.Mtim.Nano(),
-		touched:  st.Ctim.Nano(),
-		plain:    st.Mode&unix.S_IFMT == unix.S_IFREG,
-		nameless: st.Nlink == 0,
+		mtime:    st.Mtim.Nano(),
+		ctime:    st.Ctim.Nano(),
+		regular:  st.Mode&unix.S_IFMT == unix.S_IFREG,
+		unlinked: st.Nlink == 0,
 	}
 }
 
@@ -213,7 +213,7 @@ func (d *osFiles) lock() error {
 	if err != nil {
 		return err
 	}
-	held := f.plain()
+	held := f.osFile()
 	err = retry(func() error { return unix.Flock(int(held.Fd()), unix.LOCK_EX|unix.LOCK_NB) })
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		err = errLocked
@@ -340,7 +340,7 @@ func (f *osFile) readNow(p []byte, off int64) int {
 func (r *nowRead) read(fd uintptr) { r.n = nowait.ReadAt(int(fd), r.p, r.off) }
 
 func (f *osFile) truncate(size int64) error { return f.Truncate(size) }
-func (f *osFile) plain() *os.File           { return f.File }
+func (f *osFile) osFile() *os.File          { return f.File }
 
 // sync makes bytes and size last. The time of change, which a whole file is known by,
 // is not needed of any other.

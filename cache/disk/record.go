@@ -41,7 +41,7 @@ type record struct {
 	off     uint64  // in the segment
 	size    uint64  // of a whole file
 	crc     uint32  // of a whole file
-	touched uint64  // of a whole file, in nanoseconds; 0: unknown
+	ctime   uint64  // of a whole file, in nanoseconds; 0: unknown
 	rows    []row   // one of a drop
 	pieces  []piece // of all rows, if it is an add
 }
@@ -82,8 +82,8 @@ func (r *record) append(b []byte) []byte {
 		b = binary.AppendUvarint(b, r.size)
 		b = binary.AppendUvarint(b, r.time)
 		b = binary.LittleEndian.AppendUint32(b, r.crc)
-		if r.touched != 0 {
-			b = binary.AppendUvarint(b, r.touched)
+		if r.ctime != 0 {
+			b = binary.AppendUvarint(b, r.ctime)
 		}
 	case forgetRecord:
 		b = append(b, r.key.hash[:]...)
@@ -143,7 +143,7 @@ func (r *record) decode(b []byte) error {
 		r.time = in.uvarint()
 		r.crc = in.uint32()
 		if in.err == nil && in.off < len(b) { // earlier programs did not write it
-			if r.touched = in.uvarint(); r.touched == 0 {
+			if r.ctime = in.uvarint(); r.ctime == 0 {
 				in.fail("touched at no time")
 			}
 		}

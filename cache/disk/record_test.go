@@ -38,7 +38,7 @@ var someRecords = []struct {
 	{"drop", "\x05\x00" + string(someHash[:]) + "\x03\x02", record{kind: dropRecord, key: key{chunkKind, someHash}, rows: []row{{0, 3, 2}}}},
 	{"evict", "\x06\x2a", record{kind: evictRecord, number: 42}},
 	{"whole", "\x07" + string(someHash[:]) + "\x64\x90\x4eabcd", record{kind: fileRecord, key: key{hash: someHash}, size: 100, time: 10000, crc: 0x64636261}},
-	{"whole and touched", "\x07" + string(someHash[:]) + "\x64\x90\x4eabcd\xe9\x07", record{kind: fileRecord, key: key{hash: someHash}, size: 100, time: 10000, crc: 0x64636261, touched: 1001}},
+	{"whole and touched", "\x07" + string(someHash[:]) + "\x64\x90\x4eabcd\xe9\x07", record{kind: fileRecord, key: key{hash: someHash}, size: 100, time: 10000, crc: 0x64636261, ctime: 1001}},
 	{"forget", "\x08" + string(someHash[:]), record{kind: forgetRecord, key: key{hash: someHash}}},
 	{"end", "\x09", record{kind: endRecord}},
 	{"close", "\x0a", record{kind: closeRecord}},

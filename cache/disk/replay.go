@@ -164,8 +164,8 @@ func (r *replayed) wholeFile(rec *record) {
 		w = &wholeFile{hash: rec.key.hash}
 		r.index.files[w.hash] = w
 	}
-	w.size, w.changed, w.crc = int64(rec.size), int64(rec.time), rec.crc
-	w.touched.Store(int64(rec.touched))
+	w.size, w.mtime, w.crc = int64(rec.size), int64(rec.time), rec.crc
+	w.ctime.Store(int64(rec.ctime))
 	r.rows.push(protected, member{file: w})
 }
 

@@ -146,8 +146,8 @@ func TestWholeChangedWhileOpen(t *testing.T) {
 	if err := os.Truncate(filepath.Join(dir, wholeFileName(hashOf(1))), int64(len(fileOf(1))+1)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.ReadAt(p, 0); !errors.Is(err, errChanged) {
-		t.Errorf("error = %v, want %v", err, errChanged)
+	if _, err := f.ReadAt(p, 0); !errors.Is(err, errFileChanged) {
+		t.Errorf("error = %v, want %v", err, errFileChanged)
 	}
 	if b.HasFile(hashOf(1)) || b.saw(EventDropped) != 1 {
 		t.Errorf("it is not forgotten; %v", b.events)

@@ -44,7 +44,7 @@ func (s *Store) countFolder(d *folder) error {
 			return err
 		}
 		for _, e := range entries {
-			if e.plain {
+			if e.regular {
 				s.stats.use(onDisk(e.size), sort)
 			}
 		}
@@ -85,7 +85,7 @@ func (d *folder) forgetChangedFiles() error {
 		if !w.is(e) {
 			delete(d.index.files, h)
 		}
-		w.doubted.Store(e.touched != w.touched.Load())
+		w.suspect.Store(e.ctime != w.ctime.Load())
 	}
 	return nil
 }
@@ -93,5 +93,5 @@ func (d *folder) forgetChangedFiles() error {
 // gone says that an error means that the owner of a shared folder has evicted something,
 // or laid it down anew since: nothing is damaged.
 func (s *Store) gone(err error) bool {
-	return s.Shared() && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, errChanged))
+	return s.Shared() && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, errFileChanged))
 }

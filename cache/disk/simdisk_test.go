@@ -360,7 +360,7 @@ func (d *simFolder) list(dir string) ([]entry, error) {
 }
 
 func (f *simFile) entry() entry {
-	return entry{size: int64(len(f.data)), changed: f.changed, touched: f.touched, plain: !f.dir && !f.foreign}
+	return entry{size: int64(len(f.data)), mtime: f.changed, ctime: f.touched, regular: !f.dir && !f.foreign}
 }
 
 func (d *simFolder) syncDir(dir string) error {
@@ -536,7 +536,7 @@ func (o *simOpen) stat() (entry, error) {
 	return o.f.entry(), nil
 }
 
-func (o *simOpen) plain() *os.File { return nil }
+func (o *simOpen) osFile() *os.File { return nil }
 
 func (o *simOpen) readNow([]byte, int64) int { return 0 }
 

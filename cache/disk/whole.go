@@ -12,15 +12,15 @@ import (
 
 // A wholeFile is a whole file that is kept. The first four fields never change.
 type wholeFile struct {
-	hash    codec.Hash
-	size    int64
-	changed int64 // its time of change in ns: who changes the file changes that
-	crc     uint32
+	hash  codec.Hash
+	size  int64
+	mtime int64 // its time of change in ns: who changes the file changes that
+	crc   uint32
 
-	touched atomic.Int64 // as entry.touched, when the file was last known to be sound; 0: unknown
-	doubted atomic.Bool  // it was touched since: it is not given out until it was compared
+	ctime   atomic.Int64 // as entry.touched, when the file was last known to be sound; 0: unknown
+	suspect atomic.Bool  // it was touched since: it is not given out until it was compared
 	due     atomic.Int64 // checker.clock when it is to be compared again, or waits
-	bad     atomic.Bool  // it was compared, and is damaged
+	corrupt atomic.Bool  // it was compared, and is damaged
 
 	// The keeper's alone:
 	order     uint64 // place in its queue; 0: in none
@@ -38,8 +38,8 @@ func wholeFileName(h codec.Hash) string { return "whole/" + h.String() }
 
 func (w *wholeFile) record() *record {
 	return &record{
-		kind: fileRecord, key: key{hash: w.hash}, size: uint64(w.size), time: uint64(w.changed), crc: w.crc,
-		touched: uint64(w.touched.Load()),
+		kind: fileRecord, key: key{hash: w.hash}, size: uint64(w.size), time: uint64(w.mtime), crc: w.crc,
+		ctime: uint64(w.ctime.Load()),
 	}
 }
 
@@ -58,7 +58,7 @@ type File struct {
 // ReadAt implements io.ReaderAt. It waits no longer for the disk than readers of chunks
 // do. A file that cannot be read, or was changed since it was opened, is forgotten.
 func (f *File) ReadAt(p []byte, off int64) (int, error) {
-	if f.w.bad.Load() {
+	if f.w.corrupt.Load() {
 		return 0, errChecksum
 	}
 	if err := f.w.compare(f.f); err != nil {
@@ -90,14 +90,14 @@ func (f *File) ReadAt(p []byte, off int64) (int, error) {
 // Sound says whether the file is what it was when it was laid down, as far as can be told
 // without reading it. One that is not is forgotten, or compared with its checksum.
 func (f *File) Sound() bool {
-	if f.w.bad.Load() {
+	if f.w.corrupt.Load() {
 		return false
 	}
 	if err := f.w.compare(f.f); err != nil {
 		f.s.fileFailed(f.d, f.w, err)
 		return false
 	}
-	f.s.checks.add(f.d, f.w)
+	f.s.scrubber.add(f.d, f.w)
 	return true
 }
 
@@ -128,9 +128,9 @@ func (s *Store) OpenFile(h codec.Hash) (*File, bool) {
 	if w == nil {
 		return nil, false
 	}
-	if w.doubted.Load() {
+	if w.suspect.Load() {
 		s.release(d, w)
-		s.checks.add(d, w)
+		s.scrubber.add(d, w)
 		return nil, false
 	}
 	opened := make(chan file, 1)
@@ -148,12 +148,12 @@ func (s *Store) OpenFile(h codec.Hash) (*File, bool) {
 		return nil, false
 	}
 	f := <-opened
-	s.checks.add(d, w)
+	s.scrubber.add(d, w)
 	s.stats.fileHits.Add(1)
 	if n := w.uses.Load(); n < maxUses {
 		w.uses.CompareAndSwap(n, n+1)
 	}
-	return &File{File: f.plain(), f: f, d: d, s: s, w: w}, true
+	return &File{File: f.osFile(), f: f, d: d, s: s, w: w}, true
 }
 
 // closeLater closes a file that came too late.
@@ -170,8 +170,8 @@ func (s *Store) HasFile(h codec.Hash) bool {
 	}
 	d := s.disk.Load()
 	w := d.index.file(h)
-	if w != nil && w.doubted.Load() {
-		s.checks.add(d, w)
+	if w != nil && w.suspect.Load() {
+		s.scrubber.add(d, w)
 		return false
 	}
 	return w != nil
@@ -196,8 +196,8 @@ func (x *index) acquireFile(h codec.Hash) *wholeFile {
 }
 
 var (
-	errChanged = errors.New("somebody changed the file")
-	errTouched = errors.New("somebody touched the file, and may have changed it")
+	errFileChanged  = errors.New("somebody changed the file")
+	errCtimeChanged = errors.New("somebody touched the file, and may have changed it")
 )
 
 func (d *folder) openFile(w *wholeFile) (file, error) {
@@ -219,14 +219,14 @@ func (w *wholeFile) compare(f file) error {
 	case err != nil:
 		return err
 	case !w.is(e):
-		return errChanged
-	case e.touched != w.touched.Load() && !e.nameless:
-		return errTouched
+		return errFileChanged
+	case e.ctime != w.ctime.Load() && !e.unlinked:
+		return errCtimeChanged
 	}
 	return nil
 }
 
-func (w *wholeFile) is(e entry) bool { return e.plain && e.size == w.size && e.changed == w.changed }
+func (w *wholeFile) is(e entry) bool { return e.regular && e.size == w.size && e.mtime == w.mtime }
 
 // fileFailed forgets a file that could not be opened or read, or is not what it was. One
 // that was only touched is compared first.
@@ -237,8 +237,8 @@ func (s *Store) fileFailed(d *folder, w *wholeFile, err error) {
 		return
 	case w.gone.Load() || errors.Is(err, os.ErrClosed):
 		return
-	case errors.Is(err, errTouched):
-		s.checks.doubt(d, w)
+	case errors.Is(err, errCtimeChanged):
+		s.scrubber.markSuspect(d, w)
 		return
 	case starved(err):
 		w.due.Store(0) // whoever asks for it next has it compared, if it waited for that
@@ -246,10 +246,10 @@ func (s *Store) fileFailed(d *folder, w *wholeFile, err error) {
 		return
 	}
 	if errors.Is(err, errChecksum) {
-		w.bad.Store(true)
-		s.rotten.Store(w.hash, nil)
+		w.corrupt.Store(true)
+		s.corrupt.Store(w.hash, nil)
 		if s.Shared() {
-			d.blame(w)
+			d.flagForOwner(w)
 		}
 	}
 	if d != s.disk.Load() {
@@ -258,7 +258,7 @@ func (s *Store) fileFailed(d *folder, w *wholeFile, err error) {
 	if s.forgetFile(w.hash) && !s.gone(err) {
 		s.dropped("file "+w.hash.String(), err)
 	}
-	for _, known := range []error{errChanged, errChecksum, errForeign, fs.ErrNotExist, io.EOF} {
+	for _, known := range []error{errFileChanged, errChecksum, errForeign, fs.ErrNotExist, io.EOF} {
 		if errors.Is(err, known) {
 			return
 		}
@@ -269,7 +269,7 @@ func (s *Store) fileFailed(d *folder, w *wholeFile, err error) {
 // WasCorrupt says whether wrong bytes may have been read of a whole file since Open, and
 // somebody may hold them still: it was found to be damaged.
 func (s *Store) WasCorrupt(h codec.Hash) bool {
-	_, found := s.rotten.Load(h)
+	_, found := s.corrupt.Load(h)
 	return found
 }
 
@@ -389,7 +389,7 @@ func (wr *writer) loadFiles() error {
 			continue
 		}
 		there[h] = true
-		w.doubted.Store(e.touched != w.touched.Load())
+		w.suspect.Store(e.ctime != w.ctime.Load())
 		wr.held[protected] += onDisk(e.size)
 	}
 	for h, w := range x.files {

@@ -80,7 +80,7 @@ func (s *source) openDisk(o *sourceOptions) error {
 	why, until := "it cannot be written to", ""
 	if f.writable() {
 		why = processName(ownerOf(f.path)) + " writes to it"
-		if f.options.Succeed {
+		if f.options.TakeOver {
 			until = " until that ends"
 		}
 	}
@@ -109,7 +109,7 @@ func (f *cacheFolder) shared() *cacheFolder {
 // inherited is one that is written to as soon as that can be.
 func (f *cacheFolder) inherited() *cacheFolder {
 	if f != nil {
-		f.options.Share, f.options.Succeed = true, true
+		f.options.Share, f.options.TakeOver = true, true
 	}
 	return f
 }

@@ -14,8 +14,8 @@ import (
 
 // waiting are the options of a store that waits for the owner of its folder to go.
 func waiting(o *Options) {
-	o.Share, o.Succeed = true, true
-	o.testing.succeed = 2 * time.Millisecond
+	o.Share, o.TakeOver = true, true
+	o.testing.takeOver = 2 * time.Millisecond
 }
 
 // TestD17_OwnerGoes has a store wait for the owner of its folder, who goes in peace or is
@@ -63,8 +63,8 @@ func TestD17_OwnerGoes(t *testing.T) {
 	}
 }
 
-// TestD17_OneHeir has several stores wait. One is the next owner, and when it goes another.
-func TestD17_OneHeir(t *testing.T) {
+// TestD17_OneStandby has several stores wait. One is the next owner, and when it goes another.
+func TestD17_OneStandby(t *testing.T) {
 	d := newSimDisk()
 	owner := open(t, d)
 	owner.put(1, 0, 20)
@@ -156,9 +156,9 @@ func TestD17_ReadersGoOver(t *testing.T) {
 	}
 }
 
-// TestD17_HeirMeetsFaults lets fail what an heir does: it shares on, and comes to own the folder
+// TestD17_StandbyMeetsFaults lets fail what an heir does: it shares on, and comes to own the folder
 // when it can.
-func TestD17_HeirMeetsFaults(t *testing.T) {
+func TestD17_StandbyMeetsFaults(t *testing.T) {
 	for _, tt := range []struct{ op, name string }{
 		{"opendir", ""}, {"lock", ""}, {"list", ""}, {"list", "whole"}, {"open", formatName}, {"open", "index"},
 	} {
@@ -233,8 +233,8 @@ func TestD05_SharedResumes(t *testing.T) {
 	}
 }
 
-// TestD08_HeirHangs closes a store whose disk hangs while it looks for the owner.
-func TestD08_HeirHangs(t *testing.T) {
+// TestD08_StandbyHangs closes a store whose disk hangs while it looks for the owner.
+func TestD08_StandbyHangs(t *testing.T) {
 	d := newSimDisk()
 	owner := open(t, d)
 	owner.put(1, 0, 20)
@@ -253,13 +253,13 @@ func TestD08_HeirHangs(t *testing.T) {
 		t.Errorf("Close: %v, want %v", err, errSlow)
 	}
 	close(goOn)
-	<-heir.heir.done
+	<-heir.standby.done
 	heir.Store.disk.Load().close()
 }
 
-// TestD08_HeirHangsAndThenOwns closes a store that is just about to own its folder, and cannot
+// TestD08_StandbyHangsAndThenOwns closes a store that is just about to own its folder, and cannot
 // wait for the disk: it does not own it afterwards.
-func TestD08_HeirHangsAndThenOwns(t *testing.T) {
+func TestD08_StandbyHangsAndThenOwns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newSimDisk()
 		owner := open(t, d)
@@ -278,7 +278,7 @@ func TestD08_HeirHangsAndThenOwns(t *testing.T) {
 			t.Errorf("Close: %v, want %v", err, errSlow)
 		}
 		close(goOn)
-		<-heir.heir.done
+		<-heir.standby.done
 		if k := heir.writer.Load(); k != nil || d.locked {
 			t.Errorf("it owns the folder: %v, locked %v", k != nil, d.locked)
 		}

@@ -27,7 +27,7 @@ func (s *Store) PutFile(h codec.Hash, size int64, content io.Reader) error {
 	}
 	defer s.materializing.Delete(h)
 	d := s.disk.Load()
-	if kept, err := s.settle(d, d.index.file(h)); kept || err != nil {
+	if kept, err := s.checkNow(d, d.index.file(h)); kept || err != nil {
 		return err
 	}
 	k := s.writer.Load()
@@ -63,7 +63,7 @@ func (s *Store) materialize(d *folder, h codec.Hash, size int64, content io.Read
 		if err = f.sync(); err == nil {
 			e, err = f.stat()
 		}
-		w.changed = e.changed
+		w.mtime = e.mtime
 		err = s.diskFailed(h, err)
 	}
 	return w, errors.Join(err, s.diskFailed(h, f.Close()))
@@ -203,8 +203,8 @@ func (wr *writer) rename(n *pendingFile) error {
 	if err == nil {
 		e, err = wr.d.stat(n.w.name()) // the new name has touched it
 	}
-	n.w.touched.Store(e.touched)
-	n.w.due.Store(wr.s.checks.clock() + int64(wr.s.o.testing.recheck))
+	n.w.ctime.Store(e.ctime)
+	n.w.due.Store(wr.s.scrubber.clock() + int64(wr.s.o.testing.recheck))
 	if err != nil {
 		err = errors.Join(err, wr.d.files.remove(n.w.name()))
 	}

@@ -116,8 +116,8 @@ func TestD09_WholeOfEarlierJournal(t *testing.T) {
 			k := b.writer.Load()
 			err := k.do(func() error {
 				w := k.d.index.file(hashOf(1))
-				w.touched.Store(0)
-				k.touched(k.d, w)
+				w.ctime.Store(0)
+				k.recordCtime(k.d, w)
 				return nil
 			})
 			if err != nil {
@@ -210,7 +210,7 @@ func TestD09_WholeRotsLater(t *testing.T) {
 	b.hasFile(1)
 	until(t, "it is compared", func() bool { return opens.Load() == 12 })
 	w := b.Store.disk.Load().index.file(hashOf(1))
-	until(t, "it is found to be sound", func() bool { return w.due.Load() != waits })
+	until(t, "it is found to be sound", func() bool { return w.due.Load() != isQueued })
 	d.rot(wholeFileName(hashOf(1)))
 	if f, ok := b.OpenFile(hashOf(1)); ok {
 		f.Close()
@@ -307,7 +307,7 @@ func TestD09_VerifiedByAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, b := range []*bench{owner, verifier} {
-		b.Store.disk.Load().index.file(hashOf(1)).touched.Store(st.Ctim.Nano())
+		b.Store.disk.Load().index.file(hashOf(1)).ctime.Store(st.Ctim.Nano())
 	}
 	if f, ok := owner.OpenFile(hashOf(1)); !ok {
 		t.Fatal("it is seen from outside")
