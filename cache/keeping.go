@@ -148,9 +148,9 @@ func (f *fetches) leave(there *fetch) {
 	}
 }
 
-// Spare says that chunks are kept on disk in a whole file, too, so that they may go first.
+// MarkRedundant says that chunks are kept on disk in a whole file, too, so that they may go first.
 func (c *Cache) Spare(terms []codec.Term) {
 	if c.packed != nil {
-		c.fetches.afterKeeping(func() { c.packed.Spare(terms) })
+		c.fetches.afterKeeping(func() { c.packed.MarkRedundant(terms) })
 	}
 }

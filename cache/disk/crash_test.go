@@ -64,7 +64,7 @@ func (l *load) step() (alive bool) {
 		if l.rng.IntN(10) == 0 {
 			l.Drop(hashOf(n), chunks(start, end))
 		} else {
-			l.Spare([]codec.Term{{Xorb: hashOf(n), Chunks: chunks(0, loadChunks)}, {Xorb: hashOf(n + 1), Chunks: chunks(0, loadChunks)}})
+			l.MarkRedundant([]codec.Term{{Xorb: hashOf(n), Chunks: chunks(0, loadChunks)}, {Xorb: hashOf(n + 1), Chunks: chunks(0, loadChunks)}})
 		}
 	case 4, 5, 6, 7, 8:
 		l.forgetAbsent()

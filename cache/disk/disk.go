@@ -46,15 +46,15 @@ type Options struct {
 
 // testOptions are what no user can set.
 type testOptions struct {
-	openDir  func(path string, write bool) (files, error)
-	segment  int64         // bytes of a segment
-	pause    time.Duration // without writes when the disk is full
-	probe    time.Duration // between looks at a disk that fails
-	ending   time.Duration // that Close waits
-	look     time.Duration // between looks whether others need the room
-	takeOver time.Duration // between looks whether the owner of a folder has gone
-	journal  int64         // least bytes of changes before a new snapshot
-	recheck  time.Duration // after which a whole file that is opened is compared again
+	openDir    func(path string, write bool) (files, error)
+	segment    int64         // bytes of a segment
+	pause      time.Duration // without writes when the disk is full
+	probe      time.Duration // between looks at a disk that fails
+	ending     time.Duration // that Close waits
+	spaceCheck time.Duration // between looks whether others need the room
+	takeOver   time.Duration // between looks whether the owner of a folder has gone
+	journal    int64         // least bytes of changes before a new snapshot
+	recheck    time.Duration // after which a whole file that is opened is compared again
 }
 
 const minBytes = 16 << 20
@@ -76,7 +76,7 @@ func (o *Options) setDefaults() {
 	setDefault(&t.pause, 30*time.Second)
 	setDefault(&t.probe, 30*time.Second)
 	setDefault(&t.ending, 10*time.Second)
-	setDefault(&t.look, 5*time.Second)
+	setDefault(&t.spaceCheck, 5*time.Second)
 	setDefault(&t.takeOver, 10*time.Second)
 	setDefault(&t.journal, 4<<20)
 	setDefault(&t.recheck, 7*24*time.Hour)

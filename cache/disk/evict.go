@@ -31,11 +31,11 @@ func (wr *writer) fits(n int64, chunks int) (bool, error) {
 	if wr.s.stats.used.Load()+onDisk(n)+wr.slack() > wr.s.o.MaxBytes || chunks > wr.maxChunks() {
 		return false, nil
 	}
-	if wr.floor <= 0 {
+	if wr.minFree <= 0 {
 		return true, nil
 	}
 	free, _, err := wr.d.space()
-	return free-onDisk(n)-wr.s.stats.promised.Load() >= wr.floor, err
+	return free-onDisk(n)-wr.s.stats.reserved.Load() >= wr.minFree, err
 }
 
 // neverFits says that there is no room for n more bytes, even if all went that can go. Where
@@ -45,12 +45,12 @@ func (wr *writer) neverFits(n int64) (bool, error) {
 	if fixed+onDisk(n)+wr.slack() > wr.s.o.MaxBytes {
 		return true, nil
 	}
-	if wr.floor <= 0 || n == 0 {
+	if wr.minFree <= 0 || n == 0 {
 		return false, nil
 	}
 	free, _, err := wr.d.space()
 	free += wr.s.stats.used.Load() - fixed
-	return free-onDisk(n)-wr.s.stats.promised.Load() < wr.floor, err
+	return free-onDisk(n)-wr.s.stats.reserved.Load() < wr.minFree, err
 }
 
 // fixed returns the bytes that eviction cannot free now.
@@ -97,7 +97,7 @@ func (wr *writer) makeRoom(n int64, chunks int) error {
 // round; false: there is nothing that could go. A round costs every chunk in it one use, so
 // they come to an end.
 func (wr *writer) evict() bool {
-	if wr.evictSpare() {
+	if wr.evictRedundant() {
 		return true
 	}
 	q := protected
@@ -108,8 +108,8 @@ func (wr *writer) evict() bool {
 }
 
 func (wr *writer) evictFrom(q queue) bool {
-	for range len(wr.rows.row[q]) {
-		m, ok := wr.rows.pop(q)
+	for range len(wr.queues.lists[q]) {
+		m, ok := wr.queues.pop(q)
 		if !ok {
 			return false
 		}
@@ -130,16 +130,16 @@ func (wr *writer) evictFrom(q queue) bool {
 
 // evictSegment copies what is in use and deletes the rest, or keeps all if most is.
 func (wr *writer) evictSegment(s *segment) {
-	stay, bytes := wr.staying(s, hot)
+	stay, bytes := wr.survivors(s, hot)
 	if float64(bytes) >= keepShare*float64(s.size.Load()) && bytes > 0 {
-		wr.keep(s)
+		wr.keepSegment(s)
 		return
 	}
-	wr.throwAway(s, stay, bytes)
+	wr.cleanSegment(s, stay, bytes)
 }
 
-// throwAway copies what stays of a segment, if there is room for it, and deletes the segment.
-func (wr *writer) throwAway(s *segment, stay []staying, bytes int64) {
+// cleanSegment copies what stays of a segment, if there is room for it, and deletes the segment.
+func (wr *writer) cleanSegment(s *segment, stay []survivor, bytes int64) {
 	if bytes > 0 && wr.mayCopy(bytes) {
 		wr.s.stats.copied.Add(wr.move(s, stay))
 	}
@@ -148,18 +148,18 @@ func (wr *writer) throwAway(s *segment, stay []staying, bytes int64) {
 	wr.remove(s)
 }
 
-// keep gives a segment another round.
-func (wr *writer) keep(s *segment) {
+// keepSegment gives a segment another round.
+func (wr *writer) keepSegment(s *segment) {
 	x := wr.d.index
 	x.mu.RLock()
 	for i := range s.chunks {
-		s.chunks[i].cool()
+		s.chunks[i].decay()
 	}
 	x.mu.RUnlock()
 	n := onDisk(s.size.Load())
 	wr.held[s.queue] -= n
 	wr.held[protected] += n
-	wr.rows.push(protected, member{segment: s})
+	wr.queues.push(protected, queueItem{segment: s})
 	wr.write(&record{kind: segmentRecord, number: uint64(s.number), queue: protected})
 }
 
@@ -173,7 +173,7 @@ func (wr *writer) remember(s *segment) {
 	defer x.mu.RUnlock()
 	x.alive(s, func(id uint32, e extent) {
 		for i := range int(e.n) {
-			if c := &s.chunks[int(e.at)+i]; c.uses() == 0 && !c.isSpare() {
+			if c := &s.chunks[int(e.at)+i]; c.uses() == 0 && !c.isRedundant() {
 				wr.ghost.add(x.objects[id].key, uint32(e.first)+uint32(i), x.chunks)
 			}
 		}

@@ -14,7 +14,7 @@ type kind uint8
 const (
 	chunkKind kind = iota // the chunks of a xorb
 	pageKind              // an index page: chunk 0 of an object that has no others
-	kinds
+	numKinds
 )
 
 // A key names an object of which chunks are kept.

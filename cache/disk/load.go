@@ -52,7 +52,7 @@ func (wr *writer) loadFolder() error {
 	if names, err = wr.loadFormat(names); err != nil {
 		return err
 	}
-	if err := wr.setFloor(); err != nil {
+	if err := wr.setMinFree(); err != nil {
 		return err
 	}
 	found, err := wr.loadIndex(names)
@@ -122,15 +122,15 @@ func (wr *writer) loadFormat(names []entry) ([]entry, error) {
 	return kept, nil
 }
 
-func (wr *writer) setFloor() error {
+func (wr *writer) setMinFree() error {
 	_, all, err := wr.d.space()
 	switch {
 	case err != nil:
 		return err
 	case wr.s.o.MinFree == 0:
-		wr.floor = all / 20
+		wr.minFree = all / 20
 	default:
-		wr.floor = max(0, wr.s.o.MinFree)
+		wr.minFree = max(0, wr.s.o.MinFree)
 	}
 	return nil
 }
@@ -145,7 +145,7 @@ func (wr *writer) loadIndex(logs []entry) (*replayed, error) {
 	if found == nil {
 		return nil, nil
 	}
-	wr.d.index, wr.rows, wr.last = found.index, found.rows, found.last
+	wr.d.index, wr.queues, wr.last = found.index, found.queues, found.last
 	if found.damaged() {
 		wr.damaged = logName(found.number)
 		err := found.bad
@@ -220,8 +220,8 @@ func (wr *writer) openLog(found *replayed) error {
 
 // openHeads goes on with the newest segments, if all of them is there that should be.
 func (wr *writer) openHeads() {
-	for q := range wr.rows.row {
-		for _, m := range slices.Backward(wr.rows.row[q]) {
+	for q := range wr.queues.lists {
+		for _, m := range slices.Backward(wr.queues.lists[q]) {
 			if m.segment != nil && m.current() {
 				wr.openHead(queue(q), m.segment)
 				break

@@ -205,7 +205,7 @@ func (wr *writer) snapshot(l *log) error {
 	if err == nil {
 		err = wr.sayNames(l)
 	}
-	wr.rows.each(func(q queue, m member) {
+	wr.queues.each(func(q queue, m queueItem) {
 		if err != nil {
 			return
 		}

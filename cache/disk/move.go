@@ -2,9 +2,9 @@ package disk
 
 import "github.com/xetfs/xetfs/codec"
 
-// A staying is a part of some object that stays when its segment goes, and the queue where it
+// A survivor is a part of some object that stays when its segment goes, and the queue where it
 // goes on.
-type staying struct {
+type survivor struct {
 	part
 	key   key
 	queue queue
@@ -13,13 +13,13 @@ type staying struct {
 // hot says that the chunks stay that were used.
 func hot(c *chunk) (q queue, stays bool) { return protected, c.uses() > 0 }
 
-// staying returns the chunks of a segment that stay, and their bytes.
-func (wr *writer) staying(s *segment, stays func(*chunk) (queue, bool)) (stay []staying, bytes int64) {
+// survivors returns the chunks of a segment that stay, and their bytes.
+func (wr *writer) survivors(s *segment, stays func(*chunk) (queue, bool)) (stay []survivor, bytes int64) {
 	x := wr.d.index
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	x.alive(s, func(id uint32, e extent) {
-		var run *staying
+		var run *survivor
 		for i := range int(e.n) {
 			at, c := e.at+uint32(i), uint32(e.first)+uint32(i)
 			q, stays := stays(&s.chunks[at])
@@ -29,7 +29,7 @@ func (wr *writer) staying(s *segment, stays func(*chunk) (queue, bool)) (stay []
 			}
 			if run == nil || run.queue != q {
 				p := part{segment: s, at: at, off: s.offset(at), chunks: codec.ChunkRange{Start: c}}
-				stay = append(stay, staying{p, x.objects[id].key, q})
+				stay = append(stay, survivor{p, x.objects[id].key, q})
 				run = &stay[len(stay)-1]
 			}
 			run.chunks.End = c + 1
@@ -46,11 +46,11 @@ func (wr *writer) staying(s *segment, stays func(*chunk) (queue, bool)) (stay []
 
 // mayCopy says whether chunks can be copied before what they are copied from goes.
 func (wr *writer) mayCopy(n int64) bool {
-	if wr.floor <= 0 {
+	if wr.minFree <= 0 {
 		return true
 	}
 	free, _, err := wr.d.space()
-	return err == nil && free-n > wr.floor/2
+	return err == nil && free-n > wr.minFree/2
 }
 
 // move copies chunks of a segment behind the others of their queue, and returns how many
@@ -58,7 +58,7 @@ func (wr *writer) mayCopy(n int64) bool {
 //
 // The index learns where they are now when they last there, and the segment may go when
 // the index lasts: so at no moment does a power loss take what had lasted before.
-func (wr *writer) move(s *segment, stay []staying) (bytes int64) {
+func (wr *writer) move(s *segment, stay []survivor) (bytes int64) {
 	wr.settleSync()
 	var moved []placed
 	for _, p := range stay {

@@ -142,7 +142,7 @@ func TestD19_OthersNeedTheRoom(t *testing.T) {
 	mounted(t, filepath.Dir(dir), "tmpfs", "mode=0700,size=4m")
 	b := openAt(t, dir, func(o *Options) {
 		o.MaxBytes, o.MinFree = 64<<20, 1<<20
-		o.testing.look = time.Millisecond
+		o.testing.spaceCheck = time.Millisecond
 	})
 	for n := range 40 {
 		b.put(n, 0, 100)

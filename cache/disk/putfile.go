@@ -48,7 +48,7 @@ func tmpFileName(h codec.Hash) string { return wholeFileName(h) + ".tmp" }
 
 // materialize writes the content to a file that nobody looks at yet.
 func (s *Store) materialize(d *folder, h codec.Hash, size int64, content io.Reader) (*wholeFile, error) {
-	rest := promise{&s.stats, size}
+	rest := spaceReservation{&s.stats, size}
 	defer rest.end()
 	if err := d.remove(tmpFileName(h)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, s.diskFailed(h, err)
@@ -69,22 +69,22 @@ func (s *Store) materialize(d *folder, h codec.Hash, size int64, content io.Read
 	return w, errors.Join(err, s.diskFailed(h, f.Close()))
 }
 
-// A promise is bytes that were made room for and are not written yet: of the file system
+// A spaceReservation is bytes that were made room for and are not written yet: of the file system
 // they still seem to be free.
-type promise struct {
+type spaceReservation struct {
 	c    *counters
 	left int64
 }
 
-func (p *promise) kept(n int64) {
+func (p *spaceReservation) use(n int64) {
 	p.left -= n
-	p.c.promised.Add(-n)
+	p.c.reserved.Add(-n)
 }
 
-func (p *promise) end() { p.kept(p.left) }
+func (p *spaceReservation) end() { p.use(p.left) }
 
 // fill writes content to f, as was promised, and returns its checksum.
-func (s *Store) fill(f file, w *wholeFile, content io.Reader, rest *promise) (crc uint32, err error) {
+func (s *Store) fill(f file, w *wholeFile, content io.Reader, rest *spaceReservation) (crc uint32, err error) {
 	b := make([]byte, min(w.size+1, 1<<20)) // one more, or it would not be seen to be longer
 	for off := int64(0); ; {
 		n, err := content.Read(b)
@@ -97,7 +97,7 @@ func (s *Store) fill(f file, w *wholeFile, content io.Reader, rest *promise) (cr
 				return 0, s.diskFailed(w.hash, err)
 			}
 			off += int64(n)
-			rest.kept(int64(n))
+			rest.use(int64(n))
 		}
 		switch {
 		case errors.Is(err, io.EOF) && off < w.size:
@@ -133,7 +133,7 @@ func (wr *writer) reserve(d *folder, h codec.Hash, size int64) error {
 		return err
 	}
 	wr.s.stats.use(onDisk(size), &wr.s.stats.fileBytes)
-	wr.s.stats.promised.Add(size)
+	wr.s.stats.reserved.Add(size)
 	return nil
 }
 
@@ -218,6 +218,6 @@ func (wr *writer) enterFile(w *wholeFile) {
 	x.files[w.hash] = w
 	x.mu.Unlock()
 	wr.held[protected] += onDisk(w.size)
-	wr.rows.push(protected, member{file: w})
+	wr.queues.push(protected, queueItem{file: w})
 	wr.write(w.record())
 }

@@ -124,15 +124,15 @@ func (r *record) decode(b []byte) error {
 		copy(r.id[:], in.bytes(len(r.id)))
 		r.number, r.time = in.uvarint(), in.uvarint()
 	case nameRecord:
-		r.key.kind = kind(in.byteBelow(byte(kinds), "kind of object"))
+		r.key.kind = kind(in.byteBelow(byte(numKinds), "kind of object"))
 		r.key.hash = in.hash()
 	case segmentRecord:
 		r.number = in.below(1<<32, "segment")
-		r.queue = queue(in.byteBelow(byte(queues), "queue"))
+		r.queue = queue(in.byteBelow(byte(numQueues), "queue"))
 	case addRecord:
 		r.decodeRows(&in)
 	case dropRecord:
-		r.key.kind = kind(in.byteBelow(byte(kinds), "kind of object"))
+		r.key.kind = kind(in.byteBelow(byte(numKinds), "kind of object"))
 		r.key.hash = in.hash()
 		r.rows = append(r.rows, in.chunks())
 	case evictRecord:

@@ -12,7 +12,7 @@ import (
 // A replayed is what a journal says.
 type replayed struct {
 	index  *index
-	rows   rows
+	queues evictionQueues
 	number uint64
 	refs   []uint32 // reference → place in index.objects
 	last   uint32   // highest number of a segment
@@ -154,7 +154,7 @@ func (r *replayed) segment(rec *record) {
 		r.index.segments[number] = s
 		r.last = max(r.last, number)
 	}
-	r.rows.push(rec.queue, member{segment: s})
+	r.queues.push(rec.queue, queueItem{segment: s})
 }
 
 // wholeFile notes a whole file, or that it has another round.
@@ -166,7 +166,7 @@ func (r *replayed) wholeFile(rec *record) {
 	}
 	w.size, w.mtime, w.crc = int64(rec.size), int64(rec.time), rec.crc
 	w.ctime.Store(int64(rec.ctime))
-	r.rows.push(protected, member{file: w})
+	r.queues.push(protected, queueItem{file: w})
 }
 
 func (r *replayed) add(rec *record) error {

@@ -234,7 +234,7 @@ func (s *Store) clearSuspect(d *folder, w *wholeFile, ctime int64) {
 // recordCtime writes down that a file was found sound after somebody had touched it.
 func (wr *writer) recordCtime(d *folder, w *wholeFile) {
 	if d == wr.d && w.order != 0 && !w.gone.Load() {
-		wr.rows.push(protected, member{file: w})
+		wr.queues.push(protected, queueItem{file: w})
 		wr.write(w.record())
 	}
 }

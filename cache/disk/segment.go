@@ -14,7 +14,7 @@ type queue uint8
 const (
 	probation queue = iota // what is new
 	protected              // what was used again
-	queues
+	numQueues
 )
 
 // maxSegment is the longest segment: chunk.end has 29 bits.
@@ -30,52 +30,52 @@ type segment struct {
 	owners []owner // what they are, or were; guarded by index.mu
 	live   int64   // bytes that can be found; guarded by index.mu
 
-	size   atomic.Int64 // of the file
-	spares int64        // bytes of chunks that were marked as spare; the keeper's alone
-	dirty  bool         // written to since the last sync; the keeper's alone
-	open   atomic.Pointer[segmentFile]
-	gone   atomic.Bool // evicted
-	pinned atomic.Bool // written to, so it stays open
-	recent atomic.Bool // read since the open files were looked over
+	size      atomic.Int64 // of the file
+	redundant int64        // bytes of chunks that were marked as spare; the keeper's alone
+	dirty     bool         // written to since the last sync; the keeper's alone
+	open      atomic.Pointer[segmentFile]
+	gone      atomic.Bool // evicted
+	pinned    atomic.Bool // written to, so it stays open
+	recent    atomic.Bool // read since the open files were looked over
 }
 
 // A chunk is one row in the table of a segment: where it ends, and what it must hold.
 type chunk struct {
-	endUses uint32 // end in the segment, times 4, plus how often it was used: 0 to 3; and spareBit
+	endUses uint32 // end in the segment, times 4, plus how often it was used: 0 to 3; and redundantBit
 	crc     uint32
 }
 
 const (
-	maxUses  = 3
-	spareBit = 1 << 31 // it may go before others; then it has no uses
+	maxUses      = 3
+	redundantBit = 1 << 31 // it may go before others; then it has no uses
 )
 
-func (c *chunk) end() int64    { return int64(atomic.LoadUint32(&c.endUses) &^ spareBit >> 2) }
-func (c *chunk) uses() int     { return int(atomic.LoadUint32(&c.endUses) & maxUses) }
-func (c *chunk) isSpare() bool { return atomic.LoadUint32(&c.endUses)&spareBit != 0 }
+func (c *chunk) end() int64        { return int64(atomic.LoadUint32(&c.endUses) &^ redundantBit >> 2) }
+func (c *chunk) uses() int         { return int(atomic.LoadUint32(&c.endUses) & maxUses) }
+func (c *chunk) isRedundant() bool { return atomic.LoadUint32(&c.endUses)&redundantBit != 0 }
 
 // touch counts one use more.
 func (c *chunk) touch() {
 	for {
 		old := atomic.LoadUint32(&c.endUses)
-		if old&maxUses == maxUses || atomic.CompareAndSwapUint32(&c.endUses, old, old&^spareBit+1) {
+		if old&maxUses == maxUses || atomic.CompareAndSwapUint32(&c.endUses, old, old&^redundantBit+1) {
 			return
 		}
 	}
 }
 
-// spare marks a chunk, and says whether that is news.
-func (c *chunk) spare() bool {
+// markRedundant marks a chunk, and says whether that is news.
+func (c *chunk) markRedundant() bool {
 	for {
 		old := atomic.LoadUint32(&c.endUses)
-		if atomic.CompareAndSwapUint32(&c.endUses, old, old&^maxUses|spareBit) {
-			return old&spareBit == 0
+		if atomic.CompareAndSwapUint32(&c.endUses, old, old&^maxUses|redundantBit) {
+			return old&redundantBit == 0
 		}
 	}
 }
 
-// cool counts one use less.
-func (c *chunk) cool() {
+// decay counts one use less.
+func (c *chunk) decay() {
 	for {
 		old := atomic.LoadUint32(&c.endUses)
 		if old&maxUses == 0 || atomic.CompareAndSwapUint32(&c.endUses, old, old-1) {

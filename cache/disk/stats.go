@@ -6,7 +6,7 @@ import "sync/atomic"
 type counters struct {
 	used, peak                            atomic.Int64
 	segmentBytes, fileBytes, journalBytes atomic.Int64
-	promised                              atomic.Int64 // of those, what is still to be written
+	reserved                              atomic.Int64 // of those, what is still to be written
 	hits, misses, fileHits                atomic.Int64
 	dropped, refused                      atomic.Int64
 	written, evicted, copied              atomic.Int64

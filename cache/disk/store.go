@@ -174,7 +174,7 @@ func (wr *writer) begin(q queue) (*segment, error) {
 	x.segments[s.number] = s
 	x.mu.Unlock()
 	wr.heads[q] = s
-	wr.rows.push(q, member{segment: s})
+	wr.queues.push(q, queueItem{segment: s})
 	wr.syncing.dirs = true
 	wr.write(&record{kind: segmentRecord, number: uint64(s.number), queue: q})
 	return s, nil

@@ -325,7 +325,7 @@ func (wr *writer) evictFile(w *wholeFile) bool {
 	case !open:
 		w.uses.Add(-1)
 	}
-	wr.rows.push(protected, member{file: w})
+	wr.queues.push(protected, queueItem{file: w})
 	wr.write(w.record())
 	return !open
 }

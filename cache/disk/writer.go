@@ -39,17 +39,17 @@ type writerState struct {
 	foreign map[string]bool // journals that are not of this cache
 	damaged string          // the journal of which a copy is kept
 
-	heads   [queues]*segment // those that are written to
-	last    uint32           // highest number of a segment that was ever seen
-	rows    rows
-	held    [queues]int64 // bytes of the segments and whole files of a queue
-	ghost   ghost
-	orphans []orphan  // files to delete
-	stuck   []orphan  // files that could not be deleted, oldest first
-	floor   int64     // bytes of the file system to leave free
-	looked  time.Time // when it was last looked whether they are
-	syncing syncing
-	probing probing
+	heads          [numQueues]*segment // those that are written to
+	last           uint32              // highest number of a segment that was ever seen
+	queues         evictionQueues
+	held           [numQueues]int64 // bytes of the segments and whole files of a queue
+	ghost          ghost
+	orphans        []orphan  // files to delete
+	stuck          []orphan  // files that could not be deleted, oldest first
+	minFree        int64     // bytes of the file system to leave free
+	lastSpaceCheck time.Time // when it was last looked whether they are
+	syncing        syncing
+	probing        probing
 }
 
 // An op is one thing to do: exactly one field is set.
@@ -341,16 +341,16 @@ func (wr *writer) housekeep() (busy bool) {
 	if wr.syncing.due(&wr.s.o) {
 		wr.startSync()
 	}
-	wr.keepFloor()
+	wr.keepMinFree()
 	return wr.deleteOrphan()
 }
 
-// keepFloor makes room for others, who do not ask for it, when it is time to look.
-func (wr *writer) keepFloor() {
-	if wr.floor <= 0 || time.Since(wr.looked) < wr.s.o.testing.look {
+// keepMinFree makes room for others, who do not ask for it, when it is time to look.
+func (wr *writer) keepMinFree() {
+	if wr.minFree <= 0 || time.Since(wr.lastSpaceCheck) < wr.s.o.testing.spaceCheck {
 		return
 	}
-	wr.looked = now()
+	wr.lastSpaceCheck = now()
 	if err := wr.makeRoom(0, 0); !isFull(err) { // if they take all of it nothing is to be said
 		wr.failed("making room", err)
 	}
@@ -367,8 +367,8 @@ func (wr *writer) pause(busy bool) time.Duration {
 		return 0
 	}
 	pause := time.Hour
-	if wr.floor > 0 {
-		pause = wr.s.o.testing.look - time.Since(wr.looked)
+	if wr.minFree > 0 {
+		pause = wr.s.o.testing.spaceCheck - time.Since(wr.lastSpaceCheck)
 	}
 	if wr.syncing.unsynced > 0 && !wr.syncing.running {
 		pause = min(pause, wr.s.o.SyncEvery-time.Since(wr.syncing.last))

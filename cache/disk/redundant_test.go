@@ -12,10 +12,10 @@ func terms(n int, r codec.ChunkRange) []codec.Term {
 	return []codec.Term{{Xorb: hashOf(n), Chunks: r}}
 }
 
-// spare says that a file has chunks of the nth xorb, too.
-func (b *bench) spare(n int, r codec.ChunkRange) {
+// markRedundant says that a file has chunks of the nth xorb, too.
+func (b *bench) markRedundant(n int, r codec.ChunkRange) {
 	b.t.Helper()
-	b.Spare(terms(n, r))
+	b.MarkRedundant(terms(n, r))
 	b.flush()
 }
 
@@ -28,9 +28,9 @@ func (b *bench) there(n int, r codec.ChunkRange) int {
 	return left
 }
 
-// TestD19_SpareGoFirst fills a cache in which some chunks are spare: these go, and nothing
+// TestD19_RedundantGoFirst fills a cache in which some chunks are spare: these go, and nothing
 // else, whether they had been used or not, and in whichever queue they are.
-func TestD19_SpareGoFirst(t *testing.T) {
+func TestD19_RedundantGoFirst(t *testing.T) {
 	const n = 30 // chunks of a xorb: about half a segment
 	for _, tt := range []struct {
 		name  string
@@ -59,7 +59,7 @@ func TestD19_SpareGoFirst(t *testing.T) {
 				}
 			}
 			for _, x := range tt.spare {
-				b.spare(x, chunks(0, n))
+				b.markRedundant(x, chunks(0, n))
 			}
 			before := b.Stats().Chunks
 			fits := 0
@@ -96,15 +96,15 @@ func TestD19_SpareGoFirst(t *testing.T) {
 	}
 }
 
-// TestSpareIsReadAgain reads some of the chunks that are spare: these stay. What goes leaves no
+// TestRedundantIsReadAgain reads some of the chunks that are spare: these stay. What goes leaves no
 // trace: when it comes back it is as new as what was never here.
-func TestSpareIsReadAgain(t *testing.T) {
+func TestRedundantIsReadAgain(t *testing.T) {
 	const n = 30
 	b := open(t, newSimDisk(), func(o *Options) { o.MaxBytes = 256 << 10 })
 	for x := range 4 {
 		b.put(x, 0, n)
 		b.keeperSeals()
-		b.spare(x, chunks(0, n))
+		b.markRedundant(x, chunks(0, n))
 	}
 	b.want(1, 10, 14, 4)
 	b.want(1, 10, 14, 4)
@@ -137,24 +137,24 @@ func TestSpareIsReadAgain(t *testing.T) {
 	}
 }
 
-// TestSpareOfWhatIsNotThere says it of chunks that are not kept, and of a store that nobody may
+// TestRedundantOfWhatIsNotThere says it of chunks that are not kept, and of a store that nobody may
 // write to.
-func TestSpareOfWhatIsNotThere(t *testing.T) {
+func TestRedundantOfWhatIsNotThere(t *testing.T) {
 	d := newSimDisk()
 	b := open(t, d)
 	b.put(1, 10, 20)
 	b.put(1, 25, 30)
-	b.spare(1, chunks(0, 8192))
-	b.spare(2, chunks(0, 10))
+	b.markRedundant(1, chunks(0, 8192))
+	b.markRedundant(2, chunks(0, 10))
 	for c := uint32(0); c < 35; c++ {
 		e, ok := b.Store.disk.Load().index.objects[0].at(c)
 		if there := c >= 10 && c < 20 || c >= 25 && c < 30; ok != there {
 			t.Fatalf("chunk %d: %v", c, ok)
-		} else if there && !b.Store.disk.Load().index.segments[e.segment].chunks[e.at].isSpare() {
+		} else if there && !b.Store.disk.Load().index.segments[e.segment].chunks[e.at].isRedundant() {
 			t.Errorf("chunk %d is not spare", c)
 		}
 	}
-	open(t, d, func(o *Options) { o.Share = true }).Spare(terms(1, chunks(0, 30)))
+	open(t, d, func(o *Options) { o.Share = true }).MarkRedundant(terms(1, chunks(0, 30)))
 	b.want(1, 10, 20, 10)
 	b = b.again()
 	b.want(1, 25, 30, 5)

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestFloorCountsWhatIsPromised puts chunks while a whole file is on its way: the room that
+// TestMinFreeCountsReservations puts chunks while a whole file is on its way: the room that
 // was made for the file is not theirs, though the file system still has it.
-func TestFloorCountsWhatIsPromised(t *testing.T) {
+func TestMinFreeCountsReservations(t *testing.T) {
 	const floor, size = 2 << 20, 1 << 20
 	dir := cacheDir(t)
 	mounted(t, dir, "tmpfs", "mode=0700,size=4m")
@@ -40,7 +40,7 @@ func TestFloorCountsWhatIsPromised(t *testing.T) {
 	if err := b.PutFile(hashOf(2), size, iotest.ErrReader(errors.New("broken"))); err == nil {
 		t.Error("what cannot be read was kept")
 	}
-	if n := b.Store.stats.promised.Load(); n != 0 {
+	if n := b.Store.stats.reserved.Load(); n != 0 {
 		t.Errorf("%d bytes stay promised", n)
 	}
 }
@@ -154,9 +154,9 @@ func TestWholeChangedWhileOpen(t *testing.T) {
 	}
 }
 
-// TestFloorTakesNothing asks for more room than the file system has without all of the cache:
+// TestMinFreeTakesNothing asks for more room than the file system has without all of the cache:
 // nothing goes for what will not fit.
-func TestFloorTakesNothing(t *testing.T) {
+func TestMinFreeTakesNothing(t *testing.T) {
 	d := newSimDisk()
 	d.free = 1 << 20
 	b := open(t, d, func(o *Options) { o.MaxBytes, o.MinFree = 2<<20, 500<<10 })
