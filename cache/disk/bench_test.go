@@ -38,9 +38,9 @@ func (l layout) fill(t testing.TB, dir string, n int, change func(*Options)) {
 		k := b.writer.Load()
 		rng := rand.New(rand.NewPCG(1, 1))
 		places := rng.Perm(n / l.run)
-		pieces := make([]piece, l.run)
+		pieces := make([]chunkInfo, l.run)
 		for i := range pieces {
-			pieces[i] = piece{size: packedSize, crc: rng.Uint32()}
+			pieces[i] = chunkInfo{size: packedSize, crc: rng.Uint32()}
 		}
 		const xorbChunks = 1280
 		for _, at := range places {
@@ -51,7 +51,7 @@ func (l layout) fill(t testing.TB, dir string, n int, change func(*Options)) {
 			at *= l.run
 			off := s.size.Load()
 			k.resize(s, off+packedSize*int64(l.run))
-			k.enter(placed{segment: s, off: off, put: put{
+			k.enter(segmentWrite{segment: s, off: off, putOp: putOp{
 				key: key{chunkKind, hashOf(at / xorbChunks)}, first: uint32(at % xorbChunks), pieces: pieces,
 			}})
 			k.flush()
@@ -284,9 +284,9 @@ func BenchmarkJournal(b *testing.B) {
 	}
 	defer d.close()
 	var id [16]byte
-	pieces := make([]piece, 16)
+	pieces := make([]chunkInfo, 16)
 	for i := range pieces {
-		pieces[i] = piece{size: packedSize, crc: uint32(i) * 0x9e3779b9}
+		pieces[i] = chunkInfo{size: packedSize, crc: uint32(i) * 0x9e3779b9}
 	}
 	write := func(b *testing.B) *log {
 		_ = d.remove(logName(1))
@@ -309,7 +309,7 @@ func BenchmarkJournal(b *testing.B) {
 		for n := range records {
 			say(&record{
 				kind: addRecord, number: uint64(n / 500), off: uint64(n%500) * 16 * packedSize,
-				rows: []row{{ref: uint32(n / 500), first: uint32(n%500) * 16, n: 16}}, pieces: pieces,
+				rows: []chunkRow{{ref: uint32(n / 500), first: uint32(n%500) * 16, n: 16}}, pieces: pieces,
 			})
 			if n%16 == 0 {
 				if _, err := l.flush(); err != nil {

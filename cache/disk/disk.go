@@ -216,7 +216,7 @@ func (s *Store) Flush(ctx context.Context) error {
 	if k == nil {
 		return nil
 	}
-	return k.call(ctx, &call{run: func() error { return nil }})
+	return k.call(ctx, &callOp{run: func() error { return nil }})
 }
 
 // Close makes everything last and gives the folder free. It returns within 10 seconds,

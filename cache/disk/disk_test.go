@@ -411,8 +411,8 @@ func TestVerifyOfASlowDisk(t *testing.T) {
 			return nil
 		})
 		_, err := b.Verify(t.Context(), func(e Entry, err error) { t.Errorf("%v: %v", e, err) })
-		if !errors.Is(err, errSlow) {
-			t.Errorf("error = %v, want %v", err, errSlow)
+		if !errors.Is(err, errTimeout) {
+			t.Errorf("error = %v, want %v", err, errTimeout)
 		}
 	})
 }

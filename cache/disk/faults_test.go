@@ -802,7 +802,7 @@ func TestD05_ResumeFails(t *testing.T) {
 					return nil
 				})
 				for range maxFailures {
-					b.failed("reading", errSlow)
+					b.failed("reading", errTimeout)
 				}
 				until(t, "it resumes", func() bool { return b.saw(EventResumed) == 1 })
 				if !failed {

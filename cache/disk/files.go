@@ -55,9 +55,9 @@ type file interface {
 	io.ReaderAt
 	io.WriterAt
 
-	// readNow is ReadAt of what is in memory already: it never waits for the disk, and
+	// tryRead is ReadAt of what is in memory already: it never waits for the disk, and
 	// returns how many bytes there were, from off on. 0 may mean that it cannot tell.
-	readNow(p []byte, off int64) int
+	tryRead(p []byte, off int64) int
 	truncate(size int64) error
 	sync() error // the bytes and the size last
 	stat() (entry, error)

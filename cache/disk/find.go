@@ -2,8 +2,8 @@ package disk
 
 import "github.com/xetfs/xetfs/codec"
 
-// A part is consecutive chunks of one object that lie back to back in a segment.
-type part struct {
+// A span is consecutive chunks of one object that lie back to back in a segment.
+type span struct {
 	segment *segment
 	at      uint32
 	chunks  codec.ChunkRange
@@ -14,10 +14,10 @@ type part struct {
 
 // find appends the parts that hold the chunks of r, from its first up to the first one
 // that is not kept.
-func (x *index) find(k key, r codec.ChunkRange, parts []part) []part {
+func (x *index) find(k key, r codec.ChunkRange, spans []span) []span {
 	id, ok := x.ids[k]
 	if !ok {
-		return parts
+		return spans
 	}
 	o := &x.objects[id]
 	for c := r.Start; c < r.End; {
@@ -26,23 +26,23 @@ func (x *index) find(k key, r codec.ChunkRange, parts []part) []part {
 			break
 		}
 		e = e.to(r.End)
-		parts = x.join(parts, e)
+		spans = x.join(spans, e)
 		c = e.end()
 	}
-	measure(parts)
-	return parts
+	measure(spans)
+	return spans
 }
 
 // join appends an extent to parts, or to the last one of them if it lies behind that.
-func (x *index) join(parts []part, e extent) []part {
-	if n := len(parts) - 1; n >= 0 {
-		last := &parts[n]
+func (x *index) join(spans []span, e extent) []span {
+	if n := len(spans) - 1; n >= 0 {
+		last := &spans[n]
 		if last.segment.number == e.segment && last.at+uint32(last.chunks.Len()) == e.at && last.chunks.End == uint32(e.first) {
 			last.chunks.End = e.end()
-			return parts
+			return spans
 		}
 	}
-	return append(parts, part{
+	return append(spans, span{
 		segment: x.segments[e.segment],
 		at:      e.at,
 		chunks:  codec.ChunkRange{Start: uint32(e.first), End: e.end()},
@@ -50,9 +50,9 @@ func (x *index) join(parts []part, e extent) []part {
 }
 
 // measure finds out where the parts lie.
-func measure(parts []part) {
-	for i := range parts {
-		p := &parts[i]
+func measure(spans []span) {
+	for i := range spans {
+		p := &spans[i]
 		n := p.chunks.Len()
 		p.off, p.size = p.segment.offset(p.at), p.segment.bytes(p.at, n)
 		p.table = p.segment.chunks[p.at : int(p.at)+n : int(p.at)+n]

@@ -70,9 +70,9 @@ func isFull(err error) bool {
 	return errors.Is(err, ErrFull) || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EFBIG)
 }
 
-// starved says that this process or the machine lacks something to open or read a file:
+// isResourceExhausted says that this process or the machine lacks something to open or read a file:
 // that says nothing about the file.
-func starved(err error) bool {
+func isResourceExhausted(err error) bool {
 	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
 }
 

@@ -10,8 +10,8 @@ import (
 )
 
 var (
-	errSlow    = errors.New("the disk did not answer in time")
-	errCrowded = fmt.Errorf("%w: too many wait for it", errSlow) // nothing was begun
+	errTimeout = errors.New("the disk did not answer in time")
+	errBacklog = fmt.Errorf("%w: too many wait for it", errTimeout) // nothing was begun
 )
 
 // maxStuck is how many readers may hang in the kernel at one time. Who comes when as
@@ -28,8 +28,8 @@ func (l *limiter) init(limit time.Duration) {
 	l.limit, l.slots = limit, make(chan struct{}, maxStuck)
 }
 
-// do returns what f does, or errSlow when it has not returned in time. Then f goes on,
-// and what it uses must be left to it; errCrowded, which is an errSlow, says that f was not
+// do returns what f does, or errTimeout when it has not returned in time. Then f goes on,
+// and what it uses must be left to it; errBacklog, which is an errTimeout, says that f was not
 // even called.
 func (l *limiter) do(f func() error) error {
 	timer := time.NewTimer(l.limit)
@@ -37,7 +37,7 @@ func (l *limiter) do(f func() error) error {
 	select {
 	case l.slots <- struct{}{}:
 	case <-timer.C:
-		return errCrowded
+		return errBacklog
 	}
 	done := make(chan error, 1)
 	go func() {
@@ -48,7 +48,7 @@ func (l *limiter) do(f func() error) error {
 	case err := <-done:
 		return err
 	case <-timer.C:
-		return errSlow
+		return errTimeout
 	}
 }
 

@@ -136,7 +136,7 @@ func (wr *writer) setMinFree() error {
 }
 
 // loadIndex takes over what the journal says.
-func (wr *writer) loadIndex(logs []entry) (*replayed, error) {
+func (wr *writer) loadIndex(logs []entry) (*recovered, error) {
 	found, foreign, err := recoverIndex(wr.d, logs, wr.id)
 	if err != nil {
 		return nil, err
@@ -146,7 +146,7 @@ func (wr *writer) loadIndex(logs []entry) (*replayed, error) {
 		return nil, nil
 	}
 	wr.d.index, wr.queues, wr.last = found.index, found.queues, found.last
-	if found.damaged() {
+	if found.isDamaged() {
 		wr.damaged = logName(found.number)
 		err := found.bad
 		if err == nil {
@@ -200,8 +200,8 @@ func (wr *writer) loadSegments() error {
 
 // openLog goes on with the journal that was found, if it ends as it should, or begins a
 // new one.
-func (wr *writer) openLog(found *replayed) error {
-	if found != nil && found.goesOn() {
+func (wr *writer) openLog(found *recovered) error {
+	if found != nil && found.isAppendable() {
 		f, err := wr.d.open(logName(found.number), true)
 		if err == nil {
 			wr.log = newLog(f, found.number, found.size)
@@ -246,7 +246,7 @@ func (wr *writer) openHead(q queue, s *segment) {
 
 // recoverIndex reads the newest journal whose snapshot is whole; the result is nil if none
 // is. It also returns which journals are of other caches.
-func recoverIndex(d files, names []entry, id [16]byte) (found *replayed, foreign map[string]bool, err error) {
+func recoverIndex(d files, names []entry, id [16]byte) (found *recovered, foreign map[string]bool, err error) {
 	foreign = make(map[string]bool)
 	var numbers []uint64
 	for _, e := range names {
@@ -270,7 +270,7 @@ func recoverIndex(d files, names []entry, id [16]byte) (found *replayed, foreign
 	return nil, foreign, nil
 }
 
-func readLog(d files, id [16]byte, number uint64) (*replayed, error) {
+func readLog(d files, id [16]byte, number uint64) (*recovered, error) {
 	f, err := d.open(logName(number), false)
 	if err != nil {
 		return nil, err

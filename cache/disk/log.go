@@ -300,7 +300,7 @@ func (wr *writer) saySegment(l *log, q queue, s *segment) error {
 			n++
 		}
 		r := records[n-1]
-		r.rows = append(r.rows, row{ref: x.objects[id].ref - 1, first: uint32(e.first), n: int(e.n)})
+		r.rows = append(r.rows, chunkRow{ref: x.objects[id].ref - 1, first: uint32(e.first), n: int(e.n)})
 		r.pieces = s.appendPieces(r.pieces, e.at, int(e.n))
 		end = off + s.bytes(e.at, int(e.n))
 	})
@@ -314,11 +314,11 @@ func (wr *writer) saySegment(l *log, q queue, s *segment) error {
 }
 
 // appendPieces adds rows of the table of s.
-func (s *segment) appendPieces(pieces []piece, at uint32, n int) []piece {
+func (s *segment) appendPieces(pieces []chunkInfo, at uint32, n int) []chunkInfo {
 	off := s.offset(at)
 	for i := range n {
 		c := &s.chunks[int(at)+i]
-		pieces = append(pieces, piece{size: int(c.end() - off), uses: uint8(c.uses()), crc: c.crc})
+		pieces = append(pieces, chunkInfo{size: int(c.end() - off), uses: uint8(c.uses()), crc: c.crc})
 		off = c.end()
 	}
 	return pieces

@@ -53,20 +53,20 @@ func (s *Store) Entries() iter.Seq[Entry] {
 }
 
 // all returns the parts of every object. The lock is not held while they are looked at.
-func (x *index) all() iter.Seq2[key, []part] {
-	return func(yield func(key, []part) bool) {
+func (x *index) all() iter.Seq2[key, []span] {
+	return func(yield func(key, []span) bool) {
 		for id := 0; ; id++ {
-			k, parts, more := x.partsOf(id)
-			if !more || len(parts) > 0 && !yield(k, parts) {
+			k, spans, more := x.spansOf(id)
+			if !more || len(spans) > 0 && !yield(k, spans) {
 				return
 			}
 		}
 	}
 }
 
-// partsOf returns the parts of the object at a place of the table, and whether the table
+// spansOf returns the parts of the object at a place of the table, and whether the table
 // goes so far.
-func (x *index) partsOf(id int) (k key, parts []part, more bool) {
+func (x *index) spansOf(id int) (k key, spans []span, more bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	if id >= len(x.objects) {
@@ -75,11 +75,11 @@ func (x *index) partsOf(id int) (k key, parts []part, more bool) {
 	o := &x.objects[id]
 	for _, l := range o.leaves {
 		for _, e := range l.extents {
-			parts = x.join(parts, e)
+			spans = x.join(spans, e)
 		}
 	}
-	measure(parts)
-	return o.key, parts, true
+	measure(spans)
+	return o.key, spans, true
 }
 
 func (x *index) allFiles() []*wholeFile {
@@ -99,7 +99,7 @@ func (x *index) allFiles() []*wholeFile {
 func (s *Store) Verify(ctx context.Context, report func(Entry, error)) (entries int, err error) {
 	d := s.disk.Load()
 	for k, parts := range d.index.all() {
-		if err := s.verifyParts(ctx, d, k, parts, report); err != nil {
+		if err := s.verifySpans(ctx, d, k, parts, report); err != nil {
 			return entries, err
 		}
 		entries++
@@ -132,19 +132,19 @@ func (s *Store) verifyFile(ctx context.Context, d *folder, w *wholeFile, report 
 // verifyBytes is about how much Verify reads at once.
 const verifyBytes = 1 << 20
 
-func (s *Store) verifyParts(ctx context.Context, d *folder, k key, parts []part, report func(Entry, error)) error {
+func (s *Store) verifySpans(ctx context.Context, d *folder, k key, spans []span, report func(Entry, error)) error {
 	slow := 0
-	for len(parts) > 0 {
+	for len(spans) > 0 {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		if err := s.down(); err != nil {
 			return err
 		}
-		p := []part{parts[0].first(verifyBytes)}
-		n, err := s.readParts(d, k, p, make([]byte, p[0].size), RunOptions{})
+		p := []span{spans[0].first(verifyBytes)}
+		n, err := s.readSpans(d, k, p, make([]byte, p[0].size), RunOptions{})
 		switch bad := p[0].chunks.Len() - n; {
-		case errors.Is(err, errSlow):
+		case errors.Is(err, errTimeout):
 			if slow++; slow == maxFailures {
 				return err
 			}
@@ -159,24 +159,24 @@ func (s *Store) verifyParts(ctx context.Context, d *folder, k key, parts []part,
 			report(e, &codec.ChunkError{Chunk: int(p[0].chunks.Start) + n, Err: err})
 			n++
 		}
-		if parts[0] = parts[0].behind(max(n, 1)); parts[0].chunks.Len() == 0 {
-			parts = slices.Delete(parts, 0, 1)
+		if spans[0] = spans[0].behind(max(n, 1)); spans[0].chunks.Len() == 0 {
+			spans = slices.Delete(spans, 0, 1)
 		}
 	}
 	return nil
 }
 
 // first returns the chunks at the start of p that have n bytes together, and one at least.
-func (p part) first(n int64) part {
+func (p span) first(n int64) span {
 	c := 1
 	for c < len(p.table) && p.table[c].end()-p.off <= n {
 		c++
 	}
-	return firstChunks([]part{p}, c)[0]
+	return firstChunks([]span{p}, c)[0]
 }
 
 // behind returns p without its first n chunks.
-func (p part) behind(n int) part {
+func (p span) behind(n int) span {
 	skip := p.table[n-1].end() - p.off
 	p.off, p.size = p.off+skip, p.size-skip
 	p.table = p.table[n:]

@@ -5,7 +5,7 @@ import "github.com/xetfs/xetfs/codec"
 // A survivor is a part of some object that stays when its segment goes, and the queue where it
 // goes on.
 type survivor struct {
-	part
+	span
 	key   key
 	queue queue
 }
@@ -28,7 +28,7 @@ func (wr *writer) survivors(s *segment, stays func(*chunk) (queue, bool)) (stay 
 				continue
 			}
 			if run == nil || run.queue != q {
-				p := part{segment: s, at: at, off: s.offset(at), chunks: codec.ChunkRange{Start: c}}
+				p := span{segment: s, at: at, off: s.offset(at), chunks: codec.ChunkRange{Start: c}}
 				stay = append(stay, survivor{p, x.objects[id].key, q})
 				run = &stay[len(stay)-1]
 			}
@@ -60,10 +60,10 @@ func (wr *writer) mayCopy(n int64) bool {
 // the index lasts: so at no moment does a power loss take what had lasted before.
 func (wr *writer) move(s *segment, stay []survivor) (bytes int64) {
 	wr.settleSync()
-	var moved []placed
+	var moved []segmentWrite
 	for _, p := range stay {
 		b := make([]byte, p.size)
-		if err := wr.d.readPart(p.part, b); err != nil {
+		if err := wr.d.readSpan(p.span, b); err != nil {
 			wr.failed("reading "+s.name(), err)
 			continue
 		}
@@ -71,7 +71,7 @@ func (wr *writer) move(s *segment, stay []survivor) (bytes int64) {
 		if n == 0 {
 			continue
 		}
-		again := put{key: p.key, first: p.chunks.Start, pieces: s.appendPieces(nil, p.at, n)}
+		again := putOp{key: p.key, first: p.chunks.Start, pieces: s.appendPieces(nil, p.at, n)}
 		again.data = b[:total(again.pieces)]
 		for i := range again.pieces {
 			again.pieces[i].uses -= min(again.pieces[i].uses, 1)
@@ -99,7 +99,7 @@ func (wr *writer) move(s *segment, stay []survivor) (bytes int64) {
 }
 
 // syncMoved makes chunks last where they were moved to.
-func (wr *writer) syncMoved(moved []placed) error {
+func (wr *writer) syncMoved(moved []segmentWrite) error {
 	var last *segment
 	for _, p := range moved {
 		if p.segment == last {

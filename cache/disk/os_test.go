@@ -659,7 +659,7 @@ func TestCloseLeavesNothingOpen(t *testing.T) {
 		{"healthy", func(*Options) {}, func(*bench) {}},
 		{"suspended", func(*Options) {}, func(b *bench) {
 			for range maxFailures {
-				b.failed("reading", errSlow)
+				b.failed("reading", errTimeout)
 			}
 		}},
 		{"shared", waiting, func(*bench) {}},

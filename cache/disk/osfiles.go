@@ -309,35 +309,35 @@ func newOSFile(f *os.File) (file, error) {
 	return &osFile{f, raw}, nil
 }
 
-// A nowRead is one readNow on its way. They are used again, for none of it fits on a stack.
-type nowRead struct {
+// A tryReadCall is one tryRead on its way. They are used again, for none of it fits on a stack.
+type tryReadCall struct {
 	p   []byte
 	off int64
 	n   int
 	do  func(fd uintptr)
 }
 
-var nowReads = sync.Pool{New: func() any {
-	r := new(nowRead)
+var tryReadCalls = sync.Pool{New: func() any {
+	r := new(tryReadCall)
 	r.do = r.read
 	return r
 }}
 
-// readNow takes what is in the page cache. File systems that cannot say what is give
+// tryRead takes what is in the page cache. File systems that cannot say what is give
 // nothing.
-func (f *osFile) readNow(p []byte, off int64) int {
-	r := nowReads.Get().(*nowRead)
+func (f *osFile) tryRead(p []byte, off int64) int {
+	r := tryReadCalls.Get().(*tryReadCall)
 	r.p, r.off, r.n = p, off, 0
 	if err := f.raw.Control(r.do); err != nil {
 		r.n = 0
 	}
 	n := r.n
 	r.p = nil
-	nowReads.Put(r)
+	tryReadCalls.Put(r)
 	return n
 }
 
-func (r *nowRead) read(fd uintptr) { r.n = nowait.ReadAt(int(fd), r.p, r.off) }
+func (r *tryReadCall) read(fd uintptr) { r.n = nowait.ReadAt(int(fd), r.p, r.off) }
 
 func (f *osFile) truncate(size int64) error { return f.Truncate(size) }
 func (f *osFile) osFile() *os.File          { return f.File }

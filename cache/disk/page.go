@@ -25,10 +25,10 @@ func (s *Store) PutPage(h [32]byte, b []byte) error {
 	if len(b) == 0 || s.has(k) {
 		return nil
 	}
-	return s.put(&put{
+	return s.put(&putOp{
 		key:    k,
 		data:   append([]byte(nil), b...),
-		pieces: []piece{{size: len(b), crc: checksum(seed(k), 0, b)}},
+		pieces: []chunkInfo{{size: len(b), crc: checksum(seed(k), 0, b)}},
 	}, s.writer.Load().tryPut)
 }
 

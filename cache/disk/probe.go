@@ -2,8 +2,8 @@ package disk
 
 import "time"
 
-// probing is how a suspended store finds out that the disk works again.
-type probing struct {
+// prober is how a suspended store finds out that the disk works again.
+type prober struct {
 	last time.Time
 	good int // looks in a row that went well
 }
@@ -34,7 +34,7 @@ func (wr *writer) resume() {
 	wr.abandonLog()
 	_ = wr.d.close() // it failed already
 	if wr.load() != nil {
-		wr.probing = probing{last: now()}
+		wr.probing = prober{last: now()}
 		return
 	}
 	wr.s.health.clear()

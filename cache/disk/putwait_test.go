@@ -21,12 +21,12 @@ func TestPutRunWait(t *testing.T) {
 		{"cancelled", func(_ *testing.T, _ *bench, _, cancel func()) { cancel() }, context.Canceled},
 		{"suspended", func(_ *testing.T, b *bench, _, _ func()) {
 			for range maxFailures {
-				b.failed("reading", errSlow)
+				b.failed("reading", errTimeout)
 			}
 		}, ErrSuspended},
 		{"closed", func(t *testing.T, b *bench, _, _ func()) {
-			if err := b.Close(); !errors.Is(err, errSlow) {
-				t.Errorf("Close = %v, want %v", err, errSlow)
+			if err := b.Close(); !errors.Is(err, errTimeout) {
+				t.Errorf("Close = %v, want %v", err, errTimeout)
 			}
 		}, ErrClosed},
 	}

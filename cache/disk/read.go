@@ -15,99 +15,99 @@ import (
 // checksum unless into says otherwise, and how many chunks there are. If some moved while
 // they were looked for, all are looked for once more.
 func (s *Store) read(k key, r codec.ChunkRange, o RunOptions) (b []byte, n int) {
-	var few [4]part
+	var few [4]span
 	for again := false; ; again = true {
 		if s.down() != nil {
 			return nil, 0
 		}
 		d := s.disk.Load()
-		parts := d.find(k, r, few[:0])
-		if len(parts) == 0 || o.All && parts[len(parts)-1].chunks.End < r.End {
+		spans := d.find(k, r, few[:0])
+		if len(spans) == 0 || o.All && spans[len(spans)-1].chunks.End < r.End {
 			return nil, 0
 		}
 		if b == nil {
-			b = o.Buffer(sizeOf(parts))
-			r.End = parts[len(parts)-1].chunks.End // there is room for no more
+			b = o.Buffer(sizeOf(spans))
+			r.End = spans[len(spans)-1].chunks.End // there is room for no more
 		}
-		if len(b) < sizeOf(parts) {
+		if len(b) < sizeOf(spans) {
 			return nil, 0 // other chunks than at first
 		}
-		n, err := s.readParts(d, k, parts, b, o)
+		n, err := s.readSpans(d, k, spans, b, o)
 		if errors.Is(err, errMoved) && !again {
 			continue
 		}
 		if o.All && n < r.Len() || n == 0 {
 			return nil, 0
 		}
-		parts = firstChunks(parts, n)
-		d.touch(parts)
-		return b[:sizeOf(parts)], n
+		spans = firstChunks(spans, n)
+		d.touch(spans)
+		return b[:sizeOf(spans)], n
 	}
 }
 
 // find returns the parts that hold the first chunks of r.
-func (d *folder) find(k key, r codec.ChunkRange, parts []part) []part {
+func (d *folder) find(k key, r codec.ChunkRange, spans []span) []span {
 	d.index.mu.RLock()
 	defer d.index.mu.RUnlock()
-	return d.index.find(k, r, parts)
+	return d.index.find(k, r, spans)
 }
 
 // touch counts that chunks were used.
-func (d *folder) touch(parts []part) {
+func (d *folder) touch(spans []span) {
 	d.index.mu.RLock()
 	defer d.index.mu.RUnlock()
-	for _, p := range parts {
+	for _, p := range spans {
 		for i := range p.table {
 			p.table[i].touch()
 		}
 	}
 }
 
-func sizeOf(parts []part) (n int) {
-	for _, p := range parts {
+func sizeOf(spans []span) (n int) {
+	for _, p := range spans {
 		n += int(p.size)
 	}
 	return n
 }
 
 // firstChunks returns parts without what is behind the first n chunks.
-func firstChunks(parts []part, n int) []part {
-	for i := range parts {
-		p := &parts[i]
+func firstChunks(spans []span, n int) []span {
+	for i := range spans {
+		p := &spans[i]
 		if c := p.chunks.Len(); c < n {
 			n -= c
 			continue
 		}
 		if n == 0 {
-			return parts[:i]
+			return spans[:i]
 		}
 		p.chunks.End = p.chunks.Start + uint32(n)
 		p.table = p.table[:n]
 		p.size = p.table[n-1].end() - p.off
-		return parts[:i+1]
+		return spans[:i+1]
 	}
-	return parts
+	return spans
 }
 
 // errMoved means that a segment went while somebody was about to read it.
 var errMoved = errors.New("it was moved or evicted meanwhile")
 
-// readParts fills b and returns how many chunks from the first on are right. What it
+// readSpans fills b and returns how many chunks from the first on are right. What it
 // finds to be wrong is forgotten.
-func (s *Store) readParts(d *folder, k key, parts []part, b []byte, o RunOptions) (n int, err error) {
+func (s *Store) readSpans(d *folder, k key, spans []span, b []byte, o RunOptions) (n int, err error) {
 	bad := -1 // the first part that could not be read
-	if done, size := readNow(parts, b); done < len(parts) {
+	if done, size := tryRead(spans, b); done < len(spans) {
 		if o.NoWait {
-			return 0, errNotNow
+			return 0, errWouldWait
 		}
 		// The slow way keeps the parts; the others need not pay for that.
-		bad, err = s.readSlowly(d, slices.Clone(parts), done, b[size:])
+		bad, err = s.readSlowly(d, slices.Clone(spans), done, b[size:])
 	}
 	if bad < 0 && err != nil {
 		s.failed("reading", err)
 		return 0, err
 	}
-	for i, p := range parts {
+	for i, p := range spans {
 		if i == bad {
 			return n, s.unreadable(k, p, err)
 		}
@@ -125,14 +125,14 @@ func (s *Store) readParts(d *folder, k key, parts []part, b []byte, o RunOptions
 	return n, nil
 }
 
-var errNotNow = errors.New("not in memory")
+var errWouldWait = errors.New("not in memory")
 
-// readNow reads the parts that are in memory, up to the first that is not, and returns how
+// tryRead reads the parts that are in memory, up to the first that is not, and returns how
 // many that are, and their bytes.
-func readNow(parts []part, b []byte) (n int, size int64) {
-	for _, p := range parts {
+func tryRead(spans []span, b []byte) (n int, size int64) {
+	for _, p := range spans {
 		f := p.segment.open.Load()
-		if f == nil || int64(f.readNow(b[size:size+p.size], p.off)) != p.size {
+		if f == nil || int64(f.tryRead(b[size:size+p.size], p.off)) != p.size {
 			break
 		}
 		if !p.segment.recent.Load() {
@@ -145,37 +145,37 @@ func readNow(parts []part, b []byte) (n int, size int64) {
 
 // readSlowly reads the parts from the one at first on, and does not wait for ever. If the
 // error is that of a part it says of which one, else bad is negative.
-func (s *Store) readSlowly(d *folder, parts []part, first int, b []byte) (bad int, err error) {
+func (s *Store) readSlowly(d *folder, spans []span, first int, b []byte) (bad int, err error) {
 	err = s.reads.do(func() error {
-		for i, p := range parts[first:] {
-			if err := d.readPart(p, b[:p.size]); err != nil {
-				return &partError{first + i, err}
+		for i, p := range spans[first:] {
+			if err := d.readSpan(p, b[:p.size]); err != nil {
+				return &spanError{first + i, err}
 			}
 			b = b[p.size:]
 		}
 		return nil
 	})
-	var failed *partError
+	var failed *spanError
 	if errors.As(err, &failed) {
-		return failed.part, failed.err
+		return failed.span, failed.err
 	}
 	return -1, err
 }
 
-// A partError says which part could not be read.
-type partError struct {
-	part int
+// A spanError says which part could not be read.
+type spanError struct {
+	span int
 	err  error
 }
 
-func (e *partError) Error() string { return fmt.Sprintf("part %d: %v", e.part, e.err) }
+func (e *spanError) Error() string { return fmt.Sprintf("part %d: %v", e.span, e.err) }
 
-func (e *partError) Unwrap() error { return e.err }
+func (e *spanError) Unwrap() error { return e.err }
 
 var errChecksum = errors.New("not the bytes that were written")
 
-// readPart fills b. The file may have been closed to open others in its place.
-func (d *folder) readPart(p part, b []byte) error {
+// readSpan fills b. The file may have been closed to open others in its place.
+func (d *folder) readSpan(p span, b []byte) error {
 	for again := false; ; again = true {
 		f, err := d.opened.get(d.files, p.segment)
 		if err != nil {
@@ -189,7 +189,7 @@ func (d *folder) readPart(p part, b []byte) error {
 }
 
 // check returns how many chunks at the start of b match their checksums.
-func (p *part) check(k key, b []byte) int {
+func (p *span) check(k key, b []byte) int {
 	seed := seed(k)
 	for i := range p.table {
 		if !p.matches(seed, i, b) {
@@ -200,7 +200,7 @@ func (p *part) check(k key, b []byte) int {
 }
 
 // matches says whether the i-th chunk of p, which is in b, matches its checksum.
-func (p *part) matches(seed uint32, i int, b []byte) bool {
+func (p *span) matches(seed uint32, i int, b []byte) bool {
 	start := p.off
 	if i > 0 {
 		start = p.table[i-1].end()
@@ -211,13 +211,13 @@ func (p *part) matches(seed uint32, i int, b []byte) bool {
 // compare says whether the chunks of r are kept, and b is their bytes. It forgets each
 // that differs.
 func (s *Store) compare(k key, r codec.ChunkRange, b []byte) bool {
-	var few [4]part
-	parts := s.disk.Load().find(k, r, few[:0])
-	if sizeOf(parts) != len(b) {
+	var few [4]span
+	spans := s.disk.Load().find(k, r, few[:0])
+	if sizeOf(spans) != len(b) {
 		return false // other chunks than were read, or fewer
 	}
 	n, seed := r.Len(), seed(k)
-	for _, p := range parts {
+	for _, p := range spans {
 		for i := range p.table {
 			if p.matches(seed, i, b) {
 				n--
@@ -231,11 +231,11 @@ func (s *Store) compare(k key, r codec.ChunkRange, b []byte) bool {
 }
 
 // unreadable forgets a part that could not be read, if that is the disk's fault.
-func (s *Store) unreadable(k key, p part, err error) error {
+func (s *Store) unreadable(k key, p span, err error) error {
 	if p.segment.gone.Load() || errors.Is(err, os.ErrClosed) {
 		return errMoved
 	}
-	if starved(err) {
+	if isResourceExhausted(err) {
 		s.failed("reading "+p.segment.name(), err)
 		return err
 	}
@@ -250,7 +250,7 @@ func (s *Store) unreadable(k key, p part, err error) error {
 }
 
 // damaged forgets chunk c, which lies in part p, unless it is elsewhere by now.
-func (s *Store) damaged(k key, p part, c uint32, err error) error {
+func (s *Store) damaged(k key, p span, c uint32, err error) error {
 	if p.segment.gone.Load() {
 		return errMoved
 	}

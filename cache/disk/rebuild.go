@@ -6,65 +6,65 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
-// A placing is an extent that is still to be put into the leaves of its object.
-type placing struct {
+// A pendingExtent is an extent that is still to be put into the leaves of its object.
+type pendingExtent struct {
 	object uint32
 	extent
 }
 
-// maxWaiting is how many wait before they are put there together, object by object: then
+// maxPending is how many wait before they are put there together, object by object: then
 // each finds what it needs in the cache of the processor.
-const maxWaiting = 1 << 19
+const maxPending = 1 << 19
 
-// fewWaiting is for how many objects there must be one that waits, or to look at all objects
+// fewPending is for how many objects there must be one that waits, or to look at all objects
 // would take longer than to place what waits as it comes: where drops stand between what is
 // added, little waits each time.
-const fewWaiting = 16
+const fewPending = 16
 
 // manyExtents is from how many extents on the leaves of an object are made anew.
 const manyExtents = 16
 
 // place puts all that waits where it belongs, for each object in the order of the journal.
-func (r *replayed) place() {
-	if len(r.waiting) == 0 {
+func (r *recovered) place() {
+	if len(r.pending) == 0 {
 		return
 	}
 	x := r.index
-	if len(r.waiting) < len(x.objects)/fewWaiting {
-		for i := range r.waiting {
-			w := &r.waiting[i]
+	if len(r.pending) < len(x.objects)/fewPending {
+		for i := range r.pending {
+			w := &r.pending[i]
 			x.place(w.object, w.extent)
 		}
-		r.waiting = r.waiting[:0]
+		r.pending = r.pending[:0]
 		return
 	}
 	next := make([]uint32, len(x.objects)+1)
-	for i := range r.waiting {
-		next[r.waiting[i].object+1]++
+	for i := range r.pending {
+		next[r.pending[i].object+1]++
 	}
 	for i := 1; i < len(next); i++ {
 		next[i] += next[i-1]
 	}
-	order := make([]uint32, len(r.waiting))
-	for i := range r.waiting {
-		id := r.waiting[i].object
+	order := make([]uint32, len(r.pending))
+	for i := range r.pending {
+		id := r.pending[i].object
 		order[next[id]] = uint32(i)
 		next[id]++
 	}
 	table := new(table)
 	for start, end := 0, 0; start < len(order); start = end {
-		id := r.waiting[order[start]].object
+		id := r.pending[order[start]].object
 		end = int(next[id])
 		if end-start >= manyExtents {
-			table.rebuild(x, id, r.waiting, order[start:end])
+			table.rebuild(x, id, r.pending, order[start:end])
 			continue
 		}
 		for _, i := range order[start:end] {
-			w := &r.waiting[i]
+			w := &r.pending[i]
 			x.place(id, w.extent)
 		}
 	}
-	r.waiting = r.waiting[:0]
+	r.pending = r.pending[:0]
 }
 
 // A table has a row for every chunk that an object can have.
@@ -80,7 +80,7 @@ type cell struct {
 
 // rebuild makes the leaves of an object anew, with those extents of waiting that order
 // names.
-func (t *table) rebuild(x *index, id uint32, waiting []placing, order []uint32) {
+func (t *table) rebuild(x *index, id uint32, waiting []pendingExtent, order []uint32) {
 	o := &x.objects[id]
 	t.start, t.end = codec.MaxXorbChunks, 0
 	for _, l := range o.leaves {

@@ -38,16 +38,16 @@ type record struct {
 	time    uint64 // Unix seconds, or nanoseconds of the time of change
 	key     key    // of a name; the hash alone, of a whole file
 	queue   queue
-	off     uint64  // in the segment
-	size    uint64  // of a whole file
-	crc     uint32  // of a whole file
-	ctime   uint64  // of a whole file, in nanoseconds; 0: unknown
-	rows    []row   // one of a drop
-	pieces  []piece // of all rows, if it is an add
+	off     uint64      // in the segment
+	size    uint64      // of a whole file
+	crc     uint32      // of a whole file
+	ctime   uint64      // of a whole file, in nanoseconds; 0: unknown
+	rows    []chunkRow  // one of a drop
+	pieces  []chunkInfo // of all rows, if it is an add
 }
 
-// A row is consecutive chunks of one object.
-type row struct {
+// A chunkRow is consecutive chunks of one object.
+type chunkRow struct {
 	ref   uint32
 	first uint32
 	n     int
@@ -106,7 +106,7 @@ func (r *record) appendRows(b []byte) []byte {
 	return b
 }
 
-func (w row) append(b []byte) []byte {
+func (w chunkRow) append(b []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(w.ref))
 	b = binary.AppendUvarint(b, uint64(w.first))
 	return binary.AppendUvarint(b, uint64(w.n))
@@ -116,7 +116,7 @@ func (w row) append(b []byte) []byte {
 // r and allocates no more than b can fill.
 func (r *record) decode(b []byte) error {
 	*r = record{rows: r.rows[:0], pieces: r.pieces[:0]}
-	in := input{b: b}
+	in := decoder{b: b}
 	r.kind = recordKind(in.byte())
 	switch r.kind {
 	case headerRecord:
@@ -159,7 +159,7 @@ func (r *record) decode(b []byte) error {
 	return in.err
 }
 
-func (r *record) decodeRows(in *input) {
+func (r *record) decodeRows(in *decoder) {
 	r.number = in.below(1<<32, "segment")
 	r.off = in.below(maxSegment+1, "offset")
 	end := r.off
@@ -176,7 +176,7 @@ func (r *record) decodeRows(in *input) {
 			if v>>2 == 0 {
 				in.fail("a chunk of no bytes")
 			}
-			r.pieces = append(r.pieces, piece{size: int(v >> 2), uses: uint8(v & maxUses), crc: in.uint32()})
+			r.pieces = append(r.pieces, chunkInfo{size: int(v >> 2), uses: uint8(v & maxUses), crc: in.uint32()})
 			end += v >> 2
 		}
 	}
@@ -186,19 +186,19 @@ func (r *record) decodeRows(in *input) {
 }
 
 // An input is a record that is being decoded. After the first error it gives zeros.
-type input struct {
+type decoder struct {
 	b   []byte
 	off int
 	err error
 }
 
-func (in *input) fail(format string, args ...any) {
+func (in *decoder) fail(format string, args ...any) {
 	if in.err == nil {
 		in.err = codec.Corrupt("cache record", int64(in.off), format, args...)
 	}
 }
 
-func (in *input) bytes(n int) []byte {
+func (in *decoder) bytes(n int) []byte {
 	if n > len(in.b)-in.off {
 		in.fail("ends after %d bytes, %d more are missing", len(in.b), n-(len(in.b)-in.off))
 	}
@@ -209,14 +209,14 @@ func (in *input) bytes(n int) []byte {
 	return in.b[in.off-n : in.off]
 }
 
-func (in *input) byte() byte {
+func (in *decoder) byte() byte {
 	if b := in.bytes(1); b != nil {
 		return b[0]
 	}
 	return 0
 }
 
-func (in *input) byteBelow(limit byte, what string) byte {
+func (in *decoder) byteBelow(limit byte, what string) byte {
 	b := in.byte()
 	if b >= limit {
 		in.off--
@@ -226,20 +226,20 @@ func (in *input) byteBelow(limit byte, what string) byte {
 	return b
 }
 
-func (in *input) uint32() uint32 {
+func (in *decoder) uint32() uint32 {
 	if b := in.bytes(4); b != nil {
 		return binary.LittleEndian.Uint32(b)
 	}
 	return 0
 }
 
-func (in *input) hash() (h codec.Hash) {
+func (in *decoder) hash() (h codec.Hash) {
 	copy(h[:], in.bytes(len(h)))
 	return h
 }
 
 // uvarint takes a number in its shortest form only, so that a record has one spelling.
-func (in *input) uvarint() uint64 {
+func (in *decoder) uvarint() uint64 {
 	if in.err != nil {
 		return 0
 	}
@@ -252,7 +252,7 @@ func (in *input) uvarint() uint64 {
 	return v
 }
 
-func (in *input) below(limit uint64, what string) uint64 {
+func (in *decoder) below(limit uint64, what string) uint64 {
 	at := in.off
 	v := in.uvarint()
 	if v >= limit {
@@ -263,7 +263,7 @@ func (in *input) below(limit uint64, what string) uint64 {
 	return v
 }
 
-func (in *input) row() row {
+func (in *decoder) row() chunkRow {
 	ref := uint32(in.below(1<<32-1, "reference"))
 	w := in.chunks()
 	w.ref = ref
@@ -271,8 +271,8 @@ func (in *input) row() row {
 }
 
 // chunks takes the first chunk of a row and how many there are.
-func (in *input) chunks() row {
-	w := row{first: uint32(in.below(codec.MaxXorbChunks, "chunk"))}
+func (in *decoder) chunks() chunkRow {
+	w := chunkRow{first: uint32(in.below(codec.MaxXorbChunks, "chunk"))}
 	w.n = int(in.below(codec.MaxXorbChunks+1, "count"))
 	if in.err == nil && (w.n == 0 || int(w.first)+w.n > codec.MaxXorbChunks) {
 		in.fail("%d chunks from %d on", w.n, w.first)

@@ -32,10 +32,10 @@ var someRecords = []struct {
 	{"segment", "\x03\x2a\x01", record{kind: segmentRecord, number: 42, queue: protected}},
 	{"add", "\x04\x2a\x80\x08" + "\x05\x03\x02" + "\x91\x03abcd" + "\x28efgh" + "\x00\x00\x01" + "\x04ijkl", record{
 		kind: addRecord, number: 42, off: 1024,
-		rows:   []row{{5, 3, 2}, {0, 0, 1}},
-		pieces: []piece{{100, 1, 0x64636261}, {10, 0, 0x68676665}, {1, 0, 0x6c6b6a69}},
+		rows:   []chunkRow{{5, 3, 2}, {0, 0, 1}},
+		pieces: []chunkInfo{{100, 1, 0x64636261}, {10, 0, 0x68676665}, {1, 0, 0x6c6b6a69}},
 	}},
-	{"drop", "\x05\x00" + string(someHash[:]) + "\x03\x02", record{kind: dropRecord, key: key{chunkKind, someHash}, rows: []row{{0, 3, 2}}}},
+	{"drop", "\x05\x00" + string(someHash[:]) + "\x03\x02", record{kind: dropRecord, key: key{chunkKind, someHash}, rows: []chunkRow{{0, 3, 2}}}},
 	{"evict", "\x06\x2a", record{kind: evictRecord, number: 42}},
 	{"whole", "\x07" + string(someHash[:]) + "\x64\x90\x4eabcd", record{kind: fileRecord, key: key{hash: someHash}, size: 100, time: 10000, crc: 0x64636261}},
 	{"whole and touched", "\x07" + string(someHash[:]) + "\x64\x90\x4eabcd\xe9\x07", record{kind: fileRecord, key: key{hash: someHash}, size: 100, time: 10000, crc: 0x64636261, ctime: 1001}},
@@ -215,7 +215,7 @@ func TestIndexAgainstAMap(t *testing.T) {
 		default:
 			s := &segment{number: uint32(i)}
 			x.segments[s.number] = s
-			at := s.extend(int64(rng.IntN(2)*100), make([]piece, r.Len()))
+			at := s.extend(int64(rng.IntN(2)*100), make([]chunkInfo, r.Len()))
 			x.add(x.object(k), r.Start, s, at, r.Len())
 			if model[k] == nil {
 				model[k] = make(map[uint32]place)

@@ -9,15 +9,15 @@ import (
 	"github.com/xetfs/xetfs/codec/journal"
 )
 
-// A replayed is what a journal says.
-type replayed struct {
+// A recovered is what a journal says.
+type recovered struct {
 	index  *index
 	queues evictionQueues
 	number uint64
 	refs   []uint32 // reference → place in index.objects
 	last   uint32   // highest number of a segment
 
-	waiting []placing
+	pending []pendingExtent
 
 	size     int64 // of the file
 	base     int64 // of the snapshot
@@ -26,23 +26,23 @@ type replayed struct {
 	bad      error // a record that cannot be; what is before it counts
 }
 
-// goesOn says that records may be appended behind the last one.
-func (r *replayed) goesOn() bool { return r.complete && r.bad == nil && r.tail == journal.Clean }
+// isAppendable says that records may be appended behind the last one.
+func (r *recovered) isAppendable() bool { return r.complete && r.bad == nil && r.tail == journal.Clean }
 
-// damaged says that something was lost that no crash loses.
-func (r *replayed) damaged() bool { return r.bad != nil || r.tail == journal.Damaged }
+// isDamaged says that something was lost that no crash loses.
+func (r *recovered) isDamaged() bool { return r.bad != nil || r.tail == journal.Damaged }
 
 // errOther means that a journal belongs to another cache.
 var errOther = errors.New("journal of another cache")
 
 // replayLog reads a journal up to the first thing that is wrong. The error is ErrNewer,
 // errOther, or that of reading the file: then nothing is known about the journal.
-func replayLog(f file, id [16]byte, number uint64) (*replayed, error) {
+func replayLog(f file, id [16]byte, number uint64) (*recovered, error) {
 	e, err := f.stat()
 	if err != nil {
 		return nil, err
 	}
-	r := &replayed{index: newIndex(), number: number, size: e.size}
+	r := &recovered{index: newIndex(), number: number, size: e.size}
 	r.index.replay = true
 	in := journal.NewReader(io.NewSectionReader(f, 0, e.size), journal.Options{})
 	var rec record
@@ -78,7 +78,7 @@ func replayLog(f file, id [16]byte, number uint64) (*replayed, error) {
 		return nil, ErrNewer
 	}
 	r.place()
-	r.waiting = nil
+	r.pending = nil
 	r.index.sweep()
 	return r, nil
 }
@@ -90,7 +90,7 @@ func firstByte(b []byte) byte {
 	return b[0]
 }
 
-func (r *replayed) header(rec *record, id [16]byte) error {
+func (r *recovered) header(rec *record, id [16]byte) error {
 	switch {
 	case rec.kind != headerRecord:
 		return invalid("begins with a record of kind %d", rec.kind)
@@ -107,7 +107,7 @@ func invalid(format string, args ...any) error {
 }
 
 // apply does to the index what a record says.
-func (r *replayed) apply(rec *record, off int64) error {
+func (r *recovered) apply(rec *record, off int64) error {
 	x := r.index
 	switch rec.kind {
 	case headerRecord:
@@ -146,7 +146,7 @@ func (r *replayed) apply(rec *record, off int64) error {
 	return nil
 }
 
-func (r *replayed) segment(rec *record) {
+func (r *recovered) segment(rec *record) {
 	number := uint32(rec.number)
 	s := r.index.segments[number]
 	if s == nil {
@@ -158,7 +158,7 @@ func (r *replayed) segment(rec *record) {
 }
 
 // wholeFile notes a whole file, or that it has another round.
-func (r *replayed) wholeFile(rec *record) {
+func (r *recovered) wholeFile(rec *record) {
 	w := r.index.files[rec.key.hash]
 	if w == nil {
 		w = &wholeFile{hash: rec.key.hash}
@@ -169,7 +169,7 @@ func (r *replayed) wholeFile(rec *record) {
 	r.queues.push(protected, queueItem{file: w})
 }
 
-func (r *replayed) add(rec *record) error {
+func (r *recovered) add(rec *record) error {
 	s := r.index.segments[uint32(rec.number)]
 	switch {
 	case s == nil:
@@ -184,10 +184,10 @@ func (r *replayed) add(rec *record) error {
 		}
 		id, e := r.refs[w.ref], extent{segment: s.number, at: at, first: uint16(w.first), n: uint16(w.n)}
 		r.index.own(id, s, e)
-		r.waiting = append(r.waiting, placing{id, e})
+		r.pending = append(r.pending, pendingExtent{id, e})
 		at += uint32(w.n)
 	}
-	if len(r.waiting) >= maxWaiting {
+	if len(r.pending) >= maxPending {
 		r.place()
 	}
 	return nil

@@ -130,17 +130,17 @@ func (s *Store) PutRun(x codec.Hash, run *xorb.Run) error {
 // found or were forgotten. It may be in another goroutine, which must not be made to
 // wait, and before PutRunNoCopy returns.
 func (s *Store) PutRunNoCopy(x codec.Hash, run *xorb.Run, release func()) error {
-	return s.putRunNoCopy(x, run, release, func(p *put) error { return s.writer.Load().tryPut(p) })
+	return s.putRunNoCopy(x, run, release, func(p *putOp) error { return s.writer.Load().tryPut(p) })
 }
 
 // PutRunWait is PutRunNoCopy for who can wait: it waits until there is room, one caller
 // after the other, for as long as the disk may ever write. If ctx ends before that, the
 // error is ErrBusy and that of ctx.
 func (s *Store) PutRunWait(ctx context.Context, x codec.Hash, run *xorb.Run, release func()) error {
-	return s.putRunNoCopy(x, run, release, func(p *put) error { return s.writer.Load().putWait(ctx, p) })
+	return s.putRunNoCopy(x, run, release, func(p *putOp) error { return s.writer.Load().putWait(ctx, p) })
 }
 
-func (s *Store) putRunNoCopy(x codec.Hash, run *xorb.Run, release func(), add func(*put) error) error {
+func (s *Store) putRunNoCopy(x codec.Hash, run *xorb.Run, release func(), add func(*putOp) error) error {
 	err := s.WriteErr()
 	if err == nil && len(s.Missing(x, run.Chunks)) == 0 {
 		release()
@@ -156,10 +156,10 @@ func (s *Store) putRunNoCopy(x codec.Hash, run *xorb.Run, release func(), add fu
 	return s.put(p, add)
 }
 
-func newPut(x codec.Hash, r codec.ChunkRange, packed []byte, release func()) (*put, error) {
-	p := &put{key: key{chunkKind, x}, first: r.Start, data: packed, release: release}
+func newPut(x codec.Hash, r codec.ChunkRange, packed []byte, release func()) (*putOp, error) {
+	p := &putOp{key: key{chunkKind, x}, first: r.Start, data: packed, release: release}
 	rest, seed := p.data, seed(p.key)
-	p.pieces = make([]piece, 0, r.Len())
+	p.pieces = make([]chunkInfo, 0, r.Len())
 	for c := r.Start; c < r.End; c++ {
 		h, err := xorb.DecodeChunkHeader(rest)
 		n := xorb.ChunkHeaderSize + h.Packed
@@ -169,14 +169,14 @@ func newPut(x codec.Hash, r codec.ChunkRange, packed []byte, release func()) (*p
 		if err != nil {
 			return nil, err
 		}
-		p.pieces = append(p.pieces, piece{size: n, crc: checksum(seed, c, rest[:n])})
+		p.pieces = append(p.pieces, chunkInfo{size: n, crc: checksum(seed, c, rest[:n])})
 		rest = rest[n:]
 	}
 	return p, nil
 }
 
 // put hands chunks to the keeper, in a way of the keeper's.
-func (s *Store) put(p *put, add func(*put) error) error {
+func (s *Store) put(p *putOp, add func(*putOp) error) error {
 	for _, c := range p.pieces {
 		if int64(c.size) > s.o.testing.segment {
 			return fmt.Errorf("%s: %d bytes do not fit in a segment: %w", describe(p.key, p.chunks()), c.size, ErrFull)

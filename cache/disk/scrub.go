@@ -134,7 +134,7 @@ func within(limit time.Duration, done <-chan struct{}) error {
 	case <-done:
 		return nil
 	case <-timer.C:
-		return errSlow
+		return errTimeout
 	}
 }
 
@@ -209,7 +209,7 @@ func (d *folder) checksumFile(ctx context.Context, w *wholeFile, pace func(w *wh
 
 // readOnce is ReadAt of bytes that nobody may want again.
 func readOnce(f file, b []byte, off int64) error {
-	if f.readNow(b, off) == len(b) {
+	if f.tryRead(b, off) == len(b) {
 		return nil
 	}
 	if _, err := f.ReadAt(b, off); err != nil {

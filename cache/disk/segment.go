@@ -112,8 +112,8 @@ func (s *segment) name() string { return segmentName(s.number) }
 
 func segmentName(number uint32) string { return fmt.Sprintf("seg/%08x", number) }
 
-// A piece is one chunk that is about to be stored, or the row of a record about it.
-type piece struct {
+// A chunkInfo is one chunk that is about to be stored, or the row of a record about it.
+type chunkInfo struct {
 	size int // bytes
 	uses uint8
 	crc  uint32
@@ -121,7 +121,7 @@ type piece struct {
 
 // extend adds rows to the table of s, for chunks that follow at byte off, and returns
 // the place of the first. Bytes before off that belong to nothing get a row of their own.
-func (s *segment) extend(off int64, pieces []piece) (at uint32) {
+func (s *segment) extend(off int64, pieces []chunkInfo) (at uint32) {
 	if off > s.end() {
 		s.chunks = append(s.chunks, chunk{endUses: uint32(off) << 2})
 	}

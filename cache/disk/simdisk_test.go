@@ -538,7 +538,7 @@ func (o *simOpen) stat() (entry, error) {
 
 func (o *simOpen) osFile() *os.File { return nil }
 
-func (o *simOpen) readNow([]byte, int64) int { return 0 }
+func (o *simOpen) tryRead([]byte, int64) int { return 0 }
 
 func (o *simOpen) Close() error {
 	o.d.mu.Lock()

@@ -249,8 +249,8 @@ func TestD08_StandbyHangs(t *testing.T) {
 		return nil
 	})
 	<-hanging
-	if err := heir.Close(); !errors.Is(err, errSlow) {
-		t.Errorf("Close: %v, want %v", err, errSlow)
+	if err := heir.Close(); !errors.Is(err, errTimeout) {
+		t.Errorf("Close: %v, want %v", err, errTimeout)
 	}
 	close(goOn)
 	<-heir.standby.done
@@ -274,8 +274,8 @@ func TestD08_StandbyHangsAndThenOwns(t *testing.T) {
 		})
 		time.Sleep(time.Second) // it hangs
 		owner.Close()
-		if err := heir.Close(); !errors.Is(err, errSlow) {
-			t.Errorf("Close: %v, want %v", err, errSlow)
+		if err := heir.Close(); !errors.Is(err, errTimeout) {
+			t.Errorf("Close: %v, want %v", err, errTimeout)
 		}
 		close(goOn)
 		<-heir.standby.done
@@ -321,7 +321,7 @@ func TestD05_SharedResumesAgainAndAgain(t *testing.T) {
 	s := openAt(t, dir, waiting)
 	for n := range rounds {
 		for range maxFailures {
-			s.failed("reading", errSlow)
+			s.failed("reading", errTimeout)
 		}
 		until(t, "it resumes", func() bool { return s.saw(EventResumed) > n })
 		s.want(n, 0, 2, 2)

@@ -8,7 +8,7 @@ import (
 )
 
 // store writes the chunks of p that are not stored yet.
-func (wr *writer) store(p *put) {
+func (wr *writer) store(p *putOp) {
 	if wr.log == nil {
 		return
 	}
@@ -20,7 +20,7 @@ func (wr *writer) store(p *put) {
 	for _, r := range missing {
 		part := p.slice(r)
 		err := wr.makeRoom(int64(len(part.data)), r.Len())
-		var all []placed
+		var all []segmentWrite
 		if err == nil {
 			all, err = wr.append(q, part)
 		}
@@ -37,7 +37,7 @@ func (wr *writer) store(p *put) {
 
 // queueOf returns where chunks go: those that were here a while ago, and nobody then
 // knew that they would be wanted again, have passed probation.
-func (wr *writer) queueOf(p *put, missing []codec.ChunkRange) queue {
+func (wr *writer) queueOf(p *putOp, missing []codec.ChunkRange) queue {
 	known, all := 0, 0
 	for _, r := range missing {
 		all += r.Len()
@@ -53,16 +53,16 @@ func (wr *writer) queueOf(p *put, missing []codec.ChunkRange) queue {
 	return probation
 }
 
-// A placed is chunks that are written to a segment, and not in the index yet.
-type placed struct {
-	put
+// A segmentWrite is chunks that are written to a segment, and not in the index yet.
+type segmentWrite struct {
+	putOp
 	segment *segment
 	off     int64
 }
 
 // append writes chunks to the newest segments of a queue and returns where they are,
 // also after an error. There must be room.
-func (wr *writer) append(q queue, p put) (all []placed, err error) {
+func (wr *writer) append(q queue, p putOp) (all []segmentWrite, err error) {
 	for {
 		s, err := wr.head(q, p.pieces[0].size)
 		if err != nil {
@@ -76,7 +76,7 @@ func (wr *writer) append(q queue, p put) (all []placed, err error) {
 		}
 		r := p.chunks()
 		r.End = r.Start + uint32(n)
-		at := placed{put: p.slice(r), segment: s, off: s.size.Load()}
+		at := segmentWrite{putOp: p.slice(r), segment: s, off: s.size.Load()}
 		if err := wr.appendTo(at); err != nil {
 			return all, err
 		}
@@ -90,7 +90,7 @@ func (wr *writer) append(q queue, p put) (all []placed, err error) {
 }
 
 // appendTo writes chunks behind the others of a segment.
-func (wr *writer) appendTo(p placed) error {
+func (wr *writer) appendTo(p segmentWrite) error {
 	s := p.segment
 	f := s.open.Load()
 	if f == nil {
@@ -107,7 +107,7 @@ func (wr *writer) appendTo(p placed) error {
 }
 
 // enter tells the index and the journal where chunks are.
-func (wr *writer) enter(p placed) {
+func (wr *writer) enter(p segmentWrite) {
 	x := wr.d.index
 	x.mu.Lock()
 	at := p.segment.extend(p.off, p.pieces)
@@ -122,7 +122,7 @@ func (wr *writer) enter(p placed) {
 		kind:   addRecord,
 		number: uint64(p.segment.number),
 		off:    uint64(p.off),
-		rows:   []row{{ref: ref, first: p.first, n: len(p.pieces)}},
+		rows:   []chunkRow{{ref: ref, first: p.first, n: len(p.pieces)}},
 		pieces: p.pieces,
 	})
 }

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// syncing is what is to be synced, and the one sync that is under way.
-type syncing struct {
+// syncState is what is to be synced, and the one sync that is under way.
+type syncState struct {
 	result   chan error
 	running  bool
 	unsynced int64     // bytes written since the last one began
@@ -18,9 +18,9 @@ type syncing struct {
 	log      *log         // that it syncs
 }
 
-func (y *syncing) wait(done chan error) { y.waiting = append(y.waiting, done) }
+func (y *syncState) wait(done chan error) { y.waiting = append(y.waiting, done) }
 
-func (y *syncing) due(o *Options) bool {
+func (y *syncState) due(o *Options) bool {
 	if y.running || y.unsynced == 0 {
 		return false
 	}
@@ -28,7 +28,7 @@ func (y *syncing) due(o *Options) bool {
 }
 
 // wrote takes notice of bytes that do not last yet.
-func (y *syncing) wrote(s *segment, n int64) {
+func (y *syncState) wrote(s *segment, n int64) {
 	if y.unsynced == 0 && !y.running {
 		y.last = now()
 	}

@@ -65,7 +65,7 @@ func (f *File) ReadAt(p []byte, off int64) (int, error) {
 		f.s.fileFailed(f.d, f.w, err)
 		return 0, err
 	}
-	n := f.f.readNow(p, off)
+	n := f.f.tryRead(p, off)
 	if n == len(p) {
 		return n, nil
 	}
@@ -76,7 +76,7 @@ func (f *File) ReadAt(p []byte, off int64) (int, error) {
 		got <- m
 		return err
 	})
-	if errors.Is(err, errSlow) {
+	if errors.Is(err, errTimeout) {
 		f.s.failed("reading "+f.w.name(), err)
 		return 0, err
 	}
@@ -139,7 +139,7 @@ func (s *Store) OpenFile(h codec.Hash) (*File, bool) {
 		opened <- f
 		return err
 	})
-	if errors.Is(err, errSlow) && !errors.Is(err, errCrowded) {
+	if errors.Is(err, errTimeout) && !errors.Is(err, errBacklog) {
 		go closeLater(opened)
 	}
 	if err != nil {
@@ -232,7 +232,7 @@ func (w *wholeFile) is(e entry) bool { return e.regular && e.size == w.size && e
 // that was only touched is compared first.
 func (s *Store) fileFailed(d *folder, w *wholeFile, err error) {
 	switch {
-	case errors.Is(err, errSlow):
+	case errors.Is(err, errTimeout):
 		s.failed("opening "+w.name(), err)
 		return
 	case w.gone.Load() || errors.Is(err, os.ErrClosed):
@@ -240,7 +240,7 @@ func (s *Store) fileFailed(d *folder, w *wholeFile, err error) {
 	case errors.Is(err, errCtimeChanged):
 		s.scrubber.markSuspect(d, w)
 		return
-	case starved(err):
+	case isResourceExhausted(err):
 		w.due.Store(0) // whoever asks for it next has it compared, if it waited for that
 		s.failed("opening "+w.name(), err)
 		return

@@ -48,36 +48,36 @@ type writerState struct {
 	stuck          []orphan  // files that could not be deleted, oldest first
 	minFree        int64     // bytes of the file system to leave free
 	lastSpaceCheck time.Time // when it was last looked whether they are
-	syncing        syncing
-	probing        probing
+	syncing        syncState
+	probing        prober
 }
 
 // An op is one thing to do: exactly one field is set.
 type op struct {
-	put  *put
-	drop *drop
-	call *call
+	put  *putOp
+	drop *dropOp
+	call *callOp
 	name *pendingFile
 }
 
-// A put is consecutive chunks of one object, about to be stored.
-type put struct {
+// A putOp is consecutive chunks of one object, about to be stored.
+type putOp struct {
 	key     key
 	first   uint32
 	data    []byte
-	pieces  []piece
+	pieces  []chunkInfo
 	release func() // called when data is not needed any more; nil: it is nobody else's
 }
 
-func (p *put) chunks() codec.ChunkRange {
+func (p *putOp) chunks() codec.ChunkRange {
 	return codec.ChunkRange{Start: p.first, End: p.first + uint32(len(p.pieces))}
 }
 
 // slice returns the part of p that holds the chunks of r.
-func (p *put) slice(r codec.ChunkRange) put {
+func (p *putOp) slice(r codec.ChunkRange) putOp {
 	i, j := int(r.Start-p.first), int(r.End-p.first)
 	off := total(p.pieces[:i])
-	return put{
+	return putOp{
 		key:    p.key,
 		first:  r.Start,
 		data:   p.data[off : off+total(p.pieces[i:j])],
@@ -85,21 +85,21 @@ func (p *put) slice(r codec.ChunkRange) put {
 	}
 }
 
-func total(pieces []piece) (n int) {
+func total(pieces []chunkInfo) (n int) {
 	for _, p := range pieces {
 		n += p.size
 	}
 	return n
 }
 
-// A drop is chunks that the index has forgotten already.
-type drop struct {
+// A dropOp is chunks that the index has forgotten already.
+type dropOp struct {
 	key key
 	r   codec.ChunkRange
 }
 
-// A call is a function that the keeper runs. Its error goes to who waits.
-type call struct {
+// A callOp is a function that the keeper runs. Its error goes to who waits.
+type callOp struct {
 	run  func() error // nil: sync
 	done chan error   // of length 1
 }
@@ -141,10 +141,10 @@ func (wr *writer) addLocked(o op) error {
 }
 
 // tryPut takes chunks if the queue has room for them.
-func (wr *writer) tryPut(p *put) error { return wr.put(p, wr.s.o.QueueBytes) }
+func (wr *writer) tryPut(p *putOp) error { return wr.put(p, wr.s.o.QueueBytes) }
 
 // put takes chunks if so many bytes wait with them at most.
-func (wr *writer) put(p *put, most int64) error {
+func (wr *writer) put(p *putOp, most int64) error {
 	wr.mu.Lock()
 	defer wr.mu.Unlock()
 	size := int64(len(p.data))
@@ -160,7 +160,7 @@ func (wr *writer) put(p *put, most int64) error {
 
 // putWait waits until half of the queue has room for chunks. The other half is left to
 // those who do not wait.
-func (wr *writer) putWait(ctx context.Context, p *put) error {
+func (wr *writer) putWait(ctx context.Context, p *putOp) error {
 	select {
 	case wr.waitSlot <- struct{}{}:
 	case <-ctx.Done():
@@ -184,23 +184,23 @@ func (wr *writer) putWait(ctx context.Context, p *put) error {
 }
 
 func (wr *writer) dropped(x key, r codec.ChunkRange) {
-	_ = wr.add(op{drop: &drop{x, r}}) // a closed store finds the damage again
+	_ = wr.add(op{drop: &dropOp{x, r}}) // a closed store finds the damage again
 }
 
 // do runs f in the keeper and returns its error. It may wait for as long as the disk
 // does.
-func (wr *writer) do(f func() error) error { return wr.call(context.Background(), &call{run: f}) }
+func (wr *writer) do(f func() error) error { return wr.call(context.Background(), &callOp{run: f}) }
 
 // later makes the keeper run f when it comes to it, if the disk works.
 func (wr *writer) later(f func()) {
 	run := func() error { f(); return nil }
-	_ = wr.add(op{call: &call{run: run, done: make(chan error, 1)}}) // a closed one need not
+	_ = wr.add(op{call: &callOp{run: run, done: make(chan error, 1)}}) // a closed one need not
 }
 
 // sync returns when everything that was put before lasts.
-func (wr *writer) sync() error { return wr.call(context.Background(), &call{}) }
+func (wr *writer) sync() error { return wr.call(context.Background(), &callOp{}) }
 
-func (wr *writer) call(ctx context.Context, c *call) error {
+func (wr *writer) call(ctx context.Context, c *callOp) error {
 	c.done = make(chan error, 1)
 	if err := wr.add(op{call: c}); err != nil {
 		return err
@@ -265,7 +265,7 @@ func (wr *writer) take() (ops []op, closing bool) {
 }
 
 // stored takes notice that the bytes of p wait no more, wherever they are now.
-func (wr *writer) stored(p *put) {
+func (wr *writer) stored(p *putOp) {
 	if p == nil {
 		return
 	}
@@ -303,9 +303,9 @@ func (wr *writer) handle(o op) {
 }
 
 // forget writes down that chunks are gone, and deletes a segment that has none left.
-func (wr *writer) forget(d *drop) {
+func (wr *writer) forget(d *dropOp) {
 	wr.d.index.drop(d.key, d.r) // they may have come again meanwhile
-	wr.write(&record{kind: dropRecord, key: d.key, rows: []row{{first: d.r.Start, n: d.r.Len()}}})
+	wr.write(&record{kind: dropRecord, key: d.key, rows: []chunkRow{{first: d.r.Start, n: d.r.Len()}}})
 	wr.removeEmpty()
 }
 
