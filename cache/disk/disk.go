@@ -201,22 +201,22 @@ func describe(k key, r codec.ChunkRange) string {
 
 // Sync makes everything last that was put before, and returns when it does.
 func (s *Store) Sync() error {
-	k := s.writer.Load()
-	if k == nil {
+	wr := s.writer.Load()
+	if wr == nil {
 		return nil
 	}
-	return k.sync()
+	return wr.sync()
 }
 
 // Flush returns when everything that was put before can be found, here and by others who
 // open the folder, and survives kill -9. It may wait for as long as the disk does; when ctx
 // ends it returns its error.
 func (s *Store) Flush(ctx context.Context) error {
-	k := s.writer.Load()
-	if k == nil {
+	wr := s.writer.Load()
+	if wr == nil {
 		return nil
 	}
-	return k.call(ctx, &callOp{run: func() error { return nil }})
+	return wr.call(ctx, &callOp{run: func() error { return nil }})
 }
 
 // Close makes everything last and gives the folder free. It returns within 10 seconds,
@@ -228,8 +228,8 @@ func (s *Store) Close() error {
 	end := now().Add(s.o.testing.ending)
 	s.scrubber.stop()
 	err := s.standby.close(s.o.testing.ending)
-	if k := s.writer.Load(); k != nil && err == nil {
-		err = k.close(s.o.testing.ending)
+	if wr := s.writer.Load(); wr != nil && err == nil {
+		err = wr.close(s.o.testing.ending)
 	}
 	if err == nil {
 		err = s.scrubber.wait(max(time.Until(end), 0))

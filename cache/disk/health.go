@@ -87,9 +87,9 @@ func (s *Store) failed(what string, err error) {
 		}
 	case s.health.count() && !s.health.suspended.Swap(true):
 		s.o.Event(Event{Name: EventSuspended, What: what, Err: err})
-		if k := s.writer.Load(); k != nil {
-			k.wakeUp()
-			signal(k.spaceFreed)
+		if wr := s.writer.Load(); wr != nil {
+			wr.wakeUp()
+			signal(wr.spaceFreed)
 		}
 	}
 }

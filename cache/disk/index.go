@@ -74,7 +74,7 @@ func (l *leaf) find(c uint32) int {
 // An object is a xorb or a page of which something is kept.
 type object struct {
 	key    key
-	ref    uint32 // its number in the journal plus 1; 0: it has none. The keeper's alone.
+	ref    uint32 // its number in the journal plus 1; 0: it has none. The writer's alone.
 	leaves []leaf // by base; none is empty
 }
 

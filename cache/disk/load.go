@@ -213,7 +213,7 @@ func (wr *writer) openLog(found *recovered) error {
 	err := wr.rotate()
 	if isFull(err) {
 		wr.failed("writing the index", err)
-		return nil // what is there can be read; the keeper tries again
+		return nil // what is there can be read; the writer tries again
 	}
 	return err
 }

@@ -187,11 +187,11 @@ func (p span) behind(n int) span {
 
 // Clear forgets everything. Whole files that are open stay until they are closed.
 func (s *Store) Clear() error {
-	k := s.writer.Load()
-	if k == nil {
+	wr := s.writer.Load()
+	if wr == nil {
 		return ErrReadOnly
 	}
-	return k.do(k.clear)
+	return wr.do(wr.clear)
 }
 
 func (wr *writer) clear() error {
@@ -217,13 +217,13 @@ func (wr *writer) clear() error {
 // Trim throws away what is used least until all files together take n bytes at most, or
 // nothing is left that could go.
 func (s *Store) Trim(n int64) error {
-	k := s.writer.Load()
-	if k == nil {
+	wr := s.writer.Load()
+	if wr == nil {
 		return ErrReadOnly
 	}
-	return k.do(func() error {
-		k.shrink(n)
-		return k.rotate()
+	return wr.do(func() error {
+		wr.shrink(n)
+		return wr.rotate()
 	})
 }
 

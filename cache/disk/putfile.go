@@ -30,16 +30,16 @@ func (s *Store) PutFile(h codec.Hash, size int64, content io.Reader) error {
 	if kept, err := s.checkNow(d, d.index.file(h)); kept || err != nil {
 		return err
 	}
-	k := s.writer.Load()
-	if err := k.do(func() error { return k.reserve(d, h, size) }); err != nil {
+	wr := s.writer.Load()
+	if err := wr.do(func() error { return wr.reserve(d, h, size) }); err != nil {
 		return err
 	}
 	w, err := s.materialize(d, h, size, content)
 	if err == nil {
-		err = k.name(d, w)
+		err = wr.name(d, w)
 	}
 	if err != nil {
-		_ = k.do(func() error { return k.unreserve(d, h, size) }) // closed or suspended: load finds the rest
+		_ = wr.do(func() error { return wr.unreserve(d, h, size) }) // closed or suspended: load finds the rest
 	}
 	return err
 }

@@ -93,8 +93,8 @@ func (s *Store) Drop(x codec.Hash, r codec.ChunkRange) {
 // drop forgets chunks and returns how many there were.
 func (s *Store) drop(k key, r codec.ChunkRange) int {
 	n := s.disk.Load().index.drop(k, r)
-	if keeper := s.writer.Load(); n > 0 && keeper != nil {
-		keeper.dropped(k, r)
+	if wr := s.writer.Load(); n > 0 && wr != nil {
+		wr.dropped(k, r)
 	}
 	return n
 }
@@ -175,7 +175,7 @@ func newPut(x codec.Hash, r codec.ChunkRange, packed []byte, release func()) (*p
 	return p, nil
 }
 
-// put hands chunks to the keeper, in a way of the keeper's.
+// put hands chunks to the writer, in a way of the writer's.
 func (s *Store) put(p *putOp, add func(*putOp) error) error {
 	for _, c := range p.pieces {
 		if int64(c.size) > s.o.testing.segment {

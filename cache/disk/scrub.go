@@ -226,8 +226,8 @@ func (s *Store) clearSuspect(d *folder, w *wholeFile, ctime int64) {
 	w.due.Store(s.scrubber.clock() + int64(s.o.testing.recheck))
 	news := w.ctime.Swap(ctime) != ctime
 	w.suspect.Store(false)
-	if k := s.writer.Load(); news && k != nil {
-		k.later(func() { k.recordCtime(d, w) })
+	if wr := s.writer.Load(); news && wr != nil {
+		wr.later(func() { wr.recordCtime(d, w) })
 	}
 }
 

@@ -23,7 +23,7 @@ const maxSegment = 1<<29 - 1
 // A segment is a file of packed chunks and pages, back to back.
 type segment struct {
 	number uint32
-	order  uint64 // place in its queue; the keeper's alone
+	order  uint64 // place in its queue; the writer's alone
 	queue  queue
 
 	chunks []chunk // all that were written, in order; guarded by index.mu
@@ -31,8 +31,8 @@ type segment struct {
 	live   int64   // bytes that can be found; guarded by index.mu
 
 	size      atomic.Int64 // of the file
-	redundant int64        // bytes of chunks that were marked as spare; the keeper's alone
-	dirty     bool         // written to since the last sync; the keeper's alone
+	redundant int64        // bytes of chunks that were marked as spare; the writer's alone
+	dirty     bool         // written to since the last sync; the writer's alone
 	open      atomic.Pointer[segmentFile]
 	gone      atomic.Bool // evicted
 	pinned    atomic.Bool // written to, so it stays open

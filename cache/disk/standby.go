@@ -6,7 +6,7 @@ import (
 )
 
 // An heir waits for the owner of a shared folder to go, and then makes its store the owner.
-// Until then it does for a store that is suspended what a keeper does for its own.
+// Until then it does for a store that is suspended what a writer does for its own.
 type standby struct {
 	s        *Store
 	stop     chan struct{}

@@ -22,7 +22,7 @@ type wholeFile struct {
 	due     atomic.Int64 // checker.clock when it is to be compared again, or waits
 	corrupt atomic.Bool  // it was compared, and is damaged
 
-	// The keeper's alone:
+	// The writer's alone:
 	order     uint64 // place in its queue; 0: in none
 	unlinked  bool   // the file is deleted
 	uncounted bool   // and its bytes are free
@@ -113,8 +113,8 @@ func (f *File) Close() error {
 
 // release counts a handle less.
 func (s *Store) release(d *folder, w *wholeFile) {
-	if k := s.writer.Load(); w.open.Add(-1) == 0 && w.gone.Load() && k != nil {
-		k.freed(d, w)
+	if wr := s.writer.Load(); w.open.Add(-1) == 0 && w.gone.Load() && wr != nil {
+		wr.freed(d, w)
 	}
 }
 
@@ -284,8 +284,8 @@ func (s *Store) DropFile(h codec.Hash) {
 func (s *Store) forgetFile(h codec.Hash) bool {
 	d := s.disk.Load()
 	w := d.index.forgetFile(h)
-	if k := s.writer.Load(); w != nil && k != nil {
-		k.later(func() { k.removeFile(d, w) })
+	if wr := s.writer.Load(); w != nil && wr != nil {
+		wr.later(func() { wr.removeFile(d, w) })
 	}
 	return w != nil
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // A writer is the one goroutine that changes what is on disk. Others give it things to
-// do and go their way; only whole files are written elsewhere, and the keeper makes room
+// do and go their way; only whole files are written elsewhere, and the writer makes room
 // for them and gives them their names. So no lock is held while the disk works.
 type writer struct {
 	s          *Store
@@ -25,11 +25,11 @@ type writer struct {
 	bytes   int64 // that wait in puts; guarded by mu
 	closing bool  // guarded by mu
 
-	pendingFiles []*pendingFile // files that wait for those that come with them; the keeper's alone
-	writerState                 // the keeper's alone
+	pendingFiles []*pendingFile // files that wait for those that come with them; the writer's alone
+	writerState                 // the writer's alone
 }
 
-// A writerState is what a keeper knows about the folder, from one time that it is opened to the
+// A writerState is what a writer knows about the folder, from one time that it is opened to the
 // next.
 type writerState struct {
 	d       *folder
@@ -98,7 +98,7 @@ type dropOp struct {
 	r   codec.ChunkRange
 }
 
-// A callOp is a function that the keeper runs. Its error goes to who waits.
+// A callOp is a function that the writer runs. Its error goes to who waits.
 type callOp struct {
 	run  func() error // nil: sync
 	done chan error   // of length 1
@@ -114,7 +114,7 @@ func newWriter(s *Store) *writer {
 	}
 }
 
-// wakeUp makes the keeper look around.
+// wakeUp makes the writer look around.
 func (wr *writer) wakeUp() { signal(wr.wake) }
 
 func signal(c chan struct{}) {
@@ -124,7 +124,7 @@ func signal(c chan struct{}) {
 	}
 }
 
-// add gives the keeper something to do, unless it is closing.
+// add gives the writer something to do, unless it is closing.
 func (wr *writer) add(o op) error {
 	wr.mu.Lock()
 	defer wr.mu.Unlock()
@@ -187,11 +187,11 @@ func (wr *writer) dropped(x key, r codec.ChunkRange) {
 	_ = wr.add(op{drop: &dropOp{x, r}}) // a closed store finds the damage again
 }
 
-// do runs f in the keeper and returns its error. It may wait for as long as the disk
+// do runs f in the writer and returns its error. It may wait for as long as the disk
 // does.
 func (wr *writer) do(f func() error) error { return wr.call(context.Background(), &callOp{run: f}) }
 
-// later makes the keeper run f when it comes to it, if the disk works.
+// later makes the writer run f when it comes to it, if the disk works.
 func (wr *writer) later(f func()) {
 	run := func() error { f(); return nil }
 	_ = wr.add(op{call: &callOp{run: run, done: make(chan error, 1)}}) // a closed one need not
@@ -213,7 +213,7 @@ func (wr *writer) call(ctx context.Context, c *callOp) error {
 	}
 }
 
-// close ends the keeper and waits for it, but not for ever.
+// close ends the writer and waits for it, but not for ever.
 func (wr *writer) close(limit time.Duration) error {
 	wr.mu.Lock()
 	wr.closing = true
@@ -223,7 +223,7 @@ func (wr *writer) close(limit time.Duration) error {
 	return within(limit, wr.done)
 }
 
-// run is the keeper's life.
+// run is the writer's life.
 func (wr *writer) run() {
 	defer close(wr.done)
 	timer := time.NewTimer(time.Hour)
@@ -358,7 +358,7 @@ func (wr *writer) keepMinFree() {
 
 func (wr *writer) failed(what string, err error) { wr.s.failed(what, err) }
 
-// pause returns how long the keeper may sleep.
+// pause returns how long the writer may sleep.
 func (wr *writer) pause(busy bool) time.Duration {
 	switch {
 	case wr.s.health.suspended.Load():
