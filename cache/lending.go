@@ -14,7 +14,7 @@ import (
 // bug.
 func (c *Cache) keep(there *fetch) (err error) {
 	defer flight.Guard(&err)
-	if c.packed.Refuses() != nil {
+	if c.packed.WriteErr() != nil {
 		return nil
 	}
 	for r := range c.wanting(there.xorb, there.chunks, there.goodFrom) {
@@ -44,7 +44,7 @@ func (c *Cache) lend(there *fetch, r codec.ChunkRange) {
 	f := &c.fetches
 	f.use(there)
 	free := func() { f.leave(there) }
-	err := c.packed.LendRunPatiently(f.keeping.late, there.xorb, there.known.Slice(r), free)
+	err := c.packed.PutRunWait(f.keeping.late, there.xorb, there.known.Slice(r), free)
 	if err != nil { // it is a cache
 		free()
 	}

@@ -129,7 +129,7 @@ func (w *warming) keepTerms(ctx context.Context, path string, terms []codec.Term
 		}
 	}
 	if w.add(wishes{}, path, terms) {
-		return false, cmp.Or(w.s.disk.Refuses(), errNotKept)
+		return false, cmp.Or(w.s.disk.WriteErr(), errNotKept)
 	}
 	return false, nil
 }
@@ -163,7 +163,7 @@ func (w *warming) bring(ctx context.Context, rows []chunkRow, done func(n int64)
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
-			case err == nil, w.s.disk.Refuses() != nil: // who keeps the files is told the same
+			case err == nil, w.s.disk.WriteErr() != nil: // who keeps the files is told the same
 				done(row.bytes)
 			case theFile(err):
 				lost = cmp.Or(lost, err)
