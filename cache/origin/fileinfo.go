@@ -50,7 +50,7 @@ func (o *objects) FileInfo(ctx context.Context, id codec.FileID) (*shard.FileInf
 	if fi, ok := o.fileInfoNow(ctx, id); ok {
 		return fi, nil
 	}
-	return o.finding.do(ctx, wantedFile{id, IsFresh(ctx)}, func(ctx context.Context) (*shard.FileInfo, error) {
+	return o.finding.Do(ctx, wantedFile{id, IsFresh(ctx)}, func(ctx context.Context) (*shard.FileInfo, error) {
 		if fi, ok := o.keptFileInfo(ctx, id); ok {
 			return fi, nil
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 
+	"github.com/xetfs/xetfs/cache/flight"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/shard"
@@ -31,7 +32,7 @@ func (o *objects) fileInfoNow(ctx context.Context, id codec.FileID) (fi *shard.F
 		return nil, false
 	}
 	var err error
-	defer guard(&err) // then ok is false
+	defer flight.Guard(&err) // then ok is false
 	end := min(f.size, id.Block+maxBlockNow)
 	fi, err = shard.ReadFileInfo(io.NewSectionReader(nowReader{store, f.key}, 0, end), id.Block)
 	if err != nil || fi.File != id.File || chunksOf(fi.Terms) > maxLeavesNow {

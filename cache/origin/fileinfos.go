@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/xetfs/xetfs/cache/flight"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/shard"
 )
@@ -107,7 +108,7 @@ func (o *objects) readGroup(ctx context.Context, first, last codec.FileID) *Part
 
 // fileInfoIn is FileInfo of what is not kept, where begun may hold the block.
 func (o *objects) fileInfoIn(ctx context.Context, id codec.FileID, begun *Part) (fi *shard.FileInfo, err error) {
-	defer guard(&err)
+	defer flight.Guard(&err)
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/xetfs/xetfs/cache/flight"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/merkle"
 	"github.com/xetfs/xetfs/codec/names"
@@ -37,7 +38,7 @@ type infos struct {
 	load func(ctx context.Context, x codec.Hash) (*xorb.Info, error)
 	kept *kept
 
-	flight flight[codec.Hash, *info] // shared loads
+	loads flight.Group[codec.Hash, *info]
 
 	mu      sync.Mutex
 	byAge   list.List                    // of *info, newest first; guarded by mu
@@ -60,7 +61,7 @@ func (c *infos) get(ctx context.Context, x codec.Hash) (*info, error) {
 	if in, ok := c.lookup(x); ok {
 		return in, nil
 	}
-	return c.flight.do(ctx, x, func(ctx context.Context) (*info, error) {
+	return c.loads.Do(ctx, x, func(ctx context.Context) (*info, error) {
 		if in, ok := c.lookup(x); ok {
 			return in, nil // others loaded it, whose flight has ended since
 		}
@@ -139,7 +140,7 @@ func (c *infos) addLocked(in *info) {
 // drop forgets the info of xorb x, which came from a copy that is damaged. Who asks from
 // now on does not get what is just being loaded.
 func (c *infos) drop(x codec.Hash) {
-	c.flight.part(x)
+	c.loads.Forget(x)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.loading, x)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/xetfs/xetfs/cache/flight"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/shard"
@@ -57,7 +58,7 @@ func ObjectsWith(s Store, opts ObjectsOptions) Source {
 		o.kept.keeper, o.kept.scope, o.kept.named = opts.Keep, opts.Scope, opts.Named
 		held = opts.InfoBytes / 4 // the kernel caches local files
 	}
-	o.opening.goesOn = func(s wantedShard) bool { return o.fetches.arrive(s.hash) }
+	o.opening.Detached = func(s wantedShard) bool { return o.fetches.arrive(s.hash) }
 	o.shards.init(max(opts.InfoBytes/8, leastOpen), held)
 	o.chunkLists.max = max(opts.InfoBytes/8, leastLists)
 	o.infos.init(opts.InfoBytes-held, o.loadInfo, &o.kept)
@@ -73,10 +74,10 @@ type objects struct {
 
 	named bool
 
-	finding      flight[wantedFile, *shard.FileInfo]
-	findingLarge flight[wantedFile, *LargeFile]
+	finding      flight.Group[wantedFile, *shard.FileInfo]
+	findingLarge flight.Group[wantedFile, *LargeFile]
 
-	opening flight[wantedShard, *shardFile]
+	opening flight.Group[wantedShard, *shardFile]
 
 	shards      shardFiles
 	chunkLists  chunkLists

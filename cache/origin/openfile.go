@@ -33,7 +33,7 @@ func (o *objects) OpenFile(ctx context.Context, id codec.FileID) (*shard.FileInf
 		return nil, nil, fmt.Errorf("file %s: shard %s: %w", id.File, id.Shard, err)
 	}
 	if many {
-		large, err := o.findingLarge.do(ctx, wantedFile{id, IsFresh(ctx)}, func(ctx context.Context) (*LargeFile, error) {
+		large, err := o.findingLarge.Do(ctx, wantedFile{id, IsFresh(ctx)}, func(ctx context.Context) (*LargeFile, error) {
 			return o.openLarge(ctx, id)
 		})
 		return nil, large, err

@@ -53,7 +53,7 @@ func (o *objects) openShardAs(ctx context.Context, s codec.Hash, hashed bool) (*
 	if f := o.opened(s, hashed); f != nil {
 		return f, nil
 	}
-	return o.opening.do(ctx, wantedShard{s, hashed}, func(ctx context.Context) (*shardFile, error) {
+	return o.opening.Do(ctx, wantedShard{s, hashed}, func(ctx context.Context) (*shardFile, error) {
 		if f := o.opened(s, hashed); f != nil {
 			return f, nil // by others, whose flight has ended since
 		}
