@@ -1,7 +1,6 @@
 package origin
 
 import (
-	"container/list"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/xetfs/xetfs/cache/flight"
+	"github.com/xetfs/xetfs/cache/lru"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/merkle"
 	"github.com/xetfs/xetfs/codec/names"
@@ -34,25 +34,22 @@ type info struct {
 
 // infos keeps the infos of the xorbs that were asked for last, up to a number of bytes.
 type infos struct {
-	max  int64
 	load func(ctx context.Context, x codec.Hash) (*xorb.Info, error)
 	kept *kept
 
 	loads flight.Group[codec.Hash, *info]
 
 	mu      sync.Mutex
-	byAge   list.List                    // of *info, newest first; guarded by mu
-	byKey   map[codec.Hash]*list.Element // guarded by mu
-	bytes   int64                        // guarded by mu
-	loading map[codec.Hash]*loadToken    // of the loads that may be kept; guarded by mu
+	byXorb  *lru.Cache[codec.Hash, *info] // guarded by mu
+	loading map[codec.Hash]*loadToken     // of the loads that may be kept; guarded by mu
 }
 
 // A loadToken is one load.
 type loadToken struct{ _ byte } // so that each has an address of its own
 
 func (c *infos) init(maxBytes int64, load func(ctx context.Context, x codec.Hash) (*xorb.Info, error), k *kept) {
-	c.max, c.load, c.kept = maxBytes, load, k
-	c.byKey, c.loading = map[codec.Hash]*list.Element{}, map[codec.Hash]*loadToken{}
+	c.load, c.kept = load, k
+	c.byXorb, c.loading = lru.New[codec.Hash, *info](maxBytes, nil), map[codec.Hash]*loadToken{}
 }
 
 // get returns the info of xorb x, from memory or loaded once for all who ask: from what
@@ -110,7 +107,7 @@ func (c *infos) end(token *loadToken, in *info, value []byte, err error) {
 	}
 	delete(c.loading, in.xorb)
 	if err == nil {
-		c.addLocked(in)
+		c.byXorb.Add(in.xorb, in, infoBytes(in.Info))
 		c.kept.putInfo(in.xorb, value) // drop comes before it, or after
 	}
 }
@@ -118,23 +115,7 @@ func (c *infos) end(token *loadToken, in *info, value []byte, err error) {
 func (c *infos) lookup(x codec.Hash) (*info, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e, ok := c.byKey[x]
-	if !ok {
-		return nil, false
-	}
-	c.byAge.MoveToFront(e)
-	return e.Value.(*info), true
-}
-
-func (c *infos) addLocked(in *info) {
-	if _, ok := c.byKey[in.xorb]; ok {
-		return
-	}
-	c.byKey[in.xorb] = c.byAge.PushFront(in)
-	c.bytes += infoBytes(in.Info)
-	for c.bytes > c.max && c.byAge.Len() > 1 {
-		c.removeLocked(c.byAge.Back())
-	}
+	return c.byXorb.Get(x)
 }
 
 // drop forgets the info of xorb x, which came from a copy that is damaged. Who asks from
@@ -145,15 +126,7 @@ func (c *infos) drop(x codec.Hash) {
 	defer c.mu.Unlock()
 	delete(c.loading, x)
 	c.kept.dropInfo(x)
-	if e, ok := c.byKey[x]; ok {
-		c.removeLocked(e)
-	}
-}
-
-func (c *infos) removeLocked(e *list.Element) {
-	old := c.byAge.Remove(e).(*info)
-	delete(c.byKey, old.xorb)
-	c.bytes -= infoBytes(old.Info)
+	c.byXorb.Remove(x)
 }
 
 // loadInfo reads where the chunks of xorb x lie, from its footer or, without one, from

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/xetfs/xetfs/cache/flight"
+	"github.com/xetfs/xetfs/cache/lru"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/shard"
@@ -60,7 +61,8 @@ func ObjectsWith(s Store, opts ObjectsOptions) Source {
 	}
 	o.opening.Detached = func(s wantedShard) bool { return o.fetches.arrive(s.hash) }
 	o.shards.init(max(opts.InfoBytes/8, leastOpen), held)
-	o.chunkLists.max = max(opts.InfoBytes/8, leastLists)
+	o.chunkLists.byXorb = lru.New[codec.Hash, chunkList](max(opts.InfoBytes/8, leastLists), nil)
+	o.provenFiles.sums = lru.New[codec.Hash, struct{}](maxProven, nil)
 	o.infos.init(opts.InfoBytes-held, o.loadInfo, &o.kept)
 	return o
 }

@@ -1,29 +1,27 @@
 package origin
 
 import (
-	"container/list"
 	"slices"
 	"sync"
 
+	"github.com/xetfs/xetfs/cache/lru"
 	"github.com/xetfs/xetfs/codec"
 )
 
 // shardFiles are the shards that are open, and the bytes of some of them. Both are bounded.
 type shardFiles struct {
-	maxOpen int64 // bytes of block hashes and indexes
 	maxHeld int64 // bytes of shards
 
-	mu     sync.Mutex
-	byUse  list.List                    // of *shardFile, last used first; guarded by mu
-	byHash map[codec.Hash]*list.Element // guarded by mu
-	open   int64                        // guarded by mu
-	held   []*shardFile                 // with bytes, oldest first; guarded by mu
-	bytes  int64                        // of held; guarded by mu
+	mu    sync.Mutex
+	open  *lru.Cache[codec.Hash, *shardFile] // guarded by mu
+	held  []*shardFile                       // with bytes, oldest first; guarded by mu
+	bytes int64                              // of held; guarded by mu
 }
 
+// init sets the limits: maxOpen of block hashes and indexes, maxHeld of shards, in bytes.
 func (p *shardFiles) init(maxOpen, maxHeld int64) {
-	p.maxOpen, p.maxHeld = maxOpen, maxHeld
-	p.byHash = map[codec.Hash]*list.Element{}
+	p.maxHeld = maxHeld
+	p.open = lru.New(maxOpen, func(_ codec.Hash, f *shardFile) { p.releaseLocked(f) })
 }
 
 // cost is what an open shard takes in memory, without its bytes.
@@ -39,29 +37,21 @@ func (f *shardFile) cost() int64 {
 func (p *shardFiles) find(s codec.Hash) *shardFile {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	e := p.byHash[s]
-	if e == nil {
-		return nil
-	}
-	p.byUse.MoveToFront(e)
-	return e.Value.(*shardFile)
+	f, _ := p.open.Get(s)
+	return f
 }
 
 // add keeps an open shard, in the place of another one of that name.
 func (p *shardFiles) add(f *shardFile) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if e := p.byHash[f.hash]; e != nil {
-		if e.Value.(*shardFile) == f {
+	if old, ok := p.open.Get(f.hash); ok {
+		if old == f {
 			return
 		}
-		p.removeLocked(e)
+		p.removeLocked(old)
 	}
-	p.byHash[f.hash] = p.byUse.PushFront(f)
-	p.open += f.cost()
-	for p.open > p.maxOpen && p.byUse.Len() > 1 {
-		p.removeLocked(p.byUse.Back())
-	}
+	p.open.Add(f.hash, f, f.cost())
 	if part := f.part.Load(); part != nil {
 		p.holdLocked(f, int64(len(part.Bytes)))
 	}
@@ -84,19 +74,21 @@ func (p *shardFiles) holdLocked(f *shardFile, n int64) {
 func (p *shardFiles) drop(f *shardFile) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	e := p.byHash[f.hash]
-	if e == nil || e.Value.(*shardFile) != f {
+	if old, ok := p.open.Get(f.hash); !ok || old != f {
 		return false
 	}
-	p.removeLocked(e)
+	p.removeLocked(f)
 	return true
 }
 
 // removeLocked forgets a shard and its bytes.
-func (p *shardFiles) removeLocked(e *list.Element) {
-	f := p.byUse.Remove(e).(*shardFile)
-	delete(p.byHash, f.hash)
-	p.open -= f.cost()
+func (p *shardFiles) removeLocked(f *shardFile) {
+	p.open.Remove(f.hash)
+	p.releaseLocked(f)
+}
+
+// releaseLocked releases the bytes of a shard.
+func (p *shardFiles) releaseLocked(f *shardFile) {
 	if i := slices.Index(p.held, f); i >= 0 {
 		p.held = slices.Delete(p.held, i, i+1)
 		p.bytes -= int64(len(f.part.Swap(nil).Bytes))

@@ -1,12 +1,12 @@
 package origin
 
 import (
-	"container/list"
 	"context"
 	"encoding/binary"
 	"slices"
 	"sync"
 
+	"github.com/xetfs/xetfs/cache/lru"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/merkle"
 	"github.com/xetfs/xetfs/codec/shard"
@@ -63,28 +63,23 @@ func (o *objects) prove(ctx context.Context, f *shardFile, id codec.FileID, fi *
 // maxProven is how many files are remembered as proven.
 const maxProven = 1 << 13
 
-// provenFiles are the File Info blocks that were compared with their chunks. The zero
-// provenFiles is empty.
+// provenFiles are the File Info blocks that were compared with their chunks.
 type provenFiles struct {
 	mu   sync.Mutex
-	sums map[codec.Hash]struct{} // of sumTerms; guarded by mu
+	sums *lru.Cache[codec.Hash, struct{}] // of sumTerms; guarded by mu
 }
 
 func (p *provenFiles) has(sum codec.Hash) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	_, ok := p.sums[sum]
+	_, ok := p.sums.Get(sum)
 	return ok
 }
 
 func (p *provenFiles) add(sum codec.Hash) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.sums == nil {
-		p.sums = map[codec.Hash]struct{}{}
-	}
-	p.sums[sum] = struct{}{}
-	dropAny(p.sums, maxProven)
+	p.sums.Add(sum, struct{}{}, 1)
 }
 
 // sumTerms returns a hash of a file and of all its terms.
@@ -122,19 +117,10 @@ type chunkList struct {
 	ends   []uint32 // unpacked
 }
 
-// chunkLists are the lists that came from shards, those that were used last.
+// chunkLists are the lists from shards that were used last.
 type chunkLists struct {
-	max int64 // bytes
-
-	mu    sync.Mutex
-	byUse list.List                    // of *listOfXorb, last used first; guarded by mu
-	of    map[codec.Hash]*list.Element // guarded by mu
-	bytes int64                        // guarded by mu
-}
-
-type listOfXorb struct {
-	xorb codec.Hash
-	chunkList
+	mu     sync.Mutex
+	byXorb *lru.Cache[codec.Hash, chunkList] // guarded by mu
 }
 
 func (l chunkList) bytes() int64 { return 256 + 36*int64(len(l.ends)) }
@@ -142,30 +128,13 @@ func (l chunkList) bytes() int64 { return 256 + 36*int64(len(l.ends)) }
 func (c *chunkLists) find(x codec.Hash) (chunkList, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e := c.of[x]
-	if e == nil {
-		return chunkList{}, false
-	}
-	c.byUse.MoveToFront(e)
-	return e.Value.(*listOfXorb).chunkList, true
+	return c.byXorb.Get(x)
 }
 
 func (c *chunkLists) add(x codec.Hash, l chunkList) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.of == nil {
-		c.of = map[codec.Hash]*list.Element{}
-	}
-	if c.of[x] != nil {
-		return
-	}
-	c.of[x] = c.byUse.PushFront(&listOfXorb{x, l})
-	c.bytes += l.bytes()
-	for c.bytes > c.max && c.byUse.Len() > 1 {
-		old := c.byUse.Remove(c.byUse.Back()).(*listOfXorb)
-		delete(c.of, old.xorb)
-		c.bytes -= old.bytes()
-	}
+	c.byXorb.Add(x, l, l.bytes())
 }
 
 func (in *info) chunks() chunkList { return chunkList{in.Chunks, in.UnpackedEnd} }
