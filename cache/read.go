@@ -34,7 +34,7 @@ func (c *Cache) Read(ctx context.Context, x codec.Hash, r codec.ChunkRange, skip
 			return err
 		default:
 			try++
-			ctx = origin.Fresh(ctx)
+			ctx = origin.NoCache(ctx)
 		}
 	}
 }

@@ -396,7 +396,7 @@ func TestDamageOnTheWay(t *testing.T) {
 			x := store(t, false, same(3, 1000)...)
 			fresh := 0
 			src := hook(origintest.Fail(x.src, tt.rule), func(ctx context.Context, _ codec.ChunkRange) error {
-				if origin.IsFresh(ctx) {
+				if origin.IsNoCache(ctx) {
 					fresh++
 				}
 				return nil

@@ -173,7 +173,7 @@ func (w *whole) batch(b batch) ([]byte, error) {
 		if !w.f.r.c.Again(b.xorb, err, try) {
 			return nil, err
 		}
-		ctx = origin.Fresh(ctx)
+		ctx = origin.NoCache(ctx)
 	}
 	for i := range r.Len() {
 		n := run.Size(r.Start + uint32(i))

@@ -18,7 +18,7 @@ type trickling struct {
 	each, at int
 }
 
-func (s trickling) ReadStream(ctx context.Context, k names.Key, p []byte, off int64, came func(int)) error {
+func (s trickling) ReadAtProgress(ctx context.Context, k names.Key, p []byte, off int64, came func(int)) error {
 	if err := s.ReadAt(ctx, k, p, off); err != nil {
 		return err
 	}

@@ -67,12 +67,10 @@ type limitedCall struct {
 	bytes int64 // limits.bytes at start; guarded by mu
 }
 
-type limitKey struct{}
-
 // begin returns the context of a new call.
 func (l *limits) begin(ctx context.Context, data bool) *limitedCall {
 	c := &limitedCall{limits: l, data: data, each: l.Read}
-	c.Context, c.cancel = context.WithCancelCause(ctx)
+	c.Context, c.cancel = context.WithCancelCause(WithAnswer(ctx, c.answered))
 	l.mu.Lock()
 	if l.began.IsZero() {
 		l.began = time.Now()
@@ -80,14 +78,6 @@ func (l *limits) begin(ctx context.Context, data bool) *limitedCall {
 	l.mu.Unlock()
 	c.resume()
 	return c
-}
-
-// Value implements context.Context.
-func (c *limitedCall) Value(key any) any {
-	if key == (limitKey{}) {
-		return c
-	}
-	return c.Context.Value(key)
 }
 
 // Deadline implements context.Context. It returns the limit as it is now.
@@ -201,13 +191,9 @@ func (c *limitedCall) end(what string, err error) error {
 // maxTimed is the longest document that moves a limit.
 const maxTimed = 1 << 30
 
-// Answered tells the store whose call ctx belongs to that an answer has begun, and how
-// long it is if it is a document; -1: unknown. A Store below RetryStore calls it.
-func Answered(ctx context.Context, size int64) {
-	c, ok := ctx.Value(limitKey{}).(*limitedCall)
-	if !ok {
-		return
-	}
+// answered moves the limit once an answer has begun. size is the length of a document; -1:
+// unknown.
+func (c *limitedCall) answered(size int64) {
 	c.limits.answered.Store(true)
 	if c.limits.Read > 0 {
 		seconds := min(max(size, 0), maxTimed) / documentRate

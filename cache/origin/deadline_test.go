@@ -26,7 +26,7 @@ func (s slowStore) Get(ctx context.Context, _ names.Key, _ origin.Tag) ([]byte, 
 	return nil, "", s.get(ctx)
 }
 
-func (s slowStore) ReadStream(ctx context.Context, _ names.Key, p []byte, _ int64, came func(n int)) error {
+func (s slowStore) ReadAtProgress(ctx context.Context, _ names.Key, p []byte, _ int64, came func(n int)) error {
 	return s.stream(ctx, p, came)
 }
 

@@ -50,7 +50,7 @@ func (o *objects) FileInfo(ctx context.Context, id codec.FileID) (*shard.FileInf
 	if fi, ok := o.fileInfoNow(ctx, id); ok {
 		return fi, nil
 	}
-	return o.finding.Do(ctx, wantedFile{id, IsFresh(ctx)}, func(ctx context.Context) (*shard.FileInfo, error) {
+	return o.finding.Do(ctx, wantedFile{id, IsNoCache(ctx)}, func(ctx context.Context) (*shard.FileInfo, error) {
 		if fi, ok := o.keptFileInfo(ctx, id); ok {
 			return fi, nil
 		}
@@ -241,8 +241,8 @@ func (o *objects) readFileInfo(ctx context.Context, f *shardFile, id codec.FileI
 // readBlock reads the File Info block at a known place. begun may be a part of the shard
 // with the beginning of it. The decoder reads behind the block.
 func (o *objects) readBlock(ctx context.Context, f *shardFile, block int64, begun *Part) (*shard.FileInfo, error) {
-	r := &peeked{below: f.at(ctx)}
-	if !o.near && !begun.holds(block, 1) {
+	r := &pieceReader{below: f.at(ctx)}
+	if !o.near && !begun.Holds(block, 1) {
 		part, err := f.block(ctx, block, blockPart)
 		if err != nil {
 			return nil, err

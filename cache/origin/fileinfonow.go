@@ -24,7 +24,7 @@ const (
 // because nothing is handed to another goroutine.
 func (o *objects) fileInfoNow(ctx context.Context, id codec.FileID) (fi *shard.FileInfo, ok bool) {
 	store, prompt := o.store.(TryReader)
-	if !prompt || !o.near || id.Block == 0 || IsFresh(ctx) {
+	if !prompt || !o.near || id.Block == 0 || IsNoCache(ctx) {
 		return nil, false
 	}
 	f := o.opened(id.Shard, false)

@@ -27,8 +27,8 @@ type peeking struct {
 	peeks []origintest.Call // guarded by mu
 }
 
-func (s *peeking) Peek(ctx context.Context, k names.Key, off int64, n int) (origin.Part, error) {
-	call := origintest.Call{Op: "Peek", Key: k, Off: off, Size: n}
+func (s *peeking) ReadPart(ctx context.Context, k names.Key, off int64, n int) (origin.Part, error) {
+	call := origintest.Call{Op: "ReadPart", Key: k, Off: off, Size: n}
 	s.mu.Lock()
 	s.peeks = append(s.peeks, call)
 	s.mu.Unlock()

@@ -144,7 +144,7 @@ func (o *objects) loadInfo(ctx context.Context, x codec.Hash) (*xorb.Info, error
 		if passing(err) || try >= o.others(names.XorbKey(x), err) {
 			return nil, fmt.Errorf("xorb %s: %w", x, first)
 		}
-		ctx = Fresh(ctx)
+		ctx = NoCache(ctx)
 	}
 }
 
@@ -160,7 +160,7 @@ func (o *objects) tailOf(x codec.Hash) int {
 	}
 	for _, s := range o.listers(x) {
 		f := o.opened(s, true)
-		if f == nil || !f.part.Load().holds(0, int(f.size)) {
+		if f == nil || !f.part.Load().Holds(0, int(f.size)) {
 			continue
 		}
 		if block, err := f.XorbInfo(x); err == nil {
@@ -172,13 +172,13 @@ func (o *objects) tailOf(x codec.Hash) int {
 
 func (o *objects) readInfo(ctx context.Context, x codec.Hash) (*xorb.Info, error) {
 	k := names.XorbKey(x)
-	part, err := peek(ctx, o.store, k, Tail, o.tailOf(x))
+	part, err := ReadPart(ctx, o.store, k, Tail, o.tailOf(x))
 	if err != nil {
 		return nil, err
 	}
 	ahead, done := o.ahead(ctx, k, part.Size)
 	defer done()
-	r := newPeeked(ctx, o.store, k, part)
+	r := newPieceReader(ctx, o.store, k, part)
 	r.below = ahead // an old footer, or none, leads to all chunks
 	in, err := xorb.ReadInfo(r, part.Size)
 	if errors.Is(err, xorb.ErrNoFooter) {
@@ -193,7 +193,7 @@ func (o *objects) readInfo(ctx context.Context, x codec.Hash) (*xorb.Info, error
 	return in, nil
 }
 
-// maxWalks is how many go through far xorbs at once. Each has a buffer of aheadSize.
+// maxWalks is how many go through far xorbs at once. Each has a buffer of ReadAheadSize.
 const maxWalks = 8
 
 // ahead is ReadAhead for one who waits for a turn before the buffer becomes large. done
@@ -220,7 +220,7 @@ func (o *objects) ahead(ctx context.Context, k names.Key, size int64) (r io.Read
 			<-o.walks
 		}
 	}
-	return &readAhead{below: ReaderAt(ctx, o.store, k), size: size, grow: grow}, done
+	return &ReadAhead{Below: ReaderAt(ctx, o.store, k), Size: size, Grow: grow}, done
 }
 
 // walkInfo is readInfo for a xorb without footer. The hashes of its chunks come from the

@@ -14,7 +14,7 @@ import (
 // Info blocks that were read. With a nil Keeper there is nothing.
 //
 // What is wrong there does not stay. What does not decode is dropped at once; the info of
-// a xorb when the xorb is rejected or asked for with Fresh, because nothing but what is
+// a xorb when the xorb is rejected or read with NoCache, because nothing but what is
 // read can tell whether its offsets are right; a File Info block when a term does not fit
 // its xorb, or the xorb is not there, or by Forget.
 type kept struct {
@@ -58,10 +58,10 @@ func idBytes(id codec.FileID) []byte {
 	return binary.LittleEndian.AppendUint64(b, uint64(id.Block))
 }
 
-// get returns what decode makes of the value of a key, if it is there and good. A Fresh
+// get returns what decode makes of the value of a key, if it is there and good. A NoCache
 // context has it dropped.
 func get[T any](ctx context.Context, k *kept, key [32]byte, decode func(value []byte) (T, error)) (v T, ok bool) {
-	if IsFresh(ctx) {
+	if IsNoCache(ctx) {
 		k.drop(key)
 		return v, false
 	}

@@ -289,7 +289,7 @@ func TestFreshPassesKept(t *testing.T) {
 		func(ctx context.Context) { src.FileInfo(ctx, m.ids[0]) },
 		func(ctx context.Context) { src.Hashed(ctx, m.b.Xorbs[0].Hash(), codec.ChunkRange{End: 1}) },
 	} {
-		ask(origin.Fresh(t.Context()))
+		ask(origin.NoCache(t.Context()))
 		if asked := m.store.Calls(); len(asked) == 0 {
 			t.Error("the store was not asked")
 		}

@@ -95,7 +95,7 @@ type objects struct {
 }
 
 // maxIndexing is how many large File Info blocks are read at once. Each has two buffers of
-// aheadSize.
+// ReadAheadSize.
 const maxIndexing = 2
 
 // However little memory there is, the block hashes of 2 GiB of shards stay, and the chunk
@@ -193,8 +193,8 @@ func (o *objects) readRun(ctx context.Context, in *info, r codec.ChunkRange, opt
 		packed = make([]byte, end-start)
 	}
 	var err error
-	if s, ok := o.store.(Streaming); ok && opts.OnPartial != nil {
-		err = s.ReadStream(ctx, in.key, packed, start, in.arrivals(packed, r, opts.OnPartial))
+	if s, ok := o.store.(ProgressReader); ok && opts.OnPartial != nil {
+		err = s.ReadAtProgress(ctx, in.key, packed, start, in.arrivals(packed, r, opts.OnPartial))
 	} else {
 		err = o.store.ReadAt(ctx, in.key, packed, start)
 	}

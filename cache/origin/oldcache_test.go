@@ -44,7 +44,7 @@ type bytesStore struct {
 	asked   map[names.Key]int
 }
 
-func (s *bytesStore) Peek(_ context.Context, k names.Key, off int64, n int) (Part, error) {
+func (s *bytesStore) ReadPart(_ context.Context, k names.Key, off int64, n int) (Part, error) {
 	b, ok := s.objects[k]
 	if !ok {
 		return Part{}, ErrNotFound

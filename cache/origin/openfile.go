@@ -33,7 +33,7 @@ func (o *objects) OpenFile(ctx context.Context, id codec.FileID) (*shard.FileInf
 		return nil, nil, fmt.Errorf("file %s: shard %s: %w", id.File, id.Shard, err)
 	}
 	if many {
-		large, err := o.findingLarge.Do(ctx, wantedFile{id, IsFresh(ctx)}, func(ctx context.Context) (*LargeFile, error) {
+		large, err := o.findingLarge.Do(ctx, wantedFile{id, IsNoCache(ctx)}, func(ctx context.Context) (*LargeFile, error) {
 			return o.openLarge(ctx, id)
 		})
 		return nil, large, err
@@ -133,8 +133,8 @@ func (o *objects) proveLarge(ctx context.Context, f *shardFile, id codec.FileID)
 // remote shard it reads large pieces.
 func (o *objects) inPieces(ctx context.Context, f *shardFile) io.ReaderAt {
 	var r io.ReaderAt = f.at(ctx)
-	if !o.near && !f.part.Load().holds(0, int(f.size)) {
-		r = &readAhead{below: r, size: f.size}
+	if !o.near && !f.part.Load().Holds(0, int(f.size)) {
+		r = &ReadAhead{Below: r, Size: f.size}
 	}
 	return io.NewSectionReader(r, 0, f.size)
 }
@@ -173,6 +173,6 @@ func (o *objects) readTerms(ctx context.Context, x *indexedFile, i int) ([]codec
 		if passing(err) || errors.Is(err, ErrUnavailable) || try >= o.others(k, err) {
 			return nil, fmt.Errorf("%q: %w", k, err)
 		}
-		ctx = Fresh(ctx)
+		ctx = NoCache(ctx)
 	}
 }

@@ -28,7 +28,7 @@ func (p pages) Page(ctx context.Context, h page.Hash) (*page.Page, error) {
 		if !again || try > max(1, p.reject(k)) {
 			return got, err
 		}
-		ctx = Fresh(ctx)
+		ctx = NoCache(ctx)
 	}
 }
 

@@ -20,13 +20,13 @@ const (
 	remotePiece = 8 << 20
 )
 
-// readWhole is ReadWhole for every store. One that cannot is asked for large pieces.
-func readWhole(ctx context.Context, s Store, k names.Key, off int64, take func(b []byte, size int64) error) error {
+// ReadWhole is ReadWhole of any store. A store without it is read in large pieces.
+func ReadWhole(ctx context.Context, s Store, k names.Key, off int64, take func(b []byte, size int64) error) error {
 	if w, ok := s.(WholeReader); ok {
 		return w.ReadWhole(ctx, k, off, take)
 	}
-	if p, ok := s.(Peeking); ok {
-		return peekWhole(ctx, p, k, off, take)
+	if p, ok := s.(PartReader); ok {
+		return readParts(ctx, p, k, off, take)
 	}
 	size, err := s.Size(ctx, k)
 	if err != nil || off >= size {
@@ -57,9 +57,9 @@ func orTake(err error, size int64, take func(b []byte, size int64) error) error 
 	return take(nil, size)
 }
 
-func peekWhole(ctx context.Context, s Peeking, k names.Key, off int64, take func(b []byte, size int64) error) error {
+func readParts(ctx context.Context, s PartReader, k names.Key, off int64, take func(b []byte, size int64) error) error {
 	for {
-		part, err := s.Peek(ctx, k, off, remotePiece)
+		part, err := s.ReadPart(ctx, k, off, remotePiece)
 		if err = orTake(err, part.Size, func([]byte, int64) error { return take(part.Bytes, part.Size) }); err != nil {
 			return err
 		}

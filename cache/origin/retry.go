@@ -40,18 +40,6 @@ func (p RetryPolicy) withDefaults() RetryPolicy {
 	return p
 }
 
-// A HintError is an error of a backend that knows whether to try again.
-type HintError struct {
-	Err   error
-	After time.Duration // not before; 0: as the policy says
-	Tries int           // in all; 0: as the policy says
-}
-
-func (e *HintError) Error() string { return e.Err.Error() }
-
-// Unwrap returns what went wrong.
-func (e *HintError) Unwrap() error { return e.Err }
-
 // A retrier carries out a policy.
 type retrier struct {
 	RetryPolicy // its Logger limits repeated lines

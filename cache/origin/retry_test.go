@@ -165,15 +165,15 @@ func TestRetryContinues(t *testing.T) {
 	s := &cutting{value: value}
 	p := make([]byte, 900)
 	told := 0
-	r := origin.RetryStore(s, origin.RetryPolicy{Base: time.Millisecond}).(origin.Streaming)
-	err := r.ReadStream(t.Context(), "k", p, 50, func(n int) {
+	r := origin.RetryStore(s, origin.RetryPolicy{Base: time.Millisecond}).(origin.ProgressReader)
+	err := r.ReadAtProgress(t.Context(), "k", p, 50, func(n int) {
 		if n <= told {
 			t.Errorf("told %d after %d", n, told)
 		}
 		told = n
 	})
 	if err != nil || !bytes.Equal(p, value[50:950]) {
-		t.Errorf("ReadStream: %v", err)
+		t.Errorf("ReadAtProgress: %v", err)
 	}
 	if s.bytes != 900 || s.calls != 4 {
 		t.Errorf("%d bytes in %d calls, want each once", s.bytes, s.calls)
@@ -187,7 +187,7 @@ type cutting struct {
 	calls, bytes int
 }
 
-func (s *cutting) ReadStream(_ context.Context, _ names.Key, p []byte, off int64, came func(int)) error {
+func (s *cutting) ReadAtProgress(_ context.Context, _ names.Key, p []byte, off int64, came func(int)) error {
 	s.calls++
 	n := copy(p[:min(250, len(p))], s.value[off:])
 	s.bytes += n
@@ -297,7 +297,7 @@ type breaking struct {
 	each int
 }
 
-func (s breaking) ReadStream(ctx context.Context, k names.Key, p []byte, off int64, came func(int)) error {
+func (s breaking) ReadAtProgress(ctx context.Context, k names.Key, p []byte, off int64, came func(int)) error {
 	if len(p) <= s.each {
 		return s.ReadAt(ctx, k, p, off)
 	}

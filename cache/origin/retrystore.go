@@ -21,20 +21,20 @@ type retryingStore struct {
 }
 
 var (
-	_ KeyRejecter = retryingStore{}
-	_ Peeking     = retryingStore{}
-	_ Streaming   = retryingStore{}
-	_ WholeReader = retryingStore{}
+	_ KeyRejecter    = retryingStore{}
+	_ PartReader     = retryingStore{}
+	_ ProgressReader = retryingStore{}
+	_ WholeReader    = retryingStore{}
 )
 
 // ReadAt implements Store.
 func (s retryingStore) ReadAt(ctx context.Context, k names.Key, p []byte, off int64) error {
-	return s.ReadStream(ctx, k, p, off, func(int) {})
+	return s.ReadAtProgress(ctx, k, p, off, func(int) {})
 }
 
-// ReadStream implements Streaming. What has come is not asked for again.
-func (s retryingStore) ReadStream(ctx context.Context, k names.Key, p []byte, off int64, came func(n int)) error {
-	below, ok := s.Store.(Streaming)
+// ReadAtProgress implements ProgressReader. What has come is not asked for again.
+func (s retryingStore) ReadAtProgress(ctx context.Context, k names.Key, p []byte, off int64, came func(n int)) error {
+	below, ok := s.Store.(ProgressReader)
 	if !ok {
 		return s.call(ctx, k, func(ctx context.Context) error { return s.Store.ReadAt(ctx, k, p, off) })
 	}
@@ -42,7 +42,7 @@ func (s retryingStore) ReadStream(ctx context.Context, k names.Key, p []byte, of
 	done := 0
 	return c.end(string(k), s.r.doPartly(c, string(k), func() (bool, error) {
 		from := done
-		err := below.ReadStream(c, k, p[from:], off+int64(from), func(n int) {
+		err := below.ReadAtProgress(c, k, p[from:], off+int64(from), func(n int) {
 			s.limits.bytes.Add(int64(from + n - done))
 			done = from + n
 			came(done)
@@ -92,9 +92,9 @@ func (s retryingStore) List(ctx context.Context, prefix string, after names.Key)
 	}
 }
 
-// Peek implements Peeking.
-func (s retryingStore) Peek(ctx context.Context, k names.Key, off int64, n int) (part Part, err error) {
-	err = s.call(ctx, k, func(ctx context.Context) error { part, err = peek(ctx, s.Store, k, off, n); return err })
+// ReadPart implements PartReader.
+func (s retryingStore) ReadPart(ctx context.Context, k names.Key, off int64, n int) (part Part, err error) {
+	err = s.call(ctx, k, func(ctx context.Context) error { part, err = ReadPart(ctx, s.Store, k, off, n); return err })
 	return part, err
 }
 
@@ -104,7 +104,7 @@ func (s retryingStore) ReadWhole(ctx context.Context, k names.Key, off int64, ta
 	done := off
 	return c.end(string(k), s.r.doPartly(c, string(k), func() (bool, error) {
 		from := done
-		err := readWhole(c, s.Store, k, from, func(b []byte, size int64) error {
+		err := ReadWhole(c, s.Store, k, from, func(b []byte, size int64) error {
 			s.limits.bytes.Add(int64(len(b)))
 			done += int64(len(b))
 			return take(b, size)

@@ -64,7 +64,7 @@ func (p *shardFetches) read(ctx context.Context, s codec.Hash) (*shardFile, erro
 	// A fetch without a waiting reader ends by itself.
 	watch := time.AfterFunc(lastingLimit, func() { cancel(errNoBytes) })
 	defer watch.Stop()
-	err := readWhole(ctx, p.store, w.f.key, w.off, func(b []byte, size int64) error {
+	err := ReadWhole(ctx, p.store, w.f.key, w.off, func(b []byte, size int64) error {
 		watch.Reset(lastingLimit)
 		p.noteCame(w, len(b))
 		return w.take(b, size)
@@ -90,9 +90,9 @@ func (p *shardFetches) begin(ctx context.Context, s codec.Hash) *shardFetch {
 	defer p.mu.Unlock()
 	w := p.broken[s]
 	delete(p.broken, s)
-	if w == nil || IsFresh(ctx) {
+	if w == nil || IsNoCache(ctx) {
 		w = &shardFetch{hash: merkle.NewChunkHash()}
-		w.f = &shardFile{hash: s, key: names.ShardKey(s), store: p.store, fresh: IsFresh(ctx), size: -1}
+		w.f = &shardFile{hash: s, key: names.ShardKey(s), store: p.store, fresh: IsNoCache(ctx), size: -1}
 	}
 	w.came = false
 	p.running[s] = w

@@ -41,7 +41,7 @@ type shardFile struct {
 // at returns a reader of the shard for the length of one call.
 func (f *shardFile) at(ctx context.Context) *shardReader {
 	if f.fresh {
-		ctx = Fresh(ctx)
+		ctx = NoCache(ctx)
 	}
 	return &shardReader{f, ReaderAt(ctx, f.store, f.key)}
 }
@@ -63,7 +63,7 @@ type shardReader struct {
 // ReadAt implements io.ReaderAt.
 func (r *shardReader) ReadAt(p []byte, off int64) (int, error) {
 	f := r.f
-	if part := f.part.Load(); part.holds(off, len(p)) {
+	if part := f.part.Load(); part.Holds(off, len(p)) {
 		return copy(p, part.Bytes[off-part.Off:]), nil
 	}
 	if f.ends.read(p, off, f.size) {
@@ -110,7 +110,7 @@ func (f *shardFile) compare(b []byte, off int64) error {
 
 // inMemory returns a reader of the bytes in memory, and through r of all others.
 func (f *shardFile) inMemory(r io.ReaderAt) io.ReaderAt {
-	p := &peeked{below: r}
+	p := &pieceReader{below: r}
 	p.part.Store(f.part.Load())
 	return p
 }
@@ -118,7 +118,7 @@ func (f *shardFile) inMemory(r io.ReaderAt) io.ReaderAt {
 // block returns the beginning of the File Info block at a place: most blocks whole.
 func (f *shardFile) block(ctx context.Context, off int64, n int64) (Part, error) {
 	start, _ := f.blocks(off, 0)
-	if part := f.part.Load(); part.holds(off, 1) {
+	if part := f.part.Load(); part.Holds(off, 1) {
 		return *part, nil
 	}
 	part := Part{Off: start, Size: f.size}
@@ -129,11 +129,6 @@ func (f *shardFile) block(ctx context.Context, off int64, n int64) (Part, error)
 	part.Bytes = make([]byte, end-start)
 	_, err := f.at(ctx).ReadAt(part.Bytes, start)
 	return part, err
-}
-
-// holds reports whether n bytes from off on are in the part.
-func (p *Part) holds(off int64, n int) bool {
-	return p != nil && off >= p.Off && off+int64(n) <= p.Off+int64(len(p.Bytes))
 }
 
 // errOtherName is the error of a shard with other bytes than its name says.
@@ -159,7 +154,7 @@ func (r lasting) ReadAt(p []byte, off int64) (int, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), lastingLimit)
 	defer cancel()
 	if r.fresh {
-		ctx = Fresh(ctx)
+		ctx = NoCache(ctx)
 	}
 	n, err := ReaderAt(ctx, r.s, r.k).ReadAt(p, off)
 	if err != nil && ctx.Err() != nil {

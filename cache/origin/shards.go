@@ -33,7 +33,7 @@ func (o *objects) fromShard(ctx context.Context, s codec.Hash, ask func(*shardFi
 			}
 			return fmt.Errorf("shard %s: %w", s, err)
 		}
-		ctx = Fresh(ctx)
+		ctx = NoCache(ctx)
 	}
 }
 
@@ -95,7 +95,7 @@ func (o *objects) firstGood(ctx context.Context, s codec.Hash, hashed bool) (*sh
 			}
 			return nil, first
 		}
-		ctx = Fresh(ctx)
+		ctx = NoCache(ctx)
 	}
 }
 
@@ -128,7 +128,7 @@ func (o *objects) newShard(ctx context.Context, s codec.Hash, hashed bool) (*sha
 	case hashed:
 		f, err = o.fetches.read(ctx, s)
 	default:
-		f = &shardFile{hash: s, key: names.ShardKey(s), store: o.store, fresh: IsFresh(ctx)}
+		f = &shardFile{hash: s, key: names.ShardKey(s), store: o.store, fresh: IsNoCache(ctx)}
 		f.size, err = o.store.Size(ctx, f.key)
 	}
 	if err != nil {

@@ -82,3 +82,15 @@ func (e *LocalError) Error() string { return fmt.Sprintf("%q: %v", e.Path, e.Err
 // Is makes it ErrUnavailable. There is no Unwrap: a lost xorb must not look like a name that
 // does not exist (io/fs.ErrNotExist).
 func (e *LocalError) Is(target error) bool { return target == ErrUnavailable } //nolint:errorlint // as package errors asks for it
+
+// A HintError is an error of a store with a hint for retries.
+type HintError struct {
+	Err   error
+	After time.Duration // minimum pause before the next try; 0: the pause of the policy
+	Tries int           // maximum number of tries; 0: the number of the policy
+}
+
+func (e *HintError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error without the hint.
+func (e *HintError) Unwrap() error { return e.Err }

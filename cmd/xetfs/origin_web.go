@@ -35,17 +35,17 @@ type webStore struct {
 }
 
 var (
-	_ origin.Peeking     = webStore{}
-	_ origin.Streaming   = webStore{}
-	_ origin.WholeReader = webStore{}
+	_ origin.PartReader     = webStore{}
+	_ origin.ProgressReader = webStore{}
+	_ origin.WholeReader    = webStore{}
 )
 
 // Close gives the connections back.
 func (s webStore) Close() error { return s.web.Close() }
 
-// Peek implements origin.Peeking.
-func (s webStore) Peek(ctx context.Context, k names.Key, off int64, n int) (origin.Part, error) {
-	return s.Store.(origin.Peeking).Peek(ctx, k, off, n)
+// ReadPart implements origin.PartReader.
+func (s webStore) ReadPart(ctx context.Context, k names.Key, off int64, n int) (origin.Part, error) {
+	return s.Store.(origin.PartReader).ReadPart(ctx, k, off, n)
 }
 
 // ReadWhole implements origin.WholeReader.
@@ -53,9 +53,9 @@ func (s webStore) ReadWhole(ctx context.Context, k names.Key, off int64, take fu
 	return s.Store.(origin.WholeReader).ReadWhole(ctx, k, off, take)
 }
 
-// ReadStream implements origin.Streaming.
-func (s webStore) ReadStream(ctx context.Context, k names.Key, p []byte, off int64, came func(n int)) error {
-	return s.Store.(origin.Streaming).ReadStream(ctx, k, p, off, came)
+// ReadAtProgress implements origin.ProgressReader.
+func (s webStore) ReadAtProgress(ctx context.Context, k names.Key, p []byte, off int64, came func(n int)) error {
+	return s.Store.(origin.ProgressReader).ReadAtProgress(ctx, k, p, off, came)
 }
 
 // The limits of a command that reads from a web server, unless it has others.

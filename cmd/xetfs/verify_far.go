@@ -61,13 +61,13 @@ func (v *verifier) runHeld(ctx context.Context, shards, xorbs []dir.File) {
 // have been damaged on the way.
 func (v *verifier) loadXorb(ctx context.Context, k names.Key, f dir.File) []byte {
 	bar := v.bar
-	for try := ctx; ; try = origin.Fresh(ctx) {
+	for try := ctx; ; try = origin.NoCache(ctx) {
 		b, err := v.place.held.fetch(try, k, f.Size)
 		x := examined{err: err}
 		if err == nil {
 			x = examine(&object{ctx: ctx, f: farObject{bytes.NewReader(b)}, bar: bar}, f)
 		}
-		if len(x.faults) == 0 || origin.IsFresh(try) {
+		if len(x.faults) == 0 || origin.IsNoCache(try) {
 			v.judge(ctx, f, x)
 			if !x.sound() {
 				return nil

@@ -51,9 +51,9 @@ type heldXorb struct {
 }
 
 var (
-	_ origin.Peeking     = (*heldStore)(nil)
-	_ origin.Streaming   = (*heldStore)(nil)
-	_ origin.WholeReader = (*heldStore)(nil)
+	_ origin.PartReader     = (*heldStore)(nil)
+	_ origin.ProgressReader = (*heldStore)(nil)
+	_ origin.WholeReader    = (*heldStore)(nil)
 )
 
 func newHeldStore(s readStore, memory int64) *heldStore {
@@ -79,12 +79,12 @@ func (s *heldStore) ReadAt(ctx context.Context, k names.Key, p []byte, off int64
 	return s.readStore.ReadAt(ctx, k, p, off)
 }
 
-// ReadStream implements origin.Streaming.
-func (s *heldStore) ReadStream(ctx context.Context, k names.Key, p []byte, off int64, came func(n int)) error {
+// ReadAtProgress implements origin.ProgressReader.
+func (s *heldStore) ReadAtProgress(ctx context.Context, k names.Key, p []byte, off int64, came func(n int)) error {
 	if s.copy(ctx, k, p, off) {
 		return nil
 	}
-	return s.readStore.(origin.Streaming).ReadStream(ctx, k, p, off, came)
+	return s.readStore.(origin.ProgressReader).ReadAtProgress(ctx, k, p, off, came)
 }
 
 // ReadWhole implements origin.WholeReader. It is for shards, which are not held.
@@ -92,11 +92,11 @@ func (s *heldStore) ReadWhole(ctx context.Context, k names.Key, off int64, take 
 	return s.readStore.(origin.WholeReader).ReadWhole(ctx, k, off, take)
 }
 
-// Peek implements origin.Peeking.
-func (s *heldStore) Peek(ctx context.Context, k names.Key, off int64, n int) (origin.Part, error) {
+// ReadPart implements origin.PartReader.
+func (s *heldStore) ReadPart(ctx context.Context, k names.Key, off int64, n int) (origin.Part, error) {
 	b := s.get(ctx, k)
 	if b == nil {
-		return s.readStore.(origin.Peeking).Peek(ctx, k, off, n)
+		return s.readStore.(origin.PartReader).ReadPart(ctx, k, off, n)
 	}
 	size := int64(len(b))
 	if off < 0 {
@@ -118,7 +118,7 @@ func (s *heldStore) copy(ctx context.Context, k names.Key, p []byte, off int64) 
 
 // get returns a xorb, once it has come; nil: the store is to be asked.
 func (s *heldStore) get(ctx context.Context, k names.Key) []byte {
-	if origin.IsFresh(ctx) {
+	if origin.IsNoCache(ctx) {
 		return nil
 	}
 	x := s.want(ctx, k)

@@ -29,11 +29,11 @@ type readers struct{ origin.Store }
 
 func (readers) Close() error { return nil }
 
-func (s readers) Peek(ctx context.Context, k names.Key, off int64, n int) (origin.Part, error) {
+func (s readers) ReadPart(ctx context.Context, k names.Key, off int64, n int) (origin.Part, error) {
 	return origin.Part{}, errors.New("the store was asked for its end")
 }
 
-func (s readers) ReadStream(ctx context.Context, k names.Key, p []byte, off int64, _ func(int)) error {
+func (s readers) ReadAtProgress(ctx context.Context, k names.Key, p []byte, off int64, _ func(int)) error {
 	return s.ReadAt(ctx, k, p, off)
 }
 
@@ -100,9 +100,9 @@ func TestHeldStore(t *testing.T) {
 		readers.Go(func() { s.read(t, t.Context(), i%3) })
 	}
 	readers.Wait()
-	part, err := s.Peek(t.Context(), s.keys[1], origin.Tail, 100)
+	part, err := s.ReadPart(t.Context(), s.keys[1], origin.Tail, 100)
 	if err != nil || part.Off != shelved-100 || part.Size != shelved || string(part.Bytes) != string(bytesOf(1)[shelved-100:]) {
-		t.Errorf("Peek = %+v, %v", part, err)
+		t.Errorf("ReadPart = %+v, %v", part, err)
 	}
 	s.read(t, t.Context(), 3) // in the place of 0 or 2, which were used before 1
 	for i := range 4 {
@@ -113,7 +113,7 @@ func TestHeldStore(t *testing.T) {
 	if s.bytes != 3*shelved || s.order.Len() != 3 {
 		t.Errorf("%d bytes in %d xorbs are held", s.bytes, s.order.Len())
 	}
-	if n := s.read(t, origin.Fresh(t.Context()), 4); n != 0 {
+	if n := s.read(t, origin.NoCache(t.Context()), 4); n != 0 {
 		t.Error("what was wanted fresh was held")
 	}
 	if err := s.ReadAt(t.Context(), s.keys[1], make([]byte, 10), shelved-5); err == nil {

@@ -76,7 +76,7 @@ func openWebPlace(ctx context.Context, address string, waiting func()) (*place, 
 	p := &place{held: newHeldStore(store, limitMemory(heldMemory, log)), close: func() { store.Close() }}
 	p.store = p.held
 	p.open = func(ctx context.Context, f dir.File) (readerAtCloser, error) {
-		return farObject{origin.ReadAhead(ctx, store, names.Key(f.Path), f.Size)}, nil
+		return farObject{origin.SequentialReader(ctx, store, names.Key(f.Path), f.Size)}, nil
 	}
 	for _, prefix := range []string{names.ShardPrefix, names.XorbPrefix} {
 		for item, err := range store.List(ctx, prefix, "") {

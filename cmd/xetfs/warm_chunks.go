@@ -183,7 +183,7 @@ func (w *warming) bringRow(ctx context.Context, row chunkRow) error {
 	for try := 1; err != nil && c.Again(row.xorb, err, try); try++ {
 		err = nil
 		for _, r := range c.Missing(row.xorb, row.chunks) {
-			if err = c.Bring(origin.Fresh(ctx), row.xorb, r); err != nil {
+			if err = c.Bring(origin.NoCache(ctx), row.xorb, r); err != nil {
 				break
 			}
 		}

@@ -112,10 +112,10 @@ func TestPeekTakesOneConnection(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, serve(t, func(w http.ResponseWriter, r *http.Request) { answer(w, r, value) }), web.Options{Conns: 1})
-			codectest.Within(t, time.Minute, "Peek", func() {
-				got, err := s.Peek(t.Context(), xorbKey, origin.Tail, 50)
+			codectest.Within(t, time.Minute, "ReadPart", func() {
+				got, err := s.ReadPart(t.Context(), xorbKey, origin.Tail, 50)
 				if err != nil || !bytes.Equal(got.Bytes, value[len(value)-50:]) {
-					t.Errorf("Peek = %d bytes, %v", len(got.Bytes), err)
+					t.Errorf("ReadPart = %d bytes, %v", len(got.Bytes), err)
 				}
 			})
 		})
@@ -255,9 +255,9 @@ func TestN09_DeadConnections(t *testing.T) {
 // A place far behind a small object that comes whole takes no memory.
 func TestPeekFarBehind(t *testing.T) {
 	s := open(t, serve(t, func(w http.ResponseWriter, _ *http.Request) { w.Write(text(100)) }), web.Options{})
-	part, err := s.Peek(t.Context(), xorbKey, 1<<40, 10)
+	part, err := s.ReadPart(t.Context(), xorbKey, 1<<40, 10)
 	if err != nil || part.Size != 100 || len(part.Bytes) != 0 {
-		t.Errorf("Peek = %+v, %v", part, err)
+		t.Errorf("ReadPart = %+v, %v", part, err)
 	}
 }
 

@@ -4,7 +4,7 @@
 // # What it asks
 //
 //	GET /tdata/xorb/07/0706….xorb      Range: bytes=a-b     ReadAt: one request
-//	GET …                              Range: bytes=-n      Peek: the end of an object, and its size
+//	GET …                              Range: bytes=-n      ReadPart: the end of an object, and its size
 //	HEAD …                                                  Size
 //	GET /vref/%2AsUt%2Aorg%212Fmodel   If-None-Match: …     Get: a whole small object, if it changed
 //	GET /xetfs.list                    If-None-Match: …     List

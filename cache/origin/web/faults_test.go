@@ -445,14 +445,14 @@ func TestN04_Continues(t *testing.T) {
 			}), web.Options{})
 			p := make([]byte, 200_000)
 			told := 0
-			err := s.ReadStream(t.Context(), xorbKey, p, 1000, func(n int) {
+			err := s.ReadAtProgress(t.Context(), xorbKey, p, 1000, func(n int) {
 				if n <= told || n >= len(p) || !bytes.Equal(p[:n], value[1000:1000+n]) {
 					t.Errorf("told %d after %d", n, told)
 				}
 				told = n
 			})
 			if err != nil || !bytes.Equal(p, value[1000:201_000]) {
-				t.Errorf("ReadStream = %v, or other bytes", err)
+				t.Errorf("ReadAtProgress = %v, or other bytes", err)
 			}
 			// With a reset what is under way is lost.
 			if n := sent.Load(); n > int64(2*len(p)) || end == "end" && n != int64(len(p)) {
@@ -654,7 +654,7 @@ func TestTags(t *testing.T) {
 
 // A server that gives whole files only, or does not know the ends of them, still says sizes
 // and gives ends where that costs little.
-func TestPeek(t *testing.T) {
+func TestReadPart(t *testing.T) {
 	small, large := text(1000), text(3<<20)
 	tests := []struct {
 		name   string
@@ -684,17 +684,17 @@ func TestPeek(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := open(t, serve(t, func(w http.ResponseWriter, r *http.Request) { tt.answer(w, r, tt.value) }), web.Options{})
 			for range 2 { // the second time it knows the server
-				got, err := s.Peek(t.Context(), xorbKey, tt.off, tt.n)
+				got, err := s.ReadPart(t.Context(), xorbKey, tt.off, tt.n)
 				if tt.fails {
 					if !errors.Is(err, origin.ErrUnavailable) {
-						t.Errorf("Peek = %v", err)
+						t.Errorf("ReadPart = %v", err)
 					}
 					continue
 				}
 				want := tt.want
 				want.Bytes = tt.value[want.Off:min(want.Size, want.Off+int64(tt.n))]
 				if err != nil || got.Off != want.Off || got.Size != want.Size || !bytes.Equal(got.Bytes, want.Bytes) {
-					t.Errorf("Peek = %d bytes at %d of %d, %v, want %d at %d of %d",
+					t.Errorf("ReadPart = %d bytes at %d of %d, %v, want %d at %d of %d",
 						len(got.Bytes), got.Off, got.Size, err, len(want.Bytes), want.Off, want.Size)
 				}
 			}
@@ -766,7 +766,7 @@ func TestFresh(t *testing.T) {
 		got = r.Header.Get("Cache-Control")
 		part(w, r, text(10))
 	}), web.Options{})
-	for ctx, want := range map[context.Context]string{t.Context(): "", origin.Fresh(t.Context()): "no-cache"} {
+	for ctx, want := range map[context.Context]string{t.Context(): "", origin.NoCache(t.Context()): "no-cache"} {
 		if err := s.ReadAt(ctx, xorbKey, make([]byte, 1), 0); err != nil || got != want {
 			t.Errorf("ReadAt: %v, Cache-Control %q, want %q", err, got, want)
 		}

@@ -177,6 +177,6 @@ func (s *Store) list(ctx context.Context) (*origin.Listing, error) {
 		if try == 2 {
 			return nil, fmt.Errorf("%s: %w", origin.ListingKey, err)
 		}
-		ctx, tag = origin.Fresh(ctx), "" // it may have been damaged on the way
+		ctx, tag = origin.NoCache(ctx), "" // it may have been damaged on the way
 	}
 }

@@ -17,13 +17,13 @@ const maxWhole = 1 << 20
 
 // ReadAt implements origin.Store.
 func (s *Store) ReadAt(ctx context.Context, k names.Key, p []byte, off int64) error {
-	return s.ReadStream(ctx, k, p, off, func(int) {})
+	return s.ReadAtProgress(ctx, k, p, off, func(int) {})
 }
 
-// ReadStream implements origin.Streaming. An answer that is cut off is continued where it
+// ReadAtProgress implements origin.ProgressReader. An answer that is cut off is continued where it
 // ended. An object that is replaced meanwhile would be told by its ETag; where there is
 // none, by the hashes of what is read.
-func (s *Store) ReadStream(ctx context.Context, k names.Key, p []byte, off int64, came func(n int)) error {
+func (s *Store) ReadAtProgress(ctx context.Context, k names.Key, p []byte, off int64, came func(n int)) error {
 	if off < 0 {
 		return fmt.Errorf("%q: offset %d is negative", k, off)
 	}
@@ -178,12 +178,12 @@ func (s *Store) Size(ctx context.Context, k names.Key) (int64, error) {
 		return 0, err
 	}
 	// It does not know HEAD, or does not say.
-	part, err := s.Peek(ctx, k, 0, 1)
+	part, err := s.ReadPart(ctx, k, 0, 1)
 	return part.Size, err
 }
 
-// Peek implements origin.Peeking.
-func (s *Store) Peek(ctx context.Context, k names.Key, off int64, n int) (origin.Part, error) {
+// ReadPart implements origin.PartReader.
+func (s *Store) ReadPart(ctx context.Context, k names.Key, off int64, n int) (origin.Part, error) {
 	tail := off < 0
 	if tail && s.noTail.Load() {
 		return s.peekTail(ctx, k, n)
@@ -299,7 +299,7 @@ func (a *answer) peekNothing(tail bool) (origin.Part, error) {
 	return origin.Part{}, a.mismatch("no size with %s", status(a.StatusCode))
 }
 
-// peekTail is Peek for the end of an object from a server that does not know what that is.
+// peekTail is ReadPart for the end of an object from a server that does not know what that is.
 func (s *Store) peekTail(ctx context.Context, k names.Key, n int) (origin.Part, error) {
 	size, err := s.Size(ctx, k)
 	if err != nil {

@@ -64,7 +64,7 @@ func (s *Store) askAt(ctx context.Context, method string, k names.Key, path stri
 	for name, value := range header {
 		r.Header.Set(name, value)
 	}
-	if origin.IsFresh(ctx) {
+	if origin.IsNoCache(ctx) {
 		r.Header.Set("Cache-Control", "no-cache")
 	}
 	a := &answer{s: s, key: k, parent: ctx, watch: w, leave: leave}

@@ -49,9 +49,9 @@ type Store struct {
 }
 
 var (
-	_ origin.Store     = (*Store)(nil)
-	_ origin.Peeking   = (*Store)(nil)
-	_ origin.Streaming = (*Store)(nil)
+	_ origin.Store          = (*Store)(nil)
+	_ origin.PartReader     = (*Store)(nil)
+	_ origin.ProgressReader = (*Store)(nil)
 )
 
 // A listing is the listing of the store as it was seen last.

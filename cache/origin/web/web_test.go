@@ -329,7 +329,7 @@ func TestConnections(t *testing.T) {
 				if err := s.ReadAt(t.Context(), k, make([]byte, 100), int64(j)); err != nil {
 					t.Error(err)
 				}
-				if _, err := s.Peek(t.Context(), k, origin.Tail, 50); err != nil {
+				if _, err := s.ReadPart(t.Context(), k, origin.Tail, 50); err != nil {
 					t.Error(err)
 				}
 				if _, err := s.Size(t.Context(), k); err != nil {

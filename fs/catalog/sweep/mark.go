@@ -234,7 +234,7 @@ func readShard(ctx context.Context, s origin.Store, h codec.Hash) (*shard.Reader
 	if err := shard.CheckSize(size); err != nil {
 		return nil, fmt.Errorf("%s: %w", k, err)
 	}
-	r := origin.ReadAhead(ctx, s, k, size)
+	r := origin.SequentialReader(ctx, s, k, size)
 	if size <= wholeShard {
 		b := make([]byte, size)
 		if err := s.ReadAt(ctx, k, b, 0); err != nil {
