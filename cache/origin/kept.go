@@ -127,6 +127,10 @@ func (k *kept) dropInfo(x codec.Hash) {
 	}
 }
 
+func newKept(keeper Keeper, scope string, named bool) *kept {
+	return &kept{keeper: keeper, scope: scope, named: named}
+}
+
 // A keptFileInfo is a File Info block and where it was read.
 type keptFileInfo struct {
 	*shard.FileInfo
@@ -159,29 +163,28 @@ func (k *kept) putFile(id codec.FileID, fi keptFileInfo) {
 func (k *kept) shardKey(s codec.Hash) [32]byte { return k.key(keptShard, s[:]) }
 
 // shard returns a shard that was read whole before: its size and the hashes of its blocks.
-func (k *kept) shard(ctx context.Context, s codec.Hash) (f *shardFile, ok bool) {
+func (k *kept) shard(ctx context.Context, s codec.Hash) (f keptShardInfo, ok bool) {
 	if k.keeper == nil || !k.named {
-		return nil, false
+		return f, false
 	}
 	key := k.shardKey(s)
-	return get(ctx, k, key, func(value []byte) (*shardFile, error) { return decodeKeptShard(key, value) })
+	return get(ctx, k, key, func(value []byte) (keptShardInfo, error) { return decodeKeptShard(key, value) })
 }
 
 // maxKeptSums bounds what is kept of one shard, to 256 KiB.
 const maxKeptSums = 8 << 10
 
-// putShard keeps the hashes of a shard that has the bytes of its name. A shard without
-// footer is not kept: opening it reads all of it.
-func (k *kept) putShard(f *shardFile) {
-	if k.keeper == nil || !k.named || !f.proven || !f.Meta().Footer || len(f.sums) > maxKeptSums {
-		return
+// takesShard reports whether putShard stores the hashes of a shard of some blocks.
+func (k *kept) takesShard(blocks int) bool {
+	return k.keeper != nil && k.named && blocks <= maxKeptSums
+}
+
+// putShard stores the hashes of a shard whose bytes have the hash that is its name.
+func (k *kept) putShard(s codec.Hash, f keptShardInfo) {
+	if k.takesShard(len(f.sums)) {
+		key := k.shardKey(s)
+		k.put(key, encodeKeptShard(key, f))
 	}
-	ends, err := readEnds(f)
-	if err != nil {
-		return
-	}
-	key := k.shardKey(f.hash)
-	k.put(key, encodeKeptShard(key, f, ends))
 }
 
 func (k *kept) dropFile(id codec.FileID) {

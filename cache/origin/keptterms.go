@@ -6,7 +6,6 @@ import (
 
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/merkle"
-	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/shard"
 )
 
@@ -26,8 +25,6 @@ type indexedFile struct {
 	size  int64        // of the shard
 	keyed bool         // the shard's chunk hashes are
 }
-
-func (x *indexedFile) key() names.Key { return names.ShardKey(x.shard) }
 
 func (k *kept) indexKey(id codec.FileID) [32]byte {
 	kind := keptIndex

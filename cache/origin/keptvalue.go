@@ -2,7 +2,6 @@ package origin
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
 	"errors"
 
@@ -62,7 +61,7 @@ func badKept(off int, format string, args ...any) error {
 //	     5     …  footer of version 1, its length included (package xorb)
 func encodeKeptInfo(key [32]byte, in *xorb.Info) []byte {
 	_, end := in.PackedRange(codec.ChunkRange{End: uint32(in.Len())})
-	b := appendKeptHead(make([]byte, 0, keptMinimum+128+infoChunkBytes*in.Len()), key)
+	b := appendKeptHead(make([]byte, 0, keptMinimum+5+xorb.FooterSize(in.Len())), key)
 	b = append(b, byte(in.Footer))
 	b = binary.LittleEndian.AppendUint32(b, uint32(end))
 	return sealKept(in.AppendFooter(b))
@@ -171,19 +170,20 @@ func decodeFileBody(file codec.Hash, b []byte) (keptFileInfo, error) {
 	return k, nil
 }
 
+// A keptShardInfo is what is known of a shard that was read whole.
+type keptShardInfo struct {
+	size int64
+	sums []codec.Hash // of the blocks of ShardBlock bytes
+	ends *shardEnds
+}
+
+// ShardBlock is the length of the part of a shard that one hash proves.
+const ShardBlock = 16 << 10
+
 // shardEnds are the header and the footer of a shard.
 type shardEnds struct {
 	head [48]byte
 	foot [200]byte
-}
-
-// readEnds reads the ends of a shard.
-func readEnds(r *shardFile) (e shardEnds, err error) {
-	at := r.at(context.Background())
-	if _, err = at.ReadAt(e.head[:], 0); err == nil {
-		_, err = at.ReadAt(e.foot[:], r.size-int64(len(e.foot)))
-	}
-	return e, err
 }
 
 // read copies bytes of a shard of some size that are in its header or footer.
@@ -210,10 +210,10 @@ func (e *shardEnds) read(p []byte, off, size int64) bool {
 //	     8    48  header of the shard
 //	    56   200  footer of the shard
 //	   256     …  hash of each 16 KiB, 32 bytes each
-func encodeKeptShard(key [32]byte, f *shardFile, e shardEnds) []byte {
+func encodeKeptShard(key [32]byte, f keptShardInfo) []byte {
 	b := appendKeptHead(make([]byte, 0, keptMinimum+keptShardHead+len(f.sums)*len(codec.Hash{})), key)
 	b = binary.LittleEndian.AppendUint64(b, uint64(f.size))
-	b = append(append(b, e.head[:]...), e.foot[:]...)
+	b = append(append(b, f.ends.head[:]...), f.ends.foot[:]...)
 	for i := range f.sums {
 		b = append(b, f.sums[i][:]...)
 	}
@@ -222,20 +222,20 @@ func encodeKeptShard(key [32]byte, f *shardFile, e shardEnds) []byte {
 
 const keptShardHead = 8 + 48 + 200
 
-// decodeKeptShard decodes what is known of a shard. Its name and store are not set.
-func decodeKeptShard(key [32]byte, b []byte) (*shardFile, error) {
-	b, err := openKept(key, b)
+// decodeKeptShard decodes what is known of a shard.
+func decodeKeptShard(key [32]byte, b []byte) (f keptShardInfo, err error) {
+	b, err = openKept(key, b)
 	if err != nil {
-		return nil, err
+		return f, err
 	}
 	if len(b) < keptShardHead {
-		return nil, badKept(keptHead+len(b), "ends before the hashes")
+		return f, badKept(keptHead+len(b), "ends before the hashes")
 	}
 	size, sums := binary.LittleEndian.Uint64(b), b[keptShardHead:]
-	if size > shard.MaxSize || uint64(len(sums)) != (size+shardBlock-1)/shardBlock*uint64(len(codec.Hash{})) {
-		return nil, badKept(keptHead, "%d bytes of hashes for a shard of %d bytes", len(sums), size)
+	if size > shard.MaxSize || uint64(len(sums)) != (size+ShardBlock-1)/ShardBlock*uint64(len(codec.Hash{})) {
+		return f, badKept(keptHead, "%d bytes of hashes for a shard of %d bytes", len(sums), size)
 	}
-	f := &shardFile{size: int64(size), ends: &shardEnds{[48]byte(b[8:]), [200]byte(b[56:])}}
+	f = keptShardInfo{size: int64(size), ends: &shardEnds{[48]byte(b[8:]), [200]byte(b[56:])}}
 	for ; len(sums) > 0; sums = sums[len(codec.Hash{}):] {
 		f.sums = append(f.sums, codec.Hash(sums))
 	}

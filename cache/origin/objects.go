@@ -55,15 +55,17 @@ func ObjectsWith(s Store, opts ObjectsOptions) Source {
 		fetches:  newShardFetches(s),
 	}
 	var held int64
-	if !o.near {
-		o.kept.keeper, o.kept.scope, o.kept.named = opts.Keep, opts.Scope, opts.Named
+	if o.near {
+		o.kept = newKept(nil, "", false)
+	} else {
+		o.kept = newKept(opts.Keep, opts.Scope, opts.Named)
 		held = opts.InfoBytes / 4 // the kernel caches local files
 	}
 	o.opening.Detached = func(s wantedShard) bool { return o.fetches.arrive(s.hash) }
 	o.shards.init(max(opts.InfoBytes/8, leastOpen), held)
 	o.chunkLists.byXorb = lru.New[codec.Hash, chunkList](max(opts.InfoBytes/8, leastLists), nil)
 	o.provenFiles.sums = lru.New[codec.Hash, struct{}](maxProven, nil)
-	o.infos.init(opts.InfoBytes-held, o.loadInfo, &o.kept)
+	o.infos.init(opts.InfoBytes-held, o.loadInfo, o.kept)
 	return o
 }
 
@@ -72,7 +74,7 @@ type objects struct {
 	store Store
 	near  bool
 	infos infos
-	kept  kept
+	kept  *kept
 
 	named bool
 

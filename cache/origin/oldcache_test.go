@@ -37,6 +37,18 @@ func oldFileKey(scope string, id codec.FileID) [32]byte {
 	return page.Sum(binary.LittleEndian.AppendUint64(b, uint64(id.Block)))
 }
 
+// oldFile returns the value under oldFileKey: the present one with another key and sum.
+func oldFile(scope string, id codec.FileID, fi keptFileInfo) (value []byte) {
+	keep := new(mapKeeper)
+	newKept(keep, scope, false).putFile(id, fi)
+	keep.Range(func(_, v any) bool { value = v.([]byte); return false })
+	key := oldFileKey(scope, id)
+	copy(value[8:], key[:])
+	body := value[:len(value)-len(key)]
+	sum := page.Sum(body)
+	return append(body, sum[:]...)
+}
+
 // bytesStore is a remote store of a few objects, which counts the requests for each.
 type bytesStore struct {
 	Store
@@ -85,13 +97,12 @@ func TestF58_OldCache(t *testing.T) {
 
 	const scope = "https://example.org/store"
 	keep := new(mapKeeper)
-	old := kept{keeper: keep, scope: scope}
+	old := newKept(keep, scope, false)
 	old.putInfo(in.Xorb, old.infoValue(in.Xorb, in))
 	for i, id := range ids {
 		lie := *files[i]
 		lie.Terms = files[1-i].Terms
-		key := oldFileKey(scope, id)
-		keep.Store(key, encodeKeptFile(key, keptFileInfo{&lie, s, false}))
+		keep.Store(oldFileKey(scope, id), oldFile(scope, id, keptFileInfo{&lie, s, false}))
 	}
 	for _, named := range []bool{true, false} {
 		store := &bytesStore{objects: map[names.Key][]byte{names.ShardKey(s): encoded}, asked: map[names.Key]int{}}

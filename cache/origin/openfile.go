@@ -8,6 +8,7 @@ import (
 
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/merkle"
+	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/shard"
 )
 
@@ -155,7 +156,7 @@ func (o *objects) large(x *indexedFile) *LargeFile {
 // readTerms reads a group of terms again and compares it with its hash. A damaged copy of
 // the shard is passed over if there is another.
 func (o *objects) readTerms(ctx context.Context, x *indexedFile, i int) ([]codec.Term, error) {
-	k := x.key()
+	k := names.ShardKey(x.shard)
 	for try := 0; ; try++ {
 		r := ReaderAt(ctx, o.store, k)
 		if f := o.shards.find(x.shard); try == 0 && f != nil {

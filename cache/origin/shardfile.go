@@ -15,7 +15,7 @@ import (
 
 const (
 	// shardBlock is the part of a shard that is compared with one hash.
-	shardBlock = 16 << 10
+	shardBlock = ShardBlock
 
 	// longShard is the least size of a shard that does not stay in memory.
 	longShard = 8<<20 + 1

@@ -120,11 +120,12 @@ func (o *objects) rejected(f *shardFile) bool { return !o.near && !f.proven }
 
 // newShard opens one copy of a shard.
 func (o *objects) newShard(ctx context.Context, s codec.Hash, hashed bool) (*shardFile, error) {
-	f, kept := o.kept.shard(ctx, s)
+	k, kept := o.kept.shard(ctx, s)
+	var f *shardFile
 	var err error
 	switch {
 	case kept:
-		f.hash, f.key, f.store, f.proven, f.opened = s, names.ShardKey(s), o.store, true, time.Now()
+		f = &shardFile{hash: s, key: names.ShardKey(s), store: o.store, opened: time.Now(), size: k.size, sums: k.sums, ends: k.ends, proven: true}
 	case hashed:
 		f, err = o.fetches.read(ctx, s)
 	default:
@@ -138,9 +139,31 @@ func (o *objects) newShard(ctx context.Context, s codec.Hash, hashed bool) (*sha
 	f.Reader, err = shard.NewReader(r, f.size)
 	r.below = f.lasting()
 	if err == nil && hashed && !kept {
-		o.kept.putShard(f)
+		o.keepShard(f)
 	}
 	return f, err
+}
+
+// keepShard stores the hashes of a proven shard for the next mount. A shard without footer is
+// not stored: opening it reads all of it.
+func (o *objects) keepShard(f *shardFile) {
+	if !f.proven || !f.Meta().Footer || !o.kept.takesShard(len(f.sums)) {
+		return
+	}
+	if ends, err := readEnds(f); err == nil {
+		o.kept.putShard(f.hash, keptShardInfo{f.size, f.sums, ends})
+	}
+}
+
+// readEnds reads the header and the footer of a shard.
+func readEnds(f *shardFile) (*shardEnds, error) {
+	e := new(shardEnds)
+	r := f.at(context.Background())
+	if _, err := r.ReadAt(e.head[:], 0); err != nil {
+		return nil, err
+	}
+	_, err := r.ReadAt(e.foot[:], f.size-int64(len(e.foot)))
+	return e, err
 }
 
 // The memory of a store is bounded.
