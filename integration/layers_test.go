@@ -83,7 +83,7 @@ var mayImport = map[string][]string{
 	in + "ui":        {},
 	in + "ui/uitest": {},
 	in + "ignore":    {},
-	in + "statcache": {"codec", "codec/journal", "codec/page", in + "ui"},
+	in + "statcache": {"codec", "codec/journal", "codec/page"},
 	in + "inspect":   append(below("codec"), in+"ui"),
 	in + "ingest":    {"codec", "codec/pack", "codec/page", in + "ui", in + "ignore", in + "statcache"},
 	in + "publish": append(below("codec"), "cache/origin", "cache/origin/dedup", "fs/catalog", "fs/catalog/writer",

@@ -98,6 +98,27 @@ func stateDir() (string, error) {
 	return checkOwn(filepath.Join(home, ".local", "state", "xetfs"))
 }
 
+// cacheDir returns the folder of all caches, by the rules of XDG.
+func cacheDir() (string, error) {
+	if dir := os.Getenv("XDG_CACHE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "xetfs"), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil || !filepath.IsAbs(home) {
+		return "", errors.New("neither XDG_CACHE_HOME nor HOME is an absolute path")
+	}
+	return filepath.Join(home, ".cache", "xetfs"), nil
+}
+
+// ownCacheDir is cacheDir if it belongs to this user.
+func ownCacheDir() (string, error) {
+	dir, err := cacheDir()
+	if err != nil {
+		return "", err
+	}
+	return checkOwn(dir)
+}
+
 // checkOwn returns a folder that exists, or will exist, and belongs to this user. Where
 // HOME is that of another user, as with sudo, nothing is written there.
 func checkOwn(folder string) (string, error) {

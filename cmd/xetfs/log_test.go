@@ -84,8 +84,8 @@ func TestS36_OtherHome(t *testing.T) {
 			t.Errorf("%s below the home of another user: %s", name, path)
 		}
 	}
-	if _, err := newRecordPlace("c", "s", "/folder"); err == nil {
-		t.Error("a record below the home of another user")
+	if _, err := statCachePath("c", "s", "/folder"); err == nil {
+		t.Error("a stat cache below the home of another user")
 	}
 	if names, err := os.ReadDir(home); err != nil || len(names) > 0 {
 		t.Errorf("%v, %v in the home of another user", names, err)

@@ -93,7 +93,7 @@ func (p *publishing) newest(ctx context.Context, store origin.Store, r *publishR
 	if err != nil {
 		return nil, err
 	}
-	parts.record = p.openRecord(c.Settings().ID)
+	parts.old, _ = p.openStatCache(c.Settings().ID)
 	if err := c.CheckNested(ctx, p.symbol); err != nil {
 		return nil, nestedUsage(err)
 	}

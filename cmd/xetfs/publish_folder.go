@@ -12,6 +12,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ignore"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/statcache"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
@@ -20,14 +21,14 @@ import (
 )
 
 // openStream prepares to read FOLDER for a publish.
-func (p *publishing) openStream(ctx context.Context, b *catalog.Publishing, record *publishRecord) error {
+func (p *publishing) openStream(ctx context.Context, b *catalog.Publishing, old *statcache.File, update *statcache.Update) error {
 	var err error
 	p.known, err = origin.NewKnown(ctx, p.store, p.knownOptions())
 	if err != nil {
 		return fmt.Errorf("%s: %w", p.storePath, err)
 	}
 	return p.newStream(streamParts{
-		known: b.Known(p.known), sink: b.Sink(origin.Sink(p.store)), hasShard: b.Has, record: record,
+		known: b.Known(p.known), sink: b.Sink(origin.Sink(p.store)), hasShard: b.Has, old: old, update: update,
 	})
 }
 
@@ -44,7 +45,8 @@ type streamParts struct {
 	known    pack.Known
 	sink     pack.Sink
 	hasShard func(context.Context, codec.Hash) (bool, error)
-	record   *publishRecord
+	old      *statcache.File
+	update   *statcache.Update
 }
 
 // newStream wires up a folderStream.
@@ -53,10 +55,7 @@ func (p *publishing) newStream(parts streamParts) error {
 	if err != nil {
 		return err
 	}
-	s := &folderStream{assembly: newAssembly(!p.noSHA), shards: newReusable(parts.hasShard)}
-	if parts.record != nil {
-		s.record = parts.record.writer()
-	}
+	s := &folderStream{assembly: newAssembly(!p.noSHA), shards: newReusable(parts.hasShard), update: parts.update}
 	p.packer = pack.NewWriter(parts.sink, pack.Options{
 		Known: parts.known, Schemes: p.scheme.schemes(), NoSHA: p.noSHA, Created: p.started,
 		Clock: func() time.Duration { return time.Since(p.started) },
@@ -64,7 +63,7 @@ func (p *publishing) newStream(parts streamParts) error {
 	})
 	s.lister = &lister{
 		root: p.folder, ignore: p.ignore, own: own, owner: p.owner, noVersions: true, files: p.files,
-		record: parts.record.reader(),
+		known: parts.old,
 	}
 	s.reader = &foundReader{
 		owner: p.owner, xattrs: p.xattrs, noSHA: p.noSHA, checksum: p.checksum,
@@ -114,7 +113,7 @@ func (p *publishing) ownFolders() ([]ownFolder, error) {
 	paths := []string{p.storePath}
 	if dir, err := cacheDir(); err == nil {
 		own = append(own, ownFolder{what: "where publish remembers what it has read"})
-		paths = append(paths, filepath.Join(dir, recordsName))
+		paths = append(paths, filepath.Join(dir, statCacheDir))
 	}
 	var found []ownFolder
 	for i, path := range paths {
@@ -137,7 +136,7 @@ func (p *publishing) show(ctx context.Context, head *names.Row) (hide func()) {
 		return func() {}
 	}
 	l := *p.stream.lister // before it begins
-	l.record, l.files = nil, newWalkFiles(p.oneFileSystem)
+	l.known, l.files = nil, newWalkFiles(p.oneFileSystem)
 	expect := func(ctx context.Context) {
 		if head != nil {
 			p.bar.Expect(head.Bytes) // about

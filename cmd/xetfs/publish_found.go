@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/statcache"
 	"github.com/xetfs/xetfs/codec/page"
 )
 
@@ -19,11 +20,11 @@ type found struct {
 	in      *openFolder // where it lies; nil for the root
 	entry   page.Entry
 	state   foundState
-	stamp   stamp     // of a file with content, as it was read
-	read    int64     // when it was read, nanoseconds since 1970; 0: it is as the record says
-	known   *recorded // what the record says of it; nil: nothing
-	content []byte    // of a small file that has been read, in batch.buf
-	why     error     // it is passed over, or a part of it is
+	stat    statcache.StatInfo // of a file with content, as it was read
+	read    int64              // when it was read, nanoseconds since 1970; 0: the content is from the stat cache
+	known   *statcache.Entry   // nil: the last publish did not read it
+	content []byte             // of a small file that has been read, in batch.buf
+	why     error              // it is passed over, or a part of it is
 }
 
 type foundState uint8

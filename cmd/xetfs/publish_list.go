@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ignore"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/statcache"
 	"github.com/xetfs/xetfs/codec/page"
 )
 
@@ -22,7 +23,7 @@ type lister struct {
 	owner      bool                    // is kept
 	noVersions bool                    // refuse a versionsName at the top
 	files      *walkFiles              // of the readers, too
-	record     *recordReader           // of the last publish; nil: none
+	known      *statcache.File         // of the last publish; nil: none
 	out        func(*foundBatch) error // takes the batches
 
 	begun    bool // the folder could be opened
@@ -156,7 +157,7 @@ func (l *lister) entry(d *openFolder, name string, kind byte) (isFolder bool, er
 		isFolder = l.enter(&f, name, &st)
 	default:
 		l.key = append(append(l.key[:0], d.prefix...), name...)
-		f.known = l.record.find(l.key)
+		f.known = l.known.Find(l.key)
 	}
 	return isFolder, l.add(f)
 }

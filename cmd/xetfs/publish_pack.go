@@ -120,7 +120,7 @@ func (p *foundPacker) read(ctx context.Context, b *foundBatch, f *found) error {
 	}
 	defer s.close()
 	fromStat(&f.entry, &s.before, p.owner)
-	f.stamp, f.read = stampOf(&s.before), now.UnixNano()
+	f.stat, f.read = statInfo(&s.before), now.UnixNano()
 	if s.before.size > page.MaxInline {
 		return p.add(ctx, b, f, s)
 	}

@@ -17,7 +17,7 @@ import (
 // not wait for each of them. Several work at a time.
 type foundReader struct {
 	owner, xattrs, noSHA bool
-	checksum             bool // believe no record
+	checksum             bool // ignore the stat cache
 	files                *walkFiles
 	bar                  *ui.Progress
 	shards               *reusable
@@ -115,7 +115,7 @@ func (r *foundReader) link(f *found) {
 
 // file deals with a regular file.
 func (r *foundReader) file(ctx context.Context, b *foundBatch, f *found, st *fileStat, now time.Time) {
-	f.stamp = stampOf(st)
+	f.stat = statInfo(st)
 	if err := r.files.checkFile(f.in, f.name(), st); err != nil {
 		f.skip(err)
 		return
@@ -149,20 +149,20 @@ func unsettled(st *fileStat, now time.Time) bool {
 	return age >= 0 && age < settle
 }
 
-// believe takes the content of a file from the record, if that says the truth.
+// believe takes the content of a file from the stat cache, if it is unchanged.
 func (r *foundReader) believe(ctx context.Context, f *found) bool {
 	k := f.known
 	switch {
-	case k == nil || r.checksum || k.stamp != f.stamp:
+	case k == nil || r.checksum || k.Stat != f.stat:
 		return false
-	case k.inline != nil:
-		f.entry.Inline = k.inline
-	case k.sha256 == nil && !r.noSHA || !r.shards.has(ctx, k.id.Shard):
+	case k.Inline != nil:
+		f.entry.Inline = k.Inline
+	case k.SHA256 == nil && !r.noSHA || !r.shards.has(ctx, k.ID.Shard):
 		return false
 	default:
-		f.entry.ID = k.id
+		f.entry.ID = k.ID
 		if !r.noSHA {
-			f.entry.SHA256 = k.sha256
+			f.entry.SHA256 = k.SHA256
 		}
 	}
 	f.state = foundDone
@@ -182,13 +182,13 @@ func (r *foundReader) small(ctx context.Context, b *foundBatch, f *found, now ti
 		return
 	}
 	defer r.files.closeFile(fd)
-	if f.stamp.settled(now.UnixNano()) { // else the record does not take it
+	if !f.stat.Racy(now.UnixNano()) { // else the stat cache does not take it
 		if err := r.files.writeOut(fd); err != nil {
 			f.skip(err)
 			return
 		}
 	}
-	size := int(f.stamp.size)
+	size := int(f.stat.Size)
 	room := b.buf[len(b.buf) : len(b.buf)+size+1] // one more shows that it has grown
 	n := 0
 	for n < size {
@@ -199,11 +199,11 @@ func (r *foundReader) small(ctx context.Context, b *foundBatch, f *found, now ti
 		n += m
 	}
 	var after fileStat
-	if n != size || r.files.fstat(fd, &after) != nil || stampOf(&after) != f.stamp {
+	if n != size || r.files.fstat(fd, &after) != nil || statInfo(&after) != f.stat {
 		return
 	}
 	f.read = now.UnixNano()
-	r.bar.Add(f.stamp.size)
+	r.bar.Add(f.stat.Size)
 	if size <= page.MaxInline {
 		f.entry.Inline = append([]byte(nil), room[:size]...)
 		f.state = foundDone

@@ -2,73 +2,42 @@ package main
 
 import (
 	"fmt"
-	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"path/filepath"
+
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/statcache"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 )
 
-// A publishRecord is the record of the last publish of a folder, and that of this one. A
-// nil one remembers nothing.
-type publishRecord struct {
-	old *recordFile // nil: there is none
-	new *newRecord  // nil: none is wanted, or it is replaced
-}
-
-// openRecord opens the record of FOLDER. Without one all files are read.
-func (p *publishing) openRecord(catalog string) *publishRecord {
+// openStatCache opens the stat cache of FOLDER. Without one all files are read.
+func (p *publishing) openStatCache(catalog string) (old *statcache.File, update *statcache.Update) {
 	folder, err := filepath.EvalSymlinks(p.folder)
 	if err == nil {
 		folder, err = filepath.Abs(folder)
 	}
 	if err != nil || p.folder == "" {
-		return nil
+		return nil, nil
 	}
-	place, err := newRecordPlace(catalog, p.symbol, folder)
-	r := new(publishRecord)
+	path, err := statCachePath(catalog, p.symbol, folder)
 	if err == nil {
-		r.old = place.open()
+		old = statcache.Open(path)
 	}
 	if err == nil && !p.dryRun {
-		r.new, err = place.create()
+		update, err = statcache.Create(path)
 	}
 	if err != nil {
 		p.report.Note(fmt.Sprintf("all files will be read next time: %v", ui.Reason(err)))
 	}
-	return r
+	return old, update
 }
 
-// reader returns the files of the last publish.
-func (r *publishRecord) reader() *recordReader {
-	if r == nil {
-		return nil
-	}
-	return r.old.reader()
-}
+// statCacheDir is the folder of all stat caches in cacheDir.
+const statCacheDir = "publish"
 
-// writer takes the files of this publish; nil: nobody does.
-func (r *publishRecord) writer() *recordWriter {
-	if r == nil || r.new == nil {
-		return nil
+// statCachePath returns the place of the stat cache of a folder.
+func statCachePath(catalog, symbol, folder string) (*statcache.Path, error) {
+	dir, err := ownCacheDir()
+	if err != nil {
+		return nil, err
 	}
-	return r.new.recordWriter
-}
-
-// replace makes the record of this publish that of the last one.
-func (r *publishRecord) replace() error {
-	if r == nil || r.new == nil {
-		return nil
-	}
-	last := r.new
-	r.new = nil
-	return last.replace()
-}
-
-// close forgets what was not replaced.
-func (r *publishRecord) close() {
-	if r == nil {
-		return
-	}
-	r.old.close()
-	if r.new != nil {
-		r.new.drop()
-	}
+	return statcache.NewPath(filepath.Join(dir, statCacheDir), catalog, symbol, folder)
 }

@@ -171,10 +171,11 @@ func (p *publishing) publishFolder(ctx context.Context, publisher *catalog.Publi
 		return publishResult{}, err
 	}
 	settings := publisher.Catalog().Settings()
-	record := p.openRecord(settings.ID)
-	defer record.close()
+	old, update := p.openStatCache(settings.ID)
+	defer old.Close()
+	defer update.Close()
 	if p.folder != "" {
-		if err := p.openStream(ctx, b, record); err != nil {
+		if err := p.openStream(ctx, b, old, update); err != nil {
 			return publishResult{}, err
 		}
 	}
@@ -191,7 +192,7 @@ func (p *publishing) publishFolder(ctx context.Context, publisher *catalog.Publi
 	case err != nil:
 		return publishResult{}, err
 	}
-	if err := record.replace(); err != nil {
+	if err := update.Replace(); err != nil {
 		p.report.Note(fmt.Sprintf("all files will be read next time: %v", ui.Reason(err)))
 	}
 	if p.stream != nil {

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"sync"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/statcache"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/page"
 )
@@ -17,7 +18,7 @@ type folderStream struct {
 	packer   *foundPacker
 	assembly *assembly
 	shards   *reusable
-	record   *recordWriter // of what was read; nil: nobody wants it
+	update   *statcache.Update // takes the files that were read
 
 	key  []byte // scratch
 	room chan []byte
@@ -141,12 +142,12 @@ func (s *folderStream) giveBatch(b *foundBatch, yield func(page.Entry) bool) boo
 	return true
 }
 
-// remember puts a file into the record, if its stamp will tell whether it is the same.
+// remember adds a file to the stat cache, unless the file is racy.
 func (s *folderStream) remember(f *found) {
 	e := &f.entry
-	if s.record == nil || e.Type != page.File || e.Size == 0 || f.read != 0 && !f.stamp.settled(f.read) {
+	if e.Type != page.File || e.Size == 0 || f.read != 0 && f.stat.Racy(f.read) {
 		return
 	}
 	s.key = page.AppendKey(s.key[:0], e.Path)
-	s.record.add(&recorded{key: s.key, stamp: f.stamp, inline: e.Inline, id: e.ID, sha256: e.SHA256})
+	s.update.Add(&statcache.Entry{Key: s.key, Stat: f.stat, Inline: e.Inline, ID: e.ID, SHA256: e.SHA256})
 }

@@ -74,11 +74,11 @@ func (s *steady) begin(in *openFolder) error {
 
 // settle makes sure that the times of the file will show each later change.
 func (s *steady) settle(now time.Time) error {
-	stamp := stampOf(&s.before)
+	stat := statInfo(&s.before)
 	switch {
 	case unsettled(&s.before, now):
 		time.Sleep(settle - now.Sub(s.before.mtime))
-	case s.writeOut && stamp.settled(now.UnixNano()): // else the record does not take it
+	case s.writeOut && !stat.Racy(now.UnixNano()): // else the stat cache does not take it
 		if err := s.files.fileCalls.writeOut(s.fd); err != nil {
 			return err
 		}
@@ -112,7 +112,7 @@ func (s *steady) end() error {
 	if err := s.files.fstat(s.fd, &after); err != nil {
 		return &readError{err}
 	}
-	if s.done != s.before.size || stampOf(&after) != stampOf(&s.before) {
+	if s.done != s.before.size || statInfo(&after) != statInfo(&s.before) {
 		return &readError{errChanged}
 	}
 	return io.EOF

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/statcache"
 )
 
 // A fileCalls makes the system calls of a walk through a folder. Calls that a signal
@@ -39,6 +41,11 @@ type fileStat struct {
 	mtime, ctime time.Time
 	inode, dev   uint64
 	mount        uint64 // id of the mount as in mountinfo; 0: unknown
+}
+
+// statInfo returns the part of st that identifies the state of a file.
+func statInfo(st *fileStat) statcache.StatInfo {
+	return statcache.StatInfo{Size: st.size, MTime: st.mtime.UnixNano(), CTime: st.ctime.UnixNano(), Inode: st.inode, Dev: st.dev}
 }
 
 func (s *fileStat) kind() uint32 { return s.mode & unix.S_IFMT }
