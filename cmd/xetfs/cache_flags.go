@@ -40,7 +40,7 @@ func (o *cacheFlags) addPlace(cmd *cobra.Command, usage string) {
 func (o *cacheFlags) addFlags(cmd *cobra.Command, place string) {
 	o.size.least = leastCache
 	o.addPlace(cmd, place)
-	cmd.Flags().Var(&o.size, "cache-size", "most that the disk cache takes, in bytes or percent of its file system (default: 10GiB, or 10% if that is less)")
+	cmd.Flags().Var(&o.size, "cache-size", "most that the disk cache takes, like 10GB (10 * 10^9 bytes), 10GiB (10 * 2^30) or 10% of its file system (default: 10GiB, or 10% if that is less)")
 	cmd.Flags().Var(&o.free, "cache-free", "what it leaves free of its file system (default: 5%)")
 }
 

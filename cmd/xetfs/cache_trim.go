@@ -52,6 +52,8 @@ less may be left. While another process writes to it, that is refused.
 
 Mounts keep to a size by themselves, see xetfs mount --cache-size.
 
+` + ui.UnitsHelp + `
+
 ` + cachePlaceHelp + `
 
 ` + freedHelp,

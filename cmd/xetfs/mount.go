@@ -85,6 +85,8 @@ suspended while its disk fails, shared while another process writes to it); and 
 files were opened, how many of these the kernel reads by itself (passthrough), how often it
 asked for bytes all the same (read), and how often it was given pages of a whole file (spliced).
 
+` + ui.UnitsHelp + `
+
 Root mounts by itself; other users need fusermount3 (package fuse3).`,
 		Example: `  mkdir /mnt/x
   xetfs mount ./store /mnt/x                                    all symbols of a catalog

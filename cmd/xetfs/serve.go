@@ -53,7 +53,9 @@ answers that are under way, or two seconds; then it says how much it has given o
 then ADDRESS/-/stats says so, as JSON.
 
 With the other flags it is a bad server, to see what a client makes of that. Each request
-meets at most one of the faults.`,
+meets at most one of the faults.
+
+` + ui.UnitsHelp,
 		Example: `  xetfs serve --plain ./store
   xetfs mount http://localhost:8080 /mnt/x
   xetfs serve --plain --delay 50ms --bandwidth 125MB --fail 1% --corrupt 1% ./store`,
@@ -172,30 +174,16 @@ func listenReason(err error) error {
 	return err
 }
 
-// A rateFlag is a number of bytes a second as a flag: 125MB, 12.5MB, 8MiB. As with all
-// links, K, M and G are powers of 1000; KiB, MiB and GiB are powers of 1024.
+// A rateFlag is a number of bytes per second as a flag: 125MB, 12.5MB/s, 8MiB.
 type rateFlag int64
 
 // Set implements pflag.Value.
 func (r *rateFlag) Set(text string) error {
-	number, unit := strings.ToUpper(strings.TrimSuffix(strings.TrimSpace(text), "/s")), 1.0
-	for _, u := range []struct {
-		ending string
-		bytes  float64
-	}{
-		{"KIB", 1 << 10}, {"MIB", 1 << 20}, {"GIB", 1 << 30}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9},
-		{"K", 1e3}, {"M", 1e6}, {"G", 1e9}, {"B", 1},
-	} {
-		if rest, ok := strings.CutSuffix(number, u.ending); ok {
-			number, unit = rest, u.bytes
-			break
-		}
-	}
-	n, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
-	if err != nil || !(n*unit >= 1) || n*unit > math.MaxInt64/2 {
+	n, err := ui.ParseBytes(strings.TrimSuffix(strings.TrimSpace(text), "/s"))
+	if err != nil || n < 1 || n > math.MaxInt64/2 {
 		return fmt.Errorf("%q is not a rate; write it like 125MB", text)
 	}
-	*r = rateFlag(n * unit)
+	*r = rateFlag(n)
 	return nil
 }
 

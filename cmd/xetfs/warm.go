@@ -39,6 +39,8 @@ room, and the mount unpacks it whenever it is read. Of a local folder no chunks 
 What is there already is not fetched again, so after an interruption the same command goes on
 where it was. What would not fit into --cache-size is refused at once.
 
+` + ui.UnitsHelp + `
+
 ` + cachePlaceHelp + ` While a mount writes to it, warm cannot: read
 the files through that mount, or warm them before.
 

@@ -5,37 +5,33 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/dustin/go-humanize"
 )
 
-// A ByteSize is a number of bytes as a flag: 1048576, 512MiB, 2G. All units are powers
-// of 1024, as users of memory expect.
-type ByteSize int64
+// UnitsHelp is the part of a command's help about units of sizes and rates.
+const UnitsHelp = `Sizes have decimal or binary units: 1MB is 10^6 bytes, 1MiB is 2^20 bytes. K, M, G
+and T mean KB, MB, GB and TB.`
 
-// units are the endings that a size may have, longest first.
-var units = []struct {
-	ending string
-	bytes  int64
-}{
-	{"KIB", 1 << 10}, {"MIB", 1 << 20}, {"GIB", 1 << 30}, {"TIB", 1 << 40},
-	{"KB", 1 << 10}, {"MB", 1 << 20}, {"GB", 1 << 30}, {"TB", 1 << 40},
-	{"K", 1 << 10}, {"M", 1 << 20}, {"G", 1 << 30}, {"T", 1 << 40},
-	{"B", 1}, {"", 1},
+// ParseBytes parses a number of bytes with an optional unit.
+func ParseBytes(text string) (int64, error) {
+	n, err := humanize.ParseBytes(strings.TrimSpace(text))
+	if err != nil || n > math.MaxInt64 || strings.Contains(text, ",") {
+		return 0, fmt.Errorf("%q is not a number of bytes", text)
+	}
+	return int64(n), nil
 }
+
+// A ByteSize is a flag with a whole number of bytes or units: 1048576, 512MiB, 2GB.
+type ByteSize int64
 
 // Set implements pflag.Value.
 func (s *ByteSize) Set(text string) error {
-	digits, unit := strings.ToUpper(strings.TrimSpace(text)), int64(1)
-	for _, u := range units {
-		if rest, ok := strings.CutSuffix(digits, u.ending); ok {
-			digits, unit = strings.TrimSpace(rest), u.bytes
-			break
-		}
-	}
-	n, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil || n < 0 || n > math.MaxInt64/unit {
+	n, err := ParseBytes(text)
+	if err != nil || strings.Contains(text, ".") {
 		return fmt.Errorf("%q is not a size; write it like 512MiB or 2G", text)
 	}
-	*s = ByteSize(n * unit)
+	*s = ByteSize(n)
 	return nil
 }
 
