@@ -116,7 +116,7 @@ func (f *filesystem) falseClaim(h *fileHandle) error {
 	if h.claim == nil {
 		return nil
 	}
-	if got, ok := f.engine.sha256(h.id.File); ok && got != h.claim.want {
+	if got, ok := f.engine.SHA256(h.id.File); ok && got != h.claim.want {
 		return reconstruct.WrongSHA256(h.id, got, h.claim.want)
 	}
 	return nil
@@ -132,7 +132,7 @@ func (f *filesystem) checkClaim(h *fileHandle, p []byte, off int64) error {
 	if !complete {
 		return nil
 	}
-	f.engine.proveSHA256(h.id.File, sum)
+	f.engine.ProveSHA256(h.id.File, sum)
 	err := f.falseClaim(h)
 	if err != nil {
 		f.ahead.Go(func() { f.kernel.InodeNotify(h.ino, 0, 0) }) // it waits for reads under way

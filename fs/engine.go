@@ -2,78 +2,70 @@ package fs
 
 import (
 	"context"
+	"io"
 
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/fs/catalog"
 	"github.com/xetfs/xetfs/reconstruct"
 )
 
-// An engine is what fs asks of package reconstruct. Tests have others, which block,
-// fail and panic on command.
+// An engine reads files by their hashes. Outside tests it is a reconstruct.Reader. It is the
+// only seam for tests, whose engine blocks, fails and panics.
 type engine interface {
-	// open returns a file. It keeps those opened last, so that opening one again is
-	// cheap, but none whose bytes could not be had.
-	open(ctx context.Context, id codec.FileID) (content, error)
+	// open opens a file for one file descriptor and returns its size. The engine caches
+	// recently opened files.
+	open(ctx context.Context, id codec.FileID) (r rangeReader, size int64, err error)
 
-	// plain returns the whole content of a file, if it is kept on disk. It asks no
-	// origin.
-	plain(id codec.FileID) (plain, bool)
+	// verified returns the value of user.xet.verified of a file.
+	verified(ctx context.Context, id codec.FileID) (string, error)
 
-	// damaged says that a plain file which was given out was found to be damaged later.
-	damaged(id codec.FileID) bool
+	// openBacking opens the materialized file, if there is one. It sends no request.
+	openBacking(id codec.FileID) (backing, bool)
 
-	// sha256 returns the SHA-256 of a file, if a whole read has proven it. proveSHA256 notes it.
-	sha256(file codec.Hash) (sum [32]byte, ok bool)
-	proveSHA256(file codec.Hash, sum [32]byte)
+	// backingWasCorrupt reports whether a materialized file was found corrupt after an open.
+	backingWasCorrupt(id codec.FileID) bool
 
-	stats() any // what user.xet.stats shows beside the figures of the mount: an object
+	// SHA256 returns the SHA-256 that a whole read or ProveSHA256 has proven.
+	SHA256(file codec.Hash) (sum [32]byte, ok bool)
+	ProveSHA256(file codec.Hash, sum [32]byte)
+
+	stats() any // a JSON object, part of user.xet.stats
 }
 
-// A content is a file that can be read.
-type content interface {
-	Size() int64
-	Verified(ctx context.Context) string
-	stream() stream
-}
-
-// A stream is the reads of one open file descriptor.
-type stream interface {
-	// ReadAt fills p from offset off. It is short only at the end of the file, with
-	// io.EOF.
+// A rangeReader reads for one open file descriptor.
+type rangeReader interface {
+	// ReadAt fills p from offset off. A short read ends at the end of the file, with io.EOF.
 	ReadAt(ctx context.Context, p []byte, off int64) (int, error)
-	Close() error
+	io.Closer
 }
 
-// Mount mounts the files of a catalog at dir, as r reads them, and returns when they
-// can be seen. A mount of a dead process at dir is removed.
+// Mount mounts the files of a catalog at dir. It returns when they are visible. It removes a
+// mount without a server from dir.
 func Mount(dir string, c catalog.Catalog, r *reconstruct.Reader, o Options) (*Server, error) {
 	return mount(dir, c, reader{r}, o)
 }
 
-// A reader is the engine.
+// A reader is the engine of package reconstruct.
 type reader struct{ *reconstruct.Reader }
 
-func (r reader) stats() any { return r.Stats() }
-
-func (r reader) open(ctx context.Context, id codec.FileID) (content, error) {
+func (r reader) open(ctx context.Context, id codec.FileID) (rangeReader, int64, error) {
 	f, err := r.Open(ctx, id)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	return file{f}, nil
+	return f.Handle(), f.Size(), nil
 }
 
-func (r reader) plain(id codec.FileID) (plain, bool) {
-	f, ok := r.Plain(id)
-	return f, ok
+func (r reader) verified(ctx context.Context, id codec.FileID) (string, error) {
+	f, err := r.Open(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	return f.Verified(ctx), nil
 }
 
-func (r reader) damaged(id codec.FileID) bool { return r.PlainWasDamaged(id) }
+func (r reader) openBacking(id codec.FileID) (backing, bool) { return r.Plain(id) }
 
-func (r reader) sha256(file codec.Hash) (sum [32]byte, ok bool) { return r.SHA256(file) }
+func (r reader) backingWasCorrupt(id codec.FileID) bool { return r.PlainWasDamaged(id) }
 
-func (r reader) proveSHA256(file codec.Hash, sum [32]byte) { r.ProveSHA256(file, sum) }
-
-type file struct{ *reconstruct.File }
-
-func (f file) stream() stream { return f.Handle() }
+func (r reader) stats() any { return r.Stats() }

@@ -161,20 +161,28 @@ func (e *fakeEngine) file(path string, data []byte) page.Entry {
 	return page.Entry{Path: path, Size: int64(len(data)), ID: codec.FileID{File: h}}
 }
 
-func (e *fakeEngine) open(_ context.Context, id codec.FileID) (content, error) {
+func (e *fakeEngine) open(_ context.Context, id codec.FileID) (rangeReader, int64, error) {
 	if err := e.openErr.Load(); err != nil {
-		return nil, *err
+		return nil, 0, *err
 	}
 	e.mu.RLock()
 	data, ok := e.data[id.File]
 	e.mu.RUnlock()
 	if !ok {
-		return nil, errors.New("fake engine: no such file")
+		return nil, 0, errors.New("fake engine: no such file")
 	}
-	return &fakeContent{e, data}, nil
+	e.streams.Add(1)
+	return &fakeContent{e, data}, int64(len(data)), nil
 }
 
-func (e *fakeEngine) plain(id codec.FileID) (plain, bool) {
+func (e *fakeEngine) verified(context.Context, codec.FileID) (string, error) {
+	if err := e.openErr.Load(); err != nil {
+		return "", *err
+	}
+	return "chunk", nil
+}
+
+func (e *fakeEngine) openBacking(id codec.FileID) (backing, bool) {
 	e.mu.RLock()
 	path, ok := e.kept[id.File]
 	e.mu.RUnlock()
@@ -193,7 +201,7 @@ func (e *fakeEngine) plain(id codec.FileID) (plain, bool) {
 	return &fakePlain{f, e, sizeOf(f)}, true
 }
 
-func (e *fakeEngine) damaged(codec.FileID) bool { return e.rotten.Load() }
+func (e *fakeEngine) backingWasCorrupt(codec.FileID) bool { return e.rotten.Load() }
 
 // keep lays a file of the engine down whole in a folder.
 func (e *fakeEngine) keep(t testing.TB, dir string, file page.Entry) {
@@ -233,14 +241,14 @@ func (p *fakePlain) Close() error {
 	return p.File.Close()
 }
 
-func (e *fakeEngine) sha256(file codec.Hash) (sum [32]byte, ok bool) {
+func (e *fakeEngine) SHA256(file codec.Hash) (sum [32]byte, ok bool) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	sum, ok = e.sums[file]
 	return sum, ok
 }
 
-func (e *fakeEngine) proveSHA256(file codec.Hash, sum [32]byte) {
+func (e *fakeEngine) ProveSHA256(file codec.Hash, sum [32]byte) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.sums == nil {
@@ -251,17 +259,10 @@ func (e *fakeEngine) proveSHA256(file codec.Hash, sum [32]byte) {
 
 func (e *fakeEngine) stats() any { return map[string]int{"Misses": 7} }
 
+// A fakeContent is an open file of a fakeEngine.
 type fakeContent struct {
 	e    *fakeEngine
 	data []byte
-}
-
-func (c *fakeContent) Size() int64                     { return int64(len(c.data)) }
-func (c *fakeContent) Verified(context.Context) string { return "chunk" }
-
-func (c *fakeContent) stream() stream {
-	c.e.streams.Add(1)
-	return c
 }
 
 func (c *fakeContent) Close() error {

@@ -20,8 +20,8 @@ type fileHandle struct {
 	id   codec.FileID
 	size int64
 
-	stream stream
-	plain  plain   // the whole content on disk, to splice from; nil: it is not kept
+	stream rangeReader
+	plain  backing // the whole content on disk, to splice from; nil: it is not kept
 	inode  *opened // what is noted of the inode; nil: nothing
 	claim  *claim  // SHA-256 that the path claims and nothing has proven; nil: none
 }
@@ -44,7 +44,7 @@ func (f *filesystem) Open(interrupted <-chan struct{}, in *fuse.OpenIn, out *fus
 	f.counters.opens.Add(1)
 	out.Fh = f.files.add(h)
 	out.OpenFlags = fuse.FOPEN_KEEP_CACHE | fuse.FOPEN_NOFLUSH
-	if f.engine.damaged(h.id) || h.claim != nil {
+	if f.engine.backingWasCorrupt(h.id) || h.claim != nil {
 		out.OpenFlags = fuse.FOPEN_NOFLUSH // the kernel drops its pages, of what was spliced or not compared
 	}
 	if h.inode.passes() {
@@ -81,7 +81,7 @@ func (f *filesystem) open(req *request, ino uint64) (*fileHandle, fuse.Status) {
 	if err != nil {
 		return nil, f.failed("open", from, &e, ino, err)
 	}
-	if _, ok := f.engine.sha256(e.ID.File); ok {
+	if _, ok := f.engine.SHA256(e.ID.File); ok {
 		h.claim = nil // it is right
 	}
 	if f.streams == nil && hasTerms(&e) && f.openPlain(h) {
@@ -122,11 +122,11 @@ func (f *filesystem) openPlain(h *fileHandle) bool {
 
 // findPlain returns the whole content of a file, or nil. A file with an unproven claim is
 // read through this process, which compares the claim.
-func (f *filesystem) findPlain(h *fileHandle) plain {
+func (f *filesystem) findPlain(h *fileHandle) backing {
 	if h.claim != nil {
 		return nil
 	}
-	p, ok := f.engine.plain(h.id)
+	p, ok := f.engine.openBacking(h.id)
 	if !ok {
 		return nil
 	}
@@ -148,21 +148,22 @@ func (f *filesystem) closePlain(h *fileHandle) {
 // hasTerms says whether the bytes of a file are anywhere but in the catalog.
 func hasTerms(e *page.Entry) bool { return e.Size > 0 && e.Inline == nil }
 
-func (f *filesystem) openStream(ctx context.Context, e *page.Entry) (stream, error) {
+func (f *filesystem) openStream(ctx context.Context, e *page.Entry) (rangeReader, error) {
 	if !hasTerms(e) {
 		if int64(len(e.Inline)) != e.Size {
 			return nil, sizeMismatch(e, int64(len(e.Inline)))
 		}
 		return inline(e.Inline), nil
 	}
-	c, err := f.engine.open(ctx, e.ID)
+	r, size, err := f.engine.open(ctx, e.ID)
 	if err != nil {
 		return nil, err
 	}
-	if size := c.Size(); size != e.Size {
+	if size != e.Size {
+		r.Close()
 		return nil, sizeMismatch(e, size)
 	}
-	return c.stream(), nil
+	return r, nil
 }
 
 func sizeMismatch(e *page.Entry, size int64) error {

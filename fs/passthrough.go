@@ -16,7 +16,7 @@ import (
 
 // A plain is the whole content of a file, as a file of another file system. Until it is
 // closed it stays what it is.
-type plain interface {
+type backing interface {
 	io.ReaderAt
 	io.Closer
 	Fd() uintptr
@@ -52,9 +52,9 @@ type passthrough struct {
 // An opened is an inode that is open. Only times changes.
 type opened struct {
 	ino   uint64
-	times int   // how often it is open; guarded by passthrough.mu
-	file  plain // that the kernel reads by itself; nil: it asks us
-	id    int32 // by which the kernel knows file
+	times int     // how often it is open; guarded by passthrough.mu
+	file  backing // that the kernel reads by itself; nil: it asks us
+	id    int32   // by which the kernel knows file
 }
 
 // passes says whether the kernel reads the inode by itself.
@@ -89,7 +89,7 @@ func (p *passthrough) join(ino uint64) *opened {
 // open notes an open of an inode whose content is in file, if that is not nil. If the
 // kernel now reads this very file by itself, it belongs to the inode. Nil: the kernel
 // cannot read any by itself, so nothing needs to be noted.
-func (p *passthrough) open(ino uint64, file plain) *opened {
+func (p *passthrough) open(ino uint64, file backing) *opened {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if in := p.inodes[ino]; in != nil {
@@ -108,7 +108,7 @@ func (p *passthrough) open(ino uint64, file plain) *opened {
 }
 
 // registerLocked makes file the one that the kernel reads, if it takes it.
-func (p *passthrough) registerLocked(in *opened, file plain) {
+func (p *passthrough) registerLocked(in *opened, file backing) {
 	errno := unix.EOPNOTSUPP
 	switch {
 	case p.refused:
@@ -172,7 +172,7 @@ func sizeOf(p interface{ Fd() uintptr }) int64 {
 // A plainStream reads a plain file. The kernel does that by itself, so there is nothing
 // to close.
 type plainStream struct {
-	plain
+	backing
 	engine engine
 	id     codec.FileID
 }
@@ -180,16 +180,15 @@ type plainStream struct {
 // ReadAt is for who reads past the page cache. What cannot be read, or is not what it was
 // any more, is read as if it were not kept.
 func (s plainStream) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
-	if n, _ := s.plain.ReadAt(p, off); n == len(p) {
+	if n, _ := s.backing.ReadAt(p, off); n == len(p) {
 		return n, nil
 	}
-	c, err := s.engine.open(ctx, s.id)
+	r, _, err := s.engine.open(ctx, s.id)
 	if err != nil {
 		return 0, err
 	}
-	rest := c.stream()
-	defer rest.Close()
-	return rest.ReadAt(ctx, p, off)
+	defer r.Close()
+	return r.ReadAt(ctx, p, off)
 }
 
 func (s plainStream) Close() error { return nil }

@@ -105,7 +105,7 @@ func (f *filesystem) sha256(e *page.Entry) (sum [32]byte, ok bool) {
 	case int64(len(e.Inline)) == e.Size:
 		return sha256.Sum256(e.Inline), true
 	}
-	return f.engine.sha256(e.ID.File)
+	return f.engine.SHA256(e.ID.File)
 }
 
 // stats adds the figures of the mount to those of the engine.
@@ -133,11 +133,11 @@ func (f *filesystem) verified(req *request, from *version, e *page.Entry, ino ui
 	if e.Size == 0 || e.Inline != nil {
 		return "none", fuse.OK
 	}
-	c, err := f.engine.open(req, e.ID)
+	value, err := f.engine.verified(req, e.ID)
 	if err != nil {
 		return "", f.failed("open", from, e, ino, err)
 	}
-	return c.Verified(req), fuse.OK
+	return value, fuse.OK
 }
 
 // ListXAttr implements fuse.RawFileSystem.
