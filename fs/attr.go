@@ -15,7 +15,7 @@ const ioSize = 128 << 10
 // GetAttr implements fuse.RawFileSystem. The kernel asks rarely: it has the attributes
 // from the lookup.
 func (f *filesystem) GetAttr(interrupted <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
-	req := f.soon(interrupted, in.Pid)
+	req := f.newMetaRequest(interrupted, in.Pid)
 	defer req.end()
 	e, from, status := f.entry(req, in.NodeId)
 	if !status.Ok() {
@@ -23,7 +23,7 @@ func (f *filesystem) GetAttr(interrupted <-chan struct{}, in *fuse.GetAttrIn, ou
 	}
 	f.attr(&e, &out.Attr)
 	out.Ino = in.NodeId
-	out.SetTimeout(from.vol.attrs)
+	out.SetTimeout(from.vol.attrTTL)
 	return fuse.OK
 }
 

@@ -10,9 +10,9 @@ import (
 	"github.com/xetfs/xetfs/reconstruct"
 )
 
-// maxEarly bounds the bytes that all claims hold of reads that came before their turn. The
+// maxClaimBytes bounds the bytes that all claims hold of reads that came before their turn. The
 // kernel's readahead sends reads of one program in almost any order.
-const maxEarly = 16 << 20
+const maxClaimBytes = 16 << 20
 
 // A claim is a SHA-256 that the path of an open file claims. It hashes the reads of the file
 // as far as they follow each other from the beginning to the end.
@@ -22,7 +22,7 @@ type claim struct {
 	mu    sync.Mutex
 	sum   hash.Hash        // of the bytes before next; guarded by mu
 	next  int64            // guarded by mu
-	early map[int64][]byte // reads behind next, by offset; guarded by mu
+	ahead map[int64][]byte // reads behind next, by offset; guarded by mu
 }
 
 // claim returns the claim of a path, or nil.
@@ -52,7 +52,7 @@ func (c *claim) add(p []byte, off, size int64, held *atomic.Int64) (sum [32]byte
 	c.hashLocked(p, off)
 	for more := true; more; {
 		more = false
-		for off, p := range c.early {
+		for off, p := range c.ahead {
 			if off <= c.next {
 				more = c.hashLocked(p, off) || more
 				c.dropLocked(off, held)
@@ -80,22 +80,22 @@ func (c *claim) hashLocked(p []byte, off int64) bool {
 
 func (c *claim) holdLocked(p []byte, off int64, held *atomic.Int64) {
 	n := int64(len(p))
-	if len(c.early[off]) >= len(p) || held.Add(n) > maxEarly {
-		if len(c.early[off]) < len(p) {
+	if len(c.ahead[off]) >= len(p) || held.Add(n) > maxClaimBytes {
+		if len(c.ahead[off]) < len(p) {
 			held.Add(-n)
 		}
 		return
 	}
 	c.dropLocked(off, held)
-	if c.early == nil {
-		c.early = map[int64][]byte{}
+	if c.ahead == nil {
+		c.ahead = map[int64][]byte{}
 	}
-	c.early[off] = slices.Clone(p)
+	c.ahead[off] = slices.Clone(p)
 }
 
 func (c *claim) dropLocked(off int64, held *atomic.Int64) {
-	held.Add(-int64(len(c.early[off])))
-	delete(c.early, off)
+	held.Add(-int64(len(c.ahead[off])))
+	delete(c.ahead, off)
 }
 
 // close drops the reads that the claim holds.
@@ -105,7 +105,7 @@ func (c *claim) close(held *atomic.Int64) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for off := range c.early {
+	for off := range c.ahead {
 		c.dropLocked(off, held)
 	}
 }
@@ -128,14 +128,14 @@ func (f *filesystem) checkClaim(h *fileHandle, p []byte, off int64) error {
 	if h.claim == nil {
 		return nil
 	}
-	sum, complete := h.claim.add(p, off, h.size, &f.early)
+	sum, complete := h.claim.add(p, off, h.size, &f.claimBytes)
 	if !complete {
 		return nil
 	}
 	f.engine.ProveSHA256(h.id.File, sum)
 	err := f.falseClaim(h)
 	if err != nil {
-		f.ahead.Go(func() { f.kernel.InodeNotify(h.ino, 0, 0) }) // it waits for reads under way
+		f.background.Go(func() { f.kernel.InodeNotify(h.ino, 0, 0) }) // it waits for reads under way
 	}
 	return err
 }

@@ -66,7 +66,7 @@ func TestF54_FalseClaim(t *testing.T) {
 			if names, err := os.ReadDir(m.path("by-sha256")); len(names) != 2 || err != nil {
 				t.Errorf("%d names are listed, %v, want 2", len(names), err)
 			}
-			if n := m.s.files.early.Load(); n != 0 && o.Stateless == false {
+			if n := m.s.files.claimBytes.Load(); n != 0 && o.Stateless == false {
 				t.Errorf("%d bytes are held", n)
 			}
 		})
@@ -128,8 +128,8 @@ func TestClaimOrder(t *testing.T) {
 	}
 	var c claim
 	var held atomic.Int64
-	held.Store(maxEarly)
-	if c.add(b[1:], 1, 1000, &held); len(c.early) > 0 || held.Load() != maxEarly {
-		t.Errorf("%d reads are held without room", len(c.early))
+	held.Store(maxClaimBytes)
+	if c.add(b[1:], 1, 1000, &held); len(c.ahead) > 0 || held.Load() != maxClaimBytes {
+		t.Errorf("%d reads are held without room", len(c.ahead))
 	}
 }

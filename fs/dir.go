@@ -20,35 +20,35 @@ func (f *filesystem) Lookup(interrupted <-chan struct{}, in *fuse.InHeader, name
 	if !ok {
 		return fuse.Status(syscall.ESTALE)
 	}
-	req := f.soon(interrupted, in.Pid)
+	req := f.newMetaRequest(interrupted, in.Pid)
 	defer req.end()
-	vol, path := dir.from.vol, join(dir.path, name)
+	vol, path := dir.ver.vol, join(dir.path, name)
 	e, from, err := vol.find(req, path)
 	switch {
 	case errors.Is(err, iofs.ErrNotExist):
-		out.SetEntryTimeout(vol.absentFor(path))
+		out.SetEntryTimeout(vol.ttlOfAbsent(path))
 		return fuse.OK
 	case err != nil:
-		return f.failed("lookup", dir.from, &page.Entry{Path: path}, 0, err)
+		return f.failed("lookup", dir.ver, &page.Entry{Path: path}, 0, err)
 	}
 	f.attr(&e, &out.Attr)
-	f.tell(from.vol.identify(&e), e.Path, from, out)
-	out.SetEntryTimeout(vol.namesFor(e.Type))
+	f.fillEntry(from.vol.identify(&e), e.Path, from, out)
+	out.SetEntryTimeout(vol.ttlOfName(e.Type))
 	if e.Type != page.Dir {
-		f.walkers.looksUp(in.Pid)
+		f.predictors.lookedUp(in.Pid)
 	}
 	return fuse.OK
 }
 
-// tell completes what the kernel is told of an entry whose attributes are there, and
+// apply completes what the kernel is told of an entry whose attributes are there, and
 // remembers that it was.
-func (f *filesystem) tell(id identity, path string, from *version, out *fuse.EntryOut) {
+func (f *filesystem) fillEntry(id identity, path string, from *version, out *fuse.EntryOut) {
 	ino := rootID.ino
 	if id != rootID {
-		ino = f.nodes.tell(id, path, from)
+		ino = f.nodes.addLookup(id, path, from)
 	}
 	out.NodeId, out.Ino, out.Generation = ino, ino, id.gen
-	out.SetAttrTimeout(from.vol.attrs)
+	out.SetAttrTimeout(from.vol.attrTTL)
 }
 
 // OpenDir implements fuse.RawFileSystem. What is open shows one version to its end.
@@ -57,9 +57,9 @@ func (f *filesystem) OpenDir(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenO
 	if !ok {
 		return fuse.Status(syscall.ESTALE)
 	}
-	h := &dirHandle{from: n.from.vol.shown.Load(), path: n.path, ino: in.NodeId}
+	h := &dirHandle{ver: n.ver.vol.current.Load(), path: n.path, ino: in.NodeId}
 	out.Fh = f.dirs.add(h)
-	out.OpenFlags = f.stale.opened(h)
+	out.OpenFlags = f.stale.openFlags(h)
 	return fuse.OK
 }
 
@@ -67,13 +67,13 @@ func (f *filesystem) OpenDir(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenO
 func (f *filesystem) ReleaseDir(in *fuse.ReleaseIn) {
 	if h, ok := f.dirs.remove(in.Fh); ok {
 		h.close()
-		f.stale.closed(h)
+		f.stale.dirClosed(h)
 	}
 }
 
 // ReadDir implements fuse.RawFileSystem.
 func (f *filesystem) ReadDir(interrupted <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
-	return f.list(interrupted, in, func(d fuse.DirEntry, _ *listed) bool { return out.AddDirEntry(d) })
+	return f.list(interrupted, in, func(d fuse.DirEntry, _ *dirEntry) bool { return out.AddDirEntry(d) })
 }
 
 // ReadDirPlus implements fuse.RawFileSystem: a listing and a lookup of each name in it.
@@ -86,20 +86,20 @@ func (f *filesystem) ReadDirPlus(interrupted <-chan struct{}, in *fuse.ReadIn, o
 	if !ok {
 		return fuse.EBADF
 	}
-	shown, stats, files := h.from.isShown(), f.walkers.lists(in.Pid), 0
-	defer func() { f.walkers.told(in.Pid, files) }()
-	return f.list(interrupted, in, func(d fuse.DirEntry, l *listed) bool {
+	shown, stats, files := h.ver.isCurrent(), f.predictors.wantsAttrs(in.Pid), 0
+	defer func() { f.predictors.attrsSent(in.Pid, files) }()
+	return f.list(interrupted, in, func(d fuse.DirEntry, l *dirEntry) bool {
 		told := out.AddDirLookupEntry(d)
 		if told == nil {
 			return false
 		}
-		if l != nil && l.told && shown && (l.kind == page.Dir || stats && !leftOut(l.id)) {
+		if l != nil && l.hasAttr && shown && (l.kind == page.Dir || stats && !isProbe(l.id)) {
 			if l.kind != page.Dir {
 				files++
 			}
 			told.Attr = l.attr
-			f.tell(l.id, l.path, h.from, told)
-			told.SetEntryTimeout(h.from.vol.namesFor(l.kind))
+			f.fillEntry(l.id, l.path, h.ver, told)
+			told.SetEntryTimeout(h.ver.vol.ttlOfName(l.kind))
 		}
 		return true
 	})
@@ -112,7 +112,7 @@ func (f *filesystem) ReadDirPlus(interrupted <-chan struct{}, in *fuse.ReadIn, o
 //	     1  .
 //	     2  ..
 //	   n+2  the n-th name of the tree, n ≥ 1
-func (f *filesystem) list(interrupted <-chan struct{}, in *fuse.ReadIn, add func(fuse.DirEntry, *listed) bool) fuse.Status {
+func (f *filesystem) list(interrupted <-chan struct{}, in *fuse.ReadIn, add func(fuse.DirEntry, *dirEntry) bool) fuse.Status {
 	h, ok := f.dirs.get(in.Fh)
 	if !ok {
 		return fuse.EBADF
@@ -123,7 +123,7 @@ func (f *filesystem) list(interrupted <-chan struct{}, in *fuse.ReadIn, add func
 			return fuse.OK
 		}
 	}
-	req := f.soon(interrupted, in.Pid)
+	req := f.newMetaRequest(interrupted, in.Pid)
 	defer req.end()
 	l := h.take()
 	defer func() { h.put(l) }()
@@ -133,7 +133,7 @@ func (f *filesystem) list(interrupted <-chan struct{}, in *fuse.ReadIn, add func
 			return fuse.OK // the next message gets it
 		}
 		if err != nil {
-			return f.failed("list", h.from, &page.Entry{Path: h.path}, in.NodeId, err)
+			return f.failed("list", h.ver, &page.Entry{Path: h.path}, in.NodeId, err)
 		}
 		if len(names) == 0 {
 			return fuse.OK
@@ -157,9 +157,9 @@ func (h *dirHandle) dots(off uint64) fuse.DirEntry {
 	if off == 0 {
 		return fuse.DirEntry{Name: ".", Mode: syscall.S_IFDIR, Ino: h.ino, Off: 1}
 	}
-	vol, path := h.from.vol, h.path
-	if path == "" && vol.up != nil {
-		vol, path = vol.up, vol.at
+	vol, path := h.ver.vol, h.path
+	if path == "" && vol.parent != nil {
+		vol, path = vol.parent, vol.at
 	}
 	return fuse.DirEntry{Name: "..", Mode: syscall.S_IFDIR, Ino: vol.dirID(parent(path)).ino, Off: 2}
 }

@@ -20,10 +20,10 @@ type fileHandle struct {
 	id   codec.FileID
 	size int64
 
-	stream rangeReader
-	plain  backing // the whole content on disk, to splice from; nil: it is not kept
-	inode  *opened // what is noted of the inode; nil: nothing
-	claim  *claim  // SHA-256 that the path claims and nothing has proven; nil: none
+	reader  rangeReader
+	backing backing    // the whole content on disk, to splice from; nil: it is not kept
+	inode   *openInode // what is noted of the inode; nil: nothing
+	claim   *claim     // SHA-256 that the path claims and nothing has proven; nil: none
 }
 
 // Open implements fuse.RawFileSystem. After ENOSYS the kernel neither opens nor closes,
@@ -32,10 +32,10 @@ func (f *filesystem) Open(interrupted <-chan struct{}, in *fuse.OpenIn, out *fus
 	if in.Flags&(syscall.O_ACCMODE|syscall.O_TRUNC|syscall.O_APPEND|syscall.O_CREAT) != syscall.O_RDONLY {
 		return fuse.EROFS
 	}
-	if f.streams != nil {
+	if f.shared != nil {
 		return fuse.ENOSYS
 	}
-	req := f.soon(interrupted, in.Pid)
+	req := f.newMetaRequest(interrupted, in.Pid)
 	defer req.end()
 	h, status := f.open(req, in.NodeId)
 	if !status.Ok() {
@@ -48,10 +48,10 @@ func (f *filesystem) Open(interrupted <-chan struct{}, in *fuse.OpenIn, out *fus
 		out.OpenFlags = fuse.FOPEN_NOFLUSH // the kernel drops its pages, of what was spliced or not compared
 	}
 	if h.inode.passes() {
-		if h.plain != nil {
+		if h.backing != nil {
 			f.counters.passed.Add(1)
 		}
-		out.OpenFlags, out.BackingID = passFlags(in.Flags, h.plain != nil), h.inode.id
+		out.OpenFlags, out.BackingID = passFlags(in.Flags, h.backing != nil), h.inode.id
 	}
 	return fuse.OK
 }
@@ -76,7 +76,7 @@ func (f *filesystem) open(req *request, ino uint64) (*fileHandle, fuse.Status) {
 	if !status.Ok() {
 		return nil, status
 	}
-	h := &fileHandle{path: from.vol.where(e.Path), ino: ino, id: e.ID, size: e.Size, claim: from.vol.claim(e.Path)}
+	h := &fileHandle{path: from.vol.displayPath(e.Path), ino: ino, id: e.ID, size: e.Size, claim: from.vol.claim(e.Path)}
 	err := f.falseClaim(h)
 	if err != nil {
 		return nil, f.failed("open", from, &e, ino, err)
@@ -84,45 +84,45 @@ func (f *filesystem) open(req *request, ino uint64) (*fileHandle, fuse.Status) {
 	if _, ok := f.engine.SHA256(e.ID.File); ok {
 		h.claim = nil // it is right
 	}
-	if f.streams == nil && hasTerms(&e) && f.openPlain(h) {
+	if f.shared == nil && hasTerms(&e) && f.openBacking(h) {
 		return h, fuse.OK
 	}
 	if e.Size >= largeFile {
 		req = newRequest(req.interrupted, req.thread, f.limit)
 		defer req.end()
 	}
-	if h.stream, err = f.openStream(req, &e); err != nil {
-		f.closePlain(h)
+	if h.reader, err = f.openReader(req, &e); err != nil {
+		f.closeBacking(h)
 		return nil, f.failed("open", from, &e, ino, err)
 	}
 	return h, fuse.OK
 }
 
-// openPlain looks for the whole content of a file on disk, and says whether the kernel
+// openBacking looks for the whole content of a file on disk, and says whether the kernel
 // reads that by itself. Then nothing else is opened: who does not need the origin does
 // not ask it.
-func (f *filesystem) openPlain(h *fileHandle) bool {
+func (f *filesystem) openBacking(h *fileHandle) bool {
 	if h.inode = f.passthrough.join(h.ino); h.inode == nil {
-		h.plain = f.findPlain(h)
-		h.inode = f.passthrough.open(h.ino, h.plain)
+		h.backing = f.findBacking(h)
+		h.inode = f.passthrough.open(h.ino, h.backing)
 	}
 	if !h.inode.passes() {
 		return false
 	}
-	if h.plain != nil && h.plain != h.inode.file {
-		h.plain.Close() // somebody was faster
+	if h.backing != nil && h.backing != h.inode.file {
+		h.backing.Close() // somebody was faster
 	}
-	h.plain = nil
+	h.backing = nil
 	if !h.inode.file.Sound() {
 		return false
 	}
-	h.plain, h.stream = h.inode.file, plainStream{h.inode.file, f.engine, h.id}
+	h.backing, h.reader = h.inode.file, backingReader{h.inode.file, f.engine, h.id}
 	return true
 }
 
-// findPlain returns the whole content of a file, or nil. A file with an unproven claim is
+// findBacking returns the whole content of a file, or nil. A file with an unproven claim is
 // read through this process, which compares the claim.
-func (f *filesystem) findPlain(h *fileHandle) backing {
+func (f *filesystem) findBacking(h *fileHandle) backing {
 	if h.claim != nil {
 		return nil
 	}
@@ -137,10 +137,10 @@ func (f *filesystem) findPlain(h *fileHandle) backing {
 	return p
 }
 
-// closePlain gives back what openPlain opened.
-func (f *filesystem) closePlain(h *fileHandle) {
-	if h.plain != nil && !h.inode.passes() {
-		h.plain.Close() // it was only read
+// closeBacking gives back what openBacking opened.
+func (f *filesystem) closeBacking(h *fileHandle) {
+	if h.backing != nil && !h.inode.passes() {
+		h.backing.Close() // it was only read
 	}
 	f.passthrough.close(h.inode)
 }
@@ -148,12 +148,12 @@ func (f *filesystem) closePlain(h *fileHandle) {
 // hasTerms says whether the bytes of a file are anywhere but in the catalog.
 func hasTerms(e *page.Entry) bool { return e.Size > 0 && e.Inline == nil }
 
-func (f *filesystem) openStream(ctx context.Context, e *page.Entry) (rangeReader, error) {
+func (f *filesystem) openReader(ctx context.Context, e *page.Entry) (rangeReader, error) {
 	if !hasTerms(e) {
 		if int64(len(e.Inline)) != e.Size {
 			return nil, sizeMismatch(e, int64(len(e.Inline)))
 		}
-		return inline(e.Inline), nil
+		return inlineReader(e.Inline), nil
 	}
 	r, size, err := f.engine.open(ctx, e.ID)
 	if err != nil {
@@ -172,14 +172,14 @@ func sizeMismatch(e *page.Entry, size int64) error {
 
 // Read implements fuse.RawFileSystem. The bytes go straight into the reply.
 func (f *filesystem) Read(interrupted <-chan struct{}, in *fuse.ReadIn, p []byte) (fuse.ReadResult, fuse.Status) {
-	req := newRequest(interrupted, in.Pid, f.late.limit(in.NodeId, f.limit))
+	req := newRequest(interrupted, in.Pid, f.timeouts.limit(in.NodeId, f.limit))
 	defer req.end()
-	if f.streams != nil {
-		h, status := f.takeStream(req, in.NodeId)
+	if f.shared != nil {
+		h, status := f.takeFile(req, in.NodeId)
 		if !status.Ok() {
 			return nil, fuse.Status(forRead(syscall.Errno(status)))
 		}
-		defer f.streams.Put(h)
+		defer f.shared.Put(h)
 		return f.readFile(req, h.Value, p, int64(in.Offset))
 	}
 	h, ok := f.files.get(in.Fh)
@@ -196,7 +196,7 @@ func (f *filesystem) readFile(req *request, h *fileHandle, p []byte, off int64) 
 	}
 	b, status := f.readBytes(req, h, p, off)
 	if !status.Ok() {
-		f.late.failed(h.ino, req.took(), f.limit)
+		f.timeouts.failed(h.ino, req.elapsed(), f.limit)
 		return nil, status
 	}
 	f.counters.bytes.Add(int64(len(b)))
@@ -227,7 +227,7 @@ func (h *fileHandle) readAt(ctx context.Context, p []byte, off int64) (int, erro
 	if want == 0 {
 		return 0, nil
 	}
-	n, err := h.stream.ReadAt(ctx, p[:want], off)
+	n, err := h.reader.ReadAt(ctx, p[:want], off)
 	switch {
 	case n == want && (err == nil || errors.Is(err, io.EOF)):
 		return n, nil
@@ -245,9 +245,9 @@ func (f *filesystem) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
 }
 
 func (f *filesystem) closeFile(h *fileHandle) {
-	h.stream.Close() // it only stops fetching ahead
-	h.claim.close(&f.early)
-	f.closePlain(h)
+	h.reader.Close() // it only stops fetching ahead
+	h.claim.close(&f.claimBytes)
+	f.closeBacking(h)
 }
 
 // Flush implements fuse.RawFileSystem: old kernels, which do not know FOPEN_NOFLUSH,
@@ -255,9 +255,9 @@ func (f *filesystem) closeFile(h *fileHandle) {
 func (f *filesystem) Flush(<-chan struct{}, *fuse.FlushIn) fuse.Status { return fuse.ENOSYS }
 
 // An inline is a file whose bytes stand in the catalog.
-type inline []byte
+type inlineReader []byte
 
-func (b inline) ReadAt(_ context.Context, p []byte, off int64) (int, error) {
+func (b inlineReader) ReadAt(_ context.Context, p []byte, off int64) (int, error) {
 	if off >= int64(len(b)) {
 		return 0, io.EOF
 	}
@@ -268,4 +268,4 @@ func (b inline) ReadAt(_ context.Context, p []byte, off int64) (int, error) {
 	return n, nil
 }
 
-func (b inline) Close() error { return nil }
+func (b inlineReader) Close() error { return nil }

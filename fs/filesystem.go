@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	quick = 10 * time.Second // within which everything but a read ends
+	metaLimit = 10 * time.Second // within which everything but a read ends
 
 	maxName = 255 // bytes
 )
@@ -26,27 +26,27 @@ const (
 type filesystem struct {
 	fuse.RawFileSystem
 
-	root    *volume
-	engine  engine
-	reports *reporter
-	owner   page.Owner
-	limit   time.Duration // of a read
-	late    late          // reads that took all of it
-	kernel  notifier      // set by Init
+	root     *volume
+	engine   engine
+	reports  *reporter
+	owner    page.Owner
+	limit    time.Duration  // of a read
+	timeouts timeoutHistory // reads that took all of it
+	kernel   notifier       // set by Init
 
-	nodes   *nodes
-	dirs    table[*dirHandle]
-	files   table[*fileHandle]
-	streams *streams // of a stateless mount; nil: files are opened and closed
+	nodes  *nodes
+	dirs   handleTable[*dirHandle]
+	files  handleTable[*fileHandle]
+	shared *openFiles // of a stateless mount; nil: files are opened and closed
 
 	passthrough *passthrough
 	counters    counters
 
-	stale   staleListings
-	walkers walkers
-	ahead   sync.WaitGroup // listings that are read ahead, and notifications
-	early   atomic.Int64   // bytes that claims hold
-	panics  atomic.Int64
+	stale      staleListings
+	predictors statPredictors
+	background sync.WaitGroup // listings that are read ahead, and notifications
+	claimBytes atomic.Int64   // bytes that claims hold
+	panics     atomic.Int64
 }
 
 // String names the file system to go-fuse.
@@ -55,15 +55,15 @@ func (f *filesystem) String() string { return fusemount.Subtype }
 // Init implements fuse.RawFileSystem.
 func (f *filesystem) Init(s *fuse.Server) {
 	f.kernel = s
-	if f.streams == nil {
+	if f.shared == nil {
 		f.passthrough.init(s)
 	}
 }
 
 // Forget implements fuse.RawFileSystem.
 func (f *filesystem) Forget(ino, lookups uint64) {
-	if f.nodes.forget(ino, lookups) && f.streams != nil {
-		f.streams.Forget(ino) // it does not wait: go-fuse may answer nothing else meanwhile
+	if f.nodes.forget(ino, lookups) && f.shared != nil {
+		f.shared.Forget(ino) // it does not wait: go-fuse may answer nothing else meanwhile
 	}
 }
 
@@ -73,19 +73,19 @@ func (f *filesystem) OnUnmount() {
 	for _, h := range f.files.removeAll() {
 		f.closeFile(h)
 	}
-	if f.streams != nil {
-		f.streams.Close()
+	if f.shared != nil {
+		f.shared.Close()
 	}
 	for _, h := range f.dirs.removeAll() {
 		h.close()
 	}
-	f.ahead.Wait()
+	f.background.Wait()
 	f.reports.close()
 }
 
-// soon is the context of a message that is not a read.
-func (f *filesystem) soon(interrupted <-chan struct{}, thread uint32) *request {
-	return newRequest(interrupted, thread, min(f.limit, quick))
+// newMetaRequest is the context of a message that is not a read.
+func (f *filesystem) newMetaRequest(interrupted <-chan struct{}, thread uint32) *request {
+	return newRequest(interrupted, thread, min(f.limit, metaLimit))
 }
 
 // entry returns what a node is, and of which version.
@@ -103,7 +103,7 @@ func (f *filesystem) entry(req *request, ino uint64) (page.Entry, *version, fuse
 
 // failed translates an error, and reports it if it becomes an EIO.
 func (f *filesystem) failed(doing string, from *version, e *page.Entry, ino uint64, err error) fuse.Status {
-	return f.reports.failed(failure{doing: doing, path: from.vol.where(e.Path), file: e.ID, ino: ino, err: err}, errno(err))
+	return f.reports.failed(failure{doing: doing, path: from.vol.displayPath(e.Path), file: e.ID, ino: ino, err: err}, errno(err))
 }
 
 // join returns the path of a name in a directory.
@@ -128,9 +128,9 @@ func base(dir, path string) (name string, ok bool) {
 // parent returns the path of the directory that a path is in.
 func parent(path string) string { return path[:max(0, strings.LastIndexByte(path, '/'))] }
 
-// legal says whether a name can be shown. The kernel refuses a whole listing if one
+// isLegalName says whether a name can be shown. The kernel refuses a whole listing if one
 // name in it is not.
-func legal(name string) bool {
+func isLegalName(name string) bool {
 	return name != "" && name != "." && name != ".." && len(name) <= maxName &&
 		strings.IndexByte(name, '/') < 0 && strings.IndexByte(name, 0) < 0
 }

@@ -17,45 +17,45 @@ import (
 // used by one goroutine.
 type follower struct {
 	*source
-	files     *filesystem
-	limit     time.Duration     // of one look
-	said      map[string]string // what was logged last, by symbol; it is not said twice
-	unwatched string            // why the catalog cannot be watched, as it was logged last
-	gone      string            // why the store is gone, as it was logged last; "": it is there
-	moved     bool              // the store was gone; what is watched may be its old folder
-	unlisted  bool              // the last look could not list the symbols
+	files      *filesystem
+	limit      time.Duration     // of one look
+	logged     map[string]string // what was logged last, by symbol; it is not said twice
+	watchErr   string            // why the catalog cannot be watched, as it was logged last
+	storeErr   string            // why the store is gone, as it was logged last; "": it is there
+	storeMoved bool              // the store was gone; what is watched may be its old folder
+	unlisted   bool              // the last look could not list the symbols
 }
 
 func newFollower(s *source, f *filesystem) *follower {
-	return &follower{source: s, files: f, limit: f.limit, said: make(map[string]string)}
+	return &follower{source: s, files: f, limit: f.limit, logged: make(map[string]string)}
 }
 
-// look looks once, at all that the mount shows. Symbols that nobody looks at are closed
+// poll looks once, at all that the mount shows. Symbols that nobody looks at are closed
 // instead.
-func (w *follower) look(ctx context.Context) {
+func (w *follower) poll(ctx context.Context) {
 	root := w.files.root
-	if !w.check(ctx) {
+	if !w.checkStore(ctx) {
 		return
 	}
-	in, ok := root.inner.(*symbols)
+	in, ok := root.nested.(*symbols)
 	if !ok {
-		w.lookAt(ctx, root)
+		w.pollVolume(ctx, root)
 		return
 	}
-	w.lookForSymbols(ctx, root)
+	w.pollSymbols(ctx, root)
 	for _, v := range in.all() {
 		if _, known := w.files.nodes.find(v.rootID()); !known {
 			in.forget(v)
-			delete(w.said, v.symbol)
+			delete(w.logged, v.symbol)
 			continue
 		}
-		w.lookAt(ctx, v.volume)
+		w.pollVolume(ctx, v.volume)
 	}
 }
 
-// check reports whether the store is still that of the catalog, and has some symbols.
+// checkStore reports whether the store is still that of the catalog, and has some symbols.
 // Otherwise the mount stays as it is.
-func (w *follower) check(stop context.Context, symbols ...string) bool {
+func (w *follower) checkStore(stop context.Context, symbols ...string) bool {
 	c, ok := w.catalog.(catalog.Checking)
 	if !ok {
 		return true
@@ -68,24 +68,24 @@ func (w *follower) check(stop context.Context, symbols ...string) bool {
 	case stop.Err() != nil:
 		return false
 	case errors.As(err, &gone):
-		w.sayGone(gone)
+		w.warnStoreGone(gone)
 	case err != nil:
-		w.say(w.files.root, "the store cannot be read; what is shown stays", "follow_failed", err)
-	case w.gone != "" && len(symbols) == 0:
-		w.gone, w.moved = "", true
+		w.warn(w.files.root, "the store cannot be read; what is shown stays", "follow_failed", err)
+	case w.storeErr != "" && len(symbols) == 0:
+		w.storeErr, w.storeMoved = "", true
 		w.log.Info("the store is there again", "event", "store_back")
 	}
 	return err == nil
 }
 
-// lookAt makes the volume of a symbol show what it is to show now.
-func (w *follower) lookAt(stop context.Context, v *volume) {
+// pollVolume makes the volume of a symbol show what it is to show now.
+func (w *follower) pollVolume(stop context.Context, v *volume) {
 	ctx, cancel := context.WithTimeout(stop, w.limit)
 	defer cancel()
-	old := v.shown.Load()
+	old := v.current.Load()
 	row, err := w.row(ctx, v.symbol)
 	if err == nil && row.Root == old.row.Root && row.Number == old.row.Number {
-		delete(w.said, v.symbol)
+		delete(w.logged, v.symbol)
 		return
 	}
 	var t catalog.Tree
@@ -95,12 +95,12 @@ func (w *follower) lookAt(stop context.Context, v *volume) {
 	switch {
 	case stop.Err() != nil:
 	case isGone(err):
-		w.say(v, "the version that is mounted was deleted; it is shown as long as its data is there", "version_deleted", err)
+		w.warn(v, "the version that is mounted was deleted; it is shown as long as its data is there", "version_deleted", err)
 	case err != nil:
-		w.say(v, "the newest version cannot be shown; the mount stays at its own", "follow_failed", err)
+		w.warn(v, "the newest version cannot be shown; the mount stays at its own", "follow_failed", err)
 	default:
-		delete(w.said, v.symbol)
-		w.turn(ctx, stop, v, t)
+		delete(w.logged, v.symbol)
+		w.switchTo(ctx, stop, v, t)
 	}
 }
 
@@ -121,10 +121,10 @@ func (w *follower) open(ctx context.Context, symbol string, row names.Row) (cata
 	return t, nil
 }
 
-// turn makes a volume show another tree. What is open stays what it is. Finding out what
+// useNext makes a volume show another tree. What is open stays what it is. Finding out what
 // changed ends with ctx: after that the kernel has forgotten most by itself.
-func (w *follower) turn(ctx, stop context.Context, v *volume, t catalog.Tree) {
-	old, now := w.swap(v, t)
+func (w *follower) switchTo(ctx, stop context.Context, v *volume, t catalog.Tree) {
+	old, now := w.swapTree(v, t)
 	defer v.switching.Store(false)
 	w.log.Info("another version is shown", "event", "version_switched", "symbol", v.symbol,
 		"from", old.row.Number, "to", now.row.Number, "published", now.row.Time)
@@ -143,14 +143,14 @@ func (w *follower) turn(ctx, stop context.Context, v *volume, t catalog.Tree) {
 	}
 }
 
-// swap lets v show another tree, and sees to it that the kernel keeps no listing of the
+// swapTree lets v show another tree, and sees to it that the kernel keeps no listing of the
 // old one that is read from now on.
-func (w *follower) swap(v *volume, t shownTree) (old, now *version) {
+func (w *follower) swapTree(v *volume, t shownTree) (old, now *version) {
 	v.switching.Store(true)
-	old = v.shown.Load()
-	now = v.show(t)
+	old = v.current.Load()
+	now = v.setTree(t)
 	for _, h := range w.files.dirs.all() {
-		if h.from.vol == v && h.from != now {
+		if h.ver.vol == v && h.ver != now {
 			w.files.stale.mark(h)
 		}
 	}
@@ -175,8 +175,8 @@ func identified(v *volume, changes iter.Seq2[page.Change, error]) iter.Seq2[diff
 	}
 }
 
-// lookForSymbols shows the symbols that are new and takes away those that are gone.
-func (w *follower) lookForSymbols(ctx context.Context, root *volume) {
+// pollSymbols shows the symbols that are new and takes away those that are gone.
+func (w *follower) pollSymbols(ctx context.Context, root *volume) {
 	ctx, cancel := context.WithTimeout(ctx, w.limit)
 	defer cancel()
 	list, err := w.list(ctx)
@@ -184,52 +184,52 @@ func (w *follower) lookForSymbols(ctx context.Context, root *volume) {
 		// A store that is being deleted may lose its list before its settings. The next look
 		// reports that store as gone, so only a second failure is a problem of the list.
 		if w.unlisted {
-			w.say(root, "symbols cannot be listed; those known are shown", "follow_failed", err)
+			w.warn(root, "symbols cannot be listed; those known are shown", "follow_failed", err)
 		}
 		w.unlisted = true
 		return
 	}
 	w.unlisted = false
-	delete(w.said, "")
-	old := root.shown.Load().tree.(*symbolTree)
+	delete(w.logged, "")
+	old := root.current.Load().tree.(*symbolTree)
 	if slices.Equal(list, old.list) {
 		return
 	}
 	lost := slices.DeleteFunc(slices.Clone(old.list), func(s string) bool { _, found := slices.BinarySearch(list, s); return found })
-	if !w.check(ctx, lost...) { // the list may be that of a store that is being deleted
+	if !w.checkStore(ctx, lost...) { // the list may be that of a store that is being deleted
 		return
 	}
 	now := w.symbolTree(list, old)
-	w.swap(root, now)
+	w.swapTree(root, now)
 	defer root.switching.Store(false)
 	if err := w.files.invalidate(ctx, root, old.differences(root, now)); err != nil {
 		w.log.Debug("the kernel was not told which symbols are new", "err", err)
 	}
 }
 
-// sayGone warns of a store that cannot be used, once for each reason.
-func (w *follower) sayGone(gone *catalog.StoreError) {
-	if w.gone == gone.Error() {
+// warnStoreGone warns of a store that cannot be used, once for each reason.
+func (w *follower) warnStoreGone(gone *catalog.StoreError) {
+	if w.storeErr == gone.Error() {
 		return
 	}
-	w.gone = gone.Error()
+	w.storeErr = gone.Error()
 	w.log.Warn("the store cannot be used; what is shown stays", "event", "store_gone", "id", gone.ID, "found", gone.Found, "err", gone)
 }
 
-// say warns of a problem, once. The version is the one that is shown. A store that went away
+// warn warns of a problem, once. The version is the one that is shown. A store that went away
 // during a look is no problem of a version.
-func (w *follower) say(v *volume, message, event string, err error) {
+func (w *follower) warn(v *volume, message, event string, err error) {
 	if gone := (*catalog.StoreError)(nil); errors.As(err, &gone) {
-		w.sayGone(gone)
+		w.warnStoreGone(gone)
 		return
 	}
 	text := event + err.Error()
-	if w.said[v.symbol] == text {
+	if w.logged[v.symbol] == text {
 		return
 	}
-	w.said[v.symbol] = text
+	w.logged[v.symbol] = text
 	log := w.log.With("event", event)
-	if row := v.shown.Load().row; v.symbol != "" {
+	if row := v.current.Load().row; v.symbol != "" {
 		log = log.With("symbol", v.symbol, "version", row.Number, "published", row.Time)
 	}
 	log.Warn(message, "err", err)

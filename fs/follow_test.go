@@ -25,7 +25,7 @@ func mountFollowing(t *testing.T, c *fakeCatalog, e *fakeEngine, o Options) (m m
 	t.Helper()
 	o.Follow = time.Hour
 	m = mountFake(t, c, e, o)
-	return m, func() { m.s.follow.look(context.Background()) }
+	return m, func() { m.s.follow.poll(context.Background()) }
 }
 
 // What the kernel kept of the old version, it knows anew at once, not after a minute.
@@ -304,7 +304,7 @@ func TestK38_LookupInFlight(t *testing.T) {
 		defer close(ended)
 		look()
 	}()
-	eventually(t, "the new tree is shown", func() bool { return m.s.files.root.shown.Load().row.Number == 1 })
+	eventually(t, "the new tree is shown", func() bool { return m.s.files.root.current.Load().row.Number == 1 })
 	asked <- true
 	if n := <-size; n != 3 {
 		t.Errorf("the lookup got %d bytes, want the 3 of the old file", n)
@@ -479,7 +479,7 @@ func TestFollowSymbols(t *testing.T) {
 	}
 	m.dropCaches(t)
 	eventually(t, "the kernel forgets", func() bool { return m.s.files.nodes.len() < 3 })
-	in := m.s.files.root.inner.(*symbols)
+	in := m.s.files.root.nested.(*symbols)
 	look()
 	open := in.all()
 	if len(open) < 4 {

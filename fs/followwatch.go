@@ -20,16 +20,16 @@ func (w *follower) run(ctx context.Context) {
 	changed, unwatch := w.watch(ctx)
 	defer func() { unwatch() }()
 	if changed != nil {
-		w.look(ctx) // for what changed since the mount began
+		w.poll(ctx) // for what changed since the mount began
 	}
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
 			continue
 		case <-tick.C:
-			if changed == nil || w.moved {
+			if changed == nil || w.storeMoved {
 				unwatch()
-				w.moved = false
+				w.storeMoved = false
 				changed, unwatch = w.watch(ctx)
 			}
 		case _, ok := <-changed:
@@ -37,11 +37,11 @@ func (w *follower) run(ctx context.Context) {
 				changed = nil
 				continue
 			}
-			w.look(ctx)
+			w.poll(ctx)
 			_ = catalog.Sleep(ctx, w.followPause) // when ctx ends, so does the loop
 			unsignal(changed)
 		}
-		w.look(ctx)
+		w.poll(ctx)
 	}
 }
 
@@ -55,7 +55,7 @@ func (w *follower) watch(ctx context.Context) (<-chan struct{}, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	changed, err := c.Watch(ctx)
 	if err == nil {
-		w.unwatched = ""
+		w.watchErr = ""
 		return changed, func() {
 			cancel()
 			for range changed { //nolint:revive // it is closed then
@@ -63,8 +63,8 @@ func (w *follower) watch(ctx context.Context) (<-chan struct{}, func()) {
 		}
 	}
 	cancel()
-	if text := err.Error(); w.unwatched != text {
-		w.unwatched = text
+	if text := err.Error(); w.watchErr != text {
+		w.watchErr = text
 		w.log.Debug("new versions are looked for by the clock alone", "each", w.follow, "err", err)
 	}
 	return nil, func() {}

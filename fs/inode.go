@@ -78,7 +78,7 @@ func (v *volume) identify(e *page.Entry) identity {
 
 // rootID is the identity of the root of v.
 func (v *volume) rootID() identity {
-	if v.up == nil {
+	if v.parent == nil {
 		return rootID
 	}
 	return rootOf(v.label)

@@ -10,7 +10,7 @@ import (
 
 // Readlink implements fuse.RawFileSystem. The target is text; only the kernel follows.
 func (f *filesystem) Readlink(interrupted <-chan struct{}, in *fuse.InHeader) ([]byte, fuse.Status) {
-	req := f.soon(interrupted, in.Pid)
+	req := f.newMetaRequest(interrupted, in.Pid)
 	defer req.end()
 	e, _, status := f.entry(req, in.NodeId)
 	if !status.Ok() {

@@ -18,20 +18,20 @@ const batchSize = 1024
 // number. So the handle keeps a part of the listing, and a name every batchSize names
 // or so for those who seek.
 type dirHandle struct {
-	from *version
+	ver  *version
 	path string
 	ino  uint64
 
 	mu     sync.Mutex
-	part   *listing // nil: some message has it, or there is none; guarded by mu
-	marks  []place  // in order; guarded by mu
-	closed bool     // guarded by mu
+	part   *listing   // nil: some message has it, or there is none; guarded by mu
+	marks  []position // in order; guarded by mu
+	closed bool       // guarded by mu
 
 	stale bool // guarded by staleListings.mu
 }
 
-// A place is the number of a name in its directory, from 1, and the name.
-type place struct {
+// A position is the number of a name in its directory, from 1, and the name.
+type position struct {
 	n    uint64
 	name string
 }
@@ -40,26 +40,26 @@ type place struct {
 // being read.
 type listing struct {
 	batch
-	next  *nextBatch // nil: none
-	spare []listed   // room for the names of one more batch
+	next *nextBatch // nil: none
+	room []dirEntry // room for the names of one more batch
 }
 
 // A batch is names that follow each other.
 type batch struct {
-	after place
-	names []listed
+	after position
+	names []dirEntry
 	end   bool  // there are no names behind
 	err   error // why there are not more
 }
 
-// A listed is one name with what the kernel will be told of it.
-type listed struct {
-	path string // "": it cannot be shown
-	name string // end of path
-	id   identity
-	kind page.Type
-	told bool // attr is there
-	attr fuse.Attr
+// A newDirEntry is one name with what the kernel will be told of it.
+type dirEntry struct {
+	path    string // "": it cannot be shown
+	name    string // end of path
+	id      identity
+	kind    page.Type
+	hasAttr bool // attr is there
+	attr    fuse.Attr
 }
 
 // A nextBatch is a batch that is being read ahead.
@@ -111,9 +111,9 @@ func (l *listing) close() {
 }
 
 // namesBehind returns names behind the n-th, at least one unless it is the last.
-func (f *filesystem) namesBehind(ctx context.Context, h *dirHandle, l *listing, n uint64) ([]listed, error) {
+func (f *filesystem) namesBehind(ctx context.Context, h *dirHandle, l *listing, n uint64) ([]dirEntry, error) {
 	if l.next != nil && !l.holds(n) {
-		l.turn(ctx, n)
+		l.useNext(ctx, n)
 	}
 	if !l.holds(n) {
 		f.read(ctx, h, &l.batch, n)
@@ -135,15 +135,15 @@ func (b *batch) holds(n uint64) bool {
 	return first <= n && n < last || n == last && (b.end || b.err != nil)
 }
 
-// turn goes on to the batch that is being read ahead, if it is the one that is wanted.
-func (l *listing) turn(ctx context.Context, n uint64) {
+// useNext goes on to the batch that is being read ahead, if it is the one that is wanted.
+func (l *listing) useNext(ctx context.Context, n uint64) {
 	next := l.next
 	l.next = nil
 	if next.first == n {
 		select {
 		case <-next.done:
 			if next.err == nil {
-				l.spare, l.batch = l.names, next.batch
+				l.room, l.batch = l.names, next.batch
 			}
 		case <-ctx.Done():
 		}
@@ -154,12 +154,12 @@ func (l *listing) turn(ctx context.Context, n uint64) {
 // readAhead begins to read the batch behind that of l. An error in it is no matter: it
 // will be read again when it is wanted.
 func (f *filesystem) readAhead(h *dirHandle, l *listing) {
-	ctx, cancel := context.WithTimeout(context.Background(), quick)
+	ctx, cancel := context.WithTimeout(context.Background(), metaLimit)
 	last := l.after.n + uint64(len(l.names))
 	next := &nextBatch{first: last, cancel: cancel, done: make(chan struct{})}
-	next.after = place{last, l.names[len(l.names)-1].name}
-	next.names, l.next, l.spare = l.spare, next, nil
-	f.ahead.Go(func() {
+	next.after = position{last, l.names[len(l.names)-1].name}
+	next.names, l.next, l.room = l.room, next, nil
+	f.background.Go(func() {
 		defer close(next.done)
 		f.read(ctx, h, &next.batch, last)
 	})
@@ -172,14 +172,14 @@ func (f *filesystem) read(ctx context.Context, h *dirHandle, b *batch, n uint64)
 		at = h.before(n)
 	}
 	*b = batch{names: b.names[:0]}
-	for e, err := range h.from.tree.List(ctx, h.path, at.name) {
+	for e, err := range h.ver.tree.List(ctx, h.path, at.name) {
 		if err != nil {
 			b.err = err
 			break
 		}
 		name, ok := base(h.path, e.Path)
 		if at.n < n {
-			if at = (place{at.n + 1, name}); at.n%batchSize == 0 {
+			if at = (position{at.n + 1, name}); at.n%batchSize == 0 {
 				h.mark(at)
 			}
 			continue
@@ -189,47 +189,47 @@ func (f *filesystem) read(ctx context.Context, h *dirHandle, b *batch, n uint64)
 			h.mark(at)
 			return
 		}
-		b.names = append(b.names, f.listed(h, &e, name, ok))
+		b.names = append(b.names, f.newDirEntry(h, &e, name, ok))
 	}
-	b.after, b.end = place{n, at.name}, b.err == nil
+	b.after, b.end = position{n, at.name}, b.err == nil
 }
 
-// listed returns what is told of an entry. A name that cannot be shown is said once in a
+// newDirEntry returns what is told of an entry. A name that cannot be shown is said once in a
 // while; all there is of it is its number.
-func (f *filesystem) listed(h *dirHandle, e *page.Entry, name string, ok bool) listed {
-	vol := h.from.vol
-	if !ok || !legal(name) || h.path == "" && name == vol.hidden {
-		f.reports.rejected(vol.where(h.path), name)
-		return listed{name: name}
+func (f *filesystem) newDirEntry(h *dirHandle, e *page.Entry, name string, ok bool) dirEntry {
+	vol := h.ver.vol
+	if !ok || !isLegalName(name) || h.path == "" && name == vol.hidden {
+		f.reports.rejected(vol.displayPath(h.path), name)
+		return dirEntry{name: name}
 	}
-	l := listed{path: e.Path, name: name, kind: e.Type}
-	if vol.inner != nil {
-		if label, ok := vol.inner.labelAt(e.Path); ok {
+	l := dirEntry{path: e.Path, name: name, kind: e.Type}
+	if vol.nested != nil {
+		if label, ok := vol.nested.labelAt(e.Path); ok {
 			l.id = rootOf(label)
 			return l
 		}
 	}
-	l.id, l.told = vol.identify(e), true
+	l.id, l.hasAttr = vol.identify(e), true
 	f.attr(e, &l.attr)
 	return l
 }
 
 // before returns the nearest place that is known, up to name number n.
-func (h *dirHandle) before(n uint64) place {
+func (h *dirHandle) before(n uint64) position {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	i := sort.Search(len(h.marks), func(i int) bool { return h.marks[i].n > n })
 	if i == 0 {
-		return place{}
+		return position{}
 	}
 	return h.marks[i-1]
 }
 
 // mark remembers a place that is far enough behind the last.
-func (h *dirHandle) mark(at place) {
+func (h *dirHandle) mark(at position) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	last := place{}
+	last := position{}
 	if len(h.marks) > 0 {
 		last = h.marks[len(h.marks)-1]
 	}

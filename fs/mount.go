@@ -157,11 +157,11 @@ func newFilesystem(root *volume, e engine, o Options) *filesystem {
 		reports:       newReporter(o.Logger),
 		owner:         o.owner(),
 		limit:         o.ReadLimit,
-		nodes:         newNodes(root.shown.Load()),
+		nodes:         newNodes(root.current.Load()),
 		passthrough:   newPassthrough(o.Logger),
 	}
 	if o.Stateless {
-		f.streams = f.newStreams()
+		f.shared = f.newOpenFiles()
 	}
 	return f
 }

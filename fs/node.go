@@ -13,32 +13,32 @@ import (
 // millions, so it holds nothing that the tree can tell again.
 type node struct {
 	path    string   // in its volume
-	from    *version // that the kernel was told of last
+	ver     *version // that the kernel was told of last
 	gen     uint32   // of its identity
 	lookups uint32   // how often the kernel was told
 }
 
-// is says whether a node, of which the kernel knows the number ino, is that of an
+// matches says whether a node, of which the kernel knows the number ino, is that of an
 // identity. Numbers were counted up where they met.
-func (n *node) is(ino uint64, id identity) bool {
+func (n *node) matches(ino uint64, id identity) bool {
 	return n.gen == uint32(id.gen) && ino-id.ino < 1<<16
 }
 
 // entry returns what a node is now: the entry at its path if that is still the same
 // file, directory or link, else the entry as it was. What is open stays what it was.
 func (n *node) entry(ctx context.Context, ino uint64) (page.Entry, *version, error) {
-	now := n.from.vol.shown.Load()
+	now := n.ver.vol.current.Load()
 	e, err := now.lookup(ctx, n.path)
 	switch {
-	case now == n.from:
+	case now == n.ver:
 		return e, now, err
-	case err == nil && n.is(ino, now.vol.identify(&e)):
+	case err == nil && n.matches(ino, now.vol.identify(&e)):
 		return e, now, nil
 	case err != nil && !errors.Is(err, iofs.ErrNotExist):
 		return e, now, err
 	}
-	e, err = n.from.lookup(ctx, n.path)
-	return e, n.from, err
+	e, err = n.ver.lookup(ctx, n.path)
+	return e, n.ver, err
 }
 
 // nodeShards is how many parts the table of nodes has, each with its own lock.
@@ -56,7 +56,7 @@ type nodeShard struct {
 	table nodeTable // guarded by mu
 }
 
-func newNodes(root *version) *nodes { return &nodes{root: node{from: root}} }
+func newNodes(root *version) *nodes { return &nodes{root: node{ver: root}} }
 
 func (n *nodes) shard(ino uint64) *nodeShard { return &n.shards[ino%nodeShards] }
 
@@ -68,36 +68,36 @@ func (n *nodes) get(ino uint64) (node, bool) {
 	s := n.shard(ino)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if i, ok := s.table.place(ino); ok {
+	if i, ok := s.table.find(ino); ok {
 		return s.table.nodes[i], true
 	}
 	return node{}, false
 }
 
-// tell notes that the kernel is told of an entry, and returns its number. Should two
+// apply notes that the kernel is told of an entry, and returns its number. Should two
 // different entries have one number, the later gets the next that is free.
-func (n *nodes) tell(id identity, path string, from *version) uint64 {
+func (n *nodes) addLookup(id identity, path string, from *version) uint64 {
 	for ino := id.ino; ; ino = usable(ino + 1) {
-		if n.shard(ino).tell(ino, id, path, from) {
+		if n.shard(ino).addLookup(ino, id, path, from) {
 			return ino
 		}
 	}
 }
 
-// tell is false if the number belongs to another entry.
-func (s *nodeShard) tell(ino uint64, id identity, path string, from *version) bool {
+// apply is false if the number belongs to another entry.
+func (s *nodeShard) addLookup(ino uint64, id identity, path string, from *version) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	i, ok := s.table.place(ino)
+	i, ok := s.table.find(ino)
 	if !ok {
-		s.table.add(ino, node{path: path, from: from, gen: uint32(id.gen), lookups: 1})
+		s.table.add(ino, node{path: path, ver: from, gen: uint32(id.gen), lookups: 1})
 		return true
 	}
 	known := &s.table.nodes[i]
-	if !known.is(ino, id) {
+	if !known.matches(ino, id) {
 		return false
 	}
-	known.from = from
+	known.ver = from
 	known.lookups = max(known.lookups, known.lookups+1) // so many are never forgotten
 	return true
 }
@@ -109,7 +109,7 @@ func (n *nodes) find(id identity) (ino uint64, ok bool) {
 	}
 	for ino = id.ino; ; ino = usable(ino + 1) {
 		known, ok := n.get(ino)
-		if !ok || known.is(ino, id) {
+		if !ok || known.matches(ino, id) {
 			return ino, ok
 		}
 	}
@@ -120,7 +120,7 @@ func (n *nodes) forget(ino, count uint64) bool {
 	s := n.shard(ino)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	i, ok := s.table.place(ino)
+	i, ok := s.table.find(ino)
 	if !ok {
 		return false
 	}
@@ -136,17 +136,17 @@ func (n *nodes) forget(ino, count uint64) bool {
 	return true
 }
 
-// in returns what the kernel knows of a volume, by inode number.
-func (n *nodes) in(v *volume) map[uint64]node {
+// inVolume returns what the kernel knows of a volume, by inode number.
+func (n *nodes) inVolume(v *volume) map[uint64]node {
 	all := map[uint64]node{}
-	if v.up == nil {
+	if v.parent == nil {
 		all[rootID.ino] = n.root
 	}
 	for i := range n.shards {
 		s := &n.shards[i]
 		s.mu.Lock()
 		for j, ino := range s.table.inos {
-			if ino != 0 && s.table.nodes[j].from.vol == v {
+			if ino != 0 && s.table.nodes[j].ver.vol == v {
 				all[ino] = s.table.nodes[j]
 			}
 		}

@@ -18,12 +18,12 @@ type nodeTable struct {
 
 const minTable = 16
 
-// place returns where an inode number is, or would be.
-func (t *nodeTable) place(ino uint64) (i int, found bool) {
+// position returns where an inode number is, or would be.
+func (t *nodeTable) find(ino uint64) (i int, found bool) {
 	if len(t.inos) == 0 {
 		return 0, false
 	}
-	for i = t.home(ino); t.inos[i] != 0; i = t.behind(i) {
+	for i = t.slot(ino); t.inos[i] != 0; i = t.next(i) {
 		if t.inos[i] == ino {
 			return i, true
 		}
@@ -31,25 +31,25 @@ func (t *nodeTable) place(ino uint64) (i int, found bool) {
 	return i, false
 }
 
-// home returns where an inode number belongs.
-func (t *nodeTable) home(ino uint64) int { return int(ino * t.seed >> t.shift) }
+// slot returns where an inode number belongs.
+func (t *nodeTable) slot(ino uint64) int { return int(ino * t.seed >> t.shift) }
 
-func (t *nodeTable) behind(i int) int { return (i + 1) & (len(t.inos) - 1) }
+func (t *nodeTable) next(i int) int { return (i + 1) & (len(t.inos) - 1) }
 
 // add adds a node whose number is not there.
 func (t *nodeTable) add(ino uint64, n node) {
 	if 5*(t.used+1) > 4*len(t.inos) {
 		t.resize(max(minTable, 2*len(t.inos)))
 	}
-	i, _ := t.place(ino)
+	i, _ := t.find(ino)
 	t.inos[i], t.nodes[i] = ino, n
 	t.used++
 }
 
 // remove removes the node at a place. Those that stand behind their place move up.
 func (t *nodeTable) remove(i int) {
-	for j := t.behind(i); t.inos[j] != 0; j = t.behind(j) {
-		home, mask := t.home(t.inos[j]), len(t.inos)-1
+	for j := t.next(i); t.inos[j] != 0; j = t.next(j) {
+		home, mask := t.slot(t.inos[j]), len(t.inos)-1
 		if (j-home)&mask >= (j-i)&mask {
 			t.inos[i], t.nodes[i] = t.inos[j], t.nodes[j]
 			i = j

@@ -21,13 +21,13 @@ type notifier interface {
 }
 
 // An until tells the kernel nothing any more once its context has ended.
-type until struct {
+type cancelableNotifier struct {
 	ctx context.Context
 	notifier
 }
 
 // EntryNotify implements notifier.
-func (u until) EntryNotify(dir uint64, name string) fuse.Status {
+func (u cancelableNotifier) EntryNotify(dir uint64, name string) fuse.Status {
 	if u.ctx.Err() != nil {
 		return fuse.Status(syscall.ECANCELED)
 	}
@@ -35,7 +35,7 @@ func (u until) EntryNotify(dir uint64, name string) fuse.Status {
 }
 
 // InodeNotify implements notifier.
-func (u until) InodeNotify(ino uint64, off, length int64) fuse.Status {
+func (u cancelableNotifier) InodeNotify(ino uint64, off, length int64) fuse.Status {
 	if u.ctx.Err() != nil {
 		return fuse.Status(syscall.ECANCELED)
 	}
@@ -64,13 +64,13 @@ type invalidation struct {
 // that is under way holds a lock on its directory until the kernel has its answer, and
 // the kernel waits for that lock: so no old answer comes behind.
 func (f *filesystem) invalidate(ctx context.Context, v *volume, differences iter.Seq2[difference, error]) error {
-	n := invalidation{f: f, kernel: until{ctx, f.kernel}, vol: v, first: true}
+	n := invalidation{f: f, kernel: cancelableNotifier{ctx, f.kernel}, vol: v, first: true}
 	for d, err := range differences {
 		if err == nil {
 			err = ctx.Err() // nothing may have been told for long
 		}
 		if err == nil {
-			err = n.tell(d)
+			err = n.apply(d)
 		}
 		if err != nil {
 			return err
@@ -79,7 +79,7 @@ func (f *filesystem) invalidate(ctx context.Context, v *volume, differences iter
 	return nil
 }
 
-func (n *invalidation) tell(d difference) error {
+func (n *invalidation) apply(d difference) error {
 	if d.old == d.new {
 		return n.attributes(d.new)
 	}
@@ -93,7 +93,7 @@ func (n *invalidation) tell(d difference) error {
 		}
 	}
 	name, _ := base(n.dir, d.path)
-	if !n.known || !legal(name) {
+	if !n.known || !isLegalName(name) {
 		return nil
 	}
 	return failedNotify(n.kernel.EntryNotify(n.ino, name))
@@ -115,11 +115,11 @@ func forgetListing(kernel notifier, dir uint64) error {
 // invalidateAll makes the kernel forget all it knows of a volume, but for the names that
 // do not exist; those it forgets after a minute.
 func (f *filesystem) invalidateAll(ctx context.Context, v *volume) error {
-	kernel := until{ctx, f.kernel}
-	known := f.nodes.in(v)
+	kernel := cancelableNotifier{ctx, f.kernel}
+	known := f.nodes.inVolume(v)
 	for ino, n := range known {
 		var err error
-		if n.path == "" || n.is(ino, v.dirID(n.path)) {
+		if n.path == "" || n.matches(ino, v.dirID(n.path)) {
 			err = forgetListing(kernel, ino)
 		}
 		dir, ok := f.nodes.find(v.dirID(parent(n.path)))

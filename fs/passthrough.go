@@ -44,24 +44,24 @@ type passthrough struct {
 	log *slog.Logger
 
 	mu      sync.Mutex
-	kernel  backer             // nil: the kernel cannot; guarded by mu
-	refused bool               // nothing more is registered; guarded by mu
-	inodes  map[uint64]*opened // that are open; guarded by mu
+	kernel  backer                // nil: the kernel cannot; guarded by mu
+	refused bool                  // nothing more is registered; guarded by mu
+	inodes  map[uint64]*openInode // that are open; guarded by mu
 }
 
 // An opened is an inode that is open. Only times changes.
-type opened struct {
+type openInode struct {
 	ino   uint64
-	times int     // how often it is open; guarded by passthrough.mu
+	opens int     // how often it is open; guarded by passthrough.mu
 	file  backing // that the kernel reads by itself; nil: it asks us
 	id    int32   // by which the kernel knows file
 }
 
 // passes says whether the kernel reads the inode by itself.
-func (in *opened) passes() bool { return in != nil && in.file != nil }
+func (in *openInode) passes() bool { return in != nil && in.file != nil }
 
 func newPassthrough(log *slog.Logger) *passthrough {
-	return &passthrough{log: log, inodes: make(map[uint64]*opened)}
+	return &passthrough{log: log, inodes: make(map[uint64]*openInode)}
 }
 
 // init takes the server, if the kernel has agreed.
@@ -75,28 +75,28 @@ func (p *passthrough) init(s *fuse.Server) {
 }
 
 // join notes one more open of an inode that the kernel reads by itself; else it is nil.
-func (p *passthrough) join(ino uint64) *opened {
+func (p *passthrough) join(ino uint64) *openInode {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	in := p.inodes[ino]
 	if !in.passes() {
 		return nil
 	}
-	in.times++
+	in.opens++
 	return in
 }
 
 // open notes an open of an inode whose content is in file, if that is not nil. If the
 // kernel now reads this very file by itself, it belongs to the inode. Nil: the kernel
 // cannot read any by itself, so nothing needs to be noted.
-func (p *passthrough) open(ino uint64, file backing) *opened {
+func (p *passthrough) open(ino uint64, file backing) *openInode {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if in := p.inodes[ino]; in != nil {
-		in.times++
+		in.opens++
 		return in
 	}
-	in := &opened{ino: ino, times: 1}
+	in := &openInode{ino: ino, opens: 1}
 	if file != nil {
 		p.registerLocked(in, file)
 	}
@@ -108,7 +108,7 @@ func (p *passthrough) open(ino uint64, file backing) *opened {
 }
 
 // registerLocked makes file the one that the kernel reads, if it takes it.
-func (p *passthrough) registerLocked(in *opened, file backing) {
+func (p *passthrough) registerLocked(in *openInode, file backing) {
 	errno := unix.EOPNOTSUPP
 	switch {
 	case p.refused:
@@ -142,13 +142,13 @@ func refusal(errno syscall.Errno) error {
 }
 
 // close notes that an inode was closed once. A nil in was not noted.
-func (p *passthrough) close(in *opened) {
+func (p *passthrough) close(in *openInode) {
 	if in == nil {
 		return
 	}
 	p.mu.Lock()
-	in.times--
-	last, kernel := in.times == 0, p.kernel
+	in.opens--
+	last, kernel := in.opens == 0, p.kernel
 	if last {
 		delete(p.inodes, in.ino)
 	}
@@ -169,9 +169,9 @@ func sizeOf(p interface{ Fd() uintptr }) int64 {
 	return st.Size
 }
 
-// A plainStream reads a plain file. The kernel does that by itself, so there is nothing
+// A backingReader reads a plain file. The kernel does that by itself, so there is nothing
 // to close.
-type plainStream struct {
+type backingReader struct {
 	backing
 	engine engine
 	id     codec.FileID
@@ -179,7 +179,7 @@ type plainStream struct {
 
 // ReadAt is for who reads past the page cache. What cannot be read, or is not what it was
 // any more, is read as if it were not kept.
-func (s plainStream) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
+func (s backingReader) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
 	if n, _ := s.backing.ReadAt(p, off); n == len(p) {
 		return n, nil
 	}
@@ -191,4 +191,4 @@ func (s plainStream) ReadAt(ctx context.Context, p []byte, off int64) (int, erro
 	return r.ReadAt(ctx, p, off)
 }
 
-func (s plainStream) Close() error { return nil }
+func (s backingReader) Close() error { return nil }

@@ -33,8 +33,8 @@ type failure struct {
 	err   error
 }
 
-// why is the error for people, who know of no contexts.
-func (f *failure) why() string {
+// text is the error for people, who know of no contexts.
+func (f *failure) text() string {
 	return strings.Replace(f.err.Error(), context.DeadlineExceeded.Error(), "no answer in time", 1)
 }
 
@@ -97,26 +97,26 @@ func (r *reporter) failed(f failure, code syscall.Errno) fuse.Status {
 		attrs = append(attrs, slog.Int("chunk", chunk.Chunk))
 	}
 	if event == "corrupt" {
-		attrs = append(attrs, slog.String("what", damaged(f.err)))
+		attrs = append(attrs, slog.String("what", corruptObject(f.err)))
 	}
-	attrs = append(attrs, slog.String("err", f.why()))
+	attrs = append(attrs, slog.String("err", f.text()))
 	r.log.LogAttrs(context.Background(), slog.LevelWarn, "reading failed", attrs...)
 	return fuse.Status(code)
 }
 
-// damages says which object is damaged where a format is broken, by how the name of the
+// corruptKinds says which object is damaged where a format is broken, by how the name of the
 // format begins.
-var damages = []struct{ format, what string }{
+var corruptKinds = []struct{ format, what string }{
 	{"chunk header", "chunk"}, {"chunks", "xorb"}, {"chunk", "chunk"}, {"lz4", "chunk"},
 	{"xorb", "xorb"}, {"run", "xorb"},
 	{"term", "term"},
 	{"shard", "shard"}, {"file info", "shard"}, {"CAS info", "shard"}, {"cas info", "shard"},
 }
 
-func damaged(err error) string {
+func corruptObject(err error) string {
 	var corrupt *codec.CorruptError
 	if errors.As(err, &corrupt) {
-		for _, d := range damages {
+		for _, d := range corruptKinds {
 			if strings.HasPrefix(corrupt.Format, d.format) {
 				return d.what
 			}
@@ -151,7 +151,7 @@ func (r *reporter) remember(f failure) {
 			break
 		}
 	}
-	r.causes[f.ino] = f.why()
+	r.causes[f.ino] = f.text()
 }
 
 // cause returns why a file failed last.

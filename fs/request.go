@@ -11,14 +11,14 @@ import (
 // progress bars send signals all the time, to programs that expect EINTR from a file
 // least of all, and a page fault would become SIGBUS.
 const (
-	patience = 500 * time.Millisecond
-	lookEach = 20 * time.Millisecond // whether the reader was meanwhile asked to end
+	cancelGrace = 500 * time.Millisecond
+	signalPoll  = 20 * time.Millisecond // whether the reader was meanwhile asked to end
 )
 
-// lookSeldom is how often the same is looked at while nothing was taken back. What is read
+// idleSignalPoll is how often the same is looked at while nothing was taken back. What is read
 // ahead into the kernel's pages never is: a program that handles SIGINT by itself, and waits
 // for such a page, would be left waiting, and nobody told.
-const lookSeldom = 80 * time.Millisecond
+const idleSignalPoll = 80 * time.Millisecond
 
 // A request is the context of one message of the kernel. It ends when the kernel has
 // taken the message back because the reader is to end, and some time (patience) after it
@@ -45,8 +45,8 @@ func newRequest(interrupted <-chan struct{}, thread uint32, limit time.Duration)
 	return &request{interrupted: interrupted, thread: thread, start: now, deadline: now.Add(limit)}
 }
 
-// took returns how long ago the message came.
-func (r *request) took() time.Duration { return time.Since(r.start) }
+// elapsed returns how long ago the message came.
+func (r *request) elapsed() time.Duration { return time.Since(r.start) }
 
 // end must be called when the message is answered: go-fuse uses its channel again.
 func (r *request) end() {
@@ -62,18 +62,18 @@ func (r *request) end() {
 func (r *request) Deadline() (time.Time, bool) { return r.deadline, true }
 
 // Done implements context.Context.
-func (r *request) Done() <-chan struct{} { return r.waiting().Done() }
+func (r *request) Done() <-chan struct{} { return r.context().Done() }
 
 // Value implements context.Context. It is that of the context behind Done, by which
 // package context knows that it can attach to it without another goroutine.
-func (r *request) Value(key any) any { return r.waiting().Value(key) }
+func (r *request) Value(key any) any { return r.context().Value(key) }
 
 // Err implements context.Context.
 func (r *request) Err() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.ctx == nil && !r.ended && isClosed(r.interrupted) {
-		r.waitLocked() // from now on patience runs
+		r.startLocked() // from now on patience runs
 	}
 	switch {
 	case r.ctx != nil:
@@ -86,15 +86,15 @@ func (r *request) Err() error {
 	return nil
 }
 
-// waiting returns a context that really ends.
-func (r *request) waiting() context.Context {
+// context returns a context that really ends.
+func (r *request) context() context.Context {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.waitLocked()
+	r.startLocked()
 	return r.ctx
 }
 
-func (r *request) waitLocked() {
+func (r *request) startLocked() {
 	if r.ctx != nil {
 		return
 	}
@@ -107,7 +107,7 @@ func (r *request) waitLocked() {
 }
 
 func (r *request) watch(done <-chan struct{}, stop func()) {
-	seldom := time.NewTicker(lookSeldom)
+	seldom := time.NewTicker(idleSignalPoll)
 	defer seldom.Stop()
 	for taken := false; !taken; {
 		select {
@@ -122,9 +122,9 @@ func (r *request) watch(done <-chan struct{}, stop func()) {
 			return
 		}
 	}
-	look := time.NewTicker(lookEach)
+	look := time.NewTicker(signalPoll)
 	defer look.Stop()
-	for waited := time.Duration(0); waited < patience && !isEnding(r.thread); waited += lookEach {
+	for waited := time.Duration(0); waited < cancelGrace && !isEnding(r.thread); waited += signalPoll {
 		select {
 		case <-look.C:
 		case <-done:

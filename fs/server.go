@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lastWords is how long a server whose connection was cut may take to end.
-const lastWords = time.Second
+// abortWait is how long a server whose connection was cut may take to end.
+const abortWait = time.Second
 
 // RefusePoll makes the kernel ask for POLL once, which go-fuse refuses for ever. Whoever
 // opens files of a mount with package os in the process that serves it must call it first:
@@ -80,7 +80,7 @@ func (s *Server) Shutdown(grace time.Duration) error {
 		return nil
 	}
 	err = s.device.Abort() // or its last file was closed just now
-	if s.endsWithin(lastWords) {
+	if s.endsWithin(abortWait) {
 		return nil
 	}
 	return errors.Join(fmt.Errorf("the mount at %s does not end", s.device.Dir), err)

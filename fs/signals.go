@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ending are the signals by which people and programs end a process. The kernel gives a
+// endingSignals are the signals by which people and programs end a process. The kernel gives a
 // thread that is to die SIGKILL, whatever it was sent.
-const ending = 1<<(unix.SIGKILL-1) | 1<<(unix.SIGINT-1) | 1<<(unix.SIGTERM-1) |
+const endingSignals = 1<<(unix.SIGKILL-1) | 1<<(unix.SIGINT-1) | 1<<(unix.SIGTERM-1) |
 	1<<(unix.SIGHUP-1) | 1<<(unix.SIGQUIT-1)
 
 // isEnding says whether a thread has such a signal to attend to. It is false where the
@@ -26,7 +26,7 @@ func isEnding(thread uint32) bool {
 	defer unix.Close(fd)
 	var buf [4096]byte
 	n, err := unix.Read(fd, buf[:])
-	return err == nil && pending(buf[:n])&ending != 0
+	return err == nil && pending(buf[:n])&endingSignals != 0
 }
 
 // pending returns the signals that wait for a thread, or for its process, and that it does

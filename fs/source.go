@@ -31,7 +31,7 @@ func newSource(ctx context.Context, c catalog.Catalog, o Options) (*source, erro
 	s.versioned, _ = c.(catalog.Versioned)
 	if o.VersionsDir != NoVersionsDir && s.versioned != nil {
 		s.hidden = o.VersionsDir
-		if !legal(s.hidden) {
+		if !isLegalName(s.hidden) {
 			return nil, fmt.Errorf("directory of versions %q: not a name", s.hidden)
 		}
 	}
@@ -88,14 +88,14 @@ func (s *source) openSymbol(ctx context.Context, symbol string) (*volume, error)
 	if err != nil {
 		return nil, err
 	}
-	v := &volume{symbol: symbol, label: symbolLabel(symbol), oneInode: t.OneInode(), listings: true}
+	v := &volume{symbol: symbol, label: symbolLabel(symbol), oneInode: t.OneInode(), cacheListings: true}
 	v.claimer, _ = t.(catalog.Claimer)
-	v.keep(s.keep())
+	v.setTTL(s.ttl())
 	if s.hidden != "" {
 		v.hidden = s.hidden
-		v.inner = &hiddenVersions{newVersions(s, v)}
+		v.nested = &hiddenVersions{newVersions(s, v)}
 	}
-	v.show(t)
+	v.setTree(t)
 	return v, nil
 }
 
@@ -110,8 +110,8 @@ func (s *source) openTree(ctx context.Context, symbol string) (catalog.Tree, err
 	return s.versioned.OpenRow(ctx, symbol, row)
 }
 
-// keep is how long the kernel may keep what it is told of the trees of symbols.
-func (s *source) keep() time.Duration {
+// ttl is how long the kernel may keep what it is told of the trees of symbols.
+func (s *source) ttl() time.Duration {
 	if s.follow == 0 {
 		return forever
 	}

@@ -17,16 +17,16 @@ type staleListings struct {
 	drop map[uint64]bool // inodes of which the kernel's listing is to be dropped; guarded by mu
 }
 
-// opened returns how the kernel may use its listing of a directory that was opened, and
+// openFlags returns how the kernel may use its listing of a directory that was opened, and
 // is in the table of those, for it.
-func (s *staleListings) opened(h *dirHandle) uint32 {
-	v := h.from.vol
-	if !v.listings {
+func (s *staleListings) openFlags(h *dirHandle) uint32 {
+	v := h.ver.vol
+	if !v.cacheListings {
 		return 0
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !h.from.isShown() {
+	if !h.ver.isCurrent() {
 		s.markLocked(h)
 	}
 	switch {
@@ -57,8 +57,8 @@ func (s *staleListings) markLocked(h *dirHandle) {
 	s.open[h.ino]++
 }
 
-// closed notes that a directory was closed.
-func (s *staleListings) closed(h *dirHandle) {
+// dirClosed notes that a directory was closed.
+func (s *staleListings) dirClosed(h *dirHandle) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !h.stale {

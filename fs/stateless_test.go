@@ -63,7 +63,7 @@ func TestStatelessReaders(t *testing.T) {
 	e := newFakeEngine()
 	var entries []string
 	tree := newFakeTree()
-	for i := range 2 * maxStreams {
+	for i := range 2 * maxOpenFiles {
 		name := fmt.Sprint("f", i)
 		entries = append(entries, name)
 		tree.add(e.text(name, name))
@@ -81,8 +81,8 @@ func TestStatelessReaders(t *testing.T) {
 		})
 	}
 	readers.Wait()
-	if kept := m.s.files.streams.Len(); kept > maxStreams {
-		t.Errorf("%d files are kept open, at most %d should be", kept, maxStreams)
+	if kept := m.s.files.shared.Len(); kept > maxOpenFiles {
+		t.Errorf("%d files are kept open, at most %d should be", kept, maxOpenFiles)
 	}
 	m.dropCaches(t)
 	eventually(t, "what the kernel forgot is closed", func() bool { return e.streams.Load() == 0 })

@@ -13,7 +13,7 @@ func (f *filesystem) StatFs(_ <-chan struct{}, in *fuse.InHeader, out *fuse.Stat
 	if !ok {
 		n = f.nodes.root
 	}
-	files, bytes := n.from.vol.shown.Load().tree.Totals()
+	files, bytes := n.ver.vol.current.Load().tree.Totals()
 	out.Files = uint64(files)
 	out.Blocks = (uint64(bytes) + statfsBlock - 1) / statfsBlock
 	return fuse.OK

@@ -93,7 +93,7 @@ func TestStored(t *testing.T) {
 	p.publish("org/m", tree(0)...)
 	log := newSyncBuffer()
 	m := mountFake(t, p.Catalog(), newFakeEngine(), Options{Follow: time.Hour, Logger: logger(log)})
-	look := func() { m.s.follow.look(t.Context()) }
+	look := func() { m.s.follow.poll(t.Context()) }
 	check := func(dir string, v int) {
 		t.Helper()
 		for _, e := range tree(v) {

@@ -149,10 +149,10 @@ type openSymbol struct {
 
 // newSymbols returns the volume in which every symbol is a directory.
 func newSymbols(s *source, list []string) *volume {
-	v := &volume{listings: true}
-	v.keep(s.keep())
-	v.inner = &symbols{source: s, vol: v, open: make(map[string]*openSymbol)}
-	v.show(s.symbolTree(list, nil))
+	v := &volume{cacheListings: true}
+	v.setTTL(s.ttl())
+	v.nested = &symbols{source: s, vol: v, open: make(map[string]*openSymbol)}
+	v.setTree(s.symbolTree(list, nil))
 	return v
 }
 
@@ -174,7 +174,7 @@ func (t *symbolTree) hides(symbol string) bool {
 	return !t.symbols[symbol] && slices.Contains(t.list, symbol)
 }
 
-func (s *symbols) tree() *symbolTree { return s.vol.shown.Load().tree.(*symbolTree) }
+func (s *symbols) tree() *symbolTree { return s.vol.current.Load().tree.(*symbolTree) }
 
 // labelAt implements inner.
 func (s *symbols) labelAt(path string) (string, bool) {
@@ -184,7 +184,7 @@ func (s *symbols) labelAt(path string) (string, bool) {
 // volumeAt implements inner. Two who look at the same time may both open a symbol; one
 // of them wins.
 func (s *symbols) volumeAt(ctx context.Context, path string) (*volume, error) {
-	if v := s.use(path, nil); v != nil {
+	if v := s.cached(path, nil); v != nil {
 		return v, nil
 	}
 	v, err := s.openSymbol(ctx, path)
@@ -194,12 +194,12 @@ func (s *symbols) volumeAt(ctx context.Context, path string) (*volume, error) {
 	if err != nil {
 		return nil, err
 	}
-	v.up, v.at = s.vol, path
-	return s.use(path, v), nil
+	v.parent, v.at = s.vol, path
+	return s.cached(path, v), nil
 }
 
-// use returns the volume of a symbol, which is v if there is none yet.
-func (s *symbols) use(symbol string, v *volume) *volume {
+// cached returns the volume of a symbol, which is v if there is none yet.
+func (s *symbols) cached(symbol string, v *volume) *volume {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	known := s.open[symbol]

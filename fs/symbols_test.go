@@ -57,7 +57,7 @@ func TestSymbolsAbsent(t *testing.T) {
 	from := &source{log: logger(log), follow: time.Hour}
 	v := newSymbols(from, []string{"a", "org/m"})
 	for path, want := range map[string]time.Duration{"a": moment, "org/m": moment, "b": minute, "org/x": minute} {
-		if got := v.absentFor(path); got != want {
+		if got := v.ttlOfAbsent(path); got != want {
 			t.Errorf("that %s is absent is kept for %v, want %v", path, got, want)
 		}
 	}

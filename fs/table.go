@@ -6,14 +6,14 @@ import (
 	"sync"
 )
 
-// A table gives numbers to what the kernel has open, for its messages to name them by.
-type table[T any] struct {
+// A handleTable gives numbers to what the kernel has open, for its messages to name them by.
+type handleTable[T any] struct {
 	mu   sync.RWMutex
 	open map[uint64]T // guarded by mu
 	last uint64       // number given out last; guarded by mu
 }
 
-func (t *table[T]) add(v T) uint64 {
+func (t *handleTable[T]) add(v T) uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.open == nil {
@@ -24,14 +24,14 @@ func (t *table[T]) add(v T) uint64 {
 	return t.last
 }
 
-func (t *table[T]) get(n uint64) (T, bool) {
+func (t *handleTable[T]) get(n uint64) (T, bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	v, ok := t.open[n]
 	return v, ok
 }
 
-func (t *table[T]) remove(n uint64) (T, bool) {
+func (t *handleTable[T]) remove(n uint64) (T, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	v, ok := t.open[n]
@@ -40,7 +40,7 @@ func (t *table[T]) remove(n uint64) (T, bool) {
 }
 
 // removeAll empties the table and returns what was in it.
-func (t *table[T]) removeAll() map[uint64]T {
+func (t *handleTable[T]) removeAll() map[uint64]T {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	all := t.open
@@ -49,13 +49,13 @@ func (t *table[T]) removeAll() map[uint64]T {
 }
 
 // all returns what is in the table.
-func (t *table[T]) all() []T {
+func (t *handleTable[T]) all() []T {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return slices.Collect(maps.Values(t.open))
 }
 
-func (t *table[T]) len() int {
+func (t *handleTable[T]) len() int {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return len(t.open)

@@ -103,7 +103,7 @@ func TestIdentify(t *testing.T) {
 
 func TestNodes(t *testing.T) {
 	v := volumeOf(newFakeTree())
-	from := v.shown.Load()
+	from := v.current.Load()
 	n := newNodes(from)
 	tells := []struct {
 		id   identity
@@ -115,7 +115,7 @@ func TestNodes(t *testing.T) {
 		{identity{100, 1}, "a", 100},
 	}
 	for _, tt := range tells {
-		if ino := n.tell(tt.id, tt.path, from); ino != tt.want {
+		if ino := n.addLookup(tt.id, tt.path, from); ino != tt.want {
 			t.Errorf("%s is %d, want %d", tt.path, ino, tt.want)
 		}
 		if ino, ok := n.find(tt.id); ino != tt.want || !ok {
@@ -142,7 +142,7 @@ func TestNodes(t *testing.T) {
 		t.Error("what was never told is forgotten")
 	}
 	for i := range uint64(1 << 17) {
-		n.tell(identity{i<<20 | 5<<6, 0}, "a", from)
+		n.addLookup(identity{i<<20 | 5<<6, 0}, "a", from)
 	}
 	for i := range uint64(1 << 17) {
 		n.forget(i<<20|5<<6, 1)
@@ -160,7 +160,7 @@ func TestNodeTable(t *testing.T) {
 		inos := rapid.OneOf(rapid.Uint64Range(2, 5), rapid.Uint64Range(1<<63, 1<<63+9), rapid.Uint64Range(^uint64(0)-9, ^uint64(0)), rapid.Uint64Min(2))
 		for range rapid.IntRange(0, 300).Draw(rt, "steps") {
 			ino := inos.Draw(rt, "ino")
-			i, ok := table.place(ino)
+			i, ok := table.find(ino)
 			if _, there := want[ino]; ok != there {
 				rt.Fatalf("%d is there: %t, want %t", ino, ok, there)
 			}
@@ -174,7 +174,7 @@ func TestNodeTable(t *testing.T) {
 			}
 		}
 		for ino, path := range want {
-			if i, ok := table.place(ino); !ok || table.nodes[i].path != path {
+			if i, ok := table.find(ino); !ok || table.nodes[i].path != path {
 				rt.Fatalf("%d: %t, %q", ino, ok, table.nodes[i].path)
 			}
 		}
@@ -192,9 +192,9 @@ func TestRequest(t *testing.T) {
 	}{
 		{"nothing happened", func(*request, func()) {}, nil},
 		{"interrupted just now", func(r *request, interrupt func()) { interrupt(); r.Err() }, nil},
-		{"interrupted", func(r *request, interrupt func()) { interrupt(); r.Err(); time.Sleep(patience) }, context.Canceled},
+		{"interrupted", func(r *request, interrupt func()) { interrupt(); r.Err(); time.Sleep(cancelGrace) }, context.Canceled},
 		{"interrupted just now while waiting", func(r *request, interrupt func()) { r.Done(); interrupt() }, nil},
-		{"interrupted while waiting", func(r *request, interrupt func()) { r.Done(); interrupt(); time.Sleep(patience) }, context.Canceled},
+		{"interrupted while waiting", func(r *request, interrupt func()) { r.Done(); interrupt(); time.Sleep(cancelGrace) }, context.Canceled},
 		{"answered after an interrupt", func(r *request, interrupt func()) { r.Done(); interrupt(); r.end() }, context.Canceled},
 		{"deadline", func(*request, func()) { time.Sleep(2 * time.Minute) }, context.DeadlineExceeded},
 		{"deadline while waiting", func(r *request, _ func()) { r.Done(); time.Sleep(2 * time.Minute) }, context.DeadlineExceeded},
@@ -242,7 +242,7 @@ func TestPending(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := pending([]byte(tt.status))&ending != 0; got != tt.want {
+			if got := pending([]byte(tt.status))&endingSignals != 0; got != tt.want {
 				t.Errorf("ends = %t, want %t", got, tt.want)
 			}
 		})
@@ -288,7 +288,7 @@ func TestDamaged(t *testing.T) {
 		"chunk header": "chunk", "chunk": "chunk", "chunks": "xorb", "lz4 frame": "chunk", "xorb footer": "xorb",
 		"term": "term", "shard header": "shard", "file info block": "shard", "CAS info block": "shard", "page": "file",
 	} {
-		if got := damaged(codec.Corrupt(format, 0, "x")); got != want {
+		if got := corruptObject(codec.Corrupt(format, 0, "x")); got != want {
 			t.Errorf("%s: %s, want %s", format, got, want)
 		}
 	}
@@ -305,8 +305,8 @@ func BenchmarkIdentify(b *testing.B) {
 
 // volumeOf returns a volume that shows a tree.
 func volumeOf(t shownTree) *volume {
-	v := &volume{listings: true}
-	v.keep(forever)
-	v.show(t)
+	v := &volume{cacheListings: true}
+	v.setTTL(forever)
+	v.setTree(t)
 	return v
 }

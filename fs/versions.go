@@ -37,16 +37,16 @@ type versions struct {
 }
 
 var (
-	_ shownTree = (*versions)(nil)
-	_ inner     = (*versions)(nil)
+	_ shownTree    = (*versions)(nil)
+	_ volumeOpener = (*versions)(nil)
 )
 
 func newVersions(s *source, of *volume) *versions {
 	v := &versions{source: s, of: of}
-	v.vol = &volume{up: of, at: s.hidden, symbol: of.symbol, label: versionsLabel(of.symbol), inner: v}
-	v.vol.names, v.vol.attrs = minute, minute
-	v.vol.absent, v.vol.links = moment, moment
-	v.vol.show(v)
+	v.vol = &volume{parent: of, at: s.hidden, symbol: of.symbol, label: versionsLabel(of.symbol), nested: v}
+	v.vol.nameTTL, v.vol.attrTTL = minute, minute
+	v.vol.absentTTL, v.vol.linkTTL = moment, moment
+	v.vol.setTree(v)
 	return v
 }
 
@@ -70,7 +70,7 @@ func (v *versions) Totals() (entries, bytes int64) { return 0, 0 }
 // Lookup implements shownTree. The directories are volumes.
 func (v *versions) Lookup(ctx context.Context, path string) (page.Entry, error) {
 	if path == "" {
-		return page.Entry{Type: page.Dir, Mode: 0o555, ModTime: v.of.shown.Load().row.Time}, nil
+		return page.Entry{Type: page.Dir, Mode: 0o555, ModTime: v.of.current.Load().row.Time}, nil
 	}
 	at, err := names.ParseAsOf(path)
 	if err != nil {
@@ -178,9 +178,9 @@ func (v *versions) volumeAt(ctx context.Context, path string) (*volume, error) {
 		return nil, err
 	}
 	label, _ := v.labelAt(path)
-	fixed := &volume{up: v.vol, at: path, symbol: v.of.symbol, label: label, oneInode: v.of.oneInode, listings: true}
-	fixed.keep(forever)
-	fixed.show(t)
+	fixed := &volume{parent: v.vol, at: path, symbol: v.of.symbol, label: label, oneInode: v.of.oneInode, cacheListings: true}
+	fixed.setTTL(forever)
+	fixed.setTree(t)
 	v.use(fixed)
 	return fixed, nil
 }
@@ -190,7 +190,7 @@ func (v *versions) recent(path string, row names.Row) *volume {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	i := slices.IndexFunc(v.open, func(known *volume) bool {
-		return known.at == path && known.shown.Load().row.Root == row.Root
+		return known.at == path && known.current.Load().row.Root == row.Root
 	})
 	if i < 0 {
 		return nil

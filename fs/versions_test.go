@@ -117,7 +117,7 @@ func TestVersionsLazy(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	v := m.s.files.root.inner.(*hiddenVersions)
+	v := m.s.files.root.nested.(*hiddenVersions)
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if len(v.open) != maxVersions {

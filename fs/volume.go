@@ -22,21 +22,21 @@ const (
 // that is made up here and leads to those. Volumes lie in each other. Each has inodes of
 // its own, because what it shows at a path may differ from what others show there.
 type volume struct {
-	up       *volume         // that it lies in; nil: it is the root of the mount
+	parent   *volume         // that it lies in; nil: it is the root of the mount
 	at       string          // path of its root in up
 	symbol   string          // whose tree it is; "": of none
 	label    string          // part of its inode numbers, beside path and content
 	oneInode bool            // see identify
 	claimer  catalog.Claimer // of its paths; nil: they claim nothing
 
-	inner  inner  // the volumes that lie in it; nil: none
-	hidden string // name in its root that leads to one and is in no listing; "": none
+	nested volumeOpener // the volumes that lie in it; nil: none
+	hidden string       // name in its root that leads to one and is in no listing; "": none
 
-	names, absent, attrs time.Duration // how long the kernel may keep names, that there is none, attributes
-	links                time.Duration // the same for the names of links
-	listings             bool          // the kernel may keep listings
+	nameTTL, absentTTL, attrTTL time.Duration // how long the kernel may keep names, that there is none, attributes
+	linkTTL                     time.Duration // the same for the names of links
+	cacheListings               bool          // the kernel may keep listings
 
-	shown     atomic.Pointer[version] // what it shows now; never nil
+	current   atomic.Pointer[version] // what it shows now; never nil
 	switching atomic.Bool             // the kernel has not yet been told all that changed
 }
 
@@ -57,7 +57,7 @@ type shownTree interface {
 }
 
 // An inner is the volumes that lie in another one.
-type inner interface {
+type volumeOpener interface {
 	// labelAt returns the label of the volume at a path, if there may be one. It asks
 	// nobody.
 	labelAt(path string) (label string, ok bool)
@@ -67,22 +67,22 @@ type inner interface {
 	volumeAt(ctx context.Context, path string) (*volume, error)
 }
 
-// show makes v show a tree from now on.
-func (v *volume) show(t shownTree) *version {
+// setTree makes v show a tree from now on.
+func (v *volume) setTree(t shownTree) *version {
 	from := &version{vol: v, tree: t, row: t.Version()}
-	v.shown.Store(from)
+	v.current.Store(from)
 	return from
 }
 
-// keep sets how long the kernel may keep what it is told of v.
-func (v *volume) keep(d time.Duration) { v.names, v.absent, v.attrs, v.links = d, d, d, d }
+// ttl sets how long the kernel may keep what it is told of v.
+func (v *volume) setTTL(d time.Duration) { v.nameTTL, v.absentTTL, v.attrTTL, v.linkTTL = d, d, d, d }
 
-// where returns the path of a path in v from the root of the mount, for people.
-func (v *volume) where(path string) string {
-	if v == nil || v.up == nil {
+// displayPath returns the path of a path in v from the root of the mount, for people.
+func (v *volume) displayPath(path string) string {
+	if v == nil || v.parent == nil {
 		return path
 	}
-	at := v.up.where(v.at)
+	at := v.parent.displayPath(v.at)
 	if path == "" {
 		return at
 	}
@@ -92,14 +92,14 @@ func (v *volume) where(path string) string {
 // find returns the entry of a path and the version that it is of: the root of another
 // volume, if one lies there.
 func (v *volume) find(ctx context.Context, path string) (page.Entry, *version, error) {
-	from := v.shown.Load()
-	if v.inner != nil {
-		if _, ok := v.inner.labelAt(path); ok {
-			in, err := v.inner.volumeAt(ctx, path)
+	from := v.current.Load()
+	if v.nested != nil {
+		if _, ok := v.nested.labelAt(path); ok {
+			in, err := v.nested.volumeAt(ctx, path)
 			if err != nil {
 				return page.Entry{}, from, err
 			}
-			from, path = in.shown.Load(), ""
+			from, path = in.current.Load(), ""
 		}
 	}
 	e, err := from.lookup(ctx, path)
@@ -107,30 +107,30 @@ func (v *volume) find(ctx context.Context, path string) (page.Entry, *version, e
 }
 
 // lookup returns the entry of a path in one version.
-func (from *version) lookup(ctx context.Context, path string) (page.Entry, error) {
-	e, err := from.tree.Lookup(ctx, path)
+func (vr *version) lookup(ctx context.Context, path string) (page.Entry, error) {
+	e, err := vr.tree.Lookup(ctx, path)
 	e.Path = path
 	return e, err
 }
 
-// isShown says whether the volume still shows this version.
-func (from *version) isShown() bool { return from.vol.shown.Load() == from }
+// isCurrent says whether the volume still shows this version.
+func (vr *version) isCurrent() bool { return vr.vol.current.Load() == vr }
 
-// namesFor says how long the kernel may keep the name of an entry of v.
-func (v *volume) namesFor(t page.Type) time.Duration {
+// ttlOfName says how long the kernel may keep the name of an entry of v.
+func (v *volume) ttlOfName(t page.Type) time.Duration {
 	if t == page.Symlink {
-		return v.links
+		return v.linkTTL
 	}
-	return v.names
+	return v.nameTTL
 }
 
-// absentFor says how long the kernel may keep that there is nothing at a path. A symbol
+// ttlOfAbsent says how long the kernel may keep that there is nothing at a path. A symbol
 // that is listed and has no version has one soon: it is being published.
-func (v *volume) absentFor(path string) time.Duration {
-	if v.inner != nil {
-		if _, ok := v.inner.labelAt(path); ok {
-			return min(v.absent, moment)
+func (v *volume) ttlOfAbsent(path string) time.Duration {
+	if v.nested != nil {
+		if _, ok := v.nested.labelAt(path); ok {
+			return min(v.absentTTL, moment)
 		}
 	}
-	return v.absent
+	return v.absentTTL
 }

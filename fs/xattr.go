@@ -35,7 +35,7 @@ func (f *filesystem) GetXAttr(interrupted <-chan struct{}, in *fuse.InHeader, na
 	if !strings.HasPrefix(name, "user.") {
 		return 0, fuse.Status(syscall.EOPNOTSUPP)
 	}
-	req := f.soon(interrupted, in.Pid)
+	req := f.newMetaRequest(interrupted, in.Pid)
 	defer req.end()
 	e, from, status := f.entry(req, in.NodeId)
 	if !status.Ok() {
@@ -77,16 +77,16 @@ func (f *filesystem) xattr(req *request, from *version, e *page.Entry, ino uint6
 
 // xattrs are the attributes that say which version something is of. That of a pinned
 // tree is known by its hash alone.
-func (from *version) xattrs() map[string]string {
+func (vr *version) xattrs() map[string]string {
 	all := make(map[string]string, 3)
-	if from.vol.symbol != "" {
-		all[xattrSymbol] = from.vol.symbol
+	if vr.vol.symbol != "" {
+		all[xattrSymbol] = vr.vol.symbol
 	}
-	if !from.row.Root.IsZero() {
-		all[xattrIndex] = from.row.Root.String()
+	if !vr.row.Root.IsZero() {
+		all[xattrIndex] = vr.row.Root.String()
 	}
-	if !from.row.Time.IsZero() {
-		all[xattrVersion] = strconv.FormatUint(from.row.Number, 10)
+	if !vr.row.Time.IsZero() {
+		all[xattrVersion] = strconv.FormatUint(vr.row.Number, 10)
 	}
 	return all
 }
@@ -142,7 +142,7 @@ func (f *filesystem) verified(req *request, from *version, e *page.Entry, ino ui
 
 // ListXAttr implements fuse.RawFileSystem.
 func (f *filesystem) ListXAttr(interrupted <-chan struct{}, in *fuse.InHeader, dest []byte) (uint32, fuse.Status) {
-	req := f.soon(interrupted, in.Pid)
+	req := f.newMetaRequest(interrupted, in.Pid)
 	defer req.end()
 	e, from, status := f.entry(req, in.NodeId)
 	if !status.Ok() {

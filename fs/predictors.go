@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A walker is a thread that lists directories. Some ask for the attributes of what they
+// A statPredictor is a thread that lists directories. Some ask for the attributes of what they
 // find, like du, tar and ls -l; others do not, like find -name. To tell the kernel of
 // attributes nobody asks for costs it and us more than twice the listing; not to tell it
 // of those that somebody asks for costs a message for each. The kernel's own guess
@@ -16,32 +16,32 @@ import (
 // file up gets none after a while, until it looks up one. That is what is counted: the
 // files that a walker was told of since it last looked up one that was left out.
 // Directories are always told of, as most walkers go into them.
-type walker struct {
+type statPredictor struct {
 	ignored int
 	stats   bool      // it has looked one up at some time
 	last    time.Time // when it listed
 }
 
 const (
-	patientNew   = 1 << 15 // files that a walker is told of that looks nothing up
-	patientKnown = 1 << 20 // the same for one that did; some list 100,000 names first
-	leaveOut     = 128     // one file in so many is left out
-	maxWalkers   = 1024
-	walkerAge    = 10 * time.Second // after which a thread may be another
+	maxIgnoredNew   = 1 << 15 // files that a walker is told of that looks nothing up
+	maxIgnoredKnown = 1 << 20 // the same for one that did; some list 100,000 names first
+	probeEvery      = 128     // one file in so many is left out
+	maxPredictors   = 1024
+	predictorAge    = 10 * time.Second // after which a thread may be another
 )
 
-// leftOut says whether a file is one of those that show who looks files up.
-func leftOut(id identity) bool { return id.gen%leaveOut == 0 }
+// isProbe says whether a file is one of those that show who looks files up.
+func isProbe(id identity) bool { return id.gen%probeEvery == 0 }
 
-// walkers are the walkers by thread.
-type walkers struct {
+// predictors are the walkers by thread.
+type statPredictors struct {
 	mu   sync.Mutex
-	list map[uint32]*walker // guarded by mu
+	list map[uint32]*statPredictor // guarded by mu
 }
 
-// lists notes that a thread lists, and says whether it is to be told of attributes. A
+// wantsAttrs notes that a thread lists, and says whether it is to be told of attributes. A
 // thread that has no number cannot be followed.
-func (w *walkers) lists(thread uint32) bool {
+func (w *statPredictors) wantsAttrs(thread uint32) bool {
 	if thread == 0 {
 		return true
 	}
@@ -49,18 +49,18 @@ func (w *walkers) lists(thread uint32) bool {
 	defer w.mu.Unlock()
 	now := time.Now()
 	known := w.list[thread]
-	if known == nil || now.Sub(known.last) > walkerAge {
+	if known == nil || now.Sub(known.last) > predictorAge {
 		known = w.addLocked(thread, now)
 	}
 	known.last = now
 	if known.stats {
-		return known.ignored < patientKnown
+		return known.ignored < maxIgnoredKnown
 	}
-	return known.ignored < patientNew
+	return known.ignored < maxIgnoredNew
 }
 
-// told notes that a thread was told of some files.
-func (w *walkers) told(thread uint32, files int) {
+// hasAttr notes that a thread was told of some files.
+func (w *statPredictors) attrsSent(thread uint32, files int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if known := w.list[thread]; known != nil {
@@ -68,24 +68,24 @@ func (w *walkers) told(thread uint32, files int) {
 	}
 }
 
-func (w *walkers) addLocked(thread uint32, now time.Time) *walker {
+func (w *statPredictors) addLocked(thread uint32, now time.Time) *statPredictor {
 	if w.list == nil {
-		w.list = make(map[uint32]*walker)
+		w.list = make(map[uint32]*statPredictor)
 	}
-	if len(w.list) >= maxWalkers {
+	if len(w.list) >= maxPredictors {
 		for other, known := range w.list {
-			if len(w.list) >= maxWalkers || now.Sub(known.last) > walkerAge {
+			if len(w.list) >= maxPredictors || now.Sub(known.last) > predictorAge {
 				delete(w.list, other)
 			}
 		}
 	}
-	known := &walker{}
+	known := &statPredictor{}
 	w.list[thread] = known
 	return known
 }
 
-// looksUp notes that a thread has looked up a file.
-func (w *walkers) looksUp(thread uint32) {
+// lookedUp notes that a thread has looked up a file.
+func (w *statPredictors) lookedUp(thread uint32) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if known := w.list[thread]; known != nil {
