@@ -96,6 +96,27 @@ func TestD04_SomeReadsFail(t *testing.T) {
 	}
 }
 
+// D04: a process without free file descriptors says nothing about its disk.
+func TestD04_NoDescriptors(t *testing.T) {
+	for _, errno := range []error{unix.EMFILE, unix.ENFILE, unix.ENOMEM} {
+		d := newSimDisk()
+		b := open(t, d)
+		b.put(1, 0, 20)
+		d.setFault(func(op, _ string) error { return errno })
+		for n := range 10 {
+			_ = b.PutRun(hashOf(10+n), runOf(t, 10+n, chunks(0, 30), chunkSize))
+			b.flush()
+			b.has(1, uint32(n), uint32(n)+1)
+		}
+		d.setFault(nil)
+		if b.saw(EventSuspended) != 0 {
+			t.Errorf("%v: events: %v", errno, b.events)
+		}
+		b.put(2, 0, 20)
+		b.want(2, 0, 20, 20)
+	}
+}
+
 // TestD05_EveryReadFails asks no more after three failures, and resumes after three good
 // looks at the disk.
 func TestD05_EveryReadFails(t *testing.T) {

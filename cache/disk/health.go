@@ -80,7 +80,7 @@ func isResourceExhausted(err error) bool {
 // entry lost; three in a minute, and the disk is left alone.
 func (s *Store) failed(what string, err error) {
 	switch {
-	case err == nil || errors.Is(err, os.ErrClosed):
+	case err == nil || errors.Is(err, os.ErrClosed) || isResourceExhausted(err):
 	case isFull(err):
 		if s.health.fill(s.o.testing.pause) {
 			s.o.Event(Event{Name: EventFull, What: what, Err: err})
