@@ -129,9 +129,6 @@ type logFile struct {
 }
 
 func openLogFile(path string) (*logFile, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, logFileError(path, err)
-	}
 	l := &logFile{path: path}
 	return l, l.reopen()
 }
