@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/fs/catalog"
@@ -75,7 +76,7 @@ func cat(ctx context.Context, w io.Writer, s *source, tree catalog.Tree, path st
 	case e.Type == page.Dir:
 		return fmt.Errorf("%s: is a folder; xetfs ls shows what is in it", path)
 	case e.Type == page.Symlink:
-		return fmt.Errorf("%s: is a link to %q; name the file itself", path, e.Target)
+		return fmt.Errorf("%s: is a link to %s; name the file itself", path, ui.QuoteName(e.Target))
 	case part.start > e.Size:
 		return usageError{fmt.Errorf("%s: it has %d bytes, --range begins at %d", path, e.Size, part.start)}
 	case len(e.Inline) > 0:

@@ -88,7 +88,7 @@ func (r *packReport) file(f pack.File) {
 		return
 	}
 	r.bar.Clear()
-	_, err := fmt.Fprintf(r.out, "%12d  %s  %s  %s\n", doc.Size, doc.Hash, sum, ui.Printable(doc.Path))
+	_, err := fmt.Fprintf(r.out, "%12d  %s  %s  %s\n", doc.Size, doc.Hash, sum, ui.QuoteName(doc.Path))
 	r.err = cmp.Or(r.err, err)
 }
 

@@ -173,7 +173,7 @@ func (w *warming) each(ctx context.Context, do func(warmFile) error) error {
 				return err
 			}
 			if e.Type == page.Symlink && e.Path == p {
-				return fmt.Errorf("%s: is a link to %q; name the file itself", p, e.Target)
+				return fmt.Errorf("%s: is a link to %s; name the file itself", p, ui.QuoteName(e.Target))
 			}
 			if e.Type != page.File || e.Size == 0 || len(e.Inline) > 0 {
 				return nil // those are in the index, or nowhere
