@@ -33,7 +33,7 @@ type fakeCatalog struct {
 	asked     int    // refs that were asked
 }
 
-var _ catalog.Versioned = (*fakeCatalog)(nil)
+var _ catalog.VersionedCatalog = (*fakeCatalog)(nil)
 
 func newFakeCatalog() *fakeCatalog {
 	return &fakeCatalog{

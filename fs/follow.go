@@ -56,7 +56,7 @@ func (w *follower) poll(ctx context.Context) {
 // checkStore reports whether the store is still that of the catalog, and has some symbols.
 // Otherwise the mount stays as it is.
 func (w *follower) checkStore(stop context.Context, symbols ...string) bool {
-	c, ok := w.catalog.(catalog.Checking)
+	c, ok := w.catalog.(catalog.Checker)
 	if !ok {
 		return true
 	}

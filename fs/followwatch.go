@@ -48,7 +48,7 @@ func (w *follower) run(ctx context.Context) {
 // watch returns a channel with the changes of the catalog, and a function that ends it. The
 // channel is nil if the catalog cannot be watched; the reason is logged once.
 func (w *follower) watch(ctx context.Context) (<-chan struct{}, func()) {
-	c, ok := w.catalog.(catalog.Watching)
+	c, ok := w.catalog.(catalog.Watcher)
 	if !ok || ctx.Err() != nil {
 		return nil, func() {}
 	}

@@ -17,7 +17,7 @@ import (
 // A source opens the volumes of a mount.
 type source struct {
 	catalog     catalog.Catalog
-	versioned   catalog.Versioned // the same; nil: it has no versions
+	versioned   catalog.VersionedCatalog // the same; nil: it has no versions
 	at          names.AsOf
 	rows        map[string]names.Row // of a snapshot, by symbol; nil: none was asked for
 	follow      time.Duration        // 0: never
@@ -28,7 +28,7 @@ type source struct {
 
 func newSource(ctx context.Context, c catalog.Catalog, o Options) (*source, error) {
 	s := &source{catalog: c, at: o.At, follow: o.Follow, followPause: o.followPause, log: o.Logger}
-	s.versioned, _ = c.(catalog.Versioned)
+	s.versioned, _ = c.(catalog.VersionedCatalog)
 	if o.VersionsDir != NoVersionsDir && s.versioned != nil {
 		s.hidden = o.VersionsDir
 		if !isLegalName(s.hidden) {

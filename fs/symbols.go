@@ -188,7 +188,7 @@ func (s *symbols) volumeAt(ctx context.Context, path string) (*volume, error) {
 		return v, nil
 	}
 	v, err := s.openSymbol(ctx, path)
-	if c, ok := s.catalog.(catalog.Checking); ok && isGone(err) {
+	if c, ok := s.catalog.(catalog.Checker); ok && isGone(err) {
 		err = cmp.Or(c.Check(ctx, path), err) // it is listed
 	}
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 
 // hinted adds to the error of a command what to type if a symbol, version or snapshot does
 // not exist.
-func hinted(ctx context.Context, c *catalog.Stored, store string, err error) error {
+func hinted(ctx context.Context, c *catalog.StoreCatalog, store string, err error) error {
 	var absent *catalog.AbsentError
 	if c == nil || !errors.As(err, &absent) {
 		return err
@@ -35,7 +35,7 @@ func hinted(ctx context.Context, c *catalog.Stored, store string, err error) err
 	return fmt.Errorf("%w%s", err, hint)
 }
 
-func symbolHint(ctx context.Context, c *catalog.Stored, store, typed string) string {
+func symbolHint(ctx context.Context, c *catalog.StoreCatalog, store, typed string) string {
 	if _, err := strconv.ParseInt(typed, 10, 64); err == nil {
 		return "; a version follows its symbol and an @: SYMBOL@" + typed
 	}

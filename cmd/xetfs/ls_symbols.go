@@ -35,7 +35,7 @@ func newRowDoc(r names.Row) rowDoc {
 
 // symbols lists the symbols that have a live version. Only where more than their names is
 // wanted, the newest version of each is read.
-func (l *listing) symbols(ctx context.Context, w io.Writer, c *catalog.Stored) error {
+func (l *listing) symbols(ctx context.Context, w io.Writer, c *catalog.StoreCatalog) error {
 	lines := ui.NewLineList(w, "")
 	if l.long {
 		lines.Heading = fmt.Sprintf("%8s %-19s %10s %14s %s", "VERSION", "TIME (UTC)", "ENTRIES", "SIZE", "SYMBOL")
@@ -64,7 +64,7 @@ func (l *listing) symbols(ctx context.Context, w io.Writer, c *catalog.Stored) e
 	return lines.Flush()
 }
 
-func (l *listing) symbolLine(ctx context.Context, lines *ui.LineList, doc *ui.Document, c *catalog.Stored, symbol string) error {
+func (l *listing) symbolLine(ctx context.Context, lines *ui.LineList, doc *ui.Document, c *catalog.StoreCatalog, symbol string) error {
 	by, err := c.HiddenBy(ctx, symbol, func(other string) bool { return l.listed[other] })
 	if err != nil {
 		return err

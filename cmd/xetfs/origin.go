@@ -38,8 +38,8 @@ type source struct {
 	cache   *cache.Cache
 	reader  *reconstruct.Reader
 	catalog catalog.Catalog
-	stored  *catalog.Stored // catalog, if there is one; else nil
-	bare    *bare.Catalog   // catalog, if there is none; else nil
+	stored  *catalog.StoreCatalog // catalog, if there is one; else nil
+	bare    *bare.Catalog         // catalog, if there is none; else nil
 
 	asked    origin.Counts // of the origin, if sourceOptions.count is set
 	warnings []string      // what a user should hear of the disk cache
@@ -102,7 +102,7 @@ func (s *source) openStore(ctx context.Context, o *sourceOptions) (err error) {
 			return err
 		}
 		s.store = keyed
-		is, err := catalog.Is(ctx, keyed)
+		is, err := catalog.Exists(ctx, keyed)
 		if err != nil || is {
 			return err
 		}

@@ -133,7 +133,7 @@ func withoutSecrets(address string) string {
 // it may not have. Then it must have a listing.
 func isBareWeb(ctx context.Context, s origin.Store, bare bool) (bool, error) {
 	if !bare {
-		is, err := catalog.Is(ctx, s)
+		is, err := catalog.Exists(ctx, s)
 		if is || err != nil {
 			return false, err
 		}

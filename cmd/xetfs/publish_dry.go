@@ -85,7 +85,7 @@ func (p *publishing) newDryStream(parts streamParts) error {
 
 // newest opens the newest tree of the symbol, if there is one.
 func (p *publishing) newest(ctx context.Context, store origin.Store, r *publishResult, parts *streamParts) (catalog.Tree, error) {
-	is, err := catalog.Is(ctx, store)
+	is, err := catalog.Exists(ctx, store)
 	if err != nil || !is {
 		return nil, err
 	}

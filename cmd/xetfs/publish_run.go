@@ -260,7 +260,7 @@ func (p *publishing) nothingToRemove() error {
 }
 
 // compare counts the differences to the version before, which costs as much as there are.
-func (p *publishing) compare(ctx context.Context, c *catalog.Stored, r *publishResult) error {
+func (p *publishing) compare(ctx context.Context, c *catalog.StoreCatalog, r *publishResult) error {
 	switch {
 	case !r.published:
 		return nil

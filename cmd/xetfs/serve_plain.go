@@ -30,7 +30,7 @@ func openServed(ctx context.Context, folder string, bare bool) (servedStore, err
 		if err != nil {
 			return nil, err
 		}
-		is, err := catalog.Is(ctx, keyed)
+		is, err := catalog.Exists(ctx, keyed)
 		if is && err == nil {
 			return keyed, nil
 		}

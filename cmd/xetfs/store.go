@@ -16,7 +16,7 @@ import (
 
 // A reading is a catalog that is looked at, without the data of its files.
 type reading struct {
-	*catalog.Stored
+	*catalog.StoreCatalog
 	store readStore
 	pages page.Getter
 }
@@ -30,7 +30,7 @@ func openCatalog(ctx context.Context, folder string, waiting func()) (*reading, 
 	}
 	r := &reading{store: store, pages: origin.Pages(store)}
 	if err = isCatalog(ctx, folder, store); err == nil {
-		if r.Stored, err = catalog.Open(ctx, store, r.pages); err != nil {
+		if r.StoreCatalog, err = catalog.Open(ctx, store, r.pages); err != nil {
 			err = fmt.Errorf("%s: %w", folder, err)
 		}
 	}
@@ -77,7 +77,7 @@ func (w *writing) close() { w.store.Close() }
 
 // isCatalog refuses a store without a catalog.
 func isCatalog(ctx context.Context, folder string, s origin.Store) error {
-	is, err := catalog.Is(ctx, s)
+	is, err := catalog.Exists(ctx, s)
 	switch {
 	case err != nil:
 		return fmt.Errorf("%s: %w", folder, err)
@@ -110,7 +110,7 @@ func withCatalog(cmd *cobra.Command, folder string, do func(context.Context, *re
 		return err
 	}
 	defer c.close()
-	return hinted(cmd.Context(), c.Stored, folder, do(cmd.Context(), c))
+	return hinted(cmd.Context(), c.StoreCatalog, folder, do(cmd.Context(), c))
 }
 
 // withPublisher opens the catalog in STORE for a command that changes it.

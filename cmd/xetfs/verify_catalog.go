@@ -28,7 +28,7 @@ func (v *verifier) checkCatalog(ctx context.Context, source string) (symbols int
 		defer folder.Close()
 		store = folder
 	}
-	is, err := catalog.Is(ctx, store)
+	is, err := catalog.Exists(ctx, store)
 	if err != nil {
 		return 0, err
 	}

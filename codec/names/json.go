@@ -186,7 +186,7 @@ func (s *scanner) int63() int64 {
 	return int64(v)
 }
 
-// time reads nanoseconds since 1970 in a string.
+// Time reads nanoseconds since 1970 in a string.
 func (s *scanner) time() time.Time { return time.Unix(0, s.int63()).UTC() }
 
 // small reads a whole number from 0 to 2^31 - 1 that is no string.

@@ -20,9 +20,9 @@ import (
 // the symbol is there and stays. Of any other each page and shard is looked at, and
 // rescued if need be: a sweep may have begun to delete it.
 func (b *Publishing) again(ctx context.Context, st *state, root page.Hash) (page.Link, error) {
-	p, err := b.p.catalog.pages.Page(ctx, root)
+	p, err := b.p.catalog.Pages().Page(ctx, root)
 	if errors.Is(err, origin.ErrNotFound) {
-		return page.Link{}, absent("index "+root.String(), "there is no such tree")
+		return page.Link{}, NewAbsentError("index "+root.String(), "there is no such tree")
 	}
 	if err != nil {
 		return page.Link{}, err
@@ -49,7 +49,7 @@ func (b *Publishing) isLive(ctx context.Context, st *state, root page.Hash) (boo
 	if st.head == nil {
 		return false, nil
 	}
-	for row, err := range b.p.catalog.walk(ctx, st.head) {
+	for row, err := range b.p.catalog.LiveFrom(ctx, st.head) {
 		if err != nil {
 			return false, err
 		}
@@ -62,7 +62,7 @@ func (b *Publishing) isLive(ctx context.Context, st *state, root page.Hash) (boo
 
 // useTree sees to it that all pages and shards of a tree are there, and stay.
 func (b *Publishing) useTree(ctx context.Context, root page.Hash, p *page.Page) error {
-	parts := treeParts{pages: b.p.catalog.pages, shards: map[codec.Hash]struct{}{}}
+	parts := treeParts{pages: b.p.catalog.Pages(), shards: map[codec.Hash]struct{}{}}
 	parts.keys = []names.Key{names.PageKey(root)}
 	if err := parts.add(ctx, p); err != nil {
 		return err

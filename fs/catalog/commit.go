@@ -32,18 +32,18 @@ func (p *Publisher) load(ctx context.Context, symbol string) (*state, error) {
 	if err := names.CheckSymbol(symbol); err != nil {
 		return nil, err
 	}
-	seen, err := p.catalog.readRef(ctx, symbol)
+	seen, err := p.catalog.ReadRef(ctx, symbol)
 	if errors.Is(err, iofs.ErrNotExist) {
 		return &state{symbol: symbol}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	head, err := p.catalog.readVersion(ctx, seen.ref.Head)
+	head, err := p.catalog.ReadVersion(ctx, seen.Ref.Head)
 	if err != nil {
 		return nil, fmt.Errorf("%s: nothing can follow its newest version: %w", symbol, err)
 	}
-	return &state{symbol, seen.ref, seen.tag, head}, nil
+	return &state{symbol, seen.Ref, seen.Tag, head}, nil
 }
 
 // A change is what the next element of a version list is to do.
@@ -144,7 +144,7 @@ func (p *Publisher) element(ctx context.Context, st *state, c *change) *names.Ve
 	if c.add != nil {
 		c.add.Number, c.add.Time = v.Number, v.Time
 	}
-	v.Follow(st.head, parent, c.add, c.deleted, p.catalog.settings.Block)
+	v.Follow(st.head, parent, c.add, c.deleted, p.catalog.Settings().Block)
 	if v.Delete && len(v.Deleted) > manyIntervals { // a publish adds none
 		p.forget(ctx, v)
 	}
@@ -153,7 +153,7 @@ func (p *Publisher) element(ctx context.Context, st *state, c *change) *names.Ve
 
 // newest returns the newest live row of an element that is about to be the head.
 func (p *Publisher) newest(ctx context.Context, v *names.Version) (*names.Row, error) {
-	for row, err := range p.catalog.walk(ctx, v) {
+	for row, err := range p.catalog.LiveFrom(ctx, v) {
 		if err != nil {
 			return nil, err
 		}
@@ -214,7 +214,7 @@ func (p *Publisher) swapOnce(ctx context.Context, st *state, value []byte) error
 // timed makes a change that must happen within the window: it gives up well before the end
 // of that. What it gave up may have happened.
 func (p *Publisher) timed(ctx context.Context, change func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, p.catalog.settings.Window/4)
+	ctx, cancel := context.WithTimeout(ctx, p.catalog.Settings().Window/4)
 	defer cancel()
 	err := change(ctx)
 	if err != nil && ctx.Err() != nil {
@@ -244,19 +244,19 @@ func orUnknown(unknown bool, err error) error {
 // as before, or leads to the change. Its txid makes it unmistakable. With deep it may be
 // far down the list, because others followed; that costs a read for each of them.
 func (p *Publisher) settled(ctx context.Context, st *state, ref *names.Ref, deep bool) (same, won bool, err error) {
-	now, err := p.catalog.readRef(ctx, st.symbol)
+	now, err := p.catalog.ReadRef(ctx, st.symbol)
 	if errors.Is(err, iofs.ErrNotExist) {
 		return st.ref == nil, false, nil
 	}
 	if err != nil {
 		return false, false, err
 	}
-	if st.ref != nil && now.tag == st.tag {
+	if st.ref != nil && now.Tag == st.tag {
 		return true, false, nil
 	}
-	k := now.ref.Head
+	k := now.Ref.Head
 	for deep && k != ref.Head && k != "" {
-		v, err := p.catalog.readVersion(ctx, k)
+		v, err := p.catalog.ReadVersion(ctx, k)
 		if err != nil {
 			return false, false, err
 		}

@@ -47,7 +47,7 @@ func (p *Publisher) RebuildSymbols(ctx context.Context) (int, error) { return p.
 // A compaction puts the keys of the symbol list into one object.
 type compaction struct {
 	p       *Publisher
-	list    *symbolList
+	list    *SymbolList
 	now     time.Time          // by the store's clock: when the youngest key was put
 	pending map[names.Key]bool // keys that are left alone
 	result  map[string]names.Symbol
@@ -56,19 +56,19 @@ type compaction struct {
 // compact compacts the symbol list, and returns how many live symbols are in it. With
 // all, or if what was compacted before is lost, every ref is asked.
 func (p *Publisher) compact(ctx context.Context, all bool) (int, error) {
-	l, err := p.catalog.readSymbols(ctx)
+	l, err := p.catalog.ReadSymbolList(ctx)
 	if err != nil {
 		return 0, err
 	}
 	c := &compaction{p: p, list: l, pending: map[names.Key]bool{}, result: map[string]names.Symbol{}}
-	for _, s := range l.single {
-		c.now = latest(c.now, s.modified)
+	for _, s := range l.Single {
+		c.now = latest(c.now, s.Modified)
 	}
-	for _, s := range l.merged() {
+	for _, s := range l.Merged() {
 		c.result[s.Name] = s
 	}
 	suspects := c.suspects()
-	if all || len(l.many) == 0 || len(l.bad) > 0 {
+	if all || len(l.Compacted) == 0 || len(l.Damaged) > 0 {
 		if suspects, err = c.everybody(ctx); err != nil {
 			return 0, err
 		}
@@ -83,14 +83,14 @@ func (p *Publisher) compact(ctx context.Context, all bool) (int, error) {
 // since the last compaction, and some of the others.
 func (c *compaction) suspects() []string {
 	var found []string
-	for _, s := range c.list.single {
-		if newest := c.result[s.symbol.Name]; !newest.Gone {
+	for _, s := range c.list.Single {
+		if newest := c.result[s.Symbol.Name]; !newest.Gone {
 			found = append(found, newest.Name)
 		}
 	}
 	var older []string
-	for _, m := range c.list.many {
-		for _, s := range m.symbols {
+	for _, m := range c.list.Compacted {
+		for _, s := range m.Symbols {
 			if !c.result[s.Name].Gone {
 				older = append(older, s.Name)
 			}
@@ -107,7 +107,7 @@ func (c *compaction) suspects() []string {
 
 // everybody returns all symbols that have a ref or are in the list.
 func (c *compaction) everybody(ctx context.Context) ([]string, error) {
-	found, err := c.p.catalog.listRefs(ctx)
+	found, err := c.p.catalog.RefSymbols(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -126,9 +126,9 @@ func (c *compaction) check(ctx context.Context, symbols []string) error {
 	g.SetLimit(putsAtOnce)
 	for i, symbol := range symbols {
 		g.Go(func() error {
-			seen, err := c.p.catalog.readRef(gctx, symbol)
+			seen, err := c.p.catalog.ReadRef(gctx, symbol)
 			if !errors.Is(err, iofs.ErrNotExist) {
-				refs[i], failed[i] = seen.ref, err
+				refs[i], failed[i] = seen.Ref, err
 			}
 			return gctx.Err()
 		})
@@ -172,9 +172,9 @@ func (c *compaction) postpone(symbol string, ref *names.Ref) {
 	if ref != nil {
 		reached = ref.Seq
 	}
-	for _, s := range c.list.single {
-		if s.symbol.Name == symbol && s.symbol.Seq > reached && c.now.Sub(s.modified) <= 2*c.p.catalog.settings.Window {
-			c.pending[s.key] = true
+	for _, s := range c.list.Single {
+		if s.Symbol.Name == symbol && s.Symbol.Seq > reached && c.now.Sub(s.Modified) <= 2*c.p.catalog.Settings().Window {
+			c.pending[s.Key] = true
 		}
 	}
 	delete(c.result, symbol)
@@ -193,22 +193,22 @@ func (c *compaction) write(ctx context.Context) (live int, err error) {
 		}
 	}
 	var merged []names.Key
-	for _, s := range c.list.single {
-		after(s.symbol.Time)
-		if !c.pending[s.key] {
-			merged = append(merged, s.key)
+	for _, s := range c.list.Single {
+		after(s.Symbol.Time)
+		if !c.pending[s.Key] {
+			merged = append(merged, s.Key)
 		}
 	}
-	for _, m := range c.list.many {
-		after(m.time)
-		merged = append(merged, m.key)
+	for _, m := range c.list.Compacted {
+		after(m.Time)
+		merged = append(merged, m.Key)
 	}
 	var symbols []names.Symbol
 	for _, s := range c.result {
 		switch {
 		case !s.Gone:
 			live++
-		case t.Sub(s.Time) > p.catalog.settings.Grace:
+		case t.Sub(s.Time) > p.catalog.Settings().Grace:
 			continue // nobody adds it late any more
 		}
 		symbols = append(symbols, s)
@@ -216,7 +216,7 @@ func (c *compaction) write(ctx context.Context) (live int, err error) {
 	if err := c.put(ctx, t, names.MergeSymbols(symbols)); err != nil {
 		return 0, err
 	}
-	for _, k := range slices.Concat(merged, c.list.bad) {
+	for _, k := range slices.Concat(merged, c.list.Damaged) {
 		if err := p.remove(ctx, k); err != nil {
 			return 0, err
 		}
@@ -226,7 +226,7 @@ func (c *compaction) write(ctx context.Context) (live int, err error) {
 
 // put puts the new list and looks whether it is there as it should be.
 func (c *compaction) put(ctx context.Context, t time.Time, symbols []names.Symbol) error {
-	for _, k := range c.list.bad {
+	for _, k := range c.list.Damaged {
 		if p, err := names.ParseKey(k); err == nil && !t.After(p.Time) {
 			t = p.Time.Add(time.Nanosecond)
 		}

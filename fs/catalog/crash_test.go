@@ -283,7 +283,7 @@ func writeMany(t *testing.T, s origin.WriteStore, writer, count int) {
 	}
 }
 
-func checkWritten(t *testing.T, c *Stored, writers, each int) {
+func checkWritten(t *testing.T, c *StoreCatalog, writers, each int) {
 	t.Helper()
 	seen := map[string]int{}
 	next := writers * each
@@ -385,7 +385,7 @@ func pendingRef(t *testing.T, s origin.Store, symbol string) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, err := fresh(t, s).readVersion(t.Context(), all[0].key)
+	v, err := fresh(t, s).ReadVersion(t.Context(), all[0].key)
 	if err != nil {
 		t.Fatal(err)
 	}

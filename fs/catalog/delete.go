@@ -22,10 +22,10 @@ func (p *Publisher) Delete(ctx context.Context, symbol string, numbers ...uint64
 	}
 	_, err = p.commit(ctx, st, w, func(_ context.Context, st *state) (*change, error) {
 		if st.head == nil {
-			return nil, absentSymbol(symbol)
+			return nil, AbsentSymbolError(symbol)
 		}
 		for _, n := range numbers {
-			if err := checkNumber(st.head, n); err != nil {
+			if err := CheckLive(st.head, n); err != nil {
 				return nil, err
 			}
 		}
@@ -63,11 +63,11 @@ func (p *Publisher) Prune(ctx context.Context, symbol string, keep KeepRule, dry
 	var rows []names.Row
 	_, err = p.commit(ctx, st, w, func(ctx context.Context, st *state) (*change, error) {
 		if st.head == nil {
-			return nil, absentSymbol(symbol)
+			return nil, AbsentSymbolError(symbol)
 		}
 		rows = nil
 		c, newer := new(change), 0
-		for row, err := range p.catalog.walk(ctx, st.head) {
+		for row, err := range p.catalog.LiveFrom(ctx, st.head) {
 			if err != nil {
 				return nil, err
 			}
@@ -126,7 +126,7 @@ func (p *Publisher) forget(ctx context.Context, v *names.Version) {
 	}
 	young := uint64(math.MaxUint64)
 	for seq, t := range newest {
-		if now.Sub(t) < 4*p.catalog.settings.Grace {
+		if now.Sub(t) < 4*p.catalog.Settings().Grace {
 			young = min(young, seq)
 		}
 	}

@@ -229,7 +229,7 @@ func (d *desk) see(symbol, at string) string {
 	return see(d.t, d.Catalog(), symbol, asOf)
 }
 
-func see(t testing.TB, c *Stored, symbol string, at names.AsOf) string {
+func see(t testing.TB, c *StoreCatalog, symbol string, at names.AsOf) string {
 	t.Helper()
 	tree, err := c.Open(context.Background(), symbol, at)
 	if err == nil {
@@ -253,7 +253,7 @@ func see(t testing.TB, c *Stored, symbol string, at names.AsOf) string {
 }
 
 // fresh is a reader who knows nothing of what was read before.
-func fresh(t testing.TB, s origin.Store) *Stored {
+func fresh(t testing.TB, s origin.Store) *StoreCatalog {
 	t.Helper()
 	c, err := Open(context.Background(), s, origin.Pages(s))
 	if err != nil {
@@ -263,7 +263,7 @@ func fresh(t testing.TB, s origin.Store) *Stored {
 }
 
 // symbolsOf returns the symbols with spaces between them.
-func symbolsOf(t testing.TB, c *Stored) string {
+func symbolsOf(t testing.TB, c *StoreCatalog) string {
 	t.Helper()
 	var found []string
 	for s, err := range c.Symbols(context.Background()) {
@@ -276,7 +276,7 @@ func symbolsOf(t testing.TB, c *Stored) string {
 }
 
 // liveOf returns the numbers of the live versions.
-func liveOf(t testing.TB, c *Stored, symbol string) []uint64 {
+func liveOf(t testing.TB, c *StoreCatalog, symbol string) []uint64 {
 	t.Helper()
 	var found []uint64
 	for row, err := range c.Live(context.Background(), symbol) {

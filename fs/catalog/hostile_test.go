@@ -76,9 +76,13 @@ func TestF47_LyingTree(t *testing.T) {
 	d.must(d.replace("m", "a=2"))
 }
 
-// pagesOver is pagesOf with another store.
+// pagesOver is pagesOf with pages of another store.
 func (p *Publisher) pagesOver(t *testing.T, s origin.Store, root page.Hash) map[page.Hash]struct{} {
+	t.Helper()
 	c := *p
-	c.catalog = &Stored{pages: origin.Pages(s)}
+	var err error
+	if c.catalog, err = Open(t.Context(), p.store, origin.Pages(s)); err != nil {
+		t.Fatal(err)
+	}
 	return c.pagesOf(t.Context(), root, false)
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 )
 
-// A Checking is a Catalog that knows whether its store is still the one it was opened in.
-type Checking interface {
+// A Checker is a Catalog that knows whether its store is still the one it was opened in.
+type Checker interface {
 	Catalog
 
 	// Check returns a *StoreError if the store is gone, or is another one, or if one of
@@ -20,7 +20,7 @@ type Checking interface {
 	Check(ctx context.Context, symbols ...string) error
 }
 
-var _ Checking = (*Stored)(nil)
+var _ Checker = (*StoreCatalog)(nil)
 
 // A StoreError says that the place of a store holds no catalog, or another one: an unmounted
 // disk, a deleted folder. It is origin.ErrUnavailable.
@@ -47,7 +47,7 @@ type identity struct {
 }
 
 // Check implements Checking.
-func (c *Stored) Check(ctx context.Context, symbols ...string) error {
+func (c *StoreCatalog) Check(ctx context.Context, symbols ...string) error {
 	if err := c.checkPlace(ctx); err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (c *Stored) Check(ctx context.Context, symbols ...string) error {
 }
 
 // sameStore is Check for what was just read; a remote store was checked a moment ago.
-func (c *Stored) sameStore(ctx context.Context) error {
+func (c *StoreCatalog) sameStore(ctx context.Context) error {
 	if !origin.Near(c.store) {
 		c.identity.mu.Lock()
 		age := time.Since(c.identity.checked)
@@ -76,7 +76,7 @@ func (c *Stored) sameStore(ctx context.Context) error {
 	return c.checkPlace(ctx)
 }
 
-func (c *Stored) checkPlace(ctx context.Context) error {
+func (c *StoreCatalog) checkPlace(ctx context.Context) error {
 	err := origin.Relocate(ctx, c.store, func(ctx context.Context, s origin.Store) error {
 		_, err := c.checkSettings(ctx, s, "")
 		return err
@@ -97,9 +97,9 @@ func (c *Stored) checkPlace(ctx context.Context) error {
 }
 
 // checkSettings compares the id in a store with that of this catalog.
-func (c *Stored) checkSettings(ctx context.Context, s origin.Store, seen origin.Tag) (origin.Tag, error) {
+func (c *StoreCatalog) checkSettings(ctx context.Context, s origin.Store, seen origin.Tag) (origin.Tag, error) {
 	var settings names.Settings
-	tag, err := readDocument(ctx, s, names.SettingsKey(), seen, &settings)
+	tag, err := ReadDocument(ctx, s, names.SettingsKey(), seen, &settings)
 	switch {
 	case errors.Is(err, origin.ErrUnchanged):
 		return seen, nil
@@ -113,7 +113,7 @@ func (c *Stored) checkSettings(ctx context.Context, s origin.Store, seen origin.
 }
 
 // gone makes a StoreError of an error that says that nothing is there.
-func (c *Stored) gone(err error) error {
+func (c *StoreCatalog) gone(err error) error {
 	if errors.Is(err, origin.ErrNotFound) {
 		return &StoreError{ID: c.settings.ID, why: fmt.Sprintf("the catalog with id %s is gone, and nothing is in its place", c.settings.ID)}
 	}

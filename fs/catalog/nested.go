@@ -20,7 +20,7 @@ func (e *NestedError) Error() string {
 
 // CheckNested returns a NestedError if a symbol has no live version yet, and its first one
 // would hide another symbol or be hidden by one. Symbols that are damaged do not count.
-func (c *Stored) CheckNested(ctx context.Context, symbol string) error {
+func (c *StoreCatalog) CheckNested(ctx context.Context, symbol string) error {
 	if live, err := c.isLive(ctx, symbol); live || err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func (c *Stored) CheckNested(ctx context.Context, symbol string) error {
 
 // HiddenBy returns the live symbol whose tree hides another symbol in a mount; "" if none does.
 // It reads only symbols for which may returns true.
-func (c *Stored) HiddenBy(ctx context.Context, symbol string, may func(string) bool) (string, error) {
+func (c *StoreCatalog) HiddenBy(ctx context.Context, symbol string, may func(string) bool) (string, error) {
 	for end := range len(symbol) {
 		if symbol[end] != '/' || !may(symbol[:end]) {
 			continue
@@ -65,7 +65,7 @@ func (c *Stored) HiddenBy(ctx context.Context, symbol string, may func(string) b
 }
 
 // isLive reports whether a symbol has a live version.
-func (c *Stored) isLive(ctx context.Context, symbol string) (bool, error) {
+func (c *StoreCatalog) isLive(ctx context.Context, symbol string) (bool, error) {
 	_, err := c.Latest(ctx, symbol)
 	if errors.Is(err, iofs.ErrNotExist) || errors.Is(err, codec.ErrCorrupt) {
 		return false, nil

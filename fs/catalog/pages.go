@@ -130,7 +130,7 @@ func (p *Publisher) pagesOf(ctx context.Context, root page.Hash, verify bool) ma
 	for len(next) > 0 && len(found) < maxSkipped {
 		h := next[len(next)-1]
 		next = next[:len(next)-1]
-		pg, err := p.catalog.pages.Page(ctx, h)
+		pg, err := p.catalog.Pages().Page(ctx, h)
 		if err != nil {
 			delete(found, h) // it is put again
 			p.o.Logger.Warn("a page of the newest tree cannot be read, and is stored again if it is still needed", "event", "corrupt", "what", "page", "err", err)

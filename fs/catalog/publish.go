@@ -130,7 +130,7 @@ func (b *Publishing) build(ctx context.Context, entries iter.Seq2[page.Entry, er
 	if latest := b.st.latest(); latest != nil {
 		pages.skip = b.p.pagesOf(ctx, latest.Root, b.o.Verify)
 	}
-	root, err := tree.Build(ctx, b.p.catalog.settings.Page, b.checked(ctx, entries), pages.put)
+	root, err := tree.Build(ctx, b.p.catalog.Settings().Page, b.checked(ctx, entries), pages.put)
 	return root, pages.finish(err)
 }
 

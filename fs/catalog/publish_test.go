@@ -19,11 +19,11 @@ import (
 
 func TestPublish(t *testing.T) {
 	inStores(t, func(t *testing.T, s origin.WriteStore) {
-		if is, err := Is(t.Context(), s); is || err != nil {
+		if is, err := Exists(t.Context(), s); is || err != nil {
 			t.Errorf("Is of an empty store = %v, %v", is, err)
 		}
 		d := sitDown(t, s)
-		if is, err := Is(t.Context(), s); !is || err != nil {
+		if is, err := Exists(t.Context(), s); !is || err != nil {
 			t.Errorf("Is = %v, %v", is, err)
 		}
 		first := d.must(d.replace("org/model", "a=1 d/ d/x=2"))

@@ -52,24 +52,11 @@ func (o *PublisherOptions) fill() {
 	}
 }
 
-// Sleep returns after d, or with an error when ctx ends. It is how a Publisher and whoever
-// else waits on a catalog does it, unless options say otherwise.
-func Sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 // A Publisher adds versions to the catalog in a store. It is safe for concurrent use.
 type Publisher struct {
 	o       PublisherOptions
 	store   origin.WriteStore
-	catalog *Stored
+	catalog *StoreCatalog
 }
 
 // NewPublisher opens the catalog for writing, and makes it if there is none. Of Settings
@@ -118,7 +105,7 @@ func (p *Publisher) create(ctx context.Context) error {
 }
 
 // Catalog returns the same catalog for reading.
-func (p *Publisher) Catalog() *Stored { return p.catalog }
+func (p *Publisher) Catalog() *StoreCatalog { return p.catalog }
 
 // now returns the time in the form that documents have.
 func (p *Publisher) now() time.Time { return time.Unix(0, p.o.Clock().UnixNano()).UTC() }

@@ -21,7 +21,7 @@ func (p *Publisher) RepairRef(ctx context.Context, symbol string, pick names.Key
 	if err := names.CheckSymbol(symbol); err != nil {
 		return nil, err
 	}
-	seen, err := p.catalog.readRef(ctx, symbol)
+	seen, err := p.catalog.ReadRef(ctx, symbol)
 	switch {
 	case err == nil:
 		return nil, fmt.Errorf("%s: its ref needs no repair: %w", symbol, iofs.ErrExist)
@@ -36,7 +36,7 @@ func (p *Publisher) RepairRef(ctx context.Context, symbol string, pick names.Key
 	if ref.Latest, err = p.newest(ctx, head); err != nil {
 		return nil, err
 	}
-	return ref, p.putRepaired(ctx, ref, head, seen.tag)
+	return ref, p.putRepaired(ctx, ref, head, seen.Tag)
 }
 
 // putRepaired puts a ref in the place of the damaged one that has the tag; "": there is
@@ -106,7 +106,7 @@ func (p *Publisher) findHead(ctx context.Context, symbol string, pick names.Key)
 		return nil, "", fmt.Errorf("several changes may be the newest, pick one: %s", keys)
 	}
 	if first == nil {
-		return nil, "", absent("version list", "it has no elements")
+		return nil, "", NewAbsentError("version list", "it has no elements")
 	}
 	return nil, "", fmt.Errorf("no version is complete: %w", first)
 }
@@ -161,7 +161,7 @@ func (p *Publisher) older(ctx context.Context, younger *names.Version, k names.K
 	if err := broken[k]; err != nil {
 		return nil, err
 	}
-	v, err := p.catalog.readVersion(ctx, k)
+	v, err := p.catalog.ReadVersion(ctx, k)
 	if err == nil && younger != nil && v.Seq != younger.Seq-1 {
 		err = fmt.Errorf("%s: %w", k, codec.Corrupt("version list", 0, "it is change %d, and the one after it is %d", v.Seq, younger.Seq))
 	}

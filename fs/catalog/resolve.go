@@ -12,20 +12,20 @@ import (
 )
 
 // Latest implements Versioned.
-func (c *Stored) Latest(ctx context.Context, symbol string) (names.Row, error) {
-	seen, err := c.readRef(ctx, symbol)
+func (c *StoreCatalog) Latest(ctx context.Context, symbol string) (names.Row, error) {
+	seen, err := c.ReadRef(ctx, symbol)
 	if err != nil {
 		return names.Row{}, err
 	}
-	if seen.ref.Latest == nil {
-		return names.Row{}, absentVersion(symbol, "all versions were deleted")
+	if seen.Ref.Latest == nil {
+		return names.Row{}, absentVersionError(symbol, "all versions were deleted")
 	}
-	return *seen.ref.Latest, nil
+	return *seen.Ref.Latest, nil
 }
 
 // Resolve implements Versioned. The row of ver:HASH has neither number nor time, and the
 // symbol is not looked at.
-func (c *Stored) Resolve(ctx context.Context, symbol string, at names.AsOf) (names.Row, error) {
+func (c *StoreCatalog) Resolve(ctx context.Context, symbol string, at names.AsOf) (names.Row, error) {
 	switch at.Form {
 	case names.Latest:
 		return c.Latest(ctx, symbol)
@@ -34,14 +34,14 @@ func (c *Stored) Resolve(ctx context.Context, symbol string, at names.AsOf) (nam
 	case names.ByRoot:
 		return c.byRoot(ctx, symbol, at)
 	}
-	seen, err := c.readRef(ctx, symbol)
+	seen, err := c.ReadRef(ctx, symbol)
 	if err != nil {
 		return names.Row{}, err
 	}
-	if latest := seen.ref.Latest; latest != nil && isNewest(*latest, at) {
+	if latest := seen.Ref.Latest; latest != nil && isNewest(*latest, at) {
 		return *latest, nil
 	}
-	head, err := c.readVersion(ctx, seen.ref.Head)
+	head, err := c.ReadVersion(ctx, seen.Ref.Head)
 	if err != nil {
 		return names.Row{}, err
 	}
@@ -62,25 +62,25 @@ func isNewest(latest names.Row, at names.AsOf) bool {
 	return false
 }
 
-func (c *Stored) inSnapshot(ctx context.Context, symbol, name string) (names.Row, error) {
+func (c *StoreCatalog) inSnapshot(ctx context.Context, symbol, name string) (names.Row, error) {
 	s, err := c.Snapshot(ctx, name)
 	if err != nil {
 		return names.Row{}, err
 	}
 	row, ok := s.Rows[symbol]
 	if !ok {
-		return names.Row{}, absentVersion(symbol, "not in snapshot %s", name)
+		return names.Row{}, absentVersionError(symbol, "not in snapshot %s", name)
 	}
 	return row, nil
 }
 
-func (c *Stored) byRoot(ctx context.Context, symbol string, at names.AsOf) (names.Row, error) {
+func (c *StoreCatalog) byRoot(ctx context.Context, symbol string, at names.AsOf) (names.Row, error) {
 	p, err := c.pages.Page(ctx, at.Root)
 	if errors.Is(err, origin.ErrNotFound) {
 		if err := c.checkPlace(ctx); err != nil {
 			return names.Row{}, fmt.Errorf("%s: %w", symbol, err)
 		}
-		return names.Row{}, absentVersion(symbol, "there is no tree %v", at)
+		return names.Row{}, absentVersionError(symbol, "there is no tree %v", at)
 	}
 	if err != nil {
 		return names.Row{}, err
@@ -91,14 +91,14 @@ func (c *Stored) byRoot(ctx context.Context, symbol string, at names.AsOf) (name
 }
 
 // find looks for a version among the live ones.
-func (c *Stored) find(ctx context.Context, head *names.Version, at names.AsOf) (names.Row, error) {
+func (c *StoreCatalog) find(ctx context.Context, head *names.Version, at names.AsOf) (names.Row, error) {
 	if at.Form == names.ByNumber {
-		if err := checkNumber(head, at.Number); err != nil {
+		if err := CheckLive(head, at.Number); err != nil {
 			return names.Row{}, err
 		}
 	}
 	live := uint64(0)
-	for row, err := range c.walk(ctx, head) {
+	for row, err := range c.LiveFrom(ctx, head) {
 		if err != nil {
 			return names.Row{}, err
 		}
@@ -114,29 +114,29 @@ func (c *Stored) find(ctx context.Context, head *names.Version, at names.AsOf) (
 	case names.ByNumber:
 		return names.Row{}, fmt.Errorf("%s: %w", head.Symbol, codec.Corrupt("version list", 0, "version %d is in none of its rows", at.Number))
 	case names.ByAge:
-		return names.Row{}, absentVersion(head.Symbol, "no version %v, the number of live versions is %d", at, live)
+		return names.Row{}, absentVersionError(head.Symbol, "no version %v, the number of live versions is %d", at, live)
 	case names.ByTime:
-		return names.Row{}, absentVersion(head.Symbol, "no live version is from %v or before", at)
+		return names.Row{}, absentVersionError(head.Symbol, "no live version is from %v or before", at)
 	}
 	return names.Row{}, fmt.Errorf("%s: version of unknown form %d", head.Symbol, at.Form)
 }
 
-// checkNumber says why a version is not live, if it is not.
-func checkNumber(head *names.Version, number uint64) error {
+// CheckLive says why a version is not live, if it is not.
+func CheckLive(head *names.Version, number uint64) error {
 	if number > head.Number {
-		return absentVersion(head.Symbol, "version %d never existed, the highest is %d", number, head.Number)
+		return absentVersionError(head.Symbol, "version %d never existed, the highest is %d", number, head.Number)
 	}
 	if d, gone := head.Deletion(number); gone && d.Seq != 0 {
-		return absentVersion(head.Symbol, "version %d was deleted, by change %d", number, d.Seq)
+		return absentVersionError(head.Symbol, "version %d was deleted, by change %d", number, d.Seq)
 	} else if gone {
-		return absentVersion(head.Symbol, "version %d was deleted long ago", number)
+		return absentVersionError(head.Symbol, "version %d was deleted long ago", number)
 	}
 	return nil
 }
 
-// walk yields the live versions that a head leads to, newest first. Older elements may
+// LiveFrom yields the live versions that a head leads to, newest first. Older elements may
 // have rows that were deleted since: the head has the last word.
-func (c *Stored) walk(ctx context.Context, head *names.Version) iter.Seq2[names.Row, error] {
+func (c *StoreCatalog) LiveFrom(ctx context.Context, head *names.Version) iter.Seq2[names.Row, error] {
 	return func(yield func(names.Row, error) bool) {
 		for v := head; ; {
 			for _, row := range v.Rows {
@@ -147,7 +147,7 @@ func (c *Stored) walk(ctx context.Context, head *names.Version) iter.Seq2[names.
 			if v.Next == "" {
 				return
 			}
-			next, err := c.readVersion(ctx, v.Next)
+			next, err := c.ReadVersion(ctx, v.Next)
 			if err != nil {
 				yield(names.Row{}, fmt.Errorf("%s: older versions: %w", head.Symbol, err))
 				return
@@ -158,36 +158,36 @@ func (c *Stored) walk(ctx context.Context, head *names.Version) iter.Seq2[names.
 }
 
 // Live implements Versioned.
-func (c *Stored) Live(ctx context.Context, symbol string) iter.Seq2[names.Row, error] {
+func (c *StoreCatalog) Live(ctx context.Context, symbol string) iter.Seq2[names.Row, error] {
 	return func(yield func(names.Row, error) bool) {
 		head, err := c.readHead(ctx, symbol)
 		if err != nil {
 			yield(names.Row{}, err)
 			return
 		}
-		c.walk(ctx, head)(yield)
+		c.LiveFrom(ctx, head)(yield)
 	}
 }
 
 // readHead returns the newest element of the version list of a symbol.
-func (c *Stored) readHead(ctx context.Context, symbol string) (*names.Version, error) {
-	seen, err := c.readRef(ctx, symbol)
+func (c *StoreCatalog) readHead(ctx context.Context, symbol string) (*names.Version, error) {
+	seen, err := c.ReadRef(ctx, symbol)
 	if err != nil {
 		return nil, err
 	}
-	return c.readVersion(ctx, seen.ref.Head)
+	return c.ReadVersion(ctx, seen.Ref.Head)
 }
 
 // History yields the changes of a symbol, newest first: publishes and deletions. They
 // must not be changed.
-func (c *Stored) History(ctx context.Context, symbol string) iter.Seq2[*names.Version, error] {
+func (c *StoreCatalog) History(ctx context.Context, symbol string) iter.Seq2[*names.Version, error] {
 	return func(yield func(*names.Version, error) bool) {
 		v, err := c.readHead(ctx, symbol)
 		for err == nil && yield(v, nil) {
 			if v.Parent == "" {
 				return
 			}
-			v, err = c.readVersion(ctx, v.Parent)
+			v, err = c.ReadVersion(ctx, v.Parent)
 		}
 		if err != nil {
 			yield(nil, err)

@@ -137,7 +137,7 @@ func TestAsOfProperty(t *testing.T) {
 }
 
 // checkAsOf asks for every version in every form.
-func checkAsOf(t *rapid.T, c *Stored, all []names.Row, live map[uint64]names.Row) {
+func checkAsOf(t *rapid.T, c *StoreCatalog, all []names.Row, live map[uint64]names.Row) {
 	ctx := context.Background()
 	numbers := slices.Sorted(maps.Keys(live))
 	ask := func(at names.AsOf, want int) { // an index of numbers; -1: none
@@ -242,11 +242,11 @@ func TestLatestReads(t *testing.T) {
 // Rows of section 12 of catalog.md, about refs and the version list.
 func TestDamage(t *testing.T) {
 	headOf := func(t *testing.T, s origin.WriteStore) names.Key {
-		seen, err := fresh(t, s).readRef(t.Context(), "m")
+		seen, err := fresh(t, s).ReadRef(t.Context(), "m")
 		if err != nil {
 			t.Fatal(err)
 		}
-		return seen.ref.Head
+		return seen.Ref.Head
 	}
 	oldest := func(t *testing.T, s origin.WriteStore) names.Key {
 		return keysOf(t, s, names.VersionsPrefix("m")+"3*")[0] // the element with rows 0 to 3

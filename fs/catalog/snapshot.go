@@ -28,7 +28,7 @@ func (p *Publisher) Snapshot(ctx context.Context, name, message string, symbols 
 			return nil, err
 		}
 		s.Name, s.Message, s.Time = name, message, now
-		if p.o.Clock().Sub(begun) < p.catalog.settings.Window/2 {
+		if p.o.Clock().Sub(begun) < p.catalog.Settings().Window/2 {
 			err = p.putSnapshot(ctx, s, replace)
 			if !errors.Is(err, origin.ErrConflict) {
 				return s, err
@@ -111,12 +111,12 @@ func (p *Publisher) settleSnapshot(ctx context.Context, k names.Key, value []byt
 // DeleteSnapshot deletes a snapshot, or says io/fs.ErrNotExist.
 func (p *Publisher) DeleteSnapshot(ctx context.Context, name string) error {
 	if err := names.CheckSnapshot(name); err != nil {
-		return absent(fmt.Sprintf("snapshot %q", name), "%v", err)
+		return NewAbsentError(fmt.Sprintf("snapshot %q", name), "%v", err)
 	}
 	k := names.SnapshotKey(name)
 	_, err := p.store.Size(ctx, k)
 	if errors.Is(err, origin.ErrNotFound) {
-		return absentSnapshot(name)
+		return AbsentSnapshotError(name)
 	}
 	if err == nil {
 		err = p.remove(ctx, k)

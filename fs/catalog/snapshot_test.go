@@ -70,7 +70,7 @@ func TestSnapshot(t *testing.T) {
 	})
 }
 
-func snapshotsOf(t testing.TB, c *Stored) []string {
+func snapshotsOf(t testing.TB, c *StoreCatalog) []string {
 	t.Helper()
 	var found []string
 	for name, err := range c.Snapshots(t.Context()) {

@@ -13,7 +13,7 @@ import (
 )
 
 // Snapshots implements Versioned.
-func (c *Stored) Snapshots(ctx context.Context) iter.Seq2[string, error] {
+func (c *StoreCatalog) Snapshots(ctx context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		var found []string
 		for item, err := range c.store.List(ctx, names.SnapshotPrefix, "") {
@@ -35,17 +35,17 @@ func (c *Stored) Snapshots(ctx context.Context) iter.Seq2[string, error] {
 }
 
 // Snapshot implements Versioned.
-func (c *Stored) Snapshot(ctx context.Context, name string) (*names.Snapshot, error) {
+func (c *StoreCatalog) Snapshot(ctx context.Context, name string) (*names.Snapshot, error) {
 	s, _, err := c.readSnapshot(ctx, name)
 	return s, err
 }
 
-func (c *Stored) readSnapshot(ctx context.Context, name string) (*names.Snapshot, origin.Tag, error) {
+func (c *StoreCatalog) readSnapshot(ctx context.Context, name string) (*names.Snapshot, origin.Tag, error) {
 	if err := names.CheckSnapshot(name); err != nil {
-		return nil, "", absent(fmt.Sprintf("snapshot %q", name), "%v", err)
+		return nil, "", NewAbsentError(fmt.Sprintf("snapshot %q", name), "%v", err)
 	}
 	s := new(names.Snapshot)
-	tag, err := readDocument(ctx, c.store, names.SnapshotKey(name), "", s)
+	tag, err := ReadDocument(ctx, c.store, names.SnapshotKey(name), "", s)
 	switch {
 	case err == nil || errors.Is(err, origin.ErrNotFound):
 		if gone := c.sameStore(ctx); gone != nil {
@@ -54,7 +54,7 @@ func (c *Stored) readSnapshot(ctx context.Context, name string) (*names.Snapshot
 	}
 	switch {
 	case errors.Is(err, origin.ErrNotFound):
-		return nil, "", absentSnapshot(name)
+		return nil, "", AbsentSnapshotError(name)
 	case err != nil:
 		return nil, tag, err
 	case s.Name != name:

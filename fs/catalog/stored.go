@@ -15,8 +15,8 @@ import (
 	"github.com/xetfs/xetfs/fs/catalog/tree"
 )
 
-// A Versioned is a Catalog whose symbols have a history.
-type Versioned interface {
+// A VersionedCatalog is a Catalog whose symbols have a history.
+type VersionedCatalog interface {
 	Catalog
 
 	// Resolve returns the row of a version, or io/fs.ErrNotExist with a text that says
@@ -44,8 +44,8 @@ type Versioned interface {
 	Changes(ctx context.Context, from, to names.Row) iter.Seq2[page.Change, error]
 }
 
-// Stored is the catalog kept in a store. It is safe for concurrent use and never writes.
-type Stored struct {
+// StoreCatalog is the catalog kept in a store. It is safe for concurrent use and never writes.
+type StoreCatalog struct {
 	store    origin.Store
 	pages    page.Getter
 	settings *names.Settings
@@ -54,10 +54,10 @@ type Stored struct {
 	identity identity
 }
 
-var _ Versioned = (*Stored)(nil)
+var _ VersionedCatalog = (*StoreCatalog)(nil)
 
-// Is says whether there is a catalog in a store.
-func Is(ctx context.Context, s origin.Store) (bool, error) {
+// Exists says whether there is a catalog in a store.
+func Exists(ctx context.Context, s origin.Store) (bool, error) {
 	_, err := s.Size(ctx, names.SettingsKey())
 	if errors.Is(err, origin.ErrNotFound) {
 		return false, nil
@@ -66,22 +66,25 @@ func Is(ctx context.Context, s origin.Store) (bool, error) {
 }
 
 // Open opens the catalog in a store. It is origin.ErrNotFound if there is none.
-func Open(ctx context.Context, s origin.Store, pages page.Getter) (*Stored, error) {
+func Open(ctx context.Context, s origin.Store, pages page.Getter) (*StoreCatalog, error) {
 	var settings names.Settings
-	tag, err := readDocument(ctx, s, names.SettingsKey(), "", &settings)
+	tag, err := ReadDocument(ctx, s, names.SettingsKey(), "", &settings)
 	if err != nil {
 		return nil, err
 	}
-	c := &Stored{store: s, pages: pages, settings: &settings}
+	c := &StoreCatalog{store: s, pages: pages, settings: &settings}
 	c.identity.tag, c.identity.checked = tag, time.Now()
 	return c, nil
 }
 
 // Settings returns those the catalog was made with.
-func (c *Stored) Settings() *names.Settings { return c.settings }
+func (c *StoreCatalog) Settings() *names.Settings { return c.settings }
+
+// Pages returns the index pages of the store, as passed to Open.
+func (c *StoreCatalog) Pages() page.Getter { return c.pages }
 
 // Open implements Catalog.
-func (c *Stored) Open(ctx context.Context, symbol string, at names.AsOf) (Tree, error) {
+func (c *StoreCatalog) Open(ctx context.Context, symbol string, at names.AsOf) (Tree, error) {
 	row, err := c.Resolve(ctx, symbol, at)
 	if err != nil {
 		return nil, err
@@ -90,7 +93,7 @@ func (c *Stored) Open(ctx context.Context, symbol string, at names.AsOf) (Tree, 
 }
 
 // OpenRow implements Versioned. OpenRow fills in the totals of a row that has only a Root.
-func (c *Stored) OpenRow(ctx context.Context, symbol string, row names.Row) (Tree, error) {
+func (c *StoreCatalog) OpenRow(ctx context.Context, symbol string, row names.Row) (Tree, error) {
 	t, err := tree.Open(ctx, c.pages, row.Root)
 	if err != nil {
 		return nil, fmt.Errorf("%s: index of version %d: %w", symbol, row.Number, err)
@@ -119,7 +122,7 @@ func (t storedTree) Version() names.Row { return t.row }
 func (t storedTree) OneInode() bool { return false }
 
 // Changes implements Versioned.
-func (c *Stored) Changes(ctx context.Context, from, to names.Row) iter.Seq2[page.Change, error] {
+func (c *StoreCatalog) Changes(ctx context.Context, from, to names.Row) iter.Seq2[page.Change, error] {
 	return page.Diff(ctx, c.pages, from.Root, to.Root)
 }
 
@@ -147,18 +150,18 @@ func (e *AbsentError) Error() string { return e.what + ": " + e.why }
 // Unwrap makes it an io/fs.ErrNotExist, without the text of that behind the sentence.
 func (e *AbsentError) Unwrap() error { return iofs.ErrNotExist }
 
-func absent(what, format string, args ...any) error {
+func NewAbsentError(what, format string, args ...any) error {
 	return &AbsentError{what: what, why: fmt.Sprintf(format, args...)}
 }
 
-func absentSymbol(symbol string) error {
+func AbsentSymbolError(symbol string) error {
 	return &AbsentError{Kind: AbsentSymbol, Name: symbol, what: symbol, why: "no such symbol"}
 }
 
-func absentVersion(symbol, format string, args ...any) error {
+func absentVersionError(symbol, format string, args ...any) error {
 	return &AbsentError{Kind: AbsentVersion, Name: symbol, what: symbol, why: fmt.Sprintf(format, args...)}
 }
 
-func absentSnapshot(name string) error {
+func AbsentSnapshotError(name string) error {
 	return &AbsentError{Kind: AbsentSnapshot, Name: name, what: "snapshot " + name, why: "there is none of that name"}
 }

@@ -14,44 +14,47 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 )
 
-// A symbolList is the symbol list as it was found. It names every symbol that has a live
+// A SymbolList is the symbol list as it was found. It names every symbol that has a live
 // version, and maybe some that have none.
-type symbolList struct {
-	single []listed   // keys of one symbol each
-	many   []compacts // compacted lists
-	bad    []names.Key
+type SymbolList struct {
+	Single    []SymbolEntry   // keys of one symbol each
+	Compacted []CompactedList // compacted lists
+	Damaged   []names.Key
 }
 
-// A listed is a key of the symbol list.
-type listed struct {
-	key      names.Key
-	modified time.Time
-	symbol   names.Symbol
+// A SymbolEntry is a key of the symbol list.
+type SymbolEntry struct {
+	Key      names.Key
+	Modified time.Time
+	Symbol   names.Symbol
 }
 
-// A compacts is a compacted list.
-type compacts struct {
-	key     names.Key
-	time    time.Time
-	symbols []names.Symbol
+// A CompactedList is a compacted list.
+type CompactedList struct {
+	Key     names.Key
+	Time    time.Time
+	Symbols []names.Symbol
 }
 
 // errMoved says that the symbol list was compacted while it was read.
 var errMoved = errors.New("the symbol list was compacted while it was read")
 
-// readSymbols reads the symbol list. Compaction adds a compacted list before it deletes
+// maxListTries bounds how often the symbol list is read while others compact it.
+const maxListTries = 10
+
+// ReadSymbolList reads the symbol list. Compaction adds a compacted list before it deletes
 // what is in it, under a key that sorts behind: so nothing is missed by one List.
-func (c *Stored) readSymbols(ctx context.Context) (*symbolList, error) {
+func (c *StoreCatalog) ReadSymbolList(ctx context.Context) (*SymbolList, error) {
 	for try := 1; ; try++ {
-		l, err := c.readSymbolsOnce(ctx)
-		if err == nil || !errors.Is(err, errMoved) || try == maxTries {
+		l, err := c.readSymbolListOnce(ctx)
+		if err == nil || !errors.Is(err, errMoved) || try == maxListTries {
 			return l, err
 		}
 	}
 }
 
-func (c *Stored) readSymbolsOnce(ctx context.Context) (*symbolList, error) {
-	l := new(symbolList)
+func (c *StoreCatalog) readSymbolListOnce(ctx context.Context) (*SymbolList, error) {
+	l := new(SymbolList)
 	var many []names.Key
 	for item, err := range c.store.List(ctx, names.SymbolPrefix, "") {
 		if err != nil {
@@ -60,7 +63,7 @@ func (c *Stored) readSymbolsOnce(ctx context.Context) (*symbolList, error) {
 		switch p, err := names.ParseKey(item.Key); {
 		case err != nil: // not ours
 		case p.Kind == names.SymbolKind:
-			l.single = append(l.single, listed{item.Key, item.Modified, names.SymbolOf(p)})
+			l.Single = append(l.Single, SymbolEntry{item.Key, item.Modified, names.SymbolOf(p)})
 		case p.Kind == names.SymbolListKind:
 			many = append(many, item.Key)
 		}
@@ -74,9 +77,9 @@ func (c *Stored) readSymbolsOnce(ctx context.Context) (*symbolList, error) {
 }
 
 // read adds a compacted list. One that is damaged is only noted.
-func (l *symbolList) read(ctx context.Context, s origin.Store, k names.Key) error {
+func (l *SymbolList) read(ctx context.Context, s origin.Store, k names.Key) error {
 	var symbols []names.Symbol
-	_, err := readTwice(ctx, s, k, "", func(value []byte) (err error) {
+	_, err := ReadObject(ctx, s, k, "", func(value []byte) (err error) {
 		if err = names.CheckValue(k, value); err == nil {
 			symbols, err = names.DecodeSymbols(value)
 		}
@@ -86,20 +89,20 @@ func (l *symbolList) read(ctx context.Context, s origin.Store, k names.Key) erro
 	case errors.Is(err, origin.ErrNotFound):
 		return errMoved
 	case errors.Is(err, codec.ErrCorrupt):
-		l.bad = append(l.bad, k)
+		l.Damaged = append(l.Damaged, k)
 		return nil
 	case err != nil:
 		return err
 	}
 	p, err := names.ParseKey(k)
-	l.many = append(l.many, compacts{k, p.Time, symbols})
+	l.Compacted = append(l.Compacted, CompactedList{k, p.Time, symbols})
 	return err
 }
 
 // checkSettled says whether there are new compacted lists. A folder is listed in the
 // order of its file system, which can miss both what was deleted meanwhile and what took
 // its place; other stores list by key.
-func (c *Stored) checkSettled(ctx context.Context, many []names.Key) error {
+func (c *StoreCatalog) checkSettled(ctx context.Context, many []names.Key) error {
 	if !origin.Near(c.store) {
 		return nil
 	}
@@ -114,23 +117,23 @@ func (c *Stored) checkSettled(ctx context.Context, many []names.Key) error {
 	return nil
 }
 
-// merged returns the state of every symbol.
-func (l *symbolList) merged() []names.Symbol {
-	lists := make([][]names.Symbol, 0, len(l.many)+1)
-	single := make([]names.Symbol, len(l.single))
-	for i := range l.single {
-		single[i] = l.single[i].symbol
+// Merged returns the state of every symbol.
+func (l *SymbolList) Merged() []names.Symbol {
+	lists := make([][]names.Symbol, 0, len(l.Compacted)+1)
+	single := make([]names.Symbol, len(l.Single))
+	for i := range l.Single {
+		single[i] = l.Single[i].Symbol
 	}
 	lists = append(lists, single)
-	for _, m := range l.many {
-		lists = append(lists, m.symbols)
+	for _, m := range l.Compacted {
+		lists = append(lists, m.Symbols)
 	}
 	return names.MergeSymbols(lists...)
 }
 
 // Symbols implements Catalog. It may yield a symbol whose versions were deleted just
 // now, or whose first one is being published: to know for certain takes a read for each.
-func (c *Stored) Symbols(ctx context.Context) iter.Seq2[string, error] {
+func (c *StoreCatalog) Symbols(ctx context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		found, err := c.symbols(ctx)
 		if err != nil {
@@ -145,16 +148,16 @@ func (c *Stored) Symbols(ctx context.Context) iter.Seq2[string, error] {
 	}
 }
 
-func (c *Stored) symbols(ctx context.Context) ([]string, error) {
-	l, err := c.readSymbols(ctx)
+func (c *StoreCatalog) symbols(ctx context.Context) ([]string, error) {
+	l, err := c.ReadSymbolList(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if len(l.many) == 0 || len(l.bad) > 0 {
+	if len(l.Compacted) == 0 || len(l.Damaged) > 0 {
 		return c.symbolsOfRefs(ctx, l)
 	}
 	var found []string
-	for _, s := range l.merged() {
+	for _, s := range l.Merged() {
 		if !s.Gone {
 			found = append(found, s.Name)
 		}
@@ -165,12 +168,12 @@ func (c *Stored) symbols(ctx context.Context) ([]string, error) {
 // symbolsOfRefs returns the symbols that have a ref, without asking it whether there is
 // a live version. But where the list says that there is none, the ref has the last word:
 // what came after may be what was lost.
-func (c *Stored) symbolsOfRefs(ctx context.Context, l *symbolList) ([]string, error) {
+func (c *StoreCatalog) symbolsOfRefs(ctx context.Context, l *SymbolList) ([]string, error) {
 	gone := map[string]bool{}
-	for _, s := range l.merged() {
+	for _, s := range l.Merged() {
 		gone[s.Name] = s.Gone
 	}
-	all, err := c.listRefs(ctx)
+	all, err := c.RefSymbols(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -190,8 +193,8 @@ func (c *Stored) symbolsOfRefs(ctx context.Context, l *symbolList) ([]string, er
 	return found, nil
 }
 
-// listRefs returns all symbols that have a ref, sorted.
-func (c *Stored) listRefs(ctx context.Context) ([]string, error) {
+// RefSymbols returns all symbols that have a ref, sorted.
+func (c *StoreCatalog) RefSymbols(ctx context.Context) ([]string, error) {
 	var found []string
 	for item, err := range c.store.List(ctx, names.RefPrefix, "") {
 		if err != nil {

@@ -21,7 +21,7 @@ import (
 func liveSymbols(t testing.TB, s origin.Store) []string {
 	t.Helper()
 	c := fresh(t, s)
-	all, err := c.listRefs(context.Background())
+	all, err := c.RefSymbols(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -65,7 +65,7 @@ func (b *Publishing) checkChange(ctx context.Context, c page.Change) error {
 // update puts the pages of the newest tree with some changes.
 func (b *Publishing) update(ctx context.Context, st *state, changes []page.Change) (page.Link, error) {
 	x := expansion{ctx: ctx, given: map[string]*page.Entry{}, made: map[string]*page.Entry{}, dirs: map[string]bool{}}
-	pages := &recentPages{pages: b.p.catalog.pages}
+	pages := &recentPages{pages: b.p.catalog.Pages()}
 	latest := st.latest()
 	if latest != nil {
 		var err error
@@ -79,7 +79,7 @@ func (b *Publishing) update(ctx context.Context, st *state, changes []page.Chang
 	var root page.Link
 	var err error
 	putter := b.newPagePutter(ctx)
-	sizes := b.p.catalog.settings.Page
+	sizes := b.p.catalog.Settings().Page
 	if latest == nil {
 		root, err = tree.Build(ctx, sizes, added(x.changes()), putter.put)
 	} else {

@@ -50,7 +50,7 @@ func (w *window) readLocked(ctx context.Context) error {
 	for try := 1; ; try++ {
 		start := w.p.o.Clock()
 		sweep := new(names.Sweep)
-		tag, err := readDocument(ctx, w.p.store, names.SweepKey(), "", sweep)
+		tag, err := ReadDocument(ctx, w.p.store, names.SweepKey(), "", sweep)
 		gone := errors.Is(err, origin.ErrNotFound)
 		if err != nil && !gone {
 			return err
@@ -85,7 +85,7 @@ func (w *window) readLocked(ctx context.Context) error {
 
 // beginLocked begins the window, which may follow another one.
 func (w *window) beginLocked(start time.Time) {
-	if !w.start.IsZero() && elapsed(w.start, start) >= w.p.catalog.settings.Window {
+	if !w.start.IsZero() && elapsed(w.start, start) >= w.p.catalog.Settings().Window {
 		w.gap, w.late = true, true
 	}
 	w.start = start
@@ -93,7 +93,7 @@ func (w *window) beginLocked(start time.Time) {
 
 func (p *Publisher) readSweepList(ctx context.Context, k names.Key) ([]names.Key, error) {
 	var listed []names.Key
-	_, err := readTwice(ctx, p.store, k, "", func(value []byte) (err error) {
+	_, err := ReadObject(ctx, p.store, k, "", func(value []byte) (err error) {
 		if err = names.CheckValue(k, value); err == nil {
 			listed, err = names.DecodeSweepList(value)
 		}
@@ -249,7 +249,7 @@ func (w *window) keepLocked(ctx context.Context, keys []names.Key) error {
 // waitLocked waits until a sweep that is deleting is over. One that was left behind by a
 // crash is for the next sweep to end, which may be a long time away.
 func (w *window) waitLocked(ctx context.Context) error {
-	id, length := w.sweep.ID, w.p.catalog.settings.Window
+	id, length := w.sweep.ID, w.p.catalog.Settings().Window
 	w.p.o.Logger.Info("waiting for a sweep that deletes what is published again", "event", "sweep_wait", "sweep", id)
 	for w.sweep != nil && w.sweep.ID == id && w.sweep.Deleting {
 		if w.p.o.Clock().Sub(w.sweep.Lease) > 2*length {
@@ -275,7 +275,7 @@ func (w *window) renew(ctx context.Context) (late bool, err error) {
 }
 
 func (w *window) renewLocked(ctx context.Context) (late bool, err error) {
-	start, length := w.start, w.p.catalog.settings.Window
+	start, length := w.start, w.p.catalog.Settings().Window
 	if !w.gap && elapsed(start, w.p.o.Clock()) < length/2 {
 		return false, nil
 	}

@@ -133,7 +133,7 @@ func (s *Keyed) stillThere(o origin.Listed) bool {
 	return err == nil && info.Mode().IsRegular() && info.Size() == o.Size && info.ModTime().Equal(o.Modified)
 }
 
-// key returns what the object in a file is kept under.
+// Key returns what the object in a file is kept under.
 func (f *File) key() names.Key {
 	if f.Kind == names.ShardKind {
 		return names.ShardKey(f.Hash)

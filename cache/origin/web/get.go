@@ -54,7 +54,7 @@ func (s *Store) Get(ctx context.Context, k names.Key, seen origin.Tag) ([]byte, 
 	return value, tag, nil
 }
 
-// tag returns the tag of a value.
+// Tag returns the tag of a value.
 func (a *answer) tag(value []byte) origin.Tag {
 	modified, etag := a.Header.Get("Last-Modified"), a.Header.Get("ETag")
 	switch {

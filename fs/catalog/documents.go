@@ -11,15 +11,15 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 )
 
-// readDocument reads a document. One that is damaged is read once more: somebody may be
+// ReadDocument reads a document. One that is damaged is read once more: somebody may be
 // in between who damaged it.
-func readDocument(ctx context.Context, s origin.Store, k names.Key, seen origin.Tag, doc names.Document) (origin.Tag, error) {
-	return readTwice(ctx, s, k, seen, func(value []byte) error { return names.Decode(value, doc) })
+func ReadDocument(ctx context.Context, s origin.Store, k names.Key, seen origin.Tag, doc names.Document) (origin.Tag, error) {
+	return ReadObject(ctx, s, k, seen, func(value []byte) error { return names.Decode(value, doc) })
 }
 
-// readTwice gets an object and decodes it, and does both again if it is damaged. The tag
+// ReadObject gets an object and decodes it, and does both again if it is damaged. The tag
 // is that of the object even if it is.
-func readTwice(ctx context.Context, s origin.Store, k names.Key, seen origin.Tag, decode func([]byte) error) (origin.Tag, error) {
+func ReadObject(ctx context.Context, s origin.Store, k names.Key, seen origin.Tag, decode func([]byte) error) (origin.Tag, error) {
 	for again := false; ; again = true {
 		value, tag, err := s.Get(ctx, k, seen)
 		if err != nil {
@@ -41,56 +41,56 @@ const maxRefs = 4096
 // need not send again what did not change. It is safe for concurrent use.
 type refs struct {
 	mu       sync.Mutex
-	bySymbol map[string]seenRef // guarded by mu
+	bySymbol map[string]TaggedRef // guarded by mu
 }
 
-// A seenRef is a ref that must not be changed any more, with its tag.
-type seenRef struct {
-	ref *names.Ref
-	tag origin.Tag
+// A TaggedRef is a ref that must not be changed any more, with its tag.
+type TaggedRef struct {
+	Ref *names.Ref
+	Tag origin.Tag
 }
 
-func (r *refs) get(symbol string) seenRef {
+func (r *refs) get(symbol string) TaggedRef {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.bySymbol[symbol]
 }
 
-func (r *refs) put(symbol string, seen seenRef) {
+func (r *refs) put(symbol string, seen TaggedRef) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.bySymbol == nil || len(r.bySymbol) >= maxRefs {
-		r.bySymbol = map[string]seenRef{}
+		r.bySymbol = map[string]TaggedRef{}
 	}
 	r.bySymbol[symbol] = seen
 }
 
-// readRef returns the ref of a symbol as it is now. It is io/fs.ErrNotExist if there is
+// ReadRef returns the ref of a symbol as it is now. It is io/fs.ErrNotExist if there is
 // no such symbol.
-func (c *Stored) readRef(ctx context.Context, symbol string) (seenRef, error) {
+func (c *StoreCatalog) ReadRef(ctx context.Context, symbol string) (TaggedRef, error) {
 	if err := names.CheckSymbol(symbol); err != nil {
-		return seenRef{}, absent(fmt.Sprintf("%q", symbol), "no name for a symbol: %v", err)
+		return TaggedRef{}, NewAbsentError(fmt.Sprintf("%q", symbol), "no name for a symbol: %v", err)
 	}
 	seen := c.refs.get(symbol)
 	ref := new(names.Ref)
-	tag, err := readDocument(ctx, c.store, names.RefKey(symbol), seen.tag, ref)
+	tag, err := ReadDocument(ctx, c.store, names.RefKey(symbol), seen.Tag, ref)
 	switch {
 	case errors.Is(err, origin.ErrUnchanged):
 		return seen, nil
 	case errors.Is(err, origin.ErrNotFound):
 		if err := c.checkPlace(ctx); err != nil {
-			return seenRef{}, fmt.Errorf("%s: %w", symbol, err)
+			return TaggedRef{}, fmt.Errorf("%s: %w", symbol, err)
 		}
-		return seenRef{}, absentSymbol(symbol)
+		return TaggedRef{}, AbsentSymbolError(symbol)
 	case err != nil:
-		return seenRef{tag: tag}, err
+		return TaggedRef{Tag: tag}, err
 	case ref.Symbol != symbol:
-		return seenRef{tag: tag}, fmt.Errorf("%s: %w", names.RefKey(symbol), codec.Corrupt("vref", 0, "it is that of %.80q", ref.Symbol))
+		return TaggedRef{Tag: tag}, fmt.Errorf("%s: %w", names.RefKey(symbol), codec.Corrupt("vref", 0, "it is that of %.80q", ref.Symbol))
 	}
 	if err := c.sameStore(ctx); err != nil {
-		return seenRef{}, fmt.Errorf("%s: %w", symbol, err)
+		return TaggedRef{}, fmt.Errorf("%s: %w", symbol, err)
 	}
-	seen = seenRef{ref, tag}
+	seen = TaggedRef{ref, tag}
 	c.refs.put(symbol, seen)
 	return seen, nil
 }
@@ -126,14 +126,14 @@ func (v *versions) put(k names.Key, version *names.Version, size int) {
 	v.byKey[k] = version
 }
 
-// readVersion returns an element of a version list, which must not be changed.
-func (c *Stored) readVersion(ctx context.Context, k names.Key) (*names.Version, error) {
+// ReadVersion returns an element of a version list, which must not be changed.
+func (c *StoreCatalog) ReadVersion(ctx context.Context, k names.Key) (*names.Version, error) {
 	if v := c.versions.get(k); v != nil {
 		return v, nil
 	}
 	var v *names.Version
 	size := 0
-	_, err := readTwice(ctx, c.store, k, "", func(value []byte) (err error) {
+	_, err := ReadObject(ctx, c.store, k, "", func(value []byte) (err error) {
 		v, err = names.DecodeVersion(k, value)
 		size = len(value)
 		return err
