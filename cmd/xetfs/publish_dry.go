@@ -89,7 +89,7 @@ func (p *publishing) newest(ctx context.Context, store origin.Store, r *publishR
 	if err != nil || !is {
 		return nil, err
 	}
-	c, err := catalog.Open(ctx, store, newPageWindow(origin.Pages(store)))
+	c, err := catalog.Open(ctx, store, catalog.RecentPages(origin.Pages(store)))
 	if err != nil {
 		return nil, err
 	}

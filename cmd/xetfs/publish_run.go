@@ -141,7 +141,7 @@ func (p *publishing) open(ctx context.Context) (*catalog.Publisher, error) {
 	if _, err = keyed.RemoveStray(strayAge); err == nil {
 		log := newNotes(p.cmd.ErrOrStderr(), p.cmd.CommandPath())
 		var publisher *catalog.Publisher
-		if publisher, err = catalog.NewPublisher(ctx, p.store, newPageWindow(origin.Pages(p.store)), catalog.PublisherOptions{Logger: log}); err == nil {
+		if publisher, err = catalog.NewPublisher(ctx, p.store, catalog.RecentPages(origin.Pages(p.store)), catalog.PublisherOptions{Logger: log}); err == nil {
 			return publisher, nil
 		}
 	}

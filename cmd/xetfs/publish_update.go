@@ -10,7 +10,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/fs/catalog"
@@ -142,45 +141,4 @@ func sameEntry(a, b *page.Entry) bool {
 	one := *a
 	one.ID.Shard, one.ID.Block = b.ID.Shard, b.ID.Block
 	return one.Equal(b)
-}
-
-// A pageWindow keeps the pages that were read last: who goes through a tree folder by
-// folder needs most of them again at once.
-type pageWindow struct {
-	pages page.Getter
-
-	mu    sync.Mutex
-	kept  map[page.Hash]*page.Page // guarded by mu
-	order []page.Hash              // of kept, oldest first; guarded by mu
-}
-
-// windowPages are about 8 MiB.
-const windowPages = 64
-
-func newPageWindow(pages page.Getter) *pageWindow {
-	return &pageWindow{pages: pages, kept: map[page.Hash]*page.Page{}}
-}
-
-// Page implements page.Getter.
-func (w *pageWindow) Page(ctx context.Context, h page.Hash) (*page.Page, error) {
-	w.mu.Lock()
-	kept := w.kept[h]
-	w.mu.Unlock()
-	if kept != nil {
-		return kept, nil
-	}
-	got, err := w.pages.Page(ctx, h)
-	if err != nil {
-		return nil, err
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.kept[h] == nil {
-		if len(w.order) == windowPages {
-			delete(w.kept, w.order[0])
-			w.order = w.order[1:]
-		}
-		w.kept[h], w.order = got, append(w.order, h)
-	}
-	return got, nil
 }

@@ -90,6 +90,15 @@ func sitDownWith(t testing.TB, s origin.WriteStore, k *ticker) *desk {
 	return &desk{t, newTestPublisher(t, s, k.options()), k, s}
 }
 
+// reopen opens the catalog again, with empty caches.
+func (d *desk) reopen() {
+	d.t.Helper()
+	var err error
+	if d.catalog, err = Open(context.Background(), d.store, origin.Pages(d.store)); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
 func newTestPublisher(t testing.TB, s origin.WriteStore, o PublisherOptions) *Publisher {
 	t.Helper()
 	p, err := NewPublisher(context.Background(), s, origin.Pages(s), o)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/xetfs/xetfs/cache/lru"
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
@@ -34,14 +35,14 @@ func ReadObject(ctx context.Context, s origin.Store, k names.Key, seen origin.Ta
 	}
 }
 
-// maxRefs is how many symbols refs remembers.
+// maxRefs bounds the refs that are cached.
 const maxRefs = 4096
 
-// refs remembers what the refs of symbols were when they were read last, so that a store
-// need not send again what did not change. It is safe for concurrent use.
+// refs caches the refs that were read last with their tags, so that a store does not send an
+// unchanged ref again. It is safe for concurrent use.
 type refs struct {
-	mu       sync.Mutex
-	bySymbol map[string]TaggedRef // guarded by mu
+	mu     sync.Mutex
+	cached *lru.Cache[string, TaggedRef] // by symbol; guarded by mu
 }
 
 // A TaggedRef is a ref that must not be changed any more, with its tag.
@@ -50,19 +51,20 @@ type TaggedRef struct {
 	Tag origin.Tag
 }
 
+func newRefs() refs { return refs{cached: lru.New[string, TaggedRef](maxRefs, nil)} }
+
 func (r *refs) get(symbol string) TaggedRef {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.bySymbol[symbol]
+	seen, _ := r.cached.Get(symbol)
+	return seen
 }
 
 func (r *refs) put(symbol string, seen TaggedRef) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.bySymbol == nil || len(r.bySymbol) >= maxRefs {
-		r.bySymbol = map[string]TaggedRef{}
-	}
-	r.bySymbol[symbol] = seen
+	r.cached.Remove(symbol)
+	r.cached.Add(symbol, seen, 1)
 }
 
 // ReadRef returns the ref of a symbol as it is now. It is io/fs.ErrNotExist if there is
@@ -95,35 +97,31 @@ func (c *StoreCatalog) ReadRef(ctx context.Context, symbol string) (TaggedRef, e
 	return seen, nil
 }
 
-// maxVersionBytes bounds the elements of version lists that are kept, by their encoded
-// length.
+// maxVersionBytes bounds the cached elements of version lists by their encoded length.
 const maxVersionBytes = 8 << 20
 
-// versions keeps elements of version lists that were read: they never change. When it is
-// full it begins anew, which costs one read for 128 versions. It is safe for concurrent
+// versions caches elements of version lists, which never change. It is safe for concurrent
 // use.
 type versions struct {
-	mu    sync.Mutex
-	byKey map[names.Key]*names.Version // guarded by mu
-	size  int                          // guarded by mu
+	mu     sync.Mutex
+	cached *lru.Cache[names.Key, *names.Version] // guarded by mu
+}
+
+func newVersions() versions {
+	return versions{cached: lru.New[names.Key, *names.Version](maxVersionBytes, nil)}
 }
 
 func (v *versions) get(k names.Key) *names.Version {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.byKey[k]
+	version, _ := v.cached.Get(k)
+	return version
 }
 
 func (v *versions) put(k names.Key, version *names.Version, size int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.byKey == nil || v.size+size > maxVersionBytes {
-		v.byKey, v.size = map[names.Key]*names.Version{}, 0
-	}
-	if v.byKey[k] == nil {
-		v.size += size
-	}
-	v.byKey[k] = version
+	v.cached.Add(k, version, int64(size))
 }
 
 // ReadVersion returns an element of a version list, which must not be changed.

@@ -4,28 +4,32 @@ import (
 	"context"
 	"sync"
 
+	"github.com/xetfs/xetfs/cache/lru"
 	"github.com/xetfs/xetfs/codec/page"
 )
 
-// maxRecent is how many pages recentPages keeps: some 8 MB.
-const maxRecent = 64
+// maxRecentPages bounds the pages of RecentPages to about 8 MB.
+const maxRecentPages = 64
 
-// recentPages keeps the pages that were asked for last, for lookups that go through a
-// tree in order: the Getter below may keep none.
+// RecentPages returns a Getter that caches the pages read last. A walk through a tree in order
+// reads the pages above the leaves again and again, and the Getter below may cache none.
+func RecentPages(pages page.Getter) page.Getter {
+	return &recentPages{pages: pages, cached: lru.New[page.Hash, *page.Page](maxRecentPages, nil)}
+}
+
 type recentPages struct {
 	pages page.Getter
 
-	mu    sync.Mutex
-	kept  map[page.Hash]*page.Page // guarded by mu
-	order []page.Hash              // of kept, the oldest first; guarded by mu
+	mu     sync.Mutex
+	cached *lru.Cache[page.Hash, *page.Page] // guarded by mu
 }
 
 // Page implements page.Getter.
 func (r *recentPages) Page(ctx context.Context, h page.Hash) (*page.Page, error) {
 	r.mu.Lock()
-	p := r.kept[h]
+	p, ok := r.cached.Get(h)
 	r.mu.Unlock()
-	if p != nil {
+	if ok {
 		return p, nil
 	}
 	p, err := r.pages.Page(ctx, h)
@@ -34,16 +38,5 @@ func (r *recentPages) Page(ctx context.Context, h page.Hash) (*page.Page, error)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.kept == nil {
-		r.kept = map[page.Hash]*page.Page{}
-	}
-	if r.kept[h] == nil {
-		r.kept[h] = p
-		r.order = append(r.order, h)
-	}
-	if len(r.order) > maxRecent {
-		delete(r.kept, r.order[0])
-		r.order = r.order[1:]
-	}
-	return p, nil
+	return r.cached.Add(h, p, 1), nil
 }

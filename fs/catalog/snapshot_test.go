@@ -237,7 +237,11 @@ func TestForget(t *testing.T) {
 	}
 	other := sitDownWith(t, f, k)
 	other.must(other.replace("m", "a=9"))
-	head, err := d.Catalog().readHead(t.Context(), "m")
+	var head *names.Version
+	var err error
+	for head, err = range d.Catalog().History(t.Context(), "m") {
+		break
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -323,7 +327,7 @@ func loseElement(t *testing.T, d *desk, rest string) {
 			t.Fatal(err)
 		}
 	}
-	d.catalog.versions = versions{}
+	d.reopen()
 }
 
 // race publishes version 4 twice, of which one loses, and loses the ref. The one that

@@ -72,7 +72,7 @@ func Open(ctx context.Context, s origin.Store, pages page.Getter) (*StoreCatalog
 	if err != nil {
 		return nil, err
 	}
-	c := &StoreCatalog{store: s, pages: pages, settings: &settings}
+	c := &StoreCatalog{store: s, pages: pages, settings: &settings, refs: newRefs(), versions: newVersions()}
 	c.identity.tag, c.identity.checked = tag, time.Now()
 	return c, nil
 }

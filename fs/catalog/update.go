@@ -65,7 +65,7 @@ func (b *Publishing) checkChange(ctx context.Context, c page.Change) error {
 // update puts the pages of the newest tree with some changes.
 func (b *Publishing) update(ctx context.Context, st *state, changes []page.Change) (page.Link, error) {
 	x := expansion{ctx: ctx, given: map[string]*page.Entry{}, made: map[string]*page.Entry{}, dirs: map[string]bool{}}
-	pages := &recentPages{pages: b.p.catalog.Pages()}
+	pages := RecentPages(b.p.catalog.Pages())
 	latest := st.latest()
 	if latest != nil {
 		var err error

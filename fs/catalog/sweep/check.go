@@ -60,10 +60,11 @@ func Check(ctx context.Context, s origin.Store, pages page.Getter, o CheckOption
 
 // A checker is one Check under way. It remembers some 32 bytes for each object.
 type checker struct {
-	store origin.Store
-	pages *recent
-	o     CheckOptions
-	slots chan struct{} // one for each thing that is done besides
+	store    origin.Store
+	pages    page.Getter // caches the pages read last
+	uncached page.Getter // for pages that are read once
+	o        CheckOptions
+	slots    chan struct{} // one for each thing that is done besides
 
 	there map[codec.Hash]int64 // sizes of the xorbs that were listed
 	sums  map[page.Hash]bool   // trees whose folders were checked
@@ -84,7 +85,7 @@ type checker struct {
 
 func newChecker(s origin.Store, pages page.Getter, o CheckOptions) *checker {
 	return &checker{
-		store: s, pages: &recent{Getter: pages, kept: map[page.Hash]*page.Page{}}, o: o, slots: make(chan struct{}, workers(s)),
+		store: s, pages: catalog.RecentPages(pages), uncached: pages, o: o, slots: make(chan struct{}, workers(s)),
 		there:  map[codec.Hash]int64{},
 		sums:   map[page.Hash]bool{},
 		bases:  map[string]page.Hash{},

@@ -91,7 +91,7 @@ func (c *checker) child(ctx context.Context, at place, parent *page.Page, row in
 	if path, err := page.PathOf(l.Last); err == nil {
 		at = at.at(path)
 	}
-	p, err := c.pages.Getter.Page(ctx, l.Page)
+	p, err := c.uncached.Page(ctx, l.Page)
 	if err == nil {
 		err = parent.CheckChild(row, p)
 	}
@@ -191,32 +191,4 @@ func (c *checker) lookup(ctx context.Context, root page.Hash, key string) (*page
 		}
 		h = l.Page
 	}
-}
-
-// recent keeps the pages that were read last. It is used by one goroutine.
-type recent struct {
-	page.Getter
-	kept  map[page.Hash]*page.Page
-	order []page.Hash // oldest first
-}
-
-// recentPages is good for some MiB, and for the way down to the folders of a walk.
-const recentPages = 64
-
-// Page implements page.Getter.
-func (r *recent) Page(ctx context.Context, h page.Hash) (*page.Page, error) {
-	if p, ok := r.kept[h]; ok {
-		return p, nil
-	}
-	p, err := r.Getter.Page(ctx, h)
-	if err != nil {
-		return nil, err
-	}
-	if len(r.order) == recentPages {
-		delete(r.kept, r.order[0])
-		r.order = append(r.order[:0], r.order[1:]...)
-	}
-	r.kept[h] = p
-	r.order = append(r.order, h)
-	return p, nil
 }
