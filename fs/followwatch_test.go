@@ -14,6 +14,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/fs/catalog"
+	"github.com/xetfs/xetfs/fs/catalog/writer"
 )
 
 // A watchedCatalog says that it changed when a test wants it to.
@@ -146,7 +147,7 @@ func TestFollowFolder(t *testing.T) {
 	origintest.Close(t, store)
 	settings := names.DefaultSettings("", time.Time{})
 	settings.Page = smallPages
-	publisher, err := catalog.NewPublisher(t.Context(), store, origin.Pages(store), catalog.PublisherOptions{Settings: settings})
+	publisher, err := writer.Open(t.Context(), store, origin.Pages(store), writer.Options{Settings: settings})
 	if err != nil {
 		t.Fatal(err)
 	}

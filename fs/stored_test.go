@@ -16,13 +16,13 @@ import (
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
-	"github.com/xetfs/xetfs/fs/catalog"
+	"github.com/xetfs/xetfs/fs/catalog/writer"
 )
 
 // A press is a real catalog, in memory, that tests publish to.
 type press struct {
 	t testing.TB
-	*catalog.Publisher
+	*writer.Writer
 	store origin.WriteStore
 }
 
@@ -32,7 +32,7 @@ func newPress(t testing.TB, sizes page.Sizes) *press {
 	settings := names.DefaultSettings("", time.Time{})
 	settings.Page = sizes
 	store := origintest.Memory()
-	p, err := catalog.NewPublisher(context.Background(), store, origin.Pages(store), catalog.PublisherOptions{Settings: settings})
+	p, err := writer.Open(context.Background(), store, origin.Pages(store), writer.Options{Settings: settings})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func (p *press) publish(symbol string, entries ...page.Entry) names.Row {
 
 func (p *press) replace(symbol string, tree iter.Seq2[page.Entry, error]) names.Row {
 	p.t.Helper()
-	b, err := p.Begin(context.Background(), symbol, catalog.PublishOptions{Nested: true})
+	b, err := p.Begin(context.Background(), symbol, writer.PublishOptions{Nested: true})
 	if err != nil {
 		p.t.Fatal(err)
 	}

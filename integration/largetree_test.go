@@ -14,7 +14,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/codec/page"
-	"github.com/xetfs/xetfs/fs/catalog"
+	"github.com/xetfs/xetfs/fs/catalog/writer"
 	"github.com/xetfs/xetfs/integration/internal/harness"
 )
 
@@ -77,11 +77,11 @@ func publishLarge(t *testing.T, store string, n int) (entries int) {
 	}
 	defer s.Close()
 	ctx := context.Background()
-	p, err := catalog.NewPublisher(ctx, s, origin.Pages(s), catalog.PublisherOptions{})
+	p, err := writer.Open(ctx, s, origin.Pages(s), writer.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := p.Begin(ctx, "large", catalog.PublishOptions{})
+	w, err := p.Begin(ctx, "large", writer.PublishOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/codec/names"
-	"github.com/xetfs/xetfs/fs/catalog"
+	"github.com/xetfs/xetfs/fs/catalog/writer"
 	"github.com/xetfs/xetfs/integration/internal/harness"
 )
 
@@ -36,7 +36,7 @@ func newCatalog(t testing.TB, store string) {
 	defer s.Close()
 	settings := names.DefaultSettings("", time.Time{})
 	settings.Window, settings.Grace = 2*time.Second, time.Second
-	if _, err := catalog.NewPublisher(context.Background(), s, origin.Pages(s), catalog.PublisherOptions{Settings: settings}); err != nil {
+	if _, err := writer.Open(context.Background(), s, origin.Pages(s), writer.Options{Settings: settings}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec"
-	"github.com/xetfs/xetfs/fs/catalog"
 	"github.com/xetfs/xetfs/fs/catalog/sweep"
+	"github.com/xetfs/xetfs/fs/catalog/writer"
 )
 
 // The exit statuses of all commands.
@@ -87,7 +87,7 @@ func exitStatus(ctx context.Context, err error) int {
 		return exitUsage
 	case errors.As(err, &mount):
 		return exitMount
-	case errors.Is(err, catalog.ErrVersion), errors.Is(err, catalog.ErrBusy), errors.Is(err, catalog.ErrSwept), errors.Is(err, sweep.ErrOther):
+	case errors.Is(err, writer.ErrVersion), errors.Is(err, writer.ErrBusy), errors.Is(err, writer.ErrSwept), errors.Is(err, sweep.ErrOther):
 		return exitBeaten
 	case errors.Is(err, iofs.ErrNotExist):
 		return exitNotFound

@@ -11,8 +11,8 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
-	"github.com/xetfs/xetfs/fs/catalog"
 	"github.com/xetfs/xetfs/fs/catalog/sweep"
+	"github.com/xetfs/xetfs/fs/catalog/writer"
 )
 
 func TestExitStatus(t *testing.T) {
@@ -38,9 +38,9 @@ func TestExitStatus(t *testing.T) {
 		{"damage found", t.Context(), errDamage, 6},
 		{"not mounted", t.Context(), mountError{errors.New("x")}, 7},
 		{"not mounted because of a missing file", t.Context(), mountError{syscall.ENOENT}, 7},
-		{"another version than was asked for", t.Context(), fmt.Errorf("x: %w", catalog.ErrVersion), 8},
-		{"others were faster each time", t.Context(), fmt.Errorf("x: %w", catalog.ErrBusy), 8},
-		{"a sweep deleted what was to be reused", t.Context(), fmt.Errorf("x: %w", catalog.ErrSwept), 8},
+		{"another version than was asked for", t.Context(), fmt.Errorf("x: %w", writer.ErrVersion), 8},
+		{"others were faster each time", t.Context(), fmt.Errorf("x: %w", writer.ErrBusy), 8},
+		{"a sweep deleted what was to be reused", t.Context(), fmt.Errorf("x: %w", writer.ErrSwept), 8},
 		{"another sweep", t.Context(), sweep.ErrOther, 8},
 		{"objects of a catalog are missing", t.Context(), errUnreadable, 4},
 		{"interrupted", t.Context(), fmt.Errorf("x: %w", context.Canceled), 130},

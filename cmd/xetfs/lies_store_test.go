@@ -19,7 +19,7 @@ import (
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/codec/shard"
 	"github.com/xetfs/xetfs/codec/xorb"
-	"github.com/xetfs/xetfs/fs/catalog"
+	"github.com/xetfs/xetfs/fs/catalog/writer"
 )
 
 // objects are what a store holds. Values are shared and never change.
@@ -49,7 +49,7 @@ func newWorld(t testing.TB, seed uint64) *world {
 	store := origintest.MemoryAt(func() time.Time { return time.Unix(1_700_000_000, 0) })
 	settings := names.DefaultSettings("", time.Time{})
 	settings.Page = page.Sizes{Min: 300, Max: 2048, Bits: 1, Restart: 4}
-	p, err := catalog.NewPublisher(t.Context(), store, origin.Pages(store), catalog.PublisherOptions{
+	p, err := writer.Open(t.Context(), store, origin.Pages(store), writer.Options{
 		Settings: settings,
 		Clock:    now,
 		Random: func(b []byte) {
@@ -73,7 +73,7 @@ func newWorld(t testing.TB, seed uint64) *world {
 		symbol string
 		tree   map[string]page.Entry
 	}{{"s", first}, {"t", other}, {"s", second}} {
-		b, err := p.Begin(t.Context(), version.symbol, catalog.PublishOptions{})
+		b, err := p.Begin(t.Context(), version.symbol, writer.PublishOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,7 +22,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/codec/names"
-	"github.com/xetfs/xetfs/fs/catalog"
+	"github.com/xetfs/xetfs/fs/catalog/writer"
 	"github.com/xetfs/xetfs/fs/fstest"
 	"github.com/xetfs/xetfs/fs/fusemount"
 )
@@ -201,6 +201,6 @@ func makeCatalog(ts *testscript.TestScript, _ bool, args []string) {
 	defer store.Close()
 	settings := names.DefaultSettings("", time.Time{})
 	settings.Window, settings.Grace = window, grace
-	_, err = catalog.NewPublisher(context.Background(), store, origin.Pages(store), catalog.PublisherOptions{Settings: settings})
+	_, err = writer.Open(context.Background(), store, origin.Pages(store), writer.Options{Settings: settings})
 	ts.Check(err)
 }

@@ -15,7 +15,7 @@ import (
 
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
-	"github.com/xetfs/xetfs/fs/catalog"
+	"github.com/xetfs/xetfs/fs/catalog/writer"
 )
 
 // pruneOptions are the flags of prune.
@@ -74,15 +74,15 @@ The data stays for the time of grace, see xetfs delete.`,
 }
 
 // rule is what the flags say. Ages are counted back from now.
-func (o *pruneOptions) rule(cmd *cobra.Command, now time.Time) (catalog.KeepRule, error) {
+func (o *pruneOptions) rule(cmd *cobra.Command, now time.Time) (writer.KeepRule, error) {
 	last := cmd.Flags().Changed("keep-last")
 	switch {
 	case !last && o.since == (sinceFlag{}):
-		return catalog.KeepRule{}, usageError{errors.New("say what to keep: --keep-last N or --keep-since T")}
+		return writer.KeepRule{}, usageError{errors.New("say what to keep: --keep-last N or --keep-since T")}
 	case last && o.last < 1:
-		return catalog.KeepRule{}, usageError{fmt.Errorf("--keep-last %d: the newest version stays always, so it is 1 or more", o.last)}
+		return writer.KeepRule{}, usageError{fmt.Errorf("--keep-last %d: the newest version stays always, so it is 1 or more", o.last)}
 	}
-	return catalog.KeepRule{Last: o.last, Since: o.since.from(now), Snapshots: o.snapshots}, nil
+	return writer.KeepRule{Last: o.last, Since: o.since.from(now), Snapshots: o.snapshots}, nil
 }
 
 func (o *pruneOptions) print(w io.Writer, symbol string, rows []names.Row) error {

@@ -18,6 +18,7 @@ import (
 	"github.com/xetfs/xetfs/codec/shard"
 	"github.com/xetfs/xetfs/codec/xorb"
 	"github.com/xetfs/xetfs/fs/catalog"
+	"github.com/xetfs/xetfs/fs/catalog/writer"
 )
 
 // runDry does what run does but for writing.
@@ -114,7 +115,7 @@ func (p *publishing) newest(ctx context.Context, store origin.Store, r *publishR
 // checkIfVersion says what --if-version would.
 func (p *publishing) checkIfVersion(head *names.Row) error {
 	if want := p.ifVersion.number; want != nil && (head == nil || head.Number != *want) {
-		return fmt.Errorf("%s: %w", p.symbol, catalog.ErrVersion)
+		return fmt.Errorf("%s: %w", p.symbol, writer.ErrVersion)
 	}
 	return nil
 }

@@ -17,11 +17,11 @@ import (
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/pack"
-	"github.com/xetfs/xetfs/fs/catalog"
+	"github.com/xetfs/xetfs/fs/catalog/writer"
 )
 
 // openStream prepares to read FOLDER for a publish.
-func (p *publishing) openStream(ctx context.Context, b *catalog.Publishing, old *statcache.File, update *statcache.Update) error {
+func (p *publishing) openStream(ctx context.Context, b *writer.Session, old *statcache.File, update *statcache.Update) error {
 	var err error
 	p.known, err = origin.NewKnown(ctx, p.store, p.knownOptions())
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/xetfs/xetfs/codec/names"
-	"github.com/xetfs/xetfs/fs/catalog"
+	"github.com/xetfs/xetfs/fs/catalog/writer"
 )
 
 // runFrom publishes the tree that --from names.
@@ -19,14 +19,14 @@ func (p *publishing) runFrom(ctx context.Context) error {
 		return err
 	}
 	defer w.close()
-	r, err := p.publishAgain(ctx, w.Publisher, from)
+	r, err := p.publishAgain(ctx, w.Writer, from)
 	if err == nil {
 		writeListing(ctx, w.store, nil, p.report.Note)
 	}
 	return p.finish(r, hinted(ctx, w.Catalog(), p.storePath, err))
 }
 
-func (p *publishing) publishAgain(ctx context.Context, publisher *catalog.Publisher, from target) (publishResult, error) {
+func (p *publishing) publishAgain(ctx context.Context, publisher *writer.Writer, from target) (publishResult, error) {
 	b, err := p.begin(ctx, publisher)
 	if err != nil {
 		return publishResult{}, err
@@ -40,7 +40,7 @@ func (p *publishing) publishAgain(ctx context.Context, publisher *catalog.Publis
 		r.row, r.published = *r.before, false
 		return r, nil
 	}
-	if r.row, err = b.Again(ctx, row); err != nil {
+	if r.row, err = b.Republish(ctx, row); err != nil {
 		return publishResult{}, err
 	}
 	return r, p.compare(ctx, publisher.Catalog(), &r)

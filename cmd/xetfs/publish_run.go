@@ -20,6 +20,7 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/pack"
 	"github.com/xetfs/xetfs/fs/catalog"
+	"github.com/xetfs/xetfs/fs/catalog/writer"
 )
 
 // runPublish publishes.
@@ -111,7 +112,7 @@ func (p *publishing) finish(r publishResult, err error) error {
 	switch {
 	case errors.As(err, new(*catalog.NestedError)):
 		return nestedUsage(err)
-	case errors.Is(err, catalog.ErrSwept):
+	case errors.Is(err, writer.ErrSwept):
 		return fmt.Errorf("%w; publish once more", err)
 	case errors.As(err, new(*origin.LocalError)):
 		return fmt.Errorf("%s: %w", p.storePath, err)
@@ -128,7 +129,7 @@ func (p *publishing) finish(r publishResult, err error) error {
 }
 
 // open opens the store, and makes a catalog in it if there is none.
-func (p *publishing) open(ctx context.Context) (*catalog.Publisher, error) {
+func (p *publishing) open(ctx context.Context) (*writer.Writer, error) {
 	p.scratch = filepath.Join(p.storePath, "tmp")
 	if err := checkWritable(p.scratch); err != nil {
 		return nil, err
@@ -140,8 +141,8 @@ func (p *publishing) open(ctx context.Context) (*catalog.Publisher, error) {
 	p.store = &pageCounter{Keyed: keyed}
 	if _, err = keyed.RemoveStray(strayAge); err == nil {
 		log := newNotes(p.cmd.ErrOrStderr(), p.cmd.CommandPath())
-		var publisher *catalog.Publisher
-		if publisher, err = catalog.NewPublisher(ctx, p.store, catalog.RecentPages(origin.Pages(p.store)), catalog.PublisherOptions{Logger: log}); err == nil {
+		var publisher *writer.Writer
+		if publisher, err = writer.Open(ctx, p.store, catalog.RecentPages(origin.Pages(p.store)), writer.Options{Logger: log}); err == nil {
 			return publisher, nil
 		}
 	}
@@ -157,15 +158,15 @@ func (p *publishing) close() {
 }
 
 // begin begins a publish. What the store holds is looked at only afterwards.
-func (p *publishing) begin(ctx context.Context, publisher *catalog.Publisher) (*catalog.Publishing, error) {
-	return publisher.Begin(ctx, p.symbol, catalog.PublishOptions{
+func (p *publishing) begin(ctx context.Context, publisher *writer.Writer) (*writer.Session, error) {
+	return publisher.Begin(ctx, p.symbol, writer.PublishOptions{
 		IfVersion: p.ifVersion.number, Writer: publishWriter(), Message: p.message, Labels: p.labels,
 		Verify: p.checksum,
 	})
 }
 
 // publishFolder publishes FOLDER.
-func (p *publishing) publishFolder(ctx context.Context, publisher *catalog.Publisher) (publishResult, error) {
+func (p *publishing) publishFolder(ctx context.Context, publisher *writer.Writer) (publishResult, error) {
 	b, err := p.begin(ctx, publisher)
 	if err != nil {
 		return publishResult{}, err
@@ -182,7 +183,7 @@ func (p *publishing) publishFolder(ctx context.Context, publisher *catalog.Publi
 	r := publishResult{before: b.Head(), published: true, listed: p.folder != ""}
 	r.row, err = p.publishTree(ctx, publisher, b)
 	switch {
-	case errors.Is(err, catalog.ErrSame):
+	case errors.Is(err, writer.ErrSame):
 		r.row, r.published = *r.before, false
 		if err := p.checkUnchanged(ctx, b); err != nil {
 			return publishResult{}, err
@@ -203,7 +204,7 @@ func (p *publishing) publishFolder(ctx context.Context, publisher *catalog.Publi
 
 // checkUnchanged returns an error if content of a tree that was not read does not exist in the
 // store any more.
-func (p *publishing) checkUnchanged(ctx context.Context, b *catalog.Publishing) error {
+func (p *publishing) checkUnchanged(ctx context.Context, b *writer.Session) error {
 	if p.stream == nil {
 		return nil
 	}
@@ -225,7 +226,7 @@ func (e *damagedTree) Error() string { return e.text }
 func (*damagedTree) Is(target error) bool { return target == codec.ErrCorrupt } //nolint:errorlint // as package errors asks for it
 
 // publishTree publishes the whole tree, or what is new in it. It is catalog.ErrSame if nothing is.
-func (p *publishing) publishTree(ctx context.Context, publisher *catalog.Publisher, b *catalog.Publishing) (names.Row, error) {
+func (p *publishing) publishTree(ctx context.Context, publisher *writer.Writer, b *writer.Session) (names.Row, error) {
 	c, head := publisher.Catalog(), b.Head()
 	hide := p.show(ctx, head)
 	defer hide()
@@ -250,7 +251,7 @@ func (p *publishing) publishTree(ctx context.Context, publisher *catalog.Publish
 	case err != nil:
 		return names.Row{}, err
 	case len(changes) == 0 && !p.force:
-		return names.Row{}, catalog.ErrSame
+		return names.Row{}, writer.ErrSame
 	}
 	return b.Update(ctx, changes)
 }

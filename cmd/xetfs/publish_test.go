@@ -20,6 +20,7 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/fs/catalog"
+	"github.com/xetfs/xetfs/fs/catalog/writer"
 )
 
 // A publishAnswer is what one run of publish says.
@@ -277,7 +278,7 @@ func TestS05_PublishSocket(t *testing.T) {
 
 // Whose pages or shards were swept meanwhile is told in one line that doing it again helps.
 func TestPublishSwept(t *testing.T) {
-	swept := fmt.Errorf("x: tindex/ab/abc: %w", catalog.ErrSwept)
+	swept := fmt.Errorf("x: tindex/ab/abc: %w", writer.ErrSwept)
 	err := new(publishing).finish(publishResult{}, swept)
 	const want = "x: tindex/ab/abc: a sweep has deleted what was to be used again; publish once more"
 	if err == nil || err.Error() != want || exitStatus(t.Context(), err) != exitBeaten {

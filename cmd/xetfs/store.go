@@ -12,6 +12,7 @@ import (
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/fs/catalog"
+	"github.com/xetfs/xetfs/fs/catalog/writer"
 )
 
 // A reading is a catalog that is looked at, without the data of its files.
@@ -45,7 +46,7 @@ func (r *reading) close() { r.store.Close() }
 
 // A writing is a catalog that is changed.
 type writing struct {
-	*catalog.Publisher
+	*writer.Writer
 	store *dir.Keyed
 	pages page.Getter
 }
@@ -62,7 +63,7 @@ func openWriting(cmd *cobra.Command, folder string) (*writing, error) {
 	w := &writing{store: store, pages: origin.Pages(store)}
 	if err = isCatalog(cmd.Context(), folder, store); err == nil {
 		log := newNotes(cmd.ErrOrStderr(), cmd.CommandPath())
-		if w.Publisher, err = catalog.NewPublisher(cmd.Context(), store, w.pages, catalog.PublisherOptions{Logger: log}); err != nil {
+		if w.Writer, err = writer.Open(cmd.Context(), store, w.pages, writer.Options{Logger: log}); err != nil {
 			err = fmt.Errorf("%s: %w", folder, err)
 		}
 	}

@@ -21,8 +21,8 @@ import (
 	"github.com/xetfs/xetfs/codec/codectest"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
-	"github.com/xetfs/xetfs/fs/catalog"
 	"github.com/xetfs/xetfs/fs/catalog/sweep"
+	"github.com/xetfs/xetfs/fs/catalog/writer"
 )
 
 var (
@@ -140,7 +140,7 @@ func (m *model) count(what string, err error) {
 // outcome sorts errors. What is none of those that must be expected is a fault.
 func outcome(err error) string {
 	for _, kind := range []error{
-		origintest.ErrCrashed, origin.ErrUnknown, origin.ErrNotFound, catalog.ErrBusy, catalog.ErrSwept, sweep.ErrOther,
+		origintest.ErrCrashed, origin.ErrUnknown, origin.ErrNotFound, writer.ErrBusy, writer.ErrSwept, sweep.ErrOther,
 		iofs.ErrNotExist, iofs.ErrExist, context.DeadlineExceeded, errors.ErrUnsupported, origin.ErrConflict,
 	} {
 		if errors.Is(err, kind) {
@@ -181,7 +181,7 @@ func (m *model) write(p *process) {
 // change does one thing that a writer does.
 func (m *model) change(p *process, s origin.WriteStore) (string, error) {
 	ctx := context.Background()
-	pub, err := catalog.NewPublisher(ctx, s, origin.Pages(s), catalog.PublisherOptions{
+	pub, err := writer.Open(ctx, s, origin.Pages(s), writer.Options{
 		Settings: m.settings, Clock: p.clock, Sleep: p.wait, Random: p.random,
 	})
 	if err != nil {
@@ -231,8 +231,8 @@ func (m *model) keep(symbol string, row names.Row, err error) {
 }
 
 // update changes a few entries of the newest tree.
-func (m *model) update(ctx context.Context, p *process, pub *catalog.Publisher, s origin.WriteStore, symbol string) (names.Row, error) {
-	b, err := pub.Begin(ctx, symbol, catalog.PublishOptions{})
+func (m *model) update(ctx context.Context, p *process, pub *writer.Writer, s origin.WriteStore, symbol string) (names.Row, error) {
+	b, err := pub.Begin(ctx, symbol, writer.PublishOptions{})
 	if err != nil {
 		return names.Row{}, err
 	}
@@ -262,7 +262,7 @@ func (m *model) update(ctx context.Context, p *process, pub *catalog.Publisher, 
 }
 
 // again publishes a tree that was there, which may be deleted or swept by now.
-func (m *model) again(ctx context.Context, p *process, pub *catalog.Publisher, symbol string) error {
+func (m *model) again(ctx context.Context, p *process, pub *writer.Writer, symbol string) error {
 	m.mu.Lock()
 	var rows []names.Row
 	for _, symbol := range symbols {
@@ -272,17 +272,17 @@ func (m *model) again(ctx context.Context, p *process, pub *catalog.Publisher, s
 	if len(rows) == 0 {
 		return iofs.ErrNotExist
 	}
-	b, err := pub.Begin(ctx, symbol, catalog.PublishOptions{})
+	b, err := pub.Begin(ctx, symbol, writer.PublishOptions{})
 	if err != nil {
 		return err
 	}
-	row, err := b.Again(ctx, rows[p.roll(len(rows))])
+	row, err := b.Republish(ctx, rows[p.roll(len(rows))])
 	m.keep(symbol, row, err)
 	return err
 }
 
 // remove deletes some versions of a symbol.
-func (m *model) remove(ctx context.Context, p *process, pub *catalog.Publisher, symbol string) error {
+func (m *model) remove(ctx context.Context, p *process, pub *writer.Writer, symbol string) error {
 	var live []uint64
 	for row, err := range pub.Catalog().Live(ctx, symbol) {
 		if err != nil {

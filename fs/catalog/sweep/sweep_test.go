@@ -16,8 +16,8 @@ import (
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
-	"github.com/xetfs/xetfs/fs/catalog"
 	"github.com/xetfs/xetfs/fs/catalog/sweep"
+	"github.com/xetfs/xetfs/fs/catalog/writer"
 )
 
 // A calm is a store in which only the test does something, on a clock of its own.
@@ -25,7 +25,7 @@ type calm struct {
 	t     testing.TB
 	now   time.Time
 	store origin.WriteStore
-	p     *catalog.Publisher
+	p     *writer.Writer
 	nap   func() // while somebody sleeps; nil: nothing happens
 }
 
@@ -37,7 +37,7 @@ func newCalm(t testing.TB) *calm {
 
 func (c *calm) use(s origin.WriteStore) {
 	c.t.Helper()
-	p, err := catalog.NewPublisher(context.Background(), s, origin.Pages(s), catalog.PublisherOptions{
+	p, err := writer.Open(context.Background(), s, origin.Pages(s), writer.Options{
 		Settings: smallSettings(), Clock: c.clock, Sleep: c.sleep,
 	})
 	if err != nil {
@@ -259,11 +259,11 @@ func TestSweepRescue(t *testing.T) {
 	t.Run("kept and not used yet", func(t *testing.T) {
 		c := withGarbage(t)
 		shards := c.keys(names.ShardPrefix)
-		var b *catalog.Publishing
+		var b *writer.Session
 		c.nap = func() {
 			c.now = c.now.Add(90 * time.Second) // so that it has not used it when the sweep decides
 			var err error
-			if b, err = c.p.Begin(t.Context(), "c", catalog.PublishOptions{}); err != nil {
+			if b, err = c.p.Begin(t.Context(), "c", writer.PublishOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			for _, k := range shards {
@@ -340,14 +340,14 @@ func TestSweepWaits(t *testing.T) {
 				_, err = sweep.Sweep(ctx, f, origin.Pages(f), o)
 				return err
 			}
-			b, err := c.p.Begin(t.Context(), "a", catalog.PublishOptions{})
+			b, err := c.p.Begin(t.Context(), "a", writer.PublishOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = b.Again(t.Context(), c.first("a"))
+			_, err = b.Republish(t.Context(), c.first("a"))
 			lost := missing(f, c.now, 4*time.Minute)
 			switch {
-			case waits && !errors.Is(err, catalog.ErrSwept), waits && len(lost) > 0:
+			case waits && !errors.Is(err, writer.ErrSwept), waits && len(lost) > 0:
 				t.Errorf("published: %v; missing: %q", err, lost)
 			case !waits && (err != nil || len(lost) == 0):
 				t.Errorf("published: %v; nothing is missing: this tests nothing", err)

@@ -20,7 +20,7 @@ import (
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/codec/shard"
 	"github.com/xetfs/xetfs/codec/xorb"
-	"github.com/xetfs/xetfs/fs/catalog"
+	"github.com/xetfs/xetfs/fs/catalog/writer"
 )
 
 // Settings with which a few files make a tree of several levels, and hours are minutes.
@@ -165,8 +165,8 @@ func lastSlash(s string) int {
 }
 
 // publish publishes a tree of files by path as the whole of a symbol.
-func publish(ctx context.Context, p *catalog.Publisher, s origin.WriteStore, symbol string, files map[string]int, dedup bool) (names.Row, error) {
-	b, err := p.Begin(ctx, symbol, catalog.PublishOptions{})
+func publish(ctx context.Context, p *writer.Writer, s origin.WriteStore, symbol string, files map[string]int, dedup bool) (names.Row, error) {
+	b, err := p.Begin(ctx, symbol, writer.PublishOptions{})
 	if err != nil {
 		return names.Row{}, err
 	}

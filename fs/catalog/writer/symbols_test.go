@@ -1,4 +1,4 @@
-package catalog
+package writer
 
 import (
 	"context"
@@ -182,7 +182,7 @@ func TestSymbolsProperty(t *testing.T) {
 			}
 			d := sitDown(t, s)
 			d.pass(time.Duration(rapid.IntRange(-3, 3).Draw(rt, "clock")) * 24 * time.Hour)
-			d.store, d.Publisher.store = f, f
+			d.store, d.Writer.store = f, f
 			symbol := rapid.SampledFrom([]string{"a", "b", "c/d"}).Draw(rt, "symbol")
 			switch rapid.IntRange(0, 5).Draw(rt, "kind") {
 			case 0, 1:

@@ -1,4 +1,4 @@
-package catalog
+package writer
 
 import (
 	"bytes"
@@ -16,6 +16,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/fs/catalog"
 )
 
 // A history with all that can happen: versions 0 to 9, one a day from 2026-03-01 on at
@@ -137,7 +138,7 @@ func TestAsOfProperty(t *testing.T) {
 }
 
 // checkAsOf asks for every version in every form.
-func checkAsOf(t *rapid.T, c *StoreCatalog, all []names.Row, live map[uint64]names.Row) {
+func checkAsOf(t *rapid.T, c *catalog.StoreCatalog, all []names.Row, live map[uint64]names.Row) {
 	ctx := context.Background()
 	numbers := slices.Sorted(maps.Keys(live))
 	ask := func(at names.AsOf, want int) { // an index of numbers; -1: none
@@ -182,7 +183,7 @@ func TestAsOfReads(t *testing.T) {
 	}
 	w := origintest.Watch(s)
 	reads := func(at string) int {
-		c, err := Open(t.Context(), w, origin.Pages(w))
+		c, err := catalog.Open(t.Context(), w, origin.Pages(w))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -218,7 +219,7 @@ func TestLatestReads(t *testing.T) {
 	d := sitDown(t, s)
 	d.must(d.replace("m", "a=1"))
 	w := origintest.Watch(s)
-	c, err := Open(t.Context(), w, origin.Pages(w))
+	c, err := catalog.Open(t.Context(), w, origin.Pages(w))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package catalog
+package writer
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
+	"github.com/xetfs/xetfs/fs/catalog"
 )
 
 // pathsOf returns the paths of entries, and the first error.
@@ -25,7 +26,7 @@ func pathsOf(entries iter.Seq2[page.Entry, error]) (paths []string, err error) {
 }
 
 // testTree compares All and Walk of a tree with List and Lookup.
-func testTree(t *testing.T, tree Tree) {
+func testTree(t *testing.T, tree catalog.Tree) {
 	t.Helper()
 	ctx := t.Context()
 	var walk []string
@@ -42,11 +43,11 @@ func testTree(t *testing.T, tree Tree) {
 		}
 	}
 	visit("")
-	if got, err := pathsOf(Walk(ctx, tree, "")); err != nil || !slices.Equal(got, walk) {
+	if got, err := pathsOf(catalog.Walk(ctx, tree, "")); err != nil || !slices.Equal(got, walk) {
 		t.Errorf("Walk = %q, %v, want %q", got, err, walk)
 	}
 	for _, dir := range append(walk, "") {
-		below, err := pathsOf(Walk(ctx, tree, dir))
+		below, err := pathsOf(catalog.Walk(ctx, tree, dir))
 		if err != nil && !errors.Is(err, iofs.ErrNotExist) { // a file
 			t.Errorf("Walk(%q): %v", dir, err)
 		}
@@ -85,7 +86,7 @@ func TestTreesStored(t *testing.T) {
 
 // A brokenTree cannot list one directory.
 type brokenTree struct {
-	Tree
+	catalog.Tree
 	dir string
 }
 
@@ -104,7 +105,7 @@ func TestWalkDamaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	for e, err := range Walk(t.Context(), brokenTree{tree, "a"}, "") {
+	for e, err := range catalog.Walk(t.Context(), brokenTree{tree, "a"}, "") {
 		if err != nil {
 			got = append(got, "error in "+e.Path)
 			continue

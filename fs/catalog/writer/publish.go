@@ -1,4 +1,4 @@
-package catalog
+package writer
 
 import (
 	"context"
@@ -22,11 +22,11 @@ type PublishOptions struct {
 	Nested    bool // allow a symbol that another hides, or that hides others: NestedError
 }
 
-// A Publishing is one publish under way. It must begin before the first look at what the
+// A Session is one publish under way. It must begin before the first look at what the
 // store holds already, because a sweep waits for publishes by when they began
 // (catalog.md, section 11). It is used by one goroutine, but for Known and Sink.
-type Publishing struct {
-	p      *Publisher
+type Session struct {
+	p      *Writer
 	o      PublishOptions
 	st     *state
 	window *window
@@ -35,12 +35,12 @@ type Publishing struct {
 
 // Begin reads the state of the symbol and of the sweep: the window starts. The context
 // is that of what Known looks up, too.
-func (p *Publisher) Begin(ctx context.Context, symbol string, o PublishOptions) (*Publishing, error) {
+func (p *Writer) Begin(ctx context.Context, symbol string, o PublishOptions) (*Session, error) {
 	w, st, err := p.begin(ctx, symbol)
 	if err != nil {
 		return nil, err
 	}
-	b := &Publishing{p: p, o: o, st: st, window: w}
+	b := &Session{p: p, o: o, st: st, window: w}
 	b.reuse.init(ctx, p.store, w)
 	if err := b.checkVersion(st); err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func (p *Publisher) Begin(ctx context.Context, symbol string, o PublishOptions) 
 }
 
 // begin reads the state of the sweep, then that of a symbol.
-func (p *Publisher) begin(ctx context.Context, symbol string) (*window, *state, error) {
+func (p *Writer) begin(ctx context.Context, symbol string) (*window, *state, error) {
 	w, err := p.openWindow(ctx)
 	if err != nil {
 		return nil, nil, fmt.Errorf("state of the sweep: %w", err)
@@ -64,7 +64,7 @@ func (p *Publisher) begin(ctx context.Context, symbol string) (*window, *state, 
 }
 
 // checkTexts refuses now what no version could say of itself at the end.
-func (b *Publishing) checkTexts() error {
+func (b *Session) checkTexts() error {
 	row := names.Row{Time: b.p.now(), Root: page.Hash{1}}
 	_, err := names.Encode(b.p.element(context.Background(), &state{symbol: b.st.symbol}, &change{
 		add: &row, writer: b.o.Writer, message: b.o.Message, labels: b.o.Labels,
@@ -73,16 +73,16 @@ func (b *Publishing) checkTexts() error {
 }
 
 // Head returns the row of the newest live version when the publish began; nil if none.
-func (b *Publishing) Head() *names.Row { return b.st.latest() }
+func (b *Session) Head() *names.Row { return b.st.latest() }
 
 // Has says whether a shard of an earlier publish is still there and may be reused: it
 // rescues it from a sweep that is under way.
-func (b *Publishing) Has(ctx context.Context, s codec.Hash) (bool, error) {
+func (b *Session) Has(ctx context.Context, s codec.Hash) (bool, error) {
 	return b.reuse.hasShard(ctx, s)
 }
 
 // checkVersion holds a state against IfVersion.
-func (b *Publishing) checkVersion(st *state) error {
+func (b *Session) checkVersion(st *state) error {
 	want := b.o.IfVersion
 	switch latest := st.latest(); {
 	case want == nil || latest != nil && latest.Number == *want:
@@ -97,7 +97,7 @@ func (b *Publishing) checkVersion(st *state) error {
 // Replace publishes a whole tree, given in the order of its keys, with an entry for each
 // directory, the root included. When another publisher was faster it becomes the version
 // after that one's.
-func (b *Publishing) Replace(ctx context.Context, entries iter.Seq2[page.Entry, error]) (names.Row, error) {
+func (b *Session) Replace(ctx context.Context, entries iter.Seq2[page.Entry, error]) (names.Row, error) {
 	root, err := b.build(ctx, entries)
 	if err != nil {
 		return names.Row{}, fmt.Errorf("%s: %w", b.st.symbol, err)
@@ -110,7 +110,7 @@ var ErrSame = errors.New("the tree is the same")
 
 // ReplaceChanged is Replace for a tree that is another one than the newest. If it is the same,
 // the error is ErrSame, and pages of it that were missing or damaged are stored again.
-func (b *Publishing) ReplaceChanged(ctx context.Context, entries iter.Seq2[page.Entry, error]) (names.Row, error) {
+func (b *Session) ReplaceChanged(ctx context.Context, entries iter.Seq2[page.Entry, error]) (names.Row, error) {
 	root, err := b.build(ctx, entries)
 	if err != nil {
 		return names.Row{}, fmt.Errorf("%s: %w", b.st.symbol, err)
@@ -125,7 +125,7 @@ func (b *Publishing) ReplaceChanged(ctx context.Context, entries iter.Seq2[page.
 }
 
 // build puts the pages of a whole tree, but for those that the newest tree has.
-func (b *Publishing) build(ctx context.Context, entries iter.Seq2[page.Entry, error]) (page.Link, error) {
+func (b *Session) build(ctx context.Context, entries iter.Seq2[page.Entry, error]) (page.Link, error) {
 	pages := b.newPagePutter(ctx)
 	if latest := b.st.latest(); latest != nil {
 		pages.skip = b.p.pagesOf(ctx, latest.Root, b.o.Verify)
@@ -134,14 +134,14 @@ func (b *Publishing) build(ctx context.Context, entries iter.Seq2[page.Entry, er
 	return root, pages.finish(err)
 }
 
-// Again publishes a tree that is there already: from ver:HASH, or an older version.
-func (b *Publishing) Again(ctx context.Context, row names.Row) (names.Row, error) {
+// Republish publishes a tree that is there already: from ver:HASH, or an older version.
+func (b *Session) Republish(ctx context.Context, row names.Row) (names.Row, error) {
 	return b.commit(ctx, func(ctx context.Context, st *state) (page.Link, error) { return b.again(ctx, st, row.Root) })
 }
 
 // commit makes a tree the next version. Plan is asked for it again when the newest tree
 // is another one.
-func (b *Publishing) commit(ctx context.Context, plan func(context.Context, *state) (page.Link, error)) (names.Row, error) {
+func (b *Session) commit(ctx context.Context, plan func(context.Context, *state) (page.Link, error)) (names.Row, error) {
 	st, err := b.p.load(ctx, b.st.symbol) // much time may have passed
 	if err != nil {
 		return names.Row{}, err

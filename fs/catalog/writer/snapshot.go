@@ -1,4 +1,4 @@
-package catalog
+package writer
 
 import (
 	"bytes"
@@ -9,12 +9,13 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/fs/catalog"
 )
 
 // Snapshot resolves each symbol and keeps what it finds alive under a name. Without
 // replace it is io/fs.ErrExist if there is a snapshot of that name. Symbols are read one
 // after the other: who publishes meanwhile may be in it with one of them only.
-func (p *Publisher) Snapshot(ctx context.Context, name, message string, symbols map[string]names.AsOf, replace bool) (*names.Snapshot, error) {
+func (p *Writer) Snapshot(ctx context.Context, name, message string, symbols map[string]names.AsOf, replace bool) (*names.Snapshot, error) {
 	if err := names.CheckSnapshot(name); err != nil {
 		return nil, err
 	}
@@ -43,7 +44,7 @@ func (p *Publisher) Snapshot(ctx context.Context, name, message string, symbols 
 	}
 }
 
-func (p *Publisher) resolveAll(ctx context.Context, symbols map[string]names.AsOf) (*names.Snapshot, error) {
+func (p *Writer) resolveAll(ctx context.Context, symbols map[string]names.AsOf) (*names.Snapshot, error) {
 	s := &names.Snapshot{Rows: make(map[string]names.Row, len(symbols))}
 	for symbol, at := range symbols {
 		if at.Form == names.ByRoot {
@@ -59,7 +60,7 @@ func (p *Publisher) resolveAll(ctx context.Context, symbols map[string]names.AsO
 }
 
 // putSnapshot puts a snapshot. It is ErrConflict if somebody else replaces it, too.
-func (p *Publisher) putSnapshot(ctx context.Context, s *names.Snapshot, replace bool) error {
+func (p *Writer) putSnapshot(ctx context.Context, s *names.Snapshot, replace bool) error {
 	value, err := names.Encode(s)
 	if err != nil {
 		return err
@@ -95,7 +96,7 @@ func (p *Publisher) putSnapshot(ctx context.Context, s *names.Snapshot, replace 
 
 // settleSnapshot says what became of a snapshot when the store said why, which may be
 // that there is one: ours, if the same was put before and the answer lost.
-func (p *Publisher) settleSnapshot(ctx context.Context, k names.Key, value []byte, replace bool, why error) error {
+func (p *Writer) settleSnapshot(ctx context.Context, k names.Key, value []byte, replace bool, why error) error {
 	now, _, err := p.store.Get(ctx, k, "")
 	switch {
 	case err == nil && bytes.Equal(now, value):
@@ -109,14 +110,14 @@ func (p *Publisher) settleSnapshot(ctx context.Context, k names.Key, value []byt
 }
 
 // DeleteSnapshot deletes a snapshot, or says io/fs.ErrNotExist.
-func (p *Publisher) DeleteSnapshot(ctx context.Context, name string) error {
+func (p *Writer) DeleteSnapshot(ctx context.Context, name string) error {
 	if err := names.CheckSnapshot(name); err != nil {
-		return NewAbsentError(fmt.Sprintf("snapshot %q", name), "%v", err)
+		return catalog.NewAbsentError(fmt.Sprintf("snapshot %q", name), "%v", err)
 	}
 	k := names.SnapshotKey(name)
 	_, err := p.store.Size(ctx, k)
 	if errors.Is(err, origin.ErrNotFound) {
-		return AbsentSnapshotError(name)
+		return catalog.AbsentSnapshotError(name)
 	}
 	if err == nil {
 		err = p.remove(ctx, k)

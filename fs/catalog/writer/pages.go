@@ -1,4 +1,4 @@
-package catalog
+package writer
 
 import (
 	"context"
@@ -26,7 +26,7 @@ const (
 // below it are there.
 type pagePutter struct {
 	ctx  context.Context // of the build
-	b    *Publishing
+	b    *Session
 	skip map[page.Hash]struct{} // pages that are there for certain
 	held []heldPage             // that a sweep wants to delete
 	puts *errgroup.Group
@@ -38,7 +38,7 @@ type heldPage struct {
 	value []byte
 }
 
-func (b *Publishing) newPagePutter(ctx context.Context) *pagePutter {
+func (b *Session) newPagePutter(ctx context.Context) *pagePutter {
 	pp := &pagePutter{ctx: ctx, b: b}
 	pp.begin()
 	return pp
@@ -124,7 +124,7 @@ func (pp *pagePutter) finish(err error) error {
 // of them for a long time yet. Pages above the leaves are read; leaves must exist with
 // their size, or are read, too, with verify. A page that is missing or damaged is left out, and so are pages of
 // a tree with too many.
-func (p *Publisher) pagesOf(ctx context.Context, root page.Hash, verify bool) map[page.Hash]struct{} {
+func (p *Writer) pagesOf(ctx context.Context, root page.Hash, verify bool) map[page.Hash]struct{} {
 	found := map[page.Hash]struct{}{root: {}}
 	next := []page.Hash{root}
 	for len(next) > 0 && len(found) < maxSkipped {

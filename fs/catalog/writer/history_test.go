@@ -1,4 +1,4 @@
-package catalog
+package writer
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
+	"github.com/xetfs/xetfs/fs/catalog"
 )
 
 // putHistory puts a symbol with so many versions, one a second, that many publishes would
@@ -57,7 +58,7 @@ func TestHistoryReads(t *testing.T) {
 	w := origintest.Watch(s)
 	ask := func(at string, version uint64, elements int) {
 		t.Helper()
-		c, err := Open(t.Context(), w, origin.Pages(w))
+		c, err := catalog.Open(t.Context(), w, origin.Pages(w))
 		if err != nil {
 			t.Fatal(err)
 		}

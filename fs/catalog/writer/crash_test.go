@@ -1,4 +1,4 @@
-package catalog
+package writer
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/fs/catalog"
 )
 
 // Steps that a writer may die in. Each begins with the versions 0 to 4 of m, of which 1
@@ -160,7 +161,7 @@ func checkNext(t *testing.T, s origin.WriteStore, symbol string) {
 		t.Errorf("the next version is %q, want %q", got, want)
 	}
 	checkSymbols(t, s)
-	if _, err := newTestPublisher(t, s, PublisherOptions{}).RebuildSymbols(t.Context()); err != nil {
+	if _, err := newTestPublisher(t, s, Options{}).RebuildSymbols(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	checkSymbols(t, s)
@@ -257,8 +258,8 @@ func writeMany(t *testing.T, s origin.WriteStore, writer, count int) {
 	k := newTicker()
 	o := k.options()
 	o.Random = nil
-	o.Sleep = func(ctx context.Context, d time.Duration) error { return Sleep(ctx, d/50) }
-	p, err := NewPublisher(t.Context(), s, origin.Pages(s), o)
+	o.Sleep = func(ctx context.Context, d time.Duration) error { return catalog.Sleep(ctx, d/50) }
+	p, err := Open(t.Context(), s, origin.Pages(s), o)
 	if err != nil {
 		t.Error(err)
 		return
@@ -283,7 +284,7 @@ func writeMany(t *testing.T, s origin.WriteStore, writer, count int) {
 	}
 }
 
-func checkWritten(t *testing.T, c *StoreCatalog, writers, each int) {
+func checkWritten(t *testing.T, c *catalog.StoreCatalog, writers, each int) {
 	t.Helper()
 	seen := map[string]int{}
 	next := writers * each
@@ -380,7 +381,7 @@ func TestUnknownOutcome(t *testing.T) {
 // stored.
 func pendingRef(t *testing.T, s origin.Store, symbol string) []byte {
 	t.Helper()
-	p := &Publisher{store: s.(origin.WriteStore)}
+	p := &Writer{store: s.(origin.WriteStore)}
 	all, err := p.listVersions(t.Context(), symbol)
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package catalog
+package writer
 
 import (
 	"cmp"
@@ -44,7 +44,7 @@ func parentOf(path string) string {
 // checked passes on the entries of a whole tree, which come in the order of their keys,
 // and ends with an error at the first that does not belong there. What they refer to is
 // noted as reused.
-func (b *Publishing) checked(ctx context.Context, entries iter.Seq2[page.Entry, error]) iter.Seq2[page.Entry, error] {
+func (b *Session) checked(ctx context.Context, entries iter.Seq2[page.Entry, error]) iter.Seq2[page.Entry, error] {
 	return func(yield func(page.Entry, error) bool) {
 		var dirs directories
 		var last codec.Hash

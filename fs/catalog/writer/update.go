@@ -1,4 +1,4 @@
-package catalog
+package writer
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
+	"github.com/xetfs/xetfs/fs/catalog"
 	"github.com/xetfs/xetfs/fs/catalog/tree"
 )
 
@@ -19,7 +20,7 @@ import (
 // removed takes what is below it along, and parents that are missing are made. What is
 // not there can be removed, too. When another publisher was faster the changes are
 // applied to its tree.
-func (b *Publishing) Update(ctx context.Context, changes []page.Change) (names.Row, error) {
+func (b *Session) Update(ctx context.Context, changes []page.Change) (names.Row, error) {
 	for i, c := range changes {
 		err := b.checkChange(ctx, c)
 		if err == nil && i > 0 && page.ComparePaths(pathOf(changes[i-1]), pathOf(c)) >= 0 {
@@ -42,7 +43,7 @@ func pathOf(c page.Change) string {
 	return c.Old.Path
 }
 
-func (b *Publishing) checkChange(ctx context.Context, c page.Change) error {
+func (b *Session) checkChange(ctx context.Context, c page.Change) error {
 	switch {
 	case c.New == nil && c.Old == nil:
 		return errors.New("a change of nothing")
@@ -63,9 +64,9 @@ func (b *Publishing) checkChange(ctx context.Context, c page.Change) error {
 }
 
 // update puts the pages of the newest tree with some changes.
-func (b *Publishing) update(ctx context.Context, st *state, changes []page.Change) (page.Link, error) {
+func (b *Session) update(ctx context.Context, st *state, changes []page.Change) (page.Link, error) {
 	x := expansion{ctx: ctx, given: map[string]*page.Entry{}, made: map[string]*page.Entry{}, dirs: map[string]bool{}}
-	pages := RecentPages(b.p.catalog.Pages())
+	pages := catalog.RecentPages(b.p.catalog.Pages())
 	latest := st.latest()
 	if latest != nil {
 		var err error

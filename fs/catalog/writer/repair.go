@@ -1,4 +1,4 @@
-package catalog
+package writer
 
 import (
 	"cmp"
@@ -11,13 +11,14 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/fs/catalog"
 )
 
 // RepairRef makes a lost ref anew from the versions of a symbol: its head is the newest
 // change from which all older ones can be reached. If there are two of them it refuses
 // and names both; pick, if not "", decides. It is io/fs.ErrExist if the ref is there and
 // sound.
-func (p *Publisher) RepairRef(ctx context.Context, symbol string, pick names.Key) (*names.Ref, error) {
+func (p *Writer) RepairRef(ctx context.Context, symbol string, pick names.Key) (*names.Ref, error) {
 	if err := names.CheckSymbol(symbol); err != nil {
 		return nil, err
 	}
@@ -41,7 +42,7 @@ func (p *Publisher) RepairRef(ctx context.Context, symbol string, pick names.Key
 
 // putRepaired puts a ref in the place of the damaged one that has the tag; "": there is
 // none.
-func (p *Publisher) putRepaired(ctx context.Context, ref *names.Ref, head *names.Version, tag origin.Tag) error {
+func (p *Writer) putRepaired(ctx context.Context, ref *names.Ref, head *names.Version, tag origin.Tag) error {
 	value, err := names.Encode(ref)
 	if err != nil {
 		return err
@@ -65,7 +66,7 @@ func (p *Publisher) putRepaired(ctx context.Context, ref *names.Ref, head *names
 
 // findHead returns the newest change of a symbol from which all older ones can be
 // reached.
-func (p *Publisher) findHead(ctx context.Context, symbol string, pick names.Key) (*names.Version, names.Key, error) {
+func (p *Writer) findHead(ctx context.Context, symbol string, pick names.Key) (*names.Version, names.Key, error) {
 	all, err := p.listVersions(ctx, symbol)
 	if err != nil {
 		return nil, "", err
@@ -106,7 +107,7 @@ func (p *Publisher) findHead(ctx context.Context, symbol string, pick names.Key)
 		return nil, "", fmt.Errorf("several changes may be the newest, pick one: %s", keys)
 	}
 	if first == nil {
-		return nil, "", NewAbsentError("version list", "it has no elements")
+		return nil, "", catalog.NewAbsentError("version list", "it has no elements")
 	}
 	return nil, "", fmt.Errorf("no version is complete: %w", first)
 }
@@ -118,7 +119,7 @@ type found struct {
 }
 
 // listVersions returns the keys of all versions of a symbol, the highest seq first.
-func (p *Publisher) listVersions(ctx context.Context, symbol string) ([]found, error) {
+func (p *Writer) listVersions(ctx context.Context, symbol string) ([]found, error) {
 	var all []found
 	for item, err := range p.store.List(ctx, names.VersionsPrefix(symbol), "") {
 		if err != nil {
@@ -136,7 +137,7 @@ func (p *Publisher) listVersions(ctx context.Context, symbol string) ([]found, e
 
 // chain returns a version if all changes before it can be read. In broken it notes those
 // behind which one is missing, which are not followed again: there may be thousands.
-func (p *Publisher) chain(ctx context.Context, k names.Key, broken map[names.Key]error) (*names.Version, error) {
+func (p *Writer) chain(ctx context.Context, k names.Key, broken map[names.Key]error) (*names.Version, error) {
 	var head, younger *names.Version
 	var passed []names.Key
 	for ; k != ""; k = younger.Parent {
@@ -157,7 +158,7 @@ func (p *Publisher) chain(ctx context.Context, k names.Key, broken map[names.Key
 }
 
 // older returns the version with a key, which is that before younger, if not nil.
-func (p *Publisher) older(ctx context.Context, younger *names.Version, k names.Key, broken map[names.Key]error) (*names.Version, error) {
+func (p *Writer) older(ctx context.Context, younger *names.Version, k names.Key, broken map[names.Key]error) (*names.Version, error) {
 	if err := broken[k]; err != nil {
 		return nil, err
 	}

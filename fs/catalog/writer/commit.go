@@ -1,4 +1,4 @@
-package catalog
+package writer
 
 import (
 	"context"
@@ -28,7 +28,7 @@ func (s *state) latest() *names.Row {
 }
 
 // load reads the state of a symbol. What cannot be read in full is not published to.
-func (p *Publisher) load(ctx context.Context, symbol string) (*state, error) {
+func (p *Writer) load(ctx context.Context, symbol string) (*state, error) {
 	if err := names.CheckSymbol(symbol); err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ var errLost = errors.New("another change was faster")
 
 // commit makes a change to a symbol. Plan is asked what to do with the state that is
 // there now, again whenever others were faster; nil means that nothing is to be done.
-func (p *Publisher) commit(ctx context.Context, st *state, w *window, plan func(context.Context, *state) (*change, error)) (*names.Version, error) {
+func (p *Writer) commit(ctx context.Context, st *state, w *window, plan func(context.Context, *state) (*change, error)) (*names.Version, error) {
 	symbol := st.symbol
 	for try := 1; ; try++ {
 		c, err := plan(ctx, st)
@@ -89,7 +89,7 @@ func (p *Publisher) commit(ctx context.Context, st *state, w *window, plan func(
 
 // follow puts the element that follows a state, and makes it the head. Each thing is
 // durable before what refers to it is put.
-func (p *Publisher) follow(ctx context.Context, st *state, w *window, c *change) (*names.Version, *names.Ref, error) {
+func (p *Writer) follow(ctx context.Context, st *state, w *window, c *change) (*names.Version, *names.Ref, error) {
 	v := p.element(ctx, st, c)
 	value, err := names.Encode(v)
 	if err != nil {
@@ -125,7 +125,7 @@ func (p *Publisher) follow(ctx context.Context, st *state, w *window, c *change)
 }
 
 // element makes the element that follows a state.
-func (p *Publisher) element(ctx context.Context, st *state, c *change) *names.Version {
+func (p *Writer) element(ctx context.Context, st *state, c *change) *names.Version {
 	v := &names.Version{
 		Symbol: st.symbol, Delete: c.add == nil, Seq: 1, Time: p.now(), TxID: p.id(),
 		Writer: c.writer, Message: c.message, Labels: c.labels,
@@ -152,7 +152,7 @@ func (p *Publisher) element(ctx context.Context, st *state, c *change) *names.Ve
 }
 
 // newest returns the newest live row of an element that is about to be the head.
-func (p *Publisher) newest(ctx context.Context, v *names.Version) (*names.Row, error) {
+func (p *Writer) newest(ctx context.Context, v *names.Version) (*names.Row, error) {
 	for row, err := range p.catalog.LiveFrom(ctx, v) {
 		if err != nil {
 			return nil, err
@@ -164,7 +164,7 @@ func (p *Publisher) newest(ctx context.Context, v *names.Version) (*names.Row, e
 
 // swap makes ref that of the symbol, in the place of the one that st has. This is the
 // moment at which a change happens. It is errLost if another change was faster.
-func (p *Publisher) swap(ctx context.Context, st *state, ref *names.Ref) error {
+func (p *Writer) swap(ctx context.Context, st *state, ref *names.Ref) error {
 	value, err := names.Encode(ref)
 	if err != nil {
 		return err
@@ -199,7 +199,7 @@ func (p *Publisher) swap(ctx context.Context, st *state, ref *names.Ref) error {
 }
 
 // swapOnce does it.
-func (p *Publisher) swapOnce(ctx context.Context, st *state, value []byte) error {
+func (p *Writer) swapOnce(ctx context.Context, st *state, value []byte) error {
 	k := names.RefKey(st.symbol)
 	return p.timed(ctx, func(ctx context.Context) (err error) {
 		if st.ref == nil {
@@ -213,7 +213,7 @@ func (p *Publisher) swapOnce(ctx context.Context, st *state, value []byte) error
 
 // timed makes a change that must happen within the window: it gives up well before the end
 // of that. What it gave up may have happened.
-func (p *Publisher) timed(ctx context.Context, change func(context.Context) error) error {
+func (p *Writer) timed(ctx context.Context, change func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, p.catalog.Settings().Window/4)
 	defer cancel()
 	err := change(ctx)
@@ -224,7 +224,7 @@ func (p *Publisher) timed(ctx context.Context, change func(context.Context) erro
 }
 
 // syncNew makes the ref of a new symbol durable. What PutIfMatch puts is durable anyway.
-func (p *Publisher) syncNew(ctx context.Context, st *state) error {
+func (p *Writer) syncNew(ctx context.Context, st *state) error {
 	if st.ref != nil {
 		return nil
 	}
@@ -243,7 +243,7 @@ func orUnknown(unknown bool, err error) error {
 // settled says what became of a change: whether the ref of the symbol is still the same
 // as before, or leads to the change. Its txid makes it unmistakable. With deep it may be
 // far down the list, because others followed; that costs a read for each of them.
-func (p *Publisher) settled(ctx context.Context, st *state, ref *names.Ref, deep bool) (same, won bool, err error) {
+func (p *Writer) settled(ctx context.Context, st *state, ref *names.Ref, deep bool) (same, won bool, err error) {
 	now, err := p.catalog.ReadRef(ctx, st.symbol)
 	if errors.Is(err, iofs.ErrNotExist) {
 		return st.ref == nil, false, nil
@@ -270,7 +270,7 @@ func (p *Publisher) settled(ctx context.Context, st *state, ref *names.Ref, deep
 
 // afterwards does what is left to do for the symbol list. The change has happened, so
 // that nothing here can fail it.
-func (p *Publisher) afterwards(ctx context.Context, st *state, v *names.Version, ref *names.Ref) {
+func (p *Writer) afterwards(ctx context.Context, st *state, v *names.Version, ref *names.Ref) {
 	if (st.latest() == nil) == (ref.Latest == nil) {
 		return
 	}

@@ -1,4 +1,4 @@
-package catalog
+package writer
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/fs/catalog"
 )
 
 const (
@@ -25,7 +26,7 @@ const (
 )
 
 // maybeCompact compacts the symbol list if it has many keys.
-func (p *Publisher) maybeCompact(ctx context.Context) error {
+func (p *Writer) maybeCompact(ctx context.Context) error {
 	limit := fewSymbolKeys + int(p.random(manySymbolKeys-fewSymbolKeys))
 	count := 0
 	for _, err := range p.store.List(ctx, names.SymbolPrefix, "") {
@@ -42,12 +43,12 @@ func (p *Publisher) maybeCompact(ctx context.Context) error {
 
 // RebuildSymbols makes the symbol list anew from the refs, and returns how many symbols
 // are live.
-func (p *Publisher) RebuildSymbols(ctx context.Context) (int, error) { return p.compact(ctx, true) }
+func (p *Writer) RebuildSymbols(ctx context.Context) (int, error) { return p.compact(ctx, true) }
 
 // A compaction puts the keys of the symbol list into one object.
 type compaction struct {
-	p       *Publisher
-	list    *SymbolList
+	p       *Writer
+	list    *catalog.SymbolList
 	now     time.Time          // by the store's clock: when the youngest key was put
 	pending map[names.Key]bool // keys that are left alone
 	result  map[string]names.Symbol
@@ -55,7 +56,7 @@ type compaction struct {
 
 // compact compacts the symbol list, and returns how many live symbols are in it. With
 // all, or if what was compacted before is lost, every ref is asked.
-func (p *Publisher) compact(ctx context.Context, all bool) (int, error) {
+func (p *Writer) compact(ctx context.Context, all bool) (int, error) {
 	l, err := p.catalog.ReadSymbolList(ctx)
 	if err != nil {
 		return 0, err

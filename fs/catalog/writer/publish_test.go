@@ -1,4 +1,4 @@
-package catalog
+package writer
 
 import (
 	"context"
@@ -15,15 +15,16 @@ import (
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
+	"github.com/xetfs/xetfs/fs/catalog"
 )
 
 func TestPublish(t *testing.T) {
 	inStores(t, func(t *testing.T, s origin.WriteStore) {
-		if is, err := Exists(t.Context(), s); is || err != nil {
+		if is, err := catalog.Exists(t.Context(), s); is || err != nil {
 			t.Errorf("Is of an empty store = %v, %v", is, err)
 		}
 		d := sitDown(t, s)
-		if is, err := Exists(t.Context(), s); !is || err != nil {
+		if is, err := catalog.Exists(t.Context(), s); !is || err != nil {
 			t.Errorf("Is = %v, %v", is, err)
 		}
 		first := d.must(d.replace("org/model", "a=1 d/ d/x=2"))
@@ -37,7 +38,7 @@ func TestPublish(t *testing.T) {
 		if n := again.Head().Number; n != 2 {
 			t.Errorf("head = %d", n)
 		}
-		d.must(again.Again(t.Context(), first))
+		d.must(again.Republish(t.Context(), first))
 
 		other := sitDown(t, s)
 		if other.Catalog().Settings().ID != d.Catalog().Settings().ID {
@@ -162,7 +163,7 @@ func TestPublishPages(t *testing.T) {
 
 func TestPublishIfVersion(t *testing.T) {
 	d := sitDown(t, origintest.Memory())
-	begin := func(n uint64) (*Publishing, error) {
+	begin := func(n uint64) (*Session, error) {
 		return d.Begin(t.Context(), "m", PublishOptions{IfVersion: &n})
 	}
 	if _, err := begin(0); !errors.Is(err, ErrVersion) {
@@ -383,7 +384,7 @@ func TestAgain(t *testing.T) {
 		if err != nil {
 			return names.Row{}, err
 		}
-		return b.Again(t.Context(), row)
+		return b.Republish(t.Context(), row)
 	}
 	if err := d.Delete(t.Context(), "m", 0); err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package catalog
+package writer
 
 import (
 	"context"
@@ -136,7 +136,7 @@ func (r *reuse) xorbsOf(ctx context.Context, s codec.Hash) ([]names.Key, error) 
 }
 
 // Missing returns the xorbs and shards that do not exist of some shards and the files in them.
-func (b *Publishing) Missing(ctx context.Context, shards []codec.Hash) (missing []names.Key, err error) {
+func (b *Session) Missing(ctx context.Context, shards []codec.Hash) (missing []names.Key, err error) {
 	seen := map[names.Key]bool{}
 	for _, s := range shards {
 		xorbs, err := b.reuse.xorbsOf(ctx, s)
@@ -207,7 +207,7 @@ func (r *reuse) usable(keys ...names.Key) bool {
 // Known notes which xorbs are reused, and Sink which xorbs and shards are stored now.
 // The shards of entries that were not stored now count as reused. If k is a pack.Ledger,
 // so is the result.
-func (b *Publishing) Known(k pack.Known) pack.Known {
+func (b *Session) Known(k pack.Known) pack.Known {
 	known := reusing{k, &b.reuse}
 	if l, ok := k.(pack.Ledger); ok {
 		return reusingLedger{known, l}
@@ -263,7 +263,7 @@ func (r reusingLedger) File(file codec.Hash) (*shard.FileInfo, codec.Hash, bool)
 func (r reusingLedger) Learn(s codec.Hash) bool { return r.ledger.Learn(s) }
 
 // Sink see Known.
-func (b *Publishing) Sink(s pack.Sink) pack.Sink { return storing{s, &b.reuse} }
+func (b *Session) Sink(s pack.Sink) pack.Sink { return storing{s, &b.reuse} }
 
 // A storing is a Sink that notes what is stored. What is there already is reused by it,
 // without saying so.

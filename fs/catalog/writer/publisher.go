@@ -1,4 +1,4 @@
-package catalog
+package writer
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
+	"github.com/xetfs/xetfs/fs/catalog"
 )
 
 // Errors that a caller can act on.
@@ -28,8 +29,8 @@ var (
 	ErrSwept = errors.New("a sweep has deleted what was to be used again")
 )
 
-// PublisherOptions tune a Publisher; the zero value is right.
-type PublisherOptions struct {
+// Options tune a Publisher; the zero value is right.
+type Options struct {
 	Settings *names.Settings                            // of a catalog that has to be made; nil: names.DefaultSettings
 	Clock    func() time.Time                           // nil: time.Now
 	Sleep    func(context.Context, time.Duration) error // nil: a timer
@@ -37,12 +38,12 @@ type PublisherOptions struct {
 	Logger   *slog.Logger                               // nil: nothing is logged
 }
 
-func (o *PublisherOptions) fill() {
+func (o *Options) fill() {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
 	if o.Sleep == nil {
-		o.Sleep = Sleep
+		o.Sleep = catalog.Sleep
 	}
 	if o.Random == nil {
 		o.Random = func(b []byte) { _, _ = rand.Read(b) } // it cannot fail
@@ -52,20 +53,20 @@ func (o *PublisherOptions) fill() {
 	}
 }
 
-// A Publisher adds versions to the catalog in a store. It is safe for concurrent use.
-type Publisher struct {
-	o       PublisherOptions
+// A Writer adds versions to the catalog in a store. It is safe for concurrent use.
+type Writer struct {
+	o       Options
 	store   origin.WriteStore
-	catalog *StoreCatalog
+	catalog *catalog.StoreCatalog
 }
 
-// NewPublisher opens the catalog for writing, and makes it if there is none. Of Settings
+// Open opens the catalog for writing, and makes it if there is none. Of Settings
 // without ID or Created these are filled in.
-func NewPublisher(ctx context.Context, s origin.WriteStore, pages page.Getter, o PublisherOptions) (*Publisher, error) {
+func Open(ctx context.Context, s origin.WriteStore, pages page.Getter, o Options) (*Writer, error) {
 	o.fill()
-	p := &Publisher{o: o, store: s}
+	p := &Writer{o: o, store: s}
 	for {
-		c, err := Open(ctx, s, pages)
+		c, err := catalog.Open(ctx, s, pages)
 		if err == nil {
 			p.catalog = c
 			return p, nil
@@ -81,7 +82,7 @@ func NewPublisher(ctx context.Context, s origin.WriteStore, pages page.Getter, o
 
 // create puts the settings of a new catalog. Those of somebody who was faster are as
 // good.
-func (p *Publisher) create(ctx context.Context) error {
+func (p *Writer) create(ctx context.Context) error {
 	var settings names.Settings
 	if p.o.Settings == nil {
 		settings = *names.DefaultSettings("", time.Time{})
@@ -105,13 +106,13 @@ func (p *Publisher) create(ctx context.Context) error {
 }
 
 // Catalog returns the same catalog for reading.
-func (p *Publisher) Catalog() *StoreCatalog { return p.catalog }
+func (p *Writer) Catalog() *catalog.StoreCatalog { return p.catalog }
 
 // now returns the time in the form that documents have.
-func (p *Publisher) now() time.Time { return time.Unix(0, p.o.Clock().UnixNano()).UTC() }
+func (p *Writer) now() time.Time { return time.Unix(0, p.o.Clock().UnixNano()).UTC() }
 
 // id returns 32 random hex digits.
-func (p *Publisher) id() string {
+func (p *Writer) id() string {
 	var b [16]byte
 	p.o.Random(b[:])
 	return hex.EncodeToString(b[:])
@@ -125,13 +126,13 @@ const (
 
 // pause waits before a try, counted from 1 for the second: longer each time, and not as
 // long as others who wait for the same.
-func (p *Publisher) pause(ctx context.Context, try int) error {
+func (p *Writer) pause(ctx context.Context, try int) error {
 	limit := min(maxPause, minPause<<min(try, 10))
 	return p.o.Sleep(ctx, limit/2+p.random(limit/2))
 }
 
 // random returns a random number below a limit.
-func (p *Publisher) random(limit time.Duration) time.Duration {
+func (p *Writer) random(limit time.Duration) time.Duration {
 	var b [8]byte
 	p.o.Random(b[:])
 	n := time.Duration(0)
@@ -143,7 +144,7 @@ func (p *Publisher) random(limit time.Duration) time.Duration {
 
 // put puts an atom, or a ref that nobody replaces; one that is there already is as good.
 // When the outcome is unknown it puts it again: that can do no harm.
-func (p *Publisher) put(ctx context.Context, k names.Key, value []byte) error {
+func (p *Writer) put(ctx context.Context, k names.Key, value []byte) error {
 	for try := 1; ; try++ {
 		_, err := p.store.PutIfAbsent(ctx, k, value)
 		switch {
@@ -160,7 +161,7 @@ func (p *Publisher) put(ctx context.Context, k names.Key, value []byte) error {
 
 // putPage puts an index page. A page that exists under its key and has other bytes is damaged,
 // and is replaced.
-func (p *Publisher) putPage(ctx context.Context, k names.Key, value []byte) error {
+func (p *Writer) putPage(ctx context.Context, k names.Key, value []byte) error {
 	_, err := p.store.PutIfAbsent(ctx, k, value)
 	switch {
 	case err == nil:
@@ -182,7 +183,7 @@ func (p *Publisher) putPage(ctx context.Context, k names.Key, value []byte) erro
 }
 
 // remove deletes a key, again when the outcome is unknown.
-func (p *Publisher) remove(ctx context.Context, k names.Key) error {
+func (p *Writer) remove(ctx context.Context, k names.Key) error {
 	for try := 1; ; try++ {
 		err := p.store.Delete(ctx, k)
 		if err == nil || !errors.Is(err, origin.ErrUnknown) || try == maxTries {

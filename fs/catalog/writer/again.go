@@ -1,4 +1,4 @@
-package catalog
+package writer
 
 import (
 	"context"
@@ -14,15 +14,16 @@ import (
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
+	"github.com/xetfs/xetfs/fs/catalog"
 )
 
 // again returns the link to a tree that is there already. The tree of a live version of
 // the symbol is there and stays. Of any other each page and shard is looked at, and
 // rescued if need be: a sweep may have begun to delete it.
-func (b *Publishing) again(ctx context.Context, st *state, root page.Hash) (page.Link, error) {
+func (b *Session) again(ctx context.Context, st *state, root page.Hash) (page.Link, error) {
 	p, err := b.p.catalog.Pages().Page(ctx, root)
 	if errors.Is(err, origin.ErrNotFound) {
-		return page.Link{}, NewAbsentError("index "+root.String(), "there is no such tree")
+		return page.Link{}, catalog.NewAbsentError("index "+root.String(), "there is no such tree")
 	}
 	if err != nil {
 		return page.Link{}, err
@@ -45,7 +46,7 @@ func (b *Publishing) again(ctx context.Context, st *state, root page.Hash) (page
 }
 
 // isLive says whether a live version of the symbol has a tree.
-func (b *Publishing) isLive(ctx context.Context, st *state, root page.Hash) (bool, error) {
+func (b *Session) isLive(ctx context.Context, st *state, root page.Hash) (bool, error) {
 	if st.head == nil {
 		return false, nil
 	}
@@ -61,7 +62,7 @@ func (b *Publishing) isLive(ctx context.Context, st *state, root page.Hash) (boo
 }
 
 // useTree sees to it that all pages and shards of a tree are there, and stay.
-func (b *Publishing) useTree(ctx context.Context, root page.Hash, p *page.Page) error {
+func (b *Session) useTree(ctx context.Context, root page.Hash, p *page.Page) error {
 	parts := treeParts{pages: b.p.catalog.Pages(), shards: map[codec.Hash]struct{}{}}
 	parts.keys = []names.Key{names.PageKey(root)}
 	if err := parts.add(ctx, p); err != nil {

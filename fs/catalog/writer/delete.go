@@ -1,4 +1,4 @@
-package catalog
+package writer
 
 import (
 	"context"
@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/fs/catalog"
 )
 
 // Delete removes versions of a symbol. Their data stays for the time of grace. If one of
 // them is not live none is removed, and the error is io/fs.ErrNotExist.
-func (p *Publisher) Delete(ctx context.Context, symbol string, numbers ...uint64) error {
+func (p *Writer) Delete(ctx context.Context, symbol string, numbers ...uint64) error {
 	if len(numbers) == 0 {
 		return errors.New("no version to delete")
 	}
@@ -22,10 +23,10 @@ func (p *Publisher) Delete(ctx context.Context, symbol string, numbers ...uint64
 	}
 	_, err = p.commit(ctx, st, w, func(_ context.Context, st *state) (*change, error) {
 		if st.head == nil {
-			return nil, AbsentSymbolError(symbol)
+			return nil, catalog.AbsentSymbolError(symbol)
 		}
 		for _, n := range numbers {
-			if err := CheckLive(st.head, n); err != nil {
+			if err := catalog.CheckLive(st.head, n); err != nil {
 				return nil, err
 			}
 		}
@@ -49,7 +50,7 @@ func (k *KeepRule) keeps(row names.Row, newer int) bool {
 
 // Prune deletes what a rule does not keep, as one change, and returns the rows, newest
 // first. With dryRun it only returns them.
-func (p *Publisher) Prune(ctx context.Context, symbol string, keep KeepRule, dryRun bool) ([]names.Row, error) {
+func (p *Writer) Prune(ctx context.Context, symbol string, keep KeepRule, dryRun bool) ([]names.Row, error) {
 	w, st, err := p.begin(ctx, symbol)
 	if err != nil {
 		return nil, err
@@ -63,7 +64,7 @@ func (p *Publisher) Prune(ctx context.Context, symbol string, keep KeepRule, dry
 	var rows []names.Row
 	_, err = p.commit(ctx, st, w, func(ctx context.Context, st *state) (*change, error) {
 		if st.head == nil {
-			return nil, AbsentSymbolError(symbol)
+			return nil, catalog.AbsentSymbolError(symbol)
 		}
 		rows = nil
 		c, newer := new(change), 0
@@ -89,7 +90,7 @@ func (p *Publisher) Prune(ctx context.Context, symbol string, keep KeepRule, dry
 }
 
 // inSnapshots returns the versions of a symbol that snapshots hold.
-func (p *Publisher) inSnapshots(ctx context.Context, symbol string) (map[uint64]bool, error) {
+func (p *Writer) inSnapshots(ctx context.Context, symbol string) (map[uint64]bool, error) {
 	held := map[uint64]bool{}
 	for name, err := range p.catalog.Snapshots(ctx) {
 		if err != nil {
@@ -112,7 +113,7 @@ const manyIntervals = 256
 
 // forget makes deletions that are four times the time of grace ago "long ago". The ages
 // are told by the store's clock.
-func (p *Publisher) forget(ctx context.Context, v *names.Version) {
+func (p *Writer) forget(ctx context.Context, v *names.Version) {
 	newest := map[uint64]time.Time{} // element of a seq → when it was put
 	var now time.Time
 	for item, err := range p.store.List(ctx, names.VersionsPrefix(v.Symbol), "") {

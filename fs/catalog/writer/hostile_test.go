@@ -1,4 +1,4 @@
-package catalog
+package writer
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
+	"github.com/xetfs/xetfs/fs/catalog"
 )
 
 // putPage puts one page of links.
@@ -57,7 +58,7 @@ func TestF47_LyingTree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Again(t.Context(), row); !errors.Is(err, codec.ErrCorrupt) {
+	if _, err := b.Republish(t.Context(), row); !errors.Is(err, codec.ErrCorrupt) {
 		t.Errorf("published again: %v", err)
 	}
 	forged := d.must(b.commit(t.Context(), func(context.Context, *state) (page.Link, error) {
@@ -77,11 +78,11 @@ func TestF47_LyingTree(t *testing.T) {
 }
 
 // pagesOver is pagesOf with pages of another store.
-func (p *Publisher) pagesOver(t *testing.T, s origin.Store, root page.Hash) map[page.Hash]struct{} {
+func (p *Writer) pagesOver(t *testing.T, s origin.Store, root page.Hash) map[page.Hash]struct{} {
 	t.Helper()
 	c := *p
 	var err error
-	if c.catalog, err = Open(t.Context(), p.store, origin.Pages(s)); err != nil {
+	if c.catalog, err = catalog.Open(t.Context(), p.store, origin.Pages(s)); err != nil {
 		t.Fatal(err)
 	}
 	return c.pagesOf(t.Context(), root, false)

@@ -1,4 +1,4 @@
-package catalog
+package writer
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/fs/catalog"
 )
 
 // A window is the time for which a publish may rely on what it has looked up. It begins
@@ -25,7 +26,7 @@ import (
 // Its lock is held while the store is asked: whoever relies on something must wait for
 // the answer whether it may.
 type window struct {
-	p *Publisher
+	p *Writer
 
 	mu     sync.Mutex
 	start  time.Time              // guarded by mu, as all below
@@ -38,7 +39,7 @@ type window struct {
 	reused map[names.Key]struct{} // what the publish relies on
 }
 
-func (p *Publisher) openWindow(ctx context.Context) (*window, error) {
+func (p *Writer) openWindow(ctx context.Context) (*window, error) {
 	w := &window{p: p, reused: map[names.Key]struct{}{}}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -50,7 +51,7 @@ func (w *window) readLocked(ctx context.Context) error {
 	for try := 1; ; try++ {
 		start := w.p.o.Clock()
 		sweep := new(names.Sweep)
-		tag, err := ReadDocument(ctx, w.p.store, names.SweepKey(), "", sweep)
+		tag, err := catalog.ReadDocument(ctx, w.p.store, names.SweepKey(), "", sweep)
 		gone := errors.Is(err, origin.ErrNotFound)
 		if err != nil && !gone {
 			return err
@@ -91,9 +92,9 @@ func (w *window) beginLocked(start time.Time) {
 	w.start = start
 }
 
-func (p *Publisher) readSweepList(ctx context.Context, k names.Key) ([]names.Key, error) {
+func (p *Writer) readSweepList(ctx context.Context, k names.Key) ([]names.Key, error) {
 	var listed []names.Key
-	_, err := ReadObject(ctx, p.store, k, "", func(value []byte) (err error) {
+	_, err := catalog.ReadObject(ctx, p.store, k, "", func(value []byte) (err error) {
 		if err = names.CheckValue(k, value); err == nil {
 			listed, err = names.DecodeSweepList(value)
 		}

@@ -1,10 +1,11 @@
-package catalog
+package writer
 
 import (
 	"errors"
 	"testing"
 
 	"github.com/xetfs/xetfs/cache/origin/origintest"
+	"github.com/xetfs/xetfs/fs/catalog"
 )
 
 // A symbol whose first version would be hidden by another in a mount, or hide another, is
@@ -33,11 +34,11 @@ func TestCheckNested(t *testing.T) {
 		{"was", "", ""},
 	} {
 		_, err := d.Begin(t.Context(), tt.symbol, PublishOptions{})
-		var nested *NestedError
+		var nested *catalog.NestedError
 		switch {
 		case tt.hidden == "" && err != nil:
 			t.Errorf("%s: %v", tt.symbol, err)
-		case tt.hidden != "" && (!errors.As(err, &nested) || *nested != NestedError{tt.hidden, tt.by}):
+		case tt.hidden != "" && (!errors.As(err, &nested) || *nested != catalog.NestedError{Hidden: tt.hidden, By: tt.by}):
 			t.Errorf("%s: %v, want %s hidden by %s", tt.symbol, err, tt.hidden, tt.by)
 		}
 	}

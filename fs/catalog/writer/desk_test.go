@@ -1,4 +1,4 @@
-package catalog
+package writer
 
 import (
 	"context"
@@ -19,6 +19,7 @@ import (
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
+	"github.com/xetfs/xetfs/fs/catalog"
 )
 
 // A desk is where tests publish: a writer at a store that it may share with others.
@@ -27,7 +28,7 @@ import (
 // "l->d" a link. The root is there without being named, and the order is free.
 type desk struct {
 	t testing.TB
-	*Publisher
+	*Writer
 	*ticker
 	store origin.WriteStore
 }
@@ -68,8 +69,8 @@ func (k *ticker) roll(b []byte) {
 	}
 }
 
-func (k *ticker) options() PublisherOptions {
-	return PublisherOptions{
+func (k *ticker) options() Options {
+	return Options{
 		Settings: &names.Settings{
 			Page: page.Sizes{Min: 512, Max: 2048, Bits: 2, Restart: 16}, Block: 4,
 			Window: time.Hour, Grace: 7 * 24 * time.Hour,
@@ -94,14 +95,14 @@ func sitDownWith(t testing.TB, s origin.WriteStore, k *ticker) *desk {
 func (d *desk) reopen() {
 	d.t.Helper()
 	var err error
-	if d.catalog, err = Open(context.Background(), d.store, origin.Pages(d.store)); err != nil {
+	if d.catalog, err = catalog.Open(context.Background(), d.store, origin.Pages(d.store)); err != nil {
 		d.t.Fatal(err)
 	}
 }
 
-func newTestPublisher(t testing.TB, s origin.WriteStore, o PublisherOptions) *Publisher {
+func newTestPublisher(t testing.TB, s origin.WriteStore, o Options) *Writer {
 	t.Helper()
-	p, err := NewPublisher(context.Background(), s, origin.Pages(s), o)
+	p, err := Open(context.Background(), s, origin.Pages(s), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +170,7 @@ func seqOf(list []page.Entry) iter.Seq2[page.Entry, error] {
 }
 
 // wordsOf returns the tree in words, in the order of its keys.
-func wordsOf(ctx context.Context, t Tree) (string, error) {
+func wordsOf(ctx context.Context, t catalog.Tree) (string, error) {
 	var words []string
 	for e, err := range t.All(ctx, "") {
 		switch {
@@ -238,7 +239,7 @@ func (d *desk) see(symbol, at string) string {
 	return see(d.t, d.Catalog(), symbol, asOf)
 }
 
-func see(t testing.TB, c *StoreCatalog, symbol string, at names.AsOf) string {
+func see(t testing.TB, c *catalog.StoreCatalog, symbol string, at names.AsOf) string {
 	t.Helper()
 	tree, err := c.Open(context.Background(), symbol, at)
 	if err == nil {
@@ -262,9 +263,9 @@ func see(t testing.TB, c *StoreCatalog, symbol string, at names.AsOf) string {
 }
 
 // fresh is a reader who knows nothing of what was read before.
-func fresh(t testing.TB, s origin.Store) *StoreCatalog {
+func fresh(t testing.TB, s origin.Store) *catalog.StoreCatalog {
 	t.Helper()
-	c, err := Open(context.Background(), s, origin.Pages(s))
+	c, err := catalog.Open(context.Background(), s, origin.Pages(s))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -272,7 +273,7 @@ func fresh(t testing.TB, s origin.Store) *StoreCatalog {
 }
 
 // symbolsOf returns the symbols with spaces between them.
-func symbolsOf(t testing.TB, c *StoreCatalog) string {
+func symbolsOf(t testing.TB, c *catalog.StoreCatalog) string {
 	t.Helper()
 	var found []string
 	for s, err := range c.Symbols(context.Background()) {
@@ -285,7 +286,7 @@ func symbolsOf(t testing.TB, c *StoreCatalog) string {
 }
 
 // liveOf returns the numbers of the live versions.
-func liveOf(t testing.TB, c *StoreCatalog, symbol string) []uint64 {
+func liveOf(t testing.TB, c *catalog.StoreCatalog, symbol string) []uint64 {
 	t.Helper()
 	var found []uint64
 	for row, err := range c.Live(context.Background(), symbol) {

@@ -1,4 +1,4 @@
-package catalog
+package writer
 
 import (
 	"context"
@@ -133,12 +133,12 @@ func TestRescuePages(t *testing.T) {
 			}
 			f := origintest.WithFaults(d.store) // answers that are lost change nothing
 			f.Lost, f.Vanished, f.Refused = 0.2, 0.1, 0.1
-			d.Publisher.store = f
+			d.Writer.store = f
 			if verb == "replace" {
 				d.must(b.Replace(t.Context(), seqOf(entriesOf(words))))
 			} else {
 				root, _ := d.Catalog().Resolve(t.Context(), "m", names.AsOf{Form: names.ByRoot, Root: rootOf(t, d, 0)})
-				d.must(b.Again(t.Context(), root))
+				d.must(b.Republish(t.Context(), root))
 			}
 			for _, k := range keys {
 				if !slices.Contains(sweep.kept(), k) {
@@ -222,7 +222,7 @@ func TestRescueTooLate(t *testing.T) {
 		}
 		return nil
 	}
-	d.store, d.Publisher.store = f, f
+	d.store, d.Writer.store = f, f
 	slept := false
 	d.o.Sleep = func(_ context.Context, wait time.Duration) error {
 		if wait > time.Second && !slept {
@@ -290,7 +290,7 @@ func TestWindow(t *testing.T) {
 			d := sitDown(t, origintest.Memory())
 			words, keys := deadTree(t, d)
 			f := origintest.WithFaults(d.store)
-			d.store, d.Publisher.store = f, f
+			d.store, d.Writer.store = f, f
 			var sweep *broom
 			f.Before = func(_ context.Context, c origintest.Call) error {
 				p, err := names.ParseKey(c.Key)
@@ -328,7 +328,7 @@ func TestWindow(t *testing.T) {
 func TestWindowSymbol(t *testing.T) {
 	d := sitDown(t, origintest.Memory())
 	f := origintest.WithFaults(d.store)
-	d.store, d.Publisher.store = f, f
+	d.store, d.Writer.store = f, f
 	f.Before = func(_ context.Context, c origintest.Call) error {
 		p, err := names.ParseKey(c.Key)
 		if err != nil || p.Kind != names.VersionKind || !c.Changes() {
@@ -373,31 +373,31 @@ func TestRescueData(t *testing.T) {
 	x := builder.Xorbs[0]
 	tests := []struct {
 		name string
-		use  func(b *Publishing, k knownAll) bool
+		use  func(b *Session, k knownAll) bool
 		want func(s codec.Hash) []names.Key
 	}{
-		{"chunk", func(b *Publishing, k knownAll) bool {
+		{"chunk", func(b *Session, k knownAll) bool {
 			_, _, ok := b.Known(plainKnown{k}).Lookup(k.chunk)
 			return ok
 		}, func(codec.Hash) []names.Key { return []names.Key{x.Key()} }},
-		{"chunk of a ledger", func(b *Publishing, k knownAll) bool {
+		{"chunk of a ledger", func(b *Session, k knownAll) bool {
 			_, _, ok := b.Known(k).(pack.Ledger).Lookup(k.chunk)
 			return ok
 		}, func(codec.Hash) []names.Key { return []names.Key{x.Key()} }},
-		{"file", func(b *Publishing, k knownAll) bool {
+		{"file", func(b *Session, k knownAll) bool {
 			_, _, ok := b.Known(k).(pack.Ledger).File(k.file)
 			return ok
 		}, func(s codec.Hash) []names.Key { return []names.Key{names.ShardKey(s), x.Key()} }},
-		{"shard", func(b *Publishing, k knownAll) bool {
+		{"shard", func(b *Session, k knownAll) bool {
 			ok, err := b.Has(t.Context(), k.shard)
 			return ok && err == nil
 		}, func(s codec.Hash) []names.Key { return []names.Key{names.ShardKey(s), x.Key()} }},
-		{"entry", func(b *Publishing, k knownAll) bool {
+		{"entry", func(b *Session, k knownAll) bool {
 			e := page.Entry{Path: "f", Mode: 0o644, ModTime: mtime, Size: 3000, ID: codec.FileID{File: k.file, Shard: k.shard, Block: 48}}
 			_, err := b.Replace(t.Context(), seqOf([]page.Entry{entryOf("/"), e}))
 			return err == nil
 		}, func(s codec.Hash) []names.Key { return []names.Key{names.ShardKey(s), x.Key()} }},
-		{"changed entry", func(b *Publishing, k knownAll) bool {
+		{"changed entry", func(b *Session, k knownAll) bool {
 			e := page.Entry{Path: "f", Mode: 0o644, ModTime: mtime, Size: 3000, ID: codec.FileID{File: k.file, Shard: k.shard, Block: 48}}
 			_, err := b.Update(t.Context(), []page.Change{{New: &e}})
 			return err == nil
@@ -465,7 +465,7 @@ func (s slowSink) PutShard(ctx context.Context, w *shard.Writer) (codec.Hash, er
 // a real packer, while sweeps come and go.
 func TestSinkAndSweep(t *testing.T) {
 	content := origintest.Random(7, 300_000)
-	packInto := func(t *testing.T, d *desk, b *Publishing, before func()) names.Row {
+	packInto := func(t *testing.T, d *desk, b *Session, before func()) names.Row {
 		var packed []pack.File
 		w := pack.NewWriter(b.Sink(slowSink{origin.Sink(d.store), before}), pack.Options{Done: func(f pack.File) { packed = append(packed, f) }})
 		if err := w.AddFile(t.Context(), strings.NewReader(string(content))); err != nil {

@@ -1,4 +1,4 @@
-package catalog
+package writer
 
 import (
 	"encoding/binary"
@@ -46,8 +46,8 @@ func BenchmarkReplace(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	p := newTestPublisher(b, s, PublisherOptions{})
-	publish := func(b *testing.B, symbol string, do func(*Publishing) error) {
+	p := newTestPublisher(b, s, Options{})
+	publish := func(b *testing.B, symbol string, do func(*Session) error) {
 		u, err := p.Begin(b.Context(), symbol, PublishOptions{})
 		if err == nil {
 			err = do(u)
@@ -56,8 +56,8 @@ func BenchmarkReplace(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	whole := func(changed map[int]bool) func(*Publishing) error {
-		return func(u *Publishing) error {
+	whole := func(changed map[int]bool) func(*Session) error {
+		return func(u *Session) error {
 			_, err := u.Replace(b.Context(), bigTree(files, changed))
 			return err
 		}
@@ -70,7 +70,7 @@ func BenchmarkReplace(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			p := newTestPublisher(b, s, PublisherOptions{})
+			p := newTestPublisher(b, s, Options{})
 			b.StartTimer()
 			u, err := p.Begin(b.Context(), "m", PublishOptions{})
 			if err == nil {
@@ -93,7 +93,7 @@ func BenchmarkReplace(b *testing.B) {
 	b.Run("update", func(b *testing.B) {
 		for b.Loop() {
 			round++
-			publish(b, "m", func(u *Publishing) error {
+			publish(b, "m", func(u *Session) error {
 				var changed page.Entry
 				for e, err := range bigTree(1000, map[int]bool{round % 1000: true}) {
 					if err == nil && e.ID.File[31] == 1 {

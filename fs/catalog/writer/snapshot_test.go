@@ -1,4 +1,4 @@
-package catalog
+package writer
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/fs/catalog"
 )
 
 func TestSnapshot(t *testing.T) {
@@ -70,7 +71,7 @@ func TestSnapshot(t *testing.T) {
 	})
 }
 
-func snapshotsOf(t testing.TB, c *StoreCatalog) []string {
+func snapshotsOf(t testing.TB, c *catalog.StoreCatalog) []string {
 	t.Helper()
 	var found []string
 	for name, err := range c.Snapshots(t.Context()) {
@@ -87,7 +88,7 @@ func TestSnapshotWindow(t *testing.T) {
 	d := sitDown(t, origintest.Memory())
 	d.must(d.replace("m", "a=0"))
 	f := origintest.WithFaults(d.store)
-	d.Publisher.store = f
+	d.Writer.store = f
 	d.catalog = fresh(t, f)
 	reads := 0
 	f.Before = func(_ context.Context, c origintest.Call) error {
