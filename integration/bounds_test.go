@@ -87,8 +87,8 @@ func TestL15_SparseShards(t *testing.T) {
 	wantBounded(t, m)
 }
 
-// sparseEnds returns what is not zero in a shard of that size, by offset: its header and, of
-// every second one, the ends of its sections and a footer. Those differ.
+// sparseEnds returns the bytes of a shard of that size that are not zero, by offset. Every shard
+// has a header, every second one also a footer and the ends of its sections. No two are equal.
 func sparseEnds(t *testing.T, size int64, i int) map[int64][]byte {
 	t.Helper()
 	const header, bookend, footer = 48, 48, 200

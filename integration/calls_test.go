@@ -43,7 +43,7 @@ var ways = []way{
 	{"fadvise", 0, afterFadvise},
 }
 
-// ranges is what is read of a file of so many bytes.
+// ranges returns the reads of a file of size bytes.
 func ranges(size int64) []struct{ off, n int64 } {
 	return []struct{ off, n int64 }{
 		{0, 0}, {0, 1}, {0, size}, {0, 1 << 20}, {0, size + 1},

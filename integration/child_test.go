@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// children is what this program does when it is started as a reader: it says "reading"
-// and reads for ever, or until there is an error, or until it is killed.
+// children has the roles of this program when it is started as a reader. A child prints "reading"
+// and reads until an error or until it is killed.
 var children = map[string]func(path string) error{
 	"buffered": func(path string) error { return readForEver(path, 0) },
 	"direct":   func(path string) error { return readForEver(path, unix.O_DIRECT) },
@@ -158,7 +158,7 @@ func startChild(t testing.TB, role, path string) *Child {
 	return c
 }
 
-// Says returns the next line, or why there is none.
+// Says returns the next line, or the reason why it is missing.
 func (c *Child) Says(limit time.Duration) string {
 	select {
 	case line, ok := <-c.lines:

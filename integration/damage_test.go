@@ -62,7 +62,7 @@ func onlyXorb(t *testing.T, s *harness.Store) (string, codec.Hash) {
 	return "", codec.Hash{}
 }
 
-// A damaged shard is left out and named in the log; the mount goes on.
+// A damaged shard is left out and named in the log; the mount still works.
 func TestBareDamagedShard(t *testing.T) {
 	dir := t.TempDir()
 	good, bad := harness.Noise(1, 300_000), harness.Noise(2, 300_000)
@@ -116,7 +116,7 @@ func TestBareAbsentXorb(t *testing.T) {
 	}
 }
 
-// Of two copies of a xorb the good one is used, whichever is looked at first.
+// The sound copy of two copies of a xorb is used, in either order.
 func TestBareDamagedCopy(t *testing.T) {
 	content := harness.Noise(1, 1_000_000)
 	for _, bad := range []string{"a", "b"} {
@@ -143,8 +143,8 @@ func TestBareDamagedCopy(t *testing.T) {
 	}
 }
 
-// A bit that is wrong in a chunk is EIO and one line that names shard, xorb and chunk;
-// the chunks beside it can be read. When the xorb is repaired, the file is right again.
+// A flipped bit of a chunk is EIO and one line that names shard, xorb and chunk. Other chunks
+// stay readable. Once the xorb is repaired, the file is right again.
 func TestBareCorruptChunk(t *testing.T) {
 	for _, o := range []struct {
 		name    string

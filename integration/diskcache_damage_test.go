@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bytes of segments that somebody changes, under a mount and between two, are never read:
-// each chunk is compared whenever it is read, and fetched again.
+// Another process changes bytes of segments, under a mount and between two. No reader gets them:
+// each chunk is compared at each read, and fetched again.
 func TestD09_SegmentsChanged(t *testing.T) {
 	harness.NeedFuse(t)
 	const size = 2 << 20
@@ -68,11 +68,10 @@ func flipSome(t *testing.T, paths []string, dice *rand.Rand, n int) (flips int) 
 	return flips
 }
 
-// Of a file that is kept whole, size and times are compared whenever it is opened for the
-// kernel to read, and at each read that is answered by the mount; nothing else, since to
-// read it all would take what it is there to save. So who writes to it is noticed then, also
-// if he sets the time of change back. Who has opened it before has the kernel read what was
-// written, as has who maps it while it is open so; nobody but its owner can do that.
+// Size and times of a materialized file are compared at each open for passthrough and at each read
+// that the mount answers. The bytes are not, since that would cost the saved time. So the next open
+// finds a write to the file, also if the writer sets mtime back. Earlier opens and mappings see the
+// written bytes. Only the owner of the cache can write to the file.
 func TestD09_WholeFilesChanged(t *testing.T) {
 	harness.NeedFuse(t)
 	const size = 2<<20 + 5
@@ -113,7 +112,7 @@ func TestD09_WholeFilesChanged(t *testing.T) {
 				m := harness.MountSource(t, far.URL, flags...)
 				far.read(t, m, 0)
 				cache.until("it is laid down", func(k Kept) bool { return k.Files == 1 })
-				far.read(t, m, 0) // and is known to whoever reads it
+				far.read(t, m, 0) // and this read finds it
 				switch how {
 				case "between mounts":
 					m.Unmount()
@@ -136,7 +135,7 @@ func TestD09_WholeFilesChanged(t *testing.T) {
 					far.read(t, m, 0)
 				}
 				m.Quiet(eventDropped)
-				if how == "passthrough" || how == "between mounts" { // else nobody opens it for long
+				if how == "passthrough" || how == "between mounts" { // else no reader opens it for long
 					cache.until("it is laid down again", func(k Kept) bool { return k.Files == 1 })
 				}
 				cache.wantSound()
@@ -145,8 +144,7 @@ func TestD09_WholeFilesChanged(t *testing.T) {
 	}
 }
 
-// What is damaged without anybody writing to it, as by a disk that goes bad, `xetfs cache
-// verify` finds: it reads everything.
+// `xetfs cache verify` finds damage without a write, as by a bad disk, because it reads all bytes.
 func TestD09_WholeFilesRot(t *testing.T) {
 	harness.NeedFuse(t)
 	const size = 1 << 20
@@ -187,8 +185,8 @@ func untilDropped(t *testing.T, m *harness.Mount) {
 	}
 }
 
-// A mount finds the same by itself, some time after the file was opened. Here a disk does
-// change its bytes: no time of the file tells.
+// A mount finds the same damage in the background, some time after the file was opened. The disk
+// changes its bytes here, and no time of the file changes.
 func TestD09_WholeFilesRotUnseen(t *testing.T) {
 	harness.NeedFuse(t)
 	far, cache := serveNoise(t, 6100, 2, 1<<20), newCacheFolder(t)
@@ -212,7 +210,7 @@ func TestD09_WholeFilesRotUnseen(t *testing.T) {
 	cache.wantSound()
 }
 
-// rotOnLoop changes a byte of the piece wherever it lies on the disk of a cache.
+// rotOnLoop changes a byte of the piece at its place on the disk of a cache.
 func rotOnLoop(t *testing.T, c *CacheFolder, piece []byte) {
 	t.Helper()
 	dir := filepath.Dir(c.Dir)

@@ -22,15 +22,14 @@ const (
 	eventResumed   = "cache_resumed"
 )
 
-// How long a disk cache leaves its disk alone: where it was full, and until it has looked
-// three times at one that failed.
+// Times without use of the disk: after a full disk, and until three probes of a failed disk.
 const (
 	fullPause   = 30 * time.Second
 	failedPause = 90 * time.Second
 )
 
-// D01, D02, D03: where there is no room the log says so, once in half a minute. Nobody who
-// reads notices, nothing is damaged, and what was kept before stays.
+// D01, D02, D03: a full disk is one log line in half a minute. Readers see no error, no entry is
+// damaged, and stored entries stay.
 func TestD01_D02_D03_NoRoom(t *testing.T) {
 	for _, tt := range []struct {
 		name, tmpfs string
@@ -100,8 +99,8 @@ func TestD01_D02_D03_NoRoom(t *testing.T) {
 	}
 }
 
-// inMemory is what a mount may still have in its memory of what it could not keep: it is
-// not fetched again, and so not kept.
+// inMemory is the number of bytes that a mount may hold in memory instead of on disk. They are not
+// fetched again, and so not stored.
 const inMemory = 1 << 20
 
 // wantKeeping reads until all comes from the disk.
@@ -168,8 +167,8 @@ func removeAll(t *testing.T, path string) {
 	}
 }
 
-// D05, D07: where the disk fails for good, the log says so once, and from then on it is
-// left alone. Nobody who reads notices. When it is back, it is used again.
+// D05, D07: a disk that fails permanently is one log line, and then out of use. Readers see no
+// error. A disk that works again is used again.
 func TestD05_D07_DiskGone(t *testing.T) {
 	for _, tt := range []struct {
 		name        string
@@ -253,8 +252,8 @@ func chmod(t *testing.T, mode os.FileMode, paths ...string) {
 	}
 }
 
-// mountUnprivileged mounts as root who may mount, and may not read and write whatever
-// there is.
+// mountUnprivileged mounts as root with the right to mount, and without the right to read and write
+// all files.
 func mountUnprivileged(t *testing.T, source string, flags ...string) *harness.Mount {
 	t.Helper()
 	harness.NeedFuse(t)

@@ -20,9 +20,9 @@ type killing struct {
 	dice  *rand.Rand
 }
 
-// Killed at any moment, while readers come and go and old chunks make room for new ones, a
-// mount leaves a disk cache in which nothing is damaged, and in which the next mount finds
-// what the kernel had been given.
+// A mount is killed at random moments, while readers open and close files and new chunks evict old
+// ones. No entry of its disk cache is damaged. The next mount finds all entries whose
+// writes had reached the kernel.
 func TestD15_MountKilled(t *testing.T) {
 	harness.NeedFuse(t)
 	k := &killing{t, serveNoise(t, 100, 6, 4<<20), newCacheFolder(t), rand.New(rand.NewPCG(15, 0))}
@@ -64,8 +64,8 @@ func (k *killing) busyRound(flags []string) {
 	m.Unmount()
 }
 
-// keptRound kills a mount that has room for everything. What others could see of its
-// cache before is there in the next mount.
+// keptRound kills a mount that has room for everything. The next mount has all entries that other
+// processes could see before.
 func (k *killing) keptRound() {
 	cache := newCacheFolder(k.t)
 	m := harness.MountSource(k.t, k.far.URL, cache.flags("--materialize=never")...)

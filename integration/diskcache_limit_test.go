@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// D19, D20: while 64 readers have it evict all the time, and lay files down whole, the
-// folder never takes more than it may. Who reads what just goes reads right bytes.
+// D19, D20: 64 readers cause evictions and materialize files all the time. The folder never exceeds
+// its limit, and readers of evicted chunks get right bytes.
 func TestD19_D20_AtTheLimit(t *testing.T) {
 	harness.NeedFuse(t)
 	const limit = 16 << 20
@@ -170,8 +170,8 @@ func TestD25_LittleMemory(t *testing.T) {
 	}
 }
 
-// What is kept is as secret as the data: nobody else can look at it, whatever the umask
-// and the folder's mode were.
+// The disk cache is as secret as the data. No other user can read it, for any umask and any mode of
+// the folder.
 func TestD27_Modes(t *testing.T) {
 	harness.NeedFuse(t)
 	far, cache := serveNoise(t, 1100, 2, 2<<20), newCacheFolder(t)

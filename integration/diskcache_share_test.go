@@ -69,7 +69,7 @@ func TestD17_TwoMounts(t *testing.T) {
 	cache.wantSound()
 }
 
-// What is cleared away under a mount that shares is no reason for a line: nothing is damaged.
+// A clear under a mount that shares the folder is no reason for a line: no entry is damaged.
 func TestD17_ClearedAway(t *testing.T) {
 	harness.NeedFuse(t)
 	t.Parallel() // the other mount waits for seconds
@@ -98,8 +98,8 @@ func bothRead(t *testing.T, far *FarFiles, mounts ...*harness.Mount) {
 	harness.Parallel(len(mounts), func(i int) { far.readAll(t, mounts[i]) })
 }
 
-// Two sources in one folder do not mix, whether they have things in common or not, and
-// whoever comes second finds what they have.
+// Two sources in one folder do not mix, with common content or without. The second mount finds the
+// common content.
 func TestD17_TwoSources(t *testing.T) {
 	harness.NeedFuse(t)
 	const size = 1 << 20
@@ -127,7 +127,7 @@ func TestD17_TwoSources(t *testing.T) {
 		most int64
 	}{
 		{"again", one, 0},
-		{"at another address", same, 128 << 10}, // where the chunks of the xorb lie is asked of each
+		{"at another address", same, 128 << 10}, // the chunk offsets of the xorb are requested at each address
 		{"another", other, 3 * (size + size/10)},
 		{"another, again", other, 0},
 	} {
@@ -145,7 +145,7 @@ func TestD17_TwoSources(t *testing.T) {
 	cache.wantSound()
 }
 
-// Who owns a folder and who shares it may change while everybody reads.
+// The owner of a folder may change during reads.
 func TestD17_ManyMounts(t *testing.T) {
 	harness.NeedFuse(t)
 	far, cache := serveNoise(t, 600, 4, 6<<20), newCacheFolder(t)

@@ -225,7 +225,7 @@ func (c *CacheFolder) owner() int {
 	return s.Owner
 }
 
-// chunksOf is how many chunks a file of so many bytes has.
+// chunksOf returns the number of chunks of a file of size bytes.
 func chunksOf(size int) int { return (size + 64<<10 - 1) / (64 << 10) }
 
 // allocated returns what the files in the folder take.

@@ -15,9 +15,8 @@ import (
 	"github.com/xetfs/xetfs/integration/internal/harness"
 )
 
-// A tree that was read through a mount is read through the next one without a question
-// for data, be it kept as chunks or as whole files; and so it is where the first mount was
-// killed.
+// A tree that was read through a mount needs no request for data in the next mount, as chunks or as
+// materialized files. The same holds after the first mount was killed.
 func TestD15_RemountAsksNothing(t *testing.T) {
 	harness.NeedFuse(t)
 	folder, storeDir := filepath.Join(t.TempDir(), "folder"), filepath.Join(t.TempDir(), "store")
@@ -103,8 +102,8 @@ func (c *CacheFolder) warmCommand(source string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// warm that is interrupted goes on where it was when it is run again: nothing comes twice but
-// the last bytes of each request. Of what a kill takes away some is in memory, and comes again.
+// An interrupted warm continues at the next run. Only the last bytes of each request are fetched
+// twice, and after a kill also those that were only in memory.
 func TestD15_WarmKilled(t *testing.T) {
 	harness.NeedFuse(t)
 	const size = 48 << 20

@@ -24,8 +24,8 @@ import (
 	"github.com/xetfs/xetfs/reconstruct"
 )
 
-// stuckStore publishes a file of some MiB, and folders that nobody has looked at, and gives
-// them out so that xorbs wait at a gate.
+// stuckStore publishes a file of some MiB, and folders that no reader has opened. Its server holds
+// answers for xorbs at a gate.
 func stuckStore(t *testing.T) (address string, gate *harness.Gate, content []byte) {
 	t.Helper()
 	folder, storeDir := filepath.Join(t.TempDir(), "folder"), filepath.Join(t.TempDir(), "store")
@@ -46,8 +46,8 @@ func stuckStore(t *testing.T) (address string, gate *harness.Gate, content []byt
 	return harness.ServeFar(t, storeDir).Behind(gate), gate, content
 }
 
-// Readers that wait for a server leave at once when they are interrupted or killed: those
-// who take a signal as it comes, and one that handles it (dd). The mount goes on.
+// Readers that wait for a server end at once when they are interrupted or killed, also one that
+// handles the signal (dd). The mount still works.
 func TestFarReadersLeave(t *testing.T) {
 	address, gate, content := stuckStore(t)
 	m := harness.MountFar(t, address)
@@ -96,8 +96,8 @@ func TestFarReadersLeave(t *testing.T) {
 	}
 }
 
-// While readers are stuck, many of them, whoever looks around does not wait; and when the
-// server goes on, they all get what they wanted.
+// Many readers are stuck, and other processes still list and stat files without waiting. Once the
+// server answers again, all readers get their bytes.
 func TestFarStuckReaders(t *testing.T) {
 	address, gate, content := stuckStore(t)
 	for _, readers := range []int{16, 1000} {
@@ -166,9 +166,8 @@ func look(t *testing.T, root string, readers int) {
 	t.Logf("beside %d stuck readers the slowest stat of 20 took %v, the slowest listing %v", readers, stat, list)
 }
 
-// N03, N11: a server that hangs is an input/output error within the limit of the mount, and
-// none any more once it goes on. The server is a process that is stopped: it takes
-// connections and says nothing.
+// N03, N11: a server that hangs is an input/output error within the limit of the mount, and works
+// again once it answers. The server is a stopped process: it accepts connections and sends nothing.
 func TestFarHangingServer(t *testing.T) {
 	harness.NeedFuse(t)
 	const limit = 5 * time.Second

@@ -125,8 +125,8 @@ func farTree(t *testing.T) (storeDir string, want treeList) {
 	return storeDir, want
 }
 
-// listPatiently lists the regular files of a tree with their sums, and reads again what is
-// an input/output error: a bit that flips in one answer and once more in the next is one.
+// listPatiently lists the regular files of a tree with their sums. It repeats reads that fail with
+// an input/output error, since two bad answers in a row cause one.
 func listPatiently(t *testing.T, root string) (list treeList, failed int) {
 	t.Helper()
 	for _, name := range harness.FilesBelow(t, root) {
@@ -143,8 +143,8 @@ func listPatiently(t *testing.T, root string) (list treeList, failed int) {
 	return list, failed
 }
 
-// N04, O09: what goes wrong on the way is seen by nobody: no wrong byte, and hardly an
-// error. Before each round all is forgotten.
+// N04, O09: readers do not see faults of the network: no wrong byte, and hardly an error. Each round
+// begins without a cache.
 func TestFarFaults(t *testing.T) {
 	storeDir, want := farTree(t)
 	for _, tt := range []struct {

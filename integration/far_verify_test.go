@@ -30,8 +30,8 @@ func verifyReport(t *testing.T, source string) (r Report) {
 	return r
 }
 
-// kinds are the faults of a report, in order, without their reasons: these are told with
-// paths of a folder or keys of a server.
+// kinds returns the faults of a report, in order, without their reasons. Reasons have paths of a
+// folder or keys of a server.
 func (r Report) kinds() (all []string) {
 	for _, f := range r.Faults {
 		all = append(all, f.Kind+" "+f.Hash)
@@ -40,8 +40,8 @@ func (r Report) kinds() (all []string) {
 	return all
 }
 
-// verify of a far store has each xorb come once, in large pieces, though the xorb is checked
-// and the files of two shards are read of it. It finds what verify of the folder finds.
+// verify of a remote store fetches each xorb once, in large pieces, though two shards have files in
+// the xorb. It finds the same faults as verify of the folder.
 func TestFarVerifyOnce(t *testing.T) {
 	dir := t.TempDir()
 	first, second, store := filepath.Join(dir, "first"), filepath.Join(dir, "second"), filepath.Join(dir, "store")
@@ -50,7 +50,7 @@ func TestFarVerifyOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	large := harness.Noise(1, 70<<20) // it goes on in a second xorb
+	large := harness.Noise(1, 70<<20) // it continues in a second xorb
 	smallFiles(t, first, 500)
 	harness.WriteFile(t, filepath.Join(first, "large"), large)
 	harness.WriteFile(t, filepath.Join(second, "most of it"), large[:50<<20])
@@ -86,7 +86,7 @@ func TestFarVerifyOnce(t *testing.T) {
 	if err := os.Remove(xorbs[1]); err != nil {
 		t.Fatal(err)
 	}
-	far = verifyReport(t, harness.ServeFar(t, store).URL) // a server goes on giving out what it has open
+	far = verifyReport(t, harness.ServeFar(t, store).URL) // a server still serves its open files
 	near := verifyReport(t, store)
 	if near.Sound || !slices.Equal(far.kinds(), near.kinds()) {
 		t.Errorf("faults %v, in the folder %v", far.kinds(), near.kinds())

@@ -43,8 +43,8 @@ func newCrowd(t *testing.T, files int) *crowd {
 	return c
 }
 
-// Thousands of small files that share xorbs come with a few large requests, each byte once:
-// what is described, and what is stored. Whoever warms them again asks for no data.
+// Thousands of small files that share xorbs need a few large requests. Each byte of their data and
+// File Infos is fetched once. A second warm requests no data.
 func TestFarWarmManySmallFiles(t *testing.T) {
 	harness.NeedFuse(t)
 	c := newCrowd(t, 1500)
@@ -88,7 +88,7 @@ func TestFarWarmManySmallFiles(t *testing.T) {
 	}
 }
 
-// Of what is not selected little comes.
+// A warm of some files fetches little of the others.
 func TestFarWarmSome(t *testing.T) {
 	c := newCrowd(t, 2000)
 	s := harness.ServeFar(t, c.stores["catalog"], "--delay=5ms")
@@ -104,7 +104,7 @@ func TestFarWarmSome(t *testing.T) {
 	}
 }
 
-// What is damaged or not there is the trouble of its files alone, named one by one.
+// Damaged and missing data fails only its own files, named one by one.
 func TestFarWarmDamaged(t *testing.T) {
 	far := serveNoise(t, 8000, 200, 20_000)
 	xorbs, err := filepath.Glob(filepath.Join(far.dir, "*.xorb"))

@@ -12,9 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A mount that follows shows a new version without being asked, while files that are
-// open or mapped stay what they were, and a listing that began goes on with what it began
-// with.
+// A mount that follows shows a new version without a request. Open and mapped files keep their
+// content, and a listing continues in the version in which it began.
 func TestK38_Follow(t *testing.T) {
 	work := t.TempDir()
 	folder, store := filepath.Join(work, "folder"), filepath.Join(work, "store")
@@ -65,8 +64,8 @@ func TestK38_Follow(t *testing.T) {
 	}
 }
 
-// What changes in a folder is seen at once, long before the clock says that it is time to
-// look: a new version, a new symbol, a version or a symbol that is deleted.
+// A mount sees changes of a folder at once, long before the next poll. Changes are new and deleted
+// versions and symbols.
 func TestK38_FollowAtOnce(t *testing.T) {
 	work := t.TempDir()
 	folder, store := filepath.Join(work, "folder"), filepath.Join(work, "store")
@@ -105,8 +104,8 @@ func TestK38_FollowAtOnce(t *testing.T) {
 	}
 }
 
-// Whoever ends a mount while it is being told of new versions gets its end, and who has a
-// file open goes on reading the version that was opened.
+// A mount ends although new versions arrive at the same time. A reader with an open file continues
+// in the version that it opened.
 func TestK38_ShutdownWhileFollowing(t *testing.T) {
 	work := t.TempDir()
 	folder, store := filepath.Join(work, "folder"), filepath.Join(work, "store")

@@ -20,8 +20,8 @@ import (
 
 var largeTree = flag.Int("large-tree", 200_000, "entries of the tree that is published without a folder")
 
-// A large tree is mounted as quickly as a small one, and needs no more memory: it is not
-// read but where somebody looks.
+// A large tree is mounted as quickly as a small one and needs no more memory, because only the
+// listed parts are read.
 func TestLargeTree(t *testing.T) {
 	store := filepath.Join(t.TempDir(), "store")
 	harness.Program(t) // building it is not what is measured

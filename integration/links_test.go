@@ -11,8 +11,8 @@ import (
 	"github.com/xetfs/xetfs/integration/internal/harness"
 )
 
-// S03: links are text. Whoever follows one in a mount gets where the kernel leads them;
-// the program never follows one, when it publishes or without a mount.
+// S03: links are text. Only the kernel follows a link of a mount. The program never follows one,
+// when it publishes or without a mount.
 func TestS03_Links(t *testing.T) {
 	work := t.TempDir()
 	folder, store := filepath.Join(work, "folder"), filepath.Join(work, "store")

@@ -146,8 +146,8 @@ func checkBusyUmount(t *testing.T, dir string, file harness.Stored) {
 	child.Kill(5 * time.Second)
 }
 
-// What cannot be mounted says so before the command returns, with the status of its
-// cause.
+// A mount in the background that fails prints its error before the command returns, with the exit
+// status of the cause.
 func TestK33_BackgroundFailure(t *testing.T) {
 	harness.NeedFuse(t)
 	out, code := command(t, "", "mount", filepath.Join(t.TempDir(), "nothing"), t.TempDir())
@@ -167,7 +167,7 @@ func TestStoppedMount(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.Signal(syscall.SIGSTOP)
-	t.Cleanup(func() { m.Signal(syscall.SIGCONT) }) // who waits for it is free then
+	t.Cleanup(func() { m.Signal(syscall.SIGCONT) }) // its waiters continue then
 	out, code := command(t, "", "mount", dir, link)
 	if code != 7 || strings.Count(out, "\n") != 1 || !strings.Contains(out, "mounted there already") {
 		t.Errorf("mounting over it: exit status %d: %s", code, out)

@@ -72,8 +72,8 @@ func pack(t testing.TB, store string, args ...string) PackSummary {
 	return s
 }
 
-// watchPeak waits for a process and notes the most memory that was resident. (What the
-// kernel says in the end counts the process that it was forked from, too.)
+// watchPeak waits for a process and samples its peak resident memory. (The figure of the kernel
+// includes the process that forked it.)
 func watchPeak(pid int, ended <-chan error, peak *int64) error {
 	for {
 		if b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)); err == nil {
@@ -247,10 +247,9 @@ func sumFile(path string) (string, error) {
 	return fmt.Sprintf("%x", h.Sum(nil)), err
 }
 
-// O30: a pack that is killed at any moment leaves a store in which everything is sound,
-// and the next one completes it. Runs are killed at random moments of the time that a
-// whole one takes, each going on where the last one was killed; now and then the store
-// begins anew.
+// O30: a pack that is killed at any moment leaves a sound store, and the next pack completes it.
+// Runs are killed at random moments. Each run continues after the last one, and some begin with a
+// new store.
 func TestO30_PackKilled(t *testing.T) {
 	in := t.TempDir()
 	rng := rand.New(rand.NewPCG(30, 0))
@@ -288,7 +287,7 @@ func TestO30_PackKilled(t *testing.T) {
 	compare(t, harness.MountSource(t, store), got.List)
 }
 
-// killPack starts a pack and kills it after some time. It says whether it was still
+// killPack starts a pack and kills it after some time. It reports whether the pack was still
 // running.
 func killPack(t *testing.T, after time.Duration, store, in string) bool {
 	t.Helper()

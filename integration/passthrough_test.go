@@ -49,7 +49,7 @@ func readAgain(t testing.TB, path string, want []byte) {
 	readOpen(t, f, want)
 }
 
-// untilPassed opens a file until the kernel reads it by itself.
+// untilPassed opens a file until the kernel reads it directly.
 func untilPassed(t testing.TB, m *harness.Mount, path string) {
 	t.Helper()
 	for end := time.Now().Add(harness.MountLimit); ; time.Sleep(20 * time.Millisecond) {
@@ -68,7 +68,7 @@ func untilPassed(t testing.TB, m *harness.Mount, path string) {
 	}
 }
 
-// needPassthrough skips a test where the kernel reads nothing by itself.
+// needPassthrough skips a test on a kernel without passthrough.
 func needPassthrough(t testing.TB) {
 	t.Helper()
 	harness.NeedFuse(t)
@@ -87,9 +87,8 @@ func needPassthrough(t testing.TB) {
 	}
 }
 
-// A file that was read completely is laid down, and then no READ message comes for it: not
-// from this mount, nor from the next one, nor through a mapping. What it takes of the
-// origin is read once.
+// A file that was read completely is materialized. Then it causes no READ message in this mount, in
+// the next one, or through a mapping. Its data is read once from the origin.
 func TestP6_ReadByTheKernel(t *testing.T) {
 	needPassthrough(t)
 	const size = 24<<20 + 123
@@ -155,8 +154,7 @@ func checkMapped(t testing.TB, path string, want []byte) {
 	}
 }
 
-// What is open stays what it is when the cache is cleared under it, and when the mount is
-// killed.
+// An open file keeps its content when the cache is cleared under it, and when the mount is killed.
 func TestP6_OpenStaysReadable(t *testing.T) {
 	needPassthrough(t)
 	const size = 4<<20 + 1

@@ -51,7 +51,7 @@ func TestK01_Terminated(t *testing.T) {
 	}
 }
 
-// checkGone says whether a mount has left, with the line that says so.
+// checkGone fails the test unless a mount has ended, with the log line of its end.
 func checkGone(t *testing.T, m *harness.Mount) {
 	t.Helper()
 	if harness.IsMounted(t, m.Dir) {
@@ -136,8 +136,8 @@ func TestK03_SecondSignal(t *testing.T) {
 	}
 }
 
-// A thread that waits for the mount of its own process could not be killed, and neither
-// could the process: so it asks its mount nothing, from the first moment on.
+// A process never sends a request to its own mount, because a thread that waits for that mount
+// cannot be killed.
 func TestK04_AsksItselfNothing(t *testing.T) {
 	dir, _ := bigStore(t, 1<<20)
 	m := harness.MountSource(t, dir, "--debug-fuse")

@@ -41,8 +41,8 @@ func newCatalog(t testing.TB, store string) {
 	}
 }
 
-// O30, O31: a publish that is killed at any moment leaves the old version or the new one,
-// the next one works, and a sweep removes the rest.
+// O30, O31: a publish that is killed at any moment leaves the old version or the new one. The next
+// publish works, and a sweep removes the rest.
 func TestO30_PublishKilled(t *testing.T) {
 	work := t.TempDir()
 	folder, store := filepath.Join(work, "folder"), filepath.Join(work, "store")
@@ -84,7 +84,7 @@ func TestO30_PublishKilled(t *testing.T) {
 	sweepAll(t, store)
 }
 
-// killPublish starts a publish and kills it after some time. It says whether it was
+// killPublish starts a publish and kills it after some time. It reports whether the publish was
 // still running.
 func killPublish(t *testing.T, after time.Duration, store, symbol, folder string) bool {
 	t.Helper()
@@ -239,7 +239,7 @@ func TestS02_PublishNames(t *testing.T) {
 	want.same(t, "mounted", listTree(t, harness.MountSource(t, store, "--symbol=s").Dir))
 }
 
-// What cannot be published is refused with the reason.
+// A folder that cannot be published is refused with the reason.
 func TestPublishRefused(t *testing.T) {
 	work := t.TempDir()
 	folder, store := filepath.Join(work, "folder"), filepath.Join(work, "store")

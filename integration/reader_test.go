@@ -24,9 +24,9 @@ type Reference interface {
 	Size() int64
 }
 
-// A Reader reads one file and holds every read to three promises: no wrong byte (I1), no
-// short read but at the end of the file (I2), and an end within the limit (I3). A promise
-// that is broken fails the test. An error of the read itself is the caller's to judge.
+// A Reader reads one file and checks three promises at each read. They are no wrong byte (I1), no
+// short read except at the end of the file (I2), and an end within the limit (I3). A broken promise
+// fails the test. The caller judges the errors of reads.
 type Reader struct {
 	t    testing.TB
 	name string
@@ -70,7 +70,7 @@ func (r *Reader) ReadAt(p []byte, off int64) (int, error) {
 	})
 }
 
-// check does one read into p, which is told to be at off, and checks what it did.
+// check calls read for the bytes at off and checks the result.
 func (r *Reader) check(p []byte, off int64, what string, read func(p []byte) (int, error)) (n int, err error) {
 	r.t.Helper()
 	within(r.t, r.name+": "+what, func() { n, err = read(p) })
@@ -133,8 +133,8 @@ func (r *Reader) ReadRandom(seed uint64, count, most int) error {
 	return nil
 }
 
-// within fails the test if do takes longer than a read may. What hangs is left behind:
-// the end of the mount wakes it.
+// within fails the test if do takes longer than a read may. A goroutine that hangs continues until
+// the mount ends.
 func within(t testing.TB, what string, do func()) {
 	t.Helper()
 	withinLimit(t, readLimit, what, do)

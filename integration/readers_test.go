@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A reader that waits for a disk that hangs can be killed, whatever it waits in; and the
-// mount goes on.
+// A reader that waits for a disk that hangs can be killed in any system call, and the mount still
+// works.
 func TestK12_K13_ReaderKilled(t *testing.T) {
 	dir, file := bigStore(t, 64<<20)
 	slow, gate := slowFolder(t, dir)
@@ -65,8 +65,7 @@ func TestK13_BusyReaderKilled(t *testing.T) {
 	}
 }
 
-// stuck says whether a thread of a process sleeps in the kernel, waiting for a file
-// system.
+// stuck reports whether a thread of a process sleeps in the kernel and waits for a file system.
 func stuck(pid int) bool {
 	waits, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/wchan", pid))
 	for _, path := range waits {
@@ -90,8 +89,8 @@ func allAsleep(pid int) bool {
 	return true
 }
 
-// A signal that does not kill, as profilers and progress bars send them, does not
-// disturb a reader: neither EINTR nor SIGBUS, if the bytes come soon.
+// A signal that does not kill, such as those of profilers and progress bars, does not disturb a
+// reader. There is neither EINTR nor SIGBUS if the bytes arrive soon.
 func TestSignalsDoNotDisturb(t *testing.T) {
 	dir, file := bigStore(t, 128<<20)
 	m := harness.MountSource(t, dir)

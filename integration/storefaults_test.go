@@ -224,8 +224,8 @@ type storeScene struct {
 	base    string            // folder of it
 }
 
-// storeScenes are packs and publishes into new stores, into stores with objects, and into a
-// store in which a xorb was cut, so that it is replaced.
+// storeScenes returns packs and publishes into new stores and into stores with objects. One store
+// has a xorb that was cut, so that it is replaced.
 func storeScenes(t *testing.T) []*storeScene {
 	work := t.TempDir()
 	one, two := filepath.Join(work, "one"), filepath.Join(work, "two")
@@ -301,8 +301,8 @@ func changeXorb(t *testing.T, store string, change func(f *os.File, size int64) 
 	}
 }
 
-// O30: writers are killed before and after each system call in the store, and each of these
-// calls fails with EIO and EMFILE, once or from then on. No object is removed, no object that
+// O30: writers are killed before and after each system call in the store. Each call also fails with
+// EIO and EMFILE, once or from then on. No object is removed, no object that
 // was complete is missing, and no shard or version names an object that does not exist. The
 // next run of the command completes. A run that succeeds beside a fault is complete, too.
 func TestO30_StoreFaults(t *testing.T) {

@@ -146,8 +146,8 @@ func readJSON(t testing.TB, path string, v any) {
 	}
 }
 
-// Every file of every set, malformed inputs lying beside them, has its size and its
-// SHA-256 by sha256sum; what is lost is EIO, and nothing else is.
+// Every file of every set has its size and its SHA-256 by sha256sum, also beside malformed inputs.
+// Only lost data is EIO.
 func TestVectors(t *testing.T) {
 	for _, set := range vectorSets(t) {
 		t.Run(set.Name, func(t *testing.T) {

@@ -15,8 +15,8 @@ import (
 	"github.com/xetfs/xetfs/integration/internal/harness"
 )
 
-// A source tree in five versions: each can be read while the others are, what differs is
-// said, and little more is stored than each chunk once.
+// A source tree has five versions. Readers read all of them at once, diff lists the differences, and
+// the store has each chunk about once.
 func TestVersions(t *testing.T) {
 	work := t.TempDir()
 	folder, store := filepath.Join(work, "src"), filepath.Join(work, "store")

@@ -71,7 +71,7 @@ func walkFolder(t *testing.T) string {
 	return folder
 }
 
-// withFault runs the program with one fault in each of its threads. hit says whether a system
+// withFault runs the program with one fault in each of its threads. hit reports whether a system
 // call has failed.
 func withFault(t *testing.T, strace, fault string, args ...string) (output string, status int, hit bool) {
 	t.Helper()

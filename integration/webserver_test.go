@@ -22,8 +22,8 @@ type webServer struct {
 	args   func(config string) []string
 }
 
-// ROOT, DIR and PORT stand for the folder that is given out, one to write to, and a port.
-// Both compress what they give out if they are asked to, which nobody must do.
+// ROOT, DIR and PORT stand for the served folder, a folder to write to, and a port. Both servers
+// compress on request, and no client may request that.
 var webServers = []webServer{
 	{"apache2", true, `
 ServerRoot "DIR"

@@ -28,14 +28,13 @@ var (
 	benchOut    = flag.String("bench-out", "", "folder for the results: text, Markdown, JSON, SVG and CPU profiles")
 )
 
-// TestBenchMount measures what stands in bench/README.md: large files of text and weights
-// and a source tree, read in a row and at random, cold and warm, on the mount and on the
-// file systems beside it; packing; memory; the start.
+// TestBenchMount measures the rows of README.md. It reads large files and a source tree on the
+// mount and on other file systems, in a row and at random, cold and warm. Other rows are packing,
+// memory and the start.
 //
-// Systems take turns, A B A B. Cold means mounted anew while the store or image stays in
-// the page cache; for ext4, which has no other, it means from the disk. Before every
-// measured round comes one that is not, which also compares all bytes: memory that the
-// machine has to get first would otherwise be measured too.
+// Systems take turns, A B A B. Cold means mounted anew while the store or image stays in the
+// page cache. For ext4 it means from the disk. An unmeasured warm-up precedes every round and
+// compares all bytes, so that memory allocation is not measured.
 func TestBenchMount(t *testing.T) {
 	if !*benchMount {
 		t.Skip("only with -bench-mount; make bench-mount does it all")
@@ -239,9 +238,9 @@ type scatter struct {
 	p50, p99 float64 // microseconds
 }
 
-// places are where to read 4 KiB here and there, in every system the same, no two of them so
-// close that they are often in one chunk or block: it would be in memory the second time.
-// They are in one of two parts of the file, or in both.
+// places returns random offsets for reads of 4 KiB, equal for all systems. They are so far apart
+// that two of them are rarely in one chunk or block, which would be in memory the second time.
+// parts selects the first half of the file, the second, or both.
 func (b *bench) places(round int, parts ...int64) []int64 {
 	const apart = 128 << 10
 	rng := rand.New(rand.NewPCG(uint64(round), 4))
@@ -262,7 +261,7 @@ func (b *bench) random(t *testing.T, path string, places []int64) scatter {
 	return b.randomBy(t, path, places, 1)
 }
 
-// randomBy is random with several readers of one open file, who share the places.
+// randomBy is random with several readers of one open file that share the places.
 func (b *bench) randomBy(t *testing.T, path string, places []int64, readers int) scatter {
 	t.Helper()
 	file, err := os.Open(path)
@@ -288,8 +287,8 @@ func (b *bench) randomBy(t *testing.T, path string, places []int64, readers int)
 	return scatter{float64(len(took)) / all.Seconds(), micros(took[len(took)/2]), micros(took[len(took)*99/100])}
 }
 
-// randomWarm reads 4 KiB here and there of what is in the page cache, and returns reads per
-// second. There are so many that what the first ones cost does not count.
+// randomWarm reads 4 KiB at random offsets of the page cache and returns reads per second. The
+// number of reads is large, so that the cost of the first ones does not count.
 func (b *bench) randomWarm(t *testing.T, path string, round int) float64 {
 	t.Helper()
 	file, err := os.Open(path)

@@ -66,8 +66,8 @@ func (k kind) lay(t *testing.T, plain string, size int64) *harness.BlockSums {
 	return sums
 }
 
-// laySources copies the sources of Go's standard library, which every machine that runs
-// this has, and returns the names of its files in the order of a walk.
+// laySources copies the sources of Go's standard library, which exist on every machine with Go.
+// It returns the names of the files in the order of a walk.
 func laySources(t *testing.T, folder string) []string {
 	t.Helper()
 	root := strings.TrimSpace(harness.Run(t, "", "go", "env", "GOROOT"))
@@ -79,7 +79,7 @@ func laySources(t *testing.T, folder string) []string {
 	return harness.FilesBelow(t, folder)
 }
 
-// canPack says whether the program has the command pack.
+// canPack reports whether the program has the command pack.
 func canPack(t *testing.T) bool {
 	t.Helper()
 	out, err := exec.Command(harness.Program(t), "--help").Output()
@@ -95,9 +95,9 @@ func encoder(t *testing.T) string {
 	return "the plain encoders of the tests"
 }
 
-// storeFolder stores all files of a folder and returns them by their names in it. This
-// is the one place that chooses the encoder: `xetfs pack` if the program has it, else the
-// plain one, which cuts chunks of 64 KiB and packs them all alike.
+// storeFolder stores all files of a folder and returns them by their names. It is the only place
+// that chooses the encoder. The plain encoder serves programs without `xetfs pack`: it cuts chunks
+// of 64 KiB and packs them all with one scheme.
 func storeFolder(t *testing.T, storeDir, folder string, scheme xorb.Scheme) map[string]harness.Stored {
 	t.Helper()
 	if canPack(t) {

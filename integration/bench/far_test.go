@@ -81,7 +81,7 @@ type farScan struct {
 	peak              float64       // memory of the process, in MiB
 }
 
-// scan reads the file while so many handles of the other one are open.
+// scan reads the file while idle handles of the other file are open.
 func (b *farBench) scan(t *testing.T, idle int) (got farScan) {
 	t.Helper()
 	m := harness.MountFar(t, b.server.URL)

@@ -18,9 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// benchNear reads what a web server had and the disk has: a large file that is kept whole,
-// which the kernel reads by itself, and one of which the packed chunks are kept; and chunks
-// that are in memory. Rows P5, P6, and P13 in what needs no network.
+// benchNear measures the rows P5, P6 and P13. It reads a materialized file, which the kernel
+// reads directly, a file as packed chunks on disk, and chunks in memory.
 func benchNear(t *testing.T, r *results) {
 	for _, k := range kinds[:2] {
 		n := newNear(t, k)
@@ -126,8 +125,8 @@ func (n *near) inMemory(t *testing.T, round int) float64 {
 	return n.random(t, path, places).p50
 }
 
-// readCold returns what read measures, with what lies below pages forgotten before. It is
-// called before once more: the machine may have to get memory for as much.
+// readCold returns the second result of read. The page cache of the files below pages is dropped
+// before each call. The first call makes the machine allocate memory.
 func readCold(t *testing.T, pages string, read func() float64) (got float64) {
 	t.Helper()
 	for range 2 {

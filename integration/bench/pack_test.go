@@ -15,8 +15,8 @@ import (
 	"github.com/xetfs/xetfs/integration/internal/harness"
 )
 
-// xetCoreEnv is the command line, words parted by blanks, of a program that packs the
-// file or folder named after it as xet-core does, and stores nothing.
+// xetCoreEnv names the command line, words separated by blanks, of a program that packs its
+// argument as xet-core does. The program stores nothing.
 const xetCoreEnv = "XETFS_BENCH_XET_CORE"
 
 // A cost is what a program took from its start to its end.
@@ -82,9 +82,8 @@ func sizeBelow(t *testing.T, folder string) (sum int64) {
 	return sum
 }
 
-// measure runs a program to its end. The kernel's own figure of the peak (ru_maxrss)
-// begins with that of the process that started it, so the peak is asked for while the
-// program runs.
+// measure runs a program to its end. It samples the peak memory while the program runs, because
+// the figure of the kernel (ru_maxrss) includes the process that started the program.
 func measure(t *testing.T, program string, args ...string) cost {
 	t.Helper()
 	cmd := exec.Command(program, args...)

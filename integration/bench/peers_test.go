@@ -30,8 +30,8 @@ const (
 
 var columns = []string{ours, ext4, bare, erofs, squashfs, squashfuse, desync, xetCore}
 
-// bareOf mounts a folder with a server that does nothing but hand its files to the kernel:
-// what it costs that FUSE is between is the kernel's, and nobody can do with less.
+// bareOf mounts a folder with a server that only opens files for passthrough. Its cost is the
+// cost of FUSE in the kernel, a lower bound for every server.
 func bareOf(t *testing.T, folder string) (dir string) {
 	t.Helper()
 	root, err := fusefs.NewLoopbackRoot(folder)

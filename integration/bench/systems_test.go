@@ -24,7 +24,7 @@ type mounted struct {
 	path    string // of the file
 	unmount func()
 	cpu     func() float64 // seconds that its process has used; 0 if it has none
-	peak    func() int64   // most memory of its process, in bytes; nil if nobody asks
+	peak    func() int64   // most memory of its process, in bytes; nil if not measured
 }
 
 func noProcess() float64 { return 0 }

@@ -10,7 +10,7 @@ type target struct {
 	row    string
 	prefix string // of what is measured; with it the unit decides
 	unit   string
-	peer   string // whose median the limit is multiplied with; empty: the limit stands alone
+	peer   string // whose median the limit is multiplied with; empty: the limit is absolute
 	atMost bool   // else at least
 	limit  float64
 }

@@ -62,8 +62,8 @@ func ask(t *testing.T, s *server, version, hash, ranges string) (status int, bod
 	return resp.StatusCode, body
 }
 
-// The answers of the server have the fields that clients need, with no null among them,
-// and what they say to fetch holds the terms. This needs no client.
+// The answers of the server have all fields that clients need, none of them null. The ranges in
+// an answer hold its terms. The test needs no client.
 func TestReconstruct(t *testing.T) {
 	noise := codectest.Bytes(1, 1<<20)
 	folder, hashes := packInto(t, nil, []byte("1"), noise, slices.Concat(noise, noise), nil)
@@ -161,7 +161,7 @@ func nulls(path string, v any) (found []string) {
 	return found
 }
 
-// What the clients are told to do has no null in it either, for any size of a file.
+// The jobs for clients have no null for any size of a file.
 func TestJobs(t *testing.T) {
 	for _, size := range []int64{0, 1, 2, 3, 100_000} {
 		b, err := json.Marshal(stored{Size: size, Ranges: someRanges(size)})

@@ -217,8 +217,8 @@ func compare(t *testing.T, files []stored, to string) {
 	}
 }
 
-// hf_xet uploads, and xetfs reads the result and gives the files the same hashes. Where
-// the server answers queries for chunks, what xetfs pack wrote is not sent again.
+// hf_xet uploads, and xetfs reads the result and computes the same hashes of files. hf_xet does
+// not send chunks of xetfs pack again if the server answers queries for chunks.
 func TestUpload(t *testing.T) {
 	for _, tt := range []struct {
 		name      string

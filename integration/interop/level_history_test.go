@@ -13,7 +13,7 @@ import (
 	"github.com/xetfs/xetfs/codec/journal"
 )
 
-// What LevelDB writes is computed here from its documentation alone, without codec/journal.
+// This file computes the bytes of LevelDB from its documentation alone, without codec/journal.
 
 // The lengths of the log format.
 const (
@@ -107,7 +107,7 @@ func place(end, n int) (int, int) {
 	}
 }
 
-// fill writes a batch that leaves so many bytes of a block.
+// fill writes a batch that leaves left bytes of a block.
 func (h *history) fill(t *testing.T, left int) {
 	t.Helper()
 	key := fmt.Sprint("leaves ", left)
@@ -197,7 +197,7 @@ func recordAt(off int, b []byte) event {
 	return event{Record: &record{off, len(b), hex.EncodeToString(sum[:])}}
 }
 
-// seen returns what inspect should list of the log if it has only so many bytes.
+// seen returns the expected listing of the first size bytes of the log.
 func (h *history) seen(size int) listed {
 	l := listed{Format: "leveldb-log", Size: size, Events: []event{}, Prefix: prefix{Tail: "clean"}}
 	next := 0 // where the first record begins that is not whole

@@ -14,8 +14,8 @@ import (
 	"github.com/xetfs/xetfs/codec/journal"
 )
 
-// xetfs inspect lists the log of a LevelDB record by record, while the process that writes
-// it lives and after it has closed the database, and codec/journal writes the same bytes.
+// xetfs inspect lists the log of a LevelDB record by record, while its writer runs and after the
+// database is closed. codec/journal writes the same bytes.
 func TestLevelLog(t *testing.T) {
 	var first, hard, long history
 	first.write(put("before", []byte("the last log")), remove("nothing"))
@@ -86,7 +86,7 @@ func TestLevelLogCut(t *testing.T) {
 	checkContents(t, copies, want)
 }
 
-// Of a damaged log, LevelDB takes the records that inspect lists behind the damage, too.
+// LevelDB also reads the records of a damaged log that inspect lists behind the damage.
 func TestLevelLogDamaged(t *testing.T) {
 	var h history
 	h.write(put("overwritten", []byte("first")), put("removed", nil))
@@ -159,8 +159,8 @@ func TestLevelManifest(t *testing.T) {
 	}
 }
 
-// checkManifest compares what inspect lists of the MANIFEST of a database with what is in
-// it and in the folder, and returns the number of its records.
+// checkManifest compares the listing of the MANIFEST of a database with its content and with the
+// folder. It returns the number of records.
 func checkManifest(t *testing.T, db string) int {
 	t.Helper()
 	current := bytes.TrimSuffix(read(t, filepath.Join(db, "CURRENT")), []byte("\n"))

@@ -98,8 +98,8 @@ func (s *server) v2Of(terms []codec.Term, wire []wireTerm, skip int64) answerV2 
 	return a
 }
 
-// trim returns the terms that hold the bytes from to to, the first and the last cut to
-// whole chunks, and how many bytes to skip in them.
+// trim returns the terms with the bytes [from, to), cut to whole chunks, and the number of bytes
+// to skip in them.
 func (s *server) trim(terms []codec.Term, from, to int64) (part []codec.Term, skip int64) {
 	at := int64(0)
 	for _, t := range terms {

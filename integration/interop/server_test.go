@@ -24,9 +24,9 @@ import (
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
-// A server is the smallest CAS server that clients can download from and upload to. It
-// serves the shards and xorbs in a folder, and puts there what it is sent, as it is.
-// What it does not know it answers with 404, as clients expect.
+// A server is the smallest CAS server for downloads and uploads of clients. It serves the shards
+// and xorbs of a folder, and stores uploads there without a change. Unknown requests get a 404, as
+// clients expect.
 type server struct {
 	t      *testing.T
 	folder string

@@ -76,8 +76,8 @@ func appendRow(b []byte, rng *rand.Rand, row int64) []byte {
 	return append(b, "\"],\"state\":\"done\"}\n"...)
 }
 
-// WeightsContent is float32 numbers as the layers of a model have them: near zero, with
-// exponents that resemble each other and mantissas that do not.
+// WeightsContent returns float32 numbers like those of the layers of a model. They are close to
+// zero, with similar exponents and random mantissas.
 func WeightsContent(seed uint64, n int64) io.Reader {
 	rng := rand.New(rand.NewPCG(seed, 'w'))
 	return &Content{Left: n, Make: func(b []byte) []byte {

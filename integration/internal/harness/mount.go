@@ -40,7 +40,7 @@ type Mount struct {
 	cmd    *exec.Cmd
 	done   chan struct{} // closed when the process has ended
 	status *os.ProcessState
-	Ended  bool // the test has ended it by itself
+	Ended  bool // the test has ended it
 }
 
 // MountSource mounts source at a new folder and returns when it can be read. The test's end
@@ -271,8 +271,8 @@ func (l *Log) Find(match func(Line) bool) []Line {
 	return found
 }
 
-// After returns the lines that match, once there is one: a line is on its way through a
-// pipe while the reader has its error already.
+// After waits for a line that matches and returns all matches. A reader may have its error before
+// the line has passed the pipe.
 func (l *Log) After(match func(Line) bool) []Line {
 	l.Wait(Patience, match)
 	return l.Find(match)
@@ -322,7 +322,7 @@ func (m *Mount) Kill9() {
 	m.Ended = true
 	m.Signal(syscall.SIGKILL)
 	if _, ok := m.Wait(UnmountLimit); !ok {
-		m.T.Fatal("it was killed, and goes on")
+		m.T.Fatal("it was killed and still runs")
 	}
 	m.destroy()
 }

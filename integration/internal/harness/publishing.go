@@ -28,7 +28,7 @@ type Published struct {
 	Seconds        float64
 }
 
-// Publish publishes a folder. What it remembers of the folder it keeps beside the store.
+// Publish publishes a folder. The record of the folder is beside the store.
 func Publish(t testing.TB, store, symbol, folder string, flags ...string) Published {
 	t.Helper()
 	out, err := PublishCommand(t, store, symbol, folder, flags...).Output()

@@ -24,9 +24,8 @@ const scanRamp = 4 << 20
 // Rate is bytes a second after the first 4 MiB.
 func (s Scan) Rate() float64 { return float64(len(s.All)-scanRamp) / s.End.Sub(s.Ramp).Seconds() }
 
-// ScanFile reads a file with reads of 1 MiB, the first one less, and calls atRamp between
-// two of them. What was read is for the caller to check, since that takes the processor's
-// time.
+// ScanFile reads a file with reads of 1 MiB, the first one less. It calls atRamp after 4 MiB. The
+// caller checks the bytes afterwards, because a check takes processor time.
 func ScanFile(t testing.TB, path string, atRamp func()) (s Scan) {
 	t.Helper()
 	info, err := os.Stat(path)
@@ -63,8 +62,8 @@ func ScanFile(t testing.TB, path string, atRamp func()) (s Scan) {
 	return s
 }
 
-// OpenIdle opens a file many times, reads a little at a place of its own through each of
-// them, in a row, so that fetching ahead begins, and returns how to close them.
+// OpenIdle opens a file many times. Each handle reads 12 KiB in a row at its own offset, so that
+// readahead begins. OpenIdle returns a function that closes all handles.
 func OpenIdle(t testing.TB, path string, handles int) (closeAll func()) {
 	t.Helper()
 	files := make([]*os.File, handles)

@@ -231,10 +231,10 @@ func (s *Store) Close() (codec.Hash, error) {
 	return h, os.WriteFile(s.ShardPath(h), b, 0o644)
 }
 
-// XorbPath is where a xorb lies.
+// XorbPath returns the path of a xorb.
 func (s *Store) XorbPath(h codec.Hash) string { return filepath.Join(s.Dir, h.String()+".xorb") }
 
-// ShardPath is where a shard lies.
+// ShardPath returns the path of a shard.
 func (s *Store) ShardPath(h codec.Hash) string { return filepath.Join(s.Dir, h.String()+".shard") }
 
 // StoreFiles writes a store of files that are given whole, and returns them in order.
