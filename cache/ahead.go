@@ -45,12 +45,12 @@ func (c *Cache) NewAhead() *Ahead { return &Ahead{c: c} }
 // Read wait. Without effect where the origin is near, and for chunks that are on disk. It
 // returns false if there is no room for all of them, or the Ahead is closed.
 func (a *Ahead) Want(x codec.Hash, r codec.ChunkRange) bool {
-	if a.c.near {
+	if a.c.local {
 		return true
 	}
 	most := uint32(min(maxFetch, max(1, a.c.budget.max/4/packedMost)))
 	for r.Start < r.End {
-		seen := a.c.fetches.onDisk.Load()
+		seen := a.c.fetches.diskWrites.Load()
 		missing, next := a.c.missing(x, r), r.End
 		for some := range missing.Ranges(coalesceChunks, most) {
 			done, hasRoom := a.fetch(x, some, seen)
@@ -68,7 +68,7 @@ func (a *Ahead) Want(x codec.Hash, r codec.ChunkRange) bool {
 }
 
 // fetch asks for chunks that are not many. It is not done if something came to the disk since
-// fetches.onDisk was seen.
+// fetches.diskWrites was seen.
 func (a *Ahead) fetch(x codec.Hash, r codec.ChunkRange, seen int64) (done, hasRoom bool) {
 	room := int64(r.Len()) * packedMost
 	if !a.reserve(room) {
@@ -76,8 +76,8 @@ func (a *Ahead) fetch(x codec.Hash, r codec.ChunkRange, seen int64) (done, hasRo
 	}
 	parts, done := a.c.fetches.join(nil, x, r, seen)
 	for _, p := range parts {
-		if p.own {
-			a.c.run(context.Background(), p.fetch)
+		if p.leader {
+			a.c.startFetch(context.Background(), p.fetch)
 		}
 		room -= a.hold(p)
 	}
@@ -93,7 +93,7 @@ func (c *Cache) missing(x codec.Hash, r codec.ChunkRange) (missing codec.ChunkSe
 	}
 	for _, gap := range absent {
 		for i := gap.Start; i < gap.End; i++ {
-			if !c.has(chunkKey{x, i}) {
+			if !c.inMemory(chunkKey{x, i}) {
 				missing.Add(codec.ChunkRange{Start: i, End: i + 1})
 			}
 		}
@@ -101,9 +101,9 @@ func (c *Cache) missing(x codec.Hash, r codec.ChunkRange) (missing codec.ChunkSe
 	return missing
 }
 
-// has says whether a chunk is in memory or will soon be.
-func (c *Cache) has(key chunkKey) bool {
-	if c.calls.has(key) {
+// inMemory says whether a chunk is in memory or will soon be.
+func (c *Cache) inMemory(key chunkKey) bool {
+	if c.unpacking.has(key) {
 		return true
 	}
 	return c.memory.has(key)
@@ -112,14 +112,14 @@ func (c *Cache) has(key chunkKey) bool {
 // hold makes this stream a user of the fetch, unless somebody uses it already: then it
 // will be there as long as they do. It returns what that takes of the budget.
 func (a *Ahead) hold(p part) int64 {
-	f, b := &a.c.fetches, &a.c.budget
+	t, b := &a.c.fetches, &a.c.budget
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	ended, failed := p.ended()
-	if !p.own || p.ahead != nil || a.closed || p.allRead() || failed {
-		if f.leaveLocked(p.fetch) {
+	if !p.leader || p.reservation != nil || a.closed || p.allRead() || failed {
+		if t.leaveLocked(p.fetch) {
 			p.end()
 		}
 		return 0
@@ -129,7 +129,7 @@ func (a *Ahead) hold(p part) int64 {
 	if ended { // before there was anybody to tell
 		h.bytes = p.size()
 	}
-	p.ahead = h
+	p.reservation = h
 	a.holds = append(a.holds, h)
 	b.activeLocked(a)
 	return h.bytes
@@ -137,16 +137,16 @@ func (a *Ahead) hold(p part) int64 {
 
 // drop lets go of a fetch that nobody read.
 func (h *hold) drop() {
-	f := &h.a.c.fetches
-	f.mu.Lock()
-	if h.fetch.ahead != h {
-		f.mu.Unlock()
+	t := &h.a.c.fetches
+	t.mu.Lock()
+	if h.fetch.reservation != h {
+		t.mu.Unlock()
 		h.touch(true) // whoever let go of it is about to say so
 		return
 	}
-	h.fetch.ahead = nil
-	last := f.leaveLocked(h.fetch)
-	f.mu.Unlock()
+	h.fetch.reservation = nil
+	last := t.leaveLocked(h.fetch)
+	t.mu.Unlock()
 	if last {
 		h.fetch.end()
 	}
@@ -200,9 +200,9 @@ func (a *Ahead) Close() {
 	}
 }
 
-// wasAhead says whether the fetch was made ahead of its reader.
-func (there *fetch) wasAhead(c *Cache) bool {
+// isReadahead says whether the fetch was made ahead of its reader.
+func (f *fetch) isReadahead(c *Cache) bool {
 	c.fetches.mu.Lock()
 	defer c.fetches.mu.Unlock()
-	return there.ahead != nil
+	return f.reservation != nil
 }

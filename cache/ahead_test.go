@@ -163,7 +163,7 @@ func TestAheadClose(t *testing.T) {
 		if n := src.requests.Load(); n != 1 {
 			t.Errorf("%d requests, want 1: none after Close", n)
 		}
-		c.fetches.going.Wait()
+		c.fetches.running.Wait()
 		if took := time.Since(start); took != 0 {
 			t.Errorf("the request went on for %v", took)
 		}
@@ -195,7 +195,7 @@ func TestWantFails(t *testing.T) {
 			a := c.NewAhead()
 			defer a.Close()
 			a.Want(x.Hash(), chunks(0, 4))
-			c.fetches.going.Wait()
+			c.fetches.running.Wait()
 			x.try(t.Context(), c, chunks(0, 4), 0, 4000)
 			x.read(t, c, chunks(0, 4), 0, 4000)
 			if got := c.Stats().AheadBytes; got != 0 || len(a.holds) != 0 {
@@ -259,7 +259,7 @@ func TestIdleStreamHoldsNothing(t *testing.T) {
 	defer idle.Close()
 	defer busy.Close()
 	for at := 0; idle.Want(x.Hash(), chunks(at, at+8)); at += 8 {
-		c.fetches.going.Wait()
+		c.fetches.running.Wait()
 	}
 	held := func(a *Ahead) int64 {
 		c.budget.mu.Lock()
@@ -271,7 +271,7 @@ func TestIdleStreamHoldsNothing(t *testing.T) {
 	}
 	for at := 400; at < 600; at += 4 {
 		for ahead := at + 4; ahead+4 <= min(at+100, 600) && busy.Want(x.Hash(), chunks(ahead, ahead+4)); ahead += 4 {
-			c.fetches.going.Wait()
+			c.fetches.running.Wait()
 		}
 		x.read(t, c, chunks(at, at+4), 0, 40_000)
 	}

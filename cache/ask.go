@@ -8,84 +8,84 @@ import (
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
-// run gets the chunks of a fetch that the caller owns, from disk or from the origin, in a
+// startFetch gets the chunks of a fetch that the caller owns, from disk or from the origin, in a
 // goroutine: the fetch may outlive the reader that began it, and a reader that is killed
 // must not wait even for a near origin, whose disk may hang.
-func (c *Cache) run(ctx context.Context, there *fetch) {
+func (c *Cache) startFetch(ctx context.Context, f *fetch) {
 	ctx = context.WithoutCancel(ctx)
-	if !c.near {
+	if !c.local {
 		// Reading a file cannot be taken back, so there is nothing to cancel near by.
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithCancel(ctx)
 		c.fetches.mu.Lock()
-		there.cancel = cancel
+		f.cancel = cancel
 		c.fetches.mu.Unlock()
 	}
-	c.fetches.going.Go(func() {
-		run, err := c.get(ctx, there)
-		c.fetches.finish(there, run, err)
-		if there.cancel != nil {
-			there.cancel()
+	c.fetches.running.Go(func() {
+		run, err := c.get(ctx, f)
+		c.fetches.finish(f, run, err)
+		if f.cancel != nil {
+			f.cancel()
 		}
 	})
 }
 
-// runNow gets the chunks of a fetch that the caller owns if they are in memory, and says
+// tryRun gets the chunks of a fetch that the caller owns if they are in memory, and says
 // whether it did. There is nothing to wait for then, and to hand it to another goroutine
 // takes longer than to do it.
-func (c *Cache) runNow(ctx context.Context, there *fetch) bool {
-	run, err := c.getNow(ctx, there)
+func (c *Cache) tryRun(ctx context.Context, f *fetch) bool {
+	run, err := c.tryGet(ctx, f)
 	if run == nil && err == nil {
 		return false
 	}
-	c.fetches.finish(there, run, err)
+	c.fetches.finish(f, run, err)
 	return true
 }
 
-// getNow returns neither a run nor an error if something must be waited for.
-func (c *Cache) getNow(ctx context.Context, there *fetch) (run *xorb.Run, err error) {
+// tryGet returns neither a run nor an error if something must be waited for.
+func (c *Cache) tryGet(ctx context.Context, f *fetch) (run *xorb.Run, err error) {
 	defer flight.Guard(&err)
-	if !c.near {
-		run, _ = c.keptFetch(ctx, there, true)
+	if !c.local {
+		run, _ = c.readDisk(ctx, f, true)
 		return run, nil
 	}
-	there.copy = c.copies.current(there.xorb)
-	run, ok := c.src.TryChunks(there.xorb, there.chunks, there.lend)
+	f.replica = c.copies.current(f.xorb)
+	run, ok := c.src.TryChunks(f.xorb, f.chunks, f.allocate)
 	if !ok {
-		there.buf.free()
-		there.buf = nil
+		f.buf.free()
+		f.buf = nil
 		return nil, nil
 	}
-	c.stats.misses.Add(int64(there.chunks.Len()))
-	return c.trusted(run), nil
+	c.stats.misses.Add(int64(f.chunks.Len()))
+	return c.verifiable(run), nil
 }
 
-func (c *Cache) get(ctx context.Context, there *fetch) (run *xorb.Run, err error) {
+func (c *Cache) get(ctx context.Context, f *fetch) (run *xorb.Run, err error) {
 	defer flight.Guard(&err)
-	if run, ok := c.keptFetch(ctx, there, false); ok {
+	if run, ok := c.readDisk(ctx, f, false); ok {
 		return run, nil
 	}
-	c.stats.misses.Add(int64(there.chunks.Len()))
-	return c.ask(ctx, there)
+	c.stats.misses.Add(int64(f.chunks.Len()))
+	return c.request(ctx, f)
 }
 
-// ask is one request to the origin.
-func (c *Cache) ask(ctx context.Context, there *fetch) (run *xorb.Run, err error) {
-	there.copy = c.copies.current(there.xorb)
-	o := origin.ReadOptions{Buffer: there.lend}
-	if c.fetches.piece {
-		o.OnPartial = func(some *xorb.Run) { c.fetches.came(there, c.trusted(some)) }
+// request is one request to the origin.
+func (c *Cache) request(ctx context.Context, f *fetch) (run *xorb.Run, err error) {
+	f.replica = c.copies.current(f.xorb)
+	o := origin.ReadOptions{Buffer: f.allocate}
+	if c.fetches.reportPartial {
+		o.OnPartial = func(some *xorb.Run) { c.fetches.setPartial(f, c.verifiable(some)) }
 	}
-	run, err = c.src.Chunks(ctx, there.xorb, there.chunks, o)
+	run, err = c.src.Chunks(ctx, f.xorb, f.chunks, o)
 	if err != nil {
-		return nil, &copyError{there.copy, err}
+		return nil, &copyError{f.replica, err}
 	}
-	there.known = run
-	return c.trusted(run), nil
+	f.annotated = run
+	return c.verifiable(run), nil
 }
 
-// lend gives the origin a buffer for the packed chunks.
-func (there *fetch) lend(n int) []byte {
-	there.buf = newBuffer(n)
-	return there.buf.b
+// allocate gives the origin a buffer for the packed chunks.
+func (f *fetch) allocate(n int) []byte {
+	f.buf = newBuffer(n)
+	return f.buf.b
 }

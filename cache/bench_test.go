@@ -64,7 +64,7 @@ func (s stored) readMiB(tb testing.TB, c *Cache, i int, p []byte) {
 	}
 }
 
-// onDisk returns a far xorb of that kind, and a disk that has all of it.
+// diskWrites returns a far xorb of that kind, and a disk that has all of it.
 func onDisk(tb testing.TB, kind int) (stored, *disk.Store) {
 	tb.Helper()
 	b, x := build(tb, kind)
@@ -132,7 +132,7 @@ func benchmarkReads(b *testing.B, kind string, x stored, o Options) {
 			b.SetBytes(4 << 10)
 			b.ReportAllocs()
 			x.readCold(b, c, readers)
-			if n := c.Stats().Misses; n > 0 && !c.near {
+			if n := c.Stats().Misses; n > 0 && !c.local {
 				b.Errorf("%d chunks were asked of the origin", n)
 			}
 		})

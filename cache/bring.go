@@ -128,7 +128,7 @@ func (b *bringing) keep(run *xorb.Run, least int) {
 		b.buf = make([]byte, codec.MaxChunkSize)
 	}
 	good := func(r codec.ChunkRange) codec.ChunkRange { return b.good(news, r) }
-	for r := range b.c.wanting(b.xorb, news.Chunks, good) {
+	for r := range b.c.absentVerified(b.xorb, news.Chunks, good) {
 		if b.refused == nil {
 			b.refused = b.lend(b.xorb, news.Slice(r), func() {})
 		}
@@ -140,16 +140,16 @@ func (b *bringing) keep(run *xorb.Run, least int) {
 	b.next = run.Chunks.End
 }
 
-// handOver has those chunks of a run kept later that keep has left.
+// flush has those chunks of a run kept later that keep has left.
 func (b *bringing) handOver(run *xorb.Run) {
 	if run == nil || run.Chunks.End <= b.next {
 		return
 	}
-	f, rest := &b.c.fetches, run.Slice(codec.ChunkRange{Start: b.next, End: run.Chunks.End})
-	later := &bringing{c: b.c, xorb: b.xorb, next: b.next, lend: b.c.patiently(f.keeping.late)}
-	f.keepLater(rest, func() {
+	t, rest := &b.c.fetches, run.Slice(codec.ChunkRange{Start: b.next, End: run.Chunks.End})
+	later := &bringing{c: b.c, xorb: b.xorb, next: b.next, lend: b.c.patiently(t.writes.drainCtx)}
+	t.enqueueRun(rest, func() {
 		if later.keep(rest, 1); errors.Is(later.refused, disk.ErrBusy) {
-			f.forgo(codec.ChunkRange{Start: later.next, End: rest.Chunks.End})
+			t.skip(codec.ChunkRange{Start: later.next, End: rest.Chunks.End})
 		}
 	})
 }

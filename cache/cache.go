@@ -32,19 +32,19 @@ type Options struct {
 // It is safe for concurrent use.
 type Cache struct {
 	src      origin.Source
-	near     bool
+	local    bool
 	noVerify bool
 	disk     *disk.Store // nil: none
 	packed   *disk.Store // disk, if chunks and pages are kept there too; nil: they are not
 
-	memory  *memory
-	pages   pageMemory // index pages used last
-	calls   calls      // chunks being unpacked, and those unpacked last
-	fetches fetches    // packed chunks on their way, in use, or waiting for their reader
-	copies  copies     // of xorbs that were damaged
-	budget  budget     // of what was fetched ahead
-	helpers chan struct{}
-	stats   counters
+	memory    *memory
+	pages     pageMemory  // index pages used last
+	unpacking unpackGroup // chunks being unpacked, and those unpacked last
+	fetches   fetchTable  // packed chunks on their way, in use, or waiting for their reader
+	copies    copies      // of xorbs that were damaged
+	budget    budget      // of what was fetched ahead
+	helpers   chan struct{}
+	stats     counters
 }
 
 // counters are the figures of Stats that are counted as they happen.
@@ -89,21 +89,21 @@ func New(src origin.Source, o Options) (*Cache, error) {
 	}
 	c := &Cache{
 		src:      src,
-		near:     src.Near(),
+		local:    src.Near(),
 		noVerify: o.NoVerify,
 		disk:     o.Disk,
 		memory:   m,
 		helpers:  make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1)),
 	}
-	c.calls.init(last)
+	c.unpacking.init(last)
 	c.pages.init(o.MemoryBytes)
 	c.fetches.init()
-	c.fetches.near = c.near
-	c.fetches.piece = !c.near
-	if !c.near && o.Disk != nil {
+	c.fetches.local = c.local
+	c.fetches.reportPartial = !c.local
+	if !c.local && o.Disk != nil {
 		c.packed = o.Disk
-		c.fetches.keep = c.keep
-		c.fetches.keeping.init(m, o.MemoryBytes, c.keepsPacked)
+		c.fetches.write = c.writeFetch
+		c.fetches.writes.init(m, o.MemoryBytes, c.storesPacked)
 	}
 	c.copies.init()
 	c.budget.max = o.AheadBytes
@@ -141,10 +141,10 @@ func (c *Cache) Hashed(ctx context.Context, x codec.Hash, r codec.ChunkRange) (b
 
 // Near says that the origin is as quick as a local file, so that nothing is gained by
 // fetching ahead.
-func (c *Cache) Near() bool { return c.near }
+func (c *Cache) Near() bool { return c.local }
 
-// trusted returns run as its chunks are to be checked: not at all with NoVerify.
-func (c *Cache) trusted(run *xorb.Run) *xorb.Run {
+// verifiable returns run as its chunks are to be checked: not at all with NoVerify.
+func (c *Cache) verifiable(run *xorb.Run) *xorb.Run {
 	if !c.noVerify || run.Hashes == nil {
 		return run
 	}
@@ -165,11 +165,11 @@ func (c *Cache) Stats() Stats {
 		PageDiskHits: c.stats.pageDiskHits.Load(),
 		PageMisses:   c.stats.pageMisses.Load(),
 		PageShared:   c.stats.pageShared.Load(),
-		MemoryBytes:  c.memory.bytes.Load() + c.calls.held() + c.pages.held(),
+		MemoryBytes:  c.memory.bytes.Load() + c.unpacking.held() + c.pages.held(),
 		AheadBytes:   c.budget.inUse(),
 	}
 	if c.packed != nil {
-		st.NotKept = c.fetches.notKept()
+		st.NotKept = c.fetches.skippedChunks()
 	}
 	if c.disk != nil {
 		d := c.disk.Stats()
@@ -183,7 +183,7 @@ func (c *Cache) Stats() Stats {
 func (c *Cache) Close() error {
 	c.fetches.close()
 	c.pages.calls.Wait()
-	c.calls.close()
+	c.unpacking.close()
 	c.memory.close()
 	return nil
 }

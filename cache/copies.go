@@ -46,8 +46,8 @@ func (e *copyError) Unwrap() error { return e.err }
 //
 // What was kept on disk and turned out to be damaged is not the origin's fault.
 func (c *Cache) Again(x codec.Hash, err error, n int) bool {
-	if errors.Is(err, errDropped) {
-		return n <= maxDropped
+	if errors.Is(err, errDiskCorrupt) {
+		return n <= maxDiskTries
 	}
 	first := 1
 	if c.packed != nil {
@@ -62,7 +62,7 @@ func (c *Cache) again(x codec.Hash, err error, n, first int) bool {
 	if !c.damaged(err) {
 		return false
 	}
-	once := !c.near && n <= first
+	once := !c.local && n <= first
 	var of *copyError
 	c.copies.mu.Lock()
 	defer c.copies.mu.Unlock()
@@ -85,5 +85,5 @@ func (c *Cache) again(x codec.Hash, err error, n, first int) bool {
 // does not answer says nothing about its copies.
 func (c *Cache) damaged(err error) bool {
 	return errors.Is(err, codec.ErrCorrupt) ||
-		c.near && (errors.Is(err, origin.ErrNotFound) || errors.Is(err, origin.ErrUnavailable))
+		c.local && (errors.Is(err, origin.ErrNotFound) || errors.Is(err, origin.ErrUnavailable))
 }

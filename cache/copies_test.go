@@ -74,7 +74,7 @@ func TestCorruptChunk(t *testing.T) {
 			x.read(t, c, chunks(0, 3), 0, 3000)
 			x.read(t, c, chunks(4, 8), 10, 3000)
 		}
-		if c.calls.has(chunkKey{x.Hash(), 3}) {
+		if c.unpacking.has(chunkKey{x.Hash(), 3}) {
 			t.Error("the damaged chunk is kept")
 		}
 		c.memory.settle()

@@ -8,149 +8,149 @@ import (
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
-// keeping is what came from the origin and nobody uses any more, on its way to the disk.
+// writeBehind is what came from the origin and nobody uses any more, on its way to the disk.
 // Who needs some of it takes part in its fetch until it can be found there.
-type keeping struct {
-	wanted func() bool     // whether the disk takes anything now; constant
-	most   int64           // that bytes may be; constant
-	late   context.Context // ends when nobody waits for the disk any more; constant
-	giveUp func()          // ends it; constant
+type writeBehind struct {
+	accepts     func() bool     // whether the disk takes anything now; constant
+	maxBytes    int64           // that bytes may be; constant
+	drainCtx    context.Context // ends when nobody waits for the disk any more; constant
+	cancelDrain func()          // ends it; constant
 
 	// Guarded by fetches.mu:
-	queue   []toKeep
-	bytes   int64 // that those in the queue hold
-	lost    int64 // chunks that were not kept because too much waited
-	working bool  // somebody takes them out
-	closed  bool
+	queue    []writeTask
+	bytes    int64 // that those in the queue hold
+	skipped  int64 // chunks that were not kept because too much waited
+	draining bool  // somebody takes them out
+	closed   bool
 }
 
-// A toKeep is what is to be done when the disk has got what waits before it.
-type toKeep struct {
+// A writeTask is what is to be done when the disk has got what waits before it.
+type writeTask struct {
 	do   func()
 	size int64 // of the memory that it needs until then
 }
 
 const (
-	// leastKeeping is how much may wait for the disk however little memory there is. What
+	// minWriteBehind is how much may wait for the disk however little memory there is. What
 	// comes when no more may wait is not kept: no reader is made to wait for it.
-	leastKeeping = 32 << 20
+	minWriteBehind = 32 << 20
 
-	// mostLate is how long close waits for the disk to take what is left, be it hanging.
-	mostLate = 5 * time.Second
+	// maxDrain is how long close waits for the disk to take what is left, be it hanging.
+	maxDrain = 5 * time.Second
 )
 
 // init makes k ready for a cache with so many bytes of memory, half of which it takes. A disk
 // that writes more slowly than the origin gives, or finds no core that is free to write, has
 // that much to catch up with; and where there is a disk few unpacked chunks are kept in memory.
-func (k *keeping) init(m *memory, bytes int64, wanted func() bool) {
-	k.wanted = wanted
-	k.most = max(leastKeeping, bytes/2)
-	m.shrink(k.most - leastKeeping)
+func (w *writeBehind) init(m *memory, bytes int64, wanted func() bool) {
+	w.accepts = wanted
+	w.maxBytes = max(minWriteBehind, bytes/2)
+	m.shrink(w.maxBytes - minWriteBehind)
 }
 
-// keepLocked makes sure that a fetch which nobody uses any more is put on disk, and says
+// enqueueFetchLocked makes sure that a fetch which nobody uses any more is put on disk, and says
 // whether that makes another user.
-func (f *fetches) keepLocked(there *fetch) bool {
-	k := &f.keeping
-	if f.keep == nil || k.closed || there.spent {
+func (t *fetchTable) enqueueFetchLocked(f *fetch) bool {
+	w := &t.writes
+	if t.write == nil || w.closed || f.noWrite {
 		return false
 	}
-	ended, failed := there.ended()
-	if !ended || failed || there.disk || !k.wanted() {
+	ended, failed := f.ended()
+	if !ended || failed || f.fromDisk || !w.accepts() {
 		return false
 	}
 	keep := func() {
-		_ = f.keep(there) // then it is not kept
-		f.leave(there)
+		_ = t.write(f) // then it is not kept
+		t.leave(f)
 	}
-	if !f.laterLocked(toKeep{keep, there.size()}) {
-		k.lost += int64(there.chunks.Len())
+	if !t.enqueueLocked(writeTask{keep, f.size()}) {
+		w.skipped += int64(f.chunks.Len())
 		return false
 	}
-	there.users, there.spent = 1, true
+	f.users, f.noWrite = 1, true
 	return true
 }
 
-// keepLater has chunks kept when the disk has got all that waits for it now, unless that is
+// enqueueRun has chunks kept when the disk has got all that waits for it now, unless that is
 // too much.
-func (f *fetches) keepLater(run *xorb.Run, keep func()) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if !f.laterLocked(toKeep{keep, int64(len(run.Packed))}) {
-		f.keeping.lost += int64(run.Chunks.Len())
+func (t *fetchTable) enqueueRun(run *xorb.Run, keep func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.enqueueLocked(writeTask{keep, int64(len(run.Packed))}) {
+		t.writes.skipped += int64(run.Chunks.Len())
 	}
 }
 
-// afterKeeping does something when the disk has got all that waits for it now.
-func (f *fetches) afterKeeping(do func()) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.laterLocked(toKeep{do: do})
+// enqueueFunc does something when the disk has got all that waits for it now.
+func (t *fetchTable) enqueueFunc(do func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.enqueueLocked(writeTask{do: do})
 }
 
-// laterLocked puts something into the queue, unless too much is there.
-func (f *fetches) laterLocked(next toKeep) bool {
-	k := &f.keeping
-	if k.closed || k.bytes+next.size > k.most {
+// enqueueLocked puts something into the queue, unless too much is there.
+func (t *fetchTable) enqueueLocked(next writeTask) bool {
+	w := &t.writes
+	if w.closed || w.bytes+next.size > w.maxBytes {
 		return false
 	}
-	k.queue = append(k.queue, next)
-	k.bytes += next.size
-	if !k.working {
-		k.working = true
-		f.going.Go(f.keepAll)
+	w.queue = append(w.queue, next)
+	w.bytes += next.size
+	if !w.draining {
+		w.draining = true
+		t.running.Go(t.drain)
 	}
 	return true
 }
 
-// keepAll puts on disk what is in the queue.
-func (f *fetches) keepAll() {
+// drain puts on disk what is in the queue.
+func (t *fetchTable) drain() {
 	for {
-		next, ok := f.nextKeeping()
+		next, ok := t.nextTask()
 		if !ok {
 			return
 		}
 		next.do()
-		f.mu.Lock()
-		f.keeping.bytes -= next.size
-		f.mu.Unlock()
+		t.mu.Lock()
+		t.writes.bytes -= next.size
+		t.mu.Unlock()
 	}
 }
 
-// nextKeeping takes the oldest out of the queue.
-func (f *fetches) nextKeeping() (next toKeep, ok bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	k := &f.keeping
-	if len(k.queue) == 0 {
-		k.working = false
-		return toKeep{}, false
+// nextTask takes the oldest out of the queue.
+func (t *fetchTable) nextTask() (next writeTask, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	w := &t.writes
+	if len(w.queue) == 0 {
+		w.draining = false
+		return writeTask{}, false
 	}
-	next = k.queue[0]
-	k.queue[0] = toKeep{}
-	k.queue = k.queue[1:]
+	next = w.queue[0]
+	w.queue[0] = writeTask{}
+	w.queue = w.queue[1:]
 	return next, true
 }
 
-func (f *fetches) notKept() int64 {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.keeping.lost
+func (t *fetchTable) skippedChunks() int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.writes.skipped
 }
 
 // leave takes one user away that is no reader.
-func (f *fetches) leave(there *fetch) {
-	f.mu.Lock()
-	last := f.leaveLocked(there)
-	f.mu.Unlock()
+func (t *fetchTable) leave(f *fetch) {
+	t.mu.Lock()
+	last := t.leaveLocked(f)
+	t.mu.Unlock()
 	if last {
-		there.end()
+		f.end()
 	}
 }
 
 // MarkRedundant says that chunks are kept on disk in a whole file, too, so that they may go first.
 func (c *Cache) Spare(terms []codec.Term) {
 	if c.packed != nil {
-		c.fetches.afterKeeping(func() { c.packed.MarkRedundant(terms) })
+		c.fetches.enqueueFunc(func() { c.packed.MarkRedundant(terms) })
 	}
 }

@@ -49,7 +49,7 @@ func openDisk(t testing.TB, dir string, o disk.Options) *disk.Store {
 // settle returns when everything that was read can be found on disk.
 func (m *mount) settle(t testing.TB) {
 	t.Helper()
-	m.fetches.going.Wait()
+	m.fetches.running.Wait()
 	if err := m.disk.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -224,8 +224,8 @@ func TestEachChunkOnce(t *testing.T) {
 			}
 			tt.read(t, m)
 			m.wantAsked(t, "when all is on disk", 0, 0)
-			if left := len(m.fetches.byXorb); left != 0 || m.fetches.keeping.bytes != 0 {
-				t.Errorf("%d fetches and %d bytes are left", left, m.fetches.keeping.bytes)
+			if left := len(m.fetches.byXorb); left != 0 || m.fetches.writes.bytes != 0 {
+				t.Errorf("%d fetches and %d bytes are left", left, m.fetches.writes.bytes)
 			}
 		})
 	}
@@ -237,9 +237,9 @@ func TestComesToTheDiskMeanwhile(t *testing.T) {
 	x := store(t, false, same(8, 1000)...)
 	m := mountOn(t, t.TempDir(), x.src, Options{MemoryBytes: noMemory})
 	gate := make(chan struct{})
-	m.fetches.afterKeeping(func() { <-gate })
+	m.fetches.enqueueFunc(func() { <-gate })
 	x.read(t, m.Cache, chunks(0, 3), 0, 3000) // waits behind the gate
-	seen := m.fetches.onDisk.Load()
+	seen := m.fetches.diskWrites.Load()
 	if gaps := m.disk.Missing(x.Hash(), chunks(0, 8)); len(gaps) != 1 || gaps[0] != chunks(0, 8) {
 		t.Fatalf("%v are not on disk", gaps)
 	}
@@ -299,7 +299,7 @@ func TestPartsOnDisk(t *testing.T) {
 				a := m.NewAhead()
 				defer a.Close()
 				a.Want(x.Hash(), tt.read)
-				m.fetches.going.Wait()
+				m.fetches.running.Wait()
 				m.wantAsked(t, tt.name+" ahead", tt.requests, tt.chunks)
 				x.read(t, m.Cache, tt.read, 0, n)
 				m.wantAsked(t, tt.name+" behind", 0, 0)
@@ -358,7 +358,7 @@ func TestTinyDisk(t *testing.T) {
 		})
 	}
 	readers.Wait()
-	c.fetches.going.Wait()
+	c.fetches.running.Wait()
 	if err := d.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -425,7 +425,7 @@ func TestKeepingIsBounded(t *testing.T) {
 	x := store(t, false, same(64, 1000)...)
 	m := mountOn(t, t.TempDir(), x.src, Options{MemoryBytes: noMemory})
 	m.fetches.mu.Lock()
-	m.fetches.keeping.bytes = m.fetches.keeping.most
+	m.fetches.writes.bytes = m.fetches.writes.maxBytes
 	m.fetches.mu.Unlock()
 	x.read(t, m.Cache, chunks(0, 64), 0, 64_000)
 	m.settle(t)
@@ -433,6 +433,6 @@ func TestKeepingIsBounded(t *testing.T) {
 		t.Errorf("%d chunks are kept, %d are not, %d fetches are left", n, lost, len(m.fetches.byXorb))
 	}
 	m.fetches.mu.Lock()
-	m.fetches.keeping.bytes = 0
+	m.fetches.writes.bytes = 0
 	m.fetches.mu.Unlock()
 }

@@ -324,8 +324,8 @@ func TestDiskFails(t *testing.T) {
 				})
 			}
 			readers.Wait()
-			m.fetches.going.Wait()
-			if n := m.fetches.keeping.bytes; n != 0 {
+			m.fetches.running.Wait()
+			if n := m.fetches.writes.bytes; n != 0 {
 				t.Errorf("%d bytes wait for ever", n)
 			}
 		})

@@ -9,23 +9,23 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
-// keep hands the chunks of a fetch to the disk that are not there. Each is compared with
+// writeFetch hands the chunks of a fetch to the disk that are not there. Each is compared with
 // its hash before, if that is known, unless a reader has done so. The error is that of a
 // bug.
-func (c *Cache) keep(there *fetch) (err error) {
+func (c *Cache) writeFetch(f *fetch) (err error) {
 	defer flight.Guard(&err)
 	if c.packed.WriteErr() != nil {
 		return nil
 	}
-	for r := range c.wanting(there.xorb, there.chunks, there.goodFrom) {
-		c.lend(there, r)
+	for r := range c.absentVerified(f.xorb, f.chunks, f.verifiedFrom) {
+		c.putOnDisk(f, r)
 	}
 	return nil
 }
 
-// wanting yields those of some chunks that are not on disk and are good, so many at a time as
+// absentVerified yields those of some chunks that are not on disk and are good, so many at a time as
 // follow each other. good returns the first chunks of a range, up to one that is damaged.
-func (c *Cache) wanting(x codec.Hash, all codec.ChunkRange, good func(codec.ChunkRange) codec.ChunkRange) iter.Seq[codec.ChunkRange] {
+func (c *Cache) absentVerified(x codec.Hash, all codec.ChunkRange, good func(codec.ChunkRange) codec.ChunkRange) iter.Seq[codec.ChunkRange] {
 	return func(yield func(codec.ChunkRange) bool) {
 		for _, r := range c.packed.Missing(x, all) {
 			for r.Start < r.End {
@@ -39,56 +39,56 @@ func (c *Cache) wanting(x codec.Hash, all codec.ChunkRange, good func(codec.Chun
 	}
 }
 
-// lend lends chunks to the disk as soon as it takes them.
-func (c *Cache) lend(there *fetch, r codec.ChunkRange) {
-	f := &c.fetches
-	f.use(there)
-	free := func() { f.leave(there) }
-	err := c.packed.PutRunWait(f.keeping.late, there.xorb, there.known.Slice(r), free)
+// putOnDisk lends chunks to the disk as soon as it takes them.
+func (c *Cache) putOnDisk(f *fetch, r codec.ChunkRange) {
+	t := &c.fetches
+	t.retain(f)
+	free := func() { t.leave(f) }
+	err := c.packed.PutRunWait(t.writes.drainCtx, f.xorb, f.annotated.Slice(r), free)
 	if err != nil { // it is a cache
 		free()
 	}
 	if errors.Is(err, disk.ErrBusy) {
-		f.forgo(r)
+		t.skip(r)
 	}
 }
 
-// use adds a user to a fetch that is no reader.
-func (f *fetches) use(there *fetch) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	there.users++
+// retain adds a user to a fetch that is no reader.
+func (t *fetchTable) retain(f *fetch) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f.users++
 }
 
-// forgo notes that chunks are not kept.
-func (f *fetches) forgo(r codec.ChunkRange) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.keeping.lost += int64(r.Len())
+// skip notes that chunks are not kept.
+func (t *fetchTable) skip(r codec.ChunkRange) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.writes.skipped += int64(r.Len())
 }
 
-// goodFrom returns the first chunks of r, up to one that is damaged.
-func (there *fetch) goodFrom(r codec.ChunkRange) codec.ChunkRange {
+// verifiedFrom returns the first chunks of r, up to one that is damaged.
+func (f *fetch) verifiedFrom(r codec.ChunkRange) codec.ChunkRange {
 	buf := newBuffer(codec.MaxChunkSize)
 	defer buf.free()
 	for i := r.Start; i < r.End; i++ {
-		if !there.isGood(i, buf.b) {
+		if !f.isVerified(i, buf.b) {
 			r.End = i
 		}
 	}
 	return r
 }
 
-func (there *fetch) isGood(chunk uint32, buf []byte) bool {
-	if there.known.Hashes == nil || there.good.Load()&(1<<(chunk-there.chunks.Start)) != 0 {
+func (f *fetch) isVerified(chunk uint32, buf []byte) bool {
+	if f.annotated.Hashes == nil || f.verified.Load()&(1<<(chunk-f.chunks.Start)) != 0 {
 		return true
 	}
-	return there.known.Unpack(chunk, buf[:there.known.Size(chunk)]) == nil
+	return f.annotated.Unpack(chunk, buf[:f.annotated.Size(chunk)]) == nil
 }
 
-// checked notes that a chunk was compared with its hash.
-func (w *wanted) checked(chunk uint32) {
+// markVerified notes that a chunk was compared with its hash.
+func (w *chunkSlot) markVerified(chunk uint32) {
 	if w.run.Hashes != nil {
-		w.from.good.Or(1 << (chunk - w.from.chunks.Start))
+		w.from.verified.Or(1 << (chunk - w.from.chunks.Start))
 	}
 }

@@ -143,7 +143,7 @@ func (m *memory) addCopy(key chunkKey, data []byte) {
 func (m *memory) reserve(room int64) bool {
 	if m.waiting.Add(room) > m.max {
 		m.waiting.Add(-room)
-		m.handOver() // where there is little room, few offers fill it
+		m.flush() // where there is little room, few offers fill it
 		return false
 	}
 	return true
@@ -156,12 +156,12 @@ func (m *memory) set(c *chunk) {
 	full := len(m.offers) == maxOffers
 	m.mu.Unlock()
 	if full {
-		m.handOver()
+		m.flush()
 	}
 }
 
-// handOver gives ristretto all that is offered.
-func (m *memory) handOver() {
+// flush gives ristretto all that is offered.
+func (m *memory) flush() {
 	m.mu.Lock()
 	offers := m.offers
 	if len(offers) > 0 {
@@ -183,7 +183,7 @@ func (m *memory) shrink(n int64) {
 }
 
 func (m *memory) close() {
-	m.handOver()
+	m.flush()
 	m.cache.Close()
 	m.arena.Close()
 }

@@ -14,7 +14,7 @@ import (
 
 // settle returns when ristretto has all that was added.
 func (m *memory) settle() {
-	m.handOver()
+	m.flush()
 	m.cache.Wait()
 }
 

@@ -19,12 +19,12 @@ import (
 func (c *Cache) Read(ctx context.Context, x codec.Hash, r codec.ChunkRange, skip int64, p []byte) error {
 	dropped := 0
 	for try := 1; ; {
-		err := c.readOnce(ctx, x, r, skip, p, dropped > maxDropped)
+		err := c.readOnce(ctx, x, r, skip, p, dropped > maxDiskTries)
 		switch {
 		case err == nil:
 			return nil
-		case errors.Is(err, errAgain):
-			if errors.Is(err, errDropped) {
+		case errors.Is(err, errRetry):
+			if errors.Is(err, errDiskCorrupt) {
 				dropped++
 			}
 			if err := ctx.Err(); err != nil {
@@ -39,20 +39,20 @@ func (c *Cache) Read(ctx context.Context, x codec.Hash, r codec.ChunkRange, skip
 	}
 }
 
-// A reading is one Read on its way.
-type reading struct {
+// A readOp is one Read on its way.
+type readOp struct {
 	c     *Cache
 	ctx   context.Context // of the one call
 	xorb  codec.Hash
 	r     codec.ChunkRange
 	skip  int64
 	p     []byte
-	want  []wanted // one for each chunk of r
+	slots []chunkSlot // one for each chunk of r
 	parts []part
 
-	pastDisk bool // what is kept there turned out to be wrong
+	skipDisk bool // what is kept there turned out to be wrong
 
-	wantHere  [24]wanted // so that a read of 1 MiB allocates neither
+	slotsHere [24]chunkSlot // so that a read of 1 MiB allocates neither
 	partsHere [2]part
 
 	// While chunks are unpacked by several goroutines:
@@ -61,50 +61,50 @@ type reading struct {
 	failed error // the first; guarded by mu
 }
 
-// A wanted is one chunk of a reading: where its bytes come from, and where they go.
-type wanted struct {
-	chunk *chunk    // unpacked, if it was in memory
-	run   *xorb.Run // else the packed chunks it is one of
-	from  *fetch    // that run is of
-	call  *call     // shared with other readers; nil if it is nobody else's
-	lead  bool      // the call is ours to finish
-	off   int64     // of the chunk, from the start of the chunks of r
-	size  int64
+// A chunkSlot is one chunk of a reading: where its bytes come from, and where they go.
+type chunkSlot struct {
+	chunk  *chunk      // unpacked, if it was in memory
+	run    *xorb.Run   // else the packed chunks it is one of
+	from   *fetch      // that run is of
+	call   *unpackCall // shared with other readers; nil if it is nobody else's
+	leader bool        // the call is ours to finish
+	off    int64       // of the chunk, from the start of the chunks of r
+	size   int64
 }
 
-var readings = sync.Pool{New: func() any { return new(reading) }}
+var readOps = sync.Pool{New: func() any { return new(readOp) }}
 
-func (c *Cache) readOnce(ctx context.Context, x codec.Hash, r codec.ChunkRange, skip int64, p []byte, pastDisk bool) error {
-	rd := readings.Get().(*reading)
-	rd.c, rd.ctx, rd.xorb, rd.r, rd.skip, rd.p, rd.pastDisk = c, ctx, x, r, skip, p, pastDisk
-	rd.want, rd.parts = rd.wantHere[:0], rd.partsHere[:0]
+func (c *Cache) readOnce(ctx context.Context, x codec.Hash, r codec.ChunkRange, skip int64, p []byte, skipDisk bool) error {
+	rd := readOps.Get().(*readOp)
+	rd.c, rd.ctx, rd.xorb, rd.r, rd.skip, rd.p, rd.skipDisk = c, ctx, x, r, skip, p, skipDisk
+	rd.slots, rd.parts = rd.slotsHere[:0], rd.partsHere[:0]
 	for range r.Len() {
-		rd.want = append(rd.want, wanted{})
+		rd.slots = append(rd.slots, chunkSlot{})
 	}
-	err := rd.guarded()
+	err := rd.readGuarded()
 	rd.close(err)
-	*rd = reading{}
-	readings.Put(rd)
+	*rd = readOp{}
+	readOps.Put(rd)
 	return err
 }
 
-func (rd *reading) guarded() (err error) {
+func (rd *readOp) readGuarded() (err error) {
 	defer flight.Guard(&err)
 	return rd.read()
 }
 
-func (rd *reading) read() error {
+func (rd *readOp) read() error {
 	if rd.r.Len() <= 0 || rd.r.End > codec.MaxXorbChunks || rd.skip < 0 {
 		return fmt.Errorf("xorb %s: chunks %v from byte %d on cannot be read", rd.xorb, rd.r, rd.skip)
 	}
-	rd.look()
+	rd.lookup()
 	if err := rd.fetch(); err != nil {
 		return err
 	}
 	// What others wait for comes first: two readers may wait for each other's chunks.
 	if rd.waitsForOthers() {
-		for i := range rd.want {
-			if rd.want[i].lead {
+		for i := range rd.slots {
+			if rd.slots[i].leader {
 				if err := rd.unpackShared(i); err != nil {
 					return err
 				}
@@ -114,21 +114,21 @@ func (rd *reading) read() error {
 			return err
 		}
 	}
-	if err := rd.place(); err != nil {
+	if err := rd.setOffsets(); err != nil {
 		return err
 	}
 	return rd.fillAll()
 }
 
-func (rd *reading) key(i int) chunkKey {
+func (rd *readOp) key(i int) chunkKey {
 	return chunkKey{rd.xorb, rd.r.Start + uint32(i)}
 }
 
-// look finds what is in memory, and joins the calls for the chunks at the two ends.
-func (rd *reading) look() {
-	last := len(rd.want) - 1
-	for i := range rd.want {
-		w := &rd.want[i]
+// lookup finds what is in memory, and joins the calls for the chunks at the two ends.
+func (rd *readOp) lookup() {
+	last := len(rd.slots) - 1
+	for i := range rd.slots {
+		w := &rd.slots[i]
 		if w.chunk = rd.c.memory.get(rd.key(i)); w.chunk != nil {
 			rd.c.stats.memoryHits.Add(1)
 			continue
@@ -136,12 +136,12 @@ func (rd *reading) look() {
 		if i != last && (i != 0 || rd.skip == 0) {
 			continue // wholly inside p
 		}
-		w.chunk, w.call, w.lead = rd.c.calls.join(rd.key(i))
+		w.chunk, w.call, w.leader = rd.c.unpacking.join(rd.key(i))
 		switch {
-		case w.lead:
+		case w.leader:
 		case w.chunk != nil:
 			rd.c.stats.memoryHits.Add(1)
-		case rd.c.near:
+		case rd.c.local:
 			rd.c.stats.shared.Add(1)
 		}
 	}
@@ -150,9 +150,9 @@ func (rd *reading) look() {
 // needed reports whether chunk i must be fetched. A reader that waits for another one to
 // unpack a chunk takes part in a remote fetch, too. The fetch then continues if that other
 // reader leaves.
-func (rd *reading) needed(i int) bool {
-	w := &rd.want[i]
-	return w.chunk == nil && (w.call == nil || w.lead || !rd.c.near)
+func (rd *readOp) needed(i int) bool {
+	w := &rd.slots[i]
+	return w.chunk == nil && (w.call == nil || w.leader || !rd.c.local)
 }
 
 // coalesceChunks is the largest gap between missing chunks that one request to a remote
@@ -161,9 +161,9 @@ const coalesceChunks = 4
 
 // fetch gets the packed chunks: with one request for each range that is missing, and with one
 // read for each range that is on disk.
-func (rd *reading) fetch() error {
+func (rd *readOp) fetch() error {
 	var needed codec.ChunkSet
-	for i := range rd.want {
+	for i := range rd.slots {
 		if at := rd.r.Start + uint32(i); rd.needed(i) {
 			needed.Add(codec.ChunkRange{Start: at, End: at + 1})
 		}
@@ -173,12 +173,12 @@ func (rd *reading) fetch() error {
 	}
 	for _, p := range rd.parts {
 		switch {
-		case p.own:
-			p.pastDisk = rd.pastDisk
-			if !rd.c.runNow(rd.ctx, p.fetch) {
-				rd.c.run(rd.ctx, p.fetch)
+		case p.leader:
+			p.skipDisk = rd.skipDisk
+			if !rd.c.tryRun(rd.ctx, p.fetch) {
+				rd.c.startFetch(rd.ctx, p.fetch)
 			}
-		case p.fetch.wasAhead(rd.c):
+		case p.fetch.isReadahead(rd.c):
 			rd.c.stats.aheadHits.Add(int64(p.sub.Len()))
 		default:
 			rd.c.stats.shared.Add(int64(p.sub.Len()))
@@ -190,7 +190,7 @@ func (rd *reading) fetch() error {
 			return err
 		}
 		for i := p.sub.Start; i < p.sub.End; i++ {
-			w := &rd.want[i-rd.r.Start]
+			w := &rd.slots[i-rd.r.Start]
 			w.run, w.from = run, p.fetch
 		}
 	}
@@ -199,12 +199,12 @@ func (rd *reading) fetch() error {
 
 // join joins the fetches of all needed chunks and removes these chunks from needed. It ends
 // early if chunks reach the disk meanwhile: the caller calls it again.
-func (rd *reading) join(needed *codec.ChunkSet) {
+func (rd *readOp) join(needed *codec.ChunkSet) {
 	gap := uint32(0)
-	if !rd.c.near {
+	if !rd.c.local {
 		gap = coalesceChunks
 	}
-	seen := rd.c.fetches.onDisk.Load()
+	seen := rd.c.fetches.diskWrites.Load()
 	missing := rd.missing(*needed)
 	if rd.joinRanges(&missing, gap, needed, seen) {
 		rd.joinRanges(needed, 0, needed, seen) // these are on disk
@@ -212,8 +212,8 @@ func (rd *reading) join(needed *codec.ChunkSet) {
 }
 
 // joinRanges joins the fetches of some chunks. It returns false if chunks have reached the
-// disk since fetches.onDisk was seen.
-func (rd *reading) joinRanges(chunks *codec.ChunkSet, gap uint32, needed *codec.ChunkSet, seen int64) (ok bool) {
+// disk since fetches.diskWrites was seen.
+func (rd *readOp) joinRanges(chunks *codec.ChunkSet, gap uint32, needed *codec.ChunkSet, seen int64) (ok bool) {
 	for r := range chunks.Ranges(gap, codec.MaxXorbChunks) {
 		if rd.parts, ok = rd.c.fetches.join(rd.parts, rd.xorb, r, seen); !ok {
 			return false
@@ -224,8 +224,8 @@ func (rd *reading) joinRanges(chunks *codec.ChunkSet, gap uint32, needed *codec.
 }
 
 // missing returns the needed chunks that are not on disk. It reads the index alone.
-func (rd *reading) missing(needed codec.ChunkSet) codec.ChunkSet {
-	if rd.c.packed == nil || rd.pastDisk || len(rd.want) == 1 {
+func (rd *readOp) missing(needed codec.ChunkSet) codec.ChunkSet {
+	if rd.c.packed == nil || rd.skipDisk || len(rd.slots) == 1 {
 		return needed
 	}
 	at := rd.r
@@ -238,33 +238,33 @@ func (rd *reading) missing(needed codec.ChunkSet) codec.ChunkSet {
 }
 
 // waitsForOthers says whether any chunk is being unpacked by another reader.
-func (rd *reading) waitsForOthers() bool {
-	first, last := &rd.want[0], &rd.want[len(rd.want)-1]
-	return (first.call != nil && !first.lead) || (last.call != nil && !last.lead)
+func (rd *readOp) waitsForOthers() bool {
+	first, last := &rd.slots[0], &rd.slots[len(rd.slots)-1]
+	return (first.call != nil && !first.leader) || (last.call != nil && !last.leader)
 }
 
 // wait gets the chunks that other readers unpack.
-func (rd *reading) wait() error {
-	for i := range rd.want {
-		w := &rd.want[i]
-		if w.call == nil || w.lead || w.chunk != nil {
+func (rd *readOp) wait() error {
+	for i := range rd.slots {
+		w := &rd.slots[i]
+		if w.call == nil || w.leader || w.chunk != nil {
 			continue
 		}
 		var err error
-		w.chunk, err = rd.c.calls.wait(rd.ctx, w.call)
+		w.chunk, err = rd.c.unpacking.wait(rd.ctx, w.call)
 		w.call = nil
-		if err != nil && (!errors.Is(err, errAgain) || w.run == nil) {
+		if err != nil && (!errors.Is(err, errRetry) || w.run == nil) {
 			return err
 		} // else the packed chunk is here
 	}
 	return nil
 }
 
-// place says where each chunk goes, now that all sizes are known.
-func (rd *reading) place() error {
+// setOffsets says where each chunk goes, now that all sizes are known.
+func (rd *readOp) setOffsets() error {
 	var off int64
-	for i := range rd.want {
-		w := &rd.want[i]
+	for i := range rd.slots {
+		w := &rd.slots[i]
 		w.off = off
 		if w.chunk != nil {
 			w.size = int64(len(w.chunk.Data))
@@ -279,26 +279,26 @@ func (rd *reading) place() error {
 	return nil
 }
 
-// toldTo returns what those who wait for a chunk are told when this reader has ended
+// errorForWaiters returns what those who wait for a chunk are told when this reader has ended
 // with err before it came to that chunk.
-func (rd *reading) toldTo(err error) error {
+func (rd *readOp) errorForWaiters(err error) error {
 	switch {
 	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return errAgain // ours to suffer, not theirs
-	case len(rd.want) > 1:
-		return errAgain // it may be another chunk that is damaged, or cannot be had
+		return errRetry // ours to suffer, not theirs
+	case len(rd.slots) > 1:
+		return errRetry // it may be another chunk that is damaged, or cannot be had
 	}
 	return err
 }
 
 // close ends the calls that this reader leads and did not finish, leaves those it did not
 // wait for, and gives back what it fetched and what was in memory.
-func (rd *reading) close(err error) {
-	for i := range rd.want {
-		w := &rd.want[i]
-		rd.finish(w, nil, rd.toldTo(err))
+func (rd *readOp) close(err error) {
+	for i := range rd.slots {
+		w := &rd.slots[i]
+		rd.finish(w, nil, rd.errorForWaiters(err))
 		if w.call != nil {
-			rd.c.calls.leave(w.call)
+			rd.c.unpacking.leave(w.call)
 		}
 		w.chunk.release()
 	}

@@ -342,12 +342,12 @@ func TestLastReaderGivesUp(t *testing.T) {
 // The last reader may leave, and its buffer be used anew, at the moment at which the fetch
 // ends. (The race detector tells.)
 func TestLastReaderLeavesAtTheEnd(t *testing.T) {
-	var f fetches
+	var f fetchTable
 	f.init()
 	for range 10_000 {
 		parts, _ := f.join(nil, codec.Hash{}, chunks(0, 1), 0)
 		p := parts[0]
-		p.lend(1000)
+		p.allocate(1000)
 		var both sync.WaitGroup
 		both.Go(func() { f.finish(p.fetch, &xorb.Run{}, nil) })
 		both.Go(func() {
@@ -443,7 +443,7 @@ func TestPanicWhileUnpacking(t *testing.T) {
 			}
 		}
 	}
-	if len(c.calls.byKey) != 0 || len(c.fetches.byXorb) != 0 {
-		t.Errorf("%d calls and %d fetches are left", len(c.calls.byKey), len(c.fetches.byXorb))
+	if len(c.unpacking.byKey) != 0 || len(c.fetches.byXorb) != 0 {
+		t.Errorf("%d calls and %d fetches are left", len(c.unpacking.byKey), len(c.fetches.byXorb))
 	}
 }

@@ -34,7 +34,7 @@ func (c *Cache) Run(ctx context.Context, x codec.Hash, r codec.ChunkRange) (*Run
 		if err != nil {
 			return nil, &copyError{run.copy, err}
 		}
-		run.Run = c.trusted(got)
+		run.Run = c.verifiable(got)
 		return run, nil
 	}
 	// With NoVerify the chunks know their hashes all the same: what goes to disk was
@@ -75,13 +75,13 @@ func (r *Run) collect(ctx context.Context, want codec.ChunkRange) error {
 // piece returns the first chunks of r: as many as are on disk, or as are asked of the
 // origin at once.
 func (c *Cache) piece(ctx context.Context, x codec.Hash, r codec.ChunkRange) (run *xorb.Run, kept bool, err error) {
-	seen := c.fetches.onDisk.Load()
+	seen := c.fetches.diskWrites.Load()
 	absent := c.absent(x, r)
 	some := absent.Start > r.Start
 	if some {
 		run, ok := c.packed.Run(x, codec.ChunkRange{Start: r.Start, End: absent.Start})
 		if ok {
-			run, ok = c.adopt(ctx, x, run)
+			run, ok = c.annotate(ctx, x, run)
 		}
 		if ok {
 			c.stats.diskHits.Add(int64(run.Chunks.Len()))
@@ -89,11 +89,11 @@ func (c *Cache) piece(ctx context.Context, x codec.Hash, r codec.ChunkRange) (ru
 		}
 		absent.Start = r.Start
 	}
-	if run := c.fetches.waiting(x, &absent); run != nil {
+	if run := c.fetches.copyQueued(x, &absent); run != nil {
 		c.stats.shared.Add(int64(run.Chunks.Len()))
 		return run, false, nil
 	}
-	if !some && c.fetches.onDisk.Load() != seen {
+	if !some && c.fetches.diskWrites.Load() != seen {
 		return c.piece(ctx, x, r) // maybe some of it is on disk now
 	}
 	b := &bringing{c: c, xorb: x}
@@ -135,15 +135,15 @@ func (c *Cache) absent(x codec.Hash, r codec.ChunkRange) codec.ChunkRange {
 	return codec.ChunkRange{Start: r.End, End: r.End}
 }
 
-// waiting cuts r down to its first chunks that can be had in one way, and returns a copy of
+// copyQueued cuts r down to its first chunks that can be had in one way, and returns a copy of
 // them if they wait for the disk and are known to be good; nil: they do not, or are not.
-func (f *fetches) waiting(x codec.Hash, r *codec.ChunkRange) *xorb.Run {
-	there := f.holdWaiting(x, r)
-	if there == nil {
+func (t *fetchTable) copyQueued(x codec.Hash, r *codec.ChunkRange) *xorb.Run {
+	f := t.useQueued(x, r)
+	if f == nil {
 		return nil
 	}
-	defer f.leave(there)
-	run := there.known.Slice(*r)
+	defer t.leave(f)
+	run := f.annotated.Slice(*r)
 	run, err := xorb.ParseRun(bytes.Clone(run.Packed), *r, run.Hashes)
 	if err != nil {
 		return nil // it was one before
@@ -151,30 +151,30 @@ func (f *fetches) waiting(x codec.Hash, r *codec.ChunkRange) *xorb.Run {
 	return run
 }
 
-// holdWaiting returns the fetch that the copy is made of, as its user.
-func (f *fetches) holdWaiting(x codec.Hash, r *codec.ChunkRange) *fetch {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	there := f.waitingLocked(x, r.Start)
+// useQueued returns the fetch that the copy is made of, as its user.
+func (t *fetchTable) useQueued(x codec.Hash, r *codec.ChunkRange) *fetch {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f := t.queuedLocked(x, r.Start)
 	for i := r.Start + 1; i < r.End; i++ {
-		if f.waitingLocked(x, i) != there {
+		if t.queuedLocked(x, i) != f {
 			r.End = i
 		}
 	}
-	if there != nil {
-		there.users++
+	if f != nil {
+		f.users++
 	}
-	return there
+	return f
 }
 
-// waitingLocked returns the fetch that waits for the disk and has a chunk that is good; nil:
+// queuedLocked returns the fetch that waits for the disk and has a chunk that is good; nil:
 // there is none.
-func (f *fetches) waitingLocked(x codec.Hash, chunk uint32) *fetch {
-	there, _ := f.findLocked(x, chunk)
-	if there == nil || !there.spent || there.good.Load()&(1<<(chunk-there.chunks.Start)) == 0 {
+func (t *fetchTable) queuedLocked(x codec.Hash, chunk uint32) *fetch {
+	f, _ := t.findLocked(x, chunk)
+	if f == nil || !f.noWrite || f.verified.Load()&(1<<(chunk-f.chunks.Start)) == 0 {
 		return nil
 	}
-	return there
+	return f
 }
 
 // joined returns one run of runs that follow each other.
@@ -211,7 +211,7 @@ func (r *Run) Unpack(chunk uint32, dst []byte) error {
 	for _, k := range r.kept { // all, so that one try more is enough
 		r.c.packed.Drop(r.xorb, k)
 	}
-	return errDroppedOf(r.xorb, err)
+	return diskCorrupt(r.xorb, err)
 }
 
 // wasKept says whether a chunk came from disk.

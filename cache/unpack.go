@@ -9,7 +9,7 @@ import (
 
 // fillAll fills in all chunks, on as many cores as are free, and returns the first
 // error.
-func (rd *reading) fillAll() error {
+func (rd *readOp) fillAll() error {
 	if helpers := rd.findHelpers(); helpers > 0 {
 		rd.workWith(helpers)
 	} else {
@@ -20,8 +20,8 @@ func (rd *reading) fillAll() error {
 
 // findHelpers returns how many other cores are free and worth waking. They are this
 // reading's then.
-func (rd *reading) findHelpers() (n int) {
-	for ; n < (len(rd.want)-1)/minHelp; n++ {
+func (rd *readOp) findHelpers() (n int) {
+	for ; n < (len(rd.slots)-1)/minHelp; n++ {
 		select {
 		case rd.c.helpers <- struct{}{}:
 		default:
@@ -31,7 +31,7 @@ func (rd *reading) findHelpers() (n int) {
 	return n
 }
 
-func (rd *reading) workWith(helpers int) {
+func (rd *readOp) workWith(helpers int) {
 	var help sync.WaitGroup
 	for range helpers {
 		help.Go(func() {
@@ -44,7 +44,7 @@ func (rd *reading) workWith(helpers int) {
 }
 
 // work fills in one chunk after the other that nobody has taken.
-func (rd *reading) work() {
+func (rd *readOp) work() {
 	var err error
 	defer func() {
 		if err != nil {
@@ -54,7 +54,7 @@ func (rd *reading) work() {
 	defer flight.Guard(&err)
 	for {
 		i := int(rd.next.Add(1)) - 1
-		if i >= len(rd.want) {
+		if i >= len(rd.slots) {
 			return
 		}
 		if err = rd.fill(i); err != nil {
@@ -64,8 +64,8 @@ func (rd *reading) work() {
 }
 
 // fail notes an error and keeps the others from going on.
-func (rd *reading) fail(err error) {
-	rd.next.Store(int64(len(rd.want)))
+func (rd *readOp) fail(err error) {
+	rd.next.Store(int64(len(rd.slots)))
 	rd.mu.Lock()
 	defer rd.mu.Unlock()
 	if rd.failed == nil {
@@ -77,8 +77,8 @@ func (rd *reading) fail(err error) {
 const minHelp = 4
 
 // fill puts the bytes of chunk i where they belong.
-func (rd *reading) fill(i int) error {
-	w := &rd.want[i]
+func (rd *readOp) fill(i int) error {
+	w := &rd.slots[i]
 	from := w.off - rd.skip // of the chunk, in p
 	if from+w.size <= 0 || from >= int64(len(rd.p)) {
 		return nil // more chunks than needed
@@ -103,8 +103,8 @@ func (rd *reading) fill(i int) error {
 // unpackInto unpacks a chunk straight into the reader's buffer. If others wait for it,
 // those who find it near are told to look after themselves: that is rarer than the copy
 // would be dear. Where nothing else keeps the chunk they get the copy that is made anyway.
-func (rd *reading) unpackInto(i int, dst []byte) error {
-	w, key := &rd.want[i], rd.key(i)
+func (rd *readOp) unpackInto(i int, dst []byte) error {
+	w, key := &rd.slots[i], rd.key(i)
 	rd.c.stats.unpacked.Add(1)
 	err := w.run.Unpack(key.index, dst)
 	switch {
@@ -112,59 +112,59 @@ func (rd *reading) unpackInto(i int, dst []byte) error {
 		err = rd.failure(w, err)
 		rd.finish(w, nil, err)
 		return err
-	case rd.c.near || w.from.disk || rd.c.keepsPacked():
-		rd.finish(w, nil, errAgain)
-	case w.lead:
+	case rd.c.local || w.from.fromDisk || rd.c.storesPacked():
+		rd.finish(w, nil, errRetry)
+	case w.leader:
 		w.chunk = copyChunk(rd.c.memory.arena, key, dst)
 		rd.finish(w, w.chunk, nil)
 		rd.c.memory.add(w.chunk)
 	default:
 		rd.c.memory.addCopy(key, dst)
 	}
-	w.checked(key.index)
+	w.markVerified(key.index)
 	return nil
 }
 
 // finish ends the call for a chunk, if it is this reader's to end.
-func (rd *reading) finish(w *wanted, there *chunk, err error) {
-	if w.lead {
-		rd.c.calls.finish(w.call, there, err)
-		w.lead, w.call = false, nil
+func (rd *readOp) finish(w *chunkSlot, ch *chunk, err error) {
+	if w.leader {
+		rd.c.unpacking.finish(w.call, ch, err)
+		w.leader, w.call = false, nil
 	}
 }
 
 // failure is the error of a chunk that did not unpack.
-func (rd *reading) failure(w *wanted, err error) error {
-	if w.from.disk {
+func (rd *readOp) failure(w *chunkSlot, err error) error {
+	if w.from.fromDisk {
 		rd.c.fetches.forget(w.from)
-		rd.c.forgetKept(rd.xorb, w.run)
-		return errDroppedOf(rd.xorb, err)
+		rd.c.dropFromDisk(rd.xorb, w.run)
+		return diskCorrupt(rd.xorb, err)
 	}
-	return &copyError{w.from.copy, fmt.Errorf("xorb %s: %w", rd.xorb, err)}
+	return &copyError{w.from.replica, fmt.Errorf("xorb %s: %w", rd.xorb, err)}
 }
 
 // unpackShared unpacks a chunk into memory, for this reader, those who wait and those
 // who come later.
-func (rd *reading) unpackShared(i int) error {
-	w, key := &rd.want[i], rd.key(i)
+func (rd *readOp) unpackShared(i int) error {
+	w, key := &rd.slots[i], rd.key(i)
 	if w.chunk != nil {
 		return nil
 	}
-	there := newChunk(rd.c.memory.arena, key, w.run.Size(key.index))
+	ch := newChunk(rd.c.memory.arena, key, w.run.Size(key.index))
 	defer func() {
 		if w.chunk == nil {
-			there.release() // it failed, if by a panic
+			ch.release() // it failed, if by a panic
 		}
 	}()
 	rd.c.stats.unpacked.Add(1)
-	if err := w.run.Unpack(key.index, there.Data); err != nil {
+	if err := w.run.Unpack(key.index, ch.Data); err != nil {
 		err = rd.failure(w, err)
 		rd.finish(w, nil, err)
 		return err
 	}
-	w.checked(key.index)
-	w.chunk = there
-	rd.finish(w, there, nil)
-	rd.c.memory.add(there)
+	w.markVerified(key.index)
+	w.chunk = ch
+	rd.finish(w, ch, nil)
+	rd.c.memory.add(ch)
 	return nil
 }
