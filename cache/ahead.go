@@ -9,46 +9,46 @@ import (
 
 // An Ahead fetches for one stream of reads what it will read next. It is safe for
 // concurrent use.
-type Ahead struct {
+type Readahead struct {
 	c *Cache
 
 	// Guarded by c.budget.mu:
-	closed bool
-	holds  []*hold // in the order they were asked for
-	asked  int64   // holds so far
-	last   int64   // budget.clock when it asked last
+	closed       bool
+	reservations []*reservation // in the order they were asked for
+	count        int64          // holds so far
+	last         int64          // budget.clock when it asked last
 }
 
-// A hold keeps a fetch alive until the stream has read it.
-type hold struct {
-	a     *Ahead
+// A reservation keeps a fetch alive until the stream has read it.
+type reservation struct {
+	a     *Readahead
 	fetch *fetch
 	seq   int64 // of the holds of a
 	bytes int64 // taken from the budget; guarded by c.budget.mu
 }
 
 const (
-	// packedMost is what a chunk takes of the budget until it is there and its size
+	// maxPacked is what a chunk takes of the budget until it is there and its size
 	// is known. A chunk that packing made larger takes a little more.
-	packedMost = codec.MaxChunkSize
+	maxPacked = codec.MaxChunkSize
 
-	// lag is how many holds may be behind the one that is read without being dropped:
+	// maxReorder is how many holds may be behind the one that is read without being dropped:
 	// reads of one stream overtake each other. A reader that skips some chunks leaves
 	// holds behind that it never reads to the end.
-	lag = 2
+	maxReorder = 2
 )
 
-// NewAhead returns an Ahead for one stream.
-func (c *Cache) NewAhead() *Ahead { return &Ahead{c: c} }
+// NewReadahead returns an Ahead for one stream.
+func (c *Cache) NewReadahead() *Readahead { return &Readahead{c: c} }
 
-// Want asks for chunks that will soon be read and returns at once. It never makes a
+// Prefetch asks for chunks that will soon be read and returns at once. It never makes a
 // Read wait. Without effect where the origin is near, and for chunks that are on disk. It
 // returns false if there is no room for all of them, or the Ahead is closed.
-func (a *Ahead) Want(x codec.Hash, r codec.ChunkRange) bool {
+func (a *Readahead) Prefetch(x codec.Hash, r codec.ChunkRange) bool {
 	if a.c.local {
 		return true
 	}
-	most := uint32(min(maxFetch, max(1, a.c.budget.max/4/packedMost)))
+	most := uint32(min(maxFetch, max(1, a.c.budget.max/4/maxPacked)))
 	for r.Start < r.End {
 		seen := a.c.fetches.diskWrites.Load()
 		missing, next := a.c.missing(x, r), r.End
@@ -69,8 +69,8 @@ func (a *Ahead) Want(x codec.Hash, r codec.ChunkRange) bool {
 
 // fetch asks for chunks that are not many. It is not done if something came to the disk since
 // fetches.diskWrites was seen.
-func (a *Ahead) fetch(x codec.Hash, r codec.ChunkRange, seen int64) (done, hasRoom bool) {
-	room := int64(r.Len()) * packedMost
+func (a *Readahead) fetch(x codec.Hash, r codec.ChunkRange, seen int64) (done, hasRoom bool) {
+	room := int64(r.Len()) * maxPacked
 	if !a.reserve(room) {
 		return false, false
 	}
@@ -79,9 +79,9 @@ func (a *Ahead) fetch(x codec.Hash, r codec.ChunkRange, seen int64) (done, hasRo
 		if p.leader {
 			a.c.startFetch(context.Background(), p.fetch)
 		}
-		room -= a.hold(p)
+		room -= a.attach(p)
 	}
-	a.c.budget.giveBack(room)
+	a.c.budget.release(room)
 	return done, true
 }
 
@@ -109,9 +109,9 @@ func (c *Cache) inMemory(key chunkKey) bool {
 	return c.memory.has(key)
 }
 
-// hold makes this stream a user of the fetch, unless somebody uses it already: then it
+// attach makes this stream a user of the fetch, unless somebody uses it already: then it
 // will be there as long as they do. It returns what that takes of the budget.
-func (a *Ahead) hold(p part) int64 {
+func (a *Readahead) attach(p part) int64 {
 	t, b := &a.c.fetches, &a.c.budget
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -124,51 +124,51 @@ func (a *Ahead) hold(p part) int64 {
 		}
 		return 0
 	}
-	a.asked++
-	h := &hold{a: a, fetch: p.fetch, seq: a.asked, bytes: int64(p.chunks.Len()) * packedMost}
+	a.count++
+	h := &reservation{a: a, fetch: p.fetch, seq: a.count, bytes: int64(p.chunks.Len()) * maxPacked}
 	if ended { // before there was anybody to tell
 		h.bytes = p.size()
 	}
 	p.reservation = h
-	a.holds = append(a.holds, h)
-	b.activeLocked(a)
+	a.reservations = append(a.reservations, h)
+	b.touchLocked(a)
 	return h.bytes
 }
 
 // drop lets go of a fetch that nobody read.
-func (h *hold) drop() {
-	t := &h.a.c.fetches
+func (r *reservation) drop() {
+	t := &r.a.c.fetches
 	t.mu.Lock()
-	if h.fetch.reservation != h {
+	if r.fetch.reservation != r {
 		t.mu.Unlock()
-		h.touch(true) // whoever let go of it is about to say so
+		r.advance(true) // whoever let go of it is about to say so
 		return
 	}
-	h.fetch.reservation = nil
-	last := t.leaveLocked(h.fetch)
+	r.fetch.reservation = nil
+	last := t.leaveLocked(r.fetch)
 	t.mu.Unlock()
 	if last {
-		h.fetch.end()
+		r.fetch.end()
 	}
-	h.touch(true)
+	r.advance(true)
 }
 
-// touch is called when the stream has read some of what h holds. If passed, h holds it
+// advance is called when the stream has read some of what h holds. If passed, h holds it
 // no longer and gives its part of the budget back; what lies far behind goes too.
-func (h *hold) touch(passed bool) {
-	b := &h.a.c.budget
+func (r *reservation) advance(passed bool) {
+	b := &r.a.c.budget
 	b.mu.Lock()
-	var behind []*hold
-	for _, other := range h.a.holds {
-		if other.seq < h.seq-lag {
+	var behind []*reservation
+	for _, other := range r.a.reservations {
+		if other.seq < r.seq-maxReorder {
 			behind = append(behind, other)
 		}
 	}
-	if i := slices.Index(h.a.holds, h); passed && i >= 0 {
-		h.a.holds = slices.Delete(h.a.holds, i, i+1)
-		b.used -= h.bytes
-		if len(h.a.holds) == 0 {
-			b.activeLocked(h.a)
+	if i := slices.Index(r.a.reservations, r); passed && i >= 0 {
+		r.a.reservations = slices.Delete(r.a.reservations, i, i+1)
+		b.used -= r.bytes
+		if len(r.a.reservations) == 0 {
+			b.touchLocked(r.a)
 		}
 	}
 	b.mu.Unlock()
@@ -178,22 +178,22 @@ func (h *hold) touch(passed bool) {
 }
 
 // resize corrects what h takes of the budget, now that its size is known.
-func (h *hold) resize(bytes int64) {
-	b := &h.a.c.budget
+func (r *reservation) resize(bytes int64) {
+	b := &r.a.c.budget
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if slices.Contains(h.a.holds, h) {
-		b.used += bytes - h.bytes
-		h.bytes = bytes
+	if slices.Contains(r.a.reservations, r) {
+		b.used += bytes - r.bytes
+		r.bytes = bytes
 	}
 }
 
 // Close drops what was fetched and not read.
-func (a *Ahead) Close() {
+func (a *Readahead) Close() {
 	b := &a.c.budget
 	b.mu.Lock()
 	a.closed = true
-	holds := slices.Clone(a.holds)
+	holds := slices.Clone(a.reservations)
 	b.mu.Unlock()
 	for _, h := range holds {
 		h.drop()

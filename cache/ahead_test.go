@@ -31,10 +31,10 @@ func TestWant(t *testing.T) {
 		src := hook(x.src, slow(time.Second))
 		c, done := openHere(t, src, Options{})
 		defer done()
-		a := c.NewAhead()
+		a := c.NewReadahead()
 		defer a.Close()
 		start := time.Now()
-		if !a.Want(x.Hash(), chunks(0, 10)) || !a.Want(x.Hash(), chunks(5, 20)) {
+		if !a.Prefetch(x.Hash(), chunks(0, 10)) || !a.Prefetch(x.Hash(), chunks(5, 20)) {
 			t.Error("Want = false")
 		}
 		if took := time.Since(start); took != 0 {
@@ -70,9 +70,9 @@ func TestWantOnItsWay(t *testing.T) {
 		src := hook(x.src, slow(10*time.Second))
 		c, done := openHere(t, src, Options{})
 		defer done()
-		a := c.NewAhead()
+		a := c.NewReadahead()
 		defer a.Close()
-		a.Want(x.Hash(), chunks(4, 20))
+		a.Prefetch(x.Hash(), chunks(4, 20))
 		time.Sleep(9 * time.Second)
 		start := time.Now()
 		x.read(t, c, chunks(4, 6), 0, 2000)
@@ -92,10 +92,10 @@ func TestReadsOvertakeEachOther(t *testing.T) {
 	x := store(t, false, same(40, 1000)...)
 	src := hook(x.src, nil)
 	c := open(t, src, Options{MemoryBytes: -1})
-	a := c.NewAhead()
+	a := c.NewReadahead()
 	defer a.Close()
 	for i := 0; i < 40; i += 10 {
-		a.Want(x.Hash(), chunks(i, i+10))
+		a.Prefetch(x.Hash(), chunks(i, i+10))
 	}
 	for _, i := range []int{2, 0, 4, 8, 6, 12, 10, 18, 16, 14, 20, 28, 26, 24, 22, 38, 36, 30, 32, 34} {
 		x.read(t, c, chunks(i, i+2), 0, 2000)
@@ -112,14 +112,14 @@ func TestReadsOvertakeEachOther(t *testing.T) {
 func TestSkippedChunks(t *testing.T) {
 	x := store(t, false, same(100, 1000)...)
 	c := open(t, x.src, Options{})
-	a := c.NewAhead()
+	a := c.NewReadahead()
 	defer a.Close()
 	for i := 0; i < 100; i += 10 {
-		a.Want(x.Hash(), chunks(i, i+10))
+		a.Prefetch(x.Hash(), chunks(i, i+10))
 		x.read(t, c, chunks(i, i+2), 0, 2000) // and not the other eight
 	}
-	if n := len(a.holds); n > lag+2 {
-		t.Errorf("%d holds are left, want %d at most", n, lag+2)
+	if n := len(a.reservations); n > maxReorder+2 {
+		t.Errorf("%d holds are left, want %d at most", n, maxReorder+2)
 	}
 }
 
@@ -130,9 +130,9 @@ func TestWantKnowsMemory(t *testing.T) {
 	c := open(t, src, Options{})
 	x.read(t, c, chunks(0, 5), 0, 4500)
 	c.memory.settle()
-	a := c.NewAhead()
+	a := c.NewReadahead()
 	defer a.Close()
-	a.Want(x.Hash(), chunks(3, 8))
+	a.Prefetch(x.Hash(), chunks(3, 8))
 	for i := 0; i < 8; i++ {
 		x.read(t, c, chunks(i, i+1), 0, 1000)
 	}
@@ -148,8 +148,8 @@ func TestAheadClose(t *testing.T) {
 		src := hook(x.src, slow(time.Hour))
 		c, done := openHere(t, src, Options{})
 		defer done()
-		a := c.NewAhead()
-		a.Want(x.Hash(), chunks(0, 20))
+		a := c.NewReadahead()
+		a.Prefetch(x.Hash(), chunks(0, 20))
 		synctest.Wait()
 		start := time.Now()
 		a.Close()
@@ -157,7 +157,7 @@ func TestAheadClose(t *testing.T) {
 		if n := len(c.fetches.byXorb); n != 0 || c.Stats().AheadBytes != 0 {
 			t.Errorf("%d fetches and %d bytes are left", n, c.Stats().AheadBytes)
 		}
-		if a.Want(x.Hash(), chunks(20, 40)) {
+		if a.Prefetch(x.Hash(), chunks(20, 40)) {
 			t.Error("Want after Close = true")
 		}
 		if n := src.requests.Load(); n != 1 {
@@ -176,8 +176,8 @@ func TestAheadCloseWhileRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, done := openHere(t, origintest.Fail(x.src, "chunks: slow 1s"), Options{})
 		defer done()
-		a := c.NewAhead()
-		a.Want(x.Hash(), chunks(0, 4))
+		a := c.NewReadahead()
+		a.Prefetch(x.Hash(), chunks(0, 4))
 		var reader sync.WaitGroup
 		reader.Go(func() { x.read(t, c, chunks(0, 4), 0, 4000) })
 		synctest.Wait()
@@ -192,14 +192,14 @@ func TestWantFails(t *testing.T) {
 		t.Run(rule, func(t *testing.T) {
 			x := store(t, false, same(4, 1000)...)
 			c := open(t, origintest.Fail(x.src, rule), Options{})
-			a := c.NewAhead()
+			a := c.NewReadahead()
 			defer a.Close()
-			a.Want(x.Hash(), chunks(0, 4))
+			a.Prefetch(x.Hash(), chunks(0, 4))
 			c.fetches.running.Wait()
 			x.try(t.Context(), c, chunks(0, 4), 0, 4000)
 			x.read(t, c, chunks(0, 4), 0, 4000)
-			if got := c.Stats().AheadBytes; got != 0 || len(a.holds) != 0 {
-				t.Errorf("%d bytes and %d holds are left", got, len(a.holds))
+			if got := c.Stats().AheadBytes; got != 0 || len(a.reservations) != 0 {
+				t.Errorf("%d bytes and %d holds are left", got, len(a.reservations))
 			}
 		})
 	}
@@ -209,9 +209,9 @@ func TestWantFails(t *testing.T) {
 func TestWantDamaged(t *testing.T) {
 	x := store(t, false, same(20, 1000)...)
 	c := open(t, copiesOf(t, x.Xorb, false, []int{15}), Options{})
-	a := c.NewAhead()
+	a := c.NewReadahead()
 	defer a.Close()
-	a.Want(x.Hash(), chunks(0, 20))
+	a.Prefetch(x.Hash(), chunks(0, 20))
 	for i := range 20 {
 		err := x.try(t.Context(), c, chunks(i, i+1), 0, 1000)
 		if (i == 15) != errors.Is(err, codec.ErrCorrupt) || (i != 15) != (err == nil) {
@@ -223,16 +223,16 @@ func TestWantDamaged(t *testing.T) {
 // The budget is never exceeded, whoever asks for how much.
 func TestBudget(t *testing.T) {
 	x := store(t, false, same(512, 1000)...)
-	for _, budget := range []int64{-1, 1, packedMost, 1 << 20, 8 << 20} {
+	for _, budget := range []int64{-1, 1, maxPacked, 1 << 20, 8 << 20} {
 		t.Run(fmt.Sprint(budget), func(t *testing.T) {
 			c := open(t, x.src, Options{AheadBytes: budget, MemoryBytes: 1 << 20})
 			var streams sync.WaitGroup
 			for i := range 16 {
 				streams.Go(func() {
-					a := c.NewAhead()
+					a := c.NewReadahead()
 					defer a.Close()
 					for at := 32 * i; at < 32*i+32; at += 2 {
-						a.Want(x.Hash(), chunks(at+2, min(at+20, 512)))
+						a.Prefetch(x.Hash(), chunks(at+2, min(at+20, 512)))
 						if used := c.budget.inUse(); used > max(0, budget) {
 							t.Errorf("%d bytes of %d are in use", used, budget)
 						}
@@ -241,8 +241,8 @@ func TestBudget(t *testing.T) {
 				})
 			}
 			streams.Wait()
-			if used := c.budget.inUse(); used != 0 || len(c.budget.aheads) != 0 {
-				t.Errorf("%d bytes and %d streams are left", used, len(c.budget.aheads))
+			if used := c.budget.inUse(); used != 0 || len(c.budget.streams) != 0 {
+				t.Errorf("%d bytes and %d streams are left", used, len(c.budget.streams))
 			}
 			if n := len(c.fetches.byXorb); n != 0 {
 				t.Errorf("%d fetches are left", n)
@@ -255,22 +255,22 @@ func TestBudget(t *testing.T) {
 func TestIdleStreamHoldsNothing(t *testing.T) {
 	x := store(t, false, same(600, 10_000)...)
 	c := open(t, x.src, Options{AheadBytes: 4 << 20})
-	idle, busy := c.NewAhead(), c.NewAhead()
+	idle, busy := c.NewReadahead(), c.NewReadahead()
 	defer idle.Close()
 	defer busy.Close()
-	for at := 0; idle.Want(x.Hash(), chunks(at, at+8)); at += 8 {
+	for at := 0; idle.Prefetch(x.Hash(), chunks(at, at+8)); at += 8 {
 		c.fetches.running.Wait()
 	}
-	held := func(a *Ahead) int64 {
+	held := func(a *Readahead) int64 {
 		c.budget.mu.Lock()
 		defer c.budget.mu.Unlock()
-		return a.heldLocked()
+		return a.reservedLocked()
 	}
 	if held(idle) < 2<<20 {
 		t.Fatalf("the first stream holds %d bytes", held(idle))
 	}
 	for at := 400; at < 600; at += 4 {
-		for ahead := at + 4; ahead+4 <= min(at+100, 600) && busy.Want(x.Hash(), chunks(ahead, ahead+4)); ahead += 4 {
+		for ahead := at + 4; ahead+4 <= min(at+100, 600) && busy.Prefetch(x.Hash(), chunks(ahead, ahead+4)); ahead += 4 {
 			c.fetches.running.Wait()
 		}
 		x.read(t, c, chunks(at, at+4), 0, 40_000)
@@ -285,15 +285,15 @@ func TestFairShares(t *testing.T) {
 	x := store(t, false, same(512, 1000)...)
 	src := hook(x.src, nil)
 	c := open(t, src, Options{AheadBytes: 16 << 20})
-	var streams [16]*Ahead
+	var streams [16]*Readahead
 	for i := range streams {
-		streams[i] = c.NewAhead()
+		streams[i] = c.NewReadahead()
 		defer streams[i].Close()
 	}
 	for step := range 32 {
 		for i, a := range streams {
 			at := 32*i + step
-			a.Want(x.Hash(), chunks(at, min(at+8, 32*i+32)))
+			a.Prefetch(x.Hash(), chunks(at, min(at+8, 32*i+32)))
 			x.read(t, c, chunks(at, at+1), 0, 1000)
 		}
 	}
@@ -307,9 +307,9 @@ func TestWantNear(t *testing.T) {
 	x := store(t, true, same(4, 1000)...)
 	src := hook(x.src, nil)
 	c := open(t, src, Options{})
-	a := c.NewAhead()
+	a := c.NewReadahead()
 	defer a.Close()
-	if !a.Want(x.Hash(), chunks(0, 4)) || src.requests.Load() != 0 {
+	if !a.Prefetch(x.Hash(), chunks(0, 4)) || src.requests.Load() != 0 {
 		t.Errorf("%d requests, want none", src.requests.Load())
 	}
 }
@@ -319,7 +319,7 @@ func TestCloseEndsFetches(t *testing.T) {
 	x := store(t, false, same(4, 1000)...)
 	synctest.Test(t, func(t *testing.T) {
 		c, done := openHere(t, origintest.Fail(x.src, "chunks: hang"), Options{})
-		c.NewAhead().Want(x.Hash(), chunks(0, 4))
+		c.NewReadahead().Prefetch(x.Hash(), chunks(0, 4))
 		synctest.Wait()
 		done()
 	})

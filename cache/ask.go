@@ -49,7 +49,7 @@ func (c *Cache) tryGet(ctx context.Context, f *fetch) (run *xorb.Run, err error)
 		run, _ = c.readDisk(ctx, f, true)
 		return run, nil
 	}
-	f.replica = c.copies.current(f.xorb)
+	f.replica = c.replicas.current(f.xorb)
 	run, ok := c.src.TryChunks(f.xorb, f.chunks, f.allocate)
 	if !ok {
 		f.buf.free()
@@ -71,14 +71,14 @@ func (c *Cache) get(ctx context.Context, f *fetch) (run *xorb.Run, err error) {
 
 // request is one request to the origin.
 func (c *Cache) request(ctx context.Context, f *fetch) (run *xorb.Run, err error) {
-	f.replica = c.copies.current(f.xorb)
+	f.replica = c.replicas.current(f.xorb)
 	o := origin.ReadOptions{Buffer: f.allocate}
 	if c.fetches.reportPartial {
 		o.OnPartial = func(some *xorb.Run) { c.fetches.setPartial(f, c.verifiable(some)) }
 	}
 	run, err = c.src.Chunks(ctx, f.xorb, f.chunks, o)
 	if err != nil {
-		return nil, &copyError{f.replica, err}
+		return nil, &replicaError{f.replica, err}
 	}
 	f.annotated = run
 	return c.verifiable(run), nil

@@ -54,7 +54,7 @@ func TestInterruptedIsKept(t *testing.T) {
 	x := store(t, false, same(40, 5000)...)
 	broken := errors.New("the line is broken")
 	for how, ask := range map[string]func(context.Context, *Cache) error{
-		"Bring": func(ctx context.Context, c *Cache) error { return c.Bring(ctx, x.Hash(), chunks(0, 40)) },
+		"Bring": func(ctx context.Context, c *Cache) error { return c.Download(ctx, x.Hash(), chunks(0, 40)) },
 		"Run": func(ctx context.Context, c *Cache) error {
 			_, err := c.Run(ctx, x.Hash(), chunks(0, 40))
 			return err
@@ -92,13 +92,13 @@ func TestBringAsItComes(t *testing.T) {
 	const size = 100_000
 	x := storeOf(t, xorb.None, 20, size)
 	m := (*mount)(nil)
-	src := cutOff{Source: x.src, first: bringStep/size + 1, end: func(context.Context) error {
-		first := chunks(0, bringStep/size+1)
+	src := cutOff{Source: x.src, first: downloadStep/size + 1, end: func(context.Context) error {
+		first := chunks(0, downloadStep/size+1)
 		until(t, "the first ones are on disk", func() bool { return len(m.disk.Missing(x.Hash(), first)) == 0 })
 		return nil
 	}}
 	m = mountOn(t, t.TempDir(), src, Options{})
-	if err := m.Bring(t.Context(), x.Hash(), chunks(0, 20)); err != nil {
+	if err := m.Download(t.Context(), x.Hash(), chunks(0, 20)); err != nil {
 		t.Fatal(err)
 	}
 	m.wantMissing(t, x)
@@ -121,12 +121,12 @@ func storeOf(t *testing.T, scheme xorb.Scheme, n, size int) stored {
 func TestBringDamaged(t *testing.T) {
 	x := store(t, false, same(40, 1000)...)
 	m := mountOn(t, t.TempDir(), origintest.Fail(x.src, "chunks 1: corrupt"), Options{}) // of the last chunk
-	err := m.Bring(t.Context(), x.Hash(), chunks(0, 30))
-	if !errors.Is(err, codec.ErrCorrupt) || !m.Again(x.Hash(), err, 1) {
+	err := m.Download(t.Context(), x.Hash(), chunks(0, 30))
+	if !errors.Is(err, codec.ErrCorrupt) || !m.ShouldRetry(x.Hash(), err, 1) {
 		t.Fatalf("Bring = %v, which is not worth another try", err)
 	}
 	m.wantMissing(t, x, chunks(29, 40))
-	if err := m.Bring(t.Context(), x.Hash(), chunks(29, 30)); err != nil {
+	if err := m.Download(t.Context(), x.Hash(), chunks(29, 30)); err != nil {
 		t.Fatal(err)
 	}
 	m.wantMissing(t, x, chunks(30, 40))
@@ -140,7 +140,7 @@ func TestBringWaits(t *testing.T) {
 	var bringers sync.WaitGroup
 	for i := range 20 {
 		bringers.Go(func() {
-			if err := m.Bring(t.Context(), x.Hash(), chunks(10*i, 10*i+10)); err != nil {
+			if err := m.Download(t.Context(), x.Hash(), chunks(10*i, 10*i+10)); err != nil {
 				t.Error(err)
 			}
 		})
@@ -149,7 +149,7 @@ func TestBringWaits(t *testing.T) {
 	m.wantMissing(t, x)
 	m.wantAsked(t, "all", 20, 200)
 	alone := open(t, x.src, Options{})
-	if err := alone.Bring(t.Context(), x.Hash(), chunks(0, 1)); !errors.Is(err, disk.ErrClosed) {
+	if err := alone.Download(t.Context(), x.Hash(), chunks(0, 1)); !errors.Is(err, disk.ErrClosed) {
 		t.Errorf("without a disk Bring = %v, want %v", err, disk.ErrClosed)
 	}
 }
@@ -172,7 +172,7 @@ func TestBringOutrunsTheDisk(t *testing.T) {
 				for i := range bringers {
 					go func() {
 						defer ended.Add(1)
-						if err := m.Bring(ctx, x.Hash(), chunks(each*i, each*(i+1))); !errors.Is(err, want) {
+						if err := m.Download(ctx, x.Hash(), chunks(each*i, each*(i+1))); !errors.Is(err, want) {
 							t.Errorf("Bring = %v, want %v", err, want)
 						}
 					}()
@@ -223,7 +223,7 @@ func TestRunKeep(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			run.Keep()
+			run.Store()
 			m.settle(t)
 			m.wantMissing(t, x)
 		})
@@ -234,7 +234,7 @@ func TestRunKeep(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		run.Keep()
+		run.Store()
 		m.settle(t)
 		m.wantMissing(t, x, chunks(29, 40))
 	})
@@ -244,13 +244,13 @@ func TestRunKeep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run.Keep() // there is no disk
+	run.Store() // there is no disk
 }
 
 // fetchSome has chunks on disk before a test begins.
 func (m *mount) fetchSome(t *testing.T, x stored, start, end int) {
 	t.Helper()
-	if err := m.Bring(t.Context(), x.Hash(), chunks(start, end)); err != nil {
+	if err := m.Download(t.Context(), x.Hash(), chunks(start, end)); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -41,7 +41,7 @@ type Cache struct {
 	pages     pageMemory  // index pages used last
 	unpacking unpackGroup // chunks being unpacked, and those unpacked last
 	fetches   fetchTable  // packed chunks on their way, in use, or waiting for their reader
-	copies    copies      // of xorbs that were damaged
+	replicas  replicas    // of xorbs that were damaged
 	budget    budget      // of what was fetched ahead
 	helpers   chan struct{}
 	stats     counters
@@ -105,7 +105,7 @@ func New(src origin.Source, o Options) (*Cache, error) {
 		c.fetches.write = c.writeFetch
 		c.fetches.writes.init(m, o.MemoryBytes, c.storesPacked)
 	}
-	c.copies.init()
+	c.replicas.init()
 	c.budget.max = o.AheadBytes
 	return c, nil
 }
@@ -115,9 +115,9 @@ func (c *Cache) FileInfo(ctx context.Context, id codec.FileID) (*shard.FileInfo,
 	return c.src.FileInfo(ctx, id)
 }
 
-// OpenFile returns the File Info block of a file or, of a file of many terms, a reader of
+// OpenFileInfo returns the File Info block of a file or, of a file of many terms, a reader of
 // groups of them. See origin.FileOpener.
-func (c *Cache) OpenFile(ctx context.Context, id codec.FileID) (*shard.FileInfo, *origin.LargeFile, error) {
+func (c *Cache) OpenFileInfo(ctx context.Context, id codec.FileID) (*shard.FileInfo, *origin.LargeFile, error) {
 	return origin.OpenFile(ctx, c.src, id)
 }
 

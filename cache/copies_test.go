@@ -248,7 +248,7 @@ func TestRunAgain(t *testing.T) {
 			for i := uint32(0); err == nil && i < 8; i++ {
 				err = run.Unpack(i, make([]byte, run.Size(i)))
 			}
-			if err == nil || !c.Again(x.Hash(), err, try) {
+			if err == nil || !c.ShouldRetry(x.Hash(), err, try) {
 				return err
 			}
 		}

@@ -7,9 +7,9 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
-// OpenFile opens the whole content of a file, if it is kept on disk, to be handed to the
+// OpenFileInfo opens the whole content of a file, if it is kept on disk, to be handed to the
 // kernel. It must be closed when the kernel is done with it: until then it stays.
-func (c *Cache) Whole(file codec.Hash) (*disk.File, bool) {
+func (c *Cache) OpenFile(file codec.Hash) (*disk.File, bool) {
 	if c.disk == nil {
 		return nil, false
 	}
@@ -17,31 +17,31 @@ func (c *Cache) Whole(file codec.Hash) (*disk.File, bool) {
 }
 
 // HasFile says whether the whole content of a file is kept on disk.
-func (c *Cache) HasWhole(file codec.Hash) bool {
+func (c *Cache) HasFile(file codec.Hash) bool {
 	return c.disk != nil && c.disk.HasFile(file)
 }
 
-// WholeWasDamaged says whether a file was found to be damaged that was kept whole: what was
+// FileWasCorrupt says whether a file was found to be damaged that was kept whole: what was
 // read of it before may be wrong.
-func (c *Cache) WholeWasDamaged(file codec.Hash) bool {
+func (c *Cache) FileWasCorrupt(file codec.Hash) bool {
 	return c.disk != nil && c.disk.WasCorrupt(file)
 }
 
-// TakesWhole says whether a whole file may be laid down now. Who shares the disk cache of
+// CanPutFile says whether a whole file may be laid down now. Who shares the disk cache of
 // another process may not, as long as that is there.
-func (c *Cache) TakesWhole() bool { return c.disk != nil && c.disk.WriteErr() == nil }
+func (c *Cache) CanPutFile() bool { return c.disk != nil && c.disk.WriteErr() == nil }
 
-// KeepWhole lays the whole content of a file down on disk. content must end with an error
+// PutFile lays the whole content of a file down on disk. content must end with an error
 // instead of io.EOF if it is not what the file's hash says.
-func (c *Cache) KeepWhole(file codec.Hash, size int64, content io.Reader) error {
+func (c *Cache) PutFile(file codec.Hash, size int64, content io.Reader) error {
 	if c.disk == nil {
 		return disk.ErrClosed
 	}
 	return c.disk.PutFile(file, size, content)
 }
 
-// Keeps says whether anything is kept on disk.
-func (c *Cache) Keeps() bool { return c.disk != nil }
+// HasDisk says whether anything is kept on disk.
+func (c *Cache) HasDisk() bool { return c.disk != nil }
 
 // Missing returns the parts of r that are not on disk.
 func (c *Cache) Missing(x codec.Hash, r codec.ChunkRange) []codec.ChunkRange {

@@ -50,11 +50,11 @@ type fetch struct {
 	replica   int     // of the xorb, that was read
 	fromDisk  bool    // all of it was read from disk
 
-	next        *fetch // of this xorb; guarded by fetches.mu
-	users       int    // guarded by fetches.mu
-	reservation *hold  // of the stream it was fetched ahead for, or nil; guarded by fetches.mu
-	read        uint64 // a bit for each chunk that somebody has read; guarded by fetches.mu
-	noWrite     bool   // it is not to be kept on disk, or not again; guarded by fetches.mu
+	next        *fetch       // of this xorb; guarded by fetches.mu
+	users       int          // guarded by fetches.mu
+	reservation *reservation // of the stream it was fetched ahead for, or nil; guarded by fetches.mu
+	read        uint64       // a bit for each chunk that somebody has read; guarded by fetches.mu
+	noWrite     bool         // it is not to be kept on disk, or not again; guarded by fetches.mu
 
 	verified atomic.Uint64 // a bit for each chunk that was compared with its hash
 }
@@ -139,7 +139,7 @@ func (t *fetchTable) release(p part, err error) {
 		p.end()
 	}
 	if h != nil {
-		h.touch(passed)
+		h.advance(passed)
 	}
 }
 
@@ -230,7 +230,7 @@ func (t *fetchTable) finish(f *fetch, run *xorb.Run, err error) {
 	switch {
 	case h == nil:
 	case err != nil:
-		h.touch(true)
+		h.advance(true)
 	default:
 		h.resize(size)
 	}

@@ -149,7 +149,7 @@ func (t *fetchTable) leave(f *fetch) {
 }
 
 // MarkRedundant says that chunks are kept on disk in a whole file, too, so that they may go first.
-func (c *Cache) Spare(terms []codec.Term) {
+func (c *Cache) MarkRedundant(terms []codec.Term) {
 	if c.packed != nil {
 		c.fetches.enqueueFunc(func() { c.packed.MarkRedundant(terms) })
 	}

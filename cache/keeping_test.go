@@ -102,8 +102,8 @@ func TestRunTakesNothingUnchecked(t *testing.T) {
 	goOn := m.stall(t)
 	x.read(t, m.Cache, chunks(64, 128), 0, 64_000) // behind which all else waits
 	m.wantAsked(t, "read before", 1, 64)
-	a := m.NewAhead()
-	a.Want(x.Hash(), chunks(0, 64))
+	a := m.NewReadahead()
+	a.Prefetch(x.Hash(), chunks(0, 64))
 	x.read(t, m.Cache, chunks(10, 20), 0, 10_000)
 	a.Close()
 	m.wantAsked(t, "read", 1, 64)
@@ -127,7 +127,7 @@ func TestD08_CloseWhileTheDiskHangs(t *testing.T) {
 		for i := 0; i < 256; i += 64 {
 			x.read(t, m.Cache, chunks(i, i+64), 0, 64_000)
 		}
-		m.Spare(nil)
+		m.MarkRedundant(nil)
 		begin := time.Now()
 		closeCache()
 		if took := time.Since(begin); took != maxDrain {

@@ -155,17 +155,17 @@ func TestEachChunkOnce(t *testing.T) {
 			}
 		}},
 		{"with what comes ahead", func(t *testing.T, m *mount) {
-			a := m.NewAhead()
+			a := m.NewReadahead()
 			defer a.Close()
 			for i := 0; i < n; i += 4 {
-				a.Want(x.Hash(), chunks(i, min(i+64, n)))
+				a.Prefetch(x.Hash(), chunks(i, min(i+64, n)))
 				x.read(t, m.Cache, chunks(i, i+4), 10, 3500)
 			}
 		}},
 		{"what came ahead and was not read", func(t *testing.T, m *mount) {
-			a := m.NewAhead()
+			a := m.NewReadahead()
 			for i := 0; i < n; i += 50 {
-				a.Want(x.Hash(), chunks(i, i+50))
+				a.Prefetch(x.Hash(), chunks(i, i+50))
 			}
 			for i := 0; i < n; i += 50 {
 				x.read(t, m.Cache, chunks(i+20, i+21), 10, 10)
@@ -267,7 +267,7 @@ func (s stored) unpack(t testing.TB, c *Cache, r codec.ChunkRange) error {
 		if err == nil && !bytes.Equal(all, s.Plain(r)) {
 			err = errOtherBytes
 		}
-		if err == nil || !c.Again(s.Hash(), err, try) {
+		if err == nil || !c.ShouldRetry(s.Hash(), err, try) {
 			return err
 		}
 	}
@@ -296,9 +296,9 @@ func TestPartsOnDisk(t *testing.T) {
 		for how, read := range map[string]func(m *mount){
 			"Read": func(m *mount) { x.read(t, m.Cache, tt.read, 0, n) },
 			"Want": func(m *mount) {
-				a := m.NewAhead()
+				a := m.NewReadahead()
 				defer a.Close()
-				a.Want(x.Hash(), tt.read)
+				a.Prefetch(x.Hash(), tt.read)
 				m.fetches.running.Wait()
 				m.wantAsked(t, tt.name+" ahead", tt.requests, tt.chunks)
 				x.read(t, m.Cache, tt.read, 0, n)
@@ -347,12 +347,12 @@ func TestTinyDisk(t *testing.T) {
 	for i := range 64 {
 		readers.Go(func() {
 			random := rand.New(rand.NewPCG(uint64(i), 1))
-			a := c.NewAhead()
+			a := c.NewReadahead()
 			defer a.Close()
 			for range 10 {
 				x := town[min(random.IntN(len(town)), random.IntN(len(town)))]
 				at := random.IntN(20)
-				a.Want(x.Hash(), chunks(at+2, at+4))
+				a.Prefetch(x.Hash(), chunks(at+2, at+4))
 				x.read(t, c, chunks(at, at+4), random.IntN(100<<10), 1+random.IntN(300<<10))
 			}
 		})

@@ -210,11 +210,11 @@ func TestFlipsAreNotKept(t *testing.T) {
 // readFlipping reads here and there while bits flip.
 func (s stored) readFlipping(t *testing.T, m *mount, seed int) {
 	random := rand.New(rand.NewPCG(uint64(seed), 3))
-	a := m.NewAhead()
+	a := m.NewReadahead()
 	defer a.Close()
 	for range 60 {
 		at := random.IntN(380)
-		a.Want(s.Hash(), chunks(at, at+10+random.IntN(10)))
+		a.Prefetch(s.Hash(), chunks(at, at+10+random.IntN(10)))
 		n := 1 + random.IntN(9)
 		err := s.try(t.Context(), m.Cache, chunks(at, at+n), random.IntN(200), 100)
 		if err != nil && !errors.Is(err, codec.ErrCorrupt) && !(m.noVerify && errors.Is(err, errOtherBytes)) {
@@ -309,13 +309,13 @@ func TestDiskFails(t *testing.T) {
 			var readers sync.WaitGroup
 			for i := range 8 {
 				readers.Go(func() {
-					a := m.NewAhead()
+					a := m.NewReadahead()
 					defer a.Close()
 					for j := range 56 {
 						if i == 3 && j == 10 {
 							tt.fail(t, m, dir)
 						}
-						a.Want(x.Hash(), chunks(j, j+4))
+						a.Prefetch(x.Hash(), chunks(j, j+4))
 						x.read(t, m.Cache, chunks(j, j+3), 10, 2900)
 						if err := x.unpack(t, m.Cache, chunks(j, j+4)); err != nil {
 							t.Error(err)

@@ -30,7 +30,7 @@ func (c *Cache) Read(ctx context.Context, x codec.Hash, r codec.ChunkRange, skip
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-		case !c.again(x, err, try, 1):
+		case !c.shouldRetry(x, err, try, 1):
 			return err
 		default:
 			try++

@@ -14,25 +14,25 @@ import (
 // A Run is packed chunks that know where they come from.
 type Run struct {
 	*xorb.Run
-	copy int // of their xorb, that was read
+	replica int // of their xorb, that was read
 
 	// Where chunks are kept on disk:
-	c      *Cache
-	xorb   codec.Hash
-	kept   []codec.ChunkRange // what was on disk
-	seen   []atomic.Bool      // which chunks have unpacked; nil: all were on disk
-	unseen atomic.Int64       // how many have not
+	c          *Cache
+	xorb       codec.Hash
+	fromDisk   []codec.ChunkRange // what was on disk
+	verified   []atomic.Bool      // which chunks have unpacked; nil: all were on disk
+	unverified atomic.Int64       // how many have not
 }
 
 // Run returns the chunks themselves, packed, for whoever must know where each ends. It
 // goes past the memory cache. What is on disk comes from there, and what is not is kept
 // there once all of it was unpacked with the Run's Unpack.
 func (c *Cache) Run(ctx context.Context, x codec.Hash, r codec.ChunkRange) (*Run, error) {
-	run := &Run{copy: c.copies.current(x)}
+	run := &Run{replica: c.replicas.current(x)}
 	if c.packed == nil {
 		got, err := c.src.Chunks(ctx, x, r, origin.ReadOptions{})
 		if err != nil {
-			return nil, &copyError{run.copy, err}
+			return nil, &replicaError{run.replica, err}
 		}
 		run.Run = c.verifiable(got)
 		return run, nil
@@ -47,36 +47,36 @@ func (c *Cache) Run(ctx context.Context, x codec.Hash, r codec.ChunkRange) (*Run
 func (r *Run) collect(ctx context.Context, want codec.ChunkRange) error {
 	var all []*xorb.Run
 	for at := want; at.Start < at.End; {
-		run, kept, err := r.c.piece(ctx, r.xorb, at)
+		run, kept, err := r.c.firstRun(ctx, r.xorb, at)
 		if err != nil {
 			for _, run := range all {
-				r.c.keepRun(r.xorb, run) // nobody will unpack it
+				r.c.storeRun(r.xorb, run) // nobody will unpack it
 			}
-			return &copyError{r.copy, err}
+			return &replicaError{r.replica, err}
 		}
 		if kept {
-			r.kept = append(r.kept, run.Chunks)
+			r.fromDisk = append(r.fromDisk, run.Chunks)
 		}
 		all = append(all, run)
 		at.Start = run.Chunks.End
 	}
-	run, err := joined(all)
+	run, err := concat(all)
 	if err != nil {
 		return err
 	}
 	r.Run = run
-	if len(r.kept) < len(all) {
-		r.seen = make([]atomic.Bool, run.Chunks.Len())
-		r.unseen.Store(int64(run.Chunks.Len()))
+	if len(r.fromDisk) < len(all) {
+		r.verified = make([]atomic.Bool, run.Chunks.Len())
+		r.unverified.Store(int64(run.Chunks.Len()))
 	}
 	return nil
 }
 
-// piece returns the first chunks of r: as many as are on disk, or as are asked of the
+// firstRun returns the first chunks of r: as many as are on disk, or as are asked of the
 // origin at once.
-func (c *Cache) piece(ctx context.Context, x codec.Hash, r codec.ChunkRange) (run *xorb.Run, kept bool, err error) {
+func (c *Cache) firstRun(ctx context.Context, x codec.Hash, r codec.ChunkRange) (run *xorb.Run, kept bool, err error) {
 	seen := c.fetches.diskWrites.Load()
-	absent := c.absent(x, r)
+	absent := c.firstAbsent(x, r)
 	some := absent.Start > r.Start
 	if some {
 		run, ok := c.packed.Run(x, codec.ChunkRange{Start: r.Start, End: absent.Start})
@@ -94,37 +94,37 @@ func (c *Cache) piece(ctx context.Context, x codec.Hash, r codec.ChunkRange) (ru
 		return run, false, nil
 	}
 	if !some && c.fetches.diskWrites.Load() != seen {
-		return c.piece(ctx, x, r) // maybe some of it is on disk now
+		return c.firstRun(ctx, x, r) // maybe some of it is on disk now
 	}
-	b := &bringing{c: c, xorb: x}
-	if run, err = b.ask(ctx, absent); err != nil {
-		c.keepRun(x, run) // as far as it came
+	b := &download{c: c, xorb: x}
+	if run, err = b.request(ctx, absent); err != nil {
+		c.storeRun(x, run) // as far as it came
 		return nil, false, err
 	}
 	return run, false, nil
 }
 
-// Keep puts on disk what came from the origin, if it was not unpacked: for whoever gives up,
+// Store puts on disk what came from the origin, if it was not unpacked: for whoever gives up,
 // so that who comes next need not ask again. It does not wait for the disk.
-func (r *Run) Keep() {
-	if r.seen != nil && r.unseen.Load() > 0 {
-		r.c.keepRun(r.xorb, r.Run)
+func (r *Run) Store() {
+	if r.verified != nil && r.unverified.Load() > 0 {
+		r.c.storeRun(r.xorb, r.Run)
 	}
 }
 
-// keepRun puts on disk the chunks of a run that are not there and are what their hashes say,
+// storeRun puts on disk the chunks of a run that are not there and are what their hashes say,
 // when that has room for them.
-func (c *Cache) keepRun(x codec.Hash, run *xorb.Run) {
+func (c *Cache) storeRun(x codec.Hash, run *xorb.Run) {
 	if run != nil && c.packed.WriteErr() == nil {
-		b := &bringing{c: c, xorb: x, next: run.Chunks.Start, lend: c.packed.PutRunNoCopy}
-		b.keep(run, 1) // it is a cache
-		b.handOver(run)
+		b := &download{c: c, xorb: x, next: run.Chunks.Start, put: c.packed.PutRunNoCopy}
+		b.store(run, 1) // it is a cache
+		b.storeLater(run)
 	}
 }
 
-// absent returns the first range of r that is not on disk. It includes up to coalesceChunks
+// firstAbsent returns the first range of r that is not on disk. It includes up to coalesceChunks
 // chunks between two that are absent. If all are on disk it is empty, and at the end of r.
-func (c *Cache) absent(x codec.Hash, r codec.ChunkRange) codec.ChunkRange {
+func (c *Cache) firstAbsent(x codec.Hash, r codec.ChunkRange) codec.ChunkRange {
 	var gaps codec.ChunkSet
 	for _, gap := range c.packed.Missing(x, r) {
 		gaps.Add(gap)
@@ -177,8 +177,8 @@ func (t *fetchTable) queuedLocked(x codec.Hash, chunk uint32) *fetch {
 	return f
 }
 
-// joined returns one run of runs that follow each other.
-func joined(all []*xorb.Run) (*xorb.Run, error) {
+// concat returns one run of runs that follow each other.
+func concat(all []*xorb.Run) (*xorb.Run, error) {
 	if len(all) == 1 {
 		return all[0], nil
 	}
@@ -202,26 +202,26 @@ func joined(all []*xorb.Run) (*xorb.Run, error) {
 func (r *Run) Unpack(chunk uint32, dst []byte) error {
 	err := r.Run.Unpack(chunk, dst)
 	if err == nil {
-		r.unpacked(chunk)
+		r.markVerified(chunk)
 		return nil
 	}
-	if !r.wasKept(chunk) {
-		return &copyError{r.copy, err}
+	if !r.isFromDisk(chunk) {
+		return &replicaError{r.replica, err}
 	}
-	for _, k := range r.kept { // all, so that one try more is enough
+	for _, k := range r.fromDisk { // all, so that one try more is enough
 		r.c.packed.Drop(r.xorb, k)
 	}
 	return diskCorrupt(r.xorb, err)
 }
 
-// wasKept says whether a chunk came from disk.
-func (r *Run) wasKept(chunk uint32) bool {
-	return slices.ContainsFunc(r.kept, func(k codec.ChunkRange) bool { return k.Start <= chunk && chunk < k.End })
+// isFromDisk says whether a chunk came from disk.
+func (r *Run) isFromDisk(chunk uint32) bool {
+	return slices.ContainsFunc(r.fromDisk, func(k codec.ChunkRange) bool { return k.Start <= chunk && chunk < k.End })
 }
 
-// unpacked notes that a chunk is good. With the last one the run is put on disk.
-func (r *Run) unpacked(chunk uint32) {
-	if r.seen != nil && !r.seen[chunk-r.Chunks.Start].Swap(true) && r.unseen.Add(-1) == 0 {
+// markVerified notes that a chunk is good. With the last one the run is put on disk.
+func (r *Run) markVerified(chunk uint32) {
+	if r.verified != nil && !r.verified[chunk-r.Chunks.Start].Swap(true) && r.unverified.Add(-1) == 0 {
 		_ = r.c.packed.PutRunNoCopy(r.xorb, r.Run, func() {}) // it is a cache
 	}
 }

@@ -140,7 +140,7 @@ func (rd *readOp) failure(w *chunkSlot, err error) error {
 		rd.c.dropFromDisk(rd.xorb, w.run)
 		return diskCorrupt(rd.xorb, err)
 	}
-	return &copyError{w.from.replica, fmt.Errorf("xorb %s: %w", rd.xorb, err)}
+	return &replicaError{w.from.replica, fmt.Errorf("xorb %s: %w", rd.xorb, err)}
 }
 
 // unpackShared unpacks a chunk into memory, for this reader, those who wait and those

@@ -139,6 +139,6 @@ func (b *batches) close() {
 
 func (b *batches) keep(run *cache.Run) {
 	if run != nil {
-		run.Keep()
+		run.Store()
 	}
 }

@@ -60,7 +60,7 @@ type stream struct {
 	next   int64 // where the next read is expected
 	asked  int64 // up to here chunks were asked for ahead
 	window int64 // bytes to keep asked for beyond next; 0 while it may be chance
-	ahead  *cache.Ahead
+	ahead  *cache.Readahead
 	busy   bool // somebody is asking ahead for it
 }
 
@@ -77,7 +77,7 @@ func (h *Handle) File() *File { return h.f }
 
 // ReadAt is File.ReadAt, and fetches ahead beside it.
 func (h *Handle) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
-	if !h.f.r.c.Near() && !h.f.r.c.HasWhole(h.f.id.File) {
+	if !h.f.r.c.Near() && !h.f.r.c.HasFile(h.f.id.File) {
 		h.follow(off, int64(len(p)))
 	}
 	return h.f.ReadAt(ctx, p, off)
@@ -122,7 +122,7 @@ func (h *Handle) streamLocked(off, n int64) *stream {
 		h.streams = append(slices.Delete(h.streams, i, i+1), s)
 		return s
 	}
-	s := &stream{begun: off, next: off + n, asked: off + n, ahead: h.f.r.c.NewAhead()}
+	s := &stream{begun: off, next: off + n, asked: off + n, ahead: h.f.r.c.NewReadahead()}
 	if len(h.streams) == maxStreams {
 		h.streams[0].ahead.Close()
 		h.streams = slices.Delete(h.streams, 0, 1)
@@ -246,7 +246,7 @@ func (h *Handle) wantOf(g *group, s *stream, off, n int64) bool {
 			continue // one chunk over and over
 		}
 		last = codec.Term{Xorb: t.Xorb, Chunks: r}
-		if !s.ahead.Want(t.Xorb, r) {
+		if !s.ahead.Prefetch(t.Xorb, r) {
 			return false
 		}
 	}

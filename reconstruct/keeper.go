@@ -111,7 +111,7 @@ func (k *keeper) read(f *File, off, n int64) {
 // add has f laid down, if that is not under way and did not fail just now.
 func (k *keeper) add(f *File) {
 	h := f.id.File
-	if k.r.c.HasWhole(h) || !k.r.c.TakesWhole() || f.claimedWrong() {
+	if k.r.c.HasFile(h) || !k.r.c.CanPutFile() || f.claimedWrong() {
 		return
 	}
 	k.mu.Lock()

@@ -33,7 +33,7 @@ func (s *plains) init(c *cache.Cache) {
 
 // readAt fills p from a file that is kept whole, and says whether it could.
 func (s *plains) readAt(h codec.Hash, p []byte, off int64) bool {
-	if !s.c.Keeps() || len(p) == 0 {
+	if !s.c.HasDisk() || len(p) == 0 {
 		return false
 	}
 	f := s.take(h)
@@ -53,10 +53,10 @@ func (s *plains) take(h codec.Hash) *openPlain {
 	if known := s.open.Find(h); known != nil {
 		return known
 	}
-	if !s.c.HasWhole(h) || s.open.Closed() {
+	if !s.c.HasFile(h) || s.open.Closed() {
 		return nil
 	}
-	f, ok := s.c.Whole(h)
+	f, ok := s.c.OpenFile(h)
 	if !ok {
 		return nil
 	}

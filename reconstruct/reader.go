@@ -70,7 +70,7 @@ func (r *Reader) Open(ctx context.Context, id codec.FileID) (*File, error) {
 	if f, ok := r.open.get(id); ok {
 		return f, nil
 	}
-	fi, large, err := r.c.OpenFile(ctx, id)
+	fi, large, err := r.c.OpenFileInfo(ctx, id)
 	if err != nil {
 		return nil, err
 	}

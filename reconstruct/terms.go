@@ -139,7 +139,7 @@ func (f *File) readGroup(ctx context.Context, i int) (*group, error) {
 		}
 		return f.newGroup(i, terms, nil), nil
 	}
-	fi, large, err := f.r.c.OpenFile(ctx, f.id)
+	fi, large, err := f.r.c.OpenFileInfo(ctx, f.id)
 	if err != nil {
 		return nil, err
 	}

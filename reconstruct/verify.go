@@ -170,7 +170,7 @@ func (w *whole) batch(b batch) ([]byte, error) {
 		if err == nil {
 			break
 		}
-		if !w.f.r.c.Again(b.xorb, err, try) {
+		if !w.f.r.c.ShouldRetry(b.xorb, err, try) {
 			return nil, err
 		}
 		ctx = origin.NoCache(ctx)

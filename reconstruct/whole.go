@@ -36,10 +36,10 @@ const (
 func (f *File) Plain() (*disk.File, bool) { return f.r.Plain(f.id) }
 
 // Plain is that of the File, which need not be opened for it.
-func (r *Reader) Plain(id codec.FileID) (*disk.File, bool) { return r.c.Whole(id.File) }
+func (r *Reader) Plain(id codec.FileID) (*disk.File, bool) { return r.c.OpenFile(id.File) }
 
 // PlainWasDamaged says that a file which Plain has returned was found to be damaged later.
-func (r *Reader) PlainWasDamaged(id codec.FileID) bool { return r.c.WholeWasDamaged(id.File) }
+func (r *Reader) PlainWasDamaged(id codec.FileID) bool { return r.c.FileWasCorrupt(id.File) }
 
 // laidElsewhere is how often Keep looks whether somebody else has laid a file down.
 const laidElsewhere = 50 * time.Millisecond
@@ -49,7 +49,7 @@ const laidElsewhere = 50 * time.Millisecond
 // or not at all. The error is why it could not be read, or disk.ErrFull and its like. The
 // SHA-256 must be right, too: the given one, or if sum is nil that of the File Info block.
 func (r *Reader) Keep(ctx context.Context, id codec.FileID, sum *[32]byte, read func(n int64)) error {
-	if r.c.HasWhole(id.File) {
+	if r.c.HasFile(id.File) {
 		return nil
 	}
 	f, err := r.Open(ctx, id)
@@ -87,7 +87,7 @@ func (f *File) keep(ctx context.Context, sum *[32]byte, read func(n int64)) erro
 // layDown lays f down as w reads it, and ends w. The chunks of f are not needed beside it.
 func (f *File) layDown(w *whole, read func(n int64)) error {
 	defer func() { w.batches.close() }()
-	err := f.r.c.KeepWhole(f.id.File, f.Size(), &counted{w, read})
+	err := f.r.c.PutFile(f.id.File, f.Size(), &counted{w, read})
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (f *File) layDown(w *whole, read func(n int64)) error {
 		if err != nil {
 			return nil //nolint:nilerr // the file is complete, and its chunks are evicted like others
 		}
-		f.r.c.Spare(terms)
+		f.r.c.MarkRedundant(terms)
 	}
 	return nil
 }

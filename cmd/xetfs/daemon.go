@@ -137,7 +137,7 @@ func (d *daemon) mount(ctx context.Context, src *source) (*fs.Server, error) {
 		UID:        o.uid.id,
 		GID:        o.gid.id,
 		FSName:     d.source,
-		Stateless:  o.open.stateless(src.cache.Near() && !src.cache.Keeps()),
+		Stateless:  o.open.stateless(src.cache.Near() && !src.cache.HasDisk()),
 		Debug:      o.debugFuse,
 		Logger:     d.log,
 	}

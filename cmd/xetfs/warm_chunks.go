@@ -179,11 +179,11 @@ func (w *warming) bring(ctx context.Context, rows []chunkRow, done func(n int64)
 // bringRow has a row put on disk, and what came damaged asked for again.
 func (w *warming) bringRow(ctx context.Context, row chunkRow) error {
 	c := w.s.cache
-	err := c.Bring(ctx, row.xorb, row.chunks)
-	for try := 1; err != nil && c.Again(row.xorb, err, try); try++ {
+	err := c.Download(ctx, row.xorb, row.chunks)
+	for try := 1; err != nil && c.ShouldRetry(row.xorb, err, try); try++ {
 		err = nil
 		for _, r := range c.Missing(row.xorb, row.chunks) {
-			if err = c.Bring(origin.NoCache(ctx), row.xorb, r); err != nil {
+			if err = c.Download(origin.NoCache(ctx), row.xorb, r); err != nil {
 				break
 			}
 		}

@@ -48,7 +48,7 @@ func (l *lots) add(c warmFile) error {
 	if c.name {
 		return l.w.warm(l.ctx, c)
 	}
-	if !l.w.chunks && l.w.s.cache.HasWhole(c.id.File) {
+	if !l.w.chunks && l.w.s.cache.HasFile(c.id.File) {
 		l.w.bar.Add(c.size)
 		return l.w.ended(l.ctx, c, true, nil)
 	}

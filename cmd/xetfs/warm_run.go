@@ -155,7 +155,7 @@ func (w *warming) plan(ctx context.Context) error {
 		w.all.files++
 		w.all.bytes += c.size
 		w.all.room += room
-		if !w.s.cache.HasWhole(c.id.File) {
+		if !w.s.cache.HasFile(c.id.File) {
 			w.all.absent += room
 		}
 		return nil
@@ -229,7 +229,7 @@ func (w *warming) warm(ctx context.Context, c warmFile) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	there := !w.chunks && w.s.cache.HasWhole(c.id.File) && !c.name
+	there := !w.chunks && w.s.cache.HasFile(c.id.File) && !c.name
 	var done int64
 	read := func(n int64) {
 		done += n
@@ -241,7 +241,7 @@ func (w *warming) warm(ctx context.Context, c warmFile) error {
 		if there, err = w.keepChunks(ctx, c, read); err == nil {
 			err = w.compare(ctx, c)
 		}
-	case c.name && w.s.cache.HasWhole(c.id.File):
+	case c.name && w.s.cache.HasFile(c.id.File):
 		err = w.compare(ctx, c)
 	case !there:
 		err = w.s.reader.Keep(ctx, c.id, c.sum, read)
