@@ -4,6 +4,7 @@ import (
 	"maps"
 	"strings"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/inspect"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/page"
@@ -39,7 +40,7 @@ func differences(a, b *page.Entry) []string {
 
 // sameContent says whether two entries are files with the same bytes.
 func sameContent(a, b *page.Entry) bool {
-	return a.Type == page.File && b.Type == page.File && a.Size == b.Size && contentHash(a) == contentHash(b)
+	return a.Type == page.File && b.Type == page.File && a.Size == b.Size && inspect.ContentHash(a) == inspect.ContentHash(b)
 }
 
 // diffLine is a change as people read it.
@@ -83,7 +84,7 @@ func newDiffDoc(c page.Change, what []string) diffDoc {
 	default:
 		doc.Path = e.Path
 	}
-	doc.Bytes = oddBytes(doc.Path)
+	doc.Bytes = inspect.OddBytes(doc.Path)
 	return doc
 }
 
@@ -91,7 +92,7 @@ func newDiffEntry(e *page.Entry) *diffEntryDoc {
 	if e == nil {
 		return nil
 	}
-	d := newEntryDoc(*e)
+	d := inspect.NewEntryDoc(*e)
 	return &diffEntryDoc{Type: d.Type, Mode: d.Mode, Size: d.Size, Modified: d.Modified, Hash: d.Hash, Target: d.Target}
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/inspect"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/page"
 )
@@ -25,7 +26,7 @@ func TestEntryTimes(t *testing.T) {
 	}
 	for _, tt := range tests {
 		e := page.Entry{Path: "a", Type: page.Symlink, ModTime: tt.at}
-		docs := map[string]any{"ls": newEntryDoc(e), "diff": newDiffEntry(&e), "inspect": newPageEntryDoc(e)}
+		docs := map[string]any{"ls": inspect.NewEntryDoc(e), "diff": newDiffEntry(&e)}
 		for command, doc := range docs {
 			var b bytes.Buffer
 			d := ui.NewDocument(&b)

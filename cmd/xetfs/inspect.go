@@ -1,20 +1,11 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
-	"strings"
+	"slices"
 
 	"github.com/spf13/cobra"
-
-	"github.com/xetfs/xetfs/codec/journal"
-	"github.com/xetfs/xetfs/codec/names"
-	"github.com/xetfs/xetfs/codec/page"
-	"github.com/xetfs/xetfs/codec/shard"
-	"github.com/xetfs/xetfs/codec/xorb"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/inspect"
 )
 
 // newInspect is the command that shows one stored file, field by field.
@@ -45,12 +36,15 @@ xetfs catalog check.`,
   xetfs inspect --as xorb upload-body.bin     where the content does not say it`,
 		Args: arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return inspect(cmd.OutOrStdout(), args[0], as, asJSON)
+			if as != "" && !slices.Contains(inspect.Kinds, as) {
+				return usageError{fmt.Errorf("--as %q: it is shard, xorb, page, document or log", as)}
+			}
+			return inspect.File(cmd.OutOrStdout(), args[0], as, asJSON)
 		},
 	}
 	cmd.Flags().StringVar(&as, "as", "", "read FILE as a `KIND`, whatever it looks like: shard, xorb, page, document or log")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON instead of text")
-	fixedValues(cmd, "as", "shard", "xorb", "page", "document", "log")
+	fixedValues(cmd, "as", inspect.Kinds...)
 	return cmd
 }
 
@@ -60,173 +54,4 @@ func fixedValues(cmd *cobra.Command, flag string, values ...string) {
 	if err != nil {
 		panic(err) // no such flag
 	}
-}
-
-// A format is what inspect does with one kind of file. size is that of the file.
-type format struct {
-	name     string
-	describe func(w io.Writer, b []byte) error
-	check    func(r io.ReaderAt, size int64) error              // the first damage
-	json     func(w io.Writer, r io.ReaderAt, size int64) error // of a file that is not damaged
-	drops    bool                                               // json tells of a damaged one, too
-	most     int64                                              // largest file that describe gets: it needs all of it in memory
-}
-
-var formats = []format{
-	{"shard", shard.Describe, checkShard, shardJSON, false, mostDescribed},
-	{"xorb", xorb.Describe, checkXorb, xorbJSON, false, mostXorb},
-	{"page", page.Describe, checkPage, pageJSON, false, mostPages * page.MaxSize},
-	{"document", names.Describe, checkDocument, documentJSON, false, 2 * names.MaxLongDocument},
-	{"log", journal.Describe, checkLog, logJSON, true, mostDescribed},
-}
-
-// inspect shows the file at path. as names a format; "" is to tell by content.
-func inspect(w io.Writer, path, as string, asJSON bool) error {
-	f, size, err := openRegular(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if as == "" {
-		as, err = recognize(f, size, path)
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	format, err := formatOf(as)
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	if !asJSON {
-		if err := describe(w, f, size, format); err != nil {
-			return err
-		}
-	}
-	damage := format.check(f, size)
-	if asJSON && (damage == nil || format.drops) {
-		if err := format.json(w, f, size); err != nil {
-			return err
-		}
-	}
-	if damage != nil {
-		return fmt.Errorf("%s: %v", path, damage) //nolint:errorlint // the help promises exit status 1
-	}
-	return nil
-}
-
-// Limits of files that are shown as text. They are above those of the formats, so that a
-// file that is too long is shown as damaged, up to a size that memory holds.
-const (
-	mostDescribed = 512 << 20 // of a shard or log: a shard of a million files has some 250 MiB
-	mostXorb      = 128 << 20 // a xorb has 65 MiB at most
-	mostPages     = 16        // as long as this many pages
-)
-
-// describe prints the file for people.
-func describe(w io.Writer, f *os.File, size int64, format format) error {
-	if size > format.most {
-		return fmt.Errorf("%s: %d bytes are too many to show as text, %d are allowed for a %s; use --json", f.Name(), size, format.most, format.name)
-	}
-	b := make([]byte, size)
-	if _, err := io.ReadFull(io.NewSectionReader(f, 0, size), b); err != nil {
-		return err
-	}
-	return format.describe(w, b)
-}
-
-// openRegular opens a file that has a size. It does not wait for a pipe.
-func openRegular(path string) (*os.File, int64, error) {
-	info, err := os.Stat(path)
-	switch {
-	case err != nil:
-		return nil, 0, err
-	case info.IsDir():
-		return nil, 0, fmt.Errorf("%s: is a folder; xetfs ls shows what is in it", path)
-	case !info.Mode().IsRegular():
-		return nil, 0, fmt.Errorf("%s: is not a regular file", path)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, 0, err
-	}
-	return f, info.Size(), nil
-}
-
-var errNoFormat = errors.New("not a shard, xorb, index page, document or journal; --as KIND reads it as one all the same")
-
-// formatOf returns the format of a name.
-func formatOf(as string) (format, error) {
-	for _, f := range formats {
-		if f.name == as {
-			return f, nil
-		}
-	}
-	return format{}, usageError{fmt.Errorf("--as %q: it is shard, xorb, page, document or log", as)}
-}
-
-// recognize tells shards and index pages by their magic, a document by its checksum at the
-// end, a journal by that of its first fragment, a xorb by its footer or by a legal header of
-// its first chunk. What is none of them may still be called one: then it is a damaged one,
-// and reading it says where.
-func recognize(r io.ReaderAt, size int64, path string) (string, error) {
-	head := make([]byte, min(size, journal.HeadSize))
-	tail := make([]byte, min(size, documentTail))
-	for _, part := range []struct {
-		b   []byte
-		off int64
-	}{{head, 0}, {tail, size - int64(len(tail))}} {
-		if _, err := r.ReadAt(part.b, part.off); err != nil && !errors.Is(err, io.EOF) {
-			return "", err
-		}
-	}
-	switch {
-	case shard.IsShard(head):
-		return "shard", nil
-	case page.Is(head):
-		return "page", nil
-	case names.Is(tail):
-		return "document", nil
-	case journal.Is(head):
-		return "log", nil
-	}
-	if _, err := xorb.Peek(r, size); err == nil {
-		return "xorb", nil
-	}
-	if _, err := xorb.DecodeChunkHeader(head); err == nil {
-		return "xorb", nil
-	}
-	if kind := called(path); kind != "" {
-		return kind, nil
-	}
-	return "", errNoFormat
-}
-
-// documentTail is the bytes at the end of a document that tell it: the newline before the
-// checksum, its digits, and a newline.
-const documentTail = 1 + 64 + 1
-
-// called returns what the name of a file says it is: the ending, or the folder of a catalog
-// that it is in.
-func called(path string) string {
-	switch strings.ToLower(filepath.Ext(path)) {
-	case ".shard", ".mdb":
-		return "shard"
-	case ".xorb":
-		return "xorb"
-	}
-	if logNames.MatchString(filepath.Base(path)) {
-		return "log"
-	}
-	parts := strings.Split(filepath.ToSlash(path), "/")
-	for i := range parts {
-		p, err := names.ParseKey(names.Key(strings.Join(parts[i:], "/")))
-		switch {
-		case err != nil:
-		case p.Kind == names.PageKind:
-			return "page"
-		case p.Kind != names.SymbolKind:
-			return "document"
-		}
-	}
-	return ""
 }

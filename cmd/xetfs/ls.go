@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/inspect"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/fs/catalog"
@@ -144,7 +145,7 @@ func (l *listing) printJSON(ctx context.Context, w io.Writer, tree catalog.Tree)
 	versionFields(doc, tree.Version())
 	doc.Field("path", l.dir)
 	doc.Begin("entries")
-	if err := l.walk(ctx, tree, func(e page.Entry) error { doc.Element(newEntryDoc(e)); return doc.Err }); err != nil {
+	if err := l.walk(ctx, tree, func(e page.Entry) error { doc.Element(inspect.NewEntryDoc(e)); return doc.Err }); err != nil {
 		return err
 	}
 	doc.End()

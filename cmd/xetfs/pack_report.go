@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/inspect"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/pack"
@@ -80,7 +81,7 @@ func (r *packReport) file(f pack.File) {
 	r.waiting = r.waiting[1:]
 	sum := "-"
 	if !r.o.noSHA {
-		doc.SHA256 = plainHex(f.SHA256)
+		doc.SHA256 = inspect.PlainHex(f.SHA256)
 		sum = *doc.SHA256
 	}
 	if r.doc != nil {

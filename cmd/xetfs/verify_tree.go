@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/inspect"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/page"
@@ -193,7 +194,7 @@ func (c *treeCheck) check(ctx context.Context, e *page.Entry) {
 		c.bad[sumOf(e)] = badContent{e.Path, err}
 		c.mu.Unlock()
 	}
-	c.report.fault(fault{path: e.Path, kind: "file", hash: contentHash(e), err: err})
+	c.report.fault(fault{path: e.Path, kind: "file", hash: inspect.ContentHash(e), err: err})
 }
 
 func (c *treeCheck) read(ctx context.Context, e *page.Entry, read func(int64)) error {

@@ -1,4 +1,4 @@
-package main
+package inspect
 
 import (
 	"bytes"
@@ -66,7 +66,7 @@ func checkLogVector(t *testing.T, v logVector) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if err := inspect(&out, path, "log", true); (err == nil) != (v.Prefix.Tail == "clean") {
+	if err := File(&out, path, "log", true); (err == nil) != (v.Prefix.Tail == "clean") {
 		t.Errorf("the tail is %s, the error %v", v.Prefix.Tail, err)
 	}
 	type object struct {

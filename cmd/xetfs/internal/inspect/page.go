@@ -1,4 +1,4 @@
-package main
+package inspect
 
 import (
 	"io"
@@ -86,7 +86,7 @@ func pageJSON(w io.Writer, r io.ReaderAt, size int64) error {
 }
 
 func newPageEntryDoc(e page.Entry) pageEntryDoc {
-	doc := pageEntryDoc{entryDoc: newEntryDoc(e), Inline: e.Inline}
+	doc := pageEntryDoc{entryDoc: NewEntryDoc(e), Inline: e.Inline}
 	if !e.ID.Shard.IsZero() {
 		doc.Shard, doc.Block = &e.ID.Shard, &e.ID.Block
 	}
@@ -104,5 +104,5 @@ func newLinkDoc(l page.Link) linkDoc {
 	if err != nil {
 		path = l.Last // of a page that was checked it is a path
 	}
-	return linkDoc{LastPath: path, Bytes: oddBytes(path), Hash: l.Page.String(), Size: l.Size, Entries: l.Entries, Below: l.Bytes}
+	return linkDoc{LastPath: path, Bytes: OddBytes(path), Hash: l.Page.String(), Size: l.Size, Entries: l.Entries, Below: l.Bytes}
 }

@@ -1,4 +1,4 @@
-package main
+package inspect
 
 import (
 	"crypto/sha256"

@@ -1,4 +1,4 @@
-package main
+package inspect
 
 import (
 	"encoding/hex"
@@ -120,7 +120,7 @@ func shardFields(doc *ui.Document, m shard.Meta) {
 }
 
 func newFileDoc(f *shard.FileInfo) fileDoc {
-	doc := fileDoc{Hash: f.File, Size: f.Size(), SHA256: plainHex(f.SHA256), Terms: make([]termDoc, len(f.Terms))}
+	doc := fileDoc{Hash: f.File, Size: f.Size(), SHA256: PlainHex(f.SHA256), Terms: make([]termDoc, len(f.Terms))}
 	for i, t := range f.Terms {
 		doc.Terms[i] = termDoc{Xorb: t.Xorb, Start: t.Chunks.Start, End: t.Chunks.End, Unpacked: t.Size}
 		if i < len(f.Verify) {
@@ -138,8 +138,8 @@ func newXorbInfoDoc(x *shard.XorbInfo) xorbInfoDoc {
 	return doc
 }
 
-// plainHex is the usual text of a SHA-256, or nil where it is absent.
-func plainHex(sum [32]byte) *string {
+// PlainHex is the usual text of a SHA-256, or nil where it is absent.
+func PlainHex(sum [32]byte) *string {
 	if sum == ([32]byte{}) {
 		return nil
 	}

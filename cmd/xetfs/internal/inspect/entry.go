@@ -1,0 +1,75 @@
+package inspect
+
+import (
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/merkle"
+	"github.com/xetfs/xetfs/codec/page"
+)
+
+// An entryDoc is an entry as ls --json shows it. The names are a promise.
+type entryDoc struct {
+	Path     string      `json:"path"`       // from the top
+	Bytes    []byte      `json:"path_bytes"` // base64 of a path that is no UTF-8; else null
+	Type     string      `json:"type"`       // "file", "dir" or "symlink"
+	Mode     string      `json:"mode"`       // octal: "0444"
+	Size     *int64      `json:"size"`
+	Modified ui.FileTime `json:"modified"`
+	Hash     *codec.Hash `json:"hash"`
+	SHA256   *string     `json:"sha256"`
+	Target   *string     `json:"target"`
+	UID      *uint32     `json:"uid"`
+	GID      *uint32     `json:"gid"`
+}
+
+func NewEntryDoc(e page.Entry) entryDoc {
+	doc := entryDoc{
+		Path: e.Path, Bytes: OddBytes(e.Path), Type: typeOf(e),
+		Mode: fmt.Sprintf("%04o", e.Mode&0o7777), Modified: ui.FileTime(e.ModTime),
+	}
+	switch e.Type {
+	case page.Symlink:
+		doc.Target = &e.Target
+	case page.File:
+		hash := ContentHash(&e)
+		doc.Size, doc.Hash = &e.Size, &hash
+	}
+	if e.SHA256 != nil {
+		doc.SHA256 = PlainHex(*e.SHA256)
+	}
+	if e.Owner != nil {
+		doc.UID, doc.GID = &e.Owner.UID, &e.Owner.GID
+	}
+	return doc
+}
+
+// OddBytes are the bytes of a path that JSON cannot spell.
+func OddBytes(path string) []byte {
+	if utf8.ValidString(path) {
+		return nil
+	}
+	return []byte(path)
+}
+
+// typeOf is what JSON calls the type of an entry.
+func typeOf(e page.Entry) string {
+	switch e.Type {
+	case page.Dir:
+		return "dir"
+	case page.Symlink:
+		return "symlink"
+	}
+	return "file"
+}
+
+// ContentHash is the Xet hash of a file, also of one that stands in its entry: it is too
+// short for more than one chunk.
+func ContentHash(e *page.Entry) codec.Hash {
+	if len(e.Inline) == 0 {
+		return e.ID.File
+	}
+	return merkle.File([]merkle.Leaf{{Hash: merkle.Chunk(e.Inline), Size: uint64(len(e.Inline))}})
+}
