@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"maps"
 	"strings"
 
@@ -47,11 +48,11 @@ func sameContent(a, b *page.Entry) bool {
 func diffLine(c page.Change, what []string) string {
 	switch {
 	case c.Old == nil:
-		return "A " + ui.QuoteName(dirName(c.New.Path))
+		return "A " + ui.QuoteName(cmp.Or(c.New.Path, "."))
 	case c.New == nil:
-		return "D " + ui.QuoteName(dirName(c.Old.Path))
+		return "D " + ui.QuoteName(cmp.Or(c.Old.Path, "."))
 	}
-	return "M " + ui.QuoteName(dirName(c.New.Path)) + " (" + strings.Join(what, ", ") + ")"
+	return "M " + ui.QuoteName(cmp.Or(c.New.Path, ".")) + " (" + strings.Join(what, ", ") + ")"
 }
 
 // A diffDoc is a change as diff --json shows it, and a diffEntryDoc one of its sides. The

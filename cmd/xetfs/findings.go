@@ -10,16 +10,9 @@ import (
 	"sync"
 
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/verify"
 	"github.com/xetfs/xetfs/codec"
 )
-
-// A fault is one place where something is wrong.
-type fault struct {
-	path string     // below SOURCE, of the shard or xorb
-	kind string     // "shard", "xorb" or "file"; "" if nothing is known of the object
-	hash codec.Hash // of that
-	err  error
-}
 
 // A faultDoc is a fault as verify --json shows it. The names are a promise.
 type faultDoc struct {
@@ -46,7 +39,7 @@ type findings struct {
 
 	cure    bool     // name what repairs damage; set before finish
 	empty   bool     // nothing was checked; set before finish
-	doubted []string // paths of xorbs that nothing vouches for; set before finish
+	doubted []string // guarded by mu
 }
 
 // counts are what was checked and found.
@@ -70,29 +63,36 @@ func (f *findings) count(change func(*counts)) {
 	change(&f.counts)
 }
 
-func (f *findings) shard() { f.count(func(c *counts) { c.shards++ }) }
+func (f *findings) Shard() { f.count(func(c *counts) { c.shards++ }) }
 
-func (f *findings) xorb(chunks int) {
+func (f *findings) Xorb(chunks int) {
 	f.count(func(c *counts) { c.xorbs++; c.chunks += int64(chunks) })
 }
 
-func (f *findings) file(bytes int64) {
+func (f *findings) File(bytes int64) {
 	f.count(func(c *counts) { c.files++; c.bytes += bytes })
 }
 
-// absent notes a xorb that a shard lists and that is not there.
-func (f *findings) absent(x codec.Hash) {
+// Absent records a missing xorb that a shard lists.
+func (f *findings) Absent(x codec.Hash) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.listed[x] = true
 }
 
-// fault prints a fault.
-func (f *findings) fault(what fault) {
+// Unverifiable records the path of a xorb that no footer, name or shard identifies.
+func (f *findings) Unverifiable(path string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.machine == nil && isShortage(what.err) {
-		f.machine = fmt.Errorf("%s: %w", what.path, what.err)
+	f.doubted = append(f.doubted, path)
+}
+
+// Fault prints a fault.
+func (f *findings) Fault(what verify.Fault) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.machine == nil && isShortage(what.Err) {
+		f.machine = fmt.Errorf("%s: %w", what.Path, what.Err)
 		f.stop()
 	}
 	if f.machine != nil {
@@ -104,7 +104,7 @@ func (f *findings) fault(what fault) {
 		return
 	}
 	f.bar.Clear()
-	_, err := fmt.Fprintln(f.w, what.line())
+	_, err := fmt.Fprintln(f.w, faultLine(what))
 	f.err = cmp.Or(f.err, err)
 }
 
@@ -115,21 +115,21 @@ func (f *findings) machineError() error {
 	return f.machine
 }
 
-// line names the path, the object, the place in it and the reason.
-func (f fault) line() string {
-	if f.kind == "" || f.hash.IsZero() && f.kind != "file" {
-		return ui.Printable(fmt.Sprintf("%s: %v", f.path, f.err))
+// faultLine names the path, the object, the place in it and the reason.
+func faultLine(f verify.Fault) string {
+	if f.Kind == "" || f.Hash.IsZero() && f.Kind != "file" {
+		return ui.Printable(fmt.Sprintf("%s: %v", f.Path, f.Err))
 	}
-	return ui.Printable(fmt.Sprintf("%s: %s %s: %v", f.path, f.kind, f.hash, f.err))
+	return ui.Printable(fmt.Sprintf("%s: %s %s: %v", f.Path, f.Kind, f.Hash, f.Err))
 }
 
-func newFaultDoc(f fault) faultDoc {
-	doc := faultDoc{Path: f.path, Reason: f.err.Error()}
-	if f.kind != "" {
-		doc.Kind, doc.Hash = &f.kind, &f.hash
+func newFaultDoc(f verify.Fault) faultDoc {
+	doc := faultDoc{Path: f.Path, Reason: f.Err.Error()}
+	if f.Kind != "" {
+		doc.Kind, doc.Hash = &f.Kind, &f.Hash
 	}
 	var corrupt *codec.CorruptError
-	if errors.As(f.err, &corrupt) {
+	if errors.As(f.Err, &corrupt) {
 		doc.Offset = &corrupt.Offset
 	}
 	return doc

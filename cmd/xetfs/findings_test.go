@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/verify"
 	"github.com/xetfs/xetfs/codec"
 )
 
@@ -14,8 +15,8 @@ func TestFindings_Machine(t *testing.T) {
 	for _, err := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM} {
 		f, stopped := newFindings(t.Output(), nil, false), false
 		f.stop = func() { stopped = true }
-		f.fault(fault{path: "a", err: fmt.Errorf("xorb: %w", &origin.LocalError{Path: "a", Err: err})})
-		f.fault(fault{path: "b", err: codec.Corrupt("shard", 0, "needs a")})
+		f.Fault(verify.Fault{Path: "a", Err: fmt.Errorf("xorb: %w", &origin.LocalError{Path: "a", Err: err})})
+		f.Fault(verify.Fault{Path: "b", Err: codec.Corrupt("shard", 0, "needs a")})
 		if !stopped || f.machineError() == nil || f.counts.faults != 0 {
 			t.Errorf("%v: stopped %v, machine error %v, %d faults", err, stopped, f.machineError(), f.counts.faults)
 		}

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -239,7 +240,7 @@ func write(t *testing.T, path string, b []byte) {
 // exceptions in the help of verify it is. It is empty if there is none.
 func uncovered(name string, original, flipped []byte, off int64) string {
 	if shard.IsShard(original) {
-		if hashInName(name) != "" {
+		if hexDigits64.MatchString(filepath.Base(name)) {
 			return ""
 		}
 		return uncoveredShard(original, off)
@@ -295,18 +296,18 @@ func uncoveredShard(b []byte, off int64) string {
 		if f.Metadata {
 			n++
 		}
-		if off < at+n*recordSize {
-			return uncoveredFile(f, (off-at)/recordSize, off%recordSize)
+		if off < at+n*shardRecord {
+			return uncoveredFile(f, (off-at)/shardRecord, off%shardRecord)
 		}
-		at += n * recordSize
+		at += n * shardRecord
 	}
 	at = m.XorbInfoOffset
 	for x := range s.Xorbs() {
 		n := int64(1 + len(x.Chunks))
-		if off >= at && off < at+n*recordSize {
-			return uncoveredList(off-at < recordSize, off%recordSize)
+		if off >= at && off < at+n*shardRecord {
+			return uncoveredList(off-at < shardRecord, off%shardRecord)
 		}
-		at += n * recordSize
+		at += n * shardRecord
 	}
 	return ""
 }
@@ -410,3 +411,8 @@ func TestVerifyWrongName(t *testing.T) {
 		})
 	}
 }
+
+// shardRecord is the size of every record in a shard, in bytes.
+const shardRecord = 48
+
+var hexDigits64 = regexp.MustCompile(`(?:^|[^0-9a-f])[0-9a-f]{64}(?:[^0-9a-f]|$)`)

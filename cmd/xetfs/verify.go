@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/verify"
 )
 
 // newVerify is the command that checks everything in a folder.
@@ -65,29 +66,29 @@ No hash or rule covers these, and a change of them goes unnoticed:
 			if len(args) == 2 {
 				return verifySymbol(cmd, args[0], args[1], asJSON)
 			}
-			return verify(cmd, args[0], asJSON)
+			return verifyStore(cmd, args[0], asJSON)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the report as JSON")
 	return cmd
 }
 
-// verify checks a folder and prints what it finds.
-func verify(cmd *cobra.Command, folder string, asJSON bool) error {
+// verifyStore checks a folder and prints what it finds.
+func verifyStore(cmd *cobra.Command, folder string, asJSON bool) error {
 	ctx, stop := context.WithCancel(cmd.Context())
 	defer stop()
-	v, err := openVerifier(ctx, folder, waitNotice(cmd.ErrOrStderr(), cmd.CommandPath(), folder))
+	target, err := openTarget(ctx, folder, waitNotice(cmd.ErrOrStderr(), cmd.CommandPath(), folder))
 	if err != nil {
 		return err
 	}
-	defer v.close()
-	v.bar = ui.NewProgress(cmd.ErrOrStderr(), "verify")
-	v.report = newFindings(cmd.OutOrStdout(), v.bar, asJSON)
-	v.report.stop = stop
-	v.run(ctx)
-	symbols, catalogErr := v.checkCatalog(ctx, folder)
-	v.bar.Clear()
-	if err := v.report.machineError(); err != nil {
+	defer target.close()
+	target.Bar = ui.NewProgress(cmd.ErrOrStderr(), "verify")
+	report := newFindings(cmd.OutOrStdout(), target.Bar, asJSON)
+	report.stop = stop
+	verify.Store(ctx, target.Target, report)
+	symbols, catalogErr := checkCatalog(ctx, target.catalog, report)
+	target.Bar.Clear()
+	if err := report.machineError(); err != nil {
 		return fmt.Errorf("%s: %w", folder, err)
 	}
 	if ctx.Err() != nil {
@@ -96,10 +97,10 @@ func verify(cmd *cobra.Command, folder string, asJSON bool) error {
 	if catalogErr != nil {
 		catalogErr = fmt.Errorf("%s: %w", folder, catalogErr)
 	}
-	v.report.cure = symbols > 0 && !isWeb(folder)
-	v.report.empty = len(v.place.files) == 0 && symbols == 0
-	err = cmp.Or(v.report.finish(), catalogErr)
-	if err == nil && v.report.empty {
+	report.cure = symbols > 0 && !isWeb(folder)
+	report.empty = len(target.Objects) == 0 && symbols == 0
+	err = cmp.Or(report.finish(), catalogErr)
+	if err == nil && report.empty {
 		err = nothingThere(noShard(folder) + ", no xorb and no version of a catalog, so nothing was checked")
 	}
 	return err

@@ -164,7 +164,7 @@ func (w *warming) plan(ctx context.Context) error {
 
 // each calls do for every content that is to be kept, once.
 func (w *warming) each(ctx context.Context, do func(warmFile) error) error {
-	seen := map[contentSum]struct{}{}
+	seen := map[page.ContentKey]struct{}{}
 	l := listing{recursive: true}
 	for _, p := range w.paths {
 		l.dir = p
@@ -181,7 +181,7 @@ func (w *warming) each(ctx context.Context, do func(warmFile) error) error {
 			c := warmFile{path: e.Path, id: e.ID, size: e.Size, sum: expectedSHA256(w.tree, &e), name: e.SHA256 == nil}
 			c.name = c.name && c.sum != nil
 			e.SHA256 = c.sum
-			content := sumOf(&e)
+			content := e.ContentKey()
 			if _, ok := seen[content]; ok {
 				return nil
 			}

@@ -16,13 +16,13 @@ import (
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
-// A format is what inspect does with one kind of file. size is that of the file.
+// A format has the functions for one kind of file. Their size is that of the file.
 type format struct {
 	name     string
 	describe func(w io.Writer, b []byte) error
 	check    func(r io.ReaderAt, size int64) error              // the first damage
 	json     func(w io.Writer, r io.ReaderAt, size int64) error // of a file that is not damaged
-	drops    bool                                               // json tells of a damaged one, too
+	drops    bool                                               // json describes a damaged file, too
 	most     int64                                              // largest file that describe gets: it needs all of it in memory
 }
 
@@ -37,7 +37,8 @@ var formats = []format{
 // Kinds are the words that name a kind of file.
 var Kinds = []string{"shard", "xorb", "page", "document", "log"}
 
-// File shows the file at path. as names a format; "" is to tell by content.
+// File prints the fields of the file at path. The kind as is one of Kinds, or "" to detect it
+// from the content.
 func File(w io.Writer, path, as string, asJSON bool) error {
 	f, size, err := openRegular(path)
 	if err != nil {
@@ -68,15 +69,15 @@ func File(w io.Writer, path, as string, asJSON bool) error {
 	return nil
 }
 
-// Limits of files that are shown as text. They are above those of the formats, so that a
-// file that is too long is shown as damaged, up to a size that memory holds.
+// Limits of files that are printed as text. The limits exceed those of the formats, so that a
+// file above a format's limit is reported as damaged.
 const (
 	mostDescribed = 512 << 20 // of a shard or log: a shard of a million files has some 250 MiB
 	mostXorb      = 128 << 20 // a xorb has 65 MiB at most
 	mostPages     = 16        // as long as this many pages
 )
 
-// describe prints the file for people.
+// describe prints the file as text.
 func describe(w io.Writer, f *os.File, size int64, format format) error {
 	if size > format.most {
 		return fmt.Errorf("%s: %d bytes are too many to show as text, %d are allowed for a %s; use --json", f.Name(), size, format.most, format.name)
@@ -88,7 +89,7 @@ func describe(w io.Writer, f *os.File, size int64, format format) error {
 	return format.describe(w, b)
 }
 
-// openRegular opens a file that has a size. It does not wait for a pipe.
+// openRegular opens a regular file. It does not wait for a pipe.
 func openRegular(path string) (*os.File, int64, error) {
 	info, err := os.Stat(path)
 	switch {
@@ -108,10 +109,9 @@ func openRegular(path string) (*os.File, int64, error) {
 
 var errNoFormat = errors.New("not a shard, xorb, index page, document or journal; --as KIND reads it as one all the same")
 
-// recognize tells shards and index pages by their magic, a document by its checksum at the
-// end, a journal by that of its first fragment, a xorb by its footer or by a legal header of
-// its first chunk. What is none of them may still be called one: then it is a damaged one,
-// and reading it says where.
+// recognize returns the kind of a file. Shards and index pages have a magic number. Documents
+// end with a checksum, journals begin with one. A xorb has a footer, or its first chunk has a
+// valid header. A file of another content keeps the kind of its name, and is damaged.
 func recognize(r io.ReaderAt, size int64, path string) (string, error) {
 	head := make([]byte, min(size, journal.HeadSize))
 	tail := make([]byte, min(size, documentTail))
@@ -145,12 +145,12 @@ func recognize(r io.ReaderAt, size int64, path string) (string, error) {
 	return "", errNoFormat
 }
 
-// documentTail is the bytes at the end of a document that tell it: the newline before the
-// checksum, its digits, and a newline.
+// documentTail is the length of the end of every document: a newline, 64 digits of the
+// checksum, a newline.
 const documentTail = 1 + 64 + 1
 
-// called returns what the name of a file says it is: the ending, or the folder of a catalog
-// that it is in.
+// called returns the kind that the name of a file claims: by its extension, or by its folder in
+// a catalog.
 func called(path string) string {
 	switch strings.ToLower(filepath.Ext(path)) {
 	case ".shard", ".mdb":

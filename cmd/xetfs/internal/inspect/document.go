@@ -18,9 +18,9 @@ import (
 //	document  its object; of a list instead
 //	lines     of a symbol list arrays, of a sweep list keys
 //
-// The names are a promise; those in the object are in catalog.md, section 6.1.
+// The names are a promise. catalog.md, section 6.1, has those of the object.
 
-// checkDocument returns what is wrong with a document or list.
+// checkDocument returns the damage of a document or list, or nil.
 func checkDocument(r io.ReaderAt, size int64) error {
 	b, err := readDocument(r, size)
 	if err == nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/xetfs/xetfs/codec/page"
 )
 
-// An entryDoc is an entry as ls --json shows it. The names are a promise.
-type entryDoc struct {
+// An EntryDoc is an entry as ls --json shows it. The names are a promise.
+type EntryDoc struct {
 	Path     string      `json:"path"`       // from the top
 	Bytes    []byte      `json:"path_bytes"` // base64 of a path that is no UTF-8; else null
 	Type     string      `json:"type"`       // "file", "dir" or "symlink"
@@ -25,8 +25,8 @@ type entryDoc struct {
 	GID      *uint32     `json:"gid"`
 }
 
-func NewEntryDoc(e page.Entry) entryDoc {
-	doc := entryDoc{
+func NewEntryDoc(e page.Entry) EntryDoc {
+	doc := EntryDoc{
 		Path: e.Path, Bytes: OddBytes(e.Path), Type: typeOf(e),
 		Mode: fmt.Sprintf("%04o", e.Mode&0o7777), Modified: ui.FileTime(e.ModTime),
 	}
@@ -46,7 +46,7 @@ func NewEntryDoc(e page.Entry) entryDoc {
 	return doc
 }
 
-// OddBytes are the bytes of a path that JSON cannot spell.
+// OddBytes returns the bytes of a path that is no UTF-8, which JSON cannot hold; else nil.
 func OddBytes(path string) []byte {
 	if utf8.ValidString(path) {
 		return nil
@@ -65,8 +65,7 @@ func typeOf(e page.Entry) string {
 	return "file"
 }
 
-// ContentHash is the Xet hash of a file, also of one that stands in its entry: it is too
-// short for more than one chunk.
+// ContentHash returns the Xet hash of a file. Inline content has one chunk at most.
 func ContentHash(e *page.Entry) codec.Hash {
 	if len(e.Inline) == 0 {
 		return e.ID.File

@@ -25,7 +25,7 @@ import (
 //
 // The names are a promise.
 
-// An eventDoc is a record of a journal, or what was passed over.
+// An eventDoc is a record of a journal, or a gap.
 type eventDoc struct {
 	Record *recordDoc `json:"record,omitempty"`
 	Drop   *dropDoc   `json:"drop,omitempty"`
@@ -42,17 +42,17 @@ type dropDoc struct {
 	Why   journal.Why `json:"why"`
 }
 
-// A prefixDoc is what recovery takes of a journal.
+// A prefixDoc is the result of a recovery of a journal.
 type prefixDoc struct {
 	Records  int    `json:"records"`
 	ValidEnd int64  `json:"valid_end"`
 	Tail     string `json:"tail"`
 }
 
-// logNames are what a LevelDB calls its journals.
+// logNames are the names of journals of a LevelDB.
 var logNames = regexp.MustCompile(`^([0-9]{6,}\.log|MANIFEST-[0-9]{6,})$`)
 
-// checkLog says what recovery finds behind the last good record of a journal.
+// checkLog returns the damage that recovery meets behind the last good record, or nil.
 func checkLog(r io.ReaderAt, size int64) error {
 	prefix, err := logPrefix(r, size)
 	if err == nil && prefix.Tail != journal.Clean.String() {
@@ -79,7 +79,7 @@ func logJSON(w io.Writer, r io.ReaderAt, size int64) error {
 	return doc.Close()
 }
 
-// logPrefix reads a journal as recovery does.
+// logPrefix reads a journal like a recovery.
 func logPrefix(r io.ReaderAt, size int64) (prefixDoc, error) {
 	log := newLog(r, size, journal.Options{})
 	for n := 0; ; n++ {
@@ -94,7 +94,7 @@ func logPrefix(r io.ReaderAt, size int64) (prefixDoc, error) {
 	}
 }
 
-// logEvents calls do for everything in a journal that can still be read or is dropped.
+// logEvents calls do for each readable record and each gap of a journal.
 func logEvents(r io.ReaderAt, size int64, do func(eventDoc)) error {
 	log := newLog(r, size, journal.Options{
 		Mode:   journal.Resync,
@@ -113,8 +113,8 @@ func logEvents(r io.ReaderAt, size int64, do func(eventDoc)) error {
 	}
 }
 
-// newLog reads records of any length: a database is free to write a batch of gigabytes,
-// and the file bounds what is allocated for it.
+// newLog returns a reader for records of any length. A database may write a batch of gigabytes,
+// and the size of the file bounds the allocation.
 func newLog(r io.ReaderAt, size int64, o journal.Options) *journal.Reader {
 	o.MaxRecord = int(min(max(size, 1), math.MaxInt))
 	return journal.NewReader(io.NewSectionReader(r, 0, size), o)

@@ -35,10 +35,10 @@ func (v logVector) bytes(t *testing.T) []byte {
 	return b
 }
 
-// inspect --json tells of damaged journals what the vectors tell, which were made with
-// LevelDB, and says that they are damaged.
+// TestInspectLogVectors compares inspect --json of damaged journals with vectors that a LevelDB
+// made.
 func TestInspectLogVectors(t *testing.T) {
-	folders := []string{"../../codec/journal/testdata"}
+	folders := []string{"../../../../codec/journal/testdata"}
 	if vectors := os.Getenv("XETFS_VECTORS"); vectors != "" {
 		folders = append(folders, filepath.Join(vectors, "leveldb-log"))
 	}

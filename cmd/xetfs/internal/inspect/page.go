@@ -17,11 +17,11 @@ import (
 //	entries_below  in the tree below it, and
 //	bytes_below    the sum of the sizes of their files
 //
-// A leaf has entries, a higher page links. The names are a promise. What is absent is null.
+// A leaf has entries, a higher page links. The names are a promise. An absent value is null.
 
-// A pageEntryDoc is an entry: what ls --json shows of it, and the rest.
+// A pageEntryDoc is an entry with the fields of ls --json and those of the page.
 type pageEntryDoc struct {
-	entryDoc
+	EntryDoc
 	Shard  *codec.Hash       `json:"shard"` // where the file is described
 	Block  *int64            `json:"block"` // at which byte of the shard
 	Inline []byte            `json:"inline"`
@@ -38,7 +38,7 @@ type linkDoc struct {
 	Below    int64  `json:"bytes_below"`
 }
 
-// checkPage returns the first damage of an index page that can be seen without others.
+// checkPage returns the first damage of an index page that is visible without other pages.
 func checkPage(r io.ReaderAt, size int64) error {
 	_, err := readPage(r, size)
 	return err
@@ -86,7 +86,7 @@ func pageJSON(w io.Writer, r io.ReaderAt, size int64) error {
 }
 
 func newPageEntryDoc(e page.Entry) pageEntryDoc {
-	doc := pageEntryDoc{entryDoc: NewEntryDoc(e), Inline: e.Inline}
+	doc := pageEntryDoc{EntryDoc: NewEntryDoc(e), Inline: e.Inline}
 	if !e.ID.Shard.IsZero() {
 		doc.Shard, doc.Block = &e.ID.Shard, &e.ID.Block
 	}

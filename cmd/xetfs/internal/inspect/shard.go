@@ -18,7 +18,7 @@ import (
 //	expires         Unix seconds, as stored: 2^64-1 and 0 mean never
 //	chunk_hash_key  text form; null if the chunk hashes are not keyed
 //
-// The names are a promise. What is absent is null.
+// The names are a promise. An absent value is null.
 
 // A fileDoc is a File Info block.
 type fileDoc struct {
@@ -53,7 +53,7 @@ type xorbInfoChunkDoc struct {
 	Dedup bool       `json:"dedup"`
 }
 
-// checkShard returns the first damage of a shard that can be seen without its xorbs.
+// checkShard returns the first damage of a shard that is visible without its xorbs.
 func checkShard(r io.ReaderAt, size int64) error {
 	s, err := shard.NewReader(r, size)
 	if err != nil {
@@ -138,7 +138,7 @@ func newXorbInfoDoc(x *shard.XorbInfo) xorbInfoDoc {
 	return doc
 }
 
-// PlainHex is the usual text of a SHA-256, or nil where it is absent.
+// PlainHex returns the usual text of a SHA-256, or nil if it is absent.
 func PlainHex(sum [32]byte) *string {
 	if sum == ([32]byte{}) {
 		return nil

@@ -1,4 +1,4 @@
-package main
+package verify
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 	"path"
 	"regexp"
 
-	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/merkle"
@@ -14,8 +13,8 @@ import (
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
-// xorbFacts are what the lists of shards are compared with. A list that gives the hash
-// of its xorb is right in all that the hash covers; what is here is the rest.
+// xorbFacts are facts about a xorb that the lists of shards are compared with. The hash of a
+// xorb proves most of a list; the facts cover the rest.
 type xorbFacts struct {
 	sound    bool           // at least one copy is; the rest is empty if none is
 	packed   map[int64]bool // sizes of all copies, with and without footer
@@ -24,29 +23,29 @@ type xorbFacts struct {
 }
 
 // checkXorb checks one copy of a xorb.
-func (v *verifier) checkXorb(ctx context.Context, f dir.File) {
+func (v *verifier) checkXorb(ctx context.Context, f Object) {
 	r, err := v.open(ctx, f)
 	if err != nil {
-		v.report.fault(fault{path: f.Path, kind: "xorb", hash: f.Hash, err: err})
+		v.report.Fault(Fault{Path: f.Path, Kind: "xorb", Hash: f.Hash, Err: err})
 		return
 	}
 	defer r.close()
 	v.judge(ctx, f, examine(r, f))
 }
 
-// An examined xorb is one that was looked through.
-type examined struct {
+// A xorbReport is the result of the check of one copy of a xorb.
+type xorbReport struct {
 	in     *xorb.Info
 	faults []error // what is wrong in it
 	name   error   // that it is another one than its name says
 	err    error   // why it could not be read
 }
 
-// sound says whether nothing is wrong with it.
-func (x *examined) sound() bool { return len(x.faults) == 0 && x.name == nil && x.err == nil }
+// sound reports whether the copy has no fault.
+func (x *xorbReport) sound() bool { return len(x.faults) == 0 && x.name == nil && x.err == nil }
 
-// examine looks through a copy of a xorb.
-func examine(r io.ReaderAt, f dir.File) (x examined) {
+// examine checks a copy of a xorb alone.
+func examine(r io.ReaderAt, f Object) (x xorbReport) {
 	found := func(err error) { x.faults = append(x.faults, err) }
 	if x.in, x.err = xorb.Check(r, f.Size, found); x.err != nil || len(x.faults) > 0 {
 		return x // its own hash would tell the same again
@@ -57,13 +56,13 @@ func examine(r io.ReaderAt, f dir.File) (x examined) {
 	return x
 }
 
-// judge takes notice of what was found in a copy of a xorb.
-func (v *verifier) judge(ctx context.Context, f dir.File, x examined) {
+// judge reports the result of one copy and records it for the lists of shards.
+func (v *verifier) judge(ctx context.Context, f Object, x xorbReport) {
 	if x.err != nil && ui.IsCanceled(ctx, x.err) {
 		return
 	}
 	found := func(err error) {
-		v.report.fault(fault{path: f.Path, kind: "xorb", hash: f.Hash, err: err})
+		v.report.Fault(Fault{Path: f.Path, Kind: "xorb", Hash: f.Hash, Err: err})
 	}
 	for _, err := range x.faults {
 		found(err)
@@ -72,7 +71,7 @@ func (v *verifier) judge(ctx context.Context, f dir.File, x examined) {
 		found(x.err)
 		return
 	}
-	v.report.xorb(x.in.Len())
+	v.report.Xorb(x.in.Len())
 	switch {
 	case len(x.faults) > 0:
 		v.facts(f.Hash) // it is there, if damaged
@@ -86,7 +85,7 @@ func (v *verifier) judge(ctx context.Context, f dir.File, x examined) {
 	v.noteXorb(x.in.Root(), f.Size, x.in)
 }
 
-// noteXorb remembers what shards will be compared with.
+// noteXorb records the facts that lists of shards will be compared with.
 func (v *verifier) noteXorb(root codec.Hash, size int64, in *xorb.Info) {
 	all := codec.ChunkRange{End: uint32(in.Len())}
 	_, packed := in.PackedRange(all)
@@ -101,7 +100,7 @@ func (v *verifier) noteXorb(root codec.Hash, size int64, in *xorb.Info) {
 	}
 }
 
-// facts returns what is known of a xorb that is there.
+// facts returns the facts of a xorb that exists.
 func (v *verifier) facts(x codec.Hash) *xorbFacts {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -111,10 +110,8 @@ func (v *verifier) facts(x codec.Hash) *xorbFacts {
 	return v.xorbs[x]
 }
 
-// checkList compares the CAS Info block of a shard with the xorb, as far as that is
-// there: a block whose chunks make the hash of the xorb has the right chunks.
-//
-// off is where the block begins in the shard.
+// checkList compares the CAS Info block of a shard, at offset off, with the xorb. A block whose
+// chunks make the hash of the xorb has the right chunks.
 func (v *verifier) checkList(x *shard.XorbInfo, m shard.Meta, off int64) error {
 	v.mu.Lock()
 	facts := v.xorbs[x.Xorb]
@@ -126,7 +123,7 @@ func (v *verifier) checkList(x *shard.XorbInfo, m shard.Meta, off int64) error {
 		}
 	}
 	if facts == nil {
-		v.report.absent(x.Xorb)
+		v.report.Absent(x.Xorb)
 		return nil
 	}
 	switch {
@@ -167,24 +164,24 @@ func compareKeyed(x *shard.XorbInfo, in *xorb.Info, key [32]byte, off int64) err
 	return nil
 }
 
-// doubt notes a xorb that says of itself neither by a footer nor by its name which it is.
-// Damage would only make it another xorb.
+// doubt records a xorb that neither a footer nor its name identifies. Damage would only turn it
+// into another xorb.
 func (v *verifier) doubt(x codec.Hash, path string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.doubted[x] = append(v.doubted[x], path)
+	v.unverifiable[x] = append(v.unverifiable[x], path)
 }
 
-// vouch notes that a shard knows a xorb.
+// vouch records that a shard lists a xorb.
 func (v *verifier) vouch(x codec.Hash) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	delete(v.doubted, x)
+	delete(v.unverifiable, x)
 }
 
 var hexDigits = regexp.MustCompile(`(?:^|[^0-9a-f])([0-9a-f]{64})(?:[^0-9a-f]|$)`)
 
-// hashInName returns the 64 digits in the name of a file, or nothing.
+// hashInName returns the 64 digits in the name of a file, or "".
 func hashInName(p string) string {
 	m := hexDigits.FindStringSubmatch(path.Base(p))
 	if m == nil {

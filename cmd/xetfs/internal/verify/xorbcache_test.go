@@ -1,4 +1,4 @@
-package main
+package verify
 
 import (
 	"context"
@@ -14,9 +14,9 @@ import (
 	"github.com/xetfs/xetfs/codec/shard"
 )
 
-// A shelf is a heldStore over xorbs of 1,000 bytes, and what it was asked for.
+// A shelf is a XorbCache over xorbs of 1,000 bytes, and what it was asked for.
 type shelf struct {
-	*heldStore
+	*XorbCache
 	keys []names.Key
 
 	mu    sync.Mutex
@@ -24,7 +24,7 @@ type shelf struct {
 	bad   map[names.Key]bool
 }
 
-// readers gives what heldStore wants of a store to one of tests.
+// readers gives what XorbCache wants of a store to one of tests.
 type readers struct{ origin.Store }
 
 func (readers) Close() error { return nil }
@@ -39,7 +39,7 @@ func (s readers) ReadAtProgress(ctx context.Context, k names.Key, p []byte, off 
 
 const shelved = 1000
 
-// newShelf has n xorbs and memory for so many.
+// newShelf returns a shelf with n xorbs and memory for some of them.
 func newShelf(t *testing.T, n, memory int) *shelf {
 	t.Helper()
 	store := origintest.Memory()
@@ -52,7 +52,7 @@ func newShelf(t *testing.T, n, memory int) *shelf {
 		}
 		s.keys, sizes[k] = append(s.keys, k), shelved
 	}
-	s.heldStore = newHeldStore(readers{store}, int64(memory*shelved*8+6)/7)
+	s.XorbCache = NewXorbCache(readers{store}, int64(memory*shelved*8+6)/7)
 	s.begin(t.Context(), sizes, func(ctx context.Context, k names.Key) []byte {
 		s.mu.Lock()
 		s.loads[k]++
@@ -63,7 +63,7 @@ func newShelf(t *testing.T, n, memory int) *shelf {
 		}
 		return b
 	})
-	t.Cleanup(s.going.Wait)
+	t.Cleanup(s.wg.Wait)
 	return s
 }
 
@@ -125,9 +125,9 @@ func TestHeldStore(t *testing.T) {
 func TestHeldStoreFollows(t *testing.T) {
 	s := newShelf(t, 4, 3)
 	s.bad[s.keys[1]] = true
-	s.follow(s.keys)
+	s.prefetchOrder(s.keys)
 	s.read(t, t.Context(), 0)
-	s.going.Wait()
+	s.wg.Wait()
 	for i, want := range []int{1, 1, 0, 0} {
 		if n := s.loaded(i); n != want {
 			t.Errorf("xorb %d was loaded %d times, want %d", i, n, want)
@@ -160,7 +160,7 @@ func TestInPlace(t *testing.T) {
 		file(term(4, 1), term(5, 0)), // a circle
 		file(term(5, 1), term(4, 0)),
 	}
-	ordered, xorbs := inPlace(jobs)
+	ordered, xorbs := byLayout(jobs)
 	var got string
 	for _, job := range ordered {
 		for _, t := range job.info.Terms {

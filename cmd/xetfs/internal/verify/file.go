@@ -1,4 +1,4 @@
-package main
+package verify
 
 import (
 	"context"
@@ -15,8 +15,8 @@ import (
 	"github.com/xetfs/xetfs/codec/shard"
 )
 
-// fileWorkers is how many files are checked at a time. The chunks of each are unpacked
-// on all cores; two files keep the cores busy while one waits for bytes.
+// fileWorkers is the number of files that are checked at a time. All cores unpack the chunks of
+// each file. With two files, one keeps the cores busy while the other waits for bytes.
 const fileWorkers = 2
 
 // A fileJob is a file to be checked, and the path of the shard that describes it.
@@ -25,7 +25,7 @@ type fileJob struct {
 	info *shard.FileInfo
 }
 
-// fileChecks are the files on their way from the shards to those who check them.
+// A fileChecks passes files from the shards to the workers that check them.
 type fileChecks struct {
 	v       *verifier
 	jobs    chan fileJob
@@ -44,10 +44,10 @@ func (v *verifier) startFiles(ctx context.Context) *fileChecks {
 	return c
 }
 
-// check has a file checked, unless a block that says the same was already.
+// check queues a file, unless a block with the same content was checked before.
 func (c *fileChecks) check(ctx context.Context, job fileJob) {
 	if !c.v.firstTime(job.info) {
-		c.v.bar.Add(job.info.Size())
+		c.v.Bar.Add(job.info.Size())
 		return
 	}
 	select {
@@ -64,15 +64,15 @@ func (c *fileChecks) wait() {
 // checkFile reads a file and compares it with all its hashes.
 func (v *verifier) checkFile(ctx context.Context, job fileJob) {
 	var done int64
-	err := v.reader.Check(ctx, job.info, func(n int64) {
+	err := v.Reader.Check(ctx, job.info, func(n int64) {
 		done += n
-		v.bar.Add(n)
+		v.Bar.Add(n)
 	})
-	v.bar.Add(job.info.Size() - done)
+	v.Bar.Add(job.info.Size() - done)
 	if ui.IsCanceled(ctx, err) {
 		return
 	}
-	v.report.file(done)
+	v.report.File(done)
 	if err == nil {
 		return
 	}
@@ -83,13 +83,13 @@ func (v *verifier) checkFile(ctx context.Context, job fileJob) {
 	if !errors.As(err, &corrupt) {
 		err = fmt.Errorf("file info block at byte %d: %w", job.info.Block, err)
 	}
-	v.report.fault(fault{path: job.path, kind: "file", hash: job.info.File, err: err})
+	v.report.Fault(Fault{Path: job.path, Kind: "file", Hash: job.info.File, Err: err})
 }
 
-// A blockSum tells File Info blocks apart: 16 bytes are enough for that.
+// A blockSum identifies the content of a File Info block.
 type blockSum [16]byte
 
-// firstTime says whether no block of the same content was seen yet.
+// firstTime reports whether no block with the same content was seen before.
 func (v *verifier) firstTime(fi *shard.FileInfo) bool {
 	sum := sumBlock(fi)
 	v.mu.Lock()

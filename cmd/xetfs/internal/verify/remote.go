@@ -1,39 +1,39 @@
-package main
+package verify
 
 import (
 	"bytes"
 	"cmp"
 	"context"
+	"io"
 	"maps"
 	"slices"
 
 	"golang.org/x/sync/semaphore"
 
 	"github.com/xetfs/xetfs/cache/origin"
-	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/shard"
 )
 
-// What is far is to come once, though each xorb is checked by itself and read by files. So
-// the files of a shard are checked in the order in which their chunks lie, and a xorb when
-// the first of them asks for it; it stays in memory for the others (heldStore). A xorb that
-// files far apart share comes again, in the parts that they need.
+// A remote check requests each xorb once, although the xorb itself and several files need it.
+// The files of a shard are therefore checked in the order of their chunks. The first file that
+// needs a xorb loads it, and the XorbCache holds it for the other files. A xorb that distant
+// files share is read again, in parts.
 const (
-	farShards = 8        // at a time
-	farShard  = 64 << 20 // bytes of those: one of the largest
+	remoteShards     = 8        // at a time
+	remoteShardBytes = 64 << 20 // bytes of those: one of the largest
 )
 
-// runHeld checks everything that is far.
-func (v *verifier) runHeld(ctx context.Context, shards, xorbs []dir.File) {
+// runRemote checks everything in a remote store.
+func (v *verifier) runRemote(ctx context.Context, shards, xorbs []Object) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	held, sizes, byKey := v.place.held, map[names.Key]int64{}, map[names.Key]dir.File{}
-	var large []dir.File // that are not held, and come again
+	held, sizes, byKey := v.Remote, map[names.Key]int64{}, map[names.Key]Object{}
+	var large []Object // that are not held, and come again
 	for _, f := range xorbs {
-		if k := names.XorbKey(f.Hash); f.Size <= held.most/heldShare {
+		if k := names.XorbKey(f.Hash); f.Size <= held.most/loadShare {
 			sizes[k], byKey[k] = f.Size, f
 		} else {
 			large = append(large, f)
@@ -41,31 +41,31 @@ func (v *verifier) runHeld(ctx context.Context, shards, xorbs []dir.File) {
 	}
 	v.inParallel(ctx, large, v.checkXorb)
 	held.begin(ctx, sizes, func(ctx context.Context, k names.Key) []byte { return v.loadXorb(ctx, k, byKey[k]) })
-	room, xorbRoom := semaphore.NewWeighted(farShard), semaphore.NewWeighted(held.most)
-	largestFirst(ctx, farShards, shards, func(ctx context.Context, f dir.File) {
-		n := min(f.Size, farShard)
+	room, xorbRoom := semaphore.NewWeighted(remoteShardBytes), semaphore.NewWeighted(held.most)
+	largestFirst(ctx, remoteShards, shards, func(ctx context.Context, f Object) {
+		n := min(f.Size, remoteShardBytes)
 		if room.Acquire(ctx, n) != nil {
 			return
 		}
 		defer room.Release(n)
-		files := &farFiles{v: v, room: xorbRoom}
+		files := &remoteFiles{v: v, room: xorbRoom}
 		v.checkShard(ctx, f, files.add, func(s *shard.Reader) { files.run(ctx, s) })
 	})
-	largestFirst(ctx, heldLoads, xorbs, func(ctx context.Context, f dir.File) {
-		held.want(ctx, names.XorbKey(f.Hash)) // those that no shard knows
+	largestFirst(ctx, maxLoads, xorbs, func(ctx context.Context, f Object) {
+		held.wait(ctx, names.XorbKey(f.Hash)) // those that no shard knows
 	})
-	held.going.Wait()
+	held.wg.Wait()
 }
 
-// loadXorb fetches a xorb, checks it, and returns it if it is sound. What came damaged may
-// have been damaged on the way.
-func (v *verifier) loadXorb(ctx context.Context, k names.Key, f dir.File) []byte {
-	bar := v.bar
+// loadXorb fetches a xorb, checks it, and returns it if it is sound. A damaged xorb is fetched
+// once more, past all caches, because the damage may be one of the transfer.
+func (v *verifier) loadXorb(ctx context.Context, k names.Key, f Object) []byte {
+	bar := v.Bar
 	for try := ctx; ; try = origin.NoCache(ctx) {
-		b, err := v.place.held.fetch(try, k, f.Size)
-		x := examined{err: err}
+		b, err := v.Remote.fetch(try, k, f.Size)
+		x := xorbReport{err: err}
 		if err == nil {
-			x = examine(&object{ctx: ctx, f: farObject{bytes.NewReader(b)}, bar: bar}, f)
+			x = examine(&object{ctx: ctx, f: memoryObject{bytes.NewReader(b)}, bar: bar}, f)
 		}
 		if len(x.faults) == 0 || origin.IsNoCache(try) {
 			v.judge(ctx, f, x)
@@ -78,26 +78,26 @@ func (v *verifier) loadXorb(ctx context.Context, k names.Key, f dir.File) []byte
 	}
 }
 
-// farFiles are the files of one shard that are to be checked.
-type farFiles struct {
+// A remoteFiles holds the files of one shard until they are checked.
+type remoteFiles struct {
 	v    *verifier
 	room *semaphore.Weighted // for the xorbs of shards that are checked at a time
 	jobs []fileJob
 }
 
-// add notes a file, unless a block that says the same was checked.
-func (c *farFiles) add(_ context.Context, job fileJob) {
+// add adds a file, unless a block with the same content was checked before.
+func (c *remoteFiles) add(_ context.Context, job fileJob) {
 	if c.v.firstTime(job.info) {
 		c.jobs = append(c.jobs, job)
 	} else {
-		c.v.bar.Add(job.info.Size())
+		c.v.Bar.Add(job.info.Size())
 	}
 }
 
 // run checks the files, and the xorbs that their shard lists.
-func (c *farFiles) run(ctx context.Context, s *shard.Reader) {
-	held := c.v.place.held
-	jobs, xorbs := inPlace(c.jobs)
+func (c *remoteFiles) run(ctx context.Context, s *shard.Reader) {
+	held := c.v.Remote
+	jobs, xorbs := byLayout(c.jobs)
 	c.jobs = nil
 	keys, bytes := make([]names.Key, 0, len(xorbs)), int64(1)
 	for _, x := range xorbs {
@@ -109,24 +109,24 @@ func (c *farFiles) run(ctx context.Context, s *shard.Reader) {
 		return
 	}
 	defer c.room.Release(bytes)
-	held.follow(keys)
+	held.prefetchOrder(keys)
 	ui.ForEach(ctx, fileWorkers, jobs, c.v.checkFile)
 	var listed []names.Key
 	for x, err := range s.Xorbs() {
 		if err == nil {
 			listed = append(listed, names.XorbKey(x.Xorb))
-			held.find(listed[len(listed)-1])
+			held.start(listed[len(listed)-1])
 		}
 	}
 	for _, k := range listed {
-		held.want(ctx, k)
+		held.wait(ctx, k)
 	}
 }
 
-// inPlace returns files in the order in which their chunks lie, and the xorbs of these as
-// they come. After the files that begin in a xorb come those that begin where the first of
-// them go on, so that a xorb that two files share is needed twice within a short time.
-func inPlace(jobs []fileJob) (ordered []fileJob, xorbs []codec.Hash) {
+// byLayout returns files in the order of their chunks, and the xorbs in the same order. The
+// files that begin in a xorb precede the files that begin where they continue. Two files that
+// share a xorb are then checked shortly after each other.
+func byLayout(jobs []fileJob) (ordered []fileJob, xorbs []codec.Hash) {
 	begin := map[codec.Hash][]fileJob{} // the files that begin in a xorb
 	for _, job := range jobs {
 		if terms := job.info.Terms; len(terms) > 0 {
@@ -160,9 +160,10 @@ func inPlace(jobs []fileJob) (ordered []fileJob, xorbs []codec.Hash) {
 	return ordered, xorbs
 }
 
-// firstXorbs returns the xorbs in which files begin, those first in which none goes on.
+// firstXorbs returns the xorbs in which files begin. Xorbs into which no file continues are
+// first.
 func firstXorbs(begin map[codec.Hash][]fileJob) []codec.Hash {
-	inside := map[codec.Hash]int{} // 1: a file goes on there
+	inside := map[codec.Hash]int{} // 1: a file continues there
 	for x, jobs := range begin {
 		for _, job := range jobs {
 			for i := range job.info.Terms {
@@ -176,3 +177,9 @@ func firstXorbs(begin map[codec.Hash][]fileJob) []codec.Hash {
 		return cmp.Or(cmp.Compare(inside[a], inside[b]), a.Compare(b))
 	})
 }
+
+// A memoryObject is an object in memory.
+type memoryObject struct{ io.ReaderAt }
+
+// Close implements io.Closer.
+func (memoryObject) Close() error { return nil }

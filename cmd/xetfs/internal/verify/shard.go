@@ -1,4 +1,4 @@
-package main
+package verify
 
 import (
 	"bytes"
@@ -7,7 +7,6 @@ import (
 	"io"
 
 	"github.com/xetfs/xetfs/cache/origin"
-	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/merkle"
@@ -17,11 +16,10 @@ import (
 
 const recordSize = 48 // bytes of every record in a shard
 
-// lookThrough learns from a shard what has to be known before the xorbs are checked:
-// how many bytes its files have, and which xorbs must be compared with keyed hashes.
-// Damage is found later.
-func (v *verifier) lookThrough(ctx context.Context, f dir.File) {
-	if v.place.held != nil && !v.bar.Visible() && !v.isKeyed(ctx, f) {
+// lookThrough reads from a shard the sizes of its files and the xorbs that keyed hashes cover.
+// The check of the xorbs needs both. Damage is reported later.
+func (v *verifier) lookThrough(ctx context.Context, f Object) {
+	if v.Remote != nil && !v.Bar.Visible() && !v.isKeyed(ctx, f) {
 		return // nothing else is asked for: it comes once
 	}
 	file, err := v.open(ctx, f)
@@ -34,10 +32,10 @@ func (v *verifier) lookThrough(ctx context.Context, f dir.File) {
 	if err != nil {
 		return
 	}
-	if v.bar.Visible() { // else it is not worth the reading
+	if v.Bar.Visible() { // else it is not worth the reading
 		for head, err := range s.Heads() {
 			if err == nil {
-				v.bar.Expect(head.Size)
+				v.Bar.Expect(head.Size)
 			}
 		}
 	}
@@ -53,24 +51,24 @@ func (v *verifier) lookThrough(ctx context.Context, f dir.File) {
 	}
 }
 
-// isKeyed says whether the hashes of a far shard are keyed, by its two ends.
-func (v *verifier) isKeyed(ctx context.Context, f dir.File) bool {
-	s, err := shard.NewReader(origin.ReaderAt(ctx, v.place.store, names.ShardKey(f.Hash)), f.Size)
+// isKeyed reports whether a remote shard has keyed hashes. It reads the two ends of the shard.
+func (v *verifier) isKeyed(ctx context.Context, f Object) bool {
+	s, err := shard.NewReader(origin.ReaderAt(ctx, v.Store, names.ShardKey(f.Hash)), f.Size)
 	return err == nil && s.Meta().Keyed
 }
 
-// A shardCheck is one shard being checked.
+// A shardCheck is the check of one shard.
 type shardCheck struct {
 	v     *verifier
-	f     dir.File
+	f     Object
 	meta  shard.Meta
 	sums  struct{ files, unpacked, packed uint64 }
 	whole bool // every block could be read, so the sums are right
 }
 
-// checkShard checks one copy of a shard by itself and against the xorbs, and hands its
-// files to check. When it has, it calls then.
-func (v *verifier) checkShard(ctx context.Context, f dir.File, check func(context.Context, fileJob), then func(*shard.Reader)) {
+// checkShard checks one copy of a shard, alone and against the xorbs. It passes each file to
+// check, and the shard to then.
+func (v *verifier) checkShard(ctx context.Context, f Object, check func(context.Context, fileJob), then func(*shard.Reader)) {
 	c := shardCheck{v: v, f: f, whole: true}
 	file, err := v.open(ctx, f)
 	if err != nil {
@@ -83,7 +81,7 @@ func (v *verifier) checkShard(ctx context.Context, f dir.File, check func(contex
 		c.unreadable(ctx, err)
 		return
 	}
-	v.report.shard()
+	v.report.Shard()
 	if f.Named && name != f.Hash {
 		c.fault(codec.Corrupt("shard", 0, "its bytes have the hash %s, its name says %s", name, f.Hash))
 	}
@@ -103,19 +101,19 @@ func (v *verifier) checkShard(ctx context.Context, f dir.File, check func(contex
 	}
 }
 
-// unreadable reports that the shard cannot be read, unless the user gave up.
+// unreadable reports that the shard cannot be read, unless the check was canceled.
 func (c *shardCheck) unreadable(ctx context.Context, err error) {
 	if !ui.IsCanceled(ctx, err) {
 		c.fault(err)
 	}
 }
 
-// wholeShard is the largest shard that is read into memory. Of a larger one every byte is
-// read twice: its size is what a sparse file or a listing says.
+// wholeShard is the size in bytes up to which a shard is read into memory. A larger shard is
+// read twice: only a listing or a sparse file claims its size.
 const wholeShard = 8 << 20
 
-// read hashes the whole shard, since its name is the hash of all its bytes. It returns a
-// reader of it and the hash.
+// read hashes the whole shard, because its name is the hash of all bytes. It returns a reader
+// of the shard and the hash.
 func (c *shardCheck) read(file io.ReaderAt) (io.ReaderAt, codec.Hash, error) {
 	if err := shard.CheckSize(c.f.Size); err != nil {
 		return nil, codec.Hash{}, err
@@ -150,9 +148,8 @@ func (c *shardCheck) files(ctx context.Context, s *shard.Reader, check func(cont
 	}
 }
 
-// lists goes through the CAS Info section. A block names no place of its own, so it is
-// counted from where the section begins, as long as all blocks could be read. lists
-// returns where the section ends.
+// lists checks the CAS Info section and returns its end. Blocks have no offset of their own, so
+// offsets are counted from the start of the section while all blocks are readable.
 func (c *shardCheck) lists(s *shard.Reader) (end int64) {
 	off := c.meta.XorbInfoOffset
 	for x, err := range s.Xorbs() {
@@ -189,8 +186,8 @@ func (c *shardCheck) totals() {
 	}
 }
 
-// gaps checks that nothing but lookup tables stands between the sections and the footer:
-// a table whose count was lost would not be missed otherwise.
+// gaps checks that only lookup tables are between the sections and the footer. Without the
+// check, a table whose count was lost would go unnoticed.
 func (c *shardCheck) gaps(end int64) {
 	m := &c.meta
 	tables := 12*m.FileTable.Count + 12*m.XorbTable.Count + 16*m.ChunkTable.Count
@@ -200,10 +197,10 @@ func (c *shardCheck) gaps(end int64) {
 }
 
 func (c *shardCheck) fault(err error) {
-	c.v.report.fault(fault{path: c.f.Path, kind: "shard", hash: c.f.Hash, err: err})
+	c.v.report.Fault(Fault{Path: c.f.Path, Kind: "shard", Hash: c.f.Hash, Err: err})
 }
 
-// faults is fault for an error that may be several.
+// faults reports each error in err, which may join several.
 func (c *shardCheck) faults(err error) {
 	if several, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // taken apart, not looked for
 		for _, err := range several.Unwrap() {

@@ -1,0 +1,9 @@
+// Package inspect shows the fields of one stored file: a shard, xorb, index page, document or
+// journal.
+//
+//	File       text or JSON of a file, and its first damage as an error
+//	Kinds      the words that name a kind of file
+//	EntryDoc   an entry of an index page in JSON, as ls shows it, too
+//
+// The JSON names of each kind are listed in the file of the kind. They are a promise.
+package inspect
