@@ -64,8 +64,8 @@ func (r reader) verified(ctx context.Context, id codec.FileID) (string, error) {
 	return f.Verified(ctx), nil
 }
 
-func (r reader) openBacking(id codec.FileID) (backing, bool) { return r.Plain(id) }
+func (r reader) openBacking(id codec.FileID) (backing, bool) { return r.OpenBacking(id) }
 
-func (r reader) backingWasCorrupt(id codec.FileID) bool { return r.PlainWasDamaged(id) }
+func (r reader) backingWasCorrupt(id codec.FileID) bool { return r.BackingWasCorrupt(id) }
 
 func (r reader) stats() any { return r.Stats() }

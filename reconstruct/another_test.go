@@ -26,7 +26,7 @@ func TestF56_AnotherFileInfo(t *testing.T) {
 		return origin.ObjectsWith(b.Store(), origin.ObjectsOptions{Keep: keep})
 	}
 	reads := map[string]func(ctx context.Context, f *File) ([]byte, error){
-		"whole": func(ctx context.Context, f *File) ([]byte, error) { return io.ReadAll(f.Whole(ctx, nil)) },
+		"whole": func(ctx context.Context, f *File) ([]byte, error) { return io.ReadAll(f.VerifyReader(ctx, nil)) },
 		"parts": func(ctx context.Context, f *File) ([]byte, error) {
 			b := make([]byte, len(content))
 			for off := 0; off < len(b); off += 50_000 {
@@ -65,7 +65,7 @@ func TestWholeMovesTo(t *testing.T) {
 		s := b.Store()
 		other.Put(s)
 		r, done := newReader(t, origin.Objects(s, 0), cache.Options{}, Options{})
-		w := newWhole(t.Context(), newFile(r, f.ID(), f.Info), nil)
+		w := newVerifyReader(t.Context(), newFile(r, f.ID(), f.Info), nil)
 		var got []byte
 		for i := 0; ; i++ {
 			p, err := w.next()

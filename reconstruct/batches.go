@@ -67,16 +67,16 @@ func (b batch) next(ctx context.Context) (batch, bool, error) {
 // batches fetches the batches of a far file before they are asked for. It is for one
 // reader, who asks for them in order. Near by it fetches what is asked for.
 type batches struct {
-	f      *File
-	ctx    context.Context // of the fetches
-	cancel context.CancelFunc
-	going  sync.WaitGroup
-	queue  []*fetching // in order
-	last   *cache.Run  // that was given out; nil: none
+	f       *File
+	ctx     context.Context // of the fetches
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+	queue   []*batchFetch // in order
+	last    *cache.Run    // that was given out; nil: none
 }
 
-// A fetching is a batch on its way.
-type fetching struct {
+// A batchFetch is a batch on its way.
+type batchFetch struct {
 	batch
 	done chan struct{} // closed once run and err are final
 	run  *cache.Run
@@ -117,9 +117,9 @@ func (b *batches) get(want batch) (*cache.Run, error) {
 }
 
 func (b *batches) begin(next batch) {
-	f := &fetching{batch: next, done: make(chan struct{})}
+	f := &batchFetch{batch: next, done: make(chan struct{})}
 	b.queue = append(b.queue, f)
-	b.going.Go(func() {
+	b.running.Go(func() {
 		defer close(f.done)
 		defer flight.Guard(&f.err)
 		f.run, f.err = b.f.r.c.Run(b.ctx, f.xorb, f.chunks)
@@ -129,15 +129,15 @@ func (b *batches) begin(next batch) {
 // close ends what is on its way. What has come of it, and nobody has read, goes to the disk.
 func (b *batches) close() {
 	b.cancel()
-	b.going.Wait()
-	b.keep(b.last)
+	b.running.Wait()
+	b.store(b.last)
 	for _, f := range b.queue {
-		b.keep(f.run)
+		b.store(f.run)
 	}
 	b.last, b.queue = nil, nil
 }
 
-func (b *batches) keep(run *cache.Run) {
+func (b *batches) store(run *cache.Run) {
 	if run != nil {
 		run.Store()
 	}

@@ -3,8 +3,8 @@ package reconstruct
 import "sync/atomic"
 
 const (
-	leastBlock = 64 << 10 // bytes; about one chunk
-	mostBlocks = 1 << 16  // of one file, a bit for each
+	minBlock  = 64 << 10 // bytes; about one chunk
+	maxBlocks = 1 << 16  // of one file, a bit for each
 )
 
 // A coverage notes which blocks of a file were read, if only in part.
@@ -15,8 +15,8 @@ type coverage struct {
 }
 
 func newCoverage(size int64) *coverage {
-	c := &coverage{block: leastBlock}
-	for size > mostBlocks*c.block {
+	c := &coverage{block: minBlock}
+	for size > maxBlocks*c.block {
 		c.block *= 2
 	}
 	n := (size + c.block - 1) / c.block

@@ -11,9 +11,9 @@ import (
 // A coverage is complete with the read that touches the last block, and says so once.
 func TestCoverage(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		size := rapid.Int64Range(1, 3*mostBlocks*leastBlock).Draw(t, "size")
+		size := rapid.Int64Range(1, 3*maxBlocks*minBlock).Draw(t, "size")
 		c := newCoverage(size)
-		if len(c.seen) > mostBlocks/64 {
+		if len(c.seen) > maxBlocks/64 {
 			t.Fatalf("%d bytes take %d words", size, len(c.seen))
 		}
 		missing := map[int64]bool{}
@@ -35,13 +35,13 @@ func TestCoverage(t *testing.T) {
 }
 
 func TestCoverage_Concurrent(t *testing.T) {
-	c := newCoverage(1000 * leastBlock)
+	c := newCoverage(1000 * minBlock)
 	var complete atomic.Int32
 	var group sync.WaitGroup
 	for range 4 {
 		group.Go(func() {
 			for i := range int64(1000) {
-				if c.note(i*leastBlock+5, 10) {
+				if c.note(i*minBlock+5, 10) {
 					complete.Add(1)
 				}
 			}

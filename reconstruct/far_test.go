@@ -373,7 +373,7 @@ func TestFarWhole(t *testing.T) {
 			t.Fatal(err)
 		}
 		start := time.Now()
-		n, err := copyAll(f.Whole(t.Context(), nil), t.files[0].want)
+		n, err := copyAll(f.VerifyReader(t.Context(), nil), t.files[0].want)
 		if err != nil || n != len(t.files[0].want) {
 			t.Errorf("%d bytes, %v", n, err)
 		}

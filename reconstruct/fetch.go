@@ -34,7 +34,7 @@ func (f *File) fetch(ctx context.Context, p []byte, off int64) error {
 			f.failed(err)
 			return err
 		}
-		n := min(int64(len(p)), g.layout.Size()-off)
+		n := min(int64(len(p)), g.layout.size()-off)
 		err = g.fetch(ctx, p[:n], off)
 		if err != nil {
 			if other := f.another(ctx, g, err); other != nil {
@@ -52,7 +52,7 @@ func (f *File) fetch(ctx context.Context, p []byte, off int64) error {
 // fetch fills p with the bytes from off on, which all are in terms of g. Several pieces
 // are fetched at a time.
 func (g *group) fetch(ctx context.Context, p []byte, off int64) error {
-	first, end := g.layout.touched(off, int64(len(p)))
+	first, end := g.layout.overlapping(off, int64(len(p)))
 	if workers := min(g.file.r.parallel, end-first); workers > 1 {
 		return g.fetchMany(ctx, p, off, workers)
 	}
@@ -65,7 +65,7 @@ func (g *group) fetch(ctx context.Context, p []byte, off int64) error {
 }
 
 func (g *group) fetchMany(ctx context.Context, p []byte, off int64, workers int) error {
-	first, end := g.layout.touched(off, int64(len(p)))
+	first, end := g.layout.overlapping(off, int64(len(p)))
 	var next atomic.Int64
 	next.Store(int64(first))
 	going, ctx := errgroup.WithContext(ctx)

@@ -22,9 +22,9 @@ type Handle struct {
 	ctx   context.Context // ended by Close
 	close context.CancelFunc
 
-	mu      sync.Mutex
-	streams []*stream // oldest use first; guarded by mu
-	asking  sync.WaitGroup
+	mu          sync.Mutex
+	streams     []*stream // oldest use first; guarded by mu
+	prefetching sync.WaitGroup
 }
 
 const (
@@ -40,10 +40,10 @@ const (
 	// random read would continue one of the streams that random reads have begun.
 	firstSlack = 64 << 10
 
-	// trust is how many times as much as a stream has read may be asked for ahead of it.
+	// growthLimit is how many times as much as a stream has read may be asked for ahead of it.
 	// What is on its way together shares the link, so a window that is opened too far at
 	// once makes the first reads of a stream wait for bytes that come much later.
-	trust = 6
+	growthLimit = 6
 
 	// refill is how much of a window, or a quarter of a small one, must be missing before
 	// more is asked for: few large requests bring what comes first sooner than many small
@@ -56,19 +56,19 @@ const (
 
 // A stream is a row of reads that follow each other.
 type stream struct {
-	begun  int64 // where the first read began
-	next   int64 // where the next read is expected
-	asked  int64 // up to here chunks were asked for ahead
-	window int64 // bytes to keep asked for beyond next; 0 while it may be chance
-	ahead  *cache.Readahead
-	busy   bool // somebody is asking ahead for it
+	start      int64 // where the first read began
+	next       int64 // where the next read is expected
+	prefetched int64 // up to here chunks were asked for ahead
+	window     int64 // bytes to keep asked for beyond next; 0 while it may be chance
+	readahead  *cache.Readahead
+	busy       bool // somebody is asking ahead for it
 }
 
 // Handle returns a new Handle of f.
 func (f *File) Handle() *Handle {
 	h := &Handle{f: f}
 	h.ctx, h.close = context.WithCancel(context.Background())
-	f.r.keeper.opened(f)
+	f.r.materializer.opened(f)
 	return h
 }
 
@@ -78,7 +78,7 @@ func (h *Handle) File() *File { return h.f }
 // ReadAt is File.ReadAt, and fetches ahead beside it.
 func (h *Handle) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
 	if !h.f.r.c.Near() && !h.f.r.c.HasFile(h.f.id.File) {
-		h.follow(off, int64(len(p)))
+		h.track(off, int64(len(p)))
 	}
 	return h.f.ReadAt(ctx, p, off)
 }
@@ -88,30 +88,30 @@ func (h *Handle) Close() error {
 	h.mu.Lock()
 	h.close() // under the lock: nobody begins to ask after it
 	h.mu.Unlock()
-	h.asking.Wait()
+	h.prefetching.Wait()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, s := range h.streams {
-		s.ahead.Close()
+		s.readahead.Close()
 	}
 	h.streams = nil
 	return nil
 }
 
-// follow finds the stream that a read of n bytes at off continues, and has it ask for
+// track finds the stream that a read of n bytes at off continues, and has it ask for
 // what comes next. It does not wait.
-func (h *Handle) follow(off, n int64) {
+func (h *Handle) track(off, n int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.ctx.Err() != nil {
 		return
 	}
 	s := h.streamLocked(off, n)
-	if s.window == 0 || s.busy || s.asked >= min(h.f.Size(), s.next+max(s.window*3/4, s.window-refill)) {
+	if s.window == 0 || s.busy || s.prefetched >= min(h.f.Size(), s.next+max(s.window*3/4, s.window-refill)) {
 		return
 	}
 	s.busy = true
-	h.asking.Go(func() { h.ask(s) })
+	h.prefetching.Go(func() { h.prefetch(s) })
 }
 
 // streamLocked returns the stream that the read belongs to, moved on by it.
@@ -122,9 +122,9 @@ func (h *Handle) streamLocked(off, n int64) *stream {
 		h.streams = append(slices.Delete(h.streams, i, i+1), s)
 		return s
 	}
-	s := &stream{begun: off, next: off + n, asked: off + n, ahead: h.f.r.c.NewReadahead()}
+	s := &stream{start: off, next: off + n, prefetched: off + n, readahead: h.f.r.c.NewReadahead()}
 	if len(h.streams) == maxStreams {
-		h.streams[0].ahead.Close()
+		h.streams[0].readahead.Close()
 		h.streams = slices.Delete(h.streams, 0, 1)
 	}
 	h.streams = append(h.streams, s)
@@ -161,38 +161,38 @@ func (s *stream) move(off, n, most int64) {
 		return // overtaken by what came after it
 	}
 	s.next = end
-	s.asked = max(s.asked, end)
+	s.prefetched = max(s.prefetched, end)
 	if gap <= max(2*n, 2*firstSlack) {
-		s.window = min(max(2*s.window, n), trust*(end-s.begun), most)
+		s.window = min(max(2*s.window, n), growthLimit*(end-s.start), most)
 	} else if s.window /= 2; s.window < n {
 		s.window = 0
 	}
 }
 
-// askAtOnce is how much of a window is asked for in one go: the window may be gone
+// prefetchStep is how much of a window is asked for in one go: the window may be gone
 // before all of it is needed.
-const askAtOnce = 4 << 20
+const prefetchStep = 4 << 20
 
-// ask asks for what a stream will read next, until its window is full.
-func (h *Handle) ask(s *stream) {
+// prefetch asks for what a stream will read next, until its window is full.
+func (h *Handle) prefetch(s *stream) {
 	var err error
 	defer flight.Guard(&err)
 	for {
 		h.mu.Lock()
-		from, end := s.asked, min(h.f.Size(), s.next+s.window)
+		from, end := s.prefetched, min(h.f.Size(), s.next+s.window)
 		if from >= end || h.ctx.Err() != nil {
 			s.busy = false
 			h.mu.Unlock()
 			return
 		}
-		from, end = h.unreadLocked(s, from, min(end, from+askAtOnce))
-		s.asked = end
+		from, end = h.unreadLocked(s, from, min(end, from+prefetchStep))
+		s.prefetched = end
 		h.mu.Unlock()
-		if h.want(s, from, end-from) {
+		if h.prefetchRange(s, from, end-from) {
 			continue
 		}
 		h.mu.Lock()
-		s.asked = min(s.asked, from) // no room: the next read tries again
+		s.prefetched = min(s.prefetched, from) // no room: the next read tries again
 		s.busy = false
 		h.mu.Unlock()
 		return
@@ -206,7 +206,7 @@ func (h *Handle) unreadLocked(s *stream, from, end int64) (int64, int64) {
 		if other == s || other.window == 0 {
 			continue
 		}
-		switch read := max(other.begun, other.next-justRead); {
+		switch read := max(other.start, other.next-justRead); {
 		case read <= from && from < other.next:
 			from = min(end, other.next)
 		case from < read && read < end:
@@ -216,15 +216,15 @@ func (h *Handle) unreadLocked(s *stream, from, end int64) (int64, int64) {
 	return from, end
 }
 
-// want asks for the chunks of n bytes from off on.
-func (h *Handle) want(s *stream, off, n int64) bool {
+// prefetchRange asks for the chunks of n bytes from off on.
+func (h *Handle) prefetchRange(s *stream, off, n int64) bool {
 	for n > 0 {
 		g, err := h.f.group(h.ctx, h.f.groupAt(off))
 		if err != nil {
 			return true // a reader of it gets the error
 		}
-		part := min(n, g.layout.Size()-off)
-		if !h.wantOf(g, s, off, part) {
+		part := min(n, g.layout.size()-off)
+		if !h.prefetchGroup(g, s, off, part) {
 			return false
 		}
 		off, n = off+part, n-part
@@ -232,10 +232,10 @@ func (h *Handle) want(s *stream, off, n int64) bool {
 	return true
 }
 
-// wantOf is want for bytes of one group.
-func (h *Handle) wantOf(g *group, s *stream, off, n int64) bool {
+// prefetchGroup is want for bytes of one group.
+func (h *Handle) prefetchGroup(g *group, s *stream, off, n int64) bool {
 	var last codec.Term
-	first, end := g.layout.touched(off, n)
+	first, end := g.layout.overlapping(off, n)
 	for i := first; i < end && h.ctx.Err() == nil; i++ {
 		t := g.layout.terms[i]
 		r, _, err := h.f.r.c.Narrow(h.ctx, h.f.id, t, g.layout.piece(i, off, n))
@@ -246,7 +246,7 @@ func (h *Handle) wantOf(g *group, s *stream, off, n int64) bool {
 			continue // one chunk over and over
 		}
 		last = codec.Term{Xorb: t.Xorb, Chunks: r}
-		if !s.ahead.Prefetch(t.Xorb, r) {
+		if !s.readahead.Prefetch(t.Xorb, r) {
 			return false
 		}
 	}

@@ -49,7 +49,7 @@ func TestStreams(t *testing.T) {
 			for read := range strings.FieldsSeq(tt.reads) {
 				var off, n int64
 				fmt.Sscanf(read, "%d+%d", &off, &n)
-				h.follow(off<<10, n<<10)
+				h.track(off<<10, n<<10)
 			}
 			var got []string
 			for _, s := range h.streams {
@@ -68,7 +68,7 @@ func TestStreamsAreBounded(t *testing.T) {
 	h := file.Handle()
 	defer h.Close()
 	for i := range int64(1000) {
-		h.follow(i*100<<20, 4096)
+		h.track(i*100<<20, 4096)
 	}
 	if n := len(h.streams); n != maxStreams {
 		t.Errorf("%d streams are followed, want %d", n, maxStreams)

@@ -11,33 +11,33 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
-// A keeper lays files down whole in the background, one at a time. It waits for a moment
+// A materializer lays files down whole in the background, one at a time. It waits for a moment
 // at which nobody reads before each batch that it asks for (batchChunks), and has no more
 // than one on its way. What it needs of a far file was just read, so it mostly comes from
 // the disk.
-type keeper struct {
-	r      *Reader
-	policy Policy
-	least  int64 // sizes of files that MaterializeAuto keeps
-	most   int64
-	times  int32 // how often they must have been read
+type materializer struct {
+	r       *Reader
+	policy  Policy
+	minSize int64 // sizes of files that MaterializeAuto keeps
+	maxSize int64
+	times   int32 // how often they must have been read
 
-	ctx    context.Context // ended by close
-	stop   context.CancelFunc
-	going  sync.WaitGroup
-	start  time.Time
-	active atomic.Int64 // reads under way
-	ended  atomic.Int64 // when the last one ended, in ns since start
+	ctx     context.Context // ended by close
+	stop    context.CancelFunc
+	running sync.WaitGroup
+	start   time.Time
+	active  atomic.Int64 // reads under way
+	ended   atomic.Int64 // when the last one ended, in ns since start
 
-	mu      sync.Mutex
-	queue   []*File               // guarded by mu
-	queued  map[codec.Hash]bool   // those, and the one that is being laid down; guarded by mu
-	failed  map[codec.Hash]failed // those that were not kept for an error; guarded by mu
-	running bool                  // guarded by mu
+	mu        sync.Mutex
+	queue     []*File                   // guarded by mu
+	queued    map[codec.Hash]bool       // those, and the one that is being laid down; guarded by mu
+	failed    map[codec.Hash]failedFile // those that were not kept for an error; guarded by mu
+	isRunning bool                      // guarded by mu
 }
 
-// A failed is when a file may be tried again, and how long it waits next time.
-type failed struct {
+// A failedFile is when a file may be tried again, and how long it waits next time.
+type failedFile struct {
 	again time.Time
 	pause time.Duration
 }
@@ -47,51 +47,51 @@ const (
 	maxFailed = 1024
 
 	firstPause = time.Minute
-	mostPause  = time.Hour
+	maxPause   = time.Hour
 
-	quiet    = 20 * time.Millisecond // without a read: nobody is reading
-	glance   = 5 * time.Millisecond  // how often it looks for that
-	patience = time.Second           // after which it takes one batch all the same
+	idleAfter   = 20 * time.Millisecond // without a read: nobody is reading
+	idlePoll    = 5 * time.Millisecond  // how often it looks for that
+	maxIdleWait = time.Second           // after which it takes one batch all the same
 )
 
-func (k *keeper) init(r *Reader, policy Policy) {
-	k.r, k.start = r, time.Now()
-	k.queued, k.failed = map[codec.Hash]bool{}, map[codec.Hash]failed{}
-	k.ctx, k.stop = context.WithCancel(context.Background())
+func (m *materializer) init(r *Reader, policy Policy) {
+	m.r, m.start = r, time.Now()
+	m.queued, m.failed = map[codec.Hash]bool{}, map[codec.Hash]failedFile{}
+	m.ctx, m.stop = context.WithCancel(context.Background())
 	kept := r.c.Stats().Disk
 	if kept == nil {
 		return
 	}
-	k.policy, k.least, k.times, k.most = policy, leastFar, timesFar, kept.MaxBytes/cacheShare
+	m.policy, m.minSize, m.times, m.maxSize = policy, minRemote, timesRemote, kept.MaxBytes/cacheShare
 	if r.c.Near() {
-		k.least, k.times = leastNear, timesNear
+		m.minSize, m.times = minLocal, timesLocal
 	}
 }
 
 // opened is called when somebody opens f to read it.
-func (k *keeper) opened(f *File) {
-	if k.policy == MaterializeAlways && f.Size() > 0 {
-		k.add(f)
+func (m *materializer) opened(f *File) {
+	if m.policy == MaterializeAlways && f.Size() > 0 {
+		m.add(f)
 	}
 }
 
-// begins is called when a read begins, and what it returns when it ends.
-func (k *keeper) begins() {
-	if k.policy != MaterializeNever {
-		k.active.Add(1)
+// readStarts is called when a read begins, and what it returns when it ends.
+func (m *materializer) readStarts() {
+	if m.policy != MaterializeNever {
+		m.active.Add(1)
 	}
 }
 
-func (k *keeper) ends() {
-	if k.policy != MaterializeNever {
-		k.ended.Store(int64(time.Since(k.start)))
-		k.active.Add(-1)
+func (m *materializer) readEnds() {
+	if m.policy != MaterializeNever {
+		m.ended.Store(int64(time.Since(m.start)))
+		m.active.Add(-1)
 	}
 }
 
 // read is called when n bytes at off were read of chunks.
-func (k *keeper) read(f *File, off, n int64) {
-	if k.policy != MaterializeAuto || f.Size() < k.least || f.Size() > k.most {
+func (m *materializer) read(f *File, off, n int64) {
+	if m.policy != MaterializeAuto || f.Size() < m.minSize || f.Size() > m.maxSize {
 		return
 	}
 	c := f.covered.Load()
@@ -103,102 +103,102 @@ func (k *keeper) read(f *File, off, n int64) {
 		return
 	}
 	f.covered.Store(newCoverage(f.Size()))
-	if f.times.Add(1) >= k.times {
-		k.add(f)
+	if f.times.Add(1) >= m.times {
+		m.add(f)
 	}
 }
 
 // add has f laid down, if that is not under way and did not fail just now.
-func (k *keeper) add(f *File) {
+func (m *materializer) add(f *File) {
 	h := f.id.File
-	if k.r.c.HasFile(h) || !k.r.c.CanPutFile() || f.claimedWrong() {
+	if m.r.c.HasFile(h) || !m.r.c.CanPutFile() || f.claimedWrong() {
 		return
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.ctx.Err() != nil || k.queued[h] || len(k.queue) == maxQueue || time.Now().Before(k.failed[h].again) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.ctx.Err() != nil || m.queued[h] || len(m.queue) == maxQueue || time.Now().Before(m.failed[h].again) {
 		return
 	}
-	k.queued[h] = true
-	k.queue = append(k.queue, f)
-	if !k.running {
-		k.running = true
-		k.going.Go(k.run)
+	m.queued[h] = true
+	m.queue = append(m.queue, f)
+	if !m.isRunning {
+		m.isRunning = true
+		m.running.Go(m.run)
 	}
 }
 
-func (k *keeper) run() {
-	for f := k.next(nil, nil); f != nil; {
-		err := k.layDown(f)
-		f = k.next(f, err)
+func (m *materializer) run() {
+	for f := m.next(nil, nil); f != nil; {
+		err := m.materialize(f)
+		f = m.next(f, err)
 	}
 }
 
 // next takes account of what became of the last file and returns the next one, or nil.
-func (k *keeper) next(last *File, err error) *File {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+func (m *materializer) next(last *File, err error) *File {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if last != nil {
-		k.doneLocked(last.id.File, err)
+		m.doneLocked(last.id.File, err)
 	}
-	if len(k.queue) == 0 || k.ctx.Err() != nil {
-		k.running = false
+	if len(m.queue) == 0 || m.ctx.Err() != nil {
+		m.isRunning = false
 		return nil
 	}
-	f := k.queue[0]
-	k.queue = k.queue[1:]
+	f := m.queue[0]
+	m.queue = m.queue[1:]
 	return f
 }
 
-func (k *keeper) doneLocked(h codec.Hash, err error) {
-	delete(k.queued, h)
+func (m *materializer) doneLocked(h codec.Hash, err error) {
+	delete(m.queued, h)
 	if err == nil {
-		delete(k.failed, h)
+		delete(m.failed, h)
 		return
 	}
-	if len(k.failed) >= maxFailed {
-		clear(k.failed)
+	if len(m.failed) >= maxFailed {
+		clear(m.failed)
 	}
-	pause := min(max(firstPause, 2*k.failed[h].pause), mostPause)
-	k.failed[h] = failed{time.Now().Add(pause), pause}
+	pause := min(max(firstPause, 2*m.failed[h].pause), maxPause)
+	m.failed[h] = failedFile{time.Now().Add(pause), pause}
 }
 
-func (k *keeper) layDown(f *File) (err error) {
+func (m *materializer) materialize(f *File) (err error) {
 	defer flight.Guard(&err)
-	w := newWhole(k.ctx, f, f.claim())
-	w.get, w.paced = k.get, true
-	return f.layDown(w, func(int64) {})
+	w := newVerifyReader(m.ctx, f, f.claim())
+	w.get, w.paced = m.get, true
+	return f.putFile(w, func(int64) {})
 }
 
 // get fetches a batch once nobody reads.
-func (k *keeper) get(b batch) (*cache.Run, error) {
-	if err := k.wait(); err != nil {
+func (m *materializer) get(b batch) (*cache.Run, error) {
+	if err := m.wait(); err != nil {
 		return nil, err
 	}
-	return k.r.c.Run(k.ctx, b.xorb, b.chunks)
+	return m.r.c.Run(m.ctx, b.xorb, b.chunks)
 }
 
 // wait returns when nobody reads, or patience is over.
-func (k *keeper) wait() error {
-	look := time.NewTicker(glance)
+func (m *materializer) wait() error {
+	look := time.NewTicker(idlePoll)
 	defer look.Stop()
-	for begin := time.Since(k.start); ; {
-		now := time.Since(k.start)
-		idle := k.active.Load() == 0 && now-time.Duration(k.ended.Load()) >= quiet
-		if idle || now-begin >= patience {
-			return k.ctx.Err()
+	for begin := time.Since(m.start); ; {
+		now := time.Since(m.start)
+		idle := m.active.Load() == 0 && now-time.Duration(m.ended.Load()) >= idleAfter
+		if idle || now-begin >= maxIdleWait {
+			return m.ctx.Err()
 		}
 		select {
 		case <-look.C:
-		case <-k.ctx.Done():
-			return k.ctx.Err()
+		case <-m.ctx.Done():
+			return m.ctx.Err()
 		}
 	}
 }
 
-func (k *keeper) close() {
-	k.mu.Lock()
-	k.stop() // under the lock: nothing begins after it
-	k.mu.Unlock()
-	k.going.Wait()
+func (m *materializer) close() {
+	m.mu.Lock()
+	m.stop() // under the lock: nothing begins after it
+	m.mu.Unlock()
+	m.running.Wait()
 }

@@ -6,22 +6,22 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
-// A Layout finds the terms of a byte range. It is arithmetic only: no I/O, no
+// A layout finds the terms of a byte range. It is arithmetic only: no I/O, no
 // errors, and safe for concurrent use because it never changes.
-type Layout struct {
+type layout struct {
 	terms []codec.Term
 	ends  []int64 // ends[i] is the file offset just past terms[i]
 }
 
-// NewLayout returns the layout of a file made of terms.
-func NewLayout(terms []codec.Term) *Layout {
+// newLayout returns the layout of a file made of terms.
+func newLayout(terms []codec.Term) *layout {
 	l := newLayoutAt(terms, 0)
 	return &l
 }
 
 // newLayoutAt returns the layout of terms, the first of which begins at an offset of a file.
-func newLayoutAt(terms []codec.Term, end int64) Layout {
-	l := Layout{terms: terms, ends: make([]int64, len(terms))}
+func newLayoutAt(terms []codec.Term, end int64) layout {
+	l := layout{terms: terms, ends: make([]int64, len(terms))}
 	for i, t := range terms {
 		end += int64(t.Size)
 		l.ends[i] = end
@@ -29,30 +29,30 @@ func newLayoutAt(terms []codec.Term, end int64) Layout {
 	return l
 }
 
-// Size returns the offset behind the last term, which is the size of a file whose first term
+// size returns the offset behind the last term, which is the size of a file whose first term
 // the layout has.
-func (l *Layout) Size() int64 {
+func (l *layout) size() int64 {
 	if len(l.ends) == 0 {
 		return 0
 	}
 	return l.ends[len(l.ends)-1]
 }
 
-// Pieces returns, in file order, the pieces of the bytes off ≤ i < off+n,
+// pieces returns, in file order, the pieces of the bytes off ≤ i < off+n,
 // less those past the end of the file.
-func (l *Layout) Pieces(off, n int64) []codec.Piece {
-	n = min(n, l.Size()-off)
+func (l *layout) pieces(off, n int64) []codec.Piece {
+	n = min(n, l.size()-off)
 	var pieces []codec.Piece
-	first, end := l.touched(off, n)
+	first, end := l.overlapping(off, n)
 	for i := first; i < end; i++ {
 		pieces = append(pieces, l.piece(i, off, n))
 	}
 	return pieces
 }
 
-// touched returns the terms first ≤ i < end that have bytes of the range. There may be
+// overlapping returns the terms first ≤ i < end that have bytes of the range. There may be
 // very many of them, if they are tiny.
-func (l *Layout) touched(off, n int64) (first, end int) {
+func (l *layout) overlapping(off, n int64) (first, end int) {
 	if n <= 0 {
 		return 0, 0
 	}
@@ -68,7 +68,7 @@ func after(ends []int64, off int64) int {
 }
 
 // piece returns the piece of a range that is in term i.
-func (l *Layout) piece(i int, off, n int64) codec.Piece {
+func (l *layout) piece(i int, off, n int64) codec.Piece {
 	start := l.ends[i] - int64(l.terms[i].Size)
 	from, to := max(off, start), min(off+n, l.ends[i])
 	return codec.Piece{Term: i, Off: from, Skip: from - start, Size: to - from}

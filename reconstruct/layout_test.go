@@ -9,7 +9,7 @@ import (
 )
 
 func TestPieces(t *testing.T) {
-	l := NewLayout([]codec.Term{{Size: 10}, {Size: 20}, {Size: 5}}) // 0–10–30–35
+	l := newLayout([]codec.Term{{Size: 10}, {Size: 20}, {Size: 5}}) // 0–10–30–35
 	piece := func(term int, off, skip, size int64) codec.Piece {
 		return codec.Piece{Term: term, Off: off, Skip: skip, Size: size}
 	}
@@ -32,7 +32,7 @@ func TestPieces(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := l.Pieces(tt.off, tt.n); !slices.Equal(got, tt.want) {
+			if got := l.pieces(tt.off, tt.n); !slices.Equal(got, tt.want) {
 				t.Errorf("Pieces(%d, %d) = %v, want %v", tt.off, tt.n, got, tt.want)
 			}
 		})
@@ -41,18 +41,18 @@ func TestPieces(t *testing.T) {
 
 // Every range of a small file is covered by its pieces, in order and without gaps.
 func TestPiecesCoverEveryRange(t *testing.T) {
-	l := NewLayout([]codec.Term{{Size: 3}, {Size: 1}, {Size: 7}, {Size: 2}})
-	for off := range l.Size() {
-		for n := int64(1); n <= l.Size()+2; n++ {
+	l := newLayout([]codec.Term{{Size: 3}, {Size: 1}, {Size: 7}, {Size: 2}})
+	for off := range l.size() {
+		for n := int64(1); n <= l.size()+2; n++ {
 			at := off
-			for _, p := range l.Pieces(off, n) {
+			for _, p := range l.pieces(off, n) {
 				start := l.ends[p.Term] - int64(l.terms[p.Term].Size)
 				if p.Off != at || p.Size <= 0 || start+p.Skip != p.Off || p.Skip+p.Size > int64(l.terms[p.Term].Size) {
 					t.Fatalf("Pieces(%d, %d): piece %+v at %d", off, n, p, at)
 				}
 				at += p.Size
 			}
-			if want := min(off+n, l.Size()); at != want {
+			if want := min(off+n, l.size()); at != want {
 				t.Fatalf("Pieces(%d, %d) end at %d, want %d", off, n, at, want)
 			}
 		}

@@ -10,29 +10,29 @@ import (
 )
 
 const (
-	maxPlains = 64               // files kept whole that are open here
-	idlePlain = 10 * time.Second // after which one that is not read is closed, at the latest twice that
+	maxBacking  = 64               // files kept whole that are open here
+	idleBacking = 10 * time.Second // after which one that is not read is closed, at the latest twice that
 )
 
-// plains are the files kept whole that were read last. What is open cannot be evicted, so
+// backingFiles are the files kept whole that were read last. What is open cannot be evicted, so
 // they do not stay open for long.
-type plains struct {
+type backingFiles struct {
 	c    *cache.Cache
 	open *recent.Set[codec.Hash, *disk.File]
 }
 
-// An openPlain is a file that is kept whole.
-type openPlain = recent.Item[codec.Hash, *disk.File]
+// An openBacking is a file that is kept whole.
+type openBacking = recent.Item[codec.Hash, *disk.File]
 
-func (s *plains) init(c *cache.Cache) {
+func (s *backingFiles) init(c *cache.Cache) {
 	s.c = c
-	s.open = recent.New[codec.Hash](maxPlains, idlePlain, func(f *disk.File) {
+	s.open = recent.New[codec.Hash](maxBacking, idleBacking, func(f *disk.File) {
 		_ = f.Close() // it was only read
 	})
 }
 
 // readAt fills p from a file that is kept whole, and says whether it could.
-func (s *plains) readAt(h codec.Hash, p []byte, off int64) bool {
+func (s *backingFiles) readAt(h codec.Hash, p []byte, off int64) bool {
 	if !s.c.HasDisk() || len(p) == 0 {
 		return false
 	}
@@ -49,7 +49,7 @@ func (s *plains) readAt(h codec.Hash, p []byte, off int64) bool {
 }
 
 // take returns a file, which must be put back after the read, or nil if it is not kept.
-func (s *plains) take(h codec.Hash) *openPlain {
+func (s *backingFiles) take(h codec.Hash) *openBacking {
 	if known := s.open.Find(h); known != nil {
 		return known
 	}

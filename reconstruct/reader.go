@@ -24,15 +24,15 @@ type Options struct {
 
 // A Reader rebuilds files. It knows hashes, never names. It is safe for concurrent use.
 type Reader struct {
-	c        *cache.Cache
-	window   int64
-	parallel int
-	open     files
-	keeper   keeper
-	plains   plains
-	sums     sums
-	terms    groups
-	loads    chan struct{} // slots for groups being read
+	c            *cache.Cache
+	window       int64
+	parallel     int
+	open         files
+	materializer materializer
+	backing      backingFiles
+	sums         sums
+	terms        groups
+	loads        chan struct{} // slots for groups being read
 }
 
 // New returns a Reader that takes its bytes from c. Close ends it, before c is closed.
@@ -53,8 +53,8 @@ func New(c *cache.Cache, o Options) *Reader {
 	r.terms.max = o.Terms
 	r.open.init()
 	r.sums.init()
-	r.keeper.init(r, o.Materialize)
-	r.plains.init(c)
+	r.materializer.init(r, o.Materialize)
+	r.backing.init(c)
 	return r
 }
 
@@ -99,8 +99,8 @@ type File struct {
 	fixed bool                  // only this File Info block counts
 	retry atomic.Pointer[retry] // nil: no other block was requested
 
-	whole  atomic.Bool // it was read whole, and its hash was right
-	hashed atomic.Int32
+	verifiedWhole atomic.Bool // it was read whole, and its hash was right
+	hashed        atomic.Int32
 
 	covered atomic.Pointer[coverage] // what was read of it; nil: nothing, or it is not noted
 	times   atomic.Int32             // how often all of it was read
@@ -139,14 +139,14 @@ func (f *File) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
 // read fills p with the bytes from off on, which all are in the file: from where it is kept
 // whole, if it is, or else of chunks.
 func (f *File) read(ctx context.Context, p []byte, off int64) error {
-	f.r.keeper.begins()
-	defer f.r.keeper.ends()
-	if f.r.plains.readAt(f.id.File, p, off) {
+	f.r.materializer.readStarts()
+	defer f.r.materializer.readEnds()
+	if f.r.backing.readAt(f.id.File, p, off) {
 		return nil
 	}
 	err := f.fetch(ctx, p, off)
 	if err == nil {
-		f.r.keeper.read(f, off, int64(len(p)))
+		f.r.materializer.read(f, off, int64(len(p)))
 	}
 	return err
 }
@@ -174,7 +174,7 @@ func (f *File) Verified(ctx context.Context) string {
 	switch {
 	case f.hashed.Load() == yes:
 		return verifiedChunk
-	case f.whole.Load():
+	case f.verifiedWhole.Load():
 		return verifiedFile
 	}
 	return verifiedNone

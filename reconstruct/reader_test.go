@@ -57,7 +57,7 @@ func TestVectors(t *testing.T) {
 			continue
 		}
 		for way, content := range map[string]io.Reader{
-			"ReadAt": io.NewSectionReader(at{t.Context(), f}, 0, f.Size()), "Whole": f.Whole(t.Context(), nil),
+			"ReadAt": io.NewSectionReader(at{t.Context(), f}, 0, f.Size()), "Whole": f.VerifyReader(t.Context(), nil),
 		} {
 			sum := sha256.New()
 			if _, err := io.CopyBuffer(struct{ io.Writer }{sum}, struct{ io.Reader }{content}, make([]byte, 1<<20)); err != nil || hex.EncodeToString(sum.Sum(nil)) != want.SHA256 {
@@ -200,7 +200,7 @@ func TestF45_Sizes(t *testing.T) {
 						}
 					}
 				}
-				if got, err := io.ReadAll(file.Whole(t.Context(), nil)); err != nil || !bytes.Equal(got, tt.content) {
+				if got, err := io.ReadAll(file.VerifyReader(t.Context(), nil)); err != nil || !bytes.Equal(got, tt.content) {
 					t.Errorf("Whole: %d bytes, %v", len(got), err)
 				}
 			})
@@ -245,7 +245,7 @@ func TestF44_ManyTerms(t *testing.T) {
 		t.Errorf("the open file takes %d bytes, %d for each term", grown, grown/int64(terms))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	w := file.Whole(ctx, nil)
+	w := file.VerifyReader(ctx, nil)
 	if _, err := io.ReadFull(w, p); err != nil {
 		t.Error(err)
 	}

@@ -41,7 +41,7 @@ func TestD19_ChunksOfWholeFilesGoFirst(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		r.keeper.going.Wait()
+		r.materializer.running.Wait()
 		term := file.Info.Terms[0]
 		for begin := time.Now(); len(kept.Missing(term.Xorb, term.Chunks)) > 0; time.Sleep(time.Millisecond) {
 			if time.Since(begin) > time.Minute {

@@ -17,7 +17,7 @@ import (
 type group struct {
 	file   *File
 	index  int // of the group in the file
-	layout Layout
+	layout layout
 	verify []codec.Hash // of the terms; nil: not known
 
 	used atomic.Bool // since the last look of groups

@@ -117,7 +117,7 @@ func TestL17_TermsAreBounded(t *testing.T) {
 			}
 			readers.Wait()
 			for i := range files {
-				got, err := io.ReadAll(open[i].File().Whole(t.Context(), nil))
+				got, err := io.ReadAll(open[i].File().VerifyReader(t.Context(), nil))
 				if err != nil || !bytes.Equal(got, contents[i]) {
 					t.Errorf("file %d read whole: %d bytes, %v", i, len(got), err)
 				}

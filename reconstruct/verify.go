@@ -21,14 +21,14 @@ import (
 	"github.com/xetfs/xetfs/codec/shard"
 )
 
-// Whole reads the file from its beginning to its end and checks it on the way: every
+// VerifyReader reads the file from its beginning to its end and checks it on the way: every
 // chunk by its hash where that is known, every term by its verification hash where the
 // shard has one, and all of it by the file's hash. The last Read returns an error
 // instead of io.EOF if the file is not what its hash says.
 //
 // If sum is not nil, the SHA-256 of the file is compared with it, too.
-func (f *File) Whole(ctx context.Context, sum *[32]byte) io.Reader {
-	return newWhole(ctx, f, sum)
+func (f *File) VerifyReader(ctx context.Context, sum *[32]byte) io.Reader {
+	return newVerifyReader(ctx, f, sum)
 }
 
 // Check reads the file that a File Info block describes, and compares it with every
@@ -38,7 +38,7 @@ func (f *File) Whole(ctx context.Context, sum *[32]byte) io.Reader {
 func (r *Reader) Check(ctx context.Context, fi *shard.FileInfo, read func(n int64)) error {
 	f := newFile(r, codec.FileID{File: fi.File}, fi)
 	f.fixed = true
-	w := newWhole(ctx, f, f.claim())
+	w := newVerifyReader(ctx, f, f.claim())
 	defer func() { w.batches.close() }()
 	for {
 		batch, err := w.next()
@@ -56,8 +56,8 @@ func (r *Reader) Check(ctx context.Context, fi *shard.FileInfo, read func(n int6
 // batchChunks is how many chunks are read and unpacked at a time: at most 4 MiB.
 const batchChunks = 32
 
-// A whole is a file on its way from beginning to end.
-type whole struct {
+// A verifyReader is a file on its way from beginning to end.
+type verifyReader struct {
 	ctx     context.Context // of the one who reads; a reader has nowhere else to put it
 	f       *File
 	batches *batches
@@ -78,9 +78,9 @@ type whole struct {
 	err  error
 }
 
-func newWhole(ctx context.Context, f *File, sum *[32]byte) *whole {
+func newVerifyReader(ctx context.Context, f *File, sum *[32]byte) *verifyReader {
 	b := newBatches(ctx, f)
-	w := &whole{ctx: ctx, f: f, batches: b, get: b.get, want: sum}
+	w := &verifyReader{ctx: ctx, f: f, batches: b, get: b.get, want: sum}
 	if sum != nil {
 		w.sum = sha256.New()
 	}
@@ -88,113 +88,113 @@ func newWhole(ctx context.Context, f *File, sum *[32]byte) *whole {
 }
 
 // Read implements io.Reader.
-func (w *whole) Read(p []byte) (int, error) {
-	for len(w.rest) == 0 && w.err == nil {
-		if w.rest, w.err = w.next(); w.err != nil {
-			w.batches.close()
-			if !errors.Is(w.err, io.EOF) {
-				w.f.failed(w.err)
+func (v *verifyReader) Read(p []byte) (int, error) {
+	for len(v.rest) == 0 && v.err == nil {
+		if v.rest, v.err = v.next(); v.err != nil {
+			v.batches.close()
+			if !errors.Is(v.err, io.EOF) {
+				v.f.failed(v.err)
 			}
 		}
 	}
-	if len(w.rest) == 0 {
-		return 0, w.err
+	if len(v.rest) == 0 {
+		return 0, v.err
 	}
-	n := copy(p, w.rest)
-	w.rest = w.rest[n:]
+	n := copy(p, v.rest)
+	v.rest = v.rest[n:]
 	return n, nil
 }
 
 // next returns the next bytes of the file, valid until the following call.
-func (w *whole) next() ([]byte, error) {
-	at, ok, err := w.following()
+func (v *verifyReader) next() ([]byte, error) {
+	at, ok, err := v.following()
 	if err != nil {
 		return nil, err
 	}
 	if !ok {
-		return nil, w.end()
+		return nil, v.end()
 	}
-	b, err := w.batch(at)
-	if err != nil && !w.f.fixed {
-		w.f.failed(err)
-		if other := w.f.another(w.ctx, at.g, err); other != nil {
-			w.moveTo(other)
-			return w.next()
+	b, err := v.batch(at)
+	if err != nil && !v.f.fixed {
+		v.f.failed(err)
+		if other := v.f.another(v.ctx, at.g, err); other != nil {
+			v.moveTo(other)
+			return v.next()
 		}
 	}
-	if err == nil && at.ends() && !w.midTerm {
-		err = w.endTerm(at)
+	if err == nil && at.ends() && !v.midTerm {
+		err = v.endTerm(at)
 	}
 	if err != nil {
-		return nil, &TermError{File: w.f.id, Term: at.termIndex(), Xorb: at.xorb, Err: err}
+		return nil, &TermError{File: v.f.id, Term: at.termIndex(), Xorb: at.xorb, Err: err}
 	}
-	w.last = at
+	v.last = at
 	if at.ends() {
-		w.size, w.hashes, w.midTerm = 0, w.hashes[:0], false
+		v.size, v.hashes, v.midTerm = 0, v.hashes[:0], false
 	}
-	if w.sum != nil {
-		w.sum.Write(b)
+	if v.sum != nil {
+		v.sum.Write(b)
 	}
 	return b, nil
 }
 
 // following returns the batch that is to be read next; false if there is none.
-func (w *whole) following() (batch, bool, error) {
-	if w.last.g != nil {
-		return w.last.next(w.ctx)
+func (v *verifyReader) following() (batch, bool, error) {
+	if v.last.g != nil {
+		return v.last.next(v.ctx)
 	}
-	if w.f.groups() == 0 {
+	if v.f.groups() == 0 {
 		return batch{}, false, nil
 	}
-	b, err := w.f.first(w.ctx)
+	b, err := v.f.first(v.ctx)
 	return b, err == nil, err
 }
 
 // batch reads the chunks of a batch.
-func (w *whole) batch(b batch) ([]byte, error) {
-	r, ctx := b.chunks, w.ctx
+func (v *verifyReader) batch(b batch) ([]byte, error) {
+	r, ctx := b.chunks, v.ctx
 	var hashes [batchChunks]codec.Hash
 	var run *cache.Run
 	for try := 1; ; try++ {
 		var err error
 		if try == 1 {
-			run, err = w.get(b)
+			run, err = v.get(b)
 		} else {
-			run, err = w.f.r.c.Run(ctx, b.xorb, r)
+			run, err = v.f.r.c.Run(ctx, b.xorb, r)
 		}
 		if err == nil {
 			n := int(run.UnpackedSize())
-			w.buf = slices.Grow(w.buf[:0], n)[:n]
-			err = xorbError(b.xorb, unpackAll(w.ctx, run, w.buf, hashes[:]))
+			v.buf = slices.Grow(v.buf[:0], n)[:n]
+			err = xorbError(b.xorb, unpackAll(v.ctx, run, v.buf, hashes[:]))
 		}
 		if err == nil {
 			break
 		}
-		if !w.f.r.c.ShouldRetry(b.xorb, err, try) {
+		if !v.f.r.c.ShouldRetry(b.xorb, err, try) {
 			return nil, err
 		}
 		ctx = origin.NoCache(ctx)
 	}
 	for i := range r.Len() {
 		n := run.Size(r.Start + uint32(i))
-		w.tree.Add(merkle.Leaf{Hash: hashes[i], Size: uint64(n)})
+		v.tree.Add(merkle.Leaf{Hash: hashes[i], Size: uint64(n)})
 	}
-	w.chunks += int64(r.Len())
-	w.hashes = append(w.hashes, hashes[:r.Len()]...)
-	w.size += int64(len(w.buf))
-	return w.buf, nil
+	v.chunks += int64(r.Len())
+	v.hashes = append(v.hashes, hashes[:r.Len()]...)
+	v.size += int64(len(v.buf))
+	return v.buf, nil
 }
 
 // moveTo goes on with another File Info block of the same file, behind the chunks that were
 // read already. A term that it begins within is compared by the hash of the file alone.
-func (w *whole) moveTo(g *group) {
-	w.batches.close()
-	w.batches = newBatches(w.ctx, w.f)
-	if !w.paced {
-		w.get = w.batches.get
+func (v *verifyReader) moveTo(g *group) {
+	v.batches.close()
+	v.batches = newBatches(v.ctx, v.f)
+	if !v.paced {
+		v.get = v.batches.get
 	}
-	w.last, w.size, w.hashes, w.midTerm = batch{}, 0, w.hashes[:0], false
-	read := w.chunks
+	v.last, v.size, v.hashes, v.midTerm = batch{}, 0, v.hashes[:0], false
+	read := v.chunks
 	if read == 0 {
 		return // following begins with the first batch
 	}
@@ -203,8 +203,8 @@ func (w *whole) moveTo(g *group) {
 			read -= n
 			continue
 		}
-		w.last = batch{g, i, t.Xorb, codec.ChunkRange{Start: t.Chunks.Start, End: t.Chunks.Start + uint32(read)}}
-		w.midTerm = !w.last.ends()
+		v.last = batch{g, i, t.Xorb, codec.ChunkRange{Start: t.Chunks.Start, End: t.Chunks.Start + uint32(read)}}
+		v.midTerm = !v.last.ends()
 		return
 	}
 }
@@ -245,38 +245,38 @@ func unpackAll(ctx context.Context, run *cache.Run, dst []byte, hashes []codec.H
 }
 
 // endTerm checks a term that was read to its end.
-func (w *whole) endTerm(b batch) error {
+func (v *verifyReader) endTerm(b batch) error {
 	t := b.of()
-	if w.size != int64(t.Size) {
-		return codec.Corrupt("term", 0, "chunks %v are %d bytes, the term says %d", t.Chunks, w.size, t.Size)
+	if v.size != int64(t.Size) {
+		return codec.Corrupt("term", 0, "chunks %v are %d bytes, the term says %d", t.Chunks, v.size, t.Size)
 	}
 	if b.g.verify == nil {
 		return nil
 	}
-	if got, want := merkle.Term(w.hashes), b.g.verify[b.term]; got != want {
+	if got, want := merkle.Term(v.hashes), b.g.verify[b.term]; got != want {
 		return codec.Corrupt("term", 0, "verification hash of chunks %v is %s, the shard says %s", t.Chunks, got, want)
 	}
 	return nil
 }
 
 // end checks the file when all terms were read.
-func (w *whole) end() error {
-	if got := w.tree.Sum(); got != w.f.id.File {
-		return fmt.Errorf("file %s: %w", w.f.id.File, codec.Corrupt("file info block", w.f.block, "its chunks make file %s", got))
+func (v *verifyReader) end() error {
+	if got := v.tree.Sum(); got != v.f.id.File {
+		return fmt.Errorf("file %s: %w", v.f.id.File, codec.Corrupt("file info block", v.f.block, "its chunks make file %s", got))
 	}
-	w.f.whole.Store(true)
-	return w.endSum()
+	v.f.verifiedWhole.Store(true)
+	return v.endSum()
 }
 
 // endSum compares the SHA-256 of a file with a right hash.
-func (w *whole) endSum() error {
-	if w.sum == nil {
+func (v *verifyReader) endSum() error {
+	if v.sum == nil {
 		return io.EOF
 	}
-	got := [32]byte(w.sum.Sum(nil))
-	w.f.r.sums.Add(w.f.id.File, got)
-	if got != *w.want {
-		return WrongSHA256(w.f.id, got, *w.want)
+	got := [32]byte(v.sum.Sum(nil))
+	v.f.r.sums.Add(v.f.id.File, got)
+	if got != *v.want {
+		return WrongSHA256(v.f.id, got, *v.want)
 	}
 	return io.EOF
 }

@@ -29,7 +29,7 @@ func TestWhole(t *testing.T) {
 			content := origintest.Text(1, 300_000)
 			f := b.Add(content, 1000, 1, 20_000)
 			file := open(t, b.Store(), f.ID())
-			if err := iotest.TestReader(file.Whole(t.Context(), nil), content); err != nil {
+			if err := iotest.TestReader(file.VerifyReader(t.Context(), nil), content); err != nil {
 				t.Error(err)
 			}
 		})
@@ -85,7 +85,7 @@ func TestF39_F40_WholeAndCheck(t *testing.T) {
 				if o.NoFooter && tt.name == "a chunk" {
 					whole, check = "term 0: xorb", "its chunks make xorb"
 				}
-				w := file.Whole(t.Context(), nil)
+				w := file.VerifyReader(t.Context(), nil)
 				_, err = io.Copy(io.Discard, w)
 				judge(t, "Whole", err, whole)
 				if _, again := w.Read(make([]byte, 1)); err != nil && again != err {
@@ -139,7 +139,7 @@ func TestVerified(t *testing.T) {
 			if got := file.Verified(t.Context()); got != tt.first {
 				t.Errorf("Verified = %q, want %q", got, tt.first)
 			}
-			if _, err := io.Copy(io.Discard, file.Whole(t.Context(), nil)); err != nil {
+			if _, err := io.Copy(io.Discard, file.VerifyReader(t.Context(), nil)); err != nil {
 				t.Fatal(err)
 			}
 			if got := file.Verified(t.Context()); got != tt.second {

@@ -24,31 +24,31 @@ const (
 // Which files MaterializeAuto keeps. From a near origin it keeps what is worth it: large
 // files that the kernel did not keep in its page cache from one time to the next.
 const (
-	leastFar   = 64 << 10 // bytes
-	leastNear  = 8 << 20
-	timesFar   = 1 // how often all of it was read
-	timesNear  = 2
-	cacheShare = 4 // of the disk cache, it takes one in so many parts at most
+	minRemote   = 64 << 10 // bytes
+	minLocal    = 8 << 20
+	timesRemote = 1 // how often all of it was read
+	timesLocal  = 2
+	cacheShare  = 4 // of the disk cache, it takes one in so many parts at most
 )
 
-// Plain returns the whole file as it is kept on disk, if it is, to be handed to the
+// OpenBacking returns the whole file as it is kept on disk, if it is, to be handed to the
 // kernel. It must be closed when the kernel is done with it.
-func (f *File) Plain() (*disk.File, bool) { return f.r.Plain(f.id) }
+func (f *File) OpenBacking() (*disk.File, bool) { return f.r.OpenBacking(f.id) }
 
-// Plain is that of the File, which need not be opened for it.
-func (r *Reader) Plain(id codec.FileID) (*disk.File, bool) { return r.c.OpenFile(id.File) }
+// OpenBacking is that of the File, which need not be opened for it.
+func (r *Reader) OpenBacking(id codec.FileID) (*disk.File, bool) { return r.c.OpenFile(id.File) }
 
-// PlainWasDamaged says that a file which Plain has returned was found to be damaged later.
-func (r *Reader) PlainWasDamaged(id codec.FileID) bool { return r.c.FileWasCorrupt(id.File) }
+// BackingWasCorrupt says that a file which Plain has returned was found to be damaged later.
+func (r *Reader) BackingWasCorrupt(id codec.FileID) bool { return r.c.FileWasCorrupt(id.File) }
 
-// laidElsewhere is how often Keep looks whether somebody else has laid a file down.
-const laidElsewhere = 50 * time.Millisecond
+// busyPoll is how often Keep looks whether somebody else has laid a file down.
+const busyPoll = 50 * time.Millisecond
 
-// Keep lays a file down whole on disk, if it is not there yet, and calls read with the
+// Materialize lays a file down whole on disk, if it is not there yet, and calls read with the
 // number of bytes it has read since the last call. The file is kept if its hash is right,
 // or not at all. The error is why it could not be read, or disk.ErrFull and its like. The
 // SHA-256 must be right, too: the given one, or if sum is nil that of the File Info block.
-func (r *Reader) Keep(ctx context.Context, id codec.FileID, sum *[32]byte, read func(n int64)) error {
+func (r *Reader) Materialize(ctx context.Context, id codec.FileID, sum *[32]byte, read func(n int64)) error {
 	if r.c.HasFile(id.File) {
 		return nil
 	}
@@ -56,38 +56,38 @@ func (r *Reader) Keep(ctx context.Context, id codec.FileID, sum *[32]byte, read 
 	if err != nil || f.Size() == 0 {
 		return err
 	}
-	return f.keep(ctx, sum, read)
+	return f.materialize(ctx, sum, read)
 }
 
-// KeepAs is Keep for a file whose File Info block is known already.
-func (r *Reader) KeepAs(ctx context.Context, id codec.FileID, fi *shard.FileInfo, sum *[32]byte) error {
+// MaterializeInfo is Keep for a file whose File Info block is known already.
+func (r *Reader) MaterializeInfo(ctx context.Context, id codec.FileID, fi *shard.FileInfo, sum *[32]byte) error {
 	if f := newFile(r, id, fi); f.Size() > 0 {
-		return f.keep(ctx, sum, func(int64) {})
+		return f.materialize(ctx, sum, func(int64) {})
 	}
 	return nil
 }
 
-func (f *File) keep(ctx context.Context, sum *[32]byte, read func(n int64)) error {
+func (f *File) materialize(ctx context.Context, sum *[32]byte, read func(n int64)) error {
 	if sum == nil {
 		sum = f.claim()
 	}
 	for {
-		err := f.layDown(newWhole(ctx, f, sum), read)
+		err := f.putFile(newVerifyReader(ctx, f, sum), read)
 		if !errors.Is(err, disk.ErrBusy) {
 			return err
 		}
 		select {
-		case <-time.After(laidElsewhere):
+		case <-time.After(busyPoll):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 }
 
-// layDown lays f down as w reads it, and ends w. The chunks of f are not needed beside it.
-func (f *File) layDown(w *whole, read func(n int64)) error {
+// putFile lays f down as w reads it, and ends w. The chunks of f are not needed beside it.
+func (f *File) putFile(w *verifyReader, read func(n int64)) error {
 	defer func() { w.batches.close() }()
-	err := f.r.c.PutFile(f.id.File, f.Size(), &counted{w, read})
+	err := f.r.c.PutFile(f.id.File, f.Size(), &progressReader{w, read})
 	if err != nil {
 		return err
 	}
@@ -100,22 +100,22 @@ func (f *File) layDown(w *whole, read func(n int64)) error {
 	return nil
 }
 
-// A counted is a reader that says how much it has read.
-type counted struct {
-	r    io.Reader
-	read func(n int64)
+// A progressReader is a reader that says how much it has read.
+type progressReader struct {
+	r        io.Reader
+	progress func(n int64)
 }
 
-func (c *counted) Read(p []byte) (int, error) {
-	n, err := c.r.Read(p)
-	c.read(int64(n))
+func (pr *progressReader) Read(p []byte) (int, error) {
+	n, err := pr.r.Read(p)
+	pr.progress(int64(n))
 	return n, err
 }
 
 // Close ends what goes on in the background, and waits for it. Reads go on to work, but
 // files that are kept whole are not read from there any more.
 func (r *Reader) Close() error {
-	r.keeper.close()
-	r.plains.open.Close()
+	r.materializer.close()
+	r.backing.open.Close()
 	return nil
 }

@@ -102,7 +102,7 @@ func (k *keeping) path() string {
 
 // laid says whether the file is laid down, once nothing goes on in the background.
 func (k *keeping) laid() bool {
-	k.keeper.going.Wait()
+	k.materializer.running.Wait()
 	return k.disk.HasFile(k.file.Info.File)
 }
 
@@ -184,7 +184,7 @@ func TestWhole_ReadsAskNobody(t *testing.T) {
 		k.end()
 		k.begin(Options{})
 	}
-	if p, ok := k.Plain(k.file.ID()); !ok {
+	if p, ok := k.OpenBacking(k.file.ID()); !ok {
 		t.Error("there is no plain file")
 	} else {
 		if got, err := io.ReadAll(p); !bytes.Equal(got, k.want) || err != nil {
@@ -197,7 +197,7 @@ func TestWhole_ReadsAskNobody(t *testing.T) {
 // A plain file that cannot be read is dropped, and the chunks are read.
 func TestWhole_Damaged(t *testing.T) {
 	k := keepFrom(t, false, 8, Options{})
-	if err := k.Keep(t.Context(), k.file.ID(), nil, func(int64) {}); err != nil {
+	if err := k.Materialize(t.Context(), k.file.ID(), nil, func(int64) {}); err != nil {
 		t.Fatal(err)
 	}
 	h := k.open()
@@ -223,7 +223,7 @@ func TestWhole_Keep(t *testing.T) {
 	var group sync.WaitGroup
 	for range 3 { // at once, of which one does it
 		group.Go(func() {
-			if err := k.Keep(t.Context(), k.file.ID(), nil, read); err != nil {
+			if err := k.Materialize(t.Context(), k.file.ID(), nil, read); err != nil {
 				t.Error(err)
 			}
 		})
@@ -274,7 +274,7 @@ func TestWhole_KeepNothing(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			k := keepFrom(t, false, 200, Options{})
 			ctx, read := tt.do(k)
-			if err := k.Keep(ctx, k.file.ID(), nil, read); !errors.Is(err, tt.want) {
+			if err := k.Materialize(ctx, k.file.ID(), nil, read); !errors.Is(err, tt.want) {
 				t.Errorf("Keep: %v, want %v", err, tt.want)
 			}
 			if k.laid() {
@@ -322,7 +322,7 @@ func TestWhole_Close(t *testing.T) {
 // The keeper waits until nobody reads, but not for ever.
 func TestWhole_Yields(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := &keeper{policy: MaterializeAlways, start: time.Now()}
+		k := &materializer{policy: MaterializeAlways, start: time.Now()}
 		k.ctx, k.stop = context.WithCancel(t.Context())
 		waits := func() time.Duration {
 			begin := time.Now()
@@ -335,15 +335,15 @@ func TestWhole_Yields(t *testing.T) {
 		if d := waits(); d != 0 {
 			t.Errorf("nobody has read for an hour, and it waited for %v", d)
 		}
-		k.begins()
-		if d := waits(); d < patience || d > patience+glance {
-			t.Errorf("somebody reads: it waited for %v, want %v", d, patience)
+		k.readStarts()
+		if d := waits(); d < maxIdleWait || d > maxIdleWait+idlePoll {
+			t.Errorf("somebody reads: it waited for %v, want %v", d, maxIdleWait)
 		}
-		time.AfterFunc(100*time.Millisecond, k.ends)
-		if d, want := waits(), 100*time.Millisecond+quiet; d < want || d > want+glance {
+		time.AfterFunc(100*time.Millisecond, k.readEnds)
+		if d, want := waits(), 100*time.Millisecond+idleAfter; d < want || d > want+idlePoll {
 			t.Errorf("a read ended after 100 ms: it waited for %v, want %v", d, want)
 		}
-		k.begins()
+		k.readStarts()
 		time.AfterFunc(100*time.Millisecond, k.stop)
 		begin := time.Now()
 		if err := k.wait(); !errors.Is(err, context.Canceled) || time.Since(begin) != 100*time.Millisecond {
@@ -355,7 +355,7 @@ func TestWhole_Yields(t *testing.T) {
 // No more than some files are open at a time, and none for long: what is open cannot be
 // thrown out.
 func TestWhole_FewOpen(t *testing.T) {
-	const files = maxPlains + 10
+	const files = maxBacking + 10
 	b := origintest.NewBuilder(t, origintest.Form{NoSHA256: true, Schemes: []xorb.Scheme{xorb.None}})
 	var all []*origintest.File
 	for _, chunk := range pattern(files, 1000) {
@@ -373,7 +373,7 @@ func TestWhole_FewOpen(t *testing.T) {
 		origintest.Close(t, r)
 		for range 2 {
 			for _, f := range all {
-				if err := r.Keep(t.Context(), f.ID(), nil, func(int64) {}); err != nil {
+				if err := r.Materialize(t.Context(), f.ID(), nil, func(int64) {}); err != nil {
 					t.Fatal(err)
 				}
 				opened, err := r.Open(t.Context(), f.ID())
@@ -385,11 +385,11 @@ func TestWhole_FewOpen(t *testing.T) {
 				}
 			}
 		}
-		if got := r.plains.open.Len(); got != maxPlains {
-			t.Errorf("%d files are open, want %d", got, maxPlains)
+		if got := r.backing.open.Len(); got != maxBacking {
+			t.Errorf("%d files are open, want %d", got, maxBacking)
 		}
-		time.Sleep(2*idlePlain + 1)
-		if got := r.plains.open.Len(); got != 0 {
+		time.Sleep(2*idleBacking + 1)
+		if got := r.backing.open.Len(); got != 0 {
 			t.Errorf("%d files are open that nobody reads", got)
 		}
 	})
@@ -409,7 +409,7 @@ func BenchmarkWhole(b *testing.B) {
 		b.SetBytes(1024 * 64 << 10)
 		for b.Loop() {
 			d.DropFile(f.Info.File)
-			if err := r.Keep(b.Context(), f.ID(), nil, func(int64) {}); err != nil {
+			if err := r.Materialize(b.Context(), f.ID(), nil, func(int64) {}); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -452,7 +452,7 @@ func TestKeep_Interrupted(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 	}()
-	if err := k.Keep(ctx, k.file.ID(), nil, func(int64) {}); !errors.Is(err, context.Canceled) {
+	if err := k.Materialize(ctx, k.file.ID(), nil, func(int64) {}); !errors.Is(err, context.Canceled) {
 		t.Fatalf("Keep = %v, want %v", err, context.Canceled)
 	}
 	k.src.before = nil
@@ -467,7 +467,7 @@ func TestKeep_Interrupted(t *testing.T) {
 		t.Errorf("chunks %v are missing, want %v", got, want)
 	}
 	before, _, _ := k.src.counts()
-	if err := k.Keep(t.Context(), k.file.ID(), nil, func(int64) {}); err != nil {
+	if err := k.Materialize(t.Context(), k.file.ID(), nil, func(int64) {}); err != nil {
 		t.Fatal(err)
 	}
 	if requests, _, _ := k.src.counts(); requests != before+2 {
@@ -506,7 +506,7 @@ func TestF54_KeepComparesSHA256(t *testing.T) {
 			if info.SHA256 = [32]byte{}; tt.shard != nil {
 				info.SHA256 = *claim(tt.shard)
 			}
-			err := k.KeepAs(t.Context(), k.file.ID(), &info, claim(tt.caller))
+			err := k.MaterializeInfo(t.Context(), k.file.ID(), &info, claim(tt.caller))
 			if (err == nil) != tt.kept || !tt.kept && !errors.Is(err, codec.ErrCorrupt) {
 				t.Errorf("KeepAs: %v, want kept = %t", err, tt.kept)
 			}

@@ -109,7 +109,7 @@ func (s *source) catFile(ctx context.Context, w io.Writer, e *page.Entry, sum *[
 		return err
 	}
 	if part.start == 0 && part.end >= f.Size() {
-		_, err = io.Copy(w, f.Whole(ctx, sum))
+		_, err = io.Copy(w, f.VerifyReader(ctx, sum))
 		return err
 	}
 	return copyRange(ctx, w, f, part)

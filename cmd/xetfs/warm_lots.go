@@ -205,7 +205,7 @@ func (w *warming) keepFile(ctx context.Context, f *described) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case !w.chunks:
-		err = w.s.reader.KeepAs(ctx, f.id, f.info, f.sum)
+		err = w.s.reader.MaterializeInfo(ctx, f.id, f.info, f.sum)
 	case w.add(wishes{}, f.path, f.info.Terms):
 		return w.warm(ctx, f.warmFile) // it says why
 	default:

@@ -244,7 +244,7 @@ func (w *warming) warm(ctx context.Context, c warmFile) error {
 	case c.name && w.s.cache.HasFile(c.id.File):
 		err = w.compare(ctx, c)
 	case !there:
-		err = w.s.reader.Keep(ctx, c.id, c.sum, read)
+		err = w.s.reader.Materialize(ctx, c.id, c.sum, read)
 	}
 	w.bar.Add(c.size - done)
 	return w.ended(ctx, c, there, err)
