@@ -62,7 +62,7 @@ func reportFinding(f sweep.Finding, report verify.Report) {
 	if errors.Is(f.Err, origin.ErrNotFound) {
 		what.Err = errors.New("missing")
 	}
-	if f.Symbol != "" {
+	if f.Symbol != "" && !errors.As(f.Err, new(*sweep.LostRefError)) {
 		needed := fmt.Sprintf("%s@%d", f.Symbol, f.Version)
 		if f.Path != "" {
 			needed += " " + f.Path

@@ -67,6 +67,7 @@ type checker struct {
 	slots    chan struct{} // one for each thing that is done besides
 
 	there map[codec.Hash]int64 // sizes of the xorbs that were listed
+	heads map[string]uint64    // highest change of each symbol whose versions were listed
 	sums  map[page.Hash]bool   // trees whose folders were checked
 	bases map[string]page.Hash // such a tree of each symbol
 
@@ -87,6 +88,7 @@ func newChecker(s origin.Store, pages page.Getter, o CheckOptions) *checker {
 	return &checker{
 		store: s, pages: catalog.RecentPages(pages), uncached: pages, o: o, slots: make(chan struct{}, workers(s)),
 		there:  map[codec.Hash]int64{},
+		heads:  map[string]uint64{},
 		sums:   map[page.Hash]bool{},
 		bases:  map[string]page.Hash{},
 		whole:  map[page.Hash]bool{},
@@ -173,6 +175,7 @@ func (c *checker) run(ctx context.Context) error {
 		if ctx.Err() == nil {
 			c.symbol(ctx, symbol)
 		}
+		delete(c.heads, symbol)
 	}
 	for _, name := range snapshots {
 		if ctx.Err() == nil {
@@ -181,6 +184,7 @@ func (c *checker) run(ctx context.Context) error {
 	}
 	c.busy.Wait()
 	c.sweepState(ctx)
+	c.lostRefs(ctx)
 	return c.symbolList(ctx)
 }
 
@@ -207,6 +211,8 @@ func (c *checker) list(ctx context.Context) (symbols, snapshots []string, err er
 				symbols = append(symbols, p.Symbol)
 			case names.SnapshotKind:
 				snapshots = append(snapshots, p.Symbol)
+			case names.VersionKind:
+				c.heads[p.Symbol] = max(c.heads[p.Symbol], p.Seq)
 			case names.XorbKind:
 				c.there[p.Hash] = item.Size
 			}

@@ -126,6 +126,8 @@ func TestCheck(t *testing.T) {
 			ref.Latest = &row
 			c.put(names.RefKey("a"), &ref)
 		}, []string{"damaged reference of a@0", "damaged version of a@6"}},
+		{"reference lost", func(c *calm) { c.remove(names.RefKey("a")) }, []string{"missing reference of a@0"}},
+		{"reference of a symbol with one change lost", func(c *calm) { c.remove(names.RefKey("b")) }, []string{"missing reference of b@0"}},
 		{"newest element missing", func(c *calm) { c.remove(c.head("a")) }, []string{"missing version of a@0"}},
 		{"newest element damaged", func(c *calm) { c.flip(c.head("a")) }, []string{"damaged version of a@0"}},
 		{"older element missing", func(c *calm) { c.remove(c.keys(names.VersionsPrefix("a"))[2]) }, []string{"missing version of a@0"}},
@@ -257,6 +259,7 @@ func TestCheckFolders(t *testing.T) {
 			c.forge("a", all(c, func(page.Entry) bool { return false }))
 			c.now = c.now.Add(time.Second)
 			second := c.forge("b", all(c, func(e page.Entry) bool { return e.Path == tt.leave }))
+			c.remove(c.head("b"))
 			c.remove(names.RefKey("b"))
 			second.Number = 1
 			parent, _ := names.DecodeVersion(c.head("a"), origintest.Get(t, c.store, c.head("a")))

@@ -150,6 +150,37 @@ func (c *checker) latest(k names.Key, at place, ref *names.Ref, h history) {
 	}
 }
 
+// A LostRefError reports that a symbol has versions and no reference. No command deletes a
+// reference. Without it, no reader finds the versions.
+type LostRefError struct {
+	Symbol string
+	Change uint64 // the last one whose version exists
+}
+
+// Error implements error.
+func (e *LostRefError) Error() string {
+	why := "the reference is lost"
+	if e.Change <= 1 {
+		why = "the reference is lost, or the first publish was killed or is under way"
+	}
+	return fmt.Sprintf("%s, and change %d of the symbol exists; restore the reference with xetfs catalog repair-ref STORE %s", why, e.Change, e.Symbol)
+}
+
+// lostRefs reports the symbols that have versions and no reference. It looks for the reference
+// again: the symbol may be new.
+func (c *checker) lostRefs(ctx context.Context) {
+	for _, symbol := range slices.Sorted(maps.Keys(c.heads)) {
+		k := names.RefKey(symbol)
+		_, err := c.store.Size(ctx, k)
+		switch {
+		case errors.Is(err, origin.ErrNotFound):
+			c.found(k, place{symbol: symbol}, &LostRefError{symbol, c.heads[symbol]})
+		case err != nil:
+			c.found(k, place{symbol: symbol}, err)
+		}
+	}
+}
+
 // symbolList checks the list of symbols, which may name too many and must not lack one.
 // Where it was never compacted readers do without it.
 func (c *checker) symbolList(ctx context.Context) error {
