@@ -13,25 +13,25 @@ import (
 	"github.com/xetfs/xetfs/fs/catalog"
 )
 
-// A follower looks for newer versions and makes the volumes of a mount show them. It is
-// used by one goroutine.
+// A follower polls for newer versions and switches the volumes of a mount to them. One goroutine
+// uses it.
 type follower struct {
 	*source
-	files      *filesystem
-	limit      time.Duration     // of one look
-	logged     map[string]string // what was logged last, by symbol; it is not said twice
-	watchErr   string            // why the catalog cannot be watched, as it was logged last
-	storeErr   string            // why the store is gone, as it was logged last; "": it is there
-	storeMoved bool              // the store was gone; what is watched may be its old folder
-	unlisted   bool              // the last look could not list the symbols
+	files       *filesystem
+	limit       time.Duration     // of one poll
+	logged      map[string]string // last logged problem by symbol, which is not repeated
+	watchErr    string            // last logged reason why the catalog cannot be watched
+	storeErr    string            // last logged reason why the store is gone; "": the store exists
+	storeAbsent bool              // the last check failed
+	storeMoved  bool              // the store was gone, so the watched folder may be its old one
+	unlisted    bool              // the last poll could not list the symbols
 }
 
 func newFollower(s *source, f *filesystem) *follower {
 	return &follower{source: s, files: f, limit: f.limit, logged: make(map[string]string)}
 }
 
-// poll looks once, at all that the mount shows. Symbols that nobody looks at are closed
-// instead.
+// poll polls all volumes of the mount once. It closes symbols without a node in the kernel.
 func (w *follower) poll(ctx context.Context) {
 	root := w.files.root
 	if !w.checkStore(ctx) {
@@ -53,7 +53,7 @@ func (w *follower) poll(ctx context.Context) {
 	}
 }
 
-// checkStore reports whether the store is still that of the catalog, and has some symbols.
+// checkStore reports whether the store is still that of the catalog and has some symbols.
 // Otherwise the mount stays as it is.
 func (w *follower) checkStore(stop context.Context, symbols ...string) bool {
 	c, ok := w.catalog.(catalog.Checker)
@@ -63,6 +63,7 @@ func (w *follower) checkStore(stop context.Context, symbols ...string) bool {
 	ctx, cancel := context.WithTimeout(stop, w.limit)
 	defer cancel()
 	err := c.Check(ctx, symbols...)
+	w.storeAbsent = err != nil
 	var gone *catalog.StoreError
 	switch {
 	case stop.Err() != nil:
@@ -70,15 +71,15 @@ func (w *follower) checkStore(stop context.Context, symbols ...string) bool {
 	case errors.As(err, &gone):
 		w.warnStoreGone(gone)
 	case err != nil:
-		w.warn(w.files.root, "the store cannot be read; what is shown stays", "follow_failed", err)
+		w.warn(w.files.root, "the store cannot be read; the mount keeps its version", "follow_failed", err)
 	case w.storeErr != "" && len(symbols) == 0:
 		w.storeErr, w.storeMoved = "", true
-		w.log.Info("the store is there again", "event", "store_back")
+		w.log.Info("the store has returned", "event", "store_back")
 	}
 	return err == nil
 }
 
-// pollVolume makes the volume of a symbol show what it is to show now.
+// pollVolume switches the volume of a symbol to its current version.
 func (w *follower) pollVolume(stop context.Context, v *volume) {
 	ctx, cancel := context.WithTimeout(stop, w.limit)
 	defer cancel()
@@ -95,17 +96,17 @@ func (w *follower) pollVolume(stop context.Context, v *volume) {
 	switch {
 	case stop.Err() != nil:
 	case isGone(err):
-		w.warn(v, "the version that is mounted was deleted; it is shown as long as its data is there", "version_deleted", err)
+		w.warn(v, "the mounted version was deleted; it remains readable while its data exists", "version_deleted", err)
 	case err != nil:
-		w.warn(v, "the newest version cannot be shown; the mount stays at its own", "follow_failed", err)
+		w.warn(v, "the newest version cannot be read; the mount keeps its version", "follow_failed", err)
 	default:
 		delete(w.logged, v.symbol)
 		w.switchTo(ctx, stop, v, t)
 	}
 }
 
-// open opens a version and reads the way down to its first entry, so that nothing is
-// shown of which not even that can be read.
+// open opens a version and reads its first entry. The mount does not switch to an unreadable
+// version.
 func (w *follower) open(ctx context.Context, symbol string, row names.Row) (catalog.Tree, error) {
 	t, err := w.versioned.OpenRow(ctx, symbol, row)
 	if err != nil {
@@ -116,35 +117,35 @@ func (w *follower) open(ctx context.Context, symbol string, row names.Row) (cata
 	case err != nil && !isGone(err):
 		return nil, err
 	case err != nil || root.Type != page.Dir:
-		return nil, fmt.Errorf("%s: version %d has no root", symbol, row.Number) // it is there, and no tree
+		return nil, fmt.Errorf("%s: version %d has no root", symbol, row.Number) // the version exists, but is no tree
 	}
 	return t, nil
 }
 
-// useNext makes a volume show another tree. What is open stays what it is. Finding out what
-// changed ends with ctx: after that the kernel has forgotten most by itself.
+// switchTo switches a volume to another tree and invalidates the differences. Open files and
+// directories keep their version. The search for differences ends with ctx; by then most cached
+// names have expired.
 func (w *follower) switchTo(ctx, stop context.Context, v *volume, t catalog.Tree) {
 	old, now := w.swapTree(v, t)
 	defer v.switching.Store(false)
-	w.log.Info("another version is shown", "event", "version_switched", "symbol", v.symbol,
+	w.log.Info("switched to another version", "event", "version_switched", "symbol", v.symbol,
 		"from", old.row.Number, "to", now.row.Number, "published", now.row.Time)
 	if now.row.Number < old.row.Number {
-		w.log.Warn("the version that was mounted was deleted", "event", "version_deleted", "symbol", v.symbol,
+		w.log.Warn("the mounted version was deleted", "event", "version_deleted", "symbol", v.symbol,
 			"version", old.row.Number, "published", old.row.Time)
 	}
 	changes := w.versioned.Changes(ctx, old.row, now.row)
 	err := w.files.invalidate(ctx, v, identified(v, changes))
 	if err != nil {
-		w.log.Debug("what changed is not known; the kernel is told to forget everything", "symbol", v.symbol, "err", err)
+		w.log.Debug("the changes are unknown; all cached names are invalidated", "symbol", v.symbol, "err", err)
 		err = w.files.invalidateAll(stop, v)
 	}
 	if err != nil {
-		w.log.Debug("the kernel was not told what changed", "symbol", v.symbol, "err", err)
+		w.log.Debug("the changes were not invalidated", "symbol", v.symbol, "err", err)
 	}
 }
 
-// swapTree lets v show another tree, and sees to it that the kernel keeps no listing of the
-// old one that is read from now on.
+// swapTree makes t the tree of v. From now on the kernel caches no listing of the old tree.
 func (w *follower) swapTree(v *volume, t shownTree) (old, now *version) {
 	v.switching.Store(true)
 	old = v.current.Load()
@@ -175,16 +176,16 @@ func identified(v *volume, changes iter.Seq2[page.Change, error]) iter.Seq2[diff
 	}
 }
 
-// pollSymbols shows the symbols that are new and takes away those that are gone.
+// pollSymbols adds new symbols and removes deleted ones.
 func (w *follower) pollSymbols(ctx context.Context, root *volume) {
 	ctx, cancel := context.WithTimeout(ctx, w.limit)
 	defer cancel()
 	list, err := w.list(ctx)
 	if err != nil {
-		// A store that is being deleted may lose its list before its settings. The next look
+		// A store that is being deleted may lose its list before its settings. The next poll
 		// reports that store as gone, so only a second failure is a problem of the list.
 		if w.unlisted {
-			w.warn(root, "symbols cannot be listed; those known are shown", "follow_failed", err)
+			w.warn(root, "symbols cannot be listed; the mount keeps its symbols", "follow_failed", err)
 		}
 		w.unlisted = true
 		return
@@ -196,28 +197,28 @@ func (w *follower) pollSymbols(ctx context.Context, root *volume) {
 		return
 	}
 	lost := slices.DeleteFunc(slices.Clone(old.list), func(s string) bool { _, found := slices.BinarySearch(list, s); return found })
-	if !w.checkStore(ctx, lost...) { // the list may be that of a store that is being deleted
+	if !w.checkStore(ctx, lost...) { // the store may be in the middle of its deletion
 		return
 	}
 	now := w.symbolTree(list, old)
 	w.swapTree(root, now)
 	defer root.switching.Store(false)
 	if err := w.files.invalidate(ctx, root, old.differences(root, now)); err != nil {
-		w.log.Debug("the kernel was not told which symbols are new", "err", err)
+		w.log.Debug("the changed symbols were not invalidated", "err", err)
 	}
 }
 
-// warnStoreGone warns of a store that cannot be used, once for each reason.
+// warnStoreGone warns of an unusable store, once per reason.
 func (w *follower) warnStoreGone(gone *catalog.StoreError) {
 	if w.storeErr == gone.Error() {
 		return
 	}
 	w.storeErr = gone.Error()
-	w.log.Warn("the store cannot be used; what is shown stays", "event", "store_gone", "id", gone.ID, "found", gone.Found, "err", gone)
+	w.log.Warn("the store cannot be used; the mount keeps its version", "event", "store_gone", "id", gone.ID, "found", gone.Found, "err", gone)
 }
 
-// warn warns of a problem, once. The version is the one that is shown. A store that went away
-// during a look is no problem of a version.
+// warn warns of a problem, once. The line has the current version of v. A store that was lost
+// during a poll is no problem of a version.
 func (w *follower) warn(v *volume, message, event string, err error) {
 	if gone := (*catalog.StoreError)(nil); errors.As(err, &gone) {
 		w.warnStoreGone(gone)

@@ -7,20 +7,24 @@ import (
 	"github.com/xetfs/xetfs/fs/catalog"
 )
 
-// followPause is the shortest time between two looks at a catalog that reports changes: they
-// come in bursts, and no store should be read more often.
+// followPause is the shortest time between two polls. Changes arrive in bursts.
 const followPause = 100 * time.Millisecond
 
-// run looks again and again until ctx ends: by the clock, and when the catalog reports a
-// change, if it can. The first change of a burst is looked at without delay, and all others of the
-// burst after a pause. A catalog that cannot report changes just now is asked again by the clock.
+// absentPoll is the poll interval until an absent or unreadable store is watched again. A
+// store that has returned must be visible within 10 seconds.
+const absentPoll = 5 * time.Second
+
+// run polls until ctx ends: by the clock, and after each change if the catalog reports changes.
+// It polls without delay for the first change of a burst, and after a pause for all others. By
+// the clock it also retries to watch a catalog.
 func (w *follower) run(ctx context.Context) {
 	tick := time.NewTicker(w.follow)
 	defer tick.Stop()
+	interval := w.follow
 	changed, unwatch := w.watch(ctx)
 	defer func() { unwatch() }()
 	if changed != nil {
-		w.poll(ctx) // for what changed since the mount began
+		w.poll(ctx) // changes since the mount began
 	}
 	for ctx.Err() == nil {
 		select {
@@ -38,15 +42,27 @@ func (w *follower) run(ctx context.Context) {
 				continue
 			}
 			w.poll(ctx)
-			_ = catalog.Sleep(ctx, w.followPause) // when ctx ends, so does the loop
+			_ = catalog.Sleep(ctx, w.followPause) // an end of ctx ends the loop
 			unsignal(changed)
 		}
 		w.poll(ctx)
+		if next := w.interval(); next != interval {
+			interval = next
+			tick.Reset(next)
+		}
 	}
 }
 
-// watch returns a channel with the changes of the catalog, and a function that ends it. The
-// channel is nil if the catalog cannot be watched; the reason is logged once.
+// interval returns the time between two polls by the clock.
+func (w *follower) interval() time.Duration {
+	if w.storeAbsent || w.storeMoved {
+		return min(w.follow, absentPoll)
+	}
+	return w.follow
+}
+
+// watch returns a channel of changes, and a function that ends the watch. The channel is nil if
+// the catalog cannot be watched; the reason is logged once.
 func (w *follower) watch(ctx context.Context) (<-chan struct{}, func()) {
 	c, ok := w.catalog.(catalog.Watcher)
 	if !ok || ctx.Err() != nil {
@@ -65,12 +81,12 @@ func (w *follower) watch(ctx context.Context) (<-chan struct{}, func()) {
 	cancel()
 	if text := err.Error(); w.watchErr != text {
 		w.watchErr = text
-		w.log.Debug("new versions are looked for by the clock alone", "each", w.follow, "err", err)
+		w.log.Debug("the catalog cannot be watched; it is polled by the clock alone", "each", w.follow, "err", err)
 	}
 	return nil, func() {}
 }
 
-// unsignal takes back a signal that is waiting.
+// unsignal removes a pending signal.
 func unsignal(changed <-chan struct{}) {
 	select {
 	case <-changed:

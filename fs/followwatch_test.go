@@ -6,8 +6,12 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
@@ -170,3 +174,65 @@ func TestFollowFolder(t *testing.T) {
 	p.publish("other", note("f", "x"))
 	m.see(t, "other/f", "x")
 }
+
+// An absentCatalog is a catalog whose store is absent for a while.
+type absentCatalog struct {
+	*fakeCatalog
+	absent atomic.Bool
+	checks atomic.Int64
+}
+
+func (c *absentCatalog) Check(context.Context, ...string) error {
+	c.checks.Add(1)
+	if c.absent.Load() {
+		return origin.ErrUnavailable
+	}
+	return nil
+}
+
+// A store that has returned is visible within 10 seconds, also with a longer --follow.
+func TestFollowReturnedStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newFakeEngine()
+		c := &absentCatalog{fakeCatalog: newFakeCatalog()}
+		c.publish("m", e.text("f", "old"))
+		log := newSyncBuffer()
+		o := Options{Symbol: "m", Follow: time.Minute, Logger: slog.New(slog.NewTextHandler(log, nil))}.withDefaults()
+		src, err := newSource(t.Context(), c, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		root, err := src.openRoot(t.Context(), "m")
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := newFilesystem(root, e, o)
+		f.kernel = discardNotifier{}
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go newFollower(src, f).run(ctx)
+		c.absent.Store(true)
+		time.Sleep(time.Minute + time.Second)
+		if n := len(log.lines("event=follow_failed")); n != 1 {
+			t.Fatalf("%d lines of follow_failed", n)
+		}
+		time.Sleep(time.Minute)
+		c.publish("m", e.text("f", "new"))
+		c.absent.Store(false)
+		time.Sleep(10 * time.Second)
+		if len(log.lines("event=version_switched")) != 1 {
+			t.Errorf("10 seconds after the return: %q", log.lines(""))
+		}
+		before := c.checks.Load()
+		time.Sleep(10 * time.Minute)
+		if n := c.checks.Load() - before; n > 13 {
+			t.Errorf("%d checks in 10 minutes after the return, want one a minute", n)
+		}
+	})
+}
+
+// A discardNotifier is a kernel without a cache.
+type discardNotifier struct{}
+
+func (discardNotifier) EntryNotify(uint64, string) fuse.Status       { return fuse.OK }
+func (discardNotifier) InodeNotify(uint64, int64, int64) fuse.Status { return fuse.OK }
