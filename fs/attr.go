@@ -9,11 +9,11 @@ import (
 	"github.com/xetfs/xetfs/codec/page"
 )
 
-// ioSize is what programs take as a good size for their buffers (st_blksize).
+// ioSize is the buffer size that programs should use (st_blksize).
 const ioSize = 128 << 10
 
-// GetAttr implements fuse.RawFileSystem. The kernel asks rarely: it has the attributes
-// from the lookup.
+// GetAttr implements fuse.RawFileSystem. The kernel rarely sends GETATTR: LOOKUP has returned
+// the attributes.
 func (f *filesystem) GetAttr(interrupted <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
 	req := f.newMetaRequest(interrupted, in.Pid)
 	defer req.end()
@@ -27,10 +27,9 @@ func (f *filesystem) GetAttr(interrupted <-chan struct{}, in *fuse.GetAttrIn, ou
 	return fuse.OK
 }
 
-// attr translates an entry, but for its inode number. The mode is that of the entry, as
-// other read-only file systems have it: what allows writing says nothing here, where
-// nobody can, and who copies a tree out of the mount gets the modes that went in. A
-// directory has one link, which says that its subdirectories are not counted.
+// attr translates an entry except its inode number. The mode is that of the entry, including the
+// bits for writing, as on other read-only file systems. A copy of a tree then has the published
+// modes. One link of a directory means: subdirectories are not counted.
 func (f *filesystem) attr(e *page.Entry, out *fuse.Attr) {
 	size := e.Size
 	switch e.Type {
@@ -54,8 +53,8 @@ func (f *filesystem) attr(e *page.Entry, out *fuse.Attr) {
 	}
 }
 
-// epoch splits a time as the kernel wants it, which takes the seconds for signed. A time
-// that is not known is the epoch.
+// epoch splits a time for the kernel, which reads the seconds as a signed number. An unknown
+// time is the epoch.
 func epoch(t time.Time) (sec uint64, nsec uint32) {
 	if t.IsZero() {
 		return 0, 0
@@ -71,4 +70,21 @@ func typeBits(t page.Type) uint32 {
 		return syscall.S_IFLNK
 	}
 	return syscall.S_IFREG
+}
+
+// statfsBlock is the unit of statfs(2).
+const statfsBlock = 4096
+
+// StatFs implements fuse.RawFileSystem. The file system has no free space. With a directory per
+// symbol, the numbers are those of the symbol in the request.
+func (f *filesystem) StatFs(_ <-chan struct{}, in *fuse.InHeader, out *fuse.StatfsOut) fuse.Status {
+	*out = fuse.StatfsOut{Bsize: statfsBlock, Frsize: statfsBlock, NameLen: maxName}
+	n, ok := f.nodes.get(in.NodeId)
+	if !ok {
+		n = f.nodes.root
+	}
+	files, bytes := n.ver.vol.current.Load().tree.Totals()
+	out.Files = uint64(files)
+	out.Blocks = (uint64(bytes) + statfsBlock - 1) / statfsBlock
+	return fuse.OK
 }

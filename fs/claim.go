@@ -10,19 +10,19 @@ import (
 	"github.com/xetfs/xetfs/reconstruct"
 )
 
-// maxClaimBytes bounds the bytes that all claims hold of reads that came before their turn. The
-// kernel's readahead sends reads of one program in almost any order.
+// maxClaimBytes bounds the bytes that all claims hold of early reads. The kernel's readahead
+// sends the reads of one program in almost any order.
 const maxClaimBytes = 16 << 20
 
-// A claim is a SHA-256 that the path of an open file claims. It hashes the reads of the file
-// as far as they follow each other from the beginning to the end.
+// A claim is an unproven SHA-256 in the path of an open file. The claim hashes the reads that
+// follow each other from the beginning to the end of the file.
 type claim struct {
 	want [32]byte
 
 	mu    sync.Mutex
 	sum   hash.Hash        // of the bytes before next; guarded by mu
 	next  int64            // guarded by mu
-	ahead map[int64][]byte // reads behind next, by offset; guarded by mu
+	ahead map[int64][]byte // reads after next, by offset; guarded by mu
 }
 
 // claim returns the claim of a path, or nil.
@@ -37,8 +37,8 @@ func (v *volume) claim(path string) *claim {
 	return &claim{want: want}
 }
 
-// add adds a read. It returns the SHA-256 once, when all size bytes were read in turn. A read
-// for which held has no room is dropped; then the file counts as read in part.
+// add adds a read. It returns the SHA-256 once, when the reads cover all size bytes in order.
+// Without room in held, add drops the read, and the claim stays incomplete.
 func (c *claim) add(p []byte, off, size int64, held *atomic.Int64) (sum [32]byte, complete bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -65,7 +65,7 @@ func (c *claim) add(p []byte, off, size int64, held *atomic.Int64) (sum [32]byte
 	return [32]byte(c.sum.Sum(nil)), true
 }
 
-// hashLocked hashes the part of a read behind next, and reports whether there is any.
+// hashLocked hashes the part of a read after next. It reports whether such a part exists.
 func (c *claim) hashLocked(p []byte, off int64) bool {
 	if off+int64(len(p)) <= c.next {
 		return false
@@ -110,8 +110,7 @@ func (c *claim) close(held *atomic.Int64) {
 	}
 }
 
-// falseClaim returns an error if the SHA-256 of an open file is known and its path claims
-// another one.
+// falseClaim returns an error if the known SHA-256 of an open file differs from its claim.
 func (f *filesystem) falseClaim(h *fileHandle) error {
 	if h.claim == nil {
 		return nil
@@ -122,8 +121,8 @@ func (f *filesystem) falseClaim(h *fileHandle) error {
 	return nil
 }
 
-// checkClaim adds a read of an open file to its claim. It returns an error if the claim is
-// found false, and the kernel then drops its pages of the file.
+// checkClaim adds a read of an open file to its claim. For a false claim it returns an error and
+// makes the kernel drop its pages of the file.
 func (f *filesystem) checkClaim(h *fileHandle, p []byte, off int64) error {
 	if h.claim == nil {
 		return nil
@@ -135,7 +134,7 @@ func (f *filesystem) checkClaim(h *fileHandle, p []byte, off int64) error {
 	f.engine.ProveSHA256(h.id.File, sum)
 	err := f.falseClaim(h)
 	if err != nil {
-		f.background.Go(func() { f.kernel.InodeNotify(h.ino, 0, 0) }) // it waits for reads under way
+		f.background.Go(func() { f.kernel.InodeNotify(h.ino, 0, 0) }) // waits for reads in progress
 	}
 	return err
 }

@@ -2,20 +2,20 @@ package fs
 
 import "sync/atomic"
 
-// counters count what the kernel asked about open files since the mount.
+// counters count messages about open files since the mount.
 type counters struct {
 	opens, passed  atomic.Int64
 	reads, spliced atomic.Int64
 	bytes          atomic.Int64
 }
 
-// counts are figures of now, as user.xet.stats shows them.
+// counts are the current values of counters, for user.xet.stats.
 type counts struct {
 	Open        int64 `json:"open"`        // OPEN messages
-	Passthrough int64 `json:"passthrough"` // of those, answered with a file that the kernel reads by itself
+	Passthrough int64 `json:"passthrough"` // replies with passthrough
 	Read        int64 `json:"read"`        // READ messages
-	Spliced     int64 `json:"spliced"`     // of those, answered with the pages of a whole file on disk
-	Bytes       int64 `json:"bytes"`       // that answer READ messages
+	Spliced     int64 `json:"spliced"`     // replies that splice pages of a materialized file
+	Bytes       int64 `json:"bytes"`       // in the replies to READ
 }
 
 func (c *counters) now() counts {

@@ -10,8 +10,7 @@ import (
 	"github.com/xetfs/xetfs/codec/page"
 )
 
-// Lookup implements fuse.RawFileSystem. That a name does not exist is an answer that
-// the kernel may keep too.
+// Lookup implements fuse.RawFileSystem. The kernel may also cache the absence of a name.
 func (f *filesystem) Lookup(interrupted <-chan struct{}, in *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
 	if len(name) > maxName {
 		return fuse.Status(syscall.ENAMETOOLONG)
@@ -40,8 +39,7 @@ func (f *filesystem) Lookup(interrupted <-chan struct{}, in *fuse.InHeader, name
 	return fuse.OK
 }
 
-// apply completes what the kernel is told of an entry whose attributes are there, and
-// remembers that it was.
+// fillEntry completes a reply with attributes and counts the lookup.
 func (f *filesystem) fillEntry(id identity, path string, from *version, out *fuse.EntryOut) {
 	ino := rootID.ino
 	if id != rootID {
@@ -51,7 +49,7 @@ func (f *filesystem) fillEntry(id identity, path string, from *version, out *fus
 	out.SetAttrTimeout(from.vol.attrTTL)
 }
 
-// OpenDir implements fuse.RawFileSystem. What is open shows one version to its end.
+// OpenDir implements fuse.RawFileSystem. An open directory shows one version to its end.
 func (f *filesystem) OpenDir(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	n, ok := f.nodes.get(in.NodeId)
 	if !ok {
@@ -76,11 +74,10 @@ func (f *filesystem) ReadDir(interrupted <-chan struct{}, in *fuse.ReadIn, out *
 	return f.list(interrupted, in, func(d fuse.DirEntry, _ *dirEntry) bool { return out.AddDirEntry(d) })
 }
 
-// ReadDirPlus implements fuse.RawFileSystem: a listing and a lookup of each name in it.
-// Without a number the kernel takes an entry for a name alone, and looks it up when it
-// needs to. That is how entries are told to those who ask for no more (walker), those
-// that would have to be opened first, and those of a version that is not shown any more:
-// the names that the kernel keeps are new.
+// ReadDirPlus implements fuse.RawFileSystem: a listing with a lookup of each name. An entry
+// without a number is a name alone, and the kernel looks it up when necessary. Such entries are
+// files for threads that ignore attributes (statPredictor), volumes, and entries of an old
+// version. The names that the kernel caches are those of the new version.
 func (f *filesystem) ReadDirPlus(interrupted <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
 	h, ok := f.dirs.get(in.Fh)
 	if !ok {
@@ -89,24 +86,24 @@ func (f *filesystem) ReadDirPlus(interrupted <-chan struct{}, in *fuse.ReadIn, o
 	shown, stats, files := h.ver.isCurrent(), f.predictors.wantsAttrs(in.Pid), 0
 	defer func() { f.predictors.attrsSent(in.Pid, files) }()
 	return f.list(interrupted, in, func(d fuse.DirEntry, l *dirEntry) bool {
-		told := out.AddDirLookupEntry(d)
-		if told == nil {
+		reply := out.AddDirLookupEntry(d)
+		if reply == nil {
 			return false
 		}
 		if l != nil && l.hasAttr && shown && (l.kind == page.Dir || stats && !isProbe(l.id)) {
 			if l.kind != page.Dir {
 				files++
 			}
-			told.Attr = l.attr
-			f.fillEntry(l.id, l.path, h.ver, told)
-			told.SetEntryTimeout(h.ver.vol.ttlOfName(l.kind))
+			reply.Attr = l.attr
+			f.fillEntry(l.id, l.path, h.ver, reply)
+			reply.SetEntryTimeout(h.ver.vol.ttlOfName(l.kind))
 		}
 		return true
 	})
 }
 
-// list adds the entries behind in.Offset, until add says that there is no more room. The
-// entries "." and ".." are nil. The kernel says where to go on by an offset:
+// list calls add for the entries after in.Offset until add returns false. The entries "." and
+// ".." are nil. Offsets in the kernel's messages mean:
 //
 //	offset  entry before it
 //	     1  .
@@ -130,7 +127,7 @@ func (f *filesystem) list(interrupted <-chan struct{}, in *fuse.ReadIn, add func
 	for n := off - 2; ; {
 		names, err := f.namesBehind(req, h, l, n)
 		if err != nil && off > in.Offset {
-			return fuse.OK // the next message gets it
+			return fuse.OK // the next message returns the error
 		}
 		if err != nil {
 			return f.failed("list", h.ver, &page.Entry{Path: h.path}, in.NodeId, err)
@@ -162,4 +159,18 @@ func (h *dirHandle) dots(off uint64) fuse.DirEntry {
 		vol, path = vol.parent, vol.at
 	}
 	return fuse.DirEntry{Name: "..", Mode: syscall.S_IFDIR, Ino: vol.dirID(parent(path)).ino, Off: 2}
+}
+
+// Readlink implements fuse.RawFileSystem. Only the kernel follows the target.
+func (f *filesystem) Readlink(interrupted <-chan struct{}, in *fuse.InHeader) ([]byte, fuse.Status) {
+	req := f.newMetaRequest(interrupted, in.Pid)
+	defer req.end()
+	e, _, status := f.entry(req, in.NodeId)
+	if !status.Ok() {
+		return nil, status
+	}
+	if e.Type != page.Symlink {
+		return nil, fuse.Status(syscall.EINVAL)
+	}
+	return []byte(e.Target), fuse.OK
 }

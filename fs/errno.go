@@ -10,11 +10,11 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
-// errnos is the only place where an error becomes an errno. The first row whose kind
-// is in the error's chain wins.
+// errnos maps errors to errnos, and nothing else does. The first row whose kind is in the
+// error's chain wins.
 //
-// ErrNotExist comes from the catalog alone. A shard or xorb that is missing is
-// ErrNotFound, and to the user an I/O error: the name does exist.
+// ErrNotExist is from the catalog alone. A missing shard or xorb is ErrNotFound and so an I/O
+// error: the name does exist.
 var errnos = []struct {
 	kind  error
 	errno syscall.Errno
@@ -23,13 +23,13 @@ var errnos = []struct {
 	{context.Canceled, syscall.EINTR, ""},
 	{context.DeadlineExceeded, syscall.EIO, "read_timeout"},
 	{iofs.ErrNotExist, syscall.ENOENT, ""},
-	{iofs.ErrPermission, syscall.EACCES, "auth_refused"}, // EIO where a read says it (readErrno)
+	{iofs.ErrPermission, syscall.EACCES, "auth_refused"}, // EIO in a read (readErrno)
 	{codec.ErrCorrupt, syscall.EIO, "corrupt"},
 	{origin.ErrNotFound, syscall.EIO, "origin_gave_up"},
 	{origin.ErrUnavailable, syscall.EIO, "origin_gave_up"},
 }
 
-// errno translates err for the kernel. What no row knows is an I/O error.
+// errno translates err for the kernel. The default is EIO.
 func errno(err error) syscall.Errno {
 	if err == nil {
 		return 0
@@ -42,8 +42,7 @@ func errno(err error) syscall.Errno {
 	return syscall.EIO
 }
 
-// readErrno is errno for read(2), of which programs do not expect that a file they
-// have opened is forbidden, or has no name.
+// readErrno is errno for read(2). Programs do not expect EACCES or ENOENT from an open file.
 func readErrno(err error) syscall.Errno {
 	return forRead(errno(err))
 }
@@ -55,7 +54,7 @@ func forRead(code syscall.Errno) syscall.Errno {
 	return code
 }
 
-// eventOf names the event of an error that became an EIO.
+// eventOf returns the event of an error that becomes an EIO.
 func eventOf(err error) string {
 	for _, row := range errnos {
 		if row.event != "" && errors.Is(err, row.kind) {

@@ -13,7 +13,7 @@ import (
 	"github.com/xetfs/xetfs/codec/page"
 )
 
-// A fileHandle is one open file descriptor; where the mount is stateless, one file.
+// A fileHandle is one open file descriptor. On a stateless mount it is one file.
 type fileHandle struct {
 	path string // in the mount
 	ino  uint64
@@ -21,13 +21,13 @@ type fileHandle struct {
 	size int64
 
 	reader  rangeReader
-	backing backing    // the whole content on disk, to splice from; nil: it is not kept
-	inode   *openInode // what is noted of the inode; nil: nothing
-	claim   *claim     // SHA-256 that the path claims and nothing has proven; nil: none
+	backing backing    // the materialized file, for splicing; nil: none
+	inode   *openInode // nil: not counted
+	claim   *claim     // unproven; nil: none
 }
 
-// Open implements fuse.RawFileSystem. After ENOSYS the kernel neither opens nor closes,
-// and sends reads without a handle.
+// Open implements fuse.RawFileSystem. After ENOSYS the kernel sends no OPEN and RELEASE, and its
+// reads have no handle.
 func (f *filesystem) Open(interrupted <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	if in.Flags&(syscall.O_ACCMODE|syscall.O_TRUNC|syscall.O_APPEND|syscall.O_CREAT) != syscall.O_RDONLY {
 		return fuse.EROFS
@@ -45,7 +45,7 @@ func (f *filesystem) Open(interrupted <-chan struct{}, in *fuse.OpenIn, out *fus
 	out.Fh = f.files.add(h)
 	out.OpenFlags = fuse.FOPEN_KEEP_CACHE | fuse.FOPEN_NOFLUSH
 	if f.engine.backingWasCorrupt(h.id) || h.claim != nil {
-		out.OpenFlags = fuse.FOPEN_NOFLUSH // the kernel drops its pages, of what was spliced or not compared
+		out.OpenFlags = fuse.FOPEN_NOFLUSH // the kernel drops its spliced or uncompared pages
 	}
 	if h.inode.passes() {
 		if h.backing != nil {
@@ -56,10 +56,9 @@ func (f *filesystem) Open(interrupted <-chan struct{}, in *fuse.OpenIn, out *fus
 	return fuse.OK
 }
 
-// passFlags answer an open of a file that the kernel reads by itself. Who reads past the
-// page cache (O_DIRECT) asks us all the same: the file system below wants addresses and
-// offsets to be aligned, and would refuse what this one did while the file was not kept. So
-// does who opens a file that others have open and that is not sound any more.
+// passFlags returns the flags for an open with passthrough. Reads with O_DIRECT still arrive as
+// messages: the backing file system would refuse unaligned addresses and offsets, and xetfs
+// accepts them. The same applies to a backing file that is no longer sound.
 func passFlags(how uint32, sound bool) uint32 {
 	if how&syscall.O_DIRECT != 0 || !sound {
 		return fuse.FOPEN_PASSTHROUGH | fuse.FOPEN_NOFLUSH | fuse.FOPEN_DIRECT_IO
@@ -67,8 +66,8 @@ func passFlags(how uint32, sound bool) uint32 {
 	return fuse.FOPEN_PASSTHROUGH | fuse.FOPEN_NOFLUSH
 }
 
-// largeFile is the size from which on an open has the time limit of a read: it reads all
-// terms of the file, and there may be millions.
+// largeFile is the smallest size of a file whose open has the time limit of a read. The open
+// reads all terms, possibly millions.
 const largeFile = 64 << 20
 
 func (f *filesystem) open(req *request, ino uint64) (*fileHandle, fuse.Status) {
@@ -82,7 +81,7 @@ func (f *filesystem) open(req *request, ino uint64) (*fileHandle, fuse.Status) {
 		return nil, f.failed("open", from, &e, ino, err)
 	}
 	if _, ok := f.engine.SHA256(e.ID.File); ok {
-		h.claim = nil // it is right
+		h.claim = nil // proven
 	}
 	if f.shared == nil && hasTerms(&e) && f.openBacking(h) {
 		return h, fuse.OK
@@ -98,9 +97,8 @@ func (f *filesystem) open(req *request, ino uint64) (*fileHandle, fuse.Status) {
 	return h, fuse.OK
 }
 
-// openBacking looks for the whole content of a file on disk, and says whether the kernel
-// reads that by itself. Then nothing else is opened: who does not need the origin does
-// not ask it.
+// openBacking opens the materialized file, and reports whether the kernel reads the file
+// directly. In that case the open needs no origin.
 func (f *filesystem) openBacking(h *fileHandle) bool {
 	if h.inode = f.passthrough.join(h.ino); h.inode == nil {
 		h.backing = f.findBacking(h)
@@ -110,7 +108,7 @@ func (f *filesystem) openBacking(h *fileHandle) bool {
 		return false
 	}
 	if h.backing != nil && h.backing != h.inode.file {
-		h.backing.Close() // somebody was faster
+		h.backing.Close() // another open was faster
 	}
 	h.backing = nil
 	if !h.inode.file.Sound() {
@@ -120,8 +118,8 @@ func (f *filesystem) openBacking(h *fileHandle) bool {
 	return true
 }
 
-// findBacking returns the whole content of a file, or nil. A file with an unproven claim is
-// read through this process, which compares the claim.
+// findBacking returns the materialized file, or nil. A file with an unproven claim has none, so
+// that its reads pass through this process.
 func (f *filesystem) findBacking(h *fileHandle) backing {
 	if h.claim != nil {
 		return nil
@@ -131,21 +129,21 @@ func (f *filesystem) findBacking(h *fileHandle) backing {
 		return nil
 	}
 	if sizeOf(p) != h.size {
-		p.Close() // the catalog is wrong about the size: opening it will say so
+		p.Close() // the catalog has a wrong size; openReader reports it
 		return nil
 	}
 	return p
 }
 
-// closeBacking gives back what openBacking opened.
+// closeBacking releases the result of openBacking.
 func (f *filesystem) closeBacking(h *fileHandle) {
 	if h.backing != nil && !h.inode.passes() {
-		h.backing.Close() // it was only read
+		h.backing.Close() // a file that was only read
 	}
 	f.passthrough.close(h.inode)
 }
 
-// hasTerms says whether the bytes of a file are anywhere but in the catalog.
+// hasTerms reports whether a file has bytes outside the catalog.
 func hasTerms(e *page.Entry) bool { return e.Size > 0 && e.Inline == nil }
 
 func (f *filesystem) openReader(ctx context.Context, e *page.Entry) (rangeReader, error) {
@@ -200,7 +198,7 @@ func (f *filesystem) readFile(req *request, h *fileHandle, p []byte, off int64) 
 		return nil, status
 	}
 	f.counters.bytes.Add(int64(len(b)))
-	return fuse.ReadResultVector([][]byte{b}), fuse.OK // of which go-fuse knows that there is nothing to splice
+	return fuse.ReadResultVector([][]byte{b}), fuse.OK // two dimensions: go-fuse does not try to splice
 }
 
 func (f *filesystem) readBytes(ctx context.Context, h *fileHandle, p []byte, off int64) ([]byte, fuse.Status) {
@@ -220,8 +218,8 @@ func (f *filesystem) readBytes(ctx context.Context, h *fileHandle, p []byte, off
 	return p[:n], fuse.OK
 }
 
-// readAt is short only at the end of the file: the kernel would take anything else for
-// the end, and so would the program, which sees no error.
+// readAt returns fewer bytes only at the end of the file. The kernel, and so the program, would
+// take any other short read for the end, without an error.
 func (h *fileHandle) readAt(ctx context.Context, p []byte, off int64) (int, error) {
 	want := int(min(int64(len(p)), max(0, h.size-off)))
 	if want == 0 {
@@ -245,16 +243,16 @@ func (f *filesystem) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
 }
 
 func (f *filesystem) closeFile(h *fileHandle) {
-	h.reader.Close() // it only stops fetching ahead
+	h.reader.Close() // it only stops readahead
 	h.claim.close(&f.claimBytes)
 	f.closeBacking(h)
 }
 
-// Flush implements fuse.RawFileSystem: old kernels, which do not know FOPEN_NOFLUSH,
-// stop asking after the first ENOSYS.
+// Flush implements fuse.RawFileSystem. Old kernels ignore FOPEN_NOFLUSH; they send no FLUSH
+// after the first ENOSYS.
 func (f *filesystem) Flush(<-chan struct{}, *fuse.FlushIn) fuse.Status { return fuse.ENOSYS }
 
-// An inline is a file whose bytes stand in the catalog.
+// An inlineReader is the content of a file that the catalog contains.
 type inlineReader []byte
 
 func (b inlineReader) ReadAt(_ context.Context, p []byte, off int64) (int, error) {

@@ -14,15 +14,14 @@ import (
 )
 
 const (
-	metaLimit = 10 * time.Second // within which everything but a read ends
+	metaLimit = 10 * time.Second // limit of all messages except READ
 
 	maxName = 255 // bytes
 )
 
-// A filesystem answers the messages of the kernel. What it does not answer goes to the
-// embedded default: ENOSYS, after which the kernel does by itself what it can, and
-// often better. That is so for LSEEK (there are no holes), FSYNC, ACCESS, locks and
-// STATX.
+// A filesystem answers the messages of the kernel. The embedded default answers all others with
+// ENOSYS. The kernel then does the work, often better: LSEEK (files have no holes), FSYNC,
+// ACCESS, locks, STATX.
 type filesystem struct {
 	fuse.RawFileSystem
 
@@ -30,26 +29,26 @@ type filesystem struct {
 	engine   engine
 	reports  *reporter
 	owner    page.Owner
-	limit    time.Duration  // of a read
-	timeouts timeoutHistory // reads that took all of it
+	limit    time.Duration  // of a READ
+	timeouts timeoutHistory // of reads
 	kernel   notifier       // set by Init
 
 	nodes  *nodes
 	dirs   handleTable[*dirHandle]
 	files  handleTable[*fileHandle]
-	shared *openFiles // of a stateless mount; nil: files are opened and closed
+	shared *openFiles // of a stateless mount; nil: the kernel opens and closes files
 
 	passthrough *passthrough
 	counters    counters
 
 	stale      staleListings
 	predictors statPredictors
-	background sync.WaitGroup // listings that are read ahead, and notifications
-	claimBytes atomic.Int64   // bytes that claims hold
+	background sync.WaitGroup // readahead of listings, and notifications
+	claimBytes atomic.Int64   // that claims hold
 	panics     atomic.Int64
 }
 
-// String names the file system to go-fuse.
+// String returns the name of the file system for go-fuse.
 func (f *filesystem) String() string { return fusemount.Subtype }
 
 // Init implements fuse.RawFileSystem.
@@ -63,12 +62,11 @@ func (f *filesystem) Init(s *fuse.Server) {
 // Forget implements fuse.RawFileSystem.
 func (f *filesystem) Forget(ino, lookups uint64) {
 	if f.nodes.forget(ino, lookups) && f.shared != nil {
-		f.shared.Forget(ino) // it does not wait: go-fuse may answer nothing else meanwhile
+		f.shared.Forget(ino) // it does not wait: go-fuse may answer no other message meanwhile
 	}
 }
 
-// OnUnmount implements fuse.RawFileSystem. The kernel does not say that files are
-// closed when their mount is torn away.
+// OnUnmount implements fuse.RawFileSystem. After a forced unmount the kernel sends no RELEASE.
 func (f *filesystem) OnUnmount() {
 	for _, h := range f.files.removeAll() {
 		f.closeFile(h)
@@ -83,12 +81,12 @@ func (f *filesystem) OnUnmount() {
 	f.reports.close()
 }
 
-// newMetaRequest is the context of a message that is not a read.
+// newMetaRequest returns the request of a message that is not a READ.
 func (f *filesystem) newMetaRequest(interrupted <-chan struct{}, thread uint32) *request {
 	return newRequest(interrupted, thread, min(f.limit, metaLimit))
 }
 
-// entry returns what a node is, and of which version.
+// entry returns the current entry of a node, and its version.
 func (f *filesystem) entry(req *request, ino uint64) (page.Entry, *version, fuse.Status) {
 	n, ok := f.nodes.get(ino)
 	if !ok {
@@ -101,7 +99,7 @@ func (f *filesystem) entry(req *request, ino uint64) (page.Entry, *version, fuse
 	return e, from, fuse.OK
 }
 
-// failed translates an error, and reports it if it becomes an EIO.
+// failed translates an error. It logs an EIO.
 func (f *filesystem) failed(doing string, from *version, e *page.Entry, ino uint64, err error) fuse.Status {
 	return f.reports.failed(failure{doing: doing, path: from.vol.displayPath(e.Path), file: e.ID, ino: ino, err: err}, errno(err))
 }
@@ -114,7 +112,7 @@ func join(dir, name string) string {
 	return dir + "/" + name
 }
 
-// base is the inverse of join, and false if path is not that of something in dir.
+// base is the inverse of join. It returns false for a path outside dir.
 func base(dir, path string) (name string, ok bool) {
 	if dir == "" {
 		return path, true
@@ -125,11 +123,11 @@ func base(dir, path string) (name string, ok bool) {
 	return path[len(dir)+1:], true
 }
 
-// parent returns the path of the directory that a path is in.
+// parent returns the directory of a path.
 func parent(path string) string { return path[:max(0, strings.LastIndexByte(path, '/'))] }
 
-// isLegalName says whether a name can be shown. The kernel refuses a whole listing if one
-// name in it is not.
+// isLegalName reports whether the kernel accepts a name. One illegal name makes it refuse a
+// whole listing.
 func isLegalName(name string) bool {
 	return name != "" && name != "." && name != ".." && len(name) <= maxName &&
 		strings.IndexByte(name, '/') < 0 && strings.IndexByte(name, 0) < 0

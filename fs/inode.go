@@ -9,19 +9,19 @@ import (
 	"github.com/xetfs/xetfs/codec/page"
 )
 
-// An identity says which file, directory or link a name is: two hashes of what makes
-// it that. ino is the number the kernel and the user see; gen, of which the kernel
-// looks at 32 bits, tells two apart that happen to have one number.
+// An identity is the identity of a file, directory or link: two hashes of its content. ino is
+// the inode number. gen distinguishes two identities with one number; the kernel compares 32
+// bits of it.
 type identity struct{ ino, gen uint64 }
 
-// rootID is that of the root of the mount. FUSE says so.
+// rootID is the identity of the root of the mount. FUSE requires number 1.
 var rootID = identity{ino: 1}
 
-// The labels of volumes. No label is the beginning of another one, nor of what identify
-// hashes behind it.
+// These are the labels of volumes. No label is a prefix of another label, or of the bytes that
+// identify hashes after a label.
 //
 //	''                        what has no symbol, and directories that lead to symbols
-//	's' symbol NUL            the tree of a symbol, whichever version it shows
+//	's' symbol NUL            the tree of a symbol, in any version
 //	'v' symbol NUL            its hidden directory of versions
 //	'n' symbol NUL number     one version of it by number, 8 bytes
 //	'h' symbol NUL root       one version of it by the hash of its root, 32 bytes
@@ -41,12 +41,11 @@ func label(kind byte, symbol string) string {
 	return string(kind) + symbol + "\x00"
 }
 
-// identify returns the identity of an entry of v. It depends on the content: were a path
-// to keep its number while its content changes, the kernel, whose page cache belongs to
-// the number, would mix old and new pages in an open file. It does not depend on the
-// version, so what is the same in the next one stays cached.
+// identify returns the identity of an entry of v. It depends on the content, because the page
+// cache belongs to the number. An open file would otherwise mix old and new pages. It does not
+// depend on the version, so unchanged files stay cached.
 //
-// Behind the label of the volume, what is hashed is
+// The hashed bytes are the label of the volume, followed by
 //
 //	file       'f' path NUL hash size
 //	file       'i' path NUL inline content
@@ -108,8 +107,7 @@ func appendID(b []byte, id codec.FileID) []byte {
 	return binary.LittleEndian.AppendUint64(b, uint64(id.Block))
 }
 
-// usable returns another number for those that mean something: 0 is no inode, 1 the
-// root, and the highest belongs to go-fuse.
+// usable replaces reserved numbers: 0 is no inode, 1 the root, and go-fuse uses the highest.
 func usable(ino uint64) uint64 {
 	switch ino {
 	case 0, 1:

@@ -10,59 +10,57 @@ import (
 	"github.com/xetfs/xetfs/codec/page"
 )
 
-// batchSize is how many names of a directory are read at a time. It is more than fit
-// into a message, so that a tree need not search for each message where to go on.
+// batchSize is the number of names per read of a directory. A batch has more names than a
+// message, so that a tree does not search its position for each message.
 const batchSize = 1024
 
-// A dirHandle is one open directory. The tree goes on behind a name, the kernel behind a
-// number. So the handle keeps a part of the listing, and a name every batchSize names
-// or so for those who seek.
+// A dirHandle is one open directory. A tree continues after a name, the kernel after a number.
+// So the handle caches a part of the listing and a name per batchSize names.
 type dirHandle struct {
 	ver  *version
 	path string
 	ino  uint64
 
 	mu     sync.Mutex
-	part   *listing   // nil: some message has it, or there is none; guarded by mu
+	part   *listing   // nil: in use by a message, or empty; guarded by mu
 	marks  []position // in order; guarded by mu
 	closed bool       // guarded by mu
 
 	stale bool // guarded by staleListings.mu
 }
 
-// A position is the number of a name in its directory, from 1, and the name.
+// A position is a name in its directory and its number, from 1.
 type position struct {
 	n    uint64
 	name string
 }
 
-// A listing is a part of what is in a directory, and perhaps the next part, which is
-// being read.
+// A listing is a part of a directory, with the readahead of the next part.
 type listing struct {
 	batch
-	next *nextBatch // nil: none
-	room []dirEntry // room for the names of one more batch
+	next *nextBatch // nil: no readahead
+	room []dirEntry // spare memory of one batch
 }
 
-// A batch is names that follow each other.
+// A batch is a run of names.
 type batch struct {
 	after position
 	names []dirEntry
-	end   bool  // there are no names behind
-	err   error // why there are not more
+	end   bool  // no name follows
+	err   error // why no name follows
 }
 
-// A newDirEntry is one name with what the kernel will be told of it.
+// A dirEntry is one name with its reply to the kernel.
 type dirEntry struct {
-	path    string // "": it cannot be shown
+	path    string // "": illegal name
 	name    string // end of path
 	id      identity
 	kind    page.Type
-	hasAttr bool // attr is there
+	hasAttr bool // attr is valid
 	attr    fuse.Attr
 }
 
-// A nextBatch is a batch that is being read ahead.
+// A nextBatch is a batch in readahead.
 type nextBatch struct {
 	first  uint64 // number of the name before it
 	cancel context.CancelFunc
@@ -70,8 +68,7 @@ type nextBatch struct {
 	batch
 }
 
-// take returns the part of the listing that is kept, and gives it up: it belongs to one
-// message at a time.
+// take removes the cached part of the listing from h: one message uses it at a time.
 func (h *dirHandle) take() *listing {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -102,7 +99,7 @@ func (h *dirHandle) close() {
 	l.close()
 }
 
-// close stops reading ahead.
+// close stops the readahead.
 func (l *listing) close() {
 	if l != nil && l.next != nil {
 		l.next.cancel()
@@ -110,7 +107,7 @@ func (l *listing) close() {
 	}
 }
 
-// namesBehind returns names behind the n-th, at least one unless it is the last.
+// namesBehind returns the names after the n-th: at least one, except at the end.
 func (f *filesystem) namesBehind(ctx context.Context, h *dirHandle, l *listing, n uint64) ([]dirEntry, error) {
 	if l.next != nil && !l.holds(n) {
 		l.useNext(ctx, n)
@@ -123,19 +120,19 @@ func (f *filesystem) namesBehind(ctx context.Context, h *dirHandle, l *listing, 
 		f.readAhead(h, l)
 	}
 	if err := l.err; err != nil && len(names) == 0 {
-		l.batch = batch{names: l.names[:0]} // the next message tries again
+		l.batch = batch{names: l.names[:0]} // the next message retries
 		return nil, err
 	}
 	return names, nil
 }
 
-// holds says whether what is behind the n-th name is in the batch.
+// holds reports whether the batch has the names after the n-th.
 func (b *batch) holds(n uint64) bool {
 	first, last := b.after.n, b.after.n+uint64(len(b.names))
 	return first <= n && n < last || n == last && (b.end || b.err != nil)
 }
 
-// useNext goes on to the batch that is being read ahead, if it is the one that is wanted.
+// useNext continues with the batch of the readahead if it follows the n-th name.
 func (l *listing) useNext(ctx context.Context, n uint64) {
 	next := l.next
 	l.next = nil
@@ -151,8 +148,8 @@ func (l *listing) useNext(ctx context.Context, n uint64) {
 	next.cancel()
 }
 
-// readAhead begins to read the batch behind that of l. An error in it is no matter: it
-// will be read again when it is wanted.
+// readAhead starts to read the batch after that of l. An error has no effect: the batch is read
+// again on demand.
 func (f *filesystem) readAhead(h *dirHandle, l *listing) {
 	ctx, cancel := context.WithTimeout(context.Background(), metaLimit)
 	last := l.after.n + uint64(len(l.names))
@@ -165,7 +162,7 @@ func (f *filesystem) readAhead(h *dirHandle, l *listing) {
 	})
 }
 
-// read fills b with what is behind the n-th name.
+// read fills b with the names after the n-th.
 func (f *filesystem) read(ctx context.Context, h *dirHandle, b *batch, n uint64) {
 	at := b.after
 	if at.n != n || n == 0 {
@@ -194,8 +191,7 @@ func (f *filesystem) read(ctx context.Context, h *dirHandle, b *batch, n uint64)
 	b.after, b.end = position{n, at.name}, b.err == nil
 }
 
-// newDirEntry returns what is told of an entry. A name that cannot be shown is said once in a
-// while; all there is of it is its number.
+// newDirEntry returns the entry for the kernel. An illegal name is logged, and only counts.
 func (f *filesystem) newDirEntry(h *dirHandle, e *page.Entry, name string, ok bool) dirEntry {
 	vol := h.ver.vol
 	if !ok || !isLegalName(name) || h.path == "" && name == vol.hidden {
@@ -214,7 +210,7 @@ func (f *filesystem) newDirEntry(h *dirHandle, e *page.Entry, name string, ok bo
 	return l
 }
 
-// before returns the nearest place that is known, up to name number n.
+// before returns the last known position up to number n.
 func (h *dirHandle) before(n uint64) position {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -225,7 +221,7 @@ func (h *dirHandle) before(n uint64) position {
 	return h.marks[i-1]
 }
 
-// mark remembers a place that is far enough behind the last.
+// mark records a position if it is far enough from the last one.
 func (h *dirHandle) mark(at position) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

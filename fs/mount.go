@@ -22,42 +22,39 @@ import (
 // maxRead is the largest read that the kernel sends, in bytes.
 const maxRead = 1 << 20
 
-// NoVersionsDir is the Options.VersionsDir of a mount that shows no old versions.
+// NoVersionsDir as Options.VersionsDir hides old versions.
 const NoVersionsDir = "-"
 
-// Options say what a mount shows, and to whom.
+// Options are the options of a mount.
 type Options struct {
-	Symbol   string     // "": the only tree, or every symbol is a directory
-	At       names.AsOf // of the symbol, or of all; zero: the newest version
-	Snapshot string     // only the symbols of this snapshot, in its versions; "": all. Instead of At
+	Symbol   string     // "": the only tree, or a directory per symbol
+	At       names.AsOf // of all symbols; zero: the newest version
+	Snapshot string     // its symbols and versions, instead of At; "": all
 
-	Follow      time.Duration // how often to look for newer versions, to show them; 0: never
-	VersionsDir string        // hidden directory of old versions in each symbol's; "": .versions
+	Follow      time.Duration // poll interval for newer versions; 0: never
+	VersionsDir string        // hidden directory of old versions in each symbol; "": .versions
 
-	AllowOther bool    // users other than the mounting one may look, as modes allow
-	UID, GID   *uint32 // owner of what has none of its own; nil: the mounting user
-	FSName     string  // what is mounted, for /proc/mounts; "": xetfs
+	AllowOther bool    // users other than the mounting one have access, as modes allow
+	UID, GID   *uint32 // owner of entries without one; nil: the mounting user
+	FSName     string  // source in the mount table; "": xetfs
 
-	// Stateless makes the kernel open and close files by itself. That is two messages
-	// less for each; but readers of one file share what is read ahead of them, and what
-	// is wrong with a file is said by its first read instead of by open.
+	// Stateless saves the messages OPEN and RELEASE. Readers of one file then share their
+	// readahead, and the first read reports errors of open.
 	Stateless bool
 
-	MaxBackground int           // reads ahead that the kernel has under way; 0: 64
-	ReadLimit     time.Duration // within which a read ends, if with an error; 0: 60 s
+	MaxBackground int           // concurrent readahead requests of the kernel; 0: 64
+	ReadLimit     time.Duration // limit of one read; 0: 60 s
 
-	// Start is the context in which Mount reads what the mount shows. nil: one that ends
-	// after ReadLimit.
+	// Start is the context of the reads in Mount. nil: one with the limit ReadLimit.
 	Start context.Context
 
 	Debug  bool // log every FUSE message
 	Logger *slog.Logger
 
-	followPause time.Duration // of tests: in place of the constant followPause
+	followPause time.Duration // replaces the constant in tests
 }
 
-// maxFSName is how much of the name of what is mounted /proc/mounts shows: all options of a
-// mount together must fit into one page.
+// maxFSName bounds FSName: all mount options together must fit into one page.
 const maxFSName = 1 << 10
 
 func (o Options) withDefaults() Options {
@@ -85,7 +82,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// owner is who owns what has no owner of its own.
+// owner returns the owner of entries without one.
 func (o Options) owner() page.Owner {
 	owner := page.Owner{UID: uint32(unix.Geteuid()), GID: uint32(unix.Getegid())}
 	if o.UID != nil {
@@ -97,21 +94,20 @@ func (o Options) owner() page.Owner {
 	return owner
 }
 
-// A Server is a mounted file system. Its methods may be called at the same time.
+// A Server is a mounted file system. Its methods are safe for concurrent use.
 type Server struct {
 	files  *filesystem
 	device *fusemount.Device
 	log    *slog.Logger
-	follow *follower          // nil: nothing is followed
-	stop   context.CancelFunc // ends following
-	done   chan struct{}      // closed when the last message is answered, and nothing follows
+	follow *follower          // nil: no follower
+	stop   context.CancelFunc // ends the follower
+	done   chan struct{}      // closed after the last message and the end of the follower
 
 	mu       sync.Mutex // held while unmounting
 	detached bool       // guarded by mu
 }
 
-// mount mounts the files of a catalog, as e reads them, and returns when they can be
-// seen.
+// mount mounts the files of a catalog, read through e. It returns when they are visible.
 func mount(dir string, c catalog.Catalog, e engine, o Options) (*Server, error) {
 	o = o.withDefaults()
 	ctx := o.Start
@@ -134,7 +130,7 @@ func mount(dir string, c catalog.Catalog, e engine, o Options) (*Server, error) 
 	}
 	stale, err := fusemount.CheckDir(dir)
 	if stale {
-		o.Logger.Info("a dead mount was removed", "event", "stale_mount_cleared", "dir", dir)
+		o.Logger.Info("a mount without a server was removed", "event", "stale_mount_cleared", "dir", dir)
 	}
 	if err != nil {
 		return nil, err
@@ -166,9 +162,9 @@ func newFilesystem(root *volume, e engine, o Options) *filesystem {
 	return f
 }
 
-// start mounts, serves, and raises the kernel's read-ahead if it may. It asks the mount
-// nothing (RefusePoll says why); whoever asks now gets an answer, as go-fuse has agreed
-// with the kernel on everything before it serves.
+// start mounts, serves, and raises the kernel's readahead if possible. It uses no path of the
+// mount; see RefusePoll. go-fuse has finished the handshake before, so all requests from now on
+// get a reply.
 func (s *Server) start(dir string, o Options) error {
 	server, err := s.connect(dir, o)
 	if err != nil {
@@ -188,9 +184,9 @@ func (s *Server) start(dir string, o Options) error {
 		following.Wait()
 	}()
 	if err := s.device.RaiseReadAhead(); err != nil {
-		s.log.Debug("the kernel reads ahead less than it could", "err", err)
+		s.log.Debug("the readahead of the kernel cannot be raised", "err", err)
 	} else {
-		s.log.Debug("the kernel reads ahead", "kib", fusemount.ReadAheadKB)
+		s.log.Debug("the readahead of the kernel was raised", "kib", fusemount.ReadAheadKB)
 	}
 	return nil
 }
@@ -210,10 +206,9 @@ func (s *Server) connect(dir string, o Options) (*fuse.Server, error) {
 	return server, nil
 }
 
-// fuseOptions are go-fuse's. What the kernel reads by itself must not lie on a file
-// system that lies on another one (MaxStackDepth); then no more than one may lie on this
-// one. A stateless mount opens no files, so there is nothing to pass through. The kernel
-// asks for attributes with every listing: whether it gets them is for walkers.
+// fuseOptions returns the options of go-fuse. A backing file must not be on a stacked file
+// system (MaxStackDepth). A stateless mount has no OPEN and so no passthrough. The kernel
+// requests attributes with every listing, and statPredictors decides about them.
 func (s *Server) fuseOptions(o Options) *fuse.MountOptions {
 	level := slog.LevelDebug
 	if o.Debug {

@@ -9,23 +9,23 @@ import (
 	"github.com/xetfs/xetfs/codec/page"
 )
 
-// A node is a name that the kernel knows and may ask about by number. There may be
-// millions, so it holds nothing that the tree can tell again.
+// A node is a name that the kernel has looked up. There may be millions, so a node has no field
+// that the tree can return.
 type node struct {
 	path    string   // in its volume
-	ver     *version // that the kernel was told of last
+	ver     *version // of the last lookup
 	gen     uint32   // of its identity
-	lookups uint32   // how often the kernel was told
+	lookups uint32   // lookups that the kernel has not forgotten
 }
 
-// matches says whether a node, of which the kernel knows the number ino, is that of an
-// identity. Numbers were counted up where they met.
+// matches reports whether a node with number ino has an identity. Colliding numbers were counted
+// up.
 func (n *node) matches(ino uint64, id identity) bool {
 	return n.gen == uint32(id.gen) && ino-id.ino < 1<<16
 }
 
-// entry returns what a node is now: the entry at its path if that is still the same
-// file, directory or link, else the entry as it was. What is open stays what it was.
+// entry returns the current entry of a node if its identity is unchanged, else the entry of its
+// own version. An open file stays the same.
 func (n *node) entry(ctx context.Context, ino uint64) (page.Entry, *version, error) {
 	now := n.ver.vol.current.Load()
 	e, err := now.lookup(ctx, n.path)
@@ -41,16 +41,16 @@ func (n *node) entry(ctx context.Context, ino uint64) (page.Entry, *version, err
 	return e, n.ver, err
 }
 
-// nodeShards is how many parts the table of nodes has, each with its own lock.
+// nodeShards is the number of parts of the node table. Each has a lock.
 const nodeShards = 64
 
-// nodes are the nodes by inode number. The kernel says when it forgets one.
+// nodes are the nodes by inode number. The kernel sends FORGET for unused ones.
 type nodes struct {
 	root   node // never forgotten
 	shards [nodeShards]nodeShard
 }
 
-// A nodeShard is the nodes of some inode numbers: those with the same low bits.
+// A nodeShard is the nodes of the inode numbers with the same low bits.
 type nodeShard struct {
 	mu    sync.Mutex
 	table nodeTable // guarded by mu
@@ -74,8 +74,8 @@ func (n *nodes) get(ino uint64) (node, bool) {
 	return node{}, false
 }
 
-// apply notes that the kernel is told of an entry, and returns its number. Should two
-// different entries have one number, the later gets the next that is free.
+// addLookup counts a lookup of an entry and returns its number. If two entries have one number,
+// the later one gets the next free number.
 func (n *nodes) addLookup(id identity, path string, from *version) uint64 {
 	for ino := id.ino; ; ino = usable(ino + 1) {
 		if n.shard(ino).addLookup(ino, id, path, from) {
@@ -84,7 +84,7 @@ func (n *nodes) addLookup(id identity, path string, from *version) uint64 {
 	}
 }
 
-// apply is false if the number belongs to another entry.
+// addLookup returns false if the number belongs to another entry.
 func (s *nodeShard) addLookup(ino uint64, id identity, path string, from *version) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,11 +98,11 @@ func (s *nodeShard) addLookup(ino uint64, id identity, path string, from *versio
 		return false
 	}
 	known.ver = from
-	known.lookups = max(known.lookups, known.lookups+1) // so many are never forgotten
+	known.lookups = max(known.lookups, known.lookups+1) // a saturated count is never forgotten
 	return true
 }
 
-// find returns the number of an identity, if the kernel knows it.
+// find returns the number of an identity that the kernel has looked up.
 func (n *nodes) find(id identity) (ino uint64, ok bool) {
 	if id == rootID {
 		return rootID.ino, true
@@ -115,7 +115,7 @@ func (n *nodes) find(id identity) (ino uint64, ok bool) {
 	}
 }
 
-// forget takes back count tells of a node, and says whether it is gone now.
+// forget takes back count lookups of a node. It reports whether the node was removed.
 func (n *nodes) forget(ino, count uint64) bool {
 	s := n.shard(ino)
 	s.mu.Lock()
@@ -136,7 +136,7 @@ func (n *nodes) forget(ino, count uint64) bool {
 	return true
 }
 
-// inVolume returns what the kernel knows of a volume, by inode number.
+// inVolume returns the nodes of a volume by inode number.
 func (n *nodes) inVolume(v *volume) map[uint64]node {
 	all := map[uint64]node{}
 	if v.parent == nil {

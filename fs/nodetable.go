@@ -5,20 +5,19 @@ import (
 	"math/rand/v2"
 )
 
-// A nodeTable is a hash table of nodes by inode number, for one lock. A node stands where
-// the high bits of the hash say, or behind that if others stand there. It is smaller than
-// a map, and one line of the processor's cache holds what is looked for.
+// A nodeTable is a hash table from inode numbers to nodes, with linear probing. It needs less
+// memory than a map, and one cache line of the processor holds most lookups.
 type nodeTable struct {
 	inos  []uint64 // 0: free; as long as nodes, a power of two
 	nodes []node
 	used  int
-	seed  uint64 // odd, and known to nobody, or a tree could be made to fill one place
-	shift uint   // of a hash, to a place
+	seed  uint64 // odd and secret, so that no tree can fill one slot
+	shift uint   // of a hash, to a slot
 }
 
 const minTable = 16
 
-// position returns where an inode number is, or would be.
+// find returns the slot of an inode number, or the free slot for it.
 func (t *nodeTable) find(ino uint64) (i int, found bool) {
 	if len(t.inos) == 0 {
 		return 0, false
@@ -31,12 +30,12 @@ func (t *nodeTable) find(ino uint64) (i int, found bool) {
 	return i, false
 }
 
-// slot returns where an inode number belongs.
+// slot returns the preferred slot of an inode number.
 func (t *nodeTable) slot(ino uint64) int { return int(ino * t.seed >> t.shift) }
 
 func (t *nodeTable) next(i int) int { return (i + 1) & (len(t.inos) - 1) }
 
-// add adds a node whose number is not there.
+// add adds a node with a new number.
 func (t *nodeTable) add(ino uint64, n node) {
 	if 5*(t.used+1) > 4*len(t.inos) {
 		t.resize(max(minTable, 2*len(t.inos)))
@@ -46,7 +45,7 @@ func (t *nodeTable) add(ino uint64, n node) {
 	t.used++
 }
 
-// remove removes the node at a place. Those that stand behind their place move up.
+// remove removes the node in a slot. Displaced nodes after it move up.
 func (t *nodeTable) remove(i int) {
 	for j := t.next(i); t.inos[j] != 0; j = t.next(j) {
 		home, mask := t.slot(t.inos[j]), len(t.inos)-1

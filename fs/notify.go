@@ -8,19 +8,18 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// A notifier tells the kernel to forget what it keeps. The kernel may have to wait for a
-// lock that is held by a process which waits for an answer of ours. So it must never be
-// used by what answers messages, nor while a lock is held.
+// A notifier invalidates what the kernel caches. The kernel may wait for a lock whose holder
+// waits for a reply. So no message handler may call a notifier, and no caller may hold a lock.
 type notifier interface {
-	// EntryNotify makes it forget a name in a directory, or that there is none.
+	// EntryNotify invalidates a name in a directory, also an absent one.
 	EntryNotify(dir uint64, name string) fuse.Status
 
-	// InodeNotify makes it forget attributes, and with an offset of 0 what it keeps of
-	// bytes or of a listing.
+	// InodeNotify invalidates attributes. With offset 0 it also invalidates pages or the
+	// listing.
 	InodeNotify(ino uint64, off, length int64) fuse.Status
 }
 
-// An until tells the kernel nothing any more once its context has ended.
+// A cancelableNotifier returns ECANCELED once its context has ended.
 type cancelableNotifier struct {
 	ctx context.Context
 	notifier
@@ -42,32 +41,31 @@ func (u cancelableNotifier) InodeNotify(ino uint64, off, length int64) fuse.Stat
 	return u.notifier.InodeNotify(ino, off, length)
 }
 
-// A difference is a name that is not the same in two versions of a volume.
+// A difference is a name whose identity differs between two versions of a volume.
 type difference struct {
 	path     string
-	old, new identity // zero: there is none
+	old, new identity // zero: absent
 }
 
-// An invalidation tells the kernel what is different in a volume.
+// An invalidation invalidates the differences of a volume.
 type invalidation struct {
 	f      *filesystem
 	kernel notifier
 	vol    *volume
 
-	dir   string // that was looked for last
-	ino   uint64 // of it
-	known bool   // whether the kernel knows it
-	first bool   // nothing was looked for yet
+	dir   string // of the last difference
+	ino   uint64 // of dir
+	known bool   // dir has a node
+	first bool   // before the first difference
 }
 
-// invalidate makes the kernel forget what is different, as far as it knows it. A lookup
-// that is under way holds a lock on its directory until the kernel has its answer, and
-// the kernel waits for that lock: so no old answer comes behind.
+// invalidate invalidates differences as far as the kernel has nodes. A lookup in progress holds
+// a lock on its directory, and the kernel waits for that lock. So no old reply follows.
 func (f *filesystem) invalidate(ctx context.Context, v *volume, differences iter.Seq2[difference, error]) error {
 	n := invalidation{f: f, kernel: cancelableNotifier{ctx, f.kernel}, vol: v, first: true}
 	for d, err := range differences {
 		if err == nil {
-			err = ctx.Err() // nothing may have been told for long
+			err = ctx.Err() // the differences may need no notification for long
 		}
 		if err == nil {
 			err = n.apply(d)
@@ -99,7 +97,7 @@ func (n *invalidation) apply(d difference) error {
 	return failedNotify(n.kernel.EntryNotify(n.ino, name))
 }
 
-// attributes is for what is the same but for its mode, owner or time.
+// attributes invalidates an entry with another mode, owner or time.
 func (n *invalidation) attributes(id identity) error {
 	ino, ok := n.f.nodes.find(id)
 	if !ok {
@@ -112,8 +110,7 @@ func forgetListing(kernel notifier, dir uint64) error {
 	return failedNotify(kernel.InodeNotify(dir, 0, 0))
 }
 
-// invalidateAll makes the kernel forget all it knows of a volume, but for the names that
-// do not exist; those it forgets after a minute.
+// invalidateAll invalidates all nodes of a volume. Absent names expire after a minute.
 func (f *filesystem) invalidateAll(ctx context.Context, v *volume) error {
 	kernel := cancelableNotifier{ctx, f.kernel}
 	known := f.nodes.inVolume(v)
@@ -133,8 +130,7 @@ func (f *filesystem) invalidateAll(ctx context.Context, v *volume) error {
 	return nil
 }
 
-// failedNotify returns what is wrong with the connection, if anything is. That the kernel
-// does not know what it is to forget is no matter.
+// failedNotify returns an error of the connection. An unknown name or inode is no error.
 func failedNotify(s fuse.Status) error {
 	switch syscall.Errno(s) {
 	case 0, syscall.ENOENT, syscall.ENOTDIR, syscall.ENOTEMPTY, syscall.EBUSY:

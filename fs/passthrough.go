@@ -14,57 +14,56 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
-// A plain is the whole content of a file, as a file of another file system. Until it is
-// closed it stays what it is.
+// A backing is an open materialized file. Its bytes do not change before Close.
 type backing interface {
 	io.ReaderAt
 	io.Closer
 	Fd() uintptr
-	Sound() bool // it is still what it was, as far as is known
+	Sound() bool // false: it is known to be corrupt
 }
 
-// A backer lets the kernel read plain files by itself. It is go-fuse's server.
+// A backer registers backing files in the kernel. It is the server of go-fuse.
 type backer interface {
 	RegisterBackingFd(*fuse.BackingMap) (int32, syscall.Errno)
 	UnregisterBackingFd(id int32) syscall.Errno
 }
 
-// A passthrough lets the kernel read files that are kept whole by itself, from 6.9 on,
-// if the process has CAP_SYS_ADMIN.
+// A passthrough registers materialized files, which the kernel then reads directly. It needs
+// Linux 6.9 and CAP_SYS_ADMIN.
 //
-// While an inode is open the kernel reads all of it one way: by itself, and then all who
-// have it open share one registered file, or through its page cache by messages to us.
-// An open that is answered otherwise fails with EIO. So the first open of an inode
-// decides, and those that come while it is open follow; if the file is found to be damaged
-// meanwhile, they have the kernel ask us for what they read (FOPEN_DIRECT_IO), though not
-// for what they map. The kernel counts an open after
-// we do, and counts it out before it tells us (RELEASE): what is not open here is not
-// open there.
+// The kernel reads an open inode in one of two ways. With passthrough all its open files share
+// one registered file. Without it, they share the page cache, and reads are messages. An OPEN
+// with the other answer fails with EIO. So the first open decides, and later opens follow. If
+// the file is found corrupt meanwhile, later opens get FOPEN_DIRECT_IO: reads become messages,
+// but mappings do not.
+//
+// The kernel counts an open after the reply, and counts it out before RELEASE. So an inode
+// without an open here has none in the kernel.
 type passthrough struct {
 	log *slog.Logger
 
 	mu      sync.Mutex
-	kernel  backer                // nil: the kernel cannot; guarded by mu
-	refused bool                  // nothing more is registered; guarded by mu
-	inodes  map[uint64]*openInode // that are open; guarded by mu
+	kernel  backer                // nil: the kernel has no passthrough; guarded by mu
+	refused bool                  // the kernel refuses all files; guarded by mu
+	inodes  map[uint64]*openInode // open ones; guarded by mu
 }
 
-// An opened is an inode that is open. Only times changes.
+// An openInode is an open inode. Only opens changes.
 type openInode struct {
 	ino   uint64
-	opens int     // how often it is open; guarded by passthrough.mu
-	file  backing // that the kernel reads by itself; nil: it asks us
-	id    int32   // by which the kernel knows file
+	opens int     // number of open files; guarded by passthrough.mu
+	file  backing // the registered file; nil: reads are messages
+	id    int32   // of file in the kernel
 }
 
-// passes says whether the kernel reads the inode by itself.
+// passes reports whether the kernel reads the inode directly.
 func (in *openInode) passes() bool { return in != nil && in.file != nil }
 
 func newPassthrough(log *slog.Logger) *passthrough {
 	return &passthrough{log: log, inodes: make(map[uint64]*openInode)}
 }
 
-// init takes the server, if the kernel has agreed.
+// init stores the server if the kernel has passthrough.
 func (p *passthrough) init(s *fuse.Server) {
 	if s.KernelSettings().Flags64()&fuse.CAP_PASSTHROUGH == 0 {
 		return
@@ -74,7 +73,7 @@ func (p *passthrough) init(s *fuse.Server) {
 	p.kernel = s
 }
 
-// join notes one more open of an inode that the kernel reads by itself; else it is nil.
+// join counts one more open of an inode with passthrough. Without passthrough it returns nil.
 func (p *passthrough) join(ino uint64) *openInode {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -86,9 +85,8 @@ func (p *passthrough) join(ino uint64) *openInode {
 	return in
 }
 
-// open notes an open of an inode whose content is in file, if that is not nil. If the
-// kernel now reads this very file by itself, it belongs to the inode. Nil: the kernel
-// cannot read any by itself, so nothing needs to be noted.
+// open counts an open of an inode. It registers file, if not nil, and owns the file after that.
+// It returns nil if nothing can be registered and opens need no count.
 func (p *passthrough) open(ino uint64, file backing) *openInode {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -107,7 +105,7 @@ func (p *passthrough) open(ino uint64, file backing) *openInode {
 	return in
 }
 
-// registerLocked makes file the one that the kernel reads, if it takes it.
+// registerLocked registers file for an inode.
 func (p *passthrough) registerLocked(in *openInode, file backing) {
 	errno := unix.EOPNOTSUPP
 	switch {
@@ -120,28 +118,28 @@ func (p *passthrough) registerLocked(in *openInode, file backing) {
 	case 0:
 		in.file = file
 	case unix.ENOMEM, unix.ENOSPC, unix.EBADF:
-		// another time, perhaps
+		// a later open may succeed
 	default:
 		p.refused = true
-		p.log.Info("whole files are read through this process, because the kernel does not read them by itself",
+		p.log.Info("files have no passthrough; xetfs splices their pages",
 			"event", "passthrough_refused", "err", refusal(errno))
 	}
 }
 
-// refusal says in a sentence why the kernel does not take a file.
+// refusal returns the reason why the kernel refuses a file.
 func refusal(errno syscall.Errno) error {
 	switch errno {
 	case unix.EPERM:
 		return errors.New("that takes the rights of root (CAP_SYS_ADMIN)")
 	case unix.ELOOP:
-		return errors.New("the disk cache lies on a file system that lies on another one, such as overlayfs")
+		return errors.New("the disk cache is on a stacked file system such as overlayfs")
 	case unix.EOPNOTSUPP, unix.ENOTTY:
 		return errors.New("that takes Linux 6.9 with FUSE_PASSTHROUGH")
 	}
 	return errno
 }
 
-// close notes that an inode was closed once. A nil in was not noted.
+// close counts a close of an inode. A nil in has no count.
 func (p *passthrough) close(in *openInode) {
 	if in == nil {
 		return
@@ -156,11 +154,11 @@ func (p *passthrough) close(in *openInode) {
 	if !last || in.file == nil {
 		return
 	}
-	_ = kernel.UnregisterBackingFd(in.id) // fails where the mount is gone, and the number with it
-	_ = in.file.Close()                   // it was only read
+	_ = kernel.UnregisterBackingFd(in.id) // fails after the unmount, which removes the registration
+	_ = in.file.Close()                   // a file that was only read
 }
 
-// sizeOf returns the size of a plain file, or -1.
+// sizeOf returns the size of a file, or -1.
 func sizeOf(p interface{ Fd() uintptr }) int64 {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(p.Fd()), &st); err != nil {
@@ -169,16 +167,15 @@ func sizeOf(p interface{ Fd() uintptr }) int64 {
 	return st.Size
 }
 
-// A backingReader reads a plain file. The kernel does that by itself, so there is nothing
-// to close.
+// A backingReader reads a backing file. The inode closes the file.
 type backingReader struct {
 	backing
 	engine engine
 	id     codec.FileID
 }
 
-// ReadAt is for who reads past the page cache. What cannot be read, or is not what it was
-// any more, is read as if it were not kept.
+// ReadAt serves readers that bypass the page cache. It reads from the origin what the backing
+// file cannot deliver.
 func (s backingReader) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
 	if n, _ := s.backing.ReadAt(p, off); n == len(p) {
 		return n, nil

@@ -5,42 +5,40 @@ import (
 	"time"
 )
 
-// A statPredictor is a thread that lists directories. Some ask for the attributes of what they
-// find, like du, tar and ls -l; others do not, like find -name. To tell the kernel of
-// attributes nobody asks for costs it and us more than twice the listing; not to tell it
-// of those that somebody asks for costs a message for each. The kernel's own guess
-// (READDIRPLUS_AUTO) is good where each name is asked about as soon as it is listed,
-// and not where a whole directory is listed first, which most tools do.
+// A statPredictor predicts whether a thread needs attributes with a listing. du, tar and ls -l
+// do; find -name does not. Superfluous attributes double the cost of a listing, and missing ones
+// cost a message each. The kernel's guess (READDIRPLUS_AUTO) fails for tools that list a whole
+// directory first, as most do.
 //
-// So a walker gets attributes, but for one file here and there. Who never looks such a
-// file up gets none after a while, until it looks up one. That is what is counted: the
-// files that a walker was told of since it last looked up one that was left out.
-// Directories are always told of, as most walkers go into them.
+// So a thread gets attributes, except for one probe in probeEvery files. A thread that looks up
+// no probe gets none after a while, until it looks one up. The predictor counts the files with
+// attributes since the last lookup of a probe. Directories always have attributes, because most
+// threads descend.
 type statPredictor struct {
 	ignored int
-	stats   bool      // it has looked one up at some time
-	last    time.Time // when it listed
+	stats   bool      // it has looked up a probe
+	last    time.Time // last listing
 }
 
 const (
-	maxIgnoredNew   = 1 << 15 // files that a walker is told of that looks nothing up
-	maxIgnoredKnown = 1 << 20 // the same for one that did; some list 100,000 names first
-	probeEvery      = 128     // one file in so many is left out
+	maxIgnoredNew   = 1 << 15 // files with attributes for a thread without any lookup
+	maxIgnoredKnown = 1 << 20 // the same after a lookup; some tools list 100,000 names first
+	probeEvery      = 128     // one file in probeEvery has no attributes
 	maxPredictors   = 1024
-	predictorAge    = 10 * time.Second // after which a thread may be another
+	predictorAge    = 10 * time.Second // the number of an older thread may be that of another one
 )
 
-// isProbe says whether a file is one of those that show who looks files up.
+// isProbe reports whether a file has no attributes in listings.
 func isProbe(id identity) bool { return id.gen%probeEvery == 0 }
 
-// predictors are the walkers by thread.
+// statPredictors are the predictors by thread.
 type statPredictors struct {
 	mu   sync.Mutex
 	list map[uint32]*statPredictor // guarded by mu
 }
 
-// wantsAttrs notes that a thread lists, and says whether it is to be told of attributes. A
-// thread that has no number cannot be followed.
+// wantsAttrs records a listing, and reports whether the thread gets attributes. A thread without
+// a number always does.
 func (w *statPredictors) wantsAttrs(thread uint32) bool {
 	if thread == 0 {
 		return true
@@ -59,7 +57,7 @@ func (w *statPredictors) wantsAttrs(thread uint32) bool {
 	return known.ignored < maxIgnoredNew
 }
 
-// hasAttr notes that a thread was told of some files.
+// attrsSent counts files with attributes.
 func (w *statPredictors) attrsSent(thread uint32, files int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -84,7 +82,7 @@ func (w *statPredictors) addLocked(thread uint32, now time.Time) *statPredictor 
 	return known
 }
 
-// lookedUp notes that a thread has looked up a file.
+// lookedUp records a lookup of a file.
 func (w *statPredictors) lookedUp(thread uint32) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -23,17 +23,17 @@ const (
 	stackSize   = 64 << 10
 )
 
-// A failure is something that could not be done.
+// A failure is a failed operation.
 type failure struct {
 	doing string // "read", "open", "lookup", "list"
 	path  string
-	file  codec.FileID // zero: not known
-	ino   uint64       // 0: not known
+	file  codec.FileID // zero: unknown
+	ino   uint64       // 0: unknown
 	off   int64        // of a read
 	err   error
 }
 
-// text is the error for people, who know of no contexts.
+// text returns the error for people, without the words of package context.
 func (f *failure) text() string {
 	return strings.Replace(f.err.Error(), context.DeadlineExceeded.Error(), "no answer in time", 1)
 }
@@ -71,7 +71,7 @@ func logKey(r slog.Record) (key string, limited bool) {
 	return event + "\x00" + object, event != "panic"
 }
 
-// failed reports what becomes an EIO, and returns the status for the kernel.
+// failed logs an EIO, and returns the status for the kernel.
 func (r *reporter) failed(f failure, code syscall.Errno) fuse.Status {
 	if code != syscall.EIO {
 		return fuse.Status(code)
@@ -104,8 +104,7 @@ func (r *reporter) failed(f failure, code syscall.Errno) fuse.Status {
 	return fuse.Status(code)
 }
 
-// corruptKinds says which object is damaged where a format is broken, by how the name of the
-// format begins.
+// corruptKinds maps the first words of a format to the corrupt object.
 var corruptKinds = []struct{ format, what string }{
 	{"chunk header", "chunk"}, {"chunks", "xorb"}, {"chunk", "chunk"}, {"lz4", "chunk"},
 	{"xorb", "xorb"}, {"run", "xorb"},
@@ -125,20 +124,19 @@ func corruptObject(err error) string {
 	return "file"
 }
 
-// rejected reports a name that cannot be shown.
+// rejected logs an illegal name.
 func (r *reporter) rejected(dir, name string) {
-	r.log.Warn("a name cannot be shown", "event", "name_rejected", "dir", dir, "name", name)
+	r.log.Warn("a name is illegal and not listed", "event", "name_rejected", "dir", dir, "name", name)
 }
 
-// panicked reports a panic and where it was.
+// panicked logs a panic with its stack.
 func (r *reporter) panicked(what any) {
 	stack := make([]byte, stackSize)
 	stack = stack[:runtime.Stack(stack, false)]
 	r.log.Error("panic", "event", "panic", "err", fmt.Sprint(what), "stack", string(stack))
 }
 
-// remember keeps the cause for user.xet.error. Where too many files fail, it forgets
-// some.
+// remember stores the cause for user.xet.error. It drops another one above maxCauses.
 func (r *reporter) remember(f failure) {
 	if f.ino == 0 {
 		return
@@ -154,7 +152,7 @@ func (r *reporter) remember(f failure) {
 	r.causes[f.ino] = f.text()
 }
 
-// cause returns why a file failed last.
+// cause returns the last error of a file.
 func (r *reporter) cause(ino uint64) (string, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,40 +1,43 @@
 package fs
 
 import (
+	"bytes"
 	"context"
+	"fmt"
+	"strconv"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
-// patience is how long a request goes on after the kernel has taken it back, if nobody
-// means to end the reader. The kernel says that a signal came, not which. Profilers and
-// progress bars send signals all the time, to programs that expect EINTR from a file
-// least of all, and a page fault would become SIGBUS.
+// cancelGrace is the time between an interrupt of the kernel and the end of a request. The
+// kernel reports a signal, but not which one. Profilers and progress bars send harmless signals.
+// Few programs expect EINTR from a file, and a page fault would become SIGBUS. After a fatal
+// signal the request ends at once.
 const (
 	cancelGrace = 500 * time.Millisecond
-	signalPoll  = 20 * time.Millisecond // whether the reader was meanwhile asked to end
+	signalPoll  = 20 * time.Millisecond // interval of the check for a fatal signal
 )
 
-// idleSignalPoll is how often the same is looked at while nothing was taken back. What is read
-// ahead into the kernel's pages never is: a program that handles SIGINT by itself, and waits
-// for such a page, would be left waiting, and nobody told.
+// idleSignalPoll is the interval of the same check without an interrupt. Readahead is never
+// interrupted. Without the check, a program with a handler for SIGINT could not stop its wait
+// for such a page.
 const idleSignalPoll = 80 * time.Millisecond
 
-// A request is the context of one message of the kernel. It ends when the kernel has
-// taken the message back because the reader is to end, and some time (patience) after it
-// was taken back for another reason, and at a deadline.
+// A request is the context of one message of the kernel. It ends at its deadline, after a fatal
+// signal for the reader, or cancelGrace after any other interrupt.
 //
-// Most messages are answered without waiting for anything, so a timer and a goroutine
-// are only started once somebody asks for Done.
+// Most messages need no wait, so a request starts a timer and a goroutine only in Done.
 type request struct {
 	interrupted <-chan struct{} // closed by go-fuse
-	thread      uint32          // that asked
+	thread      uint32          // of the reader
 	start       time.Time
 	deadline    time.Time
 
 	mu    sync.Mutex
-	ctx   context.Context    // guarded by mu; nil: nobody waits
-	stop  context.CancelFunc // guarded by mu; of ctx
+	ctx   context.Context    // nil: no caller waits; guarded by mu
+	stop  context.CancelFunc // of ctx; guarded by mu
 	ended bool               // guarded by mu
 }
 
@@ -45,10 +48,10 @@ func newRequest(interrupted <-chan struct{}, thread uint32, limit time.Duration)
 	return &request{interrupted: interrupted, thread: thread, start: now, deadline: now.Add(limit)}
 }
 
-// elapsed returns how long ago the message came.
+// elapsed returns the time since the message arrived.
 func (r *request) elapsed() time.Duration { return time.Since(r.start) }
 
-// end must be called when the message is answered: go-fuse uses its channel again.
+// end must follow the reply: go-fuse reuses its channel.
 func (r *request) end() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -64,8 +67,8 @@ func (r *request) Deadline() (time.Time, bool) { return r.deadline, true }
 // Done implements context.Context.
 func (r *request) Done() <-chan struct{} { return r.context().Done() }
 
-// Value implements context.Context. It is that of the context behind Done, by which
-// package context knows that it can attach to it without another goroutine.
+// Value implements context.Context. With the value of the inner context, package context
+// attaches to it without another goroutine.
 func (r *request) Value(key any) any { return r.context().Value(key) }
 
 // Err implements context.Context.
@@ -73,7 +76,7 @@ func (r *request) Err() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.ctx == nil && !r.ended && isClosed(r.interrupted) {
-		r.startLocked() // from now on patience runs
+		r.startLocked() // cancelGrace begins
 	}
 	switch {
 	case r.ctx != nil:
@@ -86,7 +89,7 @@ func (r *request) Err() error {
 	return nil
 }
 
-// context returns a context that really ends.
+// context returns a context with a timer.
 func (r *request) context() context.Context {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -141,4 +144,47 @@ func isClosed(c <-chan struct{}) bool {
 	default:
 		return false
 	}
+}
+
+// endingSignals are the usual signals that end a process. The kernel marks a dying thread with
+// SIGKILL.
+const endingSignals = 1<<(unix.SIGKILL-1) | 1<<(unix.SIGINT-1) | 1<<(unix.SIGTERM-1) |
+	1<<(unix.SIGHUP-1) | 1<<(unix.SIGQUIT-1)
+
+// isEnding reports whether a fatal signal is pending for a thread. It is false for an invisible
+// thread, as in another process namespace.
+func isEnding(thread uint32) bool {
+	if thread == 0 {
+		return false
+	}
+	fd, err := unix.Open(fmt.Sprintf("/proc/%d/status", thread), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	var buf [4096]byte
+	n, err := unix.Read(fd, buf[:])
+	return err == nil && pending(buf[:n])&endingSignals != 0
+}
+
+// pending returns the signals that are pending for a thread or its process, and not blocked.
+// They are the fields SigPnd, ShdPnd and SigBlk of its status.
+func pending(status []byte) uint64 {
+	var all, held uint64
+	for line := range bytes.Lines(status) {
+		name, value, _ := bytes.Cut(line, []byte(":"))
+		which := &all
+		switch string(name) {
+		case "SigPnd", "ShdPnd":
+		case "SigBlk":
+			which = &held
+		default:
+			continue
+		}
+		set, err := strconv.ParseUint(string(bytes.TrimSpace(value)), 16, 64)
+		if err == nil {
+			*which |= set
+		}
+	}
+	return all &^ held
 }

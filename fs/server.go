@@ -8,16 +8,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// abortWait is how long a server whose connection was cut may take to end.
+// abortWait bounds the wait for the end of an aborted connection.
 const abortWait = time.Second
 
-// RefusePoll makes the kernel ask for POLL once, which go-fuse refuses for ever. Whoever
-// opens files of a mount with package os in the process that serves it must call it first:
-// the runtime polls every file that it opens, with a thread that then waits for itself.
+// RefusePoll makes the kernel send POLL once, which go-fuse refuses permanently. A process that
+// opens files of its own mount with package os must call it first. The Go runtime polls each
+// such file, with a thread that then waits for itself.
 //
-// No other process should. A thread that waits for the mount of its own process cannot
-// be killed with it: the kernel gives up on a mount when its last descriptor of /dev/fuse
-// is closed, and that happens after the last thread has ended.
+// Other processes should not open files of their own mount. The kernel ends a mount when the
+// last descriptor of /dev/fuse is closed, after the end of the last thread. A killed process
+// never ends while a thread waits for its own mount.
 func (s *Server) RefusePoll() error {
 	dir := s.device.Dir
 	fd, err := unix.Open(dir+"/.go-fuse-epoll-hack", unix.O_RDONLY|unix.O_CLOEXEC, 0)
@@ -31,13 +31,11 @@ func (s *Server) RefusePoll() error {
 	return nil
 }
 
-// Wait returns when the file system is unmounted, by whomever, and the last message is
-// answered.
+// Wait returns after an unmount by any process and the reply to the last message.
 func (s *Server) Wait() { <-s.done }
 
-// Unmount unmounts the file system and waits for its end. It is an error, and nothing
-// happens, if somebody has a file of it open: unix.EBUSY. It is none if it is unmounted
-// already.
+// Unmount unmounts the file system and waits for its end. While a file is open it returns
+// unix.EBUSY and changes nothing. A second Unmount returns nil.
 func (s *Server) Unmount() error {
 	s.mu.Lock()
 	err := s.unmountLocked(false)
@@ -60,16 +58,15 @@ func (s *Server) unmountLocked(lazy bool) error {
 	return nil
 }
 
-// Shutdown unmounts. If files are open it takes the mount point away and goes on to
-// serve them until they are closed or grace is over; then whoever still reads gets
-// ENOTCONN. A second Shutdown, with no grace, ends the first. From its begin on nothing
-// is told to the kernel any more.
+// Shutdown unmounts. If files are open, it removes the mount point and serves the files for at
+// most grace. After that, readers get ENOTCONN. A second Shutdown without grace ends the first
+// one. Shutdown stops all notifications to the kernel.
 func (s *Server) Shutdown(grace time.Duration) error {
 	s.stop()
 	s.mu.Lock()
 	err := s.unmountLocked(false)
 	if errors.Is(err, unix.EBUSY) {
-		s.log.Warn("files are open; the mount point is taken away", "event", "unmount_busy", "dir", s.device.Dir, "grace", grace)
+		s.log.Warn("files are open; the mount point is removed", "event", "unmount_busy", "dir", s.device.Dir, "grace", grace)
 		err = s.unmountLocked(true)
 	}
 	s.mu.Unlock()
@@ -79,7 +76,7 @@ func (s *Server) Shutdown(grace time.Duration) error {
 	if s.endsWithin(grace) {
 		return nil
 	}
-	err = s.device.Abort() // or its last file was closed just now
+	err = s.device.Abort() // or the last file was closed just now
 	if s.endsWithin(abortWait) {
 		return nil
 	}

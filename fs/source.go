@@ -17,9 +17,9 @@ import (
 // A source opens the volumes of a mount.
 type source struct {
 	catalog     catalog.Catalog
-	versioned   catalog.VersionedCatalog // the same; nil: it has no versions
+	versioned   catalog.VersionedCatalog // the same catalog; nil: it has no versions
 	at          names.AsOf
-	rows        map[string]names.Row // of a snapshot, by symbol; nil: none was asked for
+	rows        map[string]names.Row // of a snapshot, by symbol; nil: no snapshot
 	follow      time.Duration        // 0: never
 	followPause time.Duration
 	hidden      string // directory of old versions; "": none
@@ -51,8 +51,8 @@ func newSource(ctx context.Context, c catalog.Catalog, o Options) (*source, erro
 	return s, nil
 }
 
-// openRoot returns the volume that a mount shows: that of one symbol, or, where the
-// catalog has names for them and none was picked, one in which each is a directory.
+// openRoot returns the root volume of a mount: one symbol, or a directory per symbol if the
+// catalog has named symbols and symbol is "".
 func (s *source) openRoot(ctx context.Context, symbol string) (*volume, error) {
 	if symbol != "" {
 		return s.openSymbol(ctx, symbol)
@@ -67,7 +67,7 @@ func (s *source) openRoot(ctx context.Context, symbol string) (*volume, error) {
 	return newSymbols(s, list), nil
 }
 
-// list returns the symbols there are.
+// list returns the symbols.
 func (s *source) list(ctx context.Context) ([]string, error) {
 	if s.rows != nil {
 		return slices.Sorted(maps.Keys(s.rows)), nil
@@ -82,7 +82,7 @@ func (s *source) list(ctx context.Context) ([]string, error) {
 	return list, nil
 }
 
-// openSymbol returns the volume of a symbol, which lies nowhere yet.
+// openSymbol returns the volume of a symbol. The caller sets its parent.
 func (s *source) openSymbol(ctx context.Context, symbol string) (*volume, error) {
 	t, err := s.openTree(ctx, symbol)
 	if err != nil {
@@ -110,7 +110,7 @@ func (s *source) openTree(ctx context.Context, symbol string) (catalog.Tree, err
 	return s.versioned.OpenRow(ctx, symbol, row)
 }
 
-// ttl is how long the kernel may keep what it is told of the trees of symbols.
+// ttl returns the time for which the kernel may cache the trees of symbols.
 func (s *source) ttl() time.Duration {
 	if s.follow == 0 {
 		return forever
@@ -118,7 +118,7 @@ func (s *source) ttl() time.Duration {
 	return minute
 }
 
-// row returns the version that the mount is to show of a symbol now.
+// row returns the version of a symbol that the mount should show.
 func (s *source) row(ctx context.Context, symbol string) (names.Row, error) {
 	if s.at.Form == names.Latest {
 		return s.versioned.Latest(ctx, symbol)
@@ -126,5 +126,5 @@ func (s *source) row(ctx context.Context, symbol string) (names.Row, error) {
 	return s.versioned.Resolve(ctx, symbol, s.at)
 }
 
-// isGone says whether a version, or all of a symbol, is deleted.
+// isGone reports whether a version or its symbol was deleted.
 func isGone(err error) bool { return errors.Is(err, iofs.ErrNotExist) }

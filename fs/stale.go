@@ -6,19 +6,18 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// The kernel keeps a listing and fills it from whichever open directory reads on at its
-// end. A directory that was opened before its volume showed a new version goes on with
-// the old one. So that the kernel never keeps that for the new one, it keeps nothing of
-// a directory while one of an older version is open, and drops what it has when the last
-// one has been closed.
+// A staleListings prevents that the kernel caches an old listing. The kernel extends its listing
+// from any open directory that reads on at its end. A directory that was opened before a switch
+// still lists the old version. So the kernel caches no listing of a directory while an old one
+// is open, and drops the listing after the last close.
 type staleListings struct {
 	mu   sync.Mutex
-	open map[uint64]int  // old directories that are open, by inode; guarded by mu
-	drop map[uint64]bool // inodes of which the kernel's listing is to be dropped; guarded by mu
+	open map[uint64]int  // number of open old directories by inode; guarded by mu
+	drop map[uint64]bool // inodes whose listing the kernel must drop; guarded by mu
 }
 
-// openFlags returns how the kernel may use its listing of a directory that was opened, and
-// is in the table of those, for it.
+// openFlags returns the cache flags of an opened directory. The directory must be in the handle
+// table.
 func (s *staleListings) openFlags(h *dirHandle) uint32 {
 	v := h.ver.vol
 	if !v.cacheListings {
@@ -39,7 +38,7 @@ func (s *staleListings) openFlags(h *dirHandle) uint32 {
 	return fuse.FOPEN_CACHE_DIR | fuse.FOPEN_KEEP_CACHE
 }
 
-// mark notes that a directory which is open is of an old version.
+// mark marks an open directory as old.
 func (s *staleListings) mark(h *dirHandle) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,7 +56,7 @@ func (s *staleListings) markLocked(h *dirHandle) {
 	s.open[h.ino]++
 }
 
-// dirClosed notes that a directory was closed.
+// dirClosed counts out a closed directory.
 func (s *staleListings) dirClosed(h *dirHandle) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,26 +9,25 @@ import (
 )
 
 const (
-	maxOpenFiles = 256              // files of a stateless mount that are kept open
-	idleFile     = 10 * time.Second // after which one that is not read is closed, at the latest twice that
+	maxOpenFiles = 256              // cached files of a stateless mount
+	idleFile     = 10 * time.Second // an idle file is closed after one to two times this time
 )
 
-// shared are the open files of a stateless mount, by inode, where the kernel does not say
-// what is opened and closed. A file is open from its first read on: until it has not been
-// read for a while, or others have been, or the kernel forgets its inode.
+// openFiles are the open files of a stateless mount by inode. The first read opens a file. It is
+// closed when it is idle, when others replace it, or when the kernel forgets its inode.
 type openFiles = recent.Set[uint64, *fileHandle]
 
-// A sharedFile is an open file that all its readers share.
+// A sharedFile is an open file that several readers share.
 type sharedFile = recent.Item[uint64, *fileHandle]
 
 func (f *filesystem) newOpenFiles() *openFiles {
 	return recent.New[uint64](maxOpenFiles, idleFile, func(h *fileHandle) {
-		h.reader.Close() // this only stops fetching ahead: there is nothing to fail
+		h.reader.Close() // it only stops readahead
 		h.claim.close(&f.claimBytes)
 	})
 }
 
-// takeFile returns the file of an inode, which must be put back after the read.
+// takeFile returns the file of an inode. The caller must put it back after the read.
 func (f *filesystem) takeFile(req *request, ino uint64) (*sharedFile, fuse.Status) {
 	if known := f.shared.Find(ino); known != nil {
 		return known, fuse.OK

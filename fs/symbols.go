@@ -15,18 +15,18 @@ import (
 	"github.com/xetfs/xetfs/fs/catalog"
 )
 
-// A symbolTree shows every symbol of a catalog as a directory at its path. It knows
-// their names and nothing of what is in them.
+// A symbolTree shows each symbol of a catalog as a directory at its path. It has the names
+// alone.
 type symbolTree struct {
-	list    []string            // of all symbols, as the catalog has it
-	symbols map[string]bool     // that are shown
-	dirs    map[string][]string // names in the directories that lead to them, sorted
+	list    []string            // all symbols of the catalog
+	symbols map[string]bool     // visible ones
+	dirs    map[string][]string // sorted names in the directories that lead to symbols
 }
 
 var _ shownTree = (*symbolTree)(nil)
 
-// newSymbolTree returns the tree of symbols. A symbol that lies in the tree of another
-// one is hidden by it; those are returned too.
+// newSymbolTree returns the tree of symbols, and the hidden ones: those inside the tree of
+// another symbol.
 func newSymbolTree(symbols []string) (t *symbolTree, hidden []string) {
 	t = &symbolTree{list: symbols, symbols: make(map[string]bool), dirs: map[string][]string{"": nil}}
 	for _, s := range symbols {
@@ -49,7 +49,7 @@ func newSymbolTree(symbols []string) (t *symbolTree, hidden []string) {
 	return t, hidden
 }
 
-// isInside says whether a path lies in the tree of a symbol, and which.
+// isInside returns the symbol whose tree contains a path.
 func (t *symbolTree) isInside(path string) (symbol string, ok bool) {
 	for end := range len(path) {
 		if path[end] == '/' && t.symbols[path[:end]] {
@@ -59,7 +59,7 @@ func (t *symbolTree) isInside(path string) (symbol string, ok bool) {
 	return "", false
 }
 
-// add adds a path to the directory it is in, and that to the one above.
+// add adds a path to its directory, and the directory to its parent.
 func (t *symbolTree) add(path string) {
 	dir := parent(path)
 	_, known := t.dirs[dir]
@@ -93,7 +93,7 @@ func (t *symbolTree) List(_ context.Context, dir, after string) iter.Seq2[page.E
 			return
 		}
 		i, _ := slices.BinarySearchFunc(list, after, func(name, after string) int {
-			return cmp.Or(cmp.Compare(name, after), -1) // behind it
+			return cmp.Or(cmp.Compare(name, after), -1) // after it
 		})
 		for _, name := range list[i:] {
 			if !yield(page.Entry{Path: join(dir, name), Type: page.Dir, Mode: 0o555}, nil) {
@@ -103,7 +103,7 @@ func (t *symbolTree) List(_ context.Context, dir, after string) iter.Seq2[page.E
 	}
 }
 
-// identity returns what a path is in the volume v; zero: nothing.
+// identity returns the identity of a path in the volume v; zero: absent.
 func (t *symbolTree) identity(v *volume, path string) identity {
 	if t.symbols[path] {
 		return rootOf(symbolLabel(path))
@@ -114,7 +114,7 @@ func (t *symbolTree) identity(v *volume, path string) identity {
 	return identity{}
 }
 
-// differences yields what is not the same in a later tree of the volume v.
+// differences yields the differences to a later tree of the volume v.
 func (t *symbolTree) differences(v *volume, later *symbolTree) iter.Seq2[difference, error] {
 	return func(yield func(difference, error) bool) {
 		for _, some := range []*symbolTree{t, later} {
@@ -131,23 +131,22 @@ func (t *symbolTree) differences(v *volume, later *symbolTree) iter.Seq2[differe
 	}
 }
 
-// symbols are the volumes of symbols that lie in the volume of a symbolTree. They are
-// opened when somebody looks.
+// symbols opens the volumes of symbols on demand.
 type symbols struct {
 	*source
-	vol *volume // in which they lie; it shows a symbolTree
+	vol *volume // their parent, which shows a symbolTree
 
 	mu   sync.Mutex
 	open map[string]*openSymbol // guarded by mu
 }
 
-// An openSymbol is the volume of a symbol that somebody has looked at.
+// An openSymbol is the open volume of a symbol.
 type openSymbol struct {
 	*volume
-	used time.Time // when somebody did; guarded by symbols.mu
+	used time.Time // last use; guarded by symbols.mu
 }
 
-// newSymbols returns the volume in which every symbol is a directory.
+// newSymbols returns a volume with a directory per symbol.
 func newSymbols(s *source, list []string) *volume {
 	v := &volume{cacheListings: true}
 	v.setTTL(s.ttl())
@@ -156,40 +155,39 @@ func newSymbols(s *source, list []string) *volume {
 	return v
 }
 
-// symbolTree warns of the symbols that cannot be seen, unless it did so for the tree
-// before.
+// symbolTree warns of hidden symbols, except those of the tree before.
 func (s *source) symbolTree(list []string, before *symbolTree) *symbolTree {
 	t, hidden := newSymbolTree(list)
 	for _, symbol := range hidden {
 		if before == nil || !before.hides(symbol) {
 			by, _ := t.isInside(symbol)
-			s.log.Warn("a symbol lies in the tree of another and cannot be seen", "event", "symbol_hidden", "symbol", symbol, "by", by)
+			s.log.Warn("a symbol is hidden by the tree of another symbol", "event", "symbol_hidden", "symbol", symbol, "by", by)
 		}
 	}
 	return t
 }
 
-// hides says whether a symbol is one that is not shown.
+// hides reports whether a symbol of the list is hidden.
 func (t *symbolTree) hides(symbol string) bool {
 	return !t.symbols[symbol] && slices.Contains(t.list, symbol)
 }
 
 func (s *symbols) tree() *symbolTree { return s.vol.current.Load().tree.(*symbolTree) }
 
-// labelAt implements inner.
+// labelAt implements volumeOpener.
 func (s *symbols) labelAt(path string) (string, bool) {
 	return symbolLabel(path), s.tree().symbols[path]
 }
 
-// volumeAt implements inner. Two who look at the same time may both open a symbol; one
-// of them wins.
+// volumeAt implements volumeOpener. Two concurrent callers may both open a symbol; one result is
+// used.
 func (s *symbols) volumeAt(ctx context.Context, path string) (*volume, error) {
 	if v := s.cached(path, nil); v != nil {
 		return v, nil
 	}
 	v, err := s.openSymbol(ctx, path)
 	if c, ok := s.catalog.(catalog.Checker); ok && isGone(err) {
-		err = cmp.Or(c.Check(ctx, path), err) // it is listed
+		err = cmp.Or(c.Check(ctx, path), err) // the symbol is listed
 	}
 	if err != nil {
 		return nil, err
@@ -198,7 +196,8 @@ func (s *symbols) volumeAt(ctx context.Context, path string) (*volume, error) {
 	return s.cached(path, v), nil
 }
 
-// cached returns the volume of a symbol, which is v if there is none yet.
+// cached returns the open volume of a symbol. If there is no open volume, v becomes the open
+// one.
 func (s *symbols) cached(symbol string, v *volume) *volume {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -221,8 +220,8 @@ func (s *symbols) all() []*openSymbol {
 	return slices.Collect(maps.Values(s.open))
 }
 
-// forget closes a volume, of which the kernel knows nothing, unless somebody has looked
-// at it just now. Who comes later opens the newest version.
+// forget closes a volume without nodes, except a recently used one. The next lookup opens the
+// newest version.
 func (s *symbols) forget(v *openSymbol) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,11 +6,11 @@ import (
 	"sync"
 )
 
-// A handleTable gives numbers to what the kernel has open, for its messages to name them by.
+// A handleTable numbers the open files and directories for messages of the kernel.
 type handleTable[T any] struct {
 	mu   sync.RWMutex
 	open map[uint64]T // guarded by mu
-	last uint64       // number given out last; guarded by mu
+	last uint64       // last number; guarded by mu
 }
 
 func (t *handleTable[T]) add(v T) uint64 {
@@ -39,7 +39,7 @@ func (t *handleTable[T]) remove(n uint64) (T, bool) {
 	return v, ok
 }
 
-// removeAll empties the table and returns what was in it.
+// removeAll empties the table and returns its values.
 func (t *handleTable[T]) removeAll() map[uint64]T {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -48,7 +48,7 @@ func (t *handleTable[T]) removeAll() map[uint64]T {
 	return all
 }
 
-// all returns what is in the table.
+// all returns the values of the table.
 func (t *handleTable[T]) all() []T {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

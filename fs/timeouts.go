@@ -5,32 +5,30 @@ import (
 	"time"
 )
 
-// timeouts remembers the files of which a read has failed because its time was up. The kernel
-// reads pages ahead, and when that fails it asks once more for the page that a program waits
-// for; and it holds back what is read ahead for many programs until others have their
-// answer. Without this a program would wait for the limit twice, or many times.
+// A timeoutHistory records the files with timed-out reads. After a failed readahead the kernel
+// repeats the read of the page that a program waits for. It also delays readahead while other
+// readers wait. Without the history a program would wait for the limit several times.
 type timeoutHistory struct {
 	mu    sync.Mutex
 	files map[uint64]fileTimeouts // by inode; guarded by mu
 }
 
 type fileTimeouts struct {
-	full time.Time // when a read failed that had all the time there is
-	last time.Time // when any did
+	full time.Time // last read that failed after the full limit
+	last time.Time // last read that failed
 }
 
 const (
-	// timeoutRecent is how soon after a failure a read is one that has waited already.
+	// timeoutRecent is the time after a failure in which reads have the short limit.
 	timeoutRecent = time.Second
 
-	// shortLimitShare is the part of the limit that such a read has, and shortLimitRow the part of it
-	// for which they may follow each other: a store that is only slow must not be too late
-	// for ever.
+	// shortLimitShare divides the limit for such reads. shortLimitRow divides the time in which
+	// they may follow each other: a slow store must have full reads in between.
 	shortLimitShare = 60
 	shortLimitRow   = 4
 )
 
-// limit returns how long a read may take that has come now.
+// limit returns the time limit of a read of a file.
 func (l *timeoutHistory) limit(ino uint64, limit time.Duration) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -40,8 +38,7 @@ func (l *timeoutHistory) limit(ino uint64, limit time.Duration) time.Duration {
 	return limit
 }
 
-// failed notes a read that has failed after so long, if that was for want of time, and
-// forgets what was long ago.
+// failed records a read that timed out, and drops old records.
 func (l *timeoutHistory) failed(ino uint64, took, limit time.Duration) {
 	if took < limit/shortLimitShare {
 		return

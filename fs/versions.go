@@ -13,27 +13,26 @@ import (
 	"github.com/xetfs/xetfs/codec/page"
 )
 
-// maxVersions is how many versions of a symbol are kept open that nobody may look at.
+// maxVersions bounds the open versions of a symbol without a node.
 const maxVersions = 16
 
-// versions is the hidden directory of a symbol, and the versions that lie in it:
+// versions is the hidden directory of a symbol, and opens its versions:
 //
 //	12                  that version, if it is live; listed
 //	ver:HASH            the tree with that root
 //	latest, -2,         links to one of those
 //	2026-03-01, snap:X
 //
-// So every directory has one name: the kernel knows no other. Nothing is read before
-// somebody asks.
+// So every directory has one name in the kernel. Each part is read on demand.
 type versions struct {
 	*source
-	vol *volume // which shows it
-	of  *volume // that of the symbol
+	vol *volume // of this directory
+	of  *volume // of the symbol
 
 	mu     sync.Mutex
-	open   []*volume   // used last comes last; guarded by mu
+	open   []*volume   // the last used one is last; guarded by mu
 	live   []names.Row // oldest first; guarded by mu
-	listed time.Time   // when live was read; guarded by mu
+	listed time.Time   // time of live; guarded by mu
 }
 
 var (
@@ -50,15 +49,15 @@ func newVersions(s *source, of *volume) *versions {
 	return v
 }
 
-// hiddenVersions is what lies in the tree of a symbol: the directory of its versions.
+// hiddenVersions is the volume in the tree of a symbol: the directory of its versions.
 type hiddenVersions struct{ *versions }
 
-// labelAt implements inner.
+// labelAt implements volumeOpener.
 func (h *hiddenVersions) labelAt(path string) (string, bool) {
 	return h.vol.label, path == h.vol.at
 }
 
-// volumeAt implements inner.
+// volumeAt implements volumeOpener.
 func (h *hiddenVersions) volumeAt(context.Context, string) (*volume, error) { return h.vol, nil }
 
 // Version implements shownTree.
@@ -67,7 +66,7 @@ func (v *versions) Version() names.Row { return names.Row{} }
 // Totals implements shownTree: they are unknown.
 func (v *versions) Totals() (entries, bytes int64) { return 0, 0 }
 
-// Lookup implements shownTree. The directories are volumes.
+// Lookup implements shownTree. Directories are volumes, so the entries are links.
 func (v *versions) Lookup(ctx context.Context, path string) (page.Entry, error) {
 	if path == "" {
 		return page.Entry{Type: page.Dir, Mode: 0o555, ModTime: v.of.current.Load().row.Time}, nil
@@ -90,7 +89,7 @@ func (v *versions) Lookup(ctx context.Context, path string) (page.Entry, error) 
 	return page.Entry{Path: path, Type: page.Symlink, Mode: 0o777, ModTime: row.Time, Target: target}, err
 }
 
-// nameOf returns the name of a version that a snapshot holds, and that may be deleted.
+// nameOf returns the name of a version in a snapshot, which may be deleted outside the snapshot.
 func (v *versions) nameOf(ctx context.Context, row names.Row) (string, error) {
 	live, err := v.versioned.Resolve(ctx, v.of.symbol, names.AsOf{Form: names.ByNumber, Number: row.Number})
 	if isGone(err) || err == nil && live.Root != row.Root {
@@ -99,7 +98,7 @@ func (v *versions) nameOf(ctx context.Context, row names.Row) (string, error) {
 	return strconv.FormatUint(row.Number, 10), err
 }
 
-// List implements shownTree. Numbers are sorted as numbers.
+// List implements shownTree, in the order of numbers.
 func (v *versions) List(ctx context.Context, _, after string) iter.Seq2[page.Entry, error] {
 	return func(yield func(page.Entry, error) bool) {
 		live, err := v.rows(ctx, after == "")
@@ -120,7 +119,8 @@ func (v *versions) List(ctx context.Context, _, after string) iter.Seq2[page.Ent
 	}
 }
 
-// rows returns the live versions, oldest first; anew if they were read a moment ago.
+// rows returns the live versions, oldest first. With anew it accepts no list older than a
+// moment.
 func (v *versions) rows(ctx context.Context, anew bool) ([]names.Row, error) {
 	v.mu.Lock()
 	live, listed := v.live, v.listed
@@ -142,7 +142,7 @@ func (v *versions) rows(ctx context.Context, anew bool) ([]names.Row, error) {
 	return live, nil
 }
 
-// labelAt implements inner.
+// labelAt implements volumeOpener.
 func (v *versions) labelAt(path string) (string, bool) {
 	at, ok := parseDirectory(path)
 	switch {
@@ -154,7 +154,7 @@ func (v *versions) labelAt(path string) (string, bool) {
 	return numberLabel(v.of.symbol, at.Number), true
 }
 
-// parseDirectory reads the names of directories.
+// parseDirectory parses the names of directories.
 func parseDirectory(name string) (names.AsOf, bool) {
 	if name == "" || name[0] != 'v' && (name[0] < '0' || name[0] > '9') {
 		return names.AsOf{}, false
@@ -163,7 +163,7 @@ func parseDirectory(name string) (names.AsOf, bool) {
 	return at, err == nil && at.String() == name && (at.Form == names.ByNumber || at.Form == names.ByRoot)
 }
 
-// volumeAt implements inner.
+// volumeAt implements volumeOpener.
 func (v *versions) volumeAt(ctx context.Context, path string) (*volume, error) {
 	at, _ := parseDirectory(path)
 	row, err := v.versioned.Resolve(ctx, v.of.symbol, at)
@@ -185,7 +185,7 @@ func (v *versions) volumeAt(ctx context.Context, path string) (*volume, error) {
 	return fixed, nil
 }
 
-// recent returns a version that is open already.
+// recent returns an open version.
 func (v *versions) recent(path string, row names.Row) *volume {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -11,44 +11,44 @@ import (
 	"github.com/xetfs/xetfs/fs/catalog"
 )
 
-// How long the kernel may keep what it was told.
+// These are the times for which the kernel may cache a reply.
 const (
-	forever = 365 * 24 * time.Hour // what never changes
-	minute  = time.Minute          // what we say by ourselves when it changes
-	moment  = time.Second          // what changes without our being told
+	forever = 365 * 24 * time.Hour // for unchanging replies
+	minute  = time.Minute          // for replies that xetfs invalidates
+	moment  = time.Second          // for replies that change without notice
 )
 
-// A volume is one tree of the mount: that of a symbol, or of one version of it, or one
-// that is made up here and leads to those. Volumes lie in each other. Each has inodes of
-// its own, because what it shows at a path may differ from what others show there.
+// A volume is one tree of the mount: that of a symbol, of one version, or a generated one that
+// leads to those. Volumes contain volumes. Each has its own inode numbers, because its entries
+// may differ from those of others.
 type volume struct {
-	parent   *volume         // that it lies in; nil: it is the root of the mount
-	at       string          // path of its root in up
-	symbol   string          // whose tree it is; "": of none
-	label    string          // part of its inode numbers, beside path and content
+	parent   *volume         // nil: the root of the mount
+	at       string          // path of its root in parent
+	symbol   string          // "": none
+	label    string          // part of its inode numbers, with path and content
 	oneInode bool            // see identify
-	claimer  catalog.Claimer // of its paths; nil: they claim nothing
+	claimer  catalog.Claimer // claims of its paths; nil: none
 
-	nested volumeOpener // the volumes that lie in it; nil: none
-	hidden string       // name in its root that leads to one and is in no listing; "": none
+	nested volumeOpener // opens the volumes in this one; nil: none
+	hidden string       // name in its root of an unlisted volume; "": none
 
-	nameTTL, absentTTL, attrTTL time.Duration // how long the kernel may keep names, that there is none, attributes
-	linkTTL                     time.Duration // the same for the names of links
-	cacheListings               bool          // the kernel may keep listings
+	nameTTL, absentTTL, attrTTL time.Duration // cache times of names, absent names, attributes
+	linkTTL                     time.Duration // of names of links
+	cacheListings               bool          // the kernel may cache listings
 
-	current   atomic.Pointer[version] // what it shows now; never nil
-	switching atomic.Bool             // the kernel has not yet been told all that changed
+	current   atomic.Pointer[version] // never nil
+	switching atomic.Bool             // the kernel may still have old names
 }
 
-// A version is a tree that a volume shows, or has shown.
+// A version is a current or earlier tree of a volume.
 type version struct {
 	vol  *volume
 	tree shownTree
-	row  names.Row // zero: it is a version of nothing
+	row  names.Row // zero: no version of a symbol
 }
 
-// A shownTree is the part of a catalog.Tree that a volume needs. The trees of symbols and of
-// versions, which fs generates, have no more.
+// A shownTree is the part of a catalog.Tree that a volume needs. The generated trees have no
+// more.
 type shownTree interface {
 	Version() names.Row
 	Lookup(ctx context.Context, path string) (page.Entry, error)
@@ -56,28 +56,26 @@ type shownTree interface {
 	Totals() (entries, bytes int64)
 }
 
-// An inner is the volumes that lie in another one.
+// A volumeOpener opens the volumes inside another volume.
 type volumeOpener interface {
-	// labelAt returns the label of the volume at a path, if there may be one. It asks
-	// nobody.
+	// labelAt returns the label of a possible volume at a path. It does not wait.
 	labelAt(path string) (label string, ok bool)
 
-	// volumeAt opens the volume at a path, or says io/fs.ErrNotExist. It is for paths
-	// that labelAt knows.
+	// volumeAt opens the volume at a path with a label, or returns io/fs.ErrNotExist.
 	volumeAt(ctx context.Context, path string) (*volume, error)
 }
 
-// setTree makes v show a tree from now on.
+// setTree makes t the current tree of v.
 func (v *volume) setTree(t shownTree) *version {
 	from := &version{vol: v, tree: t, row: t.Version()}
 	v.current.Store(from)
 	return from
 }
 
-// ttl sets how long the kernel may keep what it is told of v.
+// setTTL sets all cache times of v.
 func (v *volume) setTTL(d time.Duration) { v.nameTTL, v.absentTTL, v.attrTTL, v.linkTTL = d, d, d, d }
 
-// displayPath returns the path of a path in v from the root of the mount, for people.
+// displayPath returns the path from the root of the mount, for people.
 func (v *volume) displayPath(path string) string {
 	if v == nil || v.parent == nil {
 		return path
@@ -89,8 +87,8 @@ func (v *volume) displayPath(path string) string {
 	return join(at, path)
 }
 
-// find returns the entry of a path and the version that it is of: the root of another
-// volume, if one lies there.
+// find returns the entry of a path and its version: the root of another volume, or an entry of
+// v.
 func (v *volume) find(ctx context.Context, path string) (page.Entry, *version, error) {
 	from := v.current.Load()
 	if v.nested != nil {
@@ -113,10 +111,10 @@ func (vr *version) lookup(ctx context.Context, path string) (page.Entry, error) 
 	return e, err
 }
 
-// isCurrent says whether the volume still shows this version.
+// isCurrent reports whether the volume still shows this version.
 func (vr *version) isCurrent() bool { return vr.vol.current.Load() == vr }
 
-// ttlOfName says how long the kernel may keep the name of an entry of v.
+// ttlOfName returns the cache time of the name of an entry.
 func (v *volume) ttlOfName(t page.Type) time.Duration {
 	if t == page.Symlink {
 		return v.linkTTL
@@ -124,8 +122,8 @@ func (v *volume) ttlOfName(t page.Type) time.Duration {
 	return v.nameTTL
 }
 
-// ttlOfAbsent says how long the kernel may keep that there is nothing at a path. A symbol
-// that is listed and has no version has one soon: it is being published.
+// ttlOfAbsent returns the cache time of an absent name. A listed symbol without a version is
+// being published, so its time is short.
 func (v *volume) ttlOfAbsent(path string) time.Duration {
 	if v.nested != nil {
 		if _, ok := v.nested.labelAt(path); ok {

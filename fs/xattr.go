@@ -15,22 +15,21 @@ import (
 	"github.com/xetfs/xetfs/codec/page"
 )
 
-// The extended attributes of ours.
+// These are the extended attributes of xetfs.
 const (
 	xattrPrefix   = "user.xet."
-	xattrHash     = xattrPrefix + "hash"
-	xattrSHA256   = xattrPrefix + "sha256"
-	xattrVerified = xattrPrefix + "verified"
-	xattrError    = xattrPrefix + "error"
-	xattrStats    = xattrPrefix + "stats"
-	xattrSymbol   = xattrPrefix + "symbol"
-	xattrVersion  = xattrPrefix + "version"
-	xattrIndex    = xattrPrefix + "tindex"
+	xattrHash     = xattrPrefix + "hash"     // Xet hash of a file
+	xattrSHA256   = xattrPrefix + "sha256"   // of a file, if an index page or a whole read proves it
+	xattrVerified = xattrPrefix + "verified" // what reads are checked against: chunk, file, none
+	xattrError    = xattrPrefix + "error"    // last error of a read or an open of this file
+	xattrStats    = xattrPrefix + "stats"    // on the root: JSON with figures of cache and mount
+	xattrSymbol   = xattrPrefix + "symbol"   // symbol of the entry
+	xattrVersion  = xattrPrefix + "version"  // number of its version
+	xattrIndex    = xattrPrefix + "tindex"   // hash of the root page of its version
 )
 
-// GetXAttr implements fuse.RawFileSystem. There is no attribute outside "user.", and that
-// is said by EOPNOTSUPP instead of ENODATA: ls -l, which asks every file for its
-// security label and access list, two messages each, then asks no further file.
+// GetXAttr implements fuse.RawFileSystem. EOPNOTSUPP instead of ENODATA outside "user." saves
+// messages. ls -l otherwise requests the security label and the access list of every file.
 func (f *filesystem) GetXAttr(interrupted <-chan struct{}, in *fuse.InHeader, name string, dest []byte) (uint32, fuse.Status) {
 	if !strings.HasPrefix(name, "user.") {
 		return 0, fuse.Status(syscall.EOPNOTSUPP)
@@ -75,8 +74,7 @@ func (f *filesystem) xattr(req *request, from *version, e *page.Entry, ino uint6
 	return "", fuse.ENOATTR
 }
 
-// xattrs are the attributes that say which version something is of. That of a pinned
-// tree is known by its hash alone.
+// xattrs returns the attributes of a version. A pinned tree has its hash alone.
 func (vr *version) xattrs() map[string]string {
 	all := make(map[string]string, 3)
 	if vr.vol.symbol != "" {
@@ -91,11 +89,11 @@ func (vr *version) xattrs() map[string]string {
 	return all
 }
 
-// hasHash says whether an entry has a Xet hash: an inline file has none.
+// hasHash reports whether an entry has a Xet hash. An inline file has none.
 func hasHash(e *page.Entry) bool { return e.Type == page.File && e.Inline == nil }
 
-// sha256 returns the SHA-256 of a file if an index page or a whole read proves it, or its
-// bytes are in the entry.
+// sha256 returns the SHA-256 of a file if an index page or a whole read proves it, or the entry
+// has the bytes.
 func (f *filesystem) sha256(e *page.Entry) (sum [32]byte, ok bool) {
 	switch {
 	case e.Type != page.File:
@@ -108,7 +106,7 @@ func (f *filesystem) sha256(e *page.Entry) (sum [32]byte, ok bool) {
 	return f.engine.SHA256(e.ID.File)
 }
 
-// stats adds the figures of the mount to those of the engine.
+// stats adds the counters of the mount to the statistics of the engine.
 func (f *filesystem) stats() (string, fuse.Status) {
 	of, err := json.Marshal(f.engine.stats())
 	all := make(map[string]json.RawMessage)
@@ -127,8 +125,8 @@ func (f *filesystem) stats() (string, fuse.Status) {
 	return string(of), fuse.OK
 }
 
-// verified opens the file, which may have to ask the origin. That is why the attribute
-// is not stored anywhere.
+// verified returns the level of verification of a file. It may open the file at the origin, so
+// the attribute is not stored.
 func (f *filesystem) verified(req *request, from *version, e *page.Entry, ino uint64) (string, fuse.Status) {
 	if e.Size == 0 || e.Inline != nil {
 		return "none", fuse.OK
@@ -173,8 +171,8 @@ func (f *filesystem) ListXAttr(interrupted <-chan struct{}, in *fuse.InHeader, d
 	return fit(dest, list.String())
 }
 
-// fit copies a value into a reply. If it does not fit, or only its length is asked
-// for, the length is the answer (go-fuse makes it OK in the second case).
+// fit copies a value into a reply. For a value that does not fit, it returns ERANGE and the
+// length. go-fuse turns that into success for a request of the length.
 func fit(dest []byte, value string) (uint32, fuse.Status) {
 	if len(value) > len(dest) {
 		return uint32(len(value)), fuse.Status(syscall.ERANGE)
