@@ -21,7 +21,7 @@ var (
 
 	// ErrRefused means that the folder is not one for a cache: somebody else's, writable
 	// by others, or full of other things. It was left as it is.
-	ErrRefused = errors.New("folder is not used as disk cache")
+	ErrRefused = errRefused
 
 	// ErrClosed means that Close was called.
 	ErrClosed = errors.New("disk cache is closed")

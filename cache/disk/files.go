@@ -3,7 +3,6 @@ package disk
 import (
 	"io"
 	"os"
-	"time"
 )
 
 // files is the folder of a store, as the operating system keeps it. Names are relative
@@ -64,7 +63,3 @@ type file interface {
 	osFile() *os.File // nil where the kernel knows of no such file
 	io.Closer
 }
-
-// now is the clock. Only differences of it count, and those do not jump when somebody
-// sets the time.
-func now() time.Time { return time.Now() }

@@ -18,6 +18,7 @@ import (
 var (
 	errForeign = errors.New("not a plain file of this user")
 	errLocked  = errors.New("in use by another process")
+	errRefused = errors.New("folder is not used as disk cache")
 )
 
 // osFiles are the files below an open folder, whatever becomes of its name. They are
@@ -54,11 +55,11 @@ func checkDir(dir *os.File) error {
 	}
 	switch {
 	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
-		return fmt.Errorf("%w: it is not a folder", ErrRefused)
+		return fmt.Errorf("%w: it is not a folder", errRefused)
 	case int(st.Uid) != os.Geteuid():
-		return fmt.Errorf("%w: it belongs to user %d", ErrRefused, st.Uid)
+		return fmt.Errorf("%w: it belongs to user %d", errRefused, st.Uid)
 	case st.Mode&0o022 != 0:
-		return fmt.Errorf("%w: others may write to it (mode %04o)", ErrRefused, st.Mode&0o7777)
+		return fmt.Errorf("%w: others may write to it (mode %04o)", errRefused, st.Mode&0o7777)
 	}
 	return nil
 }
