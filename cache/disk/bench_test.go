@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/xetfs/xetfs/cache/disk/internal/vfs"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/codectest"
 	"github.com/xetfs/xetfs/codec/xorb"
@@ -57,11 +58,11 @@ func (l layout) fill(t testing.TB, dir string, n int, change func(*Options)) {
 			k.flush()
 		}
 		for _, s := range k.d.index.segments {
-			f, err := k.d.open(s.name(), true)
+			f, err := k.d.Open(s.name(), true)
 			if err != nil {
 				return err
 			}
-			if err := errors.Join(f.truncate(s.size.Load()), f.Close()); err != nil {
+			if err := errors.Join(f.Truncate(s.size.Load()), f.Close()); err != nil {
 				return err
 			}
 		}
@@ -173,15 +174,15 @@ func BenchmarkOpen(b *testing.B) {
 }
 
 func allocatedJournal(dir string) (n int64) {
-	f, err := openDir(dir, false)
+	f, err := vfs.OpenDir(dir, false)
 	if err != nil {
 		return 0
 	}
-	defer f.close()
-	entries, _ := f.list("")
+	defer f.Close()
+	entries, _ := f.List("")
 	for _, e := range entries {
-		if _, ok := logNumber(e.name); ok {
-			n += e.size
+		if _, ok := logNumber(e.Name); ok {
+			n += e.Size
 		}
 	}
 	return n
@@ -278,19 +279,19 @@ func BenchmarkPut(b *testing.B) {
 func BenchmarkJournal(b *testing.B) {
 	const records = 200_000
 	dir := cacheDir(b)
-	d, err := openDir(dir, true)
+	d, err := vfs.OpenDir(dir, true)
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer d.close()
+	defer d.Close()
 	var id [16]byte
 	pieces := make([]chunkInfo, 16)
 	for i := range pieces {
 		pieces[i] = chunkInfo{size: packedSize, crc: uint32(i) * 0x9e3779b9}
 	}
 	write := func(b *testing.B) *log {
-		_ = d.remove(logName(1))
-		f, err := d.create(logName(1))
+		_ = d.Remove(logName(1))
+		f, err := d.Create(logName(1))
 		if err != nil {
 			b.Fatal(err)
 		}

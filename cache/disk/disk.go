@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/xetfs/xetfs/cache/disk/internal/vfs"
 	"github.com/xetfs/xetfs/codec"
 )
 
@@ -46,7 +47,7 @@ type Options struct {
 
 // testOptions are what no user can set.
 type testOptions struct {
-	openDir    func(path string, write bool) (files, error)
+	openDir    func(path string, write bool) (vfs.Dir, error)
 	segment    int64         // bytes of a segment
 	pause      time.Duration // without writes when the disk is full
 	probe      time.Duration // between looks at a disk that fails
@@ -70,7 +71,7 @@ func (o *Options) setDefaults() {
 	}
 	t := &o.testing
 	if t.openDir == nil {
-		t.openDir = openDir
+		t.openDir = vfs.OpenDir
 	}
 	setDefault(&t.segment, min(max(o.MaxBytes/64, 1<<20), 256<<20))
 	setDefault(&t.pause, 30*time.Second)
@@ -113,17 +114,17 @@ type Store struct {
 // A folder is the files of a store and what is known of them, from one time that it is
 // opened to the next.
 type folder struct {
-	files
+	vfs.Dir
 	index  *index
 	opened openFiles
 }
 
-func newFolder(f files) *folder { return &folder{files: f, index: newIndex()} }
+func newFolder(f vfs.Dir) *folder { return &folder{Dir: f, index: newIndex()} }
 
 // close closes all files but whole ones.
 func (d *folder) close() error {
 	d.opened.closeAll()
-	return d.files.close()
+	return d.Dir.Close()
 }
 
 // Open uses dir, which it makes if it is not there, and reads its index. What the index

@@ -379,7 +379,7 @@ func TestTrimTakesNoMoreThanItMust(t *testing.T) {
 	before := b.Stats()
 	k := b.writer.Load()
 	err := k.do(func() error {
-		f, err := k.d.create("seg/00000099")
+		f, err := k.d.Create("seg/00000099")
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,9 @@
 package disk
 
-import "errors"
+import (
+	"errors"
+	"github.com/xetfs/xetfs/cache/disk/internal/vfs"
+)
 
 var (
 	// ErrBusy means that another process writes to the folder, or that more is waiting to
@@ -21,7 +24,7 @@ var (
 
 	// ErrRefused means that the folder is not one for a cache: somebody else's, writable
 	// by others, or full of other things. It was left as it is.
-	ErrRefused = errRefused
+	ErrRefused = vfs.ErrRefused
 
 	// ErrClosed means that Close was called.
 	ErrClosed = errors.New("disk cache is closed")

@@ -34,7 +34,7 @@ func (wr *writer) fits(n int64, chunks int) (bool, error) {
 	if wr.minFree <= 0 {
 		return true, nil
 	}
-	free, _, err := wr.d.space()
+	free, _, err := wr.d.Space()
 	return free-onDisk(n)-wr.s.stats.reserved.Load() >= wr.minFree, err
 }
 
@@ -48,7 +48,7 @@ func (wr *writer) neverFits(n int64) (bool, error) {
 	if wr.minFree <= 0 || n == 0 {
 		return false, nil
 	}
-	free, _, err := wr.d.space()
+	free, _, err := wr.d.Space()
 	free += wr.s.stats.used.Load() - fixed
 	return free-onDisk(n)-wr.s.stats.reserved.Load() < wr.minFree, err
 }
@@ -209,7 +209,7 @@ type orphan struct {
 // delete deletes a file. If that fails it is counted on, and tried again with each new
 // journal.
 func (wr *writer) delete(o orphan) {
-	err := wr.d.files.remove(o.name)
+	err := wr.d.Dir.Remove(o.name)
 	switch {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		wr.failed("deleting", err)

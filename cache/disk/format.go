@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/xetfs/xetfs/cache/disk/internal/vfs"
 	"github.com/xetfs/xetfs/codec"
 )
 
@@ -21,7 +22,7 @@ const (
 
 // format reads which version wrote the folder and the id of the cache. fresh says that
 // there is nothing that could be used.
-func format(d files, names []entry) (id [16]byte, fresh bool, err error) {
+func format(d vfs.Dir, names []vfs.FileInfo) (id [16]byte, fresh bool, err error) {
 	b, err := readFile(d, formatName, 4096)
 	absent := errors.Is(err, fs.ErrNotExist)
 	if err != nil && !absent {
@@ -29,8 +30,8 @@ func format(d files, names []entry) (id [16]byte, fresh bool, err error) {
 	}
 	if kind, _, _ := strings.Cut(string(b), "\n"); absent || kind != formatKind {
 		for _, e := range names { // a damaged FORMAT is ours only among names of ours
-			if !ours(e.name) {
-				return id, true, fmt.Errorf("%w: it holds %q", ErrRefused, e.name)
+			if !ours(e.Name) {
+				return id, true, fmt.Errorf("%w: it holds %q", ErrRefused, e.Name)
 			}
 		}
 		return id, true, nil
@@ -48,19 +49,19 @@ func format(d files, names []entry) (id [16]byte, fresh bool, err error) {
 // ours says whether a name in the folder can come from a store.
 func ours(name string) bool {
 	_, log := logNumber(name)
-	return log || slices.Contains([]string{formatName, formatTmp, lockName, probeName, tmpLog, damagedLog, "seg", "whole"}, name)
+	return log || slices.Contains([]string{formatName, formatTmp, vfs.LockName, vfs.ProbeName, tmpLog, damagedLog, "seg", "whole"}, name)
 }
 
 // checkNames refuses a folder with foreign files in the folders where a store deletes files.
-func checkNames(d files) error {
+func checkNames(d vfs.Dir) error {
 	for dir, ours := range map[string]func(name string) bool{"seg": isSegment, "whole": isWholeFile} {
-		entries, err := d.list(dir)
+		entries, err := d.List(dir)
 		if err != nil {
 			continue // it is not there yet, or its next user returns the error
 		}
 		for _, e := range entries {
-			if !ours(e.name) && !isDeletedOpen(e.name) {
-				return fmt.Errorf("%w: it holds %q", ErrRefused, dir+"/"+e.name)
+			if !ours(e.Name) && !isDeletedOpen(e.Name) {
+				return fmt.Errorf("%w: it holds %q", ErrRefused, dir+"/"+e.Name)
 			}
 		}
 	}
@@ -107,30 +108,30 @@ func parseFormat(text string) (version uint64, id [16]byte, ok bool) {
 }
 
 // writeFormat begins a new cache.
-func writeFormat(d files) (id [16]byte, err error) {
+func writeFormat(d vfs.Dir) (id [16]byte, err error) {
 	_, _ = rand.Read(id[:]) // it never fails
 	text := fmt.Sprintf("%s\nversion %d\nid %x\n", formatKind, formatVersion, id)
-	if err := writeFile(d, formatTmp, []byte(text)); err != nil {
+	if err := vfs.WriteFile(d, formatTmp, []byte(text)); err != nil {
 		return id, err
 	}
-	if err := d.rename(formatTmp, formatName); err != nil {
+	if err := d.Rename(formatTmp, formatName); err != nil {
 		return id, err
 	}
-	return id, d.syncDir("")
+	return id, d.SyncDir("")
 }
 
 // readFile returns the first bytes of a file.
-func readFile(d files, name string, most int64) ([]byte, error) {
-	f, err := d.open(name, false)
+func readFile(d vfs.Dir, name string, most int64) ([]byte, error) {
+	f, err := d.Open(name, false)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	e, err := f.stat()
+	e, err := f.Stat()
 	if err != nil {
 		return nil, err
 	}
-	b := make([]byte, min(e.size, most))
+	b := make([]byte, min(e.Size, most))
 	if _, err := f.ReadAt(b, 0); err != nil {
 		return nil, err
 	}

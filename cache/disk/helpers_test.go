@@ -208,11 +208,11 @@ func (b *bench) wholeBytes(n int) ([]byte, bool) {
 		return nil, false
 	}
 	defer f.Close()
-	e, err := f.f.stat()
+	e, err := f.f.Stat()
 	if err != nil {
 		return nil, false
 	}
-	got := make([]byte, e.size)
+	got := make([]byte, e.Size)
 	if _, err := f.f.ReadAt(got, 0); err != nil && len(got) > 0 {
 		return nil, false
 	}

@@ -3,6 +3,7 @@ package disk
 import (
 	"errors"
 	"fmt"
+	"github.com/xetfs/xetfs/cache/disk/internal/vfs"
 	"os"
 	"slices"
 	"sync"
@@ -64,26 +65,26 @@ type openFiles struct {
 }
 
 // An segmentFile is the file of a segment while it is open.
-type segmentFile struct{ file }
+type segmentFile struct{ vfs.File }
 
 // get returns the file of a segment. It may be closed at any moment, which a reader
 // sees as os.ErrClosed.
-func (o *openFiles) get(d files, s *segment) (file, error) {
+func (o *openFiles) get(d vfs.Dir, s *segment) (vfs.File, error) {
 	if !s.recent.Load() {
 		s.recent.Store(true)
 	}
 	if f := s.open.Load(); f != nil {
 		return f, nil
 	}
-	f, err := d.open(s.name(), false)
+	f, err := d.Open(s.name(), false)
 	if err != nil {
 		return nil, err
 	}
-	return o.put(s, &segmentFile{file: f})
+	return o.put(s, &segmentFile{File: f})
 }
 
 // put makes f the file of s, if it has none yet.
-func (o *openFiles) put(s *segment, f *segmentFile) (file, error) {
+func (o *openFiles) put(s *segment, f *segmentFile) (vfs.File, error) {
 	o.mu.Lock()
 	first := s.open.Load()
 	refused := o.closed || s.gone.Load()

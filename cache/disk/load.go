@@ -3,6 +3,7 @@ package disk
 import (
 	"errors"
 	"fmt"
+	"github.com/xetfs/xetfs/cache/disk/internal/vfs"
 	"slices"
 )
 
@@ -37,15 +38,15 @@ func (wr *writer) loadFolder() error {
 	if err := wr.refused(); err != nil {
 		return err
 	}
-	err := wr.d.lock()
-	if errors.Is(err, errLocked) {
+	err := wr.d.Lock()
+	if errors.Is(err, vfs.ErrLocked) {
 		return ErrBusy
 	}
 	if err != nil {
 		return err
 	}
 	wr.s.stats.reset()
-	names, err := wr.d.list("")
+	names, err := wr.d.List("")
 	if err != nil {
 		return err
 	}
@@ -78,7 +79,7 @@ func (wr *writer) loadFolder() error {
 // refused says why the folder is to be left exactly as it is, if it is. Anything else
 // will be said again by who needs it.
 func (wr *writer) refused() error {
-	names, err := wr.d.list("")
+	names, err := wr.d.List("")
 	if err == nil {
 		_, _, err = format(wr.d, names)
 	}
@@ -89,17 +90,17 @@ func (wr *writer) refused() error {
 }
 
 // loadFormat finds out whether the folder can be used, and returns which names count.
-func (wr *writer) loadFormat(names []entry) ([]entry, error) {
+func (wr *writer) loadFormat(names []vfs.FileInfo) ([]vfs.FileInfo, error) {
 	id, fresh, err := format(wr.d, names)
 	if err == nil && fresh {
 		id, err = writeFormat(wr.d)
 		wr.s.stats.use(onDisk(1), &wr.s.stats.journalBytes)
 	}
 	if err == nil {
-		err = wr.d.mkdir("seg")
+		err = wr.d.Mkdir("seg")
 	}
 	if err == nil {
-		err = wr.d.mkdir("whole")
+		err = wr.d.Mkdir("whole")
 	}
 	if err != nil {
 		return nil, err
@@ -107,23 +108,23 @@ func (wr *writer) loadFormat(names []entry) ([]entry, error) {
 	wr.id = id
 	kept := names[:0]
 	for _, e := range names {
-		n, isLog := logNumber(e.name)
+		n, isLog := logNumber(e.Name)
 		wr.number = max(wr.number, n)
 		switch {
-		case isLog && fresh, e.name == tmpLog, e.name == formatTmp, e.name == probeName:
-			wr.orphans = append(wr.orphans, orphan{name: e.name, size: onDisk(e.size), sort: &wr.s.stats.journalBytes})
+		case isLog && fresh, e.Name == tmpLog, e.Name == formatTmp, e.Name == vfs.ProbeName:
+			wr.orphans = append(wr.orphans, orphan{name: e.Name, size: onDisk(e.Size), sort: &wr.s.stats.journalBytes})
 		case isLog:
 			kept = append(kept, e)
 		}
-		if e.regular && !(fresh && e.name == formatName) {
-			wr.s.stats.use(onDisk(e.size), &wr.s.stats.journalBytes)
+		if e.Regular && !(fresh && e.Name == formatName) {
+			wr.s.stats.use(onDisk(e.Size), &wr.s.stats.journalBytes)
 		}
 	}
 	return kept, nil
 }
 
 func (wr *writer) setMinFree() error {
-	_, all, err := wr.d.space()
+	_, all, err := wr.d.Space()
 	switch {
 	case err != nil:
 		return err
@@ -136,7 +137,7 @@ func (wr *writer) setMinFree() error {
 }
 
 // loadIndex takes over what the journal says.
-func (wr *writer) loadIndex(logs []entry) (*recovered, error) {
+func (wr *writer) loadIndex(logs []vfs.FileInfo) (*recovered, error) {
 	found, foreign, err := recoverIndex(wr.d, logs, wr.id)
 	if err != nil {
 		return nil, err
@@ -164,30 +165,30 @@ var (
 
 // loadSegments forgets segments that are not there, and finds files that are none.
 func (wr *writer) loadSegments() error {
-	entries, err := wr.d.list("seg")
+	entries, err := wr.d.List("seg")
 	if err != nil {
 		return err
 	}
 	stats, there := &wr.s.stats, make(map[uint32]bool)
 	for _, e := range entries {
-		number, ok := segmentNumber(e.name)
+		number, ok := segmentNumber(e.Name)
 		if !ok {
 			continue
 		}
 		wr.last = max(wr.last, number)
-		if e.err != nil {
-			wr.s.dropped(segmentName(number), e.err)
+		if e.Err != nil {
+			wr.s.dropped(segmentName(number), e.Err)
 			continue // nothing but this is lost, and to delete it would fail, too
 		}
-		stats.use(onDisk(e.size), &stats.segmentBytes)
+		stats.use(onDisk(e.Size), &stats.segmentBytes)
 		s := wr.d.index.segments[number]
-		if s == nil || !e.regular || e.size == 0 {
-			wr.orphans = append(wr.orphans, orphan{name: segmentName(number), size: onDisk(e.size), sort: &stats.segmentBytes})
+		if s == nil || !e.Regular || e.Size == 0 {
+			wr.orphans = append(wr.orphans, orphan{name: segmentName(number), size: onDisk(e.Size), sort: &stats.segmentBytes})
 			continue
 		}
 		there[number] = true
-		s.size.Store(e.size)
-		wr.held[s.queue] += onDisk(e.size)
+		s.size.Store(e.Size)
+		wr.held[s.queue] += onDisk(e.Size)
 	}
 	for number, s := range wr.d.index.segments {
 		if !there[number] {
@@ -202,7 +203,7 @@ func (wr *writer) loadSegments() error {
 // new one.
 func (wr *writer) openLog(found *recovered) error {
 	if found != nil && found.isAppendable() {
-		f, err := wr.d.open(logName(found.number), true)
+		f, err := wr.d.Open(logName(found.number), true)
 		if err == nil {
 			wr.log = newLog(f, found.number, found.size)
 			wr.log.base, wr.log.refs = found.base, uint32(len(found.refs))
@@ -234,7 +235,7 @@ func (wr *writer) openHead(q queue, s *segment) {
 	if size := s.size.Load(); size < s.end() || size >= wr.s.o.testing.segment {
 		return
 	}
-	f, err := wr.d.open(s.name(), true)
+	f, err := wr.d.Open(s.name(), true)
 	if err != nil {
 		return // it fails again when it is read
 	}
@@ -246,11 +247,11 @@ func (wr *writer) openHead(q queue, s *segment) {
 
 // recoverIndex reads the newest journal whose snapshot is whole; the result is nil if none
 // is. It also returns which journals are of other caches.
-func recoverIndex(d files, names []entry, id [16]byte) (found *recovered, foreign map[string]bool, err error) {
+func recoverIndex(d vfs.Dir, names []vfs.FileInfo, id [16]byte) (found *recovered, foreign map[string]bool, err error) {
 	foreign = make(map[string]bool)
 	var numbers []uint64
 	for _, e := range names {
-		if n, ok := logNumber(e.name); ok && e.err == nil {
+		if n, ok := logNumber(e.Name); ok && e.Err == nil {
 			numbers = append(numbers, n)
 		}
 	}
@@ -260,7 +261,7 @@ func recoverIndex(d files, names []entry, id [16]byte) (found *recovered, foreig
 		switch {
 		case errors.Is(err, errOther):
 			foreign[logName(n)] = true
-		case errors.Is(err, errForeign):
+		case errors.Is(err, vfs.ErrForeign):
 		case err != nil:
 			return nil, nil, fmt.Errorf("%s: %w", logName(n), err)
 		case r.complete:
@@ -270,8 +271,8 @@ func recoverIndex(d files, names []entry, id [16]byte) (found *recovered, foreig
 	return nil, foreign, nil
 }
 
-func readLog(d files, id [16]byte, number uint64) (*recovered, error) {
-	f, err := d.open(logName(number), false)
+func readLog(d vfs.Dir, id [16]byte, number uint64) (*recovered, error) {
+	f, err := d.Open(logName(number), false)
 	if err != nil {
 		return nil, err
 	}

@@ -5,13 +5,14 @@ import (
 	"fmt"
 	"io/fs"
 
+	"github.com/xetfs/xetfs/cache/disk/internal/vfs"
 	"github.com/xetfs/xetfs/codec/journal"
 )
 
 // A log is the journal that is being written. Records gather in memory and go to the
 // kernel with one write.
 type log struct {
-	f      file
+	f      vfs.File
 	w      *journal.Writer
 	number uint64
 	size   int64  // of the file
@@ -21,7 +22,7 @@ type log struct {
 	record []byte
 }
 
-func newLog(f file, number uint64, size int64) *log {
+func newLog(f vfs.File, number uint64, size int64) *log {
 	l := &log{f: f, number: number, size: size}
 	l.w = journal.NewWriter(l, size)
 	return l
@@ -111,10 +112,10 @@ func (wr *writer) rotate() error {
 		return err
 	}
 	wr.flush() // what making room appended belongs to the old one
-	if err := wr.d.remove(tmpLog); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := wr.d.Remove(tmpLog); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	f, err := wr.d.create(tmpLog)
+	f, err := wr.d.Create(tmpLog)
 	if err != nil {
 		return err
 	}
@@ -131,7 +132,7 @@ func (wr *writer) rotate() error {
 			_ = old.f.Close() // its references are those of l by now
 		}
 		wr.log = nil
-		return errors.Join(err, f.Close(), wr.d.remove(tmpLog))
+		return errors.Join(err, f.Close(), wr.d.Remove(tmpLog))
 	}
 	wr.number = l.number
 	wr.deleteStuck()
@@ -140,13 +141,13 @@ func (wr *writer) rotate() error {
 
 // publish gives the new journal its name.
 func (wr *writer) publish(l *log) error {
-	if err := l.f.sync(); err != nil {
+	if err := l.f.Sync(); err != nil {
 		return err
 	}
-	if err := wr.d.rename(tmpLog, logName(l.number)); err != nil {
+	if err := wr.d.Rename(tmpLog, logName(l.number)); err != nil {
 		return err
 	}
-	return wr.d.syncDir("")
+	return wr.d.SyncDir("")
 }
 
 // removeLogs deletes the journals before the present one.
@@ -156,19 +157,19 @@ func (wr *writer) removeLogs(old *log) error {
 			return err
 		}
 	}
-	entries, err := wr.d.list("")
+	entries, err := wr.d.List("")
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
-		if n, ok := logNumber(e.name); !ok || n >= wr.number || wr.foreign[e.name] || wr.isLeaving(e.name) {
+		if n, ok := logNumber(e.Name); !ok || n >= wr.number || wr.foreign[e.Name] || wr.isLeaving(e.Name) {
 			continue
 		}
-		if e.name != wr.damaged {
-			wr.delete(orphan{name: e.name, size: onDisk(e.size), sort: &wr.s.stats.journalBytes})
+		if e.Name != wr.damaged {
+			wr.delete(orphan{name: e.Name, size: onDisk(e.Size), sort: &wr.s.stats.journalBytes})
 			continue
 		}
-		if err := wr.d.rename(e.name, damagedLog); err != nil {
+		if err := wr.d.Rename(e.Name, damagedLog); err != nil {
 			return err
 		}
 		wr.s.stats.use(-onDisk(sizeIn(entries, damagedLog)), &wr.s.stats.journalBytes)
@@ -178,10 +179,10 @@ func (wr *writer) removeLogs(old *log) error {
 
 const damagedLog = "index.damaged"
 
-func sizeIn(entries []entry, name string) int64 {
+func sizeIn(entries []vfs.FileInfo, name string) int64 {
 	for _, e := range entries {
-		if e.name == name {
-			return e.size
+		if e.Name == name {
+			return e.Size
 		}
 	}
 	return 0

@@ -49,7 +49,7 @@ func (wr *writer) mayCopy(n int64) bool {
 	if wr.minFree <= 0 {
 		return true
 	}
-	free, _, err := wr.d.space()
+	free, _, err := wr.d.Space()
 	return err == nil && free-n > wr.minFree/2
 }
 
@@ -106,9 +106,9 @@ func (wr *writer) syncMoved(moved []segmentWrite) error {
 			continue
 		}
 		last = p.segment
-		f, err := wr.d.opened.get(wr.d.files, last)
+		f, err := wr.d.opened.get(wr.d.Dir, last)
 		if err == nil {
-			err = f.sync()
+			err = f.Sync()
 		}
 		if err != nil {
 			return err
@@ -117,7 +117,7 @@ func (wr *writer) syncMoved(moved []segmentWrite) error {
 	if !wr.syncing.dirs {
 		return nil
 	}
-	return wr.d.syncDir("seg")
+	return wr.d.SyncDir("seg")
 }
 
 // syncLog makes the journal last.
@@ -126,7 +126,7 @@ func (wr *writer) syncLog() {
 	if wr.log == nil {
 		return
 	}
-	if err := wr.log.f.sync(); err != nil {
+	if err := wr.log.f.Sync(); err != nil {
 		wr.failed("syncing the index", err)
 		wr.abandonLog()
 	}

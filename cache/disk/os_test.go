@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,6 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/xetfs/xetfs/cache/disk/internal/vfs"
 	"github.com/xetfs/xetfs/codec/codectest"
 )
 
@@ -180,7 +182,7 @@ func TestFreeSpaceIsKept(t *testing.T) {
 	b := openAt(t, dir, func(o *Options) { o.MinFree = 400 << 10 })
 	for n := range 200 {
 		b.put(n, 0, 30)
-		if free, _, err := b.Store.disk.Load().space(); err != nil || free < 380<<10 {
+		if free, _, err := b.Store.disk.Load().Space(); err != nil || free < 380<<10 {
 			t.Fatalf("%d bytes are free, %v", free, err)
 		}
 	}
@@ -275,7 +277,7 @@ func TestD12_OtherThings(t *testing.T) {
 		{"folder", func(path string) error { return os.Mkdir(path, 0o700) }},
 		{"device", func(path string) error { return unix.Mknod(path, unix.S_IFCHR|0o600, 1<<8|5) }},
 	}
-	for _, name := range []string{"seg/00000001", "whole/" + hashOf(1).String(), "index-000001.log", lockName, formatName} {
+	for _, name := range []string{"seg/00000001", "whole/" + hashOf(1).String(), "index-000001.log", vfs.LockName, formatName} {
 		for _, tt := range things {
 			t.Run(tt.name+" for "+filepath.Base(name), func(t *testing.T) {
 				dir := cacheDir(t)
@@ -289,7 +291,7 @@ func TestD12_OtherThings(t *testing.T) {
 				}
 				b, err := tryOpenAt(t, dir)
 				if err != nil {
-					if name != lockName && name != formatName {
+					if name != vfs.LockName && name != formatName {
 						t.Error(err)
 					}
 					return
@@ -690,8 +692,8 @@ func TestOpenFailsAndLeavesNothingOpen(t *testing.T) {
 	dir := cacheDir(t)
 	lists := 0
 	_, err := tryOpenAt(t, dir, func(o *Options) {
-		o.testing.openDir = func(dir string, write bool) (files, error) {
-			f, err := openDir(dir, write)
+		o.testing.openDir = func(dir string, write bool) (vfs.Dir, error) {
+			f, err := vfs.OpenDir(dir, write)
 			return thirdListFails{f, &lists}, err
 		}
 	})
@@ -704,18 +706,18 @@ func TestOpenFailsAndLeavesNothingOpen(t *testing.T) {
 }
 
 type thirdListFails struct {
-	files
+	vfs.Dir
 	lists *int
 }
 
-func (f thirdListFails) list(dir string) ([]entry, error) {
+func (f thirdListFails) List(dir string) ([]vfs.FileInfo, error) {
 	if dir == "" {
 		*f.lists++
 	}
 	if *f.lists == 3 {
 		return nil, unix.EIO
 	}
-	return f.files.list(dir)
+	return f.Dir.List(dir)
 }
 
 // TestReadAsItCloses has readers come when the folder was just closed, which is no damage.
@@ -740,15 +742,31 @@ func TestReadAsItCloses(t *testing.T) {
 func TestD17_ForkedAsItCloses(t *testing.T) {
 	dir := cacheDir(t)
 	b := openAt(t, dir)
-	f, ok := b.Store.disk.Load().files.(*osFiles)
-	if !ok {
-		t.Fatal("no real folder")
-	}
-	child, err := unix.Dup(int(f.held.Fd()))
+	child, err := unix.Dup(lockFD(t, dir))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer unix.Close(child)
 	b.Close()
 	openAt(t, dir)
+}
+
+// lockFD returns the descriptor of the file LOCK that this process has open.
+func lockFD(t testing.TB, dir string) int {
+	t.Helper()
+	fds, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fd := range fds {
+		if name, _ := os.Readlink("/proc/self/fd/" + fd.Name()); name == filepath.Join(dir, vfs.LockName) {
+			n, err := strconv.Atoi(fd.Name())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+	}
+	t.Fatal("no open file LOCK")
+	return -1
 }

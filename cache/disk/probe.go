@@ -18,7 +18,7 @@ func (wr *writer) probe() {
 		return
 	}
 	p.last = now()
-	if wr.d.probe() != nil {
+	if wr.d.Probe() != nil {
 		p.good = 0
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 
+	"github.com/xetfs/xetfs/cache/disk/internal/vfs"
 	"github.com/xetfs/xetfs/codec"
 )
 
@@ -50,20 +51,20 @@ func tmpFileName(h codec.Hash) string { return wholeFileName(h) + ".tmp" }
 func (s *Store) materialize(d *folder, h codec.Hash, size int64, content io.Reader) (*wholeFile, error) {
 	rest := spaceReservation{&s.stats, size}
 	defer rest.end()
-	if err := d.remove(tmpFileName(h)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := d.Remove(tmpFileName(h)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, s.diskFailed(h, err)
 	}
-	f, err := d.create(tmpFileName(h))
+	f, err := d.Create(tmpFileName(h))
 	if err != nil {
 		return nil, s.diskFailed(h, err)
 	}
 	w := &wholeFile{hash: h, size: size}
-	var e entry
+	var e vfs.FileInfo
 	if w.crc, err = s.fill(f, w, content, &rest); err == nil {
-		if err = f.sync(); err == nil {
-			e, err = f.stat()
+		if err = f.Sync(); err == nil {
+			e, err = f.Stat()
 		}
-		w.mtime = e.mtime
+		w.mtime = e.MTime
 		err = s.diskFailed(h, err)
 	}
 	return w, errors.Join(err, s.diskFailed(h, f.Close()))
@@ -84,7 +85,7 @@ func (p *spaceReservation) use(n int64) {
 func (p *spaceReservation) end() { p.use(p.left) }
 
 // fill writes content to f, as was promised, and returns its checksum.
-func (s *Store) fill(f file, w *wholeFile, content io.Reader, rest *spaceReservation) (crc uint32, err error) {
+func (s *Store) fill(f vfs.File, w *wholeFile, content io.Reader, rest *spaceReservation) (crc uint32, err error) {
 	b := make([]byte, min(w.size+1, 1<<20)) // one more, or it would not be seen to be longer
 	for off := int64(0); ; {
 		n, err := content.Read(b)
@@ -176,11 +177,11 @@ func (wr *writer) publishFiles() {
 	if len(renamed) == 0 {
 		return
 	}
-	err := wr.d.syncDir("whole")
+	err := wr.d.SyncDir("whole")
 	wr.failed("syncing whole files", err) // once, not for each
 	for _, n := range renamed {
 		if err != nil {
-			n.done <- fmt.Errorf("file %s: %w", n.w.hash, errors.Join(err, wr.d.files.remove(n.w.name())))
+			n.done <- fmt.Errorf("file %s: %w", n.w.hash, errors.Join(err, wr.d.Dir.Remove(n.w.name())))
 		} else {
 			wr.enterFile(n.w)
 		}
@@ -198,15 +199,15 @@ func (wr *writer) rename(n *pendingFile) error {
 	if n.d != wr.d || wr.log == nil {
 		return ErrSuspended
 	}
-	var e entry
-	err := wr.d.rename(tmpFileName(n.w.hash), n.w.name())
+	var e vfs.FileInfo
+	err := wr.d.Rename(tmpFileName(n.w.hash), n.w.name())
 	if err == nil {
-		e, err = wr.d.stat(n.w.name()) // the new name has touched it
+		e, err = wr.d.Stat(n.w.name()) // the new name has touched it
 	}
-	n.w.ctime.Store(e.ctime)
+	n.w.ctime.Store(e.CTime)
 	n.w.due.Store(wr.s.scrubber.clock() + int64(wr.s.o.testing.recheck))
 	if err != nil {
-		err = errors.Join(err, wr.d.files.remove(n.w.name()))
+		err = errors.Join(err, wr.d.Dir.Remove(n.w.name()))
 	}
 	return wr.s.diskFailed(n.w.hash, err)
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/xetfs/xetfs/cache/disk/internal/vfs"
 	"github.com/xetfs/xetfs/codec"
 )
 
@@ -132,7 +133,7 @@ var errWouldWait = errors.New("not in memory")
 func tryRead(spans []span, b []byte) (n int, size int64) {
 	for _, p := range spans {
 		f := p.segment.open.Load()
-		if f == nil || int64(f.tryRead(b[size:size+p.size], p.off)) != p.size {
+		if f == nil || int64(f.TryRead(b[size:size+p.size], p.off)) != p.size {
 			break
 		}
 		if !p.segment.recent.Load() {
@@ -177,7 +178,7 @@ var errChecksum = errors.New("not the bytes that were written")
 // readSpan fills b. The file may have been closed to open others in its place.
 func (d *folder) readSpan(p span, b []byte) error {
 	for again := false; ; again = true {
-		f, err := d.opened.get(d.files, p.segment)
+		f, err := d.opened.get(d.Dir, p.segment)
 		if err != nil {
 			return err
 		}
@@ -239,7 +240,7 @@ func (s *Store) unreadable(k key, p span, err error) error {
 		s.failed("reading "+p.segment.name(), err)
 		return err
 	}
-	missing := errors.Is(err, io.EOF) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, errForeign)
+	missing := errors.Is(err, io.EOF) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, vfs.ErrForeign)
 	if s.drop(k, p.chunks) > 0 && !s.gone(err) {
 		s.dropped(describe(k, p.chunks), err)
 	}

@@ -142,7 +142,7 @@ func FuzzReplay(f *testing.F) {
 		records = append(records, bytes.Split(in, []byte("\xff\xfe"))...)
 		d := newSimDisk()
 		d.names["index"] = &simFile{data: journalOf(t, records...)}
-		open, err := (&simFolder{simDisk: d}).open("index", false)
+		open, err := (&simFolder{simDisk: d}).Open("index", false)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/xetfs/xetfs/cache/disk/internal/vfs"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/journal"
 )
@@ -37,14 +38,14 @@ var errOther = errors.New("journal of another cache")
 
 // replayLog reads a journal up to the first thing that is wrong. The error is ErrNewer,
 // errOther, or that of reading the file: then nothing is known about the journal.
-func replayLog(f file, id [16]byte, number uint64) (*recovered, error) {
-	e, err := f.stat()
+func replayLog(f vfs.File, id [16]byte, number uint64) (*recovered, error) {
+	e, err := f.Stat()
 	if err != nil {
 		return nil, err
 	}
-	r := &recovered{index: newIndex(), number: number, size: e.size}
+	r := &recovered{index: newIndex(), number: number, size: e.Size}
 	r.index.replay = true
-	in := journal.NewReader(io.NewSectionReader(f, 0, e.size), journal.Options{})
+	in := journal.NewReader(io.NewSectionReader(f, 0, e.Size), journal.Options{})
 	var rec record
 	for n := 0; ; n++ {
 		b, off, err := in.Next()

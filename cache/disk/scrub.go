@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/xetfs/xetfs/cache/disk/internal/vfs"
 	"golang.org/x/sys/unix"
 )
 
@@ -169,12 +170,12 @@ func (s *Store) scrubFile(ctx context.Context, d *folder, w *wholeFile, pace fun
 // before that. What was not in memory before is not kept there for it.
 func (d *folder) checksumFile(ctx context.Context, w *wholeFile, pace func(w *wholeFile, n int, took time.Duration)) (ctime int64, err error) {
 	began := now()
-	f, err := d.open(w.name(), false)
+	f, err := d.Open(w.name(), false)
 	if err != nil {
 		return 0, err
 	}
 	defer f.Close()
-	e, err := f.stat()
+	e, err := f.Stat()
 	if err != nil {
 		return 0, err
 	}
@@ -204,18 +205,18 @@ func (d *folder) checksumFile(ctx context.Context, w *wholeFile, pace func(w *wh
 	if crc != w.crc {
 		return 0, errChecksum
 	}
-	return e.ctime, nil
+	return e.CTime, nil
 }
 
 // readOnce is ReadAt of bytes that nobody may want again.
-func readOnce(f file, b []byte, off int64) error {
-	if f.tryRead(b, off) == len(b) {
+func readOnce(f vfs.File, b []byte, off int64) error {
+	if f.TryRead(b, off) == len(b) {
 		return nil
 	}
 	if _, err := f.ReadAt(b, off); err != nil {
 		return err
 	}
-	if plain := f.osFile(); plain != nil {
+	if plain := f.OSFile(); plain != nil {
 		_ = unix.Fadvise(int(plain.Fd()), off, int64(len(b)), unix.FADV_DONTNEED) // they stay, then
 	}
 	return nil
@@ -255,11 +256,11 @@ func (s *Store) checkNow(d *folder, w *wholeFile) (kept bool, err error) {
 // flagForOwner touches a file that is damaged, so that the process that owns the folder doubts it
 // and looks for itself.
 func (d *folder) flagForOwner(w *wholeFile) {
-	f, err := d.open(w.name(), false)
+	f, err := d.Open(w.name(), false)
 	if err != nil {
 		return
 	}
-	if plain := f.osFile(); plain != nil {
+	if plain := f.OSFile(); plain != nil {
 		_ = plain.Chmod(os.FileMode(0o600)) // on a read-only file system the owner finds it later
 	}
 	_ = f.Close() // nothing was written

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"sync/atomic"
 
+	"github.com/xetfs/xetfs/cache/disk/internal/vfs"
 	"golang.org/x/sys/unix"
 )
 
@@ -39,13 +40,13 @@ func (s *Store) share() (err error) {
 // countFolder counts what all files take.
 func (s *Store) countFolder(d *folder) error {
 	for dir, sort := range map[string]*atomic.Int64{"": &s.stats.journalBytes, "seg": &s.stats.segmentBytes, "whole": &s.stats.fileBytes} {
-		entries, err := d.list(dir)
+		entries, err := d.List(dir)
 		if err != nil {
 			return err
 		}
 		for _, e := range entries {
-			if e.regular {
-				s.stats.use(onDisk(e.size), sort)
+			if e.Regular {
+				s.stats.use(onDisk(e.Size), sort)
 			}
 		}
 	}
@@ -53,7 +54,7 @@ func (s *Store) countFolder(d *folder) error {
 }
 
 func (s *Store) shareFolder(d *folder) error {
-	names, err := d.list("")
+	names, err := d.List("")
 	if err != nil {
 		return err
 	}
@@ -72,20 +73,20 @@ func (s *Store) shareFolder(d *folder) error {
 // forgetChangedFiles forgets the whole files that are not there as they were. The owner does not
 // say in the journal which of them it has found to be so.
 func (d *folder) forgetChangedFiles() error {
-	entries, err := d.list("whole")
+	entries, err := d.List("whole")
 	if err != nil {
 		return err
 	}
-	there := make(map[string]entry, len(entries))
+	there := make(map[string]vfs.FileInfo, len(entries))
 	for _, e := range entries {
-		there["whole/"+e.name] = e
+		there["whole/"+e.Name] = e
 	}
 	for h, w := range d.index.files {
 		e := there[w.name()]
 		if !w.is(e) {
 			delete(d.index.files, h)
 		}
-		w.suspect.Store(e.ctime != w.ctime.Load())
+		w.suspect.Store(e.CTime != w.ctime.Load())
 	}
 	return nil
 }

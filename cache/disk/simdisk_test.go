@@ -3,6 +3,7 @@ package disk
 import (
 	"bytes"
 	"errors"
+	"github.com/xetfs/xetfs/cache/disk/internal/vfs"
 	"io"
 	"io/fs"
 	"maps"
@@ -70,7 +71,7 @@ func newSimDisk() *simDisk {
 }
 
 // open is what Options.testing.openDir wants.
-func (d *simDisk) openDir(string, bool) (files, error) {
+func (d *simDisk) openDir(string, bool) (vfs.Dir, error) {
 	if err := d.ask("opendir", ""); err != nil {
 		return nil, err
 	}
@@ -233,7 +234,7 @@ type simFolder struct {
 	holds bool
 }
 
-func (d *simFolder) create(name string) (file, error) {
+func (d *simFolder) Create(name string) (vfs.File, error) {
 	if err := d.ask("create", name); err != nil {
 		return nil, err
 	}
@@ -258,7 +259,7 @@ func (d *simFolder) change(c simChange) {
 	d.changes = append(d.changes, c)
 }
 
-func (d *simFolder) open(name string, write bool) (file, error) {
+func (d *simFolder) Open(name string, write bool) (vfs.File, error) {
 	if err := d.ask("open", name); err != nil {
 		return nil, err
 	}
@@ -269,12 +270,12 @@ func (d *simFolder) open(name string, write bool) (file, error) {
 	case f == nil:
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 	case f.foreign || f.dir:
-		return nil, &fs.PathError{Op: "open", Path: name, Err: errForeign}
+		return nil, &fs.PathError{Op: "open", Path: name, Err: vfs.ErrForeign}
 	}
 	return &simOpen{d: d.simDisk, name: name, f: f, write: write}, nil
 }
 
-func (d *simFolder) rename(from, to string) error {
+func (d *simFolder) Rename(from, to string) error {
 	if err := d.ask("rename", from); err != nil {
 		return err
 	}
@@ -292,7 +293,7 @@ func (d *simFolder) rename(from, to string) error {
 	return nil
 }
 
-func (d *simFolder) remove(name string) error {
+func (d *simFolder) Remove(name string) error {
 	if err := d.ask("remove", name); err != nil {
 		return err
 	}
@@ -308,20 +309,20 @@ func (d *simFolder) remove(name string) error {
 	return nil
 }
 
-func (d *simFolder) stat(name string) (entry, error) {
+func (d *simFolder) Stat(name string) (vfs.FileInfo, error) {
 	if err := d.ask("stat", name); err != nil {
-		return entry{}, err
+		return vfs.FileInfo{}, err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	f := d.names[name]
 	if f == nil {
-		return entry{}, &fs.PathError{Op: "stat", Path: name, Err: fs.ErrNotExist}
+		return vfs.FileInfo{}, &fs.PathError{Op: "stat", Path: name, Err: fs.ErrNotExist}
 	}
 	return f.entry(), nil
 }
 
-func (d *simFolder) mkdir(name string) error {
+func (d *simFolder) Mkdir(name string) error {
 	if err := d.ask("mkdir", name); err != nil {
 		return err
 	}
@@ -337,7 +338,7 @@ func (d *simFolder) mkdir(name string) error {
 	return nil
 }
 
-func (d *simFolder) list(dir string) ([]entry, error) {
+func (d *simFolder) List(dir string) ([]vfs.FileInfo, error) {
 	if err := d.ask("list", dir); err != nil {
 		return nil, err
 	}
@@ -346,24 +347,24 @@ func (d *simFolder) list(dir string) ([]entry, error) {
 	if d.names[dir] == nil {
 		return nil, &fs.PathError{Op: "list", Path: dir, Err: fs.ErrNotExist}
 	}
-	var entries []entry
+	var entries []vfs.FileInfo
 	for _, name := range slices.Sorted(maps.Keys(d.names)) {
 		in := strings.TrimPrefix(path.Dir(name), ".")
 		if name == "" || in != dir {
 			continue
 		}
 		e := d.names[name].entry()
-		e.name = path.Base(name)
+		e.Name = path.Base(name)
 		entries = append(entries, e)
 	}
 	return entries, nil
 }
 
-func (f *simFile) entry() entry {
-	return entry{size: int64(len(f.data)), mtime: f.changed, ctime: f.touched, regular: !f.dir && !f.foreign}
+func (f *simFile) entry() vfs.FileInfo {
+	return vfs.FileInfo{Size: int64(len(f.data)), MTime: f.changed, CTime: f.touched, Regular: !f.dir && !f.foreign}
 }
 
-func (d *simFolder) syncDir(dir string) error {
+func (d *simFolder) SyncDir(dir string) error {
 	if err := d.ask("syncdir", dir); err != nil {
 		return err
 	}
@@ -387,7 +388,7 @@ func (d *simFolder) syncDir(dir string) error {
 	return nil
 }
 
-func (d *simFolder) space() (free, total int64, err error) {
+func (d *simFolder) Space() (free, total int64, err error) {
 	if err := d.ask("space", ""); err != nil {
 		return 0, 0, err
 	}
@@ -400,25 +401,25 @@ func (d *simFolder) space() (free, total int64, err error) {
 	return limit - d.bytes(), limit, nil
 }
 
-func (d *simFolder) lock() error {
-	if err := d.ask("lock", lockName); err != nil {
+func (d *simFolder) Lock() error {
+	if err := d.ask("lock", vfs.LockName); err != nil {
 		return err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.locked {
-		return errLocked
+		return vfs.ErrLocked
 	}
 	d.locked, d.holds = true, true
 	return nil
 }
 
-func (d *simFolder) probe() error {
-	err := writeFile(d, probeName, []byte("probe"))
-	return errors.Join(err, d.remove(probeName))
+func (d *simFolder) Probe() error {
+	err := vfs.WriteFile(d, vfs.ProbeName, []byte("probe"))
+	return errors.Join(err, d.Remove(vfs.ProbeName))
 }
 
-func (d *simFolder) close() error {
+func (d *simFolder) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.holds {
@@ -493,7 +494,7 @@ func (o *simOpen) WriteAt(p []byte, off int64) (int, error) {
 	return len(p), nil
 }
 
-func (o *simOpen) truncate(size int64) error {
+func (o *simOpen) Truncate(size int64) error {
 	if err := o.ask("truncate"); err != nil {
 		return err
 	}
@@ -506,7 +507,7 @@ func (o *simOpen) truncate(size int64) error {
 	return nil
 }
 
-func (o *simOpen) sync() error {
+func (o *simOpen) Sync() error {
 	if err := o.ask("sync"); err != nil {
 		return err
 	}
@@ -527,18 +528,18 @@ func (o *simOpen) sync() error {
 	return nil
 }
 
-func (o *simOpen) stat() (entry, error) {
+func (o *simOpen) Stat() (vfs.FileInfo, error) {
 	if err := o.ask("stat"); err != nil {
-		return entry{}, err
+		return vfs.FileInfo{}, err
 	}
 	o.d.mu.Lock()
 	defer o.d.mu.Unlock()
 	return o.f.entry(), nil
 }
 
-func (o *simOpen) osFile() *os.File { return nil }
+func (o *simOpen) OSFile() *os.File { return nil }
 
-func (o *simOpen) tryRead([]byte, int64) int { return 0 }
+func (o *simOpen) TryRead([]byte, int64) int { return 0 }
 
 func (o *simOpen) Close() error {
 	o.d.mu.Lock()

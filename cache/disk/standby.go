@@ -48,7 +48,7 @@ func (st *standby) canLock() bool {
 	if err != nil {
 		return false
 	}
-	return errors.Join(f.lock(), f.close()) == nil
+	return errors.Join(f.Lock(), f.Close()) == nil
 }
 
 // takeOver opens the folder anew, as the one who writes there. What is there now is what the store

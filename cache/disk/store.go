@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/xetfs/xetfs/cache/disk/internal/vfs"
 	"github.com/xetfs/xetfs/codec"
 )
 
@@ -130,10 +131,10 @@ func (wr *writer) enter(p segmentWrite) {
 var errNoSegment = errors.New("the segment is not open")
 
 // giveUp ends a segment after a write that failed, and cuts off what came of it.
-func (wr *writer) giveUp(s *segment, f file, size int64) {
-	if f.truncate(size) != nil {
-		if e, err := f.stat(); err == nil {
-			wr.resize(s, max(size, e.size))
+func (wr *writer) giveUp(s *segment, f vfs.File, size int64) {
+	if f.Truncate(size) != nil {
+		if e, err := f.Stat(); err == nil {
+			wr.resize(s, max(size, e.Size))
 		}
 	}
 	wr.seal(s.queue)
@@ -161,7 +162,7 @@ func (wr *writer) head(q queue, size int) (*segment, error) {
 func (wr *writer) begin(q queue) (*segment, error) {
 	wr.last++
 	s := &segment{number: wr.last, queue: q}
-	f, err := wr.d.create(s.name())
+	f, err := wr.d.Create(s.name())
 	if err != nil {
 		return nil, err
 	}

@@ -64,22 +64,22 @@ var errNoJournal = errors.New("there is no journal to write to")
 func syncAll(d *folder, segments []*segment, dirs bool, journal *log) error {
 	var failed error
 	for _, s := range segments {
-		f, err := d.opened.get(d.files, s)
+		f, err := d.opened.get(d.Dir, s)
 		if err == nil {
-			err = f.sync()
+			err = f.Sync()
 		}
 		if err != nil && !s.gone.Load() {
 			failed = errors.Join(failed, err)
 		}
 	}
 	if dirs {
-		failed = errors.Join(failed, d.syncDir("seg"))
+		failed = errors.Join(failed, d.SyncDir("seg"))
 	}
 	if journal == nil {
 		return errors.Join(failed, errNoJournal)
 	}
 	if failed == nil {
-		failed = journal.f.sync()
+		failed = journal.f.Sync()
 	}
 	return failed
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"sync/atomic"
 
+	"github.com/xetfs/xetfs/cache/disk/internal/vfs"
 	"github.com/xetfs/xetfs/codec"
 )
 
@@ -48,7 +49,7 @@ func (w *wholeFile) record() *record {
 // is done.
 type File struct {
 	*os.File
-	f    file
+	f    vfs.File
 	d    *folder
 	s    *Store
 	w    *wholeFile
@@ -65,7 +66,7 @@ func (f *File) ReadAt(p []byte, off int64) (int, error) {
 		f.s.fileFailed(f.d, f.w, err)
 		return 0, err
 	}
-	n := f.f.tryRead(p, off)
+	n := f.f.TryRead(p, off)
 	if n == len(p) {
 		return n, nil
 	}
@@ -133,7 +134,7 @@ func (s *Store) OpenFile(h codec.Hash) (*File, bool) {
 		s.scrubber.add(d, w)
 		return nil, false
 	}
-	opened := make(chan file, 1)
+	opened := make(chan vfs.File, 1)
 	err := s.reads.do(func() error {
 		f, err := d.openFile(w)
 		opened <- f
@@ -153,11 +154,11 @@ func (s *Store) OpenFile(h codec.Hash) (*File, bool) {
 	if n := w.uses.Load(); n < maxUses {
 		w.uses.CompareAndSwap(n, n+1)
 	}
-	return &File{File: f.osFile(), f: f, d: d, s: s, w: w}, true
+	return &File{File: f.OSFile(), f: f, d: d, s: s, w: w}, true
 }
 
 // closeLater closes a file that came too late.
-func closeLater(opened <-chan file) {
+func closeLater(opened <-chan vfs.File) {
 	if f := <-opened; f != nil {
 		_ = f.Close() // it was only read
 	}
@@ -200,8 +201,8 @@ var (
 	errCtimeChanged = errors.New("somebody touched the file, and may have changed it")
 )
 
-func (d *folder) openFile(w *wholeFile) (file, error) {
-	f, err := d.open(w.name(), false)
+func (d *folder) openFile(w *wholeFile) (vfs.File, error) {
+	f, err := d.Open(w.name(), false)
 	if err != nil {
 		return nil, err
 	}
@@ -213,20 +214,22 @@ func (d *folder) openFile(w *wholeFile) (file, error) {
 
 // compare says whether a file is still as long and as old as when it was laid down: to
 // compare its bytes would take what it is there to save.
-func (w *wholeFile) compare(f file) error {
-	e, err := f.stat()
+func (w *wholeFile) compare(f vfs.File) error {
+	e, err := f.Stat()
 	switch {
 	case err != nil:
 		return err
 	case !w.is(e):
 		return errFileChanged
-	case e.ctime != w.ctime.Load() && !e.unlinked:
+	case e.CTime != w.ctime.Load() && !e.Unlinked:
 		return errCtimeChanged
 	}
 	return nil
 }
 
-func (w *wholeFile) is(e entry) bool { return e.regular && e.size == w.size && e.mtime == w.mtime }
+func (w *wholeFile) is(e vfs.FileInfo) bool {
+	return e.Regular && e.Size == w.size && e.MTime == w.mtime
+}
 
 // fileFailed forgets a file that could not be opened or read, or is not what it was. One
 // that was only touched is compared first.
@@ -258,7 +261,7 @@ func (s *Store) fileFailed(d *folder, w *wholeFile, err error) {
 	if s.forgetFile(w.hash) && !s.gone(err) {
 		s.dropped("file "+w.hash.String(), err)
 	}
-	for _, known := range []error{errFileChanged, errChecksum, errForeign, fs.ErrNotExist, io.EOF} {
+	for _, known := range []error{errFileChanged, errChecksum, vfs.ErrForeign, fs.ErrNotExist, io.EOF} {
 		if errors.Is(err, known) {
 			return
 		}
@@ -367,30 +370,30 @@ func (wr *writer) freed(d *folder, w *wholeFile) {
 // loadFiles forgets whole files that are not there as they were, and finds those that
 // nobody knows.
 func (wr *writer) loadFiles() error {
-	entries, err := wr.d.list("whole")
+	entries, err := wr.d.List("whole")
 	if err != nil {
 		return err
 	}
 	x, stats := wr.d.index, &wr.s.stats
 	there := make(map[codec.Hash]bool)
 	for _, e := range entries {
-		if !isWholeFile(e.name) {
+		if !isWholeFile(e.Name) {
 			continue
 		}
-		if e.err != nil {
-			wr.s.dropped("whole/"+e.name, e.err)
+		if e.Err != nil {
+			wr.s.dropped("whole/"+e.Name, e.Err)
 			continue // as loadSegments does
 		}
-		stats.use(onDisk(e.size), &stats.fileBytes)
-		h, err := codec.ParseHash(e.name)
+		stats.use(onDisk(e.Size), &stats.fileBytes)
+		h, err := codec.ParseHash(e.Name)
 		w := x.files[h]
 		if err != nil || w == nil || !w.is(e) {
-			wr.orphans = append(wr.orphans, orphan{name: "whole/" + e.name, size: onDisk(e.size), sort: &stats.fileBytes})
+			wr.orphans = append(wr.orphans, orphan{name: "whole/" + e.Name, size: onDisk(e.Size), sort: &stats.fileBytes})
 			continue
 		}
 		there[h] = true
-		w.suspect.Store(e.ctime != w.ctime.Load())
-		wr.held[protected] += onDisk(e.size)
+		w.suspect.Store(e.CTime != w.ctime.Load())
+		wr.held[protected] += onDisk(e.Size)
 	}
 	for h, w := range x.files {
 		if !there[h] {

@@ -1,4 +1,4 @@
-package disk
+package vfs
 
 import (
 	"errors"
@@ -16,9 +16,9 @@ import (
 )
 
 var (
-	errForeign = errors.New("not a plain file of this user")
-	errLocked  = errors.New("in use by another process")
-	errRefused = errors.New("folder is not used as disk cache")
+	ErrForeign = errors.New("not a plain file of this user")
+	ErrLocked  = errors.New("in use by another process")
+	ErrRefused = errors.New("folder is not used as disk cache")
 )
 
 // osFiles are the files below an open folder, whatever becomes of its name. They are
@@ -29,8 +29,8 @@ type osFiles struct {
 	held *os.File // LOCK, while this process holds it
 }
 
-// openDir opens the folder of a store. Without write it must be there already.
-func openDir(path string, write bool) (files, error) {
+// OpenDir opens the folder of a store. Without write it must be there already.
+func OpenDir(path string, write bool) (Dir, error) {
 	if write {
 		if err := os.MkdirAll(path, 0o700); err != nil {
 			return nil, err
@@ -55,20 +55,20 @@ func checkDir(dir *os.File) error {
 	}
 	switch {
 	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
-		return fmt.Errorf("%w: it is not a folder", errRefused)
+		return fmt.Errorf("%w: it is not a folder", ErrRefused)
 	case int(st.Uid) != os.Geteuid():
-		return fmt.Errorf("%w: it belongs to user %d", errRefused, st.Uid)
+		return fmt.Errorf("%w: it belongs to user %d", ErrRefused, st.Uid)
 	case st.Mode&0o022 != 0:
-		return fmt.Errorf("%w: others may write to it (mode %04o)", errRefused, st.Mode&0o7777)
+		return fmt.Errorf("%w: others may write to it (mode %04o)", ErrRefused, st.Mode&0o7777)
 	}
 	return nil
 }
 
-func (d *osFiles) create(name string) (file, error) {
+func (d *osFiles) Create(name string) (File, error) {
 	return d.openAt(name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL)
 }
 
-func (d *osFiles) open(name string, write bool) (file, error) {
+func (d *osFiles) Open(name string, write bool) (File, error) {
 	if write {
 		return d.openAt(name, unix.O_RDWR)
 	}
@@ -76,7 +76,7 @@ func (d *osFiles) open(name string, write bool) (file, error) {
 }
 
 // openAt does not wait for the other end of a pipe, nor follow a link.
-func (d *osFiles) openAt(name string, flags int) (file, error) {
+func (d *osFiles) openAt(name string, flags int) (File, error) {
 	const always = unix.O_CLOEXEC | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY
 	var fd int
 	err := retry(func() (err error) {
@@ -84,7 +84,7 @@ func (d *osFiles) openAt(name string, flags int) (file, error) {
 		return err
 	})
 	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENXIO) {
-		err = errForeign
+		err = ErrForeign
 	}
 	if err != nil {
 		return nil, d.fail("open", name, err)
@@ -101,17 +101,17 @@ func checkFile(fd int) error {
 		return err
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFREG || int(st.Uid) != os.Geteuid() {
-		return errForeign
+		return ErrForeign
 	}
 	return unix.SetNonblock(fd, false)
 }
 
-func (d *osFiles) rename(from, to string) error {
+func (d *osFiles) Rename(from, to string) error {
 	fd := int(d.dir.Fd())
 	return d.fail("rename", from, retry(func() error { return unix.Renameat(fd, from, fd, to) }))
 }
 
-func (d *osFiles) remove(name string) error {
+func (d *osFiles) Remove(name string) error {
 	err := retry(func() error { return unix.Unlinkat(int(d.dir.Fd()), name, 0) })
 	if errors.Is(err, unix.EISDIR) {
 		err = unix.Unlinkat(int(d.dir.Fd()), name, unix.AT_REMOVEDIR)
@@ -119,7 +119,7 @@ func (d *osFiles) remove(name string) error {
 	return d.fail("remove", name, err)
 }
 
-func (d *osFiles) mkdir(name string) error {
+func (d *osFiles) Mkdir(name string) error {
 	err := retry(func() error { return unix.Mkdirat(int(d.dir.Fd()), name, 0o700) })
 	if errors.Is(err, fs.ErrExist) {
 		return nil
@@ -143,7 +143,7 @@ func (d *osFiles) sub(name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), filepath.Join(d.path, name)), nil
 }
 
-func (d *osFiles) list(dir string) ([]entry, error) {
+func (d *osFiles) List(dir string) ([]FileInfo, error) {
 	f, err := d.sub(dir)
 	if err != nil {
 		return nil, err
@@ -153,7 +153,7 @@ func (d *osFiles) list(dir string) ([]entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	entries := make([]entry, 0, len(names))
+	entries := make([]FileInfo, 0, len(names))
 	known := 0
 	for _, name := range names {
 		var st unix.Stat_t
@@ -161,36 +161,36 @@ func (d *osFiles) list(dir string) ([]entry, error) {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil:
-			entries = append(entries, entry{name: name, err: d.fail("stat", filepath.Join(dir, name), err)})
+			entries = append(entries, FileInfo{Name: name, Err: d.fail("stat", filepath.Join(dir, name), err)})
 		default:
 			entries = append(entries, entryOf(name, &st))
 			known++
 		}
 	}
-	if known == 0 && len(entries) > 0 && errors.Is(entries[0].err, fs.ErrPermission) {
-		return nil, entries[0].err // the folder may not be looked into, and nothing is wrong with what is there
+	if known == 0 && len(entries) > 0 && errors.Is(entries[0].Err, fs.ErrPermission) {
+		return nil, entries[0].Err // the folder may not be looked into, and nothing is wrong with what is there
 	}
 	return entries, nil
 }
 
-func (d *osFiles) stat(name string) (entry, error) {
+func (d *osFiles) Stat(name string) (FileInfo, error) {
 	var st unix.Stat_t
 	err := retry(func() error { return unix.Fstatat(int(d.dir.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW) })
 	return entryOf(filepath.Base(name), &st), d.fail("stat", name, err)
 }
 
-func entryOf(name string, st *unix.Stat_t) entry {
-	return entry{
-		name:     name,
-		size:     st.Size,
-		mtime:    st.Mtim.Nano(),
-		ctime:    st.Ctim.Nano(),
-		regular:  st.Mode&unix.S_IFMT == unix.S_IFREG,
-		unlinked: st.Nlink == 0,
+func entryOf(name string, st *unix.Stat_t) FileInfo {
+	return FileInfo{
+		Name:     name,
+		Size:     st.Size,
+		MTime:    st.Mtim.Nano(),
+		CTime:    st.Ctim.Nano(),
+		Regular:  st.Mode&unix.S_IFMT == unix.S_IFREG,
+		Unlinked: st.Nlink == 0,
 	}
 }
 
-func (d *osFiles) syncDir(dir string) error {
+func (d *osFiles) SyncDir(dir string) error {
 	f, err := d.sub(dir)
 	if err != nil {
 		return err
@@ -198,7 +198,7 @@ func (d *osFiles) syncDir(dir string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-func (d *osFiles) space() (free, total int64, err error) {
+func (d *osFiles) Space() (free, total int64, err error) {
 	var st unix.Statfs_t
 	if err := retry(func() error { return unix.Fstatfs(int(d.dir.Fd()), &st) }); err != nil {
 		return 0, 0, d.fail("statfs", "", err)
@@ -207,53 +207,53 @@ func (d *osFiles) space() (free, total int64, err error) {
 	return int64(st.Bavail) * unit, int64(st.Blocks) * unit, nil
 }
 
-const lockName = "LOCK"
+const LockName = "LOCK"
 
-func (d *osFiles) lock() error {
-	f, err := d.openAt(lockName, unix.O_RDWR|unix.O_CREAT)
+func (d *osFiles) Lock() error {
+	f, err := d.openAt(LockName, unix.O_RDWR|unix.O_CREAT)
 	if err != nil {
 		return err
 	}
-	held := f.osFile()
+	held := f.OSFile()
 	err = retry(func() error { return unix.Flock(int(held.Fd()), unix.LOCK_EX|unix.LOCK_NB) })
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		err = errLocked
+		err = ErrLocked
 	}
 	if err != nil {
-		return errors.Join(d.fail("lock", lockName, err), held.Close())
+		return errors.Join(d.fail("lock", LockName, err), held.Close())
 	}
 	d.held = held
 	return d.dir.Chmod(0o700) // who could read may not any more
 }
 
-const probeName = "probe.tmp"
+const ProbeName = "probe.tmp"
 
-// probe asks for the folder by its name, which may have come back as another one. It is
+// Probe asks for the folder by its name, which may have come back as another one. It is
 // not made here: where it is gone something else may be gone too, a mounted disk for one.
-func (d *osFiles) probe() error {
+func (d *osFiles) Probe() error {
 	if _, err := os.Stat(d.path); err != nil {
 		return err
 	}
-	again, err := openDir(d.path, true)
+	again, err := OpenDir(d.path, true)
 	if err != nil {
 		return err
 	}
-	err = writeFile(again, probeName, []byte("is anybody there?\n"))
-	return errors.Join(err, again.remove(probeName), again.close())
+	err = WriteFile(again, ProbeName, []byte("is anybody there?\n"))
+	return errors.Join(err, again.Remove(ProbeName), again.Close())
 }
 
-// writeFile makes a file that is there after a power loss once its folder is synced.
-func writeFile(d files, name string, b []byte) error {
-	if err := d.remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+// WriteFile makes a file that is there after a power loss once its folder is synced.
+func WriteFile(d Dir, name string, b []byte) error {
+	if err := d.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	f, err := d.create(name)
+	f, err := d.Create(name)
 	if err != nil {
 		return err
 	}
 	_, err = f.WriteAt(b, 0)
 	if err == nil {
-		err = f.sync()
+		err = f.Sync()
 	}
 	got := make([]byte, len(b))
 	if err == nil {
@@ -265,8 +265,8 @@ func writeFile(d files, name string, b []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// close gives up the lock, too.
-func (d *osFiles) close() error {
+// Close gives up the lock, too.
+func (d *osFiles) Close() error {
 	err := d.dir.Close()
 	if d.held != nil {
 		// A child that was just forked has the file open, too, until it begins its program.
@@ -302,7 +302,7 @@ type osFile struct {
 	raw syscall.RawConn
 }
 
-func newOSFile(f *os.File) (file, error) {
+func newOSFile(f *os.File) (File, error) {
 	raw, err := f.SyscallConn()
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -324,9 +324,9 @@ var tryReadCalls = sync.Pool{New: func() any {
 	return r
 }}
 
-// tryRead takes what is in the page cache. File systems that cannot say what is give
+// TryRead takes what is in the page cache. File systems that cannot say what is give
 // nothing.
-func (f *osFile) tryRead(p []byte, off int64) int {
+func (f *osFile) TryRead(p []byte, off int64) int {
 	r := tryReadCalls.Get().(*tryReadCall)
 	r.p, r.off, r.n = p, off, 0
 	if err := f.raw.Control(r.do); err != nil {
@@ -340,17 +340,12 @@ func (f *osFile) tryRead(p []byte, off int64) int {
 
 func (r *tryReadCall) read(fd uintptr) { r.n = nowait.ReadAt(int(fd), r.p, r.off) }
 
-func (f *osFile) truncate(size int64) error { return f.Truncate(size) }
-func (f *osFile) osFile() *os.File          { return f.File }
+func (f *osFile) OSFile() *os.File { return f.File }
 
-// sync makes bytes and size last. The time of change, which a whole file is known by,
-// is not needed of any other.
-func (f *osFile) sync() error { return f.Sync() }
-
-func (f *osFile) stat() (entry, error) {
+func (f *osFile) Stat() (FileInfo, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
-		return entry{}, err
+		return FileInfo{}, err
 	}
 	return entryOf(filepath.Base(f.Name()), &st), nil
 }
