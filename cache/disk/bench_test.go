@@ -9,7 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/xetfs/xetfs/cache/disk/internal/index"
 	"github.com/xetfs/xetfs/cache/disk/internal/vfs"
+	"github.com/xetfs/xetfs/cache/disk/internal/wal"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/codectest"
 	"github.com/xetfs/xetfs/codec/xorb"
@@ -39,30 +41,30 @@ func (l layout) fill(t testing.TB, dir string, n int, change func(*Options)) {
 		k := b.writer.Load()
 		rng := rand.New(rand.NewPCG(1, 1))
 		places := rng.Perm(n / l.run)
-		pieces := make([]chunkInfo, l.run)
-		for i := range pieces {
-			pieces[i] = chunkInfo{size: packedSize, crc: rng.Uint32()}
+		infos := make([]index.ChunkInfo, l.run)
+		for i := range infos {
+			infos[i] = index.ChunkInfo{Size: packedSize, CRC: rng.Uint32()}
 		}
 		const xorbChunks = 1280
 		for _, at := range places {
-			s, err := k.head(probation, packedSize*l.run)
+			s, err := k.head(index.Probation, packedSize*l.run)
 			if err != nil {
 				return err
 			}
 			at *= l.run
-			off := s.size.Load()
+			off := s.Size.Load()
 			k.resize(s, off+packedSize*int64(l.run))
 			k.enter(segmentWrite{segment: s, off: off, putOp: putOp{
-				key: key{chunkKind, hashOf(at / xorbChunks)}, first: uint32(at % xorbChunks), pieces: pieces,
+				key: index.XorbKey(hashOf(at / xorbChunks)), first: uint32(at % xorbChunks), infos: infos,
 			}})
 			k.flush()
 		}
-		for _, s := range k.d.index.segments {
-			f, err := k.d.Open(s.name(), true)
+		for _, s := range k.d.index.Segments() {
+			f, err := k.d.Open(s.Name(), true)
 			if err != nil {
 				return err
 			}
-			if err := errors.Join(f.Truncate(s.size.Load()), f.Close()); err != nil {
+			if err := errors.Join(f.Truncate(s.Size.Load()), f.Close()); err != nil {
 				return err
 			}
 		}
@@ -181,7 +183,7 @@ func allocatedJournal(dir string) (n int64) {
 	defer f.Close()
 	entries, _ := f.List("")
 	for _, e := range entries {
-		if _, ok := logNumber(e.Name); ok {
+		if _, ok := wal.ParseName(e.Name); ok {
 			n += e.Size
 		}
 	}
@@ -273,72 +275,4 @@ func BenchmarkPut(b *testing.B) {
 			_ = s.Flush(b.Context())
 		})
 	}
-}
-
-// BenchmarkJournal writes and reads back the records of puts.
-func BenchmarkJournal(b *testing.B) {
-	const records = 200_000
-	dir := cacheDir(b)
-	d, err := vfs.OpenDir(dir, true)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer d.Close()
-	var id [16]byte
-	pieces := make([]chunkInfo, 16)
-	for i := range pieces {
-		pieces[i] = chunkInfo{size: packedSize, crc: uint32(i) * 0x9e3779b9}
-	}
-	write := func(b *testing.B) *log {
-		_ = d.Remove(logName(1))
-		f, err := d.Create(logName(1))
-		if err != nil {
-			b.Fatal(err)
-		}
-		l := newLog(f, 1, 0)
-		say := func(r *record) {
-			if err := l.append(r); err != nil {
-				b.Fatal(err)
-			}
-		}
-		say(&record{kind: headerRecord, version: formatVersion, id: id, number: 1})
-		say(&record{kind: endRecord})
-		for n := range 400 {
-			say(&record{kind: nameRecord, key: key{hash: benchHash(n)}})
-			say(&record{kind: segmentRecord, number: uint64(n)})
-		}
-		for n := range records {
-			say(&record{
-				kind: addRecord, number: uint64(n / 500), off: uint64(n%500) * 16 * packedSize,
-				rows: []chunkRow{{ref: uint32(n / 500), first: uint32(n%500) * 16, n: 16}}, pieces: pieces,
-			})
-			if n%16 == 0 {
-				if _, err := l.flush(); err != nil {
-					b.Fatal(err)
-				}
-			}
-		}
-		if _, err := l.flush(); err != nil {
-			b.Fatal(err)
-		}
-		return l
-	}
-	b.Run("append", func(b *testing.B) {
-		for b.Loop() {
-			l := write(b)
-			b.SetBytes(l.size)
-			l.f.Close()
-		}
-		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/records, "ns/record")
-	})
-	b.Run("replay", func(b *testing.B) {
-		for b.Loop() {
-			r, err := readLog(d, id, 1)
-			if err != nil || r.bad != nil || r.index.chunks != records*16 {
-				b.Fatal(err, r)
-			}
-			b.SetBytes(r.size)
-		}
-		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/records, "ns/record")
-	})
 }

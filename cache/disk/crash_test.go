@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/xetfs/xetfs/cache/disk/internal/index"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/codectest"
 )
@@ -103,11 +104,11 @@ func (l *load) forgetAbsent() {
 	}
 }
 
-var loadKeys = func() map[key]int {
-	keys := make(map[key]int)
+var loadKeys = func() map[index.Key]int {
+	keys := make(map[index.Key]int)
 	for n := range loadXorbs {
-		keys[key{chunkKind, hashOf(n)}] = n * loadChunks
-		keys[key{pageKind, hashOf(100 + n)}] = loadXorbs*loadChunks + n
+		keys[index.XorbKey(hashOf(n))] = n * loadChunks
+		keys[index.PageKey(hashOf(100+n))] = loadXorbs*loadChunks + n
 	}
 	return keys
 }()
@@ -115,19 +116,19 @@ var loadKeys = func() map[key]int {
 // present returns what is kept, by the index alone.
 func (l *load) present() (there things) {
 	x := l.Store.disk.Load().index
-	for k, parts := range x.all() {
+	for k, parts := range x.All() {
 		first, ok := loadKeys[k]
 		if !ok {
 			continue
 		}
 		for _, p := range parts {
-			for c := p.chunks.Start; c < p.chunks.End; c++ {
+			for c := p.Chunks.Start; c < p.Chunks.End; c++ {
 				there[first+int(c)] = true
 			}
 		}
 	}
 	for n := range loadWholes {
-		there[loadXorbs*(loadChunks+1)+n] = x.file(hashOf(n)) != nil
+		there[loadXorbs*(loadChunks+1)+n] = x.File(hashOf(n)) != nil
 	}
 	return there
 }
@@ -165,11 +166,11 @@ func (l *load) missing(want *things) (lost int) {
 
 // untilSure waits until a whole file is not in doubt any more.
 func (l *load) untilSure(n int) {
-	w := l.Store.disk.Load().index.file(hashOf(n))
+	w := l.Store.disk.Load().index.File(hashOf(n))
 	if w == nil || l.HasFile(hashOf(n)) {
 		return
 	}
-	until(l.t, "it is compared", func() bool { return !w.suspect.Load() || w.gone.Load() })
+	until(l.t, "it is compared", func() bool { return !w.Suspect.Load() || w.Gone.Load() })
 }
 
 // run loads the store until the disk dies, and returns what must be there afterwards:

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/xetfs/xetfs/cache/disk/internal/index"
 	"github.com/xetfs/xetfs/cache/disk/internal/vfs"
 	"github.com/xetfs/xetfs/codec"
 )
@@ -115,11 +116,11 @@ type Store struct {
 // opened to the next.
 type folder struct {
 	vfs.Dir
-	index  *index
+	index  *index.Index
 	opened openFiles
 }
 
-func newFolder(f vfs.Dir) *folder { return &folder{Dir: f, index: newIndex()} }
+func newFolder(f vfs.Dir) *folder { return &folder{Dir: f, index: index.New()} }
 
 // close closes all files but whole ones.
 func (d *folder) close() error {
@@ -193,11 +194,11 @@ func (s *Store) dropped(what string, err error) {
 	s.o.Event(Event{Name: EventDropped, What: what, Err: err})
 }
 
-func describe(k key, r codec.ChunkRange) string {
-	if k.kind == pageKind {
-		return fmt.Sprintf("page %x", k.hash[:])
+func describe(k index.Key, r codec.ChunkRange) string {
+	if k.Kind == index.PageKind {
+		return fmt.Sprintf("page %x", k.Hash[:])
 	}
-	return fmt.Sprintf("xorb %s chunks %s", k.hash, r)
+	return fmt.Sprintf("xorb %s chunks %s", k.Hash, r)
 }
 
 // Sync makes everything last that was put before, and returns when it does.

@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/xetfs/xetfs/cache/disk/internal/index"
 	"github.com/xetfs/xetfs/codec"
 )
 
@@ -138,7 +139,7 @@ func TestWhole(t *testing.T) {
 		t.Error("not the files that were put")
 	}
 	b = b.again()
-	if !b.hasFile(1) || b.Stats().WholeBytes != onDisk(int64(len(fileOf(1)))) {
+	if !b.hasFile(1) || b.Stats().WholeBytes != index.OnDisk(int64(len(fileOf(1)))) {
 		t.Error("gone after opening again")
 	}
 	b.DropFile(hashOf(1))
@@ -201,7 +202,7 @@ func TestWholeInUse(t *testing.T) {
 	}
 	b.DropFile(hashOf(1))
 	b.flush()
-	if got := b.Stats().WholeBytes; got != onDisk(int64(len(fileOf(1)))) {
+	if got := b.Stats().WholeBytes; got != index.OnDisk(int64(len(fileOf(1)))) {
 		t.Errorf("%d bytes are counted while it is open", got)
 	}
 	f.Close()
@@ -273,7 +274,7 @@ func TestVerifyFindsEveryDamagedChunk(t *testing.T) {
 	b.keepFile(2)
 	b.disk.mu.Lock()
 	for name, f := range b.disk.names {
-		if len(f.data) > 0 && (name == "seg/00000001" || name == wholeFileName(hashOf(2))) {
+		if len(f.data) > 0 && (name == "seg/00000001" || name == index.FileName(hashOf(2))) {
 			f.data[0] ^= 1
 			f.data[len(f.data)-1] ^= 1
 		}
@@ -423,7 +424,7 @@ func TestWholeReadBehindItsEnd(t *testing.T) {
 	b.keepFile(1)
 	f := b.openFile(1)
 	for _, behind := range []int64{0, 1, 1 << 20} {
-		if n, err := f.ReadAt(make([]byte, 10), f.w.size+behind); n != 0 || !errors.Is(err, io.EOF) {
+		if n, err := f.ReadAt(make([]byte, 10), f.w.Size+behind); n != 0 || !errors.Is(err, io.EOF) {
 			t.Errorf("%d behind the end: %d bytes, %v", behind, n, err)
 		}
 	}

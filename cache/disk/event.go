@@ -2,7 +2,9 @@ package disk
 
 import (
 	"errors"
+
 	"github.com/xetfs/xetfs/cache/disk/internal/vfs"
+	"github.com/xetfs/xetfs/cache/disk/internal/wal"
 )
 
 var (
@@ -20,7 +22,7 @@ var (
 	ErrReadOnly = errors.New("disk cache is read-only")
 
 	// ErrNewer means that a newer program wrote the folder. It was left as it is.
-	ErrNewer = errors.New("disk cache was written by a newer version")
+	ErrNewer = wal.ErrNewer
 
 	// ErrRefused means that the folder is not one for a cache: somebody else's, writable
 	// by others, or full of other things. It was left as it is.

@@ -2,73 +2,14 @@ package disk
 
 import (
 	"errors"
-	"fmt"
-	"io/fs"
-	"slices"
-	"sync/atomic"
+
+	"github.com/xetfs/xetfs/cache/disk/internal/index"
+	"github.com/xetfs/xetfs/cache/disk/internal/wal"
+	"github.com/xetfs/xetfs/codec"
 )
 
-// What the two queues share, and when a segment is kept as it is. The figures were
-// found by replaying traces (TestHitRatio).
-const (
-	probationShare = 10  // probation holds one part in so many
-	keepShare      = 0.7 // a segment of which so much is in use gets another round as a whole
-)
-
-// slack is room that is never filled, so that chunks can be copied out of a segment
-// before it goes, and the journal can say so.
-func (wr *writer) slack() int64 { return wr.s.o.testing.segment + 32<<10 }
-
-// maxChunks bounds the memory of the index, where chunks are much smaller than usual.
-func (wr *writer) maxChunks() int { return int(max(wr.s.o.MaxBytes/(16<<10), 1<<16)) }
-
-// fits says whether there is room for n more bytes and some more chunks.
-func (wr *writer) fits(n int64, chunks int) (bool, error) {
-	x := wr.d.index
-	x.mu.RLock()
-	chunks += x.chunks
-	x.mu.RUnlock()
-	if wr.s.stats.used.Load()+onDisk(n)+wr.slack() > wr.s.o.MaxBytes || chunks > wr.maxChunks() {
-		return false, nil
-	}
-	if wr.minFree <= 0 {
-		return true, nil
-	}
-	free, _, err := wr.d.Space()
-	return free-onDisk(n)-wr.s.stats.reserved.Load() >= wr.minFree, err
-}
-
-// neverFits says that there is no room for n more bytes, even if all went that can go. Where
-// nothing is asked for, and others took the room, all goes that can.
-func (wr *writer) neverFits(n int64) (bool, error) {
-	fixed := wr.fixed()
-	if fixed+onDisk(n)+wr.slack() > wr.s.o.MaxBytes {
-		return true, nil
-	}
-	if wr.minFree <= 0 || n == 0 {
-		return false, nil
-	}
-	free, _, err := wr.d.Space()
-	free += wr.s.stats.used.Load() - fixed
-	return free-onDisk(n)-wr.s.stats.reserved.Load() < wr.minFree, err
-}
-
-// fixed returns the bytes that eviction cannot free now.
-func (wr *writer) fixed() int64 {
-	n := wr.s.stats.used.Load() - wr.held[probation] - wr.held[protected]
-	for _, o := range wr.orphans {
-		n -= o.size
-	}
-	for _, w := range wr.d.index.allFiles() {
-		if w.open.Load() > 0 {
-			n += onDisk(w.size)
-		}
-	}
-	return n
-}
-
-// makeRoom evicts until n more bytes fit. The error is ErrFull if they never will, or
-// ErrSuspended: where nothing can be deleted nothing more must be forgotten for it.
+// makeRoom evicts until n more bytes fit. The error is ErrFull if they can never fit. It is
+// ErrSuspended if the disk is suspended: eviction without deletion frees nothing.
 func (wr *writer) makeRoom(n int64, chunks int) error {
 	for first := true; ; first = false {
 		ok, err := wr.fits(n, chunks)
@@ -93,179 +34,161 @@ func (wr *writer) makeRoom(n int64, chunks int) error {
 	}
 }
 
-// evict throws away what can be spared, or else the oldest of a queue, or gives that another
-// round; false: there is nothing that could go. A round costs every chunk in it one use, so
-// they come to an end.
-func (wr *writer) evict() bool {
-	if wr.evictRedundant() {
-		return true
+// evict frees room as the policy decides. It returns false if nothing can be deleted.
+func (wr *writer) evict() bool { return wr.policy.Evict(wr, wr.s.o.testing.segment) }
+
+// shrink evicts until all files together take at most n bytes. It stops while nothing can be
+// deleted.
+func (wr *writer) shrink(n int64) {
+	for wr.s.stats.used.Load() > n && !wr.s.health.suspended.Load() {
+		if len(wr.orphans) > 0 {
+			wr.deleteOrphan()
+		} else if !wr.evict() {
+			return
+		}
 	}
-	q := protected
-	if wr.held[probation]*probationShare > wr.held[probation]+wr.held[protected] {
-		q = probation
-	}
-	return wr.evictFrom(q) || wr.evictFrom(1-q)
 }
 
-func (wr *writer) evictFrom(q queue) bool {
-	for range len(wr.queues.lists[q]) {
-		m, ok := wr.queues.pop(q)
-		if !ok {
-			return false
-		}
-		if m.file != nil {
-			if wr.evictFile(m.file) {
-				return true
-			}
-			continue
-		}
-		if m.segment == wr.heads[q] {
-			wr.seal(q)
-		}
-		wr.evictSegment(m.segment)
-		return true
-	}
-	return false
-}
-
-// evictSegment copies what is in use and deletes the rest, or keeps all if most is.
-func (wr *writer) evictSegment(s *segment) {
-	stay, bytes := wr.survivors(s, hot)
-	if float64(bytes) >= keepShare*float64(s.size.Load()) && bytes > 0 {
-		wr.keepSegment(s)
+// Requeued implements index.Evictor: the journal records the new place of an item.
+func (wr *writer) Requeued(m index.QueueItem) {
+	if m.File != nil {
+		wr.write(wal.NewFileRecord(m.File))
 		return
 	}
-	wr.cleanSegment(s, stay, bytes)
+	wr.sealSegment(m.Segment)
+	wr.write(&wal.Record{Kind: wal.SegmentRecord, Number: uint64(m.Segment.Number), Queue: m.Segment.Queue})
 }
 
-// cleanSegment copies what stays of a segment, if there is room for it, and deletes the segment.
-func (wr *writer) cleanSegment(s *segment, stay []survivor, bytes int64) {
-	if bytes > 0 && wr.mayCopy(bytes) {
-		wr.s.stats.copied.Add(wr.move(s, stay))
+// MoveChunks implements index.Evictor.
+func (wr *writer) MoveChunks(s *index.Segment, survivors []index.Survivor, n int64) {
+	wr.sealSegment(s)
+	if n > 0 && wr.mayCopy(n) {
+		wr.s.stats.copied.Add(wr.move(s, survivors))
 	}
-	wr.remember(s)
-	wr.s.stats.evicted.Add(s.size.Load())
+}
+
+// DeleteSegment implements index.Evictor.
+func (wr *writer) DeleteSegment(s *index.Segment) {
+	wr.s.stats.evicted.Add(s.Size.Load())
 	wr.remove(s)
 }
 
-// keepSegment gives a segment another round.
-func (wr *writer) keepSegment(s *segment) {
-	x := wr.d.index
-	x.mu.RLock()
-	for i := range s.chunks {
-		s.chunks[i].decay()
-	}
-	x.mu.RUnlock()
-	n := onDisk(s.size.Load())
-	wr.held[s.queue] -= n
-	wr.held[protected] += n
-	wr.queues.push(protected, queueItem{segment: s})
-	wr.write(&record{kind: segmentRecord, number: uint64(s.number), queue: protected})
+// DeleteFile implements index.Evictor.
+func (wr *writer) DeleteFile(w *index.WholeFile) {
+	wr.s.stats.evicted.Add(w.Size)
+	wr.removeFile(wr.d, w)
 }
 
-// remember notes the chunks that leave probation without having been used.
-func (wr *writer) remember(s *segment) {
-	if s.queue != probation {
-		return
+// removeEmpty deletes the segments without a chunk that can be found.
+func (wr *writer) removeEmpty() {
+	for _, s := range wr.d.index.EmptySegments() {
+		wr.remove(s)
 	}
-	x := wr.d.index
-	x.mu.RLock()
-	defer x.mu.RUnlock()
-	x.alive(s, func(id uint32, e extent) {
-		for i := range int(e.n) {
-			if c := &s.chunks[int(e.at)+i]; c.uses() == 0 && !c.isRedundant() {
-				wr.ghost.add(x.objects[id].key, uint32(e.first)+uint32(i), x.chunks)
-			}
-		}
-	})
 }
 
-// remove deletes a segment. The journal says so before the file is gone.
-func (wr *writer) remove(s *segment) {
-	x := wr.d.index
-	x.mu.Lock()
-	x.remove(s)
-	x.mu.Unlock()
-	if wr.heads[s.queue] == s {
-		wr.seal(s.queue)
-	}
-	wr.write(&record{kind: evictRecord, number: uint64(s.number)})
+// remove deletes a segment. The journal records the eviction before the file is deleted.
+func (wr *writer) remove(s *index.Segment) {
+	wr.d.index.Remove(s)
+	wr.sealSegment(s)
+	wr.write(&wal.Record{Kind: wal.EvictRecord, Number: uint64(s.Number)})
 	wr.flush()
 	wr.d.opened.drop(s)
-	n := onDisk(s.size.Load())
-	wr.held[s.queue] -= n
-	wr.delete(orphan{name: s.name(), size: n, sort: &wr.s.stats.segmentBytes})
+	n := index.OnDisk(s.Size.Load())
+	wr.policy.Held[s.Queue] -= n
+	wr.delete(orphan{name: s.Name(), size: n, sort: &wr.s.stats.segmentBytes})
 }
 
-// An orphan is a file that is to be deleted, and is counted until it is.
-type orphan struct {
-	name string
-	size int64
-	sort *atomic.Int64 // of Stats
-
-	file *wholeFile // which is counted until nobody has it open, too; nil: it is none
-}
-
-// delete deletes a file. If that fails it is counted on, and tried again with each new
-// journal.
-func (wr *writer) delete(o orphan) {
-	err := wr.d.Dir.Remove(o.name)
-	switch {
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		wr.failed("deleting", err)
-		wr.stuck = append(wr.stuck, o)
-	case o.file != nil:
-		o.file.unlinked = true
-		wr.uncount(o.file)
-	default:
-		wr.s.stats.use(-o.size, o.sort)
+// removeFile deletes a file that the index has forgotten.
+func (wr *writer) removeFile(d *folder, w *index.WholeFile) {
+	if d != wr.d || !wr.policy.RemoveFile(w) {
+		return
 	}
-}
-
-// deleteStuck tries again to delete a file. It is one at a time: a few that can never be deleted
-// must not look like a disk that fails.
-func (wr *writer) deleteStuck() {
-	if len(wr.stuck) > 0 {
-		o := wr.stuck[0]
-		wr.stuck = wr.stuck[1:]
-		wr.delete(o)
+	wr.policy.Held[index.Protected] -= index.OnDisk(w.Size)
+	if d.index.File(w.Hash) != nil { // a new file has replaced this one
+		w.Unlinked = true
+		wr.uncount(w)
+		return
 	}
+	wr.write(&wal.Record{Kind: wal.ForgetRecord, Key: index.Key{Hash: w.Hash}})
+	wr.flush()
+	wr.delete(orphan{name: w.Name(), file: w})
 }
 
-// isLeaving says whether a file is to be deleted already.
-func (wr *writer) isLeaving(name string) bool {
-	named := func(o orphan) bool { return o.name == name }
-	return slices.ContainsFunc(wr.orphans, named) || slices.ContainsFunc(wr.stuck, named)
-}
-
-// deleteOrphan deletes one of the files that nobody knows, and says whether there are
-// more.
-func (wr *writer) deleteOrphan() bool {
-	n := len(wr.orphans)
-	if n == 0 {
-		return false
-	}
-	o := wr.orphans[n-1]
-	wr.orphans = wr.orphans[:n-1]
-	wr.delete(o)
-	return n > 1
-}
-
-// deleteNamed deletes what has one of these names and is to be deleted, because files of that
-// name are to come. They must not, where it fails: they would be deleted later.
-func (wr *writer) deleteNamed(names ...string) error {
-	named := func(o orphan) bool { return slices.Contains(names, o.name) }
-	all := slices.Concat(wr.orphans, wr.stuck)
-	wr.orphans, wr.stuck = slices.DeleteFunc(wr.orphans, named), slices.DeleteFunc(wr.stuck, named)
-	for _, o := range all {
-		if named(o) {
-			wr.delete(o)
+// move copies chunks of a segment behind the others of their queue, and returns their bytes.
+// Chunks that are unreadable or corrupt are left behind.
+//
+// Order: sync the copies, then update and sync the index, then delete the old segment. A
+// power loss at any point keeps every chunk that was durable.
+func (wr *writer) move(s *index.Segment, survivors []index.Survivor) (bytes int64) {
+	wr.settleSync()
+	var moved []segmentWrite
+	for _, p := range survivors {
+		b := make([]byte, p.Size)
+		if err := wr.d.readSpan(p.Span, b); err != nil {
+			wr.failed("reading "+s.Name(), err)
+			continue
+		}
+		n := p.Check(p.Key, b)
+		if n == 0 {
+			continue
+		}
+		again := putOp{key: p.Key, first: p.Chunks.Start, infos: p.Infos(n)}
+		again.data = b[:index.TotalSize(again.infos)]
+		all, err := wr.append(p.Queue, again)
+		moved = append(moved, all...)
+		if err != nil {
+			wr.failed("moving chunks", err)
+			break
 		}
 	}
-	for _, name := range names {
-		if wr.isLeaving(name) {
-			return fmt.Errorf("%s cannot be deleted", name)
+	if len(moved) == 0 {
+		return 0
+	}
+	if err := wr.syncMoved(moved); err != nil {
+		wr.failed("syncing what was moved", err)
+		return 0
+	}
+	for _, p := range moved {
+		wr.enter(p)
+		bytes += int64(len(p.data))
+	}
+	wr.syncLog()
+	return bytes
+}
+
+// syncMoved makes moved chunks durable.
+func (wr *writer) syncMoved(moved []segmentWrite) error {
+	var last *index.Segment
+	for _, p := range moved {
+		if p.segment == last {
+			continue
+		}
+		last = p.segment
+		f, err := wr.d.opened.get(wr.d.Dir, last)
+		if err == nil {
+			err = f.Sync()
+		}
+		if err != nil {
+			return err
 		}
 	}
-	return nil
+	if !wr.syncing.dirs {
+		return nil
+	}
+	return wr.d.SyncDir("seg")
+}
+
+// MarkRedundant marks chunks that are stored in a whole file, too. They are evicted first, and
+// no trace of them is kept. A chunk that is read later loses the mark. The marks are not
+// durable: after the next Open the chunks count as new and unread.
+func (s *Store) MarkRedundant(terms []codec.Term) {
+	wr := s.writer.Load()
+	if wr == nil {
+		return
+	}
+	wr.later(func() { // behind earlier puts
+		for _, t := range terms {
+			wr.d.index.MarkRedundant(index.XorbKey(t.Xorb), t.Chunks)
+		}
+	})
 }

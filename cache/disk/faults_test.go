@@ -14,6 +14,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/xetfs/xetfs/cache/disk/internal/index"
+	"github.com/xetfs/xetfs/cache/disk/internal/wal"
 	"github.com/xetfs/xetfs/codec/codectest"
 )
 
@@ -428,7 +430,7 @@ func TestD10_Swapped(t *testing.T) {
 // keeperSeals makes the next chunk begin a new segment.
 func (b *bench) keeperSeals() {
 	b.t.Helper()
-	if err := b.writer.Load().do(func() error { b.writer.Load().seal(probation); return nil }); err != nil {
+	if err := b.writer.Load().do(func() error { b.writer.Load().seal(index.Probation); return nil }); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -550,7 +552,7 @@ func TestD13_KeepsACopyOfDamage(t *testing.T) {
 	}
 	b.Close()
 	s := b.damaged(b.onlyLog(), func(f []byte) []byte { f[20000] ^= 1; return f }, large)
-	if s.saw(EventRebuilt) != 1 || !s.disk.there(damagedLog) {
+	if s.saw(EventRebuilt) != 1 || !s.disk.there(wal.DamagedName) {
 		t.Errorf("events %v", s.events)
 	}
 	if found := s.has(0, 0, 5); found != 5 {
@@ -575,7 +577,7 @@ func TestD13_NewerIndex(t *testing.T) {
 	b := open(t, newSimDisk())
 	b.put(1, 0, 5)
 	k := b.writer.Load()
-	if err := k.do(func() error { k.write(&record{kind: recordKinds}); k.flush(); return nil }); err != nil {
+	if err := k.do(func() error { k.write(&wal.Record{Kind: wal.CloseRecord + 1}); k.flush(); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	d := b.disk.killed()
@@ -597,12 +599,12 @@ func TestD14_IndexAndFolderDiffer(t *testing.T) {
 	b.Close()
 	d := b.disk
 	delete(d.names, "seg/00000002")
-	delete(d.names, wholeFileName(hashOf(1)))
+	delete(d.names, index.FileName(hashOf(1)))
 	d.names["seg/00000099"] = &simFile{data: make([]byte, 5000)}
 	d.names["seg/.nfs0001"] = &simFile{data: []byte("deleted while it was open")}
-	d.names[wholeFileName(hashOf(9))] = &simFile{data: make([]byte, 5000)}
+	d.names[index.FileName(hashOf(9))] = &simFile{data: make([]byte, 5000)}
 	d.names[tmpFileName(hashOf(8))] = &simFile{data: make([]byte, 5000)}
-	d.names[tmpLog] = &simFile{data: make([]byte, 5000)}
+	d.names[wal.TmpName] = &simFile{data: make([]byte, 5000)}
 	s := open(t, d)
 	s.want(0, 0, 25, 25)
 	s.want(1, 0, 25, 0)
@@ -611,7 +613,7 @@ func TestD14_IndexAndFolderDiffer(t *testing.T) {
 		t.Error("not the files that are there and known")
 	}
 	until(t, "what nobody knows is deleted", func() bool {
-		return !d.there("seg/00000099") && !d.there(wholeFileName(hashOf(9))) && !d.there(tmpFileName(hashOf(8))) && !d.there(tmpLog)
+		return !d.there("seg/00000099") && !d.there(index.FileName(hashOf(9))) && !d.there(tmpFileName(hashOf(8))) && !d.there(wal.TmpName)
 	})
 	if !d.there("seg/.nfs0001") {
 		t.Error("a file that is not ours was deleted")
@@ -629,7 +631,7 @@ func TestD14_PutWhileOrphansGo(t *testing.T) {
 	d := newSimDisk()
 	open(t, d).Close()
 	for n := range 200 {
-		d.names[wholeFileName(hashOf(n))] = &simFile{data: make([]byte, 5000)}
+		d.names[index.FileName(hashOf(n))] = &simFile{data: make([]byte, 5000)}
 		d.names[tmpFileName(hashOf(n))] = &simFile{data: make([]byte, 5000)}
 	}
 	b := open(t, d, func(o *Options) { o.MaxBytes = 32 << 20 })

@@ -10,7 +10,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/xetfs/xetfs/cache/disk/internal/index"
 	"github.com/xetfs/xetfs/cache/disk/internal/vfs"
+	"github.com/xetfs/xetfs/cache/disk/internal/wal"
 	"github.com/xetfs/xetfs/codec"
 )
 
@@ -38,9 +40,9 @@ func format(d vfs.Dir, names []vfs.FileInfo) (id [16]byte, fresh bool, err error
 	}
 	version, id, ok := parseFormat(string(b))
 	switch {
-	case !ok || version < formatVersion:
+	case !ok || version < wal.FormatVersion:
 		return id, true, nil
-	case version > formatVersion:
+	case version > wal.FormatVersion:
 		return id, false, fmt.Errorf("%w: version %d", ErrNewer, version)
 	}
 	return id, false, nil
@@ -48,8 +50,8 @@ func format(d vfs.Dir, names []vfs.FileInfo) (id [16]byte, fresh bool, err error
 
 // ours says whether a name in the folder can come from a store.
 func ours(name string) bool {
-	_, log := logNumber(name)
-	return log || slices.Contains([]string{formatName, formatTmp, vfs.LockName, vfs.ProbeName, tmpLog, damagedLog, "seg", "whole"}, name)
+	_, log := wal.ParseName(name)
+	return log || slices.Contains([]string{formatName, formatTmp, vfs.LockName, vfs.ProbeName, wal.TmpName, wal.DamagedName, "seg", "whole"}, name)
 }
 
 // checkNames refuses a folder with foreign files in the folders where a store deletes files.
@@ -76,7 +78,7 @@ func isSegment(name string) bool {
 // isWholeFile reports whether a name in whole/ can come from a store.
 func isWholeFile(name string) bool {
 	h, err := codec.ParseHash(strings.TrimSuffix(name, ".tmp"))
-	return err == nil && (wholeFileName(h) == "whole/"+name || tmpFileName(h) == "whole/"+name)
+	return err == nil && (index.FileName(h) == "whole/"+name || tmpFileName(h) == "whole/"+name)
 }
 
 // isDeletedOpen reports whether NFS or a FUSE file system has renamed a file that was
@@ -96,7 +98,7 @@ func parseFormat(text string) (version uint64, id [16]byte, ok bool) {
 	if !ok || err != nil {
 		return 0, id, false
 	}
-	if version > formatVersion {
+	if version > wal.FormatVersion {
 		return version, id, true
 	}
 	digits, ok = strings.CutPrefix(lines[2], "id ")
@@ -110,7 +112,7 @@ func parseFormat(text string) (version uint64, id [16]byte, ok bool) {
 // writeFormat begins a new cache.
 func writeFormat(d vfs.Dir) (id [16]byte, err error) {
 	_, _ = rand.Read(id[:]) // it never fails
-	text := fmt.Sprintf("%s\nversion %d\nid %x\n", formatKind, formatVersion, id)
+	text := fmt.Sprintf("%s\nversion %d\nid %x\n", formatKind, wal.FormatVersion, id)
 	if err := vfs.WriteFile(d, formatTmp, []byte(text)); err != nil {
 		return id, err
 	}
@@ -138,18 +140,8 @@ func readFile(d vfs.Dir, name string, most int64) ([]byte, error) {
 	return b, nil
 }
 
-func logNumber(name string) (uint64, bool) {
-	digits, ok := strings.CutPrefix(name, "index-")
-	if !ok {
-		return 0, false
-	}
-	digits, ok = strings.CutSuffix(digits, ".log")
-	n, err := strconv.ParseUint(digits, 10, 63)
-	return n, ok && err == nil && logName(n) == name
-}
-
 // segmentNumber also refuses numbers so high that nothing would be left above them.
 func segmentNumber(name string) (uint32, bool) {
 	n, err := strconv.ParseUint(name, 16, 31)
-	return uint32(n), err == nil && segmentName(uint32(n)) == "seg/"+name
+	return uint32(n), err == nil && index.SegmentName(uint32(n)) == "seg/"+name
 }

@@ -2,9 +2,10 @@ package disk
 
 import (
 	"errors"
-	"fmt"
+
+	"github.com/xetfs/xetfs/cache/disk/internal/index"
 	"github.com/xetfs/xetfs/cache/disk/internal/vfs"
-	"slices"
+	"github.com/xetfs/xetfs/cache/disk/internal/wal"
 )
 
 // openAsOwner opens the folder as the process that writes to it.
@@ -25,6 +26,7 @@ func (wr *writer) load() error {
 		return err
 	}
 	wr.writerState = writerState{d: newFolder(f)}
+	wr.policy = index.NewPolicy(wr.d.index, index.EvictionQueues{})
 	wr.syncing.result = make(chan error, 1)
 	if err := wr.loadFolder(); err != nil {
 		wr.abandonLog()
@@ -94,7 +96,7 @@ func (wr *writer) loadFormat(names []vfs.FileInfo) ([]vfs.FileInfo, error) {
 	id, fresh, err := format(wr.d, names)
 	if err == nil && fresh {
 		id, err = writeFormat(wr.d)
-		wr.s.stats.use(onDisk(1), &wr.s.stats.journalBytes)
+		wr.s.stats.use(index.OnDisk(1), &wr.s.stats.journalBytes)
 	}
 	if err == nil {
 		err = wr.d.Mkdir("seg")
@@ -108,37 +110,24 @@ func (wr *writer) loadFormat(names []vfs.FileInfo) ([]vfs.FileInfo, error) {
 	wr.id = id
 	kept := names[:0]
 	for _, e := range names {
-		n, isLog := logNumber(e.Name)
+		n, isLog := wal.ParseName(e.Name)
 		wr.number = max(wr.number, n)
 		switch {
-		case isLog && fresh, e.Name == tmpLog, e.Name == formatTmp, e.Name == vfs.ProbeName:
-			wr.orphans = append(wr.orphans, orphan{name: e.Name, size: onDisk(e.Size), sort: &wr.s.stats.journalBytes})
+		case isLog && fresh, e.Name == wal.TmpName, e.Name == formatTmp, e.Name == vfs.ProbeName:
+			wr.orphans = append(wr.orphans, orphan{name: e.Name, size: index.OnDisk(e.Size), sort: &wr.s.stats.journalBytes})
 		case isLog:
 			kept = append(kept, e)
 		}
 		if e.Regular && !(fresh && e.Name == formatName) {
-			wr.s.stats.use(onDisk(e.Size), &wr.s.stats.journalBytes)
+			wr.s.stats.use(index.OnDisk(e.Size), &wr.s.stats.journalBytes)
 		}
 	}
 	return kept, nil
 }
 
-func (wr *writer) setMinFree() error {
-	_, all, err := wr.d.Space()
-	switch {
-	case err != nil:
-		return err
-	case wr.s.o.MinFree == 0:
-		wr.minFree = all / 20
-	default:
-		wr.minFree = max(0, wr.s.o.MinFree)
-	}
-	return nil
-}
-
 // loadIndex takes over what the journal says.
-func (wr *writer) loadIndex(logs []vfs.FileInfo) (*recovered, error) {
-	found, foreign, err := recoverIndex(wr.d, logs, wr.id)
+func (wr *writer) loadIndex(logs []vfs.FileInfo) (*wal.Recovered, error) {
+	found, foreign, err := wal.Recover(wr.d, logs, wr.id)
 	if err != nil {
 		return nil, err
 	}
@@ -146,10 +135,11 @@ func (wr *writer) loadIndex(logs []vfs.FileInfo) (*recovered, error) {
 	if found == nil {
 		return nil, nil
 	}
-	wr.d.index, wr.queues, wr.last = found.index, found.queues, found.last
-	if found.isDamaged() {
-		wr.damaged = logName(found.number)
-		err := found.bad
+	wr.d.index, wr.last = found.Index, found.Last
+	wr.policy = index.NewPolicy(found.Index, found.Queues)
+	if found.IsDamaged() {
+		wr.damaged = wal.Name(found.Number)
+		err := found.Bad
 		if err == nil {
 			err = errDamaged
 		}
@@ -177,23 +167,23 @@ func (wr *writer) loadSegments() error {
 		}
 		wr.last = max(wr.last, number)
 		if e.Err != nil {
-			wr.s.dropped(segmentName(number), e.Err)
+			wr.s.dropped(index.SegmentName(number), e.Err)
 			continue // nothing but this is lost, and to delete it would fail, too
 		}
-		stats.use(onDisk(e.Size), &stats.segmentBytes)
-		s := wr.d.index.segments[number]
+		stats.use(index.OnDisk(e.Size), &stats.segmentBytes)
+		s := wr.d.index.Segment(number)
 		if s == nil || !e.Regular || e.Size == 0 {
-			wr.orphans = append(wr.orphans, orphan{name: segmentName(number), size: onDisk(e.Size), sort: &stats.segmentBytes})
+			wr.orphans = append(wr.orphans, orphan{name: index.SegmentName(number), size: index.OnDisk(e.Size), sort: &stats.segmentBytes})
 			continue
 		}
 		there[number] = true
-		s.size.Store(e.Size)
-		wr.held[s.queue] += onDisk(e.Size)
+		s.Size.Store(e.Size)
+		wr.policy.Held[s.Queue] += index.OnDisk(e.Size)
 	}
-	for number, s := range wr.d.index.segments {
-		if !there[number] {
-			wr.d.index.remove(s)
-			s.gone.Store(true)
+	for _, s := range wr.d.index.Segments() {
+		if !there[s.Number] {
+			wr.d.index.Remove(s)
+			s.Gone.Store(true)
 		}
 	}
 	return nil
@@ -201,13 +191,11 @@ func (wr *writer) loadSegments() error {
 
 // openLog goes on with the journal that was found, if it ends as it should, or begins a
 // new one.
-func (wr *writer) openLog(found *recovered) error {
-	if found != nil && found.isAppendable() {
-		f, err := wr.d.Open(logName(found.number), true)
+func (wr *writer) openLog(found *wal.Recovered) error {
+	if found != nil && found.IsAppendable() {
+		l, err := wal.Open(wr.d, found, wr.countJournal)
 		if err == nil {
-			wr.log = newLog(f, found.number, found.size)
-			wr.log.base, wr.log.refs = found.base, uint32(len(found.refs))
-			wr.number = max(wr.number, found.number)
+			wr.log, wr.number = l, max(wr.number, l.Number)
 			return nil
 		}
 	}
@@ -221,61 +209,23 @@ func (wr *writer) openLog(found *recovered) error {
 
 // openHeads goes on with the newest segments, if all of them is there that should be.
 func (wr *writer) openHeads() {
-	for q := range wr.queues.lists {
-		for _, m := range slices.Backward(wr.queues.lists[q]) {
-			if m.segment != nil && m.current() {
-				wr.openHead(queue(q), m.segment)
-				break
-			}
+	for q := range index.NumQueues {
+		if s := wr.policy.Newest(q); s != nil {
+			wr.openHead(q, s)
 		}
 	}
 }
 
-func (wr *writer) openHead(q queue, s *segment) {
-	if size := s.size.Load(); size < s.end() || size >= wr.s.o.testing.segment {
+func (wr *writer) openHead(q index.Queue, s *index.Segment) {
+	if size := s.Size.Load(); size < s.End() || size >= wr.s.o.testing.segment {
 		return
 	}
-	f, err := wr.d.Open(s.name(), true)
+	f, err := wr.d.Open(s.Name(), true)
 	if err != nil {
 		return // it fails again when it is read
 	}
-	s.pinned.Store(true)
+	s.Pinned.Store(true)
 	if _, err := wr.d.opened.put(s, &segmentFile{f}); err == nil {
 		wr.heads[q] = s
 	}
-}
-
-// recoverIndex reads the newest journal whose snapshot is whole; the result is nil if none
-// is. It also returns which journals are of other caches.
-func recoverIndex(d vfs.Dir, names []vfs.FileInfo, id [16]byte) (found *recovered, foreign map[string]bool, err error) {
-	foreign = make(map[string]bool)
-	var numbers []uint64
-	for _, e := range names {
-		if n, ok := logNumber(e.Name); ok && e.Err == nil {
-			numbers = append(numbers, n)
-		}
-	}
-	slices.Sort(numbers)
-	for _, n := range slices.Backward(numbers) {
-		r, err := readLog(d, id, n)
-		switch {
-		case errors.Is(err, errOther):
-			foreign[logName(n)] = true
-		case errors.Is(err, vfs.ErrForeign):
-		case err != nil:
-			return nil, nil, fmt.Errorf("%s: %w", logName(n), err)
-		case r.complete:
-			return r, foreign, nil
-		}
-	}
-	return nil, foreign, nil
-}
-
-func readLog(d vfs.Dir, id [16]byte, number uint64) (*recovered, error) {
-	f, err := d.Open(logName(number), false)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return replayLog(f, id, number)
 }

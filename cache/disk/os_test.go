@@ -19,6 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/xetfs/xetfs/cache/disk/internal/index"
 	"github.com/xetfs/xetfs/cache/disk/internal/vfs"
 	"github.com/xetfs/xetfs/codec/codectest"
 )
@@ -310,7 +311,7 @@ func TestD12_WhileItRuns(t *testing.T) {
 	dir := cacheDir(t)
 	b := openAt(t, dir)
 	b.keepFile(1)
-	path := filepath.Join(dir, wholeFileName(hashOf(1)))
+	path := filepath.Join(dir, index.FileName(hashOf(1)))
 	if err := errors.Join(os.Remove(path), unix.Mkfifo(path, 0o600)); err != nil {
 		t.Fatal(err)
 	}
@@ -323,7 +324,7 @@ func TestWholeThatSomebodyChanged(t *testing.T) {
 	dir := cacheDir(t)
 	b := openAt(t, dir)
 	b.keepFile(1)
-	f, err := os.OpenFile(filepath.Join(dir, wholeFileName(hashOf(1))), os.O_WRONLY, 0)
+	f, err := os.OpenFile(filepath.Join(dir, index.FileName(hashOf(1))), os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

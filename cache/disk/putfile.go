@@ -7,7 +7,9 @@ import (
 	"io"
 	"io/fs"
 
+	"github.com/xetfs/xetfs/cache/disk/internal/index"
 	"github.com/xetfs/xetfs/cache/disk/internal/vfs"
+	"github.com/xetfs/xetfs/cache/disk/internal/wal"
 	"github.com/xetfs/xetfs/codec"
 )
 
@@ -28,7 +30,7 @@ func (s *Store) PutFile(h codec.Hash, size int64, content io.Reader) error {
 	}
 	defer s.materializing.Delete(h)
 	d := s.disk.Load()
-	if kept, err := s.checkNow(d, d.index.file(h)); kept || err != nil {
+	if kept, err := s.checkNow(d, d.index.File(h)); kept || err != nil {
 		return err
 	}
 	wr := s.writer.Load()
@@ -45,10 +47,10 @@ func (s *Store) PutFile(h codec.Hash, size int64, content io.Reader) error {
 	return err
 }
 
-func tmpFileName(h codec.Hash) string { return wholeFileName(h) + ".tmp" }
+func tmpFileName(h codec.Hash) string { return index.FileName(h) + ".tmp" }
 
 // materialize writes the content to a file that nobody looks at yet.
-func (s *Store) materialize(d *folder, h codec.Hash, size int64, content io.Reader) (*wholeFile, error) {
+func (s *Store) materialize(d *folder, h codec.Hash, size int64, content io.Reader) (*index.WholeFile, error) {
 	rest := spaceReservation{&s.stats, size}
 	defer rest.end()
 	if err := d.Remove(tmpFileName(h)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -58,51 +60,37 @@ func (s *Store) materialize(d *folder, h codec.Hash, size int64, content io.Read
 	if err != nil {
 		return nil, s.diskFailed(h, err)
 	}
-	w := &wholeFile{hash: h, size: size}
+	w := &index.WholeFile{Hash: h, Size: size}
 	var e vfs.FileInfo
-	if w.crc, err = s.fill(f, w, content, &rest); err == nil {
+	if w.CRC, err = s.fill(f, w, content, &rest); err == nil {
 		if err = f.Sync(); err == nil {
 			e, err = f.Stat()
 		}
-		w.mtime = e.MTime
+		w.MTime = e.MTime
 		err = s.diskFailed(h, err)
 	}
 	return w, errors.Join(err, s.diskFailed(h, f.Close()))
 }
 
-// A spaceReservation is bytes that were made room for and are not written yet: of the file system
-// they still seem to be free.
-type spaceReservation struct {
-	c    *counters
-	left int64
-}
-
-func (p *spaceReservation) use(n int64) {
-	p.left -= n
-	p.c.reserved.Add(-n)
-}
-
-func (p *spaceReservation) end() { p.use(p.left) }
-
 // fill writes content to f, as was promised, and returns its checksum.
-func (s *Store) fill(f vfs.File, w *wholeFile, content io.Reader, rest *spaceReservation) (crc uint32, err error) {
-	b := make([]byte, min(w.size+1, 1<<20)) // one more, or it would not be seen to be longer
+func (s *Store) fill(f vfs.File, w *index.WholeFile, content io.Reader, rest *spaceReservation) (crc uint32, err error) {
+	b := make([]byte, min(w.Size+1, 1<<20)) // one more, or it would not be seen to be longer
 	for off := int64(0); ; {
 		n, err := content.Read(b)
-		if int64(n) > w.size-off {
-			return 0, fmt.Errorf("file %s: it is longer than %d bytes", w.hash, w.size)
+		if int64(n) > w.Size-off {
+			return 0, fmt.Errorf("file %s: it is longer than %d bytes", w.Hash, w.Size)
 		}
 		if n > 0 {
-			crc = crc32.Update(crc, castagnoli, b[:n])
+			crc = crc32.Update(crc, index.CRCTable, b[:n])
 			if _, err := f.WriteAt(b[:n], off); err != nil {
-				return 0, s.diskFailed(w.hash, err)
+				return 0, s.diskFailed(w.Hash, err)
 			}
 			off += int64(n)
 			rest.use(int64(n))
 		}
 		switch {
-		case errors.Is(err, io.EOF) && off < w.size:
-			return 0, fmt.Errorf("file %s: it ends after %d of %d bytes", w.hash, off, w.size)
+		case errors.Is(err, io.EOF) && off < w.Size:
+			return 0, fmt.Errorf("file %s: it ends after %d of %d bytes", w.Hash, off, w.Size)
 		case errors.Is(err, io.EOF):
 			return crc, nil
 		case err != nil:
@@ -127,13 +115,13 @@ func (wr *writer) reserve(d *folder, h codec.Hash, size int64) error {
 	if d != wr.d {
 		return ErrSuspended
 	}
-	if err := wr.deleteNamed(tmpFileName(h), wholeFileName(h)); err != nil {
+	if err := wr.deleteNamed(tmpFileName(h), index.FileName(h)); err != nil {
 		return fmt.Errorf("file %s: %w", h, err)
 	}
 	if err := wr.makeRoom(size, 0); err != nil {
 		return err
 	}
-	wr.s.stats.use(onDisk(size), &wr.s.stats.fileBytes)
+	wr.s.stats.use(index.OnDisk(size), &wr.s.stats.fileBytes)
 	wr.s.stats.reserved.Add(size)
 	return nil
 }
@@ -141,7 +129,7 @@ func (wr *writer) reserve(d *folder, h codec.Hash, size int64) error {
 // unreserve removes what was laid down of a file.
 func (wr *writer) unreserve(d *folder, h codec.Hash, size int64) error {
 	if d == wr.d {
-		wr.delete(orphan{name: tmpFileName(h), size: onDisk(size), sort: &wr.s.stats.fileBytes})
+		wr.delete(orphan{name: tmpFileName(h), size: index.OnDisk(size), sort: &wr.s.stats.fileBytes})
 	}
 	return nil
 }
@@ -149,12 +137,12 @@ func (wr *writer) unreserve(d *folder, h codec.Hash, size int64) error {
 // A pendingFile is a whole file that was laid down, about to get its name.
 type pendingFile struct {
 	d    *folder
-	w    *wholeFile
+	w    *index.WholeFile
 	done chan error // of length 1
 }
 
 // name gives a file that was laid down its name, and tells the index.
-func (wr *writer) name(d *folder, w *wholeFile) error {
+func (wr *writer) name(d *folder, w *index.WholeFile) error {
 	n := &pendingFile{d, w, make(chan error, 1)}
 	if err := wr.add(op{name: n}); err != nil {
 		return err
@@ -181,7 +169,7 @@ func (wr *writer) publishFiles() {
 	wr.failed("syncing whole files", err) // once, not for each
 	for _, n := range renamed {
 		if err != nil {
-			n.done <- fmt.Errorf("file %s: %w", n.w.hash, errors.Join(err, wr.d.Dir.Remove(n.w.name())))
+			n.done <- fmt.Errorf("file %s: %w", n.w.Hash, errors.Join(err, wr.d.Dir.Remove(n.w.Name())))
 		} else {
 			wr.enterFile(n.w)
 		}
@@ -200,25 +188,22 @@ func (wr *writer) rename(n *pendingFile) error {
 		return ErrSuspended
 	}
 	var e vfs.FileInfo
-	err := wr.d.Rename(tmpFileName(n.w.hash), n.w.name())
+	err := wr.d.Rename(tmpFileName(n.w.Hash), n.w.Name())
 	if err == nil {
-		e, err = wr.d.Stat(n.w.name()) // the new name has touched it
+		e, err = wr.d.Stat(n.w.Name()) // the new name has touched it
 	}
-	n.w.ctime.Store(e.CTime)
-	n.w.due.Store(wr.s.scrubber.clock() + int64(wr.s.o.testing.recheck))
+	n.w.CTime.Store(e.CTime)
+	n.w.Due.Store(wr.s.scrubber.clock() + int64(wr.s.o.testing.recheck))
 	if err != nil {
-		err = errors.Join(err, wr.d.Dir.Remove(n.w.name()))
+		err = errors.Join(err, wr.d.Dir.Remove(n.w.Name()))
 	}
-	return wr.s.diskFailed(n.w.hash, err)
+	return wr.s.diskFailed(n.w.Hash, err)
 }
 
 // enterFile tells the index and the journal of a whole file.
-func (wr *writer) enterFile(w *wholeFile) {
-	x := wr.d.index
-	x.mu.Lock()
-	x.files[w.hash] = w
-	x.mu.Unlock()
-	wr.held[protected] += onDisk(w.size)
-	wr.queues.push(protected, queueItem{file: w})
-	wr.write(w.record())
+func (wr *writer) enterFile(w *index.WholeFile) {
+	wr.d.index.AddFile(w)
+	wr.policy.Held[index.Protected] += index.OnDisk(w.Size)
+	wr.policy.Push(index.Protected, index.QueueItem{File: w})
+	wr.write(wal.NewFileRecord(w))
 }

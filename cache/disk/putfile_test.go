@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/xetfs/xetfs/cache/disk/internal/index"
 )
 
 // Files that are laid down at the same time get their names together: the folder is synced
@@ -35,7 +37,7 @@ func TestPutFileManyShareASync(t *testing.T) {
 				}
 				first = 0
 				for n := range files {
-					if d.there(wholeFileName(hashOf(n))) {
+					if d.there(index.FileName(hashOf(n))) {
 						first++
 					}
 				}
@@ -71,7 +73,7 @@ func TestPutFileManyShareASync(t *testing.T) {
 				if b.hasFile(n) {
 					kept++
 				}
-				if name := wholeFileName(hashOf(n)); d.there(tmpFileName(hashOf(n))) || d.there(name) != b.HasFile(hashOf(n)) {
+				if name := index.FileName(hashOf(n)); d.there(tmpFileName(hashOf(n))) || d.there(name) != b.HasFile(hashOf(n)) {
 					t.Errorf("file %d is half there", n)
 				}
 			}
@@ -107,7 +109,7 @@ func TestLaidDownAnewBeforeItIsDeleted(t *testing.T) {
 	b := open(t, newSimDisk())
 	b.keepFile(1)
 	d, k := b.Store.disk.Load(), b.writer.Load()
-	w := d.index.forgetFile(hashOf(1)) // as forgetFile does, first
+	w := d.index.ForgetFile(hashOf(1)) // as forgetFile does, first
 	b.keepFile(1)
 	if err := k.do(func() error { k.removeFile(d, w); return nil }); err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/xetfs/xetfs/cache/disk/internal/index"
 	"github.com/xetfs/xetfs/codec"
 )
 
@@ -123,15 +124,13 @@ func TestRedundantIsReadAgain(t *testing.T) {
 		}
 	}
 	b.want(1, 10, 14, 4)
-	if b.writer.Load().ghost.has(key{chunkKind, hashOf(0)}, 3) {
+	if b.writer.Load().policy.QueueFor(index.XorbKey(hashOf(0)), []codec.ChunkRange{chunks(3, 4)}) != index.Probation {
 		t.Error("there is a trace of a spare chunk that has gone")
 	}
 	b.put(0, 0, n)
 	x := b.Store.disk.Load().index
-	x.mu.RLock()
-	defer x.mu.RUnlock()
-	for _, p := range x.find(key{chunkKind, hashOf(0)}, chunks(0, n), nil) {
-		if p.segment.queue != probation {
+	for _, p := range x.Find(index.XorbKey(hashOf(0)), chunks(0, n), nil) {
+		if p.Segment.Queue != index.Probation {
 			t.Error("a chunk that comes back goes where those go that were missed")
 		}
 	}
@@ -147,11 +146,11 @@ func TestRedundantOfWhatIsNotThere(t *testing.T) {
 	b.markRedundant(1, chunks(0, 8192))
 	b.markRedundant(2, chunks(0, 10))
 	for c := uint32(0); c < 35; c++ {
-		e, ok := b.Store.disk.Load().index.objects[0].at(c)
-		if there := c >= 10 && c < 20 || c >= 25 && c < 30; ok != there {
-			t.Fatalf("chunk %d: %v", c, ok)
-		} else if there && !b.Store.disk.Load().index.segments[e.segment].chunks[e.at].isRedundant() {
-			t.Errorf("chunk %d is not spare", c)
+		spans := b.Store.disk.Load().index.Find(index.XorbKey(hashOf(1)), chunks(c, c+1), nil)
+		if stored := c >= 10 && c < 20 || c >= 25 && c < 30; len(spans) > 0 != stored {
+			t.Fatalf("chunk %d: %v", c, spans)
+		} else if stored && !spans[0].IsRedundant() {
+			t.Errorf("chunk %d is not redundant", c)
 		}
 	}
 	open(t, d, func(o *Options) { o.Share = true }).MarkRedundant(terms(1, chunks(0, 30)))

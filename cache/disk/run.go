@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/xetfs/xetfs/cache/disk/internal/index"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/xorb"
 )
@@ -39,7 +40,7 @@ type RunOptions struct {
 
 // RunIn is Run as into says.
 func (s *Store) RunIn(x codec.Hash, r codec.ChunkRange, o RunOptions) (*xorb.Run, bool) {
-	k := key{chunkKind, x}
+	k := index.XorbKey(x)
 	b, n := s.read(k, r, o)
 	if n > 0 || !o.NoWait {
 		s.count(n, r.Len())
@@ -62,7 +63,7 @@ func (s *Store) RunIn(x codec.Hash, r codec.ChunkRange, o RunOptions) (*xorb.Run
 // Check compares chunks that came unchecked with their checksums, and forgets those that
 // differ. It is false if there are any, or if some are not kept any more.
 func (s *Store) Check(x codec.Hash, run *xorb.Run) bool {
-	return s.compare(key{chunkKind, x}, run.Chunks, run.Packed)
+	return s.compare(index.XorbKey(x), run.Chunks, run.Packed)
 }
 
 func (s *Store) count(found, asked int) {
@@ -76,38 +77,24 @@ func (s *Store) Missing(x codec.Hash, r codec.ChunkRange) []codec.ChunkRange {
 	if s.down() != nil {
 		return []codec.ChunkRange{r}
 	}
-	index := s.disk.Load().index
-	index.mu.RLock()
-	defer index.mu.RUnlock()
-	return index.missing(key{chunkKind, x}, r, nil)
+	return s.disk.Load().index.Missing(index.XorbKey(x), r, nil)
 }
 
 // Drop forgets chunks, because their bytes are not what their hashes say.
 func (s *Store) Drop(x codec.Hash, r codec.ChunkRange) {
-	k := key{chunkKind, x}
+	k := index.XorbKey(x)
 	if s.drop(k, r) > 0 {
 		s.dropped(describe(k, r), errors.New("not what its hash says"))
 	}
 }
 
 // drop forgets chunks and returns how many there were.
-func (s *Store) drop(k key, r codec.ChunkRange) int {
-	n := s.disk.Load().index.drop(k, r)
+func (s *Store) drop(k index.Key, r codec.ChunkRange) int {
+	n := s.disk.Load().index.Drop(k, r)
 	if wr := s.writer.Load(); n > 0 && wr != nil {
 		wr.dropped(k, r)
 	}
 	return n
-}
-
-// drop forgets chunks of an object and returns how many there were.
-func (x *index) drop(k key, r codec.ChunkRange) int {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	id, ok := x.ids[k]
-	if !ok {
-		return 0
-	}
-	return x.cut(id, r)
 }
 
 // PutRun stores the chunks of a run that are not stored yet. It copies them and returns
@@ -157,9 +144,9 @@ func (s *Store) putRunNoCopy(x codec.Hash, run *xorb.Run, release func(), add fu
 }
 
 func newPut(x codec.Hash, r codec.ChunkRange, packed []byte, release func()) (*putOp, error) {
-	p := &putOp{key: key{chunkKind, x}, first: r.Start, data: packed, release: release}
-	rest, seed := p.data, seed(p.key)
-	p.pieces = make([]chunkInfo, 0, r.Len())
+	p := &putOp{key: index.XorbKey(x), first: r.Start, data: packed, release: release}
+	rest, seed := p.data, index.Seed(p.key)
+	p.infos = make([]index.ChunkInfo, 0, r.Len())
 	for c := r.Start; c < r.End; c++ {
 		h, err := xorb.DecodeChunkHeader(rest)
 		n := xorb.ChunkHeaderSize + h.Packed
@@ -169,7 +156,7 @@ func newPut(x codec.Hash, r codec.ChunkRange, packed []byte, release func()) (*p
 		if err != nil {
 			return nil, err
 		}
-		p.pieces = append(p.pieces, chunkInfo{size: n, crc: checksum(seed, c, rest[:n])})
+		p.infos = append(p.infos, index.ChunkInfo{Size: n, CRC: index.Checksum(seed, c, rest[:n])})
 		rest = rest[n:]
 	}
 	return p, nil
@@ -177,9 +164,9 @@ func newPut(x codec.Hash, r codec.ChunkRange, packed []byte, release func()) (*p
 
 // put hands chunks to the writer, in a way of the writer's.
 func (s *Store) put(p *putOp, add func(*putOp) error) error {
-	for _, c := range p.pieces {
-		if int64(c.size) > s.o.testing.segment {
-			return fmt.Errorf("%s: %d bytes do not fit in a segment: %w", describe(p.key, p.chunks()), c.size, ErrFull)
+	for _, c := range p.infos {
+		if int64(c.Size) > s.o.testing.segment {
+			return fmt.Errorf("%s: %d bytes do not fit in a segment: %w", describe(p.key, p.chunks()), c.Size, ErrFull)
 		}
 	}
 	err := add(p)

@@ -9,8 +9,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/xetfs/xetfs/cache/disk/internal/vfs"
 	"golang.org/x/sys/unix"
+
+	"github.com/xetfs/xetfs/cache/disk/internal/index"
+	"github.com/xetfs/xetfs/cache/disk/internal/vfs"
+	"github.com/xetfs/xetfs/cache/disk/internal/wal"
 )
 
 // A scrubber compares whole files with their checksums in the background: the kernel reads
@@ -33,7 +36,7 @@ type scrubber struct {
 // A scrubTask is a whole file that waits for it.
 type scrubTask struct {
 	d *folder
-	w *wholeFile
+	w *index.WholeFile
 }
 
 // isQueued is the due of a file that stands in a list of the checker.
@@ -56,18 +59,18 @@ func (sc *scrubber) init(s *Store) {
 func (sc *scrubber) clock() int64 { return int64(time.Since(sc.began)) }
 
 // add has a file compared if it is due.
-func (sc *scrubber) add(d *folder, w *wholeFile) {
-	due, suspect := w.due.Load(), w.suspect.Load()
-	if due == isQueued || due > sc.clock() && !suspect || !w.due.CompareAndSwap(due, isQueued) {
+func (sc *scrubber) add(d *folder, w *index.WholeFile) {
+	due, suspect := w.Due.Load(), w.Suspect.Load()
+	if due == isQueued || due > sc.clock() && !suspect || !w.Due.CompareAndSwap(due, isQueued) {
 		return
 	}
 	sc.push(scrubTask{d, w}, suspect)
 }
 
 // markSuspect has a file compared before it is given out again.
-func (sc *scrubber) markSuspect(d *folder, w *wholeFile) {
-	if !w.suspect.Swap(true) {
-		w.due.Store(isQueued) // it may stand among the others; then it is passed over there
+func (sc *scrubber) markSuspect(d *folder, w *index.WholeFile) {
+	if !w.Suspect.Swap(true) {
+		w.Due.Store(isQueued) // it may stand among the others; then it is passed over there
 		sc.push(scrubTask{d, w}, true)
 	}
 }
@@ -116,9 +119,9 @@ func (sc *scrubber) run() {
 
 func (sc *scrubber) scrub(e scrubTask) {
 	switch {
-	case e.d != sc.s.disk.Load() || e.w.gone.Load() || e.w.due.Load() != isQueued:
+	case e.d != sc.s.disk.Load() || e.w.Gone.Load() || e.w.Due.Load() != isQueued:
 	case sc.s.down() != nil:
-		e.w.due.Store(0)
+		e.w.Due.Store(0)
 	default:
 		_ = sc.s.scrubFile(sc.ctx, e.d, e.w, sc.pace) // it has taken notice
 	}
@@ -127,22 +130,10 @@ func (sc *scrubber) scrub(e scrubTask) {
 // wait waits for the checker to end after stop.
 func (sc *scrubber) wait(limit time.Duration) error { return within(limit, sc.done) }
 
-// within waits until done is closed. The error says that it took longer than limit.
-func within(limit time.Duration, done <-chan struct{}) error {
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	select {
-	case <-done:
-		return nil
-	case <-timer.C:
-		return errTimeout
-	}
-}
-
 // pace leaves the disk to others after n bytes of a file were read.
-func (sc *scrubber) pace(w *wholeFile, n int, took time.Duration) {
+func (sc *scrubber) pace(w *index.WholeFile, n int, took time.Duration) {
 	pause := max(routinePauses*took, time.Duration(n)*time.Second/routineRate)
-	if w.suspect.Load() {
+	if w.Suspect.Load() {
 		pause = max(suspectPauses*took, time.Duration(n)*time.Second/suspectRate)
 	}
 	timer := time.NewTimer(pause)
@@ -155,7 +146,7 @@ func (sc *scrubber) pace(w *wholeFile, n int, took time.Duration) {
 
 // scrubFile compares a file with its checksum and takes notice of what it finds: it is
 // given out from now on, or forgotten.
-func (s *Store) scrubFile(ctx context.Context, d *folder, w *wholeFile, pace func(w *wholeFile, n int, took time.Duration)) error {
+func (s *Store) scrubFile(ctx context.Context, d *folder, w *index.WholeFile, pace func(w *index.WholeFile, n int, took time.Duration)) error {
 	ctime, err := d.checksumFile(ctx, w, pace)
 	switch {
 	case err == nil:
@@ -168,9 +159,9 @@ func (s *Store) scrubFile(ctx context.Context, d *folder, w *wholeFile, pace fun
 
 // checksumFile reads a file, compares it with its checksum, and returns when it was touched
 // before that. What was not in memory before is not kept there for it.
-func (d *folder) checksumFile(ctx context.Context, w *wholeFile, pace func(w *wholeFile, n int, took time.Duration)) (ctime int64, err error) {
+func (d *folder) checksumFile(ctx context.Context, w *index.WholeFile, pace func(w *index.WholeFile, n int, took time.Duration)) (ctime int64, err error) {
 	began := now()
-	f, err := d.Open(w.name(), false)
+	f, err := d.Open(w.Name(), false)
 	if err != nil {
 		return 0, err
 	}
@@ -179,30 +170,30 @@ func (d *folder) checksumFile(ctx context.Context, w *wholeFile, pace func(w *wh
 	if err != nil {
 		return 0, err
 	}
-	if !w.is(e) {
+	if !isUnchanged(w, e) {
 		return 0, errFileChanged
 	}
 	var crc uint32
-	buffer := make([]byte, min(w.size, verifyBytes))
-	for off := int64(0); off < w.size; {
+	buffer := make([]byte, min(w.Size, verifyBytes))
+	for off := int64(0); off < w.Size; {
 		if ctx.Err() != nil {
 			return 0, ctx.Err()
 		}
-		if w.gone.Load() {
+		if w.Gone.Load() {
 			return 0, errMoved
 		}
-		b := buffer[:min(int64(len(buffer)), w.size-off)]
+		b := buffer[:min(int64(len(buffer)), w.Size-off)]
 		if err := readOnce(f, b, off); err != nil {
 			return 0, err
 		}
-		crc = crc32.Update(crc, castagnoli, b)
+		crc = crc32.Update(crc, index.CRCTable, b)
 		off += int64(len(b))
 		if pace != nil {
 			pace(w, len(b), time.Since(began))
 			began = now()
 		}
 	}
-	if crc != w.crc {
+	if crc != w.CRC {
 		return 0, errChecksum
 	}
 	return e.CTime, nil
@@ -223,27 +214,27 @@ func readOnce(f vfs.File, b []byte, off int64) error {
 }
 
 // clearSuspect gives a file out that was found sound, as it was touched then.
-func (s *Store) clearSuspect(d *folder, w *wholeFile, ctime int64) {
-	w.due.Store(s.scrubber.clock() + int64(s.o.testing.recheck))
-	news := w.ctime.Swap(ctime) != ctime
-	w.suspect.Store(false)
+func (s *Store) clearSuspect(d *folder, w *index.WholeFile, ctime int64) {
+	w.Due.Store(s.scrubber.clock() + int64(s.o.testing.recheck))
+	news := w.CTime.Swap(ctime) != ctime
+	w.Suspect.Store(false)
 	if wr := s.writer.Load(); news && wr != nil {
 		wr.later(func() { wr.recordCtime(d, w) })
 	}
 }
 
 // recordCtime writes down that a file was found sound after somebody had touched it.
-func (wr *writer) recordCtime(d *folder, w *wholeFile) {
-	if d == wr.d && w.order != 0 && !w.gone.Load() {
-		wr.queues.push(protected, queueItem{file: w})
-		wr.write(w.record())
+func (wr *writer) recordCtime(d *folder, w *index.WholeFile) {
+	if d == wr.d && wr.policy.HasFile(w) && !w.Gone.Load() {
+		wr.policy.Push(index.Protected, index.QueueItem{File: w})
+		wr.write(wal.NewFileRecord(w))
 	}
 }
 
 // checkNow compares a file that is in doubt at once, for who would else lay it down anew,
 // and says whether it is kept.
-func (s *Store) checkNow(d *folder, w *wholeFile) (kept bool, err error) {
-	if w == nil || !w.suspect.Load() {
+func (s *Store) checkNow(d *folder, w *index.WholeFile) (kept bool, err error) {
+	if w == nil || !w.Suspect.Load() {
 		return w != nil, nil
 	}
 	err = s.scrubFile(s.scrubber.ctx, d, w, nil)
@@ -255,8 +246,8 @@ func (s *Store) checkNow(d *folder, w *wholeFile) (kept bool, err error) {
 
 // flagForOwner touches a file that is damaged, so that the process that owns the folder doubts it
 // and looks for itself.
-func (d *folder) flagForOwner(w *wholeFile) {
-	f, err := d.Open(w.name(), false)
+func (d *folder) flagForOwner(w *index.WholeFile) {
+	f, err := d.Open(w.Name(), false)
 	if err != nil {
 		return
 	}

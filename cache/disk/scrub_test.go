@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/xetfs/xetfs/cache/disk/internal/index"
 )
 
 // stealthily changes a byte of a file of which the time of change stays what it was.
@@ -52,13 +54,13 @@ func TestD09_WholeChangedByStealth(t *testing.T) {
 			switch how {
 			case "while it is closed":
 				b.Close()
-				stealthily(t, filepath.Join(dir, wholeFileName(hashOf(1))))
+				stealthily(t, filepath.Join(dir, index.FileName(hashOf(1))))
 				b = openAt(t, dir)
 			case "while it is shared":
 				b = openAt(t, dir, func(o *Options) { o.Share = true })
 				fallthrough
 			default:
-				stealthily(t, filepath.Join(dir, wholeFileName(hashOf(1))))
+				stealthily(t, filepath.Join(dir, index.FileName(hashOf(1))))
 			}
 			until(t, "it is found to be damaged", func() bool {
 				if b.hasFile(1) {
@@ -88,7 +90,7 @@ func TestD09_WholeTouched(t *testing.T) {
 				b.Close()
 			}
 			time.Sleep(10 * time.Millisecond) // the clock of the file system ticks
-			if err := os.Chmod(filepath.Join(dir, wholeFileName(hashOf(1))), 0o400); err != nil {
+			if err := os.Chmod(filepath.Join(dir, index.FileName(hashOf(1))), 0o400); err != nil {
 				t.Fatal(err)
 			}
 			if how == "while it is closed" {
@@ -115,8 +117,8 @@ func TestD09_WholeOfEarlierJournal(t *testing.T) {
 			b.keepFile(1)
 			k := b.writer.Load()
 			err := k.do(func() error {
-				w := k.d.index.file(hashOf(1))
-				w.ctime.Store(0)
+				w := k.d.index.File(hashOf(1))
+				w.CTime.Store(0)
 				k.recordCtime(k.d, w)
 				return nil
 			})
@@ -132,7 +134,7 @@ func TestD09_WholeOfEarlierJournal(t *testing.T) {
 			case "laid down":
 				err = b.PutFile(hashOf(1), int64(len(fileOf(1))), failingReader{})
 			case "laid down, and damaged":
-				b.disk.rot(wholeFileName(hashOf(1)))
+				b.disk.rot(index.FileName(hashOf(1)))
 				err = b.putFile(1)
 			case "verified":
 				_, err = b.Verify(t.Context(), func(e Entry, err error) { t.Error(e, err) })
@@ -165,7 +167,7 @@ func TestD09_WholeRots(t *testing.T) {
 	if err := errors.Join(b.putFile(1), b.putFile(2)); err != nil {
 		t.Fatal(err)
 	}
-	d.rot(wholeFileName(hashOf(1)))
+	d.rot(index.FileName(hashOf(1)))
 	b = b.again()
 	f, ok := b.OpenFile(hashOf(1))
 	if !ok || !b.hasFile(2) {
@@ -182,7 +184,7 @@ func TestD09_WholeRots(t *testing.T) {
 		t.Errorf("read of the damaged one: %v, want %v; sound %v", err, errChecksum, f.Sound())
 	}
 	f.Close()
-	until(t, "it is deleted", func() bool { return !d.there(wholeFileName(hashOf(1))) })
+	until(t, "it is deleted", func() bool { return !d.there(index.FileName(hashOf(1))) })
 	b.again(func(o *Options) { o.MaxBytes *= 2 }).hasFile(2)
 }
 
@@ -192,7 +194,7 @@ func TestD09_WholeRotsLater(t *testing.T) {
 	d := newSimDisk()
 	var opens atomic.Int64
 	d.setFault(func(op, name string) error {
-		if op == "open" && name == wholeFileName(hashOf(1)) {
+		if op == "open" && name == index.FileName(hashOf(1)) {
 			opens.Add(1)
 		}
 		return nil
@@ -209,9 +211,9 @@ func TestD09_WholeRotsLater(t *testing.T) {
 	b = b.again(func(o *Options) { o.testing.recheck = time.Nanosecond })
 	b.hasFile(1)
 	until(t, "it is compared", func() bool { return opens.Load() == 12 })
-	w := b.Store.disk.Load().index.file(hashOf(1))
-	until(t, "it is found to be sound", func() bool { return w.due.Load() != isQueued })
-	d.rot(wholeFileName(hashOf(1)))
+	w := b.Store.disk.Load().index.File(hashOf(1))
+	until(t, "it is found to be sound", func() bool { return w.Due.Load() != isQueued })
+	d.rot(index.FileName(hashOf(1)))
 	if f, ok := b.OpenFile(hashOf(1)); ok {
 		f.Close()
 	}
@@ -246,7 +248,7 @@ func TestCheckEndsWithTheStore(t *testing.T) {
 	b = b.again(largeWhole)
 	var reads atomic.Int64
 	d.setFault(func(op, name string) error {
-		if op == "read" && name == wholeFileName(hashOf(1)) {
+		if op == "read" && name == index.FileName(hashOf(1)) {
 			reads.Add(1)
 		}
 		return nil
@@ -275,7 +277,7 @@ func TestVerifyEndsInTheMiddleOfAFile(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	reads := 0
 	d.setFault(func(op, name string) error {
-		if op == "read" && name == wholeFileName(hashOf(1)) {
+		if op == "read" && name == index.FileName(hashOf(1)) {
 			if reads++; reads == 3 {
 				cancel()
 			}
@@ -300,14 +302,14 @@ func TestD09_VerifiedByAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	verifier := openAt(t, dir, func(o *Options) { o.Share = true })
-	path := filepath.Join(dir, wholeFileName(hashOf(1)))
+	path := filepath.Join(dir, index.FileName(hashOf(1)))
 	stealthily(t, path)
 	var st unix.Stat_t
 	if err := unix.Stat(path, &st); err != nil {
 		t.Fatal(err)
 	}
 	for _, b := range []*bench{owner, verifier} {
-		b.Store.disk.Load().index.file(hashOf(1)).ctime.Store(st.Ctim.Nano())
+		b.Store.disk.Load().index.File(hashOf(1)).CTime.Store(st.Ctim.Nano())
 	}
 	if f, ok := owner.OpenFile(hashOf(1)); !ok {
 		t.Fatal("it is seen from outside")

@@ -5,8 +5,11 @@ import (
 	"io/fs"
 	"sync/atomic"
 
-	"github.com/xetfs/xetfs/cache/disk/internal/vfs"
 	"golang.org/x/sys/unix"
+
+	"github.com/xetfs/xetfs/cache/disk/internal/index"
+	"github.com/xetfs/xetfs/cache/disk/internal/vfs"
+	"github.com/xetfs/xetfs/cache/disk/internal/wal"
 )
 
 // mayShare says that a folder that cannot be owned may still be read.
@@ -46,7 +49,7 @@ func (s *Store) countFolder(d *folder) error {
 		}
 		for _, e := range entries {
 			if e.Regular {
-				s.stats.use(onDisk(e.Size), sort)
+				s.stats.use(index.OnDisk(e.Size), sort)
 			}
 		}
 	}
@@ -62,11 +65,11 @@ func (s *Store) shareFolder(d *folder) error {
 	if err != nil || fresh {
 		return err
 	}
-	found, _, err := recoverIndex(d, names, id)
+	found, _, err := wal.Recover(d, names, id)
 	if err != nil || found == nil {
 		return err
 	}
-	d.index = found.index
+	d.index = found.Index
 	return d.forgetChangedFiles()
 }
 
@@ -81,12 +84,12 @@ func (d *folder) forgetChangedFiles() error {
 	for _, e := range entries {
 		there["whole/"+e.Name] = e
 	}
-	for h, w := range d.index.files {
-		e := there[w.name()]
-		if !w.is(e) {
-			delete(d.index.files, h)
+	for _, w := range d.index.Files() {
+		e := there[w.Name()]
+		if !isUnchanged(w, e) {
+			d.index.ForgetFile(w.Hash)
 		}
-		w.suspect.Store(e.CTime != w.ctime.Load())
+		w.Suspect.Store(e.CTime != w.CTime.Load())
 	}
 	return nil
 }

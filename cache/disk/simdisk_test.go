@@ -3,7 +3,6 @@ package disk
 import (
 	"bytes"
 	"errors"
-	"github.com/xetfs/xetfs/cache/disk/internal/vfs"
 	"io"
 	"io/fs"
 	"maps"
@@ -14,6 +13,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/xetfs/xetfs/cache/disk/internal/index"
+	"github.com/xetfs/xetfs/cache/disk/internal/vfs"
 )
 
 // A simDisk is a folder in memory that knows which bytes and names last. It can fail on
@@ -143,7 +145,7 @@ func (d *simDisk) bytes() (n int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, f := range d.names {
-		n += onDisk(int64(len(f.data)))
+		n += index.OnDisk(int64(len(f.data)))
 	}
 	return n
 }

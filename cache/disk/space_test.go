@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/xetfs/xetfs/cache/disk/internal/index"
 )
 
 // TestMinFreeCountsReservations puts chunks while a whole file is on its way: the room that
@@ -123,7 +125,7 @@ func TestSharedListsWhatIsThere(t *testing.T) {
 	if err := errors.Join(owner.putFile(1), owner.putFile(2), owner.Sync()); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Remove(filepath.Join(dir, wholeFileName(hashOf(1)))); err != nil {
+	if err := os.Remove(filepath.Join(dir, index.FileName(hashOf(1)))); err != nil {
 		t.Fatal(err)
 	}
 	b := openAt(t, dir, func(o *Options) { o.Share = true })
@@ -143,7 +145,7 @@ func TestWholeChangedWhileOpen(t *testing.T) {
 	if _, err := f.ReadAt(p, 0); err != nil {
 		t.Error(err)
 	}
-	if err := os.Truncate(filepath.Join(dir, wholeFileName(hashOf(1))), int64(len(fileOf(1))+1)); err != nil {
+	if err := os.Truncate(filepath.Join(dir, index.FileName(hashOf(1))), int64(len(fileOf(1))+1)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := f.ReadAt(p, 0); !errors.Is(err, errFileChanged) {

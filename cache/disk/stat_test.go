@@ -8,6 +8,9 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/xetfs/xetfs/cache/disk/internal/index"
+	"github.com/xetfs/xetfs/cache/disk/internal/wal"
 )
 
 // deadMount makes every look at a file fail: it is the mount of a FUSE server that has gone.
@@ -42,11 +45,11 @@ func TestD04_OneFileCannotBeLookedAt(t *testing.T) {
 		event  string
 	}{
 		{"seg/00000002", 50, 3, EventDropped},
-		{wholeFileName(hashOf(1)), 75, 2, EventDropped},
+		{index.FileName(hashOf(1)), 75, 2, EventDropped},
 		{tmpFileName(hashOf(7)), 75, 3, EventDropped},
 		{"index-000001.log", 0, 0, EventRebuilt},
 		{"seg/.nfs0001", 75, 3, ""},
-		{damagedLog, 75, 3, ""},
+		{wal.DamagedName, 75, 3, ""},
 	} {
 		t.Run(filepath.Base(tt.name), func(t *testing.T) {
 			dir := cacheDir(t)

@@ -40,10 +40,7 @@ type Stats struct {
 
 // Stats returns the figures of now.
 func (s *Store) Stats() Stats {
-	x := s.disk.Load().index
-	x.mu.RLock()
-	chunks, wholes := x.chunks, len(x.files)
-	x.mu.RUnlock()
+	chunks, wholes := s.disk.Load().index.Len()
 	c := &s.stats
 	return Stats{
 		State:        s.state(),
@@ -109,6 +106,3 @@ func (c *counters) setBytes(all [4]int64) {
 func (c *counters) ofFiles() [4]*atomic.Int64 {
 	return [4]*atomic.Int64{&c.used, &c.segmentBytes, &c.fileBytes, &c.journalBytes}
 }
-
-// onDisk returns what a file of n bytes takes.
-func onDisk(n int64) int64 { return (n + 4095) &^ 4095 }

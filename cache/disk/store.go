@@ -4,8 +4,9 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/xetfs/xetfs/cache/disk/internal/index"
 	"github.com/xetfs/xetfs/cache/disk/internal/vfs"
-	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/cache/disk/internal/wal"
 )
 
 // store writes the chunks of p that are not stored yet.
@@ -13,11 +14,8 @@ func (wr *writer) store(p *putOp) {
 	if wr.log == nil {
 		return
 	}
-	x := wr.d.index
-	x.mu.RLock()
-	missing := x.missing(p.key, p.chunks(), nil)
-	x.mu.RUnlock()
-	q := wr.queueOf(p, missing)
+	missing := wr.d.index.Missing(p.key, p.chunks(), nil)
+	q := wr.policy.QueueFor(p.key, missing)
 	for _, r := range missing {
 		part := p.slice(r)
 		err := wr.makeRoom(int64(len(part.data)), r.Len())
@@ -36,53 +34,35 @@ func (wr *writer) store(p *putOp) {
 	}
 }
 
-// queueOf returns where chunks go: those that were here a while ago, and nobody then
-// knew that they would be wanted again, have passed probation.
-func (wr *writer) queueOf(p *putOp, missing []codec.ChunkRange) queue {
-	known, all := 0, 0
-	for _, r := range missing {
-		all += r.Len()
-		for c := r.Start; c < r.End; c++ {
-			if wr.ghost.has(p.key, c) {
-				known++
-			}
-		}
-	}
-	if 2*known > all {
-		return protected
-	}
-	return probation
-}
-
 // A segmentWrite is chunks that are written to a segment, and not in the index yet.
 type segmentWrite struct {
 	putOp
-	segment *segment
+	segment *index.Segment
 	off     int64
 }
 
-// append writes chunks to the newest segments of a queue and returns where they are,
+// append writes chunks to the newest segments of a queue and returns their places,
 // also after an error. There must be room.
-func (wr *writer) append(q queue, p putOp) (all []segmentWrite, err error) {
+func (wr *writer) append(q index.Queue, p putOp) (all []segmentWrite, err error) {
 	for {
-		s, err := wr.head(q, p.pieces[0].size)
+		s, err := wr.head(q, p.infos[0].Size)
 		if err != nil {
 			return all, err
 		}
 		n, size := 0, int64(0)
-		room := wr.s.o.testing.segment - s.size.Load()
-		for n < len(p.pieces) && size+int64(p.pieces[n].size) <= room {
-			size += int64(p.pieces[n].size)
+		room := wr.s.o.testing.segment - s.Size.Load()
+		for n < len(p.infos) && size+int64(p.infos[n].Size) <= room {
+			size += int64(p.infos[n].Size)
 			n++
 		}
 		r := p.chunks()
 		r.End = r.Start + uint32(n)
-		at := segmentWrite{putOp: p.slice(r), segment: s, off: s.size.Load()}
+		at := segmentWrite{putOp: p.slice(r), segment: s, off: s.Size.Load()}
 		if err := wr.appendTo(at); err != nil {
 			return all, err
 		}
 		all = append(all, at)
-		if n == len(p.pieces) {
+		if n == len(p.infos) {
 			return all, nil
 		}
 		r.Start, r.End = r.End, p.chunks().End
@@ -93,64 +73,62 @@ func (wr *writer) append(q queue, p putOp) (all []segmentWrite, err error) {
 // appendTo writes chunks behind the others of a segment.
 func (wr *writer) appendTo(p segmentWrite) error {
 	s := p.segment
-	f := s.open.Load()
+	f := openOf(s)
 	if f == nil {
-		wr.seal(s.queue)
+		wr.seal(s.Queue)
 		return errNoSegment
 	}
 	if _, err := f.WriteAt(p.data, p.off); err != nil {
 		wr.giveUp(s, f, p.off)
-		return fmt.Errorf("%s: %w", s.name(), err)
+		return fmt.Errorf("%s: %w", s.Name(), err)
 	}
 	wr.resize(s, p.off+int64(len(p.data)))
 	wr.syncing.wrote(s, int64(len(p.data)))
 	return nil
 }
 
-// enter tells the index and the journal where chunks are.
+// enter records the place of chunks in the index and the journal.
 func (wr *writer) enter(p segmentWrite) {
-	x := wr.d.index
-	x.mu.Lock()
-	at := p.segment.extend(p.off, p.pieces)
-	id := x.object(p.key)
-	ref, isNew := wr.reference(id)
-	x.add(id, p.first, p.segment, at, len(p.pieces))
-	x.mu.Unlock()
-	if isNew {
-		wr.write(&record{kind: nameRecord, key: p.key})
+	var refs *uint32
+	if wr.log != nil {
+		refs = &wr.log.Refs
 	}
-	wr.write(&record{
-		kind:   addRecord,
-		number: uint64(p.segment.number),
-		off:    uint64(p.off),
-		rows:   []chunkRow{{ref: ref, first: p.first, n: len(p.pieces)}},
-		pieces: p.pieces,
+	ref, isNew := wr.d.index.Enter(p.key, p.first, p.segment, p.off, p.infos, refs)
+	if isNew {
+		wr.write(&wal.Record{Kind: wal.NameRecord, Key: p.key})
+	}
+	wr.write(&wal.Record{
+		Kind:   wal.AddRecord,
+		Number: uint64(p.segment.Number),
+		Off:    uint64(p.off),
+		Rows:   []index.Row{{Ref: ref, First: p.first, N: len(p.infos)}},
+		Infos:  p.infos,
 	})
 }
 
 var errNoSegment = errors.New("the segment is not open")
 
-// giveUp ends a segment after a write that failed, and cuts off what came of it.
-func (wr *writer) giveUp(s *segment, f vfs.File, size int64) {
+// giveUp ends a segment after a failed write, and truncates it.
+func (wr *writer) giveUp(s *index.Segment, f vfs.File, size int64) {
 	if f.Truncate(size) != nil {
 		if e, err := f.Stat(); err == nil {
 			wr.resize(s, max(size, e.Size))
 		}
 	}
-	wr.seal(s.queue)
+	wr.seal(s.Queue)
 }
 
-// resize takes notice of the length of a segment.
-func (wr *writer) resize(s *segment, size int64) {
-	n := onDisk(size) - onDisk(s.size.Swap(size))
-	wr.held[s.queue] += n
+// resize records the length of a segment.
+func (wr *writer) resize(s *index.Segment, size int64) {
+	n := index.OnDisk(size) - index.OnDisk(s.Size.Swap(size))
+	wr.policy.Held[s.Queue] += n
 	wr.s.stats.use(n, &wr.s.stats.segmentBytes)
 }
 
-// head returns the segment to which a queue's next chunk goes.
-func (wr *writer) head(q queue, size int) (*segment, error) {
+// head returns the segment for the next chunk of a queue.
+func (wr *writer) head(q index.Queue, size int) (*index.Segment, error) {
 	if s := wr.heads[q]; s != nil {
-		if s.size.Load()+int64(size) <= wr.s.o.testing.segment {
+		if s.Size.Load()+int64(size) <= wr.s.o.testing.segment {
 			return s, nil
 		}
 		wr.seal(q)
@@ -158,33 +136,39 @@ func (wr *writer) head(q queue, size int) (*segment, error) {
 	return wr.begin(q)
 }
 
-// begin makes a new segment. Its number was never used before.
-func (wr *writer) begin(q queue) (*segment, error) {
+// begin makes a new segment with a number that was never used before.
+func (wr *writer) begin(q index.Queue) (*index.Segment, error) {
 	wr.last++
-	s := &segment{number: wr.last, queue: q}
-	f, err := wr.d.Create(s.name())
+	s := &index.Segment{Number: wr.last, Queue: q}
+	f, err := wr.d.Create(s.Name())
 	if err != nil {
 		return nil, err
 	}
-	s.pinned.Store(true)
+	s.Pinned.Store(true)
 	if _, err := wr.d.opened.put(s, &segmentFile{f}); err != nil {
 		return nil, err
 	}
-	x := wr.d.index
-	x.mu.Lock()
-	x.segments[s.number] = s
-	x.mu.Unlock()
+	wr.d.index.AddSegment(s)
 	wr.heads[q] = s
-	wr.queues.push(q, queueItem{segment: s})
+	wr.policy.Push(q, index.QueueItem{Segment: s})
 	wr.syncing.dirs = true
-	wr.write(&record{kind: segmentRecord, number: uint64(s.number), queue: q})
+	wr.write(&wal.Record{Kind: wal.SegmentRecord, Number: uint64(s.Number), Queue: q})
 	return s, nil
 }
 
-// seal ends the segment to which a queue is written. It stays open for readers.
-func (wr *writer) seal(q queue) {
+// seal ends the segment that a queue is written to. The segment stays open for readers.
+func (wr *writer) seal(q index.Queue) {
 	if s := wr.heads[q]; s != nil {
-		s.pinned.Store(false)
+		s.Pinned.Store(false)
 		wr.heads[q] = nil
+	}
+}
+
+// sealSegment ends a segment if a queue is written to it.
+func (wr *writer) sealSegment(s *index.Segment) {
+	for q, head := range wr.heads {
+		if head == s {
+			wr.seal(index.Queue(q))
+		}
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/xetfs/xetfs/cache/disk/internal/index"
 )
 
 // A file that cannot be deleted is counted as long as it is there, and deleted when that works
@@ -16,9 +18,9 @@ func TestCannotBeDeleted(t *testing.T) {
 	}{
 		{"seg/00000001", func(b *bench) error {
 			k := b.writer.Load()
-			return k.do(func() error { k.remove(k.d.index.segments[1]); return nil })
+			return k.do(func() error { k.remove(k.d.index.Segment(1)); return nil })
 		}},
-		{wholeFileName(hashOf(1)), func(b *bench) error { b.DropFile(hashOf(1)); return nil }},
+		{index.FileName(hashOf(1)), func(b *bench) error { b.DropFile(hashOf(1)); return nil }},
 		{"index-000001.log", (*bench).rotate},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -57,12 +59,12 @@ func TestCannotBeDeleted(t *testing.T) {
 // A whole file is not laid down again while what is left of it cannot be deleted, or that would
 // be deleted later in its place.
 func TestWholeCannotBeDeleted(t *testing.T) {
-	for name, left := range map[string]string{"the file": wholeFileName(hashOf(1)), "what was laid down": tmpFileName(hashOf(1))} {
+	for name, left := range map[string]string{"the file": index.FileName(hashOf(1)), "what was laid down": tmpFileName(hashOf(1))} {
 		t.Run(name, func(t *testing.T) {
 			d := newSimDisk()
 			b := open(t, d)
 			d.cannotDelete(left)
-			if left == wholeFileName(hashOf(1)) {
+			if left == index.FileName(hashOf(1)) {
 				b.keepFile(1)
 				b.DropFile(hashOf(1))
 			} else if err := b.PutFile(hashOf(1), 5, strings.NewReader("four")); err == nil {
@@ -80,7 +82,7 @@ func TestWholeCannotBeDeleted(t *testing.T) {
 				}
 			}
 			b.wantCounted(t)
-			if !b.hasFile(1) || !d.there(wholeFileName(hashOf(1))) {
+			if !b.hasFile(1) || !d.there(index.FileName(hashOf(1))) {
 				t.Error("it is not kept")
 			}
 		})
@@ -96,7 +98,7 @@ func TestD14_NoFormat(t *testing.T) {
 	delete(d.names, formatName)
 	b = open(t, d)
 	until(t, "all of it is deleted", func() bool {
-		return !d.there("seg/00000001") && !d.there(wholeFileName(hashOf(1))) && !d.there("index-000001.log")
+		return !d.there("seg/00000001") && !d.there(index.FileName(hashOf(1))) && !d.there("index-000001.log")
 	})
 	b.wantCounted(t)
 	b.put(1, 0, 25)

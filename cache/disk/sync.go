@@ -3,6 +3,9 @@ package disk
 import (
 	"errors"
 	"time"
+
+	"github.com/xetfs/xetfs/cache/disk/internal/index"
+	"github.com/xetfs/xetfs/cache/disk/internal/wal"
 )
 
 // syncState is what is to be synced, and the one sync that is under way.
@@ -11,11 +14,11 @@ type syncState struct {
 	running  bool
 	unsynced int64     // bytes written since the last one began
 	last     time.Time // when that was
-	segments []*segment
+	segments []*index.Segment
 	dirs     bool         // segments were made
 	waiting  []chan error // for the next one
 	waiters  []chan error // for the one under way
-	log      *log         // that it syncs
+	log      *wal.Log     // that it syncs
 }
 
 func (y *syncState) wait(done chan error) { y.waiting = append(y.waiting, done) }
@@ -28,13 +31,13 @@ func (y *syncState) due(o *Options) bool {
 }
 
 // wrote takes notice of bytes that do not last yet.
-func (y *syncState) wrote(s *segment, n int64) {
+func (y *syncState) wrote(s *index.Segment, n int64) {
 	if y.unsynced == 0 && !y.running {
 		y.last = now()
 	}
 	y.unsynced += n
-	if !s.dirty {
-		s.dirty = true
+	if !s.Dirty {
+		s.Dirty = true
 		y.segments = append(y.segments, s)
 	}
 }
@@ -52,7 +55,7 @@ func (wr *writer) startSync() {
 	y.log = wr.log
 	segments, dirs, d, journal := y.segments, y.dirs, wr.d, wr.log
 	for _, s := range segments {
-		s.dirty = false
+		s.Dirty = false
 	}
 	y.segments, y.dirs, y.unsynced = nil, false, 0
 	go func() { y.result <- syncAll(d, segments, dirs, journal) }()
@@ -61,14 +64,14 @@ func (wr *writer) startSync() {
 var errNoJournal = errors.New("there is no journal to write to")
 
 // syncAll syncs segments first and then the journal that names them.
-func syncAll(d *folder, segments []*segment, dirs bool, journal *log) error {
+func syncAll(d *folder, segments []*index.Segment, dirs bool, journal *wal.Log) error {
 	var failed error
 	for _, s := range segments {
 		f, err := d.opened.get(d.Dir, s)
 		if err == nil {
 			err = f.Sync()
 		}
-		if err != nil && !s.gone.Load() {
+		if err != nil && !s.Gone.Load() {
 			failed = errors.Join(failed, err)
 		}
 	}
@@ -79,7 +82,7 @@ func syncAll(d *folder, segments []*segment, dirs bool, journal *log) error {
 		return errors.Join(failed, errNoJournal)
 	}
 	if failed == nil {
-		failed = journal.f.Sync()
+		failed = journal.Sync()
 	}
 	return failed
 }
@@ -93,7 +96,7 @@ func (wr *writer) synced(err error) {
 		wr.failed("syncing", err)
 		y.dirs = true
 		for q := range wr.heads {
-			wr.seal(queue(q))
+			wr.seal(index.Queue(q))
 		}
 		if y.log == wr.log {
 			wr.abandonLog()

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/xetfs/xetfs/cache/disk/internal/index"
+	"github.com/xetfs/xetfs/cache/disk/internal/wal"
 	"github.com/xetfs/xetfs/codec"
 )
 
@@ -34,16 +36,14 @@ type writer struct {
 type writerState struct {
 	d       *folder
 	id      [16]byte        // of the cache
-	log     *log            // nil: the journal failed, and a new one must be made
+	log     *wal.Log        // nil: the journal failed, and a new one must be made
 	number  uint64          // of the last journal
 	foreign map[string]bool // journals that are not of this cache
 	damaged string          // the journal of which a copy is kept
 
-	heads          [numQueues]*segment // those that are written to
-	last           uint32              // highest number of a segment that was ever seen
-	queues         evictionQueues
-	held           [numQueues]int64 // bytes of the segments and whole files of a queue
-	ghost          ghost
+	heads          [index.NumQueues]*index.Segment // those that are written to
+	last           uint32                          // highest number of a segment that was ever seen
+	policy         *index.Policy
 	orphans        []orphan  // files to delete
 	stuck          []orphan  // files that could not be deleted, oldest first
 	minFree        int64     // bytes of the file system to leave free
@@ -62,39 +62,32 @@ type op struct {
 
 // A putOp is consecutive chunks of one object, about to be stored.
 type putOp struct {
-	key     key
+	key     index.Key
 	first   uint32
 	data    []byte
-	pieces  []chunkInfo
+	infos   []index.ChunkInfo
 	release func() // called when data is not needed any more; nil: it is nobody else's
 }
 
 func (p *putOp) chunks() codec.ChunkRange {
-	return codec.ChunkRange{Start: p.first, End: p.first + uint32(len(p.pieces))}
+	return codec.ChunkRange{Start: p.first, End: p.first + uint32(len(p.infos))}
 }
 
 // slice returns the part of p that holds the chunks of r.
 func (p *putOp) slice(r codec.ChunkRange) putOp {
 	i, j := int(r.Start-p.first), int(r.End-p.first)
-	off := total(p.pieces[:i])
+	off := index.TotalSize(p.infos[:i])
 	return putOp{
-		key:    p.key,
-		first:  r.Start,
-		data:   p.data[off : off+total(p.pieces[i:j])],
-		pieces: p.pieces[i:j],
+		key:   p.key,
+		first: r.Start,
+		data:  p.data[off : off+index.TotalSize(p.infos[i:j])],
+		infos: p.infos[i:j],
 	}
-}
-
-func total(pieces []chunkInfo) (n int) {
-	for _, p := range pieces {
-		n += p.size
-	}
-	return n
 }
 
 // A dropOp is chunks that the index has forgotten already.
 type dropOp struct {
-	key key
+	key index.Key
 	r   codec.ChunkRange
 }
 
@@ -183,7 +176,7 @@ func (wr *writer) putWait(ctx context.Context, p *putOp) error {
 	}
 }
 
-func (wr *writer) dropped(x key, r codec.ChunkRange) {
+func (wr *writer) dropped(x index.Key, r codec.ChunkRange) {
 	_ = wr.add(op{drop: &dropOp{x, r}}) // a closed store finds the damage again
 }
 
@@ -304,24 +297,9 @@ func (wr *writer) handle(o op) {
 
 // forget writes down that chunks are gone, and deletes a segment that has none left.
 func (wr *writer) forget(d *dropOp) {
-	wr.d.index.drop(d.key, d.r) // they may have come again meanwhile
-	wr.write(&record{kind: dropRecord, key: d.key, rows: []chunkRow{{first: d.r.Start, n: d.r.Len()}}})
+	wr.d.index.Drop(d.key, d.r) // they may have come again meanwhile
+	wr.write(&wal.Record{Kind: wal.DropRecord, Key: d.key, Rows: []index.Row{{First: d.r.Start, N: d.r.Len()}}})
 	wr.removeEmpty()
-}
-
-// removeEmpty deletes the segments in which nothing can be found any more.
-func (wr *writer) removeEmpty() {
-	var empty []*segment
-	wr.d.index.mu.RLock()
-	for _, s := range wr.d.index.segments {
-		if s.live == 0 && !s.pinned.Load() {
-			empty = append(empty, s)
-		}
-	}
-	wr.d.index.mu.RUnlock()
-	for _, s := range empty {
-		wr.remove(s)
-	}
 }
 
 // housekeep does what is due besides, and says whether there is more of it.
@@ -335,7 +313,7 @@ func (wr *writer) housekeep() (busy bool) {
 		wr.probe()
 		return false
 	}
-	if wr.log == nil && !wr.s.health.full() || wr.log != nil && wr.log.grown(wr.s.o.testing.journal) {
+	if wr.log == nil && !wr.s.health.full() || wr.log != nil && wr.log.IsGrown(wr.s.o.testing.journal) {
 		wr.failed("writing the index", wr.rotate())
 	}
 	if wr.syncing.due(&wr.s.o) {
@@ -384,11 +362,11 @@ func (wr *writer) finish() {
 		return
 	}
 	if wr.log != nil {
-		wr.write(&record{kind: closeRecord})
+		wr.write(&wal.Record{Kind: wal.CloseRecord})
 	}
 	wr.startSync()
 	wr.settleSync()
 	if wr.log != nil {
-		wr.failed("closing the index", wr.log.f.Close())
+		wr.failed("closing the index", wr.log.Close())
 	}
 }

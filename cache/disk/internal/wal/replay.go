@@ -1,0 +1,164 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/xetfs/xetfs/cache/disk/internal/index"
+	"github.com/xetfs/xetfs/cache/disk/internal/vfs"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/journal"
+)
+
+// A Recovered is the state that a journal describes.
+type Recovered struct {
+	Index  *index.Index
+	Queues index.EvictionQueues
+	Number uint64 // of the journal
+	Last   uint32 // highest number of a segment
+	Bad    error  // an impossible record; the records before it count
+
+	refs     uint32 // objects with a name in the journal
+	size     int64  // of the file
+	base     int64  // of the snapshot
+	complete bool   // the snapshot is complete
+	tail     journal.Tail
+}
+
+// IsAppendable reports whether records may be appended behind the last one.
+func (r *Recovered) IsAppendable() bool {
+	return r.complete && r.Bad == nil && r.tail == journal.Clean
+}
+
+// IsDamaged reports whether records were lost in a way that no crash explains.
+func (r *Recovered) IsDamaged() bool { return r.Bad != nil || r.tail == journal.Damaged }
+
+// ErrNewer means that a newer program wrote the folder. The folder was left as it is.
+var ErrNewer = errors.New("disk cache was written by a newer version")
+
+// errOther means that a journal belongs to another cache.
+var errOther = errors.New("journal of another cache")
+
+// Recover reads the newest journal with a complete snapshot; the result is nil if there is
+// no such journal. foreign are the journals of other caches.
+func Recover(d vfs.Dir, names []vfs.FileInfo, id [16]byte) (found *Recovered, foreign map[string]bool, err error) {
+	foreign = make(map[string]bool)
+	var numbers []uint64
+	for _, e := range names {
+		if n, ok := ParseName(e.Name); ok && e.Err == nil {
+			numbers = append(numbers, n)
+		}
+	}
+	slices.Sort(numbers)
+	for _, n := range slices.Backward(numbers) {
+		r, err := read(d, id, n)
+		switch {
+		case errors.Is(err, errOther):
+			foreign[Name(n)] = true
+		case errors.Is(err, vfs.ErrForeign):
+		case err != nil:
+			return nil, nil, fmt.Errorf("%s: %w", Name(n), err)
+		case r.complete:
+			return r, foreign, nil
+		}
+	}
+	return nil, foreign, nil
+}
+
+func read(d vfs.Dir, id [16]byte, number uint64) (*Recovered, error) {
+	f, err := d.Open(Name(number), false)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	e, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	return replay(f, e.Size, id, number)
+}
+
+// replay reads a journal of size bytes up to the first defect. The error is ErrNewer, errOther,
+// or that of reading the file: then the journal is unknown.
+func replay(f io.ReaderAt, size int64, id [16]byte, number uint64) (*Recovered, error) {
+	r, b := &Recovered{Number: number, size: size}, index.NewBuilder()
+	in := journal.NewReader(io.NewSectionReader(f, 0, size), journal.Options{})
+	var rec Record
+	for n := 0; ; n++ {
+		raw, off, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(raw) > 0 && RecordKind(raw[0]) >= recordKinds {
+			return nil, ErrNewer
+		}
+		err = rec.decode(raw)
+		if err == nil && n == 0 {
+			err = rec.checkHeader(id)
+		} else if err == nil {
+			err = r.apply(b, &rec, off)
+		}
+		if errors.Is(err, ErrNewer) || errors.Is(err, errOther) {
+			return nil, err
+		}
+		if err != nil {
+			r.Bad = fmt.Errorf("record at byte %d: %w", off, err)
+			break
+		}
+	}
+	if r.Bad == nil {
+		_, r.tail = in.Tail()
+	}
+	if r.tail == journal.Unsupported {
+		return nil, ErrNewer
+	}
+	r.Index, r.Queues, r.refs, r.Last = b.Done()
+	return r, nil
+}
+
+// checkHeader checks the first record of a journal.
+func (r *Record) checkHeader(id [16]byte) error {
+	switch {
+	case r.Kind != HeaderRecord:
+		return invalid("begins with a record of kind %d", r.Kind)
+	case r.Version > FormatVersion:
+		return ErrNewer
+	case r.ID != id:
+		return errOther
+	}
+	return nil
+}
+
+func invalid(format string, args ...any) error {
+	return codec.Corrupt("cache record", 0, format, args...)
+}
+
+// apply adds the change of a record to an index.
+func (r *Recovered) apply(b *index.Builder, rec *Record, off int64) error {
+	switch rec.Kind {
+	case HeaderRecord:
+		return invalid("a second header")
+	case NameRecord:
+		b.Name(rec.Key)
+	case SegmentRecord:
+		b.Segment(uint32(rec.Number), rec.Queue)
+	case AddRecord:
+		return b.Add(uint32(rec.Number), int64(rec.Off), rec.Rows, rec.Infos)
+	case DropRecord:
+		b.Drop(rec.Key, rec.Rows[0].First, rec.Rows[0].N)
+	case EvictRecord:
+		return b.Evict(uint32(rec.Number))
+	case FileRecord:
+		b.File(rec.Key.Hash, int64(rec.Size), int64(rec.Time), int64(rec.CTime), rec.CRC)
+	case ForgetRecord:
+		b.ForgetFile(rec.Key.Hash)
+	case EndRecord:
+		r.complete, r.base = true, off
+	}
+	return nil
+}
