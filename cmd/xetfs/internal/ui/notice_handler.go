@@ -14,12 +14,17 @@ type noticeHandler struct {
 	w       io.Writer
 	command string
 	words   func(string) string // translates a line for people
+	screen  bool                // w is a terminal
 	attrs   []slog.Attr
 }
 
+// retryEvent is the event of a request that is repeated. It is news for a user at a terminal;
+// elsewhere the error at the end counts the attempts.
+const retryEvent = "origin_retry"
+
 // NewNoticeHandler returns a handler that prints warnings to w. Each line passes through words.
 func NewNoticeHandler(w io.Writer, command string, words func(string) string) slog.Handler {
-	return &noticeHandler{w: w, command: command, words: words}
+	return &noticeHandler{w: w, command: command, words: words, screen: isTerminal(w)}
 }
 
 // Enabled implements slog.Handler.
@@ -31,7 +36,9 @@ func (n *noticeHandler) Enabled(_ context.Context, level slog.Level) bool {
 func (n *noticeHandler) Handle(_ context.Context, r slog.Record) error {
 	var b strings.Builder
 	b.WriteString(n.command + ": " + r.Message)
+	repeated := false
 	add := func(a slog.Attr) bool {
+		repeated = repeated || a.Key == "event" && a.Value.String() == retryEvent
 		if a.Key != "event" && a.Key != "what" {
 			fmt.Fprintf(&b, " %s=%v", a.Key, a.Value)
 		}
@@ -41,13 +48,16 @@ func (n *noticeHandler) Handle(_ context.Context, r slog.Record) error {
 		add(a)
 	}
 	r.Attrs(add)
+	if repeated && !n.screen {
+		return nil
+	}
 	_, err := fmt.Fprintln(n.w, Printable(n.words(b.String())))
 	return err
 }
 
 // WithAttrs implements slog.Handler.
 func (n *noticeHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &noticeHandler{n.w, n.command, n.words, append(n.attrs[:len(n.attrs):len(n.attrs)], attrs...)}
+	return &noticeHandler{n.w, n.command, n.words, n.screen, append(n.attrs[:len(n.attrs):len(n.attrs)], attrs...)}
 }
 
 // WithGroup implements slog.Handler. No logger of a command has groups.
