@@ -12,14 +12,14 @@ import (
 
 // A batch is some chunks on their way, of one file or of many small ones.
 type batch struct {
-	buf    []byte // the chunks, and behind them what was read of the next
-	end    int    // of the chunks in buf
-	out    []byte // room for them, packed
-	chunks []chunk
-	pieces []piece
-	ops    []op          // what the decider wants done
-	fresh  []*chunk      // the new chunks
-	flush  chan struct{} // closed when all before is stored; nil for most
+	buf       []byte // the chunks, and behind them what was read of the next
+	end       int    // of the chunks in buf
+	out       []byte // room for them, packed
+	chunks    []chunk
+	pieces    []piece
+	ops       []op          // what the decider wants done
+	newChunks []*chunk      // the new chunks
+	flush     chan struct{} // closed when all before is stored; nil for most
 
 	hashed sync.WaitGroup
 	summed sync.WaitGroup
@@ -56,13 +56,13 @@ type file struct {
 	sha256 [32]byte
 
 	// Of the decider.
-	id     codec.FileID // the shard is known already if it was stored before
-	same   *file        // that is described in this shard already, and is the same
-	terms  []term
-	verify []codec.Hash
-	size   int64
-	chunks int
-	fresh  int64
+	id       codec.FileID // the shard is known already if it was stored before
+	same     *file        // that is described in this shard already, and is the same
+	terms    []term
+	verify   []codec.Hash
+	size     int64
+	chunks   int
+	newBytes int64
 }
 
 const (

@@ -7,7 +7,7 @@ import (
 )
 
 // end completes a file: what is left of its new chunks joins what is left of others.
-func (d *decider) end(b *batch, f *file) {
+func (d *deduper) end(b *batch, f *file) {
 	if d.new != nil {
 		d.join(b, f)
 	}
@@ -20,7 +20,7 @@ func (d *decider) end(b *batch, f *file) {
 	}
 	d.choice = nil
 	d.frag.reset()
-	d.tidy()
+	d.trim()
 }
 
 // What is kept of one file for the next: room for the leaves of 4 GiB or so, and xorbs.
@@ -29,9 +29,9 @@ const (
 	maxStored = 1 << 12
 )
 
-// tidy forgets what no file is open for. A xorb that comes again gets another group,
+// trim forgets what no file is open for. A xorb that comes again gets another group,
 // which nobody compares with the old one then.
-func (d *decider) tidy() {
+func (d *deduper) trim() {
 	d.leaves = d.leaves[:0]
 	if cap(d.leaves) > maxLeaves {
 		d.leaves = nil
@@ -43,7 +43,7 @@ func (d *decider) tidy() {
 
 // join puts what is left of the new chunks of f behind what is left of others, or cuts
 // the larger of the two.
-func (d *decider) join(b *batch, f *file) {
+func (d *deduper) join(b *batch, f *file) {
 	g, left := d.new, d.left
 	d.new = nil
 	if d.fits(left.bytes+g.bytes, left.packed+g.packed, len(left.hashes)+len(g.hashes)) {
@@ -58,11 +58,11 @@ func (d *decider) join(b *batch, f *file) {
 }
 
 // append puts a group of f, whose terms alone point there, behind what is left.
-func (d *decider) append(b *batch, f *file, g *group) {
+func (d *deduper) append(b *batch, f *file, g *openXorb) {
 	left, n := d.left, len(d.left.hashes)
 	for i := range f.terms {
 		if t := &f.terms[i]; t.first.g == g {
-			t.first = place{left, t.first.index + uint32(n)}
+			t.first = location{left, t.first.index + uint32(n)}
 		}
 	}
 	left.hashes = append(left.hashes, g.hashes...)
@@ -74,7 +74,7 @@ func (d *decider) append(b *batch, f *file, g *group) {
 }
 
 // describe makes sure that a File Info block of f is stored, or will be.
-func (d *decider) describe(f *file) {
+func (d *deduper) describe(f *file) {
 	if same := d.files[f.id.File]; same != nil {
 		f.same, f.terms = same, nil
 		return
@@ -98,7 +98,7 @@ func (d *decider) describe(f *file) {
 
 // isDescribed says whether a File Info block is that of the open file. Its name alone
 // says nothing: the terms must have the chunks and the bytes that the file has.
-func (d *decider) isDescribed(in *shard.FileInfo) bool {
+func (d *deduper) isDescribed(in *shard.FileInfo) bool {
 	if len(in.Verify) != len(in.Terms) {
 		return false
 	}
@@ -121,7 +121,7 @@ func sizeOf(leaves []merkle.Leaf) (size uint64) {
 }
 
 // verification returns the verification hash of a term of these chunks.
-func (d *decider) verification(leaves []merkle.Leaf) codec.Hash {
+func (d *deduper) verification(leaves []merkle.Leaf) codec.Hash {
 	d.hashes = d.hashes[:0]
 	for _, l := range leaves {
 		d.hashes = append(d.hashes, l.Hash)

@@ -8,10 +8,10 @@ import (
 // An op is something for the placer to do, in the order of ops.
 type op struct {
 	kind  opKind
-	g     *group
-	chunk int    // opAdd: of the batch
-	f     *file  // opFile
-	other *group // opJoin: joins g
+	g     *openXorb
+	chunk int       // opAdd: of the batch
+	f     *file     // opFile
+	other *openXorb // opJoin: joins g
 }
 
 type opKind uint8
@@ -24,19 +24,19 @@ const (
 	opFlush               // what is complete becomes a shard
 )
 
-// A decider decides which chunks are new and where they go. It works in the order in
+// A deduper decides which chunks are new and where they go. It works in the order in
 // which files were added.
-type decider struct {
+type deduper struct {
 	w      *Writer
 	index  *index
-	stored map[codec.Hash]*group // xorbs that are not of the index, by hash
-	kept   []*group              // stored xorbs that are of the index, oldest first
-	files  map[codec.Hash]*file  // of the shard that is being made
-	left   *group                // what is left of the files before the open one
+	stored map[codec.Hash]*openXorb // xorbs that are not of the index, by hash
+	kept   []*openXorb              // stored xorbs that are of the index, oldest first
+	files  map[codec.Hash]*file     // of the shard that is being made
+	left   *openXorb                // what is left of the files before the open one
 
 	// The open file.
 	leaves []merkle.Leaf
-	new    *group // its new chunks that are in no xorb yet; nil: none
+	new    *openXorb // its new chunks that are in no xorb yet; nil: none
 	choice *choice
 	frag   fragmentation
 
@@ -47,26 +47,26 @@ type decider struct {
 	hashes     []codec.Hash
 }
 
-func newDecider(w *Writer) *decider {
-	d := &decider{w: w, index: newIndex(), stored: map[codec.Hash]*group{}, files: map[codec.Hash]*file{}}
-	d.left = d.index.newGroup()
+func newDeduper(w *Writer) *deduper {
+	d := &deduper{w: w, index: newIndex(), stored: map[codec.Hash]*openXorb{}, files: map[codec.Hash]*file{}}
+	d.left = d.index.newXorb()
 	return d
 }
 
-func (d *decider) run() {
-	defer close(d.w.toPlace)
-	for b := range d.w.toDecide {
+func (d *deduper) run() {
+	defer close(d.w.toAssemble)
+	for b := range d.w.toDedupe {
 		b.hashed.Wait()
 		d.batch(b)
 		d.w.pack(b)
-		d.w.toPlace <- b
+		d.w.toAssemble <- b
 	}
 	close(d.w.tasks)
 }
 
-func (d *decider) batch(b *batch) {
+func (d *deduper) batch(b *batch) {
 	defer d.w.time(&d.w.stats.decide)()
-	d.learn()
+	d.takeStored()
 	for _, p := range b.pieces {
 		d.piece(b, p)
 		if d.shardBytes >= d.w.o.ShardBytes || d.read >= d.w.o.FlushBytes || d.waiting >= d.w.o.maxWaiting {
@@ -78,10 +78,10 @@ func (d *decider) batch(b *batch) {
 	}
 }
 
-// learn hands over to the ledger what was stored, and forgets it. What the ledger does
+// takeStored hands over to the ledger what was stored, and forgets it. What the ledger does
 // not take is kept while there is room.
-func (d *decider) learn() {
-	for _, s := range d.w.learnt.take() {
+func (d *deduper) takeStored() {
+	for _, s := range d.w.storedShards.take() {
 		learnt := d.w.ledger != nil && d.w.ledger.Learn(s.hash)
 		for _, g := range s.xorbs {
 			if learnt {
@@ -101,17 +101,17 @@ func (d *decider) learn() {
 }
 
 // forget takes a xorb that is stored out of the index. Terms may still point to it.
-func (d *decider) forget(g *group) {
+func (d *deduper) forget(g *openXorb) {
 	d.index.forget(g)
 	g.ends = nil // the placer is done with it
 	d.stored[g.hash] = g
 }
 
 // flush ends the xorb that is open, so that all files so far can be described.
-func (d *decider) flush(b *batch) {
+func (d *deduper) flush(b *batch) {
 	if len(d.left.hashes) > 0 {
 		d.cut(b, d.left)
-		d.left = d.index.newGroup()
+		d.left = d.index.newXorb()
 	}
 	b.ops = append(b.ops, op{kind: opFlush})
 	clear(d.files)
@@ -119,7 +119,7 @@ func (d *decider) flush(b *batch) {
 }
 
 // piece goes through the chunks of one file in a batch.
-func (d *decider) piece(b *batch, p piece) {
+func (d *deduper) piece(b *batch, p piece) {
 	for i := p.start; i < p.end; {
 		n := d.match(b, p.f, i, p.end)
 		if n == 0 {
@@ -140,7 +140,7 @@ func (d *decider) piece(b *batch, p piece) {
 
 // match looks for chunk i, and those behind it, among what is stored. It returns how
 // many chunks were dealt with.
-func (d *decider) match(b *batch, f *file, i, end int) int {
+func (d *deduper) match(b *batch, f *file, i, end int) int {
 	at, ok := d.next(f, b.chunks[i].hash)
 	if !ok {
 		at, ok = d.find(b.chunks[i].hash)
@@ -149,7 +149,7 @@ func (d *decider) match(b *batch, f *file, i, end int) int {
 		return 0
 	}
 	n, size := 1, len(b.chunks[i].data)
-	for i+n < end && d.holds(at.plus(n), b.chunks[i+n].hash) {
+	for i+n < end && d.isAt(at.plus(n), b.chunks[i+n].hash) {
 		size += len(b.chunks[i+n].data)
 		n++
 	}
@@ -159,7 +159,7 @@ func (d *decider) match(b *batch, f *file, i, end int) int {
 	case d.frag.allows(n):
 		d.begin(f, at, n, size)
 	default:
-		d.again(b, f, i, n, size)
+		d.storeAgain(b, f, i, n, size)
 		return n
 	}
 	d.w.stats.oldBytes.Add(int64(size))
@@ -168,39 +168,39 @@ func (d *decider) match(b *batch, f *file, i, end int) int {
 
 // next returns the place behind the last term of f, if it holds the chunk: a term that
 // grows is better than a new one.
-func (d *decider) next(f *file, chunk codec.Hash) (place, bool) {
+func (d *deduper) next(f *file, chunk codec.Hash) (location, bool) {
 	if len(f.terms) == 0 {
-		return place{}, false
+		return location{}, false
 	}
 	at := f.terms[len(f.terms)-1].end()
 	if d.w.ledger == nil && at.g.hashes == nil {
-		return place{}, false // nobody can tell
+		return location{}, false // nobody can tell
 	}
-	return at, d.holds(at, chunk)
+	return at, d.isAt(at, chunk)
 }
 
 // find returns where a chunk is stored, or will be.
-func (d *decider) find(chunk codec.Hash) (place, bool) {
+func (d *deduper) find(chunk codec.Hash) (location, bool) {
 	if at, ok := d.index.find(chunk); ok {
 		return at, true
 	}
 	if d.w.o.Known == nil {
-		return place{}, false
+		return location{}, false
 	}
 	x, index, ok := d.w.o.Known.Lookup(chunk)
 	if !ok {
-		return place{}, false
+		return location{}, false
 	}
 	g := d.stored[x]
 	if g == nil {
-		g = &group{hash: x}
+		g = &openXorb{hash: x}
 		d.stored[x] = g
 	}
-	return place{g, index}, true
+	return location{g, index}, true
 }
 
-// holds says whether the chunk at a place has the given hash.
-func (d *decider) holds(at place, chunk codec.Hash) bool {
+// isAt says whether the chunk at a place has the given hash.
+func (d *deduper) isAt(at location, chunk codec.Hash) bool {
 	switch {
 	case at.g.hashes != nil || !at.g.isCut():
 		return int(at.index) < len(at.g.hashes) && at.g.hashes[at.index] == chunk
@@ -213,24 +213,24 @@ func (d *decider) holds(at place, chunk codec.Hash) bool {
 }
 
 // continues says whether a place is right behind the last term of f.
-func (f *file) continues(at place) bool {
+func (f *file) continues(at location) bool {
 	return len(f.terms) > 0 && f.terms[len(f.terms)-1].end() == at
 }
 
-func (d *decider) grow(f *file, n, size int) {
+func (d *deduper) grow(f *file, n, size int) {
 	last := &f.terms[len(f.terms)-1]
 	last.chunks += uint32(n)
 	last.size += uint32(size)
 	d.frag.extend(n)
 }
 
-func (d *decider) begin(f *file, at place, n, size int) {
+func (d *deduper) begin(f *file, at location, n, size int) {
 	f.terms = append(f.terms, term{first: at, chunks: uint32(n), size: uint32(size)})
 	d.frag.add(n)
 }
 
-// again stores chunks once more that are stored already, but scattered.
-func (d *decider) again(b *batch, f *file, i, n, size int) {
+// storeAgain stores chunks once more that are stored already, but scattered.
+func (d *deduper) storeAgain(b *batch, f *file, i, n, size int) {
 	for range n {
 		d.add(b, f, i)
 		i++
@@ -243,10 +243,10 @@ func (d *decider) again(b *batch, f *file, i, n, size int) {
 const retest = 32
 
 // add makes chunk i a new one.
-func (d *decider) add(b *batch, f *file, i int) {
+func (d *deduper) add(b *batch, f *file, i int) {
 	c := &b.chunks[i]
-	g := d.room(b, len(c.data))
-	at := place{g, uint32(len(g.hashes))}
+	g := d.roomFor(b, len(c.data))
+	at := location{g, uint32(len(g.hashes))}
 	if at.index%retest == 0 {
 		d.choice = &choice{first: c.data}
 	}
@@ -254,38 +254,38 @@ func (d *decider) add(b *batch, f *file, i int) {
 	g.hashes = append(g.hashes, c.hash)
 	g.sizes = append(g.sizes, uint32(len(c.data)))
 	g.bytes += len(c.data)
-	g.packed += packedMost(len(c.data))
+	g.packed += maxPacked(len(c.data))
 	d.index.add(g)
 	if f.continues(at) {
 		d.grow(f, 1, len(c.data))
 	} else {
 		d.begin(f, at, 1, len(c.data))
 	}
-	f.fresh += int64(len(c.data))
+	f.newBytes += int64(len(c.data))
 	d.w.stats.newChunks.Add(1)
 	d.w.stats.newBytes.Add(int64(len(c.data)))
 	b.ops = append(b.ops, op{kind: opAdd, g: g, chunk: i})
 }
 
-// room returns the group of the open file, with room for a chunk of so many bytes.
-func (d *decider) room(b *batch, size int) *group {
-	if g := d.new; g != nil && !d.fits(g.bytes+size, g.packed+packedMost(size), len(g.hashes)+1) {
+// roomFor returns the group of the open file, with room for a chunk of so many bytes.
+func (d *deduper) roomFor(b *batch, size int) *openXorb {
+	if g := d.new; g != nil && !d.fits(g.bytes+size, g.packed+maxPacked(size), len(g.hashes)+1) {
 		d.cut(b, g)
 		d.new = nil
 	}
 	if d.new == nil {
-		d.new = d.index.newGroup()
+		d.new = d.index.newXorb()
 	}
 	return d.new
 }
 
 // fits says whether one xorb can hold so much.
-func (d *decider) fits(bytes, packed, chunks int) bool {
+func (d *deduper) fits(bytes, packed, chunks int) bool {
 	return bytes <= d.w.o.maxXorbSize && packed <= d.w.o.maxXorbPacked && chunks <= d.w.o.maxXorbChunks
 }
 
 // cut makes a group a xorb.
-func (d *decider) cut(b *batch, g *group) {
+func (d *deduper) cut(b *batch, g *openXorb) {
 	g.hash = g.root()
 	d.shardBytes += xorbBlockSize(g) + lookupEntry + chunkEntry*int64(len(g.hashes))
 	b.ops = append(b.ops, op{kind: opCut, g: g})

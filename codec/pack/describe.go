@@ -18,21 +18,21 @@ type newShard struct {
 func (s *newShard) any() bool { return s.blocks > 0 }
 
 // describe makes a shard of the files and xorbs that are complete.
-func (p *placer) describe() *newShard {
+func (a *assembler) describe() *newShard {
 	s := new(newShard)
-	s.Created = p.w.o.Created
+	s.Created = a.w.o.Created
 	var files []*file
-	for _, f := range p.files {
+	for _, f := range a.files {
 		if f.same == nil && f.id.Shard.IsZero() {
 			files = append(files, f)
 		}
 	}
-	p.w.locate(files)
+	a.w.locate(files)
 	for _, f := range files {
-		s.AddFile(p.w.fileInfo(f))
+		s.AddFile(a.w.fileInfo(f))
 	}
 	listed := map[codec.Hash]bool{}
-	for _, g := range p.xorbs {
+	for _, g := range a.xorbs {
 		if !listed[g.hash] {
 			s.AddXorb(xorbInfo(g))
 		}
@@ -57,7 +57,7 @@ func (w *Writer) blockSize(f *file) int64 {
 }
 
 // xorbBlockSize is the length of the CAS Info block of g.
-func xorbBlockSize(g *group) int64 { return shardRecord * int64(1+len(g.hashes)) }
+func xorbBlockSize(g *openXorb) int64 { return shardRecord * int64(1+len(g.hashes)) }
 
 // Entries of the lookup tables of a shard: of a file or xorb, and of a chunk.
 const (
@@ -94,7 +94,7 @@ func (w *Writer) fileInfo(f *file) *shard.FileInfo {
 }
 
 // xorbInfo is the CAS Info block of g.
-func xorbInfo(g *group) *shard.XorbInfo {
+func xorbInfo(g *openXorb) *shard.XorbInfo {
 	x := &shard.XorbInfo{Xorb: g.hash, Chunks: make([]shard.Chunk, len(g.hashes))}
 	for i, h := range g.hashes {
 		x.Chunks[i] = shard.Chunk{Hash: h, Start: x.Unpacked, Size: g.sizes[i]}
@@ -109,7 +109,7 @@ func xorbInfo(g *group) *shard.XorbInfo {
 // A storedShard is what the decider may forget.
 type storedShard struct {
 	hash  codec.Hash
-	xorbs []*group
+	xorbs []*openXorb
 }
 
 // shards is handed from the placer to the decider.

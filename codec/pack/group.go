@@ -6,9 +6,9 @@ import (
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
-// A group is new chunks that will be one xorb, or a part of one; or it stands for a
+// A openXorb is new chunks that will be one xorb, or a part of one; or it stands for a
 // xorb that was stored before.
-type group struct {
+type openXorb struct {
 	id     uint32       // in the index of the session
 	hashes []codec.Hash // nil if the ledger knows them, or nobody
 	sizes  []uint32
@@ -21,37 +21,37 @@ type group struct {
 }
 
 // isCut says that g is a xorb and gets no more chunks.
-func (g *group) isCut() bool { return !g.hash.IsZero() }
+func (x *openXorb) isCut() bool { return !x.hash.IsZero() }
 
-// packedMost is the most bytes that a chunk can have packed: it is never packed by a
+// maxPacked is the most bytes that a chunk can have packed: it is never packed by a
 // scheme that makes it larger.
-func packedMost(size int) int { return xorb.ChunkHeaderSize + size }
+func maxPacked(size int) int { return xorb.ChunkHeaderSize + size }
 
 // root returns the hash of a xorb of the chunks of g.
-func (g *group) root() codec.Hash {
-	leaves := make([]merkle.Leaf, len(g.hashes))
-	for i, h := range g.hashes {
-		leaves[i] = merkle.Leaf{Hash: h, Size: uint64(g.sizes[i])}
+func (x *openXorb) root() codec.Hash {
+	leaves := make([]merkle.Leaf, len(x.hashes))
+	for i, h := range x.hashes {
+		leaves[i] = merkle.Leaf{Hash: h, Size: uint64(x.sizes[i])}
 	}
 	return merkle.Xorb(leaves)
 }
 
-// A place is where a chunk is.
-type place struct {
-	g     *group
+// A location is where a chunk is.
+type location struct {
+	g     *openXorb
 	index uint32
 }
 
-func (p place) plus(n int) place { return place{p.g, p.index + uint32(n)} }
+func (l location) plus(n int) location { return location{l.g, l.index + uint32(n)} }
 
 // A term is a codec.Term whose xorb may not have a name yet.
 type term struct {
-	first  place
+	first  location
 	chunks uint32
 	size   uint32
 }
 
-func (t *term) end() place { return t.first.plus(int(t.chunks)) }
+func (t *term) end() location { return t.first.plus(int(t.chunks)) }
 
 // An index finds the chunks that are new in this session. It keeps one word of each
 // hash and compares the rest with the group: some 25 bytes a chunk, beside the hashes
@@ -59,17 +59,17 @@ func (t *term) end() place { return t.first.plus(int(t.chunks)) }
 // again, should it come again.
 type index struct {
 	refs   map[uint64]ref
-	groups []*group // by id
-	unused []uint32 // ids
+	groups []*openXorb // by id
+	unused []uint32    // ids
 }
 
 type ref struct{ group, index uint32 }
 
 func newIndex() *index { return &index{refs: map[uint64]ref{}} }
 
-// newGroup returns an empty group.
-func (x *index) newGroup() *group {
-	g := new(group)
+// newXorb returns an empty group.
+func (x *index) newXorb() *openXorb {
+	g := new(openXorb)
 	if n := len(x.unused); n > 0 {
 		g.id, x.unused = x.unused[n-1], x.unused[:n-1]
 		x.groups[g.id] = g
@@ -80,17 +80,17 @@ func (x *index) newGroup() *group {
 	return g
 }
 
-func (x *index) find(chunk codec.Hash) (place, bool) {
+func (x *index) find(chunk codec.Hash) (location, bool) {
 	r, ok := x.refs[chunk.Word(3)]
 	if !ok || x.groups[r.group].hashes[r.index] != chunk {
-		return place{}, false
+		return location{}, false
 	}
-	return place{x.groups[r.group], r.index}, true
+	return location{x.groups[r.group], r.index}, true
 }
 
 // add notes that the last chunk of g is new. If it stands in g already, the first place
 // counts: from there a run of equal chunks is longest.
-func (x *index) add(g *group) {
+func (x *index) add(g *openXorb) {
 	last := ref{g.id, uint32(len(g.hashes) - 1)}
 	chunk := g.hashes[last.index]
 	if at, ok := x.find(chunk); !ok || at.g != g {
@@ -99,7 +99,7 @@ func (x *index) add(g *group) {
 }
 
 // move notes that the chunks of from went behind the first n of to, and forgets from.
-func (x *index) move(from, to *group, n int) {
+func (x *index) move(from, to *openXorb, n int) {
 	for i, h := range from.hashes {
 		if r := (ref{from.id, uint32(i)}); x.refs[h.Word(3)] == r {
 			x.refs[h.Word(3)] = ref{to.id, uint32(n + i)}
@@ -109,7 +109,7 @@ func (x *index) move(from, to *group, n int) {
 }
 
 // forget takes out the chunks of g.
-func (x *index) forget(g *group) {
+func (x *index) forget(g *openXorb) {
 	for i, h := range g.hashes {
 		if r := (ref{g.id, uint32(i)}); x.refs[h.Word(3)] == r {
 			delete(x.refs, h.Word(3))
@@ -118,7 +118,7 @@ func (x *index) forget(g *group) {
 	x.release(g)
 }
 
-func (x *index) release(g *group) {
+func (x *index) release(g *openXorb) {
 	x.groups[g.id] = nil
 	x.unused = append(x.unused, g.id)
 	g.hashes, g.sizes = nil, nil

@@ -55,17 +55,17 @@ func TestSessionMemory(t *testing.T) {
 // A decided is a decider without the rest of the pipeline: what is to be stored is
 // stored at once.
 type decided struct {
-	*decider
+	*deduper
 	n     uint64
 	b     batch
-	xorbs []*group
+	xorbs []*openXorb
 }
 
 func newDecided(o Options) *decided {
 	o.fill()
 	w := &Writer{o: o}
 	w.ledger, _ = o.Known.(Ledger)
-	return &decided{decider: newDecider(w)}
+	return &decided{deduper: newDeduper(w)}
 }
 
 // add adds files of 100 chunks that are all different.
@@ -97,7 +97,7 @@ func (s *decided) send() {
 		case opCut:
 			s.xorbs = append(s.xorbs, o.g)
 		case opFlush:
-			s.w.learnt.put(storedShard{xorbs: s.xorbs})
+			s.w.storedShards.put(storedShard{xorbs: s.xorbs})
 			s.xorbs = nil
 		case opAdd, opJoin, opFile:
 		}

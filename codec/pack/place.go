@@ -8,12 +8,12 @@ import (
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
-// A placer puts packed chunks in their places and stores what is complete. It works in
+// A assembler puts packed chunks in their places and stores what is complete. It works in
 // the order of the decider's ops.
-type placer struct {
+type assembler struct {
 	w       *Writer
-	files   []*file  // complete, and not told of
-	xorbs   []*group // cut, and in no shard yet
+	files   []*file     // complete, and not told of
+	xorbs   []*openXorb // cut, and in no shard yet
 	storing sync.WaitGroup
 	slots   chan struct{} // for xorbs that are being stored
 	bodies  bodies
@@ -23,41 +23,41 @@ type placer struct {
 // another is written.
 const maxStoring = 2
 
-func newPlacer(w *Writer) *placer {
-	return &placer{w: w, slots: make(chan struct{}, maxStoring)}
+func newAssembler(w *Writer) *assembler {
+	return &assembler{w: w, slots: make(chan struct{}, maxStoring)}
 }
 
-func (p *placer) run() {
-	for b := range p.w.toPlace {
+func (a *assembler) run() {
+	for b := range a.w.toAssemble {
 		b.packed.Wait()
 		b.summed.Wait()
-		if p.w.ctx.Err() == nil {
-			if err := p.batch(b); err != nil {
-				p.w.cancel(err)
+		if a.w.ctx.Err() == nil {
+			if err := a.batch(b); err != nil {
+				a.w.cancel(err)
 			}
 		}
 		if b.flush != nil {
 			close(b.flush)
 		}
-		p.w.free <- b
+		a.w.free <- b
 	}
-	p.storing.Wait()
+	a.storing.Wait()
 }
 
-func (p *placer) batch(b *batch) error {
-	defer p.w.time(&p.w.stats.place)()
+func (a *assembler) batch(b *batch) error {
+	defer a.w.time(&a.w.stats.place)()
 	for _, o := range b.ops {
 		switch o.kind {
 		case opAdd:
-			p.add(o.g, b.chunks[o.chunk].packed)
+			a.add(o.g, b.chunks[o.chunk].packed)
 		case opJoin:
-			p.join(o.g, o.other)
+			a.join(o.g, o.other)
 		case opCut:
-			p.cut(o.g)
+			a.cut(o.g)
 		case opFile:
-			p.files = append(p.files, o.f)
+			a.files = append(a.files, o.f)
 		case opFlush:
-			if err := p.flush(); err != nil {
+			if err := a.flush(); err != nil {
 				return err
 			}
 		}
@@ -66,14 +66,14 @@ func (p *placer) batch(b *batch) error {
 }
 
 // add puts one packed chunk behind those of g.
-func (p *placer) add(g *group, packed []byte) {
-	g.body = p.bodies.grow(g.body, len(packed))
+func (a *assembler) add(g *openXorb, packed []byte) {
+	g.body = a.bodies.grow(g.body, len(packed))
 	g.body = append(g.body, packed...)
 	g.ends = append(g.ends, uint32(len(g.body)))
 }
 
 // join puts the chunks of other behind those of g.
-func (p *placer) join(g, other *group) {
+func (a *assembler) join(g, other *openXorb) {
 	shift := uint32(len(g.body))
 	for _, end := range other.ends {
 		g.ends = append(g.ends, shift+end)
@@ -82,15 +82,15 @@ func (p *placer) join(g, other *group) {
 	if len(g.body) == 0 {
 		g.body, other.body = other.body, g.body
 	}
-	g.body = p.bodies.grow(g.body, len(other.body))
+	g.body = a.bodies.grow(g.body, len(other.body))
 	g.body = append(g.body, other.body...)
-	p.bodies.put(other.body)
+	a.bodies.put(other.body)
 	other.body, other.ends = nil, nil
 }
 
 // cut stores a group as a xorb, in the background.
-func (p *placer) cut(g *group) {
-	p.xorbs = append(p.xorbs, g)
+func (a *assembler) cut(g *openXorb) {
+	a.xorbs = append(a.xorbs, g)
 	in := &xorb.Info{Xorb: g.hash, Chunks: g.hashes, PackedEnd: g.ends, UnpackedEnd: make([]uint32, len(g.sizes))}
 	var end uint32
 	for i, size := range g.sizes {
@@ -99,55 +99,55 @@ func (p *placer) cut(g *group) {
 	}
 	body := g.body
 	g.body = nil
-	p.slots <- struct{}{}
-	p.storing.Go(func() {
-		defer func() { <-p.slots }()
-		defer p.bodies.put(body)
-		defer p.w.time(&p.w.stats.storeOne)()
-		if err := p.w.sink.PutXorb(p.w.ctx, in, body); err != nil {
-			p.w.cancel(err)
+	a.slots <- struct{}{}
+	a.storing.Go(func() {
+		defer func() { <-a.slots }()
+		defer a.bodies.put(body)
+		defer a.w.time(&a.w.stats.storeOne)()
+		if err := a.w.sink.PutXorb(a.w.ctx, in, body); err != nil {
+			a.w.cancel(err)
 			return
 		}
-		p.w.stats.xorbs.Add(1)
+		a.w.stats.xorbs.Add(1)
 	})
 }
 
 // flush stores a shard of the files and xorbs that are complete.
-func (p *placer) flush() error {
-	p.storing.Wait() // a shard names no xorb that is not stored
-	if p.w.ctx.Err() != nil {
-		return context.Cause(p.w.ctx)
+func (a *assembler) flush() error {
+	a.storing.Wait() // a shard names no xorb that is not stored
+	if a.w.ctx.Err() != nil {
+		return context.Cause(a.w.ctx)
 	}
 	var hash codec.Hash
-	if s := p.describe(); s.any() {
-		defer p.w.time(&p.w.stats.storeOne)()
+	if s := a.describe(); s.any() {
+		defer a.w.time(&a.w.stats.storeOne)()
 		var err error
-		if hash, err = p.w.sink.PutShard(p.w.ctx, &s.Writer); err != nil {
+		if hash, err = a.w.sink.PutShard(a.w.ctx, &s.Writer); err != nil {
 			return err
 		}
-		p.w.stats.shards.Add(1)
-		p.w.learnt.put(storedShard{hash, p.xorbs})
+		a.w.stats.shards.Add(1)
+		a.w.storedShards.put(storedShard{hash, a.xorbs})
 	}
-	p.done(hash)
-	p.files, p.xorbs = nil, nil
+	a.done(hash)
+	a.files, a.xorbs = nil, nil
 	return nil
 }
 
 // done tells of the files that were complete when a shard was stored. Some of them may
 // be described in another.
-func (p *placer) done(shard codec.Hash) {
-	for _, f := range p.files {
+func (a *assembler) done(shard codec.Hash) {
+	for _, f := range a.files {
 		switch {
 		case f.same != nil:
 			f.id = f.same.id
 		case f.id.Shard.IsZero():
 			f.id.Shard = shard
 		}
-		p.w.stats.files.Add(1)
-		p.w.stats.bytes.Add(f.size)
-		p.w.stats.chunks.Add(int64(f.chunks))
-		if p.w.o.Done != nil {
-			p.w.o.Done(File{ID: f.id, Size: f.size, SHA256: f.sha256, Chunks: f.chunks, New: f.fresh})
+		a.w.stats.files.Add(1)
+		a.w.stats.bytes.Add(f.size)
+		a.w.stats.chunks.Add(int64(f.chunks))
+		if a.w.o.Done != nil {
+			a.w.o.Done(File{ID: f.id, Size: f.size, SHA256: f.sha256, Chunks: f.chunks, New: f.newBytes})
 		}
 	}
 }

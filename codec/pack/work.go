@@ -158,13 +158,13 @@ const packSlack = 64
 
 // pack has the workers pack the new chunks of a batch.
 func (w *Writer) pack(b *batch) {
-	b.fresh = b.fresh[:0]
+	b.newChunks = b.newChunks[:0]
 	room := 0
 	for _, o := range b.ops {
 		if o.kind == opAdd {
 			c := &b.chunks[o.chunk]
-			b.fresh = append(b.fresh, c)
-			room += packedMost(len(c.data)) + packSlack
+			b.newChunks = append(b.newChunks, c)
+			room += maxPacked(len(c.data)) + packSlack
 		}
 	}
 	if cap(b.out) < room {
@@ -172,9 +172,9 @@ func (w *Writer) pack(b *batch) {
 	}
 	out := b.out[:room]
 	b.packed.Add(1)
-	for _, some := range spread(b.fresh, func(c **chunk) int { return len((*c).data) }) {
+	for _, some := range spread(b.newChunks, func(c **chunk) int { return len((*c).data) }) {
 		for _, c := range some {
-			n := packedMost(len(c.data)) + packSlack
+			n := maxPacked(len(c.data)) + packSlack
 			c.packed, out = out[:0:n], out[n:]
 		}
 		w.do(&b.packed, func(me *worker) {

@@ -115,20 +115,20 @@ type Writer struct {
 
 	batch *batch // the open one; nil: none
 
-	tasks    chan func(*worker) // for the workers
-	toSum    []chan part        // for the goroutines that compute SHA-256
-	lane     int                // of toSum, for the file that was begun last
-	toDecide chan *batch        // for the goroutine that decides
-	toPlace  chan *batch        // for the goroutine that puts packed chunks in their places
-	free     chan *batch        // nil: one that is to be made
+	tasks      chan func(*worker) // for the workers
+	toSum      []chan part        // for the goroutines that compute SHA-256
+	lane       int                // of toSum, for the file that was begun last
+	toDedupe   chan *batch        // for the goroutine that decides
+	toAssemble chan *batch        // for the goroutine that puts packed chunks in their places
+	free       chan *batch        // nil: one that is to be made
 
-	learnt  shards // of the placer, for the decider
-	running sync.WaitGroup
-	ctx     context.Context // ended by the first error
-	cancel  context.CancelCauseFunc
-	stats   counters
-	closed  bool
-	err     error // of Close
+	storedShards shards // of the placer, for the decider
+	running      sync.WaitGroup
+	ctx          context.Context // ended by the first error
+	cancel       context.CancelCauseFunc
+	stats        counters
+	closed       bool
+	err          error // of Close
 }
 
 // maxWaiting is how many files may be complete and not told of. There are as many only if
@@ -149,11 +149,11 @@ func NewWriter(sink Sink, o Options) *Writer {
 	cores := runtime.GOMAXPROCS(0)
 	w := &Writer{
 		sink: sink, o: o,
-		tasks:    make(chan func(*worker), 4*cores),
-		toSum:    make([]chan part, cores),
-		toDecide: make(chan *batch, maxBatches),
-		toPlace:  make(chan *batch, maxBatches),
-		free:     make(chan *batch, maxBatches),
+		tasks:      make(chan func(*worker), 4*cores),
+		toSum:      make([]chan part, cores),
+		toDedupe:   make(chan *batch, maxBatches),
+		toAssemble: make(chan *batch, maxBatches),
+		free:       make(chan *batch, maxBatches),
 	}
 	w.ledger, _ = o.Known.(Ledger)
 	for range maxBatches {
@@ -165,8 +165,8 @@ func NewWriter(sink Sink, o Options) *Writer {
 		w.running.Go(w.work)
 		w.running.Go(func() { w.sum(w.toSum[i]) })
 	}
-	w.running.Go(newDecider(w).run)
-	w.running.Go(newPlacer(w).run)
+	w.running.Go(newDeduper(w).run)
+	w.running.Go(newAssembler(w).run)
 	return w
 }
 
@@ -272,7 +272,7 @@ func (w *Writer) submit() {
 	w.batch = nil
 	b.hashed.Add(1)
 	b.summed.Add(1)
-	w.toDecide <- b
+	w.toDedupe <- b
 	if !w.o.NoSHA {
 		w.sumParts(b)
 	}
@@ -316,7 +316,7 @@ func (w *Writer) Close(ctx context.Context) error {
 	for _, lane := range w.toSum {
 		close(lane)
 	}
-	close(w.toDecide)
+	close(w.toDedupe)
 	w.running.Wait()
 	w.cancel(errClosed)
 	return w.err
