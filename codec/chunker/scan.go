@@ -2,15 +2,14 @@ package chunker
 
 import "github.com/xetfs/xetfs/codec"
 
-// Cut returns the size of the chunk that begins data, which is what is left of a stream,
-// or at least codec.MaxChunkSize bytes of it. For callers that have the stream in memory
-// it saves the copy that a Chunker makes.
+// Cut returns the size of the first chunk of data. The data is the rest of a stream, or at
+// least codec.MaxChunkSize bytes of the rest.
 func Cut(data []byte) int {
 	data = data[:min(len(data), codec.MaxChunkSize)]
 	if len(data) <= MinSize {
 		return len(data)
 	}
-	// The first place where the chunk may end depends on the window before it.
+	// The first possible boundary depends on the window before it.
 	const first = MinSize - 1
 	var h uint64
 	for _, b := range data[MinSize-window : first] {
