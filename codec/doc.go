@@ -1,21 +1,23 @@
-// Package codec holds the words that all formats of xetfs share: hashes, terms,
-// pieces, the size limits, and the one kind of error that means damage.
+// Package codec has the terms that all formats of xetfs share: hashes, terms, pieces, size
+// limits, and the error kind for corrupt data.
+//
+// In order of use: Hash, ParseHash; FileID, Term, Piece, ChunkRange, ChunkSet; Corrupt,
+// CorruptError, ChunkError.
 //
 // # The formats
 //
-// Bytes are found in three steps, each a format with a package of its own:
+// A file is read in three steps. Each step is a format with a package of its own:
 //
 //	shard   file hash → terms: "chunks [a, b) of this xorb come next"
 //	xorb    chunk index → packed chunk
 //	merkle  bytes → hash, and the trees of hashes that name xorbs and files
 //
-// Everything below this folder is pure: bytes in, bytes out. No package here opens
-// a file, asks the network, reads the clock or logs.
+// All packages below this folder are pure: bytes in, bytes out. None of them opens a file,
+// sends a request, reads a clock or logs.
 //
 // # Words
 //
-// A chunk is a piece of a file, cut by its content, of at most MaxChunkSize bytes.
-// It is packed (as stored, compressed or not) or unpacked. A xorb is a row of packed
-// chunks. A term names consecutive chunks of one xorb. Ranges are [start, end). An
-// offset is in the file, in the xorb or in the term; names say which where two meet.
+// A chunk is a content-defined piece of a file, of at most MaxChunkSize bytes. It is packed (as
+// stored) or unpacked. A xorb is a sequence of packed chunks. A term names consecutive chunks
+// of one xorb. Ranges are [start, end). An offset is in the file, in the xorb or in the term.
 package codec

@@ -5,8 +5,7 @@ import (
 	"fmt"
 )
 
-// ErrCorrupt is the kind of every error that means: the bytes arrived, and
-// they are not what the format or the hash says they must be.
+// ErrCorrupt is the kind of every error about data that violates its format or its hash.
 var ErrCorrupt = errors.New("corrupt data")
 
 // A CorruptError says which format broke, where and how. It is an ErrCorrupt.

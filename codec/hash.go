@@ -9,10 +9,9 @@ import (
 
 // A Hash names a chunk, a xorb, a shard or a file by its content.
 //
-// Its text form is not plain hex. The 32 bytes are read as four little-endian
-// 64-bit words and each word is printed as 16 hex digits, so every group of
-// eight bytes appears back to front. Hashes sort as their texts do (Compare),
-// which is not the order of the raw bytes.
+// Its text form is not plain hex. The 32 bytes are four little-endian 64-bit words, and each
+// word is printed as 16 hex digits. Every group of eight bytes therefore appears reversed.
+// Hashes sort as their texts do (Compare), which is not the order of the raw bytes.
 type Hash [32]byte
 
 // ParseHash is the inverse of String. It also takes upper case, which others
@@ -51,7 +50,7 @@ func (h *Hash) UnmarshalText(text []byte) error {
 	return err
 }
 
-// IsZero says whether h is all zero: the hash of the empty file, and "none" where
+// IsZero reports whether h is all zero: the hash of the empty file, and "none" where
 // a hash may be absent.
 func (h Hash) IsZero() bool { return h == Hash{} }
 
@@ -74,9 +73,9 @@ func (h Hash) Compare(other Hash) int {
 	return 0
 }
 
-// Swapped returns h with every group of eight bytes back to front. It turns a hash
-// into the bytes its text spells, and back: shards keep a SHA-256 in this form
-// (spec: the text form of the stored hash is the usual text of the SHA-256).
+// Swapped returns h with every group of eight bytes reversed. It converts a hash to the bytes
+// that its text spells, and back. Shards store a SHA-256 in this form: the text form of the
+// stored hash is the usual text of the SHA-256.
 func (h Hash) Swapped() Hash {
 	for i := 0; i < len(h); i += 8 {
 		slices.Reverse(h[i : i+8])

@@ -2,7 +2,7 @@ package codec
 
 import "fmt"
 
-// Limits of the format. What is larger is damage.
+// Limits of the format. Larger data is corrupt.
 const (
 	MaxChunkSize  = 128 << 10 // unpacked bytes in one chunk
 	MaxXorbSize   = 64 << 20  // unpacked bytes in one xorb, and what a writer serializes
@@ -15,7 +15,7 @@ type ChunkRange struct{ Start, End uint32 }
 // Len returns the number of chunks in r.
 func (r ChunkRange) Len() int { return int(r.End) - int(r.Start) }
 
-// Contains says whether all chunks of sub are in r.
+// Contains reports whether all chunks of sub are in r.
 func (r ChunkRange) Contains(sub ChunkRange) bool {
 	return r.Start <= sub.Start && sub.End <= r.End
 }
@@ -23,7 +23,7 @@ func (r ChunkRange) Contains(sub ChunkRange) bool {
 // String returns "[start, end)".
 func (r ChunkRange) String() string { return fmt.Sprintf("[%d, %d)", r.Start, r.End) }
 
-// A Term says: these chunks of this xorb come next in the file.
+// A Term says that these chunks of this xorb come next in the file.
 type Term struct {
 	Xorb   Hash
 	Chunks ChunkRange
@@ -38,7 +38,7 @@ type Piece struct {
 	Size int64
 }
 
-// A FileID says which file, and where it is described.
+// A FileID names a file and the place of its description.
 type FileID struct {
 	File  Hash
 	Shard Hash  // zero: the source must find the file by its hash alone

@@ -81,7 +81,7 @@ func (a *Arena) Free(b Bytes) {
 	a.unused += n
 }
 
-// Stays says whether bytes may be kept for long. Few of those in the heap may: there are
+// Stays reports whether bytes may be kept for long. Few of those in the heap may: there are
 // some because what is free lies in places that are too small.
 func (a *Arena) Stays(b Bytes) bool {
 	if b.block != nil {
@@ -133,7 +133,7 @@ func (a *Arena) alloc(n int) (*block, int) {
 	return nil, 0
 }
 
-// growsLocked says whether not everything is ready that there may be.
+// growsLocked reports whether not everything is ready that there may be.
 func (a *Arena) growsLocked() bool {
 	return a.busy || a.nextLocked() > 0 || len(a.blocks) > 0 && a.blocks[len(a.blocks)-1].unready() > 0
 }

@@ -14,7 +14,7 @@ func ReadAt(fd int, p []byte, off int64) int {
 	return max(n, 0)
 }
 
-// inMemory says whether all of some bytes is in the page cache. Of what is not,
+// inMemory reports whether all of some bytes is in the page cache. Of what is not,
 // RWF_NOWAIT would begin to read it ahead, and that may have to wait for a disk that hangs.
 func inMemory(fd int, off int64, n int) bool {
 	var st unix.Cachestat_t

@@ -115,7 +115,7 @@ func (s *Set[K, V]) Len() int {
 	return s.order.Len()
 }
 
-// Closed says whether nothing that is added stays open any more.
+// Closed reports whether nothing that is added stays open any more.
 func (s *Set[K, V]) Closed() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,5 +1,6 @@
-// Package codectest helps to test formats: golden files, vectors of other
-// implementations, bytes that are the same in every run, damage, and what may hang.
+// Package codectest helps to test formats. It has golden files, vectors of other
+// implementations, reproducible bytes, damaged copies, and a time limit for calls that may
+// hang.
 package codectest
 
 import (
@@ -39,8 +40,8 @@ func Vectors(t testing.TB) string {
 	return dir
 }
 
-// SpecVectors returns the file of known answers that belongs to the specification. It
-// lies beside the folder of Vectors. Without that the test is skipped.
+// SpecVectors returns the file of known answers that belongs to the specification. The file is
+// beside the folder of Vectors. Without the file the test is skipped.
 func SpecVectors(t testing.TB) string {
 	t.Helper()
 	return filepath.Join(Vectors(t), "..", "spec", "vectors.json")
@@ -64,8 +65,8 @@ func ReadJSON(t testing.TB, v any, elem ...string) {
 	}
 }
 
-// Bytes returns n bytes that look random and are the same for the same seed: the
-// little-endian words of splitmix64, which the vectors of the specification use too.
+// Bytes returns n bytes that look random and are the same for the same seed. They are the
+// little-endian words of splitmix64, as in the vectors of the specification.
 func Bytes(seed uint64, n int) []byte {
 	b := make([]byte, 0, n+8)
 	for len(b) < n {

@@ -37,9 +37,9 @@ func Flip(b []byte, bit int) []byte {
 	return b
 }
 
-// Mutate returns damaged copies of b with a name for each: every bit inverted, every
-// byte and every aligned word zeroed or filled with ones, every proper prefix, and one byte more. Copies
-// that came out equal to b are left out.
+// Mutate returns damaged copies of b with a name for each. The damage is an inverted bit, a
+// zeroed or filled byte or aligned word, a proper prefix, or an added byte. Copies equal to b
+// are absent.
 func Mutate(b []byte) iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
 		try := func(damaged []byte, format string, args ...any) bool {

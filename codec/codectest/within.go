@@ -2,8 +2,8 @@ package codectest
 
 import "time"
 
-// Within fails the test if do has not returned in time. What hangs is left behind. Only a
-// test that fails waits.
+// Within fails the test if do has not returned in time. A call that hangs is abandoned. Only a
+// failing test waits for the limit.
 func Within(t interface {
 	Helper()
 	Fatalf(format string, args ...any)

@@ -11,7 +11,7 @@ import (
 // HeadSize is the most bytes that Is looks at.
 const HeadSize = blockSize
 
-// Is says whether something that begins with head is a journal: whether a first fragment
+// Is reports whether something that begins with head is a journal: whether a first fragment
 // is there that matches its checksum. head must hold the first HeadSize bytes, or all.
 func Is(head []byte) bool {
 	s := scanner{r: bytes.NewReader(head)}

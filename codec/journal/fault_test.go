@@ -219,13 +219,13 @@ func TestF46WrongByte(t *testing.T) {
 	}
 }
 
-// inTrailer says whether no record contains byte off.
+// inTrailer reports whether no record contains byte off.
 func inTrailer(records []read, off int) bool {
 	return !slices.ContainsFunc(records, func(r read) bool { return r.off <= int64(off) && int64(off) < r.end })
 }
 
 // wantDamageSeen checks that one wrong byte at off costs the records from it on, and
-// that the class of the tail says whether a tool can still read some of them. One
+// that the class of the tail reports whether a tool can still read some of them. One
 // length, 0, with the type 0 may look like space never written, but not like an end.
 func wantDamageSeen(t *testing.T, what string, damaged []byte, whole []read, off int) {
 	t.Helper()

@@ -136,7 +136,7 @@ func (r *Reader) read() (record []byte, off int64, err error) {
 	}
 }
 
-// beforeStart says whether a finding belongs to a record that began before Start.
+// beforeStart reports whether a finding belongs to a record that began before Start.
 func (r *Reader) beforeStart(found finding) bool {
 	if r.scan.off < r.o.Start {
 		return true

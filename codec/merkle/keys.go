@@ -38,8 +38,8 @@ var (
 	anyHashers  sync.Pool // of keys from shards: mostly the same one many times
 )
 
-// A hasher is a BLAKE3 hasher in keyed mode with room for a text and for the result,
-// which would be allocated anew for every hash if they were local variables.
+// A hasher is a BLAKE3 hasher in keyed mode with room for a text and for the result. As local
+// variables both would be allocated for every hash.
 type hasher struct {
 	blake3 *blake3.Hasher
 	key    codec.Hash

@@ -18,8 +18,8 @@ const (
 // chunk it is the hash of the chunk, for none it is zero.
 func Xorb(leaves []Leaf) codec.Hash { return root(leaves) }
 
-// File returns the hash of a file: the root of the tree over all its chunks, in file
-// order and with repetitions, hashed once more. For the empty file it is zero.
+// File returns the hash of a file. It is the root of the tree over all chunks, in file order
+// and with repetitions, hashed once more. For the empty file it is zero.
 func File(leaves []Leaf) codec.Hash {
 	if len(leaves) == 0 {
 		return codec.Hash{}
@@ -35,9 +35,8 @@ func fileHash(root codec.Hash) codec.Hash {
 	return h.sum(h.text)
 }
 
-// root merges leaves level by level until one node is left. It leaves the leaves as
-// they are; all higher levels share one slice, because the parent of a group never
-// lies behind the group.
+// root merges leaves level by level until one node is left. It does not change the leaves. All
+// higher levels share one slice, because the parent of a group is never behind the group.
 func root(leaves []Leaf) codec.Hash {
 	switch len(leaves) {
 	case 0:
@@ -65,8 +64,8 @@ func (h *hasher) mergeLevel(parents, children []Leaf) []Leaf {
 	return parents
 }
 
-// groupLen returns how many of the nodes in rest have a common parent: up to and with
-// the first from the third on whose hash ends a group, nine if there is none.
+// groupLen returns how many of the nodes in rest have a common parent. A group ends with the
+// first node from the third on whose hash ends a group, or else with the ninth.
 func groupLen(rest []Leaf) int {
 	limit := min(maxChildren, len(rest))
 	for n := minChildren; n < limit; n++ {
@@ -77,7 +76,7 @@ func groupLen(rest []Leaf) int {
 	return limit
 }
 
-// merge returns the parent of a group. What is hashed is text, one line per child:
+// merge returns the parent of a group. It hashes a text with one line per child:
 //
 //	64 hex digits of the hash's text form, " : ", decimal size, "\n"
 func (h *hasher) merge(group []Leaf) Leaf {

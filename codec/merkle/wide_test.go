@@ -31,7 +31,8 @@ func TestWide(t *testing.T) {
 	check(len(data))
 }
 
-// How both ways compare, at the length from which the wide one is used and at a usual one.
+// BenchmarkWide compares both libraries, at the length from which the wide one is used and at a
+// usual length.
 func BenchmarkWide(b *testing.B) {
 	was := hasWide
 	b.Cleanup(func() { hasWide = was })

@@ -9,7 +9,7 @@ import (
 	"io"
 )
 
-// Is says whether b looks like a document or a list of symbols or keys: it ends with a
+// Is reports whether b looks like a document or a list of symbols or keys: it ends with a
 // line of 64 hex digits.
 func Is(b []byte) bool {
 	start := len(b) - sumSize - 1

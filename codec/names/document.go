@@ -85,8 +85,8 @@ func Decode(b []byte, doc Document) error {
 	return nil
 }
 
-// checkFormat goes once over the whole line, so that a document from the future is told
-// as such whatever else is in it.
+// checkFormat scans the whole line once, so that a document of a newer format is reported as
+// such whatever else it has.
 func checkFormat(what string, text []byte) error {
 	s := scanner{what: what, b: text}
 	known := 0
@@ -142,9 +142,9 @@ func open(what string, b []byte, limit int) ([]byte, error) {
 	return text, nil
 }
 
-// CheckValue says whether a value is the one that the key of an atom names by its hash:
-// a version, an index page, an entry or a list of symbols, a sweep list. Shards and xorbs
-// have other hashes and are not for it. The error is a codec.ErrCorrupt.
+// CheckValue reports whether a value has the hash in the key of an atom: a version, an index
+// page, a symbol entry or list, or a sweep list. Shards and xorbs have other hashes and are not
+// accepted. The error is a codec.ErrCorrupt.
 func CheckValue(k Key, value []byte) error {
 	p, err := ParseKey(k)
 	if err != nil {

@@ -256,7 +256,7 @@ func TestF48Limit(t *testing.T) {
 	}
 }
 
-// A format from the future is told as such, whatever else is in the document.
+// A document of a newer format is reported as such, whatever else it has.
 func TestNewer(t *testing.T) {
 	for name, text := range map[string]string{
 		"alone":           `{"format":2}`,
@@ -293,7 +293,7 @@ func TestMutations(t *testing.T) {
 	}
 }
 
-// What Decode would refuse is not encoded.
+// Encode refuses all that Decode would refuse.
 func TestEncodeRefuses(t *testing.T) {
 	version := func(change func(v *Version)) *Version {
 		v := someVersion()
@@ -355,7 +355,7 @@ func TestEncodeRefuses(t *testing.T) {
 	}
 }
 
-// What is wrong in the other documents, beyond what Encode refuses.
+// Decode also refuses errors in the other documents that Encode cannot make.
 func TestDecodeRefuses(t *testing.T) {
 	tests := []struct {
 		name     string

@@ -18,10 +18,10 @@ const (
 	maxFields = 4096 // of one object
 )
 
-// A scanner reads JSON, value by value, from b. The package of the standard library
-// takes "SEQ" for "seq" and the last of two fields of one name, and builds what is to
-// be skipped; a scanner does not. After the first thing that is wrong it reads nothing
-// more, so that its callers ask for err once.
+// A scanner reads JSON, value by value, from b. The package of the standard library accepts
+// "SEQ" for "seq" and the last of two fields with one name. It also builds values that are
+// skipped. A scanner does none of that. After the first error it reads nothing more, so its
+// callers check err once.
 type scanner struct {
 	what  string // for errors
 	b     []byte
@@ -74,7 +74,7 @@ func (s *scanner) nest(open byte) bool {
 	return s.err == nil
 }
 
-// more says whether another element follows, and passes the comma before it.
+// more reports whether another element follows, and passes the comma before it.
 func (s *scanner) more(first bool, end byte) bool {
 	switch c := s.peek(); {
 	case s.err != nil:

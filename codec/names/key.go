@@ -32,7 +32,7 @@ const (
 	SweepListPrefix  = "gcl/"
 )
 
-// A Kind is a layer of the store, or what stands beside the layers.
+// A Kind is a layer of the store, or a kind of object beside the layers.
 type Kind uint8
 
 // The kinds of objects that a key can name.
@@ -92,8 +92,8 @@ func VersionKey(v *Version, value []byte) Key {
 	return Parsed{Kind: VersionKind, Symbol: v.Symbol, Version: v.Number, Time: v.Time, Hash: blake3.Sum256(value), Seq: v.Seq}.Key()
 }
 
-// VersionsPrefix is what the keys of all versions of a symbol begin with. What begins
-// so belongs to that symbol.
+// VersionsPrefix is the common prefix of the keys of all versions of a symbol. No other key has
+// it.
 func VersionsPrefix(symbol string) string { return VersionPrefix + "*sTt*" + escape(symbol) + "*" }
 
 // SnapshotKey is the key of a Snapshot. The name is one that CheckSnapshot likes.
@@ -169,10 +169,10 @@ func hashKey(prefix string, h [32]byte) Key {
 	return Key(prefix + text[:2] + "/" + text)
 }
 
-// ParseKey is the inverse of the functions that spell keys. Whoever lists a store
-// skips the keys that do not parse.
+// ParseKey is the inverse of the functions that spell keys. A caller that lists a store skips
+// the keys that do not parse.
 func ParseKey(k Key) (Parsed, error) {
-	// What is read leniently here is spelled again below, and is the same or no key.
+	// The parser is lenient. Its result is spelled again below, and must be equal.
 	p, ok := parseKey(string(k))
 	if !ok || len(k) > maxKey || p.Key() != k {
 		return Parsed{}, fmt.Errorf("key %.200q: not a key of a store", k)

@@ -134,9 +134,9 @@ func (s *scanner) sweptKey() Key {
 	return k
 }
 
-// EncodeSweepList returns the value of a sweep list: a line for each key, and a line
-// with the BLAKE3 of those before it, without the newline of the last. The keys must be
-// sorted.
+// EncodeSweepList returns the value of a sweep list: a line for each key, and a line with the
+// BLAKE3 of the lines before it. The newline before the last line is not hashed. The keys must
+// be sorted.
 func EncodeSweepList(keys []Key) ([]byte, error) {
 	var b []byte
 	for i, k := range keys {

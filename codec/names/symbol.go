@@ -28,8 +28,8 @@ func SymbolOf(p Parsed) Symbol {
 	return Symbol{Name: p.Symbol, Seq: p.Seq, Time: p.Time, Gone: p.Gone}
 }
 
-// MergeSymbols returns the state of every symbol, sorted by name: its entry with the
-// highest seq, and at equal seq the one that adds it. Neither order nor repetition of the
+// MergeSymbols returns the state of every symbol, sorted by name. The entry with the highest
+// seq wins; at equal seq the one that adds the symbol wins. Neither order nor repetition of the
 // entries matters.
 func MergeSymbols(lists ...[]Symbol) []Symbol {
 	newest := map[string]Symbol{}
@@ -43,8 +43,8 @@ func MergeSymbols(lists ...[]Symbol) []Symbol {
 	return slices.SortedFunc(maps.Values(newest), func(a, b Symbol) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// wins says whether s stands for its symbol, rather than old. The time only makes the
-// answer the same for everybody.
+// wins reports whether s replaces old as the entry of its symbol. The time only makes the
+// result the same for all readers.
 func (s Symbol) wins(old Symbol) bool {
 	switch {
 	case s.Seq != old.Seq:
@@ -55,13 +55,13 @@ func (s Symbol) wins(old Symbol) bool {
 	return s.Time.After(old.Time)
 }
 
-// EncodeSymbols returns the value of a compacted symbol list: for each symbol a line
+// EncodeSymbols returns the value of a compacted symbol list. It has a line for each symbol:
 //
 //	["org/model","17","add","1700000000000000000"]
 //
-// with name, seq, "add" or "delete", and nanoseconds since 1970; then a line with the
-// BLAKE3 of those before it, without the newline of the last. The symbols must be sorted
-// and each there once, as MergeSymbols returns them.
+// The fields are name, seq, "add" or "delete", and nanoseconds since 1970. The last line has
+// the BLAKE3 of the lines before it, without the last newline. The symbols must be sorted and
+// unique, as MergeSymbols returns them.
 func EncodeSymbols(list []Symbol) ([]byte, error) {
 	var b []byte
 	for i, s := range list {

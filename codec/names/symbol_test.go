@@ -44,8 +44,8 @@ func TestMergeSymbols(t *testing.T) {
 	}
 }
 
-// The merge depends neither on order nor on repetition, so that several compactions at
-// once do no harm; and what is merged is encoded and read again.
+// The merge depends neither on order nor on repetition, so that concurrent compactions do no
+// harm. Its result is encoded and decoded.
 func TestMergeSymbolsInAnyOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		entries := rapid.SliceOf(rapid.Custom(func(t *rapid.T) Symbol {

@@ -59,7 +59,7 @@ func badName(name string) string {
 	return ""
 }
 
-// plain says whether a byte stands for itself in a key.
+// plain reports whether a byte is spelled as it is in a key.
 func plain(c byte) bool {
 	return 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '.' || c == '_' || c == '-'
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
-// A Version is one element of a symbol's list of versions (ver): one change, a publish
-// or a deletion. The newest element, the head, leads to all others: one by one through
-// Parent, or through the rows and Next, about 128 versions for each step.
+// A Version is one element of a symbol's list of versions (ver): one change, a publish or a
+// deletion. The newest element, the head, leads to all others. Parent leads to the element
+// before, the rows and Next skip about 128 versions at each step.
 //
 //	kind      "write" or "delete"
 //	symbol    name
@@ -79,8 +79,8 @@ func DecodeVersion(k Key, b []byte) (*Version, error) {
 	return v, nil
 }
 
-// IsDeleted says whether a version was deleted up to this change. Asked of the head, the
-// answer is the last word.
+// IsDeleted reports whether a version was deleted up to this change. The answer of the head is
+// final.
 func (v *Version) IsDeleted(number uint64) bool {
 	_, gone := v.Deletion(number)
 	return gone

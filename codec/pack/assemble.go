@@ -12,7 +12,7 @@ import (
 // the order of the decider's ops.
 type assembler struct {
 	w       *Writer
-	files   []*file     // complete, and not told of
+	files   []*file     // complete, and not reported to Done
 	xorbs   []*openXorb // cut, and in no shard yet
 	storing sync.WaitGroup
 	slots   chan struct{} // for xorbs that are being stored
@@ -133,8 +133,8 @@ func (a *assembler) flush() error {
 	return nil
 }
 
-// done tells of the files that were complete when a shard was stored. Some of them may
-// be described in another.
+// done reports the files that were complete when a shard was stored. Another shard may describe
+// some of them.
 func (a *assembler) done(shard codec.Hash) {
 	for _, f := range a.files {
 		switch {
@@ -185,7 +185,7 @@ func (s *bodies) get() []byte {
 	return body
 }
 
-// put takes back a body that nobody uses any more.
+// put takes an unused body back.
 func (s *bodies) put(body []byte) {
 	if cap(body) < wholeBody {
 		return

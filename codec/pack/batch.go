@@ -17,7 +17,7 @@ type batch struct {
 	out       []byte // room for them, packed
 	chunks    []chunk
 	pieces    []piece
-	ops       []op          // what the decider wants done
+	ops       []op          // for the assembler
 	newChunks []*chunk      // the new chunks
 	flush     chan struct{} // closed when all before is stored; nil for most
 
@@ -43,19 +43,18 @@ type piece struct {
 
 func (p piece) whole() bool { return p.first && p.last }
 
-// A file is one file on its way. Its parts belong to those who fill them in, one after
-// another.
+// A file is one file in the pipeline. Each stage fills in its own part, one after another.
 type file struct {
-	// Of AddFile.
+	// Set by AddFile:
 	begun bool
 	lane  int   // of Writer.toSum
 	bad   error // it could not be read to its end
 
-	// Of those who compute SHA-256.
+	// Set by the workers that compute SHA-256:
 	sum    hash.Hash
 	sha256 [32]byte
 
-	// Of the decider.
+	// Set by the deduper:
 	id       codec.FileID // the shard is known already if it was stored before
 	same     *file        // that is described in this shard already, and is the same
 	terms    []term
@@ -118,8 +117,8 @@ func (b *batch) piece(f *file) *piece {
 	return &b.pieces[len(b.pieces)-1]
 }
 
-// A choice is the scheme for up to retest new chunks of a file that follow each other.
-// Whoever packs one of them first makes it.
+// A choice is the scheme for up to retest consecutive new chunks of a file. The worker that
+// packs one of them first makes the choice.
 type choice struct {
 	once   sync.Once
 	first  []byte // the first of the chunks decides

@@ -23,14 +23,14 @@ func (d *deduper) end(b *batch, f *file) {
 	d.trim()
 }
 
-// What is kept of one file for the next: room for the leaves of 4 GiB or so, and xorbs.
+// The limits of the state that is reused for the next file: leaves of about 4 GiB, and xorbs.
 const (
 	maxLeaves = 1 << 16
 	maxStored = 1 << 12
 )
 
-// trim forgets what no file is open for. A xorb that comes again gets another group,
-// which nobody compares with the old one then.
+// trim forgets the state that only the closed file needed. A xorb that is found again gets
+// another openXorb, which is not compared with the old one.
 func (d *deduper) trim() {
 	d.leaves = d.leaves[:0]
 	if cap(d.leaves) > maxLeaves {
@@ -96,7 +96,7 @@ func (d *deduper) describe(f *file) {
 	d.shardBytes += d.w.blockSize(f) + lookupEntry
 }
 
-// isDescribed says whether a File Info block is that of the open file. Its name alone
+// isDescribed reports whether a File Info block is that of the open file. Its name alone
 // says nothing: the terms must have the chunks and the bytes that the file has.
 func (d *deduper) isDescribed(in *shard.FileInfo) bool {
 	if len(in.Verify) != len(in.Terms) {

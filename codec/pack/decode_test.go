@@ -13,8 +13,8 @@ import (
 	"github.com/zeebo/blake3"
 )
 
-// What is in this file shares no code with the writer: it reads xorbs and shards as the
-// specification draws them, so that both cannot be wrong together.
+// This file shares no code with the writer. It reads xorbs and shards as the specification
+// draws them, so that both cannot have the same defect.
 
 // A name is a hash as others write it: 64 digits, groups of eight bytes back to front.
 type name string

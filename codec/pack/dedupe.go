@@ -5,7 +5,7 @@ import (
 	"github.com/xetfs/xetfs/codec/merkle"
 )
 
-// An op is something for the placer to do, in the order of ops.
+// An op is an operation of the assembler, in the order of ops.
 type op struct {
 	kind  opKind
 	g     *openXorb
@@ -24,8 +24,8 @@ const (
 	opFlush               // what is complete becomes a shard
 )
 
-// A deduper decides which chunks are new and where they go. It works in the order in
-// which files were added.
+// A deduper decides which chunks are new and where they go. It works in the order in which
+// files were added.
 type deduper struct {
 	w      *Writer
 	index  *index
@@ -78,8 +78,8 @@ func (d *deduper) batch(b *batch) {
 	}
 }
 
-// takeStored hands over to the ledger what was stored, and forgets it. What the ledger does
-// not take is kept while there is room.
+// takeStored reports stored shards to the ledger and forgets them. Shards that the ledger does
+// not learn are remembered while there is room.
 func (d *deduper) takeStored() {
 	for _, s := range d.w.storedShards.take() {
 		learnt := d.w.ledger != nil && d.w.ledger.Learn(s.hash)
@@ -166,15 +166,15 @@ func (d *deduper) match(b *batch, f *file, i, end int) int {
 	return n
 }
 
-// next returns the place behind the last term of f, if it holds the chunk: a term that
-// grows is better than a new one.
+// next returns the location behind the last term of f, if it has the chunk. A longer term is
+// better than a new one.
 func (d *deduper) next(f *file, chunk codec.Hash) (location, bool) {
 	if len(f.terms) == 0 {
 		return location{}, false
 	}
 	at := f.terms[len(f.terms)-1].end()
 	if d.w.ledger == nil && at.g.hashes == nil {
-		return location{}, false // nobody can tell
+		return location{}, false // unknown
 	}
 	return at, d.isAt(at, chunk)
 }
@@ -199,7 +199,7 @@ func (d *deduper) find(chunk codec.Hash) (location, bool) {
 	return location{g, index}, true
 }
 
-// isAt says whether the chunk at a place has the given hash.
+// isAt reports whether the chunk at a place has the given hash.
 func (d *deduper) isAt(at location, chunk codec.Hash) bool {
 	switch {
 	case at.g.hashes != nil || !at.g.isCut():
@@ -212,7 +212,7 @@ func (d *deduper) isAt(at location, chunk codec.Hash) bool {
 	return ok && found == at
 }
 
-// continues says whether a place is right behind the last term of f.
+// continues reports whether a place is right behind the last term of f.
 func (f *file) continues(at location) bool {
 	return len(f.terms) > 0 && f.terms[len(f.terms)-1].end() == at
 }
@@ -267,7 +267,7 @@ func (d *deduper) add(b *batch, f *file, i int) {
 	b.ops = append(b.ops, op{kind: opAdd, g: g, chunk: i})
 }
 
-// roomFor returns the group of the open file, with room for a chunk of so many bytes.
+// roomFor returns the open xorb of the open file, with room for a chunk of size bytes.
 func (d *deduper) roomFor(b *batch, size int) *openXorb {
 	if g := d.new; g != nil && !d.fits(g.bytes+size, g.packed+maxPacked(size), len(g.hashes)+1) {
 		d.cut(b, g)
@@ -279,7 +279,7 @@ func (d *deduper) roomFor(b *batch, size int) *openXorb {
 	return d.new
 }
 
-// fits says whether one xorb can hold so much.
+// fits reports whether one xorb can hold so much.
 func (d *deduper) fits(bytes, packed, chunks int) bool {
 	return bytes <= d.w.o.maxXorbSize && packed <= d.w.o.maxXorbPacked && chunks <= d.w.o.maxXorbChunks
 }

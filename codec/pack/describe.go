@@ -14,7 +14,7 @@ type newShard struct {
 	blocks int
 }
 
-// any says whether there is something in it.
+// any reports whether there is something in it.
 func (s *newShard) any() bool { return s.blocks > 0 }
 
 // describe makes a shard of the files and xorbs that are complete.
@@ -42,12 +42,12 @@ func (a *assembler) describe() *newShard {
 	return s
 }
 
-// shardRecord is the size of everything in a shard: of a term, a chunk, the header of
-// their block, and of the header of all.
+// shardRecord is the size of every record in a shard: a term, a chunk, a block header, and the
+// header of the shard.
 const shardRecord = 48
 
-// blockSize is the length of the File Info block of f: a header, a record for each term
-// and for its verification hash, and one for the SHA-256.
+// blockSize is the length of the File Info block of f. The block has a header, a record for
+// each term and for its verification hash, and one for the SHA-256.
 func (w *Writer) blockSize(f *file) int64 {
 	records := 1 + 2*len(f.verify)
 	if !w.o.NoSHA {

@@ -30,8 +30,8 @@ func within(t fataler, do func()) {
 	codectest.Within(t, time.Minute, "the call", do)
 }
 
-// Whenever the Sink fails, for good or once, the error comes back from some call and from
-// all after it, and what is stored is whole.
+// If the Sink fails, once or permanently, some call and all later calls return the error. All
+// stored objects are complete.
 func TestSinkFails(t *testing.T) {
 	full := errors.New("disk full")
 	for _, once := range []bool{false, true} {
@@ -77,8 +77,8 @@ func (s *session) fill(t *testing.T, want error) {
 	}
 }
 
-// checkTold checks that what is stored is whole, and that the files that were told of
-// are among it.
+// checkTold checks that all stored objects are complete, and that the reported files are among
+// them.
 func checkTold(t fataler, s *session) {
 	t.Helper()
 	c, err := s.sink.decode()

@@ -44,8 +44,8 @@ func (f *fragmentation) extend(chunks int) {
 	f.sum += chunks
 }
 
-// allows says whether a new term of so many chunks that are stored already may be
-// used, rather than storing them again.
+// allows reports whether a new term of stored chunks may be used instead of storing the chunks
+// again.
 func (f *fragmentation) allows(chunks int) bool {
 	if len(f.lengths) < maxLengths {
 		return true

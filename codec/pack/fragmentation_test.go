@@ -70,8 +70,8 @@ func (f *fragmentation) play(t *testing.T, word string) {
 	}
 }
 
-// crumbs is a file of which every fourth chunk is one of a store, and the others are
-// new: half of its terms have one chunk, half have three.
+// crumbs returns a file with every fourth chunk from a store and new chunks between them. Half
+// of its terms have one chunk, half have three.
 func crumbs(chunks int) (stored, file []byte) {
 	const size = 131_072 // of every chunk: there is no place to cut
 	for i := range chunks {
@@ -90,8 +90,8 @@ func constant(a, b byte, size int) []byte {
 	return bytes.Repeat([]byte{b, a, a}, size/3+1)[:size]
 }
 
-// A file of crumbs has some of them stored again, until it is in larger pieces; and all
-// of it is found when it is packed once more.
+// Some chunks of a fragmented file are stored again, until its terms are longer. A second pack
+// finds all of the file.
 func TestCrumbs(t *testing.T) {
 	stored, file := crumbs(500)
 	sink := newMemory()
@@ -128,8 +128,8 @@ func (l *ledger) learnAll(c *content) {
 	}
 }
 
-// A long run of one value between other things does not make crumbs for ever: what is
-// stored again is found as one run from then on.
+// A long run of one value between other data does not stay fragmented. The chunks that were
+// stored again are found as one run.
 func TestRunsOfOneValue(t *testing.T) {
 	s := newSession(t, newMemory(), Options{NoSHA: true})
 	data := codectest.Bytes(1, 20<<20)

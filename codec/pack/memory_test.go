@@ -18,8 +18,8 @@ func (sponge) Chunk(codec.Hash, uint32) (codec.Hash, bool)         { return code
 func (sponge) File(codec.Hash) (*shard.FileInfo, codec.Hash, bool) { return nil, codec.Hash{}, false }
 func (sponge) Learn(codec.Hash) bool                               { return true }
 
-// What a session remembers of each new chunk once it is stored: nothing with a Ledger,
-// little without, and that only of the last maxKept.
+// A session with a Ledger remembers nothing of a new chunk once it is stored. Without a Ledger
+// it remembers little, and only the last maxKept chunks.
 func TestSessionMemory(t *testing.T) {
 	if codectest.Race {
 		t.Skip("the race detector takes memory of its own")

@@ -6,11 +6,11 @@ import (
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
-// A openXorb is new chunks that will be one xorb, or a part of one; or it stands for a
+// An openXorb is new chunks that will be one xorb or a part of one. It can also represent a
 // xorb that was stored before.
 type openXorb struct {
 	id     uint32       // in the index of the session
-	hashes []codec.Hash // nil if the ledger knows them, or nobody
+	hashes []codec.Hash // nil: only the ledger has them, or none
 	sizes  []uint32
 	bytes  int
 	packed int        // the most bytes they can have packed
@@ -53,10 +53,9 @@ type term struct {
 
 func (t *term) end() location { return t.first.plus(int(t.chunks)) }
 
-// An index finds the chunks that are new in this session. It keeps one word of each
-// hash and compares the rest with the group: some 25 bytes a chunk, beside the hashes
-// of the groups. Of two chunks with one word it finds the last; the other is stored
-// again, should it come again.
+// An index finds the chunks that are new in this session. It has one word of each hash and
+// compares the rest with the openXorb. This takes about 25 bytes per chunk beside the hashes.
+// If two chunks have the same word, it finds the last one; the other one may be stored again.
 type index struct {
 	refs   map[uint64]ref
 	groups []*openXorb // by id
@@ -88,8 +87,8 @@ func (x *index) find(chunk codec.Hash) (location, bool) {
 	return location{x.groups[r.group], r.index}, true
 }
 
-// add notes that the last chunk of g is new. If it stands in g already, the first place
-// counts: from there a run of equal chunks is longest.
+// add notes that the last chunk of g is new. If g has the chunk already, the first location
+// counts: a run of equal chunks is longest from there.
 func (x *index) add(g *openXorb) {
 	last := ref{g.id, uint32(len(g.hashes) - 1)}
 	chunk := g.hashes[last.index]

@@ -18,9 +18,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// Files of random pieces, many of them the same, come back as they were, under whatever
-// limits, and no chunk is stored twice without need. When the same files are packed
-// once more, nothing new is stored.
+// Files of random and repeated pieces are read back unchanged, under all limits. No chunk is
+// stored twice without need, and a second pack of the files stores nothing.
 func TestPackReadBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := Options{
@@ -195,8 +194,8 @@ func TestManyKnownFiles(t *testing.T) {
 	s.close()
 }
 
-// What no Ledger learns is remembered as long as there is room: the chunks that were
-// stored first are forgotten first, and stored again.
+// Chunks that no Ledger learns are remembered while there is room. The oldest ones are
+// forgotten first, and stored again.
 func TestForgotten(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -318,8 +317,8 @@ func (l *ledger) keepSHA() {
 	}
 }
 
-// Chunks fill a xorb as far as they go: another one would be too large for it, with its
-// header, even if it does not compress; and there is a most of them.
+// Chunks fill a xorb until the next one would exceed its size, with its header and without
+// compression. The number of chunks is limited, too.
 func TestXorbLimits(t *testing.T) {
 	const mib = 1 << 20
 	tiny := func(n int) (files [][]byte) {

@@ -36,7 +36,7 @@ func (m *memory) ask(what string) error {
 	return m.before(what)
 }
 
-// PutXorb implements Sink. It scribbles over the body in the end: nobody may use it then.
+// PutXorb implements Sink. It overwrites the body in the end, since no caller may use it then.
 func (m *memory) PutXorb(_ context.Context, in *xorb.Info, body []byte) error {
 	kept := bytes.Clone(body)
 	if err := m.ask("xorb"); err != nil {
@@ -171,7 +171,7 @@ func (c *content) check(f decodedFile) error {
 	return nil
 }
 
-// holds says whether a file has just these bytes.
+// holds reports whether a file has just these bytes.
 func (c *content) holds(f decodedFile, data []byte) bool {
 	for _, t := range f.terms {
 		for _, chunk := range c.xorbs[t.xorb].chunks[t.start:t.end] {
@@ -201,7 +201,7 @@ type session struct {
 	t    fataler
 	sink *memory
 	w    *Writer
-	want [][]byte // the files that must be told of, in order
+	want [][]byte // the files that must be reported, in order
 	done []File
 }
 

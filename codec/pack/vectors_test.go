@@ -173,8 +173,8 @@ func (m *manifest) terms(session string, file name) []manifestTerm {
 	return nil
 }
 
-// The reference uploads files side by side, so their order is not that of the manifest:
-// it can be told from where their chunks stand.
+// The reference uploads files concurrently, so their order is not that of the manifest. The
+// locations of their chunks show it.
 func (m *manifest) order(t *testing.T, s *manifestSession) {
 	if len(s.Files) < 50 {
 		return
@@ -329,7 +329,7 @@ func TestJavaScriptFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s := newSession(t, newMemory(), Options{NoSHA: true}) // which the file's hash stands for
+	s := newSession(t, newMemory(), Options{NoSHA: true}) // the file hash replaces it
 	var packed []int
 	for i, f := range m.Files {
 		data := make([]byte, 0, f.Size)
@@ -389,7 +389,7 @@ func TestSpecification(t *testing.T) {
 	for _, v := range spec.Vectors {
 		data, ok := generators[v.Input.Generator+v.Input.File]
 		if v.Kind != "file" || !ok {
-			continue // or it is a file that nobody has
+			continue // or no list has the file
 		}
 		seen++
 		t.Run(v.Name, func(t *testing.T) {
@@ -456,7 +456,7 @@ func compareFile(t *testing.T, c *content, block decodedFile, expected []byte) {
 	if block.name != want.File {
 		t.Errorf("file hash %s, want %s", block.name, want.File)
 	}
-	// A chunk that comes twice stands in the xorb once, and the hash is that of all.
+	// A repeated chunk is in the xorb once, and the hash covers all.
 	if want.Xorb != "" && rootOf(chunks) != want.Xorb {
 		t.Errorf("xorb hash %s, want %s", rootOf(chunks), want.Xorb)
 	}

@@ -73,7 +73,7 @@ func (w *Writer) hash(b *batch) {
 	}
 }
 
-// wholeSize is the work that a piece means for those who sum whole files.
+// wholeSize is the work of a piece for the stage that sums whole files.
 func (b *batch) wholeSize(p *piece) int {
 	if !p.whole() {
 		return 0
@@ -91,9 +91,9 @@ type part struct {
 	p piece
 }
 
-// sumParts has the parts in a batch summed. SHA-256 goes through a file from its beginning
-// to its end and cannot be spread; but of files that follow each other one can be summed
-// beside the other, as far as they are in batches on their way.
+// sumParts lets workers sum the parts in a batch. The SHA-256 of one file cannot be spread over
+// workers. Several files can be summed concurrently, as far as they are in batches in the
+// pipeline.
 func (w *Writer) sumParts(b *batch) {
 	for _, p := range b.pieces {
 		if p.whole() {
@@ -118,7 +118,7 @@ func (w *Writer) sum(parts <-chan part) {
 	}
 }
 
-// sum goes on with the SHA-256 of a file.
+// sum continues the SHA-256 of a file.
 func (b *batch) sum(p piece) {
 	f := p.f
 	if p.whole() && p.end-p.start == 1 {
@@ -137,8 +137,8 @@ func (b *batch) sum(p piece) {
 	}
 }
 
-// pack packs one chunk, by the scheme that was chosen for it or by the best of those
-// that are to be tried, into the room that c.packed has.
+// pack packs one chunk into the room of c.packed. It uses the chosen scheme, or the best of the
+// schemes in try.
 func (me *worker) pack(c *chunk, try []xorb.Scheme) {
 	if len(try) == 0 {
 		c.packed = me.packer.Append(c.packed[:0], c.data, c.choice.make())

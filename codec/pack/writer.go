@@ -43,13 +43,13 @@ type Ledger interface {
 	// Chunk returns the hash of a chunk of a xorb that Lookup or a shard has named.
 	Chunk(xorb codec.Hash, index uint32) (chunk codec.Hash, ok bool)
 
-	// File returns how a file is described, and in which shard, if all of it is there:
-	// the chunks that its terms lead to have the verification hashes that it says.
-	// Whether these are the chunks of the file is for the Writer to see.
+	// File returns the description and the shard of a file, if all of it is stored. The chunks
+	// of its terms have the verification hashes of the description. The Writer checks that
+	// these are the chunks of the file.
 	File(file codec.Hash) (in *shard.FileInfo, shard codec.Hash, ok bool)
 
-	// Learn tells of a shard that the Sink has stored. If it says no, the Writer goes
-	// on remembering what is in it, as long as it has room.
+	// Learn reports a shard that the Sink has stored. If Learn returns false, the Writer
+	// continues to remember the shard while it has room.
 	Learn(shard codec.Hash) bool
 }
 
@@ -57,11 +57,11 @@ type Ledger interface {
 type Options struct {
 	Known   Known         // may be a Ledger; nil: deduplicate within this session only
 	Schemes []xorb.Scheme // tried per chunk, smallest wins; nil: as the reference chooses
-	Done    func(File)    // for each file, when its shard is stored; nil: nobody asks
+	Done    func(File)    // called for each file when its shard is stored; may be nil
 	NoSHA   bool          // leave out the SHA-256 of files
 
-	// Clock gives the time since some moment; nil: Stats has no times. This package
-	// reads no clock by itself.
+	// Clock returns the time since some moment. nil: Stats has no times. This package reads no
+	// other clock.
 	Clock func() time.Duration
 
 	Created    time.Time // of the shards; zero: not recorded
@@ -105,9 +105,9 @@ type File struct {
 	New    int64 // bytes of it that were not stored before
 }
 
-// A Writer packs files: chunks into xorbs, xorbs and files into shards. Its methods are
-// called by one goroutine, Stats by any. When a call fails for another reason than the
-// file, because the Sink did or a context ended, all later calls give the same error.
+// A Writer packs files: chunks into xorbs, xorbs and files into shards. One goroutine calls its
+// methods, any may call Stats. After a failure of the Sink or a canceled context all later
+// calls return the same error.
 type Writer struct {
 	sink   Sink
 	o      Options
@@ -131,12 +131,11 @@ type Writer struct {
 	err          error // of Close
 }
 
-// maxWaiting is how many files may be complete and not told of. There are as many only if
-// most of them add nothing to the shard that is being made, or it would be stored before.
+// maxWaiting is how many files may be complete and not reported to Done. The number is only
+// reached if most files add nothing to the open shard.
 const maxWaiting = 1 << 17
 
-// maxKept is how many chunks of stored shards are remembered that no Ledger has learnt.
-// Those that were stored first are forgotten, and stored again should they come again.
+// maxKept is how many chunks of stored shards are remembered that no Ledger has learned.
 const maxKept = 1 << 21
 
 // maxBatches bounds the batches on their way. Channels of batches have room for all, so
@@ -170,12 +169,11 @@ func NewWriter(sink Sink, o Options) *Writer {
 	return w
 }
 
-// AddFile reads r to its end. The file is readable, and Options.Done is called for
-// it, once its shard is stored: some time later, at the latest in Close. Done is called
-// in the order of AddFile.
+// AddFile reads r to its end. The file is readable once its shard is stored, at the latest in
+// Close. Options.Done is called then, in the order of AddFile.
 //
-// If r fails, AddFile returns its error and the Writer goes on: the file is left out,
-// without Done, though chunks of it may be stored.
+// If r fails, AddFile returns its error and the Writer continues. The file is left out, without
+// a call of Done. Chunks of the file may be stored.
 func (w *Writer) AddFile(ctx context.Context, r io.Reader) error {
 	f := new(file)
 	in := input{r: r}
@@ -222,8 +220,8 @@ func (w *Writer) next(in *input) (int, error) {
 	return chunker.Cut(b.rest()), nil
 }
 
-// open makes sure that there is a batch with room for a chunk. What was read and not cut
-// goes on in it.
+// open makes sure that a batch with room for a chunk exists. It takes over the bytes that were
+// read and not cut.
 func (w *Writer) open(ctx context.Context) error {
 	if err := w.ended(ctx); err != nil {
 		return err

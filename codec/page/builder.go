@@ -33,7 +33,7 @@ func (s Sizes) Check() error {
 	return nil
 }
 
-// ends says whether a page of this level ends behind key, with size bytes so far. Each
+// ends reports whether a page of this level ends behind key, with size bytes so far. Each
 // level asks other bits of the hash: the key at which a page ends is a key one level up,
 // and with the same bits would end every page there.
 func (s Sizes) ends(level int, key []byte, size int) bool {

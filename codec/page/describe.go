@@ -11,7 +11,7 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
-// Is says whether b looks like a page, by its first bytes.
+// Is reports whether b looks like a page, by its first bytes.
 func Is(b []byte) bool { return len(b) >= 7 && string(b[:7]) == magic[:7] }
 
 // Describe writes a page row by row with their offsets, for people and for golden

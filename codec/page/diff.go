@@ -45,7 +45,7 @@ type diff struct {
 	yield func(Change, error) bool
 }
 
-// step does the next thing, and says whether there is more to do. Either it passes
+// step does the next thing, and reports whether there is more to do. Either it passes
 // pages that are in both trees, or it enters a page, or it compares two entries.
 func (d *diff) step() (more bool, err error) {
 	a, b := &d.a, &d.b
@@ -185,7 +185,7 @@ func (s *side) take() Entry {
 	return e
 }
 
-// standsBefore says whether everything in page h comes next: s stands before it, or has
+// standsBefore reports whether everything in page h comes next: s stands before it, or has
 // entered it and not passed a row since.
 func (s *side) standsBefore(h Hash) bool {
 	if s.atLink() && s.linked() == h {

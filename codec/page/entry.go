@@ -72,7 +72,7 @@ func (t Type) String() string {
 // An Owner is the numeric owner and group of an entry.
 type Owner struct{ UID, GID uint32 }
 
-// Equal says whether e and o are the same in every respect. Where the content of two
+// Equal reports whether e and o are the same in every respect. Where the content of two
 // files is described (ID.Shard) is one.
 func (e *Entry) Equal(o *Entry) bool {
 	return e.Path == o.Path && e.Type == o.Type && e.Mode == o.Mode && e.ModTime.Equal(o.ModTime) &&

@@ -90,7 +90,7 @@ func (p *Page) Seek(key string) (row int) {
 	return row
 }
 
-// Find is Seek, and says whether the row has this very key.
+// Find is Seek, and reports whether the row has this very key.
 func (p *Page) Find(key string) (row int, ok bool) {
 	var buf [keyBuffer]byte
 	return p.FindBytes(append(buf[:0], key...))

@@ -278,7 +278,7 @@ func TestF47CheckChild(t *testing.T) {
 	}
 }
 
-// matches says whether s has the parts of pattern between its stars, in order.
+// matches reports whether s has the parts of pattern between its stars, in order.
 func matches(s, pattern string) bool {
 	for part := range strings.SplitSeq(pattern, "*") {
 		_, rest, ok := strings.Cut(s, part)

@@ -44,7 +44,7 @@ func (d *description) damage(off int64, format string, args ...any) {
 	d.line(off, "  DAMAGED: "+format, args...)
 }
 
-// header says whether the shard is long enough for anything else.
+// header reports whether the shard is long enough for anything else.
 func (d *description) header() bool {
 	size := int64(len(d.b))
 	if size < recordSize {
@@ -113,7 +113,7 @@ func (d *description) section(name, what string, off, end int64, block func(off 
 	return end
 }
 
-// fits says whether n records at off are in the section; section tells if not.
+// fits reports whether n records at off are in the section; section tells if not.
 func (d *description) fits(off int64, n uint64) bool {
 	return n <= uint64(d.end-off)/recordSize
 }

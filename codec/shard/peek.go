@@ -2,6 +2,6 @@ package shard
 
 import "strings"
 
-// IsShard says whether an object that begins with head is a shard, good or damaged:
+// IsShard reports whether an object that begins with head is a shard, good or damaged:
 // head must hold the whole magic, of 32 bytes.
 func IsShard(head []byte) bool { return strings.HasPrefix(string(head), magic) }

@@ -25,7 +25,7 @@ var ErrTooLarge = errors.New("shard is larger than the limit")
 
 var le = binary.LittleEndian
 
-// isBookend says whether a record ends a section. Its hash alone decides, as no
+// isBookend reports whether a record ends a section. Its hash alone decides, as no
 // file and no xorb has that hash.
 func isBookend(b []byte) bool {
 	return le.Uint64(b) == math.MaxUint64 && le.Uint64(b[8:]) == math.MaxUint64 &&

@@ -84,7 +84,7 @@ func (w *Writer) encode(stored bool) ([]byte, error) {
 	return e.b, nil
 }
 
-// check refuses what a Reader would refuse. It says whether the files have verification
+// check refuses what a Reader would refuse. It reports whether the files have verification
 // hashes: all of them have, or none.
 func (w *Writer) check() (verify bool, err error) {
 	var seen bool

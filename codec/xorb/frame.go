@@ -135,7 +135,7 @@ func (f *frame) word(what string) (uint32, error) {
 	return w, nil
 }
 
-// block decodes the next block and says whether there was one.
+// block decodes the next block and reports whether there was one.
 func (f *frame) block() (bool, error) {
 	word, err := f.word("a block or the end mark")
 	if err != nil || word == 0 {

@@ -137,7 +137,7 @@ func chunkAt(b []byte, index int, off, size int64) (ChunkAt, error) {
 	return c, nil
 }
 
-// isFooter says whether b, the bytes where a header would be, begins a footer.
+// isFooter reports whether b, the bytes where a header would be, begins a footer.
 func isFooter(b []byte) bool {
 	return len(b) >= identSize && string(b[:identSize]) == identFooter
 }
