@@ -84,7 +84,7 @@ func TestBareDamagedShard(t *testing.T) {
 	if _, err := os.Stat(m.File(lost.Hash)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a file of the damaged shard: %v, want that it is not there", err)
 	}
-	lines := m.Log.Find(func(l harness.Line) bool { return l.Text("what") == "shard" })
+	lines := m.Log.After(func(l harness.Line) bool { return l.Text("what") == "shard" })
 	if len(lines) != 1 || lines[0].Text("shard") != h.String() || !strings.Contains(lines[0].Text("err"), "at byte") {
 		t.Errorf("the log has %v, want one line with shard %s and the place", lines, h)
 	}

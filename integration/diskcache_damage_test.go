@@ -39,7 +39,7 @@ func TestD09_SegmentsChanged(t *testing.T) {
 		cache.until("what was damaged is kept again", func(k Kept) bool { return k.Chunks >= 3*chunksOf(size) })
 		m.Quiet(eventDropped)
 	}
-	if len(m.Log.Find(harness.Event(eventDropped))) == 0 {
+	if len(m.Log.After(harness.Event(eventDropped))) == 0 {
 		t.Errorf("no line says %s", eventDropped)
 	}
 	m.Unmount()

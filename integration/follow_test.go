@@ -95,7 +95,7 @@ func TestK38_FollowAtOnce(t *testing.T) {
 		_, err := os.Stat(m.Path("org"))
 		return os.IsNotExist(err)
 	})
-	switched, deleted := m.Log.After(harness.Event("version_switched")), m.Log.Find(harness.Event("version_deleted"))
+	switched, deleted := m.Log.After(harness.Event("version_switched")), m.Log.After(harness.Event("version_deleted"))
 	if len(switched) != 4 || switched[0]["symbol"] != "s" || switched[0]["from"] != 0.0 || switched[0]["to"] != 1.0 || switched[0]["published"] == nil {
 		t.Errorf("version_switched: %v", switched)
 	}

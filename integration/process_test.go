@@ -151,7 +151,7 @@ func TestK04_AsksItselfNothing(t *testing.T) {
 	if _, err := os.ReadDir(m.Dir); err != nil {
 		t.Fatal(err)
 	}
-	if len(m.Log.Find(asked)) == 0 {
+	if len(m.Log.After(asked)) == 0 {
 		t.Errorf("no message is logged at all:\n%s", m.Log)
 	}
 }
