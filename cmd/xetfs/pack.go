@@ -11,6 +11,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ignore"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ingest"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/pack"
 	"github.com/xetfs/xetfs/codec/xorb"
@@ -111,7 +112,7 @@ func runPack(cmd *cobra.Command, store string, folders []string, o packOptions) 
 func newPacking(cmd *cobra.Command, o packOptions) (*packing, error) {
 	p := &packing{
 		ctx: cmd.Context(), o: o, bar: ui.NewProgress(cmd.ErrOrStderr(), "pack"), started: time.Now(),
-		files: newWalkFiles(o.oneFileSystem), ignore: new(ignore.Matcher),
+		ignore: new(ignore.Matcher),
 	}
 	for _, pattern := range o.exclude {
 		if err := p.ignore.Add(pattern); err != nil {
@@ -127,12 +128,12 @@ type packing struct {
 	ctx     context.Context // of the command
 	o       packOptions
 	store   *packStore
-	w       *pack.Writer
+	in      *ingest.Ingest
 	report  *packReport
 	bar     *ui.Progress
 	started time.Time
-	files   *walkFiles
 	ignore  *ignore.Matcher
+	fault   func(call string) error // see ingest.Options
 }
 
 func (p *packing) run(storePath string, folders []string) error {
@@ -147,21 +148,22 @@ func (p *packing) run(storePath string, folders []string) error {
 		return err
 	}
 	defer p.store.close()
-	p.w = pack.NewWriter(origin.Sink(p.store.into), pack.Options{
-		Known:   p.store.known,
-		Schemes: p.o.scheme.schemes(),
-		NoSHA:   p.o.noSHA,
-		Created: p.started,
-		Clock:   func() time.Duration { return time.Since(p.started) },
-		Done:    p.report.file,
+	p.in, err = ingest.New(ingest.Options{
+		Folders: folders, FilesOnly: true, Ignore: p.ignore,
+		Own:           []ingest.OwnFolder{{Path: storePath, What: "the store itself"}},
+		OneFileSystem: p.o.oneFileSystem, Strict: p.o.strict,
+		Sink: origin.Sink(p.store.into),
+		Pack: pack.Options{
+			Known: p.store.known, Schemes: p.o.scheme.schemes(), NoSHA: p.o.noSHA, Created: p.started,
+			Clock: func() time.Duration { return time.Since(p.started) },
+		},
+		Report: p.report, Progress: p.bar, Consequence: "packing stopped", Fault: p.fault,
 	})
-	hide := p.show(folders)
-	err = p.folders(folders)
 	if err != nil {
-		_ = p.w.Close(ui.CanceledContext()) // err says why; what is stored is whole
-	} else {
-		err = p.w.Close(p.ctx)
+		return err
 	}
+	hide := p.show()
+	err = p.files()
 	hide()
 	switch {
 	case errors.As(err, new(*origin.LocalError)):
@@ -172,21 +174,25 @@ func (p *packing) run(storePath string, folders []string) error {
 		return err
 	}
 	writeListing(p.ctx, p.store.into, p.store.found, p.report.Note)
-	p.report.privates.note(p.report.Notices, storePath)
-	return p.report.finish(p.w.Stats(), time.Since(p.started))
+	p.report.notePrivate(storePath)
+	return p.report.finish(p.in.Stats(), time.Since(p.started))
 }
 
-// show keeps the bar up to date until the function that it returns is called.
-func (p *packing) show(folders []string) (hide func()) {
-	expect := func(ctx context.Context) {
-		for _, folder := range folders {
-			l := p.lister(folder)
-			l.files = newWalkFiles(p.o.oneFileSystem)
-			measure(ctx, l, p.bar)
+// files packs all files of all folders.
+func (p *packing) files() error {
+	for e, err := range p.in.All(p.ctx) {
+		if err != nil {
+			return err
 		}
+		p.report.file(e)
 	}
-	return p.bar.Follow(p.ctx, expect, func() string {
-		s := p.w.Stats()
+	return nil
+}
+
+// show shows the progress until the returned function is called.
+func (p *packing) show() (hide func()) {
+	return p.bar.Follow(p.ctx, p.in.Measure, func() string {
+		s := p.in.Stats()
 		return fmt.Sprintf("pack, %s new, %s not", ui.HumanSize(s.NewBytes), ui.HumanSize(s.OldBytes))
 	})
 }

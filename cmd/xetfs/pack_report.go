@@ -5,29 +5,26 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ingest"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/inspect"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/pack"
 )
 
-// A packReport is what pack tells of its work. It may be used by several goroutines.
+// A packReport prints the list and the summary of pack.
 type packReport struct {
-	*ui.Notices
-	o        packOptions
-	bar      *ui.Progress
-	privates privateFiles
+	folderReport
+	o   packOptions
+	bar *ui.Progress
 
-	mu      sync.Mutex
-	out     *bufio.Writer // guarded by mu
-	doc     *ui.Document  // of --json; nil: text; guarded by mu
-	waiting []string      // paths of files that are in no shard yet, in order; guarded by mu
-	err     error         // of out; guarded by mu
+	out *bufio.Writer
+	doc *ui.Document // of --json; nil: text
+	err error        // of out
 }
 
 // A packedDoc is a file as pack --list --json shows it. The names are a promise.
@@ -39,7 +36,8 @@ type packedDoc struct {
 }
 
 func newPackReport(cmd *cobra.Command, o packOptions, bar *ui.Progress) *packReport {
-	r := &packReport{o: o, Notices: ui.NewNotices(cmd.CommandPath(), cmd.ErrOrStderr(), bar), bar: bar}
+	r := &packReport{o: o, bar: bar}
+	r.Notices = ui.NewNotices(cmd.CommandPath(), cmd.ErrOrStderr(), bar)
 	r.out = bufio.NewWriterSize(cmd.OutOrStdout(), 64<<10)
 	if o.asJSON {
 		r.doc = ui.NewDocument(r.out)
@@ -50,38 +48,15 @@ func newPackReport(cmd *cobra.Command, o packOptions, bar *ui.Progress) *packRep
 	return r
 }
 
-// add notes the path of the file that is packed next.
-func (r *packReport) add(path string) {
+// file prints a packed file.
+func (r *packReport) file(e *ingest.Entry) {
 	if !r.o.list {
 		return
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.waiting = append(r.waiting, path)
-}
-
-// drop forgets the path that was added last: the file is left out.
-func (r *packReport) drop() {
-	if !r.o.list {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.waiting = r.waiting[:len(r.waiting)-1]
-}
-
-// file is told of each file in the order of add, when it is stored.
-func (r *packReport) file(f pack.File) {
-	if !r.o.list {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	doc := packedDoc{Path: r.waiting[0], Size: f.Size, Hash: f.ID.File}
-	r.waiting = r.waiting[1:]
+	doc := packedDoc{Path: e.FullPath(), Size: e.Size, Hash: e.ID.File}
 	sum := "-"
-	if !r.o.noSHA {
-		doc.SHA256 = inspect.PlainHex(f.SHA256)
+	if e.SHA256 != nil {
+		doc.SHA256 = inspect.PlainHex(*e.SHA256)
 		sum = *doc.SHA256
 	}
 	if r.doc != nil {
@@ -95,8 +70,6 @@ func (r *packReport) file(f pack.File) {
 
 // finish prints the summary.
 func (r *packReport) finish(s pack.Stats, took time.Duration) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	if r.doc != nil {
 		r.finishJSON(s, took)
 		if err := r.doc.Close(); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ingest"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
 )
@@ -18,7 +19,6 @@ import (
 // A packStore is where pack stores, and what is stored there already: in its keys, or
 // lying around as shards and xorbs.
 type packStore struct {
-	root  os.FileInfo // of its folder
 	into  *dir.Keyed
 	found *dir.Store
 	known *origin.Known
@@ -35,9 +35,6 @@ func openPackStore(ctx context.Context, folder string, note func(string)) (*pack
 	}
 	s := new(packStore)
 	var err error
-	if s.root, err = os.Stat(folder); err != nil {
-		return nil, fmt.Errorf("%s: %w", folder, ui.Reason(err))
-	}
 	if s.into, err = dir.Open(folder); err == nil {
 		_, err = s.into.RemoveStray(strayAge)
 	}
@@ -150,14 +147,14 @@ func checkPackFolder(store, folder string) error {
 func inside(path, folder string) (bool, error) {
 	target, err := os.Stat(folder)
 	if err != nil {
-		return false, onlyMachine(err) // it is not there yet
+		return false, machineOnly(err) // it is not there yet
 	}
 	path, err = filepath.EvalSymlinks(path)
 	if err == nil {
 		path, err = filepath.Abs(path)
 	}
 	if err != nil {
-		return false, onlyMachine(err)
+		return false, machineOnly(err)
 	}
 	for {
 		info, err := os.Stat(path)
@@ -165,9 +162,17 @@ func inside(path, folder string) (bool, error) {
 			return true, nil
 		}
 		above := filepath.Dir(path)
-		if isMachineError(err) || above == path {
-			return false, onlyMachine(err)
+		if ingest.IsMachine(err) || above == path {
+			return false, machineOnly(err)
 		}
 		path = above
 	}
+}
+
+// machineOnly returns err if it is an error of this machine.
+func machineOnly(err error) error {
+	if ingest.IsMachine(err) {
+		return err
+	}
+	return nil
 }

@@ -13,8 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"golang.org/x/sys/unix"
+
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 )
 
 // A packResult is what one run of pack says.

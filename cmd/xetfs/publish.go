@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ingest"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
@@ -175,7 +176,7 @@ func (o *publishOptions) check(cmd *cobra.Command, args []string) error {
 		err = o.checkFolder(cmd, args[2:])
 	}
 	var usage usageError
-	if err != nil && !errors.As(err, &usage) && !errors.Is(err, iofs.ErrNotExist) && !errors.Is(err, iofs.ErrPermission) && !isMachineError(err) {
+	if err != nil && !errors.As(err, &usage) && !errors.Is(err, iofs.ErrNotExist) && !errors.Is(err, iofs.ErrPermission) && !ingest.IsMachine(err) {
 		return usageError{err}
 	}
 	if err != nil {

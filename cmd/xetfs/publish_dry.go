@@ -35,8 +35,8 @@ func (p *publishing) runDry(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if p.stream != nil {
-		r.stats, r.excluded = p.packer.Stats(), p.stream.lister.excluded
+	if p.in != nil {
+		r.stats, r.excluded = p.in.Stats(), p.in.Excluded()
 	}
 	r.took = time.Since(p.started)
 	return p.report.finish(r)
@@ -49,7 +49,7 @@ func (p *publishing) openDry(ctx context.Context, r *publishResult) (tree catalo
 	store, err := dir.OpenReadOnly(p.storePath)
 	switch {
 	case errors.Is(err, iofs.ErrNotExist):
-		return nil, func() {}, cmp.Or(p.newDryStream(parts), p.checkIfVersion(nil))
+		return nil, func() {}, cmp.Or(p.newDryIngest(parts), p.checkIfVersion(nil))
 	case err != nil:
 		return nil, nil, err
 	}
@@ -67,7 +67,7 @@ func (p *publishing) openDry(ctx context.Context, r *publishResult) (tree catalo
 		tree, err = p.newest(ctx, store, r, &parts)
 	}
 	if err == nil {
-		err = p.newDryStream(parts)
+		err = p.newDryIngest(parts)
 	}
 	if err != nil {
 		closeStore()
@@ -76,12 +76,12 @@ func (p *publishing) openDry(ctx context.Context, r *publishResult) (tree catalo
 	return tree, closeStore, nil
 }
 
-// newDryStream is newStream, if there is a FOLDER.
-func (p *publishing) newDryStream(parts streamParts) error {
+// newDryIngest is newIngest, if there is a FOLDER.
+func (p *publishing) newDryIngest(parts streamParts) error {
 	if p.folder == "" {
 		return nil
 	}
-	return p.newStream(parts)
+	return p.newIngest(parts)
 }
 
 // newest opens the newest tree of the symbol, if there is one.
@@ -136,10 +136,10 @@ func (p *publishing) differ(ctx context.Context, tree catalog.Tree, r *publishRe
 		return p.nothingToRemove()
 	}
 	if tree == nil {
-		return compareTrees(func(func(page.Entry, error) bool) {}, p.stream.entries(ctx), &r.diff)
+		return compareTrees(func(func(page.Entry, error) bool) {}, p.in.Entries(ctx), &r.diff)
 	}
 	if !p.update {
-		return compareTrees(tree.All(ctx, ""), p.stream.entries(ctx), &r.diff)
+		return compareTrees(tree.All(ctx, ""), p.in.Entries(ctx), &r.diff)
 	}
 	changes, err := p.changes(ctx, tree)
 	if err != nil {

@@ -21,7 +21,7 @@ func TestS33_SharedMapping(t *testing.T) {
 		t.Skipf("file system %#x, %v: changes of dirty pages cannot be seen there", fs.Type, err)
 	}
 	const first, second = "before the publish", "after one publish!"
-	sizes := []int{200, 5000, smallFile + 1}
+	sizes := []int{200, 5000, smallFileSize + 1}
 	var maps [][]byte
 	for _, size := range sizes {
 		f, err := os.OpenFile(filepath.Join(in, fmt.Sprint(size)), os.O_RDWR|os.O_CREATE, 0o644)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ingest"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/pack"
@@ -20,10 +21,9 @@ import (
 // A publishReport is what publish tells of its work. It may be used by several
 // goroutines.
 type publishReport struct {
-	*ui.Notices
-	privates privateFiles
-	asJSON   bool
-	out      io.Writer
+	folderReport
+	asJSON bool
+	out    io.Writer
 
 	mu     sync.Mutex
 	counts publishCounts // guarded by mu
@@ -32,7 +32,7 @@ type publishReport struct {
 // publishCounts are what was found in the folder.
 type publishCounts struct {
 	entries, files, bytes int64
-	same, sameBytes       int64 // files, as the record says
+	same, sameBytes       int64 // files, by the stat cache
 	inline                int64 // files whose content is in the index
 }
 
@@ -66,26 +66,29 @@ func (d *treeDiff) count(c page.Change) {
 }
 
 func newPublishReport(cmd *cobra.Command, asJSON bool, bar *ui.Progress) *publishReport {
-	return &publishReport{asJSON: asJSON, out: cmd.OutOrStdout(), Notices: ui.NewNotices(cmd.CommandPath(), cmd.ErrOrStderr(), bar)}
+	r := &publishReport{asJSON: asJSON, out: cmd.OutOrStdout()}
+	r.Notices = ui.NewNotices(cmd.CommandPath(), cmd.ErrOrStderr(), bar)
+	return r
 }
 
-// count counts something that goes into the tree.
-func (r *publishReport) count(f *found) {
+// Add implements ingest.Report.
+func (r *publishReport) Add(e *ingest.Entry) {
+	r.folderReport.Add(e)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	c := &r.counts
 	c.entries++
-	if f.entry.Type != page.File {
+	if e.Type != page.File {
 		return
 	}
 	c.files++
-	c.bytes += f.entry.Size
-	if f.entry.Inline != nil {
+	c.bytes += e.Size
+	if e.Inline != nil {
 		c.inline++
 	}
-	if f.entry.Size > 0 && f.read == 0 && f.state == foundDone {
+	if e.Unchanged {
 		c.same++
-		c.sameBytes += f.entry.Size
+		c.sameBytes += e.Size
 	}
 }
 

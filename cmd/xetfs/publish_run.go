@@ -15,10 +15,10 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ignore"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ingest"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
-	"github.com/xetfs/xetfs/codec/pack"
 	"github.com/xetfs/xetfs/fs/catalog"
 	"github.com/xetfs/xetfs/fs/catalog/writer"
 )
@@ -36,7 +36,7 @@ func newPublishing(cmd *cobra.Command, o publishOptions) *publishing {
 	bar := ui.NewProgress(cmd.ErrOrStderr(), "publish")
 	return &publishing{
 		cmd: cmd, publishOptions: o, bar: bar, started: time.Now(),
-		report: newPublishReport(cmd, o.asJSON, bar), files: newWalkFiles(o.oneFileSystem),
+		report: newPublishReport(cmd, o.asJSON, bar),
 	}
 }
 
@@ -52,13 +52,12 @@ type publishing struct {
 	bar     *ui.Progress
 	started time.Time
 	ignore  *ignore.Matcher
-	files   *walkFiles
+	fault   func(call string) error // see ingest.Options
 
 	store   *pageCounter
 	scratch string // folder for temporary files
 	known   *origin.Known
-	stream  *folderStream // of FOLDER
-	packer  *pack.Writer  // of stream
+	in      *ingest.Ingest // of FOLDER
 }
 
 // A pageCounter is a store that counts the index pages that are written.
@@ -122,7 +121,7 @@ func (p *publishing) finish(r publishResult, err error) error {
 		return err
 	}
 	if r.published {
-		p.report.privates.note(p.report.Notices, p.storePath)
+		p.report.notePrivate(p.storePath)
 	}
 	r.symbol, r.took = p.symbol, time.Since(p.started)
 	return p.report.finish(r)
@@ -176,7 +175,7 @@ func (p *publishing) publishFolder(ctx context.Context, publisher *writer.Writer
 	defer old.Close()
 	defer update.Close()
 	if p.folder != "" {
-		if err := p.openStream(ctx, b, old, update); err != nil {
+		if err := p.openIngest(ctx, b, old, update); err != nil {
 			return publishResult{}, err
 		}
 	}
@@ -188,16 +187,16 @@ func (p *publishing) publishFolder(ctx context.Context, publisher *writer.Writer
 		if err := p.checkUnchanged(ctx, b); err != nil {
 			return publishResult{}, err
 		}
-	case err != nil && p.stream != nil && p.stream.err != nil:
-		return publishResult{}, p.stream.err // of FOLDER: it has nothing to do with the symbol
+	case err != nil && p.in != nil && p.in.Err() != nil:
+		return publishResult{}, p.in.Err() // of FOLDER: it has nothing to do with the symbol
 	case err != nil:
 		return publishResult{}, err
 	}
 	if err := update.Replace(); err != nil {
 		p.report.Note(fmt.Sprintf("all files will be read next time: %v", ui.Reason(err)))
 	}
-	if p.stream != nil {
-		r.stats, r.excluded = p.packer.Stats(), p.stream.lister.excluded
+	if p.in != nil {
+		r.stats, r.excluded = p.in.Stats(), p.in.Excluded()
 	}
 	return r, p.compare(ctx, publisher.Catalog(), &r)
 }
@@ -205,10 +204,10 @@ func (p *publishing) publishFolder(ctx context.Context, publisher *writer.Writer
 // checkUnchanged returns an error if content of a tree that was not read does not exist in the
 // store any more.
 func (p *publishing) checkUnchanged(ctx context.Context, b *writer.Session) error {
-	if p.stream == nil {
+	if p.in == nil {
 		return nil
 	}
-	missing, err := b.Missing(ctx, p.stream.shards.used())
+	missing, err := b.Missing(ctx, p.in.Shards())
 	if err != nil || len(missing) == 0 {
 		return err
 	}
@@ -231,7 +230,7 @@ func (p *publishing) publishTree(ctx context.Context, publisher *writer.Writer, 
 	hide := p.show(ctx, head)
 	defer hide()
 	if !p.update {
-		entries := p.stream.entries(ctx)
+		entries := p.in.Entries(ctx)
 		if p.force {
 			return b.Replace(ctx, entries)
 		}

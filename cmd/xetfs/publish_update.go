@@ -27,10 +27,10 @@ func (p *publishing) changes(ctx context.Context, tree catalog.Tree) ([]page.Cha
 		}
 		changes = append(changes, page.Change{Old: &old})
 	}
-	if p.stream != nil {
+	if p.in != nil {
 		laid := overlay{tree: tree}
 		defer laid.close()
-		for e, err := range p.stream.entries(ctx) {
+		for e, err := range p.in.Entries(ctx) {
 			if err == nil {
 				err = p.notRemoved(e.Path)
 			}

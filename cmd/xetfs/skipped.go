@@ -4,48 +4,60 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
+	"sync"
 
-	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"golang.org/x/sys/unix"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ingest"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 )
 
-// A passedOver is a path of a folder that is not taken, or not as a whole.
-type passedOver struct {
-	root, path string // the folder as the user calls it; below it
-	why        error
-	partly     bool // the path is taken, except for the part that why names
+// A folderReport prints the events of an ingest and counts private files. It implements
+// ingest.Report.
+type folderReport struct {
+	*ui.Notices
+
+	mu           sync.Mutex
+	private      int64  // files that other users may not read; guarded by mu
+	firstPrivate string // guarded by mu
 }
 
-// passOver reports a path that is not taken, by its reason (walk_errors.go). It returns the
-// error that ends the command, if there is one; done says what has not happened then.
-func passOver(n *ui.Notices, p passedOver, strict bool, done string) error {
-	path := filepath.Join(p.root, p.path)
-	var (
-		left  leftOut
-		kind  kindError
-		errno unix.Errno
-	)
-	switch {
-	case errors.As(p.why, &left):
-		n.Note(path + " " + p.why.Error())
-		return nil
-	case errors.As(p.why, &errno) && isMachineError(errno):
-		return &machineError{path: path, rel: p.path, err: errno, done: done}
-	case strict:
-		return fmt.Errorf("%s: %w", path, p.why)
+// Add implements ingest.Report.
+func (r *folderReport) Add(e *ingest.Entry) {
+	if !e.Private {
+		return
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.private++; r.private == 1 {
+		r.firstPrivate = e.FullPath()
+	}
+}
+
+// Skip implements ingest.Report.
+func (r *folderReport) Skip(path string, why error) {
 	word := "skipped: "
-	if p.partly {
+	if errors.As(why, new(ingest.PartialError)) {
 		word = ""
 	}
-	n.Note(fmt.Sprintf("%s: %s%v", path, word, p.why))
-	n.Skip(ui.Skipped{Path: path, Why: p.why.Error(), Missing: !errors.As(p.why, &kind)})
-	return nil
+	r.Note(fmt.Sprintf("%s: %s%v", path, word, why))
+	r.Notices.Skip(ui.Skipped{Path: path, Why: why.Error(), Missing: !errors.As(why, new(ingest.KindError))})
 }
 
-// skippedLines writes how many paths were skipped, and how many of them are missing, to a
-// summary whose first column has a format.
+// notePrivate prints one line if other users can read private files in a store.
+func (r *folderReport) notePrivate(store string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.private == 0 || !ingest.OthersReach(store) {
+		return
+	}
+	r.Note(fmt.Sprintf("other users may not read %s (%s), but they can read what is stored in %s; to prevent that: chmod o= %s",
+		ui.Plural(r.private, "file"), r.firstPrivate, store, ui.ShellWord(store)))
+}
+
+// skippedLines writes the numbers of skipped and missing paths to a summary whose first column
+// has a format.
 func skippedLines(b io.Writer, column string, n *ui.Notices) {
 	paths, missing := n.Skipped()
 	if n := int64(len(paths)) - missing; n > 0 {
@@ -56,10 +68,25 @@ func skippedLines(b io.Writer, column string, n *ui.Notices) {
 	}
 }
 
-// incomplete returns the error of a command that has done all but what is missing.
+// incomplete returns the error of a command that has done everything except for missing paths.
 func incomplete(n *ui.Notices) error {
 	if _, missing := n.Skipped(); missing > 0 {
 		return errIncomplete
 	}
 	return nil
+}
+
+// isShortage reports whether the machine, or a limit of this process, has too little of
+// something. Such an error says nothing about the object that was read.
+func isShortage(err error) bool {
+	var local *origin.LocalError
+	if errors.As(err, &local) {
+		err = local.Err
+	}
+	return isNoDescriptor(err) || errors.Is(err, unix.ENOMEM)
+}
+
+// isNoDescriptor reports whether the limit of open files is reached.
+func isNoDescriptor(err error) bool {
+	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE)
 }

@@ -24,7 +24,7 @@ type PublishOptions struct {
 
 // A Session is one publish under way. It must begin before the first look at what the
 // store holds already, because a sweep waits for publishes by when they began
-// (catalog.md, section 11). It is used by one goroutine, but for Known and Sink.
+// (catalog.md, section 11). Only Has, Known and Sink are safe for concurrent use.
 type Session struct {
 	p      *Writer
 	o      PublishOptions

@@ -1,4 +1,4 @@
-package main
+package ingest
 
 import (
 	"bytes"
@@ -8,21 +8,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A direntList is the names in a folder, in 8 bytes each beside the names themselves.
+// A direntList has the names of a folder. It needs 8 bytes per name, and the name.
 type direntList struct {
 	text []byte   // type, name, NUL; and so on
-	at   []uint32 // where each begins in text
+	at   []uint32 // offset of each name in text
 }
 
 // maxDirentText keeps offsets within 32 bits: some hundred million names.
 const maxDirentText = 1<<32 - 1<<16
 
 // readDirents reads the names in an open folder, sorted by their bytes.
-func readDirents(calls *fileCalls, fd int) (*direntList, error) {
+func readDirents(sc *syscalls, fd int) (*direntList, error) {
 	l := new(direntList)
 	buf := make([]byte, 64<<10)
 	for {
-		n, err := calls.getdents(fd, buf)
+		n, err := sc.getdents(fd, buf)
 		switch {
 		case err != nil:
 			return nil, err
@@ -36,14 +36,14 @@ func readDirents(calls *fileCalls, fd int) (*direntList, error) {
 	}
 }
 
-// add adds what the kernel returned, a row of
+// add adds the result of getdents64, a sequence of
 //
 //	offset  size  field
 //	     0     8  inode
 //	     8     8  position
-//	    16     2  n, length of the whole
+//	    16     2  n, length of the record
 //	    18     1  type
-//	    19     …  name, NUL, filling up to n
+//	    19     …  name, NUL, padding up to n
 func (l *direntList) add(b []byte) {
 	const head = 19
 	for len(b) > head {
@@ -65,7 +65,7 @@ func (l *direntList) add(b []byte) {
 	}
 }
 
-// sort sorts the names. One may come twice if the folder changes meanwhile.
+// sort sorts the names and removes duplicates, which a changing folder may have.
 func (l *direntList) sort() {
 	slices.SortFunc(l.at, func(a, b uint32) int { return bytes.Compare(l.name(a), l.name(b)) })
 	l.at = slices.CompactFunc(l.at, func(a, b uint32) bool { return bytes.Equal(l.name(a), l.name(b)) })
@@ -77,8 +77,7 @@ func (l *direntList) name(at uint32) []byte {
 	return b[:bytes.IndexByte(b, 0)]
 }
 
-// all yields the names in their order, with their types as the kernel says them
-// (unix.DT_DIR), which may be unix.DT_UNKNOWN.
+// all yields the names in order with their types: unix.DT_DIR, unix.DT_UNKNOWN and so on.
 func (l *direntList) all(yield func(name []byte, kind byte) bool) {
 	for _, at := range l.at {
 		if !yield(l.name(at), l.text[at]) {

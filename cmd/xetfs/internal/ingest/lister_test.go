@@ -1,4 +1,4 @@
-package main
+package ingest
 
 import (
 	"bytes"
@@ -18,17 +18,16 @@ import (
 	"github.com/xetfs/xetfs/codec/page"
 )
 
-// listed returns what a lister says of a folder: paths in their order, and what is
-// passed over.
+// listed returns the paths of a folder in the order of the lister, and the skipped ones.
 func listed(t fataler, root string, patterns ...string) (paths, skipped []string) {
 	t.Helper()
-	l := &lister{root: root, ignore: ignoring(t, patterns...), noVersions: true, files: newWalkFiles(false)}
-	l.out = func(b *foundBatch) error {
-		for _, f := range b.found {
-			if f.state == foundSkipped {
-				skipped = append(skipped, f.entry.Path)
+	l := newLister(root, ignoring(t, patterns...))
+	l.out = func(b *batch) error {
+		for _, e := range b.entries {
+			if e.state == stateSkipped {
+				skipped = append(skipped, e.Path)
 			} else {
-				paths = append(paths, f.entry.Path)
+				paths = append(paths, e.Path)
 			}
 		}
 		b.release()
@@ -40,7 +39,7 @@ func listed(t fataler, root string, patterns ...string) (paths, skipped []string
 	return paths, skipped
 }
 
-// walked returns the paths in a folder, the root first, as another walk finds them.
+// walked returns the paths of a folder as filepath.WalkDir finds them, the root first.
 func walked(t fataler, root string) (paths []string) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(path string, _ iofs.DirEntry, err error) error {
@@ -54,7 +53,7 @@ func walked(t fataler, root string) (paths []string) {
 	return paths
 }
 
-// Everything is found, in the order in which a Builder wants it, whatever the names are.
+// The lister finds everything in the order of keys, with any names.
 func TestListOrder(t *testing.T) {
 	name := rapid.Custom(func(t *rapid.T) string {
 		var b strings.Builder
@@ -107,7 +106,7 @@ func TestListPatterns(t *testing.T) {
 	}
 }
 
-// Depth is bounded by the longest path alone; what is deeper is passed over.
+// The longest path limits the depth. Deeper entries are skipped.
 func TestListDeep(t *testing.T) {
 	root := t.TempDir()
 	fd, err := unix.Open(root, unix.O_DIRECTORY, 0)
@@ -146,7 +145,7 @@ func openFiles(t *testing.T) int {
 	return len(all)
 }
 
-// What the kernel returns is believed only as far as it makes sense.
+// A direntList survives any bytes of the kernel.
 func FuzzDirents(f *testing.F) {
 	f.Add([]byte("\x01\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x18\x00\x08abc\x00\x00"))
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -166,20 +165,32 @@ func FuzzDirents(f *testing.F) {
 func TestListRefuses(t *testing.T) {
 	root := t.TempDir()
 	writeFile(t, filepath.Join(root, versionsName), nil)
-	l := &lister{root: root, ignore: new(ignore.Matcher), noVersions: true, files: newWalkFiles(false), out: func(*foundBatch) error { return nil }}
+	l := newLister(root, new(ignore.Matcher))
+	l.out = func(*batch) error { return nil }
 	if err := l.run(t.Context()); err == nil || !strings.Contains(err.Error(), "old versions are found under this name; --exclude /.versions leaves it out") {
 		t.Errorf("a root with %s: %v", versionsName, err)
 	}
 	if got, _ := listed(t, root, "/"+versionsName); len(got) != 1 {
 		t.Errorf("listed %q", got)
 	}
-	l.root = filepath.Join(root, "nowhere")
+	l.o.Folders[0] = filepath.Join(root, "nowhere")
 	if err := l.run(t.Context()); !errors.Is(err, iofs.ErrNotExist) {
 		t.Errorf("a folder that is not there: %v", err)
 	}
-	l.root = "/proc/self"
+	l.o.Folders[0] = "/proc/self"
 	if err := l.run(t.Context()); err == nil || !strings.Contains(err.Error(), "in a proc file system") {
 		t.Errorf("/proc/self: %v", err)
+	}
+}
+
+func newLister(root string, m *ignore.Matcher) *lister {
+	return &lister{o: &Options{Folders: []string{root}, Ignore: m}, files: newDescriptors(false, nil)}
+}
+
+func writeFile(t *testing.T, path string, content []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, content, 0o644); err != nil {
+		t.Fatal(err)
 	}
 }
 
