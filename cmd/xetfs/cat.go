@@ -82,23 +82,12 @@ func cat(ctx context.Context, w io.Writer, s *source, tree catalog.Tree, path st
 	case len(e.Inline) > 0:
 		_, err = w.Write(e.Inline[part.start:min(part.end, e.Size)])
 	default:
-		err = s.catFile(ctx, w, &e, expectedSHA256(tree, &e), part)
+		err = s.catFile(ctx, w, &e, catalog.ExpectedSHA256(tree, &e), part)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	return nil
-}
-
-// expectedSHA256 returns the SHA-256 that the content of a file must have: that of its entry,
-// or the one that its path claims. Nil means that none is known.
-func expectedSHA256(tree catalog.Tree, e *page.Entry) *[32]byte {
-	if c, ok := tree.(catalog.Claimer); ok && e.SHA256 == nil {
-		if sum, ok := c.ClaimedSHA256(e.Path); ok {
-			return &sum
-		}
-	}
-	return e.SHA256
 }
 
 // catFile writes a part of a file whose content is in the data of the store. A whole file is

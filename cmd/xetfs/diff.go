@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/delta"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
@@ -120,20 +122,20 @@ func (d *comparison) print(ctx context.Context) error {
 		d.doc.Field("to", d.to.doc())
 		d.doc.Begin("changes")
 	}
-	need := newNeed(d.c.store)
+	set := delta.NewSet(d.c.store, origin.Objects(d.c.store, 0))
 	for change, err := range d.c.Changes(ctx, d.from.row, d.to.row) {
 		if err == nil {
-			err = d.change(ctx, change, need)
+			err = d.change(ctx, change, set)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	var fetch *fetchDoc
+	var fetch *delta.Cost
 	if !d.o.quick {
 		tree, err := d.c.OpenRow(ctx, d.from.symbol, d.from.row)
 		if err == nil {
-			fetch, err = need.without(ctx, tree, func(files int64) {
+			fetch, err = set.Cost(ctx, tree, func(files int64) {
 				d.line.Show(fmt.Sprintf("looking for chunks that are there: %s", ui.Plural(files, "file")))
 			})
 		}
@@ -146,7 +148,7 @@ func (d *comparison) print(ctx context.Context) error {
 }
 
 // change prints one change, and notes what must be fetched for it.
-func (d *comparison) change(ctx context.Context, c page.Change, need *need) error {
+func (d *comparison) change(ctx context.Context, c page.Change, set *delta.Set) error {
 	what := differences(c.Old, c.New)
 	switch {
 	case c.Old == nil:
@@ -159,12 +161,12 @@ func (d *comparison) change(ctx context.Context, c page.Change, need *need) erro
 		d.changed++
 	}
 	if !d.o.quick && c.New != nil && (c.Old == nil || !sameContent(c.Old, c.New)) {
-		if err := need.add(ctx, c.New); err != nil {
+		if err := set.Add(ctx, c.New); err != nil {
 			return fmt.Errorf("%s: %w", c.New.Path, err)
 		}
 	}
 	if !d.o.quick && c.Old != nil {
-		if err := need.hold(ctx, c.Old); err != nil {
+		if err := set.AddBase(ctx, c.Old); err != nil {
 			return fmt.Errorf("%s: %w", c.Old.Path, err)
 		}
 	}
@@ -180,7 +182,7 @@ func (d *comparison) change(ctx context.Context, c page.Change, need *need) erro
 }
 
 // finish sums up.
-func (d *comparison) finish(fetch *fetchDoc) error {
+func (d *comparison) finish(fetch *delta.Cost) error {
 	if d.doc != nil {
 		d.doc.End()
 		d.doc.Field("added", d.added)

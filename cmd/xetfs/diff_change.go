@@ -96,10 +96,3 @@ func newDiffEntry(e *page.Entry) *diffEntryDoc {
 	d := inspect.NewEntryDoc(*e)
 	return &diffEntryDoc{Type: d.Type, Mode: d.Mode, Size: d.Size, Modified: d.Modified, Hash: d.Hash, Target: d.Target}
 }
-
-// A fetchDoc is what must be fetched, as diff --json says it. The names are a promise.
-type fetchDoc struct {
-	Xorbs  int64 `json:"xorbs"`
-	Chunks int64 `json:"chunks"`
-	Bytes  int64 `json:"bytes"`
-}

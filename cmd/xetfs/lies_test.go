@@ -612,7 +612,7 @@ func (v treeView) readFile(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return io.ReadAll(f.VerifyReader(v.ctx, expectedSHA256(v.tree, &e)))
+	return io.ReadAll(f.VerifyReader(v.ctx, catalog.ExpectedSHA256(v.tree, &e)))
 }
 
 func (v treeView) readDir(dir string) (list []string, err error) {

@@ -5,9 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/xetfs/xetfs/cache/disk"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/warm"
+	"github.com/xetfs/xetfs/fs/catalog"
 )
 
 // warmOptions are the flags of warm.
@@ -81,21 +86,52 @@ func (o *warmOptions) run(cmd *cobra.Command, folder string, args []string) erro
 		if err != nil {
 			return err
 		}
-		w := &warming{s: s, tree: tree, chunks: o.chunks, errOut: cmd.ErrOrStderr(), command: cmd.CommandPath()}
-		if err := w.setPaths(ctx, paths); err != nil {
-			return err
-		}
-		w.bar = ui.NewProgress(cmd.ErrOrStderr(), "warm")
-		err = w.run(ctx, kept)
-		w.bar.Clear()
+		summary, err := o.warm(ctx, cmd, s, tree, paths, kept)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:
 			return err
 		}
-		return w.finish(cmd.OutOrStdout(), o.asJSON)
+		return summary.finish(cmd.OutOrStdout(), o.asJSON)
 	})
+}
+
+// A warmSummary is the result of the command.
+type warmSummary struct {
+	all     warm.Selection
+	result  warm.Result
+	leftOut int64 // damaged shards, if all of a bare folder was fetched
+	fetched int64 // bytes
+	took    time.Duration
+}
+
+// warm fetches the files of a tree at paths.
+func (o *warmOptions) warm(ctx context.Context, cmd *cobra.Command, s *source, tree catalog.Tree, args []string, kept *cacheFolder) (*warmSummary, error) {
+	paths, leftOut, err := s.warmPaths(ctx, tree, args)
+	if err != nil {
+		return nil, err
+	}
+	bar := ui.NewProgress(cmd.ErrOrStderr(), "warm")
+	defer bar.Clear()
+	notices := ui.NewNotices(cmd.CommandPath(), cmd.ErrOrStderr(), bar)
+	run := warm.New(warm.Options{
+		Cache: s.cache, Reader: s.reader, Disk: s.disk.Store, Tree: tree, Bare: s.bare != nil,
+		Paths: paths, Chunks: o.chunks, MaxBytes: kept.options.MaxBytes, Bar: bar,
+		Failed: func(path string, err error) { notices.Note(fmt.Sprintf("%s: %v", path, err)) },
+	})
+	started := time.Now()
+	all, err := run.Plan(ctx)
+	if err == nil {
+		err = o.fits(all, s.disk.Store, kept)
+	}
+	if err != nil {
+		return nil, err
+	}
+	bar.Expect(all.Bytes)
+	bar.Start()
+	result, err := run.Do(ctx)
+	return &warmSummary{all, result, leftOut, s.asked.Load().Bytes, time.Since(started)}, err
 }
 
 // findsShard says whether there is anything to look for files in, be it damaged.
@@ -121,4 +157,85 @@ func (o *warmOptions) folder(source string) (*cacheFolder, error) {
 	}
 	f.ifBusy = "read the files through its mount, or name another folder with --cache-dir"
 	return f, cmp.Or(cmp.Or(f.checkApart(source, ""), f.limit(&o.cache)), f.err)
+}
+
+// warmPaths returns the paths of a tree that arguments name: all, if there are none. leftOut
+// is the number of damaged shards of a bare folder, if all of it is named.
+func (s *source) warmPaths(ctx context.Context, tree catalog.Tree, args []string) (paths []string, leftOut int64, err error) {
+	for _, p := range args {
+		p, err := findPath(ctx, tree, p)
+		if err != nil {
+			return nil, 0, err
+		}
+		paths = append(paths, p)
+	}
+	switch {
+	case len(paths) > 0:
+	case s.bare != nil:
+		paths = []string{"shards"} // the other folders have the same files, but not side by side
+		leftOut = int64(len(s.bare.Damaged()))
+	default:
+		paths = []string{""}
+	}
+	return paths, leftOut, nil
+}
+
+// Of the disk cache whole files may take all but one part in so many. The rest is for
+// chunks that mounts fetch, the index, and room to move.
+const warmReserve = 8
+
+// fits refuses what would not fit into the disk cache. How much packed chunks take is not
+// known before they are there; what is there of them is used later, or makes room.
+func (o *warmOptions) fits(all warm.Selection, d *disk.Store, kept *cacheFolder) error {
+	if o.chunks {
+		return nil
+	}
+	most := kept.options.MaxBytes
+	if all.Room > most-most/warmReserve {
+		least := ui.ByteSize((all.Room/(warmReserve-1)*warmReserve>>20 + 1) << 20)
+		return fmt.Errorf("%s with %s do not fit into a disk cache of %s; give it at least --cache-size %s, or name fewer PATHs",
+			ui.Plural(all.Files, "file"), ui.HumanSize(all.Bytes), ui.HumanSize(most), &least)
+	}
+	free, err := fileSystemFree(kept.path)
+	if err != nil {
+		return fmt.Errorf("%s: %w", kept.path, err)
+	}
+	free -= max(0, kept.options.MinFree)
+	others := d.Stats().Bytes - (all.Room - all.Absent) // which make room
+	if all.Absent > max(0, free)+max(0, others) {
+		return fmt.Errorf("%s: %s are missing, and beside what --cache-free keeps clear there is room for %s; make room, or name another folder with --cache-dir",
+			kept.path, ui.HumanSize(all.Absent), ui.HumanSize(max(0, free)))
+	}
+	return nil
+}
+
+// finish prints the summary. It returns errDamage if anything is damaged.
+func (s *warmSummary) finish(out io.Writer, asJSON bool) error {
+	var err error
+	if asJSON {
+		doc := ui.NewDocument(out)
+		doc.Field("files", s.all.Files)
+		doc.Field("bytes", s.all.Bytes)
+		doc.Field("already", s.result.Already)
+		doc.Field("fetched", s.fetched)
+		doc.Field("failed", s.result.Failed)
+		doc.Field("seconds", s.took.Seconds())
+		err = doc.Close()
+	} else {
+		_, err = fmt.Fprintf(out, "%s with %s, %d of them there already; %s fetched in %v", ui.Plural(s.all.Files, "file"),
+			ui.HumanSize(s.all.Bytes), s.result.Already, ui.HumanSize(s.fetched), s.took.Round(time.Millisecond))
+		if s.result.Failed > 0 && err == nil {
+			_, err = fmt.Fprintf(out, "; %d failed", s.result.Failed)
+		}
+		if s.leftOut > 0 && err == nil {
+			_, err = fmt.Fprintf(out, "; %s left out", ui.Plural(s.leftOut, "shard"))
+		}
+		if err == nil {
+			_, err = fmt.Fprintln(out)
+		}
+	}
+	if err == nil && s.result.Failed+s.leftOut > 0 {
+		return errDamage
+	}
+	return err
 }

@@ -67,3 +67,14 @@ type Tree interface {
 type Claimer interface {
 	ClaimedSHA256(path string) (sum [32]byte, ok bool)
 }
+
+// ExpectedSHA256 returns the SHA-256 that the content of a file must have: the one of its entry
+// or the one that its path claims. Nil means unknown.
+func ExpectedSHA256(t Tree, e *page.Entry) *[32]byte {
+	if c, ok := t.(Claimer); ok && e.SHA256 == nil {
+		if sum, ok := c.ClaimedSHA256(e.Path); ok {
+			return &sum
+		}
+	}
+	return e.SHA256
+}

@@ -1,4 +1,4 @@
-package main
+package warm
 
 import (
 	"fmt"
@@ -30,9 +30,9 @@ func TestWarmRows(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			all := wishes{}
+			all := missingRanges{}
 			for x, ranges := range tt.want {
-				w := &wish{path: "f"}
+				w := &missingChunks{path: "f"}
 				for _, r := range ranges {
 					w.add(r, tt.chunk*int64(r.Len()))
 				}
@@ -52,28 +52,28 @@ func TestWarmRows(t *testing.T) {
 	}
 }
 
-// A round ends with so many files, bytes or terms, and is never empty.
+// TestWarmRounds checks that a window ends at a number of files, bytes or terms, and is not empty.
 func TestWarmRounds(t *testing.T) {
-	w := &warming{round: 1000}
-	file := func(size int64, terms int) described {
-		return described{warmFile: warmFile{size: size}, info: &shard.FileInfo{Terms: make([]codec.Term, terms)}}
+	w := &Run{windowBytes: 1000}
+	file := func(size int64, terms int) plannedFile {
+		return plannedFile{file: file{size: size}, info: &shard.FileInfo{Terms: make([]codec.Term, terms)}}
 	}
-	many := make([]described, roundFiles+1)
+	many := make([]plannedFile, windowFiles+1)
 	for i := range many {
 		many[i] = file(0, 1)
 	}
 	for _, tt := range []struct {
 		name  string
-		files []described
+		files []plannedFile
 		want  int
 	}{
-		{"all", []described{file(400, 1), file(600, 1)}, 2},
-		{"bytes", []described{file(400, 1), file(601, 1)}, 1},
-		{"a large one", []described{file(5000, 1), file(1, 1)}, 1},
-		{"terms", []described{file(1, roundTerms-1), file(1, 1), file(1, 1)}, 2},
-		{"files", many, roundFiles},
+		{"all", []plannedFile{file(400, 1), file(600, 1)}, 2},
+		{"bytes", []plannedFile{file(400, 1), file(601, 1)}, 1},
+		{"a large one", []plannedFile{file(5000, 1), file(1, 1)}, 1},
+		{"terms", []plannedFile{file(1, windowTerms-1), file(1, 1), file(1, 1)}, 2},
+		{"files", many, windowFiles},
 	} {
-		if n := w.lengthOfRound(tt.files); n != tt.want {
+		if n := w.windowLength(tt.files); n != tt.want {
 			t.Errorf("%s: %d files, want %d", tt.name, n, tt.want)
 		}
 	}

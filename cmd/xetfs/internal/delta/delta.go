@@ -1,4 +1,4 @@
-package main
+package delta
 
 import (
 	"context"
@@ -15,20 +15,28 @@ import (
 	"github.com/xetfs/xetfs/fs/catalog"
 )
 
-// A need is the chunks that files of one tree consist of, less those of another tree. It
-// takes at most 1 KiB of memory for each xorb.
-type need struct {
+// A Cost is the amount of data that has to be fetched, as diff --json shows it. The names are
+// a promise.
+type Cost struct {
+	Xorbs  int64 `json:"xorbs"`
+	Chunks int64 `json:"chunks"`
+	Bytes  int64 `json:"bytes"` // packed, as stored
+}
+
+// A Set holds the chunks of files of one tree that another tree does not have. It takes at most
+// 1 KiB of memory for each xorb.
+type Set struct {
 	store  origin.Store
 	source origin.Source
 	want   chunkSets
-	have   chunkSets           // of files that are not the same in the other tree
-	shards map[codec.Hash]bool // those looked through, and whether they name a xorb that is wanted
+	have   chunkSets           // of changed files of the other tree
+	shards map[codec.Hash]bool // shards that were read: whether they list a wanted xorb
 }
 
-// chunkSets are chunks of xorbs.
+// chunkSets are chunks by xorb.
 type chunkSets map[codec.Hash]*codec.ChunkSet
 
-// add adds the chunks of a term, which the caller has seen to be in a xorb.
+// add adds the chunks of a term.
 func (s chunkSets) add(t codec.Term) {
 	set := s[t.Xorb]
 	if set == nil {
@@ -38,7 +46,7 @@ func (s chunkSets) add(t codec.Term) {
 	set.Add(t.Chunks)
 }
 
-// remove takes chunks away, and forgets a xorb without any.
+// remove removes chunks, and a xorb without any.
 func (s chunkSets) remove(x codec.Hash, chunks *codec.ChunkSet) {
 	set := s[x]
 	if set == nil {
@@ -52,26 +60,26 @@ func (s chunkSets) remove(x codec.Hash, chunks *codec.ChunkSet) {
 	}
 }
 
-func newNeed(s origin.Store) *need {
-	return &need{
-		store: s, source: origin.Objects(s, 0),
+func NewSet(s origin.Store, source origin.Source) *Set {
+	return &Set{
+		store: s, source: source,
 		want: chunkSets{}, have: chunkSets{}, shards: map[codec.Hash]bool{},
 	}
 }
 
-// add adds the chunks of a file.
-func (n *need) add(ctx context.Context, e *page.Entry) error {
+// Add adds the chunks of a file.
+func (n *Set) Add(ctx context.Context, e *page.Entry) error {
 	return n.terms(ctx, e, n.want.add)
 }
 
-// hold says that a file, which is not the same in the other tree, is there in that. Most
-// chunks that need not be fetched are in such files, and without gets to know it cheaply.
-func (n *need) hold(ctx context.Context, e *page.Entry) error {
+// AddBase adds a changed file of the other tree. Such files have most of the chunks that need
+// not be fetched, and their terms are cheap to read.
+func (n *Set) AddBase(ctx context.Context, e *page.Entry) error {
 	return n.terms(ctx, e, n.have.add)
 }
 
 // terms calls do for the terms of a file.
-func (n *need) terms(ctx context.Context, e *page.Entry, do func(codec.Term)) error {
+func (n *Set) terms(ctx context.Context, e *page.Entry, do func(codec.Term)) error {
 	if e.Type != page.File || e.Size == 0 || len(e.Inline) > 0 {
 		return nil
 	}
@@ -88,9 +96,8 @@ func (n *need) terms(ctx context.Context, e *page.Entry, do func(codec.Term)) er
 	return nil
 }
 
-// describe returns the terms of a file from where its entry says, without a look at the
-// xorbs, or else from anywhere.
-func (n *need) describe(ctx context.Context, id codec.FileID) (*shard.FileInfo, error) {
+// describe returns the terms of a file from the shard of its entry, or else from any shard.
+func (n *Set) describe(ctx context.Context, id codec.FileID) (*shard.FileInfo, error) {
 	k := names.ShardKey(id.Shard)
 	if size, err := n.store.Size(ctx, k); err == nil && !id.Shard.IsZero() {
 		r := io.NewSectionReader(origin.ReaderAt(ctx, n.store, k), 0, size)
@@ -101,30 +108,30 @@ func (n *need) describe(ctx context.Context, id codec.FileID) (*shard.FileInfo, 
 	return n.source.FileInfo(ctx, id)
 }
 
-// without takes away the chunks of the whole other tree, and returns what is left. It
-// tells seen how many files it has looked at.
-func (n *need) without(ctx context.Context, tree catalog.Tree, seen func(files int64)) (*fetchDoc, error) {
+// Cost removes the chunks of the whole other tree and returns the cost of the rest. It calls
+// seen with the number of files so far.
+func (n *Set) Cost(ctx context.Context, tree catalog.Tree, seen func(files int64)) (*Cost, error) {
 	for x, set := range n.have {
 		n.want.remove(x, set)
 	}
 	if err := n.removeTree(ctx, tree, seen); err != nil {
 		return nil, err
 	}
-	doc := fetchDoc{Xorbs: int64(len(n.want))}
+	cost := Cost{Xorbs: int64(len(n.want))}
 	for x, set := range n.want {
-		chunks, bytes, err := n.weigh(ctx, x, set)
+		chunks, bytes, err := n.cost(ctx, x, set)
 		if err != nil {
 			return nil, fmt.Errorf("xorb %s: %w", x, err)
 		}
-		doc.Chunks += chunks
-		doc.Bytes += bytes
+		cost.Chunks += chunks
+		cost.Bytes += bytes
 	}
-	return &doc, nil
+	return &cost, nil
 }
 
-// removeTree takes away the chunks of all files of a tree. Only shards that name a xorb
-// that is wanted are asked for their files.
-func (n *need) removeTree(ctx context.Context, tree catalog.Tree, seen func(files int64)) error {
+// removeTree removes the chunks of all files of a tree. It reads only shards that list a wanted
+// xorb.
+func (n *Set) removeTree(ctx context.Context, tree catalog.Tree, seen func(files int64)) error {
 	files := int64(0)
 	for e, err := range tree.All(ctx, "") {
 		if err != nil || len(n.want) == 0 {
@@ -150,8 +157,8 @@ func (n *need) removeTree(ctx context.Context, tree catalog.Tree, seen func(file
 	return nil
 }
 
-// mayHold says whether a shard names a xorb that is wanted. It is looked through once.
-func (n *need) mayHold(ctx context.Context, s codec.Hash) bool {
+// mayHold reports whether a shard lists a wanted xorb. It reads each shard once.
+func (n *Set) mayHold(ctx context.Context, s codec.Hash) bool {
 	may, known := n.shards[s]
 	if !known {
 		may = s.IsZero() || n.namesWanted(ctx, s)
@@ -160,8 +167,9 @@ func (n *need) mayHold(ctx context.Context, s codec.Hash) bool {
 	return may
 }
 
-// namesWanted looks through a shard. If it cannot be read, its files may be anywhere.
-func (n *need) namesWanted(ctx context.Context, s codec.Hash) bool {
+// namesWanted reports whether a shard lists a wanted xorb. The answer for an unreadable shard
+// is true.
+func (n *Set) namesWanted(ctx context.Context, s codec.Hash) bool {
 	k := names.ShardKey(s)
 	size, err := n.store.Size(ctx, k)
 	if err != nil {
@@ -184,8 +192,8 @@ func (n *need) namesWanted(ctx context.Context, s codec.Hash) bool {
 	return false
 }
 
-// weigh counts chunks of a xorb, and their bytes as they are stored.
-func (n *need) weigh(ctx context.Context, x codec.Hash, set *codec.ChunkSet) (chunks, bytes int64, err error) {
+// cost returns the number of chunks of a xorb and their packed bytes.
+func (n *Set) cost(ctx context.Context, x codec.Hash, set *codec.ChunkSet) (chunks, bytes int64, err error) {
 	k := names.XorbKey(x)
 	size, err := n.store.Size(ctx, k)
 	if err != nil {
