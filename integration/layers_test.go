@@ -82,6 +82,7 @@ var mayImport = map[string][]string{
 
 	in + "ui":        {},
 	in + "ui/uitest": {},
+	in + "fdcheck":   {},
 	in + "ignore":    {},
 	in + "statcache": {"codec", "codec/journal", "codec/page"},
 	in + "inspect":   append(below("codec"), in+"ui"),
@@ -98,7 +99,7 @@ var mayImport = map[string][]string{
 	"cmd/xetfs": append(append(below("codec"), below("cache")...), "reconstruct",
 		"fs", "fs/fusemount", "fs/catalog", "fs/catalog/tree", "fs/catalog/bare", "fs/catalog/writer", "fs/catalog/sweep",
 		in+"ui", in+"ignore", in+"statcache", in+"ingest", in+"publish", in+"verify", in+"warm", in+"delta",
-		in+"inspect", in+"stack", in+"daemon"),
+		in+"inspect", in+"stack", in+"daemon", in+"fdcheck"),
 
 	"integration":                  {},
 	"integration/bench":            {},

@@ -12,6 +12,7 @@ import (
 	"runtime"
 
 	"github.com/spf13/cobra"
+	_ "github.com/xetfs/xetfs/cmd/xetfs/internal/fdcheck" // before go-fuse
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 )
 
