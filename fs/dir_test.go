@@ -188,7 +188,7 @@ func TestK26_InodesOverRemount(t *testing.T) {
 	}
 }
 
-// The kernel forgets what it was told, and then we do.
+// The nodes are freed after the kernel has forgotten them.
 func TestForget(t *testing.T) {
 	e := newFakeEngine()
 	m := mountFake(t, bigTree(e, 500), e, Options{})

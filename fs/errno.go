@@ -43,9 +43,7 @@ func errno(err error) syscall.Errno {
 }
 
 // readErrno is errno for read(2). Programs do not expect EACCES or ENOENT from an open file.
-func readErrno(err error) syscall.Errno {
-	return forRead(errno(err))
-}
+func readErrno(err error) syscall.Errno { return forRead(errno(err)) }
 
 func forRead(code syscall.Errno) syscall.Errno {
 	if code == syscall.EACCES || code == syscall.ENOENT {

@@ -141,7 +141,7 @@ type fakeEngine struct {
 	reading atomic.Int64 // reads under way
 	streams atomic.Int64 // streams that are open
 
-	kept   map[codec.Hash]string   // paths of what is kept whole; guarded by mu
+	kept   map[codec.Hash]string   // paths of materialized files; guarded by mu
 	sums   map[codec.Hash][32]byte // proven; guarded by mu
 	plains atomic.Int64            // of those, open
 
@@ -220,14 +220,14 @@ func (e *fakeEngine) keep(t testing.TB, dir string, file page.Entry) {
 	e.kept[file.ID.File] = path
 }
 
-// drop forgets that a file is kept whole.
+// drop removes a materialized file from the engine.
 func (e *fakeEngine) drop(file page.Entry) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.kept, file.ID.File)
 }
 
-// A fakePlain is a file that was kept whole.
+// A fakePlain is an open materialized file.
 type fakePlain struct {
 	*os.File
 	e    *fakeEngine

@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -256,14 +257,7 @@ func (f *filesystem) Flush(<-chan struct{}, *fuse.FlushIn) fuse.Status { return 
 type inlineReader []byte
 
 func (b inlineReader) ReadAt(_ context.Context, p []byte, off int64) (int, error) {
-	if off >= int64(len(b)) {
-		return 0, io.EOF
-	}
-	n := copy(p, b[off:])
-	if n < len(p) {
-		return n, io.EOF
-	}
-	return n, nil
+	return bytes.NewReader(b).ReadAt(p, off)
 }
 
 func (b inlineReader) Close() error { return nil }

@@ -28,7 +28,7 @@ func mountFollowing(t *testing.T, c *fakeCatalog, e *fakeEngine, o Options) (m m
 	return m, func() { m.s.follow.poll(context.Background()) }
 }
 
-// What the kernel kept of the old version, it knows anew at once, not after a minute.
+// The names that the kernel cached of the old version are new at once, not after a minute.
 func TestFollow(t *testing.T) {
 	e := newFakeEngine()
 	c := newFakeCatalog()
@@ -161,8 +161,8 @@ func (m mounted) forgetAttributes(t *testing.T, ino uint64) {
 	}
 }
 
-// A directory that is open is listed to its end as it was, and the kernel keeps nothing
-// of that for those who come later.
+// An open directory is listed to its end as it was. The kernel caches nothing of that listing
+// for later readers.
 func TestK38_OpenDirectory(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -257,8 +257,8 @@ func TestFollowListing(t *testing.T) {
 	}
 }
 
-// A directory that is opened when the tree is new already, and what the kernel keeps is
-// still old, is new from its first name to its last.
+// A directory may be opened after the switch and before the invalidation. Its listing is new
+// from the first name to the last.
 func TestFollowListingMeanwhile(t *testing.T) {
 	e := newFakeEngine()
 	c := newFakeCatalog()
@@ -334,7 +334,7 @@ func TestFollowListOnce(t *testing.T) {
 	m.see(t, "m/f", "zero")
 }
 
-// Who is in a directory that is gone finds nothing; a version stays what it is.
+// A working directory that is gone has no entries; a version stays the same.
 func TestFollowWorkingDirectory(t *testing.T) {
 	e := newFakeEngine()
 	c := newFakeCatalog()
@@ -507,8 +507,8 @@ func (m mounted) dropCaches(t *testing.T) {
 	}
 }
 
-// Readers see one version of each file and never wait for the kernel to be told, while
-// version after version is published; and in the end all is as the last says.
+// Readers see one version of each file during many publishes, and never wait for the
+// invalidation. In the end all files are those of the last version.
 func TestFollowUnderLoad(t *testing.T) {
 	e := newFakeEngine()
 	c := newFakeCatalog()

@@ -75,8 +75,7 @@ func (c *watchedCatalog) last() (watch chan struct{}, n int) {
 	return watch, n
 }
 
-// What a catalog says of itself is looked for at once, and a thousand changes are looked
-// for a few times.
+// A reported change is polled at once, and a thousand changes cause a few polls.
 func TestFollowWatching(t *testing.T) {
 	e := newFakeEngine()
 	c := &watchedCatalog{fakeCatalog: newFakeCatalog()}
@@ -140,8 +139,7 @@ func TestFollowWatchingEnds(t *testing.T) {
 	m.see(t, "f", "after it")
 }
 
-// A catalog in a folder is followed by what its store says, and nobody goes on to listen
-// when the mount has gone.
+// The store reports the changes of a catalog in a folder. The watch ends with the mount.
 func TestFollowFolder(t *testing.T) {
 	root := t.TempDir()
 	store, err := dir.Open(root)

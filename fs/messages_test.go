@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// What programs cost is how many messages the kernel sends for them. A message is some
-// 10 µs; these tests see that none come back that were got rid of.
+// The number of messages is the cost of a program: about 10 µs each. These tests keep removed
+// messages from returning.
 func TestMessages(t *testing.T) {
 	const n = 3000
 	tests := []struct {

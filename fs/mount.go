@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,23 +59,13 @@ type Options struct {
 const maxFSName = 1 << 10
 
 func (o Options) withDefaults() Options {
-	if o.FSName == "" {
-		o.FSName = fusemount.Subtype
-	}
+	o.FSName = cmp.Or(o.FSName, fusemount.Subtype)
+	o.VersionsDir = cmp.Or(o.VersionsDir, ".versions")
+	o.MaxBackground = cmp.Or(o.MaxBackground, 64)
+	o.ReadLimit = cmp.Or(o.ReadLimit, time.Minute)
+	o.followPause = cmp.Or(o.followPause, followPause)
 	if len(o.FSName) > maxFSName {
 		o.FSName = strings.ToValidUTF8(o.FSName[:maxFSName], "") + "…"
-	}
-	if o.followPause == 0 {
-		o.followPause = followPause
-	}
-	if o.VersionsDir == "" {
-		o.VersionsDir = ".versions"
-	}
-	if o.MaxBackground == 0 {
-		o.MaxBackground = 64
-	}
-	if o.ReadLimit == 0 {
-		o.ReadLimit = time.Minute
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

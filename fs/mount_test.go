@@ -401,8 +401,8 @@ func (slowStart) Symbols(ctx context.Context) iter.Seq2[string, error] {
 	}
 }
 
-// O34: the limit of a read does not cut off a long list of symbols on a slow link, and the
-// caller of Mount can.
+// O34: the limit of a read does not end a long list of symbols on a slow link. The caller of
+// Mount can end it.
 func TestO34_Start(t *testing.T) {
 	canceled, cancel := context.WithCancel(context.Background())
 	cancel()

@@ -58,8 +58,7 @@ func TestDepth(t *testing.T) {
 	}
 }
 
-// A listing that leads out of its directory, or has no names in it, shows nothing of
-// that, and goes on.
+// A listing omits entries outside its directory and entries without names, and continues.
 func TestS01_HostileTree(t *testing.T) {
 	e := newFakeEngine()
 	tree := newFakeTree(e.file("d/good", nil), e.file("d/zz", nil))

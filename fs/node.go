@@ -154,14 +154,3 @@ func (n *nodes) inVolume(v *volume) map[uint64]node {
 	}
 	return all
 }
-
-func (n *nodes) len() int {
-	total := 1
-	for i := range n.shards {
-		s := &n.shards[i]
-		s.mu.Lock()
-		total += s.table.used
-		s.mu.Unlock()
-	}
-	return total
-}

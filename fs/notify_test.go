@@ -15,13 +15,13 @@ import (
 	"github.com/xetfs/xetfs/codec/page"
 )
 
-// An overheard is one thing that the kernel was told to forget.
+// An overheard is one invalidation.
 type overheard struct {
 	what  string // "dir 1 name", or "attributes 2", or "bytes 2"
-	stack string // of who said it
+	stack string // of the caller
 }
 
-// An overhearing passes on what the kernel is told to forget, and notes it.
+// An overhearing passes invalidations to the kernel, and records them.
 type overhearing struct {
 	notifier
 	before func() // called before each; nil: nothing
@@ -66,9 +66,8 @@ func (o *overhearing) said() (all []overheard) {
 	return append(all, o.all...)
 }
 
-// Of a file that is open nothing is forgotten but its attributes: what the kernel keeps of
-// its bytes is right as long as it is open. And none of what answers messages says so, nor
-// waits for the kernel to take note.
+// An open file gets new attributes and no other invalidation: its cached bytes stay right while
+// it is open. No message handler invalidates, or waits for an invalidation.
 func TestK38_AttributesOnly(t *testing.T) {
 	for _, stateless := range []bool{false, true} {
 		t.Run(fmt.Sprintf("stateless %t", stateless), func(t *testing.T) {
@@ -110,7 +109,7 @@ func TestK38_AttributesOnly(t *testing.T) {
 			if err != nil || !info.ModTime().Equal(then.AddDate(1, 0, 0)) {
 				t.Errorf("the file that was touched is of %v, %v", info.ModTime(), err)
 			}
-			e.panics.Store(true) // whoever reads anew finds out
+			e.panics.Store(true) // the next read detects a stale page
 			for _, f := range files {
 				readWhole(t, f, len(text))
 			}
@@ -127,8 +126,8 @@ func readWhole(t *testing.T, f *os.File, n int) {
 	}
 }
 
-// Once somebody has asked for the end the kernel is told nothing more, however much is
-// still to be told, and whether the mount goes at once or lives on for its open files.
+// After a request for the end, no further invalidation follows. The mount may end
+// at once or serve open files.
 func TestK38_NoneAfterShutdown(t *testing.T) {
 	for _, busy := range []bool{false, true} {
 		t.Run(fmt.Sprintf("busy %t", busy), func(t *testing.T) {
@@ -174,8 +173,8 @@ func TestK38_NoneAfterShutdown(t *testing.T) {
 	}
 }
 
-// The kernel may wait for a lookup before it takes note, a lookup for us, and we for
-// nothing of that: whatever is asked for while names change is answered.
+// The kernel may wait for a lookup before it invalidates, and the lookup for a reply. All
+// requests during an invalidation get a reply.
 func TestK38_NoDeadlock(t *testing.T) {
 	const names, readers, versions = 8, 4, 8
 	e := newFakeEngine()

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// BenchmarkPlain reads a file of 256 MiB that is kept whole, whose pages are in memory,
-// through the kernel by passthrough and by messages, beside the file itself.
+// BenchmarkPlain reads a materialized file of 256 MiB from memory: by passthrough, by messages,
+// and directly.
 func BenchmarkPlain(b *testing.B) {
 	const size = 256 << 20
 	needFUSE(b)
@@ -60,8 +60,7 @@ func BenchmarkPlain(b *testing.B) {
 	}
 }
 
-// benchRead reads at some places of a file. What the mount's own page cache holds of it is
-// forgotten first.
+// benchRead reads at some places of a file. It first drops the pages of the mount.
 func benchRead(b *testing.B, path string, p []byte, reads int, at func(i int) int64) {
 	b.Helper()
 	fd, err := unix.Open(path, unix.O_RDONLY, 0)

@@ -18,7 +18,7 @@ import (
 	"github.com/xetfs/xetfs/codec/page"
 )
 
-// A keptMount is a mount of one file that can be kept whole on command.
+// A keptMount is a mount of one file that can be materialized on command.
 type keptMount struct {
 	mounted
 	t    *testing.T
@@ -69,7 +69,7 @@ func (m keptMount) checkOnce() {
 	m.check(f)
 }
 
-// closed says whether nothing is open any more. The kernel does not wait for RELEASE.
+// closed waits until no file is open. The kernel does not wait for RELEASE.
 func (m keptMount) closed() {
 	m.t.Helper()
 	eventually(m.t, "all is given back", func() bool {
@@ -107,7 +107,7 @@ func TestPassthrough_NoReads(t *testing.T) {
 	}
 }
 
-// What is open keeps its way of being read, and who opens it meanwhile gets the same.
+// The first open decides how an inode is read, and later opens follow.
 func TestPassthrough_FirstOpenDecides(t *testing.T) {
 	m := mountKept(t, 1<<20, Options{})
 	before := m.open(0)
@@ -166,7 +166,7 @@ func TestPassthrough_Direct(t *testing.T) {
 	}
 }
 
-// What is passed through is read to its end, also behind a mount that is no more.
+// A file with passthrough remains readable to its end after an unmount.
 func TestPassthrough_Unmount(t *testing.T) {
 	m := mountKept(t, 1<<20, Options{})
 	m.keep()
@@ -265,7 +265,7 @@ func TestPassthrough_KilledReader(t *testing.T) {
 	m.s.files.passthrough.kernel = nil
 	m.keep()
 	m.e.block = make(chan struct{})
-	m.e.writeOnly.Store(true) // the last: who looks at it may look at the other
+	m.e.writeOnly.Store(true) // the last step: later readers see the difference
 	cmd := exec.Command("dd", "if="+m.path("f"), "of=/dev/null", "bs=1M", "count=1", "iflag=direct")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -286,8 +286,7 @@ func TestPassthrough_KilledReader(t *testing.T) {
 	m.closed()
 }
 
-// Who opens a file that was found to be damaged while others have it open reads the right
-// bytes, from elsewhere.
+// A file was found corrupt while it is open. A new open reads the right bytes, from the origin.
 func TestPassthrough_DamagedWhileOpen(t *testing.T) {
 	m := mountKept(t, 1<<20, Options{})
 	m.keep()
@@ -313,8 +312,7 @@ func TestPassthrough_DamagedWhileOpen(t *testing.T) {
 	}
 }
 
-// What the kernel has in its page cache of a file that was found to be damaged is forgotten
-// when the file is opened again.
+// An open of a corrupt file drops the pages of the kernel.
 func TestPassthrough_DamagedInPageCache(t *testing.T) {
 	m := mountKept(t, 256<<10, Options{})
 	m.s.files.passthrough.kernel = nil
@@ -334,7 +332,7 @@ func TestPassthrough_DamagedInPageCache(t *testing.T) {
 	m.check(f)
 }
 
-// Who reads past the page cache is answered from elsewhere where the plain file fails.
+// A read with O_DIRECT uses the origin if the materialized file fails.
 func TestPassthrough_DirectReadFails(t *testing.T) {
 	m := mountKept(t, 1<<20, Options{})
 	m.keep()

@@ -9,8 +9,8 @@ import (
 func TestWalkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var w statPredictors
-		// walk lists files in messages of 100, as find or du does, and returns of how many
-		// the walker was told.
+		// walk lists files in messages of 100, as find or du does. It returns the number of
+		// files with attributes.
 		walk := func(thread uint32, files int, looksUp bool) (told int) {
 			for range files / 100 {
 				if !w.wantsAttrs(thread) {

@@ -13,6 +13,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"github.com/xetfs/xetfs/cache/logdedup"
+	"github.com/xetfs/xetfs/cache/lru"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/reconstruct"
 )
@@ -45,7 +46,7 @@ type reporter struct {
 	log   *slog.Logger // writes to dedup
 
 	mu     sync.Mutex
-	causes map[uint64]string // by inode; guarded by mu
+	causes *lru.Cache[uint64, string] // by inode; guarded by mu
 }
 
 func newReporter(log *slog.Logger) *reporter {
@@ -53,7 +54,7 @@ func newReporter(log *slog.Logger) *reporter {
 		log = slog.New(slog.DiscardHandler)
 	}
 	dedup := logdedup.New(log.Handler(), logdedup.Options{Key: logKey})
-	return &reporter{dedup: dedup, log: slog.New(dedup), causes: make(map[uint64]string)}
+	return &reporter{dedup: dedup, log: slog.New(dedup), causes: lru.New[uint64, string](maxCauses, nil)}
 }
 
 // logKey returns event and object of a line. Panics are not limited.
@@ -143,21 +144,15 @@ func (r *reporter) remember(f failure) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, known := r.causes[f.ino]; !known && len(r.causes) >= maxCauses {
-		for ino := range r.causes {
-			delete(r.causes, ino)
-			break
-		}
-	}
-	r.causes[f.ino] = f.text()
+	r.causes.Remove(f.ino)
+	r.causes.Add(f.ino, f.text(), 1)
 }
 
 // cause returns the last error of a file.
 func (r *reporter) cause(ino uint64) (string, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	cause, ok := r.causes[ino]
-	return cause, ok
+	return r.causes.Get(ino)
 }
 
 // close writes the counted lines.

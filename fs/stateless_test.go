@@ -58,7 +58,7 @@ func TestStateless(t *testing.T) {
 	}
 }
 
-// Who reads at the same time shares one stream, and it is read by nobody who closes it.
+// Concurrent readers share one open file. It is closed after the last read.
 func TestStatelessReaders(t *testing.T) {
 	e := newFakeEngine()
 	var entries []string

@@ -72,7 +72,7 @@ func (p *press) replace(symbol string, tree iter.Seq2[page.Entry, error]) names.
 	return row
 }
 
-// note returns a file whose content stands in the catalog.
+// note returns a file whose content is in the catalog.
 func note(path, text string) page.Entry {
 	return page.Entry{Path: path, Size: int64(len(text)), Inline: []byte(text)}
 }

@@ -159,17 +159,12 @@ func newSymbols(s *source, list []string) *volume {
 func (s *source) symbolTree(list []string, before *symbolTree) *symbolTree {
 	t, hidden := newSymbolTree(list)
 	for _, symbol := range hidden {
-		if before == nil || !before.hides(symbol) {
+		if before == nil || before.symbols[symbol] || !slices.Contains(before.list, symbol) {
 			by, _ := t.isInside(symbol)
 			s.log.Warn("a symbol is hidden by the tree of another symbol", "event", "symbol_hidden", "symbol", symbol, "by", by)
 		}
 	}
 	return t
-}
-
-// hides reports whether a symbol of the list is hidden.
-func (t *symbolTree) hides(symbol string) bool {
-	return !t.symbols[symbol] && slices.Contains(t.list, symbol)
 }
 
 func (s *symbols) tree() *symbolTree { return s.vol.current.Load().tree.(*symbolTree) }

@@ -50,8 +50,8 @@ func TestSymbolTree(t *testing.T) {
 	}
 }
 
-// A symbol that is listed and does not open may be there in a moment: it is being
-// published. What is not listed may be kept as absent.
+// A listed symbol that does not open is being published, and may exist in a moment. The absence
+// of an unlisted one may be cached.
 func TestSymbolsAbsent(t *testing.T) {
 	log := newSyncBuffer()
 	from := &source{log: logger(log), follow: time.Hour}
@@ -63,7 +63,7 @@ func TestSymbolsAbsent(t *testing.T) {
 	}
 }
 
-// That a symbol cannot be seen is said once, with the one that hides it.
+// A hidden symbol is logged once, with the one that hides it.
 func TestSymbolsHidden(t *testing.T) {
 	log := newSyncBuffer()
 	from := &source{log: logger(log)}

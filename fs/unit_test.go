@@ -152,7 +152,7 @@ func TestNodes(t *testing.T) {
 	}
 }
 
-// A table holds what a map does, whatever is added and removed, and wherever it stands.
+// A table has the same nodes as a map after any additions and removals.
 func TestNodeTable(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var table nodeTable

@@ -17,8 +17,8 @@ import (
 	"github.com/xetfs/xetfs/reconstruct"
 )
 
-// The files of the real client are read through the kernel, under each of their names,
-// and so are the damaged shards beside them: what they hold is right or an error.
+// The files of the real client are read through the kernel, under each name. A read of a corrupt
+// shard returns right bytes or an error.
 func TestVectors(t *testing.T) {
 	needFUSE(t)
 	root := os.Getenv("XETFS_VECTORS")
@@ -88,7 +88,7 @@ func TestVectors(t *testing.T) {
 		case known:
 			good++
 		case filepath.Base(filepath.Dir(path)) == "by-sha256" && good256[name] && sum != name:
-			t.Errorf("%s: SHA-256 is %s", path, sum) // the others may be lies: nothing but reading tells
+			t.Errorf("%s: SHA-256 is %s", path, sum) // only a read proves the other names
 		}
 		return nil
 	})

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/xetfs/xetfs/cache/lru"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
 )
@@ -30,9 +31,15 @@ type versions struct {
 	of  *volume // of the symbol
 
 	mu     sync.Mutex
-	open   []*volume   // the last used one is last; guarded by mu
-	live   []names.Row // oldest first; guarded by mu
-	listed time.Time   // time of live; guarded by mu
+	open   *lru.Cache[versionKey, *volume] // guarded by mu
+	live   []names.Row                     // oldest first; guarded by mu
+	listed time.Time                       // time of live; guarded by mu
+}
+
+// A versionKey is a path in the directory of versions and the tree at that path.
+type versionKey struct {
+	path string
+	root page.Hash
 }
 
 var (
@@ -41,7 +48,7 @@ var (
 )
 
 func newVersions(s *source, of *volume) *versions {
-	v := &versions{source: s, of: of}
+	v := &versions{source: s, of: of, open: lru.New[versionKey, *volume](maxVersions, nil)}
 	v.vol = &volume{parent: of, at: s.hidden, symbol: of.symbol, label: versionsLabel(of.symbol), nested: v}
 	v.vol.nameTTL, v.vol.attrTTL = minute, minute
 	v.vol.absentTTL, v.vol.linkTTL = moment, moment
@@ -170,7 +177,11 @@ func (v *versions) volumeAt(ctx context.Context, path string) (*volume, error) {
 	if err != nil {
 		return nil, err
 	}
-	if known := v.recent(path, row); known != nil {
+	key := versionKey{path, row.Root}
+	v.mu.Lock()
+	known, ok := v.open.Get(key)
+	v.mu.Unlock()
+	if ok {
 		return known, nil
 	}
 	t, err := v.versioned.OpenRow(ctx, v.of.symbol, row)
@@ -181,30 +192,7 @@ func (v *versions) volumeAt(ctx context.Context, path string) (*volume, error) {
 	fixed := &volume{parent: v.vol, at: path, symbol: v.of.symbol, label: label, oneInode: v.of.oneInode, cacheListings: true}
 	fixed.setTTL(forever)
 	fixed.setTree(t)
-	v.use(fixed)
-	return fixed, nil
-}
-
-// recent returns an open version.
-func (v *versions) recent(path string, row names.Row) *volume {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	i := slices.IndexFunc(v.open, func(known *volume) bool {
-		return known.at == path && known.current.Load().row.Root == row.Root
-	})
-	if i < 0 {
-		return nil
-	}
-	known := v.open[i]
-	v.open = append(slices.Delete(v.open, i, i+1), known)
-	return known
-}
-
-func (v *versions) use(fixed *volume) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if len(v.open) == maxVersions {
-		v.open = slices.Delete(v.open, 0, 1)
-	}
-	v.open = append(v.open, fixed)
+	return v.open.Add(key, fixed, 1), nil
 }

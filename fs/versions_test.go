@@ -15,8 +15,8 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 )
 
-// history has a symbol "m" with versions 0 to 12, without 3 and 11: version n has a file
-// "n" that says so, and one that is the same in all. Snapshot old holds 11, new 12.
+// history has a symbol "m" with versions 0 to 12, without 3 and 11. Version n has a file "n"
+// with that text, and one file that is the same in all. Snapshot old has version 11, new has 12.
 func history(e *fakeEngine) *fakeCatalog {
 	c := newFakeCatalog()
 	for n := range 13 {
@@ -96,7 +96,7 @@ func TestVersionsDirectory(t *testing.T) {
 	}
 }
 
-// Nothing is read before somebody asks, and what was opened stays within bounds.
+// A version is read on demand, and the number of open versions stays bounded.
 func TestVersionsLazy(t *testing.T) {
 	e := newFakeEngine()
 	c := newFakeCatalog()
@@ -120,13 +120,13 @@ func TestVersionsLazy(t *testing.T) {
 	v := m.s.files.root.nested.(*hiddenVersions)
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if len(v.open) != maxVersions {
-		t.Errorf("%d versions are kept open, want %d", len(v.open), maxVersions)
+	if v.open.Len() != maxVersions {
+		t.Errorf("%d versions are kept open, want %d", v.open.Len(), maxVersions)
 	}
 }
 
-// A version is a place of its own: its files may have other times than those of the
-// newest, and its directories are no second names of others.
+// A version has its own inodes. Its files may have other times than those of the newest one, and
+// each directory has one name.
 func TestVersionsInodes(t *testing.T) {
 	e := newFakeEngine()
 	c := newFakeCatalog()

@@ -64,8 +64,8 @@ func manyEntries(dirs, files int) iter.Seq2[page.Entry, error] {
 	}
 }
 
-// BenchmarkWalk walks a tree of 200,000 files with the tools that people use, in a fresh
-// mount each time, with all its pages in memory.
+// BenchmarkWalk walks a tree of 200,000 files with common tools. Each run has a fresh mount, and
+// all pages of the tree are in memory.
 func BenchmarkWalk(b *testing.B) {
 	const dirs, files = 200, 1000
 	p := newPress(b, page.DefaultSizes())

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -178,4 +179,24 @@ func fit(dest []byte, value string) (uint32, fuse.Status) {
 		return uint32(len(value)), fuse.Status(syscall.ERANGE)
 	}
 	return uint32(copy(dest, value)), fuse.OK
+}
+
+// counters count messages about open files since the mount.
+type counters struct {
+	opens, passed  atomic.Int64
+	reads, spliced atomic.Int64
+	bytes          atomic.Int64
+}
+
+// counts are the current values of counters, for user.xet.stats.
+type counts struct {
+	Open        int64 `json:"open"`        // OPEN messages
+	Passthrough int64 `json:"passthrough"` // replies with passthrough
+	Read        int64 `json:"read"`        // READ messages
+	Spliced     int64 `json:"spliced"`     // replies that splice pages of a materialized file
+	Bytes       int64 `json:"bytes"`       // in the replies to READ
+}
+
+func (c *counters) now() counts {
+	return counts{c.opens.Load(), c.passed.Load(), c.reads.Load(), c.spliced.Load(), c.bytes.Load()}
 }
