@@ -24,6 +24,12 @@ func (c *StoreCatalog) CheckNested(ctx context.Context, symbol string) error {
 	if live, err := c.isLive(ctx, symbol); live || err != nil {
 		return err
 	}
+	return c.FindNested(ctx, symbol)
+}
+
+// FindNested returns a NestedError if a live symbol hides a symbol or is hidden by it. Symbols
+// that are damaged do not count.
+func (c *StoreCatalog) FindNested(ctx context.Context, symbol string) error {
 	by, err := c.HiddenBy(ctx, symbol, func(string) bool { return true })
 	if err != nil {
 		return err

@@ -146,9 +146,16 @@ func (b *Session) commit(ctx context.Context, plan func(context.Context, *state)
 	if err != nil {
 		return names.Row{}, err
 	}
+	first := false // no version was live before
 	v, err := b.p.commit(ctx, st, b.window, func(ctx context.Context, st *state) (*change, error) {
 		if err := b.checkVersion(st); err != nil {
 			return nil, err
+		}
+		first = st.latest() == nil
+		if first && !b.o.Nested {
+			if err := b.p.catalog.FindNested(ctx, st.symbol); err != nil {
+				return nil, fmt.Errorf("%s: %w", st.symbol, err)
+			}
 		}
 		root, err := plan(ctx, st)
 		if err != nil {
@@ -161,6 +168,11 @@ func (b *Session) commit(ctx context.Context, plan func(context.Context, *state)
 	})
 	if err != nil {
 		return names.Row{}, err
+	}
+	if first && !b.o.Nested {
+		if err := b.p.yieldNested(ctx, v); err != nil {
+			return names.Row{}, err
+		}
 	}
 	return v.Rows[0], nil
 }
