@@ -92,8 +92,8 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// The same where the origin is far, and all of it on disk. What it has of the origin would
-// be seen in the figures.
+// BenchmarkReadDisk reads from a remote origin with all chunks on disk. Requests to the origin
+// would show in the results.
 func BenchmarkReadDisk(b *testing.B) {
 	poison = false
 	for i, kind := range kinds {

@@ -5,22 +5,21 @@ import (
 	"sync"
 )
 
-// idleFactor is how often every other stream may ask before one that does not is
-// taken to be at rest.
+// idleFactor is how often every other stream may prefetch before a stream that does not is
+// idle.
 const idleFactor = 8
 
-// budget is the memory that fetching ahead may take, shared by all streams of the
-// mount. Where it becomes scarce a stream gets no more than its fair share. One that
-// rests gives its part back when another needs the room. Of those that do not rest, one
-// that has nothing takes from one with more than its share: what is dropped must be
-// fetched again.
+// budget is the memory for readahead, shared by all streams of the mount. If memory is scarce,
+// a stream gets at most its fair share. An idle stream loses its reservations when another one
+// needs room. Otherwise a stream without reservations takes from one above its share: dropped
+// chunks must be fetched again.
 type budget struct {
 	max int64
 
 	mu      sync.Mutex
 	used    int64        // guarded by mu
-	clock   int64        // counts what all streams asked for; guarded by mu
-	streams []*Readahead // those that hold something, longest at rest first; guarded by mu
+	clock   int64        // counts the reserve calls of all streams; guarded by mu
+	streams []*Readahead // with reservations, longest idle first; guarded by mu
 }
 
 func (b *budget) inUse() int64 {
@@ -29,7 +28,7 @@ func (b *budget) inUse() int64 {
 	return b.used
 }
 
-// touchLocked makes a the stream that asked last.
+// touchLocked makes a the most recently active stream.
 func (b *budget) touchLocked(a *Readahead) {
 	if i := slices.Index(b.streams, a); i >= 0 {
 		b.streams = slices.Delete(b.streams, i, i+1)
@@ -39,8 +38,8 @@ func (b *budget) touchLocked(a *Readahead) {
 	}
 }
 
-// reserve takes n bytes of the budget, at the cost of other streams if need be, and says
-// whether it could.
+// reserve takes n bytes of the budget, if necessary from other streams, and reports whether it
+// could.
 func (a *Readahead) reserve(n int64) bool {
 	b := &a.c.budget
 	b.mu.Lock()
@@ -69,7 +68,7 @@ func (a *Readahead) reserve(n int64) bool {
 	}
 }
 
-// shareLocked returns what a may have where all have the same.
+// shareLocked returns the fair share of a.
 func (b *budget) shareLocked(a *Readahead) int64 {
 	streams := int64(len(b.streams))
 	if len(a.reservations) == 0 {
@@ -78,8 +77,8 @@ func (b *budget) shareLocked(a *Readahead) int64 {
 	return b.max / streams
 }
 
-// victimLocked returns what must go so that a has more: what is held for a stream at
-// rest or else, if a has nothing, what one that has more than its share will read last.
+// victimLocked picks a reservation to evict for a: the oldest one of an idle stream. If a holds
+// nothing, it picks the newest one of a stream above its share.
 func (b *budget) victimLocked(a *Readahead, share int64, fair bool) *reservation {
 	rest := idleFactor * int64(len(b.streams)+1)
 	for _, other := range b.streams {

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// A buffer holds packed chunks. Buffers come from pools by size class, so that reading
-// does not make garbage as fast as it reads.
+// A buffer holds packed chunks. Buffers are pooled by size class, so that reads produce little
+// garbage.
 type buffer struct {
 	b     []byte
 	class int
@@ -16,7 +16,7 @@ const minClass, maxClass = 16, 23 // 64 KiB to 8 MiB
 
 var pools [maxClass + 1]sync.Pool
 
-// newBuffer returns a buffer of n bytes, which hold anything.
+// newBuffer returns a buffer of n bytes with undefined content.
 func newBuffer(n int) *buffer {
 	class := max(minClass, bits.Len(uint(max(n, 1)-1)))
 	if class > maxClass {
@@ -29,8 +29,7 @@ func newBuffer(n int) *buffer {
 	return &buffer{b: make([]byte, n, 1<<class), class: class}
 }
 
-// poison makes free spoil the bytes, as release does with chunks, so that a test sees who
-// still uses them.
+// poison makes free and release overwrite the bytes, so that tests detect a use after free.
 var poison bool
 
 func spoil(b []byte) {
@@ -39,7 +38,7 @@ func spoil(b []byte) {
 	}
 }
 
-// free gives the buffer back. Nobody may use its bytes any more.
+// free returns the buffer to its pool. No caller may use its bytes any more.
 func (b *buffer) free() {
 	if b == nil {
 		return

@@ -14,63 +14,63 @@ import (
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
-// Options tune a Cache. The zero value is good.
+// Options tune a Cache. The zero value has good defaults.
 type Options struct {
 	MemoryBytes int64        // unpacked chunks and index pages in memory; 0: 256 MiB
-	AheadBytes  int64        // packed chunks fetched ahead or on their way there, whole mount; 0: 128 MiB
+	AheadBytes  int64        // packed chunks of all readaheads; 0: 128 MiB
 	NoVerify    bool         // do not compare chunks with their hashes
 	Logger      *slog.Logger // nil: nothing is logged
 
-	// Disk stores packed chunks, index pages and whole files; of a near origin, whole files
+	// Disk stores packed chunks, index pages and whole files; of a local origin, whole files
 	// only. The caller that opened it closes it, after the Cache. Its write-behind queue takes
 	// up to half of MemoryBytes. nil: none.
 	Disk *disk.Store
 }
 
-// A Cache stands between the engine and a Source. Concurrent readers of the same
-// chunks share one request, and one unpacking of each chunk that goes through memory.
-// It is safe for concurrent use.
+// A Cache is the layer between the engine and a Source. Concurrent readers of the same chunks
+// share one request. They also share one unpacking of each chunk that goes through memory. A
+// Cache is safe for concurrent use.
 type Cache struct {
 	src      origin.Source
 	local    bool
 	noVerify bool
 	disk     *disk.Store // nil: none
-	packed   *disk.Store // disk, if chunks and pages are kept there too; nil: they are not
+	packed   *disk.Store // disk, if it also stores chunks and pages; else nil
 
 	memory    *memory
 	pages     pageMemory  // index pages used last
 	unpacking unpackGroup // chunks being unpacked, and those unpacked last
-	fetches   fetchTable  // packed chunks on their way, in use, or waiting for their reader
-	replicas  replicas    // of xorbs that were damaged
-	budget    budget      // of what was fetched ahead
+	fetches   fetchTable  // packed chunks in transfer, in use, or read ahead
+	replicas  replicas    // of corrupt xorbs
+	budget    budget      // of readahead
 	helpers   chan struct{}
 	stats     counters
 }
 
-// counters are the figures of Stats that are counted as they happen.
+// counters are the events that Stats reports.
 type counters struct {
 	memoryHits, aheadHits, diskHits, misses, shared, unpacked atomic.Int64
 	pageHits, pageDiskHits, pageMisses, pageShared            atomic.Int64
 }
 
-// Stats are figures since the start. The counts are of chunks, but for those of pages.
+// Stats are counts since the start. They count chunks, except those of pages.
 type Stats struct {
 	MemoryHits int64 `json:"memory_hits"` // found unpacked in memory
 	AheadHits  int64 `json:"ahead_hits"`  // found fetched ahead
 	DiskHits   int64 `json:"disk_hits"`   // found on disk
-	NotKept    int64 `json:"not_kept"`    // not put on disk, because too much waited for it
-	Misses     int64 `json:"misses"`      // asked of the origin
-	Shared     int64 `json:"shared"`      // had from another reader's fetch or unpacking
+	NotKept    int64 `json:"not_kept"`    // not stored on disk, because the write-behind queue was full
+	Misses     int64 `json:"misses"`      // requested from the origin
+	Shared     int64 `json:"shared"`      // shared with another reader's fetch or unpacking
 
 	PageHits     int64 `json:"page_hits"`      // index pages found in memory
 	PageDiskHits int64 `json:"page_disk_hits"` // found on disk
-	PageMisses   int64 `json:"page_misses"`    // asked of the store
-	PageShared   int64 `json:"page_shared"`    // had from another reader's fetch
+	PageMisses   int64 `json:"page_misses"`    // requested from the store
+	PageShared   int64 `json:"page_shared"`    // shared with another reader's fetch
 
 	MemoryBytes int64 `json:"memory_bytes"` // unpacked chunks and index pages in memory now
 	AheadBytes  int64 `json:"ahead_bytes"`  // packed chunks fetched ahead now
 
-	Disk *disk.Stats `json:"disk,omitempty"` // of the disk cache; nil: there is none
+	Disk *disk.Stats `json:"disk,omitempty"` // of the disk cache; nil: none
 }
 
 // New returns a Cache over src.
@@ -81,7 +81,7 @@ func New(src origin.Source, o Options) (*Cache, error) {
 	if o.AheadBytes == 0 {
 		o.AheadBytes = 128 << 20
 	}
-	// What was unpacked last stays for certain, the rest as ristretto decides.
+	// The chunks that were unpacked last stay. ristretto decides about all others.
 	last := min(8<<20, o.MemoryBytes/4)
 	m, err := newMemory(o.MemoryBytes-last, last)
 	if err != nil {
@@ -125,8 +125,8 @@ func (c *Cache) OpenFileInfo(ctx context.Context, id codec.FileID) (*shard.FileI
 // origin.Source.
 func (c *Cache) Forget(id codec.FileID) { c.src.Forget(id) }
 
-// Narrow returns the chunks of term t that hold piece p of a file, and how many bytes
-// to skip in them.
+// Narrow returns the chunks of term t that hold piece p of a file, and the bytes to skip in
+// them.
 func (c *Cache) Narrow(ctx context.Context, id codec.FileID, t codec.Term, p codec.Piece) (codec.ChunkRange, int64, error) {
 	return c.src.Narrow(ctx, id, t, p)
 }
@@ -143,7 +143,7 @@ func (c *Cache) Hashed(ctx context.Context, x codec.Hash, r codec.ChunkRange) (b
 // fetching ahead.
 func (c *Cache) Near() bool { return c.local }
 
-// verifiable returns run as its chunks are to be checked: not at all with NoVerify.
+// verifiable returns run with the hashes that readers compare: none with NoVerify.
 func (c *Cache) verifiable(run *xorb.Run) *xorb.Run {
 	if !c.noVerify || run.Hashes == nil {
 		return run
@@ -153,7 +153,7 @@ func (c *Cache) verifiable(run *xorb.Run) *xorb.Run {
 	return &unchecked
 }
 
-// Stats returns the figures of now.
+// Stats returns the present counts.
 func (c *Cache) Stats() Stats {
 	st := Stats{
 		MemoryHits:   c.stats.memoryHits.Load(),
@@ -178,8 +178,7 @@ func (c *Cache) Stats() Stats {
 	return st
 }
 
-// Close ends what goes on in the background, once what was fetched is on its way to the
-// disk. No Read may be going on.
+// Close ends all background work, once fetched chunks are queued for the disk. No Read may run.
 func (c *Cache) Close() error {
 	c.fetches.close()
 	c.pages.calls.Wait()

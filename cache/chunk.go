@@ -7,32 +7,32 @@ import (
 	"github.com/xetfs/xetfs/codec/page"
 )
 
-// A chunk is an unpacked chunk in memory, or an index page. Whoever has it calls release
-// once; those who are handed it by somebody else retain it before. (Pages need neither: they
-// are the collector's.)
+// A chunk is an unpacked chunk in memory, or an index page. Each user calls release once. A
+// user that shares a chunk with another one calls retain before. Pages need neither: the
+// garbage collector frees them.
 type chunk struct {
 	arena.Bytes
 	key   chunkKey
-	page  *page.Page // whose bytes they are; nil: a chunk
+	page  *page.Page // the page with these bytes; nil: a chunk
 	from  *arena.Arena
 	users atomic.Int32
 }
 
-// newChunk returns one of n bytes, which hold anything. It has one user.
+// newChunk returns a chunk of n bytes with undefined content. It has one user.
 func newChunk(a *arena.Arena, key chunkKey, n int) *chunk {
 	c := &chunk{key: key, from: a, Bytes: a.Bytes(n)}
 	c.users.Store(1)
 	return c
 }
 
-// copyChunk returns a chunk with some bytes.
+// copyChunk returns a chunk with a copy of data.
 func copyChunk(a *arena.Arena, key chunkKey, data []byte) *chunk {
 	c := newChunk(a, key, len(data))
 	copy(c.Data, data)
 	return c
 }
 
-// retain makes another user, unless there is none left: then the bytes are gone.
+// retain adds a user. It returns false if the last user has released the bytes.
 func (c *chunk) retain() bool {
 	for {
 		n := c.users.Load()
@@ -45,7 +45,7 @@ func (c *chunk) retain() bool {
 	}
 }
 
-// release ends one use. nil has none.
+// release removes a user. nil has none.
 func (c *chunk) release() {
 	if c == nil || c.page != nil || c.users.Add(-1) > 0 {
 		return
@@ -56,5 +56,5 @@ func (c *chunk) release() {
 	c.from.Free(c.Bytes)
 }
 
-// stays says whether the chunk may be kept for long.
+// stays reports whether the chunk may stay in memory for long.
 func (c *chunk) stays() bool { return c.from.Stays(c.Bytes) }

@@ -7,7 +7,7 @@ import (
 	"github.com/xetfs/xetfs/cache/arena"
 )
 
-// Who retains a chunk has its bytes until it releases it; who comes later gets none.
+// A user that retains a chunk has its bytes until the release. A later user gets none.
 func TestChunk_Users(t *testing.T) {
 	a := arena.New(1 << 20)
 	c := copyChunk(a, chunkKey{}, []byte("some bytes"))

@@ -40,9 +40,8 @@ func flip(t *testing.T, name string, off int64) {
 	}
 }
 
-// TestD09_BytesThroughCache changes bytes of what is on disk, one at a time. Who
-// reads does not notice, and one chunk is asked for again: whether it is the hash that
-// tells, or the checksum where nobody looks at hashes.
+// TestD09_BytesThroughCache changes single bytes on disk. Readers get correct data, and one
+// chunk is requested again. The hash detects the change, or the checksum without hashes.
 func TestD09_BytesThroughCache(t *testing.T) {
 	sizes := []int{300, 1, 200, 250}
 	for _, tt := range []struct {
@@ -73,7 +72,7 @@ func TestD09_BytesThroughCache(t *testing.T) {
 				if d := m.disk.Stats().Dropped; d > 1+int64(off/step) {
 					t.Fatalf("byte %d: %d chunks were forgotten", off, d)
 				}
-				flip(t, name, int64(off)) // where nobody finds it any more
+				flip(t, name, int64(off)) // no reader finds it there any more
 				m.settle(t)
 				if n := m.wantGood(t, x); n != len(sizes) {
 					t.Fatalf("byte %d: %d chunks are on disk", off, n)

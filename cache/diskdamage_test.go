@@ -30,8 +30,8 @@ func (r *rejections) Reject(x codec.Hash) int {
 	return r.Source.Reject(x)
 }
 
-// Chunks on disk that are not what their hashes say, though nobody changed them there, are
-// forgotten and asked for once, and nobody blames the origin.
+// Chunks on disk that do not match their hashes, though the disk is intact, are dropped and
+// requested once. The origin is not held responsible.
 func TestForgedOnDisk(t *testing.T) {
 	x := store(t, false, same(40, 1000)...)
 	tests := []struct {
@@ -89,8 +89,8 @@ func TestForgedOnDisk(t *testing.T) {
 	}
 }
 
-// With damaged copies and a disk everybody gets the bytes as long as one copy has them, and
-// what is damaged does not come to the disk.
+// With corrupt replicas and a disk, all readers get the bytes while one replica has them.
+// Corrupt data does not reach the disk.
 func TestCopiesWithDisk(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -124,7 +124,7 @@ func TestCopiesWithDisk(t *testing.T) {
 				}
 				readers.Wait()
 				m.settle(t)
-				for i := 3; i < 5; i++ { // nobody may have looked at it
+				for i := 3; i < 5; i++ { // it may be unread
 					if run, ok := m.disk.Run(x.Hash(), chunks(i, i+1)); ok && bytes.Equal(run.Packed, x.forge(t, run.Chunks).Packed) {
 						m.disk.Drop(x.Hash(), run.Chunks)
 					}
@@ -170,8 +170,8 @@ func (s *flipping) ReadAt(ctx context.Context, k names.Key, p []byte, off int64)
 	return err
 }
 
-// Bits that flip on the way never come to a reader, and never to the disk: not where
-// something is read, nor fetched ahead, nor read through.
+// Bits that flip in transfer never reach a reader or the disk, whether chunks are read, read
+// ahead or read through.
 func TestFlipsAreNotKept(t *testing.T) {
 	for _, noVerify := range []bool{false, true} {
 		t.Run(fmt.Sprintf("no verify %v", noVerify), func(t *testing.T) {

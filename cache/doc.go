@@ -1,18 +1,17 @@
-// Package cache keeps what was fetched once near, and lets concurrent readers share
-// what they need at the same time.
+// Package cache is one cache between the engine and an origin.Source. Concurrent readers share
+// fetches and unpacking.
 //
-// Packed chunks come up from a Source and stay packed until the last moment. A chunk
-// that lies wholly inside what a reader asked for is unpacked straight into the
-// reader's buffer. Only the chunks at the two ends of a read, of which the reader
-// wants a part, go through memory: unpacked once for all who want them now, and kept,
-// because the next read will begin in the middle of them. Where the origin is far, all
-// chunks that come from it are kept.
+// In order of use: New; Read, or Run for packed chunks; NewReadahead, Prefetch; Download for the
+// disk cache; ShouldRetry. OpenFile and PutFile are for whole files, Pages is for index pages.
 //
-// What comes from a far origin goes on to the disk, packed as it came, when its readers
-// are done with it and each of its chunks was compared with its hash. From there it is as
-// near as a folder. What turns out to be damaged there is forgotten and asked for again,
-// and no reader hears of it.
+// Packed chunks stay packed as long as possible. A chunk inside the range of a reader is
+// unpacked directly into its buffer. The chunks at the two ends of a read go through memory,
+// because the next read starts in them. All readers share one unpacking. Memory also gets the
+// other chunks of a remote origin.
 //
-// A cache may be slow or empty. It may not be wrong, and it may not be the reason for
-// an error.
+// Chunks from a remote origin also go to the disk cache, packed, once their readers are done
+// and each chunk was compared with its hash. Corrupt chunks on disk are dropped and fetched
+// again. No reader gets an error for them.
+//
+// A cache may be slow or empty. It is never wrong, and it is never the reason for an error.
 package cache

@@ -14,18 +14,17 @@ import (
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
-// FileInfos is FileInfo for many files, in fewer requests where the origin can. It calls
-// tell for each of ids, once, by several goroutines at a time, and returns when all are told.
+// FileInfos is FileInfo for many files, in fewer requests where the origin supports it. It
+// calls tell concurrently, once for each id, and returns after all calls.
 func (c *Cache) FileInfos(ctx context.Context, ids []codec.FileID, tell func(i int, fi *shard.FileInfo, err error)) {
 	c.src.FileInfos(ctx, ids, tell)
 }
 
-// Download asks a far origin for chunks of a xorb, with one request, and puts on disk those
-// that are not there, as they come. It is for whoever wants them there, not the bytes: it
-// returns when they can be found, however long the disk takes, or ctx ends. It asks for all
-// of r, so that whoever calls it must know that some of them are missing. Whatever ends it,
-// what has come by then and is what its hash says is kept, a little later if the disk has no
-// room for it now. The error is for Again, or says that the disk or ctx ended it.
+// Download requests chunks r of xorb x from a remote origin and stores the missing ones in the
+// disk cache while they arrive. It costs one request, so the caller should know that some
+// chunks are missing. Download returns when a reader can find the chunks on disk, or when ctx
+// ends. Chunks that arrived before and match their hashes are stored, if necessary later. The
+// error is for ShouldRetry, or of the disk or ctx.
 func (c *Cache) Download(ctx context.Context, x codec.Hash, r codec.ChunkRange) error {
 	if c.packed == nil {
 		return disk.ErrClosed
@@ -53,38 +52,38 @@ func (c *Cache) Download(ctx context.Context, x codec.Hash, r codec.ChunkRange) 
 	return d.diskErr
 }
 
-// downloadStep is how many bytes must have come for them to be put on disk before the others.
+// downloadStep is how many bytes must arrive before they are stored ahead of the others.
 const downloadStep = 512 << 10
 
-// A download is packed chunks of a xorb on their way to the disk.
+// A download is packed chunks of a xorb in transfer to the disk.
 type download struct {
 	c    *Cache
 	xorb codec.Hash
 	put  putFunc
 
 	mu      sync.Mutex
-	partial *xorb.Run     // the first chunks, as far as they have come; nil: none; guarded by mu
-	wake    chan struct{} // something has come
+	partial *xorb.Run     // the first chunks so far; may be nil; guarded by mu
+	wake    chan struct{} // partial has changed
 
-	// Of whoever keeps them, one at a time:
-	next    uint32 // those before it are kept, or damaged
+	// Used by one goroutine at a time:
+	next    uint32 // chunks before it are stored or corrupt
 	buf     []byte
 	corrupt error
-	diskErr error // why the disk does not keep them
+	diskErr error // of the disk cache
 }
 
-// A putFunc lends chunks of a xorb to the disk, as disk.Store.PutRunNoCopy.
+// A putFunc gives chunks of a xorb to the disk, as disk.Store.PutRunNoCopy.
 type putFunc func(x codec.Hash, run *xorb.Run, free func()) error
 
-// putWaiting returns a lending that waits for the disk until ctx ends.
+// putWaiting returns a putFunc that waits for the disk until ctx ends.
 func (c *Cache) putWaiting(ctx context.Context) putFunc {
 	return func(x codec.Hash, run *xorb.Run, free func()) error {
 		return c.packed.PutRunWait(ctx, x, run, free)
 	}
 }
 
-// request asks the origin for chunks. After an error it returns the first ones, as far as they
-// came, or nil.
+// request requests chunks from the origin. After an error it returns the first chunks that
+// arrived, or nil.
 func (d *download) request(ctx context.Context, r codec.ChunkRange) (run *xorb.Run, err error) {
 	d.c.stats.misses.Add(int64(r.Len()))
 	run, err = d.c.src.Chunks(ctx, d.xorb, r, origin.ReadOptions{
@@ -113,8 +112,8 @@ func (d *download) latest() *xorb.Run {
 	return d.partial
 }
 
-// store puts on disk what of a run is new, if that is so many bytes at least. Where it ends
-// because the disk is busy b.next stands at the first chunk that is left.
+// store stores the new chunks of a run if they have at least least bytes. If the disk is busy,
+// d.next is the first chunk that is left.
 func (d *download) store(run *xorb.Run, least int) {
 	defer flight.Guard(&d.corrupt)
 	if run == nil || run.Chunks.End <= d.next {
@@ -140,7 +139,7 @@ func (d *download) store(run *xorb.Run, least int) {
 	d.next = run.Chunks.End
 }
 
-// flush has those chunks of a run kept later that keep has left.
+// storeLater queues the chunks of a run that store has left.
 func (d *download) storeLater(run *xorb.Run) {
 	if run == nil || run.Chunks.End <= d.next {
 		return
@@ -154,7 +153,7 @@ func (d *download) storeLater(run *xorb.Run) {
 	})
 }
 
-// verify returns the first chunks of r, up to one that is damaged.
+// verify returns the first chunks of r, up to a corrupt one.
 func (d *download) verify(run *xorb.Run, r codec.ChunkRange) codec.ChunkRange {
 	for i := r.Start; i < r.End; i++ {
 		if err := run.Unpack(i, d.buf[:run.Size(i)]); err != nil {

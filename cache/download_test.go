@@ -49,7 +49,7 @@ func (m *mount) wantMissing(t *testing.T, x stored, want ...codec.ChunkRange) {
 	m.wantGood(t, x)
 }
 
-// What has come of a request is on disk, however it ends: who comes next asks for the rest.
+// Chunks that arrived are on disk, however a request ends. The next reader requests the rest.
 func TestInterruptedIsKept(t *testing.T) {
 	x := store(t, false, same(40, 5000)...)
 	broken := errors.New("the line is broken")
@@ -116,8 +116,7 @@ func storeOf(t *testing.T, scheme xorb.Scheme, n, size int) stored {
 	return stored{b.Xorb(all...), origin.Objects(b.Store(), 0)}
 }
 
-// A chunk that came damaged does not keep those around it from the disk, and is asked for
-// again by itself.
+// A corrupt chunk does not keep its neighbours from the disk, and is requested again alone.
 func TestBringDamaged(t *testing.T) {
 	x := store(t, false, same(40, 1000)...)
 	m := mountOn(t, t.TempDir(), origintest.Fail(x.src, "chunks 1: corrupt"), Options{}) // of the last chunk
@@ -132,7 +131,7 @@ func TestBringDamaged(t *testing.T) {
 	m.wantMissing(t, x, chunks(30, 40))
 }
 
-// Whoever brings waits for the disk, so that nothing has to be asked for again.
+// Download waits for the disk, so that no chunk is requested again.
 func TestBringWaits(t *testing.T) {
 	x := store(t, false, same(200, 5000)...)
 	m := &mount{disk: openDisk(t, t.TempDir(), disk.Options{QueueBytes: 1}), src: hook(x.src, nil)}
@@ -154,8 +153,8 @@ func TestBringWaits(t *testing.T) {
 	}
 }
 
-// What is brought faster than the disk takes it waits, for as long as its ctx lasts, and
-// nothing of it is lost: what has come when that ends is kept as soon as the disk goes on.
+// A Download that is faster than the disk waits until its ctx ends. Chunks that arrived by then
+// are stored as soon as the disk continues.
 func TestBringOutrunsTheDisk(t *testing.T) {
 	const bringers, each = 20, 10
 	x := store(t, false, same(bringers*each, 5000)...)
@@ -207,7 +206,7 @@ func TestBringOutrunsTheDisk(t *testing.T) {
 	}
 }
 
-// A run that nobody reads to its end goes to the disk as one that was.
+// A run that is not read to its end is stored on disk like others.
 func TestRunKeep(t *testing.T) {
 	x := store(t, false, same(40, 1000)...)
 	for name, unpacked := range map[string]int{"unread": 0, "partly read": 17, "read": 40} {

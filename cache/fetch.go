@@ -8,13 +8,13 @@ import (
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
-// startFetch gets the chunks of a fetch that the caller owns, from disk or from the origin, in a
-// goroutine: the fetch may outlive the reader that began it, and a reader that is killed
-// must not wait even for a near origin, whose disk may hang.
+// startFetch gets the chunks of a new fetch from disk or from the origin, in a goroutine. The
+// fetch may outlive its first reader. A killed reader must not wait even for a local origin,
+// because a disk may hang.
 func (c *Cache) startFetch(ctx context.Context, f *fetch) {
 	ctx = context.WithoutCancel(ctx)
 	if !c.local {
-		// Reading a file cannot be taken back, so there is nothing to cancel near by.
+		// A read of a local file cannot be canceled.
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithCancel(ctx)
 		c.fetches.mu.Lock()
@@ -30,9 +30,8 @@ func (c *Cache) startFetch(ctx context.Context, f *fetch) {
 	})
 }
 
-// tryRun gets the chunks of a fetch that the caller owns if they are in memory, and says
-// whether it did. There is nothing to wait for then, and to hand it to another goroutine
-// takes longer than to do it.
+// tryRun gets the chunks of a new fetch if they are in memory, and reports whether it did. This
+// needs no waiting, and is faster than another goroutine.
 func (c *Cache) tryRun(ctx context.Context, f *fetch) bool {
 	run, err := c.tryGet(ctx, f)
 	if run == nil && err == nil {
@@ -42,7 +41,7 @@ func (c *Cache) tryRun(ctx context.Context, f *fetch) bool {
 	return true
 }
 
-// tryGet returns neither a run nor an error if something must be waited for.
+// tryGet returns neither a run nor an error if it would have to wait.
 func (c *Cache) tryGet(ctx context.Context, f *fetch) (run *xorb.Run, err error) {
 	defer flight.Guard(&err)
 	if !c.local {
@@ -69,7 +68,7 @@ func (c *Cache) get(ctx context.Context, f *fetch) (run *xorb.Run, err error) {
 	return c.request(ctx, f)
 }
 
-// request is one request to the origin.
+// request sends one request to the origin.
 func (c *Cache) request(ctx context.Context, f *fetch) (run *xorb.Run, err error) {
 	f.replica = c.replicas.current(f.xorb)
 	o := origin.ReadOptions{Buffer: f.allocate}
@@ -84,7 +83,7 @@ func (c *Cache) request(ctx context.Context, f *fetch) (run *xorb.Run, err error
 	return c.verifiable(run), nil
 }
 
-// allocate gives the origin a buffer for the packed chunks.
+// allocate returns a buffer for the packed chunks.
 func (f *fetch) allocate(n int) []byte {
 	f.buf = newBuffer(n)
 	return f.buf.b

@@ -12,49 +12,48 @@ import (
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
-// fetchTable are the packed chunks that are on their way, being unpacked, or waiting for
-// the reader they were fetched ahead for. A reader that needs some of them takes part
-// in the fetch instead of asking the origin again.
+// fetchTable has the fetches of packed chunks that are running, in use, or read ahead. A reader
+// that needs some of these chunks joins the fetch instead of sending another request.
 type fetchTable struct {
 	mu            sync.Mutex
 	byXorb        map[codec.Hash]*fetch // the first of a list through fetch.next; guarded by mu
-	local         bool                  // the origin is near; constant
-	reportPartial bool                  // the first chunks of a fetch may be told before the others; constant
-	write         func(*fetch) error    // puts what came from the origin on disk; nil: nobody does; constant
-	running       sync.WaitGroup        // fetches in goroutines of their own, and the one of keeping
+	local         bool                  // the origin is local; constant
+	reportPartial bool                  // readers may get the first chunks before the others; constant
+	write         func(*fetch) error    // stores chunks from the origin on disk; may be nil; constant
+	running       sync.WaitGroup        // goroutines of fetches and of drain
 
 	writes writeBehind // guarded by mu
 
-	// diskWrites counts the fetches that are here no more because they are on disk, and maybe some
-	// others. Who looked there before that found too little.
+	// diskWrites counts the fetches that ended because their chunks are on disk, and some
+	// others. If it changes after a look at the disk index, chunks may have been missed.
 	diskWrites atomic.Int64
 }
 
-// A fetch is one request for consecutive chunks of a xorb. It lives until its last
-// user has released it.
+// A fetch is one request for consecutive chunks of a xorb. It ends when its last user has
+// released it.
 type fetch struct {
 	xorb   codec.Hash
 	chunks codec.ChunkRange
-	cancel context.CancelFunc // ends the request when nobody wants it any more; may be nil; guarded by fetches.mu until its last user leaves
+	cancel context.CancelFunc // ends the request when it has no users; may be nil; guarded by fetchTable.mu until the last user leaves
 
-	partial      *xorb.Run     // the first chunks, while others are on their way; nil: none; guarded by fetches.mu
-	partialReady chan struct{} // closed when there is more than some; nil: nobody waits; guarded by fetches.mu
+	partial      *xorb.Run     // the first chunks, while others arrive; may be nil; guarded by fetchTable.mu
+	partialReady chan struct{} // closed when partial grows; nil: no reader waits; guarded by fetchTable.mu
 
-	skipDisk bool // it is not to be read from disk; constant once it is run
+	skipDisk bool // do not read it from disk; constant once it runs
 
 	done      chan struct{} // closed once all below are final
 	run       *xorb.Run
-	annotated *xorb.Run // run with the hashes that are known, if it came from the origin
+	annotated *xorb.Run // run with the known hashes, if it is from the origin
 	err       error
-	buf       *buffer // what run lies in, if it is ours
-	replica   int     // of the xorb, that was read
+	buf       *buffer // the memory of run, if it is ours
+	replica   int     // of the xorb
 	fromDisk  bool    // all of it was read from disk
 
-	next        *fetch       // of this xorb; guarded by fetches.mu
-	users       int          // guarded by fetches.mu
-	reservation *reservation // of the stream it was fetched ahead for, or nil; guarded by fetches.mu
-	read        uint64       // a bit for each chunk that somebody has read; guarded by fetches.mu
-	noWrite     bool         // it is not to be kept on disk, or not again; guarded by fetches.mu
+	next        *fetch       // of this xorb; guarded by fetchTable.mu
+	users       int          // guarded by fetchTable.mu
+	reservation *reservation // of the readahead that started it, or nil; guarded by fetchTable.mu
+	read        uint64       // a bit for each chunk that was read; guarded by fetchTable.mu
+	noWrite     bool         // do not write it to disk, or not again; guarded by fetchTable.mu
 
 	verified atomic.Uint64 // a bit for each chunk that was compared with its hash
 }
@@ -63,7 +62,7 @@ type fetch struct {
 type part struct {
 	*fetch
 	sub    codec.ChunkRange
-	leader bool // the reader that asked is the one to run the fetch
+	leader bool // this reader must run the fetch
 }
 
 func (t *fetchTable) init() {
@@ -71,14 +70,14 @@ func (t *fetchTable) init() {
 	t.writes.drainCtx, t.writes.cancelDrain = context.WithCancel(context.Background())
 }
 
-// maxFetch is the most chunks of one request: at most 8 MiB unpacked. The bits of
-// fetch.read are as many.
+// maxFetch is the most chunks of one request: at most 8 MiB unpacked. fetch.read has as many
+// bits.
 const maxFetch = 64
 
-// join appends the fetches that together give the chunks of want, in order. Those that
-// are new are marked own, and the caller runs them. Each part must be released. It is
-// false, and nothing was appended, if something came to the disk since diskWrites was seen:
-// the caller looks there again.
+// join appends the fetches that together have the chunks of want, in order. New ones are marked
+// leader, and the caller runs them. Each part must be released. If the disk has changed since
+// the caller saw diskWrites, join appends nothing and returns false. The caller then looks
+// there again.
 func (t *fetchTable) join(parts []part, x codec.Hash, want codec.ChunkRange, seen int64) ([]part, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -101,7 +100,7 @@ func (t *fetchTable) join(parts []part, x codec.Hash, want codec.ChunkRange, see
 	return parts, true
 }
 
-// findLocked returns the fetch that has chunk i, or else where the next one begins.
+// findLocked returns the fetch that has chunk i, or else the start of the next fetch.
 func (t *fetchTable) findLocked(x codec.Hash, i uint32) (f *fetch, next uint32) {
 	next = codec.MaxXorbChunks
 	for f := t.byXorb[x]; f != nil; f = f.next {
@@ -115,8 +114,7 @@ func (t *fetchTable) findLocked(x codec.Hash, i uint32) (f *fetch, next uint32) 
 	return nil, max(next, i+1)
 }
 
-// release ends the use of a part, which was read if err is nil. The last user's release
-// gives the memory back.
+// release ends the use of a part, which was read if err is nil. The last user frees the memory.
 func (t *fetchTable) release(p part, err error) {
 	t.mu.Lock()
 	h := p.reservation
@@ -125,7 +123,7 @@ func (t *fetchTable) release(p part, err error) {
 	case err == nil:
 		passed = p.markLocked(p.sub) && h != nil
 	case errors.Is(err, codec.ErrCorrupt):
-		// Whoever comes now must not get the same bytes again.
+		// Later readers must not get the same bytes again.
 		t.forgetLocked(p.fetch)
 		p.noWrite = true
 		passed = h != nil
@@ -143,23 +141,23 @@ func (t *fetchTable) release(p part, err error) {
 	}
 }
 
-// markLocked notes that chunks sub were read and says whether now all were.
+// markLocked marks chunks sub as read and reports whether now all were.
 func (f *fetch) markLocked(sub codec.ChunkRange) bool {
 	bits := uint64(1)<<sub.Len() - 1
 	f.read |= bits << (sub.Start - f.chunks.Start)
 	return f.allRead()
 }
 
-// allRead says whether every chunk was read by somebody.
+// allRead reports whether every chunk was read.
 func (f *fetch) allRead() bool { return f.read == uint64(1)<<f.chunks.Len()-1 }
 
-// unreserveLocked ends the use of a fetch by the stream it was made ahead for.
+// unreserveLocked ends the use of a fetch by its readahead.
 func (f *fetch) unreserveLocked() {
 	f.reservation = nil
 	f.users--
 }
 
-// leaveLocked takes one user away and says whether it was the last.
+// leaveLocked removes a user and reports whether it was the last.
 func (t *fetchTable) leaveLocked(f *fetch) bool {
 	f.users--
 	if f.users > 0 || t.enqueueFetchLocked(f) {
@@ -172,14 +170,14 @@ func (t *fetchTable) leaveLocked(f *fetch) bool {
 	return true
 }
 
-// forget makes sure that nobody else joins a fetch.
+// forget removes a fetch, so that no other reader joins it.
 func (t *fetchTable) forget(f *fetch) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.forgetLocked(f)
 }
 
-// forgetLocked makes sure that nobody else joins a fetch.
+// forgetLocked removes a fetch, so that no other reader joins it.
 func (t *fetchTable) forgetLocked(f *fetch) {
 	first := t.byXorb[f.xorb]
 	switch {
@@ -198,7 +196,7 @@ func (t *fetchTable) forgetLocked(f *fetch) {
 	}
 }
 
-// end is called when nobody uses the fetch any more.
+// end frees a fetch without users.
 func (f *fetch) end() {
 	if f.cancel != nil {
 		f.cancel()
@@ -206,19 +204,18 @@ func (f *fetch) end() {
 	select {
 	case <-f.done:
 		f.buf.free()
-	default: // still going; its buffer goes to the collector
+	default: // it still runs; the garbage collector frees its buffer
 	}
 }
 
-// finish makes the result of a fetch known. A failure is for those who wait, not for
-// those who come later.
+// finish sets the result of a fetch. An error is only for readers that wait now.
 func (t *fetchTable) finish(f *fetch, run *xorb.Run, err error) {
 	t.mu.Lock()
 	f.run, f.err = run, err
 	if err != nil {
-		f.buf = nil // the origin may be writing to it still
+		f.buf = nil // the origin may still write to it
 	}
-	h, size := f.reservation, f.size() // its last user may free the buffer as soon as it is done
+	h, size := f.reservation, f.size() // after done its last user may free the buffer
 	close(f.done)
 	if err != nil {
 		t.forgetLocked(f)
@@ -236,7 +233,7 @@ func (t *fetchTable) finish(f *fetch, run *xorb.Run, err error) {
 	}
 }
 
-// ended says whether the result is there, and whether it is a failure.
+// ended reports whether the fetch has ended, and whether it has failed.
 func (f *fetch) ended() (ended, failed bool) {
 	select {
 	case <-f.done:
@@ -246,7 +243,7 @@ func (f *fetch) ended() (ended, failed bool) {
 	}
 }
 
-// size is the memory that a finished fetch holds. It must have users.
+// size returns the memory of a finished fetch. It must have users.
 func (f *fetch) size() int64 {
 	switch {
 	case f.buf != nil:
@@ -257,12 +254,13 @@ func (f *fetch) size() int64 {
 	return 0
 }
 
-// wait returns when the part is there. What is damaged, or where it is near cannot be read,
-// may be a chunk that only another reader wants: then this one asks again, for its own.
+// wait returns when the part has arrived. An error of the fetch may concern a chunk that only
+// another reader needs. In that case wait returns errRetry, and the reader retries with its own
+// chunks.
 func (p part) wait(ctx context.Context, t *fetchTable) (*xorb.Run, error) {
 	for {
 		if ended, _ := p.ended(); ended {
-			return p.result(t) // without ctx.Done, which takes a goroutine
+			return p.result(t) // without ctx.Done, which starts a goroutine
 		}
 		some, more := p.partialResult(t)
 		if some != nil {
@@ -278,8 +276,8 @@ func (p part) wait(ctx context.Context, t *fetchTable) (*xorb.Run, error) {
 	}
 }
 
-// partialResult returns the first chunks of the fetch if all of the part are among them, or else
-// what is closed when there are more of them.
+// partialResult returns the first chunks of the fetch if they include the part. Otherwise it
+// returns a channel that is closed when more chunks arrive.
 func (p part) partialResult(t *fetchTable) (some *xorb.Run, more <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -292,7 +290,7 @@ func (p part) partialResult(t *fetchTable) (some *xorb.Run, more <-chan struct{}
 	return nil, p.partialReady
 }
 
-// setPartial is told of the first chunks of a fetch while others are on their way.
+// setPartial publishes the first chunks of a fetch while others arrive.
 func (t *fetchTable) setPartial(f *fetch, some *xorb.Run) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -312,7 +310,7 @@ func (p part) result(t *fetchTable) (*xorb.Run, error) {
 	return p.run, p.err
 }
 
-// close ends the fetches that go on in the background, and waits for them.
+// close cancels the fetches in the background, and waits for them.
 func (t *fetchTable) close() {
 	t.mu.Lock()
 	t.writes.closed = true

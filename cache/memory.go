@@ -10,22 +10,21 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
-// A chunkKey names one chunk by its place, which is known before its hash.
+// A chunkKey names a chunk by its place, which is known before its hash.
 type chunkKey struct {
 	xorb  codec.Hash
 	index uint32
 }
 
-// sum is the key that ristretto sees. Keys that differ may have one sum, so whoever
-// finds something compares the whole key.
+// sum is the key for ristretto. Different keys may have one sum, so each lookup also compares
+// the whole key.
 func (k chunkKey) sum() uint64 {
 	return k.xorb.Word(0) ^ uint64(k.index+1)*0x9e3779b97f4a7c15
 }
 
-// roomOf is what a chunk of n bytes takes in memory: the allocator rounds up to its
-// pages, and there is the entry itself with its places in ristretto's maps and queues.
-// It is never so little that maxWaiting bytes are more entries than ristretto's queue
-// holds: what does not fit there is lost without a word.
+// roomOf is the memory of a chunk of n bytes. The allocator rounds up to its pages, and the
+// entry has places in the maps and queues of ristretto. Room of maxWaiting bytes is never more
+// entries than the queue of ristretto holds: that queue drops entries silently.
 func roomOf(n int) int64 {
 	const unit, entry = 8 << 10, 512
 	if n <= 32<<10 {
@@ -34,30 +33,31 @@ func roomOf(n int) int64 {
 	return int64(n+unit-1)&^(unit-1) + entry
 }
 
-// memory keeps unpacked chunks in ristretto, which decides what stays.
+// memory stores unpacked chunks in ristretto, which decides about eviction.
 //
-// What is handed to ristretto wakes its goroutine, on a core that readers need: 3 to 6 % of the
-// time that 4 KiB from a chunk on disk take. So chunks are offered many at a time, and found in
-// offers until then.
+// A call of ristretto wakes its goroutine on a core that readers need. This costs 3 to 6 % of a
+// 4 KiB read from disk. Chunks are therefore offered in groups. Until then lookups find them in
+// offers.
 type memory struct {
 	cache   *ristretto.Cache[uint64, *chunk]
 	arena   *arena.Arena
 	max     int64        // of waiting
-	waiting atomic.Int64 // bytes of offers, and of what ristretto has not looked at yet
-	bytes   atomic.Int64 // bytes that it keeps
+	waiting atomic.Int64 // bytes of offers, and of the queue of ristretto
+	bytes   atomic.Int64 // bytes in ristretto
 
 	mu     sync.Mutex
-	offers []*chunk // hardly more than maxOffers; guarded by mu
+	offers []*chunk // about maxOffers; guarded by mu
 }
 
-// maxOffers is how many chunks ristretto is handed at a time.
+// maxOffers is how many chunks are given to ristretto at a time.
 const maxOffers = 16
 
-// maxWaiting bounds the chunks that ristretto has not counted yet. It queues tens of
-// thousands of entries, which would be gigabytes of chunks.
+// maxWaiting bounds the chunks that ristretto has not counted yet. Its queue has room for tens
+// of thousands of entries, which would be gigabytes of chunks.
 const maxWaiting = 16 << 20
 
-// newMemory returns one of maxBytes, with an arena that others use to up to so many bytes.
+// newMemory returns a memory of maxBytes, with an arena that has others bytes more for other
+// users.
 func newMemory(maxBytes, others int64) (*memory, error) {
 	m := &memory{max: min(maxWaiting, maxBytes/4), arena: arena.New(maxBytes + others)}
 	var err error
@@ -66,7 +66,7 @@ func newMemory(maxBytes, others int64) (*memory, error) {
 		MaxCost:            max(1, maxBytes-m.max),
 		BufferItems:        64,
 		IgnoreInternalCost: true,
-		// Called when ristretto takes an entry from its queue.
+		// ristretto calls it when it takes an entry from its queue.
 		Cost: func(c *chunk) int64 {
 			m.waiting.Add(-roomOf(len(c.Data)))
 			m.bytes.Add(roomOf(len(c.Data)))
@@ -82,7 +82,7 @@ func newMemory(maxBytes, others int64) (*memory, error) {
 	return m, err
 }
 
-// get returns a chunk, which the caller must release; nil if it is not there.
+// get returns a chunk, which the caller must release; nil if it is absent.
 func (m *memory) get(key chunkKey) *chunk {
 	c, ok := m.cache.Get(key.sum())
 	if ok && c.key == key && c.retain() {
@@ -115,8 +115,7 @@ func (m *memory) offeredLocked(key chunkKey) *chunk {
 	return nil
 }
 
-// add offers a chunk, which may be refused or come into effect later. It is done once for
-// each.
+// add offers a chunk once. The chunk may be refused or become visible later.
 func (m *memory) add(c *chunk) {
 	if c.stays() && m.reserve(roomOf(len(c.Data))) {
 		c.retain()
@@ -124,8 +123,7 @@ func (m *memory) add(c *chunk) {
 	}
 }
 
-// addCopy is add for bytes that belong to somebody else. It copies nothing that would be
-// refused anyway.
+// addCopy is add for bytes of another owner. It copies no bytes that would be refused.
 func (m *memory) addCopy(key chunkKey, data []byte) {
 	if !m.reserve(roomOf(len(data))) {
 		return
@@ -139,17 +137,17 @@ func (m *memory) addCopy(key chunkKey, data []byte) {
 	m.set(c)
 }
 
-// reserve takes room among what waits, if there is any.
+// reserve takes room in waiting, if available.
 func (m *memory) reserve(room int64) bool {
 	if m.waiting.Add(room) > m.max {
 		m.waiting.Add(-room)
-		m.flush() // where there is little room, few offers fill it
+		m.flush() // with little room, few offers fill it
 		return false
 	}
 	return true
 }
 
-// set takes over one use of c.
+// set takes over one reference of c.
 func (m *memory) set(c *chunk) {
 	m.mu.Lock()
 	m.offers = append(m.offers, c)
@@ -160,7 +158,7 @@ func (m *memory) set(c *chunk) {
 	}
 }
 
-// flush gives ristretto all that is offered.
+// flush gives all offers to ristretto.
 func (m *memory) flush() {
 	m.mu.Lock()
 	offers := m.offers
@@ -176,7 +174,7 @@ func (m *memory) flush() {
 	}
 }
 
-// shrink takes n bytes away from the room that there is.
+// shrink reduces the limit by n bytes.
 func (m *memory) shrink(n int64) {
 	m.cache.UpdateMaxCost(max(1, m.cache.MaxCost()-n))
 	m.arena.Shrink(n)

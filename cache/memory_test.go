@@ -81,8 +81,8 @@ func TestMemoryCounts(t *testing.T) {
 	}
 }
 
-// What was added last is found at once, whether ristretto has been handed it or not, also
-// where there is room for few.
+// The chunk that was added last is found at once, before or after ristretto has it, and with
+// little room.
 func TestMemoryFindsOffers(t *testing.T) {
 	for _, size := range []int64{1 << 20, 64 << 20} {
 		m, err := newMemory(size, 0)
@@ -124,7 +124,7 @@ func TestMemoryFindsOffers(t *testing.T) {
 	}
 }
 
-// What ristretto has not looked at yet is bounded: its queue alone would be gigabytes.
+// The chunks in the queue of ristretto are bounded: the queue alone would hold gigabytes.
 func TestMemoryQueueIsBounded(t *testing.T) {
 	if n := int64(maxWaiting) / roomOf(1); n >= 32<<10 {
 		t.Errorf("%d chunks of a byte may wait, ristretto's queue holds %d", n, 32<<10)

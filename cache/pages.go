@@ -142,7 +142,7 @@ func (m *pageMemory) held() int64 {
 	return m.levels[0].Cost() + m.levels[1].Cost()
 }
 
-// pageKey is the key of a page among the chunks. No xorb has so many.
+// pageKey is the key of a page among the chunks. No xorb has this chunk.
 func pageKey(h page.Hash) chunkKey { return chunkKey{codec.Hash(h), math.MaxUint32} }
 
 func (m *memory) getPage(h page.Hash) (*page.Page, bool) {

@@ -37,10 +37,10 @@ func (s *pageSource) Page(ctx context.Context, h page.Hash) (*page.Page, error) 
 	if !ok {
 		return nil, errors.New("not there")
 	}
-	return page.DecodeAs(h, append([]byte(nil), b...)) // as if it came from afar
+	return page.DecodeAs(h, append([]byte(nil), b...)) // as if it came from a remote store
 }
 
-// index is a tree of so many files.
+// index is a tree of files.
 func index(t testing.TB, files int, sizes page.Sizes) *pageSource {
 	t.Helper()
 	s := &pageSource{pages: map[page.Hash][]byte{}}
@@ -87,7 +87,7 @@ func TestPagesAreKept(t *testing.T) {
 	}
 }
 
-// An error is for those who wait, and is forgotten.
+// An error is only for waiting readers, and is not stored.
 func TestPagesForgetErrors(t *testing.T) {
 	s := index(t, 10, smallPages)
 	broken := errors.New("broken")

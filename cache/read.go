@@ -13,9 +13,8 @@ import (
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
-// Read fills p with the unpacked bytes of chunks r of xorb x, from skip on. Chunks that
-// lie wholly inside p are unpacked into it, in parallel. After an error p may hold
-// anything.
+// Read fills p with the unpacked bytes of chunks r of xorb x, after skip bytes. Chunks inside p
+// are unpacked directly into it, in parallel. After an error the content of p is undefined.
 func (c *Cache) Read(ctx context.Context, x codec.Hash, r codec.ChunkRange, skip int64, p []byte) error {
 	dropped := 0
 	for try := 1; ; {
@@ -39,7 +38,7 @@ func (c *Cache) Read(ctx context.Context, x codec.Hash, r codec.ChunkRange, skip
 	}
 }
 
-// A readOp is one Read on its way.
+// A readOp is one call of Read.
 type readOp struct {
 	c     *Cache
 	ctx   context.Context // of the one call
@@ -50,25 +49,25 @@ type readOp struct {
 	slots []chunkSlot // one for each chunk of r
 	parts []part
 
-	skipDisk bool // what is kept there turned out to be wrong
+	skipDisk bool // the disk cache has returned corrupt chunks
 
-	slotsHere [24]chunkSlot // so that a read of 1 MiB allocates neither
+	slotsHere [24]chunkSlot // a read of 1 MiB allocates neither
 	partsHere [2]part
 
-	// While chunks are unpacked by several goroutines:
-	next   atomic.Int64 // chunk of want that nobody has taken yet
+	// Shared by the goroutines that unpack chunks:
+	next   atomic.Int64 // next free chunk of slots
 	mu     sync.Mutex
 	failed error // the first; guarded by mu
 }
 
-// A chunkSlot is one chunk of a reading: where its bytes come from, and where they go.
+// A chunkSlot is one chunk of a readOp: the origin and the destination of its bytes.
 type chunkSlot struct {
-	chunk  *chunk      // unpacked, if it was in memory
-	run    *xorb.Run   // else the packed chunks it is one of
-	from   *fetch      // that run is of
-	call   *unpackCall // shared with other readers; nil if it is nobody else's
-	leader bool        // the call is ours to finish
-	off    int64       // of the chunk, from the start of the chunks of r
+	chunk  *chunk      // unpacked; nil: not in memory
+	run    *xorb.Run   // else the packed chunks that include it
+	from   *fetch      // the fetch of run
+	call   *unpackCall // shared with other readers; may be nil
+	leader bool        // this reader must finish the call
+	off    int64       // from the start of the chunks of r
 	size   int64
 }
 
@@ -101,7 +100,7 @@ func (rd *readOp) read() error {
 	if err := rd.fetch(); err != nil {
 		return err
 	}
-	// What others wait for comes first: two readers may wait for each other's chunks.
+	// Shared chunks come first: two readers may wait for each other's chunks.
 	if rd.waitsForOthers() {
 		for i := range rd.slots {
 			if rd.slots[i].leader {
@@ -124,7 +123,7 @@ func (rd *readOp) key(i int) chunkKey {
 	return chunkKey{rd.xorb, rd.r.Start + uint32(i)}
 }
 
-// lookup finds what is in memory, and joins the calls for the chunks at the two ends.
+// lookup finds the chunks in memory, and joins the calls for the chunks at the two ends.
 func (rd *readOp) lookup() {
 	last := len(rd.slots) - 1
 	for i := range rd.slots {
@@ -159,8 +158,8 @@ func (rd *readOp) needed(i int) bool {
 // origin reads through: 256 KiB on average.
 const coalesceChunks = 4
 
-// fetch gets the packed chunks: with one request for each range that is missing, and with one
-// read for each range that is on disk.
+// fetch gets the packed chunks. It sends one request for each missing range, and one disk read
+// for each range on disk.
 func (rd *readOp) fetch() error {
 	var needed codec.ChunkSet
 	for i := range rd.slots {
@@ -237,7 +236,7 @@ func (rd *readOp) missing(needed codec.ChunkSet) codec.ChunkSet {
 	return needed
 }
 
-// waitsForOthers says whether any chunk is being unpacked by another reader.
+// waitsForOthers reports whether another reader unpacks any of the chunks.
 func (rd *readOp) waitsForOthers() bool {
 	first, last := &rd.slots[0], &rd.slots[len(rd.slots)-1]
 	return (first.call != nil && !first.leader) || (last.call != nil && !last.leader)
@@ -255,12 +254,12 @@ func (rd *readOp) wait() error {
 		w.call = nil
 		if err != nil && (!errors.Is(err, errRetry) || w.run == nil) {
 			return err
-		} // else the packed chunk is here
+		} // else this reader has the packed chunk
 	}
 	return nil
 }
 
-// setOffsets says where each chunk goes, now that all sizes are known.
+// setOffsets sets the place of each chunk, once all sizes are known.
 func (rd *readOp) setOffsets() error {
 	var off int64
 	for i := range rd.slots {
@@ -279,20 +278,20 @@ func (rd *readOp) setOffsets() error {
 	return nil
 }
 
-// errorForWaiters returns what those who wait for a chunk are told when this reader has ended
-// with err before it came to that chunk.
+// errorForWaiters returns the error for readers that wait for a chunk, after this reader has
+// ended with err before that chunk.
 func (rd *readOp) errorForWaiters(err error) error {
 	switch {
 	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return errRetry // ours to suffer, not theirs
+		return errRetry // it concerns this reader only
 	case len(rd.slots) > 1:
-		return errRetry // it may be another chunk that is damaged, or cannot be had
+		return errRetry // the error may concern another chunk
 	}
 	return err
 }
 
-// close ends the calls that this reader leads and did not finish, leaves those it did not
-// wait for, and gives back what it fetched and what was in memory.
+// close ends the calls that this reader leads and leaves those that it did not wait for. It
+// releases all fetches and chunks.
 func (rd *readOp) close(err error) {
 	for i := range rd.slots {
 		w := &rd.slots[i]

@@ -24,8 +24,7 @@ type readCall struct {
 	Skip, N int
 }
 
-// drawRead draws a read of a xorb that may want anything from nothing to all of it, and
-// may come with more chunks than it needs.
+// drawRead draws a read of any part of a xorb. Its range may have more chunks than it needs.
 func drawRead(x stored) *rapid.Generator[readCall] {
 	return rapid.Custom(func(t *rapid.T) readCall {
 		start := rapid.IntRange(0, len(x.Chunks)-1).Draw(t, "start")
@@ -116,7 +115,7 @@ func TestReadRefuses(t *testing.T) {
 	}
 }
 
-// How many requests, chunks asked for and chunks unpacked the reads of a test cost.
+// TestCosts counts the requests, requested chunks and unpacked chunks of some reads.
 func TestCosts(t *testing.T) {
 	type cost struct{ requests, chunks, unpacked int64 }
 	tests := []struct {
@@ -178,7 +177,7 @@ func TestCosts(t *testing.T) {
 	}
 }
 
-// Where the origin is far everything that was read is kept.
+// All chunks that were read from a remote origin stay in memory.
 func TestFarKeepsAll(t *testing.T) {
 	x := store(t, false, same(50, 1000)...)
 	src := hook(x.src, nil)
@@ -303,7 +302,7 @@ func TestOneReaderGivesUp(t *testing.T) {
 	}
 }
 
-// When nobody waits any more, the request is cancelled.
+// Without waiting readers the request is canceled.
 func TestLastReaderGivesUp(t *testing.T) {
 	x := store(t, false, same(3, 1000)...)
 	synctest.Test(t, func(t *testing.T) {
@@ -332,15 +331,15 @@ func TestLastReaderGivesUp(t *testing.T) {
 			t.Errorf("cancelled after %v, want 3s", cancelled)
 		}
 		src.before = nil
-		x.read(t, c, chunks(0, 3), 0, 3000) // and who comes later is served
+		x.read(t, c, chunks(0, 3), 0, 3000) // and a later reader is served
 		if len(c.fetches.byXorb) != 0 {
 			t.Errorf("%d fetches are left", len(c.fetches.byXorb))
 		}
 	})
 }
 
-// The last reader may leave, and its buffer be used anew, at the moment at which the fetch
-// ends. (The race detector tells.)
+// The last reader may leave, and its buffer may be reused, at the moment when the fetch ends.
+// The race detector checks this.
 func TestLastReaderLeavesAtTheEnd(t *testing.T) {
 	var f fetchTable
 	f.init()
@@ -358,7 +357,7 @@ func TestLastReaderLeavesAtTheEnd(t *testing.T) {
 	}
 }
 
-// A failure is for those who wait for it, not for those who come later.
+// A failure is only for waiting readers, not for later ones.
 func TestFailureIsNotKept(t *testing.T) {
 	for _, near := range []bool{true, false} {
 		rules := []string{"chunks 1: unavailable", "chunks 1: notfound", "chunks 1: corrupt", "chunks 1: panic"}
@@ -381,7 +380,8 @@ func TestFailureIsNotKept(t *testing.T) {
 	}
 }
 
-// What comes damaged from afar is asked for once more, whoever waits for it, and not twice.
+// Data that arrives corrupt from a remote origin is requested once more in total, not once per
+// reader.
 func TestDamageOnTheWay(t *testing.T) {
 	tests := []struct {
 		rule string
@@ -412,7 +412,7 @@ func TestDamageOnTheWay(t *testing.T) {
 	}
 }
 
-// A panic below becomes the error of those who wait, all of them.
+// A panic below becomes the error of all waiting readers.
 func TestPanicsBecomeErrors(t *testing.T) {
 	x := store(t, false, same(3, 1000)...)
 	synctest.Test(t, func(t *testing.T) {
@@ -431,7 +431,7 @@ func TestPanicsBecomeErrors(t *testing.T) {
 	})
 }
 
-// A panic while unpacking is an error, and leaves nobody waiting.
+// A panic while unpacking is an error, and no reader waits forever.
 func TestPanicWhileUnpacking(t *testing.T) {
 	x := store(t, false, same(8, 1000)...)
 	src := hook(x.src, nil)

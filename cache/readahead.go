@@ -7,43 +7,42 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
-// An Ahead fetches for one stream of reads what it will read next. It is safe for
-// concurrent use.
+// A Readahead prefetches chunks for one stream of reads. It is safe for concurrent use.
 type Readahead struct {
 	c *Cache
 
 	// Guarded by c.budget.mu:
 	closed       bool
-	reservations []*reservation // in the order they were asked for
-	count        int64          // holds so far
-	last         int64          // budget.clock when it asked last
+	reservations []*reservation // oldest first
+	count        int64          // reservations so far
+	last         int64          // budget.clock of its last prefetch
 }
 
 // A reservation keeps a fetch alive until the stream has read it.
 type reservation struct {
 	a     *Readahead
 	fetch *fetch
-	seq   int64 // of the holds of a
+	seq   int64 // among the reservations of a
 	bytes int64 // taken from the budget; guarded by c.budget.mu
 }
 
 const (
-	// maxPacked is what a chunk takes of the budget until it is there and its size
-	// is known. A chunk that packing made larger takes a little more.
+	// maxPacked is what a chunk takes of the budget until it has arrived. A chunk that packing
+	// made larger takes a little more.
 	maxPacked = codec.MaxChunkSize
 
-	// maxReorder is how many holds may be behind the one that is read without being dropped:
-	// reads of one stream overtake each other. A reader that skips some chunks leaves
-	// holds behind that it never reads to the end.
+	// maxReorder is how many reservations may be behind the one that is read: reads of one
+	// stream overtake each other. Older ones are dropped. A reader that skips chunks leaves
+	// reservations behind that it never reads completely.
 	maxReorder = 2
 )
 
-// NewReadahead returns an Ahead for one stream.
+// NewReadahead returns a Readahead for one stream.
 func (c *Cache) NewReadahead() *Readahead { return &Readahead{c: c} }
 
-// Prefetch asks for chunks that will soon be read and returns at once. It never makes a
-// Read wait. Without effect where the origin is near, and for chunks that are on disk. It
-// returns false if there is no room for all of them, or the Ahead is closed.
+// Prefetch requests chunks that will soon be read. It never blocks and never delays a Read. It
+// has no effect for a local origin and for chunks on disk. It returns false if the budget has
+// no room for all of them, or the Readahead is closed.
 func (a *Readahead) Prefetch(x codec.Hash, r codec.ChunkRange) bool {
 	if a.c.local {
 		return true
@@ -67,8 +66,8 @@ func (a *Readahead) Prefetch(x codec.Hash, r codec.ChunkRange) bool {
 	return true
 }
 
-// fetch asks for chunks that are not many. It is not done if something came to the disk since
-// fetches.diskWrites was seen.
+// fetch prefetches a few chunks. It has no effect if the disk has changed since the caller saw
+// fetchTable.diskWrites.
 func (a *Readahead) fetch(x codec.Hash, r codec.ChunkRange, seen int64) (done, hasRoom bool) {
 	room := int64(r.Len()) * maxPacked
 	if !a.reserve(room) {
@@ -101,7 +100,7 @@ func (c *Cache) missing(x codec.Hash, r codec.ChunkRange) (missing codec.ChunkSe
 	return missing
 }
 
-// inMemory says whether a chunk is in memory or will soon be.
+// inMemory reports whether a chunk is in memory or is being unpacked.
 func (c *Cache) inMemory(key chunkKey) bool {
 	if c.unpacking.has(key) {
 		return true
@@ -109,8 +108,8 @@ func (c *Cache) inMemory(key chunkKey) bool {
 	return c.memory.has(key)
 }
 
-// attach makes this stream a user of the fetch, unless somebody uses it already: then it
-// will be there as long as they do. It returns what that takes of the budget.
+// attach makes this stream a user of a new fetch. A fetch with other users stays alive without
+// it. attach returns the bytes of the budget that the fetch takes.
 func (a *Readahead) attach(p part) int64 {
 	t, b := &a.c.fetches, &a.c.budget
 	b.mu.Lock()
@@ -126,7 +125,7 @@ func (a *Readahead) attach(p part) int64 {
 	}
 	a.count++
 	h := &reservation{a: a, fetch: p.fetch, seq: a.count, bytes: int64(p.chunks.Len()) * maxPacked}
-	if ended { // before there was anybody to tell
+	if ended { // the size is known already
 		h.bytes = p.size()
 	}
 	p.reservation = h
@@ -135,13 +134,13 @@ func (a *Readahead) attach(p part) int64 {
 	return h.bytes
 }
 
-// drop lets go of a fetch that nobody read.
+// drop releases a fetch that was not read.
 func (r *reservation) drop() {
 	t := &r.a.c.fetches
 	t.mu.Lock()
 	if r.fetch.reservation != r {
 		t.mu.Unlock()
-		r.advance(true) // whoever let go of it is about to say so
+		r.advance(true) // another goroutine releases it
 		return
 	}
 	r.fetch.reservation = nil
@@ -153,8 +152,8 @@ func (r *reservation) drop() {
 	r.advance(true)
 }
 
-// advance is called when the stream has read some of what h holds. If passed, h holds it
-// no longer and gives its part of the budget back; what lies far behind goes too.
+// advance is called when the stream has read chunks of r. If passed, r ends and returns its
+// part of the budget. Reservations far behind r end, too.
 func (r *reservation) advance(passed bool) {
 	b := &r.a.c.budget
 	b.mu.Lock()
@@ -177,7 +176,7 @@ func (r *reservation) advance(passed bool) {
 	}
 }
 
-// resize corrects what h takes of the budget, now that its size is known.
+// resize corrects the part of the budget, once the size is known.
 func (r *reservation) resize(bytes int64) {
 	b := &r.a.c.budget
 	b.mu.Lock()
@@ -188,7 +187,7 @@ func (r *reservation) resize(bytes int64) {
 	}
 }
 
-// Close drops what was fetched and not read.
+// Close drops all chunks that were fetched and not read.
 func (a *Readahead) Close() {
 	b := &a.c.budget
 	b.mu.Lock()
@@ -200,7 +199,7 @@ func (a *Readahead) Close() {
 	}
 }
 
-// isReadahead says whether the fetch was made ahead of its reader.
+// isReadahead reports whether a readahead started the fetch.
 func (f *fetch) isReadahead(c *Cache) bool {
 	c.fetches.mu.Lock()
 	defer c.fetches.mu.Unlock()

@@ -24,7 +24,7 @@ func slow(d time.Duration) func(context.Context, codec.ChunkRange) error {
 	}
 }
 
-// What was wanted is there when it is read, and was asked for once.
+// Prefetched chunks are present when they are read, and were requested once.
 func TestWant(t *testing.T) {
 	x := store(t, false, same(20, 1000)...)
 	synctest.Test(t, func(t *testing.T) {
@@ -141,7 +141,7 @@ func TestWantKnowsMemory(t *testing.T) {
 	}
 }
 
-// Closing drops what nobody reads, ends what is on its way, and is final.
+// Close drops unread chunks, ends running fetches, and is final.
 func TestAheadClose(t *testing.T) {
 	x := store(t, false, same(40, 1000)...)
 	synctest.Test(t, func(t *testing.T) {
@@ -186,7 +186,7 @@ func TestAheadCloseWhileRead(t *testing.T) {
 	})
 }
 
-// What could not be fetched ahead takes no room, and its reader asks for itself.
+// A failed prefetch takes no room, and the reader sends its own request.
 func TestWantFails(t *testing.T) {
 	for _, rule := range []string{"chunks 1: unavailable", "chunks 1: panic", "chunks 1: corrupt"} {
 		t.Run(rule, func(t *testing.T) {
@@ -220,7 +220,7 @@ func TestWantDamaged(t *testing.T) {
 	}
 }
 
-// The budget is never exceeded, whoever asks for how much.
+// Concurrent streams never exceed the budget.
 func TestBudget(t *testing.T) {
 	x := store(t, false, same(512, 1000)...)
 	for _, budget := range []int64{-1, 1, maxPacked, 1 << 20, 8 << 20} {
@@ -302,7 +302,7 @@ func TestFairShares(t *testing.T) {
 	}
 }
 
-// Where the origin is near nothing is fetched ahead.
+// A local origin has no readahead.
 func TestWantNear(t *testing.T) {
 	x := store(t, true, same(4, 1000)...)
 	src := hook(x.src, nil)

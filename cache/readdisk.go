@@ -10,20 +10,19 @@ import (
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
-// errDiskCorrupt is the error of a chunk that was kept on disk and does not unpack to its
-// hash. It is forgotten there, and whoever asks again has it from the origin, which is
-// not to blame.
-var errDiskCorrupt = fmt.Errorf("not the chunk that was kept on disk: %w", errRetry)
+// errDiskCorrupt is the error of a chunk from disk that does not unpack to its hash. The chunk
+// is dropped from disk. A retry reads it from the origin, which is not responsible.
+var errDiskCorrupt = fmt.Errorf("chunk in the disk cache is corrupt: %w", errRetry)
 
-// maxDiskTries is how often a reader asks the disk again after errDiskCorrupt. Then it goes
-// past it.
+// maxDiskTries is how often a reader retries the disk after errDiskCorrupt. Then it bypasses
+// the disk.
 const maxDiskTries = 3
 
-// storesPacked says whether what comes from the origin is kept on disk.
+// storesPacked reports whether chunks from the origin are stored on disk.
 func (c *Cache) storesPacked() bool { return c.packed != nil && c.packed.WriteErr() == nil }
 
-// readDisk reads the chunks of a fetch from disk, if all of them are there and fit to
-// their xorb: from memory, or else however long that takes.
+// readDisk reads the chunks of a fetch from disk, if all of them are present and belong to
+// their xorb. With now it only reads from memory.
 func (c *Cache) readDisk(ctx context.Context, f *fetch, now bool) (*xorb.Run, bool) {
 	if c.packed == nil || f.skipDisk {
 		return nil, false
@@ -38,12 +37,12 @@ func (c *Cache) readDisk(ctx context.Context, f *fetch, now bool) (*xorb.Run, bo
 		if now {
 			f.buf.free()
 		}
-		f.buf = nil // the disk may be writing to it still
+		f.buf = nil // the disk may still write to it
 		return nil, false
 	}
 	adopted, ok := c.annotate(ctx, f.xorb, run)
 	if ok && (c.noVerify || adopted.Hashes == nil) {
-		ok = c.packed.Check(f.xorb, run) // nobody else does
+		ok = c.packed.Check(f.xorb, run) // no reader does
 	}
 	if !ok {
 		f.buf.free()
@@ -55,21 +54,21 @@ func (c *Cache) readDisk(ctx context.Context, f *fetch, now bool) (*xorb.Run, bo
 	return c.verifiable(adopted), true
 }
 
-// annotate makes a run from disk one that knows its hashes. What cannot be of its xorb is
-// forgotten on disk.
+// annotate adds the known hashes to a run from disk. Chunks that cannot belong to their xorb
+// are dropped from disk.
 func (c *Cache) annotate(ctx context.Context, x codec.Hash, run *xorb.Run) (*xorb.Run, bool) {
 	adopted, err := c.src.Annotate(ctx, x, run)
 	if errors.Is(err, codec.ErrCorrupt) {
 		c.dropFromDisk(x, run)
 	}
 	if err != nil {
-		return nil, false // the origin says why
+		return nil, false // the origin reports it
 	}
 	return adopted, true
 }
 
-// dropFromDisk forgets of the chunks of a run that came from disk those that are not what
-// was written, and all of them if they are: then they were wrong before.
+// dropFromDisk drops the chunks of a run that changed on disk. If none changed, all were wrong
+// before and are dropped.
 func (c *Cache) dropFromDisk(x codec.Hash, run *xorb.Run) {
 	c.packed.Check(x, run)
 	if len(c.packed.Missing(x, run.Chunks)) == 0 {
@@ -77,8 +76,8 @@ func (c *Cache) dropFromDisk(x codec.Hash, run *xorb.Run) {
 	}
 }
 
-// diskCorrupt returns what is to be said of chunks that were forgotten. That is no
-// codec.ErrCorrupt, which would be the origin's.
+// diskCorrupt returns the error of dropped chunks. It is no codec.ErrCorrupt, which would be
+// attributed to the origin.
 func diskCorrupt(x codec.Hash, err error) error {
 	return fmt.Errorf("xorb %s: %w: %s", x, errDiskCorrupt, err.Error())
 }

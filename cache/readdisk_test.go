@@ -68,7 +68,7 @@ func (m *mount) asked() (requests, chunks int64) {
 	return m.src.requests.Swap(0), m.src.chunks.Swap(0)
 }
 
-// wantAsked fails unless there were so many requests and chunks since the last call.
+// wantAsked fails unless this number of requests and chunks was sent since the last call.
 func (m *mount) wantAsked(t testing.TB, what string, requests, chunks int64) {
 	t.Helper()
 	if r, c := m.asked(); r != requests || c != chunks {
@@ -112,7 +112,7 @@ func (m *mount) wantGood(t testing.TB, xorbs ...stored) (n int) {
 	return n
 }
 
-// What was read is there after a restart, and nobody is asked.
+// Chunks that were read are present after a restart, without requests.
 func TestRemount(t *testing.T) {
 	b := origintest.NewBuilder(t, origintest.Form{Schemes: allSchemes})
 	var all [][]byte
@@ -141,7 +141,7 @@ func TestRemount(t *testing.T) {
 	}
 }
 
-// Whatever is read, by whom and how, and read again at once: each chunk is asked for once.
+// Each chunk is requested once, whatever is read, by which readers, and again at once.
 func TestEachChunkOnce(t *testing.T) {
 	const n = 200
 	x := store(t, false, same(n, 1000)...)
@@ -231,8 +231,8 @@ func TestEachChunkOnce(t *testing.T) {
 	}
 }
 
-// What comes to the disk after a reader has looked there, and before it looks what is on its
-// way, is in neither place. The reader looks again.
+// Chunks that reach the disk between a reader's look at the disk and at the running fetches are
+// in neither place. The reader looks again.
 func TestComesToTheDiskMeanwhile(t *testing.T) {
 	x := store(t, false, same(8, 1000)...)
 	m := mountOn(t, t.TempDir(), x.src, Options{MemoryBytes: noMemory})
@@ -254,7 +254,7 @@ func TestComesToTheDiskMeanwhile(t *testing.T) {
 	m.wantAsked(t, "afterwards", 1, 2)
 }
 
-// unpack reads some chunks by Run, as those do who verify.
+// unpack reads chunks with Run, as verification does.
 func (s stored) unpack(t testing.TB, c *Cache, r codec.ChunkRange) error {
 	for try := 1; ; try++ {
 		run, err := c.Run(t.Context(), s.Hash(), r)
@@ -273,7 +273,7 @@ func (s stored) unpack(t testing.TB, c *Cache, r codec.ChunkRange) error {
 	}
 }
 
-// Where some is on disk, only the rest is asked for, in as few requests as make sense.
+// If some chunks are on disk, only the others are requested, in few requests.
 func TestPartsOnDisk(t *testing.T) {
 	tests := []struct {
 		name             string
@@ -370,7 +370,7 @@ func TestTinyDisk(t *testing.T) {
 	}
 }
 
-// Where the origin is near, the disk is not even asked.
+// With a local origin, the disk is not even read.
 func TestNearIsNotKept(t *testing.T) {
 	x := store(t, true, same(20, 1000)...)
 	s := index(t, 50, smallPages)
@@ -391,7 +391,7 @@ func TestNearIsNotKept(t *testing.T) {
 	}
 }
 
-// Chunks that nobody knows the hashes of are kept as they came, if they unpack.
+// Chunks without known hashes are stored as they arrived, if they unpack.
 func TestUnknownHashesAreKept(t *testing.T) {
 	b := origintest.NewBuilder(t, origintest.Form{NoFooter: true, NoCASInfo: true})
 	x := stored{b.Xorb(origintest.Text(1, 1000), origintest.Text(2, 1000), origintest.Text(3, 1000)), nil}
@@ -405,7 +405,7 @@ func TestUnknownHashesAreKept(t *testing.T) {
 	}
 }
 
-// A store that somebody else writes is read, and not written.
+// A disk cache of another process is read, and not written.
 func TestSharedDisk(t *testing.T) {
 	x, dir := store(t, false, same(20, 1000)...), t.TempDir()
 	owner := mountOn(t, dir, x.src, Options{MemoryBytes: noMemory})
@@ -420,7 +420,7 @@ func TestSharedDisk(t *testing.T) {
 	m.wantAsked(t, "asked", 2, 20)
 }
 
-// What waits for the disk is bounded: what is too much is not kept, and given back.
+// The write-behind queue is bounded. Further chunks are not stored, and their memory is freed.
 func TestKeepingIsBounded(t *testing.T) {
 	x := store(t, false, same(64, 1000)...)
 	m := mountOn(t, t.TempDir(), x.src, Options{MemoryBytes: noMemory})

@@ -8,30 +8,30 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
-// replicas counts, for each xorb of which the origin has several copies, how many were
-// given up. Whoever fails says which one it had: of many readers that fail at once the
-// first gives it up, and the others do not hit the copy that comes next.
+// replicas counts the rejected replicas of each xorb with several replicas. An error names the
+// replica it concerns. If many readers fail at once, the first one rejects the replica, and the
+// others do not reject the next one.
 type replicas struct {
 	mu     sync.Mutex
-	byXorb map[codec.Hash]replicaState // of those that ever failed; guarded by mu
+	byXorb map[codec.Hash]replicaState // of xorbs with an error; guarded by mu
 }
 
-// An replicaState says which copy of a xorb is read.
+// A replicaState is the replica of a xorb that is in use.
 type replicaState struct {
-	index         int // given up so far
-	otherReplicas int // copies beside this one
+	index         int // rejected so far
+	otherReplicas int // besides this one
 }
 
 func (c *replicas) init() { c.byXorb = map[codec.Hash]replicaState{} }
 
-// current returns which copy of xorb x a request that begins now will read.
+// current returns the replica of xorb x that a request would read now.
 func (c *replicas) current(x codec.Hash) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.byXorb[x].index
 }
 
-// A replicaError says which copy of a xorb was damaged.
+// A replicaError names the replica of a xorb that was corrupt.
 type replicaError struct {
 	index int
 	err   error
@@ -40,24 +40,24 @@ type replicaError struct {
 func (e *replicaError) Error() string { return e.err.Error() }
 func (e *replicaError) Unwrap() error { return e.err }
 
-// ShouldRetry says whether what failed with err is worth another try, the n-th: the origin
-// has other copies of xorb x, and the one in use is damaged. It tells the origin so. What
-// came damaged from afar may have been damaged on the way, and is worth one more try.
+// ShouldRetry reports whether to retry after the n-th try failed with err. It rejects the
+// current replica of xorb x if err concerns it. Then it returns true if the origin has others.
+// Data from a remote origin may be damaged on the way, so it returns true once more.
 //
-// What was kept on disk and turned out to be damaged is not the origin's fault.
+// Corrupt chunks of the disk cache are not attributed to the origin.
 func (c *Cache) ShouldRetry(x codec.Hash, err error, n int) bool {
 	if errors.Is(err, errDiskCorrupt) {
 		return n <= maxDiskTries
 	}
 	first := 1
 	if c.packed != nil {
-		first = 2 // the try before may have found damage on disk
+		first = 2 // the previous try may have found corruption on disk
 	}
 	return c.shouldRetry(x, err, n, first)
 }
 
-// shouldRetry is Again for what came from the origin. Up to the first tries another one is
-// always worth while from afar.
+// shouldRetry is ShouldRetry for errors of the origin. For a remote origin it always allows the
+// first tries.
 func (c *Cache) shouldRetry(x codec.Hash, err error, n, first int) bool {
 	if !c.isReplicaFault(err) {
 		return false
@@ -68,21 +68,21 @@ func (c *Cache) shouldRetry(x codec.Hash, err error, n, first int) bool {
 	defer c.replicas.mu.Unlock()
 	now := c.replicas.byXorb[x]
 	if !errors.As(err, &of) || of.index == now.index {
-		// The lock is held across this call, which waits for nothing: two who failed
-		// on one copy must not reject two.
+		// The lock is held across this call, which does not block: two readers with one failed
+		// replica must not reject two.
 		now.otherReplicas = c.src.Reject(x)
 		now.index++
 		if now.otherReplicas > 0 {
 			c.replicas.byXorb[x] = now
 		}
 	}
-	// A reader may also share the failures of some who began with older copies.
+	// A reader may also share failures of readers with older replicas.
 	return once || now.otherReplicas > 0 && n <= 2*now.otherReplicas+4
 }
 
-// isReplicaFault says whether err may be the fault of the one copy that was read. A file that
-// has gone or cannot be read is no better than a damaged one, but a far origin that
-// does not answer says nothing about its copies.
+// isReplicaFault reports whether err may concern the replica alone. On a local origin a missing
+// or unreadable file counts as corrupt. A remote origin that does not answer is no evidence
+// about its replicas.
 func (c *Cache) isReplicaFault(err error) bool {
 	return errors.Is(err, codec.ErrCorrupt) ||
 		c.local && (errors.Is(err, origin.ErrNotFound) || errors.Is(err, origin.ErrUnavailable))

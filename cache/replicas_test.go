@@ -35,8 +35,8 @@ func (b breaking) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, 
 	return &broken, nil
 }
 
-// copiesOf returns a Source with as many copies of a xorb as there are damages, each
-// with the packed bytes of the chunks damaged that are named.
+// copiesOf returns a Source with one replica of a xorb per list of damages. A list names the
+// chunks with corrupt packed bytes.
 func copiesOf(t testing.TB, x *origintest.Xorb, near bool, damages ...[]int) origin.Source {
 	t.Helper()
 	var stores []origin.Store
@@ -84,7 +84,7 @@ func TestCorruptChunk(t *testing.T) {
 	}
 }
 
-// A reader does not suffer from damage in a chunk that only another reader wants.
+// A reader gets no error for a corrupt chunk that only another reader needs.
 func TestDamageIsNotShared(t *testing.T) {
 	x := store(t, false, same(8, 1000)...)
 	for name, damage := range map[string]func(b []byte){
@@ -117,9 +117,9 @@ func TestDamageIsNotShared(t *testing.T) {
 	}
 }
 
-// A reader does not suffer from a chunk that cannot be had and that only another reader wants,
-// be it that they share the unpacking of a chunk or, near by, a fetch. (A far origin that does
-// not answer one request does not answer the next one.)
+// A reader gets no error for a chunk that only another reader needs. This holds for a shared
+// unpacking and for a local shared fetch. A remote origin that does not answer one request does
+// not answer the next one.
 func TestOutageIsNotShared(t *testing.T) {
 	const lost = 100
 	for _, tt := range []struct {
@@ -162,8 +162,8 @@ func TestOutageIsNotShared(t *testing.T) {
 	}
 }
 
-// Many readers at once, and several damaged copies: everybody gets the bytes as long as
-// one copy has them, and nobody if none has.
+// Many concurrent readers and several corrupt replicas: all readers get the bytes while one
+// replica has them.
 func TestAgain(t *testing.T) {
 	tests := []struct {
 		name   string

@@ -11,22 +11,22 @@ import (
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
-// A Run is packed chunks that know where they come from.
+// A Run is packed chunks with their sources.
 type Run struct {
 	*xorb.Run
-	replica int // of their xorb, that was read
+	replica int // of the xorb
 
-	// Where chunks are kept on disk:
+	// With a disk cache:
 	c          *Cache
 	xorb       codec.Hash
-	fromDisk   []codec.ChunkRange // what was on disk
-	verified   []atomic.Bool      // which chunks have unpacked; nil: all were on disk
-	unverified atomic.Int64       // how many have not
+	fromDisk   []codec.ChunkRange // the chunks from disk
+	verified   []atomic.Bool      // chunks that were unpacked; nil: all are from disk
+	unverified atomic.Int64       // number of the others
 }
 
-// Run returns the chunks themselves, packed, for whoever must know where each ends. It
-// goes past the memory cache. What is on disk comes from there, and what is not is kept
-// there once all of it was unpacked with the Run's Unpack.
+// Run returns packed chunks, for callers that need the end of each. It bypasses the memory
+// cache. Chunks on disk are read from there. The others are stored there once all of them were
+// unpacked with the Unpack of the Run.
 func (c *Cache) Run(ctx context.Context, x codec.Hash, r codec.ChunkRange) (*Run, error) {
 	run := &Run{replica: c.replicas.current(x)}
 	if c.packed == nil {
@@ -37,8 +37,8 @@ func (c *Cache) Run(ctx context.Context, x codec.Hash, r codec.ChunkRange) (*Run
 		run.Run = c.verifiable(got)
 		return run, nil
 	}
-	// With NoVerify the chunks know their hashes all the same: what goes to disk was
-	// compared with them.
+	// With NoVerify the chunks have their hashes, too: the disk cache only stores verified
+	// chunks.
 	run.c, run.xorb = c, x
 	return run, run.collect(ctx, r)
 }
@@ -47,14 +47,14 @@ func (c *Cache) Run(ctx context.Context, x codec.Hash, r codec.ChunkRange) (*Run
 func (r *Run) collect(ctx context.Context, want codec.ChunkRange) error {
 	var all []*xorb.Run
 	for at := want; at.Start < at.End; {
-		run, kept, err := r.c.firstRun(ctx, r.xorb, at)
+		run, fromDisk, err := r.c.firstRun(ctx, r.xorb, at)
 		if err != nil {
 			for _, run := range all {
-				r.c.storeRun(r.xorb, run) // nobody will unpack it
+				r.c.storeRun(r.xorb, run) // no caller will unpack it
 			}
 			return &replicaError{r.replica, err}
 		}
-		if kept {
+		if fromDisk {
 			r.fromDisk = append(r.fromDisk, run.Chunks)
 		}
 		all = append(all, run)
@@ -72,9 +72,9 @@ func (r *Run) collect(ctx context.Context, want codec.ChunkRange) error {
 	return nil
 }
 
-// firstRun returns the first chunks of r: as many as are on disk, or as are asked of the
-// origin at once.
-func (c *Cache) firstRun(ctx context.Context, x codec.Hash, r codec.ChunkRange) (run *xorb.Run, kept bool, err error) {
+// firstRun returns the first chunks of r: up to the end of those on disk, or of one request to
+// the origin.
+func (c *Cache) firstRun(ctx context.Context, x codec.Hash, r codec.ChunkRange) (run *xorb.Run, fromDisk bool, err error) {
 	seen := c.fetches.diskWrites.Load()
 	absent := c.firstAbsent(x, r)
 	some := absent.Start > r.Start
@@ -94,26 +94,26 @@ func (c *Cache) firstRun(ctx context.Context, x codec.Hash, r codec.ChunkRange) 
 		return run, false, nil
 	}
 	if !some && c.fetches.diskWrites.Load() != seen {
-		return c.firstRun(ctx, x, r) // maybe some of it is on disk now
+		return c.firstRun(ctx, x, r) // some chunks may be on disk now
 	}
 	b := &download{c: c, xorb: x}
 	if run, err = b.request(ctx, absent); err != nil {
-		c.storeRun(x, run) // as far as it came
+		c.storeRun(x, run) // the chunks that arrived
 		return nil, false, err
 	}
 	return run, false, nil
 }
 
-// Store puts on disk what came from the origin, if it was not unpacked: for whoever gives up,
-// so that who comes next need not ask again. It does not wait for the disk.
+// Store stores chunks from the origin on disk if the caller will not unpack them. It does not
+// wait for the disk.
 func (r *Run) Store() {
 	if r.verified != nil && r.unverified.Load() > 0 {
 		r.c.storeRun(r.xorb, r.Run)
 	}
 }
 
-// storeRun puts on disk the chunks of a run that are not there and are what their hashes say,
-// when that has room for them.
+// storeRun stores the missing chunks of a run that match their hashes, when the disk has room
+// for them.
 func (c *Cache) storeRun(x codec.Hash, run *xorb.Run) {
 	if run != nil && c.packed.WriteErr() == nil {
 		b := &download{c: c, xorb: x, next: run.Chunks.Start, put: c.packed.PutRunNoCopy}
@@ -122,8 +122,8 @@ func (c *Cache) storeRun(x codec.Hash, run *xorb.Run) {
 	}
 }
 
-// firstAbsent returns the first range of r that is not on disk. It includes up to coalesceChunks
-// chunks between two that are absent. If all are on disk it is empty, and at the end of r.
+// firstAbsent returns the first range of r that is not on disk, with gaps of up to
+// coalesceChunks. If all chunks are on disk, the range is empty and at the end of r.
 func (c *Cache) firstAbsent(x codec.Hash, r codec.ChunkRange) codec.ChunkRange {
 	var gaps codec.ChunkSet
 	for _, gap := range c.packed.Missing(x, r) {
@@ -135,8 +135,8 @@ func (c *Cache) firstAbsent(x codec.Hash, r codec.ChunkRange) codec.ChunkRange {
 	return codec.ChunkRange{Start: r.End, End: r.End}
 }
 
-// copyQueued cuts r down to its first chunks that can be had in one way, and returns a copy of
-// them if they wait for the disk and are known to be good; nil: they do not, or are not.
+// copyQueued returns a copy of the first chunks of r if they wait for the disk and are
+// verified, or else nil. It shortens r to chunks with one source.
 func (t *fetchTable) copyQueued(x codec.Hash, r *codec.ChunkRange) *xorb.Run {
 	f := t.useQueued(x, r)
 	if f == nil {
@@ -146,12 +146,12 @@ func (t *fetchTable) copyQueued(x codec.Hash, r *codec.ChunkRange) *xorb.Run {
 	run := f.annotated.Slice(*r)
 	run, err := xorb.ParseRun(bytes.Clone(run.Packed), *r, run.Hashes)
 	if err != nil {
-		return nil // it was one before
+		return nil // impossible: it was a run before
 	}
 	return run
 }
 
-// useQueued returns the fetch that the copy is made of, as its user.
+// useQueued returns the fetch with these chunks and adds a user.
 func (t *fetchTable) useQueued(x codec.Hash, r *codec.ChunkRange) *fetch {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -167,8 +167,7 @@ func (t *fetchTable) useQueued(x codec.Hash, r *codec.ChunkRange) *fetch {
 	return f
 }
 
-// queuedLocked returns the fetch that waits for the disk and has a chunk that is good; nil:
-// there is none.
+// queuedLocked returns the fetch that waits for the disk and has a verified chunk, or nil.
 func (t *fetchTable) queuedLocked(x codec.Hash, chunk uint32) *fetch {
 	f, _ := t.findLocked(x, chunk)
 	if f == nil || !f.noWrite || f.verified.Load()&(1<<(chunk-f.chunks.Start)) == 0 {
@@ -177,7 +176,7 @@ func (t *fetchTable) queuedLocked(x codec.Hash, chunk uint32) *fetch {
 	return f
 }
 
-// concat returns one run of runs that follow each other.
+// concat returns one run of consecutive runs.
 func concat(all []*xorb.Run) (*xorb.Run, error) {
 	if len(all) == 1 {
 		return all[0], nil
@@ -198,7 +197,7 @@ func concat(all []*xorb.Run) (*xorb.Run, error) {
 	return xorb.ParseRun(packed, r, hashes)
 }
 
-// Unpack is xorb.Run.Unpack; its error is for Cache.Again.
+// Unpack is xorb.Run.Unpack. Its error is for ShouldRetry.
 func (r *Run) Unpack(chunk uint32, dst []byte) error {
 	err := r.Run.Unpack(chunk, dst)
 	if err == nil {
@@ -208,18 +207,18 @@ func (r *Run) Unpack(chunk uint32, dst []byte) error {
 	if !r.isFromDisk(chunk) {
 		return &replicaError{r.replica, err}
 	}
-	for _, k := range r.fromDisk { // all, so that one try more is enough
+	for _, k := range r.fromDisk { // all of them, so that one more try is enough
 		r.c.packed.Drop(r.xorb, k)
 	}
 	return diskCorrupt(r.xorb, err)
 }
 
-// isFromDisk says whether a chunk came from disk.
+// isFromDisk reports whether a chunk is from disk.
 func (r *Run) isFromDisk(chunk uint32) bool {
 	return slices.ContainsFunc(r.fromDisk, func(k codec.ChunkRange) bool { return k.Start <= chunk && chunk < k.End })
 }
 
-// markVerified notes that a chunk is good. With the last one the run is put on disk.
+// markVerified notes that a chunk is verified. The last one stores the run on disk.
 func (r *Run) markVerified(chunk uint32) {
 	if r.verified != nil && !r.verified[chunk-r.Chunks.Start].Swap(true) && r.unverified.Add(-1) == 0 {
 		_ = r.c.packed.PutRunNoCopy(r.xorb, r.Run, func() {}) // it is a cache

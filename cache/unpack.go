@@ -7,8 +7,7 @@ import (
 	"github.com/xetfs/xetfs/cache/flight"
 )
 
-// fillAll fills in all chunks, on as many cores as are free, and returns the first
-// error.
+// fillAll fills in all chunks, on all free cores, and returns the first error.
 func (rd *readOp) fillAll() error {
 	if helpers := rd.findHelpers(); helpers > 0 {
 		rd.workWith(helpers)
@@ -18,8 +17,7 @@ func (rd *readOp) fillAll() error {
 	return rd.failed
 }
 
-// findHelpers returns how many other cores are free and worth waking. They are this
-// reading's then.
+// findHelpers takes free cores, as many as are useful, and returns their number.
 func (rd *readOp) findHelpers() (n int) {
 	for ; n < (len(rd.slots)-1)/minHelp; n++ {
 		select {
@@ -43,7 +41,7 @@ func (rd *readOp) workWith(helpers int) {
 	help.Wait()
 }
 
-// work fills in one chunk after the other that nobody has taken.
+// work fills in one free chunk after the other.
 func (rd *readOp) work() {
 	var err error
 	defer func() {
@@ -63,7 +61,7 @@ func (rd *readOp) work() {
 	}
 }
 
-// fail notes an error and keeps the others from going on.
+// fail records an error and stops the other goroutines.
 func (rd *readOp) fail(err error) {
 	rd.next.Store(int64(len(rd.slots)))
 	rd.mu.Lock()
@@ -73,10 +71,10 @@ func (rd *readOp) fail(err error) {
 	}
 }
 
-// minHelp is how many chunks make it worth while to wake another core.
+// minHelp is how many chunks justify another core.
 const minHelp = 4
 
-// fill puts the bytes of chunk i where they belong.
+// fill copies or unpacks the bytes of chunk i to their place.
 func (rd *readOp) fill(i int) error {
 	w := &rd.slots[i]
 	from := w.off - rd.skip // of the chunk, in p
@@ -100,9 +98,10 @@ func (rd *readOp) fill(i int) error {
 	return nil
 }
 
-// unpackInto unpacks a chunk straight into the reader's buffer. If others wait for it,
-// those who find it near are told to look after themselves: that is rarer than the copy
-// would be dear. Where nothing else keeps the chunk they get the copy that is made anyway.
+// unpackInto unpacks a chunk directly into the reader's buffer. Waiting readers must then
+// retry, if they find the packed chunk locally. This case is rare, and a copy would cost every
+// read. Without a local copy of the chunk, memory gets a copy anyway, and so do waiting
+// readers.
 func (rd *readOp) unpackInto(i int, dst []byte) error {
 	w, key := &rd.slots[i], rd.key(i)
 	rd.c.stats.unpacked.Add(1)
@@ -125,7 +124,7 @@ func (rd *readOp) unpackInto(i int, dst []byte) error {
 	return nil
 }
 
-// finish ends the call for a chunk, if it is this reader's to end.
+// finish ends the call for a chunk, if this reader leads it.
 func (rd *readOp) finish(w *chunkSlot, ch *chunk, err error) {
 	if w.leader {
 		rd.c.unpacking.finish(w.call, ch, err)
@@ -133,7 +132,7 @@ func (rd *readOp) finish(w *chunkSlot, ch *chunk, err error) {
 	}
 }
 
-// failure is the error of a chunk that did not unpack.
+// failure returns the error of a chunk that did not unpack.
 func (rd *readOp) failure(w *chunkSlot, err error) error {
 	if w.from.fromDisk {
 		rd.c.fetches.forget(w.from)
@@ -143,8 +142,7 @@ func (rd *readOp) failure(w *chunkSlot, err error) error {
 	return &replicaError{w.from.replica, fmt.Errorf("xorb %s: %w", rd.xorb, err)}
 }
 
-// unpackShared unpacks a chunk into memory, for this reader, those who wait and those
-// who come later.
+// unpackShared unpacks a chunk into memory, for this reader, waiting readers and later readers.
 func (rd *readOp) unpackShared(i int) error {
 	w, key := &rd.slots[i], rd.key(i)
 	if w.chunk != nil {
@@ -153,7 +151,7 @@ func (rd *readOp) unpackShared(i int) error {
 	ch := newChunk(rd.c.memory.arena, key, w.run.Size(key.index))
 	defer func() {
 		if w.chunk == nil {
-			ch.release() // it failed, if by a panic
+			ch.release() // an error or a panic
 		}
 	}()
 	rd.c.stats.unpacked.Add(1)

@@ -6,40 +6,39 @@ import (
 	"sync"
 )
 
-// unpackGroup lets readers that need a part of the same chunk share one unpacking of it. It
-// also keeps the chunks that were unpacked last, so that the next read of a stream,
-// which begins in the chunk where this one ended, finds it for certain: the memory
-// cache behind may refuse or delay what it is offered.
+// unpackGroup lets readers that need a part of the same chunk share one unpacking. It also
+// retains the chunks that were unpacked last. The next read of a stream starts in the last
+// chunk, and finds it even if the memory cache refuses or delays chunks.
 type unpackGroup struct {
-	max int64 // bytes of finished chunks that are kept
+	max int64 // limit of bytes
 
 	mu    sync.Mutex
 	byKey map[chunkKey]*unpackCall // guarded by mu
-	done  []*unpackCall            // finished ones, oldest first; guarded by mu
-	bytes int64                    // of those; guarded by mu
+	done  []*unpackCall            // finished calls, oldest first; guarded by mu
+	bytes int64                    // of finished chunks; guarded by mu
 }
 
-// A unpackCall is one chunk that one reader unpacks, and others wait for.
+// An unpackCall is one chunk that one reader unpacks while others wait.
 type unpackCall struct {
 	key  chunkKey
 	done chan struct{} // closed once chunk and err are final
 
-	// Guarded by calls.mu until done is closed:
-	waiting int // readers for whom the chunk will be retained
+	// Guarded by unpackGroup.mu until done is closed:
+	waiting int // readers that will retain the chunk
 	chunk   *chunk
 	err     error
 }
 
-// errRetry tells those who wait that whoever led the call has gone without a result.
-var errRetry = errors.New("the reader that led has gone")
+// errRetry is the error for waiting readers if the leader of a call ended without a result.
+var errRetry = errors.New("the leading reader ended early")
 
 func (c *unpackGroup) init(max int64) {
 	c.max, c.byKey = max, map[chunkKey]*unpackCall{}
 }
 
-// join returns a chunk that was unpacked a moment ago, which the caller must release, or
-// else the call for it. lead says that it is new: the caller must finish it. Otherwise the
-// caller must wait for it or leave it.
+// join returns a recently unpacked chunk, which the caller must release, or else the call for
+// it. If lead is true the call is new and the caller must finish it. Otherwise the caller must
+// wait for it or leave it.
 func (c *unpackGroup) join(key chunkKey) (ch *chunk, cl *unpackCall, lead bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -57,16 +56,16 @@ func (c *unpackGroup) join(key chunkKey) (ch *chunk, cl *unpackCall, lead bool) 
 	return nil, cl, false
 }
 
-// leave is called instead of wait by who will not wait.
+// leave ends the wait of one reader.
 func (c *unpackGroup) leave(cl *unpackCall) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	cl.waiting--
-	cl.chunk.release() // if it came meanwhile
+	cl.chunk.release() // if the call has finished meanwhile
 }
 
-// finish ends a call that the caller leads. A result is kept for a while; an error is
-// for those who wait now, and nobody who comes later may find it.
+// finish ends a call that the caller leads. A chunk stays available for a while. An error is
+// only for readers that wait now.
 func (c *unpackGroup) finish(cl *unpackCall, ch *chunk, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -76,7 +75,7 @@ func (c *unpackGroup) finish(cl *unpackCall, ch *chunk, err error) {
 		delete(c.byKey, cl.key)
 		return
 	}
-	ch.users.Add(int32(cl.waiting) + 1) // and this list; before anybody can release it
+	ch.users.Add(int32(cl.waiting) + 1) // one for the list; before another reader can release it
 	close(cl.done)
 	c.done = append(c.done, cl)
 	c.bytes += roomOf(len(ch.Data))
@@ -90,7 +89,7 @@ func (c *unpackGroup) finish(cl *unpackCall, ch *chunk, err error) {
 	}
 }
 
-// close gives back what is kept.
+// close releases all chunks.
 func (c *unpackGroup) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -100,14 +99,14 @@ func (c *unpackGroup) close() {
 	c.done = nil
 }
 
-// held returns the bytes of finished chunks that are kept.
+// held returns the bytes of finished chunks.
 func (c *unpackGroup) held() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.bytes
 }
 
-// has says whether the chunk is there, or is being unpacked by somebody.
+// has reports whether the chunk is finished or a reader unpacks it.
 func (c *unpackGroup) has(key chunkKey) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -115,7 +114,7 @@ func (c *unpackGroup) has(key chunkKey) bool {
 	return ok
 }
 
-// wait returns the chunk that another reader unpacks, which the caller must release.
+// wait returns the chunk that another reader unpacks. The caller must release the chunk.
 func (c *unpackGroup) wait(ctx context.Context, cl *unpackCall) (*chunk, error) {
 	select {
 	case <-cl.done:

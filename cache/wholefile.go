@@ -7,8 +7,8 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
-// OpenFileInfo opens the whole content of a file, if it is kept on disk, to be handed to the
-// kernel. It must be closed when the kernel is done with it: until then it stays.
+// OpenFile opens the whole content of a file for the kernel, if it is on disk. The file must be
+// closed after use, and cannot be evicted before.
 func (c *Cache) OpenFile(file codec.Hash) (*disk.File, bool) {
 	if c.disk == nil {
 		return nil, false
@@ -16,23 +16,23 @@ func (c *Cache) OpenFile(file codec.Hash) (*disk.File, bool) {
 	return c.disk.OpenFile(file)
 }
 
-// HasFile says whether the whole content of a file is kept on disk.
+// HasFile reports whether the whole content of a file is on disk.
 func (c *Cache) HasFile(file codec.Hash) bool {
 	return c.disk != nil && c.disk.HasFile(file)
 }
 
-// FileWasCorrupt says whether a file was found to be damaged that was kept whole: what was
-// read of it before may be wrong.
+// FileWasCorrupt reports whether a whole file was found corrupt. Earlier reads of it may have
+// been wrong.
 func (c *Cache) FileWasCorrupt(file codec.Hash) bool {
 	return c.disk != nil && c.disk.WasCorrupt(file)
 }
 
-// CanPutFile says whether a whole file may be laid down now. Who shares the disk cache of
-// another process may not, as long as that is there.
+// CanPutFile reports whether a whole file may be stored now. A process that shares the disk
+// cache of another running process cannot store files.
 func (c *Cache) CanPutFile() bool { return c.disk != nil && c.disk.WriteErr() == nil }
 
-// PutFile lays the whole content of a file down on disk. content must end with an error
-// instead of io.EOF if it is not what the file's hash says.
+// PutFile stores the whole content of a file on disk. content must end with an error instead of
+// io.EOF if it does not match the hash of the file.
 func (c *Cache) PutFile(file codec.Hash, size int64, content io.Reader) error {
 	if c.disk == nil {
 		return disk.ErrClosed
@@ -40,7 +40,7 @@ func (c *Cache) PutFile(file codec.Hash, size int64, content io.Reader) error {
 	return c.disk.PutFile(file, size, content)
 }
 
-// HasDisk says whether anything is kept on disk.
+// HasDisk reports whether the Cache has a disk cache.
 func (c *Cache) HasDisk() bool { return c.disk != nil }
 
 // Missing returns the parts of r that are not on disk.

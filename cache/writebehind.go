@@ -8,48 +8,48 @@ import (
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
-// writeBehind is what came from the origin and nobody uses any more, on its way to the disk.
-// Who needs some of it takes part in its fetch until it can be found there.
+// writeBehind is the queue of fetched chunks without readers that are written to the disk
+// cache. A reader of such chunks joins their fetch until the disk has them.
 type writeBehind struct {
-	accepts     func() bool     // whether the disk takes anything now; constant
-	maxBytes    int64           // that bytes may be; constant
-	drainCtx    context.Context // ends when nobody waits for the disk any more; constant
-	cancelDrain func()          // ends it; constant
+	accepts     func() bool     // whether the disk accepts writes now; constant
+	maxBytes    int64           // limit of bytes; constant
+	drainCtx    context.Context // ends the wait for the disk; constant
+	cancelDrain func()          // ends drainCtx; constant
 
 	// Guarded by fetches.mu:
 	queue    []writeTask
-	bytes    int64 // that those in the queue hold
-	skipped  int64 // chunks that were not kept because too much waited
-	draining bool  // somebody takes them out
+	bytes    int64 // of the tasks in the queue
+	skipped  int64 // chunks that found the queue full
+	draining bool  // a goroutine runs drain
 	closed   bool
 }
 
-// A writeTask is what is to be done when the disk has got what waits before it.
+// A writeTask runs when the disk has completed all tasks before it.
 type writeTask struct {
 	do   func()
-	size int64 // of the memory that it needs until then
+	size int64 // bytes of memory that it holds
 }
 
 const (
-	// minWriteBehind is how much may wait for the disk however little memory there is. What
-	// comes when no more may wait is not kept: no reader is made to wait for it.
+	// minWriteBehind is the least limit of the queue. Chunks that find the queue full are not
+	// stored: no reader waits for the disk.
 	minWriteBehind = 32 << 20
 
-	// maxDrain is how long close waits for the disk to take what is left, be it hanging.
+	// maxDrain is how long close waits for a slow or hanging disk.
 	maxDrain = 5 * time.Second
 )
 
-// init makes k ready for a cache with so many bytes of memory, half of which it takes. A disk
-// that writes more slowly than the origin gives, or finds no core that is free to write, has
-// that much to catch up with; and where there is a disk few unpacked chunks are kept in memory.
+// init sets the limit to half of the memory of the cache. A disk may be slower than the origin,
+// or all cores may be busy. The queue absorbs that difference. With a disk cache few unpacked
+// chunks need memory.
 func (w *writeBehind) init(m *memory, bytes int64, wanted func() bool) {
 	w.accepts = wanted
 	w.maxBytes = max(minWriteBehind, bytes/2)
 	m.shrink(w.maxBytes - minWriteBehind)
 }
 
-// enqueueFetchLocked makes sure that a fetch which nobody uses any more is put on disk, and says
-// whether that makes another user.
+// enqueueFetchLocked queues a fetch without users for the disk. It reports whether the queue is
+// now a user of the fetch.
 func (t *fetchTable) enqueueFetchLocked(f *fetch) bool {
 	w := &t.writes
 	if t.write == nil || w.closed || f.noWrite {
@@ -59,11 +59,11 @@ func (t *fetchTable) enqueueFetchLocked(f *fetch) bool {
 	if !ended || failed || f.fromDisk || !w.accepts() {
 		return false
 	}
-	keep := func() {
-		_ = t.write(f) // then it is not kept
+	write := func() {
+		_ = t.write(f) // it is a cache
 		t.leave(f)
 	}
-	if !t.enqueueLocked(writeTask{keep, f.size()}) {
+	if !t.enqueueLocked(writeTask{write, f.size()}) {
 		w.skipped += int64(f.chunks.Len())
 		return false
 	}
@@ -71,24 +71,23 @@ func (t *fetchTable) enqueueFetchLocked(f *fetch) bool {
 	return true
 }
 
-// enqueueRun has chunks kept when the disk has got all that waits for it now, unless that is
-// too much.
-func (t *fetchTable) enqueueRun(run *xorb.Run, keep func()) {
+// enqueueRun queues a function that stores the chunks of run, unless the queue is full.
+func (t *fetchTable) enqueueRun(run *xorb.Run, write func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.enqueueLocked(writeTask{keep, int64(len(run.Packed))}) {
+	if !t.enqueueLocked(writeTask{write, int64(len(run.Packed))}) {
 		t.writes.skipped += int64(run.Chunks.Len())
 	}
 }
 
-// enqueueFunc does something when the disk has got all that waits for it now.
+// enqueueFunc queues a function behind all present tasks.
 func (t *fetchTable) enqueueFunc(do func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.enqueueLocked(writeTask{do: do})
 }
 
-// enqueueLocked puts something into the queue, unless too much is there.
+// enqueueLocked adds a task to the queue, unless the queue is full.
 func (t *fetchTable) enqueueLocked(next writeTask) bool {
 	w := &t.writes
 	if w.closed || w.bytes+next.size > w.maxBytes {
@@ -103,7 +102,7 @@ func (t *fetchTable) enqueueLocked(next writeTask) bool {
 	return true
 }
 
-// drain puts on disk what is in the queue.
+// drain runs the tasks of the queue.
 func (t *fetchTable) drain() {
 	for {
 		next, ok := t.nextTask()
@@ -117,7 +116,7 @@ func (t *fetchTable) drain() {
 	}
 }
 
-// nextTask takes the oldest out of the queue.
+// nextTask takes the oldest task out of the queue.
 func (t *fetchTable) nextTask() (next writeTask, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -138,7 +137,7 @@ func (t *fetchTable) skippedChunks() int64 {
 	return t.writes.skipped
 }
 
-// leave takes one user away that is no reader.
+// leave removes a user that is no reader.
 func (t *fetchTable) leave(f *fetch) {
 	t.mu.Lock()
 	last := t.leaveLocked(f)
@@ -148,7 +147,8 @@ func (t *fetchTable) leave(f *fetch) {
 	}
 }
 
-// MarkRedundant says that chunks are kept on disk in a whole file, too, so that they may go first.
+// MarkRedundant marks chunks as redundant, because a whole file on disk has them, too. They are
+// evicted first.
 func (c *Cache) MarkRedundant(terms []codec.Term) {
 	if c.packed != nil {
 		c.fetches.enqueueFunc(func() { c.packed.MarkRedundant(terms) })

@@ -10,8 +10,8 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 )
 
-// stall keeps the disk from writing anything of what it gets from now on, until goOn is called:
-// what it was lent before is not taken back.
+// stall keeps the disk from writing further chunks until goOn is called. Chunks that it has
+// already are not taken back.
 func (m *mount) stall(t *testing.T) (goOn func()) {
 	t.Helper()
 	x := store(t, false, 1000)
@@ -64,7 +64,7 @@ func TestD19_FasterThanTheDisk(t *testing.T) {
 	}
 }
 
-// What waits for the disk is not asked for again by Run, which has it from the disk else.
+// Run takes chunks from the write-behind queue and does not request them again.
 func TestRunTakesWhatWaits(t *testing.T) {
 	x := store(t, false, same(300, 1000)...)
 	m := mountOn(t, t.TempDir(), x.src, Options{MemoryBytes: noMemory})
@@ -95,7 +95,7 @@ func TestRunTakesWhatWaits(t *testing.T) {
 	}
 }
 
-// Bytes that nobody has compared with their hashes are not handed on while they wait.
+// Unverified bytes are not shared while they wait.
 func TestRunTakesNothingUnchecked(t *testing.T) {
 	x := store(t, false, same(128, 1000)...)
 	m := mountOn(t, t.TempDir(), x.src, Options{MemoryBytes: noMemory})

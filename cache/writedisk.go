@@ -9,9 +9,8 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
-// writeFetch hands the chunks of a fetch to the disk that are not there. Each is compared with
-// its hash before, if that is known, unless a reader has done so. The error is that of a
-// bug.
+// writeFetch stores the missing chunks of a fetch on disk. Each chunk is compared with its
+// hash, if known, unless a reader has done so. The error is that of a panic.
 func (c *Cache) writeFetch(f *fetch) (err error) {
 	defer flight.Guard(&err)
 	if c.packed.WriteErr() != nil {
@@ -23,8 +22,8 @@ func (c *Cache) writeFetch(f *fetch) (err error) {
 	return nil
 }
 
-// absentVerified yields those of some chunks that are not on disk and are good, so many at a time as
-// follow each other. good returns the first chunks of a range, up to one that is damaged.
+// absentVerified yields ranges of chunks that are not on disk and are verified. good returns
+// the first chunks of a range, up to a corrupt one.
 func (c *Cache) absentVerified(x codec.Hash, all codec.ChunkRange, good func(codec.ChunkRange) codec.ChunkRange) iter.Seq[codec.ChunkRange] {
 	return func(yield func(codec.ChunkRange) bool) {
 		for _, r := range c.packed.Missing(x, all) {
@@ -33,13 +32,13 @@ func (c *Cache) absentVerified(x codec.Hash, all codec.ChunkRange, good func(cod
 				if first.Len() > 0 && !yield(first) {
 					return
 				}
-				r.Start = first.End + 1 // which is damaged
+				r.Start = first.End + 1 // past the corrupt one
 			}
 		}
 	}
 }
 
-// putOnDisk lends chunks to the disk as soon as it takes them.
+// putOnDisk gives chunks to the disk as soon as it accepts them.
 func (c *Cache) putOnDisk(f *fetch, r codec.ChunkRange) {
 	t := &c.fetches
 	t.retain(f)
@@ -53,21 +52,21 @@ func (c *Cache) putOnDisk(f *fetch, r codec.ChunkRange) {
 	}
 }
 
-// retain adds a user to a fetch that is no reader.
+// retain adds a user that is no reader.
 func (t *fetchTable) retain(f *fetch) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	f.users++
 }
 
-// skip notes that chunks are not kept.
+// skip counts chunks that are not stored.
 func (t *fetchTable) skip(r codec.ChunkRange) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.writes.skipped += int64(r.Len())
 }
 
-// verifiedFrom returns the first chunks of r, up to one that is damaged.
+// verifiedFrom returns the first chunks of r, up to a corrupt one.
 func (f *fetch) verifiedFrom(r codec.ChunkRange) codec.ChunkRange {
 	buf := newBuffer(codec.MaxChunkSize)
 	defer buf.free()

@@ -31,7 +31,7 @@ func (s *backingFiles) init(c *cache.Cache) {
 	})
 }
 
-// readAt fills p from a file that is kept whole, and says whether it could.
+// readAt fills p from a file that is kept whole, and reports whether it could.
 func (s *backingFiles) readAt(h codec.Hash, p []byte, off int64) bool {
 	if !s.c.HasDisk() || len(p) == 0 {
 		return false

@@ -25,7 +25,7 @@ func newCoverage(size int64) *coverage {
 	return c
 }
 
-// note notes that n bytes at off were read, which lie in the file, and says whether now
+// note notes that n bytes at off were read, which lie in the file, and reports whether now
 // everything was. It says so once.
 func (c *coverage) note(off, n int64) bool {
 	if n == 0 {

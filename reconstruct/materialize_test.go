@@ -100,7 +100,7 @@ func (k *keeping) path() string {
 	return filepath.Join(k.dir, "whole", k.file.Info.File.String())
 }
 
-// laid says whether the file is laid down, once nothing goes on in the background.
+// laid reports whether the file is laid down, once nothing goes on in the background.
 func (k *keeping) laid() bool {
 	k.materializer.running.Wait()
 	return k.disk.HasFile(k.file.Info.File)

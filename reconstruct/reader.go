@@ -180,7 +180,7 @@ func (f *File) Verified(ctx context.Context) string {
 	return verifiedNone
 }
 
-// allHashed says whether the chunk hashes of all terms are known, and whether that is
+// allHashed reports whether the chunk hashes of all terms are known, and whether that is
 // for good: an origin that does not answer now may answer later.
 func (f *File) allHashed(ctx context.Context) (answer, final bool) {
 	for terms, err := range f.TermGroups(ctx) {

@@ -1,7 +1,8 @@
-// Package arena has memory for what comes and goes all the time: the unpacked chunks that a
-// cache keeps. Fresh memory of the heap is dear. The kernel hands it out page by page, which
-// for a chunk takes half as long as to unpack and to check it, and the collector runs the more
-// often the more is read.
+// Package arena has reusable memory for unpacked chunks. Fresh memory of the heap is expensive:
+// the kernel provides it page by page, which takes half as long as unpacking a chunk. It also
+// makes the garbage collector run more often.
+//
+// In order of use: New, Bytes, Stays, Free, Close.
 package arena
 
 import (
@@ -10,54 +11,53 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
-// An Arena takes large blocks from the heap and keeps them. Some memory is made ready in the
-// background before what is ready is used up. It is safe for concurrent use.
+// An Arena takes large blocks from the heap and retains them. It prepares more memory in the
+// background before the prepared part is used up. It is safe for concurrent use.
 //
-// Huge pages, where the kernel has them on demand, were tried: they made no reader faster, and
-// some wait while two megabytes were cleared.
+// Huge pages on demand were tried. They made no reader faster, and some wait while two
+// megabytes are cleared.
 type Arena struct {
 	making sync.WaitGroup
 
 	mu     sync.Mutex
 	max    int      // units of all blocks; guarded by mu
 	blocks []*block // guarded by mu
-	at     int      // the block that had room the last time; guarded by mu
-	units  int      // of all blocks, also those that are not ready; guarded by mu
-	unused int      // units that are ready; guarded by mu
-	busy   bool     // some are being made ready; guarded by mu
-	inHeap int      // bytes that found no place; guarded by mu
+	at     int      // the block of the last allocation; guarded by mu
+	units  int      // of all blocks, prepared or not; guarded by mu
+	unused int      // prepared units; guarded by mu
+	busy   bool     // grow runs; guarded by mu
+	inHeap int      // bytes outside of all blocks; guarded by mu
 }
 
-// unit is what is given out, in bytes: what lies in an Arena lies in units that follow each
-// other.
+// unit is the unit of allocation in bytes. An allocation is consecutive units.
 const unit = 4 << 10
 
 const (
 	largest = codec.MaxChunkSize / unit // chunk, in units
-	step    = 4 << 20 / unit            // how many units are made ready at a time
+	step    = 4 << 20 / unit            // units that are prepared at a time
 
-	// A block is as large as all before it together, between these, in units.
+	// A block is as large as all earlier ones together, between these limits, in units.
 	minBlock, maxBlock = 4 << 20 / unit, 32 << 20 / unit
 )
 
-// New returns an Arena of so many bytes. None of them is taken before it is needed.
+// New returns an Arena of up to maxBytes. It takes no memory before the first use.
 func New(maxBytes int64) *Arena { return &Arena{max: int(maxBytes / unit)} }
 
-// Shrink takes n bytes away from what there may be, so far as they were not taken.
+// Shrink reduces the limit by n bytes, as far as they are not taken.
 func (a *Arena) Shrink(n int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.max = max(a.units, a.max-int(n/unit))
 }
 
-// Bytes lie in an Arena, or in the heap if that has no room.
+// Bytes are memory of an Arena, or of the heap if the Arena has no room.
 type Bytes struct {
 	Data  []byte
-	block *block // nil: they are in the heap
+	block *block // nil: memory of the heap
 	place int    // in block, in units
 }
 
-// Bytes returns n bytes, which hold anything. They must be freed once.
+// Bytes returns n bytes with undefined content. They must be freed once.
 func (a *Arena) Bytes(n int) (b Bytes) {
 	if b.block, b.place = a.alloc(n); b.block != nil {
 		b.Data = b.block.mem[b.place*unit:][:n:n]
@@ -67,7 +67,7 @@ func (a *Arena) Bytes(n int) (b Bytes) {
 	return b
 }
 
-// Free gives bytes back, which nobody may use any more.
+// Free returns bytes to the Arena. No caller may use them any more.
 func (a *Arena) Free(b Bytes) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -81,8 +81,8 @@ func (a *Arena) Free(b Bytes) {
 	a.unused += n
 }
 
-// Stays reports whether bytes may be kept for long. Few of those in the heap may: there are
-// some because what is free lies in places that are too small.
+// Stays reports whether bytes may be retained for long. Few bytes of the heap may. Some are in
+// the heap because the free units are not consecutive.
 func (a *Arena) Stays(b Bytes) bool {
 	if b.block != nil {
 		return true
@@ -92,11 +92,11 @@ func (a *Arena) Stays(b Bytes) bool {
 	return a.inHeap <= a.max*unit/16 || a.growsLocked()
 }
 
-// Close waits until nothing goes on in the background.
+// Close waits for the background work.
 func (a *Arena) Close() { a.making.Wait() }
 
-// InUse returns how many bytes were not freed, those in the heap included. In the Arena they
-// count in units of 4 KiB.
+// InUse returns how many bytes were not freed, including those of the heap. Memory of the Arena
+// counts in units of 4 KiB. Tests of this package and of its callers find leaks with it.
 func (a *Arena) InUse() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -109,7 +109,7 @@ func (a *Arena) InUse() int {
 
 func unitsOf(n int) int { return max(1, (n+unit-1)/unit) }
 
-// alloc returns a place for n bytes; no block if there is none.
+// alloc returns a place for n bytes; nil if none is free.
 func (a *Arena) alloc(n int) (*block, int) {
 	want := unitsOf(n)
 	a.mu.Lock()
@@ -133,12 +133,12 @@ func (a *Arena) alloc(n int) (*block, int) {
 	return nil, 0
 }
 
-// growsLocked reports whether not everything is ready that there may be.
+// growsLocked reports whether more memory can be prepared.
 func (a *Arena) growsLocked() bool {
 	return a.busy || a.nextLocked() > 0 || len(a.blocks) > 0 && a.blocks[len(a.blocks)-1].unready() > 0
 }
 
-// nextLocked returns how many units the next block has; 0: there may be no more.
+// nextLocked returns the units of the next block, or 0 at the limit.
 func (a *Arena) nextLocked() int {
 	n := min(maxBlock, max(minBlock, a.units))
 	if left := a.max - a.units; left < n {
@@ -147,7 +147,7 @@ func (a *Arena) nextLocked() int {
 	return n
 }
 
-// growLocked has more made ready, if there may be more.
+// growLocked prepares more memory in the background, up to the limit.
 func (a *Arena) growLocked() {
 	if a.busy || !a.growsLocked() {
 		return
@@ -156,7 +156,7 @@ func (a *Arena) growLocked() {
 	a.making.Go(a.grow)
 }
 
-// grow makes a step of the last block ready, or of a new one.
+// grow prepares a step of the last block, or of a new one.
 func (a *Arena) grow() {
 	a.mu.Lock()
 	var b *block

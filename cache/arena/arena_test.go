@@ -64,8 +64,8 @@ func TestArenaPlaces(t *testing.T) {
 	}
 }
 
-// An arena that is nearly full, of chunks of all sizes that went in any order, still has
-// room for nearly all: what has none is not kept.
+// A nearly full arena of chunks of all sizes, freed in any order, still has room for nearly all
+// new chunks. Chunks without room are not retained.
 func TestArenaFragments(t *testing.T) {
 	const size = 64 << 20
 	a := arenaOf(t, size)

@@ -5,13 +5,13 @@ import (
 	"syscall"
 )
 
-// A block is part of an Arena. All of it is guarded by Arena.mu, but for the bytes.
+// A block is part of an Arena. All of it but mem is guarded by Arena.mu.
 type block struct {
 	mem   []byte
 	used  []uint64 // a bit for each unit
-	ready int      // units from the first on whose pages are there
-	most  int      // no free place has more units
-	at    int      // where to look first
+	ready int      // prepared units, from the first on
+	most  int      // no free place is larger, in units
+	at    int      // start of the next search
 }
 
 func newBlock(size int) *block {
@@ -20,8 +20,8 @@ func newBlock(size int) *block {
 
 func (b *block) unready() int { return len(b.mem)/unit - b.ready }
 
-// touch has the kernel bring the pages of n more units. Nobody else writes there. It is in no
-// hurry: a reader that wakes up on the same core would wait for milliseconds.
+// touch makes the kernel provide the pages of n more units. No other goroutine writes there. It
+// yields often: a reader that wakes up on the same core would wait for milliseconds.
 func (b *block) touch(n int) {
 	for i := b.ready; i < b.ready+n; i++ {
 		b.mem[i*unit] = 0
@@ -31,7 +31,7 @@ func (b *block) touch(n int) {
 	}
 }
 
-// take marks n units that follow each other and returns the first of them, or -1.
+// take marks n consecutive units as used and returns the first of them, or -1.
 func (b *block) take(n int) int {
 	if n > b.most {
 		return -1
@@ -62,8 +62,7 @@ func (b *block) find(n, from, end int) int {
 	return -1
 }
 
-// next returns the first unit between from and end that is used, or is not; end if there is
-// none.
+// next returns the first unit between from and end that is used, or is free; end if none is.
 func (b *block) next(from, end int, used bool) int {
 	for from < end {
 		word := b.used[from/64]
@@ -78,7 +77,7 @@ func (b *block) next(from, end int, used bool) int {
 	return end
 }
 
-// mark notes that n units are used, or are not.
+// mark marks n units as used or free.
 func (b *block) mark(place, n int, used bool) {
 	for i := place; i < place+n; {
 		first := i % 64

@@ -1,11 +1,10 @@
-// Package nowait reads of files what the kernel has in memory, and never waits for a disk.
+// Package nowait reads from files only the bytes in the page cache. It never waits for a disk.
 package nowait
 
 import "golang.org/x/sys/unix"
 
-// ReadAt fills p from offset off of an open file, and returns how much of it, from its
-// beginning, it could: nothing, if not all of it is in memory or the file system cannot
-// say what is.
+// ReadAt fills p from offset off of an open file. It returns how many bytes it has read: none
+// if not all are in memory, or if the file system cannot report this.
 func ReadAt(fd int, p []byte, off int64) int {
 	if !inMemory(fd, off, len(p)) {
 		return 0
@@ -14,8 +13,8 @@ func ReadAt(fd int, p []byte, off int64) int {
 	return max(n, 0)
 }
 
-// inMemory reports whether all of some bytes is in the page cache. Of what is not,
-// RWF_NOWAIT would begin to read it ahead, and that may have to wait for a disk that hangs.
+// inMemory reports whether all bytes are in the page cache. RWF_NOWAIT would start readahead
+// for missing bytes, and that may wait for a disk that hangs.
 func inMemory(fd int, off int64, n int) bool {
 	var st unix.Cachestat_t
 	first, end := off/pageSize, (off+int64(n)+pageSize-1)/pageSize

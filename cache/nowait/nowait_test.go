@@ -53,7 +53,7 @@ func TestReadAt(t *testing.T) {
 	}
 }
 
-// Nobody begins to read what is not in memory.
+// ReadAt starts no read of bytes that are not in memory.
 func TestReadAt_NotInMemory(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), "a"))
 	if err != nil {

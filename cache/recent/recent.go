@@ -1,5 +1,8 @@
-// Package recent keeps open what was used last, so that what is read again and again is
-// opened once.
+// Package recent keeps the most recently used values open, so that a value that is used often
+// is opened once.
+//
+// In order of use: New, Find, Add, Put, Forget, Close. A map without reference counts and idle
+// time is cache/lru.
 package recent
 
 import (
@@ -8,9 +11,8 @@ import (
 	"time"
 )
 
-// A Set is some open things by their keys. Each stays open until it was not used for a
-// while, or others were, or somebody forgets it; and in any case as long as it is being
-// used. A Set is safe for concurrent use.
+// A Set has open values by key. It closes a value that was unused for a while, that others
+// displaced, or that Forget names. A value in use stays open. A Set is safe for concurrent use.
 type Set[K comparable, V any] struct {
 	most  int
 	idle  time.Duration
@@ -18,30 +20,30 @@ type Set[K comparable, V any] struct {
 
 	mu     sync.Mutex
 	byKey  map[K]*Item[K, V] // guarded by mu
-	order  list.List         // of *Item[K, V], used last comes last; guarded by mu
-	timer  *time.Timer       // nil: nothing is open; guarded by mu
+	order  list.List         // of *Item[K, V], most recently used last; guarded by mu
+	timer  *time.Timer       // nil: no value is open; guarded by mu
 	closed bool              // guarded by mu
 
-	closing sync.WaitGroup // what is closed in the background
+	closing sync.WaitGroup // values that are closed in the background
 }
 
-// An Item is an open thing that all who use it share.
+// An Item is an open value that all its users share.
 type Item[K comparable, V any] struct {
 	Value V
 
 	key   K
-	place *list.Element // in Set.order; nil: it is there no more; guarded by Set.mu
+	place *list.Element // in Set.order; nil: removed; guarded by Set.mu
 	users int           // guarded by Set.mu
-	idle  bool          // it was not used since the timer; guarded by Set.mu
+	idle  bool          // not used since the last timer; guarded by Set.mu
 }
 
-// New returns a Set of so many things at the most. What is not used for idle is closed, at
-// the latest after twice that.
+// New returns a Set of up to most values. An unused value is closed after idle, at the latest
+// after twice that time.
 func New[K comparable, V any](most int, idle time.Duration, closeValue func(V)) *Set[K, V] {
 	return &Set[K, V]{most: most, idle: idle, close: closeValue, byKey: make(map[K]*Item[K, V])}
 }
 
-// Find returns what is open under a key, which must be Put back after use, or nil.
+// Find returns the open value of a key, which must be Put back after use, or nil.
 func (s *Set[K, V]) Find(key K) *Item[K, V] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,9 +60,9 @@ func (s *Set[K, V]) findLocked(key K) *Item[K, V] {
 	return known
 }
 
-// Add takes over what somebody has opened, and returns what is to be used, and Put back:
-// if somebody else was faster that is theirs, and this one is closed. After Close it is
-// closed when it is Put back.
+// Add takes over an open value, and returns the Item to use and to Put back. If the key has a
+// value already, Add returns that one and closes the new one. After Close the value is closed
+// when it is Put back.
 func (s *Set[K, V]) Add(key K, value V) *Item[K, V] {
 	used, surplus := s.add(key, value)
 	s.closeAll(surplus)
@@ -88,7 +90,7 @@ func (s *Set[K, V]) add(key K, value V) (used *Item[K, V], surplus []V) {
 	return used, surplus
 }
 
-// Put gives back what Find or Add returned.
+// Put ends the use of an Item that Find or Add returned.
 func (s *Set[K, V]) Put(it *Item[K, V]) {
 	s.mu.Lock()
 	it.users--
@@ -99,7 +101,7 @@ func (s *Set[K, V]) Put(it *Item[K, V]) {
 	}
 }
 
-// Forget takes out what is open under a key. It does not wait until that is closed.
+// Forget removes the value of a key. It does not wait until the value is closed.
 func (s *Set[K, V]) Forget(key K) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,21 +110,21 @@ func (s *Set[K, V]) Forget(key K) {
 	}
 }
 
-// Len returns how many things are open, without those that were taken out in use.
+// Len returns the number of open values, without removed ones in use.
 func (s *Set[K, V]) Len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.order.Len()
 }
 
-// Closed reports whether nothing that is added stays open any more.
+// Closed reports whether the Set is closed, so that no added value stays open.
 func (s *Set[K, V]) Closed() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.closed
 }
 
-// Close closes everything. What is being used is closed by its last user.
+// Close closes all values. The last user closes a value in use.
 func (s *Set[K, V]) Close() {
 	s.mu.Lock()
 	s.closed = true
@@ -138,7 +140,7 @@ func (s *Set[K, V]) Close() {
 	s.closing.Wait()
 }
 
-// closeIdle closes what was not used since it ran last.
+// closeIdle closes the values that were not used since its last run.
 func (s *Set[K, V]) closeIdle() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -156,8 +158,8 @@ func (s *Set[K, V]) closeIdle() {
 	}
 }
 
-// dropLocked takes something out, and appends it to what is to be closed, unless somebody
-// uses it: then the last one closes it.
+// dropLocked removes an Item. It appends the value to surplus, which the caller closes, unless
+// it is in use: then the last user closes it.
 func (s *Set[K, V]) dropLocked(it *Item[K, V], surplus []V) []V {
 	s.order.Remove(it.place)
 	delete(s.byKey, it.key)
@@ -168,8 +170,8 @@ func (s *Set[K, V]) dropLocked(it *Item[K, V], surplus []V) []V {
 	return append(surplus, it.Value)
 }
 
-// closeSoonLocked closes things without their user waiting for it. Close does wait: it
-// cannot have begun to while something was still there to be dropped.
+// closeSoonLocked closes values in the background. Close waits for them: it cannot have started
+// to wait before, since an Item was still present.
 func (s *Set[K, V]) closeSoonLocked(surplus []V) {
 	if len(surplus) > 0 {
 		s.closing.Go(func() { s.closeAll(surplus) })

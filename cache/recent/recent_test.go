@@ -94,7 +94,7 @@ func TestSet(t *testing.T) {
 	})
 }
 
-// What was used last stays, whatever order it was opened in.
+// The most recently used values stay, whatever order they were opened in.
 func TestSet_Most(t *testing.T) {
 	s := newShelf(t)
 	defer s.Close()
@@ -125,7 +125,7 @@ func TestSet_Most(t *testing.T) {
 	}
 }
 
-// What is used stays open between uses that are closer than the time, and not much longer.
+// A value stays open between uses closer than the idle time, and not much longer.
 func TestSet_Idle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShelf(t)
