@@ -10,18 +10,18 @@ import (
 )
 
 const (
-	maxBacking  = 64               // files kept whole that are open here
-	idleBacking = 10 * time.Second // after which one that is not read is closed, at the latest twice that
+	maxBacking  = 64               // open whole files
+	idleBacking = 10 * time.Second // an unused file is closed after it, at the latest after twice that time
 )
 
-// backingFiles are the files kept whole that were read last. What is open cannot be evicted, so
-// they do not stay open for long.
+// backingFiles are the whole files that were read last. An open file cannot be evicted, so
+// files do not stay open for long.
 type backingFiles struct {
 	c    *cache.Cache
 	open *recent.Set[codec.Hash, *disk.File]
 }
 
-// An openBacking is a file that is kept whole.
+// An openBacking is an open whole file.
 type openBacking = recent.Item[codec.Hash, *disk.File]
 
 func (s *backingFiles) init(c *cache.Cache) {
@@ -31,7 +31,7 @@ func (s *backingFiles) init(c *cache.Cache) {
 	})
 }
 
-// readAt fills p from a file that is kept whole, and reports whether it could.
+// readAt fills p from a whole file, and reports whether it could.
 func (s *backingFiles) readAt(h codec.Hash, p []byte, off int64) bool {
 	if !s.c.HasDisk() || len(p) == 0 {
 		return false
@@ -48,7 +48,7 @@ func (s *backingFiles) readAt(h codec.Hash, p []byte, off int64) bool {
 	return n == len(p)
 }
 
-// take returns a file, which must be put back after the read, or nil if it is not kept.
+// take returns a whole file, which must be put back after the read, or nil.
 func (s *backingFiles) take(h codec.Hash) *openBacking {
 	if known := s.open.Find(h); known != nil {
 		return known

@@ -9,11 +9,11 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
-// batchesAhead is how many batches of a far file are on their way at once while it is read
-// from its beginning to its end: up to 4 MiB each.
+// batchesAhead is how many batches of a remote file are fetched at once during a sequential
+// read: up to 4 MiB each.
 const batchesAhead = 8
 
-// A batch is some chunks of a term that follow each other.
+// A batch is consecutive chunks of a term.
 type batch struct {
 	g      *group
 	term   int // of g
@@ -30,7 +30,7 @@ func (f *File) first(ctx context.Context) (batch, error) {
 	return g.batchAt(0, 0), nil
 }
 
-// batchAt returns the batch that begins with a chunk of a term, counted from its first.
+// batchAt returns the batch that starts with a chunk of a term, counted from its first.
 func (g *group) batchAt(term int, chunk uint32) batch {
 	t := g.layout.terms[term]
 	first := t.Chunks.Start + chunk
@@ -46,7 +46,7 @@ func (b batch) ends() bool { return b.chunks.End == b.of().Chunks.End }
 // termIndex returns the index in the file of the term that b is of.
 func (b batch) termIndex() int { return b.g.firstTerm() + b.term }
 
-// next returns the batch behind b; false if there is none.
+// next returns the batch behind b; false at the end.
 func (b batch) next(ctx context.Context) (batch, bool, error) {
 	f := b.g.file
 	switch {
@@ -64,18 +64,18 @@ func (b batch) next(ctx context.Context) (batch, bool, error) {
 	return g.batchAt(0, 0), true, nil
 }
 
-// batches fetches the batches of a far file before they are asked for. It is for one
-// reader, who asks for them in order. Near by it fetches what is asked for.
+// batches fetches the batches of a remote file ahead of one reader, which gets them in order.
+// For a local file it fetches only the current batch.
 type batches struct {
 	f       *File
 	ctx     context.Context // of the fetches
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 	queue   []*batchFetch // in order
-	last    *cache.Run    // that was given out; nil: none
+	last    *cache.Run    // that was returned; nil: none
 }
 
-// A batchFetch is a batch on its way.
+// A batchFetch is the fetch of a batch.
 type batchFetch struct {
 	batch
 	done chan struct{} // closed once run and err are final
@@ -100,7 +100,7 @@ func (b *batches) get(want batch) (*cache.Run, error) {
 	for len(b.queue) < batchesAhead {
 		next, ok, err := b.queue[len(b.queue)-1].next(b.ctx)
 		if !ok || err != nil {
-			break // the reader gets the error when it is there
+			break // the reader gets the error at that batch
 		}
 		b.begin(next)
 	}
@@ -126,7 +126,7 @@ func (b *batches) begin(next batch) {
 	})
 }
 
-// close ends what is on its way. What has come of it, and nobody has read, goes to the disk.
+// close cancels the running fetches. Chunks that have arrived and were not read go to the disk.
 func (b *batches) close() {
 	b.cancel()
 	b.running.Wait()

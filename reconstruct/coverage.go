@@ -7,7 +7,7 @@ const (
 	maxBlocks = 1 << 16  // of one file, a bit for each
 )
 
-// A coverage notes which blocks of a file were read, if only in part.
+// A coverage records which blocks of a file were read, completely or in part.
 type coverage struct {
 	block int64           // bytes of one
 	seen  []atomic.Uint64 // a bit for each
@@ -25,8 +25,7 @@ func newCoverage(size int64) *coverage {
 	return c
 }
 
-// note notes that n bytes at off were read, which lie in the file, and reports whether now
-// everything was. It says so once.
+// note records that n bytes at off were read. It returns true once: when all blocks were read.
 func (c *coverage) note(off, n int64) bool {
 	if n == 0 {
 		return false

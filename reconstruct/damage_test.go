@@ -42,8 +42,8 @@ func damages(b []byte) iter.Seq2[string, []byte] {
 	}
 }
 
-// Every byte of a small complete image damaged, and every length it can be cut to:
-// nobody panics, nobody gets a wrong byte, and the error says where to look.
+// Every byte of a small complete image is damaged, and every length is cut. Reads never panic
+// and never return a wrong byte, and the error names the place.
 func TestF50_EveryByteDamaged(t *testing.T) {
 	for name, form := range map[string]origintest.Form{
 		"stored":   {Schemes: []xorb.Scheme{xorb.LZ4, xorb.ByteGrouping4LZ4, xorb.None}},
@@ -80,8 +80,8 @@ func TestF50_EveryByteDamaged(t *testing.T) {
 	}
 }
 
-// An image is a store with one file. What is remembered of it is new for every read; but
-// the cache, which is dear to make, has room for nothing and stays.
+// An image is a store with one file. Each read starts with new state, except for the cache: it
+// is expensive to make and has room for nothing.
 type image struct {
 	t    *testing.T
 	s    origin.WriteStore
@@ -105,8 +105,8 @@ func newImage(t *testing.T, s origin.WriteStore, f *origintest.File) image {
 	return image{t: t, s: s, id: f.ID(), want: f.Bytes(), src: src, c: c}
 }
 
-// read opens the file anew and reads it, one term at a time: where one fails, the fetch of
-// another would still be under way when the next damage is done.
+// read opens the file again and reads one term at a time. Concurrent fetches could still run
+// when the next damage is done.
 func (im image) read() error {
 	im.src.Source = origin.Objects(im.s, 0)
 	file, err := New(im.c, Options{Parallel: 1}).Open(im.t.Context(), im.id)

@@ -1,13 +1,16 @@
-// Package reconstruct turns a byte range of a file into bytes.
+// Package reconstruct reads byte ranges of files from the chunks of a cache. It has no names of
+// files, only hashes.
 //
-// A file is a row of terms, each some chunks of a xorb. A range of the file is cut into
-// pieces, one for each term it touches (Layout). The chunks that hold a piece are found
-// (Cache.Narrow) and unpacked straight into the caller's buffer (Cache.Read). Nothing
-// is fetched that the range does not need; fetching ahead goes on beside it (Handle).
+// In order of use: New, Reader.Open; File.ReadAt, File.Verified, File.VerifyReader; File.Handle
+// for reads with readahead. Reader.Materialize and Reader.OpenBacking are for whole files on
+// disk, Reader.Check verifies a File Info block.
 //
-// Where there is a disk cache, files can be laid down whole in it (Policy, Reader.Keep),
-// after all of their bytes were compared with their hashes, in the background (keeper) or
-// at once. From then on they are read from there, and nothing is asked of the origin.
+// A file is a sequence of terms, each a range of chunks of a xorb. A byte range is divided into
+// pieces, one per term (layout). Cache.Narrow finds the chunks of a piece, and Cache.Read
+// unpacks them directly into the caller's buffer. A read fetches no other chunks; readahead
+// runs beside it (Handle).
 //
-// The package knows hashes, never names.
+// With a disk cache, files can be materialized: stored as plain files after all of their bytes
+// were verified. The materializer does this in the background (Policy), Reader.Materialize at
+// once. Later reads of such a file send no request to the origin.
 package reconstruct

@@ -39,8 +39,8 @@ type townFile struct {
 // delay is one round trip to the server.
 const delay = 25 * time.Millisecond
 
-// inTown makes some files of so many chunks of 64 KiB each, in xorbs of 256, that do not
-// pack, puts them on a web server, and does something with them.
+// inTown makes files of incompressible 64 KiB chunks in xorbs of 256, puts them on a web
+// server, and calls do.
 func inTown(t *testing.T, o faulty.Options, co cache.Options, chunks []int, do func(t town)) {
 	t.Helper()
 	b := origintest.NewBuilder(t, origintest.Form{XorbChunks: 256, Schemes: []xorb.Scheme{xorb.None}})
@@ -184,7 +184,7 @@ func TestFarScan(t *testing.T) {
 	})
 }
 
-// Where each answer is slow, several at once make up for it.
+// Concurrent requests compensate for slow responses.
 func TestFarScanOfSlowConnections(t *testing.T) {
 	const each = 12_000_000
 	inTown(t, faulty.Options{Delay: delay, Each: each}, cache.Options{}, []int{640}, func(t town) {
@@ -232,7 +232,7 @@ func TestFarIdleHandles(t *testing.T) {
 	}
 }
 
-// Many who want the same wait for one answer.
+// Concurrent readers of the same bytes share one response.
 func TestFarShared(t *testing.T) {
 	inTown(t, faulty.Options{Delay: delay}, cache.Options{}, []int{64}, func(t town) {
 		var readers sync.WaitGroup
@@ -252,7 +252,7 @@ func TestFarShared(t *testing.T) {
 	})
 }
 
-// What comes first of a long fetch is for those who wait for it, at once.
+// The first chunks of a long fetch are available to waiting readers at once.
 func TestFarPieces(t *testing.T) {
 	const rate = 1_000_000
 	inTown(t, faulty.Options{Delay: delay, Bandwidth: rate}, cache.Options{}, []int{64}, func(t town) {
@@ -319,8 +319,8 @@ func TestFarFaults(t *testing.T) {
 	})
 }
 
-// A store that hangs ends in an error within the deadline; who comes when it has healed is
-// served.
+// A hanging store is an error within the deadline. Later readers are served when it has
+// recovered.
 func TestFarHangs(t *testing.T) {
 	var hanging atomic.Bool
 	inTown(t, faulty.Options{}, cache.Options{}, []int{64}, func(t town) {
@@ -349,7 +349,7 @@ func TestFarHangs(t *testing.T) {
 				}
 			})
 		}
-		readers.Go(func() { // somebody who leaves is gone at once
+		readers.Go(func() { // a reader that leaves returns at once
 			ctx, cancel := context.WithCancel(t.Context())
 			time.AfterFunc(time.Second, cancel)
 			start := time.Now()

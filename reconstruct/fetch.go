@@ -13,20 +13,20 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
-// A TermError says at which term of a file a read failed.
+// A TermError names the term of a file at which a read failed.
 type TermError struct {
 	File codec.FileID
 	Term int
-	Xorb codec.Hash // of the term
+	Xorb codec.Hash // the xorb of the term
 	Err  error
 }
 
 func (e *TermError) Error() string { return fmt.Sprintf("term %d: %v", e.Term, e.Err) }
 
-// Unwrap returns what went wrong.
+// Unwrap returns the cause.
 func (e *TermError) Unwrap() error { return e.Err }
 
-// fetch fills p with the bytes from off on, which all are in the file.
+// fetch fills p with the bytes of the file from off on. All of them exist.
 func (f *File) fetch(ctx context.Context, p []byte, off int64) error {
 	for len(p) > 0 {
 		g, err := f.group(ctx, f.groupAt(off))
@@ -49,8 +49,8 @@ func (f *File) fetch(ctx context.Context, p []byte, off int64) error {
 	return nil
 }
 
-// fetch fills p with the bytes from off on, which all are in terms of g. Several pieces
-// are fetched at a time.
+// fetch fills p with bytes of the terms of g from off on. It fetches several pieces
+// concurrently.
 func (g *group) fetch(ctx context.Context, p []byte, off int64) error {
 	first, end := g.layout.overlapping(off, int64(len(p)))
 	if workers := min(g.file.r.parallel, end-first); workers > 1 {
@@ -85,11 +85,11 @@ func (g *group) fetchMany(ctx context.Context, p []byte, off int64, workers int)
 	return going.Wait()
 }
 
-// fetchPiece fills in what of p, the bytes from off on, lies in one term.
+// fetchPiece fills in the part of p that is in one term. p starts at off.
 func (g *group) fetchPiece(ctx context.Context, term int, p []byte, off int64) (err error) {
 	defer flight.Guard(&err)
 	if err := ctx.Err(); err != nil {
-		return err // what is in memory would be read regardless
+		return err // memory is read without ctx
 	}
 	f, piece := g.file, g.layout.piece(term, off, int64(len(p)))
 	t := g.layout.terms[term]
@@ -104,8 +104,8 @@ func (g *group) fetchPiece(ctx context.Context, term int, p []byte, off int64) (
 	return &TermError{File: f.id, Term: g.firstTerm() + term, Xorb: t.Xorb, Err: err}
 }
 
-// failed forgets a file that could not be read, so that the next open sees whether it was
-// repaired; also what the origin keeps of it, if that may be the cause.
+// failed forgets a file after a failed read, so that the next open sees a repair. If the data
+// may be the cause, it also drops the origin's copy of the metadata.
 func (f *File) failed(err error) {
 	if errors.Is(err, context.Canceled) {
 		return

@@ -10,11 +10,10 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
-// A Handle is a reader of one File that watches how it is read and fetches ahead. One
-// open file descriptor is one Handle. Several streams of reads may run in it at once:
-// loaders of model weights map a file and read it from many places, so the reads of a
-// handle interleave a dozen sequential streams and look random to whoever remembers
-// one offset. Each stream is followed by its place.
+// A Handle is a reader of one File with readahead. Each open file descriptor has one Handle.
+// Several streams of reads may run in it at once. Loaders of model weights map a file and read
+// it from many places, so their reads look random. The Handle therefore tracks each stream by
+// its place.
 //
 // A Handle is safe for concurrent use.
 type Handle struct {
@@ -23,45 +22,43 @@ type Handle struct {
 	close context.CancelFunc
 
 	mu          sync.Mutex
-	streams     []*stream // oldest use first; guarded by mu
+	streams     []*stream // least recently used first; guarded by mu
 	prefetching sync.WaitGroup
 }
 
 const (
-	// maxStreams is how many places of a file are followed in one handle.
+	// maxStreams is how many streams are tracked in one handle.
 	maxStreams = 32
 
-	// slack is how far from where a stream was expected a read may begin and still
-	// continue it: the kernel's reads of one stream overtake each other, and readers
-	// skip what they do not want.
+	// slack is how far from the expected offset a read may start and still continue a stream.
+	// The kernel reorders the reads of a stream, and readers skip data.
 	slack = 1 << 20
 
-	// firstSlack is the same for the second read of a stream. It is small, or every
-	// random read would continue one of the streams that random reads have begun.
+	// firstSlack is the slack of the second read of a stream. It is small, or random reads
+	// would continue the streams of other random reads.
 	firstSlack = 64 << 10
 
-	// growthLimit is how many times as much as a stream has read may be asked for ahead of it.
-	// What is on its way together shares the link, so a window that is opened too far at
-	// once makes the first reads of a stream wait for bytes that come much later.
+	// growthLimit bounds the prefetched bytes of a stream, as a multiple of the bytes it has
+	// read. Concurrent fetches share the link. A window that grows too fast delays the next
+	// reads of the stream.
 	growthLimit = 6
 
-	// refill is how much of a window, or a quarter of a small one, must be missing before
-	// more is asked for: few large requests bring what comes first sooner than many small
-	// ones.
+	// refill is how much of a window must be missing before a prefetch, or a quarter of a small
+	// window. A few large requests return the first bytes sooner than many small ones.
 	refill = 2 << 20
 
-	// justRead is how much of what a stream has read may not show in memory yet.
+	// justRead is how many bytes that a stream has read last may not be visible in memory yet.
 	justRead = 512 << 10
 )
 
-// A stream is a row of reads that follow each other.
+// A stream is a sequence of reads.
 type stream struct {
-	start      int64 // where the first read began
-	next       int64 // where the next read is expected
-	prefetched int64 // up to here chunks were asked for ahead
-	window     int64 // bytes to keep asked for beyond next; 0 while it may be chance
+	start      int64 // of the first read
+	next       int64 // expected offset of the next read
+	prefetched int64 // end of the prefetched range
+	window     int64 // bytes to prefetch beyond next; 0 while the reads may be random
 	readahead  *cache.Readahead
-	busy       bool // somebody is asking ahead for it
+	busy       bool // a prefetch runs
 }
 
 // Handle returns a new Handle of f.
@@ -72,10 +69,10 @@ func (f *File) Handle() *Handle {
 	return h
 }
 
-// File returns what h reads.
+// File returns the file of h.
 func (h *Handle) File() *File { return h.f }
 
-// ReadAt is File.ReadAt, and fetches ahead beside it.
+// ReadAt is File.ReadAt with readahead.
 func (h *Handle) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
 	if !h.f.r.c.Near() && !h.f.r.c.HasFile(h.f.id.File) {
 		h.track(off, int64(len(p)))
@@ -83,10 +80,10 @@ func (h *Handle) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
 	return h.f.ReadAt(ctx, p, off)
 }
 
-// Close stops fetching ahead and drops what was fetched and not read.
+// Close stops readahead and drops chunks that were fetched and not read.
 func (h *Handle) Close() error {
 	h.mu.Lock()
-	h.close() // under the lock: nobody begins to ask after it
+	h.close() // under the lock: no prefetch starts after it
 	h.mu.Unlock()
 	h.prefetching.Wait()
 	h.mu.Lock()
@@ -98,8 +95,8 @@ func (h *Handle) Close() error {
 	return nil
 }
 
-// track finds the stream that a read of n bytes at off continues, and has it ask for
-// what comes next. It does not wait.
+// track finds the stream of a read of n bytes at off, and starts its next prefetch. It does not
+// wait.
 func (h *Handle) track(off, n int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -114,7 +111,7 @@ func (h *Handle) track(off, n int64) {
 	h.prefetching.Go(func() { h.prefetch(s) })
 }
 
-// streamLocked returns the stream that the read belongs to, moved on by it.
+// streamLocked returns the stream of a read, advanced by the read.
 func (h *Handle) streamLocked(off, n int64) *stream {
 	if i := h.findLocked(off, n); i >= 0 {
 		s := h.streams[i]
@@ -131,8 +128,8 @@ func (h *Handle) streamLocked(off, n int64) *stream {
 	return s
 }
 
-// findLocked returns the stream that is continued by a read of n bytes at off, or -1:
-// the nearest of those that have shown that they are streams or else of the others.
+// findLocked returns the stream that a read of n bytes at off continues, or -1. It prefers the
+// nearest established stream, then the nearest other one.
 func (h *Handle) findLocked(off, n int64) int {
 	best, least := -1, int64(0)
 	for i, s := range h.streams {
@@ -152,13 +149,12 @@ func (h *Handle) findLocked(off, n int64) int {
 	return best
 }
 
-// move takes account of a read of n bytes at off. The window doubles as long as reads
-// follow each other, up to most, but not beyond what the stream has earned. Each time the
-// stream jumps it shrinks, in the end to nothing.
+// move records a read of n bytes at off. The window doubles with each consecutive read, up to
+// most and to growthLimit. Each jump halves the window, in the end to zero.
 func (s *stream) move(off, n, most int64) {
 	end, gap := off+n, off-s.next
 	if end <= s.next {
-		return // overtaken by what came after it
+		return // a later read was faster
 	}
 	s.next = end
 	s.prefetched = max(s.prefetched, end)
@@ -169,8 +165,8 @@ func (s *stream) move(off, n, most int64) {
 	}
 }
 
-// prefetchStep is how much of a window is asked for in one go: the window may be gone
-// before all of it is needed.
+// prefetchStep is how much of a window is prefetched at a time: the window may shrink before
+// all of it is needed.
 const prefetchStep = 4 << 20
 
 // prefetch asks for what a stream will read next, until its window is full.
@@ -199,8 +195,8 @@ func (h *Handle) prefetch(s *stream) {
 	}
 }
 
-// unreadLocked returns what of [from, end) to ask for first, maybe nothing: not what another
-// stream has read a moment ago, which is on its way into memory and does not show there yet.
+// unreadLocked returns the first part of [from, end) that no other stream has just read, maybe
+// nothing. Chunks of such reads are not visible in memory yet.
 func (h *Handle) unreadLocked(s *stream, from, end int64) (int64, int64) {
 	for _, other := range h.streams {
 		if other == s || other.window == 0 {
@@ -221,7 +217,7 @@ func (h *Handle) prefetchRange(s *stream, off, n int64) bool {
 	for n > 0 {
 		g, err := h.f.group(h.ctx, h.f.groupAt(off))
 		if err != nil {
-			return true // a reader of it gets the error
+			return true // a reader gets the error
 		}
 		part := min(n, g.layout.size()-off)
 		if !h.prefetchGroup(g, s, off, part) {
@@ -240,10 +236,10 @@ func (h *Handle) prefetchGroup(g *group, s *stream, off, n int64) bool {
 		t := g.layout.terms[i]
 		r, _, err := h.f.r.c.Narrow(h.ctx, h.f.id, t, g.layout.piece(i, off, n))
 		if err != nil {
-			return true // whoever reads it will say so
+			return true // a reader gets the error
 		}
 		if t.Xorb == last.Xorb && r == last.Chunks {
-			continue // one chunk over and over
+			continue // the same chunk repeatedly
 		}
 		last = codec.Term{Xorb: t.Xorb, Chunks: r}
 		if !s.readahead.Prefetch(t.Xorb, r) {

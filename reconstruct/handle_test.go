@@ -354,7 +354,7 @@ func TestHandleBudget(t *testing.T) {
 	})
 }
 
-// What is asked for ahead and fails is the problem of whoever reads it, not before.
+// A failed prefetch is only an error for its reader.
 func TestAheadFails(t *testing.T) {
 	s, stored := large(t, 300)
 	want := stored.Bytes()
@@ -382,7 +382,7 @@ func TestAheadFails(t *testing.T) {
 	})
 }
 
-// Where the origin is near nothing is followed.
+// A local origin has no readahead.
 func TestHandleNear(t *testing.T) {
 	b, f := small(t, origintest.Form{})
 	h := open(t, b.NearStore(), f.ID()).Handle()

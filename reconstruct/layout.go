@@ -6,8 +6,7 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
-// A layout finds the terms of a byte range. It is arithmetic only: no I/O, no
-// errors, and safe for concurrent use because it never changes.
+// A layout maps byte ranges to terms. It is immutable arithmetic: no I/O, no errors.
 type layout struct {
 	terms []codec.Term
 	ends  []int64 // ends[i] is the file offset just past terms[i]
@@ -29,8 +28,8 @@ func newLayoutAt(terms []codec.Term, end int64) layout {
 	return l
 }
 
-// size returns the offset behind the last term, which is the size of a file whose first term
-// the layout has.
+// size returns the end of the last term. This is the size of the file if the layout has its
+// first term.
 func (l *layout) size() int64 {
 	if len(l.ends) == 0 {
 		return 0
@@ -38,8 +37,8 @@ func (l *layout) size() int64 {
 	return l.ends[len(l.ends)-1]
 }
 
-// pieces returns, in file order, the pieces of the bytes off ≤ i < off+n,
-// less those past the end of the file.
+// pieces returns, in file order, the pieces of the bytes off ≤ i < off+n, except those past the
+// end of the file.
 func (l *layout) pieces(off, n int64) []codec.Piece {
 	n = min(n, l.size()-off)
 	var pieces []codec.Piece
@@ -50,8 +49,8 @@ func (l *layout) pieces(off, n int64) []codec.Piece {
 	return pieces
 }
 
-// overlapping returns the terms first ≤ i < end that have bytes of the range. There may be
-// very many of them, if they are tiny.
+// overlapping returns the terms first ≤ i < end that have bytes of the range. Their number is
+// only limited by the size of the range.
 func (l *layout) overlapping(off, n int64) (first, end int) {
 	if n <= 0 {
 		return 0, 0

@@ -11,43 +11,45 @@ import (
 	"github.com/xetfs/xetfs/codec/shard"
 )
 
-// A Policy says which files are laid down whole on disk, for the kernel to read by itself.
+// A Policy selects the files that are materialized: stored as plain files on disk, which the
+// kernel can read directly.
 type Policy int
 
 // The policies.
 const (
-	MaterializeNever  Policy = iota // none but those asked for by Keep
-	MaterializeAuto                 // those that were read completely, see below
-	MaterializeAlways               // all that are opened
+	MaterializeNever  Policy = iota // only files passed to Materialize
+	MaterializeAuto                 // files that were read completely, see below
+	MaterializeAlways               // all opened files
 )
 
-// Which files MaterializeAuto keeps. From a near origin it keeps what is worth it: large
-// files that the kernel did not keep in its page cache from one time to the next.
+// Limits of MaterializeAuto. From a local origin it only stores large files that the kernel did
+// not keep in its page cache.
 const (
 	minRemote   = 64 << 10 // bytes
 	minLocal    = 8 << 20
-	timesRemote = 1 // how often all of it was read
+	timesRemote = 1 // complete reads
 	timesLocal  = 2
-	cacheShare  = 4 // of the disk cache, it takes one in so many parts at most
+	cacheShare  = 4 // a file takes at most this part of the disk cache
 )
 
-// OpenBacking returns the whole file as it is kept on disk, if it is, to be handed to the
-// kernel. It must be closed when the kernel is done with it.
+// OpenBacking returns the whole file on disk, if present, for the kernel. The file must be
+// closed after the kernel has released it.
 func (f *File) OpenBacking() (*disk.File, bool) { return f.r.OpenBacking(f.id) }
 
 // OpenBacking is that of the File, which need not be opened for it.
 func (r *Reader) OpenBacking(id codec.FileID) (*disk.File, bool) { return r.c.OpenFile(id.File) }
 
-// BackingWasCorrupt says that a file which Plain has returned was found to be damaged later.
+// BackingWasCorrupt reports whether a file that OpenBacking has returned was found corrupt
+// later.
 func (r *Reader) BackingWasCorrupt(id codec.FileID) bool { return r.c.FileWasCorrupt(id.File) }
 
-// busyPoll is how often Keep looks whether somebody else has laid a file down.
+// busyPoll is how often Materialize checks whether another process has stored the file.
 const busyPoll = 50 * time.Millisecond
 
-// Materialize lays a file down whole on disk, if it is not there yet, and calls read with the
-// number of bytes it has read since the last call. The file is kept if its hash is right,
-// or not at all. The error is why it could not be read, or disk.ErrFull and its like. The
-// SHA-256 must be right, too: the given one, or if sum is nil that of the File Info block.
+// Materialize stores a file as a plain file on disk, if it is absent. It calls read with the
+// number of bytes read since the last call. The file is only stored if its hash is right. The
+// SHA-256 must be right, too: sum, or if nil that of the File Info block. The error is of the
+// read, or disk.ErrFull and similar.
 func (r *Reader) Materialize(ctx context.Context, id codec.FileID, sum *[32]byte, read func(n int64)) error {
 	if r.c.HasFile(id.File) {
 		return nil
@@ -59,7 +61,7 @@ func (r *Reader) Materialize(ctx context.Context, id codec.FileID, sum *[32]byte
 	return f.materialize(ctx, sum, read)
 }
 
-// MaterializeInfo is Keep for a file whose File Info block is known already.
+// MaterializeInfo is Materialize for a file with a known File Info block.
 func (r *Reader) MaterializeInfo(ctx context.Context, id codec.FileID, fi *shard.FileInfo, sum *[32]byte) error {
 	if f := newFile(r, id, fi); f.Size() > 0 {
 		return f.materialize(ctx, sum, func(int64) {})
@@ -100,7 +102,7 @@ func (f *File) putFile(w *verifyReader, read func(n int64)) error {
 	return nil
 }
 
-// A progressReader is a reader that says how much it has read.
+// A progressReader reports how many bytes it has read.
 type progressReader struct {
 	r        io.Reader
 	progress func(n int64)
@@ -112,8 +114,8 @@ func (pr *progressReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close ends what goes on in the background, and waits for it. Reads go on to work, but
-// files that are kept whole are not read from there any more.
+// Close ends all background work, and waits for it. Reads still work, but no longer use whole
+// files.
 func (r *Reader) Close() error {
 	r.materializer.close()
 	r.backing.open.Close()

@@ -95,12 +95,12 @@ func (k *keeping) read(by int) {
 	}
 }
 
-// path is where the file is laid down.
+// path returns the path of the materialized file.
 func (k *keeping) path() string {
 	return filepath.Join(k.dir, "whole", k.file.Info.File.String())
 }
 
-// laid reports whether the file is laid down, once nothing goes on in the background.
+// laid reports whether the file is materialized, after all background work.
 func (k *keeping) laid() bool {
 	k.materializer.running.Wait()
 	return k.disk.HasFile(k.file.Info.File)
@@ -163,8 +163,8 @@ func TestWhole_Policy(t *testing.T) {
 	}
 }
 
-// What is kept whole is read from there, after a restart too: nothing is asked of the
-// origin, and nothing is fetched ahead.
+// A materialized file is read from disk, after a restart, too. The origin gets no request, and
+// no chunk is prefetched.
 func TestWhole_ReadsAskNobody(t *testing.T) {
 	k := keepFrom(t, false, 40, Options{Materialize: MaterializeAlways})
 	k.open().Close()
@@ -287,7 +287,7 @@ func TestWhole_KeepNothing(t *testing.T) {
 	}
 }
 
-// What failed is not tried again at once, whoever opens it.
+// After a failure the file is not retried at once when it is opened.
 func TestWhole_NotAgain(t *testing.T) {
 	k := keepFrom(t, false, 4, Options{Materialize: MaterializeAlways})
 	k.src.before = func(context.Context, codec.Hash, codec.ChunkRange) error { return origin.ErrUnavailable }
@@ -302,7 +302,7 @@ func TestWhole_NotAgain(t *testing.T) {
 	}
 }
 
-// Closing the Reader ends what is being laid down, even if the origin hangs.
+// Close of the Reader ends a materialization, even if the origin hangs.
 func TestWhole_Close(t *testing.T) {
 	k := keepFrom(t, false, 4, Options{Materialize: MaterializeAlways})
 	asked := make(chan bool, 10)
@@ -319,7 +319,7 @@ func TestWhole_Close(t *testing.T) {
 	}
 }
 
-// The keeper waits until nobody reads, but not for ever.
+// The materializer waits until no reads run, but not forever.
 func TestWhole_Yields(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := &materializer{policy: MaterializeAlways, start: time.Now()}
@@ -428,8 +428,8 @@ func BenchmarkWhole(b *testing.B) {
 	})
 }
 
-// Who is interrupted while a file is laid down has what came of it on disk: be it that
-// another batch before it did not come, or that it came in part.
+// An interrupted Materialize leaves the chunks that arrived on disk, even if a batch before
+// them is missing or incomplete.
 func TestKeep_Interrupted(t *testing.T) {
 	const batches = batchesAhead
 	k := keepFrom(t, false, batches*batchChunks, Options{})

@@ -11,14 +11,13 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
-// A materializer lays files down whole in the background, one at a time. It waits for a moment
-// at which nobody reads before each batch that it asks for (batchChunks), and has no more
-// than one on its way. What it needs of a far file was just read, so it mostly comes from
-// the disk.
+// A materializer stores files as plain files in the background, one at a time. Before each
+// batch (batchChunks) it waits until no reads run. It has at most one batch in transfer. The
+// chunks of a remote file were just read, so most of them are on disk.
 type materializer struct {
 	r       *Reader
 	policy  Policy
-	minSize int64 // sizes of files that MaterializeAuto keeps
+	minSize int64 // sizes of files for MaterializeAuto
 	maxSize int64
 	times   int32 // how often they must have been read
 
@@ -31,8 +30,8 @@ type materializer struct {
 
 	mu        sync.Mutex
 	queue     []*File                   // guarded by mu
-	queued    map[codec.Hash]bool       // those, and the one that is being laid down; guarded by mu
-	failed    map[codec.Hash]failedFile // those that were not kept for an error; guarded by mu
+	queued    map[codec.Hash]bool       // the files of queue, and the current one; guarded by mu
+	failed    map[codec.Hash]failedFile // files with an error; guarded by mu
 	isRunning bool                      // guarded by mu
 }
 
@@ -43,13 +42,13 @@ type failedFile struct {
 }
 
 const (
-	maxQueue  = 256 // files; what comes then is laid down when it is read again
+	maxQueue  = 256 // files; a further file is queued when it is read again
 	maxFailed = 1024
 
 	firstPause = time.Minute
 	maxPause   = time.Hour
 
-	idleAfter   = 20 * time.Millisecond // without a read: nobody is reading
+	idleAfter   = 20 * time.Millisecond // without a read: no reads run
 	idlePoll    = 5 * time.Millisecond  // how often it looks for that
 	maxIdleWait = time.Second           // after which it takes one batch all the same
 )
@@ -58,17 +57,17 @@ func (m *materializer) init(r *Reader, policy Policy) {
 	m.r, m.start = r, time.Now()
 	m.queued, m.failed = map[codec.Hash]bool{}, map[codec.Hash]failedFile{}
 	m.ctx, m.stop = context.WithCancel(context.Background())
-	kept := r.c.Stats().Disk
-	if kept == nil {
+	stats := r.c.Stats().Disk
+	if stats == nil {
 		return
 	}
-	m.policy, m.minSize, m.times, m.maxSize = policy, minRemote, timesRemote, kept.MaxBytes/cacheShare
+	m.policy, m.minSize, m.times, m.maxSize = policy, minRemote, timesRemote, stats.MaxBytes/cacheShare
 	if r.c.Near() {
 		m.minSize, m.times = minLocal, timesLocal
 	}
 }
 
-// opened is called when somebody opens f to read it.
+// opened is called when f is opened for reading.
 func (m *materializer) opened(f *File) {
 	if m.policy == MaterializeAlways && f.Size() > 0 {
 		m.add(f)
@@ -89,7 +88,7 @@ func (m *materializer) readEnds() {
 	}
 }
 
-// read is called when n bytes at off were read of chunks.
+// read records that n bytes at off were read from chunks.
 func (m *materializer) read(f *File, off, n int64) {
 	if m.policy != MaterializeAuto || f.Size() < m.minSize || f.Size() > m.maxSize {
 		return
@@ -108,7 +107,7 @@ func (m *materializer) read(f *File, off, n int64) {
 	}
 }
 
-// add has f laid down, if that is not under way and did not fail just now.
+// add queues f, unless it is queued, stored, or has just failed.
 func (m *materializer) add(f *File) {
 	h := f.id.File
 	if m.r.c.HasFile(h) || !m.r.c.CanPutFile() || f.claimedWrong() {
@@ -134,7 +133,7 @@ func (m *materializer) run() {
 	}
 }
 
-// next takes account of what became of the last file and returns the next one, or nil.
+// next records the result of the last file and returns the next one, or nil.
 func (m *materializer) next(last *File, err error) *File {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -170,7 +169,7 @@ func (m *materializer) materialize(f *File) (err error) {
 	return f.putFile(w, func(int64) {})
 }
 
-// get fetches a batch once nobody reads.
+// get fetches a batch when no reads run.
 func (m *materializer) get(b batch) (*cache.Run, error) {
 	if err := m.wait(); err != nil {
 		return nil, err
@@ -178,7 +177,7 @@ func (m *materializer) get(b batch) (*cache.Run, error) {
 	return m.r.c.Run(m.ctx, b.xorb, b.chunks)
 }
 
-// wait returns when nobody reads, or patience is over.
+// wait returns when no reads run, or after maxIdleWait.
 func (m *materializer) wait() error {
 	look := time.NewTicker(idlePoll)
 	defer look.Stop()

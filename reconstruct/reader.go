@@ -13,13 +13,13 @@ import (
 	"github.com/xetfs/xetfs/codec/shard"
 )
 
-// Options tune a Reader. The zero value is good.
+// Options tune a Reader. The zero value has good defaults.
 type Options struct {
-	Window   int64 // most bytes one stream of reads has fetched ahead; 0: 32 MiB
+	Window   int64 // readahead limit of one stream; 0: 32 MiB
 	Terms    int64 // bytes of terms in memory, of all files; 0: 32 MiB
 	Parallel int   // pieces of one read that are fetched at a time; 0: 8, and GOMAXPROCS where the origin is near
 
-	Materialize Policy // which files are laid down whole on disk, where the cache has one
+	Materialize Policy // files to store as plain files, if the cache has a disk
 }
 
 // A Reader rebuilds files. It knows hashes, never names. It is safe for concurrent use.
@@ -35,7 +35,7 @@ type Reader struct {
 	loads        chan struct{} // slots for groups being read
 }
 
-// New returns a Reader that takes its bytes from c. Close ends it, before c is closed.
+// New returns a Reader over c. Close ends it, before c is closed.
 func New(c *cache.Cache, o Options) *Reader {
 	if o.Window == 0 {
 		o.Window = 32 << 20
@@ -58,7 +58,7 @@ func New(c *cache.Cache, o Options) *Reader {
 	return r
 }
 
-// maxLoads is how many groups of terms are read at a time: each may be as large as
+// maxLoads is how many groups of terms are read concurrently: each may be as large as
 // origin.MaxTerms.
 const maxLoads = 32
 
@@ -99,29 +99,28 @@ type File struct {
 	fixed bool                  // only this File Info block counts
 	retry atomic.Pointer[retry] // nil: no other block was requested
 
-	verifiedWhole atomic.Bool // it was read whole, and its hash was right
+	verifiedWhole atomic.Bool // a complete read has matched the file hash
 	hashed        atomic.Int32
 
-	covered atomic.Pointer[coverage] // what was read of it; nil: nothing, or it is not noted
-	times   atomic.Int32             // how often all of it was read
+	covered atomic.Pointer[coverage] // blocks that were read; nil: none, or not recorded
+	times   atomic.Int32             // complete reads
 }
 
-// newFile returns a File whose terms stay in memory.
+// newFile returns a File of one group of terms.
 func newFile(r *Reader, id codec.FileID, fi *shard.FileInfo) *File {
 	f := &File{r: r, id: id, size: fi.Size(), block: fi.Block, sha256: fi.SHA256}
 	f.only.Store(f.newGroup(0, fi.Terms, fi.Verify))
 	return f
 }
 
-// ID returns what the file was opened by.
+// ID returns the identity by which the file was opened.
 func (f *File) ID() codec.FileID { return f.id }
 
 // Size returns the size of the file in bytes.
 func (f *File) Size() int64 { return f.size }
 
-// ReadAt fills p from offset off. Like io.ReaderAt it returns io.EOF with a
-// short count at the end of the file, and only there. After any other error p may hold
-// anything.
+// ReadAt fills p from offset off. Like io.ReaderAt it returns io.EOF with a short count at the
+// end of the file, and only there. After any other error the content of p is undefined.
 func (f *File) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
 	if off < 0 {
 		return 0, fmt.Errorf("offset %d is negative", off)
@@ -136,8 +135,8 @@ func (f *File) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
 	return int(n), nil
 }
 
-// read fills p with the bytes from off on, which all are in the file: from where it is kept
-// whole, if it is, or else of chunks.
+// read fills p with the bytes of the file from off on: from the whole file on disk, or else
+// from chunks.
 func (f *File) read(ctx context.Context, p []byte, off int64) error {
 	f.r.materializer.readStarts()
 	defer f.r.materializer.readEnds()
@@ -158,8 +157,8 @@ const (
 	verifiedNone  = "none"
 )
 
-// Verified says what reads of this file are checked against: "chunk" (the hash of
-// every chunk is known), "file" (it was read whole and its hash was right), "none".
+// Verified returns how reads of this file are verified. It is "chunk" if all chunk hashes are
+// known, "file" after a complete read with the right file hash, else "none".
 func (f *File) Verified(ctx context.Context) string {
 	const unknown, yes, no = 0, 1, 2
 	if f.hashed.Load() == unknown {
@@ -180,8 +179,8 @@ func (f *File) Verified(ctx context.Context) string {
 	return verifiedNone
 }
 
-// allHashed reports whether the chunk hashes of all terms are known, and whether that is
-// for good: an origin that does not answer now may answer later.
+// allHashed reports whether the chunk hashes of all terms are known, and whether the answer is
+// final. An origin may answer later.
 func (f *File) allHashed(ctx context.Context) (answer, final bool) {
 	for terms, err := range f.TermGroups(ctx) {
 		if err != nil {

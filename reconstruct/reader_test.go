@@ -255,7 +255,7 @@ func TestF44_ManyTerms(t *testing.T) {
 	}
 }
 
-// Terms of a byte each: a read has as many pieces as bytes, and goes when it is told.
+// Terms of one byte each: a read has as many pieces as bytes, and ends when it is canceled.
 func TestF44_TinyTerms(t *testing.T) {
 	b := origintest.NewBuilder(t, origintest.Form{NoSHA256: true, NoVerify: true})
 	x := b.Xorb([]byte("a"), []byte("b"))
@@ -284,7 +284,7 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// An error says at which term of which file, and what is behind it can be told.
+// An error names the term and the file, and wraps its cause.
 func TestTermError(t *testing.T) {
 	b, f := small(t, origintest.Form{})
 	s := b.NearStore()
@@ -303,7 +303,7 @@ func TestTermError(t *testing.T) {
 	}
 }
 
-// A file that could not be read is looked at anew by the next who opens it.
+// After a failed read the next open reads the metadata again.
 func TestHeals(t *testing.T) {
 	b, f := small(t, origintest.Form{})
 	x := f.Terms[1].X
@@ -382,7 +382,7 @@ func TestFilesAreBounded(t *testing.T) {
 	}
 }
 
-// One who waits for a far origin leaves when it is told, whatever it waits for.
+// A reader that waits for a remote origin returns when it is canceled.
 func TestReadIsCancelled(t *testing.T) {
 	b, f := small(t, origintest.Form{})
 	for _, rule := range []string{"fileinfo: hang", "narrow: hang", "chunks: hang", "chunks 2-: hang"} {

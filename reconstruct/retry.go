@@ -15,9 +15,9 @@ type retry struct {
 	group *group        // nil: the origin has no other block
 }
 
-// another returns the terms of f by another File Info block, after a read by old has failed
-// because of damaged or missing data. A block from a cache may be proven and yet name xorbs
-// that the store does not have; then the store has a better one. It asks once for each File.
+// another returns the terms of f by another File Info block, after a read with old has failed
+// because of corrupt or missing data. A proven block from a cache may name xorbs that the store
+// does not have. The store then has a better block. Each File sends one such request.
 func (f *File) another(ctx context.Context, old *group, err error) *group {
 	if f.fixed || f.large != nil || !errors.Is(err, codec.ErrCorrupt) && !errors.Is(err, origin.ErrNotFound) {
 		return nil
@@ -39,7 +39,7 @@ func (f *File) another(ctx context.Context, old *group, err error) *group {
 	return r.group
 }
 
-// otherReaders returns what another reader of f got, if that is not what has failed.
+// otherReaders returns the result of another reader's request, if it differs from old.
 func (f *File) otherReaders(ctx context.Context, old *group) *group {
 	r := f.retry.Load()
 	if r == nil {

@@ -54,7 +54,7 @@ func TestF56_AnotherFileInfo(t *testing.T) {
 	}
 }
 
-// A whole read goes on in the middle of a term of the other block.
+// A sequential read continues in the middle of a term of the other block.
 func TestWholeMovesTo(t *testing.T) {
 	content := origintest.Text(2, 400_000)
 	for _, chunks := range []int{1, 3, 7, 40} {

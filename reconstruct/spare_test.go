@@ -11,14 +11,13 @@ import (
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
-// D19: when room is needed the chunks of a file that is kept whole go before all others, though
-// they were used last: to lay it down.
+// D19: chunks of a materialized file are evicted before all others, though they were used last.
 func TestD19_ChunksOfWholeFilesGoFirst(t *testing.T) {
 	const chunk = 64 << 10
 	b := origintest.NewBuilder(t, origintest.Form{NoSHA256: true, Schemes: []xorb.Scheme{xorb.None}})
 	all := pattern(192+704, chunk)
 	small := b.File(b.Xorb(all[:192]...).All()) // 12 MiB
-	large := b.File(b.Xorb(all[192:]...).All()) // 44 MiB: too large to be laid down
+	large := b.File(b.Xorb(all[192:]...).All()) // 44 MiB: too large to be materialized
 	kept, err := disk.Open(t.TempDir(), disk.Options{MinFree: -1, MaxBytes: 64 << 20})
 	if err != nil {
 		t.Fatal(err)

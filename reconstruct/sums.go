@@ -10,8 +10,8 @@ import (
 // maxSums bounds the number of files with a known SHA-256: about 15 MiB of memory.
 const maxSums = 1 << 16
 
-// sums holds the SHA-256 of files that were read whole with the right file hash. It tells
-// right from wrong claims: a shard that names another SHA-256 is wrong.
+// sums holds the SHA-256 of files that were read completely with the right file hash. A shard
+// that claims another SHA-256 is wrong.
 type sums struct {
 	mu    sync.Mutex
 	known *lru.Cache[codec.Hash, [32]byte] // guarded by mu

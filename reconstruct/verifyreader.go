@@ -21,19 +21,17 @@ import (
 	"github.com/xetfs/xetfs/codec/shard"
 )
 
-// VerifyReader reads the file from its beginning to its end and checks it on the way: every
-// chunk by its hash where that is known, every term by its verification hash where the
-// shard has one, and all of it by the file's hash. The last Read returns an error
-// instead of io.EOF if the file is not what its hash says.
+// VerifyReader reads the file sequentially and verifies every chunk hash that is known and
+// every verification hash of a term. It also verifies the file hash. If the file is wrong, the
+// last Read returns an error instead of io.EOF.
 //
 // If sum is not nil, the SHA-256 of the file is compared with it, too.
 func (f *File) VerifyReader(ctx context.Context, sum *[32]byte) io.Reader {
 	return newVerifyReader(ctx, f, sum)
 }
 
-// Check reads the file that a File Info block describes, and compares it with every
-// hash there is: those that Whole knows, and the SHA-256 if the block has one. It does
-// not look for another description if this one is damaged. As it goes on it calls read
+// Check reads the file of a File Info block, and verifies the same hashes as VerifyReader and
+// the SHA-256 of the block. It does not try another block if this one is corrupt. It calls read
 // with the number of bytes read since the last call.
 func (r *Reader) Check(ctx context.Context, fi *shard.FileInfo, read func(n int64)) error {
 	f := newFile(r, codec.FileID{File: fi.File}, fi)
@@ -56,9 +54,9 @@ func (r *Reader) Check(ctx context.Context, fi *shard.FileInfo, read func(n int6
 // batchChunks is how many chunks are read and unpacked at a time: at most 4 MiB.
 const batchChunks = 32
 
-// A verifyReader is a file on its way from beginning to end.
+// A verifyReader is one sequential read of a file.
 type verifyReader struct {
-	ctx     context.Context // of the one who reads; a reader has nowhere else to put it
+	ctx     context.Context // of the reads; io.Reader has no parameter for it
 	f       *File
 	batches *batches
 	get     func(batch) (*cache.Run, error) // fetches a batch; in order
@@ -69,7 +67,7 @@ type verifyReader struct {
 	tree    merkle.FileTree // of all chunks so far
 	chunks  int64           // number of all chunks so far
 	hashes  []codec.Hash    // of the chunks of this term so far
-	midTerm bool            // moveTo has begun within this term
+	midTerm bool            // moveTo started within this term
 	sum     hash.Hash       // SHA-256 of all bytes so far; nil: not needed
 	want    *[32]byte       // to be compared with sum
 
@@ -138,7 +136,7 @@ func (v *verifyReader) next() ([]byte, error) {
 	return b, nil
 }
 
-// following returns the batch that is to be read next; false if there is none.
+// following returns the next batch; false at the end.
 func (v *verifyReader) following() (batch, bool, error) {
 	if v.last.g != nil {
 		return v.last.next(v.ctx)
@@ -185,8 +183,8 @@ func (v *verifyReader) batch(b batch) ([]byte, error) {
 	return v.buf, nil
 }
 
-// moveTo goes on with another File Info block of the same file, behind the chunks that were
-// read already. A term that it begins within is compared by the hash of the file alone.
+// moveTo continues with another File Info block of the same file, behind the chunks that were
+// read. A term that it starts within is verified by the file hash alone.
 func (v *verifyReader) moveTo(g *group) {
 	v.batches.close()
 	v.batches = newBatches(v.ctx, v.f)
@@ -216,7 +214,8 @@ func xorbError(x codec.Hash, err error) error {
 	return fmt.Errorf("xorb %s: %w", x, err)
 }
 
-// unpackAll unpacks all chunks of a run into dst, on all cores, and notes their hashes.
+// unpackAll unpacks all chunks of a run into dst, on all cores, and returns their hashes in
+// hashes.
 func unpackAll(ctx context.Context, run *cache.Run, dst []byte, hashes []codec.Hash) error {
 	var next atomic.Uint32
 	var group errgroup.Group

@@ -36,8 +36,8 @@ func TestWhole(t *testing.T) {
 	}
 }
 
-// What each way of reading says about a file that is not what a hash of it says. The
-// store is far, so nobody has looked when the file was opened.
+// Each way of reading reports a file that does not match one of its hashes. The store is
+// remote, so open has not verified the file.
 func TestF39_F40_WholeAndCheck(t *testing.T) {
 	spoil := func(t *testing.T, s origin.WriteStore, f *origintest.File) {
 		x := f.Terms[0].X
