@@ -145,3 +145,5 @@ func segmentNumber(name string) (uint32, bool) {
 	n, err := strconv.ParseUint(name, 16, 31)
 	return uint32(n), err == nil && index.SegmentName(uint32(n)) == "seg/"+name
 }
+
+func tmpFileName(h codec.Hash) string { return index.FileName(h) + ".tmp" }

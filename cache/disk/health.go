@@ -2,7 +2,6 @@ package disk
 
 import (
 	"errors"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -74,24 +73,6 @@ func isFull(err error) bool {
 // that says nothing about the file.
 func isResourceExhausted(err error) bool {
 	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
-}
-
-// failed takes notice of what the disk answered. A failure among many good calls is one
-// entry lost; three in a minute, and the disk is left alone.
-func (s *Store) failed(what string, err error) {
-	switch {
-	case err == nil || errors.Is(err, os.ErrClosed) || isResourceExhausted(err):
-	case isFull(err):
-		if s.health.fill(s.o.testing.pause) {
-			s.o.Event(Event{Name: EventFull, What: what, Err: err})
-		}
-	case s.health.count() && !s.health.suspended.Swap(true):
-		s.o.Event(Event{Name: EventSuspended, What: what, Err: err})
-		if wr := s.writer.Load(); wr != nil {
-			wr.wakeUp()
-			signal(wr.spaceFreed)
-		}
-	}
 }
 
 // now is the clock. Only differences of it count, and those do not jump when somebody

@@ -6,18 +6,8 @@ import (
 	"github.com/xetfs/xetfs/cache/disk/internal/index"
 	"github.com/xetfs/xetfs/cache/disk/internal/vfs"
 	"github.com/xetfs/xetfs/cache/disk/internal/wal"
+	"github.com/xetfs/xetfs/codec"
 )
-
-// openAsOwner opens the folder as the process that writes to it.
-func (s *Store) openAsOwner() error {
-	wr := newWriter(s)
-	if err := wr.load(); err != nil {
-		return err
-	}
-	s.writer.Store(wr)
-	go wr.run()
-	return nil
-}
 
 // load opens the folder, reads its index and compares it with what is there.
 func (wr *writer) load() error {
@@ -228,4 +218,41 @@ func (wr *writer) openHead(q index.Queue, s *index.Segment) {
 	if _, err := wr.d.opened.put(s, &segmentFile{f}); err == nil {
 		wr.heads[q] = s
 	}
+}
+
+// loadFiles forgets whole files that are not there as they were, and finds those that
+// nobody knows.
+func (wr *writer) loadFiles() error {
+	entries, err := wr.d.List("whole")
+	if err != nil {
+		return err
+	}
+	x, stats := wr.d.index, &wr.s.stats
+	there := make(map[codec.Hash]bool)
+	for _, e := range entries {
+		if !isWholeFile(e.Name) {
+			continue
+		}
+		if e.Err != nil {
+			wr.s.dropped("whole/"+e.Name, e.Err)
+			continue // as loadSegments does
+		}
+		stats.use(index.OnDisk(e.Size), &stats.fileBytes)
+		h, err := codec.ParseHash(e.Name)
+		w := x.File(h)
+		if err != nil || w == nil || !isUnchanged(w, e) {
+			wr.orphans = append(wr.orphans, orphan{name: "whole/" + e.Name, size: index.OnDisk(e.Size), sort: &stats.fileBytes})
+			continue
+		}
+		there[h] = true
+		w.Suspect.Store(e.CTime != w.CTime.Load())
+		wr.policy.Held[index.Protected] += index.OnDisk(e.Size)
+	}
+	for _, w := range x.Files() {
+		if !there[w.Hash] {
+			wr.policy.RemoveFile(w)
+			x.ForgetFile(w.Hash)
+		}
+	}
+	return nil
 }

@@ -90,9 +90,6 @@ func (s *Store) verifyFile(ctx context.Context, d *folder, w *index.WholeFile, r
 	return nil
 }
 
-// verifyBytes is about how much Verify reads at once.
-const verifyBytes = 1 << 20
-
 func (s *Store) verifySpans(ctx context.Context, d *folder, k index.Key, spans []index.Span, report func(Entry, error)) error {
 	slow := 0
 	for len(spans) > 0 {

@@ -5,19 +5,9 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"sync/atomic"
 
 	"github.com/xetfs/xetfs/cache/disk/internal/index"
 )
-
-// An orphan is a file that is to be deleted. Its bytes count until it is deleted.
-type orphan struct {
-	name string
-	size int64
-	sort *atomic.Int64 // of Stats
-
-	file *index.WholeFile // counts until its last handle is closed, too; nil for other files
-}
 
 // delete deletes a file. After an error the bytes still count, and each new journal
 // tries the deletion again.

@@ -2,12 +2,6 @@ package disk
 
 import "time"
 
-// prober is how a suspended store finds out that the disk works again.
-type prober struct {
-	last time.Time
-	good int // looks in a row that went well
-}
-
 // probe looks at the disk when it is time, and resumes after enough good looks.
 func (wr *writer) probe() {
 	p := &wr.probing

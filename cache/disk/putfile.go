@@ -47,8 +47,6 @@ func (s *Store) PutFile(h codec.Hash, size int64, content io.Reader) error {
 	return err
 }
 
-func tmpFileName(h codec.Hash) string { return index.FileName(h) + ".tmp" }
-
 // materialize writes the content to a file that nobody looks at yet.
 func (s *Store) materialize(d *folder, h codec.Hash, size int64, content io.Reader) (*index.WholeFile, error) {
 	rest := spaceReservation{&s.stats, size}
@@ -132,13 +130,6 @@ func (wr *writer) unreserve(d *folder, h codec.Hash, size int64) error {
 		wr.delete(orphan{name: tmpFileName(h), size: index.OnDisk(size), sort: &wr.s.stats.fileBytes})
 	}
 	return nil
-}
-
-// A pendingFile is a whole file that was laid down, about to get its name.
-type pendingFile struct {
-	d    *folder
-	w    *index.WholeFile
-	done chan error // of length 1
 }
 
 // name gives a file that was laid down its name, and tells the index.

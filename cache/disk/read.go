@@ -47,9 +47,6 @@ func (s *Store) read(k index.Key, r codec.ChunkRange, o RunOptions) (b []byte, n
 	}
 }
 
-// errMoved means that a segment went while somebody was about to read it.
-var errMoved = errors.New("it was moved or evicted meanwhile")
-
 // readSpans fills b and returns how many chunks from the first on are right. What it
 // finds to be wrong is forgotten.
 func (s *Store) readSpans(d *folder, k index.Key, spans []index.Span, b []byte, o RunOptions) (n int, err error) {
@@ -130,22 +127,6 @@ func (e *spanError) Error() string { return fmt.Sprintf("part %d: %v", e.span, e
 
 func (e *spanError) Unwrap() error { return e.err }
 
-var errChecksum = errors.New("not the bytes that were written")
-
-// readSpan fills b. The file may have been closed to open others in its place.
-func (d *folder) readSpan(p index.Span, b []byte) error {
-	for again := false; ; again = true {
-		f, err := d.opened.get(d.Dir, p.Segment)
-		if err != nil {
-			return err
-		}
-		_, err = f.ReadAt(b, p.Off)
-		if !errors.Is(err, os.ErrClosed) || again {
-			return err
-		}
-	}
-}
-
 // compare says whether the chunks of r are kept, and b is their bytes. It forgets each
 // that differs.
 func (s *Store) compare(k index.Key, r codec.ChunkRange, b []byte) bool {
@@ -197,4 +178,28 @@ func (s *Store) damaged(k index.Key, p index.Span, c uint32, err error) error {
 		s.dropped(describe(k, r), err)
 	}
 	return err
+}
+
+// RunOptions says how chunks are wanted.
+type RunOptions struct {
+	// Buffer lends memory for the packed chunks. It is called at most once, with the
+	// number of bytes. If it was called and no run came back, a read that hangs may still
+	// write into the buffer, unless Now is set, and it must not be used for anything else.
+	Buffer func(size int) []byte
+
+	All    bool // of r or none
+	NoWait bool // what is in memory; nobody waits for the disk, not even for a moment
+
+	// Unchecked leaves it to the caller to compare each chunk with its hash, which says
+	// more than the checksum, or to call Check.
+	Unchecked bool
+}
+
+// drop forgets chunks and returns how many there were.
+func (s *Store) drop(k index.Key, r codec.ChunkRange) int {
+	n := s.disk.Load().index.Drop(k, r)
+	if wr := s.writer.Load(); n > 0 && wr != nil {
+		wr.dropped(k, r)
+	}
+	return n
 }

@@ -23,21 +23,6 @@ func (s *Store) Run(x codec.Hash, r codec.ChunkRange) (*xorb.Run, bool) {
 
 func newBytes(n int) []byte { return make([]byte, n) }
 
-// RunOptions says how chunks are wanted.
-type RunOptions struct {
-	// Buffer lends memory for the packed chunks. It is called at most once, with the
-	// number of bytes. If it was called and no run came back, a read that hangs may still
-	// write into the buffer, unless Now is set, and it must not be used for anything else.
-	Buffer func(size int) []byte
-
-	All    bool // of r or none
-	NoWait bool // what is in memory; nobody waits for the disk, not even for a moment
-
-	// Unchecked leaves it to the caller to compare each chunk with its hash, which says
-	// more than the checksum, or to call Check.
-	Unchecked bool
-}
-
 // RunIn is Run as into says.
 func (s *Store) RunIn(x codec.Hash, r codec.ChunkRange, o RunOptions) (*xorb.Run, bool) {
 	k := index.XorbKey(x)
@@ -86,15 +71,6 @@ func (s *Store) Drop(x codec.Hash, r codec.ChunkRange) {
 	if s.drop(k, r) > 0 {
 		s.dropped(describe(k, r), errors.New("not what its hash says"))
 	}
-}
-
-// drop forgets chunks and returns how many there were.
-func (s *Store) drop(k index.Key, r codec.ChunkRange) int {
-	n := s.disk.Load().index.Drop(k, r)
-	if wr := s.writer.Load(); n > 0 && wr != nil {
-		wr.dropped(k, r)
-	}
-	return n
 }
 
 // PutRun stores the chunks of a run that are not stored yet. It copies them and returns

@@ -93,9 +93,3 @@ func (d *folder) forgetChangedFiles() error {
 	}
 	return nil
 }
-
-// gone says that an error means that the owner of a shared folder has evicted something,
-// or laid it down anew since: nothing is damaged.
-func (s *Store) gone(err error) bool {
-	return s.Shared() && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, errFileChanged))
-}

@@ -1,17 +1,5 @@
 package disk
 
-import "sync/atomic"
-
-// counters are the figures of Stats that are counted as they happen.
-type counters struct {
-	used, peak                            atomic.Int64
-	segmentBytes, fileBytes, journalBytes atomic.Int64
-	reserved                              atomic.Int64 // of those, what is still to be written
-	hits, misses, fileHits                atomic.Int64
-	dropped, refused                      atomic.Int64
-	written, evicted, copied              atomic.Int64
-}
-
 // Stats are figures of now, and counts since the store was opened.
 type Stats struct {
 	State string `json:"state"` // "ok"; "full", "suspended" or "shared", as the errors of the same names
@@ -73,36 +61,4 @@ func (s *Store) state() string {
 		return "full"
 	}
 	return "ok"
-}
-
-// use adds to the bytes of all files, and to those of one sort.
-func (c *counters) use(n int64, sort *atomic.Int64) {
-	sort.Add(n)
-	used := c.used.Add(n)
-	for peak := c.peak.Load(); used > peak; peak = c.peak.Load() {
-		if c.peak.CompareAndSwap(peak, used) {
-			return
-		}
-	}
-}
-
-// reset begins to count the bytes of all files from nothing.
-func (c *counters) reset() { c.setBytes([4]int64{}) }
-
-// bytes returns what is counted of the bytes of all files.
-func (c *counters) bytes() (all [4]int64) {
-	for i, n := range c.ofFiles() {
-		all[i] = n.Load()
-	}
-	return all
-}
-
-func (c *counters) setBytes(all [4]int64) {
-	for i, n := range c.ofFiles() {
-		n.Store(all[i])
-	}
-}
-
-func (c *counters) ofFiles() [4]*atomic.Int64 {
-	return [4]*atomic.Int64{&c.used, &c.segmentBytes, &c.fileBytes, &c.journalBytes}
 }

@@ -8,19 +8,6 @@ import (
 	"github.com/xetfs/xetfs/cache/disk/internal/wal"
 )
 
-// syncState is what is to be synced, and the one sync that is under way.
-type syncState struct {
-	result   chan error
-	running  bool
-	unsynced int64     // bytes written since the last one began
-	last     time.Time // when that was
-	segments []*index.Segment
-	dirs     bool         // segments were made
-	waiting  []chan error // for the next one
-	waiters  []chan error // for the one under way
-	log      *wal.Log     // that it syncs
-}
-
 func (y *syncState) wait(done chan error) { y.waiting = append(y.waiting, done) }
 
 func (y *syncState) due(o *Options) bool {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/xetfs/xetfs/cache/disk/internal/index"
@@ -216,39 +217,6 @@ func (wr *writer) close(limit time.Duration) error {
 	return within(limit, wr.done)
 }
 
-// run is the writer's life.
-func (wr *writer) run() {
-	defer close(wr.done)
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
-	wr.failed("making room", wr.makeRoom(0, 0))
-	for {
-		ops, closing := wr.take()
-		for i := range ops {
-			wr.handle(ops[i])
-			wr.stored(ops[i].put)
-			ops[i] = op{}
-		}
-		wr.publishFiles()
-		wr.flush()
-		busy := wr.housekeep()
-		if len(ops) > 0 {
-			continue
-		}
-		if closing {
-			wr.finish()
-			return
-		}
-		timer.Reset(wr.pause(busy))
-		select {
-		case <-wr.wake:
-		case <-timer.C:
-		case err := <-wr.syncing.result:
-			wr.synced(err)
-		}
-	}
-}
-
 // take returns what there is to do.
 func (wr *writer) take() (ops []op, closing bool) {
 	wr.mu.Lock()
@@ -271,102 +239,56 @@ func (wr *writer) stored(p *putOp) {
 	}
 }
 
-func (wr *writer) handle(o op) {
-	idle := wr.s.health.suspended.Load()
-	switch {
-	case o.call != nil && idle:
-		o.call.done <- ErrSuspended
-	case o.name != nil && idle:
-		o.name.done <- ErrSuspended
-	case o.name != nil:
-		wr.pendingFiles = append(wr.pendingFiles, o.name)
-	case o.call != nil && o.call.run == nil:
-		wr.syncing.wait(o.call.done)
-		wr.startSync()
-	case o.call != nil:
-		err := o.call.run()
-		wr.flush() // who waited may be killed now
-		o.call.done <- err
-	case idle:
-	case o.drop != nil:
-		wr.forget(o.drop)
-	case o.put != nil:
-		wr.store(o.put)
-	}
-}
-
-// forget writes down that chunks are gone, and deletes a segment that has none left.
-func (wr *writer) forget(d *dropOp) {
-	wr.d.index.Drop(d.key, d.r) // they may have come again meanwhile
-	wr.write(&wal.Record{Kind: wal.DropRecord, Key: d.key, Rows: []index.Row{{First: d.r.Start, N: d.r.Len()}}})
-	wr.removeEmpty()
-}
-
-// housekeep does what is due besides, and says whether there is more of it.
-func (wr *writer) housekeep() (busy bool) {
-	select {
-	case err := <-wr.syncing.result: // where there is always something to do nobody waits for it
-		wr.synced(err)
-	default:
-	}
-	if wr.s.health.suspended.Load() {
-		wr.probe()
-		return false
-	}
-	if wr.log == nil && !wr.s.health.full() || wr.log != nil && wr.log.IsGrown(wr.s.o.testing.journal) {
-		wr.failed("writing the index", wr.rotate())
-	}
-	if wr.syncing.due(&wr.s.o) {
-		wr.startSync()
-	}
-	wr.keepMinFree()
-	return wr.deleteOrphan()
-}
-
-// keepMinFree makes room for others, who do not ask for it, when it is time to look.
-func (wr *writer) keepMinFree() {
-	if wr.minFree <= 0 || time.Since(wr.lastSpaceCheck) < wr.s.o.testing.spaceCheck {
-		return
-	}
-	wr.lastSpaceCheck = now()
-	if err := wr.makeRoom(0, 0); !isFull(err) { // if they take all of it nothing is to be said
-		wr.failed("making room", err)
-	}
-}
-
 func (wr *writer) failed(what string, err error) { wr.s.failed(what, err) }
 
-// pause returns how long the writer may sleep.
-func (wr *writer) pause(busy bool) time.Duration {
-	switch {
-	case wr.s.health.suspended.Load():
-		return max(wr.s.o.testing.probe-time.Since(wr.probing.last), time.Millisecond)
-	case busy:
-		return 0
-	}
-	pause := time.Hour
-	if wr.minFree > 0 {
-		pause = wr.s.o.testing.spaceCheck - time.Since(wr.lastSpaceCheck)
-	}
-	if wr.syncing.unsynced > 0 && !wr.syncing.running {
-		pause = min(pause, wr.s.o.SyncEvery-time.Since(wr.syncing.last))
-	}
-	return max(pause, time.Millisecond)
+// A pendingFile is a whole file that was laid down, about to get its name.
+type pendingFile struct {
+	d    *folder
+	w    *index.WholeFile
+	done chan error // of length 1
 }
 
-// finish makes everything last and says in the journal that all is well.
-func (wr *writer) finish() {
-	wr.settleSync()
-	if wr.s.health.suspended.Load() {
-		wr.abandonLog()
-		return
+// An orphan is a file that is to be deleted. Its bytes count until it is deleted.
+type orphan struct {
+	name string
+	size int64
+	sort *atomic.Int64 // of Stats
+
+	file *index.WholeFile // counts until its last handle is closed, too; nil for other files
+}
+
+// syncState is what is to be synced, and the one sync that is under way.
+type syncState struct {
+	result   chan error
+	running  bool
+	unsynced int64     // bytes written since the last one began
+	last     time.Time // when that was
+	segments []*index.Segment
+	dirs     bool         // segments were made
+	waiting  []chan error // for the next one
+	waiters  []chan error // for the one under way
+	log      *wal.Log     // that it syncs
+}
+
+// prober is how a suspended store finds out that the disk works again.
+type prober struct {
+	last time.Time
+	good int // looks in a row that went well
+}
+
+// seal ends the segment that a queue is written to. The segment stays open for readers.
+func (wr *writer) seal(q index.Queue) {
+	if s := wr.heads[q]; s != nil {
+		s.Pinned.Store(false)
+		wr.heads[q] = nil
 	}
-	if wr.log != nil {
-		wr.write(&wal.Record{Kind: wal.CloseRecord})
-	}
-	wr.startSync()
-	wr.settleSync()
-	if wr.log != nil {
-		wr.failed("closing the index", wr.log.Close())
+}
+
+// sealSegment ends a segment if a queue is written to it.
+func (wr *writer) sealSegment(s *index.Segment) {
+	for q, head := range wr.heads {
+		if head == s {
+			wr.seal(index.Queue(q))
+		}
 	}
 }

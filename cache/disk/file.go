@@ -146,41 +146,6 @@ func (s *Store) HasFile(h codec.Hash) bool {
 	return w != nil
 }
 
-var (
-	errFileChanged  = errors.New("somebody changed the file")
-	errCtimeChanged = errors.New("somebody touched the file, and may have changed it")
-)
-
-func (d *folder) openFile(w *index.WholeFile) (vfs.File, error) {
-	f, err := d.Open(w.Name(), false)
-	if err != nil {
-		return nil, err
-	}
-	if err := compareStat(w, f); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
-}
-
-// compareStat compares length and times of a file with those of its materialization. A
-// comparison of the bytes would cost what the file saves.
-func compareStat(w *index.WholeFile, f vfs.File) error {
-	e, err := f.Stat()
-	switch {
-	case err != nil:
-		return err
-	case !isUnchanged(w, e):
-		return errFileChanged
-	case e.CTime != w.CTime.Load() && !e.Unlinked:
-		return errCtimeChanged
-	}
-	return nil
-}
-
-func isUnchanged(w *index.WholeFile, e vfs.FileInfo) bool {
-	return e.Regular && e.Size == w.Size && e.MTime == w.MTime
-}
-
 // fileFailed forgets a file that could not be opened or read, or is not what it was. One
 // that was only touched is compared first.
 func (s *Store) fileFailed(d *folder, w *index.WholeFile, err error) {
@@ -250,41 +215,4 @@ func (wr *writer) freed(d *folder, w *index.WholeFile) {
 			wr.uncount(w)
 		}
 	})
-}
-
-// loadFiles forgets whole files that are not there as they were, and finds those that
-// nobody knows.
-func (wr *writer) loadFiles() error {
-	entries, err := wr.d.List("whole")
-	if err != nil {
-		return err
-	}
-	x, stats := wr.d.index, &wr.s.stats
-	there := make(map[codec.Hash]bool)
-	for _, e := range entries {
-		if !isWholeFile(e.Name) {
-			continue
-		}
-		if e.Err != nil {
-			wr.s.dropped("whole/"+e.Name, e.Err)
-			continue // as loadSegments does
-		}
-		stats.use(index.OnDisk(e.Size), &stats.fileBytes)
-		h, err := codec.ParseHash(e.Name)
-		w := x.File(h)
-		if err != nil || w == nil || !isUnchanged(w, e) {
-			wr.orphans = append(wr.orphans, orphan{name: "whole/" + e.Name, size: index.OnDisk(e.Size), sort: &stats.fileBytes})
-			continue
-		}
-		there[h] = true
-		w.Suspect.Store(e.CTime != w.CTime.Load())
-		wr.policy.Held[index.Protected] += index.OnDisk(e.Size)
-	}
-	for _, w := range x.Files() {
-		if !there[w.Hash] {
-			wr.policy.RemoveFile(w)
-			x.ForgetFile(w.Hash)
-		}
-	}
-	return nil
 }

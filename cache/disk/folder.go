@@ -1,0 +1,156 @@
+package disk
+
+import (
+	"context"
+	"errors"
+	"hash/crc32"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xetfs/xetfs/cache/disk/internal/index"
+	"github.com/xetfs/xetfs/cache/disk/internal/vfs"
+)
+
+// A folder is the files of a store and what is known of them, from one time that it is
+// opened to the next.
+type folder struct {
+	vfs.Dir
+	index  *index.Index
+	opened openFiles
+}
+
+func newFolder(f vfs.Dir) *folder { return &folder{Dir: f, index: index.New()} }
+
+// close closes all files but whole ones.
+func (d *folder) close() error {
+	d.opened.closeAll()
+	return d.Dir.Close()
+}
+
+// errMoved means that a segment went while somebody was about to read it.
+var errMoved = errors.New("it was moved or evicted meanwhile")
+
+var errChecksum = errors.New("not the bytes that were written")
+
+// readSpan fills b. The file may have been closed to open others in its place.
+func (d *folder) readSpan(p index.Span, b []byte) error {
+	for again := false; ; again = true {
+		f, err := d.opened.get(d.Dir, p.Segment)
+		if err != nil {
+			return err
+		}
+		_, err = f.ReadAt(b, p.Off)
+		if !errors.Is(err, os.ErrClosed) || again {
+			return err
+		}
+	}
+}
+
+func (d *folder) openFile(w *index.WholeFile) (vfs.File, error) {
+	f, err := d.Open(w.Name(), false)
+	if err != nil {
+		return nil, err
+	}
+	if err := compareStat(w, f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// compareStat compares length and times of a file with those of its materialization. A
+// comparison of the bytes would cost what the file saves.
+func compareStat(w *index.WholeFile, f vfs.File) error {
+	e, err := f.Stat()
+	switch {
+	case err != nil:
+		return err
+	case !isUnchanged(w, e):
+		return errFileChanged
+	case e.CTime != w.CTime.Load() && !e.Unlinked:
+		return errCtimeChanged
+	}
+	return nil
+}
+
+func isUnchanged(w *index.WholeFile, e vfs.FileInfo) bool {
+	return e.Regular && e.Size == w.Size && e.MTime == w.MTime
+}
+
+var (
+	errFileChanged  = errors.New("somebody changed the file")
+	errCtimeChanged = errors.New("somebody touched the file, and may have changed it")
+)
+
+// checksumFile reads a file, compares it with its checksum, and returns when it was touched
+// before that. What was not in memory before is not kept there for it.
+func (d *folder) checksumFile(ctx context.Context, w *index.WholeFile, pace func(w *index.WholeFile, n int, took time.Duration)) (ctime int64, err error) {
+	began := now()
+	f, err := d.Open(w.Name(), false)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	e, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	if !isUnchanged(w, e) {
+		return 0, errFileChanged
+	}
+	var crc uint32
+	buffer := make([]byte, min(w.Size, verifyBytes))
+	for off := int64(0); off < w.Size; {
+		if ctx.Err() != nil {
+			return 0, ctx.Err()
+		}
+		if w.Gone.Load() {
+			return 0, errMoved
+		}
+		b := buffer[:min(int64(len(buffer)), w.Size-off)]
+		if err := readOnce(f, b, off); err != nil {
+			return 0, err
+		}
+		crc = crc32.Update(crc, index.CRCTable, b)
+		off += int64(len(b))
+		if pace != nil {
+			pace(w, len(b), time.Since(began))
+			began = now()
+		}
+	}
+	if crc != w.CRC {
+		return 0, errChecksum
+	}
+	return e.CTime, nil
+}
+
+// readOnce is ReadAt of bytes that nobody may want again.
+func readOnce(f vfs.File, b []byte, off int64) error {
+	if f.TryRead(b, off) == len(b) {
+		return nil
+	}
+	if _, err := f.ReadAt(b, off); err != nil {
+		return err
+	}
+	if plain := f.OSFile(); plain != nil {
+		_ = unix.Fadvise(int(plain.Fd()), off, int64(len(b)), unix.FADV_DONTNEED) // they stay, then
+	}
+	return nil
+}
+
+// flagForOwner touches a file that is damaged, so that the process that owns the folder doubts it
+// and looks for itself.
+func (d *folder) flagForOwner(w *index.WholeFile) {
+	f, err := d.Open(w.Name(), false)
+	if err != nil {
+		return
+	}
+	if plain := f.OSFile(); plain != nil {
+		_ = plain.Chmod(os.FileMode(0o600)) // on a read-only file system the owner finds it later
+	}
+	_ = f.Close() // nothing was written
+}
+
+// verifyBytes is about how much Verify reads at once.
+const verifyBytes = 1 << 20

@@ -1,0 +1,139 @@
+package disk
+
+import (
+	"time"
+
+	"github.com/xetfs/xetfs/cache/disk/internal/index"
+	"github.com/xetfs/xetfs/cache/disk/internal/wal"
+)
+
+// run is the writer's life.
+func (wr *writer) run() {
+	defer close(wr.done)
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	wr.failed("making room", wr.makeRoom(0, 0))
+	for {
+		ops, closing := wr.take()
+		for i := range ops {
+			wr.handle(ops[i])
+			wr.stored(ops[i].put)
+			ops[i] = op{}
+		}
+		wr.publishFiles()
+		wr.flush()
+		busy := wr.housekeep()
+		if len(ops) > 0 {
+			continue
+		}
+		if closing {
+			wr.finish()
+			return
+		}
+		timer.Reset(wr.pause(busy))
+		select {
+		case <-wr.wake:
+		case <-timer.C:
+		case err := <-wr.syncing.result:
+			wr.synced(err)
+		}
+	}
+}
+
+func (wr *writer) handle(o op) {
+	idle := wr.s.health.suspended.Load()
+	switch {
+	case o.call != nil && idle:
+		o.call.done <- ErrSuspended
+	case o.name != nil && idle:
+		o.name.done <- ErrSuspended
+	case o.name != nil:
+		wr.pendingFiles = append(wr.pendingFiles, o.name)
+	case o.call != nil && o.call.run == nil:
+		wr.syncing.wait(o.call.done)
+		wr.startSync()
+	case o.call != nil:
+		err := o.call.run()
+		wr.flush() // who waited may be killed now
+		o.call.done <- err
+	case idle:
+	case o.drop != nil:
+		wr.forget(o.drop)
+	case o.put != nil:
+		wr.store(o.put)
+	}
+}
+
+// forget writes down that chunks are gone, and deletes a segment that has none left.
+func (wr *writer) forget(d *dropOp) {
+	wr.d.index.Drop(d.key, d.r) // they may have come again meanwhile
+	wr.write(&wal.Record{Kind: wal.DropRecord, Key: d.key, Rows: []index.Row{{First: d.r.Start, N: d.r.Len()}}})
+	wr.removeEmpty()
+}
+
+// housekeep does what is due besides, and says whether there is more of it.
+func (wr *writer) housekeep() (busy bool) {
+	select {
+	case err := <-wr.syncing.result: // where there is always something to do nobody waits for it
+		wr.synced(err)
+	default:
+	}
+	if wr.s.health.suspended.Load() {
+		wr.probe()
+		return false
+	}
+	if wr.log == nil && !wr.s.health.full() || wr.log != nil && wr.log.IsGrown(wr.s.o.testing.journal) {
+		wr.failed("writing the index", wr.rotate())
+	}
+	if wr.syncing.due(&wr.s.o) {
+		wr.startSync()
+	}
+	wr.keepMinFree()
+	return wr.deleteOrphan()
+}
+
+// keepMinFree makes room for others, who do not ask for it, when it is time to look.
+func (wr *writer) keepMinFree() {
+	if wr.minFree <= 0 || time.Since(wr.lastSpaceCheck) < wr.s.o.testing.spaceCheck {
+		return
+	}
+	wr.lastSpaceCheck = now()
+	if err := wr.makeRoom(0, 0); !isFull(err) { // if they take all of it nothing is to be said
+		wr.failed("making room", err)
+	}
+}
+
+// pause returns how long the writer may sleep.
+func (wr *writer) pause(busy bool) time.Duration {
+	switch {
+	case wr.s.health.suspended.Load():
+		return max(wr.s.o.testing.probe-time.Since(wr.probing.last), time.Millisecond)
+	case busy:
+		return 0
+	}
+	pause := time.Hour
+	if wr.minFree > 0 {
+		pause = wr.s.o.testing.spaceCheck - time.Since(wr.lastSpaceCheck)
+	}
+	if wr.syncing.unsynced > 0 && !wr.syncing.running {
+		pause = min(pause, wr.s.o.SyncEvery-time.Since(wr.syncing.last))
+	}
+	return max(pause, time.Millisecond)
+}
+
+// finish makes everything last and says in the journal that all is well.
+func (wr *writer) finish() {
+	wr.settleSync()
+	if wr.s.health.suspended.Load() {
+		wr.abandonLog()
+		return
+	}
+	if wr.log != nil {
+		wr.write(&wal.Record{Kind: wal.CloseRecord})
+	}
+	wr.startSync()
+	wr.settleSync()
+	if wr.log != nil {
+		wr.failed("closing the index", wr.log.Close())
+	}
+}
