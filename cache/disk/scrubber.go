@@ -18,7 +18,7 @@ type scrubber struct {
 	began time.Time
 	ctx   context.Context // ends with the store
 	stop  context.CancelFunc
-	wake  chan struct{}
+	wake  wake
 	done  chan struct{}
 
 	mu       sync.Mutex
@@ -45,7 +45,7 @@ const (
 func (sc *scrubber) init(s *Store) {
 	sc.s, sc.began = s, now()
 	sc.ctx, sc.stop = context.WithCancel(context.Background())
-	sc.wake, sc.done = make(chan struct{}, 1), make(chan struct{})
+	sc.wake, sc.done = newWake(), make(chan struct{})
 }
 
 // clock is the time since the store was opened.
@@ -76,10 +76,7 @@ func (sc *scrubber) push(e scrubTask, suspect bool) {
 		sc.routine = append(sc.routine, e)
 	}
 	sc.mu.Unlock()
-	select {
-	case sc.wake <- struct{}{}:
-	default:
-	}
+	sc.wake.signal()
 }
 
 func (sc *scrubber) take() (scrubTask, bool) {

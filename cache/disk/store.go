@@ -86,8 +86,8 @@ func (s *Store) failed(what string, err error) {
 	case s.health.count() && !s.health.suspended.Swap(true):
 		s.o.Event(Event{Name: EventSuspended, What: what, Err: err})
 		if wr := s.writer.Load(); wr != nil {
-			wr.wakeUp()
-			signal(wr.spaceFreed)
+			wr.wake.signal()
+			wr.spaceFreed.signal()
 		}
 	}
 }

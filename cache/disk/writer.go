@@ -18,10 +18,10 @@ import (
 // for them and gives them their names. So no lock is held while the disk works.
 type writer struct {
 	s          *Store
-	wake       chan struct{}
+	wake       wake
 	done       chan struct{}
 	waitSlot   chan struct{} // held by the one who waits for room
-	spaceFreed chan struct{} // told to ask again
+	spaceFreed wake          // for the caller that holds waitSlot
 
 	mu      sync.Mutex
 	ops     []op  // guarded by mu
@@ -101,20 +101,10 @@ type callOp struct {
 func newWriter(s *Store) *writer {
 	return &writer{
 		s:          s,
-		wake:       make(chan struct{}, 1),
+		wake:       newWake(),
 		done:       make(chan struct{}),
 		waitSlot:   make(chan struct{}, 1),
-		spaceFreed: make(chan struct{}, 1),
-	}
-}
-
-// wakeUp makes the writer look around.
-func (wr *writer) wakeUp() { signal(wr.wake) }
-
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default: // it is told already
+		spaceFreed: newWake(),
 	}
 }
 
@@ -130,7 +120,7 @@ func (wr *writer) addLocked(o op) error {
 		return ErrClosed
 	}
 	wr.ops = append(wr.ops, o)
-	wr.wakeUp()
+	wr.wake.signal()
 	return nil
 }
 
@@ -212,8 +202,8 @@ func (wr *writer) close(limit time.Duration) error {
 	wr.mu.Lock()
 	wr.closing = true
 	wr.mu.Unlock()
-	wr.wakeUp()
-	signal(wr.spaceFreed)
+	wr.wake.signal()
+	wr.spaceFreed.signal()
 	return within(limit, wr.done)
 }
 
@@ -233,7 +223,7 @@ func (wr *writer) stored(p *putOp) {
 	wr.mu.Lock()
 	wr.bytes -= int64(len(p.data))
 	wr.mu.Unlock()
-	signal(wr.spaceFreed)
+	wr.spaceFreed.signal()
 	if p.release != nil {
 		p.release()
 	}
