@@ -59,7 +59,7 @@ func TestForgedOnDisk(t *testing.T) {
 				src := &rejections{Source: x.src}
 				m := mountOn(t, t.TempDir(), src, Options{MemoryBytes: noMemory})
 				for _, r := range tt.forged {
-					if err := m.disk.PutRun(x.Hash(), x.forge(t, r)); err != nil {
+					if err := m.disk.PutRunNoCopy(x.Hash(), x.forge(t, r), func() {}); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -107,7 +107,7 @@ func TestCopiesWithDisk(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, %d bytes", tt.name, part.N), func(t *testing.T) {
 				x := store(t, false, same(8, 1000)...)
 				m := mountOn(t, t.TempDir(), copiesOf(t, x.Xorb, false, tt.copies...), Options{MemoryBytes: noMemory})
-				if err := m.disk.PutRun(x.Hash(), x.forge(t, chunks(3, 5))); err != nil {
+				if err := m.disk.PutRunNoCopy(x.Hash(), x.forge(t, chunks(3, 5)), func() {}); err != nil {
 					t.Fatal(err)
 				}
 				m.settle(t)
@@ -139,7 +139,7 @@ func TestCopiesWithDisk(t *testing.T) {
 func TestOtherRunOnDisk(t *testing.T) {
 	x, other := store(t, false, same(8, 1000)...), store(t, false, same(8, 1001)...)
 	m := mountOn(t, t.TempDir(), x.src, Options{MemoryBytes: noMemory})
-	if err := m.disk.PutRun(x.Hash(), other.forge(t, chunks(0, 8))); err != nil {
+	if err := m.disk.PutRunNoCopy(x.Hash(), other.forge(t, chunks(0, 8)), func() {}); err != nil {
 		t.Fatal(err)
 	}
 	m.settle(t)

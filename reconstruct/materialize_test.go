@@ -408,7 +408,9 @@ func BenchmarkWhole(b *testing.B) {
 	b.Run("keep", func(b *testing.B) {
 		b.SetBytes(1024 * 64 << 10)
 		for b.Loop() {
-			d.DropFile(f.Info.File)
+			if err := d.Clear(); err != nil {
+				b.Fatal(err)
+			}
 			if err := r.Materialize(b.Context(), f.ID(), nil, func(int64) {}); err != nil {
 				b.Fatal(err)
 			}

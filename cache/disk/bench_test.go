@@ -215,7 +215,7 @@ func BenchmarkHit(b *testing.B) {
 	s := openAt(b, cacheDir(b), func(o *Options) { *o = Options{} })
 	run := realRun(b, 64)
 	for n := range 32 {
-		if err := s.PutRun(benchHash(n), run); err != nil {
+		if err := s.putRun(benchHash(n), run); err != nil {
 			b.Fatal(err)
 		}
 		s.t = b

@@ -69,7 +69,7 @@ func (l *load) step() (alive bool) {
 		}
 	case 4, 5, 6, 7, 8:
 		l.forgetAbsent()
-		_ = l.PutRun(hashOf(n), runOf(l.t, n, chunks(start, end), chunkSize))
+		_ = l.putRun(hashOf(n), runOf(l.t, n, chunks(start, end), chunkSize))
 		_ = l.Flush(l.t.Context())
 	default:
 		if !l.dead() {

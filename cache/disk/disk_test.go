@@ -142,7 +142,7 @@ func TestWhole(t *testing.T) {
 	if !b.hasFile(1) || b.Stats().WholeBytes != index.OnDisk(int64(len(fileOf(1)))) {
 		t.Error("gone after opening again")
 	}
-	b.DropFile(hashOf(1))
+	b.dropFile(hashOf(1))
 	b.flush()
 	if b.hasFile(1) || b.Stats().WholeBytes != 0 {
 		t.Errorf("dropped, and there; %d bytes", b.Stats().WholeBytes)
@@ -200,7 +200,7 @@ func TestWholeInUse(t *testing.T) {
 	if !b.hasFile(1) {
 		t.Error("evicted under its reader")
 	}
-	b.DropFile(hashOf(1))
+	b.dropFile(hashOf(1))
 	b.flush()
 	if got := b.Stats().WholeBytes; got != index.OnDisk(int64(len(fileOf(1)))) {
 		t.Errorf("%d bytes are counted while it is open", got)

@@ -49,19 +49,19 @@ func noRoom(t *testing.T, fault func(op, name string) error) {
 	b.put(1, 0, 20)
 	d.setFault(fault)
 	for n := range 10 {
-		_ = b.PutRun(hashOf(10+n), runOf(t, 10+n, chunks(0, 30), chunkSize))
+		_ = b.putRun(hashOf(10+n), runOf(t, 10+n, chunks(0, 30), chunkSize))
 		b.flush()
 	}
 	if b.saw(EventFull) != 1 || b.saw(EventSuspended) != 0 {
 		t.Errorf("events: %v", b.events)
 	}
-	if err := b.PutRun(hashOf(2), runOf(t, 2, chunks(0, 9), chunkSize)); !errors.Is(err, ErrFull) {
+	if err := b.putRun(hashOf(2), runOf(t, 2, chunks(0, 9), chunkSize)); !errors.Is(err, ErrFull) {
 		t.Errorf("PutRun: %v, want ErrFull", err)
 	}
 	b.want(1, 0, 20, 20)
 	d.setFault(nil)
 	until(t, "it is tried again", func() bool {
-		_ = b.PutRun(hashOf(2), runOf(t, 2, chunks(0, 9), chunkSize))
+		_ = b.putRun(hashOf(2), runOf(t, 2, chunks(0, 9), chunkSize))
 		b.flush()
 		return b.has(2, 0, 9) == 9
 	})
@@ -106,7 +106,7 @@ func TestD04_NoDescriptors(t *testing.T) {
 		b.put(1, 0, 20)
 		d.setFault(func(op, _ string) error { return errno })
 		for n := range 10 {
-			_ = b.PutRun(hashOf(10+n), runOf(t, 10+n, chunks(0, 30), chunkSize))
+			_ = b.putRun(hashOf(10+n), runOf(t, 10+n, chunks(0, 30), chunkSize))
 			b.flush()
 			b.has(1, uint32(n), uint32(n)+1)
 		}
@@ -144,7 +144,7 @@ func TestD05_EveryReadFails(t *testing.T) {
 	if b.saw(EventSuspended) != 1 || b.saw(EventResumed) != 0 || b.Stats().State != "suspended" {
 		t.Errorf("events: %v", b.events)
 	}
-	if err := b.PutRun(hashOf(9), runOf(t, 9, chunks(0, 5), chunkSize)); !errors.Is(err, ErrSuspended) {
+	if err := b.putRun(hashOf(9), runOf(t, 9, chunks(0, 5), chunkSize)); !errors.Is(err, ErrSuspended) {
 		t.Errorf("PutRun: %v, want ErrSuspended", err)
 	}
 	if _, ok := b.OpenFile(hashOf(1)); ok {
@@ -173,7 +173,7 @@ func TestD06_WritesFail(t *testing.T) {
 			}
 			d.setFault(on(tt.op, tt.name, unix.EIO))
 			for n := range 60 {
-				_ = b.PutRun(hashOf(10+n), runOf(t, 10+n, chunks(0, 40), chunkSize))
+				_ = b.putRun(hashOf(10+n), runOf(t, 10+n, chunks(0, 40), chunkSize))
 				_ = b.Flush(t.Context())
 				_ = b.Sync()
 				_ = b.putFile(2)
@@ -214,7 +214,7 @@ func TestD06_OneFailureIsNoReasonToStop(t *testing.T) {
 						return unix.EIO
 					})
 				}
-				_ = b.PutRun(hashOf(n), runOf(t, n, chunks(0, 30), chunkSize))
+				_ = b.putRun(hashOf(n), runOf(t, n, chunks(0, 30), chunkSize))
 				_ = b.Sync()
 			}
 			for n := range 60 {
@@ -334,7 +334,7 @@ func putsDoNotWait(t *testing.T) {
 	busy := 0
 	for n := range 50 {
 		start := time.Now()
-		if errors.Is(b.PutRun(hashOf(n), runOf(t, n, chunks(0, 20), chunkSize)), ErrBusy) {
+		if errors.Is(b.putRun(hashOf(n), runOf(t, n, chunks(0, 20), chunkSize)), ErrBusy) {
 			busy++
 		}
 		if took := time.Since(start); took > 0 {

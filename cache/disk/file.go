@@ -191,14 +191,6 @@ func (s *Store) WasCorrupt(h codec.Hash) bool {
 	return found
 }
 
-// DropFile forgets a whole file, because its bytes are not what its hash says. Who has
-// it open keeps it.
-func (s *Store) DropFile(h codec.Hash) {
-	if s.forgetFile(h) {
-		s.dropped("file "+h.String(), errors.New("not what its hash says"))
-	}
-}
-
 func (s *Store) forgetFile(h codec.Hash) bool {
 	d := s.disk.Load()
 	w := d.index.ForgetFile(h)

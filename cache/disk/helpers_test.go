@@ -3,6 +3,7 @@ package disk
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"io"
 	"sync"
 	"testing"
@@ -134,7 +135,7 @@ func (b *bench) saw(name string) (n int) {
 // put stores chunks of the nth xorb and waits until they can be found.
 func (b *bench) put(n int, start, end uint32) {
 	b.t.Helper()
-	if err := b.PutRun(hashOf(n), runOf(b.t, n, chunks(start, end), chunkSize)); err != nil {
+	if err := b.putRun(hashOf(n), runOf(b.t, n, chunks(start, end), chunkSize)); err != nil {
 		b.t.Fatal(err)
 	}
 	b.flush()
@@ -248,5 +249,21 @@ func until(t testing.TB, what string, f func() bool) {
 		if time.Now().After(end) {
 			t.Fatal("not within two minutes: ", what)
 		}
+	}
+}
+
+// putRun stores a copy of a run.
+func (s *Store) putRun(x codec.Hash, run *xorb.Run) error {
+	again, err := xorb.ParseRun(bytes.Clone(run.Packed), run.Chunks, nil)
+	if err != nil {
+		return err
+	}
+	return s.PutRunNoCopy(x, again, func() {})
+}
+
+// dropFile forgets a whole file as corrupt.
+func (s *Store) dropFile(h codec.Hash) {
+	if s.forgetFile(h) {
+		s.dropped("file "+h.String(), errors.New("not what its hash says"))
 	}
 }

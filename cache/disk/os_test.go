@@ -119,7 +119,7 @@ func fullDisk(t *testing.T, options string) {
 	mounted(t, dir, "tmpfs", options)
 	b := openAt(t, dir, func(o *Options) { o.testing.pause = time.Hour })
 	for n := range 40 {
-		_ = b.PutRun(hashOf(n), runOf(t, n, chunks(0, 30), chunkSize))
+		_ = b.putRun(hashOf(n), runOf(t, n, chunks(0, 30), chunkSize))
 		b.flush()
 	}
 	if b.saw(EventFull) != 1 || b.saw(EventSuspended) != 0 {
@@ -248,8 +248,8 @@ func TestD07_Removed(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, "it is noticed", func() bool {
-		_ = b.PutRun(hashOf(2), runOf(t, 2, chunks(0, 30), chunkSize))
-		_ = b.PutRun(hashOf(2), runOf(t, 2, chunks(0, 8000), 20))
+		_ = b.putRun(hashOf(2), runOf(t, 2, chunks(0, 30), chunkSize))
+		_ = b.putRun(hashOf(2), runOf(t, 2, chunks(0, 8000), 20))
 		_ = b.Sync()
 		b.has(1, 0, 30)
 		return b.saw(EventSuspended) == 1
@@ -377,7 +377,7 @@ func TestD19_ManyWriters(t *testing.T) {
 			rng := rand.New(rand.NewPCG(uint64(w), 0))
 			for b.Store.stats.written.Load() < 8<<20 {
 				n, c := rng.IntN(400), uint32(rng.IntN(100))
-				_ = b.PutRun(hashOf(n), runOf(t, n, chunks(c, c+20), 2000))
+				_ = b.putRun(hashOf(n), runOf(t, n, chunks(c, c+20), 2000))
 				run, ok := b.Run(hashOf(n), chunks(c, c+2))
 				if ok && !bytes.Equal(run.Packed, packedOf(n, run.Chunks, 2000)) {
 					t.Error("wrong bytes")

@@ -85,7 +85,7 @@ func TestFlushEnds(t *testing.T) {
 		d := newSimDisk()
 		b := open(t, d)
 		d.hang(t)
-		if err := b.PutRun(hashOf(1), runOf(t, 1, chunks(0, 3), chunkSize)); err != nil {
+		if err := b.putRun(hashOf(1), runOf(t, 1, chunks(0, 3), chunkSize)); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)

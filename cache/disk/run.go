@@ -1,7 +1,6 @@
 package disk
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -73,32 +72,20 @@ func (s *Store) Drop(x codec.Hash, r codec.ChunkRange) {
 	}
 }
 
-// PutRun stores the chunks of a run that are not stored yet. It copies them and returns
-// before they are written; it never waits for the disk. The error is ErrBusy if too much
-// is waiting already, ErrFull, ErrSuspended, ErrReadOnly or ErrClosed: the caller may
-// ignore it, the cache has forgotten the run.
-func (s *Store) PutRun(x codec.Hash, run *xorb.Run) error {
-	if err := s.WriteErr(); err != nil || len(s.Missing(x, run.Chunks)) == 0 {
-		return err
-	}
-	p, err := newPut(x, run.Chunks, bytes.Clone(run.Packed), nil)
-	if err != nil {
-		return err
-	}
-	return s.put(p, s.writer.Load().tryPut)
-}
-
-// PutRunNoCopy is PutRun without the copy: nobody may change the bytes of the run until free
-// is called. That happens once, and only if the error is nil, when the chunks can be
-// found or were forgotten. It may be in another goroutine, which must not be made to
-// wait, and before PutRunNoCopy returns.
+// PutRunNoCopy stores the chunks of a run that are not stored yet. It does not copy them: the
+// bytes of the run must not change until release is called. release is called once if the error is
+// nil, when the chunks can be found or were forgotten. It may run in another goroutine, also
+// before PutRunNoCopy returns, and must not block.
+//
+// PutRunNoCopy never waits for the disk. The error is ErrBusy if too many bytes wait already,
+// ErrFull, ErrSuspended, ErrReadOnly or ErrClosed. The caller may ignore the error.
 func (s *Store) PutRunNoCopy(x codec.Hash, run *xorb.Run, release func()) error {
 	return s.putRunNoCopy(x, run, release, func(p *putOp) error { return s.writer.Load().tryPut(p) })
 }
 
-// PutRunWait is PutRunNoCopy for who can wait: it waits until there is room, one caller
-// after the other, for as long as the disk may ever write. If ctx ends before that, the
-// error is ErrBusy and that of ctx.
+// PutRunWait is PutRunNoCopy for callers that can wait: it waits for room, one caller after the
+// other, for as long as the disk may still write. If ctx ends before that, the error is ErrBusy
+// and that of ctx.
 func (s *Store) PutRunWait(ctx context.Context, x codec.Hash, run *xorb.Run, release func()) error {
 	return s.putRunNoCopy(x, run, release, func(p *putOp) error { return s.writer.Load().putWait(ctx, p) })
 }

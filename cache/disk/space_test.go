@@ -25,7 +25,7 @@ func TestMinFreeCountsReservations(t *testing.T) {
 	content := make([]byte, size)
 	r := &hooked{b: content, hook: func() {
 		for n := range 60 {
-			_ = b.PutRun(hashOf(n), runOf(t, n, chunks(0, 30), 2000))
+			_ = b.putRun(hashOf(n), runOf(t, n, chunks(0, 30), 2000))
 			b.flush()
 		}
 	}}
@@ -82,7 +82,7 @@ func TestD07_NothingDeleted(t *testing.T) {
 		return nil
 	})
 	for n := range 30 {
-		_ = b.PutRun(hashOf(100+n), runOf(t, n, chunks(0, 30), chunkSize))
+		_ = b.putRun(hashOf(100+n), runOf(t, n, chunks(0, 30), chunkSize))
 	}
 	until(t, "it is left alone", func() bool { return b.saw(EventSuspended) == 1 })
 	if left := b.Stats().Chunks; left < before/2 || b.saw(EventFull) > 0 {

@@ -20,7 +20,7 @@ func TestCannotBeDeleted(t *testing.T) {
 			k := b.writer.Load()
 			return k.do(func() error { k.remove(k.d.index.Segment(1)); return nil })
 		}},
-		{index.FileName(hashOf(1)), func(b *bench) error { b.DropFile(hashOf(1)); return nil }},
+		{index.FileName(hashOf(1)), func(b *bench) error { b.dropFile(hashOf(1)); return nil }},
 		{"index-000001.log", (*bench).rotate},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -66,7 +66,7 @@ func TestWholeCannotBeDeleted(t *testing.T) {
 			d.cannotDelete(left)
 			if left == index.FileName(hashOf(1)) {
 				b.keepFile(1)
-				b.DropFile(hashOf(1))
+				b.dropFile(hashOf(1))
 			} else if err := b.PutFile(hashOf(1), 5, strings.NewReader("four")); err == nil {
 				t.Error("a file that is too short is kept")
 			}
