@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/publish"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/fs/catalog/sweep"
@@ -83,7 +84,7 @@ func exitStatus(ctx context.Context, err error) int {
 		return int(reported)
 	case ctx.Err() != nil || errors.Is(err, context.Canceled):
 		return interruptedStatus(ctx)
-	case errors.As(err, &usage):
+	case errors.As(err, &usage), errors.Is(err, publish.ErrRemoveConflict):
 		return exitUsage
 	case errors.As(err, &mount):
 		return exitMount

@@ -6,63 +6,29 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/xetfs/xetfs/cmd/xetfs/internal/ingest"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/publish"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
-	"github.com/xetfs/xetfs/codec/names"
-	"github.com/xetfs/xetfs/codec/pack"
-	"github.com/xetfs/xetfs/codec/page"
 )
 
-// A publishReport is what publish tells of its work. It may be used by several
-// goroutines.
+// A publishReport prints the events and the summary of publish.
 type publishReport struct {
 	folderReport
 	asJSON bool
 	out    io.Writer
-
-	mu     sync.Mutex
-	counts publishCounts // guarded by mu
 }
 
-// publishCounts are what was found in the folder.
-type publishCounts struct {
-	entries, files, bytes int64
-	same, sameBytes       int64 // files, by the stat cache
-	inline                int64 // files whose content is in the index
-}
-
-// A publishResult is what came out of a publish.
+// A publishResult is the outcome of the command.
 type publishResult struct {
-	symbol    string
-	row       names.Row  // of the new version, or of the one that is there
-	before    *names.Row // the newest version before; nil: there was none
-	published bool
-	dry       bool
-	listed    bool // a folder was read
-	stats     pack.Stats
-	pages     int64 // that were written
-	excluded  int64
-	diff      treeDiff
-	took      time.Duration
-}
-
-// A treeDiff counts the entries in which two trees differ.
-type treeDiff struct{ added, changed, removed int64 }
-
-func (d *treeDiff) count(c page.Change) {
-	switch {
-	case c.Old == nil:
-		d.added++
-	case c.New == nil:
-		d.removed++
-	default:
-		d.changed++
-	}
+	publish.Result
+	symbol string
+	dry    bool
+	listed bool  // a folder was read
+	pages  int64 // index pages that were written
+	took   time.Duration
 }
 
 func newPublishReport(cmd *cobra.Command, asJSON bool, bar *ui.Progress) *publishReport {
@@ -71,38 +37,8 @@ func newPublishReport(cmd *cobra.Command, asJSON bool, bar *ui.Progress) *publis
 	return r
 }
 
-// Add implements ingest.Report.
-func (r *publishReport) Add(e *ingest.Entry) {
-	r.folderReport.Add(e)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	c := &r.counts
-	c.entries++
-	if e.Type != page.File {
-		return
-	}
-	c.files++
-	c.bytes += e.Size
-	if e.Inline != nil {
-		c.inline++
-	}
-	if e.Unchanged {
-		c.same++
-		c.sameBytes += e.Size
-	}
-}
-
-// so returns what has been counted so far.
-func (r *publishReport) so() publishCounts {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.counts
-}
-
 // finish prints the summary.
 func (r *publishReport) finish(p publishResult) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	if r.asJSON {
 		return cmp.Or(r.finishJSON(p), incomplete(r.Notices))
 	}
@@ -116,32 +52,32 @@ func (r *publishReport) finish(p publishResult) error {
 	return cmp.Or(err, incomplete(r.Notices))
 }
 
-// headline says what has happened.
+// headline writes the version and its changes.
 func (r *publishReport) headline(b *bytes.Buffer, p publishResult) {
 	switch {
 	case p.dry:
 		fmt.Fprintf(b, "dry run   nothing was stored, %s is as it was\n", p.symbol)
-	case p.published:
-		fmt.Fprintf(b, "published %s@%d, root %s, in %.1f s\n", p.symbol, p.row.Number, p.row.Root, p.took.Seconds())
+	case p.Published:
+		fmt.Fprintf(b, "published %s@%d, root %s, in %.1f s\n", p.symbol, p.Version.Number, p.Version.Root, p.took.Seconds())
 	default:
-		fmt.Fprintf(b, "unchanged %s@%d is the same already: no new version\n", p.symbol, p.row.Number)
+		fmt.Fprintf(b, "unchanged %s@%d is the same already: no new version\n", p.symbol, p.Version.Number)
 	}
 	if !p.dry {
-		fmt.Fprintf(b, "tree      %s, %s\n", ui.Plural(p.row.Entries, "entry"), ui.HumanSize(p.row.Bytes))
+		fmt.Fprintf(b, "tree      %s, %s\n", ui.Plural(p.Version.Entries, "entry"), ui.HumanSize(p.Version.Bytes))
 	}
-	if d := p.diff; p.before != nil && (p.published || p.dry) {
-		fmt.Fprintf(b, "changes   %d added, %d changed, %d removed since %s@%d\n", d.added, d.changed, d.removed, p.symbol, p.before.Number)
+	if d := p.Diff; p.Before != nil && (p.Published || p.dry) {
+		fmt.Fprintf(b, "changes   %d added, %d changed, %d removed since %s@%d\n", d.Added, d.Changed, d.Removed, p.symbol, p.Before.Number)
 	}
 }
 
 func (r *publishReport) summary(b *bytes.Buffer, p publishResult) {
-	c, s := r.counts, p.stats
-	fmt.Fprintf(b, "folder    %s, %s, %s\n", ui.Plural(c.entries, "entry"), ui.Plural(c.files, "file"), ui.HumanSize(c.bytes))
-	if c.same > 0 {
-		fmt.Fprintf(b, "not read  %s, %s: unchanged since the last publish\n", ui.Plural(c.same, "file"), ui.HumanSize(c.sameBytes))
+	c, s := p.Folder, p.Stats
+	fmt.Fprintf(b, "folder    %s, %s, %s\n", ui.Plural(c.Entries, "entry"), ui.Plural(c.Files, "file"), ui.HumanSize(c.Bytes))
+	if c.Unchanged > 0 {
+		fmt.Fprintf(b, "not read  %s, %s: unchanged since the last publish\n", ui.Plural(c.Unchanged, "file"), ui.HumanSize(c.UnchangedBytes))
 	}
-	if p.excluded > 0 {
-		fmt.Fprintf(b, "excluded  %s\n", ui.Plural(p.excluded, "path"))
+	if p.Excluded > 0 {
+		fmt.Fprintf(b, "excluded  %s\n", ui.Plural(p.Excluded, "path"))
 	}
 	if s.Chunks > 0 {
 		fmt.Fprintf(b, "chunks    %d, of which %d are new: %s, deduplicated %s\n", s.Chunks, s.NewChunks, ui.HumanSize(s.NewBytes), ui.HumanSize(s.OldBytes))
@@ -158,21 +94,21 @@ func (r *publishReport) finishJSON(p publishResult) error {
 	out := bufio.NewWriter(r.out)
 	d := ui.NewDocument(out)
 	d.Field("symbol", p.symbol)
-	d.Field("published", p.published)
+	d.Field("published", p.Published)
 	d.Field("dry_run", p.dry)
 	if p.dry {
 		d.Field("version", nil)
 		d.Field("root", nil)
 	} else {
-		d.Field("version", p.row.Number)
-		d.Field("root", p.row.Root.String())
-		d.Field("entries", p.row.Entries)
-		d.Field("bytes", p.row.Bytes)
+		d.Field("version", p.Version.Number)
+		d.Field("root", p.Version.Root.String())
+		d.Field("entries", p.Version.Entries)
+		d.Field("bytes", p.Version.Bytes)
 		d.Field("pages", p.pages)
 	}
-	d.Field("added", p.diff.added)
-	d.Field("changed", p.diff.changed)
-	d.Field("removed", p.diff.removed)
+	d.Field("added", p.Diff.Added)
+	d.Field("changed", p.Diff.Changed)
+	d.Field("removed", p.Diff.Removed)
 	if p.listed {
 		r.folderJSON(d, p)
 	}
@@ -184,14 +120,14 @@ func (r *publishReport) finishJSON(p publishResult) error {
 }
 
 func (r *publishReport) folderJSON(d *ui.Document, p publishResult) {
-	c, s := r.counts, p.stats
-	d.Field("folder_entries", c.entries)
-	d.Field("files", c.files)
-	d.Field("file_bytes", c.bytes)
-	d.Field("unchanged_files", c.same)
-	d.Field("unchanged_bytes", c.sameBytes)
-	d.Field("inline_files", c.inline)
-	d.Field("excluded", p.excluded)
+	c, s := p.Folder, p.Stats
+	d.Field("folder_entries", c.Entries)
+	d.Field("files", c.Files)
+	d.Field("file_bytes", c.Bytes)
+	d.Field("unchanged_files", c.Unchanged)
+	d.Field("unchanged_bytes", c.UnchangedBytes)
+	d.Field("inline_files", c.Inline)
+	d.Field("excluded", p.Excluded)
 	skipped, missing := r.Skipped()
 	d.Field("skipped", skipped)
 	d.Field("missing", missing)

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	iofs "io/fs"
+	"os"
 	"path/filepath"
 	"runtime/debug"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -14,11 +16,12 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
-	"github.com/xetfs/xetfs/cmd/xetfs/internal/ignore"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ingest"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/publish"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/pack"
 	"github.com/xetfs/xetfs/fs/catalog"
 	"github.com/xetfs/xetfs/fs/catalog/writer"
 )
@@ -27,38 +30,228 @@ import (
 func runPublish(cmd *cobra.Command, o publishOptions) error {
 	limitMemory(packMemory, newNotes(cmd.ErrOrStderr(), cmd.CommandPath()))
 	debug.SetGCPercent(publishPercent)
-	p := newPublishing(cmd, o)
+	p := newPublishRun(cmd, o)
 	ctx := cmd.Context()
 	return ui.UntilCanceled(ctx, func() error { return p.run(ctx) })
 }
 
-func newPublishing(cmd *cobra.Command, o publishOptions) *publishing {
+func newPublishRun(cmd *cobra.Command, o publishOptions) *publishRun {
 	bar := ui.NewProgress(cmd.ErrOrStderr(), "publish")
-	return &publishing{
-		cmd: cmd, publishOptions: o, bar: bar, started: time.Now(),
-		report: newPublishReport(cmd, o.asJSON, bar),
-	}
+	return &publishRun{cmd: cmd, publishOptions: o, bar: bar, started: time.Now(), report: newPublishReport(cmd, o.asJSON, bar)}
 }
 
-// publishPercent is the Go heap's room beside what lives in it. Less than usual, because
-// that is mostly the buffers of the packer.
+// publishPercent is the room of the Go heap beside live objects. It is less than usual, because
+// live objects are mostly the buffers of the packer.
 const publishPercent = 40
 
-// A publishing is one run of publish.
-type publishing struct {
+// A publishRun is one run of the command.
+type publishRun struct {
 	publishOptions
 	cmd     *cobra.Command
 	report  *publishReport
 	bar     *ui.Progress
 	started time.Time
-	ignore  *ignore.Matcher
 	fault   func(call string) error // see ingest.Options
-
-	store   *pageCounter
-	scratch string // folder for temporary files
-	known   *origin.Known
-	in      *ingest.Ingest // of FOLDER
 }
+
+func (p *publishRun) run(ctx context.Context) error {
+	o, err := p.options()
+	switch {
+	case err != nil:
+		return err
+	case p.dryRun:
+		return p.runDry(ctx, o)
+	case p.from != "":
+		return p.runFrom(ctx, o)
+	}
+	return p.runFolder(ctx, o)
+}
+
+// options returns the options without the store.
+func (p *publishRun) options() (o publish.Options, err error) {
+	o = publish.Options{
+		Symbol: p.symbol,
+		Version: writer.PublishOptions{
+			IfVersion: p.ifVersion.number, Writer: publishWriter(), Message: p.message, Labels: p.labels, Verify: p.checksum,
+		},
+		Update: p.update, Force: p.force, Remove: p.remove, StorePath: p.storePath,
+	}
+	if p.from != "" {
+		t, err := p.source()
+		o.From = &publish.Source{Symbol: t.symbol, At: t.at}
+		return o, err
+	}
+	if p.folder == "" {
+		return o, nil
+	}
+	dir, err := ownCacheDir()
+	o.StatCacheDir, o.StatCacheErr = filepath.Join(dir, statCacheDir), err
+	o.Ingest, err = p.ingestOptions()
+	return o, err
+}
+
+// statCacheDir is the folder of all stat caches in cacheDir.
+const statCacheDir = "publish"
+
+// ingestOptions returns the options to read FOLDER.
+func (p *publishRun) ingestOptions() (ingest.Options, error) {
+	m, err := ingest.ReadIgnoreFile(p.folder)
+	if err != nil {
+		return ingest.Options{}, err
+	}
+	for _, pattern := range p.exclude {
+		if err := m.Add(pattern); err != nil {
+			return ingest.Options{}, usageError{err}
+		}
+	}
+	own := []ingest.OwnFolder{{Path: p.storePath, What: "the store itself"}}
+	if dir, err := cacheDir(); err == nil {
+		own = append(own, ingest.OwnFolder{Path: filepath.Join(dir, statCacheDir), What: "where publish remembers what it has read"})
+	}
+	return ingest.Options{
+		Folders: []string{p.folder}, Ignore: m, Own: own,
+		OneFileSystem: p.oneFileSystem, Owner: p.owner, Xattrs: p.xattrs, Strict: p.strict, Checksum: p.checksum,
+		Pack: pack.Options{
+			Schemes: p.scheme.schemes(), NoSHA: p.noSHA, Created: p.started,
+			Clock: func() time.Duration { return time.Since(p.started) },
+		},
+		Progress: p.bar, Consequence: "nothing was published", Fault: p.fault,
+	}, nil
+}
+
+// source reads --from: SYMBOL[@AS_OF], or ver:HASH alone.
+func (p *publishRun) source() (target, error) {
+	if strings.HasPrefix(p.from, "ver:") {
+		at, err := names.ParseAsOf(p.from)
+		if err != nil {
+			return target{}, usageError{err}
+		}
+		return target{p.symbol, at}, nil
+	}
+	return parseTarget(p.from)
+}
+
+// runFolder publishes FOLDER. It creates store and catalog if they are missing.
+func (p *publishRun) runFolder(ctx context.Context, o publish.Options) error {
+	tmp := filepath.Join(p.storePath, "tmp")
+	if err := checkWritable(tmp); err != nil {
+		return err
+	}
+	keyed, err := dir.Open(p.storePath)
+	if err != nil {
+		return err
+	}
+	defer keyed.Close()
+	store := &pageCounter{Keyed: keyed}
+	if _, err = keyed.RemoveStray(strayAge); err == nil {
+		log := newNotes(p.cmd.ErrOrStderr(), p.cmd.CommandPath())
+		o.Writer, err = writer.Open(ctx, store, catalog.RecentPages(origin.Pages(store)), writer.Options{Logger: log})
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", p.storePath, err)
+	}
+	o.Store, o.Sink, o.Scratch = store, origin.Sink(store), scratchIn(tmp)
+	r, err := publish.Run(ctx, o, p.report)
+	if err == nil {
+		writeListing(ctx, keyed, nil, p.report.Note)
+	}
+	return p.finish(ctx, r, store.pages.Load(), err)
+}
+
+// runFrom publishes the tree of --from.
+func (p *publishRun) runFrom(ctx context.Context, o publish.Options) error {
+	w, err := openWriting(p.cmd, p.storePath)
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	o.Writer = w.Writer
+	r, err := publish.Run(ctx, o, p.report)
+	if err == nil {
+		writeListing(ctx, w.store, nil, p.report.Note)
+	}
+	return p.finish(ctx, r, 0, hinted(ctx, w.Catalog(), p.storePath, err))
+}
+
+// runDry runs publish without writing.
+func (p *publishRun) runDry(ctx context.Context, o publish.Options) error {
+	o.Scratch = scratchIn(os.TempDir())
+	store, err := dir.OpenReadOnly(p.storePath)
+	switch {
+	case err == nil:
+		defer store.Close()
+		o.Store = store
+		if o.Catalog, err = maybeCatalog(ctx, store); err != nil {
+			return fmt.Errorf("%s: %w", p.storePath, err)
+		}
+	case !errors.Is(err, iofs.ErrNotExist):
+		return err
+	}
+	r, err := publish.Run(ctx, o, p.report)
+	if err != nil {
+		return p.explained(ctx, err)
+	}
+	return p.report.finish(publishResult{Result: r, symbol: p.symbol, dry: true, listed: p.folder != "", took: time.Since(p.started)})
+}
+
+// maybeCatalog returns the catalog of a store, or nil.
+func maybeCatalog(ctx context.Context, store origin.Store) (*catalog.StoreCatalog, error) {
+	exists, err := catalog.Exists(ctx, store)
+	if err != nil || !exists {
+		return nil, err
+	}
+	return catalog.Open(ctx, store, catalog.RecentPages(origin.Pages(store)))
+}
+
+// scratchIn returns a function that creates temporary files in a folder.
+func scratchIn(folder string) func() (origin.Scratch, error) {
+	return func() (origin.Scratch, error) { return newScratch(folder) }
+}
+
+// finish prints the result, or returns the error in the words of the command.
+func (p *publishRun) finish(ctx context.Context, r publish.Result, pages int64, err error) error {
+	switch {
+	case errors.Is(err, writer.ErrSwept):
+		return fmt.Errorf("%w; publish once more", err)
+	case errors.As(err, new(*origin.LocalError)):
+		return fmt.Errorf("%s: %w", p.storePath, err)
+	case errors.Is(err, origin.ErrUnavailable):
+		return fmt.Errorf("%s: %v", p.storePath, err) //nolint:errorlint // it exists, and cannot be written
+	case err != nil:
+		return p.explained(ctx, err)
+	}
+	if r.Published {
+		p.report.notePrivate(p.storePath)
+	}
+	return p.report.finish(publishResult{Result: r, symbol: p.symbol, listed: p.folder != "", pages: pages, took: time.Since(p.started)})
+}
+
+// explained adds the next step to an error.
+func (p *publishRun) explained(ctx context.Context, err error) error {
+	var (
+		absent  *publish.AbsentError
+		missing *publish.MissingError
+	)
+	switch {
+	case errors.As(err, new(*catalog.NestedError)):
+		return usageError{fmt.Errorf("%w; publish to another symbol, or delete one of the two first (xetfs delete)", err)}
+	case errors.As(err, &absent):
+		return fmt.Errorf("--remove %w", absentPath(ctx, absent.Tree, absent.Path, absent.Err))
+	case errors.As(err, &missing):
+		return &damagedTree{text: fmt.Sprintf("%s@%d is the same, but %s of it is missing in %s, as %s; to store the content again: xetfs publish --checksum %s %s %s",
+			p.symbol, missing.Version.Number, ui.Plural(int64(len(missing.Missing)), "object"), p.storePath, filepath.Base(string(missing.Missing[0])),
+			ui.ShellWord(p.storePath), ui.ShellWord(p.symbol), ui.ShellWord(p.folder))}
+	}
+	return err
+}
+
+// A damagedTree describes damage of the newest version.
+type damagedTree struct{ text string }
+
+func (e *damagedTree) Error() string { return e.text }
+
+// Is makes it codec.ErrCorrupt.
+func (*damagedTree) Is(target error) bool { return target == codec.ErrCorrupt } //nolint:errorlint // see package errors
 
 // A pageCounter is a store that counts the index pages that are written.
 type pageCounter struct {
@@ -73,206 +266,4 @@ func (s *pageCounter) PutIfAbsent(ctx context.Context, k names.Key, value []byte
 		s.pages.Add(1)
 	}
 	return tag, err
-}
-
-func (p *publishing) run(ctx context.Context) error {
-	if p.folder != "" {
-		var err error
-		if p.ignore, err = p.patterns(); err != nil {
-			return err
-		}
-	}
-	switch {
-	case p.dryRun:
-		return p.runDry(ctx)
-	case p.from != "":
-		return p.runFrom(ctx)
-	}
-	publisher, err := p.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer p.close()
-	r, err := p.publishFolder(ctx, publisher)
-	if err == nil {
-		writeListing(ctx, p.store.Keyed, nil, p.report.Note)
-	}
-	r.pages = p.store.pages.Load()
-	return p.finish(r, err)
-}
-
-// nestedUsage is the usage error for a NestedError.
-func nestedUsage(err error) error {
-	return usageError{fmt.Errorf("%w; publish to another symbol, or delete one of the two first (xetfs delete)", err)}
-}
-
-// finish reports what came out.
-func (p *publishing) finish(r publishResult, err error) error {
-	switch {
-	case errors.As(err, new(*catalog.NestedError)):
-		return nestedUsage(err)
-	case errors.Is(err, writer.ErrSwept):
-		return fmt.Errorf("%w; publish once more", err)
-	case errors.As(err, new(*origin.LocalError)):
-		return fmt.Errorf("%s: %w", p.storePath, err)
-	case errors.Is(err, origin.ErrUnavailable):
-		return fmt.Errorf("%s: %v", p.storePath, err) //nolint:errorlint // it is there, and cannot be written
-	case err != nil:
-		return err
-	}
-	if r.published {
-		p.report.notePrivate(p.storePath)
-	}
-	r.symbol, r.took = p.symbol, time.Since(p.started)
-	return p.report.finish(r)
-}
-
-// open opens the store, and makes a catalog in it if there is none.
-func (p *publishing) open(ctx context.Context) (*writer.Writer, error) {
-	p.scratch = filepath.Join(p.storePath, "tmp")
-	if err := checkWritable(p.scratch); err != nil {
-		return nil, err
-	}
-	keyed, err := dir.Open(p.storePath)
-	if err != nil {
-		return nil, err
-	}
-	p.store = &pageCounter{Keyed: keyed}
-	if _, err = keyed.RemoveStray(strayAge); err == nil {
-		log := newNotes(p.cmd.ErrOrStderr(), p.cmd.CommandPath())
-		var publisher *writer.Writer
-		if publisher, err = writer.Open(ctx, p.store, catalog.RecentPages(origin.Pages(p.store)), writer.Options{Logger: log}); err == nil {
-			return publisher, nil
-		}
-	}
-	keyed.Close()
-	return nil, fmt.Errorf("%s: %w", p.storePath, err)
-}
-
-func (p *publishing) close() {
-	if p.known != nil {
-		_ = p.known.Close()
-	}
-	p.store.Close()
-}
-
-// begin begins a publish. What the store holds is looked at only afterwards.
-func (p *publishing) begin(ctx context.Context, publisher *writer.Writer) (*writer.Session, error) {
-	return publisher.Begin(ctx, p.symbol, writer.PublishOptions{
-		IfVersion: p.ifVersion.number, Writer: publishWriter(), Message: p.message, Labels: p.labels,
-		Verify: p.checksum,
-	})
-}
-
-// publishFolder publishes FOLDER.
-func (p *publishing) publishFolder(ctx context.Context, publisher *writer.Writer) (publishResult, error) {
-	b, err := p.begin(ctx, publisher)
-	if err != nil {
-		return publishResult{}, err
-	}
-	settings := publisher.Catalog().Settings()
-	old, update := p.openStatCache(settings.ID)
-	defer old.Close()
-	defer update.Close()
-	if p.folder != "" {
-		if err := p.openIngest(ctx, b, old, update); err != nil {
-			return publishResult{}, err
-		}
-	}
-	r := publishResult{before: b.Head(), published: true, listed: p.folder != ""}
-	r.row, err = p.publishTree(ctx, publisher, b)
-	switch {
-	case errors.Is(err, writer.ErrSame):
-		r.row, r.published = *r.before, false
-		if err := p.checkUnchanged(ctx, b); err != nil {
-			return publishResult{}, err
-		}
-	case err != nil && p.in != nil && p.in.Err() != nil:
-		return publishResult{}, p.in.Err() // of FOLDER: it has nothing to do with the symbol
-	case err != nil:
-		return publishResult{}, err
-	}
-	if err := update.Replace(); err != nil {
-		p.report.Note(fmt.Sprintf("all files will be read next time: %v", ui.Reason(err)))
-	}
-	if p.in != nil {
-		r.stats, r.excluded = p.in.Stats(), p.in.Excluded()
-	}
-	return r, p.compare(ctx, publisher.Catalog(), &r)
-}
-
-// checkUnchanged returns an error if content of a tree that was not read does not exist in the
-// store any more.
-func (p *publishing) checkUnchanged(ctx context.Context, b *writer.Session) error {
-	if p.in == nil {
-		return nil
-	}
-	missing, err := b.Missing(ctx, p.in.Shards())
-	if err != nil || len(missing) == 0 {
-		return err
-	}
-	return &damagedTree{text: fmt.Sprintf("%s@%d is the same, but %s of it is missing in %s, as %s; to store the content again: xetfs publish --checksum %s %s %s",
-		p.symbol, b.Head().Number, ui.Plural(int64(len(missing)), "object"), p.storePath, filepath.Base(string(missing[0])),
-		ui.ShellWord(p.storePath), ui.ShellWord(p.symbol), ui.ShellWord(p.folder))}
-}
-
-// A damagedTree is damage of the newest version, which publish found.
-type damagedTree struct{ text string }
-
-func (e *damagedTree) Error() string { return e.text }
-
-// Is makes it codec.ErrCorrupt.
-func (*damagedTree) Is(target error) bool { return target == codec.ErrCorrupt } //nolint:errorlint // as package errors asks for it
-
-// publishTree publishes the whole tree, or what is new in it. It is catalog.ErrSame if nothing is.
-func (p *publishing) publishTree(ctx context.Context, publisher *writer.Writer, b *writer.Session) (names.Row, error) {
-	c, head := publisher.Catalog(), b.Head()
-	hide := p.show(ctx, head)
-	defer hide()
-	if !p.update {
-		entries := p.in.Entries(ctx)
-		if p.force {
-			return b.Replace(ctx, entries)
-		}
-		return b.ReplaceChanged(ctx, entries)
-	}
-	var tree catalog.Tree
-	if head != nil {
-		var err error
-		if tree, err = c.OpenRow(ctx, p.symbol, *head); err != nil {
-			return names.Row{}, err
-		}
-	} else if len(p.remove) > 0 {
-		return names.Row{}, p.nothingToRemove()
-	}
-	changes, err := p.changes(ctx, tree)
-	switch {
-	case err != nil:
-		return names.Row{}, err
-	case len(changes) == 0 && !p.force:
-		return names.Row{}, writer.ErrSame
-	}
-	return b.Update(ctx, changes)
-}
-
-func (p *publishing) nothingToRemove() error {
-	return fmt.Errorf("%s has no version that --remove could take something from: %w", p.symbol, iofs.ErrNotExist)
-}
-
-// compare counts the differences to the version before, which costs as much as there are.
-func (p *publishing) compare(ctx context.Context, c *catalog.StoreCatalog, r *publishResult) error {
-	switch {
-	case !r.published:
-		return nil
-	case r.before == nil:
-		r.diff.added = r.row.Entries
-		return nil
-	}
-	for change, err := range c.Changes(ctx, *r.before, r.row) {
-		if err != nil {
-			return fmt.Errorf("version %d is published; what has changed is not known: %w", r.row.Number, err)
-		}
-		r.diff.count(change)
-	}
-	return nil
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/publish"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
@@ -40,7 +41,7 @@ type publishAnswer struct {
 	Skipped        []ui.Skipped
 }
 
-func publish(t *testing.T, ctx context.Context, args ...string) publishAnswer {
+func publishJSON(t *testing.T, ctx context.Context, args ...string) publishAnswer {
 	t.Helper()
 	var r publishAnswer
 	r.status, r.stderr = runJSON(t, ctx, &r, append([]string{"publish", "--json"}, args...)...)
@@ -50,7 +51,7 @@ func publish(t *testing.T, ctx context.Context, args ...string) publishAnswer {
 // mustPublish is publish that must succeed.
 func mustPublish(t *testing.T, args ...string) publishAnswer {
 	t.Helper()
-	r := publish(t, t.Context(), args...)
+	r := publishJSON(t, t.Context(), args...)
 	if r.status != exitGood {
 		t.Fatalf("publish %q: status %d, %s", args, r.status, r.stderr)
 	}
@@ -260,7 +261,7 @@ func TestS05_PublishFileThatChanges(t *testing.T) {
 				stop := changeAllTheTime(path, tt.change)
 				defer stop()
 				for range 3 {
-					r := publish(t, t.Context(), store, "x", in)
+					r := publishJSON(t, t.Context(), store, "x", in)
 					if !isIncomplete(r.status, r.Skipped, path) {
 						t.Fatalf("status %d, skipped %+v, %s", r.status, r.Skipped, r.stderr)
 					}
@@ -308,7 +309,7 @@ func TestS05_PublishSocket(t *testing.T) {
 // Whose pages or shards were swept meanwhile is told in one line that doing it again helps.
 func TestPublishSwept(t *testing.T) {
 	swept := fmt.Errorf("x: tindex/ab/abc: %w", writer.ErrSwept)
-	err := new(publishing).finish(publishResult{}, swept)
+	err := new(publishRun).finish(t.Context(), publish.Result{}, 0, swept)
 	const want = "x: tindex/ab/abc: a sweep has deleted what was to be used again; publish once more"
 	if err == nil || err.Error() != want || exitStatus(t.Context(), err) != exitBeaten {
 		t.Errorf("status %d, %v, want %q", exitStatus(t.Context(), err), err, want)
@@ -326,7 +327,7 @@ func TestO31_PublishersAtOnce(t *testing.T) {
 		running.Go(func() {
 			for i := range times {
 				writeFile(t, filepath.Join(in, fmt.Sprint(n)), bytes.Repeat([]byte{byte(n), byte(i)}, 5000))
-				r := publish(t, t.Context(), "--update", store, "x", in)
+				r := publishJSON(t, t.Context(), "--update", store, "x", in)
 				if r.status != exitGood || !r.Published {
 					t.Errorf("publisher %d: %+v", n, r)
 				}
@@ -358,7 +359,7 @@ func TestPublishInterrupted(t *testing.T) {
 	writeFile(t, filepath.Join(in, "large"), noise)
 	for i := range 12 {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i*8)*time.Millisecond)
-		r := publish(t, ctx, store, "x", in)
+		r := publishJSON(t, ctx, store, "x", in)
 		cancel()
 		if r.status != exitGood && (r.status != exitInterrupted || r.stderr != "xetfs publish: interrupted\n") {
 			t.Errorf("status %d, %s", r.status, r.stderr)
@@ -460,7 +461,7 @@ func TestPublishCannotWrite(t *testing.T) {
 	store := filepath.Join(disk, "store")
 	step := func(status int, line string) {
 		t.Helper()
-		r := publish(t, t.Context(), store, "x", in)
+		r := publishJSON(t, t.Context(), store, "x", in)
 		checkEnd(t, r.status, r.stderr, status, line)
 	}
 	step(exitFailed, "no space left on device")

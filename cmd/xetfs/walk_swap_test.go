@@ -46,7 +46,7 @@ func TestS32_ExchangedFolders(t *testing.T) {
 			}
 		}
 		store := t.TempDir()
-		if r := publish(t, t.Context(), store, "x", in); r.status != exitGood && r.status != exitIncomplete {
+		if r := publishJSON(t, t.Context(), store, "x", in); r.status != exitGood && r.status != exitIncomplete {
 			t.Fatalf("status %d, %s", r.status, r.stderr)
 		}
 		for path, e := range treeOf(t, store, "x") {

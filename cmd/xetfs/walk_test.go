@@ -144,7 +144,7 @@ func TestS31_PublishMachineErrors(t *testing.T) {
 		store := t.TempDir()
 		cmd := newPublish()
 		_, errOut := withOutput(t, cmd)
-		p := newPublishing(cmd, publishOptions{storePath: store, symbol: "x", folder: in, xattrs: true, scheme: schemeAuto})
+		p := newPublishRun(cmd, publishOptions{storePath: store, symbol: "x", folder: in, xattrs: true, scheme: schemeAuto})
 		p.fault = f.fault
 		err := p.run(t.Context())
 		status := exitStatus(t.Context(), err)
@@ -171,7 +171,7 @@ func TestS31_LostXattrs(t *testing.T) {
 	}
 	cmd := newPublish()
 	out, errOut := withOutput(t, cmd)
-	p := newPublishing(cmd, publishOptions{storePath: store, symbol: "x", folder: in, xattrs: true, scheme: schemeAuto})
+	p := newPublishRun(cmd, publishOptions{storePath: store, symbol: "x", folder: in, xattrs: true, scheme: schemeAuto})
 	p.fault = func(call string) error {
 		if call == "lgetxattr" {
 			return unix.EACCES

@@ -14,6 +14,6 @@
 //	names      stat, read  chunks     waits for          in the order of keys
 //	           small files            shards
 //
-// A caller replaces no folder by a link unnoticed: each name is opened below its open folder.
-// An error of this machine ends the Ingest. An error of one file skips the file.
+// Each name is opened relative to its open folder, so a folder that becomes a link leads
+// nowhere. An error of this machine ends the Ingest. An error of one file skips the file.
 package ingest

@@ -1,10 +1,9 @@
-package main
+package publish
 
 import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	iofs "io/fs"
 	"iter"
 	"path"
@@ -15,15 +14,14 @@ import (
 	"github.com/xetfs/xetfs/fs/catalog"
 )
 
-// changes returns how the newest tree, if there is one, differs from what --update makes
-// of it, in the order of keys: what is in FOLDER and not the same there, and what
-// --remove names. Only that is kept in memory.
-func (p *publishing) changes(ctx context.Context, tree catalog.Tree) ([]page.Change, error) {
+// changes returns the changes of tree in the order of keys: entries of the folder that differ,
+// and removed paths. Only changes need memory. A nil tree is empty.
+func (p *publishRun) changes(ctx context.Context, tree catalog.Tree) ([]page.Change, error) {
 	var changes []page.Change
-	for _, path := range p.remove {
+	for _, path := range p.o.Remove {
 		old, err := tree.Lookup(ctx, path)
 		if err != nil {
-			return nil, fmt.Errorf("--remove %w", absentPath(ctx, tree, path, err))
+			return nil, &AbsentError{tree, path, err}
 		}
 		changes = append(changes, page.Change{Old: &old})
 	}
@@ -54,11 +52,11 @@ func (p *publishing) changes(ctx context.Context, tree catalog.Tree) ([]page.Cha
 	}), nil
 }
 
-// notRemoved refuses to remove what FOLDER has.
-func (p *publishing) notRemoved(path string) error {
-	for _, gone := range p.remove {
+// notRemoved refuses to remove an entry of the folder.
+func (p *publishRun) notRemoved(path string) error {
+	for _, gone := range p.o.Remove {
 		if path == gone || strings.HasPrefix(path, gone+"/") {
-			return usageError{fmt.Errorf("--remove %s: it is in %s, too; shall it stay or go?", gone, p.folder)}
+			return &removeConflict{gone, p.o.Ingest.Folders[0]}
 		}
 	}
 	return nil
@@ -67,14 +65,14 @@ func (p *publishing) notRemoved(path string) error {
 // An overlay compares entries in the order of keys with what a tree has. The entries of
 // one folder come together, so it reads one folder of the tree at a time.
 type overlay struct {
-	tree catalog.Tree // nil: it has nothing
+	tree catalog.Tree // nil: an empty one
 	dir  string
 	next func() (page.Entry, error, bool) // entries of dir; nil: not begun
 	stop func()
 	old  *page.Entry // the next of them; nil: there are no more
 }
 
-// over returns the change that e means; nil for none.
+// over returns the change to e, or nil.
 func (o *overlay) over(ctx context.Context, e page.Entry) (*page.Change, error) {
 	old, err := o.find(ctx, e.Path)
 	switch {
@@ -86,11 +84,11 @@ func (o *overlay) over(ctx context.Context, e page.Entry) (*page.Change, error) 
 	return &page.Change{Old: old, New: &e}, nil
 }
 
-// find returns what the tree has at a path; nil for nothing.
+// find returns the entry of the tree at a path, or nil.
 func (o *overlay) find(ctx context.Context, name string) (*page.Entry, error) {
 	switch {
 	case o.tree == nil:
-		return nil, nil //nolint:nilnil // it is not there
+		return nil, nil //nolint:nilnil // absent
 	case name == "":
 		e, err := o.tree.Lookup(ctx, "")
 		return &e, err
@@ -110,7 +108,7 @@ func (o *overlay) find(ctx context.Context, name string) (*page.Entry, error) {
 		}
 	}
 	if o.old == nil || o.old.Path != name {
-		return nil, nil //nolint:nilnil // it is not there
+		return nil, nil //nolint:nilnil // absent
 	}
 	return o.old, nil
 }
@@ -120,7 +118,7 @@ func (o *overlay) advance() error {
 	o.old = nil
 	switch {
 	case !ok || errors.Is(err, iofs.ErrNotExist):
-		return nil // there is no such folder, or it ends
+		return nil // a missing folder, or the end
 	case err != nil:
 		return err
 	}
@@ -135,10 +133,10 @@ func (o *overlay) close() {
 	}
 }
 
-// sameEntry says whether two entries are the same to a reader: where the content is
-// described does not count.
+// sameEntry reports whether two entries are the same to a reader. The place of the File Info
+// block does not count.
 func sameEntry(a, b *page.Entry) bool {
-	one := *a
-	one.ID.Shard, one.ID.Block = b.ID.Shard, b.ID.Block
-	return one.Equal(b)
+	c := *a
+	c.ID.Shard, c.ID.Block = b.ID.Shard, b.ID.Block
+	return c.Equal(b)
 }

@@ -1,4 +1,4 @@
-package main
+package publish
 
 import (
 	"testing"
@@ -9,7 +9,7 @@ import (
 	"github.com/xetfs/xetfs/fs/catalog/bare"
 )
 
-// plainTree hides everything that is not in catalog.Tree.
+// plainTree hides methods outside catalog.Tree.
 type plainTree struct{ catalog.Tree }
 
 // Each tree yields all its entries. A comparison used to count every entry as new where a tree
@@ -30,8 +30,8 @@ func TestCompareTreesOfEveryKind(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tree := range []catalog.Tree{tree, plainTree{tree}} {
-		var d treeDiff
-		if err := compareTrees(tree.All(t.Context(), ""), tree.All(t.Context(), ""), &d); err != nil || d != (treeDiff{}) {
+		var d Diff
+		if err := compareTrees(tree.All(t.Context(), ""), tree.All(t.Context(), ""), &d); err != nil || d != (Diff{}) {
 			t.Errorf("%T compared with itself: %+v, %v", tree, d, err)
 		}
 		n := 0
