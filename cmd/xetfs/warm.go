@@ -167,6 +167,9 @@ func (s *source) warmPaths(ctx context.Context, tree catalog.Tree, args []string
 		if err != nil {
 			return nil, 0, err
 		}
+		if _, err := tree.Lookup(ctx, p); err != nil {
+			return nil, 0, absentPath(ctx, tree, p, err)
+		}
 		paths = append(paths, p)
 	}
 	switch {
