@@ -32,83 +32,83 @@ func newFollower(s *source, f *filesystem) *follower {
 }
 
 // poll polls all volumes of the mount once. It closes symbols without a node in the kernel.
-func (w *follower) poll(ctx context.Context) {
-	root := w.files.root
-	if !w.checkStore(ctx) {
+func (fo *follower) poll(ctx context.Context) {
+	root := fo.files.root
+	if !fo.checkStore(ctx) {
 		return
 	}
 	in, ok := root.nested.(*symbols)
 	if !ok {
-		w.pollVolume(ctx, root)
+		fo.pollVolume(ctx, root)
 		return
 	}
-	w.pollSymbols(ctx, root)
+	fo.pollSymbols(ctx, root)
 	for _, v := range in.all() {
-		if _, known := w.files.nodes.find(v.rootID()); !known {
+		if _, known := fo.files.nodes.find(v.rootID()); !known {
 			in.forget(v)
-			delete(w.logged, v.symbol)
+			delete(fo.logged, v.symbol)
 			continue
 		}
-		w.pollVolume(ctx, v.volume)
+		fo.pollVolume(ctx, v.volume)
 	}
 }
 
 // checkStore reports whether the store is still that of the catalog and has some symbols.
 // Otherwise the mount stays as it is.
-func (w *follower) checkStore(stop context.Context, symbols ...string) bool {
-	c, ok := w.catalog.(catalog.Checker)
+func (fo *follower) checkStore(stop context.Context, symbols ...string) bool {
+	c, ok := fo.catalog.(catalog.Checker)
 	if !ok {
 		return true
 	}
-	ctx, cancel := context.WithTimeout(stop, w.limit)
+	ctx, cancel := context.WithTimeout(stop, fo.limit)
 	defer cancel()
 	err := c.Check(ctx, symbols...)
-	w.storeAbsent = err != nil
+	fo.storeAbsent = err != nil
 	var gone *catalog.StoreError
 	switch {
 	case stop.Err() != nil:
 		return false
 	case errors.As(err, &gone):
-		w.warnStoreGone(gone)
+		fo.warnStoreGone(gone)
 	case err != nil:
-		w.warn(w.files.root, "the store cannot be read; the mount keeps its version", "follow_failed", err)
-	case w.storeErr != "" && len(symbols) == 0:
-		w.storeErr, w.storeMoved = "", true
-		w.log.Info("the store has returned", "event", "store_back")
+		fo.warn(fo.files.root, "the store cannot be read; the mount keeps its version", "follow_failed", err)
+	case fo.storeErr != "" && len(symbols) == 0:
+		fo.storeErr, fo.storeMoved = "", true
+		fo.log.Info("the store has returned", "event", "store_back")
 	}
 	return err == nil
 }
 
 // pollVolume switches the volume of a symbol to its current version.
-func (w *follower) pollVolume(stop context.Context, v *volume) {
-	ctx, cancel := context.WithTimeout(stop, w.limit)
+func (fo *follower) pollVolume(stop context.Context, v *volume) {
+	ctx, cancel := context.WithTimeout(stop, fo.limit)
 	defer cancel()
 	old := v.current.Load()
-	row, err := w.row(ctx, v.symbol)
+	row, err := fo.row(ctx, v.symbol)
 	if err == nil && row.Root == old.row.Root && row.Number == old.row.Number {
-		delete(w.logged, v.symbol)
+		delete(fo.logged, v.symbol)
 		return
 	}
 	var t catalog.Tree
 	if err == nil {
-		t, err = w.open(ctx, v.symbol, row)
+		t, err = fo.open(ctx, v.symbol, row)
 	}
 	switch {
 	case stop.Err() != nil:
 	case isGone(err):
-		w.warn(v, "the mounted version was deleted; it remains readable while its data exists", "version_deleted", err)
+		fo.warn(v, "the mounted version was deleted; it remains readable while its data exists", "version_deleted", err)
 	case err != nil:
-		w.warn(v, "the newest version cannot be read; the mount keeps its version", "follow_failed", err)
+		fo.warn(v, "the newest version cannot be read; the mount keeps its version", "follow_failed", err)
 	default:
-		delete(w.logged, v.symbol)
-		w.switchTo(ctx, stop, v, t)
+		delete(fo.logged, v.symbol)
+		fo.switchTo(ctx, stop, v, t)
 	}
 }
 
 // open opens a version and reads its first entry. The mount does not switch to an unreadable
 // version.
-func (w *follower) open(ctx context.Context, symbol string, row names.Row) (catalog.Tree, error) {
-	t, err := w.versioned.OpenRow(ctx, symbol, row)
+func (fo *follower) open(ctx context.Context, symbol string, row names.Row) (catalog.Tree, error) {
+	t, err := fo.versioned.OpenRow(ctx, symbol, row)
 	if err != nil {
 		return nil, err
 	}
@@ -125,34 +125,34 @@ func (w *follower) open(ctx context.Context, symbol string, row names.Row) (cata
 // switchTo switches a volume to another tree and invalidates the differences. Open files and
 // directories keep their version. The search for differences ends with ctx; by then most cached
 // names have expired.
-func (w *follower) switchTo(ctx, stop context.Context, v *volume, t catalog.Tree) {
-	old, now := w.swapTree(v, t)
+func (fo *follower) switchTo(ctx, stop context.Context, v *volume, t catalog.Tree) {
+	old, now := fo.swapTree(v, t)
 	defer v.switching.Store(false)
-	w.log.Info("switched to another version", "event", "version_switched", "symbol", v.symbol,
+	fo.log.Info("switched to another version", "event", "version_switched", "symbol", v.symbol,
 		"from", old.row.Number, "to", now.row.Number, "published", now.row.Time)
 	if now.row.Number < old.row.Number {
-		w.log.Warn("the mounted version was deleted", "event", "version_deleted", "symbol", v.symbol,
+		fo.log.Warn("the mounted version was deleted", "event", "version_deleted", "symbol", v.symbol,
 			"version", old.row.Number, "published", old.row.Time)
 	}
-	changes := w.versioned.Changes(ctx, old.row, now.row)
-	err := w.files.invalidate(ctx, v, identified(v, changes))
+	changes := fo.versioned.Changes(ctx, old.row, now.row)
+	err := fo.files.invalidate(ctx, v, identified(v, changes))
 	if err != nil {
-		w.log.Debug("the changes are unknown; all cached names are invalidated", "symbol", v.symbol, "err", err)
-		err = w.files.invalidateAll(stop, v)
+		fo.log.Debug("the changes are unknown; all cached names are invalidated", "symbol", v.symbol, "err", err)
+		err = fo.files.invalidateAll(stop, v)
 	}
 	if err != nil {
-		w.log.Debug("the changes were not invalidated", "symbol", v.symbol, "err", err)
+		fo.log.Debug("the changes were not invalidated", "symbol", v.symbol, "err", err)
 	}
 }
 
 // swapTree makes t the tree of v. From now on the kernel caches no listing of the old tree.
-func (w *follower) swapTree(v *volume, t shownTree) (old, now *version) {
+func (fo *follower) swapTree(v *volume, t shownTree) (old, now *version) {
 	v.switching.Store(true)
 	old = v.current.Load()
 	now = v.setTree(t)
-	for _, h := range w.files.dirs.all() {
+	for _, h := range fo.files.dirs.all() {
 		if h.ver.vol == v && h.ver != now {
-			w.files.stale.mark(h)
+			fo.files.stale.mark(h)
 		}
 	}
 	return old, now
@@ -177,59 +177,59 @@ func identified(v *volume, changes iter.Seq2[page.Change, error]) iter.Seq2[diff
 }
 
 // pollSymbols adds new symbols and removes deleted ones.
-func (w *follower) pollSymbols(ctx context.Context, root *volume) {
-	ctx, cancel := context.WithTimeout(ctx, w.limit)
+func (fo *follower) pollSymbols(ctx context.Context, root *volume) {
+	ctx, cancel := context.WithTimeout(ctx, fo.limit)
 	defer cancel()
-	list, err := w.list(ctx)
+	list, err := fo.list(ctx)
 	if err != nil {
 		// A store that is being deleted may lose its list before its settings. The next poll
 		// reports that store as gone, so only a second failure is a problem of the list.
-		if w.unlisted {
-			w.warn(root, "symbols cannot be listed; the mount keeps its symbols", "follow_failed", err)
+		if fo.unlisted {
+			fo.warn(root, "symbols cannot be listed; the mount keeps its symbols", "follow_failed", err)
 		}
-		w.unlisted = true
+		fo.unlisted = true
 		return
 	}
-	w.unlisted = false
-	delete(w.logged, "")
+	fo.unlisted = false
+	delete(fo.logged, "")
 	old := root.current.Load().tree.(*symbolTree)
 	if slices.Equal(list, old.list) {
 		return
 	}
 	lost := slices.DeleteFunc(slices.Clone(old.list), func(s string) bool { _, found := slices.BinarySearch(list, s); return found })
-	if !w.checkStore(ctx, lost...) { // the store may be in the middle of its deletion
+	if !fo.checkStore(ctx, lost...) { // the store may be in the middle of its deletion
 		return
 	}
-	now := w.symbolTree(list, old)
-	w.swapTree(root, now)
+	now := fo.symbolTree(list, old)
+	fo.swapTree(root, now)
 	defer root.switching.Store(false)
-	if err := w.files.invalidate(ctx, root, old.differences(root, now)); err != nil {
-		w.log.Debug("the changed symbols were not invalidated", "err", err)
+	if err := fo.files.invalidate(ctx, root, old.differences(root, now)); err != nil {
+		fo.log.Debug("the changed symbols were not invalidated", "err", err)
 	}
 }
 
 // warnStoreGone warns of an unusable store, once per reason.
-func (w *follower) warnStoreGone(gone *catalog.StoreError) {
-	if w.storeErr == gone.Error() {
+func (fo *follower) warnStoreGone(gone *catalog.StoreError) {
+	if fo.storeErr == gone.Error() {
 		return
 	}
-	w.storeErr = gone.Error()
-	w.log.Warn("the store cannot be used; the mount keeps its version", "event", "store_gone", "id", gone.ID, "found", gone.Found, "err", gone)
+	fo.storeErr = gone.Error()
+	fo.log.Warn("the store cannot be used; the mount keeps its version", "event", "store_gone", "id", gone.ID, "found", gone.Found, "err", gone)
 }
 
 // warn warns of a problem, once. The line has the current version of v. A store that was lost
 // during a poll is no problem of a version.
-func (w *follower) warn(v *volume, message, event string, err error) {
+func (fo *follower) warn(v *volume, message, event string, err error) {
 	if gone := (*catalog.StoreError)(nil); errors.As(err, &gone) {
-		w.warnStoreGone(gone)
+		fo.warnStoreGone(gone)
 		return
 	}
 	text := event + err.Error()
-	if w.logged[v.symbol] == text {
+	if fo.logged[v.symbol] == text {
 		return
 	}
-	w.logged[v.symbol] = text
-	log := w.log.With("event", event)
+	fo.logged[v.symbol] = text
+	log := fo.log.With("event", event)
 	if row := v.current.Load().row; v.symbol != "" {
 		log = log.With("symbol", v.symbol, "version", row.Number, "published", row.Time)
 	}
@@ -246,36 +246,36 @@ const absentPoll = 5 * time.Second
 // run polls until ctx ends: by the clock, and after each change if the catalog reports changes.
 // It polls without delay for the first change of a burst, and after a pause for all others. By
 // the clock it also retries to watch a catalog.
-func (w *follower) run(ctx context.Context) {
-	tick := time.NewTicker(w.follow)
+func (fo *follower) run(ctx context.Context) {
+	tick := time.NewTicker(fo.follow)
 	defer tick.Stop()
-	interval := w.follow
-	changed, unwatch := w.watch(ctx)
+	interval := fo.follow
+	changed, unwatch := fo.watch(ctx)
 	defer func() { unwatch() }()
 	if changed != nil {
-		w.poll(ctx) // changes since the mount began
+		fo.poll(ctx) // changes since the mount began
 	}
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
 			continue
 		case <-tick.C:
-			if changed == nil || w.storeMoved {
+			if changed == nil || fo.storeMoved {
 				unwatch()
-				w.storeMoved = false
-				changed, unwatch = w.watch(ctx)
+				fo.storeMoved = false
+				changed, unwatch = fo.watch(ctx)
 			}
 		case _, ok := <-changed:
 			if !ok {
 				changed = nil
 				continue
 			}
-			w.poll(ctx)
-			_ = catalog.Sleep(ctx, w.followPause) // an end of ctx ends the loop
+			fo.poll(ctx)
+			_ = catalog.Sleep(ctx, fo.followPause) // an end of ctx ends the loop
 			unsignal(changed)
 		}
-		w.poll(ctx)
-		if next := w.interval(); next != interval {
+		fo.poll(ctx)
+		if next := fo.interval(); next != interval {
 			interval = next
 			tick.Reset(next)
 		}
@@ -283,24 +283,24 @@ func (w *follower) run(ctx context.Context) {
 }
 
 // interval returns the time between two polls by the clock.
-func (w *follower) interval() time.Duration {
-	if w.storeAbsent || w.storeMoved {
-		return min(w.follow, absentPoll)
+func (fo *follower) interval() time.Duration {
+	if fo.storeAbsent || fo.storeMoved {
+		return min(fo.follow, absentPoll)
 	}
-	return w.follow
+	return fo.follow
 }
 
 // watch returns a channel of changes, and a function that ends the watch. The channel is nil if
 // the catalog cannot be watched; the reason is logged once.
-func (w *follower) watch(ctx context.Context) (<-chan struct{}, func()) {
-	c, ok := w.catalog.(catalog.Watcher)
+func (fo *follower) watch(ctx context.Context) (<-chan struct{}, func()) {
+	c, ok := fo.catalog.(catalog.Watcher)
 	if !ok || ctx.Err() != nil {
 		return nil, func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	changed, err := c.Watch(ctx)
 	if err == nil {
-		w.watchErr = ""
+		fo.watchErr = ""
 		return changed, func() {
 			cancel()
 			for range changed { //nolint:revive // it is closed then
@@ -308,9 +308,9 @@ func (w *follower) watch(ctx context.Context) (<-chan struct{}, func()) {
 		}
 	}
 	cancel()
-	if text := err.Error(); w.watchErr != text {
-		w.watchErr = text
-		w.log.Debug("the catalog cannot be watched; it is polled by the clock alone", "each", w.follow, "err", err)
+	if text := err.Error(); fo.watchErr != text {
+		fo.watchErr = text
+		fo.log.Debug("the catalog cannot be watched; it is polled by the clock alone", "each", fo.follow, "err", err)
 	}
 	return nil, func() {}
 }

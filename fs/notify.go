@@ -26,19 +26,19 @@ type cancelableNotifier struct {
 }
 
 // EntryNotify implements notifier.
-func (u cancelableNotifier) EntryNotify(dir uint64, name string) fuse.Status {
-	if u.ctx.Err() != nil {
+func (c cancelableNotifier) EntryNotify(dir uint64, name string) fuse.Status {
+	if c.ctx.Err() != nil {
 		return fuse.Status(syscall.ECANCELED)
 	}
-	return u.notifier.EntryNotify(dir, name)
+	return c.notifier.EntryNotify(dir, name)
 }
 
 // InodeNotify implements notifier.
-func (u cancelableNotifier) InodeNotify(ino uint64, off, length int64) fuse.Status {
-	if u.ctx.Err() != nil {
+func (c cancelableNotifier) InodeNotify(ino uint64, off, length int64) fuse.Status {
+	if c.ctx.Err() != nil {
 		return fuse.Status(syscall.ECANCELED)
 	}
-	return u.notifier.InodeNotify(ino, off, length)
+	return c.notifier.InodeNotify(ino, off, length)
 }
 
 // A difference is a name whose identity differs between two versions of a volume.

@@ -176,11 +176,11 @@ type backingReader struct {
 
 // ReadAt serves readers that bypass the page cache. It reads from the origin what the backing
 // file cannot deliver.
-func (s backingReader) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
-	if n, _ := s.backing.ReadAt(p, off); n == len(p) {
+func (b backingReader) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
+	if n, _ := b.backing.ReadAt(p, off); n == len(p) {
 		return n, nil
 	}
-	r, _, err := s.engine.open(ctx, s.id)
+	r, _, err := b.engine.open(ctx, b.id)
 	if err != nil {
 		return 0, err
 	}
@@ -188,7 +188,7 @@ func (s backingReader) ReadAt(ctx context.Context, p []byte, off int64) (int, er
 	return r.ReadAt(ctx, p, off)
 }
 
-func (s backingReader) Close() error { return nil }
+func (b backingReader) Close() error { return nil }
 
 // minSplice is the shortest spliced read. Copying is faster for shorter ones.
 const minSplice = 64 << 10

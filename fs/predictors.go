@@ -39,16 +39,16 @@ type statPredictors struct {
 
 // wantsAttrs records a listing, and reports whether the thread gets attributes. A thread without
 // a number always does.
-func (w *statPredictors) wantsAttrs(thread uint32) bool {
+func (sp *statPredictors) wantsAttrs(thread uint32) bool {
 	if thread == 0 {
 		return true
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
 	now := time.Now()
-	known := w.list[thread]
+	known := sp.list[thread]
 	if known == nil || now.Sub(known.last) > predictorAge {
-		known = w.addLocked(thread, now)
+		known = sp.addLocked(thread, now)
 	}
 	known.last = now
 	if known.stats {
@@ -58,35 +58,35 @@ func (w *statPredictors) wantsAttrs(thread uint32) bool {
 }
 
 // attrsSent counts files with attributes.
-func (w *statPredictors) attrsSent(thread uint32, files int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if known := w.list[thread]; known != nil {
+func (sp *statPredictors) attrsSent(thread uint32, files int) {
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	if known := sp.list[thread]; known != nil {
 		known.ignored += files
 	}
 }
 
-func (w *statPredictors) addLocked(thread uint32, now time.Time) *statPredictor {
-	if w.list == nil {
-		w.list = make(map[uint32]*statPredictor)
+func (sp *statPredictors) addLocked(thread uint32, now time.Time) *statPredictor {
+	if sp.list == nil {
+		sp.list = make(map[uint32]*statPredictor)
 	}
-	if len(w.list) >= maxPredictors {
-		for other, known := range w.list {
-			if len(w.list) >= maxPredictors || now.Sub(known.last) > predictorAge {
-				delete(w.list, other)
+	if len(sp.list) >= maxPredictors {
+		for other, known := range sp.list {
+			if len(sp.list) >= maxPredictors || now.Sub(known.last) > predictorAge {
+				delete(sp.list, other)
 			}
 		}
 	}
 	known := &statPredictor{}
-	w.list[thread] = known
+	sp.list[thread] = known
 	return known
 }
 
 // lookedUp records a lookup of a file.
-func (w *statPredictors) lookedUp(thread uint32) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if known := w.list[thread]; known != nil {
+func (sp *statPredictors) lookedUp(thread uint32) {
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	if known := sp.list[thread]; known != nil {
 		known.ignored, known.stats = 0, true
 	}
 }

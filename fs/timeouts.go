@@ -29,36 +29,36 @@ const (
 )
 
 // limit returns the time limit of a read of a file.
-func (l *timeoutHistory) limit(ino uint64, limit time.Duration) time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if f, ok := l.files[ino]; ok && time.Since(f.last) < timeoutRecent && time.Since(f.full) < limit/shortLimitRow {
+func (th *timeoutHistory) limit(ino uint64, limit time.Duration) time.Duration {
+	th.mu.Lock()
+	defer th.mu.Unlock()
+	if f, ok := th.files[ino]; ok && time.Since(f.last) < timeoutRecent && time.Since(f.full) < limit/shortLimitRow {
 		return limit / shortLimitShare
 	}
 	return limit
 }
 
 // failed records a read that timed out, and drops old records.
-func (l *timeoutHistory) failed(ino uint64, took, limit time.Duration) {
+func (th *timeoutHistory) failed(ino uint64, took, limit time.Duration) {
 	if took < limit/shortLimitShare {
 		return
 	}
 	now := time.Now()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for other, f := range l.files {
+	th.mu.Lock()
+	defer th.mu.Unlock()
+	for other, f := range th.files {
 		if now.Sub(f.last) >= timeoutRecent {
-			delete(l.files, other)
+			delete(th.files, other)
 		}
 	}
-	f, ok := l.files[ino]
+	f, ok := th.files[ino]
 	if f.last = now; took > limit/2 {
 		f.full = now
 	} else if !ok {
 		return // there was time left
 	}
-	if l.files == nil {
-		l.files = map[uint64]fileTimeouts{}
+	if th.files == nil {
+		th.files = map[uint64]fileTimeouts{}
 	}
-	l.files[ino] = f
+	th.files[ino] = f
 }
