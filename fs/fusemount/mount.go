@@ -23,7 +23,7 @@ type Options struct {
 }
 
 // Mount mounts at dir, which is absolute. Root mounts directly. Other users, and root without
-// CAP_SYS_ADMIN, use fusermount3.
+// CAP_SYS_ADMIN, use fusermount3. An error does not name dir.
 func Mount(dir string, o Options) (*Device, error) {
 	fd, err := -1, error(unix.EPERM)
 	if unix.Geteuid() == 0 {
@@ -90,7 +90,7 @@ func mountDirect(dir string, o Options) (fd int, err error) {
 	if errors.Is(err, unix.ENODEV) {
 		return -1, errors.New("the kernel has no FUSE: load its module (modprobe fuse)")
 	}
-	return -1, fmt.Errorf("mount at %s: %w", dir, err)
+	return -1, fmt.Errorf("mount(2): %w", err)
 }
 
 // mountByHelper calls fusermount3, which opens /dev/fuse and sends the descriptor through a
@@ -105,11 +105,11 @@ func mountByHelper(dir string, o Options) (fd int, err error) {
 	err = runHelper(remote, "-o", o.forHelper(), "--", dir)
 	remote.Close()
 	if err != nil {
-		return -1, fmt.Errorf("mount at %s: %w", dir, err)
+		return -1, err
 	}
 	fd, err = receiveDescriptor(pair[0])
 	if err != nil {
-		return -1, fmt.Errorf("mount at %s: descriptor from fusermount3: %w", dir, err)
+		return -1, fmt.Errorf("descriptor from fusermount3: %w", err)
 	}
 	return fd, nil
 }
