@@ -28,7 +28,7 @@ type Options struct {
 // A file that several shards describe is, in the first two, that of the shard with the
 // lowest key. Its time is when its shard was created, or else stored.
 type Catalog struct {
-	tree    *bareTree
+	tree    *hashTree
 	damaged []error
 }
 
@@ -81,7 +81,7 @@ func (c *Catalog) Open(_ context.Context, symbol string, at names.AsOf) (catalog
 	return c.tree, nil
 }
 
-func logDamage(log *slog.Logger, sh *bareShard) {
+func logDamage(log *slog.Logger, sh *shardFiles) {
 	event := "corrupt"
 	if errors.Is(sh.err, origin.ErrNotFound) || errors.Is(sh.err, origin.ErrUnavailable) {
 		event = "origin_gave_up"
@@ -89,8 +89,8 @@ func logDamage(log *slog.Logger, sh *bareShard) {
 	log.Warn("a shard is left out", "event", event, "what", "shard", "shard", sh.name, "err", sh.err)
 }
 
-// A view of the bytes of one shard, for its decoder.
-type view struct {
+// A shardReader of the bytes of one shard, for its decoder.
+type shardReader struct {
 	io.ReaderAt
 	size int64
 }

@@ -11,12 +11,12 @@ import (
 	"github.com/xetfs/xetfs/codec/page"
 )
 
-// A text is a 32-byte name in the order of its hex digits: a SHA-256 as it is, a Xet
+// A hexName is a 32-byte name in the order of its hex digits: a SHA-256 as it is, a Xet
 // hash with its groups turned around (codec.Hash.Swapped). Sorted texts are sorted
 // names, and their hex digits are the names.
-type text [32]byte
+type hexName [32]byte
 
-func (t *text) compare(other *text) int {
+func (t *hexName) compare(other *hexName) int {
 	a, b := binary.BigEndian.Uint64(t[:]), binary.BigEndian.Uint64(other[:])
 	if a != b {
 		return cmp.Compare(a, b)
@@ -24,9 +24,9 @@ func (t *text) compare(other *text) int {
 	return bytes.Compare(t[8:], other[8:])
 }
 
-// A row is one file of one shard. There may be millions, so it has no pointers.
-type row struct {
-	hash  text
+// A fileRow is one file of one shard. There may be millions, so it has no pointers.
+type fileRow struct {
+	hash  hexName
 	block int64
 	size  int64
 	shard uint32 // index into index.shards
@@ -37,10 +37,10 @@ type row struct {
 // all, and it never changes.
 type index struct {
 	shards  []shardRow // by name
-	rows    []row      // by hash, then by shard
+	rows    []fileRow  // by hash, then by shard
 	byShard []uint32   // rows, by shard, then by hash
 	bySHA   []uint32   // rows that are the first to have their SHA-256, by it
-	shas    []text     // of the rows, in no order
+	shas    []hexName  // of the rows, in no order
 	newest  time.Time  // of all shards
 	files   int64      // different files
 	bytes   int64      // their sizes summed up
@@ -49,20 +49,20 @@ type index struct {
 // A shardRow is one shard; its files are byShard[start:end].
 type shardRow struct {
 	hash       codec.Hash
-	name       text
+	name       hexName
 	time       time.Time
 	start, end uint32
 }
 
-func newIndex(shards []*bareShard) *index {
+func newIndex(shards []*shardFiles) *index {
 	x := &index{shards: make([]shardRow, len(shards)), newest: time.Unix(0, 0)}
 	rows, shas := 0, 0
 	for _, sh := range shards {
 		rows, shas = rows+len(sh.rows), shas+len(sh.shas)
 	}
-	x.rows, x.shas = make([]row, 0, rows), make([]text, 0, shas)
+	x.rows, x.shas = make([]fileRow, 0, rows), make([]hexName, 0, shas)
 	for i, sh := range shards {
-		x.shards[i] = shardRow{hash: sh.hash, name: text(sh.hash.Swapped()), time: sh.time}
+		x.shards[i] = shardRow{hash: sh.hash, name: hexName(sh.hash.Swapped()), time: sh.time}
 		if sh.time.After(x.newest) {
 			x.newest = sh.time
 		}
@@ -76,7 +76,7 @@ func newIndex(shards []*bareShard) *index {
 }
 
 // add takes over the rows of shard i, which has none afterwards.
-func (x *index) add(i uint32, sh *bareShard) {
+func (x *index) add(i uint32, sh *shardFiles) {
 	before := uint32(len(x.shas))
 	for _, r := range sh.rows {
 		r.shard = i
@@ -89,20 +89,20 @@ func (x *index) add(i uint32, sh *bareShard) {
 	sh.rows, sh.shas = nil, nil
 }
 
-// A sortable is a row on its way to its place. Sorting small things with the beginning
+// A sortKey is a row on its way to its place. Sorting small things with the beginning
 // of the name beside them is several times quicker than sorting rows.
-type sortable struct {
+type sortKey struct {
 	key uint64 // first bytes of the name
 	i   uint32
 }
 
 // sorted returns the places of n names in the order of the names, then of the places.
-func sorted(n int, name func(i uint32) *text) []sortable {
-	s := make([]sortable, n)
+func sorted(n int, name func(i uint32) *hexName) []sortKey {
+	s := make([]sortKey, n)
 	for i := range s {
-		s[i] = sortable{binary.BigEndian.Uint64(name(uint32(i))[:]), uint32(i)}
+		s[i] = sortKey{binary.BigEndian.Uint64(name(uint32(i))[:]), uint32(i)}
 	}
-	slices.SortFunc(s, func(a, b sortable) int {
+	slices.SortFunc(s, func(a, b sortKey) int {
 		if a.key != b.key {
 			return cmp.Compare(a.key, b.key)
 		}
@@ -117,8 +117,8 @@ func sorted(n int, name func(i uint32) *text) []sortable {
 // sortRows also drops all but the first block of a file that one shard describes twice.
 // The rows are in the order of shards and blocks already.
 func (x *index) sortRows() {
-	rows := make([]row, 0, len(x.rows))
-	for _, s := range sorted(len(x.rows), func(i uint32) *text { return &x.rows[i].hash }) {
+	rows := make([]fileRow, 0, len(x.rows))
+	for _, s := range sorted(len(x.rows), func(i uint32) *hexName { return &x.rows[i].hash }) {
 		r := &x.rows[s.i]
 		if n := len(rows); n == 0 || rows[n-1].shard != r.shard || rows[n-1].hash != r.hash {
 			rows = append(rows, *r)
@@ -153,7 +153,7 @@ func (x *index) sortBySHA() {
 		}
 	}
 	x.bySHA = make([]uint32, 0, len(with))
-	for _, s := range sorted(len(with), func(i uint32) *text { return x.sha(with[i]) }) {
+	for _, s := range sorted(len(with), func(i uint32) *hexName { return x.sha(with[i]) }) {
 		i := with[s.i]
 		if n := len(x.bySHA); n == 0 || *x.sha(x.bySHA[n-1]) != *x.sha(i) {
 			x.bySHA = append(x.bySHA, i)
@@ -174,7 +174,7 @@ func (x *index) sum() {
 func (x *index) first(i int) bool { return i == 0 || x.rows[i].hash != x.rows[i-1].hash }
 
 // sha returns the SHA-256 of row i, which must have one.
-func (x *index) sha(i uint32) *text { return &x.shas[x.rows[i].sha-1] }
+func (x *index) sha(i uint32) *hexName { return &x.shas[x.rows[i].sha-1] }
 
 // entry returns the entry of row i under a path. It has no SHA-256: the shard's is a claim.
 func (x *index) entry(i int, path string) page.Entry {

@@ -31,14 +31,14 @@ const (
 	lastSecond = 253402300799
 )
 
-// A bareShard is one shard as its file section describes it.
-type bareShard struct {
+// A shardFiles is one shard as its file section describes it.
+type shardFiles struct {
 	hash codec.Hash
 	name string // text form of hash
 	time time.Time
-	rows []row  // shard is not set yet
-	shas []text // of the rows
-	err  error  // why it must be left out
+	rows []fileRow // shard is not set yet
+	shas []hexName // of the rows
+	err  error     // why it must be left out
 }
 
 // listShards returns the shards of s, sorted by key. Objects that are no shards are
@@ -57,8 +57,8 @@ func listShards(ctx context.Context, s origin.Store) ([]origin.Item, error) {
 }
 
 // readShards reads all shards. What is wrong with one of them stands in its err.
-func readShards(ctx context.Context, s origin.Store, items []origin.Item) ([]*bareShard, error) {
-	shards := make([]*bareShard, len(items))
+func readShards(ctx context.Context, s origin.Store, items []origin.Item) ([]*shardFiles, error) {
+	shards := make([]*shardFiles, len(items))
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(shardsAtOnce)
 	for i, item := range items {
@@ -70,12 +70,12 @@ func readShards(ctx context.Context, s origin.Store, items []origin.Item) ([]*ba
 	if err := g.Wait(); err != nil {
 		return nil, fmt.Errorf("read shards: %w", err)
 	}
-	return shards, storeGone(shards)
+	return shards, firstUnavailable(shards)
 }
 
-// storeGone returns why a store cannot be used at all: no shard of it could be read,
+// firstUnavailable returns why a store cannot be used at all: no shard of it could be read,
 // and not for want of good bytes.
-func storeGone(shards []*bareShard) error {
+func firstUnavailable(shards []*shardFiles) error {
 	var first error
 	for _, sh := range shards {
 		if sh.err == nil || errors.Is(sh.err, codec.ErrCorrupt) {
@@ -88,9 +88,9 @@ func storeGone(shards []*bareShard) error {
 	return first
 }
 
-func readShard(ctx context.Context, s origin.Store, item origin.Item) *bareShard {
+func readShard(ctx context.Context, s origin.Store, item origin.Item) *shardFiles {
 	p, _ := names.ParseKey(item.Key) // listShards has
-	sh := &bareShard{hash: p.Hash, time: item.Modified}
+	sh := &shardFiles{hash: p.Hash, time: item.Modified}
 	sh.name = sh.hash.String()
 	if err := sh.read(ctx, s, item); err != nil {
 		sh.rows, sh.shas, sh.err = nil, nil, fmt.Errorf("shard %s: %w", sh.name, err)
@@ -98,8 +98,8 @@ func readShard(ctx context.Context, s origin.Store, item origin.Item) *bareShard
 	return sh
 }
 
-func (sh *bareShard) read(ctx context.Context, s origin.Store, item origin.Item) error {
-	v, err := open(ctx, s, item)
+func (sh *shardFiles) read(ctx context.Context, s origin.Store, item origin.Item) error {
+	v, err := openShard(ctx, s, item)
 	if err != nil {
 		return err
 	}
@@ -130,26 +130,26 @@ func (sh *bareShard) read(ctx context.Context, s origin.Store, item origin.Item)
 // emptySHA256 is the only SHA-256 that an empty file can have.
 var emptySHA256 = sha256.Sum256(nil)
 
-func (sh *bareShard) add(f shard.FileHead) {
-	r := row{hash: text(f.File.Swapped()), block: f.Block, size: f.Size}
+func (sh *shardFiles) add(f shard.FileHead) {
+	r := fileRow{hash: hexName(f.File.Swapped()), block: f.Block, size: f.Size}
 	if n := len(sh.rows); n > 0 && sh.rows[n-1].hash == r.hash {
 		return
 	}
 	if f.SHA256 != [32]byte{} && (f.Size > 0 || f.SHA256 == emptySHA256) {
-		sh.shas = append(sh.shas, text(f.SHA256))
+		sh.shas = append(sh.shas, hexName(f.SHA256))
 		r.sha = uint32(len(sh.shas))
 	}
 	sh.rows = append(sh.rows, r)
 }
 
-// open returns the bytes of a shard, a small one's fetched already.
-func open(ctx context.Context, s origin.Store, item origin.Item) (view, error) {
+// openShard returns the bytes of a shard, a small one's fetched already.
+func openShard(ctx context.Context, s origin.Store, item origin.Item) (shardReader, error) {
 	if item.Size <= 0 || item.Size > wholeShard {
-		return view{origin.ReaderAt(ctx, s, item.Key), item.Size}, nil
+		return shardReader{origin.ReaderAt(ctx, s, item.Key), item.Size}, nil
 	}
 	b := make([]byte, item.Size)
 	if err := s.ReadAt(ctx, item.Key, b, 0); err != nil {
-		return view{}, err
+		return shardReader{}, err
 	}
-	return view{bytes.NewReader(b), item.Size}, nil
+	return shardReader{bytes.NewReader(b), item.Size}, nil
 }

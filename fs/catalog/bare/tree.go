@@ -23,24 +23,24 @@ const (
 
 var bareDirs = []string{dirHash, dirSHA256, dirShards}
 
-// A bareTree is the tree of a BareCatalog: arithmetic over an index.
-type bareTree struct{ x *index }
+// A hashTree is the tree of a BareCatalog: arithmetic over an index.
+type hashTree struct{ x *index }
 
-func newBareTree(shards []*bareShard) *bareTree { return &bareTree{newIndex(shards)} }
+func newBareTree(shards []*shardFiles) *hashTree { return &hashTree{newIndex(shards)} }
 
 // Version implements Tree: there are none.
-func (t *bareTree) Version() names.Row { return names.Row{} }
+func (t *hashTree) Version() names.Row { return names.Row{} }
 
 // Totals implements Tree. It counts different files, and no directories.
-func (t *bareTree) Totals() (files, bytes int64) { return t.x.files, t.x.bytes }
+func (t *hashTree) Totals() (files, bytes int64) { return t.x.files, t.x.bytes }
 
 // OneInode implements Tree. Files with the same ID differ in nothing but the path and its
 // ClaimedSHA256.
-func (t *bareTree) OneInode() bool { return true }
+func (t *hashTree) OneInode() bool { return true }
 
 // ClaimedSHA256 returns the SHA-256 that the path of a file in by-sha256 claims. Only the
 // shard says that the file has it, and a reader of the whole file compares it.
-func (t *bareTree) ClaimedSHA256(path string) (sum [32]byte, ok bool) {
+func (t *hashTree) ClaimedSHA256(path string) (sum [32]byte, ok bool) {
 	name, ok := strings.CutPrefix(path, dirSHA256+"/")
 	if !ok {
 		return sum, false
@@ -49,10 +49,10 @@ func (t *bareTree) ClaimedSHA256(path string) (sum [32]byte, ok bool) {
 	return claimed, ok
 }
 
-// A folder is one folder of the tree: a range of the index, in the order of names.
-type folder struct {
+// A folderView is one folder of the tree: a range of the index, in the order of names.
+type folderView struct {
 	len  int
-	name func(i int) *text
+	name func(i int) *hexName
 	row  func(i int) int       // of the index; -1: a folder
 	time time.Time             // of the folder itself
 	sub  func(i int) time.Time // of the folders in it, if it holds folders
@@ -60,28 +60,28 @@ type folder struct {
 }
 
 // folder returns the folder at path, which is not the root.
-func (t *bareTree) folder(path string) (folder, bool) {
+func (t *hashTree) folder(path string) (folderView, bool) {
 	x := t.x
 	switch path {
 	case dirHash:
-		return folder{
+		return folderView{
 			len:  len(x.rows),
-			name: func(i int) *text { return &x.rows[i].hash },
+			name: func(i int) *hexName { return &x.rows[i].hash },
 			row:  func(i int) int { return i },
 			skip: func(i int) bool { return !x.first(i) },
 			time: x.newest,
 		}, true
 	case dirSHA256:
-		return folder{
+		return folderView{
 			len:  len(x.bySHA),
-			name: func(i int) *text { return x.sha(x.bySHA[i]) },
+			name: func(i int) *hexName { return x.sha(x.bySHA[i]) },
 			row:  func(i int) int { return int(x.bySHA[i]) },
 			time: x.newest,
 		}, true
 	case dirShards:
-		return folder{
+		return folderView{
 			len:  len(x.shards),
-			name: func(i int) *text { return &x.shards[i].name },
+			name: func(i int) *hexName { return &x.shards[i].name },
 			row:  func(int) int { return -1 },
 			sub:  func(i int) time.Time { return x.shards[i].time },
 			time: x.newest,
@@ -90,35 +90,35 @@ func (t *bareTree) folder(path string) (folder, bool) {
 	if name, ok := strings.CutPrefix(path, dirShards+"/"); ok {
 		return t.shardFolder(name)
 	}
-	return folder{}, false
+	return folderView{}, false
 }
 
 // shardFolder returns the folder of one shard.
-func (t *bareTree) shardFolder(name string) (folder, bool) {
+func (t *hashTree) shardFolder(name string) (folderView, bool) {
 	i, ok := t.shard(name)
 	if !ok {
-		return folder{}, false
+		return folderView{}, false
 	}
 	x, s := t.x, &t.x.shards[i]
 	rows := x.byShard[s.start:s.end]
-	return folder{
+	return folderView{
 		len:  len(rows),
-		name: func(i int) *text { return &x.rows[rows[i]].hash },
+		name: func(i int) *hexName { return &x.rows[rows[i]].hash },
 		row:  func(i int) int { return int(rows[i]) },
 		time: s.time,
 	}, true
 }
 
-func (t *bareTree) shard(name string) (int, bool) {
+func (t *hashTree) shard(name string) (int, bool) {
 	want, ok := parseText(name)
 	if !ok {
 		return 0, false
 	}
-	return slices.BinarySearchFunc(t.x.shards, &want, func(s shardRow, want *text) int { return s.name.compare(want) })
+	return slices.BinarySearchFunc(t.x.shards, &want, func(s shardRow, want *hexName) int { return s.name.compare(want) })
 }
 
 // Lookup implements Tree.
-func (t *bareTree) Lookup(_ context.Context, path string) (page.Entry, error) {
+func (t *hashTree) Lookup(_ context.Context, path string) (page.Entry, error) {
 	if path == "" {
 		return dirEntry("", t.x.newest), nil
 	}
@@ -142,7 +142,7 @@ func (t *bareTree) Lookup(_ context.Context, path string) (page.Entry, error) {
 }
 
 // List implements Tree.
-func (t *bareTree) List(ctx context.Context, dir, after string) iter.Seq2[page.Entry, error] {
+func (t *hashTree) List(ctx context.Context, dir, after string) iter.Seq2[page.Entry, error] {
 	return func(yield func(page.Entry, error) bool) {
 		if dir == "" {
 			t.listRoot(after, yield)
@@ -171,7 +171,7 @@ func (t *bareTree) List(ctx context.Context, dir, after string) iter.Seq2[page.E
 }
 
 // All implements Tree.
-func (t *bareTree) All(ctx context.Context, dir string) iter.Seq2[page.Entry, error] {
+func (t *hashTree) All(ctx context.Context, dir string) iter.Seq2[page.Entry, error] {
 	return func(yield func(page.Entry, error) bool) {
 		e, err := t.Lookup(ctx, dir)
 		if yield(e, err) && err == nil && e.Type == page.Dir {
@@ -182,7 +182,7 @@ func (t *bareTree) All(ctx context.Context, dir string) iter.Seq2[page.Entry, er
 
 // below yields the entries below dir in the order of their keys: all entries of a directory
 // precede the entries of its subdirectories. It returns false after an error or a stop.
-func (t *bareTree) below(ctx context.Context, dir string, yield func(page.Entry, error) bool) bool {
+func (t *hashTree) below(ctx context.Context, dir string, yield func(page.Entry, error) bool) bool {
 	for e, err := range t.List(ctx, dir, "") {
 		if !yield(e, err) || err != nil {
 			return false
@@ -203,7 +203,7 @@ func (t *bareTree) below(ctx context.Context, dir string, yield func(page.Entry,
 	return true
 }
 
-func (t *bareTree) listRoot(after string, yield func(page.Entry, error) bool) {
+func (t *hashTree) listRoot(after string, yield func(page.Entry, error) bool) {
 	for _, name := range bareDirs {
 		if name > after && !yield(dirEntry(name, t.x.newest), nil) {
 			return
@@ -211,7 +211,7 @@ func (t *bareTree) listRoot(after string, yield func(page.Entry, error) bool) {
 	}
 }
 
-func (t *bareTree) entry(f folder, i int, path string) page.Entry {
+func (t *hashTree) entry(f folderView, i int, path string) page.Entry {
 	if row := f.row(i); row >= 0 {
 		return t.x.entry(row, path)
 	}
@@ -220,11 +220,11 @@ func (t *bareTree) entry(f folder, i int, path string) page.Entry {
 
 // after returns the first place of f whose name sorts after a given one, which need
 // not be in it.
-func (f folder) after(name string) int {
+func (f folderView) after(name string) int {
 	if name == "" {
 		return 0
 	}
-	var digits [2 * len(text{})]byte
+	var digits [2 * len(hexName{})]byte
 	return sort.Search(f.len, func(i int) bool {
 		hex.Encode(digits[:], f.name(i)[:])
 		return string(digits[:]) > name
@@ -237,7 +237,7 @@ func dirEntry(path string, modTime time.Time) page.Entry {
 
 // parseText is the inverse of hex.EncodeToString. Names have one spelling, so upper
 // case is no name.
-func parseText(name string) (t text, ok bool) {
+func parseText(name string) (t hexName, ok bool) {
 	if len(name) != 2*len(t) {
 		return t, false
 	}

@@ -28,18 +28,18 @@ func (s *state) latest() *names.Row {
 }
 
 // load reads the state of a symbol. What cannot be read in full is not published to.
-func (p *Writer) load(ctx context.Context, symbol string) (*state, error) {
+func (w *Writer) load(ctx context.Context, symbol string) (*state, error) {
 	if err := names.CheckSymbol(symbol); err != nil {
 		return nil, err
 	}
-	seen, err := p.catalog.ReadRef(ctx, symbol)
+	seen, err := w.catalog.ReadRef(ctx, symbol)
 	if errors.Is(err, iofs.ErrNotExist) {
 		return &state{symbol: symbol}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	head, err := p.catalog.ReadVersion(ctx, seen.Ref.Head)
+	head, err := w.catalog.ReadVersion(ctx, seen.Ref.Head)
 	if err != nil {
 		return nil, fmt.Errorf("%s: nothing can follow its newest version: %w", symbol, err)
 	}
@@ -55,79 +55,79 @@ type change struct {
 	labels  map[string]string
 }
 
-// errLost says that another change took the place of ours.
-var errLost = errors.New("another change was faster")
+// errOvertaken says that another change took the place of ours.
+var errOvertaken = errors.New("another change was faster")
 
 // commit makes a change to a symbol. Plan is asked what to do with the state that is
 // there now, again whenever others were faster; nil means that nothing is to be done.
-func (p *Writer) commit(ctx context.Context, st *state, w *window, plan func(context.Context, *state) (*change, error)) (*names.Version, error) {
+func (w *Writer) commit(ctx context.Context, st *state, sg *sweepGuard, plan func(context.Context, *state) (*change, error)) (*names.Version, error) {
 	symbol := st.symbol
 	for try := 1; ; try++ {
 		c, err := plan(ctx, st)
 		if c == nil || err != nil {
 			return nil, err
 		}
-		v, ref, err := p.follow(ctx, st, w, c)
+		v, ref, err := w.appendVersion(ctx, st, sg, c)
 		if err == nil {
-			p.afterwards(ctx, st, v, ref)
+			w.postCommit(ctx, st, v, ref)
 			return v, nil
 		}
-		if !errors.Is(err, errLost) {
+		if !errors.Is(err, errOvertaken) {
 			return nil, fmt.Errorf("%s: %w", symbol, err)
 		}
 		if try == maxTries {
 			return nil, fmt.Errorf("%s: %w", symbol, ErrBusy)
 		}
-		if err := p.pause(ctx, try); err != nil {
+		if err := w.pause(ctx, try); err != nil {
 			return nil, err
 		}
-		if st, err = p.load(ctx, symbol); err != nil {
+		if st, err = w.load(ctx, symbol); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// follow puts the element that follows a state, and makes it the head. Each thing is
+// appendVersion puts the element that follows a state, and makes it the head. Each thing is
 // durable before what refers to it is put.
-func (p *Writer) follow(ctx context.Context, st *state, w *window, c *change) (*names.Version, *names.Ref, error) {
-	v := p.element(ctx, st, c)
+func (w *Writer) appendVersion(ctx context.Context, st *state, sg *sweepGuard, c *change) (*names.Version, *names.Ref, error) {
+	v := w.element(ctx, st, c)
 	value, err := names.Encode(v)
 	if err != nil {
 		return nil, nil, err
 	}
 	ref := &names.Ref{Symbol: st.symbol, Seq: v.Seq, Head: names.VersionKey(v, value)}
-	if ref.Latest, err = p.newest(ctx, v); err != nil {
+	if ref.Latest, err = w.newest(ctx, v); err != nil {
 		return nil, nil, err
 	}
 	if st.latest() == nil && ref.Latest != nil {
 		added := names.Symbol{Name: st.symbol, Seq: v.Seq, Time: v.Time}
-		if err := p.put(ctx, names.SymbolKey(added), nil); err != nil {
+		if err := w.put(ctx, names.SymbolKey(added), nil); err != nil {
 			return nil, nil, err
 		}
 	}
-	if err := p.store.Sync(ctx); err != nil {
+	if err := w.store.Sync(ctx); err != nil {
 		return nil, nil, err
 	}
-	if err := p.put(ctx, ref.Head, value); err != nil {
+	if err := w.put(ctx, ref.Head, value); err != nil {
 		return nil, nil, err
 	}
-	if err := p.store.Sync(ctx); err != nil {
+	if err := w.store.Sync(ctx); err != nil {
 		return nil, nil, err
 	}
-	late, err := w.renew(ctx)
+	late, err := sg.renew(ctx)
 	if err == nil && late {
-		err = errLost // the element and the entry of the symbol list may be gone, too
+		err = errOvertaken // the element and the entry of the symbol list may be gone, too
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	return v, ref, p.swap(ctx, st, ref)
+	return v, ref, w.swap(ctx, st, ref)
 }
 
 // element makes the element that follows a state.
-func (p *Writer) element(ctx context.Context, st *state, c *change) *names.Version {
+func (w *Writer) element(ctx context.Context, st *state, c *change) *names.Version {
 	v := &names.Version{
-		Symbol: st.symbol, Delete: c.add == nil, Seq: 1, Time: p.now(), TxID: p.id(),
+		Symbol: st.symbol, Delete: c.add == nil, Seq: 1, Time: w.now(), TxID: w.id(),
 		Writer: c.writer, Message: c.message, Labels: c.labels,
 	}
 	parent := names.Key("")
@@ -144,16 +144,16 @@ func (p *Writer) element(ctx context.Context, st *state, c *change) *names.Versi
 	if c.add != nil {
 		c.add.Number, c.add.Time = v.Number, v.Time
 	}
-	v.Follow(st.head, parent, c.add, c.deleted, p.catalog.Settings().Block)
+	v.Follow(st.head, parent, c.add, c.deleted, w.catalog.Settings().Block)
 	if v.Delete && len(v.Deleted) > manyIntervals { // a publish adds none
-		p.forget(ctx, v)
+		w.forget(ctx, v)
 	}
 	return v
 }
 
 // newest returns the newest live row of an element that is about to be the head.
-func (p *Writer) newest(ctx context.Context, v *names.Version) (*names.Row, error) {
-	for row, err := range p.catalog.LiveFrom(ctx, v) {
+func (w *Writer) newest(ctx context.Context, v *names.Version) (*names.Row, error) {
+	for row, err := range w.catalog.LiveFrom(ctx, v) {
 		if err != nil {
 			return nil, err
 		}
@@ -163,17 +163,17 @@ func (p *Writer) newest(ctx context.Context, v *names.Version) (*names.Row, erro
 }
 
 // swap makes ref that of the symbol, in the place of the one that st has. This is the
-// moment at which a change happens. It is errLost if another change was faster.
-func (p *Writer) swap(ctx context.Context, st *state, ref *names.Ref) error {
+// moment at which a change happens. It is errOvertaken if another change was faster.
+func (w *Writer) swap(ctx context.Context, st *state, ref *names.Ref) error {
 	value, err := names.Encode(ref)
 	if err != nil {
 		return err
 	}
 	unknown := false // whether a try may have succeeded
 	for try := 1; ; try++ {
-		err := p.swapOnce(ctx, st, value)
+		err := w.swapOnce(ctx, st, value)
 		if err == nil {
-			return p.syncNew(ctx, st)
+			return w.syncNew(ctx, st)
 		}
 		lost := errors.Is(err, origin.ErrConflict) || errors.Is(err, origin.ErrExists) || errors.Is(err, origin.ErrNotFound)
 		unknown = unknown || errors.Is(err, origin.ErrUnknown)
@@ -183,29 +183,29 @@ func (p *Writer) swap(ctx context.Context, st *state, ref *names.Ref) error {
 		case try == maxTries:
 			return orUnknown(unknown, err)
 		}
-		same, won, readErr := p.settled(ctx, st, ref, unknown)
+		same, won, readErr := w.readBack(ctx, st, ref, unknown)
 		switch {
 		case readErr != nil:
 			return orUnknown(unknown, readErr)
 		case won:
-			return p.syncNew(ctx, st)
+			return w.syncNew(ctx, st)
 		case lost || !same:
-			return errLost
+			return errOvertaken
 		}
-		if err := p.pause(ctx, try); err != nil {
+		if err := w.pause(ctx, try); err != nil {
 			return orUnknown(unknown, err)
 		}
 	}
 }
 
 // swapOnce does it.
-func (p *Writer) swapOnce(ctx context.Context, st *state, value []byte) error {
+func (w *Writer) swapOnce(ctx context.Context, st *state, value []byte) error {
 	k := names.RefKey(st.symbol)
-	return p.timed(ctx, func(ctx context.Context) (err error) {
+	return w.timed(ctx, func(ctx context.Context) (err error) {
 		if st.ref == nil {
-			_, err = p.store.PutIfAbsent(ctx, k, value)
+			_, err = w.store.PutIfAbsent(ctx, k, value)
 		} else {
-			_, err = p.store.PutIfMatch(ctx, k, value, st.tag)
+			_, err = w.store.PutIfMatch(ctx, k, value, st.tag)
 		}
 		return err
 	})
@@ -213,8 +213,8 @@ func (p *Writer) swapOnce(ctx context.Context, st *state, value []byte) error {
 
 // timed makes a change that must happen within the window: it gives up well before the end
 // of that. What it gave up may have happened.
-func (p *Writer) timed(ctx context.Context, change func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, p.catalog.Settings().Window/4)
+func (w *Writer) timed(ctx context.Context, change func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, w.catalog.Settings().Window/4)
 	defer cancel()
 	err := change(ctx)
 	if err != nil && ctx.Err() != nil {
@@ -224,11 +224,11 @@ func (p *Writer) timed(ctx context.Context, change func(context.Context) error) 
 }
 
 // syncNew makes the ref of a new symbol durable. What PutIfMatch puts is durable anyway.
-func (p *Writer) syncNew(ctx context.Context, st *state) error {
+func (w *Writer) syncNew(ctx context.Context, st *state) error {
 	if st.ref != nil {
 		return nil
 	}
-	err := p.store.Sync(ctx)
+	err := w.store.Sync(ctx)
 	return orUnknown(err != nil, err)
 }
 
@@ -240,11 +240,11 @@ func orUnknown(unknown bool, err error) error {
 	return fmt.Errorf("%w: %w", origin.ErrUnknown, err)
 }
 
-// settled says what became of a change: whether the ref of the symbol is still the same
+// readBack says what became of a change: whether the ref of the symbol is still the same
 // as before, or leads to the change. Its txid makes it unmistakable. With deep it may be
 // far down the list, because others followed; that costs a read for each of them.
-func (p *Writer) settled(ctx context.Context, st *state, ref *names.Ref, deep bool) (same, won bool, err error) {
-	now, err := p.catalog.ReadRef(ctx, st.symbol)
+func (w *Writer) readBack(ctx context.Context, st *state, ref *names.Ref, deep bool) (same, won bool, err error) {
+	now, err := w.catalog.ReadRef(ctx, st.symbol)
 	if errors.Is(err, iofs.ErrNotExist) {
 		return st.ref == nil, false, nil
 	}
@@ -256,7 +256,7 @@ func (p *Writer) settled(ctx context.Context, st *state, ref *names.Ref, deep bo
 	}
 	k := now.Ref.Head
 	for deep && k != ref.Head && k != "" {
-		v, err := p.catalog.ReadVersion(ctx, k)
+		v, err := w.catalog.ReadVersion(ctx, k)
 		if err != nil {
 			return false, false, err
 		}
@@ -268,21 +268,21 @@ func (p *Writer) settled(ctx context.Context, st *state, ref *names.Ref, deep bo
 	return false, k == ref.Head, nil
 }
 
-// afterwards does what is left to do for the symbol list. The change has happened, so
+// postCommit does what is left to do for the symbol list. The change has happened, so
 // that nothing here can fail it.
-func (p *Writer) afterwards(ctx context.Context, st *state, v *names.Version, ref *names.Ref) {
+func (w *Writer) postCommit(ctx context.Context, st *state, v *names.Version, ref *names.Ref) {
 	if (st.latest() == nil) == (ref.Latest == nil) {
 		return
 	}
 	var err error
 	if ref.Latest == nil {
 		gone := names.Symbol{Name: v.Symbol, Seq: v.Seq, Time: v.Time, Gone: true}
-		err = p.put(ctx, names.SymbolKey(gone), nil)
+		err = w.put(ctx, names.SymbolKey(gone), nil)
 	}
 	if err == nil {
-		err = p.maybeCompact(ctx)
+		err = w.maybeCompact(ctx)
 	}
 	if err != nil {
-		p.o.Logger.Warn("the symbol list is behind", "event", "symbol_list", "symbol", v.Symbol, "err", err)
+		w.o.Logger.Warn("the symbol list is behind", "event", "symbol_list", "symbol", v.Symbol, "err", err)
 	}
 }

@@ -26,15 +26,15 @@ const (
 )
 
 // maybeCompact compacts the symbol list if it has many keys.
-func (p *Writer) maybeCompact(ctx context.Context) error {
-	limit := fewSymbolKeys + int(p.random(manySymbolKeys-fewSymbolKeys))
+func (w *Writer) maybeCompact(ctx context.Context) error {
+	limit := fewSymbolKeys + int(w.random(manySymbolKeys-fewSymbolKeys))
 	count := 0
-	for _, err := range p.store.List(ctx, names.SymbolPrefix, "") {
+	for _, err := range w.store.List(ctx, names.SymbolPrefix, "") {
 		if err != nil {
 			return err
 		}
 		if count++; count > limit {
-			_, err := p.compact(ctx, false)
+			_, err := w.compact(ctx, false)
 			return err
 		}
 	}
@@ -43,11 +43,11 @@ func (p *Writer) maybeCompact(ctx context.Context) error {
 
 // RebuildSymbols makes the symbol list anew from the refs, and returns how many symbols
 // are live.
-func (p *Writer) RebuildSymbols(ctx context.Context) (int, error) { return p.compact(ctx, true) }
+func (w *Writer) RebuildSymbols(ctx context.Context) (int, error) { return w.compact(ctx, true) }
 
 // A compaction puts the keys of the symbol list into one object.
 type compaction struct {
-	p       *Writer
+	w       *Writer
 	list    *catalog.SymbolList
 	now     time.Time          // by the store's clock: when the youngest key was put
 	pending map[names.Key]bool // keys that are left alone
@@ -56,12 +56,12 @@ type compaction struct {
 
 // compact compacts the symbol list, and returns how many live symbols are in it. With
 // all, or if what was compacted before is lost, every ref is asked.
-func (p *Writer) compact(ctx context.Context, all bool) (int, error) {
-	l, err := p.catalog.ReadSymbolList(ctx)
+func (w *Writer) compact(ctx context.Context, all bool) (int, error) {
+	l, err := w.catalog.ReadSymbolList(ctx)
 	if err != nil {
 		return 0, err
 	}
-	c := &compaction{p: p, list: l, pending: map[names.Key]bool{}, result: map[string]names.Symbol{}}
+	c := &compaction{w: w, list: l, pending: map[names.Key]bool{}, result: map[string]names.Symbol{}}
 	for _, s := range l.Single {
 		c.now = latest(c.now, s.Modified)
 	}
@@ -70,7 +70,7 @@ func (p *Writer) compact(ctx context.Context, all bool) (int, error) {
 	}
 	suspects := c.suspects()
 	if all || len(l.Compacted) == 0 || len(l.Damaged) > 0 {
-		if suspects, err = c.everybody(ctx); err != nil {
+		if suspects, err = c.allSymbols(ctx); err != nil {
 			return 0, err
 		}
 	}
@@ -98,7 +98,7 @@ func (c *compaction) suspects() []string {
 		}
 	}
 	if n := len(older); n > checkedAtOnce {
-		from := int(c.p.random(time.Duration(n)))
+		from := int(c.w.random(time.Duration(n)))
 		older = append(older[from:], older[:from]...)[:checkedAtOnce]
 	}
 	found = append(found, older...)
@@ -106,9 +106,9 @@ func (c *compaction) suspects() []string {
 	return slices.Compact(found)
 }
 
-// everybody returns all symbols that have a ref or are in the list.
-func (c *compaction) everybody(ctx context.Context) ([]string, error) {
-	found, err := c.p.catalog.RefSymbols(ctx)
+// allSymbols returns all symbols that have a ref or are in the list.
+func (c *compaction) allSymbols(ctx context.Context) ([]string, error) {
+	found, err := c.w.catalog.RefSymbols(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +127,7 @@ func (c *compaction) check(ctx context.Context, symbols []string) error {
 	g.SetLimit(putsAtOnce)
 	for i, symbol := range symbols {
 		g.Go(func() error {
-			seen, err := c.p.catalog.ReadRef(gctx, symbol)
+			seen, err := c.w.catalog.ReadRef(gctx, symbol)
 			if !errors.Is(err, iofs.ErrNotExist) {
 				refs[i], failed[i] = seen.Ref, err
 			}
@@ -141,7 +141,7 @@ func (c *compaction) check(ctx context.Context, symbols []string) error {
 		if failed[i] == nil {
 			c.judge(symbol, refs[i])
 		} else if _, ok := c.result[symbol]; !ok {
-			c.result[symbol] = names.Symbol{Name: symbol, Time: c.p.now()} // it may be live
+			c.result[symbol] = names.Symbol{Name: symbol, Time: c.w.now()} // it may be live
 		}
 	}
 	return nil
@@ -151,7 +151,7 @@ func (c *compaction) check(ctx context.Context, symbols []string) error {
 func (c *compaction) judge(symbol string, ref *names.Ref) {
 	s, ok := c.result[symbol]
 	if !ok {
-		s = names.Symbol{Name: symbol, Time: c.p.now()}
+		s = names.Symbol{Name: symbol, Time: c.w.now()}
 	}
 	switch {
 	case ref != nil && ref.Latest != nil:
@@ -174,19 +174,19 @@ func (c *compaction) postpone(symbol string, ref *names.Ref) {
 		reached = ref.Seq
 	}
 	for _, s := range c.list.Single {
-		if s.Symbol.Name == symbol && s.Symbol.Seq > reached && c.now.Sub(s.Modified) <= 2*c.p.catalog.Settings().Window {
+		if s.Symbol.Name == symbol && s.Symbol.Seq > reached && c.now.Sub(s.Modified) <= 2*c.w.catalog.Settings().Window {
 			c.pending[s.Key] = true
 		}
 	}
 	delete(c.result, symbol)
 	if ref != nil {
-		c.result[symbol] = names.Symbol{Name: symbol, Seq: ref.Seq, Time: c.p.now(), Gone: true}
+		c.result[symbol] = names.Symbol{Name: symbol, Seq: ref.Seq, Time: c.w.now(), Gone: true}
 	}
 }
 
 // write puts the new list, and then deletes exactly what is in it.
 func (c *compaction) write(ctx context.Context) (live int, err error) {
-	p := c.p
+	p := c.w
 	t := p.now()
 	after := func(key time.Time) {
 		if !t.After(key) {
@@ -237,13 +237,13 @@ func (c *compaction) put(ctx context.Context, t time.Time, symbols []names.Symbo
 		return err
 	}
 	k := names.SymbolListKey(t, value)
-	if err := c.p.put(ctx, k, value); err != nil {
+	if err := c.w.put(ctx, k, value); err != nil {
 		return err
 	}
-	if err := c.p.store.Sync(ctx); err != nil {
+	if err := c.w.store.Sync(ctx); err != nil {
 		return err
 	}
-	again, _, err := c.p.store.Get(ctx, k, "")
+	again, _, err := c.w.store.Get(ctx, k, "")
 	if err == nil {
 		err = names.CheckValue(k, again)
 	}

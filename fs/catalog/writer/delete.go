@@ -13,15 +13,15 @@ import (
 
 // Delete removes versions of a symbol. Their data stays for the time of grace. If one of
 // them is not live none is removed, and the error is io/fs.ErrNotExist.
-func (p *Writer) Delete(ctx context.Context, symbol string, numbers ...uint64) error {
+func (w *Writer) Delete(ctx context.Context, symbol string, numbers ...uint64) error {
 	if len(numbers) == 0 {
 		return errors.New("no version to delete")
 	}
-	w, st, err := p.begin(ctx, symbol)
+	sg, st, err := w.begin(ctx, symbol)
 	if err != nil {
 		return err
 	}
-	_, err = p.commit(ctx, st, w, func(_ context.Context, st *state) (*change, error) {
+	_, err = w.commit(ctx, st, sg, func(_ context.Context, st *state) (*change, error) {
 		if st.head == nil {
 			return nil, catalog.AbsentSymbolError(symbol)
 		}
@@ -50,25 +50,25 @@ func (k *KeepRule) keeps(row names.Row, newer int) bool {
 
 // Prune deletes what a rule does not keep, as one change, and returns the rows, newest
 // first. With dryRun it only returns them.
-func (p *Writer) Prune(ctx context.Context, symbol string, keep KeepRule, dryRun bool) ([]names.Row, error) {
-	w, st, err := p.begin(ctx, symbol)
+func (w *Writer) Prune(ctx context.Context, symbol string, keep KeepRule, dryRun bool) ([]names.Row, error) {
+	sg, st, err := w.begin(ctx, symbol)
 	if err != nil {
 		return nil, err
 	}
 	held := map[uint64]bool{}
 	if keep.Snapshots {
-		if held, err = p.inSnapshots(ctx, symbol); err != nil {
+		if held, err = w.versionsInSnapshots(ctx, symbol); err != nil {
 			return nil, err
 		}
 	}
 	var rows []names.Row
-	_, err = p.commit(ctx, st, w, func(ctx context.Context, st *state) (*change, error) {
+	_, err = w.commit(ctx, st, sg, func(ctx context.Context, st *state) (*change, error) {
 		if st.head == nil {
 			return nil, catalog.AbsentSymbolError(symbol)
 		}
 		rows = nil
 		c, newer := new(change), 0
-		for row, err := range p.catalog.LiveFrom(ctx, st.head) {
+		for row, err := range w.catalog.LiveFrom(ctx, st.head) {
 			if err != nil {
 				return nil, err
 			}
@@ -89,14 +89,14 @@ func (p *Writer) Prune(ctx context.Context, symbol string, keep KeepRule, dryRun
 	return rows, nil
 }
 
-// inSnapshots returns the versions of a symbol that snapshots hold.
-func (p *Writer) inSnapshots(ctx context.Context, symbol string) (map[uint64]bool, error) {
+// versionsInSnapshots returns the versions of a symbol that snapshots hold.
+func (w *Writer) versionsInSnapshots(ctx context.Context, symbol string) (map[uint64]bool, error) {
 	held := map[uint64]bool{}
-	for name, err := range p.catalog.Snapshots(ctx) {
+	for name, err := range w.catalog.Snapshots(ctx) {
 		if err != nil {
 			return nil, err
 		}
-		s, err := p.catalog.Snapshot(ctx, name)
+		s, err := w.catalog.Snapshot(ctx, name)
 		if err != nil {
 			return nil, err
 		}
@@ -113,10 +113,10 @@ const manyIntervals = 256
 
 // forget makes deletions that are four times the time of grace ago "long ago". The ages
 // are told by the store's clock.
-func (p *Writer) forget(ctx context.Context, v *names.Version) {
+func (w *Writer) forget(ctx context.Context, v *names.Version) {
 	newest := map[uint64]time.Time{} // element of a seq → when it was put
 	var now time.Time
-	for item, err := range p.store.List(ctx, names.VersionsPrefix(v.Symbol), "") {
+	for item, err := range w.store.List(ctx, names.VersionsPrefix(v.Symbol), "") {
 		if err != nil {
 			return // the next deletion does it
 		}
@@ -127,7 +127,7 @@ func (p *Writer) forget(ctx context.Context, v *names.Version) {
 	}
 	young := uint64(math.MaxUint64)
 	for seq, t := range newest {
-		if now.Sub(t) < 4*p.catalog.Settings().Grace {
+		if now.Sub(t) < 4*w.catalog.Settings().Grace {
 			young = min(young, seq)
 		}
 	}

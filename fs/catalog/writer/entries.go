@@ -26,9 +26,9 @@ func checkEntry(e *page.Entry) error {
 	return nil
 }
 
-// checkPlace checks where an entry stands among those before it. What else may be wrong
+// checkOrder checks where an entry stands among those before it. What else may be wrong
 // with it is for the builder of the tree to say, which costs enough to be done once.
-func checkPlace(e *page.Entry, dirs *directories) error {
+func checkOrder(e *page.Entry, dirs *directories) error {
 	err := dirs.add(e)
 	if err == nil && e.Path != hiddenVersions {
 		return nil
@@ -44,16 +44,16 @@ func parentOf(path string) string {
 // checked passes on the entries of a whole tree, which come in the order of their keys,
 // and ends with an error at the first that does not belong there. What they refer to is
 // noted as reused.
-func (b *Session) checked(ctx context.Context, entries iter.Seq2[page.Entry, error]) iter.Seq2[page.Entry, error] {
+func (s *Session) checked(ctx context.Context, entries iter.Seq2[page.Entry, error]) iter.Seq2[page.Entry, error] {
 	return func(yield func(page.Entry, error) bool) {
 		var dirs directories
 		var last codec.Hash
 		for e, err := range entries {
 			if err == nil {
-				err = checkPlace(&e, &dirs)
+				err = checkOrder(&e, &dirs)
 			}
-			if s := e.ID.Shard; err == nil && s != last && !s.IsZero() {
-				err, last = b.reuse.checkShard(ctx, s), s
+			if h := e.ID.Shard; err == nil && h != last && !h.IsZero() {
+				err, last = s.reuse.checkShard(ctx, h), h
 			}
 			if err != nil {
 				yield(page.Entry{}, err)

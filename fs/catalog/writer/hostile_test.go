@@ -78,11 +78,11 @@ func TestF47_LyingTree(t *testing.T) {
 }
 
 // pagesOver is pagesOf with pages of another store.
-func (p *Writer) pagesOver(t *testing.T, s origin.Store, root page.Hash) map[page.Hash]struct{} {
+func (w *Writer) pagesOver(t *testing.T, s origin.Store, root page.Hash) map[page.Hash]struct{} {
 	t.Helper()
-	c := *p
+	c := *w
 	var err error
-	if c.catalog, err = catalog.Open(t.Context(), p.store, origin.Pages(s)); err != nil {
+	if c.catalog, err = catalog.Open(t.Context(), w.store, origin.Pages(s)); err != nil {
 		t.Fatal(err)
 	}
 	return c.pagesOf(t.Context(), root, false)

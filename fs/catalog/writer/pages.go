@@ -13,9 +13,9 @@ const (
 	// putsAtOnce hides the latency of a store, and leaves room for other requests.
 	putsAtOnce = 8
 
-	// rescuedAtOnce is how many pages wait to be rescued from a sweep together, which
+	// rescueBatch is how many pages wait to be rescued from a sweep together, which
 	// takes one request.
-	rescuedAtOnce = 64
+	rescueBatch = 64
 
 	// maxSkipped bounds how many pages of the newest tree are known, to 48 bytes each.
 	// A tree of 10 million entries has 5,000.
@@ -25,21 +25,21 @@ const (
 // A pagePutter puts the pages of a tree: several at a time, but a page only when those
 // below it are there.
 type pagePutter struct {
-	ctx  context.Context // of the build
-	b    *Session
-	skip map[page.Hash]struct{} // pages that are there for certain
-	held []heldPage             // that a sweep wants to delete
-	puts *errgroup.Group
-	pctx context.Context // of puts
+	ctx     context.Context // of the build
+	s       *Session
+	skip    map[page.Hash]struct{} // pages that are there for certain
+	delayed []delayedPage          // that a sweep wants to delete
+	puts    *errgroup.Group
+	pctx    context.Context // of puts
 }
 
-type heldPage struct {
+type delayedPage struct {
 	key   names.Key
 	value []byte
 }
 
-func (b *Session) newPagePutter(ctx context.Context) *pagePutter {
-	pp := &pagePutter{ctx: ctx, b: b}
+func (s *Session) newPagePutter(ctx context.Context) *pagePutter {
+	pp := &pagePutter{ctx: ctx, s: s}
 	pp.begin()
 	return pp
 }
@@ -55,7 +55,7 @@ const levelAt = 8
 // put takes a page. Leaves come before the pages that link to them.
 func (pp *pagePutter) put(h page.Hash, value []byte) error {
 	if _, ok := pp.skip[h]; ok {
-		pp.b.window.note(names.PageKey(h))
+		pp.s.guard.record(names.PageKey(h))
 		return nil
 	}
 	if value[levelAt] > 0 {
@@ -65,32 +65,32 @@ func (pp *pagePutter) put(h page.Hash, value []byte) error {
 		pp.begin()
 	}
 	k := names.PageKey(h)
-	if pp.b.window.lists(k) {
-		pp.held = append(pp.held, heldPage{k, value})
-		if len(pp.held) < rescuedAtOnce {
+	if pp.s.guard.isListed(k) {
+		pp.delayed = append(pp.delayed, delayedPage{k, value})
+		if len(pp.delayed) < rescueBatch {
 			return nil
 		}
-		return pp.putHeld()
+		return pp.putDelayed()
 	}
 	return pp.start(k, value)
 }
 
-// putHeld rescues the pages that are held back, or waits until they are deleted. Then
+// putDelayed rescues the pages that are held back, or waits until they are deleted. Then
 // they are put like others.
-func (pp *pagePutter) putHeld() error {
-	keys := make([]names.Key, len(pp.held))
-	for i, held := range pp.held {
+func (pp *pagePutter) putDelayed() error {
+	keys := make([]names.Key, len(pp.delayed))
+	for i, held := range pp.delayed {
 		keys[i] = held.key
 	}
-	if _, err := pp.b.window.protect(pp.ctx, keys...); err != nil {
+	if _, err := pp.s.guard.protect(pp.ctx, keys...); err != nil {
 		return err
 	}
-	for _, held := range pp.held {
+	for _, held := range pp.delayed {
 		if err := pp.start(held.key, held.value); err != nil {
 			return err
 		}
 	}
-	pp.held = nil
+	pp.delayed = nil
 	return nil
 }
 
@@ -100,9 +100,9 @@ func (pp *pagePutter) start(k names.Key, value []byte) error {
 		return pp.puts.Wait()
 	}
 	pp.puts.Go(func() error {
-		err := pp.b.p.putPage(pp.pctx, k, value)
+		err := pp.s.w.putPage(pp.pctx, k, value)
 		if err == nil {
-			pp.b.window.note(k)
+			pp.s.guard.record(k)
 		}
 		return err
 	})
@@ -111,8 +111,8 @@ func (pp *pagePutter) start(k names.Key, value []byte) error {
 
 // finish returns when all pages are put, with err if it is not nil.
 func (pp *pagePutter) finish(err error) error {
-	if err == nil && len(pp.held) > 0 {
-		err = pp.putHeld()
+	if err == nil && len(pp.delayed) > 0 {
+		err = pp.putDelayed()
 	}
 	if putErr := pp.puts.Wait(); putErr != nil && (err == nil || pp.ctx.Err() == nil) {
 		return putErr
@@ -124,16 +124,16 @@ func (pp *pagePutter) finish(err error) error {
 // of them for a long time yet. Pages above the leaves are read; leaves must exist with
 // their size, or are read, too, with verify. A page that is missing or damaged is left out, and so are pages of
 // a tree with too many.
-func (p *Writer) pagesOf(ctx context.Context, root page.Hash, verify bool) map[page.Hash]struct{} {
+func (w *Writer) pagesOf(ctx context.Context, root page.Hash, verify bool) map[page.Hash]struct{} {
 	found := map[page.Hash]struct{}{root: {}}
 	next := []page.Hash{root}
 	for len(next) > 0 && len(found) < maxSkipped {
 		h := next[len(next)-1]
 		next = next[:len(next)-1]
-		pg, err := p.catalog.Pages().Page(ctx, h)
+		pg, err := w.catalog.Pages().Page(ctx, h)
 		if err != nil {
 			delete(found, h) // it is put again
-			p.o.Logger.Warn("a page of the newest tree cannot be read, and is stored again if it is still needed", "event", "corrupt", "what", "page", "err", err)
+			w.o.Logger.Warn("a page of the newest tree cannot be read, and is stored again if it is still needed", "event", "corrupt", "what", "page", "err", err)
 			continue
 		}
 		if pg.Level() == 0 {
@@ -148,7 +148,7 @@ func (p *Writer) pagesOf(ctx context.Context, root page.Hash, verify bool) map[p
 				next = append(next, l.Page)
 				continue
 			}
-			if size, err := p.store.Size(ctx, names.PageKey(l.Page)); err != nil || size != int64(l.Size) {
+			if size, err := w.store.Size(ctx, names.PageKey(l.Page)); err != nil || size != int64(l.Size) {
 				delete(found, l.Page)
 			}
 		}

@@ -18,64 +18,64 @@ import (
 // change from which all older ones can be reached. If there are two of them it refuses
 // and names both; pick, if not "", decides. It is io/fs.ErrExist if the ref is there and
 // sound.
-func (p *Writer) RepairRef(ctx context.Context, symbol string, pick names.Key) (*names.Ref, error) {
+func (w *Writer) RepairRef(ctx context.Context, symbol string, pick names.Key) (*names.Ref, error) {
 	if err := names.CheckSymbol(symbol); err != nil {
 		return nil, err
 	}
-	seen, err := p.catalog.ReadRef(ctx, symbol)
+	seen, err := w.catalog.ReadRef(ctx, symbol)
 	switch {
 	case err == nil:
 		return nil, fmt.Errorf("%s: its ref needs no repair: %w", symbol, iofs.ErrExist)
 	case !errors.Is(err, iofs.ErrNotExist) && !errors.Is(err, codec.ErrCorrupt):
 		return nil, err
 	}
-	head, k, err := p.findHead(ctx, symbol, pick)
+	head, k, err := w.findHead(ctx, symbol, pick)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", symbol, err)
 	}
 	ref := &names.Ref{Symbol: symbol, Seq: head.Seq, Head: k}
-	if ref.Latest, err = p.newest(ctx, head); err != nil {
+	if ref.Latest, err = w.newest(ctx, head); err != nil {
 		return nil, err
 	}
-	return ref, p.putRepaired(ctx, ref, head, seen.Tag)
+	return ref, w.putRepaired(ctx, ref, head, seen.Tag)
 }
 
 // putRepaired puts a ref in the place of the damaged one that has the tag; "": there is
 // none.
-func (p *Writer) putRepaired(ctx context.Context, ref *names.Ref, head *names.Version, tag origin.Tag) error {
+func (w *Writer) putRepaired(ctx context.Context, ref *names.Ref, head *names.Version, tag origin.Tag) error {
 	value, err := names.Encode(ref)
 	if err != nil {
 		return err
 	}
 	s := names.Symbol{Name: ref.Symbol, Seq: ref.Seq, Time: head.Time, Gone: ref.Latest == nil}
 	if !s.Gone {
-		if err := p.put(ctx, names.SymbolKey(s), nil); err != nil {
+		if err := w.put(ctx, names.SymbolKey(s), nil); err != nil {
 			return err
 		}
 	}
 	if tag == "" {
-		_, err = p.store.PutIfAbsent(ctx, names.RefKey(ref.Symbol), value)
+		_, err = w.store.PutIfAbsent(ctx, names.RefKey(ref.Symbol), value)
 	} else {
-		_, err = p.store.PutIfMatch(ctx, names.RefKey(ref.Symbol), value, tag)
+		_, err = w.store.PutIfMatch(ctx, names.RefKey(ref.Symbol), value, tag)
 	}
 	if err != nil {
 		return err
 	}
-	return p.store.Sync(ctx)
+	return w.store.Sync(ctx)
 }
 
 // findHead returns the newest change of a symbol from which all older ones can be
 // reached.
-func (p *Writer) findHead(ctx context.Context, symbol string, pick names.Key) (*names.Version, names.Key, error) {
-	all, err := p.listVersions(ctx, symbol)
+func (w *Writer) findHead(ctx context.Context, symbol string, pick names.Key) (*names.Version, names.Key, error) {
+	all, err := w.listVersions(ctx, symbol)
 	if err != nil {
 		return nil, "", err
 	}
 	if pick != "" {
-		if !slices.ContainsFunc(all, func(f found) bool { return f.key == pick }) {
+		if !slices.ContainsFunc(all, func(f versionKey) bool { return f.key == pick }) {
 			return nil, "", fmt.Errorf("%s is none of its versions", pick)
 		}
-		all = []found{{pick, 0}}
+		all = []versionKey{{pick, 0}}
 	}
 	var first error
 	broken := map[names.Key]error{}
@@ -87,7 +87,7 @@ func (p *Writer) findHead(ctx context.Context, symbol string, pick names.Key) (*
 		var sound []*names.Version
 		var keys []names.Key
 		for _, f := range all[:n] {
-			v, err := p.chain(ctx, f.key, broken)
+			v, err := w.chain(ctx, f.key, broken)
 			switch {
 			case err == nil:
 				sound, keys = append(sound, v), append(keys, f.key)
@@ -112,24 +112,24 @@ func (p *Writer) findHead(ctx context.Context, symbol string, pick names.Key) (*
 	return nil, "", fmt.Errorf("no version is complete: %w", first)
 }
 
-// A found is the key of a version.
-type found struct {
+// A versionKey is the key of a version.
+type versionKey struct {
 	key names.Key
 	seq uint64
 }
 
 // listVersions returns the keys of all versions of a symbol, the highest seq first.
-func (p *Writer) listVersions(ctx context.Context, symbol string) ([]found, error) {
-	var all []found
-	for item, err := range p.store.List(ctx, names.VersionsPrefix(symbol), "") {
+func (w *Writer) listVersions(ctx context.Context, symbol string) ([]versionKey, error) {
+	var all []versionKey
+	for item, err := range w.store.List(ctx, names.VersionsPrefix(symbol), "") {
 		if err != nil {
 			return nil, err
 		}
 		if k, err := names.ParseKey(item.Key); err == nil && k.Kind == names.VersionKind {
-			all = append(all, found{item.Key, k.Seq})
+			all = append(all, versionKey{item.Key, k.Seq})
 		}
 	}
-	slices.SortFunc(all, func(a, b found) int {
+	slices.SortFunc(all, func(a, b versionKey) int {
 		return cmp.Or(cmp.Compare(b.seq, a.seq), cmp.Compare(a.key, b.key))
 	})
 	return all, nil
@@ -137,12 +137,12 @@ func (p *Writer) listVersions(ctx context.Context, symbol string) ([]found, erro
 
 // chain returns a version if all changes before it can be read. In broken it notes those
 // behind which one is missing, which are not followed again: there may be thousands.
-func (p *Writer) chain(ctx context.Context, k names.Key, broken map[names.Key]error) (*names.Version, error) {
+func (w *Writer) chain(ctx context.Context, k names.Key, broken map[names.Key]error) (*names.Version, error) {
 	var head, younger *names.Version
 	var passed []names.Key
 	for ; k != ""; k = younger.Parent {
 		passed = append(passed, k)
-		v, err := p.older(ctx, younger, k, broken)
+		v, err := w.older(ctx, younger, k, broken)
 		if err != nil {
 			for _, k := range passed {
 				broken[k] = err
@@ -158,11 +158,11 @@ func (p *Writer) chain(ctx context.Context, k names.Key, broken map[names.Key]er
 }
 
 // older returns the version with a key, which is that before younger, if not nil.
-func (p *Writer) older(ctx context.Context, younger *names.Version, k names.Key, broken map[names.Key]error) (*names.Version, error) {
+func (w *Writer) older(ctx context.Context, younger *names.Version, k names.Key, broken map[names.Key]error) (*names.Version, error) {
 	if err := broken[k]; err != nil {
 		return nil, err
 	}
-	v, err := p.catalog.ReadVersion(ctx, k)
+	v, err := w.catalog.ReadVersion(ctx, k)
 	if err == nil && younger != nil && v.Seq != younger.Seq-1 {
 		err = fmt.Errorf("%s: %w", k, codec.Corrupt("version list", 0, "it is change %d, and the one after it is %d", v.Seq, younger.Seq))
 	}

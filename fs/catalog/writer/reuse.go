@@ -14,57 +14,57 @@ import (
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
-// A reuse knows which xorbs and shards a publish relies on, whether they were there or
+// A reuseTracker knows which xorbs and shards a publish relies on, whether they were there or
 // were stored by it. It is safe for concurrent use.
-type reuse struct {
-	ctx    context.Context // of lookups, which have none
-	store  origin.Store
-	window *window
+type reuseTracker struct {
+	ctx   context.Context // of lookups, which have none
+	store origin.Store
+	guard *sweepGuard
 
 	mu   sync.Mutex
 	safe map[names.Key]bool // whether a key may be relied upon; guarded by mu
 }
 
-func (r *reuse) init(ctx context.Context, s origin.Store, w *window) {
-	r.ctx, r.store, r.window, r.safe = ctx, s, w, map[names.Key]bool{}
+func (r *reuseTracker) init(ctx context.Context, s origin.Store, sg *sweepGuard) {
+	r.ctx, r.store, r.guard, r.safe = ctx, s, sg, map[names.Key]bool{}
 }
 
-func (r *reuse) known(k names.Key) (safe, known bool) {
+func (r *reuseTracker) known(k names.Key) (safe, known bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	safe, known = r.safe[k]
 	return safe, known
 }
 
-// settle notes whether keys may be relied upon.
-func (r *reuse) settle(safe bool, keys ...names.Key) {
+// remember notes whether keys may be relied upon.
+func (r *reuseTracker) remember(safe bool, keys ...names.Key) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, k := range keys {
 		r.safe[k] = safe
 	}
 	if safe {
-		r.window.note(keys...)
+		r.guard.record(keys...)
 	}
 }
 
 // use says whether keys that were there may be relied upon, all of them.
-func (r *reuse) use(ctx context.Context, keys ...names.Key) (bool, error) {
-	lost, err := r.window.protect(ctx, keys...)
+func (r *reuseTracker) use(ctx context.Context, keys ...names.Key) (bool, error) {
+	lost, err := r.guard.protect(ctx, keys...)
 	if err != nil {
 		return false, err
 	}
 	for _, k := range lost {
-		there, err := r.there(ctx, k)
+		there, err := r.exists(ctx, k)
 		if !there || err != nil {
 			return false, err
 		}
 	}
-	r.settle(true, keys...)
+	r.remember(true, keys...)
 	return true, nil
 }
 
-func (r *reuse) there(ctx context.Context, k names.Key) (bool, error) {
+func (r *reuseTracker) exists(ctx context.Context, k names.Key) (bool, error) {
 	_, err := r.store.Size(ctx, k)
 	if errors.Is(err, origin.ErrNotFound) {
 		return false, nil
@@ -73,12 +73,12 @@ func (r *reuse) there(ctx context.Context, k names.Key) (bool, error) {
 }
 
 // hasShard says whether a shard is there and may be relied upon.
-func (r *reuse) hasShard(ctx context.Context, s codec.Hash) (bool, error) {
+func (r *reuseTracker) hasShard(ctx context.Context, s codec.Hash) (bool, error) {
 	k := names.ShardKey(s)
 	if safe, known := r.known(k); known {
 		return safe, nil
 	}
-	there, err := r.there(ctx, k)
+	there, err := r.exists(ctx, k)
 	if there && err == nil {
 		there, err = r.useShard(ctx, s)
 	}
@@ -86,16 +86,16 @@ func (r *reuse) hasShard(ctx context.Context, s codec.Hash) (bool, error) {
 		return false, fmt.Errorf("shard %v: %w", s, err)
 	}
 	if !there {
-		r.settle(false, k)
+		r.remember(false, k)
 	}
 	return there, nil
 }
 
 // useShard says whether a shard that was there may be relied upon. One that a sweep
 // wants to delete is rescued together with its xorbs, which the sweep would delete, too.
-func (r *reuse) useShard(ctx context.Context, s codec.Hash) (bool, error) {
+func (r *reuseTracker) useShard(ctx context.Context, s codec.Hash) (bool, error) {
 	keys := []names.Key{names.ShardKey(s)}
-	if r.window.lists(keys[0]) {
+	if r.guard.isListed(keys[0]) {
 		xorbs, err := r.xorbsOf(ctx, s)
 		if errors.Is(err, origin.ErrNotFound) {
 			return false, nil
@@ -109,7 +109,7 @@ func (r *reuse) useShard(ctx context.Context, s codec.Hash) (bool, error) {
 }
 
 // xorbsOf returns the keys of the xorbs that the files of a shard are made of.
-func (r *reuse) xorbsOf(ctx context.Context, s codec.Hash) ([]names.Key, error) {
+func (r *reuseTracker) xorbsOf(ctx context.Context, s codec.Hash) ([]names.Key, error) {
 	k := names.ShardKey(s)
 	size, err := r.store.Size(ctx, k)
 	if err != nil {
@@ -136,23 +136,23 @@ func (r *reuse) xorbsOf(ctx context.Context, s codec.Hash) ([]names.Key, error) 
 }
 
 // Missing returns the xorbs and shards that do not exist of some shards and the files in them.
-func (b *Session) Missing(ctx context.Context, shards []codec.Hash) (missing []names.Key, err error) {
+func (s *Session) Missing(ctx context.Context, shards []codec.Hash) (missing []names.Key, err error) {
 	seen := map[names.Key]bool{}
-	for _, s := range shards {
-		xorbs, err := b.reuse.xorbsOf(ctx, s)
+	for _, h := range shards {
+		xorbs, err := s.reuse.xorbsOf(ctx, h)
 		if errors.Is(err, origin.ErrNotFound) {
-			missing = append(missing, names.ShardKey(s))
+			missing = append(missing, names.ShardKey(h))
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("shard %v: %w", s, err)
+			return nil, fmt.Errorf("shard %v: %w", h, err)
 		}
 		for _, k := range xorbs {
 			if seen[k] {
 				continue
 			}
 			seen[k] = true
-			there, err := b.reuse.there(ctx, k)
+			there, err := s.reuse.exists(ctx, k)
 			if err != nil {
 				return nil, err
 			}
@@ -165,7 +165,7 @@ func (b *Session) Missing(ctx context.Context, shards []codec.Hash) (missing []n
 }
 
 // checkShard is ErrSwept if the shard of an entry may not be relied upon.
-func (r *reuse) checkShard(ctx context.Context, s codec.Hash) error {
+func (r *reuseTracker) checkShard(ctx context.Context, s codec.Hash) error {
 	k := names.ShardKey(s)
 	safe, known := r.known(k)
 	if !known {
@@ -173,7 +173,7 @@ func (r *reuse) checkShard(ctx context.Context, s codec.Hash) error {
 		if safe, err = r.useShard(ctx, s); err != nil {
 			return err
 		}
-		r.settle(safe, k)
+		r.remember(safe, k)
 	}
 	if !safe {
 		return fmt.Errorf("%s: %w", k, ErrSwept)
@@ -183,7 +183,7 @@ func (r *reuse) checkShard(ctx context.Context, s codec.Hash) error {
 
 // usable is use for lookups that can fail only by finding nothing: then a chunk is
 // stored again.
-func (r *reuse) usable(keys ...names.Key) bool {
+func (r *reuseTracker) usable(keys ...names.Key) bool {
 	var unknown []names.Key
 	for _, k := range keys {
 		safe, known := r.known(k)
@@ -199,7 +199,7 @@ func (r *reuse) usable(keys ...names.Key) bool {
 	}
 	safe, err := r.use(r.ctx, unknown...)
 	if err == nil && !safe && len(unknown) == 1 {
-		r.settle(false, unknown...)
+		r.remember(false, unknown...)
 	}
 	return safe && err == nil
 }
@@ -207,22 +207,22 @@ func (r *reuse) usable(keys ...names.Key) bool {
 // Known notes which xorbs are reused, and Sink which xorbs and shards are stored now.
 // The shards of entries that were not stored now count as reused. If k is a pack.Ledger,
 // so is the result.
-func (b *Session) Known(k pack.Known) pack.Known {
-	known := reusing{k, &b.reuse}
+func (s *Session) Known(k pack.Known) pack.Known {
+	known := trackingIndex{k, &s.reuse}
 	if l, ok := k.(pack.Ledger); ok {
-		return reusingLedger{known, l}
+		return trackingLedger{known, l}
 	}
 	return known
 }
 
-// A reusing is a Known that notes what is reused.
-type reusing struct {
+// A trackingIndex is a Known that notes what is reused.
+type trackingIndex struct {
 	known pack.Known
-	reuse *reuse
+	reuse *reuseTracker
 }
 
 // Lookup implements pack.Known.
-func (r reusing) Lookup(chunk codec.Hash) (x codec.Hash, index uint32, ok bool) {
+func (r trackingIndex) Lookup(chunk codec.Hash) (x codec.Hash, index uint32, ok bool) {
 	x, index, ok = r.known.Lookup(chunk)
 	if !ok || !r.reuse.usable(names.XorbKey(x)) {
 		return codec.Hash{}, 0, false
@@ -230,29 +230,29 @@ func (r reusing) Lookup(chunk codec.Hash) (x codec.Hash, index uint32, ok bool) 
 	return x, index, true
 }
 
-// A reusingLedger is the same for a Ledger.
-type reusingLedger struct {
-	reusing
+// A trackingLedger is the same for a Ledger.
+type trackingLedger struct {
+	trackingIndex
 	ledger pack.Ledger
 }
 
 // Chunk implements pack.Ledger.
-func (r reusingLedger) Chunk(x codec.Hash, index uint32) (codec.Hash, bool) {
+func (r trackingLedger) Chunk(x codec.Hash, index uint32) (codec.Hash, bool) {
 	return r.ledger.Chunk(x, index)
 }
 
 // File implements pack.Ledger. A shard that nothing points to may name xorbs that a sweep
 // wants to delete though it does not want to delete the shard, so they are looked at one
 // by one.
-func (r reusingLedger) File(file codec.Hash) (*shard.FileInfo, codec.Hash, bool) {
+func (r trackingLedger) File(file codec.Hash) (*shard.FileInfo, codec.Hash, bool) {
 	in, s, ok := r.ledger.File(file)
 	if !ok {
 		return nil, codec.Hash{}, false
 	}
-	if _, known := r.reuse.known(names.ShardKey(s)); !known && r.reuse.window.sweeping() {
+	if _, known := r.reuse.known(names.ShardKey(s)); !known && r.reuse.guard.isSweeping() {
 		xorbs, err := r.reuse.xorbsOf(r.reuse.ctx, s)
 		if err != nil || !r.reuse.usable(xorbs...) {
-			r.reuse.settle(false, names.ShardKey(s))
+			r.reuse.remember(false, names.ShardKey(s))
 			return nil, codec.Hash{}, false
 		}
 	}
@@ -260,40 +260,40 @@ func (r reusingLedger) File(file codec.Hash) (*shard.FileInfo, codec.Hash, bool)
 }
 
 // Learn implements pack.Ledger.
-func (r reusingLedger) Learn(s codec.Hash) bool { return r.ledger.Learn(s) }
+func (r trackingLedger) Learn(s codec.Hash) bool { return r.ledger.Learn(s) }
 
 // Sink see Known.
-func (b *Session) Sink(s pack.Sink) pack.Sink { return storing{s, &b.reuse} }
+func (s *Session) Sink(sink pack.Sink) pack.Sink { return trackingSink{sink, &s.reuse} }
 
-// A storing is a Sink that notes what is stored. What is there already is reused by it,
+// A trackingSink is a Sink that notes what is stored. What is there already is reused by it,
 // without saying so.
-type storing struct {
+type trackingSink struct {
 	sink  pack.Sink
-	reuse *reuse
+	reuse *reuseTracker
 }
 
 // PutXorb implements pack.Sink.
-func (s storing) PutXorb(ctx context.Context, in *xorb.Info, body []byte) error {
+func (ts trackingSink) PutXorb(ctx context.Context, in *xorb.Info, body []byte) error {
 	k := names.XorbKey(in.Xorb)
-	if _, err := s.reuse.window.protect(ctx, k); err != nil {
+	if _, err := ts.reuse.guard.protect(ctx, k); err != nil {
 		return err
 	}
-	if err := s.sink.PutXorb(ctx, in, body); err != nil {
+	if err := ts.sink.PutXorb(ctx, in, body); err != nil {
 		return err
 	}
-	s.reuse.settle(true, k)
+	ts.reuse.remember(true, k)
 	return nil
 }
 
 // PutShard implements pack.Sink. Its name is known only afterwards; if a sweep was just
 // deleting what has that name, it is put once more.
-func (s storing) PutShard(ctx context.Context, w *shard.Writer) (codec.Hash, error) {
+func (ts trackingSink) PutShard(ctx context.Context, w *shard.Writer) (codec.Hash, error) {
 	for {
-		h, err := s.sink.PutShard(ctx, w)
+		h, err := ts.sink.PutShard(ctx, w)
 		if err != nil {
 			return codec.Hash{}, err
 		}
-		there, err := s.reuse.use(ctx, names.ShardKey(h))
+		there, err := ts.reuse.use(ctx, names.ShardKey(h))
 		if err != nil || there {
 			return h, err
 		}

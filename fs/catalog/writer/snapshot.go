@@ -15,22 +15,22 @@ import (
 // Snapshot resolves each symbol and keeps what it finds alive under a name. Without
 // replace it is io/fs.ErrExist if there is a snapshot of that name. Symbols are read one
 // after the other: who publishes meanwhile may be in it with one of them only.
-func (p *Writer) Snapshot(ctx context.Context, name, message string, symbols map[string]names.AsOf, replace bool) (*names.Snapshot, error) {
+func (w *Writer) Snapshot(ctx context.Context, name, message string, symbols map[string]names.AsOf, replace bool) (*names.Snapshot, error) {
 	if err := names.CheckSnapshot(name); err != nil {
 		return nil, err
 	}
-	now := p.now()
+	now := w.now()
 	for try := 1; ; try++ {
 		// From the first ref to the commit there is no more time than a window: only
 		// then a sweep that found a version dead will look again.
-		begun := p.o.Clock()
-		s, err := p.resolveAll(ctx, symbols)
+		begun := w.o.Clock()
+		s, err := w.resolveAll(ctx, symbols)
 		if err != nil {
 			return nil, err
 		}
 		s.Name, s.Message, s.Time = name, message, now
-		if p.o.Clock().Sub(begun) < p.catalog.Settings().Window/2 {
-			err = p.putSnapshot(ctx, s, replace)
+		if w.o.Clock().Sub(begun) < w.catalog.Settings().Window/2 {
+			err = w.putSnapshot(ctx, s, replace)
 			if !errors.Is(err, origin.ErrConflict) {
 				return s, err
 			}
@@ -38,19 +38,19 @@ func (p *Writer) Snapshot(ctx context.Context, name, message string, symbols map
 		if try == maxTries {
 			return nil, fmt.Errorf("snapshot %s: %w", name, ErrBusy)
 		}
-		if err := p.pause(ctx, try); err != nil {
+		if err := w.pause(ctx, try); err != nil {
 			return nil, err
 		}
 	}
 }
 
-func (p *Writer) resolveAll(ctx context.Context, symbols map[string]names.AsOf) (*names.Snapshot, error) {
+func (w *Writer) resolveAll(ctx context.Context, symbols map[string]names.AsOf) (*names.Snapshot, error) {
 	s := &names.Snapshot{Rows: make(map[string]names.Row, len(symbols))}
 	for symbol, at := range symbols {
 		if at.Form == names.ByRoot {
 			return nil, fmt.Errorf("%s: a snapshot holds versions, and %v is none", symbol, at)
 		}
-		row, err := p.catalog.Resolve(ctx, symbol, at)
+		row, err := w.catalog.Resolve(ctx, symbol, at)
 		if err != nil {
 			return nil, err
 		}
@@ -60,7 +60,7 @@ func (p *Writer) resolveAll(ctx context.Context, symbols map[string]names.AsOf) 
 }
 
 // putSnapshot puts a snapshot. It is ErrConflict if somebody else replaces it, too.
-func (p *Writer) putSnapshot(ctx context.Context, s *names.Snapshot, replace bool) error {
+func (w *Writer) putSnapshot(ctx context.Context, s *names.Snapshot, replace bool) error {
 	value, err := names.Encode(s)
 	if err != nil {
 		return err
@@ -69,38 +69,38 @@ func (p *Writer) putSnapshot(ctx context.Context, s *names.Snapshot, replace boo
 	tag := origin.Tag("")
 	there := false
 	if replace {
-		_, tag, err = p.store.Get(ctx, k, "")
+		_, tag, err = w.store.Get(ctx, k, "")
 		there = err == nil
 		if err != nil && !errors.Is(err, origin.ErrNotFound) {
 			return err
 		}
 	}
-	err = p.timed(ctx, func(ctx context.Context) (err error) {
+	err = w.timed(ctx, func(ctx context.Context) (err error) {
 		if there {
-			_, err = p.store.PutIfMatch(ctx, k, value, tag)
+			_, err = w.store.PutIfMatch(ctx, k, value, tag)
 		} else {
-			_, err = p.store.PutIfAbsent(ctx, k, value)
+			_, err = w.store.PutIfAbsent(ctx, k, value)
 		}
 		return err
 	})
 	switch {
 	case err == nil:
-		return p.store.Sync(ctx)
+		return w.store.Sync(ctx)
 	case errors.Is(err, origin.ErrUnknown), errors.Is(err, origin.ErrExists):
-		return p.settleSnapshot(ctx, k, value, replace, err)
+		return w.readBackSnapshot(ctx, k, value, replace, err)
 	case errors.Is(err, origin.ErrNotFound):
 		return fmt.Errorf("%w: %w", origin.ErrConflict, err)
 	}
 	return err
 }
 
-// settleSnapshot says what became of a snapshot when the store said why, which may be
+// readBackSnapshot says what became of a snapshot when the store said why, which may be
 // that there is one: ours, if the same was put before and the answer lost.
-func (p *Writer) settleSnapshot(ctx context.Context, k names.Key, value []byte, replace bool, why error) error {
-	now, _, err := p.store.Get(ctx, k, "")
+func (w *Writer) readBackSnapshot(ctx context.Context, k names.Key, value []byte, replace bool, why error) error {
+	now, _, err := w.store.Get(ctx, k, "")
 	switch {
 	case err == nil && bytes.Equal(now, value):
-		return p.store.Sync(ctx)
+		return w.store.Sync(ctx)
 	case err == nil && !replace:
 		return fmt.Errorf("%s: %w", k, iofs.ErrExist)
 	case err == nil || errors.Is(err, origin.ErrNotFound):
@@ -110,20 +110,20 @@ func (p *Writer) settleSnapshot(ctx context.Context, k names.Key, value []byte, 
 }
 
 // DeleteSnapshot deletes a snapshot, or says io/fs.ErrNotExist.
-func (p *Writer) DeleteSnapshot(ctx context.Context, name string) error {
+func (w *Writer) DeleteSnapshot(ctx context.Context, name string) error {
 	if err := names.CheckSnapshot(name); err != nil {
 		return catalog.NewAbsentError(fmt.Sprintf("snapshot %q", name), "%v", err)
 	}
 	k := names.SnapshotKey(name)
-	_, err := p.store.Size(ctx, k)
+	_, err := w.store.Size(ctx, k)
 	if errors.Is(err, origin.ErrNotFound) {
 		return catalog.AbsentSnapshotError(name)
 	}
 	if err == nil {
-		err = p.remove(ctx, k)
+		err = w.remove(ctx, k)
 	}
 	if err == nil {
-		err = p.store.Sync(ctx)
+		err = w.store.Sync(ctx)
 	}
 	return err
 }

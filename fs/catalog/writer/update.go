@@ -20,18 +20,18 @@ import (
 // removed takes what is below it along, and parents that are missing are made. What is
 // not there can be removed, too. When another publisher was faster the changes are
 // applied to its tree.
-func (b *Session) Update(ctx context.Context, changes []page.Change) (names.Row, error) {
+func (s *Session) Update(ctx context.Context, changes []page.Change) (names.Row, error) {
 	for i, c := range changes {
-		err := b.checkChange(ctx, c)
+		err := s.checkChange(ctx, c)
 		if err == nil && i > 0 && page.ComparePaths(pathOf(changes[i-1]), pathOf(c)) >= 0 {
 			err = fmt.Errorf("change of %.80q is not behind that of %.80q", pathOf(c), pathOf(changes[i-1]))
 		}
 		if err != nil {
-			return names.Row{}, fmt.Errorf("%s: %w", b.st.symbol, err)
+			return names.Row{}, fmt.Errorf("%s: %w", s.st.symbol, err)
 		}
 	}
-	return b.commit(ctx, func(ctx context.Context, st *state) (page.Link, error) {
-		return b.update(ctx, st, changes)
+	return s.commit(ctx, func(ctx context.Context, st *state) (page.Link, error) {
+		return s.update(ctx, st, changes)
 	})
 }
 
@@ -43,7 +43,7 @@ func pathOf(c page.Change) string {
 	return c.Old.Path
 }
 
-func (b *Session) checkChange(ctx context.Context, c page.Change) error {
+func (s *Session) checkChange(ctx context.Context, c page.Change) error {
 	switch {
 	case c.New == nil && c.Old == nil:
 		return errors.New("a change of nothing")
@@ -57,16 +57,16 @@ func (b *Session) checkChange(ctx context.Context, c page.Change) error {
 	if err := checkEntry(c.New); err != nil {
 		return err
 	}
-	if s := c.New.ID.Shard; !s.IsZero() {
-		return b.reuse.checkShard(ctx, s)
+	if h := c.New.ID.Shard; !h.IsZero() {
+		return s.reuse.checkShard(ctx, h)
 	}
 	return nil
 }
 
 // update puts the pages of the newest tree with some changes.
-func (b *Session) update(ctx context.Context, st *state, changes []page.Change) (page.Link, error) {
+func (s *Session) update(ctx context.Context, st *state, changes []page.Change) (page.Link, error) {
 	x := expansion{ctx: ctx, given: map[string]*page.Entry{}, made: map[string]*page.Entry{}, dirs: map[string]bool{}}
-	pages := catalog.RecentPages(b.p.catalog.Pages())
+	pages := catalog.RecentPages(s.w.catalog.Pages())
 	latest := st.latest()
 	if latest != nil {
 		var err error
@@ -79,8 +79,8 @@ func (b *Session) update(ctx context.Context, st *state, changes []page.Change) 
 	}
 	var root page.Link
 	var err error
-	putter := b.newPagePutter(ctx)
-	sizes := b.p.catalog.Settings().Page
+	putter := s.newPagePutter(ctx)
+	sizes := s.w.catalog.Settings().Page
 	if latest == nil {
 		root, err = tree.Build(ctx, sizes, added(x.changes()), putter.put)
 	} else {

@@ -26,27 +26,27 @@ type PublishOptions struct {
 // store holds already, because a sweep waits for publishes by when they began
 // (catalog.md, section 11). Only Has, Known and Sink are safe for concurrent use.
 type Session struct {
-	p      *Writer
-	o      PublishOptions
-	st     *state
-	window *window
-	reuse  reuse
+	w     *Writer
+	o     PublishOptions
+	st    *state
+	guard *sweepGuard
+	reuse reuseTracker
 }
 
 // Begin reads the state of the symbol and of the sweep: the window starts. The context
 // is that of what Known looks up, too.
-func (p *Writer) Begin(ctx context.Context, symbol string, o PublishOptions) (*Session, error) {
-	w, st, err := p.begin(ctx, symbol)
+func (w *Writer) Begin(ctx context.Context, symbol string, o PublishOptions) (*Session, error) {
+	sg, st, err := w.begin(ctx, symbol)
 	if err != nil {
 		return nil, err
 	}
-	b := &Session{p: p, o: o, st: st, window: w}
-	b.reuse.init(ctx, p.store, w)
+	b := &Session{w: w, o: o, st: st, guard: sg}
+	b.reuse.init(ctx, w.store, sg)
 	if err := b.checkVersion(st); err != nil {
 		return nil, err
 	}
 	if !o.Nested {
-		if err := p.catalog.CheckNested(ctx, symbol); err != nil {
+		if err := w.catalog.CheckNested(ctx, symbol); err != nil {
 			return nil, fmt.Errorf("%s: %w", symbol, err)
 		}
 	}
@@ -54,36 +54,36 @@ func (p *Writer) Begin(ctx context.Context, symbol string, o PublishOptions) (*S
 }
 
 // begin reads the state of the sweep, then that of a symbol.
-func (p *Writer) begin(ctx context.Context, symbol string) (*window, *state, error) {
-	w, err := p.openWindow(ctx)
+func (w *Writer) begin(ctx context.Context, symbol string) (*sweepGuard, *state, error) {
+	sg, err := w.openSweepGuard(ctx)
 	if err != nil {
 		return nil, nil, fmt.Errorf("state of the sweep: %w", err)
 	}
-	st, err := p.load(ctx, symbol)
-	return w, st, err
+	st, err := w.load(ctx, symbol)
+	return sg, st, err
 }
 
 // checkTexts refuses now what no version could say of itself at the end.
-func (b *Session) checkTexts() error {
-	row := names.Row{Time: b.p.now(), Root: page.Hash{1}}
-	_, err := names.Encode(b.p.element(context.Background(), &state{symbol: b.st.symbol}, &change{
-		add: &row, writer: b.o.Writer, message: b.o.Message, labels: b.o.Labels,
+func (s *Session) checkTexts() error {
+	row := names.Row{Time: s.w.now(), Root: page.Hash{1}}
+	_, err := names.Encode(s.w.element(context.Background(), &state{symbol: s.st.symbol}, &change{
+		add: &row, writer: s.o.Writer, message: s.o.Message, labels: s.o.Labels,
 	}))
 	return err
 }
 
 // Head returns the row of the newest live version when the publish began; nil if none.
-func (b *Session) Head() *names.Row { return b.st.latest() }
+func (s *Session) Head() *names.Row { return s.st.latest() }
 
 // Has says whether a shard of an earlier publish is still there and may be reused: it
 // rescues it from a sweep that is under way.
-func (b *Session) Has(ctx context.Context, s codec.Hash) (bool, error) {
-	return b.reuse.hasShard(ctx, s)
+func (s *Session) Has(ctx context.Context, h codec.Hash) (bool, error) {
+	return s.reuse.hasShard(ctx, h)
 }
 
 // checkVersion holds a state against IfVersion.
-func (b *Session) checkVersion(st *state) error {
-	want := b.o.IfVersion
+func (s *Session) checkVersion(st *state) error {
+	want := s.o.IfVersion
 	switch latest := st.latest(); {
 	case want == nil || latest != nil && latest.Number == *want:
 		return nil
@@ -97,12 +97,12 @@ func (b *Session) checkVersion(st *state) error {
 // Replace publishes a whole tree, given in the order of its keys, with an entry for each
 // directory, the root included. When another publisher was faster it becomes the version
 // after that one's.
-func (b *Session) Replace(ctx context.Context, entries iter.Seq2[page.Entry, error]) (names.Row, error) {
-	root, err := b.build(ctx, entries)
+func (s *Session) Replace(ctx context.Context, entries iter.Seq2[page.Entry, error]) (names.Row, error) {
+	root, err := s.build(ctx, entries)
 	if err != nil {
-		return names.Row{}, fmt.Errorf("%s: %w", b.st.symbol, err)
+		return names.Row{}, fmt.Errorf("%s: %w", s.st.symbol, err)
 	}
-	return b.commit(ctx, func(context.Context, *state) (page.Link, error) { return root, nil })
+	return s.commit(ctx, func(context.Context, *state) (page.Link, error) { return root, nil })
 }
 
 // ErrSame says that a tree is that of the newest version.
@@ -110,50 +110,50 @@ var ErrSame = errors.New("the tree is the same")
 
 // ReplaceChanged is Replace for a tree that is another one than the newest. If it is the same,
 // the error is ErrSame, and pages of it that were missing or damaged are stored again.
-func (b *Session) ReplaceChanged(ctx context.Context, entries iter.Seq2[page.Entry, error]) (names.Row, error) {
-	root, err := b.build(ctx, entries)
+func (s *Session) ReplaceChanged(ctx context.Context, entries iter.Seq2[page.Entry, error]) (names.Row, error) {
+	root, err := s.build(ctx, entries)
 	if err != nil {
-		return names.Row{}, fmt.Errorf("%s: %w", b.st.symbol, err)
+		return names.Row{}, fmt.Errorf("%s: %w", s.st.symbol, err)
 	}
-	if latest := b.st.latest(); latest != nil && latest.Root == root.Page {
-		if err := b.p.store.Sync(ctx); err != nil {
+	if latest := s.st.latest(); latest != nil && latest.Root == root.Page {
+		if err := s.w.store.Sync(ctx); err != nil {
 			return names.Row{}, err
 		}
 		return names.Row{}, ErrSame
 	}
-	return b.commit(ctx, func(context.Context, *state) (page.Link, error) { return root, nil })
+	return s.commit(ctx, func(context.Context, *state) (page.Link, error) { return root, nil })
 }
 
 // build puts the pages of a whole tree, but for those that the newest tree has.
-func (b *Session) build(ctx context.Context, entries iter.Seq2[page.Entry, error]) (page.Link, error) {
-	pages := b.newPagePutter(ctx)
-	if latest := b.st.latest(); latest != nil {
-		pages.skip = b.p.pagesOf(ctx, latest.Root, b.o.Verify)
+func (s *Session) build(ctx context.Context, entries iter.Seq2[page.Entry, error]) (page.Link, error) {
+	pages := s.newPagePutter(ctx)
+	if latest := s.st.latest(); latest != nil {
+		pages.skip = s.w.pagesOf(ctx, latest.Root, s.o.Verify)
 	}
-	root, err := tree.Build(ctx, b.p.catalog.Settings().Page, b.checked(ctx, entries), pages.put)
+	root, err := tree.Build(ctx, s.w.catalog.Settings().Page, s.checked(ctx, entries), pages.put)
 	return root, pages.finish(err)
 }
 
 // Republish publishes a tree that is there already: from ver:HASH, or an older version.
-func (b *Session) Republish(ctx context.Context, row names.Row) (names.Row, error) {
-	return b.commit(ctx, func(ctx context.Context, st *state) (page.Link, error) { return b.again(ctx, st, row.Root) })
+func (s *Session) Republish(ctx context.Context, row names.Row) (names.Row, error) {
+	return s.commit(ctx, func(ctx context.Context, st *state) (page.Link, error) { return s.linkOf(ctx, st, row.Root) })
 }
 
 // commit makes a tree the next version. Plan is asked for it again when the newest tree
 // is another one.
-func (b *Session) commit(ctx context.Context, plan func(context.Context, *state) (page.Link, error)) (names.Row, error) {
-	st, err := b.p.load(ctx, b.st.symbol) // much time may have passed
+func (s *Session) commit(ctx context.Context, plan func(context.Context, *state) (page.Link, error)) (names.Row, error) {
+	st, err := s.w.load(ctx, s.st.symbol) // much time may have passed
 	if err != nil {
 		return names.Row{}, err
 	}
 	first := false // no version was live before
-	v, err := b.p.commit(ctx, st, b.window, func(ctx context.Context, st *state) (*change, error) {
-		if err := b.checkVersion(st); err != nil {
+	v, err := s.w.commit(ctx, st, s.guard, func(ctx context.Context, st *state) (*change, error) {
+		if err := s.checkVersion(st); err != nil {
 			return nil, err
 		}
 		first = st.latest() == nil
-		if first && !b.o.Nested {
-			if err := b.p.catalog.FindNested(ctx, st.symbol); err != nil {
+		if first && !s.o.Nested {
+			if err := s.w.catalog.FindNested(ctx, st.symbol); err != nil {
 				return nil, fmt.Errorf("%s: %w", st.symbol, err)
 			}
 		}
@@ -163,14 +163,14 @@ func (b *Session) commit(ctx context.Context, plan func(context.Context, *state)
 		}
 		return &change{
 			add:    &names.Row{Root: root.Page, Entries: root.Entries, Bytes: root.Bytes},
-			writer: b.o.Writer, message: b.o.Message, labels: b.o.Labels,
+			writer: s.o.Writer, message: s.o.Message, labels: s.o.Labels,
 		}, nil
 	})
 	if err != nil {
 		return names.Row{}, err
 	}
-	if first && !b.o.Nested {
-		if err := b.p.yieldNested(ctx, v); err != nil {
+	if first && !s.o.Nested {
+		if err := s.w.yieldNested(ctx, v); err != nil {
 			return names.Row{}, err
 		}
 	}

@@ -17,11 +17,11 @@ import (
 	"github.com/xetfs/xetfs/fs/catalog"
 )
 
-// again returns the link to a tree that is there already. The tree of a live version of
+// linkOf returns the link to a tree that is there already. The tree of a live version of
 // the symbol is there and stays. Of any other each page and shard is looked at, and
 // rescued if need be: a sweep may have begun to delete it.
-func (b *Session) again(ctx context.Context, st *state, root page.Hash) (page.Link, error) {
-	p, err := b.p.catalog.Pages().Page(ctx, root)
+func (s *Session) linkOf(ctx context.Context, st *state, root page.Hash) (page.Link, error) {
+	p, err := s.w.catalog.Pages().Page(ctx, root)
 	if errors.Is(err, origin.ErrNotFound) {
 		return page.Link{}, catalog.NewAbsentError("index "+root.String(), "there is no such tree")
 	}
@@ -30,11 +30,11 @@ func (b *Session) again(ctx context.Context, st *state, root page.Hash) (page.Li
 	}
 	link := page.Link{Page: root, Size: len(p.Encoded())}
 	link.Entries, link.Bytes = p.Below()
-	live, err := b.isLive(ctx, st, root)
+	live, err := s.isLive(ctx, st, root)
 	if live || err != nil {
 		return link, err
 	}
-	switch err := b.useTree(ctx, root, p); {
+	switch err := s.useTree(ctx, root, p); {
 	case err == nil:
 		return link, nil
 	case errors.Is(err, ErrSwept):
@@ -46,11 +46,11 @@ func (b *Session) again(ctx context.Context, st *state, root page.Hash) (page.Li
 }
 
 // isLive says whether a live version of the symbol has a tree.
-func (b *Session) isLive(ctx context.Context, st *state, root page.Hash) (bool, error) {
+func (s *Session) isLive(ctx context.Context, st *state, root page.Hash) (bool, error) {
 	if st.head == nil {
 		return false, nil
 	}
-	for row, err := range b.p.catalog.LiveFrom(ctx, st.head) {
+	for row, err := range s.w.catalog.LiveFrom(ctx, st.head) {
 		if err != nil {
 			return false, err
 		}
@@ -62,13 +62,13 @@ func (b *Session) isLive(ctx context.Context, st *state, root page.Hash) (bool, 
 }
 
 // useTree sees to it that all pages and shards of a tree are there, and stay.
-func (b *Session) useTree(ctx context.Context, root page.Hash, p *page.Page) error {
-	parts := treeParts{pages: b.p.catalog.Pages(), shards: map[codec.Hash]struct{}{}}
+func (s *Session) useTree(ctx context.Context, root page.Hash, p *page.Page) error {
+	parts := treeParts{pages: s.w.catalog.Pages(), shards: map[codec.Hash]struct{}{}}
 	parts.keys = []names.Key{names.PageKey(root)}
 	if err := parts.add(ctx, p); err != nil {
 		return err
 	}
-	safe, err := b.reuse.use(ctx, parts.keys...)
+	safe, err := s.reuse.use(ctx, parts.keys...)
 	if err != nil {
 		return err
 	}
@@ -76,16 +76,16 @@ func (b *Session) useTree(ctx context.Context, root page.Hash, p *page.Page) err
 		return ErrSwept
 	}
 	// What was read may have come from a cache.
-	if err := b.window.checkThere(ctx, parts.keys); err != nil {
+	if err := s.guard.checkExist(ctx, parts.keys); err != nil {
 		return err
 	}
-	for _, s := range slices.SortedFunc(maps.Keys(parts.shards), codec.Hash.Compare) {
-		there, err := b.reuse.hasShard(ctx, s)
+	for _, h := range slices.SortedFunc(maps.Keys(parts.shards), codec.Hash.Compare) {
+		there, err := s.reuse.hasShard(ctx, h)
 		if err != nil {
 			return err
 		}
 		if !there {
-			return fmt.Errorf("%s: %w", names.ShardKey(s), ErrSwept)
+			return fmt.Errorf("%s: %w", names.ShardKey(h), ErrSwept)
 		}
 	}
 	return nil

@@ -82,39 +82,39 @@ func Open(ctx context.Context, s origin.WriteStore, pages page.Getter, o Options
 
 // create puts the settings of a new catalog. Those of somebody who was faster are as
 // good.
-func (p *Writer) create(ctx context.Context) error {
+func (w *Writer) create(ctx context.Context) error {
 	var settings names.Settings
-	if p.o.Settings == nil {
+	if w.o.Settings == nil {
 		settings = *names.DefaultSettings("", time.Time{})
 	} else {
-		settings = *p.o.Settings
+		settings = *w.o.Settings
 	}
 	if settings.ID == "" {
-		settings.ID = p.id()
+		settings.ID = w.id()
 	}
 	if settings.Created.IsZero() {
-		settings.Created = p.now()
+		settings.Created = w.now()
 	}
 	value, err := names.Encode(&settings)
 	if err != nil {
 		return err
 	}
-	if err := p.put(ctx, names.SettingsKey(), value); err != nil {
+	if err := w.put(ctx, names.SettingsKey(), value); err != nil {
 		return err
 	}
-	return p.store.Sync(ctx)
+	return w.store.Sync(ctx)
 }
 
 // Catalog returns the same catalog for reading.
-func (p *Writer) Catalog() *catalog.StoreCatalog { return p.catalog }
+func (w *Writer) Catalog() *catalog.StoreCatalog { return w.catalog }
 
 // now returns the time in the form that documents have.
-func (p *Writer) now() time.Time { return time.Unix(0, p.o.Clock().UnixNano()).UTC() }
+func (w *Writer) now() time.Time { return time.Unix(0, w.o.Clock().UnixNano()).UTC() }
 
 // id returns 32 random hex digits.
-func (p *Writer) id() string {
+func (w *Writer) id() string {
 	var b [16]byte
-	p.o.Random(b[:])
+	w.o.Random(b[:])
 	return hex.EncodeToString(b[:])
 }
 
@@ -126,15 +126,15 @@ const (
 
 // pause waits before a try, counted from 1 for the second: longer each time, and not as
 // long as others who wait for the same.
-func (p *Writer) pause(ctx context.Context, try int) error {
+func (w *Writer) pause(ctx context.Context, try int) error {
 	limit := min(maxPause, minPause<<min(try, 10))
-	return p.o.Sleep(ctx, limit/2+p.random(limit/2))
+	return w.o.Sleep(ctx, limit/2+w.random(limit/2))
 }
 
 // random returns a random number below a limit.
-func (p *Writer) random(limit time.Duration) time.Duration {
+func (w *Writer) random(limit time.Duration) time.Duration {
 	var b [8]byte
-	p.o.Random(b[:])
+	w.o.Random(b[:])
 	n := time.Duration(0)
 	for _, c := range b[:7] {
 		n = n<<8 | time.Duration(c)
@@ -144,16 +144,16 @@ func (p *Writer) random(limit time.Duration) time.Duration {
 
 // put puts an atom, or a ref that nobody replaces; one that is there already is as good.
 // When the outcome is unknown it puts it again: that can do no harm.
-func (p *Writer) put(ctx context.Context, k names.Key, value []byte) error {
+func (w *Writer) put(ctx context.Context, k names.Key, value []byte) error {
 	for try := 1; ; try++ {
-		_, err := p.store.PutIfAbsent(ctx, k, value)
+		_, err := w.store.PutIfAbsent(ctx, k, value)
 		switch {
 		case err == nil, errors.Is(err, origin.ErrExists):
 			return nil
 		case !errors.Is(err, origin.ErrUnknown) || try == maxTries:
 			return err
 		}
-		if err := p.pause(ctx, try); err != nil {
+		if err := w.pause(ctx, try); err != nil {
 			return err
 		}
 	}
@@ -161,35 +161,35 @@ func (p *Writer) put(ctx context.Context, k names.Key, value []byte) error {
 
 // putPage puts an index page. A page that exists under its key and has other bytes is damaged,
 // and is replaced.
-func (p *Writer) putPage(ctx context.Context, k names.Key, value []byte) error {
-	_, err := p.store.PutIfAbsent(ctx, k, value)
+func (w *Writer) putPage(ctx context.Context, k names.Key, value []byte) error {
+	_, err := w.store.PutIfAbsent(ctx, k, value)
 	switch {
 	case err == nil:
 		return nil
 	case !errors.Is(err, origin.ErrExists):
-		return p.put(ctx, k, value)
+		return w.put(ctx, k, value)
 	}
-	there, tag, err := p.store.Get(ctx, k, "")
+	there, tag, err := w.store.Get(ctx, k, "")
 	if err == nil && !bytes.Equal(there, value) {
-		_, err = p.store.PutIfMatch(ctx, k, value, tag)
+		_, err = w.store.PutIfMatch(ctx, k, value, tag)
 	}
 	switch {
 	case err == nil, errors.Is(err, origin.ErrConflict): // another publisher has replaced it
 		return nil
 	case errors.Is(err, origin.ErrNotFound), errors.Is(err, origin.ErrUnknown):
-		return p.put(ctx, k, value)
+		return w.put(ctx, k, value)
 	}
 	return err
 }
 
 // remove deletes a key, again when the outcome is unknown.
-func (p *Writer) remove(ctx context.Context, k names.Key) error {
+func (w *Writer) remove(ctx context.Context, k names.Key) error {
 	for try := 1; ; try++ {
-		err := p.store.Delete(ctx, k)
+		err := w.store.Delete(ctx, k)
 		if err == nil || !errors.Is(err, origin.ErrUnknown) || try == maxTries {
 			return err
 		}
-		if err := p.pause(ctx, try); err != nil {
+		if err := w.pause(ctx, try); err != nil {
 			return err
 		}
 	}
