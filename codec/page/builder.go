@@ -19,8 +19,8 @@ type Sizes struct {
 // DefaultSizes are those of a new catalog. They make pages of about 129 KB.
 func DefaultSizes() Sizes { return Sizes{Min: 64 << 10, Max: 512 << 10, Bits: 10, Restart: 16} }
 
-// Check says what is wrong with s, if anything is: pages would be too long, or the bits
-// of a hash too few for all levels.
+// Check returns an error if pages would be too long, or if the hash has too few bits for all
+// levels.
 func (s Sizes) Check() error {
 	switch {
 	case s.Min < headerSize || s.Min > s.Max || s.Max > MaxSize/2:
@@ -33,9 +33,9 @@ func (s Sizes) Check() error {
 	return nil
 }
 
-// ends reports whether a page of this level ends behind key, with size bytes so far. Each
-// level asks other bits of the hash: the key at which a page ends is a key one level up,
-// and with the same bits would end every page there.
+// ends reports whether a page of this level ends behind key, with size bytes so far. Each level
+// uses other bits of the hash. The last key of a page is a key one level up, where the same
+// bits would end every page.
 func (s Sizes) ends(level int, key []byte, size int) bool {
 	if size < s.Min {
 		return false
@@ -44,11 +44,11 @@ func (s Sizes) ends(level int, key []byte, size int) bool {
 	return size >= s.Max || bits&(1<<s.Bits-1) == 0
 }
 
-// A Builder makes the pages of a tree from its sorted entries. The same entries make
-// the same pages. It holds one page for each level in memory, however long the tree is.
+// A Builder makes the pages of a tree from its sorted entries. Equal entries make equal pages.
+// A Builder holds one page per level in memory, whatever the size of the tree.
 //
-// A tree has an entry for each of its directories, the root ("") included. The Builder
-// does not see to that: whoever calls it does.
+// A tree has an entry for each of its directories, including the root (""). The caller must add
+// them.
 type Builder struct {
 	sizes  Sizes
 	put    func(Hash, []byte) error

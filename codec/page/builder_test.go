@@ -14,8 +14,8 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
-// What is built is listed again; every page is decoded and held against its link on the
-// way, and encodes to the same bytes.
+// A built tree is listed again. Every page is decoded, checked against its link, and encodes to
+// the same bytes.
 func TestBuildAndList(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		entries := sorted(drawTree(r))
@@ -67,7 +67,7 @@ func TestPageSizes(t *testing.T) {
 	}
 }
 
-// What cannot be given back is refused, and the Builder is dead from then on.
+// Add refuses entries that a page cannot represent, and the Builder fails from then on.
 func TestAddRefuses(t *testing.T) {
 	file := codec.FileID{File: codec.Hash{1}}
 	sum := [32]byte{}
@@ -185,8 +185,8 @@ func TestTooDeep(t *testing.T) {
 	}
 }
 
-// A small change of a tree changes few pages, catalog.md test 4: one for each level when
-// a value changes, hardly more when a name comes or goes.
+// A small change of a tree changes few pages (catalog.md, test 4). A changed value changes one
+// page per level, a new or deleted name hardly more.
 func TestSharing(t *testing.T) {
 	sizes := Sizes{Min: 2 << 10, Max: 16 << 10, Bits: 6, Restart: 16}
 	base := plainTree(4000)
@@ -233,8 +233,8 @@ func TestSharing(t *testing.T) {
 	}
 }
 
-// A Level begun in the middle, where a page of a tree begins, makes the pages that the
-// tree has from there on: what an update builds on.
+// A Level that starts where a page of a tree starts makes the pages of that tree from there on.
+// An update builds on this.
 func TestLevelJoinsIn(t *testing.T) {
 	entries := plainTree(600)
 	s := newStore()

@@ -9,8 +9,8 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
-// Limits of a value: those of Linux for a link and for extended attributes, and one
-// that keeps every row far below the size of a page.
+// Limits of a value. Links and extended attributes have the limits of Linux. Another limit
+// keeps every row far below the size of a page.
 const (
 	maxMode      = 0o7777
 	maxTarget    = 4095
@@ -24,8 +24,8 @@ const (
 	blockUnit = 48
 )
 
-// Check says what is wrong with e, if anything is. A Builder takes an entry exactly if
-// Check does, and what it takes it gives back.
+// Check returns an error if e is invalid. A Builder accepts exactly the entries that Check
+// accepts, and a page returns them unchanged.
 func (e *Entry) Check() error {
 	if err := CheckPath(e.Path); err != nil {
 		return err

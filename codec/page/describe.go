@@ -14,9 +14,9 @@ import (
 // Is reports whether b looks like a page, by its first bytes.
 func Is(b []byte) bool { return len(b) >= 7 && string(b[:7]) == magic[:7] }
 
-// Describe writes a page row by row with their offsets, for people and for golden
-// tests. It shows damage instead of stopping at it, as far as rows can be told apart;
-// the last line says what Decode thinks. The error is that of w.
+// Describe writes a page row by row with offsets, for people and for golden tests. It shows
+// damage and continues, as far as it can find rows. The last line has the result of Decode. The
+// error is that of w.
 func Describe(w io.Writer, b []byte) error {
 	d := description{w: bufio.NewWriter(w)}
 	h, err := decodeHeader(b)

@@ -7,8 +7,8 @@ import (
 	"iter"
 )
 
-// A Getter fetches pages by hash. What it returns has been checked with DecodeAs, or
-// earlier by the same means. It is safe for concurrent use.
+// A Getter fetches pages by hash. It has checked its results with DecodeAs or an equal method.
+// It is safe for concurrent use.
 type Getter interface {
 	Page(ctx context.Context, h Hash) (*Page, error)
 }
@@ -16,10 +16,9 @@ type Getter interface {
 // A Change is an entry that is not the same in two trees. Both have the same path.
 type Change struct{ Old, New *Entry } // nil: not there
 
-// Diff yields the entries that differ between two trees, in the order of their keys. It
-// reads no page that both trees have in the same place, so that it costs as much as the
-// trees differ. The zero Hash stands for no tree at all. After an error, with which the
-// Change is empty, it ends.
+// Diff yields the entries that differ between two trees, in the order of their keys. It reads
+// no page that both trees have in the same place, so its cost depends on the difference. The
+// zero Hash is an empty tree. Diff ends after an error, which has an empty Change.
 func Diff(ctx context.Context, g Getter, a, b Hash) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
 		if a == b {
@@ -52,10 +51,10 @@ func (d *diff) step() (more bool, err error) {
 	switch {
 	case a.done() && b.done():
 		return false, nil
-	case a.atLink() && b.standsBefore(a.linked()):
+	case a.atLink() && b.isBefore(a.linked()):
 		b.passPage(a.linked())
 		a.pass()
-	case b.atLink() && a.standsBefore(b.linked()):
+	case b.atLink() && a.isBefore(b.linked()):
 		a.passPage(b.linked())
 		b.pass()
 	case a.atLink() && b.atLink():
@@ -76,9 +75,8 @@ func (d *diff) step() (more bool, err error) {
 	return true, err
 }
 
-// beside does the next thing where one side stands before a page and the other one
-// before an entry, or at its end. An entry that cannot be in the page is not worth
-// entering it.
+// beside makes the next step if one side is before a page and the other one before an entry or
+// at its end. It does not enter a page that cannot have the entry.
 func (d *diff) beside(page, entry *side, change func(*Entry) Change) (more bool, err error) {
 	if !entry.done() && page.passed && bytes.Compare(entry.key(), page.last) <= 0 {
 		e := entry.take()
@@ -124,7 +122,7 @@ type side struct {
 	last   []byte // last key that was passed
 }
 
-// A frame is a page that was entered, and the row it stands on.
+// A frame is an entered page and its current row.
 type frame struct {
 	hash Hash
 	cursor
@@ -150,10 +148,10 @@ func (s *side) level() int   { return s.top().p.level }
 func (s *side) atLink() bool { return !s.done() && s.level() > 0 }
 func (s *side) key() []byte  { return s.top().key }
 
-// linked returns the page that s stands before.
+// linked returns the page of the current link of s.
 func (s *side) linked() Hash { return Hash(s.top().value) }
 
-// enter goes into the page that s stands before.
+// enter enters the page of the current link of s.
 func (s *side) enter() error {
 	parent, h := s.top(), s.linked()
 	p, err := s.g.Page(s.ctx, h)
@@ -167,7 +165,7 @@ func (s *side) enter() error {
 	return nil
 }
 
-// pass goes behind the entry or page that s stands before.
+// pass moves s behind its current entry or page.
 func (s *side) pass() {
 	s.last, s.passed = append(s.last[:0], s.key()...), true
 	for !s.done() {
@@ -178,16 +176,16 @@ func (s *side) pass() {
 	}
 }
 
-// take returns the entry that s stands before, and passes it.
+// take returns the current entry of s, and passes it.
 func (s *side) take() Entry {
 	e := s.top().entry()
 	s.pass()
 	return e
 }
 
-// standsBefore reports whether everything in page h comes next: s stands before it, or has
-// entered it and not passed a row since.
-func (s *side) standsBefore(h Hash) bool {
+// isBefore reports whether the whole page h comes next. Either the current link is h, or s has
+// entered h and passed no row.
+func (s *side) isBefore(h Hash) bool {
 	if s.atLink() && s.linked() == h {
 		return true
 	}
@@ -199,7 +197,7 @@ func (s *side) standsBefore(h Hash) bool {
 	return false
 }
 
-// passPage passes the whole of a page that s stands before in the sense of standsBefore.
+// passPage passes the whole page h, for which isBefore is true.
 func (s *side) passPage(h Hash) {
 	if s.atLink() && s.linked() == h {
 		s.pass()

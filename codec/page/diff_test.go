@@ -82,8 +82,8 @@ func TestDiff(t *testing.T) {
 	})
 }
 
-// Trees of the same entries in other sizes of pages do not differ, though no page is
-// the same; and parts of trees of other heights are found to be the same.
+// Trees of equal entries and other page sizes do not differ, though all pages do. Equal parts
+// of trees of different heights are found.
 func TestDiffOtherShape(t *testing.T) {
 	s := newStore()
 	entries := plainTree(1000)

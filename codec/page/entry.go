@@ -8,7 +8,7 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
-// MaxInline is how long the content of a file may be that stands in its entry.
+// MaxInline is the largest content of a file that is part of its entry.
 const MaxInline = 256
 
 // An Entry is one file, directory or symbolic link of a tree. In a leaf it is a row
@@ -41,7 +41,7 @@ type Entry struct {
 	ID      codec.FileID
 	Inline  []byte    // the whole content of a tiny file, instead of ID
 	SHA256  *[32]byte // of a file's content; nil: not recorded
-	Owner   *Owner    // nil: whoever mounts
+	Owner   *Owner    // nil: the user of the mount
 	Target  string    // of a link
 	Xattrs  map[string]string
 }
@@ -72,8 +72,8 @@ func (t Type) String() string {
 // An Owner is the numeric owner and group of an entry.
 type Owner struct{ UID, GID uint32 }
 
-// Equal reports whether e and o are the same in every respect. Where the content of two
-// files is described (ID.Shard) is one.
+// Equal reports whether all fields of e and o are equal, including the place of the description
+// of a file (ID.Shard).
 func (e *Entry) Equal(o *Entry) bool {
 	return e.Path == o.Path && e.Type == o.Type && e.Mode == o.Mode && e.ModTime.Equal(o.ModTime) &&
 		e.Size == o.Size && e.ID == o.ID && bytes.Equal(e.Inline, o.Inline) &&

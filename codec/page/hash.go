@@ -17,7 +17,7 @@ func Sum(page []byte) Hash { return blake3.Sum256(page) }
 // bytes.
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 
-// IsZero reports whether h is all zero, which stands for "no page".
+// IsZero reports whether h is all zero, which means no page.
 func (h Hash) IsZero() bool { return h == Hash{} }
 
 // ParseHash is the inverse of String. It takes lower case only: a name of a page is

@@ -12,8 +12,7 @@ const (
 	MaxPath = 4095 // bytes in all
 )
 
-// Key returns the key of a path, under which its entry lies in the tree. The root is
-// the path "".
+// Key returns the key of the entry of a path. The root is the path "".
 func Key(path string) string {
 	return string(AppendKey(make([]byte, 0, len(path)+1), path))
 }
@@ -38,7 +37,7 @@ func ComparePaths(a, b string) int {
 	return bytes.Compare(AppendKey(bufA[:0], a), AppendKey(bufB[:0], b))
 }
 
-// PathOf is the inverse of Key. What is no key is a codec.ErrCorrupt.
+// PathOf is the inverse of Key. An invalid key is a codec.ErrCorrupt.
 func PathOf(key string) (string, error) {
 	if reason := badKey([]byte(key)); reason != "" {
 		return "", bad(0, "key %.80q: %s", key, reason)

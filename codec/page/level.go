@@ -7,9 +7,8 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
-// A Level makes the pages of one level of a tree from its sorted rows. A Builder is one
-// Level on top of the other; who updates a tree uses Levels alone, and copies the links
-// to pages that stay as they are.
+// A Level makes the pages of one level of a tree from its sorted rows. A Builder has one Level
+// per level. An update of a tree uses Levels alone, and copies the links to unchanged pages.
 type Level struct {
 	sizes Sizes
 	out   func(Link, []byte) error
@@ -78,8 +77,8 @@ func (l *Level) add(entries, size int64) error {
 	return nil
 }
 
-// End finishes the page that is not finished, if there is one. Who wants the pages of
-// a Builder calls it behind the last row of the level, and nowhere else.
+// End finishes the open page, if any. To make the same pages as a Builder, a caller calls it
+// only behind the last row of the level.
 func (l *Level) End() error {
 	if l.err != nil || l.draft.rows == 0 {
 		return l.err

@@ -25,8 +25,7 @@ func (l *Link) append(b []byte) []byte {
 	return binary.AppendUvarint(b, uint64(l.Bytes))
 }
 
-// decodeLink decodes the value of a link, which lies at off in the page. It leaves Last
-// empty.
+// decodeLink decodes the value of a link at offset off of the page. It leaves Last empty.
 func decodeLink(b []byte, off int64) (Link, error) {
 	f := fields{b: b, start: int(off)}
 	var l Link

@@ -32,11 +32,11 @@ type Page struct {
 	checked []atomic.Uint32
 }
 
-// Decode checks the page b in every way that does not need another page: lengths,
-// counts, keys and their order, restart points, values, sums. The Page uses b, which
-// must not change from now on. Every error is a codec.ErrCorrupt.
+// Decode checks everything about the page b that needs no other page: lengths, counts, keys and
+// their order, restart points, values, sums. The Page uses b, which must not change any more.
+// Every error is a codec.ErrCorrupt.
 //
-// Whether b is the page that was asked for is for DecodeAs and CheckChild to say.
+// DecodeAs and CheckChild compare b with the page that the caller wanted.
 func Decode(b []byte) (*Page, error) {
 	p, err := split(b)
 	if err != nil {
@@ -48,7 +48,7 @@ func Decode(b []byte) (*Page, error) {
 	return p, p.check()
 }
 
-// DecodeAs is Decode for bytes that somebody gave for the page h.
+// DecodeAs is Decode for bytes from an untrusted place. It compares them with the hash h.
 func DecodeAs(h Hash, b []byte) (*Page, error) {
 	if len(b) > MaxSize {
 		return nil, bad(MaxSize, "a page of %d bytes, at most %d are allowed", len(b), MaxSize)
@@ -83,8 +83,8 @@ func (p *Page) Below() (entries, bytes int64) { return p.header.entries, p.heade
 // Encoded returns the bytes of the page. They must not be changed.
 func (p *Page) Encoded() []byte { return p.b }
 
-// Seek returns the first row whose key is not below key, or Len if there is none. In a
-// higher page that is the row of the page below where key belongs.
+// Seek returns the first row whose key is not below key; Len if all are below. In a higher page
+// this row links to the page below that may have the key.
 func (p *Page) Seek(key string) (row int) {
 	row, _ = p.Find(key)
 	return row
@@ -153,7 +153,7 @@ func (p *Page) find(key []byte) (row int, value []byte, exact bool) {
 	return p.rows, nil, false
 }
 
-// Entry returns an entry of a leaf. What it says shares no memory with the page.
+// Entry returns an entry of a leaf. The entry shares no memory with the page.
 func (p *Page) Entry(row int) (e Entry, err error) {
 	if p.level != 0 || row < 0 || row >= p.rows {
 		return Entry{}, fmt.Errorf("page of level %d with %d rows: no entry %d", p.level, p.rows, row)
@@ -209,11 +209,11 @@ func (p *Page) LinksFrom(row int) iter.Seq[Link] {
 	}
 }
 
-// CheckChild holds the page that a link leads to against the link: its level, size,
-// keys and counts. After Decode of both, and DecodeAs with the link's hash, a reader
-// may believe what it sees, and cannot be led in circles. Errors are codec.ErrCorrupt.
+// CheckChild compares a page with its link: level, size, keys and counts. After Decode of both,
+// and DecodeAs with the hash of the link, a reader can trust the page. No pages can form a
+// circle. Errors are codec.ErrCorrupt.
 //
-// What was found good is remembered, for a page with the link's hash is always the same.
+// A good result is remembered: a page with the hash of the link never changes.
 func (p *Page) CheckChild(row int, child *Page) error {
 	switch {
 	case p.level == 0 || row < 0 || row >= p.rows:

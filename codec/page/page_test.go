@@ -15,8 +15,8 @@ import (
 	"github.com/xetfs/xetfs/codec/codectest"
 )
 
-// handmade returns a page whose body, in hex, is put together by hand, with restart
-// points at the given offsets and an interval of 2.
+// handmade returns a page with a handwritten body, in hex, with restart points at the given
+// offsets and an interval of 2.
 func handmade(level byte, rows, entries, size, base int, shards []codec.Hash, body string, points ...uint32) []byte {
 	raw, err := hex.DecodeString(strings.ReplaceAll(body, " ", ""))
 	if err != nil {
@@ -305,8 +305,8 @@ func linkPage(t *testing.T, level int, links ...Link) *Page {
 	return p
 }
 
-// linkPageAfter is a page in which the link of row stands behind one whose last key is
-// only just below.
+// linkPageAfter is a page in which the link of row follows another one whose last key is only
+// just below.
 func linkPageAfter(t *testing.T, parent *Page, row int) *Page {
 	first, _ := parent.Link(row - 1)
 	l, _ := parent.Link(row)

@@ -8,7 +8,7 @@ import (
 // minRow is the length of the shortest row: three varints, and a value of three.
 const minRow = 6
 
-// A row is one row where it lies in the body.
+// A row is one encoded row of the body.
 type row struct {
 	shared int // bytes of the key before that belong to this key too
 	rest   []byte
@@ -60,7 +60,7 @@ func (p *Page) restartKey(i int) []byte {
 	return r.rest
 }
 
-// A cursor stands on a row of a page that Decode found good.
+// A cursor is at a row of a decoded page.
 type cursor struct {
 	p     *Page
 	row   int
@@ -69,11 +69,11 @@ type cursor struct {
 	value []byte
 }
 
-// keyBuffer is room for most keys, on the stack of whoever needs one for a moment.
+// keyBuffer is room for most keys, on the stack of a function that needs one.
 const keyBuffer = 256
 
-// rowAt returns the key and the value of a row that is there, and where the row behind
-// it begins. The key lies in buf if it fits.
+// rowAt returns the key and the value of an existing row, and the offset of the next row. The
+// key is in buf if it fits.
 func (p *Page) rowAt(buf []byte, row int) (key, value []byte, end int) {
 	block := row / p.restart
 	key, end = buf[:0], p.point(block)
@@ -102,7 +102,7 @@ func (p *Page) at(row int) cursor {
 	return c
 }
 
-// next goes on to the next row, or behind the last one.
+// next moves to the next row, or behind the last one.
 func (c *cursor) next() {
 	if c.row++; c.row >= c.p.rows {
 		return

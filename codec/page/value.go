@@ -21,8 +21,8 @@ const (
 	knownFlags = 1<<9 - 1
 )
 
-// appendValue adds the value of an entry without a fault to b, in a page with this base
-// time and with the entry's shard at shard-1 of its table; shard is 0 without one.
+// appendValue adds the value of a valid entry to b. The page has this base time, and the
+// entry's shard at shard-1 of its table; shard is 0 without one.
 func (e *Entry) appendValue(b []byte, base int64, shard int) []byte {
 	flags := e.flags()
 	b = binary.AppendUvarint(b, flags)
@@ -101,8 +101,8 @@ type value struct {
 
 func (v *value) kind() Type { return Type(v.flags & typeMask) }
 
-// decode checks the value b of a row of the leaf p, which lies at off in the page. What
-// it finds good, readEntry reads. V must be zero.
+// decode checks the value b of a row of the leaf p, at offset off of the page. readEntry reads
+// values that decode accepts. V must be zero.
 func (v *value) decode(p *Page, b []byte, off int64) error {
 	f := fields{b: b, start: int(off)}
 	v.flags = f.uvarint("flags")

@@ -2,13 +2,13 @@ package xorb
 
 import "encoding/binary"
 
-// Byte grouping deals the bytes of a chunk into four groups by their position modulo
-// 4 and puts the groups one after another, the longer ones first:
+// Byte grouping splits the bytes of a chunk into four groups by their position modulo 4. The
+// groups follow each other, the longer ones first:
 //
 //	0 1 2 3 4 5 6 7 8 9  →  0 4 8 · 1 5 9 · 2 6 · 3 7
 //
-// Numbers of four bytes compress better that way. With n = 4 q + r bytes the first r
-// groups have q+1 bytes, the others q.
+// Numbers of four bytes compress better that way. With n = 4 q + r bytes the first r groups
+// have q+1 bytes, the others q.
 
 // quadsPerBlock is how many bytes of each group the vector code takes at once.
 const quadsPerBlock = 16
@@ -62,8 +62,8 @@ func collect(dst []byte, g [4][]byte, first int) {
 	}
 }
 
-// groupQuadsGo groups the first q quads of src, eight at a time. What is left at the
-// end is done together with some that are done already, so q must be at least 8.
+// groupQuadsGo groups the first q quads of src, eight at a time. The last eight may overlap the
+// ones before, so q must be at least 8.
 func groupQuadsGo(g [4][]byte, src []byte, q int) {
 	g0, g1, g2, g3 := g[0][:q], g[1][:q], g[2][:q], g[3][:q]
 	for i := 0; i < q; i += 8 {
@@ -87,9 +87,9 @@ func groupQuadsGo(g [4][]byte, src []byte, q int) {
 	}
 }
 
-// ungroupQuadsGo is the inverse of groupQuadsGo: it writes the first q quads of dst.
-// Eight bytes of each group are the rows of two tables of 4 × 4 bytes side by side,
-// which are turned around their diagonals by two rounds of swaps.
+// ungroupQuadsGo is the inverse of groupQuadsGo: it writes the first q quads of dst. Eight
+// bytes of each group form the rows of two tables of 4 × 4 bytes. Two rounds of swaps transpose
+// both tables.
 func ungroupQuadsGo(dst []byte, g [4][]byte, q int) {
 	g0, g1, g2, g3 := g[0][:q], g[1][:q], g[2][:q], g[3][:q]
 	for i := 0; i < q; i += 8 {

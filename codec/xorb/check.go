@@ -9,16 +9,14 @@ import (
 	"github.com/xetfs/xetfs/codec/merkle"
 )
 
-// Check unpacks every chunk of a xorb of size bytes and holds it against everything
-// that the xorb says about itself. It calls fault for each thing that is wrong, with
-// the index of the chunk and the offset in the xorb, and goes on as far as it can: past a
-// chunk that does not unpack, and, where a footer says where the next one is, past a
-// header that cannot be read.
+// Check unpacks every chunk of a xorb of size bytes and compares the chunks with all metadata
+// of the xorb. It calls fault for each error, with the index of the chunk and the offset in the
+// xorb. It continues behind a chunk that does not unpack. It also continues behind an
+// unreadable header if a footer has the next offset.
 //
-// The Info says what is there: the hashes of the chunks as they unpack and the hash of
-// the xorb as they give it. A chunk that does not unpack has the hash that the footer
-// names, or zero. Where a good xorb has a footer, its hash is the same. The error is one
-// of r; damage is no error.
+// The Info has the hashes of the unpacked chunks and the hash of the xorb that they make. A
+// chunk that does not unpack has the hash of the footer, or zero. The error is one of r; damage
+// is no error.
 func Check(r io.ReaderAt, size int64, fault func(error)) (*Info, error) {
 	buf := scratches.Get().(*scratch)
 	defer scratches.Put(buf)
@@ -36,7 +34,7 @@ type checker struct {
 	r      io.ReaderAt
 	size   int64 // of the xorb, or of its chunks if the footer is known
 	fault  func(error)
-	footer *Info // nil if there is none, or none that can be used
+	footer *Info // nil: no usable footer
 	info   Info
 	off    int64 // end of the chunks so far
 	broken bool  // the walk did not reach the end
@@ -86,9 +84,8 @@ func (c *checker) chunks() error {
 	}
 }
 
-// fromFooter says which chunk i is where its header cannot be read, by what the footer
-// says. If the walk has got lost, the footer knows where the chunk really begins. ok
-// is false if there is nobody to ask.
+// fromFooter returns the place of chunk i according to the footer, for an unreadable header.
+// The footer also has the place if the walk is lost. ok is false without a footer.
 func (c *checker) fromFooter(w *walker, i int) (at ChunkAt, ok bool) {
 	if c.footer == nil || i >= c.footer.Len() {
 		return at, false

@@ -11,7 +11,7 @@ import (
 	"github.com/xetfs/xetfs/codec/codectest"
 )
 
-// Check names every fault and goes on behind it.
+// Check reports every fault and continues behind it.
 func TestCheck(t *testing.T) {
 	good, body, old := example(t, "xorb-footer-v1"), example(t, "xorb-no-footer"), example(t, "xorb-footer-v0")
 	put := func(b []byte, off int, v ...byte) []byte { return codectest.Put(b, off, v...) }
@@ -38,7 +38,7 @@ func TestCheck(t *testing.T) {
 		}},
 		{"F24 bad header in the middle, old footer", put(old, 20, 9), 3, []string{
 			"chunk 1: chunk header at byte 20: version 9 is not known",
-			"xorb footer at byte 110: the xorb is", // nobody knows how large chunk 1 is
+			"xorb footer at byte 110: the xorb is", // the size of chunk 1 is unknown
 		}},
 		{"bad header in the middle, no footer", put(body, 20, 9), 1, []string{
 			"chunk 1: chunk header at byte 20: version 9 is not known",
@@ -100,8 +100,8 @@ func TestCheckReader(t *testing.T) {
 	}
 }
 
-// Whatever is damaged, one of the faults says so. Only of a xorb that ends after a
-// chunk nobody can know that there was more.
+// Check reports every kind of damage. The only exception is a xorb that was cut at the end of a
+// chunk.
 func TestCheckFindsDamage(t *testing.T) {
 	good := example(t, "xorb-footer-v1")
 	want, err := readInfo(good)

@@ -11,7 +11,7 @@ const ChunkHeaderSize = 8
 // exist that keep such a chunk instead of storing it unpacked.
 const maxPackedSize = 2 * codec.MaxChunkSize
 
-// A ChunkHeader stands before every packed chunk of a xorb.
+// A ChunkHeader precedes every packed chunk of a xorb.
 //
 //	offset  size  field
 //	     0     1  version, always 0
@@ -37,8 +37,7 @@ func (h ChunkHeader) Append(b []byte) []byte {
 // from there.
 func DecodeChunkHeader(b []byte) (ChunkHeader, error) { return decodeChunkHeader(b, 0) }
 
-// decodeChunkHeader is DecodeChunkHeader for a header that lies at byte off of
-// something larger.
+// decodeChunkHeader is DecodeChunkHeader for a header at byte off of a larger object.
 func decodeChunkHeader(b []byte, off int64) (ChunkHeader, error) {
 	if len(b) < ChunkHeaderSize {
 		return ChunkHeader{}, badHeader(off+int64(len(b)), "ends after %d of %d bytes", len(b), ChunkHeaderSize)

@@ -54,7 +54,7 @@ func TestF01_F06_ChunkHeader(t *testing.T) {
 	}
 }
 
-// Of all versions and schemes only the known ones are read.
+// Only the known versions and schemes are accepted.
 func TestF02_OnlyKnownSchemes(t *testing.T) {
 	for i := range 256 {
 		_, err := DecodeChunkHeader([]byte{0, 1, 0, 0, byte(i), 1, 0, 0})

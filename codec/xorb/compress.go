@@ -7,11 +7,11 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
-// A compressor makes LZ4 blocks. The format leaves open which matches a compressor finds;
-// this one looks where that of the reference looks, and so makes the same bytes, and
-// leaves the same chunks unpacked. Its zero value is ready.
+// A compressor makes LZ4 blocks. The format allows any choice of matches. This compressor finds
+// the matches of the reference, so it makes the same bytes and leaves the same chunks unpacked.
+// Its zero value is ready.
 //
-// A block is a row of sequences, the last one without match:
+// A block is a sequence of sequences, the last one without match:
 //
 //	token         4 bits length of the literals, 4 bits length of the match less 4
 //	length        if it is 15: bytes to add to it, the last of them not 255
@@ -21,8 +21,8 @@ import (
 type compressor struct {
 	seen [1 << hashBits]uint32 // by their hash, where five bytes stood last
 
-	// The chunk. Its room is a power of two and some more, so that a place in it need
-	// not be compared with its end, but only be cut to so many bits.
+	// The chunk. Its size is a power of two plus some bytes, so a mask replaces the comparison
+	// of an index with its end.
 	src  [codec.MaxChunkSize + wildLiterals]byte
 	size int
 }
@@ -34,12 +34,12 @@ const (
 	literalTail  = 6  // bytes at the end that no match reaches
 	maxDistance  = 1<<16 - 1
 	patience     = 32 // tries without success before the search takes longer steps
-	wildLiterals = 16 // short literals are copied by so many bytes at once
+	wildLiterals = 16 // short literals are copied by this number of bytes at once
 	lengthInByte = 15 // from here on a length needs bytes of its own
 
 	places = codec.MaxChunkSize - 1 // mask of a place in src
 
-	// What compress may write behind what it returns.
+	// The bytes that compress may write behind its result.
 	wildRoom = 1 + wildLiterals + 2
 )
 
@@ -65,8 +65,8 @@ func (c *compressor) load(size int) []byte {
 	return c.src[:size]
 }
 
-// compress compresses what was loaded into dst, and returns how many bytes it made. That
-// is 0 if they are more than len(dst)-wildRoom.
+// compress compresses the loaded chunk into dst, and returns the number of bytes. It returns 0
+// if they are more than len(dst)-wildRoom.
 func (c *compressor) compress(dst []byte) int {
 	room := len(dst) - wildRoom
 	n, literals := 0, 0

@@ -19,8 +19,8 @@ func compressed(c *compressor, data []byte) []byte {
 	return dst[:c.compress(dst)]
 }
 
-// The reference's own xorbs, unpacked and packed again by the schemes that it chose, come
-// out byte by byte; and what it left unpacked is left unpacked.
+// The xorbs of the reference, unpacked and packed again by the same schemes, have the same
+// bytes. Chunks that the reference left unpacked stay unpacked.
 func TestCompressLikeReference(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(codectest.Vectors(t), "core", "xorbs", "*", "*.xorb"))
 	if err != nil || len(files) == 0 {

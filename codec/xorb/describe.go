@@ -13,9 +13,9 @@ import (
 	"github.com/xetfs/xetfs/codec/merkle"
 )
 
-// Describe writes the bytes of a xorb, field by field, for people and for golden
-// tests: the chunks with the hashes of what they unpack to, then the footer. It shows
-// damage instead of stopping at it. The error is one of w.
+// Describe writes the bytes of a xorb, field by field, for people and for golden tests: the
+// chunks with their hashes, then the footer. It shows damage and continues. The error is one of
+// w.
 func Describe(w io.Writer, b []byte) error {
 	buf := scratches.Get().(*scratch)
 	defer scratches.Put(buf)
@@ -26,8 +26,7 @@ func Describe(w io.Writer, b []byte) error {
 	return d.w.Flush()
 }
 
-// A describer shows the bytes from off on. What it has seen of the chunks is compared
-// with the footer.
+// A describer shows the bytes from off on. It compares the chunks with the footer.
 type describer struct {
 	w      *bufio.Writer
 	b      []byte
@@ -90,8 +89,8 @@ func (d *describer) passed(end, unpacked int, hash codec.Hash) {
 	d.off = end
 }
 
-// skip leaves chunk i, whose header cannot be read: to where the footer says that it
-// ends, or else to the next ident of a footer, or to the end.
+// skip passes chunk i, whose header cannot be read. It moves to the end of the chunk in the
+// footer, or else to the next ident of a footer, or to the end.
 func (d *describer) skip(known *Info, i int) {
 	if known != nil && i < known.Len() && int(known.PackedEnd[i]) > d.off {
 		unpacked := 0

@@ -64,15 +64,14 @@ type footer struct {
 	off int64 // of b in the xorb, where the chunks must end
 }
 
-// FooterSize returns how many bytes stand behind the packed chunks of a xorb of n chunks: at
-// most the footer of MaxXorbChunks, with its length.
+// FooterSize returns how many bytes follow the packed chunks of a xorb of n chunks. Its maximum
+// is the footer of MaxXorbChunks, with its length.
 func FooterSize(n int) int {
 	return footerFixedV1 + perChunkV1*min(n, codec.MaxXorbChunks) + lengthSize
 }
 
-// decodeFooter decodes a footer that begins with the ident. It checks everything that
-// the footer alone can tell, but for the hash of the xorb. Of version 0 UnpackedEnd
-// stays nil.
+// decodeFooter decodes a footer that starts with the ident. It checks the whole footer, except
+// for the hash of the xorb. In version 0 UnpackedEnd stays nil.
 func decodeFooter(b []byte, off int64) (*Info, error) {
 	f := footer{b, off}
 	if len(b) <= identSize {

@@ -64,7 +64,7 @@ func footerOf(name string) FooterKind {
 	return NoFooter
 }
 
-// What is written is what was read, byte for byte.
+// A written footer has the same bytes as the one that was read.
 func TestAppendFooter(t *testing.T) {
 	b := example(t, "xorb-footer-v1")
 	in, err := readInfo(b)
@@ -76,7 +76,7 @@ func TestAppendFooter(t *testing.T) {
 	}
 }
 
-// noFooter as a reason stands for ErrNoFooter.
+// noFooter is the reason that represents ErrNoFooter.
 const noFooter = "no footer"
 
 func TestF16_F28_Footer(t *testing.T) {
@@ -169,8 +169,8 @@ func TestF16_F28_Footer(t *testing.T) {
 	}
 }
 
-// Each of the three idents, wrong in each byte, is refused and named: by ReadInfo, or
-// by the walk that a xorb without a footer needs.
+// Each of the three idents, wrong in each byte, is refused and named. ReadInfo does this, or
+// the walk over a xorb without a footer.
 func TestF18_Idents(t *testing.T) {
 	good := example(t, "xorb-footer-v1")
 	for i := range identSize {
@@ -221,7 +221,7 @@ func TestF19_F24_OldFooter(t *testing.T) {
 	}
 }
 
-// Counts are compared with what is there before anything is made by them.
+// Counts are compared with the available bytes before any allocation.
 func TestF20_Allocates(t *testing.T) {
 	b := codectest.Put32(example(t, "xorb-footer-v1"), atHashes+8, 0xffffffff)
 	if n := allocated(func() { readInfo(b) }); n > 4096 {
@@ -275,8 +275,7 @@ func TestF28_ManyChunks(t *testing.T) {
 	wantReason(t, err, "9 bytes follow the last chunk")
 }
 
-// A wide is a row of chunks that are all zeros and of the same size, as large as a xorb
-// may be, without the memory.
+// A wide is a sequence of equal chunks of zeros, as large as a xorb may be, without the memory.
 type wide struct{ chunk, n, size int64 }
 
 func (w wide) ReadAt(p []byte, off int64) (int, error) {

@@ -219,8 +219,8 @@ func (f *frame) bad(off int, format string, args ...any) error {
 	return codec.Corrupt("lz4 frame", int64(off), format, args...)
 }
 
-// The heads of the frames that appendFrame writes, which are those of the reference:
-// independent blocks, no checks, no size, and a largest block that the chunk fits in.
+// The heads of the frames that appendFrame writes, as in the reference. They have independent
+// blocks, no checks, no size, and the smallest block size for the chunk.
 var (
 	head64K  = [7]byte{0x04, 0x22, 0x4d, 0x18, 0x60, 0x40, 0x82}
 	head256K = [7]byte{0x04, 0x22, 0x4d, 0x18, 0x60, 0x50, 0xfb}

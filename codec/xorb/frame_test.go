@@ -232,7 +232,7 @@ func fastest(do func()) time.Duration {
 	return least
 }
 
-// What the library's own writer makes, in all its dialects, is read.
+// Frames of the library's writer, in all its dialects, are read.
 func TestFrameOfLibrary(t *testing.T) {
 	sizes := []lz4.BlockSize{lz4.Block64Kb, lz4.Block256Kb, lz4.Block1Mb, lz4.Block4Mb}
 	for _, data := range [][]byte{textLike(100_000), randomLike(131072), floatLike(70_001), {1}} {
@@ -261,8 +261,8 @@ func TestFrameOfLibrary(t *testing.T) {
 	}
 }
 
-// What the LZ4 project's own tool makes with linked blocks is read. Matches go from one
-// block into the one before it, and on from there.
+// Frames of the LZ4 project's own tool with linked blocks are read. Their matches go from one
+// block into the one before it.
 func TestF10_FrameOfTool(t *testing.T) {
 	want := textLike(100_000)
 	for _, name := range []string{"linked-64K.lz4", "linked-64K-checks-hc.lz4"} {

@@ -8,9 +8,8 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
-// FuzzUnpack holds unpacking to its promises: no panic, nothing written around the
-// buffer, every error an ErrCorrupt. What it accepts it accepts again, to the same
-// bytes.
+// FuzzUnpack checks these promises: no panic, no write outside the buffer, every error an
+// ErrCorrupt. Accepted input unpacks to the same bytes again.
 func FuzzUnpack(f *testing.F) {
 	for _, tt := range frameTests {
 		f.Add(tt.frame, len(tt.content), byte(LZ4))
@@ -51,9 +50,9 @@ func addXorbs(f *testing.F) {
 	}
 }
 
-// FuzzReadInfo holds the decoder of footers to its promises: no panic, every error a
-// kind that callers know, and what it accepts is encoded to the very same bytes, but
-// for the free ones. Version 0 is never written, so it is only read again.
+// FuzzReadInfo checks these promises: no panic, and every error of a known kind. Accepted
+// footers encode to the same bytes, except the free ones. Version 0 is never written, so it is
+// only read again.
 func FuzzReadInfo(f *testing.F) {
 	addXorbs(f)
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -79,8 +78,8 @@ func FuzzReadInfo(f *testing.F) {
 	})
 }
 
-// FuzzWalkInfo holds the walk to its promises: no panic, every error an ErrCorrupt, and
-// a run that it found is parsed to the same sizes. Check and Describe get the same bytes.
+// FuzzWalkInfo checks these promises: no panic, every error an ErrCorrupt. A found run is
+// parsed to the same sizes. Check and Describe get the same bytes.
 func FuzzWalkInfo(f *testing.F) {
 	addXorbs(f)
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -72,7 +72,7 @@ func example(t testing.TB, form string) []byte {
 	return nil
 }
 
-// Where things are in the example: the chunks and the fields of its footer.
+// Offsets in the example: the chunks and the fields of its footer.
 const (
 	exampleBody = 102
 	exampleN    = 3
@@ -87,8 +87,8 @@ const (
 	atLength    = atFree + freeSize
 )
 
-// wantReason checks that err is a CorruptError with the reason, or with a reason that
-// begins with what stands before "…". An empty reason wants no error.
+// wantReason checks that err is a CorruptError with the reason, or with a reason that starts
+// with the text before "…". An empty reason means no error.
 func wantReason(t testing.TB, err error, reason string) {
 	t.Helper()
 	var corrupt *codec.CorruptError
@@ -129,7 +129,7 @@ func (c *counter) ReadAt(p []byte, off int64) (int, error) {
 func readInfo(b []byte) (*Info, error) { return ReadInfo(bytes.NewReader(b), int64(len(b))) }
 func walkInfo(b []byte) (*Info, error) { return WalkInfo(bytes.NewReader(b), int64(len(b))) }
 
-// build packs chunks, each by the scheme that stands beside it.
+// build packs chunks, each with its scheme.
 func build(t testing.TB, footer bool, chunks ...sample) []byte {
 	t.Helper()
 	var b bytes.Buffer

@@ -44,12 +44,12 @@ func (k FooterKind) String() string {
 	return "unknown"
 }
 
-// Info says where the chunks of a xorb lie, so that any of them can be read
-// without the others. It comes from the footer or, for the many xorbs that have
-// none, from a walk over the chunk headers; then Chunks is nil and Xorb is zero.
+// Info has the places of the chunks of a xorb, so that any chunk can be read alone. It comes
+// from the footer, or from a walk over the chunk headers. After a walk Chunks is nil and Xorb
+// is zero.
 //
-// The methods take ranges of chunks that are in the xorb, 0 ≤ Start < End ≤ Len, and
-// panic for others: a range from outside is compared with Len first.
+// The methods take ranges of chunks of the xorb, 0 ≤ Start < End ≤ Len, and panic for others. A
+// caller compares an untrusted range with Len first.
 type Info struct {
 	Xorb        codec.Hash
 	Chunks      []codec.Hash // hash of each chunk
@@ -82,8 +82,8 @@ func (in *Info) UnpackedRange(r codec.ChunkRange) (start, end int64) {
 	return startOf(in.UnpackedEnd, r.Start), int64(in.UnpackedEnd[r.End-1])
 }
 
-// Narrow returns the chunks of r that hold size bytes after the first skip, and
-// what is left to skip in them. Where r holds fewer bytes, the range ends with r.
+// Narrow returns the chunks of r that hold size bytes after the first skip, and the bytes to
+// skip in them. If r has fewer bytes, the range ends with r.
 func (in *Info) Narrow(r codec.ChunkRange, skip, size int64) (codec.ChunkRange, int64) {
 	ends := in.UnpackedEnd[r.Start:r.End]
 	from := startOf(in.UnpackedEnd, r.Start) + skip
@@ -96,8 +96,8 @@ func (in *Info) Narrow(r codec.ChunkRange, skip, size int64) (codec.ChunkRange, 
 	return narrow, from - startOf(in.UnpackedEnd, narrow.Start)
 }
 
-// HashesAt returns where in a xorb with a footer the hash of its first chunk stands. The
-// others follow it, 32 bytes each.
+// HashesAt returns the offset of the first chunk hash in a xorb with a footer. The other hashes
+// follow it, 32 bytes each.
 func (in *Info) HashesAt() int64 {
 	end := int64(in.PackedEnd[in.Len()-1])
 	if in.Footer == FooterV0 {

@@ -7,9 +7,9 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
-// Peek returns the hash that the footer of a xorb gives it, in two small reads and
-// without checking the footer any further; ErrNoFooter if no footer can be found from
-// the end. It serves to tell objects apart; ReadInfo checks.
+// Peek returns the hash of the xorb from its footer, with two small reads. It does not check
+// the rest of the footer. It returns ErrNoFooter if the end of the xorb leads to none. Callers
+// use it to identify objects; ReadInfo checks footers.
 func Peek(r io.ReaderAt, size int64) (codec.Hash, error) {
 	const head = int64(len(identFooter) + 1 + 32) // ident, version, xorb hash
 	var trailer [4]byte

@@ -10,14 +10,12 @@ import (
 // grouping pays, in nats. The reference has it so.
 const minDivergence = 0.02
 
-// Predict is the choice of the reference between LZ4 and ByteGrouping4LZ4. It looks
-// at how many bits are set in the bytes: where the bytes at one position modulo 4 are
-// distributed otherwise than all bytes (Kullback-Leibler divergence), the chunk is
-// numbers of four bytes.
+// Predict makes the choice of the reference between LZ4 and ByteGrouping4LZ4. It counts the set
+// bits of all bytes. If the counts at one position modulo 4 differ from those of all bytes
+// (Kullback-Leibler divergence), the chunk has numbers of four bytes.
 //
-// A position counts only if all nine numbers of bits, 0 to 8, occur there. That is
-// how the reference computes: an absent number makes its sum not a number, and those
-// are left out of the maximum.
+// A position counts only if all nine numbers of bits, 0 to 8, occur there. The reference does
+// the same: an absent number makes its sum NaN, and the maximum ignores NaN.
 func Predict(chunk []byte) Scheme {
 	if divergence(bitCounts(chunk)) > minDivergence {
 		return ByteGrouping4LZ4

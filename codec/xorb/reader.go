@@ -7,17 +7,16 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
-// tailSize is how much is read at once from the end of a xorb: enough for the footer
-// of 1,600 chunks, where a full xorb of chunks of average size has 1,000.
+// tailSize is how much is read at once from the end of a xorb. It has room for the footer of
+// 1,600 chunks; a full xorb of average chunks has 1,000.
 const tailSize = 64 << 10
 
-// ReadInfo reads the footer of a xorb of size bytes, with one read of the tail or two
-// if the footer is long. It returns ErrNoFooter if the last bytes do not lead to the
-// ident of a footer, a CorruptError if they do and the footer is not good, and the
-// errors of r as they are.
+// ReadInfo reads the footer of a xorb of size bytes, with one read of the tail, or two if the
+// footer is long. It returns ErrNoFooter if the last bytes do not lead to the ident of a
+// footer. An invalid footer is a CorruptError. Errors of r are returned unchanged.
 //
-// An old footer (version 0) does not say how large the chunks are unpacked. Then
-// ReadInfo goes on to read the chunk headers, as WalkInfo does.
+// An old footer (version 0) lacks the unpacked sizes of the chunks. ReadInfo then reads the
+// chunk headers, too, as WalkInfo does.
 func ReadInfo(r io.ReaderAt, size int64) (*Info, error) {
 	in, err := readFooter(r, size)
 	if err != nil {

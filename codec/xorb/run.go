@@ -14,10 +14,10 @@ import (
 type Run struct {
 	Chunks codec.ChunkRange
 	Packed []byte       // headers and packed chunks, back to back
-	Hashes []codec.Hash // of each chunk; nil where nobody knows them
+	Hashes []codec.Hash // of each chunk; nil: unknown
 
-	// places has one more than there are chunks: where each begins and the last
-	// ends, counted from the first chunk of the run that was parsed.
+	// places has the start of each chunk and the end of the last one. They count from the first
+	// chunk of the run that was parsed.
 	places []place
 }
 
@@ -83,7 +83,7 @@ func (r *Run) Scheme(chunk uint32) Scheme {
 	return Scheme(r.Packed[start+4])
 }
 
-// packedRange returns where one packed chunk lies in r.Packed, header included.
+// packedRange returns the place of one packed chunk in r.Packed, header included.
 func (r *Run) packedRange(chunk uint32) (start, end uint32) {
 	i, first := chunk-r.Chunks.Start, r.places[0].packed
 	return r.places[i].packed - first, r.places[i+1].packed - first
@@ -134,8 +134,7 @@ func badHash(off int64, got, want codec.Hash) error {
 	return codec.Corrupt("chunk", off, "its hash is %s, want %s", got, want)
 }
 
-// shift moves the offset of a CorruptError from a part to the whole that the part lies
-// in, at byte off.
+// shift adds off, the offset of a part in the whole, to the offset of a CorruptError.
 func shift(err error, off int64) error {
 	var corrupt *codec.CorruptError
 	if !errors.As(err, &corrupt) {

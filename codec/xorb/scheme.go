@@ -9,8 +9,8 @@ import (
 // A Scheme is how one chunk is packed.
 type Scheme uint8
 
-// The schemes of the format. There are no others; 99, which stands for "choose for
-// me" in other programs, is never stored.
+// The schemes of the format. Other programs also have 99 for an automatic choice, which is
+// never stored.
 const (
 	None             Scheme = iota // the chunk itself
 	LZ4                            // one LZ4 frame
@@ -60,9 +60,8 @@ func unpack(dst, packed []byte, s Scheme) error {
 	return codec.Corrupt("chunk", 0, "scheme %d is not known", uint8(s))
 }
 
-// A Packer packs single chunks, for those who pack on several cores or try several
-// schemes. Its zero value is ready. It is kept from chunk to chunk, because its tables
-// are large, and is not safe for concurrent use.
+// A Packer packs single chunks, for callers with several cores or schemes. Its zero value is
+// ready. Callers reuse it, because its tables are large. It is not safe for concurrent use.
 type Packer struct{ lz4 compressor }
 
 // Append adds a header and the packed chunk to b. It packs by s, or by None where s

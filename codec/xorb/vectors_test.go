@@ -23,8 +23,8 @@ func (k *known) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, &[]any{&k.hash, &k.size})
 }
 
-// Every xorb that the reference wrote unpacks to the chunks that it lists, and what is
-// written of them again is the same but for the packed bytes.
+// Every xorb of the reference unpacks to its listed chunks. Written again, it is equal except
+// for the packed bytes.
 func TestReferenceXorbs(t *testing.T) {
 	dir := filepath.Join(codectest.Vectors(t), "core")
 	var list struct{ Xorbs map[codec.Hash][]known }
@@ -117,8 +117,8 @@ func files(t *testing.T, dir string) []string {
 	return names
 }
 
-// checkXorb reads a good xorb in every way there is and returns what Check says. A zero
-// hash stands for any.
+// checkXorb reads a good xorb in every possible way and returns the Info of Check. A zero hash
+// means any.
 func checkXorb(t *testing.T, b []byte, want codec.Hash) *Info {
 	t.Helper()
 	r, size := bytes.NewReader(b), int64(len(b))
@@ -157,8 +157,8 @@ func checkXorb(t *testing.T, b []byte, want codec.Hash) *Info {
 	return in
 }
 
-// What the reference's parsers say to the damaged xorbs: whether one of them gives out
-// the bytes as those of the xorb that was asked for.
+// The results of the reference's parsers for the damaged xorbs: whether one of them returns the
+// bytes as those of the wanted xorb.
 type verdicts map[string]struct {
 	Accepted bool
 	Result   struct {
@@ -167,8 +167,8 @@ type verdicts map[string]struct {
 	}
 }
 
-// accepted says that every parser that must read this kind of xorb took it: the one for
-// chunk streams, and the one that computes the hash.
+// accepted reports whether every parser of this kind of xorb accepted it: the one for chunk
+// streams, and the one that computes the hash.
 func (v verdicts) accepted() bool {
 	if valid := v["xorb-validate"].Result.Valid; valid != nil && *valid {
 		return true
@@ -177,8 +177,8 @@ func (v verdicts) accepted() bool {
 	return v["xorb-chunks-async"].Accepted && v["xorb-chunks"].Accepted && (rebuilt == nil || *rebuilt)
 }
 
-// stricter lists the damaged xorbs that the reference takes and we refuse, and why. There
-// is none that it refuses and we take.
+// stricter lists the damaged xorbs that only we refuse, with reasons. We accept no xorb that
+// the reference refuses.
 var stricter = map[string]string{
 	"empty-frame-ulen-0.xorb": "a chunk of no bytes: never written, can only be damage (F03)",
 	"zero-length-chunk.xorb":  "a chunk of no bytes: never written, can only be damage (F03)",

@@ -8,14 +8,14 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
-// Where chunks are large, only a page around each header is read; where they are small
-// enough for several headers on a page, much more at once.
+// Of large chunks only a page around each header is read. If several headers are on a page,
+// much more is read at once.
 const (
 	smallWindow = 4 << 10
 	largeWindow = 64 << 10
 )
 
-// A ChunkAt is a chunk of a xorb and where it lies.
+// A ChunkAt is a chunk of a xorb and its place.
 type ChunkAt struct {
 	Index  int
 	Off    int64 // of its header in the xorb
@@ -25,12 +25,12 @@ type ChunkAt struct {
 // End returns where the packed chunk ends in the xorb.
 func (c ChunkAt) End() int64 { return c.Off + ChunkHeaderSize + int64(c.Header.Packed) }
 
-// Chunks walks over the chunks of a xorb of size bytes by their headers, up to the end
-// or to the ident of a footer. It ends with the first error: a CorruptError if the
-// xorb is not good, or one of r. A xorb without chunks is not good.
+// Chunks walks over the chunks of a xorb of size bytes by their headers, up to the end or to
+// the ident of a footer. It ends with the first error: a CorruptError, or one of r. A xorb
+// without chunks is corrupt.
 //
-// It makes a small read per chunk or, if chunks are small, for several. A reader for
-// which every read is a request does well to read ahead.
+// It makes a small read per chunk or, if chunks are small, for several chunks. A reader that
+// sends a request per read should read ahead.
 func Chunks(r io.ReaderAt, size int64) iter.Seq2[ChunkAt, error] {
 	return func(yield func(ChunkAt, error) bool) {
 		w := walker{r: r, size: size}
@@ -69,9 +69,8 @@ func WalkInfo(r io.ReaderAt, size int64) (*Info, error) {
 	return in, nil
 }
 
-// checkTrailer checks that the length at the end of a xorb leads to the footer that a
-// walk found at byte start, so that nothing follows the footer. If start is the end,
-// there is no footer.
+// checkTrailer checks that the length at the end of a xorb leads to the footer at start, so
+// that no bytes follow the footer. If start is the end, the xorb has no footer.
 func checkTrailer(r io.ReaderAt, start, size int64) error {
 	if start == size {
 		return nil

@@ -20,7 +20,7 @@ type Writer struct {
 	err      error
 }
 
-// NewWriter returns a Writer for an empty xorb that begins where w stands.
+// NewWriter returns a Writer for an empty xorb that starts at the position of w.
 func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
 
 // Add packs one chunk by scheme s, or by None where s saves nothing. h must be the

@@ -36,7 +36,7 @@ func TestWriter(t *testing.T) {
 	}
 }
 
-// What saves nothing is stored as it is; what saves something has the head of the
+// A chunk that does not compress is stored unpacked. Others have the frame head of the
 // reference.
 func TestWriterSchemes(t *testing.T) {
 	tests := []struct {
@@ -247,8 +247,8 @@ func TestBitCounts(t *testing.T) {
 	Predict(nil) // divides by nothing, and must not mind
 }
 
-// The reference decides by the first chunk of a xorb how its first chunks are packed.
-// Where it packed them at all, Predict must have said so.
+// The reference uses the first chunk of a xorb to choose the scheme of its first chunks. If it
+// packed them at all, Predict must have returned that scheme.
 func TestPredictReference(t *testing.T) {
 	dir := codectest.Vectors(t)
 	for _, file := range files(t, dir+"/core/xorbs/stored") {
