@@ -142,9 +142,9 @@ func open(what string, b []byte, limit int) ([]byte, error) {
 	return text, nil
 }
 
-// CheckValue reports whether a value has the hash in the key of an atom: a version, an index
-// page, a symbol entry or list, or a sweep list. Shards and xorbs have other hashes and are not
-// accepted. The error is a codec.ErrCorrupt.
+// CheckValue compares a value with the hash in the key of an atom. Atoms are versions, index
+// pages, symbol entries and lists, and sweep lists. Shards and xorbs have other hashes and are
+// not accepted. The error is a codec.ErrCorrupt.
 func CheckValue(k Key, value []byte) error {
 	p, err := ParseKey(k)
 	if err != nil {

@@ -1,13 +1,14 @@
-// Package page reads and writes the pages of a catalog's index: what is in a tree, by
-// path. An Entry is one file, directory or symbolic link; a mount without a catalog
-// makes entries itself and has no pages.
+// Package page encodes and decodes the index pages of a catalog: the entries of a tree, sorted
+// by path. A mount without a catalog makes entries itself and has no pages.
+//
+// In order of use: Decode, DecodeAs, Page.Find, Page.CheckChild; Builder, Level; Getter, Diff;
+// Describe.
 //
 // # Format
 //
-// A tree is its entries, sorted by key, cut into leaves of about 128 KiB, and above
-// them pages of links until one page is left, the root. A page is named by the BLAKE3
-// hash of its bytes, and a link says the name of the page below, so the root's name
-// proves the whole tree.
+// A tree is its entries, sorted by key, divided into leaves of about 128 KiB. Pages of links are
+// above them, up to one page, the root. The name of a page is the BLAKE3 hash of its bytes, and
+// a link has the name of the page below. The name of the root therefore proves the whole tree.
 //
 //	offset  size  field
 //	     0     8  "XETFSPG" and the version, 1
@@ -26,10 +27,9 @@
 //	     …     B  body: the rows
 //	     …    4R  restart points: offsets in the body
 //
-// All numbers are little-endian, and a page ends after the restart points, within
-// 1 MiB. A row is a key and a value. It leaves out what its key shares with the key
-// before it; every 16th row (the restart interval) leaves out nothing, and is a
-// restart point, so that a search can begin there:
+// All numbers are little-endian. A page ends after the restart points, within 1 MiB. A row
+// omits the bytes that its key shares with the key before. Every 16th row (the restart interval)
+// omits none and is a restart point of a search:
 //
 //	uvarint  bytes shared with the key before
 //	uvarint  n, bytes of the key behind those
@@ -37,19 +37,12 @@
 //	uvarint  n, bytes of the value
 //	n bytes  value
 //
-// What a value holds is drawn at Entry and at Link. Varints are those of package
-// encoding/binary, and as short as they can be.
+// Entry and Link have the formats of values. Varints are those of package encoding/binary, in
+// their shortest form.
 //
-// # Keys
+// The key of a/b/c is "a NUL b NUL NUL c": each directory with a NUL behind it, one NUL more,
+// the name. The entries of a directory are therefore consecutive, and so is each subtree.
 //
-// The key of a/b/c is "a NUL b NUL NUL c": every directory with a NUL behind it, one
-// NUL more, the name. So the entries of one directory lie side by side, a whole subtree
-// does too, and finding one name is one search. The key of the root is empty.
-//
-// # Where pages end
-//
-// A page that has reached the least size ends at a key whose XXH64 says so, and at the
-// greatest size anyhow (Sizes). Only keys are asked, so two trees that differ a little
-// have most of their pages in common, and the same entries make the same pages, however
-// the tree came about.
+// A page of at least the minimum size ends at a key whose XXH64 matches, or at the maximum size
+// (Sizes). The boundaries depend on keys alone, so similar trees share most of their pages.
 package page

@@ -9,10 +9,10 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
-// CheckTables compares all three lookup tables with the sections: every block and
-// every chunk stands in its table once, in order of the keys. Tables that the shard
-// does not have are good. The error names the first bad entry of each table. It reads
-// the whole shard and needs 8 bytes of memory for each of its 48.
+// CheckTables compares all three lookup tables with the sections. Every block and every chunk
+// must be in its table once, in key order. Absent tables are valid. The error names the first
+// bad entry of each table. CheckTables reads the whole shard and needs 8 bytes of memory for
+// each of its 48.
 func (r *Reader) CheckTables() error {
 	files, err := r.files.blocks().places()
 	if err != nil {

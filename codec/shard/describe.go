@@ -35,7 +35,7 @@ type description struct {
 	end     int64 // of the section
 }
 
-// line writes one line; damage is told by its last words.
+// line writes one line; its last words report damage.
 func (d *description) line(off int64, format string, args ...any) {
 	fmt.Fprintf(d.w, "%8d  %s\n", off, fmt.Sprintf(format, args...))
 }
@@ -84,8 +84,8 @@ func (d *description) xorbsEnd() int64 {
 	return int64(len(d.b))
 }
 
-// section describes the blocks from off up to the bookend, and returns where the
-// next section begins: where the footer says, or behind the bookend.
+// section describes the blocks from off up to the bookend. It returns the start of the next
+// section: by the footer, or behind the bookend.
 func (d *description) section(name, what string, off, end int64, block func(off int64) uint64) int64 {
 	d.line(off, "%s section", name)
 	d.end = end
@@ -113,7 +113,7 @@ func (d *description) section(name, what string, off, end int64, block func(off 
 	return end
 }
 
-// fits reports whether n records at off are in the section; section tells if not.
+// fits reports whether n records at off are in the section, and describes the error if not.
 func (d *description) fits(off int64, n uint64) bool {
 	return n <= uint64(d.end-off)/recordSize
 }

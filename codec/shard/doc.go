@@ -1,9 +1,12 @@
-// Package shard reads and writes shards: the objects that say which chunks of which
-// xorbs make up a file, and which chunks a xorb holds.
+// Package shard reads and writes shards: the objects with the terms of files and the chunks of
+// xorbs.
+//
+// In order of use: NewReader, Reader.FileInfo; ReadFileInfo and Stream without a Reader; Writer;
+// Describe.
 //
 // # Format
 //
-// A shard is a row of 48-byte records between a header and an optional footer. All
+// A shard is a sequence of 48-byte records between a header and an optional footer. All
 // numbers are little-endian, hashes are 32 raw bytes:
 //
 //	     0  header                48 bytes
@@ -20,25 +23,19 @@
 //	CAS Info block     header, a record per chunk
 //	bookend            32 bytes ff, 16 bytes 00
 //
-// Shards come with tables and footer (as stored), with a footer only (as a server
-// answers, and as the JavaScript client uploads) and with neither (as uploaded). A
-// header that says "no footer" is no proof: an export with a chunk hash key copies
-// the header of its input. So the end of the shard is looked at too.
+// A stored shard has tables and a footer. The answer of a server and an upload of the JavaScript
+// client have a footer only, other uploads have neither. A header without the footer flag is no
+// proof: an export with a chunk hash key copies the header of its input. Readers therefore also
+// look for a footer at the end.
 //
-// # What is checked
+// # Checks
 //
-// A count is compared with the bytes that are there before anything is allocated by
-// it. A term has at least one chunk and as many bytes as its chunks can have; the
-// chunks of a xorb follow each other without gaps; sections end where the footer says.
-// All of that is refused although the format's own implementation accepts some of it:
-// it can only be damage. Unknown flags, unused fields and the totals of the footer
-// are ignored, as others write there.
+// A count is compared with the available bytes before an allocation. A term has at least one
+// chunk and a possible number of bytes. The chunks of a xorb have no gaps. Sections end at the
+// offsets of the footer. Other data is refused, although the format's own implementation accepts
+// some of it. Unknown flags, unused fields and the totals of the footer are ignored.
 //
-// Lookup tables are hints. What they point to is compared with all 32 bytes of the
-// hash, and Files, Xorbs and Heads do without them. CheckTables compares them with
-// the sections.
-//
-// A shard can name chunks by keyed hashes (Meta.Keyed). Those are for finding out
-// what a server has, and must never be used to check data: they are not the hashes
-// of the chunks.
+// Lookup tables are hints: a reader compares all 32 bytes of a hash with the block. CheckTables
+// compares them with the sections. The chunk hashes of a keyed shard (Meta.Keyed) serve for
+// deduplication and prove no data.
 package shard

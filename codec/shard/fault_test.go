@@ -14,8 +14,8 @@ import (
 	"github.com/xetfs/xetfs/codec/codectest"
 )
 
-// The tests of this file carry the numbers of the catalogue of faults. They damage
-// the stored example; see helpers_test.go for what lies where.
+// The tests of this file have the numbers of the catalogue of faults. They damage the stored
+// example; helpers_test.go has its offsets.
 
 // A fault is a damaged shard and what is said of it. Without an error it is good.
 type fault struct {
@@ -343,15 +343,15 @@ func TestF38_Sums(t *testing.T) {
 		{"a chunk of other size", put32(helloStored, 336+36, 13), "CAS info block at byte 288: the chunks have 13 bytes, the header says 12"},
 		{"a xorb of other size", put32(helloStored, 288+40, 11), "CAS info block at byte 288: the chunks have 12 bytes, the header says 11"},
 		{"a chunk in another place", put32(helloStored, 336+32, 7), "CAS info block at byte 288: chunk 0: begins at byte 7, the chunk before it ends at 0"},
-		{"totals that are wrong", put64(put64(put64(helloStored, 640, 1), 648, 1), 656, 1), ""}, // nobody needs them
+		{"totals that are wrong", put64(put64(put64(helloStored, 640, 1), 648, 1), 656, 1), ""}, // no reader needs them
 	})
 	if worst := uint64(math.MaxUint32) * codec.MaxXorbChunks * codec.MaxChunkSize; worst >= 1<<63 {
 		t.Errorf("a file can have %d bytes", worst)
 	}
 }
 
-// Two blocks for one hash: a lookup gives the first, Files both, so that who can tell
-// which one is right may.
+// Two blocks for one hash: a lookup returns the first, Files both, so that a caller can find
+// the right one.
 func TestF41_OneHashTwice(t *testing.T) {
 	first, second := helloFile(t), helloFile(t)
 	second.Terms = slices.Repeat(second.Terms, 2)
@@ -401,7 +401,7 @@ func TestF42_KeyedHashes(t *testing.T) {
 	}
 }
 
-// What is over the limit is refused, and not read.
+// Data over the limit is refused, and not read.
 func TestF43_Limit(t *testing.T) {
 	size := int64(len(helloStored))
 	for limit := range size + 2 {

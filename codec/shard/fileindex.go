@@ -31,11 +31,11 @@ func TermCount(r io.ReaderAt, block int64) (int, error) {
 	return int(h.terms), err
 }
 
-// IndexFile reads the File Info block at a known place from beginning to end: the terms from
-// r and the verification hashes, which are behind all terms, from hashesFrom, which reads the
-// same shard. It calls visit for each group with the terms and their verification hashes,
-// which are nil if the block has none. Both are valid until visit returns. An error of visit
-// ends the reading. visit may be nil.
+// IndexFile reads the File Info block at a known place sequentially. The terms come from r. The
+// verification hashes are behind all terms; they come from hashesFrom, which reads the same
+// shard. For each group IndexFile calls visit with the terms and their verification hashes, or
+// nil if the block has none. Both are valid until visit returns. An error of visit ends the
+// reading. visit may be nil.
 func IndexFile(r, hashesFrom io.ReaderAt, block int64, visit func(terms []codec.Term, verify []codec.Hash) error) (*FileIndex, error) {
 	s, h, err := blockAt(r, block, lookupBuffer)
 	if err != nil {

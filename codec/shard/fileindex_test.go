@@ -28,7 +28,7 @@ func TestFileIndex(t *testing.T) {
 		for _, verify := range []bool{false, true} {
 			want := manyTerms(n, verify)
 			var w Writer
-			w.AddFile(manyTerms(3, verify)) // stands before it or behind it
+			w.AddFile(manyTerms(3, verify)) // precedes it or follows it
 			want.File[0] = 7
 			w.AddFile(want)
 			b, err := w.Encode()

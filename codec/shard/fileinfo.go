@@ -68,7 +68,7 @@ func ReadFileInfo(r io.ReaderAt, block int64) (*FileInfo, error) {
 	return newFileInfo(s, h)
 }
 
-// A fileHeader stands before the terms of a file.
+// A fileHeader precedes the terms of a file.
 //
 //	offset  size  field
 //	     0    32  file hash

@@ -27,8 +27,8 @@ type Meta struct {
 	Version uint64 // of the header
 	Size    int64  // of the shard in bytes
 
-	// Footer says that there is one. All fields below but the offsets of the
-	// sections come from it and are zero where there is none.
+	// Footer reports whether the shard has a footer. All fields below, except the offsets of
+	// the sections, come from the footer. Without a footer they are zero.
 	Footer bool
 
 	FileInfoOffset int64
@@ -39,9 +39,9 @@ type Meta struct {
 	XorbTable  Table
 	ChunkTable Table
 
-	// Key is the raw chunk hash key. If it is not zero the shard is Keyed: its chunk
-	// hashes can be compared with keyed hashes, and tell nothing about the bytes of a
-	// chunk. Hashes of files and xorbs are as always.
+	// Key is the raw chunk hash key. If it is not zero the shard is Keyed. Its chunk hashes
+	// then equal keyed hashes only, and prove nothing about the bytes of a chunk. Hashes of
+	// files and xorbs are as always.
 	Key   [32]byte
 	Keyed bool
 
@@ -102,8 +102,8 @@ func looksLikeFooter(b []byte, size int64) bool {
 	return le.Uint64(b) == footerVersion && le.Uint64(b[192:]) == uint64(size-footerSize)
 }
 
-// decodeFooter decodes the footer at the end of a shard of size bytes and checks
-// that sections and tables lie in it one after another.
+// decodeFooter decodes the footer at the end of a shard of size bytes. It checks that sections
+// and tables follow each other within the shard.
 func decodeFooter(b []byte, size int64) (Meta, error) {
 	off := size - footerSize
 	files, xorbs, footer := le.Uint64(b[8:]), le.Uint64(b[16:]), le.Uint64(b[192:])
@@ -152,8 +152,8 @@ func (m *Meta) spans() []span {
 	return all
 }
 
-// checkTables checks that the tables lie behind the CAS Info section, of which at
-// least the bookend is there, and before the footer, and do not overlap.
+// checkTables checks that the tables are between the CAS Info section and the footer, and do
+// not overlap. The CAS Info section has at least a bookend.
 func (m *Meta) checkTables() error {
 	free, end := uint64(m.XorbInfoOffset+recordSize), uint64(m.FooterOffset)
 	for _, s := range m.spans() {
@@ -170,8 +170,7 @@ func (m *Meta) checkTables() error {
 	return nil
 }
 
-// xorbsEnd is where the CAS Info section ends: nothing stands between it and the
-// first table.
+// xorbsEnd is the end of the CAS Info section: the first table follows it directly.
 func (m *Meta) xorbsEnd() int64 {
 	if spans := m.spans(); len(spans) > 0 {
 		return int64(spans[0].Offset)

@@ -19,9 +19,9 @@ func addShards(f *testing.F) {
 	}
 }
 
-// FuzzReader holds a Reader to its promises: it never panics, its errors are
-// ErrCorrupt, and what it accepts comes back from a Writer, which settles after one
-// round: order, unused bits and tables are the free bytes of the format.
+// FuzzReader checks the promises of a Reader: it never panics, and its errors are ErrCorrupt. A
+// Writer reproduces accepted input after one round. The free bytes of the format are order,
+// unused bits and tables.
 func FuzzReader(f *testing.F) {
 	addShards(f)
 	f.Fuzz(func(t *testing.T, in []byte) {
@@ -108,8 +108,8 @@ func FuzzStream(f *testing.F) {
 	})
 }
 
-// Every small damage is either refused or reads as something whole; none makes the two
-// readers differ or takes more memory than the shard is worth.
+// Every small damage is either refused or reads as complete data. It never makes the two
+// readers differ, and never takes more memory than the shard justifies.
 func TestMutations(t *testing.T) {
 	for name, b := range map[string][]byte{"stored": helloStored, "upload": helloUpload, "keyed": helloKeyed} {
 		for what, in := range codectest.Mutate(b) {

@@ -27,9 +27,9 @@ const (
 	lookupEntrySize = 12
 	chunkEntrySize  = 16
 
-	// window is how many entries a search reads at once, maxInterpolations how often
-	// it guesses before it halves: keys are hashes, so two guesses usually do, but
-	// a hostile table can make them useless.
+	// window is how many entries a search reads at once. maxInterpolations is how often it
+	// interpolates before it halves. Keys are hashes, so two interpolations usually suffice. A
+	// hostile table can defeat them.
 	window            = 128
 	maxInterpolations = 6
 
@@ -72,7 +72,7 @@ func (s *section) find(h codec.Hash) (*records, []byte, error) {
 			return rec, head, nil
 		}
 	}
-	// Nothing there is an answer only from a table whose neighbouring entries are right.
+	// An empty result is only valid if the neighbouring entries of the table are right.
 	for _, p := range believe {
 		if _, _, err := s.open(p, recordSize); err != nil {
 			return nil, nil, err
@@ -97,8 +97,8 @@ func (s *section) open(p place, buffer int) (*records, []byte, error) {
 	return rec, head, nil
 }
 
-// candidates returns the blocks with a key in the order of the shard and, if there are
-// none, what should be looked at before that is believed.
+// candidates returns the blocks with a key in the order of the shard. If none exists, it
+// returns neighbours, which the caller must check first.
 func (s *section) candidates(key uint64) (found, neighbours []place, err error) {
 	if s.table.Count > 0 {
 		return s.fromTable(key)
@@ -184,8 +184,8 @@ func (s *section) search(key uint64) (uint64, error) {
 	return lo, nil
 }
 
-// guess returns where to read the next window: around the place a key would have if
-// all keys between lo and hi were evenly spread, or in the middle.
+// guess returns the start of the next window. It assumes that the keys between lo and hi are
+// evenly spread, or takes the middle.
 func guess(lo, hi, loKey, hiKey, key uint64, interpolate bool) uint64 {
 	n := hi - lo
 	if n <= window {

@@ -140,9 +140,9 @@ func (r *Reader) XorbInfo(xorb codec.Hash) (*XorbInfo, error) {
 	return x, nil
 }
 
-// Files returns all files in the order of the shard, also those that stand there
-// twice. A file that is damaged comes as an error. Whoever goes on after it gets
-// the files behind it as far as they can be found.
+// Files returns all files in the order of the shard, with repetitions. A corrupt file is
+// yielded as an error. A caller that continues gets the files behind it as far as they can be
+// found.
 func (r *Reader) Files() iter.Seq2[*FileInfo, error] {
 	return func(yield func(*FileInfo, error) bool) {
 		w := fileWalk{walk: r.files.blocks()}

@@ -186,7 +186,7 @@ func TestConcurrentLookups(t *testing.T) {
 	}
 }
 
-// What the reader of the bytes says is passed on and is no damage.
+// Errors of the underlying reader are passed on and are no ErrCorrupt.
 func TestReadErrorsAreNotDamage(t *testing.T) {
 	sick := errors.New("sick disk")
 	for n := int64(0); n < int64(len(helloStored)); n += 24 {
@@ -229,8 +229,8 @@ func (r brokenAt) ReadAt(p []byte, off int64) (int, error) {
 	return bytes.NewReader(r.b).ReadAt(p, off)
 }
 
-// A shard of many buffers is read as the small ones are, however its blocks lie
-// across them, and whether they are built or only checked.
+// A shard of many buffers is read like the small ones. It does not matter how its blocks cross
+// the buffers, or whether they are built or only checked.
 func TestManyBuffers(t *testing.T) {
 	w, hashes := manyFiles(4_000)
 	x := &XorbInfo{Xorb: hashes[0]}

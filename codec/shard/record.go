@@ -98,8 +98,8 @@ func (s *records) batch(what string, n uint32) ([]byte, error) {
 	return b, nil
 }
 
-// widen makes room for reads of n bytes, up to the buffer of a scan, so that a
-// lookup in a large block does not creep through it.
+// widen makes room for reads of n bytes, up to the buffer of a scan. A lookup in a large block
+// then needs few reads.
 func (s *records) widen(n int64) {
 	n = min(n, scanBuffer, s.end-s.off)
 	if n <= int64(len(s.buf)) {
@@ -163,8 +163,8 @@ func (s *records) room(what string, block int64, n uint64) error {
 	return codec.Corrupt(what, block, "%s wanted, %s left in the section", plural(int64(n), "record"), plural(left, "byte"))
 }
 
-// claim is how many of n records may be allocated at once: all where room has
-// found the bytes for them, otherwise few, so that memory grows with what arrives.
+// claim returns how many of n records may be allocated at once. It is n if room has found their
+// bytes, otherwise few, so that memory grows with the data.
 func (s *records) claim(n uint32) int {
 	if s.size {
 		return int(n)

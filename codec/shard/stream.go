@@ -7,20 +7,20 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
-// A Visitor is told what is in a shard, in the order of the shard: all files, then
-// all xorbs. An error it returns ends the reading and is returned by Stream. A
-// function that is nil is not called; the blocks are checked all the same.
+// A Visitor has callbacks for the contents of a shard, in the order of the shard: all files,
+// then all xorbs. An error of a callback ends the reading and is returned by Stream. A nil
+// callback is not called, but its blocks are checked.
 type Visitor struct {
 	File func(*FileInfo) error
 	Xorb func(*XorbInfo) error
 }
 
-// Stream reads a shard from beginning to end without seeking, and checks as much
-// as Files and Xorbs of a Reader do. What is longer than limit bytes is an ErrTooLarge.
-// Memory grows only with the bytes that arrive.
+// Stream reads a shard sequentially, without seeking. It checks as much as Files and Xorbs of a
+// Reader. More than limit bytes are an ErrTooLarge. Memory grows only with the bytes that
+// arrive.
 //
-// The Visitor is called before the rest of the shard has been seen: what it was told
-// is good only once Stream has returned without an error.
+// The Visitor is called before the rest of the shard was read. Its data is only valid once
+// Stream has returned without an error.
 func Stream(r io.Reader, limit int64, v Visitor) (Meta, error) {
 	s := recordsFrom(r, limit)
 	b, err := s.need(inHeader, recordSize)

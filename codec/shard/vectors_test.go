@@ -269,7 +269,7 @@ func TestJSVectors(t *testing.T) {
 	}
 	for _, want := range manifest.Files {
 		if readers[want.Shard] == nil {
-			continue // the file stands in a shard of another session
+			continue // the file is in a shard of another session
 		}
 		f, err := readers[want.Shard].FileInfo(want.Hash)
 		if err != nil {

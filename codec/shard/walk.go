@@ -58,10 +58,9 @@ func (w *walk) block() bool {
 	return true
 }
 
-// bookend checks the end of the section. A bookend in a wrong place would hide the
-// blocks behind it. For the same reason its tail must be zero although the format's
-// own implementation does not look at it: a record with counts in it is a damaged
-// header, and no writer makes one.
+// bookend checks the end of the section. A misplaced bookend would hide the blocks behind it.
+// Its tail must therefore be zero, although the format's own implementation ignores it. A
+// record with counts in its tail is a damaged header, and no writer makes one.
 func (w *walk) bookend(b []byte) error {
 	if le.Uint64(b[32:]) != 0 || le.Uint64(b[40:]) != 0 {
 		return codec.Corrupt(w.what, w.off, "bookend does not end in zeros")

@@ -22,7 +22,7 @@ type Writer struct {
 	chunks  int64
 }
 
-// AddFile adds a file. One that is added twice stands in the shard twice.
+// AddFile adds a file. A file that is added twice is in the shard twice.
 func (w *Writer) AddFile(f *FileInfo) {
 	w.files = append(w.files, f)
 	w.records += 1 + int64(len(f.Terms)) + int64(len(f.Verify))
@@ -31,7 +31,7 @@ func (w *Writer) AddFile(f *FileInfo) {
 	}
 }
 
-// AddXorb adds a xorb. One that is added twice stands in the shard twice.
+// AddXorb adds a xorb. A xorb that is added twice is in the shard twice.
 func (w *Writer) AddXorb(x *XorbInfo) {
 	w.xorbs = append(w.xorbs, x)
 	w.records += 1 + int64(len(x.Chunks))
@@ -46,9 +46,8 @@ func (w *Writer) Size() int64 {
 
 func (w *Writer) uploadSize() int64 { return minSize + w.records*recordSize }
 
-// Encode returns the shard as it is stored: files and xorbs in the order of their
-// hashes, three lookup tables, and a footer that never expires. It refuses what a
-// Reader would refuse.
+// Encode returns the stored form of the shard: files and xorbs in hash order, three lookup
+// tables, and a footer that never expires. It refuses all that a Reader would refuse.
 func (w *Writer) Encode() ([]byte, error) {
 	return w.encode(true)
 }
@@ -222,7 +221,7 @@ func (e *encoder) position(start int64) uint32 {
 	return uint32((int64(len(e.b)) - start) / recordSize)
 }
 
-// tables appends the lookup tables. An empty one stands where it would begin.
+// tables appends the lookup tables. An empty table has the offset at which it would start.
 func (e *encoder) tables() {
 	for i, t := range []*Table{&e.meta.FileTable, &e.meta.XorbTable} {
 		*t = Table{Offset: uint64(len(e.b)), Count: uint64(len(e.lookup[i]))}

@@ -120,7 +120,7 @@ func TestWriterRefuses(t *testing.T) {
 	}
 }
 
-// What is written is read, in the order of the hashes, by all ways there are.
+// A written shard is read in the order of the hashes, in every possible way.
 func TestWriteRead(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := drawContents(t)

@@ -41,7 +41,7 @@ func (x *XorbInfo) CheckTerm(t codec.Term) error {
 	return nil
 }
 
-// A xorbHeader stands before the chunks of a xorb.
+// A xorbHeader precedes the chunks of a xorb.
 //
 //	offset  size  field
 //	     0    32  xorb hash
@@ -114,8 +114,8 @@ func badChunk(c Chunk, start uint32) string {
 	return ""
 }
 
-// badXorb says why a xorb cannot have so many chunks, or nothing. The bound keeps
-// sums of chunk sizes below 2^32.
+// badXorb returns why a xorb cannot have this number of chunks, or "". The bound keeps sums of
+// chunk sizes below 2^32.
 func badXorb(chunks uint32) string {
 	switch {
 	case chunks == 0:

@@ -1,17 +1,19 @@
-// Package xorb reads and writes xorbs: rows of packed chunks, often with a footer that
-// says where they are.
+// Package xorb reads and writes xorbs: sequences of packed chunks, often with a footer that has
+// their places.
+//
+// In order of use: ReadInfo, Info.Narrow; ParseRun, Run.Unpack; Packer, Writer; Check, Describe.
 //
 // # Format
 //
 //	header 0 │ packed chunk 0 │ header 1 │ packed chunk 1 │ … │ footer │ length of the footer
 //
 // Everything is little-endian, nothing is aligned. The header of a chunk has 8 bytes
-// (ChunkHeader). A packed chunk is the chunk itself (None), an LZ4 frame of it (LZ4), or an
-// LZ4 frame of its bytes dealt into four groups (ByteGrouping4LZ4).
+// (ChunkHeader). A packed chunk is the plain chunk (None), its LZ4 frame (LZ4), or the LZ4 frame
+// of its bytes in four groups (ByteGrouping4LZ4).
 //
-// The footer is optional: clients upload chunks only, and a store may add it. It
-// begins with an ident whose first byte is no version of a chunk header, so a
-// walk from header to header ends there. Version 1, with n chunks:
+// The footer is optional: clients upload chunks only, and a store may add it. The first byte of
+// its ident is no version of a chunk header, so a walk over the headers ends there. Version 1,
+// with n chunks:
 //
 //	   offset  size  field
 //	        0     8  "XETBLOB", 1
@@ -29,7 +31,7 @@
 //	76 + 40 n    16  free: zeros, or a nonce; ignored
 //	92 + 40 n     4  length of the footer without these four bytes: 92 + 40 n
 //
-// Version 0, which is read and not written, knows no unpacked sizes:
+// Version 0 is read and not written. It has no unpacked sizes:
 //
 //	   offset  size  field
 //	        0     8  "XETBLOB", 0
@@ -42,9 +44,8 @@
 //
 // # Promises
 //
-// A reader takes what the format's own implementation takes, less what can only be
-// damage: chunks of no bytes, plain chunks of two sizes, LZ4 frames without an end or with
-// something behind it, bytes between chunks and footer or behind it. A writer writes
-// what that implementation would write. Nothing is allocated because some bytes
-// announce it: sizes are compared with what is there first.
+// A reader accepts the input of the format's own implementation, except for certain corruption.
+// It refuses empty chunks, plain chunks of two sizes, incomplete LZ4 frames, and unexpected bytes
+// behind frames or around the footer. A writer writes what that implementation would write.
+// Sizes are compared with the available bytes before an allocation.
 package xorb

@@ -8,8 +8,8 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
-// Of large chunks only a page around each header is read. If several headers are on a page,
-// much more is read at once.
+// A walk reads a page around each header of large chunks. If several headers are on a page, it
+// reads much more at once.
 const (
 	smallWindow = 4 << 10
 	largeWindow = 64 << 10
@@ -25,12 +25,12 @@ type ChunkAt struct {
 // End returns where the packed chunk ends in the xorb.
 func (c ChunkAt) End() int64 { return c.Off + ChunkHeaderSize + int64(c.Header.Packed) }
 
-// Chunks walks over the chunks of a xorb of size bytes by their headers, up to the end or to
-// the ident of a footer. It ends with the first error: a CorruptError, or one of r. A xorb
+// Chunks walks over the chunks of a xorb of size bytes by their headers. It stops at the end or
+// at the ident of a footer. It ends with the first error: a CorruptError, or one of r. A xorb
 // without chunks is corrupt.
 //
-// It makes a small read per chunk or, if chunks are small, for several chunks. A reader that
-// sends a request per read should read ahead.
+// It makes one small read per chunk, or per group of small chunks. Readers with expensive reads
+// should read ahead.
 func Chunks(r io.ReaderAt, size int64) iter.Seq2[ChunkAt, error] {
 	return func(yield func(ChunkAt, error) bool) {
 		w := walker{r: r, size: size}
