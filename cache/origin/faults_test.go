@@ -59,7 +59,7 @@ func TestF24_FooterOffsets(t *testing.T) {
 			replace(t, s, x.Key(), withFooter(x, tt.change))
 			src := origin.Objects(s, 0)
 			for i := range uint32(3) {
-				got, err := unpack(t, src, x.Hash(), codec.ChunkRange{Start: i, End: i + 1})
+				got, err := origintest.Unpack(t, src, x.Hash(), codec.ChunkRange{Start: i, End: i + 1})
 				if slices.Contains(tt.good, i) != (err == nil) {
 					t.Errorf("chunk %d: %v", i, err)
 				}
@@ -280,7 +280,7 @@ func TestF42_KeyedShard(t *testing.T) {
 	if err != nil || run.Hashes[0] != x.Info.Chunks[0] {
 		t.Errorf("Chunks = %v, %v: keyed hashes were taken for hashes", run, err)
 	}
-	if got, err := unpack(t, src, x.Hash(), codec.ChunkRange{End: 3}); err != nil || !bytes.Equal(got, f.Bytes()) {
+	if got, err := origintest.Unpack(t, src, x.Hash(), codec.ChunkRange{End: 3}); err != nil || !bytes.Equal(got, f.Bytes()) {
 		t.Errorf("the chunks cannot be read: %v", err)
 	}
 }

@@ -202,12 +202,12 @@ func TestKeptInfoOfAnotherCopy(t *testing.T) {
 	src := m.mount("")
 	for i, x := range m.b.Xorbs {
 		r := codec.ChunkRange{End: uint32(len(x.Chunks))}
-		_, err := unpack(t, src, x.Hash(), r)
+		_, err := origintest.Unpack(t, src, x.Hash(), r)
 		if want := !bytes.Equal(again.Xorbs[i].Bytes, x.Bytes); errors.Is(err, codec.ErrCorrupt) != want {
 			t.Errorf("chunks by the places of another copy: %v", err)
 		}
 		src.Reject(x.Hash())
-		if b, err := unpack(t, src, x.Hash(), r); err != nil || !bytes.Equal(b, x.Plain(r)) {
+		if b, err := origintest.Unpack(t, src, x.Hash(), r); err != nil || !bytes.Equal(b, x.Plain(r)) {
 			t.Errorf("chunks after Reject: %v", err)
 		}
 	}
@@ -216,7 +216,7 @@ func TestKeptInfoOfAnotherCopy(t *testing.T) {
 		t.Errorf("the store is asked %d times for what is kept anew", asked)
 	}
 	for _, x := range m.b.Xorbs {
-		if b, err := unpack(t, src, x.Hash(), one); err != nil || !bytes.Equal(b, x.Plain(one)) {
+		if b, err := origintest.Unpack(t, src, x.Hash(), one); err != nil || !bytes.Equal(b, x.Plain(one)) {
 			t.Errorf("chunks after a remount: %v", err)
 		}
 	}
@@ -351,13 +351,13 @@ func TestRejectWhileLoadingForGood(t *testing.T) {
 		}
 		src.Reject(x.Hash())
 		for name, src := range map[string]origin.Source{"same": src, "remounted": origin.ObjectsWith(s, origin.ObjectsOptions{Keep: keep})} {
-			if got, err := unpack(t, src, x.Hash(), one); err != nil || !bytes.Equal(got, x.Plain(one)) {
+			if got, err := origintest.Unpack(t, src, x.Hash(), one); err != nil || !bytes.Equal(got, x.Plain(one)) {
 				t.Errorf("%s: what lay elsewhere is read by the old places: %v", name, err)
 			}
 		}
 		time.Sleep(2 * time.Second)
 		again := origin.ObjectsWith(s, origin.ObjectsOptions{Keep: keep})
-		if got, err := unpack(t, again, x.Hash(), one); err != nil || !bytes.Equal(got, x.Plain(one)) {
+		if got, err := origintest.Unpack(t, again, x.Hash(), one); err != nil || !bytes.Equal(got, x.Plain(one)) {
 			t.Errorf("after a remount: %v", err)
 		}
 	})
@@ -389,7 +389,7 @@ func TestBusyKeeper(t *testing.T) {
 		keep.busy = false
 		src.Forget(f.ID())
 		for _, want := range []int{0, len(b.Xorbs)} {
-			if _, err := unpack(t, src, b.Xorbs[0].Hash(), one); err != nil {
+			if _, err := origintest.Unpack(t, src, b.Xorbs[0].Hash(), one); err != nil {
 				t.Fatal(err)
 			}
 			if n := len(keep.Pages()); n != want {

@@ -26,22 +26,6 @@ func TestSource(t *testing.T) {
 
 var one = codec.ChunkRange{End: 1}
 
-// unpack returns the bytes of chunks r, or why they cannot be had.
-func unpack(t *testing.T, src origin.Source, x codec.Hash, r codec.ChunkRange) ([]byte, error) {
-	t.Helper()
-	run, err := src.Chunks(t.Context(), x, r, origin.ReadOptions{})
-	if err != nil {
-		return nil, err
-	}
-	b := make([]byte, run.UnpackedSize())
-	for i := r.Start; i < r.End; i++ {
-		if err := run.Unpack(i, b[run.UnpackedStart(i):][:run.Size(i)]); err != nil {
-			return nil, err
-		}
-	}
-	return b, nil
-}
-
 // What a far store is asked, question by question.
 func TestRequests(t *testing.T) {
 	footer := origintest.NewBuilder(t, origintest.Form{})
@@ -204,7 +188,7 @@ func TestRejectWhileLoading(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		src.Reject(x.Hash())
 		time.Sleep(2 * time.Second)
-		if got, err := unpack(t, src, x.Hash(), codec.ChunkRange{Start: 1, End: 2}); err != nil || string(got) != string(x.Chunks[1]) {
+		if got, err := origintest.Unpack(t, src, x.Hash(), codec.ChunkRange{Start: 1, End: 2}); err != nil || string(got) != string(x.Chunks[1]) {
 			t.Errorf("the other copy is read with the places of the first: %v", err)
 		}
 	})

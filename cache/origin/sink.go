@@ -29,7 +29,7 @@ type sink struct{ s WriteStore }
 func (k sink) PutXorb(ctx context.Context, in *xorb.Info, body []byte) error {
 	// The footer goes into the room behind the body, which is ours for now.
 	return k.put(ctx, names.XorbKey(in.Xorb), in.AppendFooter(body), func(there io.ReaderAt, size int64) (bool, error) {
-		return soundXorb(there, size, in.Xorb)
+		return IsSoundXorb(there, size, in.Xorb)
 	})
 }
 
@@ -137,9 +137,9 @@ func equal(there io.ReaderAt, value []byte) (bool, error) {
 	return true, nil
 }
 
-// soundXorb reports whether an object is the xorb x, by all its hashes. Another compressor
+// IsSoundXorb reports whether an object is the xorb x, by all its hashes. Another compressor
 // may have made other bytes.
-func soundXorb(there io.ReaderAt, size int64, x codec.Hash) (bool, error) {
+func IsSoundXorb(there io.ReaderAt, size int64, x codec.Hash) (bool, error) {
 	faults := 0
 	in, err := xorb.Check(there, size, func(error) { faults++ })
 	return err == nil && faults == 0 && in.Root() == x, err

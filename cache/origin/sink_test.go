@@ -13,8 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/dedup"
 	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
+	"github.com/xetfs/xetfs/codec/codectest"
+	"github.com/xetfs/xetfs/codec/merkle"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/pack"
 	"github.com/xetfs/xetfs/codec/shard"
@@ -31,7 +34,7 @@ func sinkFiles() [][]byte {
 // packSession packs files into a store, each into a shard, with what the store has.
 func packSession(t *testing.T, s origin.WriteStore, files [][]byte) error {
 	t.Helper()
-	k, err := origin.NewKnown(t.Context(), s, origin.KnownOptions{})
+	k, err := dedup.Open(t.Context(), s, dedup.Options{})
 	if err != nil {
 		return err
 	}
@@ -104,7 +107,7 @@ func TestO30_SinkCrashes(t *testing.T) {
 			if err := packSession(t, s, files); err != nil {
 				t.Errorf("after a crash at %d: %v", at, err)
 			}
-			checkStored(t, s, files...)
+			origintest.CheckFiles(t, origin.Objects(s, 0), files...)
 			if !f.Crashed() {
 				if at < 12 {
 					t.Errorf("only %d calls", at)
@@ -127,7 +130,7 @@ func TestO30_SinkUnknown(t *testing.T) {
 		switch {
 		case err == nil:
 			completed++
-			checkStored(t, s, files...)
+			origintest.CheckFiles(t, origin.Objects(s, 0), files...)
 		case !errors.Is(err, origin.ErrUnknown):
 			t.Errorf("seed %d: %v", seed, err)
 		}
@@ -145,7 +148,7 @@ func TestSinkUnreadable(t *testing.T) {
 	if err := packSession(t, s, files[:2]); err != nil {
 		t.Fatal(err)
 	}
-	k, err := origin.NewKnown(t.Context(), s, origin.KnownOptions{Sink: refusing(s, "Size", "ReadAt")})
+	k, err := dedup.Open(t.Context(), s, dedup.Options{Sink: refusing(s, "Size", "ReadAt")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +163,7 @@ func TestSinkUnreadable(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkWhole(t, s)
-	checkStored(t, s, files...)
+	origintest.CheckFiles(t, origin.Objects(s, 0), files...)
 }
 
 // refusing is a store that some methods of cannot be used.
@@ -328,5 +331,56 @@ func TestSinkDiskFull(t *testing.T) {
 		t.Errorf("with more room: %v", err)
 	}
 	checkWhole(t, s)
-	checkStored(t, s, files...)
+	origintest.CheckFiles(t, origin.Objects(s, 0), files...)
 }
+
+// A Sink leaves what is sound, and replaces what is damaged and would be pointed to.
+func TestSinkDamaged(t *testing.T) {
+	b := origintest.NewBuilder(t, origintest.Form{})
+	x := b.Xorb(origintest.Text(1, 3000), origintest.Text(2, 3000))
+	other := origintest.NewBuilder(t, origintest.Form{Schemes: []xorb.Scheme{xorb.None}}).Xorb(x.Chunks...)
+	tests := []struct {
+		name  string
+		there []byte
+		want  []byte
+	}{
+		{"nothing", nil, x.Bytes},
+		{"the same", x.Bytes, x.Bytes},
+		{"packed by others", other.Bytes, other.Bytes},
+		{"without footer", x.Bytes[:x.Info.PackedEnd[1]], x.Bytes[:x.Info.PackedEnd[1]]},
+		{"flipped", flipped(x.Bytes, 20), x.Bytes},
+		{"cut", x.Bytes[:100], x.Bytes},
+		{"empty", []byte{}, x.Bytes},
+		{"another xorb", b.Xorb([]byte("other")).Bytes, x.Bytes},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := origintest.Memory()
+			if tt.there != nil {
+				if _, err := s.PutIfAbsent(t.Context(), x.Key(), tt.there); err != nil {
+					t.Fatal(err)
+				}
+			}
+			body := bytes.Clone(x.Bytes[:x.Info.PackedEnd[1]])
+			if err := origin.Sink(s).PutXorb(t.Context(), x.Info, body); err != nil {
+				t.Fatal(err)
+			}
+			if got := origintest.Get(t, s, x.Key()); !bytes.Equal(got, tt.want) {
+				t.Error("it is not what it should be")
+			}
+		})
+	}
+	t.Run("a shard", func(t *testing.T) {
+		s := origintest.Memory()
+		for range 2 {
+			h, err := origin.Sink(s).PutShard(t.Context(), new(shard.Writer))
+			if err != nil || merkle.Chunk(origintest.Get(t, s, names.ShardKey(h))) != h {
+				t.Errorf("PutShard = %s, %v", h, err)
+			}
+			origintest.Replace(s, names.ShardKey(h), make([]byte, 344))
+		}
+	})
+}
+
+// flipped returns b with one wrong bit.
+func flipped(b []byte, at int) []byte { return codectest.Put(b, at, b[at]^1) }

@@ -3,12 +3,13 @@ package main
 import (
 	"errors"
 	"fmt"
-	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	iofs "io/fs"
 	"net/url"
 	"os"
 	"regexp"
 	"strings"
+
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 )
 
 // checkLocal refuses an address where only a folder can be, and says what to type. As a

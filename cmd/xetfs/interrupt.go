@@ -3,13 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
-	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"io"
 	"os"
 	"os/signal"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 )
 
 // An interrupted is the cause of a context that a signal ended.

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/dedup"
 	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ingest"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
@@ -21,7 +21,7 @@ import (
 type packStore struct {
 	into  *dir.Keyed
 	found *dir.Store
-	known *origin.Known
+	known *dedup.Index
 }
 
 // strayAge is how old a file in tmp is that nobody writes to any more.
@@ -45,10 +45,10 @@ func openPackStore(ctx context.Context, folder string, note func(string)) (*pack
 		_, err = s.found.Files(ctx) // waits until all xorbs are named
 	}
 	if err == nil {
-		s.known, err = origin.NewKnown(ctx, s.found, origin.KnownOptions{
-			Sink:    s.into,
-			Scratch: func() (origin.Scratch, error) { return newScratch(tmp) },
-			Damaged: func(k names.Key, err error) { note(fmt.Sprintf("%s: not used: %v", k, err)) },
+		s.known, err = dedup.Open(ctx, s.found, dedup.Options{
+			Sink:     s.into,
+			TempFile: func() (dedup.TempFile, error) { return newScratch(tmp) },
+			Damaged:  func(k names.Key, err error) { note(fmt.Sprintf("%s: not used: %v", k, err)) },
 		})
 	}
 	if err != nil {
@@ -83,7 +83,7 @@ func checkWritable(tmp string) error {
 }
 
 // newScratch makes a file without a name: whatever happens, it is gone afterwards.
-func newScratch(folder string) (origin.Scratch, error) {
+func newScratch(folder string) (dedup.TempFile, error) {
 	f, err := os.CreateTemp(folder, "scratch-")
 	if err != nil {
 		return nil, err

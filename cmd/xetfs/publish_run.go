@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/dedup"
 	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ingest"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/publish"
@@ -204,8 +205,8 @@ func maybeCatalog(ctx context.Context, store origin.Store) (*catalog.StoreCatalo
 }
 
 // scratchIn returns a function that creates temporary files in a folder.
-func scratchIn(folder string) func() (origin.Scratch, error) {
-	return func() (origin.Scratch, error) { return newScratch(folder) }
+func scratchIn(folder string) func() (dedup.TempFile, error) {
+	return func() (dedup.TempFile, error) { return newScratch(folder) }
 }
 
 // finish prints the result, or returns the error in the words of the command.

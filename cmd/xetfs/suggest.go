@@ -2,10 +2,11 @@ package main
 
 import (
 	"cmp"
-	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"iter"
 	"slices"
 	"strings"
+
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 )
 
 const (

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/dedup"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/merkle"
 	"github.com/xetfs/xetfs/codec/names"
@@ -165,14 +166,14 @@ func lastSlash(s string) int {
 }
 
 // publish publishes a tree of files by path as the whole of a symbol.
-func publish(ctx context.Context, p *writer.Writer, s origin.WriteStore, symbol string, files map[string]int, dedup bool) (names.Row, error) {
+func publish(ctx context.Context, p *writer.Writer, s origin.WriteStore, symbol string, files map[string]int, reuse bool) (names.Row, error) {
 	b, err := p.Begin(ctx, symbol, writer.PublishOptions{})
 	if err != nil {
 		return names.Row{}, err
 	}
 	pk := &packer{sink: b.Sink(origin.Sink(s)), store: s}
-	if dedup {
-		known, err := origin.NewKnown(ctx, s, origin.KnownOptions{})
+	if reuse {
+		known, err := dedup.Open(ctx, s, dedup.Options{})
 		if err != nil {
 			return names.Row{}, err
 		}

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/dedup"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ingest"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/statcache"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
@@ -40,7 +41,7 @@ type Options struct {
 	Sink      pack.Sink             // of Store; nil in a dry run
 	Writer    *writer.Writer        // nil in a dry run
 	Catalog   *catalog.StoreCatalog // of a dry run; nil: the store has none
-	Scratch   func() (origin.Scratch, error)
+	Scratch   func() (dedup.TempFile, error)
 }
 
 // A Source is a version of a symbol.
@@ -149,7 +150,7 @@ func Run(ctx context.Context, o Options, r Report) (Result, error) {
 type publishRun struct {
 	o      Options
 	report Report
-	known  *origin.Known
+	known  *dedup.Index
 	in     *ingest.Ingest // of the folder; nil: none
 	old    *statcache.File
 	update *statcache.Update
@@ -260,10 +261,10 @@ func (p *publishRun) republish(ctx context.Context, res *Result) error {
 
 // openKnown opens the index of stored chunks.
 func (p *publishRun) openKnown(ctx context.Context) (err error) {
-	p.known, err = origin.NewKnown(ctx, p.o.Store, origin.KnownOptions{
-		Verify:  p.o.Ingest.Checksum,
-		Scratch: p.o.Scratch,
-		Damaged: func(k names.Key, err error) { p.Note(fmt.Sprintf("%s: not used: %v", k, err)) },
+	p.known, err = dedup.Open(ctx, p.o.Store, dedup.Options{
+		Verify:   p.o.Ingest.Checksum,
+		TempFile: p.o.Scratch,
+		Damaged:  func(k names.Key, err error) { p.Note(fmt.Sprintf("%s: not used: %v", k, err)) },
 	})
 	if err != nil {
 		return fmt.Errorf("%s: %w", p.o.StorePath, err)

@@ -1,4 +1,4 @@
-package origin
+package dedup
 
 import (
 	"errors"
@@ -13,9 +13,9 @@ import (
 
 // scratchIn returns a maker of scratch files in a folder, and the number of those that
 // are open.
-func scratchIn(dir string) (func() (Scratch, error), *int) {
+func scratchIn(dir string) (func() (TempFile, error), *int) {
 	open := new(int)
-	return func() (Scratch, error) {
+	return func() (TempFile, error) {
 		f, err := os.CreateTemp(dir, "")
 		if err != nil {
 			return nil, err
@@ -104,7 +104,7 @@ func TestKnownIndexFaults(t *testing.T) {
 		filling := fails%2 == 0
 		fails := fails / 2
 		made := 0
-		x := knownIndex{most: 2, scratch: func() (Scratch, error) {
+		x := knownIndex{most: 2, scratch: func() (TempFile, error) {
 			if made++; made > fails {
 				return nil, full
 			}

@@ -1,4 +1,4 @@
-package origin
+package dedup
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 
+	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/merkle"
 	"github.com/xetfs/xetfs/codec/names"
@@ -14,7 +15,7 @@ import (
 	"github.com/xetfs/xetfs/codec/shard"
 )
 
-// Known is what a store holds, for a packer that need not store it again. It is an
+// Index is what a store holds, for a packer that need not store it again. It is an
 // index of 16 bytes for each chunk and file, in memory while it is small and in scratch
 // files when it is not: beside some 100 bytes a xorb, what it takes of memory does not
 // grow with the store.
@@ -30,10 +31,10 @@ import (
 // out what is nowhere. That is computed when the first of them is asked for.
 //
 // It is not safe for concurrent use.
-type Known struct {
+type Index struct {
 	ctx    context.Context // of the packing session that asks
-	s      Store
-	o      KnownOptions
+	s      origin.Store
+	o      Options
 	shards []knownShard
 	xorbs  []knownXorb
 	byHash map[codec.Hash]uint32 // index into xorbs, or unlisted
@@ -43,27 +44,27 @@ type Known struct {
 	leaves []merkle.Leaf // of the xorb that was checked last
 }
 
-var _ pack.Ledger = (*Known)(nil)
+var _ pack.Ledger = (*Index)(nil)
 
-// KnownOptions tune NewKnown.
-type KnownOptions struct {
+// Options tune NewKnown.
+type Options struct {
 	// Sink is where the packing session puts what is new; nil: the store that is known.
-	Sink Store
+	Sink origin.Store
 
 	// Verify makes Known read each xorb as a whole before it names the first chunk of it, and
 	// leave out a xorb that is not sound. A packing session then stores its chunks again.
 	Verify bool
 
 	// Scratch makes a file for an index that is too large for memory.
-	Scratch func() (Scratch, error)
+	TempFile func() (TempFile, error)
 
 	// Damaged is told of shards and xorbs that cannot be read, or believed, and are left
 	// out, some of them only when they are asked for; nil: nobody is.
 	Damaged func(names.Key, error)
 }
 
-// A Scratch is a file that is gone when it is closed.
-type Scratch interface {
+// A TempFile is a file that is gone when it is closed.
+type TempFile interface {
 	io.ReaderAt
 	io.WriterAt
 	io.Closer
@@ -71,7 +72,7 @@ type Scratch interface {
 
 // A knownShard is a shard that files or chunk hashes are read from.
 type knownShard struct {
-	store Store
+	store origin.Store
 	key   names.Key
 	hash  codec.Hash
 	size  int64
@@ -104,14 +105,14 @@ const (
 )
 
 // Chunks returns the number of chunks in the index.
-func (k *Known) Chunks() int64 { return k.chunks }
+func (k *Index) Chunks() int64 { return k.chunks }
 
 // Close removes the scratch files.
-func (k *Known) Close() error { return k.index.close() }
+func (k *Index) Close() error { return k.index.close() }
 
 // Lookup implements pack.Known. A chunk that cannot be looked up is not known: it is
 // stored again, and nothing is wrong.
-func (k *Known) Lookup(chunk codec.Hash) (x codec.Hash, index uint32, ok bool) {
+func (k *Index) Lookup(chunk codec.Hash) (x codec.Hash, index uint32, ok bool) {
 	k.index.find(chunk.Word(3), func(at knownPlace) bool {
 		if at.isFile() {
 			return false
@@ -126,7 +127,7 @@ func (k *Known) Lookup(chunk codec.Hash) (x codec.Hash, index uint32, ok bool) {
 }
 
 // Chunk implements pack.Ledger.
-func (k *Known) Chunk(x codec.Hash, index uint32) (codec.Hash, bool) {
+func (k *Index) Chunk(x codec.Hash, index uint32) (codec.Hash, bool) {
 	i, ok := k.byHash[x]
 	if !ok || i == unlisted {
 		return codec.Hash{}, false
@@ -146,7 +147,7 @@ type hashWindow struct {
 const hashesAtOnce = 64
 
 // hashAt returns the hash of a chunk of a xorb, if it can be read and is to be trusted.
-func (k *Known) hashAt(x, index uint32) (codec.Hash, bool) {
+func (k *Index) hashAt(x, index uint32) (codec.Hash, bool) {
 	w := &k.near
 	if w.xorb == x && index >= w.start && int(index-w.start) < len(w.hashes) {
 		return w.hashes[index-w.start], true
@@ -168,14 +169,14 @@ func (k *Known) hashAt(x, index uint32) (codec.Hash, bool) {
 }
 
 // readRecords fills b with what is listed of a xorb from chunk index on.
-func (k *Known) readRecords(x *knownXorb, index uint32, b []byte) bool {
+func (k *Index) readRecords(x *knownXorb, index uint32, b []byte) bool {
 	store, key := k.home(x)
 	return store.ReadAt(k.ctx, key, b, x.off+int64(index)*int64(x.stride)) == nil
 }
 
 // check says whether the chunks that a shard lists for a xorb are its own. What cannot
 // be read just now is asked for again.
-func (k *Known) check(x *knownXorb) bool {
+func (k *Index) check(x *knownXorb) bool {
 	if k.o.Verify && !k.isSound(x) {
 		return false
 	}
@@ -205,7 +206,7 @@ func (k *Known) check(x *knownXorb) bool {
 
 // isSound reports whether a xorb has all hashes that it should have. A xorb that cannot be
 // read is not sound, and read again the next time.
-func (k *Known) isSound(x *knownXorb) bool {
+func (k *Index) isSound(x *knownXorb) bool {
 	if x.sound != unchecked {
 		return x.sound == itsOwn
 	}
@@ -213,7 +214,7 @@ func (k *Known) isSound(x *knownXorb) bool {
 	size, err := k.s.Size(k.ctx, key)
 	good := false
 	if err == nil {
-		good, err = soundXorb(ReaderAt(k.ctx, k.s, key), size, x.hash)
+		good, err = origin.IsSoundXorb(origin.ReaderAt(k.ctx, k.s, key), size, x.hash)
 	}
 	switch {
 	case good:
@@ -229,7 +230,7 @@ func (k *Known) isSound(x *knownXorb) bool {
 const chunkSizeAt = 36
 
 // home returns where the hashes of a xorb's chunks stand.
-func (k *Known) home(x *knownXorb) (Store, names.Key) {
+func (k *Index) home(x *knownXorb) (origin.Store, names.Key) {
 	if x.shard == ownFooter {
 		return k.s, names.XorbKey(x.hash)
 	}
@@ -239,13 +240,13 @@ func (k *Known) home(x *knownXorb) (Store, names.Key) {
 // File implements pack.Ledger. It returns only a block all of whose chunks are there
 // and have the verification hashes that it says. That they are those of the file is for
 // the packer to see, which has it.
-func (k *Known) File(file codec.Hash) (in *shard.FileInfo, where codec.Hash, ok bool) {
+func (k *Index) File(file codec.Hash) (in *shard.FileInfo, where codec.Hash, ok bool) {
 	k.index.find(file.Word(3), func(at knownPlace) bool {
 		if !at.isFile() {
 			return false
 		}
 		s := &k.shards[at.shard()]
-		found, err := shard.ReadFileInfo(io.NewSectionReader(ReaderAt(k.ctx, s.store, s.key), 0, s.size), at.block())
+		found, err := shard.ReadFileInfo(io.NewSectionReader(origin.ReaderAt(k.ctx, s.store, s.key), 0, s.size), at.block())
 		if err != nil || found.File != file || !k.holds(found) {
 			return false
 		}
@@ -256,7 +257,7 @@ func (k *Known) File(file codec.Hash) (in *shard.FileInfo, where codec.Hash, ok 
 }
 
 // holds says whether the terms of a file lead to the right chunks.
-func (k *Known) holds(in *shard.FileInfo) bool {
+func (k *Index) holds(in *shard.FileInfo) bool {
 	if len(in.Verify) != len(in.Terms) {
 		return false // nothing to compare with
 	}
@@ -278,14 +279,14 @@ func (k *Known) holds(in *shard.FileInfo) bool {
 }
 
 // Learn implements pack.Ledger.
-func (k *Known) Learn(h codec.Hash) bool {
+func (k *Index) Learn(h codec.Hash) bool {
 	key := names.ShardKey(h)
 	size, err := k.o.Sink.Size(k.ctx, key)
 	if err != nil {
 		return false
 	}
 	first := len(k.xorbs)
-	err = k.addShard(k.o.Sink, Item{Key: key, Size: size}, func(*shard.XorbInfo) error { return nil })
+	err = k.addShard(k.o.Sink, origin.Item{Key: key, Size: size}, func(*shard.XorbInfo) error { return nil })
 	for i := range k.xorbs[first:] {
 		k.xorbs[first+i].sound = itsOwn // this session stored it
 	}
@@ -294,12 +295,12 @@ func (k *Known) Learn(h codec.Hash) bool {
 
 // addShard adds the chunks and files of a shard. There are asked about the xorbs that
 // are not known to be there.
-func (k *Known) addShard(store Store, item Item, there func(*shard.XorbInfo) error) error {
+func (k *Index) addShard(store origin.Store, item origin.Item, there func(*shard.XorbInfo) error) error {
 	p, err := names.ParseKey(item.Key)
 	if err != nil {
 		return nil //nolint:nilerr // not one of ours
 	}
-	r, err := shard.NewReader(ReaderAt(k.ctx, store, item.Key), item.Size)
+	r, err := shard.NewReader(origin.ReaderAt(k.ctx, store, item.Key), item.Size)
 	if err != nil || r.Meta().Keyed {
 		return err
 	}
@@ -342,7 +343,7 @@ func (k *Known) addShard(store Store, item Item, there func(*shard.XorbInfo) err
 var errAbsent = errors.New("the xorb is not there")
 
 // addXorb adds the chunks of a xorb.
-func (k *Known) addXorb(x knownXorb, hash func(int) codec.Hash) error {
+func (k *Index) addXorb(x knownXorb, hash func(int) codec.Hash) error {
 	i := uint32(len(k.xorbs))
 	k.xorbs = append(k.xorbs, x)
 	k.byHash[x.hash] = i

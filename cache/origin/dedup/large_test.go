@@ -1,4 +1,4 @@
-package origin_test
+package dedup_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/dedup"
 	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
@@ -89,8 +90,8 @@ func TestKnownLarge(t *testing.T) {
 	}
 	before := heap()
 	began := time.Now()
-	k, err := origin.NewKnown(t.Context(), largeStore{s, xorbs}, origin.KnownOptions{
-		Scratch: func() (origin.Scratch, error) { return os.CreateTemp(t.TempDir(), "") },
+	k, err := dedup.Open(t.Context(), largeStore{s, xorbs}, dedup.Options{
+		TempFile: func() (dedup.TempFile, error) { return os.CreateTemp(t.TempDir(), "") },
 	})
 	if err != nil {
 		t.Fatal(err)

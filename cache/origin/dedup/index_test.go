@@ -1,4 +1,4 @@
-package origin_test
+package dedup_test
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/dedup"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/merkle"
@@ -21,12 +22,12 @@ import (
 
 // known reads what a store holds, and which of its objects are damaged, as far as that
 // has come out.
-func known(t *testing.T, s origin.Store) (*origin.Known, *[]names.Key) {
+func known(t *testing.T, s origin.Store) (*dedup.Index, *[]names.Key) {
 	t.Helper()
 	damaged := new([]names.Key)
-	k, err := origin.NewKnown(t.Context(), s, origin.KnownOptions{
-		Scratch: func() (origin.Scratch, error) { return os.CreateTemp(t.TempDir(), "") },
-		Damaged: func(k names.Key, err error) { *damaged = append(*damaged, k) },
+	k, err := dedup.Open(t.Context(), s, dedup.Options{
+		TempFile: func() (dedup.TempFile, error) { return os.CreateTemp(t.TempDir(), "") },
+		Damaged:  func(k names.Key, err error) { *damaged = append(*damaged, k) },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -36,7 +37,7 @@ func known(t *testing.T, s origin.Store) (*origin.Known, *[]names.Key) {
 }
 
 // knows says how many of a xorb's chunks are known to be there.
-func knows(k *origin.Known, x *origintest.Xorb) (n int) {
+func knows(k *dedup.Index, x *origintest.Xorb) (n int) {
 	for i, data := range x.Chunks {
 		h := merkle.Chunk(data)
 		found, index, ok := k.Lookup(h)
@@ -235,41 +236,7 @@ func TestKnownSession(t *testing.T) {
 	if st := session(ab, a, b, nil); st.NewBytes != 0 || st.Shards != 0 || st.Xorbs != 0 || st.Files != 4 {
 		t.Errorf("second session: %+v", st)
 	}
-	checkStored(t, s, a, b, ab, nil)
-}
-
-// checkStored reads files back through a Source.
-func checkStored(t *testing.T, s origin.Store, files ...[]byte) {
-	t.Helper()
-	src := origin.Objects(s, 0)
-	for _, want := range files {
-		k, err := src.FileInfo(t.Context(), codec.FileID{File: fileHash(t, want)})
-		if err != nil {
-			t.Error(err)
-			continue
-		}
-		var got []byte
-		for _, term := range k.Terms {
-			b, err := unpack(t, src, term.Xorb, term.Chunks)
-			if err != nil {
-				t.Error(err)
-			}
-			got = append(got, b...)
-		}
-		if !bytes.Equal(got, want) {
-			t.Errorf("a file of %d bytes comes back with %d", len(want), len(got))
-		}
-	}
-}
-
-// fileHash packs a file to nowhere.
-func fileHash(t *testing.T, data []byte) (h codec.Hash) {
-	t.Helper()
-	w := pack.NewWriter(origin.Sink(origintest.Memory()), pack.Options{Done: func(f pack.File) { h = f.ID.File }})
-	if err := errors.Join(w.AddFile(t.Context(), bytes.NewReader(data)), w.Close(t.Context())); err != nil {
-		t.Fatal(err)
-	}
-	return h
+	origintest.CheckFiles(t, origin.Objects(s, 0), a, b, ab, nil)
 }
 
 // What an interrupted session left, xorbs without a shard, is used by the next.
@@ -304,7 +271,7 @@ func TestKnownAfterInterruption(t *testing.T) {
 	if st := w.Stats(); st.OldBytes != 100*codec.MaxXorbChunks || st.Files != int64(len(files)) {
 		t.Errorf("the second session: %+v", st)
 	}
-	checkStored(t, s, files[0], files[5000], files[len(files)-1])
+	origintest.CheckFiles(t, origin.Objects(s, 0), files[0], files[5000], files[len(files)-1])
 }
 
 func waitFor(t *testing.T, ok func() bool) {
@@ -316,52 +283,4 @@ func waitFor(t *testing.T, ok func() bool) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	t.Fatal("it does not come")
-}
-
-// A Sink leaves what is sound, and replaces what is damaged and would be pointed to.
-func TestSinkDamaged(t *testing.T) {
-	b := origintest.NewBuilder(t, origintest.Form{})
-	x := b.Xorb(origintest.Text(1, 3000), origintest.Text(2, 3000))
-	other := origintest.NewBuilder(t, origintest.Form{Schemes: []xorb.Scheme{xorb.None}}).Xorb(x.Chunks...)
-	tests := []struct {
-		name  string
-		there []byte
-		want  []byte
-	}{
-		{"nothing", nil, x.Bytes},
-		{"the same", x.Bytes, x.Bytes},
-		{"packed by others", other.Bytes, other.Bytes},
-		{"without footer", x.Bytes[:x.Info.PackedEnd[1]], x.Bytes[:x.Info.PackedEnd[1]]},
-		{"flipped", flipped(x.Bytes, 20), x.Bytes},
-		{"cut", x.Bytes[:100], x.Bytes},
-		{"empty", []byte{}, x.Bytes},
-		{"another xorb", b.Xorb([]byte("other")).Bytes, x.Bytes},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			s := origintest.Memory()
-			if tt.there != nil {
-				if _, err := s.PutIfAbsent(t.Context(), x.Key(), tt.there); err != nil {
-					t.Fatal(err)
-				}
-			}
-			body := bytes.Clone(x.Bytes[:x.Info.PackedEnd[1]])
-			if err := origin.Sink(s).PutXorb(t.Context(), x.Info, body); err != nil {
-				t.Fatal(err)
-			}
-			if got := origintest.Get(t, s, x.Key()); !bytes.Equal(got, tt.want) {
-				t.Error("it is not what it should be")
-			}
-		})
-	}
-	t.Run("a shard", func(t *testing.T) {
-		s := origintest.Memory()
-		for range 2 {
-			h, err := origin.Sink(s).PutShard(t.Context(), new(shard.Writer))
-			if err != nil || merkle.Chunk(origintest.Get(t, s, names.ShardKey(h))) != h {
-				t.Errorf("PutShard = %s, %v", h, err)
-			}
-			origintest.Replace(s, names.ShardKey(h), make([]byte, 344))
-		}
-	})
 }

@@ -1,4 +1,4 @@
-package origin
+package dedup
 
 import (
 	"bufio"
@@ -12,7 +12,7 @@ import (
 
 // A knownRun is entries in a file, sorted by their words, of which each comes once.
 type knownRun struct {
-	file    Scratch
+	file    TempFile
 	entries int64
 }
 

@@ -1,4 +1,4 @@
-package origin
+package dedup
 
 import (
 	"context"
@@ -6,30 +6,31 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/shard"
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
-// NewKnown reads what s holds: files and chunks from its shards, chunks also from the
+// Open reads what s holds: files and chunks from its shards, chunks also from the
 // footers of xorbs that no shard lists, as an interrupted session leaves them. Keyed
 // shards do not count, nor do xorbs that are listed and absent, or too short for their
 // chunks. It shows what the store held then, and what Learn has been told of.
-func NewKnown(ctx context.Context, s Store, o KnownOptions) (*Known, error) {
+func Open(ctx context.Context, s origin.Store, o Options) (*Index, error) {
 	if o.Sink == nil {
 		o.Sink = s
 	}
 	if o.Damaged == nil {
 		o.Damaged = func(names.Key, error) {}
 	}
-	k := &Known{ctx: ctx, s: s, o: o, byHash: map[codec.Hash]uint32{}}
+	k := &Index{ctx: ctx, s: s, o: o, byHash: map[codec.Hash]uint32{}}
 	k.near.buf = make([]byte, hashesAtOnce*shardRecord)
-	k.index.scratch = o.Scratch
+	k.index.scratch = o.TempFile
 	if sink, ok := o.Sink.(interface{ SyncAll() }); ok {
 		sink.SyncAll() // who put what is found here may not have come to make it durable
 	}
-	b := &knownBuilder{Known: k}
+	b := &knownBuilder{Index: k}
 	if err := b.build(); err != nil {
 		return nil, errors.Join(err, k.Close())
 	}
@@ -42,7 +43,7 @@ const shardRecord = 48
 
 // A knownBuilder fills a Known.
 type knownBuilder struct {
-	*Known
+	*Index
 	sizes map[codec.Hash]int64 // of the xorbs that are there
 }
 
@@ -63,7 +64,7 @@ func (b *knownBuilder) build() error {
 		return err
 	}
 	// Entries of older shards give way to those of newer ones.
-	slices.SortStableFunc(shards, func(x, y Item) int { return x.Modified.Compare(y.Modified) })
+	slices.SortStableFunc(shards, func(x, y origin.Item) int { return x.Modified.Compare(y.Modified) })
 	for _, item := range shards {
 		if err := b.each(item, b.shard); err != nil {
 			return err
@@ -77,7 +78,7 @@ func (b *knownBuilder) build() error {
 	return b.index.filled()
 }
 
-func (b *knownBuilder) list(prefix string) (items []Item, err error) {
+func (b *knownBuilder) list(prefix string) (items []origin.Item, err error) {
 	for item, err := range b.s.List(b.ctx, prefix, "") {
 		if err != nil {
 			return nil, err
@@ -88,16 +89,16 @@ func (b *knownBuilder) list(prefix string) (items []Item, err error) {
 }
 
 // each adds one object, and passes over it if it is damaged.
-func (b *knownBuilder) each(item Item, add func(Item) error) error {
+func (b *knownBuilder) each(item origin.Item, add func(origin.Item) error) error {
 	err := add(item)
-	if errors.Is(err, codec.ErrCorrupt) || errors.Is(err, ErrNotFound) {
+	if errors.Is(err, codec.ErrCorrupt) || errors.Is(err, origin.ErrNotFound) {
 		b.o.Damaged(item.Key, err)
 		return nil
 	}
 	return err
 }
 
-func (b *knownBuilder) shard(item Item) error { return b.addShard(b.s, item, b.there) }
+func (b *knownBuilder) shard(item origin.Item) error { return b.addShard(b.s, item, b.there) }
 
 // there says whether a xorb that a shard lists is there, as far as can be told without
 // reading it. It may be shorter than the shard says: whoever packed it found better
@@ -111,11 +112,11 @@ func (b *knownBuilder) there(x *shard.XorbInfo) error {
 		return nil
 	}
 	key := names.XorbKey(x.Xorb)
-	in, err := xorb.ReadInfo(ReaderAt(b.ctx, b.s, key), size)
+	in, err := xorb.ReadInfo(origin.ReaderAt(b.ctx, b.s, key), size)
 	switch {
 	case err == nil && in.Xorb == x.Xorb:
 		return nil
-	case err == nil, errors.Is(err, codec.ErrCorrupt), errors.Is(err, xorb.ErrNoFooter), errors.Is(err, ErrNotFound):
+	case err == nil, errors.Is(err, codec.ErrCorrupt), errors.Is(err, xorb.ErrNoFooter), errors.Is(err, origin.ErrNotFound):
 		b.o.Damaged(key, codec.Corrupt("xorb", size, "it ends here, its chunks have %d bytes", x.Packed))
 		return errAbsent
 	}
@@ -123,12 +124,12 @@ func (b *knownBuilder) there(x *shard.XorbInfo) error {
 }
 
 // orphan adds a xorb that no shard lists, if it has a footer.
-func (b *knownBuilder) orphan(item Item) error {
+func (b *knownBuilder) orphan(item origin.Item) error {
 	p, err := names.ParseKey(item.Key)
 	if err != nil || b.byHash[p.Hash] != unlisted {
 		return nil //nolint:nilerr // not one of ours
 	}
-	in, err := xorb.ReadInfo(ReaderAt(b.ctx, b.s, item.Key), item.Size)
+	in, err := xorb.ReadInfo(origin.ReaderAt(b.ctx, b.s, item.Key), item.Size)
 	if errors.Is(err, xorb.ErrNoFooter) {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package origin
+package dedup
 
 import (
 	"cmp"
@@ -51,7 +51,7 @@ const (
 // memory; when that is full it becomes a sorted run in a scratch file, and when there
 // are many of these they are merged into one. Of one word the newest place counts.
 type knownIndex struct {
-	scratch func() (Scratch, error)
+	scratch func() (TempFile, error)
 	most    int // entries in memory; 0: maxRecent
 	recent  map[uint64]knownPlace
 	runs    []*knownRun // oldest first
