@@ -53,7 +53,7 @@ func folder(tb testing.TB, kind int) stored {
 		tb.Fatal(err)
 	}
 	origintest.Close(tb, s)
-	return stored{x, origin.Objects(s, 0)}
+	return stored{x, origin.ObjectsWith(s, origin.ObjectsOptions{})}
 }
 
 // readMiB reads the i-th MiB, half a chunk off, as reads of the kernel are.
@@ -68,7 +68,7 @@ func (s stored) readMiB(tb testing.TB, c *Cache, i int, p []byte) {
 func onDisk(tb testing.TB, kind int) (stored, *disk.Store) {
 	tb.Helper()
 	b, x := build(tb, kind)
-	s := stored{x, origin.Objects(b.Store(), 0)}
+	s := stored{x, origin.ObjectsWith(b.Store(), origin.ObjectsOptions{})}
 	d := openDisk(tb, tb.TempDir(), disk.Options{})
 	for i := 0; i < benchChunks; i += maxFetch {
 		run, err := s.src.Chunks(tb.Context(), s.Hash(), chunks(i, i+maxFetch), origin.ReadOptions{})

@@ -183,7 +183,7 @@ func TestFlipsAreNotKept(t *testing.T) {
 			s := &flipping{Store: b.Store(), random: rand.New(rand.NewPCG(1, 2))}
 			x := stored{b.Xorb(all...), nil}
 			s.Store = b.Store()
-			x.src = origin.Objects(s, 0)
+			x.src = origin.ObjectsWith(s, origin.ObjectsOptions{})
 			m := mountOn(t, t.TempDir(), x.src, Options{MemoryBytes: noMemory, NoVerify: noVerify})
 			x.read(t, m.Cache, chunks(0, 1), 0, 300) // the footer comes whole
 			s.share = 0.3

@@ -113,7 +113,7 @@ func storeOf(t *testing.T, scheme xorb.Scheme, n, size int) stored {
 	for i := range n {
 		all = append(all, origintest.Text(uint64(i), size))
 	}
-	return stored{b.Xorb(all...), origin.Objects(b.Store(), 0)}
+	return stored{b.Xorb(all...), origin.ObjectsWith(b.Store(), origin.ObjectsOptions{})}
 }
 
 // A corrupt chunk does not keep its neighbours from the disk, and is requested again alone.

@@ -82,7 +82,7 @@ func store(t testing.TB, near bool, sizes ...int) stored {
 	if near {
 		s = b.NearStore()
 	}
-	return stored{x, origin.Objects(s, 0)}
+	return stored{x, origin.ObjectsWith(s, origin.ObjectsOptions{})}
 }
 
 // same returns n times the same size.

@@ -156,7 +156,7 @@ func TestMemoryBound(t *testing.T) {
 	const budget = 4 << 20
 	for place, s := range map[string]origin.Store{"near": b.NearStore(), "far": b.Store()} {
 		t.Run(place, func(t *testing.T) {
-			c := open(t, origin.Objects(s, 0), Options{MemoryBytes: budget, AheadBytes: budget})
+			c := open(t, origin.ObjectsWith(s, origin.ObjectsOptions{}), Options{MemoryBytes: budget, AheadBytes: budget})
 			before := heap()
 			var readers sync.WaitGroup
 			for i := range 32 {

@@ -341,7 +341,7 @@ func TestTinyDisk(t *testing.T) {
 	}
 	dir := t.TempDir()
 	d := openDisk(t, dir, disk.Options{MaxBytes: 16 << 20, SyncBytes: 4 << 20})
-	src := hook(origin.Objects(b.Store(), 0), nil)
+	src := hook(origin.ObjectsWith(b.Store(), origin.ObjectsOptions{}), nil)
 	c := open(t, src, Options{Disk: d, MemoryBytes: 1 << 20})
 	var readers sync.WaitGroup
 	for i := range 64 {
@@ -395,7 +395,7 @@ func TestNearIsNotKept(t *testing.T) {
 func TestUnknownHashesAreKept(t *testing.T) {
 	b := origintest.NewBuilder(t, origintest.Form{NoFooter: true, NoCASInfo: true})
 	x := stored{b.Xorb(origintest.Text(1, 1000), origintest.Text(2, 1000), origintest.Text(3, 1000)), nil}
-	m := mountOn(t, t.TempDir(), origin.Objects(b.Store(), 0), Options{MemoryBytes: noMemory})
+	m := mountOn(t, t.TempDir(), origin.ObjectsWith(b.Store(), origin.ObjectsOptions{}), Options{MemoryBytes: noMemory})
 	x.read(t, m.Cache, chunks(0, 3), 0, 2500)
 	m.settle(t)
 	x.read(t, m.Cache, chunks(0, 3), 0, 2500)

@@ -54,7 +54,7 @@ func copiesOf(t testing.TB, x *origintest.Xorb, near bool, damages ...[]int) ori
 		}
 		stores = append(stores, s)
 	}
-	return origin.Objects(origintest.Copies(stores...), 0)
+	return origin.ObjectsWith(origintest.Copies(stores...), origin.ObjectsOptions{})
 }
 
 // A damaged chunk is never given out and never kept.
@@ -98,7 +98,7 @@ func TestDamageIsNotShared(t *testing.T) {
 				t.Fatal(err)
 			}
 			synctest.Test(t, func(t *testing.T) {
-				c, done := openHere(t, origintest.Fail(origin.Objects(s, 0), "chunks: slow 1s"), Options{})
+				c, done := openHere(t, origintest.Fail(origin.ObjectsWith(s, origin.ObjectsOptions{}), "chunks: slow 1s"), Options{})
 				defer done()
 				var readers sync.WaitGroup
 				readers.Go(func() {
@@ -230,7 +230,7 @@ func TestAgainWhenACopyIsGone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c := open(t, origin.Objects(origintest.Copies(gone, there), 0), Options{})
+	c := open(t, origin.ObjectsWith(origintest.Copies(gone, there), origin.ObjectsOptions{}), Options{})
 	x.read(t, c, chunks(0, 1), 0, 1000)
 	if err := gone.Delete(t.Context(), x.Key()); err != nil {
 		t.Fatal(err)

@@ -51,7 +51,7 @@ func TestVectors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	near, err := cache.New(origin.Objects(store, 0), cache.Options{})
+	near, err := cache.New(origin.ObjectsWith(store, origin.ObjectsOptions{}), cache.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

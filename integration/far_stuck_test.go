@@ -220,7 +220,7 @@ func mountInProcess(t *testing.T, address string, o fs.Options, file harness.Sto
 		t.Fatal(err)
 	}
 	store := origin.RetryStore(from, origin.RetryPolicy{})
-	c, err := cache.New(origin.Objects(store, 0), cache.Options{})
+	c, err := cache.New(origin.ObjectsWith(store, origin.ObjectsOptions{}), cache.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -96,7 +96,7 @@ type replaceable struct{ origin.Source }
 
 func newImage(t *testing.T, s origin.WriteStore, f *origintest.File) image {
 	t.Helper()
-	src := &replaceable{origin.Objects(s, 0)}
+	src := &replaceable{origin.ObjectsWith(s, origin.ObjectsOptions{})}
 	c, err := cache.New(src, cache.Options{MemoryBytes: -1})
 	if err != nil {
 		t.Fatal(err)
@@ -108,7 +108,7 @@ func newImage(t *testing.T, s origin.WriteStore, f *origintest.File) image {
 // read opens the file again and reads one term at a time. Concurrent fetches could still run
 // when the next damage is done.
 func (im image) read() error {
-	im.src.Source = origin.Objects(im.s, 0)
+	im.src.Source = origin.ObjectsWith(im.s, origin.ObjectsOptions{})
 	file, err := New(im.c, Options{Parallel: 1}).Open(im.t.Context(), im.id)
 	if err != nil {
 		return err

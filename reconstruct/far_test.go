@@ -63,7 +63,7 @@ func inTown(t *testing.T, o faulty.Options, co cache.Options, chunks []int, do f
 		if err != nil {
 			t.Fatal(err)
 		}
-		src := origin.Limit(origin.Objects(origin.RetryStore(ws, origin.RetryPolicy{}), 0), 48)
+		src := origin.Limit(origin.ObjectsWith(origin.RetryStore(ws, origin.RetryPolicy{}), origin.ObjectsOptions{}), 48)
 		c, err := cache.New(src, co)
 		if err != nil {
 			t.Fatal(err)

@@ -38,7 +38,7 @@ func newReader(t testing.TB, src origin.Source, co cache.Options, o Options) (r 
 // open opens a file of a store, until the end of the test.
 func open(t testing.TB, s origin.Store, id codec.FileID) *File {
 	t.Helper()
-	return openFrom(t, origin.Objects(s, 0), Options{}, id)
+	return openFrom(t, origin.ObjectsWith(s, origin.ObjectsOptions{}), Options{}, id)
 }
 
 // openFrom opens a file of a source, until the end of the test.
@@ -91,7 +91,7 @@ type spy struct {
 }
 
 func spyOn(s origin.Store) *spy {
-	return &spy{Source: origin.Objects(s, 0), asked: map[codec.Hash]map[uint32]int{}}
+	return &spy{Source: origin.ObjectsWith(s, origin.ObjectsOptions{}), asked: map[codec.Hash]map[uint32]int{}}
 }
 
 func (s *spy) OpenFile(ctx context.Context, id codec.FileID) (*shard.FileInfo, *origin.LargeFile, error) {

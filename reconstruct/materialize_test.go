@@ -368,7 +368,7 @@ func TestWhole_FewOpen(t *testing.T) {
 			t.Fatal(err)
 		}
 		origintest.Close(t, d)
-		r, done := newReader(t, origin.Objects(s, 0), cache.Options{Disk: d}, Options{})
+		r, done := newReader(t, origin.ObjectsWith(s, origin.ObjectsOptions{}), cache.Options{Disk: d}, Options{})
 		t.Cleanup(done)
 		origintest.Close(t, r)
 		for range 2 {
@@ -402,7 +402,7 @@ func BenchmarkWhole(b *testing.B) {
 		b.Fatal(err)
 	}
 	origintest.Close(b, d)
-	r, done := newReader(b, origin.Objects(c, 0), cache.Options{Disk: d}, Options{})
+	r, done := newReader(b, origin.ObjectsWith(c, origin.ObjectsOptions{}), cache.Options{Disk: d}, Options{})
 	b.Cleanup(done)
 	origintest.Close(b, r)
 	b.Run("keep", func(b *testing.B) {

@@ -44,7 +44,7 @@ func TestVectors(t *testing.T) {
 		t.Fatal(err)
 	}
 	origintest.Close(t, s)
-	r, done := newReader(t, origin.Objects(s, 0), cache.Options{}, Options{})
+	r, done := newReader(t, origin.ObjectsWith(s, origin.ObjectsOptions{}), cache.Options{}, Options{})
 	t.Cleanup(done)
 	for text, want := range manifest.Files {
 		h, err := codec.ParseHash(text)
@@ -129,7 +129,7 @@ func TestReadAtProperty(t *testing.T) {
 		if rapid.Bool().Draw(rt, "near") {
 			s = b.NearStore()
 		}
-		r, done := newReader(t, origin.Objects(s, 0), cache.Options{MemoryBytes: rapid.SampledFrom([]int64{-1, 10_000, 0}).Draw(rt, "memory")}, Options{})
+		r, done := newReader(t, origin.ObjectsWith(s, origin.ObjectsOptions{}), cache.Options{MemoryBytes: rapid.SampledFrom([]int64{-1, 10_000, 0}).Draw(rt, "memory")}, Options{})
 		defer done()
 		file, err := r.Open(t.Context(), f.ID())
 		if err != nil {
@@ -313,7 +313,7 @@ func TestHeals(t *testing.T) {
 	if err := origintest.Replace(s, x.Key(), spoilt); err != nil {
 		t.Fatal(err)
 	}
-	r, done := newReader(t, origin.Objects(s, 0), cache.Options{}, Options{})
+	r, done := newReader(t, origin.ObjectsWith(s, origin.ObjectsOptions{}), cache.Options{}, Options{})
 	defer done()
 	want := f.Bytes()
 	read := func() error {
@@ -340,7 +340,7 @@ func TestHeals(t *testing.T) {
 func TestOpenKeepsFiles(t *testing.T) {
 	b, f := small(t, origintest.Form{})
 	var counts origin.Counts
-	r, done := newReader(t, origin.Count(origin.Objects(b.Store(), 0), &counts), cache.Options{}, Options{})
+	r, done := newReader(t, origin.Count(origin.ObjectsWith(b.Store(), origin.ObjectsOptions{}), &counts), cache.Options{}, Options{})
 	defer done()
 	var openers sync.WaitGroup
 	for range 20 {
@@ -387,7 +387,7 @@ func TestReadIsCancelled(t *testing.T) {
 	b, f := small(t, origintest.Form{})
 	for _, rule := range []string{"fileinfo: hang", "narrow: hang", "chunks: hang", "chunks 2-: hang"} {
 		t.Run(rule, func(t *testing.T) {
-			r, done := newReader(t, origintest.Fail(origin.Objects(b.Store(), 0), rule), cache.Options{}, Options{})
+			r, done := newReader(t, origintest.Fail(origin.ObjectsWith(b.Store(), origin.ObjectsOptions{}), rule), cache.Options{}, Options{})
 			defer done()
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 			defer cancel()
@@ -409,7 +409,7 @@ func TestPanics(t *testing.T) {
 	b, f := small(t, origintest.Form{})
 	for _, rule := range []string{"narrow 1: panic", "chunks 1: panic"} {
 		for _, n := range []int{3, 20} {
-			r, done := newReader(t, origintest.Fail(origin.Objects(b.Store(), 0), rule), cache.Options{}, Options{})
+			r, done := newReader(t, origintest.Fail(origin.ObjectsWith(b.Store(), origin.ObjectsOptions{}), rule), cache.Options{}, Options{})
 			file, err := r.Open(t.Context(), f.ID())
 			if err != nil {
 				t.Fatal(err)

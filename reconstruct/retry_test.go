@@ -64,7 +64,7 @@ func TestWholeMovesTo(t *testing.T) {
 		g := other.Add(content, 10_000)
 		s := b.Store()
 		other.Put(s)
-		r, done := newReader(t, origin.Objects(s, 0), cache.Options{}, Options{})
+		r, done := newReader(t, origin.ObjectsWith(s, origin.ObjectsOptions{}), cache.Options{}, Options{})
 		w := newVerifyReader(t.Context(), newFile(r, f.ID(), f.Info), nil)
 		var got []byte
 		for i := 0; ; i++ {

@@ -130,7 +130,7 @@ func TestVerified(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			b, f := small(t, tt.form)
-			r, done := newReader(t, origin.Objects(b.NearStore(), 0), cache.Options{NoVerify: tt.noVerify}, Options{})
+			r, done := newReader(t, origin.ObjectsWith(b.NearStore(), origin.ObjectsOptions{}), cache.Options{NoVerify: tt.noVerify}, Options{})
 			defer done()
 			file, err := r.Open(t.Context(), f.ID())
 			if err != nil {

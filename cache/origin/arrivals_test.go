@@ -59,7 +59,7 @@ func TestArrivals(t *testing.T) {
 		{"a damaged header", codec.ChunkRange{End: 40}, 10_000, 0, 0, true, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			src := origin.Objects(trickling{store, tt.each, tt.at}, 0)
+			src := origin.ObjectsWith(trickling{store, tt.each, tt.at}, origin.ObjectsOptions{})
 			var told []codec.ChunkRange
 			run, err := src.Chunks(t.Context(), x.Hash(), tt.r, origin.ReadOptions{OnPartial: func(run *xorb.Run) {
 				told = append(told, run.Chunks)

@@ -2,8 +2,6 @@ package origin_test
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"log/slog"
 	"strings"
 	"testing"
@@ -27,7 +25,7 @@ func TestDecorators(t *testing.T) {
 	for name, decorate := range tests {
 		t.Run(name, func(t *testing.T) {
 			origintest.TestSource(t, func(t *testing.T, s origin.Store) origin.Source {
-				return decorate(origin.Objects(s, 0))
+				return decorate(origin.ObjectsWith(s, origin.ObjectsOptions{}))
 			})
 		})
 	}
@@ -39,7 +37,7 @@ func TestDecoratorsForward(t *testing.T) {
 	f := b.Add(origintest.Text(1, 1000), 1000)
 	x := b.Xorbs[0]
 	s := b.Store()
-	local := origin.Objects(&promptStore{Watched: origintest.Watch(b.NearStore()), now: true}, 0)
+	local := origin.ObjectsWith(origintest.InMemory(b.NearStore()), origin.ObjectsOptions{})
 	if _, err := local.Chunks(t.Context(), x.Hash(), one, origin.ReadOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +46,7 @@ func TestDecoratorsForward(t *testing.T) {
 		"Limit": func(src origin.Source) origin.Source { return origin.Limit(src, 3) },
 		"Log":   func(src origin.Source) origin.Source { return origin.Log(src, slog.New(slog.DiscardHandler)) },
 	} {
-		src := decorate(origin.Objects(origintest.Copies(s, s, s), 0))
+		src := decorate(origin.ObjectsWith(origintest.Copies(s, s, s), origin.ObjectsOptions{}))
 		if n := src.Reject(x.Hash()); n != 2 {
 			t.Errorf("%s: Reject = %d, want 2", name, n)
 		}
@@ -72,7 +70,7 @@ func TestCount(t *testing.T) {
 	f := b.Add(origintest.Text(1, 3000), 1000)
 	x := b.Xorbs[0].Hash()
 	var c origin.Counts
-	src := origin.Count(origin.Objects(b.Store(), 0), &c)
+	src := origin.Count(origin.ObjectsWith(b.Store(), origin.ObjectsOptions{}), &c)
 	src.FileInfo(t.Context(), f.ID())
 	src.FileInfo(t.Context(), codec.FileID{File: codec.Hash{1}})
 	src.Narrow(t.Context(), f.ID(), f.Info.Terms[0], codec.Piece{Size: 1})
@@ -90,7 +88,7 @@ func TestLog(t *testing.T) {
 	b := origintest.NewBuilder(t, origintest.Form{})
 	f := b.Add(origintest.Text(1, 3000), 1000)
 	var out bytes.Buffer
-	src := origin.Log(origin.Objects(b.Store(), 0), slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	src := origin.Log(origin.ObjectsWith(b.Store(), origin.ObjectsOptions{}), slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	src.FileInfo(t.Context(), f.ID())
 	src.Narrow(t.Context(), f.ID(), f.Info.Terms[0], codec.Piece{Size: 1})
 	src.Chunks(t.Context(), f.Info.Terms[0].Xorb, codec.ChunkRange{Start: 1, End: 3}, origin.ReadOptions{})
@@ -114,24 +112,5 @@ func TestLog(t *testing.T) {
 				t.Errorf("line %d lacks %s: %s", i, part, lines[i])
 			}
 		}
-	}
-}
-
-// A ReaderAt over a store never reads short.
-func TestReaderAt(t *testing.T) {
-	b := origintest.NewBuilder(t, origintest.Form{})
-	x := b.Xorb(origintest.Text(1, 1000))
-	r := origin.ReaderAt(t.Context(), b.Store(), x.Key())
-	p := make([]byte, 10)
-	if n, err := r.ReadAt(p, 3); n != 10 || err != nil || !bytes.Equal(p, x.Bytes[3:13]) {
-		t.Errorf("ReadAt = %d, %v", n, err)
-	}
-	if n, err := r.ReadAt(p, int64(len(x.Bytes)-5)); n != 0 || err == nil {
-		t.Errorf("ReadAt across the end = %d, %v, want 0 and an error", n, err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := origin.ReaderAt(ctx, b.Store(), x.Key()).ReadAt(p, 0); !errors.Is(err, context.Canceled) {
-		t.Errorf("ReadAt = %v, want %v", err, context.Canceled)
 	}
 }

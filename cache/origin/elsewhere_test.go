@@ -23,7 +23,7 @@ func TestFilesElsewhere(t *testing.T) {
 		for name, lost := range map[string]codec.Hash{"shard is lost": {1}, "no shard is named": {}} {
 			t.Run(place+", "+name, func(t *testing.T) {
 				w := origintest.Watch(m)
-				src := origin.Objects(w, 0)
+				src := origin.ObjectsWith(w, origin.ObjectsOptions{})
 				for _, f := range b.Files {
 					fi, err := src.FileInfo(t.Context(), codec.FileID{File: f.Info.File, Shard: lost, Block: 48})
 					if err != nil || fi.File != f.Info.File {

@@ -51,7 +51,7 @@ func TestHangingShardEnds(t *testing.T) {
 			}
 			return nil
 		}
-		src := origin.Objects(s, 1)
+		src := origin.ObjectsWith(s, origin.ObjectsOptions{InfoBytes: 1})
 		if _, err := src.FileInfo(t.Context(), id); err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +98,7 @@ func TestWalksTakeTurns(t *testing.T) {
 			}
 			return nil
 		}
-		src := origin.Objects(s, 0)
+		src := origin.ObjectsWith(s, origin.ObjectsOptions{})
 		ctx, leave := context.WithTimeout(t.Context(), 500*time.Millisecond)
 		defer leave()
 		var askers sync.WaitGroup
@@ -127,7 +127,7 @@ func TestDoubtedSizes(t *testing.T) {
 	b := origintest.NewBuilder(t, origintest.Form{NoFooter: true, NoCASInfo: true})
 	f := b.Add(origintest.Text(1, 9000), 3000)
 	s := &damagingOnce{Store: b.Store(), at: 5} // the unpacked size of chunk 0
-	src := origin.Objects(s, 0)
+	src := origin.ObjectsWith(s, origin.ObjectsOptions{})
 	term, piece := f.Info.Terms[0], codec.Piece{Size: 1}
 	if _, _, err := src.Narrow(t.Context(), f.ID(), term, piece); err != nil || !s.done {
 		t.Errorf("Narrow by damaged sizes: %v", err)

@@ -57,7 +57,7 @@ func TestF24_FooterOffsets(t *testing.T) {
 			b, x, _ := threeChunks(t, origintest.Form{})
 			s := b.Store()
 			replace(t, s, x.Key(), withFooter(x, tt.change))
-			src := origin.Objects(s, 0)
+			src := origin.ObjectsWith(s, origin.ObjectsOptions{})
 			for i := range uint32(3) {
 				got, err := origintest.Unpack(t, src, x.Hash(), codec.ChunkRange{Start: i, End: i + 1})
 				if slices.Contains(tt.good, i) != (err == nil) {
@@ -79,7 +79,7 @@ func TestF24_FooterSizes(t *testing.T) {
 	b, x, _ := threeChunks(t, origintest.Form{})
 	s := b.Store()
 	replace(t, s, x.Key(), withFooter(x, func(in *xorb.Info) { in.UnpackedEnd[0]++ }))
-	if _, err := origin.Objects(s, 0).Chunks(t.Context(), x.Hash(), one, origin.ReadOptions{}); !errors.Is(err, codec.ErrCorrupt) {
+	if _, err := origin.ObjectsWith(s, origin.ObjectsOptions{}).Chunks(t.Context(), x.Hash(), one, origin.ReadOptions{}); !errors.Is(err, codec.ErrCorrupt) {
 		t.Errorf("Chunks = %v, want %v", err, codec.ErrCorrupt)
 	}
 }
@@ -100,7 +100,7 @@ func TestF25_FooterHash(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := b.Store()
 			replace(t, s, x.Key(), tt.bytes)
-			_, err := origin.Objects(s, 0).Chunks(t.Context(), x.Hash(), one, origin.ReadOptions{})
+			_, err := origin.ObjectsWith(s, origin.ObjectsOptions{}).Chunks(t.Context(), x.Hash(), one, origin.ReadOptions{})
 			if !errors.Is(err, codec.ErrCorrupt) {
 				t.Errorf("Chunks = %v, want %v", err, codec.ErrCorrupt)
 			}
@@ -137,7 +137,7 @@ func TestF37_Terms(t *testing.T) {
 		for place, s := range stores(b) {
 			t.Run(tt.name+" "+place, func(t *testing.T) {
 				id := codec.FileID{File: f.Info.File, Shard: merkle.Chunk(b.Shard())}
-				if _, err := origin.Objects(s, 0).FileInfo(t.Context(), id); !errors.Is(err, codec.ErrCorrupt) {
+				if _, err := origin.ObjectsWith(s, origin.ObjectsOptions{}).FileInfo(t.Context(), id); !errors.Is(err, codec.ErrCorrupt) {
 					t.Errorf("FileInfo of a file that no page names = %v, want %v", err, codec.ErrCorrupt)
 				}
 				src := named(s)
@@ -185,7 +185,7 @@ func TestF39_F40_DescriptionsThatDoNotFit(t *testing.T) {
 				f := b.File(x.Term(0, 1), x.Term(1, 3))
 				tt.change(f)
 				for place, s := range stores(b) {
-					if _, err := origin.Objects(s, 0).FileInfo(t.Context(), f.ID()); !errors.Is(err, tt.err) {
+					if _, err := origin.ObjectsWith(s, origin.ObjectsOptions{}).FileInfo(t.Context(), f.ID()); !errors.Is(err, tt.err) {
 						t.Errorf("%s: FileInfo = %v, want %v", place, err, tt.err)
 					}
 				}
@@ -199,7 +199,7 @@ func TestF40_ChunksNotKnown(t *testing.T) {
 	b, _, f := threeChunks(t, origintest.Form{NoFooter: true, NoCASInfo: true})
 	f.Info.File[0] ^= 1
 	for place, s := range stores(b) {
-		if _, err := origin.Objects(s, 0).FileInfo(t.Context(), f.ID()); !errors.Is(err, codec.ErrCorrupt) {
+		if _, err := origin.ObjectsWith(s, origin.ObjectsOptions{}).FileInfo(t.Context(), f.ID()); !errors.Is(err, codec.ErrCorrupt) {
 			t.Errorf("%s: FileInfo = %v, want %v", place, err, codec.ErrCorrupt)
 		}
 	}
@@ -247,7 +247,7 @@ func TestF41_TwoDescriptions(t *testing.T) {
 				b.Xorb([]byte{byte(i)}) // so that no two shards are the same
 				b.Put(s)
 			}
-			fi, err := origin.Objects(s, 0).FileInfo(t.Context(), id)
+			fi, err := origin.ObjectsWith(s, origin.ObjectsOptions{}).FileInfo(t.Context(), id)
 			if !errors.Is(err, tt.err) {
 				t.Fatalf("FileInfo = %v, want %v", err, tt.err)
 			}
@@ -265,14 +265,14 @@ func TestIncompleteDescription(t *testing.T) {
 	if err := s.Delete(t.Context(), x.Key()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := origin.Objects(s, 0).FileInfo(t.Context(), f.ID()); err != nil {
+	if _, err := origin.ObjectsWith(s, origin.ObjectsOptions{}).FileInfo(t.Context(), f.ID()); err != nil {
 		t.Errorf("FileInfo = %v", err)
 	}
 }
 
 func TestF42_KeyedShard(t *testing.T) {
 	b, x, f := threeChunks(t, origintest.Form{NoFooter: true, Key: [32]byte{1, 2, 3}})
-	src := origin.Objects(b.NearStore(), 0)
+	src := origin.ObjectsWith(b.NearStore(), origin.ObjectsOptions{})
 	if _, err := src.FileInfo(t.Context(), f.ID()); err != nil {
 		t.Fatal(err)
 	}
@@ -317,7 +317,7 @@ func TestCASInfo(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			s := origintest.NearMemory()
-			src := origin.Objects(s, 0)
+			src := origin.ObjectsWith(s, origin.ObjectsOptions{})
 			var x *origintest.Xorb
 			for _, build := range tt.shards {
 				b, of, f := build(t)
@@ -341,7 +341,7 @@ func TestCASInfo(t *testing.T) {
 
 func TestF19_OldFooter(t *testing.T) {
 	b, x, _ := threeChunks(t, origintest.Form{Footer: xorb.FooterV0})
-	src := origin.Objects(b.Store(), 0)
+	src := origin.ObjectsWith(b.Store(), origin.ObjectsOptions{})
 	run, err := src.Chunks(t.Context(), x.Hash(), codec.ChunkRange{Start: 1, End: 3}, origin.ReadOptions{})
 	if err != nil || run.Hashes == nil {
 		t.Fatalf("Chunks = %v, with hashes: %v", err, run != nil && run.Hashes != nil)
@@ -392,7 +392,7 @@ func TestCopies(t *testing.T) {
 				}
 				copies[i] = s
 			}
-			src := origin.Objects(origintest.Copies(copies...), 0)
+			src := origin.ObjectsWith(origintest.Copies(copies...), origin.ObjectsOptions{})
 			fi, err := src.FileInfo(t.Context(), f.ID())
 			if err == nil {
 				_, _, err = src.Narrow(t.Context(), f.ID(), fi.Terms[0], codec.Piece{Size: 1})
@@ -420,7 +420,7 @@ func TestF44_TermsOfManyChunks(t *testing.T) {
 	}
 	id := codec.FileID{File: f.Info.File, Shard: merkle.Chunk(b.Shard())}
 	for place, s := range stores(b) {
-		for _, src := range []origin.Source{origin.Objects(s, 0), named(s)} {
+		for _, src := range []origin.Source{origin.ObjectsWith(s, origin.ObjectsOptions{}), named(s)} {
 			if _, err := src.FileInfo(t.Context(), id); !errors.Is(err, codec.ErrCorrupt) || !strings.Contains(err.Error(), "is the most") {
 				t.Errorf("%s: FileInfo = %v, want %v", place, err, codec.ErrCorrupt)
 			}
@@ -452,7 +452,7 @@ func TestManyTermsAreProven(t *testing.T) {
 				continue // it takes a second
 			}
 			id := codec.FileID{File: f.Info.File, Shard: merkle.Chunk(b.Shard()), Block: 48}
-			if _, err := origin.Objects(s, 0).FileInfo(t.Context(), id); !errors.Is(err, want) {
+			if _, err := origin.ObjectsWith(s, origin.ObjectsOptions{}).FileInfo(t.Context(), id); !errors.Is(err, want) {
 				t.Errorf("%s, a lie: %v: FileInfo = %v, want %v", place, lie, err, want)
 			}
 		}

@@ -81,7 +81,7 @@ func TestOpenedOnce(t *testing.T) {
 	x := b.Xorbs[0].Hash()
 	for range 300 { // of which a few went wrong
 		s := &peeking{Watched: origintest.Watch(b.Store())}
-		src := origin.Objects(s, 0)
+		src := origin.ObjectsWith(s, origin.ObjectsOptions{})
 		var asking sync.WaitGroup
 		for i := range askers {
 			asking.Go(func() {
@@ -117,7 +117,7 @@ func TestOpenedOnceMeanwhile(t *testing.T) {
 		}
 		return nil
 	}
-	src := origin.Objects(s, 0)
+	src := origin.ObjectsWith(s, origin.ObjectsOptions{})
 	chunks := func() {
 		if _, err := src.Chunks(t.Context(), x, codec.ChunkRange{End: 1}, origin.ReadOptions{}); err != nil {
 			t.Error(err)
@@ -253,7 +253,7 @@ func TestFileInfosOfWrongPlaces(t *testing.T) {
 	wrong[40].Block += 48           // not a beginning
 	wrong[50].Shard = codec.Hash{1} // no such shard
 	wrong[60] = codec.FileID{File: wrong[60].File}
-	src := origin.Objects(&peeking{Watched: origintest.Watch(b.Store())}, 0)
+	src := origin.ObjectsWith(&peeking{Watched: origintest.Watch(b.Store())}, origin.ObjectsOptions{})
 	var mu sync.Mutex
 	var failed []int
 	src.FileInfos(t.Context(), wrong, func(i int, fi *shard.FileInfo, err error) {
@@ -280,7 +280,7 @@ func TestFileInfosCancelled(t *testing.T) {
 	b, ids := smallFiles(t, 3000)
 	ctx, stop := context.WithCancel(t.Context())
 	s := &peeking{Watched: origintest.Watch(b.Store())}
-	src := origin.Objects(s, 0)
+	src := origin.ObjectsWith(s, origin.ObjectsOptions{})
 	var mu sync.Mutex
 	told := 0
 	src.FileInfos(ctx, ids, func(i int, _ *shard.FileInfo, err error) {

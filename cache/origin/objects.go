@@ -14,11 +14,6 @@ import (
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
-// Objects is ObjectsWith in infoBytes of memory, and without a Keeper.
-func Objects(s Store, infoBytes int64) Source {
-	return ObjectsWith(s, ObjectsOptions{InfoBytes: infoBytes})
-}
-
 // ObjectsOptions tune ObjectsWith. The zero value is good.
 type ObjectsOptions struct {
 	InfoBytes int64 // of xorb infos, and pieces of far shards, in memory; 0: 64 MiB

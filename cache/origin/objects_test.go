@@ -20,7 +20,7 @@ import (
 
 func TestSource(t *testing.T) {
 	origintest.TestSource(t, func(t *testing.T, s origin.Store) origin.Source {
-		return origin.Objects(s, 0)
+		return origin.ObjectsWith(s, origin.ObjectsOptions{})
 	})
 }
 
@@ -59,7 +59,7 @@ func TestRequests(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			s := origintest.Watch(tt.b.Store())
-			tt.do(origin.Objects(s, 0))
+			tt.do(origin.ObjectsWith(s, origin.ObjectsOptions{}))
 			if reads := s.Reads(); len(reads) != tt.want {
 				t.Errorf("%d requests, want %d: %v", len(reads), tt.want, reads)
 			}
@@ -74,7 +74,7 @@ func TestInfosAreLoadedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := origintest.Watch(b.Store())
 		s.Before = func(context.Context, origintest.Call) error { time.Sleep(time.Second); return nil }
-		src := origin.Objects(s, 0)
+		src := origin.ObjectsWith(s, origin.ObjectsOptions{})
 		var askers sync.WaitGroup
 		for range 100 {
 			askers.Go(func() {
@@ -96,7 +96,7 @@ func TestInfosAreBounded(t *testing.T) {
 		b.Xorb(origintest.Text(uint64(i), 1000))
 	}
 	s := origintest.Watch(b.Store())
-	src := origin.Objects(s, 940) // two infos of one chunk; a quarter is for shards
+	src := origin.ObjectsWith(s, origin.ObjectsOptions{InfoBytes: 940}) // two infos of one chunk; a quarter is for shards
 	ask := func(i int) (requests int) {
 		s.Reads()
 		if _, err := src.Hashed(t.Context(), b.Xorbs[i].Hash(), codec.ChunkRange{End: 1}); err != nil {
@@ -151,7 +151,7 @@ func TestCancelledAskerLeaves(t *testing.T) {
 						}
 						return nil
 					}
-					src := origin.Objects(s, 0)
+					src := origin.ObjectsWith(s, origin.ObjectsOptions{})
 					ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 					defer cancel()
 					start := time.Now()
@@ -183,7 +183,7 @@ func TestRejectWhileLoading(t *testing.T) {
 			}
 			return nil
 		}
-		src := origin.Objects(s, 0)
+		src := origin.ObjectsWith(s, origin.ObjectsOptions{})
 		go src.Hashed(t.Context(), x.Hash(), codec.ChunkRange{End: 1})
 		time.Sleep(time.Millisecond)
 		src.Reject(x.Hash())
@@ -207,7 +207,7 @@ func TestStoreWithoutList(t *testing.T) {
 		}
 		return nil
 	}
-	src := origin.Objects(w, 0)
+	src := origin.ObjectsWith(w, origin.ObjectsOptions{})
 	if _, err := src.FileInfo(t.Context(), f.ID()); !errors.Is(err, origin.ErrNotFound) {
 		t.Errorf("FileInfo without a shard = %v, want %v", err, origin.ErrNotFound)
 	}
@@ -224,7 +224,7 @@ func TestFileInfoByBlock(t *testing.T) {
 	}
 	m := b.NearStore()
 	s := b.Put(m)
-	src := origin.Objects(m, 0)
+	src := origin.ObjectsWith(m, origin.ObjectsOptions{})
 	blocks := map[codec.Hash]int64{}
 	for _, f := range b.Files {
 		fi, err := src.FileInfo(t.Context(), f.ID())
@@ -260,10 +260,10 @@ func TestShardGone(t *testing.T) {
 	w := origintest.Watch(b.NearStore())
 	gone := names.ShardKey(codec.Hash{})
 	ghost := ghostLister{w, origin.Item{Key: gone, Size: 1000}}
-	if _, err := origin.Objects(ghost, 0).FileInfo(t.Context(), f.ID()); err != nil {
+	if _, err := origin.ObjectsWith(ghost, origin.ObjectsOptions{}).FileInfo(t.Context(), f.ID()); err != nil {
 		t.Errorf("FileInfo: %v", err)
 	}
-	if _, err := origin.Objects(ghost, 0).FileInfo(t.Context(), codec.FileID{File: codec.Hash{1}}); err == nil {
+	if _, err := origin.ObjectsWith(ghost, origin.ObjectsOptions{}).FileInfo(t.Context(), codec.FileID{File: codec.Hash{1}}); err == nil {
 		t.Error("a file that nobody describes was found")
 	}
 }

@@ -56,7 +56,7 @@ func TestPrompt(t *testing.T) {
 			near := origintest.NearMemory()
 			id := codec.FileID{File: f.Info.File, Shard: b.Put(near)}
 			s := &promptStore{Watched: origintest.Watch(near)}
-			src := origin.Objects(s, 0)
+			src := origin.ObjectsWith(s, origin.ObjectsOptions{})
 			want, err := src.FileInfo(t.Context(), id)
 			if err != nil {
 				t.Fatal(err)

@@ -157,7 +157,7 @@ func TestProofIsInterrupted(t *testing.T) {
 		}
 		return nil
 	}
-	if _, err := origin.Objects(s, 0).FileInfo(ctx, f.ID()); !errors.Is(err, context.Canceled) {
+	if _, err := origin.ObjectsWith(s, origin.ObjectsOptions{}).FileInfo(ctx, f.ID()); !errors.Is(err, context.Canceled) {
 		t.Errorf("FileInfo = %v, want %v", err, context.Canceled)
 	}
 }

@@ -221,7 +221,7 @@ func TestLimit(t *testing.T) {
 				return ctx.Err()
 			}
 		}
-		src := origin.Limit(origin.Objects(slow, 0), 2)
+		src := origin.Limit(origin.ObjectsWith(slow, origin.ObjectsOptions{}), 2)
 		if _, err := src.Hashed(t.Context(), b.Xorbs[0].Hash(), codec.ChunkRange{End: 1}); err != nil {
 			t.Fatal(err)
 		}

@@ -107,7 +107,7 @@ func TestO30_SinkCrashes(t *testing.T) {
 			if err := packSession(t, s, files); err != nil {
 				t.Errorf("after a crash at %d: %v", at, err)
 			}
-			origintest.CheckFiles(t, origin.Objects(s, 0), files...)
+			origintest.CheckFiles(t, origin.ObjectsWith(s, origin.ObjectsOptions{}), files...)
 			if !f.Crashed() {
 				if at < 12 {
 					t.Errorf("only %d calls", at)
@@ -130,7 +130,7 @@ func TestO30_SinkUnknown(t *testing.T) {
 		switch {
 		case err == nil:
 			completed++
-			origintest.CheckFiles(t, origin.Objects(s, 0), files...)
+			origintest.CheckFiles(t, origin.ObjectsWith(s, origin.ObjectsOptions{}), files...)
 		case !errors.Is(err, origin.ErrUnknown):
 			t.Errorf("seed %d: %v", seed, err)
 		}
@@ -163,7 +163,7 @@ func TestSinkUnreadable(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkWhole(t, s)
-	origintest.CheckFiles(t, origin.Objects(s, 0), files...)
+	origintest.CheckFiles(t, origin.ObjectsWith(s, origin.ObjectsOptions{}), files...)
 }
 
 // refusing is a store that some methods of cannot be used.
@@ -331,7 +331,7 @@ func TestSinkDiskFull(t *testing.T) {
 		t.Errorf("with more room: %v", err)
 	}
 	checkWhole(t, s)
-	origintest.CheckFiles(t, origin.Objects(s, 0), files...)
+	origintest.CheckFiles(t, origin.ObjectsWith(s, origin.ObjectsOptions{}), files...)
 }
 
 // A Sink leaves what is sound, and replaces what is damaged and would be pointed to.

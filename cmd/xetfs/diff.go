@@ -122,7 +122,7 @@ func (d *comparison) print(ctx context.Context) error {
 		d.doc.Field("to", d.to.doc())
 		d.doc.Begin("changes")
 	}
-	set := delta.NewSet(d.c.store, origin.Objects(d.c.store, 0))
+	set := delta.NewSet(d.c.store, origin.ObjectsWith(d.c.store, origin.ObjectsOptions{}))
 	for change, err := range d.c.Changes(ctx, d.from.row, d.to.row) {
 		if err == nil {
 			err = d.change(ctx, change, set)

@@ -54,7 +54,7 @@ func openTarget(ctx context.Context, source string, waiting func()) (*verifyTarg
 func (t *verifyTarget) openReader() error {
 	b := divide(defaultMemory)
 	log := slog.New(slog.DiscardHandler) // the report has every fault
-	c, err := cache.New(origin.Objects(t.Store, b.infos), b.cacheOptions(false, log))
+	c, err := cache.New(origin.ObjectsWith(t.Store, origin.ObjectsOptions{InfoBytes: b.infos}), b.cacheOptions(false, log))
 	if err != nil {
 		return err
 	}

@@ -236,7 +236,7 @@ func TestKnownSession(t *testing.T) {
 	if st := session(ab, a, b, nil); st.NewBytes != 0 || st.Shards != 0 || st.Xorbs != 0 || st.Files != 4 {
 		t.Errorf("second session: %+v", st)
 	}
-	origintest.CheckFiles(t, origin.Objects(s, 0), a, b, ab, nil)
+	origintest.CheckFiles(t, origin.ObjectsWith(s, origin.ObjectsOptions{}), a, b, ab, nil)
 }
 
 // What an interrupted session left, xorbs without a shard, is used by the next.
@@ -271,7 +271,7 @@ func TestKnownAfterInterruption(t *testing.T) {
 	if st := w.Stats(); st.OldBytes != 100*codec.MaxXorbChunks || st.Files != int64(len(files)) {
 		t.Errorf("the second session: %+v", st)
 	}
-	origintest.CheckFiles(t, origin.Objects(s, 0), files[0], files[5000], files[len(files)-1])
+	origintest.CheckFiles(t, origin.ObjectsWith(s, origin.ObjectsOptions{}), files[0], files[5000], files[len(files)-1])
 }
 
 func waitFor(t *testing.T, ok func() bool) {

@@ -73,7 +73,7 @@ func TestSource(t *testing.T) {
 			}
 			write(t, filepath.Join(root, filepath.Base(string(item.Key))), origintest.Get(t, s, item.Key))
 		}
-		return origin.Objects(openBare(t, root), 0)
+		return origin.ObjectsWith(openBare(t, root), origin.ObjectsOptions{})
 	})
 }
 

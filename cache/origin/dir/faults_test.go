@@ -169,7 +169,7 @@ func TestO25_Replaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	for kind, s := range stores {
-		origin.Objects(s, 0).Reject(x.Hash())
+		origin.ObjectsWith(s, origin.ObjectsOptions{}).Reject(x.Hash())
 		if !bytes.Equal(read(s), body) {
 			t.Errorf("%s: it reads the damaged one still", kind)
 		}

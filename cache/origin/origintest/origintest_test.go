@@ -63,7 +63,7 @@ func TestFail(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				src := origintest.Fail(origin.Objects(b.Store(), 0), tt.rule)
+				src := origintest.Fail(origin.ObjectsWith(b.Store(), origin.ObjectsOptions{}), tt.rule)
 				var got string
 				for i := range 4 {
 					if i > 0 {
@@ -77,7 +77,7 @@ func TestFail(t *testing.T) {
 			})
 		})
 	}
-	if _, err := origintest.Fail(origin.Objects(b.Store(), 0), "fileinfo 1: corrupt").FileInfo(t.Context(), f.ID()); !errors.Is(err, codec.ErrCorrupt) {
+	if _, err := origintest.Fail(origin.ObjectsWith(b.Store(), origin.ObjectsOptions{}), "fileinfo 1: corrupt").FileInfo(t.Context(), f.ID()); !errors.Is(err, codec.ErrCorrupt) {
 		t.Errorf("FileInfo = %v, want %v", err, codec.ErrCorrupt)
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/merkle"
-	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/shard"
 	"github.com/xetfs/xetfs/codec/xorb"
 )
@@ -45,7 +44,7 @@ func TestSource(t *testing.T, open func(t *testing.T, s origin.Store) origin.Sou
 			b.Add(bytes.Repeat([]byte{5}, 3000), 1000) // one chunk three times
 			var s origin.Store = b.Store()
 			if tt.local {
-				s = tryStore{b.NearStore()}
+				s = InMemory(b.NearStore())
 			}
 			p := promises{b: b, src: open(t, s)}
 			for _, promise := range []struct {
@@ -73,17 +72,6 @@ func TestSource(t *testing.T, open func(t *testing.T, s origin.Store) origin.Sou
 		})
 	}
 	t.Run("FileInfo refuses", func(t *testing.T) { refusesUnproven(t, open) })
-}
-
-// A tryStore is a local store with all objects in memory.
-type tryStore struct{ origin.WriteStore }
-
-// Near reports whether requests are cheap.
-func (s tryStore) Near() bool { return true }
-
-// TryReadAt implements origin.TryReader.
-func (s tryStore) TryReadAt(k names.Key, p []byte, off int64) bool {
-	return s.ReadAt(context.Background(), k, p, off) == nil
 }
 
 // refusesUnproven checks that a File Info block without proof is not returned.

@@ -118,7 +118,7 @@ func TestStore(t *testing.T) {
 
 func TestSource(t *testing.T) {
 	origintest.TestSource(t, func(t *testing.T, s origin.Store) origin.Source {
-		return origin.Objects(open(t, origintest.ServeWeb(t, s, nil).URL, web.Options{}), 0)
+		return origin.ObjectsWith(open(t, origintest.ServeWeb(t, s, nil).URL, web.Options{}), origin.ObjectsOptions{})
 	})
 }
 
@@ -128,7 +128,7 @@ func TestSourceOfBadServer(t *testing.T) {
 	origintest.TestSource(t, func(t *testing.T, s origin.Store) origin.Source {
 		w := origintest.ServeWeb(t, s, func(h http.Handler) http.Handler { return faulty.Handler(h, bad) })
 		retried := origin.RetryStore(open(t, w.URL, web.Options{}), origin.RetryPolicy{Base: time.Millisecond})
-		return origin.Objects(retried, 0)
+		return origin.ObjectsWith(retried, origin.ObjectsOptions{})
 	})
 }
 
