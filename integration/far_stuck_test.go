@@ -18,6 +18,7 @@ import (
 	"github.com/xetfs/xetfs/cache"
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/web"
+	"github.com/xetfs/xetfs/cache/origin/wrap"
 	"github.com/xetfs/xetfs/fs"
 	barecatalog "github.com/xetfs/xetfs/fs/catalog/bare"
 	"github.com/xetfs/xetfs/integration/internal/harness"
@@ -219,7 +220,7 @@ func mountInProcess(t *testing.T, address string, o fs.Options, file harness.Sto
 	if err != nil {
 		t.Fatal(err)
 	}
-	store := origin.RetryStore(from, origin.RetryPolicy{})
+	store := wrap.RetryStore(from, wrap.RetryPolicy{})
 	c, err := cache.New(origin.ObjectsWith(store, origin.ObjectsOptions{}), cache.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin/faulty"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/cache/origin/web"
+	"github.com/xetfs/xetfs/cache/origin/wrap"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/xorb"
 )
@@ -63,7 +64,7 @@ func inTown(t *testing.T, o faulty.Options, co cache.Options, chunks []int, do f
 		if err != nil {
 			t.Fatal(err)
 		}
-		src := origin.Limit(origin.ObjectsWith(origin.RetryStore(ws, origin.RetryPolicy{}), origin.ObjectsOptions{}), 48)
+		src := wrap.Limit(origin.ObjectsWith(wrap.RetryStore(ws, wrap.RetryPolicy{}), origin.ObjectsOptions{}), 48)
 		c, err := cache.New(src, co)
 		if err != nil {
 			t.Fatal(err)

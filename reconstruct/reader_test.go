@@ -23,6 +23,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
+	"github.com/xetfs/xetfs/cache/origin/wrap"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/codectest"
 	"github.com/xetfs/xetfs/codec/shard"
@@ -339,8 +340,8 @@ func TestHeals(t *testing.T) {
 // Opening again is free, for as many files as are kept.
 func TestOpenKeepsFiles(t *testing.T) {
 	b, f := small(t, origintest.Form{})
-	var counts origin.Counts
-	r, done := newReader(t, origin.Count(origin.ObjectsWith(b.Store(), origin.ObjectsOptions{}), &counts), cache.Options{}, Options{})
+	var counts wrap.Counts
+	r, done := newReader(t, wrap.Count(origin.ObjectsWith(b.Store(), origin.ObjectsOptions{}), &counts), cache.Options{}, Options{})
 	defer done()
 	var openers sync.WaitGroup
 	for range 20 {
@@ -351,7 +352,7 @@ func TestOpenKeepsFiles(t *testing.T) {
 		})
 	}
 	openers.Wait()
-	counts = origin.Counts{}
+	counts = wrap.Counts{}
 	first, _ := r.Open(t.Context(), f.ID())
 	second, err := r.Open(t.Context(), f.ID())
 	if err != nil || first != second || counts.Requests != 0 {

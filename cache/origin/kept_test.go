@@ -14,6 +14,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
+	"github.com/xetfs/xetfs/cache/origin/wrap"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/merkle"
 	"github.com/xetfs/xetfs/codec/names"
@@ -301,9 +302,9 @@ func TestFreshPassesKept(t *testing.T) {
 
 // decorated is src under everything that may stand between it and who asks.
 func decorated(src origin.Source) origin.Source {
-	src = origin.Count(src, new(origin.Counts))
-	src = origin.Log(src, slog.New(slog.DiscardHandler))
-	return origin.Limit(src, 1)
+	src = wrap.Count(src, new(wrap.Counts))
+	src = wrap.Log(src, slog.New(slog.DiscardHandler))
+	return wrap.Limit(src, 1)
 }
 
 // Decorators let chunks be adopted, and say so if that fails.
@@ -312,8 +313,8 @@ func TestAdoptThroughDecorators(t *testing.T) {
 	if asked := m.read(t, decorated(m.mount(""))); asked != 0 {
 		t.Errorf("the store was asked %d times", asked)
 	}
-	var c origin.Counts
-	src := origin.Count(m.mount(""), &c)
+	var c wrap.Counts
+	src := wrap.Count(m.mount(""), &c)
 	x := m.b.Xorbs[0].Hash()
 	for _, tt := range []struct {
 		name string

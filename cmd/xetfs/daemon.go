@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/wrap"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/fs"
 	"github.com/xetfs/xetfs/fs/fusemount"
@@ -31,7 +32,7 @@ type daemon struct {
 	log        *slog.Logger
 	logFile    *logFile // nil: standard error
 	ready      func(warnings []string)
-	waiting    func() // that of origin.Limits, until the mount is ready; nil: nothing is called
+	waiting    func() // that of wrap.Limits, until the mount is ready; nil: nothing is called
 	mounted    atomic.Bool
 }
 
@@ -91,7 +92,7 @@ func (d *daemon) start(ctx context.Context) (*source, *fs.Server, error) {
 		disk:        folder.inherited(),
 		materialize: o.cache.materialize.reader(),
 		ranges:      true,
-		limits:      origin.Limits{Waiting: d.stillWaiting},
+		limits:      wrap.Limits{Waiting: d.stillWaiting},
 	})
 	if err != nil {
 		return nil, nil, err

@@ -14,6 +14,7 @@ import (
 	"github.com/xetfs/xetfs/cache"
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
+	"github.com/xetfs/xetfs/cache/origin/wrap"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
@@ -41,8 +42,8 @@ type source struct {
 	stored  *catalog.StoreCatalog // catalog, if there is one; else nil
 	bare    *bare.Catalog         // catalog, if there is none; else nil
 
-	asked    origin.Counts // of the origin, if sourceOptions.count is set
-	warnings []string      // what a user should hear of the disk cache
+	asked    wrap.Counts // of the origin, if sourceOptions.count is set
+	warnings []string    // what a user should hear of the disk cache
 }
 
 // A readStore is a store that was opened for reading.
@@ -57,9 +58,9 @@ type sourceOptions struct {
 	budget   budget
 	noVerify bool
 	log      *slog.Logger
-	ranges   bool          // refuse a web server that ignores ranges
-	count    bool          // counts the calls of the origin
-	limits   origin.Limits // of a web server; zero: the usual ones
+	ranges   bool        // refuse a web server that ignores ranges
+	count    bool        // counts the calls of the origin
+	limits   wrap.Limits // of a web server; zero: the usual ones
 
 	disk        *cacheFolder       // nil: nothing is kept on disk
 	materialize reconstruct.Policy // what is laid down there whole
@@ -123,13 +124,13 @@ func (s *source) openStore(ctx context.Context, o *sourceOptions) (err error) {
 func (s *source) build(ctx context.Context, o sourceOptions) error {
 	objects := s.objects(o.budget.infos, !o.bare)
 	if !objects.Near() {
-		objects = origin.Limit(objects, webRequests)
+		objects = wrap.Limit(objects, webRequests)
 	}
 	if o.count {
-		objects = origin.Count(objects, &s.asked)
+		objects = wrap.Count(objects, &s.asked)
 	}
 	if o.log.Enabled(ctx, slog.LevelDebug) { // it costs, also where nobody listens
-		objects = origin.Log(objects, o.log)
+		objects = wrap.Log(objects, o.log)
 	}
 	var err error
 	options := o.budget.cacheOptions(o.noVerify, o.log)

@@ -14,6 +14,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/cache/origin/web"
+	"github.com/xetfs/xetfs/cache/origin/wrap"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/fs/catalog"
@@ -65,7 +66,7 @@ const (
 )
 
 // openWeb opens the store at an address. It asks nothing yet.
-func openWeb(address string, log *slog.Logger, limits origin.Limits) (readStore, error) {
+func openWeb(address string, log *slog.Logger, limits wrap.Limits) (readStore, error) {
 	if err := checkAddress(address); err != nil {
 		return nil, err
 	}
@@ -79,7 +80,7 @@ func openWeb(address string, log *slog.Logger, limits origin.Limits) (readStore,
 	if limits.Read == 0 {
 		limits.Read = readLimit
 	}
-	return webStore{origin.RetryStore(s, origin.RetryPolicy{Logger: log, Limits: limits}), s}, nil
+	return webStore{wrap.RetryStore(s, wrap.RetryPolicy{Logger: log, Limits: limits}), s}, nil
 }
 
 // waitNotice returns a function that names the server that a command waits for, where w
@@ -164,10 +165,10 @@ func checkRanges(ctx context.Context, s readStore, bare bool) error {
 }
 
 // openToRead opens the catalog in a folder, or at an address, to look at it. waiting is
-// that of origin.Limits.
+// that of wrap.Limits.
 func openToRead(folder string, waiting func()) (readStore, error) {
 	if isWeb(folder) {
-		return openWeb(folder, nil, origin.Limits{Waiting: waiting})
+		return openWeb(folder, nil, wrap.Limits{Waiting: waiting})
 	}
 	if err := checkStore(folder); err != nil {
 		return nil, err

@@ -18,8 +18,8 @@ import (
 
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui/uitest"
 
-	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/web"
+	"github.com/xetfs/xetfs/cache/origin/wrap"
 	"github.com/xetfs/xetfs/codec/codectest"
 )
 
@@ -89,7 +89,7 @@ func TestO34_CommandEnds(t *testing.T) {
 			codectest.Within(t, time.Minute, "openSource", func() {
 				s, err := openSource(t.Context(), address, sourceOptions{
 					budget: divide(defaultMemory), log: slog.New(slog.DiscardHandler),
-					limits: origin.Limits{First: 200 * time.Millisecond, Read: 300 * time.Millisecond},
+					limits: wrap.Limits{First: 200 * time.Millisecond, Read: 300 * time.Millisecond},
 				})
 				if err == nil {
 					s.close()
@@ -151,7 +151,7 @@ func TestO35_NoRanges(t *testing.T) {
 				server.Config.Handler.ServeHTTP(w, r)
 			}))
 			defer front.Close()
-			store, err := openWeb(front.URL, slog.New(slog.DiscardHandler), origin.Limits{})
+			store, err := openWeb(front.URL, slog.New(slog.DiscardHandler), wrap.Limits{})
 			if err != nil {
 				t.Fatal(err)
 			}

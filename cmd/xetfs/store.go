@@ -23,7 +23,7 @@ type reading struct {
 }
 
 // openCatalog opens the catalog in a folder. Nothing is written there. waiting is that of
-// origin.Limits.
+// wrap.Limits.
 func openCatalog(ctx context.Context, folder string, waiting func()) (*reading, error) {
 	store, err := openToRead(folder, waiting)
 	if err != nil {

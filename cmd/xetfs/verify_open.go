@@ -11,6 +11,7 @@ import (
 	"github.com/xetfs/xetfs/cache"
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
+	"github.com/xetfs/xetfs/cache/origin/wrap"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/verify"
 	"github.com/xetfs/xetfs/codec"
@@ -32,7 +33,7 @@ func (t *verifyTarget) close() {
 }
 
 // openTarget opens the shards and xorbs in a folder or on a web server. waiting is that of
-// origin.Limits.
+// wrap.Limits.
 func openTarget(ctx context.Context, source string, waiting func()) (*verifyTarget, error) {
 	t := &verifyTarget{}
 	open := t.openFolder
@@ -101,7 +102,7 @@ func (t *verifyTarget) openFolder(ctx context.Context, folder string) error {
 // openWeb opens the objects that the listing of a web server names.
 func (t *verifyTarget) openWeb(ctx context.Context, address string, waiting func()) error {
 	log := slog.New(slog.DiscardHandler)
-	store, err := openWeb(address, log, origin.Limits{Waiting: waiting})
+	store, err := openWeb(address, log, wrap.Limits{Waiting: waiting})
 	if err != nil {
 		return err
 	}

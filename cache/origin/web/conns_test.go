@@ -15,6 +15,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/web"
+	"github.com/xetfs/xetfs/cache/origin/wrap"
 	"github.com/xetfs/xetfs/codec/codectest"
 )
 
@@ -246,7 +247,7 @@ func TestN09_DeadConnections(t *testing.T) {
 	if n := r.swallow(); n < conns {
 		t.Fatalf("%d connections, want %d", n, conns)
 	}
-	again := origin.RetryStore(s, origin.RetryPolicy{Base: time.Millisecond, Attempts: 4})
+	again := wrap.RetryStore(s, wrap.RetryPolicy{Base: time.Millisecond, Attempts: 4})
 	if err := again.ReadAt(t.Context(), xorbKey, make([]byte, 10), 0); err != nil {
 		t.Errorf("ReadAt = %v", err)
 	}

@@ -32,8 +32,8 @@
 // # Waiting
 //
 // An attempt ends when nothing connects within 5 seconds, or nothing (or hardly anything)
-// comes for 10; then it is origin.ErrUnavailable, and origin.RetryStore tries again, over a new
-// connection. origin.Limits bound all attempts together; the Store tells them of each answer
+// comes for 10; then it is origin.ErrUnavailable, and wrap.RetryStore tries again, over a new
+// connection. wrap.Limits bound all attempts together; the Store tells them of each answer
 // (origin.Answered). All else ends with its context, the wait for a connection that others use
 // included. Data and names go over connections of their own, so that who
 // looks around never waits for those who wait for data.

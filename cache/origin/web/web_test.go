@@ -20,6 +20,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin/faulty"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/cache/origin/web"
+	"github.com/xetfs/xetfs/cache/origin/wrap"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
 )
@@ -127,7 +128,7 @@ func TestSourceOfBadServer(t *testing.T) {
 	bad := faulty.Options{Fail: 0.05, Truncate: 0.05, Seed: 1} // six in a row are one in a million
 	origintest.TestSource(t, func(t *testing.T, s origin.Store) origin.Source {
 		w := origintest.ServeWeb(t, s, func(h http.Handler) http.Handler { return faulty.Handler(h, bad) })
-		retried := origin.RetryStore(open(t, w.URL, web.Options{}), origin.RetryPolicy{Base: time.Millisecond})
+		retried := wrap.RetryStore(open(t, w.URL, web.Options{}), wrap.RetryPolicy{Base: time.Millisecond})
 		return origin.ObjectsWith(retried, origin.ObjectsOptions{})
 	})
 }

@@ -1,4 +1,4 @@
-package origin
+package wrap
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec/names"
 )
 
@@ -70,7 +71,7 @@ type limitedCall struct {
 // begin returns the context of a new call.
 func (l *limits) begin(ctx context.Context, data bool) *limitedCall {
 	c := &limitedCall{limits: l, data: data, each: l.Read}
-	c.Context, c.cancel = context.WithCancelCause(WithAnswer(ctx, c.answered))
+	c.Context, c.cancel = context.WithCancelCause(origin.WithAnswer(ctx, c.answered))
 	l.mu.Lock()
 	if l.began.IsZero() {
 		l.began = time.Now()
@@ -181,11 +182,11 @@ func (c *limitedCall) end(what string, err error) error {
 		return err
 	}
 	if !c.limits.answered.Load() {
-		return fmt.Errorf("%q: %w: no answer within %v s", what, ErrUnavailable, c.limits.First.Seconds())
+		return fmt.Errorf("%q: %w: no answer within %v s", what, origin.ErrUnavailable, c.limits.First.Seconds())
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return fmt.Errorf("%q: %w: too slow, not complete within %v s", what, ErrUnavailable, c.each.Seconds())
+	return fmt.Errorf("%q: %w: too slow, not complete within %v s", what, origin.ErrUnavailable, c.each.Seconds())
 }
 
 // maxTimed is the longest document that moves a limit.

@@ -1,9 +1,10 @@
-package origin
+package wrap
 
 import (
 	"context"
 	"sync/atomic"
 
+	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/shard"
 	"github.com/xetfs/xetfs/codec/xorb"
@@ -27,10 +28,10 @@ func (c *Counts) Load() Counts {
 }
 
 // Count returns a Source that adds to c what src is asked.
-func Count(src Source, c *Counts) Source { return countSource{src, c} }
+func Count(src origin.Source, c *Counts) origin.Source { return countSource{src, c} }
 
 type countSource struct {
-	Source
+	origin.Source
 	c *Counts
 }
 
@@ -43,9 +44,9 @@ func (s countSource) FileInfo(ctx context.Context, id codec.FileID) (*shard.File
 }
 
 // OpenFile implements FileOpener.
-func (s countSource) OpenFile(ctx context.Context, id codec.FileID) (*shard.FileInfo, *LargeFile, error) {
+func (s countSource) OpenFile(ctx context.Context, id codec.FileID) (*shard.FileInfo, *origin.LargeFile, error) {
 	atomic.AddInt64(&s.c.Requests, 1)
-	fi, large, err := OpenFile(ctx, s.Source, id)
+	fi, large, err := origin.OpenFile(ctx, s.Source, id)
 	s.failed(err)
 	return fi, large, err
 }
@@ -67,7 +68,7 @@ func (s countSource) Narrow(ctx context.Context, id codec.FileID, t codec.Term, 
 }
 
 // Chunks implements Source.
-func (s countSource) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, o ReadOptions) (*xorb.Run, error) {
+func (s countSource) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, o origin.ReadOptions) (*xorb.Run, error) {
 	atomic.AddInt64(&s.c.Requests, 1)
 	run, err := s.Source.Chunks(ctx, x, r, o)
 	if s.failed(err); err != nil {

@@ -1,4 +1,4 @@
-package origin_test
+package wrap_test
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/wrap"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
 )
@@ -58,7 +59,7 @@ func busy(after time.Duration) func(ctx context.Context) error {
 	return func(context.Context) error { return &origin.HintError{Err: origin.ErrUnavailable, After: after} }
 }
 
-var testLimits = origin.Limits{First: 30 * time.Second, Read: time.Minute}
+var testLimits = wrap.Limits{First: 30 * time.Second, Read: time.Minute}
 
 // O34: a remote store that does not answer, or not to the end, ends each call within its limit.
 func TestO34_Limits(t *testing.T) {
@@ -82,7 +83,7 @@ func TestO34_Limits(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &slowStore{}
-				store := origin.RetryStore(s, origin.RetryPolicy{Limits: testLimits})
+				store := wrap.RetryStore(s, wrap.RetryPolicy{Limits: testLimits})
 				if tt.answered {
 					s.get = func(ctx context.Context) error { origin.Answered(ctx, 0); return nil }
 					if _, _, err := store.Get(t.Context(), "k", ""); err != nil {
@@ -104,7 +105,7 @@ func TestO34_Limits(t *testing.T) {
 // O34: all calls before the first answer have one limit together.
 func TestO34_FirstIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := origin.RetryStore(slowStore{get: silent}, origin.RetryPolicy{Limits: testLimits})
+		store := wrap.RetryStore(slowStore{get: silent}, wrap.RetryPolicy{Limits: testLimits})
 		start := time.Now()
 		for range 3 {
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -122,7 +123,7 @@ func TestO34_FirstIsShared(t *testing.T) {
 // O34: the caller's own end is no error of the store.
 func TestO34_CallerLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := origin.RetryStore(slowStore{get: silent}, origin.RetryPolicy{Limits: testLimits})
+		store := wrap.RetryStore(slowStore{get: silent}, wrap.RetryPolicy{Limits: testLimits})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if _, _, err := store.Get(ctx, "k", ""); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, origin.ErrUnavailable) {
@@ -136,7 +137,7 @@ func TestO34_CallerLeaves(t *testing.T) {
 func TestO34_Data(t *testing.T) {
 	for rate, ends := range map[int]bool{1 << 10: true, 125_000: false} {
 		synctest.Test(t, func(t *testing.T) {
-			store := origin.RetryStore(slowStore{stream: func(ctx context.Context, p []byte, came func(int)) error {
+			store := wrap.RetryStore(slowStore{stream: func(ctx context.Context, p []byte, came func(int)) error {
 				origin.Answered(ctx, -1)
 				for n := 0; n < len(p); n += rate {
 					came(n)
@@ -147,7 +148,7 @@ func TestO34_Data(t *testing.T) {
 					}
 				}
 				return nil
-			}}, origin.RetryPolicy{Limits: testLimits})
+			}}, wrap.RetryPolicy{Limits: testLimits})
 			start := time.Now()
 			err := store.ReadAt(t.Context(), names.XorbKey(codec.Hash{}), make([]byte, 64<<20), 0)
 			if ends != errors.Is(err, origin.ErrUnavailable) || ends && time.Since(start) != time.Minute || !ends && err != nil {
@@ -161,13 +162,13 @@ func TestO34_Data(t *testing.T) {
 func TestO34_Listing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		calls := 0
-		store := origin.RetryStore(slowStore{get: func(ctx context.Context) error {
+		store := wrap.RetryStore(slowStore{get: func(ctx context.Context) error {
 			if calls++; calls == 3 {
 				return silent(ctx)
 			}
 			origin.Answered(ctx, 0)
 			return nil
-		}}, origin.RetryPolicy{Limits: testLimits})
+		}}, wrap.RetryPolicy{Limits: testLimits})
 		items := 0
 		var last error
 		for _, err := range store.List(t.Context(), "", "") {
@@ -189,11 +190,11 @@ func TestWaiting(t *testing.T) {
 		limits := testLimits
 		limits.Waiting = func() { told.Add(1) }
 		delay := time.Second / 2
-		store := origin.RetryStore(slowStore{get: func(ctx context.Context) error {
+		store := wrap.RetryStore(slowStore{get: func(ctx context.Context) error {
 			time.Sleep(delay)
 			origin.Answered(ctx, 0)
 			return nil
-		}}, origin.RetryPolicy{Limits: limits})
+		}}, wrap.RetryPolicy{Limits: limits})
 		for i, want := range []int64{0, 1, 1} {
 			if i == 1 {
 				delay = 2 * time.Second
@@ -208,11 +209,11 @@ func TestWaiting(t *testing.T) {
 // Without limits a store may take as long as it likes.
 func TestNoLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := origin.RetryStore(slowStore{stream: func(_ context.Context, p []byte, _ func(int)) error {
+		store := wrap.RetryStore(slowStore{stream: func(_ context.Context, p []byte, _ func(int)) error {
 			time.Sleep(24 * time.Hour)
 			copy(p, "abc")
 			return nil
-		}}, origin.RetryPolicy{})
+		}}, wrap.RetryPolicy{})
 		p := make([]byte, 3)
 		if err := store.ReadAt(t.Context(), "k", p, 0); err != nil || !bytes.Equal(p, []byte("abc")) {
 			t.Errorf("ReadAt = %q, %v", p, err)

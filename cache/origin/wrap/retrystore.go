@@ -1,30 +1,31 @@
-package origin
+package wrap
 
 import (
 	"context"
 	"iter"
 
+	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec/names"
 )
 
 // RetryStore returns a Store that repeats each call of s that ends with ErrUnavailable. Random
 // pauses between the tries grow. The limits of the policy and the deadline of the context end
 // the tries. Any other result is final, also ErrNotFound and corrupt bytes.
-func RetryStore(s Store, p RetryPolicy) Store {
+func RetryStore(s origin.Store, p RetryPolicy) origin.Store {
 	return retryingStore{s, newRetrier(p), newLimits(p.Limits)}
 }
 
 type retryingStore struct {
-	Store
+	origin.Store
 	r      *retrier
 	limits *limits
 }
 
 var (
-	_ KeyRejecter    = retryingStore{}
-	_ PartReader     = retryingStore{}
-	_ ProgressReader = retryingStore{}
-	_ WholeReader    = retryingStore{}
+	_ origin.KeyRejecter    = retryingStore{}
+	_ origin.PartReader     = retryingStore{}
+	_ origin.ProgressReader = retryingStore{}
+	_ origin.WholeReader    = retryingStore{}
 )
 
 // ReadAt implements Store.
@@ -34,7 +35,7 @@ func (s retryingStore) ReadAt(ctx context.Context, k names.Key, p []byte, off in
 
 // ReadAtProgress implements ProgressReader. What has come is not asked for again.
 func (s retryingStore) ReadAtProgress(ctx context.Context, k names.Key, p []byte, off int64, came func(n int)) error {
-	below, ok := s.Store.(ProgressReader)
+	below, ok := s.Store.(origin.ProgressReader)
 	if !ok {
 		return s.call(ctx, k, func(ctx context.Context) error { return s.Store.ReadAt(ctx, k, p, off) })
 	}
@@ -61,14 +62,14 @@ func (s retryingStore) Size(ctx context.Context, k names.Key) (size int64, err e
 }
 
 // Get implements Store.
-func (s retryingStore) Get(ctx context.Context, k names.Key, seen Tag) (value []byte, tag Tag, err error) {
+func (s retryingStore) Get(ctx context.Context, k names.Key, seen origin.Tag) (value []byte, tag origin.Tag, err error) {
 	err = s.call(ctx, k, func(ctx context.Context) error { value, tag, err = s.Store.Get(ctx, k, seen); return err })
 	return value, tag, err
 }
 
 // List implements Store. It asks again for what comes behind the last object.
-func (s retryingStore) List(ctx context.Context, prefix string, after names.Key) iter.Seq2[Item, error] {
-	return func(yield func(Item, error) bool) {
+func (s retryingStore) List(ctx context.Context, prefix string, after names.Key) iter.Seq2[origin.Item, error] {
+	return func(yield func(origin.Item, error) bool) {
 		stopped := false
 		c := s.limits.begin(ctx, false)
 		err := c.end(prefix, s.r.do(c, prefix, func() error {
@@ -87,14 +88,14 @@ func (s retryingStore) List(ctx context.Context, prefix string, after names.Key)
 			return nil
 		}))
 		if err != nil && !stopped {
-			yield(Item{}, err)
+			yield(origin.Item{}, err)
 		}
 	}
 }
 
 // ReadPart implements PartReader.
-func (s retryingStore) ReadPart(ctx context.Context, k names.Key, off int64, n int) (part Part, err error) {
-	err = s.call(ctx, k, func(ctx context.Context) error { part, err = ReadPart(ctx, s.Store, k, off, n); return err })
+func (s retryingStore) ReadPart(ctx context.Context, k names.Key, off int64, n int) (part origin.Part, err error) {
+	err = s.call(ctx, k, func(ctx context.Context) error { part, err = origin.ReadPart(ctx, s.Store, k, off, n); return err })
 	return part, err
 }
 
@@ -104,7 +105,7 @@ func (s retryingStore) ReadWhole(ctx context.Context, k names.Key, off int64, ta
 	done := off
 	return c.end(string(k), s.r.doPartly(c, string(k), func() (bool, error) {
 		from := done
-		err := ReadWhole(c, s.Store, k, from, func(b []byte, size int64) error {
+		err := origin.ReadWhole(c, s.Store, k, from, func(b []byte, size int64) error {
 			s.limits.bytes.Add(int64(len(b)))
 			done += int64(len(b))
 			return take(b, size)
@@ -114,11 +115,11 @@ func (s retryingStore) ReadWhole(ctx context.Context, k names.Key, off int64, ta
 }
 
 // Near says what the store below says.
-func (s retryingStore) Near() bool { return Near(s.Store) }
+func (s retryingStore) Near() bool { return origin.Near(s.Store) }
 
 // RejectKey implements KeyRejecter.
 func (s retryingStore) RejectKey(k names.Key) int {
-	if r, ok := s.Store.(KeyRejecter); ok {
+	if r, ok := s.Store.(origin.KeyRejecter); ok {
 		return r.RejectKey(k)
 	}
 	return 0

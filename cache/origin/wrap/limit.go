@@ -1,8 +1,9 @@
-package origin
+package wrap
 
 import (
 	"context"
 
+	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/shard"
 	"github.com/xetfs/xetfs/codec/xorb"
@@ -11,22 +12,22 @@ import (
 // Limit reslots a Source that runs at most the given number of Chunks calls of src at once.
 // Further calls wait for a slot or the end of their context. Other methods are not limited:
 // opening a file must not wait for reads of data. TryChunks sends no request and needs no slot.
-func Limit(src Source, requests int) Source {
+func Limit(src origin.Source, requests int) origin.Source {
 	return limitSource{src, make(chan struct{}, max(1, requests))}
 }
 
 type limitSource struct {
-	Source
+	origin.Source
 	slots chan struct{}
 }
 
 // OpenFile implements FileOpener.
-func (s limitSource) OpenFile(ctx context.Context, id codec.FileID) (*shard.FileInfo, *LargeFile, error) {
-	return OpenFile(ctx, s.Source, id)
+func (s limitSource) OpenFile(ctx context.Context, id codec.FileID) (*shard.FileInfo, *origin.LargeFile, error) {
+	return origin.OpenFile(ctx, s.Source, id)
 }
 
 // Chunks implements Source. It calls Buffer only once it has a slot.
-func (s limitSource) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, o ReadOptions) (*xorb.Run, error) {
+func (s limitSource) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, o origin.ReadOptions) (*xorb.Run, error) {
 	select {
 	case s.slots <- struct{}{}:
 	case <-ctx.Done():

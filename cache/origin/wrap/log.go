@@ -1,10 +1,11 @@
-package origin
+package wrap
 
 import (
 	"context"
 	"log/slog"
 	"time"
 
+	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/shard"
 	"github.com/xetfs/xetfs/codec/xorb"
@@ -13,10 +14,10 @@ import (
 // Log returns a Source that logs the calls of src at debug level, with their duration. Narrow
 // and Annotate are frequent and cheap, so only their errors are logged. The caller handles
 // errors.
-func Log(src Source, l *slog.Logger) Source { return logSource{src, l} }
+func Log(src origin.Source, l *slog.Logger) origin.Source { return logSource{src, l} }
 
 type logSource struct {
-	Source
+	origin.Source
 	l *slog.Logger
 }
 
@@ -37,9 +38,9 @@ func (s logSource) FileInfo(ctx context.Context, id codec.FileID) (*shard.FileIn
 }
 
 // OpenFile implements FileOpener.
-func (s logSource) OpenFile(ctx context.Context, id codec.FileID) (*shard.FileInfo, *LargeFile, error) {
+func (s logSource) OpenFile(ctx context.Context, id codec.FileID) (*shard.FileInfo, *origin.LargeFile, error) {
 	start := time.Now()
-	fi, large, err := OpenFile(ctx, s.Source, id)
+	fi, large, err := origin.OpenFile(ctx, s.Source, id)
 	s.log(ctx, "file info", start, err, slog.String("file", id.File.String()))
 	return fi, large, err
 }
@@ -67,7 +68,7 @@ func (s logSource) Narrow(ctx context.Context, id codec.FileID, t codec.Term, p 
 }
 
 // Chunks implements Source.
-func (s logSource) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, o ReadOptions) (*xorb.Run, error) {
+func (s logSource) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, o origin.ReadOptions) (*xorb.Run, error) {
 	start := time.Now()
 	run, err := s.Source.Chunks(ctx, x, r, o)
 	var size int

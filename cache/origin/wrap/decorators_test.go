@@ -1,4 +1,4 @@
-package origin_test
+package wrap_test
 
 import (
 	"bytes"
@@ -8,18 +8,21 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
+	"github.com/xetfs/xetfs/cache/origin/wrap"
 	"github.com/xetfs/xetfs/codec"
 )
+
+var one = codec.ChunkRange{End: 1}
 
 // Decorators keep every promise of what they stand over.
 func TestDecorators(t *testing.T) {
 	tests := map[string]func(src origin.Source) origin.Source{
-		"Count": func(src origin.Source) origin.Source { return origin.Count(src, new(origin.Counts)) },
-		"Limit": func(src origin.Source) origin.Source { return origin.Limit(src, 3) },
-		"Log":   func(src origin.Source) origin.Source { return origin.Log(src, slog.New(slog.DiscardHandler)) },
+		"Count": func(src origin.Source) origin.Source { return wrap.Count(src, new(wrap.Counts)) },
+		"Limit": func(src origin.Source) origin.Source { return wrap.Limit(src, 3) },
+		"Log":   func(src origin.Source) origin.Source { return wrap.Log(src, slog.New(slog.DiscardHandler)) },
 		"Fail":  func(src origin.Source) origin.Source { return origintest.Fail(src, "") },
 		"over a Source without OpenFile": func(src origin.Source) origin.Source {
-			return origin.Count(struct{ origin.Source }{src}, new(origin.Counts))
+			return wrap.Count(struct{ origin.Source }{src}, new(wrap.Counts))
 		},
 	}
 	for name, decorate := range tests {
@@ -42,9 +45,9 @@ func TestDecoratorsForward(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, decorate := range map[string]func(src origin.Source) origin.Source{
-		"Count": func(src origin.Source) origin.Source { return origin.Count(src, new(origin.Counts)) },
-		"Limit": func(src origin.Source) origin.Source { return origin.Limit(src, 3) },
-		"Log":   func(src origin.Source) origin.Source { return origin.Log(src, slog.New(slog.DiscardHandler)) },
+		"Count": func(src origin.Source) origin.Source { return wrap.Count(src, new(wrap.Counts)) },
+		"Limit": func(src origin.Source) origin.Source { return wrap.Limit(src, 3) },
+		"Log":   func(src origin.Source) origin.Source { return wrap.Log(src, slog.New(slog.DiscardHandler)) },
 	} {
 		src := decorate(origin.ObjectsWith(origintest.Copies(s, s, s), origin.ObjectsOptions{}))
 		if n := src.Reject(x.Hash()); n != 2 {
@@ -69,8 +72,8 @@ func TestCount(t *testing.T) {
 	b := origintest.NewBuilder(t, origintest.Form{})
 	f := b.Add(origintest.Text(1, 3000), 1000)
 	x := b.Xorbs[0].Hash()
-	var c origin.Counts
-	src := origin.Count(origin.ObjectsWith(b.Store(), origin.ObjectsOptions{}), &c)
+	var c wrap.Counts
+	src := wrap.Count(origin.ObjectsWith(b.Store(), origin.ObjectsOptions{}), &c)
 	src.FileInfo(t.Context(), f.ID())
 	src.FileInfo(t.Context(), codec.FileID{File: codec.Hash{1}})
 	src.Narrow(t.Context(), f.ID(), f.Info.Terms[0], codec.Piece{Size: 1})
@@ -79,7 +82,7 @@ func TestCount(t *testing.T) {
 		t.Fatal(err)
 	}
 	src.Chunks(t.Context(), x, codec.ChunkRange{Start: 3, End: 4}, origin.ReadOptions{})
-	if got, want := c.Load(), (origin.Counts{Requests: 4, Bytes: int64(len(run.Packed)), Errors: 2}); got != want {
+	if got, want := c.Load(), (wrap.Counts{Requests: 4, Bytes: int64(len(run.Packed)), Errors: 2}); got != want {
 		t.Errorf("counts = %+v, want %+v", got, want)
 	}
 }
@@ -88,7 +91,7 @@ func TestLog(t *testing.T) {
 	b := origintest.NewBuilder(t, origintest.Form{})
 	f := b.Add(origintest.Text(1, 3000), 1000)
 	var out bytes.Buffer
-	src := origin.Log(origin.ObjectsWith(b.Store(), origin.ObjectsOptions{}), slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	src := wrap.Log(origin.ObjectsWith(b.Store(), origin.ObjectsOptions{}), slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	src.FileInfo(t.Context(), f.ID())
 	src.Narrow(t.Context(), f.ID(), f.Info.Terms[0], codec.Piece{Size: 1})
 	src.Chunks(t.Context(), f.Info.Terms[0].Xorb, codec.ChunkRange{Start: 1, End: 3}, origin.ReadOptions{})

@@ -1,4 +1,4 @@
-package origin_test
+package wrap_test
 
 import (
 	"bytes"
@@ -16,6 +16,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
+	"github.com/xetfs/xetfs/cache/origin/wrap"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
 )
@@ -30,7 +31,7 @@ func TestRetryStore(t *testing.T) {
 			}
 			return nil
 		}
-		return origin.RetryStore(s, origin.RetryPolicy{Base: time.Millisecond})
+		return wrap.RetryStore(s, wrap.RetryPolicy{Base: time.Millisecond})
 	})
 }
 
@@ -95,7 +96,7 @@ func TestRetry(t *testing.T) {
 					s.Before = func(context.Context, origintest.Call) error { tries++; return nil }
 				}
 				start := time.Now()
-				_, err := origin.RetryStore(s, origin.RetryPolicy{}).Size(ctx, names.XorbKey(codec.Hash{}))
+				_, err := wrap.RetryStore(s, wrap.RetryPolicy{}).Size(ctx, names.XorbKey(codec.Hash{}))
 				if tt.good > 0 && errors.Is(err, origin.ErrNotFound) {
 					err = nil // the store is empty: that is its answer
 				}
@@ -129,7 +130,7 @@ func TestRetryLeaves(t *testing.T) {
 				}
 			})
 			start := time.Now()
-			_, err := origin.RetryStore(s, origin.RetryPolicy{}).Size(ctx, names.XorbKey(codec.Hash{}))
+			_, err := wrap.RetryStore(s, wrap.RetryPolicy{}).Size(ctx, names.XorbKey(codec.Hash{}))
 			if cause == context.Canceled && (!errors.Is(err, cause) || time.Since(start) != 25*time.Second) {
 				t.Errorf("cancelled: %v after %v", err, time.Since(start))
 			}
@@ -147,7 +148,7 @@ func TestRetryTells(t *testing.T) {
 		var log bytes.Buffer
 		s := origintest.Watch(origintest.Memory())
 		s.Before = func(context.Context, origintest.Call) error { return origin.ErrUnavailable }
-		r := origin.RetryStore(s, origin.RetryPolicy{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		r := wrap.RetryStore(s, wrap.RetryPolicy{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		var askers sync.WaitGroup
 		for range 1000 {
 			askers.Go(func() { r.Size(t.Context(), "tdata") })
@@ -165,7 +166,7 @@ func TestRetryContinues(t *testing.T) {
 	s := &cutting{value: value}
 	p := make([]byte, 900)
 	told := 0
-	r := origin.RetryStore(s, origin.RetryPolicy{Base: time.Millisecond}).(origin.ProgressReader)
+	r := wrap.RetryStore(s, wrap.RetryPolicy{Base: time.Millisecond}).(origin.ProgressReader)
 	err := r.ReadAtProgress(t.Context(), "k", p, 50, func(n int) {
 		if n <= told {
 			t.Errorf("told %d after %d", n, told)
@@ -221,7 +222,7 @@ func TestLimit(t *testing.T) {
 				return ctx.Err()
 			}
 		}
-		src := origin.Limit(origin.ObjectsWith(slow, origin.ObjectsOptions{}), 2)
+		src := wrap.Limit(origin.ObjectsWith(slow, origin.ObjectsOptions{}), 2)
 		if _, err := src.Hashed(t.Context(), b.Xorbs[0].Hash(), codec.ChunkRange{End: 1}); err != nil {
 			t.Fatal(err)
 		}
@@ -282,7 +283,7 @@ func TestRetryOfPieces(t *testing.T) {
 					t.Fatal(err)
 				}
 				got := make([]byte, len(content))
-				err := origin.RetryStore(breaking{m, tt.each}, origin.RetryPolicy{}).ReadAt(t.Context(), k, got, 0)
+				err := wrap.RetryStore(breaking{m, tt.each}, wrap.RetryPolicy{}).ReadAt(t.Context(), k, got, 0)
 				if !errors.Is(err, tt.want) || err == nil && !bytes.Equal(got, content) {
 					t.Errorf("ReadAt: %v, want %v", err, tt.want)
 				}

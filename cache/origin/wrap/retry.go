@@ -1,4 +1,4 @@
-package origin
+package wrap
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/cache/logdedup"
+	"github.com/xetfs/xetfs/cache/origin"
 )
 
 // A RetryPolicy says how often a question is asked that was not answered, and with which
@@ -64,7 +65,7 @@ func (r *retrier) doPartly(ctx context.Context, what string, ask func() (far boo
 		if far {
 			try = 1
 		}
-		if err == nil || !errors.Is(err, ErrUnavailable) {
+		if err == nil || !errors.Is(err, origin.ErrUnavailable) {
 			return err
 		}
 		if ended := ctx.Err(); ended != nil {
@@ -96,8 +97,8 @@ func gaveUp(err error, tries int) error {
 // pause returns how long to wait after the try-th failure, and whether there is any use in
 // it: not if the reader has gone by then.
 func (r *retrier) pause(ctx context.Context, err error, try int) (pause time.Duration, again bool) {
-	var hint HintError
-	if h := (*HintError)(nil); errors.As(err, &h) {
+	var hint origin.HintError
+	if h := (*origin.HintError)(nil); errors.As(err, &h) {
 		hint = *h
 	}
 	most := r.Attempts
