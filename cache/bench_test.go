@@ -11,6 +11,7 @@ import (
 	"github.com/xetfs/xetfs/cache/disk"
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
+	"github.com/xetfs/xetfs/cache/origin/objects"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec/codectest"
 	"github.com/xetfs/xetfs/codec/xorb"
@@ -53,7 +54,7 @@ func folder(tb testing.TB, kind int) stored {
 		tb.Fatal(err)
 	}
 	origintest.Close(tb, s)
-	return stored{x, origin.ObjectsWith(s, origin.ObjectsOptions{})}
+	return stored{x, objects.New(s, objects.Options{})}
 }
 
 // readMiB reads the i-th MiB, half a chunk off, as reads of the kernel are.
@@ -68,7 +69,7 @@ func (s stored) readMiB(tb testing.TB, c *Cache, i int, p []byte) {
 func onDisk(tb testing.TB, kind int) (stored, *disk.Store) {
 	tb.Helper()
 	b, x := build(tb, kind)
-	s := stored{x, origin.ObjectsWith(b.Store(), origin.ObjectsOptions{})}
+	s := stored{x, objects.New(b.Store(), objects.Options{})}
 	d := openDisk(tb, tb.TempDir(), disk.Options{})
 	for i := 0; i < benchChunks; i += maxFetch {
 		run, err := s.src.Chunks(tb.Context(), s.Hash(), chunks(i, i+maxFetch), origin.ReadOptions{})

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/objects"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec/codectest"
 )
@@ -112,7 +113,7 @@ func TestD10_SwappedThroughCache(t *testing.T) {
 			for i := range uint64(2) {
 				xorbs = append(xorbs, stored{b.Xorb(origintest.Random(2*i, 1000), origintest.Random(2*i+1, 1000)), nil})
 			}
-			m := mountOn(t, dir, origin.ObjectsWith(b.Store(), origin.ObjectsOptions{}), Options{MemoryBytes: noMemory, NoVerify: noVerify})
+			m := mountOn(t, dir, objects.New(b.Store(), objects.Options{}), Options{MemoryBytes: noMemory, NoVerify: noVerify})
 			for i := range xorbs {
 				xorbs[i].src = m.src
 				xorbs[i].read(t, m.Cache, chunks(0, 2), 0, 2000)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache/disk"
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/objects"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
@@ -183,7 +184,7 @@ func TestFlipsAreNotKept(t *testing.T) {
 			s := &flipping{Store: b.Store(), random: rand.New(rand.NewPCG(1, 2))}
 			x := stored{b.Xorb(all...), nil}
 			s.Store = b.Store()
-			x.src = origin.ObjectsWith(s, origin.ObjectsOptions{})
+			x.src = objects.New(s, objects.Options{})
 			m := mountOn(t, t.TempDir(), x.src, Options{MemoryBytes: noMemory, NoVerify: noVerify})
 			x.read(t, m.Cache, chunks(0, 1), 0, 300) // the footer comes whole
 			s.share = 0.3

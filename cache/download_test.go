@@ -12,6 +12,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache/disk"
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/objects"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/xorb"
@@ -113,7 +114,7 @@ func storeOf(t *testing.T, scheme xorb.Scheme, n, size int) stored {
 	for i := range n {
 		all = append(all, origintest.Text(uint64(i), size))
 	}
-	return stored{b.Xorb(all...), origin.ObjectsWith(b.Store(), origin.ObjectsOptions{})}
+	return stored{b.Xorb(all...), objects.New(b.Store(), objects.Options{})}
 }
 
 // A corrupt chunk does not keep its neighbours from the disk, and is requested again alone.

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/objects"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/xorb"
@@ -82,7 +83,7 @@ func store(t testing.TB, near bool, sizes ...int) stored {
 	if near {
 		s = b.NearStore()
 	}
-	return stored{x, origin.ObjectsWith(s, origin.ObjectsOptions{})}
+	return stored{x, objects.New(s, objects.Options{})}
 }
 
 // same returns n times the same size.

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/objects"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
 )
@@ -156,7 +157,7 @@ func TestMemoryBound(t *testing.T) {
 	const budget = 4 << 20
 	for place, s := range map[string]origin.Store{"near": b.NearStore(), "far": b.Store()} {
 		t.Run(place, func(t *testing.T) {
-			c := open(t, origin.ObjectsWith(s, origin.ObjectsOptions{}), Options{MemoryBytes: budget, AheadBytes: budget})
+			c := open(t, objects.New(s, objects.Options{}), Options{MemoryBytes: budget, AheadBytes: budget})
 			before := heap()
 			var readers sync.WaitGroup
 			for i := range 32 {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache/disk"
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/objects"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/xorb"
@@ -122,7 +123,7 @@ func TestRemount(t *testing.T) {
 	x, s, dir := b.Xorb(all...), origintest.Watch(b.Store()), t.TempDir()
 	for round := range 3 {
 		d := openDisk(t, dir, disk.Options{})
-		src := stored{x, origin.ObjectsWith(s, origin.ObjectsOptions{Keep: d})}
+		src := stored{x, objects.New(s, objects.Options{Keep: d})}
 		c := open(t, src.src, Options{Disk: d})
 		for i := range 10 {
 			src.read(t, c, chunks(i, 10), 0, len(x.Plain(chunks(i, 10))))
@@ -341,7 +342,7 @@ func TestTinyDisk(t *testing.T) {
 	}
 	dir := t.TempDir()
 	d := openDisk(t, dir, disk.Options{MaxBytes: 16 << 20, SyncBytes: 4 << 20})
-	src := hook(origin.ObjectsWith(b.Store(), origin.ObjectsOptions{}), nil)
+	src := hook(objects.New(b.Store(), objects.Options{}), nil)
 	c := open(t, src, Options{Disk: d, MemoryBytes: 1 << 20})
 	var readers sync.WaitGroup
 	for i := range 64 {
@@ -395,7 +396,7 @@ func TestNearIsNotKept(t *testing.T) {
 func TestUnknownHashesAreKept(t *testing.T) {
 	b := origintest.NewBuilder(t, origintest.Form{NoFooter: true, NoCASInfo: true})
 	x := stored{b.Xorb(origintest.Text(1, 1000), origintest.Text(2, 1000), origintest.Text(3, 1000)), nil}
-	m := mountOn(t, t.TempDir(), origin.ObjectsWith(b.Store(), origin.ObjectsOptions{}), Options{MemoryBytes: noMemory})
+	m := mountOn(t, t.TempDir(), objects.New(b.Store(), objects.Options{}), Options{MemoryBytes: noMemory})
 	x.read(t, m.Cache, chunks(0, 3), 0, 2500)
 	m.settle(t)
 	x.read(t, m.Cache, chunks(0, 3), 0, 2500)

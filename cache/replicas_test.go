@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/objects"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/xorb"
@@ -54,7 +55,7 @@ func copiesOf(t testing.TB, x *origintest.Xorb, near bool, damages ...[]int) ori
 		}
 		stores = append(stores, s)
 	}
-	return origin.ObjectsWith(origintest.Copies(stores...), origin.ObjectsOptions{})
+	return objects.New(origintest.Copies(stores...), objects.Options{})
 }
 
 // A damaged chunk is never given out and never kept.
@@ -98,7 +99,7 @@ func TestDamageIsNotShared(t *testing.T) {
 				t.Fatal(err)
 			}
 			synctest.Test(t, func(t *testing.T) {
-				c, done := openHere(t, origintest.Fail(origin.ObjectsWith(s, origin.ObjectsOptions{}), "chunks: slow 1s"), Options{})
+				c, done := openHere(t, origintest.Fail(objects.New(s, objects.Options{}), "chunks: slow 1s"), Options{})
 				defer done()
 				var readers sync.WaitGroup
 				readers.Go(func() {
@@ -230,7 +231,7 @@ func TestAgainWhenACopyIsGone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c := open(t, origin.ObjectsWith(origintest.Copies(gone, there), origin.ObjectsOptions{}), Options{})
+	c := open(t, objects.New(origintest.Copies(gone, there), objects.Options{}), Options{})
 	x.read(t, c, chunks(0, 1), 0, 1000)
 	if err := gone.Delete(t.Context(), x.Key()); err != nil {
 		t.Fatal(err)

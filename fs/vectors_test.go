@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/cache"
-	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
+	"github.com/xetfs/xetfs/cache/origin/objects"
 	"github.com/xetfs/xetfs/fs/catalog/bare"
 	"github.com/xetfs/xetfs/reconstruct"
 )
@@ -51,7 +51,7 @@ func TestVectors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	near, err := cache.New(origin.ObjectsWith(store, origin.ObjectsOptions{}), cache.Options{})
+	near, err := cache.New(objects.New(store, objects.Options{}), cache.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

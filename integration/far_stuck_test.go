@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xetfs/xetfs/cache"
-	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/objects"
 	"github.com/xetfs/xetfs/cache/origin/web"
 	"github.com/xetfs/xetfs/cache/origin/wrap"
 	"github.com/xetfs/xetfs/fs"
@@ -221,7 +221,7 @@ func mountInProcess(t *testing.T, address string, o fs.Options, file harness.Sto
 		t.Fatal(err)
 	}
 	store := wrap.RetryStore(from, wrap.RetryPolicy{})
-	c, err := cache.New(origin.ObjectsWith(store, origin.ObjectsOptions{}), cache.Options{})
+	c, err := cache.New(objects.New(store, objects.Options{}), cache.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

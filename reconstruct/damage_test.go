@@ -12,6 +12,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache"
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/objects"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/codectest"
@@ -96,7 +97,7 @@ type replaceable struct{ origin.Source }
 
 func newImage(t *testing.T, s origin.WriteStore, f *origintest.File) image {
 	t.Helper()
-	src := &replaceable{origin.ObjectsWith(s, origin.ObjectsOptions{})}
+	src := &replaceable{objects.New(s, objects.Options{})}
 	c, err := cache.New(src, cache.Options{MemoryBytes: -1})
 	if err != nil {
 		t.Fatal(err)
@@ -108,7 +109,7 @@ func newImage(t *testing.T, s origin.WriteStore, f *origintest.File) image {
 // read opens the file again and reads one term at a time. Concurrent fetches could still run
 // when the next damage is done.
 func (im image) read() error {
-	im.src.Source = origin.ObjectsWith(im.s, origin.ObjectsOptions{})
+	im.src.Source = objects.New(im.s, objects.Options{})
 	file, err := New(im.c, Options{Parallel: 1}).Open(im.t.Context(), im.id)
 	if err != nil {
 		return err

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/cache"
-	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/faulty"
+	"github.com/xetfs/xetfs/cache/origin/objects"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/cache/origin/web"
 	"github.com/xetfs/xetfs/cache/origin/wrap"
@@ -64,7 +64,7 @@ func inTown(t *testing.T, o faulty.Options, co cache.Options, chunks []int, do f
 		if err != nil {
 			t.Fatal(err)
 		}
-		src := wrap.Limit(origin.ObjectsWith(wrap.RetryStore(ws, wrap.RetryPolicy{}), origin.ObjectsOptions{}), 48)
+		src := wrap.Limit(objects.New(wrap.RetryStore(ws, wrap.RetryPolicy{}), objects.Options{}), 48)
 		c, err := cache.New(src, co)
 		if err != nil {
 			t.Fatal(err)

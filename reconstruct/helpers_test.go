@@ -13,6 +13,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache"
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/objects"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/shard"
@@ -38,7 +39,7 @@ func newReader(t testing.TB, src origin.Source, co cache.Options, o Options) (r 
 // open opens a file of a store, until the end of the test.
 func open(t testing.TB, s origin.Store, id codec.FileID) *File {
 	t.Helper()
-	return openFrom(t, origin.ObjectsWith(s, origin.ObjectsOptions{}), Options{}, id)
+	return openFrom(t, objects.New(s, objects.Options{}), Options{}, id)
 }
 
 // openFrom opens a file of a source, until the end of the test.
@@ -91,7 +92,7 @@ type spy struct {
 }
 
 func spyOn(s origin.Store) *spy {
-	return &spy{Source: origin.ObjectsWith(s, origin.ObjectsOptions{}), asked: map[codec.Hash]map[uint32]int{}}
+	return &spy{Source: objects.New(s, objects.Options{}), asked: map[codec.Hash]map[uint32]int{}}
 }
 
 func (s *spy) OpenFile(ctx context.Context, id codec.FileID) (*shard.FileInfo, *origin.LargeFile, error) {

@@ -18,6 +18,7 @@ import (
 	"github.com/xetfs/xetfs/cache"
 	"github.com/xetfs/xetfs/cache/disk"
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/objects"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
@@ -368,7 +369,7 @@ func TestWhole_FewOpen(t *testing.T) {
 			t.Fatal(err)
 		}
 		origintest.Close(t, d)
-		r, done := newReader(t, origin.ObjectsWith(s, origin.ObjectsOptions{}), cache.Options{Disk: d}, Options{})
+		r, done := newReader(t, objects.New(s, objects.Options{}), cache.Options{Disk: d}, Options{})
 		t.Cleanup(done)
 		origintest.Close(t, r)
 		for range 2 {
@@ -402,7 +403,7 @@ func BenchmarkWhole(b *testing.B) {
 		b.Fatal(err)
 	}
 	origintest.Close(b, d)
-	r, done := newReader(b, origin.ObjectsWith(c, origin.ObjectsOptions{}), cache.Options{Disk: d}, Options{})
+	r, done := newReader(b, objects.New(c, objects.Options{}), cache.Options{Disk: d}, Options{})
 	b.Cleanup(done)
 	origintest.Close(b, r)
 	b.Run("keep", func(b *testing.B) {

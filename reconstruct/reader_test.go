@@ -22,6 +22,7 @@ import (
 	"github.com/xetfs/xetfs/cache"
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
+	"github.com/xetfs/xetfs/cache/origin/objects"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/cache/origin/wrap"
 	"github.com/xetfs/xetfs/codec"
@@ -45,7 +46,7 @@ func TestVectors(t *testing.T) {
 		t.Fatal(err)
 	}
 	origintest.Close(t, s)
-	r, done := newReader(t, origin.ObjectsWith(s, origin.ObjectsOptions{}), cache.Options{}, Options{})
+	r, done := newReader(t, objects.New(s, objects.Options{}), cache.Options{}, Options{})
 	t.Cleanup(done)
 	for text, want := range manifest.Files {
 		h, err := codec.ParseHash(text)
@@ -130,7 +131,7 @@ func TestReadAtProperty(t *testing.T) {
 		if rapid.Bool().Draw(rt, "near") {
 			s = b.NearStore()
 		}
-		r, done := newReader(t, origin.ObjectsWith(s, origin.ObjectsOptions{}), cache.Options{MemoryBytes: rapid.SampledFrom([]int64{-1, 10_000, 0}).Draw(rt, "memory")}, Options{})
+		r, done := newReader(t, objects.New(s, objects.Options{}), cache.Options{MemoryBytes: rapid.SampledFrom([]int64{-1, 10_000, 0}).Draw(rt, "memory")}, Options{})
 		defer done()
 		file, err := r.Open(t.Context(), f.ID())
 		if err != nil {
@@ -314,7 +315,7 @@ func TestHeals(t *testing.T) {
 	if err := origintest.Replace(s, x.Key(), spoilt); err != nil {
 		t.Fatal(err)
 	}
-	r, done := newReader(t, origin.ObjectsWith(s, origin.ObjectsOptions{}), cache.Options{}, Options{})
+	r, done := newReader(t, objects.New(s, objects.Options{}), cache.Options{}, Options{})
 	defer done()
 	want := f.Bytes()
 	read := func() error {
@@ -341,7 +342,7 @@ func TestHeals(t *testing.T) {
 func TestOpenKeepsFiles(t *testing.T) {
 	b, f := small(t, origintest.Form{})
 	var counts wrap.Counts
-	r, done := newReader(t, wrap.Count(origin.ObjectsWith(b.Store(), origin.ObjectsOptions{}), &counts), cache.Options{}, Options{})
+	r, done := newReader(t, wrap.Count(objects.New(b.Store(), objects.Options{}), &counts), cache.Options{}, Options{})
 	defer done()
 	var openers sync.WaitGroup
 	for range 20 {
@@ -388,7 +389,7 @@ func TestReadIsCancelled(t *testing.T) {
 	b, f := small(t, origintest.Form{})
 	for _, rule := range []string{"fileinfo: hang", "narrow: hang", "chunks: hang", "chunks 2-: hang"} {
 		t.Run(rule, func(t *testing.T) {
-			r, done := newReader(t, origintest.Fail(origin.ObjectsWith(b.Store(), origin.ObjectsOptions{}), rule), cache.Options{}, Options{})
+			r, done := newReader(t, origintest.Fail(objects.New(b.Store(), objects.Options{}), rule), cache.Options{}, Options{})
 			defer done()
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 			defer cancel()
@@ -410,7 +411,7 @@ func TestPanics(t *testing.T) {
 	b, f := small(t, origintest.Form{})
 	for _, rule := range []string{"narrow 1: panic", "chunks 1: panic"} {
 		for _, n := range []int{3, 20} {
-			r, done := newReader(t, origintest.Fail(origin.ObjectsWith(b.Store(), origin.ObjectsOptions{}), rule), cache.Options{}, Options{})
+			r, done := newReader(t, origintest.Fail(objects.New(b.Store(), objects.Options{}), rule), cache.Options{}, Options{})
 			file, err := r.Open(t.Context(), f.ID())
 			if err != nil {
 				t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache"
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/objects"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 )
 
@@ -23,7 +24,7 @@ func TestF56_AnotherFileInfo(t *testing.T) {
 	after, _ := layout(7)
 	keep := new(origintest.Keeper)
 	source := func(b *origintest.Builder) origin.Source {
-		return origin.ObjectsWith(b.Store(), origin.ObjectsOptions{Keep: keep})
+		return objects.New(b.Store(), objects.Options{Keep: keep})
 	}
 	reads := map[string]func(ctx context.Context, f *File) ([]byte, error){
 		"whole": func(ctx context.Context, f *File) ([]byte, error) { return io.ReadAll(f.VerifyReader(ctx, nil)) },
@@ -64,7 +65,7 @@ func TestWholeMovesTo(t *testing.T) {
 		g := other.Add(content, 10_000)
 		s := b.Store()
 		other.Put(s)
-		r, done := newReader(t, origin.ObjectsWith(s, origin.ObjectsOptions{}), cache.Options{}, Options{})
+		r, done := newReader(t, objects.New(s, objects.Options{}), cache.Options{}, Options{})
 		w := newVerifyReader(t.Context(), newFile(r, f.ID(), f.Info), nil)
 		var got []byte
 		for i := 0; ; i++ {

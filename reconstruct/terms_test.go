@@ -13,6 +13,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache"
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/objects"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/shard"
@@ -88,7 +89,7 @@ func TestL17_TermsAreBounded(t *testing.T) {
 	}
 	for place, s := range map[string]origin.Store{"near": b.NearStore(), "far": b.Store()} {
 		t.Run(place, func(t *testing.T) {
-			src := &grouping{Source: origin.ObjectsWith(s, origin.ObjectsOptions{})}
+			src := &grouping{Source: objects.New(s, objects.Options{})}
 			r, done := newReader(t, src, cache.Options{}, Options{Terms: budget})
 			defer done()
 			var open []*Handle
@@ -150,7 +151,7 @@ func TestL17_TermsChange(t *testing.T) {
 	b := origintest.NewBuilder(t, origintest.Form{})
 	f, other := manyTerms(t, b, 1, 100), manyTerms(t, b, 2, 90)
 	s := b.NearStore()
-	src := &renamed{Source: origin.ObjectsWith(s, origin.ObjectsOptions{})}
+	src := &renamed{Source: objects.New(s, objects.Options{})}
 	r, done := newReader(t, src, cache.Options{}, Options{})
 	defer done()
 	file, err := r.Open(t.Context(), f.ID())
@@ -187,7 +188,7 @@ func BenchmarkOpen(b *testing.B) {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			builder := origintest.NewBuilder(b, origintest.Form{})
 			f := manyTerms(b, builder, 1, n)
-			r, done := newReader(b, origin.ObjectsWith(builder.NearStore(), origin.ObjectsOptions{}), cache.Options{}, Options{})
+			r, done := newReader(b, objects.New(builder.NearStore(), objects.Options{}), cache.Options{}, Options{})
 			defer done()
 			b.ReportAllocs()
 			for b.Loop() {

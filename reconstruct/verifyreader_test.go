@@ -10,6 +10,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache"
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/objects"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/merkle"
@@ -74,7 +75,7 @@ func TestF39_F40_WholeAndCheck(t *testing.T) {
 				tt.change(f)
 				s := b.Store()
 				tt.later(t, s, f)
-				src := origin.ObjectsWith(s, origin.ObjectsOptions{Named: true})
+				src := objects.New(s, objects.Options{Named: true})
 				r, done := newReader(t, src, cache.Options{}, Options{})
 				defer done()
 				file, err := r.Open(t.Context(), codec.FileID{File: f.Info.File, Shard: merkle.Chunk(b.Shard())})
@@ -130,7 +131,7 @@ func TestVerified(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			b, f := small(t, tt.form)
-			r, done := newReader(t, origin.ObjectsWith(b.NearStore(), origin.ObjectsOptions{}), cache.Options{NoVerify: tt.noVerify}, Options{})
+			r, done := newReader(t, objects.New(b.NearStore(), objects.Options{}), cache.Options{NoVerify: tt.noVerify}, Options{})
 			defer done()
 			file, err := r.Open(t.Context(), f.ID())
 			if err != nil {

@@ -2,7 +2,6 @@ package origin
 
 import (
 	"context"
-	"errors"
 	"io"
 
 	"github.com/xetfs/xetfs/codec/names"
@@ -33,10 +32,4 @@ func (r readerAt) ReadAt(p []byte, off int64) (int, error) {
 func Near(s any) bool {
 	n, ok := s.(interface{ Near() bool })
 	return ok && n.Near()
-}
-
-// passing says whether err means that an answer was not to be had just now, so that
-// nothing may be concluded from it.
-func passing(err error) bool {
-	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }

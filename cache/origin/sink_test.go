@@ -15,6 +15,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dedup"
 	"github.com/xetfs/xetfs/cache/origin/dir"
+	"github.com/xetfs/xetfs/cache/origin/objects"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec/codectest"
 	"github.com/xetfs/xetfs/codec/merkle"
@@ -107,7 +108,7 @@ func TestO30_SinkCrashes(t *testing.T) {
 			if err := packSession(t, s, files); err != nil {
 				t.Errorf("after a crash at %d: %v", at, err)
 			}
-			origintest.CheckFiles(t, origin.ObjectsWith(s, origin.ObjectsOptions{}), files...)
+			origintest.CheckFiles(t, objects.New(s, objects.Options{}), files...)
 			if !f.Crashed() {
 				if at < 12 {
 					t.Errorf("only %d calls", at)
@@ -130,7 +131,7 @@ func TestO30_SinkUnknown(t *testing.T) {
 		switch {
 		case err == nil:
 			completed++
-			origintest.CheckFiles(t, origin.ObjectsWith(s, origin.ObjectsOptions{}), files...)
+			origintest.CheckFiles(t, objects.New(s, objects.Options{}), files...)
 		case !errors.Is(err, origin.ErrUnknown):
 			t.Errorf("seed %d: %v", seed, err)
 		}
@@ -163,7 +164,7 @@ func TestSinkUnreadable(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkWhole(t, s)
-	origintest.CheckFiles(t, origin.ObjectsWith(s, origin.ObjectsOptions{}), files...)
+	origintest.CheckFiles(t, objects.New(s, objects.Options{}), files...)
 }
 
 // refusing is a store that some methods of cannot be used.
@@ -331,7 +332,7 @@ func TestSinkDiskFull(t *testing.T) {
 		t.Errorf("with more room: %v", err)
 	}
 	checkWhole(t, s)
-	origintest.CheckFiles(t, origin.ObjectsWith(s, origin.ObjectsOptions{}), files...)
+	origintest.CheckFiles(t, objects.New(s, objects.Options{}), files...)
 }
 
 // A Sink leaves what is sound, and replaces what is damaged and would be pointed to.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/objects"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/delta"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
@@ -122,7 +122,7 @@ func (d *comparison) print(ctx context.Context) error {
 		d.doc.Field("to", d.to.doc())
 		d.doc.Begin("changes")
 	}
-	set := delta.NewSet(d.c.store, origin.ObjectsWith(d.c.store, origin.ObjectsOptions{}))
+	set := delta.NewSet(d.c.store, objects.New(d.c.store, objects.Options{}))
 	for change, err := range d.c.Changes(ctx, d.from.row, d.to.row) {
 		if err == nil {
 			err = d.change(ctx, change, set)

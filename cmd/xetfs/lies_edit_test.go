@@ -18,10 +18,10 @@ import (
 // A lie is one change of a store. The objects stay parseable where the change allows it.
 type lie struct {
 	name  string
-	kind  names.Kind    // of the changed object; 0: of several kinds
-	edit  func(objects) // changes a copy of the honest objects
-	after int           // the server lies from this request on; 0: always
-	turns bool          // from then on, it lies in every second request
+	kind  names.Kind      // of the changed object; 0: of several kinds
+	edit  func(objectMap) // changes a copy of the honest objects
+	after int             // the server lies from this request on; 0: always
+	turns bool            // from then on, it lies in every second request
 }
 
 // isAbove reports whether only a pin proves the changed objects.
@@ -72,7 +72,7 @@ func lies(a, b *world, n int) []lie {
 }
 
 // changes reports whether the edit of a lie changes anything.
-func (l *lie) changes(honest objects) bool {
+func (l *lie) changes(honest objectMap) bool {
 	lying := maps.Clone(honest)
 	l.edit(lying)
 	return !maps.EqualFunc(honest, lying, bytes.Equal)
@@ -84,11 +84,11 @@ func pair(x, y lie) lie {
 	if x.kind == y.kind || x.isAbove() == y.isAbove() {
 		z.kind = x.kind
 	}
-	z.edit = func(o objects) { x.edit(o); y.edit(o) }
+	z.edit = func(o objectMap) { x.edit(o); y.edit(o) }
 	return z
 }
 
-func (l *liar) add(kind names.Kind, name string, edit func(objects)) {
+func (l *liar) add(kind names.Kind, name string, edit func(objectMap)) {
 	l.lies = append(l.lies, lie{name: fmt.Sprintf("%s: %s", kind, name), kind: kind, edit: edit})
 }
 
@@ -169,7 +169,7 @@ func (l *liar) edit(k names.Key, name string, edit shardEdit) {
 		if upload {
 			text += ", without tables"
 		}
-		l.add(names.ShardKind, text, func(o objects) {
+		l.add(names.ShardKind, text, func(o objectMap) {
 			s, ok := readRecords(o[k])
 			if !ok || !edit(s) {
 				return
@@ -208,7 +208,7 @@ func (l *liar) shards(k names.Key) {
 	l.edit(k, "no files", func(s *shardRecords) bool { s.files = nil; return true })
 	for field := range 25 { // of the footer
 		for _, add := range []byte{1, 48} {
-			l.add(names.ShardKind, fmt.Sprintf("footer field %d + %d", field, add), func(o objects) {
+			l.add(names.ShardKind, fmt.Sprintf("footer field %d + %d", field, add), func(o objectMap) {
 				b := bytes.Clone(o[k])
 				if len(b) > 200 {
 					b[len(b)-200+8*field] += add
@@ -218,7 +218,7 @@ func (l *liar) shards(k names.Key) {
 		}
 	}
 	for i := range 6 {
-		l.add(names.ShardKind, fmt.Sprintf("exchange table entries %d", i), func(o objects) {
+		l.add(names.ShardKind, fmt.Sprintf("exchange table entries %d", i), func(o objectMap) {
 			b := bytes.Clone(o[k])
 			at := len(b) - 200 - 12*(i+2)
 			if at > 48 {
@@ -275,7 +275,7 @@ func (l *liar) twoFiles(k names.Key, i, j int) {
 		verify(f, g)
 	})
 	l.deep(k, i, j)
-	l.add(names.ShardKind, fmt.Sprintf("exchange term records %d, %d in place", i, j), func(o objects) {
+	l.add(names.ShardKind, fmt.Sprintf("exchange term records %d, %d in place", i, j), func(o objectMap) {
 		s, ok := readRecords(o[k])
 		if !ok || j >= len(s.files) || len(s.files[i].Terms) != len(s.files[j].Terms) {
 			return
@@ -323,7 +323,7 @@ func (l *liar) deep(k names.Key, i, j int) {
 	last := l.lies[len(l.lies)-2:]
 	for n := range last {
 		edit := last[n].edit
-		last[n].edit = func(o objects) {
+		last[n].edit = func(o objectMap) {
 			before, ok := readRecords(o[k])
 			edit(o)
 			after, still := readRecords(o[k])
@@ -530,7 +530,7 @@ func splitXorb(b []byte) (body []byte, in *xorb.Info, ok bool) {
 // xorbs collects the lies about one xorb.
 func (l *liar) xorbs(k names.Key) {
 	change := func(name string, edit func(chunks [][]byte, in *xorb.Info)) {
-		l.add(names.XorbKind, name, func(o objects) {
+		l.add(names.XorbKind, name, func(o objectMap) {
 			body, in, ok := splitXorb(o[k])
 			if !ok {
 				return
@@ -596,7 +596,7 @@ func (l *liar) xorbs(k names.Key) {
 	change("sizes of chunks in the footer", func(_ [][]byte, in *xorb.Info) { in.UnpackedEnd[0]-- })
 	for i, other := range l.a.keys[names.XorbKind] {
 		if other != k {
-			l.add(names.XorbKind, fmt.Sprintf("footer of xorb %d", i), func(o objects) {
+			l.add(names.XorbKind, fmt.Sprintf("footer of xorb %d", i), func(o objectMap) {
 				body, _, ok := splitXorb(o[k])
 				from, _, known := splitXorb(o[other])
 				if ok && known {
@@ -620,7 +620,7 @@ func (l *liar) pages(k names.Key) {
 			if deep {
 				text += ", with the pages above"
 			}
-			l.add(names.PageKind, text, func(o objects) {
+			l.add(names.PageKind, text, func(o objectMap) {
 				rows, ok := readRows(o[k])
 				if !ok || !edit(rows) {
 					return
@@ -728,7 +728,7 @@ func (r *pageRows) inline(i int) bool {
 }
 
 // repage puts the pages above a changed one, up to the roots. A root keeps its name.
-func (l *liar) repage(o objects, k names.Key, b []byte) {
+func (l *liar) repage(o objectMap, k names.Key, b []byte) {
 	old, _ := names.ParseKey(k)
 	for parent, value := range maps.Clone(o) {
 		if p, err := names.ParseKey(parent); err != nil || p.Kind != names.PageKind {
@@ -785,17 +785,17 @@ func (l *liar) documents() {
 	for _, kind := range []names.Kind{names.RefKind, names.VersionKind} {
 		for _, k := range l.a.keys[kind] {
 			for i, root := range roots {
-				l.add(kind, fmt.Sprintf("root %d", i), func(o objects) {
+				l.add(kind, fmt.Sprintf("root %d", i), func(o objectMap) {
 					o[k] = withRoot(kind, o[k], func(r *names.Row) { r.Root = root })
 				})
 			}
-			l.add(kind, "another number", func(o objects) { o[k] = withRoot(kind, o[k], func(r *names.Row) { r.Number = 0 }) })
-			l.add(kind, "other sums", func(o objects) { o[k] = withRoot(kind, o[k], func(r *names.Row) { r.Entries, r.Bytes = 1, 1 }) })
+			l.add(kind, "another number", func(o objectMap) { o[k] = withRoot(kind, o[k], func(r *names.Row) { r.Number = 0 }) })
+			l.add(kind, "other sums", func(o objectMap) { o[k] = withRoot(kind, o[k], func(r *names.Row) { r.Entries, r.Bytes = 1, 1 }) })
 		}
 	}
 	for _, k := range l.a.keys[names.RefKind] {
 		for i, head := range l.a.keys[names.VersionKind] {
-			l.add(names.RefKind, fmt.Sprintf("head %d", i), func(o objects) {
+			l.add(names.RefKind, fmt.Sprintf("head %d", i), func(o objectMap) {
 				var ref names.Ref
 				if p, err := names.ParseKey(head); err == nil && names.Decode(o[k], &ref) == nil {
 					ref.Head, ref.Seq = head, p.Seq
@@ -839,23 +839,23 @@ func (l *liar) whole(kind names.Kind) {
 	for i, k := range keys {
 		for j, other := range keys {
 			if i < j {
-				l.add(kind, fmt.Sprintf("exchange %d, %d", i, j), func(o objects) { o[k], o[other] = o[other], o[k] })
+				l.add(kind, fmt.Sprintf("exchange %d, %d", i, j), func(o objectMap) { o[k], o[other] = o[other], o[k] })
 			}
 			if i != j {
-				l.add(kind, fmt.Sprintf("copy %d to %d", i, j), func(o objects) { o[other] = o[k] })
+				l.add(kind, fmt.Sprintf("copy %d to %d", i, j), func(o objectMap) { o[other] = o[k] })
 			}
 		}
 		if i < len(l.b.keys[kind]) {
 			from := l.b.objects[l.b.keys[kind][i]]
-			l.add(kind, fmt.Sprintf("%d of another store", i), func(o objects) { o[k] = from })
+			l.add(kind, fmt.Sprintf("%d of another store", i), func(o objectMap) { o[k] = from })
 		}
-		l.add(kind, fmt.Sprintf("drop %d", i), func(o objects) { delete(o, k) })
-		l.add(kind, fmt.Sprintf("empty %d", i), func(o objects) { o[k] = nil })
-		l.add(kind, fmt.Sprintf("half of %d", i), func(o objects) { o[k] = o[k][:len(o[k])/2] })
-		l.add(kind, fmt.Sprintf("%d without its last byte", i), func(o objects) { o[k] = o[k][:max(1, len(o[k]))-1] })
-		l.add(kind, fmt.Sprintf("%d with more bytes", i), func(o objects) { o[k] = slices.Concat(o[k], make([]byte, 48)) })
+		l.add(kind, fmt.Sprintf("drop %d", i), func(o objectMap) { delete(o, k) })
+		l.add(kind, fmt.Sprintf("empty %d", i), func(o objectMap) { o[k] = nil })
+		l.add(kind, fmt.Sprintf("half of %d", i), func(o objectMap) { o[k] = o[k][:len(o[k])/2] })
+		l.add(kind, fmt.Sprintf("%d without its last byte", i), func(o objectMap) { o[k] = o[k][:max(1, len(o[k]))-1] })
+		l.add(kind, fmt.Sprintf("%d with more bytes", i), func(o objectMap) { o[k] = slices.Concat(o[k], make([]byte, 48)) })
 		for n := range 4 {
-			l.add(kind, fmt.Sprintf("flip bit %d of %d", n, i), func(o objects) {
+			l.add(kind, fmt.Sprintf("flip bit %d of %d", n, i), func(o objectMap) {
 				b := bytes.Clone(o[k])
 				if len(b) > 0 {
 					at := (n*len(b)/4 + 13*i + 7*n) % len(b)
@@ -869,7 +869,7 @@ func (l *liar) whole(kind names.Kind) {
 
 // switches collects changes to the other store, in the middle of what is read.
 func (l *liar) switches() {
-	other := func(o objects) {
+	other := func(o objectMap) {
 		clear(o)
 		maps.Copy(o, l.b.objects)
 	}
@@ -879,7 +879,7 @@ func (l *liar) switches() {
 			lie{name: fmt.Sprintf("another store in every second request from %d on", n), edit: other, after: n, turns: true})
 	}
 	for _, kind := range []names.Kind{names.RefKind, names.VersionKind, names.PageKind, names.ShardKind, names.XorbKind} {
-		l.add(kind, "all of another store beside", func(o objects) {
+		l.add(kind, "all of another store beside", func(o objectMap) {
 			for i, k := range l.a.keys[kind] {
 				if i < len(l.b.keys[kind]) {
 					o[k] = l.b.objects[l.b.keys[kind][i]]

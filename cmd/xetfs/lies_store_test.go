@@ -22,15 +22,15 @@ import (
 	"github.com/xetfs/xetfs/fs/catalog/writer"
 )
 
-// objects are what a store holds. Values are shared and never change.
-type objects map[names.Key][]byte
+// An objectMap is what a store holds. Values are shared and never change.
+type objectMap map[names.Key][]byte
 
 // A truth is one tree: the content of its files by path. Folders are not in it.
 type truth map[string]string
 
 // A world is a small store: its objects, and what may be read of it.
 type world struct {
-	objects objects
+	objects objectMap
 	trees   []truth // versions of symbol "s", oldest first
 	roots   []page.Hash
 	others  []truth               // of symbol "t"
@@ -90,7 +90,7 @@ func newWorld(t testing.TB, seed uint64) *world {
 	if _, err := p.Snapshot(t.Context(), "snap", "", map[string]names.AsOf{"s": {}}, false); err != nil {
 		t.Fatal(err)
 	}
-	w.objects, w.keys = objects{}, map[names.Kind][]names.Key{}
+	w.objects, w.keys = objectMap{}, map[names.Kind][]names.Key{}
 	for item, err := range store.List(t.Context(), "", "") {
 		if err != nil {
 			t.Fatal(err)
@@ -214,7 +214,7 @@ func sortedEntries(files map[string]page.Entry) iter.Seq2[page.Entry, error] {
 }
 
 // listing returns xetfs.list of some objects.
-func (o objects) listing() []byte {
+func (o objectMap) listing() []byte {
 	keys := slices.Sorted(maps.Keys(o))
 	b, err := origin.EncodeListing(origin.ListingPrefixes(), func(yield func(origin.Listed, error) bool) {
 		for _, k := range keys {

@@ -83,7 +83,7 @@ func newParty(t *testing.T, a, b *world) *party {
 }
 
 // write makes the folder hold some objects, where it holds others.
-func (p *party) write(old, new objects) {
+func (p *party) write(old, new objectMap) {
 	for k := range old {
 		if _, ok := new[k]; !ok {
 			if err := os.Remove(filepath.Join(p.folder, string(k))); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -108,7 +108,7 @@ func (p *party) write(old, new objects) {
 
 // A lieServer serves objects by their keys. From some request on, it serves others.
 type lieServer struct {
-	honest objects
+	honest objectMap
 	lying  atomic.Pointer[servedLie]
 	tags   maphash.Seed
 	once   sync.Once
@@ -116,7 +116,7 @@ type lieServer struct {
 
 // A servedLie is a lie of the server, which counts requests from its beginning.
 type servedLie struct {
-	objects  objects
+	objects  objectMap
 	after    int
 	turns    bool
 	tags     bool // objects have the tags of honest ones
@@ -181,7 +181,7 @@ func (p *party) tell(i int, l *lie) {
 }
 
 // changed returns the objects of a lie.
-func (p *party) changed(l *lie) objects {
+func (p *party) changed(l *lie) objectMap {
 	lying := maps.Clone(p.a.objects)
 	l.edit(lying)
 	return lying
@@ -200,7 +200,7 @@ func (p *party) bare(i int, l *lie, lie func() *servedLie, cache string) {
 }
 
 // inFolder tells a lie in a folder, first in the middle of reads.
-func (p *party) inFolder(i int, l *lie, lying objects) {
+func (p *party) inFolder(i int, l *lie, lying objectMap) {
 	cache := filepath.Join(p.dir, "cache")
 	os.RemoveAll(cache)
 	if i%3 > 0 {

@@ -79,7 +79,7 @@ type oldParty struct {
 func newOldParty(t *testing.T, bin, dir string) *oldParty {
 	p := &oldParty{t: t, bin: bin, dir: dir, stores: map[string]*lieServer{}, counts: map[string]map[names.Kind]int{}}
 	for _, host := range []string{"catalog.example", "bare.example"} {
-		p.stores[host] = &lieServer{honest: objects{}}
+		p.stores[host] = &lieServer{honest: objectMap{}}
 		for path, b := range p.files(host) {
 			p.stores[host].honest[names.Key(path)] = b
 		}
@@ -231,7 +231,7 @@ func makeOldCache(t *testing.T) {
 	p.run("warm", "--cache-dir", p.path("cache"), "http://catalog.example", "s@"+pin, "dir/sub")
 	p.run("warm", "--cache-dir", p.path("cache"), "--chunks", "http://catalog.example", "s@"+pin)
 
-	falseBytes := objects{}
+	falseBytes := objectMap{}
 	for k, b := range p.stores["bare.example"].honest {
 		falseBytes[k] = bytes.ReplaceAll(b, origintest.Text(1, lieChunk), origintest.Text(9, lieChunk))
 	}
@@ -276,7 +276,7 @@ func makeOldCache(t *testing.T) {
 
 // exchangeFiles returns the objects of a store where two files of one tree and one size have
 // each the terms of the other.
-func exchangeFiles(t *testing.T, w *world, tree int) objects {
+func exchangeFiles(t *testing.T, w *world, tree int) objectMap {
 	used := map[string]bool{}
 	for _, content := range w.trees[tree] {
 		used[content] = true

@@ -14,6 +14,7 @@ import (
 	"github.com/xetfs/xetfs/cache"
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
+	"github.com/xetfs/xetfs/cache/origin/objects"
 	"github.com/xetfs/xetfs/cache/origin/wrap"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
@@ -157,11 +158,11 @@ func (s *source) build(ctx context.Context, o sourceOptions) error {
 // objects are the files of the store. What is asked of them is kept on disk, in the name of
 // this store, if anything is. Named says that the catalog names them.
 func (s *source) objects(infoBytes int64, named bool) origin.Source {
-	o := origin.ObjectsOptions{InfoBytes: infoBytes, Named: named}
+	o := objects.Options{InfoBytes: infoBytes, Named: named}
 	if s.disk != nil {
 		o.Keep, o.Scope = s.disk, strings.TrimRight(s.folder, "/")
 	}
-	return origin.ObjectsWith(s.store, o)
+	return objects.New(s.store, o)
 }
 
 // pages are the index pages of the store, the last ones in memory.

@@ -11,6 +11,7 @@ import (
 	"github.com/xetfs/xetfs/cache"
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
+	"github.com/xetfs/xetfs/cache/origin/objects"
 	"github.com/xetfs/xetfs/cache/origin/wrap"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/verify"
@@ -55,7 +56,7 @@ func openTarget(ctx context.Context, source string, waiting func()) (*verifyTarg
 func (t *verifyTarget) openReader() error {
 	b := divide(defaultMemory)
 	log := slog.New(slog.DiscardHandler) // the report has every fault
-	c, err := cache.New(origin.ObjectsWith(t.Store, origin.ObjectsOptions{InfoBytes: b.infos}), b.cacheOptions(false, log))
+	c, err := cache.New(objects.New(t.Store, objects.Options{InfoBytes: b.infos}), b.cacheOptions(false, log))
 	if err != nil {
 		return err
 	}

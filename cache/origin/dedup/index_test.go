@@ -11,6 +11,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dedup"
+	"github.com/xetfs/xetfs/cache/origin/objects"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/merkle"
@@ -236,7 +237,7 @@ func TestKnownSession(t *testing.T) {
 	if st := session(ab, a, b, nil); st.NewBytes != 0 || st.Shards != 0 || st.Xorbs != 0 || st.Files != 4 {
 		t.Errorf("second session: %+v", st)
 	}
-	origintest.CheckFiles(t, origin.ObjectsWith(s, origin.ObjectsOptions{}), a, b, ab, nil)
+	origintest.CheckFiles(t, objects.New(s, objects.Options{}), a, b, ab, nil)
 }
 
 // What an interrupted session left, xorbs without a shard, is used by the next.
@@ -271,7 +272,7 @@ func TestKnownAfterInterruption(t *testing.T) {
 	if st := w.Stats(); st.OldBytes != 100*codec.MaxXorbChunks || st.Files != int64(len(files)) {
 		t.Errorf("the second session: %+v", st)
 	}
-	origintest.CheckFiles(t, origin.ObjectsWith(s, origin.ObjectsOptions{}), files[0], files[5000], files[len(files)-1])
+	origintest.CheckFiles(t, objects.New(s, objects.Options{}), files[0], files[5000], files[len(files)-1])
 }
 
 func waitFor(t *testing.T, ok func() bool) {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
+	"github.com/xetfs/xetfs/cache/origin/objects"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/merkle"
@@ -73,7 +74,7 @@ func TestSource(t *testing.T) {
 			}
 			write(t, filepath.Join(root, filepath.Base(string(item.Key))), origintest.Get(t, s, item.Key))
 		}
-		return origin.ObjectsWith(openBare(t, root), origin.ObjectsOptions{})
+		return objects.New(openBare(t, root), objects.Options{})
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
+	"github.com/xetfs/xetfs/cache/origin/objects"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/codectest"
@@ -169,7 +170,7 @@ func TestO25_Replaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	for kind, s := range stores {
-		origin.ObjectsWith(s, origin.ObjectsOptions{}).Reject(x.Hash())
+		objects.New(s, objects.Options{}).Reject(x.Hash())
 		if !bytes.Equal(read(s), body) {
 			t.Errorf("%s: it reads the damaged one still", kind)
 		}

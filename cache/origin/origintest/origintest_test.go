@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/objects"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
 )
@@ -63,7 +64,7 @@ func TestFail(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				src := origintest.Fail(origin.ObjectsWith(b.Store(), origin.ObjectsOptions{}), tt.rule)
+				src := origintest.Fail(objects.New(b.Store(), objects.Options{}), tt.rule)
 				var got string
 				for i := range 4 {
 					if i > 0 {
@@ -77,7 +78,7 @@ func TestFail(t *testing.T) {
 			})
 		})
 	}
-	if _, err := origintest.Fail(origin.ObjectsWith(b.Store(), origin.ObjectsOptions{}), "fileinfo 1: corrupt").FileInfo(t.Context(), f.ID()); !errors.Is(err, codec.ErrCorrupt) {
+	if _, err := origintest.Fail(objects.New(b.Store(), objects.Options{}), "fileinfo 1: corrupt").FileInfo(t.Context(), f.ID()); !errors.Is(err, codec.ErrCorrupt) {
 		t.Errorf("FileInfo = %v, want %v", err, codec.ErrCorrupt)
 	}
 }

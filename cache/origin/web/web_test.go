@@ -18,6 +18,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/cache/origin/faulty"
+	"github.com/xetfs/xetfs/cache/origin/objects"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/cache/origin/web"
 	"github.com/xetfs/xetfs/cache/origin/wrap"
@@ -119,7 +120,7 @@ func TestStore(t *testing.T) {
 
 func TestSource(t *testing.T) {
 	origintest.TestSource(t, func(t *testing.T, s origin.Store) origin.Source {
-		return origin.ObjectsWith(open(t, origintest.ServeWeb(t, s, nil).URL, web.Options{}), origin.ObjectsOptions{})
+		return objects.New(open(t, origintest.ServeWeb(t, s, nil).URL, web.Options{}), objects.Options{})
 	})
 }
 
@@ -129,7 +130,7 @@ func TestSourceOfBadServer(t *testing.T) {
 	origintest.TestSource(t, func(t *testing.T, s origin.Store) origin.Source {
 		w := origintest.ServeWeb(t, s, func(h http.Handler) http.Handler { return faulty.Handler(h, bad) })
 		retried := wrap.RetryStore(open(t, w.URL, web.Options{}), wrap.RetryPolicy{Base: time.Millisecond})
-		return origin.ObjectsWith(retried, origin.ObjectsOptions{})
+		return objects.New(retried, objects.Options{})
 	})
 }
 

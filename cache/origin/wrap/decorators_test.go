@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/objects"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/cache/origin/wrap"
 	"github.com/xetfs/xetfs/codec"
@@ -28,7 +29,7 @@ func TestDecorators(t *testing.T) {
 	for name, decorate := range tests {
 		t.Run(name, func(t *testing.T) {
 			origintest.TestSource(t, func(t *testing.T, s origin.Store) origin.Source {
-				return decorate(origin.ObjectsWith(s, origin.ObjectsOptions{}))
+				return decorate(objects.New(s, objects.Options{}))
 			})
 		})
 	}
@@ -40,7 +41,7 @@ func TestDecoratorsForward(t *testing.T) {
 	f := b.Add(origintest.Text(1, 1000), 1000)
 	x := b.Xorbs[0]
 	s := b.Store()
-	local := origin.ObjectsWith(origintest.InMemory(b.NearStore()), origin.ObjectsOptions{})
+	local := objects.New(origintest.InMemory(b.NearStore()), objects.Options{})
 	if _, err := local.Chunks(t.Context(), x.Hash(), one, origin.ReadOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +50,7 @@ func TestDecoratorsForward(t *testing.T) {
 		"Limit": func(src origin.Source) origin.Source { return wrap.Limit(src, 3) },
 		"Log":   func(src origin.Source) origin.Source { return wrap.Log(src, slog.New(slog.DiscardHandler)) },
 	} {
-		src := decorate(origin.ObjectsWith(origintest.Copies(s, s, s), origin.ObjectsOptions{}))
+		src := decorate(objects.New(origintest.Copies(s, s, s), objects.Options{}))
 		if n := src.Reject(x.Hash()); n != 2 {
 			t.Errorf("%s: Reject = %d, want 2", name, n)
 		}
@@ -73,7 +74,7 @@ func TestCount(t *testing.T) {
 	f := b.Add(origintest.Text(1, 3000), 1000)
 	x := b.Xorbs[0].Hash()
 	var c wrap.Counts
-	src := wrap.Count(origin.ObjectsWith(b.Store(), origin.ObjectsOptions{}), &c)
+	src := wrap.Count(objects.New(b.Store(), objects.Options{}), &c)
 	src.FileInfo(t.Context(), f.ID())
 	src.FileInfo(t.Context(), codec.FileID{File: codec.Hash{1}})
 	src.Narrow(t.Context(), f.ID(), f.Info.Terms[0], codec.Piece{Size: 1})
@@ -91,7 +92,7 @@ func TestLog(t *testing.T) {
 	b := origintest.NewBuilder(t, origintest.Form{})
 	f := b.Add(origintest.Text(1, 3000), 1000)
 	var out bytes.Buffer
-	src := wrap.Log(origin.ObjectsWith(b.Store(), origin.ObjectsOptions{}), slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	src := wrap.Log(objects.New(b.Store(), objects.Options{}), slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	src.FileInfo(t.Context(), f.ID())
 	src.Narrow(t.Context(), f.ID(), f.Info.Terms[0], codec.Piece{Size: 1})
 	src.Chunks(t.Context(), f.Info.Terms[0].Xorb, codec.ChunkRange{Start: 1, End: 3}, origin.ReadOptions{})

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/objects"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/cache/origin/wrap"
 	"github.com/xetfs/xetfs/codec"
@@ -222,7 +223,7 @@ func TestLimit(t *testing.T) {
 				return ctx.Err()
 			}
 		}
-		src := wrap.Limit(origin.ObjectsWith(slow, origin.ObjectsOptions{}), 2)
+		src := wrap.Limit(objects.New(slow, objects.Options{}), 2)
 		if _, err := src.Hashed(t.Context(), b.Xorbs[0].Hash(), codec.ChunkRange{End: 1}); err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,260 @@
+package objects
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/shard"
+)
+
+// errIncomplete means that a File Info block is good as far as it could be checked, and that
+// the chunk hashes of some terms are not known.
+var errIncomplete = errors.New("not all chunks are known")
+
+// An unprovenError says which chunk hashes are missing. It is an errIncomplete.
+type unprovenError struct {
+	term  int
+	cause error
+}
+
+func (e *unprovenError) Error() string {
+	return fmt.Sprintf("term %d: its chunks are not known: %v", e.term, e.cause)
+}
+
+// Is reports whether target is errIncomplete.
+func (e *unprovenError) Is(target error) bool { return target == errIncomplete }
+
+// unproven returns the error of a File Info block that cannot be proven for now.
+func unproven(block int64, err error) error {
+	var e *unprovenError
+	if !errors.As(err, &e) {
+		return err
+	}
+	if errors.Is(e.cause, origin.ErrUnavailable) {
+		return fmt.Errorf("term %d: %w", e.term, e.cause)
+	}
+	return codec.Corrupt("file info block", block, "nothing proves it: %v", e)
+}
+
+// passing reports whether err is the end of a context, which proves nothing about an object.
+func passing(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// FileInfo implements Source. Several shards may describe one file. The one that id
+// names is asked first; if it is not there, or what it says is damaged or incomplete, the
+// others are asked, and the first good answer is taken.
+func (o *objects) FileInfo(ctx context.Context, id codec.FileID) (*shard.FileInfo, error) {
+	if id.File.IsZero() {
+		return new(shard.FileInfo), nil
+	}
+	if fi, ok := o.fileInfoNow(ctx, id); ok {
+		return fi, nil
+	}
+	return o.finding.Do(ctx, wantedFile{id, origin.IsNoCache(ctx)}, func(ctx context.Context) (*shard.FileInfo, error) {
+		if fi, ok := o.keptFileInfo(ctx, id); ok {
+			return fi, nil
+		}
+		return o.findFile(ctx, id, nil)
+	})
+}
+
+// keptFileInfo returns what is kept of a file.
+func (o *objects) keptFileInfo(ctx context.Context, id codec.FileID) (*shard.FileInfo, bool) {
+	k, ok := o.kept.file(ctx, id)
+	if ok && !k.keyed {
+		o.remember(k.shard, k.Terms)
+	}
+	return k.FileInfo, ok
+}
+
+// A wantedFile is a question for a File Info block. Who wants it fresh does not share the
+// answer of who does not.
+type wantedFile struct {
+	id    codec.FileID
+	fresh bool
+}
+
+// findFile asks the shards. begun may be the beginning of the block that id names, or nil.
+func (o *objects) findFile(ctx context.Context, id codec.FileID, begun *origin.Part) (*shard.FileInfo, error) {
+	var (
+		incomplete *shard.FileInfo
+		first      error
+		lost       bool // the shard that id names is not there
+	)
+	for s, err := range o.describing(ctx, id, &lost) {
+		var fi *shard.FileInfo
+		if err == nil {
+			fi, err = o.describe(ctx, s, id, begun)
+		}
+		switch {
+		case err == nil:
+			o.noteElsewhere(id, s)
+			return fi, nil
+		case passing(err):
+			return nil, err
+		case errors.Is(err, errIncomplete) && incomplete == nil:
+			incomplete = fi
+		case first == nil && !errors.Is(err, shard.ErrNoFile) && !errors.Is(err, errIncomplete):
+			first = err
+		}
+		lost = lost || s == id.Shard && errors.Is(err, origin.ErrNotFound)
+	}
+	switch {
+	case incomplete != nil:
+		return incomplete, nil // what is there can be read
+	case first != nil:
+		return nil, fmt.Errorf("file %s: %w", id.File, first)
+	}
+	return nil, fmt.Errorf("file %s: %w: no shard describes it", id.File, origin.ErrNotFound)
+}
+
+// describe returns what shard s says of a file, if it is proven. With errIncomplete it
+// returns what the shard proves of a file that has lost chunks.
+func (o *objects) describe(ctx context.Context, s codec.Hash, id codec.FileID, begun *origin.Part) (*shard.FileInfo, error) {
+	var good, incomplete *shard.FileInfo
+	if s != id.Shard {
+		begun = nil
+	}
+	err := o.fromShard(ctx, s, func(f *shardFile) error {
+		fi, err := o.describeIn(ctx, f, id, begun)
+		begun = nil // it may be what is wrong
+		switch {
+		case err == nil:
+			good = fi
+			o.kept.putFile(id, keptFileInfo{fi, s, f.Meta().Keyed})
+		case errors.Is(err, errIncomplete) && incomplete == nil:
+			incomplete = fi
+		}
+		return err
+	})
+	if incomplete == nil || err == nil {
+		return good, err
+	}
+	if o.named && s == id.Shard && o.inNamedShard(ctx, id, incomplete) {
+		return incomplete, errIncomplete
+	}
+	return nil, fmt.Errorf("shard %s: %w", s, unproven(incomplete.Block, err))
+}
+
+// describeIn is describe for one copy of a shard. A shard may describe a file more than
+// once; then the first block that is good counts.
+func (o *objects) describeIn(ctx context.Context, f *shardFile, id codec.FileID, begun *origin.Part) (*shard.FileInfo, error) {
+	fi, err := o.readFileInfo(ctx, f, id, begun)
+	if err == nil {
+		err = o.prove(ctx, f, id, fi)
+	}
+	if !errors.Is(err, codec.ErrCorrupt) && !errors.Is(err, errIncomplete) {
+		return fi, err
+	}
+	for head, headErr := range f.Heads() {
+		if headErr != nil || head.File != id.File || (fi != nil && head.Block == fi.Block) {
+			continue
+		}
+		other, otherErr := o.readBlock(ctx, f, head.Block, nil)
+		if otherErr == nil && o.prove(ctx, f, id, other) == nil {
+			return other, nil
+		}
+	}
+	return fi, err
+}
+
+// describing yields the shards that may describe a file: the one that id names, the one
+// where a file was found last that was not where its id said, then all others of the
+// store. A far store is not searched for a second description, only for a lost one.
+func (o *objects) describing(ctx context.Context, id codec.FileID, lost *bool) func(yield func(codec.Hash, error) bool) {
+	return func(yield func(codec.Hash, error) bool) {
+		named := !id.Shard.IsZero()
+		if named && !yield(id.Shard, nil) {
+			return
+		}
+		if named && !o.near && !*lost {
+			return
+		}
+		likely := o.elsewhere()
+		if !likely.IsZero() && likely != id.Shard && !yield(likely, nil) {
+			return
+		}
+		for item, err := range o.store.List(ctx, names.ShardPrefix, "") {
+			if err != nil {
+				if !errors.Is(err, errors.ErrUnsupported) {
+					yield(codec.Hash{}, err)
+				}
+				return
+			}
+			p, err := names.ParseKey(item.Key)
+			if err != nil || p.Kind != names.ShardKind || codec.Hash(p.Hash) == id.Shard || codec.Hash(p.Hash) == likely {
+				continue
+			}
+			if !yield(p.Hash, nil) {
+				return
+			}
+		}
+	}
+}
+
+// elsewhere returns the shard where a file was found last that was not where its id
+// said: files that lost their shard together are often together elsewhere.
+func (o *objects) elsewhere() codec.Hash {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.likely
+}
+
+// noteElsewhere notes in which shard a file was found.
+func (o *objects) noteElsewhere(id codec.FileID, s codec.Hash) {
+	if s == id.Shard {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.likely = s
+}
+
+// blockPart is how much of a remote shard is read where a File Info block begins: some
+// hundred terms.
+const blockPart = 16 << 10
+
+// readFileInfo reads the File Info block of a file in one shard and remembers that
+// this shard may list the chunks of the file's xorbs.
+func (o *objects) readFileInfo(ctx context.Context, f *shardFile, id codec.FileID, begun *origin.Part) (*shard.FileInfo, error) {
+	var (
+		fi  *shard.FileInfo
+		err error
+	)
+	if f.hash == id.Shard && id.Block != 0 {
+		fi, err = o.readBlock(ctx, f, id.Block, begun)
+	} else {
+		fi, err = f.FileInfo(id.File)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if fi.File != id.File {
+		return nil, codec.Corrupt("file info block", fi.Block, "describes file %s", fi.File)
+	}
+	if !f.Meta().Keyed {
+		o.remember(f.hash, fi.Terms)
+	}
+	return fi, nil
+}
+
+// readBlock reads the File Info block at a known place. begun may be a part of the shard
+// with the beginning of it. The decoder reads behind the block.
+func (o *objects) readBlock(ctx context.Context, f *shardFile, block int64, begun *origin.Part) (*shard.FileInfo, error) {
+	r := &pieceReader{below: f.at(ctx)}
+	if !o.near && !begun.Holds(block, 1) {
+		part, err := f.block(ctx, block, blockPart)
+		if err != nil {
+			return nil, err
+		}
+		begun = &part
+	}
+	r.part.Store(begun)
+	return shard.ReadFileInfo(io.NewSectionReader(r, 0, f.size), block)
+}

@@ -1,0 +1,120 @@
+package objects
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/xetfs/xetfs/cache/flight"
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/shard"
+)
+
+// File Info blocks of a far shard that lie near each other are read with one request.
+const (
+	groupBytes = 1 << 20  // of a shard, at once
+	groupGap   = 64 << 10 // bytes that nobody wants, to save a request
+	groupFiles = 4096     // most of them, since those of a group are read one after the other
+	askGroups  = 16       // at a time
+)
+
+// FileInfos implements Source.
+func (o *objects) FileInfos(ctx context.Context, ids []codec.FileID, yield func(i int, fi *shard.FileInfo, err error)) {
+	groups := make(chan []int)
+	var workers sync.WaitGroup
+	for range askGroups {
+		workers.Go(func() {
+			for group := range groups {
+				o.yieldGroup(ctx, ids, group, yield)
+			}
+		})
+	}
+	for group := range grouped(ids) {
+		groups <- group
+	}
+	close(groups)
+	workers.Wait()
+}
+
+// grouped yields the places of ids: together those whose blocks lie near each other.
+func grouped(ids []codec.FileID) func(yield func([]int) bool) {
+	order := make([]int, len(ids))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		return cmp.Or(ids[a].Shard.Compare(ids[b].Shard), cmp.Compare(ids[a].Block, ids[b].Block))
+	})
+	return func(yield func([]int) bool) {
+		for len(order) > 0 {
+			n := 1
+			for n < len(order) && n < groupFiles && near(ids[order[0]], ids[order[n-1]], ids[order[n]]) {
+				n++
+			}
+			if !yield(order[:n]) {
+				return
+			}
+			order = order[n:]
+		}
+	}
+}
+
+// near says whether the block of next can be read with those from first to last.
+func near(first, last, next codec.FileID) bool {
+	if next.Shard != first.Shard {
+		return false
+	}
+	return next.Block-last.Block <= groupGap && next.Block-first.Block <= groupBytes
+}
+
+// yieldGroup yields the files of a group: from what is kept, or with one request for all
+// others.
+func (o *objects) yieldGroup(ctx context.Context, ids []codec.FileID, group []int, yield func(i int, fi *shard.FileInfo, err error)) {
+	var asked []int
+	for _, i := range group {
+		if fi, ok := o.keptFileInfo(ctx, ids[i]); ok {
+			yield(i, fi, nil)
+		} else {
+			asked = append(asked, i)
+		}
+	}
+	if len(asked) == 0 {
+		return
+	}
+	begun := o.readGroup(ctx, ids[asked[0]], ids[asked[len(asked)-1]])
+	for _, i := range asked {
+		fi, err := o.fileInfoIn(ctx, ids[i], begun)
+		yield(i, fi, err)
+	}
+}
+
+// readGroup reads the part of a shard from the block of one file to that of another; nil
+// where that is of no use.
+func (o *objects) readGroup(ctx context.Context, first, last codec.FileID) *origin.Part {
+	if o.near || first.Shard.IsZero() || first.Block == 0 {
+		return nil
+	}
+	f, err := o.openShard(ctx, first.Shard)
+	if err != nil {
+		return nil // each file says why
+	}
+	part, err := f.block(ctx, first.Block, last.Block-first.Block+blockPart)
+	if err != nil {
+		return nil
+	}
+	return &part
+}
+
+// fileInfoIn is FileInfo of what is not kept, where begun may hold the block.
+func (o *objects) fileInfoIn(ctx context.Context, id codec.FileID, begun *origin.Part) (fi *shard.FileInfo, err error) {
+	defer flight.Guard(&err)
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case id.File.IsZero():
+		return new(shard.FileInfo), nil
+	}
+	return o.findFile(ctx, id, begun)
+}

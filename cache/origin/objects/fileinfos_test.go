@@ -1,0 +1,300 @@
+package objects_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/objects"
+	"github.com/xetfs/xetfs/cache/origin/origintest"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/codectest"
+	"github.com/xetfs/xetfs/codec/merkle"
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/shard"
+	"github.com/xetfs/xetfs/codec/xorb"
+)
+
+// peeking is a store that gives a part of an object and its size in one request.
+type peeking struct {
+	*origintest.Watched
+	mu    sync.Mutex
+	peeks []origintest.Call // guarded by mu
+}
+
+func (s *peeking) ReadPart(ctx context.Context, k names.Key, off int64, n int) (origin.Part, error) {
+	call := origintest.Call{Op: "ReadPart", Key: k, Off: off, Size: n}
+	s.mu.Lock()
+	s.peeks = append(s.peeks, call)
+	s.mu.Unlock()
+	if s.Before != nil {
+		if err := s.Before(ctx, call); err != nil {
+			return origin.Part{}, err
+		}
+	}
+	size, err := s.Store.Size(ctx, k)
+	if err != nil {
+		return origin.Part{}, err
+	}
+	if off < 0 {
+		off = max(0, size-int64(n))
+	}
+	b := make([]byte, max(0, min(int64(n), size-off)))
+	return origin.Part{Bytes: b, Off: off, Size: size}, s.Store.ReadAt(ctx, k, b, off)
+}
+
+// asked returns how often the store was asked for parts of objects, and for how many bytes.
+func (s *peeking) asked() (requests, bytes int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range append(s.Reads(), s.peeks...) {
+		requests++
+		bytes += c.Size
+	}
+	s.peeks = nil
+	return requests, bytes
+}
+
+// opened returns how often each object was opened, which begins with its end.
+func (s *peeking) opened() map[names.Key]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	times := map[names.Key]int{}
+	for _, c := range s.peeks {
+		if c.Off == origin.Tail {
+			times[c.Key]++
+		}
+	}
+	return times
+}
+
+// A far object is opened once, however many want it at the same moment: one of those who find
+// it closed may come to ask only when another has opened it already.
+func TestOpenedOnce(t *testing.T) {
+	const askers = 64
+	b, ids := smallFiles(t, askers)
+	x := b.Xorbs[0].Hash()
+	for range 300 { // of which a few went wrong
+		s := &peeking{Watched: origintest.Watch(b.Store())}
+		src := objects.New(s, objects.Options{})
+		var asking sync.WaitGroup
+		for i := range askers {
+			asking.Go(func() {
+				_, err := src.FileInfo(t.Context(), ids[i])
+				if i%2 > 0 {
+					_, err = src.Chunks(t.Context(), x, codec.ChunkRange{Start: uint32(i), End: uint32(i) + 1}, origin.ReadOptions{})
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		asking.Wait()
+		for key, times := range s.opened() {
+			if times != 1 {
+				t.Fatalf("%s was opened %d times", key, times)
+			}
+		}
+	}
+}
+
+// Also one that is being opened when a file is asked for that has chunks in it.
+func TestOpenedOnceMeanwhile(t *testing.T) {
+	b, ids := smallFiles(t, 1)
+	x := b.Xorbs[0].Hash()
+	s := &peeking{Watched: origintest.Watch(b.Store())}
+	begun, goOn := make(chan bool), make(chan bool)
+	begin := sync.OnceFunc(func() { close(begun) })
+	s.Before = func(_ context.Context, c origintest.Call) error {
+		if c.Key == names.XorbKey(x) {
+			begin()
+			<-goOn
+		}
+		return nil
+	}
+	src := objects.New(s, objects.Options{})
+	chunks := func() {
+		if _, err := src.Chunks(t.Context(), x, codec.ChunkRange{End: 1}, origin.ReadOptions{}); err != nil {
+			t.Error(err)
+		}
+	}
+	var asking sync.WaitGroup
+	asking.Go(chunks)
+	<-begun
+	if _, err := src.FileInfo(t.Context(), ids[0]); err != nil {
+		t.Error(err)
+	}
+	close(goOn)
+	asking.Wait()
+	chunks()
+	if times := s.opened()[names.XorbKey(x)]; times != 1 {
+		t.Errorf("the xorb was opened %d times", times)
+	}
+}
+
+// smallFiles makes files of one chunk each, and returns them as a catalog names them.
+func smallFiles(t *testing.T, count int) (b *origintest.Builder, ids []codec.FileID) {
+	t.Helper()
+	b = origintest.NewBuilder(t, origintest.Form{Schemes: []xorb.Scheme{xorb.None}})
+	for from := range (count + 999) / 1000 {
+		var chunks [][]byte
+		for i := range min(1000, count-1000*from) {
+			chunks = append(chunks, fmt.Appendf(nil, "this is file %d", 1000*from+i))
+		}
+		x := b.Xorb(chunks...)
+		for i := range chunks {
+			b.File(x.Term(i, i+1))
+		}
+	}
+	return b, idsIn(t, b.Shard())
+}
+
+// idsIn returns the files of a shard with their places.
+func idsIn(t *testing.T, b []byte) (ids []codec.FileID) {
+	t.Helper()
+	r, err := shard.NewReader(bytes.NewReader(b), int64(len(b)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := merkle.Chunk(b)
+	for head, err := range r.Heads() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, codec.FileID{File: head.File, Shard: in, Block: head.Block})
+	}
+	return ids
+}
+
+// describe asks for files, in a random order, and returns how many there are.
+func describe(t *testing.T, src origin.Source, ids []codec.FileID) (found int) {
+	t.Helper()
+	ids = slices.Clone(ids)
+	rand.New(rand.NewPCG(1, 1)).Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
+	var mu sync.Mutex
+	src.FileInfos(t.Context(), ids, func(i int, fi *shard.FileInfo, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case err == nil && fi.File == ids[i].File && fi.Block == ids[i].Block:
+			found++
+		case err == nil:
+			t.Errorf("file %s at %d was asked for, %s at %d came", ids[i].File, ids[i].Block, fi.File, fi.Block)
+		case !errors.Is(err, origin.ErrNotFound):
+			t.Error(err)
+		}
+	})
+	return found
+}
+
+// Many files of a remote shard are described in a few requests: one for the whole shard or,
+// where the shard does not stay in memory, one for the files whose blocks are close to each
+// other. What is kept is not asked for.
+func TestFileInfosAreFewRequests(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		files    int
+		every    int // of the files
+		requests int
+		bytes    int // beside one whole read
+	}{
+		{"all", 20_000, 1, 1, 0},
+		{"two", 20_000, 19_999, 1, 0},
+		{"all of a long shard", 45_000, 1, 2 + 11, 12 << 20}, // the whole, groups of 4096 files
+		{"every 4000th of a long shard", 45_000, 4000, 2 + 12, 12 * 48 << 10},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if codectest.Race && tt.files > 20_000 {
+				t.Skip("many files, and no more concurrency than with fewer")
+			}
+			b, ids := smallFiles(t, tt.files)
+			s := &peeking{Watched: origintest.Watch(b.Store())}
+			keep := new(origintest.Keeper)
+			open := func() origin.Source {
+				return decorated(objects.New(s, objects.Options{Keep: keep, Named: true}))
+			}
+			src := open()
+			var some []codec.FileID
+			for i := 0; i < tt.files; i += tt.every {
+				some = append(some, ids[i])
+			}
+			if n := describe(t, src, some); n != len(some) {
+				t.Errorf("%d files of %d", n, len(some))
+			}
+			requests, size := s.asked()
+			t.Logf("%d files: %d requests for %d bytes, the shard has %d", len(some), requests, size, len(b.Shard()))
+			if requests != tt.requests || size > (len(b.Shard())/(8<<20)+1)*(8<<20)+tt.bytes {
+				t.Errorf("%d requests for %d bytes, want %d", requests, size, tt.requests)
+			}
+			src = open()
+			if n := describe(t, src, some); n != len(some) {
+				t.Errorf("%d files of %d, once they are kept", n, len(some))
+			}
+			if requests, _ := s.asked(); requests > 0 {
+				t.Errorf("%d requests for what is kept", requests)
+			}
+		})
+	}
+}
+
+// Files that are not where their ids say, or nowhere, do not keep others from being found.
+func TestFileInfosOfWrongPlaces(t *testing.T) {
+	b, ids := smallFiles(t, 100)
+	last := ids[len(ids)-1].Block
+	wrong := slices.Clone(ids)
+	wrong[10].Block = ids[11].Block // that of another
+	wrong[20].Block = last + 192    // the bookend
+	wrong[30].Block = 1 << 40       // behind the shard
+	wrong[40].Block += 48           // not a beginning
+	wrong[50].Shard = codec.Hash{1} // no such shard
+	wrong[60] = codec.FileID{File: wrong[60].File}
+	src := objects.New(&peeking{Watched: origintest.Watch(b.Store())}, objects.Options{})
+	var mu sync.Mutex
+	var failed []int
+	src.FileInfos(t.Context(), wrong, func(i int, fi *shard.FileInfo, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		one, oneErr := src.FileInfo(t.Context(), wrong[i])
+		if (err == nil) != (oneErr == nil) || err == nil && fi.Block != one.Block {
+			t.Errorf("file %d: %v, FileInfo says %v", i, err, oneErr)
+		}
+		if err != nil {
+			failed = append(failed, i)
+		}
+	})
+	t.Logf("%d failed", failed)
+	for _, i := range failed {
+		if i%10 != 0 {
+			t.Errorf("file %d is not found", i)
+		}
+	}
+}
+
+// Whoever gives up waits for nothing, and every file is told all the same.
+func TestFileInfosCancelled(t *testing.T) {
+	b, ids := smallFiles(t, 3000)
+	ctx, stop := context.WithCancel(t.Context())
+	s := &peeking{Watched: origintest.Watch(b.Store())}
+	src := objects.New(s, objects.Options{})
+	var mu sync.Mutex
+	told := 0
+	src.FileInfos(ctx, ids, func(i int, _ *shard.FileInfo, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if told++; told == 1 {
+			stop()
+		}
+		if err != nil && !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+	if told != len(ids) {
+		t.Errorf("%d of %d files are told", told, len(ids))
+	}
+}

@@ -1,0 +1,331 @@
+package objects
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+
+	"github.com/xetfs/xetfs/cache/flight"
+	"github.com/xetfs/xetfs/cache/lru"
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/merkle"
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/shard"
+	"github.com/xetfs/xetfs/codec/xorb"
+)
+
+// infoChunkBytes is what an Info holds for each of its chunks: a hash and two ends.
+const infoChunkBytes = 40
+
+// infoBytes is what an Info takes in memory, its place in the list included.
+func infoBytes(in *xorb.Info) int64 {
+	return 256 + infoChunkBytes*int64(len(in.PackedEnd))
+}
+
+// An info is where the chunks of a xorb lie, under the hash it was asked for by.
+type info struct {
+	*xorb.Info
+	xorb codec.Hash
+	key  names.Key // of the xorb, so that it need not be spelled for every read
+}
+
+// infos keeps the infos of the xorbs that were asked for last, up to a number of bytes.
+type infos struct {
+	load func(ctx context.Context, x codec.Hash) (*xorb.Info, error)
+	kept *kept
+
+	loads flight.Group[codec.Hash, *info]
+
+	mu      sync.Mutex
+	byXorb  *lru.Cache[codec.Hash, *info] // guarded by mu
+	loading map[codec.Hash]*loadToken     // of the loads that may be kept; guarded by mu
+}
+
+// A loadToken is one load.
+type loadToken struct{ _ byte } // so that each has an address of its own
+
+func (c *infos) init(maxBytes int64, load func(ctx context.Context, x codec.Hash) (*xorb.Info, error), k *kept) {
+	c.load, c.kept = load, k
+	c.byXorb, c.loading = lru.New[codec.Hash, *info](maxBytes, nil), map[codec.Hash]*loadToken{}
+}
+
+// get returns the info of xorb x, from memory or loaded once for all who ask: from what
+// is kept, or from the store.
+func (c *infos) get(ctx context.Context, x codec.Hash) (*info, error) {
+	if in, ok := c.lookup(x); ok {
+		return in, nil
+	}
+	return c.loads.Do(ctx, x, func(ctx context.Context) (*info, error) {
+		if in, ok := c.lookup(x); ok {
+			return in, nil // others loaded it, whose flight has ended since
+		}
+		token := c.begin(x)
+		in := &info{c.kept.info(ctx, x), x, names.XorbKey(x)}
+		if in.Info != nil {
+			c.end(token, in, nil, nil)
+			return in, nil
+		}
+		var err error
+		var value []byte
+		if in.Info, err = c.load(ctx, x); err == nil {
+			value = c.kept.infoValue(x, in.Info)
+		}
+		c.end(token, in, value, err)
+		return in, err
+	})
+}
+
+var errNotNow = errors.New("not in memory")
+
+// now is get of what is in memory.
+func (c *infos) now(x codec.Hash) (chunkList, error) {
+	if in, ok := c.lookup(x); ok {
+		return in.chunks(), nil
+	}
+	return chunkList{}, errNotNow
+}
+
+// begin notes that xorb x is being loaded.
+func (c *infos) begin(x codec.Hash) (token *loadToken) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	token = new(loadToken)
+	c.loading[x] = token
+	return token
+}
+
+// end keeps what was loaded, and value for good, unless it was dropped meanwhile: then it
+// may come from a copy that is not in use any more.
+func (c *infos) end(token *loadToken, in *info, value []byte, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.loading[in.xorb] != token {
+		return
+	}
+	delete(c.loading, in.xorb)
+	if err == nil {
+		c.byXorb.Add(in.xorb, in, infoBytes(in.Info))
+		c.kept.putInfo(in.xorb, value) // drop comes before it, or after
+	}
+}
+
+func (c *infos) lookup(x codec.Hash) (*info, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.byXorb.Get(x)
+}
+
+// drop forgets the info of xorb x, which came from a copy that is damaged. Who asks from
+// now on does not get what is just being loaded.
+func (c *infos) drop(x codec.Hash) {
+	c.loads.Forget(x)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.loading, x)
+	c.kept.dropInfo(x)
+	c.byXorb.Remove(x)
+}
+
+// loadInfo reads where the chunks of xorb x lie, from its footer or, without one, from
+// its chunk headers. A copy that is damaged is passed over if there is another.
+func (o *objects) loadInfo(ctx context.Context, x codec.Hash) (*xorb.Info, error) {
+	var first error
+	for try := 0; ; try++ {
+		in, err := o.readInfo(ctx, x)
+		if err == nil {
+			return in, nil
+		}
+		if first == nil {
+			first = err
+		}
+		if passing(err) || try >= o.others(names.XorbKey(x), err) {
+			return nil, fmt.Errorf("xorb %s: %w", x, first)
+		}
+		ctx = origin.NoCache(ctx)
+	}
+}
+
+// infoTail is how much of a far xorb is asked for before its size is known: as much as
+// xorb.ReadInfo wants, which is the footer of all but a few.
+const infoTail = 64 << 10
+
+// tailOf returns how much of xorb x to ask for: all of its footer, if a shard in memory
+// lists its chunks.
+func (o *objects) tailOf(x codec.Hash) int {
+	if o.near {
+		return infoTail
+	}
+	for _, s := range o.listers(x) {
+		f := o.opened(s, true)
+		if f == nil || !f.part.Load().Holds(0, int(f.size)) {
+			continue
+		}
+		if block, err := f.XorbInfo(x); err == nil {
+			return max(infoTail, xorb.FooterSize(len(block.Chunks)))
+		}
+	}
+	return infoTail
+}
+
+func (o *objects) readInfo(ctx context.Context, x codec.Hash) (*xorb.Info, error) {
+	k := names.XorbKey(x)
+	part, err := origin.ReadPart(ctx, o.store, k, origin.Tail, o.tailOf(x))
+	if err != nil {
+		return nil, err
+	}
+	ahead, done := o.ahead(ctx, k, part.Size)
+	defer done()
+	r := newPieceReader(ctx, o.store, k, part)
+	r.below = ahead // an old footer, or none, leads to all chunks
+	in, err := xorb.ReadInfo(r, part.Size)
+	if errors.Is(err, xorb.ErrNoFooter) {
+		return o.walkInfo(ctx, x, r, part.Size)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if in.Xorb != x {
+		return nil, codec.Corrupt("xorb footer", 0, "it is the footer of xorb %s", in.Xorb)
+	}
+	return in, nil
+}
+
+// maxWalks is how many go through far xorbs at once. Each has a buffer of ReadAheadSize.
+const maxWalks = 8
+
+// ahead is ReadAhead for one who waits for a turn before the buffer becomes large. done
+// gives the turn back.
+func (o *objects) ahead(ctx context.Context, k names.Key, size int64) (r io.ReaderAt, done func()) {
+	if o.near {
+		return origin.ReaderAt(ctx, o.store, k), func() {}
+	}
+	began := false
+	grow := func(n int64) error {
+		if began || n <= infoTail {
+			return nil
+		}
+		select {
+		case o.walks <- struct{}{}:
+			began = true
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	done = func() {
+		if began {
+			<-o.walks
+		}
+	}
+	return &origin.ReadAhead{Below: origin.ReaderAt(ctx, o.store, k), Size: size, Grow: grow}, done
+}
+
+// walkInfo is readInfo for a xorb without footer. The hashes of its chunks come from the
+// CAS Info of a shard, if a known one has them, or else from the bytes of all chunks.
+func (o *objects) walkInfo(ctx context.Context, x codec.Hash, r io.ReaderAt, size int64) (*xorb.Info, error) {
+	in, err := xorb.WalkInfo(r, size)
+	if err != nil {
+		return nil, err
+	}
+	if end := int64(in.PackedEnd[in.Len()-1]); end != size {
+		return nil, codec.Corrupt("xorb", end, "%d bytes behind the last chunk are not a footer", size-end)
+	}
+	in.Xorb = x
+	in.Chunks, err = o.casHashes(ctx, in)
+	if in.Chunks != nil || err != nil && !errors.Is(err, codec.ErrCorrupt) && !errors.Is(err, origin.ErrNotFound) {
+		return in, err
+	}
+	if err := hashChunks(ctx, in, r); err != nil {
+		return nil, err
+	}
+	if root := in.Root(); root != x {
+		return nil, codec.Corrupt("xorb", 0, "its chunks make xorb %s", root)
+	}
+	return in, nil
+}
+
+// hashChunks computes the hashes of all chunks of a xorb from their bytes.
+func hashChunks(ctx context.Context, in *xorb.Info, r io.ReaderAt) error {
+	in.Chunks = make([]codec.Hash, in.Len())
+	var packed, unpacked []byte
+	for i := range in.Chunks {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		one := codec.ChunkRange{Start: uint32(i), End: uint32(i) + 1}
+		start, end := in.PackedRange(one)
+		packed = slices.Grow(packed[:0], int(end-start))[:end-start]
+		if n, err := r.ReadAt(packed, start); n < len(packed) {
+			return err
+		}
+		run, err := xorb.ParseRun(packed, one, nil)
+		if err != nil {
+			return err
+		}
+		unpacked = slices.Grow(unpacked[:0], run.Size(one.Start))[:run.Size(one.Start)]
+		if err := run.Unpack(one.Start, unpacked); err != nil {
+			return err
+		}
+		in.Chunks[i] = merkle.Chunk(unpacked)
+	}
+	return nil
+}
+
+// casHashes returns the chunk hashes of a xorb as a shard lists them, after checking
+// that they make the xorb's hash; nil if no shard is known that lists them.
+func (o *objects) casHashes(ctx context.Context, in *xorb.Info) ([]codec.Hash, error) {
+	var first error
+	for _, s := range o.listers(in.Xorb) {
+		var hashes []codec.Hash
+		err := o.fromShard(ctx, s, func(f *shardFile) error {
+			var err error
+			hashes, err = hashesIn(f.Reader, in)
+			return err
+		})
+		if err == nil {
+			return hashes, nil
+		}
+		if first == nil && !errors.Is(err, shard.ErrNoXorb) {
+			first = err
+		}
+	}
+	return nil, first
+}
+
+func hashesIn(r *shard.Reader, in *xorb.Info) ([]codec.Hash, error) {
+	if r.Meta().Keyed {
+		// Its chunk hashes are keyed: nobody can compare them with anything but
+		// chunks, and they would still not add up to the xorb's hash.
+		return nil, shard.ErrNoXorb
+	}
+	block, err := r.XorbInfo(in.Xorb)
+	if err != nil {
+		return nil, err
+	}
+	return checkedHashes(in, block)
+}
+
+// checkedHashes returns the chunk hashes of a CAS Info block if it describes the xorb
+// that in was read from.
+func checkedHashes(in *xorb.Info, block *shard.XorbInfo) ([]codec.Hash, error) {
+	if len(block.Chunks) != in.Len() {
+		return nil, codec.Corrupt("cas info block", 0, "lists %d chunks, the xorb has %d", len(block.Chunks), in.Len())
+	}
+	hashes := make([]codec.Hash, in.Len())
+	for i, c := range block.Chunks {
+		if end := c.Start + c.Size; end != in.UnpackedEnd[i] {
+			return nil, codec.Corrupt("cas info block", 0, "chunk %d ends at unpacked byte %d, in the xorb at %d", i, end, in.UnpackedEnd[i])
+		}
+		hashes[i] = c.Hash
+	}
+	checked := *in
+	checked.Chunks = hashes
+	if root := checked.Root(); root != in.Xorb {
+		return nil, codec.Corrupt("cas info block", 0, "its chunks make xorb %s", root)
+	}
+	return hashes, nil
+}

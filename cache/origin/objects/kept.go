@@ -1,0 +1,195 @@
+package objects
+
+import (
+	"context"
+	"encoding/binary"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/page"
+	"github.com/xetfs/xetfs/codec/shard"
+	"github.com/xetfs/xetfs/codec/xorb"
+)
+
+// kept is what a Keeper keeps of a store: where the chunks of its xorbs lie, and the File
+// Info blocks that were read. With a nil Keeper there is nothing.
+//
+// What is wrong there does not stay. What does not decode is dropped at once; the info of
+// a xorb when the xorb is rejected or read with NoCache, because nothing but what is
+// read can tell whether its offsets are right; a File Info block when a term does not fit
+// its xorb, or the xorb is not there, or by Forget.
+type kept struct {
+	keeper Keeper
+	scope  string
+	named  bool // ObjectsOptions.Named
+	late   latePuts
+}
+
+// The kinds of what is kept. A File Info block that its shard proves is none for a source
+// that believes chunk hashes alone. Older versions kept blocks that were not proven, as
+// "file".
+const (
+	keptXorb      = "xorb"
+	keptFile      = "file proven by its chunks"
+	keptNamedFile = "file proven by its shard"
+	keptShard     = "hashes of a shard"
+)
+
+// key returns what something is kept under. An index page has no hash like this, because
+// none begins with these words.
+func (k *kept) key(kind string, id []byte) [32]byte {
+	b := []byte("xetfs keeps of a store: " + kind)
+	b = binary.LittleEndian.AppendUint64(b, uint64(len(k.scope)))
+	b = append(b, k.scope...)
+	return page.Sum(append(b, id...))
+}
+
+func (k *kept) xorbKey(x codec.Hash) [32]byte { return k.key(keptXorb, x[:]) }
+
+func (k *kept) fileKey(id codec.FileID) [32]byte {
+	kind := keptFile
+	if k.named {
+		kind = keptNamedFile
+	}
+	return k.key(kind, idBytes(id))
+}
+
+func idBytes(id codec.FileID) []byte {
+	b := append(id.File[:], id.Shard[:]...)
+	return binary.LittleEndian.AppendUint64(b, uint64(id.Block))
+}
+
+// get returns what decode makes of the value of a key, if it is there and good. A NoCache
+// context has it dropped.
+func get[T any](ctx context.Context, k *kept, key [32]byte, decode func(value []byte) (T, error)) (v T, ok bool) {
+	if origin.IsNoCache(ctx) {
+		k.drop(key)
+		return v, false
+	}
+	b, ok := k.keeper.Page(key)
+	if !ok {
+		return v, false
+	}
+	v, err := decode(b)
+	if err != nil {
+		k.drop(key)
+	}
+	return v, err == nil
+}
+
+// put keeps a value, or notes it for later where the Keeper is busy.
+func (k *kept) put(key [32]byte, value []byte) {
+	if k.keeper.PutPage(key, value) != nil {
+		k.late.add(key, value)
+	}
+}
+
+func (k *kept) drop(key [32]byte) {
+	k.late.drop(key)
+	k.keeper.ForgetPage(key)
+}
+
+// putLate puts what could not be put when it came. It is for whoever just waited for the
+// store, and costs nothing where there is nothing.
+func (k *kept) putLate() {
+	if k.late.waiting.Load() {
+		k.late.put(k.keeper)
+	}
+}
+
+// info returns the info of xorb x, or nil.
+func (k *kept) info(ctx context.Context, x codec.Hash) *xorb.Info {
+	if k.keeper == nil {
+		return nil
+	}
+	key := k.xorbKey(x)
+	in, _ := get(ctx, k, key, func(value []byte) (*xorb.Info, error) { return decodeKeptInfo(key, x, value) })
+	return in
+}
+
+// infoValue returns what to keep of the info of xorb x.
+func (k *kept) infoValue(x codec.Hash, in *xorb.Info) []byte {
+	if k.keeper == nil {
+		return nil
+	}
+	return encodeKeptInfo(k.xorbKey(x), in)
+}
+
+// putInfo keeps what infoValue returned.
+func (k *kept) putInfo(x codec.Hash, value []byte) {
+	if value != nil {
+		k.put(k.xorbKey(x), value)
+	}
+}
+
+func (k *kept) dropInfo(x codec.Hash) {
+	if k.keeper != nil {
+		k.drop(k.xorbKey(x))
+	}
+}
+
+func newKept(keeper Keeper, scope string, named bool) *kept {
+	return &kept{keeper: keeper, scope: scope, named: named}
+}
+
+// A keptFileInfo is a File Info block and where it was read.
+type keptFileInfo struct {
+	*shard.FileInfo
+	shard codec.Hash
+	keyed bool // the shard's chunk hashes are
+}
+
+// file returns the File Info block that was read for id.
+func (k *kept) file(ctx context.Context, id codec.FileID) (fi keptFileInfo, ok bool) {
+	if k.keeper == nil {
+		return fi, false
+	}
+	key := k.fileKey(id)
+	return get(ctx, k, key, func(value []byte) (keptFileInfo, error) { return decodeKeptFile(key, id.File, value) })
+}
+
+// maxKeptTerms bounds what is kept of one file: some MiB.
+const maxKeptTerms = 1 << 16
+
+func (k *kept) putFile(id codec.FileID, fi keptFileInfo) {
+	if k.keeper == nil || len(fi.Terms) > maxKeptTerms {
+		return
+	}
+	key := k.fileKey(id)
+	if value := encodeKeptFile(key, fi); value != nil {
+		k.put(key, value)
+	}
+}
+
+func (k *kept) shardKey(s codec.Hash) [32]byte { return k.key(keptShard, s[:]) }
+
+// shard returns a shard that was read whole before: its size and the hashes of its blocks.
+func (k *kept) shard(ctx context.Context, s codec.Hash) (f keptShardInfo, ok bool) {
+	if k.keeper == nil || !k.named {
+		return f, false
+	}
+	key := k.shardKey(s)
+	return get(ctx, k, key, func(value []byte) (keptShardInfo, error) { return decodeKeptShard(key, value) })
+}
+
+// maxKeptSums bounds what is kept of one shard, to 256 KiB.
+const maxKeptSums = 8 << 10
+
+// takesShard reports whether putShard stores the hashes of a shard of some blocks.
+func (k *kept) takesShard(blocks int) bool {
+	return k.keeper != nil && k.named && blocks <= maxKeptSums
+}
+
+// putShard stores the hashes of a shard whose bytes have the hash that is its name.
+func (k *kept) putShard(s codec.Hash, f keptShardInfo) {
+	if k.takesShard(len(f.sums)) {
+		key := k.shardKey(s)
+		k.put(key, encodeKeptShard(key, f))
+	}
+}
+
+func (k *kept) dropFile(id codec.FileID) {
+	if k.keeper != nil {
+		k.drop(k.fileKey(id))
+	}
+}

@@ -1,0 +1,166 @@
+package objects
+
+import (
+	"context"
+	"encoding/binary"
+
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/merkle"
+	"github.com/xetfs/xetfs/codec/shard"
+)
+
+// A Keeper gets the index of a file of many terms, and each group of terms under its hash in
+// the index.
+const (
+	keptIndex      = "index of terms proven by its chunks"
+	keptNamedIndex = "index of terms proven by its shard"
+	keptTerms      = "terms"
+)
+
+// An indexedFile is a proven File Info block that is read in groups.
+type indexedFile struct {
+	*shard.FileIndex
+	sums  []codec.Hash // of the groups, over appendTerms
+	shard codec.Hash   // where the block is
+	size  int64        // of the shard
+	keyed bool         // the shard's chunk hashes are
+}
+
+func (k *kept) indexKey(id codec.FileID) [32]byte {
+	kind := keptIndex
+	if k.named {
+		kind = keptNamedIndex
+	}
+	return k.key(kind, idBytes(id))
+}
+
+func (k *kept) termsKey(sum codec.Hash) [32]byte { return k.key(keptTerms, sum[:]) }
+
+// putIndex keeps the index of a file.
+//
+//	offset  size  field
+//	     0    32  hash of the shard where it was read
+//	    32     8  bytes of the shard
+//	    40     1  1: the chunk hashes of the shard are keyed, else 0
+//	    41     4  number of terms
+//	    45    32  SHA-256 of the file, or zero
+//	    77     …  for each group: 8 bytes, the offset in the file behind it; 32, its hash
+func (k *kept) putIndex(id codec.FileID, x *indexedFile) {
+	if k.keeper == nil {
+		return
+	}
+	key := k.indexKey(id)
+	b := appendKeptHead(make([]byte, 0, keptMinimum+keptIndexHead+keptGroup*len(x.sums)), key)
+	b = append(b, x.shard[:]...)
+	b = binary.LittleEndian.AppendUint64(b, uint64(x.size))
+	b = append(b, 0)
+	if x.keyed {
+		b[len(b)-1] = 1
+	}
+	b = binary.LittleEndian.AppendUint32(b, uint32(x.Terms))
+	b = append(b, x.SHA256[:]...)
+	for i, sum := range x.sums {
+		b = binary.LittleEndian.AppendUint64(b, uint64(x.Ends[i]))
+		b = append(b, sum[:]...)
+	}
+	k.put(key, sealKept(b))
+}
+
+const (
+	keptIndexHead = 77
+	keptGroup     = 40 // bytes of a group in an index
+	keptTerm      = 44 // bytes of a term in a group
+)
+
+// index returns the index of the file that was read for id.
+func (k *kept) index(ctx context.Context, id codec.FileID) (*indexedFile, bool) {
+	if k.keeper == nil {
+		return nil, false
+	}
+	key := k.indexKey(id)
+	return get(ctx, k, key, func(b []byte) (*indexedFile, error) { return decodeKeptIndex(key, id, b) })
+}
+
+func decodeKeptIndex(key [32]byte, id codec.FileID, b []byte) (*indexedFile, error) {
+	b, err := openKept(key, b)
+	if err != nil {
+		return nil, err
+	}
+	if len(b) < keptIndexHead || b[40] > 1 {
+		return nil, badKept(keptHead, "no index of terms")
+	}
+	x := &indexedFile{
+		FileIndex: &shard.FileIndex{File: id.File, Block: id.Block, Terms: int(binary.LittleEndian.Uint32(b[41:])), SHA256: [32]byte(b[45:])},
+		shard:     codec.Hash(b), size: int64(binary.LittleEndian.Uint64(b[32:])), keyed: b[40] == 1,
+	}
+	groups := b[keptIndexHead:]
+	if len(groups) != keptGroup*x.Groups() {
+		return nil, badKept(keptHead+keptIndexHead, "%d bytes for %d terms", len(groups), x.Terms)
+	}
+	for end := int64(0); len(groups) > 0; groups = groups[keptGroup:] {
+		next := int64(binary.LittleEndian.Uint64(groups))
+		if next <= end {
+			return nil, badKept(keptHead+keptIndexHead, "a group ends at byte %d, and the one before at byte %d", next, end)
+		}
+		end = next
+		x.Ends, x.sums = append(x.Ends, end), append(x.sums, codec.Hash(groups[8:]))
+	}
+	return x, nil
+}
+
+func (k *kept) dropIndex(id codec.FileID) {
+	if k.keeper != nil {
+		k.drop(k.indexKey(id))
+	}
+}
+
+// putTerms keeps the terms of a group, whose bytes are b.
+func (k *kept) putTerms(sum codec.Hash, b []byte) {
+	if k.keeper != nil {
+		k.put(k.termsKey(sum), b)
+	}
+}
+
+// terms returns the terms of a group by its hash.
+func (k *kept) terms(ctx context.Context, sum codec.Hash) ([]codec.Term, bool) {
+	if k.keeper == nil {
+		return nil, false
+	}
+	return get(ctx, k, k.termsKey(sum), func(b []byte) ([]codec.Term, error) { return decodeTerms(sum, b) })
+}
+
+func decodeTerms(sum codec.Hash, b []byte) ([]codec.Term, error) {
+	if len(b)%keptTerm != 0 || merkle.Chunk(b) != sum {
+		return nil, badKept(0, "these are not the terms")
+	}
+	terms := make([]codec.Term, 0, len(b)/keptTerm)
+	for ; len(b) > 0; b = b[keptTerm:] {
+		terms = append(terms, codec.Term{
+			Xorb: codec.Hash(b),
+			Size: binary.LittleEndian.Uint32(b[32:]),
+			Chunks: codec.ChunkRange{
+				Start: binary.LittleEndian.Uint32(b[36:]),
+				End:   binary.LittleEndian.Uint32(b[40:]),
+			},
+		})
+	}
+	return terms, nil
+}
+
+// appendTerms appends the bytes of terms that are hashed and kept.
+//
+//	offset  size  field
+//	     0    32  xorb hash
+//	    32     4  unpacked bytes of the term
+//	    36     4  first chunk
+//	    40     4  end of the chunks
+func appendTerms(b []byte, terms []codec.Term) []byte {
+	for i := range terms {
+		t := &terms[i]
+		b = append(b, t.Xorb[:]...)
+		b = binary.LittleEndian.AppendUint32(b, t.Size)
+		b = binary.LittleEndian.AppendUint32(b, t.Chunks.Start)
+		b = binary.LittleEndian.AppendUint32(b, t.Chunks.End)
+	}
+	return b
+}

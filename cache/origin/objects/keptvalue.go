@@ -1,0 +1,243 @@
+package objects
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/page"
+	"github.com/xetfs/xetfs/codec/shard"
+	"github.com/xetfs/xetfs/codec/xorb"
+)
+
+// What is kept begins and ends in the same way. Numbers are little-endian.
+//
+//	offset  size  field
+//	     0     8  "XETKEPT", version 1
+//	     8    32  what it is kept under
+//	    40     …  the info of a xorb, a File Info block, or the hashes of a shard
+//	     …    32  BLAKE3 of all before
+const (
+	keptIdent   = "XETKEPT\x01"
+	keptHead    = len(keptIdent) + len(page.Hash{})
+	keptMinimum = keptHead + len(page.Hash{})
+)
+
+func appendKeptHead(b []byte, key [32]byte) []byte {
+	return append(append(b, keptIdent...), key[:]...)
+}
+
+func sealKept(b []byte) []byte {
+	sum := page.Sum(b)
+	return append(b, sum[:]...)
+}
+
+// openKept returns what stands between the head and the sum.
+func openKept(key [32]byte, b []byte) ([]byte, error) {
+	end := len(b) - len(page.Hash{})
+	switch {
+	case len(b) < keptMinimum:
+		return nil, badKept(len(b), "ends after %d bytes, %d is the least", len(b), keptMinimum)
+	case string(b[:len(keptIdent)]) != keptIdent:
+		return nil, badKept(0, "ident %q, want %q", b[:len(keptIdent)], keptIdent)
+	case [32]byte(b[len(keptIdent):]) != key:
+		return nil, badKept(len(keptIdent), "it is something else")
+	case page.Sum(b[:end]) != page.Hash(b[end:]):
+		return nil, badKept(end, "the checksum does not match")
+	}
+	return b[keptHead:end], nil
+}
+
+func badKept(off int, format string, args ...any) error {
+	return codec.Corrupt("kept value", int64(off), format, args...)
+}
+
+// encodeKeptInfo encodes the info of a xorb, which must have chunk hashes.
+//
+//	offset  size  field
+//	     0     1  kind of footer that the xorb has
+//	     1     4  bytes of all packed chunks
+//	     5     …  footer of version 1, its length included (package xorb)
+func encodeKeptInfo(key [32]byte, in *xorb.Info) []byte {
+	_, end := in.PackedRange(codec.ChunkRange{End: uint32(in.Len())})
+	b := appendKeptHead(make([]byte, 0, keptMinimum+5+xorb.FooterSize(in.Len())), key)
+	b = append(b, byte(in.Footer))
+	b = binary.LittleEndian.AppendUint32(b, uint32(end))
+	return sealKept(in.AppendFooter(b))
+}
+
+// decodeKeptInfo decodes the info of xorb x. Its chunks make the hash of the xorb.
+func decodeKeptInfo(key [32]byte, x codec.Hash, b []byte) (*xorb.Info, error) {
+	b, err := openKept(key, b)
+	if err != nil {
+		return nil, err
+	}
+	return decodeInfoBody(x, b)
+}
+
+func decodeInfoBody(x codec.Hash, b []byte) (*xorb.Info, error) {
+	if len(b) < 5 {
+		return nil, badKept(keptHead+len(b), "ends before a footer")
+	}
+	kind, end, footer := xorb.FooterKind(b[0]), int64(binary.LittleEndian.Uint32(b[1:])), b[5:]
+	if kind > xorb.FooterV1 {
+		return nil, badKept(keptHead, "footer of kind %d is not known", kind)
+	}
+	in, err := xorb.ReadInfo(tailReader{footer, end}, end+int64(len(footer)))
+	switch {
+	case errors.Is(err, xorb.ErrNoFooter):
+		return nil, badKept(keptHead+5, "no footer")
+	case err != nil:
+		return nil, err
+	case in.Footer != xorb.FooterV1:
+		return nil, badKept(keptHead+5, "footer %s, want %s", in.Footer, xorb.FooterV1)
+	case in.Xorb != x:
+		return nil, badKept(keptHead+5, "it is the footer of xorb %s", in.Xorb)
+	}
+	in.Footer = kind
+	return in, nil
+}
+
+// A tailReader reads an object of which nothing but the end, from off on, is there; what
+// is before it are zeros.
+type tailReader struct {
+	b   []byte
+	off int64
+}
+
+// ReadAt implements io.ReaderAt.
+func (r tailReader) ReadAt(p []byte, off int64) (int, error) {
+	skip := max(0, min(r.off-off, int64(len(p))))
+	clear(p[:skip])
+	n, err := bytes.NewReader(r.b).ReadAt(p[skip:], max(0, off+skip-r.off))
+	return int(skip) + n, err
+}
+
+// encodeKeptFile encodes a File Info block; nil if no shard could hold it.
+//
+//	offset  size  field
+//	     0    32  hash of the shard where it was read
+//	    32     1  1: the chunk hashes of that shard are keyed, else 0
+//	    33     8  where the block begins in that shard
+//	    41     …  a shard of nothing but this file, without tables and footer (package shard)
+func encodeKeptFile(key [32]byte, fi keptFileInfo) []byte {
+	var w shard.Writer
+	w.AddFile(fi.FileInfo)
+	alone, err := w.EncodeUpload()
+	if err != nil {
+		return nil
+	}
+	b := appendKeptHead(make([]byte, 0, keptMinimum+keptFileHead+len(alone)), key)
+	b = append(b, fi.shard[:]...)
+	b = append(b, 0)
+	if fi.keyed {
+		b[len(b)-1] = 1
+	}
+	b = binary.LittleEndian.AppendUint64(b, uint64(fi.Block))
+	return sealKept(append(b, alone...))
+}
+
+const keptFileHead = 41
+
+// decodeKeptFile decodes the File Info block of a file.
+func decodeKeptFile(key [32]byte, file codec.Hash, b []byte) (keptFileInfo, error) {
+	b, err := openKept(key, b)
+	if err != nil {
+		return keptFileInfo{}, err
+	}
+	return decodeFileBody(file, b)
+}
+
+func decodeFileBody(file codec.Hash, b []byte) (keptFileInfo, error) {
+	if len(b) < keptFileHead {
+		return keptFileInfo{}, badKept(keptHead+len(b), "ends before a shard")
+	}
+	alone := b[keptFileHead:]
+	k := keptFileInfo{shard: codec.Hash(b), keyed: b[32] == 1}
+	r, err := shard.NewReader(bytes.NewReader(alone), int64(len(alone)))
+	if err != nil {
+		return keptFileInfo{}, err
+	}
+	if k.FileInfo, err = r.FileInfo(file); err != nil {
+		return keptFileInfo{}, err
+	}
+	block := binary.LittleEndian.Uint64(b[33:])
+	if b[32] > 1 || block > 1<<62 {
+		return keptFileInfo{}, badKept(keptHead+32, "no block can begin at %d", block)
+	}
+	k.Block = int64(block)
+	return k, nil
+}
+
+// A keptShardInfo is what is known of a shard that was read whole.
+type keptShardInfo struct {
+	size int64
+	sums []codec.Hash // of the blocks of ShardBlock bytes
+	ends *shardEnds
+}
+
+// ShardBlock is the length of the part of a shard that one hash proves.
+const ShardBlock = 16 << 10
+
+// shardEnds are the header and the footer of a shard.
+type shardEnds struct {
+	head [48]byte
+	foot [200]byte
+}
+
+// read copies bytes of a shard of some size that are in its header or footer.
+func (e *shardEnds) read(p []byte, off, size int64) bool {
+	if e == nil {
+		return false
+	}
+	foot := size - int64(len(e.foot))
+	switch end := off + int64(len(p)); {
+	case off >= 0 && end <= int64(len(e.head)):
+		copy(p, e.head[off:])
+	case off >= foot && end <= size:
+		copy(p, e.foot[off-foot:])
+	default:
+		return false
+	}
+	return true
+}
+
+// encodeKeptShard encodes what is known of a shard that was read whole.
+//
+//	offset  size  field
+//	     0     8  size of the shard
+//	     8    48  header of the shard
+//	    56   200  footer of the shard
+//	   256     …  hash of each 16 KiB, 32 bytes each
+func encodeKeptShard(key [32]byte, f keptShardInfo) []byte {
+	b := appendKeptHead(make([]byte, 0, keptMinimum+keptShardHead+len(f.sums)*len(codec.Hash{})), key)
+	b = binary.LittleEndian.AppendUint64(b, uint64(f.size))
+	b = append(append(b, f.ends.head[:]...), f.ends.foot[:]...)
+	for i := range f.sums {
+		b = append(b, f.sums[i][:]...)
+	}
+	return sealKept(b)
+}
+
+const keptShardHead = 8 + 48 + 200
+
+// decodeKeptShard decodes what is known of a shard.
+func decodeKeptShard(key [32]byte, b []byte) (f keptShardInfo, err error) {
+	b, err = openKept(key, b)
+	if err != nil {
+		return f, err
+	}
+	if len(b) < keptShardHead {
+		return f, badKept(keptHead+len(b), "ends before the hashes")
+	}
+	size, sums := binary.LittleEndian.Uint64(b), b[keptShardHead:]
+	if size > shard.MaxSize || uint64(len(sums)) != (size+ShardBlock-1)/ShardBlock*uint64(len(codec.Hash{})) {
+		return f, badKept(keptHead, "%d bytes of hashes for a shard of %d bytes", len(sums), size)
+	}
+	f = keptShardInfo{size: int64(size), ends: &shardEnds{[48]byte(b[8:]), [200]byte(b[56:])}}
+	for ; len(sums) > 0; sums = sums[len(codec.Hash{}):] {
+		f.sums = append(f.sums, codec.Hash(sums))
+	}
+	return f, nil
+}

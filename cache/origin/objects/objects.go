@@ -1,0 +1,311 @@
+package objects
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/xetfs/xetfs/cache/flight"
+	"github.com/xetfs/xetfs/cache/lru"
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/shard"
+	"github.com/xetfs/xetfs/codec/xorb"
+)
+
+// Options tune ObjectsWith. The zero value is good.
+type Options struct {
+	InfoBytes int64 // of xorb infos, and pieces of far shards, in memory; 0: 64 MiB
+
+	// Keep is asked before a far store where the chunks of a xorb lie and what a File Info
+	// block says, and gets what the store answered. A near store needs none. nil: none.
+	Keep Keeper
+
+	// Named says that the ids of files come from pages that were proven by their hashes. A
+	// shard whose bytes have the name in such an id proves what it says of the file. Any
+	// other File Info is proven by the chunk hashes of its terms alone.
+	Named bool
+
+	// Scope names the store, if Keep is used for others, too: what one store says of a
+	// file must not be read in the name of another.
+	Scope string
+}
+
+// New reads files from the shards and xorbs of a Store. It returns nothing that is
+// not proven. Chunk hashes come from the footer of a xorb, from the CAS Info of a shard that
+// was opened through FileInfo, or else from the bytes of the xorb: they make its name. A
+// keyed shard has none.
+func New(s origin.Store, opts Options) origin.Source {
+	if opts.InfoBytes == 0 {
+		opts.InfoBytes = 64 << 20
+	}
+	o := &objects{
+		store:    s,
+		near:     origin.Near(s),
+		named:    opts.Named,
+		lists:    map[codec.Hash][]codec.Hash{},
+		walks:    make(chan struct{}, maxWalks),
+		indexing: make(chan struct{}, maxIndexing),
+		fetches:  newShardFetches(s),
+	}
+	var held int64
+	if o.near {
+		o.kept = newKept(nil, "", false)
+	} else {
+		o.kept = newKept(opts.Keep, opts.Scope, opts.Named)
+		held = opts.InfoBytes / 4 // the kernel caches local files
+	}
+	o.opening.Detached = func(s wantedShard) bool { return o.fetches.arrive(s.hash) }
+	o.shards.init(max(opts.InfoBytes/8, leastOpen), held)
+	o.chunkLists.byXorb = lru.New[codec.Hash, chunkList](max(opts.InfoBytes/8, leastLists), nil)
+	o.provenFiles.sums = lru.New[codec.Hash, struct{}](maxProven, nil)
+	o.infos.init(opts.InfoBytes-held, o.loadInfo, o.kept)
+	return o
+}
+
+// objects is the Source over a Store.
+type objects struct {
+	store origin.Store
+	near  bool
+	infos infos
+	kept  *kept
+
+	named bool
+
+	finding      flight.Group[wantedFile, *shard.FileInfo]
+	findingLarge flight.Group[wantedFile, *origin.LargeFile]
+
+	opening flight.Group[wantedShard, *shardFile]
+
+	shards      shardFiles
+	chunkLists  chunkLists
+	provenFiles provenFiles
+
+	mu     sync.Mutex
+	lists  map[codec.Hash][]codec.Hash // xorb → shards that may list its chunks; guarded by mu
+	likely codec.Hash                  // elsewhere; guarded by mu
+
+	walks    chan struct{} // slots for reads of xorbs in large pieces
+	indexing chan struct{} // slots for reads of File Info blocks of many terms
+	fetches  *shardFetches
+}
+
+// maxIndexing is how many large File Info blocks are read at once. Each has two buffers of
+// ReadAheadSize.
+const maxIndexing = 2
+
+// However little memory there is, the block hashes of 2 GiB of shards stay, and the chunk
+// lists of some xorbs.
+const (
+	leastOpen  = 5 << 20
+	leastLists = 2 << 20
+)
+
+var (
+	_ origin.Source     = (*objects)(nil)
+	_ origin.FileOpener = (*objects)(nil)
+)
+
+// Near implements Source.
+func (o *objects) Near() bool { return o.near }
+
+// Narrow implements Source. It refuses a term that the xorb contradicts.
+func (o *objects) Narrow(ctx context.Context, id codec.FileID, t codec.Term, p codec.Piece) (codec.ChunkRange, int64, error) {
+	in, err := o.infos.get(ctx, t.Xorb)
+	if err != nil {
+		if errors.Is(err, origin.ErrNotFound) {
+			o.Forget(id)
+		}
+		return codec.ChunkRange{}, 0, err
+	}
+	if err := checkTerm(in.UnpackedEnd, t); err != nil {
+		o.Forget(id)
+		return codec.ChunkRange{}, 0, fmt.Errorf("xorb %s: %w", t.Xorb, err)
+	}
+	r, skip := in.Narrow(t.Chunks, p.Skip, p.Size)
+	return r, skip, nil
+}
+
+// checkTerm says whether a term fits the xorb that it names, whose chunks end at ends.
+func checkTerm(ends []uint32, t codec.Term) error {
+	if t.Chunks.Start >= t.Chunks.End || int64(t.Chunks.End) > int64(len(ends)) {
+		return codec.Corrupt("term", 0, "names chunks %v of a xorb of %d chunks", t.Chunks, len(ends))
+	}
+	size := int64(ends[t.Chunks.End-1])
+	if t.Chunks.Start > 0 {
+		size -= int64(ends[t.Chunks.Start-1])
+	}
+	if size != int64(t.Size) {
+		return codec.Corrupt("term", 0, "says that chunks %v are %d bytes, they are %d", t.Chunks, t.Size, size)
+	}
+	return nil
+}
+
+// Chunks implements Source.
+func (o *objects) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, opts origin.ReadOptions) (*xorb.Run, error) {
+	in, err := o.infos.get(ctx, x)
+	if err != nil {
+		return nil, err
+	}
+	run, err := o.readRun(ctx, in, r, opts)
+	if err != nil {
+		if errors.Is(err, origin.ErrNotFound) {
+			o.infos.drop(x) // or Narrow would not notice
+		}
+		return nil, fmt.Errorf("xorb %s: %w", x, err)
+	}
+	o.kept.putLate()
+	return run, nil
+}
+
+// TryChunks implements Source.
+func (o *objects) TryChunks(x codec.Hash, r codec.ChunkRange, buffer func(n int) []byte) (*xorb.Run, bool) {
+	s, ok := o.store.(origin.TryReader)
+	if !ok || !o.near {
+		return nil, false
+	}
+	in, ok := o.infos.lookup(x)
+	if !ok || r.Start >= r.End || int(r.End) > in.Len() {
+		return nil, false
+	}
+	start, end := in.PackedRange(r)
+	packed := buffer(int(end - start))
+	if !s.TryReadAt(in.key, packed, start) {
+		return nil, false
+	}
+	run, err := in.parse(packed, r)
+	return run, err == nil
+}
+
+func (o *objects) readRun(ctx context.Context, in *info, r codec.ChunkRange, opts origin.ReadOptions) (*xorb.Run, error) {
+	if r.Start >= r.End || int(r.End) > in.Len() {
+		return nil, codec.Corrupt("xorb", 0, "it has %d chunks, chunks %v are asked for", in.Len(), r)
+	}
+	start, end := in.PackedRange(r)
+	var packed []byte
+	if opts.Buffer != nil {
+		packed = opts.Buffer(int(end - start))
+	} else {
+		packed = make([]byte, end-start)
+	}
+	var err error
+	if s, ok := o.store.(origin.ProgressReader); ok && opts.OnPartial != nil {
+		err = s.ReadAtProgress(ctx, in.key, packed, start, in.arrivals(packed, r, opts.OnPartial))
+	} else {
+		err = o.store.ReadAt(ctx, in.key, packed, start)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return in.parse(packed, r)
+}
+
+// parse makes a run of the packed chunks r.
+func (in *info) parse(packed []byte, r codec.ChunkRange) (*xorb.Run, error) {
+	start, end := in.PackedRange(r)
+	run, err := xorb.ParseRun(packed, r, in.Chunks[r.Start:r.End])
+	if err != nil {
+		return nil, fmt.Errorf("bytes [%d, %d): %w", start, end, err)
+	}
+	// The footer's offsets are covered by no hash: what they say must be what is there.
+	if err := in.checkSizes(run); err != nil {
+		return nil, err
+	}
+	return run, nil
+}
+
+// checkSizes says whether the chunks of run have the sizes that they should have.
+func (in *info) checkSizes(run *xorb.Run) error {
+	for i := run.Chunks.Start; i < run.Chunks.End; i++ {
+		if from, to := in.UnpackedRange(codec.ChunkRange{Start: i, End: i + 1}); to-from != int64(run.Size(i)) {
+			start, _ := in.PackedRange(run.Chunks)
+			return codec.Corrupt("xorb", start, "chunk %d unpacks to %d bytes, its footer says %d", i, run.Size(i), to-from)
+		}
+	}
+	return nil
+}
+
+// Annotate implements Source. The place of the packed chunks does not matter: the bytes are
+// the same everywhere.
+func (o *objects) Annotate(ctx context.Context, x codec.Hash, run *xorb.Run) (*xorb.Run, error) {
+	in, err := o.infos.get(ctx, x)
+	if err != nil {
+		return nil, err
+	}
+	r := run.Chunks
+	if r.Start >= r.End || int(r.End) > in.Len() {
+		return nil, codec.Corrupt("run", 0, "xorb %s has %d chunks, these are %v", x, in.Len(), r)
+	}
+	if err := in.checkSizes(run); err != nil {
+		return nil, fmt.Errorf("xorb %s: %w", x, err)
+	}
+	annotated := *run
+	annotated.Hashes = in.Chunks[r.Start:r.End]
+	return &annotated, nil
+}
+
+// arrivalStep is how much must have come for the next arrival to be told.
+const arrivalStep = 128 << 10
+
+// arrivals returns what is to be told how many bytes of packed, the chunks r, have come,
+// and tells came of the chunks that are whole. What does not parse is told in the end, by
+// an error.
+func (in *info) arrivals(packed []byte, r codec.ChunkRange, came func(*xorb.Run)) func(n int) {
+	there, next := r.Start, 0
+	start, _ := in.PackedRange(r)
+	return func(n int) {
+		if n < next {
+			return
+		}
+		for there < r.End-1 && int64(in.PackedEnd[there])-start <= int64(n) {
+			there++
+		}
+		if there == r.Start {
+			return
+		}
+		next = n + arrivalStep
+		_, end := in.PackedRange(codec.ChunkRange{Start: r.Start, End: there})
+		if run, err := in.parse(packed[:end-start], codec.ChunkRange{Start: r.Start, End: there}); err == nil {
+			came(run)
+		}
+	}
+}
+
+// Hashed implements Source. No xorb is read whose chunk hashes are not known.
+func (o *objects) Hashed(ctx context.Context, x codec.Hash, _ codec.ChunkRange) (bool, error) {
+	_, err := o.infos.get(ctx, x)
+	return err == nil, err
+}
+
+// Forget implements Source.
+func (o *objects) Forget(id codec.FileID) {
+	o.kept.dropFile(id)
+	o.kept.dropIndex(id)
+}
+
+// Reject implements Source.
+func (o *objects) Reject(x codec.Hash) int {
+	others := o.rejectKey(names.XorbKey(x))
+	o.infos.drop(x) // not before: it would come back from the same copy
+	return others
+}
+
+// others says how often it is worth asking for an object again that failed with err,
+// after telling the store: once for each other copy. What comes damaged from afar may
+// have been damaged on the way, so it is asked for once more.
+func (o *objects) others(k names.Key, err error) int {
+	n := o.rejectKey(k)
+	if !o.near && errors.Is(err, codec.ErrCorrupt) {
+		return max(n, 1)
+	}
+	return n
+}
+
+func (o *objects) rejectKey(k names.Key) int {
+	if s, ok := o.store.(origin.KeyRejecter); ok {
+		return s.RejectKey(k)
+	}
+	return 0
+}

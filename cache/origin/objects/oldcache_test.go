@@ -1,0 +1,181 @@
+package objects
+
+import (
+	"context"
+	"encoding/binary"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/merkle"
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/page"
+	"github.com/xetfs/xetfs/codec/shard"
+	"github.com/xetfs/xetfs/codec/xorb"
+)
+
+// A mapKeeper is a Keeper in memory.
+type mapKeeper struct{ sync.Map }
+
+func (k *mapKeeper) Page(h [32]byte) ([]byte, bool) {
+	v, ok := k.Load(h)
+	if !ok {
+		return nil, false
+	}
+	return v.([]byte), true
+}
+
+func (k *mapKeeper) PutPage(h [32]byte, b []byte) error { k.Store(h, slices.Clone(b)); return nil }
+func (k *mapKeeper) ForgetPage(h [32]byte)              { k.Delete(h) }
+
+// oldFileKey is the key of a File Info block in a cache of the versions before proofs. The
+// blocks there were not proven.
+func oldFileKey(scope string, id codec.FileID) [32]byte {
+	b := binary.LittleEndian.AppendUint64([]byte("xetfs keeps of a store: file"), uint64(len(scope)))
+	b = append(append(append(b, scope...), id.File[:]...), id.Shard[:]...)
+	return page.Sum(binary.LittleEndian.AppendUint64(b, uint64(id.Block)))
+}
+
+// oldFile returns the value under oldFileKey: the present one with another key and sum.
+func oldFile(scope string, id codec.FileID, fi keptFileInfo) (value []byte) {
+	keep := new(mapKeeper)
+	newKept(keep, scope, false).putFile(id, fi)
+	keep.Range(func(_, v any) bool { value = v.([]byte); return false })
+	key := oldFileKey(scope, id)
+	copy(value[8:], key[:])
+	body := value[:len(value)-len(key)]
+	sum := page.Sum(body)
+	return append(body, sum[:]...)
+}
+
+// bytesStore is a remote store of a few objects, which counts the requests for each.
+type bytesStore struct {
+	origin.Store
+	objects map[names.Key][]byte
+	asked   map[names.Key]int
+}
+
+func (s *bytesStore) ReadPart(_ context.Context, k names.Key, off int64, n int) (origin.Part, error) {
+	b, ok := s.objects[k]
+	if !ok {
+		return origin.Part{}, origin.ErrNotFound
+	}
+	s.asked[k]++
+	size := int64(len(b))
+	if off < 0 {
+		off = max(0, size-int64(n))
+	}
+	off = min(off, size)
+	return origin.Part{Bytes: b[off:min(off+int64(n), size)], Off: off, Size: size}, nil
+}
+
+// A cache of the version before proofs loses its File Infos, true or false, and nothing
+// else: the shard is asked for once, the xorb never.
+func TestF58_OldCache(t *testing.T) {
+	chunks := [][]byte{[]byte("the first file"), []byte("another file..")}
+	in := &xorb.Info{Footer: xorb.FooterV1}
+	for _, c := range chunks {
+		in.Chunks = append(in.Chunks, merkle.Chunk(c))
+		in.PackedEnd = append(in.PackedEnd, uint32(len(in.Chunks)*(xorb.ChunkHeaderSize+len(c))))
+		in.UnpackedEnd = append(in.UnpackedEnd, uint32(len(in.Chunks)*len(c)))
+	}
+	in.Xorb = in.Root()
+	var w shard.Writer
+	var files []*shard.FileInfo
+	for i, c := range chunks {
+		term := codec.Term{Xorb: in.Xorb, Chunks: codec.ChunkRange{Start: uint32(i), End: uint32(i) + 1}, Size: uint32(len(c))}
+		files = append(files, &shard.FileInfo{File: merkle.File([]merkle.Leaf{{Hash: in.Chunks[i], Size: uint64(len(c))}}), Terms: []codec.Term{term}})
+		w.AddFile(files[i])
+	}
+	encoded, err := w.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := merkle.Chunk(encoded)
+	ids := []codec.FileID{{File: files[0].File, Shard: s}, {File: files[1].File, Shard: s}}
+
+	const scope = "https://example.org/store"
+	keep := new(mapKeeper)
+	old := newKept(keep, scope, false)
+	old.putInfo(in.Xorb, old.infoValue(in.Xorb, in))
+	for i, id := range ids {
+		lie := *files[i]
+		lie.Terms = files[1-i].Terms
+		keep.Store(oldFileKey(scope, id), oldFile(scope, id, keptFileInfo{&lie, s, false}))
+	}
+	for _, named := range []bool{true, false} {
+		store := &bytesStore{objects: map[names.Key][]byte{names.ShardKey(s): encoded}, asked: map[names.Key]int{}}
+		for range 2 {
+			src := New(store, Options{Keep: keep, Scope: scope, Named: named})
+			for i, id := range ids {
+				fi, err := src.FileInfo(t.Context(), id)
+				if err != nil || !slices.Equal(fi.Terms, files[i].Terms) {
+					t.Errorf("FileInfo = %v, %v, want %v", fi, err, files[i])
+				}
+				if _, _, err := src.Narrow(t.Context(), id, files[i].Terms[0], codec.Piece{Size: 1}); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		if n := store.asked[names.ShardKey(s)]; n != 1 || len(store.asked) != 1 {
+			t.Errorf("named %v: requests %v, want one for the shard", named, store.asked)
+		}
+	}
+}
+
+// The hashes of a shard are kept: after a remount a record costs its block.
+func TestShardHashesAreKept(t *testing.T) {
+	var w shard.Writer
+	var last codec.Hash
+	for i := range 1000 {
+		last = codec.Hash{byte(i), byte(i >> 8), 1}
+		w.AddFile(&shard.FileInfo{File: last, Terms: []codec.Term{{Xorb: codec.Hash{1}, Chunks: codec.ChunkRange{End: 1}, Size: 1}}})
+	}
+	encoded, err := w.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := merkle.Chunk(encoded)
+	store := &countedBytes{bytesStore: bytesStore{objects: map[names.Key][]byte{names.ShardKey(s): encoded}, asked: map[names.Key]int{}}}
+	keep := new(mapKeeper)
+	get := func(block int64) (*shard.FileInfo, error) {
+		fi, err := shard.ReadFileInfo(readerAtOf(encoded), block)
+		if err != nil {
+			t.Fatal(err)
+		}
+		src := New(store, Options{Keep: keep, Named: true})
+		return src.FileInfo(t.Context(), codec.FileID{File: fi.File, Shard: s, Block: block})
+	}
+	const block = 2 * 48 // a header and a term
+	if _, err := get(48); err != nil {
+		t.Fatal(err)
+	}
+	store.read = 0
+	if _, err := get(48 + 500*block); err != nil {
+		t.Fatal(err)
+	}
+	if store.read == 0 || store.read > 3*shardBlock || store.asked[names.ShardKey(s)] != 1 {
+		t.Errorf("%d bytes read after a remount", store.read)
+	}
+	store.objects[names.ShardKey(s)] = slices.Clone(encoded)
+	store.objects[names.ShardKey(s)][48+600*block+60] ^= 1
+	if fi, err := get(48 + 600*block); err == nil {
+		t.Errorf("FileInfo of a changed record = %v", fi)
+	}
+}
+
+// countedBytes counts the bytes that are read.
+type countedBytes struct {
+	bytesStore
+	read int64
+}
+
+func (s *countedBytes) ReadAt(_ context.Context, k names.Key, p []byte, off int64) error {
+	s.read += int64(len(p))
+	_, err := readerAtOf(s.objects[k]).ReadAt(p, off)
+	return err
+}
+
+func readerAtOf(b []byte) tailReader { return tailReader{b, 0} }

@@ -1,0 +1,180 @@
+package objects
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/merkle"
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/shard"
+)
+
+// termRecord is the length of a term in a shard.
+const termRecord = 48
+
+// OpenFile implements FileOpener. Of a file of many terms, only the block that id names is
+// used: the search for others reads their blocks whole.
+func (o *objects) OpenFile(ctx context.Context, id codec.FileID) (*shard.FileInfo, *origin.LargeFile, error) {
+	if fi, ok := o.fileInfoNow(ctx, id); ok {
+		return fi, nil, nil
+	}
+	if !o.near {
+		if x, ok := o.kept.index(ctx, id); ok {
+			return nil, o.large(x), nil
+		}
+		if fi, ok := o.keptFileInfo(ctx, id); ok {
+			return fi, nil, nil
+		}
+	}
+	many, err := o.hasManyTerms(ctx, id)
+	if err != nil {
+		return nil, nil, fmt.Errorf("file %s: shard %s: %w", id.File, id.Shard, err)
+	}
+	if many {
+		large, err := o.findingLarge.Do(ctx, wantedFile{id, origin.IsNoCache(ctx)}, func(ctx context.Context) (*origin.LargeFile, error) {
+			return o.openLarge(ctx, id)
+		})
+		return nil, large, err
+	}
+	fi, err := o.FileInfo(ctx, id)
+	return fi, nil, err
+}
+
+// hasManyTerms reports whether the block that id names has more than MaxTerms terms. False
+// may be wrong. Of a short shard nothing is read. The error is one that FileInfo would
+// return, too, after the same time.
+func (o *objects) hasManyTerms(ctx context.Context, id codec.FileID) (many bool, err error) {
+	if id.Block == 0 || id.Shard.IsZero() {
+		return false, nil
+	}
+	f, err := o.openShard(ctx, id.Shard)
+	switch {
+	case err != nil && (passing(err) || !o.near && errors.Is(err, origin.ErrUnavailable)):
+		return false, err
+	case err != nil || f.size <= id.Block+termRecord*origin.MaxTerms:
+		return false, nil
+	}
+	n, err := shard.TermCount(io.NewSectionReader(f.at(ctx), 0, f.size), id.Block)
+	return err == nil && n > origin.MaxTerms, nil
+}
+
+// openLarge proves a file of many terms and returns how to read them.
+func (o *objects) openLarge(ctx context.Context, id codec.FileID) (*origin.LargeFile, error) {
+	select {
+	case o.indexing <- struct{}{}:
+		defer func() { <-o.indexing }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if o.named {
+		if _, err := o.hashedShard(ctx, id.Shard); err != nil {
+			return nil, fmt.Errorf("file %s: shard %s: %w", id.File, id.Shard, err)
+		}
+	}
+	var x *indexedFile
+	err := o.fromShard(ctx, id.Shard, func(f *shardFile) (err error) {
+		x, err = o.proveLarge(ctx, f, id)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("file %s: %w", id.File, err)
+	}
+	o.kept.putIndex(id, x)
+	return o.large(x), nil
+}
+
+// proveLarge is prove for a block that is read in groups, once from beginning to end. It
+// remembers a hash of each group, so that the terms that are read later are those that were
+// proven.
+func (o *objects) proveLarge(ctx context.Context, f *shardFile, id codec.FileID) (*indexedFile, error) {
+	var check *fileCheck // nil: the shard proves the file
+	if !(o.named && f.hash == id.Shard && f.proven) {
+		check = &fileCheck{get: func(x codec.Hash) (chunkList, error) { return o.chunkList(ctx, f, x) }}
+	}
+	x := &indexedFile{shard: f.hash, size: f.size, keyed: f.Meta().Keyed}
+	var chunks int64
+	var buf []byte
+	terms, hashes := o.inPieces(ctx, f), o.inPieces(ctx, f)
+	index, err := shard.IndexFile(terms, hashes, id.Block, func(terms []codec.Term, verify []codec.Hash) error {
+		if chunks += chunksOf(terms); chunks > maxLeaves {
+			return codec.Corrupt("file info block", id.Block, "its terms name more than %d chunks", int64(maxLeaves))
+		}
+		if !x.keyed {
+			o.remember(f.hash, terms)
+		}
+		buf = appendTerms(buf[:0], terms)
+		sum := merkle.Chunk(buf)
+		if x.sums = append(x.sums, sum); len(x.sums)*shard.TermGroup <= maxKeptTerms {
+			o.kept.putTerms(sum, buf)
+		}
+		if check == nil {
+			return ctx.Err()
+		}
+		return check.add(ctx, id.Block, terms, verify)
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case index.File != id.File:
+		return nil, codec.Corrupt("file info block", id.Block, "describes file %s", index.File)
+	}
+	if check != nil {
+		if err := check.end(id.File, id.Block); err != nil {
+			return nil, unproven(id.Block, err)
+		}
+	}
+	x.FileIndex = index
+	return x, nil
+}
+
+// inPieces returns a reader of a shard for one who goes through it from some place on. Of a
+// remote shard it reads large pieces.
+func (o *objects) inPieces(ctx context.Context, f *shardFile) io.ReaderAt {
+	var r io.ReaderAt = f.at(ctx)
+	if !o.near && !f.part.Load().Holds(0, int(f.size)) {
+		r = &origin.ReadAhead{Below: r, Size: f.size}
+	}
+	return io.NewSectionReader(r, 0, f.size)
+}
+
+// large returns how to read the terms of a file that was proven.
+func (o *objects) large(x *indexedFile) *origin.LargeFile {
+	return &origin.LargeFile{Index: x.FileIndex, Group: func(ctx context.Context, i int) ([]codec.Term, error) {
+		if terms, ok := o.kept.terms(ctx, x.sums[i]); ok {
+			if !x.keyed {
+				o.remember(x.shard, terms)
+			}
+			return terms, nil
+		}
+		return o.readTerms(ctx, x, i)
+	}}
+}
+
+// readTerms reads a group of terms again and compares it with its hash. A damaged copy of
+// the shard is passed over if there is another.
+func (o *objects) readTerms(ctx context.Context, x *indexedFile, i int) ([]codec.Term, error) {
+	k := names.ShardKey(x.shard)
+	for try := 0; ; try++ {
+		r := origin.ReaderAt(ctx, o.store, k)
+		if f := o.shards.find(x.shard); try == 0 && f != nil {
+			r = f.inMemory(r)
+		}
+		terms, err := x.Group(io.NewSectionReader(r, 0, x.size), i)
+		if err == nil {
+			b := appendTerms(nil, terms)
+			if merkle.Chunk(b) == x.sums[i] {
+				o.kept.putTerms(x.sums[i], b)
+				return terms, nil
+			}
+			err = codec.Corrupt("file info block", x.Block, "its terms from term %d on have changed since they were read first", i*shard.TermGroup)
+		}
+		if passing(err) || errors.Is(err, origin.ErrUnavailable) || try >= o.others(k, err) {
+			return nil, fmt.Errorf("%q: %w", k, err)
+		}
+		ctx = origin.NoCache(ctx)
+	}
+}

@@ -1,0 +1,165 @@
+package objects
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/merkle"
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/shard"
+)
+
+const (
+	// shardBlock is the part of a shard that is compared with one hash.
+	shardBlock = ShardBlock
+
+	// longShard is the least size of a shard that does not stay in memory.
+	longShard = 8<<20 + 1
+)
+
+// A shardFile is one shard as it was opened. A hashed shard was read whole once. Since then
+// each part that is read is compared with the hash that its block had.
+type shardFile struct {
+	*shard.Reader // over file
+	hash          codec.Hash
+	key           names.Key
+	store         origin.Store
+	size          int64
+	fresh         bool
+	opened        time.Time
+
+	sums   []codec.Hash                // of the blocks; nil: the shard was not read whole
+	proven bool                        // all its bytes have the hash that is its name
+	part   atomic.Pointer[origin.Part] // compared bytes in memory; nil: none
+	ends   *shardEnds                  // as they were read before; nil: they are read
+}
+
+// at returns a reader of the shard for the length of one call.
+func (f *shardFile) at(ctx context.Context) *shardReader {
+	if f.fresh {
+		ctx = origin.NoCache(ctx)
+	}
+	return &shardReader{f, origin.ReaderAt(ctx, f.store, f.key)}
+}
+
+// lasting returns a reader of its bytes that has no context of a caller.
+func (f *shardFile) lasting() io.ReaderAt {
+	if origin.Near(f.store) {
+		return origin.ReaderAt(context.Background(), f.store, f.key)
+	}
+	return lasting{f.store, f.key, f.fresh}
+}
+
+// A shardReader reads a shard through one reader of its bytes.
+type shardReader struct {
+	f     *shardFile
+	below io.ReaderAt
+}
+
+// ReadAt implements io.ReaderAt.
+func (r *shardReader) ReadAt(p []byte, off int64) (int, error) {
+	f := r.f
+	if part := f.part.Load(); part.Holds(off, len(p)) {
+		return copy(p, part.Bytes[off-part.Off:]), nil
+	}
+	if f.ends.read(p, off, f.size) {
+		return len(p), nil
+	}
+	if f.sums == nil || off < 0 || off+int64(len(p)) > f.size {
+		return r.below.ReadAt(p, off) // a read behind the end fails there
+	}
+	start, end := f.blocks(off, len(p))
+	b := p
+	if int64(len(p)) != end-start {
+		b = make([]byte, end-start)
+	}
+	if _, err := r.below.ReadAt(b, start); err != nil {
+		return 0, err
+	}
+	if err := f.compare(b, start); err != nil {
+		return 0, err
+	}
+	if len(b) == len(p) {
+		return len(p), nil
+	}
+	return copy(p, b[off-start:]), nil
+}
+
+// blocks returns where the blocks begin and end that hold n bytes from off on.
+func (f *shardFile) blocks(off int64, n int) (start, end int64) {
+	start = off / shardBlock * shardBlock
+	end = (off + int64(n) + shardBlock - 1) / shardBlock * shardBlock
+	return start, min(end, f.size)
+}
+
+// compare compares whole blocks, the first of which begins at off, with their hashes.
+func (f *shardFile) compare(b []byte, off int64) error {
+	for i := off / shardBlock; len(b) > 0; i++ {
+		n := min(shardBlock, len(b))
+		if merkle.Chunk(b[:n]) != f.sums[i] {
+			return codec.Corrupt("shard", i*shardBlock, "its bytes have changed since they were read first")
+		}
+		b = b[n:]
+	}
+	return nil
+}
+
+// inMemory returns a reader of the bytes in memory, and through r of all others.
+func (f *shardFile) inMemory(r io.ReaderAt) io.ReaderAt {
+	p := &pieceReader{below: r}
+	p.part.Store(f.part.Load())
+	return p
+}
+
+// block returns the beginning of the File Info block at a place: most blocks whole.
+func (f *shardFile) block(ctx context.Context, off int64, n int64) (origin.Part, error) {
+	start, _ := f.blocks(off, 0)
+	if part := f.part.Load(); part.Holds(off, 1) {
+		return *part, nil
+	}
+	part := origin.Part{Off: start, Size: f.size}
+	if start < 0 || start >= f.size {
+		return part, nil
+	}
+	_, end := f.blocks(off, int(n))
+	part.Bytes = make([]byte, end-start)
+	_, err := f.at(ctx).ReadAt(part.Bytes, start)
+	return part, err
+}
+
+// errOtherName is the error of a shard with other bytes than its name says.
+var errOtherName = codec.Corrupt("shard", 0, "its bytes do not have the hash that is its name")
+
+const (
+	// shardTail is how much of the end of a long shard stays in memory.
+	shardTail = 256 << 10
+)
+
+// A lasting reads a remote shard for a reader that outlives the call that opens it. It has
+// none of the contexts of its callers, so each read has a time limit of its own.
+type lasting struct {
+	s     origin.Store
+	k     names.Key
+	fresh bool
+}
+
+const lastingLimit = time.Minute // of one read
+
+// ReadAt implements io.ReaderAt.
+func (r lasting) ReadAt(p []byte, off int64) (int, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), lastingLimit)
+	defer cancel()
+	if r.fresh {
+		ctx = origin.NoCache(ctx)
+	}
+	n, err := origin.ReaderAt(ctx, r.s, r.k).ReadAt(p, off)
+	if err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("%q: %w: no answer within %v", r.k, origin.ErrUnavailable, lastingLimit)
+	}
+	return n, err
+}

@@ -1,0 +1,222 @@
+package objects
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/shard"
+)
+
+// fromShard asks something of shard s, and of its other copies as long as one does not
+// give a good answer. What is not there is a good answer, too.
+func (o *objects) fromShard(ctx context.Context, s codec.Hash, ask func(*shardFile) error) error {
+	for try := 0; ; try++ {
+		f, err := o.openShard(ctx, s)
+		if err == nil {
+			err = ask(f)
+		}
+		switch {
+		case err == nil, errors.Is(err, shard.ErrNoFile), errors.Is(err, shard.ErrNoXorb):
+			return err
+		case f != nil && !o.near && errors.Is(err, origin.ErrUnavailable):
+			return fmt.Errorf("shard %s: %w", s, err) // that says nothing of what was opened
+		case f != nil && f.proven && errors.Is(err, errIncomplete):
+			return fmt.Errorf("shard %s: %w", s, err) // it is not to blame
+		case passing(err) || f == nil || o.rejected(f) || try >= o.dropShard(f, err):
+			if errors.Is(err, errIncomplete) {
+				o.shards.add(f)
+			}
+			return fmt.Errorf("shard %s: %w", s, err)
+		}
+		ctx = origin.NoCache(ctx)
+	}
+}
+
+// openShard returns shard s, which stays open. A copy that cannot be opened, or has other
+// bytes than its name says, is passed over if there is another. A remote shard was read
+// whole.
+func (o *objects) openShard(ctx context.Context, s codec.Hash) (*shardFile, error) {
+	return o.openShardAs(ctx, s, !o.near)
+}
+
+// hashedShard is openShard, and a local shard was read whole, too.
+func (o *objects) hashedShard(ctx context.Context, s codec.Hash) (*shardFile, error) {
+	return o.openShardAs(ctx, s, true)
+}
+
+func (o *objects) openShardAs(ctx context.Context, s codec.Hash, hashed bool) (*shardFile, error) {
+	if f := o.opened(s, hashed); f != nil {
+		return f, nil
+	}
+	return o.opening.Do(ctx, wantedShard{s, hashed}, func(ctx context.Context) (*shardFile, error) {
+		if f := o.opened(s, hashed); f != nil {
+			return f, nil // by others, whose flight has ended since
+		}
+		f, err := o.firstGood(ctx, s, hashed)
+		if err == nil {
+			o.shards.add(f)
+		}
+		return f, err
+	})
+}
+
+// A wantedShard is a shard to be opened.
+type wantedShard struct {
+	hash   codec.Hash
+	hashed bool
+}
+
+// firstGood opens the first copy of a shard that is good. If none has the right bytes, it
+// returns one that can be opened.
+func (o *objects) firstGood(ctx context.Context, s codec.Hash, hashed bool) (*shardFile, error) {
+	var (
+		first error
+		other *shardFile // with other bytes than its name says
+	)
+	for try := 0; ; try++ {
+		f, err := o.newShard(ctx, s, hashed)
+		switch {
+		case err == nil && (f.proven || !hashed):
+			return f, nil
+		case err == nil:
+			other, err = f, errOtherName
+		}
+		if first == nil {
+			first = err
+		}
+		if passing(err) || try >= o.others(names.ShardKey(s), err) {
+			if other != nil && !passing(err) {
+				return other, nil
+			}
+			return nil, first
+		}
+		ctx = origin.NoCache(ctx)
+	}
+}
+
+// badShardStays is for how long a remote shard with wrong bytes is not asked for again.
+const badShardStays = 10 * time.Second
+
+// opened returns a shard that is open; nil: it is not.
+func (o *objects) opened(s codec.Hash, hashed bool) *shardFile {
+	f := o.shards.find(s)
+	if f == nil || hashed && f.sums == nil {
+		return nil
+	}
+	if f.sums != nil && !f.proven && time.Since(f.opened) > badShardStays {
+		return nil
+	}
+	return f
+}
+
+// rejected reports whether all copies of a remote shard were tried already and have wrong
+// bytes.
+func (o *objects) rejected(f *shardFile) bool { return !o.near && !f.proven }
+
+// newShard opens one copy of a shard.
+func (o *objects) newShard(ctx context.Context, s codec.Hash, hashed bool) (*shardFile, error) {
+	k, kept := o.kept.shard(ctx, s)
+	var f *shardFile
+	var err error
+	switch {
+	case kept:
+		f = &shardFile{hash: s, key: names.ShardKey(s), store: o.store, opened: time.Now(), size: k.size, sums: k.sums, ends: k.ends, proven: true}
+	case hashed:
+		f, err = o.fetches.read(ctx, s)
+	default:
+		f = &shardFile{hash: s, key: names.ShardKey(s), store: o.store, fresh: origin.IsNoCache(ctx)}
+		f.size, err = o.store.Size(ctx, f.key)
+	}
+	if err != nil {
+		return nil, err
+	}
+	r := f.at(ctx)
+	f.Reader, err = shard.NewReader(r, f.size)
+	r.below = f.lasting()
+	if err == nil && hashed && !kept {
+		o.keepShard(f)
+	}
+	return f, err
+}
+
+// keepShard stores the hashes of a proven shard for the next mount. A shard without footer is
+// not stored: opening it reads all of it.
+func (o *objects) keepShard(f *shardFile) {
+	if !f.proven || !f.Meta().Footer || !o.kept.takesShard(len(f.sums)) {
+		return
+	}
+	if ends, err := readEnds(f); err == nil {
+		o.kept.putShard(f.hash, keptShardInfo{f.size, f.sums, ends})
+	}
+}
+
+// readEnds reads the header and the footer of a shard.
+func readEnds(f *shardFile) (*shardEnds, error) {
+	e := new(shardEnds)
+	r := f.at(context.Background())
+	if _, err := r.ReadAt(e.head[:], 0); err != nil {
+		return nil, err
+	}
+	_, err := r.ReadAt(e.foot[:], f.size-int64(len(e.foot)))
+	return e, err
+}
+
+// The memory of a store is bounded.
+const maxLists = 1 << 19 // xorbs: 32 TiB of full ones, in some 60 MB
+
+// dropAny takes entries out of m until it holds no more than most.
+func dropAny[K comparable, V any](m map[K]V, most int) {
+	for k := range m {
+		if len(m) <= most {
+			return
+		}
+		delete(m, k)
+	}
+}
+
+// maxTries is how often one question is asked again because others have dropped what
+// was asked.
+const maxTries = 8
+
+// dropShard forgets a shard that turned out damaged, so that the next question sees whether
+// it was repaired, or another copy. It returns how often it is worth asking.
+func (o *objects) dropShard(f *shardFile, err error) int {
+	if !o.shards.drop(f) {
+		return maxTries // another caller did; rejecting again would hit another copy
+	}
+	return o.others(f.key, err)
+}
+
+// maxListers bounds how many shards are remembered for one xorb: the second is for
+// when the first is damaged.
+const maxListers = 4
+
+// remember notes that shard s may list the chunks of the xorbs of some terms.
+func (o *objects) remember(s codec.Hash, terms []codec.Term) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var last codec.Hash
+	for i := range terms {
+		if terms[i].Xorb == last {
+			continue
+		}
+		last = terms[i].Xorb
+		if known := o.lists[last]; len(known) < maxListers && !slices.Contains(known, s) {
+			o.lists[last] = append(known, s)
+		}
+	}
+	dropAny(o.lists, maxLists)
+}
+
+// listers returns the shards that may list the chunks of xorb x.
+func (o *objects) listers(x codec.Hash) []codec.Hash {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Clone(o.lists[x])
+}
