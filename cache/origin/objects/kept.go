@@ -22,7 +22,6 @@ type kept struct {
 	keeper Keeper
 	scope  string
 	named  bool // ObjectsOptions.Named
-	late   latePuts
 }
 
 // The kinds of what is kept. A File Info block that its shard proves is none for a source
@@ -77,25 +76,10 @@ func get[T any](ctx context.Context, k *kept, key [32]byte, decode func(value []
 	return v, err == nil
 }
 
-// put keeps a value, or notes it for later where the Keeper is busy.
-func (k *kept) put(key [32]byte, value []byte) {
-	if k.keeper.PutPage(key, value) != nil {
-		k.late.add(key, value)
-	}
-}
+// put stores a value. A backend that refuses it costs a request after the next mount.
+func (k *kept) put(key [32]byte, value []byte) { _ = k.keeper.PutPage(key, value) }
 
-func (k *kept) drop(key [32]byte) {
-	k.late.drop(key)
-	k.keeper.ForgetPage(key)
-}
-
-// putLate puts what could not be put when it came. It is for whoever just waited for the
-// store, and costs nothing where there is nothing.
-func (k *kept) putLate() {
-	if k.late.waiting.Load() {
-		k.late.put(k.keeper)
-	}
-}
+func (k *kept) drop(key [32]byte) { k.keeper.ForgetPage(key) }
 
 // info returns the info of xorb x, or nil.
 func (k *kept) info(ctx context.Context, x codec.Hash) *xorb.Info {

@@ -156,7 +156,6 @@ func (o *objects) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, 
 		}
 		return nil, fmt.Errorf("xorb %s: %w", x, err)
 	}
-	o.kept.putLate()
 	return run, nil
 }
 
