@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/metacache"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/shard"
@@ -66,9 +67,9 @@ func (o *objects) FileInfo(ctx context.Context, id codec.FileID) (*shard.FileInf
 
 // keptFileInfo returns what is kept of a file.
 func (o *objects) keptFileInfo(ctx context.Context, id codec.FileID) (*shard.FileInfo, bool) {
-	k, ok := o.kept.file(ctx, id)
-	if ok && !k.keyed {
-		o.remember(k.shard, k.Terms)
+	k, ok := o.kept.File(ctx, id)
+	if ok && !k.Keyed {
+		o.remember(k.Shard, k.Terms)
 	}
 	return k.FileInfo, ok
 }
@@ -127,7 +128,7 @@ func (o *objects) describe(ctx context.Context, s codec.Hash, id codec.FileID, b
 		switch {
 		case err == nil:
 			good = fi
-			o.kept.putFile(id, keptFileInfo{fi, s, f.Meta().Keyed})
+			o.kept.PutFile(id, metacache.FileEntry{FileInfo: fi, Shard: s, Keyed: f.Meta().Keyed})
 		case errors.Is(err, errIncomplete) && incomplete == nil:
 			incomplete = fi
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/xetfs/xetfs/cache/flight"
 	"github.com/xetfs/xetfs/cache/lru"
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/metacache"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/merkle"
 	"github.com/xetfs/xetfs/codec/names"
@@ -36,7 +37,7 @@ type info struct {
 // infos keeps the infos of the xorbs that were asked for last, up to a number of bytes.
 type infos struct {
 	load func(ctx context.Context, x codec.Hash) (*xorb.Info, error)
-	kept *kept
+	kept *metacache.Cache
 
 	loads flight.Group[codec.Hash, *info]
 
@@ -48,7 +49,7 @@ type infos struct {
 // A loadToken is one load.
 type loadToken struct{ _ byte } // so that each has an address of its own
 
-func (c *infos) init(maxBytes int64, load func(ctx context.Context, x codec.Hash) (*xorb.Info, error), k *kept) {
+func (c *infos) init(maxBytes int64, load func(ctx context.Context, x codec.Hash) (*xorb.Info, error), k *metacache.Cache) {
 	c.load, c.kept = load, k
 	c.byXorb, c.loading = lru.New[codec.Hash, *info](maxBytes, nil), map[codec.Hash]*loadToken{}
 }
@@ -64,7 +65,7 @@ func (c *infos) get(ctx context.Context, x codec.Hash) (*info, error) {
 			return in, nil // others loaded it, whose flight has ended since
 		}
 		token := c.begin(x)
-		in := &info{c.kept.info(ctx, x), x, names.XorbKey(x)}
+		in := &info{c.kept.Info(ctx, x), x, names.XorbKey(x)}
 		if in.Info != nil {
 			c.end(token, in, nil, nil)
 			return in, nil
@@ -72,7 +73,7 @@ func (c *infos) get(ctx context.Context, x codec.Hash) (*info, error) {
 		var err error
 		var value []byte
 		if in.Info, err = c.load(ctx, x); err == nil {
-			value = c.kept.infoValue(x, in.Info)
+			value = c.kept.EncodeInfo(x, in.Info)
 		}
 		c.end(token, in, value, err)
 		return in, err
@@ -109,7 +110,7 @@ func (c *infos) end(token *loadToken, in *info, value []byte, err error) {
 	delete(c.loading, in.xorb)
 	if err == nil {
 		c.byXorb.Add(in.xorb, in, infoBytes(in.Info))
-		c.kept.putInfo(in.xorb, value) // drop comes before it, or after
+		c.kept.PutInfo(in.xorb, value) // drop comes before it, or after
 	}
 }
 
@@ -126,7 +127,7 @@ func (c *infos) drop(x codec.Hash) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.loading, x)
-	c.kept.dropInfo(x)
+	c.kept.DropInfo(x)
 	c.byXorb.Remove(x)
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/xetfs/xetfs/cache/flight"
 	"github.com/xetfs/xetfs/cache/lru"
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/metacache"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/shard"
@@ -21,7 +22,7 @@ type Options struct {
 
 	// Keep is asked before a far store where the chunks of a xorb lie and what a File Info
 	// block says, and gets what the store answered. A near store needs none. nil: none.
-	Keep Keeper
+	Keep metacache.Backend
 
 	// Named says that the ids of files come from pages that were proven by their hashes. A
 	// shard whose bytes have the name in such an id proves what it says of the file. Any
@@ -52,9 +53,9 @@ func New(s origin.Store, opts Options) origin.Source {
 	}
 	var held int64
 	if o.near {
-		o.kept = newKept(nil, "", false)
+		o.kept = metacache.New(nil, "", false)
 	} else {
-		o.kept = newKept(opts.Keep, opts.Scope, opts.Named)
+		o.kept = metacache.New(opts.Keep, opts.Scope, opts.Named)
 		held = opts.InfoBytes / 4 // the kernel caches local files
 	}
 	o.opening.Detached = func(s wantedShard) bool { return o.fetches.arrive(s.hash) }
@@ -70,7 +71,7 @@ type objects struct {
 	store origin.Store
 	near  bool
 	infos infos
-	kept  *kept
+	kept  *metacache.Cache
 
 	named bool
 
@@ -280,8 +281,8 @@ func (o *objects) Hashed(ctx context.Context, x codec.Hash, _ codec.ChunkRange) 
 
 // Forget implements Source.
 func (o *objects) Forget(id codec.FileID) {
-	o.kept.dropFile(id)
-	o.kept.dropIndex(id)
+	o.kept.DropFile(id)
+	o.kept.DropIndex(id)
 }
 
 // Reject implements Source.

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/metacache"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/merkle"
 	"github.com/xetfs/xetfs/codec/names"
@@ -40,9 +41,9 @@ func oldFileKey(scope string, id codec.FileID) [32]byte {
 }
 
 // oldFile returns the value under oldFileKey: the present one with another key and sum.
-func oldFile(scope string, id codec.FileID, fi keptFileInfo) (value []byte) {
+func oldFile(scope string, id codec.FileID, fi metacache.FileEntry) (value []byte) {
 	keep := new(mapKeeper)
-	newKept(keep, scope, false).putFile(id, fi)
+	metacache.New(keep, scope, false).PutFile(id, fi)
 	keep.Range(func(_, v any) bool { value = v.([]byte); return false })
 	key := oldFileKey(scope, id)
 	copy(value[8:], key[:])
@@ -99,12 +100,12 @@ func TestF58_OldCache(t *testing.T) {
 
 	const scope = "https://example.org/store"
 	keep := new(mapKeeper)
-	old := newKept(keep, scope, false)
-	old.putInfo(in.Xorb, old.infoValue(in.Xorb, in))
+	old := metacache.New(keep, scope, false)
+	old.PutInfo(in.Xorb, old.EncodeInfo(in.Xorb, in))
 	for i, id := range ids {
 		lie := *files[i]
 		lie.Terms = files[1-i].Terms
-		keep.Store(oldFileKey(scope, id), oldFile(scope, id, keptFileInfo{&lie, s, false}))
+		keep.Store(oldFileKey(scope, id), oldFile(scope, id, metacache.FileEntry{FileInfo: &lie, Shard: s}))
 	}
 	for _, named := range []bool{true, false} {
 		store := &bytesStore{objects: map[names.Key][]byte{names.ShardKey(s): encoded}, asked: map[names.Key]int{}}

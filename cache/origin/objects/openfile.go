@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/metacache"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/merkle"
 	"github.com/xetfs/xetfs/codec/names"
@@ -23,7 +24,7 @@ func (o *objects) OpenFile(ctx context.Context, id codec.FileID) (*shard.FileInf
 		return fi, nil, nil
 	}
 	if !o.near {
-		if x, ok := o.kept.index(ctx, id); ok {
+		if x, ok := o.kept.Index(ctx, id); ok {
 			return nil, o.large(x), nil
 		}
 		if fi, ok := o.keptFileInfo(ctx, id); ok {
@@ -75,7 +76,7 @@ func (o *objects) openLarge(ctx context.Context, id codec.FileID) (*origin.Large
 			return nil, fmt.Errorf("file %s: shard %s: %w", id.File, id.Shard, err)
 		}
 	}
-	var x *indexedFile
+	var x *metacache.FileIndex
 	err := o.fromShard(ctx, id.Shard, func(f *shardFile) (err error) {
 		x, err = o.proveLarge(ctx, f, id)
 		return err
@@ -83,19 +84,19 @@ func (o *objects) openLarge(ctx context.Context, id codec.FileID) (*origin.Large
 	if err != nil {
 		return nil, fmt.Errorf("file %s: %w", id.File, err)
 	}
-	o.kept.putIndex(id, x)
+	o.kept.PutIndex(id, x)
 	return o.large(x), nil
 }
 
 // proveLarge is prove for a block that is read in groups, once from beginning to end. It
 // remembers a hash of each group, so that the terms that are read later are those that were
 // proven.
-func (o *objects) proveLarge(ctx context.Context, f *shardFile, id codec.FileID) (*indexedFile, error) {
+func (o *objects) proveLarge(ctx context.Context, f *shardFile, id codec.FileID) (*metacache.FileIndex, error) {
 	var check *fileCheck // nil: the shard proves the file
 	if !(o.named && f.hash == id.Shard && f.proven) {
 		check = &fileCheck{get: func(x codec.Hash) (chunkList, error) { return o.chunkList(ctx, f, x) }}
 	}
-	x := &indexedFile{shard: f.hash, size: f.size, keyed: f.Meta().Keyed}
+	x := &metacache.FileIndex{Shard: f.hash, Size: f.size, Keyed: f.Meta().Keyed}
 	var chunks int64
 	var buf []byte
 	terms, hashes := o.inPieces(ctx, f), o.inPieces(ctx, f)
@@ -103,13 +104,13 @@ func (o *objects) proveLarge(ctx context.Context, f *shardFile, id codec.FileID)
 		if chunks += chunksOf(terms); chunks > maxLeaves {
 			return codec.Corrupt("file info block", id.Block, "its terms name more than %d chunks", int64(maxLeaves))
 		}
-		if !x.keyed {
+		if !x.Keyed {
 			o.remember(f.hash, terms)
 		}
-		buf = appendTerms(buf[:0], terms)
+		buf = metacache.AppendTerms(buf[:0], terms)
 		sum := merkle.Chunk(buf)
-		if x.sums = append(x.sums, sum); len(x.sums)*shard.TermGroup <= maxKeptTerms {
-			o.kept.putTerms(sum, buf)
+		if x.Sums = append(x.Sums, sum); len(x.Sums)*shard.TermGroup <= metacache.MaxTerms {
+			o.kept.PutTerms(sum, buf)
 		}
 		if check == nil {
 			return ctx.Err()
@@ -142,11 +143,11 @@ func (o *objects) inPieces(ctx context.Context, f *shardFile) io.ReaderAt {
 }
 
 // large returns how to read the terms of a file that was proven.
-func (o *objects) large(x *indexedFile) *origin.LargeFile {
+func (o *objects) large(x *metacache.FileIndex) *origin.LargeFile {
 	return &origin.LargeFile{Index: x.FileIndex, Group: func(ctx context.Context, i int) ([]codec.Term, error) {
-		if terms, ok := o.kept.terms(ctx, x.sums[i]); ok {
-			if !x.keyed {
-				o.remember(x.shard, terms)
+		if terms, ok := o.kept.Terms(ctx, x.Sums[i]); ok {
+			if !x.Keyed {
+				o.remember(x.Shard, terms)
 			}
 			return terms, nil
 		}
@@ -156,18 +157,18 @@ func (o *objects) large(x *indexedFile) *origin.LargeFile {
 
 // readTerms reads a group of terms again and compares it with its hash. A damaged copy of
 // the shard is passed over if there is another.
-func (o *objects) readTerms(ctx context.Context, x *indexedFile, i int) ([]codec.Term, error) {
-	k := names.ShardKey(x.shard)
+func (o *objects) readTerms(ctx context.Context, x *metacache.FileIndex, i int) ([]codec.Term, error) {
+	k := names.ShardKey(x.Shard)
 	for try := 0; ; try++ {
 		r := origin.ReaderAt(ctx, o.store, k)
-		if f := o.shards.find(x.shard); try == 0 && f != nil {
+		if f := o.shards.find(x.Shard); try == 0 && f != nil {
 			r = f.inMemory(r)
 		}
-		terms, err := x.Group(io.NewSectionReader(r, 0, x.size), i)
+		terms, err := x.Group(io.NewSectionReader(r, 0, x.Size), i)
 		if err == nil {
-			b := appendTerms(nil, terms)
-			if merkle.Chunk(b) == x.sums[i] {
-				o.kept.putTerms(x.sums[i], b)
+			b := metacache.AppendTerms(nil, terms)
+			if merkle.Chunk(b) == x.Sums[i] {
+				o.kept.PutTerms(x.Sums[i], b)
 				return terms, nil
 			}
 			err = codec.Corrupt("file info block", x.Block, "its terms from term %d on have changed since they were read first", i*shard.TermGroup)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/metacache"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/merkle"
 	"github.com/xetfs/xetfs/codec/names"
@@ -42,9 +43,9 @@ func newShardFetches(s origin.Store) *shardFetches {
 type shardFetch struct {
 	f    *shardFile
 	hash *merkle.ChunkHash
-	off  int64     // all before it has come
-	held []byte    // all that has come or, of a long shard, the last bytes
-	ends shardEnds // complete once all has come
+	off  int64               // all before it has come
+	held []byte              // all that has come or, of a long shard, the last bytes
+	ends metacache.ShardEnds // complete once all has come
 
 	came bool     // bytes, since read was called; guarded by shardFetches.mu
 	head [48]byte // the first bytes of the shard
@@ -153,8 +154,8 @@ func (w *shardFetch) take(b []byte, size int64) error {
 	for len(b) > 0 {
 		room := shardBlock - int(w.off%shardBlock)
 		n := min(room, len(b))
-		if w.off < int64(len(w.ends.head)) {
-			copy(w.ends.head[w.off:], b)
+		if w.off < int64(len(w.ends.Head)) {
+			copy(w.ends.Head[w.off:], b)
 		}
 		w.hold(b[:n])
 		b = b[n:]
@@ -179,15 +180,15 @@ func (w *shardFetch) done(local bool) *shardFile {
 	f := w.f
 	f.opened = time.Now()
 	f.proven = w.hash.Sum() == f.hash
-	if ends := (shardEnds{head: w.head}); f.size >= int64(len(ends.head)+len(ends.foot)) {
-		copy(ends.foot[:], w.held[len(w.held)-len(ends.foot):])
+	if ends := (metacache.ShardEnds{Head: w.head}); f.size >= int64(len(ends.Head)+len(ends.Foot)) {
+		copy(ends.Foot[:], w.held[len(w.held)-len(ends.Foot):])
 		f.ends = &ends
 	}
 	if !local {
 		held := w.held
 		if f.long() { // the footer and most of the tables
 			held = bytes.Clone(held[max(0, len(held)-shardTail):])
-			copy(w.ends.foot[:], held[len(held)-len(w.ends.foot):])
+			copy(w.ends.Foot[:], held[len(held)-len(w.ends.Foot):])
 			f.ends = &w.ends // its header needs no second request
 		}
 		f.part.Store(&origin.Part{Bytes: held, Off: f.size - int64(len(held)), Size: f.size})

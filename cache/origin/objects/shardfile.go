@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/metacache"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/merkle"
 	"github.com/xetfs/xetfs/codec/names"
@@ -16,7 +17,7 @@ import (
 
 const (
 	// shardBlock is the part of a shard that is compared with one hash.
-	shardBlock = ShardBlock
+	shardBlock = metacache.ShardBlock
 
 	// longShard is the least size of a shard that does not stay in memory.
 	longShard = 8<<20 + 1
@@ -36,7 +37,7 @@ type shardFile struct {
 	sums   []codec.Hash                // of the blocks; nil: the shard was not read whole
 	proven bool                        // all its bytes have the hash that is its name
 	part   atomic.Pointer[origin.Part] // compared bytes in memory; nil: none
-	ends   *shardEnds                  // as they were read before; nil: they are read
+	ends   *metacache.ShardEnds        // as they were read before; nil: they are read
 }
 
 // at returns a reader of the shard for the length of one call.
@@ -67,7 +68,7 @@ func (r *shardReader) ReadAt(p []byte, off int64) (int, error) {
 	if part := f.part.Load(); part.Holds(off, len(p)) {
 		return copy(p, part.Bytes[off-part.Off:]), nil
 	}
-	if f.ends.read(p, off, f.size) {
+	if f.ends.Read(p, off, f.size) {
 		return len(p), nil
 	}
 	if f.sums == nil || off < 0 || off+int64(len(p)) > f.size {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/metacache"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/shard"
@@ -121,12 +122,12 @@ func (o *objects) rejected(f *shardFile) bool { return !o.near && !f.proven }
 
 // newShard opens one copy of a shard.
 func (o *objects) newShard(ctx context.Context, s codec.Hash, hashed bool) (*shardFile, error) {
-	k, kept := o.kept.shard(ctx, s)
+	k, kept := o.kept.Shard(ctx, s)
 	var f *shardFile
 	var err error
 	switch {
 	case kept:
-		f = &shardFile{hash: s, key: names.ShardKey(s), store: o.store, opened: time.Now(), size: k.size, sums: k.sums, ends: k.ends, proven: true}
+		f = &shardFile{hash: s, key: names.ShardKey(s), store: o.store, opened: time.Now(), size: k.Size, sums: k.Sums, ends: k.Ends, proven: true}
 	case hashed:
 		f, err = o.fetches.read(ctx, s)
 	default:
@@ -148,22 +149,22 @@ func (o *objects) newShard(ctx context.Context, s codec.Hash, hashed bool) (*sha
 // keepShard stores the hashes of a proven shard for the next mount. A shard without footer is
 // not stored: opening it reads all of it.
 func (o *objects) keepShard(f *shardFile) {
-	if !f.proven || !f.Meta().Footer || !o.kept.takesShard(len(f.sums)) {
+	if !f.proven || !f.Meta().Footer || !o.kept.TakesShard(len(f.sums)) {
 		return
 	}
 	if ends, err := readEnds(f); err == nil {
-		o.kept.putShard(f.hash, keptShardInfo{f.size, f.sums, ends})
+		o.kept.PutShard(f.hash, metacache.Shard{Size: f.size, Sums: f.sums, Ends: ends})
 	}
 }
 
 // readEnds reads the header and the footer of a shard.
-func readEnds(f *shardFile) (*shardEnds, error) {
-	e := new(shardEnds)
+func readEnds(f *shardFile) (*metacache.ShardEnds, error) {
+	e := new(metacache.ShardEnds)
 	r := f.at(context.Background())
-	if _, err := r.ReadAt(e.head[:], 0); err != nil {
+	if _, err := r.ReadAt(e.Head[:], 0); err != nil {
 		return nil, err
 	}
-	_, err := r.ReadAt(e.foot[:], f.size-int64(len(e.foot)))
+	_, err := r.ReadAt(e.Foot[:], f.size-int64(len(e.Foot)))
 	return e, err
 }
 

@@ -5,7 +5,7 @@ import (
 	"maps"
 	"sync"
 
-	"github.com/xetfs/xetfs/cache/origin/objects"
+	"github.com/xetfs/xetfs/cache/origin/metacache"
 )
 
 // A Keeper is an origin.Keeper in a map. Like that of a disk it does not replace what it
@@ -15,7 +15,7 @@ type Keeper struct {
 	pages map[[32]byte][]byte // guarded by mu
 }
 
-var _ objects.Keeper = (*Keeper)(nil)
+var _ metacache.Backend = (*Keeper)(nil)
 
 // Page implements origin.Keeper.
 func (k *Keeper) Page(h [32]byte) ([]byte, bool) {

@@ -1,4 +1,4 @@
-package objects
+package metacache
 
 import (
 	"context"
@@ -11,15 +11,15 @@ import (
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
-// kept is what a Keeper keeps of a store: where the chunks of its xorbs lie, and the File
+// Cache is what a Keeper keeps of a store: where the chunks of its xorbs lie, and the File
 // Info blocks that were read. With a nil Keeper there is nothing.
 //
 // What is wrong there does not stay. What does not decode is dropped at once; the info of
 // a xorb when the xorb is rejected or read with NoCache, because nothing but what is
 // read can tell whether its offsets are right; a File Info block when a term does not fit
 // its xorb, or the xorb is not there, or by Forget.
-type kept struct {
-	keeper Keeper
+type Cache struct {
+	keeper Backend
 	scope  string
 	named  bool // ObjectsOptions.Named
 }
@@ -36,16 +36,16 @@ const (
 
 // key returns what something is kept under. An index page has no hash like this, because
 // none begins with these words.
-func (k *kept) key(kind string, id []byte) [32]byte {
+func (k *Cache) key(kind string, id []byte) [32]byte {
 	b := []byte("xetfs keeps of a store: " + kind)
 	b = binary.LittleEndian.AppendUint64(b, uint64(len(k.scope)))
 	b = append(b, k.scope...)
 	return page.Sum(append(b, id...))
 }
 
-func (k *kept) xorbKey(x codec.Hash) [32]byte { return k.key(keptXorb, x[:]) }
+func (k *Cache) xorbKey(x codec.Hash) [32]byte { return k.key(keptXorb, x[:]) }
 
-func (k *kept) fileKey(id codec.FileID) [32]byte {
+func (k *Cache) fileKey(id codec.FileID) [32]byte {
 	kind := keptFile
 	if k.named {
 		kind = keptNamedFile
@@ -60,7 +60,7 @@ func idBytes(id codec.FileID) []byte {
 
 // get returns what decode makes of the value of a key, if it is there and good. A NoCache
 // context has it dropped.
-func get[T any](ctx context.Context, k *kept, key [32]byte, decode func(value []byte) (T, error)) (v T, ok bool) {
+func get[T any](ctx context.Context, k *Cache, key [32]byte, decode func(value []byte) (T, error)) (v T, ok bool) {
 	if origin.IsNoCache(ctx) {
 		k.drop(key)
 		return v, false
@@ -77,12 +77,12 @@ func get[T any](ctx context.Context, k *kept, key [32]byte, decode func(value []
 }
 
 // put stores a value. A backend that refuses it costs a request after the next mount.
-func (k *kept) put(key [32]byte, value []byte) { _ = k.keeper.PutPage(key, value) }
+func (k *Cache) put(key [32]byte, value []byte) { _ = k.keeper.PutPage(key, value) }
 
-func (k *kept) drop(key [32]byte) { k.keeper.ForgetPage(key) }
+func (k *Cache) drop(key [32]byte) { k.keeper.ForgetPage(key) }
 
-// info returns the info of xorb x, or nil.
-func (k *kept) info(ctx context.Context, x codec.Hash) *xorb.Info {
+// Info returns the info of xorb x, or nil.
+func (k *Cache) Info(ctx context.Context, x codec.Hash) *xorb.Info {
 	if k.keeper == nil {
 		return nil
 	}
@@ -91,52 +91,52 @@ func (k *kept) info(ctx context.Context, x codec.Hash) *xorb.Info {
 	return in
 }
 
-// infoValue returns what to keep of the info of xorb x.
-func (k *kept) infoValue(x codec.Hash, in *xorb.Info) []byte {
+// EncodeInfo returns what to keep of the info of xorb x.
+func (k *Cache) EncodeInfo(x codec.Hash, in *xorb.Info) []byte {
 	if k.keeper == nil {
 		return nil
 	}
 	return encodeKeptInfo(k.xorbKey(x), in)
 }
 
-// putInfo keeps what infoValue returned.
-func (k *kept) putInfo(x codec.Hash, value []byte) {
+// PutInfo keeps what infoValue returned.
+func (k *Cache) PutInfo(x codec.Hash, value []byte) {
 	if value != nil {
 		k.put(k.xorbKey(x), value)
 	}
 }
 
-func (k *kept) dropInfo(x codec.Hash) {
+func (k *Cache) DropInfo(x codec.Hash) {
 	if k.keeper != nil {
 		k.drop(k.xorbKey(x))
 	}
 }
 
-func newKept(keeper Keeper, scope string, named bool) *kept {
-	return &kept{keeper: keeper, scope: scope, named: named}
+func New(keeper Backend, scope string, named bool) *Cache {
+	return &Cache{keeper: keeper, scope: scope, named: named}
 }
 
-// A keptFileInfo is a File Info block and where it was read.
-type keptFileInfo struct {
+// A FileEntry is a File Info block and where it was read.
+type FileEntry struct {
 	*shard.FileInfo
-	shard codec.Hash
-	keyed bool // the shard's chunk hashes are
+	Shard codec.Hash
+	Keyed bool // the shard's chunk hashes are
 }
 
-// file returns the File Info block that was read for id.
-func (k *kept) file(ctx context.Context, id codec.FileID) (fi keptFileInfo, ok bool) {
+// File returns the File Info block that was read for id.
+func (k *Cache) File(ctx context.Context, id codec.FileID) (fi FileEntry, ok bool) {
 	if k.keeper == nil {
 		return fi, false
 	}
 	key := k.fileKey(id)
-	return get(ctx, k, key, func(value []byte) (keptFileInfo, error) { return decodeKeptFile(key, id.File, value) })
+	return get(ctx, k, key, func(value []byte) (FileEntry, error) { return decodeKeptFile(key, id.File, value) })
 }
 
-// maxKeptTerms bounds what is kept of one file: some MiB.
-const maxKeptTerms = 1 << 16
+// MaxTerms bounds what is kept of one file: some MiB.
+const MaxTerms = 1 << 16
 
-func (k *kept) putFile(id codec.FileID, fi keptFileInfo) {
-	if k.keeper == nil || len(fi.Terms) > maxKeptTerms {
+func (k *Cache) PutFile(id codec.FileID, fi FileEntry) {
+	if k.keeper == nil || len(fi.Terms) > MaxTerms {
 		return
 	}
 	key := k.fileKey(id)
@@ -145,34 +145,34 @@ func (k *kept) putFile(id codec.FileID, fi keptFileInfo) {
 	}
 }
 
-func (k *kept) shardKey(s codec.Hash) [32]byte { return k.key(keptShard, s[:]) }
+func (k *Cache) shardKey(s codec.Hash) [32]byte { return k.key(keptShard, s[:]) }
 
-// shard returns a shard that was read whole before: its size and the hashes of its blocks.
-func (k *kept) shard(ctx context.Context, s codec.Hash) (f keptShardInfo, ok bool) {
+// Shard returns a shard that was read whole before: its size and the hashes of its blocks.
+func (k *Cache) Shard(ctx context.Context, s codec.Hash) (f Shard, ok bool) {
 	if k.keeper == nil || !k.named {
 		return f, false
 	}
 	key := k.shardKey(s)
-	return get(ctx, k, key, func(value []byte) (keptShardInfo, error) { return decodeKeptShard(key, value) })
+	return get(ctx, k, key, func(value []byte) (Shard, error) { return decodeKeptShard(key, value) })
 }
 
 // maxKeptSums bounds what is kept of one shard, to 256 KiB.
 const maxKeptSums = 8 << 10
 
-// takesShard reports whether putShard stores the hashes of a shard of some blocks.
-func (k *kept) takesShard(blocks int) bool {
+// TakesShard reports whether putShard stores the hashes of a shard of some blocks.
+func (k *Cache) TakesShard(blocks int) bool {
 	return k.keeper != nil && k.named && blocks <= maxKeptSums
 }
 
-// putShard stores the hashes of a shard whose bytes have the hash that is its name.
-func (k *kept) putShard(s codec.Hash, f keptShardInfo) {
-	if k.takesShard(len(f.sums)) {
+// PutShard stores the hashes of a shard whose bytes have the hash that is its name.
+func (k *Cache) PutShard(s codec.Hash, f Shard) {
+	if k.TakesShard(len(f.Sums)) {
 		key := k.shardKey(s)
 		k.put(key, encodeKeptShard(key, f))
 	}
 }
 
-func (k *kept) dropFile(id codec.FileID) {
+func (k *Cache) DropFile(id codec.FileID) {
 	if k.keeper != nil {
 		k.drop(k.fileKey(id))
 	}

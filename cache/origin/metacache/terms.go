@@ -1,4 +1,4 @@
-package objects
+package metacache
 
 import (
 	"context"
@@ -18,15 +18,15 @@ const (
 )
 
 // An indexedFile is a proven File Info block that is read in groups.
-type indexedFile struct {
+type FileIndex struct {
 	*shard.FileIndex
-	sums  []codec.Hash // of the groups, over appendTerms
-	shard codec.Hash   // where the block is
-	size  int64        // of the shard
-	keyed bool         // the shard's chunk hashes are
+	Sums  []codec.Hash // of the groups, over appendTerms
+	Shard codec.Hash   // where the block is
+	Size  int64        // of the shard
+	Keyed bool         // the shard's chunk hashes are
 }
 
-func (k *kept) indexKey(id codec.FileID) [32]byte {
+func (k *Cache) indexKey(id codec.FileID) [32]byte {
 	kind := keptIndex
 	if k.named {
 		kind = keptNamedIndex
@@ -34,9 +34,9 @@ func (k *kept) indexKey(id codec.FileID) [32]byte {
 	return k.key(kind, idBytes(id))
 }
 
-func (k *kept) termsKey(sum codec.Hash) [32]byte { return k.key(keptTerms, sum[:]) }
+func (k *Cache) termsKey(sum codec.Hash) [32]byte { return k.key(keptTerms, sum[:]) }
 
-// putIndex keeps the index of a file.
+// PutIndex keeps the index of a file.
 //
 //	offset  size  field
 //	     0    32  hash of the shard where it was read
@@ -45,21 +45,21 @@ func (k *kept) termsKey(sum codec.Hash) [32]byte { return k.key(keptTerms, sum[:
 //	    41     4  number of terms
 //	    45    32  SHA-256 of the file, or zero
 //	    77     …  for each group: 8 bytes, the offset in the file behind it; 32, its hash
-func (k *kept) putIndex(id codec.FileID, x *indexedFile) {
+func (k *Cache) PutIndex(id codec.FileID, x *FileIndex) {
 	if k.keeper == nil {
 		return
 	}
 	key := k.indexKey(id)
-	b := appendKeptHead(make([]byte, 0, keptMinimum+keptIndexHead+keptGroup*len(x.sums)), key)
-	b = append(b, x.shard[:]...)
-	b = binary.LittleEndian.AppendUint64(b, uint64(x.size))
+	b := appendKeptHead(make([]byte, 0, keptMinimum+keptIndexHead+keptGroup*len(x.Sums)), key)
+	b = append(b, x.Shard[:]...)
+	b = binary.LittleEndian.AppendUint64(b, uint64(x.Size))
 	b = append(b, 0)
-	if x.keyed {
+	if x.Keyed {
 		b[len(b)-1] = 1
 	}
 	b = binary.LittleEndian.AppendUint32(b, uint32(x.Terms))
 	b = append(b, x.SHA256[:]...)
-	for i, sum := range x.sums {
+	for i, sum := range x.Sums {
 		b = binary.LittleEndian.AppendUint64(b, uint64(x.Ends[i]))
 		b = append(b, sum[:]...)
 	}
@@ -72,16 +72,16 @@ const (
 	keptTerm      = 44 // bytes of a term in a group
 )
 
-// index returns the index of the file that was read for id.
-func (k *kept) index(ctx context.Context, id codec.FileID) (*indexedFile, bool) {
+// Index returns the index of the file that was read for id.
+func (k *Cache) Index(ctx context.Context, id codec.FileID) (*FileIndex, bool) {
 	if k.keeper == nil {
 		return nil, false
 	}
 	key := k.indexKey(id)
-	return get(ctx, k, key, func(b []byte) (*indexedFile, error) { return decodeKeptIndex(key, id, b) })
+	return get(ctx, k, key, func(b []byte) (*FileIndex, error) { return decodeKeptIndex(key, id, b) })
 }
 
-func decodeKeptIndex(key [32]byte, id codec.FileID, b []byte) (*indexedFile, error) {
+func decodeKeptIndex(key [32]byte, id codec.FileID, b []byte) (*FileIndex, error) {
 	b, err := openKept(key, b)
 	if err != nil {
 		return nil, err
@@ -89,9 +89,9 @@ func decodeKeptIndex(key [32]byte, id codec.FileID, b []byte) (*indexedFile, err
 	if len(b) < keptIndexHead || b[40] > 1 {
 		return nil, badKept(keptHead, "no index of terms")
 	}
-	x := &indexedFile{
+	x := &FileIndex{
 		FileIndex: &shard.FileIndex{File: id.File, Block: id.Block, Terms: int(binary.LittleEndian.Uint32(b[41:])), SHA256: [32]byte(b[45:])},
-		shard:     codec.Hash(b), size: int64(binary.LittleEndian.Uint64(b[32:])), keyed: b[40] == 1,
+		Shard:     codec.Hash(b), Size: int64(binary.LittleEndian.Uint64(b[32:])), Keyed: b[40] == 1,
 	}
 	groups := b[keptIndexHead:]
 	if len(groups) != keptGroup*x.Groups() {
@@ -103,26 +103,26 @@ func decodeKeptIndex(key [32]byte, id codec.FileID, b []byte) (*indexedFile, err
 			return nil, badKept(keptHead+keptIndexHead, "a group ends at byte %d, and the one before at byte %d", next, end)
 		}
 		end = next
-		x.Ends, x.sums = append(x.Ends, end), append(x.sums, codec.Hash(groups[8:]))
+		x.Ends, x.Sums = append(x.Ends, end), append(x.Sums, codec.Hash(groups[8:]))
 	}
 	return x, nil
 }
 
-func (k *kept) dropIndex(id codec.FileID) {
+func (k *Cache) DropIndex(id codec.FileID) {
 	if k.keeper != nil {
 		k.drop(k.indexKey(id))
 	}
 }
 
-// putTerms keeps the terms of a group, whose bytes are b.
-func (k *kept) putTerms(sum codec.Hash, b []byte) {
+// PutTerms keeps the terms of a group, whose bytes are b.
+func (k *Cache) PutTerms(sum codec.Hash, b []byte) {
 	if k.keeper != nil {
 		k.put(k.termsKey(sum), b)
 	}
 }
 
-// terms returns the terms of a group by its hash.
-func (k *kept) terms(ctx context.Context, sum codec.Hash) ([]codec.Term, bool) {
+// Terms returns the terms of a group by its hash.
+func (k *Cache) Terms(ctx context.Context, sum codec.Hash) ([]codec.Term, bool) {
 	if k.keeper == nil {
 		return nil, false
 	}
@@ -147,14 +147,14 @@ func decodeTerms(sum codec.Hash, b []byte) ([]codec.Term, error) {
 	return terms, nil
 }
 
-// appendTerms appends the bytes of terms that are hashed and kept.
+// AppendTerms appends the bytes of terms that are hashed and kept.
 //
 //	offset  size  field
 //	     0    32  xorb hash
 //	    32     4  unpacked bytes of the term
 //	    36     4  first chunk
 //	    40     4  end of the chunks
-func appendTerms(b []byte, terms []codec.Term) []byte {
+func AppendTerms(b []byte, terms []codec.Term) []byte {
 	for i := range terms {
 		t := &terms[i]
 		b = append(b, t.Xorb[:]...)

@@ -1,4 +1,4 @@
-package objects
+package metacache
 
 import (
 	"bytes"
@@ -121,7 +121,7 @@ func (r tailReader) ReadAt(p []byte, off int64) (int, error) {
 //	    32     1  1: the chunk hashes of that shard are keyed, else 0
 //	    33     8  where the block begins in that shard
 //	    41     …  a shard of nothing but this file, without tables and footer (package shard)
-func encodeKeptFile(key [32]byte, fi keptFileInfo) []byte {
+func encodeKeptFile(key [32]byte, fi FileEntry) []byte {
 	var w shard.Writer
 	w.AddFile(fi.FileInfo)
 	alone, err := w.EncodeUpload()
@@ -129,9 +129,9 @@ func encodeKeptFile(key [32]byte, fi keptFileInfo) []byte {
 		return nil
 	}
 	b := appendKeptHead(make([]byte, 0, keptMinimum+keptFileHead+len(alone)), key)
-	b = append(b, fi.shard[:]...)
+	b = append(b, fi.Shard[:]...)
 	b = append(b, 0)
-	if fi.keyed {
+	if fi.Keyed {
 		b[len(b)-1] = 1
 	}
 	b = binary.LittleEndian.AppendUint64(b, uint64(fi.Block))
@@ -141,62 +141,62 @@ func encodeKeptFile(key [32]byte, fi keptFileInfo) []byte {
 const keptFileHead = 41
 
 // decodeKeptFile decodes the File Info block of a file.
-func decodeKeptFile(key [32]byte, file codec.Hash, b []byte) (keptFileInfo, error) {
+func decodeKeptFile(key [32]byte, file codec.Hash, b []byte) (FileEntry, error) {
 	b, err := openKept(key, b)
 	if err != nil {
-		return keptFileInfo{}, err
+		return FileEntry{}, err
 	}
 	return decodeFileBody(file, b)
 }
 
-func decodeFileBody(file codec.Hash, b []byte) (keptFileInfo, error) {
+func decodeFileBody(file codec.Hash, b []byte) (FileEntry, error) {
 	if len(b) < keptFileHead {
-		return keptFileInfo{}, badKept(keptHead+len(b), "ends before a shard")
+		return FileEntry{}, badKept(keptHead+len(b), "ends before a shard")
 	}
 	alone := b[keptFileHead:]
-	k := keptFileInfo{shard: codec.Hash(b), keyed: b[32] == 1}
+	k := FileEntry{Shard: codec.Hash(b), Keyed: b[32] == 1}
 	r, err := shard.NewReader(bytes.NewReader(alone), int64(len(alone)))
 	if err != nil {
-		return keptFileInfo{}, err
+		return FileEntry{}, err
 	}
 	if k.FileInfo, err = r.FileInfo(file); err != nil {
-		return keptFileInfo{}, err
+		return FileEntry{}, err
 	}
 	block := binary.LittleEndian.Uint64(b[33:])
 	if b[32] > 1 || block > 1<<62 {
-		return keptFileInfo{}, badKept(keptHead+32, "no block can begin at %d", block)
+		return FileEntry{}, badKept(keptHead+32, "no block can begin at %d", block)
 	}
 	k.Block = int64(block)
 	return k, nil
 }
 
-// A keptShardInfo is what is known of a shard that was read whole.
-type keptShardInfo struct {
-	size int64
-	sums []codec.Hash // of the blocks of ShardBlock bytes
-	ends *shardEnds
+// A Shard is what is known of a shard that was read whole.
+type Shard struct {
+	Size int64
+	Sums []codec.Hash // of the blocks of ShardBlock bytes
+	Ends *ShardEnds
 }
 
 // ShardBlock is the length of the part of a shard that one hash proves.
 const ShardBlock = 16 << 10
 
-// shardEnds are the header and the footer of a shard.
-type shardEnds struct {
-	head [48]byte
-	foot [200]byte
+// ShardEnds are the header and the footer of a shard.
+type ShardEnds struct {
+	Head [48]byte
+	Foot [200]byte
 }
 
-// read copies bytes of a shard of some size that are in its header or footer.
-func (e *shardEnds) read(p []byte, off, size int64) bool {
+// Read copies bytes of a shard of some size that are in its header or footer.
+func (e *ShardEnds) Read(p []byte, off, size int64) bool {
 	if e == nil {
 		return false
 	}
-	foot := size - int64(len(e.foot))
+	foot := size - int64(len(e.Foot))
 	switch end := off + int64(len(p)); {
-	case off >= 0 && end <= int64(len(e.head)):
-		copy(p, e.head[off:])
+	case off >= 0 && end <= int64(len(e.Head)):
+		copy(p, e.Head[off:])
 	case off >= foot && end <= size:
-		copy(p, e.foot[off-foot:])
+		copy(p, e.Foot[off-foot:])
 	default:
 		return false
 	}
@@ -210,12 +210,12 @@ func (e *shardEnds) read(p []byte, off, size int64) bool {
 //	     8    48  header of the shard
 //	    56   200  footer of the shard
 //	   256     …  hash of each 16 KiB, 32 bytes each
-func encodeKeptShard(key [32]byte, f keptShardInfo) []byte {
-	b := appendKeptHead(make([]byte, 0, keptMinimum+keptShardHead+len(f.sums)*len(codec.Hash{})), key)
-	b = binary.LittleEndian.AppendUint64(b, uint64(f.size))
-	b = append(append(b, f.ends.head[:]...), f.ends.foot[:]...)
-	for i := range f.sums {
-		b = append(b, f.sums[i][:]...)
+func encodeKeptShard(key [32]byte, f Shard) []byte {
+	b := appendKeptHead(make([]byte, 0, keptMinimum+keptShardHead+len(f.Sums)*len(codec.Hash{})), key)
+	b = binary.LittleEndian.AppendUint64(b, uint64(f.Size))
+	b = append(append(b, f.Ends.Head[:]...), f.Ends.Foot[:]...)
+	for i := range f.Sums {
+		b = append(b, f.Sums[i][:]...)
 	}
 	return sealKept(b)
 }
@@ -223,7 +223,7 @@ func encodeKeptShard(key [32]byte, f keptShardInfo) []byte {
 const keptShardHead = 8 + 48 + 200
 
 // decodeKeptShard decodes what is known of a shard.
-func decodeKeptShard(key [32]byte, b []byte) (f keptShardInfo, err error) {
+func decodeKeptShard(key [32]byte, b []byte) (f Shard, err error) {
 	b, err = openKept(key, b)
 	if err != nil {
 		return f, err
@@ -235,9 +235,9 @@ func decodeKeptShard(key [32]byte, b []byte) (f keptShardInfo, err error) {
 	if size > shard.MaxSize || uint64(len(sums)) != (size+ShardBlock-1)/ShardBlock*uint64(len(codec.Hash{})) {
 		return f, badKept(keptHead, "%d bytes of hashes for a shard of %d bytes", len(sums), size)
 	}
-	f = keptShardInfo{size: int64(size), ends: &shardEnds{[48]byte(b[8:]), [200]byte(b[56:])}}
+	f = Shard{Size: int64(size), Ends: &ShardEnds{[48]byte(b[8:]), [200]byte(b[56:])}}
 	for ; len(sums) > 0; sums = sums[len(codec.Hash{}):] {
-		f.sums = append(f.sums, codec.Hash(sums))
+		f.Sums = append(f.Sums, codec.Hash(sums))
 	}
 	return f, nil
 }

@@ -1,4 +1,4 @@
-package objects
+package metacache
 
 import (
 	"bytes"
@@ -45,7 +45,7 @@ func TestKeptInfo(t *testing.T) {
 }
 
 // sampleFile is a File Info block of n terms.
-func sampleFile(n int, full bool) keptFileInfo {
+func sampleFile(n int, full bool) FileEntry {
 	fi := &shard.FileInfo{File: codec.Hash{5}, Block: 48 * 77}
 	for i := range n {
 		fi.Terms = append(fi.Terms, codec.Term{Xorb: codec.Hash{byte(i)}, Size: 100, Chunks: codec.ChunkRange{Start: uint32(i), End: uint32(i) + 1}})
@@ -54,7 +54,7 @@ func sampleFile(n int, full bool) keptFileInfo {
 		fi.Verify = make([]codec.Hash, n)
 		fi.SHA256, fi.Metadata = [32]byte{1, 2, 3}, true
 	}
-	return keptFileInfo{fi, codec.Hash{9}, !full}
+	return FileEntry{fi, codec.Hash{9}, !full}
 }
 
 func TestKeptFile(t *testing.T) {
@@ -111,7 +111,7 @@ func TestDecodeKept(t *testing.T) {
 		{"not keyed, not not keyed", sealed(file, set(32, 2)), asFile, "no block can begin"},
 		{"a place beyond all", sealed(file, set(40, 0x80)), asFile, "no block can begin"},
 		{"half a shard", sealed(file, func(b []byte) []byte { return b[:100] }), asFile, ""},
-		{"another file", encodeKeptFile(key, func() keptFileInfo { f := sampleFile(1, true); f.File[0]++; return f }()), asFile, "no such file"},
+		{"another file", encodeKeptFile(key, func() FileEntry { f := sampleFile(1, true); f.File[0]++; return f }()), asFile, "no such file"},
 		{"an info", info, asFile, ""},
 	} {
 		if err := tt.decode(tt.b); err == nil || !strings.Contains(err.Error(), tt.reason) {
@@ -159,7 +159,7 @@ func FuzzKeptInfo(f *testing.F) {
 // FuzzKeptFile is FuzzKeptInfo for File Info blocks.
 func FuzzKeptFile(f *testing.F) {
 	fi := sampleFile(2, true)
-	for _, fi := range []keptFileInfo{fi, sampleFile(0, true), sampleFile(3, false)} {
+	for _, fi := range []FileEntry{fi, sampleFile(0, true), sampleFile(3, false)} {
 		b := encodeKeptFile([32]byte{}, fi)
 		f.Add(b[keptHead : len(b)-32])
 	}
@@ -189,7 +189,7 @@ func TestKeptBytes(t *testing.T) {
 	var w shard.Writer
 	w.AddFile(fi.FileInfo)
 	alone, _ := w.EncodeUpload()
-	want = slices.Concat([]byte("XETKEPT\x01"), make([]byte, 32), fi.shard[:], []byte{1}, binary.LittleEndian.AppendUint64(nil, 48*77), alone)
+	want = slices.Concat([]byte("XETKEPT\x01"), make([]byte, 32), fi.Shard[:], []byte{1}, binary.LittleEndian.AppendUint64(nil, 48*77), alone)
 	if b := encodeKeptFile([32]byte{}, fi); !bytes.Equal(b, sealKept(want)) {
 		t.Errorf("file = % x, want % x", b, sealKept(want))
 	}
