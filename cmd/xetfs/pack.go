@@ -38,21 +38,20 @@ count. Any other folder that is not empty is refused. Chunk boundaries, hashes a
 are those of the Xet reference implementation, so every Xet client can read the result.
 Packing the same files again stores nothing.
 
-Names are not stored: a packed file is found by its hash, which --list shows. The files of a
-folder come in the order of their names, then those of the folders in it. What is not a
-regular file is skipped and named. A file without permission, or one that changed while it
-was read three times, is missing in STORE: it is named, and the exit status is 9. --strict
-fails at the first of both. An error of the machine, such as a disk that cannot be read or
-too many open files, stops packing. Patterns of --exclude are those of publish. STORE and
-mounts of xetfs below FOLDER are left out and named.
+Names are not stored: a packed file is found by its hash, which --list shows. The order is
+that of the names in a folder, then that of its subfolders. Pack skips and names all other
+kinds of files. STORE may lack a file without permission, or one that changed during three
+reads: it is named, and the exit status is 9. --strict fails at the first of both. An error
+of the machine, such as a disk that cannot be read or too many open files, stops packing.
+Patterns of --exclude are those of publish. STORE and mounts of xetfs below FOLDER are left
+out and named.
 
 A run that is interrupted or killed leaves only whole objects behind. The next run finds
-them and goes on from there. Two runs at a time do not disturb each other.
+them and continues. Two runs at a time do not disturb each other.
 
-A file must not be put together from crumbs. Of its last 128 runs of chunks the average
-length is kept. When it falls below 4 chunks, chunks that are stored already, in runs
-shorter than the average, are stored once more beside the new ones, until the average is
-8. That is the rule of the reference.
+A file must not consist of small fragments. Pack measures the average length of the last 128
+runs of chunks of a file. Below 4 chunks, it stores chunks of shorter runs once more beside
+the new ones, until the average is 8. The reference has the same rule.
 
 With --json the summary is one object. Times are seconds; those of stages are sums over
 all cores:
@@ -102,15 +101,15 @@ func runPack(cmd *cobra.Command, store string, folders []string, o packOptions) 
 	limitMemory(packMemory, newNotes(cmd.ErrOrStderr(), cmd.CommandPath()))
 	debug.SetGCPercent(packPercent)
 	ctx := cmd.Context()
-	p, err := newPacking(cmd, o)
+	p, err := newPackRun(cmd, o)
 	if err != nil {
 		return err
 	}
 	return ui.UntilCanceled(ctx, func() error { return p.run(store, folders) })
 }
 
-func newPacking(cmd *cobra.Command, o packOptions) (*packing, error) {
-	p := &packing{
+func newPackRun(cmd *cobra.Command, o packOptions) (*packRun, error) {
+	p := &packRun{
 		ctx: cmd.Context(), o: o, bar: ui.NewProgress(cmd.ErrOrStderr(), "pack"), started: time.Now(),
 		ignore: new(ignore.Matcher),
 	}
@@ -123,8 +122,8 @@ func newPacking(cmd *cobra.Command, o packOptions) (*packing, error) {
 	return p, nil
 }
 
-// A packing is one run of pack.
-type packing struct {
+// A packRun is one run of pack.
+type packRun struct {
 	ctx     context.Context // of the command
 	o       packOptions
 	store   *packStore
@@ -136,7 +135,7 @@ type packing struct {
 	fault   func(call string) error // see ingest.Options
 }
 
-func (p *packing) run(storePath string, folders []string) error {
+func (p *packRun) run(storePath string, folders []string) error {
 	if err := checkPackFolders(storePath, folders); err != nil {
 		return err
 	}
@@ -179,7 +178,7 @@ func (p *packing) run(storePath string, folders []string) error {
 }
 
 // files packs all files of all folders.
-func (p *packing) files() error {
+func (p *packRun) files() error {
 	for e, err := range p.in.All(p.ctx) {
 		if err != nil {
 			return err
@@ -190,7 +189,7 @@ func (p *packing) files() error {
 }
 
 // show shows the progress until the returned function is called.
-func (p *packing) show() (hide func()) {
+func (p *packRun) show() (hide func()) {
 	return p.bar.Follow(p.ctx, p.in.Measure, func() string {
 		s := p.in.Stats()
 		return fmt.Sprintf("pack, %s new, %s not", ui.HumanSize(s.NewBytes), ui.HumanSize(s.OldBytes))

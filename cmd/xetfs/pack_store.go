@@ -24,10 +24,10 @@ type packStore struct {
 	known *dedup.Index
 }
 
-// strayAge is how old a file in tmp is that nobody writes to any more.
+// strayAge is the age of a file in tmp that no process writes to any more.
 const strayAge = 24 * time.Hour
 
-// openPackStore opens a store, or makes one. note is told of what is damaged in it.
+// openPackStore opens a store, or makes one. It notes damaged objects.
 func openPackStore(ctx context.Context, folder string, note func(string)) (*packStore, error) {
 	tmp := filepath.Join(folder, "tmp")
 	if err := checkWritable(tmp); err != nil {
@@ -142,8 +142,8 @@ func checkPackFolder(store, folder string) error {
 	return nil
 }
 
-// inside says whether a path is a folder or in it, whatever links lead there. Paths that
-// cannot be looked at are not, unless the machine failed.
+// inside reports whether a path is a folder or in it, also through links. Paths without
+// permission are not, unless the machine failed.
 func inside(path, folder string) (bool, error) {
 	target, err := os.Stat(folder)
 	if err != nil {

@@ -58,7 +58,7 @@ func checkEnd(t *testing.T, status int, stderr string, want int, line string) {
 	}
 }
 
-// isSound says whether verify finds nothing wrong.
+// isSound checks that verify finds nothing wrong.
 func isSound(t *testing.T, store string) {
 	t.Helper()
 	var out bytes.Buffer
@@ -74,7 +74,7 @@ func writeFile(t *testing.T, path string, content []byte) {
 	}
 }
 
-// A changing file is one that somebody changes all the time.
+// A changing file is one that another process changes all the time.
 type changing struct {
 	name   string
 	change func(path string, i int)
@@ -115,7 +115,7 @@ func changingFiles(a, b []byte) []changing {
 	}
 }
 
-// S05: a file that somebody changes all the time is packed as it was at some moment, or
+// S05: a file that changes all the time is packed as it was at some moment, or
 // named and left out. The files beside it are packed in any case.
 func TestS05_FileThatChanges(t *testing.T) {
 	a, b := bytes.Repeat([]byte("a"), 3_000_000), bytes.Repeat([]byte("b"), 2_000_000)
@@ -145,8 +145,8 @@ func TestS05_FileThatChanges(t *testing.T) {
 	}
 }
 
-// isIncomplete says whether the exit status of pack or publish is right where one path alone,
-// or what is about to be renamed to it, may be missing.
+// isIncomplete reports whether the exit status of pack or publish is right. Only one path, or
+// the file that replaces it, may be missing.
 func isIncomplete(status int, skipped []ui.Skipped, path string) bool {
 	want := exitGood
 	for _, s := range skipped {
@@ -229,8 +229,7 @@ func smallDisk(t *testing.T) (disk string, remount func(flags uintptr, options s
 	}
 }
 
-// A disk that fills up, or may not be written to, is one line; when there is room again
-// the next run goes on.
+// A full or read-only disk is one line of error. With free space the next run continues.
 func TestPackCannotWrite(t *testing.T) {
 	disk, remount := smallDisk(t)
 	in := t.TempDir()

@@ -41,53 +41,58 @@ func newPublish() *cobra.Command {
 		Use:        "publish STORE SYMBOL FOLDER",
 		SuggestFor: []string{"init", "add", "commit", "push", "upload", "put"},
 		Short:      "Make a folder the newest version of a symbol",
-		Long: `Packs what STORE does not have yet, as pack does, and publishes the tree of FOLDER as the
-next version of SYMBOL: whole, with the modes and times of everything in it, symbolic links
-and empty folders. STORE is a local folder of its own; it is made, and a catalog in it, if
-it is not there. A folder with anything but a store in it is refused. A store is as private
-as its folder: modes of files do not protect their content there. Readers see the old
-version or the new one and nothing between, whenever publish ends, by whatever means; run
-again, it goes on from there.
+		Long: `Packs the content that STORE lacks, as pack does, and publishes the tree of FOLDER as the
+next version of SYMBOL. The version has the modes and times of all entries, symbolic links
+and empty folders. STORE is a local folder of its own. A missing store or catalog is made. A
+folder with anything but a store in it is refused. A store is as private as its folder:
+modes of files do not protect their content there. Readers see either the old version or the
+new one, also if publish is killed. The next run then continues.
 
-A new symbol whose name continues that of another (me/proj where me exists), or the reverse,
-is refused: a mount could show one of the two only. SYMBOL has at most 120 bytes; each byte
+A new symbol must not continue the name of another (me/proj if me exists), or the reverse. A
+mount could show only one of the two. SYMBOL has at most 120 bytes; each byte
 other than A-Z, a-z, 0-9, dot, _ and - counts as three, also each slash.
 
 If the tree is the same as that of the newest version, there is no new version; --force
-makes one. A file is not read if the last publish of FOLDER as SYMBOL has read it and size,
-times (modified, changed), inode and device are the same. That is remembered below
-~/.cache/xetfs/publish (XDG_CACHE_HOME), where it may be deleted; --checksum reads all
-files. Changes through a shared memory mapping are seen, too, but not always on tmpfs, NFS
-and FUSE: use --checksum there. Files of 256 bytes or fewer are kept in the index of the
+makes one. Publish does not read a file again if size, times (modified, changed), inode and
+device are the same. It compares them with the last publish of FOLDER as SYMBOL. They are
+stored below ~/.cache/xetfs/publish (XDG_CACHE_HOME), which may be deleted; --checksum reads
+all files. Changes through a shared memory mapping are seen, too, but not always on tmpfs,
+NFS and FUSE: use --checksum there. Files of 256 bytes or fewer are kept in the index of the
 tree, without a SHA-256.
 
-With --update the newest tree stays as it is, but for what FOLDER has and what --remove
-names. A folder and what is in it is removed by its path in the tree.
+With --update the newest tree changes only where FOLDER differs and --remove names a path. A
+folder is removed with its content by its path in the tree.
 
 Sockets, devices and pipes are skipped and named. STORE and mounts of xetfs below FOLDER are
-left out and named; other mounts are taken, unless --one-file-system is given. Something else
-may be missing in the version: a path without permission, a file that changed while it was
-read three times, extended attributes that cannot be stored. Each such path is named, and the
-exit status is 9. --strict fails at the first of them instead. An error of the machine, such
-as a disk that cannot be read or too many open files, publishes nothing. Hard links become
-files of their own, which costs nothing.
+left out and named; other mounts are taken, unless --one-file-system is given. The version
+may lack more: a path without permission, a file that changed during three reads, extended
+attributes that cannot be stored. Each such path is named, and the exit status is 9. --strict
+fails at the first of them instead. An error of the machine, such as a disk that cannot be
+read or too many open files, publishes nothing. Hard links become files of their own, which
+costs nothing.
 
 Patterns of --exclude and of a file .xetfsignore in FOLDER, one a line, are those of
-.gitignore: *.tmp (at any depth), /build (here), cache/ (folders), doc/*.pdf, a/**/b, [a-z],
-!keep.tmp (take it after all), # comment. The last one that fits decides, those of --exclude
-after those of the file. Classes like [[:alpha:]] and files further down are not known.
+.gitignore. The last matching pattern decides; those of --exclude follow those of the file.
+Classes like [[:alpha:]] and pattern files in subfolders are not supported.
 
-With --from no folder is read: the tree of another version, of this symbol or another, or
-one that was deleted lately (ver:HASH), becomes the newest version.
+  *.tmp                any depth
+  /build, doc/*.pdf    relative to FOLDER
+  cache/               folders only
+  a/**/b, [a-z]        any folders between; one byte of a set
+  !keep.tmp            take it after all
+  # comment
+
+With --from no folder is read. The tree of another version becomes the newest version. The
+other version is one of this symbol, of another, or a deleted one (ver:HASH).
 
 Exit status 6: the tree is the same, but content of it is missing in STORE; --checksum stores
 it again.
 
-Exit status 8: someone else was faster (a publish, or a sweep that deleted what was to be
-used again), or the newest version is not that of --if-version. Nothing was published.
+Exit status 8: another publish was faster, a sweep deleted reused content, or --if-version
+names another version. Nothing was published.
 
 Exit status 9: the version exists, but something of FOLDER is missing in it that no option
-left out. 130: interrupted, 143: ended by SIGTERM; the next run goes on from there.
+left out. 130: interrupted, 143: ended by SIGTERM; the next run continues.
 
 With --json the summary is one object:
 
@@ -207,7 +212,7 @@ func (o *publishOptions) checkFolder(cmd *cobra.Command, args []string) error {
 	case o.from != "":
 		for _, name := range notWithFrom {
 			if cmd.Flags().Changed(name) {
-				return fmt.Errorf("--%s says something about FOLDER, and there is none with --from", name)
+				return fmt.Errorf("--%s is about FOLDER, and --from reads none", name)
 			}
 		}
 		return nil
@@ -266,8 +271,7 @@ func parseLabels(args []string) (map[string]string, error) {
 	return labels, nil
 }
 
-// checkTexts says whether a version may say this of itself, so that nobody packs for an
-// hour to hear it then.
+// checkTexts checks the texts of a version before anything is packed.
 func checkTexts(symbol, message string, labels map[string]string) error {
 	row := names.Row{Time: time.Unix(0, 0).UTC(), Root: page.Hash{1}}
 	_, err := names.Encode(&names.Version{

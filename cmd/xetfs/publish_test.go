@@ -94,7 +94,7 @@ func content(t *testing.T, store, symbol, path string) []byte {
 	return out.Bytes()
 }
 
-// isCatalogSound says whether catalog check finds nothing wrong.
+// isCatalogSound checks that catalog check finds nothing wrong.
 func isCatalogSound(t *testing.T, store string) {
 	t.Helper()
 	var out bytes.Buffer
@@ -196,7 +196,7 @@ func TestPublishHardTree(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(in, "void", "void"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if os.Geteuid() != 0 { // who is not root cannot read files of mode 0
+	if os.Geteuid() != 0 { // root reads files of mode 0
 		t.Skip("needs root")
 	}
 	mustPublish(t, store, "x", in)
@@ -245,8 +245,8 @@ func TestPublishOwnerAndXattrs(t *testing.T) {
 	}
 }
 
-// S05: a file that somebody changes all the time is published as it was at some moment,
-// or named and left out. What lies beside it is published in any case.
+// S05: a file that changes all the time is published as it was at some moment, or named and
+// left out. The other files are published.
 func TestS05_PublishFileThatChanges(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	for _, size := range []int{150, 30_000, 300_000} {
@@ -306,7 +306,7 @@ func TestS05_PublishSocket(t *testing.T) {
 	}
 }
 
-// Whose pages or shards were swept meanwhile is told in one line that doing it again helps.
+// After a sweep of reused pages or shards the error has a next step.
 func TestPublishSwept(t *testing.T) {
 	swept := fmt.Errorf("x: tindex/ab/abc: %w", writer.ErrSwept)
 	err := new(publishRun).finish(t.Context(), publish.Result{}, 0, swept)
@@ -348,7 +348,7 @@ func TestO31_PublishersAtOnce(t *testing.T) {
 	isCatalogSound(t, store)
 }
 
-// What an interrupted publish leaves is sound; the next one goes on.
+// An interrupted publish leaves a sound store, and the next one continues.
 func TestPublishInterrupted(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	in, store := t.TempDir(), t.TempDir()
@@ -383,7 +383,7 @@ func noisy(n int) []byte {
 	return b
 }
 
-// What the record says of a file counts only as long as its shard is there.
+// The stat cache is used only while the shard of a file exists.
 func TestPublishShardIsGone(t *testing.T) {
 	t.Parallel()
 	in, store := t.TempDir(), t.TempDir()
@@ -452,7 +452,7 @@ func TestPublishUpdate(t *testing.T) {
 	isCatalogSound(t, store)
 }
 
-// A publish that cannot write says why in one line, and goes on when it can.
+// A publish that cannot write has one line of error, and continues when it can.
 func TestPublishCannotWrite(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	disk, remount := smallDisk(t)
@@ -473,8 +473,7 @@ func TestPublishCannotWrite(t *testing.T) {
 	step(exitFailed, store+": read-only file system")
 }
 
-// A xorb of a file that was taken from the record is damaged or gone: that is for check
-// to find, and for --checksum to mend.
+// A xorb of an unchanged file is damaged or missing: check finds it, and --checksum mends it.
 func TestPublishChecksumMends(t *testing.T) {
 	t.Parallel()
 	in, store := t.TempDir(), t.TempDir()

@@ -102,7 +102,7 @@ func (f *failingCall) endsWell(t *testing.T, status int, text string, complete, 
 	}
 }
 
-// maybeTree returns the entries of the newest version of a symbol, or nil if there is none.
+// maybeTree returns the entries of the newest version of a symbol, or nil.
 func maybeTree(t *testing.T, store, symbol string) map[string]page.Entry {
 	t.Helper()
 	s, err := dir.OpenReadOnly(store)
@@ -199,7 +199,7 @@ func TestS31_PackMachineErrors(t *testing.T) {
 	eachFailure(t, func(f *failingCall) {
 		cmd := newPack()
 		out, errOut := withOutput(t, cmd)
-		p, err := newPacking(cmd, packOptions{scheme: schemeAuto, list: true})
+		p, err := newPackRun(cmd, packOptions{scheme: schemeAuto, list: true})
 		if err != nil {
 			t.Fatal(err)
 		}
