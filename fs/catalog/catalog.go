@@ -1,22 +1,22 @@
-// Package catalog says which file a path is. It knows names, sizes and hashes, and
-// never the bytes of files.
+// Package catalog maps paths to files. It reads names, sizes and hashes, and never the bytes of
+// files.
 //
-// A Catalog has symbols, each a tree that changes over time; a Tree is one unchanging
-// state of it. Stored is the catalog in a store, and a Publisher adds versions to it. Bare
-// is the catalog of a folder that has none: its files are named by their hashes.
+//	Exists, Open                     the catalog in a store
+//	StoreCatalog.Symbols             the names of its trees
+//	StoreCatalog.Latest, Resolve     the row of a version
+//	StoreCatalog.OpenRow             a Tree
+//	StoreCatalog.History, Changes    what changed
+//	Walk, RecentPages                whole trees
 //
-// # What is stored
-//
-// Every layer points downwards, and what is below the ref never changes:
+// Every layer of a store points downwards, and nothing below the ref ever changes:
 //
 //	ref      symbol → newest version; replaced, which is how a change happens
 //	version  list of the changes of a symbol, each with the trees that live
 //	index    pages of a tree (package page): path → file; shared by versions
 //	data     shards and xorbs
 //
-// The symbol list stands beside it, and is only a cache of the refs. Whoever dies while
-// publishing leaves the old state or the new one, and at worst something that nothing
-// points to.
+// The symbol list beside the refs is only a cache of them. fs/catalog/writer changes a
+// catalog. fs/catalog/bare shows folders without one.
 package catalog
 
 import (
@@ -27,27 +27,27 @@ import (
 	"github.com/xetfs/xetfs/codec/page"
 )
 
-// A Catalog gives trees by symbol and version. It is safe for concurrent use.
+// A Catalog opens trees by symbol and version. It is safe for concurrent use.
 type Catalog interface {
 	// Symbols yields the symbols that have a live version, sorted. A catalog of one
-	// tree that needs no name yields the empty symbol.
+	// nameless tree yields the empty symbol.
 	Symbols(ctx context.Context) iter.Seq2[string, error]
 
 	// Open returns one version of a symbol, or io/fs.ErrNotExist.
 	Open(ctx context.Context, symbol string, at names.AsOf) (Tree, error)
 }
 
-// A Tree is one unchanging tree of files. It is safe for concurrent use.
+// A Tree is one immutable tree of files. It is safe for concurrent use.
 type Tree interface {
-	// Version says which version this is; the zero Row where there are none.
+	// Version returns the row of the version; the zero Row in a catalog without versions.
 	Version() names.Row
 
 	// Lookup returns the entry at a slash path, or io/fs.ErrNotExist. The root is "".
 	Lookup(ctx context.Context, path string) (page.Entry, error)
 
 	// List yields the entries directly in dir whose names sort after a given one
-	// ("" for all), in order. The root is "". It yields io/fs.ErrNotExist if there is
-	// no such directory.
+	// ("" for all), in order. The root is "". It yields io/fs.ErrNotExist if dir does not
+	// exist or is no directory.
 	List(ctx context.Context, dir, after string) iter.Seq2[page.Entry, error]
 
 	// All yields the entry of dir and every entry below it, in the order of their keys.
@@ -62,8 +62,8 @@ type Tree interface {
 	OneInode() bool
 }
 
-// A Claimer is a Tree with paths that claim the SHA-256 of a file, where nothing proves the
-// claim. Commands and mounts compare it when they read the whole file.
+// A Claimer is a Tree with paths that claim an unproven SHA-256 of a file. Commands and
+// mounts compare it when they read the whole file.
 type Claimer interface {
 	ClaimedSHA256(path string) (sum [32]byte, ok bool)
 }

@@ -12,14 +12,14 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 )
 
-// ReadDocument reads a document. One that is damaged is read once more: somebody may be
-// in between who damaged it.
+// ReadDocument reads a document. It reads a damaged one once more: the damage may be on
+// the way.
 func ReadDocument(ctx context.Context, s origin.Store, k names.Key, seen origin.Tag, doc names.Document) (origin.Tag, error) {
 	return ReadObject(ctx, s, k, seen, func(value []byte) error { return names.Decode(value, doc) })
 }
 
-// ReadObject gets an object and decodes it, and does both again if it is damaged. The tag
-// is that of the object even if it is.
+// ReadObject reads an object and decodes it, and does both again if the object is damaged.
+// It returns the tag also for a damaged object.
 func ReadObject(ctx context.Context, s origin.Store, k names.Key, seen origin.Tag, decode func([]byte) error) (origin.Tag, error) {
 	for again := false; ; again = true {
 		value, tag, err := s.Get(ctx, k, seen)
@@ -45,7 +45,7 @@ type refs struct {
 	cached *lru.Cache[string, TaggedRef] // by symbol; guarded by mu
 }
 
-// A TaggedRef is a ref that must not be changed any more, with its tag.
+// A TaggedRef is a ref with its tag. It must not be changed.
 type TaggedRef struct {
 	Ref *names.Ref
 	Tag origin.Tag
@@ -67,8 +67,8 @@ func (r *refs) put(symbol string, seen TaggedRef) {
 	r.cached.Add(symbol, seen, 1)
 }
 
-// ReadRef returns the ref of a symbol as it is now. It is io/fs.ErrNotExist if there is
-// no such symbol.
+// ReadRef returns the current ref of a symbol, or io/fs.ErrNotExist. The tag is set also
+// for a damaged ref.
 func (c *StoreCatalog) ReadRef(ctx context.Context, symbol string) (TaggedRef, error) {
 	if err := names.CheckSymbol(symbol); err != nil {
 		return TaggedRef{}, NewAbsentError(fmt.Sprintf("%q", symbol), "no name for a symbol: %v", err)

@@ -11,35 +11,35 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 )
 
-// A Checker is a Catalog that knows whether its store is still the one it was opened in.
+// A Checker is a Catalog that can check that its store is still the same.
 type Checker interface {
 	Catalog
 
-	// Check returns a *StoreError if the store is gone, or is another one, or if one of
-	// some symbols is missing in it that was there before. A deleted symbol is not missing.
+	// Check returns a *StoreError if the store is missing or another one. It does the same
+	// if one of the symbols, which existed before, is missing. A deleted symbol still exists.
 	Check(ctx context.Context, symbols ...string) error
 }
 
 var _ Checker = (*StoreCatalog)(nil)
 
-// A StoreError says that the place of a store holds no catalog, or another one: an unmounted
-// disk, a deleted folder. It is origin.ErrUnavailable.
+// A StoreError reports that the place of a store holds no catalog, or another one: an
+// unmounted disk, a deleted folder. It is origin.ErrUnavailable.
 type StoreError struct {
 	ID    string // of the catalog that was opened
-	Found string // id of the other one; "": there is none
+	Found string // id of the other catalog; "": none
 	why   string
 }
 
 // Error implements error.
 func (e *StoreError) Error() string { return e.why }
 
-// Unwrap makes it origin.ErrUnavailable, without the text of that.
+// Unwrap makes it origin.ErrUnavailable, without the text of that error.
 func (e *StoreError) Unwrap() error { return origin.ErrUnavailable }
 
 // identityAge is how long a check of a remote store is valid. A local one is checked anew.
 const identityAge = time.Second
 
-// identity is what is known of the settings in the store.
+// An identity is the last check of the settings in the store.
 type identity struct {
 	mu      sync.Mutex
 	tag     origin.Tag // guarded by mu
@@ -63,7 +63,8 @@ func (c *StoreCatalog) Check(ctx context.Context, symbols ...string) error {
 	return nil
 }
 
-// sameStore is Check for what was just read; a remote store was checked a moment ago.
+// sameStore is Check after a read. A remote store that was checked a moment ago is not
+// checked again.
 func (c *StoreCatalog) sameStore(ctx context.Context) error {
 	if !origin.Near(c.store) {
 		c.identity.mu.Lock()
@@ -112,7 +113,7 @@ func (c *StoreCatalog) checkSettings(ctx context.Context, s origin.Store, seen o
 	return tag, nil
 }
 
-// gone makes a StoreError of an error that says that nothing is there.
+// gone returns a StoreError for an error that reports a missing catalog.
 func (c *StoreCatalog) gone(err error) error {
 	if errors.Is(err, origin.ErrNotFound) {
 		return &StoreError{ID: c.settings.ID, why: fmt.Sprintf("the catalog with id %s is gone, and nothing is in its place", c.settings.ID)}

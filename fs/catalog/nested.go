@@ -10,16 +10,18 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
-// A NestedError says that the name of one live symbol continues that of another, as me/proj
-// does of me. A mount shows the tree of the shorter name there, which hides the longer one.
+// A NestedError reports that the name of one live symbol continues that of another, as
+// me/proj continues me. A mount shows the tree of the shorter name there, which hides the
+// longer one.
 type NestedError struct{ Hidden, By string }
 
 func (e *NestedError) Error() string {
 	return fmt.Sprintf("a mount shows the tree of %s in the place of %s", e.By, e.Hidden)
 }
 
-// CheckNested returns a NestedError if a symbol has no live version yet, and its first one
-// would hide another symbol or be hidden by one. Symbols that are damaged do not count.
+// CheckNested returns a NestedError if the first version of a symbol would hide another
+// symbol or be hidden by one. A symbol with a live version passes. Damaged symbols do not
+// count.
 func (c *StoreCatalog) CheckNested(ctx context.Context, symbol string) error {
 	if live, err := c.isLive(ctx, symbol); live || err != nil {
 		return err

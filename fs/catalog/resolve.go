@@ -23,8 +23,8 @@ func (c *StoreCatalog) Latest(ctx context.Context, symbol string) (names.Row, er
 	return *seen.Ref.Latest, nil
 }
 
-// Resolve implements Versioned. The row of ver:HASH has neither number nor time, and the
-// symbol is not looked at.
+// Resolve implements VersionedCatalog. The row of ver:HASH has neither number nor time,
+// and its symbol is ignored.
 func (c *StoreCatalog) Resolve(ctx context.Context, symbol string, at names.AsOf) (names.Row, error) {
 	switch at.Form {
 	case names.Latest:
@@ -48,8 +48,8 @@ func (c *StoreCatalog) Resolve(ctx context.Context, symbol string, at names.AsOf
 	return c.find(ctx, head, at)
 }
 
-// isNewest says whether the newest live version is the one that is asked for. Then the
-// version list is not read, and need not be sound.
+// isNewest reports whether at means the newest live version. The version list is then not
+// read, and need not be sound.
 func isNewest(latest names.Row, at names.AsOf) bool {
 	switch at.Form {
 	case names.ByNumber:
@@ -90,7 +90,7 @@ func (c *StoreCatalog) byRoot(ctx context.Context, symbol string, at names.AsOf)
 	return row, nil
 }
 
-// find looks for a version among the live ones.
+// find searches the live versions.
 func (c *StoreCatalog) find(ctx context.Context, head *names.Version, at names.AsOf) (names.Row, error) {
 	if at.Form == names.ByNumber {
 		if err := CheckLive(head, at.Number); err != nil {
@@ -121,7 +121,7 @@ func (c *StoreCatalog) find(ctx context.Context, head *names.Version, at names.A
 	return names.Row{}, fmt.Errorf("%s: version of unknown form %d", head.Symbol, at.Form)
 }
 
-// CheckLive says why a version is not live, if it is not.
+// CheckLive returns the reason why a version is not live; nil if it is live or unknown.
 func CheckLive(head *names.Version, number uint64) error {
 	if number > head.Number {
 		return absentVersionError(head.Symbol, "version %d never existed, the highest is %d", number, head.Number)
@@ -134,8 +134,8 @@ func CheckLive(head *names.Version, number uint64) error {
 	return nil
 }
 
-// LiveFrom yields the live versions that a head leads to, newest first. Older elements may
-// have rows that were deleted since: the head has the last word.
+// LiveFrom yields the live versions below a head, newest first. The head decides: older
+// elements may have rows that were deleted later.
 func (c *StoreCatalog) LiveFrom(ctx context.Context, head *names.Version) iter.Seq2[names.Row, error] {
 	return func(yield func(names.Row, error) bool) {
 		for v := head; ; {

@@ -19,8 +19,8 @@ import (
 type VersionedCatalog interface {
 	Catalog
 
-	// Resolve returns the row of a version, or io/fs.ErrNotExist with a text that says
-	// whether it was deleted or never existed.
+	// Resolve returns the row of a version, or io/fs.ErrNotExist. The text of that error
+	// distinguishes deleted versions from those that never existed.
 	Resolve(ctx context.Context, symbol string, at names.AsOf) (names.Row, error)
 
 	// OpenRow opens the tree of a row.
@@ -44,7 +44,8 @@ type VersionedCatalog interface {
 	Changes(ctx context.Context, from, to names.Row) iter.Seq2[page.Change, error]
 }
 
-// StoreCatalog is the catalog kept in a store. It is safe for concurrent use and never writes.
+// A StoreCatalog is the catalog in a store. It is safe for concurrent use and never
+// writes.
 type StoreCatalog struct {
 	store    origin.Store
 	pages    page.Getter
@@ -56,7 +57,7 @@ type StoreCatalog struct {
 
 var _ VersionedCatalog = (*StoreCatalog)(nil)
 
-// Exists says whether there is a catalog in a store.
+// Exists reports whether a store has a catalog.
 func Exists(ctx context.Context, s origin.Store) (bool, error) {
 	_, err := s.Size(ctx, names.SettingsKey())
 	if errors.Is(err, origin.ErrNotFound) {
@@ -65,7 +66,7 @@ func Exists(ctx context.Context, s origin.Store) (bool, error) {
 	return err == nil, err
 }
 
-// Open opens the catalog in a store. It is origin.ErrNotFound if there is none.
+// Open opens the catalog in a store. It returns origin.ErrNotFound if the store has none.
 func Open(ctx context.Context, s origin.Store, pages page.Getter) (*StoreCatalog, error) {
 	var settings names.Settings
 	tag, err := ReadDocument(ctx, s, names.SettingsKey(), "", &settings)
@@ -77,7 +78,7 @@ func Open(ctx context.Context, s origin.Store, pages page.Getter) (*StoreCatalog
 	return c, nil
 }
 
-// Settings returns those the catalog was made with.
+// Settings returns the settings of the catalog.
 func (c *StoreCatalog) Settings() *names.Settings { return c.settings }
 
 // Pages returns the index pages of the store, as passed to Open.
@@ -109,7 +110,7 @@ func (c *StoreCatalog) OpenRow(ctx context.Context, symbol string, row names.Row
 	return storedTree{t, row}, nil
 }
 
-// A storedTree is a tree that knows which version it is.
+// A storedTree is a tree with its version.
 type storedTree struct {
 	*tree.Tree
 	row names.Row
@@ -126,7 +127,7 @@ func (c *StoreCatalog) Changes(ctx context.Context, from, to names.Row) iter.Seq
 	return page.Diff(ctx, c.pages, from.Root, to.Root)
 }
 
-// An AbsentError says why there is no such symbol, version or snapshot. It is an
+// An AbsentError is the reason why a symbol, version or snapshot does not exist. It is an
 // io/fs.ErrNotExist.
 type AbsentError struct {
 	Kind AbsentKind
@@ -147,7 +148,7 @@ const (
 
 func (e *AbsentError) Error() string { return e.what + ": " + e.why }
 
-// Unwrap makes it an io/fs.ErrNotExist, without the text of that behind the sentence.
+// Unwrap makes it an io/fs.ErrNotExist, without the text of that error.
 func (e *AbsentError) Unwrap() error { return iofs.ErrNotExist }
 
 func NewAbsentError(what, format string, args ...any) error {

@@ -14,8 +14,8 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 )
 
-// A SymbolList is the symbol list as it was found. It names every symbol that has a live
-// version, and maybe some that have none.
+// A SymbolList is the symbol list of a store. It names every symbol that has a live
+// version, and possibly others.
 type SymbolList struct {
 	Single    []SymbolEntry   // keys of one symbol each
 	Compacted []CompactedList // compacted lists
@@ -36,14 +36,14 @@ type CompactedList struct {
 	Symbols []names.Symbol
 }
 
-// errMoved says that the symbol list was compacted while it was read.
+// errMoved reports that the symbol list was compacted while it was read.
 var errMoved = errors.New("the symbol list was compacted while it was read")
 
 // maxListTries bounds how often the symbol list is read while others compact it.
 const maxListTries = 10
 
 // ReadSymbolList reads the symbol list. Compaction adds a compacted list before it deletes
-// what is in it, under a key that sorts behind: so nothing is missed by one List.
+// the keys in it. The new key sorts behind those, so that one List misses no symbol.
 func (c *StoreCatalog) ReadSymbolList(ctx context.Context) (*SymbolList, error) {
 	for try := 1; ; try++ {
 		l, err := c.readSymbolListOnce(ctx)
@@ -76,7 +76,7 @@ func (c *StoreCatalog) readSymbolListOnce(ctx context.Context) (*SymbolList, err
 	return l, c.checkSettled(ctx, many)
 }
 
-// read adds a compacted list. One that is damaged is only noted.
+// read adds a compacted list. A damaged one is only recorded.
 func (l *SymbolList) read(ctx context.Context, s origin.Store, k names.Key) error {
 	var symbols []names.Symbol
 	_, err := ReadObject(ctx, s, k, "", func(value []byte) (err error) {
@@ -99,9 +99,9 @@ func (l *SymbolList) read(ctx context.Context, s origin.Store, k names.Key) erro
 	return err
 }
 
-// checkSettled says whether there are new compacted lists. A folder is listed in the
-// order of its file system, which can miss both what was deleted meanwhile and what took
-// its place; other stores list by key.
+// checkSettled returns errMoved if a new compacted list exists. The order of a folder
+// listing is that of its file system, so that it can miss both the deleted keys and their
+// replacement. Other stores list by key.
 func (c *StoreCatalog) checkSettled(ctx context.Context, many []names.Key) error {
 	if !origin.Near(c.store) {
 		return nil
@@ -131,8 +131,8 @@ func (l *SymbolList) Merged() []names.Symbol {
 	return names.MergeSymbols(lists...)
 }
 
-// Symbols implements Catalog. It may yield a symbol whose versions were deleted just
-// now, or whose first one is being published: to know for certain takes a read for each.
+// Symbols implements Catalog. It may yield a symbol whose versions were just deleted, or
+// whose first version is being published. Certainty needs a read for each symbol.
 func (c *StoreCatalog) Symbols(ctx context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		found, err := c.symbols(ctx)
@@ -165,9 +165,8 @@ func (c *StoreCatalog) symbols(ctx context.Context) ([]string, error) {
 	return found, nil
 }
 
-// symbolsOfRefs returns the symbols that have a ref, without asking it whether there is
-// a live version. But where the list says that there is none, the ref has the last word:
-// what came after may be what was lost.
+// symbolsOfRefs returns the symbols that have a ref, without reading the refs. A symbol
+// that the list calls deleted is read: a later entry of the list may be lost.
 func (c *StoreCatalog) symbolsOfRefs(ctx context.Context, l *SymbolList) ([]string, error) {
 	gone := map[string]bool{}
 	for _, s := range l.Merged() {

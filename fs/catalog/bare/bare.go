@@ -15,7 +15,7 @@ import (
 
 // Options tune Open.
 type Options struct {
-	Logger *slog.Logger // nil: nobody is told of damage
+	Logger *slog.Logger // nil: damage is not logged
 }
 
 // A Catalog shows the files of a store that has no catalog, named by their
@@ -34,9 +34,9 @@ type Catalog struct {
 
 var _ catalog.Catalog = (*Catalog)(nil)
 
-// Open lists the shards of s and reads what files they describe, and nothing else. A
-// shard that is damaged is logged once and left out (Damaged). If no shard at all can
-// be read and it is not damage, that is the error: the store is not there.
+// Open lists the shards of s and reads their file sections only. It logs a damaged shard
+// once and omits it (Damaged). If no shard can be read for a reason other than damage,
+// Open returns that error.
 func Open(ctx context.Context, s origin.Store, o Options) (*Catalog, error) {
 	log := o.Logger
 	if log == nil {
@@ -64,8 +64,8 @@ func Open(ctx context.Context, s origin.Store, o Options) (*Catalog, error) {
 	return c, nil
 }
 
-// Damaged returns the errors of the shards that were left out, by key. Each says which
-// shard and, where it is an ErrCorrupt, at which byte.
+// Damaged returns the errors of the omitted shards, by key. Each names the shard and, if
+// it is an ErrCorrupt, the offset.
 func (c *Catalog) Damaged() []error { return c.damaged }
 
 // Symbols implements Catalog: it yields the empty symbol.
@@ -73,7 +73,7 @@ func (c *Catalog) Symbols(context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) { yield("", nil) }
 }
 
-// Open implements Catalog. There is one version, the newest.
+// Open implements catalog.Catalog. There is one version, the newest.
 func (c *Catalog) Open(_ context.Context, symbol string, at names.AsOf) (catalog.Tree, error) {
 	if symbol != "" || at.Form != names.Latest {
 		return nil, &iofs.PathError{Op: "open", Path: symbol, Err: iofs.ErrNotExist}

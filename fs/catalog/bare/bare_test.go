@@ -306,8 +306,8 @@ func TestBareStoreGone(t *testing.T) {
 	}
 }
 
-// Whatever the shards hold: what is listed is sorted, each name once, and found by
-// Lookup with the entry that was listed; going on behind any name gives the rest.
+// A listing is sorted and has each name once, for any shards. Lookup returns the listed
+// entry, and a listing behind any name has the rest.
 func TestBareProperty(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := newMemory()

@@ -11,9 +11,9 @@ import (
 	"github.com/xetfs/xetfs/codec/page"
 )
 
-// A hexName is a 32-byte name in the order of its hex digits: a SHA-256 as it is, a Xet
-// hash with its groups turned around (codec.Hash.Swapped). Sorted texts are sorted
-// names, and their hex digits are the names.
+// A hexName is a 32-byte name in the order of its hex digits: a plain SHA-256, or a Xet
+// hash with swapped groups (codec.Hash.Swapped). The order of the bytes is that of the
+// names.
 type hexName [32]byte
 
 func (t *hexName) compare(other *hexName) int {
@@ -30,11 +30,11 @@ type fileRow struct {
 	block int64
 	size  int64
 	shard uint32 // index into index.shards
-	sha   uint32 // index into index.shas plus one; 0: the shard does not know it
+	sha   uint32 // index into index.shas plus one; 0: not in the shard
 }
 
-// An index finds files by name. Its parts are sorted slices, about 100 bytes a file in
-// all, and it never changes.
+// An index finds files by name. Its parts are sorted slices of about 100 bytes per file in
+// total. It is immutable.
 type index struct {
 	shards  []shardRow // by name
 	rows    []fileRow  // by hash, then by shard
@@ -75,7 +75,7 @@ func newIndex(shards []*shardFiles) *index {
 	return x
 }
 
-// add takes over the rows of shard i, which has none afterwards.
+// add moves the rows of shard i into the index.
 func (x *index) add(i uint32, sh *shardFiles) {
 	before := uint32(len(x.shas))
 	for _, r := range sh.rows {
@@ -89,14 +89,14 @@ func (x *index) add(i uint32, sh *shardFiles) {
 	sh.rows, sh.shas = nil, nil
 }
 
-// A sortKey is a row on its way to its place. Sorting small things with the beginning
-// of the name beside them is several times quicker than sorting rows.
+// A sortKey is the start of a name with the index of its row. Sorting small keys is
+// several times faster than sorting rows.
 type sortKey struct {
 	key uint64 // first bytes of the name
 	i   uint32
 }
 
-// sorted returns the places of n names in the order of the names, then of the places.
+// sorted returns the indexes of n names in the order of the names, then of the indexes.
 func sorted(n int, name func(i uint32) *hexName) []sortKey {
 	s := make([]sortKey, n)
 	for i := range s {
@@ -114,8 +114,8 @@ func sorted(n int, name func(i uint32) *hexName) []sortKey {
 	return s
 }
 
-// sortRows also drops all but the first block of a file that one shard describes twice.
-// The rows are in the order of shards and blocks already.
+// sortRows also drops the second block of a file in one shard. The rows are in the order
+// of shards and blocks already.
 func (x *index) sortRows() {
 	rows := make([]fileRow, 0, len(x.rows))
 	for _, s := range sorted(len(x.rows), func(i uint32) *hexName { return &x.rows[i].hash }) {
@@ -127,7 +127,7 @@ func (x *index) sortRows() {
 	x.rows = rows
 }
 
-// sortByShard counts instead of comparing: the rows are in order already.
+// sortByShard counts instead of comparing, because the rows are sorted already.
 func (x *index) sortByShard() {
 	var next uint32
 	for i := range x.rows {
@@ -170,13 +170,14 @@ func (x *index) sum() {
 	}
 }
 
-// first says whether row i is the one that by-hash shows for its file.
+// first reports whether row i is the one that by-hash shows for its file.
 func (x *index) first(i int) bool { return i == 0 || x.rows[i].hash != x.rows[i-1].hash }
 
 // sha returns the SHA-256 of row i, which must have one.
 func (x *index) sha(i uint32) *hexName { return &x.shas[x.rows[i].sha-1] }
 
-// entry returns the entry of row i under a path. It has no SHA-256: the shard's is a claim.
+// entry returns the entry of row i under a path. It has no SHA-256, because that of the
+// shard is a claim.
 func (x *index) entry(i int, path string) page.Entry {
 	r := &x.rows[i]
 	s := &x.shards[r.shard]

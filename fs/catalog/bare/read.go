@@ -18,31 +18,29 @@ import (
 )
 
 const (
-	// shardsAtOnce is how many shards are read at the same time: enough to hide the
-	// latency of a remote store, few enough for its limits.
+	// shardsAtOnce is the number of concurrent reads. It hides the latency of a remote
+	// store and respects its limits.
 	shardsAtOnce = 16
 
-	// wholeShard is the size up to which a shard is fetched in one read. In a larger
-	// one the files' blocks are read alone: the rest of it may be long.
+	// wholeShard is the size up to which one read fetches a shard. Only the blocks of
+	// files are read from a larger one.
 	wholeShard = 256 << 10
 
-	// lastSecond is the last second of the year 9999. A shard that says it is younger
-	// does not know when it was created.
+	// lastSecond is the last second of the year 9999. A later creation time is invalid.
 	lastSecond = 253402300799
 )
 
-// A shardFiles is one shard as its file section describes it.
+// A shardFiles is the file section of one shard.
 type shardFiles struct {
 	hash codec.Hash
 	name string // text form of hash
 	time time.Time
-	rows []fileRow // shard is not set yet
+	rows []fileRow // without the field shard
 	shas []hexName // of the rows
-	err  error     // why it must be left out
+	err  error     // the reason to omit it
 }
 
-// listShards returns the shards of s, sorted by key. Objects that are no shards are
-// skipped.
+// listShards returns the shards of s, sorted by key. It skips other objects.
 func listShards(ctx context.Context, s origin.Store) ([]origin.Item, error) {
 	var items []origin.Item
 	for item, err := range s.List(ctx, names.ShardPrefix, "") {
@@ -56,7 +54,7 @@ func listShards(ctx context.Context, s origin.Store) ([]origin.Item, error) {
 	return items, nil
 }
 
-// readShards reads all shards. What is wrong with one of them stands in its err.
+// readShards reads all shards. The error of a shard is in its field err.
 func readShards(ctx context.Context, s origin.Store, items []origin.Item) ([]*shardFiles, error) {
 	shards := make([]*shardFiles, len(items))
 	g, gctx := errgroup.WithContext(ctx)
@@ -73,8 +71,8 @@ func readShards(ctx context.Context, s origin.Store, items []origin.Item) ([]*sh
 	return shards, firstUnavailable(shards)
 }
 
-// firstUnavailable returns why a store cannot be used at all: no shard of it could be read,
-// and not for want of good bytes.
+// firstUnavailable returns the first error if no shard could be read and none of the
+// errors is damage.
 func firstUnavailable(shards []*shardFiles) error {
 	var first error
 	for _, sh := range shards {
@@ -89,7 +87,7 @@ func firstUnavailable(shards []*shardFiles) error {
 }
 
 func readShard(ctx context.Context, s origin.Store, item origin.Item) *shardFiles {
-	p, _ := names.ParseKey(item.Key) // listShards has
+	p, _ := names.ParseKey(item.Key) // checked by listShards
 	sh := &shardFiles{hash: p.Hash, time: item.Modified}
 	sh.name = sh.hash.String()
 	if err := sh.read(ctx, s, item); err != nil {
@@ -125,11 +123,11 @@ func (sh *shardFiles) read(ctx context.Context, s origin.Store, item origin.Item
 	return nil
 }
 
-// add adds a row for a file. The first of several blocks of one file counts: a sparse shard
-// is millions of blocks of the empty file.
-// emptySHA256 is the only SHA-256 that an empty file can have.
+// emptySHA256 is the only SHA-256 of an empty file.
 var emptySHA256 = sha256.Sum256(nil)
 
+// add adds a row for a file. The first of several adjacent blocks of one file counts: a
+// sparse shard has millions of blocks of the empty file.
 func (sh *shardFiles) add(f shard.FileHead) {
 	r := fileRow{hash: hexName(f.File.Swapped()), block: f.Block, size: f.Size}
 	if n := len(sh.rows); n > 0 && sh.rows[n-1].hash == r.hash {
@@ -142,7 +140,7 @@ func (sh *shardFiles) add(f shard.FileHead) {
 	sh.rows = append(sh.rows, r)
 }
 
-// openShard returns the bytes of a shard, a small one's fetched already.
+// openShard returns the bytes of a shard. Those of a small one are fetched already.
 func openShard(ctx context.Context, s origin.Store, item origin.Item) (shardReader, error) {
 	if item.Size <= 0 || item.Size > wholeShard {
 		return shardReader{origin.ReaderAt(ctx, s, item.Key), item.Size}, nil

@@ -23,7 +23,7 @@ const (
 
 var bareDirs = []string{dirHash, dirSHA256, dirShards}
 
-// A hashTree is the tree of a BareCatalog: arithmetic over an index.
+// A hashTree is the tree of a Catalog: arithmetic over an index.
 type hashTree struct{ x *index }
 
 func newBareTree(shards []*shardFiles) *hashTree { return &hashTree{newIndex(shards)} }
@@ -38,8 +38,8 @@ func (t *hashTree) Totals() (files, bytes int64) { return t.x.files, t.x.bytes }
 // ClaimedSHA256.
 func (t *hashTree) OneInode() bool { return true }
 
-// ClaimedSHA256 returns the SHA-256 that the path of a file in by-sha256 claims. Only the
-// shard says that the file has it, and a reader of the whole file compares it.
+// ClaimedSHA256 returns the SHA-256 that a path in by-sha256 claims. Only the shard states
+// it; a reader of the whole file compares it.
 func (t *hashTree) ClaimedSHA256(path string) (sum [32]byte, ok bool) {
 	name, ok := strings.CutPrefix(path, dirSHA256+"/")
 	if !ok {
@@ -56,7 +56,7 @@ type folderView struct {
 	row  func(i int) int       // of the index; -1: a folder
 	time time.Time             // of the folder itself
 	sub  func(i int) time.Time // of the folders in it, if it holds folders
-	skip func(i int) bool      // not to be listed; nil: none is skipped
+	skip func(i int) bool      // omitted from listings; nil: none
 }
 
 // folder returns the folder at path, which is not the root.
@@ -218,8 +218,8 @@ func (t *hashTree) entry(f folderView, i int, path string) page.Entry {
 	return dirEntry(path, f.sub(i))
 }
 
-// after returns the first place of f whose name sorts after a given one, which need
-// not be in it.
+// after returns the first index of f whose name sorts after a given one, which need not
+// exist.
 func (f folderView) after(name string) int {
 	if name == "" {
 		return 0
@@ -235,8 +235,8 @@ func dirEntry(path string, modTime time.Time) page.Entry {
 	return page.Entry{Path: path, Type: page.Dir, Mode: 0o555, ModTime: modTime}
 }
 
-// parseText is the inverse of hex.EncodeToString. Names have one spelling, so upper
-// case is no name.
+// parseText is the inverse of hex.EncodeToString. Names have one spelling, so upper case
+// is invalid.
 func parseText(name string) (t hexName, ok bool) {
 	if len(name) != 2*len(t) {
 		return t, false
@@ -251,7 +251,7 @@ func parseText(name string) (t hexName, ok bool) {
 	return t, true
 }
 
-// digit returns the value of a lower-case hex digit; 0xff: it is none.
+// digit returns the value of a lower-case hex digit, else 0xff.
 func digit(c byte) byte {
 	switch {
 	case '0' <= c && c <= '9':

@@ -11,15 +11,15 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 )
 
-// A state is what a symbol was when it was looked at.
+// A state is what one reading found of a symbol.
 type state struct {
 	symbol string
-	ref    *names.Ref // nil: there is no such symbol
+	ref    *names.Ref // nil: the symbol does not exist
 	tag    origin.Tag
-	head   *names.Version // nil: there is no such symbol
+	head   *names.Version // nil: the symbol does not exist
 }
 
-// latest returns the newest live version; nil if there is none.
+// latest returns the newest live version; nil if no version is live.
 func (s *state) latest() *names.Row {
 	if s.ref == nil {
 		return nil
@@ -27,7 +27,8 @@ func (s *state) latest() *names.Row {
 	return s.ref.Latest
 }
 
-// load reads the state of a symbol. What cannot be read in full is not published to.
+// load reads the state of a symbol. An unreadable newest element is an error: no change
+// can follow it.
 func (w *Writer) load(ctx context.Context, symbol string) (*state, error) {
 	if err := names.CheckSymbol(symbol); err != nil {
 		return nil, err
@@ -46,7 +47,7 @@ func (w *Writer) load(ctx context.Context, symbol string) (*state, error) {
 	return &state{symbol, seen.Ref, seen.Tag, head}, nil
 }
 
-// A change is what the next element of a version list is to do.
+// A change describes the next element of a version list.
 type change struct {
 	add     *names.Row // of a publish, without number and time
 	deleted []uint64   // of a deletion
@@ -55,11 +56,11 @@ type change struct {
 	labels  map[string]string
 }
 
-// errOvertaken says that another change took the place of ours.
+// errOvertaken reports that another change happened first.
 var errOvertaken = errors.New("another change was faster")
 
-// commit makes a change to a symbol. Plan is asked what to do with the state that is
-// there now, again whenever others were faster; nil means that nothing is to be done.
+// commit makes a change to a symbol. It calls plan with the current state, and again after
+// each change of another writer. A nil change means that nothing is to be done.
 func (w *Writer) commit(ctx context.Context, st *state, sg *sweepGuard, plan func(context.Context, *state) (*change, error)) (*names.Version, error) {
 	symbol := st.symbol
 	for try := 1; ; try++ {
@@ -87,8 +88,8 @@ func (w *Writer) commit(ctx context.Context, st *state, sg *sweepGuard, plan fun
 	}
 }
 
-// appendVersion puts the element that follows a state, and makes it the head. Each thing is
-// durable before what refers to it is put.
+// appendVersion stores the element that follows a state and makes it the head. Each object
+// is durable before an object that refers to it is stored.
 func (w *Writer) appendVersion(ctx context.Context, st *state, sg *sweepGuard, c *change) (*names.Version, *names.Ref, error) {
 	v := w.element(ctx, st, c)
 	value, err := names.Encode(v)
@@ -116,7 +117,7 @@ func (w *Writer) appendVersion(ctx context.Context, st *state, sg *sweepGuard, c
 	}
 	late, err := sg.renew(ctx)
 	if err == nil && late {
-		err = errOvertaken // the element and the entry of the symbol list may be gone, too
+		err = errOvertaken // the element and its entry in the symbol list may be deleted
 	}
 	if err != nil {
 		return nil, nil, err
@@ -124,7 +125,7 @@ func (w *Writer) appendVersion(ctx context.Context, st *state, sg *sweepGuard, c
 	return v, ref, w.swap(ctx, st, ref)
 }
 
-// element makes the element that follows a state.
+// element returns the element that follows a state.
 func (w *Writer) element(ctx context.Context, st *state, c *change) *names.Version {
 	v := &names.Version{
 		Symbol: st.symbol, Delete: c.add == nil, Seq: 1, Time: w.now(), TxID: w.id(),
@@ -151,7 +152,7 @@ func (w *Writer) element(ctx context.Context, st *state, c *change) *names.Versi
 	return v
 }
 
-// newest returns the newest live row of an element that is about to be the head.
+// newest returns the newest live row of an element that becomes the head.
 func (w *Writer) newest(ctx context.Context, v *names.Version) (*names.Row, error) {
 	for row, err := range w.catalog.LiveFrom(ctx, v) {
 		if err != nil {
@@ -162,8 +163,8 @@ func (w *Writer) newest(ctx context.Context, v *names.Version) (*names.Row, erro
 	return nil, nil //nolint:nilnil // all versions are deleted
 }
 
-// swap makes ref that of the symbol, in the place of the one that st has. This is the
-// moment at which a change happens. It is errOvertaken if another change was faster.
+// swap replaces the ref of the symbol in st by ref. The change happens at this moment.
+// swap returns errOvertaken if another change happened first.
 func (w *Writer) swap(ctx context.Context, st *state, ref *names.Ref) error {
 	value, err := names.Encode(ref)
 	if err != nil {
@@ -198,7 +199,7 @@ func (w *Writer) swap(ctx context.Context, st *state, ref *names.Ref) error {
 	}
 }
 
-// swapOnce does it.
+// swapOnce is one try of swap.
 func (w *Writer) swapOnce(ctx context.Context, st *state, value []byte) error {
 	k := names.RefKey(st.symbol)
 	return w.timed(ctx, func(ctx context.Context) (err error) {
@@ -211,8 +212,8 @@ func (w *Writer) swapOnce(ctx context.Context, st *state, value []byte) error {
 	})
 }
 
-// timed makes a change that must happen within the window: it gives up well before the end
-// of that. What it gave up may have happened.
+// timed runs a change that must happen within the window. It gives up after a quarter of
+// the window, and the change may then have happened.
 func (w *Writer) timed(ctx context.Context, change func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, w.catalog.Settings().Window/4)
 	defer cancel()
@@ -223,7 +224,7 @@ func (w *Writer) timed(ctx context.Context, change func(context.Context) error) 
 	return err
 }
 
-// syncNew makes the ref of a new symbol durable. What PutIfMatch puts is durable anyway.
+// syncNew makes the ref of a new symbol durable. PutIfMatch is durable without it.
 func (w *Writer) syncNew(ctx context.Context, st *state) error {
 	if st.ref != nil {
 		return nil
@@ -232,7 +233,7 @@ func (w *Writer) syncNew(ctx context.Context, st *state) error {
 	return orUnknown(err != nil, err)
 }
 
-// orUnknown says of an error behind which a change may have happened that it may.
+// orUnknown adds ErrUnknown to an error if the change may have happened.
 func orUnknown(unknown bool, err error) error {
 	if !unknown || errors.Is(err, origin.ErrUnknown) {
 		return err
@@ -240,9 +241,9 @@ func orUnknown(unknown bool, err error) error {
 	return fmt.Errorf("%w: %w", origin.ErrUnknown, err)
 }
 
-// readBack says what became of a change: whether the ref of the symbol is still the same
-// as before, or leads to the change. Its txid makes it unmistakable. With deep it may be
-// far down the list, because others followed; that costs a read for each of them.
+// readBack returns the outcome of a swap: the ref is still the same, or it leads to the
+// change. The txid makes each change unique. With deep, the change may be far down the
+// list, because others followed; that costs one read for each of them.
 func (w *Writer) readBack(ctx context.Context, st *state, ref *names.Ref, deep bool) (same, won bool, err error) {
 	now, err := w.catalog.ReadRef(ctx, st.symbol)
 	if errors.Is(err, iofs.ErrNotExist) {
@@ -268,8 +269,7 @@ func (w *Writer) readBack(ctx context.Context, st *state, ref *names.Ref, deep b
 	return false, k == ref.Head, nil
 }
 
-// postCommit does what is left to do for the symbol list. The change has happened, so
-// that nothing here can fail it.
+// postCommit updates the symbol list. The change has happened, so an error is only logged.
 func (w *Writer) postCommit(ctx context.Context, st *state, v *names.Version, ref *names.Ref) {
 	if (st.latest() == nil) == (ref.Latest == nil) {
 		return

@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	// A writer that sees more keys in the symbol list than a random number between
-	// these compacts it. Random, so that not all writers do at once.
+	// A writer compacts the symbol list if it has more keys than a random number between
+	// these two. The number is random so that writers do not compact at the same time.
 	fewSymbolKeys  = 300
 	manySymbolKeys = 700
 
-	// checkedAtOnce is how many symbols of a compacted list are held against their
-	// refs when it is compacted again, so that one that is gone does not stay for ever.
+	// checkedAtOnce is the number of symbols of a compacted list that the next compaction
+	// compares with their refs. Deleted symbols therefore disappear in the end.
 	checkedAtOnce = 256
 )
 
@@ -41,21 +41,21 @@ func (w *Writer) maybeCompact(ctx context.Context) error {
 	return nil
 }
 
-// RebuildSymbols makes the symbol list anew from the refs, and returns how many symbols
-// are live.
+// RebuildSymbols builds the symbol list again from the refs. It returns the number of live
+// symbols.
 func (w *Writer) RebuildSymbols(ctx context.Context) (int, error) { return w.compact(ctx, true) }
 
-// A compaction puts the keys of the symbol list into one object.
+// A compaction writes the keys of the symbol list into one object.
 type compaction struct {
 	w       *Writer
 	list    *catalog.SymbolList
-	now     time.Time          // by the store's clock: when the youngest key was put
-	pending map[names.Key]bool // keys that are left alone
+	now     time.Time          // by the clock of the store: the time of the youngest key
+	pending map[names.Key]bool // keys that stay
 	result  map[string]names.Symbol
 }
 
-// compact compacts the symbol list, and returns how many live symbols are in it. With
-// all, or if what was compacted before is lost, every ref is asked.
+// compact compacts the symbol list and returns its number of live symbols. It reads every
+// ref if all is set or the compacted list is lost.
 func (w *Writer) compact(ctx context.Context, all bool) (int, error) {
 	l, err := w.catalog.ReadSymbolList(ctx)
 	if err != nil {
@@ -80,8 +80,8 @@ func (w *Writer) compact(ctx context.Context, all bool) (int, error) {
 	return c.write(ctx)
 }
 
-// suspects returns the symbols that the list may name without reason: what was added
-// since the last compaction, and some of the others.
+// suspects returns symbols that the list may name without reason: all symbols added since
+// the last compaction, and some of the others.
 func (c *compaction) suspects() []string {
 	var found []string
 	for _, s := range c.list.Single {
@@ -119,9 +119,9 @@ func (c *compaction) allSymbols(ctx context.Context) ([]string, error) {
 	return slices.Compact(found), nil
 }
 
-// check holds symbols against their refs.
+// check compares symbols with their refs.
 func (c *compaction) check(ctx context.Context, symbols []string) error {
-	refs := make([]*names.Ref, len(symbols)) // nil: there is none
+	refs := make([]*names.Ref, len(symbols)) // nil: absent
 	failed := make([]error, len(symbols))
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(putsAtOnce)
@@ -141,13 +141,13 @@ func (c *compaction) check(ctx context.Context, symbols []string) error {
 		if failed[i] == nil {
 			c.judge(symbol, refs[i])
 		} else if _, ok := c.result[symbol]; !ok {
-			c.result[symbol] = names.Symbol{Name: symbol, Time: c.w.now()} // it may be live
+			c.result[symbol] = names.Symbol{Name: symbol, Time: c.w.now()} // the symbol may be live
 		}
 	}
 	return nil
 }
 
-// judge decides what the list says of a symbol whose ref was read.
+// judge sets the entry of a symbol whose ref was read.
 func (c *compaction) judge(symbol string, ref *names.Ref) {
 	s, ok := c.result[symbol]
 	if !ok {
@@ -165,9 +165,9 @@ func (c *compaction) judge(symbol string, ref *names.Ref) {
 	c.result[symbol] = s
 }
 
-// postpone decides about a symbol that was added by a change that has not happened. It
-// still may, for one window after the key was put. Until two are over, by the store's
-// clock, the key stays as it is and counts for what it says.
+// postpone handles a symbol that was added by a change that has not happened. The change
+// may still happen for one window after the key was stored. The key stays and counts until
+// two windows are over by the clock of the store.
 func (c *compaction) postpone(symbol string, ref *names.Ref) {
 	reached := uint64(0)
 	if ref != nil {
@@ -184,7 +184,7 @@ func (c *compaction) postpone(symbol string, ref *names.Ref) {
 	}
 }
 
-// write puts the new list, and then deletes exactly what is in it.
+// write stores the new list and then deletes exactly the keys that are in it.
 func (c *compaction) write(ctx context.Context) (live int, err error) {
 	p := c.w
 	t := p.now()
@@ -210,7 +210,7 @@ func (c *compaction) write(ctx context.Context) (live int, err error) {
 		case !s.Gone:
 			live++
 		case t.Sub(s.Time) > p.catalog.Settings().Grace:
-			continue // nobody adds it late any more
+			continue // no writer adds the symbol late
 		}
 		symbols = append(symbols, s)
 	}
@@ -225,7 +225,7 @@ func (c *compaction) write(ctx context.Context) (live int, err error) {
 	return live, nil
 }
 
-// put puts the new list and looks whether it is there as it should be.
+// put stores the new list and reads it back.
 func (c *compaction) put(ctx context.Context, t time.Time, symbols []names.Symbol) error {
 	for _, k := range c.list.Damaged {
 		if p, err := names.ParseKey(k); err == nil && !t.After(p.Time) {
@@ -248,7 +248,7 @@ func (c *compaction) put(ctx context.Context, t time.Time, symbols []names.Symbo
 		err = names.CheckValue(k, again)
 	}
 	if err != nil {
-		return fmt.Errorf("the new symbol list cannot be read: %w", err)
+		return fmt.Errorf("new symbol list: cannot be read: %w", err)
 	}
 	return nil
 }

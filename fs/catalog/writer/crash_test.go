@@ -118,8 +118,8 @@ func checkSymbols(t *testing.T, s origin.Store) {
 	}
 }
 
-// A writer that dies with any of its calls leaves the old or the new version, whole, and
-// who comes next can publish. Item 5 of section 17 of catalog.md, and O30.
+// A writer that is killed at any call leaves the whole old or new version, and the next
+// writer can publish. Item 5 of section 17 of catalog.md, and O30.
 func TestCrashO30(t *testing.T) {
 	before := origintest.Memory()
 	prepare(t, before)
@@ -150,7 +150,7 @@ func TestCrashO30(t *testing.T) {
 	}
 }
 
-// checkNext publishes to what somebody has left behind.
+// checkNext publishes to the store of a killed writer.
 func checkNext(t *testing.T, s origin.WriteStore, symbol string) {
 	t.Helper()
 	row, err := sitDown(t, s).replace(symbol, "next=1")
@@ -195,8 +195,8 @@ func TestCrashFolderO30(t *testing.T) {
 	}
 }
 
-// Whatever answers are lost, a step that reports success has happened, once, and one
-// that fails says whether it may have.
+// A step that reports success has happened once, whichever answers are lost. A failed step
+// reports whether it may have happened.
 func TestLostAnswers(t *testing.T) {
 	before := origintest.Memory()
 	prepare(t, before)
@@ -251,8 +251,7 @@ func TestWritersO31(t *testing.T) {
 	}
 }
 
-// writeMany publishes versions, each with a name of its own. It is told when others were
-// faster ten times, and tries again.
+// writeMany publishes versions, each with a name of its own. It tries again after ErrBusy.
 func writeMany(t *testing.T, s origin.WriteStore, writer, count int) {
 	// Pauses are real, or writers would get into each other's way more than they do.
 	k := newTicker()
@@ -311,8 +310,8 @@ func checkWritten(t *testing.T, c *catalog.StoreCatalog, writers, each int) {
 	}
 }
 
-// What section 8.4 of catalog.md says of an answer that is lost: each row is what others
-// do before the writer looks.
+// Section 8.4 of catalog.md describes a lost answer. Each row is an action of other
+// writers before the writer looks.
 func TestUnknownOutcome(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -397,8 +396,8 @@ func pendingRef(t *testing.T, s origin.Store, symbol string) []byte {
 	return b
 }
 
-// A store that never says what happened is not asked for ever, and the error says that
-// nobody knows.
+// A store that never reports an outcome is not asked without end, and the error is
+// ErrUnknown.
 func TestUnknownForEver(t *testing.T) {
 	s := origintest.Memory()
 	d := sitDown(t, s)

@@ -11,8 +11,8 @@ import (
 	"github.com/xetfs/xetfs/fs/catalog"
 )
 
-// Delete removes versions of a symbol. Their data stays for the time of grace. If one of
-// them is not live none is removed, and the error is io/fs.ErrNotExist.
+// Delete removes versions of a symbol. Their data stays for the grace period. If one of
+// them is not live, Delete removes none and returns io/fs.ErrNotExist.
 func (w *Writer) Delete(ctx context.Context, symbol string, numbers ...uint64) error {
 	if len(numbers) == 0 {
 		return errors.New("no version to delete")
@@ -35,21 +35,22 @@ func (w *Writer) Delete(ctx context.Context, symbol string, numbers ...uint64) e
 	return err
 }
 
-// KeepRule says which versions a prune keeps: the newest Last, those since Since, and
-// with Snapshots those that a snapshot holds. The newest live version stays always.
+// A KeepRule selects the versions that a prune keeps: the newest Last, those since Since,
+// and with Snapshots those in a snapshot. The newest live version always stays.
 type KeepRule struct {
 	Last      int
-	Since     time.Time // zero: no version is kept for its time
+	Since     time.Time // zero: no limit
 	Snapshots bool
 }
 
-// keeps says whether a version stays of which so many live ones are newer.
+// keeps reports whether a version stays. The argument newer is the number of newer live
+// versions.
 func (k *KeepRule) keeps(row names.Row, newer int) bool {
 	return newer < max(1, k.Last) || !k.Since.IsZero() && !row.Time.Before(k.Since)
 }
 
-// Prune deletes what a rule does not keep, as one change, and returns the rows, newest
-// first. With dryRun it only returns them.
+// Prune deletes the versions that a rule does not keep, as one change. It returns their
+// rows, newest first. With dryRun, it only returns the rows.
 func (w *Writer) Prune(ctx context.Context, symbol string, keep KeepRule, dryRun bool) ([]names.Row, error) {
 	sg, st, err := w.begin(ctx, symbol)
 	if err != nil {
@@ -79,7 +80,7 @@ func (w *Writer) Prune(ctx context.Context, symbol string, keep KeepRule, dryRun
 			newer++
 		}
 		if dryRun || len(rows) == 0 {
-			return nil, nil //nolint:nilnil // there is nothing to do
+			return nil, nil //nolint:nilnil // nothing to do
 		}
 		return c, nil
 	})
@@ -89,7 +90,7 @@ func (w *Writer) Prune(ctx context.Context, symbol string, keep KeepRule, dryRun
 	return rows, nil
 }
 
-// versionsInSnapshots returns the versions of a symbol that snapshots hold.
+// versionsInSnapshots returns the versions of a symbol that are in snapshots.
 func (w *Writer) versionsInSnapshots(ctx context.Context, symbol string) (map[uint64]bool, error) {
 	held := map[uint64]bool{}
 	for name, err := range w.catalog.Snapshots(ctx) {
@@ -107,18 +108,18 @@ func (w *Writer) versionsInSnapshots(ctx context.Context, symbol string) (map[ui
 	return held, nil
 }
 
-// manyIntervals is how many deleted intervals an element may have before those that are
-// long ago are put together, for which the versions of the symbol must be listed.
+// manyIntervals bounds the deleted intervals of an element. Beyond it, old intervals are
+// merged, for which the versions of the symbol must be listed.
 const manyIntervals = 256
 
-// forget makes deletions that are four times the time of grace ago "long ago". The ages
-// are told by the store's clock.
+// forget marks deletions older than four grace periods as "long ago". The clock of the
+// store decides.
 func (w *Writer) forget(ctx context.Context, v *names.Version) {
 	newest := map[uint64]time.Time{} // element of a seq → when it was put
 	var now time.Time
 	for item, err := range w.store.List(ctx, names.VersionsPrefix(v.Symbol), "") {
 		if err != nil {
-			return // the next deletion does it
+			return // the next deletion tries again
 		}
 		if k, err := names.ParseKey(item.Key); err == nil {
 			newest[k.Seq] = latest(newest[k.Seq], item.Modified)

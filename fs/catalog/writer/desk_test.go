@@ -33,7 +33,7 @@ type desk struct {
 	store origin.WriteStore
 }
 
-// A ticker is a clock that stands still, but for Sleep.
+// A ticker is a clock that only Sleep moves.
 type ticker struct {
 	mu   sync.Mutex
 	at   time.Time // guarded by mu
@@ -229,7 +229,7 @@ func (d *desk) must(row names.Row, err error) names.Row {
 	return row
 }
 
-// see returns a version in words; or why there is none, without the symbol.
+// see returns a version in words, or the reason for its absence without the symbol.
 func (d *desk) see(symbol, at string) string {
 	d.t.Helper()
 	asOf, err := names.ParseAsOf(at)
@@ -262,7 +262,7 @@ func see(t testing.TB, c *catalog.StoreCatalog, symbol string, at names.AsOf) st
 	return kind + " " + strings.TrimPrefix(err.Error(), symbol+": ")
 }
 
-// fresh is a reader who knows nothing of what was read before.
+// fresh returns a reader with empty caches.
 func fresh(t testing.TB, s origin.Store) *catalog.StoreCatalog {
 	t.Helper()
 	c, err := catalog.Open(context.Background(), s, origin.Pages(s))

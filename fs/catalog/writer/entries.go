@@ -12,10 +12,10 @@ import (
 	"github.com/xetfs/xetfs/codec/page"
 )
 
-// hiddenVersions is the name by which a mount shows older versions in the root.
+// hiddenVersions is the name in the root under which a mount shows older versions.
 const hiddenVersions = ".versions"
 
-// checkEntry checks an entry by itself.
+// checkEntry checks one entry alone.
 func checkEntry(e *page.Entry) error {
 	if err := e.Check(); err != nil {
 		return err
@@ -26,8 +26,8 @@ func checkEntry(e *page.Entry) error {
 	return nil
 }
 
-// checkOrder checks where an entry stands among those before it. What else may be wrong
-// with it is for the builder of the tree to say, which costs enough to be done once.
+// checkOrder checks the position of an entry among the entries before it. The builder of
+// the tree checks the entry alone, which is expensive enough to do once.
 func checkOrder(e *page.Entry, dirs *directories) error {
 	err := dirs.add(e)
 	if err == nil && e.Path != hiddenVersions {
@@ -36,14 +36,14 @@ func checkOrder(e *page.Entry, dirs *directories) error {
 	return cmp.Or(checkEntry(e), err)
 }
 
-// parentOf returns the path of the directory that an entry is in. The root has none.
+// parentOf returns the path of the directory of an entry; "" for the root.
 func parentOf(path string) string {
 	return path[:max(0, strings.LastIndexByte(path, '/'))]
 }
 
-// checked passes on the entries of a whole tree, which come in the order of their keys,
-// and ends with an error at the first that does not belong there. What they refer to is
-// noted as reused.
+// checked yields the entries of a whole tree, which are in the order of their keys. It
+// ends with an error at the first invalid entry. It records the shards of the entries as
+// reused.
 func (s *Session) checked(ctx context.Context, entries iter.Seq2[page.Entry, error]) iter.Seq2[page.Entry, error] {
 	return func(yield func(page.Entry, error) bool) {
 		var dirs directories
@@ -71,15 +71,16 @@ func (s *Session) checked(ctx context.Context, entries iter.Seq2[page.Entry, err
 
 var errNoRoot = errors.New("the tree has no entry for its root")
 
-// directories sees to it that entries have a directory to be in. The directories of a
-// tree come, in the order of keys, as in a walk; what is in one comes together; and all
-// of it before what is in the first directory in it. So what is still to come is a
-// stack, with one path for each directory.
+// directories checks that each entry has a directory.
+//
+// The entries of a tree are in the order of keys. The entries of one directory are
+// contiguous, and they precede the entries of its first subdirectory. The directories that
+// follow are therefore a stack with one path each.
 type directories struct {
 	root  bool
-	open  string   // whose entries are coming
-	in    []string // directories in it so far, in order
-	stack []string // directories whose entries come later, the next one last
+	open  string   // the directory whose entries follow
+	in    []string // its subdirectories so far, in order
+	stack []string // directories whose entries follow later, the next one last
 }
 
 func (d *directories) add(e *page.Entry) error {
@@ -92,7 +93,7 @@ func (d *directories) add(e *page.Entry) error {
 	}
 	if parent := parentOf(e.Path); parent != d.open {
 		if !d.enter(parent) {
-			return fmt.Errorf("entry %.80q: there is no directory for it, or it is not in order", e.Path)
+			return fmt.Errorf("entry %.80q: its directory is missing, or it is not in order", e.Path)
 		}
 	}
 	if e.Type == page.Dir {
@@ -101,7 +102,7 @@ func (d *directories) add(e *page.Entry) error {
 	return nil
 }
 
-// enter goes on to the directory dir. Those before it are empty.
+// enter continues with the directory dir. Those before it are empty.
 func (d *directories) enter(dir string) bool {
 	for i := len(d.in) - 1; i >= 0; i-- {
 		d.stack = append(d.stack, d.in[i])

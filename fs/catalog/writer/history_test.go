@@ -13,9 +13,9 @@ import (
 	"github.com/xetfs/xetfs/fs/catalog"
 )
 
-// putHistory puts a symbol with so many versions, one a second, that many publishes would
-// leave. If it is not to be whole, elements are left out in which no rows are looked for:
-// those that are neither full nor the newest.
+// putHistory stores a symbol with a number of versions, one per second, as publishes
+// would. Unless whole is set, it omits elements that are never searched: those neither
+// full nor the newest.
 func putHistory(t *testing.T, s origin.WriteStore, symbol string, versions, block int, whole bool) {
 	t.Helper()
 	encode := func(doc names.Document) []byte {
@@ -47,9 +47,9 @@ func putHistory(t *testing.T, s origin.WriteStore, symbol string, versions, bloc
 	put(names.RefKey(symbol), encode(&names.Ref{Symbol: symbol, Seq: head.Seq, Head: k, Latest: &head.Rows[0]}))
 }
 
-// Section 15 of catalog.md: of 10,000 versions any is found in fewer than 80 reads of the
-// version list, and the newest 1 to 128 in one. The reference is one read more, and all
-// that is read for the newest. 78 elements have 128 rows each, the head has the others.
+// Section 15 of catalog.md: any of 10,000 versions is found in fewer than 80 reads of the
+// version list, the newest 1 to 128 in one. The reference is one more read, and the only
+// one for the newest. 78 elements have 128 rows each, the head has the others.
 func TestHistoryReads(t *testing.T) {
 	const versions = 10_000
 	s := origintest.Memory()

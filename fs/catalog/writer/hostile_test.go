@@ -48,8 +48,8 @@ func lyingTree(t *testing.T, s origin.WriteStore) names.Row {
 	return names.Row{Root: link.Page, Entries: link.Entries, Bytes: link.Bytes}
 }
 
-// F47: who publishes a tree whose links lie once more is told so, and who publishes over
-// it reads each of its pages once.
+// F47: a tree with false links cannot be republished, and a publish over it reads each of
+// its pages once.
 func TestF47_LyingTree(t *testing.T) {
 	s := origintest.Memory()
 	row := lyingTree(t, s)

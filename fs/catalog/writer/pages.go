@@ -13,22 +13,21 @@ const (
 	// putsAtOnce hides the latency of a store, and leaves room for other requests.
 	putsAtOnce = 8
 
-	// rescueBatch is how many pages wait to be rescued from a sweep together, which
-	// takes one request.
+	// rescueBatch is the number of pages that one request rescues from a sweep.
 	rescueBatch = 64
 
-	// maxSkipped bounds how many pages of the newest tree are known, to 48 bytes each.
+	// maxSkipped bounds the known pages of the newest tree, of 48 bytes each.
 	// A tree of 10 million entries has 5,000.
 	maxSkipped = 1 << 20
 )
 
-// A pagePutter puts the pages of a tree: several at a time, but a page only when those
-// below it are there.
+// A pagePutter stores the pages of a tree, several at a time. A page is stored when the
+// pages below it are.
 type pagePutter struct {
 	ctx     context.Context // of the build
 	s       *Session
-	skip    map[page.Hash]struct{} // pages that are there for certain
-	delayed []delayedPage          // that a sweep wants to delete
+	skip    map[page.Hash]struct{} // pages that certainly exist
+	delayed []delayedPage          // pages that a sweep wants to delete
 	puts    *errgroup.Group
 	pctx    context.Context // of puts
 }
@@ -49,10 +48,10 @@ func (pp *pagePutter) begin() {
 	pp.puts.SetLimit(putsAtOnce)
 }
 
-// levelAt is where a page says its level (package page).
+// levelAt is the offset of the level of a page (package page).
 const levelAt = 8
 
-// put takes a page. Leaves come before the pages that link to them.
+// put stores a page. Leaves precede the pages that link to them.
 func (pp *pagePutter) put(h page.Hash, value []byte) error {
 	if _, ok := pp.skip[h]; ok {
 		pp.s.guard.record(names.PageKey(h))
@@ -75,8 +74,8 @@ func (pp *pagePutter) put(h page.Hash, value []byte) error {
 	return pp.start(k, value)
 }
 
-// putDelayed rescues the pages that are held back, or waits until they are deleted. Then
-// they are put like others.
+// putDelayed rescues the delayed pages or waits until they are deleted. Then it stores
+// them like others.
 func (pp *pagePutter) putDelayed() error {
 	keys := make([]names.Key, len(pp.delayed))
 	for i, held := range pp.delayed {
@@ -94,7 +93,7 @@ func (pp *pagePutter) putDelayed() error {
 	return nil
 }
 
-// start puts a page in the background. It waits while too many are on their way.
+// start stores a page in the background. It waits while too many are under way.
 func (pp *pagePutter) start(k names.Key, value []byte) error {
 	if pp.pctx.Err() != nil {
 		return pp.puts.Wait()
@@ -109,7 +108,7 @@ func (pp *pagePutter) start(k names.Key, value []byte) error {
 	return nil
 }
 
-// finish returns when all pages are put, with err if it is not nil.
+// finish returns when all pages are stored, with err if it is not nil.
 func (pp *pagePutter) finish(err error) error {
 	if err == nil && len(pp.delayed) > 0 {
 		err = pp.putDelayed()
@@ -120,10 +119,10 @@ func (pp *pagePutter) finish(err error) error {
 	return err
 }
 
-// pagesOf returns the pages of a tree that is live, and so are they: a sweep deletes none
-// of them for a long time yet. Pages above the leaves are read; leaves must exist with
-// their size, or are read, too, with verify. A page that is missing or damaged is left out, and so are pages of
-// a tree with too many.
+// pagesOf returns the pages of a live tree. A sweep cannot delete them soon, because they
+// are live. pagesOf reads the pages above the leaves. A leaf must exist with its size;
+// with verify, it is read. The result lacks missing and damaged pages, and pages beyond
+// maxSkipped.
 func (w *Writer) pagesOf(ctx context.Context, root page.Hash, verify bool) map[page.Hash]struct{} {
 	found := map[page.Hash]struct{}{root: {}}
 	next := []page.Hash{root}
@@ -132,8 +131,8 @@ func (w *Writer) pagesOf(ctx context.Context, root page.Hash, verify bool) map[p
 		next = next[:len(next)-1]
 		pg, err := w.catalog.Pages().Page(ctx, h)
 		if err != nil {
-			delete(found, h) // it is put again
-			w.o.Logger.Warn("a page of the newest tree cannot be read, and is stored again if it is still needed", "event", "corrupt", "what", "page", "err", err)
+			delete(found, h) // stored again
+			w.o.Logger.Warn("page of the newest tree is unreadable; it is stored again if needed", "event", "corrupt", "what", "page", "err", err)
 			continue
 		}
 		if pg.Level() == 0 {
@@ -141,7 +140,7 @@ func (w *Writer) pagesOf(ctx context.Context, root page.Hash, verify bool) map[p
 		}
 		for l := range pg.LinksFrom(0) {
 			if _, ok := found[l.Page]; ok {
-				continue // in a tree that is sound no page is there twice
+				continue // a sound tree contains no page twice
 			}
 			found[l.Page] = struct{}{}
 			if pg.Level() > 1 || verify {

@@ -38,8 +38,8 @@ func bigTree(n int, changed map[int]bool) iter.Seq2[page.Entry, error] {
 	}
 }
 
-// BenchmarkReplace publishes a tree of 200,000 files to a folder: as a new symbol; once
-// more with one file changed; and one changed file alone.
+// BenchmarkReplace publishes a tree of 200,000 files to a folder. The cases are a new
+// symbol, one changed file in a whole tree, and one changed file alone.
 func BenchmarkReplace(b *testing.B) {
 	const files = 200_000
 	s, err := dir.Open(b.TempDir())

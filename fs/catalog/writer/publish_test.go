@@ -117,8 +117,8 @@ func wideTree(n int, content string) string {
 	return b.String()
 }
 
-// A tree that is nearly the newest one costs as many pages as differ, and its own pages
-// come before those that link to them.
+// A tree similar to the newest one costs only the pages that differ. Pages precede those
+// that link to them.
 func TestPublishPages(t *testing.T) {
 	var mu sync.Mutex
 	var pages []page.Hash // guarded by mu
@@ -256,7 +256,7 @@ func TestPublishRefusesS01(t *testing.T) {
 	if got := d.see("m", ""); !strings.HasPrefix(got, "ENOENT") {
 		t.Errorf("published: %q", got)
 	}
-	// What is odd but legal comes back byte for byte. S03: links are only text.
+	// Odd but legal entries are returned byte for byte. S03: links are only text.
 	odd := "\xff\xfe=1 a\nb=2 \x1b[31m=3 sub/ sub/.versions=4 up->../../etc up2->/proc/self/environ loop->loop"
 	list := []page.Entry{root}
 	for _, word := range strings.Split(odd, " ") {
@@ -325,8 +325,8 @@ func TestDirectories(t *testing.T) {
 	}
 }
 
-// F47: a damaged page of the newest tree does not keep a whole tree from being published;
-// what cannot be read is put again, and what is the same stays as it is.
+// F47: a damaged page of the newest tree does not prevent the publish of a whole tree.
+// Unreadable pages are stored again, and equal pages stay.
 func TestPublishOverDamageF47(t *testing.T) {
 	for _, damage := range []string{"root", "last page", "missing root"} {
 		t.Run(damage, func(t *testing.T) {

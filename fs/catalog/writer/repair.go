@@ -14,10 +14,10 @@ import (
 	"github.com/xetfs/xetfs/fs/catalog"
 )
 
-// RepairRef makes a lost ref anew from the versions of a symbol: its head is the newest
-// change from which all older ones can be reached. If there are two of them it refuses
-// and names both; pick, if not "", decides. It is io/fs.ErrExist if the ref is there and
-// sound.
+// RepairRef restores a lost ref from the versions of a symbol. The head is the newest
+// change from which all older changes can be reached. If there are two such changes,
+// RepairRef returns an error that names both; a pick other than "" decides. It returns
+// io/fs.ErrExist if the ref is sound.
 func (w *Writer) RepairRef(ctx context.Context, symbol string, pick names.Key) (*names.Ref, error) {
 	if err := names.CheckSymbol(symbol); err != nil {
 		return nil, err
@@ -40,8 +40,8 @@ func (w *Writer) RepairRef(ctx context.Context, symbol string, pick names.Key) (
 	return ref, w.putRepaired(ctx, ref, head, seen.Tag)
 }
 
-// putRepaired puts a ref in the place of the damaged one that has the tag; "": there is
-// none.
+// putRepaired stores a ref in the place of the damaged one with the tag; "": the ref is
+// missing.
 func (w *Writer) putRepaired(ctx context.Context, ref *names.Ref, head *names.Version, tag origin.Tag) error {
 	value, err := names.Encode(ref)
 	if err != nil {
@@ -64,7 +64,7 @@ func (w *Writer) putRepaired(ctx context.Context, ref *names.Ref, head *names.Ve
 	return w.store.Sync(ctx)
 }
 
-// findHead returns the newest change of a symbol from which all older ones can be
+// findHead returns the newest change of a symbol from which all older changes can be
 // reached.
 func (w *Writer) findHead(ctx context.Context, symbol string, pick names.Key) (*names.Version, names.Key, error) {
 	all, err := w.listVersions(ctx, symbol)
@@ -92,7 +92,7 @@ func (w *Writer) findHead(ctx context.Context, symbol string, pick names.Key) (*
 			case err == nil:
 				sound, keys = append(sound, v), append(keys, f.key)
 			case !errors.Is(err, origin.ErrNotFound) && !errors.Is(err, codec.ErrCorrupt):
-				return nil, "", err // what cannot be read now may be the newest all the same
+				return nil, "", err // an unreadable change may be the newest
 			case first == nil:
 				first = err
 			}
@@ -112,13 +112,13 @@ func (w *Writer) findHead(ctx context.Context, symbol string, pick names.Key) (*
 	return nil, "", fmt.Errorf("no version is complete: %w", first)
 }
 
-// A versionKey is the key of a version.
+// A versionKey is the key of a version with its change number.
 type versionKey struct {
 	key names.Key
 	seq uint64
 }
 
-// listVersions returns the keys of all versions of a symbol, the highest seq first.
+// listVersions returns the keys of all versions of a symbol, the highest change first.
 func (w *Writer) listVersions(ctx context.Context, symbol string) ([]versionKey, error) {
 	var all []versionKey
 	for item, err := range w.store.List(ctx, names.VersionsPrefix(symbol), "") {
@@ -135,8 +135,8 @@ func (w *Writer) listVersions(ctx context.Context, symbol string) ([]versionKey,
 	return all, nil
 }
 
-// chain returns a version if all changes before it can be read. In broken it notes those
-// behind which one is missing, which are not followed again: there may be thousands.
+// chain returns a version if all changes before it can be read. It records in broken the
+// keys behind which a change is missing. Those are not read again: there may be thousands.
 func (w *Writer) chain(ctx context.Context, k names.Key, broken map[names.Key]error) (*names.Version, error) {
 	var head, younger *names.Version
 	var passed []names.Key
@@ -157,7 +157,7 @@ func (w *Writer) chain(ctx context.Context, k names.Key, broken map[names.Key]er
 	return head, nil
 }
 
-// older returns the version with a key, which is that before younger, if not nil.
+// older returns the version with a key, which precedes younger if that is not nil.
 func (w *Writer) older(ctx context.Context, younger *names.Version, k names.Key, broken map[names.Key]error) (*names.Version, error) {
 	if err := broken[k]; err != nil {
 		return nil, err

@@ -11,8 +11,8 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 )
 
-// Where one element in the middle of a long list is lost, every version behind it is
-// found to be incomplete with one read each.
+// After the loss of an element in the middle of a long list, each version behind it is
+// found incomplete with one read.
 func TestRepairRefReads(t *testing.T) {
 	const versions, block, lost = 400, 4, "200*"
 	s := origintest.Memory()

@@ -17,13 +17,13 @@ import (
 	"github.com/xetfs/xetfs/fs/catalog"
 )
 
-// linkOf returns the link to a tree that is there already. The tree of a live version of
-// the symbol is there and stays. Of any other each page and shard is looked at, and
-// rescued if need be: a sweep may have begun to delete it.
+// linkOf returns the link to an existing tree. The tree of a live version of the symbol
+// exists and stays. linkOf checks each page and shard of any other tree, and rescues them
+// if necessary: a sweep may delete them.
 func (s *Session) linkOf(ctx context.Context, st *state, root page.Hash) (page.Link, error) {
 	p, err := s.w.catalog.Pages().Page(ctx, root)
 	if errors.Is(err, origin.ErrNotFound) {
-		return page.Link{}, catalog.NewAbsentError("index "+root.String(), "there is no such tree")
+		return page.Link{}, catalog.NewAbsentError("index "+root.String(), "no such tree")
 	}
 	if err != nil {
 		return page.Link{}, err
@@ -38,14 +38,14 @@ func (s *Session) linkOf(ctx context.Context, st *state, root page.Hash) (page.L
 	case err == nil:
 		return link, nil
 	case errors.Is(err, ErrSwept):
-		// Nobody has what is gone: doing it again would not help.
+		// The deleted objects are lost, so that another try would not help.
 		return page.Link{}, fmt.Errorf("index %v: it is not complete: %v: %w", root, err, origin.ErrNotFound)
 	default:
 		return page.Link{}, fmt.Errorf("index %v: it is not complete: %w", root, err)
 	}
 }
 
-// isLive says whether a live version of the symbol has a tree.
+// isLive reports whether a live version of the symbol has a tree.
 func (s *Session) isLive(ctx context.Context, st *state, root page.Hash) (bool, error) {
 	if st.head == nil {
 		return false, nil
@@ -61,7 +61,7 @@ func (s *Session) isLive(ctx context.Context, st *state, root page.Hash) (bool, 
 	return false, nil
 }
 
-// useTree sees to it that all pages and shards of a tree are there, and stay.
+// useTree protects all pages and shards of a tree and checks that they exist.
 func (s *Session) useTree(ctx context.Context, root page.Hash, p *page.Page) error {
 	parts := treeParts{pages: s.w.catalog.Pages(), shards: map[codec.Hash]struct{}{}}
 	parts.keys = []names.Key{names.PageKey(root)}
@@ -75,7 +75,7 @@ func (s *Session) useTree(ctx context.Context, root page.Hash, p *page.Page) err
 	if !safe {
 		return ErrSwept
 	}
-	// What was read may have come from a cache.
+	// The pages may have been read from a cache.
 	if err := s.guard.checkExist(ctx, parts.keys); err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (s *Session) useTree(ctx context.Context, root page.Hash, p *page.Page) err
 	return nil
 }
 
-// treeParts is what a tree is made of.
+// A treeParts collects the pages and shards of a tree.
 type treeParts struct {
 	pages page.Getter
 
@@ -100,7 +100,7 @@ type treeParts struct {
 	shards map[codec.Hash]struct{} // guarded by mu
 }
 
-// add adds what is below a page, which several goroutines do for leaves.
+// add adds the parts below a page. Several goroutines add leaves.
 func (t *treeParts) add(ctx context.Context, p *page.Page) error {
 	if p.Level() == 0 {
 		t.addLeaf(p)
@@ -113,7 +113,7 @@ func (t *treeParts) add(ctx context.Context, p *page.Page) error {
 		i := row
 		row++
 		if p.Level() > 1 {
-			// One after the other, or there would be more goroutines on each level.
+			// Sequential, because each level would multiply the goroutines.
 			if err := t.addChild(gctx, p, i, l.Page); err != nil {
 				return err
 			}
@@ -124,8 +124,8 @@ func (t *treeParts) add(ctx context.Context, p *page.Page) error {
 	return g.Wait()
 }
 
-// addChild adds the page that a row of another one leads to. It must be what the row says:
-// a tree whose links lie may have no end.
+// addChild adds the page of one link. The page must match the link: a tree with false
+// links may have no end.
 func (t *treeParts) addChild(ctx context.Context, parent *page.Page, row int, h page.Hash) error {
 	child, err := t.pages.Page(ctx, h)
 	if err == nil {

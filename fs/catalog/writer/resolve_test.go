@@ -19,8 +19,9 @@ import (
 	"github.com/xetfs/xetfs/fs/catalog"
 )
 
-// A history with all that can happen: versions 0 to 9, one a day from 2026-03-01 on at
-// noon; 3, 4 and then 9 deleted. The store keeps 4 rows in an element.
+// longHistory returns a history with all cases: versions 0 to 9, one per day from
+// 2026-03-01 at noon. Versions 3, 4 and then 9 are deleted. The store keeps 4 rows in an
+// element.
 func longHistory(t *testing.T, s origin.WriteStore) *desk {
 	d := sitDown(t, s)
 	d.at = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -103,8 +104,8 @@ func TestAsOf(t *testing.T) {
 	})
 }
 
-// What becomes of versions is told by a simple model, for random histories whose writers'
-// clocks stand still, jump and go back.
+// A simple model predicts each version, for random histories of writers whose clocks stop,
+// jump and run backwards.
 func TestAsOfProperty(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		d := sitDown(t, origintest.Memory())
@@ -212,8 +213,8 @@ func TestAsOfReads(t *testing.T) {
 	}
 }
 
-// Opening the newest version reads the ref and the root page; asking for it again, the
-// ref, and nothing is sent if it is the same.
+// Opening the newest version reads the ref and the root page. The next call reads the ref,
+// and an unchanged ref is not sent.
 func TestLatestReads(t *testing.T) {
 	s := origintest.Memory()
 	d := sitDown(t, s)

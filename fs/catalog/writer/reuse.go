@@ -14,15 +14,15 @@ import (
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
-// A reuseTracker knows which xorbs and shards a publish relies on, whether they were there or
-// were stored by it. It is safe for concurrent use.
+// A reuseTracker records the xorbs and shards that a publish relies on: those that
+// existed, and those that it stored. It is safe for concurrent use.
 type reuseTracker struct {
-	ctx   context.Context // of lookups, which have none
+	ctx   context.Context // of lookups, which have no context of their own
 	store origin.Store
 	guard *sweepGuard
 
 	mu   sync.Mutex
-	safe map[names.Key]bool // whether a key may be relied upon; guarded by mu
+	safe map[names.Key]bool // whether the publish may rely on a key; guarded by mu
 }
 
 func (r *reuseTracker) init(ctx context.Context, s origin.Store, sg *sweepGuard) {
@@ -36,7 +36,7 @@ func (r *reuseTracker) known(k names.Key) (safe, known bool) {
 	return safe, known
 }
 
-// remember notes whether keys may be relied upon.
+// remember records whether the publish may rely on keys.
 func (r *reuseTracker) remember(safe bool, keys ...names.Key) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -48,7 +48,7 @@ func (r *reuseTracker) remember(safe bool, keys ...names.Key) {
 	}
 }
 
-// use says whether keys that were there may be relied upon, all of them.
+// use reports whether the publish may rely on all of some keys that existed.
 func (r *reuseTracker) use(ctx context.Context, keys ...names.Key) (bool, error) {
 	lost, err := r.guard.protect(ctx, keys...)
 	if err != nil {
@@ -72,7 +72,7 @@ func (r *reuseTracker) exists(ctx context.Context, k names.Key) (bool, error) {
 	return err == nil, err
 }
 
-// hasShard says whether a shard is there and may be relied upon.
+// hasShard reports whether a shard exists and the publish may rely on it.
 func (r *reuseTracker) hasShard(ctx context.Context, s codec.Hash) (bool, error) {
 	k := names.ShardKey(s)
 	if safe, known := r.known(k); known {
@@ -91,8 +91,9 @@ func (r *reuseTracker) hasShard(ctx context.Context, s codec.Hash) (bool, error)
 	return there, nil
 }
 
-// useShard says whether a shard that was there may be relied upon. One that a sweep
-// wants to delete is rescued together with its xorbs, which the sweep would delete, too.
+// useShard reports whether the publish may rely on a shard that existed. If a sweep wants
+// to delete the shard, useShard rescues it together with its xorbs, which the sweep would
+// delete, too.
 func (r *reuseTracker) useShard(ctx context.Context, s codec.Hash) (bool, error) {
 	keys := []names.Key{names.ShardKey(s)}
 	if r.guard.isListed(keys[0]) {
@@ -108,7 +109,7 @@ func (r *reuseTracker) useShard(ctx context.Context, s codec.Hash) (bool, error)
 	return r.use(ctx, keys...)
 }
 
-// xorbsOf returns the keys of the xorbs that the files of a shard are made of.
+// xorbsOf returns the keys of the xorbs in the terms of a shard.
 func (r *reuseTracker) xorbsOf(ctx context.Context, s codec.Hash) ([]names.Key, error) {
 	k := names.ShardKey(s)
 	size, err := r.store.Size(ctx, k)
@@ -135,7 +136,8 @@ func (r *reuseTracker) xorbsOf(ctx context.Context, s codec.Hash) ([]names.Key, 
 	return keys, nil
 }
 
-// Missing returns the xorbs and shards that do not exist of some shards and the files in them.
+// Missing returns the keys of the given shards that do not exist, and of the missing xorbs
+// of the others.
 func (s *Session) Missing(ctx context.Context, shards []codec.Hash) (missing []names.Key, err error) {
 	seen := map[names.Key]bool{}
 	for _, h := range shards {
@@ -164,7 +166,7 @@ func (s *Session) Missing(ctx context.Context, shards []codec.Hash) (missing []n
 	return missing, nil
 }
 
-// checkShard is ErrSwept if the shard of an entry may not be relied upon.
+// checkShard returns ErrSwept if the publish may not rely on the shard of an entry.
 func (r *reuseTracker) checkShard(ctx context.Context, s codec.Hash) error {
 	k := names.ShardKey(s)
 	safe, known := r.known(k)
@@ -181,8 +183,8 @@ func (r *reuseTracker) checkShard(ctx context.Context, s codec.Hash) error {
 	return nil
 }
 
-// usable is use for lookups that can fail only by finding nothing: then a chunk is
-// stored again.
+// usable is use for lookups without an error. A failed lookup finds nothing, and the chunk
+// is stored again.
 func (r *reuseTracker) usable(keys ...names.Key) bool {
 	var unknown []names.Key
 	for _, k := range keys {
@@ -204,9 +206,8 @@ func (r *reuseTracker) usable(keys ...names.Key) bool {
 	return safe && err == nil
 }
 
-// Known notes which xorbs are reused, and Sink which xorbs and shards are stored now.
-// The shards of entries that were not stored now count as reused. If k is a pack.Ledger,
-// so is the result.
+// Known wraps k and records the reused xorbs. Sink records the stored xorbs and shards.
+// The shards of other entries count as reused. If k is a pack.Ledger, so is the result.
 func (s *Session) Known(k pack.Known) pack.Known {
 	known := trackingIndex{k, &s.reuse}
 	if l, ok := k.(pack.Ledger); ok {
@@ -215,7 +216,7 @@ func (s *Session) Known(k pack.Known) pack.Known {
 	return known
 }
 
-// A trackingIndex is a Known that notes what is reused.
+// A trackingIndex is a pack.Known that records reused xorbs.
 type trackingIndex struct {
 	known pack.Known
 	reuse *reuseTracker
@@ -230,7 +231,7 @@ func (r trackingIndex) Lookup(chunk codec.Hash) (x codec.Hash, index uint32, ok 
 	return x, index, true
 }
 
-// A trackingLedger is the same for a Ledger.
+// A trackingLedger is the same for a pack.Ledger.
 type trackingLedger struct {
 	trackingIndex
 	ledger pack.Ledger
@@ -241,9 +242,9 @@ func (r trackingLedger) Chunk(x codec.Hash, index uint32) (codec.Hash, bool) {
 	return r.ledger.Chunk(x, index)
 }
 
-// File implements pack.Ledger. A shard that nothing points to may name xorbs that a sweep
-// wants to delete though it does not want to delete the shard, so they are looked at one
-// by one.
+// File implements pack.Ledger. An unreferenced shard may name xorbs that a sweep wants to
+// delete, although the sweep does not list the shard. File therefore checks each of its
+// xorbs.
 func (r trackingLedger) File(file codec.Hash) (*shard.FileInfo, codec.Hash, bool) {
 	in, s, ok := r.ledger.File(file)
 	if !ok {
@@ -262,11 +263,11 @@ func (r trackingLedger) File(file codec.Hash) (*shard.FileInfo, codec.Hash, bool
 // Learn implements pack.Ledger.
 func (r trackingLedger) Learn(s codec.Hash) bool { return r.ledger.Learn(s) }
 
-// Sink see Known.
+// Sink wraps a sink; see Known.
 func (s *Session) Sink(sink pack.Sink) pack.Sink { return trackingSink{sink, &s.reuse} }
 
-// A trackingSink is a Sink that notes what is stored. What is there already is reused by it,
-// without saying so.
+// A trackingSink is a pack.Sink that records stored objects. An object that existed before
+// is reused without a notice.
 type trackingSink struct {
 	sink  pack.Sink
 	reuse *reuseTracker
@@ -285,8 +286,8 @@ func (ts trackingSink) PutXorb(ctx context.Context, in *xorb.Info, body []byte) 
 	return nil
 }
 
-// PutShard implements pack.Sink. Its name is known only afterwards; if a sweep was just
-// deleting what has that name, it is put once more.
+// PutShard implements pack.Sink. The name of the shard is known only afterwards. If a
+// sweep was deleting a shard of that name, PutShard stores it once more.
 func (ts trackingSink) PutShard(ctx context.Context, w *shard.Writer) (codec.Hash, error) {
 	for {
 		h, err := ts.sink.PutShard(ctx, w)

@@ -12,9 +12,9 @@ import (
 	"github.com/xetfs/xetfs/fs/catalog/tree"
 )
 
-// PublishOptions are what a new version says of itself.
+// PublishOptions describe a new version.
 type PublishOptions struct {
-	IfVersion *uint64 // give up with ErrVersion if the newest live version is another one
+	IfVersion *uint64 // return ErrVersion if the newest live version is another one
 	Writer    string
 	Message   string
 	Labels    map[string]string
@@ -22,9 +22,9 @@ type PublishOptions struct {
 	Nested    bool // allow a symbol that another hides, or that hides others: NestedError
 }
 
-// A Session is one publish under way. It must begin before the first look at what the
-// store holds already, because a sweep waits for publishes by when they began
-// (catalog.md, section 11). Only Has, Known and Sink are safe for concurrent use.
+// A Session is one publish. It must begin before the first lookup in the store, because a
+// sweep waits for publishes by their start (catalog.md, section 11). One goroutine uses
+// it, except for Known and Sink.
 type Session struct {
 	w     *Writer
 	o     PublishOptions
@@ -33,8 +33,8 @@ type Session struct {
 	reuse reuseTracker
 }
 
-// Begin reads the state of the symbol and of the sweep: the window starts. The context
-// is that of what Known looks up, too.
+// Begin reads the state of the symbol and of the sweep. The window of the sweep guard
+// begins. The lookups of Known use the same context.
 func (w *Writer) Begin(ctx context.Context, symbol string, o PublishOptions) (*Session, error) {
 	sg, st, err := w.begin(ctx, symbol)
 	if err != nil {
@@ -63,7 +63,7 @@ func (w *Writer) begin(ctx context.Context, symbol string) (*sweepGuard, *state,
 	return sg, st, err
 }
 
-// checkTexts refuses now what no version could say of itself at the end.
+// checkTexts refuses invalid texts early: the version is encoded at the end.
 func (s *Session) checkTexts() error {
 	row := names.Row{Time: s.w.now(), Root: page.Hash{1}}
 	_, err := names.Encode(s.w.element(context.Background(), &state{symbol: s.st.symbol}, &change{
@@ -72,31 +72,32 @@ func (s *Session) checkTexts() error {
 	return err
 }
 
-// Head returns the row of the newest live version when the publish began; nil if none.
+// Head returns the newest live version at the start of the publish; nil if no version is
+// live.
 func (s *Session) Head() *names.Row { return s.st.latest() }
 
-// Has says whether a shard of an earlier publish is still there and may be reused: it
-// rescues it from a sweep that is under way.
+// Has reports whether a shard of an earlier publish exists and may be reused. It rescues
+// the shard from a sweep that is under way.
 func (s *Session) Has(ctx context.Context, h codec.Hash) (bool, error) {
 	return s.reuse.hasShard(ctx, h)
 }
 
-// checkVersion holds a state against IfVersion.
+// checkVersion compares a state with IfVersion.
 func (s *Session) checkVersion(st *state) error {
 	want := s.o.IfVersion
 	switch latest := st.latest(); {
 	case want == nil || latest != nil && latest.Number == *want:
 		return nil
 	case latest == nil:
-		return fmt.Errorf("%s: %w: there is none, not %d", st.symbol, ErrVersion, *want)
+		return fmt.Errorf("%s: %w: none, not %d", st.symbol, ErrVersion, *want)
 	default:
 		return fmt.Errorf("%s: %w: %d, not %d", st.symbol, ErrVersion, latest.Number, *want)
 	}
 }
 
-// Replace publishes a whole tree, given in the order of its keys, with an entry for each
-// directory, the root included. When another publisher was faster it becomes the version
-// after that one's.
+// Replace publishes a whole tree. Its entries are in the order of their keys, with an
+// entry for each directory, the root included. If another publish was faster, the new
+// version follows that one.
 func (s *Session) Replace(ctx context.Context, entries iter.Seq2[page.Entry, error]) (names.Row, error) {
 	root, err := s.build(ctx, entries)
 	if err != nil {
@@ -105,11 +106,11 @@ func (s *Session) Replace(ctx context.Context, entries iter.Seq2[page.Entry, err
 	return s.commit(ctx, func(context.Context, *state) (page.Link, error) { return root, nil })
 }
 
-// ErrSame says that a tree is that of the newest version.
+// ErrSame reports that a tree is that of the newest version.
 var ErrSame = errors.New("the tree is the same")
 
-// ReplaceChanged is Replace for a tree that is another one than the newest. If it is the same,
-// the error is ErrSame, and pages of it that were missing or damaged are stored again.
+// ReplaceChanged is Replace for a tree that differs from the newest one. Otherwise it
+// returns ErrSame, and stores missing and damaged pages of the tree again.
 func (s *Session) ReplaceChanged(ctx context.Context, entries iter.Seq2[page.Entry, error]) (names.Row, error) {
 	root, err := s.build(ctx, entries)
 	if err != nil {
@@ -124,7 +125,7 @@ func (s *Session) ReplaceChanged(ctx context.Context, entries iter.Seq2[page.Ent
 	return s.commit(ctx, func(context.Context, *state) (page.Link, error) { return root, nil })
 }
 
-// build puts the pages of a whole tree, but for those that the newest tree has.
+// build stores the pages of a whole tree, except those that the newest tree has.
 func (s *Session) build(ctx context.Context, entries iter.Seq2[page.Entry, error]) (page.Link, error) {
 	pages := s.newPagePutter(ctx)
 	if latest := s.st.latest(); latest != nil {
@@ -134,15 +135,15 @@ func (s *Session) build(ctx context.Context, entries iter.Seq2[page.Entry, error
 	return root, pages.finish(err)
 }
 
-// Republish publishes a tree that is there already: from ver:HASH, or an older version.
+// Republish publishes an existing tree: that of ver:HASH, or of an older version.
 func (s *Session) Republish(ctx context.Context, row names.Row) (names.Row, error) {
 	return s.commit(ctx, func(ctx context.Context, st *state) (page.Link, error) { return s.linkOf(ctx, st, row.Root) })
 }
 
-// commit makes a tree the next version. Plan is asked for it again when the newest tree
-// is another one.
+// commit makes a tree the next version. It calls plan again if the newest tree has
+// changed.
 func (s *Session) commit(ctx context.Context, plan func(context.Context, *state) (page.Link, error)) (names.Row, error) {
-	st, err := s.w.load(ctx, s.st.symbol) // much time may have passed
+	st, err := s.w.load(ctx, s.st.symbol) // a long time may have passed
 	if err != nil {
 		return names.Row{}, err
 	}

@@ -12,17 +12,17 @@ import (
 	"github.com/xetfs/xetfs/fs/catalog"
 )
 
-// Snapshot resolves each symbol and keeps what it finds alive under a name. Without
-// replace it is io/fs.ErrExist if there is a snapshot of that name. Symbols are read one
-// after the other: who publishes meanwhile may be in it with one of them only.
+// Snapshot resolves each symbol and keeps the versions alive under a name. Without
+// replace, it returns io/fs.ErrExist for an existing name. Symbols are read one after the
+// other, so that a concurrent publish of several symbols may be included in part.
 func (w *Writer) Snapshot(ctx context.Context, name, message string, symbols map[string]names.AsOf, replace bool) (*names.Snapshot, error) {
 	if err := names.CheckSnapshot(name); err != nil {
 		return nil, err
 	}
 	now := w.now()
 	for try := 1; ; try++ {
-		// From the first ref to the commit there is no more time than a window: only
-		// then a sweep that found a version dead will look again.
+		// The time between the first ref and the commit must be within a window. Only
+		// then a sweep that found a version dead checks it again.
 		begun := w.o.Clock()
 		s, err := w.resolveAll(ctx, symbols)
 		if err != nil {
@@ -59,7 +59,8 @@ func (w *Writer) resolveAll(ctx context.Context, symbols map[string]names.AsOf) 
 	return s, nil
 }
 
-// putSnapshot puts a snapshot. It is ErrConflict if somebody else replaces it, too.
+// putSnapshot stores a snapshot. It returns ErrConflict if another writer replaces it at
+// the same time.
 func (w *Writer) putSnapshot(ctx context.Context, s *names.Snapshot, replace bool) error {
 	value, err := names.Encode(s)
 	if err != nil {
@@ -94,8 +95,8 @@ func (w *Writer) putSnapshot(ctx context.Context, s *names.Snapshot, replace boo
 	return err
 }
 
-// readBackSnapshot says what became of a snapshot when the store said why, which may be
-// that there is one: ours, if the same was put before and the answer lost.
+// readBackSnapshot returns the outcome of a put that failed for a reason. An existing
+// snapshot may be our own, whose answer was lost.
 func (w *Writer) readBackSnapshot(ctx context.Context, k names.Key, value []byte, replace bool, why error) error {
 	now, _, err := w.store.Get(ctx, k, "")
 	switch {
@@ -104,12 +105,12 @@ func (w *Writer) readBackSnapshot(ctx context.Context, k names.Key, value []byte
 	case err == nil && !replace:
 		return fmt.Errorf("%s: %w", k, iofs.ErrExist)
 	case err == nil || errors.Is(err, origin.ErrNotFound):
-		return fmt.Errorf("%w: %w", origin.ErrConflict, why) // do it again
+		return fmt.Errorf("%w: %w", origin.ErrConflict, why) // the caller tries again
 	}
 	return orUnknown(errors.Is(why, origin.ErrUnknown), err)
 }
 
-// DeleteSnapshot deletes a snapshot, or says io/fs.ErrNotExist.
+// DeleteSnapshot deletes a snapshot, or returns io/fs.ErrNotExist.
 func (w *Writer) DeleteSnapshot(ctx context.Context, name string) error {
 	if err := names.CheckSnapshot(name); err != nil {
 		return catalog.NewAbsentError(fmt.Sprintf("snapshot %q", name), "%v", err)

@@ -16,27 +16,27 @@ import (
 	"github.com/xetfs/xetfs/fs/catalog"
 )
 
-// A sweepGuard is the time for which a publish may rely on what it has looked up. It begins
-// when the state of the sweep is read. A sweep waits for two windows between saying what
-// it wants to delete and deleting it, so within one window either there is no sweep to
-// be afraid of, or it is known and can be told what to keep, or it will see the commit.
+// A sweepGuard protects what a publish relies on from a concurrent sweep. It holds for one
+// window, which begins when the state of the sweep is read.
 //
-// It is renewed while there is time. It is safe for concurrent use.
+// A sweep waits for two windows between its announcement and its deletions. Within one
+// window, a publish therefore meets one of three cases. No sweep is dangerous; or the
+// announced sweep receives the keys to keep; or the sweep sees the commit.
 //
-// Its lock is held while the store is asked: whoever relies on something must wait for
-// the answer whether it may.
+// A publish renews the window while time is left. A sweepGuard is safe for concurrent use.
+// Its lock is held during requests, because every caller must wait for the answer.
 type sweepGuard struct {
 	w *Writer
 
 	mu     sync.Mutex
-	start  time.Time              // guarded by mu, as all below
-	sweep  *names.Sweep           // nil: none is under way; Kept is sorted
+	start  time.Time              // of the window; guarded by mu, as all below
+	sweep  *names.Sweep           // nil: no sweep is under way; Kept is sorted
 	tag    origin.Tag             // of sweep
-	listed []names.Key            // what the sweep wants to delete, sorted
-	ended  [][]names.Key          // what sweeps wanted to delete that are over
-	gap    bool                   // between two readings of the state a whole window was over: sweeps may have come and gone, and what is relied on was not looked at since
-	late   bool                   // there was such a gap
-	reused map[names.Key]struct{} // what the publish relies on
+	listed []names.Key            // keys that the sweep wants to delete, sorted
+	ended  [][]names.Key          // the same of sweeps that have ended
+	gap    bool                   // a whole window passed between two readings, and the used keys were not checked since
+	late   bool                   // a gap has occurred
+	reused map[names.Key]struct{} // keys that the publish relies on
 }
 
 func (w *Writer) openSweepGuard(ctx context.Context) (*sweepGuard, error) {
@@ -46,7 +46,7 @@ func (w *Writer) openSweepGuard(ctx context.Context) (*sweepGuard, error) {
 	return sg, sg.readLocked(ctx)
 }
 
-// readLocked reads the state of the sweep: the window begins.
+// readLocked reads the state of the sweep. A new window begins.
 func (sg *sweepGuard) readLocked(ctx context.Context) error {
 	for try := 1; ; try++ {
 		start := sg.w.o.Clock()
@@ -69,9 +69,9 @@ func (sg *sweepGuard) readLocked(ctx context.Context) error {
 			lost := errors.Is(err, origin.ErrNotFound) || errors.Is(err, codec.ErrCorrupt)
 			switch {
 			case lost && try < maxTries:
-				continue // that sweep is over
+				continue // that sweep has ended
 			case lost && !sweep.Deleting:
-				sg.w.o.Logger.Warn("the list of a sweep cannot be used: nothing of it will be deleted", "event", "corrupt", "what", "catalog", "key", sweep.List, "err", err)
+				sg.w.o.Logger.Warn("the list of a sweep is unusable; the sweep deletes nothing", "event", "corrupt", "what", "catalog", "key", sweep.List, "err", err)
 			case err != nil:
 				return err
 			}
@@ -84,7 +84,7 @@ func (sg *sweepGuard) readLocked(ctx context.Context) error {
 	}
 }
 
-// beginLocked begins the window, which may follow another one.
+// beginLocked begins a window. It records a gap if the window before has ended.
 func (sg *sweepGuard) beginLocked(start time.Time) {
 	if !sg.start.IsZero() && elapsed(sg.start, start) >= sg.w.catalog.Settings().Window {
 		sg.gap, sg.late = true, true
@@ -103,7 +103,7 @@ func (w *Writer) readSweepList(ctx context.Context, k names.Key) ([]names.Key, e
 	return listed, err
 }
 
-// isListedLocked says whether the sweep wants to delete a key.
+// isListedLocked reports whether the sweep wants to delete a key.
 func (sg *sweepGuard) isListedLocked(k names.Key) bool {
 	if sg.sweep == nil {
 		return false
@@ -115,21 +115,21 @@ func (sg *sweepGuard) isListedLocked(k names.Key) bool {
 	return listed
 }
 
-// isListed says whether the sweep wants to delete a key.
+// isListed reports whether the sweep wants to delete a key.
 func (sg *sweepGuard) isListed(k names.Key) bool {
 	sg.mu.Lock()
 	defer sg.mu.Unlock()
 	return sg.isListedLocked(k)
 }
 
-// isSweeping says whether a sweep is under way.
+// isSweeping reports whether a sweep is under way.
 func (sg *sweepGuard) isSweeping() bool {
 	sg.mu.Lock()
 	defer sg.mu.Unlock()
 	return sg.sweep != nil
 }
 
-// record says that the publish relies on keys that are there and protected.
+// record adds keys that exist and are protected to those that the publish relies on.
 func (sg *sweepGuard) record(keys ...names.Key) {
 	sg.mu.Lock()
 	defer sg.mu.Unlock()
@@ -138,9 +138,9 @@ func (sg *sweepGuard) record(keys ...names.Key) {
 	}
 }
 
-// protect takes keys from the list of a sweep that wants to delete them. Keys that it
-// returns may have been deleted; when it returns, nobody is about to delete them any
-// more. What is there after it, or is put, is then noted.
+// protect removes keys from the list of a sweep. It returns the keys that may be deleted
+// already. After it returns, no sweep is about to delete one of the keys. The caller
+// then checks or stores the objects and records the keys.
 func (sg *sweepGuard) protect(ctx context.Context, keys ...names.Key) (lost []names.Key, err error) {
 	sg.mu.Lock()
 	defer sg.mu.Unlock()
@@ -163,7 +163,7 @@ func (sg *sweepGuard) protect(ctx context.Context, keys ...names.Key) (lost []na
 	return lost, sg.checkExist(ctx, others)
 }
 
-// endedLocked says whether a sweep that is over wanted to delete a key.
+// endedLocked reports whether a sweep that has ended wanted to delete a key.
 func (sg *sweepGuard) endedLocked(k names.Key) bool {
 	for _, listed := range sg.ended {
 		if _, ok := slices.BinarySearch(listed, k); ok {
@@ -173,9 +173,9 @@ func (sg *sweepGuard) endedLocked(k names.Key) bool {
 	return false
 }
 
-// rescueLocked takes keys from the list of the sweep. If there is a new sweep, it does
-// so with everything that the publish relies on. It returns keys that could not be
-// rescued, after the sweep that has them on its list is over.
+// rescueLocked removes keys from the list of the sweep. For a new sweep, it does so with
+// every key that the publish relies on. It returns the keys that could not be rescued,
+// after the sweep that lists them has ended.
 func (sg *sweepGuard) rescueLocked(ctx context.Context, keys []names.Key) (unsafe []names.Key, err error) {
 	for try := 1; ; try++ {
 		want := sg.wantedLocked(keys)
@@ -227,8 +227,8 @@ func (sg *sweepGuard) reusedLocked() []names.Key {
 	return keys
 }
 
-// keepLocked tells the sweep what to keep. It is errOvertaken if its state has changed, or
-// may have.
+// keepLocked adds keys to the list of kept keys in the state of the sweep. It returns
+// errOvertaken if the state has changed, or may have changed.
 func (sg *sweepGuard) keepLocked(ctx context.Context, keys []names.Key) error {
 	next := *sg.sweep
 	next.Kept = slices.Compact(slices.Sorted(slices.Values(slices.Concat(next.Kept, keys))))
@@ -247,14 +247,14 @@ func (sg *sweepGuard) keepLocked(ctx context.Context, keys []names.Key) error {
 	return err
 }
 
-// waitLocked waits until a sweep that is deleting is over. One that was left behind by a
-// crash is for the next sweep to end, which may be a long time away.
+// waitLocked waits until a deleting sweep has ended. The next sweep ends one that a crash
+// left behind, which may take long; that is an error.
 func (sg *sweepGuard) waitLocked(ctx context.Context) error {
 	id, length := sg.sweep.ID, sg.w.catalog.Settings().Window
-	sg.w.o.Logger.Info("waiting for a sweep that deletes what is published again", "event", "sweep_wait", "sweep", id)
+	sg.w.o.Logger.Info("waiting for a sweep that deletes republished objects", "event", "sweep_wait", "sweep", id)
 	for sg.sweep != nil && sg.sweep.ID == id && sg.sweep.Deleting {
 		if sg.w.o.Clock().Sub(sg.sweep.Lease) > 2*length {
-			return fmt.Errorf("sweep %s was left unfinished and stands in the way: run the sweep again", id)
+			return fmt.Errorf("sweep %s was left unfinished and blocks this publish; run xetfs catalog sweep again", id)
 		}
 		if err := sg.w.o.Sleep(ctx, min(10*time.Second, length/60)); err != nil {
 			return err
@@ -266,9 +266,9 @@ func (sg *sweepGuard) waitLocked(ctx context.Context) error {
 	return nil
 }
 
-// renew begins a new window when half of this one is over. If all of it is over, it
-// looks whether everything is still there that the publish relies on; what else was to
-// happen within the window is late.
+// renew begins a new window when half of the current one is over. If all of it is over,
+// renew checks that every key still exists on which the publish relies. The other steps
+// that had to happen within the window are then late.
 func (sg *sweepGuard) renew(ctx context.Context) (late bool, err error) {
 	sg.mu.Lock()
 	defer sg.mu.Unlock()
@@ -282,7 +282,7 @@ func (sg *sweepGuard) renewLocked(ctx context.Context) (late bool, err error) {
 	}
 	defer func() {
 		if err != nil {
-			sg.start = start // the next one must look again
+			sg.start = start // the next call must check again
 		}
 	}()
 	if err := sg.readLocked(ctx); err != nil {
@@ -298,20 +298,20 @@ func (sg *sweepGuard) renewLocked(ctx context.Context) (late bool, err error) {
 	return false, sg.checkExist(ctx, keys)
 }
 
-// closeGapLocked looks whether everything is still there that the publish relies on.
+// closeGapLocked checks that every key still exists on which the publish relies.
 func (sg *sweepGuard) closeGapLocked(ctx context.Context) error {
 	err := sg.checkExist(ctx, sg.reusedLocked())
 	sg.gap = err != nil
 	return err
 }
 
-// elapsed is the time between two readings of a clock. While a machine is suspended, only
-// one of its two clocks goes on.
+// elapsed returns the time between two readings of a clock. On a suspended machine, only
+// one of its two clocks runs.
 func elapsed(from, to time.Time) time.Duration {
 	return max(to.Sub(from), to.Round(0).Sub(from.Round(0)))
 }
 
-// checkExist is ErrSwept if one of some keys is not there.
+// checkExist returns ErrSwept if one of some keys does not exist.
 func (sg *sweepGuard) checkExist(ctx context.Context, keys []names.Key) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(putsAtOnce)

@@ -188,14 +188,14 @@ func TestWaitForSweep(t *testing.T) {
 	if got := d.see("m", ""); !strings.HasPrefix(got, "2: dir0/") {
 		t.Errorf("%.80q", got)
 	}
-	// What the sweep does not want to delete is nothing to wait for.
+	// An unlisted object causes no wait.
 	sweep = announce(t, d.store, 1, names.PageKey(page.Hash{1}))
 	sweep.decide(d.time().Add(time.Hour))
 	d.o.Sleep = func(context.Context, time.Duration) error { return errors.New("it waits") }
 	d.must(d.replace("m", "b=1"))
 }
 
-// What others asked a sweep to keep may come in any order, and is not asked for again.
+// The kept keys of other writers may be in any order, and they are not requested again.
 func TestKeptInAnyOrder(t *testing.T) {
 	d := sitDown(t, origintest.Memory())
 	words, keys := deadTree(t, d)
@@ -251,7 +251,7 @@ func TestSweepLeftBehind(t *testing.T) {
 	d.must(d.replace("m", "b=1"))
 }
 
-// A list that is lost keeps nobody from publishing while nothing can be deleted by it.
+// A lost list does not prevent a publish, because a sweep cannot delete anything by it.
 func TestSweepListLost(t *testing.T) {
 	d := sitDown(t, origintest.Memory())
 	words, keys := deadTree(t, d)
@@ -267,8 +267,8 @@ func TestSweepListLost(t *testing.T) {
 	}
 }
 
-// What a publish relies on is looked at again when its window is over. Each row is what
-// happens, an hour being the window, after the tree was built and before it is published.
+// A publish checks the objects it relies on again when its window of an hour is over. Each
+// row is an event between the build of the tree and its publish.
 func TestWindow(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -461,8 +461,8 @@ func (s slowSink) PutShard(ctx context.Context, w *shard.Writer) (codec.Hash, er
 	return s.Sink.PutShard(ctx, w)
 }
 
-// What is stored anew may be there already, on the list of a sweep: whole publishes with
-// a real packer, while sweeps come and go.
+// A stored object may exist already on the list of a sweep. The test makes whole publishes
+// with a real packer during sweeps.
 func TestSinkAndSweep(t *testing.T) {
 	content := origintest.Random(7, 300_000)
 	packInto := func(t *testing.T, d *desk, b *Session, before func()) names.Row {

@@ -110,8 +110,8 @@ func TestCompactByItself(t *testing.T) {
 	}
 }
 
-// What the list says wrongly is put right by a compaction, but not while it may still
-// come true.
+// A compaction corrects a wrong entry of the list, but not while the entry may still
+// become right.
 func TestCompactSurplus(t *testing.T) {
 	add := func(t *testing.T, d *desk, s names.Symbol) {
 		t.Helper()
@@ -120,7 +120,7 @@ func TestCompactSurplus(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	age := func(t *testing.T, d *desk) { // two windows later somebody adds a symbol
+	age := func(t *testing.T, d *desk) { // two windows later another writer adds a symbol
 		d.pass(3 * time.Hour)
 		add(t, d, names.Symbol{Name: "live", Seq: 1})
 	}
@@ -202,7 +202,7 @@ func TestSymbolsProperty(t *testing.T) {
 		}
 		clock.pass(3 * time.Hour)
 		d := sitDown(t, s)
-		d.must(d.replace("z", "a=1")) // the newest key tells the time
+		d.must(d.replace("z", "a=1")) // the newest key has the time
 		n, err := d.RebuildSymbols(t.Context())
 		if err != nil {
 			rt.Fatal(err)

@@ -16,10 +16,9 @@ import (
 	"github.com/xetfs/xetfs/fs/catalog/tree"
 )
 
-// Update publishes the newest tree with some changes, sorted by key; a directory that is
-// removed takes what is below it along, and parents that are missing are made. What is
-// not there can be removed, too. When another publisher was faster the changes are
-// applied to its tree.
+// Update publishes the newest tree with changes, sorted by key. A removed directory takes
+// the entries below it along, and missing parents are created. The removal of an absent
+// path is no error. If another publish was faster, Update applies the changes to its tree.
 func (s *Session) Update(ctx context.Context, changes []page.Change) (names.Row, error) {
 	for i, c := range changes {
 		err := s.checkChange(ctx, c)
@@ -63,7 +62,7 @@ func (s *Session) checkChange(ctx context.Context, c page.Change) error {
 	return nil
 }
 
-// update puts the pages of the newest tree with some changes.
+// update stores the pages of the newest tree with changes.
 func (s *Session) update(ctx context.Context, st *state, changes []page.Change) (page.Link, error) {
 	x := expansion{ctx: ctx, given: map[string]*page.Entry{}, made: map[string]*page.Entry{}, dirs: map[string]bool{}}
 	pages := catalog.RecentPages(s.w.catalog.Pages())
@@ -89,7 +88,7 @@ func (s *Session) update(ctx context.Context, st *state, changes []page.Change) 
 	return root, putter.finish(err)
 }
 
-// added yields the new entries of changes of nothing.
+// added yields the new entries of changes without old ones.
 func added(changes iter.Seq2[page.Change, error]) iter.Seq2[page.Entry, error] {
 	return func(yield func(page.Entry, error) bool) {
 		for c, err := range changes {
@@ -104,15 +103,15 @@ func added(changes iter.Seq2[page.Change, error]) iter.Seq2[page.Entry, error] {
 	}
 }
 
-// An expansion adds to changes what they imply: what is below a directory that is no
-// more, and the directories above what is new.
+// An expansion adds the implied changes: entries below a removed directory, and
+// directories above new entries.
 type expansion struct {
 	ctx     context.Context        // of the update
-	old     *tree.Tree             // nil: there is none
-	given   map[string]*page.Entry // changes by path; nil: it is removed
-	made    map[string]*page.Entry // directories that are made
-	cleared []string               // directories that lose everything below them, in the order of what is below
-	dirs    map[string]bool        // directories that are there for certain
+	old     *tree.Tree             // nil: no version is live
+	given   map[string]*page.Entry // changes by path; nil: removed
+	made    map[string]*page.Entry // directories that are created
+	cleared []string               // directories that lose all entries below them, in the order of those entries
+	dirs    map[string]bool        // directories that certainly exist
 }
 
 func (x *expansion) expand(changes []page.Change) error {
@@ -141,25 +140,25 @@ func (x *expansion) expand(changes []page.Change) error {
 		}
 	}
 	if x.old == nil && x.given[""] == nil && x.made[""] == nil {
-		return errNoRoot // nothing was added either
+		return errNoRoot // without a new entry
 	}
 	return nil
 }
 
-// lookup returns the entry at a path of the old tree; nil if there is none.
+// lookup returns the entry at a path of the old tree; nil if absent.
 func (x *expansion) lookup(path string) (*page.Entry, error) {
 	if x.old == nil {
-		return nil, nil //nolint:nilnil // there is none
+		return nil, nil //nolint:nilnil // absent
 	}
 	e, err := x.old.Lookup(x.ctx, path)
 	if errors.Is(err, iofs.ErrNotExist) {
-		return nil, nil //nolint:nilnil // there is none
+		return nil, nil //nolint:nilnil // absent
 	}
 	return &e, err
 }
 
-// sortCleared brings the directories into the order in which what is below them comes,
-// and leaves out those that are below another one.
+// sortCleared sorts the directories by the keys of the entries below them. It removes
+// those below another one.
 func (x *expansion) sortCleared() {
 	slices.SortFunc(x.cleared, func(a, b string) int { return strings.Compare(page.DirKey(a), page.DirKey(b)) })
 	kept := x.cleared[:0]
@@ -171,7 +170,7 @@ func (x *expansion) sortCleared() {
 	x.cleared = kept
 }
 
-// isCleared says whether a path is below a directory that loses everything.
+// isCleared reports whether a path is below a directory that loses all entries.
 func (x *expansion) isCleared(path string) bool {
 	below := page.DirKey(path)
 	i, found := slices.BinarySearchFunc(x.cleared, below, func(dir, below string) int {
@@ -180,7 +179,7 @@ func (x *expansion) isCleared(path string) bool {
 	return !found && i > 0 && strings.HasPrefix(below, page.DirKey(x.cleared[i-1]))
 }
 
-// makeParents sees to it that there are directories above an entry.
+// makeParents creates the missing directories above an entry.
 func (x *expansion) makeParents(e *page.Entry) error {
 	for dir := parentOf(e.Path); !x.dirs[dir]; dir = parentOf(dir) {
 		there, err := x.isDir(dir)
@@ -198,7 +197,7 @@ func (x *expansion) makeParents(e *page.Entry) error {
 	return nil
 }
 
-// isDir says whether a directory will be there without being made.
+// isDir reports whether a directory exists in the new tree without being created.
 func (x *expansion) isDir(path string) (bool, error) {
 	e, given := x.given[path]
 	if !given && !x.isCleared(path) {
@@ -213,8 +212,8 @@ func (x *expansion) isDir(path string) (bool, error) {
 	return e != nil, nil
 }
 
-// changes yields all changes in the order of their keys: those that are given or made,
-// and between them what is removed below directories.
+// changes yields all changes in the order of their keys: the given and created entries,
+// and the removals below directories.
 func (x *expansion) changes() iter.Seq2[page.Change, error] {
 	all := maps.Clone(x.given)
 	maps.Copy(all, x.made)
@@ -238,7 +237,7 @@ func (x *expansion) changes() iter.Seq2[page.Change, error] {
 				paths = paths[1:]
 			}
 			if len(paths) > 0 && paths[0] == removed.Path {
-				continue // what is given for it comes next
+				continue // its own change follows
 			}
 			if !yield(page.Change{Old: &removed}, nil) {
 				return
@@ -252,7 +251,7 @@ func (x *expansion) changes() iter.Seq2[page.Change, error] {
 	}
 }
 
-// below yields what was below the directories that are cleared, in the order of keys.
+// below yields the old entries below the cleared directories, in the order of keys.
 func (x *expansion) below() iter.Seq2[page.Entry, error] {
 	return func(yield func(page.Entry, error) bool) {
 		for _, dir := range x.cleared {

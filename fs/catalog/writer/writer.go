@@ -18,20 +18,20 @@ import (
 
 // Errors that a caller can act on.
 var (
-	// ErrVersion says that the newest version is not the one that was asked for.
+	// ErrVersion reports that the newest version is not the expected one.
 	ErrVersion = errors.New("the newest version is another one")
 
-	// ErrBusy says that others were faster each time.
+	// ErrBusy reports that other writers were faster each time.
 	ErrBusy = errors.New("others published first, ten times")
 
-	// ErrSwept says that a sweep has deleted what a publish wanted to use again, because
-	// it took too long. Nothing was published; doing it all again helps.
+	// ErrSwept reports that a sweep has deleted an object that a slow publish relied on.
+	// Nothing was published, and another publish succeeds.
 	ErrSwept = errors.New("a sweep has deleted what was to be used again")
 )
 
-// Options tune a Publisher; the zero value is right.
+// Options tune a Writer; the zero value is right.
 type Options struct {
-	Settings *names.Settings                            // of a catalog that has to be made; nil: names.DefaultSettings
+	Settings *names.Settings                            // of a new catalog; nil: names.DefaultSettings
 	Clock    func() time.Time                           // nil: time.Now
 	Sleep    func(context.Context, time.Duration) error // nil: a timer
 	Random   func([]byte)                               // nil: crypto/rand
@@ -46,7 +46,7 @@ func (o *Options) fill() {
 		o.Sleep = catalog.Sleep
 	}
 	if o.Random == nil {
-		o.Random = func(b []byte) { _, _ = rand.Read(b) } // it cannot fail
+		o.Random = func(b []byte) { _, _ = rand.Read(b) } // never fails
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -60,8 +60,8 @@ type Writer struct {
 	catalog *catalog.StoreCatalog
 }
 
-// Open opens the catalog for writing, and makes it if there is none. Of Settings
-// without ID or Created these are filled in.
+// Open opens the catalog for writing and creates a missing one. It sets ID and Created of
+// Settings if they are empty.
 func Open(ctx context.Context, s origin.WriteStore, pages page.Getter, o Options) (*Writer, error) {
 	o.fill()
 	p := &Writer{o: o, store: s}
@@ -80,8 +80,7 @@ func Open(ctx context.Context, s origin.WriteStore, pages page.Getter, o Options
 	}
 }
 
-// create puts the settings of a new catalog. Those of somebody who was faster are as
-// good.
+// create stores the settings of a new catalog. Those of a faster writer are equally good.
 func (w *Writer) create(ctx context.Context) error {
 	var settings names.Settings
 	if w.o.Settings == nil {
@@ -108,7 +107,7 @@ func (w *Writer) create(ctx context.Context) error {
 // Catalog returns the same catalog for reading.
 func (w *Writer) Catalog() *catalog.StoreCatalog { return w.catalog }
 
-// now returns the time in the form that documents have.
+// now returns the time as documents store it.
 func (w *Writer) now() time.Time { return time.Unix(0, w.o.Clock().UnixNano()).UTC() }
 
 // id returns 32 random hex digits.
@@ -124,8 +123,8 @@ const (
 	maxPause = 5 * time.Second
 )
 
-// pause waits before a try, counted from 1 for the second: longer each time, and not as
-// long as others who wait for the same.
+// pause waits before a try, counted from 1 for the second. The wait grows and is random,
+// so that writers do not meet again.
 func (w *Writer) pause(ctx context.Context, try int) error {
 	limit := min(maxPause, minPause<<min(try, 10))
 	return w.o.Sleep(ctx, limit/2+w.random(limit/2))
@@ -142,8 +141,8 @@ func (w *Writer) random(limit time.Duration) time.Duration {
 	return n % limit
 }
 
-// put puts an atom, or a ref that nobody replaces; one that is there already is as good.
-// When the outcome is unknown it puts it again: that can do no harm.
+// put stores an atom, or a ref that no writer replaces. An existing one is equally good.
+// put tries again after ErrUnknown, which is harmless.
 func (w *Writer) put(ctx context.Context, k names.Key, value []byte) error {
 	for try := 1; ; try++ {
 		_, err := w.store.PutIfAbsent(ctx, k, value)
@@ -159,8 +158,8 @@ func (w *Writer) put(ctx context.Context, k names.Key, value []byte) error {
 	}
 }
 
-// putPage puts an index page. A page that exists under its key and has other bytes is damaged,
-// and is replaced.
+// putPage stores an index page. It replaces an existing page with other bytes, which is
+// damaged.
 func (w *Writer) putPage(ctx context.Context, k names.Key, value []byte) error {
 	_, err := w.store.PutIfAbsent(ctx, k, value)
 	switch {
@@ -182,7 +181,7 @@ func (w *Writer) putPage(ctx context.Context, k names.Key, value []byte) error {
 	return err
 }
 
-// remove deletes a key, again when the outcome is unknown.
+// remove deletes a key. It tries again after ErrUnknown.
 func (w *Writer) remove(ctx context.Context, k names.Key) error {
 	for try := 1; ; try++ {
 		err := w.store.Delete(ctx, k)
