@@ -2,17 +2,17 @@ package disk
 
 import "sync/atomic"
 
-// counters are the figures of Stats that are counted as they happen.
+// counters are the figures of Stats that are counted on the way.
 type counters struct {
 	used, peak                            atomic.Int64
 	segmentBytes, fileBytes, journalBytes atomic.Int64
-	reserved                              atomic.Int64 // of those, what is still to be written
+	reserved                              atomic.Int64 // reserved for whole files and not written yet
 	hits, misses, fileHits                atomic.Int64
 	dropped, refused                      atomic.Int64
 	written, evicted, copied              atomic.Int64
 }
 
-// use adds to the bytes of all files, and to those of one sort.
+// use adds to the bytes of all files, and to those of one kind.
 func (c *counters) use(n int64, sort *atomic.Int64) {
 	sort.Add(n)
 	used := c.used.Add(n)
@@ -23,10 +23,10 @@ func (c *counters) use(n int64, sort *atomic.Int64) {
 	}
 }
 
-// reset begins to count the bytes of all files from nothing.
+// reset sets the bytes of all files to zero.
 func (c *counters) reset() { c.setBytes([4]int64{}) }
 
-// bytes returns what is counted of the bytes of all files.
+// bytes returns the counted bytes of all files.
 func (c *counters) bytes() (all [4]int64) {
 	for i, n := range c.ofFiles() {
 		all[i] = n.Load()

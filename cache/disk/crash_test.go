@@ -45,8 +45,8 @@ func newLoad(b *bench, seed uint64) *load {
 	return &load{bench: b, rng: rand.New(rand.NewPCG(seed, 1))}
 }
 
-// step does one thing. After the disk has died nothing is asked of it any more, for a
-// chunk that cannot be read is forgotten.
+// step executes one operation. It does not use a dead disk, because a failed read forgets the
+// chunk.
 func (l *load) step() (alive bool) {
 	n := int(float64(loadXorbs) * l.rng.Float64() * l.rng.Float64())
 	start := uint32(l.rng.IntN(loadChunks - 20))
@@ -164,7 +164,7 @@ func (l *load) missing(want *things) (lost int) {
 	return lost
 }
 
-// untilSure waits until a whole file is not in doubt any more.
+// untilSure waits until a whole file is not suspect any more.
 func (l *load) untilSure(n int) {
 	w := l.Store.disk.Load().index.File(hashOf(n))
 	if w == nil || l.HasFile(hashOf(n)) {
@@ -173,8 +173,8 @@ func (l *load) untilSure(n int) {
 	until(l.t, "it is compared", func() bool { return !w.Suspect.Load() || w.Gone.Load() })
 }
 
-// run loads the store until the disk dies, and returns what must be there afterwards:
-// what was synced and has not been evicted or dropped.
+// run loads the store until the disk dies. It returns the entries that were synced and neither
+// evicted nor dropped.
 func (l *load) run(steps int) things {
 	for range steps {
 		if !l.step() {
@@ -197,8 +197,8 @@ func loadOptions(o *Options) {
 
 var powerLosses = flag.Int("powerlosses", 100, "how often TestD16_PowerLoss loses the power")
 
-// TestD16_PowerLoss loses the power at random moments under load, twice in the life of
-// each cache: what comes back has no wrong byte, and all that was synced is there.
+// TestD16_PowerLoss loses the power at random moments under load, twice in the life of each
+// cache. No byte may be wrong afterwards, and synced entries must be complete.
 func TestD16_PowerLoss(t *testing.T) {
 	t.Parallel()
 	rounds := *powerLosses / 2
@@ -241,8 +241,8 @@ func powerLoss(t *testing.T, seed uint64, kept, syncs int) (int, int) {
 	return kept, syncs
 }
 
-// TestD15_KilledAtEveryCall kills the process at every change that it makes to the disk,
-// one after the other, while it puts, evicts, syncs and writes new journals.
+// TestD15_KilledAtEveryCall kills the process at each change of the disk, one after the other.
+// The load puts, evicts, syncs and writes new journals.
 func TestD15_KilledAtEveryCall(t *testing.T) {
 	t.Parallel()
 	step := 1

@@ -188,8 +188,8 @@ func TestPutFileReadsNothingTwice(t *testing.T) {
 	}
 }
 
-// TestWholeInUse fills the cache while a file is open: it stays, and its bytes are
-// counted until it is closed, even if it is dropped.
+// TestWholeInUse fills the cache while a file is open. The file stays, and its bytes count until
+// it is closed, even after a drop.
 func TestWholeInUse(t *testing.T) {
 	b := open(t, newSimDisk(), func(o *Options) { o.MaxBytes = 256 << 10 })
 	b.keepFile(1)
@@ -308,8 +308,8 @@ func TestTrim(t *testing.T) {
 	}
 }
 
-// What is lent is given back once, when it can be found or is forgotten; and not if it is
-// refused.
+// TestPutRunNoCopy checks that release is called once, when the chunks can be found or are
+// forgotten. A refused run is not released.
 func TestPutRunNoCopy(t *testing.T) {
 	b := open(t, newSimDisk(), func(o *Options) { o.QueueBytes = 64 << 10 })
 	var lent, freed atomic.Int64

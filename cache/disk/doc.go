@@ -1,107 +1,77 @@
-// Package disk keeps what was fetched once on a local disk: runs of packed chunks as
-// they came, index pages, and whole files that the kernel can read by itself.
+// Package disk caches runs of packed chunks, index pages and whole files on a local disk. A
+// method may forget entries. It never returns wrong bytes, and never blocks a reader longer than
+// Options.ReadLimit. A full disk stops writes for a while. Repeated failures suspend the store,
+// which then probes the disk from time to time.
 //
-// It is a cache. Every method may forget, none may return wrong bytes, and none makes a
-// reader wait for longer than Options.ReadLimit, whatever the disk does. When the disk
-// is full nothing is written for a while; when it fails again and again the Store
-// suspends itself, answers "not here" at once, and tries every now and then whether the
-// disk is back.
+// API in order of use:
+//
+//	Open                       opens a folder, as its owner or as a reader
+//	Store.RunIn, Check         read chunks
+//	Store.PutRunNoCopy         queues chunks; PutRunWait waits for room
+//	Store.Page, PutPage        read and store index pages
+//	Store.OpenFile, PutFile    read and store whole files
+//	Store.MarkRedundant        marks chunks that a whole file has, too
+//	Store.Drop, DropPage       forget corrupt entries
+//	Store.Entries, Verify      list and compare all entries
+//	Store.Trim, Clear          evict entries
+//	Store.Flush, Sync, Close   wait for the kernel, or for the disk
+//
+// One process owns a folder. Other processes may read it; with Options.TakeOver one of them becomes
+// the owner after the former one has exited. The folder has mode 0700, its files 0600.
 //
 // # Folder
 //
-//	FORMAT              text: what this is, its version, the id of this cache
-//	LOCK                held with flock by the process that writes
-//	index-000007.log    what is where, a list of records (package journal)
-//	index.damaged       the last journal that was damaged in its middle, if one was
-//	seg/0000002a        segment: packed chunks and pages, back to back, nothing between
-//	whole/{hash}        a whole file
+//	FORMAT              text: kind of the folder, version, id of this cache
+//	LOCK                locked with flock by the owner
+//	index-000007.log    index, a list of records (package journal)
+//	index.damaged       copy of the last journal with a damaged record
+//	seg/0000002a        segment: packed chunks and pages, back to back
+//	whole/{hash}        whole file
 //
-// A folder with other names in seg or whole is refused, and so is one with other names
-// beside them but no FORMAT of a cache: only files with names of this form are ever deleted.
+//	Other names in seg or whole, or beside names of a cache without FORMAT: the folder is refused.
 //
-// All of it is as secret as the data: the folder has mode 0700, the files 0600. Whoever
-// must keep the data of several identities apart gives each a folder of its own.
+//	A segment is written from start to end, and its number is never reused. A lost or outdated
+//	record can therefore lead to missing or wrong bytes, but never to bytes that match.
 //
-// One process writes. Others may read what was there when they opened the folder, and one
-// of them goes on to write when the first has gone (Options.Share, Options.Succeed).
+// # Checksums
 //
-// # Segments
-//
-// A segment is written from its beginning to its end and never again, and its number is
-// never used for another. So a record of the index that was lost, or one that is there
-// while the bytes are not, can only lead to a file that is missing, too short, or holds
-// bytes that do not match: never to bytes that match and are others.
-//
-// Every chunk and page has a checksum in the index: the CRC-32C of its bytes, header
-// included, that does not begin with nothing but with the CRC-32C of what it is (kind, hash
-// of the xorb or page) plus 0x9e3779b9 times the index of the chunk. So the bytes of
-// another chunk do not match. It is compared on every read, unless the caller knows the
-// hash of the chunk and compares that instead: then Check finds out which chunks differ.
-//
-// # Whole files
-//
-// A whole file was compared with its hash before it got its name. After that its length and
-// time of change are compared, when it is opened and whenever it is read through this
-// package; its bytes are not, because to read them all would take what the file is there to
-// save. So who writes to it is noticed, unless the kernel reads it by itself, through a
-// handle that was opened before.
-//
-// Who writes may set the time of change back, but not the time when the file was touched
-// (ctime), which is compared, too. That also changes where nothing else does, when a file is
-// restored from a copy or its mode is changed. So a file that was touched is in doubt: it is
-// not given out until its bytes were compared with its checksum, in the background or by
-// PutFile.
-//
-// What a disk that goes bad changes touches nothing. So the bytes of each file are compared,
-// slowly and in the background, when it is opened for the first time after Open, and again
-// when it is opened a week after that; and of all files by Verify. What is damaged is given
-// out no more; who has it open goes on with what the kernel gives. Where another process
-// finds the damage, it touches the file, so that the owner looks for itself.
+//	chunk       CRC-32C of the bytes with header, compared on every read
+//	            start value: CRC-32C of kind and hash + 0x9e3779b9 * index of the chunk
+//	whole file  length, mtime and ctime, compared at open and at each read through File
+//	            CRC-32C of the bytes, compared in the background: after a new ctime before
+//	            the next open, after the first open, and after an open 7 days later
 //
 // # Index
 //
-// In memory an index entry takes 13 bytes a chunk where 16 came together, and 39
-// where each came alone. On disk it is a journal: a snapshot, and behind it the changes.
-// When the changes have become longer than the snapshot, a new journal with a new
-// snapshot takes its place. The first byte of a record is its kind; numbers are unsigned
-// varints in their shortest form, checksums are little-endian:
+//	memory: 13 bytes per chunk in runs of 16, 39 bytes per single chunk
+//	disk:   a snapshot and the changes; a new journal when the changes are longer
+//	record: kind (1 byte), then unsigned varints in shortest form; checksums little-endian
 //
 //	1 header    version, id of the cache (16 bytes), number of the journal, Unix time
 //	2 name      kind (1 byte: chunks 0, page 1), hash (32): the next reference: 0, 1, 2 …
-//	3 segment   number, queue: there is one more, or it goes to the end of that queue
+//	3 segment   number, queue: a new segment, or moved to the end of that queue
 //	4 add       segment, offset, then rows back to back in the segment:
 //	            reference, first chunk, n, n × (size·4 + uses, CRC-32C (4))
 //	5 drop      kind (1), hash (32), first chunk, n
-//	6 evict     segment
-//	7 whole     hash (32), size, time of change in ns, CRC-32C (4), time in ns when it was
-//	            touched, if that is known: there, or to the end
-//	8 forget    hash (32): a whole file that is gone
+//	6 evict     segment; a snapshot names and evicts the highest number if it is gone
+//	7 whole     hash (32), size, mtime in ns, CRC-32C (4), ctime in ns if known:
+//	            a new file, or moved to the end of its queue
+//	8 forget    hash (32) of a whole file
 //	9 end       of the snapshot
-//	10 close    the cache was closed in peace
+//	10 close    clean close
 //
-// Where the segment with the highest number has gone, a snapshot names and evicts it, so that
-// the number is never used again.
+// # Durability
 //
-// # What survives
-//
-// A record goes to the kernel after the bytes that it is about: kill -9 loses at most
-// what was still in the queue, some milliseconds. Segments first and the journal after
-// them are synced when Options.SyncBytes have been written or Options.SyncEvery has
-// passed, by Sync, and by Close. After a power loss what was synced is there; of the
-// rest, what the journal names and the disk does not hold fails its checksum on the
-// first read and is dropped. A chunk that eviction moved is synced in its new place
-// before the old one goes. Whole files are synced before they get their name.
+//	kill -9      loses the queue: some milliseconds
+//	power loss   loses what is newer than the last sync: Options.SyncBytes or SyncEvery.
+//	             The journal is synced after the segments, copies before their originals are
+//	             deleted, whole files before they are renamed.
 //
 // # Eviction
 //
-// Two queues of segments: what is new goes to the first, probation, and stays there
-// until that holds a tenth of all. Then its oldest segment goes. Chunks that were read
-// again meanwhile move to the second queue; of the others only a trace is kept, and who
-// comes back while it is there goes to the second queue at once. The oldest of the
-// second queue get another round for every time they were used, three at most. So one
-// scan over everything passes through a tenth of the cache and leaves the rest alone.
-// Whole files stand in the second queue beside the segments. There is no clock in it.
-//
-// Before anything else go the chunks that are kept in a whole file, too (Spare): the oldest
-// segment of which they are the most part goes, and what else is in it moves.
+//	probation    new segments, up to a tenth of the cache. The oldest is evicted. Chunks with
+//	             a use move to protected; the ghost remembers the others for a while.
+//	protected    used chunks, chunks of the ghost that return, and whole files. The oldest gets
+//	             another round per use, at most three.
+//	redundant    chunks that a whole file has, too: evicted first.
 package disk

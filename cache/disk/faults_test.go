@@ -29,8 +29,8 @@ func on(op, name string, err error) func(string, string) error {
 	}
 }
 
-// TestD03_NoRoom is for every error that means that nothing fits any more. What was there
-// stays readable, nothing is written for a while, then it goes on.
+// TestD03_NoRoom covers every error for a lack of room. Stored entries stay readable, writes
+// pause for a while, and then continue.
 func TestD03_NoRoom(t *testing.T) {
 	t.Parallel()
 	for _, op := range []string{"write", "create"} {
@@ -232,8 +232,8 @@ func TestD06_OneFailureIsNoReasonToStop(t *testing.T) {
 	}
 }
 
-// TestD08_Hangs lets every call wait for a while: no reader waits longer than the limit,
-// no more of them than maxStuck hang, and nobody waits once the store is suspended.
+// TestD08_Hangs blocks every call for a while. No reader waits longer than the limit, and at
+// most maxStuck hang. A suspended store does not wait.
 func TestD08_Hangs(t *testing.T) { synctest.Test(t, hangs) }
 
 func hangs(t *testing.T) {
@@ -259,7 +259,7 @@ func hangs(t *testing.T) {
 		})
 	}
 	readers.Wait()
-	if most.Load() > maxStuck+2 { // and the keeper, and its sync
+	if most.Load() > maxStuck+2 { // and the writer, and its sync
 		t.Errorf("%d calls hang", most.Load())
 	}
 	if b.saw(EventSuspended) != 1 {
@@ -275,8 +275,8 @@ func hangs(t *testing.T) {
 	b.want(1, 0, 200, 200)
 }
 
-// A whole file that is open is read within the limit too, right or not at all, and one that
-// cannot be read is forgotten.
+// TestD08_WholeHangs reads an open whole file within the limit, correctly or not at all. An
+// unreadable file is forgotten.
 func TestD08_WholeHangs(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -408,7 +408,7 @@ func TestD10_Swapped(t *testing.T) {
 	b := open(t, newSimDisk())
 	for n := range 3 { // of the same lengths, each in a segment of its own
 		b.put(n, 0, 25)
-		b.keeperSeals()
+		b.writerSeals()
 	}
 	b.Close()
 	swap := b.disk.killed()
@@ -427,8 +427,8 @@ func TestD10_Swapped(t *testing.T) {
 	}
 }
 
-// keeperSeals makes the next chunk begin a new segment.
-func (b *bench) keeperSeals() {
+// writerSeals makes the next chunk begin a new segment.
+func (b *bench) writerSeals() {
 	b.t.Helper()
 	if err := b.writer.Load().do(func() error { b.writer.Load().seal(index.Probation); return nil }); err != nil {
 		b.t.Fatal(err)
@@ -468,7 +468,8 @@ func TestD11_OtherLength(t *testing.T) {
 	}
 }
 
-// TestD13_TornIndex cuts the journal at every byte: it goes on with what is before.
+// TestD13_TornIndex cuts the journal at every byte. The store continues with the records before
+// the cut.
 func TestD13_TornIndex(t *testing.T) {
 	b := open(t, newSimDisk())
 	for n := range 10 {

@@ -12,9 +12,8 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
-// A File is a whole file, open for reading, to be handed to the kernel. Until it is
-// closed it is not evicted, so whoever lets the kernel read it closes it when the kernel
-// is done.
+// A File is a whole file that is open for reading, also by the kernel. It is not evicted before
+// Close, so Close follows the last read of the kernel.
 type File struct {
 	*os.File
 	f    vfs.File
@@ -24,8 +23,8 @@ type File struct {
 	shut atomic.Bool
 }
 
-// ReadAt implements io.ReaderAt. It waits no longer for the disk than readers of chunks
-// do. A file that cannot be read, or was changed since it was opened, is forgotten.
+// ReadAt implements io.ReaderAt. It waits for the disk at most as long as a reader of chunks. It
+// forgets a file that is unreadable or was changed since it was opened.
 func (f *File) ReadAt(p []byte, off int64) (int, error) {
 	if f.w.Corrupt.Load() {
 		return 0, errChecksum
@@ -38,7 +37,7 @@ func (f *File) ReadAt(p []byte, off int64) (int, error) {
 	if n == len(p) {
 		return n, nil
 	}
-	// If the disk hangs it may write there at any later time.
+	// A disk that hangs may write to rest at any later time.
 	rest, got := make([]byte, len(p)-n), make(chan int, 1)
 	err := f.s.reads.do(func() error {
 		m, err := f.f.ReadAt(rest, off+int64(n))
@@ -56,8 +55,8 @@ func (f *File) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// Sound says whether the file is what it was when it was laid down, as far as can be told
-// without reading it. One that is not is forgotten, or compared with its checksum.
+// Sound reports whether length and times of the file are unchanged. A changed file is forgotten,
+// or compared with its checksum.
 func (f *File) Sound() bool {
 	if f.w.Corrupt.Load() {
 		return false
@@ -70,7 +69,7 @@ func (f *File) Sound() bool {
 	return true
 }
 
-// Close gives the file back. To close it again does nothing.
+// Close releases the file. Further calls do nothing.
 func (f *File) Close() error {
 	if f.shut.Swap(true) {
 		return nil
@@ -80,14 +79,14 @@ func (f *File) Close() error {
 	return err
 }
 
-// release counts a handle less.
+// release counts one handle less.
 func (s *Store) release(d *folder, w *index.WholeFile) {
 	if wr := s.writer.Load(); w.Open.Add(-1) == 0 && w.Gone.Load() && wr != nil {
 		wr.freed(d, w)
 	}
 }
 
-// OpenFile opens a whole file, if it is kept.
+// OpenFile opens a whole file. It returns false if the file is not stored or suspect.
 func (s *Store) OpenFile(h codec.Hash) (*File, bool) {
 	if s.down() != nil {
 		return nil, false
@@ -125,14 +124,14 @@ func (s *Store) OpenFile(h codec.Hash) (*File, bool) {
 	return &File{File: f.OSFile(), f: f, d: d, s: s, w: w}, true
 }
 
-// closeLater closes a file that came too late.
+// closeLater closes a file that was opened too late.
 func closeLater(opened <-chan vfs.File) {
 	if f := <-opened; f != nil {
 		_ = f.Close() // it was only read
 	}
 }
 
-// HasFile says whether a whole file is kept. It asks the index alone.
+// HasFile reports whether a whole file is stored. It reads the index alone.
 func (s *Store) HasFile(h codec.Hash) bool {
 	if s.down() != nil {
 		return false
@@ -146,8 +145,8 @@ func (s *Store) HasFile(h codec.Hash) bool {
 	return w != nil
 }
 
-// fileFailed forgets a file that could not be opened or read, or is not what it was. One
-// that was only touched is compared first.
+// fileFailed forgets a file that is unreadable or was changed. It queues a comparison for a file
+// of which only the ctime changed.
 func (s *Store) fileFailed(d *folder, w *index.WholeFile, err error) {
 	switch {
 	case errors.Is(err, errTimeout):
@@ -159,7 +158,7 @@ func (s *Store) fileFailed(d *folder, w *index.WholeFile, err error) {
 		s.scrubber.markSuspect(d, w)
 		return
 	case isResourceExhausted(err):
-		w.Due.Store(0) // whoever asks for it next has it compared, if it waited for that
+		w.Due.Store(0) // the next open queues a comparison again
 		s.failed("opening "+w.Name(), err)
 		return
 	}
@@ -171,7 +170,7 @@ func (s *Store) fileFailed(d *folder, w *index.WholeFile, err error) {
 		}
 	}
 	if d != s.disk.Load() {
-		return // the folder was opened anew since, and who opens the file there sees for himself
+		return // a new folder replaced d, and its own opens find the damage
 	}
 	if s.forgetFile(w.Hash) && !s.gone(err) {
 		s.dropped("file "+w.Hash.String(), err)
@@ -184,8 +183,8 @@ func (s *Store) fileFailed(d *folder, w *index.WholeFile, err error) {
 	s.failed("opening "+w.Name(), err)
 }
 
-// WasCorrupt says whether wrong bytes may have been read of a whole file since Open, and
-// somebody may hold them still: it was found to be damaged.
+// WasCorrupt reports whether a whole file was found corrupt since Open. Readers may still hold
+// wrong bytes of it.
 func (s *Store) WasCorrupt(h codec.Hash) bool {
 	_, found := s.corrupt.Load(h)
 	return found
@@ -200,7 +199,7 @@ func (s *Store) forgetFile(h codec.Hash) bool {
 	return w != nil
 }
 
-// freed is called when the last handle of a file that is gone was closed.
+// freed is called when the last handle of a forgotten file was closed.
 func (wr *writer) freed(d *folder, w *index.WholeFile) {
 	wr.later(func() {
 		if d == wr.d {

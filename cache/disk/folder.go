@@ -13,8 +13,7 @@ import (
 	"github.com/xetfs/xetfs/cache/disk/internal/vfs"
 )
 
-// A folder is the files of a store and what is known of them, from one time that it is
-// opened to the next.
+// A folder is the open files of a store and its index. A store that resumes opens a new one.
 type folder struct {
 	vfs.Dir
 	index  *index.Index
@@ -23,18 +22,18 @@ type folder struct {
 
 func newFolder(f vfs.Dir) *folder { return &folder{Dir: f, index: index.New()} }
 
-// close closes all files but whole ones.
+// close closes all files except whole files.
 func (d *folder) close() error {
 	d.opened.closeAll()
 	return d.Dir.Close()
 }
 
-// errMoved means that a segment went while somebody was about to read it.
+// errMoved means that a segment was deleted before it could be read.
 var errMoved = errors.New("it was moved or evicted meanwhile")
 
 var errChecksum = errors.New("not the bytes that were written")
 
-// readSpan fills b. The file may have been closed to open others in its place.
+// readSpan fills b. It tries again if the file was closed in favor of another one.
 func (d *folder) readSpan(p index.Span, b []byte) error {
 	for again := false; ; again = true {
 		f, err := d.opened.get(d.Dir, p.Segment)
@@ -59,8 +58,8 @@ func (d *folder) openFile(w *index.WholeFile) (vfs.File, error) {
 	return f, nil
 }
 
-// compareStat compares length and times of a file with those of its materialization. A
-// comparison of the bytes would cost what the file saves.
+// compareStat compares length and times of a file with those in the index. A comparison of the
+// bytes would cost as much time as the file saves.
 func compareStat(w *index.WholeFile, f vfs.File) error {
 	e, err := f.Stat()
 	switch {
@@ -79,12 +78,12 @@ func isUnchanged(w *index.WholeFile, e vfs.FileInfo) bool {
 }
 
 var (
-	errFileChanged  = errors.New("somebody changed the file")
-	errCtimeChanged = errors.New("somebody touched the file, and may have changed it")
+	errFileChanged  = errors.New("the file was changed")
+	errCtimeChanged = errors.New("the ctime of the file changed, and perhaps its content")
 )
 
-// checksumFile reads a file, compares it with its checksum, and returns when it was touched
-// before that. What was not in memory before is not kept there for it.
+// checksumFile compares a file with its checksum and returns the ctime before the read. It
+// leaves bytes that were not in memory out of the page cache.
 func (d *folder) checksumFile(ctx context.Context, w *index.WholeFile, pace func(w *index.WholeFile, n int, took time.Duration)) (ctime int64, err error) {
 	began := now()
 	f, err := d.Open(w.Name(), false)
@@ -125,7 +124,7 @@ func (d *folder) checksumFile(ctx context.Context, w *index.WholeFile, pace func
 	return e.CTime, nil
 }
 
-// readOnce is ReadAt of bytes that nobody may want again.
+// readOnce is ReadAt of bytes that are probably not read again.
 func readOnce(f vfs.File, b []byte, off int64) error {
 	if f.TryRead(b, off) == len(b) {
 		return nil
@@ -134,23 +133,22 @@ func readOnce(f vfs.File, b []byte, off int64) error {
 		return err
 	}
 	if plain := f.OSFile(); plain != nil {
-		_ = unix.Fadvise(int(plain.Fd()), off, int64(len(b)), unix.FADV_DONTNEED) // they stay, then
+		_ = unix.Fadvise(int(plain.Fd()), off, int64(len(b)), unix.FADV_DONTNEED) // the bytes stay in memory
 	}
 	return nil
 }
 
-// flagForOwner touches a file that is damaged, so that the process that owns the folder doubts it
-// and looks for itself.
+// flagForOwner changes the ctime of a corrupt file, so that the owner of the folder compares it.
 func (d *folder) flagForOwner(w *index.WholeFile) {
 	f, err := d.Open(w.Name(), false)
 	if err != nil {
 		return
 	}
 	if plain := f.OSFile(); plain != nil {
-		_ = plain.Chmod(os.FileMode(0o600)) // on a read-only file system the owner finds it later
+		_ = plain.Chmod(os.FileMode(0o600)) // on a read-only file system the owner finds the damage later
 	}
 	_ = f.Close() // nothing was written
 }
 
-// verifyBytes is about how much Verify reads at once.
+// verifyBytes is about the size of one read of Verify.
 const verifyBytes = 1 << 20

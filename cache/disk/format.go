@@ -22,8 +22,8 @@ const (
 	formatKind = "xetfs disk cache"
 )
 
-// format reads which version wrote the folder and the id of the cache. fresh says that
-// there is nothing that could be used.
+// format returns the version and the id of the cache. fresh means that the folder has nothing of
+// use.
 func format(d vfs.Dir, names []vfs.FileInfo) (id [16]byte, fresh bool, err error) {
 	b, err := readFile(d, formatName, 4096)
 	absent := errors.Is(err, fs.ErrNotExist)
@@ -31,7 +31,7 @@ func format(d vfs.Dir, names []vfs.FileInfo) (id [16]byte, fresh bool, err error
 		return id, false, err
 	}
 	if kind, _, _ := strings.Cut(string(b), "\n"); absent || kind != formatKind {
-		for _, e := range names { // a damaged FORMAT is ours only among names of ours
+		for _, e := range names { // a damaged FORMAT belongs to a cache only beside names of a cache
 			if !ours(e.Name) {
 				return id, true, fmt.Errorf("%w: it holds %q", ErrRefused, e.Name)
 			}
@@ -48,7 +48,7 @@ func format(d vfs.Dir, names []vfs.FileInfo) (id [16]byte, fresh bool, err error
 	return id, false, nil
 }
 
-// ours says whether a name in the folder can come from a store.
+// ours reports whether a name in the folder can be that of a cache.
 func ours(name string) bool {
 	_, log := wal.ParseName(name)
 	return log || slices.Contains([]string{formatName, formatTmp, vfs.LockName, vfs.ProbeName, wal.TmpName, wal.DamagedName, "seg", "whole"}, name)
@@ -59,7 +59,7 @@ func checkNames(d vfs.Dir) error {
 	for dir, ours := range map[string]func(name string) bool{"seg": isSegment, "whole": isWholeFile} {
 		entries, err := d.List(dir)
 		if err != nil {
-			continue // it is not there yet, or its next user returns the error
+			continue // absent, or its next user returns the error
 		}
 		for _, e := range entries {
 			if !ours(e.Name) && !isDeletedOpen(e.Name) {
@@ -75,19 +75,19 @@ func isSegment(name string) bool {
 	return ok
 }
 
-// isWholeFile reports whether a name in whole/ can come from a store.
+// isWholeFile reports whether a name in whole/ can be that of a cache.
 func isWholeFile(name string) bool {
 	h, err := codec.ParseHash(strings.TrimSuffix(name, ".tmp"))
 	return err == nil && (index.FileName(h) == "whole/"+name || tmpFileName(h) == "whole/"+name)
 }
 
-// isDeletedOpen reports whether NFS or a FUSE file system has renamed a file that was
-// deleted while it was open. Such a file goes by itself.
+// isDeletedOpen reports whether NFS or a FUSE file system renamed a file that was deleted while
+// open. The file system deletes such a file later.
 func isDeletedOpen(name string) bool {
 	return strings.HasPrefix(name, ".nfs") || strings.HasPrefix(name, ".fuse_hidden")
 }
 
-// parseFormat takes the first lines apart; what follows is for later versions.
+// parseFormat parses the first lines; further lines are for later versions.
 func parseFormat(text string) (version uint64, id [16]byte, ok bool) {
 	lines := strings.Split(text, "\n")
 	if len(lines) < 3 || lines[0] != formatKind {
@@ -109,7 +109,7 @@ func parseFormat(text string) (version uint64, id [16]byte, ok bool) {
 	return version, [16]byte(raw), true
 }
 
-// writeFormat begins a new cache.
+// writeFormat starts a new cache.
 func writeFormat(d vfs.Dir) (id [16]byte, err error) {
 	_, _ = rand.Read(id[:]) // it never fails
 	text := fmt.Sprintf("%s\nversion %d\nid %x\n", formatKind, wal.FormatVersion, id)
@@ -140,7 +140,7 @@ func readFile(d vfs.Dir, name string, most int64) ([]byte, error) {
 	return b, nil
 }
 
-// segmentNumber also refuses numbers so high that nothing would be left above them.
+// segmentNumber parses the name of a segment. It refuses numbers without room for higher ones.
 func segmentNumber(name string) (uint32, bool) {
 	n, err := strconv.ParseUint(name, 16, 31)
 	return uint32(n), err == nil && index.SegmentName(uint32(n)) == "seg/"+name

@@ -9,15 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The disk is left alone after this many failures in that time, and trusted again after
-// as many good looks at it.
+// The store is suspended after maxFailures failures within failureWindow, and resumes after
+// goodProbes successful probes.
 const (
 	maxFailures   = 3
 	failureWindow = time.Minute
 	goodProbes    = 3
 )
 
-// A health is what is known about the disk.
+// A health is the record of failures of the disk.
 type health struct {
 	suspended atomic.Bool
 
@@ -26,14 +26,14 @@ type health struct {
 	fullUntil time.Time   // guarded by mu
 }
 
-// full says that nothing is written now, because there was no room a while ago.
+// full reports whether writes pause after a lack of room.
 func (h *health) full() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return !h.fullUntil.IsZero() && now().Before(h.fullUntil)
 }
 
-// fill begins a pause and says whether there was none.
+// fill starts a pause and reports whether none was under way.
 func (h *health) fill(pause time.Duration) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -45,7 +45,7 @@ func (h *health) fill(pause time.Duration) bool {
 	return begins
 }
 
-// count counts a failure and says whether there were too many.
+// count counts a failure and reports whether there were too many.
 func (h *health) count() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -57,24 +57,24 @@ func (h *health) count() bool {
 	return len(h.failures) == maxFailures && t.Sub(h.failures[0]) < failureWindow
 }
 
-// clear forgets what was.
+// clear forgets all failures.
 func (h *health) clear() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.failures, h.fullUntil = nil, time.Time{}
 }
 
-// isFull says that an error means that there is no room, of whatever kind.
+// isFull reports whether an error means a lack of room, of any kind.
 func isFull(err error) bool {
 	return errors.Is(err, ErrFull) || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EFBIG)
 }
 
-// isResourceExhausted says that this process or the machine lacks something to open or read a file:
-// that says nothing about the file.
+// isResourceExhausted reports whether this process or the machine lacks a resource for opening
+// or reading a file. Such an error says nothing about the file.
 func isResourceExhausted(err error) bool {
 	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
 }
 
-// now is the clock. Only differences of it count, and those do not jump when somebody
-// sets the time.
+// now is the clock. Only differences of its times count, so changes of the system time do not
+// matter.
 func now() time.Time { return time.Now() }

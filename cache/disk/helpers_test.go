@@ -14,7 +14,7 @@ import (
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
-// hashOf returns a hash that stands for the nth xorb, page or file of a test.
+// hashOf returns a hash for the nth xorb, page or file of a test.
 func hashOf(n int) (h codec.Hash) {
 	seed := uint64(n)
 	for i := 0; i < len(h); i += 8 {
@@ -55,7 +55,7 @@ func pageOf(n int) []byte { return codectest.Bytes(uint64(n)+1<<40, 200+n%500) }
 
 func fileOf(n int) []byte { return codectest.Bytes(uint64(n)+1<<41, 1000+n*777%20000) }
 
-// A bench is a store over a simDisk, and the events it told of.
+// A bench is a store over a simDisk, and its events.
 type bench struct {
 	*Store
 	t    testing.TB
@@ -164,7 +164,7 @@ func (b *bench) has(n int, start, end uint32) int {
 	return run.Chunks.Len()
 }
 
-// want fails unless just so many chunks come back.
+// want fails unless the expected number of chunks can be read.
 func (b *bench) want(n int, start, end uint32, found int) {
 	b.t.Helper()
 	if got := b.has(n, start, end); got != found {
@@ -196,7 +196,7 @@ func (b *bench) putThree() {
 	b.t.Helper()
 	for n := range 3 {
 		b.put(n, 0, 25)
-		b.keeperSeals()
+		b.writerSeals()
 		b.keepFile(n)
 	}
 }

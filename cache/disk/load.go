@@ -9,7 +9,7 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
-// load opens the folder, reads its index and compares it with what is there.
+// load opens the folder, reads its index and compares the index with the files.
 func (wr *writer) load() error {
 	f, err := wr.s.o.testing.openDir(wr.s.dir, true)
 	if err != nil {
@@ -68,8 +68,8 @@ func (wr *writer) loadFolder() error {
 	return nil
 }
 
-// refused says why the folder is to be left exactly as it is, if it is. Anything else
-// will be said again by who needs it.
+// refused returns the reason to leave the folder as it is. Later calls return other errors
+// again.
 func (wr *writer) refused() error {
 	names, err := wr.d.List("")
 	if err == nil {
@@ -81,7 +81,7 @@ func (wr *writer) refused() error {
 	return checkNames(wr.d)
 }
 
-// loadFormat finds out whether the folder can be used, and returns which names count.
+// loadFormat checks the format of the folder and returns the names of its journals.
 func (wr *writer) loadFormat(names []vfs.FileInfo) ([]vfs.FileInfo, error) {
 	id, fresh, err := format(wr.d, names)
 	if err == nil && fresh {
@@ -115,7 +115,7 @@ func (wr *writer) loadFormat(names []vfs.FileInfo) ([]vfs.FileInfo, error) {
 	return kept, nil
 }
 
-// loadIndex takes over what the journal says.
+// loadIndex reads the journal.
 func (wr *writer) loadIndex(logs []vfs.FileInfo) (*wal.Recovered, error) {
 	found, foreign, err := wal.Recover(wr.d, logs, wr.id)
 	if err != nil {
@@ -139,11 +139,11 @@ func (wr *writer) loadIndex(logs []vfs.FileInfo) (*wal.Recovered, error) {
 }
 
 var (
-	errNoSnapshot = errors.New("no journal is whole")
+	errNoSnapshot = errors.New("no journal has a complete snapshot")
 	errDamaged    = errors.New("bytes in the middle of the journal were lost")
 )
 
-// loadSegments forgets segments that are not there, and finds files that are none.
+// loadSegments forgets segments without a file, and finds files without a segment.
 func (wr *writer) loadSegments() error {
 	entries, err := wr.d.List("seg")
 	if err != nil {
@@ -158,7 +158,7 @@ func (wr *writer) loadSegments() error {
 		wr.last = max(wr.last, number)
 		if e.Err != nil {
 			wr.s.dropped(index.SegmentName(number), e.Err)
-			continue // nothing but this is lost, and to delete it would fail, too
+			continue // other entries are unaffected, and a deletion would fail, too
 		}
 		stats.use(index.OnDisk(e.Size), &stats.segmentBytes)
 		s := wr.d.index.Segment(number)
@@ -179,8 +179,7 @@ func (wr *writer) loadSegments() error {
 	return nil
 }
 
-// openLog goes on with the journal that was found, if it ends as it should, or begins a
-// new one.
+// openLog continues the journal if its end is intact, or starts a new one.
 func (wr *writer) openLog(found *wal.Recovered) error {
 	if found != nil && found.IsAppendable() {
 		l, err := wal.Open(wr.d, found, wr.countJournal)
@@ -192,12 +191,12 @@ func (wr *writer) openLog(found *wal.Recovered) error {
 	err := wr.rotate()
 	if isFull(err) {
 		wr.failed("writing the index", err)
-		return nil // what is there can be read; the writer tries again
+		return nil // the stored entries can be read; the writer tries again
 	}
 	return err
 }
 
-// openHeads goes on with the newest segments, if all of them is there that should be.
+// openHeads continues the newest segments that are complete.
 func (wr *writer) openHeads() {
 	for q := range index.NumQueues {
 		if s := wr.policy.Newest(q); s != nil {
@@ -212,7 +211,7 @@ func (wr *writer) openHead(q index.Queue, s *index.Segment) {
 	}
 	f, err := wr.d.Open(s.Name(), true)
 	if err != nil {
-		return // it fails again when it is read
+		return // a read reports the error
 	}
 	s.Pinned.Store(true)
 	if _, err := wr.d.opened.put(s, &segmentFile{f}); err == nil {
@@ -220,8 +219,7 @@ func (wr *writer) openHead(q index.Queue, s *index.Segment) {
 	}
 }
 
-// loadFiles forgets whole files that are not there as they were, and finds those that
-// nobody knows.
+// loadFiles forgets whole files that are absent or changed, and finds files without an entry.
 func (wr *writer) loadFiles() error {
 	entries, err := wr.d.List("whole")
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/xetfs/xetfs/cache/disk/internal/wal"
 )
 
-// run is the writer's life.
+// run executes the queued operations and the maintenance until close.
 func (wr *writer) run() {
 	defer close(wr.done)
 	timer := time.NewTimer(time.Hour)
@@ -54,7 +54,7 @@ func (wr *writer) handle(o op) {
 		wr.startSync()
 	case o.call != nil:
 		err := o.call.run()
-		wr.flush() // who waited may be killed now
+		wr.flush() // the caller may be killed after this
 		o.call.done <- err
 	case idle:
 	case o.drop != nil:
@@ -64,17 +64,17 @@ func (wr *writer) handle(o op) {
 	}
 }
 
-// forget writes down that chunks are gone, and deletes a segment that has none left.
+// forget records that chunks are forgotten, and deletes segments without any left.
 func (wr *writer) forget(d *dropOp) {
-	wr.d.index.Drop(d.key, d.r) // they may have come again meanwhile
+	wr.d.index.Drop(d.key, d.r) // a put may have stored them again
 	wr.write(&wal.Record{Kind: wal.DropRecord, Key: d.key, Rows: []index.Row{{First: d.r.Start, N: d.r.Len()}}})
 	wr.removeEmpty()
 }
 
-// housekeep does what is due besides, and says whether there is more of it.
+// housekeep does due maintenance and reports whether more is left.
 func (wr *writer) housekeep() (busy bool) {
 	select {
-	case err := <-wr.syncing.result: // where there is always something to do nobody waits for it
+	case err := <-wr.syncing.result: // a busy writer does not wait for it elsewhere
 		wr.synced(err)
 	default:
 	}
@@ -92,18 +92,18 @@ func (wr *writer) housekeep() (busy bool) {
 	return wr.deleteOrphan()
 }
 
-// keepMinFree makes room for others, who do not ask for it, when it is time to look.
+// keepMinFree evicts for the room of other programs when a check is due.
 func (wr *writer) keepMinFree() {
 	if wr.minFree <= 0 || time.Since(wr.lastSpaceCheck) < wr.s.o.testing.spaceCheck {
 		return
 	}
 	wr.lastSpaceCheck = now()
-	if err := wr.makeRoom(0, 0); !isFull(err) { // if they take all of it nothing is to be said
+	if err := wr.makeRoom(0, 0); !isFull(err) { // other programs may take all room; that is no event
 		wr.failed("making room", err)
 	}
 }
 
-// pause returns how long the writer may sleep.
+// pause returns the time until the next maintenance.
 func (wr *writer) pause(busy bool) time.Duration {
 	switch {
 	case wr.s.health.suspended.Load():
@@ -121,7 +121,7 @@ func (wr *writer) pause(busy bool) time.Duration {
 	return max(pause, time.Millisecond)
 }
 
-// finish makes everything last and says in the journal that all is well.
+// finish makes everything durable and records a clean close.
 func (wr *writer) finish() {
 	wr.settleSync()
 	if wr.s.health.suspended.Load() {

@@ -12,15 +12,15 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
-// An Entry is one thing that a store keeps.
+// An Entry is one stored xorb, page or file.
 type Entry struct {
 	Kind   string     // "xorb", "page" or "file"
 	Hash   codec.Hash // of a page: plain BLAKE3, which has another text form
-	Chunks int        // of a xorb: how many of them are kept; 1 of all others
+	Chunks int        // number of stored chunks of a xorb; 1 for others
 	Bytes  int64
 }
 
-// String names the entry as events do.
+// String returns the name of the entry in events.
 func (e Entry) String() string {
 	if e.Kind == "page" {
 		return fmt.Sprintf("page %x", e.Hash[:])
@@ -28,7 +28,8 @@ func (e Entry) String() string {
 	return e.Kind + " " + e.Hash.String()
 }
 
-// Entries returns what is kept, in no order. What comes or goes meanwhile may be missing.
+// Entries returns all stored entries in no order. Entries that are added or forgotten meanwhile
+// may be missing.
 func (s *Store) Entries() iter.Seq[Entry] {
 	return func(yield func(Entry) bool) {
 		x := s.disk.Load().index
@@ -53,10 +54,9 @@ func (s *Store) Entries() iter.Seq[Entry] {
 	}
 }
 
-// Verify reads everything and compares it with its checksums. What is damaged is
-// forgotten and, with the reason, reported; what has gone is no damage. It returns how
-// many entries it has read. The
-// error is that of ctx, or says that the disk does not answer.
+// Verify reads all entries and compares them with their checksums. It forgets and reports
+// corrupt ones; evicted ones are no damage. It returns the number of entries that were read. The
+// error is that of ctx, or that of a disk that does not answer.
 func (s *Store) Verify(ctx context.Context, report func(Entry, error)) (entries int, err error) {
 	d := s.disk.Load()
 	for k, parts := range d.index.All() {
@@ -77,7 +77,7 @@ func (s *Store) Verify(ctx context.Context, report func(Entry, error)) (entries 
 	return entries, nil
 }
 
-// verifyFile returns an error only if nothing was found out.
+// verifyFile returns an error only if the comparison was impossible.
 func (s *Store) verifyFile(ctx context.Context, d *folder, w *index.WholeFile, report func(Entry, error)) error {
 	err := s.scrubFile(ctx, d, w, nil)
 	switch {
@@ -124,7 +124,7 @@ func (s *Store) verifySpans(ctx context.Context, d *folder, k index.Key, spans [
 	return nil
 }
 
-// Clear forgets everything. Whole files that are open stay until they are closed.
+// Clear forgets everything. Open whole files stay on disk until they are closed.
 func (s *Store) Clear() error {
 	wr := s.writer.Load()
 	if wr == nil {

@@ -9,12 +9,10 @@ import (
 	"time"
 )
 
-// Open uses dir, which it makes if it is not there, and reads its index. What the index
-// names and the folder does not hold is forgotten; what it does not name is deleted in
-// the background.
-//
-// The error is ErrBusy, ErrNewer or ErrRefused as they say, or why the folder cannot be
-// read or written. Whoever gets one goes on without a disk cache.
+// Open opens a cache in dir, which it creates if needed, and reads its index. Entries without a
+// file are forgotten; files without an entry are deleted in the background. The error is
+// ErrBusy, ErrNewer, ErrRefused, or that of reading or writing the folder. A caller without a
+// store continues without a disk cache.
 func Open(dir string, o Options) (*Store, error) {
 	if o.MaxBytes != 0 && o.MaxBytes < minBytes && o.testing.segment == 0 {
 		return nil, fmt.Errorf("disk cache %s: %d bytes are too few, %d is the least", dir, o.MaxBytes, minBytes)
@@ -26,7 +24,7 @@ func Open(dir string, o Options) (*Store, error) {
 	err := s.openAsOwner()
 	if err != nil && o.Share && mayShare(err) {
 		if shared := s.share(); !errors.Is(shared, fs.ErrNotExist) {
-			err = shared // else there is no cache yet, and err is why none can be made
+			err = shared // otherwise there is no cache yet, and err is the reason
 		}
 	}
 	if err != nil {
@@ -40,7 +38,7 @@ func Open(dir string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// Sync makes everything last that was put before, and returns when it does.
+// Sync returns when all earlier puts are durable.
 func (s *Store) Sync() error {
 	wr := s.writer.Load()
 	if wr == nil {
@@ -49,9 +47,9 @@ func (s *Store) Sync() error {
 	return wr.sync()
 }
 
-// Flush returns when everything that was put before can be found, here and by others who
-// open the folder, and survives kill -9. It may wait for as long as the disk does; when ctx
-// ends it returns its error.
+// Flush returns when all earlier puts can be found, also by processes that open the folder, and
+// survive kill -9. It may wait for as long as the disk blocks. If ctx ends, it returns the error
+// of ctx.
 func (s *Store) Flush(ctx context.Context) error {
 	wr := s.writer.Load()
 	if wr == nil {
@@ -60,8 +58,8 @@ func (s *Store) Flush(ctx context.Context) error {
 	return wr.call(ctx, &callOp{run: func() error { return nil }})
 }
 
-// Close makes everything last and gives the folder free. It returns within 10 seconds,
-// also if the disk does not answer. What is open of whole files stays open.
+// Close makes everything durable and releases the folder. It returns within 10 seconds, also if
+// the disk hangs. Open whole files stay open.
 func (s *Store) Close() error {
 	if s.closed.Swap(true) {
 		return nil
@@ -86,7 +84,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// openAsOwner opens the folder as the process that writes to it.
+// openAsOwner opens the folder as its only writer.
 func (s *Store) openAsOwner() error {
 	wr := newWriter(s)
 	if err := wr.load(); err != nil {

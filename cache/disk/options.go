@@ -6,48 +6,49 @@ import (
 	"github.com/xetfs/xetfs/cache/disk/internal/vfs"
 )
 
-// Options tune a Store. The zero value is good.
+// Options tune a Store. The zero value is valid.
 type Options struct {
-	// MaxBytes is the most that all files together take at any moment, whole files, the
-	// index and its next version included. 0: 10 GiB; at least 16 MiB.
+	// MaxBytes limits the bytes of all files at any moment, including whole files, the index and
+	// its next version. 0: 10 GiB; at least 16 MiB.
 	MaxBytes int64
 
-	// MinFree is how many bytes of the file system stay free: the cache shrinks, down to
-	// nothing, when others need the room. 0: a twentieth of it; negative: none.
+	// MinFree is the number of bytes of the file system that stay free. The cache shrinks, down
+	// to nothing, if other programs need the room. 0: a twentieth of the file system; negative:
+	// none.
 	MinFree int64
 
-	QueueBytes int64         // most that waits in memory to be written; 0: 32 MiB
-	SyncBytes  int64         // written bytes after which they are made to last; 0: 64 MiB
-	SyncEvery  time.Duration // time after which they are; 0: 5 s
-	ReadLimit  time.Duration // longest that a reader waits for the disk; 0: 1 s
+	QueueBytes int64         // limit of the bytes that wait in memory; 0: 32 MiB
+	SyncBytes  int64         // written bytes before a sync; 0: 64 MiB
+	SyncEvery  time.Duration // time before a sync; 0: 5 s
+	ReadLimit  time.Duration // limit of the time that a reader waits for the disk; 0: 1 s
 
-	// Share makes Open read what is there, where another process already writes to the
-	// folder or this one may not, instead of returning ErrBusy or another error. Such a
-	// store sees what there was when it was opened, as long as the owner keeps it.
+	// Share makes Open read a folder that another process owns, or that this process may not
+	// write. Otherwise Open returns ErrBusy or another error. Such a store serves the entries of
+	// the time of Open, until the owner evicts them.
 	Share bool
 
-	// Succeed makes a store that shares a folder look now and then whether it may write
-	// there, and do so from then on.
+	// TakeOver makes a store that shares a folder become its owner after the former owner has
+	// exited.
 	TakeOver bool
 
-	// Event is called when something happened that a person may want to know. It may be
-	// called by several goroutines at once and must not wait. nil: nobody wants to.
+	// Event receives messages for the user. Several goroutines may call it at once, and it must
+	// not block. nil: no messages.
 	Event func(Event)
 
 	testing testOptions
 }
 
-// testOptions are what no user can set.
+// testOptions are options for tests.
 type testOptions struct {
 	openDir    func(path string, write bool) (vfs.Dir, error)
 	segment    int64         // bytes of a segment
-	pause      time.Duration // without writes when the disk is full
-	probe      time.Duration // between looks at a disk that fails
-	ending     time.Duration // that Close waits
-	spaceCheck time.Duration // between looks whether others need the room
-	takeOver   time.Duration // between looks whether the owner of a folder has gone
+	pause      time.Duration // without writes after a lack of room
+	probe      time.Duration // between probes of a failing disk
+	ending     time.Duration // limit of Close
+	spaceCheck time.Duration // between checks of MinFree
+	takeOver   time.Duration // between attempts to take over a folder
 	journal    int64         // least bytes of changes before a new snapshot
-	recheck    time.Duration // after which a whole file that is opened is compared again
+	recheck    time.Duration // between two comparisons of a whole file that is opened
 }
 
 const minBytes = 16 << 20

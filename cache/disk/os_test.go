@@ -138,8 +138,8 @@ func fullDisk(t *testing.T, options string) {
 	}
 }
 
-// TestD19_OthersNeedTheRoom fills the file system beside a cache that nobody asks anything: it
-// makes room, and says nothing when it has none left to make.
+// TestD19_OthersNeedTheRoom fills the file system beside an idle cache. The cache makes room,
+// and reports no event if nothing is left to evict.
 func TestD19_OthersNeedTheRoom(t *testing.T) {
 	dir := cacheDir(t)
 	mounted(t, filepath.Dir(dir), "tmpfs", "mode=0700,size=4m")
@@ -338,7 +338,7 @@ func TestWholeThatSomebodyChanged(t *testing.T) {
 	}
 }
 
-// TestWholeDeletedWhileOpen goes on to read a file that is deleted, which touches it.
+// TestWholeDeletedWhileOpen reads an open file after its deletion, which changes its ctime.
 func TestWholeDeletedWhileOpen(t *testing.T) {
 	dir := cacheDir(t)
 	b := openAt(t, dir)
@@ -448,7 +448,7 @@ func TestD20_EvictedWhileRead(t *testing.T) {
 	}
 }
 
-// TestD21_Clock changes the times of all files: nobody looks at those of segments.
+// TestD21_Clock changes the times of all files. Those of segments do not matter.
 func TestD21_Clock(t *testing.T) {
 	dir := cacheDir(t)
 	for _, year := range []time.Duration{-365 * 24 * time.Hour, 365 * 24 * time.Hour} {

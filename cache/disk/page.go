@@ -7,7 +7,7 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
-// Page returns the index page of that hash.
+// Page returns the index page with hash h.
 func (s *Store) Page(h [32]byte) ([]byte, bool) {
 	b, n := s.read(index.PageKey(h), onePage, RunOptions{Buffer: newBytes})
 	s.count(n, 1)
@@ -16,8 +16,8 @@ func (s *Store) Page(h [32]byte) ([]byte, bool) {
 
 var onePage = codec.ChunkRange{Start: 0, End: 1}
 
-// PutPage stores an index page. It copies b and does not wait, and its errors are those
-// of PutRun.
+// PutPage stores an index page. It copies b and does not wait. Its errors are those of
+// PutRunNoCopy.
 func (s *Store) PutPage(h [32]byte, b []byte) error {
 	if err := s.WriteErr(); err != nil {
 		return err
@@ -33,7 +33,7 @@ func (s *Store) PutPage(h [32]byte, b []byte) error {
 	}, s.writer.Load().tryPut)
 }
 
-// DropPage forgets a page, because its bytes are not what its hash says.
+// DropPage forgets a page that does not match its hash.
 func (s *Store) DropPage(h [32]byte) {
 	k := index.PageKey(h)
 	if s.drop(k, onePage) > 0 {
@@ -41,6 +41,5 @@ func (s *Store) DropPage(h [32]byte) {
 	}
 }
 
-// ForgetPage is DropPage of a page that is what it was when it was put, and of no use any
-// more: nobody is told.
+// ForgetPage is DropPage for an intact page that is of no use any more. It causes no event.
 func (s *Store) ForgetPage(h [32]byte) { s.drop(index.PageKey(h), onePage) }

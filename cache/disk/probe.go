@@ -2,7 +2,7 @@ package disk
 
 import "time"
 
-// probe looks at the disk when it is time, and resumes after enough good looks.
+// probe probes the disk when it is due, and resumes after enough successful probes.
 func (wr *writer) probe() {
 	p := &wr.probing
 	if p.last.IsZero() {
@@ -21,12 +21,11 @@ func (wr *writer) probe() {
 	}
 }
 
-// resume opens the folder as if the program had just started: what was written before
-// the disk failed may be there or not.
+// resume opens the folder as after a start of the program. Earlier writes may be lost.
 func (wr *writer) resume() {
 	wr.settleSync()
 	wr.abandonLog()
-	_ = wr.d.close() // it failed already
+	_ = wr.d.close() // the disk failed already
 	if wr.load() != nil {
 		wr.probing = prober{last: now()}
 		return

@@ -13,11 +13,11 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
-// PutFile lays a file of size bytes down, as content gives them. content must end with
-// an error instead of io.EOF if it is not what the hash says. Nothing is kept unless all
-// of it was read without an error and lasts on disk; nothing is read if the file is
-// there already. Unlike PutRun it waits for the disk. The error is that of content, or as
-// in PutRun; ErrBusy means that the same file is just being laid down.
+// PutFile stores a whole file of size bytes. content must end with an error instead of io.EOF if
+// it does not match the hash. The file is stored after all of content was read without an error
+// and is durable. Nothing is read if the file is stored already. Unlike PutRunNoCopy, PutFile
+// waits for the disk. The error is that of content, or one of PutRunNoCopy. ErrBusy means that
+// another call writes the same file.
 func (s *Store) PutFile(h codec.Hash, size int64, content io.Reader) error {
 	if err := s.WriteErr(); err != nil {
 		return err
@@ -42,12 +42,12 @@ func (s *Store) PutFile(h codec.Hash, size int64, content io.Reader) error {
 		err = wr.name(d, w)
 	}
 	if err != nil {
-		_ = wr.do(func() error { return wr.unreserve(d, h, size) }) // closed or suspended: load finds the rest
+		_ = wr.do(func() error { return wr.unreserve(d, h, size) }) // in a closed or suspended store, load deletes the rest
 	}
 	return err
 }
 
-// materialize writes the content to a file that nobody looks at yet.
+// materialize writes the content to a temporary file.
 func (s *Store) materialize(d *folder, h codec.Hash, size int64, content io.Reader) (*index.WholeFile, error) {
 	rest := spaceReservation{&s.stats, size}
 	defer rest.end()
@@ -70,9 +70,9 @@ func (s *Store) materialize(d *folder, h codec.Hash, size int64, content io.Read
 	return w, errors.Join(err, s.diskFailed(h, f.Close()))
 }
 
-// fill writes content to f, as was promised, and returns its checksum.
+// fill writes content to f, uses up the reservation, and returns the checksum.
 func (s *Store) fill(f vfs.File, w *index.WholeFile, content io.Reader, rest *spaceReservation) (crc uint32, err error) {
-	b := make([]byte, min(w.Size+1, 1<<20)) // one more, or it would not be seen to be longer
+	b := make([]byte, min(w.Size+1, 1<<20)) // one more byte, to detect longer content
 	for off := int64(0); ; {
 		n, err := content.Read(b)
 		if int64(n) > w.Size-off {
@@ -99,16 +99,16 @@ func (s *Store) fill(f vfs.File, w *index.WholeFile, content io.Reader, rest *sp
 	}
 }
 
-// diskFailed takes notice of an error of the disk and says at which file it was.
+// diskFailed records an error of the disk and adds the file to it.
 func (s *Store) diskFailed(h codec.Hash, err error) error {
 	if err == nil {
 		return nil
 	}
-	s.failed("laying down file "+h.String(), err)
+	s.failed("writing file "+h.String(), err)
 	return fmt.Errorf("file %s: %w", h, err)
 }
 
-// reserve makes room for a whole file and counts it from now on.
+// reserve makes room for a whole file and counts its bytes.
 func (wr *writer) reserve(d *folder, h codec.Hash, size int64) error {
 	if d != wr.d {
 		return ErrSuspended
@@ -124,7 +124,7 @@ func (wr *writer) reserve(d *folder, h codec.Hash, size int64) error {
 	return nil
 }
 
-// unreserve removes what was laid down of a file.
+// unreserve deletes a temporary file.
 func (wr *writer) unreserve(d *folder, h codec.Hash, size int64) error {
 	if d == wr.d {
 		wr.delete(orphan{name: tmpFileName(h), size: index.OnDisk(size), sort: &wr.s.stats.fileBytes})
@@ -132,7 +132,7 @@ func (wr *writer) unreserve(d *folder, h codec.Hash, size int64) error {
 	return nil
 }
 
-// name gives a file that was laid down its name, and tells the index.
+// name renames a temporary file and adds it to the index.
 func (wr *writer) name(d *folder, w *index.WholeFile) error {
 	n := &pendingFile{d, w, make(chan error, 1)}
 	if err := wr.add(op{name: n}); err != nil {
@@ -141,8 +141,8 @@ func (wr *writer) name(d *folder, w *index.WholeFile) error {
 	return <-n.done
 }
 
-// publishFiles gives the files that wait for it their names. The folder is synced once for
-// all of them: of small files that takes longer than all else.
+// publishFiles renames all pending files and syncs their folder once. For small files the sync
+// takes more time than all else.
 func (wr *writer) publishFiles() {
 	var renamed []*pendingFile
 	for _, n := range wr.pendingFiles {
@@ -157,7 +157,7 @@ func (wr *writer) publishFiles() {
 		return
 	}
 	err := wr.d.SyncDir("whole")
-	wr.failed("syncing whole files", err) // once, not for each
+	wr.failed("syncing whole files", err) // one failure, not one per file
 	for _, n := range renamed {
 		if err != nil {
 			n.done <- fmt.Errorf("file %s: %w", n.w.Hash, errors.Join(err, wr.d.Dir.Remove(n.w.Name())))
@@ -168,7 +168,7 @@ func (wr *writer) publishFiles() {
 	if err != nil {
 		return
 	}
-	wr.flush() // who waits may be killed now
+	wr.flush() // the callers may be killed after this
 	for _, n := range renamed {
 		n.done <- nil
 	}
@@ -181,7 +181,7 @@ func (wr *writer) rename(n *pendingFile) error {
 	var e vfs.FileInfo
 	err := wr.d.Rename(tmpFileName(n.w.Hash), n.w.Name())
 	if err == nil {
-		e, err = wr.d.Stat(n.w.Name()) // the new name has touched it
+		e, err = wr.d.Stat(n.w.Name()) // the rename has changed it
 	}
 	n.w.CTime.Store(e.CTime)
 	n.w.Due.Store(wr.s.scrubber.clock() + int64(wr.s.o.testing.recheck))
@@ -191,7 +191,7 @@ func (wr *writer) rename(n *pendingFile) error {
 	return wr.s.diskFailed(n.w.Hash, err)
 }
 
-// enterFile tells the index and the journal of a whole file.
+// enterFile adds a whole file to the index and the journal.
 func (wr *writer) enterFile(w *index.WholeFile) {
 	wr.d.index.AddFile(w)
 	wr.policy.Held[index.Protected] += index.OnDisk(w.Size)

@@ -12,8 +12,8 @@ import (
 	"github.com/xetfs/xetfs/cache/disk/internal/index"
 )
 
-// Files that are laid down at the same time get their names together: the folder is synced
-// once for all that came while it was synced for another.
+// TestPutFileManyShareASync checks that concurrent files get their names together. One sync of
+// the folder serves all files that arrived during the sync before.
 func TestPutFileManyShareASync(t *testing.T) {
 	const files = 20
 	for _, tt := range []struct {
@@ -103,7 +103,7 @@ func (wr *writer) naming() (n int) {
 	return n
 }
 
-// TestLaidDownAnewBeforeItIsDeleted forgets a file, and the keeper hears of it when the same
+// TestLaidDownAnewBeforeItIsDeleted forgets a file, and the writer hears of it when the same
 // file is there again.
 func TestLaidDownAnewBeforeItIsDeleted(t *testing.T) {
 	b := open(t, newSimDisk())

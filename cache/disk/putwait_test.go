@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Who waits for a busy disk leaves room to those who do not, and goes when there is room, when
-// the disk will take nothing, or when ctx ends. What was lent comes back once, the rest never.
+// TestPutRunWait checks that a waiting put leaves room to others. It ends with room, with a
+// suspended disk, or with ctx. An accepted run is released once, a refused one never.
 func TestPutRunWait(t *testing.T) {
 	tests := []struct {
 		name string
@@ -79,7 +79,7 @@ func TestPutRunWait(t *testing.T) {
 	}
 }
 
-// Who waits until all can be found does not wait any longer than its ctx.
+// TestFlushEnds checks that Flush ends with its ctx.
 func TestFlushEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newSimDisk()

@@ -13,9 +13,9 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
-// read returns the bytes of chunks from the first of r on, each compared with its
-// checksum unless into says otherwise, and how many chunks there are. If some moved while
-// they were looked for, all are looked for once more.
+// read returns the bytes of chunks from the first of r on, and their number. It compares each
+// chunk with its checksum unless o says otherwise. It searches again once if chunks moved
+// meanwhile.
 func (s *Store) read(k index.Key, r codec.ChunkRange, o RunOptions) (b []byte, n int) {
 	var few [4]index.Span
 	for again := false; ; again = true {
@@ -29,10 +29,10 @@ func (s *Store) read(k index.Key, r codec.ChunkRange, o RunOptions) (b []byte, n
 		}
 		if b == nil {
 			b = o.Buffer(index.SizeOf(spans))
-			r.End = spans[len(spans)-1].Chunks.End // there is room for no more
+			r.End = spans[len(spans)-1].Chunks.End // the buffer has room for no more
 		}
 		if len(b) < index.SizeOf(spans) {
-			return nil, 0 // other chunks than at first
+			return nil, 0 // the chunks changed since the first search
 		}
 		n, err := s.readSpans(d, k, spans, b, o)
 		if errors.Is(err, errMoved) && !again {
@@ -47,15 +47,15 @@ func (s *Store) read(k index.Key, r codec.ChunkRange, o RunOptions) (b []byte, n
 	}
 }
 
-// readSpans fills b and returns how many chunks from the first on are right. What it
-// finds to be wrong is forgotten.
+// readSpans fills b and returns the number of correct chunks from the first on. It forgets
+// incorrect ones.
 func (s *Store) readSpans(d *folder, k index.Key, spans []index.Span, b []byte, o RunOptions) (n int, err error) {
-	bad := -1 // the first part that could not be read
+	bad := -1 // the first span that could not be read
 	if done, size := tryRead(spans, b); done < len(spans) {
 		if o.NoWait {
 			return 0, errWouldWait
 		}
-		// The slow way keeps the parts; the others need not pay for that.
+		// readSlowly keeps the spans, so it gets a copy; the fast path allocates nothing.
 		bad, err = s.readSlowly(d, slices.Clone(spans), done, b[size:])
 	}
 	if bad < 0 && err != nil {
@@ -82,8 +82,8 @@ func (s *Store) readSpans(d *folder, k index.Key, spans []index.Span, b []byte, 
 
 var errWouldWait = errors.New("not in memory")
 
-// tryRead reads the parts that are in memory, up to the first that is not, and returns how
-// many that are, and their bytes.
+// tryRead reads the spans that are in memory, up to the first other one. It returns their number
+// and bytes.
 func tryRead(spans []index.Span, b []byte) (n int, size int64) {
 	for _, p := range spans {
 		f := openOf(p.Segment)
@@ -98,8 +98,8 @@ func tryRead(spans []index.Span, b []byte) (n int, size int64) {
 	return n, size
 }
 
-// readSlowly reads the parts from the one at first on, and does not wait for ever. If the
-// error is that of a part it says of which one, else bad is negative.
+// readSlowly reads the spans from the one at first on, within the time limit. bad is the span of
+// the error, negative if the error concerns none.
 func (s *Store) readSlowly(d *folder, spans []index.Span, first int, b []byte) (bad int, err error) {
 	err = s.reads.do(func() error {
 		for i, p := range spans[first:] {
@@ -117,7 +117,7 @@ func (s *Store) readSlowly(d *folder, spans []index.Span, first int, b []byte) (
 	return -1, err
 }
 
-// A spanError says which part could not be read.
+// A spanError is an error of one span.
 type spanError struct {
 	span int
 	err  error
@@ -127,13 +127,13 @@ func (e *spanError) Error() string { return fmt.Sprintf("part %d: %v", e.span, e
 
 func (e *spanError) Unwrap() error { return e.err }
 
-// compare says whether the chunks of r are kept, and b is their bytes. It forgets each
-// that differs.
+// compare reports whether b has the bytes of the chunks of r. It forgets each chunk that
+// differs.
 func (s *Store) compare(k index.Key, r codec.ChunkRange, b []byte) bool {
 	var few [4]index.Span
 	spans := s.disk.Load().index.Find(k, r, few[:0])
 	if index.SizeOf(spans) != len(b) {
-		return false // other chunks than were read, or fewer
+		return false // the chunks changed since the read
 	}
 	n, seed := r.Len(), index.Seed(k)
 	for _, p := range spans {
@@ -142,14 +142,14 @@ func (s *Store) compare(k index.Key, r codec.ChunkRange, b []byte) bool {
 				n--
 				continue
 			}
-			_ = s.damaged(k, p, p.Chunks.Start+uint32(i), errChecksum) // which is why
+			_ = s.damaged(k, p, p.Chunks.Start+uint32(i), errChecksum) // the reason is known
 		}
 		b = b[p.Size:]
 	}
 	return n == 0
 }
 
-// unreadable forgets a part that could not be read, if that is the disk's fault.
+// unreadable forgets a span that could not be read, if the disk is responsible.
 func (s *Store) unreadable(k index.Key, p index.Span, err error) error {
 	if p.Segment.Gone.Load() || errors.Is(err, os.ErrClosed) {
 		return errMoved
@@ -168,7 +168,7 @@ func (s *Store) unreadable(k index.Key, p index.Span, err error) error {
 	return err
 }
 
-// damaged forgets chunk c, which lies in part p, unless it is elsewhere by now.
+// damaged forgets chunk c of span p, unless the chunk moved meanwhile.
 func (s *Store) damaged(k index.Key, p index.Span, c uint32, err error) error {
 	if p.Segment.Gone.Load() {
 		return errMoved
@@ -180,22 +180,22 @@ func (s *Store) damaged(k index.Key, p index.Span, c uint32, err error) error {
 	return err
 }
 
-// RunOptions says how chunks are wanted.
+// RunOptions tune RunIn.
 type RunOptions struct {
-	// Buffer lends memory for the packed chunks. It is called at most once, with the
-	// number of bytes. If it was called and no run came back, a read that hangs may still
-	// write into the buffer, unless Now is set, and it must not be used for anything else.
+	// Buffer returns memory for the packed chunks. It is called at most once, with the number of
+	// bytes. Without a result, a read that hangs may still write into the buffer, which must not
+	// be reused then. NoWait excludes this case.
 	Buffer func(size int) []byte
 
-	All    bool // of r or none
-	NoWait bool // what is in memory; nobody waits for the disk, not even for a moment
+	All    bool // all chunks of r or none
+	NoWait bool // only chunks in memory; the call never waits for the disk
 
-	// Unchecked leaves it to the caller to compare each chunk with its hash, which says
-	// more than the checksum, or to call Check.
+	// Unchecked skips the checksums. The caller compares each chunk with its hash, or calls
+	// Check.
 	Unchecked bool
 }
 
-// drop forgets chunks and returns how many there were.
+// drop forgets chunks and returns their number.
 func (s *Store) drop(k index.Key, r codec.ChunkRange) int {
 	n := s.disk.Load().index.Drop(k, r)
 	if wr := s.writer.Load(); n > 0 && wr != nil {

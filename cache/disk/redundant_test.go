@@ -29,8 +29,8 @@ func (b *bench) there(n int, r codec.ChunkRange) int {
 	return left
 }
 
-// TestD19_RedundantGoFirst fills a cache in which some chunks are spare: these go, and nothing
-// else, whether they had been used or not, and in whichever queue they are.
+// TestD19_RedundantGoFirst fills a cache that has some redundant chunks. Exactly these are
+// evicted, used or not, from either queue.
 func TestD19_RedundantGoFirst(t *testing.T) {
 	const n = 30 // chunks of a xorb: about half a segment
 	for _, tt := range []struct {
@@ -50,7 +50,7 @@ func TestD19_RedundantGoFirst(t *testing.T) {
 				if tt.near {
 					b.put(50+x, 0, 4)
 				} else {
-					b.keeperSeals()
+					b.writerSeals()
 				}
 			}
 			if tt.use {
@@ -97,14 +97,14 @@ func TestD19_RedundantGoFirst(t *testing.T) {
 	}
 }
 
-// TestRedundantIsReadAgain reads some of the chunks that are spare: these stay. What goes leaves no
-// trace: when it comes back it is as new as what was never here.
+// TestRedundantIsReadAgain reads some of the redundant chunks: these stay. The others leave no
+// trace: after their return they count as new.
 func TestRedundantIsReadAgain(t *testing.T) {
 	const n = 30
 	b := open(t, newSimDisk(), func(o *Options) { o.MaxBytes = 256 << 10 })
 	for x := range 4 {
 		b.put(x, 0, n)
-		b.keeperSeals()
+		b.writerSeals()
 		b.markRedundant(x, chunks(0, n))
 	}
 	b.want(1, 10, 14, 4)
@@ -136,8 +136,8 @@ func TestRedundantIsReadAgain(t *testing.T) {
 	}
 }
 
-// TestRedundantOfWhatIsNotThere says it of chunks that are not kept, and of a store that nobody may
-// write to.
+// TestRedundantOfWhatIsNotThere marks chunks that are absent, and chunks of a store that cannot
+// be written.
 func TestRedundantOfWhatIsNotThere(t *testing.T) {
 	d := newSimDisk()
 	b := open(t, d)

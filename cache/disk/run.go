@@ -10,19 +10,17 @@ import (
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
-// Run returns chunks of a xorb: those of r, or where some are missing as many as there
-// are before the first of these. It is false if that is none. The run does not know the
-// hashes of its chunks; whoever finds one that does not match calls Drop.
-//
-// Nothing but the bytes of these chunks is read, and where they were put in one run, or
-// one run after the other, with one read.
+// Run returns chunks of a xorb: those of r up to the first missing one. It returns false if that
+// is the first of r. The run has no hashes of its chunks. A caller that finds a wrong chunk
+// calls Drop. Run reads only the bytes of these chunks; chunks that were put in one run, or in
+// successive runs, take one read.
 func (s *Store) Run(x codec.Hash, r codec.ChunkRange) (*xorb.Run, bool) {
 	return s.RunIn(x, r, RunOptions{Buffer: newBytes})
 }
 
 func newBytes(n int) []byte { return make([]byte, n) }
 
-// RunIn is Run as into says.
+// RunIn is Run with options.
 func (s *Store) RunIn(x codec.Hash, r codec.ChunkRange, o RunOptions) (*xorb.Run, bool) {
 	k := index.XorbKey(x)
 	b, n := s.read(k, r, o)
@@ -44,8 +42,8 @@ func (s *Store) RunIn(x codec.Hash, r codec.ChunkRange, o RunOptions) (*xorb.Run
 	return run, true
 }
 
-// Check compares chunks that came unchecked with their checksums, and forgets those that
-// differ. It is false if there are any, or if some are not kept any more.
+// Check compares unchecked chunks with their checksums, and forgets those that differ. It
+// returns false if there are any, or if some chunks are not stored any more.
 func (s *Store) Check(x codec.Hash, run *xorb.Run) bool {
 	return s.compare(index.XorbKey(x), run.Chunks, run.Packed)
 }
@@ -55,8 +53,7 @@ func (s *Store) count(found, asked int) {
 	s.stats.misses.Add(int64(asked - found))
 }
 
-// Missing returns the parts of r that are not kept, in order; none if all are. It asks
-// the index alone.
+// Missing returns the parts of r that are not stored, in order. It reads the index alone.
 func (s *Store) Missing(x codec.Hash, r codec.ChunkRange) []codec.ChunkRange {
 	if s.down() != nil {
 		return []codec.ChunkRange{r}
@@ -64,7 +61,7 @@ func (s *Store) Missing(x codec.Hash, r codec.ChunkRange) []codec.ChunkRange {
 	return s.disk.Load().index.Missing(index.XorbKey(x), r, nil)
 }
 
-// Drop forgets chunks, because their bytes are not what their hashes say.
+// Drop forgets chunks that do not match their hashes.
 func (s *Store) Drop(x codec.Hash, r codec.ChunkRange) {
 	k := index.XorbKey(x)
 	if s.drop(k, r) > 0 {
@@ -83,8 +80,8 @@ func (s *Store) PutRunNoCopy(x codec.Hash, run *xorb.Run, release func()) error 
 	return s.putRunNoCopy(x, run, release, func(p *putOp) error { return s.writer.Load().tryPut(p) })
 }
 
-// PutRunWait is PutRunNoCopy for callers that can wait: it waits for room, one caller after the
-// other, for as long as the disk may still write. If ctx ends before that, the error is ErrBusy
+// PutRunWait is PutRunNoCopy for callers that can wait for room, one caller after the other. It
+// waits for as long as the disk may still write. If ctx ends before that, the error is ErrBusy
 // and that of ctx.
 func (s *Store) PutRunWait(ctx context.Context, x codec.Hash, run *xorb.Run, release func()) error {
 	return s.putRunNoCopy(x, run, release, func(p *putOp) error { return s.writer.Load().putWait(ctx, p) })
@@ -125,7 +122,7 @@ func newPut(x codec.Hash, r codec.ChunkRange, packed []byte, release func()) (*p
 	return p, nil
 }
 
-// put hands chunks to the writer, in a way of the writer's.
+// put queues chunks with one of the methods of the writer.
 func (s *Store) put(p *putOp, add func(*putOp) error) error {
 	for _, c := range p.infos {
 		if int64(c.Size) > s.o.testing.segment {

@@ -55,7 +55,7 @@ func TestRunOptions(t *testing.T) {
 	}
 }
 
-// What is not in memory does not come now, and nobody begins to read it.
+// TestNoWaitIsInMemory checks that chunks outside memory are neither returned nor read.
 func TestNoWaitIsInMemory(t *testing.T) {
 	dir := cacheDir(t)
 	b := openAt(t, dir)
@@ -95,8 +95,7 @@ func TestNoWaitIsInMemory(t *testing.T) {
 	}
 }
 
-// TestD08_NoWaitDoesNotHang lets the disk hang: who asks for what is in memory does not
-// touch it.
+// TestD08_NoWaitDoesNotHang blocks the disk. A read of chunks in memory does not use it.
 func TestD08_NoWaitDoesNotHang(t *testing.T) {
 	d := newSimDisk()
 	b := open(t, d)
@@ -136,12 +135,12 @@ func TestD09_Unchecked(t *testing.T) {
 	}
 }
 
-// TestReadMoved has the file of the second half of some chunks be closed under their reader:
-// all are looked for once more, and none is missed.
+// TestReadMoved closes the file of some chunks during a read. All chunks are searched once more,
+// and none is missed.
 func TestReadMoved(t *testing.T) {
 	b := open(t, newSimDisk())
 	b.put(1, 0, 15)
-	b.keeperSeals()
+	b.writerSeals()
 	b.put(1, 15, 25)
 	for _, tt := range []struct{ closed, want int32 }{{2, 25}, {4, 15}} {
 		var reads atomic.Int32

@@ -29,12 +29,12 @@ func (sc *scrubber) scrub(e scrubTask) {
 	case sc.s.down() != nil:
 		e.w.Due.Store(0)
 	default:
-		_ = sc.s.scrubFile(sc.ctx, e.d, e.w, sc.pace) // it has taken notice
+		_ = sc.s.scrubFile(sc.ctx, e.d, e.w, sc.pace) // scrubFile handles the error
 	}
 }
 
-// scrubFile compares a file with its checksum and takes notice of what it finds: it is
-// given out from now on, or forgotten.
+// scrubFile compares a file with its checksum. A file that matches may be opened from now on;
+// another one is forgotten.
 func (s *Store) scrubFile(ctx context.Context, d *folder, w *index.WholeFile, pace func(w *index.WholeFile, n int, took time.Duration)) error {
 	ctime, err := d.checksumFile(ctx, w, pace)
 	switch {
@@ -46,7 +46,7 @@ func (s *Store) scrubFile(ctx context.Context, d *folder, w *index.WholeFile, pa
 	return err
 }
 
-// clearSuspect gives a file out that was found sound, as it was touched then.
+// clearSuspect records that a file with this ctime matched its checksum.
 func (s *Store) clearSuspect(d *folder, w *index.WholeFile, ctime int64) {
 	w.Due.Store(s.scrubber.clock() + int64(s.o.testing.recheck))
 	news := w.CTime.Swap(ctime) != ctime
@@ -56,7 +56,7 @@ func (s *Store) clearSuspect(d *folder, w *index.WholeFile, ctime int64) {
 	}
 }
 
-// recordCtime writes down that a file was found sound after somebody had touched it.
+// recordCtime writes the new ctime of a file to the journal.
 func (wr *writer) recordCtime(d *folder, w *index.WholeFile) {
 	if d == wr.d && wr.policy.HasFile(w) && !w.Gone.Load() {
 		wr.policy.Push(index.Protected, index.QueueItem{File: w})
@@ -64,8 +64,8 @@ func (wr *writer) recordCtime(d *folder, w *index.WholeFile) {
 	}
 }
 
-// checkNow compares a file that is in doubt at once, for who would else lay it down anew,
-// and says whether it is kept.
+// checkNow compares a suspect file at once and reports whether it stays. Otherwise the caller
+// would write the file again.
 func (s *Store) checkNow(d *folder, w *index.WholeFile) (kept bool, err error) {
 	if w == nil || !w.Suspect.Load() {
 		return w != nil, nil

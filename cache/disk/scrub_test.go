@@ -43,8 +43,8 @@ func (d *simDisk) rot(name string) {
 	f.data[len(f.data)/2] ^= 1
 }
 
-// TestD09_WholeChangedByStealth writes to a file and sets its time of change back, while a
-// store has the folder open and between two: not one open gets the wrong bytes.
+// TestD09_WholeChangedByStealth writes to a file and resets its mtime, while a store has the
+// folder open and between two stores. No open returns wrong bytes.
 func TestD09_WholeChangedByStealth(t *testing.T) {
 	for _, how := range []string{"while it is open", "while it is closed", "while it is shared"} {
 		t.Run(how, func(t *testing.T) {
@@ -78,8 +78,8 @@ func TestD09_WholeChangedByStealth(t *testing.T) {
 	}
 }
 
-// TestD09_WholeTouched changes the mode of a file, as who restores it from a copy does: it is
-// compared once, and then given out again, now and by the next store.
+// TestD09_WholeTouched changes the mode of a file, like a restored backup. The file is compared
+// once. After that it can be opened, also by the next store.
 func TestD09_WholeTouched(t *testing.T) {
 	for _, how := range []string{"while it is open", "while it is closed"} {
 		t.Run(how, func(t *testing.T) {
@@ -158,8 +158,8 @@ type failingReader struct{}
 
 func (failingReader) Read([]byte) (int, error) { return 0, errors.New("nobody should read this") }
 
-// TestD09_WholeRots changes a byte without touching the file, as a bad disk does: who opens
-// it first may get it, and the next does not.
+// TestD09_WholeRots changes a byte without a new ctime, like a bad disk. The first open may
+// succeed, the next one fails.
 func TestD09_WholeRots(t *testing.T) {
 	t.Parallel()
 	d := newSimDisk()
@@ -188,7 +188,8 @@ func TestD09_WholeRots(t *testing.T) {
 	b.again(func(o *Options) { o.MaxBytes *= 2 }).hasFile(2)
 }
 
-// TestD09_WholeRotsLater is compared again when it is opened after a while, and not before.
+// TestD09_WholeRots changes a byte without a new ctime, like a bad disk. The first open may
+// succeed, the next one fails.
 func TestD09_WholeRotsLater(t *testing.T) {
 	t.Parallel()
 	d := newSimDisk()
@@ -293,8 +294,8 @@ func TestVerifyEndsInTheMiddleOfAFile(t *testing.T) {
 	}
 }
 
-// TestD09_VerifiedByAnother damages a file in a way that nobody sees from outside, and has a
-// process compare it that may not delete it: the owner gives it out no more.
+// TestD09_VerifiedByAnother damages a file and lets a process compare it that may not delete it.
+// The owner does not serve the file any more.
 func TestD09_VerifiedByAnother(t *testing.T) {
 	dir := cacheDir(t)
 	owner := openAt(t, dir)

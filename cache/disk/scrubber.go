@@ -9,14 +9,14 @@ import (
 	"github.com/xetfs/xetfs/cache/disk/internal/index"
 )
 
-// A scrubber compares whole files with their checksums in the background: the kernel reads
-// them by itself, and nobody else would see that a disk has changed a byte. Each is looked
-// at when it is opened for the first time, and then again when it is opened after days. A
-// file that is in doubt comes before those, and is not given out until it is found sound.
+// A scrubber compares whole files with their checksums in the background. The kernel reads them
+// directly, so a byte that changed on disk would stay unnoticed. A file is compared after its
+// first open, and again after an open some days later. Suspect files precede the others, and are
+// not opened before they match.
 type scrubber struct {
 	s     *Store
 	began time.Time
-	ctx   context.Context // ends with the store
+	ctx   context.Context // canceled by Close
 	stop  context.CancelFunc
 	wake  wake
 	done  chan struct{}
@@ -26,19 +26,19 @@ type scrubber struct {
 	routine  []scrubTask // guarded by mu
 }
 
-// A scrubTask is a whole file that waits for it.
+// A scrubTask is a whole file that is queued for comparison.
 type scrubTask struct {
 	d *folder
 	w *index.WholeFile
 }
 
-// isQueued is the due of a file that stands in a list of the checker.
+// isQueued is the due time of a file in a list of the scrubber.
 const isQueued = math.MaxInt64
 
-// How much of the time of a disk a check takes, and how fast it reads at most. A file in
-// doubt is no use until it is done.
+// The scrubber pauses between reads and has a maximum rate. A suspect file is useless before its
+// comparison, so its pauses are short.
 const (
-	routinePauses, suspectPauses = 9, 1 // as long as a read takes, so many times
+	routinePauses, suspectPauses = 9, 1 // pause per read, in multiples of its time
 	routineRate, suspectRate     = 32 << 20, 256 << 20
 )
 
@@ -48,10 +48,10 @@ func (sc *scrubber) init(s *Store) {
 	sc.wake, sc.done = newWake(), make(chan struct{})
 }
 
-// clock is the time since the store was opened.
+// clock is the time since Open.
 func (sc *scrubber) clock() int64 { return int64(time.Since(sc.began)) }
 
-// add has a file compared if it is due.
+// add queues a file if its comparison is due.
 func (sc *scrubber) add(d *folder, w *index.WholeFile) {
 	due, suspect := w.Due.Load(), w.Suspect.Load()
 	if due == isQueued || due > sc.clock() && !suspect || !w.Due.CompareAndSwap(due, isQueued) {
@@ -60,10 +60,10 @@ func (sc *scrubber) add(d *folder, w *index.WholeFile) {
 	sc.push(scrubTask{d, w}, suspect)
 }
 
-// markSuspect has a file compared before it is given out again.
+// markSuspect queues a file that must not be opened before its comparison.
 func (sc *scrubber) markSuspect(d *folder, w *index.WholeFile) {
 	if !w.Suspect.Swap(true) {
-		w.Due.Store(isQueued) // it may stand among the others; then it is passed over there
+		w.Due.Store(isQueued) // an entry in the other list is skipped
 		sc.push(scrubTask{d, w}, true)
 	}
 }
@@ -93,10 +93,10 @@ func (sc *scrubber) take() (scrubTask, bool) {
 	return scrubTask{}, false
 }
 
-// wait waits for the checker to end after stop.
+// wait waits for the scrubber to end after stop.
 func (sc *scrubber) wait(limit time.Duration) error { return within(limit, sc.done) }
 
-// pace leaves the disk to others after n bytes of a file were read.
+// pace pauses after a read of n bytes of a file.
 func (sc *scrubber) pace(w *index.WholeFile, n int, took time.Duration) {
 	pause := max(routinePauses*took, time.Duration(n)*time.Second/routineRate)
 	if w.Suspect.Load() {

@@ -12,19 +12,19 @@ import (
 	"github.com/xetfs/xetfs/cache/disk/internal/wal"
 )
 
-// mayShare says that a folder that cannot be owned may still be read.
+// mayShare reports whether a folder that this process cannot own may still be read.
 func mayShare(err error) bool {
 	return errors.Is(err, ErrBusy) || errors.Is(err, unix.EROFS) || errors.Is(err, fs.ErrPermission)
 }
 
-// share opens the folder to read what another process keeps there, or kept.
+// share opens a folder that another process owns, or owned.
 func (s *Store) share() (err error) {
 	f, err := s.o.testing.openDir(s.dir, false)
 	if err != nil {
 		return err
 	}
 	d := newFolder(f)
-	for range 5 { // the owner may replace the journal while it is looked for
+	for range 5 { // the owner may replace the journal at the same time
 		if err = s.shareFolder(d); !errors.Is(err, fs.ErrNotExist) {
 			break
 		}
@@ -40,7 +40,7 @@ func (s *Store) share() (err error) {
 	return nil
 }
 
-// countFolder counts what all files take.
+// countFolder counts the bytes of all files.
 func (s *Store) countFolder(d *folder) error {
 	for dir, sort := range map[string]*atomic.Int64{"": &s.stats.journalBytes, "seg": &s.stats.segmentBytes, "whole": &s.stats.fileBytes} {
 		entries, err := d.List(dir)
@@ -73,8 +73,8 @@ func (s *Store) shareFolder(d *folder) error {
 	return d.forgetChangedFiles()
 }
 
-// forgetChangedFiles forgets the whole files that are not there as they were. The owner does not
-// say in the journal which of them it has found to be so.
+// forgetChangedFiles forgets the whole files that are absent or changed. The journal of the
+// owner does not list them.
 func (d *folder) forgetChangedFiles() error {
 	entries, err := d.List("whole")
 	if err != nil {

@@ -117,8 +117,7 @@ func (d *simDisk) hang(t *testing.T) (release func()) {
 	return release
 }
 
-// step counts a change and says whether the power fails in the middle of it. The caller
-// holds mu.
+// step counts a change and reports whether the power fails during it. The caller holds mu.
 func (d *simDisk) step() (dies bool) {
 	d.ops++
 	d.clock++
@@ -133,7 +132,7 @@ func (d *simDisk) steps() int {
 	return d.ops
 }
 
-// there says whether there is a file of a name.
+// there reports whether a file exists.
 func (d *simDisk) there(name string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -162,14 +161,13 @@ func (d *simDisk) killed() *simDisk {
 			after.lasting[name] = after.names[name]
 		}
 	}
-	// What did not last still does not, but by now it is old enough to be simple.
+	// The data is still not durable, but old enough to be simple.
 	after.lasting = maps.Clone(after.names)
 	return after
 }
 
-// lostPower returns the disk as it may be after a power loss: of what was not synced,
-// some pages are new, some old, some torn and some garbage, some files are as long as
-// before, and of the names that changed some have and some have not.
+// lostPower returns a possible state of the disk after a power loss. Unsynced pages are new,
+// old, torn or garbage. Some files keep their former length, and some changes of names are lost.
 func (d *simDisk) lostPower(rng *rand.Rand) *simDisk {
 	d.mu.Lock()
 	defer d.mu.Unlock()

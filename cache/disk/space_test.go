@@ -15,8 +15,8 @@ import (
 	"github.com/xetfs/xetfs/cache/disk/internal/index"
 )
 
-// TestMinFreeCountsReservations puts chunks while a whole file is on its way: the room that
-// was made for the file is not theirs, though the file system still has it.
+// TestMinFreeCountsReservations puts chunks while a whole file is being written. They must not
+// use the room of the file, although the file system reports it as free.
 func TestMinFreeCountsReservations(t *testing.T) {
 	const floor, size = 2 << 20, 1 << 20
 	dir := cacheDir(t)
@@ -134,8 +134,7 @@ func TestSharedListsWhatIsThere(t *testing.T) {
 	}
 }
 
-// TestWholeChangedWhileOpen writes to a file that is open: what it reads from then on is
-// refused, by whoever reads it here.
+// TestWholeChangedWhileOpen writes to an open file. Reads through its handle then fail.
 func TestWholeChangedWhileOpen(t *testing.T) {
 	dir := cacheDir(t)
 	b := openAt(t, dir)

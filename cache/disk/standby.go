@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// An heir waits for the owner of a shared folder to go, and then makes its store the owner.
-// Until then it does for a store that is suspended what a writer does for its own.
+// A standby waits for the owner of a shared folder to exit, and then makes its store the owner.
+// Until then it probes the disk of a suspended store, like a writer.
 type standby struct {
 	s        *Store
 	stop     chan struct{}
 	done     chan struct{}
-	previous []*folder // that the store used, and readers may be using still; run's alone
+	previous []*folder // former folders that readers may still use; for run only
 }
 
 func newStandby(s *Store) *standby {
@@ -41,8 +41,8 @@ func (st *standby) run() {
 	}
 }
 
-// canLock says whether nobody writes to the folder, and this process may. The folder is not
-// made, and what is in it not looked at.
+// canLock reports whether no process owns the folder and this one may. It neither creates the
+// folder nor reads its files.
 func (st *standby) canLock() bool {
 	f, err := st.s.o.testing.openDir(st.s.dir, false)
 	if err != nil {
@@ -51,9 +51,9 @@ func (st *standby) canLock() bool {
 	return errors.Join(f.Lock(), f.Close()) == nil
 }
 
-// takeOver opens the folder anew, as the one who writes there. What is there now is what the store
-// had, and what the former owner has added. Handles of whole files stay open, but do not keep
-// these from being evicted any more.
+// takeOver opens the folder as its owner. The entries are those of the store, and those that the
+// former owner added. Open handles of whole files stay valid, but do not prevent eviction any
+// more.
 func (st *standby) takeOver() bool {
 	s, previous := st.s, st.s.disk.Load()
 	wr, bytes := newWriter(s), s.stats.bytes()
@@ -61,9 +61,9 @@ func (st *standby) takeOver() bool {
 		s.stats.setBytes(bytes)
 		return false
 	}
-	if s.closed.Load() { // it may not have waited, and then nobody else closes what is open now
+	if s.closed.Load() { // Close may have given up waiting, and closes nothing that is opened now
 		wr.abandonLog()
-		_ = errors.Join(previous.close(), wr.d.close()) // nothing was written that must last
+		_ = errors.Join(previous.close(), wr.d.close()) // nothing was written
 		return true
 	}
 	st.retire(previous)
@@ -73,7 +73,7 @@ func (st *standby) takeOver() bool {
 	return true
 }
 
-// shareAgain opens the folder anew to read there, if its disk can be read again.
+// shareAgain opens the folder again for reading, if its disk works.
 func (st *standby) shareAgain() {
 	previous := st.s.disk.Load()
 	if st.s.share() == nil {
@@ -82,10 +82,10 @@ func (st *standby) shareAgain() {
 	}
 }
 
-// retire makes readers go over from a folder to the one that the store uses now.
+// retire makes readers change from a folder to the current one of the store.
 func (st *standby) retire(previous *folder) {
 	for _, d := range st.previous {
-		_ = d.close() // it was only read, and readers left it at the last look
+		_ = d.close() // it was only read, and readers left it before the last call
 	}
 	st.previous = append(st.previous[:0], previous)
 	previous.opened.closeAll()
@@ -95,7 +95,7 @@ func (st *standby) retire(previous *folder) {
 	}
 }
 
-// close ends it and closes what the store does not use any more.
+// close ends the standby and closes the retired folders.
 func (st *standby) close(limit time.Duration) error {
 	if st == nil {
 		return nil

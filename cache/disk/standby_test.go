@@ -18,8 +18,8 @@ func waiting(o *Options) {
 	o.testing.takeOver = 2 * time.Millisecond
 }
 
-// TestD17_OwnerGoes has a store wait for the owner of its folder, who goes in peace or is
-// killed. It goes on with what it had and with what the owner has added.
+// TestD17_OwnerGoes waits for the owner of a folder, which exits or is killed. The standby
+// continues with its entries and those that the owner added.
 func TestD17_OwnerGoes(t *testing.T) {
 	for _, killed := range []bool{false, true} {
 		d := newSimDisk()
@@ -308,8 +308,8 @@ func TestVerifyGoesOver(t *testing.T) {
 	}
 }
 
-// TestD05_SharedResumesAgainAndAgain has a disk of which the journal can be read, and nothing
-// else: a store that shares it opens it for ever, and must not keep what it had before.
+// TestD05_SharedResumesAgainAndAgain has a disk with a readable journal and nothing else. A
+// store that shares it opens it again and again, and must release the former folders.
 func TestD05_SharedResumesAgainAndAgain(t *testing.T) {
 	const rounds = 20
 	dir := cacheDir(t)

@@ -35,8 +35,8 @@ func deadMount(t testing.TB, path string) {
 	}
 }
 
-// TestD04_OneFileCannotBeLookedAt opens a folder with files that nobody can find out anything
-// about: they are lost, and nothing else.
+// TestD04_OneFileCannotBeLookedAt opens a folder with files that cannot be examined. Only these
+// are lost.
 func TestD04_OneFileCannotBeLookedAt(t *testing.T) {
 	for _, tt := range []struct {
 		name   string // of the file

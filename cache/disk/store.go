@@ -12,30 +12,29 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
-// A Store keeps runs of packed chunks, index pages and whole files under one folder. It
-// is a cache: every method may forget, none may return wrong bytes. It is safe for
-// concurrent use.
+// A Store caches runs of packed chunks, index pages and whole files in one folder. Every method
+// may forget entries, none returns wrong bytes. A Store is safe for concurrent use.
 type Store struct {
 	dir string
 	o   Options
 
-	disk   atomic.Pointer[folder] // replaced when a suspended store resumes, or a shared one is owned
+	disk   atomic.Pointer[folder] // replaced when a suspended store resumes, or at a takeover
 	reads  limiter
-	writer atomic.Pointer[writer] // nil: another process writes
+	writer atomic.Pointer[writer] // nil: another process owns the folder
 	health health
 	stats  counters
 
-	materializing sync.Map // whole files on their way: codec.Hash → struct{}
-	corrupt       sync.Map // those found to be damaged since Open: codec.Hash → struct{}
+	materializing sync.Map // whole files that are being written: codec.Hash → struct{}
+	corrupt       sync.Map // whole files found corrupt since Open: codec.Hash → struct{}
 	closed        atomic.Bool
-	standby       *standby // nil: nobody waits for the owner to go
+	standby       *standby // nil: no takeover is wanted
 	scrubber      scrubber
 }
 
-// Shared says that another process writes to the folder and this one only reads.
+// Shared reports whether another process owns the folder and this one only reads it.
 func (s *Store) Shared() bool { return s.writer.Load() == nil }
 
-// down says that nothing can be asked of the disk now.
+// down returns the reason why the disk is not used now.
 func (s *Store) down() error {
 	if s.closed.Load() {
 		return ErrClosed
@@ -46,8 +45,7 @@ func (s *Store) down() error {
 	return nil
 }
 
-// WriteErr returns why nothing would be kept that is put now, as PutRun does; nil if
-// something would.
+// WriteErr returns the reason why a put would store nothing now; nil if it would.
 func (s *Store) WriteErr() error {
 	if s.Shared() {
 		return ErrReadOnly
@@ -61,7 +59,7 @@ func (s *Store) WriteErr() error {
 	return nil
 }
 
-// dropped reports that something was damaged and is forgotten.
+// dropped reports a corrupt entry that is forgotten.
 func (s *Store) dropped(what string, err error) {
 	s.stats.dropped.Add(1)
 	s.o.Event(Event{Name: EventDropped, What: what, Err: err})
@@ -74,8 +72,8 @@ func describe(k index.Key, r codec.ChunkRange) string {
 	return fmt.Sprintf("xorb %s chunks %s", k.Hash, r)
 }
 
-// failed takes notice of what the disk answered. A failure among many good calls is one
-// entry lost; three in a minute, and the disk is left alone.
+// failed records an error of the disk. A single failure costs one entry; three in a minute
+// suspend the store.
 func (s *Store) failed(what string, err error) {
 	switch {
 	case err == nil || errors.Is(err, os.ErrClosed) || isResourceExhausted(err):
@@ -92,8 +90,8 @@ func (s *Store) failed(what string, err error) {
 	}
 }
 
-// gone says that an error means that the owner of a shared folder has evicted something,
-// or laid it down anew since: nothing is damaged.
+// gone reports whether an error means that the owner of a shared folder has evicted or replaced
+// a file. Nothing is corrupt then.
 func (s *Store) gone(err error) bool {
 	return s.Shared() && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, errFileChanged))
 }

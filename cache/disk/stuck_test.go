@@ -56,8 +56,8 @@ func TestCannotBeDeleted(t *testing.T) {
 	}
 }
 
-// A whole file is not laid down again while what is left of it cannot be deleted, or that would
-// be deleted later in its place.
+// TestWholeCannotBeDeleted checks that a file is not written again before the rest of the former
+// one is deleted. A later deletion would hit the new file.
 func TestWholeCannotBeDeleted(t *testing.T) {
 	for name, left := range map[string]string{"the file": index.FileName(hashOf(1)), "what was laid down": tmpFileName(hashOf(1))} {
 		t.Run(name, func(t *testing.T) {
@@ -89,7 +89,8 @@ func TestWholeCannotBeDeleted(t *testing.T) {
 	}
 }
 
-// Where it is not known any more which cache it was, all of it is deleted, and counted once.
+// TestD14_NoFormat checks that all files are deleted, and counted once, if the id of the cache
+// is lost.
 func TestD14_NoFormat(t *testing.T) {
 	b := open(t, newSimDisk())
 	b.putThree()

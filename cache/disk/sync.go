@@ -17,7 +17,7 @@ func (y *syncState) due(o *Options) bool {
 	return y.unsynced >= o.SyncBytes || time.Since(y.last) >= o.SyncEvery
 }
 
-// wrote takes notice of bytes that do not last yet.
+// wrote records bytes that are not durable yet.
 func (y *syncState) wrote(s *index.Segment, n int64) {
 	if y.unsynced == 0 && !y.running {
 		y.last = now()
@@ -29,8 +29,8 @@ func (y *syncState) wrote(s *index.Segment, n int64) {
 	}
 }
 
-// startSync begins to sync in the background, unless that is under way: then the end of
-// it begins the next one, if anybody waits.
+// startSync starts a sync in the background. If one is under way and a caller waits, the end of
+// that one starts the next.
 func (wr *writer) startSync() {
 	y := &wr.syncing
 	if y.running {
@@ -48,9 +48,9 @@ func (wr *writer) startSync() {
 	go func() { y.result <- syncAll(d, segments, dirs, journal) }()
 }
 
-var errNoJournal = errors.New("there is no journal to write to")
+var errNoJournal = errors.New("the journal is missing")
 
-// syncAll syncs segments first and then the journal that names them.
+// syncAll syncs segments, and then the journal with their records.
 func syncAll(d *folder, segments []*index.Segment, dirs bool, journal *wal.Log) error {
 	var failed error
 	for _, s := range segments {
@@ -74,8 +74,8 @@ func syncAll(d *folder, segments []*index.Segment, dirs bool, journal *wal.Log) 
 	return failed
 }
 
-// synced ends a sync. After one that failed nobody knows what the kernel has thrown
-// away, so the segments and the journal are not written to any more.
+// synced ends a sync. After a failed sync the kernel may have dropped any written page, so the
+// segments and the journal are not written any more.
 func (wr *writer) synced(err error) {
 	y := &wr.syncing
 	y.running = false
@@ -99,8 +99,7 @@ func (wr *writer) synced(err error) {
 	}
 }
 
-// settleSync waits for the sync that is under way, and for the next one if that is waited
-// for.
+// settleSync waits for the sync that is under way, and for a next one that has callers.
 func (wr *writer) settleSync() {
 	for wr.syncing.running {
 		wr.synced(<-wr.syncing.result)

@@ -43,8 +43,8 @@ func TestSyncEndsUnderLoad(t *testing.T) {
 	}
 }
 
-// The keeper does not look again and again whether a sync that takes long has ended.
-func TestKeeperSleepsWhileItSyncs(t *testing.T) {
+// TestWriterSleepsWhileItSyncs checks that the writer does not poll for the end of a long sync.
+func TestWriterSleepsWhileItSyncs(t *testing.T) {
 	b := open(t, newSimDisk(), func(o *Options) { o.SyncEvery = time.Millisecond })
 	k := b.writer.Load()
 	err := k.do(func() error {

@@ -13,47 +13,46 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
-// A writer is the one goroutine that changes what is on disk. Others give it things to
-// do and go their way; only whole files are written elsewhere, and the writer makes room
-// for them and gives them their names. So no lock is held while the disk works.
+// A writer is the only goroutine that changes files. Other goroutines queue operations for it,
+// so no lock is held during I/O. Only the content of whole files is written elsewhere; the
+// writer makes room and renames.
 type writer struct {
 	s          *Store
 	wake       wake
 	done       chan struct{}
-	waitSlot   chan struct{} // held by the one who waits for room
+	waitSlot   chan struct{} // held by the caller that waits for room
 	spaceFreed wake          // for the caller that holds waitSlot
 
 	mu      sync.Mutex
 	ops     []op  // guarded by mu
-	bytes   int64 // that wait in puts; guarded by mu
+	bytes   int64 // of queued puts; guarded by mu
 	closing bool  // guarded by mu
 
-	pendingFiles []*pendingFile // files that wait for those that come with them; the writer's alone
-	writerState                 // the writer's alone
+	pendingFiles []*pendingFile // files that get their names together; for the writer only
+	writerState                 // for the writer only
 }
 
-// A writerState is what a writer knows about the folder, from one time that it is opened to the
-// next.
+// A writerState is the state of an open folder. A store that resumes starts a new one.
 type writerState struct {
 	d       *folder
 	id      [16]byte        // of the cache
-	log     *wal.Log        // nil: the journal failed, and a new one must be made
+	log     *wal.Log        // nil: the journal failed, and a new one is due
 	number  uint64          // of the last journal
-	foreign map[string]bool // journals that are not of this cache
-	damaged string          // the journal of which a copy is kept
+	foreign map[string]bool // journals of other caches
+	damaged string          // the journal to copy
 
-	heads          [index.NumQueues]*index.Segment // those that are written to
-	last           uint32                          // highest number of a segment that was ever seen
+	heads          [index.NumQueues]*index.Segment // the segments that are being written
+	last           uint32                          // highest number that a segment ever had
 	policy         *index.Policy
 	orphans        []orphan  // files to delete
 	stuck          []orphan  // files that could not be deleted, oldest first
-	minFree        int64     // bytes of the file system to leave free
-	lastSpaceCheck time.Time // when it was last looked whether they are
+	minFree        int64     // bytes of the file system that stay free
+	lastSpaceCheck time.Time // last check of minFree
 	syncing        syncState
 	probing        prober
 }
 
-// An op is one thing to do: exactly one field is set.
+// An op is one operation: exactly one field is set.
 type op struct {
 	put  *putOp
 	drop *dropOp
@@ -61,13 +60,13 @@ type op struct {
 	name *pendingFile
 }
 
-// A putOp is consecutive chunks of one object, about to be stored.
+// A putOp stores consecutive chunks of one object.
 type putOp struct {
 	key     index.Key
 	first   uint32
 	data    []byte
 	infos   []index.ChunkInfo
-	release func() // called when data is not needed any more; nil: it is nobody else's
+	release func() // called when data is not needed any more; nil: not called
 }
 
 func (p *putOp) chunks() codec.ChunkRange {
@@ -86,13 +85,13 @@ func (p *putOp) slice(r codec.ChunkRange) putOp {
 	}
 }
 
-// A dropOp is chunks that the index has forgotten already.
+// A dropOp records that the index has forgotten chunks.
 type dropOp struct {
 	key index.Key
 	r   codec.ChunkRange
 }
 
-// A callOp is a function that the writer runs. Its error goes to who waits.
+// A callOp runs a function in the writer and returns its error to the caller.
 type callOp struct {
 	run  func() error // nil: sync
 	done chan error   // of length 1
@@ -108,7 +107,7 @@ func newWriter(s *Store) *writer {
 	}
 }
 
-// add gives the writer something to do, unless it is closing.
+// add queues an operation, unless the writer is closing.
 func (wr *writer) add(o op) error {
 	wr.mu.Lock()
 	defer wr.mu.Unlock()
@@ -124,10 +123,10 @@ func (wr *writer) addLocked(o op) error {
 	return nil
 }
 
-// tryPut takes chunks if the queue has room for them.
+// tryPut queues chunks if the queue has room for them.
 func (wr *writer) tryPut(p *putOp) error { return wr.put(p, wr.s.o.QueueBytes) }
 
-// put takes chunks if so many bytes wait with them at most.
+// put queues chunks if at most most bytes are queued then.
 func (wr *writer) put(p *putOp, most int64) error {
 	wr.mu.Lock()
 	defer wr.mu.Unlock()
@@ -142,8 +141,8 @@ func (wr *writer) put(p *putOp, most int64) error {
 	return err
 }
 
-// putWait waits until half of the queue has room for chunks. The other half is left to
-// those who do not wait.
+// putWait waits until half of the queue has room for chunks. The other half is for callers that
+// do not wait.
 func (wr *writer) putWait(ctx context.Context, p *putOp) error {
 	select {
 	case wr.waitSlot <- struct{}{}:
@@ -171,17 +170,16 @@ func (wr *writer) dropped(x index.Key, r codec.ChunkRange) {
 	_ = wr.add(op{drop: &dropOp{x, r}}) // a closed store finds the damage again
 }
 
-// do runs f in the writer and returns its error. It may wait for as long as the disk
-// does.
+// do runs f in the writer and returns its error. It may wait for as long as the disk blocks.
 func (wr *writer) do(f func() error) error { return wr.call(context.Background(), &callOp{run: f}) }
 
-// later makes the writer run f when it comes to it, if the disk works.
+// later queues f, which runs if the disk works.
 func (wr *writer) later(f func()) {
 	run := func() error { f(); return nil }
-	_ = wr.add(op{call: &callOp{run: run, done: make(chan error, 1)}}) // a closed one need not
+	_ = wr.add(op{call: &callOp{run: run, done: make(chan error, 1)}}) // a closed writer need not run it
 }
 
-// sync returns when everything that was put before lasts.
+// sync returns when all earlier puts are durable.
 func (wr *writer) sync() error { return wr.call(context.Background(), &callOp{}) }
 
 func (wr *writer) call(ctx context.Context, c *callOp) error {
@@ -197,7 +195,7 @@ func (wr *writer) call(ctx context.Context, c *callOp) error {
 	}
 }
 
-// close ends the writer and waits for it, but not for ever.
+// close ends the writer and waits for it, at most for the limit.
 func (wr *writer) close(limit time.Duration) error {
 	wr.mu.Lock()
 	wr.closing = true
@@ -207,7 +205,7 @@ func (wr *writer) close(limit time.Duration) error {
 	return within(limit, wr.done)
 }
 
-// take returns what there is to do.
+// take returns all queued operations.
 func (wr *writer) take() (ops []op, closing bool) {
 	wr.mu.Lock()
 	defer wr.mu.Unlock()
@@ -215,7 +213,7 @@ func (wr *writer) take() (ops []op, closing bool) {
 	return ops, wr.closing
 }
 
-// stored takes notice that the bytes of p wait no more, wherever they are now.
+// stored removes the bytes of p from the queue.
 func (wr *writer) stored(p *putOp) {
 	if p == nil {
 		return
@@ -231,7 +229,7 @@ func (wr *writer) stored(p *putOp) {
 
 func (wr *writer) failed(what string, err error) { wr.s.failed(what, err) }
 
-// A pendingFile is a whole file that was laid down, about to get its name.
+// A pendingFile is a whole file that is written and waits for its name.
 type pendingFile struct {
 	d    *folder
 	w    *index.WholeFile
@@ -242,28 +240,28 @@ type pendingFile struct {
 type orphan struct {
 	name string
 	size int64
-	sort *atomic.Int64 // of Stats
+	sort *atomic.Int64 // the counter of its kind
 
 	file *index.WholeFile // counts until its last handle is closed, too; nil for other files
 }
 
-// syncState is what is to be synced, and the one sync that is under way.
+// A syncState has the files to sync, and the sync that is under way.
 type syncState struct {
 	result   chan error
 	running  bool
-	unsynced int64     // bytes written since the last one began
-	last     time.Time // when that was
+	unsynced int64     // bytes written since the start of the last sync
+	last     time.Time // start of the last sync
 	segments []*index.Segment
-	dirs     bool         // segments were made
-	waiting  []chan error // for the next one
-	waiters  []chan error // for the one under way
-	log      *wal.Log     // that it syncs
+	dirs     bool         // segments were created
+	waiting  []chan error // callers of the next sync
+	waiters  []chan error // callers of the sync under way
+	log      *wal.Log     // of the sync under way
 }
 
-// prober is how a suspended store finds out that the disk works again.
+// A prober finds out whether the disk of a suspended store works again.
 type prober struct {
 	last time.Time
-	good int // looks in a row that went well
+	good int // successful probes in a row
 }
 
 // seal ends the segment that a queue is written to. The segment stays open for readers.

@@ -12,9 +12,8 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
-// A trace is who reads what: files are opened by a zipf law and read whole, or a part of
-// them, and every now and then somebody reads a tenth of all files once, one after the
-// other. Each file is one xorb here.
+// A trace is a sequence of reads. Files are opened by a zipf law and read whole or in part. Now
+// and then a scan reads a tenth of all files once. Each file is one xorb here.
 type trace struct {
 	files    int
 	chunks   []uint32 // of each file
@@ -218,7 +217,7 @@ func TestHitRatio(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		skew  float64
-		share int64 // the cache holds one part of all files in so many
+		share int64 // the cache has a size of 1/share of all files
 		least float64
 	}{
 		{0.9, 10, 1.10},

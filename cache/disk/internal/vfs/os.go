@@ -21,15 +21,15 @@ var (
 	ErrRefused = errors.New("folder is not used as disk cache")
 )
 
-// osFiles are the files below an open folder, whatever becomes of its name. They are
-// opened by the name they have in it, never through a link.
+// osFiles is an open folder. Its files are found by their names in the folder, also after the
+// folder was renamed. Links are never followed.
 type osFiles struct {
 	dir  *os.File
 	path string
-	held *os.File // LOCK, while this process holds it
+	held *os.File // LOCK while this process holds it
 }
 
-// OpenDir opens the folder of a store. Without write it must be there already.
+// OpenDir opens the folder of a store. With write, it creates the folder if needed.
 func OpenDir(path string, write bool) (Dir, error) {
 	if write {
 		if err := os.MkdirAll(path, 0o700); err != nil {
@@ -46,8 +46,7 @@ func OpenDir(path string, write bool) (Dir, error) {
 	return &osFiles{dir: dir, path: path}, nil
 }
 
-// checkDir refuses a folder into which others could put what this process then takes
-// for its own.
+// checkDir refuses a folder that other users can write to.
 func checkDir(dir *os.File) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(dir.Fd()), &st); err != nil {
@@ -75,7 +74,7 @@ func (d *osFiles) Open(name string, write bool) (File, error) {
 	return d.openAt(name, unix.O_RDONLY)
 }
 
-// openAt does not wait for the other end of a pipe, nor follow a link.
+// openAt opens a regular file. It neither waits for the other end of a pipe nor follows a link.
 func (d *osFiles) openAt(name string, flags int) (File, error) {
 	const always = unix.O_CLOEXEC | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY
 	var fd int
@@ -127,7 +126,7 @@ func (d *osFiles) Mkdir(name string) error {
 	return d.fail("mkdir", name, err)
 }
 
-// sub opens a folder in the folder.
+// sub opens a subfolder.
 func (d *osFiles) sub(name string) (*os.File, error) {
 	if name == "" {
 		name = "."
@@ -168,7 +167,7 @@ func (d *osFiles) List(dir string) ([]FileInfo, error) {
 		}
 	}
 	if known == 0 && len(entries) > 0 && errors.Is(entries[0].Err, fs.ErrPermission) {
-		return nil, entries[0].Err // the folder may not be looked into, and nothing is wrong with what is there
+		return nil, entries[0].Err // the folder may not be searched; its files may be intact
 	}
 	return entries, nil
 }
@@ -223,13 +222,13 @@ func (d *osFiles) Lock() error {
 		return errors.Join(d.fail("lock", LockName, err), held.Close())
 	}
 	d.held = held
-	return d.dir.Chmod(0o700) // who could read may not any more
+	return d.dir.Chmod(0o700) // other users lose their permission to read
 }
 
 const ProbeName = "probe.tmp"
 
-// Probe asks for the folder by its name, which may have come back as another one. It is
-// not made here: where it is gone something else may be gone too, a mounted disk for one.
+// Probe opens the folder by its name, which may be another folder now. Probe does not create it:
+// a missing folder may mean that a disk is not mounted.
 func (d *osFiles) Probe() error {
 	if _, err := os.Stat(d.path); err != nil {
 		return err
@@ -238,11 +237,11 @@ func (d *osFiles) Probe() error {
 	if err != nil {
 		return err
 	}
-	err = WriteFile(again, ProbeName, []byte("is anybody there?\n"))
+	err = WriteFile(again, ProbeName, []byte("xetfs probes this disk\n"))
 	return errors.Join(err, again.Remove(ProbeName), again.Close())
 }
 
-// WriteFile makes a file that is there after a power loss once its folder is synced.
+// WriteFile replaces a file. The file is durable after a sync of its folder.
 func WriteFile(d Dir, name string, b []byte) error {
 	if err := d.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -260,34 +259,34 @@ func WriteFile(d Dir, name string, b []byte) error {
 		_, err = f.ReadAt(got, 0)
 	}
 	if err == nil && string(got) != string(b) {
-		err = fmt.Errorf("%s: reads other bytes than were written", name)
+		err = fmt.Errorf("%s: read returns other bytes than written", name)
 	}
 	return errors.Join(err, f.Close())
 }
 
-// Close gives up the lock, too.
+// Close closes the folder and releases the lock.
 func (d *osFiles) Close() error {
 	err := d.dir.Close()
 	if d.held != nil {
-		// A child that was just forked has the file open, too, until it begins its program.
-		_ = unix.Flock(int(d.held.Fd()), unix.LOCK_UN) // else the last one to close it does that
+		// A child that was just forked shares the open file until it executes its program.
+		_ = unix.Flock(int(d.held.Fd()), unix.LOCK_UN) // otherwise the last close of the file unlocks it
 		err = errors.Join(err, d.held.Close())
 	}
 	return err
 }
 
-// fail adds to an error what was done to which file.
+// fail adds operation and file name to an error.
 func (d *osFiles) fail(op, name string, err error) error {
 	if err == nil {
 		return nil
 	}
 	if errors.Is(err, unix.EBADF) {
-		err = os.ErrClosed // the folder was, by its own close
+		err = os.ErrClosed // closed by Close
 	}
 	return &fs.PathError{Op: op, Path: strings.TrimSuffix(filepath.Join(d.path, name), "/"), Err: err}
 }
 
-// retry does a system call again that a signal interrupted.
+// retry repeats a system call that a signal interrupted.
 func retry(f func() error) error {
 	for {
 		if err := f(); !errors.Is(err, unix.EINTR) {
@@ -310,7 +309,8 @@ func newOSFile(f *os.File) (File, error) {
 	return &osFile{f, raw}, nil
 }
 
-// A tryReadCall is one tryRead on its way. They are used again, for none of it fits on a stack.
+// A tryReadCall holds the arguments of one TryRead. A pool reuses them, because they escape to
+// the heap.
 type tryReadCall struct {
 	p   []byte
 	off int64
@@ -324,8 +324,7 @@ var tryReadCalls = sync.Pool{New: func() any {
 	return r
 }}
 
-// TryRead takes what is in the page cache. File systems that cannot say what is give
-// nothing.
+// TryRead reads the page cache. It returns 0 on file systems without RWF_NOWAIT.
 func (f *osFile) TryRead(p []byte, off int64) int {
 	r := tryReadCalls.Get().(*tryReadCall)
 	r.p, r.off, r.n = p, off, 0

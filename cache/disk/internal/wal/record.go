@@ -144,7 +144,7 @@ func (r *Record) decode(b []byte) error {
 		r.Size = in.below(1<<62, "size")
 		r.Time = in.uvarint()
 		r.CRC = in.uint32()
-		if in.err == nil && in.off < len(b) { // earlier programs did not write it
+		if in.err == nil && in.off < len(b) { // absent in records of earlier programs
 			if r.CTime = in.uvarint(); r.CTime == 0 {
 				in.fail("touched at no time")
 			}
@@ -167,7 +167,7 @@ func (r *Record) decodeRows(in *decoder) {
 	end := r.Off
 	for in.err == nil && (len(r.Rows) == 0 || in.off < len(in.b)) {
 		w := in.row()
-		// A chunk takes 5 bytes at least, so a count cannot make much of a short record.
+		// A chunk takes at least 5 bytes, so a wrong count cannot cause a large allocation.
 		if w.N > (len(in.b)-in.off)/5 {
 			in.fail("%d chunks, %d bytes are left", w.N, len(in.b)-in.off)
 			return
@@ -187,7 +187,7 @@ func (r *Record) decodeRows(in *decoder) {
 	}
 }
 
-// An input is a record that is being decoded. After the first error it gives zeros.
+// A decoder reads a record. It returns zeros after the first error.
 type decoder struct {
 	b   []byte
 	off int
@@ -240,7 +240,7 @@ func (in *decoder) hash() (h codec.Hash) {
 	return h
 }
 
-// uvarint takes a number in its shortest form only, so that a record has one spelling.
+// uvarint accepts a number only in its shortest form, so a record has one spelling.
 func (in *decoder) uvarint() uint64 {
 	if in.err != nil {
 		return 0
@@ -272,7 +272,7 @@ func (in *decoder) row() index.Row {
 	return w
 }
 
-// chunks takes the first chunk of a row and how many there are.
+// chunks reads the first chunk of a row and the number of chunks.
 func (in *decoder) chunks() index.Row {
 	w := index.Row{First: uint32(in.below(codec.MaxXorbChunks, "chunk"))}
 	w.N = int(in.below(codec.MaxXorbChunks+1, "count"))
