@@ -242,7 +242,7 @@ func TestProseAllowed(t *testing.T) {
 // allowedProse is the number of findings of each package. A number may only become smaller,
 // and a new package has none.
 var allowedProse = map[string]int{
-	"cache": 239, "cache/arena": 12, "cache/disk": 252, "cache/nowait": 4, "cache/origin": 236,
+	"cache": 239, "cache/arena": 12, "cache/nowait": 4, "cache/origin": 236,
 	"cache/origin/dir": 99, "cache/origin/faulty": 7, "cache/origin/origintest": 16,
 	"cache/origin/web": 74, "cache/recent": 13, "cmd/xetfs": 506, "codec": 7, "codec/chunker": 4,
 	"codec/codectest": 5, "codec/journal": 63, "codec/merkle": 8, "codec/names": 27,
