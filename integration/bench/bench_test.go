@@ -29,7 +29,7 @@ var (
 )
 
 // TestBenchMount measures the rows of README.md. It reads large files and a source tree on the
-// mount and on other file systems, in a row and at random, cold and warm. Other rows are packing,
+// mount and other file systems, in a row and at random, cold and warm. Other rows are packing,
 // memory and the start.
 //
 // Systems take turns, A B A B. Cold means mounted anew while the store or image stays in the
