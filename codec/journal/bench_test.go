@@ -110,7 +110,7 @@ func otherRead(r io.Reader) (records int, err error) {
 }
 
 // benchmark runs a benchmark for both peers and all sizes of records, in memory and with
-// a file. What it measures is one journal of so many records.
+// a file. One operation is a journal of times records.
 func benchmark(b *testing.B, run func(b *testing.B, p peer, f io.ReadWriteSeeker, record []byte, times int)) {
 	for _, place := range []struct {
 		name string

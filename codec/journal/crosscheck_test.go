@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// These tests compare with the journal of goleveldb, for undamaged journals only: of a
-// first part that is followed by another record it makes one record of both.
+// These tests compare with the journal of goleveldb, for undamaged journals only. goleveldb joins
+// a first part and the record behind it.
 
 // TestOtherWriterWritesTheSame appends the same records here and there, there in pieces
 // of any size. The bytes must be equal, and each must read what the other wrote.

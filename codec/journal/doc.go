@@ -22,24 +22,21 @@
 //	│ full a │ full b │ first c     │ middle c         │ last c    │ full d …
 //	└────────┴────────┴─────────────┴──────────────────┴───────────┴───
 //
-// A header needs 7 bytes. Where 6 or fewer are left in a block they are its trailer:
-// zeros, written together with the next record, so a file may also end without them.
-// Where exactly 7 are left, a header without payload goes there: full for an empty
-// record, first for any other.
+// A header needs 7 bytes. Six or fewer remaining bytes of a block are its trailer: zeros that are
+// written with the next record. A file may also end without them. A header without payload fills exactly
+// seven remaining bytes: full for an empty record, first for any other.
 //
-// A checksum is masked by rotating it right by 15 bits and adding 0xa282ead8, so that a
-// journal inside a record does not take part in the checksum of its own checksums. The
-// length is not covered. So a fragment that does not match its checksum may have any
-// length, and a reader goes on behind it at the next block, where one must begin.
+// A checksum is masked: rotated right by 15 bits, plus 0xa282ead8. So a journal inside a record does
+// not take part in the checksum of its own checksums. The checksum does not cover the length. A
+// fragment with a wrong checksum may have any length, so a reader continues at the next block.
 //
 // # Recovery
 //
-// A journal is a sequence of changes: the ninth is worth nothing without the eighth. In
-// Prefix mode a Reader returns the records before the first thing that is wrong, then
-// ends, and tells what lies behind as one of five classes (Tail). What may be done with
-// the file depends on that class alone. A Writer must never be put behind a tail that
-// is not Clean: the torn fragment would swallow what follows it.
+// A journal is a sequence of changes: the ninth has no value without the eighth. In Prefix mode a
+// Reader returns the records before the first defect, then one of five classes for the rest (Tail).
+// The class alone decides about the file. A Writer must never continue behind a tail that is not
+// Clean: the torn fragment would swallow the next record.
 //
-// In Resync mode a Reader returns every record that is still whole and reports what it
-// passed over. That is for people with a broken file, never for recovery.
+// In Resync mode a Reader returns every intact record and reports the gaps. This mode is for people
+// with a broken file, never for recovery.
 package journal

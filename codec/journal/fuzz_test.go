@@ -11,14 +11,12 @@ import (
 	"github.com/xetfs/xetfs/codec/codectest"
 )
 
-// FuzzReader holds a Reader to its promises for any bytes. It does not panic, and it
-// ends. Recovered records are the first of the resynchronised ones; Damaged says that
-// there are more of those. The good part alone is a clean journal. What Resync reads and
-// drops lies inside the journal.
+// FuzzReader checks the promises of a Reader for any bytes. A Reader does not panic, and it ends.
+// Recovered records are the first of the resynchronised ones; Damaged reports that there are more of
+// them. The good part alone is a clean journal. Records and drops of Resync are inside the journal.
 //
-// A good record of gap bytes stands before the fuzzed ones, so that few bytes are enough
-// to cross the end of a block. Those get right checksums if repair is set, or none would
-// ever pass.
+// A good record of gap bytes precedes the fuzzed ones, so that few bytes cross the end of a block.
+// The fuzzed ones get right checksums if repair is set, or none would ever pass.
 func FuzzReader(f *testing.F) {
 	parts := bytes.Join([][]byte{
 		fragmentOf(firstPart, "x"), fragmentOf(middlePart, "y"), fragmentOf(lastPart, "z"),
@@ -100,7 +98,7 @@ func repaired(b []byte) []byte {
 }
 
 // FuzzRoundTrip writes records and reads them back: whole, cut at any byte, and with
-// one byte changed. What recovery finds is a prefix of what was written.
+// one byte changed. Recovery finds a prefix of the written records.
 func FuzzRoundTrip(f *testing.F) {
 	f.Add(uint64(1), []byte{3, 0, 5}, uint16(0), uint32(5), byte(1))
 	f.Add(uint64(2), []byte{200, 250, 255, 1, 0}, uint16(32_761), uint32(33_000), byte(0x80))

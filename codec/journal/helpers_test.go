@@ -110,8 +110,7 @@ type read struct {
 	record   []byte
 }
 
-// prefixOf returns the records of the good part of a journal, where it ends and what
-// lies behind.
+// prefixOf returns the records of the good part of a journal, its end and its tail.
 func prefixOf(t tester, journal []byte) (records []read, end int64, tail Tail) {
 	t.Helper()
 	r := NewReader(bytes.NewReader(journal), Options{})

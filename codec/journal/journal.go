@@ -14,19 +14,18 @@ type Writer struct {
 	buf []byte // what one Append writes
 }
 
-// NewWriter continues a journal of size bytes that ends cleanly (0: a new one). What w
-// is given must land at byte size. After a Clean tail that is the size of the file,
-// which may be a few zeros more than the end that Tail returned; after any other tail
-// the file has to be cut at that end first.
+// NewWriter continues a journal of size bytes that ends cleanly (0: a new one). The bytes for w must
+// land at byte size. After a Clean tail, size is the size of the file, which may be a few zeros more
+// than the end of Tail. After any other tail the file must be cut at that end first.
 func NewWriter(w io.Writer, size int64) *Writer {
 	return &Writer{w: w, end: size}
 }
 
-// Append writes one record, which may be empty, with a single Write, and returns the
-// offset of its first header and the end of the journal behind it.
+// Append writes one record, which may be empty, with a single Write. It returns the offset of the
+// first header and the end of the journal.
 //
-// After an error nobody knows how much of the record was written, so the writer is dead:
-// every later call returns the same error and writes nothing.
+// After an error the written part of the record is unknown, so the writer is dead. Every later call
+// returns the same error and writes nothing.
 func (w *Writer) Append(record []byte) (off, end int64, err error) {
 	if w.err != nil {
 		return 0, 0, w.err
@@ -52,8 +51,8 @@ func (w *Writer) Append(record []byte) (off, end int64, err error) {
 	return off, w.end, nil
 }
 
-// mostEncoded returns the most bytes that a record of n bytes takes, with the trailer
-// before it, a first part without payload, and a last one in a block of its own.
+// mostEncoded returns the maximal encoded size of a record of n bytes. It includes the trailer
+// before it, a first part without payload, and a last part in its own block.
 func mostEncoded(n int) int {
 	return len(trailer) + n + (n/(blockSize-headerSize)+2)*headerSize
 }

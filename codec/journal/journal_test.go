@@ -53,7 +53,7 @@ func TestAppend(t *testing.T) {
 	}
 }
 
-// A full disk takes so many bytes and no more.
+// A fullDisk takes a number of bytes and no more.
 type fullDisk struct {
 	bytes.Buffer
 	left int

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestF46TypeOrders tries every row of five fragments and compares both modes with the
-// rules, written once more and differently: as a search for whole records.
+// TestF46TypeOrders tries every row of five fragments and compares both modes with a second
+// implementation of the rules: a search for whole records.
 func TestF46TypeOrders(t *testing.T) {
 	const length = 5
 	alphabet := []kind{full, firstPart, middlePart, lastPart, 9}
@@ -47,8 +47,8 @@ func checkTypeOrder(t *testing.T, row []kind) {
 	}
 }
 
-// wholeRecords returns the records in a row of fragments "a", "b", …, how many of them
-// come before anything is wrong, and the tail behind those.
+// wholeRecords returns the records in a row of fragments "a", "b", …. prefix is the number of records
+// before the first defect, and the tail is behind them.
 func wholeRecords(row []kind) (records []string, prefix int, tail Tail) {
 	const letters = "abcdefgh"
 	wrong := len(row) // index of the first fragment that is no part of a whole record

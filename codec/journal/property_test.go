@@ -24,9 +24,8 @@ func fill(i, n int) []byte {
 	return bytes.Repeat(pattern, n/len(pattern)+1)[:n]
 }
 
-// TestRoundTrip writes records, often so that they end within a few bytes of the end of a
-// block, through Writers that are opened again and again, and reads all of them back from
-// where Append said that they are.
+// TestRoundTrip writes records, often with an end close to the end of a block, through Writers that
+// are opened again and again. It reads all records at the offsets that Append returned.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := newBench()
@@ -65,9 +64,9 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
-// TestPowerLoss writes to a disk that loses some of the sectors written since the last
-// sync, so that zeros are there, and some of the file's length. What was synced must be
-// read, followed by no more than what was written next.
+// TestPowerLoss writes to a disk that loses some sectors since the last sync, which become zeros,
+// and some of the file's length. All synced records must be read, and behind them only records that
+// were written next.
 func TestPowerLoss(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := newBench()
@@ -94,7 +93,7 @@ func TestPowerLoss(t *testing.T) {
 	})
 }
 
-// afterPowerLoss returns what a disk may hold of b, of which so many bytes were synced.
+// afterPowerLoss returns a possible state of b on disk after synced bytes were synced.
 func afterPowerLoss(t *rapid.T, b []byte, synced int) []byte {
 	sector := rapid.SampledFrom([]int{512, 4096}).Draw(t, "sector")
 	disk := bytes.Clone(b[:rapid.IntRange(synced, len(b)).Draw(t, "length")])

@@ -19,7 +19,7 @@ type Why string
 const (
 	BadLength   Why = "length"      // a fragment runs over the end of its block; the rest of the block is lost
 	BadChecksum Why = "checksum"    // a fragment does not match its checksum; the rest of the block is lost
-	BadType     Why = "type"        // a fragment is of a type that nobody here writes
+	BadType     Why = "type"        // a fragment is of a type that no Writer writes
 	Orphan      Why = "orphan"      // a middle or last part follows no first one
 	Unfinished  Why = "unfinished"  // another record begins inside a record
 	Interrupted Why = "interrupted" // a record leads into bytes that are lost or were never written
@@ -34,13 +34,13 @@ type Options struct {
 	Mode      Mode
 	MaxRecord int // longest record in bytes, and the most a Reader allocates for one; 0: 16 MiB
 
-	// OnDrop is called in Resync mode for all that is passed over. off is where it
-	// begins. bytes counts whole fragments and what follows them for BadLength and
-	// BadChecksum, a block for ReadError, and payload for all others; it may be 0.
+	// OnDrop is called in Resync mode for each gap. off is the start of the gap. bytes counts whole
+	// fragments and the bytes behind them for BadLength and BadChecksum, and a block for ReadError.
+	// For all others it counts payload, and may be 0.
 	OnDrop func(off, bytes int64, why Why)
 
-	// Start makes a Reader in Resync mode begin with the first record that begins at
-	// or behind this offset. What it passes over on the way is not dropped.
+	// Start makes a Reader in Resync mode begin with the first record at or behind this offset.
+	// Bytes before it are not reported as dropped.
 	Start int64
 
 	// Unchecked makes a Reader in Resync mode take fragments whatever their checksums
@@ -79,12 +79,11 @@ func NewReader(r io.Reader, o Options) *Reader {
 }
 
 // Next returns the next record and the offset of its first header; the record is valid
-// until the following call. At the end, torn or not, the error is io.EOF. Any other
-// error comes from the underlying reader and says nothing about the journal: bytes may
-// lie where it happened, so it must never lead to truncation. In Resync mode such an
-// error is a drop, and the end.
+// until the following call. At the end, torn or not, the error is io.EOF. Any other error is that
+// of the underlying reader and proves nothing about the journal. It must never lead to truncation,
+// since records may follow. In Resync mode such an error is a drop, and the end.
 //
-// Next goes on returning the error that it returned once.
+// After an error, Next returns the same error again.
 func (r *Reader) Next() (record []byte, off int64, err error) {
 	if r.err != nil {
 		return nil, 0, r.err
@@ -103,8 +102,8 @@ func (r *Reader) Next() (record []byte, off int64, err error) {
 	return nil, 0, err
 }
 
-// Tail returns, after io.EOF in Prefix mode, where the good part ends and what lies
-// behind it. The end is the end of the last record; 0 if there is none.
+// Tail returns, after io.EOF in Prefix mode, the end of the good part and the class of the rest. The
+// end is the end of the last record, or 0 without a record.
 func (r *Reader) Tail() (end int64, t Tail) { return r.end, r.tail }
 
 // read returns the next whole record, past whatever is wrong before it. The first thing

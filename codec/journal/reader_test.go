@@ -252,7 +252,7 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// TestPrefixIgnoresOptionsForTools makes sure that nobody recovers without checksums.
+// TestPrefixIgnoresOptionsForTools makes sure that recovery always checks checksums.
 func TestPrefixIgnoresOptionsForTools(t *testing.T) {
 	b := flip(8)(journalOf(t, 3, 5))
 	r := NewReader(bytes.NewReader(b), Options{Start: 10, Unchecked: true, OnDrop: func(int64, int64, Why) {

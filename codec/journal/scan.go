@@ -22,7 +22,7 @@ const (
 	unwritten  kind = iota // with length 0: what a file looks like where nothing was written
 	full                   // a whole record
 	firstPart              // its beginning
-	middlePart             // what lies between
+	middlePart             // a part between
 	lastPart               // its end
 )
 
@@ -57,7 +57,7 @@ type scanner struct {
 	short   bool  // the block ends with the journal
 	nonzero int64 // end of the last byte read that is not zero
 
-	// Of the last finding:
+	// The last finding:
 	off     int64 // where it begins
 	kind    kind
 	payload []byte // valid until the following call
@@ -66,9 +66,9 @@ type scanner struct {
 	err     error  // if it is failed
 }
 
-// next finds what stands at the scanner's position and moves behind it. The order of
-// the checks is part of the format: they tell a fragment that is damaged from one that
-// the end of the journal cut off.
+// next classifies the bytes at the scanner's position and moves behind them. The order of the checks
+// is part of the format. It separates a damaged fragment from one that the end of the journal cut
+// off.
 func (s *scanner) next() finding {
 	for s.n-s.pos < headerSize {
 		if s.short {
@@ -145,8 +145,8 @@ func (s *scanner) stop(err error) error {
 	return nil
 }
 
-// note remembers where the last byte of the block stands that is not zero. In a block
-// full of records it finds that at once.
+// note stores the offset of the last byte of the block that is not zero. In a block full of records
+// it finds that byte at once.
 func (s *scanner) note() {
 	for i := s.n; i > 0; i-- {
 		if s.buf[i-1] != 0 {

@@ -1,6 +1,6 @@
 package journal
 
-// A Tail is what lies behind the last good record. It decides what may be done with
+// A Tail is the class of the bytes behind the last good record. It decides what a caller may do with
 // the journal.
 type Tail uint8
 

@@ -168,8 +168,7 @@ func TestWriteVectors(t *testing.T) {
 	})
 }
 
-// written returns the journal with the records of v; "reopen" among them stands for a
-// new Writer.
+// written returns the journal with the records of v; "reopen" among them means a new Writer.
 func (v vector) written(t *testing.T) []byte {
 	b := newBench()
 	for i := range v.WrittenRule.Count {
@@ -242,7 +241,7 @@ func (v vector) check(t *testing.T, log []byte) {
 	}
 }
 
-// events returns all that a Reader tells of a journal.
+// events returns all records and drops of a Reader.
 func events(t *testing.T, log []byte, o Options) []string {
 	seen := []string{}
 	o.OnDrop = func(_, bytes int64, why Why) { seen = append(seen, dropEvent(bytes, why)) }
