@@ -87,7 +87,7 @@ func (f *cacheFolder) limit(o *cacheFlags) error {
 // checkApart refuses a disk cache below the mount, which would wait for itself, and one in
 // a folder with data.
 func (f *cacheFolder) checkApart(source, mountpoint string) error {
-	overlap := func(dir string) bool { return within(f.path, dir) || within(dir, f.path) }
+	overlap := func(dir string) bool { return ui.Within(f.path, dir) || ui.Within(dir, f.path) }
 	if mountpoint != "" && overlap(mountpoint) {
 		return mountError{fmt.Errorf("disk cache %s: one of it and the mountpoint %s lies in the other, and the mount would wait for itself; name another with --cache-dir", f.path, mountpoint)}
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"log/slog"
-	"path/filepath"
 	"testing"
 )
 
@@ -65,15 +64,5 @@ func TestStateDir(t *testing.T) {
 				t.Errorf("stateDir = %q, %v, want %q", got, err, tt.want)
 			}
 		})
-	}
-}
-
-// Two mountpoints of one name have two logs.
-func TestLogFileFor(t *testing.T) {
-	t.Setenv("XDG_STATE_HOME", "/state")
-	a, errA := logFileFor("/mnt/a/x")
-	b, errB := logFileFor("/mnt/b/x")
-	if errA != nil || errB != nil || a == b || filepath.Dir(a) != "/state/xetfs" {
-		t.Errorf("logs %s and %s, %v, %v", a, b, errA, errB)
 	}
 }

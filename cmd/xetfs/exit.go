@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/daemon"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/publish"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec"
@@ -76,17 +77,21 @@ func exitStatus(ctx context.Context, err error) int {
 		reported statusError
 		usage    usageError
 		mount    mountError
+		failed   *daemon.Error
+		ended    *daemon.SignalError
 	)
 	switch {
 	case err == nil:
 		return exitGood
 	case errors.As(err, &reported):
 		return int(reported)
+	case errors.As(err, &ended):
+		return ended.Status()
 	case ctx.Err() != nil || errors.Is(err, context.Canceled):
 		return interruptedStatus(ctx)
 	case errors.As(err, &usage), errors.Is(err, publish.ErrRemoveConflict):
 		return exitUsage
-	case errors.As(err, &mount):
+	case errors.As(err, &mount), errors.As(err, &failed):
 		return exitMount
 	case errors.Is(err, writer.ErrVersion), errors.Is(err, writer.ErrBusy), errors.Is(err, writer.ErrSwept), errors.Is(err, sweep.ErrOther):
 		return exitBeaten
@@ -118,8 +123,11 @@ func interruptedStatus(ctx context.Context) int {
 // errorLine is what a user reads about err: one line, "xetfs COMMAND: …". It is empty
 // where nothing is left to say.
 func errorLine(cmd *cobra.Command, err error, status int) string {
-	var reported statusError
-	if err == nil || errors.As(err, &reported) || errors.Is(err, syscall.EPIPE) {
+	var (
+		reported statusError
+		ended    *daemon.SignalError // it is in the log
+	)
+	if err == nil || errors.As(err, &reported) || errors.As(err, &ended) || errors.Is(err, syscall.EPIPE) {
 		return ""
 	}
 	text := userText(err)

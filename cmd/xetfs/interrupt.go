@@ -44,7 +44,7 @@ func withSignals(parent context.Context, stderr io.Writer) (_ context.Context, s
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	go func() {
 		for s := range signals {
-			it.interrupt(s.(syscall.Signal))
+			it.Interrupt(s.(syscall.Signal))
 		}
 	}()
 	return context.WithValue(ctx, interrupterKey{}, it), func() {
@@ -61,8 +61,8 @@ func interrupterOf(ctx context.Context) *interrupter {
 	return &interrupter{cancel: func(error) {}, stderr: io.Discard}
 }
 
-// interrupt handles one signal.
-func (it *interrupter) interrupt(s syscall.Signal) {
+// Interrupt handles one signal.
+func (it *interrupter) Interrupt(s syscall.Signal) {
 	it.mu.Lock()
 	asked, held, tidy := it.asked, it.held, it.tidy
 	it.asked = asked || !held
@@ -72,34 +72,34 @@ func (it *interrupter) interrupt(s syscall.Signal) {
 	case !asked:
 		it.cancel(interrupted{s})
 	default:
-		it.exit(interrupted{s}.status(), tidy)
+		it.Exit(interrupted{s}.status(), tidy)
 	}
 }
 
-// hold leaves the signals to a mount that is ready.
-func (it *interrupter) hold() {
+// Hold leaves the signals to a mount that is ready.
+func (it *interrupter) Hold() {
 	it.mu.Lock()
 	defer it.mu.Unlock()
 	it.held, it.tidy = true, nil
 }
 
-// release ends hold: the next signal ends the process.
-func (it *interrupter) release() {
+// Release ends hold: the next signal ends the process.
+func (it *interrupter) Release() {
 	it.mu.Lock()
 	defer it.mu.Unlock()
 	it.held, it.asked = false, true
 }
 
-// onExit sets what runs before a signal ends the process. It must not wait for a file system.
-func (it *interrupter) onExit(tidy func()) {
+// OnExit sets what runs before a signal ends the process. It must not wait for a file system.
+func (it *interrupter) OnExit(tidy func()) {
 	it.mu.Lock()
 	defer it.mu.Unlock()
 	it.tidy = tidy
 }
 
-// exit ends the process. It first names the paths that do not answer: until they do, the
+// Exit ends the process. It first names the paths that do not answer: until they do, the
 // kernel may keep the process.
-func (it *interrupter) exit(status int, tidy func()) {
+func (it *interrupter) Exit(status int, tidy func()) {
 	said := make(chan struct{})
 	go func() { // standard error may be a pipe that is full
 		defer close(said)

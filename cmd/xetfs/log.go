@@ -1,27 +1,22 @@
 package main
 
 import (
-	"cmp"
 	"errors"
-	"fmt"
-	"hash/fnv"
 	"io"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"strings"
-	"sync"
 
 	"github.com/spf13/pflag"
-	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
-	"golang.org/x/sys/unix"
+
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/daemon"
 )
 
 // logOptions are the flags that say where a mount logs and how.
 type logOptions struct {
 	level  slog.Level
 	format string // "text" or "json"
-	file   string // "": standard error in the foreground, else logFileFor
+	file   string // "": standard error in the foreground, else daemon.LogPath
 	none   error  // why a background mount has no log, file is os.DevNull then; else nil
 }
 
@@ -62,10 +57,10 @@ func (f *formatFlag) Set(text string) error { return oneOf(f.format, text, "text
 func (f *formatFlag) Type() string          { return "FORMAT" }
 
 // open returns a logger as the options say. Without a file it writes to stderr.
-func (o *logOptions) open(stderr io.Writer) (*slog.Logger, *logFile, error) {
+func (o *logOptions) open(stderr io.Writer) (*slog.Logger, *daemon.LogFile, error) {
 	var (
 		w    = stderr
-		file *logFile
+		file *daemon.LogFile
 	)
 	switch o.file {
 	case "", "/dev/stderr":
@@ -73,7 +68,7 @@ func (o *logOptions) open(stderr io.Writer) (*slog.Logger, *logFile, error) {
 		w = os.Stdout
 	default:
 		var err error
-		if file, err = openLogFile(o.file); err != nil {
+		if file, err = daemon.OpenLog(o.file); err != nil {
 			return nil, nil, err
 		}
 		w = file
@@ -91,101 +86,4 @@ func (o *logOptions) place() string {
 		return "none"
 	}
 	return o.file
-}
-
-// logFileFor is the log of a background mount that was not told another: named after
-// the mountpoint, so that it can be found, with a sum of its whole path, so that two
-// mounts have two logs.
-func logFileFor(mountpoint string) (string, error) {
-	dir, err := stateDir()
-	if err != nil {
-		return "", err
-	}
-	sum := fnv.New32a()
-	io.WriteString(sum, mountpoint) //nolint:errcheck // a hash takes all
-	base := filepath.Base(mountpoint)
-	return filepath.Join(dir, fmt.Sprintf("%s-%08x.log", base[:min(len(base), 200)], sum.Sum32())), nil
-}
-
-// canLog makes the folder of a log, and says why nothing can be written there.
-func canLog(dir string) error {
-	err := os.MkdirAll(dir, 0o700)
-	if err == nil {
-		err = unix.Access(dir, unix.W_OK|unix.X_OK)
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", dir, ui.Reason(err))
-	}
-	return nil
-}
-
-// A logFile is appended to, and opened anew when it was moved away (SIGHUP). What
-// cannot be written, on a full disk, is lost: a log is never the reason for an error.
-type logFile struct {
-	path string
-
-	mu sync.Mutex
-	f  *os.File // guarded by mu
-}
-
-func openLogFile(path string) (*logFile, error) {
-	l := &logFile{path: path}
-	return l, l.reopen()
-}
-
-// openAppend opens a regular file to append to it. It follows no link, which another user
-// may have put there, and does not wait for the reader of a FIFO.
-func openAppend(path string) (*os.File, error) {
-	if path == os.DevNull {
-		return os.OpenFile(path, os.O_WRONLY, 0)
-	}
-	const safe = unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY
-	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY|safe, 0o600)
-	switch {
-	case errors.Is(err, unix.ELOOP):
-		return nil, errors.New("is a symbolic link, which is not followed")
-	case errors.Is(err, unix.ENXIO): // a FIFO without a reader, or a socket
-		return nil, errNotRegular
-	case err != nil:
-		return nil, err
-	}
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, errors.Join(cmp.Or(err, errNotRegular), f.Close())
-	}
-	return f, nil
-}
-
-var errNotRegular = errors.New("is not a regular file")
-
-func logFileError(path string, err error) error {
-	return fmt.Errorf("log file %s: %w; --log-file names another", path, ui.Reason(err))
-}
-
-// reopen goes on in the file that has the name now.
-func (l *logFile) reopen() error {
-	f, err := openAppend(l.path)
-	if err != nil {
-		return logFileError(l.path, err)
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.f != nil {
-		l.f.Close()
-	}
-	l.f = f
-	return nil
-}
-
-// Write implements io.Writer.
-func (l *logFile) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.f.Write(p)
-}
-
-// file returns the open file, for what a dying program says last.
-func (l *logFile) file() *os.File {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.f
 }

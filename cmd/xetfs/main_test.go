@@ -21,6 +21,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/fs/catalog/writer"
 	"github.com/xetfs/xetfs/fs/fstest"
@@ -105,7 +106,7 @@ func condition(name string) (bool, error) {
 func unmountBelow(t *testing.T, folder string) {
 	var left []string
 	_, err := fusemount.Find("self", func(e *fusemount.Entry) bool {
-		if within(e.Point, folder) {
+		if ui.Within(e.Point, folder) {
 			left = append(left, e.Point)
 		}
 		return false

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/daemon"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
 )
@@ -158,7 +159,10 @@ func (o *mountOptions) check(args []string) (source, mountpoint string, err erro
 	if args[0] == "" || args[1] == "" {
 		return "", "", usageError{errors.New("an empty path is no folder")}
 	}
-	if err := cmp.Or(checkLoopback(o.pprof), o.names.checkFlags(o.bare)); err != nil {
+	if err := daemon.CheckPprof(o.pprof); err != nil {
+		return "", "", usageError{err}
+	}
+	if err := o.names.checkFlags(o.bare); err != nil {
 		return "", "", err
 	}
 	if source, err = absSource(args[0]); err != nil {
@@ -185,10 +189,11 @@ func (o *mountOptions) checkLog(source, mountpoint string) (err error) {
 	case o.log.file != "":
 		o.log.file, err = filepath.Abs(o.log.file)
 	case !o.foreground:
-		o.log.file, o.log.none = logFileFor(mountpoint)
-		if o.log.none == nil {
-			o.log.none = canLog(filepath.Dir(o.log.file))
+		dir, err := stateDir()
+		if err == nil {
+			err = daemon.CheckLogFolder(dir)
 		}
+		o.log.file, o.log.none = daemon.LogPath(dir, mountpoint), err
 		if o.log.none != nil {
 			o.log.file = os.DevNull
 		}
@@ -198,10 +203,10 @@ func (o *mountOptions) checkLog(source, mountpoint string) (err error) {
 	if err != nil {
 		return mountError{err}
 	}
-	if within(o.log.file, mountpoint) {
+	if ui.Within(o.log.file, mountpoint) {
 		return mountError{fmt.Errorf("log file %s: is inside the mountpoint, where nothing can be written; name another with --log-file", o.log.file)}
 	}
-	if within(o.log.file, source) && !isWeb(source) && hasKeys(source) {
+	if ui.Within(o.log.file, source) && !isWeb(source) && hasKeys(source) {
 		return mountError{fmt.Errorf("log file %s: is inside the store, to which a mount never writes; name another with --log-file", o.log.file)}
 	}
 	return nil

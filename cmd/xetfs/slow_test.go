@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -111,21 +109,6 @@ func TestWaitNotice(t *testing.T) {
 	waitNotice(terminal, "xetfs ls", "http://user:secret@host/store?x")()
 	if got, want := strings.TrimSpace(output()), "xetfs ls: waiting for http://host/store"; got != want {
 		t.Errorf("the notice is %q, want %q", got, want)
-	}
-}
-
-// The parent of a background mount shows what the mount waits for, and then its report.
-func TestAwaitWaiting(t *testing.T) {
-	told := 0
-	var o mountOptions
-	child := exec.Command("true")
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
-	reports := strings.NewReader(`{"status":0,"waiting":"waiting for http://host/"}` + "\n" + `{"status":4,"error":"gone"}` + "\n")
-	r, err := o.await(context.Background(), child, reports, func() { told++ })
-	if err != nil || told != 1 || r.Status != exitUnreachable || r.Error != "gone" {
-		t.Errorf("await = %+v, %v, told %d times", r, err, told)
 	}
 }
 

@@ -7,11 +7,10 @@ import (
 	iofs "io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/daemon"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"golang.org/x/sys/unix"
 
@@ -49,8 +48,8 @@ func umount(cmd *cobra.Command, path string, lazy bool) error {
 	if err != nil {
 		return err
 	}
-	served := servers(m)
-	switch err := unmountSoon(cmd.Context(), m.path, lazy); {
+	served := daemon.Servers(m)
+	switch err := unmountSoon(cmd.Context(), m.Path, lazy); {
 	case errors.Is(err, unix.EBUSY):
 		return fmt.Errorf("%s: busy: a program has a file open in it or works there (fuser -vm %s shows which); end it, or use --lazy", path, ui.ShellWord(path))
 	case errors.Is(err, unix.EPERM):
@@ -60,10 +59,12 @@ func umount(cmd *cobra.Command, path string, lazy bool) error {
 	case err != nil:
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	done := "unmounted " + ui.Printable(m.path)
+	done := "unmounted " + ui.Printable(m.Path)
 	if lazy {
 		done += "; files that are open can be read until they are closed"
-	} else if ended, err := awaitServers(cmd, m, served); err != nil || !ended {
+	} else if ended, err := daemon.AwaitServers(cmd.Context(), m, served, func(text string) {
+		fmt.Fprintln(cmd.ErrOrStderr(), ui.NoticeLine(cmd.CommandPath(), text))
+	}); err != nil || !ended {
 		return err
 	}
 	_, err = fmt.Fprintln(cmd.OutOrStdout(), done)
@@ -88,20 +89,20 @@ func unmountSoon(ctx context.Context, path string, lazy bool) error {
 }
 
 // explainUnmount says why fusermount3 did not unmount for an ordinary user.
-func explainUnmount(path string, m mountpoint, err error) error {
-	if owner := m.on.Owner; owner >= 0 && owner != int64(unix.Getuid()) {
+func explainUnmount(path string, m daemon.Mountpoint, err error) error {
+	if owner := m.On.Owner; owner >= 0 && owner != int64(unix.Getuid()) {
 		return fmt.Errorf("%s: %w: the mount belongs to user %d; only that user and root can unmount it", path, iofs.ErrPermission, owner)
 	}
 	return fmt.Errorf("%s: %w", path, err)
 }
 
 // findOurs finds the mount at path, which must be one of xetfs.
-func findOurs(path string) (mountpoint, error) {
+func findOurs(path string) (daemon.Mountpoint, error) {
 	absolute, err := filepath.Abs(path)
 	if err != nil {
-		return mountpoint{}, err
+		return daemon.Mountpoint{}, err
 	}
-	m, err := findMountpoint(absolute)
+	m, err := daemon.FindMountpoint(absolute)
 	if err != nil {
 		if _, missing := os.Lstat(absolute); errors.Is(missing, iofs.ErrNotExist) {
 			err = fmt.Errorf("%s: %w", path, ui.Reason(missing))
@@ -109,11 +110,11 @@ func findOurs(path string) (mountpoint, error) {
 	}
 	switch {
 	case err != nil:
-		return mountpoint{}, err
-	case m.on == nil:
-		return mountpoint{}, fmt.Errorf("%s: nothing is mounted there%s", path, umountHint(m.path))
-	case m.on.Type != fusemount.FSType:
-		return mountpoint{}, fmt.Errorf("%s: %s is mounted there, not xetfs; use umount", path, m.on)
+		return daemon.Mountpoint{}, err
+	case m.On == nil:
+		return daemon.Mountpoint{}, fmt.Errorf("%s: nothing is mounted there%s", path, umountHint(m.Path))
+	case m.On.Type != fusemount.FSType:
+		return daemon.Mountpoint{}, fmt.Errorf("%s: %s is mounted there, not xetfs; use umount", path, m.On)
 	}
 	return m, nil
 }
@@ -125,7 +126,7 @@ func umountHint(path string) string {
 	_, err := fusemount.Find("self", func(e *fusemount.Entry) bool {
 		switch {
 		case e.Type != fusemount.FSType:
-		case within(path, e.Point):
+		case ui.Within(path, e.Point):
 			above = e
 		case e.Source == path:
 			shows = e
@@ -141,52 +142,4 @@ func umountHint(path string) string {
 		return fmt.Sprintf("; it is mounted at %s: xetfs umount %s", shows.Point, ui.ShellWord(shows.Point))
 	}
 	return ""
-}
-
-// processState is the letter that the kernel has for what a process does: Z if it has ended
-// and its parent has not yet looked, T if it was stopped. It is 0 if there is no such process.
-func processState(pid int) byte {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	i := strings.LastIndex(string(stat), ") ") + len(") ")
-	if err != nil || i >= len(stat) {
-		return 0
-	}
-	return stat[i]
-}
-
-// servers returns the processes that serve a mount, as far as this user may see that:
-// those that have its FUSE connection open. The connection has the number of the mount's
-// device. Kernels that do not tell which connection a descriptor is for tell by the
-// command line.
-func servers(m mountpoint) []int {
-	var pids []int
-	processes, _ := filepath.Glob("/proc/[0-9]*")
-	for _, p := range processes {
-		pid, err := strconv.Atoi(filepath.Base(p))
-		if err == nil && pid != os.Getpid() && serves(p, m) {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
-}
-
-// serves says whether the process whose folder in /proc is given serves a mount.
-func serves(proc string, m mountpoint) bool {
-	descriptors, _ := os.ReadDir(filepath.Join(proc, "fd"))
-	for _, d := range descriptors {
-		if target, err := os.Readlink(filepath.Join(proc, "fd", d.Name())); err != nil || target != "/dev/fuse" {
-			continue
-		}
-		info, err := os.ReadFile(filepath.Join(proc, "fdinfo", d.Name()))
-		if err != nil {
-			continue
-		}
-		if _, after, ok := strings.Cut(string(info), "fuse_connection:"); ok {
-			number, _, _ := strings.Cut(after, "\n")
-			return strings.TrimSpace(number) == strconv.FormatUint(uint64(m.on.Minor), 10)
-		}
-		words, _ := os.ReadFile(filepath.Join(proc, "cmdline"))
-		return strings.HasSuffix(string(words), "\x00"+m.path+"\x00")
-	}
-	return false
 }

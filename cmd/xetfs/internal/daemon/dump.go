@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"context"
@@ -14,37 +14,37 @@ import (
 	"time"
 )
 
-// dump does what signals ask that do not end the mount: SIGHUP goes on in a new log
-// file, SIGUSR1 logs what the cache did, SIGQUIT what every goroutine does.
-func (d *daemon) dump(s os.Signal, src *source) {
+// dump handles the signals that do not end the mount. SIGHUP continues in a new log file,
+// SIGUSR1 logs statistics, and SIGQUIT logs the stacks of all goroutines.
+func (d *Daemon) dump(s os.Signal, src Mounter) {
 	switch s {
 	case syscall.SIGHUP:
-		if err := d.logFile.reopen(); err != nil {
-			d.log.Warn("the log goes on in the old file", "err", err)
+		if err := d.LogFile.reopen(); err != nil {
+			d.Log.Warn("the log continues in the old file", "err", err)
 		}
 	case syscall.SIGUSR1:
-		d.log.Info("statistics", "event", "signal_dump", "stats", src.reader.Stats())
+		d.Log.Info("statistics", "event", "signal_dump", "stats", src.Stats())
 	case syscall.SIGQUIT:
 		stacks := make([]byte, 1<<20)
 		stacks = stacks[:runtime.Stack(stacks, true)]
-		d.log.Info("goroutines", "event", "signal_dump", "stacks", string(stacks))
+		d.Log.Info("goroutines", "event", "signal_dump", "stacks", string(stacks))
 	}
 }
 
-// checkLoopback refuses an address for profiles that others could reach: profiles tell
-// everything about the process.
-func checkLoopback(address string) error {
+// CheckPprof refuses an address for profiles that other machines could reach: profiles show
+// the whole process.
+func CheckPprof(address string) error {
 	if address == "" {
 		return nil
 	}
 	host, _, err := net.SplitHostPort(address)
 	if ip := net.ParseIP(host); err != nil || host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return usageError{fmt.Errorf("--pprof %q: it must be an address on loopback, like localhost:6060", address)}
+		return fmt.Errorf("--pprof %q: it must be an address on loopback, like localhost:6060", address)
 	}
 	return nil
 }
 
-// servePprof serves Go profiles until ctx is done, if address is not empty.
+// servePprof serves Go profiles until ctx ends, if address is not empty.
 func servePprof(ctx context.Context, address string, log *slog.Logger) error {
 	if address == "" {
 		return nil

@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"errors"
@@ -14,45 +14,45 @@ import (
 	"github.com/xetfs/xetfs/fs/fusemount"
 )
 
-// A mountpoint is the folder that a user named, as the kernel knows it.
-type mountpoint struct {
-	path string           // absolute, without links
-	on   *fusemount.Entry // what is mounted there; nil: nothing
+// A Mountpoint is a folder and its entry in the mount table.
+type Mountpoint struct {
+	Path string           // absolute, without links
+	On   *fusemount.Entry // the mount there; nil: none
 }
 
-// findMountpoint follows the links in path and looks what is mounted there.
-func findMountpoint(path string) (mountpoint, error) {
+// FindMountpoint follows the links in path and finds the mount there.
+func FindMountpoint(path string) (Mountpoint, error) {
 	real, err := followLinks(path)
 	if err != nil && !errors.Is(err, iofs.ErrNotExist) {
-		// A dead mount of another kind answers nothing; what leads to it does.
+		// A dead mount of another kind does not answer; its parent does.
 		if parent, parentErr := filepath.EvalSymlinks(filepath.Dir(path)); parentErr == nil {
 			real, err = filepath.Join(parent, filepath.Base(path)), nil
 		}
 	}
 	switch {
 	case errors.Is(err, iofs.ErrNotExist):
-		return mountpoint{}, fmt.Errorf("%s: there is no such folder; make it first: mkdir -p %s", path, ui.ShellWord(path))
+		return Mountpoint{}, fmt.Errorf("%s: there is no such folder; make it first: mkdir -p %s", path, ui.ShellWord(path))
 	case err != nil:
-		return mountpoint{}, fmt.Errorf("%s: %w", path, ui.Reason(err))
+		return Mountpoint{}, fmt.Errorf("%s: %w", path, ui.Reason(err))
 	}
-	m := mountpoint{path: real}
-	if m.on, err = fusemount.At(real); err != nil {
-		return mountpoint{}, err
+	m := Mountpoint{Path: real}
+	if m.On, err = fusemount.At(real); err != nil {
+		return Mountpoint{}, err
 	}
 	return m, nil
 }
 
-// stale says whether an xetfs mount is there whose process has gone.
-func (m mountpoint) stale() bool {
-	return m.on != nil && m.on.Type == fusemount.FSType && fusemount.IsStale(m.path)
+// isStale reports whether the mount is one of xetfs without a process.
+func (m Mountpoint) isStale() bool {
+	return m.On != nil && m.On.Type == fusemount.FSType && fusemount.IsStale(m.Path)
 }
 
-// maxLinks is how many links in a row are followed to a mount.
+// maxLinks bounds the links in a row to a mount.
 const maxLinks = 40
 
-// followLinks follows the links in path. A mount of ours at their end is not asked what it
-// is: that of a process which was stopped would never answer, one whose process has gone or
-// that of another user would refuse to.
+// followLinks follows the links in path. It sends no request to a mount of xetfs at their end. A
+// stopped process would never answer, and the mount of a dead process or of another user would
+// refuse the request.
 func followLinks(path string) (string, error) {
 	for at, n := path, 0; n < maxLinks; n++ {
 		parent, err := filepath.EvalSymlinks(filepath.Dir(at))
@@ -74,7 +74,7 @@ func followLinks(path string) (string, error) {
 	return filepath.EvalSymlinks(path)
 }
 
-// checkMountpoint says in one sentence what is wrong with a mountpoint and what to do.
+// checkMountpoint returns an error with the next step if path cannot be a mountpoint.
 func checkMountpoint(path string, nonempty bool) error {
 	on, err := fusemount.At(path)
 	switch {
@@ -114,7 +114,7 @@ func checkEmpty(path string) error {
 	case err != nil:
 		return fmt.Errorf("%s: %w", path, ui.Reason(err))
 	}
-	return fmt.Errorf("%s: is not empty, there is %q; mount on an empty folder, or hide what is there with --nonempty", path, names[0])
+	return fmt.Errorf("%s: is not empty, there is %q; mount on an empty folder, or hide the content with --nonempty", path, names[0])
 }
 
 // checkApart refuses to mount a folder into itself, or over itself.
@@ -124,18 +124,18 @@ func checkApart(source, mountpoint string) error {
 		return fmt.Errorf("%s: %w", source, ui.Reason(err))
 	}
 	switch {
-	case within(real, mountpoint):
-		return fmt.Errorf("%s: the source %s lies in it, and the mount would hide it; mount elsewhere", mountpoint, source)
-	case within(mountpoint, real):
-		return fmt.Errorf("%s: lies in the source %s, and the mount would become part of it; mount elsewhere", mountpoint, source)
+	case ui.Within(real, mountpoint):
+		return fmt.Errorf("%s: the source %s is in it, and the mount would hide it; mount elsewhere", mountpoint, source)
+	case ui.Within(mountpoint, real):
+		return fmt.Errorf("%s: is in the source %s, and the mount would become part of it; mount elsewhere", mountpoint, source)
 	}
 	return nil
 }
 
-// mountHint adds what to do to the errors of mount(2) that are understood.
-func mountHint(path string, err error) error {
+// MountError adds the path and, if known, the next step to an error of mount(2).
+func MountError(path string, err error) error {
 	if errors.Is(err, unix.EPERM) && unix.Geteuid() == 0 {
-		return fmt.Errorf("%s: %w; a container needs the capability SYS_ADMIN to mount", path, err)
+		return &Error{fmt.Errorf("%s: %w; a container needs the capability SYS_ADMIN to mount", path, err)}
 	}
-	return fmt.Errorf("%s: %w", path, err)
+	return &Error{fmt.Errorf("%s: %w", path, err)}
 }

@@ -1,0 +1,247 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/xetfs/xetfs/fs"
+	"github.com/xetfs/xetfs/fs/fusemount"
+)
+
+// lastWords bounds the end of a mount after the second signal.
+const lastWords = 2 * time.Second
+
+// grace is the time for open files after a request to end the mount.
+const grace = 10 * time.Second
+
+// A Daemon is one mount from its start to its end.
+type Daemon struct {
+	Source      string // for messages
+	Folder      string // absolute path of a local SOURCE; "": SOURCE is on a web server
+	Mountpoint  string // absolute
+	Nonempty    bool   // mount over a folder with content
+	AllowOther  bool
+	Pprof       string // address for Go profiles; "": none
+	Log         *slog.Logger
+	LogFile     *LogFile // nil: standard error
+	Interrupter Interrupter
+
+	// Open opens SOURCE for a mount at mountpoint. It calls waiting while a server does not
+	// answer.
+	Open    func(ctx context.Context, mountpoint string, waiting func()) (Mounter, error)
+	Ready   func(warnings []string) // called when the files can be read
+	Waiting func()                  // called while SOURCE does not answer; nil: no call
+
+	mounted atomic.Bool
+}
+
+// A Mounter is an open SOURCE.
+type Mounter interface {
+	Mount(ctx context.Context, mountpoint string) (*fs.Server, error)
+	// Warnings returns the warnings of a new mount: those that are in the log already, and
+	// those that are not.
+	Warnings(ctx context.Context) (logged, fresh []string)
+	Stats() any
+	Close()
+}
+
+// An Interrupter handles the signals of this process until a mount is ready.
+type Interrupter interface {
+	OnExit(tidy func())           // sets the function that runs before a signal ends the process
+	Hold()                        // leaves the signals to the mount
+	Release()                     // the next signal ends the process
+	Interrupt(s syscall.Signal)   // handles s as if it had arrived
+	Exit(status int, tidy func()) // ends the process
+}
+
+// An Error means that a mount could not be made or did not end cleanly.
+type Error struct{ Err error }
+
+// Error implements error.
+func (e *Error) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// A SignalError means that a second signal ended the mount. It has been logged.
+type SignalError struct{ Signal syscall.Signal }
+
+// Error implements error.
+func (e *SignalError) Error() string { return "interrupted by " + e.Signal.String() }
+
+// Status returns the exit status of a process that the signal ended: 130 or 143.
+func (e *SignalError) Status() int { return 128 + int(e.Signal) }
+
+// Run mounts, serves until an unmount or a signal, and leaves no mount behind. It returns an
+// Error, a SignalError or an error of Open.
+func (d *Daemon) Run(ctx context.Context) error {
+	if err := os.Chdir("/"); err != nil { // so that it keeps no folder busy
+		return err
+	}
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGQUIT)
+	defer signal.Stop(signals)
+	signal.Ignore(syscall.SIGPIPE, syscall.SIGXFSZ)
+
+	src, server, err := d.start(ctx)
+	if err != nil {
+		why := err
+		if ctx.Err() != nil {
+			why = errors.New("interrupted before it was ready")
+		}
+		d.Log.Error("not mounted", "event", "mount_failed", "mountpoint", d.Mountpoint, "err", why)
+		return err
+	}
+	defer src.Close()
+	defer d.Interrupter.Release() // a hung SOURCE may delay Close
+	return d.serve(src, server, signals)
+}
+
+// abandon removes the mount of this process at path, if it was made, before the process ends.
+func abandon(path string) {
+	e, err := fusemount.At(path)
+	if err == nil && e != nil && e.Type == fusemount.FSType && serves("/proc/self", Mountpoint{Path: path, On: e}) {
+		_ = fusemount.Unmount(path, true)
+	}
+}
+
+// start returns when the files can be read.
+func (d *Daemon) start(ctx context.Context) (Mounter, *fs.Server, error) {
+	if err := servePprof(ctx, d.Pprof, d.Log); err != nil {
+		return nil, nil, err
+	}
+	if err := d.prepare(); err != nil {
+		return nil, nil, &Error{err}
+	}
+	src, err := d.Open(ctx, d.Mountpoint, d.stillWaiting)
+	if err != nil {
+		return nil, nil, err
+	}
+	path := d.Mountpoint
+	d.Interrupter.OnExit(func() { abandon(path) })
+	server, err := src.Mount(ctx, d.Mountpoint)
+	if err != nil {
+		src.Close()
+		return nil, nil, err
+	}
+	d.Interrupter.Hold() // from here on serve handles signals
+	if ctx.Err() != nil {
+		_ = server.Shutdown(0)
+		src.Close()
+		return nil, nil, ctx.Err()
+	}
+	logged, fresh := src.Warnings(ctx)
+	for _, w := range fresh {
+		d.Log.Warn(w)
+	}
+	d.Log.Info("mounted", "event", "mount_ready", "source", d.Source, "mountpoint", d.Mountpoint, "pid", os.Getpid())
+	d.mounted.Store(true)
+	d.Ready(append(logged, fresh...))
+	return src, server, nil
+}
+
+// stillWaiting calls Waiting before the mount is ready.
+func (d *Daemon) stillWaiting() {
+	if d.Waiting != nil && !d.mounted.Load() {
+		d.Waiting()
+	}
+}
+
+// serve waits for the end of the mount and handles signals.
+func (d *Daemon) serve(src Mounter, server *fs.Server, signals <-chan os.Signal) error {
+	gone := make(chan struct{})
+	go func() {
+		server.Wait()
+		close(gone)
+	}()
+	for {
+		select {
+		case <-gone:
+			return d.afterwards()
+		case s := <-signals:
+			if s == syscall.SIGINT || s == syscall.SIGTERM || s == syscall.SIGHUP && d.LogFile == nil {
+				return d.shutdown(server, s, signals)
+			}
+			d.dump(s, src)
+		}
+	}
+}
+
+// afterwards checks the mount table after the kernel has closed the connection without a
+// request of this process. A mount that is still in the table was aborted and does not answer,
+// so it is removed.
+func (d *Daemon) afterwards() error {
+	e, err := fusemount.At(d.Mountpoint)
+	if err == nil && e != nil && fusemount.IsStale(d.Mountpoint) {
+		_ = fusemount.Unmount(d.Mountpoint, true)
+		err := errors.New("the connection to the kernel was aborted from outside")
+		d.Log.Error("unmounted", "event", "unmounted", "mountpoint", d.Mountpoint, "err", err)
+		return &Error{fmt.Errorf("%s: %w", d.Mountpoint, err)}
+	}
+	d.Log.Info("unmounted", "event", "unmounted", "mountpoint", d.Mountpoint)
+	return nil
+}
+
+// shutdown unmounts. If files are open, the mount disappears from the tree of files at once.
+// Open files are served until they are closed or grace is over. A second signal ends the wait.
+func (d *Daemon) shutdown(server *fs.Server, s os.Signal, signals <-chan os.Signal) error {
+	d.Log.Info("asked to end", "event", "shutdown", "signal", s.String())
+	ended := make(chan error, 1)
+	go func() { ended <- server.Shutdown(grace) }()
+	for {
+		select {
+		case err := <-ended:
+			if err != nil {
+				d.Log.Error("not unmounted cleanly", "event", "unmounted", "mountpoint", d.Mountpoint, "err", err)
+				return &Error{fmt.Errorf("%s: %w", d.Mountpoint, err)}
+			}
+			d.Log.Info("unmounted", "event", "unmounted", "mountpoint", d.Mountpoint)
+			return nil
+		case s := <-signals:
+			if s == syscall.SIGINT || s == syscall.SIGTERM {
+				by := &SignalError{s.(syscall.Signal)}
+				time.AfterFunc(lastWords, func() { d.Interrupter.Exit(by.Status(), nil) })
+				_ = server.Shutdown(0) // readers get ENOTCONN
+				d.Log.Warn("asked again, leaving at once", "event", "unmounted", "signal", s.String())
+				return by
+			}
+		}
+	}
+}
+
+// prepare checks the mountpoint and removes the mount of a killed process.
+func (d *Daemon) prepare() error {
+	m, err := FindMountpoint(d.Mountpoint)
+	if err != nil {
+		return err
+	}
+	if m.isStale() {
+		if err := fusemount.Unmount(m.Path, true); err != nil {
+			return fmt.Errorf("%s: a mount is left there whose process was killed, and cannot be taken away: %w", d.Mountpoint, err)
+		}
+		d.Log.Warn("a mount whose process was killed was taken away", "event", "stale_mount_cleared", "mountpoint", m.Path)
+		if m, err = FindMountpoint(d.Mountpoint); err != nil {
+			return err
+		}
+	}
+	d.Mountpoint = m.Path
+	if d.Folder != "" {
+		if err := checkApart(d.Folder, d.Mountpoint); err != nil {
+			return err
+		}
+	}
+	if err := checkMountpoint(d.Mountpoint, d.Nonempty); err != nil {
+		return err
+	}
+	if err := fusemount.Check(d.AllowOther); err != nil {
+		return fmt.Errorf("%s: %w", d.Mountpoint, err)
+	}
+	return nil
+}

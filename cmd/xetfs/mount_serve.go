@@ -1,0 +1,200 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/wrap"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/daemon"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
+	"github.com/xetfs/xetfs/fs"
+)
+
+// readyFlag is the flag with the descriptor of the pipe to the parent.
+const readyFlag = "ready-fd"
+
+// serve mounts in the foreground.
+func (o *mountOptions) serve(cmd *cobra.Command, source, mountpoint string) error {
+	d, err := o.daemon(cmd.Context(), source, mountpoint, cmd.ErrOrStderr())
+	if err != nil {
+		return mountError{err}
+	}
+	d.Waiting = waitNotice(cmd.ErrOrStderr(), cmd.CommandPath(), source)
+	d.Ready = func([]string) {} // warnings are in the log, which is on the screen
+	return d.Run(cmd.Context())
+}
+
+// startBackground starts this program again as a daemon, and returns when the mount is ready or
+// has failed.
+func (o *mountOptions) startBackground(cmd *cobra.Command, source, mountpoint string) error {
+	waiting := waitNotice(cmd.ErrOrStderr(), cmd.CommandPath(), source)
+	r, err := daemon.Start(cmd.Context(), o.daemonArgs(cmd, source, mountpoint), o.log.place(), waiting)
+	if err != nil {
+		return err
+	}
+	note := func(text string) { fmt.Fprintln(cmd.ErrOrStderr(), ui.NoticeLine(cmd.CommandPath(), text)) }
+	for _, w := range r.Warnings {
+		note(w)
+	}
+	if r.Status != exitGood {
+		note(r.Error)
+		return statusError(r.Status)
+	}
+	if o.log.none != nil {
+		note(fmt.Sprintf("there is no log: %v; --log-file names a file, --foreground logs to standard error", o.log.none))
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "mounted %s at %s\nlog:     %s\nunmount: xetfs umount %s\n",
+		ui.Printable(source), ui.Printable(mountpoint), ui.Printable(o.log.place()), ui.ShellWord(mountpoint))
+	return err
+}
+
+// daemonArgs returns the command line of the daemon: all flags as given, the paths absolute.
+func (o *mountOptions) daemonArgs(cmd *cobra.Command, source, mountpoint string) []string {
+	args := []string{os.Args[0], cmd.Name(), fmt.Sprintf("--%s=%d", readyFlag, daemon.ReadyFD), "--log-file=" + o.log.file}
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if f.Name != "log-file" {
+			args = append(args, "--"+f.Name+"="+f.Value.String())
+		}
+	})
+	return append(args, "--", source, mountpoint)
+}
+
+// serveInBackground mounts in the daemon. It reports everything before the mount is ready to the
+// parent.
+func (o *mountOptions) serveInBackground(ctx context.Context, source, mountpoint string) error {
+	parent := daemon.OpenParent(o.readyFD, interrupterOf(ctx))
+	d, err := o.daemon(ctx, source, mountpoint, io.Discard)
+	if err != nil {
+		parent.Fail(exitMount, err.Error())
+		return mountError{err}
+	}
+	d.LogFile.CrashOutput() // a dying program has no terminal
+	d.Waiting = func() { parent.Waiting(waitingFor(source)) }
+	d.Ready = parent.Ready
+	if err = d.Run(ctx); err != nil {
+		parent.Fail(exitStatus(ctx, err), ui.Printable(userText(err)))
+	}
+	return err
+}
+
+// daemon returns the mount of source at mountpoint, with an open log.
+func (o *mountOptions) daemon(ctx context.Context, source, mountpoint string, stderr io.Writer) (*daemon.Daemon, error) {
+	log, file, err := o.log.open(stderr)
+	if err != nil {
+		return nil, err
+	}
+	d := &daemon.Daemon{
+		Source: source, Mountpoint: mountpoint, Nonempty: o.nonempty, AllowOther: o.allowOther, Pprof: o.pprof,
+		Log: log, LogFile: file, Interrupter: interrupterOf(ctx),
+	}
+	if !isWeb(source) {
+		d.Folder = source
+	}
+	useThreads()
+	d.Open = func(ctx context.Context, mountpoint string, waiting func()) (daemon.Mounter, error) {
+		folder, err := o.cache.forSource(source, mountpoint)
+		if err != nil {
+			return nil, err
+		}
+		src, err := openSource(ctx, source, sourceOptions{
+			bare:        o.bare,
+			budget:      divide(limitMemory(int64(o.memory), log)),
+			noVerify:    o.verify == verifyNever,
+			log:         log,
+			disk:        folder.inherited(),
+			materialize: o.cache.materialize.reader(),
+			ranges:      true,
+			limits:      wrap.Limits{Waiting: waiting},
+		})
+		if err != nil {
+			return nil, err
+		}
+		return &mounter{o, source, src, d}, nil
+	}
+	return d, nil
+}
+
+// A mounter is an open SOURCE of a mount. It implements daemon.Mounter.
+type mounter struct {
+	options *mountOptions
+	name    string // of SOURCE
+	src     *source
+	daemon  *daemon.Daemon
+}
+
+// Close implements daemon.Mounter.
+func (m *mounter) Close() { m.src.close() }
+
+// Stats implements daemon.Mounter.
+func (m *mounter) Stats() any { return m.src.reader.Stats() }
+
+// Mount implements daemon.Mounter. It sends no request to the new mount: fs.Server.RefusePoll has
+// the reason.
+func (m *mounter) Mount(ctx context.Context, mountpoint string) (*fs.Server, error) {
+	o, src := m.options, m.src
+	if err := errors.Join(ctx.Err(), o.names.check(ctx, src)); err != nil {
+		return nil, err
+	}
+	options := fs.Options{
+		AllowOther: o.allowOther,
+		UID:        o.uid.id,
+		GID:        o.gid.id,
+		FSName:     m.name,
+		Stateless:  o.open.stateless(src.cache.Near() && !src.cache.HasDisk()),
+		Debug:      o.debugFuse,
+		Logger:     m.daemon.Log,
+		Start:      ctx,
+	}
+	if !isWeb(m.name) { // each call of a web server has its own limit
+		limited, cancel := context.WithTimeout(ctx, readLimit)
+		defer cancel()
+		options.Start = limited
+	}
+	o.names.fill(&options)
+	server, err := fs.Mount(mountpoint, src.catalog, src.reader, options)
+	switch {
+	case errors.Is(err, origin.ErrUnavailable):
+		return nil, fmt.Errorf("%s: %w", m.name, err)
+	case err != nil:
+		return nil, daemon.MountError(mountpoint, err)
+	}
+	return server, nil
+}
+
+// Warnings implements daemon.Mounter.
+func (m *mounter) Warnings(ctx context.Context) (logged, fresh []string) {
+	return m.src.warnings, m.warnings(ctx)
+}
+
+func (m *mounter) warnings(ctx context.Context) []string {
+	if m.options.names.given() != "" {
+		return nil // the name was found
+	}
+	if m.src.bare == nil {
+		for _, err := range m.src.catalog.Symbols(ctx) {
+			if err != nil {
+				return []string{err.Error()}
+			}
+			return nil
+		}
+		return []string{fmt.Sprintf("there is no symbol in %s yet, so the mount is empty", ui.Printable(m.name))}
+	}
+	var w []string
+	if n := len(m.src.bare.Damaged()); n > 0 {
+		w = append(w, fmt.Sprintf("damaged shards that are left out: %d; xetfs verify %s names the places", n, ui.ShellWord(m.name)))
+	}
+	switch empty, err := m.src.holdsNothing(ctx); {
+	case err != nil:
+		w = append(w, err.Error())
+	case empty:
+		w = append(w, noShard(m.name)+", so the mount is empty; shards that come later are seen when it is mounted anew"+emptyHint(m.name))
+	}
+	return w
+}
