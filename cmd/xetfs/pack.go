@@ -154,7 +154,6 @@ func (p *packRun) run(storePath string, folders []string) error {
 		Sink: origin.Sink(p.store.into),
 		Pack: pack.Options{
 			Known: p.store.known, Schemes: p.o.scheme.schemes(), NoSHA: p.o.noSHA, Created: p.started,
-			Clock: func() time.Duration { return time.Since(p.started) },
 		},
 		Report: p.report, Progress: p.bar, Consequence: "packing stopped", Fault: p.fault,
 	})

@@ -47,7 +47,7 @@ func openPackStore(ctx context.Context, folder string, note func(string)) (*pack
 	if err == nil {
 		s.known, err = dedup.Open(ctx, s.found, dedup.Options{
 			Sink:     s.into,
-			TempFile: func() (dedup.TempFile, error) { return newScratch(tmp) },
+			TempFile: func() (dedup.TempFile, error) { return newTempFile(tmp) },
 			Damaged:  func(k names.Key, err error) { note(fmt.Sprintf("%s: not used: %v", k, err)) },
 		})
 	}
@@ -75,15 +75,15 @@ func checkWritable(tmp string) error {
 	if err := os.MkdirAll(tmp, 0o777); err != nil { //nolint:gosec // a store is for the users that the umask says
 		return fmt.Errorf("%s: %w", filepath.Dir(tmp), ui.Reason(err))
 	}
-	f, err := newScratch(tmp)
+	f, err := newTempFile(tmp)
 	if err != nil {
 		return fmt.Errorf("%s: %w", filepath.Dir(tmp), ui.Reason(err))
 	}
 	return f.Close()
 }
 
-// newScratch makes a file without a name: whatever happens, it is gone afterwards.
-func newScratch(folder string) (dedup.TempFile, error) {
+// newTempFile creates a file without a name. The end of the process deletes it.
+func newTempFile(folder string) (dedup.TempFile, error) {
 	f, err := os.CreateTemp(folder, "scratch-")
 	if err != nil {
 		return nil, err

@@ -112,10 +112,7 @@ func (p *publishRun) ingestOptions() (ingest.Options, error) {
 	return ingest.Options{
 		Folders: []string{p.folder}, Ignore: m, Own: own,
 		OneFileSystem: p.oneFileSystem, Owner: p.owner, Xattrs: p.xattrs, Strict: p.strict, Checksum: p.checksum,
-		Pack: pack.Options{
-			Schemes: p.scheme.schemes(), NoSHA: p.noSHA, Created: p.started,
-			Clock: func() time.Duration { return time.Since(p.started) },
-		},
+		Pack:     pack.Options{Schemes: p.scheme.schemes(), NoSHA: p.noSHA, Created: p.started},
 		Progress: p.bar, Consequence: "nothing was published", Fault: p.fault,
 	}, nil
 }
@@ -151,7 +148,7 @@ func (p *publishRun) runFolder(ctx context.Context, o publish.Options) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", p.storePath, err)
 	}
-	o.Store, o.Sink, o.Scratch = store, origin.Sink(store), scratchIn(tmp)
+	o.Store, o.Sink, o.TempFile = store, origin.Sink(store), tempFilesIn(tmp)
 	r, err := publish.Run(ctx, o, p.report)
 	if err == nil {
 		writeListing(ctx, keyed, nil, p.report.Note)
@@ -176,7 +173,7 @@ func (p *publishRun) runFrom(ctx context.Context, o publish.Options) error {
 
 // runDry runs publish without writing.
 func (p *publishRun) runDry(ctx context.Context, o publish.Options) error {
-	o.Scratch = scratchIn(os.TempDir())
+	o.TempFile = tempFilesIn(os.TempDir())
 	store, err := dir.OpenReadOnly(p.storePath)
 	switch {
 	case err == nil:
@@ -204,9 +201,9 @@ func maybeCatalog(ctx context.Context, store origin.Store) (*catalog.StoreCatalo
 	return catalog.Open(ctx, store, catalog.RecentPages(origin.Pages(store)))
 }
 
-// scratchIn returns a function that creates temporary files in a folder.
-func scratchIn(folder string) func() (dedup.TempFile, error) {
-	return func() (dedup.TempFile, error) { return newScratch(folder) }
+// tempFilesIn returns a function that creates temporary files in a folder.
+func tempFilesIn(folder string) func() (dedup.TempFile, error) {
+	return func() (dedup.TempFile, error) { return newTempFile(folder) }
 }
 
 // finish prints the result, or returns the error in the words of the command.

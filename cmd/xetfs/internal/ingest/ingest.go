@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -33,7 +34,7 @@ type Options struct {
 	HasShard func(ctx context.Context, shard codec.Hash) (bool, error)
 
 	Sink        pack.Sink
-	Pack        pack.Options // without Done
+	Pack        pack.Options // without Done and Clock
 	Report      Report
 	Progress    *ui.Progress
 	Consequence string // part of a MachineError: "nothing was published"
@@ -82,7 +83,8 @@ func New(o Options) (*Ingest, error) {
 	}
 	o.Own = own
 	i := &Ingest{o: o, files: files, reorder: newReorderBuffer(!o.Pack.NoSHA), shards: newShardSet(o.HasShard)}
-	o.Pack.Done = i.reorder.done
+	start := time.Now()
+	o.Pack.Done, o.Pack.Clock = i.reorder.done, func() time.Duration { return time.Since(start) }
 	i.lister = &lister{o: &i.o, files: files, known: o.Known}
 	i.reader = &reader{o: &i.o, files: files, shards: i.shards}
 	i.packer = &packer{o: &i.o, w: pack.NewWriter(o.Sink, o.Pack), files: files, out: i.reorder}

@@ -41,7 +41,7 @@ type Options struct {
 	Sink      pack.Sink             // of Store; nil in a dry run
 	Writer    *writer.Writer        // nil in a dry run
 	Catalog   *catalog.StoreCatalog // of a dry run; nil: the store has none
-	Scratch   func() (dedup.TempFile, error)
+	TempFile  func() (dedup.TempFile, error)
 }
 
 // A Source is a version of a symbol.
@@ -263,7 +263,7 @@ func (p *publishRun) republish(ctx context.Context, res *Result) error {
 func (p *publishRun) openKnown(ctx context.Context) (err error) {
 	p.known, err = dedup.Open(ctx, p.o.Store, dedup.Options{
 		Verify:   p.o.Ingest.Checksum,
-		TempFile: p.o.Scratch,
+		TempFile: p.o.TempFile,
 		Damaged:  func(k names.Key, err error) { p.Note(fmt.Sprintf("%s: not used: %v", k, err)) },
 	})
 	if err != nil {
