@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,7 +44,7 @@ func TestHandler(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var out bytes.Buffer
+				var out lockedBuffer
 				h := New(slog.NewTextHandler(&out, nil), tt.o)
 				defer h.Close()
 				for i, s := range tt.steps {
@@ -61,20 +62,34 @@ func TestHandler(t *testing.T) {
 	}
 }
 
+// A lockedBuffer is a log that timers may write to.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer // guarded by mu
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
 // lines empties a log and returns its events and counts.
-func lines(out *bytes.Buffer) string {
+func lines(out *lockedBuffer) string {
+	out.mu.Lock()
+	defer out.mu.Unlock()
 	var all []string
-	for line := range strings.Lines(out.String()) {
+	for line := range strings.Lines(out.buf.String()) {
 		_, line, _ = strings.Cut(strings.TrimSpace(line), "event=")
 		all = append(all, strings.Replace(line, " count", "", 1))
 	}
-	out.Reset()
+	out.buf.Reset()
 	return strings.Join(all, " ")
 }
 
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
+		var out lockedBuffer
 		h := New(slog.NewTextHandler(&out, nil), Options{Key: event})
 		log := slog.New(h)
 		for range 3 {
