@@ -93,7 +93,7 @@ func (d *directories) add(e *page.Entry) error {
 	}
 	if parent := parentOf(e.Path); parent != d.open {
 		if !d.enter(parent) {
-			return fmt.Errorf("entry %.80q: its directory is missing, or it is not in order", e.Path)
+			return fmt.Errorf("entry %.80q: it has no directory, or is not in order", e.Path)
 		}
 	}
 	if e.Type == page.Dir {

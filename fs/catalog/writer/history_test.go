@@ -47,8 +47,8 @@ func putHistory(t *testing.T, s origin.WriteStore, symbol string, versions, bloc
 	put(names.RefKey(symbol), encode(&names.Ref{Symbol: symbol, Seq: head.Seq, Head: k, Latest: &head.Rows[0]}))
 }
 
-// Section 15 of catalog.md: any of 10,000 versions is found in fewer than 80 reads of the
-// version list, the newest 1 to 128 in one. The reference is one more read, and the only
+// Section 15 of catalog.md: each of 10,000 versions is found in fewer than 80 reads of the
+// version list. The newest 1 to 128 need one. The reference is one more read, and the only
 // one for the newest. 78 elements have 128 rows each, the head has the others.
 func TestHistoryReads(t *testing.T) {
 	const versions = 10_000

@@ -254,7 +254,7 @@ func (sg *sweepGuard) waitLocked(ctx context.Context) error {
 	sg.w.o.Logger.Info("waiting for a sweep that deletes republished objects", "event", "sweep_wait", "sweep", id)
 	for sg.sweep != nil && sg.sweep.ID == id && sg.sweep.Deleting {
 		if sg.w.o.Clock().Sub(sg.sweep.Lease) > 2*length {
-			return fmt.Errorf("sweep %s was left unfinished and blocks this publish; run xetfs catalog sweep again", id)
+			return fmt.Errorf("sweep %s was left unfinished and blocks this publish; run the sweep again (xetfs catalog sweep)", id)
 		}
 		if err := sg.w.o.Sleep(ctx, min(10*time.Second, length/60)); err != nil {
 			return err

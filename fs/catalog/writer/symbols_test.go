@@ -163,9 +163,9 @@ func TestCompactSurplus(t *testing.T) {
 	}
 }
 
-// Random publishes, deletions, compactions and deaths: after each step the list has all
-// that is live. In the end nothing more, when it is built anew and nobody can be about to
-// finish what would make another one live.
+// After each step of random publishes, deletions, compactions and crashes, the list has
+// all live symbols. It has no other symbol once it is built again and no killed change can
+// still happen.
 func TestSymbolsProperty(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		clock := newTicker()
