@@ -164,5 +164,5 @@ func absentVersionError(symbol, format string, args ...any) error {
 }
 
 func AbsentSnapshotError(name string) error {
-	return &AbsentError{Kind: AbsentSnapshot, Name: name, what: "snapshot " + name, why: "there is none of that name"}
+	return &AbsentError{Kind: AbsentSnapshot, Name: name, what: "snapshot " + name, why: "no snapshot has this name"}
 }

@@ -80,7 +80,7 @@ func TestAsOf(t *testing.T) {
 			{"m", "2026-03-05T18:00:00Z", "2: a=2"}, // 3 and 4 were deleted
 			{"m", "2100-01-01", "8: a=8"},
 			{"m", "snap:rel", "4: a=4"},
-			{"m", "snap:none", "ENOENT snapshot none: there is none of that name"},
+			{"m", "snap:none", "ENOENT snapshot none: no snapshot has this name"},
 			{"gone", "snap:rel", "ENOENT not in snapshot rel"},
 			{"m", "ver:" + root0.Root.String(), "0: a=0"},
 			{"whatever", "ver:" + root0.Root.String(), "0: a=0"},
