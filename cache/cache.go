@@ -89,7 +89,7 @@ func New(src origin.Source, o Options) (*Cache, error) {
 	}
 	c := &Cache{
 		src:      src,
-		local:    src.Near(),
+		local:    src.Local(),
 		noVerify: o.NoVerify,
 		disk:     o.Disk,
 		memory:   m,
@@ -139,9 +139,9 @@ func (c *Cache) Hashed(ctx context.Context, x codec.Hash, r codec.ChunkRange) (b
 	return c.src.Hashed(ctx, x, r)
 }
 
-// Near says that the origin is as quick as a local file, so that nothing is gained by
+// Local says that the origin is as quick as a local file, so that nothing is gained by
 // fetching ahead.
-func (c *Cache) Near() bool { return c.local }
+func (c *Cache) Local() bool { return c.local }
 
 // verifiable returns run with the hashes that readers compare: none with NoVerify.
 func (c *Cache) verifiable(run *xorb.Run) *xorb.Run {

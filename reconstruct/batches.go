@@ -91,7 +91,7 @@ func newBatches(ctx context.Context, f *File) *batches {
 
 // get returns a batch, which must be the first or follow the last one.
 func (b *batches) get(want batch) (*cache.Run, error) {
-	if b.f.r.c.Near() {
+	if b.f.r.c.Local() {
 		return b.f.r.c.Run(b.ctx, want.xorb, want.chunks)
 	}
 	if len(b.queue) == 0 {

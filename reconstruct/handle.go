@@ -74,7 +74,7 @@ func (h *Handle) File() *File { return h.f }
 
 // ReadAt is File.ReadAt with readahead.
 func (h *Handle) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
-	if !h.f.r.c.Near() && !h.f.r.c.HasFile(h.f.id.File) {
+	if !h.f.r.c.Local() && !h.f.r.c.HasFile(h.f.id.File) {
 		h.track(off, int64(len(p)))
 	}
 	return h.f.ReadAt(ctx, p, off)

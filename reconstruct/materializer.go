@@ -62,7 +62,7 @@ func (m *materializer) init(r *Reader, policy Policy) {
 		return
 	}
 	m.policy, m.minSize, m.times, m.maxSize = policy, minRemote, timesRemote, stats.MaxBytes/cacheShare
-	if r.c.Near() {
+	if r.c.Local() {
 		m.minSize, m.times = minLocal, timesLocal
 	}
 }

@@ -42,7 +42,7 @@ func New(c *cache.Cache, o Options) *Reader {
 	}
 	if o.Parallel == 0 {
 		o.Parallel = 8
-		if c.Near() {
+		if c.Local() {
 			o.Parallel = runtime.GOMAXPROCS(0)
 		}
 	}

@@ -58,7 +58,7 @@ func (r *ReadAhead) reserve(n int64) error {
 // SequentialReader returns a reader for a caller that reads an object of a store from start to
 // end. It reads ahead only from a remote store.
 func SequentialReader(ctx context.Context, s Store, k names.Key, size int64) io.ReaderAt {
-	if Near(s) {
+	if Local(s) {
 		return ReaderAt(ctx, s, k)
 	}
 	return &ReadAhead{Below: ReaderAt(ctx, s, k), Size: size}

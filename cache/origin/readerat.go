@@ -28,8 +28,8 @@ func (r readerAt) ReadAt(p []byte, off int64) (int, error) {
 	return len(p), nil
 }
 
-// Near says whether objects of s can be had for the cost of reading a local file.
-func Near(s any) bool {
-	n, ok := s.(interface{ Near() bool })
-	return ok && n.Near()
+// Local reports whether a request to s costs no more than reading a local file.
+func Local(s any) bool {
+	n, ok := s.(interface{ Local() bool })
+	return ok && n.Local()
 }

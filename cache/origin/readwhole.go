@@ -33,7 +33,7 @@ func ReadWhole(ctx context.Context, s Store, k names.Key, off int64, take func(b
 		return orTake(err, size, take)
 	}
 	piece := int64(remotePiece)
-	if Near(s) {
+	if Local(s) {
 		piece = localPiece
 	}
 	buf := make([]byte, min(piece, size-off))

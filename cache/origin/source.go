@@ -52,9 +52,9 @@ type Source interface {
 	// xorbs are missing, or the bytes have another hash. The next FileInfo asks the store.
 	Forget(id codec.FileID)
 
-	// Near reports whether a request costs no more than reading a local file, so that
+	// Local reports whether a request costs no more than reading a local file, so that
 	// nothing need be fetched ahead or stored.
-	Near() bool
+	Local() bool
 }
 
 // ReadOptions tune one call of Source.Chunks. After an error the source may still write to

@@ -253,7 +253,7 @@ func (p *party) open(source, cache string, pinned, bare bool) (*source, view, er
 	if err != nil {
 		return nil, nil, err
 	}
-	mo := fs.Options{Symbol: "s", Stateless: s.cache.Near() && !s.cache.HasDisk(), VersionsDir: fs.NoVersionsDir}
+	mo := fs.Options{Symbol: "s", Stateless: s.cache.Local() && !s.cache.HasDisk(), VersionsDir: fs.NoVersionsDir}
 	if bare {
 		mo.Symbol = ""
 	}

@@ -147,7 +147,7 @@ func (m *mounter) Mount(ctx context.Context, mountpoint string) (*fs.Server, err
 		UID:        o.uid.id,
 		GID:        o.gid.id,
 		FSName:     m.name,
-		Stateless:  o.open.stateless(src.cache.Near() && !src.cache.HasDisk()),
+		Stateless:  o.open.stateless(src.cache.Local() && !src.cache.HasDisk()),
 		Debug:      o.debugFuse,
 		Logger:     m.daemon.Log,
 		Start:      ctx,

@@ -124,7 +124,7 @@ func (s *source) openStore(ctx context.Context, o *sourceOptions) (err error) {
 
 func (s *source) build(ctx context.Context, o sourceOptions) error {
 	objects := s.objects(o.budget.infos, !o.bare)
-	if !objects.Near() {
+	if !objects.Local() {
 		objects = wrap.Limit(objects, webRequests)
 	}
 	if o.count {

@@ -66,7 +66,7 @@ func (c *StoreCatalog) Check(ctx context.Context, symbols ...string) error {
 // sameStore is Check after a read. A remote store that was checked a moment ago is not
 // checked again.
 func (c *StoreCatalog) sameStore(ctx context.Context) error {
-	if !origin.Near(c.store) {
+	if !origin.Local(c.store) {
 		c.identity.mu.Lock()
 		age := time.Since(c.identity.checked)
 		c.identity.mu.Unlock()

@@ -103,7 +103,7 @@ func (l *SymbolList) read(ctx context.Context, s origin.Store, k names.Key) erro
 // listing is that of its file system, so that it can miss both the deleted keys and their
 // replacement. Other stores list by key.
 func (c *StoreCatalog) checkSettled(ctx context.Context, many []names.Key) error {
-	if !origin.Near(c.store) {
+	if !origin.Local(c.store) {
 		return nil
 	}
 	for item, err := range c.store.List(ctx, names.SymbolListPrefix, "") {

@@ -25,12 +25,12 @@ func Open(ctx context.Context, s origin.Store, o Options) (*Index, error) {
 		o.Damaged = func(names.Key, error) {}
 	}
 	k := &Index{ctx: ctx, s: s, o: o, byHash: map[codec.Hash]uint32{}}
-	k.near.buf = make([]byte, hashesAtOnce*shardRecord)
+	k.window.buf = make([]byte, hashesAtOnce*shardRecord)
 	k.index.scratch = o.TempFile
 	if sink, ok := o.Sink.(interface{ SyncAll() }); ok {
 		sink.SyncAll() // who put what is found here may not have come to make it durable
 	}
-	b := &knownBuilder{Index: k}
+	b := &builder{Index: k}
 	if err := b.build(); err != nil {
 		return nil, errors.Join(err, k.Close())
 	}
@@ -41,13 +41,13 @@ func Open(ctx context.Context, s origin.Store, o Options) (*Index, error) {
 // record for each chunk.
 const shardRecord = 48
 
-// A knownBuilder fills a Known.
-type knownBuilder struct {
+// A builder fills a Known.
+type builder struct {
 	*Index
 	sizes map[codec.Hash]int64 // of the xorbs that are there
 }
 
-func (b *knownBuilder) build() error {
+func (b *builder) build() error {
 	b.sizes = map[codec.Hash]int64{}
 	b.index.fill()
 	xorbs, err := b.list(names.XorbPrefix)
@@ -78,7 +78,7 @@ func (b *knownBuilder) build() error {
 	return b.index.filled()
 }
 
-func (b *knownBuilder) list(prefix string) (items []origin.Item, err error) {
+func (b *builder) list(prefix string) (items []origin.Item, err error) {
 	for item, err := range b.s.List(b.ctx, prefix, "") {
 		if err != nil {
 			return nil, err
@@ -89,7 +89,7 @@ func (b *knownBuilder) list(prefix string) (items []origin.Item, err error) {
 }
 
 // each adds one object, and passes over it if it is damaged.
-func (b *knownBuilder) each(item origin.Item, add func(origin.Item) error) error {
+func (b *builder) each(item origin.Item, add func(origin.Item) error) error {
 	err := add(item)
 	if errors.Is(err, codec.ErrCorrupt) || errors.Is(err, origin.ErrNotFound) {
 		b.o.Damaged(item.Key, err)
@@ -98,12 +98,12 @@ func (b *knownBuilder) each(item origin.Item, add func(origin.Item) error) error
 	return err
 }
 
-func (b *knownBuilder) shard(item origin.Item) error { return b.addShard(b.s, item, b.there) }
+func (b *builder) shard(item origin.Item) error { return b.addShard(b.s, item, b.there) }
 
 // there says whether a xorb that a shard lists is there, as far as can be told without
 // reading it. It may be shorter than the shard says: whoever packed it found better
 // matches. Then it has a footer where it ends.
-func (b *knownBuilder) there(x *shard.XorbInfo) error {
+func (b *builder) there(x *shard.XorbInfo) error {
 	size, ok := b.sizes[x.Xorb]
 	switch {
 	case !ok:
@@ -124,7 +124,7 @@ func (b *knownBuilder) there(x *shard.XorbInfo) error {
 }
 
 // orphan adds a xorb that no shard lists, if it has a footer.
-func (b *knownBuilder) orphan(item origin.Item) error {
+func (b *builder) orphan(item origin.Item) error {
 	p, err := names.ParseKey(item.Key)
 	if err != nil || b.byHash[p.Hash] != unlisted {
 		return nil //nolint:nilerr // not one of ours
@@ -139,9 +139,9 @@ func (b *knownBuilder) orphan(item origin.Item) error {
 	if in.Xorb != codec.Hash(p.Hash) {
 		return fmt.Errorf("%s: %w", item.Key, codec.Corrupt("xorb footer", 0, "it is the footer of xorb %s", in.Xorb))
 	}
-	one := knownXorb{
+	one := xorbRef{
 		hash: in.Xorb, off: in.HashesAt(), shard: ownFooter,
-		chunks: uint32(in.Len()), stride: uint32(len(codec.Hash{})), trust: itsOwn,
+		chunks: uint32(in.Len()), stride: uint32(len(codec.Hash{})), listed: verified,
 	}
 	return b.addXorb(one, func(i int) codec.Hash { return in.Chunks[i] })
 }

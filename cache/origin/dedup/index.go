@@ -35,12 +35,12 @@ type Index struct {
 	ctx    context.Context // of the packing session that asks
 	s      origin.Store
 	o      Options
-	shards []knownShard
-	xorbs  []knownXorb
+	shards []shardRef
+	xorbs  []xorbRef
 	byHash map[codec.Hash]uint32 // index into xorbs, or unlisted
-	index  knownIndex
+	index  table
 	chunks int64
-	near   hashWindow
+	window hashWindow
 	leaves []merkle.Leaf // of the xorb that was checked last
 }
 
@@ -70,33 +70,33 @@ type TempFile interface {
 	io.Closer
 }
 
-// A knownShard is a shard that files or chunk hashes are read from.
-type knownShard struct {
+// A shardRef is a shard that files or chunk hashes are read from.
+type shardRef struct {
 	store origin.Store
 	key   names.Key
 	hash  codec.Hash
 	size  int64
 }
 
-// A knownXorb is a xorb that is there, and where the hashes of its chunks stand: every
+// A xorbRef is a xorb that is there, and where the hashes of its chunks stand: every
 // stride bytes from off on, in a shard, or in its own footer.
-type knownXorb struct {
+type xorbRef struct {
 	hash   codec.Hash
 	off    int64
 	shard  uint32 // index into shards, or ownFooter
 	chunks uint32
 	stride uint32
-	trust  trust
-	sound  trust // with Verify: whether all of the xorb is its own
+	listed checkState
+	sound  checkState // with Verify: whether all of the xorb is its own
 }
 
-// A trust says whether the chunks that are listed for a xorb are its own.
-type trust uint8
+// A checkState says whether the chunks that are listed for a xorb are its own.
+type checkState uint8
 
 const (
-	unchecked trust = iota
-	itsOwn
-	notItsOwn
+	unchecked checkState = iota
+	verified
+	refuted
 )
 
 const (
@@ -113,7 +113,7 @@ func (k *Index) Close() error { return k.index.close() }
 // Lookup implements pack.Known. A chunk that cannot be looked up is not known: it is
 // stored again, and nothing is wrong.
 func (k *Index) Lookup(chunk codec.Hash) (x codec.Hash, index uint32, ok bool) {
-	k.index.find(chunk.Word(3), func(at knownPlace) bool {
+	k.index.find(chunk.Word(3), func(at location) bool {
 		if at.isFile() {
 			return false
 		}
@@ -148,7 +148,7 @@ const hashesAtOnce = 64
 
 // hashAt returns the hash of a chunk of a xorb, if it can be read and is to be trusted.
 func (k *Index) hashAt(x, index uint32) (codec.Hash, bool) {
-	w := &k.near
+	w := &k.window
 	if w.xorb == x && index >= w.start && int(index-w.start) < len(w.hashes) {
 		return w.hashes[index-w.start], true
 	}
@@ -169,24 +169,24 @@ func (k *Index) hashAt(x, index uint32) (codec.Hash, bool) {
 }
 
 // readRecords fills b with what is listed of a xorb from chunk index on.
-func (k *Index) readRecords(x *knownXorb, index uint32, b []byte) bool {
+func (k *Index) readRecords(x *xorbRef, index uint32, b []byte) bool {
 	store, key := k.home(x)
 	return store.ReadAt(k.ctx, key, b, x.off+int64(index)*int64(x.stride)) == nil
 }
 
 // check says whether the chunks that a shard lists for a xorb are its own. What cannot
 // be read just now is asked for again.
-func (k *Index) check(x *knownXorb) bool {
+func (k *Index) check(x *xorbRef) bool {
 	if k.o.Verify && !k.isSound(x) {
 		return false
 	}
-	if x.trust != unchecked {
-		return x.trust == itsOwn
+	if x.listed != unchecked {
+		return x.listed == verified
 	}
 	k.leaves = k.leaves[:0]
 	for index := uint32(0); index < x.chunks; index += hashesAtOnce {
 		n := min(hashesAtOnce, x.chunks-index)
-		b := k.near.buf[:n*x.stride]
+		b := k.window.buf[:n*x.stride]
 		if !k.readRecords(x, index, b) {
 			return false
 		}
@@ -195,10 +195,10 @@ func (k *Index) check(x *knownXorb) bool {
 		}
 	}
 	if merkle.Xorb(k.leaves) == x.hash {
-		x.trust = itsOwn
+		x.listed = verified
 		return true
 	}
-	x.trust = notItsOwn
+	x.listed = refuted
 	_, key := k.home(x)
 	k.o.Damaged(key, codec.Corrupt("CAS info block", x.off-shardRecord, "its chunks are not those of xorb %s", x.hash))
 	return false
@@ -206,9 +206,9 @@ func (k *Index) check(x *knownXorb) bool {
 
 // isSound reports whether a xorb has all hashes that it should have. A xorb that cannot be
 // read is not sound, and read again the next time.
-func (k *Index) isSound(x *knownXorb) bool {
+func (k *Index) isSound(x *xorbRef) bool {
 	if x.sound != unchecked {
-		return x.sound == itsOwn
+		return x.sound == verified
 	}
 	key := names.XorbKey(x.hash)
 	size, err := k.s.Size(k.ctx, key)
@@ -218,9 +218,9 @@ func (k *Index) isSound(x *knownXorb) bool {
 	}
 	switch {
 	case good:
-		x.sound = itsOwn
+		x.sound = verified
 	case err == nil || errors.Is(err, codec.ErrCorrupt):
-		x.sound = notItsOwn
+		x.sound = refuted
 		k.o.Damaged(key, codec.Corrupt("xorb", 0, "its bytes do not have its hashes"))
 	}
 	return good
@@ -230,7 +230,7 @@ func (k *Index) isSound(x *knownXorb) bool {
 const chunkSizeAt = 36
 
 // home returns where the hashes of a xorb's chunks stand.
-func (k *Index) home(x *knownXorb) (origin.Store, names.Key) {
+func (k *Index) home(x *xorbRef) (origin.Store, names.Key) {
 	if x.shard == ownFooter {
 		return k.s, names.XorbKey(x.hash)
 	}
@@ -241,7 +241,7 @@ func (k *Index) home(x *knownXorb) (origin.Store, names.Key) {
 // and have the verification hashes that it says. That they are those of the file is for
 // the packer to see, which has it.
 func (k *Index) File(file codec.Hash) (in *shard.FileInfo, where codec.Hash, ok bool) {
-	k.index.find(file.Word(3), func(at knownPlace) bool {
+	k.index.find(file.Word(3), func(at location) bool {
 		if !at.isFile() {
 			return false
 		}
@@ -288,7 +288,7 @@ func (k *Index) Learn(h codec.Hash) bool {
 	first := len(k.xorbs)
 	err = k.addShard(k.o.Sink, origin.Item{Key: key, Size: size}, func(*shard.XorbInfo) error { return nil })
 	for i := range k.xorbs[first:] {
-		k.xorbs[first+i].sound = itsOwn // this session stored it
+		k.xorbs[first+i].sound = verified // this session stored it
 	}
 	return err == nil
 }
@@ -305,7 +305,7 @@ func (k *Index) addShard(store origin.Store, item origin.Item, there func(*shard
 		return err
 	}
 	at := uint32(len(k.shards))
-	k.shards = append(k.shards, knownShard{store: store, key: item.Key, hash: p.Hash, size: item.Size})
+	k.shards = append(k.shards, shardRef{store: store, key: item.Key, hash: p.Hash, size: item.Size})
 	// What is found first is kept, even if the shard turns out to be damaged behind it.
 	next := r.Meta().XorbInfoOffset
 	for x, err := range r.Xorbs() {
@@ -323,7 +323,7 @@ func (k *Index) addShard(store origin.Store, item origin.Item, there func(*shard
 			}
 			return err
 		}
-		one := knownXorb{hash: x.Xorb, off: first, shard: at, chunks: uint32(len(x.Chunks)), stride: shardRecord}
+		one := xorbRef{hash: x.Xorb, off: first, shard: at, chunks: uint32(len(x.Chunks)), stride: shardRecord}
 		if err := k.addXorb(one, func(i int) codec.Hash { return x.Chunks[i].Hash }); err != nil {
 			return err
 		}
@@ -343,7 +343,7 @@ func (k *Index) addShard(store origin.Store, item origin.Item, there func(*shard
 var errAbsent = errors.New("the xorb is not there")
 
 // addXorb adds the chunks of a xorb.
-func (k *Index) addXorb(x knownXorb, hash func(int) codec.Hash) error {
+func (k *Index) addXorb(x xorbRef, hash func(int) codec.Hash) error {
 	i := uint32(len(k.xorbs))
 	k.xorbs = append(k.xorbs, x)
 	k.byHash[x.hash] = i

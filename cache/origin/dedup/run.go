@@ -10,22 +10,22 @@ import (
 	"sort"
 )
 
-// A knownRun is entries in a file, sorted by their words, of which each comes once.
-type knownRun struct {
+// A sortedRun is entries in a file, sorted by their words, of which each comes once.
+type sortedRun struct {
 	file    TempFile
 	entries int64
 }
 
 // newRun writes what fill yields into a new file.
-func (x *knownIndex) newRun(fill func(yield func(knownEntry) error) error) (*knownRun, error) {
+func (x *table) newRun(fill func(yield func(tableEntry) error) error) (*sortedRun, error) {
 	file, err := x.scratch()
 	if err != nil {
 		return nil, err
 	}
-	r := &knownRun{file: file}
+	r := &sortedRun{file: file}
 	w := bufio.NewWriterSize(io.NewOffsetWriter(file, 0), 256<<10)
 	var b [entrySize]byte
-	err = fill(func(e knownEntry) error {
+	err = fill(func(e tableEntry) error {
 		binary.LittleEndian.PutUint64(b[:], e.word)
 		binary.LittleEndian.PutUint32(b[8:], e.what)
 		binary.LittleEndian.PutUint32(b[12:], e.index)
@@ -42,10 +42,10 @@ func (x *knownIndex) newRun(fill func(yield func(knownEntry) error) error) (*kno
 	return r, nil
 }
 
-func decodeEntry(b []byte) knownEntry {
-	return knownEntry{
+func decodeEntry(b []byte) tableEntry {
+	return tableEntry{
 		word: binary.LittleEndian.Uint64(b),
-		knownPlace: knownPlace{
+		location: location{
 			what:  binary.LittleEndian.Uint32(b[8:]),
 			index: binary.LittleEndian.Uint32(b[12:]),
 		},
@@ -55,11 +55,11 @@ func decodeEntry(b []byte) knownEntry {
 // An entryReader reads a run from its beginning.
 type entryReader struct {
 	r     *bufio.Reader
-	entry knownEntry
+	entry tableEntry
 	end   bool
 }
 
-func (r *knownRun) reader() *entryReader {
+func (r *sortedRun) reader() *entryReader {
 	return &entryReader{r: bufio.NewReaderSize(io.NewSectionReader(r.file, 0, r.entries*entrySize), 256<<10)}
 }
 
@@ -80,7 +80,7 @@ const (
 )
 
 // find returns the place of a word. buf has room for entriesAtOnce.
-func (r *knownRun) find(word uint64, buf []byte) (knownPlace, bool) {
+func (r *sortedRun) find(word uint64, buf []byte) (location, bool) {
 	low, high := int64(0), r.entries
 	lowWord, highWord := uint64(0), uint64(math.MaxUint64)
 	for try := 0; low < high; try++ {
@@ -92,7 +92,7 @@ func (r *knownRun) find(word uint64, buf []byte) (knownPlace, bool) {
 		n := min(entriesAtOnce, high-first)
 		b := buf[:n*entrySize]
 		if _, err := r.file.ReadAt(b, first*entrySize); err != nil {
-			return knownPlace{}, false
+			return location{}, false
 		}
 		begin, end := decodeEntry(b).word, decodeEntry(b[(n-1)*entrySize:]).word
 		switch {
@@ -104,7 +104,7 @@ func (r *knownRun) find(word uint64, buf []byte) (knownPlace, bool) {
 			return findIn(b, word)
 		}
 	}
-	return knownPlace{}, false
+	return location{}, false
 }
 
 // share is n×part/whole.
@@ -118,12 +118,12 @@ func share(n int64, part, whole uint64) int64 {
 }
 
 // findIn looks for a word among entries.
-func findIn(b []byte, word uint64) (knownPlace, bool) {
+func findIn(b []byte, word uint64) (location, bool) {
 	n := len(b) / entrySize
 	i := sort.Search(n, func(i int) bool { return binary.LittleEndian.Uint64(b[i*entrySize:]) >= word })
 	if i == n {
-		return knownPlace{}, false
+		return location{}, false
 	}
 	e := decodeEntry(b[i*entrySize:])
-	return e.knownPlace, e.word == word
+	return e.location, e.word == word
 }

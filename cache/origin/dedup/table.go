@@ -7,33 +7,33 @@ import (
 	"slices"
 )
 
-// A knownPlace is what the index says of a word: a chunk of a xorb, or the block of a
+// A location is what the index says of a word: a chunk of a xorb, or the block of a
 // file in a shard.
-type knownPlace struct{ what, index uint32 }
+type location struct{ what, index uint32 }
 
 const fileBit = 1 << 31
 
-func chunkAt(xorb, index uint32) knownPlace { return knownPlace{xorb, index} }
+func chunkAt(xorb, index uint32) location { return location{xorb, index} }
 
 // fileAt is the place of a block, which begins at a multiple of 48. One so far behind
 // that it does not fit, in a shard of 200 GB, will not be found.
-func fileAt(shard uint32, block int64) knownPlace {
-	return knownPlace{fileBit | shard, uint32(min(block/48, math.MaxUint32))}
+func fileAt(shard uint32, block int64) location {
+	return location{fileBit | shard, uint32(min(block/48, math.MaxUint32))}
 }
 
-func (p knownPlace) isFile() bool  { return p.what&fileBit != 0 }
-func (p knownPlace) shard() uint32 { return p.what &^ fileBit }
-func (p knownPlace) block() int64  { return 48 * int64(p.index) }
+func (p location) isFile() bool  { return p.what&fileBit != 0 }
+func (p location) shard() uint32 { return p.what &^ fileBit }
+func (p location) block() int64  { return 48 * int64(p.index) }
 
-// A knownEntry is a word and its place.
-type knownEntry struct {
+// A tableEntry is a word and its place.
+type tableEntry struct {
 	word uint64
-	knownPlace
+	location
 }
 
 // compare sorts by words, and places of one word by their age, if they were added as fill
 // says.
-func (e knownEntry) compare(other knownEntry) int {
+func (e tableEntry) compare(other tableEntry) int {
 	if e.word != other.word {
 		return cmp.Compare(e.word, other.word)
 	}
@@ -41,43 +41,43 @@ func (e knownEntry) compare(other knownEntry) int {
 }
 
 const (
-	entrySize = 16
-	maxRecent = 1 << 20 // entries in memory: up to 80 MiB
-	maxBulk   = 4       // times as many while it is filled: 64 MiB
-	maxRuns   = 8
+	entrySize   = 16
+	maxMemtable = 1 << 20 // entries in memory: up to 80 MiB
+	maxBulk     = 4       // times as many while it is filled: 64 MiB
+	maxRuns     = 8
 )
 
-// A knownIndex finds places by words that are evenly spread. What was added last is in
+// A table finds places by words that are evenly spread. What was added last is in
 // memory; when that is full it becomes a sorted run in a scratch file, and when there
 // are many of these they are merged into one. Of one word the newest place counts.
-type knownIndex struct {
-	scratch func() (TempFile, error)
-	most    int // entries in memory; 0: maxRecent
-	recent  map[uint64]knownPlace
-	runs    []*knownRun // oldest first
-	buf     []byte
+type table struct {
+	scratch  func() (TempFile, error)
+	most     int // entries in memory; 0: maxMemtable
+	memtable map[uint64]location
+	runs     []*sortedRun // oldest first
+	buf      []byte
 
 	// While nobody looks for anything, what is added need only be kept. Places of one
 	// word are newer the larger they are.
 	filling bool
-	bulk    []knownEntry
+	bulk    []tableEntry
 }
 
 // fill says that many places are added before the first is looked for, each larger than
 // those before it.
-func (x *knownIndex) fill() { x.filling = true }
+func (x *table) fill() { x.filling = true }
 
 // filled ends that.
-func (x *knownIndex) filled() error {
+func (x *table) filled() error {
 	x.filling = false
-	most := cmp.Or(x.most, maxRecent)
+	most := cmp.Or(x.most, maxMemtable)
 	if x.scratch != nil && (len(x.runs) > 0 || len(x.bulk) >= most) {
 		if err := x.spillBulk(); err != nil {
 			return err
 		}
 	}
 	for _, e := range x.bulk {
-		if err := x.add(e.word, e.knownPlace); err != nil {
+		if err := x.add(e.word, e.location); err != nil {
 			return err
 		}
 	}
@@ -86,19 +86,19 @@ func (x *knownIndex) filled() error {
 }
 
 // add adds a place.
-func (x *knownIndex) add(word uint64, at knownPlace) error {
+func (x *table) add(word uint64, at location) error {
 	if x.filling {
-		x.bulk = append(x.bulk, knownEntry{word, at})
-		if len(x.bulk) < maxBulk*cmp.Or(x.most, maxRecent) || x.scratch == nil {
+		x.bulk = append(x.bulk, tableEntry{word, at})
+		if len(x.bulk) < maxBulk*cmp.Or(x.most, maxMemtable) || x.scratch == nil {
 			return nil
 		}
 		return x.spillBulk()
 	}
-	if x.recent == nil {
-		x.recent = map[uint64]knownPlace{}
+	if x.memtable == nil {
+		x.memtable = map[uint64]location{}
 	}
-	x.recent[word] = at
-	if len(x.recent) < cmp.Or(x.most, maxRecent) || x.scratch == nil {
+	x.memtable[word] = at
+	if len(x.memtable) < cmp.Or(x.most, maxMemtable) || x.scratch == nil {
 		return nil
 	}
 	return x.spill()
@@ -106,8 +106,8 @@ func (x *knownIndex) add(word uint64, at knownPlace) error {
 
 // find offers the places of a word to accept, newest first, until it takes one. What
 // cannot be read is not there.
-func (x *knownIndex) find(word uint64, accept func(knownPlace) bool) {
-	if at, ok := x.recent[word]; ok && accept(at) {
+func (x *table) find(word uint64, accept func(location) bool) {
+	if at, ok := x.memtable[word]; ok && accept(at) {
 		return
 	}
 	if x.buf == nil {
@@ -121,20 +121,20 @@ func (x *knownIndex) find(word uint64, accept func(knownPlace) bool) {
 }
 
 // spill makes a run of what is in memory.
-func (x *knownIndex) spill() error {
-	entries := make([]knownEntry, 0, len(x.recent))
-	for word, at := range x.recent {
-		entries = append(entries, knownEntry{word, at})
+func (x *table) spill() error {
+	entries := make([]tableEntry, 0, len(x.memtable))
+	for word, at := range x.memtable {
+		entries = append(entries, tableEntry{word, at})
 	}
 	if err := x.addRun(entries); err != nil {
 		return err
 	}
-	clear(x.recent)
+	clear(x.memtable)
 	return nil
 }
 
 // spillBulk makes a run of what is kept.
-func (x *knownIndex) spillBulk() error {
+func (x *table) spillBulk() error {
 	if err := x.addRun(x.bulk); err != nil {
 		return err
 	}
@@ -143,9 +143,9 @@ func (x *knownIndex) spillBulk() error {
 }
 
 // addRun sorts entries and makes a run of them.
-func (x *knownIndex) addRun(entries []knownEntry) error {
-	slices.SortFunc(entries, knownEntry.compare)
-	r, err := x.newRun(func(yield func(knownEntry) error) error {
+func (x *table) addRun(entries []tableEntry) error {
+	slices.SortFunc(entries, tableEntry.compare)
+	r, err := x.newRun(func(yield func(tableEntry) error) error {
 		for i, e := range entries {
 			if i+1 < len(entries) && entries[i+1].word == e.word {
 				continue // the next is newer
@@ -167,16 +167,16 @@ func (x *knownIndex) addRun(entries []knownEntry) error {
 }
 
 // merge makes one run of all.
-func (x *knownIndex) merge() error {
+func (x *table) merge() error {
 	if len(x.runs) < 2 {
 		return nil
 	}
-	r, err := x.newRun(func(yield func(knownEntry) error) error { return mergeRuns(x.runs, yield) })
+	r, err := x.newRun(func(yield func(tableEntry) error) error { return mergeRuns(x.runs, yield) })
 	if err != nil {
 		return err
 	}
 	old := x.runs
-	x.runs = []*knownRun{r}
+	x.runs = []*sortedRun{r}
 	for _, r := range old {
 		err = errors.Join(err, r.file.Close())
 	}
@@ -184,7 +184,7 @@ func (x *knownIndex) merge() error {
 }
 
 // mergeRuns yields the entries of some runs by their words, of equal words the newest.
-func mergeRuns(runs []*knownRun, yield func(knownEntry) error) error {
+func mergeRuns(runs []*sortedRun, yield func(tableEntry) error) error {
 	readers := make([]*entryReader, len(runs))
 	for i, r := range runs {
 		readers[i] = r.reader()
@@ -216,11 +216,11 @@ func mergeRuns(runs []*knownRun, yield func(knownEntry) error) error {
 	}
 }
 
-func (x *knownIndex) close() error {
+func (x *table) close() error {
 	var err error
 	for _, r := range x.runs {
 		err = errors.Join(err, r.file.Close())
 	}
-	x.runs, x.recent, x.bulk = nil, nil, nil
+	x.runs, x.memtable, x.bulk = nil, nil, nil
 	return err
 }

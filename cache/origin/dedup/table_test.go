@@ -41,8 +41,8 @@ func TestKnownIndex(t *testing.T) {
 	dir := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {
 		scratch, open := scratchIn(dir)
-		x := knownIndex{scratch: scratch, most: rapid.IntRange(100, 1000).Draw(t, "in memory")}
-		want := map[uint64]knownPlace{}
+		x := table{scratch: scratch, most: rapid.IntRange(100, 1000).Draw(t, "in memory")}
+		want := map[uint64]location{}
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 		next := rapid.SampledFrom([]func() uint64{
 			rng.Uint64,
@@ -77,8 +77,8 @@ func TestKnownIndex(t *testing.T) {
 		}
 		for word := range want {
 			for _, w := range []uint64{word, word - 1, word + 1} {
-				var got []knownPlace
-				x.find(w, func(p knownPlace) bool { got = append(got, p); return true })
+				var got []location
+				x.find(w, func(p location) bool { got = append(got, p); return true })
 				if at, ok := want[w]; ok != (len(got) == 1) || ok && got[0] != at {
 					t.Fatalf("find(%#x) = %v, want %v, %t", w, got, at, ok)
 				}
@@ -104,7 +104,7 @@ func TestKnownIndexFaults(t *testing.T) {
 		filling := fails%2 == 0
 		fails := fails / 2
 		made := 0
-		x := knownIndex{most: 2, scratch: func() (TempFile, error) {
+		x := table{most: 2, scratch: func() (TempFile, error) {
 			if made++; made > fails {
 				return nil, full
 			}
@@ -115,14 +115,14 @@ func TestKnownIndexFaults(t *testing.T) {
 		}
 		var err error
 		for i := range 100 {
-			if err = x.add(uint64(i), knownPlace{}); err != nil {
+			if err = x.add(uint64(i), location{}); err != nil {
 				break
 			}
 		}
 		if !errors.Is(err, full) {
 			t.Errorf("add = %v, want %v", err, full)
 		}
-		x.find(0, func(knownPlace) bool { return false })
+		x.find(0, func(location) bool { return false })
 		if err := x.close(); err != nil {
 			t.Errorf("close = %v", err)
 		}

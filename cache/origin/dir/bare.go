@@ -147,8 +147,8 @@ func (s *Store) Files(ctx context.Context) ([]File, error) {
 	return files, nil
 }
 
-// Near says that reading costs no more than reading a local file.
-func (s *Store) Near() bool { return true }
+// Local says that reading costs no more than reading a local file.
+func (s *Store) Local() bool { return true }
 
 // lookup returns the copy of an object that is in use.
 func (s *Store) lookup(ctx context.Context, k names.Key) (*File, error) {

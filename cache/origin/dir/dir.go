@@ -113,8 +113,8 @@ func create(root string) error {
 	return nil
 }
 
-// Near says that reading costs no more than reading a local file.
-func (s *Keyed) Near() bool { return true }
+// Local says that reading costs no more than reading a local file.
+func (s *Keyed) Local() bool { return true }
 
 // Close closes all files.
 func (s *Keyed) Close() error {

@@ -68,8 +68,8 @@ func (s *ReadOnly) Relocate(ctx context.Context, accept func(context.Context, or
 	return old.Close()
 }
 
-// Near says that reading costs no more than reading a local file.
-func (s *ReadOnly) Near() bool { return true }
+// Local says that reading costs no more than reading a local file.
+func (s *ReadOnly) Local() bool { return true }
 
 // Close closes all files.
 func (s *ReadOnly) Close() error { return s.now().Close() }

@@ -19,9 +19,9 @@ import (
 // read can tell whether its offsets are right; a File Info block when a term does not fit
 // its xorb, or the xorb is not there, or by Forget.
 type Cache struct {
-	keeper Backend
-	scope  string
-	named  bool // ObjectsOptions.Named
+	backend Backend
+	scope   string
+	named   bool // ObjectsOptions.Named
 }
 
 // The kinds of what is kept. A File Info block that its shard proves is none for a source
@@ -65,7 +65,7 @@ func get[T any](ctx context.Context, k *Cache, key [32]byte, decode func(value [
 		k.drop(key)
 		return v, false
 	}
-	b, ok := k.keeper.Page(key)
+	b, ok := k.backend.Page(key)
 	if !ok {
 		return v, false
 	}
@@ -77,13 +77,13 @@ func get[T any](ctx context.Context, k *Cache, key [32]byte, decode func(value [
 }
 
 // put stores a value. A backend that refuses it costs a request after the next mount.
-func (k *Cache) put(key [32]byte, value []byte) { _ = k.keeper.PutPage(key, value) }
+func (k *Cache) put(key [32]byte, value []byte) { _ = k.backend.PutPage(key, value) }
 
-func (k *Cache) drop(key [32]byte) { k.keeper.ForgetPage(key) }
+func (k *Cache) drop(key [32]byte) { k.backend.ForgetPage(key) }
 
 // Info returns the info of xorb x, or nil.
 func (k *Cache) Info(ctx context.Context, x codec.Hash) *xorb.Info {
-	if k.keeper == nil {
+	if k.backend == nil {
 		return nil
 	}
 	key := k.xorbKey(x)
@@ -93,7 +93,7 @@ func (k *Cache) Info(ctx context.Context, x codec.Hash) *xorb.Info {
 
 // EncodeInfo returns what to keep of the info of xorb x.
 func (k *Cache) EncodeInfo(x codec.Hash, in *xorb.Info) []byte {
-	if k.keeper == nil {
+	if k.backend == nil {
 		return nil
 	}
 	return encodeKeptInfo(k.xorbKey(x), in)
@@ -107,13 +107,13 @@ func (k *Cache) PutInfo(x codec.Hash, value []byte) {
 }
 
 func (k *Cache) DropInfo(x codec.Hash) {
-	if k.keeper != nil {
+	if k.backend != nil {
 		k.drop(k.xorbKey(x))
 	}
 }
 
 func New(keeper Backend, scope string, named bool) *Cache {
-	return &Cache{keeper: keeper, scope: scope, named: named}
+	return &Cache{backend: keeper, scope: scope, named: named}
 }
 
 // A FileEntry is a File Info block and where it was read.
@@ -125,7 +125,7 @@ type FileEntry struct {
 
 // File returns the File Info block that was read for id.
 func (k *Cache) File(ctx context.Context, id codec.FileID) (fi FileEntry, ok bool) {
-	if k.keeper == nil {
+	if k.backend == nil {
 		return fi, false
 	}
 	key := k.fileKey(id)
@@ -136,7 +136,7 @@ func (k *Cache) File(ctx context.Context, id codec.FileID) (fi FileEntry, ok boo
 const MaxTerms = 1 << 16
 
 func (k *Cache) PutFile(id codec.FileID, fi FileEntry) {
-	if k.keeper == nil || len(fi.Terms) > MaxTerms {
+	if k.backend == nil || len(fi.Terms) > MaxTerms {
 		return
 	}
 	key := k.fileKey(id)
@@ -149,7 +149,7 @@ func (k *Cache) shardKey(s codec.Hash) [32]byte { return k.key(keptShard, s[:]) 
 
 // Shard returns a shard that was read whole before: its size and the hashes of its blocks.
 func (k *Cache) Shard(ctx context.Context, s codec.Hash) (f Shard, ok bool) {
-	if k.keeper == nil || !k.named {
+	if k.backend == nil || !k.named {
 		return f, false
 	}
 	key := k.shardKey(s)
@@ -161,7 +161,7 @@ const maxKeptSums = 8 << 10
 
 // TakesShard reports whether putShard stores the hashes of a shard of some blocks.
 func (k *Cache) TakesShard(blocks int) bool {
-	return k.keeper != nil && k.named && blocks <= maxKeptSums
+	return k.backend != nil && k.named && blocks <= maxKeptSums
 }
 
 // PutShard stores the hashes of a shard whose bytes have the hash that is its name.
@@ -173,7 +173,7 @@ func (k *Cache) PutShard(s codec.Hash, f Shard) {
 }
 
 func (k *Cache) DropFile(id codec.FileID) {
-	if k.keeper != nil {
+	if k.backend != nil {
 		k.drop(k.fileKey(id))
 	}
 }

@@ -46,7 +46,7 @@ func (k *Cache) termsKey(sum codec.Hash) [32]byte { return k.key(keptTerms, sum[
 //	    45    32  SHA-256 of the file, or zero
 //	    77     …  for each group: 8 bytes, the offset in the file behind it; 32, its hash
 func (k *Cache) PutIndex(id codec.FileID, x *FileIndex) {
-	if k.keeper == nil {
+	if k.backend == nil {
 		return
 	}
 	key := k.indexKey(id)
@@ -74,7 +74,7 @@ const (
 
 // Index returns the index of the file that was read for id.
 func (k *Cache) Index(ctx context.Context, id codec.FileID) (*FileIndex, bool) {
-	if k.keeper == nil {
+	if k.backend == nil {
 		return nil, false
 	}
 	key := k.indexKey(id)
@@ -109,21 +109,21 @@ func decodeKeptIndex(key [32]byte, id codec.FileID, b []byte) (*FileIndex, error
 }
 
 func (k *Cache) DropIndex(id codec.FileID) {
-	if k.keeper != nil {
+	if k.backend != nil {
 		k.drop(k.indexKey(id))
 	}
 }
 
 // PutTerms keeps the terms of a group, whose bytes are b.
 func (k *Cache) PutTerms(sum codec.Hash, b []byte) {
-	if k.keeper != nil {
+	if k.backend != nil {
 		k.put(k.termsKey(sum), b)
 	}
 }
 
 // Terms returns the terms of a group by its hash.
 func (k *Cache) Terms(ctx context.Context, sum codec.Hash) ([]codec.Term, bool) {
-	if k.keeper == nil {
+	if k.backend == nil {
 		return nil, false
 	}
 	return get(ctx, k, k.termsKey(sum), func(b []byte) ([]codec.Term, error) { return decodeTerms(sum, b) })

@@ -42,8 +42,8 @@ func unproven(block int64, err error) error {
 	return codec.Corrupt("file info block", block, "nothing proves it: %v", e)
 }
 
-// passing reports whether err is the end of a context, which proves nothing about an object.
-func passing(err error) bool {
+// isContextError reports whether err is the end of a context, which proves nothing about an object.
+func isContextError(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
@@ -54,7 +54,7 @@ func (o *objects) FileInfo(ctx context.Context, id codec.FileID) (*shard.FileInf
 	if id.File.IsZero() {
 		return new(shard.FileInfo), nil
 	}
-	if fi, ok := o.fileInfoNow(ctx, id); ok {
+	if fi, ok := o.tryFileInfo(ctx, id); ok {
 		return fi, nil
 	}
 	return o.finding.Do(ctx, wantedFile{id, origin.IsNoCache(ctx)}, func(ctx context.Context) (*shard.FileInfo, error) {
@@ -67,7 +67,7 @@ func (o *objects) FileInfo(ctx context.Context, id codec.FileID) (*shard.FileInf
 
 // keptFileInfo returns what is kept of a file.
 func (o *objects) keptFileInfo(ctx context.Context, id codec.FileID) (*shard.FileInfo, bool) {
-	k, ok := o.kept.File(ctx, id)
+	k, ok := o.meta.File(ctx, id)
 	if ok && !k.Keyed {
 		o.remember(k.Shard, k.Terms)
 	}
@@ -95,9 +95,9 @@ func (o *objects) findFile(ctx context.Context, id codec.FileID, begun *origin.P
 		}
 		switch {
 		case err == nil:
-			o.noteElsewhere(id, s)
+			o.noteHint(id, s)
 			return fi, nil
-		case passing(err):
+		case isContextError(err):
 			return nil, err
 		case errors.Is(err, errIncomplete) && incomplete == nil:
 			incomplete = fi
@@ -128,7 +128,7 @@ func (o *objects) describe(ctx context.Context, s codec.Hash, id codec.FileID, b
 		switch {
 		case err == nil:
 			good = fi
-			o.kept.PutFile(id, metacache.FileEntry{FileInfo: fi, Shard: s, Keyed: f.Meta().Keyed})
+			o.meta.PutFile(id, metacache.FileEntry{FileInfo: fi, Shard: s, Keyed: f.Meta().Keyed})
 		case errors.Is(err, errIncomplete) && incomplete == nil:
 			incomplete = fi
 		}
@@ -174,10 +174,10 @@ func (o *objects) describing(ctx context.Context, id codec.FileID, lost *bool) f
 		if named && !yield(id.Shard, nil) {
 			return
 		}
-		if named && !o.near && !*lost {
+		if named && !o.local && !*lost {
 			return
 		}
-		likely := o.elsewhere()
+		likely := o.hintShard()
 		if !likely.IsZero() && likely != id.Shard && !yield(likely, nil) {
 			return
 		}
@@ -199,22 +199,22 @@ func (o *objects) describing(ctx context.Context, id codec.FileID, lost *bool) f
 	}
 }
 
-// elsewhere returns the shard where a file was found last that was not where its id
+// hintShard returns the shard where a file was found last that was not where its id
 // said: files that lost their shard together are often together elsewhere.
-func (o *objects) elsewhere() codec.Hash {
+func (o *objects) hintShard() codec.Hash {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.likely
+	return o.hint
 }
 
-// noteElsewhere notes in which shard a file was found.
-func (o *objects) noteElsewhere(id codec.FileID, s codec.Hash) {
+// noteHint notes in which shard a file was found.
+func (o *objects) noteHint(id codec.FileID, s codec.Hash) {
 	if s == id.Shard {
 		return
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.likely = s
+	o.hint = s
 }
 
 // blockPart is how much of a remote shard is read where a File Info block begins: some
@@ -249,7 +249,7 @@ func (o *objects) readFileInfo(ctx context.Context, f *shardFile, id codec.FileI
 // with the beginning of it. The decoder reads behind the block.
 func (o *objects) readBlock(ctx context.Context, f *shardFile, block int64, begun *origin.Part) (*shard.FileInfo, error) {
 	r := &pieceReader{below: f.at(ctx)}
-	if !o.near && !begun.Holds(block, 1) {
+	if !o.local && !begun.Holds(block, 1) {
 		part, err := f.block(ctx, block, blockPart)
 		if err != nil {
 			return nil, err

@@ -50,7 +50,7 @@ func grouped(ids []codec.FileID) func(yield func([]int) bool) {
 	return func(yield func([]int) bool) {
 		for len(order) > 0 {
 			n := 1
-			for n < len(order) && n < groupFiles && near(ids[order[0]], ids[order[n-1]], ids[order[n]]) {
+			for n < len(order) && n < groupFiles && inGroup(ids[order[0]], ids[order[n-1]], ids[order[n]]) {
 				n++
 			}
 			if !yield(order[:n]) {
@@ -61,8 +61,8 @@ func grouped(ids []codec.FileID) func(yield func([]int) bool) {
 	}
 }
 
-// near says whether the block of next can be read with those from first to last.
-func near(first, last, next codec.FileID) bool {
+// inGroup says whether the block of next can be read with those from first to last.
+func inGroup(first, last, next codec.FileID) bool {
 	if next.Shard != first.Shard {
 		return false
 	}
@@ -93,7 +93,7 @@ func (o *objects) yieldGroup(ctx context.Context, ids []codec.FileID, group []in
 // readGroup reads the part of a shard from the block of one file to that of another; nil
 // where that is of no use.
 func (o *objects) readGroup(ctx context.Context, first, last codec.FileID) *origin.Part {
-	if o.near || first.Shard.IsZero() || first.Block == 0 {
+	if o.local || first.Shard.IsZero() || first.Block == 0 {
 		return nil
 	}
 	f, err := o.openShard(ctx, first.Shard)

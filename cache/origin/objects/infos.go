@@ -37,7 +37,7 @@ type info struct {
 // infos keeps the infos of the xorbs that were asked for last, up to a number of bytes.
 type infos struct {
 	load func(ctx context.Context, x codec.Hash) (*xorb.Info, error)
-	kept *metacache.Cache
+	meta *metacache.Cache
 
 	loads flight.Group[codec.Hash, *info]
 
@@ -50,7 +50,7 @@ type infos struct {
 type loadToken struct{ _ byte } // so that each has an address of its own
 
 func (c *infos) init(maxBytes int64, load func(ctx context.Context, x codec.Hash) (*xorb.Info, error), k *metacache.Cache) {
-	c.load, c.kept = load, k
+	c.load, c.meta = load, k
 	c.byXorb, c.loading = lru.New[codec.Hash, *info](maxBytes, nil), map[codec.Hash]*loadToken{}
 }
 
@@ -65,7 +65,7 @@ func (c *infos) get(ctx context.Context, x codec.Hash) (*info, error) {
 			return in, nil // others loaded it, whose flight has ended since
 		}
 		token := c.begin(x)
-		in := &info{c.kept.Info(ctx, x), x, names.XorbKey(x)}
+		in := &info{c.meta.Info(ctx, x), x, names.XorbKey(x)}
 		if in.Info != nil {
 			c.end(token, in, nil, nil)
 			return in, nil
@@ -73,21 +73,21 @@ func (c *infos) get(ctx context.Context, x codec.Hash) (*info, error) {
 		var err error
 		var value []byte
 		if in.Info, err = c.load(ctx, x); err == nil {
-			value = c.kept.EncodeInfo(x, in.Info)
+			value = c.meta.EncodeInfo(x, in.Info)
 		}
 		c.end(token, in, value, err)
 		return in, err
 	})
 }
 
-var errNotNow = errors.New("not in memory")
+var errWouldWait = errors.New("not in memory")
 
-// now is get of what is in memory.
-func (c *infos) now(x codec.Hash) (chunkList, error) {
+// tryGet is get of what is in memory.
+func (c *infos) tryGet(x codec.Hash) (chunkList, error) {
 	if in, ok := c.lookup(x); ok {
 		return in.chunks(), nil
 	}
-	return chunkList{}, errNotNow
+	return chunkList{}, errWouldWait
 }
 
 // begin notes that xorb x is being loaded.
@@ -110,7 +110,7 @@ func (c *infos) end(token *loadToken, in *info, value []byte, err error) {
 	delete(c.loading, in.xorb)
 	if err == nil {
 		c.byXorb.Add(in.xorb, in, infoBytes(in.Info))
-		c.kept.PutInfo(in.xorb, value) // drop comes before it, or after
+		c.meta.PutInfo(in.xorb, value) // drop comes before it, or after
 	}
 }
 
@@ -127,7 +127,7 @@ func (c *infos) drop(x codec.Hash) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.loading, x)
-	c.kept.DropInfo(x)
+	c.meta.DropInfo(x)
 	c.byXorb.Remove(x)
 }
 
@@ -143,7 +143,7 @@ func (o *objects) loadInfo(ctx context.Context, x codec.Hash) (*xorb.Info, error
 		if first == nil {
 			first = err
 		}
-		if passing(err) || try >= o.others(names.XorbKey(x), err) {
+		if isContextError(err) || try >= o.others(names.XorbKey(x), err) {
 			return nil, fmt.Errorf("xorb %s: %w", x, first)
 		}
 		ctx = origin.NoCache(ctx)
@@ -157,10 +157,10 @@ const infoTail = 64 << 10
 // tailOf returns how much of xorb x to ask for: all of its footer, if a shard in memory
 // lists its chunks.
 func (o *objects) tailOf(x codec.Hash) int {
-	if o.near {
+	if o.local {
 		return infoTail
 	}
-	for _, s := range o.listers(x) {
+	for _, s := range o.shardsListing(x) {
 		f := o.opened(s, true)
 		if f == nil || !f.part.Load().Holds(0, int(f.size)) {
 			continue
@@ -201,7 +201,7 @@ const maxWalks = 8
 // ahead is ReadAhead for one who waits for a turn before the buffer becomes large. done
 // gives the turn back.
 func (o *objects) ahead(ctx context.Context, k names.Key, size int64) (r io.ReaderAt, done func()) {
-	if o.near {
+	if o.local {
 		return origin.ReaderAt(ctx, o.store, k), func() {}
 	}
 	began := false
@@ -280,7 +280,7 @@ func hashChunks(ctx context.Context, in *xorb.Info, r io.ReaderAt) error {
 // that they make the xorb's hash; nil if no shard is known that lists them.
 func (o *objects) casHashes(ctx context.Context, in *xorb.Info) ([]codec.Hash, error) {
 	var first error
-	for _, s := range o.listers(in.Xorb) {
+	for _, s := range o.shardsListing(in.Xorb) {
 		var hashes []codec.Hash
 		err := o.fromShard(ctx, s, func(f *shardFile) error {
 			var err error

@@ -44,7 +44,7 @@ func New(s origin.Store, opts Options) origin.Source {
 	}
 	o := &objects{
 		store:    s,
-		near:     origin.Near(s),
+		local:    origin.Local(s),
 		named:    opts.Named,
 		lists:    map[codec.Hash][]codec.Hash{},
 		walks:    make(chan struct{}, maxWalks),
@@ -52,26 +52,26 @@ func New(s origin.Store, opts Options) origin.Source {
 		fetches:  newShardFetches(s),
 	}
 	var held int64
-	if o.near {
-		o.kept = metacache.New(nil, "", false)
+	if o.local {
+		o.meta = metacache.New(nil, "", false)
 	} else {
-		o.kept = metacache.New(opts.Keep, opts.Scope, opts.Named)
+		o.meta = metacache.New(opts.Keep, opts.Scope, opts.Named)
 		held = opts.InfoBytes / 4 // the kernel caches local files
 	}
 	o.opening.Detached = func(s wantedShard) bool { return o.fetches.arrive(s.hash) }
 	o.shards.init(max(opts.InfoBytes/8, leastOpen), held)
 	o.chunkLists.byXorb = lru.New[codec.Hash, chunkList](max(opts.InfoBytes/8, leastLists), nil)
 	o.provenFiles.sums = lru.New[codec.Hash, struct{}](maxProven, nil)
-	o.infos.init(opts.InfoBytes-held, o.loadInfo, o.kept)
+	o.infos.init(opts.InfoBytes-held, o.loadInfo, o.meta)
 	return o
 }
 
 // objects is the Source over a Store.
 type objects struct {
 	store origin.Store
-	near  bool
+	local bool
 	infos infos
-	kept  *metacache.Cache
+	meta  *metacache.Cache
 
 	named bool
 
@@ -84,9 +84,9 @@ type objects struct {
 	chunkLists  chunkLists
 	provenFiles provenFiles
 
-	mu     sync.Mutex
-	lists  map[codec.Hash][]codec.Hash // xorb → shards that may list its chunks; guarded by mu
-	likely codec.Hash                  // elsewhere; guarded by mu
+	mu    sync.Mutex
+	lists map[codec.Hash][]codec.Hash // xorb → shards that may list its chunks; guarded by mu
+	hint  codec.Hash                  // elsewhere; guarded by mu
 
 	walks    chan struct{} // slots for reads of xorbs in large pieces
 	indexing chan struct{} // slots for reads of File Info blocks of many terms
@@ -109,8 +109,8 @@ var (
 	_ origin.FileOpener = (*objects)(nil)
 )
 
-// Near implements Source.
-func (o *objects) Near() bool { return o.near }
+// Local implements Source.
+func (o *objects) Local() bool { return o.local }
 
 // Narrow implements Source. It refuses a term that the xorb contradicts.
 func (o *objects) Narrow(ctx context.Context, id codec.FileID, t codec.Term, p codec.Piece) (codec.ChunkRange, int64, error) {
@@ -163,7 +163,7 @@ func (o *objects) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, 
 // TryChunks implements Source.
 func (o *objects) TryChunks(x codec.Hash, r codec.ChunkRange, buffer func(n int) []byte) (*xorb.Run, bool) {
 	s, ok := o.store.(origin.TryReader)
-	if !ok || !o.near {
+	if !ok || !o.local {
 		return nil, false
 	}
 	in, ok := o.infos.lookup(x)
@@ -281,8 +281,8 @@ func (o *objects) Hashed(ctx context.Context, x codec.Hash, _ codec.ChunkRange) 
 
 // Forget implements Source.
 func (o *objects) Forget(id codec.FileID) {
-	o.kept.DropFile(id)
-	o.kept.DropIndex(id)
+	o.meta.DropFile(id)
+	o.meta.DropIndex(id)
 }
 
 // Reject implements Source.
@@ -297,7 +297,7 @@ func (o *objects) Reject(x codec.Hash) int {
 // have been damaged on the way, so it is asked for once more.
 func (o *objects) others(k names.Key, err error) int {
 	n := o.rejectKey(k)
-	if !o.near && errors.Is(err, codec.ErrCorrupt) {
+	if !o.local && errors.Is(err, codec.ErrCorrupt) {
 		return max(n, 1)
 	}
 	return n

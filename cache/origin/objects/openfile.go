@@ -20,11 +20,11 @@ const termRecord = 48
 // OpenFile implements FileOpener. Of a file of many terms, only the block that id names is
 // used: the search for others reads their blocks whole.
 func (o *objects) OpenFile(ctx context.Context, id codec.FileID) (*shard.FileInfo, *origin.LargeFile, error) {
-	if fi, ok := o.fileInfoNow(ctx, id); ok {
+	if fi, ok := o.tryFileInfo(ctx, id); ok {
 		return fi, nil, nil
 	}
-	if !o.near {
-		if x, ok := o.kept.Index(ctx, id); ok {
+	if !o.local {
+		if x, ok := o.meta.Index(ctx, id); ok {
 			return nil, o.large(x), nil
 		}
 		if fi, ok := o.keptFileInfo(ctx, id); ok {
@@ -54,7 +54,7 @@ func (o *objects) hasManyTerms(ctx context.Context, id codec.FileID) (many bool,
 	}
 	f, err := o.openShard(ctx, id.Shard)
 	switch {
-	case err != nil && (passing(err) || !o.near && errors.Is(err, origin.ErrUnavailable)):
+	case err != nil && (isContextError(err) || !o.local && errors.Is(err, origin.ErrUnavailable)):
 		return false, err
 	case err != nil || f.size <= id.Block+termRecord*origin.MaxTerms:
 		return false, nil
@@ -84,7 +84,7 @@ func (o *objects) openLarge(ctx context.Context, id codec.FileID) (*origin.Large
 	if err != nil {
 		return nil, fmt.Errorf("file %s: %w", id.File, err)
 	}
-	o.kept.PutIndex(id, x)
+	o.meta.PutIndex(id, x)
 	return o.large(x), nil
 }
 
@@ -110,7 +110,7 @@ func (o *objects) proveLarge(ctx context.Context, f *shardFile, id codec.FileID)
 		buf = metacache.AppendTerms(buf[:0], terms)
 		sum := merkle.Chunk(buf)
 		if x.Sums = append(x.Sums, sum); len(x.Sums)*shard.TermGroup <= metacache.MaxTerms {
-			o.kept.PutTerms(sum, buf)
+			o.meta.PutTerms(sum, buf)
 		}
 		if check == nil {
 			return ctx.Err()
@@ -136,7 +136,7 @@ func (o *objects) proveLarge(ctx context.Context, f *shardFile, id codec.FileID)
 // remote shard it reads large pieces.
 func (o *objects) inPieces(ctx context.Context, f *shardFile) io.ReaderAt {
 	var r io.ReaderAt = f.at(ctx)
-	if !o.near && !f.part.Load().Holds(0, int(f.size)) {
+	if !o.local && !f.part.Load().Holds(0, int(f.size)) {
 		r = &origin.ReadAhead{Below: r, Size: f.size}
 	}
 	return io.NewSectionReader(r, 0, f.size)
@@ -145,7 +145,7 @@ func (o *objects) inPieces(ctx context.Context, f *shardFile) io.ReaderAt {
 // large returns how to read the terms of a file that was proven.
 func (o *objects) large(x *metacache.FileIndex) *origin.LargeFile {
 	return &origin.LargeFile{Index: x.FileIndex, Group: func(ctx context.Context, i int) ([]codec.Term, error) {
-		if terms, ok := o.kept.Terms(ctx, x.Sums[i]); ok {
+		if terms, ok := o.meta.Terms(ctx, x.Sums[i]); ok {
 			if !x.Keyed {
 				o.remember(x.Shard, terms)
 			}
@@ -168,12 +168,12 @@ func (o *objects) readTerms(ctx context.Context, x *metacache.FileIndex, i int) 
 		if err == nil {
 			b := metacache.AppendTerms(nil, terms)
 			if merkle.Chunk(b) == x.Sums[i] {
-				o.kept.PutTerms(x.Sums[i], b)
+				o.meta.PutTerms(x.Sums[i], b)
 				return terms, nil
 			}
 			err = codec.Corrupt("file info block", x.Block, "its terms from term %d on have changed since they were read first", i*shard.TermGroup)
 		}
-		if passing(err) || errors.Is(err, origin.ErrUnavailable) || try >= o.others(k, err) {
+		if isContextError(err) || errors.Is(err, origin.ErrUnavailable) || try >= o.others(k, err) {
 			return nil, fmt.Errorf("%q: %w", k, err)
 		}
 		ctx = origin.NoCache(ctx)

@@ -42,11 +42,11 @@ func (o *objects) prove(ctx context.Context, f *shardFile, id codec.FileID, fi *
 	}
 	large := chunksOf(fi.Terms) > maxLeavesNow
 	if o.named && f.hash == id.Shard {
-		if !o.near && f.proven || o.near && large && o.inNamedShard(ctx, id, fi) {
+		if !o.local && f.proven || o.local && large && o.inNamedShard(ctx, id, fi) {
 			return nil
 		}
 	}
-	if remember := large || !o.near; remember {
+	if remember := large || !o.local; remember {
 		sum := sumTerms(fi)
 		if o.provenFiles.has(sum) {
 			return nil
@@ -148,7 +148,7 @@ func (o *objects) chunkList(ctx context.Context, f *shardFile, x codec.Hash) (ch
 	if l, ok := o.chunkLists.find(x); ok {
 		return l, nil
 	}
-	if !o.near {
+	if !o.local {
 		if l, err := o.casList(f, x); err == nil {
 			return l, nil
 		}
@@ -157,7 +157,7 @@ func (o *objects) chunkList(ctx context.Context, f *shardFile, x codec.Hash) (ch
 	if err == nil {
 		return in.chunks(), nil
 	}
-	if o.near && !passing(err) {
+	if o.local && !isContextError(err) {
 		if l, casErr := o.casList(f, x); casErr == nil {
 			return l, nil
 		}
@@ -219,7 +219,7 @@ func (c *fileCheck) add(ctx context.Context, block int64, terms []codec.Term, ve
 			c.known, err = c.get(t.Xorb)
 			c.last = t.Xorb
 		}
-		if passing(err) {
+		if isContextError(err) {
 			return err
 		}
 		if err == nil {

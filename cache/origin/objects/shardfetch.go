@@ -81,7 +81,7 @@ func (p *shardFetches) read(ctx context.Context, s codec.Hash) (*shardFile, erro
 	if err != nil {
 		return nil, err
 	}
-	return w.done(origin.Near(p.store)), nil
+	return w.done(origin.Local(p.store)), nil
 }
 
 var errNoBytes = errors.New("no bytes")
@@ -109,7 +109,7 @@ func (p *shardFetches) end(w *shardFetch, err error) {
 	if p.running[w.f.hash] == w {
 		delete(p.running, w.f.hash)
 	}
-	if w.off > 0 && (errors.Is(err, origin.ErrUnavailable) || passing(err)) {
+	if w.off > 0 && (errors.Is(err, origin.ErrUnavailable) || isContextError(err)) {
 		p.broken[w.f.hash] = w
 		dropAny(p.broken, maxFetches-len(p.running))
 	}

@@ -48,12 +48,12 @@ func (f *shardFile) at(ctx context.Context) *shardReader {
 	return &shardReader{f, origin.ReaderAt(ctx, f.store, f.key)}
 }
 
-// lasting returns a reader of its bytes that has no context of a caller.
-func (f *shardFile) lasting() io.ReaderAt {
-	if origin.Near(f.store) {
+// detached returns a reader of its bytes that has no context of a caller.
+func (f *shardFile) detached() io.ReaderAt {
+	if origin.Local(f.store) {
 		return origin.ReaderAt(context.Background(), f.store, f.key)
 	}
-	return lasting{f.store, f.key, f.fresh}
+	return detachedReader{f.store, f.key, f.fresh}
 }
 
 // A shardReader reads a shard through one reader of its bytes.
@@ -141,9 +141,9 @@ const (
 	shardTail = 256 << 10
 )
 
-// A lasting reads a remote shard for a reader that outlives the call that opens it. It has
+// A detachedReader reads a remote shard for a reader that outlives the call that opens it. It has
 // none of the contexts of its callers, so each read has a time limit of its own.
-type lasting struct {
+type detachedReader struct {
 	s     origin.Store
 	k     names.Key
 	fresh bool
@@ -152,7 +152,7 @@ type lasting struct {
 const lastingLimit = time.Minute // of one read
 
 // ReadAt implements io.ReaderAt.
-func (r lasting) ReadAt(p []byte, off int64) (int, error) {
+func (r detachedReader) ReadAt(p []byte, off int64) (int, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), lastingLimit)
 	defer cancel()
 	if r.fresh {

@@ -25,11 +25,11 @@ func (o *objects) fromShard(ctx context.Context, s codec.Hash, ask func(*shardFi
 		switch {
 		case err == nil, errors.Is(err, shard.ErrNoFile), errors.Is(err, shard.ErrNoXorb):
 			return err
-		case f != nil && !o.near && errors.Is(err, origin.ErrUnavailable):
+		case f != nil && !o.local && errors.Is(err, origin.ErrUnavailable):
 			return fmt.Errorf("shard %s: %w", s, err) // that says nothing of what was opened
 		case f != nil && f.proven && errors.Is(err, errIncomplete):
 			return fmt.Errorf("shard %s: %w", s, err) // it is not to blame
-		case passing(err) || f == nil || o.rejected(f) || try >= o.dropShard(f, err):
+		case isContextError(err) || f == nil || o.rejected(f) || try >= o.dropShard(f, err):
 			if errors.Is(err, errIncomplete) {
 				o.shards.add(f)
 			}
@@ -43,7 +43,7 @@ func (o *objects) fromShard(ctx context.Context, s codec.Hash, ask func(*shardFi
 // bytes than its name says, is passed over if there is another. A remote shard was read
 // whole.
 func (o *objects) openShard(ctx context.Context, s codec.Hash) (*shardFile, error) {
-	return o.openShardAs(ctx, s, !o.near)
+	return o.openShardAs(ctx, s, !o.local)
 }
 
 // hashedShard is openShard, and a local shard was read whole, too.
@@ -91,8 +91,8 @@ func (o *objects) firstGood(ctx context.Context, s codec.Hash, hashed bool) (*sh
 		if first == nil {
 			first = err
 		}
-		if passing(err) || try >= o.others(names.ShardKey(s), err) {
-			if other != nil && !passing(err) {
+		if isContextError(err) || try >= o.others(names.ShardKey(s), err) {
+			if other != nil && !isContextError(err) {
 				return other, nil
 			}
 			return nil, first
@@ -118,11 +118,11 @@ func (o *objects) opened(s codec.Hash, hashed bool) *shardFile {
 
 // rejected reports whether all copies of a remote shard were tried already and have wrong
 // bytes.
-func (o *objects) rejected(f *shardFile) bool { return !o.near && !f.proven }
+func (o *objects) rejected(f *shardFile) bool { return !o.local && !f.proven }
 
 // newShard opens one copy of a shard.
 func (o *objects) newShard(ctx context.Context, s codec.Hash, hashed bool) (*shardFile, error) {
-	k, kept := o.kept.Shard(ctx, s)
+	k, kept := o.meta.Shard(ctx, s)
 	var f *shardFile
 	var err error
 	switch {
@@ -139,7 +139,7 @@ func (o *objects) newShard(ctx context.Context, s codec.Hash, hashed bool) (*sha
 	}
 	r := f.at(ctx)
 	f.Reader, err = shard.NewReader(r, f.size)
-	r.below = f.lasting()
+	r.below = f.detached()
 	if err == nil && hashed && !kept {
 		o.keepShard(f)
 	}
@@ -149,11 +149,11 @@ func (o *objects) newShard(ctx context.Context, s codec.Hash, hashed bool) (*sha
 // keepShard stores the hashes of a proven shard for the next mount. A shard without footer is
 // not stored: opening it reads all of it.
 func (o *objects) keepShard(f *shardFile) {
-	if !f.proven || !f.Meta().Footer || !o.kept.TakesShard(len(f.sums)) {
+	if !f.proven || !f.Meta().Footer || !o.meta.TakesShard(len(f.sums)) {
 		return
 	}
 	if ends, err := readEnds(f); err == nil {
-		o.kept.PutShard(f.hash, metacache.Shard{Size: f.size, Sums: f.sums, Ends: ends})
+		o.meta.PutShard(f.hash, metacache.Shard{Size: f.size, Sums: f.sums, Ends: ends})
 	}
 }
 
@@ -215,8 +215,8 @@ func (o *objects) remember(s codec.Hash, terms []codec.Term) {
 	dropAny(o.lists, maxLists)
 }
 
-// listers returns the shards that may list the chunks of xorb x.
-func (o *objects) listers(x codec.Hash) []codec.Hash {
+// shardsListing returns the shards that may list the chunks of xorb x.
+func (o *objects) shardsListing(x codec.Hash) []codec.Hash {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return slices.Clone(o.lists[x])

@@ -19,13 +19,13 @@ const (
 	maxLeavesNow = 4096
 )
 
-// fileInfoNow is FileInfo for a file of a near store if all it takes is in memory: the
+// tryFileInfo is FileInfo for a file of a near store if all it takes is in memory: the
 // shard that id names is open, and the xorbs are known. It says no more than that, and
 // leaves all that is not good to findFile. Small files are opened as fast as they are
 // because nothing is handed to another goroutine.
-func (o *objects) fileInfoNow(ctx context.Context, id codec.FileID) (fi *shard.FileInfo, ok bool) {
+func (o *objects) tryFileInfo(ctx context.Context, id codec.FileID) (fi *shard.FileInfo, ok bool) {
 	store, prompt := o.store.(origin.TryReader)
-	if !prompt || !o.near || id.Block == 0 || origin.IsNoCache(ctx) {
+	if !prompt || !o.local || id.Block == 0 || origin.IsNoCache(ctx) {
 		return nil, false
 	}
 	f := o.opened(id.Shard, false)
@@ -35,11 +35,11 @@ func (o *objects) fileInfoNow(ctx context.Context, id codec.FileID) (fi *shard.F
 	var err error
 	defer flight.Guard(&err) // then ok is false
 	end := min(f.size, id.Block+maxBlockNow)
-	fi, err = shard.ReadFileInfo(io.NewSectionReader(nowReader{store, f.key}, 0, end), id.Block)
+	fi, err = shard.ReadFileInfo(io.NewSectionReader(tryReader{store, f.key}, 0, end), id.Block)
 	if err != nil || fi.File != id.File || chunksOf(fi.Terms) > maxLeavesNow {
 		return nil, false
 	}
-	if err = checkFileInfo(ctx, fi, o.infos.now); err != nil {
+	if err = checkFileInfo(ctx, fi, o.infos.tryGet); err != nil {
 		return nil, false
 	}
 	if !f.Meta().Keyed {
@@ -48,16 +48,16 @@ func (o *objects) fileInfoNow(ctx context.Context, id codec.FileID) (fi *shard.F
 	return fi, true
 }
 
-// A nowReader reads what is in memory of an object.
-type nowReader struct {
+// A tryReader reads what is in memory of an object.
+type tryReader struct {
 	s origin.TryReader
 	k names.Key
 }
 
 // ReadAt implements io.ReaderAt.
-func (r nowReader) ReadAt(p []byte, off int64) (int, error) {
+func (r tryReader) ReadAt(p []byte, off int64) (int, error) {
 	if !r.s.TryReadAt(r.k, p, off) {
-		return 0, errNotNow
+		return 0, errWouldWait
 	}
 	return len(p), nil
 }

@@ -136,8 +136,8 @@ func (f *Faults) do(ctx context.Context, c Call, call func() error) error {
 	return fate.answer
 }
 
-// Near says what the store below says.
-func (f *Faults) Near() bool { return origin.Near(f.store) }
+// Local says what the store below says.
+func (f *Faults) Local() bool { return origin.Local(f.store) }
 
 // ReadAt implements origin.Store.
 func (f *Faults) ReadAt(ctx context.Context, k names.Key, p []byte, off int64) error {

@@ -42,8 +42,8 @@ type memory struct {
 
 type nearMemory struct{ memory }
 
-// Near says that reading costs no more than reading a local file.
-func (*nearMemory) Near() bool { return true }
+// Local says that reading costs no more than reading a local file.
+func (*nearMemory) Local() bool { return true }
 
 // An object never changes; another one takes its place.
 type object struct {

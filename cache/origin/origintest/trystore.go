@@ -13,8 +13,8 @@ func InMemory(s origin.Store) origin.Store { return tryStore{s} }
 // A tryStore is a local store with all objects in memory.
 type tryStore struct{ origin.Store }
 
-// Near reports whether requests are cheap.
-func (s tryStore) Near() bool { return true }
+// Local reports whether requests are cheap.
+func (s tryStore) Local() bool { return true }
 
 // TryReadAt implements origin.TryReader.
 func (s tryStore) TryReadAt(k names.Key, p []byte, off int64) bool {

@@ -89,8 +89,8 @@ func (w *Watched) List(ctx context.Context, prefix string, after names.Key) iter
 	return w.Store.List(ctx, prefix, after)
 }
 
-// Near says what the store below says.
-func (w *Watched) Near() bool { return origin.Near(w.Store) }
+// Local says what the store below says.
+func (w *Watched) Local() bool { return origin.Local(w.Store) }
 
 // RejectKey implements origin.KeyRejecter.
 func (w *Watched) RejectKey(k names.Key) int {
@@ -152,5 +152,5 @@ func (c *copies) Size(ctx context.Context, k names.Key) (int64, error) {
 	return c.of(k).Size(ctx, k)
 }
 
-// Near says what the first store says.
-func (c *copies) Near() bool { return origin.Near(c.Store) }
+// Local says what the first store says.
+func (c *copies) Local() bool { return origin.Local(c.Store) }

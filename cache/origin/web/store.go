@@ -111,8 +111,8 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Near says that asking takes its time.
-func (s *Store) Near() bool { return false }
+// Local says that asking takes its time.
+func (s *Store) Local() bool { return false }
 
 // String returns the address of the store.
 func (s *Store) String() string { return s.base }

@@ -161,7 +161,7 @@ func TestOpen(t *testing.T) {
 		if err != nil && strings.Contains(err.Error(), "secret") {
 			t.Errorf("Open(%q) tells a secret: %v", tt.address, err)
 		}
-		if s != nil && origin.Near(s) {
+		if s != nil && origin.Local(s) {
 			t.Errorf("%s is near", tt.address)
 		}
 	}

@@ -57,8 +57,8 @@ func TestDecoratorsForward(t *testing.T) {
 		if known, err := src.Hashed(t.Context(), x.Hash(), one); !known || err != nil {
 			t.Errorf("%s: Hashed = %v, %v", name, known, err)
 		}
-		if src.Near() || !decorate(local).Near() {
-			t.Errorf("%s: Near is not that of the store", name)
+		if src.Local() || !decorate(local).Local() {
+			t.Errorf("%s: Local is not that of the store", name)
 		}
 		if _, ok := decorate(local).TryChunks(x.Hash(), one, func(n int) []byte { return make([]byte, n) }); !ok {
 			t.Errorf("%s: TryChunks does not read from memory", name)

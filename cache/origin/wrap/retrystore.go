@@ -114,8 +114,8 @@ func (s retryingStore) ReadWhole(ctx context.Context, k names.Key, off int64, ta
 	}))
 }
 
-// Near says what the store below says.
-func (s retryingStore) Near() bool { return origin.Near(s.Store) }
+// Local says what the store below says.
+func (s retryingStore) Local() bool { return origin.Local(s.Store) }
 
 // RejectKey implements KeyRejecter.
 func (s retryingStore) RejectKey(k names.Key) int {

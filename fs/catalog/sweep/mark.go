@@ -76,7 +76,7 @@ const shardsAtOnce = 2
 
 // workers is how many questions are put to a store at once.
 func workers(s origin.Store) int {
-	if origin.Near(s) {
+	if origin.Local(s) {
 		return runtime.GOMAXPROCS(0)
 	}
 	return 8

@@ -72,7 +72,7 @@ func (c *treeCheck) run(ctx context.Context) {
 	jobs := make(chan page.Entry, 16)
 	var workers sync.WaitGroup
 	count, large := fileWorkers, make(chan struct{}, fileWorkers)
-	if !c.cache.Near() {
+	if !c.cache.Local() {
 		count = remoteFileWorkers
 	}
 	for range count {

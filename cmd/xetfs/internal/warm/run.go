@@ -116,7 +116,7 @@ func (r *Run) warmAll(ctx context.Context) error {
 		switch {
 		case f.size >= leastLarge:
 			to = large
-		case !r.Cache.Near():
+		case !r.Cache.Local():
 			return lots.add(f)
 		}
 		select {
