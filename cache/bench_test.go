@@ -65,7 +65,7 @@ func (s stored) readMiB(tb testing.TB, c *Cache, i int, p []byte) {
 	}
 }
 
-// diskWrites returns a far xorb of that kind, and a disk that has all of it.
+// onDisk returns a remote xorb of that kind, and a disk that has all of it.
 func onDisk(tb testing.TB, kind int) (stored, *disk.Store) {
 	tb.Helper()
 	b, x := build(tb, kind)

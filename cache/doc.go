@@ -9,8 +9,8 @@
 // because the next read starts in them. All readers share one unpacking. Memory also gets the
 // other chunks of a remote origin.
 //
-// Chunks from a remote origin also go to the disk cache, packed, once their readers are done
-// and each chunk was compared with its hash. Corrupt chunks on disk are dropped and fetched
+// Chunks from a remote origin also go to the disk cache, packed, once their readers are done.
+// Each chunk is compared with its hash before. Corrupt chunks on disk are dropped and fetched
 // again. No reader gets an error for them.
 //
 // A cache may be slow or empty. It is never wrong, and it is never the reason for an error.

@@ -61,7 +61,7 @@ func TestPackReadBack(t *testing.T) {
 	})
 }
 
-func knownBy(how string, m *memory) Known {
+func knownBy(how string, m *memory) ChunkIndex {
 	l := newLedger(m)
 	switch how {
 	case "known":
@@ -199,15 +199,15 @@ func TestManyKnownFiles(t *testing.T) {
 func TestForgotten(t *testing.T) {
 	tests := []struct {
 		name   string
-		known  func(m *memory) Known
+		known  func(m *memory) ChunkIndex
 		kept   int
 		stored int64 // bytes, of three files of 300,000; then the last comes again, and the first
 	}{
-		{"all is kept", func(*memory) Known { return nil }, 0, 900_000},
-		{"the last is kept", func(*memory) Known { return nil }, 8, 1_200_000},
-		{"nothing is kept", func(*memory) Known { return nil }, 1, 1_500_000},
-		{"a ledger that does not learn", func(m *memory) Known { return &ledger{m: m, deaf: true} }, 1, 1_500_000},
-		{"a ledger that learns", func(m *memory) Known { return newLedger(m) }, 1, 900_000},
+		{"all is kept", func(*memory) ChunkIndex { return nil }, 0, 900_000},
+		{"the last is kept", func(*memory) ChunkIndex { return nil }, 8, 1_200_000},
+		{"nothing is kept", func(*memory) ChunkIndex { return nil }, 1, 1_500_000},
+		{"a ledger that does not learn", func(m *memory) ChunkIndex { return &ledger{m: m, deaf: true} }, 1, 1_500_000},
+		{"a ledger that learns", func(m *memory) ChunkIndex { return newLedger(m) }, 1, 900_000},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -354,7 +354,7 @@ func (l *ledger) Learn(h codec.Hash) bool {
 	return true
 }
 
-// A known is a Known and nothing more.
+// A known is only a ChunkIndex, no Ledger.
 type known struct{ l *ledger }
 
 func (k known) Lookup(chunk codec.Hash) (codec.Hash, uint32, bool) { return k.l.Lookup(chunk) }

@@ -189,7 +189,7 @@ func (m *manifest) order(t *testing.T, s *manifestSession) {
 }
 
 // before returns what the client of a session knew when it began.
-func (m *manifest) before(t *testing.T, session string) Known {
+func (m *manifest) before(t *testing.T, session string) ChunkIndex {
 	var shards []string
 	switch session {
 	case "v2", "v3": // by the global query, or from its cache

@@ -15,18 +15,18 @@ type worker struct {
 }
 
 func (w *Writer) work() {
-	me := new(worker)
+	wk := new(worker)
 	for task := range w.tasks {
-		task(me)
+		task(wk)
 	}
 }
 
 // do has a worker do something that done waits for.
 func (w *Writer) do(done *sync.WaitGroup, task func(*worker)) {
 	done.Add(1)
-	w.tasks <- func(me *worker) {
+	w.tasks <- func(wk *worker) {
 		defer done.Done()
-		task(me)
+		task(wk)
 	}
 }
 
@@ -139,16 +139,16 @@ func (b *batch) sum(p piece) {
 
 // pack packs one chunk into the room of c.packed. It uses the chosen scheme, or the best of the
 // schemes in try.
-func (me *worker) pack(c *chunk, try []xorb.Scheme) {
+func (wk *worker) pack(c *chunk, try []xorb.Scheme) {
 	if len(try) == 0 {
-		c.packed = me.packer.Append(c.packed[:0], c.data, c.choice.make())
+		c.packed = wk.packer.Append(c.packed[:0], c.data, c.choice.make())
 		return
 	}
-	c.packed = me.packer.Append(c.packed[:0], c.data, try[0])
+	c.packed = wk.packer.Append(c.packed[:0], c.data, try[0])
 	for _, s := range try[1:] {
-		me.other = me.packer.Append(me.other[:0], c.data, s)
-		if len(me.other) < len(c.packed) {
-			c.packed = append(c.packed[:0], me.other...)
+		wk.other = wk.packer.Append(wk.other[:0], c.data, s)
+		if len(wk.other) < len(c.packed) {
+			c.packed = append(c.packed[:0], wk.other...)
 		}
 	}
 }
@@ -177,10 +177,10 @@ func (w *Writer) pack(b *batch) {
 			n := maxPacked(len(c.data)) + packSlack
 			c.packed, out = out[:0:n], out[n:]
 		}
-		w.do(&b.packed, func(me *worker) {
+		w.do(&b.packed, func(wk *worker) {
 			defer w.time(&w.stats.pack)()
 			for _, c := range some {
-				me.pack(c, w.o.Schemes)
+				wk.pack(c, w.o.Schemes)
 				w.stats.packed.Add(int64(len(c.packed)))
 			}
 		})

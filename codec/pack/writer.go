@@ -28,17 +28,16 @@ type Sink interface {
 	PutShard(ctx context.Context, s *shard.Writer) (codec.Hash, error)
 }
 
-// Known answers whether a chunk is stored already, and where. It is asked by one
-// goroutine at a time.
-type Known interface {
+// A ChunkIndex finds stored chunks. One goroutine at a time uses it.
+type ChunkIndex interface {
 	Lookup(chunk codec.Hash) (xorb codec.Hash, index uint32, ok bool)
 }
 
-// A Ledger is a Known that also knows what is behind a chunk, and which files are
-// stored. It learns what the Writer stores, so that the Writer can forget it and still
-// store nothing twice. It is used by one goroutine at a time.
+// A Ledger is a ChunkIndex that also finds the next chunks of a xorb, and stored files. It
+// learns the shards of the Writer, so the Writer can forget them and still store no chunk
+// twice. One goroutine at a time uses it.
 type Ledger interface {
-	Known
+	ChunkIndex
 
 	// Chunk returns the hash of a chunk of a xorb that Lookup or a shard has named.
 	Chunk(xorb codec.Hash, index uint32) (chunk codec.Hash, ok bool)
@@ -53,9 +52,9 @@ type Ledger interface {
 	Learn(shard codec.Hash) bool
 }
 
-// Options tune a Writer. The zero value is good.
+// Options tune a Writer. The zero value has good defaults.
 type Options struct {
-	Known   Known         // may be a Ledger; nil: deduplicate within this session only
+	Known   ChunkIndex    // may be a Ledger; nil: deduplicate within this session only
 	Schemes []xorb.Scheme // tried per chunk, smallest wins; nil: as the reference chooses
 	Done    func(File)    // called for each file when its shard is stored; may be nil
 	NoSHA   bool          // leave out the SHA-256 of files

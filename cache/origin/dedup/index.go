@@ -110,7 +110,7 @@ func (k *Index) Chunks() int64 { return k.chunks }
 // Close removes the scratch files.
 func (k *Index) Close() error { return k.index.close() }
 
-// Lookup implements pack.Known. A chunk that cannot be looked up is not known: it is
+// Lookup implements pack.ChunkIndex. A chunk that cannot be looked up is not known: it is
 // stored again, and nothing is wrong.
 func (k *Index) Lookup(chunk codec.Hash) (x codec.Hash, index uint32, ok bool) {
 	k.index.find(chunk.Word(3), func(at location) bool {

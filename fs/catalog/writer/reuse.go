@@ -208,7 +208,7 @@ func (r *reuseTracker) usable(keys ...names.Key) bool {
 
 // Known wraps k and records the reused xorbs. Sink records the stored xorbs and shards.
 // The shards of other entries count as reused. If k is a pack.Ledger, so is the result.
-func (s *Session) Known(k pack.Known) pack.Known {
+func (s *Session) Known(k pack.ChunkIndex) pack.ChunkIndex {
 	known := trackingIndex{k, &s.reuse}
 	if l, ok := k.(pack.Ledger); ok {
 		return trackingLedger{known, l}
@@ -216,13 +216,13 @@ func (s *Session) Known(k pack.Known) pack.Known {
 	return known
 }
 
-// A trackingIndex is a pack.Known that records reused xorbs.
+// A trackingIndex is a pack.ChunkIndex that records reused xorbs.
 type trackingIndex struct {
-	known pack.Known
+	known pack.ChunkIndex
 	reuse *reuseTracker
 }
 
-// Lookup implements pack.Known.
+// Lookup implements pack.ChunkIndex.
 func (r trackingIndex) Lookup(chunk codec.Hash) (x codec.Hash, index uint32, ok bool) {
 	x, index, ok = r.known.Lookup(chunk)
 	if !ok || !r.reuse.usable(names.XorbKey(x)) {

@@ -363,7 +363,7 @@ func (k knownAll) File(f codec.Hash) (*shard.FileInfo, codec.Hash, bool) {
 func (k knownAll) Learn(codec.Hash) bool { return true }
 
 // A plainKnown is a Known and no more.
-type plainKnown struct{ pack.Known }
+type plainKnown struct{ pack.ChunkIndex }
 
 // Xorbs and shards are rescued, each by the way in which it is reused; and while a sweep
 // deletes them they are not known.

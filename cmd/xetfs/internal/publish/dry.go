@@ -32,7 +32,7 @@ func (p *publishRun) dry(ctx context.Context, res *Result) error {
 
 // openDry prepares to read the folder. It returns the newest tree, or nil.
 func (p *publishRun) openDry(ctx context.Context, res *Result) (tree catalog.Tree, err error) {
-	var known pack.Known // an interface: a nil *dedup.Index would not be nil in it
+	var known pack.ChunkIndex // an interface: a nil *dedup.Index would not be nil in it
 	if p.o.Store == nil {
 		err = p.checkIfVersion(nil)
 	} else if err = p.openKnown(ctx); err == nil {

@@ -273,7 +273,7 @@ func (p *publishRun) openKnown(ctx context.Context) (err error) {
 }
 
 // openIngest prepares to read the folder.
-func (p *publishRun) openIngest(known pack.Known, sink pack.Sink, hasShard func(context.Context, codec.Hash) (bool, error)) (err error) {
+func (p *publishRun) openIngest(known pack.ChunkIndex, sink pack.Sink, hasShard func(context.Context, codec.Hash) (bool, error)) (err error) {
 	o := p.o.Ingest
 	o.Known, o.Update, o.HasShard = p.old, p.update, hasShard
 	o.Sink, o.Pack.Known, o.Report = sink, known, p
