@@ -1,4 +1,3 @@
-// Package nowait reads from files only the bytes in the page cache. It never waits for a disk.
 package nowait
 
 import "golang.org/x/sys/unix"

@@ -1,8 +1,3 @@
-// Package recent keeps the most recently used values open, so that a value that is used often
-// is opened once.
-//
-// In order of use: New, Find, Add, Put, Forget, Close. A map without reference counts and idle
-// time is cache/lru.
 package recent
 
 import (

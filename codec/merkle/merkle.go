@@ -1,16 +1,3 @@
-// Package merkle names bytes by their content: chunks, terms, and the trees of
-// hashes that name xorbs and files.
-//
-// Every hash is BLAKE3 in keyed mode with 32 bytes of result, always over unpacked
-// bytes:
-//
-//	chunk  data key, bytes of the chunk
-//	term   verification key, raw chunk hashes one after another
-//	node   internal-node key, one line of text per child (see tree.go)
-//	xorb   the root of the tree over its chunks
-//	file   zero key, the root of the tree over its chunks once more
-//
-// All functions are safe for concurrent use.
 package merkle
 
 import (
