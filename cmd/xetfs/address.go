@@ -16,11 +16,11 @@ import (
 // path an address would name, and for some commands make, a folder of that name by mistake.
 func checkLocal(folder string) error {
 	if isWeb(folder) {
-		return usageError{fmt.Errorf("%s: is an address, and here a local folder is needed; type the path of the store on the machine that holds it", withoutSecrets(folder))}
+		return ArgumentError{fmt.Errorf("%s: is an address, and here a local folder is needed; type the path of the store on the machine that holds it", withoutSecrets(folder))}
 	}
 	if isHostPort(folder) {
 		if _, err := os.Lstat(folder); errors.Is(err, iofs.ErrNotExist) {
-			return usageError{fmt.Errorf("%s: there is no such folder; type http://%s for a web server, or ./%s for a new folder", folder, folder, folder)}
+			return ArgumentError{fmt.Errorf("%s: there is no such folder; type http://%s for a web server, or ./%s for a new folder", folder, folder, folder)}
 		}
 	}
 	scheme, rest, ok := strings.Cut(folder, ":")
@@ -29,15 +29,15 @@ func checkLocal(folder string) error {
 	}
 	switch scheme = strings.ToLower(scheme); {
 	case scheme == "http" || scheme == "https":
-		return usageError{fmt.Errorf("an address begins with %s:// (two slashes); type %s", scheme, withoutSecrets(scheme+"://"+strings.TrimLeft(rest, "/")))}
+		return ArgumentError{fmt.Errorf("an address begins with %s:// (two slashes); type %s", scheme, withoutSecrets(scheme+"://"+strings.TrimLeft(rest, "/")))}
 	case !strings.HasPrefix(rest, "//"):
 		return nil
 	case scheme == "file":
-		return usageError{fmt.Errorf("a folder is named by its path, without file://; type %s", ui.ShellWord(pathOfFile(rest)))}
+		return ArgumentError{fmt.Errorf("a folder is named by its path, without file://; type %s", ui.ShellWord(pathOfFile(rest)))}
 	case scheme == "s3" || scheme == "gs" || scheme == "az" || scheme == "hf":
-		return usageError{fmt.Errorf("%s: buckets and the Hub cannot be read yet; type the http:// or https:// address of the store, or the path of a copy of it", withoutSecrets(folder))}
+		return ArgumentError{fmt.Errorf("%s: buckets and the Hub cannot be read yet; type the http:// or https:// address of the store, or the path of a copy of it", withoutSecrets(folder))}
 	}
-	return usageError{fmt.Errorf("%s: of addresses only http:// and https:// can be read; type one of these, or the path of a folder", withoutSecrets(folder))}
+	return ArgumentError{fmt.Errorf("%s: of addresses only http:// and https:// can be read; type one of these, or the path of a folder", withoutSecrets(folder))}
 }
 
 // pathOfFile is the path in a file address, without its scheme and colon.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -213,4 +214,63 @@ func (m *materializeFlag) reader() reconstruct.Policy {
 		return reconstruct.MaterializeAlways
 	}
 	return reconstruct.MaterializeNever
+}
+
+// forSource returns the folder of the disk cache for a SOURCE that is mounted somewhere,
+// or nowhere (""), and nil if there is to be none. The error says that there must not be
+// one in that place; what else is wrong with it is for openDisk to tell.
+func (o *cacheFlags) forSource(source, mountpoint string) (*cacheFolder, error) {
+	if !o.wanted(source) {
+		return nil, nil
+	}
+	f := o.folder()
+	if f.err != nil {
+		return f, nil
+	}
+	return f, cmp.Or(f.checkApart(source, mountpoint), o.limit(f))
+}
+
+// folder returns the folder that the flags say. It need not be there yet.
+func (o *cacheFlags) folder() *cacheFolder {
+	f := &cacheFolder{path: o.dir.path, named: o.dir.path != ""}
+	if !f.named {
+		dir, err := ownCacheDir()
+		if err != nil {
+			f.err = fmt.Errorf("%w; say where the disk cache shall be with --cache-dir", err)
+			return f
+		}
+		f.path = filepath.Join(dir, diskName)
+	}
+	real, err := realPath(f.path)
+	if err != nil {
+		f.err = fmt.Errorf("disk cache %s: %w", f.path, ui.Reason(err))
+		return f
+	}
+	f.path = real
+	return f
+}
+
+// limit sets the bounds that the flags say.
+func (o *cacheFlags) limit(f *cacheFolder) error {
+	total, err := fileSystemSize(f.path)
+	if err != nil {
+		f.err = fmt.Errorf("disk cache %s: %w", f.path, err)
+		return nil
+	}
+	f.options.MaxBytes = max(leastCache, min(defaultCache, total/defaultCachePart))
+	if o.size.given {
+		f.options.MaxBytes = o.size.of(total)
+	}
+	if f.options.MaxBytes < leastCache {
+		return usageError{fmt.Errorf("--cache-size %s: is %s of the file system of %s, and %s is the least",
+			&o.size, ui.HumanSize(f.options.MaxBytes), f.path, ui.HumanSize(leastCache))}
+	}
+	f.options.MinFree = total / defaultFreePart
+	if o.free.given {
+		f.options.MinFree = o.free.of(total)
+	}
+	if f.options.MinFree == 0 {
+		f.options.MinFree = -1 // 0 would be the default of the store
+	}
+	return nil
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	iofs "io/fs"
@@ -25,71 +24,12 @@ type cacheFolder struct {
 	err     error  // why it cannot be used
 }
 
-// forSource returns the folder of the disk cache for a SOURCE that is mounted somewhere,
-// or nowhere (""), and nil if there is to be none. The error says that there must not be
-// one in that place; what else is wrong with it is for openDisk to tell.
-func (o *cacheFlags) forSource(source, mountpoint string) (*cacheFolder, error) {
-	if !o.wanted(source) {
-		return nil, nil
-	}
-	f := o.folder()
-	if f.err != nil {
-		return f, nil
-	}
-	return f, cmp.Or(f.checkApart(source, mountpoint), f.limit(o))
-}
-
-// folder returns the folder that the flags say. It need not be there yet.
-func (o *cacheFlags) folder() *cacheFolder {
-	f := &cacheFolder{path: o.dir.path, named: o.dir.path != ""}
-	if !f.named {
-		dir, err := ownCacheDir()
-		if err != nil {
-			f.err = fmt.Errorf("%w; say where the disk cache shall be with --cache-dir", err)
-			return f
-		}
-		f.path = filepath.Join(dir, diskName)
-	}
-	real, err := realPath(f.path)
-	if err != nil {
-		f.err = fmt.Errorf("disk cache %s: %w", f.path, ui.Reason(err))
-		return f
-	}
-	f.path = real
-	return f
-}
-
-// limit sets the bounds that the flags say.
-func (f *cacheFolder) limit(o *cacheFlags) error {
-	total, err := fileSystemSize(f.path)
-	if err != nil {
-		f.err = fmt.Errorf("disk cache %s: %w", f.path, err)
-		return nil
-	}
-	f.options.MaxBytes = max(leastCache, min(defaultCache, total/defaultCachePart))
-	if o.size.given {
-		f.options.MaxBytes = o.size.of(total)
-	}
-	if f.options.MaxBytes < leastCache {
-		return usageError{fmt.Errorf("--cache-size %s: is %s of the file system of %s, and %s is the least",
-			&o.size, ui.HumanSize(f.options.MaxBytes), f.path, ui.HumanSize(leastCache))}
-	}
-	f.options.MinFree = total / defaultFreePart
-	if o.free.given {
-		f.options.MinFree = o.free.of(total)
-	}
-	if f.options.MinFree == 0 {
-		f.options.MinFree = -1 // 0 would be the default of the store
-	}
-	return nil
-}
-
 // checkApart refuses a disk cache below the mount, which would wait for itself, and one in
 // a folder with data.
 func (f *cacheFolder) checkApart(source, mountpoint string) error {
 	overlap := func(dir string) bool { return ui.Within(f.path, dir) || ui.Within(dir, f.path) }
 	if mountpoint != "" && overlap(mountpoint) {
-		return mountError{fmt.Errorf("disk cache %s: one of it and the mountpoint %s lies in the other, and the mount would wait for itself; name another with --cache-dir", f.path, mountpoint)}
+		return MountError{fmt.Errorf("disk cache %s: one of it and the mountpoint %s lies in the other, and the mount would wait for itself; name another with --cache-dir", f.path, mountpoint)}
 	}
 	if isWeb(source) {
 		return nil
@@ -102,7 +42,7 @@ func (f *cacheFolder) checkApart(source, mountpoint string) error {
 		return err
 	}
 	if overlap(real) {
-		return mountError{fmt.Errorf("disk cache %s: one of it and the source %s lies in the other, and nothing is ever written to a source; name another with --cache-dir", f.path, source)}
+		return MountError{fmt.Errorf("disk cache %s: one of it and the source %s lies in the other, and nothing is ever written to a source; name another with --cache-dir", f.path, source)}
 	}
 	return nil
 }

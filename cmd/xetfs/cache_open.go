@@ -66,7 +66,7 @@ func (s *source) openDisk(o *sourceOptions) error {
 	case err != nil && f.named && errors.Is(err, iofs.ErrPermission):
 		return err
 	case err != nil && f.named && refused(err):
-		return usageError{fmt.Errorf("%w; name another folder with --cache-dir", err)}
+		return ArgumentError{fmt.Errorf("%w; name another folder with --cache-dir", err)}
 	case err != nil && !f.options.Share: // without it the command is useless
 		return err
 	case err != nil:

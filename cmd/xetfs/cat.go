@@ -49,7 +49,7 @@ range is checked against the hashes of its chunks, not against the SHA-256.`,
 				if s.stored != nil && len(args) < 3 {
 					return usageError{fmt.Errorf("%s is a catalog: name a SYMBOL and a PATH", s.folder)}
 				}
-				tree, rest, err := s.open(ctx, args[1:], 1)
+				tree, rest, err := openTree(ctx, s, args[1:], 1)
 				if err != nil {
 					return err
 				}
@@ -82,7 +82,7 @@ func cat(ctx context.Context, w io.Writer, s *source, tree catalog.Tree, path st
 	case len(e.Inline) > 0:
 		_, err = w.Write(e.Inline[part.start:min(part.end, e.Size)])
 	default:
-		err = s.catFile(ctx, w, &e, catalog.ExpectedSHA256(tree, &e), part)
+		err = catFile(ctx, s, w, &e, catalog.ExpectedSHA256(tree, &e), part)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
@@ -92,8 +92,8 @@ func cat(ctx context.Context, w io.Writer, s *source, tree catalog.Tree, path st
 
 // catFile writes a part of a file whose content is in the data of the store. A whole file is
 // compared with sum if that is not nil.
-func (s *source) catFile(ctx context.Context, w io.Writer, e *page.Entry, sum *[32]byte, part byteRange) error {
-	f, err := s.openFile(ctx, e)
+func catFile(ctx context.Context, s *source, w io.Writer, e *page.Entry, sum *[32]byte, part byteRange) error {
+	f, err := openFile(ctx, s, e)
 	if err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func (s *source) catFile(ctx context.Context, w io.Writer, e *page.Entry, sum *[
 }
 
 // openFile opens the content of a file, which must be as long as its entry says.
-func (s *source) openFile(ctx context.Context, e *page.Entry) (*reconstruct.File, error) {
+func openFile(ctx context.Context, s *source, e *page.Entry) (*reconstruct.File, error) {
 	f, err := s.reader.Open(ctx, e.ID)
 	if err != nil {
 		return nil, err

@@ -79,6 +79,9 @@ func exitStatus(ctx context.Context, err error) int {
 		mount    mountError
 		failed   *daemon.Error
 		ended    *daemon.SignalError
+
+		argument    ArgumentError
+		unmountable MountError
 	)
 	switch {
 	case err == nil:
@@ -89,9 +92,9 @@ func exitStatus(ctx context.Context, err error) int {
 		return ended.Status()
 	case ctx.Err() != nil || errors.Is(err, context.Canceled):
 		return interruptedStatus(ctx)
-	case errors.As(err, &usage), errors.Is(err, publish.ErrRemoveConflict):
+	case errors.As(err, &usage), errors.As(err, &argument), errors.Is(err, publish.ErrRemoveConflict):
 		return exitUsage
-	case errors.As(err, &mount), errors.As(err, &failed):
+	case errors.As(err, &mount), errors.As(err, &unmountable), errors.As(err, &failed):
 		return exitMount
 	case errors.Is(err, writer.ErrVersion), errors.Is(err, writer.ErrBusy), errors.Is(err, writer.ErrSwept), errors.Is(err, sweep.ErrOther):
 		return exitBeaten

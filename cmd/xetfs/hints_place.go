@@ -13,6 +13,7 @@ import (
 
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/fs/fusemount"
 )
 
 // hintedPlace adds to the error of a command what to type if a local path among its
@@ -133,4 +134,26 @@ func similarPlace(path string) string {
 		present[i] = dir + name
 	}
 	return didYouMean(filepath.Clean(path), slices.Values(present))
+}
+
+// noShard says of a SOURCE that there is nothing in it.
+func noShard(source string) string { return "there is no shard in " + ui.Printable(source) }
+
+// emptyHint says what to type about a SOURCE that holds nothing: it is a mount of xetfs, or
+// a folder that may have been meant to be published.
+func emptyHint(source string) string {
+	if isWeb(source) {
+		return ""
+	}
+	absolute, err := filepath.EvalSymlinks(source)
+	if err == nil {
+		absolute, err = filepath.Abs(absolute)
+	}
+	if err != nil {
+		return ""
+	}
+	if m, err := fusemount.At(absolute); err == nil && m != nil && m.Type == fusemount.FSType {
+		return fmt.Sprintf("; it is a mount of xetfs, with the SOURCE %s", ui.Printable(m.Source))
+	}
+	return fmt.Sprintf("; xetfs publish STORE SYMBOL %s stores its files", ui.ShellWord(source))
 }

@@ -608,7 +608,7 @@ func (v treeView) readFile(path string) ([]byte, error) {
 	if err != nil || e.Size == 0 || len(e.Inline) > 0 {
 		return e.Inline, err
 	}
-	f, err := v.s.openFile(v.ctx, &e)
+	f, err := openFile(v.ctx, v.s, &e)
 	if err != nil {
 		return nil, err
 	}

@@ -105,7 +105,7 @@ func (l *listing) list(ctx context.Context, w io.Writer, s *source, args []strin
 		}
 		return l.symbols(ctx, w, s.stored)
 	}
-	tree, rest, err := s.open(ctx, args, 1)
+	tree, rest, err := openTree(ctx, s, args, 1)
 	if err != nil {
 		return err
 	}

@@ -6,10 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"strings"
-
-	"github.com/spf13/cobra"
 
 	"github.com/xetfs/xetfs/cache"
 	"github.com/xetfs/xetfs/cache/origin"
@@ -21,7 +18,6 @@ import (
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/fs/catalog"
 	"github.com/xetfs/xetfs/fs/catalog/bare"
-	"github.com/xetfs/xetfs/fs/fusemount"
 	"github.com/xetfs/xetfs/reconstruct"
 )
 
@@ -183,28 +179,6 @@ func (s *source) holdsNothing(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// noShard says of a SOURCE that there is nothing in it.
-func noShard(source string) string { return "there is no shard in " + ui.Printable(source) }
-
-// emptyHint says what to type about a SOURCE that holds nothing: it is a mount of xetfs, or
-// a folder that may have been meant to be published.
-func emptyHint(source string) string {
-	if isWeb(source) {
-		return ""
-	}
-	absolute, err := filepath.EvalSymlinks(source)
-	if err == nil {
-		absolute, err = filepath.Abs(absolute)
-	}
-	if err != nil {
-		return ""
-	}
-	if m, err := fusemount.At(absolute); err == nil && m != nil && m.Type == fusemount.FSType {
-		return fmt.Sprintf("; it is a mount of xetfs, with the SOURCE %s", ui.Printable(m.Source))
-	}
-	return fmt.Sprintf("; xetfs publish STORE SYMBOL %s stores its files", ui.ShellWord(source))
-}
-
 // close gives everything back. Nothing may be read any more.
 func (s *source) close() {
 	if s.reader != nil {
@@ -239,48 +213,7 @@ func checkFolder(folder string) error {
 	case err != nil:
 		return fmt.Errorf("%s: %w", folder, ui.Reason(err))
 	case !info.IsDir():
-		return usageError{fmt.Errorf("%s: SOURCE is a folder with shards and xorbs, this is a file; xetfs inspect shows what is in it", folder)}
+		return ArgumentError{fmt.Errorf("%s: SOURCE is a folder with shards and xorbs, this is a file; xetfs inspect shows what is in it", folder)}
 	}
 	return nil
-}
-
-// bareFlag adds --bare.
-func bareFlag(cmd *cobra.Command, bare *bool) {
-	cmd.Flags().BoolVar(bare, "bare", false, "treat a catalog like any folder of shards and xorbs")
-}
-
-// withSource opens SOURCE for a command that ends by itself. Damage that is met on the
-// way is noted on stderr.
-func withSource(cmd *cobra.Command, folder string, bare bool, do func(context.Context, *source) error) error {
-	return withSourceAs(cmd, folder, sourceOptions{bare: bare}, do)
-}
-
-// withCached is withSource for a command with flags of the disk cache. It uses one that
-// they name: what a mount keeps is not for everybody who passes by.
-func withCached(cmd *cobra.Command, folder string, bare bool, flags *cacheFlags, do func(context.Context, *source) error) error {
-	o := sourceOptions{bare: bare}
-	if err := flags.checkNamed(); err != nil {
-		return err
-	}
-	if flags.dir.path != "" {
-		var err error
-		if o.disk, err = flags.forSource(folder, ""); err != nil {
-			return err
-		}
-	}
-	o.disk = o.disk.shared()
-	return withSourceAs(cmd, folder, o, do)
-}
-
-// withSourceAs is withSource with options.
-func withSourceAs(cmd *cobra.Command, folder string, o sourceOptions, do func(context.Context, *source) error) error {
-	o.budget = divide(defaultMemory)
-	o.log = newNotes(cmd.ErrOrStderr(), cmd.CommandPath())
-	o.limits.Waiting = waitNotice(cmd.ErrOrStderr(), cmd.CommandPath(), folder)
-	s, err := openSource(cmd.Context(), folder, o)
-	if err != nil {
-		return err
-	}
-	defer s.close()
-	return hinted(cmd.Context(), s.stored, folder, do(cmd.Context(), s))
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/url"
 	"path/filepath"
@@ -15,7 +14,6 @@ import (
 	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/cache/origin/web"
 	"github.com/xetfs/xetfs/cache/origin/wrap"
-	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/fs/catalog"
 )
@@ -83,21 +81,12 @@ func openWeb(address string, log *slog.Logger, limits wrap.Limits) (readStore, e
 	return webStore{wrap.RetryStore(s, wrap.RetryPolicy{Logger: log, Limits: limits}), s}, nil
 }
 
-// waitNotice returns a function that names the server that a command waits for, where w
-// is a terminal; else nil.
-func waitNotice(w io.Writer, command, source string) func() {
-	if ui.NewScreen(w) == nil {
-		return nil
-	}
-	return func() { fmt.Fprintln(w, ui.NoticeLine(command, waitingFor(source))) }
-}
-
 func waitingFor(source string) string { return "waiting for " + withoutSecrets(source) }
 
 // checkAddress says what is wrong with an address. One that is good can be shown.
 func checkAddress(address string) error {
 	if err := web.Check(address); err != nil {
-		return usageError{fmt.Errorf("%s: %w", withoutSecrets(address), err)}
+		return ArgumentError{fmt.Errorf("%s: %w", withoutSecrets(address), err)}
 	}
 	return nil
 }
@@ -159,7 +148,7 @@ func checkRanges(ctx context.Context, s readStore, bare bool) error {
 		k = origin.ListingKey
 	}
 	if err := s.(webStore).web.CheckRanges(ctx, k); errors.Is(err, web.ErrNoRanges) {
-		return mountError{err}
+		return MountError{err}
 	}
 	return nil
 }

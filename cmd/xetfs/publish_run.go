@@ -158,7 +158,7 @@ func (p *publishRun) runFolder(ctx context.Context, o publish.Options) error {
 
 // runFrom publishes the tree of --from.
 func (p *publishRun) runFrom(ctx context.Context, o publish.Options) error {
-	w, err := openWriting(p.cmd, p.storePath)
+	w, err := openWriting(p.cmd.Context(), p.storePath, newNotes(p.cmd.ErrOrStderr(), p.cmd.CommandPath()))
 	if err != nil {
 		return err
 	}

@@ -68,10 +68,10 @@ func checkSymbol(symbol string) error {
 	return usageError{err}
 }
 
-// open returns the tree that the arguments behind SOURCE begin with: SYMBOL[@AS_OF] where
+// openTree returns the tree that the arguments behind SOURCE begin with: SYMBOL[@AS_OF] where
 // SOURCE is a catalog, nothing where it is not. It returns the other arguments too, which
 // are at most so many.
-func (s *source) open(ctx context.Context, args []string, most int) (catalog.Tree, []string, error) {
+func openTree(ctx context.Context, s *source, args []string, most int) (catalog.Tree, []string, error) {
 	if s.bare != nil {
 		if len(args) > most {
 			return nil, nil, usageError{fmt.Errorf("%q is one argument too many: %s is no catalog, so it has no symbols", args[most], s.folder)}

@@ -19,7 +19,7 @@ func verifySymbol(cmd *cobra.Command, folder, symbol string, asJSON bool) error 
 		return err
 	}
 	return withSource(cmd, folder, false, func(ctx context.Context, s *source) error {
-		tree, _, err := s.open(ctx, []string{symbol}, 0)
+		tree, _, err := openTree(ctx, s, []string{symbol}, 0)
 		if err != nil {
 			return err
 		}

@@ -82,7 +82,7 @@ func (o *warmOptions) run(cmd *cobra.Command, folder string, args []string) erro
 		if err := findsShard(ctx, s); err != nil {
 			return err
 		}
-		tree, paths, err := s.open(ctx, args, 1<<20)
+		tree, paths, err := openTree(ctx, s, args, 1<<20)
 		if err != nil {
 			return err
 		}
@@ -108,7 +108,7 @@ type warmSummary struct {
 
 // warm fetches the files of a tree at paths.
 func (o *warmOptions) warm(ctx context.Context, cmd *cobra.Command, s *source, tree catalog.Tree, args []string, kept *cacheFolder) (*warmSummary, error) {
-	paths, leftOut, err := s.warmPaths(ctx, tree, args)
+	paths, leftOut, err := warmPaths(ctx, s, tree, args)
 	if err != nil {
 		return nil, err
 	}
@@ -156,12 +156,12 @@ func (o *warmOptions) folder(source string) (*cacheFolder, error) {
 		return nil, f.err
 	}
 	f.ifBusy = "read the files through its mount, or name another folder with --cache-dir"
-	return f, cmp.Or(cmp.Or(f.checkApart(source, ""), f.limit(&o.cache)), f.err)
+	return f, cmp.Or(cmp.Or(f.checkApart(source, ""), o.cache.limit(f)), f.err)
 }
 
 // warmPaths returns the paths of a tree that arguments name: all, if there are none. leftOut
 // is the number of damaged shards of a bare folder, if all of it is named.
-func (s *source) warmPaths(ctx context.Context, tree catalog.Tree, args []string) (paths []string, leftOut int64, err error) {
+func warmPaths(ctx context.Context, s *source, tree catalog.Tree, args []string) (paths []string, leftOut int64, err error) {
 	for _, p := range args {
 		p, err := findPath(ctx, tree, p)
 		if err != nil {
