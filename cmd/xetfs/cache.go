@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/xetfs/xetfs/cache/disk"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 )
 
@@ -56,25 +57,25 @@ type openedCache struct {
 
 // with opens the disk cache that a flag names for do. It has no bounds of its own, so that
 // nothing goes because somebody looks at it. It is not made where there is none.
-func (o openedCache) with(cmd *cobra.Command, flags *cacheFlags, do func(f *cacheFolder, c *diskCache) error) error {
+func (o openedCache) with(cmd *cobra.Command, flags *cacheFlags, do func(f *stack.CacheFolder, c *stack.DiskCache) error) error {
 	if flags.dir.off {
 		return usageError{errors.New("--cache-dir: off is no folder; ./off would be one")}
 	}
 	f := flags.folder()
-	if f.err != nil {
-		return f.err
+	if f.Err != nil {
+		return f.Err
 	}
-	if _, err := os.Stat(filepath.Join(f.path, "FORMAT")); err != nil && !errors.Is(err, iofs.ErrPermission) {
-		return fmt.Errorf("%s: there is no disk cache: %w", f.path, ui.Reason(err))
+	if _, err := os.Stat(filepath.Join(f.Path, "FORMAT")); err != nil && !errors.Is(err, iofs.ErrPermission) {
+		return fmt.Errorf("%s: there is no disk cache: %w", f.Path, ui.Reason(err))
 	}
 	if o.log == nil {
 		o.log = newNotes(cmd.ErrOrStderr(), cmd.CommandPath())
 	}
-	f.options = disk.Options{MaxBytes: math.MaxInt64 / 2, MinFree: -1, Share: o.share}
-	f.ifBusy = "first end it: xetfs umount, if it is a mount"
-	c, err := f.open(o.log)
+	f.Options = disk.Options{MaxBytes: math.MaxInt64 / 2, MinFree: -1, Share: o.share}
+	f.IfBusy = "first end it: xetfs umount, if it is a mount"
+	c, err := f.Open(o.log)
 	switch {
-	case err != nil && f.named && refused(err):
+	case err != nil && f.Named && stack.IsRefused(err):
 		return usageError{err}
 	case err != nil:
 		return err
@@ -103,7 +104,7 @@ id, or null), "chunks" (and index pages), "files" (whole ones), "bytes" (all tog
 		Args:              arguments(0, 0),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return openedCache{share: true}.with(cmd, &flags, func(f *cacheFolder, c *diskCache) error {
+			return openedCache{share: true}.with(cmd, &flags, func(f *stack.CacheFolder, c *stack.DiskCache) error {
 				doc, err := newStatusDoc(f, c)
 				if err != nil {
 					return err
@@ -127,19 +128,19 @@ type statusDoc struct {
 	indexBytes int64
 }
 
-func newStatusDoc(f *cacheFolder, c *diskCache) (*statusDoc, error) {
-	doc := &statusDoc{dir: f.path, stats: c.Stats()}
+func newStatusDoc(f *stack.CacheFolder, c *stack.DiskCache) (*statusDoc, error) {
+	doc := &statusDoc{dir: f.Path, stats: c.Stats()}
 	if c.Shared() {
-		pid := ownerOf(f.path)
+		pid := stack.CacheOwner(f.Path)
 		if pid != 0 {
 			doc.owner = &pid
 		}
-		doc.shared = pid != 0 || f.writable()
+		doc.shared = pid != 0 || f.Writable()
 	}
 	// What is neither chunks nor files is the index, and the little that stands around it.
 	doc.indexBytes = max(0, doc.stats.Bytes-doc.stats.SegmentBytes-doc.stats.WholeBytes)
 	var err error
-	doc.freeBytes, err = fileSystemFree(f.path)
+	doc.freeBytes, err = stack.FileSystemFree(f.Path)
 	return doc, err
 }
 

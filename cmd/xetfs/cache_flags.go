@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/reconstruct"
 )
@@ -96,7 +97,7 @@ func (o *cacheFlags) wanted(source string) bool {
 	switch {
 	case o.dir.off:
 		return false
-	case isWeb(source), o.dir.path != "":
+	case stack.IsWeb(source), o.dir.path != "":
 		return true
 	}
 	return o.keepsWhole()
@@ -219,58 +220,58 @@ func (m *materializeFlag) reader() reconstruct.Policy {
 // forSource returns the folder of the disk cache for a SOURCE that is mounted somewhere,
 // or nowhere (""), and nil if there is to be none. The error says that there must not be
 // one in that place; what else is wrong with it is for openDisk to tell.
-func (o *cacheFlags) forSource(source, mountpoint string) (*cacheFolder, error) {
+func (o *cacheFlags) forSource(source, mountpoint string) (*stack.CacheFolder, error) {
 	if !o.wanted(source) {
 		return nil, nil
 	}
 	f := o.folder()
-	if f.err != nil {
+	if f.Err != nil {
 		return f, nil
 	}
-	return f, cmp.Or(f.checkApart(source, mountpoint), o.limit(f))
+	return f, cmp.Or(f.CheckApart(source, mountpoint), o.limit(f))
 }
 
 // folder returns the folder that the flags say. It need not be there yet.
-func (o *cacheFlags) folder() *cacheFolder {
-	f := &cacheFolder{path: o.dir.path, named: o.dir.path != ""}
-	if !f.named {
+func (o *cacheFlags) folder() *stack.CacheFolder {
+	f := &stack.CacheFolder{Path: o.dir.path, Named: o.dir.path != ""}
+	if !f.Named {
 		dir, err := ownCacheDir()
 		if err != nil {
-			f.err = fmt.Errorf("%w; say where the disk cache shall be with --cache-dir", err)
+			f.Err = fmt.Errorf("%w; say where the disk cache shall be with --cache-dir", err)
 			return f
 		}
-		f.path = filepath.Join(dir, diskName)
+		f.Path = filepath.Join(dir, stack.DiskCacheName)
 	}
-	real, err := realPath(f.path)
+	real, err := stack.RealPath(f.Path)
 	if err != nil {
-		f.err = fmt.Errorf("disk cache %s: %w", f.path, ui.Reason(err))
+		f.Err = fmt.Errorf("disk cache %s: %w", f.Path, ui.Reason(err))
 		return f
 	}
-	f.path = real
+	f.Path = real
 	return f
 }
 
 // limit sets the bounds that the flags say.
-func (o *cacheFlags) limit(f *cacheFolder) error {
-	total, err := fileSystemSize(f.path)
+func (o *cacheFlags) limit(f *stack.CacheFolder) error {
+	total, err := stack.FileSystemSize(f.Path)
 	if err != nil {
-		f.err = fmt.Errorf("disk cache %s: %w", f.path, err)
+		f.Err = fmt.Errorf("disk cache %s: %w", f.Path, err)
 		return nil
 	}
-	f.options.MaxBytes = max(leastCache, min(defaultCache, total/defaultCachePart))
+	f.Options.MaxBytes = max(leastCache, min(defaultCache, total/defaultCachePart))
 	if o.size.given {
-		f.options.MaxBytes = o.size.of(total)
+		f.Options.MaxBytes = o.size.of(total)
 	}
-	if f.options.MaxBytes < leastCache {
+	if f.Options.MaxBytes < leastCache {
 		return usageError{fmt.Errorf("--cache-size %s: is %s of the file system of %s, and %s is the least",
-			&o.size, ui.HumanSize(f.options.MaxBytes), f.path, ui.HumanSize(leastCache))}
+			&o.size, ui.HumanSize(f.Options.MaxBytes), f.Path, ui.HumanSize(leastCache))}
 	}
-	f.options.MinFree = total / defaultFreePart
+	f.Options.MinFree = total / defaultFreePart
 	if o.free.given {
-		f.options.MinFree = o.free.of(total)
+		f.Options.MinFree = o.free.of(total)
 	}
-	if f.options.MinFree == 0 {
-		f.options.MinFree = -1 // 0 would be the default of the store
+	if f.Options.MinFree == 0 {
+		f.Options.MinFree = -1 // 0 would be the default of the store
 	}
 	return nil
 }

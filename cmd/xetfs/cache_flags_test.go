@@ -1,6 +1,7 @@
 package main
 
 import (
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"os"
 	"path/filepath"
 	"testing"
@@ -110,7 +111,7 @@ func TestRealPath(t *testing.T) {
 		"not/yet":       "not/yet",
 		"there/not/yet": "there/not/yet",
 	} {
-		if got, err := realPath(filepath.Join(dir, in)); err != nil || got != filepath.Join(dir, want) {
+		if got, err := stack.RealPath(filepath.Join(dir, in)); err != nil || got != filepath.Join(dir, want) {
 			t.Errorf("realPath(%s) = %s, %v, want %s", in, got, err, want)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/xetfs/xetfs/cache/disk"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 )
 
@@ -33,7 +34,7 @@ With --json there is one object: {"entries": [{"kind" (xorb, page or file), "has
 		Args:              arguments(0, 0),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return openedCache{share: true}.with(cmd, &flags, func(_ *cacheFolder, c *diskCache) error {
+			return openedCache{share: true}.with(cmd, &flags, func(_ *stack.CacheFolder, c *stack.DiskCache) error {
 				return listCache(cmd.OutOrStdout(), c, asJSON)
 			})
 		},
@@ -60,7 +61,7 @@ func entryHash(e disk.Entry) string {
 }
 
 // listCache prints the entries as they are found; there may be millions.
-func listCache(w io.Writer, c *diskCache, asJSON bool) error {
+func listCache(w io.Writer, c *stack.DiskCache, asJSON bool) error {
 	if asJSON {
 		doc := ui.NewDocument(w)
 		doc.Begin("entries")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 )
 
@@ -25,7 +26,7 @@ func newCacheClear() *cobra.Command {
 		Args:              arguments(0, 0),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return shrink(cmd, &flags, asJSON, func(c *diskCache) error {
+			return shrink(cmd, &flags, asJSON, func(c *stack.DiskCache) error {
 				return cmp.Or(c.Clear(), c.Trim(0)) // Clear alone deletes in the background
 			})
 		},
@@ -66,8 +67,8 @@ Mounts keep to a size by themselves, see xetfs mount --cache-size.
 			if err := size.Set(args[0]); err != nil {
 				return usageError{err}
 			}
-			return shrink(cmd, &flags, asJSON, func(c *diskCache) error {
-				total, err := fileSystemSize(flags.folder().path)
+			return shrink(cmd, &flags, asJSON, func(c *stack.DiskCache) error {
+				total, err := stack.FileSystemSize(flags.folder().Path)
 				if err != nil {
 					return err
 				}
@@ -81,8 +82,8 @@ Mounts keep to a size by themselves, see xetfs mount --cache-size.
 }
 
 // shrink makes the disk cache smaller and says by how much.
-func shrink(cmd *cobra.Command, flags *cacheFlags, asJSON bool, do func(*diskCache) error) error {
-	return openedCache{}.with(cmd, flags, func(f *cacheFolder, c *diskCache) error {
+func shrink(cmd *cobra.Command, flags *cacheFlags, asJSON bool, do func(*stack.DiskCache) error) error {
+	return openedCache{}.with(cmd, flags, func(f *stack.CacheFolder, c *stack.DiskCache) error {
 		before := c.Stats().Bytes
 		if err := do(c); err != nil {
 			return err
@@ -90,11 +91,11 @@ func shrink(cmd *cobra.Command, flags *cacheFlags, asJSON bool, do func(*diskCac
 		left := c.Stats().Bytes
 		freed := max(0, before-left)
 		if !asJSON {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s: %s freed, %s left\n", ui.Printable(f.path), ui.HumanSize(freed), ui.HumanSize(left))
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s: %s freed, %s left\n", ui.Printable(f.Path), ui.HumanSize(freed), ui.HumanSize(left))
 			return err
 		}
 		doc := ui.NewDocument(cmd.OutOrStdout())
-		doc.Field("dir", f.path)
+		doc.Field("dir", f.Path)
 		doc.Field("freed", freed)
 		doc.Field("bytes", left)
 		return doc.Close()

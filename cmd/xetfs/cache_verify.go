@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/xetfs/xetfs/cache/disk"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 )
 
@@ -44,7 +45,7 @@ were read), "sound"}.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			opened := openedCache{share: true, log: slog.New(slog.DiscardHandler)} // what is found is in the report
-			return opened.with(cmd, &flags, func(_ *cacheFolder, c *diskCache) error {
+			return opened.with(cmd, &flags, func(_ *stack.CacheFolder, c *stack.DiskCache) error {
 				return verifyCache(cmd, c, asJSON)
 			})
 		},
@@ -62,7 +63,7 @@ type keptFaultDoc struct {
 }
 
 // verifyCache reads everything and prints what is damaged.
-func verifyCache(cmd *cobra.Command, c *diskCache, asJSON bool) error {
+func verifyCache(cmd *cobra.Command, c *stack.DiskCache, asJSON bool) error {
 	r := &keptReport{w: cmd.OutOrStdout(), bar: ui.NewProgress(cmd.ErrOrStderr(), "verify")}
 	if asJSON {
 		r.doc = ui.NewDocument(r.w)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/page"
@@ -45,9 +46,9 @@ range is checked against the hashes of its chunks, not against the SHA-256.`,
 		Args:              arguments(2, 3),
 		ValidArgsFunction: completeSymbols(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withCached(cmd, args[0], bare, &kept, func(ctx context.Context, s *source) error {
-				if s.stored != nil && len(args) < 3 {
-					return usageError{fmt.Errorf("%s is a catalog: name a SYMBOL and a PATH", s.folder)}
+			return withCached(cmd, args[0], bare, &kept, func(ctx context.Context, s *stack.Source) error {
+				if s.Stored != nil && len(args) < 3 {
+					return usageError{fmt.Errorf("%s is a catalog: name a SYMBOL and a PATH", s.Folder)}
 				}
 				tree, rest, err := openTree(ctx, s, args[1:], 1)
 				if err != nil {
@@ -68,7 +69,7 @@ range is checked against the hashes of its chunks, not against the SHA-256.`,
 }
 
 // cat writes a part of the file at path to w.
-func cat(ctx context.Context, w io.Writer, s *source, tree catalog.Tree, path string, part byteRange) error {
+func cat(ctx context.Context, w io.Writer, s *stack.Source, tree catalog.Tree, path string, part byteRange) error {
 	e, err := tree.Lookup(ctx, path)
 	switch {
 	case err != nil:
@@ -92,7 +93,7 @@ func cat(ctx context.Context, w io.Writer, s *source, tree catalog.Tree, path st
 
 // catFile writes a part of a file whose content is in the data of the store. A whole file is
 // compared with sum if that is not nil.
-func catFile(ctx context.Context, s *source, w io.Writer, e *page.Entry, sum *[32]byte, part byteRange) error {
+func catFile(ctx context.Context, s *stack.Source, w io.Writer, e *page.Entry, sum *[32]byte, part byteRange) error {
 	f, err := openFile(ctx, s, e)
 	if err != nil {
 		return err
@@ -105,8 +106,8 @@ func catFile(ctx context.Context, s *source, w io.Writer, e *page.Entry, sum *[3
 }
 
 // openFile opens the content of a file, which must be as long as its entry says.
-func openFile(ctx context.Context, s *source, e *page.Entry) (*reconstruct.File, error) {
-	f, err := s.reader.Open(ctx, e.ID)
+func openFile(ctx context.Context, s *stack.Source, e *page.Entry) (*reconstruct.File, error) {
+	f, err := s.Reader.Open(ctx, e.ID)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
 )
@@ -38,7 +39,7 @@ With --json there is one object: {"symbols": how many are live}.`,
 		Example: `  xetfs catalog rebuild-symbols ./store`,
 		Args:    arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withPublisher(cmd, args[0], func(ctx context.Context, w *writing) error {
+			return withPublisher(cmd, args[0], func(ctx context.Context, w *stack.CatalogWriter) error {
 				n, err := w.RebuildSymbols(ctx)
 				if err != nil {
 					return err
@@ -84,7 +85,7 @@ With --json there is one object: {"symbol", "seq", "head" (key of the newest cha
 			if err != nil {
 				return err
 			}
-			return withPublisher(cmd, args[0], func(ctx context.Context, w *writing) error {
+			return withPublisher(cmd, args[0], func(ctx context.Context, w *stack.CatalogWriter) error {
 				ref, err := w.RepairRef(ctx, args[1], names.Key(pick))
 				if err != nil {
 					return err

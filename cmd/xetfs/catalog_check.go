@@ -14,6 +14,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/fs/catalog/sweep"
@@ -51,7 +52,7 @@ With --json there is one object: {"findings": [{"key", "symbol", "version", "pat
 
 // check checks the catalog in a folder, which need not be sound enough to be opened.
 func check(cmd *cobra.Command, folder string, data, asJSON bool) error {
-	if err := checkStore(folder); err != nil {
+	if err := stack.CheckStore(folder); err != nil {
 		return err
 	}
 	store, err := dir.OpenReadOnly(folder)
@@ -60,7 +61,7 @@ func check(cmd *cobra.Command, folder string, data, asJSON bool) error {
 	}
 	defer store.Close()
 	ctx := cmd.Context()
-	if err := isCatalog(ctx, folder, store); err != nil {
+	if err := stack.CheckCatalog(ctx, folder, store); err != nil {
 		return err
 	}
 	r := &checkFindings{w: cmd.OutOrStdout(), line: ui.NewStatus(cmd.ErrOrStderr())}

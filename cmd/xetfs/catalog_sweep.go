@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/fs/catalog/sweep"
@@ -42,7 +43,7 @@ with {"objects", "bytes"} for each; a KIND is version, index page, shard, xorb o
   xetfs catalog sweep ./store`,
 		Args: arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withPublisher(cmd, args[0], func(ctx context.Context, w *writing) error {
+			return withPublisher(cmd, args[0], func(ctx context.Context, w *stack.CatalogWriter) error {
 				return runSweep(ctx, cmd, w, dryRun, asJSON)
 			})
 		},
@@ -52,9 +53,9 @@ with {"objects", "bytes"} for each; a KIND is version, index page, shard, xorb o
 	return cmd
 }
 
-func runSweep(ctx context.Context, cmd *cobra.Command, w *writing, dryRun, asJSON bool) error {
+func runSweep(ctx context.Context, cmd *cobra.Command, w *stack.CatalogWriter, dryRun, asJSON bool) error {
 	watch := &sweepWatch{errOut: cmd.ErrOrStderr(), command: cmd.CommandPath(), line: ui.NewStatus(cmd.ErrOrStderr())}
-	report, err := sweep.Sweep(ctx, w.store, w.pages, sweep.Options{
+	report, err := sweep.Sweep(ctx, w.Store, w.Pages, sweep.Options{
 		DryRun:   dryRun,
 		Progress: watch.progress,
 		Logger:   newNotes(cmd.ErrOrStderr(), cmd.CommandPath()),

@@ -5,20 +5,6 @@ import (
 	"testing"
 )
 
-// The parts of a budget are never zero, which would mean a default, and their sum is
-// what was granted.
-func TestDivide(t *testing.T) {
-	for _, bytes := range []int64{0, 1, 2, 7, 16 << 20, 512<<20 + 3, 1 << 40} {
-		b := divide(bytes)
-		if b.unpacked <= 0 || b.ahead <= 0 || b.infos <= 0 || b.terms <= 0 {
-			t.Errorf("divide(%d) = %+v: a part is zero", bytes, b)
-		}
-		if sum := b.unpacked + b.ahead + b.infos + b.terms; sum != max(4, bytes) {
-			t.Errorf("divide(%d) = %+v: the sum is %d", bytes, b, sum)
-		}
-	}
-}
-
 func TestThreadsFor(t *testing.T) {
 	for cores, want := range map[int]int{1: 2, 2: 4, 8: 16, 12: 16, 64: 64} {
 		if got := threadsFor(cores); got != want {

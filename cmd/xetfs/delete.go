@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
 )
@@ -39,7 +40,7 @@ With --json there is one object: {"deleted": [{"symbol", "versions": [NUMBER]}]}
 			if err != nil {
 				return err
 			}
-			return withPublisher(cmd, args[0], func(ctx context.Context, w *writing) error {
+			return withPublisher(cmd, args[0], func(ctx context.Context, w *stack.CatalogWriter) error {
 				return deleteVersions(ctx, cmd, w, victims, asJSON)
 			})
 		},
@@ -77,7 +78,7 @@ func parseVictims(args []string) (map[string][]uint64, error) {
 
 // deleteVersions deletes the versions of one symbol after the other, and says which it
 // has deleted, also if the next one fails. All must be there before the first is deleted.
-func deleteVersions(ctx context.Context, cmd *cobra.Command, w *writing, victims map[string][]uint64, asJSON bool) error {
+func deleteVersions(ctx context.Context, cmd *cobra.Command, w *stack.CatalogWriter, victims map[string][]uint64, asJSON bool) error {
 	symbols := slices.Sorted(maps.Keys(victims))
 	for _, symbol := range symbols {
 		for _, n := range victims[symbol] {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin/objects"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/delta"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
@@ -52,7 +53,7 @@ path that is no UTF-8.`,
 			if err != nil {
 				return err
 			}
-			return withCatalog(cmd, args[0], func(ctx context.Context, c *reading) error {
+			return withCatalog(cmd, args[0], func(ctx context.Context, c *stack.CatalogReader) error {
 				return d.run(ctx, cmd, c, from, to)
 			})
 		},
@@ -68,7 +69,7 @@ type diffOptions struct{ stat, quick, asJSON bool }
 // A comparison is one call of diff.
 type comparison struct {
 	o                       diffOptions
-	c                       *reading
+	c                       *stack.CatalogReader
 	from, to                side
 	out                     *bufio.Writer
 	doc                     *ui.Document // of --json; nil: text
@@ -97,7 +98,7 @@ func (s *side) doc() sideDoc {
 	return doc
 }
 
-func (o diffOptions) run(ctx context.Context, cmd *cobra.Command, c *reading, from, to target) error {
+func (o diffOptions) run(ctx context.Context, cmd *cobra.Command, c *stack.CatalogReader, from, to target) error {
 	d := &comparison{o: o, c: c, line: ui.NewStatus(cmd.ErrOrStderr()), out: bufio.NewWriterSize(cmd.OutOrStdout(), 64<<10)}
 	var err error
 	if d.from, err = d.side(ctx, from); err != nil {
@@ -122,7 +123,7 @@ func (d *comparison) print(ctx context.Context) error {
 		d.doc.Field("to", d.to.doc())
 		d.doc.Begin("changes")
 	}
-	set := delta.NewSet(d.c.store, objects.New(d.c.store, objects.Options{}))
+	set := delta.NewSet(d.c.Store, objects.New(d.c.Store, objects.Options{}))
 	for change, err := range d.c.Changes(ctx, d.from.row, d.to.row) {
 		if err == nil {
 			err = d.change(ctx, change, set)

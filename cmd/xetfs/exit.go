@@ -14,6 +14,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/daemon"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/publish"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/fs/catalog/sweep"
@@ -80,8 +81,8 @@ func exitStatus(ctx context.Context, err error) int {
 		failed   *daemon.Error
 		ended    *daemon.SignalError
 
-		argument    ArgumentError
-		unmountable MountError
+		argument    stack.ArgumentError
+		unmountable stack.MountError
 	)
 	switch {
 	case err == nil:

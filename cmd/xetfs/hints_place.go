@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/fs/fusemount"
@@ -25,7 +26,7 @@ func hintedPlace(cmd *cobra.Command, err error) error {
 	}
 	args := cmd.Flags().Args()
 	for _, i := range placesOf(cmd, len(args)) {
-		if _, missing := os.Lstat(args[i]); !errors.Is(missing, iofs.ErrNotExist) || isWeb(args[i]) {
+		if _, missing := os.Lstat(args[i]); !errors.Is(missing, iofs.ErrNotExist) || stack.IsWeb(args[i]) {
 			continue
 		}
 		if hint := placeHint(cmd, args, i); hint != "" {
@@ -142,7 +143,7 @@ func noShard(source string) string { return "there is no shard in " + ui.Printab
 // emptyHint says what to type about a SOURCE that holds nothing: it is a mount of xetfs, or
 // a folder that may have been meant to be published.
 func emptyHint(source string) string {
-	if isWeb(source) {
+	if stack.IsWeb(source) {
 		return ""
 	}
 	absolute, err := filepath.EvalSymlinks(source)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
 )
@@ -42,7 +43,7 @@ tindex (hash of the root page) and live belong to a write, deletes to a deletion
 			if err := checkSymbol(args[1]); err != nil {
 				return err
 			}
-			return withCatalog(cmd, args[0], func(ctx context.Context, c *reading) error {
+			return withCatalog(cmd, args[0], func(ctx context.Context, c *stack.CatalogReader) error {
 				return h.print(ctx, cmd.OutOrStdout(), c, args[1])
 			})
 		},
@@ -74,7 +75,7 @@ type changeDoc struct {
 	Writer  string            `json:"writer"`
 }
 
-func (h *history) print(ctx context.Context, w io.Writer, c *reading, symbol string) error {
+func (h *history) print(ctx context.Context, w io.Writer, c *stack.CatalogReader, symbol string) error {
 	lines := ui.NewLineList(w, versionHeading+"  NOTES")
 	var doc *ui.Document
 	if h.asJSON {

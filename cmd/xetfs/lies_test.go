@@ -27,6 +27,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/fs"
@@ -237,23 +238,23 @@ type view interface {
 }
 
 // open opens SOURCE and mounts it.
-func (p *party) open(source, cache string, pinned, bare bool) (*source, view, error) {
-	o := sourceOptions{bare: bare, budget: divide(defaultMemory), log: slog.New(slog.DiscardHandler)}
+func (p *party) open(source, cache string, pinned, bare bool) (*stack.Source, view, error) {
+	o := stack.Options{Bare: bare, Budget: stack.DivideMemory(defaultMemory), Log: slog.New(slog.DiscardHandler)}
 	if cache != "" {
 		var flags cacheFlags
 		if err := flags.dir.Set(cache); err != nil {
 			p.t.Fatal(err)
 		}
 		var err error
-		if o.disk, err = flags.forSource(source, ""); err != nil {
+		if o.Disk, err = flags.forSource(source, ""); err != nil {
 			p.t.Fatal(err)
 		}
 	}
-	s, err := openSource(p.t.Context(), source, o)
+	s, err := stack.OpenSource(p.t.Context(), source, o)
 	if err != nil {
 		return nil, nil, err
 	}
-	mo := fs.Options{Symbol: "s", Stateless: s.cache.Local() && !s.cache.HasDisk(), VersionsDir: fs.NoVersionsDir}
+	mo := fs.Options{Symbol: "s", Stateless: s.Cache.Local() && !s.Cache.HasDisk(), VersionsDir: fs.NoVersionsDir}
 	if bare {
 		mo.Symbol = ""
 	}
@@ -270,17 +271,17 @@ func (p *party) open(source, cache string, pinned, bare bool) (*source, view, er
 		v, err = newTreeView(p.t.Context(), s, mo)
 	}
 	if err != nil {
-		s.close()
+		s.Close()
 		return nil, nil, err
 	}
 	return s, v, nil
 }
 
-func (p *party) close(s *source, v view) {
+func (p *party) close(s *stack.Source, v view) {
 	if err := v.end(); err != nil {
 		p.t.Errorf("%s: %v", p.lie, err)
 	}
-	s.close()
+	s.Close()
 }
 
 // read reads all files of symbol "s". Of an honest store no error is accepted.
@@ -554,11 +555,11 @@ type mountedView struct {
 	server *fs.Server
 }
 
-func mountView(dir string, s *source, o fs.Options) (view, error) {
+func mountView(dir string, s *stack.Source, o fs.Options) (view, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	server, err := fs.Mount(dir, s.catalog, s.reader, o)
+	server, err := fs.Mount(dir, s.Catalog, s.Reader, o)
 	if err != nil {
 		return nil, err
 	}
@@ -594,12 +595,12 @@ func (m mountedView) end() error {
 // A treeView reads without a mount, where this machine cannot mount.
 type treeView struct {
 	ctx  context.Context
-	s    *source
+	s    *stack.Source
 	tree catalog.Tree
 }
 
-func newTreeView(ctx context.Context, s *source, o fs.Options) (view, error) {
-	t, err := s.catalog.Open(ctx, o.Symbol, o.At)
+func newTreeView(ctx context.Context, s *stack.Source, o fs.Options) (view, error) {
+	t, err := s.Catalog.Open(ctx, o.Symbol, o.At)
 	return treeView{ctx, s, t}, err
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/inspect"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/fs/catalog"
@@ -54,12 +55,12 @@ before 0 has a sign and at least six digits: +010000-01-01T00:00:00Z.`,
 		Args:              arguments(1, 3),
 		ValidArgsFunction: completeSymbols(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withCached(cmd, args[0], bare, &kept, func(ctx context.Context, s *source) error {
+			return withCached(cmd, args[0], bare, &kept, func(ctx context.Context, s *stack.Source) error {
 				if err := l.list(ctx, cmd.OutOrStdout(), s, args[1:]); err != nil {
 					return err
 				}
-				if empty, err := s.holdsNothing(ctx); err == nil && empty && len(s.bare.Damaged()) == 0 {
-					fmt.Fprintln(cmd.ErrOrStderr(), ui.NoticeLine(cmd.CommandPath(), noShard(s.folder)+emptyHint(s.folder)))
+				if empty, err := s.IsEmpty(ctx); err == nil && empty && len(s.Bare.Damaged()) == 0 {
+					fmt.Fprintln(cmd.ErrOrStderr(), ui.NoticeLine(cmd.CommandPath(), noShard(s.Folder)+emptyHint(s.Folder)))
 				}
 				return nil
 			})
@@ -98,18 +99,18 @@ type listing struct {
 }
 
 // list lists what the arguments behind SOURCE name.
-func (l *listing) list(ctx context.Context, w io.Writer, s *source, args []string) error {
-	if s.stored != nil && len(args) == 0 {
+func (l *listing) list(ctx context.Context, w io.Writer, s *stack.Source, args []string) error {
+	if s.Stored != nil && len(args) == 0 {
 		if l.recursive {
-			return usageError{fmt.Errorf("-R lists the files of one symbol: name it; xetfs ls %s shows them all", ui.ShellWord(s.folder))}
+			return usageError{fmt.Errorf("-R lists the files of one symbol: name it; xetfs ls %s shows them all", ui.ShellWord(s.Folder))}
 		}
-		return l.symbols(ctx, w, s.stored)
+		return l.symbols(ctx, w, s.Stored)
 	}
 	tree, rest, err := openTree(ctx, s, args, 1)
 	if err != nil {
 		return err
 	}
-	if s.stored != nil {
+	if s.Stored != nil {
 		t, _ := parseTarget(args[0])
 		l.symbol = &t.symbol
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/daemon"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
 )
@@ -119,7 +120,7 @@ Root mounts by itself; other users need fusermount3 (package fuse3).`,
 
 // mountArguments is arguments(2, 2). It names --symbol where a symbol is one of the arguments.
 func mountArguments(cmd *cobra.Command, args []string) error {
-	if len(args) == 3 && (isWeb(args[0]) || hasKeys(args[0])) && names.CheckSymbol(args[1]) == nil {
+	if len(args) == 3 && (stack.IsWeb(args[0]) || hasKeys(args[0])) && names.CheckSymbol(args[1]) == nil {
 		return usageError{fmt.Errorf("%q is one argument too many; a symbol is named by --symbol: xetfs mount --symbol %s %s %s",
 			args[2], ui.ShellWord(args[1]), ui.ShellWord(args[0]), ui.ShellWord(args[2]))}
 	}
@@ -165,7 +166,7 @@ func (o *mountOptions) check(args []string) (source, mountpoint string, err erro
 	if err := o.names.checkFlags(o.bare); err != nil {
 		return "", "", err
 	}
-	if source, err = absSource(args[0]); err != nil {
+	if source, err = stack.AbsSource(args[0]); err != nil {
 		return "", "", err
 	}
 	if mountpoint, err = filepath.Abs(args[1]); err != nil {
@@ -174,7 +175,7 @@ func (o *mountOptions) check(args []string) (source, mountpoint string, err erro
 	if err := mountOrderHint(source, mountpoint); err != nil {
 		return "", "", err
 	}
-	if err := cmp.Or(checkSource(source), o.cache.check(source)); err != nil {
+	if err := cmp.Or(stack.CheckSource(source), o.cache.check(source)); err != nil {
 		return "", "", err
 	}
 	return source, mountpoint, o.checkLog(source, mountpoint)
@@ -206,7 +207,7 @@ func (o *mountOptions) checkLog(source, mountpoint string) (err error) {
 	if ui.Within(o.log.file, mountpoint) {
 		return mountError{fmt.Errorf("log file %s: is inside the mountpoint, where nothing can be written; name another with --log-file", o.log.file)}
 	}
-	if ui.Within(o.log.file, source) && !isWeb(source) && hasKeys(source) {
+	if ui.Within(o.log.file, source) && !stack.IsWeb(source) && hasKeys(source) {
 		return mountError{fmt.Errorf("log file %s: is inside the store, to which a mount never writes; name another with --log-file", o.log.file)}
 	}
 	return nil

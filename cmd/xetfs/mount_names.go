@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/fs"
 )
@@ -58,18 +59,18 @@ func (o *nameOptions) checkFlags(bare bool) error {
 }
 
 // check refuses what is not in the source, before anything is mounted.
-func (o *nameOptions) check(ctx context.Context, src *source) error {
+func (o *nameOptions) check(ctx context.Context, src *stack.Source) error {
 	switch flag := o.given(); {
 	case flag == "":
 		return nil
-	case src.stored == nil:
-		return usageError{fmt.Errorf("%s: is no catalog, so there is nothing for %s to name", src.folder, flag)}
+	case src.Stored == nil:
+		return usageError{fmt.Errorf("%s: is no catalog, so there is nothing for %s to name", src.Folder, flag)}
 	case o.snapshot != "":
-		_, err := src.stored.Snapshot(ctx, o.snapshot)
-		return hinted(ctx, src.stored, src.folder, err)
+		_, err := src.Stored.Snapshot(ctx, o.snapshot)
+		return hinted(ctx, src.Stored, src.Folder, err)
 	}
-	_, err := src.stored.Resolve(ctx, o.symbol.symbol, o.symbol.at)
-	return hinted(ctx, src.stored, src.folder, err)
+	_, err := src.Stored.Resolve(ctx, o.symbol.symbol, o.symbol.at)
+	return hinted(ctx, src.Stored, src.Folder, err)
 }
 
 // fill sets what the flags say.

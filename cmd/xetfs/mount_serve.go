@@ -13,6 +13,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/wrap"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/daemon"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/fs"
 )
@@ -76,7 +77,7 @@ func (o *mountOptions) serveInBackground(ctx context.Context, source, mountpoint
 		return mountError{err}
 	}
 	d.LogFile.CrashOutput() // a dying program has no terminal
-	d.Waiting = func() { parent.Waiting(waitingFor(source)) }
+	d.Waiting = func() { parent.Waiting(stack.WaitingFor(source)) }
 	d.Ready = parent.Ready
 	if err = d.Run(ctx); err != nil {
 		parent.Fail(exitStatus(ctx, err), ui.Printable(userText(err)))
@@ -94,7 +95,7 @@ func (o *mountOptions) daemon(ctx context.Context, source, mountpoint string, st
 		Source: source, Mountpoint: mountpoint, Nonempty: o.nonempty, AllowOther: o.allowOther, Pprof: o.pprof,
 		Log: log, LogFile: file, Interrupter: interrupterOf(ctx),
 	}
-	if !isWeb(source) {
+	if !stack.IsWeb(source) {
 		d.Folder = source
 	}
 	useThreads()
@@ -103,15 +104,15 @@ func (o *mountOptions) daemon(ctx context.Context, source, mountpoint string, st
 		if err != nil {
 			return nil, err
 		}
-		src, err := openSource(ctx, source, sourceOptions{
-			bare:        o.bare,
-			budget:      divide(limitMemory(int64(o.memory), log)),
-			noVerify:    o.verify == verifyNever,
-			log:         log,
-			disk:        folder.inherited(),
-			materialize: o.cache.materialize.reader(),
-			ranges:      true,
-			limits:      wrap.Limits{Waiting: waiting},
+		src, err := stack.OpenSource(ctx, source, stack.Options{
+			Bare:        o.bare,
+			Budget:      stack.DivideMemory(limitMemory(int64(o.memory), log)),
+			NoVerify:    o.verify == verifyNever,
+			Log:         log,
+			Disk:        folder.TakingOver(),
+			Materialize: o.cache.materialize.reader(),
+			Ranges:      true,
+			Limits:      wrap.Limits{Waiting: waiting},
 		})
 		if err != nil {
 			return nil, err
@@ -125,15 +126,15 @@ func (o *mountOptions) daemon(ctx context.Context, source, mountpoint string, st
 type mounter struct {
 	options *mountOptions
 	name    string // of SOURCE
-	src     *source
+	src     *stack.Source
 	daemon  *daemon.Daemon
 }
 
 // Close implements daemon.Mounter.
-func (m *mounter) Close() { m.src.close() }
+func (m *mounter) Close() { m.src.Close() }
 
 // Stats implements daemon.Mounter.
-func (m *mounter) Stats() any { return m.src.reader.Stats() }
+func (m *mounter) Stats() any { return m.src.Reader.Stats() }
 
 // Mount implements daemon.Mounter. It sends no request to the new mount: fs.Server.RefusePoll has
 // the reason.
@@ -147,18 +148,18 @@ func (m *mounter) Mount(ctx context.Context, mountpoint string) (*fs.Server, err
 		UID:        o.uid.id,
 		GID:        o.gid.id,
 		FSName:     m.name,
-		Stateless:  o.open.stateless(src.cache.Local() && !src.cache.HasDisk()),
+		Stateless:  o.open.stateless(src.Cache.Local() && !src.Cache.HasDisk()),
 		Debug:      o.debugFuse,
 		Logger:     m.daemon.Log,
 		Start:      ctx,
 	}
-	if !isWeb(m.name) { // each call of a web server has its own limit
-		limited, cancel := context.WithTimeout(ctx, readLimit)
+	if !stack.IsWeb(m.name) { // each call of a web server has its own limit
+		limited, cancel := context.WithTimeout(ctx, stack.ReadLimit)
 		defer cancel()
 		options.Start = limited
 	}
 	o.names.fill(&options)
-	server, err := fs.Mount(mountpoint, src.catalog, src.reader, options)
+	server, err := fs.Mount(mountpoint, src.Catalog, src.Reader, options)
 	switch {
 	case errors.Is(err, origin.ErrUnavailable):
 		return nil, fmt.Errorf("%s: %w", m.name, err)
@@ -170,15 +171,15 @@ func (m *mounter) Mount(ctx context.Context, mountpoint string) (*fs.Server, err
 
 // Warnings implements daemon.Mounter.
 func (m *mounter) Warnings(ctx context.Context) (logged, fresh []string) {
-	return m.src.warnings, m.warnings(ctx)
+	return m.src.Warnings, m.warnings(ctx)
 }
 
 func (m *mounter) warnings(ctx context.Context) []string {
 	if m.options.names.given() != "" {
 		return nil // the name was found
 	}
-	if m.src.bare == nil {
-		for _, err := range m.src.catalog.Symbols(ctx) {
+	if m.src.Bare == nil {
+		for _, err := range m.src.Catalog.Symbols(ctx) {
 			if err != nil {
 				return []string{err.Error()}
 			}
@@ -187,10 +188,10 @@ func (m *mounter) warnings(ctx context.Context) []string {
 		return []string{fmt.Sprintf("there is no symbol in %s yet, so the mount is empty", ui.Printable(m.name))}
 	}
 	var w []string
-	if n := len(m.src.bare.Damaged()); n > 0 {
+	if n := len(m.src.Bare.Damaged()); n > 0 {
 		w = append(w, fmt.Sprintf("damaged shards that are left out: %d; xetfs verify %s names the places", n, ui.ShellWord(m.name)))
 	}
-	switch empty, err := m.src.holdsNothing(ctx); {
+	switch empty, err := m.src.IsEmpty(ctx); {
 	case err != nil:
 		w = append(w, err.Error())
 	case empty:

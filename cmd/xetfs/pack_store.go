@@ -12,6 +12,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin/dedup"
 	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ingest"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
 )
@@ -112,7 +113,7 @@ func checkStorePath(store string) error {
 	if store == "" {
 		return usageError{errors.New("an empty path is no folder")}
 	}
-	if err := checkLocal(store); err != nil {
+	if err := stack.CheckLocal(store); err != nil {
 		return err
 	}
 	info, err := os.Stat(store)

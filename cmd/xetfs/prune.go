@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/fs/catalog/writer"
@@ -55,7 +56,7 @@ The data stays for the time of grace, see xetfs delete.`,
 			if err = cmp.Or(checkSymbol(args[1]), err); err != nil {
 				return err
 			}
-			return withPublisher(cmd, args[0], func(ctx context.Context, w *writing) error {
+			return withPublisher(cmd, args[0], func(ctx context.Context, w *stack.CatalogWriter) error {
 				rows, err := w.Prune(ctx, args[1], rule, o.dryRun)
 				if err != nil {
 					return err

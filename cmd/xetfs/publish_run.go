@@ -19,6 +19,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ingest"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/publish"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
@@ -158,15 +159,15 @@ func (p *publishRun) runFolder(ctx context.Context, o publish.Options) error {
 
 // runFrom publishes the tree of --from.
 func (p *publishRun) runFrom(ctx context.Context, o publish.Options) error {
-	w, err := openWriting(p.cmd.Context(), p.storePath, newNotes(p.cmd.ErrOrStderr(), p.cmd.CommandPath()))
+	w, err := stack.OpenWriter(p.cmd.Context(), p.storePath, newNotes(p.cmd.ErrOrStderr(), p.cmd.CommandPath()))
 	if err != nil {
 		return err
 	}
-	defer w.close()
+	defer w.Close()
 	o.Writer = w.Writer
 	r, err := publish.Run(ctx, o, p.report)
 	if err == nil {
-		writeListing(ctx, w.store, nil, p.report.Note)
+		writeListing(ctx, w.Store, nil, p.report.Note)
 	}
 	return p.finish(ctx, r, 0, hinted(ctx, w.Catalog(), p.storePath, err))
 }

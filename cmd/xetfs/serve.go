@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xetfs/xetfs/cache/origin/faulty"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 )
 
@@ -84,14 +85,14 @@ func (o *serveOptions) check(source string) error {
 	switch {
 	case !o.plain:
 		return usageError{errors.New("say how to serve: --plain")}
-	case isWeb(source):
-		return usageError{fmt.Errorf("%s: is served already; SOURCE is a local folder", withoutSecrets(source))}
+	case stack.IsWeb(source):
+		return usageError{fmt.Errorf("%s: is served already; SOURCE is a local folder", stack.WithoutSecrets(source))}
 	case o.delay < 0:
 		return usageError{fmt.Errorf("--delay %v: is less than nothing", o.delay)}
 	case o.fail+o.truncate+o.corrupt+o.hang > 1:
 		return usageError{errors.New("--fail, --truncate, --corrupt and --hang are more than 100% together")}
 	}
-	return checkFolder(source)
+	return stack.CheckFolder(source)
 }
 
 // serve serves until ctx ends.

@@ -13,13 +13,14 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/fs/catalog"
 )
 
 // A servedStore is a store whose objects are given out.
 type servedStore interface {
-	readStore
+	stack.ReadStore
 	Item(ctx context.Context, k names.Key) (origin.Item, error)
 }
 

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui/uitest"
 
 	"github.com/xetfs/xetfs/cache/origin/web"
@@ -85,12 +86,12 @@ func TestO34_CommandEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			address := slowServer(t, answer)
 			codectest.Within(t, time.Minute, "openSource", func() {
-				s, err := openSource(t.Context(), address, sourceOptions{
-					budget: divide(defaultMemory), log: slog.New(slog.DiscardHandler),
-					limits: wrap.Limits{First: 200 * time.Millisecond, Read: 300 * time.Millisecond},
+				s, err := stack.OpenSource(t.Context(), address, stack.Options{
+					Budget: stack.DivideMemory(defaultMemory), Log: slog.New(slog.DiscardHandler),
+					Limits: wrap.Limits{First: 200 * time.Millisecond, Read: 300 * time.Millisecond},
 				})
 				if err == nil {
-					s.close()
+					s.Close()
 				}
 				if status := exitStatus(t.Context(), err); status != exitUnreachable {
 					t.Errorf("openSource = %v, exit status %d", err, status)
@@ -134,13 +135,13 @@ func TestO35_NoRanges(t *testing.T) {
 				server.Config.Handler.ServeHTTP(w, r)
 			}))
 			defer front.Close()
-			store, err := openWeb(front.URL, slog.New(slog.DiscardHandler), wrap.Limits{})
+			store, err := stack.OpenWeb(front.URL, slog.New(slog.DiscardHandler), wrap.Limits{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer store.Close()
 			for _, bare := range []bool{false, true} {
-				err := checkRanges(t.Context(), store, bare)
+				err := stack.CheckRanges(t.Context(), store, bare)
 				if refused := errors.Is(err, web.ErrNoRanges); refused != tt.refuse || refused && exitStatus(t.Context(), err) != exitMount {
 					t.Errorf("bare %t: %v", bare, err)
 				}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
 )
@@ -63,7 +64,7 @@ symbols. With --json the snapshot is printed as xetfs snapshot list --json STORE
 			if err = cmp.Or(checkSnapshot(args[1]), err); err != nil {
 				return err
 			}
-			return withPublisher(cmd, args[0], func(ctx context.Context, w *writing) error {
+			return withPublisher(cmd, args[0], func(ctx context.Context, w *stack.CatalogWriter) error {
 				if len(symbols) == 0 {
 					if symbols, err = allSymbols(ctx, w); err != nil {
 						return err
@@ -124,7 +125,7 @@ func parseTargets(args []string) (map[string]names.AsOf, error) {
 
 // allSymbols are the newest versions of all symbols. The list of symbols may know more
 // than there are.
-func allSymbols(ctx context.Context, w *writing) (map[string]names.AsOf, error) {
+func allSymbols(ctx context.Context, w *stack.CatalogWriter) (map[string]names.AsOf, error) {
 	symbols := map[string]names.AsOf{}
 	for symbol, err := range w.Catalog().Symbols(ctx) {
 		if err == nil {
@@ -161,7 +162,7 @@ With --json there is one object: {"snapshots": [{"snapshot", "time", "message", 
   xetfs snapshot list --json ./store release-1 | jq '.symbols[].version'`,
 		Args: arguments(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withCatalog(cmd, args[0], func(ctx context.Context, c *reading) error {
+			return withCatalog(cmd, args[0], func(ctx context.Context, c *stack.CatalogReader) error {
 				if len(args) == 1 {
 					return listSnapshots(ctx, cmd.OutOrStdout(), c, asJSON)
 				}
@@ -188,7 +189,7 @@ type snapshotDoc struct {
 	Symbols  int       `json:"symbols"`
 }
 
-func listSnapshots(ctx context.Context, w io.Writer, c *reading, asJSON bool) error {
+func listSnapshots(ctx context.Context, w io.Writer, c *stack.CatalogReader, asJSON bool) error {
 	lines := ui.NewLineList(w, fmt.Sprintf("%-24s  %-19s  %-10s  %s", "SNAPSHOT", "TIME (UTC)", "SYMBOLS", "MESSAGE"))
 	format := "%s  %s  %s  %s"
 	if lines.Terminal {
@@ -277,7 +278,7 @@ With --json there is one object: {"deleted": [NAME]}.`,
 					return err
 				}
 			}
-			return withPublisher(cmd, args[0], func(ctx context.Context, w *writing) error {
+			return withPublisher(cmd, args[0], func(ctx context.Context, w *stack.CatalogWriter) error {
 				for _, name := range args[1:] {
 					if err := w.DeleteSnapshot(ctx, name); err != nil {
 						return err

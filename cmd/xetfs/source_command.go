@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 )
 
@@ -17,38 +18,38 @@ func bareFlag(cmd *cobra.Command, bare *bool) {
 
 // withSource opens SOURCE for a command that ends by itself. Damage that is met on the
 // way is noted on stderr.
-func withSource(cmd *cobra.Command, folder string, bare bool, do func(context.Context, *source) error) error {
-	return withSourceAs(cmd, folder, sourceOptions{bare: bare}, do)
+func withSource(cmd *cobra.Command, folder string, bare bool, do func(context.Context, *stack.Source) error) error {
+	return withSourceAs(cmd, folder, stack.Options{Bare: bare}, do)
 }
 
 // withCached is withSource for a command with flags of the disk cache. It uses one that
 // they name: what a mount keeps is not for everybody who passes by.
-func withCached(cmd *cobra.Command, folder string, bare bool, flags *cacheFlags, do func(context.Context, *source) error) error {
-	o := sourceOptions{bare: bare}
+func withCached(cmd *cobra.Command, folder string, bare bool, flags *cacheFlags, do func(context.Context, *stack.Source) error) error {
+	o := stack.Options{Bare: bare}
 	if err := flags.checkNamed(); err != nil {
 		return err
 	}
 	if flags.dir.path != "" {
 		var err error
-		if o.disk, err = flags.forSource(folder, ""); err != nil {
+		if o.Disk, err = flags.forSource(folder, ""); err != nil {
 			return err
 		}
 	}
-	o.disk = o.disk.shared()
+	o.Disk = o.Disk.Sharing()
 	return withSourceAs(cmd, folder, o, do)
 }
 
 // withSourceAs is withSource with options.
-func withSourceAs(cmd *cobra.Command, folder string, o sourceOptions, do func(context.Context, *source) error) error {
-	o.budget = divide(defaultMemory)
-	o.log = newNotes(cmd.ErrOrStderr(), cmd.CommandPath())
-	o.limits.Waiting = waitNotice(cmd.ErrOrStderr(), cmd.CommandPath(), folder)
-	s, err := openSource(cmd.Context(), folder, o)
+func withSourceAs(cmd *cobra.Command, folder string, o stack.Options, do func(context.Context, *stack.Source) error) error {
+	o.Budget = stack.DivideMemory(defaultMemory)
+	o.Log = newNotes(cmd.ErrOrStderr(), cmd.CommandPath())
+	o.Limits.Waiting = waitNotice(cmd.ErrOrStderr(), cmd.CommandPath(), folder)
+	s, err := stack.OpenSource(cmd.Context(), folder, o)
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	return hinted(cmd.Context(), s.stored, folder, do(cmd.Context(), s))
+	defer s.Close()
+	return hinted(cmd.Context(), s.Stored, folder, do(cmd.Context(), s))
 }
 
 // waitNotice returns a function that names the server that a command waits for, where w
@@ -57,5 +58,5 @@ func waitNotice(w io.Writer, command, source string) func() {
 	if ui.NewScreen(w) == nil {
 		return nil
 	}
-	return func() { fmt.Fprintln(w, ui.NoticeLine(command, waitingFor(source))) }
+	return func() { fmt.Fprintln(w, ui.NoticeLine(command, stack.WaitingFor(source))) }
 }

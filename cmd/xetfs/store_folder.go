@@ -12,6 +12,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
 )
@@ -135,7 +136,7 @@ func orderHint(folder, command string, args ...string) string {
 // mountOrderHint returns an error if the arguments of mount are in the wrong order: the
 // mountpoint is a store, and SOURCE is empty or does not exist.
 func mountOrderHint(source, mountpoint string) error {
-	if isWeb(source) {
+	if stack.IsWeb(source) {
 		return nil
 	}
 	entries, err := os.ReadDir(source)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/fs/catalog"
@@ -71,22 +72,22 @@ func checkSymbol(symbol string) error {
 // openTree returns the tree that the arguments behind SOURCE begin with: SYMBOL[@AS_OF] where
 // SOURCE is a catalog, nothing where it is not. It returns the other arguments too, which
 // are at most so many.
-func openTree(ctx context.Context, s *source, args []string, most int) (catalog.Tree, []string, error) {
-	if s.bare != nil {
+func openTree(ctx context.Context, s *stack.Source, args []string, most int) (catalog.Tree, []string, error) {
+	if s.Bare != nil {
 		if len(args) > most {
-			return nil, nil, usageError{fmt.Errorf("%q is one argument too many: %s is no catalog, so it has no symbols", args[most], s.folder)}
+			return nil, nil, usageError{fmt.Errorf("%q is one argument too many: %s is no catalog, so it has no symbols", args[most], s.Folder)}
 		}
-		tree, err := s.bare.Open(ctx, "", names.AsOf{})
+		tree, err := s.Bare.Open(ctx, "", names.AsOf{})
 		return tree, args, err
 	}
 	if len(args) == 0 {
-		return nil, nil, usageError{fmt.Errorf("%s is a catalog: name one of its symbols, which xetfs ls shows", s.folder)}
+		return nil, nil, usageError{fmt.Errorf("%s is a catalog: name one of its symbols, which xetfs ls shows", s.Folder)}
 	}
 	t, err := parseTarget(args[0])
 	if err != nil {
 		return nil, nil, err
 	}
-	tree, err := s.stored.Open(ctx, t.symbol, t.at)
+	tree, err := s.Stored.Open(ctx, t.symbol, t.at)
 	return tree, args[1:], err
 }
 
@@ -110,11 +111,11 @@ const mostCompleted = 1000
 // symbolsOf returns the symbols of a catalog that begin with something. What cannot be
 // read has none.
 func symbolsOf(ctx context.Context, folder, begun string) []string {
-	c, err := openCatalog(ctx, folder, nil)
+	c, err := stack.OpenCatalog(ctx, folder, nil)
 	if err != nil {
 		return nil
 	}
-	defer c.close()
+	defer c.Close()
 	var found []string
 	for symbol, err := range c.Symbols(ctx) {
 		if err != nil || len(found) == mostCompleted {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/verify"
 )
@@ -97,7 +98,7 @@ func verifyStore(cmd *cobra.Command, folder string, asJSON bool) error {
 	if catalogErr != nil {
 		catalogErr = fmt.Errorf("%s: %w", folder, catalogErr)
 	}
-	report.cure = symbols > 0 && !isWeb(folder)
+	report.cure = symbols > 0 && !stack.IsWeb(folder)
 	report.empty = len(target.Objects) == 0 && symbols == 0
 	err = cmp.Or(report.finish(), catalogErr)
 	if err == nil && report.empty {

@@ -13,6 +13,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/cache/origin/objects"
 	"github.com/xetfs/xetfs/cache/origin/wrap"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/verify"
 	"github.com/xetfs/xetfs/codec"
@@ -38,7 +39,7 @@ func (t *verifyTarget) close() {
 func openTarget(ctx context.Context, source string, waiting func()) (*verifyTarget, error) {
 	t := &verifyTarget{}
 	open := t.openFolder
-	if isWeb(source) {
+	if stack.IsWeb(source) {
 		open = func(ctx context.Context, address string) error { return t.openWeb(ctx, address, waiting) }
 	}
 	err := open(ctx, source)
@@ -54,20 +55,20 @@ func openTarget(ctx context.Context, source string, waiting func()) (*verifyTarg
 
 // openReader opens the layers above the store.
 func (t *verifyTarget) openReader() error {
-	b := divide(defaultMemory)
+	b := stack.DivideMemory(defaultMemory)
 	log := slog.New(slog.DiscardHandler) // the report has every fault
-	c, err := cache.New(objects.New(t.Store, objects.Options{InfoBytes: b.infos}), b.cacheOptions(false, log))
+	c, err := cache.New(objects.New(t.Store, objects.Options{InfoBytes: b.Infos}), b.CacheOptions(false, log))
 	if err != nil {
 		return err
 	}
 	t.closers = append(t.closers, func() { c.Close() })
-	t.Reader = reconstruct.New(c, reconstruct.Options{Terms: b.terms})
+	t.Reader = reconstruct.New(c, reconstruct.Options{Terms: b.Terms})
 	return nil
 }
 
 // openFolder opens every copy of an object in a folder.
 func (t *verifyTarget) openFolder(ctx context.Context, folder string) error {
-	if err := checkFolder(folder); err != nil {
+	if err := stack.CheckFolder(folder); err != nil {
 		return err
 	}
 	root, err := os.OpenRoot(folder)
@@ -103,7 +104,7 @@ func (t *verifyTarget) openFolder(ctx context.Context, folder string) error {
 // openWeb opens the objects that the listing of a web server names.
 func (t *verifyTarget) openWeb(ctx context.Context, address string, waiting func()) error {
 	log := slog.New(slog.DiscardHandler)
-	store, err := openWeb(address, log, wrap.Limits{Waiting: waiting})
+	store, err := stack.OpenWeb(address, log, wrap.Limits{Waiting: waiting})
 	if err != nil {
 		return err
 	}

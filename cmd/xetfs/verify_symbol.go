@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/verify"
 	"github.com/xetfs/xetfs/codec/names"
@@ -18,7 +19,7 @@ func verifySymbol(cmd *cobra.Command, folder, symbol string, asJSON bool) error 
 	if err != nil {
 		return err
 	}
-	return withSource(cmd, folder, false, func(ctx context.Context, s *source) error {
+	return withSource(cmd, folder, false, func(ctx context.Context, s *stack.Source) error {
 		tree, _, err := openTree(ctx, s, []string{symbol}, 0)
 		if err != nil {
 			return err
@@ -27,7 +28,7 @@ func verifySymbol(cmd *cobra.Command, folder, symbol string, asJSON bool) error 
 		report := newFindings(cmd.OutOrStdout(), bar, asJSON)
 		ctx, report.stop = context.WithCancel(ctx)
 		defer report.stop()
-		counts := verify.Tree(ctx, tree, s.cache, s.reader, report, bar)
+		counts := verify.Tree(ctx, tree, s.Cache, s.Reader, report, bar)
 		bar.Clear()
 		if err := report.machineError(); err != nil {
 			return fmt.Errorf("%s: %w", folder, err)
@@ -35,7 +36,7 @@ func verifySymbol(cmd *cobra.Command, folder, symbol string, asJSON bool) error 
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return finishTree(report, s.folder, t.symbol, tree.Version(), counts)
+		return finishTree(report, s.Folder, t.symbol, tree.Version(), counts)
 	})
 }
 
@@ -73,7 +74,7 @@ func treeSummary(f *findings, folder, symbol string, version names.Row, counts v
 	}
 	_, err := fmt.Fprintf(f.w, "%s, %s: %s, %s, %s with %d bytes read: %s\n", ui.Printable(symbol), versionName(version),
 		ui.Plural(counts.Entries, "entry"), ui.Plural(counts.Files, "file"), ui.Plural(f.counts.files, "content"), f.counts.bytes, verdict)
-	if err == nil && f.counts.faults > 0 && !isWeb(folder) {
+	if err == nil && f.counts.faults > 0 && !stack.IsWeb(folder) {
 		_, err = fmt.Fprintf(f.w, "to store missing or damaged content again: xetfs publish --checksum %s %s FOLDER\n", ui.ShellWord(folder), ui.ShellWord(symbol))
 	}
 	return err

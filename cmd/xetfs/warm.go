@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/xetfs/xetfs/cache/disk"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/warm"
 	"github.com/xetfs/xetfs/fs/catalog"
@@ -71,14 +72,14 @@ fetched all the same.`,
 
 // run opens everything and warms what the arguments behind SOURCE name.
 func (o *warmOptions) run(cmd *cobra.Command, folder string, args []string) error {
-	if err := checkSource(folder); err != nil {
+	if err := stack.CheckSource(folder); err != nil {
 		return err
 	}
 	kept, err := o.folder(folder)
 	if err != nil {
 		return err
 	}
-	return withSourceAs(cmd, folder, sourceOptions{bare: o.bare, disk: kept, count: true}, func(ctx context.Context, s *source) error {
+	return withSourceAs(cmd, folder, stack.Options{Bare: o.bare, Disk: kept, Count: true}, func(ctx context.Context, s *stack.Source) error {
 		if err := findsShard(ctx, s); err != nil {
 			return err
 		}
@@ -107,7 +108,7 @@ type warmSummary struct {
 }
 
 // warm fetches the files of a tree at paths.
-func (o *warmOptions) warm(ctx context.Context, cmd *cobra.Command, s *source, tree catalog.Tree, args []string, kept *cacheFolder) (*warmSummary, error) {
+func (o *warmOptions) warm(ctx context.Context, cmd *cobra.Command, s *stack.Source, tree catalog.Tree, args []string, kept *stack.CacheFolder) (*warmSummary, error) {
 	paths, leftOut, err := warmPaths(ctx, s, tree, args)
 	if err != nil {
 		return nil, err
@@ -116,14 +117,14 @@ func (o *warmOptions) warm(ctx context.Context, cmd *cobra.Command, s *source, t
 	defer bar.Clear()
 	notices := ui.NewNotices(cmd.CommandPath(), cmd.ErrOrStderr(), bar)
 	run := warm.New(warm.Options{
-		Cache: s.cache, Reader: s.reader, Disk: s.disk.Store, Tree: tree, Bare: s.bare != nil,
-		Paths: paths, Chunks: o.chunks, MaxBytes: kept.options.MaxBytes, Bar: bar,
+		Cache: s.Cache, Reader: s.Reader, Disk: s.Disk.Store, Tree: tree, Bare: s.Bare != nil,
+		Paths: paths, Chunks: o.chunks, MaxBytes: kept.Options.MaxBytes, Bar: bar,
 		Failed: func(path string, err error) { notices.Note(fmt.Sprintf("%s: %v", path, err)) },
 	})
 	started := time.Now()
 	all, err := run.Plan(ctx)
 	if err == nil {
-		err = o.fits(all, s.disk.Store, kept)
+		err = o.fits(all, s.Disk.Store, kept)
 	}
 	if err != nil {
 		return nil, err
@@ -131,37 +132,37 @@ func (o *warmOptions) warm(ctx context.Context, cmd *cobra.Command, s *source, t
 	bar.Expect(all.Bytes)
 	bar.Start()
 	result, err := run.Do(ctx)
-	return &warmSummary{all, result, leftOut, s.asked.Load().Bytes, time.Since(started)}, err
+	return &warmSummary{all, result, leftOut, s.Requests.Load().Bytes, time.Since(started)}, err
 }
 
 // findsShard says whether there is anything to look for files in, be it damaged.
-func findsShard(ctx context.Context, s *source) error {
-	empty, err := s.holdsNothing(ctx)
-	if err == nil && empty && len(s.bare.Damaged()) == 0 {
-		err = nothingThere(noShard(s.folder) + ", so there is nothing to fetch")
+func findsShard(ctx context.Context, s *stack.Source) error {
+	empty, err := s.IsEmpty(ctx)
+	if err == nil && empty && len(s.Bare.Damaged()) == 0 {
+		err = nothingThere(noShard(s.Folder) + ", so there is nothing to fetch")
 	}
 	return err
 }
 
 // folder returns where the files are to be kept, which must be possible.
-func (o *warmOptions) folder(source string) (*cacheFolder, error) {
+func (o *warmOptions) folder(source string) (*stack.CacheFolder, error) {
 	switch {
 	case o.cache.dir.off:
 		return nil, usageError{errors.New("--cache-dir=off: there is nowhere to keep the files")}
-	case o.chunks && !isWeb(source):
+	case o.chunks && !stack.IsWeb(source):
 		return nil, usageError{fmt.Errorf("--chunks: those of a local folder, as %s, are not kept", source)}
 	}
 	f := o.cache.folder()
-	if f.err != nil {
-		return nil, f.err
+	if f.Err != nil {
+		return nil, f.Err
 	}
-	f.ifBusy = "read the files through its mount, or name another folder with --cache-dir"
-	return f, cmp.Or(cmp.Or(f.checkApart(source, ""), o.cache.limit(f)), f.err)
+	f.IfBusy = "read the files through its mount, or name another folder with --cache-dir"
+	return f, cmp.Or(cmp.Or(f.CheckApart(source, ""), o.cache.limit(f)), f.Err)
 }
 
 // warmPaths returns the paths of a tree that arguments name: all, if there are none. leftOut
 // is the number of damaged shards of a bare folder, if all of it is named.
-func warmPaths(ctx context.Context, s *source, tree catalog.Tree, args []string) (paths []string, leftOut int64, err error) {
+func warmPaths(ctx context.Context, s *stack.Source, tree catalog.Tree, args []string) (paths []string, leftOut int64, err error) {
 	for _, p := range args {
 		p, err := findPath(ctx, tree, p)
 		if err != nil {
@@ -174,9 +175,9 @@ func warmPaths(ctx context.Context, s *source, tree catalog.Tree, args []string)
 	}
 	switch {
 	case len(paths) > 0:
-	case s.bare != nil:
+	case s.Bare != nil:
 		paths = []string{"shards"} // the other folders have the same files, but not side by side
-		leftOut = int64(len(s.bare.Damaged()))
+		leftOut = int64(len(s.Bare.Damaged()))
 	default:
 		paths = []string{""}
 	}
@@ -189,25 +190,25 @@ const warmReserve = 8
 
 // fits refuses what would not fit into the disk cache. How much packed chunks take is not
 // known before they are there; what is there of them is used later, or makes room.
-func (o *warmOptions) fits(all warm.Selection, d *disk.Store, kept *cacheFolder) error {
+func (o *warmOptions) fits(all warm.Selection, d *disk.Store, kept *stack.CacheFolder) error {
 	if o.chunks {
 		return nil
 	}
-	most := kept.options.MaxBytes
+	most := kept.Options.MaxBytes
 	if all.Room > most-most/warmReserve {
 		least := ui.ByteSize((all.Room/(warmReserve-1)*warmReserve>>20 + 1) << 20)
 		return fmt.Errorf("%s with %s do not fit into a disk cache of %s; give it at least --cache-size %s, or name fewer PATHs",
 			ui.Plural(all.Files, "file"), ui.HumanSize(all.Bytes), ui.HumanSize(most), &least)
 	}
-	free, err := fileSystemFree(kept.path)
+	free, err := stack.FileSystemFree(kept.Path)
 	if err != nil {
-		return fmt.Errorf("%s: %w", kept.path, err)
+		return fmt.Errorf("%s: %w", kept.Path, err)
 	}
-	free -= max(0, kept.options.MinFree)
+	free -= max(0, kept.Options.MinFree)
 	others := d.Stats().Bytes - (all.Room - all.Absent) // which make room
 	if all.Absent > max(0, free)+max(0, others) {
 		return fmt.Errorf("%s: %s are missing, and beside what --cache-free keeps clear there is room for %s; make room, or name another folder with --cache-dir",
-			kept.path, ui.HumanSize(all.Absent), ui.HumanSize(max(0, free)))
+			kept.Path, ui.HumanSize(all.Absent), ui.HumanSize(max(0, free)))
 	}
 	return nil
 }

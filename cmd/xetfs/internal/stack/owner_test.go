@@ -1,4 +1,4 @@
-package main
+package stack
 
 import (
 	"os"
@@ -20,7 +20,7 @@ func TestLockers(t *testing.T) {
 6: FLOCK  ADVISORY
 7: OFDLCK ADVISORY  WRITE -1 00:06:41 0 EOF
 `
-	want := []int{11, 14} // the latter on another device: whoever asks looks closer
+	want := []int{11, 14} // the latter on another device: the caller checks the device
 	if got := lockers(strings.NewReader(table), 131094); !slices.Equal(got, want) {
 		t.Errorf("lockers = %v, want %v", got, want)
 	}
@@ -29,7 +29,7 @@ func TestLockers(t *testing.T) {
 // The owner is found while it holds the lock, and no longer.
 func TestOwnerOf(t *testing.T) {
 	dir := t.TempDir()
-	if pid := ownerOf(dir); pid != 0 {
+	if pid := CacheOwner(dir); pid != 0 {
 		t.Errorf("owner of nothing: %d", pid)
 	}
 	f, err := os.Create(filepath.Join(dir, lockName))
@@ -37,13 +37,13 @@ func TestOwnerOf(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if pid := ownerOf(dir); pid != 0 {
+	if pid := CacheOwner(dir); pid != 0 {
 		t.Errorf("owner of what is not locked: %d", pid)
 	}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
-	if pid := ownerOf(dir); pid != os.Getpid() {
+	if pid := CacheOwner(dir); pid != os.Getpid() {
 		t.Errorf("owner = %d, want %d", pid, os.Getpid())
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package stack
 
 import (
 	"context"
@@ -18,16 +18,16 @@ import (
 	"github.com/xetfs/xetfs/fs/catalog"
 )
 
-// isWeb says whether SOURCE is the address of a store on a web server.
-func isWeb(source string) bool {
+// IsWeb reports whether SOURCE is the address of a web server.
+func IsWeb(source string) bool {
 	scheme, _, ok := strings.Cut(source, "://")
 	return ok && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https"))
 }
 
-// webRequests is how many chunks are asked of a web server at once.
+// webRequests is the limit of parallel requests to a web server.
 const webRequests = 48
 
-// A webStore is the store at an address, asked again where it does not answer.
+// A webStore is the store at an address, with retries.
 type webStore struct {
 	origin.Store
 	web *web.Store
@@ -39,7 +39,7 @@ var (
 	_ origin.WholeReader    = webStore{}
 )
 
-// Close gives the connections back.
+// Close closes idle connections.
 func (s webStore) Close() error { return s.web.Close() }
 
 // ReadPart implements origin.PartReader.
@@ -57,14 +57,14 @@ func (s webStore) ReadAtProgress(ctx context.Context, k names.Key, p []byte, off
 	return s.Store.(origin.ProgressReader).ReadAtProgress(ctx, k, p, off, came)
 }
 
-// The limits of a command that reads from a web server, unless it has others.
+// The limits of a command that reads from a web server.
 const (
 	firstLimit = 30 * time.Second
-	readLimit  = time.Minute
+	ReadLimit  = time.Minute
 )
 
-// openWeb opens the store at an address. It asks nothing yet.
-func openWeb(address string, log *slog.Logger, limits wrap.Limits) (readStore, error) {
+// OpenWeb opens the store at an address. It sends no request yet.
+func OpenWeb(address string, log *slog.Logger, limits wrap.Limits) (ReadStore, error) {
 	if err := checkAddress(address); err != nil {
 		return nil, err
 	}
@@ -76,22 +76,22 @@ func openWeb(address string, log *slog.Logger, limits wrap.Limits) (readStore, e
 		limits.First = firstLimit
 	}
 	if limits.Read == 0 {
-		limits.Read = readLimit
+		limits.Read = ReadLimit
 	}
 	return webStore{wrap.RetryStore(s, wrap.RetryPolicy{Logger: log, Limits: limits}), s}, nil
 }
 
-func waitingFor(source string) string { return "waiting for " + withoutSecrets(source) }
+func WaitingFor(source string) string { return "waiting for " + WithoutSecrets(source) }
 
-// checkAddress says what is wrong with an address. One that is good can be shown.
+// checkAddress returns an error for an invalid address. A valid address may be printed.
 func checkAddress(address string) error {
 	if err := web.Check(address); err != nil {
-		return ArgumentError{fmt.Errorf("%s: %w", withoutSecrets(address), err)}
+		return ArgumentError{fmt.Errorf("%s: %w", WithoutSecrets(address), err)}
 	}
 	return nil
 }
 
-// isScheme says whether a text may stand before the colon of an address.
+// isScheme reports whether a text may precede the colon of an address.
 func isScheme(text string) bool {
 	for i := range len(text) {
 		c := text[i] | 0x20
@@ -102,10 +102,10 @@ func isScheme(text string) bool {
 	return text != ""
 }
 
-// withoutSecrets is an address as it may be shown: without a password or what stands
-// behind the path. One that makes no sense may be so because of what a password holds, so
-// of that nothing is shown that stands before an @.
-func withoutSecrets(address string) string {
+// WithoutSecrets returns an address without password, query and fragment. An address that
+// cannot be parsed may contain a password with special characters. In that case everything
+// before the last @ is dropped.
+func WithoutSecrets(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || strings.Contains(u.RawQuery+u.Fragment, "@") {
 		scheme, rest, _ := strings.Cut(address, ":")
@@ -119,8 +119,8 @@ func withoutSecrets(address string) string {
 	return address
 }
 
-// isBareWeb says whether a store on a web server is to be read without its catalog, which
-// it may not have. Then it must have a listing.
+// isBareWeb reports whether a store on a web server is read without a catalog. Such a store
+// must have a listing.
 func isBareWeb(ctx context.Context, s origin.Store, bare bool) (bool, error) {
 	if !bare {
 		is, err := catalog.Exists(ctx, s)
@@ -130,7 +130,7 @@ func isBareWeb(ctx context.Context, s origin.Store, bare bool) (bool, error) {
 	}
 	for _, err := range s.List(ctx, names.ShardPrefix, "") {
 		if errors.Is(err, errors.ErrUnsupported) {
-			return false, fmt.Errorf("there is no store: neither a catalog nor the file %s, which xetfs pack and publish write; the address is that of the folder of a store", origin.ListingKey)
+			return false, fmt.Errorf("no store: neither a catalog nor the file %s of xetfs pack and publish; type the address of the folder of a store", origin.ListingKey)
 		}
 		if err != nil {
 			return false, err
@@ -140,9 +140,9 @@ func isBareWeb(ctx context.Context, s origin.Store, bare bool) (bool, error) {
 	return true, nil
 }
 
-// checkRanges refuses a web server that ignores ranges: each read of a mount would be an
-// input/output error. Other errors are left to the reads.
-func checkRanges(ctx context.Context, s readStore, bare bool) error {
+// CheckRanges refuses a web server that ignores ranges, because each read of a mount would
+// fail. Other errors are left to the reads.
+func CheckRanges(ctx context.Context, s ReadStore, bare bool) error {
 	k := names.SettingsKey()
 	if bare {
 		k = origin.ListingKey
@@ -153,24 +153,24 @@ func checkRanges(ctx context.Context, s readStore, bare bool) error {
 	return nil
 }
 
-// openToRead opens the catalog in a folder, or at an address, to look at it. waiting is
-// that of wrap.Limits.
-func openToRead(folder string, waiting func()) (readStore, error) {
-	if isWeb(folder) {
-		return openWeb(folder, nil, wrap.Limits{Waiting: waiting})
+// openToRead opens the catalog of a folder or an address for reading. waiting is that of
+// wrap.Limits.
+func openToRead(folder string, waiting func()) (ReadStore, error) {
+	if IsWeb(folder) {
+		return OpenWeb(folder, nil, wrap.Limits{Waiting: waiting})
 	}
-	if err := checkStore(folder); err != nil {
+	if err := CheckStore(folder); err != nil {
 		return nil, err
 	}
 	return dir.OpenReadOnly(folder)
 }
 
-// absSource makes a path absolute, and leaves an address as it is.
-func absSource(source string) (string, error) {
-	if isWeb(source) {
+// AbsSource returns an absolute path, or an address unchanged.
+func AbsSource(source string) (string, error) {
+	if IsWeb(source) {
 		return source, nil
 	}
-	if err := checkLocal(source); err != nil {
+	if err := CheckLocal(source); err != nil {
 		return "", err
 	}
 	return filepath.Abs(source)

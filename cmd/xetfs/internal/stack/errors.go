@@ -1,4 +1,4 @@
-package main
+package stack
 
 // An ArgumentError reports a SOURCE, STORE or folder that cannot be used as given.
 type ArgumentError struct{ error }

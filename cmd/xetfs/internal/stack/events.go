@@ -1,4 +1,4 @@
-package main
+package stack
 
 import (
 	"context"
@@ -10,23 +10,23 @@ import (
 	"github.com/xetfs/xetfs/cache/logdedup"
 )
 
-// Names of events beside those of package disk. They are stable.
+// Names of events beside those of package disk. The names are stable.
 const (
 	eventRefused = "cache_dir_refused" // there is no disk cache in this run
 	eventShared  = "cache_shared"      // another process writes to it
 )
 
-// eventTexts say in words what the events of a store mean.
+// eventTexts describes the events of a store.
 var eventTexts = map[string]string{
 	disk.EventDropped:   "something in the disk cache was damaged and is forgotten",
 	disk.EventFull:      "the disk cache keeps nothing new for a while",
 	disk.EventSuspended: "the disk cache is left alone until its disk works again",
 	disk.EventResumed:   "the disk cache works again",
-	disk.EventOwned:     "who wrote to the disk cache has gone, and this process writes to it now",
+	disk.EventOwned:     "the process that wrote to the disk cache has ended, and this one writes to it now",
 	disk.EventRebuilt:   "the index of the disk cache was damaged: all or some of it is forgotten",
 }
 
-// Bounds of what is logged. A disk that goes bad may drop thousands of entries a second.
+// Bounds of the log. A failing disk may drop thousands of entries a second.
 const (
 	waitingEvents  = 64
 	droppedEvents  = 20 // lines of disk.EventDropped
@@ -34,9 +34,9 @@ const (
 	suppressedName = "suppressed"
 )
 
-// cacheEvents writes what a store tells to a log, from a goroutine of its own: readers meet
-// events, and must not wait for a log that may be on the same bad disk. What comes too
-// quickly is counted and not written.
+// cacheEvents logs the events of a store from a goroutine of its own. Readers meet events and
+// must not wait for a log that may be on the same bad disk. Events beyond the bounds are
+// counted, not written.
 type cacheEvents struct {
 	log  *logdedup.Handler
 	come chan disk.Event
@@ -55,7 +55,7 @@ func newCacheEvents(log *slog.Logger) *cacheEvents {
 	return e
 }
 
-// tell takes an event and does not wait.
+// tell queues an event without waiting.
 func (e *cacheEvents) tell(event disk.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -69,7 +69,7 @@ func (e *cacheEvents) tell(event disk.Event) {
 	}
 }
 
-// close returns when everything that was told is written.
+// close returns when all queued events are written.
 func (e *cacheEvents) close() {
 	e.mu.Lock()
 	was := e.closed
@@ -91,8 +91,8 @@ func (e *cacheEvents) run() {
 	}
 }
 
-// isDropped limits the lines of disk.EventDropped. The key is the same for all events, so
-// that any line carries the count.
+// isDropped limits the lines of disk.EventDropped. All events have the same key, so that each
+// line has the count.
 func isDropped(r slog.Record) (key string, limited bool) {
 	return "", r.Message == eventTexts[disk.EventDropped]
 }

@@ -1,4 +1,4 @@
-package main
+package stack
 
 import (
 	"strings"
@@ -27,10 +27,10 @@ func TestAddressWithoutSecrets(t *testing.T) {
 		{"http://secret@", "http://"},
 	}
 	for _, tt := range tests {
-		if got := withoutSecrets(tt.address); got != tt.want {
+		if got := WithoutSecrets(tt.address); got != tt.want {
 			t.Errorf("withoutSecrets(%q) = %q, want %q", tt.address, got, tt.want)
 		}
-		for _, check := range []func(string) error{checkSource, checkAddress, checkLocal} {
+		for _, check := range []func(string) error{CheckSource, checkAddress, CheckLocal} {
 			if err := check(tt.address); err != nil && strings.Contains(err.Error(), "sec") {
 				t.Errorf("%q: %v", tt.address, err)
 			}

@@ -1,4 +1,4 @@
-package main
+package stack
 
 import (
 	"bufio"
@@ -15,9 +15,9 @@ import (
 // lockName is the file in a disk cache that its owner holds locked.
 const lockName = "LOCK"
 
-// ownerOf returns the process that writes to the disk cache in a folder, as far as this
-// one may know; 0: it does not, or there is none.
-func ownerOf(folder string) int {
+// CacheOwner returns the process that writes to the disk cache in a folder, or 0. It is also 0
+// where this process may not see the owner.
+func CacheOwner(folder string) int {
 	var st unix.Stat_t
 	path := filepath.Join(folder, lockName)
 	if unix.Lstat(path, &st) != nil {
@@ -36,13 +36,9 @@ func ownerOf(folder string) int {
 	return 0
 }
 
-// lockers returns who holds a lock on a file with this inode number, from the table of the
-// kernel:
-//
-//	1: FLOCK  ADVISORY  WRITE 4711 fe:00:131094 0 EOF
-//	   type             mode  pid  device and inode
-//
-// The device is not compared: on some file systems it is another one than stat says.
+// lockers returns the processes that hold a lock on a file with this inode number, from the
+// table of the kernel. The device is not compared, because on some file systems stat reports
+// another one.
 func lockers(table io.Reader, inode uint64) (pids []int) {
 	lines := bufio.NewScanner(table)
 	for lines.Scan() {
@@ -57,8 +53,8 @@ func lockers(table io.Reader, inode uint64) (pids []int) {
 	return pids
 }
 
-// holds says whether a process has a file open. Of the processes of other users nobody
-// may know that; then it is believed.
+// holds reports whether a process has a file open. It is true for the processes of other users,
+// whose files are not visible.
 func holds(pid int, st *unix.Stat_t) bool {
 	fds := fmt.Sprintf("/proc/%d/fd", pid)
 	all, err := os.ReadDir(fds)
@@ -74,7 +70,7 @@ func holds(pid int, st *unix.Stat_t) bool {
 	return false
 }
 
-// processName is what people call the owner of a disk cache.
+// processName returns a name for the owner of a disk cache.
 func processName(pid int) string {
 	if pid == 0 {
 		return "another process"

@@ -1,0 +1,28 @@
+package stack
+
+import (
+	"log/slog"
+
+	"github.com/xetfs/xetfs/cache"
+)
+
+// A Budget is a number of bytes of memory in parts. No part is zero, which would mean a
+// default.
+type Budget struct {
+	unpacked int64 // chunks in memory
+	ahead    int64 // packed chunks fetched ahead
+	Infos    int64 // where the chunks of xorbs lie
+	Terms    int64 // of files
+}
+
+// DivideMemory divides a number of bytes. Most of it is for chunks that may be read again.
+func DivideMemory(bytes int64) Budget {
+	b := Budget{ahead: max(1, bytes/4), Infos: max(1, bytes/8), Terms: max(1, bytes/16)}
+	b.unpacked = max(1, bytes-b.ahead-b.Infos-b.Terms)
+	return b
+}
+
+// CacheOptions returns the Options of the cache for a budget.
+func (b Budget) CacheOptions(noVerify bool, log *slog.Logger) cache.Options {
+	return cache.Options{MemoryBytes: b.unpacked, AheadBytes: b.ahead, NoVerify: noVerify, Logger: log}
+}

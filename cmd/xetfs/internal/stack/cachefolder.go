@@ -1,0 +1,79 @@
+package stack
+
+import (
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xetfs/xetfs/cache/disk"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
+)
+
+// DiskCacheName is the folder of the disk cache in the folder of all caches.
+const DiskCacheName = "disk"
+
+// A CacheFolder is the folder of a disk cache, which need not exist yet.
+type CacheFolder struct {
+	Path    string // absolute, without links
+	Named   bool   // by the user; a failure is then an error
+	Options disk.Options
+	IfBusy  string // what to do when another process writes to it, and Share is not set
+	Err     error  // why it cannot be used
+}
+
+// CheckApart refuses a disk cache below the mount, which would deadlock, and one in a folder
+// with data.
+func (f *CacheFolder) CheckApart(source, mountpoint string) error {
+	overlap := func(dir string) bool { return ui.Within(f.Path, dir) || ui.Within(dir, f.Path) }
+	if mountpoint != "" && overlap(mountpoint) {
+		return MountError{fmt.Errorf("disk cache %s: overlaps the mountpoint %s, and the mount would wait for itself; name another with --cache-dir", f.Path, mountpoint)}
+	}
+	if IsWeb(source) {
+		return nil
+	}
+	real, err := filepath.EvalSymlinks(source)
+	if err != nil {
+		return fmt.Errorf("%s: %w", source, ui.Reason(err))
+	}
+	if real, err = filepath.Abs(real); err != nil {
+		return err
+	}
+	if overlap(real) {
+		return MountError{fmt.Errorf("disk cache %s: overlaps the source %s, and a source is never written to; name another with --cache-dir", f.Path, source)}
+	}
+	return nil
+}
+
+// RealPath resolves the links in an absolute path. The end of the path need not exist.
+func RealPath(path string) (string, error) {
+	real, err := filepath.EvalSymlinks(path)
+	if err == nil || !errors.Is(err, iofs.ErrNotExist) || path == "/" {
+		return real, err
+	}
+	parent, err := RealPath(filepath.Dir(path))
+	return filepath.Join(parent, filepath.Base(path)), err
+}
+
+// FileSystemSize returns the bytes of the file system of a path, which need not exist yet.
+func FileSystemSize(path string) (int64, error) {
+	st, err := fileSystem(path)
+	return int64(st.Blocks) * st.Frsize, err //nolint:gosec // no file system has 2^63 bytes
+}
+
+// FileSystemFree returns the bytes of the file system that users may still fill.
+func FileSystemFree(path string) (int64, error) {
+	st, err := fileSystem(path)
+	return int64(st.Bavail) * st.Frsize, err //nolint:gosec // as above
+}
+
+func fileSystem(path string) (st unix.Statfs_t, err error) {
+	err = unix.Statfs(path, &st)
+	for errors.Is(err, unix.ENOENT) && path != "/" {
+		path = filepath.Dir(path)
+		err = unix.Statfs(path, &st)
+	}
+	return st, err
+}

@@ -1,0 +1,101 @@
+package stack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/dir"
+	"github.com/xetfs/xetfs/codec/page"
+	"github.com/xetfs/xetfs/fs/catalog"
+	"github.com/xetfs/xetfs/fs/catalog/writer"
+)
+
+// A CatalogReader is an open catalog without the data of its files.
+type CatalogReader struct {
+	*catalog.StoreCatalog
+	Store ReadStore
+	pages page.Getter
+}
+
+// OpenCatalog opens the catalog of a SOURCE for reading. waiting is that of wrap.Limits.
+func OpenCatalog(ctx context.Context, folder string, waiting func()) (*CatalogReader, error) {
+	store, err := openToRead(folder, waiting)
+	if err != nil {
+		return nil, err
+	}
+	r := &CatalogReader{Store: store, pages: origin.Pages(store)}
+	if err = CheckCatalog(ctx, folder, store); err == nil {
+		if r.StoreCatalog, err = catalog.Open(ctx, store, r.pages); err != nil {
+			err = fmt.Errorf("%s: %w", folder, err)
+		}
+	}
+	if err != nil {
+		r.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+func (r *CatalogReader) Close() { r.Store.Close() }
+
+// A CatalogWriter is an open catalog for changes.
+type CatalogWriter struct {
+	*writer.Writer
+	Store *dir.Keyed
+	Pages page.Getter
+}
+
+func (w *CatalogWriter) Close() { w.Store.Close() }
+
+// CheckCatalog refuses a store without a catalog.
+func CheckCatalog(ctx context.Context, folder string, s origin.Store) error {
+	is, err := catalog.Exists(ctx, s)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w", folder, err)
+	case !is:
+		return ArgumentError{fmt.Errorf("%s: is no catalog; xetfs publish makes one", folder)}
+	}
+	return nil
+}
+
+// CheckStore returns an error for a STORE that is no folder.
+func CheckStore(folder string) error {
+	if folder == "" {
+		return ArgumentError{errors.New("an empty path is no folder")}
+	}
+	if err := CheckLocal(folder); err != nil {
+		return err
+	}
+	err := CheckFolder(folder)
+	var usage ArgumentError
+	if errors.As(err, &usage) {
+		return ArgumentError{fmt.Errorf("%s: STORE is a folder, this is a file", folder)}
+	}
+	return err
+}
+
+// OpenWriter opens the catalog in a folder for changes. It creates none.
+func OpenWriter(ctx context.Context, folder string, log *slog.Logger) (*CatalogWriter, error) {
+	if err := CheckStore(folder); err != nil {
+		return nil, err
+	}
+	store, err := dir.Open(folder)
+	if err != nil {
+		return nil, err
+	}
+	w := &CatalogWriter{Store: store, Pages: origin.Pages(store)}
+	if err = CheckCatalog(ctx, folder, store); err == nil {
+		if w.Writer, err = writer.Open(ctx, store, w.Pages, writer.Options{Logger: log}); err != nil {
+			err = fmt.Errorf("%s: %w", folder, err)
+		}
+	}
+	if err != nil {
+		w.Close()
+		return nil, err
+	}
+	return w, nil
+}

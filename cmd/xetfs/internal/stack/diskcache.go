@@ -1,0 +1,115 @@
+package stack
+
+import (
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"log/slog"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xetfs/xetfs/cache/disk"
+)
+
+// A DiskCache is an open disk cache that logs its events.
+type DiskCache struct {
+	*disk.Store
+	events *cacheEvents
+}
+
+// Open opens the disk cache. Its events go to the log.
+func (f *CacheFolder) Open(log *slog.Logger) (*DiskCache, error) {
+	if f.Err != nil {
+		return nil, f.Err
+	}
+	events := newCacheEvents(log)
+	o := f.Options
+	o.Event = events.tell
+	store, err := disk.Open(f.Path, o)
+	switch {
+	case errors.Is(err, disk.ErrBusy):
+		err = fmt.Errorf("disk cache %s: %s writes to it; %s", f.Path, processName(CacheOwner(f.Path)), f.IfBusy)
+	case errors.Is(err, unix.ENOTDIR):
+		err = fmt.Errorf("disk cache %s: %w", f.Path, unix.ENOTDIR)
+	case errors.Is(err, unix.EROFS):
+		err = fmt.Errorf("disk cache %s: %w; name another folder with --cache-dir", f.Path, unix.EROFS)
+	}
+	if err != nil {
+		events.close()
+		return nil, err
+	}
+	return &DiskCache{store, events}, nil
+}
+
+// Close closes the store and writes its last events to the log.
+func (c *DiskCache) Close() error {
+	err := c.Store.Close()
+	c.events.close()
+	return err
+}
+
+// IsRefused reports whether an error means that the folder is unfit for a cache, rather than
+// its disk.
+func IsRefused(err error) bool {
+	return errors.Is(err, disk.ErrRefused) || errors.Is(err, disk.ErrNewer) || errors.Is(err, unix.ENOTDIR)
+}
+
+// openDisk opens the disk cache, if the options have one. A failure is a warning. It is an
+// error for a named folder that is unfit or belongs to another user.
+func (s *Source) openDisk(o *Options) error {
+	f := o.Disk
+	if f == nil {
+		return nil
+	}
+	c, err := f.Open(o.Log)
+	switch {
+	case err != nil && f.Named && errors.Is(err, iofs.ErrPermission):
+		return err
+	case err != nil && f.Named && IsRefused(err):
+		return ArgumentError{fmt.Errorf("%w; name another folder with --cache-dir", err)}
+	case err != nil && !f.Options.Share: // without it the command is useless
+		return err
+	case err != nil:
+		s.warn(o.Log, eventRefused, fmt.Sprintf("%v; no disk cache is used", err))
+		return nil
+	}
+	s.Disk = c
+	if !c.Shared() {
+		return nil
+	}
+	why, until := "it cannot be written to", ""
+	if f.Writable() {
+		why = processName(CacheOwner(f.Path)) + " writes to it"
+		if f.Options.TakeOver {
+			until = " until that ends"
+		}
+	}
+	s.warn(o.Log, eventShared, fmt.Sprintf("disk cache %s: %s, so this process only reads from it%s", f.Path, why, until))
+	return nil
+}
+
+// Writable reports whether this process may write to the folder. Other processes share the
+// cache.
+func (f *CacheFolder) Writable() bool { return unix.Access(f.Path, unix.W_OK) == nil }
+
+// warn logs a text and adds it to the warnings for the user.
+func (s *Source) warn(log *slog.Logger, event, text string) {
+	log.Warn(text, "event", event)
+	s.Warnings = append(s.Warnings, text)
+}
+
+// Sharing returns f with the option to read a cache that is not writable.
+func (f *CacheFolder) Sharing() *CacheFolder {
+	if f != nil {
+		f.Options.Share = true
+	}
+	return f
+}
+
+// TakingOver returns f with the option to write to a shared cache as soon as that is possible.
+func (f *CacheFolder) TakingOver() *CacheFolder {
+	if f != nil {
+		f.Options.Share, f.Options.TakeOver = true, true
+	}
+	return f
+}

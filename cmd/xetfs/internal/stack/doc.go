@@ -1,0 +1,12 @@
+// Package stack opens the layers below a command. It turns the words SOURCE and STORE into a
+// store, a source, a cache, a reader and a catalog.
+//
+//	OpenSource, Source          SOURCE with all layers for reading, and the disk cache
+//	OpenCatalog, CatalogReader  the catalog of a SOURCE, without the data of files
+//	OpenWriter, CatalogWriter   the catalog of a STORE, for changes
+//	OpenWeb                     a store on a web server
+//	CheckSource, CheckStore     the reason why a word names no SOURCE or STORE
+//	CacheFolder, DiskCache      the folder of a disk cache, and the open cache
+//	DivideMemory, Budget        the parts of --memory
+//	ArgumentError, MountError   errors that main maps to exit statuses
+package stack

@@ -1,0 +1,219 @@
+package stack
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/xetfs/xetfs/cache"
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/dir"
+	"github.com/xetfs/xetfs/cache/origin/objects"
+	"github.com/xetfs/xetfs/cache/origin/wrap"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/page"
+	"github.com/xetfs/xetfs/fs/catalog"
+	"github.com/xetfs/xetfs/fs/catalog/bare"
+	"github.com/xetfs/xetfs/reconstruct"
+)
+
+// A Source is the whole stack below the commands that read: from SOURCE to names and bytes of
+// files.
+//
+//	dir → origin.Objects → cache.New → reconstruct.New
+//	dir → origin.Pages → Cache.Pages → catalog.Open      a catalog
+//	dir → catalog.Bare                                   any other folder
+//
+// For the address of a web server, web takes the place of dir (web.go).
+type Source struct {
+	Folder  string
+	store   ReadStore
+	Disk    *DiskCache // nil: nothing is kept on disk
+	Cache   *cache.Cache
+	Reader  *reconstruct.Reader
+	Catalog catalog.Catalog
+	Stored  *catalog.StoreCatalog // catalog, if there is one; else nil
+	Bare    *bare.Catalog         // catalog of a folder without one; else nil
+
+	Requests wrap.Counts // of the origin, if sourceOptions.count is set
+	Warnings []string    // what a user should hear of the disk cache
+}
+
+// A ReadStore is an open store for reading.
+type ReadStore interface {
+	origin.Store
+	io.Closer
+}
+
+// Options tune OpenSource.
+type Options struct {
+	Bare     bool // take a catalog for any folder, too
+	Budget   Budget
+	NoVerify bool
+	Log      *slog.Logger
+	Ranges   bool        // refuse a web server that ignores ranges
+	Count    bool        // counts the calls of the origin
+	Limits   wrap.Limits // of a web server; zero: the usual ones
+
+	Disk        *CacheFolder       // nil: nothing is kept on disk
+	Materialize reconstruct.Policy // the files that are stored whole
+}
+
+// OpenSource opens all layers over a SOURCE. It writes nothing to SOURCE.
+func OpenSource(ctx context.Context, folder string, o Options) (*Source, error) {
+	if err := CheckSource(folder); err != nil {
+		return nil, err
+	}
+	s := &Source{Folder: folder}
+	if err := s.openDisk(&o); err != nil {
+		return nil, err
+	}
+	err := s.openStore(ctx, &o)
+	if err == nil {
+		err = s.build(ctx, o)
+	}
+	if err != nil {
+		s.Close()
+		return nil, fmt.Errorf("%s: %w", folder, err)
+	}
+	return s, nil
+}
+
+// openStore opens SOURCE as a catalog or as a bare folder, and sets o.Bare.
+func (s *Source) openStore(ctx context.Context, o *Options) (err error) {
+	if IsWeb(s.Folder) {
+		if s.store, err = OpenWeb(s.Folder, o.Log, o.Limits); err == nil {
+			o.Bare, err = isBareWeb(ctx, s.store, o.Bare)
+		}
+		if err == nil && o.Ranges {
+			err = CheckRanges(ctx, s.store, o.Bare)
+		}
+		return err
+	}
+	if !o.Bare {
+		keyed, err := dir.OpenReadOnly(s.Folder)
+		if err != nil {
+			return err
+		}
+		s.store = keyed
+		is, err := catalog.Exists(ctx, keyed)
+		if err != nil || is {
+			return err
+		}
+		o.Bare = true
+		if err := keyed.Close(); err != nil {
+			return err
+		}
+	}
+	s.store = nil
+	found, err := dir.OpenBare(ctx, s.Folder)
+	if err != nil {
+		return err
+	}
+	s.store = found
+	return nil
+}
+
+func (s *Source) build(ctx context.Context, o Options) error {
+	objects := s.objects(o.Budget.Infos, !o.Bare)
+	if !objects.Local() {
+		objects = wrap.Limit(objects, webRequests)
+	}
+	if o.Count {
+		objects = wrap.Count(objects, &s.Requests)
+	}
+	if o.Log.Enabled(ctx, slog.LevelDebug) { // disabled debug lines cost time, too
+		objects = wrap.Log(objects, o.Log)
+	}
+	var err error
+	options := o.Budget.CacheOptions(o.NoVerify, o.Log)
+	if s.Disk != nil {
+		options.Disk = s.Disk.Store
+	}
+	if s.Cache, err = cache.New(objects, options); err != nil {
+		return err
+	}
+	if s.Disk == nil {
+		o.Materialize = reconstruct.MaterializeNever // nowhere to lay a file down
+	}
+	s.Reader = reconstruct.New(s.Cache, reconstruct.Options{Terms: o.Budget.Terms, Materialize: o.Materialize})
+	if o.Bare {
+		s.Bare, err = bare.Open(ctx, s.store, bare.Options{Logger: o.Log})
+		s.Catalog = s.Bare
+		return err
+	}
+	s.Stored, err = catalog.Open(ctx, s.store, s.pages())
+	s.Catalog = s.Stored
+	return err
+}
+
+// objects returns the files of the store. Their metadata is cached on disk under the name of
+// this store. Named means that the catalog names them.
+func (s *Source) objects(infoBytes int64, named bool) origin.Source {
+	o := objects.Options{InfoBytes: infoBytes, Named: named}
+	if s.Disk != nil {
+		o.Keep, o.Scope = s.Disk, strings.TrimRight(s.Folder, "/")
+	}
+	return objects.New(s.store, o)
+}
+
+// pages returns the index pages of the store through the cache.
+func (s *Source) pages() page.Getter { return s.Cache.Pages(origin.Pages(s.store)) }
+
+// IsEmpty reports whether SOURCE has neither a catalog nor a readable shard.
+func (s *Source) IsEmpty(ctx context.Context) (bool, error) {
+	if s.Bare == nil {
+		return false, nil
+	}
+	tree, err := s.Bare.Open(ctx, "", names.AsOf{})
+	if err != nil {
+		return false, err
+	}
+	for _, err := range tree.List(ctx, "shards", "") {
+		return false, err
+	}
+	return true, nil
+}
+
+// Close closes all layers. No layer may be used afterwards.
+func (s *Source) Close() {
+	if s.Reader != nil {
+		s.Reader.Close()
+	}
+	if s.Cache != nil {
+		s.Cache.Close()
+	}
+	if s.Disk != nil {
+		s.Disk.Close()
+	}
+	if s.store != nil {
+		s.store.Close()
+	}
+}
+
+// CheckSource returns an error for a SOURCE that is neither a folder nor a valid address.
+func CheckSource(source string) error {
+	if IsWeb(source) {
+		return checkAddress(source)
+	}
+	return CheckFolder(source)
+}
+
+// CheckFolder returns an error for a SOURCE that is no folder.
+func CheckFolder(folder string) error {
+	if err := CheckLocal(folder); err != nil {
+		return err
+	}
+	info, err := os.Stat(folder)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w", folder, ui.Reason(err))
+	case !info.IsDir():
+		return ArgumentError{fmt.Errorf("%s: SOURCE is a folder with shards and xorbs, this is a file; xetfs inspect shows what is in it", folder)}
+	}
+	return nil
+}
