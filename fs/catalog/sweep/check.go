@@ -38,18 +38,17 @@ type CheckReport struct {
 	Damaged, Missing, Hidden                                    int64
 }
 
-// Check walks everything that can be reached and tells Found what is wrong, to the end.
-// It reads every document, page and shard once, and holds it against its hash and
-// against what points to it: versions against their numbers, pages against their links,
-// entries against their folders and against the blocks of their shards, terms against
-// the chunks that the shard lists. Xorbs must be there; with Data they are unpacked, and
-// held against their hashes. Pages should read from the store itself, not from a cache.
+// Check walks all reachable objects to the end and reports each fault to Found. It reads
+// every document, page and shard once. It compares versions with their numbers, pages with
+// their links, and entries with their folders and shards. The terms of a shard must match
+// its chunk lists. Xorbs must exist; with Data they are unpacked and compared with their
+// hashes. Pages should be read from the store, not from a cache.
 //
-// Not checked are files of which no entry says in which shard they are, and whether the
-// chunks of a file give its hash.
+// Check does not cover files whose entry names no shard, and does not compare chunks with
+// the hash of the file.
 //
-// The error is one of ctx, or says that there is no catalog or the store cannot be
-// listed; what is wrong in the catalog is no error.
+// The error is that of ctx, or reports a missing catalog or a store that cannot be listed.
+// A fault in the catalog is no error.
 func Check(ctx context.Context, s origin.Store, pages page.Getter, o CheckOptions) (CheckReport, error) {
 	c := newChecker(s, pages, o)
 	if err := c.run(ctx); err != nil {
@@ -111,7 +110,7 @@ func (p place) at(path string) place {
 	return p
 }
 
-// found tells what is wrong with an object.
+// found reports a fault of an object.
 func (c *checker) found(k names.Key, p place, err error) {
 	if passing(err) {
 		return // Check says so itself

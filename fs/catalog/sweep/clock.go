@@ -11,10 +11,10 @@ import (
 	"github.com/xetfs/xetfs/codec/page"
 )
 
-// storeTime asks the store for the time, by which the ages of its objects are counted.
-// No store tells it, but each says when it got an object: here a sweep list with one key
-// that names nothing, which is gone again afterwards. The newest time of all objects
-// would not do, because one that came with a time from the future would age all others.
+// storeTime returns the time of the store, which decides the ages of its objects. A store
+// reports the time only for an object that it received. The object here is a sweep list
+// with one random key, which is deleted again. The newest time of all objects is no
+// substitute: a time from the future would age all others.
 func (w *sweeper) storeTime(ctx context.Context) (time.Time, error) {
 	var nothing page.Hash
 	w.o.Random(nothing[:])
@@ -50,8 +50,8 @@ func (w *sweeper) modified(ctx context.Context, k names.Key) (time.Time, error) 
 	return time.Time{}, fmt.Errorf("%s: not listed: %w", k, origin.ErrNotFound)
 }
 
-// elapsed returns how long ago something was, by the clock that says more: the monotonic
-// one may stand still while the machine sleeps, the other one may be set.
+// elapsed returns the time since an event, by the clock that moved further. The monotonic
+// clock may stop while the machine sleeps, and the other one may be set.
 func (w *sweeper) elapsed(since time.Time) time.Duration {
 	now := w.o.Clock()
 	return max(now.Sub(since), now.Round(0).Sub(since.Round(0)))

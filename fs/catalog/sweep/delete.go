@@ -23,8 +23,8 @@ type lease struct {
 	taken time.Time // before the store was asked
 }
 
-// renew begins the lease, or makes it last longer. That nobody else has taken it over is
-// what the tag says.
+// renew begins the lease or extends it. The tag proves that no other sweep has taken it
+// over.
 func (l *lease) renew(ctx context.Context) error {
 	taken := l.w.o.Clock()
 	l.st.Lease = taken.Add(l.w.window)
@@ -37,8 +37,8 @@ func (l *lease) renew(ctx context.Context) error {
 }
 
 // hold calls do with a context that ends before the lease does. It renews the lease if
-// half of it is over, and does so again if that took long: who can renew it still had it.
-// Whoever lost it gets an error. What was not done in time is done again.
+// half of it is over, and again after a slow renewal. It returns an error if the lease is
+// lost. Unfinished work is repeated.
 func (l *lease) hold(ctx context.Context, do func(context.Context) error) error {
 	w := l.w
 	for range maxTries {
@@ -100,7 +100,7 @@ func (w *sweeper) finish(ctx context.Context, l *lease, doomed []origin.Item) er
 // deletesAtOnce is how many objects are deleted between two looks at the lease.
 const deletesAtOnce = 64
 
-// delete deletes some objects. What one try has deleted the next one need not.
+// delete deletes some objects. A later try skips the deleted ones.
 func (l *lease) delete(ctx context.Context, items []origin.Item) error {
 	gone := make([]atomic.Bool, len(items))
 	return l.hold(ctx, func(ctx context.Context) error {

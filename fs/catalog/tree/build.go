@@ -7,8 +7,8 @@ import (
 	"github.com/xetfs/xetfs/codec/page"
 )
 
-// Build makes the pages of a whole tree from its entries in the order of their keys and
-// hands them to put, leaves first, the root last. It holds one page of each level in
+// Build makes the pages of a whole tree from its entries in the order of their keys. It
+// passes them to put, leaves first and the root last. It holds one page of each level in
 // memory.
 func Build(ctx context.Context, s page.Sizes, entries iter.Seq2[page.Entry, error], put func(page.Hash, []byte) error) (page.Link, error) {
 	b := page.NewBuilder(s, put)

@@ -6,20 +6,20 @@ import (
 	"github.com/xetfs/xetfs/codec/page"
 )
 
-// An editor changes one level of a tree: the rows of its old pages go by, some are left
-// out, others come in, and new pages are cut from what there is now.
+// An editor changes one level of a tree. It copies the rows of the old pages, omits some,
+// inserts others, and cuts new pages from the result.
 //
-// It works on stretches of old pages. A stretch begins with a page that holds something
-// that changes. It is over where a new page ends, an old page ended too, and the next
-// change lies behind the next old page: from there on the old pages are those that
-// would be made. One level up the stretch is a change again: the links to its old pages
-// go, those to its new pages come.
+// An editor works on stretches of old pages. A stretch begins with a page that contains a
+// change. It ends where old and new pages end with the same row, if the next change is
+// behind the next old page. The old pages from there on equal the new ones. One level up,
+// a stretch is a change again: the links to its old pages are replaced by those to its new
+// pages.
 type editor struct {
 	u    *updater
 	n    int // the level
 	top  bool
 	old  walk
-	page *page.Page // the old page that the walk stands before, once it is needed
+	page *page.Page // the old page in front of the walk, once it is needed
 	row  int        // of page, the next to go by
 	out  *page.Level
 

@@ -76,12 +76,12 @@ func (s source) page(ctx context.Context, h page.Hash) (*page.Page, error) {
 	return p, nil
 }
 
-// child fetches the page that a link leads to, and holds it against the link.
+// child fetches the page of a link and compares the two.
 func (s source) child(ctx context.Context, parent *page.Page, row int) (*page.Page, error) {
 	return s.below(ctx, parent, row, parent.Child(row))
 }
 
-// below is child for somebody who knows the hash in the link.
+// below is child for a caller that has the hash of the link.
 func (s source) below(ctx context.Context, parent *page.Page, row int, h page.Hash) (*page.Page, error) {
 	p, err := s.pages.Page(ctx, h)
 	if err == nil {
@@ -93,8 +93,7 @@ func (s source) below(ctx context.Context, parent *page.Page, row int, h page.Ha
 	return p, nil
 }
 
-// pageErr adds which page it was. That a page does not exist must not be taken for a
-// name that does not.
+// pageErr adds the hash of the page. A missing page must not look like a missing name.
 func pageErr(h page.Hash, err error) error {
 	if errors.Is(err, iofs.ErrNotExist) {
 		return fmt.Errorf("page %v: %v", h, err)

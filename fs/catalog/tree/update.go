@@ -9,15 +9,14 @@ import (
 	"github.com/xetfs/xetfs/codec/page"
 )
 
-// Update makes the pages of a changed tree and hands those that are new to put, leaves
-// first, the root last. Changes come in the order of their keys, each with a path of its
-// own; of Old only the path is looked at, and only where there is no New. Removing what
-// is not there changes nothing. With the sizes that the tree was built with, the result
-// is the one that Build would give.
+// Update makes the pages of a changed tree and passes the new ones to put, leaves first
+// and the root last. Changes are in the order of their keys, one per path. Update uses
+// only the path of Old, and only without New. The removal of an absent path changes
+// nothing. With the sizes of the old tree, the result is that of Build.
 //
-// It reads the pages that hold something that changes, and those behind them up to the
-// next one that begins where a page of the new tree begins. In memory it holds a few
-// pages of each level, however long the tree and the changes are.
+// Update reads the pages that contain a change. It continues with the pages behind them,
+// up to the next common start of an old and a new page. It holds a few pages of each level
+// in memory, for any length of the tree and the changes.
 func Update(ctx context.Context, pages page.Getter, s page.Sizes, root page.Hash, changes iter.Seq2[page.Change, error], put func(page.Hash, []byte) error) (page.Link, error) {
 	u := &updater{ctx: ctx, source: source{&recent{pages: pages}}, sizes: s, root: root, put: put}
 	for c, err := range changes {
@@ -134,8 +133,8 @@ func (u *updater) unchanged() (page.Link, error) {
 	return l, nil
 }
 
-// only returns the root of a tree in which one page of a level is left: that page, or
-// the one below, if it leads to no other.
+// only returns the root of a tree in which one page of a level is left. The root is that
+// page, or the one below a page with a single link.
 func (u *updater) only(l page.Link, level int) (page.Link, error) {
 	for ; level > 0; level-- {
 		p, err := u.page(u.ctx, l.Page)

@@ -6,8 +6,8 @@ import (
 	"github.com/xetfs/xetfs/codec/page"
 )
 
-// A walk goes along the pages of one level, from left to right. It stands before one of
-// them, which it has not fetched, or at the end. On its way it fetches the pages above.
+// A walk moves along the pages of one level, from left to right. Its position is in front
+// of a page that it has not fetched, or at the end. It fetches the pages above.
 type walk struct {
 	source
 	root  page.Hash
@@ -34,8 +34,8 @@ func newWalk(ctx context.Context, s source, root page.Hash, level int) (walk, er
 	return walk{source: s, root: root, top: top, level: level, end: top.Len() == 0 || top.Level() < level}, nil
 }
 
-// seek goes to the first page whose last key is not below key. If there is none, past
-// is true, and the walk stands before the last page. It is not for a walk at its end.
+// seek moves to the first page whose last key is not below key. Without such a page, past
+// is true and the position is in front of the last page. The walk must not be at its end.
 func (w *walk) seek(ctx context.Context, key string) (past bool, err error) {
 	if w.top.Level() == w.level {
 		return w.top.Last() < key, nil
@@ -68,7 +68,7 @@ func (w *walk) next(ctx context.Context) error {
 	return w.descend(ctx, func(*page.Page) int { return 0 })
 }
 
-// descend goes on from the last place down to the pages above the level of the walk.
+// descend continues from the last place down to the pages above the level of the walk.
 func (w *walk) descend(ctx context.Context, rowOf func(*page.Page) int) error {
 	for {
 		at := w.above[len(w.above)-1]
@@ -102,7 +102,7 @@ func (w *walk) isLast() bool {
 	return true
 }
 
-// last returns the last key of the page that the walk stands before.
+// last returns the last key of the page in front of the walk.
 func (w *walk) last() string {
 	if len(w.above) == 0 {
 		return w.top.Last()
@@ -112,7 +112,7 @@ func (w *walk) last() string {
 	return l.Last
 }
 
-// hash returns the hash of the page that the walk stands before.
+// hash returns the hash of the page in front of the walk.
 func (w *walk) hash() page.Hash {
 	if len(w.above) == 0 {
 		return w.root
@@ -121,8 +121,8 @@ func (w *walk) hash() page.Hash {
 	return at.page.Child(at.row)
 }
 
-// fetcher returns what fetches the page that the walk stands before, now or when the
-// walk has gone on.
+// fetcher returns a function that fetches the page in front of the walk, now or after the
+// walk has moved.
 func (w *walk) fetcher() func(context.Context) (*page.Page, error) {
 	if len(w.above) == 0 {
 		return func(context.Context) (*page.Page, error) { return w.top, nil }
