@@ -3,13 +3,12 @@ package writer
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"iter"
-	"strings"
 
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/page"
+	"github.com/xetfs/xetfs/fs/catalog/tree"
 )
 
 // hiddenVersions is the name in the root under which a mount shows older versions.
@@ -28,17 +27,12 @@ func checkEntry(e *page.Entry) error {
 
 // checkOrder checks the position of an entry among the entries before it. The builder of
 // the tree checks the entry alone, which is expensive enough to do once.
-func checkOrder(e *page.Entry, dirs *directories) error {
-	err := dirs.add(e)
+func checkOrder(e *page.Entry, dirs *tree.Order) error {
+	err := dirs.Add(e)
 	if err == nil && e.Path != hiddenVersions {
 		return nil
 	}
 	return cmp.Or(checkEntry(e), err)
-}
-
-// parentOf returns the path of the directory of an entry; "" for the root.
-func parentOf(path string) string {
-	return path[:max(0, strings.LastIndexByte(path, '/'))]
 }
 
 // checked yields the entries of a whole tree, which are in the order of their keys. It
@@ -46,7 +40,7 @@ func parentOf(path string) string {
 // reused.
 func (s *Session) checked(ctx context.Context, entries iter.Seq2[page.Entry, error]) iter.Seq2[page.Entry, error] {
 	return func(yield func(page.Entry, error) bool) {
-		var dirs directories
+		var dirs tree.Order
 		var last codec.Hash
 		for e, err := range entries {
 			if err == nil {
@@ -63,58 +57,8 @@ func (s *Session) checked(ctx context.Context, entries iter.Seq2[page.Entry, err
 				return
 			}
 		}
-		if !dirs.root {
-			yield(page.Entry{}, errNoRoot)
+		if !dirs.HasRoot() {
+			yield(page.Entry{}, tree.ErrNoRoot)
 		}
 	}
-}
-
-var errNoRoot = errors.New("the tree has no entry for its root")
-
-// directories checks that each entry has a directory.
-//
-// The entries of a tree are in the order of keys. The entries of one directory are
-// contiguous, and they precede the entries of its first subdirectory. The directories that
-// follow are therefore a stack with one path each.
-type directories struct {
-	root  bool
-	open  string   // the directory whose entries follow
-	in    []string // its subdirectories so far, in order
-	stack []string // directories whose entries follow later, the next one last
-}
-
-func (d *directories) add(e *page.Entry) error {
-	if e.Path == "" {
-		d.root = true
-		return nil
-	}
-	if !d.root {
-		return errNoRoot
-	}
-	if parent := parentOf(e.Path); parent != d.open {
-		if !d.enter(parent) {
-			return fmt.Errorf("entry %.80q: it has no directory, or is not in order", e.Path)
-		}
-	}
-	if e.Type == page.Dir {
-		d.in = append(d.in, e.Path)
-	}
-	return nil
-}
-
-// enter continues with the directory dir. Those before it are empty.
-func (d *directories) enter(dir string) bool {
-	for i := len(d.in) - 1; i >= 0; i-- {
-		d.stack = append(d.stack, d.in[i])
-	}
-	d.in = d.in[:0]
-	for n := len(d.stack); n > 0; n = len(d.stack) {
-		next := d.stack[n-1]
-		d.stack = d.stack[:n-1]
-		if next == dir {
-			d.open = dir
-			return true
-		}
-	}
-	return false
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/fs/catalog"
+	"github.com/xetfs/xetfs/fs/catalog/tree"
 )
 
 func TestPublish(t *testing.T) {
@@ -301,9 +302,9 @@ func TestPublishSymbolsS01(t *testing.T) {
 // taken, and none is without one of its directories.
 func TestDirectories(t *testing.T) {
 	add := func(list []page.Entry) error {
-		var d directories
+		var d tree.Order
 		for i := range list {
-			if err := d.add(&list[i]); err != nil {
+			if err := d.Add(&list[i]); err != nil {
 				return err
 			}
 		}
@@ -318,7 +319,7 @@ func TestDirectories(t *testing.T) {
 			continue
 		}
 		without := slices.Concat(list[:i], list[i+1:])
-		needed := slices.ContainsFunc(without, func(o page.Entry) bool { return parentOf(o.Path) == e.Path && o.Path != e.Path })
+		needed := slices.ContainsFunc(without, func(o page.Entry) bool { return tree.Parent(o.Path) == e.Path && o.Path != e.Path })
 		if err := add(without); (err != nil) != needed {
 			t.Errorf("without %q: %v", e.Path, err)
 		}

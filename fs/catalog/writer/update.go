@@ -140,7 +140,7 @@ func (x *expansion) expand(changes []page.Change) error {
 		}
 	}
 	if x.old == nil && x.given[""] == nil && x.made[""] == nil {
-		return errNoRoot // without a new entry
+		return tree.ErrNoRoot // without a new entry
 	}
 	return nil
 }
@@ -181,7 +181,7 @@ func (x *expansion) isCleared(path string) bool {
 
 // makeParents creates the missing directories above an entry.
 func (x *expansion) makeParents(e *page.Entry) error {
-	for dir := parentOf(e.Path); !x.dirs[dir]; dir = parentOf(dir) {
+	for dir := tree.Parent(e.Path); !x.dirs[dir]; dir = tree.Parent(dir) {
 		there, err := x.isDir(dir)
 		if err != nil {
 			return fmt.Errorf("entry %.80q: %w", e.Path, err)

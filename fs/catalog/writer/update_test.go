@@ -12,6 +12,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
+	"github.com/xetfs/xetfs/fs/catalog/tree"
 )
 
 func TestUpdate(t *testing.T) {
@@ -122,12 +123,12 @@ func (m pathMap) words() string {
 // set puts a file or directory. It is false if something above is a file.
 func (m pathMap) set(word string) bool {
 	e := entryOf(word)
-	for dir := parentOf(e.Path); dir != ""; dir = parentOf(dir) {
+	for dir := tree.Parent(e.Path); dir != ""; dir = tree.Parent(dir) {
 		if w, ok := m[dir]; ok && !strings.HasSuffix(w, "/") {
 			return false
 		}
 	}
-	for dir := parentOf(e.Path); dir != ""; dir = parentOf(dir) {
+	for dir := tree.Parent(e.Path); dir != ""; dir = tree.Parent(dir) {
 		m[dir] = dir + "/"
 	}
 	if e.Type != page.Dir {
