@@ -18,10 +18,9 @@ func Is(head []byte) bool {
 	return s.next() == good && (s.kind == full || s.kind == firstPart)
 }
 
-// Describe writes the fragments of the journal b, one a line, for people and for golden
-// tests. It shows damage instead of stopping at it, and trusts the length of a fragment
-// even if its checksum is wrong: that is one byte of damage more often than many. The
-// error is that of w.
+// Describe writes the fragments of the journal b, one per line, for people and for golden tests. It
+// continues behind damage. It uses the length of a fragment even if the checksum is wrong, because
+// one wrong byte is more frequent than many. The error is that of w.
 func Describe(w io.Writer, b []byte) error {
 	out := bufio.NewWriter(w)
 	for off := 0; off < len(b); {
@@ -33,7 +32,7 @@ func Describe(w io.Writer, b []byte) error {
 	return out.Flush()
 }
 
-// describeFragment says what stands at offset off of b, and how many bytes that is.
+// describeFragment returns a text about the fragment at offset off of b, and its size.
 func describeFragment(b []byte, off int) (what string, n int) {
 	room := blockSize - off%blockSize
 	rest := b[off:min(len(b), off+room)]
@@ -68,8 +67,8 @@ func describePad(rest []byte) string {
 	return fmt.Sprintf("pad %d, not zero", len(rest))
 }
 
-// describeUnwritten describes the rest of a block, which begins b, as space never
-// written, together with the blocks behind it that are zero as a whole.
+// describeUnwritten describes the rest of a block, at the start of b, as unwritten space. Following
+// blocks of zeros belong to it.
 func describeUnwritten(b []byte, rest int) (what string, n int) {
 	n = zeros(b)
 	if n < rest {

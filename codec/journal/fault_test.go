@@ -10,12 +10,12 @@ import (
 	"github.com/xetfs/xetfs/codec/codectest"
 )
 
-// F46: a torn end at every byte, every byte flipped, wrong type orders, every unknown
-// type, lengths over the block, 1 to 6 trailing bytes. What is asked of all: the records
-// before the damage, then a stop that says what is behind.
+// F46: these tests cut a journal at every byte and flip every byte. They also try wrong type
+// orders, unknown types, lengths over the block, and 1 to 6 trailing bytes. A reader must return the
+// records before the damage, and then the class of the rest.
 
-// faultSizes make a journal of three blocks with all types, an empty record, an empty
-// first part and a trailer, small enough to be tried at every byte.
+// faultSizes make a journal of three blocks with all types, an empty record, an empty first part and
+// a trailer. It is small enough for a test of every byte.
 var faultSizes = []int{
 	3, 0, 100, 32_768 - 148, // 7 bytes are left
 	40, 32_768 - 68, // behind an empty first part; 7+40 and 7+32700 leave 14
@@ -73,8 +73,8 @@ func offsetsToTry(b []byte, records []read) []int {
 	return slices.Compact(offs)
 }
 
-// smallSizes make a journal that is small enough to be damaged at every byte, but has a
-// record over the end of a block, of which little is in the second one.
+// smallSizes make a journal that is small enough for damage at every byte. One record crosses the
+// end of a block, and its second part is short.
 var smallSizes = []int{3, 0, 32_500, 400, 0, 60}
 
 // every yields each offset below n; only some with the race detector, which would take
@@ -90,8 +90,8 @@ func every(n int) iter.Seq[int] {
 	}
 }
 
-// outcome returns how many records recovery reads, where they end and what is behind. It
-// uses the memory of r, a new Reader for each of so many calls being what takes longest.
+// outcome returns the number of records that recovery reads, their end and the tail. It reuses the
+// memory of r, since a new Reader takes longer than the rest of a call.
 func outcome(t *testing.T, r *Reader, b []byte) (n int, end int64, tail Tail) {
 	*r = Reader{scan: scanner{r: bytes.NewReader(b)}, o: Options{MaxRecord: defaultMaxRecord}, part: r.part}
 	n, err := replay(r)
@@ -136,8 +136,8 @@ func TestF46EveryByteFlipped(t *testing.T) {
 	}
 }
 
-// TestF46Torn cuts a journal with every feature of the format, compares the content of
-// what is left, and goes on from there.
+// TestF46Torn cuts a journal with every feature of the format, compares the remaining records, and
+// appends another one.
 func TestF46Torn(t *testing.T) {
 	b := journalOf(t, faultSizes...)
 	whole, end, tail := prefixOf(t, b)
@@ -224,9 +224,9 @@ func inTrailer(records []read, off int) bool {
 	return !slices.ContainsFunc(records, func(r read) bool { return r.off <= int64(off) && int64(off) < r.end })
 }
 
-// wantDamageSeen checks that one wrong byte at off costs the records from it on, and
-// that the class of the tail reports whether a tool can still read some of them. One
-// length, 0, with the type 0 may look like space never written, but not like an end.
+// wantDamageSeen checks that one wrong byte at off costs the records from there on. The class of the
+// tail must report whether a tool can still read some of them. A length 0 with type 0 may look
+// like unwritten space, but not like an end.
 func wantDamageSeen(t *testing.T, what string, damaged []byte, whole []read, off int) {
 	t.Helper()
 	_, tail := wantPrefix(t, what, damaged, whole, off)

@@ -7,7 +7,7 @@ import (
 )
 
 // UntilCanceled calls do and returns its error. After the end of ctx it waits at most
-// lastWait for do: the kernel may never answer a read of a dead network file system.
+// lastWait for do. The kernel may never answer a read of a dead network file system.
 func UntilCanceled(ctx context.Context, do func() error) error {
 	var err error // final once ended is closed
 	ended := make(chan struct{})
