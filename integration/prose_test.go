@@ -54,27 +54,19 @@ func TestProse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	problems := compareProse(found, allowedProse)
-	if packagesMove {
-		t.Log(strings.Join(problems, "\n"))
-		if problems = nil; sum(found) > sum(allowedProse) {
-			problems = append(problems, fmt.Sprintf("%d findings in all packages, %d allowed", sum(found), sum(allowedProse)))
+	for _, problem := range compareProse(found, allowedProse) {
+		if proseShrinks && strings.HasSuffix(problem, lowerNumber) {
+			t.Log(problem)
+		} else {
+			t.Error(problem)
 		}
 	}
-	for _, problem := range problems {
-		t.Error(problem)
-	}
 }
 
-// packagesMove makes the test compare only sums while files move between packages.
-const packagesMove = true
+// proseShrinks makes a number that is too high a log line, while many packages are mended at once.
+const proseShrinks = true
 
-func sum(m map[string]int) (n int) {
-	for _, v := range m {
-		n += v
-	}
-	return n
-}
+const lowerNumber = "; lower the number"
 
 // compareProse compares the number of findings of each package with its allowed number. A
 // package without an entry may have none.
@@ -86,7 +78,7 @@ func compareProse(found, allowed map[string]int) (problems []string) {
 	}
 	for pkg, n := range allowed {
 		if found[pkg] < n {
-			problems = append(problems, fmt.Sprintf("%s: %d findings, %d allowed; lower the number", pkg, found[pkg], n))
+			problems = append(problems, fmt.Sprintf("%s: %d findings, %d allowed"+lowerNumber, pkg, found[pkg], n))
 		}
 	}
 	slices.Sort(problems)
@@ -242,11 +234,17 @@ func TestProseAllowed(t *testing.T) {
 // allowedProse is the number of findings of each package. A number may only become smaller,
 // and a new package has none.
 var allowedProse = map[string]int{
-	"cache": 239, "cache/arena": 12, "cache/nowait": 4, "cache/origin": 236,
-	"cache/origin/dir": 99, "cache/origin/faulty": 7, "cache/origin/origintest": 16,
-	"cache/origin/web": 74, "cache/recent": 13, "cmd/xetfs": 506, "codec": 7, "codec/chunker": 4,
-	"codec/codectest": 5, "codec/journal": 63, "codec/merkle": 8, "codec/names": 27,
-	"codec/pack": 76, "codec/page": 60, "codec/shard": 52, "codec/xorb": 77, "fs": 278,
-	"fs/catalog/sweep": 76, "fs/catalog/tree": 36, "integration": 148,
-	"integration/interop": 12, "reconstruct": 106,
+	"cache":                   1,
+	"cache/origin":            45,
+	"cache/origin/dedup":      35,
+	"cache/origin/dir":        99,
+	"cache/origin/faulty":     7,
+	"cache/origin/metacache":  12,
+	"cache/origin/objects":    87,
+	"cache/origin/origintest": 15,
+	"cache/origin/web":        74,
+	"cache/origin/wrap":       14,
+	"cmd/xetfs":               272,
+	"fs/catalog/sweep":        76,
+	"fs/catalog/tree":         36,
 }

@@ -20,9 +20,7 @@ const otherLines = 2700
 const maxMainFiles = 36
 
 // untilSplit has the lines of the packages that are still too large. They may only shrink.
-var untilSplit = map[string]int{
-	"cache/disk": 6241, "cache/origin": 5719, "cmd/xetfs": 17012, "fs": 4710, "fs/catalog": 3819,
-}
+var untilSplit = map[string]int{"cmd/xetfs": 9446, "fs/catalog/writer": 2742}
 
 func TestSizes(t *testing.T) {
 	lines := map[string]int{}
