@@ -30,7 +30,7 @@ func (s *Store) PutPage(h [32]byte, b []byte) error {
 		key:   k,
 		data:  append([]byte(nil), b...),
 		infos: []index.ChunkInfo{{Size: len(b), CRC: index.Checksum(index.Seed(k), 0, b)}},
-	}, s.writer.Load().tryPut)
+	}, s.writer.Load().tryPutPage)
 }
 
 // DropPage forgets a page that does not match its hash.

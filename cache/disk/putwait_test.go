@@ -95,3 +95,27 @@ func TestFlushEnds(t *testing.T) {
 		}
 	})
 }
+
+// TestPagesHaveRoom checks that a queue full of chunks takes pages, up to a bound.
+func TestPagesHaveRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newSimDisk()
+		b := open(t, d, func(o *Options) { o.QueueBytes = 64 << 10 })
+		release := d.hang(t)
+		var err error
+		for n := 0; err == nil; n++ {
+			err = b.PutRunNoCopy(hashOf(n), runOf(t, 0, chunks(0, 20), chunkSize), func() {})
+		}
+		if !errors.Is(err, ErrBusy) {
+			t.Fatalf("a full queue: %v, want %v", err, ErrBusy)
+		}
+		pages := 0
+		for err = nil; err == nil; pages++ {
+			err = b.PutPage(hashOf(1000+pages), make([]byte, 16<<10))
+		}
+		if n := pages - 1; !errors.Is(err, ErrBusy) || n < 254 || n > 262 {
+			t.Errorf("%d pages have room, then %v", n, err)
+		}
+		release()
+	})
+}

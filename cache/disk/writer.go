@@ -126,6 +126,13 @@ func (wr *writer) addLocked(o op) error {
 // tryPut queues chunks if the queue has room for them.
 func (wr *writer) tryPut(p *putOp) error { return wr.put(p, wr.s.o.QueueBytes) }
 
+// pageReserve is the room of the queue that only pages use. A page saves a request, so that
+// waiting chunks must not keep it out.
+const pageReserve = 4 << 20
+
+// tryPutPage is tryPut for a page.
+func (wr *writer) tryPutPage(p *putOp) error { return wr.put(p, wr.s.o.QueueBytes+pageReserve) }
+
 // put queues chunks if at most most bytes are queued then.
 func (wr *writer) put(p *putOp, most int64) error {
 	wr.mu.Lock()

@@ -1,8 +1,8 @@
 package metacache
 
-// A Backend keeps small things that were asked of a far store near for good. It may forget
-// everything, and what it returns are bytes that were once put under that hash. It is
-// safe for concurrent use, and no method waits for long.
+// A Backend stores small values under hashes on a local disk. It may lose any value. It returns
+// only bytes that were put under the same hash. It is safe for concurrent use, and no method
+// waits for long.
 type Backend interface {
 	Page(h [32]byte) ([]byte, bool)
 	PutPage(h [32]byte, b []byte) error

@@ -11,13 +11,13 @@ import (
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
-// Cache is what a Keeper keeps of a store: where the chunks of its xorbs lie, and the File
-// Info blocks that were read. With a nil Keeper there is nothing.
+// A Cache stores metadata of one remote store in a Backend: xorb infos, File Info blocks,
+// indexes of terms and hashes of shards. With a nil Backend it is empty.
 //
-// What is wrong there does not stay. What does not decode is dropped at once; the info of
-// a xorb when the xorb is rejected or read with NoCache, because nothing but what is
-// read can tell whether its offsets are right; a File Info block when a term does not fit
-// its xorb, or the xorb is not there, or by Forget.
+// Wrong values do not stay. A value that does not decode is dropped at once. The info of a
+// xorb is dropped when the xorb is rejected or read with NoCache: only the chunks show whether
+// its offsets are right. A File Info block is dropped when a term does not fit its xorb, when
+// the xorb is missing, or by Forget.
 type Cache struct {
 	backend Backend
 	scope   string

@@ -1,7 +1,6 @@
-// Package metacache stores proven metadata of a remote store on a local disk: xorb infos, File
-// Infos, indexes of large files and the block hashes of shards.
+// Package metacache stores proven metadata of a remote store on a local disk. The values are
+// xorb infos, File Infos, indexes of large files and the block hashes of shards.
 //
-// New returns a Cache over a Backend. Info, File, Index, Terms and Shard return stored values;
-// the Put methods store new ones, and the Drop methods remove values that turn out wrong. A
-// Cache over a nil Backend is empty.
+// New returns a Cache over a Backend. Info, File, Index, Terms and Shard return stored values.
+// The Put methods store values, and the Drop methods remove wrong ones.
 package metacache

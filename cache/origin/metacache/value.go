@@ -11,11 +11,11 @@ import (
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
-// What is kept begins and ends in the same way. Numbers are little-endian.
+// All values have the same head and the same end. Numbers are little-endian.
 //
 //	offset  size  field
 //	     0     8  "XETKEPT", version 1
-//	     8    32  what it is kept under
+//	     8    32  key of the value
 //	    40     …  the info of a xorb, a File Info block, or the hashes of a shard
 //	     …    32  BLAKE3 of all before
 const (
@@ -33,7 +33,7 @@ func sealKept(b []byte) []byte {
 	return append(b, sum[:]...)
 }
 
-// openKept returns what stands between the head and the sum.
+// openKept returns the bytes between the head and the sum.
 func openKept(key [32]byte, b []byte) ([]byte, error) {
 	end := len(b) - len(page.Hash{})
 	switch {

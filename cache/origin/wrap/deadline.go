@@ -25,7 +25,7 @@ type Limits struct {
 }
 
 // A document may take documentStart plus its length at documentRate, if that is longer than
-// Limits.Read. A read of data goes on after Limits.Read while the store as a whole delivers
+// Limits.Read. A read of data may exceed Limits.Read while the store as a whole delivers
 // dataRate: parallel reads share a slow link.
 const (
 	documentStart = 10 * time.Second

@@ -12,13 +12,13 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 )
 
-// A RetryPolicy says how often a question is asked that was not answered, and with which
-// pauses. The zero value is good.
+// A RetryPolicy sets the number of tries of a call without an answer, and the pauses between
+// them. The zero value is right.
 type RetryPolicy struct {
 	Attempts int           // in all; 0: 6
 	Base     time.Duration // the first pause is random, up to this; doubled each time; 0: 200 ms
-	Most     time.Duration // no pause that nobody asked for is longer; 0: 10 s
-	Logger   *slog.Logger  // nil: nobody is told
+	Most     time.Duration // maximum of pauses without a hint; 0: 10 s
+	Logger   *slog.Logger  // nil: no log
 	Limits   Limits        // of the calls of RetryStore
 }
 
@@ -94,8 +94,8 @@ func gaveUp(err error, tries int) error {
 	return fmt.Errorf("%w, %d times", err, tries)
 }
 
-// pause returns how long to wait after the try-th failure, and whether there is any use in
-// it: not if the reader has gone by then.
+// pause returns the wait after the try-th failure. again is false if the tries are used up, or
+// if the deadline is before the end of the wait.
 func (r *retrier) pause(ctx context.Context, err error, try int) (pause time.Duration, again bool) {
 	var hint origin.HintError
 	if h := (*origin.HintError)(nil); errors.As(err, &h) {

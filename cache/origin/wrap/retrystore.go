@@ -33,7 +33,7 @@ func (s retryingStore) ReadAt(ctx context.Context, k names.Key, p []byte, off in
 	return s.ReadAtProgress(ctx, k, p, off, func(int) {})
 }
 
-// ReadAtProgress implements ProgressReader. What has come is not asked for again.
+// ReadAtProgress implements ProgressReader. Bytes that arrived are not requested again.
 func (s retryingStore) ReadAtProgress(ctx context.Context, k names.Key, p []byte, off int64, came func(n int)) error {
 	below, ok := s.Store.(origin.ProgressReader)
 	if !ok {
@@ -99,7 +99,7 @@ func (s retryingStore) ReadPart(ctx context.Context, k names.Key, off int64, n i
 	return part, err
 }
 
-// ReadWhole implements WholeReader. What has come is not asked for again.
+// ReadWhole implements WholeReader. Bytes that arrived are not requested again.
 func (s retryingStore) ReadWhole(ctx context.Context, k names.Key, off int64, take func(b []byte, size int64) error) error {
 	c := s.limits.begin(ctx, true)
 	done := off
