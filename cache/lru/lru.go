@@ -1,7 +1,5 @@
 package lru
 
-import "container/list"
-
 // A Cache maps keys to values. The costs of all entries together stay within a limit, except
 // that the newest entry stays even if it exceeds the limit alone. The owner of a Cache guards
 // it with its own mutex, together with the state that belongs to the entries.
@@ -9,21 +7,24 @@ type Cache[K comparable, V any] struct {
 	max     int64
 	onEvict func(key K, value V) // nil: no callback
 
-	byKey map[K]*list.Element // of *entry[K, V]
-	byUse list.List           // most recently used first
-	cost  int64               // of all entries
+	byKey map[K]*entry[K, V]
+	ring  entry[K, V] // its next entry is the most recently used one
+	cost  int64       // of all entries
 }
 
 type entry[K comparable, V any] struct {
-	key   K
-	value V
-	cost  int64
+	key        K
+	value      V
+	cost       int64
+	prev, next *entry[K, V]
 }
 
 // New returns an empty Cache with a limit. It calls onEvict, if not nil, for each entry that
 // Add evicts for another one. The callback must not use the Cache.
 func New[K comparable, V any](max int64, onEvict func(key K, value V)) *Cache[K, V] {
-	return &Cache[K, V]{max: max, onEvict: onEvict, byKey: map[K]*list.Element{}}
+	c := &Cache[K, V]{max: max, onEvict: onEvict, byKey: map[K]*entry[K, V]{}}
+	c.ring.prev, c.ring.next = &c.ring, &c.ring
+	return c
 }
 
 // Get returns the value of a key and makes it the most recently used one.
@@ -32,8 +33,9 @@ func (c *Cache[K, V]) Get(key K) (value V, ok bool) {
 	if !ok {
 		return value, false
 	}
-	c.byUse.MoveToFront(e)
-	return e.Value.(*entry[K, V]).value, true
+	e.unlink()
+	c.link(e)
+	return e.value, true
 }
 
 // Add stores a value under a key that has none and evicts others until the costs are within
@@ -42,10 +44,13 @@ func (c *Cache[K, V]) Add(key K, value V, cost int64) V {
 	if old, ok := c.Get(key); ok {
 		return old
 	}
-	c.byKey[key] = c.byUse.PushFront(&entry[K, V]{key, value, cost})
+	e := &entry[K, V]{key: key, value: value, cost: cost}
+	c.byKey[key] = e
+	c.link(e)
 	c.cost += cost
 	for c.cost > c.max && len(c.byKey) > 1 {
-		old := c.remove(c.byUse.Back())
+		old := c.ring.prev
+		c.remove(old)
 		if c.onEvict != nil {
 			c.onEvict(old.key, old.value)
 		}
@@ -62,12 +67,19 @@ func (c *Cache[K, V]) Remove(key K) bool {
 	return ok
 }
 
-func (c *Cache[K, V]) remove(e *list.Element) *entry[K, V] {
-	old := c.byUse.Remove(e).(*entry[K, V])
-	delete(c.byKey, old.key)
-	c.cost -= old.cost
-	return old
+func (c *Cache[K, V]) remove(e *entry[K, V]) {
+	e.unlink()
+	delete(c.byKey, e.key)
+	c.cost -= e.cost
 }
+
+// link makes e the most recently used entry.
+func (c *Cache[K, V]) link(e *entry[K, V]) {
+	e.prev, e.next = &c.ring, c.ring.next
+	e.prev.next, e.next.prev = e, e
+}
+
+func (e *entry[K, V]) unlink() { e.prev.next, e.next.prev = e.next, e.prev }
 
 // Len returns the number of entries.
 func (c *Cache[K, V]) Len() int { return len(c.byKey) }

@@ -49,10 +49,25 @@ func step(c *Cache[int, string], op string, key int) {
 }
 
 func (c *Cache[K, V]) keys() (keys string) {
-	for e := c.byUse.Front(); e != nil; e = e.Next() {
-		keys += fmt.Sprint(e.Value.(*entry[K, V]).key)
+	for e := c.ring.next; e != &c.ring; e = e.next {
+		keys += fmt.Sprint(e.key)
 	}
 	return keys
+}
+
+// linked returns the number of entries in the ring, counted in both directions.
+func (c *Cache[K, V]) linked() (n int) {
+	for e := c.ring.next; e != &c.ring; e = e.next {
+		n++
+	}
+	back := 0
+	for e := c.ring.prev; e != &c.ring; e = e.prev {
+		back++
+	}
+	if back != n {
+		return -1
+	}
+	return n
 }
 
 func TestAddReturnsTheStoredValue(t *testing.T) {
@@ -101,9 +116,9 @@ func TestCacheBounds(t *testing.T) {
 		}
 		sum := int64(0)
 		for _, e := range c.byKey {
-			sum += e.Value.(*entry[int, int64]).value
+			sum += e.value
 		}
-		if sum != c.Cost() || sum > limit || c.Len() != c.byUse.Len() {
+		if sum != c.Cost() || sum > limit || c.Len() != c.linked() {
 			t.Fatalf("%d entries of cost %d, Cost is %d and the limit %d", c.Len(), sum, c.Cost(), limit)
 		}
 	}
