@@ -60,13 +60,15 @@ func (g *Group[K, V]) startLocked(ctx context.Context, key K, fn func(context.Co
 		g.calls = map[K]*call[V]{}
 	}
 	g.calls[key] = c
-	g.running.Go(func() {
+	g.running.Add(1)
+	go func() { // running.Go would allocate a second function
+		defer g.running.Done()
 		defer cancel()
 		defer close(c.done)
 		defer g.end(key, c)
 		defer Guard(&c.err)
 		c.val, c.err = fn(ctx)
-	})
+	}()
 	return c
 }
 
