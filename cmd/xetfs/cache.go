@@ -48,15 +48,15 @@ says, and nobody but its owner may look into it.`
 // cacheUsage is the usage of --cache-dir where it has no other meaning.
 const cacheUsage = "the folder of the disk cache (default: xetfs/disk in $XDG_CACHE_HOME or ~/.cache)"
 
-// openedCache is how a command that looks after a disk cache opens it: to look at it,
-// also while another process writes to it, or to change it.
+// openedCache opens a disk cache for a command: shared for reading, also while another process
+// writes to it, or for changes.
 type openedCache struct {
 	share bool
 	log   *slog.Logger // of what it meets on the way; nil: the notes of the command
 }
 
-// with opens the disk cache that a flag names for do. It has no bounds of its own, so that
-// nothing goes because somebody looks at it. It is not made where there is none.
+// with opens the disk cache that a flag names and calls do. It sets no size limits, so a look
+// at the cache evicts nothing. It does not create a missing cache.
 func (o openedCache) with(cmd *cobra.Command, flags *cacheFlags, do func(f *stack.CacheFolder, c *stack.DiskCache) error) error {
 	if flags.dir.off {
 		return usageError{errors.New("--cache-dir: off is no folder; ./off would be one")}
@@ -137,7 +137,7 @@ func newStatusDoc(f *stack.CacheFolder, c *stack.DiskCache) (*statusDoc, error) 
 		}
 		doc.shared = pid != 0 || f.Writable()
 	}
-	// What is neither chunks nor files is the index, and the little that stands around it.
+	// The rest, neither chunks nor files, is the index and the small files of the cache.
 	doc.indexBytes = max(0, doc.stats.Bytes-doc.stats.SegmentBytes-doc.stats.WholeBytes)
 	var err error
 	doc.freeBytes, err = stack.FileSystemFree(f.Path)

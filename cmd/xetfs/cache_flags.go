@@ -22,12 +22,12 @@ type cacheFlags struct {
 	materialize materializeFlag
 }
 
-// Bounds of a disk cache, of which nobody has said others.
+// Default bounds of a disk cache.
 const (
 	leastCache       = 16 << 20
 	defaultCache     = 10 << 30
-	defaultCachePart = 10 // it takes one part in so many of the file system at most,
-	defaultFreePart  = 20 // and leaves one in so many free
+	defaultCachePart = 10 // at most a tenth of the file system
+	defaultFreePart  = 20 // a twentieth of it stays free
 )
 
 // addPlace adds the flag that says where the disk cache is.
@@ -67,7 +67,7 @@ func (o *cacheFlags) check(source string) error {
 	}
 }
 
-// checkNamed is check for a command that uses no disk cache but the one that it is told of.
+// checkNamed is check for a command that uses a disk cache only if the user names one.
 func (o *cacheFlags) checkNamed() error {
 	if flag := o.given(); flag != "" && o.dir.path == "" {
 		return usageError{fmt.Errorf("%s: there is no disk cache, unless --cache-dir says where", flag)}
@@ -86,13 +86,13 @@ func (o *cacheFlags) given() string {
 	return ""
 }
 
-// keepsWhole says whether the user has asked for files to be laid down.
+// keepsWhole reports whether the user requested plain files in the cache.
 func (o *cacheFlags) keepsWhole() bool {
 	return o.materialize.given && o.materialize.policy != materializeNever
 }
 
-// wanted says whether a mount of SOURCE shall keep something on disk: what comes from afar,
-// and of a local folder whole files, if the user has said so.
+// wanted reports whether a mount of SOURCE uses a disk cache. Remote sources do by default,
+// local folders only with --cache-dir or --materialize.
 func (o *cacheFlags) wanted(source string) bool {
 	switch {
 	case o.dir.off:
@@ -159,7 +159,7 @@ func (r *roomFlag) Set(text string) error {
 	return nil
 }
 
-// of returns the bytes of a file system of so many.
+// of returns the limit in bytes on a file system of total bytes.
 func (r *roomFlag) of(total int64) int64 {
 	if r.percent > 0 {
 		return int64(float64(total) * (r.percent / 100))
@@ -181,7 +181,7 @@ func (r *roomFlag) String() string {
 // Type implements pflag.Value.
 func (r *roomFlag) Type() string { return "SIZE" }
 
-// What --materialize may be.
+// Values of --materialize.
 const (
 	materializeAuto   = "auto"
 	materializeNever  = "never"
@@ -217,9 +217,9 @@ func (m *materializeFlag) reader() reconstruct.Policy {
 	return reconstruct.MaterializeNever
 }
 
-// forSource returns the folder of the disk cache for a SOURCE that is mounted somewhere,
-// or nowhere (""), and nil if there is to be none. The error says that there must not be
-// one in that place; what else is wrong with it is for openDisk to tell.
+// forSource returns the folder of the disk cache for a SOURCE, or nil without a cache. An empty
+// mountpoint means no mount. The error reports a forbidden place or limit; openDisk reports all
+// other problems.
 func (o *cacheFlags) forSource(source, mountpoint string) (*stack.CacheFolder, error) {
 	if !o.wanted(source) {
 		return nil, nil

@@ -125,8 +125,8 @@ func (r *keptReport) finish(entries int) error {
 	return r.err
 }
 
-// watchReading moves a bar by what this process reads, until stop is called: a store tells
-// only what is damaged.
+// watchReading moves a bar by the bytes that this process reads, until stop is called. A store
+// reports only damage, no progress.
 func watchReading(bar *ui.Progress) (stop func()) {
 	if !bar.Visible() {
 		return func() {}

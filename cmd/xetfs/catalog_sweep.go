@@ -70,8 +70,8 @@ func runSweep(ctx context.Context, cmd *cobra.Command, w *stack.CatalogWriter, d
 	return sweepText(cmd.OutOrStdout(), report)
 }
 
-// A sweepWatch tells how far a sweep is: all the time on a terminal, and anywhere once when
-// it begins to wait, which takes hours.
+// A sweepWatch reports the progress of a sweep. A terminal shows every step. Elsewhere it
+// prints one line when the sweep begins to wait, which takes hours.
 type sweepWatch struct {
 	errOut  io.Writer
 	command string

@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What the process needs beside the memory that a user grants it: the program itself,
-// buffers of requests on their way, the names of a tree, and what the garbage collector
-// has not collected yet. Resident memory stays within --memory and overhead.
+// The process needs overhead beside the memory that a user grants it. Overhead covers the
+// program, buffers of pending requests, the names of a tree and uncollected garbage. Resident
+// memory stays within --memory and overhead.
 const (
 	overhead      = 128 << 20
 	collectorRoom = 64 << 20 // of overhead, granted to the Go heap
@@ -38,12 +38,11 @@ func limitMemory(bytes int64, log *slog.Logger) int64 {
 // mostReaders is how many goroutines of go-fuse read messages at most.
 const mostReaders = 16
 
-// useThreads lets more goroutines run than there are cores, unless GOMAXPROCS says how many.
-// Those that read messages of the kernel and answer them never rest while there are messages,
-// and hold a P all the time; whoever wakes up then waits for one of them to be preempted,
-// which takes 10 ms. With more of them the kernel shares the cores out: eight readers at random
-// places of a mount on two cores get half as much again, and wait 3 ms at the 99th percentile
-// instead of 9.
+// useThreads raises GOMAXPROCS above the number of cores, unless the environment sets it.
+// Goroutines that answer messages of the kernel never rest under load, and each holds a P all
+// the time. Any other goroutine then waits until one of them is preempted, which takes 10 ms.
+// With more Ps the kernel shares the cores. Eight random readers of a mount on two cores get
+// 1.5 times the throughput. Their 99th percentile drops from 9 to 3 ms.
 func useThreads() {
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(threadsFor(runtime.GOMAXPROCS(0)))
@@ -97,8 +96,8 @@ func ownCacheDir() (string, error) {
 	return checkOwn(dir)
 }
 
-// checkOwn returns a folder that exists, or will exist, and belongs to this user. Where
-// HOME is that of another user, as with sudo, nothing is written there.
+// checkOwn returns a folder that exists, or will exist, and belongs to this user. Nothing is
+// written below the HOME of another user, which sudo may leave set.
 func checkOwn(folder string) (string, error) {
 	for path := folder; ; path = filepath.Dir(path) {
 		var st unix.Stat_t
@@ -143,8 +142,8 @@ const (
 	openHandles   openFlag = "handles"
 )
 
-// stateless says whether the kernel shall open files by itself. Where nothing is fetched
-// ahead it costs nothing, and saves two messages of three for a small file.
+// stateless reports whether the kernel opens files without a message to xetfs. A source without
+// readahead loses nothing, and a small file saves two of three messages.
 func (o openFlag) stateless(near bool) bool {
 	return o == openStateless || o == openAuto && near
 }

@@ -39,7 +39,7 @@ func differences(a, b *page.Entry) []string {
 	return what
 }
 
-// sameContent says whether two entries are files with the same bytes.
+// sameContent reports whether two entries are files with the same bytes.
 func sameContent(a, b *page.Entry) bool {
 	return a.Type == page.File && b.Type == page.File && a.Size == b.Size && inspect.ContentHash(a) == inspect.ContentHash(b)
 }

@@ -60,7 +60,7 @@ func (e nothingThere) Error() string { return string(e) }
 // Is makes it io/fs.ErrNotExist.
 func (nothingThere) Is(target error) bool { return target == iofs.ErrNotExist } //nolint:errorlint // as package errors asks for it
 
-// What a check found, after it has named every place.
+// Results of a check that has already named every place.
 const (
 	errDamage     = statusError(exitDamage)
 	errUnreadable = statusError(exitUnreachable)
@@ -144,7 +144,7 @@ func errorLine(cmd *cobra.Command, err error, status int) string {
 	return ui.Printable(cmd.CommandPath() + ": " + text)
 }
 
-// userText is the text of err for a user: keys of the store become words, and an error of a
+// userText is the text of err for a user. Keys of the store become words, and an error of a
 // local store has a next step.
 func userText(err error) string {
 	text := keysInWords(sentence(err))

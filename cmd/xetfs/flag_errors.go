@@ -33,8 +33,8 @@ func flagError(cmd *cobra.Command, err error) error {
 	return usageError{err}
 }
 
-// oneDash returns the name of the long flag that was typed with one dash, as -help, whose
-// first letters are flags of their own; "" if there is none.
+// oneDash returns the name of a long flag that was typed with one dash, such as -help. The
+// first letters of that flag are flags of their own. The result is "" without such a flag.
 func oneDash(cmd *cobra.Command, unknown *pflag.NotExistError) string {
 	left := unknown.GetSpecifiedShortnames() // without the letters that were taken as flags
 	found := ""

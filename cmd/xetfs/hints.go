@@ -66,8 +66,8 @@ func readable(all iter.Seq2[string, error]) iter.Seq[string] {
 	}
 }
 
-// findPath returns the path that a user typed for a file or folder of a tree: as ls prints
-// it, also with $'…' around it, which a shell takes away, and xargs or read do not.
+// findPath returns the path of a file or folder of a tree that a user typed as ls prints it. It
+// also accepts quotes like $'…', which a shell removes, but xargs and read do not.
 func findPath(ctx context.Context, tree catalog.Tree, typed string) (string, error) {
 	p, err := treePath(typed)
 	if err != nil {

@@ -72,8 +72,8 @@ func placesOf(cmd *cobra.Command, args int) []int {
 	return places
 }
 
-// placeHint is the end of a message about an argument that names nothing: the order of
-// the arguments, a path that goes on from a store to a symbol, or a similar name.
+// placeHint is the end of a message about an argument that names nothing. It covers the order
+// of the arguments, a path from a store to a symbol, and similar names.
 func placeHint(cmd *cobra.Command, args []string, i int) string {
 	path := args[i]
 	takesStore := strings.Contains(cmd.Use, " STORE ") || strings.Contains(cmd.Use, " SOURCE ")
@@ -100,8 +100,8 @@ func placeHint(cmd *cobra.Command, args []string, i int) string {
 	return similarPlace(path)
 }
 
-// storeAbove returns the store that a path which does not exist leads into, and the rest of
-// the path; "" if there is none.
+// storeAbove returns the store above a path that does not exist, and the rest of the path.
+// Without a store it returns "".
 func storeAbove(path string) (store, rest string) {
 	path = filepath.Clean(path)
 	for above := filepath.Dir(path); ; above = filepath.Dir(above) {
@@ -140,8 +140,8 @@ func similarPlace(path string) string {
 // noShard says of a SOURCE that there is nothing in it.
 func noShard(source string) string { return "there is no shard in " + ui.Printable(source) }
 
-// emptyHint says what to type about a SOURCE that holds nothing: it is a mount of xetfs, or
-// a folder that may have been meant to be published.
+// emptyHint says what to type about an empty SOURCE: a mount of xetfs, or a folder that the
+// user may want to publish.
 func emptyHint(source string) string {
 	if stack.IsWeb(source) {
 		return ""

@@ -48,7 +48,7 @@ xetfs catalog check.`,
 	return cmd
 }
 
-// fixedValues tells the shell which values a flag has.
+// fixedValues lets the shell complete the values of a flag.
 func fixedValues(cmd *cobra.Command, flag string, values ...string) {
 	err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	if err != nil {

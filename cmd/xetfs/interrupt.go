@@ -23,7 +23,8 @@ func (i interrupted) Error() string { return "interrupted by " + i.signal.String
 func (i interrupted) status() int { return 128 + int(i.signal) }
 
 // An interrupter ends a context with the first SIGINT or SIGTERM, and the process with the
-// second one: a system call on a hung file system does not see the end of a context.
+// second one. The second step is necessary because a system call on a hung file system ignores
+// the context.
 type interrupter struct {
 	cancel context.CancelCauseFunc
 	stderr io.Writer

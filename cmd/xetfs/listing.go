@@ -9,9 +9,9 @@ import (
 	"github.com/xetfs/xetfs/cache/origin/dir"
 )
 
-// writeListing writes the listing of a store, for readers behind a web server, after
-// something was stored in it (found: what lies around there, or nil) or deleted. What was
-// done is done: if the listing cannot be written, that is only noted.
+// writeListing writes the listing of a store, for readers behind a web server, after an object
+// was stored or deleted. found is the scan of the folder, or nil. A failure is only noted,
+// because the change itself is complete.
 func writeListing(ctx context.Context, store *dir.Keyed, found *dir.Store, note func(string)) {
 	if err := store.WriteListing(ctx, found); err != nil {
 		note(keysInWords(fmt.Sprintf("readers over the web do not see this yet: %s is not written: %v", origin.ListingKey, err)))

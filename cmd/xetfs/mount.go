@@ -31,7 +31,7 @@ type mountOptions struct {
 	debugFuse  bool
 	pprof      string
 	log        logOptions
-	readyFD    int // where a background mount tells its parent how it went; 0: no parent
+	readyFD    int // a background mount reports its result to the parent here; 0: no parent
 }
 
 // newMount is the command that makes a folder of shards and xorbs a file system.
@@ -154,8 +154,8 @@ func (o *mountOptions) addFlags(cmd *cobra.Command) {
 	fixedValues(cmd, "log-format", "text", "json")
 }
 
-// check makes everything absolute that is a path, since the daemon works in "/", decides
-// where the log is, and refuses what can be refused before anything is opened.
+// check makes every path absolute, since the daemon works in "/", and decides where the log is.
+// It refuses wrong options before anything is opened.
 func (o *mountOptions) check(args []string) (source, mountpoint string, err error) {
 	if args[0] == "" || args[1] == "" {
 		return "", "", usageError{errors.New("an empty path is no folder")}

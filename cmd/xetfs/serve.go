@@ -160,13 +160,14 @@ func serveUntil(ctx context.Context, l *bounded, h http.Handler) error {
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), serveGrace)
 	defer cancel()
 	if server.Shutdown(grace) != nil {
-		_ = server.Close() // those who are left have had their time
+		_ = server.Close() // the time for remaining clients has ended
 	}
 	<-ended //nolint:errcheck // it says that the server was shut down
 	return nil
 }
 
-// listenReason is why nobody can listen, without what the caller names better.
+// listenReason is the reason why a listener cannot start, without the details that the caller
+// names better.
 func listenReason(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) {

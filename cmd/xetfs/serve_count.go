@@ -10,10 +10,11 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 )
 
-// statsPath is where a server tells what it has done. No object lies there: it is no key.
+// statsPath is the address of the statistics of a server. It is no key, so no object can have
+// it.
 const statsPath = "/-/stats"
 
-// A servedCount counts what is given out, as it leaves: with the faults. It is safe for
+// A servedCount counts the bytes that leave the server, with the faults. It is safe for
 // concurrent use.
 type servedCount struct {
 	requests, bytes         atomic.Int64
@@ -46,7 +47,7 @@ func (c *servedCount) handler(h http.Handler) http.Handler {
 		if r.URL.Path == statsPath {
 			w.Header().Set("Content-Type", "application/json")
 			w.Header().Set("Cache-Control", "no-store")
-			_ = json.NewEncoder(w).Encode(c.stats()) // who asks may have left
+			_ = json.NewEncoder(w).Encode(c.stats()) // the client may have closed the connection
 			return
 		}
 		counted := &countedAnswer{ResponseWriter: w, c: c}

@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A bounded is a listener with a bound for all its connections. A connection above the
-// bound closes another one: of the address with the most connections, the one that has
-// moved no byte for the longest time. No address has a limit of its own. A connection whose
-// client takes nothing of an answer for writeTimeout is closed, too.
+// A bounded is a listener with a bound for all its connections. A connection above the bound
+// closes another one. That one belongs to the address with the most connections, and has moved
+// no byte for the longest time. No address has a limit of its own. A connection whose client
+// accepts no bytes for writeTimeout is closed, too.
 type bounded struct {
 	net.Listener
 	most  int
@@ -73,7 +73,7 @@ func (b *bounded) closeOne() {
 	}
 }
 
-// first returns the connection that goes first; nil if there is none.
+// first returns the connection to close first, or nil without connections.
 func (b *bounded) first() *boundedConn {
 	b.mu.Lock()
 	defer b.mu.Unlock()

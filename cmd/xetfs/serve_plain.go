@@ -42,14 +42,14 @@ func openServed(ctx context.Context, folder string, bare bool) (servedStore, err
 	return dir.OpenBare(ctx, folder)
 }
 
-// A plainHandler gives out the objects of a store under their keys.
+// A plainHandler serves the objects of a store under their keys.
 type plainHandler struct {
 	store   servedStore
 	listing madeListing
 }
 
-// ServeHTTP implements http.Handler. What is no key is not there, whatever lies in the
-// folder.
+// ServeHTTP implements http.Handler. A path that is no key is not found, whatever the folder
+// contains.
 func (h *plainHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
@@ -90,7 +90,7 @@ const (
 	askMe   = "no-cache"
 )
 
-// serveContent gives out a part of something, or all of it.
+// serveContent sends content, or the part that the request names.
 func serveContent(w http.ResponseWriter, r *http.Request, etag, caching string, modified time.Time, content io.ReadSeeker) {
 	head := w.Header()
 	head.Set("Content-Type", "application/octet-stream")
@@ -100,7 +100,7 @@ func serveContent(w http.ResponseWriter, r *http.Request, etag, caching string, 
 	http.ServeContent(w, r, "", modified, content)
 }
 
-// serveData gives out a shard or xorb.
+// serveData sends a shard or xorb.
 func (h *plainHandler) serveData(w http.ResponseWriter, r *http.Request, k names.Key) error {
 	item, err := h.store.Item(r.Context(), k)
 	if err != nil {
@@ -111,7 +111,7 @@ func (h *plainHandler) serveData(w http.ResponseWriter, r *http.Request, k names
 	return nil
 }
 
-// serveDocument gives out something small, of the catalog.
+// serveDocument sends a small object of the catalog.
 func (h *plainHandler) serveDocument(w http.ResponseWriter, r *http.Request, k names.Key, kind names.Kind) error {
 	if _, err := h.store.Item(r.Context(), k); err != nil {
 		return err // of a link, too
@@ -168,7 +168,7 @@ func (o *objectReader) Seek(off int64, whence int) (int64, error) {
 // A madeListing is the listing of a store, made when it is asked for. To look through a
 // large store takes a while, so it is kept for a time that grows with that.
 type madeListing struct {
-	mu    sync.Mutex // held while it is made: those who wait want the same
+	mu    sync.Mutex // held while it is made, because all waiting requests need the same
 	b     []byte     // guarded by mu
 	etag  string     // guarded by mu
 	until time.Time  // guarded by mu

@@ -16,14 +16,14 @@ func bareFlag(cmd *cobra.Command, bare *bool) {
 	cmd.Flags().BoolVar(bare, "bare", false, "treat a catalog like any folder of shards and xorbs")
 }
 
-// withSource opens SOURCE for a command that ends by itself. Damage that is met on the
-// way is noted on stderr.
+// withSource opens SOURCE for a command that runs to its end. Damage on the way is noted on
+// stderr.
 func withSource(cmd *cobra.Command, folder string, bare bool, do func(context.Context, *stack.Source) error) error {
 	return withSourceAs(cmd, folder, stack.Options{Bare: bare}, do)
 }
 
-// withCached is withSource for a command with flags of the disk cache. It uses one that
-// they name: what a mount keeps is not for everybody who passes by.
+// withCached is withSource for a command with flags of the disk cache. It uses a cache only if
+// the flags name one. The cache of a mount does not serve every command in passing.
 func withCached(cmd *cobra.Command, folder string, bare bool, flags *cacheFlags, do func(context.Context, *stack.Source) error) error {
 	o := stack.Options{Bare: bare}
 	if err := flags.checkNamed(); err != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 )
 
-// storeEntries are the names in the folder of a store: layers of keys, what a writer makes
-// beside them, and the folder that a new file system begins with.
+// storeEntries are the names in the folder of a store: the tops of keys, the folders of a
+// writer, and the lost+found of a new file system.
 var storeEntries = func() map[string]bool {
 	entries := map[string]bool{"tmp": true, "locks": true, string(origin.ListingKey): true, "lost+found": true}
 	for _, prefix := range []string{
@@ -41,8 +41,8 @@ func hasKeys(folder string) bool {
 	return false
 }
 
-// foreignEntry returns a name in a folder that no store has there; "" if there is none, or no
-// such folder.
+// foreignEntry returns a name in a folder that no store contains. It returns "" if every name
+// is known or the folder does not exist.
 func foreignEntry(folder string) (string, error) {
 	f, err := os.Open(folder)
 	if errors.Is(err, iofs.ErrNotExist) {
@@ -133,8 +133,8 @@ func orderHint(folder, command string, args ...string) string {
 	return fmt.Sprintf("%s is a store, and STORE comes first: %s", folder, command)
 }
 
-// mountOrderHint returns an error if the arguments of mount are in the wrong order: the
-// mountpoint is a store, and SOURCE is empty or does not exist.
+// mountOrderHint returns an error if the arguments of mount are swapped: the mountpoint is a
+// store, and SOURCE is empty or does not exist.
 func mountOrderHint(source, mountpoint string) error {
 	if stack.IsWeb(source) {
 		return nil

@@ -41,8 +41,8 @@ func closest(typed string, names iter.Seq[string]) []string {
 	return best
 }
 
-// similar reports whether name may have been meant by typed, and how far they are apart:
-// they differ in case or in few letters, or one is a part of the other.
+// similar reports whether typed may be a misspelling of name, and their distance. The two
+// differ in case or in few letters, or one is a part of the other.
 func similar(typed, name string) (distance int, ok bool) {
 	typed, name = strings.ToLower(typed), strings.ToLower(name)
 	if d := editDistance(typed, name); d <= 1+min(len(typed), len(name))/5 && d < len(typed) {
@@ -55,8 +55,8 @@ func similar(typed, name string) (distance int, ok bool) {
 	return 0, false
 }
 
-// editDistance returns how many bytes must be inserted, deleted, replaced, or exchanged
-// with their neighbour, to make b of a. Where it is large, it is not exact.
+// editDistance returns how many bytes must be inserted, deleted, replaced, or exchanged with
+// their neighbour, to make b of a. A large result is not exact.
 func editDistance(a, b string) int {
 	const large = 1 << 20
 	if d := len(a) - len(b); d > 8 || d < -8 || len(a) > 1024 {

@@ -69,9 +69,9 @@ func checkSymbol(symbol string) error {
 	return usageError{err}
 }
 
-// openTree returns the tree that the arguments behind SOURCE begin with: SYMBOL[@AS_OF] where
-// SOURCE is a catalog, nothing where it is not. It returns the other arguments too, which
-// are at most so many.
+// openTree returns the tree that the arguments behind SOURCE name. A catalog has a first
+// argument SYMBOL[@AS_OF]; any other folder has none. It also returns the other arguments, at
+// most most of them.
 func openTree(ctx context.Context, s *stack.Source, args []string, most int) (catalog.Tree, []string, error) {
 	if s.Bare != nil {
 		if len(args) > most {
@@ -91,8 +91,8 @@ func openTree(ctx context.Context, s *stack.Source, args []string, most int) (ca
 	return tree, args[1:], err
 }
 
-// completeSymbols lets the shell complete the symbols of the catalog that the first
-// argument names, as arguments from the first one behind it up to last.
+// completeSymbols lets the shell complete the symbols of a catalog. The first argument names
+// the catalog, and the arguments behind it up to last are symbols.
 func completeSymbols(last int) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 		if len(args) == 0 {
@@ -108,8 +108,8 @@ func completeSymbols(last int) cobra.CompletionFunc {
 // mostCompleted is how many symbols are offered at once.
 const mostCompleted = 1000
 
-// symbolsOf returns the symbols of a catalog that begin with something. What cannot be
-// read has none.
+// symbolsOf returns the symbols of a catalog that begin with begun. An unreadable catalog has
+// none.
 func symbolsOf(ctx context.Context, folder, begun string) []string {
 	c, err := stack.OpenCatalog(ctx, folder, nil)
 	if err != nil {
@@ -128,5 +128,5 @@ func symbolsOf(ctx context.Context, folder, begun string) []string {
 	return found
 }
 
-// notLive says whether an error means that a symbol has no live version.
+// notLive reports whether an error means that a symbol has no live version.
 func notLive(err error) bool { return errors.Is(err, iofs.ErrNotExist) }

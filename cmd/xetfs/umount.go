@@ -119,8 +119,8 @@ func findOurs(path string) (daemon.Mountpoint, error) {
 	return m, nil
 }
 
-// umountHint names the mount of xetfs that a path lies in, or that shows it; "" if there is
-// none.
+// umountHint names the mount of xetfs that contains path or shows it. Without such a mount it
+// returns "".
 func umountHint(path string) string {
 	var above, shows *fusemount.Entry
 	_, err := fusemount.Find("self", func(e *fusemount.Entry) bool {

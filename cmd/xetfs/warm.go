@@ -135,7 +135,7 @@ func (o *warmOptions) warm(ctx context.Context, cmd *cobra.Command, s *stack.Sou
 	return &warmSummary{all, result, leftOut, s.Requests.Load().Bytes, time.Since(started)}, err
 }
 
-// findsShard says whether there is anything to look for files in, be it damaged.
+// findsShard returns an error if SOURCE has no shard at all. A damaged shard counts as one.
 func findsShard(ctx context.Context, s *stack.Source) error {
 	empty, err := s.IsEmpty(ctx)
 	if err == nil && empty && len(s.Bare.Damaged()) == 0 {
@@ -184,12 +184,12 @@ func warmPaths(ctx context.Context, s *stack.Source, tree catalog.Tree, args []s
 	return paths, leftOut, nil
 }
 
-// Of the disk cache whole files may take all but one part in so many. The rest is for
-// chunks that mounts fetch, the index, and room to move.
+// warmReserve limits plain files in the disk cache to all but one part in warmReserve. The rest
+// is for chunks of mounts, the index, and room for moves.
 const warmReserve = 8
 
-// fits refuses what would not fit into the disk cache. How much packed chunks take is not
-// known before they are there; what is there of them is used later, or makes room.
+// fits refuses plain files that exceed the disk cache. The size of packed chunks is unknown
+// before they arrive. Stored chunks are reused later or evicted.
 func (o *warmOptions) fits(all warm.Selection, d *disk.Store, kept *stack.CacheFolder) error {
 	if o.chunks {
 		return nil
