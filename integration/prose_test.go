@@ -237,7 +237,6 @@ var allowedProse = map[string]int{
 	"cache":                   1,
 	"cache/origin":            45,
 	"cache/origin/dedup":      35,
-	"cache/origin/dir":        99,
 	"cache/origin/faulty":     7,
 	"cache/origin/metacache":  12,
 	"cache/origin/objects":    87,

@@ -42,14 +42,13 @@ var (
 	_ origin.KeyRejecter = (*Store)(nil)
 )
 
-// OpenBare finds shards and xorbs anywhere below a folder, by their content. What is
-// added later is not seen.
+// OpenBare finds shards and xorbs anywhere below a folder, by their content. It does not see
+// files that are added later.
 //
-// A shard is kept under the 64 digits in its file's name or, without any, under the
-// hash of all its bytes. A xorb is kept under the hash in its footer, else under the
-// 64 digits in its file's name, else under the hash of what it unpacks to; finding that
-// out goes on after OpenBare has returned, and who asks for a xorb that is not there
-// waits for it.
+// A shard has the hash in the 64 digits of its file's name or, without digits, the hash of all
+// its bytes. A xorb has the hash in its footer, else the 64 digits in its file's name, else the
+// hash of its unpacked content. A goroutine computes the hashes of unpacked content after
+// OpenBare has returned. A read of an unknown object waits until all hashes are known.
 //
 // It returns an error that is io/fs.ErrNotExist if there is no such folder.
 func OpenBare(ctx context.Context, folder string) (*Store, error) {
@@ -128,9 +127,9 @@ func (s *Store) addLocked(f *File) {
 	o.copies = append(o.copies, f)
 }
 
-// Files returns every shard and xorb that was found, several of one name included,
-// sorted by path, and the files that are called like one and are none (Err). It waits
-// until all xorbs are named.
+// Files returns every shard and xorb of the folder, sorted by path, several of one name
+// included. It also returns the unusable files whose names promise a shard or xorb; their Err
+// is set. It waits until all xorbs are named, or until ctx ends.
 func (s *Store) Files(ctx context.Context) ([]File, error) {
 	select {
 	case <-s.named:
@@ -286,7 +285,7 @@ func (s *Store) sortedKeys() []names.Key {
 	return s.keys
 }
 
-// Close ends what goes on in the background and closes all files.
+// Close stops the naming of xorbs and closes all files.
 func (s *Store) Close() error {
 	s.naming()
 	<-s.named

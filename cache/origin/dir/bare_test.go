@@ -104,7 +104,7 @@ func TestNames(t *testing.T) {
 		file string
 		b    []byte
 		want names.Key // what it is kept under; empty: it is not
-		err  bool      // Files tells why
+		err  bool      // Files returns the reason
 	}{
 		{"a shard by the hash of its bytes", "a.shard", shard, names.ShardKey(shardHash), false},
 		{"a shard by its digits", otherDigits + ".mdb", shard, names.ShardKey(other), false},
@@ -189,7 +189,7 @@ func TestEmptyFolder(t *testing.T) {
 	}
 }
 
-// What is added later is not seen, what is there stays readable.
+// Files that are added later are not seen. Files that were found stay readable.
 func TestGrowingFolder(t *testing.T) {
 	root := t.TempDir()
 	shard, body, x := sample(t, origintest.Form{})

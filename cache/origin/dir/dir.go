@@ -28,15 +28,15 @@ import (
 //	tmp/                            values that are being written
 //	locks/                          lock files of keys that are replaced
 //
-// A value is written to tmp, made durable, and linked or renamed to its final name. So
-// a name never stands for bytes that are not on disk, whenever the power fails. Who may
-// read and write what is made is for the umask to say.
+// A value is written to tmp, made durable, and linked or renamed to its final name. After a
+// power loss, no name therefore refers to bytes that are not on disk. The umask decides the
+// permissions of new files.
 type Keyed struct {
 	files openFiles
 	hard  func(from, to string) error // links; tests make it fail
 
-	// syncing is held while names are made durable, so that nobody who finds nothing
-	// to do returns before another has done it.
+	// syncing is held while names are made durable. A Sync that finds no dirty names therefore
+	// returns only after a concurrent Sync has ended.
 	syncing sync.Mutex
 
 	mu    sync.Mutex
@@ -55,7 +55,7 @@ const (
 	lockDir = "locks"
 )
 
-// What is made, less the umask. Objects are not written to again.
+// Modes of new files and folders, less the umask. Objects are not written to again.
 const (
 	folderMode = 0o777
 	objectMode = 0o444
@@ -101,7 +101,7 @@ func create(root string) error {
 	for _, p := range missing {
 		f, err := os.Open(filepath.Dir(p))
 		if errors.Is(err, iofs.ErrPermission) {
-			continue // who may not list a folder cannot sync it
+			continue // a folder that may not be listed cannot be synced
 		}
 		if err == nil {
 			err = syncFolder(f)
@@ -135,8 +135,8 @@ func (s *Keyed) TryReadAt(k names.Key, p []byte, off int64) bool {
 	return s.files.readNow(string(k), p, off)
 }
 
-// RejectKey implements origin.KeyRejecter. There is one copy, which somebody may have put
-// a good one in the place of since it was opened.
+// RejectKey implements origin.KeyRejecter. It returns 0, because there is only one copy. The
+// next read opens the file anew, because another process may have replaced it by a good one.
 func (s *Keyed) RejectKey(k names.Key) int {
 	s.files.drop(string(k))
 	return 0
@@ -187,9 +187,10 @@ func (s *Keyed) Get(ctx context.Context, k names.Key, seen origin.Tag) ([]byte, 
 // not made of the value.
 const largeValue = 1 << 20
 
-// tagOf returns the tag of a value, which is its BLAKE3. To hash a xorb for a tag that
-// hardly anybody asks for would cost as much as all other hashing of it. It is only ever
-// replaced by another file, if it was damaged, so that the file tells as much.
+// tagOf returns the tag of a value, which is its BLAKE3. The tag of a large object under a
+// content key consists of inode, size and modification time. A hash for the tag would cost as
+// much as all other hashing of a xorb, and is hardly ever read. Such an object is replaced only
+// if it was damaged, and the new file has another tag.
 func tagOf(k names.Key, value []byte, info os.FileInfo) origin.Tag {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if ok && byContent(k) && len(value) >= largeValue {
@@ -251,9 +252,9 @@ func (s *Keyed) Delete(ctx context.Context, k names.Key) error {
 	return nil
 }
 
-// RemoveStray removes the files of killed writers in tmp that are older than some time:
-// younger files may belong to a writer that is running. Files with other names than those
-// of writers are not its own, and stay. It returns how many it removed, also beside an error.
+// RemoveStray removes the files of killed writers in tmp that are older than some time. Younger
+// files may belong to a running writer. Files with other names than those of writers stay. It
+// returns the number of removed files, also beside an error.
 func (s *Keyed) RemoveStray(older time.Duration) (removed int, err error) {
 	dir, err := iofs.ReadDir(s.files.root.FS(), tmpDir)
 	if err != nil && !errors.Is(err, iofs.ErrNotExist) {
@@ -269,7 +270,7 @@ func (s *Keyed) RemoveStray(older time.Duration) (removed int, err error) {
 		switch err := s.files.root.Remove(name); {
 		case err == nil:
 			removed++
-		case !errors.Is(err, iofs.ErrNotExist) && first == nil: // else somebody else was faster
+		case !errors.Is(err, iofs.ErrNotExist) && first == nil: // else another process was faster
 			first = wrap(name, err)
 		}
 	}

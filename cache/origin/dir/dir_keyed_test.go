@@ -77,7 +77,7 @@ func tree(t *testing.T, root string) []string {
 	return all
 }
 
-// What is written lies where its key says, read-only, and leaves nothing beside it.
+// An object is written to the path of its key, read-only, and leaves no other file.
 func TestKeyedFiles(t *testing.T) {
 	root := t.TempDir()
 	s := openKeyed(t, root)
@@ -109,8 +109,8 @@ var (
 	refKey  = names.Key("vref/somebody")
 )
 
-// What lies under a key that its content gives, and is something else, is replaced. Under
-// other keys whatever is there is there.
+// A file of another type or length under a content key is replaced. Under other keys every file
+// counts as present.
 func TestKeyedDamaged(t *testing.T) {
 	tests := []struct {
 		name string
@@ -201,8 +201,8 @@ func onTmpfs(t *testing.T, folder, options string) (remount func(flags uintptr, 
 	}
 }
 
-// A full disk, a folder that may not be written to: an error that says so, nothing half
-// is left, and what was there is as it was.
+// A full disk and a read-only folder return an error that names the cause. No partial file is
+// left, and existing objects are unchanged.
 func TestKeyedCannotWrite(t *testing.T) {
 	tests := []struct {
 		name, options string
@@ -276,7 +276,7 @@ func TestKeyedAcrossFileSystems(t *testing.T) {
 	}
 }
 
-// The umask says who may use a store.
+// The umask decides the permissions of a store.
 func TestKeyedUmask(t *testing.T) {
 	for _, tt := range []struct {
 		mask                 int
@@ -355,7 +355,7 @@ func TestKeyedLarge(t *testing.T) {
 	}
 }
 
-// Who waits for a lock that another process holds can give up.
+// A caller that waits for a lock of another process can give up.
 func TestKeyedLockHeld(t *testing.T) {
 	root := t.TempDir()
 	s := openKeyed(t, root)
@@ -388,7 +388,7 @@ func TestKeyedLockHeld(t *testing.T) {
 	}
 }
 
-// A folder that somebody removed holds up no Sync, and is made again when it is needed.
+// A folder that another process removed fails no Sync, and is made again when it is needed.
 func TestKeyedFolderRemoved(t *testing.T) {
 	root := t.TempDir()
 	s := openKeyed(t, root)
@@ -473,7 +473,7 @@ func TestKeyedStray(t *testing.T) {
 }
 
 // O30: OpenBare does not find values that are being written, also when a writer was killed
-// before the store had its first object: then a pack would rely on a file in tmp that no
+// before the store had its first object. Otherwise a pack would rely on a file in tmp that no
 // reader finds afterwards. Other files in a folder that happens to be called tmp count.
 func TestO30_BareOverlooksTmp(t *testing.T) {
 	_, body, _ := sample(t, origintest.Form{})
@@ -506,7 +506,7 @@ func TestO30_BareOverlooksTmp(t *testing.T) {
 	}
 }
 
-// A Sync that was given up is made up for by the next.
+// The next Sync completes a Sync that was given up.
 func TestKeyedSyncGivenUp(t *testing.T) {
 	s := openKeyed(t, t.TempDir())
 	if _, err := s.PutIfAbsent(t.Context(), dataKey, []byte("value")); err != nil {
@@ -525,8 +525,8 @@ func TestKeyedSyncGivenUp(t *testing.T) {
 	}
 }
 
-// What others put is made durable by the first Sync, and by the next when somebody is to
-// rely on it, also if that is given up at first.
+// The first Sync makes the names of other writers durable, and so does the next one after
+// SyncAll. A Sync that was given up does not count.
 func TestKeyedSyncsOthers(t *testing.T) {
 	root := t.TempDir()
 	s, other := openKeyed(t, root), openKeyed(t, root)

@@ -20,7 +20,7 @@ func (s *Keyed) NoLinks() {
 	s.hard = func(from, to string) error { return &os.LinkError{Op: "linkat", Old: from, New: to, Err: unix.EPERM} }
 }
 
-// Afar makes the file system that a folder is on one of the network, until undone.
+// The file system of a folder counts as one of the network, until undo is called.
 func Afar(t *testing.T, folder string) (undo func()) {
 	t.Helper()
 	var st unix.Statfs_t

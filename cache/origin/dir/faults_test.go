@@ -46,7 +46,8 @@ func TestS06_LinksAreNotFollowed(t *testing.T) {
 	}
 }
 
-// What is no file is passed over, and nobody waits for the other end of a pipe.
+// OpenBare ignores everything that is not a regular file, and does not wait for the writer of a
+// pipe.
 func TestO25_NoFilesInTheFolder(t *testing.T) {
 	root := t.TempDir()
 	_, body, x := sample(t, origintest.Form{})
@@ -70,8 +71,8 @@ func TestO25_NoFilesInTheFolder(t *testing.T) {
 	})
 }
 
-// Something happens to a file while the folder is open. Nobody gets a wrong byte or
-// waits, and when the file is good again, so are the reads.
+// A file changes while the folder is open. No read returns a wrong byte or waits, and reads
+// succeed when the file is good again.
 func TestO25_WhileOpen(t *testing.T) {
 	_, body, x := sample(t, origintest.Form{})
 	outside := filepath.Join(t.TempDir(), "secret")
@@ -143,7 +144,7 @@ func TestO25_WhileOpen(t *testing.T) {
 	}
 }
 
-// O25: who was told that a file is damaged reads the one that somebody puts in its place.
+// O25: after RejectKey, a read finds the file that replaced the damaged one.
 func TestO25_Replaced(t *testing.T) {
 	_, body, x := sample(t, origintest.Form{})
 	root := t.TempDir()
@@ -177,7 +178,7 @@ func TestO25_Replaced(t *testing.T) {
 	}
 }
 
-// What Item says of a file is true of what is read then.
+// Reads after Item are of the file that Item described.
 func TestItemOfReplaced(t *testing.T) {
 	root := t.TempDir()
 	s := openKeyed(t, root)
@@ -198,7 +199,7 @@ func TestItemOfReplaced(t *testing.T) {
 	}
 }
 
-// A file that cannot be read tells why, if its name promises something.
+// A file that cannot be read has an Err with the reason, if its name promises a shard or xorb.
 func TestUnreadable(t *testing.T) {
 	if os.Geteuid() == 0 {
 		t.Skip("root can read everything")

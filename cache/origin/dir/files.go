@@ -95,8 +95,8 @@ func (o *openFiles) get(path string) (f *openFile, drops int) {
 	return f, o.drops
 }
 
-// add keeps a file for the next read, if nobody else has opened it too, or dropped one
-// that may be this. Else it is closed after use.
+// add retains a file for the next read. It does not if another reader has retained the path
+// first, or if a drop since the open may concern this file. Such a file is closed after use.
 func (o *openFiles) add(path string, opened *os.File, drops int) *openFile {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -144,7 +144,7 @@ func (o *openFiles) size(path string) (int64, error) {
 	return info.Size(), nil
 }
 
-// drop closes the file at path, so that the next read opens what is there then.
+// drop closes the file at path, so that the next read opens the file that has the path then.
 func (o *openFiles) drop(path string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -154,7 +154,7 @@ func (o *openFiles) drop(path string) {
 	}
 }
 
-// dropOther drops the file at path if it is another one than info tells of.
+// dropOther drops the file at path if it is not the file that info describes.
 func (o *openFiles) dropOther(path string, info fs.FileInfo) {
 	f, _ := o.get(path)
 	if f == nil {
@@ -166,7 +166,7 @@ func (o *openFiles) dropOther(path string, info fs.FileInfo) {
 	}
 }
 
-// close closes all files that nobody is reading; the others follow.
+// close closes all files without readers. The last reader of each other file closes it.
 func (o *openFiles) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -193,9 +193,9 @@ func openRegular(root *os.Root, path string) (*os.File, error) {
 	return f, nil
 }
 
-// wrap translates an error of the os package into the words of origin. A file
-// that is not there becomes ErrNotFound, and only that: %v keeps fs.ErrNotExist
-// out of the chain, or a lost xorb would look like a missing file to the user.
+// wrap translates an error of the os package into a kind of origin. Only a missing file becomes
+// ErrNotFound. The chain of that error has no fs.ErrNotExist, or a lost xorb would look like a
+// missing file to the user.
 func wrap(path string, err error) error {
 	var inner *fs.PathError
 	if errors.As(err, &inner) {

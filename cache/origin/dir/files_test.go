@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A file that is replaced while somebody opens it is not read for ever.
+// A file that is replaced during its open is not read for ever.
 func TestReplacedWhileOpened(t *testing.T) {
 	folder := t.TempDir()
 	root, err := os.OpenRoot(folder)
@@ -48,7 +48,7 @@ func TestReplacedWhileOpened(t *testing.T) {
 	}
 }
 
-// What is in memory can be had now, of a file that is open, and what is not cannot.
+// TryReadAt of an open file succeeds for bytes in memory, and for no others.
 func TestTryReadAt(t *testing.T) {
 	folder := t.TempDir()
 	value := bytes.Repeat([]byte("0123456789"), 10_000)

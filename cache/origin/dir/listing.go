@@ -17,14 +17,13 @@ import (
 )
 
 // WriteListing writes the listing of the store anew (origin.Listing), for readers behind a
-// plain web server, after making everything durable that it names. Whoever has put or
-// deleted something calls it when all else is done: it looks at what is there, so that of
-// several writers the last one lists what all of them did, and nothing is lost that one
-// of them was killed before listing.
+// plain web server. It first makes everything durable that it names. A writer calls it as its
+// last step, after its puts and deletes. It lists the files that exist. The last of several
+// writers therefore lists the objects of all, also of writers that were killed before.
 //
-// found, if it is not nil, is the same folder as OpenBare saw it: shards and xorbs that lie
-// elsewhere than their keys say are listed with their paths. Those that an earlier listing
-// knew stay listed as long as they are there.
+// found, if it is not nil, is the same folder as OpenBare saw it. Shards and xorbs that are not
+// at the path of their key are listed with their paths. Those of an earlier listing stay listed
+// as long as their files are unchanged.
 func (s *Keyed) WriteListing(ctx context.Context, found *Store) error {
 	if err := s.Sync(ctx); err != nil {
 		return err
@@ -64,8 +63,8 @@ func (s *Keyed) putListing(b []byte) error {
 	return nil
 }
 
-// listed yields everything to be listed, sorted by key: what lies where its key says, and
-// of all else what is elsewhere.
+// listed yields all objects to be listed, sorted by key. An object at the path of its key
+// precedes an entry of elsewhere with the same key, which is left out.
 func (s *Keyed) listed(ctx context.Context, elsewhere []origin.Listed) iter.Seq2[origin.Listed, error] {
 	return func(yield func(origin.Listed, error) bool) {
 		for o, err := range origin.ListPrefixes(ctx, s, origin.ListingPrefixes()) {
@@ -86,8 +85,8 @@ func (s *Keyed) listed(ctx context.Context, elsewhere []origin.Listed) iter.Seq2
 	}
 }
 
-// elsewhere returns, sorted by key, the shards and xorbs that do not lie where their keys
-// say: those of found and those of an old listing that are still there.
+// elsewhere returns the shards and xorbs that are not at the path of their key, sorted by key.
+// They are those of found and those of an old listing that are unchanged.
 func (s *Keyed) elsewhere(ctx context.Context, old []byte, found *Store) ([]origin.Listed, error) {
 	byKey := map[names.Key]origin.Listed{}
 	if l, err := origin.DecodeListing(old); err == nil {
@@ -123,7 +122,7 @@ func (s *Keyed) elsewhere(ctx context.Context, old []byte, found *Store) ([]orig
 	return all, nil
 }
 
-// stillThere says whether an object that is listed elsewhere is what it was.
+// stillThere reports whether the file of an object that is listed elsewhere is unchanged.
 func (s *Keyed) stillThere(o origin.Listed) bool {
 	path, err := url.PathUnescape(o.Path)
 	if err != nil {
@@ -133,7 +132,7 @@ func (s *Keyed) stillThere(o origin.Listed) bool {
 	return err == nil && info.Mode().IsRegular() && info.Size() == o.Size && info.ModTime().Equal(o.Modified)
 }
 
-// Key returns what the object in a file is kept under.
+// key returns the key of the object in a file.
 func (f *File) key() names.Key {
 	if f.Kind == names.ShardKind {
 		return names.ShardKey(f.Hash)
@@ -141,8 +140,8 @@ func (f *File) key() names.Key {
 	return names.XorbKey(f.Hash)
 }
 
-// Item returns what List says of one object. What is read after that is of this file, or of
-// one that came later.
+// Item returns the item of one object, as List does. Later reads are of this file or of a newer
+// one.
 func (s *Keyed) Item(ctx context.Context, k names.Key) (origin.Item, error) {
 	if err := ctx.Err(); err != nil {
 		return origin.Item{}, err

@@ -103,8 +103,8 @@ func TestWriteListingOnce(t *testing.T) {
 	}
 }
 
-// Writers that store and list at the same time lose nothing: not in one process, and not
-// in several, since each has its own Keyed.
+// Writers that store and list at the same time lose nothing. The same holds for several
+// processes, since each writer has its own Keyed.
 func TestWriteListingTogether(t *testing.T) {
 	root := t.TempDir()
 	var writers sync.WaitGroup
@@ -133,8 +133,8 @@ func TestWriteListingTogether(t *testing.T) {
 	}
 }
 
-// What lies elsewhere is listed with its path, as long as it is there, also by writers that
-// did not look for it.
+// An object elsewhere is listed with its path as long as its file exists. Writers that did not
+// look for it list it, too.
 func TestWriteListingElsewhere(t *testing.T) {
 	root := t.TempDir()
 	samples := origintest.Samples(t)

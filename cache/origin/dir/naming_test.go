@@ -12,8 +12,8 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 )
 
-// Opening does not wait until every xorb has its name; who asks for one that is not
-// there yet does, as long as it wants to.
+// OpenBare does not wait until every xorb has its name. A read of an unknown xorb waits, until
+// its context ends.
 func TestLookupWaitsForNames(t *testing.T) {
 	b := origintest.NewBuilder(t, origintest.Form{NoFooter: true})
 	b.Add(origintest.Text(1, 3000), 1000)

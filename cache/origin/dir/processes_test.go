@@ -115,8 +115,8 @@ func startWriters(t *testing.T, root string, kill func(no int) (after time.Durat
 	return out
 }
 
-// Each of several processes that put the same objects finds the one or the other put, one
-// of them each, and no change of a ref is lost.
+// Several processes put the same objects. Exactly one put of each object stores it, and no
+// change of a ref is lost.
 func TestO31_Processes(t *testing.T) {
 	root := t.TempDir()
 	out := startWriters(t, root, func(int) (time.Duration, bool) { return 0, false })
@@ -137,8 +137,8 @@ func TestO31_Processes(t *testing.T) {
 	}
 }
 
-// Processes that are killed leave only whole values under a name, hold up nobody, and what
-// they left half is not seen.
+// Killed processes leave only whole values under a name and block no other process. Their
+// partial values are not seen.
 func TestO30_ProcessesKilled(t *testing.T) {
 	root := t.TempDir()
 	rng := rand.New(rand.NewPCG(1, 2))

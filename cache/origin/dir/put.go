@@ -56,7 +56,7 @@ func (s *Keyed) absent(k names.Key, size int) error {
 	return exists(k)
 }
 
-// byContent says whether a key can stand for one value only.
+// byContent reports whether a key can have one value only.
 func byContent(k names.Key) bool {
 	return strings.HasPrefix(string(k), dataDir+"/") || strings.HasPrefix(string(k), "tindex/")
 }
@@ -105,14 +105,14 @@ func (s *Keyed) replace(tmp string, k names.Key) error {
 	return nil
 }
 
-// cannotLink says whether the file system has no hard links, or not this one.
+// cannotLink reports whether the file system has no hard links, or cannot make this one.
 func cannotLink(err error) bool {
 	return errors.Is(err, unix.EPERM) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) ||
 		errors.Is(err, unix.EMLINK)
 }
 
-// rename is link for file systems without hard links. A lock keeps others away who do
-// the same: rename does not ask what is there.
+// rename is link for file systems without hard links. A lock excludes other writers, because
+// rename replaces an existing file.
 func (s *Keyed) rename(ctx context.Context, tmp string, k names.Key, size int) error {
 	unlock, err := s.lock(ctx, k)
 	if err != nil {
@@ -129,7 +129,8 @@ func (s *Keyed) rename(ctx context.Context, tmp string, k names.Key, size int) e
 	return wrapPut(k, err)
 }
 
-// PutIfMatch implements origin.WriteStore. What it wrote is durable when it returns.
+// PutIfMatch implements origin.WriteStore. The value and its name are durable when it returns
+// without an error.
 func (s *Keyed) PutIfMatch(ctx context.Context, k names.Key, value []byte, tag origin.Tag) (origin.Tag, error) {
 	unlock, err := s.lock(ctx, k)
 	if err != nil {
@@ -154,7 +155,7 @@ func (s *Keyed) PutIfMatch(ctx context.Context, k names.Key, value []byte, tag o
 	if err := s.replace(tmp, k); err != nil {
 		return "", errors.Join(err, s.files.root.Remove(tmp))
 	}
-	// The folders above may have been made by somebody who was killed.
+	// A killed writer may have made the folders above without syncing them.
 	for dir := path.Dir(string(k)); ; dir = path.Dir(dir) {
 		if err := s.syncDir(dir); err != nil {
 			return "", fmt.Errorf("%s: %w: %v", k, origin.ErrUnknown, err)
@@ -165,15 +166,15 @@ func (s *Keyed) PutIfMatch(ctx context.Context, k names.Key, value []byte, tag o
 	}
 }
 
-// The pauses of somebody who waits for a lock.
+// Pauses between the attempts to take a lock.
 const (
 	firstPause = time.Millisecond
 	lastPause  = 32 * time.Millisecond
 )
 
-// lock keeps other writers away from one key, in this process and others. Lock files
-// are never removed: whoever waits for one would wait for a file without a name. The
-// kernel could wait for us, but not give up when ctx ends.
+// lock excludes other writers of one key, in this process and others. It waits until the lock
+// is free or ctx ends. Lock files are never removed, because a waiting writer would lock a file
+// without a name. A blocking flock would not return when ctx ends.
 func (s *Keyed) lock(ctx context.Context, k names.Key) (unlock func(), err error) {
 	f, err := s.openLock(k)
 	if err != nil {
@@ -197,8 +198,8 @@ func (s *Keyed) lock(ctx context.Context, k names.Key) (unlock func(), err error
 	}
 }
 
-// openLock opens the lock file of a key. One that somebody else made may not be ours to
-// write, but can be locked.
+// openLock opens the lock file of a key. The lock file of another user may not be writable, but
+// can be locked.
 func (s *Keyed) openLock(k names.Key) (*os.File, error) {
 	root := s.files.root
 	if err := root.MkdirAll(lockDir, folderMode); err != nil {
@@ -213,8 +214,8 @@ func (s *Keyed) openLock(k names.Key) (*os.File, error) {
 	return f, err
 }
 
-// wrapPut is wrap for what cannot be written. That something is missing on the way there
-// does not mean that there is no such object.
+// wrapPut is wrap for writes. A missing folder or temporary file does not mean that the object
+// is absent.
 func wrapPut(k names.Key, err error) error {
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):

@@ -12,8 +12,8 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 )
 
-// A ReadOnly store is a Keyed one that cannot be written to, whoever asks. It makes no
-// file and takes no lock, so that reading is all it needs to be allowed.
+// A ReadOnly store is a Keyed one without the methods that write. It makes no file and takes no
+// lock, so that read permission suffices.
 type ReadOnly struct {
 	path  string                // absolute
 	keyed atomic.Pointer[Keyed] // the opened folder; Relocate replaces it

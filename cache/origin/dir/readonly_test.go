@@ -13,8 +13,8 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 )
 
-// A store is read without writing to it: nothing is made in a folder that has nothing in
-// it, and no folder that is not there.
+// A store is read without a write to it. No file is made in an empty folder, and no missing
+// folder is made.
 func TestReadOnly(t *testing.T) {
 	root := t.TempDir()
 	s, err := dir.OpenReadOnly(root)
@@ -43,8 +43,8 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
-// What is in the layers above the data of a catalog is named by hashes, and is no shard
-// or xorb that was damaged.
+// The layers above the data of a catalog have hashes in their names. They do not count as
+// damaged shards or xorbs.
 func TestBareOverCatalog(t *testing.T) {
 	b := origintest.NewBuilder(t, origintest.Form{})
 	b.Add(origintest.Text(1, 3000), 1000)

@@ -95,9 +95,9 @@ func passedOver(root *os.Root) []string {
 	return passed
 }
 
-// isScratch reports whether a path below root is a value that a writer has not linked yet, a
-// scratch file or a lock. Only the name counts: a killed writer may have left a whole xorb in
-// tmp before any object had its key, and a later session must not rely on it.
+// isScratch reports whether a path below root is a scratch file, a lock, or a value that is not
+// linked yet. Only the name counts. A killed writer may have left a whole xorb in tmp before
+// any object had its key. A later session must not rely on that xorb.
 func isScratch(p string) bool {
 	switch folder, name := path.Split(p); folder {
 	case tmpDir + "/":
@@ -113,12 +113,12 @@ var (
 	lockName    = regexp.MustCompile(`^[0-9a-f]{32}$`)
 )
 
-// errNeither is told of files whose names promise more.
+// errNeither is the error of files whose names promise a shard or xorb.
 var errNeither = errors.New("neither a shard nor a xorb, whatever its name says")
 
-// look finds out what a file is and what to keep it under. It reads little of it,
-// except of a shard whose name says nothing. The error is for files whose names promise
-// something: of others nobody knows whether they matter.
+// look determines the kind and the hash of a file. It reads little of the file, except of a
+// shard without digits in its name. It returns errors only of files whose name or first bytes
+// promise a shard or xorb.
 func (f *File) look(ctx context.Context, root *os.Root) (err error) {
 	f.Hash, f.Named = hashInName(f.Path)
 	defer func() {
@@ -215,7 +215,7 @@ func (s stoppable) ReadAt(p []byte, off int64) (int, error) {
 	return s.f.ReadAt(p, off)
 }
 
-// called says whether a file's name ends like that of a shard or xorb.
+// called reports whether a file's name ends like that of a shard or xorb.
 func called(p string) bool {
 	switch strings.ToLower(path.Ext(p)) {
 	case ".shard", ".mdb", ".xorb":

@@ -15,9 +15,9 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 )
 
-// Sync implements origin.WriteStore. Values are durable when they get their names; the
-// names are made durable here, the first time, and whenever SyncAll asks for it, also
-// those of data that others put: they may have been killed.
+// Sync implements origin.WriteStore. Values are durable before they get their names, and Sync
+// makes the names durable. The first Sync, and the next one after SyncAll, include names of
+// data that others put. Other writers may have been killed before their own Sync.
 func (s *Keyed) Sync(ctx context.Context) error {
 	s.syncing.Lock()
 	defer s.syncing.Unlock()
@@ -40,8 +40,8 @@ func (s *Keyed) Sync(ctx context.Context) error {
 	return nil
 }
 
-// SyncAll says that somebody relies on data that others put, so that the next Sync must
-// make their names durable, too.
+// SyncAll makes the next Sync include the names of data that others put. A caller that relies
+// on such data calls it first.
 func (s *Keyed) SyncAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,7 +74,7 @@ const dataDir = "tdata"
 // noteFoldersLocked notes all folders of shards and xorbs. They have the same depth.
 func (s *Keyed) noteFoldersLocked() {
 	s.dirty["."] = true
-	// What cannot be listed, or is not there, holds nothing that somebody would read.
+	// A folder that is missing or cannot be listed holds no object that a reader could find.
 	_ = iofs.WalkDir(s.files.root.FS(), dataDir, func(p string, d iofs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
 			return nil

@@ -83,7 +83,7 @@ func (s *Keyed) watch(queue int, folder string) error {
 	return os.NewSyscallError("inotify_add_watch", err)
 }
 
-// afar are the file systems that others change without this kernel's knowing.
+// File systems with these numbers can be changed by other hosts, without events of this kernel.
 var afar = map[int64]string{
 	unix.NFS_SUPER_MAGIC:   "nfs",
 	unix.SMB_SUPER_MAGIC:   "smb",
@@ -114,8 +114,8 @@ func checkLocal(f *os.File) error {
 	return nil
 }
 
-// listen says that something changed whenever the queue has events, until there will be
-// none any more. That the queue was too short is an event, too.
+// listen sends to changed whenever the queue has events. It returns when the queue is closed,
+// or after the last event of a folder. An overflow of the queue is an event, too.
 func listen(queue *os.File, changed chan<- struct{}) {
 	b := make([]byte, 16<<10)
 	for {
@@ -133,7 +133,7 @@ func listen(queue *os.File, changed chan<- struct{}) {
 	}
 }
 
-// isOver says whether the last event of a folder is among some. An event is
+// isOver reports whether events holds the last event of a folder. An event is
 //
 //	offset  size  field, in the machine's byte order
 //	     0     4  number of the watch

@@ -15,7 +15,7 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 )
 
-// A lookout is a watch of the refs of a store that somebody else writes to.
+// A lookout is a watch of the refs of a store that another process writes to.
 type lookout struct {
 	writer  *dir.Keyed
 	root    string
@@ -132,8 +132,8 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// However many changes come at once, and if nobody listens meanwhile: one is waiting for
-// who listens then, and none is lost.
+// A burst of changes without a reader is merged into few events. A change after the burst is
+// not lost.
 func TestWatchBurst(t *testing.T) {
 	l := newLookout(t)
 	folder := filepath.Join(l.root, "vref")

@@ -12,9 +12,9 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 )
 
-// A xorb is written past the page cache where that can be done: to copy it there takes
-// more time of the processor than to hash it, and whoever packs a lot drives out what
-// others read.
+// A xorb is written past the page cache where the file system allows it. A copy into the page
+// cache takes more processor time than the hash. A large pack would also evict the pages of
+// other readers.
 const (
 	directLeast = 1 << 20 // bytes of a value
 	directAlign = 4096    // of memory, sizes and offsets
@@ -47,7 +47,8 @@ func (s *Keyed) write(value []byte, mode os.FileMode, direct bool) (tmp string, 
 	return tmp, info, nil
 }
 
-// createFile creates a file, and says whether it is written past the page cache.
+// createFile creates a file. It clears direct if the file cannot be written past the page
+// cache.
 func createFile(root *os.Root, name string, mode os.FileMode, direct *bool) (*os.File, error) {
 	const flags = os.O_WRONLY | os.O_CREATE
 	if *direct {
@@ -61,8 +62,8 @@ func createFile(root *os.Root, name string, mode os.FileMode, direct *bool) (*os
 	return root.OpenFile(name, flags|os.O_EXCL, mode)
 }
 
-// writeValue writes a value, past the page cache as far as it goes: the end of it, and
-// what does not lie in memory as it must, goes the other way.
+// writeValue writes a value. If direct is set, all whole blocks are written past the page
+// cache. The rest is not, and neither is a value that is not aligned in memory.
 func writeValue(f *os.File, value []byte, direct bool) error {
 	if direct {
 		n, err := f.Write(value[:len(value)&^(directAlign-1)])
