@@ -238,7 +238,6 @@ var allowedProse = map[string]int{
 	"cache/origin":            45,
 	"cache/origin/dedup":      35,
 	"cache/origin/faulty":     7,
-	"cache/origin/metacache":  12,
 	"cache/origin/objects":    87,
 	"cache/origin/origintest": 15,
 	"cache/origin/web":        74,

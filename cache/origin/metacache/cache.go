@@ -14,10 +14,10 @@ import (
 // A Cache stores metadata of one remote store in a Backend: xorb infos, File Info blocks,
 // indexes of terms and hashes of shards. With a nil Backend it is empty.
 //
-// Wrong values do not stay. A value that does not decode is dropped at once. The info of a
-// xorb is dropped when the xorb is rejected or read with NoCache: only the chunks show whether
-// its offsets are right. A File Info block is dropped when a term does not fit its xorb, when
-// the xorb is missing, or by Forget.
+// Wrong values are dropped. A value that does not decode is dropped at once. The info of a xorb
+// is dropped when the xorb is rejected or read with NoCache. Only the chunks show whether its
+// offsets are right. A File Info block is dropped when a term does not fit its xorb, when the
+// xorb is missing, or by Forget.
 type Cache struct {
 	backend Backend
 	scope   string

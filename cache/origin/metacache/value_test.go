@@ -75,12 +75,13 @@ func TestKeptFile(t *testing.T) {
 	}
 }
 
-// What is refused, and why; damage of single bytes is in TestDamagedKeptValues.
+// TestDecodeKept tests each reason to refuse a value. TestDamagedKeptValues tests damage of
+// single bytes.
 func TestDecodeKept(t *testing.T) {
 	key := [32]byte{7}
 	in, fi := sampleInfo(3, xorb.FooterV1), sampleFile(2, true)
 	info, file := encodeKeptInfo(key, in), encodeKeptFile(key, fi)
-	// sealed changes what stands between head and sum.
+	// sealed changes the bytes between head and sum.
 	sealed := func(b []byte, change func(body []byte) []byte) []byte {
 		body := bytes.Clone(b[keptHead : len(b)-32])
 		return sealKept(append(appendKeptHead(nil, key), change(body)...))
@@ -135,8 +136,9 @@ func TestTailReader(t *testing.T) {
 	}
 }
 
-// FuzzKeptInfo holds the decoder to two promises, checksum aside: it never panics, and
-// what it accepts are chunks of that xorb, and comes back as it was if it is kept again.
+// FuzzKeptInfo checks two promises of the decoder, apart from the checksum. The decoder never
+// panics. An accepted value has the chunks of that xorb, and stays the same when it is encoded
+// and decoded again.
 func FuzzKeptInfo(f *testing.F) {
 	in := sampleInfo(3, xorb.FooterV1)
 	b := encodeKeptInfo([32]byte{}, in)
