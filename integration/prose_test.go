@@ -241,7 +241,6 @@ var allowedProse = map[string]int{
 	"cache/origin/objects":    87,
 	"cache/origin/origintest": 15,
 	"cache/origin/web":        74,
-	"cache/origin/wrap":       14,
 	"cmd/xetfs":               156,
 	"fs/catalog/sweep":        76,
 	"fs/catalog/tree":         36,

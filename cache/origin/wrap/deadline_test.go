@@ -132,8 +132,8 @@ func TestO34_CallerLeaves(t *testing.T) {
 	})
 }
 
-// O34: a read of data ends at its limit unless the store as a whole delivers 0.5 Mbit/s
-// (N07: nothing is cut off where bytes flow).
+// O34: a read of data ends at its limit unless the store as a whole delivers 0.5 Mbit/s. N07:
+// no read is cut off while bytes arrive.
 func TestO34_Data(t *testing.T) {
 	for rate, ends := range map[int]bool{1 << 10: true, 125_000: false} {
 		synctest.Test(t, func(t *testing.T) {

@@ -112,7 +112,7 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// Who leaves does not wait for the end of a pause.
+// A caller that gives up does not wait for the end of a pause.
 func TestRetryLeaves(t *testing.T) {
 	for _, cause := range []error{context.Canceled, context.DeadlineExceeded} {
 		synctest.Test(t, func(t *testing.T) {
@@ -135,7 +135,7 @@ func TestRetryLeaves(t *testing.T) {
 			if cause == context.Canceled && (!errors.Is(err, cause) || time.Since(start) != 25*time.Second) {
 				t.Errorf("cancelled: %v after %v", err, time.Since(start))
 			}
-			// Where the next pause would end behind the deadline there is no use in it.
+			// A pause that would end behind the deadline is useless.
 			if cause == context.DeadlineExceeded && (!errors.Is(err, origin.ErrUnavailable) || time.Since(start) != 20*time.Second) {
 				t.Errorf("out of time: %v after %v", err, time.Since(start))
 			}
@@ -143,7 +143,7 @@ func TestRetryLeaves(t *testing.T) {
 	}
 }
 
-// A store that does not answer is told in one line for many.
+// A store that does not answer is logged in one line for many callers.
 func TestRetryTells(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -161,7 +161,7 @@ func TestRetryTells(t *testing.T) {
 	})
 }
 
-// A streamed read goes on where it was cut off.
+// A streamed read continues at the byte where it was cut off.
 func TestRetryContinues(t *testing.T) {
 	value := origintest.Text(1, 1000)
 	s := &cutting{value: value}
@@ -200,7 +200,7 @@ func (s *cutting) ReadAtProgress(_ context.Context, _ names.Key, p []byte, off i
 	return origin.ErrUnavailable
 }
 
-// At most so many ask for chunks at once; the others wait, or leave.
+// Up to the limit, callers read chunks at once. The others wait or give up.
 func TestLimit(t *testing.T) {
 	b := origintest.NewBuilder(t, origintest.Form{})
 	f := b.Add(origintest.Text(1, 9000), 1000)
