@@ -236,7 +236,6 @@ func TestProseAllowed(t *testing.T) {
 var allowedProse = map[string]int{
 	"cache":                   1,
 	"cache/origin":            45,
-	"cache/origin/dedup":      35,
 	"cache/origin/faulty":     7,
 	"cache/origin/objects":    87,
 	"cache/origin/origintest": 15,

@@ -13,10 +13,11 @@ import (
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
-// Open reads what s holds: files and chunks from its shards, chunks also from the
-// footers of xorbs that no shard lists, as an interrupted session leaves them. Keyed
-// shards do not count, nor do xorbs that are listed and absent, or too short for their
-// chunks. It shows what the store held then, and what Learn has been told of.
+// Open builds the index of s. It reads files and chunks from the shards of s. It reads the
+// chunks of a xorb that no shard lists from the footer, because an interrupted session leaves
+// such xorbs. Keyed shards are left out. Xorbs that are listed and absent, or too short for
+// their chunks, are left out too. Later objects of s are absent from the index until Learn adds
+// their shard.
 func Open(ctx context.Context, s origin.Store, o Options) (*Index, error) {
 	if o.Sink == nil {
 		o.Sink = s
@@ -28,7 +29,7 @@ func Open(ctx context.Context, s origin.Store, o Options) (*Index, error) {
 	k.window.buf = make([]byte, hashesAtOnce*shardRecord)
 	k.index.scratch = o.TempFile
 	if sink, ok := o.Sink.(interface{ SyncAll() }); ok {
-		sink.SyncAll() // who put what is found here may not have come to make it durable
+		sink.SyncAll() // the session that put these objects may have ended before they were durable
 	}
 	b := &builder{Index: k}
 	if err := b.build(); err != nil {
@@ -41,10 +42,10 @@ func Open(ctx context.Context, s origin.Store, o Options) (*Index, error) {
 // record for each chunk.
 const shardRecord = 48
 
-// A builder fills a Known.
+// A builder fills an Index.
 type builder struct {
 	*Index
-	sizes map[codec.Hash]int64 // of the xorbs that are there
+	sizes map[codec.Hash]int64 // of the xorbs that exist
 }
 
 func (b *builder) build() error {
@@ -100,9 +101,9 @@ func (b *builder) each(item origin.Item, add func(origin.Item) error) error {
 
 func (b *builder) shard(item origin.Item) error { return b.addShard(b.s, item, b.there) }
 
-// there says whether a xorb that a shard lists is there, as far as can be told without
-// reading it. It may be shorter than the shard says: whoever packed it found better
-// matches. Then it has a footer where it ends.
+// there returns nil if a xorb that a shard lists exists, and errAbsent if it is absent or too
+// short. It reads no chunk. The xorb may be shorter than in the shard, because another packer
+// found better matches. Such a xorb has a footer at its end.
 func (b *builder) there(x *shard.XorbInfo) error {
 	size, ok := b.sizes[x.Xorb]
 	switch {

@@ -15,20 +15,20 @@ import (
 	"github.com/xetfs/xetfs/codec/shard"
 )
 
-// Index is what a store holds, for a packer that need not store it again. It is an
-// index of 16 bytes for each chunk and file, in memory while it is small and in scratch
-// files when it is not: beside some 100 bytes a xorb, what it takes of memory does not
-// grow with the store.
+// An Index lists the chunks and files of a store, for a packer that need not store them again.
+// It has an entry of 16 bytes for each chunk and file. A small index is in memory, and a large
+// one is in scratch files. Its memory grows only with the number of xorbs, by some 100 bytes
+// for each.
 //
 //	hash ──one word of it──▶ entry: xorb, chunk  ──▶ where its hashes stand ──▶ all 32 bytes
 //	                         entry: shard, block ──▶ the File Info block
 //
-// Of several places with the same chunk it names the one that was written last: what
-// was stored again, so that a file is not scattered, stands there in one piece.
+// A chunk that is stored several times is found at the newest place. A packer stores a chunk
+// again so that a file is not scattered, and the newest place is in one piece.
 //
-// A shard may say of a xorb what it likes. Before it is believed, the chunks that it
-// lists must have the hash of the xorb as the root of their tree, or a packer would leave
-// out what is nowhere. That is computed when the first of them is asked for.
+// A shard may list wrong chunks for a xorb, and a packer would then leave out chunks that no
+// xorb has. The listed chunks are therefore used only if the root of their tree is the hash of
+// the xorb. The root is computed at the first lookup of such a chunk.
 //
 // It is not safe for concurrent use.
 type Index struct {
@@ -46,20 +46,20 @@ type Index struct {
 
 var _ pack.Ledger = (*Index)(nil)
 
-// Options tune NewKnown.
+// Options tune Open.
 type Options struct {
-	// Sink is where the packing session puts what is new; nil: the store that is known.
+	// Sink is the store that the packing session writes to; nil: the store of the index.
 	Sink origin.Store
 
-	// Verify makes Known read each xorb as a whole before it names the first chunk of it, and
-	// leave out a xorb that is not sound. A packing session then stores its chunks again.
+	// Verify makes the Index read each xorb as a whole before Lookup returns a chunk of it. A
+	// corrupt xorb is left out, so that a packing session stores its chunks again.
 	Verify bool
 
-	// Scratch makes a file for an index that is too large for memory.
+	// TempFile makes a file for an index that is too large for memory.
 	TempFile func() (TempFile, error)
 
-	// Damaged is told of shards and xorbs that cannot be read, or believed, and are left
-	// out, some of them only when they are asked for; nil: nobody is.
+	// Damaged is called with shards and xorbs that cannot be read, or are corrupt, and are left
+	// out. Some are found only at a lookup. nil: no call.
 	Damaged func(names.Key, error)
 }
 
@@ -78,8 +78,8 @@ type shardRef struct {
 	size  int64
 }
 
-// A xorbRef is a xorb that is there, and where the hashes of its chunks stand: every
-// stride bytes from off on, in a shard, or in its own footer.
+// A xorbRef is a xorb of the store, with the place of its chunk hashes. A hash is at every
+// stride bytes from off, in a shard or in the footer of the xorb.
 type xorbRef struct {
 	hash   codec.Hash
 	off    int64
@@ -90,7 +90,7 @@ type xorbRef struct {
 	sound  checkState // with Verify: whether all of the xorb is its own
 }
 
-// A checkState says whether the chunks that are listed for a xorb are its own.
+// A checkState is the result of comparing the chunks that are listed for a xorb with its hash.
 type checkState uint8
 
 const (
@@ -135,8 +135,8 @@ func (k *Index) Chunk(x codec.Hash, index uint32) (codec.Hash, bool) {
 	return k.hashAt(i, index)
 }
 
-// A hashWindow is the hashes of some chunks of one xorb that follow each other: who asks
-// for one asks for the next.
+// A hashWindow has the hashes of consecutive chunks of one xorb, because chunks are mostly
+// looked up in order.
 type hashWindow struct {
 	xorb   uint32
 	start  uint32
@@ -168,14 +168,14 @@ func (k *Index) hashAt(x, index uint32) (codec.Hash, bool) {
 	return w.hashes[0], true
 }
 
-// readRecords fills b with what is listed of a xorb from chunk index on.
+// readRecords fills b with the records of a xorb from chunk index on.
 func (k *Index) readRecords(x *xorbRef, index uint32, b []byte) bool {
 	store, key := k.home(x)
 	return store.ReadAt(k.ctx, key, b, x.off+int64(index)*int64(x.stride)) == nil
 }
 
-// check says whether the chunks that a shard lists for a xorb are its own. What cannot
-// be read just now is asked for again.
+// check reports whether the chunks that a shard lists for a xorb are its own. A record that
+// cannot be read now is read again by the next call.
 func (k *Index) check(x *xorbRef) bool {
 	if k.o.Verify && !k.isSound(x) {
 		return false
@@ -226,10 +226,10 @@ func (k *Index) isSound(x *xorbRef) bool {
 	return good
 }
 
-// chunkSizeAt is where in the record of a chunk in a shard its size stands.
+// chunkSizeAt is the offset of the size in a shard's record of a chunk.
 const chunkSizeAt = 36
 
-// home returns where the hashes of a xorb's chunks stand.
+// home returns the object with the hashes of a xorb's chunks.
 func (k *Index) home(x *xorbRef) (origin.Store, names.Key) {
 	if x.shard == ownFooter {
 		return k.s, names.XorbKey(x.hash)
@@ -237,9 +237,9 @@ func (k *Index) home(x *xorbRef) (origin.Store, names.Key) {
 	return k.shards[x.shard].store, k.shards[x.shard].key
 }
 
-// File implements pack.Ledger. It returns only a block all of whose chunks are there
-// and have the verification hashes that it says. That they are those of the file is for
-// the packer to see, which has it.
+// File implements pack.Ledger. It returns only a block whose chunks all exist and have the
+// verification hashes of the block. The packer has the file, and must compare the chunks with
+// those of the file.
 func (k *Index) File(file codec.Hash) (in *shard.FileInfo, where codec.Hash, ok bool) {
 	k.index.find(file.Word(3), func(at location) bool {
 		if !at.isFile() {
@@ -256,7 +256,7 @@ func (k *Index) File(file codec.Hash) (in *shard.FileInfo, where codec.Hash, ok 
 	return in, where, ok
 }
 
-// holds says whether the terms of a file lead to the right chunks.
+// holds reports whether the terms of a file lead to the right chunks.
 func (k *Index) holds(in *shard.FileInfo) bool {
 	if len(in.Verify) != len(in.Terms) {
 		return false // nothing to compare with
@@ -293,8 +293,8 @@ func (k *Index) Learn(h codec.Hash) bool {
 	return err == nil
 }
 
-// addShard adds the chunks and files of a shard. There are asked about the xorbs that
-// are not known to be there.
+// addShard adds the chunks and files of a shard. It calls there for each xorb that is not in
+// the index yet, and leaves the xorb out after errAbsent.
 func (k *Index) addShard(store origin.Store, item origin.Item, there func(*shard.XorbInfo) error) error {
 	p, err := names.ParseKey(item.Key)
 	if err != nil {
@@ -306,7 +306,7 @@ func (k *Index) addShard(store origin.Store, item origin.Item, there func(*shard
 	}
 	at := uint32(len(k.shards))
 	k.shards = append(k.shards, shardRef{store: store, key: item.Key, hash: p.Hash, size: item.Size})
-	// What is found first is kept, even if the shard turns out to be damaged behind it.
+	// Entries before the damage stay, even if the rest of the shard is corrupt.
 	next := r.Meta().XorbInfoOffset
 	for x, err := range r.Xorbs() {
 		if err != nil {
@@ -339,7 +339,7 @@ func (k *Index) addShard(store origin.Store, item origin.Item, there func(*shard
 	return nil
 }
 
-// errAbsent says that a xorb is listed and not there.
+// errAbsent means that a xorb is listed and absent.
 var errAbsent = errors.New("the xorb is not there")
 
 // addXorb adds the chunks of a xorb.

@@ -52,8 +52,8 @@ func knows(k *dedup.Index, x *origintest.Xorb) (n int) {
 	return n
 }
 
-// What is known of stores in many forms, sound and not: chunks of a xorb of 40, and
-// whether the file is.
+// TestKnown opens stores in many forms, sound and corrupt. It compares the number of chunks of
+// a xorb of 40, and checks for the file.
 func TestKnown(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -137,7 +137,7 @@ func flipped(b []byte, at int) []byte {
 	return b
 }
 
-// Of a chunk that is stored several times the newest place is known.
+// The newest place is found for a chunk that is stored several times.
 func TestKnownNewest(t *testing.T) {
 	b := origintest.NewBuilder(t, origintest.Form{})
 	chunk := origintest.Random(1, 1000)
@@ -168,8 +168,8 @@ func TestKnownNewest(t *testing.T) {
 	}
 }
 
-// A xorb may be shorter than a shard says, if somebody else packed it better; and if it
-// ends too early, it is damaged.
+// A xorb may be shorter than in a shard, if another packer packed it better. A xorb that ends
+// too early is damaged.
 func TestKnownShorterXorb(t *testing.T) {
 	plain := origintest.NewBuilder(t, origintest.Form{Schemes: []xorb.Scheme{xorb.None}})
 	plain.Add(origintest.Text(1, 40_000), 1000)
@@ -240,7 +240,7 @@ func TestKnownSession(t *testing.T) {
 	origintest.CheckFiles(t, objects.New(s, objects.Options{}), a, b, ab, nil)
 }
 
-// What an interrupted session left, xorbs without a shard, is used by the next.
+// Xorbs without a shard, left by an interrupted session, are used by the next session.
 func TestKnownAfterInterruption(t *testing.T) {
 	s := origintest.Memory()
 	var files [][]byte

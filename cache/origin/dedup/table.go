@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// A location is what the index says of a word: a chunk of a xorb, or the block of a
+// A location is the value of a word in the table. It is a chunk of a xorb, or the block of a
 // file in a shard.
 type location struct{ what, index uint32 }
 
@@ -47,9 +47,9 @@ const (
 	maxRuns     = 8
 )
 
-// A table finds places by words that are evenly spread. What was added last is in
-// memory; when that is full it becomes a sorted run in a scratch file, and when there
-// are many of these they are merged into one. Of one word the newest place counts.
+// A table finds places by words that are evenly spread. New entries are in memory. Full memory
+// becomes a sorted run in a scratch file, and many runs are merged into one. The newest place
+// of a word counts.
 type table struct {
 	scratch  func() (TempFile, error)
 	most     int // entries in memory; 0: maxMemtable
@@ -57,17 +57,17 @@ type table struct {
 	runs     []*sortedRun // oldest first
 	buf      []byte
 
-	// While nobody looks for anything, what is added need only be kept. Places of one
-	// word are newer the larger they are.
+	// While the table is filling, no word is looked up, and new entries are only appended. The
+	// newer place of a word is then the larger one.
 	filling bool
 	bulk    []tableEntry
 }
 
-// fill says that many places are added before the first is looked for, each larger than
-// those before it.
+// fill announces that many places are added before the first lookup, each larger than those
+// before it.
 func (x *table) fill() { x.filling = true }
 
-// filled ends that.
+// filled ends the filling and makes the entries ready for lookups.
 func (x *table) filled() error {
 	x.filling = false
 	most := cmp.Or(x.most, maxMemtable)
@@ -104,8 +104,8 @@ func (x *table) add(word uint64, at location) error {
 	return x.spill()
 }
 
-// find offers the places of a word to accept, newest first, until it takes one. What
-// cannot be read is not there.
+// find calls accept with the places of a word, newest first, until accept returns true. A place
+// that cannot be read is skipped.
 func (x *table) find(word uint64, accept func(location) bool) {
 	if at, ok := x.memtable[word]; ok && accept(at) {
 		return

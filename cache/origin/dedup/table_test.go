@@ -35,8 +35,8 @@ func (f *countedFile) Close() error {
 	return f.File.Close()
 }
 
-// However many entries go to files, and however unevenly their words are spread, the
-// newest place of each word is found, and no other word.
+// Entries are in files in part, and their words are spread unevenly. The newest place of each
+// word is found, and no other word.
 func TestKnownIndex(t *testing.T) {
 	dir := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {
