@@ -20,16 +20,16 @@ import (
 	"github.com/xetfs/xetfs/codec/page"
 )
 
-// ListingKey is what the listing of a store is kept under.
+// ListingKey is the key of the listing of a store.
 const ListingKey names.Key = "xetfs.list"
 
 // MaxListing is the most bytes a listing may have: some 500,000 objects.
 const MaxListing = names.MaxLongDocument
 
-// A Listing says which objects a store has, for readers that cannot ask it: a plain web
-// server gives out files by name and tells no names. Whoever writes to a store writes it
-// anew when everything else is durable; so it may be behind the store, and what it names
-// is there, or was deleted since.
+// A Listing names the objects of a store, for readers that cannot list the store. A plain web
+// server, for example, serves files by name and lists no names. A writer of the store writes
+// the listing again after everything else is durable. The listing may therefore be older than
+// the store: objects may be missing in it, and listed objects may be deleted.
 //
 //	{"format":1,"prefixes":["sl/","tdata/shard/","tdata/xorb/","tref/","vref/"]}
 //	sl/*sSt*__add__*1*1700000000000000000*af13…*org!2Fmodel*_v2_ 0 1700000000000000000
@@ -38,19 +38,18 @@ const MaxListing = names.MaxLongDocument
 //	…
 //	9f86d081…  64 hex digits, BLAKE3 of all before it but the last newline
 //
-// The first line, of 64 KiB at most, says which prefixes are listed: an object that begins
-// with one of them and is not named is not there. Each other line is a key, its size in
-// bytes, when it was changed (nanoseconds since 1970) and, of an object that is not in the
-// file its key names, the path of the file it is in, escaped as in a URL. Lines are sorted
-// by key.
+// The first line has at most 64 KiB and names the listed prefixes. Readers treat an object
+// under such a prefix as absent if no line names it. Each other line has the key of an object,
+// its size in bytes, and its time of change in nanoseconds since 1970. The path follows if the
+// key does not name the file of the object. It is escaped as in a URL. Lines are sorted by key.
 //
-// A Listing is never changed, and safe for concurrent use.
+// A Listing is immutable, and safe for concurrent use.
 type Listing struct {
 	prefixes []string
 	lines    []byte // all whole, checked
 }
 
-// A Listed is an Item of a listing, and where it lies.
+// A Listed is an Item of a listing with its path.
 type Listed struct {
 	Item
 	Path string // escaped for a URL; "": its key says so
@@ -71,9 +70,10 @@ func ListingPrefixes() []string {
 	return []string{names.SymbolPrefix, names.ShardPrefix, names.XorbPrefix, names.SnapshotPrefix, names.RefPrefix}
 }
 
-// EncodeListing returns the bytes of the listing of objects, which come sorted by key and
-// each begin with one of the prefixes. Where they are too many for MaxListing, xorbs are
-// left out, and their prefix with them: nobody needs to list xorbs to read files.
+// EncodeListing returns the bytes of a listing. The objects must be sorted by key, and each
+// must begin with one of the prefixes. Xorbs and their prefix are left out if the listing would
+// exceed MaxListing, because no reader of files lists xorbs. A listing that still exceeds
+// MaxListing is an error.
 func EncodeListing(prefixes []string, objects iter.Seq2[Listed, error]) ([]byte, error) {
 	var lines []byte
 	var xorbs [2]int // where they begin and end in lines
@@ -186,8 +186,8 @@ func badListing(off int, format string, args ...any) error {
 	return codec.Corrupt("listing", int64(off), format, args...)
 }
 
-// parseListed reads one line, or says what is wrong with it. Keys that nobody knows are
-// good: a newer writer may have put them.
+// parseListed reads one line, or returns the reason why it is bad. Unknown keys are good,
+// because a newer writer may have put them.
 func parseListed(line []byte) (o Listed, reason string) {
 	if bytes.ContainsFunc(line, func(r rune) bool { return r < ' ' || r > '~' }) {
 		return o, "it holds bytes that no key has"
@@ -230,13 +230,13 @@ func EscapePath(path string) string {
 	return strings.Join(parts, "/")
 }
 
-// Covers says whether every object that begins with prefix is listed.
+// Covers reports whether every object that begins with prefix is listed.
 func (l *Listing) Covers(prefix string) bool {
 	return slices.ContainsFunc(l.prefixes, func(p string) bool { return strings.HasPrefix(prefix, p) })
 }
 
 // List yields the objects whose keys start with prefix and sort after a given one, as
-// Store.List does. Of a prefix that is not listed it yields errors.ErrUnsupported.
+// Store.List does. It yields errors.ErrUnsupported for a prefix that is not listed.
 func (l *Listing) List(prefix string, after names.Key) iter.Seq2[Listed, error] {
 	return func(yield func(Listed, error) bool) {
 		if !l.Covers(prefix) {
@@ -283,8 +283,8 @@ func (l *Listing) search(key string) int {
 	return lo
 }
 
-// ListPrefixes yields what a store lists of some prefixes, sorted, for EncodeListing. Keys
-// that nobody knows are left out.
+// ListPrefixes yields the objects of a store under some prefixes, sorted, for EncodeListing. It
+// leaves out unknown keys and ends after the first error.
 func ListPrefixes(ctx context.Context, s Store, prefixes []string) iter.Seq2[Listed, error] {
 	return func(yield func(Listed, error) bool) {
 		for _, prefix := range slices.Sorted(slices.Values(prefixes)) {

@@ -211,7 +211,7 @@ func TestListingTooLong(t *testing.T) {
 	}
 }
 
-// A listing that nobody would write takes little more memory than its bytes.
+// A hostile listing takes little more memory than its bytes.
 func TestListingHostile(t *testing.T) {
 	const size = 8 << 20
 	for name, lines := range map[string][]string{
@@ -253,7 +253,7 @@ func FuzzDecodeListing(f *testing.F) {
 	})
 }
 
-// What a store lists is what its listing lists.
+// A store and its listing list the same objects.
 func TestListPrefixes(t *testing.T) {
 	b := origintest.NewBuilder(t, origintest.Form{XorbChunks: 3})
 	b.Add(origintest.Text(1, 9000), 1000)

@@ -2,12 +2,12 @@ package origin
 
 import "context"
 
-// A Located store is at a place, a path, that may hold another store later: a disk was
-// unmounted, or a folder was deleted and restored.
+// A Located store is at a path that may hold another store later. A disk may be unmounted, and
+// a folder deleted and restored.
 type Located interface {
-	// Relocate makes the store use what is at its place now. If that is not what the store
-	// uses already, accept checks it first, and its error is returned. An empty place is an
-	// error.
+	// Relocate makes the store use the objects that are at its path now. If these differ from
+	// those in use, accept checks them first, and Relocate returns its error. An empty path is
+	// an error.
 	Relocate(ctx context.Context, accept func(context.Context, Store) error) error
 }
 

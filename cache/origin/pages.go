@@ -13,9 +13,9 @@ import (
 // Pages reads index pages from a Store and checks them: their hashes, and then whether
 // they are pages. It keeps nothing.
 //
-// A page that is not there, or has not the hash, is asked for once more, because what
-// stands between us and the store may have lost it; where the store has more copies, all
-// of them are tried. A page with the right hash that is no page was published that way.
+// A page that is absent, or has another hash, is read once more without caches, because a cache
+// before the store may be wrong. If the store has more copies, all of them are tried. A page
+// with the right hash that does not decode was published that way.
 func Pages(s Store) page.Getter { return pages{s} }
 
 type pages struct{ store Store }
@@ -32,7 +32,7 @@ func (p pages) Page(ctx context.Context, h page.Hash) (*page.Page, error) {
 	}
 }
 
-// reject tells the store that a page is not good, and returns how many others it has.
+// reject marks the page as corrupt in the store, and returns the number of other copies.
 func (p pages) reject(k names.Key) int {
 	if r, ok := p.store.(KeyRejecter); ok {
 		return r.RejectKey(k)
@@ -40,7 +40,7 @@ func (p pages) reject(k names.Key) int {
 	return 0
 }
 
-// read reads a page once. With an error, again says whether another try may help.
+// read reads a page once. With an error, again reports whether another try may help.
 func (p pages) read(ctx context.Context, k names.Key, h page.Hash) (got *page.Page, again bool, err error) {
 	b, _, err := p.store.Get(ctx, k, "")
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 // A scripted store gives one answer after another, and the last one for ever.
 type scripted struct {
 	origin.Store
-	answers [][]byte // nil: there is none
+	answers [][]byte // nil: absent
 	asked   []names.Key
 	copies  int // besides the one that is used
 }
@@ -95,7 +95,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// What is not about the page is not asked for again.
+// An error that does not concern the page is not retried.
 func TestPagesUnavailable(t *testing.T) {
 	hash, _ := onePage(t)
 	s := origintest.Watch(origintest.Memory())

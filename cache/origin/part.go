@@ -16,8 +16,8 @@ type PartReader interface {
 
 // A ProgressReader is a Store that reports the progress of a read.
 type ProgressReader interface {
-	// ReadAtProgress is ReadAt. While it reads, it calls progress with the number of bytes
-	// at the start of p that are final, but not with all of them.
+	// ReadAtProgress is ReadAt. While it reads, it calls progress with the number of final
+	// bytes at the start of p. It does not call progress for all of p.
 	ReadAtProgress(ctx context.Context, k names.Key, p []byte, off int64, progress func(n int)) error
 }
 

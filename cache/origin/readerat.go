@@ -7,9 +7,9 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 )
 
-// ReaderAt reads object k of s as an io.ReaderAt, for the decoders of codec. Unlike
-// a file it never reads short: past the end of the object it returns an error and 0,
-// so a decoder must know the size.
+// ReaderAt reads object k of s as an io.ReaderAt, for the decoders of codec. It never reads
+// short, unlike a file. Past the end of the object it returns an error and 0, so a decoder must
+// know the size.
 func ReaderAt(ctx context.Context, s Store, k names.Key) io.ReaderAt {
 	return readerAt{ctx, s, k}
 }

@@ -18,7 +18,7 @@ func Short(k names.Key, off int64, n int, size int64) error {
 
 // Long is the error of a backend for an object that is longer than any may be.
 func Long(k names.Key, limit int64) error {
-	return fmt.Errorf("%q: %w", k, codec.Corrupt("object", limit, "it goes on here"))
+	return fmt.Errorf("%q: %w", k, codec.Corrupt("object", limit, "it continues here"))
 }
 
 // maxData is the most bytes of a shard or xorb that Get returns. Larger shards exist:

@@ -15,12 +15,11 @@ import (
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
-// Sink puts what a pack.Writer makes into a store: xorbs with a footer, so that any
-// chunk can be read without the others, and shards with their tables. What is there
-// already is left as it is if it is sound; a damaged object is replaced, because what
-// comes next will point to it. Replacing is one step of the store: the key never lacks an
-// object. An object that cannot be read is an error and stays: that may be the machine's
-// fault, and the object sound.
+// Sink puts the output of a pack.Writer into a store. A xorb gets a footer, so that any chunk
+// can be read without the others, and a shard gets its tables. An existing sound object is left
+// as it is. A damaged object is replaced, because a later shard refers to it. Replacing is one
+// step of the store: the key never lacks an object. An object that cannot be read is an error
+// and stays, because the fault may be the machine's.
 func Sink(s WriteStore) pack.Sink { return sink{s} }
 
 type sink struct{ s WriteStore }
@@ -98,8 +97,8 @@ func (k sink) isGood(ctx context.Context, key names.Key, value []byte, sound fun
 	return good, err
 }
 
-// replace puts a value in the place of a damaged one, in one step: no reader finds
-// nothing, and if it fails the other is left.
+// replace puts a value in the place of a damaged one, in one step. A reader always finds one of
+// the two, and the damaged one stays after an error.
 func (k sink) replace(ctx context.Context, key names.Key, value []byte) error {
 	_, tag, err := k.s.Get(ctx, key, "")
 	if err != nil {
@@ -112,8 +111,8 @@ func (k sink) replace(ctx context.Context, key names.Key, value []byte) error {
 	return err
 }
 
-// putMissing puts a value where nothing is. If something is there, somebody else has put
-// it just now, and it is good.
+// putMissing puts a value under an absent key. If an object exists, another process has put it
+// just now, and it is good.
 func (k sink) putMissing(ctx context.Context, key names.Key, value []byte) error {
 	_, err := k.s.PutIfAbsent(ctx, key, value)
 	if errors.Is(err, ErrExists) {

@@ -91,8 +91,8 @@ func checkWhole(t *testing.T, s origin.Store) {
 	}
 }
 
-// O30: a packer that dies at any call to the store, before or after it is done, leaves
-// only whole objects, and the next one completes.
+// O30: a packer dies at any call to the store, before or after its effect. It leaves only whole
+// objects, and the next packer completes.
 func TestO30_SinkCrashes(t *testing.T) {
 	files := sinkFiles()
 	for _, applied := range []bool{false, true} {
@@ -181,8 +181,8 @@ func refusing(s origin.WriteStore, ops ...string) *origintest.Faults {
 	return f
 }
 
-// Before a shard gets its name, the names of its xorbs are durable, and when it is told
-// of, so is its own.
+// The names of the xorbs are durable before their shard gets its name. The name of the shard is
+// durable when PutShard returns.
 func TestSinkOrder(t *testing.T) {
 	var mu sync.Mutex
 	pending := map[names.Key]bool{} // not durable; guarded by mu
@@ -225,8 +225,9 @@ func TestSinkOrder(t *testing.T) {
 	}
 }
 
-// O30: an object is never deleted to be replaced. A damaged one is left where it cannot be
-// replaced, because it may be read in part; one that cannot be read is no damaged one.
+// O30: an object is never deleted to be replaced. A damaged object stays if it cannot be
+// replaced, because parts of it may be readable. An object that cannot be read does not count
+// as damaged.
 func TestO30_SinkCannotReplace(t *testing.T) {
 	b := origintest.NewBuilder(t, origintest.Form{})
 	x := b.Xorb(origintest.Text(1, 3000), origintest.Text(2, 3000))
@@ -262,8 +263,8 @@ func TestO30_SinkCannotReplace(t *testing.T) {
 	}
 }
 
-// Two sessions find the same damaged object at once: whoever comes second finds it
-// replaced, or gone, and sees to it that it is there.
+// Two sessions find the same damaged object at once. The second finds a replaced or missing
+// object, and leaves a good one.
 func TestSinkReplacedByOthers(t *testing.T) {
 	b := origintest.NewBuilder(t, origintest.Form{})
 	x := b.Xorb(origintest.Text(1, 3000), origintest.Text(2, 3000))

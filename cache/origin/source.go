@@ -13,9 +13,9 @@ import (
 // the bytes of chunks. It is safe for concurrent use. Results are shared and read-only. One
 // suite, origintest.TestSource, tests every sentence below.
 type Source interface {
-	// FileInfo returns the File Info block of a file. Its terms are proven: all bytes of the
-	// shard were compared with a name from a proven page, or the chunk hashes of all terms
-	// lead to the hash of the file. ErrNotFound: no shard describes the file.
+	// FileInfo returns the File Info block of a file. Its terms are proven, by the shard or by
+	// the chunks. Either a proven page names the shard and all its bytes have the name, or the
+	// chunk hashes make the hash of the file. ErrNotFound: no shard describes the file.
 	FileInfo(ctx context.Context, id codec.FileID) (*shard.FileInfo, error)
 
 	// FileInfos calls yield with the result of FileInfo for each of ids, once, from several
@@ -48,7 +48,7 @@ type Source interface {
 	// one, if there is any. Reject returns the number of others.
 	Reject(x codec.Hash) int
 
-	// Forget drops the stored result of FileInfo because it does not lead to the file: its
+	// Forget drops the stored result of FileInfo because it does not lead to the file. Its
 	// xorbs are missing, or the bytes have another hash. The next FileInfo asks the store.
 	Forget(id codec.FileID)
 

@@ -42,7 +42,7 @@ type WriteStore interface {
 	// PutIfMatch replaces an object that has the tag, or says ErrConflict.
 	PutIfMatch(ctx context.Context, k names.Key, value []byte, tag Tag) (Tag, error)
 
-	// Delete removes an object; it is no error if there is none.
+	// Delete removes an object. An absent object is no error.
 	Delete(ctx context.Context, k names.Key) error
 
 	// Sync returns when everything that was put is durable.
@@ -64,7 +64,7 @@ var (
 	ErrNotFound    = errors.New("no such object")
 	ErrUnchanged   = errors.New("unchanged")
 	ErrExists      = errors.New("exists already")
-	ErrConflict    = errors.New("changed by someone else")
+	ErrConflict    = errors.New("changed by another process")
 	ErrUnknown     = errors.New("outcome unknown")
 	ErrUnavailable = errors.New("origin unavailable") // after all retries
 )

@@ -5,12 +5,13 @@ import (
 	"errors"
 )
 
-// A Watching is a store that says by itself when something is put or deleted, by whomever.
+// A Watching is a store that reports each put and delete, by any process, without a call.
 type Watching interface {
-	// Watch returns a channel that gets a value soon after objects whose keys begin with one
-	// of the prefixes were put or deleted; maybe also when nothing was, and one for many. It is
-	// closed when ctx ends, and before that if the store can tell no longer. The error is
-	// errors.ErrUnsupported if it cannot tell at all, or what is in the way just now.
+	// Watch returns a channel that receives a value soon after objects under one of the
+	// prefixes were put or deleted. One value may report many changes, and a value without a
+	// change is allowed. The channel is closed when ctx ends, or earlier when the store can no
+	// longer report changes. The error is errors.ErrUnsupported if the store cannot report
+	// changes at all, or else the present obstacle.
 	Watch(ctx context.Context, prefixes ...string) (<-chan struct{}, error)
 }
 
