@@ -238,7 +238,7 @@ var allowedProse = map[string]int{
 	"cache/origin/faulty":     7,
 	"cache/origin/objects":    87,
 	"cache/origin/origintest": 15,
-	"cache/origin/web":        74,
+	"cache/origin/web":        4,
 	"cmd/xetfs":               156,
 	"fs/catalog/sweep":        76,
 	"fs/catalog/tree":         36,

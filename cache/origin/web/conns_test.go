@@ -79,7 +79,7 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 	}
 }
 
-// Who has all bytes does not wait for an end that does not come.
+// A reader that has all bytes does not wait for an end that never arrives.
 func TestEndThatDoesNotCome(t *testing.T) {
 	value := text(5000)
 	s := open(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -97,7 +97,8 @@ func TestEndThatDoesNotCome(t *testing.T) {
 	}
 }
 
-// Who asks a second time gives the first connection back: it may be the only one.
+// A second request starts after the first connection is released, because there may be only
+// one.
 func TestPeekTakesOneConnection(t *testing.T) {
 	value := text(3 << 20)
 	for name, answer := range map[string]func(http.ResponseWriter, *http.Request, []byte){
@@ -123,8 +124,8 @@ func TestPeekTakesOneConnection(t *testing.T) {
 	}
 }
 
-// Who waits for a connection that others use is not in the time in which a server must
-// answer, and leaves when he likes.
+// The wait for a connection in use does not count as silence of the server, and ends with its
+// context.
 func TestWaitForConnection(t *testing.T) {
 	const stall = time.Second
 	s := open(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -157,8 +158,8 @@ func TestWaitForConnection(t *testing.T) {
 	readers.Wait()
 }
 
-// A relay passes bytes on between clients and a server, until it is told to swallow those of
-// the connections that stand.
+// A relay passes bytes between clients and a server. On command it drops all bytes of the
+// existing connections.
 type relay struct {
 	to   string
 	mu   sync.Mutex
@@ -222,8 +223,8 @@ func (r *relay) swallow() int {
 	return len(r.dead)
 }
 
-// N09: idle connections that died in silence, all at once as they do where a network is
-// changed, cost one attempt and not one each.
+// N09: all idle connections died in silence at once, as after a change of the network. They
+// cost one attempt in total and not one each.
 func TestN09_DeadConnections(t *testing.T) {
 	const conns = 8
 	var waiting atomic.Int64

@@ -72,7 +72,7 @@ func tries(err error) int {
 	return 1
 }
 
-// What a server answers, and what that means.
+// Each status of a server has one error.
 func TestStatus(t *testing.T) {
 	tests := []struct {
 		status int
@@ -96,7 +96,7 @@ func TestStatus(t *testing.T) {
 		{599, origin.ErrUnavailable, 6},
 		{204, origin.ErrUnavailable, 1},
 		{300, origin.ErrUnavailable, 1},
-		{304, origin.ErrUnavailable, 2}, // nobody asked whether it changed
+		{304, origin.ErrUnavailable, 2}, // the request had no condition
 		{416, codec.ErrCorrupt, 1},      // O07
 	}
 	for _, tt := range tests {
@@ -394,7 +394,7 @@ func TestO18_Redirects(t *testing.T) {
 	}
 }
 
-// S10: from a public server nobody leads us into our own network, or to a plain one.
+// S10: a public server cannot redirect to a private network, or to http.
 func TestS10_RedirectInside(t *testing.T) {
 	for _, to := range []string{
 		"http://example.org/plain", "https://127.0.0.1/", "https://localhost:8080/", "https://169.254.169.254/latest/",
@@ -652,8 +652,8 @@ func TestTags(t *testing.T) {
 	}
 }
 
-// A server that gives whole files only, or does not know the ends of them, still says sizes
-// and gives ends where that costs little.
+// Some servers send whole files only, or do not support suffix ranges. ReadPart still returns
+// sizes, and ends where they cost little.
 func TestReadPart(t *testing.T) {
 	small, large := text(1000), text(3<<20)
 	tests := []struct {
@@ -759,7 +759,7 @@ func TestAllOfIt(t *testing.T) {
 	}
 }
 
-// What was asked for again past caches says so.
+// A request past caches has the header for that.
 func TestFresh(t *testing.T) {
 	var got string
 	s := open(t, serve(t, func(w http.ResponseWriter, r *http.Request) {

@@ -22,9 +22,10 @@ const (
 	byHash = "h" // SHA-256 of the value
 )
 
-// Get implements origin.Store. The tag is the server's ETag, or else its Last-Modified;
-// but both are as coarse as a second with many servers, so of what was changed just now it
-// is the hash of the value: that costs the value once more, and misses no change.
+// Get implements origin.Store. The tag is the server's ETag, or else its Last-Modified. Many
+// servers derive both from a time in whole seconds. The tag of a value that was changed just
+// now is therefore its hash. A hash costs one more transfer of the value, and misses no
+// change.
 func (s *Store) Get(ctx context.Context, k names.Key, seen origin.Tag) ([]byte, origin.Tag, error) {
 	header := map[string]string{}
 	if tag, ok := strings.CutPrefix(string(seen), byETag); ok {
@@ -76,8 +77,8 @@ func hashTag(value []byte) origin.Tag {
 // justNow is for how long the times of a server do not tell two changes apart.
 const justNow = 2 * time.Second
 
-// changedJustNow says whether, by the clock of the server, something may change once more
-// without that showing in its time.
+// changedJustNow reports whether the object may change again without another Last-Modified. It
+// compares times of the server's clock only.
 func changedJustNow(modified, date string) bool {
 	m, err := http.ParseTime(modified)
 	if err != nil {
@@ -121,8 +122,8 @@ func (w watched) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// List implements origin.Store, out of the listing that the writers of the store left. It
-// yields errors.ErrUnsupported if there is none, or for a prefix that is not in it.
+// List implements origin.Store. It reads the listing that the writers of the store left. It
+// yields errors.ErrUnsupported if the listing is absent, or does not cover the prefix.
 func (s *Store) List(ctx context.Context, prefix string, after names.Key) iter.Seq2[origin.Item, error] {
 	return func(yield func(origin.Item, error) bool) {
 		l, err := s.list(ctx)

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// nginx gives out a folder until the end of the test, where nginx is installed.
+// nginx serves a folder until the end of the test, where nginx is installed.
 func nginx(t testing.TB, root string) string {
 	t.Helper()
 	binary, err := exec.LookPath("nginx")

@@ -11,12 +11,12 @@ import (
 	"github.com/xetfs/xetfs/cache/origin/web"
 )
 
-// proxyEnv tells a process that it is to ask once, through the proxy of its environment: a
-// process looks for that only once.
+// proxyEnv makes a process send one request through the proxy of its environment. A process
+// reads that variable only once.
 const proxyEnv = "XETFS_TEST_PROXY"
 
-// A proxy that does not let us through is told from a server, and is asked again only where
-// that may help.
+// The error of a proxy that refuses a connection differs from that of a server. A retry follows
+// only where it may help.
 func TestProxy(t *testing.T) {
 	if os.Getenv(proxyEnv) != "" {
 		_, err := open(t, "https://example.org/store", web.Options{}).Size(t.Context(), xorbKey)

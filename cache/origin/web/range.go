@@ -20,9 +20,9 @@ func (s *Store) ReadAt(ctx context.Context, k names.Key, p []byte, off int64) er
 	return s.ReadAtProgress(ctx, k, p, off, func(int) {})
 }
 
-// ReadAtProgress implements origin.ProgressReader. An answer that is cut off is continued where it
-// ended. An object that is replaced meanwhile would be told by its ETag; where there is
-// none, by the hashes of what is read.
+// ReadAtProgress implements origin.ProgressReader. It continues an interrupted answer where it
+// ended. Another ETag or Last-Modified shows that the object was replaced meanwhile; without
+// both, the answer is not continued.
 func (s *Store) ReadAtProgress(ctx context.Context, k names.Key, p []byte, off int64, came func(n int)) error {
 	if off < 0 {
 		return fmt.Errorf("%q: offset %d is negative", k, off)
@@ -39,13 +39,13 @@ func (s *Store) ReadAtProgress(ctx context.Context, k names.Key, p []byte, off i
 	return nil
 }
 
-// leastStep is how much an answer must have brought to be continued: from a server that
-// cuts off sooner nothing of size could be had.
+// leastStep is the number of bytes that an interrupted answer needs to be continued. A server
+// that always stops earlier could not deliver a large object.
 const leastStep = 1 << 10
 
-// readSome is one request. state is empty, or what an earlier answer said of the object,
-// which must be the same still. It returns how much came, and what the answer says of the
-// object: empty if nothing that tells it from another.
+// readSome is one request. state is empty, or the state of an earlier answer, and must be equal
+// to that of this one. It returns the number of bytes that arrived and the state of the object.
+// An empty state cannot distinguish two objects.
 func (s *Store) readSome(ctx context.Context, k names.Key, p []byte, off int64, state string, came func(n int)) (int, string, error) {
 	header := map[string]string{"Range": fmt.Sprintf("bytes=%d-%d", off, off+int64(len(p))-1)}
 	if strings.HasPrefix(state, `"`) { // If-Range takes only strong tags
@@ -86,8 +86,7 @@ func (s *Store) readSome(ctx context.Context, k names.Key, p []byte, off int64, 
 	return n, now, err
 }
 
-// state returns what tells this content of the object from another: its ETag or else its
-// time.
+// state returns the validator of this content of the object: its ETag or else its time.
 func (a *answer) state() string {
 	if tag := a.Header.Get("ETag"); tag != "" {
 		return tag
@@ -95,9 +94,9 @@ func (a *answer) state() string {
 	return a.Header.Get("Last-Modified")
 }
 
-// readWhole takes a part out of a whole object that came instead of it, if that is near
-// its beginning, or all of it: some servers give small files whole, others what a range
-// has all of.
+// readWhole takes a part out of a whole object that arrived instead. The part must end within
+// the first maxWhole bytes, or be the whole object. Some servers send small files whole, and
+// some answer a range of all bytes with status 200.
 func (a *answer) readWhole(p []byte, off int64) (int, string, error) {
 	if a.ContentLength >= 0 && a.ContentLength < off+int64(len(p)) {
 		return 0, "", origin.Short(a.key, off, len(p), a.ContentLength)
@@ -130,8 +129,8 @@ func (a *answer) tooShort(off int64, n int) error {
 // does not say.
 type byteRange struct{ start, end, size int64 }
 
-// contentRange reads the header that says which part this is: "bytes 0-99/1000". Where its
-// length is known too, they must agree.
+// contentRange parses the header with the range of this part: "bytes 0-99/1000". If the length
+// of the answer is known, both must agree.
 func (a *answer) contentRange() (byteRange, error) {
 	text := a.Header.Get("Content-Range")
 	r, ok := parseContentRange(text)

@@ -35,8 +35,8 @@ func TestParseContentRange(t *testing.T) {
 	}
 }
 
-// FuzzContentRange holds the parser to two promises: it never panics, and what it accepts
-// is a range that has bytes, and is parsed the same when it is written again.
+// FuzzContentRange checks two promises. The parser never panics. An accepted text is a range
+// that is not empty, and the range is the same when it is written and parsed again.
 func FuzzContentRange(f *testing.F) {
 	f.Add("bytes 0-99/1000")
 	f.Add("bytes 0-99/*")

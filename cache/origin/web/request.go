@@ -30,8 +30,8 @@ type answer struct {
 	leave  func() // gives the turn back
 }
 
-// ask sends one request for an object, and returns the answer if it is one to a request
-// for bytes: 200, 206, 304 or 416.
+// ask sends one request for an object. It returns the answer only with status 200, 206, 304 or
+// 416. A shard or xorb that is not found is looked up in the listing once.
 func (s *Store) ask(ctx context.Context, method string, k names.Key, header map[string]string) (*answer, error) {
 	path, err := s.pathOf(k)
 	if err != nil {
@@ -109,26 +109,26 @@ func (a *answer) close() {
 	a.leave()
 }
 
-// finish is close for an answer of which everything was read: it looks for the end, so that
-// the connection can be used again. Where the answer did not say how long it is, the end may
-// be late: the reader, who has all, does not wait for it long.
+// finish is close for an answer that was read completely. It reads the end, so that the
+// connection can be used again. Without a Content-Length the end may be late, so finish waits
+// for it only a short time.
 func (a *answer) finish() {
 	if a.ContentLength < 0 {
 		a.watch.hurry()
 	}
 	var one [1]byte
 	if n, _ := a.Body.Read(one[:]); n > 0 {
-		a.watch.stop() // it goes on for who knows how long
+		a.watch.stop() // the rest has an unknown length
 	}
 	a.close()
 }
 
-// smallBody is how much of an answer that nobody wants is read so that its connection can be
-// used again: that of an error.
+// smallBody is how much of an unwanted answer is read so that its connection can be used again.
+// The body of an error fits.
 const smallBody = 4 << 10
 
-// forget is close for an answer that nobody wants to read. What follows one that switches to
-// another protocol is no body, and would be waited for whatever happens.
+// forget is close for an unwanted answer. It does not read after a switch to another protocol,
+// because those bytes are no body and may never arrive.
 func (a *answer) forget() {
 	if a.ContentLength <= smallBody && a.StatusCode != http.StatusSwitchingProtocols {
 		a.watch.hurry()
@@ -140,7 +140,8 @@ func (a *answer) forget() {
 // read fills p and returns how much came. It returns an error unless all did.
 func (a *answer) read(p []byte) (int, error) { return a.readTelling(p, func(int) {}) }
 
-// readTelling is read, and tells how far it has come.
+// readTelling is read, and calls came with the number of bytes so far after each read but the
+// last.
 func (a *answer) readTelling(p []byte, came func(n int)) (int, error) {
 	for n := 0; ; {
 		m, err := a.Body.Read(p[n:])
@@ -210,8 +211,8 @@ func (a *answer) final(format string, args ...any) error {
 	return &origin.HintError{Err: a.failed(format, args...), Tries: 1}
 }
 
-// mismatch is the error of an answer to another question than the one that was asked. One
-// who is asked once more may do better.
+// mismatch is the error of an answer that does not fit the request. A second attempt may reach
+// a better server.
 func (a *answer) mismatch(format string, args ...any) error {
 	return &origin.HintError{Err: a.failed("the answer does not fit: "+format, args...), Tries: 2}
 }
@@ -244,7 +245,7 @@ func (a *answer) check() error {
 	}
 }
 
-// passes says whether a status is one that a server may not have for long.
+// passes reports whether a status is temporary.
 func passes(code int) bool {
 	switch code {
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
@@ -253,9 +254,8 @@ func passes(code int) bool {
 	return code >= 500 && code != http.StatusNotImplemented
 }
 
-// checkPage refuses a web page for people, which some servers give for all that they do not
-// have or do not want to give. What calls itself one need not be one, but no object begins
-// as one does.
+// checkPage refuses a web page for people, which some servers send for absent or protected
+// files. An object may have the Content-Type of a page, but no object begins with "<".
 func (a *answer) checkPage() error {
 	if !strings.HasPrefix(strings.ToLower(a.Header.Get("Content-Type")), "text/html") {
 		return nil

@@ -78,8 +78,8 @@ func Open(address string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// Check says what is wrong with an address, if anything is, without repeating it: it may
-// hold secrets, which an address that is good does not.
+// Check returns the problem of an address, or nil. The error does not repeat the address, which
+// may hold secrets. A good address holds none.
 func Check(address string) error {
 	u, err := url.Parse(address)
 	switch {
@@ -104,7 +104,7 @@ func isPort(port string) bool {
 	return port == "" || err == nil && n > 0
 }
 
-// Close closes the connections that nobody uses.
+// Close closes the idle connections.
 func (s *Store) Close() error {
 	s.data.CloseIdleConnections()
 	s.names.CloseIdleConnections()
@@ -117,7 +117,7 @@ func (s *Store) Local() bool { return false }
 // String returns the address of the store.
 func (s *Store) String() string { return s.base }
 
-// pathOf returns where an object lies, escaped, below the base.
+// pathOf returns the escaped path of an object below the base.
 func (s *Store) pathOf(k names.Key) (string, error) {
 	if k == origin.ListingKey {
 		return string(k), nil
@@ -151,8 +151,8 @@ func escape(key string) string {
 	return string(b)
 }
 
-// elsewhere says whether the listing, loaded if need be, has another place for an object
-// than path.
+// elsewhere reports whether the listing has another path for an object. It loads the listing if
+// that was not done before.
 func (s *Store) elsewhere(ctx context.Context, k names.Key, path string) bool {
 	p, err := names.ParseKey(k)
 	if err != nil || p.Kind != names.ShardKind && p.Kind != names.XorbKind {

@@ -23,20 +23,21 @@ const (
 	idleFor     = time.Minute // then a server may have moved
 )
 
-// conns are the connections for one kind of objects. Who finds none free waits here and not
-// in the transport, where that would count as time in which the server is silent.
+// conns are the connections for one kind of objects. A caller without a free one waits here and
+// not in the transport, where the wait would count as silence of the server.
 type conns struct {
 	*http.Client
 	turns chan struct{}
 }
 
-// conns returns so many connections for a store at base.
+// conns returns up to most connections for a store at base.
 func (o Options) conns(base *url.URL, most int) conns {
 	client := &http.Client{Transport: o.transport(most), CheckRedirect: redirectsFrom(base, proxy)}
 	return conns{client, make(chan struct{}, most)}
 }
 
-// turn waits until it is the caller's turn, who calls leave afterwards.
+// turn waits for a free connection. The caller calls leave to release it. turn returns an error
+// when ctx ends.
 func (c conns) turn(ctx context.Context) (leave func(), err error) {
 	select {
 	case c.turns <- struct{}{}:
@@ -106,7 +107,8 @@ func (h *hop) trace(ctx context.Context) context.Context {
 	}})
 }
 
-// errProxy says that nobody can be asked. What the environment names may hold a password.
+// errProxy is the error of an unusable proxy address. It does not quote the address, which may
+// hold a password.
 var errProxy = errors.New("the proxy that the environment names has no address that makes sense")
 
 // proxy returns the proxy that the environment names for a request.
@@ -136,9 +138,9 @@ type errRedirect struct{ error }
 
 var errInside = errRedirect{errors.New("a redirect leads from a public server to an address that is not")}
 
-// redirectsFrom returns the rule for redirects of a store at base: few, not from https to
-// http, and not from a public server into the network that we are in. The address is
-// checked when it is connected to, unless a proxy does that.
+// redirectsFrom returns the rule for redirects of a store at base. It follows few of them, none
+// from https to http, and none from a public server into a private network. dial checks the
+// address of the connection, unless there is a proxy.
 func redirectsFrom(base *url.URL, proxy func(*http.Request) (*url.URL, error)) func(*http.Request, []*http.Request) error {
 	inside := isInside(base.Hostname())
 	proxied := func(r *http.Request) bool {
@@ -166,8 +168,8 @@ func redirectsFrom(base *url.URL, proxy func(*http.Request) (*url.URL, error)) f
 	}
 }
 
-// isASCII says whether a host is spelled as in an address. Other digits and dots become those
-// of an address (1２7．0．0．1) only after it was looked at.
+// isASCII reports whether a host has only ASCII characters. Other digits and dots become an
+// address (1２7．0．0．1) only after the check.
 func isASCII(host string) bool {
 	return strings.IndexFunc(host, func(r rune) bool { return r > unicode.MaxASCII }) < 0
 }
@@ -175,9 +177,9 @@ func isASCII(host string) bool {
 // shared are the addresses between the customers of a provider and the network (RFC 6598).
 var shared = netip.MustParsePrefix("100.64.0.0/10")
 
-// isInside says whether a host is this machine, or in a network that is not public, as far
-// as its name tells. What only some resolvers take for an address ("127.1", "0x7f000001") is
-// no public host.
+// isInside reports whether the name of a host is this machine or an address in a private
+// network. Names that only some resolvers read as an address ("127.1", "0x7f000001") count as
+// inside.
 func isInside(host string) bool {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	if host == "localhost" || strings.HasSuffix(host, ".localhost") {

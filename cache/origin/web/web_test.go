@@ -56,7 +56,7 @@ func fill(t testing.TB, s origin.WriteStore) {
 	}
 }
 
-// fileServer gives out a folder as a plain web server does, and returns its address.
+// fileServer serves a folder as a plain web server does, and returns its address.
 func fileServer(t testing.TB, root string) string {
 	server := httptest.NewServer(http.FileServer(http.Dir(root)))
 	t.Cleanup(server.Close)
@@ -202,7 +202,7 @@ func TestEscaping(t *testing.T) {
 	}
 }
 
-// What is no key is not even asked for.
+// A text that is no key causes no request.
 func TestOnlyKeys(t *testing.T) {
 	w := origintest.ServeWeb(t, filled(t), nil)
 	s := open(t, w.URL, web.Options{})
@@ -216,7 +216,7 @@ func TestOnlyKeys(t *testing.T) {
 	}
 }
 
-// Objects that lie elsewhere are found by the listing, whoever needs it first.
+// The listing has the paths of objects elsewhere, for any first reader.
 func TestElsewhere(t *testing.T) {
 	root := t.TempDir()
 	samples := origintest.Samples(t)
@@ -346,7 +346,7 @@ func TestConnections(t *testing.T) {
 	}
 }
 
-// Who leaves is gone at once, wherever the request is.
+// A canceled reader returns at once, in every phase of the request.
 func TestLeaves(t *testing.T) {
 	for name, h := range map[string]http.HandlerFunc{
 		"no answer": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
