@@ -97,7 +97,7 @@ func TestFarWebServers(t *testing.T) {
 			if out, err := harness.Try(t, "", harness.Program(t), "ls", address+"/unlisted"); err == nil || !strings.HasSuffix(out, unlisted) {
 				t.Errorf("without a listing: %v, %s", err, out)
 			}
-			if out, err := harness.Try(t, "", harness.Program(t), "ls", address+"/nothing"); err == nil || !strings.Contains(out, "there is no store") {
+			if out, err := harness.Try(t, "", harness.Program(t), "ls", address+"/nothing"); err == nil || !strings.Contains(out, "no store: neither a catalog") {
 				t.Errorf("where nothing is: %v, %s", err, out)
 			}
 		})
