@@ -24,14 +24,14 @@ func newCache() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cache status | list | verify | clear | trim",
 		Short: "Look after what is kept on the local disk",
-		Long: `Looks after the disk cache: the chunks and index pages that mounts have fetched from afar, and
-files that were laid down whole, by a mount or by xetfs warm. All of it may go at any time;
-what is needed again is fetched again.
+		Long: `Manages the disk cache. Mounts store chunks and index pages of a remote SOURCE in it. Mounts
+and xetfs warm store plain files in it. Any of its content may be evicted at any time, and is
+fetched again when it is needed.
 
 ` + cachePlaceHelp + `
 
-One process at a time writes to it. While a mount does, the others here read only: status,
-list and verify show what there was a moment ago, clear and trim are refused.`,
+One process at a time writes to it. While a mount does, the commands here only read: status,
+list and verify show a recent state; clear and trim are refused.`,
 		Example: `  xetfs cache status
   xetfs cache trim 2GiB`,
 		Args: knownCommand,
@@ -43,7 +43,7 @@ list and verify show what there was a moment ago, clear and trim are refused.`,
 
 // cachePlaceHelp is the part of a command's help that says where the disk cache is.
 const cachePlaceHelp = `The disk cache is in $XDG_CACHE_HOME/xetfs/disk, or ~/.cache/xetfs/disk, or where --cache-dir
-says, and nobody but its owner may look into it.`
+says. Only its owner can read it.`
 
 // cacheUsage is the usage of --cache-dir where it has no other meaning.
 const cacheUsage = "the folder of the disk cache (default: xetfs/disk in $XDG_CACHE_HOME or ~/.cache)"
@@ -90,15 +90,22 @@ func newCacheStatus() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Show how much is kept, and who writes to it",
-		Long: `Shows how much is in the disk cache, and which process writes to it. How often something was
-found there is counted by each mount for itself: getfattr -n user.xet.stats MOUNTPOINT
+		Short: "Show the size of the cache, and its writer",
+		Long: `Shows the size of the disk cache, and which process writes to it. Each mount counts its own
+hits: getfattr -n user.xet.stats MOUNTPOINT
 
 ` + cachePlaceHelp + `
 
-With --json there is one object: {"dir", "shared" (another process writes to it), "owner" (its
-id, or null), "chunks" (and index pages), "files" (whole ones), "bytes" (all together),
-"chunk_bytes", "file_bytes", "index_bytes", "free_bytes" (of the file system)}.`,
+With --json there is one object:
+
+  dir           the folder
+  shared        true if another process writes to it
+  owner         the id of that process, or null
+  chunks        number of chunks and index pages
+  files         number of plain files
+  bytes         total size
+  chunk_bytes, file_bytes, index_bytes
+  free_bytes    free space of the file system`,
 		Example: `  xetfs cache status
   xetfs cache status --json | jq .bytes`,
 		Args:              arguments(0, 0),

@@ -42,14 +42,14 @@ func (o *cacheFlags) addPlace(cmd *cobra.Command, usage string) {
 func (o *cacheFlags) addFlags(cmd *cobra.Command, place string) {
 	o.size.least = leastCache
 	o.addPlace(cmd, place)
-	cmd.Flags().Var(&o.size, "cache-size", "most that the disk cache takes, like 10GB (10 * 10^9 bytes), 10GiB (10 * 2^30) or 10% of its file system (default: 10GiB, or 10% if that is less)")
+	cmd.Flags().Var(&o.size, "cache-size", "limit of the disk cache, like 10GB (10 * 10^9 bytes), 10GiB (10 * 2^30) or 10% of its file system (default: 10GiB, at most 10%)")
 	cmd.Flags().Var(&o.free, "cache-free", "what it leaves free of its file system (default: 5%)")
 }
 
 // addMaterialize adds --materialize.
 func (o *cacheFlags) addMaterialize(cmd *cobra.Command) {
 	o.materialize.policy = materializeAuto
-	cmd.Flags().Var(&o.materialize, "materialize", "lay files down whole in the disk cache, for the kernel to read by itself: auto (those that are read completely), never, always (those that are opened)")
+	cmd.Flags().Var(&o.materialize, "materialize", "store plain files in the disk cache, which the kernel reads directly: auto (files that are read completely), never, always (files that are opened)")
 	fixedValues(cmd, "materialize", materializeAuto, materializeNever, materializeAlways)
 }
 

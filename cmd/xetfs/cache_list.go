@@ -20,10 +20,10 @@ func newCacheList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List what is kept",
-		Long: `Lists what is in the disk cache, a line for each object: kind, hash, chunks, bytes. A xorb has
-those of its chunks that are kept, packed; a page is an index page of a catalog, or where the
-chunks of a xorb lie; a file is one that is there whole. There is no order. On a terminal a
-heading precedes the lines, and sizes have units.
+		Long: `Lists the content of the disk cache, one line per object: kind, hash, chunks, bytes. A xorb
+counts those of its chunks that are cached, as packed bytes. A page is an index page of a
+catalog, or the chunk offsets of a xorb. A file is a complete plain file. The lines have no
+order. On a terminal a heading precedes the lines, and sizes have units.
 
 ` + cachePlaceHelp + `
 

@@ -47,11 +47,11 @@ func newCacheTrim() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trim SIZE",
 		Short: "Throw away what is used least",
-		Long: `Throws away what is used least in the disk cache, until all that is there takes SIZE at most:
-bytes, or percent of the file system. Chunks go in large pieces, as they came, so that much
-less may be left. While another process writes to it, that is refused.
+		Long: `Evicts the least used content of the disk cache until its total size is at most SIZE: bytes, or
+percent of the file system. Chunks are evicted in large segments, so the remaining size may be
+much smaller. While another process writes to the cache, the command is refused.
 
-Mounts keep to a size by themselves, see xetfs mount --cache-size.
+Mounts observe a limit automatically, see xetfs mount --cache-size.
 
 ` + ui.UnitsHelp + `
 

@@ -26,14 +26,14 @@ func newCacheVerify() *cobra.Command {
 		Use:   "verify",
 		Short: "Read everything that is kept and compare it with its checksums",
 		Long: `Reads everything in the disk cache, compares it with its checksums, and prints one line for
-each place that is damaged. What is damaged is forgotten, and fetched again when it is needed;
-while another process writes to the cache, it is that one which forgets it, when it meets it.
-The exit status is 6 if there is damage.
+each damaged place. Damaged content is removed, and fetched again when it is needed. While
+another process writes to the cache, only that process removes it, at its next read of that
+place. The exit status is 6 if there is damage.
 
-Chunks and pages are compared whenever they are read. Of a whole file only its size and times
-are, since the kernel reads it by itself: what a bad disk changes in it without telling, a mount
-finds in the background, some time after the file was opened, and this finds now. What it does
-not see is a file of the cache that is gone: it is not there, and so is not damaged.
+Chunks and pages are compared at every read. The kernel reads plain files directly, without
+xetfs, so a read checks only their size and times. This command finds silent changes by a bad
+disk at once. A mount finds them in the background, some time after an open. A missing file of
+the cache is no damage, and is not reported.
 
 ` + cachePlaceHelp + `
 

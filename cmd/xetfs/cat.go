@@ -30,14 +30,14 @@ func newCat() *cobra.Command {
 		Use:   "cat SOURCE [SYMBOL[@AS_OF]] PATH",
 		Short: "Write a file to standard output without mounting",
 		Long: `Writes the file that a mount of SOURCE would show at PATH, as xetfs ls -R prints it, to
-standard output. Where SOURCE is a catalog, PATH is in the tree of SYMBOL; any other folder
+standard output. If SOURCE is a catalog, PATH is in the tree of SYMBOL; any other folder
 has no symbols. A link is not followed.
 
 ` + asOfHelp + `
 
-A whole file is checked against its hash and its SHA-256 as it is written: if it is not
-what it should be, the command fails, after the bytes that it could still vouch for. A
-range is checked against the hashes of its chunks, not against the SHA-256.`,
+A whole file is checked against its hash and its SHA-256 as it is written. If the check fails,
+the command fails, and has written only bytes that passed their checks. A range is checked
+against the hashes of its chunks, not against the SHA-256.`,
 		Example: `  xetfs cat ./store org/model config.json
   xetfs cat ./store org/model@2026-03-01 config.json
   xetfs cat ./folder by-hash/3fa1… > file

@@ -16,8 +16,8 @@ func newCatalog() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "catalog check | sweep | rebuild-symbols | repair-ref",
 		Short: "Check, clean and repair a catalog",
-		Long: `Looks after the names and versions in a store: what is damaged, what nobody needs any more,
-and what was lost.`,
+		Long: `Manages the names and versions in a store: checks them, removes unused data, and rebuilds
+lost references.`,
 		Example: `  xetfs catalog check ./store
   xetfs catalog sweep --dry-run ./store`,
 		Args: knownCommand,
@@ -32,8 +32,8 @@ func newRebuildSymbols() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rebuild-symbols STORE",
 		Short: "Make the list of symbols anew",
-		Long: `Makes the list of symbols anew from the references of all symbols. The list is a cache: a
-name that is listed and cannot be opened, or a damaged list, is put right by this.
+		Long: `Rebuilds the list of symbols from the references of all symbols. The list is a cache.
+A rebuild repairs a damaged list, or a listed name that cannot be opened.
 
 With --json there is one object: {"symbols": how many are live}.`,
 		Example: `  xetfs catalog rebuild-symbols ./store`,
@@ -66,11 +66,11 @@ func newRepairRef() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "repair-ref STORE SYMBOL",
 		Short: "Make the lost or damaged reference of a symbol anew",
-		Long: `Makes the reference of SYMBOL anew, which says what its newest version is, from the versions
-that are in the store: the newest one whose parents lead down without a gap.
+		Long: `Rebuilds the reference of SYMBOL, which names its newest version, from the versions in the
+store. The newest version is the highest one with a complete chain of parents.
 
-If two are the newest, one of them lost a race when it was published and was never seen by
-readers. Which one cannot be told: both are named, and --pick decides.
+If two versions are the newest, one of them lost a race when it was published, and no reader
+ever saw it. The store does not record which one: the command names both, and --pick decides.
 
 With --json there is one object: {"symbol", "seq", "head" (key of the newest change),
 "latest": {"version", "time", "entries", "bytes", "tindex"} or null}.`,

@@ -25,19 +25,21 @@ func newCheck() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check STORE",
 		Short: "Check everything that names and versions lead to",
-		Long: `Walks everything that can be reached from the references and snapshots of a catalog, and
-checks hashes, structure, order, folders, shards and sizes. Xorbs must be there; with --data
-they are read and unpacked, too. It goes on after damage and prints one line for each place:
+		Long: `Walks everything that can be reached from the references and snapshots of a catalog, and checks
+hashes, structure, order, folders, shards and sizes. Xorbs must exist; with --data they are
+read and unpacked, too. After damage the check continues, and prints one line for each place:
 the key of the object, what needs it, and what is wrong. Nothing is written. A symbol whose
 name continues that of another, which hides it in mounts, is named, too, and no damage.
 
-The exit status is 0 if all is well, 6 if something is damaged, 4 if nothing is damaged but
-something is missing or cannot be read.
+The exit status is 0 if all is well, and 6 if something is damaged. It is 4 if nothing is
+damaged but something is missing or cannot be read.
 
-With --json there is one object: {"findings": [{"key", "symbol", "version", "path",
-"offset", "reason", "missing"}], "symbols", "versions", "snapshots", "pages", "entries",
-"shards", "xorbs", "ignored" (keys that are none of a catalog), "damaged", "missing",
-"hidden", "sound"}. What is not known is null.`,
+With --json there is one object; an unknown value is null:
+
+  findings     [{"key", "symbol", "version", "path", "offset", "reason", "missing"}]
+  ignored      keys that are none of a catalog
+  symbols, versions, snapshots, pages, entries, shards, xorbs
+  damaged, missing, hidden, sound`,
 		Example: `  xetfs catalog check ./store
   xetfs catalog check --data --json ./store | jq '.findings[].key'`,
 		Args: arguments(1, 1),

@@ -20,25 +20,30 @@ func newSweep() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sweep STORE",
 		Short: "Delete what nothing points to any more",
-		Long: `Deletes versions, index pages, shards and xorbs that no version and no snapshot leads to and
-that are older than the time of grace (7 days unless the catalog says otherwise): what
-deleted versions leave, and publishes that were interrupted. If something that is needed
-cannot be read it stops and deletes nothing.
+		Long: `Deletes versions, index pages, shards and xorbs that no version and no snapshot leads to.
+Deleted versions and interrupted publishes leave such objects. Only objects older than the time
+of grace are deleted (7 days unless the catalog says otherwise). If something that is needed
+cannot be read, the sweep stops and deletes nothing.
 
-Nobody has to stop publishing or reading meanwhile. For that a sweep first announces what it
-wants to delete, and waits for two windows of the catalog, two hours by default. It may be
-interrupted at any time; the next sweep goes on from there. If there is nothing to delete it
-does not wait.
+Publishers and readers may continue during a sweep. A sweep first announces the objects that it
+will delete, and waits for two windows of the catalog, two hours by default. It may be
+interrupted at any time; the next sweep continues from there. With nothing to delete it does
+not wait.
 
-With --dry-run it only says what it would delete. Shards and xorbs that were put into the
-store by xetfs pack, and that no version uses, are garbage to a sweep.
+With --dry-run it only reports what it would delete. Shards and xorbs that xetfs pack has
+stored, and that no version uses, are garbage to a sweep.
 
-What is printed is a line for each kind of object: live (it is needed), young (it is not, and
-within the time of grace), garbage, deleted. A last line counts the objects that only the
-time of grace keeps, also those of deleted versions, and names its end. With --json there is
-one object: {"dry_run", "kinds": {KIND: {"live", "young", "garbage", "deleted"}}, "waiting",
-"waiting_until" (null if nothing waits), "strays" (unfinished files that were removed)},
-with {"objects", "bytes"} for each; a KIND is version, index page, shard, xorb or sweep list.`,
+The output has a line for each kind of object: live (needed), young (not needed, but within the
+time of grace), garbage, deleted. A last line counts the objects that only the time of grace
+protects, also those of deleted versions, and names its end.
+
+With --json there is one object; a KIND is version, index page, shard, xorb or sweep list:
+
+  dry_run
+  kinds           {KIND: {"live", "young", "garbage", "deleted"}}, each {"objects", "bytes"}
+  waiting         {"objects", "bytes"}
+  waiting_until   null if nothing waits
+  strays          number of unfinished files that were removed`,
 		Example: `  xetfs catalog sweep --dry-run ./store
   xetfs catalog sweep ./store`,
 		Args: arguments(1, 1),

@@ -22,13 +22,13 @@ func newDelete() *cobra.Command {
 		Use:        "delete STORE SYMBOL@VERSION…",
 		SuggestFor: []string{"rm", "remove", "del"},
 		Short:      "Delete versions of a symbol",
-		Long: `Deletes versions, which are named by their numbers as xetfs history shows them. Those of one
-symbol are deleted in one change; a symbol whose last version is deleted is not listed any
-more, and goes on counting if it comes back.
+		Long: `Deletes versions, which are named by their numbers as xetfs history shows them. All versions
+of one symbol are deleted in one change. A symbol without versions is no longer listed; a later
+version continues its numbers.
 
-What a snapshot holds can still be read through it. The data of the others stays for the
-time of grace (7 days unless the catalog says otherwise), then xetfs catalog sweep removes
-it. Within that time xetfs publish brings a tree back as a new version.
+A version that a snapshot holds can still be read through the snapshot. The data of the others
+stays for the time of grace (7 days unless the catalog says otherwise). Then xetfs catalog
+sweep removes it. Within that time xetfs publish restores a tree as a new version.
 
 With --json there is one object: {"deleted": [{"symbol", "versions": [NUMBER]}]}.`,
 		Example: `  xetfs delete ./store org/model@3

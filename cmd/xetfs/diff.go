@@ -21,24 +21,29 @@ func newDiff() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff STORE SYMBOL[@A] SYMBOL[@B]",
 		Short: "Compare two versions of a symbol, or of two",
-		Long: `Lists what is not the same in the trees A and B, folder by folder: A PATH for what is only in
-B (added), D PATH for what is only in A (removed), M PATH (WHAT…) for what is in both and not
-the same; WHAT is type, content, target (of a link), mode, mtime, owner or xattrs. The last
-line sums up. The exit status is 0 whether they differ or not.
+		Long: `Lists the differences between the trees A and B, folder by folder. The last line has the
+totals. The exit status is 0 with and without differences.
+
+  A PATH          only in B (added)
+  D PATH          only in A (removed)
+  M PATH (WHAT…)  different; WHAT is type, content, target (of a link), mode, mtime, owner or xattrs
 
 ` + asOfHelp + `
 
-The last line also says what somebody who has read all of A must fetch to read all of B: the
-chunks that files of B consist of which are added or have other content, less the chunks
-that any file of A consists of; in bytes as they are stored, packed and with their headers.
-A chunk is the same if it is in the same place of the same xorb. Tiny files, which stand in
-the index, count nothing, and neither do index pages. With --quick it is not worked out.
+The last line also has the size of the chunks that a reader with all of A must fetch to read
+all of B. These are the chunks of added and changed files of B, less the chunks of any file of
+A. The size is that of packed chunks with headers. Two chunks are the same at the same place of
+the same xorb. Tiny files, which are in the index, count nothing, and neither do index pages.
+With --quick the size is not computed.
 
-With --json there is one object: {"from", "to": {"symbol", "version", "tindex"}, "changes":
-[{"path", "path_bytes", "change" (added, removed or changed), "what": [WHAT], "from", "to":
-{"type", "mode", "size", "modified", "hash", "target"}}], "added", "removed", "changed",
-"fetch": {"xorbs", "chunks", "bytes"}}. What is absent is null; path_bytes is base64 of a
-path that is no UTF-8.`,
+With --json there is one object; an absent value is null:
+
+  from, to     {"symbol", "version", "tindex"}
+  changes      [{"path", "path_bytes", "change", "what": [WHAT], "from", "to"}]
+               change: added, removed or changed; path_bytes: base64 of a path that is no UTF-8;
+               from, to: {"type", "mode", "size", "modified", "hash", "target"}
+  added, removed, changed
+  fetch        {"xorbs", "chunks", "bytes"}`,
 		Example: `  xetfs diff ./store org/model@-2 org/model
   xetfs diff --stat ./store org/model@1 org/model@7
   xetfs diff --json ./store org/model@1 org/model | jq .fetch.bytes`,

@@ -23,17 +23,21 @@ func newHistory() *cobra.Command {
 		Use:        "history STORE SYMBOL",
 		SuggestFor: []string{"log", "versions"},
 		Short:      "List the versions of a symbol",
-		Long: `Lists every change of SYMBOL, newest first: each version that was published, and each
-deletion. A line is: version, time (UTC), entries, bytes; "deleted" if the version is not
-live any more; message, labels and writer as far as they were given. The line of a deletion
-has - in place of the version, and says which versions it deleted. On a terminal a heading
-precedes the lines, and sizes have units.
+		Long: `Lists every change of SYMBOL, newest first: each version that was published, and each deletion.
+A line has the version, time (UTC), entries and bytes, then message, labels and writer if they
+were given. A version that is not live has the word "deleted". The line of a deletion has - in
+place of the version, and names the deleted versions. On a terminal a heading precedes the
+lines, and sizes have units.
 
-With --json there is one object: {"symbol", "changes": [{"seq", "kind" (write or delete),
-"version", "time", "entries", "bytes", "tindex", "live", "deletes", "message", "labels",
-"writer"}]}. seq counts changes, version is the highest number so far; entries, bytes,
-tindex (hash of the root page) and live belong to a write, deletes to a deletion: a list of
-[FROM, TO], the numbers from FROM on and below TO. What is absent is null.`,
+With --json there is one object {"symbol", "changes": […]}. An absent value of a change is null:
+
+  seq                           counts changes
+  kind                          write or delete
+  version                       the highest number so far
+  time
+  entries, bytes, tindex, live  of a write; tindex is the hash of the root page
+  deletes                       of a deletion: [[FROM, TO]…], numbers from FROM on and below TO
+  message, labels, writer`,
 		Example: `  xetfs history ./store org/model
   xetfs history --limit 1 ./store org/model
   xetfs history --json ./store org/model | jq '.changes[] | select(.live) | .version'`,

@@ -17,18 +17,17 @@ func newInspect() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "inspect FILE",
 		Short: "Show the fields of a shard, xorb, index page, document or journal",
-		Long: `Shows every header, block, footer field and hash of one shard, xorb or index page, with
-offsets; the fields of a document of a catalog, or the lines of a list; the fragments of a
-journal, such as the log or MANIFEST of a LevelDB. What FILE is, is told by its content
-or, if that says nothing, by its name.
+		Long: `Shows every field and hash of one file, with offsets. FILE is a shard, xorb or index page, a
+document or list of a catalog, or a journal. The log and MANIFEST of a LevelDB are journals.
+The content of FILE decides its kind or, if the content is ambiguous, its name.
 
-Damage is shown in its place, and everything that can still be read around it; the
-first damage is then told in one line, and the exit status is 1. With --json nothing
-else than that line is printed about a damaged file, but for a journal: what was dropped
-of it is part of the object. Whether the bytes of a xorb are
-those of its hashes is checked too; whether a shard fits the xorbs it names is a
-question for xetfs verify, and whether an index page or document fits the others one for
-xetfs catalog check.`,
+Damage is shown in its place, together with everything around it that can be read. The first
+damage is reported in one line, and the exit status is 1. With --json only that line is printed
+about a damaged file. A journal is an exception: its object contains the dropped parts.
+
+The bytes of a xorb are checked against its hashes, too. Use xetfs verify to check a shard
+against its xorbs, and xetfs catalog check to check index pages and documents against each
+other.`,
 		Example: `  xetfs inspect a.shard
   xetfs inspect --json a.xorb | jq '.chunks | length'
   xetfs inspect ./store/vref/*model            what the newest version of a symbol is

@@ -28,12 +28,12 @@ func newLs() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls SOURCE [SYMBOL[@AS_OF]] [DIR]",
 		Short: "List symbols or files without mounting",
-		Long: `Lists what a mount of SOURCE would show. Names come one per line and sorted. A name that is
-not printable is written as $'a\nb', on a terminal also one that a shell would split or
-expand; bash, xetfs ls and xetfs cat read that.
+		Long: `Lists the entries that a mount of SOURCE would show. Names are sorted, one per line. A name
+that is not printable is written as $'a\nb'. On a terminal this also applies to a name that a
+shell would split or expand. This form is accepted by bash, xetfs ls and xetfs cat.
 
-Where SOURCE is a catalog: without SYMBOL its symbols; with SYMBOL what is in DIR of that
-tree, or at its top. Any other folder has no symbols: ls SOURCE [DIR].
+If SOURCE is a catalog, ls lists its symbols, or with SYMBOL the folder DIR (default: the top)
+of that tree. Any other folder has no symbols: ls SOURCE [DIR].
 
 ` + asOfHelp + `
 
@@ -41,13 +41,17 @@ With -l a line is: mode, size in bytes, time (UTC), name; of a symbol: newest ve
 time (UTC), entries, bytes, name. On a terminal a heading precedes these lines, and sizes
 have units. With -R names are paths, and folders are listed with all that is below them.
 
-With --json there is one object: {"symbol", "version", "tindex", "path": DIR, "entries":
-[{"path", "path_bytes", "type" (file, dir or symlink), "mode", "size", "modified", "hash",
-"sha256", "target", "uid", "gid"}]}; or {"symbols": [{"symbol", "version", "time",
-"entries", "bytes", "tindex"}]}, with "hidden_by" where the tree of that symbol hides this
-one in mounts. tindex is the hash of the root page; path_bytes is base64 of a path that is
-no UTF-8, which path cannot spell. What is absent or unknown is null. A year after 9999 or
-before 0 has a sign and at least six digits: +010000-01-01T00:00:00Z.`,
+With --json there is one object: {"symbol", "version", "tindex", "path": DIR, "entries": […]} or
+{"symbols": […]}. An absent or unknown value is null.
+
+  entries   [{"path", "path_bytes", "type" (file, dir or symlink), "mode", "size", "modified",
+            "hash", "sha256", "target", "uid", "gid"}]
+  symbols   [{"symbol", "version", "time", "entries", "bytes", "tindex"}], with "hidden_by" if the
+            tree of that symbol hides this one in mounts
+
+The hash of the root page is tindex. A path that is no UTF-8 is encoded as base64 in
+path_bytes. A year after 9999 or before 0 has a sign and at least six digits:
++010000-01-01T00:00:00Z.`,
 		Example: `  xetfs ls ./store                         the symbols of a catalog
   xetfs ls -l ./store org/model            the files of the newest version
   xetfs ls -R --json ./store org/model@12 | jq '[.entries[].size] | add'

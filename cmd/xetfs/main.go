@@ -54,16 +54,16 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "xetfs COMMAND",
 		Short: "Mount files that are stored as Xet shards and xorbs",
-		Long: `Xetfs keeps trees of files as Xet shards and xorbs, with names and versions, and shows them:
-as a read-only file system (mount), or without one (ls, cat). Every chunk that is read is
-checked against its hash where that is known.
+		Long: `Xetfs stores trees of files as Xet shards and xorbs, with names and versions. It shows them as
+a read-only file system (mount), or without one (ls, cat). Every chunk that is read is
+checked against its hash if that is known.
 
 STORE is a folder with a catalog, which xetfs publish makes. SYMBOL is the name of a tree in
 it, which has versions. SYMBOL has at most 120 bytes; each byte other than A-Z, a-z, 0-9, dot,
 _ and - counts as three. SOURCE is such a STORE, or any folder with shards and xorbs in it,
-flat or nested, whatever they are called: they are found by content, and files are named by
-their hashes. It may also be the http or https address of a STORE that any web server gives
-out.`,
+flat or nested. File names do not matter: shards and xorbs are found by content, and files are
+named by their hashes. SOURCE may also be the http or https address of a STORE on any web
+server.`,
 		Example: `  xetfs publish ./store org/model ~/model      a folder becomes a version of org/model
   xetfs ls ./store org/model                   what is in its newest version
   xetfs mount ./store /mnt/x                   every symbol, as plain files

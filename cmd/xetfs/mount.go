@@ -42,12 +42,12 @@ func newMount() *cobra.Command {
 		Short: "Mount a catalog, or a folder of shards and xorbs",
 		Long: `Mounts SOURCE, read-only, at the empty folder MOUNTPOINT.
 
-Where SOURCE is a catalog, each symbol is a folder with the files of its newest version; or,
-with --symbol, the mount is the tree of that symbol. New versions are seen within the time
-of --follow; files that are open go on with the version they were opened in. In the top of
-each tree is a hidden folder, .versions, that no listing shows: .versions/12 is the tree of
-version 12, and so on for all that may stand for AS_OF. With --snapshot the mount is the
-symbols that the snapshot holds, and does not change.
+If SOURCE is a catalog, each symbol is a folder with the files of its newest version. With
+--symbol the mount is the tree of that symbol. New versions appear within the time of --follow;
+open files keep the version at their opening. The top of each tree has a hidden folder,
+.versions, that no listing shows. The folder .versions/12 is the tree of version 12; any AS_OF
+may replace the 12. With --snapshot the mount has the symbols that the snapshot holds, and does
+not change.
 
 ` + asOfHelp + `
 
@@ -57,39 +57,43 @@ Any other folder, or a catalog with --bare, shows the files that the shards in i
   by-sha256/<sha256>          the same, where a shard claims a SHA-256
   shards/<shard>/<xet hash>   the files of one shard
 
-Shards and xorbs that come into such a folder later are seen when it is mounted anew.
+Shards and xorbs that are added to such a folder later are seen when it is mounted anew.
 
-The command returns as soon as the files can be read, and says where the log is; the
-mount goes on in the background until xetfs umount. Nothing is ever written to SOURCE.
+The command returns as soon as the files can be read, and prints the path of the log. The mount
+continues in the background until xetfs umount. Nothing is ever written to SOURCE.
 
 Every chunk is checked against its hash (getfattr -n user.xet.verified FILE
 says: chunk). Damaged data is never returned: reading it is an
 input/output error, and the log names the place.
 
-Of a SOURCE on a web server, what was fetched once is kept in a disk cache, also over the
-next mount, a reboot or a crash: chunks packed as they came, and files that were read
-completely as whole files, which the kernel then reads by itself. A local folder's chunks are
-never copied; but with --cache-dir or --materialize those of its files that are read again
-and again are laid down whole, which makes reading them as quick as any other file.
+If SOURCE is on a web server, fetched content is stored in a disk cache, which survives unmounts,
+reboots and crashes. Chunks are stored packed. Files that were read completely are stored as
+plain files, which the kernel then reads directly, without xetfs. A local folder's chunks are
+never copied. With --cache-dir or --materialize, files that are read repeatedly are stored as
+plain files, too. Reading them is then as quick as any other file.
 ` + cachePlaceHelp + `
 
-Several mounts may use one disk cache: the first one writes to it, the others read what was
-there when they were mounted, and when it ends one of them writes. It never takes more than
---cache-size of the mount that writes to it, to which it shrinks if it was larger, and also
-shrinks when less than --cache-free is left on its file system. Without it, or if its disk
-fails, everything goes on from SOURCE; but where the kernel itself reads a whole file from a
-broken disk that fails, until xetfs cache verify has found it. See xetfs warm and xetfs cache.
+Several mounts may use one disk cache. The first one writes to it, and the others read its
+content as of their start. When the first one ends, one of the others becomes the writer. The
+cache never takes more than --cache-size of its writer; a larger one shrinks. It also shrinks
+when less than --cache-free is left on its file system. Without a cache, or if its disk fails,
+every read uses SOURCE, with one exception. If the kernel reads a plain file directly from a
+broken disk, the read fails until xetfs cache verify has found the file. See xetfs warm and
+xetfs cache.
 
-getfattr -n user.xet.stats --only-values MOUNTPOINT shows as JSON where bytes came from: chunks
-found in memory (memory_hits), fetched ahead, on disk, or asked of SOURCE (misses), likewise
-index pages (page_…); disk, what is in the disk cache and how it does (state: ok, full,
-suspended while its disk fails, shared while another process writes to it); and fuse, how many
-files were opened, how many of these the kernel reads by itself (passthrough), how often it
-asked for bytes all the same (read), and how often it was given pages of a whole file (spliced).
+The attribute user.xet.stats of MOUNTPOINT is a JSON object with counters; read it with
+getfattr -n user.xet.stats --only-values MOUNTPOINT. It counts chunks found in memory
+(memory_hits), by readahead, on disk, or read from SOURCE (misses). Counters of index pages
+begin with page_. It also has the objects disk and fuse:
+
+  disk   content and state of the disk cache: ok, full, suspended (its disk fails), shared (another
+         process writes to it)
+  fuse   opened files, those that the kernel reads directly (passthrough), requests of the kernel
+         for bytes (read), and requests answered with pages of a plain file (spliced)
 
 ` + ui.UnitsHelp + `
 
-Root mounts by itself; other users need fusermount3 (package fuse3).`,
+Root needs no helper to mount; other users need fusermount3 (package fuse3).`,
 		Example: `  mkdir /mnt/x
   xetfs mount ./store /mnt/x                                    all symbols of a catalog
   ls /mnt/x/org/model/.versions/2026-03-01
@@ -133,14 +137,14 @@ func (o *mountOptions) addFlags(cmd *cobra.Command) {
 	o.names.addFlags(f)
 	bareFlag(cmd, &o.bare)
 	f.Var(&o.memory, "memory", "keep chunks in at most this much memory; the whole process stays within 128MiB more")
-	o.cache.addFlags(cmd, "keep what is fetched from afar in this folder, or off: nowhere (default: xetfs/disk in $XDG_CACHE_HOME or ~/.cache)")
+	o.cache.addFlags(cmd, "folder of the disk cache for remote content, or off: no disk cache (default: xetfs/disk in $XDG_CACHE_HOME or ~/.cache)")
 	o.cache.addMaterialize(cmd)
 	f.Var(&o.verify, "verify", "compare chunks with their hashes, always or never")
 	f.BoolVar(&o.allowOther, "allow-other", false, "let other users read the mount too")
 	f.Var(&o.uid, "uid", "owner of all files (default: you)")
 	f.Var(&o.gid, "gid", "group of all files (default: yours)")
 	f.BoolVar(&o.nonempty, "nonempty", false, "mount over a folder that is not empty, and hide what is in it")
-	f.Var(&o.open, "open", "stateless: the kernel opens files by itself, which is quicker for many small files; handles: each open file is read ahead for itself; auto: stateless where SOURCE is a folder, and no disk cache used")
+	f.Var(&o.open, "open", "stateless: the kernel opens files without a request, quicker for many small files. handles: each open file has its own readahead. auto: stateless if SOURCE is a folder and no disk cache is used")
 	f.BoolVar(&o.debugFuse, "debug-fuse", false, "log every FUSE message")
 	f.StringVar(&o.pprof, "pprof", "", "serve Go profiles on this `ADDRESS`, which must be on loopback, as localhost:6060")
 	o.log.addFlags(f)

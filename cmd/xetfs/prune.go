@@ -33,13 +33,13 @@ func newPrune() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "prune STORE SYMBOL",
 		Short: "Delete old versions by rules",
-		Long: `Deletes, as one change, the versions of SYMBOL that no rule keeps. A version is kept if it is
-one of the newest (--keep-last), from that time or later (--keep-since), or if a snapshot
-holds it (--keep-snapshots). The newest version stays always. --keep-last or --keep-since
-must be given.
+		Long: `Deletes, as one change, the versions of SYMBOL that no rule keeps. The rules keep the newest
+versions (--keep-last), versions from a time on (--keep-since), and versions that a snapshot
+holds (--keep-snapshots). The newest version stays always. --keep-last or --keep-since must be
+given.
 
-T is a day like 2026-03-01 (from its first moment on, in UTC), a time like
-2026-03-01T12:00:00Z, or an age like 36h, 30d or 8w.
+T is a day like 2026-03-01 (from its first moment on, in UTC), a time or an age. A time is like
+2026-03-01T12:00:00Z, and an age like 36h, 30d or 8w.
 
 The output has a line for each version: version, time (UTC), entries, bytes. The last line
 counts the versions that were deleted or, with --dry-run, would be deleted. With --json

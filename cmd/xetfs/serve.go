@@ -39,19 +39,19 @@ func newServe() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve --plain SOURCE",
 		Short: "Serve a store over HTTP, as a plain web server would",
-		Long: `Gives out the objects of SOURCE, a local folder, as a plain web server would that has the
-folder of a store: each under its key, with ranges and ETags; and the listing, xetfs.list,
-that xetfs pack and publish leave in a store, made up from what is there. So every folder of
-shards and xorbs can be mounted from elsewhere, whatever its files are called. Nothing is
-given out but shards, xorbs and the documents of a catalog; links are not followed. What
-comes into a folder without a catalog later is not seen.
+		Long: `Serves the objects of SOURCE, a local folder, like a plain web server with the folder of a
+store. Each object is under its key, with ranges and ETags. The listing xetfs.list, which xetfs
+pack and publish write to a store, is generated from the folder. Any folder of shards and xorbs
+can thus be mounted remotely, whatever the names of its files. Only shards, xorbs and documents
+of a catalog are served; links are not followed. Files that are added to a folder without a
+catalog later are not seen.
 
-Anybody who can reach the address can read everything: there is no password and no TLS. For
-more than one machine, let a real web server give out the folder.
+Every client that can reach the address can read everything: there is no password and no TLS.
+For more than one machine, use a real web server for the folder.
 
-The first line of output is the address. SIGINT or SIGTERM ends the server, after the
-answers that are under way, or two seconds; then it says how much it has given out. Until
-then ADDRESS/-/stats says so, as JSON.
+The first line of output is the address. SIGINT or SIGTERM ends the server, after the pending
+answers or after two seconds. It then prints the number of requests and bytes served. The same
+figures are at ADDRESS/-/stats, as JSON, while it runs.
 
 With the other flags it is a bad server, to see what a client makes of that. Each request
 meets at most one of the faults.

@@ -12,7 +12,7 @@ import (
 )
 
 // A bounded is a listener with a bound for all its connections. A connection above the bound
-// closes another one. That one belongs to the address with the most connections, and has moved
+// closes another one. The victim belongs to the address with the most connections, and has moved
 // no byte for the longest time. No address has a limit of its own. A connection whose client
 // accepts no bytes for writeTimeout is closed, too.
 type bounded struct {

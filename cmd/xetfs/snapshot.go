@@ -48,8 +48,8 @@ func newSnapshotCreate() *cobra.Command {
 		Long: `Makes the snapshot NAME of the symbols that are named or, if none is, of the newest version
 of every symbol.
 
-Symbols are read one after another: a snapshot is not one moment of all of them, unless
-nobody publishes meanwhile. A snapshot of that name is refused, or replaced with --replace.
+Symbols are read one after another. If another process publishes meanwhile, the snapshot is not
+one moment of all of them. A snapshot of that name is refused, or replaced with --replace.
 
 ` + asOfHelp + `
 
@@ -155,9 +155,9 @@ message. With NAME it lists what that snapshot holds; a line is: symbol, version
 the version (UTC), entries, bytes. On a terminal a heading precedes the lines, and sizes
 have units.
 
-With --json there is one object: {"snapshots": [{"snapshot", "time", "message", "symbols"
-(how many)}]}, or with NAME {"snapshot", "time", "message", "symbols": [{"symbol",
-"version", "time", "entries", "bytes", "tindex"}]}.`,
+With --json there is one object: {"snapshots": [{"snapshot", "time", "message", "symbols"}]}, in
+which symbols is a number. With NAME it is {"snapshot", "time", "message", "symbols":
+[{"symbol", "version", "time", "entries", "bytes", "tindex"}]}.`,
 		Example: `  xetfs snapshot list ./store
   xetfs snapshot list --json ./store release-1 | jq '.symbols[].version'`,
 		Args: arguments(1, 2),
@@ -267,7 +267,7 @@ func newSnapshotDelete() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "delete STORE NAME…",
 		Short: "Delete snapshots",
-		Long: `Deletes snapshots. What they alone kept is removed by a later xetfs catalog sweep.
+		Long: `Deletes snapshots. Data that only they retained is removed by a later xetfs catalog sweep.
 
 With --json there is one object: {"deleted": [NAME]}.`,
 		Example: `  xetfs snapshot delete ./store release-1`,

@@ -17,8 +17,8 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 )
 
-// storeEntries are the names in the folder of a store: the tops of keys, the folders of a
-// writer, and the lost+found of a new file system.
+// storeEntries are the names in the folder of a store: the tops of keys, and the
+// folders of a writer. A new file system adds lost+found.
 var storeEntries = func() map[string]bool {
 	entries := map[string]bool{"tmp": true, "locks": true, string(origin.ListingKey): true, "lost+found": true}
 	for _, prefix := range []string{

@@ -18,14 +18,14 @@ func newVerify() *cobra.Command {
 		Use:        "verify SOURCE [SYMBOL[@AS_OF]]",
 		SuggestFor: []string{"check", "fsck", "scrub"},
 		Short:      "Check every shard, xorb and file, by every hash there is",
-		Long: `With SYMBOL it reads every file of one tree of a catalog, and compares its chunks, the
-verification hash of every term, its Xet hash, its size and its SHA-256; and the index
-pages with their hashes. Content that several files have in common is read once.
+		Long: `With SYMBOL it reads every file of one tree of a catalog. It compares the chunks of each file,
+the verification hash of every term, the Xet hash, the size and the SHA-256. It also compares
+the index pages with their hashes. Content that several files share is read once.
 
 ` + asOfHelp + `
 
-Without SYMBOL it reads every shard and xorb in SOURCE, also those that are there twice,
-and every file that the shards describe, and compares
+Without SYMBOL it reads every shard and xorb in SOURCE, with duplicates, and every file that the
+shards describe. It compares
 
   each xorb   its chunks with their hashes, its offsets with its chunks, all of it with
               its own hash, in its footer and in its name
@@ -33,16 +33,16 @@ and every file that the shards describe, and compares
               with the xorbs, all of it with the hash in its name
   each file   its chunks, the verification hash of every term, its Xet hash, its SHA-256
 
-In a catalog it also checks the references, versions and index pages, and that the shards
-they need exist; xetfs catalog check does that without reading the data.
+In a catalog it also checks the references, versions and index pages. The shards that they need
+must exist. The command xetfs catalog check does the same without reading the data.
 
-Where SOURCE is far, each xorb comes once, and up to 256 MiB of memory are for those that
-more files than one need.
+If SOURCE is remote, each xorb is fetched once. Up to 256 MiB of memory are for xorbs that more
+than one file needs.
 
-It goes on after damage and prints one line for each place. A file that needs a xorb
-which is not there counts as damage. A xorb that a shard only lists may be elsewhere: it
-is named in the report and no damage, as is a xorb that there is nothing to compare with.
-The exit status is 6 if there is damage, and 3 if there is nothing to verify.
+It continues after damage and prints one line for each place. A file with a missing xorb counts
+as damage. A xorb that a shard only lists may be stored elsewhere. It is named in the report
+and is no damage, and so is a xorb that cannot be compared with anything. The exit status is 6
+if there is damage, and 3 if there is nothing to verify.
 
 No hash or rule covers these, and a change of them goes unnoticed:
 

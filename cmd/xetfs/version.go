@@ -26,11 +26,11 @@ func newVersion() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Say which xetfs this is: version, revision, Go version",
-		Long: `Says which xetfs this is: its version, the revision it was built from and whether that was
-changed, the version of Go, and the platform.
+		Long: `Prints the version of xetfs, the revision of its source and whether that was changed, the
+version of Go, and the platform.
 
 With --json there is one object: {"version", "revision", "time" (of the revision),
-"modified", "go", "platform"}; what is not known is null.`,
+"modified", "go", "platform"}. An unknown value is null.`,
 		Example: `  xetfs version
   xetfs version --json | jq -r .revision`,
 		Args: arguments(0, 0),

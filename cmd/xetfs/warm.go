@@ -30,30 +30,38 @@ func newWarm() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "warm SOURCE [SYMBOL[@AS_OF]] [PATH…]",
 		Short: "Fetch files into the disk cache before they are needed",
-		Long: `Lays the files at each PATH down whole in the disk cache, those of a folder with all that is
-below it, and the whole tree where no PATH is given. Each is compared with its hash; after
-that a mount of SOURCE reads it without asking SOURCE, and lets the kernel read it by itself
-where the kernel can. What several files have in common is kept once. Links are not followed.
+		Long: `Stores the files at each PATH as plain files in the disk cache. A folder counts with all that
+is below it; without PATH the whole tree is stored. Each file is compared with its hash. A
+mount of SOURCE then reads the file without a request to SOURCE. If possible, the kernel reads
+it directly. Content that several files share is stored once. Links are not followed.
 
-Where SOURCE is a catalog, PATH is in the tree of SYMBOL; any other folder has no symbols.
+If SOURCE is a catalog, PATH is in the tree of SYMBOL; any other folder has no symbols.
 
 ` + asOfHelp + `
 
-With --chunks only what the files are made of is kept, packed as it comes: that takes less
-room, and the mount unpacks it whenever it is read. Of a local folder no chunks are kept.
+With --chunks only the chunks of the files are stored, packed as they are fetched. This takes
+less room, and the mount unpacks a chunk at each read. The chunks of a local folder are never
+stored.
 
-What is there already is not fetched again, so after an interruption the same command goes on
-where it was. What would not fit into --cache-size is refused at once.
+Content in the cache is not fetched again, so after an interruption the same command continues.
+A selection that exceeds --cache-size is refused at once.
 
 ` + ui.UnitsHelp + `
 
 ` + cachePlaceHelp + ` While a mount writes to it, warm cannot: read
 the files through that mount, or warm them before.
 
-With --json there is one object: {"files", "bytes" (of these), "already" (files that were there
-before), "fetched" (bytes that came from SOURCE, packed), "failed" (files), "seconds"}. The
-exit status is 6 if a file is damaged, or a shard that may have described one; the others are
-fetched all the same.`,
+With --json there is one object:
+
+  files     number of files
+  bytes     size of these files
+  already   files that were in the cache before
+  fetched   bytes that were read from SOURCE, packed
+  failed    files
+  seconds
+
+The exit status is 6 if a file is damaged, or a shard that may have described one. The other
+files are fetched all the same.`,
 		Example: `  xetfs warm https://example.org/store org/model
   xetfs warm https://example.org/store org/model@12 config.json weights
   xetfs warm --cache-size 100GiB --json https://example.org/store org/model | jq .fetched`,
