@@ -1,5 +1,6 @@
-// Package faulty makes a good web server a bad one, on command: late, slow, failing,
-// lying. It is for tests, and for whoever wants to see what a client makes of that.
+// Package faulty makes a good web server a bad one, on command. Answers are late, slow, cut
+// off, corrupt or missing. It serves tests, and people that observe how a client handles
+// faults.
 package faulty
 
 import (
@@ -10,15 +11,15 @@ import (
 	"time"
 )
 
-// Options say what goes wrong. Each request meets at most one of the faults; they are
-// drawn by dice, so the same seed and the same requests in the same order meet the same
-// faults. The zero value changes nothing.
+// Options are the faults of a server and their probabilities. Each request meets at most one of
+// the faults. The same seed and the same requests in the same order meet the same faults. The
+// zero value changes nothing.
 type Options struct {
 	Delay     time.Duration // before an answer begins: one round trip
 	Bandwidth int64         // bytes a second, of all bodies together; 0: no limit
 	Each      int64         // bytes a second of one body; 0: no limit
 
-	// How likely something goes wrong, from 0 to 1.
+	// Probabilities of faults, from 0 to 1.
 	Fail     float64 // status 500 or 503, or the connection is reset
 	Truncate float64 // the connection ends in the middle of the body
 	Corrupt  float64 // one bit of the body is another
@@ -170,7 +171,7 @@ func (b *body) Write(p []byte) (written int, err error) {
 	return written, err
 }
 
-// write writes a piece, unless the fault lies in it.
+// write writes a piece, unless the fault is inside the piece.
 func (b *body) write(p []byte) (int, error) {
 	in := b.at - b.off
 	b.off += int64(len(p))
@@ -202,7 +203,7 @@ func (b *body) wait(n int) error {
 	}
 }
 
-// A pace is a link that takes so many bytes a second.
+// A pace is a link with a limited number of bytes a second.
 type pace struct {
 	rate int64 // 0: no limit
 
@@ -211,7 +212,8 @@ type pace struct {
 }
 
 const (
-	// least is the shortest pause that is worth sleeping for. What is not slept is owed.
+	// least is the shortest pause that is worth sleeping for. A shorter pause is added to the
+	// next one.
 	least = 2 * time.Millisecond
 
 	// burst is how long a link may have been idle to catch up: sleepers wake late.

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// serve gives out value with faults, and returns how to ask for it.
+// serve serves value with faults, and returns a function that requests it.
 func serve(t *testing.T, value []byte, o Options) func(ctx context.Context) (int, []byte, error) {
 	t.Helper()
 	good := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
