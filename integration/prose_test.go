@@ -236,7 +236,7 @@ func TestProseAllowed(t *testing.T) {
 var allowedProse = map[string]int{
 	"cache":                   1,
 	"cache/origin/objects":    87,
-	"cache/origin/origintest": 15,
+	"cache/origin/origintest": 1,
 	"cache/origin/web":        4,
 	"cmd/xetfs":               39,
 	"fs/catalog/sweep":        76,

@@ -21,7 +21,7 @@ import (
 // footers, CAS Info, verification hashes, SHA-256.
 type Form struct {
 	Schemes    []xorb.Scheme   // of the chunks of a xorb, in turn; nil: LZ4
-	XorbChunks int             // Add starts another xorb after so many; 0: 16
+	XorbChunks int             // Add starts another xorb after this number of chunks; 0: 16
 	Footer     xorb.FooterKind // if not NoFooter
 	NoFooter   bool
 	NoCASInfo  bool

@@ -33,8 +33,8 @@ func Text(seed uint64, n int) []byte {
 	return b[:n]
 }
 
-// Floats returns n bytes of 32-bit numbers around zero, as models have them: they
-// pack once the bytes of equal weight stand side by side.
+// Floats returns n bytes of 32-bit numbers around zero, as models have them. They pack only
+// after bytes of equal weight are grouped.
 func Floats(seed uint64, n int) []byte {
 	r := rand.New(rand.NewPCG(seed, 3))
 	b := make([]byte, 0, n+4)

@@ -19,9 +19,9 @@ var ErrCrashed = errors.New("crashed, as the test wants")
 // It forgets answers, refuses without a reason, and crashes the writer. The fields must
 // be set before it is used; the zero values change nothing.
 type Faults struct {
-	// Before, if it is not nil, is called before each call is passed on, without a
-	// lock, so that it may block or let other writers go first. Its error is the
-	// answer, and the call is not passed on.
+	// Before, if it is not nil, is called before each call, without a lock. It may block or let
+	// other writers run first. If it returns an error, that is the answer, and the call is not
+	// passed on.
 	Before func(context.Context, Call) error
 
 	// CrashAt is the call that changes the store (Call.Changes) with which the writer
@@ -48,7 +48,7 @@ var _ origin.WriteStore = (*Faults)(nil)
 // WithFaults returns a Faults that passes everything on to s.
 func WithFaults(s origin.WriteStore) *Faults { return &Faults{store: s} }
 
-// Changes says whether the call can change the store, or make it durable.
+// Changes reports whether the call can change the store, or make it durable.
 func (c Call) Changes() bool {
 	switch c.Op {
 	case "PutIfAbsent", "PutIfMatch", "Delete", "Sync":
@@ -64,7 +64,7 @@ func (f *Faults) Changes() int {
 	return f.changes
 }
 
-// Crashed says whether the writer is dead.
+// Crashed reports whether the writer is dead.
 func (f *Faults) Crashed() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -123,8 +123,8 @@ func (f *Faults) rollLocked(c Call) fate {
 	return fate{apply: true}
 }
 
-// do does what ask has decided. A refusal is an answer that cannot be lost here: the
-// writer would have to be told something that did not happen.
+// do does what ask has decided. It returns the answer of the fate if there is one, also after
+// an error of the store.
 func (f *Faults) do(ctx context.Context, c Call, call func() error) error {
 	fate := f.ask(ctx, c)
 	if !fate.apply {

@@ -17,8 +17,8 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 )
 
-// Memory returns an empty store in a map. It is far: what stands above it fetches
-// ahead and keeps.
+// Memory returns an empty store in a map. The store is remote, so that layers above it read
+// ahead and cache.
 func Memory() origin.WriteStore { return MemoryAt(time.Now) }
 
 // MemoryAt is Memory with a clock, which says when an object was put (Item.Modified). It

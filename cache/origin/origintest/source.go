@@ -441,7 +441,7 @@ func (p promises) cancelled(t *testing.T, src origin.Source) {
 			t.Errorf("%s = %v, want %v or nothing", op, err, context.Canceled)
 		}
 	}
-	// It was only that one caller who gave up.
+	// Only that one caller gave up.
 	if _, err := src.FileInfo(t.Context(), f.ID()); err != nil {
 		t.Errorf("FileInfo afterwards: %v", err)
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 )
 
-// Samples returns the objects that a store under test must hold, and no others: a
-// shard and three xorbs, so that also a store that knows them by content takes them.
+// Samples returns exactly the objects that a store under test must hold. They are a shard and
+// three xorbs, which are also valid for a store that names objects by content.
 func Samples(t testing.TB) map[names.Key][]byte {
 	b := NewBuilder(t, Form{XorbChunks: 3})
 	b.Add(Text(1, 9000), 1000)
@@ -166,7 +166,7 @@ func testList(t *testing.T, s origin.Store, objects map[names.Key][]byte) {
 		})
 	}
 	for range s.List(t.Context(), "", "") {
-		break // who stops is not called again
+		break // a loop that stops is not called again
 	}
 }
 
@@ -216,7 +216,7 @@ func testWrite(t *testing.T, open func(t *testing.T) origin.Store) {
 	tests := []struct {
 		name string
 		do   func(s origin.WriteStore, k names.Key) error
-		want string // of the object afterwards; empty: there is none
+		want string // of the object afterwards; empty: absent
 		err  error
 	}{
 		{"a new one", func(s origin.WriteStore, k names.Key) error {

@@ -33,7 +33,7 @@ type Request struct {
 	Bytes               int64 // of the body
 }
 
-// ServeWeb gives out a store until the test ends; through, if it is not nil, changes how.
+// ServeWeb serves a store until the test ends. If through is not nil, it wraps the handler.
 func ServeWeb(t testing.TB, s origin.Store, through func(http.Handler) http.Handler) *Web {
 	t.Helper()
 	w := NewWeb(s)
@@ -48,7 +48,7 @@ func ServeWeb(t testing.TB, s origin.Store, through func(http.Handler) http.Hand
 	return w
 }
 
-// NewWeb returns a Web that nobody can reach: for Transport.
+// NewWeb returns a Web without an address, for Transport.
 func NewWeb(s origin.Store) *Web { return &Web{store: s} }
 
 // Requests returns what was asked since the last call.
