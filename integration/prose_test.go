@@ -240,5 +240,4 @@ var allowedProse = map[string]int{
 	"cache/origin/web":        4,
 	"cmd/xetfs":               39,
 	"fs/catalog/sweep":        76,
-	"fs/catalog/tree":         36,
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/xetfs/xetfs/codec/page"
 )
 
-// BenchmarkLookup finds entries of a tree of 1,000,000 files whose pages are in memory:
-// all of them one after the other, as find does, and one here, one there.
+// BenchmarkLookup finds entries of a tree of 1,000,000 files whose pages are in memory. One
+// case reads all of them in order, as find does, and the other one in random order.
 func BenchmarkLookup(b *testing.B) {
 	s := newStore()
 	entries := plain(1_000_000, 100)

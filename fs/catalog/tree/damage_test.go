@@ -199,7 +199,7 @@ type always struct{ page *page.Page }
 
 func (a always) Page(context.Context, page.Hash) (*page.Page, error) { return a.page, nil }
 
-// Not even a Getter that lies makes anybody go round for ever.
+// A Getter that returns wrong pages causes no endless loop.
 func TestF47Loop(t *testing.T) {
 	s := newStore()
 	root := s.build(t, tiny, plain(600, 300)).Page

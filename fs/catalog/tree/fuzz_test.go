@@ -13,13 +13,13 @@ import (
 	"github.com/xetfs/xetfs/codec/page"
 )
 
-// FuzzTree reads and changes trees that somebody made up, page by page. It holds the
-// readers to three promises: no panic, an end, and a tree that was listed without an
-// error is one: its keys rise, there are as many as its root says, and each is found.
+// FuzzTree reads and changes generated trees, page by page. It checks three promises. The
+// readers never panic, and they return. In a tree that is listed without an error, keys rise,
+// their number equals that of the root, and Lookup finds each one.
 //
-// The input is pages, the ones below first, each behind its length. A link names one of
-// the pages before by the first byte of its hash, so that a changed byte leads to
-// another page instead of to none.
+// The input is a list of pages, each behind its length, the lower ones first. A link names an
+// earlier page by the first byte of its hash. A changed byte therefore leads to another page
+// instead of to none.
 func FuzzTree(f *testing.F) {
 	for _, n := range []int{0, 3, 40, 120} {
 		s := newStore()

@@ -264,7 +264,7 @@ func drawModel(t *rapid.T) model {
 	return m
 }
 
-// plain is n files in folders of so many, sorted by key.
+// plain returns n files, sorted by key, with up to folder files per directory.
 func plain(n, folder int) []page.Entry {
 	entries := []page.Entry{{Type: page.Dir, Mode: 0o755, ModTime: then}}
 	for i := 0; i < n; i += folder {

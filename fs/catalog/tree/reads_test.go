@@ -95,7 +95,7 @@ func (s *slow) Page(ctx context.Context, h page.Hash) (*page.Page, error) {
 }
 
 // A directory of 50 leaves is listed in less than 0.6 s from a store that takes 50 ms.
-// Nothing goes on when a listing has ended, however it ended.
+// A listing that ended leaves no read in the background, however it ended.
 func TestListAhead(t *testing.T) {
 	s := newStore()
 	root := s.build(t, middle, plain(7000, 7000))
@@ -106,7 +106,7 @@ func TestListAhead(t *testing.T) {
 	gone := errors.New("gone")
 	tests := []struct {
 		name   string
-		stop   int           // after so many entries
+		stop   int           // after this number of entries
 		cancel time.Duration // after that time
 		within time.Duration
 		most   int // at a time
@@ -176,7 +176,7 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// The order of a listing is that of the names' bytes, whatever lies below them.
+// A listing has the order of the names' bytes, independent of the entries below them.
 func TestListOrder(t *testing.T) {
 	m := model{}
 	for _, path := range []string{"", "a", "a-b", "a.b", "a/b", "a/b/c", "a0", "a\x01", "\xff", "\xff/a", "B"} {

@@ -56,7 +56,7 @@ func compareList(t *rapid.T, tree *Tree, m model, dir, after string) {
 	}
 }
 
-// A listing that is continued behind any of its names goes on with the next one.
+// A listing that continues behind any of its names begins with the next one.
 func TestListAfter(t *testing.T) {
 	s := newStore()
 	m := model{}

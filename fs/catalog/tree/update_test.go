@@ -15,7 +15,7 @@ import (
 	"github.com/xetfs/xetfs/codec/page"
 )
 
-// update applies changes and returns the new root. What it puts is new.
+// update applies changes and returns the new root. All pages that it puts are new.
 func (s *store) update(t fataler, sizes page.Sizes, root page.Hash, changes []page.Change) page.Link {
 	t.Helper()
 	old := s.reachable(t, root)
@@ -193,7 +193,7 @@ func TestSharing(t *testing.T) {
 	}
 }
 
-// What lies between two changes is not read.
+// Pages between two changes are not read.
 func TestUpdateReads(t *testing.T) {
 	s := newStore()
 	entries := plain(40_000, 1000)
