@@ -38,7 +38,7 @@ func (s trickling) ReadAtProgress(ctx context.Context, k names.Key, p []byte, of
 	return nil
 }
 
-// Chunks are told as soon as they are whole, one after the other, and never more than came.
+// Chunks are reported in order as soon as they are whole, and never more than have arrived.
 func TestArrivals(t *testing.T) {
 	b := origintest.NewBuilder(t, origintest.Form{XorbChunks: 64, Schemes: []xorb.Scheme{xorb.None}})
 	b.Add(origintest.Random(1, 40*50_000), 50_000)

@@ -9,9 +9,8 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
-// A file is found in whatever shard it is, if the one that its entry names is not there
-// or none is named (catalog.md, section 6.2); and the store is not searched for each file
-// of many.
+// A file is found in any shard if the shard of its entry is absent or not named (catalog.md,
+// section 6.2). The search does not list the store again for each of many files.
 func TestFilesElsewhere(t *testing.T) {
 	b := origintest.NewBuilder(t, origintest.Form{})
 	for i := range 8 {

@@ -206,7 +206,7 @@ func TestF40_ChunksNotKnown(t *testing.T) {
 	}
 }
 
-// Of several descriptions of one file the good one is taken, wherever it stands.
+// The good one of several descriptions of a file is used, in any order.
 func TestF41_TwoDescriptions(t *testing.T) {
 	bad := func(f *origintest.File) {
 		f.Info.Terms[0].Chunks, f.Info.Terms[0].Size = codec.ChunkRange{Start: 1, End: 2}, 2000
@@ -259,7 +259,7 @@ func TestF41_TwoDescriptions(t *testing.T) {
 	}
 }
 
-// What is incomplete is better than nothing.
+// An incomplete description is better than none.
 func TestIncompleteDescription(t *testing.T) {
 	b, x, f := threeChunks(t, origintest.Form{})
 	s := b.NearStore()
@@ -405,8 +405,8 @@ func TestCopies(t *testing.T) {
 	}
 }
 
-// What is claimed from outside is not believed: many terms of many chunks need neither
-// memory nor time when the file is opened, and the file is refused.
+// Claims of a store are not believed. A file of many terms with many chunks each is refused.
+// Opening the file takes little memory and time.
 func TestF44_TermsOfManyChunks(t *testing.T) {
 	b := origintest.NewBuilder(t, origintest.Form{NoSHA256: true})
 	chunks := make([][]byte, codec.MaxXorbChunks)

@@ -13,8 +13,8 @@ import (
 	"github.com/xetfs/xetfs/codec/shard"
 )
 
-// errIncomplete means that a File Info block is good as far as it could be checked, and that
-// the chunk hashes of some terms are not known.
+// errIncomplete means that the chunk hashes of some terms are not known. The File Info block is
+// good as far as it could be checked.
 var errIncomplete = errors.New("not all chunks are known")
 
 // An unprovenError says which chunk hashes are missing. It is an errIncomplete.
@@ -47,9 +47,9 @@ func isContextError(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// FileInfo implements Source. Several shards may describe one file. The one that id
-// names is asked first; if it is not there, or what it says is damaged or incomplete, the
-// others are asked, and the first good answer is taken.
+// FileInfo implements Source. Several shards may describe one file. The shard that id names is
+// read first. If that shard is absent, or its description is damaged or incomplete, the others
+// are read. The first good description is returned, or else an incomplete one.
 func (o *objects) FileInfo(ctx context.Context, id codec.FileID) (*shard.FileInfo, error) {
 	if id.File.IsZero() {
 		return new(shard.FileInfo), nil
@@ -65,7 +65,7 @@ func (o *objects) FileInfo(ctx context.Context, id codec.FileID) (*shard.FileInf
 	})
 }
 
-// keptFileInfo returns what is kept of a file.
+// keptFileInfo returns the File Info block of a file from the metacache.
 func (o *objects) keptFileInfo(ctx context.Context, id codec.FileID) (*shard.FileInfo, bool) {
 	k, ok := o.meta.File(ctx, id)
 	if ok && !k.Keyed {
@@ -74,14 +74,15 @@ func (o *objects) keptFileInfo(ctx context.Context, id codec.FileID) (*shard.Fil
 	return k.FileInfo, ok
 }
 
-// A wantedFile is a question for a File Info block. Who wants it fresh does not share the
-// answer of who does not.
+// A wantedFile is the key of a search for a File Info block. Callers that bypass the caches
+// share no result with other callers.
 type wantedFile struct {
 	id    codec.FileID
 	fresh bool
 }
 
-// findFile asks the shards. begun may be the beginning of the block that id names, or nil.
+// findFile searches the shards for a file. begun may be the beginning of the block that id
+// names, or nil.
 func (o *objects) findFile(ctx context.Context, id codec.FileID, begun *origin.Part) (*shard.FileInfo, error) {
 	var (
 		incomplete *shard.FileInfo
@@ -108,15 +109,15 @@ func (o *objects) findFile(ctx context.Context, id codec.FileID, begun *origin.P
 	}
 	switch {
 	case incomplete != nil:
-		return incomplete, nil // what is there can be read
+		return incomplete, nil // the present chunks can be read
 	case first != nil:
 		return nil, fmt.Errorf("file %s: %w", id.File, first)
 	}
 	return nil, fmt.Errorf("file %s: %w: no shard describes it", id.File, origin.ErrNotFound)
 }
 
-// describe returns what shard s says of a file, if it is proven. With errIncomplete it
-// returns what the shard proves of a file that has lost chunks.
+// describe returns the description of a file in shard s, if it is proven. With errIncomplete it
+// returns the description of a file with missing chunks, which the shard proves.
 func (o *objects) describe(ctx context.Context, s codec.Hash, id codec.FileID, begun *origin.Part) (*shard.FileInfo, error) {
 	var good, incomplete *shard.FileInfo
 	if s != id.Shard {
@@ -165,9 +166,9 @@ func (o *objects) describeIn(ctx context.Context, f *shardFile, id codec.FileID,
 	return fi, err
 }
 
-// describing yields the shards that may describe a file: the one that id names, the one
-// where a file was found last that was not where its id said, then all others of the
-// store. A far store is not searched for a second description, only for a lost one.
+// describing yields the shards that may describe a file. The first is the shard that id names.
+// The hint shard follows, then all others of the store. A remote store is not searched for a
+// second description, only for a lost one.
 func (o *objects) describing(ctx context.Context, id codec.FileID, lost *bool) func(yield func(codec.Hash, error) bool) {
 	return func(yield func(codec.Hash, error) bool) {
 		named := !id.Shard.IsZero()
@@ -199,15 +200,15 @@ func (o *objects) describing(ctx context.Context, id codec.FileID, lost *bool) f
 	}
 }
 
-// hintShard returns the shard where a file was found last that was not where its id
-// said: files that lost their shard together are often together elsewhere.
+// hintShard returns the shard of the last file that was absent from the shard of its id. Files
+// that lost their shard together are often together in another shard.
 func (o *objects) hintShard() codec.Hash {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.hint
 }
 
-// noteHint notes in which shard a file was found.
+// noteHint records s as the hint shard, unless id names s.
 func (o *objects) noteHint(id codec.FileID, s codec.Hash) {
 	if s == id.Shard {
 		return
@@ -221,8 +222,8 @@ func (o *objects) noteHint(id codec.FileID, s codec.Hash) {
 // hundred terms.
 const blockPart = 16 << 10
 
-// readFileInfo reads the File Info block of a file in one shard and remembers that
-// this shard may list the chunks of the file's xorbs.
+// readFileInfo reads the File Info block of a file in one shard. It remembers that this shard
+// may list the chunks of the file's xorbs.
 func (o *objects) readFileInfo(ctx context.Context, f *shardFile, id codec.FileID, begun *origin.Part) (*shard.FileInfo, error) {
 	var (
 		fi  *shard.FileInfo

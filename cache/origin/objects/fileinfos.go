@@ -12,10 +12,10 @@ import (
 	"github.com/xetfs/xetfs/codec/shard"
 )
 
-// File Info blocks of a far shard that lie near each other are read with one request.
+// Neighboring File Info blocks of a remote shard are read with one request.
 const (
 	groupBytes = 1 << 20  // of a shard, at once
-	groupGap   = 64 << 10 // bytes that nobody wants, to save a request
+	groupGap   = 64 << 10 // unneeded bytes that are read to save a request
 	groupFiles = 4096     // most of them, since those of a group are read one after the other
 	askGroups  = 16       // at a time
 )
@@ -38,7 +38,7 @@ func (o *objects) FileInfos(ctx context.Context, ids []codec.FileID, yield func(
 	workers.Wait()
 }
 
-// grouped yields the places of ids: together those whose blocks lie near each other.
+// grouped yields groups of indexes into ids. The blocks of a group are close to each other.
 func grouped(ids []codec.FileID) func(yield func([]int) bool) {
 	order := make([]int, len(ids))
 	for i := range order {
@@ -61,7 +61,7 @@ func grouped(ids []codec.FileID) func(yield func([]int) bool) {
 	}
 }
 
-// inGroup says whether the block of next can be read with those from first to last.
+// inGroup reports whether the block of next can be read with those from first to last.
 func inGroup(first, last, next codec.FileID) bool {
 	if next.Shard != first.Shard {
 		return false
@@ -69,7 +69,7 @@ func inGroup(first, last, next codec.FileID) bool {
 	return next.Block-last.Block <= groupGap && next.Block-first.Block <= groupBytes
 }
 
-// yieldGroup yields the files of a group: from what is kept, or with one request for all
+// yieldGroup yields the files of a group, from the metacache or with one request for all
 // others.
 func (o *objects) yieldGroup(ctx context.Context, ids []codec.FileID, group []int, yield func(i int, fi *shard.FileInfo, err error)) {
 	var asked []int
@@ -90,15 +90,15 @@ func (o *objects) yieldGroup(ctx context.Context, ids []codec.FileID, group []in
 	}
 }
 
-// readGroup reads the part of a shard from the block of one file to that of another; nil
-// where that is of no use.
+// readGroup reads the part of a shard from the block of one file to that of another. It returns
+// nil without a known block, for a local store, and after an error.
 func (o *objects) readGroup(ctx context.Context, first, last codec.FileID) *origin.Part {
 	if o.local || first.Shard.IsZero() || first.Block == 0 {
 		return nil
 	}
 	f, err := o.openShard(ctx, first.Shard)
 	if err != nil {
-		return nil // each file says why
+		return nil // FileInfo of each file returns the error
 	}
 	part, err := f.block(ctx, first.Block, last.Block-first.Block+blockPart)
 	if err != nil {
@@ -107,7 +107,7 @@ func (o *objects) readGroup(ctx context.Context, first, last codec.FileID) *orig
 	return &part
 }
 
-// fileInfoIn is FileInfo of what is not kept, where begun may hold the block.
+// fileInfoIn is FileInfo of a file that is not in the metacache. begun may hold the block.
 func (o *objects) fileInfoIn(ctx context.Context, id codec.FileID, begun *origin.Part) (fi *shard.FileInfo, err error) {
 	defer flight.Guard(&err)
 	switch {

@@ -74,8 +74,8 @@ func (s *peeking) opened() map[names.Key]int {
 	return times
 }
 
-// A far object is opened once, however many want it at the same moment: one of those who find
-// it closed may come to ask only when another has opened it already.
+// A remote object is opened once for any number of concurrent readers. A reader may find it
+// closed and send its request only after another reader has opened it.
 func TestOpenedOnce(t *testing.T) {
 	const askers = 64
 	b, ids := smallFiles(t, askers)
@@ -193,9 +193,9 @@ func describe(t *testing.T, src origin.Source, ids []codec.FileID) (found int) {
 	return found
 }
 
-// Many files of a remote shard are described in a few requests: one for the whole shard or,
-// where the shard does not stay in memory, one for the files whose blocks are close to each
-// other. What is kept is not asked for.
+// Many files of a remote shard are described in a few requests. One request reads a whole
+// shard. For a shard that does not stay in memory, one request reads the files whose blocks are
+// close to each other. Files in the metacache need no request.
 func TestFileInfosAreFewRequests(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
@@ -276,7 +276,7 @@ func TestFileInfosOfWrongPlaces(t *testing.T) {
 	}
 }
 
-// Whoever gives up waits for nothing, and every file is told all the same.
+// A canceled FileInfos waits for no answer, and still yields a result for every file.
 func TestFileInfosCancelled(t *testing.T) {
 	b, ids := smallFiles(t, 3000)
 	ctx, stop := context.WithCancel(t.Context())

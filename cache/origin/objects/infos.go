@@ -27,14 +27,14 @@ func infoBytes(in *xorb.Info) int64 {
 	return 256 + infoChunkBytes*int64(len(in.PackedEnd))
 }
 
-// An info is where the chunks of a xorb lie, under the hash it was asked for by.
+// An info is the Info of a xorb, with the hash that it was requested by.
 type info struct {
 	*xorb.Info
 	xorb codec.Hash
 	key  names.Key // of the xorb, so that it need not be spelled for every read
 }
 
-// infos keeps the infos of the xorbs that were asked for last, up to a number of bytes.
+// infos caches the infos of the xorbs that were used last, up to a number of bytes.
 type infos struct {
 	load func(ctx context.Context, x codec.Hash) (*xorb.Info, error)
 	meta *metacache.Cache
@@ -54,8 +54,8 @@ func (c *infos) init(maxBytes int64, load func(ctx context.Context, x codec.Hash
 	c.byXorb, c.loading = lru.New[codec.Hash, *info](maxBytes, nil), map[codec.Hash]*loadToken{}
 }
 
-// get returns the info of xorb x, from memory or loaded once for all who ask: from what
-// is kept, or from the store.
+// get returns the info of xorb x, from memory, the metacache or the store. Concurrent callers
+// share one load.
 func (c *infos) get(ctx context.Context, x codec.Hash) (*info, error) {
 	if in, ok := c.lookup(x); ok {
 		return in, nil
@@ -99,8 +99,9 @@ func (c *infos) begin(x codec.Hash) (token *loadToken) {
 	return token
 }
 
-// end keeps what was loaded, and value for good, unless it was dropped meanwhile: then it
-// may come from a copy that is not in use any more.
+// end stores a loaded info in memory, and value in the metacache. It stores nothing after an
+// error, or if the info was dropped meanwhile. A dropped info may describe a copy that is no
+// longer in use.
 func (c *infos) end(token *loadToken, in *info, value []byte, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -120,8 +121,8 @@ func (c *infos) lookup(x codec.Hash) (*info, bool) {
 	return c.byXorb.Get(x)
 }
 
-// drop forgets the info of xorb x, which came from a copy that is damaged. Who asks from
-// now on does not get what is just being loaded.
+// drop forgets the info of xorb x, which describes a damaged copy. A later get does not return
+// the result of a load that is running now.
 func (c *infos) drop(x codec.Hash) {
 	c.loads.Forget(x)
 	c.mu.Lock()
@@ -131,8 +132,8 @@ func (c *infos) drop(x codec.Hash) {
 	c.byXorb.Remove(x)
 }
 
-// loadInfo reads where the chunks of xorb x lie, from its footer or, without one, from
-// its chunk headers. A copy that is damaged is passed over if there is another.
+// loadInfo reads the places of the chunks of xorb x, from its footer or, without one, from its
+// chunk headers. A damaged copy is skipped if there is another.
 func (o *objects) loadInfo(ctx context.Context, x codec.Hash) (*xorb.Info, error) {
 	var first error
 	for try := 0; ; try++ {
@@ -150,12 +151,12 @@ func (o *objects) loadInfo(ctx context.Context, x codec.Hash) (*xorb.Info, error
 	}
 }
 
-// infoTail is how much of a far xorb is asked for before its size is known: as much as
-// xorb.ReadInfo wants, which is the footer of all but a few.
+// infoTail is how much of a remote xorb is requested before its size is known. xorb.ReadInfo
+// reads as much. It holds nearly every footer.
 const infoTail = 64 << 10
 
-// tailOf returns how much of xorb x to ask for: all of its footer, if a shard in memory
-// lists its chunks.
+// tailOf returns the number of bytes to request from the end of xorb x. They hold the whole
+// footer if a shard in memory lists the chunks.
 func (o *objects) tailOf(x codec.Hash) int {
 	if o.local {
 		return infoTail
@@ -195,11 +196,12 @@ func (o *objects) readInfo(ctx context.Context, x codec.Hash) (*xorb.Info, error
 	return in, nil
 }
 
-// maxWalks is how many go through far xorbs at once. Each has a buffer of ReadAheadSize.
+// maxWalks is how many remote xorbs are read from start to end at once. Each has a buffer of
+// ReadAheadSize.
 const maxWalks = 8
 
-// ahead is ReadAhead for one who waits for a turn before the buffer becomes large. done
-// gives the turn back.
+// ahead returns a ReadAhead that waits for a slot before its buffer becomes large. done
+// releases the slot.
 func (o *objects) ahead(ctx context.Context, k names.Key, size int64) (r io.ReaderAt, done func()) {
 	if o.local {
 		return origin.ReaderAt(ctx, o.store, k), func() {}
@@ -225,8 +227,8 @@ func (o *objects) ahead(ctx context.Context, k names.Key, size int64) (r io.Read
 	return &origin.ReadAhead{Below: origin.ReaderAt(ctx, o.store, k), Size: size, Grow: grow}, done
 }
 
-// walkInfo is readInfo for a xorb without footer. The hashes of its chunks come from the
-// CAS Info of a shard, if a known one has them, or else from the bytes of all chunks.
+// walkInfo is readInfo for a xorb without footer. It returns the chunk hashes from the CAS Info
+// of a known shard, if one lists them. Otherwise it computes them from the bytes of all chunks.
 func (o *objects) walkInfo(ctx context.Context, x codec.Hash, r io.ReaderAt, size int64) (*xorb.Info, error) {
 	in, err := xorb.WalkInfo(r, size)
 	if err != nil {
@@ -276,8 +278,8 @@ func hashChunks(ctx context.Context, in *xorb.Info, r io.ReaderAt) error {
 	return nil
 }
 
-// casHashes returns the chunk hashes of a xorb as a shard lists them, after checking
-// that they make the xorb's hash; nil if no shard is known that lists them.
+// casHashes returns the chunk hashes of a xorb from the CAS Info of a shard. It checks that
+// they make the hash of the xorb. It returns nil if no known shard lists them.
 func (o *objects) casHashes(ctx context.Context, in *xorb.Info) ([]codec.Hash, error) {
 	var first error
 	for _, s := range o.shardsListing(in.Xorb) {
@@ -299,8 +301,8 @@ func (o *objects) casHashes(ctx context.Context, in *xorb.Info) ([]codec.Hash, e
 
 func hashesIn(r *shard.Reader, in *xorb.Info) ([]codec.Hash, error) {
 	if r.Meta().Keyed {
-		// Its chunk hashes are keyed: nobody can compare them with anything but
-		// chunks, and they would still not add up to the xorb's hash.
+		// The chunk hashes of the shard are keyed. They can be compared only with chunks, and
+		// they do not make the hash of the xorb.
 		return nil, shard.ErrNoXorb
 	}
 	block, err := r.XorbInfo(in.Xorb)

@@ -155,8 +155,7 @@ func TestRemountAsksNothing(t *testing.T) {
 	}
 }
 
-// What is kept cannot be damaged in a way that is noticed by a reader. What was damaged is
-// there again afterwards.
+// No damage of a kept value is visible to a reader. A good value replaces the damaged one.
 func TestDamagedKeptValues(t *testing.T) {
 	m := mountOnce(t, origintest.Form{XorbChunks: 8})
 	m.b.Files = m.b.Files[1:]
@@ -191,8 +190,8 @@ func TestDamagedKeptValues(t *testing.T) {
 	}
 }
 
-// An info whose places are wrong is found out by whoever reads by them, and does not
-// come back. The xorb may have been packed again since.
+// A reader of an info with wrong places finds the error, and the info is dropped. The xorb may
+// have been packed again since.
 func TestKeptInfoOfAnotherCopy(t *testing.T) {
 	m := mountOnce(t, origintest.Form{XorbChunks: 4})
 	again := origintest.NewBuilder(t, origintest.Form{Schemes: []xorb.Scheme{xorb.None}})
@@ -224,8 +223,8 @@ func TestKeptInfoOfAnotherCopy(t *testing.T) {
 	}
 }
 
-// A kept File Info block that led nowhere is asked for again, and one that could not be
-// followed because the store did not answer is not.
+// A kept File Info block that leads to no file is dropped and read again. It stays if the store
+// did not answer.
 func TestKeptFileInfoGoes(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -283,7 +282,7 @@ func TestKeptFileInfoGoes(t *testing.T) {
 	}
 }
 
-// Who asks with Fresh asks the store, and what it says then is kept.
+// A read with NoCache reads the store, and the new result is kept.
 func TestFreshPassesKept(t *testing.T) {
 	m := mountOnce(t, origintest.Form{XorbChunks: 4})
 	src := m.mount("")
@@ -301,7 +300,7 @@ func TestFreshPassesKept(t *testing.T) {
 	}
 }
 
-// decorated is src under everything that may stand between it and who asks.
+// decorated is src under every decorator.
 func decorated(src origin.Source) origin.Source {
 	src = wrap.Count(src, new(wrap.Counts))
 	src = wrap.Log(src, slog.New(slog.DiscardHandler))
@@ -338,7 +337,8 @@ func TestAdoptThroughDecorators(t *testing.T) {
 	}
 }
 
-// What is on its way when its copy is rejected is neither kept nor given to who asks then.
+// A load that is running when its copy is rejected is neither kept nor returned to later
+// readers.
 func TestRejectWhileLoadingForGood(t *testing.T) {
 	b, other := origintest.NewBuilder(t, origintest.Form{Schemes: []xorb.Scheme{xorb.None}}), origintest.NewBuilder(t, origintest.Form{})
 	x := b.Xorb(origintest.Text(1, 5000), origintest.Text(2, 5000))

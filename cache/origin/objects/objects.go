@@ -16,28 +16,29 @@ import (
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
-// Options tune ObjectsWith. The zero value is good.
+// Options tune New. The zero value is good.
 type Options struct {
-	InfoBytes int64 // of xorb infos, and pieces of far shards, in memory; 0: 64 MiB
+	InfoBytes int64 // of xorb infos, and pieces of remote shards, in memory; 0: 64 MiB
 
-	// Keep is asked before a far store where the chunks of a xorb lie and what a File Info
-	// block says, and gets what the store answered. A near store needs none. nil: none.
+	// Keep stores the infos of xorbs and the File Info blocks of a remote store. It is read
+	// before the store, and receives the results. A local store needs none. nil: nothing is
+	// kept.
 	Keep metacache.Backend
 
-	// Named says that the ids of files come from pages that were proven by their hashes. A
-	// shard whose bytes have the name in such an id proves what it says of the file. Any
-	// other File Info is proven by the chunk hashes of its terms alone.
+	// Named declares that the ids of files are from pages that were proven by their hashes. A
+	// shard whose bytes have the name in such an id proves its File Info blocks. Any other File
+	// Info is proven by the chunk hashes of its terms alone.
 	Named bool
 
-	// Scope names the store, if Keep is used for others, too: what one store says of a
-	// file must not be read in the name of another.
+	// Scope names the store if Keep is shared with other stores. A description of a file from
+	// one store must not be used for another.
 	Scope string
 }
 
-// New reads files from the shards and xorbs of a Store. It returns nothing that is
-// not proven. Chunk hashes come from the footer of a xorb, from the CAS Info of a shard that
-// was opened through FileInfo, or else from the bytes of the xorb: they make its name. A
-// keyed shard has none.
+// New returns a Source of the files in the shards and xorbs of a Store. It returns only proven
+// results. Chunk hashes are in the footer of a xorb, or in the CAS Info of a shard that was
+// opened through FileInfo. Otherwise they are computed from the bytes of the xorb. In each case
+// they make the name of the xorb. The hashes of a keyed shard are not used.
 func New(s origin.Store, opts Options) origin.Source {
 	if opts.InfoBytes == 0 {
 		opts.InfoBytes = 64 << 20
@@ -129,7 +130,7 @@ func (o *objects) Narrow(ctx context.Context, id codec.FileID, t codec.Term, p c
 	return r, skip, nil
 }
 
-// checkTerm says whether a term fits the xorb that it names, whose chunks end at ends.
+// checkTerm returns an error unless a term fits its xorb, whose chunks end at ends.
 func checkTerm(ends []uint32, t codec.Term) error {
 	if t.Chunks.Start >= t.Chunks.End || int64(t.Chunks.End) > int64(len(ends)) {
 		return codec.Corrupt("term", 0, "names chunks %v of a xorb of %d chunks", t.Chunks, len(ends))
@@ -209,14 +210,14 @@ func (in *info) parse(packed []byte, r codec.ChunkRange) (*xorb.Run, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bytes [%d, %d): %w", start, end, err)
 	}
-	// The footer's offsets are covered by no hash: what they say must be what is there.
+	// The footer's offsets are covered by no hash, so they are compared with the bytes.
 	if err := in.checkSizes(run); err != nil {
 		return nil, err
 	}
 	return run, nil
 }
 
-// checkSizes says whether the chunks of run have the sizes that they should have.
+// checkSizes returns an error unless the chunks of run have the sizes in the Info.
 func (in *info) checkSizes(run *xorb.Run) error {
 	for i := run.Chunks.Start; i < run.Chunks.End; i++ {
 		if from, to := in.UnpackedRange(codec.ChunkRange{Start: i, End: i + 1}); to-from != int64(run.Size(i)) {
@@ -246,12 +247,12 @@ func (o *objects) Annotate(ctx context.Context, x codec.Hash, run *xorb.Run) (*x
 	return &annotated, nil
 }
 
-// arrivalStep is how much must have come for the next arrival to be told.
+// arrivalStep is the number of bytes that arrive between two calls for a partial run.
 const arrivalStep = 128 << 10
 
-// arrivals returns what is to be told how many bytes of packed, the chunks r, have come,
-// and tells came of the chunks that are whole. What does not parse is told in the end, by
-// an error.
+// arrivals returns a function for the number of bytes of packed, the chunks r, that have
+// arrived. The function calls came with the chunks that are whole. Bytes that do not parse
+// cause no call, and an error at the end of the read.
 func (in *info) arrivals(packed []byte, r codec.ChunkRange, came func(*xorb.Run)) func(n int) {
 	there, next := r.Start, 0
 	start, _ := in.PackedRange(r)
@@ -292,9 +293,9 @@ func (o *objects) Reject(x codec.Hash) int {
 	return others
 }
 
-// others says how often it is worth asking for an object again that failed with err,
-// after telling the store: once for each other copy. What comes damaged from afar may
-// have been damaged on the way, so it is asked for once more.
+// others marks the current copy of an object as corrupt after err, and returns how often a
+// retry is useful. The result is the number of other copies. Corrupt bytes of a remote store
+// may be damaged on the way only, so one retry is always useful.
 func (o *objects) others(k names.Key, err error) int {
 	n := o.rejectKey(k)
 	if !o.local && errors.Is(err, codec.ErrCorrupt) {

@@ -27,7 +27,7 @@ func TestSource(t *testing.T) {
 
 var one = codec.ChunkRange{End: 1}
 
-// What a far store is asked, question by question.
+// TestRequests compares the requests to a remote store, operation by operation.
 func TestRequests(t *testing.T) {
 	footer := origintest.NewBuilder(t, origintest.Form{})
 	f := footer.Add(origintest.Text(1, 16_000), 1000)
@@ -68,7 +68,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// An info is loaded once for all who ask at the same time, and again when it had to go.
+// An info is loaded once for all concurrent readers, and again after its eviction.
 func TestInfosAreLoadedOnce(t *testing.T) {
 	b := origintest.NewBuilder(t, origintest.Form{})
 	x := b.Xorb(origintest.Text(1, 1000), origintest.Text(2, 1000))
@@ -114,7 +114,7 @@ func TestInfosAreBounded(t *testing.T) {
 	}
 }
 
-// Whoever gives up leaves at once, whatever the store does.
+// A canceled reader returns at once, whatever the store does.
 func TestCancelledAskerLeaves(t *testing.T) {
 	b := origintest.NewBuilder(t, origintest.Form{})
 	f := b.Add(origintest.Text(1, 3000), 1000)

@@ -73,8 +73,8 @@ func (s *bytesStore) ReadPart(_ context.Context, k names.Key, off int64, n int) 
 	return origin.Part{Bytes: b[off:min(off+int64(n), size)], Off: off, Size: size}, nil
 }
 
-// A cache of the version before proofs loses its File Infos, true or false, and nothing
-// else: the shard is asked for once, the xorb never.
+// A cache of the version before proofs loses its File Infos, true or false. All else stays: the
+// shard is requested once, and the xorb never.
 func TestF58_OldCache(t *testing.T) {
 	chunks := [][]byte{[]byte("the first file"), []byte("another file..")}
 	in := &xorb.Info{Footer: xorb.FooterV1}

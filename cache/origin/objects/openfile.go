@@ -17,8 +17,8 @@ import (
 // termRecord is the length of a term in a shard.
 const termRecord = 48
 
-// OpenFile implements FileOpener. Of a file of many terms, only the block that id names is
-// used: the search for others reads their blocks whole.
+// OpenFile implements FileOpener. It uses only the block that id names for a file of many
+// terms, because a search for others would read their blocks whole.
 func (o *objects) OpenFile(ctx context.Context, id codec.FileID) (*shard.FileInfo, *origin.LargeFile, error) {
 	if fi, ok := o.tryFileInfo(ctx, id); ok {
 		return fi, nil, nil
@@ -45,9 +45,9 @@ func (o *objects) OpenFile(ctx context.Context, id codec.FileID) (*shard.FileInf
 	return fi, nil, err
 }
 
-// hasManyTerms reports whether the block that id names has more than MaxTerms terms. False
-// may be wrong. Of a short shard nothing is read. The error is one that FileInfo would
-// return, too, after the same time.
+// hasManyTerms reports whether the block that id names has more than MaxTerms terms. False may
+// be wrong. It reads no block of a short shard. FileInfo would return the same error after the
+// same time.
 func (o *objects) hasManyTerms(ctx context.Context, id codec.FileID) (many bool, err error) {
 	if id.Block == 0 || id.Shard.IsZero() {
 		return false, nil
@@ -63,7 +63,7 @@ func (o *objects) hasManyTerms(ctx context.Context, id codec.FileID) (many bool,
 	return err == nil && n > origin.MaxTerms, nil
 }
 
-// openLarge proves a file of many terms and returns how to read them.
+// openLarge proves a file of many terms and returns a reader of its terms.
 func (o *objects) openLarge(ctx context.Context, id codec.FileID) (*origin.LargeFile, error) {
 	select {
 	case o.indexing <- struct{}{}:
@@ -132,8 +132,8 @@ func (o *objects) proveLarge(ctx context.Context, f *shardFile, id codec.FileID)
 	return x, nil
 }
 
-// inPieces returns a reader of a shard for one who goes through it from some place on. Of a
-// remote shard it reads large pieces.
+// inPieces returns a reader of a shard for sequential reads from any offset. It reads a remote
+// shard in large pieces.
 func (o *objects) inPieces(ctx context.Context, f *shardFile) io.ReaderAt {
 	var r io.ReaderAt = f.at(ctx)
 	if !o.local && !f.part.Load().Holds(0, int(f.size)) {
@@ -142,7 +142,7 @@ func (o *objects) inPieces(ctx context.Context, f *shardFile) io.ReaderAt {
 	return io.NewSectionReader(r, 0, f.size)
 }
 
-// large returns how to read the terms of a file that was proven.
+// large returns the LargeFile of a proven file.
 func (o *objects) large(x *metacache.FileIndex) *origin.LargeFile {
 	return &origin.LargeFile{Index: x.FileIndex, Group: func(ctx context.Context, i int) ([]codec.Term, error) {
 		if terms, ok := o.meta.Terms(ctx, x.Sums[i]); ok {
@@ -155,8 +155,8 @@ func (o *objects) large(x *metacache.FileIndex) *origin.LargeFile {
 	}}
 }
 
-// readTerms reads a group of terms again and compares it with its hash. A damaged copy of
-// the shard is passed over if there is another.
+// readTerms reads a group of terms again and compares it with its hash. A damaged copy of the
+// shard is skipped if there is another.
 func (o *objects) readTerms(ctx context.Context, x *metacache.FileIndex, i int) ([]codec.Term, error) {
 	k := names.ShardKey(x.Shard)
 	for try := 0; ; try++ {

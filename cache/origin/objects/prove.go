@@ -32,10 +32,10 @@ func chunksOf(terms []codec.Term) (n int64) {
 	return n
 }
 
-// prove proves a File Info block: by the shard that it was read from, if a page names that
-// shard and all its bytes have the name, or by the chunk hashes of all terms. A local shard
-// is read whole only for a file of many chunks. The error is errIncomplete if some chunk
-// hashes are not known.
+// prove proves a File Info block, by its shard or by the chunk hashes of all terms. The shard
+// proves the block if a page names the shard and all its bytes have the name. A local shard is
+// read whole only for a file of many chunks. The error is errIncomplete if some chunk hashes
+// are not known.
 func (o *objects) prove(ctx context.Context, f *shardFile, id codec.FileID, fi *shard.FileInfo) (err error) {
 	if err := checkChunks(fi); err != nil {
 		return err
@@ -111,7 +111,7 @@ func (o *objects) inNamedShard(ctx context.Context, id codec.FileID, fi *shard.F
 	return err == nil && again.File == fi.File && slices.Equal(again.Terms, fi.Terms)
 }
 
-// A chunkList says which chunks a xorb has. Their hashes make the name of the xorb.
+// A chunkList is the list of the chunks of a xorb. Their hashes make the name of the xorb.
 type chunkList struct {
 	hashes []codec.Hash
 	ends   []uint32 // unpacked
@@ -139,8 +139,9 @@ func (c *chunkLists) add(x codec.Hash, l chunkList) {
 
 func (in *info) chunks() chunkList { return chunkList{in.Chunks, in.UnpackedEnd} }
 
-// chunkList returns the chunks of a xorb. A remote source asks the CAS Info of the shard
-// before it asks for the xorb, and a local one after it: the xorb may be missing.
+// chunkList returns the chunks of a xorb. A remote source uses the CAS Info of the shard first,
+// and reads the xorb only without it. A local source reads the xorb first, which may be
+// missing.
 func (o *objects) chunkList(ctx context.Context, f *shardFile, x codec.Hash) (chunkList, error) {
 	if in, ok := o.infos.lookup(x); ok {
 		return in.chunks(), nil
@@ -187,9 +188,9 @@ func (o *objects) casList(f *shardFile, x codec.Hash) (chunkList, error) {
 	return l, nil
 }
 
-// checkFileInfo compares a File Info block with the chunks that it leads to: the
-// verification hash of each term and the hash of the file. A term whose chunks are not
-// known is an errIncomplete. The memory of the check does not grow with the file.
+// checkFileInfo compares a File Info block with its chunks. It checks the verification hash of
+// each term and the hash of the file. A term whose chunks are not known is an errIncomplete.
+// The memory of the check does not grow with the file.
 func checkFileInfo(ctx context.Context, fi *shard.FileInfo, get func(x codec.Hash) (chunkList, error)) error {
 	c := fileCheck{get: get}
 	if err := c.add(ctx, fi.Block, fi.Terms, fi.Verify); err != nil {

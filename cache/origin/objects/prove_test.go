@@ -42,8 +42,8 @@ func exchanged(b *origintest.Builder, ids []codec.FileID) []byte {
 	return lie
 }
 
-// A store that exchanges the terms of two files does not get the bytes of one read in the
-// name of the other, and nothing false is kept.
+// A store exchanges the terms of two files. No reader gets the bytes of one file in the name of
+// the other, and no false block is kept.
 func TestF58_ExchangedTerms(t *testing.T) {
 	for name, form := range map[string]origintest.Form{
 		"footers":            {},
@@ -86,8 +86,8 @@ func TestF58_ExchangedTerms(t *testing.T) {
 	}
 }
 
-// A shard that was proven once is compared with itself from then on: what is exchanged
-// later is noticed, be it in a long shard that does not stay in memory.
+// A shard that was proven once is compared with its block hashes from then on. A later exchange
+// is noticed, even in a long shard that does not stay in memory.
 func TestF58_ExchangedLater(t *testing.T) {
 	b, ids := smallFiles(t, 500)
 	b2 := origintest.NewBuilder(t, origintest.Form{})

@@ -34,8 +34,8 @@ func manyFiles(t *testing.T) (b *origintest.Builder, first codec.FileID) {
 	return b, codec.FileID{File: b.Files[0].Info.File, Shard: merkle.Chunk(b.Shard())}
 }
 
-// A far shard that was opened once is read without the context of who asks. A store that
-// hangs does not hold such a read for ever.
+// A remote shard that was opened once is read without the context of a caller. Such a read of a
+// store that hangs ends at its own time limit.
 func TestHangingShardEnds(t *testing.T) {
 	b, id := manyFiles(t)
 	second := origintest.NewBuilder(t, origintest.Form{})
@@ -163,8 +163,8 @@ func (s *damagingOnce) ReadAt(ctx context.Context, k names.Key, p []byte, off in
 	return err
 }
 
-// The first bytes of a remote file cost three requests, one after the other, however long the
-// footer of the xorb is: its shard, the footer, and the chunks.
+// The first bytes of a remote file cost three requests in sequence: the shard, the footer of
+// the xorb, and the chunks. The length of the footer does not matter.
 func TestFirstByteRequests(t *testing.T) {
 	b := origintest.NewBuilder(t, origintest.Form{XorbChunks: 4000})
 	f := b.Add(origintest.Text(1, 400_000), 100)

@@ -19,8 +19,8 @@ import (
 // maxFetches is how many shards are read whole at once, and were in part: 32 MiB of bytes.
 const maxFetches = 4
 
-// shardFetches read shards whole. What has come of a shard when its store fails stays for
-// the next reader.
+// shardFetches read shards whole. Bytes that arrived before a store failed stay for the next
+// reader.
 type shardFetches struct {
 	store origin.Store
 	slots chan struct{}
@@ -39,7 +39,7 @@ func newShardFetches(s origin.Store) *shardFetches {
 	}
 }
 
-// A shardFetch is a shard of which the beginning has come.
+// A shardFetch is a shard whose beginning has arrived.
 type shardFetch struct {
 	f    *shardFile
 	hash *merkle.ChunkHash
@@ -52,7 +52,8 @@ type shardFetch struct {
 }
 
 // read reads a shard whole and hashes it on the way. The bytes of a remote shard that is not
-// long are in memory then. A shard with other bytes than its name says is not proven.
+// long are in memory then. A shard whose bytes do not have its name is returned, but not
+// proven.
 func (p *shardFetches) read(ctx context.Context, s codec.Hash) (*shardFile, error) {
 	select {
 	case p.slots <- struct{}{}:
@@ -63,7 +64,7 @@ func (p *shardFetches) read(ctx context.Context, s codec.Hash) (*shardFile, erro
 	w := p.begin(ctx, s)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	// A fetch without a waiting reader ends by itself.
+	// A fetch without a waiting reader ends when no bytes arrive for lastingLimit.
 	watch := time.AfterFunc(lastingLimit, func() { cancel(errNoBytes) })
 	defer watch.Stop()
 	err := origin.ReadWhole(ctx, p.store, w.f.key, w.off, func(b []byte, size int64) error {
@@ -86,7 +87,7 @@ func (p *shardFetches) read(ctx context.Context, s codec.Hash) (*shardFile, erro
 
 var errNoBytes = errors.New("no bytes")
 
-// begin returns what has come of a shard already, or a new fetch.
+// begin returns the interrupted fetch of a shard, or a new one.
 func (p *shardFetches) begin(ctx context.Context, s codec.Hash) *shardFetch {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -102,7 +103,7 @@ func (p *shardFetches) begin(ctx context.Context, s codec.Hash) *shardFetch {
 	return w
 }
 
-// end keeps what has come of a shard if its store failed.
+// end stores the arrived part of a shard if its store failed.
 func (p *shardFetches) end(w *shardFetch, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -123,7 +124,7 @@ func (p *shardFetches) noteCame(w *shardFetch, n int) {
 	}
 }
 
-// arrive reports whether bytes of a shard arrive, so that its fetch goes on without readers.
+// arrive reports whether bytes of a shard arrive, so that its fetch continues without readers.
 func (p *shardFetches) arrive(s codec.Hash) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -167,7 +168,8 @@ func (w *shardFetch) take(b []byte, size int64) error {
 	return nil
 }
 
-// hold adds bytes to those in memory. Of a long shard the last shardTail bytes stay.
+// hold appends bytes to those in memory. It retains only the last shardTail bytes of a long
+// shard.
 func (w *shardFetch) hold(b []byte) {
 	if w.f.long() && len(w.held)+len(b) > cap(w.held) {
 		w.held = append(w.held[:0], w.held[len(w.held)-shardTail:]...)
@@ -175,7 +177,7 @@ func (w *shardFetch) hold(b []byte) {
 	w.held = append(w.held, b...)
 }
 
-// done returns the shard when all has come.
+// done returns the shard after all bytes have arrived.
 func (w *shardFetch) done(local bool) *shardFile {
 	f := w.f
 	f.opened = time.Now()

@@ -56,8 +56,8 @@ func (s *wholes) ReadWhole(ctx context.Context, k names.Key, off int64, take fun
 	return nil
 }
 
-// A fetch of a shard goes on after its reader has left, as long as bytes arrive. The next
-// reader finds what has come.
+// A fetch of a shard continues after its reader has left, as long as bytes arrive. The next
+// reader uses the bytes that have arrived.
 func TestShardFetchGoesOn(t *testing.T) {
 	b, ids := smallFiles(t, 1000)
 	synctest.Test(t, func(t *testing.T) {
@@ -100,7 +100,8 @@ func TestShardFetchIsContinued(t *testing.T) {
 	})
 }
 
-// A fetch whose bytes stop ends by itself, and one without bytes with its last reader.
+// A fetch whose bytes stop ends after a time limit. A fetch without bytes ends with its last
+// reader.
 func TestShardFetchEnds(t *testing.T) {
 	b, ids := smallFiles(t, 1000)
 	synctest.Test(t, func(t *testing.T) {

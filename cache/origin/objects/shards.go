@@ -14,8 +14,8 @@ import (
 	"github.com/xetfs/xetfs/codec/shard"
 )
 
-// fromShard asks something of shard s, and of its other copies as long as one does not
-// give a good answer. What is not there is a good answer, too.
+// fromShard calls ask with shard s, and with its other copies until one gives a good answer.
+// Absence of the file or xorb is a good answer, too.
 func (o *objects) fromShard(ctx context.Context, s codec.Hash, ask func(*shardFile) error) error {
 	for try := 0; ; try++ {
 		f, err := o.openShard(ctx, s)
@@ -28,7 +28,7 @@ func (o *objects) fromShard(ctx context.Context, s codec.Hash, ask func(*shardFi
 		case f != nil && !o.local && errors.Is(err, origin.ErrUnavailable):
 			return fmt.Errorf("shard %s: %w", s, err) // that says nothing of what was opened
 		case f != nil && f.proven && errors.Is(err, errIncomplete):
-			return fmt.Errorf("shard %s: %w", s, err) // it is not to blame
+			return fmt.Errorf("shard %s: %w", s, err) // the shard is sound
 		case isContextError(err) || f == nil || o.rejected(f) || try >= o.dropShard(f, err):
 			if errors.Is(err, errIncomplete) {
 				o.shards.add(f)
@@ -39,9 +39,8 @@ func (o *objects) fromShard(ctx context.Context, s codec.Hash, ask func(*shardFi
 	}
 }
 
-// openShard returns shard s, which stays open. A copy that cannot be opened, or has other
-// bytes than its name says, is passed over if there is another. A remote shard was read
-// whole.
+// openShard returns shard s, which stays open. A copy that cannot be opened, or does not have
+// the hash that is its name, is skipped if there is another. A remote shard was read whole.
 func (o *objects) openShard(ctx context.Context, s codec.Hash) (*shardFile, error) {
 	return o.openShardAs(ctx, s, !o.local)
 }

@@ -31,8 +31,8 @@ func (s *promptStore) TryReadAt(k names.Key, p []byte, off int64) bool {
 	return true
 }
 
-// What is in memory is had without a question to the store, and what is not, or is
-// damaged there, is asked for: the answers are the same.
+// Chunks in memory are read without a request to the store. Other chunks, and chunks that are
+// damaged in memory, are read from the store. The results are the same.
 func TestPrompt(t *testing.T) {
 	isShard := func(k names.Key) bool { p, err := names.ParseKey(k); return err == nil && p.Kind == names.ShardKind }
 	tests := []struct {

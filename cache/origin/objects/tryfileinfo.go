@@ -11,18 +11,17 @@ import (
 	"github.com/xetfs/xetfs/codec/shard"
 )
 
-// maxBlockNow is the longest File Info block that is read at once, some hundred terms, and
-// maxLeavesNow the most chunks that are held against the hash of a file: a reader that is
-// killed must not wait for more than that.
+// maxBlockNow is the longest File Info block that is read in one step, some hundred terms.
+// maxLeavesNow is the most chunks that are compared with the hash of a file in one step. A
+// killed reader waits for at most one such step.
 const (
 	maxBlockNow  = 32 << 10
 	maxLeavesNow = 4096
 )
 
-// tryFileInfo is FileInfo for a file of a near store if all it takes is in memory: the
-// shard that id names is open, and the xorbs are known. It says no more than that, and
-// leaves all that is not good to findFile. Small files are opened as fast as they are
-// because nothing is handed to another goroutine.
+// tryFileInfo is FileInfo without waiting, for a file of a local store. The shard that id names
+// must be open, and the infos of the xorbs in memory. False means unknown, and findFile finds
+// the reason. Small files open quickly because no other goroutine takes part.
 func (o *objects) tryFileInfo(ctx context.Context, id codec.FileID) (fi *shard.FileInfo, ok bool) {
 	store, prompt := o.store.(origin.TryReader)
 	if !prompt || !o.local || id.Block == 0 || origin.IsNoCache(ctx) {
