@@ -238,5 +238,4 @@ var allowedProse = map[string]int{
 	"cache/origin/origintest": 1,
 	"cache/origin/web":        4,
 	"cmd/xetfs":               39,
-	"fs/catalog/sweep":        76,
 }

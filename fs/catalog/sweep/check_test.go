@@ -16,8 +16,8 @@ import (
 	"github.com/xetfs/xetfs/fs/catalog/sweep"
 )
 
-// found runs a Check and says what it found, a line each: whether something is missing or
-// damaged, what kind of object it is, and what needs it.
+// found runs a Check and returns its findings, a line each. A line has missing or damaged, the
+// kind of object, and the version that needs it.
 func (c *calm) found(data bool) []string {
 	c.t.Helper()
 	var found []string
@@ -54,8 +54,8 @@ func (c *calm) found(data bool) []string {
 	return slices.Compact(found)
 }
 
-// history returns a store with a symbol "a" of eight versions, of which 1 was deleted, a
-// snapshot of another one, and a symbol list.
+// historyOf returns a store with a symbol "a" of eight versions, of which 1 was deleted. It
+// also has a snapshot of the symbol "b", and a symbol list.
 func historyOf(t *testing.T) *calm {
 	c := newCalm(t)
 	for i := range 8 {
@@ -195,7 +195,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// What an entry says of its file is what the shard says.
+// Check compares an entry with the file in its shard.
 func TestCheckEntries(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -227,8 +227,8 @@ func TestCheckEntries(t *testing.T) {
 	}
 }
 
-// A folder that goes from one version to the next, and leaves something behind, is
-// noticed although most pages of the two trees are the same.
+// Check notices an entry whose folder was removed with a new version, although most pages of
+// the two trees are the same.
 func TestCheckFolders(t *testing.T) {
 	files := map[string]int{}
 	for i := range 120 {

@@ -15,8 +15,8 @@ import (
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
-// file holds an entry against the block of its shard. Of a shard that is not good
-// something was said already.
+// file compares an entry with the block of its shard. A defect of the shard itself was reported
+// before.
 func (c *checker) file(ctx context.Context, at place, e *page.Entry) {
 	good, table := c.shard(ctx, at, e.ID.Shard)
 	if !good {
@@ -49,8 +49,8 @@ func (c *checker) file(ctx context.Context, at place, e *page.Entry) {
 	}
 }
 
-// shard checks a shard when it is first needed. It says whether the shard is good, and
-// returns its files by place if they are still in memory.
+// shard checks a shard when it is first needed. It reports whether the shard is good, and
+// returns its files by offset if they are still in memory.
 func (c *checker) shard(ctx context.Context, at place, h codec.Hash) (good bool, files []shard.FileHead) {
 	known := func() (good, known bool, files []shard.FileHead) {
 		c.mu.Lock()
@@ -80,8 +80,9 @@ func (c *checker) shard(ctx context.Context, at place, h codec.Hash) (good bool,
 	return err == nil, files
 }
 
-// readShard checks all that a shard says: its name, its structure, its tables, its terms
-// where it lists the chunks of their xorbs, and that these are there.
+// readShard checks everything in a shard: its name, structure and tables. It compares the terms
+// with the chunk lists of their xorbs, if these are in the shard, and checks that each xorb
+// exists.
 func (c *checker) readShard(ctx context.Context, at place, h codec.Hash) ([]shard.FileHead, error) {
 	s, err := readShard(ctx, c.store, h)
 	if err != nil {

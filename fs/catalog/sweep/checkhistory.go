@@ -181,8 +181,8 @@ func (c *checker) lostRefs(ctx context.Context) {
 	}
 }
 
-// symbolList checks the list of symbols, which may name too many and must not lack one.
-// Where it was never compacted readers do without it.
+// symbolList checks the list of symbols, which may name too many and must not lack one. Readers
+// of a store that was never compacted need no list.
 func (c *checker) symbolList(ctx context.Context) error {
 	refs, err := c.liveSymbols(ctx)
 	if err != nil {

@@ -37,12 +37,13 @@ func (c *checker) tree(ctx context.Context, k names.Key, at place, row names.Row
 	c.bases[at.symbol] = row.Root
 }
 
-// page says whether everything below a page is good, if it was there before.
+// page reports whether the page was seen before, and whether everything below it is good. It
+// counts a new page.
 func (c *checker) page(h page.Hash) (whole, known bool) {
 	c.mu.Lock()
 	whole, known = c.whole[h]
 	if !known {
-		c.whole[h] = true // unless somebody says otherwise
+		c.whole[h] = true // until a page below is found to be bad
 	}
 	c.mu.Unlock()
 	if !known {
@@ -51,8 +52,8 @@ func (c *checker) page(h page.Hash) (whole, known bool) {
 	return whole, known
 }
 
-// below checks the rows of a page and all pages below it, and says whether all of them
-// could be read.
+// below checks the rows of a page and all pages below it, and reports whether all of them could
+// be read.
 func (c *checker) below(ctx context.Context, at place, h page.Hash, p *page.Page) bool {
 	if p.Level() == 0 {
 		c.leaf(ctx, at, p)
@@ -120,8 +121,8 @@ func (c *checker) leaf(ctx context.Context, at place, p *page.Page) {
 	}
 }
 
-// folders checks that every entry of a tree is in a folder, given a tree in which all
-// are, or none: only what differs is looked at.
+// folders checks that every entry of a tree is in a folder. base is a tree without such defects
+// or zero; only the differences are checked.
 func (c *checker) folders(ctx context.Context, at place, base, root page.Hash) error {
 	good := "/" // a folder that is there; no path
 	for change, err := range page.Diff(ctx, c.pages, base, root) {

@@ -88,8 +88,8 @@ func (c *calm) shardOf(symbol string) codec.Hash {
 	return codec.Hash{}
 }
 
-// ids returns where the files are that a shard without a tree has, which withGarbage
-// has left, given that files from ≤ n < from+30 are in it.
+// ids returns the file IDs of the shard without a tree that withGarbage has left. The shard
+// must have the files from ≤ n < from+30.
 func (c *calm) ids(from int) map[int]codec.FileID {
 	c.t.Helper()
 	ids, err := (&packer{sink: origin.Sink(c.store), store: c.store}).put(context.Background(), numbers(from, from+30))

@@ -82,7 +82,7 @@ func workers(s origin.Store) int {
 	return 8
 }
 
-// add notes that an object is live, and says whether that is new.
+// add records that an object is live, and reports whether that is new.
 func (m *marker) add(kind names.Kind, h [32]byte) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -192,8 +192,8 @@ func (m *marker) shard(ctx context.Context, h codec.Hash) error {
 	return m.spawn(func() error { return m.xorbs(ctx, h) })
 }
 
-// xorbs marks the xorbs that a shard names: those of its files, and those whose chunks it
-// lists, because a writer that finds them listed reuses them.
+// xorbs marks the xorbs of a shard: those of its files, and those with a chunk list. A writer
+// reuses chunks of such a list.
 func (m *marker) xorbs(ctx context.Context, h codec.Hash) error {
 	m.reading <- struct{}{}
 	defer func() { <-m.reading }()
@@ -270,8 +270,8 @@ func (m *marker) kept(ctx context.Context, p names.Parsed) error {
 	return nil
 }
 
-// holdsHomeless says whether a shard has one of the files that some tree has and whose
-// shard it does not name. A shard that cannot be read may have.
+// holdsHomeless reports whether a shard has a file that some tree has without its shard. It
+// returns true for a shard that is corrupt.
 func (m *marker) holdsHomeless(ctx context.Context, h codec.Hash) (bool, error) {
 	if len(m.homeless) == 0 {
 		return false, nil

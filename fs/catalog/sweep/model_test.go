@@ -32,14 +32,14 @@ var (
 	firstSeed = flag.Uint64("seed", 1, "of the first history")
 )
 
-// A model is one random history of writers and sweepers who share a store.
+// A model is one random history of writers and sweepers that share a store.
 type model struct {
 	*world
 	store    origin.WriteStore
 	settings *names.Settings
 	writers  rules
 	sweepers rules
-	stalls   int     // how often a writer stands still in one publish
+	stalls   int     // how often a writer pauses in one publish
 	pauses   float64 // how likely it does before a call, if not 0
 
 	mu      sync.Mutex
@@ -137,7 +137,7 @@ func (m *model) count(what string, err error) {
 	m.results[what+": "+outcome(err)]++
 }
 
-// outcome sorts errors. What is none of those that must be expected is a fault.
+// outcome sorts errors. An unexpected error is a fault.
 func outcome(err error) string {
 	for _, kind := range []error{
 		origintest.ErrCrashed, origin.ErrUnknown, origin.ErrNotFound, writer.ErrBusy, writer.ErrSwept, sweep.ErrOther,
@@ -349,8 +349,8 @@ func (m *model) end() {
 	m.look("after the last sweep")
 }
 
-// TestModel plays random histories and looks whether anything is missing that must be
-// there, whether anything was deleted that is young, and whether garbage goes in the end.
+// TestModel plays random histories. It checks that no needed object is missing, that no young
+// object was deleted, and that garbage is deleted in the end.
 func TestModel(t *testing.T) {
 	var mu sync.Mutex
 	total := map[string]int{}
@@ -403,9 +403,9 @@ func (m *model) verdict(seed uint64) error {
 	return fmt.Errorf("history %d:\n%s\n%s", seed, strings.Join(m.faults, "\n"), strings.Join(tail, "\n"))
 }
 
-// TestModelRules switches rules off, one after the other, and expects that something is
-// missing soon. So the model is worth something. That sweepers wait is seldom needed, and
-// has a test of its own, TestSweepWaits.
+// TestModelRules switches off one rule at a time and expects a missing object soon. It shows
+// that the model finds defects. The wait of a sweeper is seldom needed and has its own test,
+// TestSweepWaits.
 func TestModelRules(t *testing.T) {
 	if codectest.Race {
 		t.Skip("takes too long")

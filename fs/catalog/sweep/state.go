@@ -114,7 +114,8 @@ func (w *sweeper) condemn(ctx context.Context, st *names.Sweep, tag origin.Tag, 
 	return l, doomed, l.renew(ctx)
 }
 
-// takeOver deletes what somebody else has begun to delete, if nobody does any more.
+// takeOver finishes the sweep of another process that has stopped. It waits until the state has
+// not changed for two windows. If the state changes meanwhile, it returns ErrOther.
 func (w *sweeper) takeOver(ctx context.Context, st *names.Sweep, tag origin.Tag) error {
 	now, err := w.storeTime(ctx)
 	if err != nil {
@@ -226,8 +227,8 @@ func (w *sweeper) putList(ctx context.Context, items []origin.Item) (names.Key, 
 	return k, w.store.Sync(ctx)
 }
 
-// readList returns the keys of a list. One that is lost or damaged would be in the way of
-// every writer and sweep for ever: it counts as empty, and nothing is deleted.
+// readList returns the keys of a list. A missing or damaged list counts as empty, and its
+// objects are not deleted. Otherwise it would block every writer and sweep for ever.
 func (w *sweeper) readList(ctx context.Context, k names.Key) ([]names.Key, error) {
 	b, _, err := w.store.Get(ctx, k, "")
 	if err == nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 )
 
-// survey marks what is live, counts all atoms of the store, and returns those that are
-// garbage, sorted: neither live, nor younger than the time of grace, nor below something
-// that is or that a writer kept.
+// survey marks what is live, counts all atoms of the store, and returns the garbage, sorted.
+// Garbage is neither live nor younger than the time of grace. It is also not below a young
+// object or an object that a writer kept.
 func (w *sweeper) survey(ctx context.Context, doing string, now time.Time, st *names.Sweep) ([]origin.Item, error) {
 	told := func(n int64) { w.o.Progress(Progress{Doing: doing, Done: n}) }
 	told(0)
@@ -69,8 +69,8 @@ var prefixes = map[names.Kind]string{
 	names.ShardKind: names.ShardPrefix, names.XorbKind: names.XorbPrefix,
 }
 
-// list lists the atoms of one kind. What is young stays, and so does what is below it,
-// which is of this kind or of one that is listed later.
+// list lists the atoms of one kind. Young objects stay, and so do the objects below them, which
+// are of this kind or of one that is listed later.
 func (c *census) list(ctx context.Context, kind names.Kind) error {
 	var young, unsure []names.Parsed
 	var first []names.Key // changes of symbols without a reference
@@ -161,8 +161,8 @@ func byKey(a, b origin.Item) int { return strings.Compare(string(a.Key), string(
 // maxListBytes is a bit less than a list may have.
 const maxListBytes = names.MaxLongDocument - 1<<10
 
-// shortened returns the first items, as many as a list can hold: those higher up go
-// first, so that what stays does not point to what goes.
+// shortened returns the first items, up to the size limit of a list. Higher objects are deleted
+// first, so that no remaining object points to a deleted one.
 func shortened(items []origin.Item, limit int) []origin.Item {
 	size := 0
 	for i, item := range items {
@@ -173,8 +173,8 @@ func shortened(items []origin.Item, limit int) []origin.Item {
 	return items
 }
 
-// stillOld returns those of some keys, sorted, that are there and older than the time of
-// grace. One that is younger was written anew, by somebody who knows nothing of sweeps.
+// stillOld returns those of some sorted keys that exist and are older than the time of grace. A
+// younger object was written anew, by a writer that does not know of sweeps.
 func (w *sweeper) stillOld(ctx context.Context, keys []names.Key, now time.Time) ([]origin.Item, error) {
 	var old []origin.Item
 	for _, kind := range fromTop {

@@ -19,7 +19,7 @@ type Options struct {
 	Clock    func() time.Time                           // nil: time.Now
 	Sleep    func(context.Context, time.Duration) error // nil: a timer; Clock must go on meanwhile
 	Random   func([]byte)                               // nil: crypto/rand
-	Progress func(Progress)                             // nil: nobody asks; one call at a time
+	Progress func(Progress)                             // nil: not reported; one call at a time
 	Logger   *slog.Logger                               // nil: nothing is logged
 }
 
@@ -54,13 +54,12 @@ type Report struct {
 // what was to be done.
 var ErrOther = errors.New("another sweep is at work")
 
-// Sweep deletes what nothing points to any more, in a way that needs no lock against
-// writers (catalog.md, section 11). It takes two windows of the catalog's settings, two
-// hours by default, unless there is nothing to delete; a sweep that was left behind is
-// taken over and finished. The store must list. If a reference, version, page or shard
-// that is needed cannot be read it stops and deletes nothing; so it does if there are old
-// versions of a symbol that has no reference any more. Where somebody else sweeps the error
-// is ErrOther.
+// Sweep deletes objects that nothing points to any more, without a lock against writers
+// (catalog.md, section 11). It takes two windows of the catalog's settings, two hours by
+// default, unless there is nothing to delete. It takes over and finishes an abandoned sweep.
+// The store must list. If a needed reference, version, page or shard cannot be read, Sweep
+// stops and deletes nothing. It does the same if a symbol without a reference has old versions.
+// While another sweep is running, it returns ErrOther.
 //
 // Files that killed writers left unfinished are removed when they are older than a day,
 // where the store has such files: with its method
@@ -171,8 +170,8 @@ func (w *sweeper) run(ctx context.Context) error {
 	return w.finish(ctx, l, doomed)
 }
 
-// wait returns when a time has passed. The clock is the monotonic one, where Clock has
-// it: nobody can set it.
+// wait returns when a time has passed, or an error when ctx ends. It uses the monotonic clock
+// if Clock has one, which no process can set.
 func (w *sweeper) wait(ctx context.Context, since time.Time, d time.Duration) error {
 	for {
 		now := w.o.Clock()

@@ -26,7 +26,7 @@ type calm struct {
 	now   time.Time
 	store origin.WriteStore
 	p     *writer.Writer
-	nap   func() // while somebody sleeps; nil: nothing happens
+	nap   func() // called during a sleep; nil: nothing happens
 }
 
 func newCalm(t testing.TB) *calm {
@@ -73,7 +73,7 @@ func (c *calm) delete(symbol string, numbers ...uint64) {
 	}
 }
 
-// sweepOver sweeps with a store that stands for the one of the catalog.
+// sweepOver sweeps with another store than that of the catalog.
 func (c *calm) sweepOver(s origin.WriteStore, o sweep.Options) (sweep.Report, error) {
 	o.Clock, o.Sleep = c.clock, c.sleep
 	return sweep.Sweep(context.Background(), s, origin.Pages(s), o)
@@ -223,7 +223,7 @@ func TestSweepGarbage(t *testing.T) {
 	c.check()
 }
 
-// What writers want again while a sweep is under way stays, whenever they say so.
+// Objects that writers need again during a sweep stay, at whatever time the writers keep them.
 func TestSweepRescue(t *testing.T) {
 	again := func(c *calm) {
 		c.publish("c", tree(numbers(0, 30)...)) // the files of a@0
@@ -282,7 +282,7 @@ func TestSweepRescue(t *testing.T) {
 }
 
 // A sweep that was killed at any moment leaves a store that is whole, and the next one
-// goes on.
+// finishes.
 func TestSweepKilled(t *testing.T) {
 	for n, alive := 1, true; alive; n++ {
 		for _, applied := range []bool{false, true} {
@@ -379,8 +379,8 @@ func TestSweepEnds(t *testing.T) {
 	}
 }
 
-// A sweeper that stands still for longer than its lease finds that another one has taken
-// over, and deletes nothing any more.
+// A sweeper that pauses for longer than its lease finds that another one has taken over. It
+// deletes nothing afterwards.
 func TestSweepLostLease(t *testing.T) {
 	c := withGarbage(t)
 	f := origintest.WithFaults(c.store)
@@ -405,7 +405,7 @@ func TestSweepLostLease(t *testing.T) {
 	c.check()
 }
 
-// Of two sweepers one does it.
+// One of two sweepers does the work, and the other one returns ErrOther.
 func TestSweepTwo(t *testing.T) {
 	c := withGarbage(t)
 	c.nap = func() {
@@ -484,8 +484,8 @@ func TestSweepLostRef(t *testing.T) {
 	c.check()
 }
 
-// F47: what lies is refused, and nothing is deleted: a reference under the name of another
-// symbol, and links that lead from each page to one that is as high.
+// F47: a false object is refused, and nothing is deleted. Cases are a reference under the name
+// of another symbol, and links from each page to one of the same level.
 func TestF47_SweepLies(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -541,8 +541,8 @@ func TestSweepHomeless(t *testing.T) {
 	}
 }
 
-// What is young keeps what is below it, or a writer that finds it would rely on what is
-// gone.
+// A young object keeps all objects below it, or a writer that finds it would rely on a deleted
+// object.
 func TestSweepYoungKeeps(t *testing.T) {
 	c := withGarbage(t)
 	k := names.ShardKey(c.ids(0)[3].Shard)

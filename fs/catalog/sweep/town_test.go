@@ -196,8 +196,8 @@ type inspector struct {
 	lost  []string
 }
 
-// missing returns what is missing of everything that must be there: all versions of all
-// symbols that live or were deleted less than the time of grace ago, and the snapshots.
+// missing returns the required objects that are missing. All versions of live symbols, all
+// versions deleted less than the time of grace ago, and the snapshots are required.
 func missing(s origin.Store, now time.Time, grace time.Duration) []string {
 	in := &inspector{s: s, grace: grace, now: now, seen: map[names.Key]bool{}}
 	for item, err := range s.List(context.Background(), "", "") {

@@ -18,7 +18,7 @@ import (
 type wire struct {
 	p       *process
 	s       origin.WriteStore
-	changes func(*process, origintest.Call) // told of calls that change the store; nil: nobody
+	changes func(*process, origintest.Call) // receives calls that change the store; may be nil
 
 	mu    sync.Mutex
 	left  int // calls that change the store before the process dies; guarded by mu
@@ -71,7 +71,7 @@ func (w *wire) tell(c origintest.Call) {
 	}
 }
 
-// dying says whether the process is dead, or dies with this call.
+// dying reports whether the process is dead, or dies with this call.
 func (w *wire) dying(c origintest.Call, call func() error) (bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -101,7 +101,7 @@ func (p *process) delay(dice *rand.Rand) time.Duration {
 	return d
 }
 
-// mayPause says whether a process may stand still once more.
+// mayPause reports whether a process may pause once more.
 func (p *process) mayPause() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

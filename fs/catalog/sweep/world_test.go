@@ -12,9 +12,9 @@ import (
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 )
 
-// A world has a clock that goes on only when everybody in it waits for something. Who
-// takes part is a process; what it does in between takes no time. The same seed gives
-// the same history, as far as the goroutines of one process allow.
+// A world has a clock that advances only while all its processes wait. Work of a process
+// between two waits takes no time. The same seed gives the same history, as far as the
+// goroutines of one process allow.
 type world struct {
 	seed uint64
 
@@ -76,11 +76,11 @@ func (w *world) goOnLocked() {
 	}
 }
 
-// A process is one of those who share a store.
+// A process is one of those that share a store.
 type process struct {
 	w      *world
 	name   string
-	pauses float64       // how likely it stands still for a long time before a call
+	pauses float64       // how likely it pauses for a long time before a call
 	long   time.Duration // how long at most
 	loss   float64       // how likely a question or an answer is lost
 	rules  rules
@@ -113,7 +113,7 @@ func (p *process) roll(n int) int {
 // upTo returns a random time below a limit.
 func (p *process) upTo(limit time.Duration) time.Duration { return time.Duration(p.roll(int(limit))) }
 
-// fate returns the dice for one call, whoever of the process makes it first.
+// fate returns the dice for one call. They do not depend on the goroutine that makes it first.
 func (p *process) fate(c origintest.Call) *rand.Rand {
 	what := fmt.Sprint(p.name, " ", c.Op, " ", c.Key, " ", c.Off)
 	p.mu.Lock()
