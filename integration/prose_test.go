@@ -237,5 +237,5 @@ var allowedProse = map[string]int{
 	"cache":                   1,
 	"cache/origin/origintest": 1,
 	"cache/origin/web":        4,
-	"cmd/xetfs":               39,
+	"cmd/xetfs":               5,
 }

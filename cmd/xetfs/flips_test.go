@@ -34,8 +34,8 @@ func flips(t *testing.T) int {
 	return 30
 }
 
-// sample fills a folder with shards and xorbs of every form: named by their hash and
-// not, with and without footer, tables and verification hashes. It returns their names.
+// sample fills a folder with shards and xorbs of every form and returns their names. Some are
+// named by their hash; some lack a footer, tables or verification hashes.
 func sample(t *testing.T, folder string) []string {
 	t.Helper()
 	sources, err := filepath.Glob(demo + "/store/*/*")
@@ -236,8 +236,8 @@ func write(t *testing.T, path string, b []byte) {
 	}
 }
 
-// uncovered says why nothing can notice that a byte of a file was changed: which of the
-// exceptions in the help of verify it is. It is empty if there is none.
+// uncovered returns the reason why verify cannot find a changed byte of a file, one of the
+// exceptions in its help. It returns "" if verify must find the change.
 func uncovered(name string, original, flipped []byte, off int64) string {
 	if shard.IsShard(original) {
 		if hexDigits64.MatchString(filepath.Base(name)) {
@@ -267,7 +267,7 @@ func uncoveredXorb(original, flipped []byte, off int64) string {
 	return ""
 }
 
-// inFrame says whether a byte of a xorb belongs to an LZ4 frame.
+// inFrame reports whether a byte of a xorb belongs to an LZ4 frame.
 func inFrame(b []byte, off int64) bool {
 	for c, err := range xorb.Chunks(bytes.NewReader(b), int64(len(b))) {
 		if err != nil {
@@ -280,7 +280,7 @@ func inFrame(b []byte, off int64) bool {
 	return false
 }
 
-// uncoveredShard looks at the record that a byte lies in.
+// uncoveredShard is uncovered for the record of a shard that contains the byte at off.
 func uncoveredShard(b []byte, off int64) string {
 	s, err := shard.NewReader(bytes.NewReader(b), int64(len(b)))
 	if err != nil {

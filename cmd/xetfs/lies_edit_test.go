@@ -20,8 +20,8 @@ type lie struct {
 	name  string
 	kind  names.Kind      // of the changed object; 0: of several kinds
 	edit  func(objectMap) // changes a copy of the honest objects
-	after int             // the server lies from this request on; 0: always
-	turns bool            // from then on, it lies in every second request
+	after int             // the first false request; 0: all of them
+	turns bool            // from then on, every second request is false
 }
 
 // isAbove reports whether only a pin proves the changed objects.
@@ -33,14 +33,14 @@ func (l *lie) isAbove() bool {
 	return true
 }
 
-// A liar collects lies about world a. World b is another consistent store.
+// A liar collects false objects of world a. World b is another consistent store.
 type liar struct {
 	a, b *world
 	lies []lie
 }
 
-// lies returns n lies: every single one that is known first, then pairs of them. If n is less
-// than the number of single ones, every k-th is taken, so that all kinds are there.
+// lies returns n elements: every single lie, then pairs of them. A small n takes every k-th
+// element, so that all kinds occur.
 func lies(a, b *world, n int) []lie {
 	l := &liar{a: a, b: b}
 	for _, k := range a.keys[names.ShardKind] {
@@ -78,7 +78,7 @@ func (l *lie) changes(honest objectMap) bool {
 	return !maps.EqualFunc(honest, lying, bytes.Equal)
 }
 
-// pair is two lies at once.
+// pair combines x and y.
 func pair(x, y lie) lie {
 	z := lie{name: x.name + " + " + y.name, after: max(x.after, y.after), turns: x.turns != y.turns}
 	if x.kind == y.kind || x.isAbove() == y.isAbove() {
@@ -181,7 +181,7 @@ func (l *liar) edit(k names.Key, name string, edit shardEdit) {
 	}
 }
 
-// shards collects the lies about one shard.
+// shards collects every lie about one shard.
 func (l *liar) shards(k names.Key) {
 	honest, ok := readRecords(l.a.objects[k])
 	if !ok {
@@ -287,8 +287,8 @@ func (l *liar) twoFiles(k names.Key, i, j int) {
 	})
 }
 
-// exchangeHashes exchanges the chunk hashes of two files in the chunk lists, so that each
-// list leads to the hash of the file that its terms no longer name.
+// exchangeHashes exchanges the chunk hashes of two files in the chunk lists. Each list then
+// leads to the hash of the file that its terms no longer name.
 func (s *shardRecords) exchangeHashes(f, g *shard.FileInfo) {
 	at := func(f *shard.FileInfo) (all []*codec.Hash) {
 		for _, t := range f.Terms {
@@ -308,8 +308,8 @@ func (s *shardRecords) exchangeHashes(f, g *shard.FileInfo) {
 	}
 }
 
-// deep collects a lie about all layers below the shard's name: terms, chunk lists, the names
-// of the xorbs and their footers agree with each other. Only the bytes do not.
+// deep collects a lie about all layers below the name of the shard. The terms, chunk lists,
+// xorb names and footers agree with each other, but not with the bytes.
 func (l *liar) deep(k names.Key, i, j int) {
 	l.edit(k, fmt.Sprintf("exchange files %d, %d with their chunk lists and xorb names", i, j), func(s *shardRecords) bool {
 		if j >= len(s.files) {
@@ -527,7 +527,7 @@ func splitXorb(b []byte) (body []byte, in *xorb.Info, ok bool) {
 	return b[:in.PackedEnd[in.Len()-1]], &c, true
 }
 
-// xorbs collects the lies about one xorb.
+// xorbs collects every lie about one xorb.
 func (l *liar) xorbs(k names.Key) {
 	change := func(name string, edit func(chunks [][]byte, in *xorb.Info)) {
 		l.add(names.XorbKind, name, func(o objectMap) {
@@ -607,8 +607,8 @@ func (l *liar) xorbs(k names.Key) {
 	}
 }
 
-// pages collects the lies about one index page. Each is told twice: of the page alone, and
-// with all pages above it, so that only the hash of the root is wrong.
+// pages collects every lie about one index page in two forms. One changes only the page. The
+// other also changes all pages above it, so that only the hash of the root is wrong.
 func (l *liar) pages(k names.Key) {
 	p, err := page.Decode(l.a.objects[k])
 	if err != nil {
@@ -778,7 +778,7 @@ func (r *pageRows) sums() (entries, bytes int64) {
 	return entries, bytes
 }
 
-// documents collects lies about references and versions that are good documents.
+// documents collects references and versions that are valid documents but false.
 func (l *liar) documents() {
 	roots := slices.Clone(l.a.roots)
 	roots = append(roots, l.b.roots...)
@@ -832,8 +832,8 @@ func withRoot(kind names.Kind, b []byte, edit func(*names.Row)) []byte {
 	return b
 }
 
-// whole collects lies about whole objects of one kind: another object in its place, none, a
-// part of it, a flipped bit.
+// whole collects every lie about whole objects of one kind: exchanged, missing, truncated, too
+// long, with a flipped bit.
 func (l *liar) whole(kind names.Kind) {
 	keys := l.a.keys[kind]
 	for i, k := range keys {

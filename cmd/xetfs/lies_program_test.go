@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// F55: a sample of the lies through the built program: cat, and a mount in the background that
-// is repeated with the honest server.
+// F55: a sample of false stores through the built program: cat, and a mount in the background
+// that is repeated with the honest server.
 func TestF55_LiesProgram(t *testing.T) {
 	a, b := newWorld(t, 1), newWorld(t, 2)
 	p := newParty(t, a, b)

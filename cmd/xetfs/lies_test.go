@@ -69,7 +69,7 @@ type party struct {
 	folder string // a store with the objects of a
 	mount  bool
 	honest map[string]string // output of commands
-	lie    string            // the lie that the server tells now
+	lie    string            // the current lie of the server
 }
 
 func newParty(t *testing.T, a, b *world) *party {
@@ -152,7 +152,7 @@ func (s *lieServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(value))
 }
 
-// tell tells a lie to readers of the server and of the folder.
+// tell serves a lie to readers of the server and of the folder.
 func (p *party) tell(i int, l *lie) {
 	lying := p.changed(l)
 	p.lie = fmt.Sprintf("lie %d, %s", i, l.name)
@@ -200,7 +200,7 @@ func (p *party) bare(i int, l *lie, lie func() *servedLie, cache string) {
 	p.readBare(p.url, cache, true)
 }
 
-// inFolder tells a lie in a folder, first in the middle of reads.
+// inFolder puts a lie into a folder, first in the middle of reads.
 func (p *party) inFolder(i int, l *lie, lying objectMap) {
 	cache := filepath.Join(p.dir, "cache")
 	os.RemoveAll(cache)
@@ -284,7 +284,7 @@ func (p *party) close(s *stack.Source, v view) {
 	s.Close()
 }
 
-// read reads all files of symbol "s". Of an honest store no error is accepted.
+// read reads all files of symbol "s". An honest store must not cause an error.
 func (p *party) read(source, cache string, pinned, honest bool) {
 	s, v, err := p.open(source, cache, pinned, false)
 	if err != nil {
@@ -582,7 +582,7 @@ func (m mountedView) readDir(path string) ([]string, error) {
 	return f.Readdirnames(-1)
 }
 
-// end unmounts. Where another process looks at the mount just now, it is tried again.
+// end unmounts. It retries while another process uses the mount.
 func (m mountedView) end() error {
 	for {
 		if err := m.server.Unmount(); !errors.Is(err, unix.EBUSY) {

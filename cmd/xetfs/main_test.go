@@ -78,8 +78,8 @@ func TestScript(t *testing.T) {
 	})
 }
 
-// canMount says whether scripts may mount. Where nothing may be skipped it says yes, and
-// they fail if they cannot.
+// canMount reports whether scripts may mount. CI must skip nothing, so the result there is
+// true, and the scripts fail if they cannot mount.
 func canMount() bool {
 	if os.Getenv("CI") == "true" {
 		return true

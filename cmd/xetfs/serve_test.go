@@ -144,7 +144,7 @@ func TestServePlain(t *testing.T) {
 	}
 }
 
-// What was put in the place of a damaged object is given out, and not the other under its tag.
+// A replaced object is served whole under its new tag, also to a client with the old tag.
 func TestServeReplaced(t *testing.T) {
 	root, _, server := newPlain(t)
 	xorb := "/" + string(names.XorbKey(codec.Hash{1}))
@@ -161,7 +161,7 @@ func TestServeReplaced(t *testing.T) {
 	}
 }
 
-// askPlain asks as it stands: nobody cleans the path.
+// askPlain sends a request with the path as it is, without cleaning it.
 func askPlain(t *testing.T, base, method, path, header string) (int, http.Header, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, base+path, nil)
@@ -185,8 +185,7 @@ func askPlain(t *testing.T, base, method, path, header string) (int, http.Header
 	return answer.StatusCode, answer.Header, string(b)
 }
 
-// A server that is asked to end lets answers finish that are under way, and waits for
-// nobody who hangs.
+// A stopping server lets pending answers finish, but does not wait for a client that hangs.
 func TestServeEnds(t *testing.T) {
 	for _, takes := range []time.Duration{200 * time.Millisecond, time.Hour} {
 		l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -290,7 +289,7 @@ func closed(t *testing.T, c net.Conn) bool {
 }
 
 // N21: clients that idle after their answers, send nothing, or stall while they read do not
-// keep out others, whether these have another address or the same.
+// keep out others. The others have another address or the same.
 func TestN21_ServeBound(t *testing.T) {
 	const most = 16
 	large := strings.Repeat("x", 1<<20)
@@ -331,8 +330,8 @@ func TestN21_ServeBound(t *testing.T) {
 	}
 }
 
-// N21: the connection that goes first is of the address with the most connections, and
-// there the one that has moved no byte for the longest time.
+// N21: the server closes a connection of the address with the most connections. It picks the
+// one that has moved no byte for the longest time.
 func TestN21_WhichGoes(t *testing.T) {
 	const most = 4
 	address := startBounded(t, most, func(w http.ResponseWriter, _ *http.Request) {

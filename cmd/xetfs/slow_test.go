@@ -62,8 +62,8 @@ func repeat(text string) func(io.Writer, *http.Request) error {
 	}
 }
 
-// O34: a command ends within its limit, with the exit status of a server that cannot be
-// reached, whatever the server does instead of answering.
+// O34: a command ends within its limit, whatever the server does instead of answering. Its exit
+// status is that of an unreachable server.
 func TestO34_CommandEnds(t *testing.T) {
 	drip := func(header string) func(io.Writer, *http.Request) error {
 		return func(w io.Writer, r *http.Request) error {

@@ -38,7 +38,7 @@ func TestByteRange(t *testing.T) {
 	}
 }
 
-// What is printed for pasting is one word to a shell, and the right one.
+// Output for pasting is one word to a shell, and the right one.
 func TestShellWord(t *testing.T) {
 	for _, s := range []string{"/mnt/x", "a b", "it's", `a\b`, "$HOME", "", "*", "a\nb", "\x1b[2J'\\", "ä", "a\U000e0001b", "a\u200b1", "-f", "~", "a;b"} {
 		out, err := exec.Command("bash", "-c", "printf %s "+ui.ShellWord(s)).Output()
