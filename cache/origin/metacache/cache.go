@@ -21,7 +21,7 @@ import (
 type Cache struct {
 	backend Backend
 	scope   string
-	named   bool // ObjectsOptions.Named
+	named   bool // objects.Options.Named
 }
 
 // The kinds of what is kept. A File Info block that its shard proves is none for a source
@@ -91,7 +91,7 @@ func (k *Cache) Info(ctx context.Context, x codec.Hash) *xorb.Info {
 	return in
 }
 
-// EncodeInfo returns what to keep of the info of xorb x.
+// EncodeInfo returns the value of the info of xorb x for PutInfo; nil if there is no Backend.
 func (k *Cache) EncodeInfo(x codec.Hash, in *xorb.Info) []byte {
 	if k.backend == nil {
 		return nil
@@ -99,19 +99,21 @@ func (k *Cache) EncodeInfo(x codec.Hash, in *xorb.Info) []byte {
 	return encodeKeptInfo(k.xorbKey(x), in)
 }
 
-// PutInfo keeps what infoValue returned.
+// PutInfo stores value, the result of EncodeInfo, as the info of xorb x. A nil value is ignored.
 func (k *Cache) PutInfo(x codec.Hash, value []byte) {
 	if value != nil {
 		k.put(k.xorbKey(x), value)
 	}
 }
 
+// DropInfo removes the info of xorb x.
 func (k *Cache) DropInfo(x codec.Hash) {
 	if k.backend != nil {
 		k.drop(k.xorbKey(x))
 	}
 }
 
+// New returns a Cache in a Backend. scope names the store. named is objects.Options.Named.
 func New(keeper Backend, scope string, named bool) *Cache {
 	return &Cache{backend: keeper, scope: scope, named: named}
 }
@@ -135,6 +137,7 @@ func (k *Cache) File(ctx context.Context, id codec.FileID) (fi FileEntry, ok boo
 // MaxTerms bounds what is kept of one file: some MiB.
 const MaxTerms = 1 << 16
 
+// PutFile stores the File Info block that was read for id, unless it has more than MaxTerms terms.
 func (k *Cache) PutFile(id codec.FileID, fi FileEntry) {
 	if k.backend == nil || len(fi.Terms) > MaxTerms {
 		return
@@ -159,7 +162,7 @@ func (k *Cache) Shard(ctx context.Context, s codec.Hash) (f Shard, ok bool) {
 // maxKeptSums bounds what is kept of one shard, to 256 KiB.
 const maxKeptSums = 8 << 10
 
-// TakesShard reports whether putShard stores the hashes of a shard of some blocks.
+// TakesShard reports whether PutShard stores the hashes of a shard of some blocks.
 func (k *Cache) TakesShard(blocks int) bool {
 	return k.backend != nil && k.named && blocks <= maxKeptSums
 }
@@ -172,6 +175,7 @@ func (k *Cache) PutShard(s codec.Hash, f Shard) {
 	}
 }
 
+// DropFile removes the File Info block that was read for id.
 func (k *Cache) DropFile(id codec.FileID) {
 	if k.backend != nil {
 		k.drop(k.fileKey(id))

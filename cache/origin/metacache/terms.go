@@ -9,18 +9,18 @@ import (
 	"github.com/xetfs/xetfs/codec/shard"
 )
 
-// A Keeper gets the index of a file of many terms, and each group of terms under its hash in
-// the index.
+// A Backend stores the index of a file of many terms, and each group of terms under its hash
+// in the index.
 const (
 	keptIndex      = "index of terms proven by its chunks"
 	keptNamedIndex = "index of terms proven by its shard"
 	keptTerms      = "terms"
 )
 
-// An indexedFile is a proven File Info block that is read in groups.
+// A FileIndex is a proven File Info block that is read in groups.
 type FileIndex struct {
 	*shard.FileIndex
-	Sums  []codec.Hash // of the groups, over appendTerms
+	Sums  []codec.Hash // of the groups, over AppendTerms
 	Shard codec.Hash   // where the block is
 	Size  int64        // of the shard
 	Keyed bool         // the shard's chunk hashes are
