@@ -125,7 +125,7 @@ With --json there is one object:
 	return cmd
 }
 
-// A statusDoc is what cache status says. The names in JSON are a promise.
+// A statusDoc is the output of cache status. Its names in JSON are stable.
 type statusDoc struct {
 	dir        string
 	shared     bool

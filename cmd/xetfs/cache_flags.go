@@ -15,7 +15,7 @@ import (
 	"github.com/xetfs/xetfs/reconstruct"
 )
 
-// cacheFlags are the flags that say what is kept on a local disk.
+// cacheFlags are the flags of the disk cache.
 type cacheFlags struct {
 	dir         cacheDirFlag
 	size, free  roomFlag
@@ -30,7 +30,7 @@ const (
 	defaultFreePart  = 20 // a twentieth of it stays free
 )
 
-// addPlace adds the flag that says where the disk cache is.
+// addPlace adds --cache-dir.
 func (o *cacheFlags) addPlace(cmd *cobra.Command, usage string) {
 	cmd.Flags().Var(&o.dir, "cache-dir", usage)
 	if err := cmd.MarkFlagDirname("cache-dir"); err != nil {
@@ -38,7 +38,7 @@ func (o *cacheFlags) addPlace(cmd *cobra.Command, usage string) {
 	}
 }
 
-// addFlags adds those that say how much may be there.
+// addFlags adds the flags for the place and the bounds of the disk cache.
 func (o *cacheFlags) addFlags(cmd *cobra.Command, place string) {
 	o.size.least = leastCache
 	o.addPlace(cmd, place)
@@ -53,7 +53,7 @@ func (o *cacheFlags) addMaterialize(cmd *cobra.Command) {
 	fixedValues(cmd, "materialize", materializeAuto, materializeNever, materializeAlways)
 }
 
-// check refuses what says how a mount of SOURCE keeps things on disk, where it keeps none.
+// check refuses flags of the disk cache if a mount of SOURCE uses none.
 func (o *cacheFlags) check(source string) error {
 	switch flag := o.given(); {
 	case o.dir.off && o.keepsWhole():
@@ -75,7 +75,7 @@ func (o *cacheFlags) checkNamed() error {
 	return nil
 }
 
-// given says which flag was given that bounds a disk cache, if any.
+// given returns the name of a given flag that bounds a disk cache, or "".
 func (o *cacheFlags) given() string {
 	switch {
 	case o.size.given:
@@ -231,7 +231,7 @@ func (o *cacheFlags) forSource(source, mountpoint string) (*stack.CacheFolder, e
 	return f, cmp.Or(f.CheckApart(source, mountpoint), o.limit(f))
 }
 
-// folder returns the folder that the flags say. It need not be there yet.
+// folder returns the folder that the flags name. The folder may be absent.
 func (o *cacheFlags) folder() *stack.CacheFolder {
 	f := &stack.CacheFolder{Path: o.dir.path, Named: o.dir.path != ""}
 	if !f.Named {
@@ -251,7 +251,7 @@ func (o *cacheFlags) folder() *stack.CacheFolder {
 	return f
 }
 
-// limit sets the bounds that the flags say.
+// limit sets the bounds of the flags.
 func (o *cacheFlags) limit(f *stack.CacheFolder) error {
 	total, err := stack.FileSystemSize(f.Path)
 	if err != nil {

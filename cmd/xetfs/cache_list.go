@@ -44,7 +44,7 @@ With --json there is one object: {"entries": [{"kind" (xorb, page or file), "has
 	return cmd
 }
 
-// A keptDoc is what cache list --json says of an object. The names are a promise.
+// A keptDoc is one object in the JSON of cache list. Its names are stable.
 type keptDoc struct {
 	Kind   string `json:"kind"`
 	Hash   string `json:"hash"`

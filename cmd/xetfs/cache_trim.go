@@ -81,7 +81,7 @@ Mounts observe a limit automatically, see xetfs mount --cache-size.
 	return cmd
 }
 
-// shrink makes the disk cache smaller and says by how much.
+// shrink makes the disk cache smaller and prints the freed size.
 func shrink(cmd *cobra.Command, flags *cacheFlags, asJSON bool, do func(*stack.DiskCache) error) error {
 	return openedCache{}.with(cmd, flags, func(f *stack.CacheFolder, c *stack.DiskCache) error {
 		before := c.Stats().Bytes

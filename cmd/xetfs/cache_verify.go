@@ -150,7 +150,7 @@ func watchReading(bar *ui.Progress) (stop func()) {
 	return func() { close(ending); <-ended }
 }
 
-// bytesRead is what this process has read from files so far, as the kernel counts.
+// bytesRead is the number of bytes that this process has read from files, as the kernel counts.
 func bytesRead() int64 {
 	text, err := os.ReadFile("/proc/self/io")
 	if err != nil {

@@ -159,7 +159,7 @@ func newFindingDoc(f sweep.Finding) findingDoc {
 	return doc
 }
 
-// finish prints the counts, and returns what the exit status says.
+// finish prints the counts, and returns the error for the exit status.
 func (r *checkFindings) finish(c sweep.CheckReport) error {
 	if r.doc != nil {
 		r.doc.End()

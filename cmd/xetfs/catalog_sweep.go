@@ -108,7 +108,7 @@ var sweptStates = []struct {
 	{"deleted", func(r sweep.Report) map[names.Kind]sweep.Counts { return r.Deleted }},
 }
 
-// A countsDoc is what catalog sweep --json says of objects. The names are a promise.
+// A countsDoc is a count of objects in the JSON of catalog sweep. Its names are stable.
 type countsDoc struct {
 	Objects int64 `json:"objects"`
 	Bytes   int64 `json:"bytes"`

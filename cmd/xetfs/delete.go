@@ -49,7 +49,7 @@ With --json there is one object: {"deleted": [{"symbol", "versions": [NUMBER]}]}
 	return cmd
 }
 
-// A victimDoc is what delete --json says of one symbol. The names are a promise.
+// A victimDoc is one symbol in the JSON of delete. Its names are stable.
 type victimDoc struct {
 	Symbol   string   `json:"symbol"`
 	Versions []uint64 `json:"versions"`
@@ -76,8 +76,8 @@ func parseVictims(args []string) (map[string][]uint64, error) {
 	return victims, nil
 }
 
-// deleteVersions deletes the versions of one symbol after the other, and says which it
-// has deleted, also if the next one fails. All must be there before the first is deleted.
+// deleteVersions deletes versions symbol by symbol, and prints the deleted ones even if a later
+// symbol fails. All versions must exist before the first is deleted.
 func deleteVersions(ctx context.Context, cmd *cobra.Command, w *stack.CatalogWriter, victims map[string][]uint64, asJSON bool) error {
 	symbols := slices.Sorted(maps.Keys(victims))
 	for _, symbol := range symbols {

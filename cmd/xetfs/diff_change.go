@@ -11,8 +11,8 @@ import (
 	"github.com/xetfs/xetfs/codec/page"
 )
 
-// differences says in which respects two entries of one path are not the same. One that
-// is not there has none.
+// differences returns the properties in which two entries of one path differ. An absent entry
+// has no differences.
 func differences(a, b *page.Entry) []string {
 	if a == nil || b == nil {
 		return nil

@@ -37,12 +37,12 @@ const (
 	exitTerminated  = 143 // by SIGTERM
 )
 
-// A usageError says that the command line is wrong, before anything was done.
+// A usageError reports a wrong command line, before any change.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
-// A mountError says why something could not be mounted.
+// A mountError is the reason why a mount failed.
 type mountError struct{ error }
 
 func (e mountError) Unwrap() error { return e.error }
@@ -52,7 +52,7 @@ type statusError int
 
 func (statusError) Error() string { return "reported" }
 
-// A nothingThere says in a sentence that what was asked for is not there.
+// A nothingThere is a sentence about an absent argument.
 type nothingThere string
 
 func (e nothingThere) Error() string { return string(e) }
@@ -125,7 +125,7 @@ func interruptedStatus(ctx context.Context) int {
 }
 
 // errorLine is what a user reads about err: one line, "xetfs COMMAND: …". It is empty
-// where nothing is left to say.
+// if no message is due, for example because the log has it.
 func errorLine(cmd *cobra.Command, err error, status int) string {
 	var (
 		reported statusError

@@ -53,8 +53,8 @@ func oneDash(cmd *cobra.Command, unknown *pflag.NotExistError) string {
 	return found
 }
 
-// wantedOf says which values flags take whose type is of package pflag. Flags of types of
-// our own say it themselves.
+// wantedOf describes the values of the flag types of package pflag. The other flag types are in
+// this module, and their errors describe the values.
 var wantedOf = map[string]string{
 	"bool":     "true or false",
 	"int":      "a number",

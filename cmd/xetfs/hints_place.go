@@ -137,7 +137,7 @@ func similarPlace(path string) string {
 	return didYouMean(filepath.Clean(path), slices.Values(present))
 }
 
-// noShard says of a SOURCE that there is nothing in it.
+// noShard is the message about a SOURCE without shards.
 func noShard(source string) string { return "there is no shard in " + ui.Printable(source) }
 
 // emptyHint says what to type about an empty SOURCE: a mount of xetfs, or a folder that the

@@ -18,8 +18,8 @@ func writeListing(ctx context.Context, store *dir.Keyed, found *dir.Store, note 
 	}
 }
 
-// renewListing is writeListing for a command that may have changed nothing: it makes no
-// listing where there was none.
+// renewListing is writeListing for a command that may have changed nothing. It creates no
+// listing in a store without one.
 func renewListing(ctx context.Context, store *dir.Keyed, note func(string)) {
 	if _, err := store.Size(ctx, origin.ListingKey); !errors.Is(err, origin.ErrNotFound) {
 		writeListing(ctx, store, nil, note)

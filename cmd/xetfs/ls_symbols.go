@@ -98,8 +98,8 @@ func versionName(r names.Row) string {
 	return fmt.Sprintf("version %d", r.Number)
 }
 
-// versionFields says which version a tree is. One that was opened by its root page has no
-// number, and a folder without a catalog neither.
+// versionFields adds the fields for the version of a tree. A tree that was opened by its root
+// page, or without a catalog, has no number.
 func versionFields(doc *ui.Document, row names.Row) {
 	var (
 		number *uint64

@@ -17,8 +17,8 @@ import (
 )
 
 // The main goroutine stays on the main thread, and only waits there. The kernel gives the
-// signals of the process to its main thread first. A call on a hung file system would keep
-// them there, and no other thread would see them.
+// signals of the process to its main thread first. A call on a hung file system would
+// block the main thread, and no other thread would receive the signals.
 func init() { runtime.LockOSThread() }
 
 func main() {
@@ -93,8 +93,7 @@ server.`,
 	return root
 }
 
-// knownCommand refuses a first word that is no command, and says which one may have
-// been meant.
+// knownCommand refuses a first word that is no command, and suggests a similar command.
 func knownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

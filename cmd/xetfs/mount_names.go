@@ -34,7 +34,7 @@ func (o *nameOptions) addFlags(f *pflag.FlagSet) {
 	f.Var(&o.versions, "versions-dir", "name of the hidden folder of all versions in the top of each tree, or off")
 }
 
-// given says which flag was given that only a catalog has a use for, if any.
+// given returns the name of a given flag that needs a catalog, or "".
 func (o *nameOptions) given() string {
 	switch {
 	case o.symbol.given:
@@ -45,7 +45,7 @@ func (o *nameOptions) given() string {
 	return ""
 }
 
-// checkFlags refuses what contradicts itself.
+// checkFlags refuses flags that contradict each other.
 func (o *nameOptions) checkFlags(bare bool) error {
 	switch flag := o.given(); {
 	case flag != "" && bare:
@@ -58,7 +58,7 @@ func (o *nameOptions) checkFlags(bare bool) error {
 	return nil
 }
 
-// check refuses what is not in the source, before anything is mounted.
+// check refuses names that the source lacks, before the mount.
 func (o *nameOptions) check(ctx context.Context, src *stack.Source) error {
 	switch flag := o.given(); {
 	case flag == "":
@@ -73,7 +73,7 @@ func (o *nameOptions) check(ctx context.Context, src *stack.Source) error {
 	return hinted(ctx, src.Stored, src.Folder, err)
 }
 
-// fill sets what the flags say.
+// fill copies the flags to options.
 func (o *nameOptions) fill(options *fs.Options) {
 	options.Symbol, options.At, options.Snapshot = o.symbol.symbol, o.symbol.at, o.snapshot
 	options.Follow = time.Duration(o.follow)
@@ -113,7 +113,7 @@ const off = "off"
 // A followFlag is --follow: a duration, or off, which is 0.
 type followFlag time.Duration
 
-// leastFollow is below what a store should be asked.
+// leastFollow is the shortest interval for requests to a store.
 const leastFollow = 100 * time.Millisecond
 
 // Set implements pflag.Value.

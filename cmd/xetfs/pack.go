@@ -89,8 +89,8 @@ all cores:
 	return cmd
 }
 
-// The Go heap of pack: its buffers are long-lived, and there is little garbage beside
-// them, so that collecting often costs nothing.
+// Limits of the Go heap of pack. Its buffers are long-lived and the rest of its garbage is
+// small, so frequent collections cost nothing.
 const (
 	packMemory  = 400 << 20
 	packPercent = 20

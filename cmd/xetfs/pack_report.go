@@ -114,7 +114,7 @@ func (r *packReport) finishJSON(s pack.Stats, took time.Duration) {
 	})
 }
 
-// ratio is a by b, or nil where that says nothing.
+// ratio is a by b, or nil if b is 0.
 func ratio(a, b int64) *float64 {
 	if b == 0 {
 		return nil

@@ -17,8 +17,8 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 )
 
-// A packStore is where pack stores, and what is stored there already: in its keys, or
-// lying around as shards and xorbs.
+// A packStore is the target of pack with its present content: objects under keys, and other
+// shards and xorbs in the folder.
 type packStore struct {
 	into  *dir.Keyed
 	found *dir.Store
@@ -95,7 +95,7 @@ func newTempFile(folder string) (dedup.TempFile, error) {
 	return f, nil
 }
 
-// checkPackFolders refuses what cannot be packed before anything is done.
+// checkPackFolders refuses folders that cannot be packed, before any change.
 func checkPackFolders(store string, folders []string) error {
 	if err := checkStorePath(store); err != nil {
 		return err
@@ -128,7 +128,7 @@ func checkStorePath(store string) error {
 	return nil
 }
 
-// checkPackFolder refuses what is not there, and what is the store's own.
+// checkPackFolder refuses an absent folder, and a folder inside the store.
 func checkPackFolder(store, folder string) error {
 	if _, err := os.Stat(folder); err != nil {
 		return fmt.Errorf("%s: %w", folder, ui.Reason(err))

@@ -74,7 +74,7 @@ The data stays for the time of grace, see xetfs delete.`,
 	return cmd
 }
 
-// rule is what the flags say. Ages are counted back from now.
+// rule returns the rule of the flags. An age counts back from now.
 func (o *pruneOptions) rule(cmd *cobra.Command, now time.Time) (writer.KeepRule, error) {
 	last := cmd.Flags().Changed("keep-last")
 	switch {

@@ -155,13 +155,12 @@ func completePublish(cmd *cobra.Command, args []string, begun string) ([]string,
 	return completeSymbols(1)(cmd, args, begun)
 }
 
-// notWithFrom are the flags that say something about FOLDER.
+// notWithFrom are the flags about FOLDER.
 var notWithFrom = []string{
 	"update", "remove", "dry-run", "exclude", "one-file-system", "checksum", "owner", "xattrs", "strict", "no-sha256", "compress",
 }
 
-// check takes the arguments and refuses what does not go together, before anything is
-// done.
+// check sets the arguments and refuses wrong combinations, before any change.
 func (o *publishOptions) check(cmd *cobra.Command, args []string) error {
 	o.storePath, o.symbol, o.folder = args[0], args[1], ""
 	if err := checkStorePath(o.storePath); err != nil {
@@ -192,7 +191,7 @@ func (o *publishOptions) check(cmd *cobra.Command, args []string) error {
 	})
 }
 
-// orderHint says how the arguments go if SYMBOL or FOLDER is a store; "" if neither is one.
+// orderHint returns the right order of arguments if SYMBOL or FOLDER is a store, or "".
 func (o *publishOptions) orderHint() string {
 	const command = "xetfs publish"
 	if hint := orderHint(o.symbol, command, o.symbol, o.storePath, o.folder); hint != "" && o.folder != "" {
@@ -204,7 +203,7 @@ func (o *publishOptions) orderHint() string {
 	return orderHint(o.folder, command, o.folder, o.symbol, o.storePath)
 }
 
-// checkFolder takes FOLDER, if there is to be one.
+// checkFolder sets FOLDER, if the flags need one.
 func (o *publishOptions) checkFolder(cmd *cobra.Command, args []string) error {
 	switch {
 	case o.from != "" && len(args) > 0:
@@ -234,7 +233,7 @@ func (o *publishOptions) checkFolder(cmd *cobra.Command, args []string) error {
 	return cmp.Or(checkPackFolder(o.storePath, o.folder), o.checkRemoved())
 }
 
-// checkRemoved makes the paths of --remove those of entries.
+// checkRemoved cleans and checks the paths of --remove.
 func (o *publishOptions) checkRemoved() error {
 	for i, path := range o.remove {
 		clean, err := treePath(path)
@@ -281,7 +280,7 @@ func checkTexts(symbol, message string, labels map[string]string) error {
 	return err
 }
 
-// publishWriter is what a version says of the program that made it.
+// publishWriter is the program name in a version.
 func publishWriter() string { return "xetfs " + readVersion().Version }
 
 // versionFlag is --if-version: a number, or nil.

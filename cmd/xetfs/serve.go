@@ -130,7 +130,7 @@ func serve(cmd *cobra.Command, source string, o *serveOptions) error {
 	return err
 }
 
-// Bounds of a server. A client that takes nothing for so long has gone.
+// Bounds of a server. A client that reads nothing until a timeout counts as lost.
 const (
 	serveConns    = 512
 	headerTimeout = 10 * time.Second

@@ -22,7 +22,7 @@ type servedCount struct {
 	waiting                 atomic.Int64
 }
 
-// A servedStats is what a server says at statsPath.
+// A servedStats is the document at statsPath.
 type servedStats struct {
 	Requests     int64 `json:"requests"`      // all, those that failed too
 	Bytes        int64 `json:"bytes"`         // of bodies

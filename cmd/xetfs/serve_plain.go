@@ -72,7 +72,7 @@ func (h *plainHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// answer says why nothing could be given out.
+// answer sends the status of err, if any.
 func (h *plainHandler) answer(w http.ResponseWriter, err error) {
 	switch {
 	case err == nil:
@@ -165,8 +165,8 @@ func (o *objectReader) Seek(off int64, whence int) (int64, error) {
 	return off, nil
 }
 
-// A madeListing is the listing of a store, made when it is asked for. To look through a
-// large store takes a while, so it is kept for a time that grows with that.
+// A madeListing is the listing of a store, generated on request. A scan of a large store is
+// slow, so the listing is cached for a time that grows with the time of the scan.
 type madeListing struct {
 	mu    sync.Mutex // held while it is made, because all waiting requests need the same
 	b     []byte     // guarded by mu

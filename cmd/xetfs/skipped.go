@@ -76,8 +76,8 @@ func incomplete(n *ui.Notices) error {
 	return nil
 }
 
-// isShortage reports whether the machine, or a limit of this process, has too little of
-// something. Such an error says nothing about the object that was read.
+// isShortage reports whether err is a lack of memory or descriptors of the machine or of this
+// process. Such an error is no property of the object that was read.
 func isShortage(err error) bool {
 	var local *origin.LocalError
 	if errors.As(err, &local) {

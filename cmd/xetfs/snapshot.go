@@ -107,7 +107,7 @@ func checkSnapshot(name string) error {
 	return nil
 }
 
-// parseTargets reads SYMBOL[@AS_OF] of each symbol, which must be there once.
+// parseTargets parses SYMBOL[@AS_OF] arguments. Each symbol must occur once.
 func parseTargets(args []string) (map[string]names.AsOf, error) {
 	symbols := map[string]names.AsOf{}
 	for _, arg := range args {
@@ -123,8 +123,8 @@ func parseTargets(args []string) (map[string]names.AsOf, error) {
 	return symbols, nil
 }
 
-// allSymbols are the newest versions of all symbols. The list of symbols may know more
-// than there are.
+// allSymbols are the newest versions of all symbols. The list of symbols may contain
+// symbols that no longer exist; they are left out.
 func allSymbols(ctx context.Context, w *stack.CatalogWriter) (map[string]names.AsOf, error) {
 	symbols := map[string]names.AsOf{}
 	for symbol, err := range w.Catalog().Symbols(ctx) {

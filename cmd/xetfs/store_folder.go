@@ -122,7 +122,7 @@ func checkNewStore(store, hint string) error {
 	return nil
 }
 
-// orderHint says how the arguments go if folder is a store; "" if it is none.
+// orderHint returns the right order of arguments if folder is a store, or "".
 func orderHint(folder, command string, args ...string) string {
 	if folder == "" || !hasKeys(folder) {
 		return ""

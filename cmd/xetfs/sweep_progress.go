@@ -8,7 +8,7 @@ import (
 	"github.com/xetfs/xetfs/fs/catalog/sweep"
 )
 
-// progressText is how far a sweep or check is. It is empty while there is nothing to say.
+// progressText describes the progress of a sweep or check.
 func progressText(p sweep.Progress, now time.Time) string {
 	switch {
 	case !p.Waiting.IsZero():

@@ -88,7 +88,7 @@ func unmountSoon(ctx context.Context, path string, lazy bool) error {
 	return err
 }
 
-// explainUnmount says why fusermount3 did not unmount for an ordinary user.
+// explainUnmount returns the reason why fusermount3 did not unmount for an ordinary user.
 func explainUnmount(path string, m daemon.Mountpoint, err error) error {
 	if owner := m.On.Owner; owner >= 0 && owner != int64(unix.Getuid()) {
 		return fmt.Errorf("%s: %w: the mount belongs to user %d; only that user and root can unmount it", path, iofs.ErrPermission, owner)

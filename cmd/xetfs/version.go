@@ -20,7 +20,7 @@ type buildVersion struct {
 	Platform string  `json:"platform"`
 }
 
-// newVersion is the command that says which xetfs this is.
+// newVersion is the command that prints the version of xetfs.
 func newVersion() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{

@@ -152,7 +152,7 @@ func findsShard(ctx context.Context, s *stack.Source) error {
 	return err
 }
 
-// folder returns where the files are to be kept, which must be possible.
+// folder returns the disk cache for the files, or the reason why they cannot be stored.
 func (o *warmOptions) folder(source string) (*stack.CacheFolder, error) {
 	switch {
 	case o.cache.dir.off:
