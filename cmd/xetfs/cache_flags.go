@@ -43,7 +43,7 @@ func (o *cacheFlags) addFlags(cmd *cobra.Command, place string) {
 	o.size.least = leastCache
 	o.addPlace(cmd, place)
 	cmd.Flags().Var(&o.size, "cache-size", "limit of the disk cache, like 10GB (10 * 10^9 bytes), 10GiB (10 * 2^30) or 10% of its file system (default: 10GiB, at most 10%)")
-	cmd.Flags().Var(&o.free, "cache-free", "what it leaves free of its file system (default: 5%)")
+	cmd.Flags().Var(&o.free, "cache-free", "free space that the cache leaves on its file system (default: 5%)")
 }
 
 // addMaterialize adds --materialize.

@@ -63,8 +63,8 @@ The command returns as soon as the files can be read, and prints the path of the
 continues in the background until xetfs umount. Nothing is ever written to SOURCE.
 
 Every chunk is checked against its hash (getfattr -n user.xet.verified FILE
-says: chunk). Damaged data is never returned: reading it is an
-input/output error, and the log names the place.
+prints chunk). Damaged data is never returned: a read of it is an input/output error, and the
+log names the place.
 
 If SOURCE is on a web server, fetched content is stored in a disk cache, which survives unmounts,
 reboots and crashes. Chunks are stored packed. Files that were read completely are stored as
@@ -86,8 +86,8 @@ getfattr -n user.xet.stats --only-values MOUNTPOINT. It counts chunks found in m
 (memory_hits), by readahead, on disk, or read from SOURCE (misses). Counters of index pages
 begin with page_. It also has the objects disk and fuse:
 
-  disk   content and state of the disk cache: ok, full, suspended (its disk fails), shared (another
-         process writes to it)
+  disk   content of the disk cache, and its state: ok, full, suspended (its disk fails) or
+         shared (another process writes to it)
   fuse   opened files, those that the kernel reads directly (passthrough), requests of the kernel
          for bytes (read), and requests answered with pages of a plain file (spliced)
 

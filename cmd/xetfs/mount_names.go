@@ -30,7 +30,7 @@ func (o *nameOptions) addFlags(f *pflag.FlagSet) {
 	o.follow, o.versions = defaultFollow, defaultVersions
 	f.Var(&o.symbol, "symbol", "of a catalog, mount the tree of this symbol")
 	f.StringVar(&o.snapshot, "snapshot", "", "of a catalog, mount what the snapshot `NAME` holds")
-	f.Var(&o.follow, "follow", "look so often for new versions, or off")
+	f.Var(&o.follow, "follow", "interval between checks for new versions, or off")
 	f.Var(&o.versions, "versions-dir", "name of the hidden folder of all versions in the top of each tree, or off")
 }
 
