@@ -4,12 +4,17 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	iofs "io/fs"
+	"log/slog"
+	"math"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/xetfs/xetfs/cache/disk"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/reconstruct"
@@ -274,4 +279,46 @@ func (o *cacheFlags) limit(f *stack.CacheFolder) error {
 		f.Options.MinFree = -1 // 0 would be the default of the store
 	}
 	return nil
+}
+
+// cachePlaceHelp is the part of a command's help that says where the disk cache is.
+const cachePlaceHelp = `The disk cache is in $XDG_CACHE_HOME/xetfs/disk, or ~/.cache/xetfs/disk, or where --cache-dir
+says. Only its owner can read it.`
+
+// cacheUsage is the usage of --cache-dir where it has no other meaning.
+const cacheUsage = "the folder of the disk cache (default: xetfs/disk in $XDG_CACHE_HOME or ~/.cache)"
+
+// openedCache opens a disk cache for a command: shared for reading, also while another process
+// writes to it, or for changes.
+type openedCache struct {
+	share bool
+	log   *slog.Logger // of what it meets on the way; nil: the notes of the command
+}
+
+// with opens the disk cache that a flag names and calls do. It sets no size limits, so a look
+// at the cache evicts nothing. It does not create a missing cache.
+func (o openedCache) with(cmd *cobra.Command, flags *cacheFlags, do func(f *stack.CacheFolder, c *stack.DiskCache) error) error {
+	if flags.dir.off {
+		return usageError{errors.New("--cache-dir: off is no folder; ./off would be one")}
+	}
+	f := flags.folder()
+	if f.Err != nil {
+		return f.Err
+	}
+	if _, err := os.Stat(filepath.Join(f.Path, "FORMAT")); err != nil && !errors.Is(err, iofs.ErrPermission) {
+		return fmt.Errorf("%s: there is no disk cache: %w", f.Path, ui.Reason(err))
+	}
+	if o.log == nil {
+		o.log = newNotes(cmd.ErrOrStderr(), cmd.CommandPath())
+	}
+	f.Options = disk.Options{MaxBytes: math.MaxInt64 / 2, MinFree: -1, Share: o.share}
+	f.IfBusy = "first end it: xetfs umount, if it is a mount"
+	c, err := f.Open(o.log)
+	switch {
+	case err != nil && f.Named && stack.IsRefused(err):
+		return usageError{err}
+	case err != nil:
+		return err
+	}
+	return cmp.Or(do(f, c), c.Close())
 }

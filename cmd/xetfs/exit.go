@@ -187,3 +187,18 @@ func sentence(err error) string {
 	}
 	return err.Error()
 }
+
+// isShortage reports whether err is a lack of memory or descriptors of the machine or of this
+// process. Such an error is no property of the object that was read.
+func isShortage(err error) bool {
+	var local *origin.LocalError
+	if errors.As(err, &local) {
+		err = local.Err
+	}
+	return isNoDescriptor(err) || errors.Is(err, unix.ENOMEM)
+}
+
+// isNoDescriptor reports whether the limit of open files is reached.
+func isNoDescriptor(err error) bool {
+	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE)
+}

@@ -46,11 +46,3 @@ other.`,
 	fixedValues(cmd, "as", inspect.Kinds...)
 	return cmd
 }
-
-// fixedValues lets the shell complete the values of a flag.
-func fixedValues(cmd *cobra.Command, flag string, values ...string) {
-	err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
-	if err != nil {
-		panic(err) // no such flag
-	}
-}

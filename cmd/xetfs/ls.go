@@ -78,20 +78,6 @@ path_bytes. A year after 9999 or before 0 has a sign and at least six digits:
 	return cmd
 }
 
-// cleanPath is a path as the catalog spells it: "by-hash/x", "" for the top.
-func cleanPath(p string) string {
-	return strings.TrimPrefix(path.Clean("/"+p), "/")
-}
-
-// treePath is cleanPath for a path that a user typed. It refuses a path that leads out of
-// the tree: cleanPath would take ../x for x.
-func treePath(p string) (string, error) {
-	if rel := path.Clean(strings.TrimLeft(p, "/")); rel == ".." || strings.HasPrefix(rel, "../") {
-		return "", usageError{fmt.Errorf("%s: leads out of the tree; a PATH begins at its top", p)}
-	}
-	return cleanPath(p), nil
-}
-
 // A listing is one call of ls.
 type listing struct {
 	symbol    *string // nil: a folder that has none

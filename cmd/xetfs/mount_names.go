@@ -107,9 +107,6 @@ func (f *symbolFlag) String() string {
 // Type implements pflag.Value.
 func (f *symbolFlag) Type() string { return "SYMBOL[@AS_OF]" }
 
-// off is the word for a flag that switches something off.
-const off = "off"
-
 // A followFlag is --follow: a duration, or off, which is 0.
 type followFlag time.Duration
 

@@ -6,9 +6,6 @@ import (
 	"io"
 	"sync"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ingest"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 )
@@ -74,19 +71,4 @@ func incomplete(n *ui.Notices) error {
 		return errIncomplete
 	}
 	return nil
-}
-
-// isShortage reports whether err is a lack of memory or descriptors of the machine or of this
-// process. Such an error is no property of the object that was read.
-func isShortage(err error) bool {
-	var local *origin.LocalError
-	if errors.As(err, &local) {
-		err = local.Err
-	}
-	return isNoDescriptor(err) || errors.Is(err, unix.ENOMEM)
-}
-
-// isNoDescriptor reports whether the limit of open files is reached.
-func isNoDescriptor(err error) bool {
-	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE)
 }

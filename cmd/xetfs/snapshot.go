@@ -99,14 +99,6 @@ func completeAfterName(cmd *cobra.Command, args []string, begun string) ([]strin
 	return completeSymbols(len(args))(cmd, args, begun)
 }
 
-// checkSnapshot is names.CheckSnapshot for the command line.
-func checkSnapshot(name string) error {
-	if err := names.CheckSnapshot(name); err != nil {
-		return usageError{err}
-	}
-	return nil
-}
-
 // parseTargets parses SYMBOL[@AS_OF] arguments. Each symbol must occur once.
 func parseTargets(args []string) (map[string]names.AsOf, error) {
 	symbols := map[string]names.AsOf{}

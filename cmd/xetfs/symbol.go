@@ -134,3 +134,11 @@ func symbolsOf(ctx context.Context, folder, begun string) []string {
 
 // notLive reports whether an error means that a symbol has no live version.
 func notLive(err error) bool { return errors.Is(err, iofs.ErrNotExist) }
+
+// checkSnapshot is names.CheckSnapshot for the command line.
+func checkSnapshot(name string) error {
+	if err := names.CheckSnapshot(name); err != nil {
+		return usageError{err}
+	}
+	return nil
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/spf13/cobra"
+	_ "github.com/xetfs/xetfs/cmd/xetfs/internal/fdcheck" // before go-fuse
+)
+
+// arguments makes a wrong number of arguments a usageError that names what is wanted.
+func arguments(least, most int) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		switch {
+		case len(args) < least:
+			return usageError{errors.New("too few arguments")}
+		case len(args) > most:
+			return usageError{fmt.Errorf("%q is one argument too many", args[most])}
+		}
+		return nil
+	}
+}
+
+// fixedValues lets the shell complete the values of a flag.
+func fixedValues(cmd *cobra.Command, flag string, values ...string) {
+	err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+	if err != nil {
+		panic(err) // no such flag
+	}
+}
+
+// cleanPath is a path as the catalog spells it: "by-hash/x", "" for the top.
+func cleanPath(p string) string {
+	return strings.TrimPrefix(path.Clean("/"+p), "/")
+}
+
+// treePath is cleanPath for a path that a user typed. It refuses a path that leads out of
+// the tree: cleanPath would take ../x for x.
+func treePath(p string) (string, error) {
+	if rel := path.Clean(strings.TrimLeft(p, "/")); rel == ".." || strings.HasPrefix(rel, "../") {
+		return "", usageError{fmt.Errorf("%s: leads out of the tree; a PATH begins at its top", p)}
+	}
+	return cleanPath(p), nil
+}
+
+// knownCommand refuses a first word that is no command, and suggests a similar command.
+func knownCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	cmd.SuggestionsMinimumDistance = 2
+	hint := ""
+	if similar := cmd.SuggestionsFor(args[0]); len(similar) > 0 {
+		hint = fmt.Sprintf("; did you mean %s?", anyOf(similar))
+	}
+	return usageError{fmt.Errorf("%q is not a command%s", args[0], hint)}
+}
+
+// off is the word for a flag that switches something off.
+const off = "off"
