@@ -17,10 +17,10 @@ var maxLines = map[string]int{"cmd/xetfs": 5500, "cache/disk": 4700, "fs": 4200,
 const otherLines = 2700
 
 // maxMainFiles bounds the files of package main without tests.
-const maxMainFiles = 36
+const maxMainFiles = 60 // 36 is the goal
 
 // untilSplit has the lines of the packages that are still too large. They may only shrink.
-var untilSplit = map[string]int{"cmd/xetfs": 9446, "fs/catalog/writer": 2742}
+var untilSplit = map[string]int{"cmd/xetfs": 8582}
 
 func TestSizes(t *testing.T) {
 	lines := map[string]int{}
@@ -33,7 +33,7 @@ func TestSizes(t *testing.T) {
 			lines[p.name()] += bytes.Count(src, []byte("\n"))
 		}
 		if p.name() == "cmd/xetfs" && len(p.GoFiles) > maxMainFiles {
-			t.Logf("cmd/xetfs has %d files, %d are allowed", len(p.GoFiles), maxMainFiles)
+			t.Errorf("cmd/xetfs has %d files, %d are allowed", len(p.GoFiles), maxMainFiles)
 		}
 	}
 	for _, problem := range sizeProblems(lines, untilSplit) {
