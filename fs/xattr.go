@@ -21,7 +21,7 @@ const (
 	xattrPrefix   = "user.xet."
 	xattrHash     = xattrPrefix + "hash"     // Xet hash of a file
 	xattrSHA256   = xattrPrefix + "sha256"   // of a file, if an index page or a whole read proves it
-	xattrVerified = xattrPrefix + "verified" // what reads are checked against: chunk, file, none
+	xattrVerified = xattrPrefix + "verified" // the check of reads: chunk, file, none
 	xattrError    = xattrPrefix + "error"    // last error of a read or an open of this file
 	xattrStats    = xattrPrefix + "stats"    // on the root: JSON with figures of cache and mount
 	xattrSymbol   = xattrPrefix + "symbol"   // symbol of the entry

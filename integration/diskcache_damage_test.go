@@ -111,7 +111,7 @@ func TestD09_WholeFilesChanged(t *testing.T) {
 				}
 				m := harness.MountSource(t, far.URL, flags...)
 				far.read(t, m, 0)
-				cache.until("it is laid down", func(k Kept) bool { return k.Files == 1 })
+				cache.until("it is materialized", func(k Kept) bool { return k.Files == 1 })
 				far.read(t, m, 0) // and this read finds it
 				switch how {
 				case "between mounts":
@@ -136,7 +136,7 @@ func TestD09_WholeFilesChanged(t *testing.T) {
 				}
 				m.Quiet(eventDropped)
 				if how == "passthrough" || how == "between mounts" { // else no reader opens it for long
-					cache.until("it is laid down again", func(k Kept) bool { return k.Files == 1 })
+					cache.until("it is materialized again", func(k Kept) bool { return k.Files == 1 })
 				}
 				cache.wantSound()
 			})
@@ -151,7 +151,7 @@ func TestD09_WholeFilesRot(t *testing.T) {
 	far, cache := serveNoise(t, 6000, 2, size), newCacheFolder(t)
 	m := harness.MountSource(t, far.URL, cache.flags("--materialize=always")...)
 	far.readAll(t, m)
-	cache.until("they are laid down", func(k Kept) bool { return k.Files == 2 })
+	cache.until("they are materialized", func(k Kept) bool { return k.Files == 2 })
 	m.Unmount()
 	rotten := cache.glob("whole/*")[0]
 	info, err := os.Stat(rotten)

@@ -50,7 +50,7 @@ func TestD19_D20_AtTheLimit(t *testing.T) {
 			}
 		}
 	})
-	untilStats(t, m, harness.MountLimit, "files are laid down, and something went", func(s DiskStats) bool {
+	untilStats(t, m, harness.MountLimit, "files are materialized, and an entry was evicted", func(s DiskStats) bool {
 		if s.Evicted == 0 { // a machine with much else to do has read little yet
 			far.readAll(t, m)
 		}

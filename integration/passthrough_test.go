@@ -63,7 +63,7 @@ func untilPassed(t testing.TB, m *harness.Mount, path string) {
 		case fuseOf(t, m).Passthrough > before:
 			return
 		case time.Now().After(end):
-			t.Fatalf("not laid down within %v: %s", harness.MountLimit, xattr(t, m.Dir, "user.xet.stats"))
+			t.Fatalf("not materialized within %v: %s", harness.MountLimit, xattr(t, m.Dir, "user.xet.stats"))
 		}
 	}
 }
@@ -128,7 +128,7 @@ func TestP6_ReadByTheKernel(t *testing.T) {
 				m = harness.MountSource(t, source, flags...)
 			}
 			if n := given() - fetched; n > 0 {
-				t.Errorf("%d bytes were fetched of what is laid down", n)
+				t.Errorf("%d bytes were fetched of what is materialized", n)
 			}
 		})
 	}
@@ -170,7 +170,7 @@ func TestP6_OpenStaysReadable(t *testing.T) {
 	defer f.Close()
 	all, err := filepath.Glob(filepath.Join(cache, "whole", "*"))
 	if err != nil || len(all) != 1 {
-		t.Fatalf("laid down: %v, %v", all, err)
+		t.Fatalf("materialized: %v, %v", all, err)
 	}
 	if err := os.Remove(all[0]); err != nil {
 		t.Fatal(err)

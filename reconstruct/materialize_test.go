@@ -158,7 +158,7 @@ func TestWhole_Policy(t *testing.T) {
 			k := keepFrom(t, tt.near, tt.chunks, Options{Materialize: tt.policy})
 			tt.do(k)
 			if got := k.laid(); got != tt.want {
-				t.Errorf("laid down = %t, want %t", got, tt.want)
+				t.Errorf("materialized = %t, want %t", got, tt.want)
 			}
 		})
 	}
@@ -170,7 +170,7 @@ func TestWhole_ReadsAskNobody(t *testing.T) {
 	k := keepFrom(t, false, 40, Options{Materialize: MaterializeAlways})
 	k.open().Close()
 	if !k.laid() {
-		t.Fatal("it was not laid down")
+		t.Fatal("it was not materialized")
 	}
 	for range 2 {
 		requests, _, _ := k.src.counts()
@@ -237,7 +237,7 @@ func TestWhole_Keep(t *testing.T) {
 		t.Errorf("%d chunks were asked for, %d different ones, want 100", all, different)
 	}
 	if b, err := os.ReadFile(k.path()); !bytes.Equal(b, k.want) || err != nil {
-		t.Errorf("%d bytes are laid down, %v, or others", len(b), err)
+		t.Errorf("%d bytes are materialized, %v, or others", len(b), err)
 	}
 }
 
@@ -279,7 +279,7 @@ func TestWhole_KeepNothing(t *testing.T) {
 				t.Errorf("Keep: %v, want %v", err, tt.want)
 			}
 			if k.laid() {
-				t.Error("it is laid down")
+				t.Error("it is materialized")
 			}
 			if left, err := os.ReadDir(filepath.Dir(k.path())); len(left) > 0 || err != nil {
 				t.Errorf("left over: %v, %v", left, err)
@@ -295,7 +295,7 @@ func TestWhole_NotAgain(t *testing.T) {
 	for range 3 {
 		k.open().Close()
 		if k.laid() {
-			t.Fatal("laid down without an origin")
+			t.Fatal("materialized without an origin")
 		}
 	}
 	if requests, _, _ := k.src.counts(); requests != 1 {
@@ -316,7 +316,7 @@ func TestWhole_Close(t *testing.T) {
 	<-asked
 	k.end()
 	if _, err := os.Stat(k.path()); err == nil {
-		t.Error("it was laid down")
+		t.Error("it was materialized")
 	}
 }
 
@@ -477,7 +477,7 @@ func TestKeep_Interrupted(t *testing.T) {
 		t.Errorf("%d requests for the rest, want 2", requests-before)
 	}
 	if !k.laid() {
-		t.Error("the file is not laid down")
+		t.Error("the file is not materialized")
 	}
 }
 

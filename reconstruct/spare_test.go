@@ -50,7 +50,7 @@ func TestD19_ChunksOfWholeFilesGoFirst(t *testing.T) {
 	}
 	read(small)
 	if !kept.HasFile(small.Info.File) {
-		t.Fatal("the file is not laid down")
+		t.Fatal("the file is not materialized")
 	}
 	read(large)
 	left := small.Info.Terms[0].Chunks.Len()

@@ -72,7 +72,7 @@ func TestD09_WholeChangedByStealth(t *testing.T) {
 				return
 			}
 			if err := b.putFile(1); err != nil || !b.hasFile(1) {
-				t.Errorf("laid down again: %v", err)
+				t.Errorf("materialized again: %v", err)
 			}
 		})
 	}
@@ -111,7 +111,7 @@ func TestD09_WholeTouched(t *testing.T) {
 
 // TestD09_WholeOfEarlierJournal reads a journal that does not say when a file was touched.
 func TestD09_WholeOfEarlierJournal(t *testing.T) {
-	for _, how := range []string{"opened", "laid down", "laid down, and damaged", "verified"} {
+	for _, how := range []string{"opened", "materialized", "materialized, and damaged", "verified"} {
 		t.Run(how, func(t *testing.T) {
 			b := open(t, newSimDisk())
 			b.keepFile(1)
@@ -131,9 +131,9 @@ func TestD09_WholeOfEarlierJournal(t *testing.T) {
 				if b.HasFile(hashOf(1)) || b.hasFile(1) {
 					t.Error("it is given out at once")
 				}
-			case "laid down":
+			case "materialized":
 				err = b.PutFile(hashOf(1), int64(len(fileOf(1))), failingReader{})
-			case "laid down, and damaged":
+			case "materialized, and damaged":
 				b.disk.rot(index.FileName(hashOf(1)))
 				err = b.putFile(1)
 			case "verified":
@@ -207,7 +207,7 @@ func TestD09_WholeRotsLater(t *testing.T) {
 	}
 	time.Sleep(20 * time.Millisecond)
 	if n := opens.Load(); n != 10 {
-		t.Errorf("opened %d times for 10 readers of what was just laid down", n)
+		t.Errorf("opened %d times for 10 readers of what was just materialized", n)
 	}
 	b = b.again(func(o *Options) { o.testing.recheck = time.Nanosecond })
 	b.hasFile(1)

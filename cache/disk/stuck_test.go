@@ -59,7 +59,7 @@ func TestCannotBeDeleted(t *testing.T) {
 // TestWholeCannotBeDeleted checks that a file is not written again before the rest of the former
 // one is deleted. A later deletion would hit the new file.
 func TestWholeCannotBeDeleted(t *testing.T) {
-	for name, left := range map[string]string{"the file": index.FileName(hashOf(1)), "what was laid down": tmpFileName(hashOf(1))} {
+	for name, left := range map[string]string{"the file": index.FileName(hashOf(1)), "the temporary file": tmpFileName(hashOf(1))} {
 		t.Run(name, func(t *testing.T) {
 			d := newSimDisk()
 			b := open(t, d)
@@ -71,7 +71,7 @@ func TestWholeCannotBeDeleted(t *testing.T) {
 				t.Error("a file that is too short is kept")
 			}
 			if err := b.putFile(1); err == nil {
-				t.Error("it is laid down beside what is left")
+				t.Error("it is stored beside the old file")
 			}
 			b.wantCounted(t)
 			d.setFault(nil)

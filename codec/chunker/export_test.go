@@ -14,7 +14,7 @@ const (
 // A Chunker cuts a stream into chunks.
 type Chunker struct {
 	r    io.Reader
-	buf  []byte // what was read
+	buf  []byte // bytes read
 	from int    // of buf: where the next chunk begins
 	err  error  // of the reader
 }

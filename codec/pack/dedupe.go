@@ -32,7 +32,7 @@ type deduper struct {
 	stored map[codec.Hash]*openXorb // xorbs that are not of the index, by hash
 	kept   []*openXorb              // stored xorbs that are of the index, oldest first
 	files  map[codec.Hash]*file     // of the shard that is being made
-	left   *openXorb                // what is left of the files before the open one
+	left   *openXorb                // the rest of the files before the open one
 
 	// The open file.
 	leaves []merkle.Leaf

@@ -4,8 +4,8 @@ import (
 	"testing"
 )
 
-// The parts of a budget are never zero, which would mean a default, and their sum is
-// what was granted.
+// TestDivide checks that no part of a budget is zero, which would mean a default, and that the
+// parts add up to the whole.
 func TestDivide(t *testing.T) {
 	for _, bytes := range []int64{0, 1, 2, 7, 16 << 20, 512<<20 + 3, 1 << 40} {
 		b := DivideMemory(bytes)

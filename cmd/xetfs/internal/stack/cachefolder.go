@@ -20,7 +20,7 @@ type CacheFolder struct {
 	Path    string // absolute, without links
 	Named   bool   // by the user; a failure is then an error
 	Options disk.Options
-	IfBusy  string // what to do when another process writes to it, and Share is not set
+	IfBusy  string // advice for the user if another process writes to the folder and Share is not set
 	Err     error  // why it cannot be used
 }
 

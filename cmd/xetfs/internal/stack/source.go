@@ -40,7 +40,7 @@ type Source struct {
 	Bare    *bare.Catalog         // catalog of a folder without one; else nil
 
 	Requests wrap.Counts // of the origin, if sourceOptions.count is set
-	Warnings []string    // what a user should hear of the disk cache
+	Warnings []string    // about the disk cache, for the user
 }
 
 // A ReadStore is an open store for reading.
