@@ -62,7 +62,7 @@ func (o *cacheFlags) addMaterialize(cmd *cobra.Command) {
 func (o *cacheFlags) check(source string) error {
 	switch flag := o.given(); {
 	case o.dir.off && o.keepsWhole():
-		return usageError{fmt.Errorf("--materialize=%s: files are laid down in the disk cache, which --cache-dir=off switches off", o.materialize.policy)}
+		return usageError{fmt.Errorf("--materialize=%s: files are stored in the disk cache, which --cache-dir=off switches off", o.materialize.policy)}
 	case flag == "" || o.wanted(source):
 		return nil
 	case o.dir.off:

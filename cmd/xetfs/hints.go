@@ -87,7 +87,7 @@ func absentPath(ctx context.Context, tree catalog.Tree, missing string, err erro
 	if !notLive(err) {
 		return fmt.Errorf("%s: %w", missing, err)
 	}
-	hint := "; xetfs ls shows what is there"
+	hint := "; xetfs ls lists the paths"
 	if meant := similarPath(ctx, tree, missing); meant != "" {
 		hint = meant
 	} else if _, bare := tree.(catalog.Claimer); bare && !strings.HasPrefix(missing, "by-") && !strings.HasPrefix(missing, "shards") {

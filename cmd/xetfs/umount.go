@@ -137,7 +137,7 @@ func umountHint(path string) string {
 	case err != nil:
 		return ""
 	case above != nil:
-		return fmt.Sprintf("; it lies in the mount %s: xetfs umount %s", above.Point, ui.ShellWord(above.Point))
+		return fmt.Sprintf("; it is in the mount %s: xetfs umount %s", above.Point, ui.ShellWord(above.Point))
 	case shows != nil:
 		return fmt.Sprintf("; it is mounted at %s: xetfs umount %s", shows.Point, ui.ShellWord(shows.Point))
 	}

@@ -196,7 +196,7 @@ func (a *answer) broken(err error) error {
 func certificateReason(err *tls.CertificateVerificationError) string {
 	var unknown x509.UnknownAuthorityError
 	if errors.As(err, &unknown) {
-		return "its certificate is signed by nobody whom this machine trusts; SSL_CERT_FILE may name a file with who else is to be trusted"
+		return "its certificate is signed by an unknown authority; add it with SSL_CERT_FILE"
 	}
 	return "its certificate is not good: " + strings.TrimPrefix(err.Err.Error(), "x509: ")
 }

@@ -94,7 +94,7 @@ func Check(address string) error {
 	case !isPort(u.Port()):
 		return errors.New("its port is not a number up to 65535")
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		return errors.New("it goes on behind the path, where a store cannot be")
+		return errors.New("it has a query or a fragment; remove everything after the path")
 	}
 	return nil
 }

@@ -149,8 +149,8 @@ func TestOpen(t *testing.T) {
 		{"http://localhost:65536/", "port"},
 		{"http://localhost:/", ""},
 		{"https://user:secret@example.org/", "a password"},
-		{"https://example.org/?token=secret", "goes on behind the path"},
-		{"https://example.org/#secret", "goes on behind the path"},
+		{"https://example.org/?token=secret", "has a query or a fragment"},
+		{"https://example.org/#secret", "has a query or a fragment"},
 		{"http://secret:pass word@exa mple/", "no address"},
 	}
 	for _, tt := range tests {
