@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
@@ -83,7 +84,7 @@ func placeHint(cmd *cobra.Command, args []string, i int) string {
 				return "; " + hint
 			}
 		}
-		if store, symbol := storeAbove(path); store != "" {
+		if store, symbol := dir.StoreAbove(path); store != "" {
 			words := ui.ShellWord(store) + " " + ui.ShellWord(symbol)
 			if cmd.Name() == "mount" {
 				words = "--symbol " + ui.ShellWord(symbol) + " " + ui.ShellWord(store)
@@ -100,29 +101,11 @@ func placeHint(cmd *cobra.Command, args []string, i int) string {
 	return similarPlace(path)
 }
 
-// storeAbove returns the store above a path that does not exist, and the rest of the path.
-// Without a store it returns "".
-func storeAbove(path string) (store, rest string) {
-	path = filepath.Clean(path)
-	for above := filepath.Dir(path); ; above = filepath.Dir(above) {
-		if hasKeys(above) {
-			rest, err := filepath.Rel(above, path)
-			if err != nil {
-				return "", ""
-			}
-			return above, rest
-		}
-		if above == filepath.Dir(above) {
-			return "", ""
-		}
-	}
-}
-
 // similarPlace names what is in the folder of a path that does not exist and may have been
 // meant.
 func similarPlace(path string) string {
-	dir, _ := filepath.Split(filepath.Clean(path))
-	f, err := os.Open(filepath.Clean(dir)) // "." for ""
+	folder, _ := filepath.Split(filepath.Clean(path))
+	f, err := os.Open(filepath.Clean(folder)) // "." for ""
 	if err != nil {
 		return ""
 	}
@@ -132,7 +115,7 @@ func similarPlace(path string) string {
 		return ""
 	}
 	for i, name := range present {
-		present[i] = dir + name
+		present[i] = folder + name
 	}
 	return didYouMean(filepath.Clean(path), slices.Values(present))
 }

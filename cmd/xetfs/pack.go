@@ -12,6 +12,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ignore"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ingest"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/pack"
 	"github.com/xetfs/xetfs/codec/xorb"
@@ -139,7 +140,7 @@ func (p *packRun) run(storePath string, folders []string) error {
 	if err := checkPackFolders(storePath, folders); err != nil {
 		return err
 	}
-	if err := checkIsStore(p.ctx, storePath, orderHint(folders[0], "xetfs pack", folders[0], storePath)); err != nil {
+	if err := stack.CheckWriteStore(p.ctx, storePath, orderHint(folders[0], "xetfs pack", folders[0], storePath)); err != nil {
 		return err
 	}
 	var err error

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ingest"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
@@ -187,7 +188,7 @@ func (o *publishOptions) check(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	return ui.UntilCanceled(cmd.Context(), func() error {
-		return checkIsStore(cmd.Context(), o.storePath, o.orderHint())
+		return stack.CheckWriteStore(cmd.Context(), o.storePath, o.orderHint())
 	})
 }
 
