@@ -132,6 +132,36 @@ func TestPage(t *testing.T) {
 	}
 }
 
+// A page may be dropped while its put still waits in the queue. It is not stored afterwards.
+func TestDropQueuedPage(t *testing.T) {
+	b := open(t, newSimDisk())
+	started, resume := make(chan struct{}), make(chan struct{})
+	b.writer.Load().later(func() { close(started); <-resume })
+	<-started
+	put := func(n int, value string) {
+		t.Helper()
+		if err := b.PutPage(hashOf(n), []byte(value)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(1, "old")
+	put(2, "old")
+	b.ForgetPage(hashOf(1))
+	b.ForgetPage(hashOf(2))
+	put(2, "new")
+	close(resume)
+	b.flush()
+	for range 2 {
+		if got, ok := b.Page(hashOf(1)); ok {
+			t.Errorf("page 1 is %q, want none", got)
+		}
+		if got, _ := b.Page(hashOf(2)); string(got) != "new" {
+			t.Errorf("page 2 is %q, want the new one", got)
+		}
+		b = b.again()
+	}
+}
+
 func TestWhole(t *testing.T) {
 	b := open(t, newSimDisk())
 	b.keepFile(1)

@@ -195,10 +195,13 @@ type RunOptions struct {
 	Unchecked bool
 }
 
-// drop forgets chunks and returns their number.
+// drop forgets chunks and returns the number of those in the index. Queued puts may hold more
+// of them: the writer drops these when it has stored them.
 func (s *Store) drop(k index.Key, r codec.ChunkRange) int {
+	wr := s.writer.Load()
+	queued := wr != nil && wr.hasPuts() // before Drop, which misses a put that is entered later
 	n := s.disk.Load().index.Drop(k, r)
-	if wr := s.writer.Load(); n > 0 && wr != nil {
+	if wr != nil && (n > 0 || queued) {
 		wr.dropped(k, r)
 	}
 	return n

@@ -85,7 +85,7 @@ func (p *putOp) slice(r codec.ChunkRange) putOp {
 	}
 }
 
-// A dropOp records that the index has forgotten chunks.
+// A dropOp records that the index has forgotten chunks, and drops those of earlier puts.
 type dropOp struct {
 	key index.Key
 	r   codec.ChunkRange
@@ -105,6 +105,13 @@ func newWriter(s *Store) *writer {
 		waitSlot:   make(chan struct{}, 1),
 		spaceFreed: newWake(),
 	}
+}
+
+// hasPuts reports whether puts are queued or under way.
+func (wr *writer) hasPuts() bool {
+	wr.mu.Lock()
+	defer wr.mu.Unlock()
+	return wr.bytes > 0
 }
 
 // add queues an operation, unless the writer is closing.
