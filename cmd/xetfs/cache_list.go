@@ -62,23 +62,20 @@ func entryHash(e disk.Entry) string {
 
 // listCache prints the entries as they are found; there may be millions.
 func listCache(w io.Writer, c *stack.DiskCache, asJSON bool) error {
+	l := ui.NewList(w, asJSON, fmt.Sprintf("%-4s %-64s %6s %12s", "KIND", "HASH", "CHUNKS", "SIZE"))
 	if asJSON {
-		doc := ui.NewDocument(w)
-		doc.Begin("entries")
-		for e := range c.Entries() {
-			doc.Element(keptDoc{e.Kind, entryHash(e), e.Chunks, e.Bytes})
-			if doc.Err != nil {
-				return doc.Err
-			}
-		}
-		doc.End()
-		return doc.Close()
+		l.Doc.Begin("entries")
 	}
-	lines := ui.NewLineList(w, fmt.Sprintf("%-4s %-64s %6s %12s", "KIND", "HASH", "CHUNKS", "SIZE"))
 	for e := range c.Entries() {
-		if err := lines.Line(fmt.Sprintf("%s %s %6d %12s", e.Kind, entryHash(e), e.Chunks, lines.Size(e.Bytes))); err != nil {
+		var err error
+		if asJSON {
+			err = l.Element(keptDoc{e.Kind, entryHash(e), e.Chunks, e.Bytes})
+		} else {
+			err = l.Line(fmt.Sprintf("%s %s %6d %12s", e.Kind, entryHash(e), e.Chunks, l.Size(e.Bytes)))
+		}
+		if err != nil {
 			return err
 		}
 	}
-	return lines.Flush()
+	return l.Close()
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/document"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
@@ -90,7 +91,7 @@ With --json there is one object: {"symbol", "seq", "head" (key of the newest cha
 				if err != nil {
 					return err
 				}
-				return printRef(cmd, ref, asJSON)
+				return document.WriteRef(cmd.OutOrStdout(), ref, asJSON)
 			})
 		},
 	}
@@ -106,27 +107,4 @@ func checkPick(pick, symbol string) error {
 		return usageError{fmt.Errorf("--pick %q: is not the key of a version of %s, as ver/*sTt*…", pick, symbol)}
 	}
 	return nil
-}
-
-func printRef(cmd *cobra.Command, ref *names.Ref, asJSON bool) error {
-	out := cmd.OutOrStdout()
-	if asJSON {
-		var latest *rowDoc
-		if ref.Latest != nil {
-			row := newRowDoc(*ref.Latest)
-			latest = &row
-		}
-		doc := ui.NewDocument(out)
-		doc.Field("symbol", ref.Symbol)
-		doc.Field("seq", ref.Seq)
-		doc.Field("head", ref.Head)
-		doc.Field("latest", latest)
-		return doc.Close()
-	}
-	latest := "no live version"
-	if ref.Latest != nil {
-		latest = versionName(*ref.Latest)
-	}
-	_, err := fmt.Fprintf(out, "%s: %s, after %s\n", ui.Printable(ref.Symbol), latest, ui.Plural(int64(ref.Seq), "change"))
-	return err
 }

@@ -4,14 +4,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 
 	"github.com/spf13/cobra"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/document"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
-	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
 )
 
@@ -49,12 +48,6 @@ With --json there is one object: {"deleted": [{"symbol", "versions": [NUMBER]}]}
 	return cmd
 }
 
-// A victimDoc is one symbol in the JSON of delete. Its names are stable.
-type victimDoc struct {
-	Symbol   string   `json:"symbol"`
-	Versions []uint64 `json:"versions"`
-}
-
 // parseVictims reads SYMBOL@NUMBER of each version. Other ways to pick a version may mean
 // another one a moment later, and are refused.
 func parseVictims(args []string) (map[string][]uint64, error) {
@@ -87,29 +80,13 @@ func deleteVersions(ctx context.Context, cmd *cobra.Command, w *stack.CatalogWri
 			}
 		}
 	}
-	deleted := []victimDoc{}
+	var deleted []document.Deletion
 	var err error
 	for _, symbol := range symbols {
 		if err = w.Delete(ctx, symbol, victims[symbol]...); err != nil {
 			break
 		}
-		deleted = append(deleted, victimDoc{symbol, victims[symbol]})
+		deleted = append(deleted, document.Deletion{Symbol: symbol, Versions: victims[symbol]})
 	}
-	return cmp.Or(err, printVictims(cmd.OutOrStdout(), deleted, asJSON))
-}
-
-func printVictims(w io.Writer, deleted []victimDoc, asJSON bool) error {
-	if asJSON {
-		doc := ui.NewDocument(w)
-		doc.Field("deleted", deleted)
-		return doc.Close()
-	}
-	for _, d := range deleted {
-		for _, n := range d.Versions {
-			if _, err := fmt.Fprintf(w, "deleted %s@%d\n", ui.Printable(d.Symbol), n); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return cmp.Or(err, document.WriteDeleted(cmd.OutOrStdout(), deleted, asJSON))
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 
@@ -9,9 +8,9 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin/objects"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/delta"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/document"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
-	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
 )
 
@@ -71,139 +70,58 @@ With --json there is one object; an absent value is null:
 
 type diffOptions struct{ stat, quick, asJSON bool }
 
-// A comparison is one call of diff.
-type comparison struct {
-	o                       diffOptions
-	c                       *stack.CatalogReader
-	from, to                side
-	out                     *bufio.Writer
-	doc                     *ui.Document // of --json; nil: text
-	line                    *ui.Status
-	added, removed, changed int64
-}
-
-// A side is one of two trees.
-type side struct {
-	target
-	row names.Row
-}
-
-// A sideDoc is a tree as diff --json names it. The names are a promise.
-type sideDoc struct {
-	Symbol  string  `json:"symbol"`
-	Version *uint64 `json:"version"`
-	TIndex  *string `json:"tindex"`
-}
-
-func (s *side) doc() sideDoc {
-	doc := sideDoc{Symbol: s.symbol, TIndex: textOf(&s.row.Root)}
-	if !s.row.Time.IsZero() {
-		doc.Version = &s.row.Number
-	}
-	return doc
-}
-
-func (o diffOptions) run(ctx context.Context, cmd *cobra.Command, c *stack.CatalogReader, from, to target) error {
-	d := &comparison{o: o, c: c, line: ui.NewStatus(cmd.ErrOrStderr()), out: bufio.NewWriterSize(cmd.OutOrStdout(), 64<<10)}
-	var err error
-	if d.from, err = d.side(ctx, from); err != nil {
+func (o diffOptions) run(ctx context.Context, cmd *cobra.Command, c *stack.CatalogReader, a, b target) error {
+	from, err := c.Resolve(ctx, a.symbol, a.at)
+	if err != nil {
 		return err
 	}
-	if d.to, err = d.side(ctx, to); err != nil {
+	to, err := c.Resolve(ctx, b.symbol, b.at)
+	if err != nil {
 		return err
 	}
-	defer d.line.Clear()
-	return d.print(ctx)
-}
-
-func (d *comparison) side(ctx context.Context, t target) (side, error) {
-	row, err := d.c.Resolve(ctx, t.symbol, t.at)
-	return side{t, row}, err
-}
-
-func (d *comparison) print(ctx context.Context) error {
-	if d.o.asJSON {
-		d.doc = ui.NewDocument(d.out)
-		d.doc.Field("from", d.from.doc())
-		d.doc.Field("to", d.to.doc())
-		d.doc.Begin("changes")
-	}
-	set := delta.NewSet(d.c.Store, objects.New(d.c.Store, objects.Options{}))
-	for change, err := range d.c.Changes(ctx, d.from.row, d.to.row) {
+	d := document.NewDiff(cmd.OutOrStdout(), document.Side{Symbol: a.symbol, Version: from}, document.Side{Symbol: b.symbol, Version: to}, o.stat, o.asJSON)
+	set := delta.NewSet(c.Store, objects.New(c.Store, objects.Options{}))
+	for change, err := range c.Changes(ctx, from, to) {
 		if err == nil {
-			err = d.change(ctx, change, set)
+			err = o.add(ctx, change, d, set)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	var fetch *delta.Cost
-	if !d.o.quick {
-		tree, err := d.c.OpenRow(ctx, d.from.symbol, d.from.row)
-		if err == nil {
-			fetch, err = set.Cost(ctx, tree, func(files int64) {
-				d.line.Show(fmt.Sprintf("looking for chunks that are there: %s", ui.Plural(files, "file")))
-			})
-		}
-		if err != nil {
-			return err
-		}
+	if o.quick {
+		return d.Close(nil)
 	}
-	d.line.Clear()
-	return d.finish(fetch)
+	tree, err := c.OpenRow(ctx, a.symbol, from)
+	if err != nil {
+		return err
+	}
+	line := ui.NewStatus(cmd.ErrOrStderr())
+	fetch, err := set.Cost(ctx, tree, func(files int64) {
+		line.Show(fmt.Sprintf("looking for chunks that are there: %s", ui.Plural(files, "file")))
+	})
+	line.Clear()
+	if err != nil {
+		return err
+	}
+	return d.Close(fetch)
 }
 
-// change prints one change, and notes what must be fetched for it.
-func (d *comparison) change(ctx context.Context, c page.Change, set *delta.Set) error {
-	what := differences(c.Old, c.New)
-	switch {
-	case c.Old == nil:
-		d.added++
-	case c.New == nil:
-		d.removed++
-	case len(what) == 0:
+// add prints one change and adds its chunks to a set.
+func (o diffOptions) add(ctx context.Context, c page.Change, d *document.Diff, set *delta.Set) error {
+	what := document.Differences(c.Old, c.New)
+	if c.Old != nil && c.New != nil && len(what) == 0 {
 		return nil // the same content, described elsewhere
-	default:
-		d.changed++
 	}
-	if !d.o.quick && c.New != nil && (c.Old == nil || !sameContent(c.Old, c.New)) {
+	if !o.quick && c.New != nil && (c.Old == nil || !document.SameContent(c.Old, c.New)) {
 		if err := set.Add(ctx, c.New); err != nil {
 			return fmt.Errorf("%s: %w", c.New.Path, err)
 		}
 	}
-	if !d.o.quick && c.Old != nil {
+	if !o.quick && c.Old != nil {
 		if err := set.AddBase(ctx, c.Old); err != nil {
 			return fmt.Errorf("%s: %w", c.Old.Path, err)
 		}
 	}
-	switch {
-	case d.doc != nil && !d.o.stat:
-		d.doc.Element(newDiffDoc(c, what))
-		return d.doc.Err
-	case d.doc == nil && !d.o.stat:
-		_, err := fmt.Fprintln(d.out, diffLine(c, what))
-		return err
-	}
-	return nil
-}
-
-// finish sums up.
-func (d *comparison) finish(fetch *delta.Cost) error {
-	if d.doc != nil {
-		d.doc.End()
-		d.doc.Field("added", d.added)
-		d.doc.Field("removed", d.removed)
-		d.doc.Field("changed", d.changed)
-		d.doc.Field("fetch", fetch)
-		if err := d.doc.Close(); err != nil {
-			return err
-		}
-		return d.out.Flush()
-	}
-	fmt.Fprintf(d.out, "%d added, %d removed, %d changed", d.added, d.removed, d.changed)
-	if fetch != nil {
-		fmt.Fprintf(d.out, "; to fetch: %s in %s", ui.HumanSize(fetch.Bytes), ui.Plural(fetch.Chunks, "chunk"))
-	}
-	fmt.Fprintln(d.out)
-	return d.out.Flush()
+	return d.Add(c, what)
 }

@@ -1,17 +1,15 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
-	"path"
+	"iter"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/xetfs/xetfs/cmd/xetfs/internal/inspect"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/document"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/page"
@@ -70,9 +68,9 @@ path_bytes. A year after 9999 or before 0 has a sign and at least six digits:
 			})
 		},
 	}
-	cmd.Flags().BoolVarP(&l.long, "long", "l", false, "mode, size and time too")
-	cmd.Flags().BoolVarP(&l.recursive, "recursive", "R", false, "all that is below, too")
-	cmd.Flags().BoolVar(&l.asJSON, "json", false, "print JSON instead of text")
+	cmd.Flags().BoolVarP(&l.Long, "long", "l", false, "mode, size and time too")
+	cmd.Flags().BoolVarP(&l.Recursive, "recursive", "R", false, "all that is below, too")
+	cmd.Flags().BoolVar(&l.JSON, "json", false, "print JSON instead of text")
 	bareFlag(cmd, &bare)
 	kept.addFlags(cmd, "use the disk cache in this folder (default: off)")
 	return cmd
@@ -80,21 +78,16 @@ path_bytes. A year after 9999 or before 0 has a sign and at least six digits:
 
 // A listing is one call of ls.
 type listing struct {
-	symbol    *string // nil: a folder that has none
-	dir       string
-	long      bool
-	recursive bool
-	asJSON    bool
-	listed    map[string]bool // symbols so far
+	document.EntryOptions
 }
 
 // list lists what the arguments behind SOURCE name.
 func (l *listing) list(ctx context.Context, w io.Writer, s *stack.Source, args []string) error {
 	if s.Stored != nil && len(args) == 0 {
-		if l.recursive {
+		if l.Recursive {
 			return usageError{fmt.Errorf("-R lists the files of one symbol: name it; xetfs ls %s shows them all", ui.ShellWord(s.Folder))}
 		}
-		return l.symbols(ctx, w, s.Stored)
+		return document.WriteSymbols(w, liveSymbols(ctx, s.Stored, l.Long || l.JSON), l.Long, l.JSON)
 	}
 	tree, rest, err := openTree(ctx, s, args, 1)
 	if err != nil {
@@ -102,86 +95,49 @@ func (l *listing) list(ctx context.Context, w io.Writer, s *stack.Source, args [
 	}
 	if s.Stored != nil {
 		t, _ := parseTarget(args[0])
-		l.symbol = &t.symbol
+		l.Symbol = &t.symbol
 	}
-	if l.dir, err = findPath(ctx, tree, strings.Join(rest, "")); err != nil {
+	if l.Dir, err = findPath(ctx, tree, strings.Join(rest, "")); err != nil {
 		return err
 	}
-	return l.print(ctx, w, tree)
+	l.Version = tree.Version()
+	return document.WriteEntries(w, l.EntryOptions, l.entries(ctx, tree))
 }
 
-func (l *listing) print(ctx context.Context, w io.Writer, tree catalog.Tree) error {
-	if l.asJSON {
-		out := bufio.NewWriterSize(w, 64<<10)
-		if err := l.printJSON(ctx, out, tree); err != nil {
-			return err
-		}
-		return out.Flush()
+// entries yields every entry to be listed.
+func (l *listing) entries(ctx context.Context, tree catalog.Tree) iter.Seq2[page.Entry, error] {
+	e, err := tree.Lookup(ctx, l.Dir)
+	switch {
+	case err != nil:
+		err = absentPath(ctx, tree, l.Dir, err)
+	case e.Type == page.Dir && l.Recursive:
+		return catalog.Walk(ctx, tree, l.Dir)
+	case e.Type == page.Dir:
+		return tree.List(ctx, l.Dir, "")
 	}
-	lines := ui.NewLineList(w, "")
-	if l.long {
-		lines.Heading = fmt.Sprintf(entryFormat, "MODE", "SIZE", "MODIFIED (UTC)", "NAME")
-	}
-	err := l.walk(ctx, tree, func(e page.Entry) error { return lines.Line(l.line(e, lines)) })
-	if err != nil {
-		return err
-	}
-	return lines.Flush()
+	return func(yield func(page.Entry, error) bool) { yield(e, err) }
 }
 
-// printJSON prints the document of a listing.
-func (l *listing) printJSON(ctx context.Context, w io.Writer, tree catalog.Tree) error {
-	doc := ui.NewDocument(w)
-	doc.Field("symbol", l.symbol)
-	versionFields(doc, tree.Version())
-	doc.Field("path", l.dir)
-	doc.Begin("entries")
-	if err := l.walk(ctx, tree, func(e page.Entry) error { doc.Element(inspect.NewEntryDoc(e)); return doc.Err }); err != nil {
-		return err
-	}
-	doc.End()
-	return doc.Close()
-}
-
-// walk calls do for every entry to be listed.
-func (l *listing) walk(ctx context.Context, tree catalog.Tree, do func(page.Entry) error) error {
-	e, err := tree.Lookup(ctx, l.dir)
-	if err != nil {
-		return absentPath(ctx, tree, l.dir, err)
-	}
-	if e.Type != page.Dir {
-		return do(e)
-	}
-	entries := tree.List(ctx, l.dir, "")
-	if l.recursive {
-		entries = catalog.Walk(ctx, tree, l.dir)
-	}
-	for e, err := range entries {
-		if err == nil {
-			err = do(e)
-		}
-		if err != nil {
-			return err
+// liveSymbols yields the symbols that have a live version. It reads the newest version of each
+// only on request.
+func liveSymbols(ctx context.Context, c *catalog.StoreCatalog, versions bool) iter.Seq2[document.Symbol, error] {
+	return func(yield func(document.Symbol, error) bool) {
+		listed := map[string]bool{}
+		for name, err := range c.Symbols(ctx) {
+			s := document.Symbol{Name: name}
+			if err == nil {
+				listed[name] = true // before all symbols that it may hide
+				s.HiddenBy, err = c.HiddenBy(ctx, name, func(other string) bool { return listed[other] })
+			}
+			if err == nil && versions {
+				s.Version, err = c.Latest(ctx, name)
+				if notLive(err) {
+					continue // the list of symbols may have names without a version
+				}
+			}
+			if !yield(s, err) {
+				return
+			}
 		}
 	}
-	return nil
-}
-
-// entryFormat is the format of a line of ls -l: mode, size, time, name.
-const entryFormat = "%-10s %12s %-19s %s"
-
-// line is an entry as text.
-func (l *listing) line(e page.Entry, lines *ui.LineList) string {
-	name := e.Path
-	if !l.recursive {
-		name = path.Base(e.Path)
-	}
-	if !l.long {
-		return lines.Name(name)
-	}
-	name = lines.Name(name)
-	if e.Type == page.Symlink {
-		name += " -> " + ui.QuoteName(e.Target)
-	}
-	return fmt.Sprintf(entryFormat, modeText(e), lines.Size(e.Size), e.ModTime.UTC().Format(time.DateTime), name)
 }

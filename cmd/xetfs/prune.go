@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"strconv"
 	"strings"
@@ -13,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/document"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
-	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/fs/catalog/writer"
 )
@@ -61,7 +60,7 @@ The data stays for the time of grace, see xetfs delete.`,
 				if err != nil {
 					return err
 				}
-				return o.print(cmd.OutOrStdout(), args[1], rows)
+				return document.WritePruned(cmd.OutOrStdout(), args[1], rows, o.dryRun, o.asJSON)
 			})
 		},
 	}
@@ -84,32 +83,6 @@ func (o *pruneOptions) rule(cmd *cobra.Command, now time.Time) (writer.KeepRule,
 		return writer.KeepRule{}, usageError{fmt.Errorf("--keep-last %d: the newest version stays always, so it is 1 or more", o.last)}
 	}
 	return writer.KeepRule{Last: o.last, Since: o.since.from(now), Snapshots: o.snapshots}, nil
-}
-
-func (o *pruneOptions) print(w io.Writer, symbol string, rows []names.Row) error {
-	if !o.asJSON {
-		lines := ui.NewLineList(w, versionHeading)
-		for _, r := range rows {
-			if err := lines.Line(versionLine(r, lines)); err != nil {
-				return err
-			}
-		}
-		done := "deleted"
-		if o.dryRun {
-			done = "would delete"
-		}
-		fmt.Fprintf(lines.Out, "%s %s of %s\n", done, ui.Plural(int64(len(rows)), "version"), ui.Printable(symbol))
-		return lines.Flush()
-	}
-	doc := ui.NewDocument(w)
-	doc.Field("symbol", symbol)
-	doc.Field("dry_run", o.dryRun)
-	doc.Begin("deleted")
-	for _, r := range rows {
-		doc.Element(newRowDoc(r))
-	}
-	doc.End()
-	return doc.Close()
 }
 
 // A sinceFlag is a time, or an age.

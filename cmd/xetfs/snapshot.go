@@ -1,20 +1,16 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	iofs "io/fs"
-	"maps"
-	"slices"
-	"strings"
-	"time"
+	"iter"
 
 	"github.com/spf13/cobra"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/document"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
@@ -77,7 +73,7 @@ symbols. With --json the snapshot is printed as xetfs snapshot list --json STORE
 				if err != nil {
 					return err
 				}
-				if err := printSnapshot(cmd.OutOrStdout(), s, asJSON); err != nil || asJSON {
+				if err := document.WriteSnapshot(cmd.OutOrStdout(), s, asJSON); err != nil || asJSON {
 					return err
 				}
 				_, err = fmt.Fprintf(cmd.OutOrStdout(), "created snapshot %s of %s\n", ui.Printable(s.Name), ui.Plural(int64(len(s.Rows)), "symbol"))
@@ -156,7 +152,7 @@ which symbols is a number. With NAME it is {"snapshot", "time", "message", "symb
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return withCatalog(cmd, args[0], func(ctx context.Context, c *stack.CatalogReader) error {
 				if len(args) == 1 {
-					return listSnapshots(ctx, cmd.OutOrStdout(), c, asJSON)
+					return document.WriteSnapshots(cmd.OutOrStdout(), snapshotsOf(ctx, c), asJSON)
 				}
 				if err := checkSnapshot(args[1]); err != nil {
 					return err
@@ -165,7 +161,7 @@ which symbols is a number. With NAME it is {"snapshot", "time", "message", "symb
 				if err != nil {
 					return err
 				}
-				return printSnapshot(cmd.OutOrStdout(), s, asJSON)
+				return document.WriteSnapshot(cmd.OutOrStdout(), s, asJSON)
 			})
 		},
 	}
@@ -173,85 +169,22 @@ which symbols is a number. With NAME it is {"snapshot", "time", "message", "symb
 	return cmd
 }
 
-// A snapshotDoc is a snapshot as snapshot list --json shows it. The names are a promise.
-type snapshotDoc struct {
-	Snapshot string    `json:"snapshot"`
-	Time     time.Time `json:"time"`
-	Message  string    `json:"message"`
-	Symbols  int       `json:"symbols"`
-}
-
-func listSnapshots(ctx context.Context, w io.Writer, c *stack.CatalogReader, asJSON bool) error {
-	lines := ui.NewLineList(w, fmt.Sprintf("%-24s  %-19s  %-10s  %s", "SNAPSHOT", "TIME (UTC)", "SYMBOLS", "MESSAGE"))
-	format := "%s  %s  %s  %s"
-	if lines.Terminal {
-		format = "%-24s  %s  %-10s  %s"
-	}
-	var doc *ui.Document
-	if asJSON {
-		doc = ui.NewDocument(lines.Out)
-		doc.Begin("snapshots")
-	}
-	for name, err := range c.Snapshots(ctx) {
-		if err != nil {
-			return err
-		}
-		s, err := c.Snapshot(ctx, name)
-		switch {
-		case notLive(err):
-			continue // deleted meanwhile
-		case err != nil:
-			return err
-		case doc != nil:
-			doc.Element(snapshotDoc{s.Name, s.Time.UTC(), s.Message, len(s.Rows)})
-		default:
-			line := fmt.Sprintf(format, s.Name, s.Time.UTC().Format(time.DateTime), ui.Plural(int64(len(s.Rows)), "symbol"), s.Message)
-			if err := lines.Line(ui.Printable(strings.TrimRight(line, " "))); err != nil {
-				return err
+// snapshotsOf yields the snapshots of a catalog. One that is deleted meanwhile is left out.
+func snapshotsOf(ctx context.Context, c *stack.CatalogReader) iter.Seq2[*names.Snapshot, error] {
+	return func(yield func(*names.Snapshot, error) bool) {
+		for name, err := range c.Snapshots(ctx) {
+			var s *names.Snapshot
+			if err == nil {
+				s, err = c.Snapshot(ctx, name)
+				if notLive(err) {
+					continue
+				}
+			}
+			if !yield(s, err) {
+				return
 			}
 		}
 	}
-	if doc != nil {
-		doc.End()
-		if err := doc.Close(); err != nil {
-			return err
-		}
-	}
-	return lines.Flush()
-}
-
-// printSnapshot prints what a snapshot holds.
-func printSnapshot(w io.Writer, s *names.Snapshot, asJSON bool) error {
-	symbols := slices.Sorted(maps.Keys(s.Rows))
-	if !asJSON {
-		lines := ui.NewLineList(w, fmt.Sprintf("%-32s  %8s  %-19s  %10s  %14s", "SYMBOL", "VERSION", "TIME (UTC)", "ENTRIES", "SIZE"))
-		format := "%s  %d  %s  %d  %s"
-		if lines.Terminal {
-			format = "%-32s  %8d  %s  %10d  %14s"
-		}
-		for _, symbol := range symbols {
-			row := s.Rows[symbol]
-			line := fmt.Sprintf(format, ui.Printable(symbol), row.Number, row.Time.UTC().Format(time.DateTime), row.Entries, lines.Size(row.Bytes))
-			if err := lines.Line(line); err != nil {
-				return err
-			}
-		}
-		return lines.Flush()
-	}
-	out := bufio.NewWriter(w)
-	doc := ui.NewDocument(out)
-	doc.Field("snapshot", s.Name)
-	doc.Field("time", s.Time.UTC())
-	doc.Field("message", s.Message)
-	doc.Begin("symbols")
-	for _, symbol := range symbols {
-		doc.Element(symbolDoc{Symbol: symbol, rowDoc: newRowDoc(s.Rows[symbol])})
-	}
-	doc.End()
-	if err := doc.Close(); err != nil {
-		return err
-	}
-	return out.Flush()
 }
 
 func newSnapshotDelete() *cobra.Command {

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/codec/names"
-	"github.com/xetfs/xetfs/codec/page"
 )
 
 func TestParseTarget(t *testing.T) {
@@ -49,28 +48,6 @@ func TestParseTarget(t *testing.T) {
 				t.Errorf("parseTarget(%q) = %+v, %v, want %+v", got.String(), again, err, got)
 			}
 		})
-	}
-}
-
-func TestModeText(t *testing.T) {
-	tests := []struct {
-		kind page.Type
-		mode uint32
-		want string
-	}{
-		{page.File, 0o644, "-rw-r--r--"},
-		{page.File, 0, "----------"},
-		{page.Dir, 0o755, "drwxr-xr-x"},
-		{page.Dir, 0o1777, "drwxrwxrwt"},
-		{page.Symlink, 0o777, "lrwxrwxrwx"},
-		{page.File, 0o4755, "-rwsr-xr-x"},
-		{page.File, 0o2644, "-rw-r-Sr--"},
-		{page.File, 0o7000, "---S--S--T"},
-	}
-	for _, tt := range tests {
-		if got := modeText(page.Entry{Type: tt.kind, Mode: tt.mode}); got != tt.want {
-			t.Errorf("%v %04o is %s, want %s", tt.kind, tt.mode, got, tt.want)
-		}
 	}
 }
 
@@ -134,12 +111,5 @@ func TestNameFlags(t *testing.T) {
 				t.Errorf("Set(%q) gives %q, %v", v.String(), again.String(), err)
 			}
 		})
-	}
-}
-
-func TestNumbers(t *testing.T) {
-	list := []names.Interval{{From: 3, To: 4}, {From: 5, To: 8}, {From: 10, To: 12}}
-	if got, want := numbers(list), "3, 5-7, 10, 11"; got != want {
-		t.Errorf("numbers = %q, want %q", got, want)
 	}
 }

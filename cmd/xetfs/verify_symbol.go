@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/document"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/verify"
@@ -48,7 +49,7 @@ func finishTree(f *findings, folder, symbol string, version names.Row, counts ve
 	if f.doc != nil {
 		f.doc.End()
 		f.doc.Field("symbol", symbol)
-		versionFields(f.doc, version)
+		document.VersionFields(f.doc, version)
 		f.doc.Field("entries", counts.Entries)
 		f.doc.Field("files", counts.Files)
 		f.doc.Field("contents", f.counts.files)
@@ -72,7 +73,7 @@ func treeSummary(f *findings, folder, symbol string, version names.Row, counts v
 	if n := f.counts.faults; n > 0 {
 		verdict = ui.Plural(n, "fault")
 	}
-	_, err := fmt.Fprintf(f.w, "%s, %s: %s, %s, %s with %d bytes read: %s\n", ui.Printable(symbol), versionName(version),
+	_, err := fmt.Fprintf(f.w, "%s, %s: %s, %s, %s with %d bytes read: %s\n", ui.Printable(symbol), document.VersionName(version),
 		ui.Plural(counts.Entries, "entry"), ui.Plural(counts.Files, "file"), ui.Plural(f.counts.files, "content"), f.counts.bytes, verdict)
 	if err == nil && f.counts.faults > 0 && !stack.IsWeb(folder) {
 		_, err = fmt.Fprintf(f.w, "to store missing or damaged content again: xetfs publish --checksum %s %s FOLDER\n", ui.ShellWord(folder), ui.ShellWord(symbol))

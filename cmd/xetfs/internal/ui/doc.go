@@ -4,7 +4,7 @@
 //	NewStatus, Status         one line that is overwritten, on a terminal only
 //	NewNotices, Notices       lines on standard error beside the result; skipped paths
 //	NewNoticeHandler          warnings of libraries as such lines
-//	NewLineList, LineList     the lines of a command that lists
+//	NewList, List             the lines, or the JSON array, of a command that lists
 //	NewDocument, Document     one JSON object, written field by field
 //	Plural, HumanSize         numbers with their nouns; sizes for people
 //	Printable, QuoteName      bytes of names as a terminal may show them

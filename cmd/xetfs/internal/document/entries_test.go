@@ -1,4 +1,4 @@
-package main
+package document
 
 import (
 	"bytes"
@@ -26,7 +26,7 @@ func TestEntryTimes(t *testing.T) {
 	}
 	for _, tt := range tests {
 		e := page.Entry{Path: "a", Type: page.Symlink, ModTime: tt.at}
-		docs := map[string]any{"ls": inspect.NewEntryDoc(e), "diff": newDiffEntry(&e)}
+		docs := map[string]any{"ls": inspect.NewEntryDoc(e), "diff": newDiffEntryDoc(&e)}
 		for command, doc := range docs {
 			var b bytes.Buffer
 			d := ui.NewDocument(&b)
@@ -39,6 +39,28 @@ func TestEntryTimes(t *testing.T) {
 			if err := json.Unmarshal(b.Bytes(), &got); err != nil || got.Entry.Modified != tt.want {
 				t.Errorf("%s: %v is %q, %v, want %q", command, tt.at, got.Entry.Modified, err, tt.want)
 			}
+		}
+	}
+}
+
+func TestModeText(t *testing.T) {
+	tests := []struct {
+		kind page.Type
+		mode uint32
+		want string
+	}{
+		{page.File, 0o644, "-rw-r--r--"},
+		{page.File, 0, "----------"},
+		{page.Dir, 0o755, "drwxr-xr-x"},
+		{page.Dir, 0o1777, "drwxrwxrwt"},
+		{page.Symlink, 0o777, "lrwxrwxrwx"},
+		{page.File, 0o4755, "-rwsr-xr-x"},
+		{page.File, 0o2644, "-rw-r-Sr--"},
+		{page.File, 0o7000, "---S--S--T"},
+	}
+	for _, tt := range tests {
+		if got := modeText(page.Entry{Type: tt.kind, Mode: tt.mode}); got != tt.want {
+			t.Errorf("%v %04o is %s, want %s", tt.kind, tt.mode, got, tt.want)
 		}
 	}
 }

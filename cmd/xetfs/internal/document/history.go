@@ -1,0 +1,125 @@
+package document
+
+import (
+	"fmt"
+	"io"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
+	"github.com/xetfs/xetfs/codec/names"
+)
+
+// WriteHistory prints the changes of a symbol, newest first, up to a limit; 0: all.
+func WriteHistory(w io.Writer, symbol string, changes iter.Seq2[*names.Version, error], limit uint64, asJSON bool) error {
+	l := ui.NewList(w, asJSON, versionHeading+"  NOTES")
+	if asJSON {
+		l.Doc.Field("symbol", symbol)
+		l.Doc.Begin("changes")
+	}
+	var (
+		head *names.Version // it alone knows the live versions
+		n    uint64
+	)
+	for v, err := range changes {
+		if err != nil {
+			return err
+		}
+		if head == nil {
+			head = v
+		}
+		if asJSON {
+			err = l.Element(newChangeDoc(head, v))
+		} else {
+			err = l.Line(changeLine(head, v, l))
+		}
+		if err != nil {
+			return err
+		}
+		if n++; n == limit {
+			break
+		}
+	}
+	return l.Close()
+}
+
+// changeLine returns the line of a change.
+func changeLine(head, v *names.Version, l *ui.List) string {
+	var parts []string
+	if v.Delete {
+		parts = append(parts, fmt.Sprintf("%8s  %s  deletes %s", "-", v.Time.UTC().Format(time.DateTime), intervalText(deletedBy(v))))
+	} else {
+		row := v.Rows[0]
+		parts = append(parts, versionLine(row, l))
+		if head.IsDeleted(row.Number) {
+			parts = append(parts, "deleted")
+		}
+	}
+	if v.Message != "" {
+		parts = append(parts, v.Message)
+	}
+	for _, name := range slices.Sorted(maps.Keys(v.Labels)) {
+		parts = append(parts, name+"="+v.Labels[name])
+	}
+	if v.Writer != "" {
+		parts = append(parts, "by "+v.Writer)
+	}
+	return ui.Printable(strings.Join(parts, "  "))
+}
+
+// A changeDoc is a change in JSON.
+type changeDoc struct {
+	Seq     uint64            `json:"seq"`
+	Kind    string            `json:"kind"` // "write" or "delete"
+	Version uint64            `json:"version"`
+	Time    time.Time         `json:"time"`
+	Entries *int64            `json:"entries"`
+	Bytes   *int64            `json:"bytes"`
+	TIndex  *string           `json:"tindex"`
+	Live    *bool             `json:"live"`
+	Deletes [][2]uint64       `json:"deletes"`
+	Message string            `json:"message"`
+	Labels  map[string]string `json:"labels"`
+	Writer  string            `json:"writer"`
+}
+
+func newChangeDoc(head, v *names.Version) changeDoc {
+	doc := changeDoc{
+		Seq: v.Seq, Kind: "write", Version: v.Number, Time: v.Time.UTC(),
+		Message: v.Message, Labels: v.Labels, Writer: v.Writer,
+	}
+	if v.Delete {
+		doc.Kind, doc.Deletes = "delete", [][2]uint64{}
+		for _, d := range deletedBy(v) {
+			doc.Deletes = append(doc.Deletes, [2]uint64{d.From, d.To})
+		}
+		return doc
+	}
+	row, live := v.Rows[0], !head.IsDeleted(v.Number)
+	doc.Entries, doc.Bytes, doc.TIndex, doc.Live = &row.Entries, &row.Bytes, hashText(&row.Root), &live
+	return doc
+}
+
+// deletedBy returns the versions that a deletion deleted.
+func deletedBy(v *names.Version) []names.Interval {
+	return slices.DeleteFunc(slices.Clone(v.Deleted), func(d names.Interval) bool { return d.Seq != v.Seq })
+}
+
+// intervalText returns intervals of versions as people read them: "3, 5-7".
+func intervalText(list []names.Interval) string {
+	var parts []string
+	for _, d := range list {
+		switch d.To - d.From {
+		case 1:
+			parts = append(parts, fmt.Sprint(d.From))
+		case 2:
+			parts = append(parts, fmt.Sprint(d.From), fmt.Sprint(d.From+1))
+		default:
+			parts = append(parts, fmt.Sprintf("%d-%d", d.From, d.To-1))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
