@@ -19,7 +19,7 @@ import (
 // newLs is the command that lists files without mounting.
 func newLs() *cobra.Command {
 	var (
-		l    listing
+		l    lsRun
 		bare bool
 		kept cacheFlags
 	)
@@ -76,13 +76,13 @@ path_bytes. A year after 9999 or before 0 has a sign and at least six digits:
 	return cmd
 }
 
-// A listing is one call of ls.
-type listing struct {
+// An lsRun is one call of ls.
+type lsRun struct {
 	document.EntryOptions
 }
 
 // list lists what the arguments behind SOURCE name.
-func (l *listing) list(ctx context.Context, w io.Writer, s *stack.Source, args []string) error {
+func (l *lsRun) list(ctx context.Context, w io.Writer, s *stack.Source, args []string) error {
 	if s.Stored != nil && len(args) == 0 {
 		if l.Recursive {
 			return usageError{fmt.Errorf("-R lists the files of one symbol: name it; xetfs ls %s shows them all", ui.ShellWord(s.Folder))}
@@ -105,7 +105,7 @@ func (l *listing) list(ctx context.Context, w io.Writer, s *stack.Source, args [
 }
 
 // entries yields every entry to be listed.
-func (l *listing) entries(ctx context.Context, tree catalog.Tree) iter.Seq2[page.Entry, error] {
+func (l *lsRun) entries(ctx context.Context, tree catalog.Tree) iter.Seq2[page.Entry, error] {
 	e, err := tree.Lookup(ctx, l.Dir)
 	switch {
 	case err != nil:
