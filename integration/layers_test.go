@@ -49,7 +49,7 @@ var mayImport = map[string][]string{
 	"cache/disk/internal/wal":   {"codec", "codec/journal", "cache/disk/internal/vfs", "cache/disk/internal/index"},
 	"cache/disk": {"codec", "codec/journal", "codec/xorb", "cache/nowait",
 		"cache/disk/internal/vfs", "cache/disk/internal/index", "cache/disk/internal/wal"},
-	"cache/origin":           {"codec", "codec/merkle", "codec/names", "codec/pack", "codec/page", "codec/shard", "codec/xorb"},
+	"cache/origin":           {"codec", "codec/listing", "codec/merkle", "codec/names", "codec/pack", "codec/page", "codec/shard", "codec/xorb"},
 	"cache/origin/metacache": {"codec", "codec/merkle", "codec/page", "codec/shard", "codec/xorb", "cache/origin"},
 	"cache/origin/objects": {"codec", "codec/merkle", "codec/names", "codec/shard", "codec/xorb",
 		"cache/flight", "cache/lru", "cache/origin", "cache/origin/metacache"},

@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/listing"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
 )
@@ -30,7 +31,7 @@ const maxData = 128 << 20
 func MaxObject(k names.Key) int64 {
 	p, err := names.ParseKey(k)
 	if err != nil {
-		return MaxListing
+		return listing.MaxSize
 	}
 	switch p.Kind {
 	case names.PageKind:

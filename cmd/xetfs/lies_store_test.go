@@ -15,6 +15,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/listing"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/codec/shard"
@@ -216,11 +217,11 @@ func sortedEntries(files map[string]page.Entry) iter.Seq2[page.Entry, error] {
 // listing returns xetfs.list of some objects.
 func (o objectMap) listing() []byte {
 	keys := slices.Sorted(maps.Keys(o))
-	b, err := origin.EncodeListing(origin.ListingPrefixes(), func(yield func(origin.Listed, error) bool) {
+	b, err := listing.Encode(listing.Prefixes(), func(yield func(listing.Object, error) bool) {
 		for _, k := range keys {
-			listed := slices.ContainsFunc(origin.ListingPrefixes(), func(p string) bool { return strings.HasPrefix(string(k), p) })
-			item := origin.Item{Key: k, Size: int64(len(o[k])), Modified: time.Unix(1_700_000_000, 0)}
-			if listed && !yield(origin.Listed{Item: item}, nil) {
+			listed := slices.ContainsFunc(listing.Prefixes(), func(p string) bool { return strings.HasPrefix(string(k), p) })
+			object := listing.Object{Key: k, Size: int64(len(o[k])), Modified: time.Unix(1_700_000_000, 0)}
+			if listed && !yield(object, nil) {
 				return
 			}
 		}

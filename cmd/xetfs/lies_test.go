@@ -26,9 +26,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/listing"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/fs"
 	"github.com/xetfs/xetfs/fs/catalog"
@@ -136,7 +136,7 @@ func (s *lieServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	value, ok := objects[k]
-	if k == origin.ListingKey {
+	if k == listing.Key {
 		value, ok = objects.listing(), true
 	}
 	if !ok {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
+	"github.com/xetfs/xetfs/codec/listing"
 )
 
 // writeListing writes the listing of a store, for readers behind a web server, after an object
@@ -14,14 +15,14 @@ import (
 // because the change itself is complete.
 func writeListing(ctx context.Context, store *dir.Keyed, found *dir.Store, note func(string)) {
 	if err := store.WriteListing(ctx, found); err != nil {
-		note(keysInWords(fmt.Sprintf("readers over the web do not see this yet: %s is not written: %v", origin.ListingKey, err)))
+		note(keysInWords(fmt.Sprintf("readers over the web do not see this yet: %s is not written: %v", listing.Key, err)))
 	}
 }
 
 // renewListing is writeListing for a command that may have changed nothing. It creates no
 // listing in a store without one.
 func renewListing(ctx context.Context, store *dir.Keyed, note func(string)) {
-	if _, err := store.Size(ctx, origin.ListingKey); !errors.Is(err, origin.ErrNotFound) {
+	if _, err := store.Size(ctx, listing.Key); !errors.Is(err, origin.ErrNotFound) {
 		writeListing(ctx, store, nil, note)
 	}
 }

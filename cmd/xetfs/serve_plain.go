@@ -14,6 +14,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
+	"github.com/xetfs/xetfs/codec/listing"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/fs/catalog"
 )
@@ -57,7 +58,7 @@ func (h *plainHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	k := names.Key(strings.TrimPrefix(r.URL.Path, "/"))
-	if k == origin.ListingKey {
+	if k == listing.Key {
 		h.answer(w, h.serveListing(w, r))
 		return
 	}
@@ -191,7 +192,7 @@ func (l *madeListing) get(ctx context.Context, s origin.Store) ([]byte, string, 
 	// Others will want it, too, if this one leaves.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), listingLimit)
 	defer cancel()
-	b, err := origin.EncodeListing(origin.ListingPrefixes(), origin.ListPrefixes(ctx, s, origin.ListingPrefixes()))
+	b, err := listing.Encode(listing.Prefixes(), origin.ListPrefixes(ctx, s, listing.Prefixes()))
 	if err != nil {
 		return nil, "", err
 	}

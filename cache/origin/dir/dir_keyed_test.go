@@ -21,6 +21,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/codectest"
+	"github.com/xetfs/xetfs/codec/listing"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
 )
@@ -158,7 +159,7 @@ func TestKeyedLong(t *testing.T) {
 		key   names.Key
 		limit int64
 	}{
-		{refKey, origin.MaxListing}, // no key that is known
+		{refKey, listing.MaxSize}, // an unknown key
 		{names.RefKey("s"), names.MaxDocument},
 		{names.SettingsKey(), names.MaxDocument},
 		{names.PageKey([32]byte{1}), page.MaxSize},

@@ -8,14 +8,14 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec/listing"
 	"github.com/xetfs/xetfs/codec/names"
 )
 
 // storeEntries are the names in the folder of a store: the tops of keys, and the
 // folders of a writer. A new file system adds lost+found.
 var storeEntries = func() map[string]bool {
-	entries := map[string]bool{"tmp": true, "locks": true, string(origin.ListingKey): true, "lost+found": true}
+	entries := map[string]bool{"tmp": true, "locks": true, string(listing.Key): true, "lost+found": true}
 	for _, prefix := range []string{
 		names.RefPrefix, names.VersionPrefix, names.PagePrefix, names.ShardPrefix, names.XorbPrefix, names.SnapshotPrefix,
 		names.SymbolPrefix, names.SettingsPrefix, names.SweepPrefix, names.SweepListPrefix,

@@ -13,10 +13,11 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/listing"
 	"github.com/xetfs/xetfs/codec/names"
 )
 
-// WriteListing writes the listing of the store anew (origin.Listing), for readers behind a
+// WriteListing writes the listing of the store anew (package listing), for readers behind a
 // plain web server. It first makes everything durable that it names. A writer calls it as its
 // last step, after its puts and deletes. It lists the files that exist. The last of several
 // writers therefore lists the objects of all, also of writers that were killed before.
@@ -28,12 +29,12 @@ func (s *Keyed) WriteListing(ctx context.Context, found *Store) error {
 	if err := s.Sync(ctx); err != nil {
 		return err
 	}
-	unlock, err := s.lock(ctx, origin.ListingKey)
+	unlock, err := s.lock(ctx, listing.Key)
 	if err != nil {
-		return wrapPut(origin.ListingKey, err)
+		return wrapPut(listing.Key, err)
 	}
 	defer unlock()
-	old, _, err := s.Get(ctx, origin.ListingKey, "")
+	old, _, err := s.Get(ctx, listing.Key, "")
 	if err != nil && !errors.Is(err, origin.ErrNotFound) {
 		return err
 	}
@@ -41,7 +42,7 @@ func (s *Keyed) WriteListing(ctx context.Context, found *Store) error {
 	if err != nil {
 		return err
 	}
-	b, err := origin.EncodeListing(origin.ListingPrefixes(), s.listed(ctx, elsewhere))
+	b, err := listing.Encode(listing.Prefixes(), s.listed(ctx, elsewhere))
 	if err != nil || bytes.Equal(b, old) {
 		return err
 	}
@@ -52,22 +53,22 @@ func (s *Keyed) WriteListing(ctx context.Context, found *Store) error {
 func (s *Keyed) putListing(b []byte) error {
 	tmp, _, err := s.write(b, refMode, false)
 	if err != nil {
-		return wrapPut(origin.ListingKey, err)
+		return wrapPut(listing.Key, err)
 	}
-	if err := s.replace(tmp, origin.ListingKey); err != nil {
+	if err := s.replace(tmp, listing.Key); err != nil {
 		return errors.Join(err, s.files.root.Remove(tmp))
 	}
 	if err := s.syncDir("."); err != nil {
-		return wrap(string(origin.ListingKey), err)
+		return wrap(string(listing.Key), err)
 	}
 	return nil
 }
 
 // listed yields all objects to be listed, sorted by key. An object at the path of its key
 // precedes an entry of elsewhere with the same key, which is left out.
-func (s *Keyed) listed(ctx context.Context, elsewhere []origin.Listed) iter.Seq2[origin.Listed, error] {
-	return func(yield func(origin.Listed, error) bool) {
-		for o, err := range origin.ListPrefixes(ctx, s, origin.ListingPrefixes()) {
+func (s *Keyed) listed(ctx context.Context, elsewhere []listing.Object) iter.Seq2[listing.Object, error] {
+	return func(yield func(listing.Object, error) bool) {
+		for o, err := range origin.ListPrefixes(ctx, s, listing.Prefixes()) {
 			for ; err == nil && len(elsewhere) > 0 && elsewhere[0].Key <= o.Key; elsewhere = elsewhere[1:] {
 				if elsewhere[0].Key < o.Key && !yield(elsewhere[0], nil) {
 					return
@@ -87,10 +88,10 @@ func (s *Keyed) listed(ctx context.Context, elsewhere []origin.Listed) iter.Seq2
 
 // elsewhere returns the shards and xorbs that are not at the path of their key, sorted by key.
 // They are those of found and those of an old listing that are unchanged.
-func (s *Keyed) elsewhere(ctx context.Context, old []byte, found *Store) ([]origin.Listed, error) {
-	byKey := map[names.Key]origin.Listed{}
-	if l, err := origin.DecodeListing(old); err == nil {
-		for _, prefix := range origin.ListingPrefixes() {
+func (s *Keyed) elsewhere(ctx context.Context, old []byte, found *Store) ([]listing.Object, error) {
+	byKey := map[names.Key]listing.Object{}
+	if l, err := listing.Decode(old); err == nil {
+		for _, prefix := range listing.Prefixes() {
 			for o, err := range l.List(prefix, "") {
 				if err == nil && o.Path != "" && s.stillThere(o) {
 					byKey[o.Key] = o
@@ -98,7 +99,7 @@ func (s *Keyed) elsewhere(ctx context.Context, old []byte, found *Store) ([]orig
 			}
 		}
 	} else if !errors.Is(err, codec.ErrCorrupt) {
-		return nil, fmt.Errorf("%s: %w", origin.ListingKey, err) // of a newer xetfs
+		return nil, fmt.Errorf("%s: %w", listing.Key, err) // of a newer xetfs
 	}
 	if found != nil {
 		files, err := found.Files(ctx)
@@ -107,23 +108,23 @@ func (s *Keyed) elsewhere(ctx context.Context, old []byte, found *Store) ([]orig
 		}
 		for _, f := range files {
 			if k := f.key(); f.Err == nil && f.Kind != 0 && f.Path != string(k) {
-				byKey[k] = origin.Listed{
-					Item: origin.Item{Key: k, Size: f.Size, Modified: f.Modified},
-					Path: origin.EscapePath(f.Path),
+				byKey[k] = listing.Object{
+					Key: k, Size: f.Size, Modified: f.Modified,
+					Path: listing.EscapePath(f.Path),
 				}
 			}
 		}
 	}
-	all := make([]origin.Listed, 0, len(byKey))
+	all := make([]listing.Object, 0, len(byKey))
 	for _, o := range byKey {
 		all = append(all, o)
 	}
-	slices.SortFunc(all, func(a, b origin.Listed) int { return strings.Compare(string(a.Key), string(b.Key)) })
+	slices.SortFunc(all, func(a, b listing.Object) int { return strings.Compare(string(a.Key), string(b.Key)) })
 	return all, nil
 }
 
 // stillThere reports whether the file of an object that is listed elsewhere is unchanged.
-func (s *Keyed) stillThere(o origin.Listed) bool {
+func (s *Keyed) stillThere(o listing.Object) bool {
 	path, err := url.PathUnescape(o.Path)
 	if err != nil {
 		return false

@@ -16,6 +16,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/listing"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
 )
@@ -23,15 +24,15 @@ import (
 // listed returns what the listing of a folder says: "key size" or "key size path", by key.
 func listed(t *testing.T, root string) (lines []string) {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(root, string(origin.ListingKey)))
+	b, err := os.ReadFile(filepath.Join(root, string(listing.Key)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := origin.DecodeListing(b)
+	l, err := listing.Decode(b)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, prefix := range origin.ListingPrefixes() {
+	for _, prefix := range listing.Prefixes() {
 		for o, err := range l.List(prefix, "") {
 			if err != nil {
 				t.Fatal(err)
@@ -86,7 +87,7 @@ func TestWriteListingOnce(t *testing.T) {
 	if err := s.WriteListing(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(root, string(origin.ListingKey))
+	path := filepath.Join(root, string(listing.Key))
 	before, err := os.Stat(path)
 	if err != nil {
 		t.Fatal(err)
@@ -156,7 +157,7 @@ func TestWriteListingElsewhere(t *testing.T) {
 		return strings.Join(listed(t, root), "\n")
 	}
 	line := func(k names.Key) string {
-		return fmt.Sprintf("%s %d %s", k, len(samples[k]), origin.EscapePath(place(k)))
+		return fmt.Sprintf("%s %d %s", k, len(samples[k]), listing.EscapePath(place(k)))
 	}
 	var want []string
 	for _, k := range keys {
@@ -186,7 +187,7 @@ func TestWriteListingElsewhere(t *testing.T) {
 func TestWriteListingOver(t *testing.T) {
 	root := t.TempDir()
 	s := openKeyed(t, root)
-	path := filepath.Join(root, string(origin.ListingKey))
+	path := filepath.Join(root, string(listing.Key))
 	for _, damaged := range []string{"", "garbage", "{\"format\":1}\nxxx\n"} {
 		write(t, path, []byte(damaged))
 		if err := s.WriteListing(t.Context(), nil); err != nil {
@@ -194,7 +195,7 @@ func TestWriteListingOver(t *testing.T) {
 		}
 		listed(t, root)
 	}
-	future, err := origin.EncodeListing([]string{"sl/"}, origin.ListPrefixes(t.Context(), s, nil))
+	future, err := listing.Encode([]string{"sl/"}, origin.ListPrefixes(t.Context(), s, nil))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec/listing"
 	"github.com/xetfs/xetfs/codec/names"
 )
 
@@ -93,8 +94,8 @@ func (w *Web) serve(rw http.ResponseWriter, r *http.Request) {
 	var value []byte
 	var tag origin.Tag
 	var err error
-	if k == origin.ListingKey {
-		value, err = origin.EncodeListing(origin.ListingPrefixes(), origin.ListPrefixes(r.Context(), w.store, origin.ListingPrefixes()))
+	if k == listing.Key {
+		value, err = listing.Encode(listing.Prefixes(), origin.ListPrefixes(r.Context(), w.store, listing.Prefixes()))
 	} else {
 		value, tag, err = w.store.Get(r.Context(), k, "")
 	}

@@ -17,7 +17,7 @@
 // # Listing
 //
 // A web server has no standard way to list its files. Each writer of a store therefore leaves a
-// listing in it (origin.Listing): shards, xorbs, symbols, refs, snapshots. A catalog is read by
+// listing in it (package listing): shards, xorbs, symbols, refs, snapshots. A catalog is read by
 // its keys and needs no listing to open a symbol by name. A list of all symbols and a store
 // without a catalog need the listing. A listing may miss the changes of a writer that has not
 // written its own listing yet.

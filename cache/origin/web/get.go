@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec/listing"
 	"github.com/xetfs/xetfs/codec/names"
 )
 
@@ -135,7 +136,7 @@ func (s *Store) List(ctx context.Context, prefix string, after names.Key) iter.S
 			if err == nil {
 				err = ctx.Err()
 			}
-			if !yield(o.Item, err) || err != nil {
+			if !yield(origin.Item{Key: o.Key, Size: o.Size, Modified: o.Modified}, err) || err != nil {
 				return
 			}
 		}
@@ -154,21 +155,21 @@ func (e noListing) Error() string {
 func (e noListing) Unwrap() error { return errors.ErrUnsupported }
 
 // list returns the listing as it is now.
-func (s *Store) list(ctx context.Context) (*origin.Listing, error) {
+func (s *Store) list(ctx context.Context) (*listing.Listing, error) {
 	s.listing.mu.Lock()
 	l, tag := s.listing.l, s.listing.tag
 	s.listing.mu.Unlock()
 	for try := 1; ; try++ {
-		b, now, err := s.Get(ctx, origin.ListingKey, tag)
+		b, now, err := s.Get(ctx, listing.Key, tag)
 		switch {
 		case errors.Is(err, origin.ErrUnchanged):
 			return l, nil
 		case errors.Is(err, origin.ErrNotFound):
-			return nil, noListing(s.base + string(origin.ListingKey))
+			return nil, noListing(s.base + string(listing.Key))
 		case err != nil:
 			return nil, err
 		}
-		decoded, err := origin.DecodeListing(b)
+		decoded, err := listing.Decode(b)
 		if err == nil {
 			s.listing.mu.Lock()
 			s.listing.l, s.listing.tag = decoded, now
@@ -176,7 +177,7 @@ func (s *Store) list(ctx context.Context) (*origin.Listing, error) {
 			return decoded, nil
 		}
 		if try == 2 {
-			return nil, fmt.Errorf("%s: %w", origin.ListingKey, err)
+			return nil, fmt.Errorf("%s: %w", listing.Key, err)
 		}
 		ctx, tag = origin.NoCache(ctx), "" // it may have been damaged on the way
 	}

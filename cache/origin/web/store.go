@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec/listing"
 	"github.com/xetfs/xetfs/codec/names"
 )
 
@@ -45,7 +46,7 @@ type Store struct {
 	stall time.Duration
 
 	noTail  atomic.Bool // the server does not give the end of a file
-	listing listing
+	listing lastListing
 }
 
 var (
@@ -54,11 +55,11 @@ var (
 	_ origin.ProgressReader = (*Store)(nil)
 )
 
-// A listing is the listing of the store as it was seen last.
-type listing struct {
+// A lastListing is the newest listing of the store that was read.
+type lastListing struct {
 	mu  sync.Mutex
-	l   *origin.Listing // nil: none yet; guarded by mu
-	tag origin.Tag      // guarded by mu
+	l   *listing.Listing // nil: none yet; guarded by mu
+	tag origin.Tag       // guarded by mu
 }
 
 // Open returns the store at an address, which is http or https and names the folder where
@@ -119,7 +120,7 @@ func (s *Store) String() string { return s.base }
 
 // pathOf returns the escaped path of an object below the base.
 func (s *Store) pathOf(k names.Key) (string, error) {
-	if k == origin.ListingKey {
+	if k == listing.Key {
 		return string(k), nil
 	}
 	if _, err := names.ParseKey(k); err != nil {

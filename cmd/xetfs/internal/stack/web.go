@@ -14,6 +14,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/cache/origin/web"
 	"github.com/xetfs/xetfs/cache/origin/wrap"
+	"github.com/xetfs/xetfs/codec/listing"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/fs/catalog"
 )
@@ -130,7 +131,7 @@ func isBareWeb(ctx context.Context, s origin.Store, bare bool) (bool, error) {
 	}
 	for _, err := range s.List(ctx, names.ShardPrefix, "") {
 		if errors.Is(err, errors.ErrUnsupported) {
-			return false, fmt.Errorf("no store: neither a catalog nor the file %s of xetfs pack and publish; type the address of the folder of a store", origin.ListingKey)
+			return false, fmt.Errorf("no store: neither a catalog nor the file %s of xetfs pack and publish; type the address of the folder of a store", listing.Key)
 		}
 		if err != nil {
 			return false, err
@@ -145,7 +146,7 @@ func isBareWeb(ctx context.Context, s origin.Store, bare bool) (bool, error) {
 func CheckRanges(ctx context.Context, s ReadStore, bare bool) error {
 	k := names.SettingsKey()
 	if bare {
-		k = origin.ListingKey
+		k = listing.Key
 	}
 	if err := s.(webStore).web.CheckRanges(ctx, k); errors.Is(err, web.ErrNoRanges) {
 		return MountError{err}

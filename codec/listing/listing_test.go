@@ -1,4 +1,4 @@
-package origin_test
+package listing_test
 
 import (
 	"errors"
@@ -12,24 +12,23 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/xetfs/xetfs/cache/origin"
-	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/listing"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
 )
 
-// seal makes a listing of lines, whatever they are.
+// seal returns the given lines and their checksum.
 func seal(lines ...string) []byte {
 	text := strings.Join(lines, "\n")
 	sum := page.Sum([]byte(text))
 	return fmt.Appendf(nil, "%s\n%x\n", text, sum[:])
 }
 
-const listingHead = `{"format":1,"prefixes":["sl/","tdata/shard/"]}`
+const head = `{"format":1,"prefixes":["sl/","tdata/shard/"]}`
 
-func TestDecodeListing(t *testing.T) {
-	good := seal(listingHead, "sl/a 0 1", "tdata/shard/b 5 2", "tdata/shard/c 7 3 x/y%20z.shard")
+func TestDecode(t *testing.T) {
+	good := seal(head, "sl/a 0 1", "tdata/shard/b 5 2", "tdata/shard/c 7 3 x/y%20z.shard")
 	tests := []struct {
 		name   string
 		in     []byte
@@ -37,29 +36,29 @@ func TestDecodeListing(t *testing.T) {
 		reason string // of the CorruptError; empty if the listing is good
 	}{
 		{"good", good, 0, ""},
-		{"nothing listed", seal(listingHead), 0, ""},
-		{"a key that nobody knows", seal(listingHead, "sl/from*the*future 1 1"), 0, ""},
+		{"no objects", seal(head), 0, ""},
+		{"an unknown key", seal(head, "sl/from*the*future 1 1"), 0, ""},
 		{"empty", nil, 0, "no line with a checksum at the end"},
 		{"cut off", good[:len(good)-1], 170, "no line with a checksum at the end"},
 		{"a byte changed", []byte(strings.Replace(string(good), "5 2", "6 2", 1)), 0, "checksum"},
 		{"no first line", seal("sl/a 0 1"), 0, "invalid character"},
 		{"format 0", seal(`{"prefixes":[]}`), 0, "format 0 is not known"},
-		{"not sorted", seal(listingHead, "sl/b 0 1", "sl/a 0 1"), 56, "does not sort after"},
-		{"twice the same", seal(listingHead, "sl/a 0 1", "sl/a 0 1"), 56, "does not sort after"},
-		{"no size", seal(listingHead, "sl/a"), 47, "it is not a key, a size, a time"},
-		{"five fields", seal(listingHead, "sl/a 0 1 p q"), 47, "it is not a key, a size, a time"},
-		{"a negative size", seal(listingHead, "sl/a -1 1"), 47, "not a number"},
-		{"a second spelling", seal(listingHead, "sl/a 01 1"), 47, "not a number"},
-		{"a control character", seal(listingHead, "sl/a\x1b 0 1"), 47, "bytes that no key has"},
-		{"a path that climbs", seal(listingHead, "sl/a 0 1 ../x"), 47, "not one below the store"},
-		{"a path that climbs, escaped", seal(listingHead, "sl/a 0 1 %2e%2e/x"), 47, "not one below the store"},
-		{"an absolute path", seal(listingHead, "sl/a 0 1 /etc/passwd"), 47, "not one below the store"},
-		{"a path with a bad escape", seal(listingHead, "sl/a 0 1 %zz"), 47, "not one below the store"},
-		{"an empty line", seal(listingHead, ""), 47, "it is not a key"},
+		{"not sorted", seal(head, "sl/b 0 1", "sl/a 0 1"), 56, "does not sort after"},
+		{"twice the same", seal(head, "sl/a 0 1", "sl/a 0 1"), 56, "does not sort after"},
+		{"no size", seal(head, "sl/a"), 47, "it is not a key, a size, a time"},
+		{"five fields", seal(head, "sl/a 0 1 p q"), 47, "it is not a key, a size, a time"},
+		{"a negative size", seal(head, "sl/a -1 1"), 47, "not a number"},
+		{"a second spelling", seal(head, "sl/a 01 1"), 47, "not a number"},
+		{"a control character", seal(head, "sl/a\x1b 0 1"), 47, "bytes that no key has"},
+		{"a path that climbs", seal(head, "sl/a 0 1 ../x"), 47, "not one below the store"},
+		{"a path that climbs, escaped", seal(head, "sl/a 0 1 %2e%2e/x"), 47, "not one below the store"},
+		{"an absolute path", seal(head, "sl/a 0 1 /etc/passwd"), 47, "not one below the store"},
+		{"a path with a bad escape", seal(head, "sl/a 0 1 %zz"), 47, "not one below the store"},
+		{"an empty line", seal(head, ""), 47, "it is not a key"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := origin.DecodeListing(tt.in)
+			_, err := listing.Decode(tt.in)
 			var corrupt *codec.CorruptError
 			switch {
 			case tt.reason == "" && err != nil:
@@ -73,12 +72,12 @@ func TestDecodeListing(t *testing.T) {
 			}
 		})
 	}
-	if _, err := origin.DecodeListing(seal(`{"format":2,"prefixes":[]}`, "who knows")); !errors.Is(err, names.ErrNewer) {
+	if _, err := listing.Decode(seal(`{"format":2,"prefixes":[]}`, "any text")); !errors.Is(err, names.ErrNewer) {
 		t.Errorf("a listing from the future = %v, want %v", err, names.ErrNewer)
 	}
 }
 
-func all(s iter.Seq2[origin.Listed, error]) (keys []string, err error) {
+func all(s iter.Seq2[listing.Object, error]) (keys []string, err error) {
 	for o, err := range s {
 		if err != nil {
 			return keys, err
@@ -88,14 +87,14 @@ func all(s iter.Seq2[origin.Listed, error]) (keys []string, err error) {
 	return keys, nil
 }
 
-func TestListingList(t *testing.T) {
-	l, err := origin.DecodeListing(seal(listingHead, "sl/a 0 1", "sl/ab 0 1", "sl/b 0 1", "tdata/shard/a 1 1", "tdata/shard/b 2 2 old/b.shard"))
+func TestList(t *testing.T) {
+	l, err := listing.Decode(seal(head, "sl/a 0 1", "sl/ab 0 1", "sl/b 0 1", "tdata/shard/a 1 1", "tdata/shard/b 2 2 old/b.shard"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	tests := []struct {
 		prefix, after string
-		want          string // "-": it is not listed
+		want          string // "-": the prefix is not listed
 	}{
 		{"sl/", "", "sl/a sl/ab sl/b"},
 		{"sl/a", "", "sl/a sl/ab"},
@@ -130,20 +129,20 @@ func TestListingList(t *testing.T) {
 	}
 }
 
-// Whatever is encoded is decoded, and found by its key.
-func TestListingRoundTrip(t *testing.T) {
+// Encoded objects are decoded, and found by their keys.
+func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		keys := rapid.SliceOfDistinct(rapid.StringMatching(`(sl|vref)/[a-z*!0-9]{1,6}`), rapid.ID).Draw(t, "keys")
 		slices.Sort(keys)
-		var in []origin.Listed
+		var in []listing.Object
 		for i, k := range keys {
-			o := origin.Listed{Item: origin.Item{Key: names.Key(k), Size: int64(i), Modified: time.Unix(0, int64(i))}}
+			o := listing.Object{Key: names.Key(k), Size: int64(i), Modified: time.Unix(0, int64(i))}
 			if i%3 == 0 {
-				o.Path = origin.EscapePath("a b/" + k)
+				o.Path = listing.EscapePath("a b/" + k)
 			}
 			in = append(in, o)
 		}
-		b, err := origin.EncodeListing([]string{"vref/", "sl/"}, func(yield func(origin.Listed, error) bool) {
+		b, err := listing.Encode([]string{"vref/", "sl/"}, func(yield func(listing.Object, error) bool) {
 			for _, o := range in {
 				if !yield(o, nil) {
 					return
@@ -153,11 +152,11 @@ func TestListingRoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l, err := origin.DecodeListing(b)
+		l, err := listing.Decode(b)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var out []origin.Listed
+		var out []listing.Object
 		for _, prefix := range []string{"sl/", "vref/"} {
 			for o, err := range l.List(prefix, "") {
 				if err != nil {
@@ -177,11 +176,11 @@ func TestListingRoundTrip(t *testing.T) {
 	})
 }
 
-// A listing that would be too long says nothing of xorbs.
-func TestListingTooLong(t *testing.T) {
-	objects := func(xorbs int) iter.Seq2[origin.Listed, error] {
-		return func(yield func(origin.Listed, error) bool) {
-			item := func(k string) bool { return yield(origin.Listed{Item: origin.Item{Key: names.Key(k)}}, nil) }
+// A listing that would be too long leaves out xorbs.
+func TestTooLong(t *testing.T) {
+	objects := func(xorbs int) iter.Seq2[listing.Object, error] {
+		return func(yield func(listing.Object, error) bool) {
+			item := func(k string) bool { return yield(listing.Object{Key: names.Key(k)}, nil) }
 			if !item(names.ShardPrefix + "s") {
 				return
 			}
@@ -193,11 +192,11 @@ func TestListingTooLong(t *testing.T) {
 			item(names.RefPrefix + "r")
 		}
 	}
-	b, err := origin.EncodeListing(origin.ListingPrefixes(), objects(origin.MaxListing/100))
+	b, err := listing.Encode(listing.Prefixes(), objects(listing.MaxSize/100))
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := origin.DecodeListing(b)
+	l, err := listing.Decode(b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,17 +211,17 @@ func TestListingTooLong(t *testing.T) {
 }
 
 // A hostile listing takes little more memory than its bytes.
-func TestListingHostile(t *testing.T) {
+func TestHostile(t *testing.T) {
 	const size = 8 << 20
 	for name, lines := range map[string][]string{
 		"a first line of commas": {`{"format":1,"prefixes":["` + strings.Repeat(`","`, size/3) + `"]}`},
-		"a line of spaces":       {listingHead, "sl/a 0 1" + strings.Repeat(" ", size)},
-		"a line of nothing else": {listingHead, strings.Repeat(" ", size)},
+		"a line of spaces":       {head, "sl/a 0 1" + strings.Repeat(" ", size)},
+		"a line of nothing else": {head, strings.Repeat(" ", size)},
 	} {
 		b := seal(lines...)
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		_, err := origin.DecodeListing(b)
+		_, err := listing.Decode(b)
 		runtime.ReadMemStats(&after)
 		if n := after.TotalAlloc - before.TotalAlloc; !errors.Is(err, codec.ErrCorrupt) || n > 4*size || len(err.Error()) > 1000 {
 			t.Errorf("%s: %.1000v, %d bytes were allocated", name, err, n)
@@ -230,13 +229,13 @@ func TestListingHostile(t *testing.T) {
 	}
 }
 
-// FuzzDecodeListing holds the decoder to two promises: it never panics, and what it
-// accepts can be listed and found, line by line.
-func FuzzDecodeListing(f *testing.F) {
-	f.Add(listingHead + "\nsl/a 0 1\ntdata/shard/b 5 2 x/y")
+// FuzzDecode checks two promises: the decoder never panics, and each accepted line is found by
+// its key.
+func FuzzDecode(f *testing.F) {
+	f.Add(head + "\nsl/a 0 1\ntdata/shard/b 5 2 x/y")
 	f.Add(`{"format":1}` + "\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		l, err := origin.DecodeListing(seal(text))
+		l, err := listing.Decode(seal(text))
 		if err != nil {
 			if !errors.Is(err, codec.ErrCorrupt) && !errors.Is(err, names.ErrNewer) {
 				t.Errorf("error %v is neither damage nor the future", err)
@@ -251,34 +250,4 @@ func FuzzDecodeListing(f *testing.F) {
 			}
 		}
 	})
-}
-
-// A store and its listing list the same objects.
-func TestListPrefixes(t *testing.T) {
-	b := origintest.NewBuilder(t, origintest.Form{XorbChunks: 3})
-	b.Add(origintest.Text(1, 9000), 1000)
-	s := b.Store()
-	if err := origintest.Replace(s, "sl/nobody knows this", nil); err != nil {
-		t.Fatal(err)
-	}
-	text, err := origin.EncodeListing(origin.ListingPrefixes(), origin.ListPrefixes(t.Context(), s, origin.ListingPrefixes()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := origin.DecodeListing(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, prefix := range origin.ListingPrefixes() {
-		got, err := all(l.List(prefix, ""))
-		var want []string
-		for item := range s.List(t.Context(), prefix, "") {
-			if _, err := names.ParseKey(item.Key); err == nil {
-				want = append(want, string(item.Key))
-			}
-		}
-		if err != nil || !slices.Equal(got, want) {
-			t.Errorf("%s: %v, %v, want %v", prefix, got, err, want)
-		}
-	}
 }

@@ -1,0 +1,155 @@
+package listing
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/page"
+)
+
+// Key is the key of the listing of a store.
+const Key names.Key = "xetfs.list"
+
+// MaxSize is the maximum size of a listing in bytes: some 500,000 objects.
+const MaxSize = names.MaxLongDocument
+
+// A Listing names the objects of a store. It is immutable, and safe for concurrent use.
+type Listing struct {
+	prefixes []string
+	lines    []byte // of the objects, checked
+}
+
+// A head is the first line of a listing.
+type head struct {
+	Format   int      `json:"format"`
+	Prefixes []string `json:"prefixes"`
+}
+
+// maxHead is the maximum size of the first line in bytes: JSON takes many times as much memory.
+const maxHead = 64 << 10
+
+// Decode reads a listing, the checksum first. Errors are names.ErrNewer or codec.ErrCorrupt.
+// The Listing refers to b, which must not change.
+func Decode(b []byte) (*Listing, error) {
+	const sumLine = 2*len(page.Hash{}) + 1
+	if len(b) > MaxSize {
+		return nil, corrupt(MaxSize, "%d bytes, at most %d are allowed", len(b), MaxSize)
+	}
+	body := len(b) - sumLine
+	if body < 1 || b[body-1] != '\n' || b[len(b)-1] != '\n' {
+		return nil, corrupt(len(b), "no line with a checksum at the end")
+	}
+	sum := page.Sum(b[:body-1])
+	if want := hex.EncodeToString(sum[:]); string(b[body:len(b)-1]) != want {
+		return nil, corrupt(body, "checksum %q, want %s", b[body:len(b)-1], want)
+	}
+	first, lines, _ := bytes.Cut(b[:body], []byte{'\n'})
+	prefixes, err := decodeHead(first)
+	if err != nil {
+		return nil, err
+	}
+	if err := check(lines, len(first)+1); err != nil {
+		return nil, err
+	}
+	return &Listing{prefixes: prefixes, lines: lines}, nil
+}
+
+// decodeHead returns the prefixes in the first line.
+func decodeHead(line []byte) ([]string, error) {
+	if len(line) > maxHead {
+		return nil, corrupt(maxHead, "its first line has %d bytes, at most %d are allowed", len(line), maxHead)
+	}
+	var h head
+	err := json.Unmarshal(line, &h)
+	switch {
+	case err != nil:
+		return nil, corrupt(0, "%v", err)
+	case h.Format > 1:
+		return nil, fmt.Errorf("listing of format %d: %w", h.Format, names.ErrNewer)
+	case h.Format < 1:
+		return nil, corrupt(0, "format %d is not known", h.Format)
+	}
+	return h.Prefixes, nil
+}
+
+// check checks every line of an object; the first is at offset off of the listing.
+func check(lines []byte, off int) error {
+	var before []byte
+	for line := range bytes.Lines(lines) {
+		o, reason := parseObject(line[:len(line)-1])
+		if reason == "" && string(o.Key) <= string(before) {
+			reason = "its key does not sort after the one before"
+		}
+		if reason != "" {
+			return corrupt(off, "line %.100q: %s", line, reason)
+		}
+		before = line[:len(o.Key)]
+		off += len(line)
+	}
+	return nil
+}
+
+func corrupt(off int, format string, args ...any) error {
+	return codec.Corrupt("listing", int64(off), format, args...)
+}
+
+// Find returns one object.
+func (l *Listing) Find(k names.Key) (Object, bool) {
+	line, _, found := bytes.Cut(l.lines[l.search(string(k)):], []byte{'\n'})
+	if !found {
+		return Object{}, false
+	}
+	o, reason := parseObject(line)
+	return o, reason == "" && o.Key == k
+}
+
+// List yields the objects whose keys start with prefix and sort after a given one, in order. It
+// yields errors.ErrUnsupported for a prefix that is not listed.
+func (l *Listing) List(prefix string, after names.Key) iter.Seq2[Object, error] {
+	return func(yield func(Object, error) bool) {
+		if !l.covers(prefix) {
+			yield(Object{}, fmt.Errorf("the listing does not have %q: %w", prefix, errors.ErrUnsupported))
+			return
+		}
+		from := prefix
+		if string(after) >= from {
+			from = string(after) + "\x00"
+		}
+		for line := range bytes.Lines(l.lines[l.search(from):]) {
+			o, _ := parseObject(line[:len(line)-1]) // Decode has checked it
+			if !strings.HasPrefix(string(o.Key), prefix) || !yield(o, nil) {
+				return
+			}
+		}
+	}
+}
+
+// covers reports whether every object that begins with prefix is listed.
+func (l *Listing) covers(prefix string) bool {
+	return slices.ContainsFunc(l.prefixes, func(p string) bool { return strings.HasPrefix(prefix, p) })
+}
+
+// search returns the offset of the first line whose key is not below the given one.
+func (l *Listing) search(key string) int {
+	lo, hi := 0, len(l.lines) // both at the beginning of a line, or at the end
+	for lo < hi {
+		mid := lo + (hi-lo)/2
+		mid = bytes.LastIndexByte(l.lines[:mid], '\n') + 1 // not before lo, which begins a line
+		end := mid + bytes.IndexByte(l.lines[mid:], '\n') + 1
+		line, _, _ := bytes.Cut(l.lines[mid:end], []byte{' '})
+		if string(line) < key {
+			lo = end
+		} else {
+			hi = mid
+		}
+	}
+	return lo
+}
