@@ -13,7 +13,7 @@ import (
 // writeListing writes the listing of a store, for readers behind a web server, after an object
 // was stored or deleted. found is the scan of the folder, or nil. A failure is only noted,
 // because the change itself is complete.
-func writeListing(ctx context.Context, store *dir.Keyed, found *dir.Store, note func(string)) {
+func writeListing(ctx context.Context, store *dir.Store, found *dir.Bare, note func(string)) {
 	if err := store.WriteListing(ctx, found); err != nil {
 		note(keysInWords(fmt.Sprintf("readers over the web do not see this yet: %s is not written: %v", listing.Key, err)))
 	}
@@ -21,7 +21,7 @@ func writeListing(ctx context.Context, store *dir.Keyed, found *dir.Store, note 
 
 // renewListing is writeListing for a command that may have changed nothing. It creates no
 // listing in a store without one.
-func renewListing(ctx context.Context, store *dir.Keyed, note func(string)) {
+func renewListing(ctx context.Context, store *dir.Store, note func(string)) {
 	if _, err := store.Size(ctx, listing.Key); !errors.Is(err, origin.ErrNotFound) {
 		writeListing(ctx, store, nil, note)
 	}

@@ -20,8 +20,8 @@ import (
 // A packStore is the target of pack with its present content: objects under keys, and other
 // shards and xorbs in the folder.
 type packStore struct {
-	into  *dir.Keyed
-	found *dir.Store
+	into  *dir.Store
+	found *dir.Bare
 	known *dedup.Index
 }
 

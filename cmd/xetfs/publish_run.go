@@ -141,7 +141,7 @@ func (p *publishRun) runFolder(ctx context.Context, o publish.Options) error {
 		return err
 	}
 	defer keyed.Close()
-	store := &pageCounter{Keyed: keyed}
+	store := &pageCounter{Store: keyed}
 	if _, err = keyed.RemoveStray(strayAge); err == nil {
 		log := newNotes(p.cmd.ErrOrStderr(), p.cmd.CommandPath())
 		o.Writer, err = writer.Open(ctx, store, catalog.RecentPages(origin.Pages(store)), writer.Options{Logger: log})
@@ -254,13 +254,13 @@ func (*damagedTree) Is(target error) bool { return target == codec.ErrCorrupt } 
 
 // A pageCounter is a store that counts the index pages that are written.
 type pageCounter struct {
-	*dir.Keyed
+	*dir.Store
 	pages atomic.Int64
 }
 
 // PutIfAbsent implements origin.WriteStore.
 func (s *pageCounter) PutIfAbsent(ctx context.Context, k names.Key, value []byte) (origin.Tag, error) {
-	tag, err := s.Keyed.PutIfAbsent(ctx, k, value)
+	tag, err := s.Store.PutIfAbsent(ctx, k, value)
 	if p, bad := names.ParseKey(k); err == nil && bad == nil && p.Kind == names.PageKind {
 		s.pages.Add(1)
 	}

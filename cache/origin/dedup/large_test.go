@@ -48,13 +48,13 @@ func largeXorb(start int) *shard.XorbInfo {
 
 // largeStore is shards on disk, of xorbs that are only said to be there.
 type largeStore struct {
-	*dir.Keyed
+	*dir.Store
 	xorbs []codec.Hash
 }
 
 func (s largeStore) List(ctx context.Context, prefix string, after names.Key) iter.Seq2[origin.Item, error] {
 	if prefix != names.XorbPrefix {
-		return s.Keyed.List(ctx, prefix, after)
+		return s.Store.List(ctx, prefix, after)
 	}
 	return func(yield func(origin.Item, error) bool) {
 		for _, x := range s.xorbs {

@@ -1,4 +1,3 @@
-// Package dir keeps objects as files below one directory.
 package dir
 
 import (
@@ -17,8 +16,8 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 )
 
-// A Store reads objects that are files below one directory.
-type Store struct {
+// A Bare reads the shards and xorbs of a folder without keys. OpenBare finds them by content.
+type Bare struct {
 	files openFiles
 	found []*File
 
@@ -37,9 +36,9 @@ type object struct {
 }
 
 var (
-	_ origin.Store       = (*Store)(nil)
-	_ origin.TryReader   = (*Store)(nil)
-	_ origin.KeyRejecter = (*Store)(nil)
+	_ origin.Store       = (*Bare)(nil)
+	_ origin.TryReader   = (*Bare)(nil)
+	_ origin.KeyRejecter = (*Bare)(nil)
 )
 
 // OpenBare finds shards and xorbs anywhere below a folder, by their content. It does not see
@@ -51,7 +50,7 @@ var (
 // OpenBare has returned. A read of an unknown object waits until all hashes are known.
 //
 // It returns an error that is io/fs.ErrNotExist if there is no such folder.
-func OpenBare(ctx context.Context, folder string) (*Store, error) {
+func OpenBare(ctx context.Context, folder string) (*Bare, error) {
 	root, err := os.OpenRoot(folder)
 	if err != nil {
 		return nil, openErr(folder, err)
@@ -61,7 +60,7 @@ func OpenBare(ctx context.Context, folder string) (*Store, error) {
 		root.Close()
 		return nil, fmt.Errorf("%s: %w", folder, err)
 	}
-	s := &Store{
+	s := &Bare{
 		found:   found,
 		named:   make(chan struct{}),
 		objects: map[names.Key]*object{},
@@ -95,7 +94,7 @@ func openErr(folder string, err error) error {
 }
 
 // name finds out the hashes of xorbs that nothing else names.
-func (s *Store) name(ctx context.Context, nameless []*File) {
+func (s *Bare) name(ctx context.Context, nameless []*File) {
 	defer close(s.named)
 	for _, f := range nameless {
 		err := f.nameXorb(ctx, s.files.root)
@@ -116,7 +115,7 @@ func (s *Store) name(ctx context.Context, nameless []*File) {
 	}
 }
 
-func (s *Store) addLocked(f *File) {
+func (s *Bare) addLocked(f *File) {
 	k := f.key()
 	o := s.objects[k]
 	if o == nil {
@@ -130,7 +129,7 @@ func (s *Store) addLocked(f *File) {
 // Files returns every shard and xorb of the folder, sorted by path, several of one name
 // included. It also returns the unusable files whose names promise a shard or xorb; their Err
 // is set. It waits until all xorbs are named, or until ctx ends.
-func (s *Store) Files(ctx context.Context) ([]File, error) {
+func (s *Bare) Files(ctx context.Context) ([]File, error) {
 	select {
 	case <-s.named:
 	case <-ctx.Done():
@@ -147,10 +146,10 @@ func (s *Store) Files(ctx context.Context) ([]File, error) {
 }
 
 // Local says that reading costs no more than reading a local file.
-func (s *Store) Local() bool { return true }
+func (s *Bare) Local() bool { return true }
 
 // lookup returns the copy of an object that is in use.
-func (s *Store) lookup(ctx context.Context, k names.Key) (*File, error) {
+func (s *Bare) lookup(ctx context.Context, k names.Key) (*File, error) {
 	if f := s.current(k); f != nil {
 		return f, nil
 	}
@@ -166,7 +165,7 @@ func (s *Store) lookup(ctx context.Context, k names.Key) (*File, error) {
 }
 
 // current returns the copy that was rejected least often, or nil.
-func (s *Store) current(k names.Key) *File {
+func (s *Bare) current(k names.Key) *File {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o := s.objects[k]
@@ -187,7 +186,7 @@ func (o *object) bestLocked() int {
 }
 
 // RejectKey implements origin.KeyRejecter.
-func (s *Store) RejectKey(k names.Key) int {
+func (s *Bare) RejectKey(k names.Key) int {
 	s.mu.Lock()
 	o := s.objects[k]
 	if o == nil {
@@ -206,7 +205,7 @@ func (s *Store) RejectKey(k names.Key) int {
 }
 
 // ReadAt implements origin.Store.
-func (s *Store) ReadAt(ctx context.Context, k names.Key, p []byte, off int64) error {
+func (s *Bare) ReadAt(ctx context.Context, k names.Key, p []byte, off int64) error {
 	f, err := s.lookup(ctx, k)
 	if err != nil {
 		return err
@@ -215,13 +214,13 @@ func (s *Store) ReadAt(ctx context.Context, k names.Key, p []byte, off int64) er
 }
 
 // TryReadAt implements origin.TryReader.
-func (s *Store) TryReadAt(k names.Key, p []byte, off int64) bool {
+func (s *Bare) TryReadAt(k names.Key, p []byte, off int64) bool {
 	f := s.current(k)
 	return f != nil && s.files.readNow(f.Path, p, off)
 }
 
 // Size implements origin.Store.
-func (s *Store) Size(ctx context.Context, k names.Key) (int64, error) {
+func (s *Bare) Size(ctx context.Context, k names.Key) (int64, error) {
 	f, err := s.lookup(ctx, k)
 	if err != nil {
 		return 0, err
@@ -230,7 +229,7 @@ func (s *Store) Size(ctx context.Context, k names.Key) (int64, error) {
 }
 
 // Get implements origin.Store. The tag is made of size and time of the file.
-func (s *Store) Get(ctx context.Context, k names.Key, seen origin.Tag) ([]byte, origin.Tag, error) {
+func (s *Bare) Get(ctx context.Context, k names.Key, seen origin.Tag) ([]byte, origin.Tag, error) {
 	f, err := s.lookup(ctx, k)
 	if err != nil {
 		return nil, "", err
@@ -250,7 +249,7 @@ func (s *Store) Get(ctx context.Context, k names.Key, seen origin.Tag) ([]byte, 
 }
 
 // List implements origin.Store. It shows the objects whose names are known by now.
-func (s *Store) List(ctx context.Context, prefix string, after names.Key) iter.Seq2[origin.Item, error] {
+func (s *Bare) List(ctx context.Context, prefix string, after names.Key) iter.Seq2[origin.Item, error] {
 	return func(yield func(origin.Item, error) bool) {
 		keys := s.sortedKeys()
 		from, _ := slices.BinarySearch(keys, max(after, names.Key(prefix)))
@@ -273,7 +272,7 @@ func (s *Store) List(ctx context.Context, prefix string, after names.Key) iter.S
 	}
 }
 
-func (s *Store) sortedKeys() []names.Key {
+func (s *Bare) sortedKeys() []names.Key {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.keys == nil {
@@ -286,7 +285,7 @@ func (s *Store) sortedKeys() []names.Key {
 }
 
 // Close stops the naming of xorbs and closes all files.
-func (s *Store) Close() error {
+func (s *Bare) Close() error {
 	s.naming()
 	<-s.named
 	s.files.close()

@@ -36,7 +36,7 @@ func write(t *testing.T, name string, b []byte) {
 	}
 }
 
-func openBare(t *testing.T, folder string) *dir.Store {
+func openBare(t *testing.T, folder string) *dir.Bare {
 	t.Helper()
 	s, err := dir.OpenBare(t.Context(), folder)
 	if err != nil {
@@ -46,7 +46,7 @@ func openBare(t *testing.T, folder string) *dir.Store {
 	return s
 }
 
-func TestStore(t *testing.T) {
+func TestBare(t *testing.T) {
 	for name, path := range map[string]func(k names.Key, i int) string{
 		"as in a store":      func(k names.Key, _ int) string { return string(k) },
 		"flat and nameless":  func(_ names.Key, i int) string { return strings.Repeat("x", i+1) },
@@ -65,7 +65,7 @@ func TestStore(t *testing.T) {
 	}
 }
 
-func TestSource(t *testing.T) {
+func TestBareSource(t *testing.T) {
 	origintest.TestSource(t, func(t *testing.T, s origin.Store) origin.Source {
 		root := t.TempDir()
 		for item, err := range s.List(t.Context(), "", "") {

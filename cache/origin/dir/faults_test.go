@@ -155,7 +155,7 @@ func TestO25_Replaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	origintest.Close(t, readOnly)
-	stores := map[string]origin.Store{"read only": readOnly, "keyed": openKeyed(t, root), "bare": openBare(t, root)}
+	stores := map[string]origin.Store{"read only": readOnly, "store": openStore(t, root), "bare": openBare(t, root)}
 	read := func(s origin.Store) []byte {
 		p := make([]byte, len(body))
 		if err := s.ReadAt(t.Context(), x.Key(), p, 0); err != nil {
@@ -181,7 +181,7 @@ func TestO25_Replaced(t *testing.T) {
 // Reads after Item are of the file that Item described.
 func TestItemOfReplaced(t *testing.T) {
 	root := t.TempDir()
-	s := openKeyed(t, root)
+	s := openStore(t, root)
 	name := filepath.Join(root, string(dataKey))
 	for _, value := range []string{"one", "another"} {
 		write(t, name+".new", []byte(value))

@@ -25,7 +25,7 @@ import (
 // found, if it is not nil, is the same folder as OpenBare saw it. Shards and xorbs that are not
 // at the path of their key are listed with their paths. Those of an earlier listing stay listed
 // as long as their files are unchanged.
-func (s *Keyed) WriteListing(ctx context.Context, found *Store) error {
+func (s *Store) WriteListing(ctx context.Context, found *Bare) error {
 	if err := s.Sync(ctx); err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (s *Keyed) WriteListing(ctx context.Context, found *Store) error {
 }
 
 // putListing replaces the listing, durably.
-func (s *Keyed) putListing(b []byte) error {
+func (s *Store) putListing(b []byte) error {
 	tmp, _, err := s.write(b, refMode, false)
 	if err != nil {
 		return wrapPut(listing.Key, err)
@@ -66,7 +66,7 @@ func (s *Keyed) putListing(b []byte) error {
 
 // listed yields all objects to be listed, sorted by key. An object at the path of its key
 // precedes an entry of elsewhere with the same key, which is left out.
-func (s *Keyed) listed(ctx context.Context, elsewhere []listing.Object) iter.Seq2[listing.Object, error] {
+func (s *Store) listed(ctx context.Context, elsewhere []listing.Object) iter.Seq2[listing.Object, error] {
 	return func(yield func(listing.Object, error) bool) {
 		for o, err := range origin.ListPrefixes(ctx, s, listing.Prefixes()) {
 			for ; err == nil && len(elsewhere) > 0 && elsewhere[0].Key <= o.Key; elsewhere = elsewhere[1:] {
@@ -88,7 +88,7 @@ func (s *Keyed) listed(ctx context.Context, elsewhere []listing.Object) iter.Seq
 
 // elsewhere returns the shards and xorbs that are not at the path of their key, sorted by key.
 // They are those of found and those of an old listing that are unchanged.
-func (s *Keyed) elsewhere(ctx context.Context, old []byte, found *Store) ([]listing.Object, error) {
+func (s *Store) elsewhere(ctx context.Context, old []byte, found *Bare) ([]listing.Object, error) {
 	byKey := map[names.Key]listing.Object{}
 	if l, err := listing.Decode(old); err == nil {
 		for _, prefix := range listing.Prefixes() {
@@ -124,7 +124,7 @@ func (s *Keyed) elsewhere(ctx context.Context, old []byte, found *Store) ([]list
 }
 
 // stillThere reports whether the file of an object that is listed elsewhere is unchanged.
-func (s *Keyed) stillThere(o listing.Object) bool {
+func (s *Store) stillThere(o listing.Object) bool {
 	path, err := url.PathUnescape(o.Path)
 	if err != nil {
 		return false
@@ -143,7 +143,7 @@ func (f *File) key() names.Key {
 
 // Item returns the item of one object, as List does. Later reads are of this file or of a newer
 // one.
-func (s *Keyed) Item(ctx context.Context, k names.Key) (origin.Item, error) {
+func (s *Store) Item(ctx context.Context, k names.Key) (origin.Item, error) {
 	if err := ctx.Err(); err != nil {
 		return origin.Item{}, err
 	}
@@ -160,11 +160,11 @@ func (s *Keyed) Item(ctx context.Context, k names.Key) (origin.Item, error) {
 
 // Item returns what List says of one object.
 func (s *ReadOnly) Item(ctx context.Context, k names.Key) (origin.Item, error) {
-	return s.now().Item(ctx, k)
+	return s.current().Item(ctx, k)
 }
 
 // Item returns what List says of one object.
-func (s *Store) Item(ctx context.Context, k names.Key) (origin.Item, error) {
+func (s *Bare) Item(ctx context.Context, k names.Key) (origin.Item, error) {
 	f, err := s.lookup(ctx, k)
 	if err != nil {
 		return origin.Item{}, err

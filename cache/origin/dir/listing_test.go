@@ -46,7 +46,7 @@ func listed(t *testing.T, root string) (lines []string) {
 
 func TestWriteListing(t *testing.T) {
 	root := t.TempDir()
-	s := openKeyed(t, root)
+	s := openStore(t, root)
 	if err := s.WriteListing(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func TestWriteListing(t *testing.T) {
 // Nothing changed, so nothing is written: neither the listing nor anything beside it.
 func TestWriteListingOnce(t *testing.T) {
 	root := t.TempDir()
-	s := openKeyed(t, root)
+	s := openStore(t, root)
 	if err := s.WriteListing(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
@@ -105,13 +105,13 @@ func TestWriteListingOnce(t *testing.T) {
 }
 
 // Writers that store and list at the same time lose nothing. The same holds for several
-// processes, since each writer has its own Keyed.
+// processes, since each writer has its own Store.
 func TestWriteListingTogether(t *testing.T) {
 	root := t.TempDir()
 	var writers sync.WaitGroup
 	const each = 10
 	for w := range 4 {
-		s := openKeyed(t, root)
+		s := openStore(t, root)
 		writers.Go(func() {
 			for i := range each {
 				k := names.XorbKey(codec.Hash{byte(w), byte(i)})
@@ -149,8 +149,8 @@ func TestWriteListingElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	origintest.Close(t, found)
-	s := openKeyed(t, root)
-	list := func(found *dir.Store) string {
+	s := openStore(t, root)
+	list := func(found *dir.Bare) string {
 		if err := s.WriteListing(t.Context(), found); err != nil {
 			t.Fatal(err)
 		}
@@ -186,7 +186,7 @@ func TestWriteListingElsewhere(t *testing.T) {
 // A damaged listing is written anew; one from the future is left alone.
 func TestWriteListingOver(t *testing.T) {
 	root := t.TempDir()
-	s := openKeyed(t, root)
+	s := openStore(t, root)
 	path := filepath.Join(root, string(listing.Key))
 	for _, damaged := range []string{"", "garbage", "{\"format\":1}\nxxx\n"} {
 		write(t, path, []byte(damaged))

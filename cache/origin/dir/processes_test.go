@@ -44,7 +44,7 @@ func TestWriterProcess(t *testing.T) {
 	if *writerIn == "" {
 		t.Skip("started by other tests")
 	}
-	s := openKeyed(t, *writerIn)
+	s := openStore(t, *writerIn)
 	rng := rand.New(rand.NewPCG(uint64(*writerNo), 0))
 	for _, i := range rng.Perm(processObjects) {
 		_, err := s.PutIfAbsent(t.Context(), processKey(i), processValue(i))
@@ -67,7 +67,7 @@ func TestWriterProcess(t *testing.T) {
 }
 
 // count adds one to the number in a ref, however many others do.
-func count(t *testing.T, s *dir.Keyed) {
+func count(t *testing.T, s *dir.Store) {
 	for {
 		value, tag, err := s.Get(t.Context(), refKey, "")
 		if errors.Is(err, origin.ErrNotFound) {
@@ -156,7 +156,7 @@ func TestO30_ProcessesKilled(t *testing.T) {
 // checkProcesses checks the objects, and that the ref has counted between two numbers.
 func checkProcesses(t *testing.T, root string, least, most int) {
 	t.Helper()
-	s := openKeyed(t, root)
+	s := openStore(t, root)
 	for i := range processObjects {
 		if b, _, err := s.Get(t.Context(), processKey(i), ""); err != nil || !bytes.Equal(b, processValue(i)) {
 			t.Errorf("object %d: %d bytes, %v", i, len(b), err)

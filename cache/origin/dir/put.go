@@ -20,7 +20,7 @@ import (
 
 // PutIfAbsent implements origin.WriteStore. An object of another length under a key
 // that its content gives is damaged, and is replaced.
-func (s *Keyed) PutIfAbsent(ctx context.Context, k names.Key, value []byte) (origin.Tag, error) {
+func (s *Store) PutIfAbsent(ctx context.Context, k names.Key, value []byte) (origin.Tag, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
@@ -42,7 +42,7 @@ func (s *Keyed) PutIfAbsent(ctx context.Context, k names.Key, value []byte) (ori
 // is there already. The name of that one is made durable by the next Sync, whichever process
 // put it. An object that its content names and that has another size is damaged: it counts
 // as absent. An object that stat cannot read is an error.
-func (s *Keyed) absent(k names.Key, size int) error {
+func (s *Store) absent(k names.Key, size int) error {
 	info, err := s.files.root.Lstat(string(k))
 	switch {
 	case errors.Is(err, iofs.ErrNotExist):
@@ -67,7 +67,7 @@ func exists(k names.Key) error { return fmt.Errorf("%s: %w", k, origin.ErrExists
 const maxLinks = 10
 
 // link gives a file its final name.
-func (s *Keyed) link(ctx context.Context, tmp string, k names.Key, size int) error {
+func (s *Store) link(ctx context.Context, tmp string, k names.Key, size int) error {
 	var err error
 	for range maxLinks {
 		if err = s.files.root.MkdirAll(path.Dir(string(k)), folderMode); err != nil {
@@ -96,7 +96,7 @@ func (s *Keyed) link(ctx context.Context, tmp string, k names.Key, size int) err
 }
 
 // replace gives a file a name that another one may have.
-func (s *Keyed) replace(tmp string, k names.Key) error {
+func (s *Store) replace(tmp string, k names.Key) error {
 	if err := s.files.root.Rename(tmp, string(k)); err != nil {
 		return wrapPut(k, err)
 	}
@@ -113,7 +113,7 @@ func cannotLink(err error) bool {
 
 // rename is link for file systems without hard links. A lock excludes other writers, because
 // rename replaces an existing file.
-func (s *Keyed) rename(ctx context.Context, tmp string, k names.Key, size int) error {
+func (s *Store) rename(ctx context.Context, tmp string, k names.Key, size int) error {
 	unlock, err := s.lock(ctx, k)
 	if err != nil {
 		return wrapPut(k, err)
@@ -131,7 +131,7 @@ func (s *Keyed) rename(ctx context.Context, tmp string, k names.Key, size int) e
 
 // PutIfMatch implements origin.WriteStore. The value and its name are durable when it returns
 // without an error.
-func (s *Keyed) PutIfMatch(ctx context.Context, k names.Key, value []byte, tag origin.Tag) (origin.Tag, error) {
+func (s *Store) PutIfMatch(ctx context.Context, k names.Key, value []byte, tag origin.Tag) (origin.Tag, error) {
 	unlock, err := s.lock(ctx, k)
 	if err != nil {
 		return "", wrapPut(k, err)
@@ -175,7 +175,7 @@ const (
 // lock excludes other writers of one key, in this process and others. It waits until the lock
 // is free or ctx ends. Lock files are never removed, because a waiting writer would lock a file
 // without a name. A blocking flock would not return when ctx ends.
-func (s *Keyed) lock(ctx context.Context, k names.Key) (unlock func(), err error) {
+func (s *Store) lock(ctx context.Context, k names.Key) (unlock func(), err error) {
 	f, err := s.openLock(k)
 	if err != nil {
 		return nil, err
@@ -200,7 +200,7 @@ func (s *Keyed) lock(ctx context.Context, k names.Key) (unlock func(), err error
 
 // openLock opens the lock file of a key. The lock file of another user may not be writable, but
 // can be locked.
-func (s *Keyed) openLock(k names.Key) (*os.File, error) {
+func (s *Store) openLock(k names.Key) (*os.File, error) {
 	root := s.files.root
 	if err := root.MkdirAll(lockDir, folderMode); err != nil {
 		return nil, err

@@ -12,11 +12,11 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 )
 
-// A ReadOnly store is a Keyed one without the methods that write. It makes no file and takes no
+// A ReadOnly store is a Store without the methods that write. It makes no file and takes no
 // lock, so that read permission suffices.
 type ReadOnly struct {
 	path  string                // absolute
-	keyed atomic.Pointer[Keyed] // the opened folder; Relocate replaces it
+	store atomic.Pointer[Store] // the opened folder; Relocate replaces it
 }
 
 var (
@@ -38,11 +38,11 @@ func OpenReadOnly(root string) (*ReadOnly, error) {
 		return nil, openErr(root, err)
 	}
 	s := &ReadOnly{path: path}
-	s.keyed.Store(newKeyed(r))
+	s.store.Store(newStore(r))
 	return s, nil
 }
 
-func (s *ReadOnly) now() *Keyed { return s.keyed.Load() }
+func (s *ReadOnly) current() *Store { return s.store.Load() }
 
 // Relocate implements origin.Located. A folder that was replaced is used by its path.
 func (s *ReadOnly) Relocate(ctx context.Context, accept func(context.Context, origin.Store) error) error {
@@ -50,7 +50,7 @@ func (s *ReadOnly) Relocate(ctx context.Context, accept func(context.Context, or
 	if err != nil {
 		return wrap(s.path, err)
 	}
-	old := s.now()
+	old := s.current()
 	if used, err := old.files.root.Stat("."); err == nil && os.SameFile(used, there) {
 		return nil
 	}
@@ -58,11 +58,11 @@ func (s *ReadOnly) Relocate(ctx context.Context, accept func(context.Context, or
 	if err != nil {
 		return wrap(s.path, err)
 	}
-	found := newKeyed(root)
+	found := newStore(root)
 	if err := accept(ctx, found); err != nil {
 		return errors.Join(err, found.Close())
 	}
-	if !s.keyed.CompareAndSwap(old, found) {
+	if !s.store.CompareAndSwap(old, found) {
 		return found.Close() // another caller was first
 	}
 	return old.Close()
@@ -72,32 +72,32 @@ func (s *ReadOnly) Relocate(ctx context.Context, accept func(context.Context, or
 func (s *ReadOnly) Local() bool { return true }
 
 // Close closes all files.
-func (s *ReadOnly) Close() error { return s.now().Close() }
+func (s *ReadOnly) Close() error { return s.current().Close() }
 
 // ReadAt implements origin.Store.
 func (s *ReadOnly) ReadAt(ctx context.Context, k names.Key, p []byte, off int64) error {
-	return s.now().ReadAt(ctx, k, p, off)
+	return s.current().ReadAt(ctx, k, p, off)
 }
 
 // TryReadAt implements origin.TryReader.
 func (s *ReadOnly) TryReadAt(k names.Key, p []byte, off int64) bool {
-	return s.now().TryReadAt(k, p, off)
+	return s.current().TryReadAt(k, p, off)
 }
 
 // RejectKey implements origin.KeyRejecter.
-func (s *ReadOnly) RejectKey(k names.Key) int { return s.now().RejectKey(k) }
+func (s *ReadOnly) RejectKey(k names.Key) int { return s.current().RejectKey(k) }
 
 // Size implements origin.Store.
 func (s *ReadOnly) Size(ctx context.Context, k names.Key) (int64, error) {
-	return s.now().Size(ctx, k)
+	return s.current().Size(ctx, k)
 }
 
 // Get implements origin.Store.
 func (s *ReadOnly) Get(ctx context.Context, k names.Key, seen origin.Tag) ([]byte, origin.Tag, error) {
-	return s.now().Get(ctx, k, seen)
+	return s.current().Get(ctx, k, seen)
 }
 
 // List implements origin.Store.
 func (s *ReadOnly) List(ctx context.Context, prefix string, after names.Key) iter.Seq2[origin.Item, error] {
-	return s.now().List(ctx, prefix, after)
+	return s.current().List(ctx, prefix, after)
 }

@@ -49,12 +49,12 @@ func TestBareOverCatalog(t *testing.T) {
 	b := origintest.NewBuilder(t, origintest.Form{})
 	b.Add(origintest.Text(1, 3000), 1000)
 	root := t.TempDir()
-	keyed, err := dir.Open(root)
+	store, err := dir.Open(root)
 	if err != nil {
 		t.Fatal(err)
 	}
-	origintest.Close(t, keyed)
-	b.Put(keyed)
+	origintest.Close(t, store)
+	b.Put(store)
 	above := []names.Key{names.PageKey([32]byte{1}), names.SweepListKey(nil), names.SymbolKey(names.Symbol{Name: "a"})}
 	count := func() int {
 		t.Helper()
@@ -70,14 +70,14 @@ func TestBareOverCatalog(t *testing.T) {
 		return len(files)
 	}
 	for _, k := range above {
-		if err := origintest.Replace(keyed, k, []byte("not data")); err != nil {
+		if err := origintest.Replace(store, k, []byte("not data")); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if n := count(); n != 2+len(above) {
 		t.Errorf("%d files in a folder that is no catalog, want shard, xorb and the %d that have the names of some", n, len(above))
 	}
-	if err := origintest.Replace(keyed, names.SettingsKey(), []byte("settings")); err != nil {
+	if err := origintest.Replace(store, names.SettingsKey(), []byte("settings")); err != nil {
 		t.Fatal(err)
 	}
 	if n := count(); n != 2 {

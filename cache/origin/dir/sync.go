@@ -18,7 +18,7 @@ import (
 // Sync implements origin.WriteStore. Values are durable before they get their names, and Sync
 // makes the names durable. The first Sync, and the next one after SyncAll, include names of
 // data that others put. Other writers may have been killed before their own Sync.
-func (s *Keyed) Sync(ctx context.Context) error {
+func (s *Store) Sync(ctx context.Context) error {
 	s.syncing.Lock()
 	defer s.syncing.Unlock()
 	dirs, all := s.takeDirty()
@@ -42,7 +42,7 @@ func (s *Keyed) Sync(ctx context.Context) error {
 
 // SyncAll makes the next Sync include the names of data that others put. A caller that relies
 // on such data calls it first.
-func (s *Keyed) SyncAll() {
+func (s *Store) SyncAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.all = true
@@ -56,7 +56,7 @@ func wrapSync(dir string, err error) error {
 }
 
 // takeDirty returns the directories that are to be synced, and whether all of them are.
-func (s *Keyed) takeDirty() (dirs []string, all bool) {
+func (s *Store) takeDirty() (dirs []string, all bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all, s.all = s.all, false
@@ -72,7 +72,7 @@ func (s *Keyed) takeDirty() (dirs []string, all bool) {
 const dataDir = "tdata"
 
 // noteFoldersLocked notes all folders of shards and xorbs. They have the same depth.
-func (s *Keyed) noteFoldersLocked() {
+func (s *Store) noteFoldersLocked() {
 	s.dirty["."] = true
 	// A folder that is missing or cannot be listed holds no object that a reader could find.
 	_ = iofs.WalkDir(s.files.root.FS(), dataDir, func(p string, d iofs.DirEntry, err error) error {
@@ -89,7 +89,7 @@ func (s *Keyed) noteFoldersLocked() {
 
 // noteDirty notes that the name of an object is new, and maybe those of the folders
 // above it.
-func (s *Keyed) noteDirty(k names.Key) {
+func (s *Store) noteDirty(k names.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for dir := path.Dir(string(k)); ; dir = path.Dir(dir) {
@@ -101,7 +101,7 @@ func (s *Keyed) noteDirty(k names.Key) {
 }
 
 // syncDir makes the names in a folder durable. With the folder its names are gone.
-func (s *Keyed) syncDir(dir string) error {
+func (s *Store) syncDir(dir string) error {
 	f, err := s.files.root.Open(dir)
 	if errors.Is(err, iofs.ErrNotExist) {
 		return nil

@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	_ origin.Watching = (*Keyed)(nil)
+	_ origin.Watching = (*Store)(nil)
 	_ origin.Watching = (*ReadOnly)(nil)
 )
 
@@ -29,7 +29,7 @@ const gone = unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_UNMOUNT | unix.IN
 // Watch implements origin.Watching for the names in the folder of each prefix; folders in it
 // are not watched. It refuses network file systems, where changes by other hosts cause no
 // events. The folders must exist.
-func (s *Keyed) Watch(ctx context.Context, prefixes ...string) (<-chan struct{}, error) {
+func (s *Store) Watch(ctx context.Context, prefixes ...string) (<-chan struct{}, error) {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
 		return nil, os.NewSyscallError("inotify_init1", err)
@@ -65,11 +65,11 @@ func (s *Keyed) Watch(ctx context.Context, prefixes ...string) (<-chan struct{},
 
 // Watch implements origin.Watching.
 func (s *ReadOnly) Watch(ctx context.Context, prefixes ...string) (<-chan struct{}, error) {
-	return s.now().Watch(ctx, prefixes...)
+	return s.current().Watch(ctx, prefixes...)
 }
 
 // watch adds a folder to an inotify queue.
-func (s *Keyed) watch(queue int, folder string) error {
+func (s *Store) watch(queue int, folder string) error {
 	f, err := s.files.root.Open(folder)
 	if err != nil {
 		return err

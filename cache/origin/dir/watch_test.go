@@ -17,7 +17,7 @@ import (
 
 // A lookout is a watch of the refs of a store that another process writes to.
 type lookout struct {
-	writer  *dir.Keyed
+	writer  *dir.Store
 	root    string
 	changed <-chan struct{}
 	stop    context.CancelFunc

@@ -23,7 +23,7 @@ const (
 func isXorb(k names.Key) bool { return strings.HasPrefix(string(k), names.XorbPrefix) }
 
 // write puts a value into a new file in tmp and makes it durable.
-func (s *Keyed) write(value []byte, mode os.FileMode, direct bool) (tmp string, info os.FileInfo, err error) {
+func (s *Store) write(value []byte, mode os.FileMode, direct bool) (tmp string, info os.FileInfo, err error) {
 	root := s.files.root
 	if err := root.MkdirAll(tmpDir, folderMode); err != nil {
 		return "", nil, err

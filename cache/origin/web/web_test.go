@@ -64,8 +64,8 @@ func fileServer(t testing.TB, root string) string {
 	return server.URL
 }
 
-// keyed makes a store in a folder, with its listing.
-func keyed(t testing.TB, fill func(s *dir.Keyed)) (root string) {
+// newFolder creates a store in a folder, with its listing.
+func newFolder(t testing.TB, fill func(s *dir.Store)) (root string) {
 	t.Helper()
 	root = t.TempDir()
 	s, err := dir.Open(root)
@@ -81,7 +81,7 @@ func keyed(t testing.TB, fill func(s *dir.Keyed)) (root string) {
 }
 
 func TestStore(t *testing.T) {
-	root := keyed(t, func(s *dir.Keyed) { fill(t, s) })
+	root := newFolder(t, func(s *dir.Store) { fill(t, s) })
 	for _, tt := range []struct {
 		name    string
 		address func(t *testing.T) string
@@ -170,7 +170,7 @@ func TestOpen(t *testing.T) {
 // Keys have "*" and "!", and symbols anything.
 func TestEscaping(t *testing.T) {
 	var keys []names.Key
-	root := keyed(t, func(s *dir.Keyed) {
+	root := newFolder(t, func(s *dir.Store) {
 		for i, symbol := range []string{"a", "org/model", "ümlaut ☃", "a+b&c=d?e#f%g", "100%", "x!2Fy", "a*b", `q"\'`, "~;:@,$()"} {
 			for _, k := range []names.Key{
 				names.RefKey(symbol), names.SymbolKey(names.Symbol{Name: symbol, Seq: 1, Time: time.Unix(1, 0)}),

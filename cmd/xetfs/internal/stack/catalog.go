@@ -44,7 +44,7 @@ func (r *CatalogReader) Close() { r.Store.Close() }
 // A CatalogWriter is an open catalog for changes.
 type CatalogWriter struct {
 	*writer.Writer
-	Store *dir.Keyed
+	Store *dir.Store
 	Pages page.Getter
 }
 

@@ -22,7 +22,7 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 )
 
-// A Keyed store keeps each object in the file that its key names, below one directory.
+// A Store stores each object in the file that its key names, below one directory.
 //
 //	tdata/…  and the other layers   the objects
 //	tmp/                            values that are being written
@@ -31,7 +31,7 @@ import (
 // A value is written to tmp, made durable, and linked or renamed to its final name. After a
 // power loss, no name therefore refers to bytes that are not on disk. The umask decides the
 // permissions of new files.
-type Keyed struct {
+type Store struct {
 	files openFiles
 	hard  func(from, to string) error // links; tests make it fail
 
@@ -45,9 +45,9 @@ type Keyed struct {
 }
 
 var (
-	_ origin.WriteStore  = (*Keyed)(nil)
-	_ origin.TryReader   = (*Keyed)(nil)
-	_ origin.KeyRejecter = (*Keyed)(nil)
+	_ origin.WriteStore  = (*Store)(nil)
+	_ origin.TryReader   = (*Store)(nil)
+	_ origin.KeyRejecter = (*Store)(nil)
 )
 
 const (
@@ -64,7 +64,7 @@ const (
 )
 
 // Open uses the objects below root, which is created if need be.
-func Open(root string) (*Keyed, error) {
+func Open(root string) (*Store, error) {
 	if err := create(root); err != nil {
 		return nil, openErr(root, err)
 	}
@@ -72,11 +72,11 @@ func Open(root string) (*Keyed, error) {
 	if err != nil {
 		return nil, openErr(root, err)
 	}
-	return newKeyed(r), nil
+	return newStore(r), nil
 }
 
-func newKeyed(root *os.Root) *Keyed {
-	s := &Keyed{dirty: map[string]bool{}, all: true, hard: root.Link}
+func newStore(root *os.Root) *Store {
+	s := &Store{dirty: map[string]bool{}, all: true, hard: root.Link}
 	s.files.init(root)
 	return s
 }
@@ -114,16 +114,16 @@ func create(root string) error {
 }
 
 // Local says that reading costs no more than reading a local file.
-func (s *Keyed) Local() bool { return true }
+func (s *Store) Local() bool { return true }
 
 // Close closes all files.
-func (s *Keyed) Close() error {
+func (s *Store) Close() error {
 	s.files.close()
 	return s.files.root.Close()
 }
 
 // ReadAt implements origin.Store.
-func (s *Keyed) ReadAt(ctx context.Context, k names.Key, p []byte, off int64) error {
+func (s *Store) ReadAt(ctx context.Context, k names.Key, p []byte, off int64) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -131,19 +131,19 @@ func (s *Keyed) ReadAt(ctx context.Context, k names.Key, p []byte, off int64) er
 }
 
 // TryReadAt implements origin.TryReader.
-func (s *Keyed) TryReadAt(k names.Key, p []byte, off int64) bool {
+func (s *Store) TryReadAt(k names.Key, p []byte, off int64) bool {
 	return s.files.readNow(string(k), p, off)
 }
 
 // RejectKey implements origin.KeyRejecter. It returns 0, because there is only one copy. The
 // next read opens the file anew, because another process may have replaced it by a good one.
-func (s *Keyed) RejectKey(k names.Key) int {
+func (s *Store) RejectKey(k names.Key) int {
 	s.files.drop(string(k))
 	return 0
 }
 
 // Size implements origin.Store.
-func (s *Keyed) Size(ctx context.Context, k names.Key) (int64, error) {
+func (s *Store) Size(ctx context.Context, k names.Key) (int64, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
@@ -152,7 +152,7 @@ func (s *Keyed) Size(ctx context.Context, k names.Key) (int64, error) {
 
 // Get implements origin.Store. It refuses an object that is larger than its kind may be
 // (origin.MaxObject), by the size of the file.
-func (s *Keyed) Get(ctx context.Context, k names.Key, seen origin.Tag) ([]byte, origin.Tag, error) {
+func (s *Store) Get(ctx context.Context, k names.Key, seen origin.Tag) ([]byte, origin.Tag, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, "", err
 	}
@@ -201,7 +201,7 @@ func tagOf(k names.Key, value []byte, info os.FileInfo) origin.Tag {
 }
 
 // List implements origin.Store.
-func (s *Keyed) List(ctx context.Context, prefix string, after names.Key) iter.Seq2[origin.Item, error] {
+func (s *Store) List(ctx context.Context, prefix string, after names.Key) iter.Seq2[origin.Item, error] {
 	return func(yield func(origin.Item, error) bool) {
 		dir := path.Dir(prefix + "x")
 		var items []origin.Item
@@ -236,7 +236,7 @@ func (s *Keyed) List(ctx context.Context, prefix string, after names.Key) iter.S
 }
 
 // Delete implements origin.WriteStore.
-func (s *Keyed) Delete(ctx context.Context, k names.Key) error {
+func (s *Store) Delete(ctx context.Context, k names.Key) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -255,7 +255,7 @@ func (s *Keyed) Delete(ctx context.Context, k names.Key) error {
 // RemoveStray removes the files of killed writers in tmp that are older than some time. Younger
 // files may belong to a running writer. Files with other names than those of writers stay. It
 // returns the number of removed files, also beside an error.
-func (s *Keyed) RemoveStray(older time.Duration) (removed int, err error) {
+func (s *Store) RemoveStray(older time.Duration) (removed int, err error) {
 	dir, err := iofs.ReadDir(s.files.root.FS(), tmpDir)
 	if err != nil && !errors.Is(err, iofs.ErrNotExist) {
 		return 0, wrap(tmpDir, err)

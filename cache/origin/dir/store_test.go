@@ -26,7 +26,7 @@ import (
 	"github.com/xetfs/xetfs/codec/page"
 )
 
-func openKeyed(t *testing.T, root string) *dir.Keyed {
+func openStore(t *testing.T, root string) *dir.Store {
 	t.Helper()
 	s, err := dir.Open(root)
 	if err != nil {
@@ -36,17 +36,17 @@ func openKeyed(t *testing.T, root string) *dir.Keyed {
 	return s
 }
 
-func TestKeyed(t *testing.T) {
+func TestStore(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		like func(s *dir.Keyed)
+		like func(s *dir.Store)
 	}{
-		{"as it is", func(*dir.Keyed) {}},
-		{"without hard links", (*dir.Keyed).NoLinks},
+		{"as it is", func(*dir.Store) {}},
+		{"without hard links", (*dir.Store).NoLinks},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			origintest.TestStore(t, func(t *testing.T) origin.Store {
-				s := openKeyed(t, filepath.Join(t.TempDir(), "new", "store"))
+				s := openStore(t, filepath.Join(t.TempDir(), "new", "store"))
 				tt.like(s)
 				for k, value := range origintest.Samples(t) {
 					if _, err := s.PutIfAbsent(t.Context(), k, value); err != nil {
@@ -79,9 +79,9 @@ func tree(t *testing.T, root string) []string {
 }
 
 // An object is written to the path of its key, read-only, and leaves no other file.
-func TestKeyedFiles(t *testing.T) {
+func TestStoreFiles(t *testing.T) {
 	root := t.TempDir()
-	s := openKeyed(t, root)
+	s := openStore(t, root)
 	var want []string
 	for k, value := range origintest.Samples(t) {
 		for range 2 { // the second time it is there
@@ -112,7 +112,7 @@ var (
 
 // A file of another type or length under a content key is replaced. Under other keys every file
 // counts as present.
-func TestKeyedDamaged(t *testing.T) {
+func TestStoreDamaged(t *testing.T) {
 	tests := []struct {
 		name string
 		key  names.Key
@@ -132,7 +132,7 @@ func TestKeyedDamaged(t *testing.T) {
 	for _, tt := range append(tests, tests...) {
 		t.Run(tt.name, func(t *testing.T) {
 			root := t.TempDir()
-			s := openKeyed(t, root)
+			s := openStore(t, root)
 			if strings.Contains(t.Name(), "#") { // the second time
 				s.NoLinks()
 			}
@@ -154,7 +154,7 @@ func TestKeyedDamaged(t *testing.T) {
 }
 
 // An object that is longer than its kind may be is refused by the size of its file.
-func TestKeyedLong(t *testing.T) {
+func TestStoreLong(t *testing.T) {
 	for _, tt := range []struct {
 		key   names.Key
 		limit int64
@@ -166,7 +166,7 @@ func TestKeyedLong(t *testing.T) {
 		{names.SnapshotKey("s"), names.MaxLongDocument},
 	} {
 		root := t.TempDir()
-		s := openKeyed(t, root)
+		s := openStore(t, root)
 		path := filepath.Join(root, string(tt.key))
 		write(t, path, nil)
 		for size, want := range map[int64]error{tt.limit: nil, tt.limit + 1: codec.ErrCorrupt, 1 << 40: codec.ErrCorrupt} {
@@ -204,7 +204,7 @@ func onTmpfs(t *testing.T, folder, options string) (remount func(flags uintptr, 
 
 // A full disk and a read-only folder return an error that names the cause. No partial file is
 // left, and existing objects are unchanged.
-func TestKeyedCannotWrite(t *testing.T) {
+func TestStoreCannotWrite(t *testing.T) {
 	tests := []struct {
 		name, options string
 		cause         func(remount func(uintptr, string))
@@ -220,7 +220,7 @@ func TestKeyedCannotWrite(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			root := t.TempDir()
 			remount := onTmpfs(t, root, tt.options)
-			s := openKeyed(t, root) // 1 inode
+			s := openStore(t, root) // 1 inode
 			put := func(first byte, n int) error {
 				_, err := s.PutIfAbsent(t.Context(), names.XorbKey(codec.Hash{7: first}), make([]byte, n)) // each in a folder of its own
 				return err
@@ -261,13 +261,13 @@ func TestKeyedCannotWrite(t *testing.T) {
 }
 
 // A value cannot be linked to another file system, and the error says where that is.
-func TestKeyedAcrossFileSystems(t *testing.T) {
+func TestStoreAcrossFileSystems(t *testing.T) {
 	root := t.TempDir()
 	if err := os.Mkdir(filepath.Join(root, "tdata"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	onTmpfs(t, filepath.Join(root, "tdata"), "")
-	s := openKeyed(t, root)
+	s := openStore(t, root)
 	_, err := s.PutIfAbsent(t.Context(), dataKey, []byte("value"))
 	if !errors.Is(err, origin.ErrUnavailable) || !strings.Contains(err.Error(), "another file system") {
 		t.Errorf("PutIfAbsent = %v", err)
@@ -278,7 +278,7 @@ func TestKeyedAcrossFileSystems(t *testing.T) {
 }
 
 // The umask decides the permissions of a store.
-func TestKeyedUmask(t *testing.T) {
+func TestStoreUmask(t *testing.T) {
 	for _, tt := range []struct {
 		mask                 int
 		folder, object, lock os.FileMode
@@ -289,7 +289,7 @@ func TestKeyedUmask(t *testing.T) {
 	} {
 		root := filepath.Join(t.TempDir(), "store")
 		old := unix.Umask(tt.mask)
-		s := openKeyed(t, root)
+		s := openStore(t, root)
 		tag, err := s.PutIfAbsent(t.Context(), refKey, []byte("ref"))
 		_, err2 := s.PutIfMatch(t.Context(), refKey, []byte("other"), tag)
 		_, err3 := s.PutIfAbsent(t.Context(), dataKey, []byte("value"))
@@ -310,15 +310,15 @@ func TestKeyedUmask(t *testing.T) {
 }
 
 // A large value has a tag, too, that is the same for all and changes with the value.
-func TestKeyedLargeTag(t *testing.T) {
+func TestStoreLargeTag(t *testing.T) {
 	root := t.TempDir()
-	s, other := openKeyed(t, root), openKeyed(t, root)
+	s, other := openStore(t, root), openStore(t, root)
 	value := bytes.Repeat([]byte("v"), 3<<20)
 	tag, err := s.PutIfAbsent(t.Context(), dataKey, value)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, reader := range []*dir.Keyed{s, other} {
+	for _, reader := range []*dir.Store{s, other} {
 		if _, _, err := reader.Get(t.Context(), dataKey, tag); !errors.Is(err, origin.ErrUnchanged) {
 			t.Errorf("Get = %v, want %v", err, origin.ErrUnchanged)
 		}
@@ -340,8 +340,8 @@ func TestKeyedLargeTag(t *testing.T) {
 }
 
 // Large values are as they should be, whatever their size and wherever they lie.
-func TestKeyedLarge(t *testing.T) {
-	s := openKeyed(t, t.TempDir())
+func TestStoreLarge(t *testing.T) {
+	s := openStore(t, t.TempDir())
 	data := origintest.Random(1, 2<<20+8192)
 	for i, n := range []int{1<<20 - 1, 1 << 20, 1<<20 + 1, 1<<20 + 4095, 1<<20 + 4096, 1<<20 + 4097, 2 << 20} {
 		for from := range 2 { // the second does not lie at the beginning of a page
@@ -357,9 +357,9 @@ func TestKeyedLarge(t *testing.T) {
 }
 
 // A caller that waits for a lock of another process can give up.
-func TestKeyedLockHeld(t *testing.T) {
+func TestStoreLockHeld(t *testing.T) {
 	root := t.TempDir()
-	s := openKeyed(t, root)
+	s := openStore(t, root)
 	tag, err := s.PutIfAbsent(t.Context(), refKey, []byte("one"))
 	if err == nil {
 		tag, err = s.PutIfMatch(t.Context(), refKey, []byte("two"), tag)
@@ -390,9 +390,9 @@ func TestKeyedLockHeld(t *testing.T) {
 }
 
 // A folder that another process removed fails no Sync, and is made again when it is needed.
-func TestKeyedFolderRemoved(t *testing.T) {
+func TestStoreFolderRemoved(t *testing.T) {
 	root := t.TempDir()
-	s := openKeyed(t, root)
+	s := openStore(t, root)
 	for range 2 {
 		if _, err := s.PutIfAbsent(t.Context(), dataKey, []byte("value")); err != nil {
 			t.Fatal(err)
@@ -407,9 +407,9 @@ func TestKeyedFolderRemoved(t *testing.T) {
 }
 
 // Many writers of the same and of other objects, and of names, do not hinder each other.
-func TestKeyedConcurrent(t *testing.T) {
+func TestStoreConcurrent(t *testing.T) {
 	root := t.TempDir()
-	stores := []*dir.Keyed{openKeyed(t, root), openKeyed(t, root)} // two processes
+	stores := []*dir.Store{openStore(t, root), openStore(t, root)} // two processes
 	value := func(i int) []byte { return bytes.Repeat([]byte{byte(i)}, 1000) }
 	var writers sync.WaitGroup
 	var mu sync.Mutex
@@ -444,9 +444,9 @@ func TestKeyedConcurrent(t *testing.T) {
 }
 
 // Files of a killed writer are removed when they are old, and not before. Other files stay.
-func TestKeyedStray(t *testing.T) {
+func TestStoreStray(t *testing.T) {
 	root := t.TempDir()
-	s := openKeyed(t, root)
+	s := openStore(t, root)
 	if n, err := s.RemoveStray(time.Hour); n != 0 || err != nil {
 		t.Errorf("without tmp: %d, %v", n, err)
 	}
@@ -508,8 +508,8 @@ func TestO30_BareOverlooksTmp(t *testing.T) {
 }
 
 // The next Sync completes a Sync that was given up.
-func TestKeyedSyncGivenUp(t *testing.T) {
-	s := openKeyed(t, t.TempDir())
+func TestStoreSyncGivenUp(t *testing.T) {
+	s := openStore(t, t.TempDir())
 	if _, err := s.PutIfAbsent(t.Context(), dataKey, []byte("value")); err != nil {
 		t.Fatal(err)
 	}
@@ -528,9 +528,9 @@ func TestKeyedSyncGivenUp(t *testing.T) {
 
 // The first Sync makes the names of other writers durable, and so does the next one after
 // SyncAll. A Sync that was given up does not count.
-func TestKeyedSyncsOthers(t *testing.T) {
+func TestStoreSyncsOthers(t *testing.T) {
 	root := t.TempDir()
-	s, other := openKeyed(t, root), openKeyed(t, root)
+	s, other := openStore(t, root), openStore(t, root)
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
 	for i := range byte(3) {
