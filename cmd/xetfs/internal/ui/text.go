@@ -24,6 +24,15 @@ func pluralForm(noun string) string {
 	return stem + "ies"
 }
 
+// AnyOf lists names in a sentence: "a", "a or b", "a, b or c".
+func AnyOf(names []string) string {
+	if len(names) < 2 {
+		return strings.Join(names, "")
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " or " + names[last]
+}
+
 // NoticeLine returns a line of a command for standard error.
 func NoticeLine(command, text string) string { return Printable(fmt.Sprintf("%s: %s", command, text)) }
 
