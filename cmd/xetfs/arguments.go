@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	_ "github.com/xetfs/xetfs/cmd/xetfs/internal/fdcheck" // before go-fuse
+
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 )
 
 // arguments makes a wrong number of arguments a usageError that names what is wanted.
@@ -53,7 +55,7 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	cmd.SuggestionsMinimumDistance = 2
 	hint := ""
 	if similar := cmd.SuggestionsFor(args[0]); len(similar) > 0 {
-		hint = fmt.Sprintf("; did you mean %s?", anyOf(similar))
+		hint = fmt.Sprintf("; did you mean %s?", ui.AnyOf(similar))
 	}
 	return usageError{fmt.Errorf("%q is not a command%s", args[0], hint)}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/hint"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec"
@@ -73,7 +74,7 @@ func cat(ctx context.Context, w io.Writer, s *stack.Source, tree catalog.Tree, p
 	e, err := tree.Lookup(ctx, path)
 	switch {
 	case err != nil:
-		return absentPath(ctx, tree, path, err)
+		return hint.Path(ctx, tree, path, err)
 	case e.Type == page.Dir:
 		return fmt.Errorf("%s: is a folder; xetfs ls shows what is in it", path)
 	case e.Type == page.Symlink:

@@ -12,6 +12,8 @@ import (
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
 	"golang.org/x/sys/unix"
+
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 )
 
 // The process needs overhead beside the memory that a user grants it. Overhead covers the
@@ -167,5 +169,5 @@ func oneOf(flag *string, text string, words ...string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("want %s", anyOf(words))
+	return fmt.Errorf("want %s", ui.AnyOf(words))
 }

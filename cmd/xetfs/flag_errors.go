@@ -3,11 +3,16 @@ package main
 import (
 	"errors"
 	"fmt"
+	iofs "io/fs"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/hint"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 )
 
 // flagError makes the error of a flag a usageError without words of the Go library, and
@@ -32,6 +37,30 @@ func flagError(cmd *cobra.Command, err error) error {
 	}
 	return usageError{err}
 }
+
+// withMissingPlace adds to the error of a command what to type if a local path among its
+// arguments does not exist.
+func withMissingPlace(cmd *cobra.Command, err error) error {
+	var reported statusError
+	if !errors.Is(err, iofs.ErrNotExist) || errors.As(err, &reported) {
+		return err
+	}
+	text := hint.Missing(hint.Call{Command: cmd.CommandPath(), Usage: cmd.Use, Args: cmd.Flags().Args(), IsWeb: stack.IsWeb})
+	if text == "" {
+		return err
+	}
+	return &hintedError{err, text}
+}
+
+// A hintedError is an error with what to type.
+type hintedError struct {
+	err  error
+	hint string // begins with "; "
+}
+
+func (e *hintedError) Error() string { return sentence(e.err) + e.hint }
+
+func (e *hintedError) Unwrap() error { return e.err }
 
 // oneDash returns the name of a long flag that was typed with one dash, such as -help. The
 // first letters of that flag are flags of their own. The result is "" without such a flag.
@@ -76,7 +105,7 @@ func similarFlags(cmd *cobra.Command, unknown *pflag.NotExistError) string {
 	})
 	name := unknown.GetSpecifiedName()
 	if short := unknown.GetSpecifiedShortnames(); short == "" {
-		return anyOf(closest("--"+name, slices.Values(known)))
+		return ui.AnyOf(hint.Closest("--"+name, slices.Values(known)))
 	} else if len(short) > 1 && slices.Contains(known, "--"+short) {
 		return "--" + short // a flag with one dash too few
 	}

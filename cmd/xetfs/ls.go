@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/document"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/hint"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/page"
@@ -62,7 +63,7 @@ path_bytes. A year after 9999 or before 0 has a sign and at least six digits:
 					return err
 				}
 				if empty, err := s.IsEmpty(ctx); err == nil && empty && len(s.Bare.Damaged()) == 0 {
-					fmt.Fprintln(cmd.ErrOrStderr(), ui.NoticeLine(cmd.CommandPath(), noShard(s.Folder)+emptyHint(s.Folder)))
+					fmt.Fprintln(cmd.ErrOrStderr(), ui.NoticeLine(cmd.CommandPath(), stack.NoShard(s.Folder)+stack.EmptyHint(s.Folder)))
 				}
 				return nil
 			})
@@ -109,7 +110,7 @@ func (l *lsRun) entries(ctx context.Context, tree catalog.Tree) iter.Seq2[page.E
 	e, err := tree.Lookup(ctx, l.Dir)
 	switch {
 	case err != nil:
-		err = absentPath(ctx, tree, l.Dir, err)
+		err = hint.Path(ctx, tree, l.Dir, err)
 	case e.Type == page.Dir && l.Recursive:
 		return catalog.Walk(ctx, tree, l.Dir)
 	case e.Type == page.Dir:

@@ -39,7 +39,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	cmd, err := root.ExecuteContextC(ctx)
-	err = hintedPlace(cmd, err)
+	err = withMissingPlace(cmd, err)
 	status := exitStatus(ctx, err)
 	if line := errorLine(cmd, err, status); line != "" {
 		fmt.Fprintln(stderr, line)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/daemon"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/hint"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
@@ -177,8 +178,10 @@ func (o *mountOptions) check(args []string) (source, mountpoint string, err erro
 	if mountpoint, err = filepath.Abs(args[1]); err != nil {
 		return "", "", err
 	}
-	if err := mountOrderHint(source, mountpoint); err != nil {
-		return "", "", err
+	if !stack.IsWeb(source) {
+		if order := hint.MountOrder(source, mountpoint); order != "" {
+			return "", "", usageError{errors.New(order)}
+		}
 	}
 	if err := cmp.Or(stack.CheckSource(source), o.cache.check(source)); err != nil {
 		return "", "", err

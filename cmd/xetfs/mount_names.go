@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/hint"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/fs"
@@ -67,10 +68,10 @@ func (o *nameOptions) check(ctx context.Context, src *stack.Source) error {
 		return usageError{fmt.Errorf("%s: is no catalog, so there is nothing for %s to name", src.Folder, flag)}
 	case o.snapshot != "":
 		_, err := src.Stored.Snapshot(ctx, o.snapshot)
-		return hinted(ctx, src.Stored, src.Folder, err)
+		return hint.Absent(ctx, src.Stored, src.Folder, err)
 	}
 	_, err := src.Stored.Resolve(ctx, o.symbol.symbol, o.symbol.at)
-	return hinted(ctx, src.Stored, src.Folder, err)
+	return hint.Absent(ctx, src.Stored, src.Folder, err)
 }
 
 // fill copies the flags to options.

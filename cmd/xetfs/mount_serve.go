@@ -195,7 +195,7 @@ func (m *mounter) warnings(ctx context.Context) []string {
 	case err != nil:
 		w = append(w, err.Error())
 	case empty:
-		w = append(w, noShard(m.name)+", so the mount is empty; shards that come later are seen when it is mounted anew"+emptyHint(m.name))
+		w = append(w, stack.NoShard(m.name)+", so the mount is empty; shards that come later are seen when it is mounted anew"+stack.EmptyHint(m.name))
 	}
 	return w
 }

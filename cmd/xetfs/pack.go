@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/hint"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ignore"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ingest"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
@@ -140,7 +141,7 @@ func (p *packRun) run(storePath string, folders []string) error {
 	if err := checkPackFolders(storePath, folders); err != nil {
 		return err
 	}
-	if err := stack.CheckWriteStore(p.ctx, storePath, orderHint(folders[0], "xetfs pack", folders[0], storePath)); err != nil {
+	if err := stack.CheckWriteStore(p.ctx, storePath, hint.Order(folders[0], "xetfs pack", folders[0], storePath)); err != nil {
 		return err
 	}
 	var err error

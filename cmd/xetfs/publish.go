@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/hint"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ingest"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
@@ -195,13 +196,13 @@ func (o *publishOptions) check(cmd *cobra.Command, args []string) error {
 // orderHint returns the right order of arguments if SYMBOL or FOLDER is a store, or "".
 func (o *publishOptions) orderHint() string {
 	const command = "xetfs publish"
-	if hint := orderHint(o.symbol, command, o.symbol, o.storePath, o.folder); hint != "" && o.folder != "" {
-		return hint
+	if order := hint.Order(o.symbol, command, o.symbol, o.storePath, o.folder); order != "" && o.folder != "" {
+		return order
 	}
 	if info, err := os.Stat(o.symbol); err == nil && info.IsDir() {
-		return orderHint(o.folder, command, o.folder, o.storePath, o.symbol)
+		return hint.Order(o.folder, command, o.folder, o.storePath, o.symbol)
 	}
-	return orderHint(o.folder, command, o.folder, o.symbol, o.storePath)
+	return hint.Order(o.folder, command, o.folder, o.symbol, o.storePath)
 }
 
 // checkFolder sets FOLDER, if the flags need one.

@@ -17,6 +17,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dedup"
 	"github.com/xetfs/xetfs/cache/origin/dir"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/hint"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ingest"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/publish"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
@@ -169,7 +170,7 @@ func (p *publishRun) runFrom(ctx context.Context, o publish.Options) error {
 	if err == nil {
 		writeListing(ctx, w.Store, nil, p.report.Note)
 	}
-	return p.finish(ctx, r, 0, hinted(ctx, w.Catalog(), p.storePath, err))
+	return p.finish(ctx, r, 0, hint.Absent(ctx, w.Catalog(), p.storePath, err))
 }
 
 // runDry runs publish without writing.
@@ -235,7 +236,7 @@ func (p *publishRun) explained(ctx context.Context, err error) error {
 	case errors.As(err, new(*catalog.NestedError)):
 		return usageError{fmt.Errorf("%w; publish to another symbol, or delete one of the two first (xetfs delete)", err)}
 	case errors.As(err, &absent):
-		return fmt.Errorf("--remove %w", absentPath(ctx, absent.Tree, absent.Path, absent.Err))
+		return fmt.Errorf("--remove %w", hint.Path(ctx, absent.Tree, absent.Path, absent.Err))
 	case errors.As(err, &missing):
 		return &damagedTree{text: fmt.Sprintf("%s@%d is the same, but %s of it is missing in %s, as %s; to store the content again: xetfs publish --checksum %s %s %s",
 			p.symbol, missing.Version.Number, ui.Plural(int64(len(missing.Missing)), "object"), p.storePath, filepath.Base(string(missing.Missing[0])),

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/hint"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 )
@@ -49,7 +50,7 @@ func withSourceAs(cmd *cobra.Command, folder string, o stack.Options, do func(co
 		return err
 	}
 	defer s.Close()
-	return hinted(cmd.Context(), s.Stored, folder, do(cmd.Context(), s))
+	return hint.Absent(cmd.Context(), s.Stored, folder, do(cmd.Context(), s))
 }
 
 // waitNotice returns a function that names the server that a command waits for, where w

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/hint"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 )
@@ -17,7 +18,7 @@ func withCatalog(cmd *cobra.Command, folder string, do func(context.Context, *st
 		return err
 	}
 	defer c.Close()
-	return hinted(cmd.Context(), c.StoreCatalog, folder, do(cmd.Context(), c))
+	return hint.Absent(cmd.Context(), c.StoreCatalog, folder, do(cmd.Context(), c))
 }
 
 // withPublisher opens the catalog in STORE for a command that changes it.
@@ -28,7 +29,7 @@ func withPublisher(cmd *cobra.Command, folder string, do func(context.Context, *
 	}
 	defer w.Close()
 	if err := do(cmd.Context(), w); err != nil {
-		return hinted(cmd.Context(), w.Catalog(), folder, err)
+		return hint.Absent(cmd.Context(), w.Catalog(), folder, err)
 	}
 	renewListing(cmd.Context(), w.Store, func(text string) { fmt.Fprintln(cmd.ErrOrStderr(), ui.NoticeLine(cmd.CommandPath(), text)) })
 	return nil

@@ -95,6 +95,21 @@ func openTree(ctx context.Context, s *stack.Source, args []string, most int) (ca
 	return tree, args[1:], err
 }
 
+// findPath returns the path in tree that a user typed as ls prints it. It also accepts quotes
+// like $'…', which a shell removes, but xargs and read do not.
+func findPath(ctx context.Context, tree catalog.Tree, typed string) (string, error) {
+	p, err := treePath(typed)
+	if err != nil {
+		return "", err
+	}
+	if plain, ok := ui.UnquoteName(typed); ok {
+		if _, err := tree.Lookup(ctx, p); notLive(err) {
+			return treePath(plain)
+		}
+	}
+	return p, nil
+}
+
 // completeSymbols lets the shell complete the symbols of a catalog. The first argument names
 // the catalog, and the arguments behind it up to last are symbols.
 func completeSymbols(last int) cobra.CompletionFunc {

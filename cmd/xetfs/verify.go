@@ -102,7 +102,7 @@ func verifyStore(cmd *cobra.Command, folder string, asJSON bool) error {
 	report.empty = len(target.Objects) == 0 && symbols == 0
 	err = cmp.Or(report.finish(), catalogErr)
 	if err == nil && report.empty {
-		err = nothingThere(noShard(folder) + ", no xorb and no version of a catalog, so nothing was checked")
+		err = nothingThere(stack.NoShard(folder) + ", no xorb and no version of a catalog, so nothing was checked")
 	}
 	return err
 }

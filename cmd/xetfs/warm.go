@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/xetfs/xetfs/cache/disk"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/hint"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/warm"
@@ -147,7 +148,7 @@ func (o *warmOptions) warm(ctx context.Context, cmd *cobra.Command, s *stack.Sou
 func findsShard(ctx context.Context, s *stack.Source) error {
 	empty, err := s.IsEmpty(ctx)
 	if err == nil && empty && len(s.Bare.Damaged()) == 0 {
-		err = nothingThere(noShard(s.Folder) + ", so there is nothing to fetch")
+		err = nothingThere(stack.NoShard(s.Folder) + ", so there is nothing to fetch")
 	}
 	return err
 }
@@ -177,7 +178,7 @@ func warmPaths(ctx context.Context, s *stack.Source, tree catalog.Tree, args []s
 			return nil, 0, err
 		}
 		if _, err := tree.Lookup(ctx, p); err != nil {
-			return nil, 0, absentPath(ctx, tree, p, err)
+			return nil, 0, hint.Path(ctx, tree, p, err)
 		}
 		paths = append(paths, p)
 	}

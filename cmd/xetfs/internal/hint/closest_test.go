@@ -1,4 +1,4 @@
-package main
+package hint
 
 import (
 	"slices"
@@ -21,8 +21,8 @@ func TestClosest(t *testing.T) {
 		{"shard-1", "shard-2 shard-3 shard-4 shard-5", "shard-2 shard-3 shard-4"},
 	}
 	for _, tt := range tests {
-		if got := strings.Join(closest(tt.typed, slices.Values(strings.Fields(tt.names))), " "); got != tt.want {
-			t.Errorf("closest(%q, %s) = %q, want %q", tt.typed, tt.names, got, tt.want)
+		if got := strings.Join(Closest(tt.typed, slices.Values(strings.Fields(tt.names))), " "); got != tt.want {
+			t.Errorf("Closest(%q, %s) = %q, want %q", tt.typed, tt.names, got, tt.want)
 		}
 	}
 }
@@ -34,14 +34,6 @@ func TestEditDistance(t *testing.T) {
 	}{{"", "", 0}, {"", "abc", 3}, {"kitten", "sitting", 3}, {"mont", "mount", 1}, {"muont", "mount", 1}, {"abc", "abc", 0}} {
 		if got := editDistance(tt.a, tt.b); got != tt.want || editDistance(tt.b, tt.a) != tt.want {
 			t.Errorf("editDistance(%q, %q) = %d, want %d", tt.a, tt.b, got, tt.want)
-		}
-	}
-}
-
-func TestAnyOf(t *testing.T) {
-	for in, want := range map[string]string{"": "", "a": "a", "a b": "a or b", "a b c": "a, b or c"} {
-		if got := anyOf(strings.Fields(in)); got != want {
-			t.Errorf("anyOf(%s) = %q", in, got)
 		}
 	}
 }

@@ -1,9 +1,10 @@
-package main
+package hint
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	iofs "io/fs"
 	"iter"
 	"path"
 	"strconv"
@@ -14,9 +15,9 @@ import (
 	"github.com/xetfs/xetfs/fs/catalog"
 )
 
-// hinted adds to the error of a command what to type if a symbol, version or snapshot does
-// not exist.
-func hinted(ctx context.Context, c *catalog.StoreCatalog, store string, err error) error {
+// Absent adds the next step to an error about a symbol, version or snapshot of store that does
+// not exist. Without a catalog, and for any other error, it returns err.
+func Absent(ctx context.Context, c *catalog.StoreCatalog, store string, err error) error {
 	var absent *catalog.AbsentError
 	if c == nil || !errors.As(err, &absent) {
 		return err
@@ -28,7 +29,7 @@ func hinted(ctx context.Context, c *catalog.StoreCatalog, store string, err erro
 	case catalog.AbsentVersion:
 		hint = fmt.Sprintf("; xetfs history %s %s lists its versions", store, ui.ShellWord(absent.Name))
 	case catalog.AbsentSnapshot:
-		if hint = didYouMean(absent.Name, readable(c.Snapshots(ctx))); hint == "" {
+		if hint = didYouMean(absent.Name, untilError(c.Snapshots(ctx))); hint == "" {
 			hint = fmt.Sprintf("; xetfs snapshot list %s shows all", store)
 		}
 	}
@@ -40,7 +41,7 @@ func symbolHint(ctx context.Context, c *catalog.StoreCatalog, store, typed strin
 		return "; a version follows its symbol and an @: SYMBOL@" + typed
 	}
 	empty := true
-	for symbol := range readable(c.Symbols(ctx)) {
+	for symbol := range untilError(c.Symbols(ctx)) {
 		empty = false
 		if rest, ok := strings.CutPrefix(typed, symbol+"/"); ok {
 			return fmt.Sprintf("; %s is a symbol: type it and the path in it as two words: %s %s", symbol, ui.ShellWord(symbol), ui.ShellWord(rest))
@@ -49,14 +50,14 @@ func symbolHint(ctx context.Context, c *catalog.StoreCatalog, store, typed strin
 	if empty {
 		return "; there is no symbol in " + store + " yet, xetfs publish makes one"
 	}
-	if hint := didYouMean(typed, readable(c.Symbols(ctx))); hint != "" {
+	if hint := didYouMean(typed, untilError(c.Symbols(ctx))); hint != "" {
 		return hint
 	}
 	return fmt.Sprintf("; xetfs ls %s shows the symbols", store)
 }
 
-// readable yields names up to the first error: a hint is no reason for another error.
-func readable(all iter.Seq2[string, error]) iter.Seq[string] {
+// untilError yields names up to the first error: a hint is no reason for another error.
+func untilError(all iter.Seq2[string, error]) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for name, err := range all {
 			if err != nil || !yield(name) {
@@ -66,25 +67,10 @@ func readable(all iter.Seq2[string, error]) iter.Seq[string] {
 	}
 }
 
-// findPath returns the path of a file or folder of a tree that a user typed as ls prints it. It
-// also accepts quotes like $'…', which a shell removes, but xargs and read do not.
-func findPath(ctx context.Context, tree catalog.Tree, typed string) (string, error) {
-	p, err := treePath(typed)
-	if err != nil {
-		return "", err
-	}
-	if plain, ok := ui.UnquoteName(typed); ok {
-		if _, err := tree.Lookup(ctx, p); notLive(err) {
-			return treePath(plain)
-		}
-	}
-	return p, nil
-}
-
-// absentPath is the error of a path that the tree does not have. It names the path that may
-// have been meant.
-func absentPath(ctx context.Context, tree catalog.Tree, missing string, err error) error {
-	if !notLive(err) {
+// Path adds missing to the error of a lookup in tree. If the path does not exist, Path adds
+// similar paths, too.
+func Path(ctx context.Context, tree catalog.Tree, missing string, err error) error {
+	if !errors.Is(err, iofs.ErrNotExist) {
 		return fmt.Errorf("%s: %w", missing, err)
 	}
 	hint := "; xetfs ls lists the paths"
@@ -96,15 +82,15 @@ func absentPath(ctx context.Context, tree catalog.Tree, missing string, err erro
 	return fmt.Errorf("%s: %w%s", missing, ui.Reason(err), hint)
 }
 
-// similarPath looks for the names that are similar to the first part of a path which does
-// not exist.
+// similarPath returns the end of a message about the first part of a path that does not exist.
+// It names similar paths, or the file or link above that part.
 func similarPath(ctx context.Context, tree catalog.Tree, missing string) string {
 	dir, rest := "", missing
 	for {
 		name, below, more := strings.Cut(rest, "/")
 		e, err := tree.Lookup(ctx, path.Join(dir, name))
 		switch {
-		case notLive(err):
+		case errors.Is(err, iofs.ErrNotExist):
 			return didYouMean(path.Join(dir, name), pathsIn(ctx, tree, dir))
 		case err != nil || !more:
 			return ""
@@ -117,7 +103,7 @@ func similarPath(ctx context.Context, tree catalog.Tree, missing string) string 
 	}
 }
 
-// pathsIn yields the paths of what is in a folder.
+// pathsIn yields the paths of the entries of a folder.
 func pathsIn(ctx context.Context, tree catalog.Tree, dir string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for e, err := range tree.List(ctx, dir, "") {

@@ -1,4 +1,4 @@
-package main
+package hint
 
 import (
 	"cmp"
@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	mostSuggested = 3       // names in one message
-	mostCompared  = 100_000 // names that are looked at for one message
+	maxSuggested = 3       // names in one message
+	maxCompared  = 100_000 // names that are compared for one message
 )
 
-// closest returns the names that may have been meant by one that does not exist, the most
-// similar first.
-func closest(typed string, names iter.Seq[string]) []string {
+// Closest returns the names that are most similar to a typed name, at most three. The most
+// similar name is first.
+func Closest(typed string, names iter.Seq[string]) []string {
 	type candidate struct {
 		name     string
 		distance int
@@ -24,7 +24,7 @@ func closest(typed string, names iter.Seq[string]) []string {
 	var found []candidate
 	n := 0
 	for name := range names {
-		if n++; n > mostCompared {
+		if n++; n > maxCompared {
 			break
 		}
 		if d, ok := similar(typed, name); ok {
@@ -35,7 +35,7 @@ func closest(typed string, names iter.Seq[string]) []string {
 		return cmp.Or(cmp.Compare(a.distance, b.distance), cmp.Compare(a.name, b.name))
 	})
 	var best []string
-	for _, c := range found[:min(len(found), mostSuggested)] {
+	for _, c := range found[:min(len(found), maxSuggested)] {
 		best = append(best, c.name)
 	}
 	return best
@@ -84,24 +84,15 @@ func editDistance(a, b string) int {
 	return last[len(b)]
 }
 
-// anyOf lists names in a sentence: "a", "a or b", "a, b or c".
-func anyOf(names []string) string {
-	if len(names) < 2 {
-		return strings.Join(names, "")
-	}
-	last := len(names) - 1
-	return strings.Join(names[:last], ", ") + " or " + names[last]
-}
-
 // didYouMean is the end of a message about a name that does not exist. It is empty if no
 // name is similar.
 func didYouMean(typed string, names iter.Seq[string]) string {
-	best := closest(typed, names)
+	best := Closest(typed, names)
 	for i, name := range best {
 		best[i] = ui.QuoteName(name)
 	}
 	if len(best) == 0 {
 		return ""
 	}
-	return "; did you mean " + anyOf(best) + "?"
+	return "; did you mean " + ui.AnyOf(best) + "?"
 }
