@@ -49,6 +49,13 @@ type WriteStore interface {
 	Sync(ctx context.Context) error
 }
 
+// A StrayRemover is a WriteStore that may hold unfinished files of killed writers.
+type StrayRemover interface {
+	// RemoveStray removes the unfinished files that are older than some time, and returns
+	// their number, also beside an error. Younger files may belong to a running writer.
+	RemoveStray(older time.Duration) (removed int, err error)
+}
+
 // A Tag changes whenever the value of a key changes.
 type Tag string
 

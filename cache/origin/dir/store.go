@@ -45,9 +45,10 @@ type Store struct {
 }
 
 var (
-	_ origin.WriteStore  = (*Store)(nil)
-	_ origin.TryReader   = (*Store)(nil)
-	_ origin.KeyRejecter = (*Store)(nil)
+	_ origin.WriteStore   = (*Store)(nil)
+	_ origin.TryReader    = (*Store)(nil)
+	_ origin.KeyRejecter  = (*Store)(nil)
+	_ origin.StrayRemover = (*Store)(nil)
 )
 
 const (
@@ -252,9 +253,8 @@ func (s *Store) Delete(ctx context.Context, k names.Key) error {
 	return nil
 }
 
-// RemoveStray removes the files of killed writers in tmp that are older than some time. Younger
-// files may belong to a running writer. Files with other names than those of writers stay. It
-// returns the number of removed files, also beside an error.
+// RemoveStray implements origin.StrayRemover for the files in tmp. Files with other names than
+// those of writers stay.
 func (s *Store) RemoveStray(older time.Duration) (removed int, err error) {
 	dir, err := iofs.ReadDir(s.files.root.FS(), tmpDir)
 	if err != nil && !errors.Is(err, iofs.ErrNotExist) {

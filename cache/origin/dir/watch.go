@@ -14,8 +14,8 @@ import (
 )
 
 var (
-	_ origin.Watching = (*Store)(nil)
-	_ origin.Watching = (*ReadOnly)(nil)
+	_ origin.Watcher = (*Store)(nil)
+	_ origin.Watcher = (*ReadOnly)(nil)
 )
 
 // watched is what may happen to names in a folder, and to the folder: without it there is
@@ -26,7 +26,7 @@ const watched = unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN
 // gone are the events after which no other comes.
 const gone = unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_UNMOUNT | unix.IN_IGNORED
 
-// Watch implements origin.Watching for the names in the folder of each prefix; folders in it
+// Watch implements origin.Watcher for the names in the folder of each prefix; folders in it
 // are not watched. It refuses network file systems, where changes by other hosts cause no
 // events. The folders must exist.
 func (s *Store) Watch(ctx context.Context, prefixes ...string) (<-chan struct{}, error) {
@@ -63,7 +63,7 @@ func (s *Store) Watch(ctx context.Context, prefixes ...string) (<-chan struct{},
 	return changed, nil
 }
 
-// Watch implements origin.Watching.
+// Watch implements origin.Watcher.
 func (s *ReadOnly) Watch(ctx context.Context, prefixes ...string) (<-chan struct{}, error) {
 	return s.current().Watch(ctx, prefixes...)
 }

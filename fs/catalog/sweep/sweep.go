@@ -61,10 +61,8 @@ var ErrOther = errors.New("another sweep is at work")
 // stops and deletes nothing. It does the same if a symbol without a reference has old versions.
 // While another sweep is running, it returns ErrOther.
 //
-// Files that killed writers left unfinished are removed when they are older than a day,
-// where the store has such files: with its method
-//
-//	RemoveStray(older time.Duration) (removed int, err error)
+// Unfinished files of killed writers are removed when they are older than a day, if the store
+// is an origin.StrayRemover.
 func Sweep(ctx context.Context, s origin.WriteStore, pages page.Getter, o Options) (Report, error) {
 	w := &sweeper{store: s, pages: pages, o: o.withDefaults()}
 	if err := w.open(ctx); err != nil {
@@ -138,10 +136,7 @@ func (w *sweeper) dryRun(ctx context.Context) error {
 const strayAge = 24 * time.Hour
 
 func (w *sweeper) removeStrays() (err error) {
-	s, ok := w.store.(interface {
-		RemoveStray(older time.Duration) (removed int, err error)
-	})
-	if ok {
+	if s, ok := w.store.(origin.StrayRemover); ok {
 		w.report.Strays, err = s.RemoveStray(strayAge)
 	}
 	return err
