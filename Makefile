@@ -9,6 +9,9 @@ COUNT   ?= 10
 TEST_TIMEOUT ?= 60m
 RACE_TIMEOUT ?= 120m
 
+# All packages. The longest are first, so that the others run beside them.
+PACKAGES := ./integration ./cmd/xetfs ./...
+
 # Of bench-mount: MiB of each large file, measured rounds, files of the largest tree.
 BENCH_MIB     ?= 512
 BENCH_ROUNDS  ?= 5
@@ -31,10 +34,10 @@ setup:            ## what tests call beside Go; installs it when it may
 	@./integration/setup.sh
 
 test: setup       ## everything, layers_test.go included
-	$(GO) test -count=1 -timeout=$(TEST_TIMEOUT) ./...
+	$(GO) test -count=1 -timeout=$(TEST_TIMEOUT) $(PACKAGES)
 
 race: setup
-	$(GO) test -count=1 -timeout=$(RACE_TIMEOUT) -race ./...
+	$(GO) test -count=1 -timeout=$(RACE_TIMEOUT) -race $(PACKAGES)
 
 fuzz:             ## every fuzz target for $(FUZZ)
 	@grep -rHo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' codec cache reconstruct fs | \
