@@ -57,7 +57,7 @@ var mayImport = map[string][]string{
 	"cache/origin/wrap":  {"cache/logdedup", "codec", "codec/names", "codec/shard", "codec/xorb", "cache/origin"},
 	"cache/origin/dir": {"codec", "codec/listing", "codec/merkle", "codec/names", "codec/shard", "codec/xorb",
 		"cache/nowait", "cache/recent", "cache/origin"},
-	"cache/origin/fetch":      {"cache/origin"},
+	"cache/origin/fetch":      {"codec/names", "cache/origin"},
 	"cache/origin/web":        {"codec/listing", "codec/names", "cache/origin", "cache/origin/fetch"},
 	"cache/origin/s3":         {"codec/names", "cache/origin", "cache/origin/fetch"},
 	"cache/origin/cas":        append(below("codec"), "cache/lru", "cache/flight", "cache/origin", "cache/origin/fetch", "cache/origin/metacache"),

@@ -60,7 +60,7 @@ func inTown(t *testing.T, o faulty.Options, co cache.Options, chunks []int, do f
 	}
 	synctest.Test(t, func(t *testing.T) {
 		w := origintest.NewWeb(store)
-		ws, err := web.Open("http://far.example", web.Options{Client: origintest.Transport(faulty.Handler(w, o))})
+		ws, err := web.Open("http://far.example", web.Options{Transport: origintest.Transport(faulty.Handler(w, o))})
 		if err != nil {
 			t.Fatal(err)
 		}

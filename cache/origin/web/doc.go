@@ -1,7 +1,9 @@
 // Package web reads the objects of a store from a plain web server that honours Range: nginx,
 // Apache or a CDN.
 //
-// # What it asks
+// Package fetch sends the requests and checks the answers.
+//
+// # Requests
 //
 //	GET /tdata/xorb/07/0706….xorb      Range: bytes=a-b     ReadAt: one request
 //	GET …                              Range: bytes=-n      ReadPart: the end of an object, and its size
@@ -21,20 +23,4 @@
 // its keys and needs no listing to open a symbol by name. A list of all symbols and a store
 // without a catalog need the listing. A listing may miss the changes of a writer that has not
 // written its own listing yet.
-//
-// # What is believed
-//
-// Nothing. An answer must have the requested range, length and encoding. It must not be a web
-// page, for example of a login. No more bytes than expected are read, headers included. The
-// caller checks the content, because it knows the hash. An interrupted answer is continued
-// where it ended if the object is unchanged, which the server proves by the same ETag.
-//
-// # Waiting
-//
-// An attempt ends without a connection within 5 seconds, or with hardly any byte for 10
-// seconds. The error is then origin.ErrUnavailable, and wrap.RetryStore retries over a new
-// connection. wrap.Limits bound all attempts together; the Store reports each answer to them
-// (origin.Answered). All other waits end with their context, also the wait for a connection in
-// use. Data and names have separate connections, so that a reader of names never waits for
-// data.
 package web

@@ -403,7 +403,7 @@ func TestS10_RedirectInside(t *testing.T) {
 		"https://１２７．０．０．１/", "https://ｌｏｃａｌｈｏｓｔ/", "https://%EF%BD%8Cocalhost/", "https://100.100.100.200/",
 	} {
 		asked := 0
-		s := open(t, "https://example.org/store", web.Options{Client: transport(func(r *http.Request) (*http.Response, error) {
+		s := open(t, "https://example.org/store", web.Options{Transport: transport(func(r *http.Request) (*http.Response, error) {
 			asked++
 			resp := httptest.NewRecorder()
 			resp.Header().Set("Location", to)

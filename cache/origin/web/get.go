@@ -12,11 +12,12 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/fetch"
 	"github.com/xetfs/xetfs/codec/listing"
 	"github.com/xetfs/xetfs/codec/names"
 )
 
-// The first byte of a Tag says what the rest is.
+// The first byte of a Tag is the kind of the rest.
 const (
 	byETag = "e"
 	byTime = "m" // Last-Modified
@@ -28,39 +29,36 @@ const (
 // now is therefore its hash. A hash costs one more transfer of the value, and misses no
 // change.
 func (s *Store) Get(ctx context.Context, k names.Key, seen origin.Tag) ([]byte, origin.Tag, error) {
-	header := map[string]string{}
+	condition := http.Header{}
 	if tag, ok := strings.CutPrefix(string(seen), byETag); ok {
-		header["If-None-Match"] = tag
+		condition.Set("If-None-Match", tag)
 	} else if tag, ok := strings.CutPrefix(string(seen), byTime); ok {
-		header["If-Modified-Since"] = tag
+		condition.Set("If-Modified-Since", tag)
 	}
-	a, err := s.ask(ctx, http.MethodGet, k, header)
-	if err != nil {
+	var value []byte
+	var header http.Header
+	err := s.find(ctx, k, func(r fetch.Request) (err error) {
+		r.Header = condition
+		value, header, err = s.client.Get(ctx, r, origin.MaxObject(k))
+		return err
+	})
+	if errors.Is(err, origin.ErrUnchanged) {
+		return nil, seen, err
+	} else if err != nil {
 		return nil, "", err
 	}
-	defer a.close()
-	switch {
-	case a.StatusCode == http.StatusNotModified && len(header) > 0:
-		return nil, seen, origin.ErrUnchanged
-	case a.StatusCode != http.StatusOK:
-		return nil, "", a.mismatch("the server says %s", status(a.StatusCode))
-	}
-	value, err := a.readAll(origin.MaxObject(k))
-	if err != nil {
-		return nil, "", err
-	}
-	tag := a.tag(value)
+	tag := tagOf(header, value)
 	if seen != "" && (tag == seen || seen == hashTag(value)) {
 		return nil, tag, origin.ErrUnchanged
 	}
 	return value, tag, nil
 }
 
-// Tag returns the tag of a value.
-func (a *answer) tag(value []byte) origin.Tag {
-	modified, etag := a.Header.Get("Last-Modified"), a.Header.Get("ETag")
+// tagOf returns the tag of a value that arrived with a header.
+func tagOf(header http.Header, value []byte) origin.Tag {
+	modified, etag := header.Get("Last-Modified"), header.Get("ETag")
 	switch {
-	case changedJustNow(modified, a.Header.Get("Date")):
+	case changedJustNow(modified, header.Get("Date")):
 		return hashTag(value)
 	case etag != "":
 		return origin.Tag(byETag + etag)
@@ -75,7 +73,7 @@ func hashTag(value []byte) origin.Tag {
 	return origin.Tag(byHash + hex.EncodeToString(sum[:]))
 }
 
-// justNow is for how long the times of a server do not tell two changes apart.
+// justNow is the time within which the times of a server do not distinguish two changes.
 const justNow = 2 * time.Second
 
 // changedJustNow reports whether the object may change again without another Last-Modified. It
@@ -83,44 +81,10 @@ const justNow = 2 * time.Second
 func changedJustNow(modified, date string) bool {
 	m, err := http.ParseTime(modified)
 	if err != nil {
-		return false // it says nothing of times
+		return false // the server sends no time
 	}
 	d, err := http.ParseTime(date)
 	return err != nil || d.Sub(m) < justNow
-}
-
-// firstRead is the most that is allocated before any byte of an answer has arrived.
-const firstRead = 1 << 20
-
-// readAll reads an answer of at most limit bytes. Memory grows with the bytes that arrive.
-func (a *answer) readAll(limit int64) ([]byte, error) {
-	if a.ContentLength > limit {
-		return nil, origin.Long(a.key, limit)
-	}
-	most := limit
-	if a.ContentLength >= 0 {
-		most = a.ContentLength
-	}
-	b, err := origin.ReadBounded(watched{a}, min(a.ContentLength, firstRead)+1, most+1)
-	switch {
-	case err != nil:
-		return nil, a.broken(err)
-	case int64(len(b)) > limit:
-		return nil, origin.Long(a.key, limit)
-	case a.ContentLength >= 0 && int64(len(b)) != a.ContentLength:
-		return nil, a.broken(errors.New("the answer ended early"))
-	}
-	return b, nil
-}
-
-// A watched is the body of an answer.
-type watched struct{ a *answer }
-
-// Read implements io.Reader.
-func (w watched) Read(p []byte) (int, error) {
-	n, err := w.a.Body.Read(p)
-	w.a.watch.came(n)
-	return n, err
 }
 
 // List implements origin.Store. It reads the listing that the writers of the store left. It
@@ -143,15 +107,14 @@ func (s *Store) List(ctx context.Context, prefix string, after names.Key) iter.S
 	}
 }
 
-// A noListing is the address of a listing that is not there, because of which nothing can be
-// listed.
+// A noListing is the address of a missing listing. Without it, the store cannot be listed.
 type noListing string
 
 func (e noListing) Error() string {
 	return string(e) + " is not there, which xetfs pack and publish write; what has a name in a catalog can be read without it"
 }
 
-// Unwrap says what a store does that cannot list.
+// Unwrap returns the error of a store that cannot list.
 func (e noListing) Unwrap() error { return errors.ErrUnsupported }
 
 // list returns the listing as it is now.
@@ -179,6 +142,6 @@ func (s *Store) list(ctx context.Context) (*listing.Listing, error) {
 		if try == 2 {
 			return nil, fmt.Errorf("%s: %w", listing.Key, err)
 		}
-		ctx, tag = origin.NoCache(ctx), "" // it may have been damaged on the way
+		ctx, tag = origin.NoCache(ctx), "" // the network may have damaged it
 	}
 }

@@ -4,48 +4,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
-	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/fetch"
 	"github.com/xetfs/xetfs/codec/listing"
 	"github.com/xetfs/xetfs/codec/names"
 )
 
-// Options tune a Store. The zero value is good.
-type Options struct {
-	Conns   int               // most connections for data; 0: 64. As many again, up to 16, for names
-	Connect time.Duration     // within which a connection must stand; 0: 5 s
-	Stall   time.Duration     // an attempt ends when less than 1 KiB/s has come for so long; 0: 10 s
-	Client  http.RoundTripper // for all requests, instead of our own connections; nil: those
-}
-
-func (o Options) withDefaults() Options {
-	if o.Conns == 0 {
-		o.Conns = 64
-	}
-	if o.Connect == 0 {
-		o.Connect = 5 * time.Second
-	}
-	if o.Stall == 0 {
-		o.Stall = 10 * time.Second
-	}
-	return o
-}
+// Options tune a Store. The zero value is right.
+type Options = fetch.Options
 
 // A Store reads objects from a plain web server with ranged GETs. It cannot write.
 type Store struct {
-	base  string // escaped, ends with a slash
-	data  conns
-	names conns
-	stall time.Duration
-
-	noTail  atomic.Bool // the server does not give the end of a file
+	base    string // escaped, ends with a slash
+	client  *fetch.Client
 	listing lastListing
 }
 
@@ -53,6 +29,7 @@ var (
 	_ origin.Store          = (*Store)(nil)
 	_ origin.PartReader     = (*Store)(nil)
 	_ origin.ProgressReader = (*Store)(nil)
+	_ origin.WholeReader    = (*Store)(nil)
 )
 
 // A lastListing is the newest listing of the store that was read.
@@ -62,8 +39,8 @@ type lastListing struct {
 	tag origin.Tag       // guarded by mu
 }
 
-// Open returns the store at an address, which is http or https and names the folder where
-// the store is. It asks nothing yet.
+// Open returns the store at an address with scheme http or https, which names the folder of
+// the store. It sends no request yet.
 func Open(address string, o Options) (*Store, error) {
 	if err := Check(address); err != nil {
 		return nil, err
@@ -72,11 +49,7 @@ func Open(address string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	o = o.withDefaults()
-	s := &Store{base: strings.TrimSuffix(u.String(), "/") + "/", stall: o.Stall}
-	s.data = o.conns(u, o.Conns)
-	s.names = o.conns(u, min(o.Conns, 16))
-	return s, nil
+	return &Store{base: strings.TrimSuffix(u.String(), "/") + "/", client: fetch.New(u, o)}, nil
 }
 
 // Check returns the problem of an address, or nil. The error does not repeat the address, which
@@ -107,16 +80,37 @@ func isPort(port string) bool {
 
 // Close closes the idle connections.
 func (s *Store) Close() error {
-	s.data.CloseIdleConnections()
-	s.names.CloseIdleConnections()
+	s.client.Close()
 	return nil
 }
 
-// Local says that asking takes its time.
+// Local implements origin.Source: each request crosses the network.
 func (s *Store) Local() bool { return false }
 
 // String returns the address of the store.
 func (s *Store) String() string { return s.base }
+
+// request returns the request for the object at an escaped path.
+func (s *Store) request(k names.Key, path string) fetch.Request {
+	isData := strings.HasPrefix(string(k), names.XorbPrefix) || strings.HasPrefix(string(k), names.ShardPrefix)
+	return fetch.Request{Key: k, URL: s.base + path, Names: !isData}
+}
+
+// find calls fn with the request for an object. A shard or xorb that is not found at the path
+// of its key is looked up in the listing once.
+func (s *Store) find(ctx context.Context, k names.Key, fn func(fetch.Request) error) error {
+	path, err := s.pathOf(k)
+	if err != nil {
+		return err
+	}
+	err = fn(s.request(k, path))
+	if errors.Is(err, origin.ErrNotFound) && s.elsewhere(ctx, k, path) {
+		if path, err = s.pathOf(k); err == nil {
+			err = fn(s.request(k, path))
+		}
+	}
+	return err
+}
 
 // pathOf returns the escaped path of an object below the base.
 func (s *Store) pathOf(k names.Key) (string, error) {
@@ -137,7 +131,7 @@ func (s *Store) pathOf(k names.Key) (string, error) {
 	return escape(string(k)), nil
 }
 
-// escape spells a key as a path. It is stricter than need be: see the package.
+// escape spells a key as a path. It escapes more bytes than necessary: see the package.
 func escape(key string) string {
 	const digits = "0123456789ABCDEF"
 	b := make([]byte, 0, len(key)+16)
@@ -163,7 +157,7 @@ func (s *Store) elsewhere(ctx context.Context, k names.Key, path string) bool {
 	known := s.listing.l != nil
 	s.listing.mu.Unlock()
 	if known {
-		return false // it has been looked at
+		return false // pathOf used it
 	}
 	l, err := s.list(ctx)
 	if err != nil {

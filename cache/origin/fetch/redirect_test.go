@@ -1,4 +1,4 @@
-package web
+package fetch
 
 import (
 	"bytes"
@@ -14,8 +14,6 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
-	"github.com/xetfs/xetfs/codec"
-	"github.com/xetfs/xetfs/codec/names"
 )
 
 // resolve makes every name of this process resolve to 127.0.0.1 until the test ends.
@@ -57,6 +55,18 @@ func dnsAnswer(query []byte) []byte {
 	return append(answer, 0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 1, 0, 4, 127, 0, 0, 1)
 }
 
+// size returns the size of an object at an address.
+func size(t *testing.T, address string, o Options) (int64, error) {
+	t.Helper()
+	base, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := New(base, o)
+	defer c.Close()
+	return c.Size(t.Context(), Request{Key: "object", URL: address})
+}
+
 // A front answers for http://public.example, which no test can reach, with a redirect.
 type front struct {
 	to    string
@@ -84,25 +94,14 @@ func TestS35_RedirectToName(t *testing.T) {
 	defer inner.Close()
 	_, port, _ := strings.Cut(strings.TrimPrefix(inner.URL, "http://"), ":")
 	o := Options{}.withDefaults()
-	key := names.XorbKey(codec.Hash{1})
 
 	// The name works where no public server leads to it.
-	s, err := Open("http://innocent.example:"+port, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	if n, err := s.Size(t.Context(), key); err != nil || n != 6 || !asked {
+	if n, err := size(t, "http://innocent.example:"+port, Options{}); err != nil || n != 6 || !asked {
 		t.Fatalf("Size = %d, %v", n, err)
 	}
 
 	asked = false
-	s, err = Open("http://public.example", Options{Client: front{"http://innocent.example:" + port + "/x", o.transport(4)}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	_, err = s.Size(t.Context(), key)
+	_, err := size(t, "http://public.example", Options{Transport: front{"http://innocent.example:" + port + "/x", o.transport(4)}})
 	if !errors.Is(err, origin.ErrUnavailable) || !strings.Contains(err.Error(), errInside.Error()) || asked {
 		t.Errorf("Size = %v, asked %t", err, asked)
 	}
@@ -120,12 +119,7 @@ func TestS35_RedirectAmongPrivate(t *testing.T) {
 	}))
 	defer inner.Close()
 	_, port, _ := strings.Cut(strings.TrimPrefix(inner.URL, "http://"), ":")
-	s, err := Open("http://store.example:"+port, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	if n, err := s.Size(t.Context(), names.XorbKey(codec.Hash{1})); err != nil || n != 5 {
+	if n, err := size(t, "http://store.example:"+port, Options{}); err != nil || n != 5 {
 		t.Errorf("Size = %d, %v", n, err)
 	}
 }
@@ -173,7 +167,7 @@ func TestS35_Dial(t *testing.T) {
 	}
 	c.Close()
 	ctx := context.WithValue(t.Context(), checked{}, true)
-	if c, err := o.dial(ctx, "tcp", l.Addr().String()); !errors.As(err, new(errRedirect)) {
+	if c, err := o.dial(ctx, "tcp", l.Addr().String()); !errors.As(err, new(redirectError)) {
 		t.Errorf("dial = %v, %v", c, err)
 	}
 }

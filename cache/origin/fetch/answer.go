@@ -1,0 +1,149 @@
+package fetch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+
+	"github.com/xetfs/xetfs/cache/origin"
+)
+
+// An answer is a response whose headers have arrived. It must be closed.
+type answer struct {
+	*http.Response
+	c       *Client
+	r       *Request
+	caller  context.Context
+	guard   *stallGuard
+	release func() // frees the connection for other requests
+}
+
+// A field is one header of a request.
+type field struct{ name, value string }
+
+// send sends a request. It returns only answers with status 200, 206, 304 or 416.
+func (c *Client) send(ctx context.Context, method string, r *Request, fields ...field) (*answer, error) {
+	release, err := c.pool(r).acquire(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%q: %w", r.Key, err)
+	}
+	a := &answer{c: c, r: r, caller: ctx, guard: newStallGuard(ctx, c.o.Stall), release: release}
+	if err := a.exchange(method, fields); err != nil {
+		a.guard.stop()
+		release()
+		return nil, err
+	}
+	a.guard.received(0)
+	if !isTemporary(a.StatusCode) {
+		origin.Answered(ctx, a.documentSize())
+	}
+	if err := a.check(); err != nil {
+		a.discard()
+		return nil, err
+	}
+	return a, nil
+}
+
+// exchange sends the request and waits for the headers of the answer.
+func (a *answer) exchange(method string, fields []field) error {
+	hr, err := http.NewRequestWithContext(new(hop).trace(a.guard.ctx), method, a.r.URL, nil)
+	if err != nil {
+		return a.permanent("the address is not valid")
+	}
+	maps.Copy(hr.Header, a.r.Header.Clone())
+	hr.Header.Set("Accept-Encoding", "identity")
+	hr.Header.Set("User-Agent", "xetfs")
+	for _, f := range fields {
+		hr.Header.Set(f.name, f.value)
+	}
+	if origin.IsNoCache(a.caller) {
+		hr.Header.Set("Cache-Control", "no-cache")
+	}
+	if a.r.Prepare != nil {
+		if err := a.r.Prepare(hr); err != nil {
+			return fmt.Errorf("%q: %w", a.r.Key, err)
+		}
+	}
+	a.Response, err = a.c.pool(a.r).Do(hr) //nolint:bodyclose // answer.close does
+	if err != nil {
+		return a.lost(err)
+	}
+	return nil
+}
+
+// documentSize returns the length of the body from the headers; -1: unknown.
+func (a *answer) documentSize() int64 {
+	if a.Request.Method == http.MethodHead {
+		return 0
+	}
+	return a.ContentLength
+}
+
+// close ends an answer. If the body was not read to its end, the connection is closed.
+func (a *answer) close() {
+	a.Body.Close()
+	a.guard.stop()
+	a.release()
+}
+
+// finish closes an answer that was read completely. It reads the end, so that the connection
+// can be used again. Without a Content-Length the end may be late, so finish waits for it only
+// a short time.
+func (a *answer) finish() {
+	if a.ContentLength < 0 {
+		a.guard.shorten()
+	}
+	var b [1]byte
+	if n, _ := a.Body.Read(b[:]); n > 0 {
+		a.guard.stop() // the rest has an unknown length
+	}
+	a.close()
+}
+
+// smallBody is the part of an unwanted answer that is read so that its connection can be used
+// again. The body of an error fits.
+const smallBody = 4 << 10
+
+// discard closes an unwanted answer. It does not read after a switch to another protocol,
+// because those bytes are no body and may never arrive.
+func (a *answer) discard() {
+	if a.ContentLength <= smallBody && a.StatusCode != http.StatusSwitchingProtocols {
+		a.guard.shorten()
+		_, _ = io.CopyN(io.Discard, a.Body, smallBody)
+	}
+	a.close()
+}
+
+// read fills p. It returns the number of bytes that arrived, and an error unless all did.
+func (a *answer) read(p []byte) (int, error) { return a.readProgress(p, func(int) {}) }
+
+// readProgress is read. It calls progress with the number of bytes so far after each read but
+// the last.
+func (a *answer) readProgress(p []byte, progress func(n int)) (int, error) {
+	for n := 0; ; {
+		m, err := a.Body.Read(p[n:])
+		n += m
+		a.guard.received(m)
+		switch {
+		case n == len(p):
+			return n, nil
+		case errors.Is(err, io.EOF):
+			return n, a.lost(errEndedEarly)
+		case err != nil:
+			return n, a.lost(err)
+		}
+		progress(n)
+	}
+}
+
+var errEndedEarly = errors.New("the answer ended early")
+
+// Read implements io.Reader.
+func (a *answer) Read(p []byte) (int, error) {
+	n, err := a.Body.Read(p)
+	a.guard.received(n)
+	return n, err
+}

@@ -1,0 +1,146 @@
+package fetch
+
+import (
+	"context"
+	"crypto/x509"
+	"io"
+	"net/http"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/xetfs/xetfs/codec/names"
+)
+
+// Options tune a Client. The zero value is right.
+type Options struct {
+	Conns     int               // maximum number of connections for data; 0: 64. As many again, up to 16, for names
+	Connect   time.Duration     // limit for a new connection; 0: 5 s
+	Stall     time.Duration     // an attempt ends after this time with less than 1 KiB/s; 0: 10 s
+	RootCAs   *x509.CertPool    // nil: those of the system
+	Transport http.RoundTripper // for all requests, instead of own connections; nil: own connections
+
+	// NoRedirects makes a redirect an error. A signature is valid for one address only.
+	NoRedirects bool
+
+	// Classify returns the error of an answer with a status other than 200, 206, 304 and 416.
+	// If it returns nil, the status decides. body has at most 4 KiB. origin.ErrUnavailable is
+	// temporary, and origin.HintError sets the pause and the number of calls. nil: no call.
+	Classify func(status int, header http.Header, body []byte) error
+}
+
+func (o Options) withDefaults() Options {
+	if o.Conns == 0 {
+		o.Conns = 64
+	}
+	if o.Connect == 0 {
+		o.Connect = 5 * time.Second
+	}
+	if o.Stall == 0 {
+		o.Stall = 10 * time.Second
+	}
+	return o
+}
+
+// A Client sends requests to one server. It is safe for concurrent use.
+type Client struct {
+	o     Options
+	data  *pool
+	names *pool
+
+	noSuffix atomic.Bool // the server does not return the end of an object
+}
+
+// New returns a Client for the server of base, an address with scheme http or https. It sends
+// no request.
+func New(base *url.URL, o Options) *Client {
+	o = o.withDefaults()
+	return &Client{o: o, data: o.newPool(base, o.Conns), names: o.newPool(base, min(o.Conns, 16))}
+}
+
+// Close closes the idle connections.
+func (c *Client) Close() {
+	c.data.CloseIdleConnections()
+	c.names.CloseIdleConnections()
+}
+
+// A Request names one object of the server.
+type Request struct {
+	Key    names.Key   // in errors; it may be any name of the object
+	URL    string      // escaped
+	Names  bool        // use the connections for names, so that the request never waits for data
+	Header http.Header // further headers, for example a condition; may be nil
+
+	// Prepare is called before each attempt, also before a hedged one. It adds headers and
+	// signs the request. nil: no call.
+	Prepare func(*http.Request) error
+}
+
+func (c *Client) pool(r *Request) *pool {
+	if r.Names {
+		return c.names
+	}
+	return c.data
+}
+
+// A pool has the connections for one kind of objects. A caller without a free connection waits
+// here and not in the transport, where the wait would count as silence of the server.
+type pool struct {
+	*http.Client
+	slots chan struct{}
+}
+
+// newPool returns up to most connections to the server of base.
+func (o Options) newPool(base *url.URL, most int) *pool {
+	redirects := redirectsFrom(base, proxy)
+	if o.NoRedirects {
+		redirects = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	}
+	client := &http.Client{Transport: o.transport(most), CheckRedirect: redirects}
+	return &pool{client, make(chan struct{}, most)}
+}
+
+// acquire waits for a free connection. It returns an error when ctx ends.
+func (p *pool) acquire(ctx context.Context) (release func(), err error) {
+	select {
+	case p.slots <- struct{}{}:
+		return sync.OnceFunc(func() { <-p.slots }), nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Transport returns a RoundTripper for requests that this package does not make itself, for
+// example uploads. It uses the data connections with their proxy and certificate rules. It
+// follows no redirect and repeats nothing. The connection is released at the end of the body.
+func (c *Client) Transport() http.RoundTripper { return roundTripper{c.data} }
+
+type roundTripper struct{ *pool }
+
+// RoundTrip implements http.RoundTripper.
+func (t roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
+	release, err := t.acquire(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	resp, err := t.Client.Transport.RoundTrip(r)
+	if err != nil {
+		release()
+		return nil, err
+	}
+	resp.Body = &releasingBody{resp.Body, release}
+	return resp, nil
+}
+
+// A releasingBody releases its connection when it is closed.
+type releasingBody struct {
+	io.ReadCloser
+	release func()
+}
+
+// Close implements io.Closer.
+func (b *releasingBody) Close() error {
+	defer b.release()
+	return b.ReadCloser.Close()
+}

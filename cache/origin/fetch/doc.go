@@ -1,0 +1,22 @@
+// Package fetch reads objects over HTTP, for every remote store. A store maps its keys to
+// requests; fetch turns a request into bytes.
+//
+// In order of use: New, Client.ReadAt, ReadPart, ReadWhole, Get, Head, Size, SupportsRanges;
+// Client.Transport for requests of other packages; Close.
+//
+// # What is believed
+//
+// Nothing. An answer must have the requested range, length and encoding, and it must not be a
+// web page, for example of a login. No more bytes than expected are read, headers included. The
+// caller checks the content, because it knows the hash. An interrupted answer is continued at
+// the byte reached if the server proves with the same ETag that the object is unchanged. Errors
+// contain the key and no address, which may be secret.
+//
+// # Waiting
+//
+// An attempt ends without a connection after 5 seconds, or with less than 1 KiB/s for 10
+// seconds. The error is then origin.ErrUnavailable. A HintError has the pause that the server
+// requests. origin.Answered reports each answer. All other waits end with their context, also
+// the wait for a connection in use. Data and names have separate connections, so that a reader
+// of names never waits for data.
+package fetch

@@ -1,0 +1,51 @@
+package fetch
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/xetfs/xetfs/cache/origin"
+)
+
+// Get returns a whole object of at most limit bytes and the headers of the answer. A longer
+// object is codec.ErrCorrupt. If r.Header has a condition and the object does not fulfill it,
+// the error is origin.ErrUnchanged.
+func (c *Client) Get(ctx context.Context, r Request, limit int64) ([]byte, http.Header, error) {
+	a, err := c.send(ctx, http.MethodGet, &r)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer a.close()
+	switch {
+	case a.StatusCode == http.StatusNotModified && len(r.Header) > 0:
+		return nil, a.Header, origin.ErrUnchanged
+	case a.StatusCode != http.StatusOK:
+		return nil, nil, a.mismatch("the server says %s", statusText(a.StatusCode))
+	}
+	value, err := a.readAll(limit)
+	return value, a.Header, err
+}
+
+// firstRead bounds the memory that is allocated before any byte of an answer has arrived.
+const firstRead = 1 << 20
+
+// readAll reads an answer of at most limit bytes. Memory grows with the bytes that arrive.
+func (a *answer) readAll(limit int64) ([]byte, error) {
+	if a.ContentLength > limit {
+		return nil, origin.Long(a.r.Key, limit)
+	}
+	most := limit
+	if a.ContentLength >= 0 {
+		most = a.ContentLength
+	}
+	b, err := origin.ReadBounded(a, min(a.ContentLength, firstRead)+1, most+1)
+	switch {
+	case err != nil:
+		return nil, a.lost(err)
+	case int64(len(b)) > limit:
+		return nil, origin.Long(a.r.Key, limit)
+	case a.ContentLength >= 0 && int64(len(b)) != a.ContentLength:
+		return nil, a.lost(errEndedEarly)
+	}
+	return b, nil
+}

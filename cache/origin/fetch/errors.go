@@ -1,0 +1,181 @@
+package fetch
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	iofs "io/fs"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/xetfs/xetfs/cache/origin"
+)
+
+// unavailable is an ErrUnavailable of the object.
+func (a *answer) unavailable(format string, args ...any) error {
+	return fmt.Errorf("%q: %w: %w", a.r.Key, origin.ErrUnavailable, fmt.Errorf(format, args...))
+}
+
+// permanent is unavailable for an error that a retry cannot solve.
+func (a *answer) permanent(format string, args ...any) error {
+	return &origin.HintError{Err: a.unavailable(format, args...), Tries: 1}
+}
+
+// mismatch is the error of an answer that does not fit the request. A second attempt may reach
+// a better server.
+func (a *answer) mismatch(format string, args ...any) error {
+	return &origin.HintError{Err: a.unavailable("the answer does not fit: "+format, args...), Tries: 2}
+}
+
+// lost translates the error of a request without a complete answer. Errors of net/http contain
+// the address, which may be secret.
+func (a *answer) lost(err error) error {
+	if ended := a.caller.Err(); ended != nil {
+		return fmt.Errorf("%q: %w", a.r.Key, ended)
+	}
+	if errors.Is(context.Cause(a.guard.ctx), errStalled) {
+		err = fmt.Errorf("hardly anything came for %v", a.c.o.Stall)
+		a.c.pool(a.r).CloseIdleConnections() // the same cause may have hit them, too
+	}
+	var address *url.Error
+	if errors.As(err, &address) {
+		err = address.Err
+	}
+	var redirect redirectError
+	var certificate *tls.CertificateVerificationError
+	var status proxyError
+	switch {
+	case errors.As(err, &certificate):
+		return a.permanent("%s", certificateReason(certificate))
+	case errors.Is(err, http.ErrSchemeMismatch):
+		return a.permanent("the server speaks http, not https")
+	case errors.As(err, &redirect):
+		return a.permanent("%v", redirect)
+	case errors.As(err, &status) && !isTemporary(int(status)):
+		return a.permanent("%v", status)
+	case errors.Is(err, errProxy):
+		return a.permanent("%w", errProxy)
+	case strings.Contains(err.Error(), "Location"): // of net/http, with the whole address
+		return a.permanent("a redirect leads nowhere")
+	}
+	return a.unavailable("%.300v", err) // it may quote a server that does not speak HTTP
+}
+
+// certificateReason returns the problem of a server's certificate, and the next step.
+func certificateReason(err *tls.CertificateVerificationError) string {
+	var unknown x509.UnknownAuthorityError
+	if errors.As(err, &unknown) {
+		return "its certificate is signed by an unknown authority; add it with SSL_CERT_FILE"
+	}
+	return "its certificate is not good: " + strings.TrimPrefix(err.Err.Error(), "x509: ")
+}
+
+// errMethod is the error of a server that does not support the method of a request.
+var errMethod = errors.New("the method is not supported")
+
+// check returns the error of an answer by its status, and nil for 200, 206, 304 and 416.
+func (a *answer) check() error {
+	switch code := a.StatusCode; code {
+	case http.StatusOK, http.StatusPartialContent:
+		if coding := a.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
+			return a.mismatch("it is encoded as %.40q", coding)
+		}
+		if code == http.StatusOK {
+			return a.checkPage()
+		}
+		return nil
+	case http.StatusNotModified, http.StatusRequestedRangeNotSatisfiable:
+		return nil
+	}
+	if err := a.classify(); err != nil {
+		return fmt.Errorf("%q: %w", a.r.Key, err)
+	}
+	return a.statusError()
+}
+
+// classify returns the result of Options.Classify.
+func (a *answer) classify() error {
+	if a.c.o.Classify == nil || a.StatusCode == http.StatusSwitchingProtocols {
+		return nil
+	}
+	body, _ := origin.ReadBounded(a, 0, smallBody) // a part is better than nothing
+	return a.c.o.Classify(a.StatusCode, a.Header, body)
+}
+
+// statusError returns the error of a status.
+func (a *answer) statusError() error {
+	switch code := a.StatusCode; {
+	case code == http.StatusNotFound, code == http.StatusGone:
+		return fmt.Errorf("%q: %w", a.r.Key, origin.ErrNotFound)
+	case code == http.StatusUnauthorized, code == http.StatusForbidden:
+		return fmt.Errorf("%q: %w: the server says %s", a.r.Key, iofs.ErrPermission, statusText(code))
+	case code == http.StatusTooManyRequests, code == http.StatusServiceUnavailable:
+		return &origin.HintError{Err: a.unavailable("the server says %s", statusText(code)), After: RetryAfter(a.Header)}
+	case isTemporary(code):
+		return a.unavailable("the server says %s", statusText(code))
+	case code == http.StatusMethodNotAllowed, code == http.StatusNotImplemented:
+		return a.permanent("%w: the server says %s", errMethod, statusText(code))
+	default:
+		return a.permanent("the server says %s", statusText(code))
+	}
+}
+
+// isTemporary reports whether a status may be another one in the next attempt.
+func isTemporary(code int) bool {
+	switch code {
+	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+		return true
+	}
+	return code >= 500 && code != http.StatusNotImplemented
+}
+
+// statusText is a code with its standard meaning. The text of the server is not repeated.
+func statusText(code int) string {
+	return strings.TrimSpace(fmt.Sprintf("%d %s", code, http.StatusText(code)))
+}
+
+// RetryAfter returns the pause that a server requests before the next attempt; 0: none.
+func RetryAfter(h http.Header) time.Duration {
+	text := h.Get("Retry-After")
+	if seconds, err := strconv.ParseInt(text, 10, 32); err == nil {
+		return max(0, time.Duration(seconds)*time.Second)
+	}
+	at, err := http.ParseTime(text)
+	if err != nil {
+		return 0
+	}
+	now, err := http.ParseTime(h.Get("Date")) // the server's own clock
+	if err != nil {
+		now = time.Now()
+	}
+	return max(0, at.Sub(now))
+}
+
+// checkPage refuses a web page for people, which some servers send for absent or protected
+// files. An object may have the Content-Type of a page, but no object begins with "<".
+func (a *answer) checkPage() error {
+	if !strings.HasPrefix(strings.ToLower(a.Header.Get("Content-Type")), "text/html") {
+		return nil
+	}
+	begin := make([]byte, 64)
+	n, _ := io.ReadFull(a.Body, begin) // the next read returns an error again
+	begin = begin[:n]
+	a.Body = &prefixedBody{io.MultiReader(bytes.NewReader(begin), a.Body), a.Body}
+	if text := bytes.TrimLeft(bytes.TrimPrefix(begin, []byte("\xef\xbb\xbf")), " \t\r\n"); bytes.HasPrefix(text, []byte("<")) {
+		return a.mismatch("it is a web page; a browser shows whether the address is wrong, or a login is needed")
+	}
+	return nil
+}
+
+// A prefixedBody is a body whose beginning was read before.
+type prefixedBody struct {
+	io.Reader
+	io.Closer
+}

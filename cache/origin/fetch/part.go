@@ -1,0 +1,140 @@
+package fetch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/xetfs/xetfs/cache/origin"
+)
+
+// Head returns the size and the headers of an object.
+func (c *Client) Head(ctx context.Context, r Request) (size int64, header http.Header, err error) {
+	a, err := c.send(ctx, http.MethodHead, &r)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer a.close()
+	if a.StatusCode != http.StatusOK || a.ContentLength < 0 {
+		return 0, nil, a.permanent("%w: no size with %s", errMethod, statusText(a.StatusCode))
+	}
+	return a.ContentLength, a.Header, nil
+}
+
+// Size returns the size of an object, also from a server that does not support HEAD.
+func (c *Client) Size(ctx context.Context, r Request) (int64, error) {
+	size, _, err := c.Head(ctx, r)
+	if !errors.Is(err, errMethod) {
+		return size, err
+	}
+	part, err := c.ReadPart(ctx, r, 0, 1)
+	return part.Size, err
+}
+
+// ReadPart returns up to n bytes of an object from off and its size; if off is negative, the
+// last n bytes, or all. A part behind the end is empty, without an error.
+func (c *Client) ReadPart(ctx context.Context, r Request, off int64, n int) (origin.Part, error) {
+	tail := off < 0
+	if tail && c.noSuffix.Load() {
+		return c.readTail(ctx, r, n)
+	}
+	want := fmt.Sprintf("bytes=%d-%d", off, off+int64(n)-1)
+	if tail {
+		want = fmt.Sprintf("bytes=-%d", n)
+	}
+	a, err := c.send(ctx, http.MethodGet, &r, field{"Range", want})
+	if err != nil {
+		return origin.Part{}, err
+	}
+	part, err := a.part(off, n) // this releases the connection, which may be the only one
+	if tail && (errors.Is(err, errNoSuffix) || errors.Is(err, errIgnored)) {
+		c.noSuffix.Store(true)
+		return c.readTail(ctx, r, n)
+	}
+	return part, err
+}
+
+// errNoSuffix is the error of a server that does not support suffix ranges, or does not return
+// the size of the object.
+var errNoSuffix = errors.New("the server does not return the end of an object")
+
+// readTail is ReadPart for the end of an object from a server without suffix ranges.
+func (c *Client) readTail(ctx context.Context, r Request, n int) (origin.Part, error) {
+	size, err := c.Size(ctx, r)
+	if err != nil {
+		return origin.Part{}, err
+	}
+	part := origin.Part{Bytes: make([]byte, min(size, int64(n))), Off: max(0, size-int64(n)), Size: size}
+	return part, c.ReadAt(ctx, r, part.Bytes, part.Off, func(int) {})
+}
+
+// part takes the part out of an answer and closes it.
+func (a *answer) part(off int64, n int) (origin.Part, error) {
+	defer a.close()
+	switch {
+	case a.StatusCode == http.StatusOK:
+		return a.partOfWhole(off, n)
+	case a.StatusCode != http.StatusPartialContent:
+		return a.emptyPart(off < 0)
+	case off < 0 && strings.HasSuffix(a.Header.Get("Content-Range"), "/*"):
+		return origin.Part{}, errNoSuffix
+	}
+	return a.partOfRange(off, n)
+}
+
+// partOfRange takes the requested part.
+func (a *answer) partOfRange(off int64, n int) (origin.Part, error) {
+	if strings.HasSuffix(a.Header.Get("Content-Range"), "/0") {
+		return origin.Part{}, nil // an empty range has no spelling; some servers use this one
+	}
+	br, err := a.contentRange()
+	if err != nil {
+		return origin.Part{}, err
+	}
+	if off < 0 {
+		off = max(0, br.size-int64(n))
+	}
+	if br.size < 0 || br.start != off || br.end != min(br.size, off+int64(n)) {
+		return origin.Part{}, a.mismatch("Content-Range %.80q", a.Header.Get("Content-Range"))
+	}
+	part := origin.Part{Bytes: make([]byte, br.end-br.start), Off: br.start, Size: br.size}
+	if _, err := a.read(part.Bytes); err != nil {
+		return origin.Part{}, err
+	}
+	a.finish()
+	return part, nil
+}
+
+// partOfWhole takes the part out of a whole object.
+func (a *answer) partOfWhole(off int64, n int) (origin.Part, error) {
+	size := a.ContentLength
+	if off < 0 {
+		off = max(0, size-int64(n))
+	}
+	end := min(size, off+int64(n))
+	if size < 0 || end > maxWhole {
+		return origin.Part{}, a.ignored()
+	}
+	all := make([]byte, end) // off may be far behind the object
+	if _, err := a.read(all); err != nil {
+		return origin.Part{}, err
+	}
+	return origin.Part{Bytes: all[min(off, end):], Off: min(off, end), Size: size}, nil
+}
+
+// emptyPart is for an object that has no byte of the part, as status 416 reports. A server
+// without suffix ranges may report this for the end of any file.
+func (a *answer) emptyPart(tail bool) (origin.Part, error) {
+	size, err := a.unsatisfiedSize()
+	switch {
+	case a.StatusCode != http.StatusRequestedRangeNotSatisfiable:
+		return origin.Part{}, a.mismatch("the server says %s", statusText(a.StatusCode))
+	case err == nil && (size == 0 || !tail):
+		return origin.Part{Off: size, Size: size}, nil
+	case tail:
+		return origin.Part{}, errNoSuffix
+	}
+	return origin.Part{}, a.mismatch("no size with %s", statusText(a.StatusCode))
+}

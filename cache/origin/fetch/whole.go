@@ -1,0 +1,104 @@
+package fetch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/xetfs/xetfs/cache/origin"
+)
+
+// wholeBuffer is the size of the pieces that ReadWhole passes on.
+const wholeBuffer = 64 << 10
+
+// ReadWhole calls take with the bytes of an object from off on, in order, and with the size of
+// the object, at least once. An error of take ends it. The bytes are valid during the call. An
+// answer with too few bytes is continued at the byte reached.
+func (c *Client) ReadWhole(ctx context.Context, r Request, off int64, take func(b []byte, size int64) error) error {
+	if off < 0 {
+		return fmt.Errorf("%q: offset %d is negative", r.Key, off)
+	}
+	for {
+		n, size, err := c.readRest(ctx, &r, off, take)
+		if off += n; err != nil || off >= size {
+			return err
+		}
+		if left := size - off + n; n < leastStep || n < left/64 {
+			return tooLittle(&r, n, left)
+		}
+	}
+}
+
+// tooLittle is the error of an answer that is too short to be continued.
+func tooLittle(r *Request, n, left int64) error {
+	err := fmt.Errorf("%q: %w: the answer does not fit: %d bytes instead of %d", r.Key, origin.ErrUnavailable, n, left)
+	return &origin.HintError{Err: err, Tries: 2}
+}
+
+// readRest sends one request for all bytes from off on. It returns the number of bytes that
+// arrived, and the size of the object.
+func (c *Client) readRest(ctx context.Context, r *Request, off int64, take func(b []byte, size int64) error) (n, size int64, err error) {
+	a, err := c.send(ctx, http.MethodGet, r, field{"Range", fmt.Sprintf("bytes=%d-", off)})
+	if err != nil {
+		return 0, 0, err
+	}
+	defer a.close()
+	length, size, err := a.rest(off)
+	if err != nil || length == 0 {
+		return 0, size, orTake(err, size, take)
+	}
+	n, err = a.passOn(length, func(b []byte) error { return take(b, size) })
+	return n, size, err
+}
+
+// orTake returns err or, without one, the result of take for no bytes.
+func orTake(err error, size int64, take func(b []byte, size int64) error) error {
+	if err != nil {
+		return err
+	}
+	return take(nil, size)
+}
+
+// rest returns the length of an answer to a request for all bytes from off on, and the size of
+// the object.
+func (a *answer) rest(off int64) (length, size int64, err error) {
+	switch {
+	case a.StatusCode == http.StatusOK && off == 0 && a.ContentLength >= 0:
+		return a.ContentLength, a.ContentLength, nil
+	case a.StatusCode == http.StatusOK:
+		return 0, 0, a.ignored()
+	case a.StatusCode != http.StatusPartialContent:
+		part, err := a.emptyPart(false)
+		return 0, part.Size, err
+	}
+	br, err := a.contentRange()
+	if err == nil && (br.start != off || br.size < 0) {
+		err = a.mismatch("Content-Range %.80q", a.Header.Get("Content-Range"))
+	}
+	return br.end - br.start, br.size, err
+}
+
+// passOn calls take with length bytes of the body, and returns the number of bytes that
+// arrived.
+func (a *answer) passOn(length int64, take func(b []byte) error) (n int64, err error) {
+	buf := make([]byte, min(length, wholeBuffer))
+	for n < length {
+		m, err := a.Read(buf[:min(int64(len(buf)), length-n)])
+		if m > 0 {
+			if err := take(buf[:m]); err != nil {
+				return n, err
+			}
+			n += int64(m)
+		}
+		switch {
+		case n == length:
+		case errors.Is(err, io.EOF):
+			return n, a.lost(errEndedEarly)
+		case err != nil:
+			return n, a.lost(err)
+		}
+	}
+	return n, nil
+}
