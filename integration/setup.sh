@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what `make test` calls beside Go, once; quick when all is there.
+# Installs the programs that `make test` calls beside Go, once. A second run is quick.
 #
 #   integration/setup.sh            test programs, and Python packages in a folder of their own
 #   integration/setup.sh --python   only prints where that Python is
@@ -12,6 +12,7 @@ set -euo pipefail
 cache=${XDG_CACHE_HOME:-${HOME:?}/.cache}/xetfs-test
 venv=$cache/venv
 python=$venv/bin/python3
+versitygw_version=v1.8.0
 
 if [[ ${1:-} == --python ]]; then
   echo "$python"
@@ -67,4 +68,11 @@ fi
 if ! "$python" -c 'import numpy, safetensors' 2>/dev/null; then
   { python3 -m venv --clear "$venv" && "$venv/bin/pip" install --quiet numpy safetensors; } >/dev/null ||
     give_up "Python's numpy and safetensors could not be installed in $venv"
+fi
+
+# The S3 server of the tests. A pinned program, so that none of its modules enters go.mod.
+# The first build takes about two minutes.
+if ! go version -m "$cache/bin/versitygw" 2>/dev/null | grep -q "versitygw[[:space:]]*$versitygw_version"; then
+  GOBIN=$cache/bin GOFLAGS= go install "github.com/versity/versitygw/cmd/versitygw@$versitygw_version" ||
+    give_up "versitygw $versitygw_version could not be built; tests of buckets will be skipped"
 fi

@@ -1,0 +1,132 @@
+package origintest
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// An S3 is an S3 server of another implementation: versitygw over a folder. It checks
+// signatures and conditions.
+type S3 struct {
+	URL            string
+	Access, Secret string // keys of its owner
+	Folder         string // each folder in it is a bucket, each file in that an object
+}
+
+const (
+	s3Bucket  = "xetfs-test"
+	s3Starts  = 5 // another process may take a port that was free
+	s3Waiting = 30 * time.Second
+)
+
+// Bucket is the name of a bucket that exists.
+func (*S3) Bucket() string { return s3Bucket }
+
+// Env returns the variables of the environment that lead to the server, for lookups.
+func (s *S3) Env() map[string]string {
+	return map[string]string{
+		"AWS_ENDPOINT_URL_S3":       s.URL,
+		"AWS_ACCESS_KEY_ID":         s.Access,
+		"AWS_SECRET_ACCESS_KEY":     s.Secret,
+		"AWS_EC2_METADATA_DISABLED": "true",
+	}
+}
+
+// ServeS3 starts a server that ends with the test. It skips a test without the program, which
+// integration/setup.sh installs; in CI the test fails.
+func ServeS3(t testing.TB) *S3 {
+	t.Helper()
+	program := s3Program(t)
+	s := &S3{Access: "XETFSACCESSKEY", Secret: "xetfs-secret-key-of-tests", Folder: t.TempDir()}
+	if err := os.Mkdir(filepath.Join(s.Folder, s3Bucket), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for range s3Starts {
+		if s.start(t, program) {
+			return s
+		}
+	}
+	t.Fatalf("%s does not start, %d times", program, s3Starts)
+	return nil
+}
+
+func s3Program(t testing.TB) string {
+	t.Helper()
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(cache, "xetfs-test", "bin", "versitygw")
+	if _, err := os.Stat(program); err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatalf("%v; integration/setup.sh installs it", err)
+		}
+		t.Skipf("%v; integration/setup.sh installs it", err)
+	}
+	return program
+}
+
+// start runs the server on a free port. It reports whether the server answers.
+func (s *S3) start(t testing.TB, program string) bool {
+	t.Helper()
+	address := freeAddress(t)
+	log := new(bytes.Buffer)
+	cmd := exec.Command(program, "--port", address, "--access", s.Access, "--secret", s.Secret,
+		"--keep-alive", "--quiet", "posix", s.Folder)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	s.URL = "http://" + address
+	for deadline := time.Now().Add(s3Waiting); time.Now().Before(deadline); {
+		select {
+		case err := <-ended:
+			t.Logf("%s: %v\n%s", program, err, log)
+			return false
+		case <-time.After(20 * time.Millisecond):
+		}
+		if s.answers() {
+			t.Cleanup(func() {
+				_ = cmd.Process.Kill()
+				<-ended
+			})
+			return true
+		}
+	}
+	_ = cmd.Process.Kill()
+	<-ended
+	t.Logf("%s: no answer within %v\n%s", program, s3Waiting, log)
+	return false
+}
+
+// answers reports whether an S3 server is at the address.
+func (s *S3) answers() bool {
+	resp, err := http.Get(s.URL + "/" + s3Bucket)
+	if err != nil {
+		return false
+	}
+	resp.Body.Close()
+	return resp.StatusCode == http.StatusForbidden
+}
+
+// freeAddress returns an address on loopback with a free port.
+func freeAddress(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return fmt.Sprint(l.Addr())
+}
