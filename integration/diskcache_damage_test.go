@@ -74,6 +74,7 @@ func flipSome(t *testing.T, paths []string, dice *rand.Rand, n int) (flips int) 
 // written bytes. Only the owner of the cache can write to the file.
 func TestD09_WholeFilesChanged(t *testing.T) {
 	harness.NeedFuse(t)
+	t.Parallel() // it mostly waits
 	const size = 2<<20 + 5
 	const byStealth = "a bit by stealth"
 	change := map[string]func(t *testing.T, path string){

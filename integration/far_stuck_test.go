@@ -171,6 +171,7 @@ func look(t *testing.T, root string, readers int) {
 // again once it answers. The server is a stopped process: it accepts connections and sends nothing.
 func TestFarHangingServer(t *testing.T) {
 	harness.NeedFuse(t)
+	t.Parallel() // it mostly waits
 	const limit = 5 * time.Second
 	dir, file := bigStore(t, 40<<20)
 	s := harness.ServeFar(t, dir)

@@ -159,6 +159,7 @@ func TestK33_BackgroundFailure(t *testing.T) {
 // A mount whose process was stopped, as by Ctrl-Z, answers nothing, not even what its root
 // is. It can be taken away all the same, and says that it is there.
 func TestStoppedMount(t *testing.T) {
+	t.Parallel() // it mostly waits
 	dir, _ := bigStore(t, 100_000)
 	m := harness.MountSource(t, dir)
 	m.Ended = true

@@ -44,6 +44,7 @@ func newCatalog(t testing.TB, store string) {
 // O30, O31: a publish that is killed at any moment leaves the old version or the new one. The next
 // publish works, and a sweep removes the rest.
 func TestO30_PublishKilled(t *testing.T) {
+	t.Parallel() // it mostly waits
 	work := t.TempDir()
 	folder, store := filepath.Join(work, "folder"), filepath.Join(work, "store")
 	if err := os.Mkdir(folder, 0o755); err != nil {

@@ -17,6 +17,7 @@ import (
 // K52: a store that disappears does not look like an empty tree. The mount shows what it
 // showed, says why once, and uses the store again when it is back.
 func TestK52_StoreGone(t *testing.T) {
+	t.Parallel() // it mostly waits
 	for _, remote := range []bool{false, true} {
 		name := map[bool]string{false: "folder", true: "web server"}[remote]
 		t.Run(name, func(t *testing.T) {
@@ -100,6 +101,7 @@ func TestK52_StoreGone(t *testing.T) {
 
 // A restored copy of a store is watched like the store before it.
 func TestK52_RestoredStoreIsWatched(t *testing.T) {
+	t.Parallel() // it mostly waits
 	work := t.TempDir()
 	folder, store := filepath.Join(work, "folder"), filepath.Join(work, "store")
 	if err := os.Mkdir(folder, 0o755); err != nil {

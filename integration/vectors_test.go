@@ -149,6 +149,7 @@ func readJSON(t testing.TB, path string, v any) {
 // Every file of every set has its size and its SHA-256 by sha256sum, also beside malformed inputs.
 // Only lost data is EIO.
 func TestVectors(t *testing.T) {
+	t.Parallel() // it mostly waits
 	for _, set := range vectorSets(t) {
 		t.Run(set.Name, func(t *testing.T) {
 			m := harness.MountSource(t, set.Dir)

@@ -18,6 +18,7 @@ import (
 // A source tree has five versions. Readers read all of them at once, diff lists the differences, and
 // the store has each chunk about once.
 func TestVersions(t *testing.T) {
+	t.Parallel() // it mostly waits
 	work := t.TempDir()
 	folder, store := filepath.Join(work, "src"), filepath.Join(work, "store")
 	if err := os.Mkdir(folder, 0o755); err != nil {
