@@ -14,12 +14,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
-	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui/uitest"
-
+	"github.com/xetfs/xetfs/cache/origin/dir"
+	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/cache/origin/web"
 	"github.com/xetfs/xetfs/cache/origin/wrap"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui/uitest"
 	"github.com/xetfs/xetfs/codec/codectest"
+	"github.com/xetfs/xetfs/codec/names"
 )
 
 // slowServer reads requests and gives each connection to answer. It returns its address.
@@ -115,7 +117,15 @@ func TestWaitNotice(t *testing.T) {
 
 // O35: a mount of a web server that ignores ranges is refused with one sentence.
 func TestO35_NoRanges(t *testing.T) {
-	_, _, server := newPlain(t)
+	folder, err := dir.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer folder.Close()
+	if err := origintest.Replace(folder, names.SettingsKey(), []byte("settings")); err != nil {
+		t.Fatal(err)
+	}
+	handler := web.NewHandler(folder)
 	tests := []struct {
 		name, accept string
 		drop, refuse bool
@@ -132,7 +142,7 @@ func TestO35_NoRanges(t *testing.T) {
 					r.Header.Del("Range")
 					w = noRanges{w, tt.accept}
 				}
-				server.Config.Handler.ServeHTTP(w, r)
+				handler.ServeHTTP(w, r)
 			}))
 			defer front.Close()
 			store, err := stack.OpenWeb(front.URL, slog.New(slog.DiscardHandler), wrap.Limits{})

@@ -1,7 +1,11 @@
 // Package web reads the objects of a store from a plain web server that honours Range: nginx,
-// Apache or a CDN.
+// Apache or a CDN. It also has the handler of such a server.
 //
 // Package fetch sends the requests and checks the answers.
+//
+//	Check        the problem of an address
+//	Open, Store  the store at an address
+//	NewHandler   the server side: the objects of a store under their keys
 //
 // # Requests
 //
