@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"net"
 	"net/http"
@@ -15,12 +14,10 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/cache/origin/faulty"
 	"github.com/xetfs/xetfs/cache/origin/web"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
-	"github.com/xetfs/xetfs/fs/catalog"
 )
 
 // serveOptions are the flags of serve.
@@ -105,7 +102,7 @@ func serve(cmd *cobra.Command, source string, o *serveOptions) error {
 		return err
 	}
 	ctx := cmd.Context()
-	store, err := openServed(ctx, source, o.bare)
+	store, _, err := stack.OpenFolder(ctx, source, o.bare)
 	if err != nil {
 		return fmt.Errorf("%s: %w", source, err)
 	}
@@ -132,30 +129,6 @@ func serve(cmd *cobra.Command, source string, o *serveOptions) error {
 	err = serveUntil(ctx, bound(listener, serveConns), count.handler(handler))
 	fmt.Fprintf(cmd.ErrOrStderr(), "%s: %v\n", cmd.CommandPath(), count.stats())
 	return err
-}
-
-// A servedStore is a store in a folder.
-type servedStore interface {
-	web.ItemStore
-	io.Closer
-}
-
-// openServed opens a folder by its catalog, if it has one.
-func openServed(ctx context.Context, folder string, bare bool) (servedStore, error) {
-	if !bare {
-		keyed, err := dir.OpenReadOnly(folder)
-		if err != nil {
-			return nil, err
-		}
-		is, err := catalog.Exists(ctx, keyed)
-		if is && err == nil {
-			return keyed, nil
-		}
-		if err := errors.Join(err, keyed.Close()); err != nil {
-			return nil, err
-		}
-	}
-	return dir.OpenBare(ctx, folder)
 }
 
 // Bounds of a server. A client that reads nothing until a timeout counts as lost.

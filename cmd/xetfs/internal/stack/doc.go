@@ -4,7 +4,7 @@
 //	OpenSource, Source          SOURCE with all layers for reading, and the disk cache
 //	OpenCatalog, CatalogReader  the catalog of a SOURCE, without the data of files
 //	OpenWriter, CatalogWriter   the catalog of a STORE, for changes
-//	OpenWeb                     a store on a web server
+//	OpenFolder, OpenWeb         a store in a folder; a store on a web server
 //	CheckSource, CheckStore     the reason why a word names no SOURCE or STORE
 //	CacheFolder, DiskCache      the folder of a disk cache, and the open cache
 //	DivideMemory, Budget        the parts of --memory

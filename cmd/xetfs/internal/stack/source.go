@@ -2,6 +2,7 @@ package stack
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -12,6 +13,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/cache/origin/objects"
+	"github.com/xetfs/xetfs/cache/origin/web"
 	"github.com/xetfs/xetfs/cache/origin/wrap"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
@@ -94,28 +96,37 @@ func (s *Source) openStore(ctx context.Context, o *Options) (err error) {
 		}
 		return err
 	}
-	if !o.Bare {
-		keyed, err := dir.OpenReadOnly(s.Folder)
+	s.store, o.Bare, err = OpenFolder(ctx, s.Folder, o.Bare)
+	return err
+}
+
+// A FolderStore is the store in a local folder.
+type FolderStore interface {
+	web.ItemStore
+	io.Closer
+}
+
+// OpenFolder opens a folder for reading: by the keys of its catalog, or else by the content of
+// its files. It reports whether it did the latter, which bare demands.
+func OpenFolder(ctx context.Context, folder string, bare bool) (s FolderStore, isBare bool, err error) {
+	if !bare {
+		keyed, err := dir.OpenReadOnly(folder)
 		if err != nil {
-			return err
+			return nil, false, err
 		}
-		s.store = keyed
-		is, err := catalog.Exists(ctx, keyed)
-		if err != nil || is {
-			return err
+		exists, err := catalog.Exists(ctx, keyed)
+		if exists && err == nil {
+			return keyed, false, nil
 		}
-		o.Bare = true
-		if err := keyed.Close(); err != nil {
-			return err
+		if err := errors.Join(err, keyed.Close()); err != nil {
+			return nil, false, err
 		}
 	}
-	s.store = nil
-	found, err := dir.OpenBare(ctx, s.Folder)
+	found, err := dir.OpenBare(ctx, folder)
 	if err != nil {
-		return err
+		return nil, true, err
 	}
-	s.store = found
-	return nil
+	return found, true, nil
 }
 
 func (s *Source) build(ctx context.Context, o Options) error {
