@@ -27,9 +27,3 @@ func (r readerAt) ReadAt(p []byte, off int64) (int, error) {
 	}
 	return len(p), nil
 }
-
-// Local reports whether a request to s costs no more than reading a local file.
-func Local(s any) bool {
-	n, ok := s.(interface{ Local() bool })
-	return ok && n.Local()
-}

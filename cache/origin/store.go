@@ -49,6 +49,18 @@ type WriteStore interface {
 	Sync(ctx context.Context) error
 }
 
+// A CostReporter is a Store that reports its cost class. A Store without the method is remote.
+type CostReporter interface {
+	// Local reports whether a request costs no more than reading a local file.
+	Local() bool
+}
+
+// Local calls Local of s. It returns false if s is no CostReporter.
+func Local(s Store) bool {
+	c, ok := s.(CostReporter)
+	return ok && c.Local()
+}
+
 // A StrayRemover is a WriteStore that may hold unfinished files of killed writers.
 type StrayRemover interface {
 	// RemoveStray removes the unfinished files that are older than some time, and returns

@@ -145,7 +145,7 @@ func (s *Bare) Files(ctx context.Context) ([]File, error) {
 	return files, nil
 }
 
-// Local says that reading costs no more than reading a local file.
+// Local implements origin.CostReporter.
 func (s *Bare) Local() bool { return true }
 
 // lookup returns the copy of an object that is in use.

@@ -23,7 +23,7 @@ var (
 	_ origin.Store       = (*ReadOnly)(nil)
 	_ origin.TryReader   = (*ReadOnly)(nil)
 	_ origin.KeyRejecter = (*ReadOnly)(nil)
-	_ origin.Located     = (*ReadOnly)(nil)
+	_ origin.Relocator   = (*ReadOnly)(nil)
 )
 
 // OpenReadOnly uses the objects below root. The error is io/fs.ErrNotExist if there is
@@ -44,7 +44,7 @@ func OpenReadOnly(root string) (*ReadOnly, error) {
 
 func (s *ReadOnly) current() *Store { return s.store.Load() }
 
-// Relocate implements origin.Located. A folder that was replaced is used by its path.
+// Relocate implements origin.Relocator. A folder that was replaced is used by its path.
 func (s *ReadOnly) Relocate(ctx context.Context, accept func(context.Context, origin.Store) error) error {
 	there, err := os.Stat(s.path)
 	if err != nil {
@@ -68,7 +68,7 @@ func (s *ReadOnly) Relocate(ctx context.Context, accept func(context.Context, or
 	return old.Close()
 }
 
-// Local says that reading costs no more than reading a local file.
+// Local implements origin.CostReporter.
 func (s *ReadOnly) Local() bool { return true }
 
 // Close closes all files.

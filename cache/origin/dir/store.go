@@ -114,7 +114,7 @@ func create(root string) error {
 	return nil
 }
 
-// Local says that reading costs no more than reading a local file.
+// Local implements origin.CostReporter.
 func (s *Store) Local() bool { return true }
 
 // Close closes all files.

@@ -136,7 +136,7 @@ func (f *Faults) do(ctx context.Context, c Call, call func() error) error {
 	return fate.answer
 }
 
-// Local says what the store below says.
+// Local implements origin.CostReporter.
 func (f *Faults) Local() bool { return origin.Local(f.store) }
 
 // ReadAt implements origin.Store.

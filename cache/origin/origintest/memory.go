@@ -42,7 +42,7 @@ type memory struct {
 
 type nearMemory struct{ memory }
 
-// Local says that reading costs no more than reading a local file.
+// Local implements origin.CostReporter.
 func (*nearMemory) Local() bool { return true }
 
 // An object never changes; another one takes its place.

@@ -13,7 +13,7 @@ func InMemory(s origin.Store) origin.Store { return tryStore{s} }
 // A tryStore is a local store with all objects in memory.
 type tryStore struct{ origin.Store }
 
-// Local reports whether requests are cheap.
+// Local implements origin.CostReporter.
 func (s tryStore) Local() bool { return true }
 
 // TryReadAt implements origin.TryReader.

@@ -89,7 +89,7 @@ func (w *Watched) List(ctx context.Context, prefix string, after names.Key) iter
 	return w.Store.List(ctx, prefix, after)
 }
 
-// Local says what the store below says.
+// Local implements origin.CostReporter.
 func (w *Watched) Local() bool { return origin.Local(w.Store) }
 
 // RejectKey implements origin.KeyRejecter.
@@ -152,5 +152,5 @@ func (c *copies) Size(ctx context.Context, k names.Key) (int64, error) {
 	return c.of(k).Size(ctx, k)
 }
 
-// Local says what the first store says.
+// Local implements origin.CostReporter, by the first store.
 func (c *copies) Local() bool { return origin.Local(c.Store) }

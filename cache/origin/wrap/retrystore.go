@@ -114,7 +114,7 @@ func (s retryingStore) ReadWhole(ctx context.Context, k names.Key, off int64, ta
 	}))
 }
 
-// Local says what the store below says.
+// Local implements origin.CostReporter.
 func (s retryingStore) Local() bool { return origin.Local(s.Store) }
 
 // RejectKey implements KeyRejecter.
