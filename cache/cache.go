@@ -116,9 +116,9 @@ func (c *Cache) FileInfo(ctx context.Context, id codec.FileID) (*shard.FileInfo,
 }
 
 // OpenFileInfo returns the File Info block of a file or, of a file of many terms, a reader of
-// groups of them. See origin.FileOpener.
+// groups of them. See origin.Source.
 func (c *Cache) OpenFileInfo(ctx context.Context, id codec.FileID) (*shard.FileInfo, *origin.LargeFile, error) {
-	return origin.OpenFile(ctx, c.src, id)
+	return c.src.OpenFile(ctx, id)
 }
 
 // Forget drops the stored result of FileInfo because it does not lead to the file. See
@@ -139,8 +139,8 @@ func (c *Cache) Hashed(ctx context.Context, x codec.Hash, r codec.ChunkRange) (b
 	return c.src.Hashed(ctx, x, r)
 }
 
-// Local says that the origin is as quick as a local file, so that nothing is gained by
-// fetching ahead.
+// Local reports whether a request to the origin costs no more than reading a local file. See
+// origin.Source.
 func (c *Cache) Local() bool { return c.local }
 
 // verifiable returns run with the hashes that readers compare: none with NoVerify.

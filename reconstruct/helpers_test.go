@@ -16,7 +16,6 @@ import (
 	"github.com/xetfs/xetfs/cache/origin/objects"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
-	"github.com/xetfs/xetfs/codec/shard"
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
@@ -93,10 +92,6 @@ type spy struct {
 
 func spyOn(s origin.Store) *spy {
 	return &spy{Source: objects.New(s, objects.Options{}), asked: map[codec.Hash]map[uint32]int{}}
-}
-
-func (s *spy) OpenFile(ctx context.Context, id codec.FileID) (*shard.FileInfo, *origin.LargeFile, error) {
-	return origin.OpenFile(ctx, s.Source, id)
 }
 
 // TryChunks returns no run, so that the reader calls Chunks.

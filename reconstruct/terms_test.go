@@ -175,11 +175,11 @@ type renamed struct {
 	to atomic.Pointer[codec.Hash]
 }
 
-func (s *renamed) FileInfo(ctx context.Context, id codec.FileID) (*shard.FileInfo, error) {
+func (s *renamed) OpenFile(ctx context.Context, id codec.FileID) (*shard.FileInfo, *origin.LargeFile, error) {
 	if to := s.to.Load(); to != nil {
 		id.File = *to
 	}
-	return s.Source.FileInfo(ctx, id)
+	return s.Source.OpenFile(ctx, id)
 }
 
 // BenchmarkOpen opens files that were not opened before.

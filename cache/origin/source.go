@@ -18,6 +18,10 @@ type Source interface {
 	// chunk hashes make the hash of the file. ErrNotFound: no shard describes the file.
 	FileInfo(ctx context.Context, id codec.FileID) (*shard.FileInfo, error)
 
+	// OpenFile returns the result of FileInfo. For a file of more than MaxTerms terms, it may
+	// return a LargeFile instead, which reads the terms in groups. One of both is nil.
+	OpenFile(ctx context.Context, id codec.FileID) (*shard.FileInfo, *LargeFile, error)
+
 	// FileInfos calls yield with the result of FileInfo for each of ids, once, from several
 	// goroutines. It returns after the last call. A remote source combines requests.
 	FileInfos(ctx context.Context, ids []codec.FileID, yield func(i int, fi *shard.FileInfo, err error))

@@ -105,10 +105,7 @@ const (
 	leastLists = 2 << 20
 )
 
-var (
-	_ origin.Source     = (*objects)(nil)
-	_ origin.FileOpener = (*objects)(nil)
-)
+var _ origin.Source = (*objects)(nil)
 
 // Local implements Source.
 func (o *objects) Local() bool { return o.local }

@@ -17,7 +17,7 @@ import (
 // termRecord is the length of a term in a shard.
 const termRecord = 48
 
-// OpenFile implements FileOpener. It uses only the block that id names for a file of many
+// OpenFile implements Source. It uses only the block that id names for a file of many
 // terms, because a search for others would read their blocks whole.
 func (o *objects) OpenFile(ctx context.Context, id codec.FileID) (*shard.FileInfo, *origin.LargeFile, error) {
 	if fi, ok := o.tryFileInfo(ctx, id); ok {

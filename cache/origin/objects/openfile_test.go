@@ -51,8 +51,8 @@ func TestL18_OpenFile(t *testing.T) {
 		for place, s := range stores(b) {
 			for _, named := range []bool{false, true} {
 				t.Run(name+" "+place+map[bool]string{true: " named"}[named], func(t *testing.T) {
-					open := func() origin.FileOpener {
-						return objects.New(s, objects.Options{Named: named}).(origin.FileOpener)
+					open := func() origin.Source {
+						return objects.New(s, objects.Options{Named: named})
 					}
 					put := func(b []byte) { replace(t, s, names.ShardKey(id.Shard), b) }
 					src := open()
@@ -108,7 +108,7 @@ func TestL18_KeptTerms(t *testing.T) {
 	for _, named := range []bool{false, true} {
 		keep := new(origintest.Keeper)
 		open := func(s origin.Store, named bool) (*origin.LargeFile, error) {
-			_, large, err := objects.New(s, objects.Options{Keep: keep, Named: named}).(origin.FileOpener).OpenFile(t.Context(), id)
+			_, large, err := objects.New(s, objects.Options{Keep: keep, Named: named}).OpenFile(t.Context(), id)
 			return large, err
 		}
 		if _, err := open(b.Store(), named); err != nil {
@@ -142,7 +142,7 @@ func TestO34_OpenFileAsksOnce(t *testing.T) {
 	b, f, little, ids := manyTerms(t, origintest.Form{}, origin.MaxTerms+1)
 	for _, id := range []codec.FileID{ids[f.Info.File], ids[little.Info.File]} {
 		s := &silentStore{Store: b.Store()}
-		_, _, err := objects.New(s, objects.Options{Named: true}).(origin.FileOpener).OpenFile(t.Context(), id)
+		_, _, err := objects.New(s, objects.Options{Named: true}).OpenFile(t.Context(), id)
 		if !errors.Is(err, origin.ErrUnavailable) || s.asked != 1 {
 			t.Errorf("after %d questions: %v, want %v after 1", s.asked, err, origin.ErrUnavailable)
 		}

@@ -157,7 +157,7 @@ func (f *failSource) FileInfo(ctx context.Context, id codec.FileID) (*shard.File
 	return f.Source.FileInfo(ctx, id)
 }
 
-// OpenFile implements origin.FileOpener. It counts as FileInfo.
+// OpenFile implements origin.Source. It counts as FileInfo.
 func (f *failSource) OpenFile(ctx context.Context, id codec.FileID) (*shard.FileInfo, *origin.LargeFile, error) {
 	damage, err := f.happens(ctx, "fileinfo")
 	if damage {
@@ -166,7 +166,7 @@ func (f *failSource) OpenFile(ctx context.Context, id codec.FileID) (*shard.File
 	if err != nil {
 		return nil, nil, err
 	}
-	return origin.OpenFile(ctx, f.Source, id)
+	return f.Source.OpenFile(ctx, id)
 }
 
 // Narrow implements origin.Source.

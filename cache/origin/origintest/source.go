@@ -330,7 +330,7 @@ func (p promises) fileInfos(t *testing.T) {
 // openFile checks that OpenFile returns the terms of FileInfo, at once or in groups.
 func (p promises) openFile(t *testing.T) {
 	for _, f := range p.b.Files {
-		fi, large, err := origin.OpenFile(t.Context(), p.src, f.ID())
+		fi, large, err := p.src.OpenFile(t.Context(), f.ID())
 		if err != nil || (fi == nil) == (large == nil) {
 			t.Errorf("OpenFile = %v, %v, %v, want one of both", fi, large, err)
 			continue

@@ -43,10 +43,10 @@ func (s countSource) FileInfo(ctx context.Context, id codec.FileID) (*shard.File
 	return fi, err
 }
 
-// OpenFile implements FileOpener.
+// OpenFile implements Source.
 func (s countSource) OpenFile(ctx context.Context, id codec.FileID) (*shard.FileInfo, *origin.LargeFile, error) {
 	atomic.AddInt64(&s.c.Requests, 1)
-	fi, large, err := origin.OpenFile(ctx, s.Source, id)
+	fi, large, err := s.Source.OpenFile(ctx, id)
 	s.failed(err)
 	return fi, large, err
 }

@@ -22,9 +22,6 @@ func TestDecorators(t *testing.T) {
 		"Limit": func(src origin.Source) origin.Source { return wrap.Limit(src, 3) },
 		"Log":   func(src origin.Source) origin.Source { return wrap.Log(src, slog.New(slog.DiscardHandler)) },
 		"Fail":  func(src origin.Source) origin.Source { return origintest.Fail(src, "") },
-		"over a Source without OpenFile": func(src origin.Source) origin.Source {
-			return wrap.Count(struct{ origin.Source }{src}, new(wrap.Counts))
-		},
 	}
 	for name, decorate := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -63,7 +60,7 @@ func TestDecoratorsForward(t *testing.T) {
 		if _, ok := decorate(local).TryChunks(x.Hash(), one, func(n int) []byte { return make([]byte, n) }); !ok {
 			t.Errorf("%s: TryChunks does not read from memory", name)
 		}
-		if fi, _, err := origin.OpenFile(t.Context(), src, f.ID()); err != nil || fi == nil {
+		if fi, _, err := src.OpenFile(t.Context(), f.ID()); err != nil || fi == nil {
 			t.Errorf("%s: OpenFile = %v, %v", name, fi, err)
 		}
 	}

@@ -5,11 +5,10 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
-	"github.com/xetfs/xetfs/codec/shard"
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
-// Limit reslots a Source that runs at most the given number of Chunks calls of src at once.
+// Limit returns a Source that runs at most the given number of Chunks calls of src at once.
 // Further calls wait for a slot or the end of their context. Other methods are not limited:
 // opening a file must not wait for reads of data. TryChunks sends no request and needs no slot.
 func Limit(src origin.Source, requests int) origin.Source {
@@ -19,11 +18,6 @@ func Limit(src origin.Source, requests int) origin.Source {
 type limitSource struct {
 	origin.Source
 	slots chan struct{}
-}
-
-// OpenFile implements FileOpener.
-func (s limitSource) OpenFile(ctx context.Context, id codec.FileID) (*shard.FileInfo, *origin.LargeFile, error) {
-	return origin.OpenFile(ctx, s.Source, id)
 }
 
 // Chunks implements Source. It calls Buffer only once it has a slot.

@@ -37,10 +37,10 @@ func (s logSource) FileInfo(ctx context.Context, id codec.FileID) (*shard.FileIn
 	return fi, err
 }
 
-// OpenFile implements FileOpener.
+// OpenFile implements Source.
 func (s logSource) OpenFile(ctx context.Context, id codec.FileID) (*shard.FileInfo, *origin.LargeFile, error) {
 	start := time.Now()
-	fi, large, err := origin.OpenFile(ctx, s.Source, id)
+	fi, large, err := s.Source.OpenFile(ctx, id)
 	s.log(ctx, "file info", start, err, slog.String("file", id.File.String()))
 	return fi, large, err
 }
