@@ -94,6 +94,7 @@ var mayImport = map[string][]string{
 	in + "warm": {"codec", "codec/page", "codec/shard", "cache", "cache/disk", "cache/origin", "reconstruct",
 		"fs/catalog", in + "ui"},
 	in + "delta": {"codec", "codec/names", "codec/page", "codec/shard", "codec/xorb", "cache/origin", "fs/catalog"},
+	in + "serve": {"codec/names", in + "ui"},
 	in + "stack": append(append(below("codec"), below("cache")...), "reconstruct",
 		"fs/catalog", "fs/catalog/bare", "fs/catalog/writer", "fs/fusemount", in+"ui"),
 	in + "document": append(below("codec"), in+"ui", in+"inspect", in+"delta"),
@@ -101,7 +102,7 @@ var mayImport = map[string][]string{
 	"cmd/xetfs": append(append(below("codec"), below("cache")...), "reconstruct",
 		"fs", "fs/fusemount", "fs/catalog", "fs/catalog/tree", "fs/catalog/bare", "fs/catalog/writer", "fs/catalog/sweep",
 		in+"ui", in+"ignore", in+"statcache", in+"ingest", in+"publish", in+"verify", in+"warm", in+"delta",
-		in+"inspect", in+"document", in+"stack", in+"daemon", in+"fdcheck", in+"hint"),
+		in+"inspect", in+"document", in+"serve", in+"stack", in+"daemon", in+"fdcheck", in+"hint"),
 
 	"integration":                  {},
 	"integration/bench":            {},

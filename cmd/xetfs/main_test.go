@@ -21,6 +21,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/serve"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/fs/catalog/writer"
@@ -170,10 +171,10 @@ func flip(ts *testscript.TestScript, _ bool, args []string) {
 // asked compares how often a server was asked for xorbs with what it said the last time.
 func asked(ts *testscript.TestScript, neg bool, args []string) {
 	const last = "ASKED"
-	resp, err := http.Get(strings.TrimSpace(ts.ReadFile(args[0])) + strings.TrimPrefix(statsPath, "/"))
+	resp, err := http.Get(strings.TrimSpace(ts.ReadFile(args[0])) + strings.TrimPrefix(serve.StatsPath, "/"))
 	ts.Check(err)
 	defer resp.Body.Close()
-	var stats servedStats
+	var stats serve.Stats
 	ts.Check(json.NewDecoder(resp.Body).Decode(&stats))
 	now := strconv.FormatInt(stats.DataRequests, 10)
 	if before := ts.Getenv(last); (before != now) == neg {

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math"
 	"net"
-	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -16,6 +14,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin/faulty"
 	"github.com/xetfs/xetfs/cache/origin/web"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/serve"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 )
@@ -63,7 +62,7 @@ meets at most one of the faults.
   xetfs serve --plain --delay 50ms --bandwidth 125MB --fail 1% --corrupt 1% ./store`,
 		Args: arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return serve(cmd, args[0], &o)
+			return runServe(cmd, args[0], &o)
 		},
 	}
 	f := cmd.Flags()
@@ -96,8 +95,8 @@ func (o *serveOptions) check(source string) error {
 	return stack.CheckFolder(source)
 }
 
-// serve serves until ctx ends.
-func serve(cmd *cobra.Command, source string, o *serveOptions) error {
+// runServe serves until the context of cmd ends.
+func runServe(cmd *cobra.Command, source string, o *serveOptions) error {
 	if err := o.check(source); err != nil {
 		return err
 	}
@@ -107,15 +106,9 @@ func serve(cmd *cobra.Command, source string, o *serveOptions) error {
 		return fmt.Errorf("%s: %w", source, err)
 	}
 	defer store.Close()
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", o.listen)
-	if errors.As(err, new(*net.AddrError)) {
-		return usageError{fmt.Errorf("--listen %s: %w; want HOST:PORT like localhost:8080, or :8080 for all addresses", o.listen, listenReason(err))}
-	}
-	if errors.Is(err, unix.EADDRINUSE) {
-		return fmt.Errorf("--listen %s: %w; another port, or 0 for a free one, may be named", o.listen, unix.EADDRINUSE)
-	}
+	listener, err := serve.Listen(ctx, o.listen)
 	if err != nil {
-		return fmt.Errorf("--listen %s: %w", o.listen, listenReason(err))
+		return o.listenError(err)
 	}
 	if _, err := fmt.Fprintf(cmd.OutOrStdout(), "http://%s/\n", listener.Addr()); err != nil {
 		return errors.Join(err, listener.Close())
@@ -125,56 +118,21 @@ func serve(cmd *cobra.Command, source string, o *serveOptions) error {
 		Fail: float64(o.fail), Truncate: float64(o.truncate), Corrupt: float64(o.corrupt), Hang: float64(o.hang),
 		Seed: o.seed,
 	})
-	var count servedCount
-	err = serveUntil(ctx, bound(listener, serveConns), count.handler(handler))
-	fmt.Fprintf(cmd.ErrOrStderr(), "%s: %v\n", cmd.CommandPath(), count.stats())
+	var count serve.Counter
+	err = serve.Run(ctx, listener, count.Handler(handler))
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s: %v\n", cmd.CommandPath(), count.Stats())
 	return err
 }
 
-// Bounds of a server. A client that reads nothing until a timeout counts as lost.
-const (
-	serveConns    = 512
-	headerTimeout = 10 * time.Second
-	idleTimeout   = 2 * time.Minute
-	writeTimeout  = time.Minute
-	maxServeHead  = 16 << 10
-	serveGrace    = 2 * time.Second
-)
-
-// serveUntil serves until ctx ends, and then waits a little for answers that are under
-// way.
-func serveUntil(ctx context.Context, l *bounded, h http.Handler) error {
-	server := &http.Server{
-		Handler:           h,
-		ReadHeaderTimeout: headerTimeout,
-		ReadTimeout:       headerTimeout, // no request has a body that is read
-		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    maxServeHead,
+// listenError returns the error for a listener that cannot start.
+func (o *serveOptions) listenError(err error) error {
+	switch {
+	case errors.As(err, new(*net.AddrError)):
+		return usageError{fmt.Errorf("--listen %s: %w; want HOST:PORT like localhost:8080, or :8080 for all addresses", o.listen, err)}
+	case errors.Is(err, unix.EADDRINUSE):
+		return fmt.Errorf("--listen %s: %w; another port, or 0 for a free one, may be named", o.listen, unix.EADDRINUSE)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(l) }()
-	select {
-	case err := <-ended:
-		return err
-	case <-ctx.Done():
-	}
-	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), serveGrace)
-	defer cancel()
-	if server.Shutdown(grace) != nil {
-		_ = server.Close() // the time for remaining clients has ended
-	}
-	<-ended //nolint:errcheck // it says that the server was shut down
-	return nil
-}
-
-// listenReason is the reason why a listener cannot start, without the details that the caller
-// names better.
-func listenReason(err error) error {
-	var op *net.OpError
-	if errors.As(err, &op) {
-		return ui.Reason(op.Err)
-	}
-	return err
+	return fmt.Errorf("--listen %s: %w", o.listen, err)
 }
 
 // A rateFlag is a number of bytes per second as a flag: 125MB, 12.5MB/s, 8MiB.

@@ -1,0 +1,223 @@
+package serve
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+
+	"github.com/xetfs/xetfs/codec/codectest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestListenErrors(t *testing.T) {
+	l, err := Listen(t.Context(), "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if _, err := Listen(t.Context(), l.Addr().String()); !errors.Is(err, unix.EADDRINUSE) {
+		t.Errorf("a port in use: %v, want %v", err, unix.EADDRINUSE)
+	}
+	if _, err := Listen(t.Context(), "nowhere"); !errors.As(err, new(*net.AddrError)) {
+		t.Errorf("no port: %v, want an AddrError", err)
+	}
+}
+
+// A stopping server lets pending answers finish, but does not wait for a client that hangs.
+func TestRunEnds(t *testing.T) {
+	for _, takes := range []time.Duration{200 * time.Millisecond, time.Hour} {
+		l, err := Listen(t.Context(), "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := make(chan struct{})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			ended <- Run(ctx, l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				close(begun)
+				select {
+				case <-time.After(takes):
+					io.WriteString(w, "done") //nolint:errcheck // the client reports it
+				case <-r.Context().Done():
+				}
+			}))
+		}()
+		received := make(chan string, 1)
+		go func() {
+			defer close(received)
+			if answer, err := http.Get("http://" + l.Addr().String()); err == nil {
+				b, _ := io.ReadAll(answer.Body)
+				answer.Body.Close()
+				received <- string(b)
+			}
+		}()
+		<-begun
+		start := time.Now()
+		cancel()
+		if err := <-ended; err != nil || time.Since(start) > time.Minute {
+			t.Errorf("it ended after %v: %v", time.Since(start), err)
+		}
+		if got := <-received; (got == "done") != (takes < shutdownGrace) {
+			t.Errorf("a client that waited for %v received %q", takes, got)
+		}
+	}
+}
+
+// startLimited serves with a limit of connections until the test ends.
+func startLimited(t *testing.T, most int, h http.HandlerFunc) (address string) {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx, limit(l, most), h) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return l.Addr().String()
+}
+
+// askFrom asks over a new connection from an address of loopback.
+func askFrom(t *testing.T, from, address string) (answer string, keep net.Conn) {
+	t.Helper()
+	c := dialFrom(t, from, address)
+	if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	r, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatalf("from %s: %v", from, err)
+	}
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatalf("from %s: %v", from, err)
+	}
+	return string(b), c
+}
+
+func dialFrom(t *testing.T, from, address string) net.Conn {
+	t.Helper()
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+	c, err := d.DialContext(t.Context(), "tcp4", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// closed reports whether the server has closed a connection.
+func closed(t *testing.T, c net.Conn) bool {
+	t.Helper()
+	if err := c.SetReadDeadline(time.Now().Add(time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	_, err := c.Read(make([]byte, 1))
+	return err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
+}
+
+// N21: clients that idle after their answers, send nothing, or stall while they read do not
+// keep out others. The others have another address or the same.
+func TestN21_Limit(t *testing.T) {
+	const most = 16
+	large := strings.Repeat("x", 1<<20)
+	stalling := map[string]func(t *testing.T, address string){
+		"idle":         func(t *testing.T, address string) { askFrom(t, "127.0.0.2", address) },
+		"send nothing": func(t *testing.T, address string) { dialFrom(t, "127.0.0.2", address) },
+		"read nothing": func(t *testing.T, address string) {
+			c := dialFrom(t, "127.0.0.2", address)
+			for range 20 { // more than fits in the buffers of the kernel
+				if _, err := io.WriteString(c, "GET /large HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+					t.Fatal(err)
+				}
+			}
+		},
+	}
+	for name, stall := range stalling {
+		t.Run(name, func(t *testing.T) {
+			address := startLimited(t, most, func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/large" {
+					io.WriteString(w, large) //nolint:errcheck // the client reads nothing
+					return
+				}
+				io.WriteString(w, "done") //nolint:errcheck // the client reports it
+			})
+			for range 3 * most {
+				stall(t, address)
+			}
+			codectest.Within(t, time.Minute, "others", func() {
+				for _, from := range []string{"127.0.0.1", "127.0.0.2"} {
+					for range 5 {
+						if got, _ := askFrom(t, from, address); got != "done" {
+							t.Errorf("from %s: %q", from, got)
+						}
+					}
+				}
+			})
+		})
+	}
+}
+
+// N21: the server closes a connection of the address with the most connections. It picks the
+// one that has moved no byte for the longest time.
+func TestN21_Victim(t *testing.T) {
+	const most = 4
+	address := startLimited(t, most, func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, "done") //nolint:errcheck // the client reports it
+	})
+	_, alone := askFrom(t, "127.0.0.1", address) // the oldest of all
+	var many []net.Conn
+	for range most - 1 {
+		_, c := askFrom(t, "127.0.0.2", address)
+		many = append(many, c)
+	}
+	// The oldest of the others moves once more.
+	if _, err := io.WriteString(many[0], "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	r, err := http.ReadResponse(bufio.NewReader(many[0]), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	askFrom(t, "127.0.0.3", address)
+	for i, c := range append([]net.Conn{alone}, many...) {
+		if got, want := closed(t, c), i == 2; got != want {
+			t.Errorf("connection %d: closed %t, want %t", i, got, want)
+		}
+	}
+}
+
+// N21: an IPv6 client is a network of 64 bits.
+func TestN21_ClientOf(t *testing.T) {
+	for from, want := range map[string]string{
+		"192.0.2.1:80": "192.0.2.1", "[::ffff:192.0.2.1]:80": "192.0.2.1",
+		"[2001:db8:1:2:3:4:5:6]:80": "2001:db8:1:2::",
+	} {
+		if got := clientOf(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(from))); got.String() != want {
+			t.Errorf("clientOf(%s) = %s, want %s", from, got, want)
+		}
+	}
+}
