@@ -117,9 +117,9 @@ func exitStatus(ctx context.Context, err error) int {
 
 // interruptedStatus is the exit status that belongs to the signal that ended ctx.
 func interruptedStatus(ctx context.Context) int {
-	var by interrupted
+	var by daemon.Interruption
 	if errors.As(context.Cause(ctx), &by) {
-		return by.status()
+		return by.Status()
 	}
 	return exitInterrupted
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 	_ "github.com/xetfs/xetfs/cmd/xetfs/internal/fdcheck" // before go-fuse
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/daemon"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 )
 
@@ -21,8 +22,9 @@ import (
 func init() { runtime.LockOSThread() }
 
 func main() {
+	notice := func(text string) { fmt.Fprintln(os.Stderr, ui.NoticeLine("xetfs", text)) }
 	log.SetOutput(ui.FilteredLog{Writer: os.Stderr})
-	ctx, stop := withSignals(context.Background(), os.Stderr)
+	ctx, stop := daemon.WithSignals(context.Background(), notice, os.Exit)
 	status := make(chan int)
 	go func() { status <- run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr) }()
 	end := <-status

@@ -70,7 +70,7 @@ func (o *mountOptions) daemonArgs(cmd *cobra.Command, source, mountpoint string)
 // serveInBackground mounts in the daemon. It reports everything before the mount is ready to the
 // parent.
 func (o *mountOptions) serveInBackground(ctx context.Context, source, mountpoint string) error {
-	parent := daemon.OpenParent(o.readyFD, interrupterOf(ctx))
+	parent := daemon.OpenParent(ctx, o.readyFD)
 	d, err := o.daemon(ctx, source, mountpoint, io.Discard)
 	if err != nil {
 		parent.Fail(exitMount, err.Error())
@@ -93,7 +93,7 @@ func (o *mountOptions) daemon(ctx context.Context, source, mountpoint string, st
 	}
 	d := &daemon.Daemon{
 		Source: source, Mountpoint: mountpoint, Nonempty: o.nonempty, AllowOther: o.allowOther, Pprof: o.pprof,
-		Log: log, LogFile: file, Interrupter: interrupterOf(ctx),
+		Log: log, LogFile: file,
 	}
 	if !stack.IsWeb(source) {
 		d.Folder = source

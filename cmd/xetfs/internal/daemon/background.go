@@ -85,11 +85,11 @@ type Parent struct {
 	hasReport bool // the last report was sent
 }
 
-// OpenParent returns the pipe behind a descriptor. It interrupts this process if the parent
-// ends before the last report.
-func OpenParent(fd int, it Interrupter) *Parent {
+// OpenParent returns the pipe behind a descriptor. It interrupts this process, whose signals
+// WithSignals handles, if the parent ends before the last report.
+func OpenParent(ctx context.Context, fd int) *Parent {
 	unix.CloseOnExec(fd)
-	return &Parent{pipe: os.NewFile(uintptr(fd), "parent"), unwatch: watchParent(it, fd)}
+	return &Parent{pipe: os.NewFile(uintptr(fd), "parent"), unwatch: watchParent(interrupterOf(ctx), fd)}
 }
 
 // Waiting sends a report that another one follows.
@@ -117,7 +117,7 @@ func (p *Parent) report(r Report) {
 // watchParent interrupts this process when its parent ends, until stop is called: after a
 // killed mount command the user expects no mount. A process that does not end within
 // parentGrace is ended. (PDEATHSIG belongs to a thread of the parent, so it is of no use.)
-func watchParent(it Interrupter, readyFD int) (stop func()) {
+func watchParent(it *interrupter, readyFD int) (stop func()) {
 	fd, err := unix.FcntlInt(uintptr(readyFD), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return func() {} // no parent
@@ -128,9 +128,9 @@ func watchParent(it Interrupter, readyFD int) (stop func()) {
 		for !stopped.Load() {
 			gone := []unix.PollFd{{Fd: int32(fd)}} //nolint:gosec // a file descriptor
 			if n, _ := unix.Poll(gone, parentPoll); n > 0 && !stopped.Load() {
-				it.Interrupt(syscall.SIGTERM)
+				it.interrupt(syscall.SIGTERM)
 				time.Sleep(parentGrace)
-				it.Interrupt(syscall.SIGTERM)
+				it.interrupt(syscall.SIGTERM)
 				return
 			}
 		}

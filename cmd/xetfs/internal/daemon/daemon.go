@@ -31,7 +31,6 @@ type Daemon struct {
 	Pprof       string // address for Go profiles; "": none
 	Log         *slog.Logger
 	LogFile     *LogFile // nil: standard error
-	Interrupter Interrupter
 
 	// Open opens SOURCE for a mount at mountpoint. It calls waiting while a server does not
 	// answer.
@@ -52,15 +51,6 @@ type Mounter interface {
 	Close()
 }
 
-// An Interrupter handles the signals of this process until a mount is ready.
-type Interrupter interface {
-	OnExit(tidy func())           // sets the function that runs before a signal ends the process
-	Hold()                        // leaves the signals to the mount
-	Release()                     // the next signal ends the process
-	Interrupt(s syscall.Signal)   // handles s as if it had arrived
-	Exit(status int, tidy func()) // ends the process
-}
-
 // An Error means that a mount could not be made or did not end cleanly.
 type Error struct{ Err error }
 
@@ -71,13 +61,7 @@ func (e *Error) Error() string { return e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
 
 // A SignalError means that a second signal ended the mount. It has been logged.
-type SignalError struct{ Signal syscall.Signal }
-
-// Error implements error.
-func (e *SignalError) Error() string { return "interrupted by " + e.Signal.String() }
-
-// Status returns the exit status of a process that the signal ended: 130 or 143.
-func (e *SignalError) Status() int { return 128 + int(e.Signal) }
+type SignalError struct{ Interruption }
 
 // Run mounts, serves until an unmount or a signal, and leaves no mount behind. It returns an
 // Error, a SignalError or an error of Open.
@@ -100,8 +84,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 		return err
 	}
 	defer src.Close()
-	defer d.Interrupter.Release() // a hung SOURCE may delay Close
-	return d.serve(src, server, signals)
+	defer interrupterOf(ctx).release() // a hung SOURCE may delay Close
+	return d.serve(ctx, src, server, signals)
 }
 
 // abandon removes the mount of this process at path, if it was made, before the process ends.
@@ -125,13 +109,13 @@ func (d *Daemon) start(ctx context.Context) (Mounter, *fs.Server, error) {
 		return nil, nil, err
 	}
 	path := d.Mountpoint
-	d.Interrupter.OnExit(func() { abandon(path) })
+	interrupterOf(ctx).onExit(func() { abandon(path) })
 	server, err := src.Mount(ctx, d.Mountpoint)
 	if err != nil {
 		src.Close()
 		return nil, nil, err
 	}
-	d.Interrupter.Hold() // from here on serve handles signals
+	interrupterOf(ctx).hold() // from here on serve handles signals
 	if ctx.Err() != nil {
 		_ = server.Shutdown(0)
 		src.Close()
@@ -155,7 +139,7 @@ func (d *Daemon) stillWaiting() {
 }
 
 // serve waits for the end of the mount and handles signals.
-func (d *Daemon) serve(src Mounter, server *fs.Server, signals <-chan os.Signal) error {
+func (d *Daemon) serve(ctx context.Context, src Mounter, server *fs.Server, signals <-chan os.Signal) error {
 	gone := make(chan struct{})
 	go func() {
 		server.Wait()
@@ -167,7 +151,7 @@ func (d *Daemon) serve(src Mounter, server *fs.Server, signals <-chan os.Signal)
 			return d.afterwards()
 		case s := <-signals:
 			if s == syscall.SIGINT || s == syscall.SIGTERM || s == syscall.SIGHUP && d.LogFile == nil {
-				return d.shutdown(server, s, signals)
+				return d.shutdown(ctx, server, s, signals)
 			}
 			d.dump(s, src)
 		}
@@ -191,7 +175,7 @@ func (d *Daemon) afterwards() error {
 
 // shutdown unmounts. If files are open, the mount disappears from the tree of files at once.
 // Open files are served until they are closed or grace is over. A second signal ends the wait.
-func (d *Daemon) shutdown(server *fs.Server, s os.Signal, signals <-chan os.Signal) error {
+func (d *Daemon) shutdown(ctx context.Context, server *fs.Server, s os.Signal, signals <-chan os.Signal) error {
 	d.Log.Info("asked to end", "event", "shutdown", "signal", s.String())
 	ended := make(chan error, 1)
 	go func() { ended <- server.Shutdown(grace) }()
@@ -206,8 +190,8 @@ func (d *Daemon) shutdown(server *fs.Server, s os.Signal, signals <-chan os.Sign
 			return nil
 		case s := <-signals:
 			if s == syscall.SIGINT || s == syscall.SIGTERM {
-				by := &SignalError{s.(syscall.Signal)}
-				time.AfterFunc(lastWords, func() { d.Interrupter.Exit(by.Status(), nil) })
+				by := &SignalError{Interruption{s.(syscall.Signal)}}
+				time.AfterFunc(lastWords, func() { interrupterOf(ctx).end(by.Status(), nil) })
 				_ = server.Shutdown(0) // readers get ENOTCONN
 				d.Log.Warn("asked again, leaving at once", "event", "unmounted", "signal", s.String())
 				return by

@@ -1,0 +1,122 @@
+package daemon
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// An Interruption is the cause of a context that a signal canceled.
+type Interruption struct{ Signal syscall.Signal }
+
+// Error implements error.
+func (i Interruption) Error() string { return "interrupted by " + i.Signal.String() }
+
+// Status returns the exit status of a process that the signal ended: 130 or 143.
+func (i Interruption) Status() int { return 128 + int(i.Signal) }
+
+// An interrupter cancels a context with the first SIGINT or SIGTERM, and ends the process with
+// the second one. The second step is necessary because a system call on a hung file system
+// ignores the context.
+type interrupter struct {
+	cancel context.CancelCauseFunc
+	notice func(text string)
+	exit   func(status int)
+
+	mu       sync.Mutex
+	canceled bool   // the next signal ends the process; guarded by mu
+	held     bool   // a mount handles its signals; guarded by mu
+	tidy     func() // runs before the end of the process; nil: nothing to do; guarded by mu
+}
+
+type interrupterKey struct{}
+
+// WithSignals returns a context that the first SIGINT or SIGTERM cancels with an Interruption. The
+// second one ends the process: WithSignals passes each hung path to notice, and the status to
+// exit. stop releases the context.
+func WithSignals(parent context.Context, notice func(text string), exit func(status int)) (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	it := &interrupter{cancel: cancel, notice: notice, exit: exit}
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	go func() {
+		for s := range signals {
+			it.interrupt(s.(syscall.Signal))
+		}
+	}()
+	return context.WithValue(ctx, interrupterKey{}, it), func() {
+		signal.Stop(signals)
+		cancel(nil)
+	}
+}
+
+// interrupterOf returns the interrupter of a context, or a new one without signals.
+func interrupterOf(ctx context.Context) *interrupter {
+	if it, ok := ctx.Value(interrupterKey{}).(*interrupter); ok {
+		return it
+	}
+	return &interrupter{cancel: func(error) {}, notice: func(string) {}, exit: func(int) {}}
+}
+
+// interrupt handles one signal.
+func (it *interrupter) interrupt(s syscall.Signal) {
+	it.mu.Lock()
+	canceled, held, tidy := it.canceled, it.held, it.tidy
+	it.canceled = canceled || !held
+	it.mu.Unlock()
+	switch {
+	case held:
+	case !canceled:
+		it.cancel(Interruption{s})
+	default:
+		it.end(Interruption{s}.Status(), tidy)
+	}
+}
+
+// hold leaves the signals to a mount that is ready.
+func (it *interrupter) hold() {
+	it.mu.Lock()
+	defer it.mu.Unlock()
+	it.held, it.tidy = true, nil
+}
+
+// release reverses hold: the next signal ends the process.
+func (it *interrupter) release() {
+	it.mu.Lock()
+	defer it.mu.Unlock()
+	it.held, it.canceled = false, true
+}
+
+// onExit sets the function that runs before a signal ends the process. It must not wait for a
+// file system.
+func (it *interrupter) onExit(tidy func()) {
+	it.mu.Lock()
+	defer it.mu.Unlock()
+	it.tidy = tidy
+}
+
+// lastNotices bounds the notices and tidy before the end of the process.
+const lastNotices = time.Second
+
+// end ends the process. It first reports the paths that do not answer: until they do, the
+// kernel may not end the process.
+func (it *interrupter) end(status int, tidy func()) {
+	done := make(chan struct{})
+	go func() { // standard error may be a pipe that is full
+		defer close(done)
+		for _, path := range hungPaths() {
+			it.notice(path + ": the file system does not answer; the kernel may keep this process until it does")
+		}
+		if tidy != nil {
+			tidy()
+		}
+	}()
+	select {
+	case <-done:
+	case <-time.After(lastNotices):
+	}
+	it.exit(status)
+}
