@@ -11,8 +11,8 @@ import (
 	"runtime"
 
 	"github.com/spf13/cobra"
-	_ "github.com/xetfs/xetfs/cmd/xetfs/internal/fdcheck" // before go-fuse
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/daemon"
+	_ "github.com/xetfs/xetfs/cmd/xetfs/internal/fdcheck" // before go-fuse
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 )
 

@@ -23,14 +23,14 @@ const grace = 10 * time.Second
 
 // A Daemon is one mount from its start to its end.
 type Daemon struct {
-	Source      string // for messages
-	Folder      string // absolute path of a local SOURCE; "": SOURCE is on a web server
-	Mountpoint  string // absolute
-	Nonempty    bool   // mount over a folder with content
-	AllowOther  bool
-	Pprof       string // address for Go profiles; "": none
-	Log         *slog.Logger
-	LogFile     *LogFile // nil: standard error
+	Source     string // for messages
+	Folder     string // absolute path of a local SOURCE; "": SOURCE is on a web server
+	Mountpoint string // absolute
+	Nonempty   bool   // mount over a folder with content
+	AllowOther bool
+	Pprof      string // address for Go profiles; "": none
+	Log        *slog.Logger
+	LogFile    *LogFile // nil: standard error
 
 	// Open opens SOURCE for a mount at mountpoint. It calls waiting while a server does not
 	// answer.
@@ -91,7 +91,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 // abandon removes the mount of this process at path, if it was made, before the process ends.
 func abandon(path string) {
 	e, err := fusemount.At(path)
-	if err == nil && e != nil && e.Type == fusemount.FSType && serves("/proc/self", Mountpoint{Path: path, On: e}) {
+	if err == nil && e != nil && e.Type == fusemount.FSType && serves("/proc/self", mountpoint{path: path, on: e}) {
 		_ = fusemount.Unmount(path, true)
 	}
 }
@@ -202,20 +202,20 @@ func (d *Daemon) shutdown(ctx context.Context, server *fs.Server, s os.Signal, s
 
 // prepare checks the mountpoint and removes the mount of a killed process.
 func (d *Daemon) prepare() error {
-	m, err := FindMountpoint(d.Mountpoint)
+	m, err := findMountpoint(d.Mountpoint)
 	if err != nil {
 		return err
 	}
 	if m.isStale() {
-		if err := fusemount.Unmount(m.Path, true); err != nil {
+		if err := fusemount.Unmount(m.path, true); err != nil {
 			return fmt.Errorf("%s: a mount is left there whose process was killed, and cannot be taken away: %w", d.Mountpoint, err)
 		}
-		d.Log.Warn("a mount whose process was killed was taken away", "event", "stale_mount_cleared", "mountpoint", m.Path)
-		if m, err = FindMountpoint(d.Mountpoint); err != nil {
+		d.Log.Warn("a mount whose process was killed was taken away", "event", "stale_mount_cleared", "mountpoint", m.path)
+		if m, err = findMountpoint(d.Mountpoint); err != nil {
 			return err
 		}
 	}
-	d.Mountpoint = m.Path
+	d.Mountpoint = m.path
 	if d.Folder != "" {
 		if err := checkApart(d.Folder, d.Mountpoint); err != nil {
 			return err

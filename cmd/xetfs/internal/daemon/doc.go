@@ -1,11 +1,12 @@
 // Package daemon runs the process of one mount, in the foreground or in the background.
 //
-//	FindMountpoint  resolves a folder to mount on; Servers, AwaitServers find its processes
+//	WithSignals     cancels a context with the first signal, ends the process with the second
 //	Daemon.Run      mounts, serves until the end of the mount, and handles signals
 //	Start           starts this program again as a background process and awaits its report
 //	OpenParent      connects the background process to Start
 //	OpenLog         opens the log file of a mount; LogPath names it
 //	CheckPprof      checks the address for Go profiles
+//	Unmount         removes a mount and waits for its processes
 //
 // The caller opens SOURCE: it passes a function that returns a Mounter.
 package daemon

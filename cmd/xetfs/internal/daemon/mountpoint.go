@@ -14,14 +14,14 @@ import (
 	"github.com/xetfs/xetfs/fs/fusemount"
 )
 
-// A Mountpoint is a folder and its entry in the mount table.
-type Mountpoint struct {
-	Path string           // absolute, without links
-	On   *fusemount.Entry // the mount there; nil: none
+// A mountpoint is a folder and its entry in the mount table.
+type mountpoint struct {
+	path string           // absolute, without links
+	on   *fusemount.Entry // the mount there; nil: none
 }
 
-// FindMountpoint follows the links in path and finds the mount there.
-func FindMountpoint(path string) (Mountpoint, error) {
+// findMountpoint follows the links in path and finds the mount there.
+func findMountpoint(path string) (mountpoint, error) {
 	real, err := followLinks(path)
 	if err != nil && !errors.Is(err, iofs.ErrNotExist) {
 		// A dead mount of another kind does not answer; its parent does.
@@ -31,20 +31,20 @@ func FindMountpoint(path string) (Mountpoint, error) {
 	}
 	switch {
 	case errors.Is(err, iofs.ErrNotExist):
-		return Mountpoint{}, fmt.Errorf("%s: there is no such folder; make it first: mkdir -p %s", path, ui.ShellWord(path))
+		return mountpoint{}, fmt.Errorf("%s: there is no such folder; make it first: mkdir -p %s", path, ui.ShellWord(path))
 	case err != nil:
-		return Mountpoint{}, fmt.Errorf("%s: %w", path, ui.Reason(err))
+		return mountpoint{}, fmt.Errorf("%s: %w", path, ui.Reason(err))
 	}
-	m := Mountpoint{Path: real}
-	if m.On, err = fusemount.At(real); err != nil {
-		return Mountpoint{}, err
+	m := mountpoint{path: real}
+	if m.on, err = fusemount.At(real); err != nil {
+		return mountpoint{}, err
 	}
 	return m, nil
 }
 
 // isStale reports whether the mount is one of xetfs without a process.
-func (m Mountpoint) isStale() bool {
-	return m.On != nil && m.On.Type == fusemount.FSType && fusemount.IsStale(m.Path)
+func (m mountpoint) isStale() bool {
+	return m.on != nil && m.on.Type == fusemount.FSType && fusemount.IsStale(m.path)
 }
 
 // maxLinks bounds the links in a row to a mount.

@@ -18,10 +18,10 @@ import (
 // serverPatience is the wait for the end of a server before its state is checked.
 const serverPatience = time.Second
 
-// AwaitServers waits until the servers of a removed mount have ended. It does not wait for a server
+// awaitServers waits until the servers of a removed mount have ended. It does not wait for a server
 // that was stopped, or that still serves the mount at another place. It passes the reason to notice
 // and returns false.
-func AwaitServers(ctx context.Context, m Mountpoint, pids []int, notice func(text string)) (ended bool, err error) {
+func awaitServers(ctx context.Context, m mountpoint, pids []int, notice func(text string)) (ended bool, err error) {
 	ended = true
 	for _, pid := range pids {
 		why, err := awaitServer(ctx, m, pid)
@@ -37,7 +37,7 @@ func AwaitServers(ctx context.Context, m Mountpoint, pids []int, notice func(tex
 }
 
 // awaitServer waits until a process has ended. It returns "", or the reason not to wait.
-func awaitServer(ctx context.Context, m Mountpoint, pid int) (why string, err error) {
+func awaitServer(ctx context.Context, m mountpoint, pid int) (why string, err error) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return "", nil // ended already
@@ -52,7 +52,7 @@ func awaitServer(ctx context.Context, m Mountpoint, pid int) (why string, err er
 			return "", err
 		}
 		if serves(fmt.Sprintf("/proc/%d", pid), m) {
-			return fmt.Sprintf("%s: the mount is gone here; process %d serves it until %s", m.Path, pid, release(m.On.Minor)), nil
+			return fmt.Sprintf("%s: the mount is gone here; process %d serves it until %s", m.path, pid, release(m.on.Minor)), nil
 		}
 		// The server has closed the connection and is writing its disk cache.
 	}
@@ -123,10 +123,10 @@ func processState(pid int) byte {
 	return stat[i]
 }
 
-// Servers returns the processes that serve a mount, as far as this user may see them: those with
+// servers returns the processes that serve a mount, as far as this user may see them: those with
 // its FUSE connection open. The connection has the number of the mount's device. Old kernels do not
 // show the connection of a descriptor; there the command line decides.
-func Servers(m Mountpoint) []int {
+func servers(m mountpoint) []int {
 	var pids []int
 	processes, _ := filepath.Glob("/proc/[0-9]*")
 	for _, p := range processes {
@@ -139,7 +139,7 @@ func Servers(m Mountpoint) []int {
 }
 
 // serves reports whether the process with a folder in /proc serves a mount.
-func serves(proc string, m Mountpoint) bool {
+func serves(proc string, m mountpoint) bool {
 	descriptors, _ := os.ReadDir(filepath.Join(proc, "fd"))
 	for _, d := range descriptors {
 		if target, err := os.Readlink(filepath.Join(proc, "fd", d.Name())); err != nil || target != "/dev/fuse" {
@@ -151,10 +151,10 @@ func serves(proc string, m Mountpoint) bool {
 		}
 		if _, after, ok := strings.Cut(string(info), "fuse_connection:"); ok {
 			number, _, _ := strings.Cut(after, "\n")
-			return strings.TrimSpace(number) == strconv.FormatUint(uint64(m.On.Minor), 10)
+			return strings.TrimSpace(number) == strconv.FormatUint(uint64(m.on.Minor), 10)
 		}
 		words, _ := os.ReadFile(filepath.Join(proc, "cmdline"))
-		return strings.HasSuffix(string(words), "\x00"+m.Path+"\x00")
+		return strings.HasSuffix(string(words), "\x00"+m.path+"\x00")
 	}
 	return false
 }
