@@ -173,12 +173,12 @@ func (r *Run) windowLength(files []plannedFile) (n int) {
 
 // fetchWindow downloads the missing chunks of files.
 func (r *Run) fetchWindow(ctx context.Context, round []plannedFile) error {
-	missing := missingRanges{}
+	missing := &missingChunks{}
 	for i := range round {
 		f := &round[i]
 		f.there = !r.add(missing, f.path, f.info.Terms)
 	}
-	_, err := r.download(ctx, missing.rows(), func(int64) {}) // storeFile reports what is lost
+	_, err := r.download(ctx, missing, func(int64) {}) // storeFile reports what is lost
 	return err
 }
 
@@ -202,7 +202,7 @@ func (r *Run) storeFile(ctx context.Context, f *plannedFile) error {
 		return ctx.Err()
 	case !r.Chunks:
 		err = r.Reader.MaterializeInfo(ctx, f.id, f.info, f.sum)
-	case r.add(missingRanges{}, f.path, f.info.Terms):
+	case r.isMissing(f.info.Terms):
 		return r.warm(ctx, f.file) // reports the reason
 	default:
 		err = r.compare(ctx, f.file)

@@ -8,16 +8,15 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/xetfs/xetfs/cache"
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
 )
 
 // Limits of the requests for the chunks of a remote xorb.
 const (
-	rowBytes  = 4 << 20  // of one range, unpacked, about
-	rowGap    = 64 << 10 // unwanted bytes that one range may contain, to save a request
-	roomBytes = 64 << 20 // of all ranges in flight
-	rowRoom   = 2 << 20  // charged for each range at least, which bounds their number
+	requestsRoom = 64 << 20 // bytes of all requests in flight
+	requestRoom  = 2 << 20  // charged for each request at least, which bounds their number
 )
 
 // warmTries is the number of attempts for missing chunks. A slow disk may not take everything
@@ -26,60 +25,32 @@ const warmTries = 3
 
 var errNotKept = errors.New("the disk cache does not keep what was fetched")
 
-// A rangeRequest is a range of chunks of a xorb.
-type rangeRequest struct {
-	xorb   codec.Hash
-	chunks codec.ChunkRange
-	bytes  int64  // wanted, unpacked, about
-	path   string // of a file that needs some of them
-}
-
-// A missingChunks holds the chunks of one xorb that are wanted and not on disk.
+// missingChunks are the chunks of several files that are not on disk.
 type missingChunks struct {
-	chunks   codec.ChunkSet
-	n, bytes int64 // number, and approximate bytes
-	path     string
+	cache.Plan
+	paths map[codec.Hash]string // by xorb: a file that needs some of its chunks
 }
-
-// missingRanges holds the missing chunks of several files, by xorb.
-type missingRanges map[codec.Hash]*missingChunks
 
 // add adds the missing chunks of a file, and reports whether there are any.
-func (r *Run) add(to missingRanges, path string, terms []codec.Term) (missing bool) {
+func (r *Run) add(to *missingChunks, path string, terms []codec.Term) (missing bool) {
 	for _, t := range terms {
 		for _, r := range r.Cache.Missing(t.Xorb, t.Chunks) {
 			missing = true
-			of := to[t.Xorb]
-			if of == nil {
-				of = &missingChunks{path: path}
-				to[t.Xorb] = of
+			if to.paths == nil {
+				to.paths = map[codec.Hash]string{}
 			}
-			of.add(r, int64(t.Size)*int64(r.Len())/int64(t.Chunks.Len()))
+			if _, ok := to.paths[t.Xorb]; !ok {
+				to.paths[t.Xorb] = path
+			}
+			to.Add(t.Xorb, r, int64(t.Size)*int64(r.Len())/int64(t.Chunks.Len()))
 		}
 	}
 	return missing
 }
 
-// add adds chunks with an approximate size in bytes.
-func (w *missingChunks) add(r codec.ChunkRange, bytes int64) {
-	w.n += int64(r.Len())
-	w.bytes += bytes
-	w.chunks.Add(r)
-}
-
-// rows returns the requests. It reads across small gaps, so that few requests are enough.
-func (all missingRanges) rows() (rows []rangeRequest) {
-	for x, w := range all {
-		average := max(1, w.bytes/w.n)
-		gap, most := uint32(rowGap/average), uint32(max(1, rowBytes/average))
-		for r := range w.chunks.Ranges(gap, most) {
-			rows = append(rows, rangeRequest{x, r, average * int64(w.chunks.Count(r)), w.path})
-		}
-	}
-	slices.SortFunc(rows, func(a, b rangeRequest) int {
-		return cmp.Or(a.xorb.Compare(b.xorb), cmp.Compare(a.chunks.Start, b.chunks.Start))
-	})
-	return rows
+// isMissing reports whether some chunks of terms are not on disk.
+func (r *Run) isMissing(terms []codec.Term) bool {
+	return slices.ContainsFunc(terms, func(t codec.Term) bool { return len(r.Cache.Missing(t.Xorb, t.Chunks)) > 0 })
 }
 
 // storeChunks stores the packed chunks of one file, and reports whether all were on disk
@@ -117,19 +88,19 @@ func (r *Run) storeChunks(ctx context.Context, c file, read func(n int64)) (ther
 // storeTerms stores the packed chunks of terms, and reports whether all were on disk before.
 func (r *Run) storeTerms(ctx context.Context, path string, terms []codec.Term, done func(n int64)) (there bool, err error) {
 	for try := range warmTries {
-		missing := missingRanges{}
+		missing := &missingChunks{}
 		if !r.add(missing, path, terms) {
 			return try == 0, nil
 		}
-		lost, err := r.download(ctx, missing.rows(), done)
-		if err == nil && r.add(missingRanges{}, path, terms) {
+		lost, err := r.download(ctx, missing, done)
+		if err == nil && r.isMissing(terms) {
 			err = lost
 		}
 		if err != nil {
 			return false, err
 		}
 	}
-	if r.add(missingRanges{}, path, terms) {
+	if r.isMissing(terms) {
 		return false, cmp.Or(r.Disk.WriteErr(), errNotKept)
 	}
 	return false, nil
@@ -143,33 +114,33 @@ func (c file) fits(size int64) error {
 	return nil
 }
 
-// download sends requests in parallel and calls done with the bytes of each. lost is the first
-// error that concerns single chunks, which are corrupt or missing. err is set if the download
-// as a whole stopped.
-func (r *Run) download(ctx context.Context, rows []rangeRequest, done func(n int64)) (lost, err error) {
+// download requests chunks in parallel and calls done with the bytes of each request. lost is
+// the first error that concerns single chunks, which are corrupt or missing. err is set if the
+// download as a whole stopped.
+func (r *Run) download(ctx context.Context, missing *missingChunks, done func(n int64)) (lost, err error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var (
 		mu    sync.Mutex
 		going sync.WaitGroup
 	)
-	for _, row := range rows {
-		room := min(max(row.bytes, rowRoom), roomBytes)
+	for _, q := range missing.Requests() {
+		room := min(max(q.Bytes, requestRoom), requestsRoom)
 		if r.room.Acquire(ctx, room) != nil {
 			break
 		}
 		going.Go(func() {
 			defer r.room.Release(room)
-			err := r.downloadRange(ctx, row)
+			err := r.downloadRange(ctx, q)
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
 			case err == nil, r.Disk.WriteErr() != nil: // the next store of a file reports the same error
-				done(row.bytes)
+				done(q.Bytes)
 			case theFile(err):
 				lost = cmp.Or(lost, err)
 			default:
-				stop(fmt.Errorf("%s: %w", row.path, err))
+				stop(fmt.Errorf("%s: %w", missing.paths[q.Xorb], err))
 			}
 		})
 	}
@@ -178,13 +149,13 @@ func (r *Run) download(ctx context.Context, rows []rangeRequest, done func(n int
 }
 
 // downloadRange downloads one range, and corrupt chunks once more.
-func (r *Run) downloadRange(ctx context.Context, row rangeRequest) error {
+func (r *Run) downloadRange(ctx context.Context, q cache.Request) error {
 	c := r.Cache
-	err := c.Download(ctx, row.xorb, row.chunks)
-	for try := 1; err != nil && c.ShouldRetry(row.xorb, err, try); try++ {
+	err := c.Download(ctx, q.Xorb, q.Chunks)
+	for try := 1; err != nil && c.ShouldRetry(q.Xorb, err, try); try++ {
 		err = nil
-		for _, r := range c.Missing(row.xorb, row.chunks) {
-			if err = c.Download(origin.NoCache(ctx), row.xorb, r); err != nil {
+		for _, r := range c.Missing(q.Xorb, q.Chunks) {
+			if err = c.Download(origin.NoCache(ctx), q.Xorb, r); err != nil {
 				break
 			}
 		}

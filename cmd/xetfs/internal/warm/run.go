@@ -54,7 +54,7 @@ type Run struct {
 func New(o Options) *Run {
 	return &Run{
 		Options:     o,
-		room:        semaphore.NewWeighted(roomBytes),
+		room:        semaphore.NewWeighted(requestsRoom),
 		windowBytes: min(maxWindow, max(minWindow, o.MaxBytes/windowShare)),
 	}
 }
