@@ -1,15 +1,10 @@
 package main
 
 import (
-	"bytes"
-	"fmt"
-	"io"
-
 	"github.com/spf13/cobra"
 
-	"github.com/xetfs/xetfs/cache/disk"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/report"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
-	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 )
 
 // newCache is the command that looks after the disk cache.
@@ -63,11 +58,11 @@ With --json there is one object:
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return openedCache{share: true}.with(cmd, &flags, func(f *stack.CacheFolder, c *stack.DiskCache) error {
-				doc, err := newStatusDoc(f, c)
+				status, err := cacheStatus(f, c)
 				if err != nil {
 					return err
 				}
-				return doc.print(cmd.OutOrStdout(), asJSON)
+				return report.WriteCacheStatus(cmd.OutOrStdout(), status, asJSON)
 			})
 		},
 	}
@@ -76,65 +71,13 @@ With --json there is one object:
 	return cmd
 }
 
-// A statusDoc is the output of cache status. Its names in JSON are stable.
-type statusDoc struct {
-	dir        string
-	shared     bool
-	owner      *int
-	stats      disk.Stats
-	freeBytes  int64
-	indexBytes int64
-}
-
-func newStatusDoc(f *stack.CacheFolder, c *stack.DiskCache) (*statusDoc, error) {
-	doc := &statusDoc{dir: f.Path, stats: c.Stats()}
+// cacheStatus returns the size of a disk cache, and its writer.
+func cacheStatus(f *stack.CacheFolder, c *stack.DiskCache) (s report.CacheStatus, err error) {
+	s = report.CacheStatus{Dir: f.Path, Stats: c.Stats()}
 	if c.Shared() {
-		pid := stack.CacheOwner(f.Path)
-		if pid != 0 {
-			doc.owner = &pid
-		}
-		doc.shared = pid != 0 || f.Writable()
+		s.Owner = stack.CacheOwner(f.Path)
+		s.Shared = s.Owner != 0 || f.Writable()
 	}
-	// The rest, neither chunks nor files, is the index and the small files of the cache.
-	doc.indexBytes = max(0, doc.stats.Bytes-doc.stats.SegmentBytes-doc.stats.WholeBytes)
-	var err error
-	doc.freeBytes, err = stack.FileSystemFree(f.Path)
-	return doc, err
-}
-
-func (d *statusDoc) print(w io.Writer, asJSON bool) error {
-	if !asJSON {
-		return d.text(w)
-	}
-	doc := ui.NewDocument(w)
-	doc.Field("dir", d.dir)
-	doc.Field("shared", d.shared)
-	doc.Field("owner", d.owner)
-	doc.Field("chunks", d.stats.Chunks)
-	doc.Field("files", d.stats.Wholes)
-	doc.Field("bytes", d.stats.Bytes)
-	doc.Field("chunk_bytes", d.stats.SegmentBytes)
-	doc.Field("file_bytes", d.stats.WholeBytes)
-	doc.Field("index_bytes", d.indexBytes)
-	doc.Field("free_bytes", d.freeBytes)
-	return doc.Close()
-}
-
-func (d *statusDoc) text(w io.Writer) error {
-	var b bytes.Buffer
-	fmt.Fprintf(&b, "folder   %s\n", ui.Printable(d.dir))
-	switch {
-	case d.owner != nil:
-		fmt.Fprintf(&b, "writer   process %d\n", *d.owner)
-	case d.shared:
-		fmt.Fprintf(&b, "writer   another process\n")
-	default:
-		fmt.Fprintf(&b, "writer   none\n")
-	}
-	fmt.Fprintf(&b, "chunks   %s (pages are counted as such), %s\n", ui.Plural(int64(d.stats.Chunks), "chunk"), ui.HumanSize(d.stats.SegmentBytes))
-	fmt.Fprintf(&b, "files    %s, %s\n", ui.Plural(int64(d.stats.Wholes), "whole file"), ui.HumanSize(d.stats.WholeBytes))
-	fmt.Fprintf(&b, "index    %s\n", ui.HumanSize(d.indexBytes))
-	fmt.Fprintf(&b, "together %s, and %s are free\n", ui.HumanSize(d.stats.Bytes), ui.HumanSize(d.freeBytes))
-	_, err := w.Write(b.Bytes())
-	return err
+	s.Free, err = stack.FileSystemFree(f.Path)
+	return s, err
 }

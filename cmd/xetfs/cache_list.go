@@ -1,15 +1,10 @@
 package main
 
 import (
-	"encoding/hex"
-	"fmt"
-	"io"
-
 	"github.com/spf13/cobra"
 
-	"github.com/xetfs/xetfs/cache/disk"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/report"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
-	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 )
 
 func newCacheList() *cobra.Command {
@@ -35,47 +30,11 @@ With --json there is one object: {"entries": [{"kind" (xorb, page or file), "has
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return openedCache{share: true}.with(cmd, &flags, func(_ *stack.CacheFolder, c *stack.DiskCache) error {
-				return listCache(cmd.OutOrStdout(), c, asJSON)
+				return report.WriteCacheEntries(cmd.OutOrStdout(), c.Entries(), asJSON)
 			})
 		},
 	}
 	flags.addPlace(cmd, cacheUsage)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON instead of text")
 	return cmd
-}
-
-// A keptDoc is one object in the JSON of cache list. Its names are stable.
-type keptDoc struct {
-	Kind   string `json:"kind"`
-	Hash   string `json:"hash"`
-	Chunks int    `json:"chunks"`
-	Bytes  int64  `json:"bytes"`
-}
-
-// entryHash is the hash of an entry as its kind spells it.
-func entryHash(e disk.Entry) string {
-	if e.Kind == "page" {
-		return hex.EncodeToString(e.Hash[:])
-	}
-	return e.Hash.String()
-}
-
-// listCache prints the entries as they are found; there may be millions.
-func listCache(w io.Writer, c *stack.DiskCache, asJSON bool) error {
-	l := ui.NewList(w, asJSON, fmt.Sprintf("%-4s %-64s %6s %12s", "KIND", "HASH", "CHUNKS", "SIZE"))
-	if asJSON {
-		l.Doc.Begin("entries")
-	}
-	for e := range c.Entries() {
-		var err error
-		if asJSON {
-			err = l.Element(keptDoc{e.Kind, entryHash(e), e.Chunks, e.Bytes})
-		} else {
-			err = l.Line(fmt.Sprintf("%s %s %6d %12s", e.Kind, entryHash(e), e.Chunks, l.Size(e.Bytes)))
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return l.Close()
 }

@@ -2,9 +2,9 @@ package main
 
 import (
 	"cmp"
-	"fmt"
 
 	"github.com/spf13/cobra"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/report"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 )
@@ -89,15 +89,6 @@ func shrink(cmd *cobra.Command, flags *cacheFlags, asJSON bool, do func(*stack.D
 			return err
 		}
 		left := c.Stats().Bytes
-		freed := max(0, before-left)
-		if !asJSON {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s: %s freed, %s left\n", ui.Printable(f.Path), ui.HumanSize(freed), ui.HumanSize(left))
-			return err
-		}
-		doc := ui.NewDocument(cmd.OutOrStdout())
-		doc.Field("dir", f.Path)
-		doc.Field("freed", freed)
-		doc.Field("bytes", left)
-		return doc.Close()
+		return report.WriteFreed(cmd.OutOrStdout(), f.Path, max(0, before-left), left, asJSON)
 	})
 }

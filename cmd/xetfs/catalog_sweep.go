@@ -1,17 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"fmt"
-	"io"
-	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/report"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
-	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
-	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/fs/catalog/sweep"
 )
 
@@ -59,108 +54,13 @@ With --json there is one object; a KIND is version, index page, shard, xorb or s
 }
 
 func runSweep(ctx context.Context, cmd *cobra.Command, w *stack.CatalogWriter, dryRun, asJSON bool) error {
-	watch := &sweepWatch{errOut: cmd.ErrOrStderr(), command: cmd.CommandPath(), line: ui.NewStatus(cmd.ErrOrStderr())}
-	report, err := sweep.Sweep(ctx, w.Store, w.Pages, sweep.Options{
-		DryRun:   dryRun,
-		Progress: watch.progress,
-		Logger:   newNotes(cmd.ErrOrStderr(), cmd.CommandPath()),
+	progress := report.NewSweepProgress(cmd.CommandPath(), cmd.ErrOrStderr())
+	result, err := sweep.Sweep(ctx, w.Store, w.Pages, sweep.Options{
+		DryRun: dryRun, Progress: progress.Show, Logger: newNotes(cmd.ErrOrStderr(), cmd.CommandPath()),
 	})
-	watch.line.Clear()
-	switch {
-	case err != nil:
+	progress.Clear()
+	if err != nil {
 		return err
-	case asJSON:
-		return sweepJSON(cmd.OutOrStdout(), report, dryRun)
 	}
-	return sweepText(cmd.OutOrStdout(), report)
-}
-
-// A sweepWatch reports the progress of a sweep. A terminal shows every step. Elsewhere it
-// prints one line when the sweep begins to wait, which takes hours.
-type sweepWatch struct {
-	errOut  io.Writer
-	command string
-	line    *ui.Status
-	told    bool
-}
-
-func (s *sweepWatch) progress(p sweep.Progress) {
-	if !p.Waiting.IsZero() && !s.told {
-		s.told = true
-		s.line.Clear()
-		fmt.Fprintln(s.errOut, ui.NoticeLine(s.command, fmt.Sprintf(
-			"waiting until %s, so that no publish under way loses what it uses", p.Waiting.Local().Format(time.DateTime))))
-	}
-	s.line.Show(progressText(p, time.Now()))
-}
-
-// sweptKinds are the kinds of objects that a sweep deletes, and what JSON calls them.
-var sweptKinds = []names.Kind{names.VersionKind, names.PageKind, names.ShardKind, names.XorbKind, names.SweepListKind}
-
-// sweptStates are what a sweep finds of each kind.
-var sweptStates = []struct {
-	name string
-	of   func(sweep.Report) map[names.Kind]sweep.Counts
-}{
-	{"live", func(r sweep.Report) map[names.Kind]sweep.Counts { return r.Live }},
-	{"young", func(r sweep.Report) map[names.Kind]sweep.Counts { return r.Young }},
-	{"garbage", func(r sweep.Report) map[names.Kind]sweep.Counts { return r.Garbage }},
-	{"deleted", func(r sweep.Report) map[names.Kind]sweep.Counts { return r.Deleted }},
-}
-
-// A countsDoc is a count of objects in the JSON of catalog sweep. Its names are stable.
-type countsDoc struct {
-	Objects int64 `json:"objects"`
-	Bytes   int64 `json:"bytes"`
-}
-
-func sweepJSON(w io.Writer, r sweep.Report, dryRun bool) error {
-	kinds := map[string]map[string]countsDoc{}
-	for _, kind := range sweptKinds {
-		kinds[kind.String()] = map[string]countsDoc{}
-		for _, state := range sweptStates {
-			kinds[kind.String()][state.name] = countsDoc(state.of(r)[kind])
-		}
-	}
-	doc := ui.NewDocument(w)
-	doc.Field("dry_run", dryRun)
-	doc.Field("kinds", kinds)
-	doc.Field("waiting", countsDoc(r.Waiting))
-	doc.Field("waiting_until", waitingUntil(r))
-	doc.Field("strays", r.Strays)
-	return doc.Close()
-}
-
-// waitingUntil returns when the last of the waiting objects may be swept; nil: none waits.
-func waitingUntil(r sweep.Report) *time.Time {
-	if r.WaitingUntil.IsZero() {
-		return nil
-	}
-	end := r.WaitingUntil.UTC()
-	return &end
-}
-
-func sweepText(w io.Writer, r sweep.Report) error {
-	var b bytes.Buffer
-	fmt.Fprintf(&b, "%-12s", "")
-	for _, state := range sweptStates {
-		fmt.Fprintf(&b, "%22s", state.name)
-	}
-	for _, kind := range sweptKinds {
-		fmt.Fprintf(&b, "\n%-12s", kind)
-		for _, state := range sweptStates {
-			c := state.of(r)[kind]
-			fmt.Fprintf(&b, "%22s", fmt.Sprintf("%d, %s", c.Objects, ui.HumanSize(c.Bytes)))
-		}
-	}
-	b.WriteByte('\n')
-	if r.Waiting.Objects > 0 {
-		fmt.Fprintf(&b, "grace period: %s (%s) must wait, the last until %s; then sweep again\n",
-			ui.Plural(r.Waiting.Objects, "object"), ui.HumanSize(r.Waiting.Bytes), r.WaitingUntil.Local().Format(time.DateTime))
-	}
-	if r.Strays > 0 {
-		fmt.Fprintf(&b, "%s of unfinished writes removed\n", ui.Plural(int64(r.Strays), "file"))
-	}
-	_, err := w.Write(b.Bytes())
-	return err
+	return report.WriteSweep(cmd.OutOrStdout(), result, dryRun, asJSON)
 }

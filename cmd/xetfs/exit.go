@@ -14,6 +14,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/daemon"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/publish"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/report"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec"
@@ -60,15 +61,10 @@ func (e nothingThere) Error() string { return string(e) }
 // Is makes it io/fs.ErrNotExist.
 func (nothingThere) Is(target error) bool { return target == iofs.ErrNotExist } //nolint:errorlint // as package errors asks for it
 
-// Results of a check that has already named every place.
-const (
-	errDamage     = statusError(exitDamage)
-	errUnreadable = statusError(exitUnreachable)
-)
-
-// errIncomplete says that something of a folder is missing in what was stored. Each path was
-// named.
-const errIncomplete = statusError(exitIncomplete)
+// resultStatus has the exit status of each result.
+var resultStatus = map[report.ResultError]int{
+	report.ErrDamage: exitDamage, report.ErrAbsent: exitUnreachable, report.ErrIncomplete: exitIncomplete,
+}
 
 // exitStatus turns the error of a command into the exit status of the program. ctx is
 // the one that a signal ends.
@@ -76,6 +72,7 @@ func exitStatus(ctx context.Context, err error) int {
 	var (
 		local    *origin.LocalError
 		reported statusError
+		result   report.ResultError
 		usage    usageError
 		mount    mountError
 		failed   *daemon.Error
@@ -89,6 +86,8 @@ func exitStatus(ctx context.Context, err error) int {
 		return exitGood
 	case errors.As(err, &reported):
 		return int(reported)
+	case errors.As(err, &result):
+		return resultStatus[result]
 	case errors.As(err, &ended):
 		return ended.Status()
 	case ctx.Err() != nil || errors.Is(err, context.Canceled):
@@ -129,9 +128,10 @@ func interruptedStatus(ctx context.Context) int {
 func errorLine(cmd *cobra.Command, err error, status int) string {
 	var (
 		reported statusError
+		result   report.ResultError
 		ended    *daemon.SignalError // it is in the log
 	)
-	if err == nil || errors.As(err, &reported) || errors.As(err, &ended) || errors.Is(err, syscall.EPIPE) {
+	if err == nil || errors.As(err, &reported) || errors.As(err, &result) || errors.As(err, &ended) || errors.Is(err, syscall.EPIPE) {
 		return ""
 	}
 	text := userText(err)
@@ -153,7 +153,7 @@ func userText(err error) string {
 	case strings.Contains(text, "; "):
 	case errors.As(err, &local):
 		text += nextStep(local.Err)
-	case isShortage(err):
+	case report.IsShortage(err):
 		text += nextStep(err)
 	}
 	return text
@@ -162,7 +162,7 @@ func userText(err error) string {
 // nextStep is what a user can do about an error of the local machine.
 func nextStep(err error) string {
 	switch {
-	case isNoDescriptor(err):
+	case ui.IsNoDescriptor(err):
 		return "; allow more open files (ulimit -n)"
 	case errors.Is(err, unix.ENOMEM):
 		return "; free some memory and try again"
@@ -186,19 +186,4 @@ func sentence(err error) string {
 		return path.Path + ": " + path.Err.Error()
 	}
 	return err.Error()
-}
-
-// isShortage reports whether err is a lack of memory or descriptors of the machine or of this
-// process. Such an error is no property of the object that was read.
-func isShortage(err error) bool {
-	var local *origin.LocalError
-	if errors.As(err, &local) {
-		err = local.Err
-	}
-	return isNoDescriptor(err) || errors.Is(err, unix.ENOMEM)
-}
-
-// isNoDescriptor reports whether the limit of open files is reached.
-func isNoDescriptor(err error) bool {
-	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE)
 }

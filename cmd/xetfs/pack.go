@@ -13,6 +13,7 @@ import (
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/hint"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ignore"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ingest"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/report"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/pack"
@@ -120,8 +121,16 @@ func newPackRun(cmd *cobra.Command, o packOptions) (*packRun, error) {
 			return nil, usageError{err}
 		}
 	}
-	p.report = newPackReport(cmd, o, p.bar)
+	p.report = report.NewPack(newOutput(cmd, p.bar, o.asJSON), o.list)
 	return p, nil
+}
+
+// newOutput returns the standard streams of a command that reads folders.
+func newOutput(cmd *cobra.Command, bar *ui.Progress, asJSON bool) report.Output {
+	return report.Output{
+		Command: cmd.CommandPath(), Out: cmd.OutOrStdout(), Err: cmd.ErrOrStderr(), Bar: bar, JSON: asJSON,
+		IncompleteStatus: exitIncomplete,
+	}
 }
 
 // A packRun is one run of pack.
@@ -130,7 +139,7 @@ type packRun struct {
 	o       packOptions
 	store   *packStore
 	in      *ingest.Ingest
-	report  *packReport
+	report  *report.Pack
 	bar     *ui.Progress
 	started time.Time
 	ignore  *ignore.Matcher
@@ -174,8 +183,8 @@ func (p *packRun) run(storePath string, folders []string) error {
 		return err
 	}
 	writeListing(p.ctx, p.store.into, p.store.found, p.report.Note)
-	p.report.notePrivate(storePath)
-	return p.report.finish(p.in.Stats(), time.Since(p.started))
+	p.report.NotePrivate(storePath)
+	return p.report.Close(p.in.Stats(), time.Since(p.started))
 }
 
 // files packs all files of all folders.
@@ -184,7 +193,7 @@ func (p *packRun) files() error {
 		if err != nil {
 			return err
 		}
-		p.report.file(e)
+		p.report.File(e)
 	}
 	return nil
 }

@@ -16,17 +16,26 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
+	"github.com/xetfs/xetfs/codec"
 )
 
 // A packResult is what one run of pack says.
 type packResult struct {
 	status int
 	stderr string
-	List   []packedDoc
+	List   []packedFile
 	Files  int64
 	Bytes  int64
 
 	Skipped []ui.Skipped
+}
+
+// A packedFile is a file in the list of pack --json.
+type packedFile struct {
+	Path   string
+	Size   int64
+	Hash   codec.Hash
+	SHA256 *string
 }
 
 func packJSON(t *testing.T, ctx context.Context, args ...string) packResult {

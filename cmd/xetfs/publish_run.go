@@ -20,6 +20,7 @@ import (
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/hint"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ingest"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/publish"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/report"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec"
@@ -40,7 +41,7 @@ func runPublish(cmd *cobra.Command, o publishOptions) error {
 
 func newPublishRun(cmd *cobra.Command, o publishOptions) *publishRun {
 	bar := ui.NewProgress(cmd.ErrOrStderr(), "publish")
-	return &publishRun{cmd: cmd, publishOptions: o, bar: bar, started: time.Now(), report: newPublishReport(cmd, o.asJSON, bar)}
+	return &publishRun{cmd: cmd, publishOptions: o, bar: bar, started: time.Now(), report: report.NewPublish(newOutput(cmd, bar, o.asJSON))}
 }
 
 // publishPercent is the room of the Go heap beside live objects. It is less than usual, because
@@ -51,7 +52,7 @@ const publishPercent = 40
 type publishRun struct {
 	publishOptions
 	cmd     *cobra.Command
-	report  *publishReport
+	report  *report.Publish
 	bar     *ui.Progress
 	started time.Time
 	fault   func(call string) error // see ingest.Options
@@ -191,7 +192,7 @@ func (p *publishRun) runDry(ctx context.Context, o publish.Options) error {
 	if err != nil {
 		return p.explained(ctx, err)
 	}
-	return p.report.finish(publishResult{Result: r, symbol: p.symbol, dry: true, listed: p.folder != "", took: time.Since(p.started)})
+	return p.report.Close(report.PublishResult{Result: r, Symbol: p.symbol, DryRun: true, ReadFolder: p.folder != "", Took: time.Since(p.started)})
 }
 
 // maybeCatalog returns the catalog of a store, or nil.
@@ -221,9 +222,9 @@ func (p *publishRun) finish(ctx context.Context, r publish.Result, pages int64, 
 		return p.explained(ctx, err)
 	}
 	if r.Published {
-		p.report.notePrivate(p.storePath)
+		p.report.NotePrivate(p.storePath)
 	}
-	return p.report.finish(publishResult{Result: r, symbol: p.symbol, listed: p.folder != "", pages: pages, took: time.Since(p.started)})
+	return p.report.Close(report.PublishResult{Result: r, Symbol: p.symbol, ReadFolder: p.folder != "", Pages: pages, Took: time.Since(p.started)})
 }
 
 // explained adds the next step to an error.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/report"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/verify"
@@ -84,12 +85,11 @@ func verifyStore(cmd *cobra.Command, folder string, asJSON bool) error {
 	}
 	defer target.close()
 	target.Bar = ui.NewProgress(cmd.ErrOrStderr(), "verify")
-	report := newFindings(cmd.OutOrStdout(), target.Bar, asJSON)
-	report.stop = stop
-	verify.Store(ctx, target.Target, report)
-	symbols, catalogErr := checkCatalog(ctx, target.catalog, report)
+	faults := report.NewFaults(cmd.OutOrStdout(), target.Bar, asJSON, stop)
+	verify.Store(ctx, target.Target, faults)
+	symbols, catalogErr := checkCatalog(ctx, target.catalog, faults)
 	target.Bar.Clear()
-	if err := report.machineError(); err != nil {
+	if err := faults.MachineErr(); err != nil {
 		return fmt.Errorf("%s: %w", folder, err)
 	}
 	if ctx.Err() != nil {
@@ -98,11 +98,41 @@ func verifyStore(cmd *cobra.Command, folder string, asJSON bool) error {
 	if catalogErr != nil {
 		catalogErr = fmt.Errorf("%s: %w", folder, catalogErr)
 	}
-	report.cure = symbols > 0 && !stack.IsWeb(folder)
-	report.empty = len(target.Objects) == 0 && symbols == 0
-	err = cmp.Or(report.finish(), catalogErr)
-	if err == nil && report.empty {
+	isEmpty := len(target.Objects) == 0 && symbols == 0
+	err = cmp.Or(faults.CloseStore(isEmpty, symbols > 0 && !stack.IsWeb(folder)), catalogErr)
+	if err == nil && isEmpty {
 		err = nothingThere(stack.NoShard(folder) + ", no xorb and no version of a catalog, so nothing was checked")
 	}
 	return err
+}
+
+// verifySymbol checks the files of one tree of a catalog and prints what it finds.
+func verifySymbol(cmd *cobra.Command, folder, symbol string, asJSON bool) error {
+	t, err := parseTarget(symbol)
+	if err != nil {
+		return err
+	}
+	return withSource(cmd, folder, false, func(ctx context.Context, s *stack.Source) error {
+		tree, _, err := openTree(ctx, s, []string{symbol}, 0)
+		if err != nil {
+			return err
+		}
+		bar := ui.NewProgress(cmd.ErrOrStderr(), "verify")
+		ctx, stop := context.WithCancel(ctx)
+		defer stop()
+		faults := report.NewFaults(cmd.OutOrStdout(), bar, asJSON, stop)
+		result := report.CheckedTree{Symbol: t.symbol, Version: tree.Version()}
+		result.Counts = verify.Tree(ctx, tree, s.Cache, s.Reader, faults, bar)
+		bar.Clear()
+		if err := faults.MachineErr(); err != nil {
+			return fmt.Errorf("%s: %w", folder, err)
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if !stack.IsWeb(s.Folder) {
+			result.Repairable = s.Folder
+		}
+		return faults.CloseTree(result)
+	})
 }

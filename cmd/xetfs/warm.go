@@ -5,12 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/xetfs/xetfs/cache/disk"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/hint"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/report"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/warm"
@@ -96,31 +96,22 @@ func (o *warmOptions) run(cmd *cobra.Command, folder string, args []string) erro
 		if err != nil {
 			return err
 		}
-		summary, err := o.warm(ctx, cmd, s, tree, paths, kept)
+		result, err := o.warm(ctx, cmd, s, tree, paths, kept)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:
 			return err
 		}
-		return summary.finish(cmd.OutOrStdout(), o.asJSON)
+		return report.WriteWarm(cmd.OutOrStdout(), result, o.asJSON)
 	})
 }
 
-// A warmSummary is the result of the command.
-type warmSummary struct {
-	all     warm.Selection
-	result  warm.Result
-	leftOut int64 // damaged shards, if all of a bare folder was fetched
-	fetched int64 // bytes
-	took    time.Duration
-}
-
 // warm fetches the files of a tree at paths.
-func (o *warmOptions) warm(ctx context.Context, cmd *cobra.Command, s *stack.Source, tree catalog.Tree, args []string, kept *stack.CacheFolder) (*warmSummary, error) {
+func (o *warmOptions) warm(ctx context.Context, cmd *cobra.Command, s *stack.Source, tree catalog.Tree, args []string, kept *stack.CacheFolder) (report.WarmResult, error) {
 	paths, leftOut, err := warmPaths(ctx, s, tree, args)
 	if err != nil {
-		return nil, err
+		return report.WarmResult{}, err
 	}
 	bar := ui.NewProgress(cmd.ErrOrStderr(), "warm")
 	defer bar.Clear()
@@ -136,12 +127,14 @@ func (o *warmOptions) warm(ctx context.Context, cmd *cobra.Command, s *stack.Sou
 		err = o.fits(all, s.Disk.Store, kept)
 	}
 	if err != nil {
-		return nil, err
+		return report.WarmResult{}, err
 	}
 	bar.Expect(all.Bytes)
 	bar.Start()
 	result, err := run.Do(ctx)
-	return &warmSummary{all, result, leftOut, s.Requests.Load().Bytes, time.Since(started)}, err
+	return report.WarmResult{
+		Result: result, All: all, Damaged: leftOut, Fetched: s.Requests.Load().Bytes, Took: time.Since(started),
+	}, err
 }
 
 // findsShard returns an error if SOURCE has no shard at all. A damaged shard counts as one.
@@ -220,35 +213,4 @@ func (o *warmOptions) fits(all warm.Selection, d *disk.Store, kept *stack.CacheF
 			kept.Path, ui.HumanSize(all.Absent), ui.HumanSize(max(0, free)))
 	}
 	return nil
-}
-
-// finish prints the summary. It returns errDamage if anything is damaged.
-func (s *warmSummary) finish(out io.Writer, asJSON bool) error {
-	var err error
-	if asJSON {
-		doc := ui.NewDocument(out)
-		doc.Field("files", s.all.Files)
-		doc.Field("bytes", s.all.Bytes)
-		doc.Field("already", s.result.Already)
-		doc.Field("fetched", s.fetched)
-		doc.Field("failed", s.result.Failed)
-		doc.Field("seconds", s.took.Seconds())
-		err = doc.Close()
-	} else {
-		_, err = fmt.Fprintf(out, "%s with %s, %d of them there already; %s fetched in %v", ui.Plural(s.all.Files, "file"),
-			ui.HumanSize(s.all.Bytes), s.result.Already, ui.HumanSize(s.fetched), s.took.Round(time.Millisecond))
-		if s.result.Failed > 0 && err == nil {
-			_, err = fmt.Fprintf(out, "; %d failed", s.result.Failed)
-		}
-		if s.leftOut > 0 && err == nil {
-			_, err = fmt.Fprintf(out, "; %s left out", ui.Plural(s.leftOut, "shard"))
-		}
-		if err == nil {
-			_, err = fmt.Fprintln(out)
-		}
-	}
-	if err == nil && s.result.Failed+s.leftOut > 0 {
-		return errDamage
-	}
-	return err
 }

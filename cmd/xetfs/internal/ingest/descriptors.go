@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 )
 
 // A descriptors opens files and folders for the goroutines of one Ingest, and limits their
@@ -94,7 +96,7 @@ func (d *descriptors) count(folders, files int) {
 
 func (d *descriptors) open(ctx context.Context, dir int, name string, flags int, others func(folders, files int) bool) (int, error) {
 	fd, err := d.openAt(dir, name, flags)
-	if !isNoDescriptor(err) {
+	if !ui.IsNoDescriptor(err) {
 		return fd, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, descriptorWait)
@@ -102,7 +104,7 @@ func (d *descriptors) open(ctx context.Context, dir int, name string, flags int,
 	for {
 		closes := d.closesSoFar()
 		fd, err := d.openAt(dir, name, flags)
-		if !isNoDescriptor(err) || !d.wait(ctx, closes, others) {
+		if !ui.IsNoDescriptor(err) || !d.wait(ctx, closes, others) {
 			return fd, err
 		}
 	}

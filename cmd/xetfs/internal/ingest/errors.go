@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 )
 
 // A path is left out for one of four reasons.
@@ -44,7 +46,7 @@ func (e *MachineError) Unwrap() error { return e.Err }
 
 func (e *MachineError) Error() string {
 	text := fmt.Sprintf("%s: %v: %s", e.Path, e.Err, e.Consequence)
-	if isNoDescriptor(e.Err) {
+	if ui.IsNoDescriptor(e.Err) {
 		text += "; allow more open files (ulimit -n)"
 	} else {
 		text += "; repair the disk or file system"
@@ -77,9 +79,4 @@ func IsMachine(err error) bool {
 		return false
 	}
 	return !slices.Contains(fileErrors, error(errno))
-}
-
-// isNoDescriptor reports whether the limit of open files is reached.
-func isNoDescriptor(err error) bool {
-	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE)
 }

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/statcache"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/page"
 )
 
@@ -249,7 +250,7 @@ func (l *lister) open(ctx context.Context, f *openFolder, name string) (fd int, 
 		}
 	}
 	fd, err = l.files.openFolder(ctx, f.fd, name, unix.O_NOFOLLOW, noOthers)
-	if !isNoDescriptor(err) {
+	if !ui.IsNoDescriptor(err) {
 		return fd, err
 	}
 	if err := l.flush(); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/page"
 )
 
@@ -188,7 +189,7 @@ func (r *reader) small(ctx context.Context, b *batch, e *Entry, now time.Time) {
 	e.state = stateLarge
 	fd, err := r.files.openFile(ctx, e.in.fd, e.name(), noOthers)
 	if err != nil {
-		if !isNoDescriptor(err) {
+		if !ui.IsNoDescriptor(err) {
 			e.skip(err)
 		}
 		return

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // Plural returns a number with its noun: "1 shard", "2 shards", "2 entries", "2 keys".
@@ -58,4 +60,9 @@ func Reason(err error) error {
 		return path.Err
 	}
 	return err
+}
+
+// IsNoDescriptor reports whether the limit of open files is reached.
+func IsNoDescriptor(err error) bool {
+	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE)
 }

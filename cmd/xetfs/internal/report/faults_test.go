@@ -1,4 +1,4 @@
-package main
+package report
 
 import (
 	"fmt"
@@ -11,14 +11,14 @@ import (
 )
 
 // An error of the machine ends a check, and neither it nor what follows from it is damage.
-func TestFindings_Machine(t *testing.T) {
+func TestFaults_Machine(t *testing.T) {
 	for _, err := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM} {
-		f, stopped := newFindings(t.Output(), nil, false), false
-		f.stop = func() { stopped = true }
+		stopped := false
+		f := NewFaults(t.Output(), nil, false, func() { stopped = true })
 		f.Fault(verify.Fault{Path: "a", Err: fmt.Errorf("xorb: %w", &origin.LocalError{Path: "a", Err: err})})
 		f.Fault(verify.Fault{Path: "b", Err: codec.Corrupt("shard", 0, "needs a")})
-		if !stopped || f.machineError() == nil || f.counts.faults != 0 {
-			t.Errorf("%v: stopped %v, machine error %v, %d faults", err, stopped, f.machineError(), f.counts.faults)
+		if !stopped || f.MachineErr() == nil || f.counts.faults != 0 {
+			t.Errorf("%v: stopped %v, machine error %v, %d faults", err, stopped, f.MachineErr(), f.counts.faults)
 		}
 	}
 }

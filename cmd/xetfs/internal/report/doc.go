@@ -1,0 +1,15 @@
+// Package report prints the results of commands, as lines of text or as one JSON object.
+//
+//	Faults                                the report of verify
+//	Findings                              the report of catalog check
+//	SweepProgress, WriteSweep             catalog sweep
+//	Pack, Publish, Output, PublishResult  the reports of an ingest
+//	WriteWarm, WarmResult                 warm
+//	WriteCacheStatus, WriteCacheEntries   the disk cache
+//	CacheFaults, WriteFreed               cache verify, trim and clear
+//	ResultError                           results that main maps to exit statuses
+//	IsShortage                            errors that are no damage
+//
+// Faults are printed while a check runs, and counts at the end. The names of all JSON fields
+// are a promise.
+package report

@@ -1,0 +1,56 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/warm"
+)
+
+// A WarmResult is the outcome of warm.
+type WarmResult struct {
+	warm.Result
+	All     warm.Selection
+	Damaged int64 // shards that were left out
+	Fetched int64 // bytes
+	Took    time.Duration
+}
+
+// WriteWarm prints the summary of warm. It returns ErrDamage if files failed or shards are
+// damaged.
+func WriteWarm(w io.Writer, r WarmResult, asJSON bool) error {
+	var err error
+	if asJSON {
+		doc := ui.NewDocument(w)
+		doc.Field("files", r.All.Files)
+		doc.Field("bytes", r.All.Bytes)
+		doc.Field("already", r.Already)
+		doc.Field("fetched", r.Fetched)
+		doc.Field("failed", r.Failed)
+		doc.Field("seconds", r.Took.Seconds())
+		err = doc.Close()
+	} else {
+		_, err = io.WriteString(w, warmText(r))
+	}
+	if err == nil && r.Failed+r.Damaged > 0 {
+		return ErrDamage
+	}
+	return err
+}
+
+func warmText(r WarmResult) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s with %s, %d of them there already; %s fetched in %v", ui.Plural(r.All.Files, "file"),
+		ui.HumanSize(r.All.Bytes), r.Already, ui.HumanSize(r.Fetched), r.Took.Round(time.Millisecond))
+	if r.Failed > 0 {
+		fmt.Fprintf(&b, "; %d failed", r.Failed)
+	}
+	if r.Damaged > 0 {
+		fmt.Fprintf(&b, "; %s left out", ui.Plural(r.Damaged, "shard"))
+	}
+	b.WriteByte('\n')
+	return b.String()
+}
