@@ -18,6 +18,7 @@ import (
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/fs/catalog/sweep"
 	"github.com/xetfs/xetfs/fs/catalog/writer"
 )
@@ -147,7 +148,7 @@ func errorLine(cmd *cobra.Command, err error, status int) string {
 // userText is the text of err for a user. Keys of the store become words, and an error of a
 // local store has a next step.
 func userText(err error) string {
-	text := keysInWords(sentence(err))
+	text := names.InWords(sentence(err))
 	var local *origin.LocalError
 	switch {
 	case strings.Contains(text, "; "):

@@ -8,6 +8,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/codec/listing"
+	"github.com/xetfs/xetfs/codec/names"
 )
 
 // writeListing writes the listing of a store, for readers behind a web server, after an object
@@ -15,7 +16,7 @@ import (
 // because the change itself is complete.
 func writeListing(ctx context.Context, store *dir.Store, found *dir.Bare, note func(string)) {
 	if err := store.WriteListing(ctx, found); err != nil {
-		note(keysInWords(fmt.Sprintf("readers over the web do not see this yet: %s is not written: %v", listing.Key, err)))
+		note(names.InWords(fmt.Sprintf("readers over the web do not see this yet: %s is not written: %v", listing.Key, err)))
 	}
 }
 

@@ -1,8 +1,12 @@
 package main
 
 import (
+	"fmt"
 	"os"
+	"strings"
 	"testing"
+
+	"github.com/xetfs/xetfs/codec/names"
 )
 
 // S36: nothing is written to the folders of another user.
@@ -34,5 +38,13 @@ func TestS36_OtherHome(t *testing.T) {
 	}
 	if names, err := os.ReadDir(home); err != nil || len(names) > 0 {
 		t.Errorf("%v, %v in the home of another user", names, err)
+	}
+}
+
+func TestNotesNameNoKeys(t *testing.T) {
+	var out strings.Builder
+	newNotes(&out, "xetfs ls").Warn("no answer", "err", fmt.Errorf("%q: refused", names.SettingsKey()))
+	if want := "xetfs ls: no answer err=the settings of the catalog: refused\n"; out.String() != want {
+		t.Errorf("%q; want %q", out.String(), want)
 	}
 }
