@@ -182,7 +182,7 @@ func (p *packRun) run(storePath string, folders []string) error {
 	case err != nil:
 		return err
 	}
-	writeListing(p.ctx, p.store.into, p.store.found, p.report.Note)
+	stack.WriteListing(p.ctx, p.store.into, p.store.found, p.report.Note)
 	p.report.NotePrivate(storePath)
 	return p.report.Close(p.in.Stats(), time.Since(p.started))
 }

@@ -154,7 +154,7 @@ func (p *publishRun) runFolder(ctx context.Context, o publish.Options) error {
 	o.Store, o.Sink, o.TempFile = store, origin.Sink(store), tempFilesIn(tmp)
 	r, err := publish.Run(ctx, o, p.report)
 	if err == nil {
-		writeListing(ctx, keyed, nil, p.report.Note)
+		stack.WriteListing(ctx, keyed, nil, p.report.Note)
 	}
 	return p.finish(ctx, r, store.pages.Load(), err)
 }
@@ -169,7 +169,7 @@ func (p *publishRun) runFrom(ctx context.Context, o publish.Options) error {
 	o.Writer = w.Writer
 	r, err := publish.Run(ctx, o, p.report)
 	if err == nil {
-		writeListing(ctx, w.Store, nil, p.report.Note)
+		stack.WriteListing(ctx, w.Store, nil, p.report.Note)
 	}
 	return p.finish(ctx, r, 0, hint.Absent(ctx, w.Catalog(), p.storePath, err))
 }

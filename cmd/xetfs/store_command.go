@@ -31,6 +31,6 @@ func withPublisher(cmd *cobra.Command, folder string, do func(context.Context, *
 	if err := do(cmd.Context(), w); err != nil {
 		return hint.Absent(cmd.Context(), w.Catalog(), folder, err)
 	}
-	renewListing(cmd.Context(), w.Store, func(text string) { fmt.Fprintln(cmd.ErrOrStderr(), ui.NoticeLine(cmd.CommandPath(), text)) })
+	stack.RenewListing(cmd.Context(), w.Store, func(text string) { fmt.Fprintln(cmd.ErrOrStderr(), ui.NoticeLine(cmd.CommandPath(), text)) })
 	return nil
 }

@@ -7,6 +7,7 @@
 //	OpenFolder, OpenWeb         a store in a folder; a store on a web server
 //	CheckSource, CheckStore     the reason why a word names no SOURCE or STORE
 //	CacheFolder, DiskCache      the folder of a disk cache, and the open cache
+//	WriteListing, RenewListing  the listing of a STORE after a change
 //	DivideMemory, Budget        the parts of --memory
 //	ArgumentError, MountError   errors that main maps to exit statuses
 package stack
