@@ -17,10 +17,10 @@ var maxLines = map[string]int{"cmd/xetfs": 5500, "cache/disk": 4700, "fs": 4200,
 const otherLines = 2700
 
 // maxMainFiles bounds the files of package main without tests.
-const maxMainFiles = 41 // 36 is the goal
+const maxMainFiles = 39 // 36 is the goal
 
 // untilSplit has the lines of the packages that are still too large. They may only shrink.
-var untilSplit = map[string]int{"cmd/xetfs": 5473}
+var untilSplit = map[string]int{"cmd/xetfs": 5391}
 
 func TestSizes(t *testing.T) {
 	lines := map[string]int{}
