@@ -100,7 +100,7 @@ var mayImport = map[string][]string{
 	in + "document": append(below("codec"), in+"ui", in+"inspect", in+"delta"),
 	in + "report": append(below("codec"), "cache/disk", "cache/origin", "fs/catalog/sweep",
 		in+"ui", in+"document", in+"inspect", in+"ingest", in+"publish", in+"verify", in+"warm"),
-	in + "daemon": {"fs", "fs/fusemount", in + "ui"},
+	in + "daemon": {"cache/origin", "fs", "fs/fusemount", in + "ui", in + "stack"},
 	"cmd/xetfs": append(append(below("codec"), below("cache")...), "reconstruct",
 		"fs", "fs/fusemount", "fs/catalog", "fs/catalog/tree", "fs/catalog/bare", "fs/catalog/writer", "fs/catalog/sweep",
 		in+"ui", in+"ignore", in+"statcache", in+"ingest", in+"publish", in+"verify", in+"warm", in+"delta",

@@ -2,15 +2,14 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/wrap"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/daemon"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
@@ -99,103 +98,45 @@ func (o *mountOptions) daemon(ctx context.Context, source, mountpoint string, st
 		d.Folder = source
 	}
 	useThreads()
-	d.Open = func(ctx context.Context, mountpoint string, waiting func()) (daemon.Mounter, error) {
-		folder, err := o.cache.forSource(source, mountpoint)
+	d.Open = func(ctx context.Context, mountpoint string, waiting func()) (*stack.Source, fs.Options, error) {
+		src, err := o.openSource(ctx, source, mountpoint, log, waiting)
 		if err != nil {
-			return nil, err
+			return nil, fs.Options{}, err
 		}
-		src, err := stack.OpenSource(ctx, source, stack.Options{
-			Bare:        o.bare,
-			Budget:      stack.DivideMemory(limitMemory(int64(o.memory), log)),
-			NoVerify:    o.verify == verifyNever,
-			Log:         log,
-			Disk:        folder.TakingOver(),
-			Materialize: o.cache.materialize.reader(),
-			Ranges:      true,
-			Limits:      wrap.Limits{Waiting: waiting},
-		})
-		if err != nil {
-			return nil, err
+		options := fs.Options{
+			UID:       o.uid.id,
+			GID:       o.gid.id,
+			Stateless: o.open.stateless(src.Cache.Local() && !src.Cache.HasDisk()),
+			Debug:     o.debugFuse,
 		}
-		return &mounter{o, source, src, d}, nil
+		o.names.fill(&options)
+		return src, options, nil
 	}
 	return d, nil
 }
 
-// A mounter is an open SOURCE of a mount. It implements daemon.Mounter.
-type mounter struct {
-	options *mountOptions
-	name    string // of SOURCE
-	src     *stack.Source
-	daemon  *daemon.Daemon
-}
-
-// Close implements daemon.Mounter.
-func (m *mounter) Close() { m.src.Close() }
-
-// Stats implements daemon.Mounter.
-func (m *mounter) Stats() any { return m.src.Reader.Stats() }
-
-// Mount implements daemon.Mounter. It sends no request to the new mount: fs.Server.RefusePoll has
-// the reason.
-func (m *mounter) Mount(ctx context.Context, mountpoint string) (*fs.Server, error) {
-	o, src := m.options, m.src
-	if err := errors.Join(ctx.Err(), o.names.check(ctx, src)); err != nil {
+// openSource opens source with all layers, and checks that it has the names of the flags.
+func (o *mountOptions) openSource(ctx context.Context, source, mountpoint string, log *slog.Logger, waiting func()) (*stack.Source, error) {
+	folder, err := o.cache.forSource(source, mountpoint)
+	if err != nil {
 		return nil, err
 	}
-	options := fs.Options{
-		AllowOther: o.allowOther,
-		UID:        o.uid.id,
-		GID:        o.gid.id,
-		FSName:     m.name,
-		Stateless:  o.open.stateless(src.Cache.Local() && !src.Cache.HasDisk()),
-		Debug:      o.debugFuse,
-		Logger:     m.daemon.Log,
-		Start:      ctx,
+	src, err := stack.OpenSource(ctx, source, stack.Options{
+		Bare:        o.bare,
+		Budget:      stack.DivideMemory(limitMemory(int64(o.memory), log)),
+		NoVerify:    o.verify == verifyNever,
+		Log:         log,
+		Disk:        folder.TakingOver(),
+		Materialize: o.cache.materialize.reader(),
+		Ranges:      true,
+		Limits:      wrap.Limits{Waiting: waiting},
+	})
+	if err != nil {
+		return nil, err
 	}
-	if !stack.IsWeb(m.name) { // each call of a web server has its own limit
-		limited, cancel := context.WithTimeout(ctx, stack.ReadLimit)
-		defer cancel()
-		options.Start = limited
+	if err := o.names.check(ctx, src); err != nil {
+		src.Close()
+		return nil, err
 	}
-	o.names.fill(&options)
-	server, err := fs.Mount(mountpoint, src.Catalog, src.Reader, options)
-	switch {
-	case errors.Is(err, origin.ErrUnavailable):
-		return nil, fmt.Errorf("%s: %w", m.name, err)
-	case err != nil:
-		return nil, daemon.MountError(mountpoint, err)
-	}
-	return server, nil
-}
-
-// Warnings implements daemon.Mounter.
-func (m *mounter) Warnings(ctx context.Context) (logged, fresh []string) {
-	return m.src.Warnings, m.warnings(ctx)
-}
-
-func (m *mounter) warnings(ctx context.Context) []string {
-	if m.options.names.given() != "" {
-		return nil // the name was found
-	}
-	if m.src.Bare == nil {
-		for _, err := range m.src.Catalog.Symbols(ctx) {
-			if err != nil {
-				return []string{err.Error()}
-			}
-			return nil
-		}
-		return []string{fmt.Sprintf("there is no symbol in %s yet, so the mount is empty", ui.Printable(m.name))}
-	}
-	var w []string
-	if n := len(m.src.Bare.Damaged()); n > 0 {
-		w = append(w, fmt.Sprintf("damaged shards that are left out: %d; xetfs verify %s names the places", n, ui.ShellWord(m.name)))
-	}
-	switch empty, err := m.src.IsEmpty(ctx); {
-	case err != nil:
-		w = append(w, err.Error())
-	case empty:
-		w = append(w, stack.NoShard(m.name)+", so the mount is empty; shards that come later are seen when it is mounted anew"+stack.EmptyHint(m.name))
-	}
-	return w
+	return src, nil
 }

@@ -7,10 +7,12 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"time"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/fs"
 	"github.com/xetfs/xetfs/fs/fusemount"
 )
@@ -32,23 +34,13 @@ type Daemon struct {
 	Log        *slog.Logger
 	LogFile    *LogFile // nil: standard error
 
-	// Open opens SOURCE for a mount at mountpoint. It calls waiting while a server does not
-	// answer.
-	Open    func(ctx context.Context, mountpoint string, waiting func()) (Mounter, error)
+	// Open opens SOURCE for a mount at mountpoint, and returns the options of the mount. Run sets
+	// FSName, AllowOther, Logger and Start. Open calls waiting while a server does not answer.
+	Open    func(ctx context.Context, mountpoint string, waiting func()) (*stack.Source, fs.Options, error)
 	Ready   func(warnings []string) // called when the files can be read
 	Waiting func()                  // called while SOURCE does not answer; nil: no call
 
 	mounted atomic.Bool
-}
-
-// A Mounter is an open SOURCE.
-type Mounter interface {
-	Mount(ctx context.Context, mountpoint string) (*fs.Server, error)
-	// Warnings returns the warnings of a new mount: those that are in the log already, and
-	// those that are not.
-	Warnings(ctx context.Context) (logged, fresh []string)
-	Stats() any
-	Close()
 }
 
 // An Error means that a mount could not be made or did not end cleanly.
@@ -97,20 +89,20 @@ func abandon(path string) {
 }
 
 // start returns when the files can be read.
-func (d *Daemon) start(ctx context.Context) (Mounter, *fs.Server, error) {
+func (d *Daemon) start(ctx context.Context) (*stack.Source, *fs.Server, error) {
 	if err := servePprof(ctx, d.Pprof, d.Log); err != nil {
 		return nil, nil, err
 	}
 	if err := d.prepare(); err != nil {
 		return nil, nil, &Error{err}
 	}
-	src, err := d.Open(ctx, d.Mountpoint, d.stillWaiting)
+	src, options, err := d.Open(ctx, d.Mountpoint, d.stillWaiting)
 	if err != nil {
 		return nil, nil, err
 	}
 	path := d.Mountpoint
 	interrupterOf(ctx).onExit(func() { abandon(path) })
-	server, err := src.Mount(ctx, d.Mountpoint)
+	server, err := d.mount(ctx, src, options)
 	if err != nil {
 		src.Close()
 		return nil, nil, err
@@ -121,13 +113,13 @@ func (d *Daemon) start(ctx context.Context) (Mounter, *fs.Server, error) {
 		src.Close()
 		return nil, nil, ctx.Err()
 	}
-	logged, fresh := src.Warnings(ctx)
+	fresh := d.warnings(ctx, src, options)
 	for _, w := range fresh {
 		d.Log.Warn(w)
 	}
 	d.Log.Info("mounted", "event", "mount_ready", "source", d.Source, "mountpoint", d.Mountpoint, "pid", os.Getpid())
 	d.mounted.Store(true)
-	d.Ready(append(logged, fresh...))
+	d.Ready(slices.Concat(src.Warnings, fresh)) // the log has src.Warnings already
 	return src, server, nil
 }
 
@@ -139,7 +131,7 @@ func (d *Daemon) stillWaiting() {
 }
 
 // serve waits for the end of the mount and handles signals.
-func (d *Daemon) serve(ctx context.Context, src Mounter, server *fs.Server, signals <-chan os.Signal) error {
+func (d *Daemon) serve(ctx context.Context, src *stack.Source, server *fs.Server, signals <-chan os.Signal) error {
 	gone := make(chan struct{})
 	go func() {
 		server.Wait()

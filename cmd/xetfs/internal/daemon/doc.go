@@ -8,5 +8,5 @@
 //	CheckPprof      checks the address for Go profiles
 //	Unmount         removes a mount and waits for its processes
 //
-// The caller opens SOURCE: it passes a function that returns a Mounter.
+// The caller passes a function that opens SOURCE.
 package daemon

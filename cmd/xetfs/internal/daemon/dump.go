@@ -12,18 +12,20 @@ import (
 	"runtime"
 	"syscall"
 	"time"
+
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 )
 
 // dump handles the signals that do not end the mount. SIGHUP continues in a new log file,
 // SIGUSR1 logs statistics, and SIGQUIT logs the stacks of all goroutines.
-func (d *Daemon) dump(s os.Signal, src Mounter) {
+func (d *Daemon) dump(s os.Signal, src *stack.Source) {
 	switch s {
 	case syscall.SIGHUP:
 		if err := d.LogFile.reopen(); err != nil {
 			d.Log.Warn("the log continues in the old file", "err", err)
 		}
 	case syscall.SIGUSR1:
-		d.Log.Info("statistics", "event", "signal_dump", "stats", src.Stats())
+		d.Log.Info("statistics", "event", "signal_dump", "stats", src.Reader.Stats())
 	case syscall.SIGQUIT:
 		stacks := make([]byte, 1<<20)
 		stacks = stacks[:runtime.Stack(stacks, true)]

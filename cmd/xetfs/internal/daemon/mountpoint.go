@@ -131,11 +131,3 @@ func checkApart(source, mountpoint string) error {
 	}
 	return nil
 }
-
-// MountError adds the path and, if known, the next step to an error of mount(2).
-func MountError(path string, err error) error {
-	if errors.Is(err, unix.EPERM) && unix.Geteuid() == 0 {
-		return &Error{fmt.Errorf("%s: %w; a container needs the capability SYS_ADMIN to mount", path, err)}
-	}
-	return &Error{fmt.Errorf("%s: %w", path, err)}
-}
