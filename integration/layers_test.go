@@ -149,7 +149,7 @@ var onlyIn = map[string][]string{
 	"github.com/spf13/pflag":                {"=cmd/xetfs"},
 	"github.com/schollz/progressbar/v3":     {in + "ui"},
 	"github.com/coreos/go-systemd/v22":      {in + "daemon"},
-	"github.com/KimMachineGun/automemlimit": {"=cmd/xetfs"},
+	"github.com/KimMachineGun/automemlimit": {in + "stack"},
 	"github.com/prometheus/client_golang":   {in + "status"},
 	"github.com/rogpeppe/go-internal":       {},
 	"pgregory.net/rapid":                    {"codec/codectest", "cache/origin/origintest"},

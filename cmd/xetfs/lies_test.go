@@ -239,7 +239,7 @@ type view interface {
 
 // open opens SOURCE and mounts it.
 func (p *party) open(source, cache string, pinned, bare bool) (*stack.Source, view, error) {
-	o := stack.Options{Bare: bare, Budget: stack.DivideMemory(defaultMemory), Log: slog.New(slog.DiscardHandler)}
+	o := stack.Options{Bare: bare, Budget: stack.DivideMemory(stack.DefaultMemory), Log: slog.New(slog.DiscardHandler)}
 	if cache != "" {
 		var flags cacheFlags
 		if err := flags.dir.Set(cache); err != nil {

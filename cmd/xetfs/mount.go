@@ -38,7 +38,7 @@ type mountOptions struct {
 
 // newMount is the command that makes a folder of shards and xorbs a file system.
 func newMount() *cobra.Command {
-	o := mountOptions{memory: defaultMemory, verify: verifyAlways, open: openAuto}
+	o := mountOptions{memory: stack.DefaultMemory, verify: verifyAlways, open: openAuto}
 	cmd := &cobra.Command{
 		Use:   "mount SOURCE MOUNTPOINT",
 		Short: "Mount a catalog, or a folder of shards and xorbs",

@@ -97,7 +97,9 @@ func (o *mountOptions) daemon(ctx context.Context, source, mountpoint string, st
 	if !stack.IsWeb(source) {
 		d.Folder = source
 	}
-	useThreads()
+	if os.Getenv("GOMAXPROCS") == "" {
+		stack.UseThreads()
+	}
 	d.Open = func(ctx context.Context, mountpoint string, waiting func()) (*stack.Source, fs.Options, error) {
 		src, err := o.openSource(ctx, source, mountpoint, log, waiting)
 		if err != nil {
@@ -123,7 +125,7 @@ func (o *mountOptions) openSource(ctx context.Context, source, mountpoint string
 	}
 	src, err := stack.OpenSource(ctx, source, stack.Options{
 		Bare:        o.bare,
-		Budget:      stack.DivideMemory(limitMemory(int64(o.memory), log)),
+		Budget:      stack.DivideMemory(stack.LimitMemory(int64(o.memory), log)),
 		NoVerify:    o.verify == verifyNever,
 		Log:         log,
 		Disk:        folder.TakingOver(),

@@ -101,7 +101,7 @@ const (
 
 // runPack packs folders into a store.
 func runPack(cmd *cobra.Command, store string, folders []string, o packOptions) error {
-	limitMemory(packMemory, newNotes(cmd.ErrOrStderr(), cmd.CommandPath()))
+	stack.LimitMemory(packMemory, newNotes(cmd.ErrOrStderr(), cmd.CommandPath()))
 	debug.SetGCPercent(packPercent)
 	ctx := cmd.Context()
 	p, err := newPackRun(cmd, o)

@@ -32,7 +32,7 @@ import (
 
 // runPublish publishes.
 func runPublish(cmd *cobra.Command, o publishOptions) error {
-	limitMemory(packMemory, newNotes(cmd.ErrOrStderr(), cmd.CommandPath()))
+	stack.LimitMemory(packMemory, newNotes(cmd.ErrOrStderr(), cmd.CommandPath()))
 	debug.SetGCPercent(publishPercent)
 	p := newPublishRun(cmd, o)
 	ctx := cmd.Context()

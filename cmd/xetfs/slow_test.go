@@ -89,7 +89,7 @@ func TestO34_CommandEnds(t *testing.T) {
 			address := slowServer(t, answer)
 			codectest.Within(t, time.Minute, "openSource", func() {
 				s, err := stack.OpenSource(t.Context(), address, stack.Options{
-					Budget: stack.DivideMemory(defaultMemory), Log: slog.New(slog.DiscardHandler),
+					Budget: stack.DivideMemory(stack.DefaultMemory), Log: slog.New(slog.DiscardHandler),
 					Limits: wrap.Limits{First: 200 * time.Millisecond, Read: 300 * time.Millisecond},
 				})
 				if err == nil {

@@ -42,7 +42,7 @@ func withCached(cmd *cobra.Command, folder string, bare bool, flags *cacheFlags,
 
 // withSourceAs is withSource with options.
 func withSourceAs(cmd *cobra.Command, folder string, o stack.Options, do func(context.Context, *stack.Source) error) error {
-	o.Budget = stack.DivideMemory(defaultMemory)
+	o.Budget = stack.DivideMemory(stack.DefaultMemory)
 	o.Log = newNotes(cmd.ErrOrStderr(), cmd.CommandPath())
 	o.Limits.Waiting = waitNotice(cmd.ErrOrStderr(), cmd.CommandPath(), folder)
 	s, err := stack.OpenSource(cmd.Context(), folder, o)

@@ -55,7 +55,7 @@ func openTarget(ctx context.Context, source string, waiting func()) (*verifyTarg
 
 // openReader opens the layers above the store.
 func (t *verifyTarget) openReader() error {
-	b := stack.DivideMemory(defaultMemory)
+	b := stack.DivideMemory(stack.DefaultMemory)
 	log := slog.New(slog.DiscardHandler) // the report has every fault
 	c, err := cache.New(objects.New(t.Store, objects.Options{InfoBytes: b.Infos}), b.CacheOptions(false, log))
 	if err != nil {
@@ -109,7 +109,7 @@ func (t *verifyTarget) openWeb(ctx context.Context, address string, waiting func
 		return err
 	}
 	t.closers = append(t.closers, func() { store.Close() })
-	t.Remote = verify.NewXorbCache(store, limitMemory(verify.XorbCacheMemory, log))
+	t.Remote = verify.NewXorbCache(store, stack.LimitMemory(verify.XorbCacheMemory, log))
 	t.Store, t.catalog = t.Remote, store
 	t.Open = func(ctx context.Context, o verify.Object) (verify.ReaderAtCloser, error) {
 		return remoteObject{origin.SequentialReader(ctx, store, names.Key(o.Path), o.Size)}, nil

@@ -8,6 +8,6 @@
 //	CheckSource, CheckStore     the reason why a word names no SOURCE or STORE
 //	CacheFolder, DiskCache      the folder of a disk cache, and the open cache
 //	WriteListing, RenewListing  the listing of a STORE after a change
-//	DivideMemory, Budget        the parts of --memory
+//	DivideMemory, Budget        the parts of --memory; LimitMemory limits the process
 //	ArgumentError, MountError   errors that main maps to exit statuses
 package stack
