@@ -18,30 +18,16 @@ import (
 // elsewhere. It returns the number of symbols.
 func checkCatalog(ctx context.Context, store origin.Store, report verify.Report) (symbols int64, err error) {
 	is, err := catalog.Exists(ctx, store)
-	if err != nil {
-		return 0, err
+	if errors.Is(err, codec.ErrCorrupt) {
+		report.Fault(verify.Fault{Path: string(names.SettingsKey()), Err: err})
+		return 0, nil
 	}
-	if !is {
-		return 0, checkNoReferences(ctx, store, report)
+	if err != nil || !is {
+		return 0, err
 	}
 	found := func(f sweep.Finding) { reportFinding(f, report) }
 	result, err := sweep.Check(ctx, store, origin.Pages(store), sweep.CheckOptions{Found: found})
 	return result.Symbols, err
-}
-
-// checkNoReferences reports a fault if a store without settings has references: it was a
-// catalog.
-func checkNoReferences(ctx context.Context, store origin.Store, report verify.Report) error {
-	for _, err := range store.List(ctx, names.RefPrefix, "") {
-		if errors.Is(err, errors.ErrUnsupported) {
-			return nil
-		}
-		if err == nil {
-			report.Fault(verify.Fault{Path: string(names.SettingsKey()), Err: errors.New("the settings of the catalog are missing")})
-		}
-		return err
-	}
-	return nil
 }
 
 // reportFinding reports a finding of a check of the catalog as a fault, unless it concerns

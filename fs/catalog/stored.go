@@ -57,19 +57,55 @@ type StoreCatalog struct {
 
 var _ VersionedCatalog = (*StoreCatalog)(nil)
 
-// Exists reports whether a store has a catalog.
-func Exists(ctx context.Context, s origin.Store) (bool, error) {
-	_, err := s.Size(ctx, names.SettingsKey())
-	if errors.Is(err, origin.ErrNotFound) {
-		return false, nil
-	}
-	return err == nil, err
+// A settingsError reports a store that has symbols, but no settings of a catalog. It is
+// codec.ErrCorrupt.
+type settingsError struct{}
+
+func (settingsError) Error() string {
+	return "the settings of the catalog are missing; restore the folder cref from a copy of the store"
 }
 
-// Open opens the catalog in a store. It returns origin.ErrNotFound if the store has none.
+func (settingsError) Unwrap() error { return codec.ErrCorrupt }
+
+// Exists reports whether a store has a catalog. It returns codec.ErrCorrupt for a catalog that
+// has lost its settings.
+func Exists(ctx context.Context, s origin.Store) (bool, error) {
+	for again := false; ; again = true {
+		_, err := s.Size(ctx, names.SettingsKey())
+		if !errors.Is(err, origin.ErrNotFound) {
+			return err == nil, err
+		}
+		symbols, err := hasSymbols(ctx, s)
+		if err != nil || !symbols {
+			return false, err
+		}
+		if again { // another process may create a catalog meanwhile, the settings first
+			return false, settingsError{}
+		}
+	}
+}
+
+// hasSymbols reports whether a store has a reference to versions.
+func hasSymbols(ctx context.Context, s origin.Store) (bool, error) {
+	for _, err := range s.List(ctx, names.RefPrefix, "") {
+		if errors.Is(err, errors.ErrUnsupported) {
+			return false, nil
+		}
+		return err == nil, err
+	}
+	return false, nil
+}
+
+// Open opens the catalog in a store. It returns origin.ErrNotFound if the store has none, and
+// codec.ErrCorrupt if its settings are lost or damaged.
 func Open(ctx context.Context, s origin.Store, pages page.Getter) (*StoreCatalog, error) {
 	var settings names.Settings
 	tag, err := ReadDocument(ctx, s, names.SettingsKey(), "", &settings)
+	if errors.Is(err, origin.ErrNotFound) {
+		if _, lost := Exists(ctx, s); lost != nil {
+			err = lost
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
