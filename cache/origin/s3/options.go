@@ -1,0 +1,150 @@
+package s3
+
+import (
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/minio/minio-go/v7/pkg/s3utils"
+)
+
+// Options tune a Store. The zero value reads a bucket of AWS without credentials.
+type Options struct {
+	// Getenv returns the value of an environment variable. It is the only way to the
+	// environment of this package. nil: no variable is set.
+	Getenv func(name string) string
+
+	// RootCAs are the trusted authorities. nil: those of the machine.
+	RootCAs *x509.CertPool
+
+	// Probes stores results of the probe of conditional writes. nil: each Store probes.
+	Probes ProbeCache
+
+	// SingleWriter promises that no other process writes to the store. Writes then do not
+	// need a bucket that honours conditions, and no probe is made.
+	SingleWriter bool
+
+	Logger    *slog.Logger      // nil: no log
+	Transport http.RoundTripper // for all requests; nil: connections of this Store
+}
+
+func (o Options) withDefaults() Options {
+	if o.Getenv == nil {
+		o.Getenv = func(string) string { return "" }
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// Scheme begins the address of a bucket.
+const Scheme = "s3://"
+
+// A place is the part of a bucket that holds a store.
+type place struct {
+	bucket string
+	prefix string // of all keys; empty, or ends with a slash
+}
+
+// Check returns the problem of an address s3://BUCKET/PREFIX, or nil.
+func Check(address string) error {
+	_, err := parse(address)
+	return err
+}
+
+func parse(address string) (place, error) {
+	rest, ok := strings.CutPrefix(address, Scheme)
+	if !ok {
+		return place{}, errors.New("it does not begin with " + Scheme)
+	}
+	bucket, prefix, _ := strings.Cut(rest, "/")
+	prefix = strings.Trim(prefix, "/")
+	switch {
+	case strings.ContainsAny(bucket, "@:?#"):
+		return place{}, errors.New("the address is " + Scheme + "BUCKET/PREFIX; credentials come from the environment or a profile")
+	case s3utils.CheckValidBucketName(bucket) != nil:
+		return place{}, errors.New("its bucket has no valid name: 3 to 63 letters, digits, dots and hyphens")
+	case !utf8.ValidString(prefix) || strings.ContainsFunc(prefix, func(r rune) bool { return r < ' ' || r == 0x7f }):
+		return place{}, errors.New("its prefix is not plain UTF-8 text")
+	case strings.ContainsAny(prefix, "?#"):
+		return place{}, errors.New("its prefix has a query or a fragment")
+	case len(prefix) > maxPrefix:
+		return place{}, fmt.Errorf("its prefix is longer than %d bytes", maxPrefix)
+	}
+	for part := range strings.SplitSeq(prefix, "/") {
+		if part == "." || part == ".." {
+			return place{}, errors.New("its prefix has a part . or ..")
+		}
+	}
+	if prefix != "" {
+		prefix += "/"
+	}
+	return place{bucket, prefix}, nil
+}
+
+// maxPrefix leaves room for the longest key. S3 allows 1,024 bytes.
+const maxPrefix = 700
+
+// defaultRegion signs requests to servers other than AWS, which often ignore the region.
+const defaultRegion = "us-east-1"
+
+// An endpoint is the server of a bucket.
+type endpoint struct {
+	base        url.URL
+	virtualHost bool // the bucket is part of the host name, not of the path
+	region      string
+}
+
+// endpoint returns the server that the environment names, or AWS.
+func (o Options) endpoint(bucket string) (endpoint, error) {
+	region := first(o.Getenv("AWS_REGION"), o.Getenv("AWS_DEFAULT_REGION"), defaultRegion)
+	address := first(o.Getenv("AWS_ENDPOINT_URL_S3"), o.Getenv("AWS_ENDPOINT_URL"))
+	e := endpoint{region: region}
+	if address == "" {
+		// A certificate for *.host covers no bucket with a dot.
+		e.virtualHost = !strings.Contains(bucket, ".")
+		address = "https://s3." + region + ".amazonaws.com"
+	}
+	switch style := o.Getenv("XETFS_S3_STYLE"); style {
+	case "":
+	case "path", "virtual":
+		e.virtualHost = style == "virtual"
+	default:
+		return e, fmt.Errorf("XETFS_S3_STYLE is %.20q; it is path or virtual", style)
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return e, errors.New("AWS_ENDPOINT_URL is not an address such as https://host:9000")
+	}
+	e.base = url.URL{Scheme: u.Scheme, Host: u.Host, Path: strings.TrimSuffix(u.Path, "/")}
+	return e, nil
+}
+
+// url returns the address of an object, or of the bucket if key is empty.
+func (e endpoint) url(bucket, key string) *url.URL {
+	u := e.base
+	if e.virtualHost {
+		u.Host = bucket + "." + u.Host
+		u.Path += "/" + key
+	} else {
+		u.Path += "/" + bucket + "/" + key
+	}
+	u.RawPath = s3utils.EncodePath(u.Path)
+	return &u
+}
+
+// first returns the first text that is not empty.
+func first(texts ...string) string {
+	for _, t := range texts {
+		if t != "" {
+			return t
+		}
+	}
+	return ""
+}
