@@ -59,7 +59,7 @@ var mayImport = map[string][]string{
 		"cache/nowait", "cache/recent", "cache/origin"},
 	"cache/origin/fetch":      {"codec/names", "cache/origin"},
 	"cache/origin/web":        {"codec/listing", "codec/names", "cache/origin", "cache/origin/fetch"},
-	"cache/origin/s3":         {"codec/names", "cache/origin", "cache/origin/fetch"},
+	"cache/origin/s3":         {"codec/listing", "codec/names", "cache/origin", "cache/origin/fetch"},
 	"cache/origin/cas":        append(below("codec"), "cache/lru", "cache/flight", "cache/origin", "cache/origin/fetch", "cache/origin/metacache"),
 	"cache/origin/hub":        {"codec", "codec/shard", "codec/xorb", "cache/origin", "cache/origin/cas", "cache/origin/fetch"},
 	"cache/origin/faulty":     {},

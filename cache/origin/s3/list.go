@@ -1,0 +1,140 @@
+package s3
+
+import (
+	"context"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec/listing"
+	"github.com/xetfs/xetfs/codec/names"
+)
+
+// A listPage is a part of a listing.
+type listPage struct {
+	XMLName     xml.Name `xml:"ListBucketResult"`
+	IsTruncated bool
+	Next        string       `xml:"NextContinuationToken"`
+	Encoding    string       `xml:"EncodingType"`
+	Objects     []listObject `xml:"Contents"`
+}
+
+type listObject struct {
+	Key          string
+	Size         int64
+	LastModified time.Time
+}
+
+// eventName is the event of keys that no xetfs writes. The name is stable.
+const eventName = "name_rejected"
+
+// List implements origin.Store. It skips objects with other keys and logs the first one.
+func (s *Store) List(ctx context.Context, prefix string, after names.Key) iter.Seq2[origin.Item, error] {
+	return func(yield func(origin.Item, error) bool) {
+		for o, err := range s.list(ctx, s.prefix+prefix, s.startAfter(after)) {
+			if err != nil {
+				yield(origin.Item{}, err)
+				return
+			}
+			k := names.Key(strings.TrimPrefix(o.Key, s.prefix))
+			if !s.accepts(k) || k <= after {
+				continue
+			}
+			if !yield(origin.Item{Key: k, Size: o.Size, Modified: o.LastModified}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// startAfter returns the key in the bucket after which a listing starts.
+func (s *Store) startAfter(after names.Key) string {
+	if after == "" {
+		return ""
+	}
+	return s.prefix + string(after)
+}
+
+// accepts reports whether a key belongs to a store.
+func (s *Store) accepts(k names.Key) bool {
+	_, err := names.ParseKey(k)
+	if err == nil || strings.HasPrefix(string(k), tmpPrefix) || k == listing.Key {
+		return err == nil
+	}
+	if !s.named.Swap(true) {
+		s.log.Warn("objects with other names are in the bucket and are ignored", slog.String("event", eventName), slog.String("key", string(k)))
+	}
+	return false
+}
+
+// list yields the objects of the bucket with a prefix, sorted by key.
+func (s *Store) list(ctx context.Context, prefix, after string) iter.Seq2[listObject, error] {
+	return func(yield func(listObject, error) bool) {
+		query := url.Values{"list-type": {"2"}, "prefix": {prefix}, "encoding-type": {"url"}}
+		if after != "" {
+			query.Set("start-after", after)
+		}
+		seen := map[string]bool{}
+		for {
+			p, err := s.listPage(ctx, query)
+			if err != nil {
+				yield(listObject{}, wrap(ctx, prefix, err))
+				return
+			}
+			for _, o := range p.Objects {
+				if !yield(o, nil) {
+					return
+				}
+			}
+			switch {
+			case !p.IsTruncated:
+				return
+			case p.Next == "" || seen[p.Next]:
+				yield(listObject{}, &origin.HintError{Err: fmt.Errorf("%q: %w: the listing does not end", prefix, origin.ErrUnavailable), Tries: 1})
+				return
+			}
+			seen[p.Next] = true
+			query.Set("continuation-token", p.Next)
+		}
+	}
+}
+
+func (s *Store) listPage(ctx context.Context, query url.Values) (*listPage, error) {
+	a, err := s.client.send(ctx, request{method: http.MethodGet, query: query})
+	if err != nil {
+		return nil, err
+	}
+	if a.failed() {
+		return nil, a.apiError()
+	}
+	p := new(listPage)
+	if err := xml.Unmarshal(a.body, p); err != nil {
+		return nil, errors.New("the listing is not XML of S3")
+	}
+	origin.Answered(ctx, int64(len(a.body)))
+	if p.Encoding == "url" {
+		for i := range p.Objects {
+			if p.Objects[i].Key, err = url.QueryUnescape(p.Objects[i].Key); err != nil {
+				return nil, errors.New("a key in the listing is not escaped as in a URL")
+			}
+		}
+	}
+	return p, nil
+}
+
+// lists reports whether a listing shows an object. The error is an apiError if the credentials may
+// not list the bucket.
+func (s *Store) lists(ctx context.Context, key string) (exists bool, err error) {
+	p, err := s.listPage(ctx, url.Values{"list-type": {"2"}, "prefix": {key}, "max-keys": {"1"}, "encoding-type": {"url"}})
+	if err != nil {
+		return false, err
+	}
+	return len(p.Objects) > 0 && p.Objects[0].Key == key, nil
+}

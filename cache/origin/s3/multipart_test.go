@@ -1,0 +1,147 @@
+package s3_test
+
+import (
+	"bytes"
+	"errors"
+	iofs "io/fs"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/origintest"
+	"github.com/xetfs/xetfs/cache/origin/s3"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/names"
+)
+
+const mib = 1 << 20
+
+// stepOf names the request of an upload in parts.
+func stepOf(r *http.Request) string {
+	query := r.URL.Query()
+	switch {
+	case query.Has("uploads"):
+		return "create"
+	case query.Has("partNumber"):
+		return "part " + query.Get("partNumber")
+	case r.Method == http.MethodPost:
+		return "complete"
+	case r.Method == http.MethodDelete:
+		return "abort"
+	}
+	return "put"
+}
+
+// TestMultipart is a table of faults of one request of an upload in parts.
+func TestMultipart(t *testing.T) {
+	value := origintest.Text(1, 17*mib)
+	all := "complete create part 1 part 2 part 3"
+	tests := []struct {
+		name, step string
+		fault      func(r *http.Request, pass func() (*http.Response, error)) (*http.Response, error)
+		steps      string // sorted
+		ref        error
+	}{
+		{"no fault", "", nil, all, nil},
+		{"creation busy", "create", statusFault(503, "SlowDown"), all + " create", nil},
+		{"part busy", "part 2", statusFault(503, "SlowDown"), all + " part 2", nil},
+		{"part lost", "part 3", lost, all + " part 3", nil},
+		{"part refused", "part 1", statusFault(403, "AccessDenied"), "", nil},
+		{"completion conflicts", "complete", statusFault(409, "ConditionalRequestConflict"), all + " " + all + " abort", nil},
+		{"error in a 200", "complete", statusFault(200, "InternalError"), all + " " + all, origin.ErrUnknown},
+		{"completion lost", "complete", lost, all + " " + all + " abort", origin.ErrUnknown},
+	}
+	server := origintest.ServeS3(t)
+	for i, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var mu sync.Mutex
+			var steps []string
+			hit := false
+			n := &network{below: http.DefaultTransport, fault: func(_ int, r *http.Request, pass func() (*http.Response, error)) (*http.Response, error) {
+				mu.Lock()
+				step := stepOf(r)
+				steps = append(steps, step)
+				first := step == tt.step && !hit
+				hit = hit || first
+				mu.Unlock()
+				if first {
+					return tt.fault(r, pass)
+				}
+				return pass()
+			}}
+			s := open(t, server, s3.Options{Transport: n})
+			put(t, s, refKey, []byte("the probe is over"))
+			k := names.XorbKey(codec.Hash{byte(i), 9})
+			n.on.Store(true)
+			tag, err := s.PutIfAbsent(t.Context(), k, value)
+			n.on.Store(false)
+			if tt.steps == "" {
+				if err == nil {
+					t.Error("PutIfAbsent has no error")
+				}
+				return
+			}
+			if err != nil || tag == "" {
+				t.Fatalf("PutIfAbsent = %q, %v", tag, err)
+			}
+			slices.Sort(steps)
+			want := sortedSteps(tt.steps)
+			if got := strings.Join(steps, " "); got != want {
+				t.Errorf("requests are %s, want %s", got, want)
+			}
+			if !bytes.Equal(origintest.Get(t, s, k), value) {
+				t.Error("the object has other bytes")
+			}
+			if same, err := s.Matches(t.Context(), k, value); !same || err != nil {
+				t.Errorf("Matches = %t, %v", same, err)
+			}
+			if _, err := s.PutIfAbsent(t.Context(), k, value); !errors.Is(err, origin.ErrExists) {
+				t.Errorf("PutIfAbsent of an existing object = %v", err)
+			}
+		})
+	}
+}
+
+// sortedSteps sorts the words of steps. A part and its number are one word.
+func sortedSteps(text string) string {
+	words := strings.Fields(strings.ReplaceAll(text, "part ", "part_"))
+	slices.Sort(words)
+	return strings.ReplaceAll(strings.Join(words, " "), "part_", "part ")
+}
+
+// TestRemoveStray aborts unfinished uploads that are old, below the prefix of the store only.
+func TestRemoveStray(t *testing.T) {
+	server := origintest.ServeS3(t)
+	n := &network{below: http.DefaultTransport, fault: func(_ int, r *http.Request, pass func() (*http.Response, error)) (*http.Response, error) {
+		if step := stepOf(r); step == "complete" || step == "abort" {
+			return answer(r, http.StatusForbidden, codeBody("AccessDenied"))
+		}
+		return pass()
+	}}
+	var stores []*s3.Store
+	for range 2 {
+		s := open(t, server, s3.Options{Transport: n})
+		put(t, s, refKey, []byte("the probe is over"))
+		n.on.Store(true)
+		if _, err := s.PutIfAbsent(t.Context(), names.SnapshotKey("large"), make([]byte, 17*mib)); !errors.Is(err, iofs.ErrPermission) {
+			t.Fatalf("PutIfAbsent = %v", err)
+		}
+		n.on.Store(false)
+		stores = append(stores, s)
+	}
+	for _, tt := range []struct {
+		older time.Duration
+		want  int
+	}{{time.Hour, 0}, {0, 1}, {0, 0}} {
+		if n, err := stores[0].RemoveStray(t.Context(), tt.older); n != tt.want || err != nil {
+			t.Errorf("RemoveStray(%v) = %d, %v, want %d", tt.older, n, err, tt.want)
+		}
+	}
+	if n, err := stores[1].RemoveStray(t.Context(), 0); n != 1 || err != nil {
+		t.Errorf("RemoveStray of the other store = %d, %v, want 1", n, err)
+	}
+}

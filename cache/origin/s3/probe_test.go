@@ -1,0 +1,160 @@
+package s3_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/origintest"
+	"github.com/xetfs/xetfs/cache/origin/s3"
+)
+
+// A fake is a bucket that ignores some conditions of writes.
+type fake struct {
+	ignore string // a condition
+
+	mu      sync.Mutex
+	objects map[string]string // guarded by mu
+	tags    int               // guarded by mu
+	etags   map[string]string // guarded by mu
+}
+
+func serveFake(t *testing.T, ignore string) (*fake, *origintest.S3) {
+	f := &fake{ignore: ignore, objects: map[string]string{}, etags: map[string]string{}}
+	server := httptest.NewServer(f)
+	t.Cleanup(server.Close)
+	return f, &origintest.S3{URL: server.URL, Access: "a", Secret: "s"}
+}
+
+// ServeHTTP implements http.Handler.
+func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	k := r.URL.Path
+	_, exists := f.objects[k]
+	match, none := r.Header.Get("If-Match"), r.Header.Get("If-None-Match")
+	switch {
+	case r.Method == http.MethodDelete:
+		delete(f.objects, k)
+		w.WriteHeader(http.StatusNoContent)
+	case r.Method != http.MethodPut && exists:
+		w.Header().Set("ETag", f.etags[k])
+		fmt.Fprint(w, f.objects[k])
+	case r.Method != http.MethodPut, match != "" && !exists && f.ignore != "missing":
+		w.WriteHeader(http.StatusNotFound)
+	case none != "" && exists && f.ignore != "If-None-Match", match != "" && exists && match != f.etags[k] && f.ignore != "If-Match":
+		w.WriteHeader(http.StatusPreconditionFailed)
+	default:
+		f.tags++
+		f.objects[k], f.etags[k] = string(body), fmt.Sprintf(`"%d"`, f.tags)
+		w.Header().Set("ETag", f.etags[k])
+		if f.ignore != "X-Amz-Checksum-Crc32c" {
+			w.Header().Set("X-Amz-Checksum-Crc32c", r.Header.Get("X-Amz-Checksum-Crc32c"))
+		}
+	}
+}
+
+// TestProbe writes to buckets that ignore a condition.
+func TestProbe(t *testing.T) {
+	tests := []struct {
+		ignore string
+		text   string // of the error
+		put    string // request of the write after the probe
+	}{
+		{"", "", "X-Amz-Checksum-Crc32c"},
+		{"X-Amz-Checksum-Crc32c", "", "Content-Md5"},
+		{"If-None-Match", "If-None-Match of an existing key", ""},
+		{"If-Match", "If-Match of an old version", ""},
+		{"missing", "If-Match of a missing key", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.ignore, func(t *testing.T) {
+			f, server := serveFake(t, tt.ignore)
+			var last http.Header
+			s := openAt(t, server, "", s3.Options{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+				if r.Method == http.MethodPut {
+					last = r.Header.Clone()
+				}
+				return http.DefaultTransport.RoundTrip(r)
+			})})
+			_, err := s.PutIfAbsent(t.Context(), refKey, []byte("value"))
+			if tt.text == "" {
+				if err != nil || last.Get(tt.put) == "" {
+					t.Errorf("PutIfAbsent = %v, want header %s in %v", err, tt.put, last)
+				}
+				return
+			}
+			if !errors.Is(err, s3.ErrIgnoresConditions) || !strings.Contains(err.Error(), tt.text) {
+				t.Errorf("PutIfAbsent = %v, want %q", err, tt.text)
+			}
+			if _, err := s.PutIfMatch(t.Context(), refKey, []byte("value"), "tag"); !errors.Is(err, s3.ErrIgnoresConditions) {
+				t.Errorf("PutIfMatch = %v", err)
+			}
+			if len(f.objects) != 0 {
+				t.Errorf("the bucket has objects: %v", f.objects)
+			}
+		})
+	}
+}
+
+// TestSingleWriter writes to a bucket that ignores conditions, with exactly one writer.
+func TestSingleWriter(t *testing.T) {
+	bucket := origintest.ServeS3(t)
+	origintest.TestStore(t, func(t *testing.T) origin.Store {
+		t.Helper()
+		s := open(t, bucket, s3.Options{SingleWriter: true})
+		for k, value := range origintest.Samples(t) {
+			put(t, s, k, value)
+		}
+		return s
+	})
+	_, server := serveFake(t, "If-None-Match")
+	s := openAt(t, server, "", s3.Options{SingleWriter: true})
+	put(t, s, refKey, []byte("one"))
+	if _, err := s.PutIfAbsent(t.Context(), refKey, []byte("two")); !errors.Is(err, origin.ErrExists) {
+		t.Errorf("PutIfAbsent = %v, want %v", err, origin.ErrExists)
+	}
+}
+
+// A probeCache stores probes in memory.
+type probeCache map[string]s3.Probe
+
+func (c probeCache) Probe(id string) (s3.Probe, bool) { p, ok := c[id]; return p, ok }
+func (c probeCache) PutProbe(id string, p s3.Probe)   { c[id] = p }
+
+// TestProbeCache counts the requests of a first write with a stored probe.
+func TestProbeCache(t *testing.T) {
+	f, server := serveFake(t, "")
+	cache := probeCache{}
+	tests := []struct {
+		name string
+		age  time.Duration
+		tags int // writes
+	}{
+		{"no probe stored", 0, 3},
+		{"a fresh one", 0, 1},
+		{"after 29 days", 29 * 24 * time.Hour, 1},
+		{"after 31 days", 31 * 24 * time.Hour, 3},
+	}
+	for i, tt := range tests {
+		for id, p := range maps.Clone(cache) {
+			p.Time = p.Time.Add(-tt.age)
+			cache[id] = p
+		}
+		f.tags = 0
+		s := openAt(t, server, fmt.Sprint(i), s3.Options{Probes: cache})
+		put(t, s, refKey, []byte("value"))
+		if f.tags != tt.tags {
+			t.Errorf("%s: %d writes, want %d", tt.name, f.tags, tt.tags)
+		}
+	}
+}

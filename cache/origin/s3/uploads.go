@@ -1,0 +1,114 @@
+package s3
+
+import (
+	"context"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/xetfs/xetfs/cache/origin"
+)
+
+// An uploadPage is a part of the list of unfinished uploads.
+type uploadPage struct {
+	XMLName      xml.Name `xml:"ListMultipartUploadsResult"`
+	IsTruncated  bool
+	NextKey      string `xml:"NextKeyMarker"`
+	NextUploadID string `xml:"NextUploadIdMarker"`
+	Uploads      []struct {
+		Key       string
+		UploadID  string `xml:"UploadId"`
+		Initiated time.Time
+	} `xml:"Upload"`
+}
+
+// RemoveStray aborts old unfinished uploads of the store and deletes old keys of probes. The age
+// is by the clock of the server. RemoveStray returns their number, also beside an error.
+func (s *Store) RemoveStray(ctx context.Context, older time.Duration) (removed int, err error) {
+	n, err := s.abortUploads(ctx, older)
+	if err != nil {
+		return n, err
+	}
+	m, err := s.removeProbes(ctx, older)
+	return n + m, err
+}
+
+func (s *Store) abortUploads(ctx context.Context, older time.Duration) (removed int, err error) {
+	query := url.Values{"uploads": {""}, "prefix": {s.prefix}}
+	seen := map[string]bool{}
+	for {
+		p, now, err := s.uploadPage(ctx, query)
+		if err != nil {
+			return removed, wrap(ctx, "uploads", err)
+		}
+		for _, u := range p.Uploads {
+			if !strings.HasPrefix(u.Key, s.prefix) || now.Sub(u.Initiated) < older {
+				continue
+			}
+			a, err := s.client.send(ctx, request{method: http.MethodDelete, key: u.Key, query: url.Values{"uploadId": {u.UploadID}}})
+			switch {
+			case err != nil:
+				return removed, wrap(ctx, u.Key, err)
+			case a.failed() && a.status != http.StatusNotFound: // else it was completed meanwhile
+				return removed, wrap(ctx, u.Key, a.apiError())
+			case !a.failed():
+				removed++
+			}
+		}
+		next := p.NextKey + "\x00" + p.NextUploadID
+		if !p.IsTruncated {
+			return removed, nil
+		}
+		if seen[next] {
+			return removed, fmt.Errorf("%w: the list of uploads does not end", origin.ErrUnavailable)
+		}
+		seen[next] = true
+		query.Set("key-marker", p.NextKey)
+		query.Set("upload-id-marker", p.NextUploadID)
+	}
+}
+
+// uploadPage returns a part of the list of uploads and the time of the server.
+func (s *Store) uploadPage(ctx context.Context, query url.Values) (*uploadPage, time.Time, error) {
+	a, err := s.client.send(ctx, request{method: http.MethodGet, query: query})
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	if a.failed() {
+		return nil, time.Time{}, a.apiError()
+	}
+	p := new(uploadPage)
+	if err := xml.Unmarshal(a.body, p); err != nil {
+		return nil, time.Time{}, errors.New("the list of uploads is not XML of S3")
+	}
+	now, err := http.ParseTime(a.header.Get("Date"))
+	if err != nil {
+		return nil, time.Time{}, errors.New("the server does not send its time")
+	}
+	return p, now, nil
+}
+
+// removeProbes deletes the keys that killed probes left.
+func (s *Store) removeProbes(ctx context.Context, older time.Duration) (removed int, err error) {
+	_, now, err := s.uploadPage(ctx, url.Values{"uploads": {""}, "prefix": {s.prefix + tmpPrefix}})
+	if err != nil {
+		return 0, wrap(ctx, tmpPrefix, err)
+	}
+	for o, err := range s.list(ctx, s.prefix+tmpPrefix, "") {
+		if err != nil {
+			return removed, err
+		}
+		if !strings.HasPrefix(o.Key, s.prefix+probePrefix) || now.Sub(o.LastModified) < older {
+			continue
+		}
+		if err := s.deleteOnce(ctx, o.Key); err != nil {
+			return removed, wrap(ctx, o.Key, err)
+		}
+		removed++
+	}
+	return removed, nil
+}
