@@ -61,11 +61,17 @@ func Local(s Store) bool {
 	return ok && c.Local()
 }
 
-// A StrayRemover is a WriteStore that may hold unfinished files of killed writers.
+// A Matcher is a Store that compares an object with a value without reading the object.
+type Matcher interface {
+	// Matches reports whether object k has the value. False may also mean unknown.
+	Matches(ctx context.Context, k names.Key, value []byte) (bool, error)
+}
+
+// A StrayRemover is a WriteStore that may hold unfinished files or uploads of killed writers.
 type StrayRemover interface {
 	// RemoveStray removes the unfinished files that are older than some time, and returns
 	// their number, also beside an error. Younger files may belong to a running writer.
-	RemoveStray(older time.Duration) (removed int, err error)
+	RemoveStray(ctx context.Context, older time.Duration) (removed int, err error)
 }
 
 // A Tag changes whenever the value of a key changes.

@@ -37,7 +37,7 @@ func openPackStore(ctx context.Context, folder string, note func(string)) (*pack
 	s := new(packStore)
 	var err error
 	if s.into, err = dir.Open(folder); err == nil {
-		_, err = s.into.RemoveStray(strayAge)
+		_, err = s.into.RemoveStray(ctx, strayAge)
 	}
 	if err == nil {
 		s.found, err = dir.OpenBare(ctx, folder)

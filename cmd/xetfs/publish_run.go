@@ -144,7 +144,7 @@ func (p *publishRun) runFolder(ctx context.Context, o publish.Options) error {
 	}
 	defer keyed.Close()
 	store := &pageCounter{Store: keyed}
-	if _, err = keyed.RemoveStray(strayAge); err == nil {
+	if _, err = keyed.RemoveStray(ctx, strayAge); err == nil {
 		log := newNotes(p.cmd.ErrOrStderr(), p.cmd.CommandPath())
 		o.Writer, err = writer.Open(ctx, store, catalog.RecentPages(origin.Pages(store)), writer.Options{Logger: log})
 	}

@@ -255,13 +255,16 @@ func (s *Store) Delete(ctx context.Context, k names.Key) error {
 
 // RemoveStray implements origin.StrayRemover for the files in tmp. Files with other names than
 // those of writers stay.
-func (s *Store) RemoveStray(older time.Duration) (removed int, err error) {
+func (s *Store) RemoveStray(ctx context.Context, older time.Duration) (removed int, err error) {
 	dir, err := iofs.ReadDir(s.files.root.FS(), tmpDir)
 	if err != nil && !errors.Is(err, iofs.ErrNotExist) {
 		return 0, wrap(tmpDir, err)
 	}
 	var first error
 	for _, d := range dir {
+		if err := ctx.Err(); err != nil {
+			return removed, err
+		}
 		info, err := d.Info()
 		if err != nil || !scratchName.MatchString(d.Name()) || time.Since(info.ModTime()) < older {
 			continue

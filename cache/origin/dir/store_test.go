@@ -447,7 +447,7 @@ func TestStoreConcurrent(t *testing.T) {
 func TestStoreStray(t *testing.T) {
 	root := t.TempDir()
 	s := openStore(t, root)
-	if n, err := s.RemoveStray(time.Hour); n != 0 || err != nil {
+	if n, err := s.RemoveStray(t.Context(), time.Hour); n != 0 || err != nil {
 		t.Errorf("without tmp: %d, %v", n, err)
 	}
 	now := time.Now()
@@ -462,10 +462,10 @@ func TestStoreStray(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n, err := s.RemoveStray(24 * time.Hour); n != 2 || err != nil {
+	if n, err := s.RemoveStray(t.Context(), 24*time.Hour); n != 2 || err != nil {
 		t.Errorf("removed %d, %v, want 2", n, err)
 	}
-	if n, err := s.RemoveStray(24 * time.Hour); n != 0 || err != nil {
+	if n, err := s.RemoveStray(t.Context(), 24*time.Hour); n != 0 || err != nil {
 		t.Errorf("removed %d once more, %v", n, err)
 	}
 	if got, want := tree(t, root), slices.Sorted(slices.Values([]string{"tdata/old", young, "tmp/model.xorb"})); !slices.Equal(got, want) {

@@ -134,8 +134,7 @@ func (s *Store) stat(ctx context.Context, k names.Key) (o stat, err error) {
 	return o, err
 }
 
-// Matches reports whether object k has the value, by its size and its checksum. It returns false
-// also if the server has no checksum of the object.
+// Matches implements origin.Matcher with the size and the checksum of the object.
 func (s *Store) Matches(ctx context.Context, k names.Key, value []byte) (bool, error) {
 	o, err := s.stat(ctx, k)
 	return err == nil && o.size == int64(len(value)) && o.sum.matches(value), err

@@ -35,6 +35,8 @@ var (
 	_ origin.PartReader     = (*Store)(nil)
 	_ origin.ProgressReader = (*Store)(nil)
 	_ origin.WholeReader    = (*Store)(nil)
+	_ origin.Matcher        = (*Store)(nil)
+	_ origin.StrayRemover   = (*Store)(nil)
 )
 
 // tmpPrefix begins keys that only live for a short time.

@@ -71,7 +71,7 @@ func Sweep(ctx context.Context, s origin.WriteStore, pages page.Getter, o Option
 	if o.DryRun {
 		return w.report, w.dryRun(ctx)
 	}
-	if err := w.removeStrays(); err != nil {
+	if err := w.removeStrays(ctx); err != nil {
 		return w.report, err
 	}
 	err := w.run(ctx)
@@ -135,9 +135,15 @@ func (w *sweeper) dryRun(ctx context.Context) error {
 
 const strayAge = 24 * time.Hour
 
-func (w *sweeper) removeStrays() (err error) {
+// removeStrays removes the files of killed writers. An upload to a remote store may be completed
+// within the grace period.
+func (w *sweeper) removeStrays(ctx context.Context) (err error) {
+	age := strayAge
+	if !origin.Local(w.store) {
+		age = max(age, w.grace)
+	}
 	if s, ok := w.store.(origin.StrayRemover); ok {
-		w.report.Strays, err = s.RemoveStray(strayAge)
+		w.report.Strays, err = s.RemoveStray(ctx, age)
 	}
 	return err
 }
