@@ -79,6 +79,11 @@ func (k sink) put(ctx context.Context, key names.Key, value []byte, sound func(i
 // isGood reports whether the object under key may stay there. The error says that it could
 // not be read.
 func (k sink) isGood(ctx context.Context, key names.Key, value []byte, sound func(io.ReaderAt, int64) (bool, error)) (bool, error) {
+	if m, ok := k.s.(Matcher); ok {
+		if same, err := m.Matches(ctx, key, value); same || err != nil {
+			return same, err
+		}
+	}
 	size, err := k.s.Size(ctx, key)
 	if err != nil {
 		return false, err
