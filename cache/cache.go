@@ -38,11 +38,12 @@ type Cache struct {
 	packed   *disk.Store // disk, if it also stores chunks and pages; else nil
 
 	memory    *memory
-	pages     pageMemory  // index pages used last
-	unpacking unpackGroup // chunks being unpacked, and those unpacked last
-	fetches   fetchTable  // packed chunks in transfer, in use, or read ahead
-	replicas  replicas    // of corrupt xorbs
-	budget    budget      // of readahead
+	pages     pageMemory    // index pages used last
+	unpacking unpackGroup   // chunks being unpacked, and those unpacked last
+	fetches   fetchTable    // packed chunks in transfer, in use, or read ahead
+	replicas  replicas      // of corrupt xorbs
+	budget    budget        // of readahead
+	planSlots chan struct{} // of requests of plans
 	helpers   chan struct{}
 	stats     counters
 }
@@ -88,12 +89,13 @@ func New(src origin.Source, o Options) (*Cache, error) {
 		return nil, fmt.Errorf("memory cache: %w", err)
 	}
 	c := &Cache{
-		src:      src,
-		local:    src.Local(),
-		noVerify: o.NoVerify,
-		disk:     o.Disk,
-		memory:   m,
-		helpers:  make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1)),
+		src:       src,
+		local:     src.Local(),
+		noVerify:  o.NoVerify,
+		disk:      o.Disk,
+		memory:    m,
+		planSlots: make(chan struct{}, maxPlanned),
+		helpers:   make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1)),
 	}
 	c.unpacking.init(last)
 	c.pages.init(o.MemoryBytes)

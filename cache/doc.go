@@ -1,8 +1,8 @@
 // Package cache is one cache between the engine and an origin.Source. Concurrent readers share
 // fetches and unpacking.
 //
-// In order of use: New; Read and Run; NewReadahead, Prefetch; Download, ShouldRetry. OpenFile
-// and PutFile are for whole files, Pages is for index pages.
+// In order of use: New; Read and Run; NewReadahead, Prefetch; Plan, PrefetchAll; Download,
+// ShouldRetry. OpenFile and PutFile are for whole files, Pages is for index pages.
 //
 // Packed chunks stay packed as long as possible. A chunk inside the range of a reader is
 // unpacked directly into its buffer. The chunks at the two ends of a read go through memory,

@@ -27,6 +27,9 @@ func (c *Cache) startFetch(ctx context.Context, f *fetch) {
 		if f.cancel != nil {
 			f.cancel()
 		}
+		if f.onEnd != nil {
+			f.onEnd()
+		}
 	})
 }
 

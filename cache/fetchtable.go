@@ -39,7 +39,8 @@ type fetch struct {
 	partial      *xorb.Run     // the first chunks, while others arrive; may be nil; guarded by fetchTable.mu
 	partialReady chan struct{} // closed when partial grows; nil: no reader waits; guarded by fetchTable.mu
 
-	skipDisk bool // do not read it from disk; constant once it runs
+	skipDisk bool   // do not read it from disk; constant once it runs
+	onEnd    func() // called after its end; nil: no call; constant once it runs
 
 	done      chan struct{} // closed once all below are final
 	run       *xorb.Run

@@ -3,6 +3,7 @@ package cache
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 
 	"github.com/xetfs/xetfs/codec"
 )
@@ -14,7 +15,7 @@ type Readahead struct {
 	// Guarded by c.budget.mu:
 	closed       bool
 	reservations []*reservation // oldest first
-	count        int64          // reservations so far
+	count        int64          // of reservations or plans so far
 	last         int64          // budget.clock of its last prefetch
 }
 
@@ -22,7 +23,7 @@ type Readahead struct {
 type reservation struct {
 	a     *Readahead
 	fetch *fetch
-	seq   int64 // among the reservations of a
+	seq   int64 // among the reservations of a; the same for all of one plan
 	bytes int64 // taken from the budget; guarded by c.budget.mu
 }
 
@@ -44,16 +45,25 @@ func (c *Cache) NewReadahead() *Readahead { return &Readahead{c: c} }
 // has no effect for a local origin and for chunks on disk. It returns false if the budget has
 // no room for all of them, or the Readahead is closed.
 func (a *Readahead) Prefetch(x codec.Hash, r codec.ChunkRange) bool {
+	return a.eachMissing(x, r, maxPacked, func(some codec.ChunkRange, seen int64) (done, ok bool) {
+		return a.fetch(x, some, seen, prefetch{each: maxPacked})
+	})
+}
+
+// eachMissing calls do with the parts of r that are neither in memory nor on disk, until ok is
+// false. Each takes at most a quarter of the budget. do returns done = false if the disk has
+// changed since the caller saw fetchTable.diskWrites.
+func (a *Readahead) eachMissing(x codec.Hash, r codec.ChunkRange, each int64, do func(r codec.ChunkRange, seen int64) (done, ok bool)) bool {
 	if a.c.local {
 		return true
 	}
-	most := uint32(min(maxFetch, max(1, a.c.budget.max/4/maxPacked)))
+	most := uint32(min(maxFetch, max(1, a.c.budget.max/4/each)))
 	for r.Start < r.End {
 		seen := a.c.fetches.diskWrites.Load()
 		missing, next := a.c.missing(x, r), r.End
 		for some := range missing.Ranges(coalesceChunks, most) {
-			done, hasRoom := a.fetch(x, some, seen)
-			if !hasRoom {
+			done, ok := do(some, seen)
+			if !ok {
 				return false
 			}
 			if !done {
@@ -66,22 +76,53 @@ func (a *Readahead) Prefetch(x codec.Hash, r codec.ChunkRange) bool {
 	return true
 }
 
+// A prefetch says how a call of fetch prefetches.
+type prefetch struct {
+	each  int64  // bytes of the budget that a chunk takes until it has arrived
+	seq   int64  // of the reservations; 0: each has its own
+	onEnd func() // called when all fetches of the call have ended; nil: no call
+}
+
 // fetch prefetches a few chunks. It has no effect if the disk has changed since the caller saw
 // fetchTable.diskWrites.
-func (a *Readahead) fetch(x codec.Hash, r codec.ChunkRange, seen int64) (done, hasRoom bool) {
-	room := int64(r.Len()) * maxPacked
+func (a *Readahead) fetch(x codec.Hash, r codec.ChunkRange, seen int64, how prefetch) (done, hasRoom bool) {
+	room := int64(r.Len()) * how.each
 	if !a.reserve(room) {
 		return false, false
 	}
 	parts, done := a.c.fetches.join(nil, x, r, seen)
+	ended := afterAll(parts, how.onEnd)
 	for _, p := range parts {
 		if p.leader {
+			p.fetch.onEnd = ended
 			a.c.startFetch(context.Background(), p.fetch)
 		}
-		room -= a.attach(p)
+		room -= a.attach(p, how)
 	}
 	a.c.budget.release(room)
 	return done, true
+}
+
+// afterAll returns a function that each leader of parts calls once, and that calls ended after
+// the last of them. Without a leader, afterAll calls ended.
+func afterAll(parts []part, ended func()) func() {
+	if ended == nil {
+		return nil
+	}
+	left := new(atomic.Int64)
+	for _, p := range parts {
+		if p.leader {
+			left.Add(1)
+		}
+	}
+	if left.Load() == 0 {
+		ended()
+	}
+	return func() {
+		if left.Add(-1) == 0 {
+			ended()
+		}
+	}
 }
 
 // missing returns the chunks of r that are neither in memory nor on disk.
@@ -110,7 +151,7 @@ func (c *Cache) inMemory(key chunkKey) bool {
 
 // attach makes this stream a user of a new fetch. A fetch with other users stays alive without
 // it. attach returns the bytes of the budget that the fetch takes.
-func (a *Readahead) attach(p part) int64 {
+func (a *Readahead) attach(p part, how prefetch) int64 {
 	t, b := &a.c.fetches, &a.c.budget
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -123,8 +164,11 @@ func (a *Readahead) attach(p part) int64 {
 		}
 		return 0
 	}
-	a.count++
-	h := &reservation{a: a, fetch: p.fetch, seq: a.count, bytes: int64(p.chunks.Len()) * maxPacked}
+	h := &reservation{a: a, fetch: p.fetch, seq: how.seq, bytes: int64(p.chunks.Len()) * how.each}
+	if h.seq == 0 {
+		a.count++
+		h.seq = a.count
+	}
 	if ended { // the size is known already
 		h.bytes = p.size()
 	}
@@ -157,12 +201,7 @@ func (r *reservation) drop() {
 func (r *reservation) advance(passed bool) {
 	b := &r.a.c.budget
 	b.mu.Lock()
-	var behind []*reservation
-	for _, other := range r.a.reservations {
-		if other.seq < r.seq-maxReorder {
-			behind = append(behind, other)
-		}
-	}
+	behind := r.a.behindLocked(r.seq)
 	if i := slices.Index(r.a.reservations, r); passed && i >= 0 {
 		r.a.reservations = slices.Delete(r.a.reservations, i, i+1)
 		b.used -= r.bytes
@@ -174,6 +213,16 @@ func (r *reservation) advance(passed bool) {
 	for _, other := range behind {
 		other.drop()
 	}
+}
+
+// behindLocked returns the reservations that are more than maxReorder behind seq.
+func (a *Readahead) behindLocked(seq int64) (behind []*reservation) {
+	for _, other := range a.reservations {
+		if other.seq < seq-maxReorder {
+			behind = append(behind, other)
+		}
+	}
+	return behind
 }
 
 // resize corrects the part of the budget, once the size is known.
