@@ -24,18 +24,17 @@ type Cache struct {
 	named   bool // objects.Options.Named
 }
 
-// The kinds of what is kept. A File Info block that its shard proves is none for a source
-// that believes chunk hashes alone. Older versions kept blocks that were not proven, as
-// "file".
+// The kinds of values. A source that accepts only chunk hashes as proof does not use a File Info
+// block that its shard proves. The kind "file" of older versions was not proven and is not read.
 const (
-	keptXorb      = "xorb"
-	keptFile      = "file proven by its chunks"
-	keptNamedFile = "file proven by its shard"
-	keptShard     = "hashes of a shard"
+	kindXorb      = "xorb"
+	kindFile      = "file proven by its chunks"
+	kindNamedFile = "file proven by its shard"
+	kindShard     = "hashes of a shard"
 )
 
-// key returns what something is kept under. An index page has no hash like this, because
-// none begins with these words.
+// key returns the key of a value in the Backend. It differs from the hash of every index page,
+// because no page begins with these words.
 func (k *Cache) key(kind string, id []byte) [32]byte {
 	b := []byte("xetfs keeps of a store: " + kind)
 	b = binary.LittleEndian.AppendUint64(b, uint64(len(k.scope)))
@@ -43,12 +42,12 @@ func (k *Cache) key(kind string, id []byte) [32]byte {
 	return page.Sum(append(b, id...))
 }
 
-func (k *Cache) xorbKey(x codec.Hash) [32]byte { return k.key(keptXorb, x[:]) }
+func (k *Cache) xorbKey(x codec.Hash) [32]byte { return k.key(kindXorb, x[:]) }
 
 func (k *Cache) fileKey(id codec.FileID) [32]byte {
-	kind := keptFile
+	kind := kindFile
 	if k.named {
-		kind = keptNamedFile
+		kind = kindNamedFile
 	}
 	return k.key(kind, idBytes(id))
 }
@@ -58,8 +57,8 @@ func idBytes(id codec.FileID) []byte {
 	return binary.LittleEndian.AppendUint64(b, uint64(id.Block))
 }
 
-// get returns what decode makes of the value of a key, if it is there and good. A NoCache
-// context has it dropped.
+// get decodes the value of a key. It returns false if the value is absent or corrupt. A NoCache
+// context drops the value.
 func get[T any](ctx context.Context, k *Cache, key [32]byte, decode func(value []byte) (T, error)) (v T, ok bool) {
 	if origin.IsNoCache(ctx) {
 		k.drop(key)
@@ -76,7 +75,7 @@ func get[T any](ctx context.Context, k *Cache, key [32]byte, decode func(value [
 	return v, err == nil
 }
 
-// put stores a value. A backend that refuses it costs a request after the next mount.
+// put stores a value. If the backend refuses the value, the next mount sends a request.
 func (k *Cache) put(key [32]byte, value []byte) { _ = k.backend.PutPage(key, value) }
 
 func (k *Cache) drop(key [32]byte) { k.backend.ForgetPage(key) }
@@ -87,7 +86,7 @@ func (k *Cache) Info(ctx context.Context, x codec.Hash) *xorb.Info {
 		return nil
 	}
 	key := k.xorbKey(x)
-	in, _ := get(ctx, k, key, func(value []byte) (*xorb.Info, error) { return decodeKeptInfo(key, x, value) })
+	in, _ := get(ctx, k, key, func(value []byte) (*xorb.Info, error) { return decodeInfo(key, x, value) })
 	return in
 }
 
@@ -96,7 +95,7 @@ func (k *Cache) EncodeInfo(x codec.Hash, in *xorb.Info) []byte {
 	if k.backend == nil {
 		return nil
 	}
-	return encodeKeptInfo(k.xorbKey(x), in)
+	return encodeInfo(k.xorbKey(x), in)
 }
 
 // PutInfo stores value, the result of EncodeInfo, as the info of xorb x. A nil value is ignored.
@@ -114,15 +113,15 @@ func (k *Cache) DropInfo(x codec.Hash) {
 }
 
 // New returns a Cache in a Backend. scope names the store. named is objects.Options.Named.
-func New(keeper Backend, scope string, named bool) *Cache {
-	return &Cache{backend: keeper, scope: scope, named: named}
+func New(backend Backend, scope string, named bool) *Cache {
+	return &Cache{backend: backend, scope: scope, named: named}
 }
 
 // A FileEntry is a File Info block and where it was read.
 type FileEntry struct {
 	*shard.FileInfo
 	Shard codec.Hash
-	Keyed bool // the shard's chunk hashes are
+	Keyed bool // the chunk hashes of the shard are keyed
 }
 
 // File returns the File Info block that was read for id.
@@ -131,10 +130,10 @@ func (k *Cache) File(ctx context.Context, id codec.FileID) (fi FileEntry, ok boo
 		return fi, false
 	}
 	key := k.fileKey(id)
-	return get(ctx, k, key, func(value []byte) (FileEntry, error) { return decodeKeptFile(key, id.File, value) })
+	return get(ctx, k, key, func(value []byte) (FileEntry, error) { return decodeFile(key, id.File, value) })
 }
 
-// MaxTerms bounds what is kept of one file: some MiB.
+// MaxTerms is the maximum number of terms that are stored of one file: about 3 MiB.
 const MaxTerms = 1 << 16
 
 // PutFile stores the File Info block that was read for id, unless it has more than MaxTerms terms.
@@ -143,12 +142,12 @@ func (k *Cache) PutFile(id codec.FileID, fi FileEntry) {
 		return
 	}
 	key := k.fileKey(id)
-	if value := encodeKeptFile(key, fi); value != nil {
+	if value := encodeFile(key, fi); value != nil {
 		k.put(key, value)
 	}
 }
 
-func (k *Cache) shardKey(s codec.Hash) [32]byte { return k.key(keptShard, s[:]) }
+func (k *Cache) shardKey(s codec.Hash) [32]byte { return k.key(kindShard, s[:]) }
 
 // Shard returns a shard that was read whole before: its size and the hashes of its blocks.
 func (k *Cache) Shard(ctx context.Context, s codec.Hash) (f Shard, ok bool) {
@@ -156,22 +155,22 @@ func (k *Cache) Shard(ctx context.Context, s codec.Hash) (f Shard, ok bool) {
 		return f, false
 	}
 	key := k.shardKey(s)
-	return get(ctx, k, key, func(value []byte) (Shard, error) { return decodeKeptShard(key, value) })
+	return get(ctx, k, key, func(value []byte) (Shard, error) { return decodeShard(key, value) })
 }
 
-// maxKeptSums bounds what is kept of one shard, to 256 KiB.
-const maxKeptSums = 8 << 10
+// maxSums is the maximum number of hashes that are stored of one shard: 256 KiB.
+const maxSums = 8 << 10
 
 // TakesShard reports whether PutShard stores the hashes of a shard of some blocks.
 func (k *Cache) TakesShard(blocks int) bool {
-	return k.backend != nil && k.named && blocks <= maxKeptSums
+	return k.backend != nil && k.named && blocks <= maxSums
 }
 
-// PutShard stores the hashes of a shard whose bytes have the hash that is its name.
+// PutShard stores the hashes of a shard whose bytes were compared with its name.
 func (k *Cache) PutShard(s codec.Hash, f Shard) {
 	if k.TakesShard(len(f.Sums)) {
 		key := k.shardKey(s)
-		k.put(key, encodeKeptShard(key, f))
+		k.put(key, encodeShard(key, f))
 	}
 }
 

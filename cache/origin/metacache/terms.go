@@ -12,31 +12,31 @@ import (
 // A Backend stores the index of a file of many terms, and each group of terms under its hash
 // in the index.
 const (
-	keptIndex      = "index of terms proven by its chunks"
-	keptNamedIndex = "index of terms proven by its shard"
-	keptTerms      = "terms"
+	kindIndex      = "index of terms proven by its chunks"
+	kindNamedIndex = "index of terms proven by its shard"
+	kindTerms      = "terms"
 )
 
 // A FileIndex is a proven File Info block that is read in groups.
 type FileIndex struct {
 	*shard.FileIndex
 	Sums  []codec.Hash // of the groups, over AppendTerms
-	Shard codec.Hash   // where the block is
+	Shard codec.Hash   // with the block
 	Size  int64        // of the shard
-	Keyed bool         // the shard's chunk hashes are
+	Keyed bool         // the chunk hashes of the shard are keyed
 }
 
 func (k *Cache) indexKey(id codec.FileID) [32]byte {
-	kind := keptIndex
+	kind := kindIndex
 	if k.named {
-		kind = keptNamedIndex
+		kind = kindNamedIndex
 	}
 	return k.key(kind, idBytes(id))
 }
 
-func (k *Cache) termsKey(sum codec.Hash) [32]byte { return k.key(keptTerms, sum[:]) }
+func (k *Cache) termsKey(sum codec.Hash) [32]byte { return k.key(kindTerms, sum[:]) }
 
-// PutIndex keeps the index of a file.
+// PutIndex stores the index of a file.
 //
 //	offset  size  field
 //	     0    32  hash of the shard where it was read
@@ -50,7 +50,7 @@ func (k *Cache) PutIndex(id codec.FileID, x *FileIndex) {
 		return
 	}
 	key := k.indexKey(id)
-	b := appendKeptHead(make([]byte, 0, keptMinimum+keptIndexHead+keptGroup*len(x.Sums)), key)
+	b := appendHead(make([]byte, 0, minSize+indexHeadSize+groupSize*len(x.Sums)), key)
 	b = append(b, x.Shard[:]...)
 	b = binary.LittleEndian.AppendUint64(b, uint64(x.Size))
 	b = append(b, 0)
@@ -63,13 +63,13 @@ func (k *Cache) PutIndex(id codec.FileID, x *FileIndex) {
 		b = binary.LittleEndian.AppendUint64(b, uint64(x.Ends[i]))
 		b = append(b, sum[:]...)
 	}
-	k.put(key, sealKept(b))
+	k.put(key, seal(b))
 }
 
 const (
-	keptIndexHead = 77
-	keptGroup     = 40 // bytes of a group in an index
-	keptTerm      = 44 // bytes of a term in a group
+	indexHeadSize = 77
+	groupSize     = 40 // bytes of a group in an index
+	termSize      = 44 // bytes of a term in a group
 )
 
 // Index returns the index of the file that was read for id.
@@ -78,29 +78,29 @@ func (k *Cache) Index(ctx context.Context, id codec.FileID) (*FileIndex, bool) {
 		return nil, false
 	}
 	key := k.indexKey(id)
-	return get(ctx, k, key, func(b []byte) (*FileIndex, error) { return decodeKeptIndex(key, id, b) })
+	return get(ctx, k, key, func(b []byte) (*FileIndex, error) { return decodeIndex(key, id, b) })
 }
 
-func decodeKeptIndex(key [32]byte, id codec.FileID, b []byte) (*FileIndex, error) {
-	b, err := openKept(key, b)
+func decodeIndex(key [32]byte, id codec.FileID, b []byte) (*FileIndex, error) {
+	b, err := unseal(key, b)
 	if err != nil {
 		return nil, err
 	}
-	if len(b) < keptIndexHead || b[40] > 1 {
-		return nil, badKept(keptHead, "no index of terms")
+	if len(b) < indexHeadSize || b[40] > 1 {
+		return nil, badValue(headSize, "no index of terms")
 	}
 	x := &FileIndex{
 		FileIndex: &shard.FileIndex{File: id.File, Block: id.Block, Terms: int(binary.LittleEndian.Uint32(b[41:])), SHA256: [32]byte(b[45:])},
 		Shard:     codec.Hash(b), Size: int64(binary.LittleEndian.Uint64(b[32:])), Keyed: b[40] == 1,
 	}
-	groups := b[keptIndexHead:]
-	if len(groups) != keptGroup*x.Groups() {
-		return nil, badKept(keptHead+keptIndexHead, "%d bytes for %d terms", len(groups), x.Terms)
+	groups := b[indexHeadSize:]
+	if len(groups) != groupSize*x.Groups() {
+		return nil, badValue(headSize+indexHeadSize, "%d bytes for %d terms", len(groups), x.Terms)
 	}
-	for end := int64(0); len(groups) > 0; groups = groups[keptGroup:] {
+	for end := int64(0); len(groups) > 0; groups = groups[groupSize:] {
 		next := int64(binary.LittleEndian.Uint64(groups))
 		if next <= end {
-			return nil, badKept(keptHead+keptIndexHead, "a group ends at byte %d, and the one before at byte %d", next, end)
+			return nil, badValue(headSize+indexHeadSize, "a group ends at byte %d, and the one before at byte %d", next, end)
 		}
 		end = next
 		x.Ends, x.Sums = append(x.Ends, end), append(x.Sums, codec.Hash(groups[8:]))
@@ -114,7 +114,7 @@ func (k *Cache) DropIndex(id codec.FileID) {
 	}
 }
 
-// PutTerms keeps the terms of a group, whose bytes are b.
+// PutTerms stores the terms of a group. b is their encoding by AppendTerms.
 func (k *Cache) PutTerms(sum codec.Hash, b []byte) {
 	if k.backend != nil {
 		k.put(k.termsKey(sum), b)
@@ -130,11 +130,11 @@ func (k *Cache) Terms(ctx context.Context, sum codec.Hash) ([]codec.Term, bool) 
 }
 
 func decodeTerms(sum codec.Hash, b []byte) ([]codec.Term, error) {
-	if len(b)%keptTerm != 0 || merkle.Chunk(b) != sum {
-		return nil, badKept(0, "these are not the terms")
+	if len(b)%termSize != 0 || merkle.Chunk(b) != sum {
+		return nil, badValue(0, "these are not the terms")
 	}
-	terms := make([]codec.Term, 0, len(b)/keptTerm)
-	for ; len(b) > 0; b = b[keptTerm:] {
+	terms := make([]codec.Term, 0, len(b)/termSize)
+	for ; len(b) > 0; b = b[termSize:] {
 		terms = append(terms, codec.Term{
 			Xorb: codec.Hash(b),
 			Size: binary.LittleEndian.Uint32(b[32:]),
@@ -147,7 +147,7 @@ func decodeTerms(sum codec.Hash, b []byte) ([]codec.Term, error) {
 	return terms, nil
 }
 
-// AppendTerms appends the bytes of terms that are hashed and kept.
+// AppendTerms appends the encoding of terms, which is hashed and stored.
 //
 //	offset  size  field
 //	     0    32  xorb hash

@@ -19,57 +19,57 @@ import (
 //	    40     …  the info of a xorb, a File Info block, or the hashes of a shard
 //	     …    32  BLAKE3 of all before
 const (
-	keptIdent   = "XETKEPT\x01"
-	keptHead    = len(keptIdent) + len(page.Hash{})
-	keptMinimum = keptHead + len(page.Hash{})
+	valueIdent = "XETKEPT\x01"
+	headSize   = len(valueIdent) + len(page.Hash{})
+	minSize    = headSize + len(page.Hash{})
 )
 
-func appendKeptHead(b []byte, key [32]byte) []byte {
-	return append(append(b, keptIdent...), key[:]...)
+func appendHead(b []byte, key [32]byte) []byte {
+	return append(append(b, valueIdent...), key[:]...)
 }
 
-func sealKept(b []byte) []byte {
+func seal(b []byte) []byte {
 	sum := page.Sum(b)
 	return append(b, sum[:]...)
 }
 
-// openKept returns the bytes between the head and the sum.
-func openKept(key [32]byte, b []byte) ([]byte, error) {
+// unseal returns the bytes between the head and the sum.
+func unseal(key [32]byte, b []byte) ([]byte, error) {
 	end := len(b) - len(page.Hash{})
 	switch {
-	case len(b) < keptMinimum:
-		return nil, badKept(len(b), "ends after %d bytes, %d is the least", len(b), keptMinimum)
-	case string(b[:len(keptIdent)]) != keptIdent:
-		return nil, badKept(0, "ident %q, want %q", b[:len(keptIdent)], keptIdent)
-	case [32]byte(b[len(keptIdent):]) != key:
-		return nil, badKept(len(keptIdent), "it is something else")
+	case len(b) < minSize:
+		return nil, badValue(len(b), "ends after %d bytes, %d is the least", len(b), minSize)
+	case string(b[:len(valueIdent)]) != valueIdent:
+		return nil, badValue(0, "ident %q, want %q", b[:len(valueIdent)], valueIdent)
+	case [32]byte(b[len(valueIdent):]) != key:
+		return nil, badValue(len(valueIdent), "it is something else")
 	case page.Sum(b[:end]) != page.Hash(b[end:]):
-		return nil, badKept(end, "the checksum does not match")
+		return nil, badValue(end, "the checksum does not match")
 	}
-	return b[keptHead:end], nil
+	return b[headSize:end], nil
 }
 
-func badKept(off int, format string, args ...any) error {
-	return codec.Corrupt("kept value", int64(off), format, args...)
+func badValue(off int, format string, args ...any) error {
+	return codec.Corrupt("cached value", int64(off), format, args...)
 }
 
-// encodeKeptInfo encodes the info of a xorb, which must have chunk hashes.
+// encodeInfo encodes the info of a xorb, which must have chunk hashes.
 //
 //	offset  size  field
 //	     0     1  kind of footer that the xorb has
 //	     1     4  bytes of all packed chunks
 //	     5     …  footer of version 1, its length included (package xorb)
-func encodeKeptInfo(key [32]byte, in *xorb.Info) []byte {
+func encodeInfo(key [32]byte, in *xorb.Info) []byte {
 	_, end := in.PackedRange(codec.ChunkRange{End: uint32(in.Len())})
-	b := appendKeptHead(make([]byte, 0, keptMinimum+5+xorb.FooterSize(in.Len())), key)
+	b := appendHead(make([]byte, 0, minSize+5+xorb.FooterSize(in.Len())), key)
 	b = append(b, byte(in.Footer))
 	b = binary.LittleEndian.AppendUint32(b, uint32(end))
-	return sealKept(in.AppendFooter(b))
+	return seal(in.AppendFooter(b))
 }
 
-// decodeKeptInfo decodes the info of xorb x. Its chunks make the hash of the xorb.
-func decodeKeptInfo(key [32]byte, x codec.Hash, b []byte) (*xorb.Info, error) {
-	b, err := openKept(key, b)
+// decodeInfo decodes the info of xorb x. Its chunks make the hash of the xorb.
+func decodeInfo(key [32]byte, x codec.Hash, b []byte) (*xorb.Info, error) {
+	b, err := unseal(key, b)
 	if err != nil {
 		return nil, err
 	}
@@ -78,29 +78,29 @@ func decodeKeptInfo(key [32]byte, x codec.Hash, b []byte) (*xorb.Info, error) {
 
 func decodeInfoBody(x codec.Hash, b []byte) (*xorb.Info, error) {
 	if len(b) < 5 {
-		return nil, badKept(keptHead+len(b), "ends before a footer")
+		return nil, badValue(headSize+len(b), "ends before a footer")
 	}
 	kind, end, footer := xorb.FooterKind(b[0]), int64(binary.LittleEndian.Uint32(b[1:])), b[5:]
 	if kind > xorb.FooterV1 {
-		return nil, badKept(keptHead, "footer of kind %d is not known", kind)
+		return nil, badValue(headSize, "footer of kind %d is not known", kind)
 	}
 	in, err := xorb.ReadInfo(tailReader{footer, end}, end+int64(len(footer)))
 	switch {
 	case errors.Is(err, xorb.ErrNoFooter):
-		return nil, badKept(keptHead+5, "no footer")
+		return nil, badValue(headSize+5, "no footer")
 	case err != nil:
 		return nil, err
 	case in.Footer != xorb.FooterV1:
-		return nil, badKept(keptHead+5, "footer %s, want %s", in.Footer, xorb.FooterV1)
+		return nil, badValue(headSize+5, "footer %s, want %s", in.Footer, xorb.FooterV1)
 	case in.Xorb != x:
-		return nil, badKept(keptHead+5, "it is the footer of xorb %s", in.Xorb)
+		return nil, badValue(headSize+5, "it is the footer of xorb %s", in.Xorb)
 	}
 	in.Footer = kind
 	return in, nil
 }
 
-// A tailReader reads an object of which nothing but the end, from off on, is there; what
-// is before it are zeros.
+// A tailReader reads an object that consists of zeros up to off, and of the bytes of its end
+// from off on.
 type tailReader struct {
 	b   []byte
 	off int64
@@ -114,35 +114,35 @@ func (r tailReader) ReadAt(p []byte, off int64) (int, error) {
 	return int(skip) + n, err
 }
 
-// encodeKeptFile encodes a File Info block; nil if no shard could hold it.
+// encodeFile encodes a File Info block. It returns nil if no shard could hold the block.
 //
 //	offset  size  field
 //	     0    32  hash of the shard where it was read
 //	    32     1  1: the chunk hashes of that shard are keyed, else 0
-//	    33     8  where the block begins in that shard
-//	    41     …  a shard of nothing but this file, without tables and footer (package shard)
-func encodeKeptFile(key [32]byte, fi FileEntry) []byte {
+//	    33     8  offset of the block in that shard
+//	    41     …  a shard with only this file, without tables and footer (package shard)
+func encodeFile(key [32]byte, fi FileEntry) []byte {
 	var w shard.Writer
 	w.AddFile(fi.FileInfo)
 	alone, err := w.EncodeUpload()
 	if err != nil {
 		return nil
 	}
-	b := appendKeptHead(make([]byte, 0, keptMinimum+keptFileHead+len(alone)), key)
+	b := appendHead(make([]byte, 0, minSize+fileHeadSize+len(alone)), key)
 	b = append(b, fi.Shard[:]...)
 	b = append(b, 0)
 	if fi.Keyed {
 		b[len(b)-1] = 1
 	}
 	b = binary.LittleEndian.AppendUint64(b, uint64(fi.Block))
-	return sealKept(append(b, alone...))
+	return seal(append(b, alone...))
 }
 
-const keptFileHead = 41
+const fileHeadSize = 41
 
-// decodeKeptFile decodes the File Info block of a file.
-func decodeKeptFile(key [32]byte, file codec.Hash, b []byte) (FileEntry, error) {
-	b, err := openKept(key, b)
+// decodeFile decodes the File Info block of a file.
+func decodeFile(key [32]byte, file codec.Hash, b []byte) (FileEntry, error) {
+	b, err := unseal(key, b)
 	if err != nil {
 		return FileEntry{}, err
 	}
@@ -150,10 +150,10 @@ func decodeKeptFile(key [32]byte, file codec.Hash, b []byte) (FileEntry, error) 
 }
 
 func decodeFileBody(file codec.Hash, b []byte) (FileEntry, error) {
-	if len(b) < keptFileHead {
-		return FileEntry{}, badKept(keptHead+len(b), "ends before a shard")
+	if len(b) < fileHeadSize {
+		return FileEntry{}, badValue(headSize+len(b), "ends before a shard")
 	}
-	alone := b[keptFileHead:]
+	alone := b[fileHeadSize:]
 	k := FileEntry{Shard: codec.Hash(b), Keyed: b[32] == 1}
 	r, err := shard.NewReader(bytes.NewReader(alone), int64(len(alone)))
 	if err != nil {
@@ -164,13 +164,13 @@ func decodeFileBody(file codec.Hash, b []byte) (FileEntry, error) {
 	}
 	block := binary.LittleEndian.Uint64(b[33:])
 	if b[32] > 1 || block > 1<<62 {
-		return FileEntry{}, badKept(keptHead+32, "no block can begin at %d", block)
+		return FileEntry{}, badValue(headSize+32, "no block can begin at %d", block)
 	}
 	k.Block = int64(block)
 	return k, nil
 }
 
-// A Shard is what is known of a shard that was read whole.
+// A Shard is the metadata of a shard that was read whole.
 type Shard struct {
 	Size int64
 	Sums []codec.Hash // of the blocks of ShardBlock bytes
@@ -203,37 +203,37 @@ func (e *ShardEnds) Read(p []byte, off, size int64) bool {
 	return true
 }
 
-// encodeKeptShard encodes what is known of a shard that was read whole.
+// encodeShard encodes the metadata of a shard that was read whole.
 //
 //	offset  size  field
 //	     0     8  size of the shard
 //	     8    48  header of the shard
 //	    56   200  footer of the shard
 //	   256     …  hash of each 16 KiB, 32 bytes each
-func encodeKeptShard(key [32]byte, f Shard) []byte {
-	b := appendKeptHead(make([]byte, 0, keptMinimum+keptShardHead+len(f.Sums)*len(codec.Hash{})), key)
+func encodeShard(key [32]byte, f Shard) []byte {
+	b := appendHead(make([]byte, 0, minSize+shardHeadSize+len(f.Sums)*len(codec.Hash{})), key)
 	b = binary.LittleEndian.AppendUint64(b, uint64(f.Size))
 	b = append(append(b, f.Ends.Head[:]...), f.Ends.Foot[:]...)
 	for i := range f.Sums {
 		b = append(b, f.Sums[i][:]...)
 	}
-	return sealKept(b)
+	return seal(b)
 }
 
-const keptShardHead = 8 + 48 + 200
+const shardHeadSize = 8 + 48 + 200
 
-// decodeKeptShard decodes what is known of a shard.
-func decodeKeptShard(key [32]byte, b []byte) (f Shard, err error) {
-	b, err = openKept(key, b)
+// decodeShard decodes the metadata of a shard.
+func decodeShard(key [32]byte, b []byte) (f Shard, err error) {
+	b, err = unseal(key, b)
 	if err != nil {
 		return f, err
 	}
-	if len(b) < keptShardHead {
-		return f, badKept(keptHead+len(b), "ends before the hashes")
+	if len(b) < shardHeadSize {
+		return f, badValue(headSize+len(b), "ends before the hashes")
 	}
-	size, sums := binary.LittleEndian.Uint64(b), b[keptShardHead:]
+	size, sums := binary.LittleEndian.Uint64(b), b[shardHeadSize:]
 	if size > shard.MaxSize || uint64(len(sums)) != (size+ShardBlock-1)/ShardBlock*uint64(len(codec.Hash{})) {
-		return f, badKept(keptHead, "%d bytes of hashes for a shard of %d bytes", len(sums), size)
+		return f, badValue(headSize, "%d bytes of hashes for a shard of %d bytes", len(sums), size)
 	}
 	f = Shard{Size: int64(size), Ends: &ShardEnds{[48]byte(b[8:]), [200]byte(b[56:])}}
 	for ; len(sums) > 0; sums = sums[len(codec.Hash{}):] {
