@@ -18,21 +18,21 @@ import (
 
 // A Bare reads the shards and xorbs of a folder without keys. OpenBare finds them by content.
 type Bare struct {
-	files openFiles
-	found []*File
+	files      openFiles
+	candidates []*File
 
 	naming context.CancelFunc // ends the naming of xorbs
-	named  chan struct{}      // closed when every xorb has its name, or cannot have one
+	named  chan struct{}      // closed when the hash of every xorb is computed, or failed
 
 	mu      sync.Mutex
 	objects map[names.Key]*object // guarded by mu
-	keys    []names.Key           // sorted, of objects; nil: to be made; guarded by mu
+	keys    []names.Key           // sorted keys of objects; nil: not sorted yet; guarded by mu
 }
 
-// An object is the files that hold one object: equal if nothing is damaged.
+// An object has the files with one key. Their bytes are equal unless one is corrupt.
 type object struct {
 	copies   []*File
-	rejected []int // how often each copy was found damaged; nil: none ever was
+	rejected []int // the number of rejects of each copy; nil: no rejects
 }
 
 var (
@@ -49,7 +49,7 @@ var (
 // hash of its unpacked content. A goroutine computes the hashes of unpacked content after
 // OpenBare has returned. A read of an unknown object waits until all hashes are known.
 //
-// It returns an error that is io/fs.ErrNotExist if there is no such folder.
+// The error is io/fs.ErrNotExist if the folder is absent.
 func OpenBare(ctx context.Context, folder string) (*Bare, error) {
 	root, err := os.OpenRoot(folder)
 	if err != nil {
@@ -61,9 +61,9 @@ func OpenBare(ctx context.Context, folder string) (*Bare, error) {
 		return nil, fmt.Errorf("%s: %w", folder, err)
 	}
 	s := &Bare{
-		found:   found,
-		named:   make(chan struct{}),
-		objects: map[names.Key]*object{},
+		candidates: found,
+		named:      make(chan struct{}),
+		objects:    map[names.Key]*object{},
 	}
 	s.files.init(root)
 	var nameless []*File
@@ -93,7 +93,7 @@ func openErr(folder string, err error) error {
 	return &origin.LocalError{Path: folder, Err: err}
 }
 
-// name finds out the hashes of xorbs that nothing else names.
+// name computes the hashes of xorbs without footer and without digits in their names.
 func (s *Bare) name(ctx context.Context, nameless []*File) {
 	defer close(s.named)
 	for _, f := range nameless {
@@ -102,10 +102,10 @@ func (s *Bare) name(ctx context.Context, nameless []*File) {
 			return
 		}
 		if err != nil {
-			if called(f.Path) {
+			if hasDataExt(f.Path) {
 				f.Err = err
 			} else {
-				f.Kind = 0 // a chance likeness
+				f.Kind = 0 // the first bytes only look like a xorb
 			}
 			continue
 		}
@@ -126,9 +126,9 @@ func (s *Bare) addLocked(f *File) {
 	o.copies = append(o.copies, f)
 }
 
-// Files returns every shard and xorb of the folder, sorted by path, several of one name
-// included. It also returns the unusable files whose names promise a shard or xorb; their Err
-// is set. It waits until all xorbs are named, or until ctx ends.
+// Files returns every shard and xorb of the folder, sorted by path, also several copies of one
+// object. It also returns unusable files with the name of a shard or xorb; their Err is set. It
+// waits until the hashes of all xorbs are known, or until ctx ends.
 func (s *Bare) Files(ctx context.Context) ([]File, error) {
 	select {
 	case <-s.named:
@@ -136,7 +136,7 @@ func (s *Bare) Files(ctx context.Context) ([]File, error) {
 		return nil, ctx.Err()
 	}
 	var files []File
-	for _, f := range s.found {
+	for _, f := range s.candidates {
 		if f.Kind != 0 || f.Err != nil {
 			files = append(files, *f)
 		}
@@ -148,7 +148,7 @@ func (s *Bare) Files(ctx context.Context) ([]File, error) {
 // Local implements origin.CostReporter.
 func (s *Bare) Local() bool { return true }
 
-// lookup returns the copy of an object that is in use.
+// lookup returns the current copy of an object. It waits for xorbs whose hash is not known yet.
 func (s *Bare) lookup(ctx context.Context, k names.Key) (*File, error) {
 	if f := s.current(k); f != nil {
 		return f, nil
@@ -198,10 +198,10 @@ func (s *Bare) RejectKey(k names.Key) int {
 	}
 	best := o.bestLocked()
 	o.rejected[best]++
-	bad, others := o.copies[best], len(o.copies)-1
+	bad, n := o.copies[best], len(o.copies)
 	s.mu.Unlock()
 	s.files.drop(bad.Path)
-	return others
+	return n - 1
 }
 
 // ReadAt implements origin.Store.
@@ -216,7 +216,7 @@ func (s *Bare) ReadAt(ctx context.Context, k names.Key, p []byte, off int64) err
 // TryReadAt implements origin.TryReader.
 func (s *Bare) TryReadAt(k names.Key, p []byte, off int64) bool {
 	f := s.current(k)
-	return f != nil && s.files.readNow(f.Path, p, off)
+	return f != nil && s.files.tryRead(f.Path, p, off)
 }
 
 // Size implements origin.Store.
@@ -228,7 +228,7 @@ func (s *Bare) Size(ctx context.Context, k names.Key) (int64, error) {
 	return s.files.size(f.Path)
 }
 
-// Get implements origin.Store. The tag is made of size and time of the file.
+// Get implements origin.Store. The tag consists of the size and the time of the file.
 func (s *Bare) Get(ctx context.Context, k names.Key, seen origin.Tag) ([]byte, origin.Tag, error) {
 	f, err := s.lookup(ctx, k)
 	if err != nil {
@@ -248,7 +248,7 @@ func (s *Bare) Get(ctx context.Context, k names.Key, seen origin.Tag) ([]byte, o
 	return value, tag, nil
 }
 
-// List implements origin.Store. It shows the objects whose names are known by now.
+// List implements origin.Store. It omits xorbs whose hashes are not known yet.
 func (s *Bare) List(ctx context.Context, prefix string, after names.Key) iter.Seq2[origin.Item, error] {
 	return func(yield func(origin.Item, error) bool) {
 		keys := s.sortedKeys()

@@ -91,7 +91,7 @@ func flip(b []byte, at int) []byte {
 	return b
 }
 
-// A file is what its content says, and kept under the name that is hardest to get wrong.
+// The content of a file decides its kind. Its key has the hash from the most reliable place.
 func TestNames(t *testing.T) {
 	shard, stored, x := sample(t, origintest.Form{})
 	_, bare, _ := sample(t, origintest.Form{NoFooter: true})
@@ -103,7 +103,7 @@ func TestNames(t *testing.T) {
 		name string
 		file string
 		b    []byte
-		want names.Key // what it is kept under; empty: it is not
+		want names.Key // empty: it has no key
 		err  bool      // Files returns the reason
 	}{
 		{"a shard by the hash of its bytes", "a.shard", shard, names.ShardKey(shardHash), false},
@@ -150,7 +150,7 @@ func TestNames(t *testing.T) {
 				keys = append(keys, item.Key)
 			}
 			if (tt.want == "") != (len(keys) == 0) || (tt.want != "" && keys[0] != tt.want) {
-				t.Errorf("kept under %q, want %q", keys, tt.want)
+				t.Errorf("keys %q, want %q", keys, tt.want)
 			}
 			if shown := tt.want != "" || tt.err; shown != (len(files) == 1) {
 				t.Fatalf("Files = %+v", files)

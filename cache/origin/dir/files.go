@@ -16,11 +16,11 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
-// maxOpen bounds how many files are kept open for the next read.
+// maxOpen is the maximum number of files that stay open for later reads.
 const maxOpen = 256
 
-// openFiles keeps the files below one root open that were read last. Nothing outside
-// the root can be opened, whatever links say.
+// openFiles caches open files below one root, the last read first. It opens no file outside the
+// root, even through links.
 type openFiles struct {
 	root *os.Root
 
@@ -30,7 +30,7 @@ type openFiles struct {
 	drops  int                      // so far; guarded by mu
 }
 
-// An openFile is closed when it has left the list and its last reader is done.
+// An openFile is closed when it is not in the list and has no reader.
 type openFile struct {
 	path string
 	f    *os.File
@@ -53,13 +53,13 @@ func (o *openFiles) readAt(path string, p []byte, off int64) error {
 		return nil
 	}
 	if errors.Is(err, io.EOF) {
-		return fmt.Errorf("%q: %w", path, codec.Corrupt("object", off+int64(n), "it ends here, %d more bytes are asked for", len(p)-n))
+		return fmt.Errorf("%q: %w", path, codec.Corrupt("object", off+int64(n), "it ends here, %d more bytes are requested", len(p)-n))
 	}
 	return wrap(path, err)
 }
 
-// readNow is readAt of what is in memory, of a file that is open.
-func (o *openFiles) readNow(path string, p []byte, off int64) bool {
+// tryRead is readAt for bytes in memory of an open file. False means unknown.
+func (o *openFiles) tryRead(path string, p []byte, off int64) bool {
 	f, _ := o.get(path)
 	if f == nil {
 		return false
@@ -81,7 +81,7 @@ func (o *openFiles) acquire(path string) (*openFile, error) {
 	return o.add(path, opened, drops), nil
 }
 
-// get returns the file at path if it is open, and how many were dropped so far.
+// get returns the open file at path, or nil, and the number of drops so far.
 func (o *openFiles) get(path string) (f *openFile, drops int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -120,7 +120,7 @@ func (o *openFiles) release(f *openFile) {
 
 func (o *openFiles) releaseLocked(f *openFile) {
 	if f.refs--; f.refs == 0 {
-		f.f.Close() // it was only read
+		f.f.Close() // an error cannot lose data of a read-only file
 	}
 }
 
@@ -130,7 +130,7 @@ func (o *openFiles) removeLocked(e *list.Element) {
 	o.releaseLocked(f)
 }
 
-// size returns the length of the file at path as it is now.
+// size returns the current length of the file at path.
 func (o *openFiles) size(path string) (int64, error) {
 	f, err := o.acquire(path)
 	if err != nil {
@@ -144,7 +144,7 @@ func (o *openFiles) size(path string) (int64, error) {
 	return info.Size(), nil
 }
 
-// drop closes the file at path, so that the next read opens the file that has the path then.
+// drop closes the file at path. The next read opens the path again.
 func (o *openFiles) drop(path string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -158,12 +158,12 @@ func (s *Store) Item(ctx context.Context, k names.Key) (origin.Item, error) {
 	return origin.Item{Key: k, Size: info.Size(), Modified: info.ModTime()}, nil
 }
 
-// Item returns what List says of one object.
+// Item returns the item of one object, as List does.
 func (s *ReadOnly) Item(ctx context.Context, k names.Key) (origin.Item, error) {
 	return s.current().Item(ctx, k)
 }
 
-// Item returns what List says of one object.
+// Item returns the item of one object, as List does.
 func (s *Bare) Item(ctx context.Context, k names.Key) (origin.Item, error) {
 	f, err := s.lookup(ctx, k)
 	if err != nil {

@@ -41,14 +41,14 @@ func TestLookupWaitsForNames(t *testing.T) {
 	}
 	go func() {
 		s.mu.Lock()
-		s.addLocked(s.found[0])
+		s.addLocked(s.candidates[0])
 		s.mu.Unlock()
 		close(named)
 	}()
 	if n, err := s.Size(t.Context(), b.Xorbs[0].Key()); err != nil || n != int64(len(b.Xorbs[0].Bytes)) {
 		t.Errorf("Size = %d, %v", n, err)
 	}
-	if s.found[0].Hash == (codec.Hash{}) {
+	if s.candidates[0].Hash == (codec.Hash{}) {
 		t.Error("the xorb has no name")
 	}
 }

@@ -18,31 +18,30 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 )
 
-// PutIfAbsent implements origin.WriteStore. An object of another length under a key
-// that its content gives is damaged, and is replaced.
+// PutIfAbsent implements origin.WriteStore. It replaces an object under a content key with another
+// length, because such an object is corrupt.
 func (s *Store) PutIfAbsent(ctx context.Context, k names.Key, value []byte) (origin.Tag, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
-	if err := s.absent(k, len(value)); err != nil {
+	if err := s.checkAbsent(k, len(value)); err != nil {
 		return "", err
 	}
 	tmp, info, err := s.write(value, objectMode, isXorb(k))
 	if err != nil {
 		return "", wrapPut(k, err)
 	}
-	defer s.files.root.Remove(tmp) //nolint:errcheck // it is gone where it was renamed
+	defer s.files.root.Remove(tmp) //nolint:errcheck // absent after a rename
 	if err := s.link(ctx, tmp, k, len(value)); err != nil {
 		return "", err
 	}
 	return tagOf(k, value, info), nil
 }
 
-// absent returns nil if a value of some size is to be put under k, and ErrExists if an object
-// is there already. The name of that one is made durable by the next Sync, whichever process
-// put it. An object that its content names and that has another size is damaged: it counts
-// as absent. An object that stat cannot read is an error.
-func (s *Store) absent(k names.Key, size int) error {
+// checkAbsent returns nil if a value of some size is to be put under k, and ErrExists if k has an
+// object. The next Sync makes the name of that object durable, also if another process put it.
+// An object under a content key with another size is corrupt and counts as absent.
+func (s *Store) checkAbsent(k names.Key, size int) error {
 	info, err := s.files.root.Lstat(string(k))
 	switch {
 	case errors.Is(err, iofs.ErrNotExist):
@@ -56,14 +55,15 @@ func (s *Store) absent(k names.Key, size int) error {
 	return exists(k)
 }
 
-// byContent reports whether a key can have one value only.
+// byContent reports whether k is a content key: its only valid value has the hash in the key.
 func byContent(k names.Key) bool {
 	return strings.HasPrefix(string(k), dataDir+"/") || strings.HasPrefix(string(k), "tindex/")
 }
 
 func exists(k names.Key) error { return fmt.Errorf("%s: %w", k, origin.ErrExists) }
 
-// maxLinks is how often a name is tried that others make and remove all the time.
+// maxLinks is the maximum number of attempts to link a name while other processes create and
+// remove it.
 const maxLinks = 10
 
 // link gives a file its final name.
@@ -85,7 +85,7 @@ func (s *Store) link(ctx context.Context, tmp string, k names.Key, size int) err
 		case !errors.Is(err, iofs.ErrExist):
 			return wrapPut(k, err)
 		}
-		if err := s.absent(k, size); err != nil {
+		if err := s.checkAbsent(k, size); err != nil {
 			return err
 		}
 		if byContent(k) {
@@ -95,7 +95,7 @@ func (s *Store) link(ctx context.Context, tmp string, k names.Key, size int) err
 	return wrapPut(k, err)
 }
 
-// replace gives a file a name that another one may have.
+// replace renames a file to its final name, which may exist.
 func (s *Store) replace(tmp string, k names.Key) error {
 	if err := s.files.root.Rename(tmp, string(k)); err != nil {
 		return wrapPut(k, err)
@@ -119,7 +119,7 @@ func (s *Store) rename(ctx context.Context, tmp string, k names.Key, size int) e
 		return wrapPut(k, err)
 	}
 	defer unlock()
-	if err := s.absent(k, size); err != nil {
+	if err := s.checkAbsent(k, size); err != nil {
 		return err
 	}
 	_, err = s.files.root.Lstat(string(k))

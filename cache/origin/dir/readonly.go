@@ -26,8 +26,8 @@ var (
 	_ origin.Relocator   = (*ReadOnly)(nil)
 )
 
-// OpenReadOnly uses the objects below root. The error is io/fs.ErrNotExist if there is
-// no such folder.
+// OpenReadOnly returns the store in folder root. The error is io/fs.ErrNotExist if the folder is
+// absent.
 func OpenReadOnly(root string) (*ReadOnly, error) {
 	path, err := filepath.Abs(root)
 	if err != nil {
@@ -44,26 +44,26 @@ func OpenReadOnly(root string) (*ReadOnly, error) {
 
 func (s *ReadOnly) current() *Store { return s.store.Load() }
 
-// Relocate implements origin.Relocator. A folder that was replaced is used by its path.
+// Relocate implements origin.Relocator. If another folder has the path now, it replaces the open one.
 func (s *ReadOnly) Relocate(ctx context.Context, accept func(context.Context, origin.Store) error) error {
-	there, err := os.Stat(s.path)
+	info, err := os.Stat(s.path)
 	if err != nil {
 		return wrap(s.path, err)
 	}
 	old := s.current()
-	if used, err := old.files.root.Stat("."); err == nil && os.SameFile(used, there) {
+	if used, err := old.files.root.Stat("."); err == nil && os.SameFile(used, info) {
 		return nil
 	}
 	root, err := os.OpenRoot(s.path)
 	if err != nil {
 		return wrap(s.path, err)
 	}
-	found := newStore(root)
-	if err := accept(ctx, found); err != nil {
-		return errors.Join(err, found.Close())
+	opened := newStore(root)
+	if err := accept(ctx, opened); err != nil {
+		return errors.Join(err, opened.Close())
 	}
-	if !s.store.CompareAndSwap(old, found) {
-		return found.Close() // another caller was first
+	if !s.store.CompareAndSwap(old, opened) {
+		return opened.Close() // another caller was first
 	}
 	return old.Close()
 }

@@ -26,19 +26,19 @@ import (
 // A File is one shard or xorb that was found in a folder.
 type File struct {
 	Path     string     // below the folder, slash-separated
-	Kind     names.Kind // zero: it is called like one, and is none
-	Hash     codec.Hash // what it is kept under; zero while a xorb has no name yet
+	Kind     names.Kind // zero: neither, despite its name
+	Hash     codec.Hash // of its key; zero until the hash of a xorb is computed
 	Named    bool       // Hash is the 64 digits in the file's name
 	Size     int64
 	Modified time.Time
-	Err      error // why a file that is called like a shard or a xorb is not used
+	Err      error // the reason why a file with the name of a shard or xorb is not used
 }
 
-// scan looks at every regular file below the root, several at a time. Links are not
-// followed, and files that are neither shard nor xorb are passed over.
+// scan reads the kind of every regular file below the root, several at once. It does not follow
+// links, and it skips files that are neither shard nor xorb.
 func scan(ctx context.Context, root *os.Root) ([]*File, error) {
 	var found []*File
-	passed := passedOver(root)
+	skipped := skippedFolders(root)
 	err := iofs.WalkDir(root.FS(), ".", func(p string, d iofs.DirEntry, err error) error {
 		switch {
 		case ctx.Err() != nil:
@@ -48,7 +48,7 @@ func scan(ctx context.Context, root *os.Root) ([]*File, error) {
 		case err != nil:
 			found = append(found, &File{Path: p, Err: wrap(p, err)})
 			return nil
-		case d.IsDir() && slices.Contains(passed, p):
+		case d.IsDir() && slices.Contains(skipped, p):
 			return iofs.SkipDir
 		case !d.Type().IsRegular() || isScratch(p):
 			return nil
@@ -78,21 +78,21 @@ func scan(ctx context.Context, root *os.Root) ([]*File, error) {
 	return slices.DeleteFunc(found, func(f *File) bool { return f.Kind == 0 && f.Err == nil }), nil
 }
 
-// passedOver returns the folders of a catalog above its data: their files are named by
-// hashes, too. Without a catalog there are none.
-func passedOver(root *os.Root) []string {
+// skippedFolders returns the folders of a catalog that hold no data. Their files have hashes as
+// names, too. Without a catalog it returns nil.
+func skippedFolders(root *os.Root) []string {
 	info, err := root.Lstat(path.Clean(names.SettingsPrefix))
 	if err != nil || !info.IsDir() {
 		return nil
 	}
-	var passed []string
+	var skipped []string
 	for _, prefix := range []string{
 		names.RefPrefix, names.VersionPrefix, names.PagePrefix, names.SnapshotPrefix, names.SymbolPrefix,
 		names.SettingsPrefix, names.SweepPrefix, names.SweepListPrefix,
 	} {
-		passed = append(passed, path.Clean(prefix))
+		skipped = append(skipped, path.Clean(prefix))
 	}
-	return passed
+	return skipped
 }
 
 // isScratch reports whether a path below root is a scratch file, a lock, or a value that is not
@@ -114,7 +114,7 @@ var (
 )
 
 // errNeither is the error of files whose names promise a shard or xorb.
-var errNeither = errors.New("neither a shard nor a xorb, whatever its name says")
+var errNeither = errors.New("neither a shard nor a xorb, despite its name")
 
 // look determines the kind and the hash of a file. It reads little of the file, except of a
 // shard without digits in its name. It returns errors only of files whose name or first bytes
@@ -125,7 +125,7 @@ func (f *File) look(ctx context.Context, root *os.Root) (err error) {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("panic: %v", r)
 		}
-		if err != nil && f.Kind == 0 && !f.Named && !called(f.Path) {
+		if err != nil && f.Kind == 0 && !f.Named && !hasDataExt(f.Path) {
 			err = nil
 		}
 	}()
@@ -146,7 +146,7 @@ func (f *File) look(ctx context.Context, root *os.Root) (err error) {
 	switch _, headErr := xorb.DecodeChunkHeader(head); {
 	case err == nil:
 		f.Kind = names.XorbKind
-		// The footer's hash goes before the file's name, which anybody can change.
+		// The hash in the footer precedes the file name, because a rename changes only the name.
 		f.Hash, f.Named = footer, f.Named && f.Hash == footer
 	case headErr == nil:
 		f.Kind = names.XorbKind
@@ -156,11 +156,12 @@ func (f *File) look(ctx context.Context, root *os.Root) (err error) {
 	return nil
 }
 
-// maxNameless is the largest shard that is read whole to learn its name. Writers end
+// maxNameless is the maximum size of a shard that is read whole to compute its name. Writers end
 // a shard at 64 MiB.
 const maxNameless = 128 << 20
 
-// nameShard hashes a shard in a stream: its size is what a sparse file says.
+// nameShard computes the hash of a shard. It streams the bytes, because a sparse file may claim
+// any size.
 func (f *File) nameShard(file io.ReaderAt) error {
 	if f.Named {
 		return nil
@@ -176,8 +177,8 @@ func (f *File) nameShard(file io.ReaderAt) error {
 	return nil
 }
 
-// nameXorb gives a xorb without footer and without digits in its name the hash of
-// what it unpacks to.
+// nameXorb computes the hash of a xorb without footer and without digits in its name, from its
+// unpacked chunks.
 func (f *File) nameXorb(ctx context.Context, root *os.Root) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -202,7 +203,7 @@ func (f *File) nameXorb(ctx context.Context, root *os.Root) (err error) {
 	return nil
 }
 
-// A stoppable is a file whose reader can be stopped between two reads.
+// A stoppable is a file that refuses reads once its context has ended.
 type stoppable struct {
 	ctx context.Context
 	f   *os.File
@@ -215,8 +216,8 @@ func (s stoppable) ReadAt(p []byte, off int64) (int, error) {
 	return s.f.ReadAt(p, off)
 }
 
-// called reports whether a file's name ends like that of a shard or xorb.
-func called(p string) bool {
+// hasDataExt reports whether a file name ends like the name of a shard or xorb.
+func hasDataExt(p string) bool {
 	switch strings.ToLower(path.Ext(p)) {
 	case ".shard", ".mdb", ".xorb":
 		return true

@@ -22,7 +22,7 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 )
 
-// A Store stores each object in the file that its key names, below one directory.
+// A Store stores each object below one directory, in a file with the path of its key.
 //
 //	tdata/…  and the other layers   the objects
 //	tmp/                            values that are being written
@@ -41,7 +41,7 @@ type Store struct {
 
 	mu    sync.Mutex
 	dirty map[string]bool // directories with names that may not be durable yet; guarded by mu
-	all   bool            // so are names that others put; guarded by mu
+	all   bool            // names put by other writers may not be durable either; guarded by mu
 }
 
 var (
@@ -64,7 +64,7 @@ const (
 	lockMode   = 0o666
 )
 
-// Open uses the objects below root, which is created if need be.
+// Open returns the store in folder root. It creates the folder if it is absent.
 func Open(root string) (*Store, error) {
 	if err := create(root); err != nil {
 		return nil, openErr(root, err)
@@ -82,8 +82,8 @@ func newStore(root *os.Root) *Store {
 	return s
 }
 
-// create makes a folder and those above it that are missing. Their names are durable
-// then, or what is put there later could not be.
+// create creates a folder and its missing parents, and makes their names durable. Otherwise later
+// objects could not be durable.
 func create(root string) error {
 	root, err := filepath.Abs(root)
 	if err != nil {
@@ -133,7 +133,7 @@ func (s *Store) ReadAt(ctx context.Context, k names.Key, p []byte, off int64) er
 
 // TryReadAt implements origin.TryReader.
 func (s *Store) TryReadAt(k names.Key, p []byte, off int64) bool {
-	return s.files.readNow(string(k), p, off)
+	return s.files.tryRead(string(k), p, off)
 }
 
 // RejectKey implements origin.KeyRejecter. It returns 0, because there is only one copy. The
@@ -170,7 +170,7 @@ func (s *Store) Get(ctx context.Context, k names.Key, seen origin.Tag) ([]byte, 
 	if info.Size() > limit {
 		return nil, "", origin.Long(k, limit)
 	}
-	value, err := origin.ReadBounded(f, info.Size()+1, limit+1) // a byte more finds the end
+	value, err := origin.ReadBounded(f, info.Size()+1, limit+1) // one more byte to reach io.EOF
 	switch {
 	case err != nil:
 		return nil, "", wrap(string(k), err)
@@ -184,8 +184,8 @@ func (s *Store) Get(ctx context.Context, k names.Key, seen origin.Tag) ([]byte, 
 	return value, tag, nil
 }
 
-// largeValue is the size from which on the tag of an object that its content names is
-// not made of the value.
+// largeValue is the minimum size of an object under a content key whose tag does not depend on
+// the value.
 const largeValue = 1 << 20
 
 // tagOf returns the tag of a value, which is its BLAKE3. The tag of a large object under a
@@ -226,7 +226,7 @@ func (s *Store) List(ctx context.Context, prefix string, after names.Key) iter.S
 			yield(origin.Item{}, err)
 			return
 		}
-		// The walk goes by folders, and "/" does not sort before all other bytes.
+		// The walk sorts by folders, but "/" does not sort before all other bytes.
 		slices.SortFunc(items, func(a, b origin.Item) int { return strings.Compare(string(a.Key), string(b.Key)) })
 		for _, item := range items {
 			if !yield(item, nil) {
@@ -273,7 +273,7 @@ func (s *Store) RemoveStray(ctx context.Context, older time.Duration) (removed i
 		switch err := s.files.root.Remove(name); {
 		case err == nil:
 			removed++
-		case !errors.Is(err, iofs.ErrNotExist) && first == nil: // else another process was faster
+		case !errors.Is(err, iofs.ErrNotExist) && first == nil: // else another process removed it
 			first = wrap(name, err)
 		}
 	}

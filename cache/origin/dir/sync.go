@@ -55,7 +55,7 @@ func wrapSync(dir string, err error) error {
 	return wrap(dir, err)
 }
 
-// takeDirty returns the directories that are to be synced, and whether all of them are.
+// takeDirty returns the directories to sync, and whether they include all data folders.
 func (s *Store) takeDirty() (dirs []string, all bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,7 +68,7 @@ func (s *Store) takeDirty() (dirs []string, all bool) {
 	return dirs, all
 }
 
-// dataDir is where the folders begin that hold objects.
+// dataDir is the folder above the folders of shards and xorbs.
 const dataDir = "tdata"
 
 // noteFoldersLocked notes all folders of shards and xorbs. They have the same depth.
@@ -87,8 +87,7 @@ func (s *Store) noteFoldersLocked() {
 	})
 }
 
-// noteDirty notes that the name of an object is new, and maybe those of the folders
-// above it.
+// noteDirty records that the names of an object and of the folders above it may be new.
 func (s *Store) noteDirty(k names.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,7 +99,7 @@ func (s *Store) noteDirty(k names.Key) {
 	}
 }
 
-// syncDir makes the names in a folder durable. With the folder its names are gone.
+// syncDir makes the names in a folder durable. An absent folder has no names.
 func (s *Store) syncDir(dir string) error {
 	f, err := s.files.root.Open(dir)
 	if errors.Is(err, iofs.ErrNotExist) {
@@ -112,7 +111,7 @@ func (s *Store) syncDir(dir string) error {
 	return syncFolder(f)
 }
 
-// syncFolder syncs and closes a folder. Some file systems cannot, and need not.
+// syncFolder syncs and closes a folder. Some file systems do not support it, nor need it.
 func syncFolder(f *os.File) error {
 	err := f.Sync()
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EOPNOTSUPP) {

@@ -18,13 +18,12 @@ var (
 	_ origin.Watcher = (*ReadOnly)(nil)
 )
 
-// watched is what may happen to names in a folder, and to the folder: without it there is
-// nothing to watch any more.
+// watched are the events of names in a folder, and those that end a watch of the folder.
 const watched = unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN_DELETE | unix.IN_CLOSE_WRITE |
 	unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR
 
-// gone are the events after which no other comes.
-const gone = unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_UNMOUNT | unix.IN_IGNORED
+// lastEvents are the events that end a watch.
+const lastEvents = unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_UNMOUNT | unix.IN_IGNORED
 
 // Watch implements origin.Watcher for the names in the folder of each prefix; folders in it
 // are not watched. It refuses network file systems, where changes by other hosts cause no
@@ -49,7 +48,7 @@ func (s *Store) Watch(ctx context.Context, prefixes ...string) (<-chan struct{},
 	closed := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(closed)
-		queue.Close() // a read of it ends then
+		queue.Close() // ends a read of the queue
 	})
 	go func() {
 		defer close(changed)
@@ -83,8 +82,8 @@ func (s *Store) watch(queue int, folder string) error {
 	return os.NewSyscallError("inotify_add_watch", err)
 }
 
-// File systems with these numbers can be changed by other hosts, without events of this kernel.
-var afar = map[int64]string{
+// networkFS has the numbers of file systems that other hosts can change without events here.
+var networkFS = map[int64]string{
 	unix.NFS_SUPER_MAGIC:   "nfs",
 	unix.SMB_SUPER_MAGIC:   "smb",
 	unix.CIFS_SUPER_MAGIC:  "cifs",
@@ -102,13 +101,13 @@ var afar = map[int64]string{
 	0x47504653:             "gpfs",
 }
 
-// checkLocal refuses folders whose changes are not all made here.
+// checkLocal refuses folders on file systems that other hosts can change.
 func checkLocal(f *os.File) error {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {
 		return os.NewSyscallError("fstatfs", err)
 	}
-	if name, ok := afar[int64(st.Type)&0xffffffff]; ok {
+	if name, ok := networkFS[int64(st.Type)&0xffffffff]; ok {
 		return fmt.Errorf("on a file system of type %s: %w", name, errors.ErrUnsupported)
 	}
 	return nil
@@ -125,7 +124,7 @@ func listen(queue *os.File, changed chan<- struct{}) {
 		}
 		select {
 		case changed <- struct{}{}:
-		default: // one is waiting already
+		default: // an event is pending already
 		}
 		if isOver(b[:n]) {
 			return
@@ -139,12 +138,12 @@ func listen(queue *os.File, changed chan<- struct{}) {
 //	     0     4  number of the watch
 //	     4     4  mask
 //	     8     4  cookie
-//	    12     4  length of the name, with what fills it up
+//	    12     4  length of the name with padding
 //	    16     …  name
 func isOver(events []byte) bool {
 	const header = unix.SizeofInotifyEvent
 	for len(events) >= header {
-		if binary.NativeEndian.Uint32(events[4:])&gone != 0 {
+		if binary.NativeEndian.Uint32(events[4:])&lastEvents != 0 {
 			return true
 		}
 		name := binary.NativeEndian.Uint32(events[12:])

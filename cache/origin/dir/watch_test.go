@@ -55,7 +55,7 @@ func (l *lookout) put(t *testing.T, symbol string) origin.Tag {
 	return tag
 }
 
-// hears says what comes: "change", "end", or "nothing" for a while.
+// hears returns the next event: "change", "end", or "nothing" for a while.
 func (l *lookout) hears(while time.Duration) string {
 	select {
 	case _, ok := <-l.changed:
@@ -109,7 +109,7 @@ func TestWatch(t *testing.T) {
 		{"a folder that is removed", func(_ *testing.T, l *lookout) error {
 			return os.RemoveAll(filepath.Join(l.root, "vref"))
 		}, "end"},
-		{"nobody who listens", func(_ *testing.T, l *lookout) error { l.stop(); return nil }, "end"},
+		{"a canceled watch", func(_ *testing.T, l *lookout) error { l.stop(); return nil }, "end"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -147,7 +147,7 @@ func TestWatchBurst(t *testing.T) {
 		heard++
 	}
 	if heard == 0 || heard > 1000 {
-		t.Errorf("%d changes are heard of", heard)
+		t.Errorf("%d events", heard)
 	}
 	l.put(t, "last")
 	if got := l.hears(soon); got != "change" {
@@ -163,14 +163,14 @@ func TestWatchRefuses(t *testing.T) {
 	}
 	origintest.Close(t, s)
 	if _, err := s.Watch(t.Context(), names.RefPrefix); !errors.Is(err, origin.ErrNotFound) {
-		t.Errorf("a folder that is not there: %v", err)
+		t.Errorf("an absent folder: %v", err)
 	}
 	if err := os.Mkdir(filepath.Join(root, "vref"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	defer dir.Afar(t, root)()
+	defer dir.AsNetworkFS(t, root)()
 	_, err = s.Watch(t.Context(), names.RefPrefix)
-	if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "type far away") {
+	if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "type testfs") {
 		t.Errorf("a folder of the network: %v", err)
 	}
 	if _, err := origin.Watch(t.Context(), origintest.Memory(), names.RefPrefix); !errors.Is(err, errors.ErrUnsupported) {
@@ -216,10 +216,10 @@ func TestWatchLeavesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		stop()
-		for range changed { // it ends when all is given back
+		for range changed { // it is closed once all is released
 		}
 		if _, err := l.writer.Watch(t.Context(), names.SweepPrefix); err == nil {
-			t.Error("a folder that is not there is watched")
+			t.Error("an absent folder is watched")
 		}
 	}
 	if after := fds(); after != before {

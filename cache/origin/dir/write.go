@@ -16,20 +16,20 @@ import (
 // cache takes more processor time than the hash. A large pack would also evict the pages of
 // other readers.
 const (
-	directLeast = 1 << 20 // bytes of a value
+	minDirect   = 1 << 20 // bytes of a value
 	directAlign = 4096    // of memory, sizes and offsets
 )
 
 func isXorb(k names.Key) bool { return strings.HasPrefix(string(k), names.XorbPrefix) }
 
-// write puts a value into a new file in tmp and makes it durable.
+// write writes a value to a new file in tmp and syncs the file.
 func (s *Store) write(value []byte, mode os.FileMode, direct bool) (tmp string, info os.FileInfo, err error) {
 	root := s.files.root
 	if err := root.MkdirAll(tmpDir, folderMode); err != nil {
 		return "", nil, err
 	}
 	tmp = path.Join(tmpDir, rand.Text())
-	direct = direct && len(value) >= directLeast
+	direct = direct && len(value) >= minDirect
 	f, err := createFile(root, tmp, mode, &direct)
 	if err != nil {
 		return "", nil, err
@@ -57,13 +57,13 @@ func createFile(root *os.Root, name string, mode os.FileMode, direct *bool) (*os
 			return f, err
 		}
 		*direct = false
-		_ = root.Remove(name) // some file systems refuse when they have made it
+		_ = root.Remove(name) // some file systems refuse O_DIRECT after they created the file
 	}
 	return root.OpenFile(name, flags|os.O_EXCL, mode)
 }
 
 // writeValue writes a value. If direct is set, all whole blocks are written past the page
-// cache. The rest is not, and neither is a value that is not aligned in memory.
+// cache. The rest goes through the page cache, and so does a value that is not aligned in memory.
 func writeValue(f *os.File, value []byte, direct bool) error {
 	if direct {
 		n, err := f.Write(value[:len(value)&^(directAlign-1)])
