@@ -188,7 +188,7 @@ func TestAllocations(t *testing.T) {
 				most float64
 				read func(i int)
 			}{
-				{"1 MiB near", 12, func(i int) { x.readMiB(t, c, i, large) }},
+				{"1 MiB local", 12, func(i int) { x.readMiB(t, c, i, large) }},
 				{"4 KiB warm", 0, func(i int) { x.readWarm(t, c, i, small) }},
 			} {
 				tt.read(0)

@@ -55,7 +55,7 @@ func TestD09_BytesThroughCache(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			x, dir := store(t, false, sizes...), t.TempDir()
 			m := mountOn(t, dir, x.src, tt.o)
-			all, n := chunks(0, len(sizes)), len(x.Plain(chunks(0, len(sizes))))
+			all, n := chunks(0, len(sizes)), len(x.Unpacked(chunks(0, len(sizes))))
 			x.read(t, m.Cache, all, 0, n)
 			m.settle(t)
 			m.asked()

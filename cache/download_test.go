@@ -238,9 +238,9 @@ func TestRunKeep(t *testing.T) {
 		m.settle(t)
 		m.wantMissing(t, x, chunks(29, 40))
 	})
-	near := store(t, true, 1000)
-	c := open(t, near.src, Options{})
-	run, err := c.Run(t.Context(), near.Hash(), chunks(0, 1))
+	local := store(t, true, 1000)
+	c := open(t, local.src, Options{})
+	run, err := c.Run(t.Context(), local.Hash(), chunks(0, 1))
 	if err != nil {
 		t.Fatal(err)
 	}

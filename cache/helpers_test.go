@@ -71,7 +71,7 @@ type stored struct {
 }
 
 // store keeps chunks of the given sizes in one xorb.
-func store(t testing.TB, near bool, sizes ...int) stored {
+func store(t testing.TB, local bool, sizes ...int) stored {
 	t.Helper()
 	b := origintest.NewBuilder(t, origintest.Form{Schemes: allSchemes})
 	var chunks [][]byte
@@ -80,8 +80,8 @@ func store(t testing.TB, near bool, sizes ...int) stored {
 	}
 	x := b.Xorb(chunks...)
 	s := b.Store()
-	if near {
-		s = b.NearStore()
+	if local {
+		s = b.LocalStore()
 	}
 	return stored{x, objects.New(s, objects.Options{})}
 }
@@ -114,7 +114,7 @@ func (s stored) try(ctx context.Context, c *Cache, r codec.ChunkRange, skip, n i
 	if err := c.Read(ctx, s.Hash(), r, int64(skip), p); err != nil {
 		return err
 	}
-	if !bytes.Equal(p, s.Plain(r)[skip:][:n]) {
+	if !bytes.Equal(p, s.Unpacked(r)[skip:][:n]) {
 		return errOtherBytes
 	}
 	return nil

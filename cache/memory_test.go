@@ -155,7 +155,7 @@ func TestMemoryBound(t *testing.T) {
 	}
 	x := stored{Xorb: b.Xorb(all...)}
 	const budget = 4 << 20
-	for place, s := range map[string]origin.Store{"near": b.NearStore(), "far": b.Store()} {
+	for place, s := range map[string]origin.Store{"local": b.LocalStore(), "remote": b.Store()} {
 		t.Run(place, func(t *testing.T) {
 			c := open(t, objects.New(s, objects.Options{}), Options{MemoryBytes: budget, AheadBytes: budget})
 			before := heap()

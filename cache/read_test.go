@@ -29,7 +29,7 @@ func drawRead(x stored) *rapid.Generator[readCall] {
 	return rapid.Custom(func(t *rapid.T) readCall {
 		start := rapid.IntRange(0, len(x.Chunks)-1).Draw(t, "start")
 		end := rapid.IntRange(start+1, len(x.Chunks)).Draw(t, "end")
-		size := len(x.Plain(chunks(start, end)))
+		size := len(x.Unpacked(chunks(start, end)))
 		skip := rapid.IntRange(0, size).Draw(t, "skip")
 		return readCall{chunks(start, end), skip, rapid.IntRange(0, size-skip).Draw(t, "n")}
 	})
@@ -39,11 +39,11 @@ func drawRead(x stored) *rapid.Generator[readCall] {
 // are those of the chunks.
 func TestReadGivesTheBytes(t *testing.T) {
 	sizes := []int{1, 2, 3, 1000, 100, 8192, 5000, 1, 700, 131072, 9, 10, 11, 4000, 3000, 2000, 70000, 1}
-	near, far := store(t, true, sizes...), store(t, false, sizes...)
+	local, remote := store(t, true, sizes...), store(t, false, sizes...)
 	rapid.Check(t, func(rt *rapid.T) {
-		x := far
-		if rapid.Bool().Draw(rt, "near") {
-			x = near
+		x := remote
+		if rapid.Bool().Draw(rt, "local") {
+			x = local
 		}
 		memory := rapid.SampledFrom([]int64{-1, 1, 2000, 1 << 20, 0}).Draw(rt, "memory")
 		c, done := openHere(t, x.src, Options{MemoryBytes: memory})
@@ -70,12 +70,12 @@ func TestReadGivesTheBytes(t *testing.T) {
 
 // Every range of a small xorb.
 func TestReadEveryRange(t *testing.T) {
-	for _, near := range []bool{true, false} {
-		x := store(t, near, 3, 1, 4, 2)
+	for _, local := range []bool{true, false} {
+		x := store(t, local, 3, 1, 4, 2)
 		c := open(t, x.src, Options{})
 		for start := range x.Chunks {
 			for end := start + 1; end <= len(x.Chunks); end++ {
-				size := len(x.Plain(chunks(start, end)))
+				size := len(x.Unpacked(chunks(start, end)))
 				for skip := range size + 1 {
 					for n := range size - skip + 1 {
 						x.read(t, c, chunks(start, end), skip, n)
@@ -119,9 +119,9 @@ func TestReadRefuses(t *testing.T) {
 func TestCosts(t *testing.T) {
 	type cost struct{ requests, chunks, unpacked int64 }
 	tests := []struct {
-		name      string
-		near, far cost
-		reads     func(read func(start, end, skip, n int))
+		name          string
+		local, remote cost
+		reads         func(read func(start, end, skip, n int))
 	}{
 		{"one chunk", cost{1, 1, 1}, cost{1, 1, 1}, func(read func(start, end, skip, n int)) {
 			read(0, 1, 0, 1000)
@@ -159,9 +159,9 @@ func TestCosts(t *testing.T) {
 		}},
 	}
 	for _, tt := range tests {
-		for place, want := range map[string]cost{"near": tt.near, "far": tt.far} {
+		for place, want := range map[string]cost{"local": tt.local, "remote": tt.remote} {
 			t.Run(tt.name+" "+place, func(t *testing.T) {
-				x := store(t, place == "near", same(100, 1000)...)
+				x := store(t, place == "local", same(100, 1000)...)
 				src := hook(x.src, nil)
 				c := open(t, src, Options{})
 				tt.reads(func(start, end, skip, n int) {
@@ -195,9 +195,9 @@ func TestFarKeepsAll(t *testing.T) {
 
 // 100 readers want parts of the same chunks at the same time.
 func TestReadersShare(t *testing.T) {
-	for _, near := range []bool{true, false} {
-		t.Run(fmt.Sprintf("near %v", near), func(t *testing.T) {
-			x := store(t, near, same(3, 1000)...)
+	for _, local := range []bool{true, false} {
+		t.Run(fmt.Sprintf("local %v", local), func(t *testing.T) {
+			x := store(t, local, same(3, 1000)...)
 			synctest.Test(t, func(t *testing.T) {
 				src := hook(x.src, slow(time.Second))
 				c, done := openHere(t, src, Options{})
@@ -359,14 +359,14 @@ func TestLastReaderLeavesAtTheEnd(t *testing.T) {
 
 // A failure is only for waiting readers, not for later ones.
 func TestFailureIsNotKept(t *testing.T) {
-	for _, near := range []bool{true, false} {
+	for _, local := range []bool{true, false} {
 		rules := []string{"chunks 1: unavailable", "chunks 1: notfound", "chunks 1: corrupt", "chunks 1: panic"}
-		if !near {
+		if !local {
 			rules[2] = "chunks 1-2: corrupt" // once may have been the way
 		}
 		for _, rule := range rules {
 			t.Run(rule, func(t *testing.T) {
-				x := store(t, near, same(3, 1000)...)
+				x := store(t, local, same(3, 1000)...)
 				c := open(t, origintest.Fail(x.src, rule), Options{})
 				if err := x.try(t.Context(), c, chunks(0, 3), 7, 2000); err == nil {
 					t.Error("the first Read = nil, want an error")

@@ -123,10 +123,10 @@ func TestRemount(t *testing.T) {
 	x, s, dir := b.Xorb(all...), origintest.Watch(b.Store()), t.TempDir()
 	for round := range 3 {
 		d := openDisk(t, dir, disk.Options{})
-		src := stored{x, objects.New(s, objects.Options{Keep: d})}
+		src := stored{x, objects.New(s, objects.Options{Backend: d})}
 		c := open(t, src.src, Options{Disk: d})
 		for i := range 10 {
-			src.read(t, c, chunks(i, 10), 0, len(x.Plain(chunks(i, 10))))
+			src.read(t, c, chunks(i, 10), 0, len(x.Unpacked(chunks(i, 10))))
 			src.read(t, c, chunks(i, i+1), len(all[i])/2, len(all[i])/3)
 		}
 		if n := len(s.Calls()); (n > 0) != (round == 0) {
@@ -265,7 +265,7 @@ func (s stored) unpack(t testing.TB, c *Cache, r codec.ChunkRange) error {
 			err = run.Unpack(i, p)
 			all = append(all, p...)
 		}
-		if err == nil && !bytes.Equal(all, s.Plain(r)) {
+		if err == nil && !bytes.Equal(all, s.Unpacked(r)) {
 			err = errOtherBytes
 		}
 		if err == nil || !c.ShouldRetry(s.Hash(), err, try) {
@@ -293,7 +293,7 @@ func TestPartsOnDisk(t *testing.T) {
 	}
 	for _, tt := range tests {
 		x := store(t, false, same(20, 1000)...)
-		n := len(x.Plain(tt.read))
+		n := len(x.Unpacked(tt.read))
 		for how, read := range map[string]func(m *mount){
 			"Read": func(m *mount) { x.read(t, m.Cache, tt.read, 0, n) },
 			"Want": func(m *mount) {
@@ -316,7 +316,7 @@ func TestPartsOnDisk(t *testing.T) {
 			t.Run(tt.name+" "+how, func(t *testing.T) {
 				m := mountOn(t, t.TempDir(), x.src, Options{MemoryBytes: noMemory})
 				for _, r := range tt.kept {
-					x.read(t, m.Cache, r, 0, len(x.Plain(r)))
+					x.read(t, m.Cache, r, 0, len(x.Unpacked(r)))
 				}
 				m.settle(t)
 				m.asked()

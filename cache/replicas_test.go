@@ -38,7 +38,7 @@ func (b breaking) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, 
 
 // copiesOf returns a Source with one replica of a xorb per list of damages. A list names the
 // chunks with corrupt packed bytes.
-func copiesOf(t testing.TB, x *origintest.Xorb, near bool, damages ...[]int) origin.Source {
+func copiesOf(t testing.TB, x *origintest.Xorb, local bool, damages ...[]int) origin.Source {
 	t.Helper()
 	var stores []origin.Store
 	for _, damaged := range damages {
@@ -47,8 +47,8 @@ func copiesOf(t testing.TB, x *origintest.Xorb, near bool, damages ...[]int) ori
 			b[x.Info.PackedEnd[chunk]-1] ^= 1
 		}
 		s := origintest.Memory()
-		if near {
-			s = origintest.NearMemory()
+		if local {
+			s = origintest.LocalMemory()
 		}
 		if err := origintest.Replace(s, x.Key(), b); err != nil {
 			t.Fatal(err)
@@ -60,9 +60,9 @@ func copiesOf(t testing.TB, x *origintest.Xorb, near bool, damages ...[]int) ori
 
 // A damaged chunk is never given out and never kept.
 func TestCorruptChunk(t *testing.T) {
-	for _, near := range []bool{true, false} {
-		x := store(t, near, same(8, 1000)...)
-		c := open(t, copiesOf(t, x.Xorb, near, []int{3}), Options{})
+	for _, local := range []bool{true, false} {
+		x := store(t, local, same(8, 1000)...)
+		c := open(t, copiesOf(t, x.Xorb, local, []int{3}), Options{})
 		for range 3 {
 			for _, call := range []readCall{
 				{chunks(3, 4), 0, 1000}, {chunks(3, 4), 10, 10}, {chunks(0, 8), 0, 8000},
@@ -125,15 +125,15 @@ func TestOutageIsNotShared(t *testing.T) {
 	const lost = 100
 	for _, tt := range []struct {
 		name  string
-		near  bool
+		local bool
 		first int // chunk that both want; in one fetch with the lost one, or not
 	}{
-		{"near, one unpacking", true, 0},
-		{"near, one fetch", true, 90},
-		{"far, one unpacking", false, 0},
+		{"local, one unpacking", true, 0},
+		{"local, one fetch", true, 90},
+		{"remote, one unpacking", false, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			x := store(t, tt.near, same(128, 100)...)
+			x := store(t, tt.local, same(128, 100)...)
 			synctest.Test(t, func(t *testing.T) {
 				src := hook(x.src, func(_ context.Context, r codec.ChunkRange) error {
 					time.Sleep(time.Second)
@@ -180,11 +180,11 @@ func TestAgain(t *testing.T) {
 		{"the only one is damaged", [][]int{{3}}, codec.ErrCorrupt},
 	}
 	for _, tt := range tests {
-		for _, near := range []bool{true, false} {
+		for _, local := range []bool{true, false} {
 			for _, part := range []readCall{{chunks(3, 4), 10, 10}, {chunks(0, 8), 0, 8000}, {chunks(2, 5), 10, 2000}} {
-				t.Run(fmt.Sprintf("%s, near %v, %d bytes", tt.name, near, part.N), func(t *testing.T) {
-					x := store(t, near, same(8, 1000)...)
-					src := copiesOf(t, x.Xorb, near, tt.copies...)
+				t.Run(fmt.Sprintf("%s, local %v, %d bytes", tt.name, local, part.N), func(t *testing.T) {
+					x := store(t, local, same(8, 1000)...)
+					src := copiesOf(t, x.Xorb, local, tt.copies...)
 					synctest.Test(t, func(t *testing.T) {
 						c, done := openHere(t, origintest.Fail(src, "chunks: slow 1ms"), Options{})
 						defer done()
@@ -222,10 +222,10 @@ func TestAgainManyReaders(t *testing.T) {
 	readers.Wait()
 }
 
-// A near copy that has gone is no better than a damaged one.
+// A local copy that has gone is no better than a damaged one.
 func TestAgainWhenACopyIsGone(t *testing.T) {
 	x := store(t, true, same(3, 1000)...)
-	gone, there := origintest.NearMemory(), origintest.NearMemory()
+	gone, there := origintest.LocalMemory(), origintest.LocalMemory()
 	for _, s := range []origin.WriteStore{gone, there} {
 		if err := origintest.Replace(s, x.Key(), x.Bytes); err != nil {
 			t.Fatal(err)

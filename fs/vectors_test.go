@@ -51,13 +51,13 @@ func TestVectors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	near, err := cache.New(objects.New(store, objects.Options{}), cache.Options{})
+	c, err := cache.New(objects.New(store, objects.Options{}), cache.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer near.Close()
+	defer c.Close()
 	at := t.TempDir()
-	s, err := Mount(at, names, reconstruct.New(near, reconstruct.Options{}), Options{})
+	s, err := Mount(at, names, reconstruct.New(c, reconstruct.Options{}), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

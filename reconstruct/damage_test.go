@@ -58,7 +58,7 @@ func TestF50_EveryByteDamaged(t *testing.T) {
 			y := b.Xorb(bytes.Repeat([]byte("y"), 100), origintest.Random(1, 30))
 			f := b.File(x.Term(0, 2), y.All(), x.Term(1, 3))
 			objects := b.Objects()
-			image := newImage(t, b.NearStore(), f)
+			image := newImage(t, b.LocalStore(), f)
 			if err := image.read(); err != nil {
 				t.Fatal(err)
 			}

@@ -43,7 +43,7 @@ func TestStreams(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			file := openFrom(t, spyOn(b.NearStore()), Options{Window: 2 << 20}, f.ID())
+			file := openFrom(t, spyOn(b.LocalStore()), Options{Window: 2 << 20}, f.ID())
 			h := file.Handle()
 			defer h.Close()
 			for read := range strings.FieldsSeq(tt.reads) {
@@ -75,15 +75,15 @@ func TestStreamsAreBounded(t *testing.T) {
 	}
 }
 
-// far is a handle on a file whose every request takes a while, in a bubble.
-type far struct {
+// A remoteHandle is a handle on a file in a bubble. Each request takes some time.
+type remoteHandle struct {
 	*Handle
 	spy  *spy
 	want []byte
 	c    *cache.Cache
 }
 
-func inBubble(t *testing.T, chunks int, delay time.Duration, co cache.Options, do func(t *testing.T, f far)) {
+func inBubble(t *testing.T, chunks int, delay time.Duration, co cache.Options, do func(t *testing.T, f remoteHandle)) {
 	t.Helper()
 	s, stored := large(t, chunks)
 	want := stored.Bytes()
@@ -108,12 +108,12 @@ func inBubble(t *testing.T, chunks int, delay time.Duration, co cache.Options, d
 		}
 		h := file.Handle()
 		defer h.Close()
-		do(t, far{h, src, want, c})
+		do(t, remoteHandle{h, src, want, c})
 	})
 }
 
 // read reads, compares, and returns how long that took.
-func (f far) read(t *testing.T, off int64, n int) time.Duration {
+func (f remoteHandle) read(t *testing.T, off int64, n int) time.Duration {
 	t.Helper()
 	start := time.Now()
 	if err := tryRead(t.Context(), f, f.want, off, n); err != nil {
@@ -126,7 +126,7 @@ func (f far) read(t *testing.T, off int64, n int) time.Duration {
 func TestScanFetchesOnce(t *testing.T) {
 	for _, n := range []int{128 << 10, 100_000, 4096, 1 << 20, 1<<20 + 1} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			inBubble(t, 300, 20*time.Millisecond, cache.Options{}, func(t *testing.T, f far) {
+			inBubble(t, 300, 20*time.Millisecond, cache.Options{}, func(t *testing.T, f remoteHandle) {
 				waits := 0
 				for off := int64(0); off < int64(len(f.want)); off += int64(n) {
 					if f.read(t, off, n) > 0 {
@@ -154,7 +154,7 @@ func TestScanFetchesOnce(t *testing.T) {
 
 // The kernel has several reads of one stream on their way, and they overtake each other.
 func TestReadsOvertake(t *testing.T) {
-	inBubble(t, 300, 20*time.Millisecond, cache.Options{}, func(t *testing.T, f far) {
+	inBubble(t, 300, 20*time.Millisecond, cache.Options{}, func(t *testing.T, f remoteHandle) {
 		random := rand.New(rand.NewPCG(1, 1))
 		const n, group = 128 << 10, 8
 		for off := int64(0); off < int64(len(f.want)); off += n * group {
@@ -174,7 +174,7 @@ func TestReadsOvertake(t *testing.T) {
 // Sixteen streams through one handle: each is recognised, and after its first reads
 // finds everything there.
 func TestInterleavedStreams(t *testing.T) {
-	inBubble(t, 512, 20*time.Millisecond, cache.Options{}, func(t *testing.T, f far) {
+	inBubble(t, 512, 20*time.Millisecond, cache.Options{}, func(t *testing.T, f remoteHandle) {
 		const streams, n = 16, 128 << 10
 		part := int64(len(f.want) / streams)
 		var waits [streams]int
@@ -229,7 +229,7 @@ func TestStreamCrossesXorbs(t *testing.T) {
 
 // Readers that jump about cause no fetch ahead.
 func TestRandomReaders(t *testing.T) {
-	inBubble(t, 400, time.Millisecond, cache.Options{MemoryBytes: -1}, func(t *testing.T, f far) {
+	inBubble(t, 400, time.Millisecond, cache.Options{MemoryBytes: -1}, func(t *testing.T, f remoteHandle) {
 		random := rand.New(rand.NewPCG(1, 1))
 		needed := 0
 		for range 500 {
@@ -246,7 +246,7 @@ func TestRandomReaders(t *testing.T) {
 
 // Reads that lie beside what is fetched ahead do not wait for it.
 func TestAheadDelaysNobody(t *testing.T) {
-	inBubble(t, 512, 0, cache.Options{}, func(t *testing.T, f far) {
+	inBubble(t, 512, 0, cache.Options{}, func(t *testing.T, f remoteHandle) {
 		first := allTerms(t, f.File())[0].Xorb
 		f.spy.before = func(ctx context.Context, x codec.Hash, _ codec.ChunkRange) error {
 			if x == first {
@@ -270,7 +270,7 @@ func TestAheadDelaysNobody(t *testing.T) {
 
 // Closing drops everything and ends what is on its way.
 func TestHandleClose(t *testing.T) {
-	inBubble(t, 512, time.Second, cache.Options{}, func(t *testing.T, f far) {
+	inBubble(t, 512, time.Second, cache.Options{}, func(t *testing.T, f remoteHandle) {
 		for off := int64(0); off < 2<<20; off += 128 << 10 {
 			f.read(t, off, 128<<10)
 		}
@@ -321,7 +321,7 @@ func TestHandleCloseWhileRead(t *testing.T) {
 // Whatever many streams ask for, the budget holds; and one that rests gives way.
 func TestHandleBudget(t *testing.T) {
 	const budget = 16 << 20
-	inBubble(t, 512, 10*time.Millisecond, cache.Options{AheadBytes: budget, MemoryBytes: 8 << 20}, func(t *testing.T, f far) {
+	inBubble(t, 512, 10*time.Millisecond, cache.Options{AheadBytes: budget, MemoryBytes: 8 << 20}, func(t *testing.T, f remoteHandle) {
 		idle := f.File().Handle()
 		defer idle.Close()
 		for off := int64(0); off < 4<<20; off += 128 << 10 {
@@ -385,7 +385,7 @@ func TestAheadFails(t *testing.T) {
 // A local origin has no readahead.
 func TestHandleNear(t *testing.T) {
 	b, f := small(t, origintest.Form{})
-	h := open(t, b.NearStore(), f.ID()).Handle()
+	h := open(t, b.LocalStore(), f.ID()).Handle()
 	defer h.Close()
 	for off := int64(0); off < h.File().Size(); off += 4 {
 		if err := tryRead(t.Context(), h, f.Bytes(), off, 4); err != nil {

@@ -141,7 +141,7 @@ func pattern(n, size int) [][]byte {
 	return all
 }
 
-// large is a far file of n chunks of 64 KiB in xorbs of 128.
+// large is a remote file of n chunks of 64 KiB in xorbs of 128.
 func large(t testing.TB, n int) (origin.WriteStore, *origintest.File) {
 	t.Helper()
 	b := origintest.NewBuilder(t, origintest.Form{NoSHA256: true, Schemes: []xorb.Scheme{xorb.None}})

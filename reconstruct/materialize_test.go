@@ -39,15 +39,15 @@ type keeping struct {
 }
 
 // keepFrom makes a file of n chunks of 64 KiB.
-func keepFrom(t *testing.T, near bool, n int, o Options) *keeping {
+func keepFrom(t *testing.T, local bool, n int, o Options) *keeping {
 	t.Helper()
 	b := origintest.NewBuilder(t, origintest.Form{NoSHA256: true, Schemes: []xorb.Scheme{xorb.None}})
 	k := &keeping{t: t, dir: t.TempDir()}
 	k.file = b.File(b.Xorb(pattern(n, 64<<10)...).All())
 	k.want = k.file.Bytes()
 	k.store = b.Store()
-	if near {
-		k.store = b.NearStore()
+	if local {
+		k.store = b.LocalStore()
 	}
 	k.begin(o)
 	return k
@@ -112,14 +112,14 @@ func TestWhole_Policy(t *testing.T) {
 	tests := []struct {
 		name   string
 		policy Policy
-		near   bool
+		local  bool
 		chunks int
 		do     func(k *keeping)
 		want   bool
 	}{
 		{"never", MaterializeNever, false, 4, func(k *keeping) { k.read(chunk) }, false},
-		{"far, read completely", MaterializeAuto, false, 4, func(k *keeping) { k.read(chunk) }, true},
-		{"far, a bit of each chunk", MaterializeAuto, false, 4, func(k *keeping) {
+		{"remote, read completely", MaterializeAuto, false, 4, func(k *keeping) { k.read(chunk) }, true},
+		{"remote, a bit of each chunk", MaterializeAuto, false, 4, func(k *keeping) {
 			h := k.open()
 			defer h.Close()
 			for _, off := range []int64{3 * chunk, 0, 2 * chunk, chunk} {
@@ -128,7 +128,7 @@ func TestWhole_Policy(t *testing.T) {
 				}
 			}
 		}, true},
-		{"far, by two readers", MaterializeAuto, false, 4, func(k *keeping) {
+		{"remote, by two readers", MaterializeAuto, false, 4, func(k *keeping) {
 			for i := range 2 {
 				h := k.open()
 				if err := tryRead(t.Context(), h, k.want, int64(2*i*chunk), 2*chunk); err != nil {
@@ -137,25 +137,25 @@ func TestWhole_Policy(t *testing.T) {
 				h.Close()
 			}
 		}, true},
-		{"far, all but the last chunk", MaterializeAuto, false, 4, func(k *keeping) {
+		{"remote, all but the last chunk", MaterializeAuto, false, 4, func(k *keeping) {
 			h := k.open()
 			defer h.Close()
 			if err := tryRead(t.Context(), h, k.want, 0, 3*chunk); err != nil {
 				t.Error(err)
 			}
 		}, false},
-		{"far, opened", MaterializeAuto, false, 4, func(k *keeping) { k.open().Close() }, false},
-		{"far, more than a quarter of the cache", MaterializeAuto, false, 257, func(k *keeping) { k.read(1 << 20) }, false},
-		{"near, read once", MaterializeAuto, true, 128, func(k *keeping) { k.read(1 << 20) }, false},
-		{"near, read twice", MaterializeAuto, true, 128, func(k *keeping) { k.read(1 << 20); k.read(1 << 20) }, true},
-		{"near and small", MaterializeAuto, true, 127, func(k *keeping) { k.read(1 << 20); k.read(1 << 20) }, false},
+		{"remote, opened", MaterializeAuto, false, 4, func(k *keeping) { k.open().Close() }, false},
+		{"remote, more than a quarter of the cache", MaterializeAuto, false, 257, func(k *keeping) { k.read(1 << 20) }, false},
+		{"local, read once", MaterializeAuto, true, 128, func(k *keeping) { k.read(1 << 20) }, false},
+		{"local, read twice", MaterializeAuto, true, 128, func(k *keeping) { k.read(1 << 20); k.read(1 << 20) }, true},
+		{"local and small", MaterializeAuto, true, 127, func(k *keeping) { k.read(1 << 20); k.read(1 << 20) }, false},
 		{"always, opened", MaterializeAlways, false, 4, func(k *keeping) { k.open().Close() }, true},
-		{"always, near", MaterializeAlways, true, 1, func(k *keeping) { k.open().Close() }, true},
+		{"always, local", MaterializeAlways, true, 1, func(k *keeping) { k.open().Close() }, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			k := keepFrom(t, tt.near, tt.chunks, Options{Materialize: tt.policy})
+			k := keepFrom(t, tt.local, tt.chunks, Options{Materialize: tt.policy})
 			tt.do(k)
 			if got := k.laid(); got != tt.want {
 				t.Errorf("materialized = %t, want %t", got, tt.want)

@@ -17,7 +17,7 @@ import (
 type Options struct {
 	Window   int64 // readahead limit of one stream; 0: 32 MiB
 	Terms    int64 // bytes of terms in memory, of all files; 0: 32 MiB
-	Parallel int   // pieces of one read that are fetched at a time; 0: 8, and GOMAXPROCS where the origin is near
+	Parallel int   // pieces of one read that are fetched at a time; 0: 8, and GOMAXPROCS if the origin is local
 
 	Materialize Policy // files to store as plain files, if the cache has a disk
 }

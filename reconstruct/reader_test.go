@@ -92,7 +92,7 @@ func small(t testing.TB, form origintest.Form) (*origintest.Builder, *origintest
 func TestReadAtEveryRange(t *testing.T) {
 	b, f := small(t, origintest.Form{})
 	want := f.Bytes()
-	for place, s := range map[string]origin.Store{"near": b.NearStore(), "far": b.Store()} {
+	for place, s := range map[string]origin.Store{"local": b.LocalStore(), "remote": b.Store()} {
 		t.Run(place, func(t *testing.T) {
 			file := open(t, s, f.ID())
 			handle := file.Handle()
@@ -128,8 +128,8 @@ func TestReadAtProperty(t *testing.T) {
 		content = append(content, content[:len(content)/2]...)
 		f := b.Add(content, sizes...)
 		s := b.Store()
-		if rapid.Bool().Draw(rt, "near") {
-			s = b.NearStore()
+		if rapid.Bool().Draw(rt, "local") {
+			s = b.LocalStore()
 		}
 		r, done := newReader(t, objects.New(s, objects.Options{}), cache.Options{MemoryBytes: rapid.SampledFrom([]int64{-1, 10_000, 0}).Draw(rt, "memory")}, Options{})
 		defer done()
@@ -150,7 +150,7 @@ func TestReadAtProperty(t *testing.T) {
 
 func TestReadAtOddOffsets(t *testing.T) {
 	b, f := small(t, origintest.Form{})
-	file := open(t, b.NearStore(), f.ID())
+	file := open(t, b.LocalStore(), f.ID())
 	p := make([]byte, 10)
 	for _, off := range []int64{-1, math.MinInt64} {
 		if n, err := file.ReadAt(t.Context(), p, off); n != 0 || err == nil || err == io.EOF {
@@ -184,13 +184,13 @@ func TestF45_Sizes(t *testing.T) {
 		{"one chunk repeated", bytes.Repeat(one, 9)},
 	}
 	for _, tt := range tests {
-		for place, near := range map[string]bool{"near": true, "far": false} {
+		for place, local := range map[string]bool{"local": true, "remote": false} {
 			t.Run(tt.name+" "+place, func(t *testing.T) {
 				b := origintest.NewBuilder(t, origintest.Form{})
 				f := b.Add(tt.content, 128<<10)
 				s := b.Store()
-				if near {
-					s = b.NearStore()
+				if local {
+					s = b.LocalStore()
 				}
 				file := open(t, s, f.ID())
 				h := file.Handle()
@@ -220,7 +220,7 @@ func TestF44_ManyTerms(t *testing.T) {
 	b := origintest.NewBuilder(t, origintest.Form{NoSHA256: true, NoVerify: true})
 	x := b.Xorb(bytes.Repeat([]byte("xet!"), size/4))
 	f := b.File(slices.Repeat([]origintest.Term{x.All()}, terms)...)
-	s := b.NearStore()
+	s := b.LocalStore()
 	b, f = nil, &origintest.File{Info: f.Info}
 	id := f.ID()
 	f = nil
@@ -289,7 +289,7 @@ func heap() int64 {
 // An error names the term and the file, and wraps its cause.
 func TestTermError(t *testing.T) {
 	b, f := small(t, origintest.Form{})
-	s := b.NearStore()
+	s := b.LocalStore()
 	file := open(t, s, f.ID())
 	lost := f.Terms[1].X
 	if err := s.Delete(t.Context(), lost.Key()); err != nil {
@@ -309,7 +309,7 @@ func TestTermError(t *testing.T) {
 func TestHeals(t *testing.T) {
 	b, f := small(t, origintest.Form{})
 	x := f.Terms[1].X
-	s := b.NearStore()
+	s := b.LocalStore()
 	spoilt := bytes.Clone(x.Bytes)
 	spoilt[9] ^= 1
 	if err := origintest.Replace(s, x.Key(), spoilt); err != nil {

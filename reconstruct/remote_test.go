@@ -23,7 +23,7 @@ import (
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
-// A town is files on a web server far away, in a bubble.
+// A town is files on a remote web server, in a bubble.
 type town struct {
 	*testing.T
 	web   *origintest.Web
@@ -60,7 +60,7 @@ func inTown(t *testing.T, o faulty.Options, co cache.Options, chunks []int, do f
 	}
 	synctest.Test(t, func(t *testing.T) {
 		w := origintest.NewWeb(store)
-		ws, err := web.Open("http://far.example", web.Options{Transport: origintest.Transport(faulty.Handler(w, o))})
+		ws, err := web.Open("http://remote.example", web.Options{Transport: origintest.Transport(faulty.Handler(w, o))})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -325,7 +325,7 @@ func TestFarFaults(t *testing.T) {
 func TestFarHangs(t *testing.T) {
 	var hanging atomic.Bool
 	inTown(t, faulty.Options{}, cache.Options{}, []int{64}, func(t town) {
-		t.web.Through = func(h http.Handler) http.Handler {
+		t.web.Wrap = func(h http.Handler) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if hanging.Load() {
 					<-r.Context().Done()

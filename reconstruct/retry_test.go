@@ -22,9 +22,9 @@ func TestF56_AnotherFileInfo(t *testing.T) {
 	}
 	before, f := layout(3)
 	after, _ := layout(7)
-	keep := new(origintest.Keeper)
+	keep := new(origintest.Backend)
 	source := func(b *origintest.Builder) origin.Source {
-		return objects.New(b.Store(), objects.Options{Keep: keep})
+		return objects.New(b.Store(), objects.Options{Backend: keep})
 	}
 	reads := map[string]func(ctx context.Context, f *File) ([]byte, error){
 		"whole": func(ctx context.Context, f *File) ([]byte, error) { return io.ReadAll(f.VerifyReader(ctx, nil)) },

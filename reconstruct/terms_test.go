@@ -87,7 +87,7 @@ func TestL17_TermsAreBounded(t *testing.T) {
 		files = append(files, manyTerms(t, b, uint64(i), []int{1, 100, 700, 4000, 5000}[i%5]))
 		contents = append(contents, files[i].Bytes())
 	}
-	for place, s := range map[string]origin.Store{"near": b.NearStore(), "far": b.Store()} {
+	for place, s := range map[string]origin.Store{"local": b.LocalStore(), "remote": b.Store()} {
 		t.Run(place, func(t *testing.T) {
 			src := &grouping{Source: objects.New(s, objects.Options{})}
 			r, done := newReader(t, src, cache.Options{}, Options{Terms: budget})
@@ -150,7 +150,7 @@ func TestL17_TermsAreBounded(t *testing.T) {
 func TestL17_TermsChange(t *testing.T) {
 	b := origintest.NewBuilder(t, origintest.Form{})
 	f, other := manyTerms(t, b, 1, 100), manyTerms(t, b, 2, 90)
-	s := b.NearStore()
+	s := b.LocalStore()
 	src := &renamed{Source: objects.New(s, objects.Options{})}
 	r, done := newReader(t, src, cache.Options{}, Options{})
 	defer done()
@@ -188,7 +188,7 @@ func BenchmarkOpen(b *testing.B) {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			builder := origintest.NewBuilder(b, origintest.Form{})
 			f := manyTerms(b, builder, 1, n)
-			r, done := newReader(b, objects.New(builder.NearStore(), objects.Options{}), cache.Options{}, Options{})
+			r, done := newReader(b, objects.New(builder.LocalStore(), objects.Options{}), cache.Options{}, Options{})
 			defer done()
 			b.ReportAllocs()
 			for b.Loop() {

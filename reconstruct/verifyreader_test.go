@@ -131,7 +131,7 @@ func TestVerified(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			b, f := small(t, tt.form)
-			r, done := newReader(t, objects.New(b.NearStore(), objects.Options{}), cache.Options{NoVerify: tt.noVerify}, Options{})
+			r, done := newReader(t, objects.New(b.LocalStore(), objects.Options{}), cache.Options{NoVerify: tt.noVerify}, Options{})
 			defer done()
 			file, err := r.Open(t.Context(), f.ID())
 			if err != nil {

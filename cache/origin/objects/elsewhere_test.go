@@ -18,7 +18,7 @@ func TestFilesElsewhere(t *testing.T) {
 	}
 	other := origintest.NewBuilder(t, origintest.Form{})
 	other.Add(origintest.Text(100, 3000), 1000)
-	for place, m := range map[string]origin.WriteStore{"near": b.NearStore(), "far": b.Store()} {
+	for place, m := range map[string]origin.WriteStore{"local": b.LocalStore(), "remote": b.Store()} {
 		other.Put(m)
 		for name, lost := range map[string]codec.Hash{"shard is lost": {1}, "no shard is named": {}} {
 			t.Run(place+", "+name, func(t *testing.T) {

@@ -116,10 +116,10 @@ func named(s origin.Store) origin.Source {
 
 // stores are a remote and a local store of the same objects.
 func stores(b *origintest.Builder) map[string]origin.WriteStore {
-	return map[string]origin.WriteStore{"near": b.NearStore(), "far": b.Store()}
+	return map[string]origin.WriteStore{"local": b.LocalStore(), "remote": b.Store()}
 }
 
-// A bad term of a file that its shard proves does not keep the others from being read. A
+// A bad term of a file that its shard proves does not prevent reads of the others. A
 // file that nothing proves is not read.
 func TestF37_Terms(t *testing.T) {
 	tests := []struct {
@@ -231,7 +231,7 @@ func TestF41_TwoDescriptions(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s := origintest.NearMemory()
+			s := origintest.LocalMemory()
 			var id codec.FileID
 			var b *origintest.Builder
 			for i, change := range tt.changes {
@@ -262,7 +262,7 @@ func TestF41_TwoDescriptions(t *testing.T) {
 // An incomplete description is better than none.
 func TestIncompleteDescription(t *testing.T) {
 	b, x, f := threeChunks(t, origintest.Form{})
-	s := b.NearStore()
+	s := b.LocalStore()
 	if err := s.Delete(t.Context(), x.Key()); err != nil {
 		t.Fatal(err)
 	}
@@ -273,7 +273,7 @@ func TestIncompleteDescription(t *testing.T) {
 
 func TestF42_KeyedShard(t *testing.T) {
 	b, x, f := threeChunks(t, origintest.Form{NoFooter: true, Key: [32]byte{1, 2, 3}})
-	src := objects.New(b.NearStore(), objects.Options{})
+	src := objects.New(b.LocalStore(), objects.Options{})
 	if _, err := src.FileInfo(t.Context(), f.ID()); err != nil {
 		t.Fatal(err)
 	}
@@ -317,7 +317,7 @@ func TestCASInfo(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s := origintest.NearMemory()
+			s := origintest.LocalMemory()
 			src := objects.New(s, objects.Options{})
 			var x *origintest.Xorb
 			for _, build := range tt.shards {
@@ -384,7 +384,7 @@ func TestCopies(t *testing.T) {
 			copies := make([]origin.Store, n)
 			k := names.ShardKey(merkle.Chunk(b.Shard()))
 			for i := range copies {
-				s := b.NearStore()
+				s := b.LocalStore()
 				if i < len(tt.xorb) {
 					replace(t, s, x.Key(), tt.xorb[i](x.Bytes))
 				}
@@ -449,7 +449,7 @@ func TestManyTermsAreProven(t *testing.T) {
 		}
 		want := map[bool]error{true: codec.ErrCorrupt}[lie]
 		for place, s := range stores(b) {
-			if place == "far" && !lie {
+			if place == "remote" && !lie {
 				continue // it takes a second
 			}
 			id := codec.FileID{File: f.Info.File, Shard: merkle.Chunk(b.Shard()), Block: 48}

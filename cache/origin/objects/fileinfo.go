@@ -58,15 +58,15 @@ func (o *objects) FileInfo(ctx context.Context, id codec.FileID) (*shard.FileInf
 		return fi, nil
 	}
 	return o.finding.Do(ctx, wantedFile{id, origin.IsNoCache(ctx)}, func(ctx context.Context) (*shard.FileInfo, error) {
-		if fi, ok := o.keptFileInfo(ctx, id); ok {
+		if fi, ok := o.cachedFileInfo(ctx, id); ok {
 			return fi, nil
 		}
 		return o.findFile(ctx, id, nil)
 	})
 }
 
-// keptFileInfo returns the File Info block of a file from the metacache.
-func (o *objects) keptFileInfo(ctx context.Context, id codec.FileID) (*shard.FileInfo, bool) {
+// cachedFileInfo returns the File Info block of a file from the metacache.
+func (o *objects) cachedFileInfo(ctx context.Context, id codec.FileID) (*shard.FileInfo, bool) {
 	k, ok := o.meta.File(ctx, id)
 	if ok && !k.Keyed {
 		o.remember(k.Shard, k.Terms)
@@ -77,22 +77,22 @@ func (o *objects) keptFileInfo(ctx context.Context, id codec.FileID) (*shard.Fil
 // A wantedFile is the key of a search for a File Info block. Callers that bypass the caches
 // share no result with other callers.
 type wantedFile struct {
-	id    codec.FileID
-	fresh bool
+	id      codec.FileID
+	noCache bool
 }
 
-// findFile searches the shards for a file. begun may be the beginning of the block that id
-// names, or nil.
-func (o *objects) findFile(ctx context.Context, id codec.FileID, begun *origin.Part) (*shard.FileInfo, error) {
+// findFile searches the shards for a file. spec may hold the beginning of the block that id
+// names, from a speculative read. nil: no such read.
+func (o *objects) findFile(ctx context.Context, id codec.FileID, spec *origin.Part) (*shard.FileInfo, error) {
 	var (
 		incomplete *shard.FileInfo
 		first      error
-		lost       bool // the shard that id names is not there
+		absent     bool // the shard that id names is absent
 	)
-	for s, err := range o.describing(ctx, id, &lost) {
+	for s, err := range o.describing(ctx, id, &absent) {
 		var fi *shard.FileInfo
 		if err == nil {
-			fi, err = o.describe(ctx, s, id, begun)
+			fi, err = o.describe(ctx, s, id, spec)
 		}
 		switch {
 		case err == nil:
@@ -105,7 +105,7 @@ func (o *objects) findFile(ctx context.Context, id codec.FileID, begun *origin.P
 		case first == nil && !errors.Is(err, shard.ErrNoFile) && !errors.Is(err, errIncomplete):
 			first = err
 		}
-		lost = lost || s == id.Shard && errors.Is(err, origin.ErrNotFound)
+		absent = absent || s == id.Shard && errors.Is(err, origin.ErrNotFound)
 	}
 	switch {
 	case incomplete != nil:
@@ -118,14 +118,14 @@ func (o *objects) findFile(ctx context.Context, id codec.FileID, begun *origin.P
 
 // describe returns the description of a file in shard s, if it is proven. With errIncomplete it
 // returns the description of a file with missing chunks, which the shard proves.
-func (o *objects) describe(ctx context.Context, s codec.Hash, id codec.FileID, begun *origin.Part) (*shard.FileInfo, error) {
+func (o *objects) describe(ctx context.Context, s codec.Hash, id codec.FileID, spec *origin.Part) (*shard.FileInfo, error) {
 	var good, incomplete *shard.FileInfo
 	if s != id.Shard {
-		begun = nil
+		spec = nil
 	}
 	err := o.fromShard(ctx, s, func(f *shardFile) error {
-		fi, err := o.describeIn(ctx, f, id, begun)
-		begun = nil // it may be what is wrong
+		fi, err := o.describeIn(ctx, f, id, spec)
+		spec = nil // its bytes may be the corrupt ones
 		switch {
 		case err == nil:
 			good = fi
@@ -144,10 +144,10 @@ func (o *objects) describe(ctx context.Context, s codec.Hash, id codec.FileID, b
 	return nil, fmt.Errorf("shard %s: %w", s, unproven(incomplete.Block, err))
 }
 
-// describeIn is describe for one copy of a shard. A shard may describe a file more than
-// once; then the first block that is good counts.
-func (o *objects) describeIn(ctx context.Context, f *shardFile, id codec.FileID, begun *origin.Part) (*shard.FileInfo, error) {
-	fi, err := o.readFileInfo(ctx, f, id, begun)
+// describeIn is describe for one copy of a shard. If a shard describes a file more than once,
+// the first good block is returned.
+func (o *objects) describeIn(ctx context.Context, f *shardFile, id codec.FileID, spec *origin.Part) (*shard.FileInfo, error) {
+	fi, err := o.readFileInfo(ctx, f, id, spec)
 	if err == nil {
 		err = o.prove(ctx, f, id, fi)
 	}
@@ -168,18 +168,18 @@ func (o *objects) describeIn(ctx context.Context, f *shardFile, id codec.FileID,
 
 // describing yields the shards that may describe a file. The first is the shard that id names.
 // The hint shard follows, then all others of the store. A remote store is not searched for a
-// second description, only for a lost one.
-func (o *objects) describing(ctx context.Context, id codec.FileID, lost *bool) func(yield func(codec.Hash, error) bool) {
+// second description, only if the named shard is absent.
+func (o *objects) describing(ctx context.Context, id codec.FileID, absent *bool) func(yield func(codec.Hash, error) bool) {
 	return func(yield func(codec.Hash, error) bool) {
 		named := !id.Shard.IsZero()
 		if named && !yield(id.Shard, nil) {
 			return
 		}
-		if named && !o.local && !*lost {
+		if named && !o.local && !*absent {
 			return
 		}
-		likely := o.hintShard()
-		if !likely.IsZero() && likely != id.Shard && !yield(likely, nil) {
+		hint := o.hintShard()
+		if !hint.IsZero() && hint != id.Shard && !yield(hint, nil) {
 			return
 		}
 		for item, err := range o.store.List(ctx, names.ShardPrefix, "") {
@@ -190,7 +190,7 @@ func (o *objects) describing(ctx context.Context, id codec.FileID, lost *bool) f
 				return
 			}
 			p, err := names.ParseKey(item.Key)
-			if err != nil || p.Kind != names.ShardKind || codec.Hash(p.Hash) == id.Shard || codec.Hash(p.Hash) == likely {
+			if err != nil || p.Kind != names.ShardKind || codec.Hash(p.Hash) == id.Shard || codec.Hash(p.Hash) == hint {
 				continue
 			}
 			if !yield(p.Hash, nil) {
@@ -218,19 +218,19 @@ func (o *objects) noteHint(id codec.FileID, s codec.Hash) {
 	o.hint = s
 }
 
-// blockPart is how much of a remote shard is read where a File Info block begins: some
-// hundred terms.
+// blockPart is the number of bytes of a remote shard that are read from the start of a File
+// Info block. They hold about 340 terms.
 const blockPart = 16 << 10
 
 // readFileInfo reads the File Info block of a file in one shard. It remembers that this shard
 // may list the chunks of the file's xorbs.
-func (o *objects) readFileInfo(ctx context.Context, f *shardFile, id codec.FileID, begun *origin.Part) (*shard.FileInfo, error) {
+func (o *objects) readFileInfo(ctx context.Context, f *shardFile, id codec.FileID, spec *origin.Part) (*shard.FileInfo, error) {
 	var (
 		fi  *shard.FileInfo
 		err error
 	)
 	if f.hash == id.Shard && id.Block != 0 {
-		fi, err = o.readBlock(ctx, f, id.Block, begun)
+		fi, err = o.readBlock(ctx, f, id.Block, spec)
 	} else {
 		fi, err = f.FileInfo(id.File)
 	}
@@ -246,17 +246,17 @@ func (o *objects) readFileInfo(ctx context.Context, f *shardFile, id codec.FileI
 	return fi, nil
 }
 
-// readBlock reads the File Info block at a known place. begun may be a part of the shard
-// with the beginning of it. The decoder reads behind the block.
-func (o *objects) readBlock(ctx context.Context, f *shardFile, block int64, begun *origin.Part) (*shard.FileInfo, error) {
+// readBlock reads the File Info block at an offset of the shard. spec may hold its beginning.
+// The decoder also reads bytes behind the block.
+func (o *objects) readBlock(ctx context.Context, f *shardFile, block int64, spec *origin.Part) (*shard.FileInfo, error) {
 	r := &pieceReader{below: f.at(ctx)}
-	if !o.local && !begun.Holds(block, 1) {
+	if !o.local && !spec.Holds(block, 1) {
 		part, err := f.block(ctx, block, blockPart)
 		if err != nil {
 			return nil, err
 		}
-		begun = &part
+		spec = &part
 	}
-	r.part.Store(begun)
+	r.part.Store(spec)
 	return shard.ReadFileInfo(io.NewSectionReader(r, 0, f.size), block)
 }

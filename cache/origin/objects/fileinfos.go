@@ -14,17 +14,17 @@ import (
 
 // Neighboring File Info blocks of a remote shard are read with one request.
 const (
-	groupBytes = 1 << 20  // of a shard, at once
-	groupGap   = 64 << 10 // unneeded bytes that are read to save a request
-	groupFiles = 4096     // most of them, since those of a group are read one after the other
-	askGroups  = 16       // at a time
+	groupBytes    = 1 << 20  // maximum bytes of one request
+	coalesceBytes = 64 << 10 // unneeded bytes that are read to save a request
+	groupFiles    = 4096     // maximum, because the files of a group are decoded in order
+	maxGroups     = 16       // at once
 )
 
 // FileInfos implements Source.
 func (o *objects) FileInfos(ctx context.Context, ids []codec.FileID, yield func(i int, fi *shard.FileInfo, err error)) {
 	groups := make(chan []int)
 	var workers sync.WaitGroup
-	for range askGroups {
+	for range maxGroups {
 		workers.Go(func() {
 			for group := range groups {
 				o.yieldGroup(ctx, ids, group, yield)
@@ -66,26 +66,26 @@ func inGroup(first, last, next codec.FileID) bool {
 	if next.Shard != first.Shard {
 		return false
 	}
-	return next.Block-last.Block <= groupGap && next.Block-first.Block <= groupBytes
+	return next.Block-last.Block <= coalesceBytes && next.Block-first.Block <= groupBytes
 }
 
 // yieldGroup yields the files of a group, from the metacache or with one request for all
 // others.
 func (o *objects) yieldGroup(ctx context.Context, ids []codec.FileID, group []int, yield func(i int, fi *shard.FileInfo, err error)) {
-	var asked []int
+	var missing []int // from the metacache
 	for _, i := range group {
-		if fi, ok := o.keptFileInfo(ctx, ids[i]); ok {
+		if fi, ok := o.cachedFileInfo(ctx, ids[i]); ok {
 			yield(i, fi, nil)
 		} else {
-			asked = append(asked, i)
+			missing = append(missing, i)
 		}
 	}
-	if len(asked) == 0 {
+	if len(missing) == 0 {
 		return
 	}
-	begun := o.readGroup(ctx, ids[asked[0]], ids[asked[len(asked)-1]])
-	for _, i := range asked {
-		fi, err := o.fileInfoIn(ctx, ids[i], begun)
+	spec := o.readGroup(ctx, ids[missing[0]], ids[missing[len(missing)-1]])
+	for _, i := range missing {
+		fi, err := o.fileInfoIn(ctx, ids[i], spec)
 		yield(i, fi, err)
 	}
 }
@@ -107,8 +107,8 @@ func (o *objects) readGroup(ctx context.Context, first, last codec.FileID) *orig
 	return &part
 }
 
-// fileInfoIn is FileInfo of a file that is not in the metacache. begun may hold the block.
-func (o *objects) fileInfoIn(ctx context.Context, id codec.FileID, begun *origin.Part) (fi *shard.FileInfo, err error) {
+// fileInfoIn is FileInfo of a file that is not in the metacache. spec may hold the block.
+func (o *objects) fileInfoIn(ctx context.Context, id codec.FileID, spec *origin.Part) (fi *shard.FileInfo, err error) {
 	defer flight.Guard(&err)
 	switch {
 	case ctx.Err() != nil:
@@ -116,5 +116,5 @@ func (o *objects) fileInfoIn(ctx context.Context, id codec.FileID, begun *origin
 	case id.File.IsZero():
 		return new(shard.FileInfo), nil
 	}
-	return o.findFile(ctx, id, begun)
+	return o.findFile(ctx, id, spec)
 }

@@ -215,9 +215,9 @@ func TestFileInfosAreFewRequests(t *testing.T) {
 			}
 			b, ids := smallFiles(t, tt.files)
 			s := &peeking{Watched: origintest.Watch(b.Store())}
-			keep := new(origintest.Keeper)
+			backend := new(origintest.Backend)
 			open := func() origin.Source {
-				return decorated(objects.New(s, objects.Options{Keep: keep, Named: true}))
+				return decorated(objects.New(s, objects.Options{Backend: backend, Named: true}))
 			}
 			src := open()
 			var some []codec.FileID
@@ -234,16 +234,16 @@ func TestFileInfosAreFewRequests(t *testing.T) {
 			}
 			src = open()
 			if n := describe(t, src, some); n != len(some) {
-				t.Errorf("%d files of %d, once they are kept", n, len(some))
+				t.Errorf("%d files of %d, once they are cached", n, len(some))
 			}
 			if requests, _ := s.asked(); requests > 0 {
-				t.Errorf("%d requests for what is kept", requests)
+				t.Errorf("%d requests for cached files", requests)
 			}
 		})
 	}
 }
 
-// Files that are not where their ids say, or nowhere, do not keep others from being found.
+// Files that are not where their ids say, or nowhere, do not prevent the search for other files.
 func TestFileInfosOfWrongPlaces(t *testing.T) {
 	b, ids := smallFiles(t, 100)
 	last := ids[len(ids)-1].Block

@@ -19,10 +19,10 @@ import (
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
-// infoChunkBytes is what an Info holds for each of its chunks: a hash and two ends.
+// infoChunkBytes is the memory of one chunk in an Info: a hash and two ends.
 const infoChunkBytes = 40
 
-// infoBytes is what an Info takes in memory, its place in the list included.
+// infoBytes returns the memory of an Info and of its list entry.
 func infoBytes(in *xorb.Info) int64 {
 	return 256 + infoChunkBytes*int64(len(in.PackedEnd))
 }
@@ -43,10 +43,10 @@ type infos struct {
 
 	mu      sync.Mutex
 	byXorb  *lru.Cache[codec.Hash, *info] // guarded by mu
-	loading map[codec.Hash]*loadToken     // of the loads that may be kept; guarded by mu
+	loading map[codec.Hash]*loadToken     // of the loads whose results may be stored; guarded by mu
 }
 
-// A loadToken is one load.
+// A loadToken identifies one load by its address.
 type loadToken struct{ _ byte } // so that each has an address of its own
 
 func (c *infos) init(maxBytes int64, load func(ctx context.Context, x codec.Hash) (*xorb.Info, error), k *metacache.Cache) {
@@ -62,7 +62,7 @@ func (c *infos) get(ctx context.Context, x codec.Hash) (*info, error) {
 	}
 	return c.loads.Do(ctx, x, func(ctx context.Context) (*info, error) {
 		if in, ok := c.lookup(x); ok {
-			return in, nil // others loaded it, whose flight has ended since
+			return in, nil // a call that has ended since has loaded it
 		}
 		token := c.begin(x)
 		in := &info{c.meta.Info(ctx, x), x, names.XorbKey(x)}
@@ -82,7 +82,7 @@ func (c *infos) get(ctx context.Context, x codec.Hash) (*info, error) {
 
 var errWouldWait = errors.New("not in memory")
 
-// tryGet is get of what is in memory.
+// tryGet returns the chunks of xorb x from memory, or errWouldWait.
 func (c *infos) tryGet(x codec.Hash) (chunkList, error) {
 	if in, ok := c.lookup(x); ok {
 		return in.chunks(), nil
@@ -111,7 +111,7 @@ func (c *infos) end(token *loadToken, in *info, value []byte, err error) {
 	delete(c.loading, in.xorb)
 	if err == nil {
 		c.byXorb.Add(in.xorb, in, infoBytes(in.Info))
-		c.meta.PutInfo(in.xorb, value) // drop comes before it, or after
+		c.meta.PutInfo(in.xorb, value) // under mu, or it could follow a concurrent drop
 	}
 }
 
@@ -121,7 +121,7 @@ func (c *infos) lookup(x codec.Hash) (*info, bool) {
 	return c.byXorb.Get(x)
 }
 
-// drop forgets the info of xorb x, which describes a damaged copy. A later get does not return
+// drop removes the info of xorb x, which describes a corrupt copy. A later get does not return
 // the result of a load that is running now.
 func (c *infos) drop(x codec.Hash) {
 	c.loads.Forget(x)
@@ -144,15 +144,15 @@ func (o *objects) loadInfo(ctx context.Context, x codec.Hash) (*xorb.Info, error
 		if first == nil {
 			first = err
 		}
-		if isContextError(err) || try >= o.others(names.XorbKey(x), err) {
+		if isContextError(err) || try >= o.retries(names.XorbKey(x), err) {
 			return nil, fmt.Errorf("xorb %s: %w", x, first)
 		}
 		ctx = origin.NoCache(ctx)
 	}
 }
 
-// infoTail is how much of a remote xorb is requested before its size is known. xorb.ReadInfo
-// reads as much. It holds nearly every footer.
+// infoTail is the number of bytes at the end of a remote xorb that are requested before its size
+// is known. Nearly every footer fits into them. xorb.ReadInfo reads the same number.
 const infoTail = 64 << 10
 
 // tailOf returns the number of bytes to request from the end of xorb x. They hold the whole
@@ -182,7 +182,7 @@ func (o *objects) readInfo(ctx context.Context, x codec.Hash) (*xorb.Info, error
 	ahead, done := o.ahead(ctx, k, part.Size)
 	defer done()
 	r := newPieceReader(ctx, o.store, k, part)
-	r.below = ahead // an old footer, or none, leads to all chunks
+	r.below = ahead // without a new footer, ReadInfo reads all chunk headers
 	in, err := xorb.ReadInfo(r, part.Size)
 	if errors.Is(err, xorb.ErrNoFooter) {
 		return o.walkInfo(ctx, x, r, part.Size)
@@ -196,8 +196,8 @@ func (o *objects) readInfo(ctx context.Context, x codec.Hash) (*xorb.Info, error
 	return in, nil
 }
 
-// maxWalks is how many remote xorbs are read from start to end at once. Each has a buffer of
-// ReadAheadSize.
+// maxWalks is the maximum number of remote xorbs that are read from start to end at once. Each
+// has a buffer of ReadAheadSize.
 const maxWalks = 8
 
 // ahead returns a ReadAhead that waits for a slot before its buffer becomes large. done

@@ -23,11 +23,11 @@ import (
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
-// A Source keeps its promises with a Keeper, be it empty or full.
-func TestSourceWithKeeper(t *testing.T) {
+// A Source fulfills its contract with an empty and with a full Backend.
+func TestSourceWithBackend(t *testing.T) {
 	origintest.TestSource(t, func(t *testing.T, s origin.Store) origin.Source {
-		keep := new(origintest.Keeper)
-		src := objects.New(s, objects.Options{Keep: keep})
+		backend := new(origintest.Backend)
+		src := objects.New(s, objects.Options{Backend: backend})
 		for item, err := range s.List(t.Context(), names.XorbPrefix, "") {
 			if err != nil {
 				t.Fatal(err)
@@ -35,19 +35,19 @@ func TestSourceWithKeeper(t *testing.T) {
 			p, _ := names.ParseKey(item.Key)
 			src.Hashed(t.Context(), codec.Hash(p.Hash), codec.ChunkRange{End: 1})
 		}
-		return objects.New(s, objects.Options{Keep: keep})
+		return objects.New(s, objects.Options{Backend: backend})
 	})
 }
 
-// A remounted is a store that was mounted before: everything about its files was asked,
-// and every chunk is kept somewhere.
+// A remounted is a store that was mounted before. The backend has the metadata of all files, and
+// runs has all chunks.
 type remounted struct {
-	b     *origintest.Builder
-	ids   []codec.FileID
-	store *origintest.Watched
-	keep  *origintest.Keeper
-	runs  map[codec.Hash]*xorb.Run // of all chunks, without hashes
-	infos []*shard.FileInfo        // as the store gave them
+	b       *origintest.Builder
+	ids     []codec.FileID
+	store   *origintest.Watched
+	backend *origintest.Backend
+	runs    map[codec.Hash]*xorb.Run // of all chunks, without hashes
+	infos   []*shard.FileInfo        // as the store returned them
 }
 
 func mountOnce(t *testing.T, form origintest.Form) *remounted {
@@ -55,7 +55,7 @@ func mountOnce(t *testing.T, form origintest.Form) *remounted {
 	b := origintest.NewBuilder(t, form)
 	b.Add(origintest.Text(1, 9000), 1000)
 	b.Add(slices.Concat(origintest.Text(1, 2000), origintest.Floats(2, 3000)), 700)
-	m := &remounted{b: b, store: origintest.Watch(b.Store()), keep: new(origintest.Keeper), runs: map[codec.Hash]*xorb.Run{}}
+	m := &remounted{b: b, store: origintest.Watch(b.Store()), backend: new(origintest.Backend), runs: map[codec.Hash]*xorb.Run{}}
 	s := merkle.Chunk(b.Shard())
 	for _, f := range b.Files {
 		m.ids = append(m.ids, codec.FileID{File: f.Info.File, Shard: s})
@@ -81,11 +81,11 @@ func mountOnce(t *testing.T, form origintest.Form) *remounted {
 }
 
 func (m *remounted) mount(scope string) origin.Source {
-	return objects.New(m.store, objects.Options{Keep: m.keep, Scope: scope})
+	return objects.New(m.store, objects.Options{Backend: m.backend, Scope: scope})
 }
 
-// read reads all files from kept chunks, and returns how often the store was asked.
-func (m *remounted) read(t *testing.T, src origin.Source) (asked int) {
+// read reads all files from the chunks in runs, and returns the number of requests to the store.
+func (m *remounted) read(t *testing.T, src origin.Source) (requests int) {
 	t.Helper()
 	m.store.Calls()
 	for i, f := range m.b.Files {
@@ -94,7 +94,7 @@ func (m *remounted) read(t *testing.T, src origin.Source) (asked int) {
 			t.Fatal(err)
 		}
 		if !reflect.DeepEqual(fi, m.infos[i]) {
-			t.Errorf("FileInfo = %+v, the store gave %+v", fi, m.infos[i])
+			t.Errorf("FileInfo = %+v, the store returned %+v", fi, m.infos[i])
 		}
 		var got []byte
 		for _, term := range fi.Terms {
@@ -127,7 +127,7 @@ func (m *remounted) readTerm(t *testing.T, src origin.Source, id codec.FileID, t
 	return b
 }
 
-// After a remount, what is kept is enough to read what is kept.
+// After a remount, chunks in runs are read without requests.
 func TestRemountAsksNothing(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -155,22 +155,22 @@ func TestRemountAsksNothing(t *testing.T) {
 	}
 }
 
-// No damage of a kept value is visible to a reader. A good value replaces the damaged one.
-func TestDamagedKeptValues(t *testing.T) {
+// No reader sees a corrupt value of the backend. A good value replaces the corrupt one.
+func TestCorruptValues(t *testing.T) {
 	m := mountOnce(t, origintest.Form{XorbChunks: 8})
 	m.b.Files = m.b.Files[1:]
 	m.ids, m.infos = m.ids[1:], m.infos[1:]
-	m.keep = new(origintest.Keeper)
+	m.backend = new(origintest.Backend)
 	m.read(t, m.mount(""))
-	good := m.keep.Pages()
+	good := m.backend.Pages()
 	check := func(what string, h [32]byte, damaged []byte) {
 		t.Helper()
-		m.keep.Replace(h, damaged)
+		m.backend.Replace(h, damaged)
 		if asked := m.read(t, m.mount("")); asked == 0 {
-			t.Errorf("%s is believed", what)
+			t.Errorf("%s is used", what)
 		}
-		if now, _ := m.keep.Page(h); !bytes.Equal(now, good[h]) {
-			t.Errorf("%s is not put right", what)
+		if now, _ := m.backend.Page(h); !bytes.Equal(now, good[h]) {
+			t.Errorf("%s is not replaced", what)
 		}
 	}
 	for h, value := range good {
@@ -190,9 +190,9 @@ func TestDamagedKeptValues(t *testing.T) {
 	}
 }
 
-// A reader of an info with wrong places finds the error, and the info is dropped. The xorb may
-// have been packed again since.
-func TestKeptInfoOfAnotherCopy(t *testing.T) {
+// A read through an info with wrong offsets fails, and the info is dropped. The xorb may have
+// been packed again since.
+func TestInfoOfAnotherCopy(t *testing.T) {
 	m := mountOnce(t, origintest.Form{XorbChunks: 4})
 	again := origintest.NewBuilder(t, origintest.Form{Schemes: []xorb.Scheme{xorb.None}})
 	for _, x := range m.b.Xorbs {
@@ -208,24 +208,24 @@ func TestKeptInfoOfAnotherCopy(t *testing.T) {
 			t.Errorf("chunks by the places of another copy: %v", err)
 		}
 		src.Reject(x.Hash())
-		if b, err := origintest.Unpack(t, src, x.Hash(), r); err != nil || !bytes.Equal(b, x.Plain(r)) {
+		if b, err := origintest.Unpack(t, src, x.Hash(), r); err != nil || !bytes.Equal(b, x.Unpacked(r)) {
 			t.Errorf("chunks after Reject: %v", err)
 		}
 	}
 	src = m.mount("")
 	if asked := m.read(t, src); asked != 0 {
-		t.Errorf("the store is asked %d times for what is kept anew", asked)
+		t.Errorf("the store is asked %d times for values that are cached again", asked)
 	}
 	for _, x := range m.b.Xorbs {
-		if b, err := origintest.Unpack(t, src, x.Hash(), one); err != nil || !bytes.Equal(b, x.Plain(one)) {
+		if b, err := origintest.Unpack(t, src, x.Hash(), one); err != nil || !bytes.Equal(b, x.Unpacked(one)) {
 			t.Errorf("chunks after a remount: %v", err)
 		}
 	}
 }
 
-// A kept File Info block that leads to no file is dropped and read again. It stays if the store
-// did not answer.
-func TestKeptFileInfoGoes(t *testing.T) {
+// A cached File Info block that leads to no file is dropped and read again. It stays if the
+// store did not answer.
+func TestWrongFileInfoIsDropped(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		do    func(ctx context.Context, m *remounted, src origin.Source)
@@ -246,10 +246,10 @@ func TestKeptFileInfoGoes(t *testing.T) {
 			term.Size++
 			src.Narrow(ctx, m.ids[0], term, codec.Piece{Size: 1})
 		}, false},
-		{"a xorb that is not there", func(ctx context.Context, m *remounted, src origin.Source) {
+		{"an absent xorb", func(ctx context.Context, m *remounted, src origin.Source) {
 			src.Narrow(ctx, m.ids[0], codec.Term{Xorb: codec.Hash{1}}, codec.Piece{Size: 1})
 		}, false},
-		{"a xorb that has gone", func(ctx context.Context, m *remounted, src origin.Source) {
+		{"a deleted xorb", func(ctx context.Context, m *remounted, src origin.Source) {
 			term := m.infos[0].Terms[0]
 			m.store.Store.(origin.WriteStore).Delete(ctx, names.XorbKey(term.Xorb))
 			src.Chunks(ctx, term.Xorb, term.Chunks, origin.ReadOptions{})
@@ -276,27 +276,27 @@ func TestKeptFileInfoGoes(t *testing.T) {
 			}
 			m.mount("").FileInfo(t.Context(), m.ids[0])
 			if asked := m.store.Calls(); len(asked) > 0 {
-				t.Errorf("it is not kept again: %v", asked)
+				t.Errorf("it is not cached again: %v", asked)
 			}
 		})
 	}
 }
 
-// A read with NoCache reads the store, and the new result is kept.
-func TestFreshPassesKept(t *testing.T) {
+// A read with NoCache reads the store, and the new result is cached.
+func TestNoCache(t *testing.T) {
 	m := mountOnce(t, origintest.Form{XorbChunks: 4})
 	src := m.mount("")
-	for _, ask := range []func(ctx context.Context){
+	for _, read := range []func(ctx context.Context){
 		func(ctx context.Context) { src.FileInfo(ctx, m.ids[0]) },
 		func(ctx context.Context) { src.Hashed(ctx, m.b.Xorbs[0].Hash(), codec.ChunkRange{End: 1}) },
 	} {
-		ask(origin.NoCache(t.Context()))
+		read(origin.NoCache(t.Context()))
 		if asked := m.store.Calls(); len(asked) == 0 {
 			t.Error("the store was not asked")
 		}
 	}
 	if asked := m.read(t, m.mount("")); asked != 0 {
-		t.Errorf("the store was asked %d times for what was asked fresh", asked)
+		t.Errorf("the store was asked %d times after a read with NoCache", asked)
 	}
 }
 
@@ -337,29 +337,29 @@ func TestAdoptThroughDecorators(t *testing.T) {
 	}
 }
 
-// A load that is running when its copy is rejected is neither kept nor returned to later
+// A load that is running when its copy is rejected is neither cached nor returned to later
 // readers.
 func TestRejectWhileLoadingForGood(t *testing.T) {
 	b, other := origintest.NewBuilder(t, origintest.Form{Schemes: []xorb.Scheme{xorb.None}}), origintest.NewBuilder(t, origintest.Form{})
 	x := b.Xorb(origintest.Text(1, 5000), origintest.Text(2, 5000))
 	replaced := other.Xorb(x.Chunks...)
 	synctest.Test(t, func(t *testing.T) {
-		s, keep := b.Store(), new(origintest.Keeper)
-		src := objects.New(slowAnswers{s}, objects.Options{Keep: keep})
+		s, backend := b.Store(), new(origintest.Backend)
+		src := objects.New(slowAnswers{s}, objects.Options{Backend: backend})
 		go src.Hashed(t.Context(), x.Hash(), codec.ChunkRange{End: 1})
 		time.Sleep(time.Millisecond)
 		if err := origintest.Replace(s, x.Key(), replaced.Bytes); err != nil {
 			t.Fatal(err)
 		}
 		src.Reject(x.Hash())
-		for name, src := range map[string]origin.Source{"same": src, "remounted": objects.New(s, objects.Options{Keep: keep})} {
-			if got, err := origintest.Unpack(t, src, x.Hash(), one); err != nil || !bytes.Equal(got, x.Plain(one)) {
+		for name, src := range map[string]origin.Source{"same": src, "remounted": objects.New(s, objects.Options{Backend: backend})} {
+			if got, err := origintest.Unpack(t, src, x.Hash(), one); err != nil || !bytes.Equal(got, x.Unpacked(one)) {
 				t.Errorf("%s: what lay elsewhere is read by the old places: %v", name, err)
 			}
 		}
 		time.Sleep(2 * time.Second)
-		again := objects.New(s, objects.Options{Keep: keep})
-		if got, err := origintest.Unpack(t, again, x.Hash(), one); err != nil || !bytes.Equal(got, x.Plain(one)) {
+		again := objects.New(s, objects.Options{Backend: backend})
+		if got, err := origintest.Unpack(t, again, x.Hash(), one); err != nil || !bytes.Equal(got, x.Unpacked(one)) {
 			t.Errorf("after a remount: %v", err)
 		}
 	})
@@ -374,73 +374,73 @@ func (s slowAnswers) ReadAt(ctx context.Context, k names.Key, p []byte, off int6
 	return err
 }
 
-// A Keeper that refuses values costs requests after the next mount, and nothing else.
-func TestBusyKeeper(t *testing.T) {
+// A Backend that refuses values causes requests after the next mount, and no errors.
+func TestBusyBackend(t *testing.T) {
 	b := origintest.NewBuilder(t, origintest.Form{XorbChunks: 2})
 	f := b.Add(origintest.Text(1, 6000), 1000)
-	keep := &busyKeeper{busy: true}
+	backend := &busyBackend{busy: true}
 	for _, want := range []int{0, 1 + len(b.Xorbs)} {
-		src := objects.New(b.Store(), objects.Options{Keep: keep})
+		src := objects.New(b.Store(), objects.Options{Backend: backend})
 		if _, err := src.FileInfo(t.Context(), f.ID()); err != nil {
 			t.Fatal(err)
 		}
 		for _, x := range b.Xorbs {
-			if got, err := origintest.Unpack(t, src, x.Hash(), one); err != nil || !bytes.Equal(got, x.Plain(one)) {
+			if got, err := origintest.Unpack(t, src, x.Hash(), one); err != nil || !bytes.Equal(got, x.Unpacked(one)) {
 				t.Errorf("chunks: %v", err)
 			}
 		}
-		if n := len(keep.Pages()); n != want {
+		if n := len(backend.Pages()); n != want {
 			t.Errorf("%d values are stored, want %d", n, want)
 		}
-		keep.busy = false
+		backend.busy = false
 	}
 }
 
-type busyKeeper struct {
-	origintest.Keeper
+type busyBackend struct {
+	origintest.Backend
 	busy bool
 }
 
-func (k *busyKeeper) PutPage(h [32]byte, b []byte) error {
+func (k *busyBackend) PutPage(h [32]byte, b []byte) error {
 	if k.busy {
 		return errors.New("busy")
 	}
-	return k.Keeper.PutPage(h, b)
+	return k.Backend.PutPage(h, b)
 }
 
-// Near stores have nothing kept, and nothing needs a Keeper.
-func TestKeptOfNearStores(t *testing.T) {
+// A local store uses no Backend.
+func TestLocalStoreUsesNoBackend(t *testing.T) {
 	b := origintest.NewBuilder(t, origintest.Form{})
 	f := b.Add(origintest.Text(1, 3000), 1000)
-	keep := new(origintest.Keeper)
-	src := objects.New(b.NearStore(), objects.Options{Keep: keep})
+	backend := new(origintest.Backend)
+	src := objects.New(b.LocalStore(), objects.Options{Backend: backend})
 	if _, err := src.FileInfo(t.Context(), f.ID()); err != nil {
 		t.Fatal(err)
 	}
-	if pages := keep.Pages(); len(pages) != 0 {
-		t.Errorf("%d things of a near store are kept", len(pages))
+	if pages := backend.Pages(); len(pages) != 0 {
+		t.Errorf("%d values of a local store are cached", len(pages))
 	}
 }
 
-// A file of very many terms is not kept, nor is what no Keeper takes.
-func TestKeptIsBounded(t *testing.T) {
+// A file of more than MaxTerms terms is not cached, nor a value that the Backend refuses.
+func TestCacheIsBounded(t *testing.T) {
 	b := origintest.NewBuilder(t, origintest.Form{NoVerify: true, NoSHA256: true})
 	x := b.Xorb(origintest.Text(1, 100))
 	f := b.File(slices.Repeat([]origintest.Term{x.All()}, 1<<16+1)...)
 	g := b.File(slices.Repeat([]origintest.Term{x.All()}, 1<<16)...)
-	keep := new(origintest.Keeper)
-	src := objects.New(b.Store(), objects.Options{Keep: keep})
+	backend := new(origintest.Backend)
+	src := objects.New(b.Store(), objects.Options{Backend: backend})
 	for _, f := range []*origintest.File{f, g} {
 		if _, err := src.FileInfo(t.Context(), f.ID()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, value := range keep.Pages() {
+	for _, value := range backend.Pages() {
 		if len(value) < 1<<16*48 || len(value) > 4<<20 {
-			t.Errorf("%d bytes are kept", len(value))
+			t.Errorf("%d bytes are cached", len(value))
 		}
 	}
-	if n := len(keep.Pages()); n != 1 {
-		t.Errorf("%d things are kept, want 1", n)
+	if n := len(backend.Pages()); n != 1 {
+		t.Errorf("%d values are cached, want 1", n)
 	}
 }

@@ -20,17 +20,17 @@ import (
 type Options struct {
 	InfoBytes int64 // of xorb infos, and pieces of remote shards, in memory; 0: 64 MiB
 
-	// Keep stores the infos of xorbs and the File Info blocks of a remote store. It is read
-	// before the store, and receives the results. A local store needs none. nil: nothing is
-	// kept.
-	Keep metacache.Backend
+	// Backend stores the infos of xorbs and the File Info blocks of a remote store. It is read
+	// before the store, and receives the results. It is not used for a local store. nil:
+	// nothing is stored.
+	Backend metacache.Backend
 
 	// Named declares that the ids of files are from pages that were proven by their hashes. A
 	// shard whose bytes have the name in such an id proves its File Info blocks. Any other File
 	// Info is proven by the chunk hashes of its terms alone.
 	Named bool
 
-	// Scope names the store if Keep is shared with other stores. A description of a file from
+	// Scope names the store if Backend is shared with other stores. A description of a file from
 	// one store must not be used for another.
 	Scope string
 }
@@ -56,12 +56,12 @@ func New(s origin.Store, opts Options) origin.Source {
 	if o.local {
 		o.meta = metacache.New(nil, "", false)
 	} else {
-		o.meta = metacache.New(opts.Keep, opts.Scope, opts.Named)
+		o.meta = metacache.New(opts.Backend, opts.Scope, opts.Named)
 		held = opts.InfoBytes / 4 // the kernel caches local files
 	}
 	o.opening.Detached = func(s wantedShard) bool { return o.fetches.arrive(s.hash) }
-	o.shards.init(max(opts.InfoBytes/8, leastOpen), held)
-	o.chunkLists.byXorb = lru.New[codec.Hash, chunkList](max(opts.InfoBytes/8, leastLists), nil)
+	o.shards.init(max(opts.InfoBytes/8, minOpen), held)
+	o.chunkLists.byXorb = lru.New[codec.Hash, chunkList](max(opts.InfoBytes/8, minLists), nil)
 	o.provenFiles.sums = lru.New[codec.Hash, struct{}](maxProven, nil)
 	o.infos.init(opts.InfoBytes-held, o.loadInfo, o.meta)
 	return o
@@ -87,7 +87,7 @@ type objects struct {
 
 	mu    sync.Mutex
 	lists map[codec.Hash][]codec.Hash // xorb → shards that may list its chunks; guarded by mu
-	hint  codec.Hash                  // elsewhere; guarded by mu
+	hint  codec.Hash                  // shard of the last file that its named shard lacked; guarded by mu
 
 	walks    chan struct{} // slots for reads of xorbs in large pieces
 	indexing chan struct{} // slots for reads of File Info blocks of many terms
@@ -98,11 +98,11 @@ type objects struct {
 // ReadAheadSize.
 const maxIndexing = 2
 
-// However little memory there is, the block hashes of 2 GiB of shards stay, and the chunk
-// lists of some xorbs.
+// minOpen and minLists are the minimum bytes for the block hashes of shards, those of 2 GiB, and
+// for chunk lists. They do not depend on Options.InfoBytes.
 const (
-	leastOpen  = 5 << 20
-	leastLists = 2 << 20
+	minOpen  = 5 << 20
+	minLists = 2 << 20
 )
 
 var _ origin.Source = (*objects)(nil)
@@ -151,7 +151,7 @@ func (o *objects) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, 
 	run, err := o.readRun(ctx, in, r, opts)
 	if err != nil {
 		if errors.Is(err, origin.ErrNotFound) {
-			o.infos.drop(x) // or Narrow would not notice
+			o.infos.drop(x) // or Narrow would still succeed
 		}
 		return nil, fmt.Errorf("xorb %s: %w", x, err)
 	}
@@ -179,7 +179,7 @@ func (o *objects) TryChunks(x codec.Hash, r codec.ChunkRange, buffer func(n int)
 
 func (o *objects) readRun(ctx context.Context, in *info, r codec.ChunkRange, opts origin.ReadOptions) (*xorb.Run, error) {
 	if r.Start >= r.End || int(r.End) > in.Len() {
-		return nil, codec.Corrupt("xorb", 0, "it has %d chunks, chunks %v are asked for", in.Len(), r)
+		return nil, codec.Corrupt("xorb", 0, "it has %d chunks, chunks %v are requested", in.Len(), r)
 	}
 	start, end := in.PackedRange(r)
 	var packed []byte
@@ -225,8 +225,7 @@ func (in *info) checkSizes(run *xorb.Run) error {
 	return nil
 }
 
-// Annotate implements Source. The place of the packed chunks does not matter: the bytes are
-// the same everywhere.
+// Annotate implements Source. Packed chunks have the same bytes in every source.
 func (o *objects) Annotate(ctx context.Context, x codec.Hash, run *xorb.Run) (*xorb.Run, error) {
 	in, err := o.infos.get(ctx, x)
 	if err != nil {
@@ -248,30 +247,31 @@ func (o *objects) Annotate(ctx context.Context, x codec.Hash, run *xorb.Run) (*x
 const arrivalStep = 128 << 10
 
 // arrivals returns a function for the number of bytes of packed, the chunks r, that have
-// arrived. The function calls came with the chunks that are whole. Bytes that do not parse
+// arrived. The function calls onPartial with the complete chunks. Bytes that do not parse
 // cause no call, and an error at the end of the read.
-func (in *info) arrivals(packed []byte, r codec.ChunkRange, came func(*xorb.Run)) func(n int) {
-	there, next := r.Start, 0
+func (in *info) arrivals(packed []byte, r codec.ChunkRange, onPartial func(*xorb.Run)) func(n int) {
+	end, next := r.Start, 0 // the complete chunks are [r.Start, end)
 	start, _ := in.PackedRange(r)
 	return func(n int) {
 		if n < next {
 			return
 		}
-		for there < r.End-1 && int64(in.PackedEnd[there])-start <= int64(n) {
-			there++
+		for end < r.End-1 && int64(in.PackedEnd[end])-start <= int64(n) {
+			end++
 		}
-		if there == r.Start {
+		if end == r.Start {
 			return
 		}
 		next = n + arrivalStep
-		_, end := in.PackedRange(codec.ChunkRange{Start: r.Start, End: there})
-		if run, err := in.parse(packed[:end-start], codec.ChunkRange{Start: r.Start, End: there}); err == nil {
-			came(run)
+		complete := codec.ChunkRange{Start: r.Start, End: end}
+		_, packedEnd := in.PackedRange(complete)
+		if run, err := in.parse(packed[:packedEnd-start], complete); err == nil {
+			onPartial(run)
 		}
 	}
 }
 
-// Hashed implements Source. No xorb is read whose chunk hashes are not known.
+// Hashed implements Source. A xorb without an info cannot be read.
 func (o *objects) Hashed(ctx context.Context, x codec.Hash, _ codec.ChunkRange) (bool, error) {
 	_, err := o.infos.get(ctx, x)
 	return err == nil, err
@@ -285,15 +285,15 @@ func (o *objects) Forget(id codec.FileID) {
 
 // Reject implements Source.
 func (o *objects) Reject(x codec.Hash) int {
-	others := o.rejectKey(names.XorbKey(x))
-	o.infos.drop(x) // not before: it would come back from the same copy
-	return others
+	n := o.rejectKey(names.XorbKey(x))
+	o.infos.drop(x) // not before, or a load would read the same copy again
+	return n
 }
 
-// others marks the current copy of an object as corrupt after err, and returns how often a
+// retries marks the current copy of an object as corrupt after err, and returns how often a
 // retry is useful. The result is the number of other copies. Corrupt bytes of a remote store
 // may be damaged on the way only, so one retry is always useful.
-func (o *objects) others(k names.Key, err error) int {
+func (o *objects) retries(k names.Key, err error) int {
 	n := o.rejectKey(k)
 	if !o.local && errors.Is(err, codec.ErrCorrupt) {
 		return max(n, 1)

@@ -170,7 +170,7 @@ func TestCancelledAskerLeaves(t *testing.T) {
 	}
 }
 
-// The answer that was on its way when its copy was rejected is not kept.
+// The result of a load that runs while its copy is rejected is not cached.
 func TestRejectWhileLoading(t *testing.T) {
 	form := origintest.Form{Schemes: []xorb.Scheme{xorb.None}}
 	b, other := origintest.NewBuilder(t, form), origintest.NewBuilder(t, origintest.Form{})
@@ -223,7 +223,7 @@ func TestFileInfoByBlock(t *testing.T) {
 	for i := range 3 {
 		b.Add(origintest.Text(uint64(i), 3000), 1000)
 	}
-	m := b.NearStore()
+	m := b.LocalStore()
 	s := b.Put(m)
 	src := objects.New(m, objects.Options{})
 	blocks := map[codec.Hash]int64{}
@@ -258,7 +258,7 @@ func valuesOf(m map[codec.Hash]int64) func(yield func(int64) bool) {
 func TestShardGone(t *testing.T) {
 	b := origintest.NewBuilder(t, origintest.Form{})
 	f := b.Add(origintest.Text(1, 3000), 1000)
-	w := origintest.Watch(b.NearStore())
+	w := origintest.Watch(b.LocalStore())
 	gone := names.ShardKey(codec.Hash{})
 	ghost := ghostLister{w, origin.Item{Key: gone, Size: 1000}}
 	if _, err := objects.New(ghost, objects.Options{}).FileInfo(t.Context(), f.ID()); err != nil {

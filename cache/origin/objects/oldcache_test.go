@@ -5,11 +5,11 @@ import (
 	"context"
 	"encoding/binary"
 	"slices"
-	"sync"
 	"testing"
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/metacache"
+	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/merkle"
 	"github.com/xetfs/xetfs/codec/names"
@@ -17,20 +17,6 @@ import (
 	"github.com/xetfs/xetfs/codec/shard"
 	"github.com/xetfs/xetfs/codec/xorb"
 )
-
-// A mapKeeper is a Keeper in memory.
-type mapKeeper struct{ sync.Map }
-
-func (k *mapKeeper) Page(h [32]byte) ([]byte, bool) {
-	v, ok := k.Load(h)
-	if !ok {
-		return nil, false
-	}
-	return v.([]byte), true
-}
-
-func (k *mapKeeper) PutPage(h [32]byte, b []byte) error { k.Store(h, slices.Clone(b)); return nil }
-func (k *mapKeeper) ForgetPage(h [32]byte)              { k.Delete(h) }
 
 // oldFileKey is the key of a File Info block in a cache of the versions before proofs. The
 // blocks there were not proven.
@@ -42,9 +28,11 @@ func oldFileKey(scope string, id codec.FileID) [32]byte {
 
 // oldFile returns the value under oldFileKey: the present one with another key and sum.
 func oldFile(scope string, id codec.FileID, fi metacache.FileEntry) (value []byte) {
-	keep := new(mapKeeper)
-	metacache.New(keep, scope, false).PutFile(id, fi)
-	keep.Range(func(_, v any) bool { value = v.([]byte); return false })
+	backend := new(origintest.Backend)
+	metacache.New(backend, scope, false).PutFile(id, fi)
+	for _, v := range backend.Pages() {
+		value = slices.Clone(v)
+	}
 	key := oldFileKey(scope, id)
 	copy(value[8:], key[:])
 	body := value[:len(value)-len(key)]
@@ -99,18 +87,18 @@ func TestF58_OldCache(t *testing.T) {
 	ids := []codec.FileID{{File: files[0].File, Shard: s}, {File: files[1].File, Shard: s}}
 
 	const scope = "https://example.org/store"
-	keep := new(mapKeeper)
-	old := metacache.New(keep, scope, false)
+	backend := new(origintest.Backend)
+	old := metacache.New(backend, scope, false)
 	old.PutInfo(in.Xorb, old.EncodeInfo(in.Xorb, in))
 	for i, id := range ids {
 		lie := *files[i]
 		lie.Terms = files[1-i].Terms
-		keep.Store(oldFileKey(scope, id), oldFile(scope, id, metacache.FileEntry{FileInfo: &lie, Shard: s}))
+		backend.Replace(oldFileKey(scope, id), oldFile(scope, id, metacache.FileEntry{FileInfo: &lie, Shard: s}))
 	}
 	for _, named := range []bool{true, false} {
 		store := &bytesStore{objects: map[names.Key][]byte{names.ShardKey(s): encoded}, asked: map[names.Key]int{}}
 		for range 2 {
-			src := New(store, Options{Keep: keep, Scope: scope, Named: named})
+			src := New(store, Options{Backend: backend, Scope: scope, Named: named})
 			for i, id := range ids {
 				fi, err := src.FileInfo(t.Context(), id)
 				if err != nil || !slices.Equal(fi.Terms, files[i].Terms) {
@@ -127,8 +115,8 @@ func TestF58_OldCache(t *testing.T) {
 	}
 }
 
-// The hashes of a shard are kept: after a remount a record costs its block.
-func TestShardHashesAreKept(t *testing.T) {
+// The hashes of a shard are cached: after a remount a File Info block costs its bytes only.
+func TestShardHashesAreCached(t *testing.T) {
 	var w shard.Writer
 	var last codec.Hash
 	for i := range 1000 {
@@ -141,13 +129,13 @@ func TestShardHashesAreKept(t *testing.T) {
 	}
 	s := merkle.Chunk(encoded)
 	store := &countedBytes{bytesStore: bytesStore{objects: map[names.Key][]byte{names.ShardKey(s): encoded}, asked: map[names.Key]int{}}}
-	keep := new(mapKeeper)
+	backend := new(origintest.Backend)
 	get := func(block int64) (*shard.FileInfo, error) {
 		fi, err := shard.ReadFileInfo(bytes.NewReader(encoded), block)
 		if err != nil {
 			t.Fatal(err)
 		}
-		src := New(store, Options{Keep: keep, Named: true})
+		src := New(store, Options{Backend: backend, Named: true})
 		return src.FileInfo(t.Context(), codec.FileID{File: fi.File, Shard: s, Block: block})
 	}
 	const block = 2 * 48 // a header and a term

@@ -27,7 +27,7 @@ func (o *objects) OpenFile(ctx context.Context, id codec.FileID) (*shard.FileInf
 		if x, ok := o.meta.Index(ctx, id); ok {
 			return nil, o.large(x), nil
 		}
-		if fi, ok := o.keptFileInfo(ctx, id); ok {
+		if fi, ok := o.cachedFileInfo(ctx, id); ok {
 			return fi, nil, nil
 		}
 	}
@@ -88,9 +88,8 @@ func (o *objects) openLarge(ctx context.Context, id codec.FileID) (*origin.Large
 	return o.large(x), nil
 }
 
-// proveLarge is prove for a block that is read in groups, once from beginning to end. It
-// remembers a hash of each group, so that the terms that are read later are those that were
-// proven.
+// proveLarge is prove for a block that is read in groups, once from start to end. It stores a
+// hash of each group. Later reads of a group are compared with the hash.
 func (o *objects) proveLarge(ctx context.Context, f *shardFile, id codec.FileID) (*metacache.FileIndex, error) {
 	var check *fileCheck // nil: the shard proves the file
 	if !(o.named && f.hash == id.Shard && f.proven) {
@@ -156,7 +155,7 @@ func (o *objects) large(x *metacache.FileIndex) *origin.LargeFile {
 }
 
 // readTerms reads a group of terms again and compares it with its hash. A damaged copy of the
-// shard is skipped if there is another.
+// shard is skipped if another copy exists.
 func (o *objects) readTerms(ctx context.Context, x *metacache.FileIndex, i int) ([]codec.Term, error) {
 	k := names.ShardKey(x.Shard)
 	for try := 0; ; try++ {
@@ -173,7 +172,7 @@ func (o *objects) readTerms(ctx context.Context, x *metacache.FileIndex, i int) 
 			}
 			err = codec.Corrupt("file info block", x.Block, "its terms from term %d on have changed since they were read first", i*shard.TermGroup)
 		}
-		if isContextError(err) || errors.Is(err, origin.ErrUnavailable) || try >= o.others(k, err) {
+		if isContextError(err) || errors.Is(err, origin.ErrUnavailable) || try >= o.retries(k, err) {
 			return nil, fmt.Errorf("%q: %w", k, err)
 		}
 		ctx = origin.NoCache(ctx)

@@ -101,14 +101,14 @@ func termsOf(t *testing.T, large *origin.LargeFile) (all []codec.Term) {
 
 // The groups that were read of a large file are cached. They are found again without the
 // store, and a damaged group is read from the store.
-func TestL18_KeptTerms(t *testing.T) {
+func TestL18_CachedTerms(t *testing.T) {
 	const n = origin.MaxTerms + 3*shard.TermGroup + 5
 	b, f, _, ids := manyTerms(t, origintest.Form{}, n)
 	id := ids[f.Info.File]
 	for _, named := range []bool{false, true} {
-		keep := new(origintest.Keeper)
+		backend := new(origintest.Backend)
 		open := func(s origin.Store, named bool) (*origin.LargeFile, error) {
-			_, large, err := objects.New(s, objects.Options{Keep: keep, Named: named}).OpenFile(t.Context(), id)
+			_, large, err := objects.New(s, objects.Options{Backend: backend, Named: named}).OpenFile(t.Context(), id)
 			return large, err
 		}
 		if _, err := open(b.Store(), named); err != nil {
@@ -119,19 +119,19 @@ func TestL18_KeptTerms(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !slices.Equal(termsOf(t, large), f.Info.Terms) || large.Index.SHA256 != f.Info.SHA256 {
-			t.Error("what is kept are not the terms of the file")
+			t.Error("the cached terms are not those of the file")
 		}
 		if large, err := open(origintest.Memory(), !named); err == nil {
 			t.Errorf("a file that was proven otherwise (named: %t) is found: %v", named, large.Index)
 		}
-		for _, value := range keep.Pages() {
+		for _, value := range backend.Pages() {
 			value[len(value)/2] ^= 1
 		}
 		if large, err := open(origintest.Memory(), named); err == nil {
 			t.Errorf("a damaged value is used: %v", large.Index)
 		}
 		if large, err = open(b.Store(), named); err != nil || !slices.Equal(termsOf(t, large), f.Info.Terms) {
-			t.Errorf("when what is kept is damaged: %v", err)
+			t.Errorf("with corrupt cached terms: %v", err)
 		}
 	}
 }

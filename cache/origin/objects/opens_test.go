@@ -22,7 +22,7 @@ func TestOpensOverManyShards(t *testing.T) {
 	if codectest.Race {
 		opens = 1000
 	}
-	local, remote := origintest.NearMemory(), origintest.Memory()
+	local, remote := origintest.LocalMemory(), origintest.Memory()
 	var ids []codec.FileID
 	var size int64 // of all shards
 	for i := range shards {
@@ -40,7 +40,7 @@ func TestOpensOverManyShards(t *testing.T) {
 		ids = append(ids, idsIn(t, b.Shard())...)
 		size += int64(len(b.Shard()))
 	}
-	for place, s := range map[string]origin.Store{"near": local, "far": remote} {
+	for place, s := range map[string]origin.Store{"local": local, "remote": remote} {
 		t.Run(place, func(t *testing.T) {
 			w := origintest.Watch(s)
 			src := objects.New(w, objects.Options{InfoBytes: 2 << 20, Named: true}) // --memory 16MiB
@@ -64,7 +64,7 @@ func TestOpensOverManyShards(t *testing.T) {
 			if read > size+int64(opens)*most {
 				t.Errorf("%d bytes of shards of %d bytes read for %d opens", read, size, opens)
 			}
-			if place == "far" && read > size+int64(opens)*most/2 {
+			if place == "remote" && read > size+int64(opens)*most/2 {
 				t.Errorf("%d bytes for each open", (read-size)/int64(opens))
 			}
 		})

@@ -8,7 +8,7 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
-// shardFiles are the shards that are open, and the bytes of some of them. Both are bounded.
+// shardFiles caches open shards, and the bytes of some of them. Both are bounded.
 type shardFiles struct {
 	maxHeld int64 // bytes of shards
 
@@ -24,7 +24,7 @@ func (p *shardFiles) init(maxOpen, maxHeld int64) {
 	p.open = lru.New(maxOpen, func(_ codec.Hash, f *shardFile) { p.releaseLocked(f) })
 }
 
-// cost is what an open shard takes in memory, without its bytes.
+// cost returns the memory of an open shard without its bytes.
 func (f *shardFile) cost() int64 {
 	n := int64(1<<10) + int64(len(f.sums))*int64(len(codec.Hash{}))
 	if f.Reader != nil && f.Meta().FileTable.Count == 0 {
@@ -33,7 +33,7 @@ func (f *shardFile) cost() int64 {
 	return n
 }
 
-// find returns an open shard; nil: it is not open.
+// find returns an open shard, or nil.
 func (p *shardFiles) find(s codec.Hash) *shardFile {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -41,7 +41,7 @@ func (p *shardFiles) find(s codec.Hash) *shardFile {
 	return f
 }
 
-// add keeps an open shard, in the place of another one of that name.
+// add stores an open shard. It replaces another open shard with the same hash.
 func (p *shardFiles) add(f *shardFile) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -57,8 +57,8 @@ func (p *shardFiles) add(f *shardFile) {
 	}
 }
 
-// holdLocked keeps the bytes of a shard. The last one stays, however large it is: the
-// caller that opened it needs them.
+// holdLocked retains the bytes of a shard and releases those of the oldest shards above the
+// limit. It never releases f, because the caller that opened f needs the bytes.
 func (p *shardFiles) holdLocked(f *shardFile, n int64) {
 	p.held = append(p.held, f)
 	p.bytes += n
@@ -70,7 +70,7 @@ func (p *shardFiles) holdLocked(f *shardFile, n int64) {
 	}
 }
 
-// drop forgets a shard, and reports whether it was open.
+// drop closes a shard. It reports whether the shard was open.
 func (p *shardFiles) drop(f *shardFile) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -81,7 +81,7 @@ func (p *shardFiles) drop(f *shardFile) bool {
 	return true
 }
 
-// removeLocked forgets a shard and its bytes.
+// removeLocked closes a shard and releases its bytes.
 func (p *shardFiles) removeLocked(f *shardFile) {
 	p.open.Remove(f.hash)
 	p.releaseLocked(f)

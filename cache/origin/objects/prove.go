@@ -13,8 +13,8 @@ import (
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
-// maxLeaves is the most chunks of a file. A few terms over and over can name any number of
-// chunks; what names more is refused.
+// maxLeaves is the maximum number of chunks of a file. A File Info block with repeated terms could
+// otherwise name any number of chunks.
 const maxLeaves = 1 << 26
 
 // checkChunks refuses a File Info block of too many chunks.
@@ -60,10 +60,10 @@ func (o *objects) prove(ctx context.Context, f *shardFile, id codec.FileID, fi *
 	return checkFileInfo(ctx, fi, func(x codec.Hash) (chunkList, error) { return o.chunkList(ctx, f, x) })
 }
 
-// maxProven is how many files are remembered as proven.
+// maxProven is the maximum number of entries in provenFiles.
 const maxProven = 1 << 13
 
-// provenFiles are the File Info blocks that were compared with their chunks.
+// provenFiles caches which File Info blocks were compared with their chunks.
 type provenFiles struct {
 	mu   sync.Mutex
 	sums *lru.Cache[codec.Hash, struct{}] // of sumTerms; guarded by mu
@@ -117,7 +117,7 @@ type chunkList struct {
 	ends   []uint32 // unpacked
 }
 
-// chunkLists are the lists from shards that were used last.
+// chunkLists caches the chunk lists that shards contain.
 type chunkLists struct {
 	mu     sync.Mutex
 	byXorb *lru.Cache[codec.Hash, chunkList] // guarded by mu

@@ -43,7 +43,7 @@ func exchanged(b *origintest.Builder, ids []codec.FileID) []byte {
 }
 
 // A store exchanges the terms of two files. No reader gets the bytes of one file in the name of
-// the other, and no false block is kept.
+// the other, and no wrong block is cached.
 func TestF58_ExchangedTerms(t *testing.T) {
 	for name, form := range map[string]origintest.Form{
 		"footers":            {},
@@ -56,9 +56,9 @@ func TestF58_ExchangedTerms(t *testing.T) {
 		for place, s := range stores(b) {
 			for _, isNamed := range []bool{false, true} {
 				t.Run(name+" "+place+map[bool]string{true: " named"}[isNamed], func(t *testing.T) {
-					keep := new(origintest.Keeper)
+					backend := new(origintest.Backend)
 					open := func() origin.Source {
-						return objects.New(s, objects.Options{Keep: keep, Named: isNamed})
+						return objects.New(s, objects.Options{Backend: backend, Named: isNamed})
 					}
 					replace(t, s, names.ShardKey(ids[0].Shard), exchanged(b, ids))
 					src := open()
@@ -151,7 +151,7 @@ func TestProofIsInterrupted(t *testing.T) {
 	x := b.Xorb(origintest.Text(1, 1000))
 	f := b.File(slices.Repeat([]origintest.Term{x.All()}, 20_000)...)
 	ctx, cancel := context.WithCancel(t.Context())
-	s := origintest.Watch(b.NearStore())
+	s := origintest.Watch(b.LocalStore())
 	s.Before = func(_ context.Context, c origintest.Call) error {
 		if c.Key == x.Key() {
 			cancel()

@@ -19,7 +19,7 @@ import (
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
-// manyFiles is a shard that is larger than what is kept of it when it is opened.
+// manyFiles is a shard that is larger than the part in memory of an open shard.
 func manyFiles(t *testing.T) (b *origintest.Builder, first codec.FileID) {
 	t.Helper()
 	b = origintest.NewBuilder(t, origintest.Form{})

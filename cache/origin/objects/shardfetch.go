@@ -16,7 +16,8 @@ import (
 	"github.com/xetfs/xetfs/codec/shard"
 )
 
-// maxFetches is how many shards are read whole at once, and were in part: 32 MiB of bytes.
+// maxFetches is the maximum number of shards that are being read or were read in part. Their
+// bytes take up to 32 MiB.
 const maxFetches = 4
 
 // shardFetches read shards whole. Bytes that arrived before a store failed stay for the next
@@ -43,17 +44,16 @@ func newShardFetches(s origin.Store) *shardFetches {
 type shardFetch struct {
 	f    *shardFile
 	hash *merkle.ChunkHash
-	off  int64               // all before it has come
-	held []byte              // all that has come or, of a long shard, the last bytes
-	ends metacache.ShardEnds // complete once all has come
+	off  int64               // number of bytes that have arrived
+	held []byte              // the arrived bytes; the last ones of a long shard
+	ends metacache.ShardEnds // complete at the end
 
-	came bool     // bytes, since read was called; guarded by shardFetches.mu
-	head [48]byte // the first bytes of the shard
+	arrived bool     // any bytes since read was called; guarded by shardFetches.mu
+	head    [48]byte // the first bytes of the shard
 }
 
-// read reads a shard whole and hashes it on the way. The bytes of a remote shard that is not
-// long are in memory then. A shard whose bytes do not have its name is returned, but not
-// proven.
+// read reads a whole shard and computes its hash. The bytes of a remote shard that is not long
+// stay in memory. A shard whose bytes do not have its name is returned, but not proven.
 func (p *shardFetches) read(ctx context.Context, s codec.Hash) (*shardFile, error) {
 	select {
 	case p.slots <- struct{}{}:
@@ -64,19 +64,19 @@ func (p *shardFetches) read(ctx context.Context, s codec.Hash) (*shardFile, erro
 	w := p.begin(ctx, s)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	// A fetch without a waiting reader ends when no bytes arrive for lastingLimit.
-	watch := time.AfterFunc(lastingLimit, func() { cancel(errNoBytes) })
+	// A fetch without a waiting reader ends when no bytes arrive for detachedTimeout.
+	watch := time.AfterFunc(detachedTimeout, func() { cancel(errNoBytes) })
 	defer watch.Stop()
 	err := origin.ReadWhole(ctx, p.store, w.f.key, w.off, func(b []byte, size int64) error {
-		watch.Reset(lastingLimit)
-		p.noteCame(w, len(b))
+		watch.Reset(detachedTimeout)
+		p.noteArrived(w, len(b))
 		return w.take(b, size)
 	})
 	if err == nil && w.off < w.f.size {
 		err = codec.Corrupt("shard", w.off, "it ends here, its size is %d", w.f.size)
 	}
 	if err != nil && errors.Is(context.Cause(ctx), errNoBytes) {
-		err = fmt.Errorf("%q: %w: no byte within %v", w.f.key, origin.ErrUnavailable, lastingLimit)
+		err = fmt.Errorf("%q: %w: no byte within %v", w.f.key, origin.ErrUnavailable, detachedTimeout)
 	}
 	p.end(w, err)
 	if err != nil {
@@ -95,9 +95,9 @@ func (p *shardFetches) begin(ctx context.Context, s codec.Hash) *shardFetch {
 	delete(p.broken, s)
 	if w == nil || origin.IsNoCache(ctx) {
 		w = &shardFetch{hash: merkle.NewChunkHash()}
-		w.f = &shardFile{hash: s, key: names.ShardKey(s), store: p.store, fresh: origin.IsNoCache(ctx), size: -1}
+		w.f = &shardFile{hash: s, key: names.ShardKey(s), store: p.store, noCache: origin.IsNoCache(ctx), size: -1}
 	}
-	w.came = false
+	w.arrived = false
 	p.running[s] = w
 	dropAny(p.broken, maxFetches-len(p.running))
 	return w
@@ -116,10 +116,10 @@ func (p *shardFetches) end(w *shardFetch, err error) {
 	}
 }
 
-func (p *shardFetches) noteCame(w *shardFetch, n int) {
+func (p *shardFetches) noteArrived(w *shardFetch, n int) {
 	if n > 0 {
 		p.mu.Lock()
-		w.came = true
+		w.arrived = true
 		p.mu.Unlock()
 	}
 }
@@ -129,7 +129,7 @@ func (p *shardFetches) arrive(s codec.Hash) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	w := p.running[s]
-	return w != nil && w.came
+	return w != nil && w.arrived
 }
 
 // take takes the next bytes of the shard.
@@ -158,7 +158,7 @@ func (w *shardFetch) take(b []byte, size int64) error {
 		if w.off < int64(len(w.ends.Head)) {
 			copy(w.ends.Head[w.off:], b)
 		}
-		w.hold(b[:n])
+		w.appendHeld(b[:n])
 		b = b[n:]
 		if w.off += int64(n); n == room || w.off == size {
 			start := (w.off - 1) / shardBlock * shardBlock
@@ -168,9 +168,9 @@ func (w *shardFetch) take(b []byte, size int64) error {
 	return nil
 }
 
-// hold appends bytes to those in memory. It retains only the last shardTail bytes of a long
+// appendHeld appends bytes to those in memory. It retains only the last shardTail bytes of a long
 // shard.
-func (w *shardFetch) hold(b []byte) {
+func (w *shardFetch) appendHeld(b []byte) {
 	if w.f.long() && len(w.held)+len(b) > cap(w.held) {
 		w.held = append(w.held[:0], w.held[len(w.held)-shardTail:]...)
 	}

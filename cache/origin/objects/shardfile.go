@@ -19,41 +19,41 @@ const (
 	// shardBlock is the part of a shard that is compared with one hash.
 	shardBlock = metacache.ShardBlock
 
-	// longShard is the least size of a shard that does not stay in memory.
+	// longShard is the minimum size of a shard that does not stay in memory.
 	longShard = 8<<20 + 1
 )
 
-// A shardFile is one shard as it was opened. A hashed shard was read whole once. Since then
-// each part that is read is compared with the hash that its block had.
+// A shardFile is an open shard. A hashed shard was read whole once. Each later read is compared
+// with the hashes of its blocks.
 type shardFile struct {
 	*shard.Reader // over file
 	hash          codec.Hash
 	key           names.Key
 	store         origin.Store
 	size          int64
-	fresh         bool
+	noCache       bool
 	opened        time.Time
 
 	sums   []codec.Hash                // of the blocks; nil: the shard was not read whole
 	proven bool                        // all its bytes have the hash that is its name
 	part   atomic.Pointer[origin.Part] // compared bytes in memory; nil: none
-	ends   *metacache.ShardEnds        // as they were read before; nil: they are read
+	ends   *metacache.ShardEnds        // from an earlier read; nil: unknown
 }
 
-// at returns a reader of the shard for the length of one call.
+// at returns a reader of the shard for the time of one call.
 func (f *shardFile) at(ctx context.Context) *shardReader {
-	if f.fresh {
+	if f.noCache {
 		ctx = origin.NoCache(ctx)
 	}
 	return &shardReader{f, origin.ReaderAt(ctx, f.store, f.key)}
 }
 
-// detached returns a reader of its bytes that has no context of a caller.
+// detached returns a reader of the shard without the context of a caller.
 func (f *shardFile) detached() io.ReaderAt {
 	if origin.Local(f.store) {
 		return origin.ReaderAt(context.Background(), f.store, f.key)
 	}
-	return detachedReader{f.store, f.key, f.fresh}
+	return detachedReader{f.store, f.key, f.noCache}
 }
 
 // A shardReader reads a shard through one reader of its bytes.
@@ -72,7 +72,7 @@ func (r *shardReader) ReadAt(p []byte, off int64) (int, error) {
 		return len(p), nil
 	}
 	if f.sums == nil || off < 0 || off+int64(len(p)) > f.size {
-		return r.below.ReadAt(p, off) // a read behind the end fails there
+		return r.below.ReadAt(p, off) // it refuses a read behind the end
 	}
 	start, end := f.blocks(off, len(p))
 	b := p
@@ -117,7 +117,7 @@ func (f *shardFile) inMemory(r io.ReaderAt) io.ReaderAt {
 	return p
 }
 
-// block returns the beginning of the File Info block at a place: most blocks whole.
+// block returns up to n bytes of the File Info block at off. Most blocks are shorter.
 func (f *shardFile) block(ctx context.Context, off int64, n int64) (origin.Part, error) {
 	start, _ := f.blocks(off, 0)
 	if part := f.part.Load(); part.Holds(off, 1) {
@@ -137,7 +137,7 @@ func (f *shardFile) block(ctx context.Context, off int64, n int64) (origin.Part,
 var errOtherName = codec.Corrupt("shard", 0, "its bytes do not have the hash that is its name")
 
 const (
-	// shardTail is how much of the end of a long shard stays in memory.
+	// shardTail is the number of bytes at the end of a long shard that stay in memory.
 	shardTail = 256 << 10
 )
 
@@ -149,18 +149,18 @@ type detachedReader struct {
 	fresh bool
 }
 
-const lastingLimit = time.Minute // of one read
+const detachedTimeout = time.Minute // of one read
 
 // ReadAt implements io.ReaderAt.
 func (r detachedReader) ReadAt(p []byte, off int64) (int, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), lastingLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), detachedTimeout)
 	defer cancel()
 	if r.fresh {
 		ctx = origin.NoCache(ctx)
 	}
 	n, err := origin.ReaderAt(ctx, r.s, r.k).ReadAt(p, off)
 	if err != nil && ctx.Err() != nil {
-		err = fmt.Errorf("%q: %w: no answer within %v", r.k, origin.ErrUnavailable, lastingLimit)
+		err = fmt.Errorf("%q: %w: no answer within %v", r.k, origin.ErrUnavailable, detachedTimeout)
 	}
 	return n, err
 }

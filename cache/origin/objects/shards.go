@@ -14,19 +14,19 @@ import (
 	"github.com/xetfs/xetfs/codec/shard"
 )
 
-// fromShard calls ask with shard s, and with its other copies until one gives a good answer.
-// Absence of the file or xorb is a good answer, too.
-func (o *objects) fromShard(ctx context.Context, s codec.Hash, ask func(*shardFile) error) error {
+// fromShard calls read with shard s, and with other copies of it until read succeeds. A result
+// that the shard lacks the file or xorb counts as success.
+func (o *objects) fromShard(ctx context.Context, s codec.Hash, read func(*shardFile) error) error {
 	for try := 0; ; try++ {
 		f, err := o.openShard(ctx, s)
 		if err == nil {
-			err = ask(f)
+			err = read(f)
 		}
 		switch {
 		case err == nil, errors.Is(err, shard.ErrNoFile), errors.Is(err, shard.ErrNoXorb):
 			return err
 		case f != nil && !o.local && errors.Is(err, origin.ErrUnavailable):
-			return fmt.Errorf("shard %s: %w", s, err) // that says nothing of what was opened
+			return fmt.Errorf("shard %s: %w", s, err) // an unavailable store does not make the shard corrupt
 		case f != nil && f.proven && errors.Is(err, errIncomplete):
 			return fmt.Errorf("shard %s: %w", s, err) // the shard is sound
 		case isContextError(err) || f == nil || o.rejected(f) || try >= o.dropShard(f, err):
@@ -39,13 +39,13 @@ func (o *objects) fromShard(ctx context.Context, s codec.Hash, ask func(*shardFi
 	}
 }
 
-// openShard returns shard s, which stays open. A copy that cannot be opened, or does not have
-// the hash that is its name, is skipped if there is another. A remote shard was read whole.
+// openShard returns shard s, which stays open. A copy that cannot be opened, or has other bytes
+// than its name says, is skipped if another copy exists. A remote shard is read whole.
 func (o *objects) openShard(ctx context.Context, s codec.Hash) (*shardFile, error) {
 	return o.openShardAs(ctx, s, !o.local)
 }
 
-// hashedShard is openShard, and a local shard was read whole, too.
+// hashedShard is openShard, but reads a local shard whole, too.
 func (o *objects) hashedShard(ctx context.Context, s codec.Hash) (*shardFile, error) {
 	return o.openShardAs(ctx, s, true)
 }
@@ -56,7 +56,7 @@ func (o *objects) openShardAs(ctx context.Context, s codec.Hash, hashed bool) (*
 	}
 	return o.opening.Do(ctx, wantedShard{s, hashed}, func(ctx context.Context) (*shardFile, error) {
 		if f := o.opened(s, hashed); f != nil {
-			return f, nil // by others, whose flight has ended since
+			return f, nil // a call that has ended since has opened it
 		}
 		f, err := o.firstGood(ctx, s, hashed)
 		if err == nil {
@@ -90,7 +90,7 @@ func (o *objects) firstGood(ctx context.Context, s codec.Hash, hashed bool) (*sh
 		if first == nil {
 			first = err
 		}
-		if isContextError(err) || try >= o.others(names.ShardKey(s), err) {
+		if isContextError(err) || try >= o.retries(names.ShardKey(s), err) {
 			if other != nil && !isContextError(err) {
 				return other, nil
 			}
@@ -100,7 +100,7 @@ func (o *objects) firstGood(ctx context.Context, s codec.Hash, hashed bool) (*sh
 	}
 }
 
-// badShardStays is for how long a remote shard with wrong bytes is not asked for again.
+// badShardStays is the time before a remote shard with wrong bytes is fetched again.
 const badShardStays = 10 * time.Second
 
 // opened returns a shard that is open; nil: it is not.
@@ -121,16 +121,16 @@ func (o *objects) rejected(f *shardFile) bool { return !o.local && !f.proven }
 
 // newShard opens one copy of a shard.
 func (o *objects) newShard(ctx context.Context, s codec.Hash, hashed bool) (*shardFile, error) {
-	k, kept := o.meta.Shard(ctx, s)
+	k, isCached := o.meta.Shard(ctx, s)
 	var f *shardFile
 	var err error
 	switch {
-	case kept:
+	case isCached:
 		f = &shardFile{hash: s, key: names.ShardKey(s), store: o.store, opened: time.Now(), size: k.Size, sums: k.Sums, ends: k.Ends, proven: true}
 	case hashed:
 		f, err = o.fetches.read(ctx, s)
 	default:
-		f = &shardFile{hash: s, key: names.ShardKey(s), store: o.store, fresh: origin.IsNoCache(ctx)}
+		f = &shardFile{hash: s, key: names.ShardKey(s), store: o.store, noCache: origin.IsNoCache(ctx)}
 		f.size, err = o.store.Size(ctx, f.key)
 	}
 	if err != nil {
@@ -139,15 +139,15 @@ func (o *objects) newShard(ctx context.Context, s codec.Hash, hashed bool) (*sha
 	r := f.at(ctx)
 	f.Reader, err = shard.NewReader(r, f.size)
 	r.below = f.detached()
-	if err == nil && hashed && !kept {
-		o.keepShard(f)
+	if err == nil && hashed && !isCached {
+		o.cacheShard(f)
 	}
 	return f, err
 }
 
-// keepShard stores the hashes of a proven shard for the next mount. A shard without footer is
+// cacheShard stores the hashes of a proven shard for the next mount. A shard without footer is
 // not stored: opening it reads all of it.
-func (o *objects) keepShard(f *shardFile) {
+func (o *objects) cacheShard(f *shardFile) {
 	if !f.proven || !f.Meta().Footer || !o.meta.TakesShard(len(f.sums)) {
 		return
 	}
@@ -167,8 +167,9 @@ func readEnds(f *shardFile) (*metacache.ShardEnds, error) {
 	return e, err
 }
 
-// The memory of a store is bounded.
-const maxLists = 1 << 19 // xorbs: 32 TiB of full ones, in some 60 MB
+// maxLists is the maximum number of xorbs in lists. Full ones hold 32 TiB, and their lists take
+// about 60 MB.
+const maxLists = 1 << 19
 
 // dropAny takes entries out of m until it holds no more than most.
 func dropAny[K comparable, V any](m map[K]V, most int) {
@@ -180,21 +181,20 @@ func dropAny[K comparable, V any](m map[K]V, most int) {
 	}
 }
 
-// maxTries is how often one question is asked again because others have dropped what
-// was asked.
+// maxTries is the maximum number of retries of one read while other callers drop the shard.
 const maxTries = 8
 
-// dropShard forgets a shard that turned out damaged, so that the next question sees whether
-// it was repaired, or another copy. It returns how often it is worth asking.
+// dropShard closes a corrupt shard, so that the next read opens a repaired one or another copy.
+// It returns how often a retry is useful.
 func (o *objects) dropShard(f *shardFile, err error) int {
 	if !o.shards.drop(f) {
-		return maxTries // another caller did; rejecting again would hit another copy
+		return maxTries // another caller dropped it; a second reject would hit another copy
 	}
-	return o.others(f.key, err)
+	return o.retries(f.key, err)
 }
 
-// maxListers bounds how many shards are remembered for one xorb: the second is for
-// when the first is damaged.
+// maxListers is the maximum number of shards in the list of one xorb. The second is read if the
+// first is corrupt.
 const maxListers = 4
 
 // remember notes that shard s may list the chunks of the xorbs of some terms.
@@ -207,8 +207,8 @@ func (o *objects) remember(s codec.Hash, terms []codec.Term) {
 			continue
 		}
 		last = terms[i].Xorb
-		if known := o.lists[last]; len(known) < maxListers && !slices.Contains(known, s) {
-			o.lists[last] = append(known, s)
+		if listers := o.lists[last]; len(listers) < maxListers && !slices.Contains(listers, s) {
+			o.lists[last] = append(listers, s)
 		}
 	}
 	dropAny(o.lists, maxLists)

@@ -54,7 +54,7 @@ func TestPrompt(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			b := origintest.NewBuilder(t, tt.form)
 			f := b.Add(origintest.Text(1, 16_000), 1000)
-			near := origintest.NearMemory()
+			near := origintest.LocalMemory()
 			id := codec.FileID{File: f.Info.File, Shard: b.Put(near)}
 			s := &promptStore{Watched: origintest.Watch(near)}
 			src := objects.New(s, objects.Options{})

@@ -47,7 +47,7 @@ func (o *objects) tryFileInfo(ctx context.Context, id codec.FileID) (fi *shard.F
 	return fi, true
 }
 
-// A tryReader reads what is in memory of an object.
+// A tryReader reads an object without waiting for a disk. Other bytes are errWouldWait.
 type tryReader struct {
 	s origin.TryReader
 	k names.Key

@@ -8,25 +8,24 @@ import (
 	"github.com/xetfs/xetfs/cache/origin/metacache"
 )
 
-// A Keeper is an origin.Keeper in a map. Like that of a disk it does not replace what it
-// has.
-type Keeper struct {
+// A Backend is a metacache.Backend in a map. Like a disk, it does not replace a value.
+type Backend struct {
 	mu    sync.Mutex
 	pages map[[32]byte][]byte // guarded by mu
 }
 
-var _ metacache.Backend = (*Keeper)(nil)
+var _ metacache.Backend = (*Backend)(nil)
 
-// Page implements origin.Keeper.
-func (k *Keeper) Page(h [32]byte) ([]byte, bool) {
+// Page implements metacache.Backend.
+func (k *Backend) Page(h [32]byte) ([]byte, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	b, ok := k.pages[h]
 	return bytes.Clone(b), ok
 }
 
-// PutPage implements origin.Keeper.
-func (k *Keeper) PutPage(h [32]byte, b []byte) error {
+// PutPage implements metacache.Backend.
+func (k *Backend) PutPage(h [32]byte, b []byte) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.pages == nil {
@@ -38,22 +37,22 @@ func (k *Keeper) PutPage(h [32]byte, b []byte) error {
 	return nil
 }
 
-// ForgetPage implements origin.Keeper.
-func (k *Keeper) ForgetPage(h [32]byte) {
+// ForgetPage implements metacache.Backend.
+func (k *Backend) ForgetPage(h [32]byte) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.pages, h)
 }
 
-// Pages returns what is kept. The values are shared with the Keeper.
-func (k *Keeper) Pages() map[[32]byte][]byte {
+// Pages returns all values. They are shared with the Backend.
+func (k *Backend) Pages() map[[32]byte][]byte {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return maps.Clone(k.pages)
 }
 
-// Replace puts a value where another one is, as damage does.
-func (k *Keeper) Replace(h [32]byte, b []byte) {
+// Replace replaces a value, like damage on disk.
+func (k *Backend) Replace(h [32]byte, b []byte) {
 	k.ForgetPage(h)
 	_ = k.PutPage(h, b)
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
-// A Form says how a Builder writes objects. The zero value is what servers keep:
-// footers, CAS Info, verification hashes, SHA-256.
+// A Form describes how a Builder writes objects. The zero value is the form of servers, with
+// footers, CAS Info, verification hashes and SHA-256.
 type Form struct {
 	Schemes    []xorb.Scheme   // of the chunks of a xorb, in turn; nil: LZ4
 	XorbChunks int             // Add starts another xorb after this number of chunks; 0: 16
@@ -47,7 +47,7 @@ type place struct {
 	index int
 }
 
-// A Xorb is what a Builder made of some chunks.
+// A Xorb is a xorb of a Builder.
 type Xorb struct {
 	Info   *xorb.Info
 	Chunks [][]byte // unpacked
@@ -57,11 +57,11 @@ type Xorb struct {
 // Hash returns the name of the xorb.
 func (x *Xorb) Hash() codec.Hash { return x.Info.Xorb }
 
-// Key returns what the xorb is kept under.
+// Key returns the key of the xorb.
 func (x *Xorb) Key() names.Key { return names.XorbKey(x.Info.Xorb) }
 
-// Plain returns the unpacked bytes of some chunks.
-func (x *Xorb) Plain(r codec.ChunkRange) []byte {
+// Unpacked returns the unpacked bytes of some chunks.
+func (x *Xorb) Unpacked(r codec.ChunkRange) []byte {
 	return slices.Concat(x.Chunks[r.Start:r.End]...)
 }
 
@@ -71,7 +71,7 @@ func (x *Xorb) Term(start, end int) Term { return Term{x, start, end} }
 // All returns the term of all chunks.
 func (x *Xorb) All() Term { return Term{x, 0, len(x.Chunks)} }
 
-// A Term is chunks of a xorb that come next in a file.
+// A Term is a range of chunks of a xorb in a file.
 type Term struct {
 	X          *Xorb
 	Start, End int
@@ -83,7 +83,7 @@ type File struct {
 	Terms []Term
 }
 
-// ID returns what the file is opened by, without the shard.
+// ID returns the FileID of the file, without the shard.
 func (f *File) ID() codec.FileID { return codec.FileID{File: f.Info.File} }
 
 // Bytes returns the bytes of the file.
@@ -130,7 +130,7 @@ func (b *Builder) Xorb(chunks ...[]byte) *Xorb {
 	return x
 }
 
-// appendFooterV0 adds a footer as it was before unpacked sizes stood in it.
+// appendFooterV0 appends a footer of version 0, which has no unpacked sizes.
 //
 //	offset  size  field
 //	     0     8  "XETBLOB", version 0
@@ -258,7 +258,7 @@ func (b *Builder) casInfo(x *Xorb) *shard.XorbInfo {
 	return info
 }
 
-// Objects returns everything that was made, the shard under the hash of its bytes.
+// Objects returns the xorbs and the shard. The key of the shard has the hash of its bytes.
 func (b *Builder) Objects() map[names.Key][]byte {
 	b.t.Helper()
 	s := b.Shard()
@@ -269,7 +269,7 @@ func (b *Builder) Objects() map[names.Key][]byte {
 	return objects
 }
 
-// Put puts everything that was made into a store and returns the hash of the shard.
+// Put puts all objects into a store and returns the hash of the shard.
 func (b *Builder) Put(s origin.WriteStore) codec.Hash {
 	b.t.Helper()
 	objects := b.Objects()
@@ -281,7 +281,7 @@ func (b *Builder) Put(s origin.WriteStore) codec.Hash {
 	return merkle.Chunk(b.Shard())
 }
 
-// Store returns a far store with everything that was made.
+// Store returns a remote store with all shards and xorbs of b.
 func (b *Builder) Store() origin.WriteStore {
 	b.t.Helper()
 	s := Memory()
@@ -289,15 +289,15 @@ func (b *Builder) Store() origin.WriteStore {
 	return s
 }
 
-// NearStore returns a near store with everything that was made.
-func (b *Builder) NearStore() origin.WriteStore {
+// LocalStore returns a local store with all shards and xorbs of b.
+func (b *Builder) LocalStore() origin.WriteStore {
 	b.t.Helper()
-	s := NearMemory()
+	s := LocalMemory()
 	b.Put(s)
 	return s
 }
 
-// Close is for stores that a test opens: it ends them with the test.
+// Close closes a store at the end of a test.
 func Close(t testing.TB, c interface{ Close() error }) {
 	t.Cleanup(func() {
 		if err := c.Close(); err != nil {

@@ -15,18 +15,18 @@ import (
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
-// Fail returns a Source that fails by a rule, and else does what src does. A rule is
-// clauses with ";" between them:
+// Fail returns a Source that fails by a rule, and otherwise forwards each call to src. A rule has
+// clauses that are separated by ";":
 //
 //	chunks 3: unavailable      the third call of Chunks, counted from 1
 //	chunks 2-4: corrupt        those from the second to the fourth: one bit of the last chunk is wrong
-//	narrow 2-: hang            from the second on, until the caller gives up
+//	narrow 2-: hang            from the second on, until the context ends
 //	chunks: slow 25ms          all of them, before anything else
-//	fileinfo: notfound         there is no such object
+//	fileinfo: notfound         all of them return origin.ErrNotFound
 //	any: panic                 each method
 //
-// Several clauses may apply to one call; slow ones first. Calls are counted for each
-// method. It panics if it does not understand the rule.
+// Several clauses may apply to one call, slow ones first. Calls are counted for each method. Fail
+// panics if the rule is invalid.
 func Fail(src origin.Source, rule string) origin.Source {
 	f := &failSource{Source: src, calls: map[string]int{}}
 	for clause := range strings.SplitSeq(rule, ";") {
@@ -46,7 +46,7 @@ type failSource struct {
 	calls map[string]int // of each method; guarded by mu
 }
 
-// A clause says what happens to which calls of a method.
+// A clause is an action for some calls of a method.
 type clause struct {
 	op          string // "fileinfo", "narrow", "chunks", "any"
 	first, last int
@@ -99,8 +99,8 @@ func number(clause, s string) int {
 	return n
 }
 
-// happens does what the rule says of this call of a method. damage says that the
-// answer must be damaged.
+// happens applies the rule to a call of a method. damage reports whether the result must be
+// corrupt.
 func (f *failSource) happens(ctx context.Context, op string) (damage bool, err error) {
 	f.mu.Lock()
 	f.calls[op]++

@@ -12,28 +12,27 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 )
 
-// ErrCrashed is what a Faults answers when the process that uses it is dead.
+// ErrCrashed is the error of every call of a Faults after the crash.
 var ErrCrashed = errors.New("crashed, as the test wants")
 
 // A Faults is a WriteStore between one writer and the store that it shares with others.
-// It forgets answers, refuses without a reason, and crashes the writer. The fields must
-// be set before it is used; the zero values change nothing.
+// It loses results, refuses calls without a reason, and crashes the writer. The fields must be
+// set before the first call. The zero values cause no faults.
 type Faults struct {
 	// Before, if it is not nil, is called before each call, without a lock. It may block or let
-	// other writers run first. If it returns an error, that is the answer, and the call is not
-	// passed on.
+	// other writers run first. Its error replaces the result, and the store is not called.
 	Before func(context.Context, Call) error
 
-	// CrashAt is the call that changes the store (Call.Changes) with which the writer
-	// dies, counted from 1; 0: never. Applied says that this call is still done, but
-	// for its answer. All calls after it do nothing. Every answer is ErrCrashed.
+	// CrashAt is the number of the changing call (Call.Changes) that crashes the writer, from 1;
+	// 0: never. With Applied, this call still changes the store. Later calls do nothing. This
+	// and all later calls return ErrCrashed.
 	CrashAt int
 	Applied bool
 
-	Lost     float64 // how likely a put or delete is done, and the answer is ErrUnknown
-	Vanished float64 // how likely it is not done, and the answer is ErrUnknown
-	Refused  float64 // how likely a PutIfMatch is ErrConflict though nothing changed
-	Seed     uint64  // of the dice
+	Lost     float64 // probability that a put or delete succeeds and returns ErrUnknown
+	Vanished float64 // probability that it does nothing and returns ErrUnknown
+	Refused  float64 // probability that a PutIfMatch returns ErrConflict without a conflict
+	Seed     uint64  // of the random numbers
 
 	store origin.WriteStore
 
@@ -45,7 +44,7 @@ type Faults struct {
 
 var _ origin.WriteStore = (*Faults)(nil)
 
-// WithFaults returns a Faults that passes everything on to s.
+// WithFaults returns a Faults that forwards each call to s.
 func WithFaults(s origin.WriteStore) *Faults { return &Faults{store: s} }
 
 // Changes reports whether the call can change the store, or make it durable.
@@ -57,35 +56,35 @@ func (c Call) Changes() bool {
 	return false
 }
 
-// Changes returns how many calls could have changed the store so far.
+// Changes returns the number of calls so far that could change the store.
 func (f *Faults) Changes() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.changes
 }
 
-// Crashed reports whether the writer is dead.
+// Crashed reports whether the writer has crashed.
 func (f *Faults) Crashed() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.dead
 }
 
-// Crash kills the writer: no later call does anything.
+// Crash crashes the writer. Later calls do nothing.
 func (f *Faults) Crash() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.dead = true
 }
 
-// A fate is what becomes of a call.
+// A fate is the decision about one call.
 type fate struct {
 	apply  bool
-	answer error // instead of the store's; nil: that
+	answer error // replaces the result of the store; nil: no replacement
 }
 
-// ask decides what becomes of a call.
-func (f *Faults) ask(ctx context.Context, c Call) fate {
+// decide decides the fate of a call.
+func (f *Faults) decide(ctx context.Context, c Call) fate {
 	if f.Before != nil {
 		if err := f.Before(ctx, c); err != nil {
 			return fate{answer: err}
@@ -123,10 +122,10 @@ func (f *Faults) rollLocked(c Call) fate {
 	return fate{apply: true}
 }
 
-// do does what ask has decided. It returns the answer of the fate if there is one, also after
-// an error of the store.
+// do calls the store as decide has decided. The answer of the fate precedes an error of the
+// store.
 func (f *Faults) do(ctx context.Context, c Call, call func() error) error {
-	fate := f.ask(ctx, c)
+	fate := f.decide(ctx, c)
 	if !fate.apply {
 		return fate.answer
 	}
@@ -167,7 +166,7 @@ func (f *Faults) Get(ctx context.Context, k names.Key, seen origin.Tag) (value [
 // List implements origin.Store.
 func (f *Faults) List(ctx context.Context, prefix string, after names.Key) iter.Seq2[origin.Item, error] {
 	return func(yield func(origin.Item, error) bool) {
-		if fate := f.ask(ctx, Call{Op: "List", Key: names.Key(prefix)}); !fate.apply {
+		if fate := f.decide(ctx, Call{Op: "List", Key: names.Key(prefix)}); !fate.apply {
 			yield(origin.Item{}, fate.answer)
 			return
 		}

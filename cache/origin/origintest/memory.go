@@ -21,15 +21,14 @@ import (
 // ahead and cache.
 func Memory() origin.WriteStore { return MemoryAt(time.Now) }
 
-// MemoryAt is Memory with a clock, which says when an object was put (Item.Modified). It
-// is asked while the store is locked.
+// MemoryAt is Memory with a clock for Item.Modified. The store calls clock while it is locked.
 func MemoryAt(clock func() time.Time) origin.WriteStore {
 	return &memory{clock: clock, objects: map[names.Key]object{}}
 }
 
-// NearMemory returns an empty store in a map that is near, as a folder is.
-func NearMemory() origin.WriteStore {
-	return &nearMemory{memory{clock: time.Now, objects: map[names.Key]object{}}}
+// LocalMemory returns an empty store in a map that is local, like a folder.
+func LocalMemory() origin.WriteStore {
+	return &localMemory{memory{clock: time.Now, objects: map[names.Key]object{}}}
 }
 
 type memory struct {
@@ -40,12 +39,12 @@ type memory struct {
 	puts    int                  // so far, for tags; guarded by mu
 }
 
-type nearMemory struct{ memory }
+type localMemory struct{ memory }
 
 // Local implements origin.CostReporter.
-func (*nearMemory) Local() bool { return true }
+func (*localMemory) Local() bool { return true }
 
-// An object never changes; another one takes its place.
+// An object never changes. A put replaces it.
 type object struct {
 	value    []byte
 	tag      origin.Tag
@@ -72,7 +71,7 @@ func (m *memory) ReadAt(ctx context.Context, k names.Key, p []byte, off int64) e
 		return err
 	}
 	if off < 0 || off+int64(len(p)) > int64(len(o.value)) {
-		return codec.Corrupt("object", int64(len(o.value)), "it ends here, bytes [%d, %d) are asked for: %v", off, off+int64(len(p)), io.EOF)
+		return codec.Corrupt("object", int64(len(o.value)), "it ends here, bytes [%d, %d) are requested: %v", off, off+int64(len(p)), io.EOF)
 	}
 	copy(p, o.value[off:])
 	return nil
@@ -120,8 +119,8 @@ func (m *memory) List(ctx context.Context, prefix string, after names.Key) iter.
 
 // PutIfAbsent implements origin.WriteStore.
 func (m *memory) PutIfAbsent(ctx context.Context, k names.Key, value []byte) (origin.Tag, error) {
-	return m.put(ctx, k, value, func(_ object, there bool) error {
-		if there {
+	return m.put(ctx, k, value, func(_ object, exists bool) error {
+		if exists {
 			return origin.ErrExists
 		}
 		return nil
@@ -130,22 +129,22 @@ func (m *memory) PutIfAbsent(ctx context.Context, k names.Key, value []byte) (or
 
 // PutIfMatch implements origin.WriteStore.
 func (m *memory) PutIfMatch(ctx context.Context, k names.Key, value []byte, tag origin.Tag) (origin.Tag, error) {
-	return m.put(ctx, k, value, func(o object, there bool) error {
-		if !there || o.tag != tag {
+	return m.put(ctx, k, value, func(o object, exists bool) error {
+		if !exists || o.tag != tag {
 			return origin.ErrConflict
 		}
 		return nil
 	})
 }
 
-func (m *memory) put(ctx context.Context, k names.Key, value []byte, may func(o object, there bool) error) (origin.Tag, error) {
+func (m *memory) put(ctx context.Context, k names.Key, value []byte, check func(o object, exists bool) error) (origin.Tag, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	o, there := m.objects[k]
-	if err := may(o, there); err != nil {
+	o, exists := m.objects[k]
+	if err := check(o, exists); err != nil {
 		return "", fmt.Errorf("%s: %w", k, err)
 	}
 	m.puts++
@@ -168,7 +167,7 @@ func (m *memory) Delete(ctx context.Context, k names.Key) error {
 // Sync implements origin.WriteStore.
 func (m *memory) Sync(ctx context.Context) error { return ctx.Err() }
 
-// Replace puts an object whether it is there or not.
+// Replace puts an object, also if the key exists.
 func Replace(s origin.WriteStore, k names.Key, value []byte) error {
 	ctx := context.Background()
 	_, tag, err := s.Get(ctx, k, "")

@@ -15,7 +15,7 @@ import (
 
 func TestMemory(t *testing.T) {
 	for name, empty := range map[string]func() origin.WriteStore{
-		"far": origintest.Memory, "near": origintest.NearMemory,
+		"remote": origintest.Memory, "local": origintest.LocalMemory,
 	} {
 		t.Run(name, func(t *testing.T) {
 			origintest.TestStore(t, func(t *testing.T) origin.Store { return filled(t, empty()) })

@@ -44,7 +44,7 @@ func TestSource(t *testing.T, open func(t *testing.T, s origin.Store) origin.Sou
 			b.Add(bytes.Repeat([]byte{5}, 3000), 1000) // one chunk three times
 			var s origin.Store = b.Store()
 			if tt.local {
-				s = InMemory(b.NearStore())
+				s = InMemory(b.LocalStore())
 			}
 			p := promises{b: b, src: open(t, s)}
 			for _, promise := range []struct {
@@ -151,8 +151,8 @@ func (p promises) checkNarrow(t *testing.T, f *File, piece codec.Piece) {
 		t.Errorf("Narrow(%v, %+v) = %v, %d: not in the term", term, piece, r, skip)
 		return
 	}
-	plain := f.Terms[piece.Term].X.Plain(r)
-	want := f.Terms[piece.Term].X.Plain(term.Chunks)[piece.Skip:][:piece.Size]
+	plain := f.Terms[piece.Term].X.Unpacked(r)
+	want := f.Terms[piece.Term].X.Unpacked(term.Chunks)[piece.Skip:][:piece.Size]
 	if skip+piece.Size > int64(len(plain)) || !bytes.Equal(plain[skip:][:piece.Size], want) {
 		t.Errorf("Narrow(%v, %+v) = %v, %d: other bytes", term, piece, r, skip)
 	}

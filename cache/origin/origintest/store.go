@@ -24,8 +24,8 @@ func Samples(t testing.TB) map[names.Key][]byte {
 	return b.Objects()
 }
 
-// TestStore runs every promise of origin.Store against the store that open returns,
-// which must hold Samples. If it is an origin.WriteStore, the promises of that follow.
+// TestStore checks the contract of origin.Store with the store that open returns, which must hold
+// Samples. For an origin.WriteStore, it checks that contract, too.
 func TestStore(t *testing.T, open func(t *testing.T) origin.Store) {
 	objects := Samples(t)
 	keys := slices.Sorted(maps.Keys(objects))
@@ -45,7 +45,7 @@ var (
 	absentShard = names.ShardKey(codec.Hash{1, 2, 3})
 )
 
-func testReadAt(t *testing.T, s origin.Store, there names.Key, value []byte) {
+func testReadAt(t *testing.T, s origin.Store, key names.Key, value []byte) {
 	size := int64(len(value))
 	tests := []struct {
 		name string
@@ -53,15 +53,15 @@ func testReadAt(t *testing.T, s origin.Store, there names.Key, value []byte) {
 		off  int64
 		n    int
 		fail bool
-		err  error // that it must be, if it fails; nil: any
+		err  error // expected kind of a failure; nil: any
 	}{
-		{"from the start", there, 0, 4, false, nil},
-		{"in the middle", there, 17, 100, false, nil},
-		{"the last byte", there, size - 1, 1, false, nil},
-		{"all of it", there, 0, int(size), false, nil},
-		{"across the end", there, size - 2, 4, true, nil},
-		{"from the end", there, size, 1, true, nil},
-		{"far behind the end", there, size + 1<<40, 1, true, nil},
+		{"from the start", key, 0, 4, false, nil},
+		{"in the middle", key, 17, 100, false, nil},
+		{"the last byte", key, size - 1, 1, false, nil},
+		{"all of it", key, 0, int(size), false, nil},
+		{"across the end", key, size - 2, 4, true, nil},
+		{"from the end", key, size, 1, true, nil},
+		{"far behind the end", key, size + 1<<40, 1, true, nil},
 		{"no such xorb", absentXorb, 0, 1, true, origin.ErrNotFound},
 		{"no such shard", absentShard, 0, 1, true, origin.ErrNotFound},
 		{"not a key", "tdata", 0, 1, true, nil},
@@ -181,7 +181,7 @@ func testCancelled(t *testing.T, s origin.Store, k names.Key) {
 			t.Errorf("List yields %v, %v, want %v", item, err, context.Canceled)
 		}
 	}
-	// A store may be too near to notice, but it may not invent another error.
+	// A local store may succeed nevertheless, but it must not return another error.
 	for op, err := range map[string]error{
 		"ReadAt": s.ReadAt(ctx, k, make([]byte, 1), 0),
 		"Size":   second(s.Size(ctx, k)),

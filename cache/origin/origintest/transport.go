@@ -8,9 +8,8 @@ import (
 	"sync"
 )
 
-// Transport returns an http.RoundTripper whose requests h answers, without a network
-// between: in a bubble of testing/synctest its time is the bubble's. Bodies flow as they
-// are written.
+// Transport returns an http.RoundTripper that calls h without a network, so that a bubble of
+// testing/synctest controls the time. Bodies arrive while h writes them.
 func Transport(h http.Handler) http.RoundTripper { return transport{h} }
 
 type transport struct{ h http.Handler }
@@ -61,7 +60,7 @@ type pipeWriter struct {
 	body   *io.PipeWriter
 	once   sync.Once
 
-	begun  chan struct{} // closed once all below are final
+	begun  chan struct{} // closed once the fields below are final
 	sent   http.Header
 	status int
 	length int64
@@ -89,7 +88,7 @@ func (w *pipeWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Flush implements http.Flusher: nothing is held back.
+// Flush implements http.Flusher. No byte is buffered.
 func (w *pipeWriter) Flush() {}
 
 func (w *pipeWriter) end() {

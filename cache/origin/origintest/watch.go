@@ -10,7 +10,7 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 )
 
-// A Call is one question to a store.
+// A Call is one call of a store method.
 type Call struct {
 	Op   string // the method: "ReadAt", "PutIfMatch"
 	Key  names.Key
@@ -18,22 +18,22 @@ type Call struct {
 	Size int   // of ReadAt
 }
 
-// A Watched is a store that remembers what it was asked.
+// A Watched is a store that records its calls.
 type Watched struct {
 	origin.Store
 
-	// Before, if it is not nil, is called before each question is passed on, and its
-	// error returned instead of an answer. It must be set before the store is used.
+	// Before is called before each call, unless it is nil. Its error replaces the result of the
+	// call. It must be set before the store is used.
 	Before func(context.Context, Call) error
 
 	mu    sync.Mutex
 	calls []Call // guarded by mu
 }
 
-// Watch returns a store that passes everything on to s.
+// Watch returns a store that forwards each call to s.
 func Watch(s origin.Store) *Watched { return &Watched{Store: s} }
 
-// Calls returns what was asked since the last call of Calls.
+// Calls returns the calls since the last call of Calls.
 func (w *Watched) Calls() []Call {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -100,9 +100,9 @@ func (w *Watched) RejectKey(k names.Key) int {
 	return 0
 }
 
-// Copies returns a store in which every object has as many copies as there are
-// stores. The copies of one key may differ, as they do when one is damaged; the first
-// is used until it is rejected. It is as near as the first store.
+// Copies returns a store in which every object has a copy in each of stores. The copies of one
+// key may differ. The first copy is used until it is rejected. The store is local if the first
+// one is.
 func Copies(stores ...origin.Store) origin.Store {
 	return &copies{Store: stores[0], all: stores, rejected: map[names.Key][]int{}}
 }
@@ -112,7 +112,7 @@ type copies struct {
 	all []origin.Store
 
 	mu       sync.Mutex
-	rejected map[names.Key][]int // how often each copy of a key was; guarded by mu
+	rejected map[names.Key][]int // the number of rejects of each copy of a key; guarded by mu
 }
 
 // RejectKey implements origin.KeyRejecter.

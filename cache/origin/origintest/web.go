@@ -16,10 +16,10 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 )
 
-// A Web is a store on a plain web server, on loopback, that remembers what it was asked.
+// A Web serves a store like a plain web server, on loopback. It records its requests.
 type Web struct {
-	URL     string                          // where it is, if ServeWeb made it
-	Through func(http.Handler) http.Handler // changes how it answers; nil: nothing does
+	URL  string                          // of the server; set by ServeWeb
+	Wrap func(http.Handler) http.Handler // changes responses; nil: no changes
 
 	store origin.Store
 
@@ -27,7 +27,7 @@ type Web struct {
 	requests []*Request // guarded by mu, and so are those it points to
 }
 
-// A Request is what a Web was asked, and how much it answered.
+// A Request is a request to a Web, with the size of its response.
 type Request struct {
 	Method, Path, Range string
 	Status              int
@@ -52,19 +52,19 @@ func ServeWeb(t testing.TB, s origin.Store, through func(http.Handler) http.Hand
 // NewWeb returns a Web without an address, for Transport.
 func NewWeb(s origin.Store) *Web { return &Web{store: s} }
 
-// Requests returns what was asked since the last call.
+// Requests returns the requests since the last call.
 func (w *Web) Requests() []Request {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	asked := make([]Request, len(w.requests))
+	requests := make([]Request, len(w.requests))
 	for i, r := range w.requests {
-		asked[i] = *r
+		requests[i] = *r
 	}
 	w.requests = nil
-	return asked
+	return requests
 }
 
-// Sum returns how many requests there were, and the bytes of their answers.
+// Sum returns the number of requests and the bytes of their responses.
 func Sum(requests []Request) (n int, bytes int64) {
 	for _, r := range requests {
 		bytes += r.Bytes
@@ -74,19 +74,19 @@ func Sum(requests []Request) (n int, bytes int64) {
 
 // ServeHTTP implements http.Handler.
 func (w *Web) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
-	asked := &Request{Method: r.Method, Path: r.URL.Path, Range: r.Header.Get("Range")}
+	request := &Request{Method: r.Method, Path: r.URL.Path, Range: r.Header.Get("Range")}
 	w.mu.Lock()
-	w.requests = append(w.requests, asked)
+	w.requests = append(w.requests, request)
 	w.mu.Unlock()
 	counted := &countedWriter{ResponseWriter: rw, status: http.StatusOK}
 	h := http.Handler(http.HandlerFunc(w.serve))
-	if w.Through != nil {
-		h = w.Through(h)
+	if w.Wrap != nil {
+		h = w.Wrap(h)
 	}
 	h.ServeHTTP(counted, r)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	asked.Status, asked.Bytes = counted.status, counted.bytes
+	request.Status, request.Bytes = counted.status, counted.bytes
 }
 
 func (w *Web) serve(rw http.ResponseWriter, r *http.Request) {

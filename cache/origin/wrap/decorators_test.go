@@ -38,7 +38,7 @@ func TestDecoratorsForward(t *testing.T) {
 	f := b.Add(origintest.Text(1, 1000), 1000)
 	x := b.Xorbs[0]
 	s := b.Store()
-	local := objects.New(origintest.InMemory(b.NearStore()), objects.Options{})
+	local := objects.New(origintest.InMemory(b.LocalStore()), objects.Options{})
 	if _, err := local.Chunks(t.Context(), x.Hash(), one, origin.ReadOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -167,7 +167,7 @@ func (s *Source) build(ctx context.Context, o Options) error {
 func (s *Source) objects(infoBytes int64, named bool) origin.Source {
 	o := objects.Options{InfoBytes: infoBytes, Named: named}
 	if s.Disk != nil {
-		o.Keep, o.Scope = s.Disk, strings.TrimRight(s.Folder, "/")
+		o.Backend, o.Scope = s.Disk, strings.TrimRight(s.Folder, "/")
 	}
 	return objects.New(s.store, o)
 }
