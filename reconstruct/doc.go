@@ -2,8 +2,8 @@
 // files, only hashes.
 //
 // In order of use: New, Reader.Open; File.ReadAt, File.Verified, File.VerifyReader; File.Handle
-// for reads with readahead. Reader.Materialize and Reader.OpenBacking are for whole files on
-// disk, Reader.Check verifies a File Info block.
+// for reads with readahead, FileReadahead for files before their open. Reader.Materialize and
+// Reader.OpenBacking are for whole files on disk, Reader.Check verifies a File Info block.
 //
 // A file is a sequence of terms, each a range of chunks of a xorb. A byte range is divided into
 // pieces, one per term (layout). Cache.Narrow finds the chunks of a piece, and Cache.Read

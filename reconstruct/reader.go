@@ -77,9 +77,14 @@ func (r *Reader) Open(ctx context.Context, id codec.FileID) (*File, error) {
 	if large != nil {
 		return r.open.add(id, newLargeFile(r, id, large)), nil
 	}
+	return r.addFile(id, fi), nil
+}
+
+// addFile returns the open file of a File Info block.
+func (r *Reader) addFile(id codec.FileID, fi *shard.FileInfo) *File {
 	f := newFile(r, id, fi)
 	r.terms.add(f.only.Load())
-	return r.open.add(id, f), nil
+	return r.open.add(id, f)
 }
 
 // A File is one file, ready to be read at any offset by many readers.

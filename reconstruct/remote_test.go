@@ -51,6 +51,28 @@ func inTown(t *testing.T, o faulty.Options, co cache.Options, chunks []int, do f
 		f := b.Add(content, 64<<10)
 		files = append(files, townFile{f.ID(), content})
 	}
+	serveTown(t, o, co, b, files, do)
+}
+
+// inVillage is inTown for n files of one chunk each in one xorb.
+func inVillage(t *testing.T, o faulty.Options, co cache.Options, n int, do func(t town)) {
+	t.Helper()
+	b := origintest.NewBuilder(t, origintest.Form{Schemes: []xorb.Scheme{xorb.None}})
+	var contents [][]byte
+	for i := range n {
+		contents = append(contents, origintest.Random(uint64(i), 64<<10))
+	}
+	x := b.Xorb(contents...)
+	var files []townFile
+	for i, content := range contents {
+		files = append(files, townFile{b.File(x.Term(i, i+1)).ID(), content})
+	}
+	serveTown(t, o, co, b, files, do)
+}
+
+// serveTown calls do with the files of a Builder on a web server.
+func serveTown(t *testing.T, o faulty.Options, co cache.Options, b *origintest.Builder, files []townFile, do func(t town)) {
+	t.Helper()
 	store := origintest.Memory()
 	s := b.Put(store)
 	block := int64(48) // of the first file; a block is a header, terms, their hashes and the SHA-256
