@@ -25,14 +25,6 @@ func arguments(least, most int) cobra.PositionalArgs {
 	}
 }
 
-// fixedValues lets the shell complete the values of a flag.
-func fixedValues(cmd *cobra.Command, flag string, values ...string) {
-	err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
-	if err != nil {
-		panic(err) // no such flag
-	}
-}
-
 // cleanPath is a path as the catalog spells it: "by-hash/x", "" for the top.
 func cleanPath(p string) string {
 	return strings.TrimPrefix(path.Clean("/"+p), "/")
@@ -59,6 +51,3 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	}
 	return usageError{fmt.Errorf("%q is not a command%s", args[0], hint)}
 }
-
-// off is the word for a flag that switches something off.
-const off = "off"

@@ -22,9 +22,9 @@ import (
 
 // cacheFlags are the flags of the disk cache.
 type cacheFlags struct {
-	dir         cacheDirFlag
-	size, free  roomFlag
-	materialize materializeFlag
+	dir         optional[cachePlace]
+	size, free  optional[room]
+	materialize enumFlag[reconstruct.Policy]
 }
 
 // Default bounds of a disk cache.
@@ -37,6 +37,7 @@ const (
 
 // addPlace adds --cache-dir.
 func (o *cacheFlags) addPlace(cmd *cobra.Command, usage string) {
+	o.dir = newOptional("DIR", "", parseCachePlace)
 	cmd.Flags().Var(&o.dir, "cache-dir", usage)
 	if err := cmd.MarkFlagDirname("cache-dir"); err != nil {
 		panic(err) // no such flag
@@ -45,7 +46,7 @@ func (o *cacheFlags) addPlace(cmd *cobra.Command, usage string) {
 
 // addFlags adds the flags for the place and the bounds of the disk cache.
 func (o *cacheFlags) addFlags(cmd *cobra.Command, place string) {
-	o.size.least = leastCache
+	o.size, o.free = newOptional("SIZE", "", atLeast(leastCache)), newOptional("SIZE", "", atLeast(0))
 	o.addPlace(cmd, place)
 	cmd.Flags().Var(&o.size, "cache-size", "limit of the disk cache, like 10GB (10 * 10^9 bytes), 10GiB (10 * 2^30) or 10% of its file system (default: 10GiB, at most 10%)")
 	cmd.Flags().Var(&o.free, "cache-free", "free space that the cache leaves on its file system (default: 5%)")
@@ -53,19 +54,20 @@ func (o *cacheFlags) addFlags(cmd *cobra.Command, place string) {
 
 // addMaterialize adds --materialize.
 func (o *cacheFlags) addMaterialize(cmd *cobra.Command) {
-	o.materialize.policy = materializeAuto
-	cmd.Flags().Var(&o.materialize, "materialize", "store plain files in the disk cache, which the kernel reads directly: auto (files that are read completely), never, always (files that are opened)")
-	fixedValues(cmd, "materialize", materializeAuto, materializeNever, materializeAlways)
+	type policy = choice[reconstruct.Policy]
+	o.materialize = newEnum("WHEN", policy{"auto", reconstruct.MaterializeAuto}, policy{"never", reconstruct.MaterializeNever},
+		policy{"always", reconstruct.MaterializeAlways})
+	o.materialize.add(cmd, "materialize", "store plain files in the disk cache, which the kernel reads directly: auto (files that are read completely), never, always (files that are opened)")
 }
 
 // check refuses flags of the disk cache if a mount of SOURCE uses none.
 func (o *cacheFlags) check(source string) error {
 	switch flag := o.given(); {
-	case o.dir.off && o.keepsWhole():
-		return usageError{fmt.Errorf("--materialize=%s: files are stored in the disk cache, which --cache-dir=off switches off", o.materialize.policy)}
+	case o.dir.value.off && o.keepsWhole():
+		return usageError{fmt.Errorf("--materialize=%s: files are stored in the disk cache, which --cache-dir=off switches off", o.materialize.word)}
 	case flag == "" || o.wanted(source):
 		return nil
-	case o.dir.off:
+	case o.dir.value.off:
 		return usageError{fmt.Errorf("%s: there is no disk cache, because --cache-dir=off switches it off", flag)}
 	default:
 		return usageError{fmt.Errorf("%s: there is no disk cache, because nothing of a local folder is kept, unless --cache-dir says where or --materialize what", flag)}
@@ -74,7 +76,7 @@ func (o *cacheFlags) check(source string) error {
 
 // checkNamed is check for a command that uses a disk cache only if the user names one.
 func (o *cacheFlags) checkNamed() error {
-	if flag := o.given(); flag != "" && o.dir.path == "" {
+	if flag := o.given(); flag != "" && o.dir.value.path == "" {
 		return usageError{fmt.Errorf("%s: there is no disk cache, unless --cache-dir says where", flag)}
 	}
 	return nil
@@ -83,9 +85,9 @@ func (o *cacheFlags) checkNamed() error {
 // given returns the name of a given flag that bounds a disk cache, or "".
 func (o *cacheFlags) given() string {
 	switch {
-	case o.size.given:
+	case o.size.given():
 		return "--cache-size"
-	case o.free.given:
+	case o.free.given():
 		return "--cache-free"
 	}
 	return ""
@@ -93,133 +95,86 @@ func (o *cacheFlags) given() string {
 
 // keepsWhole reports whether the user requested plain files in the cache.
 func (o *cacheFlags) keepsWhole() bool {
-	return o.materialize.given && o.materialize.policy != materializeNever
+	return o.materialize.given && o.materialize.value != reconstruct.MaterializeNever
 }
 
 // wanted reports whether a mount of SOURCE uses a disk cache. Remote sources do by default,
 // local folders only with --cache-dir or --materialize.
 func (o *cacheFlags) wanted(source string) bool {
 	switch {
-	case o.dir.off:
+	case o.dir.value.off:
 		return false
-	case stack.IsWeb(source), o.dir.path != "":
+	case stack.IsWeb(source), o.dir.value.path != "":
 		return true
 	}
 	return o.keepsWhole()
 }
 
-// A cacheDirFlag is --cache-dir: a folder, or off.
-type cacheDirFlag struct {
-	path string // absolute; "": not given, or off
+// A cachePlace is the value of --cache-dir: a folder, or off.
+type cachePlace struct {
+	path string // absolute; "": absent, or off
 	off  bool
 }
 
-// Set implements pflag.Value. A path is made absolute, since a mount works in "/".
-func (d *cacheDirFlag) Set(text string) (err error) {
-	*d = cacheDirFlag{off: text == off}
-	switch {
-	case text == "":
-		return errors.New("an empty path is no folder; off switches the disk cache off")
-	case !d.off:
-		d.path, err = filepath.Abs(text)
+// parseCachePlace makes a path absolute, since a mount works in "/".
+func parseCachePlace(text string) (p cachePlace, err error) {
+	switch text {
+	case "":
+		return p, errors.New("an empty path is no folder; off switches the disk cache off")
+	case off:
+		return cachePlace{off: true}, nil
 	}
-	return err
+	p.path, err = filepath.Abs(text)
+	return p, err
 }
 
-// String implements pflag.Value.
-func (d *cacheDirFlag) String() string {
-	if d.off {
+// String is the inverse of parseCachePlace.
+func (p cachePlace) String() string {
+	if p.off {
 		return off
 	}
-	return d.path
+	return p.path
 }
 
-// Type implements pflag.Value.
-func (d *cacheDirFlag) Type() string { return "DIR" }
-
-// A roomFlag is room on a file system: a number of bytes, or percent of all there is.
-type roomFlag struct {
+// A room is room on a file system: a number of bytes, or percent of its size.
+type room struct {
 	bytes   ui.ByteSize
 	percent float64 // if it is not 0
-	given   bool
-	least   ui.ByteSize
 }
 
-// Set implements pflag.Value.
-func (r *roomFlag) Set(text string) error {
-	parsed := roomFlag{given: true, least: r.least}
-	if digits, ok := strings.CutSuffix(strings.TrimSpace(text), "%"); ok {
-		n, err := strconv.ParseFloat(strings.TrimSpace(digits), 64)
-		if err != nil || !(0 <= n && n <= 100) {
-			return fmt.Errorf("%q is not a share; write it like 5%%", text)
+// atLeast returns a parser of a room that refuses less than least bytes.
+func atLeast(least ui.ByteSize) func(text string) (room, error) {
+	return func(text string) (r room, err error) {
+		if digits, ok := strings.CutSuffix(strings.TrimSpace(text), "%"); ok {
+			n, err := strconv.ParseFloat(strings.TrimSpace(digits), 64)
+			if err != nil || !(0 <= n && n <= 100) {
+				return r, fmt.Errorf("%q is not a share; write it like 5%%", text)
+			}
+			r.percent = n
+		} else if err := r.bytes.Set(text); err != nil {
+			return r, fmt.Errorf("%w, or 5%%", err)
 		}
-		parsed.percent = n
-	} else if err := parsed.bytes.Set(text); err != nil {
-		return fmt.Errorf("%w, or 5%%", err)
+		if r.percent == 0 && r.bytes < least {
+			return r, fmt.Errorf("%s is too little, %s is the least; --cache-dir=off keeps nothing", text, &least)
+		}
+		return r, nil
 	}
-	if parsed.percent == 0 && parsed.bytes < r.least {
-		return fmt.Errorf("%s is too little, %s is the least; --cache-dir=off keeps nothing", text, &r.least)
-	}
-	*r = parsed
-	return nil
 }
 
 // of returns the limit in bytes on a file system of total bytes.
-func (r *roomFlag) of(total int64) int64 {
+func (r room) of(total int64) int64 {
 	if r.percent > 0 {
 		return int64(float64(total) * (r.percent / 100))
 	}
 	return int64(r.bytes)
 }
 
-// String implements pflag.Value.
-func (r *roomFlag) String() string {
-	switch {
-	case !r.given:
-		return ""
-	case r.percent > 0:
+// String is the inverse of the parser.
+func (r room) String() string {
+	if r.percent > 0 {
 		return strconv.FormatFloat(r.percent, 'g', -1, 64) + "%"
 	}
 	return r.bytes.String()
-}
-
-// Type implements pflag.Value.
-func (r *roomFlag) Type() string { return "SIZE" }
-
-// Values of --materialize.
-const (
-	materializeAuto   = "auto"
-	materializeNever  = "never"
-	materializeAlways = "always"
-)
-
-// A materializeFlag is --materialize.
-type materializeFlag struct {
-	policy string
-	given  bool
-}
-
-// Set implements pflag.Value.
-func (m *materializeFlag) Set(text string) error {
-	m.given = true
-	return oneOf(&m.policy, text, materializeAuto, materializeNever, materializeAlways)
-}
-
-// String implements pflag.Value.
-func (m *materializeFlag) String() string { return m.policy }
-
-// Type implements pflag.Value.
-func (m *materializeFlag) Type() string { return "WHEN" }
-
-// reader is what a reader calls it.
-func (m *materializeFlag) reader() reconstruct.Policy {
-	switch m.policy {
-	case materializeAuto:
-		return reconstruct.MaterializeAuto
-	case materializeAlways:
-		return reconstruct.MaterializeAlways
-	}
-	return reconstruct.MaterializeNever
 }
 
 // forSource returns the folder of the disk cache for a SOURCE, or nil without a cache. An empty
@@ -238,7 +193,7 @@ func (o *cacheFlags) forSource(source, mountpoint string) (*stack.CacheFolder, e
 
 // folder returns the folder that the flags name. The folder may be absent.
 func (o *cacheFlags) folder() *stack.CacheFolder {
-	f := &stack.CacheFolder{Path: o.dir.path, Named: o.dir.path != ""}
+	f := &stack.CacheFolder{Path: o.dir.value.path, Named: o.dir.value.path != ""}
 	if !f.Named {
 		dir, err := ownCacheDir()
 		if err != nil {
@@ -264,16 +219,16 @@ func (o *cacheFlags) limit(f *stack.CacheFolder) error {
 		return nil
 	}
 	f.Options.MaxBytes = max(leastCache, min(defaultCache, total/defaultCachePart))
-	if o.size.given {
-		f.Options.MaxBytes = o.size.of(total)
+	if o.size.given() {
+		f.Options.MaxBytes = o.size.value.of(total)
 	}
 	if f.Options.MaxBytes < leastCache {
 		return usageError{fmt.Errorf("--cache-size %s: is %s of the file system of %s, and %s is the least",
 			&o.size, ui.HumanSize(f.Options.MaxBytes), f.Path, ui.HumanSize(leastCache))}
 	}
 	f.Options.MinFree = total / defaultFreePart
-	if o.free.given {
-		f.Options.MinFree = o.free.of(total)
+	if o.free.given() {
+		f.Options.MinFree = o.free.value.of(total)
 	}
 	if f.Options.MinFree == 0 {
 		f.Options.MinFree = -1 // 0 would be the default of the store
@@ -298,7 +253,7 @@ type openedCache struct {
 // with opens the disk cache that a flag names and calls do. It sets no size limits, so a look
 // at the cache evicts nothing. It does not create a missing cache.
 func (o openedCache) with(cmd *cobra.Command, flags *cacheFlags, do func(f *stack.CacheFolder, c *stack.DiskCache) error) error {
-	if flags.dir.off {
+	if flags.dir.value.off {
 		return usageError{errors.New("--cache-dir: off is no folder; ./off would be one")}
 	}
 	f := flags.folder()

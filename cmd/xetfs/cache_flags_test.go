@@ -7,12 +7,12 @@ import (
 	"testing"
 )
 
-func TestRoomFlag(t *testing.T) {
+func TestRoom(t *testing.T) {
 	const total = 1000 << 30
 	tests := []struct {
 		in   string
 		want int64  // of total; -1: refused
-		text string // what String says
+		text string // of the flag
 	}{
 		{"20GiB", 20 << 30, "20GiB"},
 		{"16MiB", 16 << 20, "16MiB"},
@@ -32,26 +32,25 @@ func TestRoomFlag(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.in, func(t *testing.T) {
-			r := roomFlag{least: leastCache}
+			r := newOptional("SIZE", "", atLeast(leastCache))
 			err := r.Set(tt.in)
 			if tt.want < 0 {
-				if err == nil || r.given {
-					t.Errorf("Set took it for %s", &r)
+				if err == nil || r.given() {
+					t.Errorf("Set accepts it as %s", &r)
 				}
 				return
 			}
-			if err != nil || r.of(total) != tt.want || r.String() != tt.text {
-				t.Errorf("%d bytes, %q, %v, want %d, %q", r.of(total), &r, err, tt.want, tt.text)
+			if err != nil || r.value.of(total) != tt.want || r.String() != tt.text {
+				t.Errorf("%d bytes, %q, %v, want %d, %q", r.value.of(total), &r, err, tt.want, tt.text)
 			}
-			// A background mount is started with what String says.
-			again := roomFlag{least: leastCache}
-			if err := again.Set(r.String()); err != nil || again != r {
-				t.Errorf("set again: %+v, %v, want %+v", again, err, r)
+			// A background mount gets the text of the flag.
+			if again, err := atLeast(leastCache)(r.String()); err != nil || again != r.value {
+				t.Errorf("parsed again: %+v, %v, want %+v", again, err, r.value)
 			}
 		})
 	}
-	var free roomFlag // without a least, as --cache-free is
-	if err := free.Set("0"); err != nil || !free.given || free.of(total) != 0 {
+	free := newOptional("SIZE", "", atLeast(0)) // --cache-free
+	if err := free.Set("0"); err != nil || !free.given() || free.value.of(total) != 0 {
 		t.Errorf("Set(0) = %v, %+v", err, free)
 	}
 }

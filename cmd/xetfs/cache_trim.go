@@ -63,8 +63,8 @@ Mounts observe a limit automatically, see xetfs mount --cache-size.
 		Args:              arguments(1, 1),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var size roomFlag
-			if err := size.Set(args[0]); err != nil {
+			size, err := atLeast(0)(args[0])
+			if err != nil {
 				return usageError{err}
 			}
 			return shrink(cmd, &flags, asJSON, func(c *stack.DiskCache) error {

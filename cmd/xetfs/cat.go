@@ -22,7 +22,7 @@ import (
 
 // newCat is the command that writes a file out without mounting.
 func newCat() *cobra.Command {
-	part := byteRange{end: math.MaxInt64}
+	part := newOptional("START-END", "0-", parseByteRange)
 	var (
 		bare bool
 		kept cacheFlags
@@ -59,7 +59,7 @@ against the hashes of its chunks, not against the SHA-256.`,
 				if err != nil {
 					return err
 				}
-				return cat(ctx, cmd.OutOrStdout(), s, tree, path, part)
+				return cat(ctx, cmd.OutOrStdout(), s, tree, path, part.value)
 			})
 		},
 	}
@@ -138,31 +138,30 @@ func copyRange(ctx context.Context, w io.Writer, f *reconstruct.File, part byteR
 // A byteRange is the bytes start ≤ i < end of a file, as a flag.
 type byteRange struct{ start, end int64 }
 
-// Set implements pflag.Value.
-func (r *byteRange) Set(text string) error {
+// parseByteRange reads START-END or START-.
+func parseByteRange(text string) (byteRange, error) {
 	from, to, ok := strings.Cut(text, "-")
 	if !ok {
-		return errors.New("it is START-END or START-")
+		return byteRange{}, errors.New("it is START-END or START-")
 	}
-	parsed := byteRange{end: math.MaxInt64}
+	r := byteRange{end: math.MaxInt64}
 	var err error
-	if parsed.start, err = strconv.ParseInt(from, 10, 64); err != nil || parsed.start < 0 {
-		return fmt.Errorf("%q is not the number of a byte", from)
+	if r.start, err = strconv.ParseInt(from, 10, 64); err != nil || r.start < 0 {
+		return r, fmt.Errorf("%q is not the number of a byte", from)
 	}
 	if to != "" {
-		if parsed.end, err = strconv.ParseInt(to, 10, 64); err != nil {
-			return fmt.Errorf("%q is not the number of a byte", to)
+		if r.end, err = strconv.ParseInt(to, 10, 64); err != nil {
+			return r, fmt.Errorf("%q is not the number of a byte", to)
 		}
 	}
-	if parsed.end < parsed.start {
-		return errors.New("it ends before it begins")
+	if r.end < r.start {
+		return r, errors.New("it ends before it begins")
 	}
-	*r = parsed
-	return nil
+	return r, nil
 }
 
-// String implements pflag.Value.
-func (r *byteRange) String() string {
+// String is the inverse of parseByteRange; "" is the whole file.
+func (r byteRange) String() string {
 	switch {
 	case r.end == math.MaxInt64 && r.start == 0:
 		return ""
@@ -171,6 +170,3 @@ func (r *byteRange) String() string {
 	}
 	return fmt.Sprintf("%d-%d", r.start, r.end)
 }
-
-// Type implements pflag.Value.
-func (r *byteRange) Type() string { return "START-END" }

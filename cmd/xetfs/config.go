@@ -7,8 +7,6 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 )
 
 // stateDir is where logs of background mounts lie, by the rules of XDG. It belongs to this
@@ -61,60 +59,4 @@ func checkOwn(folder string) (string, error) {
 			return "", fmt.Errorf("%s belongs to user %d", path, uid)
 		}
 	}
-}
-
-// verifyFlag is --verify: always or never.
-type verifyFlag string
-
-const (
-	verifyAlways verifyFlag = "always"
-	verifyNever  verifyFlag = "never"
-)
-
-// String implements pflag.Value.
-func (v *verifyFlag) String() string { return string(*v) }
-
-// Set implements pflag.Value.
-func (v *verifyFlag) Set(text string) error {
-	return oneOf((*string)(v), text, string(verifyAlways), string(verifyNever))
-}
-
-// Type implements pflag.Value.
-func (v *verifyFlag) Type() string { return "WHEN" }
-
-// openFlag is --open: auto, stateless or handles.
-type openFlag string
-
-const (
-	openAuto      openFlag = "auto"
-	openStateless openFlag = "stateless"
-	openHandles   openFlag = "handles"
-)
-
-// stateless reports whether the kernel opens files without a message to xetfs. A source without
-// readahead loses nothing, and a small file saves two of three messages.
-func (o openFlag) stateless(near bool) bool {
-	return o == openStateless || o == openAuto && near
-}
-
-// String implements pflag.Value.
-func (o *openFlag) String() string { return string(*o) }
-
-// Set implements pflag.Value.
-func (o *openFlag) Set(text string) error {
-	return oneOf((*string)(o), text, string(openAuto), string(openStateless), string(openHandles))
-}
-
-// Type implements pflag.Value.
-func (o *openFlag) Type() string { return "HOW" }
-
-// oneOf sets a flag to one of a few words.
-func oneOf(flag *string, text string, words ...string) error {
-	for _, w := range words {
-		if text == w {
-			*flag = text
-			return nil
-		}
-	}
-	return fmt.Errorf("want %s", ui.AnyOf(words))
 }

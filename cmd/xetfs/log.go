@@ -7,7 +7,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/daemon"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
@@ -16,47 +16,34 @@ import (
 
 // logOptions are the flags that say where a mount logs and how.
 type logOptions struct {
-	level  slog.Level
-	format string // "text" or "json"
+	level  optional[logLevel]
+	asJSON enumFlag[bool]
 	file   string // "": standard error in the foreground, else daemon.LogPath
 	none   error  // why a background mount has no log, file is os.DevNull then; else nil
 }
 
-func (o *logOptions) addFlags(flags *pflag.FlagSet) {
-	o.format = "text"
-	flags.Var((*levelFlag)(&o.level), "log-level", "log from this level on: debug, info, warn or error")
-	flags.Var(&formatFlag{&o.format}, "log-format", "lines of text or of json")
-	flags.StringVar(&o.file, "log-file", "", "write the log to `FILE`, a regular file, /dev/null, or in the foreground /dev/stdout or /dev/stderr (in the background: default below ~/.local/state/xetfs)")
+func (o *logOptions) addFlags(cmd *cobra.Command) {
+	o.level = newOptional("LEVEL", "info", parseLevel)
+	cmd.Flags().Var(&o.level, "log-level", "log from this level on: debug, info, warn or error")
+	fixedValues(cmd, "log-level", "debug", "info", "warn", "error")
+	o.asJSON = newEnum("FORMAT", choice[bool]{"text", false}, choice[bool]{"json", true})
+	o.asJSON.add(cmd, "log-format", "lines of text or of json")
+	cmd.Flags().StringVar(&o.file, "log-file", "", "write the log to `FILE`, a regular file, /dev/null, or in the foreground /dev/stdout or /dev/stderr (in the background: default below ~/.local/state/xetfs)")
 }
 
-// levelFlag is --log-level.
-type levelFlag slog.Level
+// A logLevel is the value of --log-level.
+type logLevel struct{ slog.Level }
 
-// String implements pflag.Value.
-func (l *levelFlag) String() string { return strings.ToLower(slog.Level(*l).String()) }
+// String returns the level in lower case.
+func (l logLevel) String() string { return strings.ToLower(l.Level.String()) }
 
-// Set implements pflag.Value.
-func (l *levelFlag) Set(text string) error {
-	if err := (*slog.Level)(l).UnmarshalText([]byte(text)); err != nil {
-		return errors.New("want debug, info, warn or error")
+// parseLevel reads a level in any case, also one like info+2.
+func parseLevel(text string) (l logLevel, err error) {
+	if l.UnmarshalText([]byte(text)) != nil {
+		return l, errors.New("want debug, info, warn or error")
 	}
-	return nil
+	return l, nil
 }
-
-// Type implements pflag.Value.
-func (l *levelFlag) Type() string { return "LEVEL" }
-
-// formatFlag is --log-format.
-type formatFlag struct{ format *string }
-
-func (f *formatFlag) String() string {
-	if f.format == nil {
-		return ""
-	}
-	return *f.format
-}
-func (f *formatFlag) Set(text string) error { return oneOf(f.format, text, "text", "json") }
-func (f *formatFlag) Type() string          { return "FORMAT" }
 
 // open returns a logger as the options say. Without a file it writes to stderr.
 func (o *logOptions) open(stderr io.Writer) (*slog.Logger, *daemon.LogFile, error) {
@@ -75,8 +62,8 @@ func (o *logOptions) open(stderr io.Writer) (*slog.Logger, *daemon.LogFile, erro
 		}
 		w = file
 	}
-	options := &slog.HandlerOptions{Level: o.level}
-	if o.format == "json" {
+	options := &slog.HandlerOptions{Level: o.level.value.Level}
+	if o.asJSON.value {
 		return slog.New(slog.NewJSONHandler(w, options)), file, nil
 	}
 	return slog.New(slog.NewTextHandler(w, options)), file, nil

@@ -16,19 +16,16 @@ import (
 
 // nameOptions are the flags of mount that say which names of a catalog are shown.
 type nameOptions struct {
-	symbol   symbolFlag
+	symbol   optional[target]
 	snapshot string
-	follow   followFlag
-	versions versionsFlag
+	follow   optional[interval]
+	versions optional[string]
 }
 
-const (
-	defaultFollow   = followFlag(15 * time.Second)
-	defaultVersions = versionsFlag(".versions")
-)
-
 func (o *nameOptions) addFlags(f *pflag.FlagSet) {
-	o.follow, o.versions = defaultFollow, defaultVersions
+	o.symbol = newOptional("SYMBOL[@AS_OF]", "", parseTarget)
+	o.follow = newOptional("DURATION", "15s", parseInterval)
+	o.versions = newOptional("NAME", ".versions", parseVersionsDir)
 	f.Var(&o.symbol, "symbol", "of a catalog, mount the tree of this symbol")
 	f.StringVar(&o.snapshot, "snapshot", "", "of a catalog, mount what the snapshot `NAME` holds")
 	f.Var(&o.follow, "follow", "interval between checks for new versions, or off")
@@ -38,7 +35,7 @@ func (o *nameOptions) addFlags(f *pflag.FlagSet) {
 // given returns the name of a given flag that needs a catalog, or "".
 func (o *nameOptions) given() string {
 	switch {
-	case o.symbol.given:
+	case o.symbol.given():
 		return "--symbol"
 	case o.snapshot != "":
 		return "--snapshot"
@@ -51,8 +48,8 @@ func (o *nameOptions) checkFlags(bare bool) error {
 	switch flag := o.given(); {
 	case flag != "" && bare:
 		return usageError{fmt.Errorf("%s names what is in a catalog, which --bare does not look at", flag)}
-	case o.symbol.given && o.snapshot != "":
-		return usageError{fmt.Errorf("--symbol %s and --snapshot: say --symbol %s@snap:%s", o.symbol.symbol, o.symbol.symbol, o.snapshot)}
+	case o.symbol.given() && o.snapshot != "":
+		return usageError{fmt.Errorf("--symbol %s and --snapshot: say --symbol %s@snap:%s", o.symbol.value.symbol, o.symbol.value.symbol, o.snapshot)}
 	case o.snapshot != "":
 		return checkSnapshot(o.snapshot)
 	}
@@ -70,92 +67,53 @@ func (o *nameOptions) check(ctx context.Context, src *stack.Source) error {
 		_, err := src.Stored.Snapshot(ctx, o.snapshot)
 		return hint.Absent(ctx, src.Stored, src.Folder, err)
 	}
-	_, err := src.Stored.Resolve(ctx, o.symbol.symbol, o.symbol.at)
+	_, err := src.Stored.Resolve(ctx, o.symbol.value.symbol, o.symbol.value.at)
 	return hint.Absent(ctx, src.Stored, src.Folder, err)
 }
 
 // fill copies the flags to options.
 func (o *nameOptions) fill(options *fs.Options) {
-	options.Symbol, options.At, options.Snapshot = o.symbol.symbol, o.symbol.at, o.snapshot
-	options.Follow = time.Duration(o.follow)
-	options.VersionsDir = string(o.versions)
-	if o.versions == off {
+	options.Symbol, options.At, options.Snapshot = o.symbol.value.symbol, o.symbol.value.at, o.snapshot
+	options.Follow = time.Duration(o.follow.value)
+	options.VersionsDir = o.versions.value
+	if o.versions.value == off {
 		options.VersionsDir = fs.NoVersionsDir
 	}
 }
 
-// A symbolFlag is SYMBOL[@AS_OF] as a flag.
-type symbolFlag struct {
-	target
-	given bool
-}
+// An interval is the value of --follow; 0 is off.
+type interval time.Duration
 
-// Set implements pflag.Value.
-func (f *symbolFlag) Set(text string) error {
-	t, err := parseTarget(text)
-	*f = symbolFlag{t, true}
-	return err
-}
+// minInterval is the shortest interval for requests to a store.
+const minInterval = 100 * time.Millisecond
 
-// String implements pflag.Value.
-func (f *symbolFlag) String() string {
-	if !f.given {
-		return ""
-	}
-	return f.target.String()
-}
-
-// Type implements pflag.Value.
-func (f *symbolFlag) Type() string { return "SYMBOL[@AS_OF]" }
-
-// A followFlag is --follow: a duration, or off, which is 0.
-type followFlag time.Duration
-
-// leastFollow is the shortest interval for requests to a store.
-const leastFollow = 100 * time.Millisecond
-
-// Set implements pflag.Value.
-func (f *followFlag) Set(text string) error {
+// parseInterval reads a duration, or off.
+func parseInterval(text string) (interval, error) {
 	if text == off {
-		*f = 0
-		return nil
+		return 0, nil
 	}
 	d, err := time.ParseDuration(text)
-	if err != nil || d < leastFollow {
-		return fmt.Errorf("%q is neither off nor a duration like 15s, of at least %v", text, leastFollow)
+	if err != nil || d < minInterval {
+		return 0, fmt.Errorf("%q is neither off nor a duration like 15s, of at least %v", text, minInterval)
 	}
-	*f = followFlag(d)
-	return nil
+	return interval(d), nil
 }
 
-// String implements pflag.Value.
-func (f *followFlag) String() string {
-	if *f == 0 {
+// String is the inverse of parseInterval.
+func (i interval) String() string {
+	if i == 0 {
 		return off
 	}
-	return time.Duration(*f).String()
+	return time.Duration(i).String()
 }
 
-// Type implements pflag.Value.
-func (f *followFlag) Type() string { return "DURATION" }
-
-// A versionsFlag is --versions-dir: a name, or off.
-type versionsFlag string
-
-// Set implements pflag.Value.
-func (f *versionsFlag) Set(text string) error {
+// parseVersionsDir reads the name of a folder, or off.
+func parseVersionsDir(text string) (string, error) {
 	switch {
 	case text == "", text == fs.NoVersionsDir:
-		return fmt.Errorf("%q is no name; off switches the folder off", text)
+		return "", fmt.Errorf("%q is no name; off switches the folder off", text)
 	case strings.Contains(text, "/"):
-		return fmt.Errorf("%q is a path, not a name", text)
+		return "", fmt.Errorf("%q is a path, not a name", text)
 	}
-	*f = versionsFlag(text)
-	return page.CheckPath(text)
+	return text, page.CheckPath(text)
 }
-
-// String implements pflag.Value.
-func (f *versionsFlag) String() string { return string(*f) }
-
-// Type implements pflag.Value.
-func (f *versionsFlag) Type() string { return "NAME" }

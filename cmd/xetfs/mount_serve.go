@@ -106,9 +106,9 @@ func (o *mountOptions) daemon(ctx context.Context, source, mountpoint string, st
 			return nil, fs.Options{}, err
 		}
 		options := fs.Options{
-			UID:       o.uid.id,
-			GID:       o.gid.id,
-			Stateless: o.open.stateless(src.Cache.Local() && !src.Cache.HasDisk()),
+			UID:       o.uid.pointer(),
+			GID:       o.gid.pointer(),
+			Stateless: o.open.value.isStateless(src.Cache.Local() && !src.Cache.HasDisk()),
 			Debug:     o.debugFuse,
 		}
 		o.names.fill(&options)
@@ -126,10 +126,10 @@ func (o *mountOptions) openSource(ctx context.Context, source, mountpoint string
 	src, err := stack.OpenSource(ctx, source, stack.Options{
 		Bare:        o.bare,
 		Budget:      stack.DivideMemory(stack.LimitMemory(int64(o.memory), log)),
-		NoVerify:    o.verify == verifyNever,
+		NoVerify:    !o.verify.value,
 		Log:         log,
 		Disk:        folder.TakingOver(),
-		Materialize: o.cache.materialize.reader(),
+		Materialize: o.cache.materialize.value,
 		Ranges:      true,
 		Limits:      wrap.Limits{Waiting: waiting},
 	})

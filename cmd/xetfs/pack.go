@@ -25,12 +25,12 @@ type packOptions struct {
 	list, asJSON, strict, noSHA bool
 	oneFileSystem               bool
 	exclude                     []string
-	scheme                      schemeFlag
+	scheme                      compressFlag
 }
 
 // newPack is the command that stores files as shards and xorbs.
 func newPack() *cobra.Command {
-	o := packOptions{scheme: schemeAuto}
+	o := packOptions{scheme: newCompress()}
 	cmd := &cobra.Command{
 		Use:   "pack STORE FOLDER…",
 		Short: "Store the files of folders as shards and xorbs",
@@ -87,8 +87,7 @@ all cores:
 	f.StringArrayVar(&o.exclude, "exclude", nil, "leave out what fits this `PATTERN`, as of publish (may be repeated)")
 	f.BoolVar(&o.oneFileSystem, "one-file-system", false, "leave out other mounts below FOLDER, and name them")
 	f.BoolVar(&o.noSHA, "no-sha256", false, "neither compute nor store the SHA-256 of files")
-	f.Var(&o.scheme, "compress", "auto, as the reference chooses; best, the smallest of all; none; lz4; bg4-lz4")
-	fixedValues(cmd, "compress", schemeWords...)
+	o.scheme.add(cmd, "compress", "auto, as the reference chooses; best, the smallest of all; none; lz4; bg4-lz4")
 	return cmd
 }
 
@@ -164,7 +163,7 @@ func (p *packRun) run(storePath string, folders []string) error {
 		OneFileSystem: p.o.oneFileSystem, Strict: p.o.strict,
 		Sink: origin.Sink(p.store.into),
 		Pack: pack.Options{
-			Known: p.store.known, Schemes: p.o.scheme.schemes(), NoSHA: p.o.noSHA, Created: p.started,
+			Known: p.store.known, Schemes: p.o.scheme.value, NoSHA: p.o.noSHA, Created: p.started,
 		},
 		Report: p.report, Progress: p.bar, Consequence: "packing stopped", Fault: p.fault,
 	})
@@ -206,28 +205,11 @@ func (p *packRun) show() (hide func()) {
 	})
 }
 
-// schemeFlag is --compress.
-type schemeFlag string
+// A compressFlag is --compress.
+type compressFlag = enumFlag[[]xorb.Scheme]
 
-const schemeAuto schemeFlag = "auto"
-
-var (
-	schemeWords = []string{string(schemeAuto), "best", "none", "lz4", "bg4-lz4"}
-	schemesOf   = map[schemeFlag][]xorb.Scheme{
-		"best":    {xorb.LZ4, xorb.ByteGrouping4LZ4},
-		"none":    {xorb.None},
-		"lz4":     {xorb.LZ4},
-		"bg4-lz4": {xorb.ByteGrouping4LZ4},
-	}
-)
-
-// String implements pflag.Value.
-func (s *schemeFlag) String() string { return string(*s) }
-
-// Set implements pflag.Value.
-func (s *schemeFlag) Set(text string) error { return oneOf((*string)(s), text, schemeWords...) }
-
-// Type implements pflag.Value.
-func (s *schemeFlag) Type() string { return "SCHEME" }
-
-func (s schemeFlag) schemes() []xorb.Scheme { return schemesOf[s] }
+func newCompress() compressFlag {
+	type schemes = choice[[]xorb.Scheme]
+	return newEnum("SCHEME", schemes{"auto", nil}, schemes{"best", []xorb.Scheme{xorb.LZ4, xorb.ByteGrouping4LZ4}},
+		schemes{"none", []xorb.Scheme{xorb.None}}, schemes{"lz4", []xorb.Scheme{xorb.LZ4}}, schemes{"bg4-lz4", []xorb.Scheme{xorb.ByteGrouping4LZ4}})
+}

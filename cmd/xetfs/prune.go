@@ -21,7 +21,7 @@ import (
 // pruneOptions are the flags of prune.
 type pruneOptions struct {
 	last           int
-	since          sinceFlag
+	since          optional[since]
 	snapshots      bool
 	dryRun, asJSON bool
 }
@@ -66,6 +66,7 @@ The data stays for the time of grace, see xetfs delete.`,
 	}
 	f := cmd.Flags()
 	f.IntVar(&o.last, "keep-last", 0, "keep the newest `N` versions")
+	o.since = newOptional("T", "", parseSince)
 	f.Var(&o.since, "keep-since", "keep versions from time T on")
 	f.BoolVar(&o.snapshots, "keep-snapshots", false, "keep what a snapshot holds")
 	f.BoolVarP(&o.dryRun, "dry-run", "n", false, "only say what would be deleted")
@@ -77,39 +78,36 @@ The data stays for the time of grace, see xetfs delete.`,
 func (o *pruneOptions) rule(cmd *cobra.Command, now time.Time) (writer.KeepRule, error) {
 	last := cmd.Flags().Changed("keep-last")
 	switch {
-	case !last && o.since == (sinceFlag{}):
+	case !last && !o.since.given():
 		return writer.KeepRule{}, usageError{errors.New("say what to keep: --keep-last N or --keep-since T")}
 	case last && o.last < 1:
 		return writer.KeepRule{}, usageError{fmt.Errorf("--keep-last %d: the newest version stays always, so it is 1 or more", o.last)}
 	}
-	return writer.KeepRule{Last: o.last, Since: o.since.from(now), Snapshots: o.snapshots}, nil
+	return writer.KeepRule{Last: o.last, Since: o.since.value.from(now), Snapshots: o.snapshots}, nil
 }
 
-// A sinceFlag is a time, or an age.
-type sinceFlag struct {
+// A since is a time, or an age.
+type since struct {
 	at  time.Time
 	age time.Duration
 }
 
 const day = 24 * time.Hour
 
-// Set implements pflag.Value. A day is its first moment: --keep-since 2026-03-01 keeps the
-// versions of that day.
-func (s *sinceFlag) Set(text string) error {
+// parseSince reads a time, a day or an age. A day is its first moment: --keep-since 2026-03-01
+// keeps the versions of that day.
+func parseSince(text string) (since, error) {
 	if at, err := time.Parse(time.DateOnly, text); err == nil {
-		*s = sinceFlag{at: at}
-		return nil
+		return since{at: at}, nil
 	}
 	if at, err := names.ParseAsOf(text); err == nil && at.Form == names.ByTime {
-		*s = sinceFlag{at: at.Time}
-		return nil
+		return since{at: at.Time}, nil
 	}
 	age, err := parseAge(text)
 	if err != nil {
-		return fmt.Errorf("%q is neither a day or time like 2026-03-01 nor an age like 36h, 30d or 8w", text)
+		return since{}, fmt.Errorf("%q is neither a day or time like 2026-03-01 nor an age like 36h, 30d or 8w", text)
 	}
-	*s = sinceFlag{age: age}
-	return nil
+	return since{age: age}, nil
 }
 
 // parseAge reads a duration above zero, also in days and weeks.
@@ -132,24 +130,18 @@ func parseAge(text string) (time.Duration, error) {
 	return age, err
 }
 
-// from returns the time that is meant, and the zero time if none was given.
-func (s *sinceFlag) from(now time.Time) time.Time {
+// from returns the time, or the zero time for the zero value.
+func (s since) from(now time.Time) time.Time {
 	if s.age > 0 {
 		return now.Add(-s.age)
 	}
 	return s.at
 }
 
-// String implements pflag.Value.
-func (s *sinceFlag) String() string {
-	switch {
-	case s.age > 0:
+// String is the inverse of parseSince.
+func (s since) String() string {
+	if s.age > 0 {
 		return s.age.String()
-	case s.at.IsZero():
-		return ""
 	}
 	return s.at.Format(time.RFC3339)
 }
-
-// Type implements pflag.Value.
-func (s *sinceFlag) Type() string { return "T" }

@@ -30,15 +30,15 @@ type publishOptions struct {
 	asJSON, oneFileSystem           bool
 	exclude, remove, label          []string
 	message, from                   string
-	ifVersion                       versionFlag
-	scheme                          schemeFlag
+	ifVersion                       optional[uint64]
+	scheme                          compressFlag
 
 	labels map[string]string // of label
 }
 
 // newPublish is the command that makes a folder the newest version of a symbol.
 func newPublish() *cobra.Command {
-	o := publishOptions{scheme: schemeAuto}
+	o := publishOptions{scheme: newCompress()}
 	cmd := &cobra.Command{
 		Use:        "publish STORE SYMBOL FOLDER",
 		SuggestFor: []string{"init", "add", "commit", "push", "upload", "put"},
@@ -131,6 +131,7 @@ func (o *publishOptions) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.BoolVar(&o.update, "update", false, "keep what the newest tree has and FOLDER has not")
 	f.StringArrayVar(&o.remove, "remove", nil, "with --update: take the file or folder at this `PATH` out of the tree (may be repeated)")
+	o.ifVersion = newOptional("NUMBER", "", parseVersionNumber)
 	f.Var(&o.ifVersion, "if-version", "publish only if this is the newest version")
 	f.StringVarP(&o.message, "message", "m", "", "what history shall say of this version")
 	f.StringArrayVar(&o.label, "label", nil, "a label of this version, as `KEY=VALUE` (may be repeated)")
@@ -145,8 +146,7 @@ func (o *publishOptions) addFlags(cmd *cobra.Command) {
 	f.BoolVar(&o.xattrs, "xattrs", false, "keep the extended attributes that begin with user.")
 	f.BoolVar(&o.strict, "strict", false, "fail at the first thing that cannot be published")
 	f.BoolVar(&o.noSHA, "no-sha256", false, "neither compute nor store the SHA-256 of files")
-	f.Var(&o.scheme, "compress", "auto, as the reference chooses; best, the smallest of all; none; lz4; bg4-lz4")
-	fixedValues(cmd, "compress", schemeWords...)
+	o.scheme.add(cmd, "compress", "auto, as the reference chooses; best, the smallest of all; none; lz4; bg4-lz4")
 }
 
 // completePublish lets the shell complete symbols, then folders.
@@ -285,26 +285,11 @@ func checkTexts(symbol, message string, labels map[string]string) error {
 // publishWriter is the program name in a version.
 func publishWriter() string { return "xetfs " + readVersion().Version }
 
-// versionFlag is --if-version: a number, or nil.
-type versionFlag struct{ number *uint64 }
-
-// String implements pflag.Value.
-func (v *versionFlag) String() string {
-	if v.number == nil {
-		return ""
-	}
-	return strconv.FormatUint(*v.number, 10)
-}
-
-// Set implements pflag.Value.
-func (v *versionFlag) Set(text string) error {
+// parseVersionNumber reads the value of --if-version.
+func parseVersionNumber(text string) (uint64, error) {
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
-		return fmt.Errorf("%q is not the number of a version", text)
+		return 0, fmt.Errorf("%q is not the number of a version", text)
 	}
-	v.number = &n
-	return nil
+	return n, nil
 }
-
-// Type implements pflag.Value.
-func (v *versionFlag) Type() string { return "NUMBER" }

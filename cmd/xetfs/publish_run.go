@@ -76,7 +76,7 @@ func (p *publishRun) options() (o publish.Options, err error) {
 	o = publish.Options{
 		Symbol: p.symbol,
 		Version: writer.PublishOptions{
-			IfVersion: p.ifVersion.number, Writer: publishWriter(), Message: p.message, Labels: p.labels, Verify: p.checksum,
+			IfVersion: p.ifVersion.pointer(), Writer: publishWriter(), Message: p.message, Labels: p.labels, Verify: p.checksum,
 		},
 		Update: p.update, Force: p.force, Remove: p.remove, StorePath: p.storePath,
 	}
@@ -115,7 +115,7 @@ func (p *publishRun) ingestOptions() (ingest.Options, error) {
 	return ingest.Options{
 		Folders: []string{p.folder}, Ignore: m, Own: own,
 		OneFileSystem: p.oneFileSystem, Owner: p.owner, Xattrs: p.xattrs, Strict: p.strict, Checksum: p.checksum,
-		Pack:     pack.Options{Schemes: p.scheme.schemes(), NoSHA: p.noSHA, Created: p.started},
+		Pack:     pack.Options{Schemes: p.scheme.value, NoSHA: p.noSHA, Created: p.started},
 		Progress: p.bar, Consequence: "nothing was published", Fault: p.fault,
 	}, nil
 }

@@ -24,12 +24,12 @@ type serveOptions struct {
 	plain, bare bool
 	listen      string
 	delay       time.Duration
-	bandwidth   rateFlag
-	each        rateFlag
-	fail        percentFlag
-	truncate    percentFlag
-	corrupt     percentFlag
-	hang        percentFlag
+	bandwidth   optional[int64]
+	each        optional[int64]
+	fail        optional[share]
+	truncate    optional[share]
+	corrupt     optional[share]
+	hang        optional[share]
 	seed        uint64
 }
 
@@ -70,6 +70,12 @@ meets at most one of the faults.
 	bareFlag(cmd, &o.bare)
 	f.StringVar(&o.listen, "listen", o.listen, "serve on this `ADDRESS`; port 0 picks one that is free")
 	f.DurationVar(&o.delay, "delay", 0, "wait so long before each answer")
+	for _, rate := range []*optional[int64]{&o.bandwidth, &o.each} {
+		*rate = newOptional("RATE", "", parseRate)
+	}
+	for _, fault := range []*optional[share]{&o.fail, &o.truncate, &o.corrupt, &o.hang} {
+		*fault = newOptional("SHARE", "", parseShare)
+	}
 	f.Var(&o.bandwidth, "bandwidth", "bytes a second of all answers together, like 125MB")
 	f.Var(&o.each, "bandwidth-each", "bytes a second of each answer")
 	f.Var(&o.fail, "fail", "answers that fail: 500, 503, or a connection that is reset")
@@ -89,7 +95,7 @@ func (o *serveOptions) check(source string) error {
 		return usageError{fmt.Errorf("%s: is served already; SOURCE is a local folder", stack.WithoutSecrets(source))}
 	case o.delay < 0:
 		return usageError{fmt.Errorf("--delay %v: is less than nothing", o.delay)}
-	case o.fail+o.truncate+o.corrupt+o.hang > 1:
+	case o.fail.value+o.truncate.value+o.corrupt.value+o.hang.value > 1:
 		return usageError{errors.New("--fail, --truncate, --corrupt and --hang are more than 100% together")}
 	}
 	return stack.CheckFolder(source)
@@ -114,8 +120,8 @@ func runServe(cmd *cobra.Command, source string, o *serveOptions) error {
 		return errors.Join(err, listener.Close())
 	}
 	handler := faulty.Handler(web.NewHandler(store), faulty.Options{
-		Delay: o.delay, Bandwidth: int64(o.bandwidth), Each: int64(o.each),
-		Fail: float64(o.fail), Truncate: float64(o.truncate), Corrupt: float64(o.corrupt), Hang: float64(o.hang),
+		Delay: o.delay, Bandwidth: o.bandwidth.value, Each: o.each.value,
+		Fail: float64(o.fail.value), Truncate: float64(o.truncate.value), Corrupt: float64(o.corrupt.value), Hang: float64(o.hang.value),
 		Seed: o.seed,
 	})
 	var count serve.Counter
@@ -135,50 +141,26 @@ func (o *serveOptions) listenError(err error) error {
 	return fmt.Errorf("--listen %s: %w", o.listen, err)
 }
 
-// A rateFlag is a number of bytes per second as a flag: 125MB, 12.5MB/s, 8MiB.
-type rateFlag int64
-
-// Set implements pflag.Value.
-func (r *rateFlag) Set(text string) error {
+// parseRate reads a number of bytes per second: 125MB, 12.5MB/s, 8MiB.
+func parseRate(text string) (int64, error) {
 	n, err := ui.ParseBytes(strings.TrimSuffix(strings.TrimSpace(text), "/s"))
 	if err != nil || n < 1 || n > math.MaxInt64/2 {
-		return fmt.Errorf("%q is not a rate; write it like 125MB", text)
+		return 0, fmt.Errorf("%q is not a rate; write it like 125MB", text)
 	}
-	*r = rateFlag(n)
-	return nil
+	return n, nil
 }
 
-// String implements pflag.Value.
-func (r *rateFlag) String() string {
-	if *r == 0 {
-		return ""
-	}
-	return strconv.FormatInt(int64(*r), 10)
-}
+// A share is a part of 1, in percent on the command line: 1%, 0.5%.
+type share float64
 
-// Type implements pflag.Value.
-func (r *rateFlag) Type() string { return "RATE" }
-
-// A percentFlag is a share as a flag, like 1% or 0.5%; it holds it as a part of 1.
-type percentFlag float64
-
-// Set implements pflag.Value.
-func (p *percentFlag) Set(text string) error {
+// parseShare reads a share.
+func parseShare(text string) (share, error) {
 	n, err := strconv.ParseFloat(strings.TrimSuffix(text, "%"), 64)
 	if err != nil || !strings.HasSuffix(text, "%") || !(0 <= n && n <= 100) {
-		return fmt.Errorf("%q is not a share; write it like 1%%", text)
+		return 0, fmt.Errorf("%q is not a share; write it like 1%%", text)
 	}
-	*p = percentFlag(n / 100)
-	return nil
+	return share(n / 100), nil
 }
 
-// String implements pflag.Value.
-func (p *percentFlag) String() string {
-	if *p == 0 {
-		return ""
-	}
-	return strconv.FormatFloat(float64(*p)*100, 'g', -1, 64) + "%"
-}
-
-// Type implements pflag.Value.
-func (p *percentFlag) Type() string { return "SHARE" }
+// String is the inverse of parseShare.
+func (s share) String() string { return strconv.FormatFloat(float64(s)*100, 'g', -1, 64) + "%" }

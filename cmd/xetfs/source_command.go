@@ -30,7 +30,7 @@ func withCached(cmd *cobra.Command, folder string, bare bool, flags *cacheFlags,
 	if err := flags.checkNamed(); err != nil {
 		return err
 	}
-	if flags.dir.path != "" {
+	if flags.dir.value.path != "" {
 		var err error
 		if o.Disk, err = flags.forSource(folder, ""); err != nil {
 			return err

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"github.com/xetfs/xetfs/codec/names"
 )
 
@@ -52,9 +54,9 @@ func TestParseTarget(t *testing.T) {
 }
 
 // --keep-since keeps the versions of the day that it names; AS_OF ends with that day.
-func TestSinceFlag_Day(t *testing.T) {
-	var since sinceFlag
-	if err := since.Set("2026-03-01"); err != nil {
+func TestParseSince_Day(t *testing.T) {
+	since, err := parseSince("2026-03-01")
+	if err != nil {
 		t.Fatal(err)
 	}
 	if want := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC); !since.from(time.Now()).Equal(want) {
@@ -64,38 +66,38 @@ func TestSinceFlag_Day(t *testing.T) {
 
 // A flag that is given to a background mount again means the same there.
 func TestNameFlags(t *testing.T) {
-	type value interface {
-		Set(string) error
-		String() string
-	}
+	newSymbol := func() pflag.Value { f := newOptional("", "", parseTarget); return &f }
+	newFollow := func() pflag.Value { f := newOptional("", "", parseInterval); return &f }
+	newVersions := func() pflag.Value { f := newOptional("", "", parseVersionsDir); return &f }
+	newSince := func() pflag.Value { f := newOptional("", "", parseSince); return &f }
 	tests := []struct {
-		make func() value
+		make func() pflag.Value
 		in   string
 		ok   bool
 	}{
-		{func() value { return new(symbolFlag) }, "org/model", true},
-		{func() value { return new(symbolFlag) }, "org/model@2026-03-01", true},
-		{func() value { return new(symbolFlag) }, "org/model@x", false},
-		{func() value { return new(symbolFlag) }, "", false},
-		{func() value { return new(followFlag) }, "off", true},
-		{func() value { return new(followFlag) }, "1m30s", true},
-		{func() value { return new(followFlag) }, "1ms", false},
-		{func() value { return new(followFlag) }, "0", false},
-		{func() value { return new(followFlag) }, "soon", false},
-		{func() value { return new(versionsFlag) }, "off", true},
-		{func() value { return new(versionsFlag) }, ".old", true},
-		{func() value { return new(versionsFlag) }, "a/b", false},
-		{func() value { return new(versionsFlag) }, "..", false},
-		{func() value { return new(versionsFlag) }, "", false},
-		{func() value { return new(sinceFlag) }, "2026-03-01", true},
-		{func() value { return new(sinceFlag) }, "36h", true},
-		{func() value { return new(sinceFlag) }, "30d", true},
-		{func() value { return new(sinceFlag) }, "8w", true},
-		{func() value { return new(sinceFlag) }, "-3h", false},
-		{func() value { return new(sinceFlag) }, "0d", false},
-		{func() value { return new(sinceFlag) }, "999999999d", false},
-		{func() value { return new(sinceFlag) }, "12", false},
-		{func() value { return new(sinceFlag) }, "latest", false},
+		{newSymbol, "org/model", true},
+		{newSymbol, "org/model@2026-03-01", true},
+		{newSymbol, "org/model@x", false},
+		{newSymbol, "", false},
+		{newFollow, "off", true},
+		{newFollow, "1m30s", true},
+		{newFollow, "1ms", false},
+		{newFollow, "0", false},
+		{newFollow, "soon", false},
+		{newVersions, "off", true},
+		{newVersions, ".old", true},
+		{newVersions, "a/b", false},
+		{newVersions, "..", false},
+		{newVersions, "", false},
+		{newSince, "2026-03-01", true},
+		{newSince, "36h", true},
+		{newSince, "30d", true},
+		{newSince, "8w", true},
+		{newSince, "-3h", false},
+		{newSince, "0d", false},
+		{newSince, "999999999d", false},
+		{newSince, "12", false},
+		{newSince, "latest", false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.in, func(t *testing.T) {

@@ -149,7 +149,7 @@ func findsShard(ctx context.Context, s *stack.Source) error {
 // folder returns the disk cache for the files, or the reason why they cannot be stored.
 func (o *warmOptions) folder(source string) (*stack.CacheFolder, error) {
 	switch {
-	case o.cache.dir.off:
+	case o.cache.dir.value.off:
 		return nil, usageError{errors.New("--cache-dir=off: there is nowhere to keep the files")}
 	case o.chunks && !stack.IsWeb(source):
 		return nil, usageError{fmt.Errorf("--chunks: those of a local folder, as %s, are not kept", source)}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
+)
+
+// off is the word for a flag that switches something off.
+const off = "off"
+
+// fixedValues lets the shell complete the values of a flag.
+func fixedValues(cmd *cobra.Command, flag string, values ...string) {
+	err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+	if err != nil {
+		panic(err) // no such flag
+	}
+}
+
+// A choice is one word of an enumFlag, and what it means.
+type choice[T any] struct {
+	word  string
+	value T
+}
+
+// An enumFlag is a flag with one of a few words. It implements pflag.Value.
+type enumFlag[T any] struct {
+	choice[T]
+	given   bool
+	kind    string // placeholder in the help
+	choices []choice[T]
+}
+
+// newEnum returns a flag whose default is the first choice.
+func newEnum[T any](kind string, choices ...choice[T]) enumFlag[T] {
+	return enumFlag[T]{choice: choices[0], kind: kind, choices: choices}
+}
+
+// add adds the flag to a command. The shell completes its words.
+func (f *enumFlag[T]) add(cmd *cobra.Command, name, usage string) {
+	cmd.Flags().Var(f, name, usage)
+	fixedValues(cmd, name, f.words()...)
+}
+
+func (f *enumFlag[T]) words() (words []string) {
+	for _, c := range f.choices {
+		words = append(words, c.word)
+	}
+	return words
+}
+
+// Set implements pflag.Value.
+func (f *enumFlag[T]) Set(text string) error {
+	for _, c := range f.choices {
+		if c.word == text {
+			f.choice, f.given = c, true
+			return nil
+		}
+	}
+	return fmt.Errorf("want %s", ui.AnyOf(f.words()))
+}
+
+// String implements pflag.Value.
+func (f *enumFlag[T]) String() string { return f.word }
+
+// Type implements pflag.Value.
+func (f *enumFlag[T]) Type() string { return f.kind }
+
+// An optional is a flag with a parsed value that may be absent. It implements pflag.Value.
+type optional[T any] struct {
+	value T
+	text  string // of value; "": absent
+	kind  string // placeholder in the help
+	parse func(text string) (T, error)
+}
+
+// newOptional returns a flag with a default, or "" for none. The parser must accept the text
+// that fmt.Sprint returns for a value, because a background mount gets its flags so.
+func newOptional[T any](kind, def string, parse func(text string) (T, error)) optional[T] {
+	f := optional[T]{kind: kind, parse: parse}
+	if def != "" {
+		if err := f.Set(def); err != nil {
+			panic(err) // a default that the parser refuses
+		}
+	}
+	return f
+}
+
+// given reports whether the flag has a value.
+func (f *optional[T]) given() bool { return f.text != "" }
+
+// pointer returns the value, or nil if it is absent.
+func (f *optional[T]) pointer() *T {
+	if !f.given() {
+		return nil
+	}
+	return &f.value
+}
+
+// Set implements pflag.Value.
+func (f *optional[T]) Set(text string) error {
+	value, err := f.parse(text)
+	if err != nil {
+		return err
+	}
+	f.value, f.text = value, fmt.Sprint(value)
+	return nil
+}
+
+// String implements pflag.Value.
+func (f *optional[T]) String() string { return f.text }
+
+// Type implements pflag.Value.
+func (f *optional[T]) Type() string { return f.kind }
