@@ -20,7 +20,7 @@ const otherLines = 2700
 const maxMainFiles = 39 // 36 is the goal
 
 // untilSplit has the lines of the packages that are still too large. They may only shrink.
-var untilSplit = map[string]int{"cmd/xetfs": 5391}
+var untilSplit = map[string]int{"cmd/xetfs": 5137}
 
 func TestSizes(t *testing.T) {
 	lines := map[string]int{}
