@@ -19,7 +19,8 @@ func (f *filesystem) Lookup(interrupted <-chan struct{}, in *fuse.InHeader, name
 	if !ok {
 		return fuse.Status(syscall.ESTALE)
 	}
-	req := f.newMetaRequest(interrupted, in.Pid)
+	limit := f.metaLimit()
+	req := newRequest(interrupted, in.Pid, f.lookups.limit(in.NodeId, limit))
 	defer req.end()
 	vol, path := dir.ver.vol, join(dir.path, name)
 	e, from, err := vol.find(req, path)
@@ -28,6 +29,7 @@ func (f *filesystem) Lookup(interrupted <-chan struct{}, in *fuse.InHeader, name
 		out.SetEntryTimeout(vol.ttlOfAbsent(path))
 		return fuse.OK
 	case err != nil:
+		f.lookups.failed(in.NodeId, req.elapsed(), limit)
 		return f.failed("lookup", dir.ver, &page.Entry{Path: path}, 0, err)
 	}
 	f.attr(&e, &out.Attr)

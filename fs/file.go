@@ -171,7 +171,7 @@ func sizeMismatch(e *page.Entry, size int64) error {
 
 // Read implements fuse.RawFileSystem. The bytes go straight into the reply.
 func (f *filesystem) Read(interrupted <-chan struct{}, in *fuse.ReadIn, p []byte) (fuse.ReadResult, fuse.Status) {
-	req := newRequest(interrupted, in.Pid, f.timeouts.limit(in.NodeId, f.limit))
+	req := newRequest(interrupted, in.Pid, f.reads.limit(in.NodeId, f.limit))
 	defer req.end()
 	if f.shared != nil {
 		h, status := f.takeFile(req, in.NodeId)
@@ -195,7 +195,7 @@ func (f *filesystem) readFile(req *request, h *fileHandle, p []byte, off int64) 
 	}
 	b, status := f.readBytes(req, h, p, off)
 	if !status.Ok() {
-		f.timeouts.failed(h.ino, req.elapsed(), f.limit)
+		f.reads.failed(h.ino, req.elapsed(), f.limit)
 		return nil, status
 	}
 	f.counters.bytes.Add(int64(len(b)))

@@ -25,13 +25,14 @@ const (
 type filesystem struct {
 	fuse.RawFileSystem
 
-	root     *volume
-	engine   engine
-	reports  *reporter
-	owner    page.Owner
-	limit    time.Duration  // of a READ
-	timeouts timeoutHistory // of reads
-	kernel   notifier       // set by Init
+	root    *volume
+	engine  engine
+	reports *reporter
+	owner   page.Owner
+	limit   time.Duration  // of a READ
+	reads   timeoutHistory // by file
+	lookups timeoutHistory // by folder
+	kernel  notifier       // set by Init
 
 	nodes  *nodes
 	dirs   handleTable[*dirHandle]
@@ -83,8 +84,11 @@ func (f *filesystem) OnUnmount() {
 
 // newMetaRequest returns the request of a message that is not a READ.
 func (f *filesystem) newMetaRequest(interrupted <-chan struct{}, thread uint32) *request {
-	return newRequest(interrupted, thread, min(f.limit, metaLimit))
+	return newRequest(interrupted, thread, f.metaLimit())
 }
+
+// metaLimit returns the limit of all messages except READ.
+func (f *filesystem) metaLimit() time.Duration { return min(f.limit, metaLimit) }
 
 // entry returns the current entry of a node, and its version.
 func (f *filesystem) entry(req *request, ino uint64) (page.Entry, *version, fuse.Status) {

@@ -18,6 +18,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/hanwen/go-fuse/v2/fuse"
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
@@ -383,6 +384,47 @@ func TestReadLimit(t *testing.T) {
 	if err != nil || string(why[:n]) != "no answer in time" {
 		t.Errorf("user.xet.error = %q, %v", why[:max(n, 0)], err)
 	}
+}
+
+// A hangingTree answers no lookup.
+type hangingTree struct{ *fakeTree }
+
+func (hangingTree) Lookup(ctx context.Context, _ string) (page.Entry, error) {
+	<-ctx.Done()
+	return page.Entry{}, ctx.Err()
+}
+
+// N03: the kernel sends lookups of one name one after the other, and a program may look up many
+// names of a folder. All of them wait for one limit, behind a server that does not answer. Other
+// folders have limits of their own.
+func TestN03_LookupsOfOneFolder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFilesystem(volumeOf(hangingTree{newFakeTree()}), newFakeEngine(), Options{}.withDefaults())
+		defer f.OnUnmount()
+		lookUp := func(ino uint64) time.Duration {
+			start := time.Now()
+			if status := f.Lookup(nil, &fuse.InHeader{NodeId: ino}, "name", &fuse.EntryOut{}); status != fuse.EIO {
+				t.Errorf("lookup: %v, want EIO", status)
+			}
+			return time.Since(start)
+		}
+		other := f.nodes.addLookup(identity{ino: 7}, "other", f.root.current.Load())
+		first := lookUp(rootID.ino)
+		var rest time.Duration
+		for range 3 {
+			rest += lookUp(rootID.ino)
+		}
+		if first != metaLimit || rest > metaLimit/10 {
+			t.Errorf("the first lookup took %v, three more %v, want %v and at most %v", first, rest, metaLimit, metaLimit/10)
+		}
+		if took := lookUp(other); took != metaLimit {
+			t.Errorf("a lookup in another folder took %v, want %v", took, metaLimit)
+		}
+		time.Sleep(timeoutRecent)
+		if took := lookUp(rootID.ino); took != metaLimit {
+			t.Errorf("a later lookup took %v, want %v", took, metaLimit)
+		}
+	})
 }
 
 // A slowStart is a catalog whose symbols take a while to come.
