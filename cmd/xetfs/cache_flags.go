@@ -104,7 +104,7 @@ func (o *cacheFlags) wanted(source string) bool {
 	switch {
 	case o.dir.value.off:
 		return false
-	case stack.IsWeb(source), o.dir.value.path != "":
+	case stack.IsRemote(source), o.dir.value.path != "":
 		return true
 	}
 	return o.keepsWhole()

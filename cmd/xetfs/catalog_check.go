@@ -6,7 +6,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/xetfs/xetfs/cache/origin"
-	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/report"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/fs/catalog/sweep"
@@ -46,10 +45,7 @@ With --json there is one object; an unknown value is null:
 
 // check checks the catalog in a folder, which need not be sound enough to be opened.
 func check(cmd *cobra.Command, folder string, data, asJSON bool) error {
-	if err := stack.CheckStore(folder); err != nil {
-		return err
-	}
-	store, err := dir.OpenReadOnly(folder)
+	store, err := stack.OpenKeys(folder, remoteEnvironment())
 	if err != nil {
 		return err
 	}

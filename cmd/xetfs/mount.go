@@ -126,7 +126,7 @@ Root needs no helper to mount; other users need fusermount3 (package fuse3).`,
 
 // mountArguments is arguments(2, 2). It names --symbol where a symbol is one of the arguments.
 func mountArguments(cmd *cobra.Command, args []string) error {
-	if len(args) == 3 && (stack.IsWeb(args[0]) || dir.HasKeys(args[0])) && names.CheckSymbol(args[1]) == nil {
+	if len(args) == 3 && (stack.IsRemote(args[0]) || dir.HasKeys(args[0])) && names.CheckSymbol(args[1]) == nil {
 		return usageError{fmt.Errorf("%q is one argument too many; a symbol is named by --symbol: xetfs mount --symbol %s %s %s",
 			args[2], ui.ShellWord(args[1]), ui.ShellWord(args[0]), ui.ShellWord(args[2]))}
 	}
@@ -177,7 +177,7 @@ func (o *mountOptions) check(args []string) (source, mountpoint string, err erro
 	if mountpoint, err = filepath.Abs(args[1]); err != nil {
 		return "", "", err
 	}
-	if !stack.IsWeb(source) {
+	if !stack.IsRemote(source) {
 		if order := hint.MountOrder(source, mountpoint); order != "" {
 			return "", "", usageError{errors.New(order)}
 		}
@@ -214,7 +214,7 @@ func (o *mountOptions) checkLog(source, mountpoint string) (err error) {
 	if ui.Within(o.log.file, mountpoint) {
 		return mountError{fmt.Errorf("log file %s: is inside the mountpoint, where nothing can be written; name another with --log-file", o.log.file)}
 	}
-	if ui.Within(o.log.file, source) && !stack.IsWeb(source) && dir.HasKeys(source) {
+	if ui.Within(o.log.file, source) && !stack.IsRemote(source) && dir.HasKeys(source) {
 		return mountError{fmt.Errorf("log file %s: is inside the store, to which a mount never writes; name another with --log-file", o.log.file)}
 	}
 	return nil

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/xetfs/xetfs/cache/origin/wrap"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/daemon"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
@@ -94,7 +93,7 @@ func (o *mountOptions) daemon(ctx context.Context, source, mountpoint string, st
 		Source: source, Mountpoint: mountpoint, Nonempty: o.nonempty, AllowOther: o.allowOther, Pprof: o.pprof,
 		Log: log, LogFile: file,
 	}
-	if !stack.IsWeb(source) {
+	if !stack.IsRemote(source) {
 		d.Folder = source
 	}
 	if os.Getenv("GOMAXPROCS") == "" {
@@ -123,6 +122,8 @@ func (o *mountOptions) openSource(ctx context.Context, source, mountpoint string
 	if err != nil {
 		return nil, err
 	}
+	remote := remoteEnvironment()
+	remote.Limits.Waiting = waiting
 	src, err := stack.OpenSource(ctx, source, stack.Options{
 		Bare:        o.bare,
 		Budget:      stack.DivideMemory(stack.LimitMemory(int64(o.memory), log)),
@@ -131,7 +132,7 @@ func (o *mountOptions) openSource(ctx context.Context, source, mountpoint string
 		Disk:        folder.TakingOver(),
 		Materialize: o.cache.materialize.value,
 		Ranges:      true,
-		Limits:      wrap.Limits{Waiting: waiting},
+		Remote:      remote,
 	})
 	if err != nil {
 		return nil, err

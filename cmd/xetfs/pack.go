@@ -107,7 +107,10 @@ func runPack(cmd *cobra.Command, store string, folders []string, o packOptions) 
 	if err != nil {
 		return err
 	}
-	return ui.UntilCanceled(ctx, func() error { return p.run(store, folders) })
+	return ui.UntilCanceled(ctx, func() error {
+		p.remote = writerOptions(cmd, store)
+		return p.run(store, folders)
+	})
 }
 
 func newPackRun(cmd *cobra.Command, o packOptions) (*packRun, error) {
@@ -136,6 +139,7 @@ func newOutput(cmd *cobra.Command, bar *ui.Progress, asJSON bool) report.Output 
 type packRun struct {
 	ctx     context.Context // of the command
 	o       packOptions
+	remote  stack.Remote
 	store   *packStore
 	in      *ingest.Ingest
 	report  *report.Pack
@@ -153,13 +157,13 @@ func (p *packRun) run(storePath string, folders []string) error {
 		return err
 	}
 	var err error
-	if p.store, err = openPackStore(p.ctx, storePath, p.report.Note); err != nil {
+	if p.store, err = openPackStore(p.ctx, storePath, p.remote, p.report.Note); err != nil {
 		return err
 	}
 	defer p.store.close()
 	p.in, err = ingest.New(ingest.Options{
 		Folders: folders, FilesOnly: true, Ignore: p.ignore,
-		Own:           []ingest.OwnFolder{{Path: storePath, What: "the store itself"}},
+		Own:           ownStore(storePath),
 		OneFileSystem: p.o.oneFileSystem, Strict: p.o.strict,
 		Sink: origin.Sink(p.store.into),
 		Pack: pack.Options{

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dedup"
 	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ingest"
@@ -20,8 +21,8 @@ import (
 // A packStore is the target of pack with its present content: objects under keys, and other
 // shards and xorbs in the folder.
 type packStore struct {
-	into  *dir.Store
-	found *dir.Bare
+	into  stack.WriteStore
+	found *dir.Bare // nil: into is a bucket
 	known *dedup.Index
 }
 
@@ -29,24 +30,19 @@ type packStore struct {
 const strayAge = 24 * time.Hour
 
 // openPackStore opens a store, or makes one. It notes damaged objects.
-func openPackStore(ctx context.Context, folder string, note func(string)) (*packStore, error) {
-	tmp := filepath.Join(folder, "tmp")
-	if err := checkWritable(tmp); err != nil {
-		return nil, err
-	}
+func openPackStore(ctx context.Context, path string, remote stack.Remote, note func(string)) (*packStore, error) {
 	s := new(packStore)
+	var tmp string
 	var err error
-	if s.into, err = dir.Open(folder); err == nil {
-		_, err = s.into.RemoveStray(ctx, strayAge)
+	s.into, tmp, err = openStore(ctx, path, remote)
+	if err == nil && !stack.IsRemote(path) {
+		s.found, err = dir.OpenBare(ctx, path)
+		if err == nil {
+			_, err = s.found.Files(ctx) // waits until all xorbs are named
+		}
 	}
 	if err == nil {
-		s.found, err = dir.OpenBare(ctx, folder)
-	}
-	if err == nil {
-		_, err = s.found.Files(ctx) // waits until all xorbs are named
-	}
-	if err == nil {
-		s.known, err = dedup.Open(ctx, s.found, dedup.Options{
+		s.known, err = dedup.Open(ctx, s.stored(), dedup.Options{
 			Sink:     s.into,
 			TempFile: func() (dedup.TempFile, error) { return newTempFile(tmp) },
 			Damaged:  func(k names.Key, err error) { note(fmt.Sprintf("%s: not used: %v", k, err)) },
@@ -59,6 +55,32 @@ func openPackStore(ctx context.Context, folder string, note func(string)) (*pack
 	return s, nil
 }
 
+// stored returns the store with the objects to deduplicate against.
+func (s *packStore) stored() origin.Store {
+	if s.found != nil {
+		return s.found
+	}
+	return s.into
+}
+
+// openStore opens STORE for changes, or makes one. It returns the folder for temporary files,
+// which is writable. Strays of a folder are removed; those of a bucket are left to the sweep.
+func openStore(ctx context.Context, path string, remote stack.Remote) (s stack.WriteStore, tmp string, err error) {
+	tmp = stack.TempFolder(path, remote)
+	if err := checkWritable(tmp); err != nil {
+		return nil, "", err
+	}
+	if s, err = stack.OpenStore(path, remote); err != nil {
+		return nil, "", err
+	}
+	if r, ok := s.(origin.StrayRemover); ok && origin.Local(s) {
+		if _, err := r.RemoveStray(ctx, strayAge); err != nil {
+			return nil, "", errors.Join(err, s.Close())
+		}
+	}
+	return s, tmp, nil
+}
+
 func (s *packStore) close() {
 	if s.known != nil {
 		_ = s.known.Close()
@@ -69,6 +91,14 @@ func (s *packStore) close() {
 	if s.into != nil {
 		s.into.Close()
 	}
+}
+
+// ownStore returns the folder of a local STORE, which is not packed into itself.
+func ownStore(path string) []ingest.OwnFolder {
+	if stack.IsRemote(path) {
+		return nil
+	}
+	return []ingest.OwnFolder{{Path: path, What: "the store itself"}}
 }
 
 // checkWritable makes the folder where values are written first.
@@ -112,6 +142,9 @@ func checkPackFolders(store string, folders []string) error {
 func checkStorePath(store string) error {
 	if store == "" {
 		return usageError{errors.New("an empty path is no folder")}
+	}
+	if stack.IsBucket(store) {
+		return stack.CheckSource(store)
 	}
 	if err := stack.CheckLocal(store); err != nil {
 		return err

@@ -16,7 +16,6 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dedup"
-	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/hint"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ingest"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/publish"
@@ -108,7 +107,7 @@ func (p *publishRun) ingestOptions() (ingest.Options, error) {
 			return ingest.Options{}, usageError{err}
 		}
 	}
-	own := []ingest.OwnFolder{{Path: p.storePath, What: "the store itself"}}
+	own := ownStore(p.storePath)
 	if dir, err := cacheDir(); err == nil {
 		own = append(own, ingest.OwnFolder{Path: filepath.Join(dir, statCacheDir), What: "where publish remembers what it has read"})
 	}
@@ -134,34 +133,28 @@ func (p *publishRun) source() (target, error) {
 
 // runFolder publishes FOLDER. It creates store and catalog if they are missing.
 func (p *publishRun) runFolder(ctx context.Context, o publish.Options) error {
-	tmp := filepath.Join(p.storePath, "tmp")
-	if err := checkWritable(tmp); err != nil {
-		return err
-	}
-	keyed, err := dir.Open(p.storePath)
+	remote := writerOptions(p.cmd, p.storePath)
+	below, tmp, err := openStore(ctx, p.storePath, remote)
 	if err != nil {
 		return err
 	}
-	defer keyed.Close()
-	store := &pageCounter{Store: keyed}
-	if _, err = keyed.RemoveStray(ctx, strayAge); err == nil {
-		log := newNotes(p.cmd.ErrOrStderr(), p.cmd.CommandPath())
-		o.Writer, err = writer.Open(ctx, store, catalog.RecentPages(origin.Pages(store)), writer.Options{Logger: log})
-	}
+	defer below.Close()
+	store := &pageCounter{WriteStore: below}
+	o.Writer, err = writer.Open(ctx, store, catalog.RecentPages(origin.Pages(store)), writer.Options{Logger: remote.Log})
 	if err != nil {
 		return fmt.Errorf("%s: %w", p.storePath, err)
 	}
 	o.Store, o.Sink, o.TempFile = store, origin.Sink(store), tempFilesIn(tmp)
 	r, err := publish.Run(ctx, o, p.report)
 	if err == nil {
-		stack.WriteListing(ctx, keyed, nil, p.report.Note)
+		stack.WriteListing(ctx, below, nil, p.report.Note)
 	}
 	return p.finish(ctx, r, store.pages.Load(), err)
 }
 
 // runFrom publishes the tree of --from.
 func (p *publishRun) runFrom(ctx context.Context, o publish.Options) error {
-	w, err := stack.OpenWriter(p.cmd.Context(), p.storePath, newNotes(p.cmd.ErrOrStderr(), p.cmd.CommandPath()))
+	w, err := stack.OpenWriter(ctx, p.storePath, writerOptions(p.cmd, p.storePath))
 	if err != nil {
 		return err
 	}
@@ -177,7 +170,7 @@ func (p *publishRun) runFrom(ctx context.Context, o publish.Options) error {
 // runDry runs publish without writing.
 func (p *publishRun) runDry(ctx context.Context, o publish.Options) error {
 	o.TempFile = tempFilesIn(os.TempDir())
-	store, err := dir.OpenReadOnly(p.storePath)
+	store, err := stack.OpenKeys(p.storePath, remoteOptions(p.cmd, p.storePath))
 	switch {
 	case err == nil:
 		defer store.Close()
@@ -216,7 +209,7 @@ func (p *publishRun) finish(ctx context.Context, r publish.Result, pages int64, 
 		return fmt.Errorf("%w; publish once more", err)
 	case errors.As(err, new(*origin.LocalError)):
 		return fmt.Errorf("%s: %w", p.storePath, err)
-	case errors.Is(err, origin.ErrUnavailable):
+	case errors.Is(err, origin.ErrUnavailable) && !stack.IsRemote(p.storePath):
 		return fmt.Errorf("%s: %v", p.storePath, err) //nolint:errorlint // it exists, and cannot be written
 	case err != nil:
 		return p.explained(ctx, err)
@@ -256,13 +249,38 @@ func (*damagedTree) Is(target error) bool { return target == codec.ErrCorrupt } 
 
 // A pageCounter is a store that counts the index pages that are written.
 type pageCounter struct {
-	*dir.Store
+	stack.WriteStore
 	pages atomic.Int64
+}
+
+var (
+	_ origin.CostReporter = (*pageCounter)(nil)
+	_ origin.Matcher      = (*pageCounter)(nil)
+	_ origin.KeyRejecter  = (*pageCounter)(nil)
+)
+
+// Local implements origin.CostReporter.
+func (s *pageCounter) Local() bool { return origin.Local(s.WriteStore) }
+
+// Matches implements origin.Matcher.
+func (s *pageCounter) Matches(ctx context.Context, k names.Key, value []byte) (bool, error) {
+	if m, ok := s.WriteStore.(origin.Matcher); ok {
+		return m.Matches(ctx, k, value)
+	}
+	return false, nil
+}
+
+// RejectKey implements origin.KeyRejecter.
+func (s *pageCounter) RejectKey(k names.Key) int {
+	if r, ok := s.WriteStore.(origin.KeyRejecter); ok {
+		return r.RejectKey(k)
+	}
+	return 0
 }
 
 // PutIfAbsent implements origin.WriteStore.
 func (s *pageCounter) PutIfAbsent(ctx context.Context, k names.Key, value []byte) (origin.Tag, error) {
-	tag, err := s.Store.PutIfAbsent(ctx, k, value)
+	tag, err := s.WriteStore.PutIfAbsent(ctx, k, value)
 	if p, bad := names.ParseKey(k); err == nil && bad == nil && p.Kind == names.PageKind {
 		s.pages.Add(1)
 	}

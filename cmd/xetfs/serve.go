@@ -91,7 +91,7 @@ func (o *serveOptions) check(source string) error {
 	switch {
 	case !o.plain:
 		return usageError{errors.New("say how to serve: --plain")}
-	case stack.IsWeb(source):
+	case stack.IsRemote(source):
 		return usageError{fmt.Errorf("%s: is served already; SOURCE is a local folder", stack.WithoutSecrets(source))}
 	case o.delay < 0:
 		return usageError{fmt.Errorf("--delay %v: is less than nothing", o.delay)}

@@ -90,7 +90,7 @@ func TestO34_CommandEnds(t *testing.T) {
 			codectest.Within(t, time.Minute, "openSource", func() {
 				s, err := stack.OpenSource(t.Context(), address, stack.Options{
 					Budget: stack.DivideMemory(stack.DefaultMemory), Log: slog.New(slog.DiscardHandler),
-					Limits: wrap.Limits{First: 200 * time.Millisecond, Read: 300 * time.Millisecond},
+					Remote: stack.Remote{Limits: wrap.Limits{First: 200 * time.Millisecond, Read: 300 * time.Millisecond}},
 				})
 				if err == nil {
 					s.Close()
@@ -145,7 +145,7 @@ func TestO35_NoRanges(t *testing.T) {
 				handler.ServeHTTP(w, r)
 			}))
 			defer front.Close()
-			store, err := stack.OpenWeb(front.URL, slog.New(slog.DiscardHandler), wrap.Limits{})
+			store, err := stack.OpenRemote(front.URL, stack.Remote{})
 			if err != nil {
 				t.Fatal(err)
 			}

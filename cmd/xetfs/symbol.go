@@ -130,7 +130,7 @@ const mostCompleted = 1000
 // symbolsOf returns the symbols of a catalog that begin with begun. An unreadable catalog has
 // none.
 func symbolsOf(ctx context.Context, folder, begun string) []string {
-	c, err := stack.OpenCatalog(ctx, folder, nil)
+	c, err := stack.OpenCatalog(ctx, folder, remoteEnvironment())
 	if err != nil {
 		return nil
 	}

@@ -79,7 +79,7 @@ No hash or rule covers these, and a change of them goes unnoticed:
 func verifyStore(cmd *cobra.Command, folder string, asJSON bool) error {
 	ctx, stop := context.WithCancel(cmd.Context())
 	defer stop()
-	target, err := openTarget(ctx, folder, waitNotice(cmd.ErrOrStderr(), cmd.CommandPath(), folder))
+	target, err := openTarget(ctx, folder, remoteOptions(cmd, folder))
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func verifyStore(cmd *cobra.Command, folder string, asJSON bool) error {
 		catalogErr = fmt.Errorf("%s: %w", folder, catalogErr)
 	}
 	isEmpty := len(target.Objects) == 0 && symbols == 0
-	err = cmp.Or(faults.CloseStore(isEmpty, symbols > 0 && !stack.IsWeb(folder)), catalogErr)
+	err = cmp.Or(faults.CloseStore(isEmpty, symbols > 0 && !stack.IsRemote(folder)), catalogErr)
 	if err == nil && isEmpty {
 		err = nothingThere(stack.NoShard(folder) + ", no xorb and no version of a catalog, so nothing was checked")
 	}
@@ -130,7 +130,7 @@ func verifySymbol(cmd *cobra.Command, folder, symbol string, asJSON bool) error 
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if !stack.IsWeb(s.Folder) {
+		if !stack.IsRemote(s.Folder) {
 			result.Repairable = s.Folder
 		}
 		return faults.CloseTree(result)

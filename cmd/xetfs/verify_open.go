@@ -12,7 +12,6 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/cache/origin/objects"
-	"github.com/xetfs/xetfs/cache/origin/wrap"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/verify"
@@ -34,13 +33,12 @@ func (t *verifyTarget) close() {
 	}
 }
 
-// openTarget opens the shards and xorbs in a folder or on a web server. waiting is that of
-// wrap.Limits.
-func openTarget(ctx context.Context, source string, waiting func()) (*verifyTarget, error) {
+// openTarget opens the shards and xorbs in a folder or a remote store.
+func openTarget(ctx context.Context, source string, remote stack.Remote) (*verifyTarget, error) {
 	t := &verifyTarget{}
 	open := t.openFolder
-	if stack.IsWeb(source) {
-		open = func(ctx context.Context, address string) error { return t.openWeb(ctx, address, waiting) }
+	if stack.IsRemote(source) {
+		open = func(ctx context.Context, address string) error { return t.openRemote(ctx, address, remote) }
 	}
 	err := open(ctx, source)
 	if err == nil {
@@ -101,10 +99,10 @@ func (t *verifyTarget) openFolder(ctx context.Context, folder string) error {
 	return err
 }
 
-// openWeb opens the objects that the listing of a web server names.
-func (t *verifyTarget) openWeb(ctx context.Context, address string, waiting func()) error {
+// openRemote opens the objects that a remote store lists.
+func (t *verifyTarget) openRemote(ctx context.Context, address string, remote stack.Remote) error {
 	log := slog.New(slog.DiscardHandler)
-	store, err := stack.OpenWeb(address, log, wrap.Limits{Waiting: waiting})
+	store, err := stack.OpenRemote(address, remote)
 	if err != nil {
 		return err
 	}

@@ -151,7 +151,7 @@ func (o *warmOptions) folder(source string) (*stack.CacheFolder, error) {
 	switch {
 	case o.cache.dir.value.off:
 		return nil, usageError{errors.New("--cache-dir=off: there is nowhere to keep the files")}
-	case o.chunks && !stack.IsWeb(source):
+	case o.chunks && !stack.IsRemote(source):
 		return nil, usageError{fmt.Errorf("--chunks: those of a local folder, as %s, are not kept", source)}
 	}
 	f := o.cache.folder()

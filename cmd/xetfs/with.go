@@ -44,13 +44,27 @@ func withCached(cmd *cobra.Command, folder string, bare bool, flags *cacheFlags,
 func withSourceAs(cmd *cobra.Command, folder string, o stack.Options, do func(context.Context, *stack.Source) error) error {
 	o.Budget = stack.DivideMemory(stack.DefaultMemory)
 	o.Log = newNotes(cmd.ErrOrStderr(), cmd.CommandPath())
-	o.Limits.Waiting = waitNotice(cmd.ErrOrStderr(), cmd.CommandPath(), folder)
+	o.Remote = remoteOptions(cmd, folder)
 	s, err := stack.OpenSource(cmd.Context(), folder, o)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
 	return hint.Absent(cmd.Context(), s.Stored, folder, do(cmd.Context(), s))
+}
+
+// remoteOptions returns the options of a remote SOURCE or STORE, without a log.
+func remoteOptions(cmd *cobra.Command, source string) stack.Remote {
+	r := remoteEnvironment()
+	r.Limits.Waiting = waitNotice(cmd.ErrOrStderr(), cmd.CommandPath(), source)
+	return r
+}
+
+// writerOptions returns the options of a remote STORE for a command that changes it.
+func writerOptions(cmd *cobra.Command, store string) stack.Remote {
+	r := remoteOptions(cmd, store)
+	r.Log = newNotes(cmd.ErrOrStderr(), cmd.CommandPath())
+	return r
 }
 
 // waitNotice returns a function that names the server that a command waits for, where w
@@ -64,7 +78,7 @@ func waitNotice(w io.Writer, command, source string) func() {
 
 // withCatalog opens the catalog in STORE for a command that looks at it.
 func withCatalog(cmd *cobra.Command, folder string, do func(context.Context, *stack.CatalogReader) error) error {
-	c, err := stack.OpenCatalog(cmd.Context(), folder, waitNotice(cmd.ErrOrStderr(), cmd.CommandPath(), folder))
+	c, err := stack.OpenCatalog(cmd.Context(), folder, remoteOptions(cmd, folder))
 	if err != nil {
 		return err
 	}
@@ -74,7 +88,7 @@ func withCatalog(cmd *cobra.Command, folder string, do func(context.Context, *st
 
 // withPublisher opens the catalog in STORE for a command that changes it.
 func withPublisher(cmd *cobra.Command, folder string, do func(context.Context, *stack.CatalogWriter) error) error {
-	w, err := stack.OpenWriter(cmd.Context(), folder, newNotes(cmd.ErrOrStderr(), cmd.CommandPath()))
+	w, err := stack.OpenWriter(cmd.Context(), folder, writerOptions(cmd, folder))
 	if err != nil {
 		return err
 	}

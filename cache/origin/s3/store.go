@@ -70,6 +70,9 @@ func (s *Store) Local() bool { return false }
 // String returns the address of the store.
 func (s *Store) String() string { return Scheme + s.bucket + "/" + s.prefix }
 
+// URL returns the address of the store at its server. It contains no secrets.
+func (s *Store) URL() string { return s.client.endpoint.url(s.bucket, s.prefix).String() }
+
 // key returns the key of an object in the bucket.
 func (s *Store) key(k names.Key) (string, error) {
 	if _, err := names.ParseKey(k); err != nil && k != listing.Key {

@@ -15,7 +15,7 @@ import (
 // CheckLocal refuses an address where only a folder is possible, and returns the text to type
 // instead. As a path, an address would name a folder by mistake, which some commands create.
 func CheckLocal(folder string) error {
-	if IsWeb(folder) {
+	if IsRemote(folder) {
 		return ArgumentError{fmt.Errorf("%s: is an address, and here a local folder is needed; type the path of the store on the machine that holds it", WithoutSecrets(folder))}
 	}
 	if isHostPort(folder) {
@@ -34,10 +34,10 @@ func CheckLocal(folder string) error {
 		return nil
 	case scheme == "file":
 		return ArgumentError{fmt.Errorf("a folder is named by its path, without file://; type %s", ui.ShellWord(pathOfFile(rest)))}
-	case scheme == "s3" || scheme == "gs" || scheme == "az" || scheme == "hf":
-		return ArgumentError{fmt.Errorf("%s: buckets and the Hub are not supported yet; type an http:// or https:// address, or the path of a copy", WithoutSecrets(folder))}
+	case scheme == "gs" || scheme == "az" || scheme == "hf":
+		return ArgumentError{fmt.Errorf("%s: the Hub and buckets without the S3 API are not supported; type an s3:// or https:// address, or the path of a copy", WithoutSecrets(folder))}
 	}
-	return ArgumentError{fmt.Errorf("%s: of addresses only http:// and https:// can be read; type one of these, or the path of a folder", WithoutSecrets(folder))}
+	return ArgumentError{fmt.Errorf("%s: only s3://, http:// and https:// addresses are supported; type one of these, or the path of a folder", WithoutSecrets(folder))}
 }
 
 // pathOfFile returns the path in a file address, without its scheme and colon.

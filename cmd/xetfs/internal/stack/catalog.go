@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 
 	"github.com/xetfs/xetfs/cache/origin"
-	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/fs/catalog"
 	"github.com/xetfs/xetfs/fs/catalog/writer"
@@ -20,9 +18,9 @@ type CatalogReader struct {
 	pages page.Getter
 }
 
-// OpenCatalog opens the catalog of a SOURCE for reading. waiting is that of wrap.Limits.
-func OpenCatalog(ctx context.Context, folder string, waiting func()) (*CatalogReader, error) {
-	store, err := openToRead(folder, waiting)
+// OpenCatalog opens the catalog of a SOURCE for reading.
+func OpenCatalog(ctx context.Context, folder string, remote Remote) (*CatalogReader, error) {
+	store, err := openToRead(folder, remote)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +42,7 @@ func (r *CatalogReader) Close() { r.Store.Close() }
 // A CatalogWriter is an open catalog for changes.
 type CatalogWriter struct {
 	*writer.Writer
-	Store *dir.Store
+	Store WriteStore
 	Pages page.Getter
 }
 
@@ -78,18 +76,20 @@ func CheckStore(folder string) error {
 	return err
 }
 
-// OpenWriter opens the catalog in a folder for changes. It creates none.
-func OpenWriter(ctx context.Context, folder string, log *slog.Logger) (*CatalogWriter, error) {
-	if err := CheckStore(folder); err != nil {
-		return nil, err
+// OpenWriter opens the catalog in a STORE for changes. It creates none.
+func OpenWriter(ctx context.Context, folder string, remote Remote) (*CatalogWriter, error) {
+	if !IsBucket(folder) {
+		if err := CheckStore(folder); err != nil {
+			return nil, err
+		}
 	}
-	store, err := dir.Open(folder)
+	store, err := OpenStore(folder, remote)
 	if err != nil {
 		return nil, err
 	}
 	w := &CatalogWriter{Store: store, Pages: origin.Pages(store)}
 	if err = CheckCatalog(ctx, folder, store); err == nil {
-		if w.Writer, err = writer.Open(ctx, store, w.Pages, writer.Options{Logger: log}); err != nil {
+		if w.Writer, err = writer.Open(ctx, store, w.Pages, writer.Options{Logger: remote.Log}); err != nil {
 			err = fmt.Errorf("%s: %w", folder, err)
 		}
 	}

@@ -4,7 +4,8 @@
 //	OpenSource, Source          SOURCE with all layers for reading, and the disk cache
 //	OpenCatalog, CatalogReader  the catalog of a SOURCE, without the data of files
 //	OpenWriter, CatalogWriter   the catalog of a STORE, for changes
-//	OpenFolder, OpenWeb         a store in a folder; a store on a web server
+//	OpenFolder, OpenRemote      a store in a folder; a store on a web server or in a bucket
+//	OpenStore, WriteStore       a STORE for changes, with or without a catalog
 //	CheckSource, CheckStore     the reason why a word names no SOURCE or STORE
 //	CacheFolder, DiskCache      the folder of a disk cache, and the open cache
 //	WriteListing, RenewListing  the listing of a STORE after a change

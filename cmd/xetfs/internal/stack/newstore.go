@@ -11,10 +11,11 @@ import (
 )
 
 // CheckWriteStore refuses a STORE to write to that is neither empty nor a store, so that no other
-// folder is turned into one. A folder with shards or xorbs anywhere in it counts as a store.
+// folder is turned into one. A folder with shards or xorbs anywhere in it counts as a store,
+// and so does every prefix of a bucket.
 // hint describes a wrong order of the arguments. With a hint, no store is made at all.
 func CheckWriteStore(ctx context.Context, store, hint string) error {
-	if dir.HasKeys(store) {
+	if IsRemote(store) || dir.HasKeys(store) {
 		return nil
 	}
 	foreign, err := dir.ForeignEntry(store)

@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"strings"
 
 	"github.com/xetfs/xetfs/cache"
 	"github.com/xetfs/xetfs/cache/origin"
@@ -30,7 +29,7 @@ import (
 //	dir → origin.Pages → Cache.Pages → catalog.Open      a catalog
 //	dir → catalog.Bare                                   any other folder
 //
-// For the address of a web server, web takes the place of dir (web.go).
+// For an address, web or s3 takes the place of dir (remote.go).
 type Source struct {
 	Folder  string
 	store   ReadStore
@@ -57,9 +56,9 @@ type Options struct {
 	Budget   Budget
 	NoVerify bool
 	Log      *slog.Logger
-	Ranges   bool        // refuse a web server that ignores ranges
-	Count    bool        // counts the calls of the origin
-	Limits   wrap.Limits // of a web server; zero: the usual ones
+	Ranges   bool   // refuse a web server that ignores ranges
+	Count    bool   // counts the calls of the origin
+	Remote   Remote // of a SOURCE that is an address; Log is taken from above
 
 	Disk        *CacheFolder       // nil: nothing is kept on disk
 	Materialize reconstruct.Policy // the files that are stored whole
@@ -87,9 +86,10 @@ func OpenSource(ctx context.Context, folder string, o Options) (*Source, error) 
 
 // openStore opens SOURCE as a catalog or as a bare folder, and sets o.Bare.
 func (s *Source) openStore(ctx context.Context, o *Options) (err error) {
-	if IsWeb(s.Folder) {
-		if s.store, err = OpenWeb(s.Folder, o.Log, o.Limits); err == nil {
-			o.Bare, err = isBareWeb(ctx, s.store, o.Bare)
+	if IsRemote(s.Folder) {
+		o.Remote.Log = o.Log
+		if s.store, err = OpenRemote(s.Folder, o.Remote); err == nil {
+			o.Bare, err = isBareRemote(ctx, s.store, o.Bare)
 		}
 		if err == nil && o.Ranges {
 			err = CheckRanges(ctx, s.store, o.Bare)
@@ -132,7 +132,7 @@ func OpenFolder(ctx context.Context, folder string, bare bool) (s FolderStore, i
 func (s *Source) build(ctx context.Context, o Options) error {
 	objects := s.objects(o.Budget.Infos, !o.Bare)
 	if !objects.Local() {
-		objects = wrap.Limit(objects, webRequests)
+		objects = wrap.Limit(objects, remoteRequests)
 	}
 	if o.Count {
 		objects = wrap.Count(objects, &s.Requests)
@@ -167,7 +167,7 @@ func (s *Source) build(ctx context.Context, o Options) error {
 func (s *Source) objects(infoBytes int64, named bool) origin.Source {
 	o := objects.Options{InfoBytes: infoBytes, Named: named}
 	if s.Disk != nil {
-		o.Backend, o.Scope = s.Disk, strings.TrimRight(s.Folder, "/")
+		o.Backend, o.Scope = s.Disk, scope(s.Folder, s.store)
 	}
 	return objects.New(s.store, o)
 }
@@ -208,7 +208,7 @@ func (s *Source) Close() {
 
 // CheckSource returns an error for a SOURCE that is neither a folder nor a valid address.
 func CheckSource(source string) error {
-	if IsWeb(source) {
+	if IsRemote(source) {
 		return checkAddress(source)
 	}
 	return CheckFolder(source)

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
-	"github.com/xetfs/xetfs/cache/origin/dir"
+	"github.com/xetfs/xetfs/cache/origin/s3"
 	"github.com/xetfs/xetfs/cache/origin/web"
 	"github.com/xetfs/xetfs/cache/origin/wrap"
 	"github.com/xetfs/xetfs/codec/listing"
@@ -19,74 +19,109 @@ import (
 	"github.com/xetfs/xetfs/fs/catalog"
 )
 
-// IsWeb reports whether SOURCE is the address of a web server.
-func IsWeb(source string) bool {
+// IsRemote reports whether SOURCE is the address of a web server or a bucket.
+func IsRemote(source string) bool {
 	scheme, _, ok := strings.Cut(source, "://")
-	return ok && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https"))
+	return ok && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https")) || IsBucket(source)
 }
 
-// webRequests is the limit of parallel requests to a web server.
-const webRequests = 48
+// IsBucket reports whether SOURCE is the address of a bucket.
+func IsBucket(source string) bool { return strings.HasPrefix(source, s3.Scheme) }
 
-// A webStore is the store at an address, with retries.
-type webStore struct {
+// A Remote tunes a store that is not local.
+type Remote struct {
+	Getenv       func(name string) string // environment with the configuration of buckets; nil: empty
+	CacheDir     string                   // folder of all caches; "": nothing is stored between runs
+	SingleWriter bool                     // no other process writes to the bucket
+	Limits       wrap.Limits              // zero: the usual ones
+	Log          *slog.Logger             // nil: no log
+}
+
+// remoteRequests is the limit of parallel requests to a remote store.
+const remoteRequests = 48
+
+// A remoteStore is the store at an address, with retries.
+type remoteStore struct {
 	origin.Store
-	web *web.Store
+	below ReadStore
 }
 
 var (
-	_ origin.PartReader     = webStore{}
-	_ origin.ProgressReader = webStore{}
-	_ origin.WholeReader    = webStore{}
+	_ origin.PartReader     = remoteStore{}
+	_ origin.ProgressReader = remoteStore{}
+	_ origin.WholeReader    = remoteStore{}
 )
 
 // Close closes idle connections.
-func (s webStore) Close() error { return s.web.Close() }
+func (s remoteStore) Close() error { return s.below.Close() }
 
 // ReadPart implements origin.PartReader.
-func (s webStore) ReadPart(ctx context.Context, k names.Key, off int64, n int) (origin.Part, error) {
+func (s remoteStore) ReadPart(ctx context.Context, k names.Key, off int64, n int) (origin.Part, error) {
 	return s.Store.(origin.PartReader).ReadPart(ctx, k, off, n)
 }
 
 // ReadWhole implements origin.WholeReader.
-func (s webStore) ReadWhole(ctx context.Context, k names.Key, off int64, take func(b []byte, size int64) error) error {
+func (s remoteStore) ReadWhole(ctx context.Context, k names.Key, off int64, take func(b []byte, size int64) error) error {
 	return s.Store.(origin.WholeReader).ReadWhole(ctx, k, off, take)
 }
 
 // ReadAtProgress implements origin.ProgressReader.
-func (s webStore) ReadAtProgress(ctx context.Context, k names.Key, p []byte, off int64, came func(n int)) error {
+func (s remoteStore) ReadAtProgress(ctx context.Context, k names.Key, p []byte, off int64, came func(n int)) error {
 	return s.Store.(origin.ProgressReader).ReadAtProgress(ctx, k, p, off, came)
 }
 
-// The limits of a command that reads from a web server.
+// scope returns the name of a store for cached metadata. A bucket has one name at many servers.
+func scope(source string, s ReadStore) string {
+	if r, ok := s.(remoteStore); ok {
+		if b, ok := r.below.(*s3.Store); ok {
+			return b.URL()
+		}
+	}
+	return strings.TrimRight(source, "/")
+}
+
+// The limits of a command that reads from a remote store.
 const (
 	firstLimit = 30 * time.Second
 	ReadLimit  = time.Minute
 )
 
-// OpenWeb opens the store at an address. It sends no request yet.
-func OpenWeb(address string, log *slog.Logger, limits wrap.Limits) (ReadStore, error) {
+// OpenRemote opens the store at an address for reading. It sends no request yet.
+func OpenRemote(address string, r Remote) (ReadStore, error) {
 	if err := checkAddress(address); err != nil {
 		return nil, err
 	}
-	s, err := web.Open(address, web.Options{})
+	below, err := openBelow(address, r)
 	if err != nil {
 		return nil, err
 	}
+	limits := r.Limits
 	if limits.First == 0 {
 		limits.First = firstLimit
 	}
 	if limits.Read == 0 {
 		limits.Read = ReadLimit
 	}
-	return webStore{wrap.RetryStore(s, wrap.RetryPolicy{Logger: log, Limits: limits}), s}, nil
+	return remoteStore{wrap.RetryStore(below, wrap.RetryPolicy{Logger: r.Log, Limits: limits}), below}, nil
+}
+
+// openBelow opens the store at an address without retries.
+func openBelow(address string, r Remote) (ReadStore, error) {
+	if IsBucket(address) {
+		return openBucket(address, r)
+	}
+	return web.Open(address, web.Options{})
 }
 
 func WaitingFor(source string) string { return "waiting for " + WithoutSecrets(source) }
 
 // checkAddress returns an error for an invalid address. A valid address may be printed.
 func checkAddress(address string) error {
-	if err := web.Check(address); err != nil {
+	check := web.Check
+	if IsBucket(address) {
+		check = s3.Check
+	}
+	if err := check(address); err != nil {
 		return ArgumentError{fmt.Errorf("%s: %w", WithoutSecrets(address), err)}
 	}
 	return nil
@@ -120,9 +155,9 @@ func WithoutSecrets(address string) string {
 	return address
 }
 
-// isBareWeb reports whether a store on a web server is read without a catalog. Such a store
-// must have a listing.
-func isBareWeb(ctx context.Context, s origin.Store, bare bool) (bool, error) {
+// isBareRemote reports whether a remote store is read without a catalog. Such a store
+// must have a listing, or list its objects.
+func isBareRemote(ctx context.Context, s origin.Store, bare bool) (bool, error) {
 	if !bare {
 		is, err := catalog.Exists(ctx, s)
 		if is || err != nil {
@@ -148,27 +183,27 @@ func CheckRanges(ctx context.Context, s ReadStore, bare bool) error {
 	if bare {
 		k = listing.Key
 	}
-	if err := s.(webStore).web.CheckRanges(ctx, k); errors.Is(err, web.ErrNoRanges) {
+	w, ok := s.(remoteStore).below.(*web.Store)
+	if !ok {
+		return nil // every bucket supports ranges
+	}
+	if err := w.CheckRanges(ctx, k); errors.Is(err, web.ErrNoRanges) {
 		return MountError{err}
 	}
 	return nil
 }
 
-// openToRead opens the catalog of a folder or an address for reading. waiting is that of
-// wrap.Limits.
-func openToRead(folder string, waiting func()) (ReadStore, error) {
-	if IsWeb(folder) {
-		return OpenWeb(folder, nil, wrap.Limits{Waiting: waiting})
+// openToRead opens the catalog of a folder or an address for reading.
+func openToRead(source string, r Remote) (ReadStore, error) {
+	if IsRemote(source) {
+		return OpenRemote(source, r)
 	}
-	if err := CheckStore(folder); err != nil {
-		return nil, err
-	}
-	return dir.OpenReadOnly(folder)
+	return OpenKeys(source, r)
 }
 
 // AbsSource returns an absolute path, or an address unchanged.
 func AbsSource(source string) (string, error) {
-	if IsWeb(source) {
+	if IsRemote(source) {
 		return source, nil
 	}
 	if err := CheckLocal(source); err != nil {

@@ -1,0 +1,82 @@
+package stack
+
+import (
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/xetfs/xetfs/cache/origin/s3"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
+)
+
+// openBucket opens the store at s3://BUCKET/PREFIX.
+func openBucket(address string, r Remote) (*s3.Store, error) {
+	getenv := r.Getenv
+	if getenv == nil {
+		getenv = func(string) string { return "" }
+	}
+	roots, err := rootCAs(getenv("AWS_CA_BUNDLE"))
+	if err != nil {
+		return nil, err
+	}
+	o := s3.Options{Getenv: getenv, RootCAs: roots, SingleWriter: r.SingleWriter, Logger: r.Log}
+	if r.CacheDir != "" {
+		o.Probes = probeFolder(filepath.Join(r.CacheDir, "s3"))
+	}
+	s, err := s3.Open(address, o)
+	if err != nil {
+		return nil, ArgumentError{fmt.Errorf("%s: %w", WithoutSecrets(address), err)}
+	}
+	return s, nil
+}
+
+// rootCAs returns the authorities in a file; nil: those of the machine.
+func rootCAs(file string) (*x509.CertPool, error) {
+	if file == "" {
+		return nil, nil
+	}
+	pem, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("AWS_CA_BUNDLE: %s: %w", file, ui.Reason(err))
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, ArgumentError{fmt.Errorf("AWS_CA_BUNDLE: %s: no certificate in PEM form", file)}
+	}
+	return pool, nil
+}
+
+// A probeFolder stores results of probes as files. A failure costs another probe.
+type probeFolder string
+
+// path returns the file of a bucket.
+func (f probeFolder) path(id string) string {
+	sum := sha256.Sum256([]byte(id))
+	return filepath.Join(string(f), hex.EncodeToString(sum[:16])+".json")
+}
+
+// Probe implements s3.ProbeCache.
+func (f probeFolder) Probe(id string) (p s3.Probe, ok bool) {
+	b, err := os.ReadFile(f.path(id))
+	return p, err == nil && json.Unmarshal(b, &p) == nil
+}
+
+// PutProbe implements s3.ProbeCache.
+func (f probeFolder) PutProbe(id string, p s3.Probe) {
+	b, err := json.Marshal(p)
+	if err != nil || os.MkdirAll(string(f), 0o700) != nil {
+		return
+	}
+	tmp, err := os.CreateTemp(string(f), "tmp-")
+	if err != nil {
+		return
+	}
+	_, err = tmp.Write(b)
+	if tmp.Close() != nil || err != nil || os.Rename(tmp.Name(), f.path(id)) != nil {
+		_ = os.Remove(tmp.Name())
+	}
+}

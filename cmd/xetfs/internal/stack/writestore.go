@@ -1,0 +1,52 @@
+package stack
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/dir"
+)
+
+// A WriteStore is an open STORE for changes.
+type WriteStore interface {
+	origin.WriteStore
+	io.Closer
+}
+
+// OpenStore opens a STORE for changes: a folder, which is created if necessary, or a bucket.
+func OpenStore(store string, remote Remote) (WriteStore, error) {
+	switch {
+	case IsBucket(store):
+		if err := checkAddress(store); err != nil {
+			return nil, err
+		}
+		return openBucket(store, remote)
+	case IsRemote(store):
+		return nil, CheckLocal(store)
+	}
+	return dir.Open(store)
+}
+
+// OpenKeys opens a STORE that lists all its keys, a folder or a bucket, for reading.
+func OpenKeys(store string, remote Remote) (ReadStore, error) {
+	if IsBucket(store) {
+		return OpenRemote(store, remote)
+	}
+	if err := CheckStore(store); err != nil {
+		return nil, err
+	}
+	return dir.OpenReadOnly(store)
+}
+
+// TempFolder returns the folder for the temporary files of a writer to STORE.
+func TempFolder(store string, remote Remote) string {
+	switch {
+	case !IsRemote(store):
+		return filepath.Join(store, "tmp")
+	case remote.CacheDir != "":
+		return filepath.Join(remote.CacheDir, "tmp")
+	}
+	return os.TempDir()
+}
