@@ -241,10 +241,7 @@ type view interface {
 func (p *party) open(source, cache string, pinned, bare bool) (*stack.Source, view, error) {
 	o := stack.Options{Bare: bare, Budget: stack.DivideMemory(stack.DefaultMemory), Log: slog.New(slog.DiscardHandler)}
 	if cache != "" {
-		var flags cacheFlags
-		if err := flags.dir.Set(cache); err != nil {
-			p.t.Fatal(err)
-		}
+		flags := cacheFlags{dir: newOptional("DIR", cache, parseCachePlace)}
 		var err error
 		if o.Disk, err = flags.forSource(source, ""); err != nil {
 			p.t.Fatal(err)
