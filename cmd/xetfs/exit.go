@@ -14,7 +14,6 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/daemon"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/publish"
-	"github.com/xetfs/xetfs/cmd/xetfs/internal/report"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec"
@@ -63,8 +62,8 @@ func (e nothingThere) Error() string { return string(e) }
 func (nothingThere) Is(target error) bool { return target == iofs.ErrNotExist } //nolint:errorlint // as package errors asks for it
 
 // resultStatus has the exit status of each result.
-var resultStatus = map[report.ResultError]int{
-	report.ErrDamage: exitDamage, report.ErrAbsent: exitUnreachable, report.ErrIncomplete: exitIncomplete,
+var resultStatus = map[ui.ResultError]int{
+	ui.ErrDamage: exitDamage, ui.ErrAbsent: exitUnreachable, ui.ErrIncomplete: exitIncomplete,
 }
 
 // exitStatus turns the error of a command into the exit status of the program. ctx is
@@ -73,7 +72,7 @@ func exitStatus(ctx context.Context, err error) int {
 	var (
 		local    *origin.LocalError
 		reported statusError
-		result   report.ResultError
+		result   ui.ResultError
 		usage    usageError
 		mount    mountError
 		failed   *daemon.Error
@@ -129,7 +128,7 @@ func interruptedStatus(ctx context.Context) int {
 func errorLine(cmd *cobra.Command, err error, status int) string {
 	var (
 		reported statusError
-		result   report.ResultError
+		result   ui.ResultError
 		ended    *daemon.SignalError // it is in the log
 	)
 	if err == nil || errors.As(err, &reported) || errors.As(err, &result) || errors.As(err, &ended) || errors.Is(err, syscall.EPIPE) {
@@ -154,7 +153,7 @@ func userText(err error) string {
 	case strings.Contains(text, "; "):
 	case errors.As(err, &local):
 		text += nextStep(local.Err)
-	case report.IsShortage(err):
+	case ui.IsShortage(err):
 		text += nextStep(err)
 	}
 	return text

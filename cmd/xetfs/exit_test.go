@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/xetfs/xetfs/cache/origin"
-	"github.com/xetfs/xetfs/cmd/xetfs/internal/report"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/fs/catalog/sweep"
 	"github.com/xetfs/xetfs/fs/catalog/writer"
@@ -36,17 +36,17 @@ func TestExitStatus(t *testing.T) {
 		{"no such name", t.Context(), fmt.Errorf("x: %w", iofs.ErrNotExist), 3},
 		{"origin unreachable", t.Context(), fmt.Errorf("x: %w", origin.ErrUnavailable), 4},
 		{"not allowed", t.Context(), &os.PathError{Op: "open", Path: "x", Err: syscall.EACCES}, 5},
-		{"damage found", t.Context(), report.ErrDamage, 6},
+		{"damage found", t.Context(), ui.ErrDamage, 6},
 		{"not mounted", t.Context(), mountError{errors.New("x")}, 7},
 		{"not mounted because of a missing file", t.Context(), mountError{syscall.ENOENT}, 7},
 		{"another version than was asked for", t.Context(), fmt.Errorf("x: %w", writer.ErrVersion), 8},
 		{"others were faster each time", t.Context(), fmt.Errorf("x: %w", writer.ErrBusy), 8},
 		{"a sweep deleted what was to be reused", t.Context(), fmt.Errorf("x: %w", writer.ErrSwept), 8},
 		{"another sweep", t.Context(), sweep.ErrOther, 8},
-		{"objects of a catalog are missing", t.Context(), report.ErrAbsent, 4},
+		{"objects of a catalog are missing", t.Context(), ui.ErrAbsent, 4},
 		{"interrupted", t.Context(), fmt.Errorf("x: %w", context.Canceled), 130},
 		{"interrupted in the middle of something", ended, errors.New("x"), 130},
-		{"damage found before the interrupt", ended, report.ErrDamage, 6},
+		{"damage found before the interrupt", ended, ui.ErrDamage, 6},
 		{"reported by the background process", t.Context(), statusError(3), 3},
 	}
 	for _, tt := range tests {

@@ -149,7 +149,7 @@ func (f *CacheFaults) Add(e disk.Entry, reason error) {
 	f.err = cmp.Or(f.err, err)
 }
 
-// Close prints the counts. It returns ErrDamage after faults.
+// Close prints the counts. It returns ui.ErrDamage after faults.
 func (f *CacheFaults) Close(entries int) error {
 	sound := f.faults == 0
 	if f.doc != nil {
@@ -166,7 +166,7 @@ func (f *CacheFaults) Close(entries int) error {
 		f.err = cmp.Or(f.err, err)
 	}
 	if f.err == nil && !sound {
-		return ErrDamage
+		return ui.ErrDamage
 	}
 	return f.err
 }

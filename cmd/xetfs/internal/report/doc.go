@@ -7,8 +7,6 @@
 //	WriteWarm, WarmResult                 warm
 //	WriteCacheStatus, WriteCacheEntries   the disk cache
 //	CacheFaults, WriteFreed               cache verify, trim and clear
-//	ResultError                           results that main maps to exit statuses
-//	IsShortage                            errors that are no damage
 //
 // Faults are printed while a check runs, and counts at the end. The names of all JSON fields
 // are a promise.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/document"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/verify"
@@ -86,7 +87,7 @@ func (f *Faults) Unverifiable(path string) {
 func (f *Faults) Fault(fault verify.Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.machine == nil && IsShortage(fault.Err) {
+	if f.machine == nil && isShortage(fault.Err) {
 		f.machine = fmt.Errorf("%s: %w", fault.Path, fault.Err)
 		f.stop()
 	}
@@ -140,7 +141,7 @@ func newFaultDoc(f verify.Fault) faultDoc {
 }
 
 // CloseStore prints the counts of a check of a store. An empty store had nothing to check. The
-// text names the repair of damage if the store can be repaired. CloseStore returns ErrDamage
+// text names the repair of damage if the store can be repaired. CloseStore returns ui.ErrDamage
 // after faults.
 func (f *Faults) CloseStore(isEmpty, canRepair bool) error {
 	f.mu.Lock()
@@ -160,7 +161,7 @@ func (f *Faults) CloseStore(isEmpty, canRepair bool) error {
 		err = cmp.Or(f.err, err)
 	}
 	if err == nil && f.counts.faults > 0 {
-		err = ErrDamage
+		err = ui.ErrDamage
 	}
 	return err
 }
@@ -217,7 +218,7 @@ type CheckedTree struct {
 	Counts     verify.TreeCounts
 }
 
-// CloseTree prints the counts of a check of one tree. It returns ErrDamage after faults.
+// CloseTree prints the counts of a check of one tree. It returns ui.ErrDamage after faults.
 func (f *Faults) CloseTree(t CheckedTree) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -237,7 +238,7 @@ func (f *Faults) CloseTree(t CheckedTree) error {
 		f.err = cmp.Or(f.err, err)
 	}
 	if f.err == nil && !sound {
-		return ErrDamage
+		return ui.ErrDamage
 	}
 	return f.err
 }
@@ -253,4 +254,14 @@ func (f *Faults) treeText(t CheckedTree) string {
 		text += repairText(ui.ShellWord(t.Repairable), ui.ShellWord(t.Symbol))
 	}
 	return text
+}
+
+// isShortage reports whether err is a lack of memory or descriptors of the machine or of this
+// process. Such an error is no property of the object that was read.
+func isShortage(err error) bool {
+	var local *origin.LocalError
+	if errors.As(err, &local) {
+		err = local.Err
+	}
+	return ui.IsShortage(err)
 }

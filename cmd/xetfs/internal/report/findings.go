@@ -95,7 +95,7 @@ func newFindingDoc(f sweep.Finding) findingDoc {
 	return doc
 }
 
-// Close prints the counts. It returns ErrDamage after damage, and ErrAbsent if something is
+// Close prints the counts. It returns ui.ErrDamage after damage, and ui.ErrAbsent if something is
 // only missing or unreadable.
 func (f *Findings) Close(c sweep.CheckReport) error {
 	if f.doc != nil {
@@ -120,9 +120,9 @@ func (f *Findings) Close(c sweep.CheckReport) error {
 	case f.err != nil:
 		return f.err
 	case c.Damaged > 0:
-		return ErrDamage
+		return ui.ErrDamage
 	case c.Missing > 0:
-		return ErrAbsent
+		return ui.ErrAbsent
 	}
 	return nil
 }

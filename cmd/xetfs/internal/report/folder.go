@@ -16,7 +16,7 @@ type Output struct {
 	Out, Err         io.Writer
 	Bar              *ui.Progress // may be on the same screen as Err
 	JSON             bool
-	IncompleteStatus int // exit status for ErrIncomplete, which the summary names
+	IncompleteStatus int // exit status for ui.ErrIncomplete, which the summary names
 }
 
 // A Folder prints the events of an ingest and counts private files. It implements
@@ -86,10 +86,10 @@ func (f *Folder) skippedFields(doc *ui.Document) {
 	doc.Field("missing", missing)
 }
 
-// incomplete returns ErrIncomplete if paths are missing in the result.
+// incomplete returns ui.ErrIncomplete if paths are missing in the result.
 func (f *Folder) incomplete() error {
 	if _, missing := f.Skipped(); missing > 0 {
-		return ErrIncomplete
+		return ui.ErrIncomplete
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ type WarmResult struct {
 	Took    time.Duration
 }
 
-// WriteWarm prints the summary of warm. It returns ErrDamage if files failed or shards are
+// WriteWarm prints the summary of warm. It returns ui.ErrDamage if files failed or shards are
 // damaged.
 func WriteWarm(w io.Writer, r WarmResult, asJSON bool) error {
 	var err error
@@ -36,7 +36,7 @@ func WriteWarm(w io.Writer, r WarmResult, asJSON bool) error {
 		_, err = io.WriteString(w, warmText(r))
 	}
 	if err == nil && r.Failed+r.Damaged > 0 {
-		return ErrDamage
+		return ui.ErrDamage
 	}
 	return err
 }

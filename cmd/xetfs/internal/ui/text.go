@@ -1,12 +1,8 @@
 package ui
 
 import (
-	"errors"
 	"fmt"
-	"os"
 	"strings"
-
-	"golang.org/x/sys/unix"
 )
 
 // Plural returns a number with its noun: "1 shard", "2 shards", "2 entries", "2 keys".
@@ -50,19 +46,4 @@ func ShellWord(s string) string {
 		return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 	}
 	return ansiWord(s)
-}
-
-// Reason returns the cause of an error of the os package, without system call and path. The
-// caller names the path in its own words.
-func Reason(err error) error {
-	var path *os.PathError
-	if errors.As(err, &path) {
-		return path.Err
-	}
-	return err
-}
-
-// IsNoDescriptor reports whether the limit of open files is reached.
-func IsNoDescriptor(err error) bool {
-	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE)
 }
