@@ -1,10 +1,14 @@
 package main
 
 import (
+	"cmp"
+	"log/slog"
+
 	"github.com/spf13/cobra"
 
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/report"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 )
 
 // newCache is the command that looks after the disk cache.
@@ -80,4 +84,175 @@ func cacheStatus(f *stack.CacheFolder, c *stack.DiskCache) (s report.CacheStatus
 	}
 	s.Free, err = stack.FileSystemFree(f.Path)
 	return s, err
+}
+
+func newCacheList() *cobra.Command {
+	var (
+		flags  cacheFlags
+		asJSON bool
+	)
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List what is kept",
+		Long: `Lists the content of the disk cache, one line per object: kind, hash, chunks, bytes. A xorb
+counts those of its chunks that are cached, as packed bytes. A page is an index page of a
+catalog, or the chunk offsets of a xorb. A file is a complete plain file. The lines have no
+order. On a terminal a heading precedes the lines, and sizes have units.
+
+` + cachePlaceHelp + `
+
+With --json there is one object: {"entries": [{"kind" (xorb, page or file), "hash", "chunks",
+"bytes"}]}.`,
+		Example: `  xetfs cache list
+  xetfs cache list --json | jq '[.entries[] | select(.kind == "file") | .bytes] | add'`,
+		Args:              arguments(0, 0),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return openedCache{share: true}.with(cmd, &flags, func(_ *stack.CacheFolder, c *stack.DiskCache) error {
+				return report.WriteCacheEntries(cmd.OutOrStdout(), c.Entries(), asJSON)
+			})
+		},
+	}
+	flags.addPlace(cmd, cacheUsage)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON instead of text")
+	return cmd
+}
+
+func newCacheVerify() *cobra.Command {
+	var (
+		flags  cacheFlags
+		asJSON bool
+	)
+	cmd := &cobra.Command{
+		Use:   "verify",
+		Short: "Read everything that is kept and compare it with its checksums",
+		Long: `Reads everything in the disk cache, compares it with its checksums, and prints one line for
+each damaged place. Damaged content is removed, and fetched again when it is needed. While
+another process writes to the cache, only that process removes it, at its next read of that
+place. The exit status is 6 if there is damage.
+
+Chunks and pages are compared at every read. The kernel reads plain files directly, without
+xetfs, so a read checks only their size and times. This command finds silent changes by a bad
+disk at once. A mount finds them in the background, some time after an open. A missing file of
+the cache is no damage, and is not reported.
+
+` + cachePlaceHelp + `
+
+With --json there is one object: {"faults": [{"kind", "hash", "reason"}], "entries" (how many
+were read), "sound"}.`,
+		Example: `  xetfs cache verify
+  xetfs cache verify --json | jq .sound`,
+		Args:              arguments(0, 0),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			opened := openedCache{share: true, log: slog.New(slog.DiscardHandler)} // what is found is in the report
+			return opened.with(cmd, &flags, func(_ *stack.CacheFolder, c *stack.DiskCache) error {
+				return verifyCache(cmd, c, asJSON)
+			})
+		},
+	}
+	flags.addPlace(cmd, cacheUsage)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the report as JSON")
+	return cmd
+}
+
+// verifyCache reads everything and prints what is damaged.
+func verifyCache(cmd *cobra.Command, c *stack.DiskCache, asJSON bool) error {
+	bar := ui.NewProgress(cmd.ErrOrStderr(), "verify")
+	faults := report.NewCacheFaults(cmd.OutOrStdout(), bar, asJSON)
+	stats := c.Stats()
+	bar.Expect(stats.SegmentBytes + stats.WholeBytes)
+	bar.Start()
+	stop := bar.FollowReads()
+	entries, err := c.Verify(cmd.Context(), faults.Add)
+	stop()
+	bar.Clear()
+	if err != nil {
+		return err
+	}
+	return faults.Close(entries)
+}
+
+func newCacheClear() *cobra.Command {
+	var (
+		flags  cacheFlags
+		asJSON bool
+	)
+	cmd := &cobra.Command{
+		Use:   "clear",
+		Short: "Throw away everything that is kept",
+		Long: `Throws away everything in the disk cache. While another process writes to it, that is refused.
+
+` + cachePlaceHelp + `
+
+` + freedHelp,
+		Example:           `  xetfs cache clear`,
+		Args:              arguments(0, 0),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return shrink(cmd, &flags, asJSON, func(c *stack.DiskCache) error {
+				return cmp.Or(c.Clear(), c.Trim(0)) // Clear alone deletes in the background
+			})
+		},
+	}
+	flags.addPlace(cmd, cacheUsage)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON instead of text")
+	return cmd
+}
+
+// freedHelp is the end of the help of commands that make a disk cache smaller.
+const freedHelp = `With --json there is one object: {"dir", "freed" (bytes), "bytes" (that are left)}.`
+
+func newCacheTrim() *cobra.Command {
+	var (
+		flags  cacheFlags
+		asJSON bool
+	)
+	cmd := &cobra.Command{
+		Use:   "trim SIZE",
+		Short: "Throw away what is used least",
+		Long: `Evicts the least used content of the disk cache until its total size is at most SIZE: bytes, or
+percent of the file system. Chunks are evicted in large segments, so the remaining size may be
+much smaller. While another process writes to the cache, the command is refused.
+
+Mounts observe a limit automatically, see xetfs mount --cache-size.
+
+` + ui.UnitsHelp + `
+
+` + cachePlaceHelp + `
+
+` + freedHelp,
+		Example: `  xetfs cache trim 2GiB
+  xetfs cache trim 5%`,
+		Args:              arguments(1, 1),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			size, err := atLeast(0)(args[0])
+			if err != nil {
+				return usageError{err}
+			}
+			return shrink(cmd, &flags, asJSON, func(c *stack.DiskCache) error {
+				total, err := stack.FileSystemSize(flags.folder().Path)
+				if err != nil {
+					return err
+				}
+				return c.Trim(size.of(total))
+			})
+		},
+	}
+	flags.addPlace(cmd, cacheUsage)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON instead of text")
+	return cmd
+}
+
+// shrink makes the disk cache smaller and prints the freed size.
+func shrink(cmd *cobra.Command, flags *cacheFlags, asJSON bool, do func(*stack.DiskCache) error) error {
+	return openedCache{}.with(cmd, flags, func(f *stack.CacheFolder, c *stack.DiskCache) error {
+		before := c.Stats().Bytes
+		if err := do(c); err != nil {
+			return err
+		}
+		left := c.Stats().Bytes
+		return report.WriteFreed(cmd.OutOrStdout(), f.Path, max(0, before-left), left, asJSON)
+	})
 }

@@ -6,10 +6,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/document"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/report"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/fs/catalog/sweep"
 )
 
 // newCatalog is the command that looks after a catalog.
@@ -107,4 +110,114 @@ func checkPick(pick, symbol string) error {
 		return usageError{fmt.Errorf("--pick %q: is not the key of a version of %s, as ver/*sTt*…", pick, symbol)}
 	}
 	return nil
+}
+
+func newCheck() *cobra.Command {
+	var data, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "check STORE",
+		Short: "Check everything that names and versions lead to",
+		Long: `Walks everything that can be reached from the references and snapshots of a catalog, and checks
+hashes, structure, order, folders, shards and sizes. Xorbs must exist; with --data they are
+read and unpacked, too. After damage the check continues, and prints one line for each place:
+the key of the object, what needs it, and what is wrong. Nothing is written. A symbol whose
+name continues that of another, which hides it in mounts, is named, too, and no damage.
+
+The exit status is 0 if all is well, and 6 if something is damaged. It is 4 if nothing is
+damaged but something is missing or cannot be read.
+
+With --json there is one object; an unknown value is null:
+
+  findings     [{"key", "symbol", "version", "path", "offset", "reason", "missing"}]
+  ignored      keys that are none of a catalog
+  symbols, versions, snapshots, pages, entries, shards, xorbs
+  damaged, missing, hidden, sound`,
+		Example: `  xetfs catalog check ./store
+  xetfs catalog check --data --json ./store | jq '.findings[].key'`,
+		Args: arguments(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return check(cmd, args[0], data, asJSON)
+		},
+	}
+	cmd.Flags().BoolVar(&data, "data", false, "read every xorb, too")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the report as JSON")
+	return cmd
+}
+
+// check checks the catalog in a folder, which need not be sound enough to be opened.
+func check(cmd *cobra.Command, folder string, data, asJSON bool) error {
+	store, err := stack.OpenKeys(folder, remoteEnvironment())
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	ctx := cmd.Context()
+	if err := stack.CheckCatalog(ctx, folder, store); err != nil {
+		return err
+	}
+	progress := report.NewSweepProgress(cmd.CommandPath(), cmd.ErrOrStderr())
+	findings := report.NewFindings(cmd.OutOrStdout(), progress, asJSON)
+	result, err := sweep.Check(ctx, store, origin.Pages(store), sweep.CheckOptions{
+		Data: data, Progress: progress.Show, Found: findings.Add,
+	})
+	progress.Clear()
+	if err != nil {
+		return fmt.Errorf("%s: %w", folder, err)
+	}
+	return findings.Close(result)
+}
+
+func newSweep() *cobra.Command {
+	var dryRun, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "sweep STORE",
+		Short: "Delete what nothing points to any more",
+		Long: `Deletes versions, index pages, shards and xorbs that no version and no snapshot leads to.
+Deleted versions and interrupted publishes leave such objects. Only objects older than the time
+of grace are deleted (7 days unless the catalog says otherwise). If something that is needed
+cannot be read, the sweep stops and deletes nothing.
+
+Publishers and readers may continue during a sweep. A sweep first announces the objects that it
+will delete, and waits for two windows of the catalog, two hours by default. It may be
+interrupted at any time; the next sweep continues from there. With nothing to delete it does
+not wait.
+
+With --dry-run it only reports what it would delete. Shards and xorbs that xetfs pack has
+stored, and that no version uses, are garbage to a sweep.
+
+The output has a line for each kind of object: live (needed), young (not needed, but within the
+time of grace), garbage, deleted. A last line counts the objects that only the time of grace
+protects, also those of deleted versions, and names its end.
+
+With --json there is one object; a KIND is version, index page, shard, xorb or sweep list:
+
+  dry_run
+  kinds           {KIND: {"live", "young", "garbage", "deleted"}}, each {"objects", "bytes"}
+  waiting         {"objects", "bytes"}
+  waiting_until   null if nothing waits
+  strays          number of unfinished files that were removed`,
+		Example: `  xetfs catalog sweep --dry-run ./store
+  xetfs catalog sweep ./store`,
+		Args: arguments(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return withPublisher(cmd, args[0], func(ctx context.Context, w *stack.CatalogWriter) error {
+				return runSweep(ctx, cmd, w, dryRun, asJSON)
+			})
+		},
+	}
+	cmd.Flags().BoolVarP(&dryRun, "dry-run", "n", false, "only say what would be deleted")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON instead of text")
+	return cmd
+}
+
+func runSweep(ctx context.Context, cmd *cobra.Command, w *stack.CatalogWriter, dryRun, asJSON bool) error {
+	progress := report.NewSweepProgress(cmd.CommandPath(), cmd.ErrOrStderr())
+	result, err := sweep.Sweep(ctx, w.Store, w.Pages, sweep.Options{
+		DryRun: dryRun, Progress: progress.Show, Logger: newNotes(cmd.ErrOrStderr(), cmd.CommandPath()),
+	})
+	progress.Clear()
+	if err != nil {
+		return err
+	}
+	return report.WriteSweep(cmd.OutOrStdout(), result, dryRun, asJSON)
 }

@@ -10,8 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/daemon"
-	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
-	"github.com/xetfs/xetfs/codec/names"
 )
 
 // logOptions are the flags that say where a mount logs and how.
@@ -75,9 +73,4 @@ func (o *logOptions) place() string {
 		return "none"
 	}
 	return o.file
-}
-
-// newNotes returns a logger whose warnings are lines of a command on standard error.
-func newNotes(w io.Writer, command string) *slog.Logger {
-	return slog.New(ui.NewNoticeHandler(w, command, names.InWords))
 }

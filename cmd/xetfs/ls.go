@@ -63,7 +63,7 @@ path_bytes. A year after 9999 or before 0 has a sign and at least six digits:
 					return err
 				}
 				if empty, err := s.IsEmpty(ctx); err == nil && empty && len(s.Bare.Damaged()) == 0 {
-					fmt.Fprintln(cmd.ErrOrStderr(), ui.NoticeLine(cmd.CommandPath(), stack.NoShard(s.Folder)+stack.EmptyHint(s.Folder)))
+					noticesOf(cmd)(stack.NoShard(s.Folder) + stack.EmptyHint(s.Folder))
 				}
 				return nil
 			})

@@ -38,7 +38,7 @@ func (o *mountOptions) startBackground(cmd *cobra.Command, source, mountpoint st
 	if err != nil {
 		return err
 	}
-	note := func(text string) { fmt.Fprintln(cmd.ErrOrStderr(), ui.NoticeLine(cmd.CommandPath(), text)) }
+	note := noticesOf(cmd)
 	for _, w := range r.Warnings {
 		note(w)
 	}

@@ -27,9 +27,7 @@ busy. With --lazy it disappears at once, and open files can be read until they a
   xetfs umount --lazy /mnt/x`,
 		Args: arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			path, ended, err := daemon.Unmount(cmd.Context(), args[0], lazy, func(text string) {
-				fmt.Fprintln(cmd.ErrOrStderr(), ui.NoticeLine(cmd.CommandPath(), text))
-			})
+			path, ended, err := daemon.Unmount(cmd.Context(), args[0], lazy, noticesOf(cmd))
 			if err != nil || !ended {
 				return err
 			}

@@ -2,12 +2,8 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
-	"fmt"
 	"runtime"
 	"runtime/debug"
-
-	"github.com/spf13/cobra"
 )
 
 // A buildVersion says which program this is. Absent values are null in JSON.
@@ -18,33 +14,6 @@ type buildVersion struct {
 	Modified bool    `json:"modified"` // there were changes that are not in the revision
 	Go       string  `json:"go"`
 	Platform string  `json:"platform"`
-}
-
-// newVersion is the command that prints the version of xetfs.
-func newVersion() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
-		Use:   "version",
-		Short: "Say which xetfs this is: version, revision, Go version",
-		Long: `Prints the version of xetfs, the revision of its source and whether that was changed, the
-version of Go, and the platform.
-
-With --json there is one object: {"version", "revision", "time" (of the revision),
-"modified", "go", "platform"}. An unknown value is null.`,
-		Example: `  xetfs version
-  xetfs version --json | jq -r .revision`,
-		Args: arguments(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			v := readVersion()
-			if asJSON {
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(v)
-			}
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), v)
-			return err
-		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON instead of text")
-	return cmd
 }
 
 // String is the version for people: "xetfs v0.1.0, revision 1a2b3c4d5e6f, go1.26.8 linux/amd64".

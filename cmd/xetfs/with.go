@@ -2,14 +2,11 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/hint"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
-	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 )
 
 // bareFlag adds --bare.
@@ -67,15 +64,6 @@ func writerOptions(cmd *cobra.Command, store string) stack.Remote {
 	return r
 }
 
-// waitNotice returns a function that names the server that a command waits for, where w
-// is a terminal; else nil.
-func waitNotice(w io.Writer, command, source string) func() {
-	if ui.NewScreen(w) == nil {
-		return nil
-	}
-	return func() { fmt.Fprintln(w, ui.NoticeLine(command, stack.WaitingFor(source))) }
-}
-
 // withCatalog opens the catalog in STORE for a command that looks at it.
 func withCatalog(cmd *cobra.Command, folder string, do func(context.Context, *stack.CatalogReader) error) error {
 	c, err := stack.OpenCatalog(cmd.Context(), folder, remoteOptions(cmd, folder))
@@ -96,6 +84,6 @@ func withPublisher(cmd *cobra.Command, folder string, do func(context.Context, *
 	if err := do(cmd.Context(), w); err != nil {
 		return hint.Absent(cmd.Context(), w.Catalog(), folder, err)
 	}
-	stack.RenewListing(cmd.Context(), w.Store, func(text string) { fmt.Fprintln(cmd.ErrOrStderr(), ui.NoticeLine(cmd.CommandPath(), text)) })
+	stack.RenewListing(cmd.Context(), w.Store, noticesOf(cmd))
 	return nil
 }
