@@ -18,7 +18,6 @@ import (
 	"github.com/xetfs/xetfs/cache"
 	"github.com/xetfs/xetfs/cache/origin/objects"
 	"github.com/xetfs/xetfs/cache/origin/web"
-	"github.com/xetfs/xetfs/cache/origin/wrap"
 	"github.com/xetfs/xetfs/fs"
 	barecatalog "github.com/xetfs/xetfs/fs/catalog/bare"
 	"github.com/xetfs/xetfs/integration/internal/harness"
@@ -217,11 +216,10 @@ func TestFarHangingServer(t *testing.T) {
 // returns the path of a file.
 func mountInProcess(t *testing.T, address string, o fs.Options, file harness.Stored) string {
 	t.Helper()
-	from, err := web.Open(address, web.Options{})
+	store, err := web.Open(address, web.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	store := wrap.RetryStore(from, wrap.RetryPolicy{})
 	c, err := cache.New(objects.New(store, objects.Options{}), cache.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -239,8 +237,8 @@ func mountInProcess(t *testing.T, address string, o fs.Options, file harness.Sto
 		if err := server.Shutdown(5 * time.Second); err != nil {
 			t.Error(err)
 		}
-		c.Close()    //nolint:errcheck // always nil
-		from.Close() //nolint:errcheck // always nil
+		c.Close()     //nolint:errcheck // always nil
+		store.Close() //nolint:errcheck // always nil
 	})
 	if err := server.RefusePoll(); err != nil {
 		t.Fatal(err)

@@ -86,7 +86,7 @@ func serveTown(t *testing.T, o faulty.Options, co cache.Options, b *origintest.B
 		if err != nil {
 			t.Fatal(err)
 		}
-		src := wrap.Limit(objects.New(wrap.RetryStore(ws, wrap.RetryPolicy{}), objects.Options{}), 48)
+		src := wrap.Limit(objects.New(ws, objects.Options{}), 48)
 		c, err := cache.New(src, co)
 		if err != nil {
 			t.Fatal(err)

@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin/dir"
+	"github.com/xetfs/xetfs/cache/origin/fetch"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/cache/origin/web"
-	"github.com/xetfs/xetfs/cache/origin/wrap"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui/uitest"
 	"github.com/xetfs/xetfs/codec/codectest"
@@ -90,7 +90,7 @@ func TestO34_CommandEnds(t *testing.T) {
 			codectest.Within(t, time.Minute, "openSource", func() {
 				s, err := stack.OpenSource(t.Context(), address, stack.Options{
 					Budget: stack.DivideMemory(stack.DefaultMemory), Log: slog.New(slog.DiscardHandler),
-					Remote: stack.Remote{Limits: wrap.Limits{First: 200 * time.Millisecond, Read: 300 * time.Millisecond}},
+					Remote: stack.Remote{Limits: fetch.Limits{First: 200 * time.Millisecond, Read: 300 * time.Millisecond}},
 				})
 				if err == nil {
 					s.Close()

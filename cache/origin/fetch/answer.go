@@ -37,9 +37,7 @@ func (c *Client) send(ctx context.Context, method string, r *Request, fields ...
 		return nil, err
 	}
 	a.guard.received(0)
-	if !isTemporary(a.StatusCode) {
-		origin.Answered(ctx, a.documentSize())
-	}
+	answered(ctx, a.Response)
 	if err := a.check(); err != nil {
 		a.discard()
 		return nil, err
@@ -74,12 +72,16 @@ func (a *answer) exchange(method string, fields []field) error {
 	return nil
 }
 
-// documentSize returns the length of the body from the headers; -1: unknown.
-func (a *answer) documentSize() int64 {
-	if a.Request.Method == http.MethodHead {
-		return 0
+// answered reports the headers of an answer to the call of ctx.
+func answered(ctx context.Context, resp *http.Response) {
+	call, ok := ctx.Value(callKey{}).(*call)
+	switch {
+	case !ok || isTemporary(resp.StatusCode):
+	case resp.Request.Method == http.MethodHead:
+		call.answered(0)
+	default:
+		call.answered(resp.ContentLength)
 	}
-	return a.ContentLength
 }
 
 // close ends an answer. If the body was not read to its end, the connection is closed.

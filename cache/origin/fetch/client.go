@@ -4,12 +4,14 @@ import (
 	"context"
 	"crypto/x509"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/xetfs/xetfs/cache/logdedup"
 	"github.com/xetfs/xetfs/codec/names"
 )
 
@@ -20,6 +22,11 @@ type Options struct {
 	Stall     time.Duration     // an attempt ends after this time with less than 1 KiB/s; 0: 10 s
 	RootCAs   *x509.CertPool    // nil: those of the system
 	Transport http.RoundTripper // for all requests, instead of own connections; nil: own connections
+
+	Attempts int           // maximum number of answers with an error status per call; 0: 6
+	Pause    time.Duration // the first pause between attempts is random, up to this, and then doubles; 0: 200 ms
+	Limits   Limits        // of the calls
+	Logger   *slog.Logger  // nil: no log
 
 	// NoRedirects makes a redirect an error. A signature is valid for one address only.
 	NoRedirects bool
@@ -40,14 +47,25 @@ func (o Options) withDefaults() Options {
 	if o.Stall == 0 {
 		o.Stall = 10 * time.Second
 	}
+	if o.Attempts == 0 {
+		o.Attempts = 6
+	}
+	if o.Pause == 0 {
+		o.Pause = 200 * time.Millisecond
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	o.Logger = slog.New(logdedup.New(o.Logger.Handler(), logdedup.Options{Count: "times"}))
 	return o
 }
 
 // A Client sends requests to one server. It is safe for concurrent use.
 type Client struct {
-	o     Options
-	data  *pool
-	names *pool
+	o      Options
+	limits *limits
+	data   *pool
+	names  *pool
 
 	noSuffix atomic.Bool // the server does not return the end of an object
 }
@@ -56,7 +74,10 @@ type Client struct {
 // no request.
 func New(base *url.URL, o Options) *Client {
 	o = o.withDefaults()
-	return &Client{o: o, data: o.newPool(base, o.Conns), names: o.newPool(base, min(o.Conns, 16))}
+	return &Client{
+		o: o, limits: newLimits(o.Limits),
+		data: o.newPool(base, o.Conns), names: o.newPool(base, min(o.Conns, 16)),
+	}
 }
 
 // Close closes the idle connections.
@@ -129,6 +150,7 @@ func (t roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 		release()
 		return nil, err
 	}
+	answered(r.Context(), resp)
 	resp.Body = &releasingBody{resp.Body, release}
 	return resp, nil
 }

@@ -2,7 +2,7 @@
 // requests; fetch turns a request into bytes.
 //
 // In order of use: New, Client.ReadAt, ReadPart, ReadWhole, Get, Head, Size, SupportsRanges;
-// Client.Transport for requests of other packages; Close.
+// Client.Transport and Retry for requests of other packages; Close.
 //
 // # What is believed
 //
@@ -15,8 +15,8 @@
 // # Waiting
 //
 // An attempt ends without a connection after 5 seconds, or with less than 1 KiB/s for 10
-// seconds. The error is then origin.ErrUnavailable. A HintError has the pause that the server
-// requests. origin.Answered reports each answer. All other waits end with their context, also
-// the wait for a connection in use. Data and names have separate connections, so that a reader
-// of names never waits for data.
+// seconds. Options.Limits bound each call with all its attempts and pauses; then, or when the
+// context ends, the call ends. Answers with an error status are counted, at most 6 per call.
+// Refused, reset, silent and lost connections are not. Data and names have separate
+// connections, so that a reader of names never waits for data.
 package fetch

@@ -10,8 +10,17 @@ import (
 // Get returns a whole object of at most limit bytes and the headers of the answer. A longer
 // object is codec.ErrCorrupt. If r.Header has a condition and the object does not fulfill it,
 // the error is origin.ErrUnchanged.
-func (c *Client) Get(ctx context.Context, r Request, limit int64) ([]byte, http.Header, error) {
-	a, err := c.send(ctx, http.MethodGet, &r)
+func (c *Client) Get(ctx context.Context, r Request, limit int64) (value []byte, header http.Header, err error) {
+	err = c.Retry(ctx, r.Key, func(ctx context.Context) error {
+		value, header, err = c.get(ctx, &r, limit)
+		return err
+	})
+	return value, header, err
+}
+
+// get is one attempt of Get.
+func (c *Client) get(ctx context.Context, r *Request, limit int64) ([]byte, http.Header, error) {
+	a, err := c.send(ctx, http.MethodGet, r)
 	if err != nil {
 		return nil, nil, err
 	}

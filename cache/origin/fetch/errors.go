@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	iofs "io/fs"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -65,7 +66,17 @@ func (a *answer) lost(err error) error {
 	case strings.Contains(err.Error(), "Location"): // of net/http, with the whole address
 		return a.permanent("a redirect leads nowhere")
 	}
-	return a.unavailable("%.300v", err) // it may quote a server that does not speak HTTP
+	err, isAnswer := a.unavailable("%.300v", err), isAnswer(err) // it may quote a server that does not speak HTTP
+	if isAnswer {
+		return err
+	}
+	return lostError{err}
+}
+
+// isAnswer reports whether an error is an answer of a proxy or a name server.
+func isAnswer(err error) bool {
+	var name *net.DNSError
+	return errors.As(err, new(proxyError)) || errors.As(err, &name) && name.IsNotFound
 }
 
 // certificateReason returns the problem of a server's certificate, and the next step.

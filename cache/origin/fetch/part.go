@@ -12,7 +12,16 @@ import (
 
 // Head returns the size and the headers of an object.
 func (c *Client) Head(ctx context.Context, r Request) (size int64, header http.Header, err error) {
-	a, err := c.send(ctx, http.MethodHead, &r)
+	err = c.Retry(ctx, r.Key, func(ctx context.Context) error {
+		size, header, err = c.head(ctx, &r)
+		return err
+	})
+	return size, header, err
+}
+
+// head is one attempt of Head.
+func (c *Client) head(ctx context.Context, r *Request) (int64, http.Header, error) {
+	a, err := c.send(ctx, http.MethodHead, r)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -24,18 +33,36 @@ func (c *Client) Head(ctx context.Context, r Request) (size int64, header http.H
 }
 
 // Size returns the size of an object, also from a server that does not support HEAD.
-func (c *Client) Size(ctx context.Context, r Request) (int64, error) {
-	size, _, err := c.Head(ctx, r)
+func (c *Client) Size(ctx context.Context, r Request) (size int64, err error) {
+	err = c.Retry(ctx, r.Key, func(ctx context.Context) error {
+		size, err = c.size(ctx, &r)
+		return err
+	})
+	return size, err
+}
+
+// size is one attempt of Size.
+func (c *Client) size(ctx context.Context, r *Request) (int64, error) {
+	size, _, err := c.head(ctx, r)
 	if !errors.Is(err, errMethod) {
 		return size, err
 	}
-	part, err := c.ReadPart(ctx, r, 0, 1)
+	part, err := c.readPart(ctx, r, 0, 1)
 	return part.Size, err
 }
 
 // ReadPart returns up to n bytes of an object from off and its size; if off is negative, the
 // last n bytes, or all. A part behind the end is empty, without an error.
-func (c *Client) ReadPart(ctx context.Context, r Request, off int64, n int) (origin.Part, error) {
+func (c *Client) ReadPart(ctx context.Context, r Request, off int64, n int) (part origin.Part, err error) {
+	err = c.Retry(ctx, r.Key, func(ctx context.Context) error {
+		part, err = c.readPart(ctx, &r, off, n)
+		return err
+	})
+	return part, err
+}
+
+// readPart is one attempt of ReadPart.
+func (c *Client) readPart(ctx context.Context, r *Request, off int64, n int) (origin.Part, error) {
 	tail := off < 0
 	if tail && c.noSuffix.Load() {
 		return c.readTail(ctx, r, n)
@@ -44,7 +71,7 @@ func (c *Client) ReadPart(ctx context.Context, r Request, off int64, n int) (ori
 	if tail {
 		want = fmt.Sprintf("bytes=-%d", n)
 	}
-	a, err := c.send(ctx, http.MethodGet, &r, field{"Range", want})
+	a, err := c.send(ctx, http.MethodGet, r, field{"Range", want})
 	if err != nil {
 		return origin.Part{}, err
 	}
@@ -61,13 +88,13 @@ func (c *Client) ReadPart(ctx context.Context, r Request, off int64, n int) (ori
 var errNoSuffix = errors.New("the server does not return the end of an object")
 
 // readTail is ReadPart for the end of an object from a server without suffix ranges.
-func (c *Client) readTail(ctx context.Context, r Request, n int) (origin.Part, error) {
-	size, err := c.Size(ctx, r)
+func (c *Client) readTail(ctx context.Context, r *Request, n int) (origin.Part, error) {
+	size, err := c.size(ctx, r)
 	if err != nil {
 		return origin.Part{}, err
 	}
 	part := origin.Part{Bytes: make([]byte, min(size, int64(n))), Off: max(0, size-int64(n)), Size: size}
-	return part, c.ReadAt(ctx, r, part.Bytes, part.Off, func(int) {})
+	return part, c.readOn(ctx, r, part.Bytes, part.Off, func(int) {})
 }
 
 // part takes the part out of an answer and closes it.

@@ -18,17 +18,32 @@ const maxWhole = 1 << 20
 var errIgnored = errors.New("the server ignores ranges")
 
 // ReadAt fills p with the bytes of an object from off on, or returns an error. It calls
-// progress with the number of final bytes at the start of p, but not for all of p. It continues
-// an interrupted answer at the byte reached. Another ETag or Last-Modified shows that the
-// object was replaced meanwhile; without both, the answer is not continued.
+// progress with the number of final bytes at the start of p, but not for all of p. Bytes that
+// arrived are not requested again.
 func (c *Client) ReadAt(ctx context.Context, r Request, p []byte, off int64, progress func(n int)) error {
 	if off < 0 {
 		return fmt.Errorf("%q: offset %d is negative", r.Key, off)
 	}
+	done := 0
+	return c.retry(ctx, r.Key, true, func(ctx context.Context) (int, error) {
+		from := done
+		err := c.readOn(ctx, &r, p[from:], off+int64(from), func(n int) {
+			c.limits.bytes.Add(int64(from + n - done))
+			done = from + n
+			progress(done)
+		})
+		return done - from, err
+	})
+}
+
+// readOn is one attempt of ReadAt. It continues an interrupted answer at the byte reached. Another
+// ETag or Last-Modified shows that the object was replaced meanwhile; without both, the answer
+// is not continued.
+func (c *Client) readOn(ctx context.Context, r *Request, p []byte, off int64, progress func(n int)) error {
 	var validator string // of the first answer
 	for done := 0; done < len(p); {
 		from := done
-		n, now, err := c.readSome(ctx, &r, p[from:], off+int64(from), validator, func(n int) { progress(from + n) })
+		n, now, err := c.readSome(ctx, r, p[from:], off+int64(from), validator, func(n int) { progress(from + n) })
 		if err != nil && (n < leastStep || n < (len(p)-from)/64 || now == "" || ctx.Err() != nil) {
 			return err
 		}

@@ -14,19 +14,33 @@ import (
 const wholeBuffer = 64 << 10
 
 // ReadWhole calls take with the bytes of an object from off on, in order, and with the size of
-// the object, at least once. An error of take ends it. The bytes are valid during the call. An
-// answer with too few bytes is continued at the byte reached.
+// the object, at least once. An error of take ends it. The bytes are valid during the call.
+// Bytes that arrived are not requested again.
 func (c *Client) ReadWhole(ctx context.Context, r Request, off int64, take func(b []byte, size int64) error) error {
 	if off < 0 {
 		return fmt.Errorf("%q: offset %d is negative", r.Key, off)
 	}
+	return c.retry(ctx, r.Key, true, func(ctx context.Context) (int, error) {
+		from := off
+		err := c.readToEnd(ctx, &r, from, func(b []byte, size int64) error {
+			c.limits.bytes.Add(int64(len(b)))
+			off += int64(len(b))
+			return take(b, size)
+		})
+		return int(min(off-from, farStep)), err
+	})
+}
+
+// readToEnd is one attempt of ReadWhole. An answer with too few bytes is continued at the byte
+// reached.
+func (c *Client) readToEnd(ctx context.Context, r *Request, off int64, take func(b []byte, size int64) error) error {
 	for {
-		n, size, err := c.readRest(ctx, &r, off, take)
+		n, size, err := c.readRest(ctx, r, off, take)
 		if off += n; err != nil || off >= size {
 			return err
 		}
 		if left := size - off + n; n < leastStep || n < left/64 {
-			return tooLittle(&r, n, left)
+			return tooLittle(r, n, left)
 		}
 	}
 }

@@ -203,7 +203,7 @@ func TestO21_O22_Codes(t *testing.T) {
 				}
 				return answer(r, tt.status, body)
 			})
-			s := open(t, &origintest.S3{URL: "http://bucket.example"}, s3.Options{Transport: transport})
+			s := open(t, &origintest.S3{URL: "http://bucket.example"}, s3.Options{Attempts: 1, Transport: transport})
 			_, _, getErr := s.Get(t.Context(), refKey, "")
 			_, sizeErr := s.Size(t.Context(), refKey)
 			for op, err := range map[string]error{"Get": getErr, "ReadAt": s.ReadAt(t.Context(), refKey, make([]byte, 1), 0), "Size": sizeErr} {

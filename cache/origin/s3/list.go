@@ -83,9 +83,9 @@ func (s *Store) list(ctx context.Context, prefix, after string) iter.Seq2[listOb
 		}
 		seen := map[string]bool{}
 		for {
-			p, err := s.listPage(ctx, query)
+			p, err := s.retryPage(ctx, prefix, query)
 			if err != nil {
-				yield(listObject{}, wrap(ctx, prefix, err))
+				yield(listObject{}, err)
 				return
 			}
 			for _, o := range p.Objects {
@@ -106,6 +106,17 @@ func (s *Store) list(ctx context.Context, prefix, after string) iter.Seq2[listOb
 	}
 }
 
+// retryPage is listPage with the attempts of a read.
+func (s *Store) retryPage(ctx context.Context, prefix string, query url.Values) (p *listPage, err error) {
+	err = s.fetch.Retry(ctx, names.Key(prefix), func(ctx context.Context) error {
+		if p, err = s.listPage(ctx, query); err != nil {
+			return wrap(ctx, prefix, err)
+		}
+		return nil
+	})
+	return p, err
+}
+
 func (s *Store) listPage(ctx context.Context, query url.Values) (*listPage, error) {
 	a, err := s.client.send(ctx, request{method: http.MethodGet, query: query})
 	if err != nil {
@@ -118,7 +129,6 @@ func (s *Store) listPage(ctx context.Context, query url.Values) (*listPage, erro
 	if err := xml.Unmarshal(a.body, p); err != nil {
 		return nil, errors.New("the listing is not XML of S3")
 	}
-	origin.Answered(ctx, int64(len(a.body)))
 	if p.Encoding == "url" {
 		for i := range p.Objects {
 			if p.Objects[i].Key, err = url.QueryUnescape(p.Objects[i].Key); err != nil {

@@ -50,7 +50,7 @@ func TestO24_Pages(t *testing.T) {
 			transport := roundTripper(func(r *http.Request) (*http.Response, error) {
 				return answer(r, http.StatusOK, tt.pages[r.URL.Query().Get("continuation-token")])
 			})
-			s := openAt(t, &origintest.S3{URL: "http://bucket.example"}, "", s3.Options{Transport: transport})
+			s := openAt(t, &origintest.S3{URL: "http://bucket.example"}, "", s3.Options{Attempts: 1, Transport: transport})
 			keys, err := listed(t.Context(), s)
 			if len(keys) != tt.keys || (err != nil) != tt.fails || tt.fails && !errors.Is(err, origin.ErrUnavailable) {
 				t.Errorf("List yields %d keys and %v, want %d keys", len(keys), err, tt.keys)
@@ -109,7 +109,7 @@ func TestForbidden(t *testing.T) {
 				}
 				return answer(r, http.StatusForbidden, codeBody("AccessDenied"))
 			})
-			s := openAt(t, &origintest.S3{URL: "http://bucket.example"}, "", s3.Options{Transport: transport})
+			s := openAt(t, &origintest.S3{URL: "http://bucket.example"}, "", s3.Options{Attempts: 1, Transport: transport})
 			for range 2 {
 				if _, _, err := s.Get(t.Context(), refKey, ""); !strings.Contains(fmt.Sprint(err), tt.text) {
 					t.Errorf("Get = %v, want %q", err, tt.text)

@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/minio/minio-go/v7/pkg/s3utils"
+
+	"github.com/xetfs/xetfs/cache/origin/fetch"
 )
 
 // Options tune a Store. The zero value reads a bucket of AWS without credentials.
@@ -29,6 +31,8 @@ type Options struct {
 	// need a bucket that honours conditions, and no probe is made.
 	SingleWriter bool
 
+	Limits    fetch.Limits      // of reads
+	Attempts  int               // maximum number of answers with an error status per read; 0: 6
 	Logger    *slog.Logger      // nil: no log
 	Transport http.RoundTripper // for all requests; nil: connections of this Store
 }

@@ -53,7 +53,10 @@ func Open(address string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := fetch.New(&e.base, fetch.Options{RootCAs: o.RootCAs, Transport: o.Transport, NoRedirects: true, Classify: classify})
+	f := fetch.New(&e.base, fetch.Options{
+		RootCAs: o.RootCAs, Transport: o.Transport, NoRedirects: true, Classify: classify,
+		Limits: o.Limits, Attempts: o.Attempts, Logger: o.Logger,
+	})
 	c := &client{http: f.Transport(), endpoint: e, bucket: p.bucket, creds: newCredentials(o)}
 	return &Store{place: p, client: c, fetch: f, log: o.Logger, probes: o.Probes, single: o.SingleWriter}, nil
 }

@@ -15,7 +15,6 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/web"
-	"github.com/xetfs/xetfs/cache/origin/wrap"
 	"github.com/xetfs/xetfs/codec/codectest"
 )
 
@@ -236,7 +235,7 @@ func TestN09_DeadConnections(t *testing.T) {
 		<-all
 		part(w, r, text(5000))
 	}))
-	s := open(t, address, web.Options{Stall: 500 * time.Millisecond})
+	s := open(t, address, web.Options{Stall: 500 * time.Millisecond, Attempts: 4, Pause: time.Millisecond})
 	var readers sync.WaitGroup
 	for range conns {
 		readers.Go(func() {
@@ -248,8 +247,7 @@ func TestN09_DeadConnections(t *testing.T) {
 	if n := r.swallow(); n < conns {
 		t.Fatalf("%d connections, want %d", n, conns)
 	}
-	again := wrap.RetryStore(s, wrap.RetryPolicy{Base: time.Millisecond, Attempts: 4})
-	if err := again.ReadAt(t.Context(), xorbKey, make([]byte, 10), 0); err != nil {
+	if err := s.ReadAt(t.Context(), xorbKey, make([]byte, 10), 0); err != nil {
 		t.Errorf("ReadAt = %v", err)
 	}
 }

@@ -21,16 +21,18 @@ import (
 	"github.com/xetfs/xetfs/cache/origin/objects"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/cache/origin/web"
-	"github.com/xetfs/xetfs/cache/origin/wrap"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// open opens the store at an address until the end of the test.
+// open opens the store at an address until the end of the test. By default it never retries.
 func open(t testing.TB, address string, o web.Options) *web.Store {
 	t.Helper()
+	if o.Attempts == 0 {
+		o.Attempts = 1
+	}
 	s, err := web.Open(address, o)
 	if err != nil {
 		t.Fatal(err)
@@ -129,8 +131,7 @@ func TestSourceOfBadServer(t *testing.T) {
 	bad := faulty.Options{Fail: 0.05, Truncate: 0.05, Seed: 1} // six in a row are one in a million
 	origintest.TestSource(t, func(t *testing.T, s origin.Store) origin.Source {
 		w := origintest.ServeWeb(t, s, func(h http.Handler) http.Handler { return faulty.Handler(h, bad) })
-		retried := wrap.RetryStore(open(t, w.URL, web.Options{}), wrap.RetryPolicy{Base: time.Millisecond})
-		return objects.New(retried, objects.Options{})
+		return objects.New(open(t, w.URL, web.Options{Attempts: 6, Pause: time.Millisecond}), objects.Options{})
 	})
 }
 

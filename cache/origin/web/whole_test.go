@@ -12,7 +12,6 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/cache/origin/web"
-	"github.com/xetfs/xetfs/cache/origin/wrap"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
 )
@@ -43,7 +42,7 @@ func TestReadWhole(t *testing.T) {
 			}
 			defer s.Close()
 			var got []byte
-			err = wrap.RetryStore(s, wrap.RetryPolicy{}).(origin.WholeReader).ReadWhole(t.Context(), names.ShardKey(codec.Hash{1}), 0, func(b []byte, size int64) error {
+			err = s.ReadWhole(t.Context(), names.ShardKey(codec.Hash{1}), 0, func(b []byte, size int64) error {
 				if size != int64(len(content)) {
 					t.Errorf("size is %d", size)
 				}
@@ -76,8 +75,7 @@ func TestO11_ReadWholeLittle(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	whole := wrap.RetryStore(s, wrap.RetryPolicy{Base: 1}).(origin.WholeReader)
-	err = whole.ReadWhole(t.Context(), names.ShardKey(codec.Hash{1}), 0, func([]byte, int64) error { return nil })
+	err = s.ReadWhole(t.Context(), names.ShardKey(codec.Hash{1}), 0, func([]byte, int64) error { return nil })
 	if !errors.Is(err, origin.ErrUnavailable) || asked != 2 {
 		t.Errorf("after %d requests: %v, want %v after 2", asked, err, origin.ErrUnavailable)
 	}

@@ -1,6 +1,5 @@
-// Package wrap has decorators of stores and sources. Each changes one thing and forwards the
+// Package wrap has decorators of sources. Each changes one thing and forwards the
 // rest.
 //
-// In order of use: RetryStore repeats calls of a Store within Limits; Limit, Count and Log
-// wrap a Source.
+// Limit bounds the calls of a Source, Count counts them, and Log logs them.
 package wrap

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/fetch"
 	"github.com/xetfs/xetfs/cache/origin/s3"
 	"github.com/xetfs/xetfs/cache/origin/web"
-	"github.com/xetfs/xetfs/cache/origin/wrap"
 	"github.com/xetfs/xetfs/codec/listing"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/fs/catalog"
@@ -33,49 +33,17 @@ type Remote struct {
 	Getenv       func(name string) string // environment with the configuration of buckets; nil: empty
 	CacheDir     string                   // folder of all caches; "": nothing is stored between runs
 	SingleWriter bool                     // no other process writes to the bucket
-	Limits       wrap.Limits              // zero: the usual ones
+	Limits       fetch.Limits             // zero: the usual ones
 	Log          *slog.Logger             // nil: no log
 }
 
 // remoteRequests is the limit of parallel requests to a remote store.
 const remoteRequests = 48
 
-// A remoteStore is the store at an address, with retries.
-type remoteStore struct {
-	origin.Store
-	below ReadStore
-}
-
-var (
-	_ origin.PartReader     = remoteStore{}
-	_ origin.ProgressReader = remoteStore{}
-	_ origin.WholeReader    = remoteStore{}
-)
-
-// Close closes idle connections.
-func (s remoteStore) Close() error { return s.below.Close() }
-
-// ReadPart implements origin.PartReader.
-func (s remoteStore) ReadPart(ctx context.Context, k names.Key, off int64, n int) (origin.Part, error) {
-	return s.Store.(origin.PartReader).ReadPart(ctx, k, off, n)
-}
-
-// ReadWhole implements origin.WholeReader.
-func (s remoteStore) ReadWhole(ctx context.Context, k names.Key, off int64, take func(b []byte, size int64) error) error {
-	return s.Store.(origin.WholeReader).ReadWhole(ctx, k, off, take)
-}
-
-// ReadAtProgress implements origin.ProgressReader.
-func (s remoteStore) ReadAtProgress(ctx context.Context, k names.Key, p []byte, off int64, came func(n int)) error {
-	return s.Store.(origin.ProgressReader).ReadAtProgress(ctx, k, p, off, came)
-}
-
 // scope returns the name of a store for cached metadata. A bucket has one name at many servers.
 func scope(source string, s ReadStore) string {
-	if r, ok := s.(remoteStore); ok {
-		if b, ok := r.below.(*s3.Store); ok {
-			return b.URL()
-		}
+	if b, ok := s.(*s3.Store); ok {
+		return b.URL()
 	}
 	return strings.TrimRight(source, "/")
 }
@@ -91,26 +59,22 @@ func OpenRemote(address string, r Remote) (ReadStore, error) {
 	if err := checkAddress(address); err != nil {
 		return nil, err
 	}
-	below, err := openBelow(address, r)
-	if err != nil {
-		return nil, err
-	}
-	limits := r.Limits
-	if limits.First == 0 {
-		limits.First = firstLimit
-	}
-	if limits.Read == 0 {
-		limits.Read = ReadLimit
-	}
-	return remoteStore{wrap.RetryStore(below, wrap.RetryPolicy{Logger: r.Log, Limits: limits}), below}, nil
-}
-
-// openBelow opens the store at an address without retries.
-func openBelow(address string, r Remote) (ReadStore, error) {
 	if IsBucket(address) {
 		return openBucket(address, r)
 	}
-	return web.Open(address, web.Options{})
+	return web.Open(address, web.Options{Logger: r.Log, Limits: r.limits()})
+}
+
+// limits returns the limits of calls.
+func (r Remote) limits() fetch.Limits {
+	l := r.Limits
+	if l.First == 0 {
+		l.First = firstLimit
+	}
+	if l.Read == 0 {
+		l.Read = ReadLimit
+	}
+	return l
 }
 
 func WaitingFor(source string) string { return "waiting for " + WithoutSecrets(source) }
@@ -183,7 +147,7 @@ func CheckRanges(ctx context.Context, s ReadStore, bare bool) error {
 	if bare {
 		k = listing.Key
 	}
-	w, ok := s.(remoteStore).below.(*web.Store)
+	w, ok := s.(*web.Store)
 	if !ok {
 		return nil // every bucket supports ranges
 	}

@@ -1,0 +1,142 @@
+package fetch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec/names"
+)
+
+const (
+	maxPause      = 10 * time.Second // without a hint of the server
+	maxRetryAfter = 30 * time.Second // longest pause that a server may request
+)
+
+// farStep is the number of bytes after which the next attempt is like a first one.
+const farStep = 256 << 10
+
+// A lostError is an attempt without a complete answer: refused, reset, silent or interrupted.
+// Only the deadline of the call bounds the number of such attempts.
+type lostError struct{ error }
+
+// Unwrap returns the error of the attempt.
+func (e lostError) Unwrap() error { return e.error }
+
+// Retry repeats fn, within the limits of one call, while it returns ErrUnavailable. It is for
+// requests through Transport: all other methods of a Client retry.
+func (c *Client) Retry(ctx context.Context, k names.Key, fn func(context.Context) error) error {
+	return c.retry(ctx, k, false, func(ctx context.Context) (int, error) { return 0, fn(ctx) })
+}
+
+// retry is Retry. attempt returns the number of bytes that it added. data marks a read of data,
+// which continues while bytes arrive.
+func (c *Client) retry(ctx context.Context, k names.Key, data bool, attempt func(context.Context) (int, error)) error {
+	call := c.limits.begin(ctx, data)
+	return call.end(k, c.repeat(call, k, attempt))
+}
+
+func (c *Client) repeat(ctx context.Context, k names.Key, attempt func(context.Context) (int, error)) error {
+	var f failures
+	for {
+		n, err := attempt(ctx)
+		if err == nil || !errors.Is(err, origin.ErrUnavailable) {
+			return err
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		f.add(ctx, n, err)
+		pause, again := c.pause(ctx, err, f)
+		if !again {
+			return gaveUp(err, f)
+		}
+		c.logRetry(ctx, k, f, err)
+		if !sleep(ctx, pause) {
+			return ended(ctx, err, f)
+		}
+	}
+}
+
+// failures counts the failed attempts of a call.
+type failures struct {
+	all     int
+	answers int  // that the maximum counts
+	inRow   int  // without progress; the pauses grow with it
+	lost    bool // the last attempt is not counted in answers
+}
+
+// add counts an attempt that added n bytes. A lost connection does not count as an answer if
+// the call has a deadline.
+func (f *failures) add(ctx context.Context, n int, err error) {
+	if n >= farStep {
+		f.answers = 0
+	}
+	if n >= leastStep {
+		f.inRow = 0
+	}
+	f.all++
+	f.inRow++
+	_, limited := ctx.Deadline()
+	if f.lost = limited && errors.As(err, new(lostError)); !f.lost {
+		f.answers++
+	}
+}
+
+// pause returns the wait before the next attempt. again is false if the attempts are used up,
+// or if the server requests a pause that ends after the deadline.
+func (c *Client) pause(ctx context.Context, err error, f failures) (pause time.Duration, again bool) {
+	var hint origin.HintError
+	if h := (*origin.HintError)(nil); errors.As(err, &h) {
+		hint = *h
+	}
+	most := c.o.Attempts
+	if hint.Tries > 0 {
+		most = min(most, hint.Tries)
+	}
+	if !f.lost && f.answers >= most {
+		return 0, false
+	}
+	pause = max(rand.N(min(c.o.Pause<<min(f.inRow-1, 20), maxPause)), min(hint.After, maxRetryAfter))
+	end, limited := ctx.Deadline()
+	return pause, !limited || f.lost || time.Until(end) > pause
+}
+
+// sleep waits. It reports false if ctx ends before.
+func sleep(ctx context.Context, pause time.Duration) bool {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// ended is the error of a call that ended in a pause. At the limit of the call, the last failed
+// attempt is the better reason.
+func ended(ctx context.Context, err error, f failures) error {
+	if context.Cause(ctx) == errLimit { //nolint:errorlint // a cause is not wrapped
+		return gaveUp(err, f)
+	}
+	return fmt.Errorf("%w: %v", ctx.Err(), err) //nolint:errorlint // the kind is that of the context
+}
+
+// gaveUp adds the number of attempts to the error of the last one.
+func gaveUp(err error, f failures) error {
+	if f.all == 1 {
+		return err
+	}
+	return fmt.Errorf("%w, %d times", err, f.all)
+}
+
+// logRetry logs a failed attempt.
+func (c *Client) logRetry(ctx context.Context, k names.Key, f failures, err error) {
+	c.o.Logger.LogAttrs(ctx, slog.LevelWarn, "the origin does not answer, trying again", slog.String("event", "origin_retry"),
+		slog.String("what", string(k)), slog.Int("attempt", f.all), slog.String("err", err.Error()))
+}
