@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,6 +22,8 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
+	"github.com/xetfs/xetfs/cache/origin/origintest"
+	"github.com/xetfs/xetfs/cache/origin/s3"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/serve"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
@@ -43,11 +46,13 @@ func TestMain(m *testing.M) {
 //	eventually [!] COMMAND… runs a command until it succeeds (or fails), for a minute
 //	flip FILE BYTE          changes one bit; FILE may be a pattern that fits one file
 //	catalog STORE WINDOW GRACE  makes an empty catalog that waits so long
+//	bucket NAME WINDOW GRACE    makes an empty catalog in a bucket, at $NAME
 //	[!] asked FILE          looks whether (or that nobody) asked for xorbs since the last time;
 //	                        FILE has the address of an xetfs serve
 //	xattr FILE NAME REGEXP  looks whether an extended attribute fits
 //
-// and the conditions [fuse], that this machine can mount, and [root].
+// and the conditions [fuse], that this machine can mount, [root], and [s3], that it has a server
+// of buckets.
 //
 // Scripts run at the same time in one mount namespace. A script that makes another one first
 // drops the copies of mounts there, or the umount of another script would not end its server.
@@ -73,6 +78,7 @@ func TestScript(t *testing.T) {
 			"eventually": eventually,
 			"flip":       flip,
 			"catalog":    makeCatalog,
+			"bucket":     makeBucket(sync.OnceValue(func() *origintest.S3 { return origintest.ServeS3(t) })),
 			"asked":      asked,
 			"xattr":      xattr,
 		},
@@ -99,6 +105,8 @@ func condition(name string) (bool, error) {
 		return canMount(), nil
 	case "root":
 		return os.Geteuid() == 0, nil
+	case "s3":
+		return origintest.HasS3(), nil
 	}
 	return false, fmt.Errorf("condition %q is not known", name)
 }
@@ -194,15 +202,38 @@ func xattr(ts *testscript.TestScript, neg bool, args []string) {
 
 // makeCatalog makes a catalog whose sweeps do not take hours.
 func makeCatalog(ts *testscript.TestScript, _ bool, args []string) {
-	window, err := time.ParseDuration(args[1])
-	ts.Check(err)
-	grace, err := time.ParseDuration(args[2])
-	ts.Check(err)
 	store, err := dir.Open(ts.MkAbs(args[0]))
 	ts.Check(err)
 	defer store.Close()
+	ts.Check(initCatalog(store, args[1:]))
+}
+
+// makeBucket returns the command that makes a catalog in a bucket, and sets the environment for
+// it.
+func makeBucket(server func() *origintest.S3) func(ts *testscript.TestScript, _ bool, args []string) {
+	return func(ts *testscript.TestScript, _ bool, args []string) {
+		s := server()
+		for name, value := range s.Env() {
+			ts.Setenv(name, value)
+		}
+		address := s3.Scheme + s.Bucket() + "/" + ts.Name() + "/" + args[0]
+		ts.Setenv(args[0], address)
+		store, err := s3.Open(address, s3.Options{Getenv: ts.Getenv})
+		ts.Check(err)
+		defer store.Close()
+		ts.Check(initCatalog(store, args[1:]))
+	}
+}
+
+// initCatalog makes a catalog with a window and a grace period.
+func initCatalog(store origin.WriteStore, times []string) error {
 	settings := names.DefaultSettings("", time.Time{})
-	settings.Window, settings.Grace = window, grace
-	_, err = writer.Open(context.Background(), store, origin.Pages(store), writer.Options{Settings: settings})
-	ts.Check(err)
+	for i, d := range []*time.Duration{&settings.Window, &settings.Grace} {
+		var err error
+		if *d, err = time.ParseDuration(times[i]); err != nil {
+			return err
+		}
+	}
+	_, err := writer.Open(context.Background(), store, origin.Pages(store), writer.Options{Settings: settings})
+	return err
 }

@@ -44,7 +44,13 @@ func (s *S3) Env() map[string]string {
 // integration/setup.sh installs; in CI the test fails.
 func ServeS3(t testing.TB) *S3 {
 	t.Helper()
-	program := s3Program(t)
+	program, err := s3Program()
+	if err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
 	s := &S3{Access: "XETFSACCESSKEY", Secret: "xetfs-secret-key-of-tests", Folder: t.TempDir()}
 	if err := os.Mkdir(filepath.Join(s.Folder, s3Bucket), 0o700); err != nil {
 		t.Fatal(err)
@@ -58,20 +64,24 @@ func ServeS3(t testing.TB) *S3 {
 	return nil
 }
 
-func s3Program(t testing.TB) string {
-	t.Helper()
+// HasS3 reports whether ServeS3 can start a server. In CI it must, and then a test without the
+// program fails.
+func HasS3() bool {
+	_, err := s3Program()
+	return err == nil || os.Getenv("CI") == "true"
+}
+
+// s3Program returns the path of the program.
+func s3Program() (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		t.Fatal(err)
+		return "", err
 	}
 	program := filepath.Join(cache, "xetfs-test", "bin", "versitygw")
 	if _, err := os.Stat(program); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatalf("%v; integration/setup.sh installs it", err)
-		}
-		t.Skipf("%v; integration/setup.sh installs it", err)
+		return "", fmt.Errorf("%w; integration/setup.sh installs it", err)
 	}
-	return program
+	return program, nil
 }
 
 // start runs the server on a free port. It reports whether the server answers.
