@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime/debug"
 	"time"
@@ -17,7 +16,6 @@ import (
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/pack"
-	"github.com/xetfs/xetfs/codec/xorb"
 )
 
 // packOptions are the flags of pack.
@@ -123,16 +121,11 @@ func newPackRun(cmd *cobra.Command, o packOptions) (*packRun, error) {
 			return nil, usageError{err}
 		}
 	}
-	p.report = report.NewPack(newOutput(cmd, p.bar, o.asJSON), o.list)
-	return p, nil
-}
-
-// newOutput returns the standard streams of a command that reads folders.
-func newOutput(cmd *cobra.Command, bar *ui.Progress, asJSON bool) report.Output {
-	return report.Output{
-		Command: cmd.CommandPath(), Out: cmd.OutOrStdout(), Err: cmd.ErrOrStderr(), Bar: bar, JSON: asJSON,
+	p.report = report.NewPack(report.Output{
+		Command: cmd.CommandPath(), Out: cmd.OutOrStdout(), Err: cmd.ErrOrStderr(), Bar: p.bar, JSON: o.asJSON,
 		IncompleteStatus: exitIncomplete,
-	}
+	}, o.list)
+	return p, nil
 }
 
 // A packRun is one run of pack.
@@ -140,7 +133,7 @@ type packRun struct {
 	ctx     context.Context // of the command
 	o       packOptions
 	remote  stack.Remote
-	store   *packStore
+	store   *stack.PackStore
 	in      *ingest.Ingest
 	report  *report.Pack
 	bar     *ui.Progress
@@ -150,24 +143,29 @@ type packRun struct {
 }
 
 func (p *packRun) run(storePath string, folders []string) error {
-	if err := checkPackFolders(storePath, folders); err != nil {
+	if err := stack.CheckNewStore(storePath); err != nil {
 		return err
+	}
+	for _, folder := range folders {
+		if err := checkPackFolder(storePath, folder); err != nil {
+			return err
+		}
 	}
 	if err := stack.CheckWriteStore(p.ctx, storePath, hint.Order(folders[0], "xetfs pack", folders[0], storePath)); err != nil {
 		return err
 	}
 	var err error
-	if p.store, err = openPackStore(p.ctx, storePath, p.remote, p.report.Note); err != nil {
+	if p.store, err = stack.OpenPackStore(p.ctx, storePath, p.remote, p.report.Note); err != nil {
 		return err
 	}
-	defer p.store.close()
+	defer p.store.Close()
 	p.in, err = ingest.New(ingest.Options{
 		Folders: folders, FilesOnly: true, Ignore: p.ignore,
 		Own:           ownStore(storePath),
 		OneFileSystem: p.o.oneFileSystem, Strict: p.o.strict,
-		Sink: origin.Sink(p.store.into),
+		Sink: origin.Sink(p.store.WriteStore),
 		Pack: pack.Options{
-			Known: p.store.known, Schemes: p.o.scheme.value, NoSHA: p.o.noSHA, Created: p.started,
+			Known: p.store.Known, Schemes: p.o.scheme.value, NoSHA: p.o.noSHA, Created: p.started,
 		},
 		Report: p.report, Progress: p.bar, Consequence: "packing stopped", Fault: p.fault,
 	})
@@ -177,15 +175,10 @@ func (p *packRun) run(storePath string, folders []string) error {
 	hide := p.show()
 	err = p.files()
 	hide()
-	switch {
-	case errors.As(err, new(*origin.LocalError)):
-		return fmt.Errorf("%s: %w", storePath, err)
-	case errors.Is(err, origin.ErrUnavailable):
-		return fmt.Errorf("%s: %v", storePath, err) //nolint:errorlint // it is there, and cannot be written
-	case err != nil:
-		return err
+	if err != nil {
+		return writeError(storePath, err)
 	}
-	stack.WriteListing(p.ctx, p.store.into, p.store.found, p.report.Note)
+	stack.WriteListing(p.ctx, p.store.WriteStore, p.store.Bare, p.report.Note)
 	p.report.NotePrivate(storePath)
 	return p.report.Close(p.in.Stats(), time.Since(p.started))
 }
@@ -207,13 +200,4 @@ func (p *packRun) show() (hide func()) {
 		s := p.in.Stats()
 		return fmt.Sprintf("pack, %s new, %s not", ui.HumanSize(s.NewBytes), ui.HumanSize(s.OldBytes))
 	})
-}
-
-// A compressFlag is --compress.
-type compressFlag = enumFlag[[]xorb.Scheme]
-
-func newCompress() compressFlag {
-	type schemes = choice[[]xorb.Scheme]
-	return newEnum("SCHEME", schemes{"auto", nil}, schemes{"best", []xorb.Scheme{xorb.LZ4, xorb.ByteGrouping4LZ4}},
-		schemes{"none", []xorb.Scheme{xorb.None}}, schemes{"lz4", []xorb.Scheme{xorb.LZ4}}, schemes{"bg4-lz4", []xorb.Scheme{xorb.ByteGrouping4LZ4}})
 }

@@ -165,7 +165,7 @@ var notWithFrom = []string{
 // check sets the arguments and refuses wrong combinations, before any change.
 func (o *publishOptions) check(cmd *cobra.Command, args []string) error {
 	o.storePath, o.symbol, o.folder = args[0], args[1], ""
-	if err := checkStorePath(o.storePath); err != nil {
+	if err := stack.CheckNewStore(o.storePath); err != nil {
 		return err
 	}
 	t, err := parseTarget(o.symbol)

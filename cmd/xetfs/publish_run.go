@@ -4,18 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	iofs "io/fs"
-	"os"
 	"path/filepath"
 	"runtime/debug"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/xetfs/xetfs/cache/origin"
-	"github.com/xetfs/xetfs/cache/origin/dedup"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/hint"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ingest"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/publish"
@@ -40,7 +36,10 @@ func runPublish(cmd *cobra.Command, o publishOptions) error {
 
 func newPublishRun(cmd *cobra.Command, o publishOptions) *publishRun {
 	bar := ui.NewProgress(cmd.ErrOrStderr(), "publish")
-	return &publishRun{cmd: cmd, publishOptions: o, bar: bar, started: time.Now(), report: report.NewPublish(newOutput(cmd, bar, o.asJSON))}
+	return &publishRun{cmd: cmd, publishOptions: o, bar: bar, started: time.Now(), report: report.NewPublish(report.Output{
+		Command: cmd.CommandPath(), Out: cmd.OutOrStdout(), Err: cmd.ErrOrStderr(), Bar: bar, JSON: o.asJSON,
+		IncompleteStatus: exitIncomplete,
+	})}
 }
 
 // publishPercent is the room of the Go heap beside live objects. It is less than usual, because
@@ -133,23 +132,17 @@ func (p *publishRun) source() (target, error) {
 
 // runFolder publishes FOLDER. It creates store and catalog if they are missing.
 func (p *publishRun) runFolder(ctx context.Context, o publish.Options) error {
-	remote := writerOptions(p.cmd, p.storePath)
-	below, tmp, err := openStore(ctx, p.storePath, remote)
+	store, err := stack.OpenPublishStore(ctx, p.storePath, writerOptions(p.cmd, p.storePath))
 	if err != nil {
 		return err
 	}
-	defer below.Close()
-	store := &pageCounter{WriteStore: below}
-	o.Writer, err = writer.Open(ctx, store, catalog.RecentPages(origin.Pages(store)), writer.Options{Logger: remote.Log})
-	if err != nil {
-		return fmt.Errorf("%s: %w", p.storePath, err)
-	}
-	o.Store, o.Sink, o.TempFile = store, origin.Sink(store), tempFilesIn(tmp)
+	defer store.Close()
+	o.Store, o.Sink, o.TempFile, o.Writer = store, origin.Sink(store), store.TempFile, store.Writer
 	r, err := publish.Run(ctx, o, p.report)
 	if err == nil {
-		stack.WriteListing(ctx, below, nil, p.report.Note)
+		stack.WriteListing(ctx, store.WriteStore, nil, p.report.Note)
 	}
-	return p.finish(ctx, r, store.pages.Load(), err)
+	return p.finish(ctx, r, store.Pages(), err)
 }
 
 // runFrom publishes the tree of --from.
@@ -169,17 +162,14 @@ func (p *publishRun) runFrom(ctx context.Context, o publish.Options) error {
 
 // runDry runs publish without writing.
 func (p *publishRun) runDry(ctx context.Context, o publish.Options) error {
-	o.TempFile = tempFilesIn(os.TempDir())
-	store, err := stack.OpenKeys(p.storePath, remoteOptions(p.cmd, p.storePath))
-	switch {
-	case err == nil:
-		defer store.Close()
-		o.Store = store
-		if o.Catalog, err = maybeCatalog(ctx, store); err != nil {
-			return fmt.Errorf("%s: %w", p.storePath, err)
-		}
-	case !errors.Is(err, iofs.ErrNotExist):
+	store, err := stack.OpenDryStore(ctx, p.storePath, remoteOptions(p.cmd, p.storePath))
+	if err != nil {
 		return err
+	}
+	defer store.Close()
+	o.Catalog, o.TempFile = store.Catalog, store.TempFile
+	if store.Store != nil {
+		o.Store = store.Store
 	}
 	r, err := publish.Run(ctx, o, p.report)
 	if err != nil {
@@ -188,31 +178,13 @@ func (p *publishRun) runDry(ctx context.Context, o publish.Options) error {
 	return p.report.Close(report.PublishResult{Result: r, Symbol: p.symbol, DryRun: true, ReadFolder: p.folder != "", Took: time.Since(p.started)})
 }
 
-// maybeCatalog returns the catalog of a store, or nil.
-func maybeCatalog(ctx context.Context, store origin.Store) (*catalog.StoreCatalog, error) {
-	exists, err := catalog.Exists(ctx, store)
-	if err != nil || !exists {
-		return nil, err
-	}
-	return catalog.Open(ctx, store, catalog.RecentPages(origin.Pages(store)))
-}
-
-// tempFilesIn returns a function that creates temporary files in a folder.
-func tempFilesIn(folder string) func() (dedup.TempFile, error) {
-	return func() (dedup.TempFile, error) { return newTempFile(folder) }
-}
-
 // finish prints the result, or returns the error in the words of the command.
 func (p *publishRun) finish(ctx context.Context, r publish.Result, pages int64, err error) error {
 	switch {
 	case errors.Is(err, writer.ErrSwept):
 		return fmt.Errorf("%w; publish once more", err)
-	case errors.As(err, new(*origin.LocalError)):
-		return fmt.Errorf("%s: %w", p.storePath, err)
-	case errors.Is(err, origin.ErrUnavailable) && !stack.IsRemote(p.storePath):
-		return fmt.Errorf("%s: %v", p.storePath, err) //nolint:errorlint // it exists, and cannot be written
 	case err != nil:
-		return p.explained(ctx, err)
+		return writeError(p.storePath, p.explained(ctx, err))
 	}
 	if r.Published {
 		p.report.NotePrivate(p.storePath)
@@ -246,43 +218,3 @@ func (e *damagedTree) Error() string { return e.text }
 
 // Is makes it codec.ErrCorrupt.
 func (*damagedTree) Is(target error) bool { return target == codec.ErrCorrupt } //nolint:errorlint // see package errors
-
-// A pageCounter is a store that counts the index pages that are written.
-type pageCounter struct {
-	stack.WriteStore
-	pages atomic.Int64
-}
-
-var (
-	_ origin.CostReporter = (*pageCounter)(nil)
-	_ origin.Matcher      = (*pageCounter)(nil)
-	_ origin.KeyRejecter  = (*pageCounter)(nil)
-)
-
-// Local implements origin.CostReporter.
-func (s *pageCounter) Local() bool { return origin.Local(s.WriteStore) }
-
-// Matches implements origin.Matcher.
-func (s *pageCounter) Matches(ctx context.Context, k names.Key, value []byte) (bool, error) {
-	if m, ok := s.WriteStore.(origin.Matcher); ok {
-		return m.Matches(ctx, k, value)
-	}
-	return false, nil
-}
-
-// RejectKey implements origin.KeyRejecter.
-func (s *pageCounter) RejectKey(k names.Key) int {
-	if r, ok := s.WriteStore.(origin.KeyRejecter); ok {
-		return r.RejectKey(k)
-	}
-	return 0
-}
-
-// PutIfAbsent implements origin.WriteStore.
-func (s *pageCounter) PutIfAbsent(ctx context.Context, k names.Key, value []byte) (origin.Tag, error) {
-	tag, err := s.WriteStore.PutIfAbsent(ctx, k, value)
-	if p, bad := names.ParseKey(k); err == nil && bad == nil && p.Kind == names.PageKind {
-		s.pages.Add(1)
-	}
-	return tag, err
-}

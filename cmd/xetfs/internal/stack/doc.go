@@ -6,6 +6,9 @@
 //	OpenWriter, CatalogWriter   the catalog of a STORE, for changes
 //	OpenFolder, OpenRemote      a store in a folder; a store on a web server or in a bucket
 //	OpenStore, WriteStore       a STORE for changes, with or without a catalog
+//	OpenPackStore               a STORE for pack, with an index of its content
+//	OpenPublishStore            a STORE with its catalog for publish
+//	OpenDryStore                a STORE for a dry run
 //	CheckSource, CheckStore     the reason why a word names no SOURCE or STORE
 //	CacheFolder, DiskCache      the folder of a disk cache, and the open cache
 //	WriteListing, RenewListing  the listing of a STORE after a change

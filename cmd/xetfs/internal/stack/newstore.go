@@ -2,13 +2,38 @@ package stack
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	iofs "io/fs"
 	"os"
 	"path/filepath"
 
 	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 )
+
+// CheckNewStore refuses a STORE that is not, and cannot become, a folder or a bucket.
+func CheckNewStore(store string) error {
+	if store == "" {
+		return ArgumentError{errors.New("an empty path is no folder")}
+	}
+	if IsBucket(store) {
+		return CheckSource(store)
+	}
+	if err := CheckLocal(store); err != nil {
+		return err
+	}
+	info, err := os.Stat(store)
+	switch {
+	case errors.Is(err, iofs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("%s: %w", store, ui.Reason(err))
+	case !info.IsDir():
+		return ArgumentError{fmt.Errorf("%s: STORE is a folder, this is a file", store)}
+	}
+	return nil
+}
 
 // CheckWriteStore refuses a STORE to write to that is neither empty nor a store, so that no other
 // folder is turned into one. A folder with shards or xorbs anywhere in it counts as a store,

@@ -1,0 +1,113 @@
+package stack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"os"
+	"sync/atomic"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/dedup"
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/fs/catalog"
+	"github.com/xetfs/xetfs/fs/catalog/writer"
+)
+
+// A PublishStore is a STORE for one publish. It counts the index pages that are written.
+type PublishStore struct {
+	WriteStore
+	Writer   *writer.Writer
+	TempFile func() (dedup.TempFile, error)
+	pages    atomic.Int64
+}
+
+var (
+	_ origin.CostReporter = (*PublishStore)(nil)
+	_ origin.Matcher      = (*PublishStore)(nil)
+	_ origin.KeyRejecter  = (*PublishStore)(nil)
+)
+
+// OpenPublishStore opens a STORE and its catalog, or makes them.
+func OpenPublishStore(ctx context.Context, path string, remote Remote) (*PublishStore, error) {
+	store, tempFile, err := createStore(ctx, path, remote)
+	if err != nil {
+		return nil, err
+	}
+	s := &PublishStore{WriteStore: store, TempFile: tempFile}
+	s.Writer, err = writer.Open(ctx, s, catalog.RecentPages(origin.Pages(s)), writer.Options{Logger: remote.Log})
+	if err != nil {
+		store.Close()
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return s, nil
+}
+
+// Pages returns the number of index pages that were written.
+func (s *PublishStore) Pages() int64 { return s.pages.Load() }
+
+// PutIfAbsent implements origin.WriteStore.
+func (s *PublishStore) PutIfAbsent(ctx context.Context, k names.Key, value []byte) (origin.Tag, error) {
+	tag, err := s.WriteStore.PutIfAbsent(ctx, k, value)
+	if p, bad := names.ParseKey(k); err == nil && bad == nil && p.Kind == names.PageKind {
+		s.pages.Add(1)
+	}
+	return tag, err
+}
+
+// Local implements origin.CostReporter.
+func (s *PublishStore) Local() bool { return origin.Local(s.WriteStore) }
+
+// Matches implements origin.Matcher.
+func (s *PublishStore) Matches(ctx context.Context, k names.Key, value []byte) (bool, error) {
+	if m, ok := s.WriteStore.(origin.Matcher); ok {
+		return m.Matches(ctx, k, value)
+	}
+	return false, nil
+}
+
+// RejectKey implements origin.KeyRejecter.
+func (s *PublishStore) RejectKey(k names.Key) int {
+	if r, ok := s.WriteStore.(origin.KeyRejecter); ok {
+		return r.RejectKey(k)
+	}
+	return 0
+}
+
+// A DryStore is a STORE for a dry run.
+type DryStore struct {
+	Store    ReadStore             // nil: there is no store yet
+	Catalog  *catalog.StoreCatalog // nil: the store has none
+	TempFile func() (dedup.TempFile, error)
+}
+
+// OpenDryStore opens a STORE, if it exists, without writing to it.
+func OpenDryStore(ctx context.Context, path string, remote Remote) (*DryStore, error) {
+	s := &DryStore{TempFile: func() (dedup.TempFile, error) { return newTempFile(os.TempDir()) }}
+	store, err := OpenKeys(path, remote)
+	if errors.Is(err, iofs.ErrNotExist) {
+		return s, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.Store = store
+	exists, err := catalog.Exists(ctx, store)
+	if err == nil && exists {
+		s.Catalog, err = catalog.Open(ctx, store, catalog.RecentPages(origin.Pages(store)))
+	}
+	if err != nil {
+		store.Close()
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return s, nil
+}
+
+// Close closes the store.
+func (s *DryStore) Close() error {
+	if s.Store == nil {
+		return nil
+	}
+	return s.Store.Close()
+}
