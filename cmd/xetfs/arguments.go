@@ -3,10 +3,9 @@ package main
 import (
 	"errors"
 	"fmt"
-	"path"
-	"strings"
 
 	"github.com/spf13/cobra"
+
 	_ "github.com/xetfs/xetfs/cmd/xetfs/internal/fdcheck" // before go-fuse
 
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
@@ -23,20 +22,6 @@ func arguments(least, most int) cobra.PositionalArgs {
 		}
 		return nil
 	}
-}
-
-// cleanPath is a path as the catalog spells it: "by-hash/x", "" for the top.
-func cleanPath(p string) string {
-	return strings.TrimPrefix(path.Clean("/"+p), "/")
-}
-
-// treePath is cleanPath for a path that a user typed. It refuses a path that leads out of
-// the tree: cleanPath would take ../x for x.
-func treePath(p string) (string, error) {
-	if rel := path.Clean(strings.TrimLeft(p, "/")); rel == ".." || strings.HasPrefix(rel, "../") {
-		return "", usageError{fmt.Errorf("%s: leads out of the tree; a PATH begins at its top", p)}
-	}
-	return cleanPath(p), nil
 }
 
 // knownCommand refuses a first word that is no command, and suggests a similar command.

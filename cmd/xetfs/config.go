@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"golang.org/x/sys/unix"
 )
 
@@ -42,12 +41,6 @@ func ownCacheDir() (string, error) {
 		return "", err
 	}
 	return checkOwn(dir)
-}
-
-// remoteEnvironment returns what the environment sets for remote stores.
-func remoteEnvironment() stack.Remote {
-	dir, _ := ownCacheDir() // "" costs a probe for each run
-	return stack.Remote{Getenv: os.Getenv, CacheDir: dir}
 }
 
 // checkOwn returns a folder that exists, or will exist, and belongs to this user. Nothing is

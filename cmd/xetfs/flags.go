@@ -19,6 +19,11 @@ func fixedValues(cmd *cobra.Command, flag string, values ...string) {
 	}
 }
 
+// bareFlag adds --bare.
+func bareFlag(cmd *cobra.Command, bare *bool) {
+	cmd.Flags().BoolVar(bare, "bare", false, "treat a catalog like any folder of shards and xorbs")
+}
+
 // A choice is one word of an enumFlag, and what it means.
 type choice[T any] struct {
 	word  string

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
 )
@@ -20,13 +19,4 @@ func noticesOf(cmd *cobra.Command) func(text string) {
 // newNotes returns a logger whose warnings are lines of a command on standard error.
 func newNotes(w io.Writer, command string) *slog.Logger {
 	return slog.New(ui.NewNoticeHandler(w, command, names.InWords))
-}
-
-// waitNotice returns a function that names the server that a command waits for, where w
-// is a terminal; else nil.
-func waitNotice(w io.Writer, command, source string) func() {
-	if ui.NewScreen(w) == nil {
-		return nil
-	}
-	return func() { fmt.Fprintln(w, ui.NoticeLine(command, stack.WaitingFor(source))) }
 }

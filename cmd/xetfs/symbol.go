@@ -2,18 +2,14 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	iofs "io/fs"
+	"path"
 	"strings"
 
-	"github.com/spf13/cobra"
-
-	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
-	"github.com/xetfs/xetfs/fs/catalog"
 )
 
 // asOfHelp is the part of a command's help that says how to pick a version.
@@ -73,80 +69,6 @@ func checkSymbol(symbol string) error {
 	return usageError{err}
 }
 
-// openTree returns the tree that the arguments behind SOURCE name. A catalog has a first
-// argument SYMBOL[@AS_OF]; any other folder has none. It also returns the other arguments, at
-// most most of them.
-func openTree(ctx context.Context, s *stack.Source, args []string, most int) (catalog.Tree, []string, error) {
-	if s.Bare != nil {
-		if len(args) > most {
-			return nil, nil, usageError{fmt.Errorf("%q is one argument too many: %s is no catalog, so it has no symbols", args[most], s.Folder)}
-		}
-		tree, err := s.Bare.Open(ctx, "", names.AsOf{})
-		return tree, args, err
-	}
-	if len(args) == 0 {
-		return nil, nil, usageError{fmt.Errorf("%s is a catalog: name one of its symbols, which xetfs ls shows", s.Folder)}
-	}
-	t, err := parseTarget(args[0])
-	if err != nil {
-		return nil, nil, err
-	}
-	tree, err := s.Stored.Open(ctx, t.symbol, t.at)
-	return tree, args[1:], err
-}
-
-// findPath returns the path in tree that a user typed as ls prints it. It also accepts quotes
-// like $'…', which a shell removes, but xargs and read do not.
-func findPath(ctx context.Context, tree catalog.Tree, typed string) (string, error) {
-	p, err := treePath(typed)
-	if err != nil {
-		return "", err
-	}
-	if plain, ok := ui.UnquoteName(typed); ok {
-		if _, err := tree.Lookup(ctx, p); notLive(err) {
-			return treePath(plain)
-		}
-	}
-	return p, nil
-}
-
-// completeSymbols lets the shell complete the symbols of a catalog. The first argument names
-// the catalog, and the arguments behind it up to last are symbols.
-func completeSymbols(last int) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-		if len(args) == 0 {
-			return nil, cobra.ShellCompDirectiveFilterDirs
-		}
-		if len(args) > last || strings.Contains(begun, "@") {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return symbolsOf(cmd.Context(), args[0], begun), cobra.ShellCompDirectiveNoFileComp
-	}
-}
-
-// mostCompleted is how many symbols are offered at once.
-const mostCompleted = 1000
-
-// symbolsOf returns the symbols of a catalog that begin with begun. An unreadable catalog has
-// none.
-func symbolsOf(ctx context.Context, folder, begun string) []string {
-	c, err := stack.OpenCatalog(ctx, folder, remoteEnvironment())
-	if err != nil {
-		return nil
-	}
-	defer c.Close()
-	var found []string
-	for symbol, err := range c.Symbols(ctx) {
-		if err != nil || len(found) == mostCompleted {
-			break
-		}
-		if strings.HasPrefix(symbol, begun) {
-			found = append(found, symbol)
-		}
-	}
-	return found
-}
-
 // notLive reports whether an error means that a symbol has no live version.
 func notLive(err error) bool { return errors.Is(err, iofs.ErrNotExist) }
 
@@ -156,4 +78,18 @@ func checkSnapshot(name string) error {
 		return usageError{err}
 	}
 	return nil
+}
+
+// cleanPath is a path as the catalog spells it: "by-hash/x", "" for the top.
+func cleanPath(p string) string {
+	return strings.TrimPrefix(path.Clean("/"+p), "/")
+}
+
+// treePath is cleanPath for a path that a user typed. It refuses a path that leads out of
+// the tree: cleanPath would take ../x for x.
+func treePath(p string) (string, error) {
+	if rel := path.Clean(strings.TrimLeft(p, "/")); rel == ".." || strings.HasPrefix(rel, "../") {
+		return "", usageError{fmt.Errorf("%s: leads out of the tree; a PATH begins at its top", p)}
+	}
+	return cleanPath(p), nil
 }

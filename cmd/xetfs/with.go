@@ -2,17 +2,19 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/hint"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/fs/catalog"
 )
-
-// bareFlag adds --bare.
-func bareFlag(cmd *cobra.Command, bare *bool) {
-	cmd.Flags().BoolVar(bare, "bare", false, "treat a catalog like any folder of shards and xorbs")
-}
 
 // withSource opens SOURCE for a command that runs to its end. Damage on the way is noted on
 // stderr.
@@ -48,6 +50,12 @@ func withSourceAs(cmd *cobra.Command, folder string, o stack.Options, do func(co
 	}
 	defer s.Close()
 	return hint.Absent(cmd.Context(), s.Stored, folder, do(cmd.Context(), s))
+}
+
+// remoteEnvironment returns what the environment sets for remote stores.
+func remoteEnvironment() stack.Remote {
+	dir, _ := ownCacheDir() // "" costs a probe for each run
+	return stack.Remote{Getenv: os.Getenv, CacheDir: dir}
 }
 
 // remoteOptions returns the options of a remote SOURCE or STORE, without a log.
@@ -86,4 +94,87 @@ func withPublisher(cmd *cobra.Command, folder string, do func(context.Context, *
 	}
 	stack.RenewListing(cmd.Context(), w.Store, noticesOf(cmd))
 	return nil
+}
+
+// waitNotice returns a function that names the server that a command waits for, where w
+// is a terminal; else nil.
+func waitNotice(w io.Writer, command, source string) func() {
+	if ui.NewScreen(w) == nil {
+		return nil
+	}
+	return func() { fmt.Fprintln(w, ui.NoticeLine(command, stack.WaitingFor(source))) }
+}
+
+// openTree returns the tree that the arguments behind SOURCE name. A catalog has a first
+// argument SYMBOL[@AS_OF]; any other folder has none. It also returns the other arguments, at
+// most most of them.
+func openTree(ctx context.Context, s *stack.Source, args []string, most int) (catalog.Tree, []string, error) {
+	if s.Bare != nil {
+		if len(args) > most {
+			return nil, nil, usageError{fmt.Errorf("%q is one argument too many: %s is no catalog, so it has no symbols", args[most], s.Folder)}
+		}
+		tree, err := s.Bare.Open(ctx, "", names.AsOf{})
+		return tree, args, err
+	}
+	if len(args) == 0 {
+		return nil, nil, usageError{fmt.Errorf("%s is a catalog: name one of its symbols, which xetfs ls shows", s.Folder)}
+	}
+	t, err := parseTarget(args[0])
+	if err != nil {
+		return nil, nil, err
+	}
+	tree, err := s.Stored.Open(ctx, t.symbol, t.at)
+	return tree, args[1:], err
+}
+
+// findPath returns the path in tree that a user typed as ls prints it. It also accepts quotes
+// like $'…', which a shell removes, but xargs and read do not.
+func findPath(ctx context.Context, tree catalog.Tree, typed string) (string, error) {
+	p, err := treePath(typed)
+	if err != nil {
+		return "", err
+	}
+	if plain, ok := ui.UnquoteName(typed); ok {
+		if _, err := tree.Lookup(ctx, p); notLive(err) {
+			return treePath(plain)
+		}
+	}
+	return p, nil
+}
+
+// completeSymbols lets the shell complete the symbols of a catalog. The first argument names
+// the catalog, and the arguments behind it up to last are symbols.
+func completeSymbols(last int) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+		if len(args) == 0 {
+			return nil, cobra.ShellCompDirectiveFilterDirs
+		}
+		if len(args) > last || strings.Contains(begun, "@") {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return symbolsOf(cmd.Context(), args[0], begun), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// mostCompleted is how many symbols are offered at once.
+const mostCompleted = 1000
+
+// symbolsOf returns the symbols of a catalog that begin with begun. An unreadable catalog has
+// none.
+func symbolsOf(ctx context.Context, folder, begun string) []string {
+	c, err := stack.OpenCatalog(ctx, folder, remoteEnvironment())
+	if err != nil {
+		return nil
+	}
+	defer c.Close()
+	var found []string
+	for symbol, err := range c.Symbols(ctx) {
+		if err != nil || len(found) == mostCompleted {
+			break
+		}
+		if strings.HasPrefix(symbol, begun) {
+			found = append(found, symbol)
+		}
+	}
+	return found
 }
