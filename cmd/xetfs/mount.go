@@ -1,40 +1,22 @@
 package main
 
 import (
-	"cmp"
-	"errors"
+	"context"
 	"fmt"
+	"io"
+	"log/slog"
 	"os"
-	"path/filepath"
-	"strconv"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/daemon"
-	"github.com/xetfs/xetfs/cmd/xetfs/internal/hint"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/fs"
 )
-
-// mountOptions are the flags of mount.
-type mountOptions struct {
-	foreground bool
-	names      nameOptions
-	bare       bool
-	memory     ui.ByteSize
-	cache      cacheFlags
-	verify     enumFlag[bool]
-	allowOther bool
-	uid, gid   optional[uint32]
-	nonempty   bool
-	open       enumFlag[openMode]
-	debugFuse  bool
-	pprof      string
-	log        logOptions
-	readyFD    int // a background mount reports its result to the parent here; 0: no parent
-}
 
 // newMount is the command that makes a folder of shards and xorbs a file system.
 func newMount() *cobra.Command {
@@ -133,113 +115,151 @@ func mountArguments(cmd *cobra.Command, args []string) error {
 	return arguments(2, 2)(cmd, args)
 }
 
-func (o *mountOptions) addFlags(cmd *cobra.Command) {
-	f := cmd.Flags()
-	f.BoolVarP(&o.foreground, "foreground", "f", false, "stay in the foreground and log to standard error")
-	o.names.addFlags(f)
-	bareFlag(cmd, &o.bare)
-	f.Var(&o.memory, "memory", "keep chunks in at most this much memory; the whole process stays within 128MiB more")
-	o.cache.addFlags(cmd, "folder of the disk cache for remote content, or off: no disk cache (default: xetfs/disk in $XDG_CACHE_HOME or ~/.cache)")
-	o.cache.addMaterialize(cmd)
-	o.verify = newEnum("WHEN", choice[bool]{"always", true}, choice[bool]{"never", false})
-	o.verify.add(cmd, "verify", "compare chunks with their hashes, always or never")
-	f.BoolVar(&o.allowOther, "allow-other", false, "let other users read the mount too")
-	o.uid, o.gid = newOptional("NUMBER", "", parseOwner), newOptional("NUMBER", "", parseOwner)
-	f.Var(&o.uid, "uid", "owner of all files (default: you)")
-	f.Var(&o.gid, "gid", "group of all files (default: yours)")
-	f.BoolVar(&o.nonempty, "nonempty", false, "mount over a folder that is not empty, and hide what is in it")
-	o.open = newEnum("HOW", choice[openMode]{"auto", openAuto}, choice[openMode]{"stateless", openStateless}, choice[openMode]{"handles", openHandles})
-	o.open.add(cmd, "open", "stateless: the kernel opens files without a request, quicker for many small files. handles: each open file has its own readahead. auto: stateless if SOURCE is a folder and no disk cache is used")
-	f.BoolVar(&o.debugFuse, "debug-fuse", false, "log every FUSE message")
-	f.StringVar(&o.pprof, "pprof", "", "serve Go profiles on this `ADDRESS`, which must be on loopback, as localhost:6060")
-	o.log.addFlags(cmd)
-	f.IntVar(&o.readyFD, readyFlag, 0, "")
-	if err := f.MarkHidden(readyFlag); err != nil {
-		panic(err) // no such flag
-	}
-}
-
-// check makes every path absolute, since the daemon works in "/", and decides where the log is.
-// It refuses wrong options before anything is opened.
-func (o *mountOptions) check(args []string) (source, mountpoint string, err error) {
-	if args[0] == "" || args[1] == "" {
-		return "", "", usageError{errors.New("an empty path is no folder")}
-	}
-	if err := daemon.CheckPprof(o.pprof); err != nil {
-		return "", "", usageError{err}
-	}
-	if err := o.names.checkFlags(o.bare); err != nil {
-		return "", "", err
-	}
-	if source, err = stack.AbsSource(args[0]); err != nil {
-		return "", "", err
-	}
-	if mountpoint, err = filepath.Abs(args[1]); err != nil {
-		return "", "", err
-	}
-	if !stack.IsRemote(source) {
-		if order := hint.MountOrder(source, mountpoint); order != "" {
-			return "", "", usageError{errors.New(order)}
-		}
-	}
-	if err := cmp.Or(stack.CheckSource(source), o.cache.check(source)); err != nil {
-		return "", "", err
-	}
-	return source, mountpoint, o.checkLog(source, mountpoint)
-}
-
-// checkLog decides where the log is. Inside the mount it could not be written, and inside
-// the store it could damage an object.
-func (o *mountOptions) checkLog(source, mountpoint string) (err error) {
-	switch {
-	case !o.foreground && (o.log.file == "/dev/stdout" || o.log.file == "/dev/stderr"):
-		return usageError{fmt.Errorf("--log-file %s: a mount in the background has none; use --foreground, or name a file", o.log.file)}
-	case o.log.file != "":
-		o.log.file, err = filepath.Abs(o.log.file)
-	case !o.foreground:
-		dir, err := stateDir()
-		if err == nil {
-			err = daemon.CheckLogFolder(dir)
-		}
-		o.log.file, o.log.none = daemon.LogPath(dir, mountpoint), err
-		if o.log.none != nil {
-			o.log.file = os.DevNull
-		}
-	default:
-		return nil
-	}
+// serve mounts in the foreground.
+func (o *mountOptions) serve(cmd *cobra.Command, source, mountpoint string) error {
+	d, err := o.daemon(cmd.Context(), source, mountpoint, cmd.ErrOrStderr())
 	if err != nil {
 		return mountError{err}
 	}
-	if ui.Within(o.log.file, mountpoint) {
-		return mountError{fmt.Errorf("log file %s: is inside the mountpoint, where nothing can be written; name another with --log-file", o.log.file)}
-	}
-	if ui.Within(o.log.file, source) && !stack.IsRemote(source) && dir.HasKeys(source) {
-		return mountError{fmt.Errorf("log file %s: is inside the store, to which a mount never writes; name another with --log-file", o.log.file)}
-	}
-	return nil
+	d.Waiting = waitNotice(cmd.ErrOrStderr(), cmd.CommandPath(), source)
+	d.Ready = func([]string) {} // warnings are in the log, which is on the screen
+	return d.Run(cmd.Context())
 }
 
-// parseOwner reads a numeric user or group.
-func parseOwner(text string) (uint32, error) {
-	n, err := strconv.ParseUint(text, 10, 32)
+// startBackground starts this program again as a daemon, and returns when the mount is ready or
+// has failed.
+func (o *mountOptions) startBackground(cmd *cobra.Command, source, mountpoint string) error {
+	waiting := waitNotice(cmd.ErrOrStderr(), cmd.CommandPath(), source)
+	r, err := daemon.Start(cmd.Context(), o.daemonArgs(cmd, source, mountpoint), o.log.place(), waiting)
 	if err != nil {
-		return 0, fmt.Errorf("%q is not a number of a user or group", text)
+		return err
 	}
-	return uint32(n), nil
+	note := noticesOf(cmd)
+	for _, w := range r.Warnings {
+		note(w)
+	}
+	if r.Status != exitGood {
+		note(r.Error)
+		return statusError(r.Status)
+	}
+	if o.log.none != nil {
+		note(fmt.Sprintf("there is no log: %v; --log-file names a file, --foreground logs to standard error", o.log.none))
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "mounted %s at %s\nlog:     %s\nunmount: xetfs umount %s\n",
+		ui.Printable(source), ui.Printable(mountpoint), ui.Printable(o.log.place()), ui.ShellWord(mountpoint))
+	return err
 }
 
-// An openMode is the value of --open.
-type openMode int
+// daemonArgs returns the command line of the daemon: all flags as given, the paths absolute.
+func (o *mountOptions) daemonArgs(cmd *cobra.Command, source, mountpoint string) []string {
+	args := []string{os.Args[0], cmd.Name(), fmt.Sprintf("--%s=%d", readyFlag, daemon.ReadyFD), "--log-file=" + o.log.file}
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if f.Name != "log-file" {
+			args = append(args, "--"+f.Name+"="+f.Value.String())
+		}
+	})
+	return append(args, "--", source, mountpoint)
+}
 
-const (
-	openAuto openMode = iota
-	openStateless
-	openHandles
-)
+// serveInBackground mounts in the daemon. It reports everything before the mount is ready to the
+// parent.
+func (o *mountOptions) serveInBackground(ctx context.Context, source, mountpoint string) error {
+	parent := daemon.OpenParent(ctx, o.readyFD)
+	d, err := o.daemon(ctx, source, mountpoint, io.Discard)
+	if err != nil {
+		parent.Fail(exitMount, err.Error())
+		return mountError{err}
+	}
+	d.LogFile.CrashOutput() // a dying program has no terminal
+	d.Waiting = func() { parent.Waiting(stack.WaitingFor(source)) }
+	d.Ready = parent.Ready
+	if err = d.Run(ctx); err != nil {
+		parent.Fail(exitStatus(ctx, err), ui.Printable(userText(err)))
+	}
+	return err
+}
 
-// isStateless reports whether the kernel opens files without a message to xetfs. A source
-// without readahead loses nothing, and a small file saves two of three messages.
-func (m openMode) isStateless(isLocal bool) bool {
-	return m == openStateless || m == openAuto && isLocal
+// daemon returns the mount of source at mountpoint, with an open log.
+func (o *mountOptions) daemon(ctx context.Context, source, mountpoint string, stderr io.Writer) (*daemon.Daemon, error) {
+	log, file, err := o.log.open(stderr)
+	if err != nil {
+		return nil, err
+	}
+	d := &daemon.Daemon{
+		Source: source, Mountpoint: mountpoint, Nonempty: o.nonempty, AllowOther: o.allowOther, Pprof: o.pprof,
+		Log: log, LogFile: file,
+	}
+	if !stack.IsRemote(source) {
+		d.Folder = source
+	}
+	if os.Getenv("GOMAXPROCS") == "" {
+		stack.UseThreads()
+	}
+	d.Open = func(ctx context.Context, mountpoint string, waiting func()) (*stack.Source, fs.Options, error) {
+		src, err := o.openSource(ctx, source, mountpoint, log, waiting)
+		if err != nil {
+			return nil, fs.Options{}, err
+		}
+		options := fs.Options{
+			UID:       o.uid.pointer(),
+			GID:       o.gid.pointer(),
+			Stateless: o.open.value.isStateless(src.Cache.Local() && !src.Cache.HasDisk()),
+			Debug:     o.debugFuse,
+		}
+		o.names.fill(&options)
+		return src, options, nil
+	}
+	return d, nil
+}
+
+// openSource opens source with all layers, and checks that it has the names of the flags.
+func (o *mountOptions) openSource(ctx context.Context, source, mountpoint string, log *slog.Logger, waiting func()) (*stack.Source, error) {
+	folder, err := o.cache.forSource(source, mountpoint)
+	if err != nil {
+		return nil, err
+	}
+	remote := remoteEnvironment()
+	remote.Limits.Waiting = waiting
+	src, err := stack.OpenSource(ctx, source, stack.Options{
+		Bare:        o.bare,
+		Budget:      stack.DivideMemory(stack.LimitMemory(int64(o.memory), log)),
+		NoVerify:    !o.verify.value,
+		Log:         log,
+		Disk:        folder.TakingOver(),
+		Materialize: o.cache.materialize.value,
+		Ranges:      true,
+		Remote:      remote,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := o.names.check(ctx, src); err != nil {
+		src.Close()
+		return nil, err
+	}
+	return src, nil
+}
+
+// open returns a logger as the options say. Without a file it writes to stderr.
+func (o *logOptions) open(stderr io.Writer) (*slog.Logger, *daemon.LogFile, error) {
+	var (
+		w    = stderr
+		file *daemon.LogFile
+	)
+	switch o.file {
+	case "", "/dev/stderr":
+	case "/dev/stdout":
+		w = os.Stdout
+	default:
+		var err error
+		if file, err = daemon.OpenLog(o.file); err != nil {
+			return nil, nil, err
+		}
+		w = file
+	}
+	options := &slog.HandlerOptions{Level: o.level.value.Level}
+	if o.asJSON.value {
+		return slog.New(slog.NewJSONHandler(w, options)), file, nil
+	}
+	return slog.New(slog.NewTextHandler(w, options)), file, nil
 }

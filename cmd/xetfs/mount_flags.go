@@ -1,0 +1,191 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/xetfs/xetfs/cache/origin/dir"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/daemon"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/hint"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
+)
+
+// mountOptions are the flags of mount.
+type mountOptions struct {
+	foreground bool
+	names      nameOptions
+	bare       bool
+	memory     ui.ByteSize
+	cache      cacheFlags
+	verify     enumFlag[bool]
+	allowOther bool
+	uid, gid   optional[uint32]
+	nonempty   bool
+	open       enumFlag[openMode]
+	debugFuse  bool
+	pprof      string
+	log        logOptions
+	readyFD    int // a background mount reports its result to the parent here; 0: no parent
+}
+
+// readyFlag is the flag with the descriptor of the pipe to the parent.
+const readyFlag = "ready-fd"
+
+func (o *mountOptions) addFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.BoolVarP(&o.foreground, "foreground", "f", false, "stay in the foreground and log to standard error")
+	o.names.addFlags(f)
+	bareFlag(cmd, &o.bare)
+	f.Var(&o.memory, "memory", "keep chunks in at most this much memory; the whole process stays within 128MiB more")
+	o.cache.addFlags(cmd, "folder of the disk cache for remote content, or off: no disk cache (default: xetfs/disk in $XDG_CACHE_HOME or ~/.cache)")
+	o.cache.addMaterialize(cmd)
+	o.verify = newEnum("WHEN", choice[bool]{"always", true}, choice[bool]{"never", false})
+	o.verify.add(cmd, "verify", "compare chunks with their hashes, always or never")
+	f.BoolVar(&o.allowOther, "allow-other", false, "let other users read the mount too")
+	o.uid, o.gid = newOptional("NUMBER", "", parseOwner), newOptional("NUMBER", "", parseOwner)
+	f.Var(&o.uid, "uid", "owner of all files (default: you)")
+	f.Var(&o.gid, "gid", "group of all files (default: yours)")
+	f.BoolVar(&o.nonempty, "nonempty", false, "mount over a folder that is not empty, and hide what is in it")
+	o.open = newEnum("HOW", choice[openMode]{"auto", openAuto}, choice[openMode]{"stateless", openStateless}, choice[openMode]{"handles", openHandles})
+	o.open.add(cmd, "open", "stateless: the kernel opens files without a request, quicker for many small files. handles: each open file has its own readahead. auto: stateless if SOURCE is a folder and no disk cache is used")
+	f.BoolVar(&o.debugFuse, "debug-fuse", false, "log every FUSE message")
+	f.StringVar(&o.pprof, "pprof", "", "serve Go profiles on this `ADDRESS`, which must be on loopback, as localhost:6060")
+	o.log.addFlags(cmd)
+	f.IntVar(&o.readyFD, readyFlag, 0, "")
+	if err := f.MarkHidden(readyFlag); err != nil {
+		panic(err) // no such flag
+	}
+}
+
+// check makes every path absolute, since the daemon works in "/", and decides where the log is.
+// It refuses wrong options before anything is opened.
+func (o *mountOptions) check(args []string) (source, mountpoint string, err error) {
+	if args[0] == "" || args[1] == "" {
+		return "", "", usageError{errors.New("an empty path is no folder")}
+	}
+	if err := daemon.CheckPprof(o.pprof); err != nil {
+		return "", "", usageError{err}
+	}
+	if err := o.names.checkFlags(o.bare); err != nil {
+		return "", "", err
+	}
+	if source, err = stack.AbsSource(args[0]); err != nil {
+		return "", "", err
+	}
+	if mountpoint, err = filepath.Abs(args[1]); err != nil {
+		return "", "", err
+	}
+	if !stack.IsRemote(source) {
+		if order := hint.MountOrder(source, mountpoint); order != "" {
+			return "", "", usageError{errors.New(order)}
+		}
+	}
+	if err := cmp.Or(stack.CheckSource(source), o.cache.check(source)); err != nil {
+		return "", "", err
+	}
+	return source, mountpoint, o.checkLog(source, mountpoint)
+}
+
+// checkLog decides where the log is. Inside the mount it could not be written, and inside
+// the store it could damage an object.
+func (o *mountOptions) checkLog(source, mountpoint string) (err error) {
+	switch {
+	case !o.foreground && (o.log.file == "/dev/stdout" || o.log.file == "/dev/stderr"):
+		return usageError{fmt.Errorf("--log-file %s: a mount in the background has none; use --foreground, or name a file", o.log.file)}
+	case o.log.file != "":
+		o.log.file, err = filepath.Abs(o.log.file)
+	case !o.foreground:
+		dir, err := stateDir()
+		if err == nil {
+			err = daemon.CheckLogFolder(dir)
+		}
+		o.log.file, o.log.none = daemon.LogPath(dir, mountpoint), err
+		if o.log.none != nil {
+			o.log.file = os.DevNull
+		}
+	default:
+		return nil
+	}
+	if err != nil {
+		return mountError{err}
+	}
+	if ui.Within(o.log.file, mountpoint) {
+		return mountError{fmt.Errorf("log file %s: is inside the mountpoint, where nothing can be written; name another with --log-file", o.log.file)}
+	}
+	if ui.Within(o.log.file, source) && !stack.IsRemote(source) && dir.HasKeys(source) {
+		return mountError{fmt.Errorf("log file %s: is inside the store, to which a mount never writes; name another with --log-file", o.log.file)}
+	}
+	return nil
+}
+
+// logOptions are the flags that say where a mount logs and how.
+type logOptions struct {
+	level  optional[logLevel]
+	asJSON enumFlag[bool]
+	file   string // "": standard error in the foreground, else daemon.LogPath
+	none   error  // why a background mount has no log, file is os.DevNull then; else nil
+}
+
+func (o *logOptions) addFlags(cmd *cobra.Command) {
+	o.level = newOptional("LEVEL", "info", parseLevel)
+	cmd.Flags().Var(&o.level, "log-level", "log from this level on: debug, info, warn or error")
+	fixedValues(cmd, "log-level", "debug", "info", "warn", "error")
+	o.asJSON = newEnum("FORMAT", choice[bool]{"text", false}, choice[bool]{"json", true})
+	o.asJSON.add(cmd, "log-format", "lines of text or of json")
+	cmd.Flags().StringVar(&o.file, "log-file", "", "write the log to `FILE`, a regular file, /dev/null, or in the foreground /dev/stdout or /dev/stderr (in the background: default below ~/.local/state/xetfs)")
+}
+
+// A logLevel is the value of --log-level.
+type logLevel struct{ slog.Level }
+
+// String returns the level in lower case.
+func (l logLevel) String() string { return strings.ToLower(l.Level.String()) }
+
+// parseLevel reads a level in any case, also one like info+2.
+func parseLevel(text string) (l logLevel, err error) {
+	if l.UnmarshalText([]byte(text)) != nil {
+		return l, errors.New("want debug, info, warn or error")
+	}
+	return l, nil
+}
+
+// place names the log for the user.
+func (o *logOptions) place() string {
+	if o.none != nil {
+		return "none"
+	}
+	return o.file
+}
+
+// parseOwner reads a numeric user or group.
+func parseOwner(text string) (uint32, error) {
+	n, err := strconv.ParseUint(text, 10, 32)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a number of a user or group", text)
+	}
+	return uint32(n), nil
+}
+
+// An openMode is the value of --open.
+type openMode int
+
+const (
+	openAuto openMode = iota
+	openStateless
+	openHandles
+)
+
+// isStateless reports whether the kernel opens files without a message to xetfs. A source
+// without readahead loses nothing, and a small file saves two of three messages.
+func (m openMode) isStateless(isLocal bool) bool {
+	return m == openStateless || m == openAuto && isLocal
+}
