@@ -1,0 +1,352 @@
+package sequence
+
+import (
+	"context"
+	"io"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/xetfs/xetfs/cache/lru"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/page"
+)
+
+const (
+	maxDirs    = 64 // directories that are observed
+	maxReaders = 8  // windows
+
+	// maxSkipNames and maxSkipNumbers are how many runs are skipped after failed comparisons.
+	// A comparison by number sorts the directory.
+	maxSkipNames   = 32
+	maxSkipNumbers = 512
+
+	// maxCrossings is how often a window looks for its reader in another directory between two
+	// announcements.
+	maxCrossings = 4
+
+	// maxFile is the size of the largest announced file. Others are left to their own stream.
+	maxFile = 8 << 20
+
+	idleLimit = 10 * time.Second // an unused window closes after one to two times this time
+)
+
+// An Announcer fetches files that will soon be opened. Announce returns soon after the end of
+// its context.
+type Announcer interface {
+	Announce(ctx context.Context, ids []codec.FileID)
+	io.Closer
+}
+
+// Stats are counts since the start.
+type Stats struct {
+	Announced int64 // files
+	Opened    int64 // announced files that were opened
+}
+
+// A Detector observes the opens of a mount. The nil Detector observes nothing. A Detector is safe
+// for concurrent use.
+type Detector struct {
+	announcer func() Announcer
+	ctx       context.Context // ended by Close
+	cancel    context.CancelFunc
+	running   sync.WaitGroup // windows and comparisons
+
+	announced, opened atomic.Int64
+
+	mu      sync.Mutex
+	dirs    *lru.Cache[dirKey, *dirState] // guarded by mu
+	readers []*reader                     // least recently used first; guarded by mu
+}
+
+type dirKey struct {
+	tree Tree
+	path string
+}
+
+// A dirState has the opens of one directory.
+type dirState struct {
+	listed  bool // only a reader that has listed the directory knows its numbers
+	names   candidates[string]
+	numbers candidates[uint64]
+}
+
+// A reader is a program that opens files in order. One goroutine announces files for it.
+type reader struct {
+	tree   Tree
+	walk   *walk // used by the goroutine alone
+	cancel context.CancelFunc
+	wake   chan struct{} // the goroutine has work
+
+	// Guarded by Detector.mu:
+	window
+	last      string // path of the file opened last
+	crossed   string // path of a file opened after it, in another directory; "": none
+	crossings int    // failed checks of crossed since the last announcement
+	done      bool   // the walk has ended
+	used      bool   // since the last look
+}
+
+// New returns a Detector. announcer returns the Announcer of a new window.
+func New(announcer func() Announcer) *Detector {
+	d := &Detector{announcer: announcer, dirs: lru.New[dirKey, *dirState](maxDirs, nil)}
+	d.ctx, d.cancel = context.WithCancel(context.Background())
+	return d
+}
+
+// Stats returns the present counts.
+func (d *Detector) Stats() Stats {
+	if d == nil {
+		return Stats{}
+	}
+	return Stats{d.announced.Load(), d.opened.Load()}
+}
+
+// Close ends all windows, and waits for their goroutines.
+func (d *Detector) Close() {
+	if d == nil {
+		return
+	}
+	d.mu.Lock()
+	d.cancel() // under the lock: no goroutine starts after it
+	d.mu.Unlock()
+	d.running.Wait()
+}
+
+// End ends the windows of a tree.
+func (d *Detector) End(t Tree) {
+	if d == nil {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, r := range slices.Clone(d.readers) {
+		if r.tree == t {
+			d.removeLocked(r)
+		}
+	}
+}
+
+// Listed records the open of a directory.
+func (d *Detector) Listed(t Tree, dir string) {
+	if d == nil {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.dirLocked(dirKey{t, dir}).listed = true
+}
+
+// Opened records the open of a file. It does not wait.
+func (d *Detector) Opened(t Tree, e *page.Entry) {
+	if d == nil || e.Size == 0 {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.ctx.Err() != nil || d.continueLocked(t, e.Path) {
+		return
+	}
+	dir, name := split(e.Path)
+	key := dirKey{t, dir}
+	s := d.dirLocked(key)
+	if run := s.names.open(name, e.Path); run != nil {
+		d.running.Go(func() { d.check(key, byName, run) })
+	}
+	if !s.listed {
+		return
+	}
+	if run := s.numbers.open(t.Number(e), e.Path); run != nil {
+		d.running.Go(func() { d.check(key, byNumber, run) })
+	}
+}
+
+func (d *Detector) dirLocked(key dirKey) *dirState {
+	if s, ok := d.dirs.Get(key); ok {
+		return s
+	}
+	return d.dirs.Add(key, &dirState{}, 1)
+}
+
+// continueLocked reports whether an open continues a window.
+func (d *Detector) continueLocked(t Tree, path string) bool {
+	for i, r := range d.readers {
+		if r.tree != t || r.last != path && !r.open(path) {
+			continue
+		}
+		if r.last != path {
+			d.opened.Add(1)
+		}
+		r.last, r.used = path, true
+		d.readers = append(slices.Delete(d.readers, i, i+1), r)
+		r.signal()
+		return true
+	}
+	if len(d.readers) == 0 {
+		return false
+	}
+	dir, _ := split(path)
+	latest := d.readers[len(d.readers)-1]
+	for _, r := range slices.Clone(d.readers) {
+		at, _ := split(r.last)
+		switch {
+		case r.tree != t:
+		case at == dir:
+			if r.miss() {
+				d.removeLocked(r)
+			}
+		case r == latest && r.crossed == "" && r.crossings < maxCrossings:
+			r.crossed = path
+			r.signal()
+		}
+	}
+	return false
+}
+
+// signal wakes the goroutine of r if it may have work.
+func (r *reader) signal() {
+	if r.crossed == "" && (r.done || r.next-r.opened > r.size/2) {
+		return
+	}
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// check compares a run with the tree, and opens a window if they match.
+func (d *Detector) check(key dirKey, o order, run []string) {
+	w := newWalk(key.tree, o, run[0])
+	ok := w.follows(d.ctx, run[1:]...)
+	w.path = run[len(run)-1]
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if s, found := d.dirs.Get(key); found && o == byName {
+		s.names.checked(ok, maxSkipNames)
+	} else if found {
+		s.numbers.checked(ok, maxSkipNumbers)
+	}
+	if ok && d.ctx.Err() == nil && !d.knownLocked(w) {
+		d.startLocked(w)
+	}
+}
+
+// knownLocked reports whether the last file of a walk is in a window.
+func (d *Detector) knownLocked(w *walk) bool {
+	return slices.ContainsFunc(d.readers, func(r *reader) bool {
+		_, ahead := r.ahead[w.path]
+		return r.tree == w.tree && (ahead || r.last == w.path)
+	})
+}
+
+// startLocked opens a window, and closes the least recently used one if there are too many.
+func (d *Detector) startLocked(w *walk) {
+	if len(d.readers) == maxReaders {
+		d.removeLocked(d.readers[0])
+	}
+	r := &reader{tree: w.tree, walk: w, window: newWindow(), last: w.path, wake: make(chan struct{}, 1)}
+	var ctx context.Context
+	ctx, r.cancel = context.WithCancel(d.ctx)
+	d.readers = append(d.readers, r)
+	r.signal()
+	d.running.Go(func() { d.run(ctx, r) })
+}
+
+func (d *Detector) removeLocked(r *reader) {
+	r.cancel()
+	d.readers = slices.DeleteFunc(d.readers, func(other *reader) bool { return other == r })
+}
+
+// run announces files for r until ctx ends or r is idle.
+func (d *Detector) run(ctx context.Context, r *reader) {
+	announcer := d.announcer()
+	defer announcer.Close()
+	idle := time.NewTicker(idleLimit)
+	defer idle.Stop()
+	for {
+		select {
+		case <-r.wake:
+			d.cross(ctx, r)
+			d.announce(ctx, r, announcer)
+		case <-idle.C:
+			d.closeIdle(r)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// closeIdle ends r if it was not used since the last call.
+func (d *Detector) closeIdle(r *reader) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !r.used {
+		d.removeLocked(r)
+	}
+	r.used = false
+}
+
+// cross continues the walk in the directory of r.crossed, if that file is the next of a
+// depth-first walk.
+func (d *Detector) cross(ctx context.Context, r *reader) {
+	d.mu.Lock()
+	from, to := r.last, r.crossed
+	d.mu.Unlock()
+	if to == "" {
+		return
+	}
+	w := *r.walk
+	w.path, w.deep = from, true
+	ok := w.follows(ctx, to)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	r.crossed = ""
+	if !ok {
+		r.crossings++
+		return
+	}
+	r.walk.path, r.walk.deep = to, true
+	r.last, r.done, r.used = to, false, true
+	r.restart()
+}
+
+// announce announces files until the window is full.
+func (d *Detector) announce(ctx context.Context, r *reader, announcer Announcer) {
+	for n := d.wanted(r); n > 0 && ctx.Err() == nil; n = d.wanted(r) {
+		files, err := r.walk.next(ctx, n)
+		d.add(r, files, err != nil || len(files) < n)
+		announcer.Announce(ctx, fetchable(files))
+	}
+}
+
+// wanted returns how many files to announce now.
+func (d *Detector) wanted(r *reader) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if r.done {
+		return 0
+	}
+	return r.grow()
+}
+
+// add adds files to the window of r before they are announced: the reader may be faster.
+func (d *Detector) add(r *reader, files []page.Entry, done bool) {
+	d.announced.Add(int64(len(files)))
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i := range files {
+		r.add(files[i].Path)
+	}
+	r.done, r.crossings = done, 0
+}
+
+// fetchable returns the files that have content outside the tree and are not too large.
+func fetchable(files []page.Entry) (ids []codec.FileID) {
+	for i := range files {
+		if e := &files[i]; len(e.Inline) == 0 && e.Size <= maxFile {
+			ids = append(ids, e.ID)
+		}
+	}
+	return ids
+}

@@ -1,0 +1,77 @@
+package sequence
+
+import (
+	"cmp"
+	"slices"
+)
+
+const (
+	startRun = 3 // files in order that open a window
+	maxRuns  = 4 // of one directory: readers at different places of it
+)
+
+// candidates are the runs of one directory in one order. A run of ascending keys may skip files,
+// so it is compared with the tree before it counts. Comparisons get rarer while they fail.
+type candidates[K cmp.Ordered] struct {
+	runs     []run[K] // least recently extended first
+	checking bool     // a comparison is under way
+	failed   int      // comparisons
+	skip     int      // runs that are not compared
+}
+
+// A run is files that were opened in ascending order of their keys.
+type run[K cmp.Ordered] struct {
+	last  K
+	paths []string // of the last startRun files
+}
+
+// open records the open of a file. It returns the files of a run that is to be compared with the
+// tree, or nil. The caller reports the result to checked.
+func (c *candidates[K]) open(key K, path string) []string {
+	paths := c.extend(key, path)
+	if len(paths) < startRun || c.checking {
+		return nil
+	}
+	if c.skip > 0 {
+		c.skip--
+		return nil
+	}
+	c.checking = true
+	return slices.Clone(paths)
+}
+
+// extend adds a file to the run with the nearest lower key, or begins a run.
+func (c *candidates[K]) extend(key K, path string) []string {
+	best := -1
+	for i := range c.runs {
+		if c.runs[i].last < key && (best < 0 || c.runs[best].last < c.runs[i].last) {
+			best = i
+		}
+	}
+	var r run[K]
+	switch {
+	case best >= 0:
+		r = c.runs[best]
+		c.runs = slices.Delete(c.runs, best, best+1)
+	case len(c.runs) == maxRuns:
+		c.runs = slices.Delete(c.runs, 0, 1)
+	}
+	if len(r.paths) == startRun {
+		r.paths = slices.Delete(r.paths, 0, 1)
+	}
+	r.last, r.paths = key, append(r.paths, path)
+	c.runs = append(c.runs, r)
+	return r.paths
+}
+
+// checked records the result of a comparison. After n failures the next 2^n runs are skipped, at
+// most maxSkip.
+func (c *candidates[K]) checked(ok bool, maxSkip int) {
+	c.checking = false
+	if ok {
+		c.runs, c.failed, c.skip = nil, 0, 0
+		return
+	}
+	c.failed++
+	c.skip = min(maxSkip, 1<<min(c.failed, 16))
+}

@@ -1,0 +1,64 @@
+package sequence
+
+const (
+	minWindow = 4
+	maxWindow = 256
+
+	// maxMisses is how many opens outside a window may follow each other in its directory. Two
+	// readers of one directory take turns.
+	maxMisses = 4
+)
+
+// A window has the files that were announced and not opened yet.
+type window struct {
+	size   int            // wanted number of files
+	ahead  map[string]int // path → position in the sequence
+	next   int            // position of the next file to announce
+	opened int            // position behind the last opened file
+	misses int            // consecutive opens outside the window
+}
+
+func newWindow() window { return window{size: minWindow / 2, ahead: map[string]int{}} }
+
+// open records the open of a file, and reports whether the window has the file.
+func (w *window) open(path string) bool {
+	at, ok := w.ahead[path]
+	if !ok {
+		return false
+	}
+	delete(w.ahead, path)
+	w.opened, w.misses = max(w.opened, at+1), 0
+	return true
+}
+
+// miss records an open outside the window, and reports whether the order is broken.
+func (w *window) miss() bool {
+	w.misses++
+	return w.misses >= maxMisses
+}
+
+// grow returns how many files to announce now. While half of the window is ahead of the reader,
+// this is 0; then the window doubles.
+func (w *window) grow() int {
+	if w.next-w.opened > w.size/2 {
+		return 0
+	}
+	w.size = min(2*w.size, maxWindow)
+	return w.size - (w.next - w.opened)
+}
+
+// add adds announced files, in order. It drops files that the reader has passed by a window.
+func (w *window) add(paths ...string) {
+	for _, path := range paths {
+		w.ahead[path] = w.next
+		w.next++
+	}
+	for path, at := range w.ahead {
+		if at < w.opened-w.size {
+			delete(w.ahead, path)
+		}
+	}
+}
+
+// restart continues the sequence at another place.
+func (w *window) restart() { w.opened, w.misses = w.next, 0 }
