@@ -58,6 +58,7 @@ func (f *filesystem) OpenDir(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenO
 		return fuse.Status(syscall.ESTALE)
 	}
 	h := &dirHandle{ver: n.ver.vol.current.Load(), path: n.path, ino: in.NodeId}
+	f.sequences.Listed(h.ver, h.path)
 	out.Fh = f.dirs.add(h)
 	out.OpenFlags = f.stale.openFlags(h)
 	return fuse.OK

@@ -6,6 +6,7 @@ import (
 
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/fs/catalog"
+	"github.com/xetfs/xetfs/fs/sequence"
 	"github.com/xetfs/xetfs/reconstruct"
 )
 
@@ -28,6 +29,12 @@ type engine interface {
 	// SHA256 returns the SHA-256 that a whole read or ProveSHA256 has proven.
 	SHA256(file codec.Hash) (sum [32]byte, ok bool)
 	ProveSHA256(file codec.Hash, sum [32]byte)
+
+	// isLocal reports whether the origin is local, so that nothing is fetched ahead.
+	isLocal() bool
+
+	// newAnnouncer returns a readahead for the files of one reader.
+	newAnnouncer() sequence.Announcer
 
 	stats() any // a JSON object, part of user.xet.stats
 }
@@ -67,5 +74,9 @@ func (r reader) verified(ctx context.Context, id codec.FileID) (string, error) {
 func (r reader) openBacking(id codec.FileID) (backing, bool) { return r.OpenBacking(id) }
 
 func (r reader) backingWasCorrupt(id codec.FileID) bool { return r.BackingWasCorrupt(id) }
+
+func (r reader) isLocal() bool { return r.Local() }
+
+func (r reader) newAnnouncer() sequence.Announcer { return r.NewFileReadahead() }
 
 func (r reader) stats() any { return r.Stats() }

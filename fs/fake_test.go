@@ -24,6 +24,7 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/fs/catalog"
+	"github.com/xetfs/xetfs/fs/sequence"
 )
 
 // A fakeTree is a tree and a catalog of it. The folders of its entries are there too.
@@ -145,6 +146,10 @@ type fakeEngine struct {
 	sums   map[codec.Hash][32]byte // proven; guarded by mu
 	plains atomic.Int64            // of those, open
 
+	remote     bool              // it has readahead of whole files
+	announced  chan codec.FileID // files that were announced; nil: they are not recorded
+	announcers atomic.Int64      // open ones
+
 	writeOnly atomic.Bool // they are opened so that they cannot be read
 	rotten    atomic.Bool // they are known to be damaged
 }
@@ -257,7 +262,31 @@ func (e *fakeEngine) ProveSHA256(file codec.Hash, sum [32]byte) {
 	e.sums[file] = sum
 }
 
+func (e *fakeEngine) isLocal() bool { return !e.remote }
+
+func (e *fakeEngine) newAnnouncer() sequence.Announcer {
+	e.announcers.Add(1)
+	return fakeAnnouncer{e}
+}
+
 func (e *fakeEngine) stats() any { return map[string]int{"Misses": 7} }
+
+// A fakeAnnouncer records the files that it gets.
+type fakeAnnouncer struct{ e *fakeEngine }
+
+func (a fakeAnnouncer) Announce(ctx context.Context, ids []codec.FileID) {
+	for _, id := range ids {
+		select {
+		case a.e.announced <- id:
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (a fakeAnnouncer) Close() error {
+	a.e.announcers.Add(-1)
+	return nil
+}
 
 // A fakeContent is an open file of a fakeEngine.
 type fakeContent struct {

@@ -76,6 +76,7 @@ func (f *filesystem) open(req *request, ino uint64) (*fileHandle, fuse.Status) {
 	if !status.Ok() {
 		return nil, status
 	}
+	f.sequences.Opened(from, &e)
 	h := &fileHandle{path: from.vol.displayPath(e.Path), ino: ino, id: e.ID, size: e.Size, claim: from.vol.claim(e.Path)}
 	err := f.falseClaim(h)
 	if err != nil {

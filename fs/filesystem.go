@@ -11,6 +11,7 @@ import (
 
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/fs/fusemount"
+	"github.com/xetfs/xetfs/fs/sequence"
 )
 
 const (
@@ -40,6 +41,7 @@ type filesystem struct {
 	shared *openFiles // of a stateless mount; nil: the kernel opens and closes files
 
 	passthrough *passthrough
+	sequences   *sequence.Detector // nil: a local origin
 	counters    counters
 
 	stale      staleListings
@@ -69,6 +71,7 @@ func (f *filesystem) Forget(ino, lookups uint64) {
 
 // OnUnmount implements fuse.RawFileSystem. After a forced unmount the kernel sends no RELEASE.
 func (f *filesystem) OnUnmount() {
+	f.sequences.Close()
 	for _, h := range f.files.removeAll() {
 		f.closeFile(h)
 	}

@@ -150,6 +150,7 @@ func (fo *follower) swapTree(v *volume, t shownTree) (old, now *version) {
 	v.switching.Store(true)
 	old = v.current.Load()
 	now = v.setTree(t)
+	fo.files.sequences.End(old)
 	for _, h := range fo.files.dirs.all() {
 		if h.ver.vol == v && h.ver != now {
 			fo.files.stale.mark(h)

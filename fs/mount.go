@@ -18,6 +18,7 @@ import (
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/fs/catalog"
 	"github.com/xetfs/xetfs/fs/fusemount"
+	"github.com/xetfs/xetfs/fs/sequence"
 )
 
 // maxRead is the largest read that the kernel sends, in bytes.
@@ -149,6 +150,9 @@ func newFilesystem(root *volume, e engine, o Options) *filesystem {
 	}
 	if o.Stateless {
 		f.shared = f.newOpenFiles()
+	}
+	if !e.isLocal() {
+		f.sequences = sequence.New(e.newAnnouncer)
 	}
 	return f
 }

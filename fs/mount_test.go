@@ -261,7 +261,7 @@ func TestK25_Xattrs(t *testing.T) {
 		{"tiny", "user.xet.sha256", "ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb"},
 		{"dir/plain", "user.xet.verified", "none"},
 		{"tiny", "user.xet.hash", ""},
-		{".", "user.xet.stats", `{"Misses":7,"fuse":{"open":0,"passthrough":0,"read":0,"spliced":0,"bytes":0}}`},
+		{".", "user.xet.stats", `{"Misses":7,"fuse":{"open":0,"passthrough":0,"read":0,"spliced":0,"bytes":0,"announced":0,"announced_opened":0}}`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name+" "+tt.attr, func(t *testing.T) {

@@ -28,7 +28,7 @@ func (n *node) matches(ino uint64, id identity) bool {
 // own version. An open file stays the same.
 func (n *node) entry(ctx context.Context, ino uint64) (page.Entry, *version, error) {
 	now := n.ver.vol.current.Load()
-	e, err := now.lookup(ctx, n.path)
+	e, err := now.Lookup(ctx, n.path)
 	switch {
 	case now == n.ver:
 		return e, now, err
@@ -37,7 +37,7 @@ func (n *node) entry(ctx context.Context, ino uint64) (page.Entry, *version, err
 	case err != nil && !errors.Is(err, iofs.ErrNotExist):
 		return e, now, err
 	}
-	e, err = n.ver.lookup(ctx, n.path)
+	e, err = n.ver.Lookup(ctx, n.path)
 	return e, n.ver, err
 }
 

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xetfs/xetfs/codec/page"
+	"github.com/xetfs/xetfs/fs/sequence"
 )
 
 // A keptMount is a mount of one file that can be materialized on command.
@@ -80,7 +81,7 @@ func (m keptMount) closed() {
 	})
 }
 
-func (m keptMount) counts() counts { return m.s.files.counters.now() }
+func (m keptMount) counts() counts { return m.s.files.counters.now(sequence.Stats{}) }
 
 func TestPassthrough_NoReads(t *testing.T) {
 	m := mountKept(t, 3<<20+17, Options{})

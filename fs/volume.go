@@ -100,16 +100,24 @@ func (v *volume) find(ctx context.Context, path string) (page.Entry, *version, e
 			from, path = in.current.Load(), ""
 		}
 	}
-	e, err := from.lookup(ctx, path)
+	e, err := from.Lookup(ctx, path)
 	return e, from, err
 }
 
-// lookup returns the entry of a path in one version.
-func (vr *version) lookup(ctx context.Context, path string) (page.Entry, error) {
+// Lookup implements sequence.Tree.
+func (vr *version) Lookup(ctx context.Context, path string) (page.Entry, error) {
 	e, err := vr.tree.Lookup(ctx, path)
 	e.Path = path
 	return e, err
 }
+
+// List implements sequence.Tree.
+func (vr *version) List(ctx context.Context, dir, after string) iter.Seq2[page.Entry, error] {
+	return vr.tree.List(ctx, dir, after)
+}
+
+// Number implements sequence.Tree.
+func (vr *version) Number(e *page.Entry) uint64 { return vr.vol.identify(e).ino }
 
 // isCurrent reports whether the volume still shows this version.
 func (vr *version) isCurrent() bool { return vr.vol.current.Load() == vr }

@@ -14,6 +14,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"github.com/xetfs/xetfs/codec/page"
+	"github.com/xetfs/xetfs/fs/sequence"
 )
 
 // These are the extended attributes of xetfs.
@@ -115,7 +116,7 @@ func (f *filesystem) stats() (string, fuse.Status) {
 		err = json.Unmarshal(of, &all)
 	}
 	if err == nil {
-		all["fuse"], err = json.Marshal(f.counters.now())
+		all["fuse"], err = json.Marshal(f.counters.now(f.sequences.Stats()))
 	}
 	if err == nil {
 		of, err = json.Marshal(all)
@@ -195,8 +196,11 @@ type counts struct {
 	Read        int64 `json:"read"`        // READ messages
 	Spliced     int64 `json:"spliced"`     // replies that splice pages of a materialized file
 	Bytes       int64 `json:"bytes"`       // in the replies to READ
+
+	Announced       int64 `json:"announced"`        // files that were expected to be opened next
+	AnnouncedOpened int64 `json:"announced_opened"` // those that were opened
 }
 
-func (c *counters) now() counts {
-	return counts{c.opens.Load(), c.passed.Load(), c.reads.Load(), c.spliced.Load(), c.bytes.Load()}
+func (c *counters) now(s sequence.Stats) counts {
+	return counts{c.opens.Load(), c.passed.Load(), c.reads.Load(), c.spliced.Load(), c.bytes.Load(), s.Announced, s.Opened}
 }

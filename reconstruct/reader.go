@@ -62,6 +62,10 @@ func New(c *cache.Cache, o Options) *Reader {
 // origin.MaxTerms.
 const maxLoads = 32
 
+// Local reports whether the origin is as quick as a local file, so that nothing is gained by
+// readahead.
+func (r *Reader) Local() bool { return r.c.Local() }
+
 // Stats returns the figures of the cache.
 func (r *Reader) Stats() cache.Stats { return r.c.Stats() }
 

@@ -73,7 +73,9 @@ begin with page_. It also has the objects disk and fuse:
   disk   content of the disk cache, and its state: ok, full, suspended (its disk fails) or
          shared (another process writes to it)
   fuse   opened files, those that the kernel reads directly (passthrough), requests of the kernel
-         for bytes (read), and requests answered with pages of a plain file (spliced)
+         for bytes (read), and requests answered with pages of a plain file (spliced);
+         files that were expected to be opened next and fetched ahead (announced), and
+         those that were opened (announced_opened)
 
 ` + ui.UnitsHelp + `
 
