@@ -151,11 +151,11 @@ func atLeast(least ui.ByteSize) func(text string) (room, error) {
 				return r, fmt.Errorf("%q is not a share; write it like 5%%", text)
 			}
 			r.percent = n
-		} else if err := r.bytes.Set(text); err != nil {
+		} else if r.bytes, err = ui.ParseSize(text); err != nil {
 			return r, fmt.Errorf("%w, or 5%%", err)
 		}
 		if r.percent == 0 && r.bytes < least {
-			return r, fmt.Errorf("%s is too little, %s is the least; --cache-dir=off keeps nothing", text, &least)
+			return r, fmt.Errorf("%s is too little, %s is the least; --cache-dir=off keeps nothing", text, least)
 		}
 		return r, nil
 	}

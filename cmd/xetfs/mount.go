@@ -20,7 +20,7 @@ import (
 
 // newMount is the command that makes a folder of shards and xorbs a file system.
 func newMount() *cobra.Command {
-	o := mountOptions{memory: stack.DefaultMemory}
+	var o mountOptions
 	cmd := &cobra.Command{
 		Use:   "mount SOURCE MOUNTPOINT",
 		Short: "Mount a catalog, or a folder of shards and xorbs",
@@ -224,7 +224,7 @@ func (o *mountOptions) openSource(ctx context.Context, source, mountpoint string
 	remote.Limits.Waiting = waiting
 	src, err := stack.OpenSource(ctx, source, stack.Options{
 		Bare:        o.bare,
-		Budget:      stack.DivideMemory(stack.LimitMemory(int64(o.memory), log)),
+		Budget:      stack.DivideMemory(stack.LimitMemory(int64(o.memory.value), log)),
 		NoVerify:    !o.verify.value,
 		Log:         log,
 		Disk:        folder.TakingOver(),

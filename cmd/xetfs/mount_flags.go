@@ -24,7 +24,7 @@ type mountOptions struct {
 	foreground bool
 	names      nameOptions
 	bare       bool
-	memory     ui.ByteSize
+	memory     optional[ui.ByteSize]
 	cache      cacheFlags
 	verify     enumFlag[bool]
 	allowOther bool
@@ -45,6 +45,7 @@ func (o *mountOptions) addFlags(cmd *cobra.Command) {
 	f.BoolVarP(&o.foreground, "foreground", "f", false, "stay in the foreground and log to standard error")
 	o.names.addFlags(f)
 	bareFlag(cmd, &o.bare)
+	o.memory = newOptional("SIZE", ui.ByteSize(stack.DefaultMemory).String(), ui.ParseSize)
 	f.Var(&o.memory, "memory", "keep chunks in at most this much memory; the whole process stays within 128MiB more")
 	o.cache.addFlags(cmd, "folder of the disk cache for remote content, or off: no disk cache (default: xetfs/disk in $XDG_CACHE_HOME or ~/.cache)")
 	o.cache.addMaterialize(cmd)

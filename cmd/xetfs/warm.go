@@ -200,7 +200,7 @@ func (o *warmOptions) fits(all warm.Selection, d *disk.Store, kept *stack.CacheF
 	if all.Room > most-most/warmReserve {
 		least := ui.ByteSize((all.Room/(warmReserve-1)*warmReserve>>20 + 1) << 20)
 		return fmt.Errorf("%s with %s do not fit into a disk cache of %s; give it at least --cache-size %s, or name fewer PATHs",
-			ui.Plural(all.Files, "file"), ui.HumanSize(all.Bytes), ui.HumanSize(most), &least)
+			ui.Plural(all.Files, "file"), ui.HumanSize(all.Bytes), ui.HumanSize(most), least)
 	}
 	free, err := stack.FileSystemFree(kept.Path)
 	if err != nil {

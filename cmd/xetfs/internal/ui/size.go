@@ -22,22 +22,21 @@ func ParseBytes(text string) (int64, error) {
 	return int64(n), nil
 }
 
-// A ByteSize is a flag with a whole number of bytes or units: 1048576, 512MiB, 2GB.
+// A ByteSize is a whole number of bytes, also with a unit: 1048576, 512MiB, 2GB.
 type ByteSize int64
 
-// Set implements pflag.Value.
-func (s *ByteSize) Set(text string) error {
+// ParseSize parses a ByteSize.
+func ParseSize(text string) (ByteSize, error) {
 	n, err := ParseBytes(text)
 	if err != nil || strings.Contains(text, ".") {
-		return fmt.Errorf("%q is not a size; write it like 512MiB or 2G", text)
+		return 0, fmt.Errorf("%q is not a size; write it like 512MiB or 2G", text)
 	}
-	*s = ByteSize(n)
-	return nil
+	return ByteSize(n), nil
 }
 
-// String implements pflag.Value: the largest unit that divides s.
-func (s *ByteSize) String() string {
-	n, unit := int64(*s), "B"
+// String returns s in the largest unit that divides it.
+func (s ByteSize) String() string {
+	n, unit := int64(s), "B"
 	for _, next := range []string{"KiB", "MiB", "GiB"} {
 		if n == 0 || n%1024 != 0 {
 			break
@@ -46,9 +45,6 @@ func (s *ByteSize) String() string {
 	}
 	return strconv.FormatInt(n, 10) + unit
 }
-
-// Type implements pflag.Value.
-func (s *ByteSize) Type() string { return "SIZE" }
 
 // HumanSize returns a number of bytes with 3 digits and a unit that is a power of 1024.
 func HumanSize(n int64) string {

@@ -2,7 +2,7 @@ package ui
 
 import "testing"
 
-func TestByteSize(t *testing.T) {
+func TestParseSize(t *testing.T) {
 	tests := []struct {
 		in   string
 		want int64 // negative if in must be refused
@@ -41,13 +41,12 @@ func TestByteSize(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.in, func(t *testing.T) {
-			var s ByteSize
-			err := s.Set(tt.in)
+			s, err := ParseSize(tt.in)
 			switch {
 			case tt.want < 0 && err == nil:
-				t.Errorf("Set(%q) = %d, want an error", tt.in, s)
+				t.Errorf("ParseSize(%q) = %d, want an error", tt.in, int64(s))
 			case tt.want >= 0 && (err != nil || int64(s) != tt.want || s.String() != tt.text):
-				t.Errorf("Set(%q) = %d (%s), %v, want %d (%s)", tt.in, int64(s), s.String(), err, tt.want, tt.text)
+				t.Errorf("ParseSize(%q) = %d (%s), %v, want %d (%s)", tt.in, int64(s), s, err, tt.want, tt.text)
 			}
 		})
 	}
