@@ -91,7 +91,7 @@ var mayImport = map[string][]string{
 	in + "ingest":    {"codec", "codec/pack", "codec/page", in + "ui", in + "ignore", in + "statcache"},
 	in + "publish": append(below("codec"), "cache/origin", "cache/origin/dedup", "fs/catalog", "fs/catalog/writer",
 		in+"ui", in+"ingest", in+"statcache"),
-	in + "verify": append(below("codec"), "cache", "cache/origin", "reconstruct", "fs/catalog", in+"ui"),
+	in + "verify": append(below("codec"), "cache", "cache/origin", "reconstruct", "fs/catalog", "fs/catalog/sweep", in+"ui"),
 	in + "warm": {"codec", "codec/page", "codec/shard", "cache", "cache/disk", "cache/origin", "reconstruct",
 		"fs/catalog", in + "ui"},
 	in + "delta": {"codec", "codec/names", "codec/page", "codec/shard", "codec/xorb", "cache/origin", "fs/catalog"},

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 
 	"github.com/spf13/cobra"
+
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/report"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
@@ -79,15 +81,19 @@ No hash or rule covers these, and a change of them goes unnoticed:
 func verifyStore(cmd *cobra.Command, folder string, asJSON bool) error {
 	ctx, stop := context.WithCancel(cmd.Context())
 	defer stop()
-	target, err := openTarget(ctx, folder, remoteOptions(cmd, folder))
+	copies, err := stack.OpenCopies(ctx, folder, remoteOptions(cmd, folder))
 	if err != nil {
 		return err
 	}
-	defer target.close()
+	defer copies.Close()
+	target, err := newTarget(copies)
+	if err != nil {
+		return err
+	}
 	target.Bar = ui.NewProgress(cmd.ErrOrStderr(), "verify")
 	faults := report.NewFaults(cmd.OutOrStdout(), target.Bar, asJSON, stop)
-	verify.Store(ctx, target.Target, faults)
-	symbols, catalogErr := checkCatalog(ctx, target.catalog, faults)
+	verify.Store(ctx, target, faults)
+	symbols, catalogErr := verify.Catalog(ctx, copies.Catalog, faults)
 	target.Bar.Clear()
 	if err := faults.MachineErr(); err != nil {
 		return fmt.Errorf("%s: %w", folder, err)
@@ -104,6 +110,23 @@ func verifyStore(cmd *cobra.Command, folder string, asJSON bool) error {
 		err = nothingThere(stack.NoShard(folder) + ", no xorb and no version of a catalog, so nothing was checked")
 	}
 	return err
+}
+
+// newTarget returns the copies of a source as a target, with the layers above them.
+func newTarget(c *stack.Copies) (t verify.Target, err error) {
+	t.Store = c.Store
+	if c.IsRemote {
+		t.Remote = verify.NewXorbCache(c.Store, stack.LimitMemory(verify.XorbCacheMemory, slog.New(slog.DiscardHandler)))
+		t.Store = t.Remote
+	}
+	for _, f := range c.Files {
+		t.Objects = append(t.Objects, verify.Object{Path: f.Path, Kind: f.Kind, Hash: f.Hash, Named: f.Named, Size: f.Size, Err: f.Err})
+	}
+	t.Open = func(ctx context.Context, o verify.Object) (verify.ReaderAtCloser, error) {
+		return c.Open(ctx, o.Path, o.Size)
+	}
+	t.Reader, err = c.OpenReader(t.Store)
+	return t, err
 }
 
 // verifySymbol checks the files of one tree of a catalog and prints what it finds.

@@ -6,6 +6,7 @@
 //	OpenWriter, CatalogWriter   the catalog of a STORE, for changes
 //	OpenFolder, OpenRemote      a store in a folder; a store on a web server or in a bucket
 //	OpenStore, WriteStore       a STORE for changes, with or without a catalog
+//	OpenCopies, Copies          each copy of each shard and xorb in a SOURCE
 //	OpenPackStore               a STORE for pack, with an index of its content
 //	OpenPublishStore            a STORE with its catalog for publish
 //	OpenDryStore                a STORE for a dry run

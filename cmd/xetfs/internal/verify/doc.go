@@ -3,6 +3,7 @@
 //	Target, Object         a store with the layers above it, opened by the caller
 //	NewXorbCache           a remote store that fetches each xorb once
 //	Store                  checks all shards, xorbs and files of a target
+//	Catalog                checks the references, versions and index pages of a store
 //	Tree                   checks the files of one tree of a catalog
 //	Report, Fault          receive the results while a check runs
 //

@@ -1,4 +1,4 @@
-package main
+package verify
 
 import (
 	"context"
@@ -6,20 +6,19 @@ import (
 	"fmt"
 
 	"github.com/xetfs/xetfs/cache/origin"
-	"github.com/xetfs/xetfs/cmd/xetfs/internal/verify"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/fs/catalog"
 	"github.com/xetfs/xetfs/fs/catalog/sweep"
 )
 
-// checkCatalog checks a store that is a catalog: references, versions and index pages must be
-// sound, and the shards that they need must exist. The content of shards and xorbs is checked
-// elsewhere. It returns the number of symbols.
-func checkCatalog(ctx context.Context, store origin.Store, report verify.Report) (symbols int64, err error) {
+// Catalog checks a store that is a catalog: references, versions and index pages must be
+// sound, and the shards that they need must exist. Store checks the content of shards and
+// xorbs. Catalog returns the number of symbols.
+func Catalog(ctx context.Context, store origin.Store, report Report) (symbols int64, err error) {
 	is, err := catalog.Exists(ctx, store)
 	if errors.Is(err, codec.ErrCorrupt) {
-		report.Fault(verify.Fault{Path: string(names.SettingsKey()), Err: err})
+		report.Fault(Fault{Path: string(names.SettingsKey()), Err: err})
 		return 0, nil
 	}
 	if err != nil || !is {
@@ -32,7 +31,7 @@ func checkCatalog(ctx context.Context, store origin.Store, report verify.Report)
 
 // reportFinding reports a finding of a check of the catalog as a fault, unless it concerns
 // the content of shards and xorbs.
-func reportFinding(f sweep.Finding, report verify.Report) {
+func reportFinding(f sweep.Finding, report Report) {
 	if f.Hidden {
 		return
 	}
@@ -41,7 +40,7 @@ func reportFinding(f sweep.Finding, report verify.Report) {
 	if err == nil && k.Kind == names.XorbKind || isShard && !f.Missing {
 		return
 	}
-	what := verify.Fault{Path: string(f.Key), Err: f.Err}
+	what := Fault{Path: string(f.Key), Err: f.Err}
 	if isShard {
 		what.Kind, what.Hash = "shard", codec.Hash(k.Hash)
 	}
