@@ -16,7 +16,7 @@ const (
 	exitNotAllowed  = 5
 	exitDamage      = 6
 	exitMount       = 7
-	exitBeaten      = 8
+	exitConflict      = 8
 	exitIncomplete  = 9
 	exitInterrupted = 130 // by SIGINT
 	exitTerminated  = 143 // by SIGTERM
@@ -32,21 +32,21 @@ type mountError struct{ error }
 
 func (e mountError) Unwrap() error { return e.error }
 
-// A statusError is an error that has been reported elsewhere: only its status is left.
+// A statusError is the exit status of an error that has been reported elsewhere.
 type statusError int
 
 func (statusError) Error() string { return "reported" }
 
-// A nothingThere is a sentence about an absent argument.
-type nothingThere string
+// A notFoundError is a message about a missing argument. It is io/fs.ErrNotExist.
+type notFoundError string
 
-func (e nothingThere) Error() string { return string(e) }
+func (e notFoundError) Error() string { return string(e) }
 
-// Is makes it io/fs.ErrNotExist.
-func (nothingThere) Is(target error) bool { return target == iofs.ErrNotExist } //nolint:errorlint // as package errors asks for it
+// Is implements errors.Is.
+func (notFoundError) Is(target error) bool { return target == iofs.ErrNotExist } //nolint:errorlint // as package errors asks for it
 
-// sentence is the text of err. An error of the os package names the system call first,
-// which means nothing to the user: the path and the reason are enough.
+// sentence returns the text of err. The text of an error of the os package begins with a system
+// call, which means nothing to a user. Path and reason are enough.
 func sentence(err error) string {
 	var path *os.PathError
 	if errors.As(err, &path) && error(path) == err { //nolint:errorlint // only if nothing was added to it

@@ -26,8 +26,8 @@ var resultStatus = map[ui.ResultError]int{
 	ui.ErrDamage: exitDamage, ui.ErrAbsent: exitUnreachable, ui.ErrIncomplete: exitIncomplete,
 }
 
-// exitStatus turns the error of a command into the exit status of the program. ctx is
-// the one that a signal ends.
+// exitStatus returns the exit status of the program for the error of a command. A signal cancels
+// ctx.
 func exitStatus(ctx context.Context, err error) int {
 	var (
 		local    *origin.LocalError
@@ -57,7 +57,7 @@ func exitStatus(ctx context.Context, err error) int {
 	case errors.As(err, &mount), errors.As(err, &unmountable), errors.As(err, &failed):
 		return exitMount
 	case errors.Is(err, writer.ErrVersion), errors.Is(err, writer.ErrBusy), errors.Is(err, writer.ErrSwept), errors.Is(err, sweep.ErrOther):
-		return exitBeaten
+		return exitConflict
 	case errors.Is(err, iofs.ErrNotExist):
 		return exitNotFound
 	case errors.Is(err, iofs.ErrPermission):
@@ -74,7 +74,7 @@ func exitStatus(ctx context.Context, err error) int {
 	return exitFailed
 }
 
-// interruptedStatus is the exit status that belongs to the signal that ended ctx.
+// interruptedStatus returns the exit status for the signal that canceled ctx.
 func interruptedStatus(ctx context.Context) int {
 	var by daemon.Interruption
 	if errors.As(context.Cause(ctx), &by) {
@@ -83,8 +83,8 @@ func interruptedStatus(ctx context.Context) int {
 	return exitInterrupted
 }
 
-// errorLine is what a user reads about err: one line, "xetfs COMMAND: …". It is empty
-// if no message is due, for example because the log has it.
+// errorLine returns the message about err: one line, "xetfs COMMAND: …". It is empty if no
+// message is due, for example because the log has it.
 func errorLine(cmd *cobra.Command, err error, status int) string {
 	var (
 		reported statusError
@@ -104,8 +104,8 @@ func errorLine(cmd *cobra.Command, err error, status int) string {
 	return ui.Printable(cmd.CommandPath() + ": " + text)
 }
 
-// userText is the text of err for a user. Keys of the store become words, and an error of a
-// local store has a next step.
+// userText returns the text of err for a user. Keys of the store become words, and an error of a
+// local store gets a next step.
 func userText(err error) string {
 	text := names.InWords(sentence(err))
 	var local *origin.LocalError
@@ -119,7 +119,7 @@ func userText(err error) string {
 	return text
 }
 
-// nextStep is what a user can do about an error of the local machine.
+// nextStep returns the next step after an error of the local machine, or "".
 func nextStep(err error) string {
 	switch {
 	case ui.IsNoDescriptor(err):

@@ -311,7 +311,7 @@ func TestPublishSwept(t *testing.T) {
 	swept := fmt.Errorf("x: tindex/ab/abc: %w", writer.ErrSwept)
 	err := new(publishRun).finish(t.Context(), publish.Result{}, 0, swept)
 	const want = "x: tindex/ab/abc: a sweep has deleted what was to be used again; publish once more"
-	if err == nil || err.Error() != want || exitStatus(t.Context(), err) != exitBeaten {
+	if err == nil || err.Error() != want || exitStatus(t.Context(), err) != exitConflict {
 		t.Errorf("status %d, %v, want %q", exitStatus(t.Context(), err), err, want)
 	}
 }

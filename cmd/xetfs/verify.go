@@ -107,7 +107,7 @@ func verifyStore(cmd *cobra.Command, folder string, asJSON bool) error {
 	isEmpty := len(target.Objects) == 0 && symbols == 0
 	err = cmp.Or(faults.CloseStore(isEmpty, symbols > 0 && !stack.IsRemote(folder)), catalogErr)
 	if err == nil && isEmpty {
-		err = nothingThere(stack.NoShard(folder) + ", no xorb and no version of a catalog, so nothing was checked")
+		err = notFoundError(stack.NoShard(folder) + ", no xorb and no version of a catalog, so nothing was checked")
 	}
 	return err
 }

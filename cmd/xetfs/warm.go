@@ -141,7 +141,7 @@ func (o *warmOptions) warm(ctx context.Context, cmd *cobra.Command, s *stack.Sou
 func findsShard(ctx context.Context, s *stack.Source) error {
 	empty, err := s.IsEmpty(ctx)
 	if err == nil && empty && len(s.Bare.Damaged()) == 0 {
-		err = nothingThere(stack.NoShard(s.Folder) + ", so there is nothing to fetch")
+		err = notFoundError(stack.NoShard(s.Folder) + ", so there is nothing to fetch")
 	}
 	return err
 }
