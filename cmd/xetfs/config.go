@@ -9,32 +9,33 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stateDir is where logs of background mounts lie, by the rules of XDG. It belongs to this
-// user.
+// stateDir returns the folder for the logs of background mounts. It belongs to this user.
 func stateDir() (string, error) {
-	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
-		return checkOwn(filepath.Join(dir, "xetfs"))
+	dir, err := xdgDir("XDG_STATE_HOME", ".local/state")
+	if err != nil {
+		return "", err
 	}
-	home, err := os.UserHomeDir()
-	if err != nil || !filepath.IsAbs(home) { // a mount works in "/"
-		return "", errors.New("neither XDG_STATE_HOME nor HOME is an absolute path")
-	}
-	return checkOwn(filepath.Join(home, ".local", "state", "xetfs"))
+	return checkOwn(dir)
 }
 
-// cacheDir returns the folder of all caches, by the rules of XDG.
-func cacheDir() (string, error) {
-	if dir := os.Getenv("XDG_CACHE_HOME"); filepath.IsAbs(dir) {
+// cacheDir returns the folder of all caches.
+func cacheDir() (string, error) { return xdgDir("XDG_CACHE_HOME", ".cache") }
+
+// xdgDir returns the folder of xetfs in the folder that a variable of the XDG specification
+// names. Without the variable, that folder is standard in the home directory. Relative paths do
+// not count, because a mount works in "/".
+func xdgDir(variable, standard string) (string, error) {
+	if dir := os.Getenv(variable); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "xetfs"), nil
 	}
 	home, err := os.UserHomeDir()
 	if err != nil || !filepath.IsAbs(home) {
-		return "", errors.New("neither XDG_CACHE_HOME nor HOME is an absolute path")
+		return "", fmt.Errorf("neither %s nor HOME is an absolute path", variable)
 	}
-	return filepath.Join(home, ".cache", "xetfs"), nil
+	return filepath.Join(home, standard, "xetfs"), nil
 }
 
-// ownCacheDir is cacheDir if it belongs to this user.
+// ownCacheDir returns cacheDir if it belongs to this user.
 func ownCacheDir() (string, error) {
 	dir, err := cacheDir()
 	if err != nil {

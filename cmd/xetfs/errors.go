@@ -16,7 +16,7 @@ const (
 	exitNotAllowed  = 5
 	exitDamage      = 6
 	exitMount       = 7
-	exitConflict      = 8
+	exitConflict    = 8
 	exitIncomplete  = 9
 	exitInterrupted = 130 // by SIGINT
 	exitTerminated  = 143 // by SIGTERM
