@@ -25,6 +25,7 @@ type interrupter struct {
 	cancel context.CancelCauseFunc
 	notice func(text string)
 	exit   func(status int)
+	limit  time.Duration // of the notices and tidy before exit
 
 	mu       sync.Mutex
 	canceled bool   // the next signal ends the process; guarded by mu
@@ -34,12 +35,15 @@ type interrupter struct {
 
 type interrupterKey struct{}
 
+// lastNotices is the limit of an interrupter. Standard error may be a pipe that is full.
+const lastNotices = time.Second
+
 // WithSignals returns a context that the first SIGINT or SIGTERM cancels with an Interruption. The
 // second one ends the process: WithSignals passes each hung path to notice, and the status to
 // exit. stop releases the context.
 func WithSignals(parent context.Context, notice func(text string), exit func(status int)) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(parent)
-	it := &interrupter{cancel: cancel, notice: notice, exit: exit}
+	it := &interrupter{cancel: cancel, notice: notice, exit: exit, limit: lastNotices}
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	go func() {
@@ -49,6 +53,7 @@ func WithSignals(parent context.Context, notice func(text string), exit func(sta
 	}()
 	return context.WithValue(ctx, interrupterKey{}, it), func() {
 		signal.Stop(signals)
+		close(signals)
 		cancel(nil)
 	}
 }
@@ -58,7 +63,7 @@ func interrupterOf(ctx context.Context) *interrupter {
 	if it, ok := ctx.Value(interrupterKey{}).(*interrupter); ok {
 		return it
 	}
-	return &interrupter{cancel: func(error) {}, notice: func(string) {}, exit: func(int) {}}
+	return &interrupter{cancel: func(error) {}, notice: func(string) {}, exit: func(int) {}, limit: lastNotices}
 }
 
 // interrupt handles one signal.
@@ -98,14 +103,11 @@ func (it *interrupter) onExit(tidy func()) {
 	it.tidy = tidy
 }
 
-// lastNotices bounds the notices and tidy before the end of the process.
-const lastNotices = time.Second
-
 // end ends the process. It first reports the paths that do not answer: until they do, the
 // kernel may not end the process.
 func (it *interrupter) end(status int, tidy func()) {
 	done := make(chan struct{})
-	go func() { // standard error may be a pipe that is full
+	go func() {
 		defer close(done)
 		for _, path := range hungPaths() {
 			it.notice(path + ": the file system does not answer; the kernel may keep this process until it does")
@@ -116,7 +118,7 @@ func (it *interrupter) end(status int, tidy func()) {
 	}()
 	select {
 	case <-done:
-	case <-time.After(lastNotices):
+	case <-time.After(it.limit):
 	}
 	it.exit(status)
 }

@@ -19,7 +19,7 @@ import (
 // wait with lazy, which also removes a busy mount. It returns the path of the mount, without
 // links. If a server does not end, Unmount passes the reason to notice and returns false.
 func Unmount(ctx context.Context, path string, lazy bool, notice func(text string)) (point string, ended bool, err error) {
-	m, err := findOurs(path)
+	m, err := findXetfs(path)
 	if err != nil {
 		return "", false, err
 	}
@@ -65,8 +65,8 @@ func explainUnmount(path string, m mountpoint, err error) error {
 	return fmt.Errorf("%s: %w", path, err)
 }
 
-// findOurs finds the mount at path, which must be one of xetfs.
-func findOurs(path string) (mountpoint, error) {
+// findXetfs finds the mount at path, which must be one of xetfs.
+func findXetfs(path string) (mountpoint, error) {
 	absolute, err := filepath.Abs(path)
 	if err != nil {
 		return mountpoint{}, err
