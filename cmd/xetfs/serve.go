@@ -33,7 +33,7 @@ type serveOptions struct {
 	seed        uint64
 }
 
-// newServe is the command that gives a folder out over HTTP.
+// newServe is the command that serves a folder over HTTP.
 func newServe() *cobra.Command {
 	o := serveOptions{listen: "localhost:8080"}
 	cmd := &cobra.Command{
@@ -53,8 +53,8 @@ The first line of output is the address. SIGINT or SIGTERM ends the server, afte
 answers or after two seconds. It then prints the number of requests and bytes served. The same
 figures are at ADDRESS/-/stats, as JSON, while it runs.
 
-With the other flags it is a bad server, to see what a client makes of that. Each request
-meets at most one of the faults.
+The other flags make it a slow or faulty server, for tests of clients. Each request has at most
+one of the faults.
 
 ` + ui.UnitsHelp,
 		Example: `  xetfs serve --plain ./store
@@ -65,28 +65,35 @@ meets at most one of the faults.
 			return runServe(cmd, args[0], &o)
 		},
 	}
-	f := cmd.Flags()
-	f.BoolVar(&o.plain, "plain", false, "as a plain web server (there is no other way yet)")
-	bareFlag(cmd, &o.bare)
-	f.StringVar(&o.listen, "listen", o.listen, "serve on this `ADDRESS`; port 0 picks one that is free")
-	f.DurationVar(&o.delay, "delay", 0, "wait so long before each answer")
-	for _, rate := range []*optional[int64]{&o.bandwidth, &o.each} {
-		*rate = newOptional("RATE", "", parseRate)
-	}
-	for _, fault := range []*optional[share]{&o.fail, &o.truncate, &o.corrupt, &o.hang} {
-		*fault = newOptional("SHARE", "", parseShare)
-	}
-	f.Var(&o.bandwidth, "bandwidth", "bytes a second of all answers together, like 125MB")
-	f.Var(&o.each, "bandwidth-each", "bytes a second of each answer")
-	f.Var(&o.fail, "fail", "answers that fail: 500, 503, or a connection that is reset")
-	f.Var(&o.truncate, "truncate", "answers that end in the middle")
-	f.Var(&o.corrupt, "corrupt", "answers with a flipped bit")
-	f.Var(&o.hang, "hang", "requests that are never answered")
-	f.Uint64Var(&o.seed, "seed", 1, "of the dice that choose which")
+	o.addFlags(cmd)
 	return cmd
 }
 
-// check refuses what cannot be served.
+func (o *serveOptions) addFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.BoolVar(&o.plain, "plain", false, "as a plain web server (there is no other way yet)")
+	bareFlag(cmd, &o.bare)
+	f.StringVar(&o.listen, "listen", o.listen, "serve on this `ADDRESS`; port 0 picks a free one")
+	f.DurationVar(&o.delay, "delay", 0, "pause before each answer")
+	o.bandwidth, o.each = newOptional("RATE", "", parseRate), newOptional("RATE", "", parseRate)
+	f.Var(&o.bandwidth, "bandwidth", "bytes per second of all answers together, like 125MB")
+	f.Var(&o.each, "bandwidth-each", "bytes per second of each answer")
+	for _, fault := range []struct {
+		flag        *optional[share]
+		name, usage string
+	}{
+		{&o.fail, "fail", "answers that fail: 500, 503, or a connection that is reset"},
+		{&o.truncate, "truncate", "answers that end early"},
+		{&o.corrupt, "corrupt", "answers with a flipped bit"},
+		{&o.hang, "hang", "requests without an answer"},
+	} {
+		*fault.flag = newOptional("SHARE", "", parseShare)
+		f.Var(fault.flag, fault.name, fault.usage)
+	}
+	f.Uint64Var(&o.seed, "seed", 1, "random seed for fault selection")
+}
+
+// check returns an error for flags that contradict each other and for a SOURCE that is no folder.
 func (o *serveOptions) check(source string) error {
 	switch {
 	case !o.plain:
@@ -94,7 +101,7 @@ func (o *serveOptions) check(source string) error {
 	case stack.IsRemote(source):
 		return usageError{fmt.Errorf("%s: is served already; SOURCE is a local folder", stack.WithoutSecrets(source))}
 	case o.delay < 0:
-		return usageError{fmt.Errorf("--delay %v: is less than nothing", o.delay)}
+		return usageError{fmt.Errorf("--delay %v: must not be negative", o.delay)}
 	case o.fail.value+o.truncate.value+o.corrupt.value+o.hang.value > 1:
 		return usageError{errors.New("--fail, --truncate, --corrupt and --hang are more than 100% together")}
 	}
@@ -136,7 +143,7 @@ func (o *serveOptions) listenError(err error) error {
 	case errors.As(err, new(*net.AddrError)):
 		return usageError{fmt.Errorf("--listen %s: %w; want HOST:PORT like localhost:8080, or :8080 for all addresses", o.listen, err)}
 	case errors.Is(err, unix.EADDRINUSE):
-		return fmt.Errorf("--listen %s: %w; another port, or 0 for a free one, may be named", o.listen, unix.EADDRINUSE)
+		return fmt.Errorf("--listen %s: %w; name another port, or 0 for a free one", o.listen, unix.EADDRINUSE)
 	}
 	return fmt.Errorf("--listen %s: %w", o.listen, err)
 }
