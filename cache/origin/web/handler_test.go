@@ -1,7 +1,11 @@
 package web_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"io"
+	"iter"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -9,10 +13,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/cache/origin/web"
 	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/listing"
 	"github.com/xetfs/xetfs/codec/names"
 )
 
@@ -116,6 +122,43 @@ func TestHandler(t *testing.T) {
 		status, _, body := request(t, address, "GET", path, "If-None-Match: "+header.Get("ETag"))
 		if status != http.StatusNotModified || body != "" {
 			t.Errorf("%s, not changed: status %d, %q", path, status, body)
+		}
+	}
+}
+
+// errStore is a store whose objects cannot be read.
+type errStore struct {
+	origin.Store
+	err error
+}
+
+func (s errStore) Item(context.Context, names.Key) (origin.Item, error) {
+	return origin.Item{}, s.err
+}
+
+func (s errStore) List(context.Context, string, names.Key) iter.Seq2[origin.Item, error] {
+	return func(yield func(origin.Item, error) bool) { yield(origin.Item{}, s.err) }
+}
+
+// An error of the store becomes a status without its text. The state of a sweep is private.
+func TestHandlerErrors(t *testing.T) {
+	tests := []struct {
+		path   string
+		err    error
+		status int
+	}{
+		{string(names.XorbKey(codec.Hash{1})), fmt.Errorf("secret: %w", origin.ErrUnavailable), http.StatusServiceUnavailable},
+		{string(names.XorbKey(codec.Hash{1})), fmt.Errorf("secret: %w", origin.ErrNotFound), http.StatusNotFound},
+		{string(names.XorbKey(codec.Hash{1})), errors.New("secret"), http.StatusInternalServerError},
+		{string(names.SettingsKey()), fmt.Errorf("secret: %w", origin.ErrUnavailable), http.StatusServiceUnavailable},
+		{string(listing.Key), fmt.Errorf("secret: %w", origin.ErrUnavailable), http.StatusServiceUnavailable},
+		{string(names.SweepKey()), nil, http.StatusNotFound},
+	}
+	for _, tt := range tests {
+		answer := httptest.NewRecorder()
+		web.NewHandler(errStore{err: tt.err}).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/"+tt.path, nil))
+		if answer.Code != tt.status || strings.Contains(answer.Body.String(), "secret") {
+			t.Errorf("%s, %v: status %d, %q, want %d", tt.path, tt.err, answer.Code, answer.Body, tt.status)
 		}
 	}
 }
