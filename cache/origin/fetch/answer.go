@@ -26,9 +26,12 @@ type field struct{ name, value string }
 
 // send sends a request. It returns only answers with status 200, 206, 304 or 416.
 func (c *Client) send(ctx context.Context, method string, r *Request, fields ...field) (*answer, error) {
+	if err := c.health.wait(ctx, callStart(ctx)); err != nil {
+		return nil, notSent(r.Key, err)
+	}
 	release, err := c.pool(r).acquire(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("%q: %w", r.Key, err)
+		return nil, notSent(r.Key, err)
 	}
 	a := &answer{c: c, r: r, caller: ctx, guard: newStallGuard(ctx, c.o.Stall), release: release}
 	if err := a.exchange(method, fields); err != nil {
@@ -36,7 +39,7 @@ func (c *Client) send(ctx context.Context, method string, r *Request, fields ...
 		release()
 		return nil, err
 	}
-	a.guard.received(0)
+	a.guard.restart()
 	answered(ctx, a.Response)
 	if err := a.check(); err != nil {
 		a.discard()
@@ -47,9 +50,25 @@ func (c *Client) send(ctx context.Context, method string, r *Request, fields ...
 
 // exchange sends the request and waits for the headers of the answer.
 func (a *answer) exchange(method string, fields []field) error {
+	hr, err := a.request(method, fields)
+	if err != nil {
+		return err
+	}
+	a.c.health.begin(a.guard)
+	a.Response, err = a.c.pool(a.r).Do(hr) //nolint:bodyclose // answer.close does
+	a.c.health.end(a.guard)
+	if err != nil {
+		return a.lost(err)
+	}
+	a.c.health.answered()
+	return nil
+}
+
+// request returns the request with all headers, signed.
+func (a *answer) request(method string, fields []field) (*http.Request, error) {
 	hr, err := http.NewRequestWithContext(new(hop).trace(a.guard.ctx), method, a.r.URL, nil)
 	if err != nil {
-		return a.permanent("the address is not valid")
+		return nil, a.permanent("the address is not valid")
 	}
 	maps.Copy(hr.Header, a.r.Header.Clone())
 	hr.Header.Set("Accept-Encoding", "identity")
@@ -62,14 +81,10 @@ func (a *answer) exchange(method string, fields []field) error {
 	}
 	if a.r.Prepare != nil {
 		if err := a.r.Prepare(hr); err != nil {
-			return fmt.Errorf("%q: %w", a.r.Key, err)
+			return nil, fmt.Errorf("%q: %w", a.r.Key, err)
 		}
 	}
-	a.Response, err = a.c.pool(a.r).Do(hr) //nolint:bodyclose // answer.close does
-	if err != nil {
-		return a.lost(err)
-	}
-	return nil
+	return hr, nil
 }
 
 // answered reports the headers of an answer to the call of ctx.
@@ -126,9 +141,8 @@ func (a *answer) read(p []byte) (int, error) { return a.readProgress(p, func(int
 // the last.
 func (a *answer) readProgress(p []byte, progress func(n int)) (int, error) {
 	for n := 0; ; {
-		m, err := a.Body.Read(p[n:])
+		m, err := a.Read(p[n:])
 		n += m
-		a.guard.received(m)
 		switch {
 		case n == len(p):
 			return n, nil
@@ -143,9 +157,12 @@ func (a *answer) readProgress(p []byte, progress func(n int)) (int, error) {
 
 var errEndedEarly = errors.New("the answer ended early")
 
-// Read implements io.Reader.
+// Read implements io.Reader for the body.
 func (a *answer) Read(p []byte) (int, error) {
 	n, err := a.Body.Read(p)
-	a.guard.received(n)
+	if n > 0 {
+		a.guard.received(n)
+		a.c.health.answered()
+	}
 	return n, err
 }

@@ -64,6 +64,7 @@ func (o Options) withDefaults() Options {
 type Client struct {
 	o      Options
 	limits *limits
+	health *health
 	data   *pool
 	names  *pool
 
@@ -74,14 +75,34 @@ type Client struct {
 // no request.
 func New(base *url.URL, o Options) *Client {
 	o = o.withDefaults()
-	return &Client{
+	c := &Client{
 		o: o, limits: newLimits(o.Limits),
 		data: o.newPool(base, o.Conns), names: o.newPool(base, min(o.Conns, 16)),
 	}
+	c.health = newHealth(o.Logger, func(ctx context.Context) { c.probe(ctx, base) })
+	return c
 }
 
-// Close closes the idle connections.
+// probe sends a request whose answer shows that the server is not down.
+func (c *Client) probe(ctx context.Context, base *url.URL) {
+	ctx, cancel := context.WithTimeout(ctx, c.o.Stall)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodHead, base.String(), nil)
+	if err != nil {
+		return
+	}
+	r.Header.Set("User-Agent", "xetfs")
+	resp, err := c.names.Transport.RoundTrip(r)
+	if err != nil {
+		return
+	}
+	resp.Body.Close()
+	c.health.answered()
+}
+
+// Close ends the probes and closes the idle connections.
 func (c *Client) Close() {
+	c.health.close()
 	c.data.CloseIdleConnections()
 	c.names.CloseIdleConnections()
 }
@@ -135,22 +156,30 @@ func (p *pool) acquire(ctx context.Context) (release func(), err error) {
 // Transport returns a RoundTripper for requests that this package does not make itself, for
 // example uploads. It uses the data connections with their proxy and certificate rules. It
 // follows no redirect and repeats nothing. The connection is released at the end of the body.
-func (c *Client) Transport() http.RoundTripper { return roundTripper{c.data} }
+func (c *Client) Transport() http.RoundTripper { return roundTripper{c} }
 
-type roundTripper struct{ *pool }
+type roundTripper struct{ c *Client }
 
 // RoundTrip implements http.RoundTripper.
 func (t roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
-	release, err := t.acquire(r.Context())
+	ctx := r.Context()
+	if err := t.c.health.wait(ctx, callStart(ctx)); err != nil {
+		return nil, err
+	}
+	release, err := t.c.data.acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
-	resp, err := t.Client.Transport.RoundTrip(r)
+	start := time.Now()
+	resp, err := t.c.data.Transport.RoundTrip(r)
 	if err != nil {
-		release()
+		if release(); ctx.Err() == nil {
+			t.c.health.lost(start)
+		}
 		return nil, err
 	}
-	answered(r.Context(), resp)
+	t.c.health.answered()
+	answered(ctx, resp)
 	resp.Body = &releasingBody{resp.Body, release}
 	return resp, nil
 }

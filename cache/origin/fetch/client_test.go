@@ -119,7 +119,7 @@ func TestO21_Classify(t *testing.T) {
 				w.WriteHeader(tt.status)
 				_, _ = io.WriteString(w, tt.body)
 			})
-			c := newClient(t, address, fetch.Options{NoRedirects: true, Classify: func(status int, _ http.Header, body []byte) error {
+			c := newClient(t, address, fetch.Options{Attempts: 1, NoRedirects: true, Classify: func(status int, _ http.Header, body []byte) error {
 				if status != tt.status || len(body) > 4<<10 || !strings.HasPrefix(tt.body, string(body)) {
 					t.Errorf("status %d with %d bytes", status, len(body))
 				}

@@ -17,6 +17,7 @@
 // An attempt ends without a connection after 5 seconds, or with less than 1 KiB/s for 10
 // seconds. Options.Limits bound each call with all its attempts and pauses; then, or when the
 // context ends, the call ends. Answers with an error status are counted, at most 6 per call.
-// Refused, reset, silent and lost connections are not. Data and names have separate
-// connections, so that a reader of names never waits for data.
+// Refused, reset, silent and lost connections are not. After 40 s without any answer the
+// origin is down. One probe per second is then sent, and new calls fail within 1 s. Data and
+// names have separate connections, so that names never wait for data.
 package fetch

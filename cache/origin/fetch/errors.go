@@ -17,11 +17,20 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec/names"
 )
 
 // unavailable is an ErrUnavailable of the object.
 func (a *answer) unavailable(format string, args ...any) error {
 	return fmt.Errorf("%q: %w: %w", a.r.Key, origin.ErrUnavailable, fmt.Errorf(format, args...))
+}
+
+// notSent is the error of a request that was not sent.
+func notSent(k names.Key, err error) error {
+	if errors.As(err, new(downError)) {
+		return fmt.Errorf("%q: %w: %w", k, origin.ErrUnavailable, err)
+	}
+	return fmt.Errorf("%q: %w", k, err)
 }
 
 // permanent is unavailable for an error that a retry cannot solve.
@@ -41,9 +50,12 @@ func (a *answer) lost(err error) error {
 	if ended := a.caller.Err(); ended != nil {
 		return fmt.Errorf("%q: %w", a.r.Key, ended)
 	}
-	if errors.Is(context.Cause(a.guard.ctx), errStalled) {
+	switch context.Cause(a.guard.ctx) { //nolint:errorlint // a cause is not wrapped
+	case errStalled:
 		err = fmt.Errorf("hardly anything came for %v", a.c.o.Stall)
 		a.c.pool(a.r).CloseIdleConnections() // the same cause may have hit them, too
+	case errHealed:
+		return lostError{a.unavailable("%w", errHealed)}
 	}
 	var address *url.Error
 	if errors.As(err, &address) {
@@ -70,6 +82,7 @@ func (a *answer) lost(err error) error {
 	if isAnswer {
 		return err
 	}
+	a.c.health.lost(a.guard.start)
 	return lostError{err}
 }
 

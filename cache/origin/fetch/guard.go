@@ -11,6 +11,7 @@ import (
 type stallGuard struct {
 	ctx    context.Context // of the request
 	cancel context.CancelCauseFunc
+	start  time.Time
 	period time.Duration
 	timer  *time.Timer
 	bytes  atomic.Int64 // since the timer was set
@@ -22,7 +23,7 @@ const leastRate = 1 << 10
 var errStalled = errors.New("stalled")
 
 func newStallGuard(ctx context.Context, period time.Duration) *stallGuard {
-	g := &stallGuard{period: period}
+	g := &stallGuard{start: time.Now(), period: period}
 	g.ctx, g.cancel = context.WithCancelCause(ctx)
 	g.timer = time.AfterFunc(period, g.check)
 	return g
@@ -36,13 +37,11 @@ func (g *stallGuard) check() {
 	g.timer.Reset(g.period)
 }
 
-// received counts bytes that arrived; 0: the headers.
-func (g *stallGuard) received(n int) {
-	if n == 0 {
-		g.timer.Reset(g.period)
-	}
-	g.bytes.Add(int64(n))
-}
+// restart begins a period, at the headers of the answer.
+func (g *stallGuard) restart() { g.timer.Reset(g.period) }
+
+// received counts bytes that arrived.
+func (g *stallGuard) received(n int) { g.bytes.Add(int64(n)) }
 
 // endLimit bounds the wait for the end of an answer whose bytes have all arrived.
 const endLimit = 50 * time.Millisecond

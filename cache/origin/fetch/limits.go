@@ -62,6 +62,7 @@ type call struct {
 	context.Context
 	limits *limits
 	data   bool // a read of data, not a document
+	began  time.Time
 	cancel context.CancelCauseFunc
 
 	mu     sync.Mutex
@@ -71,11 +72,19 @@ type call struct {
 	bytes  int64         // limits.bytes at start; guarded by mu
 }
 
+// callStart returns the start of the call of ctx, or else the current time.
+func callStart(ctx context.Context) time.Time {
+	if c, ok := ctx.Value(callKey{}).(*call); ok {
+		return c.began
+	}
+	return time.Now()
+}
+
 // begin returns the context of a new call.
 func (l *limits) begin(ctx context.Context, data bool) *call {
-	c := &call{limits: l, data: data, period: l.Read}
-	c.Context, c.cancel = context.WithCancelCause(ctx)
 	now := time.Now()
+	c := &call{limits: l, data: data, began: now, period: l.Read}
+	c.Context, c.cancel = context.WithCancelCause(ctx)
 	l.mu.Lock()
 	if l.began.IsZero() {
 		l.began = now

@@ -52,11 +52,11 @@ func (c *Client) repeat(ctx context.Context, k names.Key, attempt func(context.C
 		}
 		f.add(ctx, n, err)
 		pause, again := c.pause(ctx, err, f)
-		if !again {
+		if !again || c.health.refuses(callStart(ctx)) {
 			return gaveUp(err, f)
 		}
 		c.logRetry(ctx, k, f, err)
-		if !sleep(ctx, pause) {
+		if sleepUnless(ctx, pause, c.health.recovered()) != nil {
 			return ended(ctx, err, f)
 		}
 	}
@@ -76,7 +76,7 @@ func (f *failures) add(ctx context.Context, n int, err error) {
 	if n >= farStep {
 		f.answers = 0
 	}
-	if n >= leastStep {
+	if n >= leastStep || errors.Is(err, errHealed) {
 		f.inRow = 0
 	}
 	f.all++
@@ -104,18 +104,6 @@ func (c *Client) pause(ctx context.Context, err error, f failures) (pause time.D
 	pause = max(rand.N(min(c.o.Pause<<min(f.inRow-1, 20), maxPause)), min(hint.After, maxRetryAfter))
 	end, limited := ctx.Deadline()
 	return pause, !limited || f.lost || time.Until(end) > pause
-}
-
-// sleep waits. It reports false if ctx ends before.
-func sleep(ctx context.Context, pause time.Duration) bool {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // ended is the error of a call that ended in a pause. At the limit of the call, the last failed

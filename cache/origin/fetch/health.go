@@ -1,0 +1,247 @@
+package fetch
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	downAfter  = 40 * time.Second       // without any answer
+	lossPeriod = 20 * time.Second       // in which an origin in use loses an attempt: stall limit and pause
+	probeEach  = time.Second            // while the origin is down
+	downWait   = 900 * time.Millisecond // of a new call for the next probe
+	blip       = time.Second            // of silence that ends no attempt
+	gateEach   = 100 * time.Millisecond // one attempt, after freeTries of a silence
+	freeTries  = 64
+)
+
+// A health decides whether the origin of a Client is down: it lost attempts for downAfter
+// without any answer. While it is down, only probes are sent. The first answer ends this state
+// and all waits for it.
+type health struct {
+	probe func(ctx context.Context) // sends a request and calls answered
+	log   *slog.Logger
+
+	epoch  time.Time
+	last   atomic.Int64 // time of the newest answer or byte, after epoch
+	silent atomic.Bool  // attempts were lost since then; written with mu
+
+	mu       sync.Mutex
+	since    time.Time                // of the silence; guarded by mu
+	lastLoss time.Time                // guarded by mu
+	tries    int                      // since the silence began; guarded by mu
+	nextGate time.Time                // guarded by mu
+	down     time.Time                // zero: not down; guarded by mu
+	healed   chan struct{}            // closed by the first answer; nil: not silent; guarded by mu
+	pending  map[*stallGuard]struct{} // attempts without headers; guarded by mu
+	timer    *time.Timer              // of downAfter; guarded by mu
+	stop     context.CancelFunc       // ends the probes; guarded by mu
+	closed   bool                     // guarded by mu
+	probes   sync.WaitGroup
+}
+
+func newHealth(log *slog.Logger, probe func(ctx context.Context)) *health {
+	return &health{log: log, probe: probe, epoch: time.Now(), pending: map[*stallGuard]struct{}{}}
+}
+
+// errHealed is the cause of an attempt that ends because a later one has an answer.
+var errHealed = errors.New("a later request was answered")
+
+// answered reports headers or bytes of an answer.
+func (h *health) answered() {
+	h.last.Store(int64(time.Since(h.epoch)))
+	if h.silent.Load() {
+		h.heal()
+	}
+}
+
+// heal ends the silence. After more than a blip, older attempts without an answer may wait on
+// dead connections: they are sent again.
+func (h *health) heal() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.healed == nil {
+		return
+	}
+	if time.Since(h.since) > blip {
+		for g := range h.pending {
+			if time.Since(g.start) > blip {
+				g.cancel(errHealed)
+			}
+		}
+	}
+	if !h.down.IsZero() {
+		h.log.Info("the origin answers again", slog.String("event", "origin_up"),
+			slog.Duration("silent", time.Since(h.since).Round(time.Second)))
+	}
+	h.clearLocked()
+}
+
+// clearLocked returns to the state without losses.
+func (h *health) clearLocked() {
+	if h.healed != nil {
+		close(h.healed)
+		h.timer.Stop()
+	}
+	if h.stop != nil {
+		h.stop()
+	}
+	h.healed, h.stop, h.down = nil, nil, time.Time{}
+	h.silent.Store(false)
+}
+
+// begin registers an attempt.
+func (h *health) begin(g *stallGuard) {
+	h.mu.Lock()
+	h.pending[g] = struct{}{}
+	h.mu.Unlock()
+}
+
+// end ends the registration: the attempt has headers or is lost.
+func (h *health) end(g *stallGuard) {
+	h.mu.Lock()
+	delete(h.pending, g)
+	h.mu.Unlock()
+}
+
+// lost reports an attempt that began at start and has ended without a complete answer.
+func (h *health) lost(start time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.lastLoss = time.Now()
+	if h.healed != nil || h.closed {
+		return
+	}
+	h.since = start
+	if last := h.epoch.Add(time.Duration(h.last.Load())); last.After(start) {
+		h.since = last
+	}
+	h.healed, h.tries = make(chan struct{}), 0
+	h.silent.Store(true)
+	h.timer = time.AfterFunc(time.Until(h.since.Add(downAfter)), h.checkDown)
+}
+
+// checkDown marks the origin as down if it is silent and in use.
+func (h *health) checkDown() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case h.healed == nil || h.closed:
+	case time.Since(h.lastLoss) > lossPeriod:
+		h.clearLocked()
+	default:
+		h.log.Warn("the origin does not answer; reads fail until it does", slog.String("event", "origin_down"),
+			slog.Duration("silent", time.Since(h.since).Round(time.Second)))
+		h.down = time.Now()
+		ctx, cancel := context.WithCancel(context.Background())
+		h.stop = cancel
+		h.probes.Go(func() { h.sendProbes(ctx) })
+	}
+}
+
+// sendProbes sends one probe per probeEach until ctx ends. A probe does not wait for the one
+// before, which may be on a dead connection.
+func (h *health) sendProbes(ctx context.Context) {
+	ticker := time.NewTicker(probeEach)
+	defer ticker.Stop()
+	for {
+		h.probes.Go(func() { h.probe(ctx) })
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// close ends the probes.
+func (h *health) close() {
+	h.mu.Lock()
+	h.closed = true
+	h.clearLocked()
+	h.mu.Unlock()
+	h.probes.Wait()
+}
+
+// downError is the error of a call that began while the origin was down.
+type downError struct{ silent time.Duration }
+
+func (e downError) Error() string {
+	return "no answer for " + e.silent.Round(time.Second).String() + "; the next probe follows within 1 s"
+}
+
+// wait returns when the next attempt of a call that began at start may be sent. While the
+// origin is silent, few attempts are sent, and none while it is down. A call that began while
+// it was down fails soon.
+func (h *health) wait(ctx context.Context, start time.Time) error {
+	for h.silent.Load() {
+		pause, healed, err := h.turn(start)
+		if pause == 0 || err != nil {
+			return err
+		}
+		if err := sleepUnless(ctx, pause, healed); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// turn returns the pause before an attempt may be sent, which ends early with healed.
+func (h *health) turn(start time.Time) (pause time.Duration, healed <-chan struct{}, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := time.Now()
+	switch {
+	case h.healed == nil:
+		return 0, nil, nil
+	case h.down.IsZero() && h.tries < freeTries:
+		h.tries++
+		return 0, nil, nil
+	case h.down.IsZero():
+		if pause = h.nextGate.Sub(now); pause <= 0 {
+			h.nextGate = now.Add(gateEach)
+		}
+		return max(0, pause), h.healed, nil
+	case !start.After(h.down):
+		return downAfter, h.healed, nil // any long time
+	}
+	if pause = start.Add(downWait).Sub(now); pause <= 0 {
+		err = downError{now.Sub(h.since)}
+	}
+	return pause, h.healed, err
+}
+
+// refuses reports whether a call that began at start gets no further attempt.
+func (h *health) refuses(start time.Time) bool {
+	if !h.silent.Load() {
+		return false
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return !h.down.IsZero() && start.After(h.down) && time.Since(start) >= downWait
+}
+
+// recovered returns a channel that is closed by the next answer; nil: the origin is not silent.
+func (h *health) recovered() <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.healed
+}
+
+// sleepUnless waits until the pause has passed, early is closed or ctx ends. It returns the error of
+// ctx.
+func sleepUnless(ctx context.Context, pause time.Duration, early <-chan struct{}) error {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-early:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
+}
