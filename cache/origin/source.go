@@ -53,7 +53,8 @@ type Source interface {
 	Reject(x codec.Hash) int
 
 	// Forget drops the stored result of FileInfo because it does not lead to the file. Its
-	// xorbs are missing, or the bytes have another hash. The next FileInfo asks the store.
+	// xorbs are missing, or the bytes have another hash. The next FileInfo reads the shards
+	// that the store has then.
 	Forget(id codec.FileID)
 
 	// Local reports whether a request costs no more than reading a local file, so that

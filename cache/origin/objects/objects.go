@@ -277,10 +277,13 @@ func (o *objects) Hashed(ctx context.Context, x codec.Hash, _ codec.ChunkRange) 
 	return err == nil, err
 }
 
-// Forget implements Source.
+// Forget implements Source. It also drops the hint shard, which may be deleted by now.
 func (o *objects) Forget(id codec.FileID) {
 	o.meta.DropFile(id)
 	o.meta.DropIndex(id)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.hint = codec.Hash{}
 }
 
 // Reject implements Source.
