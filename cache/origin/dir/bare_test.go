@@ -66,7 +66,8 @@ func TestBare(t *testing.T) {
 }
 
 func TestBareSource(t *testing.T) {
-	origintest.TestSource(t, func(t *testing.T, s origin.Store) origin.Source {
+	isLocal := func(origin.Store) bool { return true }
+	suite := origintest.SourceSuite{Local: isLocal, Open: func(t *testing.T, s origin.Store) origin.Source {
 		root := t.TempDir()
 		for item, err := range s.List(t.Context(), "", "") {
 			if err != nil {
@@ -75,7 +76,8 @@ func TestBareSource(t *testing.T) {
 			write(t, filepath.Join(root, filepath.Base(string(item.Key))), origintest.Get(t, s, item.Key))
 		}
 		return objects.New(openBare(t, root), objects.Options{})
-	})
+	}}
+	suite.Run(t)
 }
 
 // sample is one shard and one xorb in a form.

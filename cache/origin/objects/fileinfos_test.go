@@ -1,7 +1,6 @@
 package objects_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,7 +14,6 @@ import (
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/codectest"
-	"github.com/xetfs/xetfs/codec/merkle"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/shard"
 	"github.com/xetfs/xetfs/codec/xorb"
@@ -152,24 +150,7 @@ func smallFiles(t *testing.T, count int) (b *origintest.Builder, ids []codec.Fil
 			b.File(x.Term(i, i+1))
 		}
 	}
-	return b, idsIn(t, b.Shard())
-}
-
-// idsIn returns the files of a shard with their places.
-func idsIn(t *testing.T, b []byte) (ids []codec.FileID) {
-	t.Helper()
-	r, err := shard.NewReader(bytes.NewReader(b), int64(len(b)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	in := merkle.Chunk(b)
-	for head, err := range r.Heads() {
-		if err != nil {
-			t.Fatal(err)
-		}
-		ids = append(ids, codec.FileID{File: head.File, Shard: in, Block: head.Block})
-	}
-	return ids
+	return b, b.IDs()
 }
 
 // describe asks for files, in a random order, and returns how many there are.

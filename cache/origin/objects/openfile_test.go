@@ -30,7 +30,7 @@ func manyTerms(t *testing.T, form origintest.Form, n int) (b *origintest.Builder
 	}
 	large, little = b.File(terms...), b.File(x.All())
 	ids = map[codec.Hash]codec.FileID{}
-	for _, id := range idsIn(t, b.Shard()) {
+	for _, id := range b.IDs() {
 		ids[id.File] = id
 	}
 	return b, large, little, ids

@@ -23,7 +23,7 @@ func twoFiles(t *testing.T, form origintest.Form) (b *origintest.Builder, ids []
 	x := b.Xorb(origintest.Text(1, 2000), origintest.Text(2, 2000))
 	b.File(x.Term(0, 1))
 	b.File(x.Term(1, 2))
-	ids = idsIn(t, b.Shard())
+	ids = b.IDs()
 	return b, ids
 }
 

@@ -245,6 +245,25 @@ func (b *Builder) Shard() []byte {
 	return out
 }
 
+// IDs returns the FileID of each file, with the place of its block in the shard, in the order of
+// the shard.
+func (b *Builder) IDs() (ids []codec.FileID) {
+	b.t.Helper()
+	encoded := b.Shard()
+	r, err := shard.NewReader(bytes.NewReader(encoded), int64(len(encoded)))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	s := merkle.Chunk(encoded)
+	for head, err := range r.Heads() {
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		ids = append(ids, codec.FileID{File: head.File, Shard: s, Block: head.Block})
+	}
+	return ids
+}
+
 func (b *Builder) casInfo(x *Xorb) *shard.XorbInfo {
 	info := &shard.XorbInfo{Xorb: x.Hash(), Packed: uint32(len(x.Bytes))}
 	for i, h := range x.Info.Chunks {

@@ -1,4 +1,4 @@
-// Package origintest holds the promises of package origin as tests. It also has helpers for
-// tests of packages above origin: stores in memory, stores with real data, and Sources that
-// fail on command.
+// Package origintest checks the contracts of package origin. TestStore and TestSource are the
+// suites. Memory and Builder make stores with real data. Watch, Copies, WithFaults, Fail and
+// ServeWeb make stores and Sources that count, differ or fail.
 package origintest

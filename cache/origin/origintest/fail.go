@@ -147,11 +147,7 @@ func (f *failSource) TryChunks(codec.Hash, codec.ChunkRange, func(n int) []byte)
 
 // FileInfo implements origin.Source.
 func (f *failSource) FileInfo(ctx context.Context, id codec.FileID) (*shard.FileInfo, error) {
-	damage, err := f.happens(ctx, "fileinfo")
-	if damage {
-		err = codec.Corrupt("file info block", 48, "it is damaged, as the rule says")
-	}
-	if err != nil {
+	if err := f.fileInfoErr(ctx); err != nil {
 		return nil, err
 	}
 	return f.Source.FileInfo(ctx, id)
@@ -159,14 +155,18 @@ func (f *failSource) FileInfo(ctx context.Context, id codec.FileID) (*shard.File
 
 // OpenFile implements origin.Source. It counts as FileInfo.
 func (f *failSource) OpenFile(ctx context.Context, id codec.FileID) (*shard.FileInfo, *origin.LargeFile, error) {
+	if err := f.fileInfoErr(ctx); err != nil {
+		return nil, nil, err
+	}
+	return f.Source.OpenFile(ctx, id)
+}
+
+func (f *failSource) fileInfoErr(ctx context.Context) error {
 	damage, err := f.happens(ctx, "fileinfo")
 	if damage {
 		err = codec.Corrupt("file info block", 48, "it is damaged, as the rule says")
 	}
-	if err != nil {
-		return nil, nil, err
-	}
-	return f.Source.OpenFile(ctx, id)
+	return err
 }
 
 // Narrow implements origin.Source.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
@@ -166,6 +167,21 @@ func (m *memory) Delete(ctx context.Context, k names.Key) error {
 
 // Sync implements origin.WriteStore.
 func (m *memory) Sync(ctx context.Context) error { return ctx.Err() }
+
+// CopyOf returns a store in a map with the objects of s.
+func CopyOf(t testing.TB, s origin.Store) origin.WriteStore {
+	t.Helper()
+	m := Memory()
+	for item, err := range s.List(t.Context(), "", "") {
+		if err == nil {
+			_, err = m.PutIfAbsent(t.Context(), item.Key, Get(t, s, item.Key))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return m
+}
 
 // Replace puts an object, also if the key exists.
 func Replace(s origin.WriteStore, k names.Key, value []byte) error {

@@ -64,7 +64,8 @@ func TestStore(t *testing.T) {
 // TestSource reads each store of the suite from the bucket.
 func TestSource(t *testing.T) {
 	server := origintest.ServeS3(t)
-	origintest.TestSource(t, func(t *testing.T, from origin.Store) origin.Source {
+	isLocal := func(origin.Store) bool { return false }
+	suite := origintest.SourceSuite{Local: isLocal, Open: func(t *testing.T, from origin.Store) origin.Source {
 		s := open(t, server, s3.Options{})
 		for item, err := range from.List(t.Context(), "", "") {
 			if err != nil {
@@ -73,7 +74,8 @@ func TestSource(t *testing.T) {
 			put(t, s, item.Key, origintest.Get(t, from, item.Key))
 		}
 		return objects.New(s, objects.Options{})
-	})
+	}}
+	suite.Run(t)
 }
 
 func put(t *testing.T, s origin.WriteStore, k names.Key, value []byte) origin.Tag {

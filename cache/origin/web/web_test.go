@@ -121,18 +121,23 @@ func TestStore(t *testing.T) {
 }
 
 func TestSource(t *testing.T) {
-	origintest.TestSource(t, func(t *testing.T, s origin.Store) origin.Source {
+	suite := origintest.SourceSuite{Local: isLocal, Open: func(t *testing.T, s origin.Store) origin.Source {
 		return objects.New(open(t, origintest.ServeWeb(t, s, nil).URL, web.Options{}), objects.Options{})
-	})
+	}}
+	suite.Run(t)
 }
+
+func isLocal(origin.Store) bool { return false }
 
 // Behind a bad server everything holds as well, with retries.
 func TestSourceOfBadServer(t *testing.T) {
 	bad := faulty.Options{Fail: 0.05, Truncate: 0.05, Seed: 1} // six in a row are one in a million
-	origintest.TestSource(t, func(t *testing.T, s origin.Store) origin.Source {
+	suite := origintest.SourceSuite{Local: isLocal, Open: func(t *testing.T, s origin.Store) origin.Source {
+		s = origintest.CopyOf(t, s) // repeated requests do not count
 		w := origintest.ServeWeb(t, s, func(h http.Handler) http.Handler { return faulty.Handler(h, bad) })
 		return objects.New(open(t, w.URL, web.Options{Attempts: 6, Pause: time.Millisecond}), objects.Options{})
-	})
+	}}
+	suite.Run(t)
 }
 
 func TestOpen(t *testing.T) {
