@@ -17,10 +17,10 @@ const (
 	maxDirs    = 64 // directories that are observed
 	maxReaders = 8  // windows
 
-	// maxSkipNames and maxSkipNumbers are how many runs are skipped after failed comparisons.
-	// A comparison by number sorts the directory.
+	// maxSkipNames and maxSkipNumbers are how many runs are skipped after failed comparisons,
+	// until the directory is opened again. A comparison by number sorts the directory.
 	maxSkipNames   = 32
-	maxSkipNumbers = 512
+	maxSkipNumbers = 4096
 
 	// maxCrossings is how often a window looks for its reader in another directory between two
 	// announcements.
@@ -135,7 +135,10 @@ func (d *Detector) Listed(t Tree, dir string) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.dirLocked(dirKey{t, dir}).listed = true
+	s := d.dirLocked(dirKey{t, dir})
+	s.listed = true
+	s.names.retry()
+	s.numbers.retry()
 }
 
 // Opened records the open of a file. It does not wait.

@@ -69,9 +69,13 @@ func (c *candidates[K]) extend(key K, path string) []string {
 func (c *candidates[K]) checked(ok bool, maxSkip int) {
 	c.checking = false
 	if ok {
-		c.runs, c.failed, c.skip = nil, 0, 0
+		c.runs = nil
+		c.retry()
 		return
 	}
 	c.failed++
 	c.skip = min(maxSkip, 1<<min(c.failed, 16))
 }
+
+// retry compares the next run, whatever failed before.
+func (c *candidates[K]) retry() { c.failed, c.skip = 0, 0 }
