@@ -10,7 +10,11 @@ import (
 // Limits of a request of a Plan.
 const (
 	planBytes    = 4 << 20  // of one request, unpacked, about
-	planGapBytes = 64 << 10 // unplanned bytes that a request may include, to save another one
+	planGapBytes = 64 << 10 // unplanned bytes between planned ones that a request may include
+
+	// sparseGapBytes is planGapBytes for readahead of scattered chunks. Windows of 256 files in
+	// the order of inode numbers fetched 20 % more bytes with planGapBytes, and 1 % with this.
+	sparseGapBytes = 16 << 10
 )
 
 // A Request is consecutive chunks of a xorb for one request to the origin.
@@ -49,10 +53,15 @@ func (p *Plan) Add(x codec.Hash, r codec.ChunkRange, bytes int64) {
 
 // Requests returns the requests of the plan, of at most about 4 MiB each, in the order of their
 // xorbs and chunks.
-func (p *Plan) Requests() (all []Request) {
+func (p *Plan) Requests() []Request {
+	return p.requests(func(*plannedChunks) int64 { return planGapBytes })
+}
+
+// requests returns the requests of the plan with gaps of up to gapBytes.
+func (p *Plan) requests(gapBytes func(*plannedChunks) int64) (all []Request) {
 	for x, in := range p.xorbs {
 		average := max(1, in.bytes/in.n)
-		gap, most := uint32(planGapBytes/average), uint32(max(1, planBytes/average))
+		gap, most := uint32(gapBytes(in)/average), uint32(max(1, planBytes/average))
 		for r := range in.chunks.Ranges(gap, most) {
 			all = append(all, Request{x, r, average * int64(in.chunks.Count(r))})
 		}
@@ -61,4 +70,15 @@ func (p *Plan) Requests() (all []Request) {
 		return cmp.Or(a.Xorb.Compare(b.Xorb), cmp.Compare(a.Chunks.Start, b.Chunks.Start))
 	})
 	return all
+}
+
+// readaheadGap returns sparseGapBytes if fewer than a quarter of the chunks from the first to the
+// last are planned.
+func (in *plannedChunks) readaheadGap() int64 {
+	for span := range in.chunks.Ranges(codec.MaxXorbChunks, codec.MaxXorbChunks) {
+		if 4*in.chunks.Count(span) < span.Len() {
+			return sparseGapBytes
+		}
+	}
+	return planGapBytes
 }

@@ -47,3 +47,15 @@ func TestPlan(t *testing.T) {
 		})
 	}
 }
+
+// Readahead of scattered chunks reads across small gaps only.
+func TestPlanSparse(t *testing.T) {
+	dense, sparse := &plannedChunks{}, &plannedChunks{}
+	for i := range 100 {
+		dense.chunks.Add(chunks(3*i, 3*i+1))
+		sparse.chunks.Add(chunks(5*i, 5*i+1))
+	}
+	if d, s := dense.readaheadGap(), sparse.readaheadGap(); d != planGapBytes || s != sparseGapBytes {
+		t.Errorf("gaps of %d and %d bytes, want %d and %d", d, s, planGapBytes, sparseGapBytes)
+	}
+}
