@@ -6,8 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	_ "github.com/xetfs/xetfs/cmd/xetfs/internal/fdcheck" // before go-fuse
-
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 )
 
