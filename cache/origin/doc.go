@@ -1,9 +1,9 @@
 // Package origin defines where bytes are read from. Each layer that can be swapped implements
 // one of two interfaces.
 //
-// A Store keeps objects under keys: a directory, a bucket, a web server. It is small,
-// and the same for data and catalog.
+// A Store stores objects under keys: a directory, a bucket or a web server. Data and catalog use
+// the same interface.
 //
-// A Source is the base of the read path: which terms, which chunks of them, which bytes.
-// Package objects makes a Source out of any Store. Decorators are Sources over Sources.
+// A Source is the base of the read path. It returns the terms of a file, the chunks of a term and
+// their bytes. Package objects makes a Source of a Store, and package wrap decorates Sources.
 package origin

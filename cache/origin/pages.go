@@ -11,7 +11,7 @@ import (
 )
 
 // Pages reads index pages from a Store and checks them: their hashes, and then whether
-// they are pages. It keeps nothing.
+// they are pages. It does not cache.
 //
 // A page that is absent, or has another hash, is read once more without caches, because a cache
 // before the store may be wrong. If the store has more copies, all of them are tried. A page

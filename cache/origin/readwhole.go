@@ -49,7 +49,7 @@ func ReadWhole(ctx context.Context, s Store, k names.Key, off int64, take func(b
 	return nil
 }
 
-// orTake returns err or, without one, what take says of no bytes.
+// orTake returns err or, if it is nil, the result of take for no bytes.
 func orTake(err error, size int64, take func(b []byte, size int64) error) error {
 	if err != nil {
 		return err

@@ -11,23 +11,22 @@ import (
 	"github.com/xetfs/xetfs/codec/page"
 )
 
-// Short is the error of a backend for n bytes at off of an object that has only size.
+// Short returns the error of a store for n bytes at off of an object of size bytes.
 func Short(k names.Key, off int64, n int, size int64) error {
 	missing := off + int64(n) - max(off, size)
-	return fmt.Errorf("%q: %w", k, codec.Corrupt("object", size, "it ends here, %d more bytes are asked for", missing))
+	return fmt.Errorf("%q: %w", k, codec.Corrupt("object", size, "it ends here, %d more bytes are requested", missing))
 }
 
-// Long is the error of a backend for an object that is longer than any may be.
+// Long returns the error of a store for an object above the limit of its kind.
 func Long(k names.Key, limit int64) error {
 	return fmt.Errorf("%q: %w", k, codec.Corrupt("object", limit, "it continues here"))
 }
 
-// maxData is the most bytes of a shard or xorb that Get returns. Larger shards exist:
-// they are read in parts.
+// maxData is the maximum size of a shard or xorb for Get. Larger shards are read in parts.
 const maxData = 128 << 20
 
-// MaxObject returns how many bytes an object may have that Get returns, by its kind. A
-// Store compares the size with it before it allocates anything.
+// MaxObject returns the maximum size in bytes of an object for Get, by its kind. A Store checks
+// the size before it allocates memory.
 func MaxObject(k names.Key) int64 {
 	p, err := names.ParseKey(k)
 	if err != nil {
@@ -44,8 +43,8 @@ func MaxObject(k names.Key) int64 {
 	return names.MaxLongDocument
 }
 
-// ReadBounded reads r to its end, but at most most bytes. The first allocation is for
-// expect bytes; from there on memory grows with the bytes that arrive.
+// ReadBounded reads r to its end, but at most most bytes. It first allocates expect bytes. Then
+// memory grows with the bytes that arrive.
 func ReadBounded(r io.Reader, expect, most int64) ([]byte, error) {
 	b := make([]byte, 0, min(most, max(expect, 512)))
 	for int64(len(b)) < most {

@@ -26,9 +26,9 @@ type sink struct{ s WriteStore }
 
 // PutXorb implements pack.Sink.
 func (k sink) PutXorb(ctx context.Context, in *xorb.Info, body []byte) error {
-	// The footer goes into the room behind the body, which is ours for now.
-	return k.put(ctx, names.XorbKey(in.Xorb), in.AppendFooter(body), func(there io.ReaderAt, size int64) (bool, error) {
-		return IsSoundXorb(there, size, in.Xorb)
+	// The spare capacity behind the body may be used until the next xorb.
+	return k.put(ctx, names.XorbKey(in.Xorb), in.AppendFooter(body), func(object io.ReaderAt, size int64) (bool, error) {
+		return IsSoundXorb(object, size, in.Xorb)
 	})
 }
 
@@ -49,11 +49,11 @@ func (k sink) PutShard(ctx context.Context, w *shard.Writer) (codec.Hash, error)
 	return h, k.s.Sync(ctx)
 }
 
-// put puts a value under its key. An object that exists there and differs must be sound.
+// put puts a value under its key. An existing object with other bytes must be sound.
 func (k sink) put(ctx context.Context, key names.Key, value []byte, sound func(io.ReaderAt, int64) (bool, error)) error {
 	_, err := k.s.PutIfAbsent(ctx, key, value)
 	if errors.Is(err, ErrUnknown) {
-		_, err = k.s.PutIfAbsent(ctx, key, value) // if the first did happen, this says so
+		_, err = k.s.PutIfAbsent(ctx, key, value) // ErrExists if the first put did happen
 	}
 	if !errors.Is(err, ErrExists) {
 		return err
@@ -76,8 +76,8 @@ func (k sink) put(ctx context.Context, key names.Key, value []byte, sound func(i
 	return err
 }
 
-// isGood reports whether the object under key may stay there. The error says that it could
-// not be read.
+// isGood reports whether the object under key is sound and may stay. An object that cannot be
+// read is an error.
 func (k sink) isGood(ctx context.Context, key names.Key, value []byte, sound func(io.ReaderAt, int64) (bool, error)) (bool, error) {
 	if m, ok := k.s.(Matcher); ok {
 		if same, err := m.Matches(ctx, key, value); same || err != nil {
@@ -88,13 +88,13 @@ func (k sink) isGood(ctx context.Context, key names.Key, value []byte, sound fun
 	if err != nil {
 		return false, err
 	}
-	there := ReaderAt(ctx, k.s, key)
+	object := ReaderAt(ctx, k.s, key)
 	good := false
 	if size == int64(len(value)) {
-		good, err = equal(there, value)
+		good, err = equal(object, value)
 	}
 	if !good && err == nil {
-		good, err = sound(there, size)
+		good, err = sound(object, size)
 	}
 	if errors.Is(err, codec.ErrCorrupt) {
 		return false, nil
@@ -127,11 +127,11 @@ func (k sink) putMissing(ctx context.Context, key names.Key, value []byte) error
 }
 
 // equal reports whether an object begins with the bytes of value.
-func equal(there io.ReaderAt, value []byte) (bool, error) {
+func equal(object io.ReaderAt, value []byte) (bool, error) {
 	buf := make([]byte, min(len(value), 1<<20))
 	for off := 0; off < len(value); off += len(buf) {
 		part := value[off:min(off+len(buf), len(value))]
-		if _, err := there.ReadAt(buf[:len(part)], int64(off)); err != nil {
+		if _, err := object.ReadAt(buf[:len(part)], int64(off)); err != nil {
 			return false, err
 		}
 		if !bytes.Equal(buf[:len(part)], part) {
@@ -143,8 +143,8 @@ func equal(there io.ReaderAt, value []byte) (bool, error) {
 
 // IsSoundXorb reports whether an object is the xorb x, by all its hashes. Another compressor
 // may have made other bytes.
-func IsSoundXorb(there io.ReaderAt, size int64, x codec.Hash) (bool, error) {
+func IsSoundXorb(object io.ReaderAt, size int64, x codec.Hash) (bool, error) {
 	faults := 0
-	in, err := xorb.Check(there, size, func(error) { faults++ })
+	in, err := xorb.Check(object, size, func(error) { faults++ })
 	return err == nil && faults == 0 && in.Root() == x, err
 }

@@ -10,20 +10,17 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 )
 
-// A Store is a place that keeps objects under keys: a directory, a bucket, a web
-// server. A Store is safe for concurrent use. It returns ErrNotFound for a key
-// that it does not have, and ErrUnavailable if it cannot tell.
+// A Store stores objects under keys: a directory, a bucket or a web server. It is safe for
+// concurrent use. ErrNotFound: the object is absent. ErrUnavailable: that cannot be determined.
 type Store interface {
-	// ReadAt fills p with the bytes of object k from off on. If it cannot fill
-	// all of p it returns an error, and p may hold anything: there are no short
-	// reads.
+	// ReadAt fills p with the bytes of object k from off on. It returns an error if it cannot
+	// fill all of p; the content of p is then undefined. Short reads do not exist.
 	ReadAt(ctx context.Context, k names.Key, p []byte, off int64) error
 
 	// Size returns the length of object k in bytes.
 	Size(ctx context.Context, k names.Key) (int64, error)
 
-	// Get returns a whole small object. If it still has the tag seen before,
-	// the error is ErrUnchanged.
+	// Get returns a whole small object, or ErrUnchanged if its tag equals seen.
 	Get(ctx context.Context, k names.Key, seen Tag) (value []byte, tag Tag, err error)
 
 	// List yields the objects whose keys start with prefix and sort after a given
@@ -31,21 +28,22 @@ type Store interface {
 	List(ctx context.Context, prefix string, after names.Key) iter.Seq2[Item, error]
 }
 
-// A WriteStore is a Store that can be published to. ErrUnknown from one of its
-// methods means that it may or may not have happened.
+// A WriteStore is a Store that accepts writes. ErrUnknown: the write may or may not have
+// happened.
 type WriteStore interface {
 	Store
 
-	// PutIfAbsent creates an object, or says ErrExists.
+	// PutIfAbsent creates an object. ErrExists: the key has an object.
 	PutIfAbsent(ctx context.Context, k names.Key, value []byte) (Tag, error)
 
-	// PutIfMatch replaces an object that has the tag, or says ErrConflict.
+	// PutIfMatch replaces an object with the given tag. ErrConflict: the object has another tag,
+	// or is absent.
 	PutIfMatch(ctx context.Context, k names.Key, value []byte, tag Tag) (Tag, error)
 
 	// Delete removes an object. An absent object is no error.
 	Delete(ctx context.Context, k names.Key) error
 
-	// Sync returns when everything that was put is durable.
+	// Sync returns when all earlier puts are durable.
 	Sync(ctx context.Context) error
 }
 
@@ -77,7 +75,7 @@ type StrayRemover interface {
 // A Tag changes whenever the value of a key changes.
 type Tag string
 
-// An Item is one object as a listing shows it.
+// An Item is one object in a list.
 type Item struct {
 	Key      names.Key
 	Size     int64
@@ -106,7 +104,7 @@ func (e *LocalError) Error() string { return fmt.Sprintf("%q: %v", e.Path, e.Err
 
 // Is makes it ErrUnavailable. There is no Unwrap: a lost xorb must not look like a name that
 // does not exist (io/fs.ErrNotExist).
-func (e *LocalError) Is(target error) bool { return target == ErrUnavailable } //nolint:errorlint // as package errors asks for it
+func (e *LocalError) Is(target error) bool { return target == ErrUnavailable } //nolint:errorlint // required by package errors
 
 // A HintError is an error of a store with a hint for retries.
 type HintError struct {

@@ -340,7 +340,7 @@ func (k *Index) addShard(store origin.Store, item origin.Item, there func(*shard
 }
 
 // errAbsent means that a xorb is listed and absent.
-var errAbsent = errors.New("the xorb is not there")
+var errAbsent = errors.New("the xorb is absent")
 
 // addXorb adds the chunks of a xorb.
 func (k *Index) addXorb(x xorbRef, hash func(int) codec.Hash) error {

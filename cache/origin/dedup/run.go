@@ -10,7 +10,7 @@ import (
 	"sort"
 )
 
-// A sortedRun is entries in a file, sorted by their words, of which each comes once.
+// A sortedRun is a file of entries that are sorted by word. Each word occurs once.
 type sortedRun struct {
 	file    TempFile
 	entries int64

@@ -23,7 +23,7 @@ type Options struct {
 	Fail     float64 // status 500 or 503, or the connection is reset
 	Truncate float64 // the connection ends in the middle of the body
 	Corrupt  float64 // one bit of the body is another
-	Hang     float64 // no answer comes
+	Hang     float64 // no answer
 
 	Seed uint64 // of the dice
 }

@@ -8,7 +8,7 @@
 //
 // Nothing. An answer must have the requested range, length and encoding, and it must not be a
 // web page, for example of a login. No more bytes than expected are read, headers included. The
-// caller checks the content, because it knows the hash. An interrupted answer is continued at
+// caller compares the content with its hash. An interrupted answer is continued at
 // the byte reached if the server proves with the same ETag that the object is unchanged. Errors
 // contain the key and no address, which may be secret.
 //

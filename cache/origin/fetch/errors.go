@@ -52,7 +52,7 @@ func (a *answer) lost(err error) error {
 	}
 	switch context.Cause(a.guard.ctx) { //nolint:errorlint // a cause is not wrapped
 	case errStalled:
-		err = fmt.Errorf("hardly anything came for %v", a.c.o.Stall)
+		err = fmt.Errorf("hardly any bytes arrived within %v", a.c.o.Stall)
 		a.c.pool(a.r).CloseIdleConnections() // the same cause may have hit them, too
 	case errHealed:
 		return lostError{a.unavailable("%w", errHealed)}

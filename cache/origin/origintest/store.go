@@ -135,7 +135,7 @@ func testList(t *testing.T, s origin.Store, objects map[names.Key][]byte) {
 		{"shards", names.ShardPrefix, ""},
 		{"after the first", "", keys[0]},
 		{"after the last", "", keys[len(keys)-1]},
-		{"after what is not there", "", keys[1] + "x"},
+		{"after an absent key", "", keys[1] + "x"},
 		{"after all of the prefix", names.ShardPrefix, names.XorbPrefix},
 		{"half a name", string(keys[2][:len(keys[2])-10]), ""},
 		{"no such prefix", "nothing/", ""},
@@ -222,7 +222,7 @@ func testWrite(t *testing.T, open func(t *testing.T) origin.Store) {
 		{"a new one", func(s origin.WriteStore, k names.Key) error {
 			return second(s.PutIfAbsent(t.Context(), k, []byte("one")))
 		}, "one", nil},
-		{"one that is there", func(s origin.WriteStore, k names.Key) error {
+		{"an existing one", func(s origin.WriteStore, k names.Key) error {
 			s.PutIfAbsent(t.Context(), k, []byte("one"))
 			return second(s.PutIfAbsent(t.Context(), k, []byte("two")))
 		}, "one", origin.ErrExists},

@@ -538,7 +538,7 @@ func TestN03_Stalls(t *testing.T) {
 			if tt.good && (err != nil || !bytes.Equal(p, value)) {
 				t.Errorf("ReadAt = %v after %v", err, took)
 			}
-			if !tt.good && (!errors.Is(err, origin.ErrUnavailable) || !strings.Contains(err.Error(), "hardly anything came") || took > time.Minute) {
+			if !tt.good && (!errors.Is(err, origin.ErrUnavailable) || !strings.Contains(err.Error(), "hardly any bytes arrived") || took > time.Minute) {
 				t.Errorf("ReadAt = %v after %v", err, took)
 			}
 		})

@@ -10,12 +10,11 @@ import (
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
-// Counts are what a Source was asked. They change while it is in use: Load reads them
-// then.
+// Counts are the calls of a Source and their results. Load reads them while the Source is in use.
 type Counts struct {
-	Requests int64 // calls of FileInfo and Chunks; Narrow is arithmetic but for its first call
-	Bytes    int64 // packed bytes that came
-	Errors   int64 // answers to any call that were an error, cancelled ones included
+	Requests int64 // calls of FileInfo and Chunks; Narrow rarely sends requests
+	Bytes    int64 // packed bytes that were returned
+	Errors   int64 // errors of all calls, canceled calls included
 }
 
 // Load returns the counts of now.
@@ -27,7 +26,7 @@ func (c *Counts) Load() Counts {
 	}
 }
 
-// Count returns a Source that adds to c what src is asked.
+// Count returns a Source that forwards each call to src and counts the calls in c.
 func Count(src origin.Source, c *Counts) origin.Source { return countSource{src, c} }
 
 type countSource struct {
@@ -52,11 +51,11 @@ func (s countSource) OpenFile(ctx context.Context, id codec.FileID) (*shard.File
 }
 
 // FileInfos implements Source. Each file counts.
-func (s countSource) FileInfos(ctx context.Context, ids []codec.FileID, tell func(int, *shard.FileInfo, error)) {
+func (s countSource) FileInfos(ctx context.Context, ids []codec.FileID, yield func(int, *shard.FileInfo, error)) {
 	atomic.AddInt64(&s.c.Requests, int64(len(ids)))
 	s.Source.FileInfos(ctx, ids, func(i int, fi *shard.FileInfo, err error) {
 		s.failed(err)
-		tell(i, fi, err)
+		yield(i, fi, err)
 	})
 }
 

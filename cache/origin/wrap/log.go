@@ -46,13 +46,13 @@ func (s logSource) OpenFile(ctx context.Context, id codec.FileID) (*shard.FileIn
 }
 
 // FileInfos implements Source.
-func (s logSource) FileInfos(ctx context.Context, ids []codec.FileID, tell func(int, *shard.FileInfo, error)) {
+func (s logSource) FileInfos(ctx context.Context, ids []codec.FileID, yield func(int, *shard.FileInfo, error)) {
 	start := time.Now()
 	s.Source.FileInfos(ctx, ids, func(i int, fi *shard.FileInfo, err error) {
 		if err != nil {
 			s.log(ctx, "file info", start, err, slog.String("file", ids[i].File.String()))
 		}
-		tell(i, fi, err)
+		yield(i, fi, err)
 	})
 	s.log(ctx, "file infos", start, nil, slog.Int("files", len(ids)))
 }
@@ -95,7 +95,7 @@ func (s logSource) logChunks(ctx context.Context, x codec.Hash, r codec.ChunkRan
 		slog.String("xorb", x.String()), slog.String("chunks", r.String()), slog.Int("bytes", size))
 }
 
-// Annotate implements Source. It is as frequent and as cheap as Narrow.
+// Annotate implements Source. Only its errors are logged, as of Narrow.
 func (s logSource) Annotate(ctx context.Context, x codec.Hash, run *xorb.Run) (*xorb.Run, error) {
 	start := time.Now()
 	annotated, err := s.Source.Annotate(ctx, x, run)
