@@ -169,7 +169,7 @@ func (s *stream) move(off, n, most int64) {
 // all of it is needed.
 const prefetchStep = 4 << 20
 
-// prefetch asks for what a stream will read next, until its window is full.
+// prefetch requests the next chunks of a stream until its window is full.
 func (h *Handle) prefetch(s *stream) {
 	var err error
 	defer flight.Guard(&err)
@@ -212,7 +212,7 @@ func (h *Handle) unreadLocked(s *stream, from, end int64) (int64, int64) {
 	return from, end
 }
 
-// prefetchRange asks for the chunks of n bytes from off on.
+// prefetchRange requests the chunks of n bytes from off on.
 func (h *Handle) prefetchRange(s *stream, off, n int64) bool {
 	for n > 0 {
 		g, err := h.f.group(h.ctx, h.f.groupAt(off))

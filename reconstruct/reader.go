@@ -22,7 +22,7 @@ type Options struct {
 	Materialize Policy // files to store as plain files, if the cache has a disk
 }
 
-// A Reader rebuilds files. It knows hashes, never names. It is safe for concurrent use.
+// A Reader rebuilds files. It uses hashes, never names. It is safe for concurrent use.
 type Reader struct {
 	c            *cache.Cache
 	window       int64

@@ -11,8 +11,8 @@ import (
 // HeadSize is the most bytes that Is looks at.
 const HeadSize = blockSize
 
-// Is reports whether something that begins with head is a journal: whether a first fragment
-// is there that matches its checksum. head must hold the first HeadSize bytes, or all.
+// Is reports whether a file that begins with head is a journal: whether its first fragment
+// matches its checksum. head must hold the first HeadSize bytes, or the whole file.
 func Is(head []byte) bool {
 	s := scanner{r: bytes.NewReader(head)}
 	return s.next() == good && (s.kind == full || s.kind == firstPart)

@@ -43,8 +43,8 @@ type Options struct {
 	// Bytes before it are not reported as dropped.
 	Start int64
 
-	// Unchecked makes a Reader in Resync mode take fragments whatever their checksums
-	// are. Nothing but a person may look at what comes out.
+	// Unchecked makes a Reader in Resync mode return fragments with wrong checksums. The
+	// records are for display only.
 	Unchecked bool
 }
 
@@ -62,7 +62,7 @@ type Reader struct {
 	trouble Why   // what was wrong first; "" so far nothing
 	end     int64 // behind the last record returned
 	tail    Tail
-	err     error // what Next returns for ever
+	err     error // of all further calls of Next
 }
 
 // NewReader returns a Reader of the journal r, which must stand at its first byte. It

@@ -22,8 +22,8 @@ func (t Tail) String() string {
 	return "unknown"
 }
 
-// tailBehind classes what follows the good part. more says that a whole record came
-// behind it; otherwise the scanner is at the end of the journal.
+// tailBehind classes what follows the good part. more reports that a complete record
+// follows it. Otherwise the scanner is at the end of the journal.
 func (r *Reader) tailBehind(more bool) Tail {
 	size := r.scan.base + int64(r.scan.n)
 	switch {

@@ -99,7 +99,7 @@ func (s *scanner) object(required []string, field func(name string)) {
 	for first := true; s.more(first, '}'); first = false {
 		name := s.text()
 		if seen[name] {
-			s.fail("field %.80q is there twice", name)
+			s.fail("field %.80q occurs twice", name)
 		}
 		if seen[name] = true; len(seen) > maxFields {
 			s.fail("more than %d fields", maxFields)
@@ -220,7 +220,7 @@ func (s *scanner) number() []byte {
 	return token
 }
 
-// null passes null, if it is there.
+// null skips null and reports whether it was next.
 func (s *scanner) null() bool {
 	if s.peek() != 'n' {
 		return false

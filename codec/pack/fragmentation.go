@@ -1,7 +1,7 @@
 package pack
 
-// A fragmentation judges how scattered a file gets. It knows the lengths of the last
-// terms, in chunks.
+// A fragmentation limits how scattered a file becomes. It has the lengths of the last terms, in
+// chunks.
 type fragmentation struct {
 	lengths []int // a ring of the last maxLengths
 	next    int   // of lengths, when it is full

@@ -63,8 +63,8 @@ func NewBuilder(s Sizes, put func(Hash, []byte) error) *Builder {
 	return &Builder{sizes: s, put: put, err: s.Check()}
 }
 
-// Add adds an entry, whose key (Key) must be above all before. After an error, which
-// may be that of put, the Builder is dead and says the same for ever.
+// Add adds an entry, whose key (Key) must be above all before. After an error,
+// also of put, all further calls return the same error.
 func (b *Builder) Add(e Entry) error {
 	if b.err != nil {
 		return b.err

@@ -40,7 +40,7 @@ func Describe(w io.Writer, b []byte) error {
 	return d.w.Flush()
 }
 
-// clip finds the parts of a page as far as they are there.
+// clip returns the parts of a page that b holds, which may be truncated.
 func clip(h header, b []byte) *Page {
 	rest := b[headerSize:]
 	part := func(n int) []byte {

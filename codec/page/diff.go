@@ -13,8 +13,8 @@ type Getter interface {
 	Page(ctx context.Context, h Hash) (*Page, error)
 }
 
-// A Change is an entry that is not the same in two trees. Both have the same path.
-type Change struct{ Old, New *Entry } // nil: not there
+// A Change is an entry that differs between two trees. Both have the same path.
+type Change struct{ Old, New *Entry } // nil: absent
 
 // Diff yields the entries that differ between two trees, in the order of their keys. It reads
 // no page that both trees have in the same place, so its cost depends on the difference. The

@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// fields reads one field after another. After the first one that is wrong the others
-// mean nothing, so that a decoder asks for err once, behind the last field.
+// fields reads one field after another. After the first wrong field, the others are undefined. A
+// decoder therefore checks err once, behind the last field.
 type fields struct {
 	b     []byte
 	at    int

@@ -85,7 +85,7 @@ func (p *Page) rowAt(buf []byte, row int) (key, value []byte, end int) {
 	return key, value, end
 }
 
-// valueAt returns the value of a row that is there.
+// valueAt returns the value of an existing row.
 func (p *Page) valueAt(row int) []byte {
 	block := row / p.restart
 	r, _ := p.row(p.point(block))
@@ -95,7 +95,7 @@ func (p *Page) valueAt(row int) []byte {
 	return r.value
 }
 
-// at returns a cursor on a row that is there.
+// at returns a cursor on an existing row.
 func (p *Page) at(row int) cursor {
 	c := cursor{p: p, row: row}
 	c.key, c.value, c.off = p.rowAt(nil, row)
@@ -249,7 +249,7 @@ func (c *checker) checkEntry(i int, at int64, v *value) error {
 	return nil
 }
 
-// checkShards checks that every shard of the table is one, and is there once.
+// checkShards checks that every shard of the table is valid and unique.
 func (c *checker) checkShards() error {
 	var seen map[Hash]bool
 	if c.p.header.shards > 1 {

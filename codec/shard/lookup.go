@@ -43,8 +43,8 @@ type place struct {
 	off int64
 }
 
-// A section knows its blocks by hash, from its table or, where it has none, from an
-// index that the first lookup makes.
+// A section finds its blocks by hash, through its table. Without a table, the first lookup builds
+// an index.
 type section struct {
 	r          io.ReaderAt
 	what       string // inFile or inXorb

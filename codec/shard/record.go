@@ -43,7 +43,7 @@ func appendBookend(b []byte) []byte {
 type records struct {
 	read func(p []byte, off int64) (int, error) // fills p, or says why not
 	seek bool                                   // read goes anywhere: what is skipped is not read
-	size bool                                   // end is the end of bytes that are there, not a limit on them
+	size bool                                   // end is the end of the bytes, not a limit
 
 	buf    []byte
 	lo, hi int   // buf[lo:hi] is read and not handed out

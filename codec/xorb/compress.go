@@ -30,7 +30,7 @@ type compressor struct {
 const (
 	hashBits     = 12
 	minMatch     = 4
-	matchMargin  = 12 // no match begins so near to the end
+	matchMargin  = 12 // no match begins within these last bytes
 	literalTail  = 6  // bytes at the end that no match reaches
 	maxDistance  = 1<<16 - 1
 	patience     = 32 // tries without success before the search takes longer steps

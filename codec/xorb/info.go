@@ -44,8 +44,8 @@ func (k FooterKind) String() string {
 	return "unknown"
 }
 
-// Info has the places of the chunks of a xorb, so that any chunk can be read alone. It comes
-// from the footer, or from a walk over the chunk headers. After a walk Chunks is nil and Xorb
+// Info has the offsets of the chunks of a xorb, so that any chunk can be read alone. Its source is
+// the footer, or a walk over the chunk headers. After a walk Chunks is nil and Xorb
 // is zero.
 //
 // The methods take ranges of chunks of the xorb, 0 ≤ Start < End ≤ Len, and panic for others. A

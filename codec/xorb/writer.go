@@ -25,8 +25,8 @@ func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
 
 // Add packs one chunk by scheme s, or by None where s saves nothing. h must be the
 // hash of the chunk. Add returns ErrFull if the chunk does not fit; then nothing was
-// written. After an error of the underlying writer the end of the xorb is unknown, and
-// Add returns that error for ever.
+// written. After an error of the underlying writer, the end of the xorb is unknown, and
+// all further calls return that error.
 func (w *Writer) Add(h codec.Hash, chunk []byte, s Scheme) error {
 	switch {
 	case w.err != nil:

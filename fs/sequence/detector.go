@@ -67,7 +67,7 @@ type dirKey struct {
 
 // A dirState has the opens of one directory.
 type dirState struct {
-	listed  bool // only a reader that has listed the directory knows its numbers
+	listed  bool // a numbered sequence needs a listing first
 	names   candidates[string]
 	numbers candidates[uint64]
 }

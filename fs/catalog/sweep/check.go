@@ -27,7 +27,7 @@ type Finding struct {
 	Version uint64
 	Path    string
 	Err     error
-	Missing bool // cannot be read, or is not there; else it is damaged, or hidden
+	Missing bool // absent or unreadable; else corrupt or hidden
 	Hidden  bool // a mount does not show Symbol, because its name continues that of another
 }
 

@@ -129,7 +129,7 @@ func (c *checker) xorb(ctx context.Context, at place, x codec.Hash) {
 	size, ok := c.there[x]
 	if !ok {
 		var err error
-		if size, err = c.store.Size(ctx, k); err != nil { // not one that came later
+		if size, err = c.store.Size(ctx, k); err != nil { // not for a later version
 			c.found(k, at, err)
 			return
 		}

@@ -124,7 +124,7 @@ func (c *checker) leaf(ctx context.Context, at place, p *page.Page) {
 // folders checks that every entry of a tree is in a folder. base is a tree without such defects
 // or zero; only the differences are checked.
 func (c *checker) folders(ctx context.Context, at place, base, root page.Hash) error {
-	good := "/" // a folder that is there; no path
+	good := "/" // the last checked folder; "/" is no path
 	for change, err := range page.Diff(ctx, c.pages, base, root) {
 		if err != nil {
 			return err

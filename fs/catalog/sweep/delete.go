@@ -20,7 +20,7 @@ type lease struct {
 	w     *sweeper
 	st    names.Sweep
 	tag   origin.Tag
-	taken time.Time // before the store was asked
+	taken time.Time // before the request to the store
 }
 
 // renew begins the lease or extends it. The tag proves that no other sweep has taken it

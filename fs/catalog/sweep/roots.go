@@ -155,7 +155,7 @@ func readVersion(ctx context.Context, s origin.Store, k names.Key) (*names.Versi
 }
 
 // deletions returns when the changes that deleted something were stored, with those of
-// writers that lost against them. No clock of a writer is asked.
+// writers that lost against them. Clocks of writers are not used.
 func (m *marker) deletions(ctx context.Context, head *names.Version) (map[names.Key]time.Time, error) {
 	seqs := map[uint64]bool{}
 	for _, d := range head.Deleted {

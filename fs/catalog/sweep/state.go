@@ -228,7 +228,7 @@ func (w *sweeper) putList(ctx context.Context, items []origin.Item) (names.Key, 
 }
 
 // readList returns the keys of a list. A missing or damaged list counts as empty, and its
-// objects are not deleted. Otherwise it would block every writer and sweep for ever.
+// objects are not deleted. Otherwise it would block every writer and sweep permanently.
 func (w *sweeper) readList(ctx context.Context, k names.Key) ([]names.Key, error) {
 	b, _, err := w.store.Get(ctx, k, "")
 	if err == nil {

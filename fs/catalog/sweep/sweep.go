@@ -128,7 +128,7 @@ func (w *sweeper) dryRun(ctx context.Context) error {
 	if st == nil {
 		st = new(names.Sweep)
 	}
-	// The store's own clock cannot be asked without writing to it.
+	// The clock of the store cannot be read without a write.
 	_, err = w.survey(ctx, "mark", w.o.Clock(), st)
 	return err
 }

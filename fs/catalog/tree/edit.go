@@ -25,7 +25,7 @@ type editor struct {
 
 	open   bool      // in a stretch
 	kept   bool      // there is an old page that is in no stretch
-	passed *string   // last key of the newest old page that has gone by
+	passed *string   // last key of the last passed old page
 	adding string    // key of the row that was put into out last
 	same   page.Hash // of the old page that ends with the last key in out
 	link   page.Link // that went to out last
@@ -43,8 +43,8 @@ func newEditor(u *updater, level int) (*editor, error) {
 	return e, nil
 }
 
-// begin goes to where a change belongs: all old rows below key have gone by, into the
-// new pages or left where they are.
+// begin moves to the place of a change. All old rows below key are passed: copied to new pages or
+// left unchanged.
 func (e *editor) begin(key string) error {
 	for {
 		var err error
@@ -98,7 +98,7 @@ func (e *editor) close() error {
 	return e.dropAbove()
 }
 
-// dropAbove takes the links to old pages that have gone by out of the level above.
+// dropAbove removes the links to the passed old pages from the level above.
 func (e *editor) dropAbove() error {
 	if e.top || e.passed == nil {
 		return nil

@@ -154,8 +154,8 @@ func (u *updater) only(l page.Link, level int) (page.Link, error) {
 	return l, nil
 }
 
-// A recent keeps the pages that were asked for last, because the editors of all levels
-// walk over the same pages above them.
+// A recent caches the last pages that were read, because the editors of all levels walk over the
+// same pages above them.
 type recent struct {
 	pages page.Getter
 	kept  [4 * (page.MaxLevel + 1)]struct {

@@ -108,7 +108,7 @@ func (w *walk) last() string {
 		return w.top.Last()
 	}
 	at := w.above[len(w.above)-1]
-	l, _ := at.page.Link(at.row) // the row is there
+	l, _ := at.page.Link(at.row) // the row exists
 	return l.Last
 }
 
