@@ -98,7 +98,7 @@ func (o diffOptions) run(ctx context.Context, cmd *cobra.Command, c *stack.Catal
 	}
 	line := ui.NewStatus(cmd.ErrOrStderr())
 	fetch, err := set.Cost(ctx, tree, func(files int64) {
-		line.Show(fmt.Sprintf("looking for chunks that are there: %s", ui.Plural(files, "file")))
+		line.Show(fmt.Sprintf("looking for existing chunks: %s", ui.Plural(files, "file")))
 	})
 	line.Clear()
 	if err != nil {

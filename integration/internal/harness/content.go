@@ -90,7 +90,7 @@ func WeightsContent(seed uint64, n int64) io.Reader {
 	}}
 }
 
-// Weight is near enough to a normal distribution: the sum of three even ones.
+// Weight approximates a normal distribution by the sum of three uniform ones.
 func Weight(bits uint32) float32 {
 	sum := int32(bits&0x7ff) + int32(bits>>11&0x7ff) + int32(bits>>22&0x3ff)*2 - 3*1024
 	return (float32(sum) + float32(bits>>3&0xff)/256) * 2e-5

@@ -81,7 +81,7 @@ type Traffic struct {
 	Waiting      int64 `json:"waiting"`
 }
 
-// Traffic asks for that.
+// Traffic returns the totals of the server so far.
 func (s *FarServer) Traffic() (now Traffic) {
 	s.t.Helper()
 	answer, err := http.Get(s.URL + "-/stats")

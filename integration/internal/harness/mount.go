@@ -22,8 +22,8 @@ import (
 )
 
 const (
-	// Patience is after how long something counts as hung. Beside other processes everything
-	// takes many times as long, so no limit in a test is near the usual time.
+	// Patience is the time after which an operation counts as hung. It is many times the usual
+	// time, because other processes may slow down a test.
 	Patience = 3 * time.Minute
 
 	MountLimit   = Patience // from start to mount_ready

@@ -21,7 +21,7 @@ func WriteHistory(w io.Writer, symbol string, changes iter.Seq2[*names.Version, 
 		l.Doc.Begin("changes")
 	}
 	var (
-		head *names.Version // it alone knows the live versions
+		head *names.Version // the only version with a list of live versions
 		n    uint64
 	)
 	for v, err := range changes {

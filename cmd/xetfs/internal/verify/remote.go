@@ -52,7 +52,7 @@ func (v *verifier) runRemote(ctx context.Context, shards, xorbs []Object) {
 		v.checkShard(ctx, f, files.add, func(s *shard.Reader) { files.run(ctx, s) })
 	})
 	largestFirst(ctx, maxLoads, xorbs, func(ctx context.Context, f Object) {
-		held.wait(ctx, names.XorbKey(f.Hash)) // those that no shard knows
+		held.wait(ctx, names.XorbKey(f.Hash)) // xorbs that no shard lists
 	})
 	held.wg.Wait()
 }

@@ -20,7 +20,7 @@ const recordSize = 48 // bytes of every record in a shard
 // The check of the xorbs needs both. Damage is reported later.
 func (v *verifier) lookThrough(ctx context.Context, f Object) {
 	if v.Remote != nil && !v.Bar.Visible() && !v.isKeyed(ctx, f) {
-		return // nothing else is asked for: it comes once
+		return // the shard is fetched only once, later
 	}
 	file, err := v.open(ctx, f)
 	if err != nil {

@@ -74,7 +74,7 @@ func (v *verifier) judge(ctx context.Context, f Object, x xorbReport) {
 	v.report.Xorb(x.in.Len())
 	switch {
 	case len(x.faults) > 0:
-		v.facts(f.Hash) // it is there, if damaged
+		v.facts(f.Hash) // the xorb exists, but is corrupt
 		return
 	case x.name != nil:
 		found(x.name)

@@ -35,10 +35,10 @@ type XorbCache struct {
 	wg    sync.WaitGroup                                // loads
 
 	mu    sync.Mutex
-	xorbs map[names.Key]*cachedXorb // that were asked for; guarded by mu
-	order list.List                 // of those in memory, used last comes first; guarded by mu
-	bytes int64                     // of those, and on their way; guarded by mu
-	next  map[names.Key]names.Key   // which will be asked for after which; guarded by mu
+	xorbs map[names.Key]*cachedXorb // requested xorbs; guarded by mu
+	order list.List                 // xorbs in memory, last used first; guarded by mu
+	bytes int64                     // in memory and in running fetches; guarded by mu
+	next  map[names.Key]names.Key   // the request that follows each key; guarded by mu
 }
 
 // A cachedXorb is a xorb that was requested.
