@@ -13,12 +13,10 @@ import (
 
 // An answer is a response whose headers have arrived. It must be closed.
 type answer struct {
-	*http.Response
-	c       *Client
-	r       *Request
-	caller  context.Context
-	guard   *stallGuard
-	release func() // frees the connection for other requests
+	*attempt
+	c      *Client
+	r      *Request
+	caller context.Context
 }
 
 // A field is one header of a request.
@@ -33,11 +31,16 @@ func (c *Client) send(ctx context.Context, method string, r *Request, fields ...
 	if err != nil {
 		return nil, notSent(r.Key, err)
 	}
-	a := &answer{c: c, r: r, caller: ctx, guard: newStallGuard(ctx, c.o.Stall), release: release}
-	if err := a.exchange(method, fields); err != nil {
-		a.guard.stop()
-		release()
-		return nil, err
+	a := &answer{c: c, r: r, caller: ctx}
+	x := &exchange{c: c, pool: c.pool(r), caller: ctx, request: func(ctx context.Context) (*http.Request, error) {
+		return a.request(ctx, method, fields)
+	}}
+	if a.attempt = x.run(release); a.err != nil {
+		defer a.end()
+		if a.sent {
+			return nil, a.lost(a.err)
+		}
+		return nil, a.err
 	}
 	a.guard.restart()
 	answered(ctx, a.Response)
@@ -48,25 +51,9 @@ func (c *Client) send(ctx context.Context, method string, r *Request, fields ...
 	return a, nil
 }
 
-// exchange sends the request and waits for the headers of the answer.
-func (a *answer) exchange(method string, fields []field) error {
-	hr, err := a.request(method, fields)
-	if err != nil {
-		return err
-	}
-	a.c.health.begin(a.guard)
-	a.Response, err = a.c.pool(a.r).Do(hr) //nolint:bodyclose // answer.close does
-	a.c.health.end(a.guard)
-	if err != nil {
-		return a.lost(err)
-	}
-	a.c.health.answered()
-	return nil
-}
-
 // request returns the request with all headers, signed.
-func (a *answer) request(method string, fields []field) (*http.Request, error) {
-	hr, err := http.NewRequestWithContext(new(hop).trace(a.guard.ctx), method, a.r.URL, nil)
+func (a *answer) request(ctx context.Context, method string, fields []field) (*http.Request, error) {
+	hr, err := http.NewRequestWithContext(new(hop).trace(ctx), method, a.r.URL, nil)
 	if err != nil {
 		return nil, a.permanent("the address is not valid")
 	}
@@ -100,11 +87,7 @@ func answered(ctx context.Context, resp *http.Response) {
 }
 
 // close ends an answer. If the body was not read to its end, the connection is closed.
-func (a *answer) close() {
-	a.Body.Close()
-	a.guard.stop()
-	a.release()
-}
+func (a *answer) close() { a.end() }
 
 // finish closes an answer that was read completely. It reads the end, so that the connection
 // can be used again. Without a Content-Length the end may be late, so finish waits for it only

@@ -65,6 +65,7 @@ type Client struct {
 	o      Options
 	limits *limits
 	health *health
+	hedges hedges
 	data   *pool
 	names  *pool
 
@@ -114,8 +115,8 @@ type Request struct {
 	Names  bool        // use the connections for names, so that the request never waits for data
 	Header http.Header // further headers, for example a condition; may be nil
 
-	// Prepare is called before each attempt, also before a hedged one. It adds headers and
-	// signs the request. nil: no call.
+	// Prepare is called before each attempt, also while another one waits for its answer. It
+	// adds headers and signs the request. nil: no call.
 	Prepare func(*http.Request) error
 }
 
@@ -150,6 +151,16 @@ func (p *pool) acquire(ctx context.Context) (release func(), err error) {
 		return sync.OnceFunc(func() { <-p.slots }), nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
+	}
+}
+
+// tryAcquire is acquire without a wait; nil: no connection is free.
+func (p *pool) tryAcquire() (release func()) {
+	select {
+	case p.slots <- struct{}{}:
+		return sync.OnceFunc(func() { <-p.slots })
+	default:
+		return nil
 	}
 }
 

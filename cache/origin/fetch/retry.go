@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	maxPause      = 10 * time.Second // without a hint of the server
+	maxPause      = 10 * time.Second // after an answer without a hint
+	maxLostPause  = time.Second      // after a lost connection: health.wait bounds the rate
 	maxRetryAfter = 30 * time.Second // longest pause that a server may request
 )
 
@@ -101,7 +102,11 @@ func (c *Client) pause(ctx context.Context, err error, f failures) (pause time.D
 	if !f.lost && f.answers >= most {
 		return 0, false
 	}
-	pause = max(rand.N(min(c.o.Pause<<min(f.inRow-1, 20), maxPause)), min(hint.After, maxRetryAfter))
+	longest := maxPause
+	if f.lost {
+		longest = maxLostPause
+	}
+	pause = max(rand.N(min(c.o.Pause<<min(f.inRow-1, 20), longest)), min(hint.After, maxRetryAfter))
 	end, limited := ctx.Deadline()
 	return pause, !limited || f.lost || time.Until(end) > pause
 }

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -53,10 +54,10 @@ func TestRetry(t *testing.T) {
 	tests := []struct {
 		name     string
 		bad      http.HandlerFunc
-		good     int           // number of the good attempt; 0: none
+		good     int64         // number of the good attempt; 0: none
 		caller   time.Duration // deadline of the caller; 0: none
 		limits   fetch.Limits
-		min, max int           // attempts
+		min, max int64         // attempts
 		from, to time.Duration // duration of the call
 		want     error
 	}{
@@ -79,9 +80,9 @@ func TestRetry(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				attempts := 0
+				var requests atomic.Int64
 				c := through(t, func(w http.ResponseWriter, r *http.Request) {
-					if attempts++; attempts != tt.good {
+					if n := requests.Add(1); n != tt.good {
 						tt.bad(w, r)
 					}
 				}, fetch.Options{Limits: tt.limits})
@@ -93,6 +94,7 @@ func TestRetry(t *testing.T) {
 				}
 				start := time.Now()
 				_, _, err := c.Get(ctx, object, 100)
+				attempts := requests.Load()
 				if !errors.Is(err, tt.want) || attempts < tt.min || attempts > tt.max {
 					t.Errorf("%d attempts: %v, want %d to %d: %v", attempts, err, tt.min, tt.max, tt.want)
 				}

@@ -1,0 +1,137 @@
+package fetch
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// An attempt is one request on one connection.
+type attempt struct {
+	*http.Response // nil: none
+	guard          *stallGuard
+	release        func() // frees the connection for other requests
+	sent           bool
+	err            error
+}
+
+// end closes the body and frees the connection. An attempt may end twice.
+func (at *attempt) end() {
+	if at.Response != nil {
+		at.Body.Close()
+	}
+	at.guard.stop()
+	at.release()
+}
+
+// An exchange is one request and, if its headers are late, a second one: the rival. The first
+// headers win, and the other attempt ends.
+type exchange struct {
+	c       *Client
+	pool    *pool
+	caller  context.Context
+	request func(ctx context.Context) (*http.Request, error)
+
+	mu     sync.Mutex
+	over   bool          // no rival may begin or win; guarded by mu
+	first  *attempt      // set before the rival can begin
+	rival  *attempt      // guarded by mu; nil: none
+	winner *attempt      // the rival with headers; guarded by mu
+	ended  chan struct{} // closed when the rival has ended or won
+}
+
+// errHedged is the cause of an attempt whose rival had headers first.
+var errHedged = errors.New("another connection was faster")
+
+// run returns the attempt with the first headers, or the error of the first attempt. release
+// frees its connection.
+func (x *exchange) run(release func()) *attempt {
+	x.first = &attempt{guard: newStallGuard(x.caller, x.c.o.Stall), release: release}
+	start := x.first.guard.start
+	timer := x.schedule()
+	x.send(x.first)
+	if timer != nil {
+		timer.Stop()
+	}
+	at := x.decide()
+	if at.err == nil {
+		x.c.health.answered()
+		x.c.hedges.add(time.Since(start))
+	}
+	return at
+}
+
+// schedule starts the timer of the rival; nil: no rival.
+func (x *exchange) schedule() *time.Timer {
+	delay := x.c.hedges.delay()
+	if delay == 0 {
+		return nil
+	}
+	return time.AfterFunc(delay, x.hedge)
+}
+
+// send sends a request and waits for its headers.
+func (x *exchange) send(at *attempt) {
+	r, err := x.request(at.guard.ctx)
+	if err != nil {
+		at.err = err
+		return
+	}
+	at.sent = true
+	x.c.health.begin(at.guard)
+	at.Response, at.err = x.pool.Do(r) //nolint:bodyclose // attempt.end does
+	x.c.health.end(at.guard)
+}
+
+// decide returns the winner after the first attempt. If the first one failed, the rival may
+// still win.
+func (x *exchange) decide() *attempt {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.rival != nil && x.first.err != nil {
+		x.mu.Unlock()
+		<-x.ended
+		x.mu.Lock()
+	}
+	x.over = true
+	switch {
+	case x.winner != nil:
+		x.first.end()
+		return x.winner
+	case x.rival != nil:
+		x.rival.guard.cancel(errHedged)
+	}
+	return x.first
+}
+
+// hedge sends the rival, if a connection is free and the budget allows it.
+func (x *exchange) hedge() {
+	if x.c.health.silent.Load() {
+		return
+	}
+	release := x.pool.tryAcquire()
+	if release == nil {
+		return
+	}
+	rival := &attempt{guard: newStallGuard(x.caller, x.c.o.Stall), release: release}
+	x.mu.Lock()
+	if x.over || !x.c.hedges.take() {
+		x.mu.Unlock()
+		rival.end()
+		return
+	}
+	x.rival, x.ended = rival, make(chan struct{})
+	x.mu.Unlock()
+	x.send(rival)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	defer close(x.ended)
+	if rival.err != nil || x.over {
+		rival.end()
+		return
+	}
+	x.winner, x.over = rival, true
+	x.first.guard.cancel(errHedged)
+}
