@@ -12,6 +12,14 @@ import (
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
+// Limits of the Go heap of pack and publish. The buffers of the packer are long-lived and the
+// rest of the garbage is small, so frequent collections cost little.
+const (
+	packMemory     = 400 << 20
+	packPercent    = 20
+	publishPercent = 40
+)
+
 // checkPackFolder refuses an absent folder, and a folder inside the store.
 func checkPackFolder(store, folder string) error {
 	if _, err := os.Stat(folder); err != nil {

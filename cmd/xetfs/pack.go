@@ -89,13 +89,6 @@ all cores:
 	return cmd
 }
 
-// Limits of the Go heap of pack. Its buffers are long-lived and the rest of its garbage is
-// small, so frequent collections cost nothing.
-const (
-	packMemory  = 400 << 20
-	packPercent = 20
-)
-
 // runPack packs folders into a store.
 func runPack(cmd *cobra.Command, store string, folders []string, o packOptions) error {
 	stack.LimitMemory(packMemory, newNotes(cmd.ErrOrStderr(), cmd.CommandPath()))

@@ -1,40 +1,25 @@
 package main
 
 import (
-	"cmp"
+	"context"
 	"errors"
 	"fmt"
-	iofs "io/fs"
-	"os"
-	"strconv"
-	"strings"
+	"path/filepath"
+	"runtime/debug"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/hint"
-	"github.com/xetfs/xetfs/cmd/xetfs/internal/ingest"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/publish"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/report"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
-	"github.com/xetfs/xetfs/codec/names"
-	"github.com/xetfs/xetfs/codec/page"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/fs/catalog"
+	"github.com/xetfs/xetfs/fs/catalog/writer"
 )
-
-// publishOptions are the flags and arguments of publish.
-type publishOptions struct {
-	storePath, symbol string
-	folder            string // "": none is read
-
-	update, force, dryRun, checksum bool
-	owner, xattrs, strict, noSHA    bool
-	asJSON, oneFileSystem           bool
-	exclude, remove, label          []string
-	message, from                   string
-	ifVersion                       optional[uint64]
-	scheme                          compressFlag
-
-	labels map[string]string // of label
-}
 
 // newPublish is the command that makes a folder the newest version of a symbol.
 func newPublish() *cobra.Command {
@@ -127,28 +112,6 @@ With --json the summary is one object:
 	return cmd
 }
 
-func (o *publishOptions) addFlags(cmd *cobra.Command) {
-	f := cmd.Flags()
-	f.BoolVar(&o.update, "update", false, "keep what the newest tree has and FOLDER has not")
-	f.StringArrayVar(&o.remove, "remove", nil, "with --update: take the file or folder at this `PATH` out of the tree (may be repeated)")
-	o.ifVersion = newOptional("NUMBER", "", parseVersionNumber)
-	f.Var(&o.ifVersion, "if-version", "publish only if this is the newest version")
-	f.StringVarP(&o.message, "message", "m", "", "what history shall say of this version")
-	f.StringArrayVar(&o.label, "label", nil, "a label of this version, as `KEY=VALUE` (may be repeated)")
-	f.BoolVar(&o.force, "force", false, "make a new version even if the tree is the same")
-	f.BoolVar(&o.dryRun, "dry-run", false, "say what would be stored, and store nothing")
-	f.StringVar(&o.from, "from", "", "publish the tree of `SYMBOL[@AS_OF]` or ver:HASH instead of FOLDER")
-	f.BoolVar(&o.asJSON, "json", false, "print the summary as JSON")
-	f.StringArrayVar(&o.exclude, "exclude", nil, "leave out what fits this `PATTERN` (may be repeated)")
-	f.BoolVar(&o.oneFileSystem, "one-file-system", false, "leave out other mounts below FOLDER, and name them")
-	f.BoolVar(&o.checksum, "checksum", false, "read all files, also those that seem unchanged, and store their content again where it is missing or damaged")
-	f.BoolVar(&o.owner, "owner", false, "keep owners and groups, as numbers")
-	f.BoolVar(&o.xattrs, "xattrs", false, "keep the extended attributes that begin with user.")
-	f.BoolVar(&o.strict, "strict", false, "fail at the first thing that cannot be published")
-	f.BoolVar(&o.noSHA, "no-sha256", false, "neither compute nor store the SHA-256 of files")
-	o.scheme.add(cmd, "compress", "auto, as the reference chooses; best, the smallest of all; none; lz4; bg4-lz4")
-}
-
 // completePublish lets the shell complete symbols, then folders.
 func completePublish(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 	if len(args) == 2 {
@@ -157,139 +120,133 @@ func completePublish(cmd *cobra.Command, args []string, begun string) ([]string,
 	return completeSymbols(1)(cmd, args, begun)
 }
 
-// notWithFrom are the flags about FOLDER.
-var notWithFrom = []string{
-	"update", "remove", "dry-run", "exclude", "one-file-system", "checksum", "owner", "xattrs", "strict", "no-sha256", "compress",
+// runPublish publishes.
+func runPublish(cmd *cobra.Command, o publishOptions) error {
+	stack.LimitMemory(packMemory, newNotes(cmd.ErrOrStderr(), cmd.CommandPath()))
+	debug.SetGCPercent(publishPercent)
+	p := newPublishRun(cmd, o)
+	ctx := cmd.Context()
+	return ui.UntilCanceled(ctx, func() error { return p.run(ctx) })
 }
 
-// check sets the arguments and refuses wrong combinations, before any change.
-func (o *publishOptions) check(cmd *cobra.Command, args []string) error {
-	o.storePath, o.symbol, o.folder = args[0], args[1], ""
-	if err := stack.CheckNewStore(o.storePath); err != nil {
-		return err
-	}
-	t, err := parseTarget(o.symbol)
-	switch {
-	case err != nil:
-		return err
-	case t.symbol != o.symbol:
-		return usageError{fmt.Errorf("%s is one version of %s; a new one is published to %s", o.symbol, t.symbol, t.symbol)}
-	}
-	if o.labels, err = parseLabels(o.label); err == nil {
-		err = checkTexts(o.symbol, o.message, o.labels)
-	}
-	if err == nil {
-		err = o.checkFolder(cmd, args[2:])
-	}
-	var usage usageError
-	if err != nil && !errors.As(err, &usage) && !errors.Is(err, iofs.ErrNotExist) && !errors.Is(err, iofs.ErrPermission) && !ingest.IsMachine(err) {
-		return usageError{err}
-	}
+func newPublishRun(cmd *cobra.Command, o publishOptions) *publishRun {
+	bar := ui.NewProgress(cmd.ErrOrStderr(), "publish")
+	return &publishRun{cmd: cmd, publishOptions: o, bar: bar, started: time.Now(), report: report.NewPublish(report.Output{
+		Command: cmd.CommandPath(), Out: cmd.OutOrStdout(), Err: cmd.ErrOrStderr(), Bar: bar, JSON: o.asJSON,
+		IncompleteStatus: exitIncomplete,
+	})}
+}
+
+// A publishRun is one run of the command.
+type publishRun struct {
+	publishOptions
+	cmd     *cobra.Command
+	report  *report.Publish
+	bar     *ui.Progress
+	started time.Time
+	fault   func(call string) error // see ingest.Options
+}
+
+func (p *publishRun) run(ctx context.Context) error {
+	o, err := p.options()
 	if err != nil {
 		return err
 	}
-	return ui.UntilCanceled(cmd.Context(), func() error {
-		return stack.CheckWriteStore(cmd.Context(), o.storePath, o.orderHint())
-	})
-}
-
-// orderHint returns the right order of arguments if SYMBOL or FOLDER is a store, or "".
-func (o *publishOptions) orderHint() string {
-	const command = "xetfs publish"
-	if order := hint.Order(o.symbol, command, o.symbol, o.storePath, o.folder); order != "" && o.folder != "" {
-		return order
-	}
-	if info, err := os.Stat(o.symbol); err == nil && info.IsDir() {
-		return hint.Order(o.folder, command, o.folder, o.storePath, o.symbol)
-	}
-	return hint.Order(o.folder, command, o.folder, o.symbol, o.storePath)
-}
-
-// checkFolder sets FOLDER, if the flags need one.
-func (o *publishOptions) checkFolder(cmd *cobra.Command, args []string) error {
+	o.Ingest.Progress, o.Ingest.Fault, o.Ingest.Pack.Created = p.bar, p.fault, p.started
 	switch {
-	case o.from != "" && len(args) > 0:
-		return errors.New("--from takes the place of FOLDER")
-	case o.from != "":
-		for _, name := range notWithFrom {
-			if cmd.Flags().Changed(name) {
-				return fmt.Errorf("--%s is about FOLDER, and --from reads none", name)
-			}
-		}
-		return nil
-	case len(o.remove) > 0 && !o.update:
-		return errors.New("--remove goes with --update: otherwise the tree has what FOLDER has, and nothing else")
-	case len(args) == 0 && len(o.remove) == 0:
-		return errors.New("too few arguments")
-	case len(args) == 0:
-		return o.checkRemoved()
+	case p.dryRun:
+		return p.runDry(ctx, o)
+	case p.from != "":
+		return p.runFrom(ctx, o)
 	}
-	o.folder = args[0]
-	info, err := os.Stat(o.folder)
+	return p.runFolder(ctx, o)
+}
+
+// runFolder publishes FOLDER. It creates store and catalog if they are missing.
+func (p *publishRun) runFolder(ctx context.Context, o publish.Options) error {
+	store, err := stack.OpenPublishStore(ctx, p.storePath, writerOptions(p.cmd, p.storePath))
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	o.Store, o.Sink, o.TempFile, o.Writer = store, origin.Sink(store), store.TempFile, store.Writer
+	r, err := publish.Run(ctx, o, p.report)
+	if err == nil {
+		stack.WriteListing(ctx, store.WriteStore, nil, p.report.Note)
+	}
+	return p.finish(ctx, r, store.Pages(), err)
+}
+
+// runFrom publishes the tree of --from.
+func (p *publishRun) runFrom(ctx context.Context, o publish.Options) error {
+	w, err := stack.OpenWriter(ctx, p.storePath, writerOptions(p.cmd, p.storePath))
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	o.Writer = w.Writer
+	r, err := publish.Run(ctx, o, p.report)
+	if err == nil {
+		stack.WriteListing(ctx, w.Store, nil, p.report.Note)
+	}
+	return p.finish(ctx, r, 0, hint.Absent(ctx, w.Catalog(), p.storePath, err))
+}
+
+// runDry runs publish without writing.
+func (p *publishRun) runDry(ctx context.Context, o publish.Options) error {
+	store, err := stack.OpenDryStore(ctx, p.storePath, remoteOptions(p.cmd, p.storePath))
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	o.Catalog, o.TempFile = store.Catalog, store.TempFile
+	if store.Store != nil {
+		o.Store = store.Store
+	}
+	r, err := publish.Run(ctx, o, p.report)
+	if err != nil {
+		return p.explained(ctx, err)
+	}
+	return p.report.Close(report.PublishResult{Result: r, Symbol: p.symbol, DryRun: true, ReadFolder: p.folder != "", Took: time.Since(p.started)})
+}
+
+// finish prints the result, or returns the error in the words of the command.
+func (p *publishRun) finish(ctx context.Context, r publish.Result, pages int64, err error) error {
 	switch {
-	case o.folder == "":
-		return errors.New("an empty path is no folder")
-	case err == nil && !info.IsDir():
-		return fmt.Errorf("%s: FOLDER is a folder, this is a file", o.folder)
+	case errors.Is(err, writer.ErrSwept):
+		return fmt.Errorf("%w; publish once more", err)
+	case err != nil:
+		return writeError(p.storePath, p.explained(ctx, err))
 	}
-	return cmp.Or(checkPackFolder(o.storePath, o.folder), o.checkRemoved())
+	if r.Published {
+		p.report.NotePrivate(p.storePath)
+	}
+	return p.report.Close(report.PublishResult{Result: r, Symbol: p.symbol, ReadFolder: p.folder != "", Pages: pages, Took: time.Since(p.started)})
 }
 
-// checkRemoved cleans and checks the paths of --remove.
-func (o *publishOptions) checkRemoved() error {
-	for i, path := range o.remove {
-		clean, err := treePath(path)
-		if err != nil {
-			return fmt.Errorf("--remove %w", err)
-		}
-		o.remove[i] = clean
-		if o.remove[i] == "" {
-			return fmt.Errorf("--remove %q would take out the whole tree; xetfs delete deletes versions", path)
-		}
-		if err := page.CheckPath(o.remove[i]); err != nil {
-			return err
-		}
+// explained adds the next step to an error.
+func (p *publishRun) explained(ctx context.Context, err error) error {
+	var (
+		absent  *publish.AbsentError
+		missing *publish.MissingError
+	)
+	switch {
+	case errors.As(err, new(*catalog.NestedError)):
+		return usageError{fmt.Errorf("%w; publish to another symbol, or delete one of the two first (xetfs delete)", err)}
+	case errors.As(err, &absent):
+		return fmt.Errorf("--remove %w", hint.Path(ctx, absent.Tree, absent.Path, absent.Err))
+	case errors.As(err, &missing):
+		return &damagedTree{text: fmt.Sprintf("%s@%d is the same, but %s of it is missing in %s, as %s; to store the content again: xetfs publish --checksum %s %s %s",
+			p.symbol, missing.Version.Number, ui.Plural(int64(len(missing.Missing)), "object"), p.storePath, filepath.Base(string(missing.Missing[0])),
+			ui.ShellWord(p.storePath), ui.ShellWord(p.symbol), ui.ShellWord(p.folder))}
 	}
-	return nil
-}
-
-// parseLabels reads KEY=VALUE of each label.
-func parseLabels(args []string) (map[string]string, error) {
-	if len(args) == 0 {
-		return nil, nil //nolint:nilnil // no labels
-	}
-	labels := map[string]string{}
-	for _, arg := range args {
-		key, value, ok := strings.Cut(arg, "=")
-		if !ok || key == "" {
-			return nil, fmt.Errorf("label %q: want KEY=VALUE", arg)
-		}
-		if _, twice := labels[key]; twice {
-			return nil, fmt.Errorf("label %q is given twice", key)
-		}
-		labels[key] = value
-	}
-	return labels, nil
-}
-
-// checkTexts checks the texts of a version before anything is packed.
-func checkTexts(symbol, message string, labels map[string]string) error {
-	row := names.Row{Time: time.Unix(0, 0).UTC(), Root: page.Hash{1}}
-	_, err := names.Encode(&names.Version{
-		Symbol: symbol, Seq: 1, Time: row.Time, TxID: strings.Repeat("0", 32), Rows: []names.Row{row},
-		Writer: publishWriter(), Message: message, Labels: labels,
-	})
 	return err
 }
 
-// publishWriter is the program name in a version.
-func publishWriter() string { return "xetfs " + readVersion().Version }
+// A damagedTree describes damage of the newest version.
+type damagedTree struct{ text string }
 
-// parseVersionNumber reads the value of --if-version.
-func parseVersionNumber(text string) (uint64, error) {
-	n, err := strconv.ParseUint(text, 10, 64)
-	if err != nil {
-		return 0, fmt.Errorf("%q is not the number of a version", text)
-	}
-	return n, nil
-}
+func (e *damagedTree) Error() string { return e.text }
+
+// Is makes it codec.ErrCorrupt.
+func (*damagedTree) Is(target error) bool { return target == codec.ErrCorrupt } //nolint:errorlint // see package errors

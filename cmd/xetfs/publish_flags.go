@@ -1,0 +1,261 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/hint"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ingest"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/publish"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/pack"
+	"github.com/xetfs/xetfs/codec/page"
+	"github.com/xetfs/xetfs/fs/catalog/writer"
+)
+
+// publishOptions are the flags and arguments of publish.
+type publishOptions struct {
+	storePath, symbol string
+	folder            string // "": none is read
+
+	update, force, dryRun, checksum bool
+	owner, xattrs, strict, noSHA    bool
+	asJSON, oneFileSystem           bool
+	exclude, remove, label          []string
+	message, from                   string
+	ifVersion                       optional[uint64]
+	scheme                          compressFlag
+
+	labels map[string]string // of label
+}
+
+func (o *publishOptions) addFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.BoolVar(&o.update, "update", false, "keep what the newest tree has and FOLDER has not")
+	f.StringArrayVar(&o.remove, "remove", nil, "with --update: take the file or folder at this `PATH` out of the tree (may be repeated)")
+	o.ifVersion = newOptional("NUMBER", "", parseVersionNumber)
+	f.Var(&o.ifVersion, "if-version", "publish only if this is the newest version")
+	f.StringVarP(&o.message, "message", "m", "", "what history shall say of this version")
+	f.StringArrayVar(&o.label, "label", nil, "a label of this version, as `KEY=VALUE` (may be repeated)")
+	f.BoolVar(&o.force, "force", false, "make a new version even if the tree is the same")
+	f.BoolVar(&o.dryRun, "dry-run", false, "say what would be stored, and store nothing")
+	f.StringVar(&o.from, "from", "", "publish the tree of `SYMBOL[@AS_OF]` or ver:HASH instead of FOLDER")
+	f.BoolVar(&o.asJSON, "json", false, "print the summary as JSON")
+	f.StringArrayVar(&o.exclude, "exclude", nil, "leave out what fits this `PATTERN` (may be repeated)")
+	f.BoolVar(&o.oneFileSystem, "one-file-system", false, "leave out other mounts below FOLDER, and name them")
+	f.BoolVar(&o.checksum, "checksum", false, "read all files, also those that seem unchanged, and store their content again where it is missing or damaged")
+	f.BoolVar(&o.owner, "owner", false, "keep owners and groups, as numbers")
+	f.BoolVar(&o.xattrs, "xattrs", false, "keep the extended attributes that begin with user.")
+	f.BoolVar(&o.strict, "strict", false, "fail at the first thing that cannot be published")
+	f.BoolVar(&o.noSHA, "no-sha256", false, "neither compute nor store the SHA-256 of files")
+	o.scheme.add(cmd, "compress", "auto, as the reference chooses; best, the smallest of all; none; lz4; bg4-lz4")
+}
+
+// notWithFrom are the flags about FOLDER.
+var notWithFrom = []string{
+	"update", "remove", "dry-run", "exclude", "one-file-system", "checksum", "owner", "xattrs", "strict", "no-sha256", "compress",
+}
+
+// check sets the arguments and refuses wrong combinations, before any change.
+func (o *publishOptions) check(cmd *cobra.Command, args []string) error {
+	o.storePath, o.symbol, o.folder = args[0], args[1], ""
+	if err := stack.CheckNewStore(o.storePath); err != nil {
+		return err
+	}
+	t, err := parseTarget(o.symbol)
+	switch {
+	case err != nil:
+		return err
+	case t.symbol != o.symbol:
+		return usageError{fmt.Errorf("%s is one version of %s; a new one is published to %s", o.symbol, t.symbol, t.symbol)}
+	}
+	if o.labels, err = parseLabels(o.label); err == nil {
+		err = checkTexts(o.symbol, o.message, o.labels)
+	}
+	if err == nil {
+		err = o.checkFolder(cmd, args[2:])
+	}
+	var usage usageError
+	if err != nil && !errors.As(err, &usage) && !errors.Is(err, iofs.ErrNotExist) && !errors.Is(err, iofs.ErrPermission) && !ingest.IsMachine(err) {
+		return usageError{err}
+	}
+	if err != nil {
+		return err
+	}
+	return ui.UntilCanceled(cmd.Context(), func() error {
+		return stack.CheckWriteStore(cmd.Context(), o.storePath, o.orderHint())
+	})
+}
+
+// orderHint returns the right order of arguments if SYMBOL or FOLDER is a store, or "".
+func (o *publishOptions) orderHint() string {
+	const command = "xetfs publish"
+	if order := hint.Order(o.symbol, command, o.symbol, o.storePath, o.folder); order != "" && o.folder != "" {
+		return order
+	}
+	if info, err := os.Stat(o.symbol); err == nil && info.IsDir() {
+		return hint.Order(o.folder, command, o.folder, o.storePath, o.symbol)
+	}
+	return hint.Order(o.folder, command, o.folder, o.symbol, o.storePath)
+}
+
+// checkFolder sets FOLDER, if the flags need one.
+func (o *publishOptions) checkFolder(cmd *cobra.Command, args []string) error {
+	switch {
+	case o.from != "" && len(args) > 0:
+		return errors.New("--from takes the place of FOLDER")
+	case o.from != "":
+		for _, name := range notWithFrom {
+			if cmd.Flags().Changed(name) {
+				return fmt.Errorf("--%s is about FOLDER, and --from reads none", name)
+			}
+		}
+		return nil
+	case len(o.remove) > 0 && !o.update:
+		return errors.New("--remove goes with --update: otherwise the tree has what FOLDER has, and nothing else")
+	case len(args) == 0 && len(o.remove) == 0:
+		return errors.New("too few arguments")
+	case len(args) == 0:
+		return o.checkRemoved()
+	}
+	o.folder = args[0]
+	info, err := os.Stat(o.folder)
+	switch {
+	case o.folder == "":
+		return errors.New("an empty path is no folder")
+	case err == nil && !info.IsDir():
+		return fmt.Errorf("%s: FOLDER is a folder, this is a file", o.folder)
+	}
+	return cmp.Or(checkPackFolder(o.storePath, o.folder), o.checkRemoved())
+}
+
+// checkRemoved cleans and checks the paths of --remove.
+func (o *publishOptions) checkRemoved() error {
+	for i, path := range o.remove {
+		clean, err := treePath(path)
+		if err != nil {
+			return fmt.Errorf("--remove %w", err)
+		}
+		o.remove[i] = clean
+		if o.remove[i] == "" {
+			return fmt.Errorf("--remove %q would take out the whole tree; xetfs delete deletes versions", path)
+		}
+		if err := page.CheckPath(o.remove[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// parseLabels reads KEY=VALUE of each label.
+func parseLabels(args []string) (map[string]string, error) {
+	if len(args) == 0 {
+		return nil, nil //nolint:nilnil // no labels
+	}
+	labels := map[string]string{}
+	for _, arg := range args {
+		key, value, ok := strings.Cut(arg, "=")
+		if !ok || key == "" {
+			return nil, fmt.Errorf("label %q: want KEY=VALUE", arg)
+		}
+		if _, twice := labels[key]; twice {
+			return nil, fmt.Errorf("label %q is given twice", key)
+		}
+		labels[key] = value
+	}
+	return labels, nil
+}
+
+// checkTexts checks the texts of a version before anything is packed.
+func checkTexts(symbol, message string, labels map[string]string) error {
+	row := names.Row{Time: time.Unix(0, 0).UTC(), Root: page.Hash{1}}
+	_, err := names.Encode(&names.Version{
+		Symbol: symbol, Seq: 1, Time: row.Time, TxID: strings.Repeat("0", 32), Rows: []names.Row{row},
+		Writer: publishWriter(), Message: message, Labels: labels,
+	})
+	return err
+}
+
+// publishWriter is the program name in a version.
+func publishWriter() string { return "xetfs " + readVersion().Version }
+
+// parseVersionNumber reads the value of --if-version.
+func parseVersionNumber(text string) (uint64, error) {
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not the number of a version", text)
+	}
+	return n, nil
+}
+
+// options returns the options without the store.
+func (o *publishOptions) options() (r publish.Options, err error) {
+	r = publish.Options{
+		Symbol: o.symbol,
+		Version: writer.PublishOptions{
+			IfVersion: o.ifVersion.pointer(), Writer: publishWriter(), Message: o.message, Labels: o.labels, Verify: o.checksum,
+		},
+		Update: o.update, Force: o.force, Remove: o.remove, StorePath: o.storePath,
+	}
+	if o.from != "" {
+		t, err := o.source()
+		r.From = &publish.Source{Symbol: t.symbol, At: t.at}
+		return r, err
+	}
+	if o.folder == "" {
+		return r, nil
+	}
+	dir, err := ownCacheDir()
+	r.StatCacheDir, r.StatCacheErr = filepath.Join(dir, statCacheDir), err
+	r.Ingest, err = o.ingestOptions()
+	return r, err
+}
+
+// statCacheDir is the folder of all stat caches in cacheDir.
+const statCacheDir = "publish"
+
+// ingestOptions returns the options to read FOLDER.
+func (o *publishOptions) ingestOptions() (ingest.Options, error) {
+	m, err := ingest.ReadIgnoreFile(o.folder)
+	if err != nil {
+		return ingest.Options{}, err
+	}
+	for _, pattern := range o.exclude {
+		if err := m.Add(pattern); err != nil {
+			return ingest.Options{}, usageError{err}
+		}
+	}
+	own := ownStore(o.storePath)
+	if dir, err := cacheDir(); err == nil {
+		own = append(own, ingest.OwnFolder{Path: filepath.Join(dir, statCacheDir), What: "where publish remembers what it has read"})
+	}
+	return ingest.Options{
+		Folders: []string{o.folder}, Ignore: m, Own: own,
+		OneFileSystem: o.oneFileSystem, Owner: o.owner, Xattrs: o.xattrs, Strict: o.strict, Checksum: o.checksum,
+		Pack:        pack.Options{Schemes: o.scheme.value, NoSHA: o.noSHA},
+		Consequence: "nothing was published",
+	}, nil
+}
+
+// source reads --from: SYMBOL[@AS_OF], or ver:HASH alone.
+func (o *publishOptions) source() (target, error) {
+	if strings.HasPrefix(o.from, "ver:") {
+		at, err := names.ParseAsOf(o.from)
+		if err != nil {
+			return target{}, usageError{err}
+		}
+		return target{o.symbol, at}, nil
+	}
+	return parseTarget(o.from)
+}
