@@ -1,6 +1,7 @@
 package s3
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -120,7 +121,7 @@ func (p *provider) fromProfile(ctx context.Context) (credentials.Value, error) {
 
 // fromRole returns the keys of a role: web identity, container or instance.
 func (p *provider) fromRole(ctx context.Context) (credentials.Value, error) {
-	configured := first(p.getenv("AWS_WEB_IDENTITY_TOKEN_FILE"), p.getenv("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"),
+	configured := cmp.Or(p.getenv("AWS_WEB_IDENTITY_TOKEN_FILE"), p.getenv("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"),
 		p.getenv("AWS_CONTAINER_CREDENTIALS_FULL_URI")) != ""
 	if !configured && p.getenv("AWS_EC2_METADATA_DISABLED") == "true" {
 		return anonymous, nil

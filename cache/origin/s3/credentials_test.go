@@ -1,6 +1,7 @@
 package s3_test
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -61,7 +62,7 @@ func TestCredentials(t *testing.T) {
 			for _, name := range []string{"AWS_PROFILE", "AWS_CONTAINER_CREDENTIALS_FULL_URI"} { // minio-go reads them
 				t.Setenv(name, tt.env[name])
 			}
-			t.Setenv("AWS_SHARED_CREDENTIALS_FILE", first(tt.files, filepath.Join(home, "none")))
+			t.Setenv("AWS_SHARED_CREDENTIALS_FILE", cmp.Or(tt.files, filepath.Join(home, "none")))
 			t.Setenv("AWS_CONFIG_FILE", filepath.Join(home, "none"))
 			key, requests := "", 0
 			transport := roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -89,13 +90,6 @@ func TestCredentials(t *testing.T) {
 			}
 		})
 	}
-}
-
-func first(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 // roles answers for the metadata of an instance or a container.

@@ -1,6 +1,7 @@
 package s3
 
 import (
+	"cmp"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -107,8 +108,8 @@ type endpoint struct {
 
 // endpoint returns the server that the environment names, or AWS.
 func (o Options) endpoint(bucket string) (endpoint, error) {
-	region := first(o.Getenv("AWS_REGION"), o.Getenv("AWS_DEFAULT_REGION"), defaultRegion)
-	address := first(o.Getenv("AWS_ENDPOINT_URL_S3"), o.Getenv("AWS_ENDPOINT_URL"))
+	region := cmp.Or(o.Getenv("AWS_REGION"), o.Getenv("AWS_DEFAULT_REGION"), defaultRegion)
+	address := cmp.Or(o.Getenv("AWS_ENDPOINT_URL_S3"), o.Getenv("AWS_ENDPOINT_URL"))
 	e := endpoint{region: region}
 	if address == "" {
 		// A certificate for *.host covers no bucket with a dot.
@@ -141,14 +142,4 @@ func (e endpoint) url(bucket, key string) *url.URL {
 	}
 	u.RawPath = s3utils.EncodePath(u.Path)
 	return &u
-}
-
-// first returns the first text that is not empty.
-func first(texts ...string) string {
-	for _, t := range texts {
-		if t != "" {
-			return t
-		}
-	}
-	return ""
 }

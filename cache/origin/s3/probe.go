@@ -28,6 +28,7 @@ type ProbeCache interface {
 const (
 	probeLifetime = 30 * 24 * time.Hour
 	probePrefix   = tmpPrefix + "probe-"
+	probeTries    = 4
 )
 
 // ErrIgnoresConditions means that a bucket does not honour conditional writes.
@@ -64,6 +65,11 @@ func (s *Store) loadProbe(ctx context.Context) (Probe, error) {
 		}
 	}
 	p, err := s.Probe(ctx)
+	for try := 1; try < probeTries && errors.Is(err, origin.ErrUnavailable); try++ {
+		if pause(ctx, try, err) == nil {
+			p, err = s.Probe(ctx) // with other keys: an answer may be lost
+		}
+	}
 	if err != nil {
 		return p, fmt.Errorf("%s: probe of conditional writes: %w", s, err)
 	}
