@@ -42,7 +42,7 @@ func mountBounded(t *testing.T, source string, flags ...string) *harness.Mount {
 	return m
 }
 
-// boundLimit is far more than any mount takes, also on a busy machine.
+// boundLimit is much more than any mount takes, also on a busy machine.
 const boundLimit = 5 * time.Minute
 
 // wantBounded compares the peak of the resident memory with what README promises.
@@ -161,20 +161,20 @@ func TestL17_OpenTerms(t *testing.T) {
 	for i := range files {
 		all = append(all, newManyTermed(t, dir, chunks, x, uint64(i), terms))
 	}
-	nearAndFar(t, dir, func(t *testing.T, m *harness.Mount) { readTermed(t, m, all, 1000) })
+	localAndRemote(t, dir, func(t *testing.T, m *harness.Mount) { readTermed(t, m, all, 1000) })
 }
 
-// nearAndFar does the same with a mount of a folder and one of a web server, and compares
+// localAndRemote does the same with a mount of a folder and one of a web server, and compares
 // their peak memory with the limit.
-func nearAndFar(t *testing.T, dir string, do func(*testing.T, *harness.Mount)) {
+func localAndRemote(t *testing.T, dir string, do func(*testing.T, *harness.Mount)) {
 	t.Run("near", func(t *testing.T) {
 		m := mountBounded(t, dir)
 		do(t, m)
 		wantBounded(t, m)
 	})
-	for name, cacheDir := range map[string]string{"far": "off", "far, with a cache folder": t.TempDir()} {
+	for name, cacheDir := range map[string]string{"remote": "off", "remote, with a cache folder": t.TempDir()} {
 		t.Run(name, func(t *testing.T) {
-			m := mountBounded(t, harness.ServeFar(t, dir).URL, "--cache-dir="+cacheDir)
+			m := mountBounded(t, harness.ServeRemote(t, dir).URL, "--cache-dir="+cacheDir)
 			do(t, m)
 			wantBounded(t, m)
 		})
@@ -190,7 +190,7 @@ func TestL18_WindowOfTerms(t *testing.T) {
 	dir := t.TempDir()
 	chunks, x := termXorb(t, dir)
 	f := newManyTermed(t, dir, chunks, x, 1, terms)
-	nearAndFar(t, dir, func(t *testing.T, m *harness.Mount) { readTermed(t, m, []*manyTermed{f}, 300) })
+	localAndRemote(t, dir, func(t *testing.T, m *harness.Mount) { readTermed(t, m, []*manyTermed{f}, 300) })
 }
 
 // readTermed opens all files and reads n times at random places of them.

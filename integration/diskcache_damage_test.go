@@ -19,21 +19,21 @@ import (
 func TestD09_SegmentsChanged(t *testing.T) {
 	harness.NeedFuse(t)
 	const size = 2 << 20
-	far, cache := serveNoise(t, 4000, 3, size), newCacheFolder(t)
+	remote, cache := serveNoise(t, 4000, 3, size), newCacheFolder(t)
 	flags := cache.flags("--materialize=never", "--memory=1MiB")
 	dice := rand.New(rand.NewPCG(9, 0))
-	m := harness.MountSource(t, far.URL, flags...)
-	far.readAll(t, m)
+	m := harness.MountSource(t, remote.URL, flags...)
+	remote.readAll(t, m)
 	cache.until("all is kept", func(k Kept) bool { return k.Chunks >= 3*chunksOf(size) })
 	for round := range 6 {
 		flips := flipSome(t, cache.glob("seg/*"), dice, 5)
 		if round%2 == 1 {
 			m.Unmount()
-			m = harness.MountSource(t, far.URL, flags...)
+			m = harness.MountSource(t, remote.URL, flags...)
 		}
-		before := far.Traffic()
-		far.readAll(t, m)
-		if sent := far.Since(before); sent.DataBytes < 64<<10 {
+		before := remote.Traffic()
+		remote.readAll(t, m)
+		if sent := remote.Since(before); sent.DataBytes < 64<<10 {
 			t.Errorf("round %d: of %d flipped bits none was noticed: %d bytes were fetched", round, flips, sent.DataBytes)
 		}
 		cache.until("what was damaged is kept again", func(k Kept) bool { return k.Chunks >= 3*chunksOf(size) })
@@ -43,10 +43,10 @@ func TestD09_SegmentsChanged(t *testing.T) {
 		t.Errorf("no line says %s", eventDropped)
 	}
 	m.Unmount()
-	m = harness.MountSource(t, far.URL, flags...)
-	before := far.Traffic()
-	far.readAll(t, m)
-	if sent := far.Since(before); sent.DataBytes != 0 {
+	m = harness.MountSource(t, remote.URL, flags...)
+	before := remote.Traffic()
+	remote.readAll(t, m)
+	if sent := remote.Since(before); sent.DataBytes != 0 {
 		t.Errorf("%d bytes were fetched once it had healed", sent.DataBytes)
 	}
 	m.Quiet()
@@ -105,20 +105,20 @@ func TestD09_WholeFilesChanged(t *testing.T) {
 	for name, change := range change {
 		for _, how := range []string{"passthrough", "held open", "by messages", "between mounts"} {
 			t.Run(name+", "+how, func(t *testing.T) {
-				far, cache := serveNoise(t, 5000, 1, size), newCacheFolder(t)
+				remote, cache := serveNoise(t, 5000, 1, size), newCacheFolder(t)
 				flags := cache.flags("--materialize=always", "--memory=1MiB")
 				if how == "by messages" {
 					flags = append(flags, "--open=stateless")
 				}
-				m := harness.MountSource(t, far.URL, flags...)
-				far.read(t, m, 0)
+				m := harness.MountSource(t, remote.URL, flags...)
+				remote.read(t, m, 0)
 				cache.until("it is materialized", func(k Kept) bool { return k.Files == 1 })
-				far.read(t, m, 0) // and this read finds it
+				remote.read(t, m, 0) // and this read finds it
 				switch how {
 				case "between mounts":
 					m.Unmount()
 				case "held open":
-					held, err := os.Open(m.File(far.files[0].Hash))
+					held, err := os.Open(m.File(remote.files[0].Hash))
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -127,13 +127,13 @@ func TestD09_WholeFilesChanged(t *testing.T) {
 				time.Sleep(10 * time.Millisecond) // the clock of the file system ticks
 				change(t, cache.glob("whole/*")[0])
 				if how == "between mounts" {
-					m = harness.MountSource(t, far.URL, flags...)
+					m = harness.MountSource(t, remote.URL, flags...)
 				}
-				far.read(t, m, 0)
-				far.read(t, m, 0)
+				remote.read(t, m, 0)
+				remote.read(t, m, 0)
 				if name == byStealth {
 					untilDropped(t, m)
-					far.read(t, m, 0)
+					remote.read(t, m, 0)
 				}
 				m.Quiet(eventDropped)
 				if how == "passthrough" || how == "between mounts" { // else no reader opens it for long
@@ -149,9 +149,9 @@ func TestD09_WholeFilesChanged(t *testing.T) {
 func TestD09_WholeFilesRot(t *testing.T) {
 	harness.NeedFuse(t)
 	const size = 1 << 20
-	far, cache := serveNoise(t, 6000, 2, size), newCacheFolder(t)
-	m := harness.MountSource(t, far.URL, cache.flags("--materialize=always")...)
-	far.readAll(t, m)
+	remote, cache := serveNoise(t, 6000, 2, size), newCacheFolder(t)
+	m := harness.MountSource(t, remote.URL, cache.flags("--materialize=always")...)
+	remote.readAll(t, m)
 	cache.until("they are materialized", func(k Kept) bool { return k.Files == 2 })
 	m.Unmount()
 	rotten := cache.glob("whole/*")[0]
@@ -173,8 +173,8 @@ func TestD09_WholeFilesRot(t *testing.T) {
 		t.Error("it is still there")
 	}
 	cache.wantSound()
-	m = harness.MountSource(t, far.URL, cache.flags()...)
-	far.readAll(t, m)
+	m = harness.MountSource(t, remote.URL, cache.flags()...)
+	remote.readAll(t, m)
 	m.Quiet()
 }
 
@@ -190,20 +190,20 @@ func untilDropped(t *testing.T, m *harness.Mount) {
 // changes its bytes here, and no time of the file changes.
 func TestD09_WholeFilesRotUnseen(t *testing.T) {
 	harness.NeedFuse(t)
-	far, cache := serveNoise(t, 6100, 2, 1<<20), newCacheFolder(t)
+	remote, cache := serveNoise(t, 6100, 2, 1<<20), newCacheFolder(t)
 	onLoop(t, cache)
-	cache.warm(far.URL)
-	rotOnLoop(t, cache, far.content[0][512<<10:516<<10])
-	m := harness.MountSource(t, far.URL, cache.flags()...)
-	got, err := os.ReadFile(m.File(far.files[0].Hash))
+	cache.warm(remote.URL)
+	rotOnLoop(t, cache, remote.content[0][512<<10:516<<10])
+	m := harness.MountSource(t, remote.URL, cache.flags()...)
+	got, err := os.ReadFile(m.File(remote.files[0].Hash))
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("who comes first reads the right bytes: %v", bytes.Equal(got, far.content[0]))
+	t.Logf("who comes first reads the right bytes: %v", bytes.Equal(got, remote.content[0]))
 	untilDropped(t, m)
-	before := far.Traffic()
-	far.readAll(t, m)
-	if sent := far.Since(before).DataBytes; sent == 0 || sent > 3<<19 {
+	before := remote.Traffic()
+	remote.readAll(t, m)
+	if sent := remote.Since(before).DataBytes; sent == 0 || sent > 3<<19 {
 		t.Errorf("%d bytes were fetched for one file of two that is damaged", sent)
 	}
 	m.Quiet(eventDropped)

@@ -58,19 +58,19 @@ func TestD01_D02_D03_NoRoom(t *testing.T) {
 			if *cachePatience {
 				t.Parallel()
 			}
-			far, cache := serveNoise(t, 2000, 8, 2<<20), newCacheFolder(t)
+			remote, cache := serveNoise(t, 2000, 8, 2<<20), newCacheFolder(t)
 			onTmpfs(t, cache, tt.tmpfs)
 			dir := filepath.Dir(cache.Dir)
-			m := harness.MountSource(t, far.URL, cache.flags("--cache-size=40MiB", "--memory=1MiB")...)
-			far.read(t, m, 0)
+			m := harness.MountSource(t, remote.URL, cache.flags("--cache-size=40MiB", "--memory=1MiB")...)
+			remote.read(t, m, 0)
 			harness.WaitUntil(t, "a file is kept", func() bool { return diskStats(t, m).Chunks >= chunksOf(2<<20) })
 			tt.fill(t, m, dir)
-			far.readAll(t, m)
+			remote.readAll(t, m)
 			if _, ok := m.Log.Wait(harness.Patience, harness.Event(eventFull)); !ok {
 				t.Fatalf("no line says %s: %+v", eventFull, diskStats(t, m))
 			}
 			for range 3 {
-				far.readAll(t, m)
+				remote.readAll(t, m)
 			}
 			if n := len(m.Log.Find(harness.Event(eventFull))); n != 1 {
 				t.Errorf("%d lines say %s", n, eventFull)
@@ -83,15 +83,15 @@ func TestD01_D02_D03_NoRoom(t *testing.T) {
 			tt.clear(t, m, dir)
 			if *cachePatience {
 				time.Sleep(fullPause + time.Second)
-				wantKeeping(t, far, m)
+				wantKeeping(t, remote, m)
 				m.Quiet(eventFull)
 			}
 			m.Unmount()
 			cache.wantSound()
-			m = harness.MountSource(t, far.URL, cache.flags("--cache-size=40MiB", "--memory=1MiB")...)
-			before := far.Traffic()
-			far.readAll(t, m)
-			if sent, all := far.Since(before).DataBytes, int64(len(far.files)*2<<20); sent >= all || *cachePatience && sent > inMemory {
+			m = harness.MountSource(t, remote.URL, cache.flags("--cache-size=40MiB", "--memory=1MiB")...)
+			before := remote.Traffic()
+			remote.readAll(t, m)
+			if sent, all := remote.Since(before).DataBytes, int64(len(remote.files)*2<<20); sent >= all || *cachePatience && sent > inMemory {
 				t.Errorf("the next mount fetched %d of %d bytes", sent, all)
 			}
 			m.Quiet()
@@ -104,12 +104,12 @@ func TestD01_D02_D03_NoRoom(t *testing.T) {
 const inMemory = 1 << 20
 
 // wantKeeping reads until all comes from the disk.
-func wantKeeping(t *testing.T, far *FarFiles, m *harness.Mount) {
+func wantKeeping(t *testing.T, remote *RemoteFiles, m *harness.Mount) {
 	t.Helper()
 	harness.WaitUntil(t, "all is kept", func() bool {
-		before := far.Traffic()
-		far.readAll(t, m)
-		return far.Since(before).DataBytes == 0
+		before := remote.Traffic()
+		remote.readAll(t, m)
+		return remote.Since(before).DataBytes == 0
 	})
 	if s := diskStats(t, m); s.State != "ok" {
 		t.Errorf("%+v", s)
@@ -196,21 +196,21 @@ func TestD05_D07_DiskGone(t *testing.T) {
 			if *cachePatience {
 				t.Parallel()
 			}
-			far, cache := serveNoise(t, 3000, 8, 2<<20), newCacheFolder(t)
+			remote, cache := serveNoise(t, 3000, 8, 2<<20), newCacheFolder(t)
 			if tt.loop {
 				onLoop(t, cache)
 			}
 			flags := cache.flags("--cache-size=48MiB", "--memory=1MiB")
-			m := mountUnprivileged(t, far.URL, flags...)
-			far.read(t, m, 0)
-			far.read(t, m, 1)
+			m := mountUnprivileged(t, remote.URL, flags...)
+			remote.read(t, m, 0)
+			remote.read(t, m, 1)
 			harness.WaitUntil(t, "two files are kept", func() bool { return diskStats(t, m).Chunks >= 2*chunksOf(2<<20) })
 			tt.lose(t, cache)
 			harness.WaitUntil(t, "it is left alone", func() bool {
-				far.readAll(t, m)
+				remote.readAll(t, m)
 				return diskStats(t, m).State == "suspended"
 			})
-			far.readAll(t, m)
+			remote.readAll(t, m)
 			if n := len(m.Log.After(harness.Event(eventSuspended))); n != 1 {
 				t.Errorf("%d lines say %s", n, eventSuspended)
 			}
@@ -220,13 +220,13 @@ func TestD05_D07_DiskGone(t *testing.T) {
 				if _, ok := m.Log.Wait(failedPause+fullPause+harness.Patience, harness.Event(eventResumed)); !ok {
 					t.Fatal("it does not resume")
 				}
-				wantKeeping(t, far, m)
+				wantKeeping(t, remote, m)
 			}
 			m.Unmount()
-			m = harness.MountSource(t, far.URL, flags...)
-			before := far.Traffic()
-			far.readAll(t, m)
-			sent, most := far.Since(before).DataBytes, int64(6*2<<20)
+			m = harness.MountSource(t, remote.URL, flags...)
+			before := remote.Traffic()
+			remote.readAll(t, m)
+			sent, most := remote.Since(before).DataBytes, int64(6*2<<20)
 			switch {
 			case *cachePatience:
 				most = inMemory

@@ -14,10 +14,10 @@ import (
 
 // A killing is a server with somewhat more than a disk cache holds, and such a cache.
 type killing struct {
-	t     *testing.T
-	far   *FarFiles
-	cache *CacheFolder
-	dice  *rand.Rand
+	t      *testing.T
+	remote *RemoteFiles
+	cache  *CacheFolder
+	dice   *rand.Rand
 }
 
 // A mount is killed at random moments, while readers open and close files and new chunks evict old
@@ -49,13 +49,13 @@ func TestD15_MountKilled(t *testing.T) {
 // busyRound kills a mount that keeps more than it has room for.
 func (k *killing) busyRound(flags []string) {
 	flags = k.cache.flags(append(flags, leastDisk, "--memory=1MiB")...)
-	k.killedWhileRead(startEmpty(k.t, k.far.URL, flags...))
+	k.killedWhileRead(startEmpty(k.t, k.remote.URL, flags...))
 	if _, err := os.Stat(filepath.Join(k.cache.Dir, "FORMAT")); err != nil {
 		return // it had not begun
 	}
 	k.cache.wantSound()
-	m := harness.MountSource(k.t, k.far.URL, flags...)
-	k.far.readAll(k.t, m)
+	m := harness.MountSource(k.t, k.remote.URL, flags...)
+	k.remote.readAll(k.t, m)
 	m.Quiet()
 	if k.dice.IntN(2) == 0 {
 		m.Kill9() // the next round finds a cache that was not closed
@@ -68,21 +68,21 @@ func (k *killing) busyRound(flags []string) {
 // processes could see before.
 func (k *killing) keptRound() {
 	cache := newCacheFolder(k.t)
-	m := harness.MountSource(k.t, k.far.URL, cache.flags("--materialize=never")...)
-	first := k.dice.IntN(len(k.far.files))
-	k.far.read(k.t, m, first)
+	m := harness.MountSource(k.t, k.remote.URL, cache.flags("--materialize=never")...)
+	first := k.dice.IntN(len(k.remote.files))
+	k.remote.read(k.t, m, first)
 	cache.until("a file is kept", func(k Kept) bool { return k.Chunks >= chunksOf(4<<20) })
 	k.killedWhileRead(m)
 	cache.wantSound()
-	m = harness.MountSource(k.t, k.far.URL, cache.flags()...)
-	before := k.far.Traffic()
-	k.far.read(k.t, m, first)
-	if sent := k.far.Since(before); sent.DataBytes != 0 {
+	m = harness.MountSource(k.t, k.remote.URL, cache.flags()...)
+	before := k.remote.Traffic()
+	k.remote.read(k.t, m, first)
+	if sent := k.remote.Since(before); sent.DataBytes != 0 {
 		k.t.Errorf("of what was kept %d bytes were fetched again", sent.DataBytes)
 	}
-	before = k.far.Traffic()
-	k.far.readAll(k.t, m)
-	k.t.Logf("the next mount fetched %d of %d bytes", k.far.Since(before).DataBytes, len(k.far.files)*4<<20)
+	before = k.remote.Traffic()
+	k.remote.readAll(k.t, m)
+	k.t.Logf("the next mount fetched %d of %d bytes", k.remote.Since(before).DataBytes, len(k.remote.files)*4<<20)
 	m.Quiet()
 	m.Unmount()
 	removeAll(k.t, cache.Dir)
@@ -126,9 +126,9 @@ func (k *killing) killedWhileRead(m *harness.Mount) {
 }
 
 func (k *killing) readOnce(m *harness.Mount, reader int, dice *rand.Rand) error {
-	i := dice.IntN(len(k.far.files))
+	i := dice.IntN(len(k.remote.files))
 	if reader%2 == 0 {
-		return k.far.tryRead(k.t, m, i)
+		return k.remote.tryRead(k.t, m, i)
 	}
-	return k.far.tryRandom(k.t, m, i, 50, dice)
+	return k.remote.tryRandom(k.t, m, i, 50, dice)
 }

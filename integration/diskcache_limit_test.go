@@ -20,8 +20,8 @@ import (
 func TestD19_D20_AtTheLimit(t *testing.T) {
 	harness.NeedFuse(t)
 	const limit = 16 << 20
-	far, cache := serveNoise(t, 700, 24, 1<<20), newCacheFolder(t)
-	m := harness.MountSource(t, far.URL, cache.flags(leastDisk, "--materialize=always")...)
+	remote, cache := serveNoise(t, 700, 24, 1<<20), newCacheFolder(t)
+	m := harness.MountSource(t, remote.URL, cache.flags(leastDisk, "--materialize=always")...)
 	done := make(chan struct{})
 	var most int64
 	var sampler sync.WaitGroup
@@ -41,9 +41,9 @@ func TestD19_D20_AtTheLimit(t *testing.T) {
 		for time.Now().Before(end) && !t.Failed() {
 			var err error
 			if i%4 == 0 {
-				err = far.tryRead(t, m, dice.IntN(len(far.files)))
+				err = remote.tryRead(t, m, dice.IntN(len(remote.files)))
 			} else {
-				err = far.tryRandom(t, m, dice.IntN(len(far.files)), 5, dice)
+				err = remote.tryRandom(t, m, dice.IntN(len(remote.files)), 5, dice)
 			}
 			if err != nil {
 				t.Error(err)
@@ -52,7 +52,7 @@ func TestD19_D20_AtTheLimit(t *testing.T) {
 	})
 	untilStats(t, m, harness.MountLimit, "files are materialized, and an entry was evicted", func(s DiskStats) bool {
 		if s.Evicted == 0 { // a machine with much else to do has read little yet
-			far.readAll(t, m)
+			remote.readAll(t, m)
 		}
 		return s.Wholes > 1 && s.Evicted > 0
 	})
@@ -74,10 +74,10 @@ func TestD19_D20_AtTheLimit(t *testing.T) {
 // The floor of free space is kept, too: the cache shrinks when others need the room, and
 // that is no reason for a line.
 func TestD19_FreeSpace(t *testing.T) {
-	far, cache := serveNoise(t, 800, 4, 4<<20), newCacheFolder(t)
+	remote, cache := serveNoise(t, 800, 4, 4<<20), newCacheFolder(t)
 	onTmpfs(t, cache, "size=32m")
-	m := harness.MountSource(t, far.URL, "--cache-dir="+cache.Dir, "--cache-size=64MiB", "--cache-free=25%")
-	far.readAll(t, m)
+	m := harness.MountSource(t, remote.URL, "--cache-dir="+cache.Dir, "--cache-size=64MiB", "--cache-free=25%")
+	remote.readAll(t, m)
 	free := func() int64 {
 		var st unix.Statfs_t
 		if err := unix.Statfs(cache.Dir, &st); err != nil {
@@ -91,9 +91,9 @@ func TestD19_FreeSpace(t *testing.T) {
 	}
 	others := filepath.Join(filepath.Dir(cache.Dir), "others")
 	harness.WriteFile(t, others, make([]byte, 6<<20))
-	far.readAll(t, m)
+	remote.readAll(t, m)
 	harness.WaitUntil(t, "it makes room", func() bool {
-		far.readAll(t, m)
+		remote.readAll(t, m)
 		return free() >= 8<<20-1<<20
 	})
 }
@@ -120,7 +120,7 @@ func onTmpfs(t testing.TB, c *CacheFolder, options string) {
 // there.
 func TestD24_CacheInTheMount(t *testing.T) {
 	harness.NeedFuse(t)
-	far := serveNoise(t, 900, 1, 1000)
+	remote := serveNoise(t, 900, 1, 1000)
 	for _, tt := range []struct{ name, cache, mountpoint string }{
 		{"the cache in the mount", "m/deep/cache", "m"},
 		{"the mount in the cache", "c", "c/m"},
@@ -137,7 +137,7 @@ func TestD24_CacheInTheMount(t *testing.T) {
 			if err := os.Symlink("m", filepath.Join(work, "link")); err != nil {
 				t.Fatal(err)
 			}
-			m := harness.StartMount(t, far.URL, filepath.Join(work, tt.mountpoint), "--cache-dir="+filepath.Join(work, tt.cache))
+			m := harness.StartMount(t, remote.URL, filepath.Join(work, tt.mountpoint), "--cache-dir="+filepath.Join(work, tt.cache))
 			m.Ended = true
 			if code, ok := m.Wait(harness.MountLimit); !ok || code != 7 {
 				t.Errorf("exit status %d, ended %t, want 7", code, ok)
@@ -155,13 +155,13 @@ func TestD24_CacheInTheMount(t *testing.T) {
 // A memory budget of next to nothing is enough, with a disk cache as without one.
 func TestD25_LittleMemory(t *testing.T) {
 	harness.NeedFuse(t)
-	far := serveNoise(t, 1000, 2, 3<<20)
+	remote := serveNoise(t, 1000, 2, 3<<20)
 	for _, memory := range []string{"0", "1", "64KiB", "1MiB"} {
 		t.Run(memory, func(t *testing.T) {
 			cache := newCacheFolder(t)
 			for range 2 {
-				m := harness.MountSource(t, far.URL, cache.flags("--memory="+memory, leastDisk)...)
-				harness.Parallel(4, func(i int) { far.read(t, m, i%2) })
+				m := harness.MountSource(t, remote.URL, cache.flags("--memory="+memory, leastDisk)...)
+				harness.Parallel(4, func(i int) { remote.read(t, m, i%2) })
 				m.Quiet()
 				m.Unmount()
 			}
@@ -174,12 +174,12 @@ func TestD25_LittleMemory(t *testing.T) {
 // the folder.
 func TestD27_Modes(t *testing.T) {
 	harness.NeedFuse(t)
-	far, cache := serveNoise(t, 1100, 2, 2<<20), newCacheFolder(t)
+	remote, cache := serveNoise(t, 1100, 2, 2<<20), newCacheFolder(t)
 	if err := os.MkdirAll(cache.Dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	m := harness.MountSource(t, far.URL, cache.flags("--materialize=always")...)
-	far.readAll(t, m)
+	m := harness.MountSource(t, remote.URL, cache.flags("--materialize=always")...)
+	remote.readAll(t, m)
 	cache.until("a whole file is there", func(k Kept) bool { return k.Files == 2 })
 	modes := func() (files int) {
 		err := filepath.WalkDir(cache.Dir, func(path string, e fs.DirEntry, err error) error {

@@ -25,24 +25,24 @@ func TestD17_TwoMounts(t *testing.T) {
 	harness.NeedFuse(t)
 	t.Parallel() // the other mount waits for seconds
 	const size = 2 << 20
-	far, cache := serveNoise(t, 200, 4, size), newCacheFolder(t)
-	owner := harness.MountSource(t, far.URL, cache.flags("--memory=1MiB")...)
-	far.read(t, owner, 0)
+	remote, cache := serveNoise(t, 200, 4, size), newCacheFolder(t)
+	owner := harness.MountSource(t, remote.URL, cache.flags("--memory=1MiB")...)
+	remote.read(t, owner, 0)
 	cache.until("a file is kept", func(k Kept) bool { return k.Chunks >= chunksOf(size) })
 	if pid := cache.owner(); pid != owner.Pid() {
 		t.Errorf("process %d writes, want %d", pid, owner.Pid())
 	}
 
-	second := harness.MountSource(t, far.URL, cache.flags("--memory=1MiB")...)
+	second := harness.MountSource(t, remote.URL, cache.flags("--memory=1MiB")...)
 	if len(second.Log.After(harness.Event(eventShared))) != 1 {
 		t.Errorf("the second mount does not say %s:\n%s", eventShared, second.Log)
 	}
-	before := far.Traffic()
-	far.read(t, second, 0)
-	if sent := far.Since(before); sent.DataBytes != 0 {
+	before := remote.Traffic()
+	remote.read(t, second, 0)
+	if sent := remote.Since(before); sent.DataBytes != 0 {
 		t.Errorf("the second mount fetched %d bytes that the first one keeps", sent.DataBytes)
 	}
-	bothRead(t, far, owner, second)
+	bothRead(t, remote, owner, second)
 	if status := cache.run(nil, "clear"); status != 1 {
 		t.Errorf("clear while a mount writes: exit status %d, want 1", status)
 	}
@@ -54,14 +54,14 @@ func TestD17_TwoMounts(t *testing.T) {
 	if pid := cache.owner(); pid != second.Pid() {
 		t.Errorf("process %d writes, want %d", pid, second.Pid())
 	}
-	far.readAll(t, second)
+	remote.readAll(t, second)
 	untilStats(t, second, harness.MountLimit, "all is kept", func(s DiskStats) bool {
-		return s.State == "ok" && s.Wholes == len(far.files)
+		return s.State == "ok" && s.Wholes == len(remote.files)
 	})
-	third := harness.MountSource(t, far.URL, cache.flags("--memory=1MiB")...)
-	before = far.Traffic()
-	bothRead(t, far, second, third)
-	if sent := far.Since(before); sent.DataBytes != 0 {
+	third := harness.MountSource(t, remote.URL, cache.flags("--memory=1MiB")...)
+	before = remote.Traffic()
+	bothRead(t, remote, second, third)
+	if sent := remote.Since(before); sent.DataBytes != 0 {
 		t.Errorf("%d bytes were fetched that are kept", sent.DataBytes)
 	}
 	second.Quiet(eventShared)
@@ -73,29 +73,29 @@ func TestD17_TwoMounts(t *testing.T) {
 func TestD17_ClearedAway(t *testing.T) {
 	harness.NeedFuse(t)
 	t.Parallel() // the other mount waits for seconds
-	far, cache := serveNoise(t, 250, 4, 2<<20), newCacheFolder(t)
-	owner := harness.MountSource(t, far.URL, cache.flags("--memory=1MiB")...)
-	far.readAll(t, owner)
-	cache.until("all is kept", func(k Kept) bool { return k.Files == len(far.files) })
-	second := harness.MountSource(t, far.URL, cache.flags("--memory=1MiB")...)
-	far.read(t, second, 0)
+	remote, cache := serveNoise(t, 250, 4, 2<<20), newCacheFolder(t)
+	owner := harness.MountSource(t, remote.URL, cache.flags("--memory=1MiB")...)
+	remote.readAll(t, owner)
+	cache.until("all is kept", func(k Kept) bool { return k.Files == len(remote.files) })
+	second := harness.MountSource(t, remote.URL, cache.flags("--memory=1MiB")...)
+	remote.read(t, second, 0)
 	owner.Unmount()
 	if status := cache.run(nil, "clear"); status != 0 && cache.owner() != second.Pid() {
 		t.Errorf("clear: exit status %d", status)
 	}
-	far.readAll(t, second)
+	remote.readAll(t, second)
 	second.Quiet(eventShared)
 	if _, ok := second.Log.Wait(inherits, harness.Event(eventOwned)); !ok {
 		t.Fatalf("the owner has gone, and the second mount does not say %s:\n%s", eventOwned, second.Log)
 	}
-	far.readAll(t, second)
+	remote.readAll(t, second)
 	second.Quiet(eventShared)
 	cache.wantSound()
 }
 
-func bothRead(t *testing.T, far *FarFiles, mounts ...*harness.Mount) {
+func bothRead(t *testing.T, remote *RemoteFiles, mounts ...*harness.Mount) {
 	t.Helper()
-	harness.Parallel(len(mounts), func(i int) { far.readAll(t, mounts[i]) })
+	harness.Parallel(len(mounts), func(i int) { remote.readAll(t, mounts[i]) })
 }
 
 // Two sources in one folder do not mix, with common content or without. The second mount finds the
@@ -122,9 +122,9 @@ func TestD17_TwoSources(t *testing.T) {
 	m.Unmount()
 
 	for _, tt := range []struct {
-		name string
-		far  *FarFiles
-		most int64
+		name   string
+		remote *RemoteFiles
+		most   int64
 	}{
 		{"again", one, 0},
 		{"at another address", same, 128 << 10}, // the chunk offsets of the xorb are requested at each address
@@ -132,12 +132,12 @@ func TestD17_TwoSources(t *testing.T) {
 		{"another, again", other, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			before := tt.far.Traffic()
-			m := harness.MountSource(t, tt.far.URL, cache.flags("--memory=1MiB")...)
-			tt.far.readAll(t, m)
+			before := tt.remote.Traffic()
+			m := harness.MountSource(t, tt.remote.URL, cache.flags("--memory=1MiB")...)
+			tt.remote.readAll(t, m)
 			m.Quiet()
 			m.Unmount()
-			if sent := tt.far.Since(before); sent.DataBytes > tt.most {
+			if sent := tt.remote.Since(before); sent.DataBytes > tt.most {
 				t.Errorf("%d bytes were fetched, want %d at most", sent.DataBytes, tt.most)
 			}
 		})
@@ -148,20 +148,20 @@ func TestD17_TwoSources(t *testing.T) {
 // The owner of a folder may change during reads.
 func TestD17_ManyMounts(t *testing.T) {
 	harness.NeedFuse(t)
-	far, cache := serveNoise(t, 600, 4, 6<<20), newCacheFolder(t)
+	remote, cache := serveNoise(t, 600, 4, 6<<20), newCacheFolder(t)
 	flags := cache.flags(leastDisk, "--memory=1MiB")
 	var mounts []*harness.Mount
 	for range 3 {
-		mounts = append(mounts, harness.MountSource(t, far.URL, flags...))
+		mounts = append(mounts, harness.MountSource(t, remote.URL, flags...))
 	}
 	var readers sync.WaitGroup
 	for _, m := range mounts[1:] {
-		readers.Go(func() { far.readAll(t, m) })
+		readers.Go(func() { remote.readAll(t, m) })
 	}
-	far.readAll(t, mounts[0]) // and evicts what the others look at
+	remote.readAll(t, mounts[0]) // and evicts what the others look at
 	mounts[0].Kill9()
-	mounts = append(slices.Delete(mounts, 0, 1), harness.MountSource(t, far.URL, flags...))
-	bothRead(t, far, mounts...)
+	mounts = append(slices.Delete(mounts, 0, 1), harness.MountSource(t, remote.URL, flags...))
+	bothRead(t, remote, mounts...)
 	readers.Wait()
 	for _, m := range mounts {
 		m.Quiet(eventShared)

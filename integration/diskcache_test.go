@@ -30,9 +30,9 @@ var (
 // leastDisk is the smallest disk cache. Its segments are of 1 MiB.
 const leastDisk = "--cache-size=16MiB"
 
-// A FarFiles is some files whose content is known, and the server that has them.
-type FarFiles struct {
-	*harness.FarServer
+// A RemoteFiles is some files whose content is known, and the server that has them.
+type RemoteFiles struct {
+	*harness.RemoteServer
 	dir     string
 	files   []harness.Stored
 	content [][]byte
@@ -40,20 +40,20 @@ type FarFiles struct {
 
 // serveNoise serves n files of size bytes that do not shrink. Others with another seed
 // share no chunk with them.
-func serveNoise(t testing.TB, seed uint64, n, size int, flags ...string) *FarFiles {
+func serveNoise(t testing.TB, seed uint64, n, size int, flags ...string) *RemoteFiles {
 	t.Helper()
-	f := &FarFiles{dir: t.TempDir()}
+	f := &RemoteFiles{dir: t.TempDir()}
 	for i := range n {
 		f.content = append(f.content, harness.Noise(seed+uint64(i), size))
 	}
 	_, f.files = harness.StoreFiles(t, f.dir, harness.StoreOptions{}, xorb.None, f.content...)
-	f.FarServer = harness.ServeFar(t, f.dir, flags...)
+	f.RemoteServer = harness.ServeRemote(t, f.dir, flags...)
 	return f
 }
 
 // read reads file i of a mount, past what the kernel has of it, and fails the test if one
 // byte is not right.
-func (f *FarFiles) read(t testing.TB, m *harness.Mount, i int) {
+func (f *RemoteFiles) read(t testing.TB, m *harness.Mount, i int) {
 	t.Helper()
 	if err := f.tryRead(t, m, i); err != nil {
 		t.Error(err)
@@ -61,7 +61,7 @@ func (f *FarFiles) read(t testing.TB, m *harness.Mount, i int) {
 }
 
 // tryRead is read, which returns an error of the kernel: that is the caller's to judge.
-func (f *FarFiles) tryRead(t testing.TB, m *harness.Mount, i int) error {
+func (f *RemoteFiles) tryRead(t testing.TB, m *harness.Mount, i int) error {
 	t.Helper()
 	return f.withFile(m, i, func(file *os.File) error {
 		p := make([]byte, 256<<10)
@@ -75,7 +75,7 @@ func (f *FarFiles) tryRead(t testing.TB, m *harness.Mount, i int) error {
 }
 
 // tryRandom reads count places of file i.
-func (f *FarFiles) tryRandom(t testing.TB, m *harness.Mount, i, count int, dice *rand.Rand) error {
+func (f *RemoteFiles) tryRandom(t testing.TB, m *harness.Mount, i, count int, dice *rand.Rand) error {
 	t.Helper()
 	return f.withFile(m, i, func(file *os.File) error {
 		p := make([]byte, 32<<10)
@@ -88,7 +88,7 @@ func (f *FarFiles) tryRandom(t testing.TB, m *harness.Mount, i, count int, dice 
 	})
 }
 
-func (f *FarFiles) withFile(m *harness.Mount, i int, do func(*os.File) error) error {
+func (f *RemoteFiles) withFile(m *harness.Mount, i int, do func(*os.File) error) error {
 	file, err := os.Open(m.File(f.files[i].Hash))
 	if err != nil {
 		return err
@@ -100,7 +100,7 @@ func (f *FarFiles) withFile(m *harness.Mount, i int, do func(*os.File) error) er
 	return do(file)
 }
 
-func (f *FarFiles) readPart(t testing.TB, file *os.File, i int, p []byte, off int64) error {
+func (f *RemoteFiles) readPart(t testing.TB, file *os.File, i int, p []byte, off int64) error {
 	t.Helper()
 	want := f.content[i][off:]
 	want = want[:min(len(want), len(p))]
@@ -115,7 +115,7 @@ func (f *FarFiles) readPart(t testing.TB, file *os.File, i int, p []byte, off in
 }
 
 // readAll reads every file.
-func (f *FarFiles) readAll(t testing.TB, m *harness.Mount) {
+func (f *RemoteFiles) readAll(t testing.TB, m *harness.Mount) {
 	t.Helper()
 	for i := range f.files {
 		f.read(t, m, i)

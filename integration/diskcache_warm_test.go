@@ -28,7 +28,7 @@ func TestD15_RemountAsksNothing(t *testing.T) {
 	newCatalog(t, storeDir)
 	harness.Publish(t, storeDir, "tree", folder)
 	want, _ := listPatiently(t, folder)
-	s := harness.ServeFar(t, storeDir)
+	s := harness.ServeRemote(t, storeDir)
 	for _, tt := range []struct {
 		flag, name string
 		end        func(*harness.Mount)
@@ -112,7 +112,7 @@ func TestD15_WarmKilled(t *testing.T) {
 		bandwidth = "30MB" // or megabytes of each request would wait for such a slow program to read them
 	}
 	for _, files := range []int{1, 300} {
-		far := serveNoise(t, 7000, files, size/files, "--delay=5ms", "--bandwidth="+bandwidth)
+		remote := serveNoise(t, 7000, files, size/files, "--delay=5ms", "--bandwidth="+bandwidth)
 		for _, tt := range []struct {
 			signal   syscall.Signal
 			args     []string
@@ -124,51 +124,51 @@ func TestD15_WarmKilled(t *testing.T) {
 			{syscall.SIGKILL, []string{"--chunks"}, 12 << 20},
 		} {
 			t.Run(fmt.Sprint(files, tt.signal, tt.args), func(t *testing.T) {
-				cache, before := newCacheFolder(t), far.Traffic()
-				interruptWarm(t, far, cache.warmCommand(far.URL, tt.args...), tt.signal)
-				first := far.Since(before).DataBytes
+				cache, before := newCacheFolder(t), remote.Traffic()
+				interruptWarm(t, remote, cache.warmCommand(remote.URL, tt.args...), tt.signal)
+				first := remote.Since(before).DataBytes
 				cache.wantSound()
-				second := cache.warm(far.URL, tt.args...)
-				rest := far.Since(before).DataBytes - first
+				second := cache.warm(remote.URL, tt.args...)
+				rest := remote.Since(before).DataBytes - first
 				t.Logf("%d bytes were fetched, and then %d, for %d", first, rest, size)
 				if first+rest > size+size/50+tt.onItsWay || second.Files != int64(files) || second.Failed != 0 {
 					t.Errorf("the second time %+v", second)
 				}
-				if third := cache.warm(far.URL, tt.args...); third.Already != int64(files) || third.Fetched != 0 {
+				if third := cache.warm(remote.URL, tt.args...); third.Already != int64(files) || third.Fetched != 0 {
 					t.Errorf("the third time %+v", third)
 				}
 				if left, err := filepath.Glob(filepath.Join(cache.Dir, "whole", "*.tmp")); err != nil || len(left) > 0 {
 					t.Errorf("it has left %v, %v", left, err)
 				}
 				cache.wantSound()
-				checkWarmed(t, far, cache)
+				checkWarmed(t, remote, cache)
 			})
 		}
 	}
 }
 
 // checkWarmed mounts what was warmed, and reads it without asking for data.
-func checkWarmed(t *testing.T, far *FarFiles, cache *CacheFolder) {
+func checkWarmed(t *testing.T, remote *RemoteFiles, cache *CacheFolder) {
 	t.Helper()
-	before := far.Traffic()
-	m := harness.MountSource(t, far.URL, cache.flags()...)
-	far.readAll(t, m)
-	if sent := far.Since(before); sent.DataRequests != 0 {
+	before := remote.Traffic()
+	m := harness.MountSource(t, remote.URL, cache.flags()...)
+	remote.readAll(t, m)
+	if sent := remote.Since(before); sent.DataRequests != 0 {
 		t.Errorf("a mount fetched %d bytes of what was warmed", sent.DataBytes)
 	}
 	m.Quiet()
 }
 
 // interruptWarm starts to warm, and sends it a signal when half of it is fetched.
-func interruptWarm(t *testing.T, far *FarFiles, cmd *exec.Cmd, signal syscall.Signal) {
+func interruptWarm(t *testing.T, remote *RemoteFiles, cmd *exec.Cmd, signal syscall.Signal) {
 	t.Helper()
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = io.Discard, &said
-	before := far.Traffic()
+	before := remote.Traffic()
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for half := int64(len(far.files)) * far.files[0].Size / 2; far.Since(before).DataBytes < half; {
+	for half := int64(len(remote.files)) * remote.files[0].Size / 2; remote.Since(before).DataBytes < half; {
 		time.Sleep(2 * time.Millisecond)
 	}
 	if err := cmd.Process.Signal(signal); err != nil {

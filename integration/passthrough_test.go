@@ -100,8 +100,8 @@ func TestP6_ReadByTheKernel(t *testing.T) {
 		flags  []string
 		most   int64 // bytes of xorbs; 0: it cannot tell
 	}{
-		{"far, read completely", func() (string, func() int64) {
-			s := harness.ServeFar(t, store)
+		{"remote, read completely", func() (string, func() int64) {
+			s := harness.ServeRemote(t, store)
 			return s.URL, func() int64 { return s.Traffic().DataBytes }
 		}, nil, size + size/50},
 		{"near, when opened", func() (string, func() int64) { return store, func() int64 { return 0 } }, []string{"--materialize=always"}, 0},

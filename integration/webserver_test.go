@@ -58,7 +58,7 @@ http {
 }
 
 // Any web server can give a store out: a catalog, and one without names.
-func TestFarWebServers(t *testing.T) {
+func TestRemoteWebServers(t *testing.T) {
 	top := t.TempDir()
 	openToAll(t, top)
 	folder := filepath.Join(top, "folder")

@@ -11,7 +11,7 @@ import (
 )
 
 // benchLink is the link of rows P9 and P16, bytes a second of all answers together; its
-// round trip is farDelay.
+// round trip is remoteDelay.
 const benchLink = 125_000_000
 
 // benchFar reads a large file from a server far away, rows P9 and P16. Each measurement has
@@ -33,7 +33,7 @@ type farBench struct {
 	file   harness.Stored
 	idle   harness.Stored
 	stored int64 // bytes of the xorbs that hold file
-	server *harness.FarServer
+	server *harness.RemoteServer
 }
 
 func newFarBench(t *testing.T, k kind) *farBench {
@@ -46,7 +46,7 @@ func newFarBench(t *testing.T, k kind) *farBench {
 	b.stored = harness.XorbBytes(t, storeDir)
 	noiseKind.lay(t, other, 64<<20)
 	b.idle = storeFolder(t, storeDir, other, noiseKind.scheme)["file"]
-	b.server = harness.ServeFar(t, storeDir, "--delay="+harness.FarDelay.String(), "--bandwidth=125MB")
+	b.server = harness.ServeRemote(t, storeDir, "--delay="+harness.RemoteDelay.String(), "--bandwidth=125MB")
 	return b
 }
 
@@ -56,7 +56,7 @@ func (b *farBench) round(t *testing.T, r *results, round int) {
 		r.add(figure{row, b.kind.name + " over a gigabit 25 ms away, " + what, unit, ours, round, value})
 	}
 	alone := b.scan(t, 0)
-	add("P9", "first byte", "round trips", alone.First.Seconds()/harness.FarDelay.Seconds())
+	add("P9", "first byte", "round trips", alone.First.Seconds()/harness.RemoteDelay.Seconds())
 	add("P9", "in a row after 4 MiB", "% of the link", alone.share*100)
 	add("P9", "in a row from open to end", "% of the link", alone.shareOfAll*100)
 	add("P9", "in a row from open to end", "MB/s", float64(b.file.Size)/alone.took.Seconds()/1e6)
@@ -72,8 +72,8 @@ func (b *farBench) round(t *testing.T, r *results, round int) {
 	add("P16", "beside 64 idle handles: peak memory", "MiB", beside.peak)
 }
 
-// A farScan is how the file was read, on a mount of its own.
-type farScan struct {
+// A remoteScan is how the file was read, on a mount of its own.
+type remoteScan struct {
 	harness.Scan
 	took              time.Duration // from open to end
 	share, shareOfAll float64       // of the link that was used, after the first 4 MiB and in all
@@ -82,9 +82,9 @@ type farScan struct {
 }
 
 // scan reads the file while idle handles of the other file are open.
-func (b *farBench) scan(t *testing.T, idle int) (got farScan) {
+func (b *farBench) scan(t *testing.T, idle int) (got remoteScan) {
 	t.Helper()
-	m := harness.MountFar(t, b.server.URL)
+	m := harness.MountRemote(t, b.server.URL)
 	defer m.Unmount()
 	defer harness.OpenIdle(t, m.File(b.idle.Hash), idle)()
 	if idle > 0 {
@@ -112,7 +112,7 @@ func (b *farBench) scan(t *testing.T, idle int) (got farScan) {
 // KiB came for each.
 func (b *farBench) scattered(t *testing.T, round int) (p50, kib float64) {
 	t.Helper()
-	m := harness.MountFar(t, b.server.URL)
+	m := harness.MountRemote(t, b.server.URL)
 	defer m.Unmount()
 	f, err := os.Open(m.File(b.file.Hash))
 	if err != nil {
@@ -136,5 +136,5 @@ func (b *farBench) scattered(t *testing.T, round int) (p50, kib float64) {
 		took[i] = read(dice.Int64N(b.file.Size>>12) << 12)
 	}
 	sent := b.server.Since(before)
-	return harness.Middle(took).Seconds() / harness.FarDelay.Seconds(), float64(sent.DataBytes) / float64(reads) / 1024
+	return harness.Middle(took).Seconds() / harness.RemoteDelay.Seconds(), float64(sent.DataBytes) / float64(reads) / 1024
 }

@@ -34,7 +34,7 @@ func benchNear(t *testing.T, r *results) {
 // chunks.
 type near struct {
 	*bench
-	server                *harness.FarServer
+	server                *harness.RemoteServer
 	file                  harness.Stored
 	plain                 string // the file itself
 	bare                  string // the same file, by a server that only hands it to the kernel
@@ -55,7 +55,7 @@ func newNear(t *testing.T, k kind) *near {
 	n.sums = k.lay(t, filepath.Dir(n.plain), n.size)
 	n.bare = filepath.Join(bareOf(t, filepath.Dir(n.plain)), "file")
 	n.file = storeFolder(t, n.storeDir, filepath.Dir(n.plain), k.scheme)["file"]
-	n.server = harness.ServeFar(t, n.storeDir)
+	n.server = harness.ServeRemote(t, n.storeDir)
 	harness.Run(t, "", harness.Program(t), "warm", "--cache-dir="+n.wholeCache, n.server.URL, "by-hash/"+n.file.Hash.String())
 	harness.Run(t, "", harness.Program(t), "warm", "--chunks", "--cache-dir="+n.runsCache, n.server.URL, "by-hash/"+n.file.Hash.String())
 	m := n.chunks(t)
@@ -216,7 +216,7 @@ func benchModel(t *testing.T, r *results) {
 	plain, storeDir := filepath.Join(dir, "plain"), filepath.Join(dir, "store")
 	layModel(t, filepath.Join(plain, "file"), *benchMiB<<22)
 	file := storeFolder(t, storeDir, plain, kinds[1].scheme)["file"]
-	server := harness.ServeFar(t, storeDir)
+	server := harness.ServeRemote(t, storeDir)
 	whole, runs := filepath.Join(dir, "whole"), filepath.Join(dir, "runs")
 	harness.Run(t, "", harness.Program(t), "warm", "--cache-dir="+whole, server.URL, "by-hash/"+file.Hash.String())
 	harness.Run(t, "", harness.Program(t), "warm", "--chunks", "--cache-dir="+runs, server.URL, "by-hash/"+file.Hash.String())

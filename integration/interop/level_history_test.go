@@ -215,21 +215,21 @@ func (h *history) seen(size int) listed {
 	return l
 }
 
-// cuts returns sizes to which a log can be cut: at and near the ends of records and blocks,
+// cuts returns sizes to which a log can be cut: at and around the ends of records and blocks,
 // and anywhere.
 func (h *history) cuts() []int {
 	sizes := []int{0, h.end()}
-	near := func(off int) {
+	around := func(off int) {
 		for _, d := range []int{-1, 0, 1, 4, 6, 7, 8, 20} {
 			sizes = append(sizes, off+d)
 		}
 	}
 	for _, w := range h.records {
-		near(w.start)
-		near(w.end)
+		around(w.start)
+		around(w.end)
 	}
 	for off := levelBlock; off < h.end(); off += levelBlock {
-		near(off)
+		around(off)
 	}
 	for off := 0; off < h.end(); off += 9973 {
 		sizes = append(sizes, off)

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// FarDelay is one round trip to the server.
-const FarDelay = 25 * time.Millisecond
+// RemoteDelay is one round trip to the server.
+const RemoteDelay = 25 * time.Millisecond
 
 // A Scan is how a file was read from its start to its end.
 type Scan struct {

@@ -67,10 +67,10 @@ func readInOrder(t *testing.T, m *harness.Mount, folder string, paths []string) 
 
 // Files that are opened in the order of a listing or of inode numbers share requests. Random order
 // costs the bytes of the files, and a walk that opens no file costs no data.
-func TestFarSequence(t *testing.T) {
+func TestRemoteSequence(t *testing.T) {
 	harness.NeedFuse(t)
 	c := newCrowd(t, 2000)
-	s := harness.ServeFar(t, c.stores["catalog"], "--delay=2ms")
+	s := harness.ServeRemote(t, c.stores["catalog"], "--delay=2ms")
 	const footers = 300 << 10
 	tests := []struct {
 		name     string
@@ -96,7 +96,7 @@ func TestFarSequence(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			m := harness.MountFar(t, s.URL, tt.flags...)
+			m := harness.MountRemote(t, s.URL, tt.flags...)
 			before := s.Traffic()
 			n := readInOrder(t, m, c.folder, tt.order(t, m))
 			sent := s.Since(before)
@@ -120,10 +120,10 @@ func inOrder(sortDir func([]fs.DirEntry)) func(t *testing.T, m *harness.Mount) [
 }
 
 // Two readers of one directory in order share requests, too. Cached files cause no request.
-func TestFarSequenceCached(t *testing.T) {
+func TestRemoteSequenceCached(t *testing.T) {
 	harness.NeedFuse(t)
 	c := newCrowd(t, 1000)
-	s := harness.ServeFar(t, c.stores["catalog"], "--delay=2ms")
+	s := harness.ServeRemote(t, c.stores["catalog"], "--delay=2ms")
 	cache := newCacheFolder(t)
 	m := harness.MountSource(t, s.URL, cache.flags()...)
 	before := s.Traffic()

@@ -43,14 +43,14 @@ func stuckStore(t *testing.T) (address string, gate *harness.Gate, content []byt
 	newCatalog(t, storeDir)
 	harness.Publish(t, storeDir, "tree", folder)
 	gate = harness.NewGate()
-	return harness.ServeFar(t, storeDir).Behind(gate), gate, content
+	return harness.ServeRemote(t, storeDir).Behind(gate), gate, content
 }
 
 // Readers that wait for a server end at once when they are interrupted or killed, also one that
 // handles the signal (dd). The mount still works.
-func TestFarReadersLeave(t *testing.T) {
+func TestRemoteReadersLeave(t *testing.T) {
 	address, gate, content := stuckStore(t)
-	m := harness.MountFar(t, address)
+	m := harness.MountRemote(t, address)
 	path := m.Path("tree", "large")
 	r := openReader(t, path, bytes.NewReader(content))
 	if _, err := r.ReadAt(make([]byte, 4096), 0); err != nil { // it is known where the chunks are
@@ -98,12 +98,12 @@ func TestFarReadersLeave(t *testing.T) {
 
 // Many readers are stuck, and other processes still list and stat files without waiting. Once the
 // server answers again, all readers get their bytes.
-func TestFarStuckReaders(t *testing.T) {
+func TestRemoteStuckReaders(t *testing.T) {
 	address, gate, content := stuckStore(t)
 	for _, readers := range []int{16, 1000} {
 		t.Run(fmt.Sprint(readers), func(t *testing.T) {
 			gate.Open()
-			m := harness.MountFar(t, address)
+			m := harness.MountRemote(t, address)
 			path := m.Path("tree", "large")
 			if _, err := openReader(t, path, bytes.NewReader(content)).ReadAt(make([]byte, 4096), 0); err != nil {
 				t.Fatal(err)
@@ -168,19 +168,19 @@ func look(t *testing.T, root string, readers int) {
 
 // N03, N11: a server that hangs is an input/output error within the limit of the mount, and works
 // again once it answers. The server is a stopped process: it accepts connections and sends nothing.
-func TestFarHangingServer(t *testing.T) {
+func TestRemoteHangingServer(t *testing.T) {
 	harness.NeedFuse(t)
 	t.Parallel() // it mostly waits
 	const limit = 5 * time.Second
 	dir, file := bigStore(t, 40<<20)
-	s := harness.ServeFar(t, dir)
+	s := harness.ServeRemote(t, dir)
 	path := mountInProcess(t, s.URL, fs.Options{ReadLimit: limit}, file)
 	want := bytes.NewReader(harness.Noise(1, 40<<20))
 	r := openReader(t, path, want)
 	if _, err := r.ReadAt(make([]byte, 4096), 0); err != nil {
 		t.Fatal(err)
 	}
-	stop := func(s *harness.FarServer, signal syscall.Signal) {
+	stop := func(s *harness.RemoteServer, signal syscall.Signal) {
 		if err := s.Cmd.Process.Signal(signal); err != nil {
 			t.Fatal(err)
 		}

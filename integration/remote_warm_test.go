@@ -45,11 +45,11 @@ func newCrowd(t *testing.T, files int) *crowd {
 
 // Thousands of small files that share xorbs need a few large requests. Each byte of their data and
 // File Infos is fetched once. A second warm requests no data.
-func TestFarWarmManySmallFiles(t *testing.T) {
+func TestRemoteWarmManySmallFiles(t *testing.T) {
 	harness.NeedFuse(t)
 	c := newCrowd(t, 1500)
 	for name, store := range c.stores {
-		s := harness.ServeFar(t, store, "--delay=5ms")
+		s := harness.ServeRemote(t, store, "--delay=5ms")
 		var args []string
 		if name == "catalog" {
 			args = []string{"tree"}
@@ -89,9 +89,9 @@ func TestFarWarmManySmallFiles(t *testing.T) {
 }
 
 // A warm of some files fetches little of the others.
-func TestFarWarmSome(t *testing.T) {
+func TestRemoteWarmSome(t *testing.T) {
 	c := newCrowd(t, 2000)
-	s := harness.ServeFar(t, c.stores["catalog"], "--delay=5ms")
+	s := harness.ServeRemote(t, c.stores["catalog"], "--delay=5ms")
 	cache, before := newCacheFolder(t), s.Traffic()
 	w := cache.warm(s.URL, "tree", "03", "07/700", "07/750", "11")
 	sent := s.Since(before)
@@ -105,9 +105,9 @@ func TestFarWarmSome(t *testing.T) {
 }
 
 // Damaged and missing data fails only its own files, named one by one.
-func TestFarWarmDamaged(t *testing.T) {
-	far := serveNoise(t, 8000, 200, 20_000)
-	xorbs, err := filepath.Glob(filepath.Join(far.dir, "*.xorb"))
+func TestRemoteWarmDamaged(t *testing.T) {
+	remote := serveNoise(t, 8000, 200, 20_000)
+	xorbs, err := filepath.Glob(filepath.Join(remote.dir, "*.xorb"))
 	if err != nil || len(xorbs) != 1 {
 		t.Fatal(xorbs, err)
 	}
@@ -124,7 +124,7 @@ func TestFarWarmDamaged(t *testing.T) {
 	harness.WriteFile(t, xorbs[0], b)
 	for _, args := range [][]string{nil, {"--chunks"}} {
 		cache := newCacheFolder(t)
-		cmd := cache.warmCommand(far.URL, args...)
+		cmd := cache.warmCommand(remote.URL, args...)
 		var said bytes.Buffer
 		cmd.Stderr = &said
 		out, _ := cmd.Output()
@@ -135,18 +135,18 @@ func TestFarWarmDamaged(t *testing.T) {
 			t.Errorf("%v: %s", args, said.Bytes())
 		}
 		kept := cache.kept()
-		if args == nil && kept.Files != len(far.files)-2 {
-			t.Errorf("%d files of %d are kept", kept.Files, len(far.files)-2)
+		if args == nil && kept.Files != len(remote.files)-2 {
+			t.Errorf("%d files of %d are kept", kept.Files, len(remote.files)-2)
 		}
 		cache.wantSound()
 	}
 }
 
 // Over a link that damages and cuts off one answer in fifty all of it comes, and is right.
-func TestFarWarmOverABadLink(t *testing.T) {
+func TestRemoteWarmOverABadLink(t *testing.T) {
 	harness.NeedFuse(t)
 	c := newCrowd(t, 1000)
-	s := harness.ServeFar(t, c.stores["catalog"], "--corrupt=2%", "--truncate=2%", "--fail=2%")
+	s := harness.ServeRemote(t, c.stores["catalog"], "--corrupt=2%", "--truncate=2%", "--fail=2%")
 	cache := newCacheFolder(t)
 	if w := cache.warm(s.URL, "tree"); w.Failed != 0 || w.Files != int64(c.files) {
 		t.Errorf("%+v", w)

@@ -17,19 +17,19 @@ import (
 	"github.com/xetfs/xetfs/integration/internal/harness"
 )
 
-// farLink is the link to the server.
-const farLink = "100MB"
+// remoteLink is the link to the server.
+const remoteLink = "100MB"
 
 // P9: a scan fetches each byte once, in a few large requests.
-func TestFarSequential(t *testing.T) {
+func TestRemoteSequential(t *testing.T) {
 	dir, file := bigStore(t, 96<<20)
-	s := harness.ServeFar(t, dir, "--delay="+harness.FarDelay.String(), "--bandwidth="+farLink)
-	m := harness.MountFar(t, s.URL)
+	s := harness.ServeRemote(t, dir, "--delay="+harness.RemoteDelay.String(), "--bandwidth="+remoteLink)
+	m := harness.MountRemote(t, s.URL)
 	before := s.Traffic()
 	got := harness.ScanFile(t, m.File(file.Hash), func() {})
 	sent := s.Since(before)
 	t.Logf("%.1f MB/s of %s/s after the first 4 MiB, first byte after %s, longest read %v; %.3f bytes fetched for one, %d requests",
-		got.Rate()/1e6, farLink, harness.Rounds(got.First, harness.FarDelay), got.Stall, float64(sent.DataBytes)/float64(file.Size), sent.Requests)
+		got.Rate()/1e6, remoteLink, harness.Rounds(got.First, harness.RemoteDelay), got.Stall, float64(sent.DataBytes)/float64(file.Size), sent.Requests)
 	if sha256.Sum256(got.All) != file.SHA256 {
 		t.Error("wrong bytes (I1)")
 	}
@@ -43,13 +43,13 @@ func TestFarSequential(t *testing.T) {
 
 // P9: the first byte of a file takes at most three round trips, then each place takes one. The
 // delay is long, so that a busy machine does not matter.
-func TestFarRandom(t *testing.T) {
+func TestRemoteRandom(t *testing.T) {
 	t.Parallel() // it waits for the delays
 	const delay, reads, chunk = time.Second, 7, 64 << 10
 	dir, file := bigStore(t, 64<<20)
 	want := harness.Noise(1, 64<<20)
-	s := harness.ServeFar(t, dir, "--delay="+delay.String())
-	m := harness.MountFar(t, s.URL)
+	s := harness.ServeRemote(t, dir, "--delay="+delay.String())
+	m := harness.MountRemote(t, s.URL)
 	start := time.Now()
 	r := openReader(t, m.File(file.Hash), bytes.NewReader(want))
 	if _, err := r.ReadAt(make([]byte, 4096), 0); err != nil {
@@ -81,13 +81,13 @@ func TestFarRandom(t *testing.T) {
 }
 
 // P16: handles that have read a little and stay open are in nobody's way.
-func TestFarIdleHandles(t *testing.T) {
+func TestRemoteIdleHandles(t *testing.T) {
 	const idle, size = 64, 32 << 20
 	dir := t.TempDir()
 	_, files := harness.StoreFiles(t, dir, harness.StoreOptions{}, xorb.None, harness.Noise(1, size), harness.Noise(2, size))
-	s := harness.ServeFar(t, dir, "--delay="+harness.FarDelay.String(), "--bandwidth="+farLink)
+	s := harness.ServeRemote(t, dir, "--delay="+harness.RemoteDelay.String(), "--bandwidth="+remoteLink)
 	measure := func(handles int) (got harness.Scan, sent harness.Traffic) {
-		m := harness.MountFar(t, s.URL)
+		m := harness.MountRemote(t, s.URL)
 		defer harness.OpenIdle(t, m.File(files[0].Hash), handles)()
 		time.Sleep(300 * time.Millisecond)
 		before := s.Traffic()
@@ -109,9 +109,9 @@ func TestFarIdleHandles(t *testing.T) {
 	}
 }
 
-// farTree publishes a tree of small and large files, and returns its store and what is in
+// remoteTree publishes a tree of small and large files, and returns its store and what is in
 // it.
-func farTree(t *testing.T) (storeDir string, want treeList) {
+func remoteTree(t *testing.T) (storeDir string, want treeList) {
 	t.Helper()
 	folder := filepath.Join(t.TempDir(), "folder")
 	storeDir = filepath.Join(t.TempDir(), "store")
@@ -146,8 +146,8 @@ func listPatiently(t *testing.T, root string) (list treeList, failed int) {
 
 // N04, O09: readers do not see faults of the network: no wrong byte, and hardly an error. Each round
 // begins without a cache.
-func TestFarFaults(t *testing.T) {
-	storeDir, want := farTree(t)
+func TestRemoteFaults(t *testing.T) {
+	storeDir, want := remoteTree(t)
 	for _, tt := range []struct {
 		name   string
 		flags  []string
@@ -159,9 +159,9 @@ func TestFarFaults(t *testing.T) {
 		{"all of it", []string{"--corrupt=1%", "--fail=1%", "--truncate=1%"}, 10},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := harness.ServeFar(t, storeDir, tt.flags...)
+			s := harness.ServeRemote(t, storeDir, tt.flags...)
 			start := time.Now()
-			m := harness.MountFar(t, s.URL)
+			m := harness.MountRemote(t, s.URL)
 			got, failed := listPatiently(t, m.Path("tree"))
 			t.Logf("%d files in %v, %d requests, %d errors", len(got), time.Since(start).Round(time.Millisecond), s.Traffic().Requests, failed)
 			want.same(t, tt.name, got)

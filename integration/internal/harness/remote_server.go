@@ -17,19 +17,19 @@ import (
 	"time"
 )
 
-// A FarServer is one `xetfs serve --plain`, a process of its own.
-type FarServer struct {
+// A RemoteServer is one `xetfs serve --plain`, a process of its own.
+type RemoteServer struct {
 	t    testing.TB
 	URL  string // ends with a slash
 	Cmd  *exec.Cmd
 	done chan struct{} // closed when the process has ended
 }
 
-// ServeFar gives a store out over HTTP until the end of the test.
-func ServeFar(t testing.TB, store string, flags ...string) *FarServer {
+// ServeRemote serves a store over HTTP until the end of the test.
+func ServeRemote(t testing.TB, store string, flags ...string) *RemoteServer {
 	t.Helper()
 	args := slices.Concat([]string{"serve", "--plain", "--listen=127.0.0.1:0"}, flags, []string{store})
-	s := &FarServer{t: t, Cmd: exec.Command(Program(t), args...), done: make(chan struct{})}
+	s := &RemoteServer{t: t, Cmd: exec.Command(Program(t), args...), done: make(chan struct{})}
 	s.Cmd.Env = Environment()
 	s.Cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	said, err := s.Cmd.StdoutPipe()
@@ -61,7 +61,7 @@ func ServeFar(t testing.TB, store string, flags ...string) *FarServer {
 }
 
 // Stop ends the server and returns its exit status.
-func (s *FarServer) Stop() int {
+func (s *RemoteServer) Stop() int {
 	s.Cmd.Process.Signal(syscall.SIGTERM) //nolint:errcheck // it may have ended
 	select {
 	case <-s.done:
@@ -82,7 +82,7 @@ type Traffic struct {
 }
 
 // Traffic returns the totals of the server so far.
-func (s *FarServer) Traffic() (now Traffic) {
+func (s *RemoteServer) Traffic() (now Traffic) {
 	s.t.Helper()
 	answer, err := http.Get(s.URL + "-/stats")
 	if err != nil {
@@ -96,7 +96,7 @@ func (s *FarServer) Traffic() (now Traffic) {
 }
 
 // Since returns what was given out after that.
-func (s *FarServer) Since(before Traffic) Traffic {
+func (s *RemoteServer) Since(before Traffic) Traffic {
 	s.t.Helper()
 	now := s.Traffic()
 	return Traffic{
@@ -108,7 +108,7 @@ func (s *FarServer) Since(before Traffic) Traffic {
 
 // Behind returns the address of the same store, whose xorbs, and nothing else, wait at a
 // gate.
-func (s *FarServer) Behind(gate *Gate) string {
+func (s *RemoteServer) Behind(gate *Gate) string {
 	s.t.Helper()
 	to, err := url.Parse(s.URL)
 	if err != nil {
@@ -134,8 +134,8 @@ func (s *FarServer) Behind(gate *Gate) string {
 	return server.URL + "/"
 }
 
-// MountFar mounts what a server has, without a disk cache, so that all comes over the wire.
-func MountFar(t testing.TB, address string, flags ...string) *Mount {
+// MountRemote mounts what a server has, without a disk cache, so that all comes over the wire.
+func MountRemote(t testing.TB, address string, flags ...string) *Mount {
 	t.Helper()
 	return MountSource(t, address, append(withoutDisk(t), flags...)...)
 }

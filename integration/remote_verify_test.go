@@ -42,7 +42,7 @@ func (r Report) kinds() (all []string) {
 
 // verify of a remote store fetches each xorb once, in large pieces, though two shards have files in
 // the xorb. It finds the same faults as verify of the folder.
-func TestFarVerifyOnce(t *testing.T) {
+func TestRemoteVerifyOnce(t *testing.T) {
 	dir := t.TempDir()
 	first, second, store := filepath.Join(dir, "first"), filepath.Join(dir, "second"), filepath.Join(dir, "store")
 	for _, folder := range []string{first, second} {
@@ -57,18 +57,18 @@ func TestFarVerifyOnce(t *testing.T) {
 	smallFiles(t, filepath.Join(second, "again"), 100)
 	pack(t, store, first)
 	pack(t, store, second)
-	s := harness.ServeFar(t, store, "--delay=5ms")
+	s := harness.ServeRemote(t, store, "--delay=5ms")
 	stored := harness.XorbBytes(t, store)
 	xorbs, err := filepath.Glob(filepath.Join(store, "tdata", "xorb", "*", "*.xorb"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	before := s.Traffic()
-	far := verifyReport(t, s.URL)
+	remote := verifyReport(t, s.URL)
 	sent := s.Since(before)
 	t.Logf("%d bytes in %d xorbs: %+v", stored, len(xorbs), sent)
-	if near := verifyReport(t, store); !far.Sound || far.Files != near.Files || far.Bytes != near.Bytes || far.Xorbs != near.Xorbs || far.Chunks != near.Chunks {
-		t.Errorf("%+v, in the folder %+v", far, near)
+	if local := verifyReport(t, store); !remote.Sound || remote.Files != local.Files || remote.Bytes != local.Bytes || remote.Xorbs != local.Xorbs || remote.Chunks != local.Chunks {
+		t.Errorf("%+v, in the folder %+v", remote, local)
 	}
 	if sent.DataBytes != stored || sent.DataRequests > stored>>22+int64(len(xorbs)) {
 		t.Errorf("%d bytes of xorbs came in %d requests, there are %d", sent.DataBytes, sent.DataRequests, stored)
@@ -86,9 +86,9 @@ func TestFarVerifyOnce(t *testing.T) {
 	if err := os.Remove(xorbs[1]); err != nil {
 		t.Fatal(err)
 	}
-	far = verifyReport(t, harness.ServeFar(t, store).URL) // a server still serves its open files
-	near := verifyReport(t, store)
-	if near.Sound || !slices.Equal(far.kinds(), near.kinds()) {
-		t.Errorf("faults %v, in the folder %v", far.kinds(), near.kinds())
+	remote = verifyReport(t, harness.ServeRemote(t, store).URL) // a server still serves its open files
+	local := verifyReport(t, store)
+	if local.Sound || !slices.Equal(remote.kinds(), local.kinds()) {
+		t.Errorf("faults %v, in the folder %v", remote.kinds(), local.kinds())
 	}
 }
