@@ -264,7 +264,7 @@ func (o openedCache) with(cmd *cobra.Command, flags *cacheFlags, do func(f *stac
 		return fmt.Errorf("%s: there is no disk cache: %w", f.Path, ui.Reason(err))
 	}
 	if o.log == nil {
-		o.log = newNotes(cmd.ErrOrStderr(), cmd.CommandPath())
+		o.log = noticeLogger(cmd)
 	}
 	f.Options = disk.Options{MaxBytes: math.MaxInt64 / 2, MinFree: -1, Share: o.share}
 	f.IfBusy = "first end it: xetfs umount, if it is a mount"

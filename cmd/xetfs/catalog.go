@@ -213,7 +213,7 @@ With --json there is one object; a KIND is version, index page, shard, xorb or s
 func runSweep(ctx context.Context, cmd *cobra.Command, w *stack.CatalogWriter, dryRun, asJSON bool) error {
 	progress := report.NewSweepProgress(cmd.CommandPath(), cmd.ErrOrStderr())
 	result, err := sweep.Sweep(ctx, w.Store, w.Pages, sweep.Options{
-		DryRun: dryRun, Progress: progress.Show, Logger: newNotes(cmd.ErrOrStderr(), cmd.CommandPath()),
+		DryRun: dryRun, Progress: progress.Show, Logger: noticeLogger(cmd),
 	})
 	progress.Clear()
 	if err != nil {

@@ -123,7 +123,7 @@ func (o *mountOptions) serve(cmd *cobra.Command, source, mountpoint string) erro
 	if err != nil {
 		return mountError{err}
 	}
-	d.Waiting = waitNotice(cmd.ErrOrStderr(), cmd.CommandPath(), source)
+	d.Waiting = waitNotice(cmd, source)
 	d.Ready = func([]string) {} // warnings are in the log, which is on the screen
 	return d.Run(cmd.Context())
 }
@@ -131,7 +131,7 @@ func (o *mountOptions) serve(cmd *cobra.Command, source, mountpoint string) erro
 // startBackground starts this program again as a daemon, and returns when the mount is ready or
 // has failed.
 func (o *mountOptions) startBackground(cmd *cobra.Command, source, mountpoint string) error {
-	waiting := waitNotice(cmd.ErrOrStderr(), cmd.CommandPath(), source)
+	waiting := waitNotice(cmd, source)
 	r, err := daemon.Start(cmd.Context(), o.daemonArgs(cmd, source, mountpoint), o.log.place(), waiting)
 	if err != nil {
 		return err

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"log/slog"
 
 	"github.com/spf13/cobra"
@@ -16,7 +15,7 @@ func noticesOf(cmd *cobra.Command) func(text string) {
 	return func(text string) { fmt.Fprintln(cmd.ErrOrStderr(), ui.NoticeLine(cmd.CommandPath(), text)) }
 }
 
-// newNotes returns a logger whose warnings are lines of a command on standard error.
-func newNotes(w io.Writer, command string) *slog.Logger {
-	return slog.New(ui.NewNoticeHandler(w, command, names.InWords))
+// noticeLogger returns a logger whose warnings are lines of a command on standard error.
+func noticeLogger(cmd *cobra.Command) *slog.Logger {
+	return slog.New(ui.NewNoticeHandler(cmd.ErrOrStderr(), cmd.CommandPath(), names.InWords))
 }

@@ -2,9 +2,12 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
 
 	"github.com/xetfs/xetfs/codec/names"
 )
@@ -41,10 +44,21 @@ func TestS36_OtherHome(t *testing.T) {
 	}
 }
 
-func TestNotesNameNoKeys(t *testing.T) {
+func TestNoticesNameNoKeys(t *testing.T) {
 	var out strings.Builder
-	newNotes(&out, "xetfs ls").Warn("no answer", "err", fmt.Errorf("%q: refused", names.SettingsKey()))
+	noticeLogger(lsCommand(t, &out)).Warn("no answer", "err", fmt.Errorf("%q: refused", names.SettingsKey()))
 	if want := "xetfs ls: no answer err=the settings of the catalog: refused\n"; out.String() != want {
 		t.Errorf("%q; want %q", out.String(), want)
 	}
+}
+
+// lsCommand returns the command ls with another standard error.
+func lsCommand(t *testing.T, stderr io.Writer) *cobra.Command {
+	t.Helper()
+	cmd, _, err := newRoot().Find([]string{"ls"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.SetErr(stderr)
+	return cmd
 }

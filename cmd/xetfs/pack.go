@@ -91,7 +91,7 @@ all cores:
 
 // runPack packs folders into a store.
 func runPack(cmd *cobra.Command, store string, folders []string, o packOptions) error {
-	stack.LimitMemory(packMemory, newNotes(cmd.ErrOrStderr(), cmd.CommandPath()))
+	stack.LimitMemory(packMemory, noticeLogger(cmd))
 	debug.SetGCPercent(packPercent)
 	ctx := cmd.Context()
 	p, err := newPackRun(cmd, o)

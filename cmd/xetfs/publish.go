@@ -122,7 +122,7 @@ func completePublish(cmd *cobra.Command, args []string, begun string) ([]string,
 
 // runPublish publishes.
 func runPublish(cmd *cobra.Command, o publishOptions) error {
-	stack.LimitMemory(packMemory, newNotes(cmd.ErrOrStderr(), cmd.CommandPath()))
+	stack.LimitMemory(packMemory, noticeLogger(cmd))
 	debug.SetGCPercent(publishPercent)
 	p := newPublishRun(cmd, o)
 	ctx := cmd.Context()

@@ -105,11 +105,11 @@ func TestO34_CommandEnds(t *testing.T) {
 
 // A command names the server that it waits for on a terminal only.
 func TestWaitNotice(t *testing.T) {
-	if waitNotice(new(bytes.Buffer), "xetfs ls", "http://host/") != nil {
+	if waitNotice(lsCommand(t, new(bytes.Buffer)), "http://host/") != nil {
 		t.Error("a notice where there is no terminal")
 	}
 	terminal, output := uitest.OpenTerminal(t, 80)
-	waitNotice(terminal, "xetfs ls", "http://user:secret@host/store?x")()
+	waitNotice(lsCommand(t, terminal), "http://user:secret@host/store?x")()
 	if got, want := strings.TrimSpace(output()), "xetfs ls: waiting for http://host/store"; got != want {
 		t.Errorf("the notice is %q, want %q", got, want)
 	}

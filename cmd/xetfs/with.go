@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 
@@ -42,7 +41,7 @@ func withCached(cmd *cobra.Command, folder string, bare bool, flags *cacheFlags,
 // withSourceAs is withSource with options.
 func withSourceAs(cmd *cobra.Command, folder string, o stack.Options, do func(context.Context, *stack.Source) error) error {
 	o.Budget = stack.DivideMemory(stack.DefaultMemory)
-	o.Log = newNotes(cmd.ErrOrStderr(), cmd.CommandPath())
+	o.Log = noticeLogger(cmd)
 	o.Remote = remoteOptions(cmd, folder)
 	s, err := stack.OpenSource(cmd.Context(), folder, o)
 	if err != nil {
@@ -61,14 +60,14 @@ func remoteEnvironment() stack.Remote {
 // remoteOptions returns the options of a remote SOURCE or STORE, without a log.
 func remoteOptions(cmd *cobra.Command, source string) stack.Remote {
 	r := remoteEnvironment()
-	r.Limits.Waiting = waitNotice(cmd.ErrOrStderr(), cmd.CommandPath(), source)
+	r.Limits.Waiting = waitNotice(cmd, source)
 	return r
 }
 
 // writerOptions returns the options of a remote STORE for a command that changes it.
 func writerOptions(cmd *cobra.Command, store string) stack.Remote {
 	r := remoteOptions(cmd, store)
-	r.Log = newNotes(cmd.ErrOrStderr(), cmd.CommandPath())
+	r.Log = noticeLogger(cmd)
 	return r
 }
 
@@ -96,13 +95,13 @@ func withPublisher(cmd *cobra.Command, folder string, do func(context.Context, *
 	return nil
 }
 
-// waitNotice returns a function that names the server that a command waits for, where w
-// is a terminal; else nil.
-func waitNotice(w io.Writer, command, source string) func() {
-	if ui.NewScreen(w) == nil {
+// waitNotice returns a function that names the server that a command waits for. It returns nil if
+// standard error is no terminal.
+func waitNotice(cmd *cobra.Command, source string) func() {
+	if ui.NewScreen(cmd.ErrOrStderr()) == nil {
 		return nil
 	}
-	return func() { fmt.Fprintln(w, ui.NoticeLine(command, stack.WaitingFor(source))) }
+	return func() { noticesOf(cmd)(stack.WaitingFor(source)) }
 }
 
 // openTree returns the tree that the arguments behind SOURCE name. A catalog has a first
