@@ -136,7 +136,7 @@ func TestL18_CachedTerms(t *testing.T) {
 	}
 }
 
-// O34: a shard that a far store does not deliver is asked for once per open. Each question
+// O34: a shard that a remote store does not deliver is requested once per open. Each request
 // may take the limit of a read.
 func TestO34_OpenFileAsksOnce(t *testing.T) {
 	b, f, little, ids := manyTerms(t, origintest.Form{}, origin.MaxTerms+1)
@@ -149,7 +149,7 @@ func TestO34_OpenFileAsksOnce(t *testing.T) {
 	}
 }
 
-// A silentStore is a far store that does not deliver shards.
+// A silentStore is a remote store that does not deliver shards.
 type silentStore struct {
 	origin.Store
 	asked int

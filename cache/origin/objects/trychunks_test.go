@@ -13,7 +13,7 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 )
 
-// A promptStore is a near store that says what is in memory.
+// A promptStore is a local store that reports which bytes are in memory.
 type promptStore struct {
 	*origintest.Watched
 	now    bool                 // everything is
@@ -54,9 +54,9 @@ func TestPrompt(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			b := origintest.NewBuilder(t, tt.form)
 			f := b.Add(origintest.Text(1, 16_000), 1000)
-			near := origintest.LocalMemory()
-			id := codec.FileID{File: f.Info.File, Shard: b.Put(near)}
-			s := &promptStore{Watched: origintest.Watch(near)}
+			local := origintest.LocalMemory()
+			id := codec.FileID{File: f.Info.File, Shard: b.Put(local)}
+			s := &promptStore{Watched: origintest.Watch(local)}
 			src := objects.New(s, objects.Options{})
 			want, err := src.FileInfo(t.Context(), id)
 			if err != nil {

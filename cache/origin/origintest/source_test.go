@@ -296,7 +296,7 @@ func cloneRun(run *xorb.Run) *xorb.Run {
 	return &c
 }
 
-// cachedChunks returns the first run of each range for ever.
+// cachedChunks returns the first run of each range.
 func (b *broken) cachedChunks() func(context.Context, codec.Hash, codec.ChunkRange, origin.ReadOptions) (*xorb.Run, error) {
 	runs := map[codec.ChunkRange]*xorb.Run{}
 	return func(ctx context.Context, x codec.Hash, r codec.ChunkRange, o origin.ReadOptions) (run *xorb.Run, err error) {
