@@ -58,6 +58,7 @@ With --json there is one object: {"symbols": how many are live}.`,
 			})
 		},
 	}
+	singleWriterFlag(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON instead of text")
 	return cmd
 }
@@ -98,6 +99,7 @@ With --json there is one object: {"symbol", "seq", "head" (key of the newest cha
 			})
 		},
 	}
+	singleWriterFlag(cmd)
 	cmd.Flags().StringVar(&pick, "pick", "", "take the version with this `KEY` for the newest")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON instead of text")
 	return cmd
@@ -205,6 +207,7 @@ With --json there is one object; a KIND is version, index page, shard, xorb or s
 			})
 		},
 	}
+	singleWriterFlag(cmd)
 	cmd.Flags().BoolVarP(&dryRun, "dry-run", "n", false, "only say what would be deleted")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON instead of text")
 	return cmd

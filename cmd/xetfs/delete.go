@@ -44,6 +44,7 @@ With --json there is one object: {"deleted": [{"symbol", "versions": [NUMBER]}]}
 			})
 		},
 	}
+	singleWriterFlag(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON instead of text")
 	return cmd
 }

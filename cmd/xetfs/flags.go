@@ -19,6 +19,14 @@ func fixedValues(cmd *cobra.Command, flag string, values ...string) {
 	}
 }
 
+// singleWriterName is the flag of commands that may write to a bucket.
+const singleWriterName = "single-writer"
+
+// singleWriterFlag adds --single-writer, which writerOptions reads.
+func singleWriterFlag(cmd *cobra.Command) {
+	cmd.Flags().Bool(singleWriterName, false, "no other process writes to the bucket STORE, so it may ignore conditional writes")
+}
+
 // bareFlag adds --bare.
 func bareFlag(cmd *cobra.Command, bare *bool) {
 	cmd.Flags().BoolVar(bare, "bare", false, "treat a catalog like any folder of shards and xorbs")

@@ -78,6 +78,7 @@ all cores:
 			return runPack(cmd, args[0], args[1:], o)
 		},
 	}
+	singleWriterFlag(cmd)
 	f := cmd.Flags()
 	f.BoolVar(&o.list, "list", false, "print size, hash, SHA-256 and path of each file")
 	f.BoolVar(&o.asJSON, "json", false, "print the summary, and the list, as JSON")

@@ -64,6 +64,7 @@ The data stays for the time of grace, see xetfs delete.`,
 			})
 		},
 	}
+	singleWriterFlag(cmd)
 	f := cmd.Flags()
 	f.IntVar(&o.last, "keep-last", 0, "keep the newest `N` versions")
 	o.since = newOptional("T", "", parseSince)

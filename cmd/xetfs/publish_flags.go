@@ -41,6 +41,7 @@ type publishOptions struct {
 }
 
 func (o *publishOptions) addFlags(cmd *cobra.Command) {
+	singleWriterFlag(cmd)
 	f := cmd.Flags()
 	f.BoolVar(&o.update, "update", false, "keep what the newest tree has and FOLDER has not")
 	f.StringArrayVar(&o.remove, "remove", nil, "with --update: take the file or folder at this `PATH` out of the tree (may be repeated)")

@@ -82,6 +82,7 @@ symbols. With --json the snapshot is printed as xetfs snapshot list --json STORE
 		},
 	}
 	cmd.Flags().StringVarP(&message, "message", "m", "", "say what it is for")
+	singleWriterFlag(cmd)
 	cmd.Flags().BoolVar(&replace, "replace", false, "replace a snapshot of that name")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON instead of text")
 	return cmd
@@ -224,6 +225,7 @@ With --json there is one object: {"deleted": [NAME]}.`,
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "say it as JSON")
+	singleWriterFlag(cmd)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON instead of text")
 	return cmd
 }

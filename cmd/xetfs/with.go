@@ -67,6 +67,7 @@ func remoteOptions(cmd *cobra.Command, source string) stack.Remote {
 // writerOptions returns the options of a remote STORE for a command that changes it.
 func writerOptions(cmd *cobra.Command, store string) stack.Remote {
 	r := remoteOptions(cmd, store)
+	r.SingleWriter, _ = cmd.Flags().GetBool(singleWriterName) // false without the flag
 	r.Log = noticeLogger(cmd)
 	return r
 }
