@@ -11,7 +11,7 @@ import (
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 )
 
-// newCache is the command that looks after the disk cache.
+// newCache returns the command that manages the disk cache.
 func newCache() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cache status | list | verify | clear | trim",
@@ -145,7 +145,7 @@ were read), "sound"}.`,
 		Args:              arguments(0, 0),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			opened := openedCache{share: true, log: slog.New(slog.DiscardHandler)} // what is found is in the report
+			opened := openedCache{share: true, log: slog.New(slog.DiscardHandler)} // the report has the faults
 			return opened.with(cmd, &flags, func(_ *stack.CacheFolder, c *stack.DiskCache) error {
 				return verifyCache(cmd, c, asJSON)
 			})

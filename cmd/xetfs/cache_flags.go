@@ -74,7 +74,8 @@ func (o *cacheFlags) check(source string) error {
 	}
 }
 
-// checkNamed is check for a command that uses a disk cache only if the user names one.
+// checkNamed refuses flags of a disk cache without --cache-dir, for a command that uses a disk
+// cache only if the user names one.
 func (o *cacheFlags) checkNamed() error {
 	if flag := o.given(); flag != "" && o.dir.value.path == "" {
 		return usageError{fmt.Errorf("%s: there is no disk cache, unless --cache-dir says where", flag)}
@@ -247,7 +248,7 @@ const cacheUsage = "the folder of the disk cache (default: xetfs/disk in $XDG_CA
 // writes to it, or for changes.
 type openedCache struct {
 	share bool
-	log   *slog.Logger // of what it meets on the way; nil: the notes of the command
+	log   *slog.Logger // of faults during the use; nil: notices of the command
 }
 
 // with opens the disk cache that a flag names and calls do. It sets no size limits, so a look

@@ -20,7 +20,7 @@ import (
 	"github.com/xetfs/xetfs/reconstruct"
 )
 
-// newCat is the command that writes a file out without mounting.
+// newCat returns the command that writes a file out without mounting.
 func newCat() *cobra.Command {
 	part := newOptional("START-END", "0-", parseByteRange)
 	var (

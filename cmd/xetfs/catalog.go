@@ -15,7 +15,7 @@ import (
 	"github.com/xetfs/xetfs/fs/catalog/sweep"
 )
 
-// newCatalog is the command that looks after a catalog.
+// newCatalog returns the command that manages a catalog.
 func newCatalog() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "catalog check | sweep | rebuild-symbols | repair-ref",

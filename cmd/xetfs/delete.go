@@ -14,7 +14,7 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 )
 
-// newDelete is the command that deletes versions.
+// newDelete returns the command that deletes versions.
 func newDelete() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{

@@ -14,7 +14,7 @@ import (
 	"github.com/xetfs/xetfs/codec/page"
 )
 
-// newDiff is the command that compares two trees.
+// newDiff returns the command that compares two trees.
 func newDiff() *cobra.Command {
 	var d diffOptions
 	cmd := &cobra.Command{

@@ -9,7 +9,7 @@ import (
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 )
 
-// newHistory is the command that lists the changes of a symbol.
+// newHistory returns the command that lists the changes of a symbol.
 func newHistory() *cobra.Command {
 	var (
 		limit  uint64

@@ -8,7 +8,7 @@ import (
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/inspect"
 )
 
-// newInspect is the command that shows one stored file, field by field.
+// newInspect returns the command that shows one stored file, field by field.
 func newInspect() *cobra.Command {
 	var (
 		as     string

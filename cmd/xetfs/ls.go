@@ -17,7 +17,7 @@ import (
 	"github.com/xetfs/xetfs/fs/catalog"
 )
 
-// newLs is the command that lists files without mounting.
+// newLs returns the command that lists files without mounting.
 func newLs() *cobra.Command {
 	var (
 		l    lsRun

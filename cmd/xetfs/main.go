@@ -50,7 +50,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return status
 }
 
-// newRoot is the table of commands.
+// newRoot returns the program with all its commands.
 func newRoot() *cobra.Command {
 	var version bool
 	root := &cobra.Command{
@@ -95,7 +95,7 @@ server.`,
 	return root
 }
 
-// newVersion is the command that prints the version of xetfs.
+// newVersion returns the command that prints the version of xetfs.
 func newVersion() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -122,7 +122,7 @@ With --json there is one object: {"version", "revision", "time" (of the revision
 	return cmd
 }
 
-// newHelp is the command that prints the help of a command.
+// newHelp returns the command that prints the help of a command.
 func newHelp() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND]",

@@ -18,7 +18,7 @@ import (
 	"github.com/xetfs/xetfs/fs"
 )
 
-// newMount is the command that makes a folder of shards and xorbs a file system.
+// newMount returns the command that makes a folder of shards and xorbs a file system.
 func newMount() *cobra.Command {
 	var o mountOptions
 	cmd := &cobra.Command{
@@ -108,7 +108,7 @@ Root needs no helper to mount; other users need fusermount3 (package fuse3).`,
 	return cmd
 }
 
-// mountArguments is arguments(2, 2). It names --symbol where a symbol is one of the arguments.
+// mountArguments checks the number of arguments. It names --symbol if one of them is a symbol.
 func mountArguments(cmd *cobra.Command, args []string) error {
 	if len(args) == 3 && (stack.IsRemote(args[0]) || dir.HasKeys(args[0])) && names.CheckSymbol(args[1]) == nil {
 		return usageError{fmt.Errorf("%q is one argument too many; a symbol is named by --symbol: xetfs mount --symbol %s %s %s",

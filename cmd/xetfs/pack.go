@@ -26,7 +26,7 @@ type packOptions struct {
 	scheme                      compressFlag
 }
 
-// newPack is the command that stores files as shards and xorbs.
+// newPack returns the command that stores files as shards and xorbs.
 func newPack() *cobra.Command {
 	o := packOptions{scheme: newCompress()}
 	cmd := &cobra.Command{

@@ -26,7 +26,7 @@ type pruneOptions struct {
 	dryRun, asJSON bool
 }
 
-// newPrune is the command that deletes the versions that no rule keeps.
+// newPrune returns the command that deletes the versions that no rule keeps.
 func newPrune() *cobra.Command {
 	var o pruneOptions
 	cmd := &cobra.Command{

@@ -21,7 +21,7 @@ import (
 	"github.com/xetfs/xetfs/fs/catalog/writer"
 )
 
-// newPublish is the command that makes a folder the newest version of a symbol.
+// newPublish returns the command that makes a folder the newest version of a symbol.
 func newPublish() *cobra.Command {
 	o := publishOptions{scheme: newCompress()}
 	cmd := &cobra.Command{

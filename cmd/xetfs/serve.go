@@ -33,7 +33,7 @@ type serveOptions struct {
 	seed        uint64
 }
 
-// newServe is the command that serves a folder over HTTP.
+// newServe returns the command that serves a folder over HTTP.
 func newServe() *cobra.Command {
 	o := serveOptions{listen: "localhost:8080"}
 	cmd := &cobra.Command{

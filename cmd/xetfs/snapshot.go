@@ -16,7 +16,7 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 )
 
-// newSnapshot is the command that keeps versions alive under a name.
+// newSnapshot returns the command that keeps versions alive under a name.
 func newSnapshot() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "snapshot create | list | delete",

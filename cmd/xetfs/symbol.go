@@ -57,7 +57,7 @@ func parseTarget(text string) (target, error) {
 	return target{symbol: text}, checkSymbol(text)
 }
 
-// checkSymbol is names.CheckSymbol for the command line.
+// checkSymbol refuses invalid names of symbols with a usageError.
 func checkSymbol(symbol string) error {
 	err := names.CheckSymbol(symbol)
 	if err == nil {
@@ -72,7 +72,7 @@ func checkSymbol(symbol string) error {
 // notLive reports whether an error means that a symbol has no live version.
 func notLive(err error) bool { return errors.Is(err, iofs.ErrNotExist) }
 
-// checkSnapshot is names.CheckSnapshot for the command line.
+// checkSnapshot refuses invalid names of snapshots with a usageError.
 func checkSnapshot(name string) error {
 	if err := names.CheckSnapshot(name); err != nil {
 		return usageError{err}
@@ -80,12 +80,12 @@ func checkSnapshot(name string) error {
 	return nil
 }
 
-// cleanPath is a path as the catalog spells it: "by-hash/x", "" for the top.
+// cleanPath returns a path as the catalog spells it: "by-hash/x", "" for the top.
 func cleanPath(p string) string {
 	return strings.TrimPrefix(path.Clean("/"+p), "/")
 }
 
-// treePath is cleanPath for a path that a user typed. It refuses a path that leads out of
+// treePath returns cleanPath of a path that a user typed. It refuses a path that leads out of
 // the tree: cleanPath would take ../x for x.
 func treePath(p string) (string, error) {
 	if rel := path.Clean(strings.TrimLeft(p, "/")); rel == ".." || strings.HasPrefix(rel, "../") {

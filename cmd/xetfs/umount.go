@@ -9,7 +9,7 @@ import (
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 )
 
-// newUmount is the command that ends a mount.
+// newUmount returns the command that ends a mount.
 func newUmount() *cobra.Command {
 	var lazy bool
 	cmd := &cobra.Command{

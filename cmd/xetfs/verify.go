@@ -14,7 +14,7 @@ import (
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/verify"
 )
 
-// newVerify is the command that checks everything in a folder.
+// newVerify returns the command that checks everything in a folder.
 func newVerify() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{

@@ -25,7 +25,7 @@ type warmOptions struct {
 	asJSON bool
 }
 
-// newWarm is the command that fetches files before they are needed.
+// newWarm returns the command that fetches files before they are needed.
 func newWarm() *cobra.Command {
 	var o warmOptions
 	cmd := &cobra.Command{

@@ -72,7 +72,7 @@ func writerOptions(cmd *cobra.Command, store string) stack.Remote {
 	return r
 }
 
-// withCatalog opens the catalog in STORE for a command that looks at it.
+// withCatalog opens the catalog in STORE for a command that reads it.
 func withCatalog(cmd *cobra.Command, folder string, do func(context.Context, *stack.CatalogReader) error) error {
 	c, err := stack.OpenCatalog(cmd.Context(), folder, remoteOptions(cmd, folder))
 	if err != nil {
@@ -156,8 +156,8 @@ func completeSymbols(last int) cobra.CompletionFunc {
 	}
 }
 
-// mostCompleted is how many symbols are offered at once.
-const mostCompleted = 1000
+// maxCompleted bounds the symbols that the shell offers.
+const maxCompleted = 1000
 
 // symbolsOf returns the symbols of a catalog that begin with begun. An unreadable catalog has
 // none.
@@ -169,7 +169,7 @@ func symbolsOf(ctx context.Context, folder, begun string) []string {
 	defer c.Close()
 	var found []string
 	for symbol, err := range c.Symbols(ctx) {
-		if err != nil || len(found) == mostCompleted {
+		if err != nil || len(found) == maxCompleted {
 			break
 		}
 		if strings.HasPrefix(symbol, begun) {

@@ -16,10 +16,10 @@ import (
 
 // A Call is one command line.
 type Call struct {
-	Command string // with the name of the program, such as "xetfs snapshot list"
-	Usage   string // name and arguments of the command, such as "publish STORE SYMBOL FOLDER"
-	Args    []string
-	IsWeb   func(arg string) bool // reports whether an argument is the address of a server
+	Command  string // with the name of the program, such as "xetfs snapshot list"
+	Usage    string // name and arguments of the command, such as "publish STORE SYMBOL FOLDER"
+	Args     []string
+	IsRemote func(arg string) bool // reports whether an argument is an address
 }
 
 func (c Call) name() string {
@@ -32,7 +32,7 @@ func (c Call) name() string {
 // names. The result is "" if no path is missing or nothing is similar.
 func Missing(c Call) string {
 	for _, i := range c.places() {
-		if _, err := os.Lstat(c.Args[i]); errors.Is(err, iofs.ErrNotExist) && !c.IsWeb(c.Args[i]) {
+		if _, err := os.Lstat(c.Args[i]); errors.Is(err, iofs.ErrNotExist) && !c.IsRemote(c.Args[i]) {
 			return c.missing(i)
 		}
 	}

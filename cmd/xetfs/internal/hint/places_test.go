@@ -39,7 +39,7 @@ func TestMissing(t *testing.T) {
 			name, _, _ := strings.Cut(tt.usage, " ")
 			got := Missing(Call{
 				Command: "xetfs " + name, Usage: tt.usage, Args: strings.Fields(tt.args),
-				IsWeb: func(arg string) bool { return strings.Contains(arg, "://") },
+				IsRemote: func(arg string) bool { return strings.Contains(arg, "://") },
 			})
 			if got != tt.want {
 				t.Errorf("Missing = %q, want %q", got, tt.want)
