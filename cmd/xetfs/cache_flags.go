@@ -4,17 +4,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	iofs "io/fs"
 	"log/slog"
-	"math"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/xetfs/xetfs/cache/disk"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/reconstruct"
@@ -27,14 +23,6 @@ type cacheFlags struct {
 	materialize enumFlag[reconstruct.Policy]
 }
 
-// Default bounds of a disk cache.
-const (
-	leastCache       = 16 << 20
-	defaultCache     = 10 << 30
-	defaultCachePart = 10 // at most a tenth of the file system
-	defaultFreePart  = 20 // a twentieth of it stays free
-)
-
 // addPlace adds --cache-dir.
 func (o *cacheFlags) addPlace(cmd *cobra.Command, usage string) {
 	o.dir = newOptional("DIR", "", parseCachePlace)
@@ -46,7 +34,7 @@ func (o *cacheFlags) addPlace(cmd *cobra.Command, usage string) {
 
 // addFlags adds the flags for the place and the bounds of the disk cache.
 func (o *cacheFlags) addFlags(cmd *cobra.Command, place string) {
-	o.size, o.free = newOptional("SIZE", "", atLeast(leastCache)), newOptional("SIZE", "", atLeast(0))
+	o.size, o.free = newOptional("SIZE", "", atLeast(stack.MinCacheSize)), newOptional("SIZE", "", atLeast(0))
 	o.addPlace(cmd, place)
 	cmd.Flags().Var(&o.size, "cache-size", "limit of the disk cache, like 10GB (10 * 10^9 bytes), 10GiB (10 * 2^30) or 10% of its file system (default: 10GiB, at most 10%)")
 	cmd.Flags().Var(&o.free, "cache-free", "free space that the cache leaves on its file system (default: 5%)")
@@ -194,45 +182,29 @@ func (o *cacheFlags) forSource(source, mountpoint string) (*stack.CacheFolder, e
 
 // folder returns the folder that the flags name. The folder may be absent.
 func (o *cacheFlags) folder() *stack.CacheFolder {
-	f := &stack.CacheFolder{Path: o.dir.value.path, Named: o.dir.value.path != ""}
-	if !f.Named {
-		dir, err := ownCacheDir()
-		if err != nil {
-			f.Err = fmt.Errorf("%w; say where the disk cache shall be with --cache-dir", err)
-			return f
-		}
-		f.Path = filepath.Join(dir, stack.DiskCacheName)
+	if path := o.dir.value.path; path != "" {
+		return stack.NamedCache(path)
 	}
-	real, err := stack.RealPath(f.Path)
+	dir, err := ownCacheDir()
 	if err != nil {
-		f.Err = fmt.Errorf("disk cache %s: %w", f.Path, ui.Reason(err))
-		return f
+		return &stack.CacheFolder{Err: fmt.Errorf("%w; say where the disk cache shall be with --cache-dir", err)}
 	}
-	f.Path = real
-	return f
+	return stack.DefaultCache(dir)
 }
 
 // limit sets the bounds of the flags.
 func (o *cacheFlags) limit(f *stack.CacheFolder) error {
-	total, err := stack.FileSystemSize(f.Path)
-	if err != nil {
-		f.Err = fmt.Errorf("disk cache %s: %w", f.Path, err)
-		return nil
-	}
-	f.Options.MaxBytes = max(leastCache, min(defaultCache, total/defaultCachePart))
+	var size, free func(total int64) int64
 	if o.size.given() {
-		f.Options.MaxBytes = o.size.value.of(total)
+		size = o.size.value.of
 	}
-	if f.Options.MaxBytes < leastCache {
-		return usageError{fmt.Errorf("--cache-size %s: is %s of the file system of %s, and %s is the least",
-			&o.size, ui.HumanSize(f.Options.MaxBytes), f.Path, ui.HumanSize(leastCache))}
-	}
-	f.Options.MinFree = total / defaultFreePart
 	if o.free.given() {
-		f.Options.MinFree = o.free.value.of(total)
+		free = o.free.value.of
 	}
-	if f.Options.MinFree == 0 {
-		f.Options.MinFree = -1 // 0 would be the default of the store
+	f.SetLimits(size, free)
+	if f.Err == nil && f.Options.MaxBytes < stack.MinCacheSize {
+		return usageError{fmt.Errorf("--cache-size %s: is %s of the file system of %s, and %s is the least",
+			&o.size, ui.HumanSize(f.Options.MaxBytes), f.Path, ui.HumanSize(stack.MinCacheSize))}
 	}
 	return nil
 }
@@ -251,29 +223,17 @@ type openedCache struct {
 	log   *slog.Logger // of faults during the use; nil: notices of the command
 }
 
-// with opens the disk cache that a flag names and calls do. It sets no size limits, so a look
-// at the cache evicts nothing. It does not create a missing cache.
+// with opens the disk cache that a flag names and calls do.
 func (o openedCache) with(cmd *cobra.Command, flags *cacheFlags, do func(f *stack.CacheFolder, c *stack.DiskCache) error) error {
 	if flags.dir.value.off {
 		return usageError{errors.New("--cache-dir: off is no folder; ./off would be one")}
 	}
-	f := flags.folder()
-	if f.Err != nil {
-		return f.Err
-	}
-	if _, err := os.Stat(filepath.Join(f.Path, "FORMAT")); err != nil && !errors.Is(err, iofs.ErrPermission) {
-		return fmt.Errorf("%s: there is no disk cache: %w", f.Path, ui.Reason(err))
-	}
 	if o.log == nil {
 		o.log = noticeLogger(cmd)
 	}
-	f.Options = disk.Options{MaxBytes: math.MaxInt64 / 2, MinFree: -1, Share: o.share}
-	f.IfBusy = "first end it: xetfs umount, if it is a mount"
-	c, err := f.Open(o.log)
-	switch {
-	case err != nil && f.Named && stack.IsRefused(err):
-		return usageError{err}
-	case err != nil:
+	f := flags.folder()
+	c, err := f.OpenPresent(o.share, o.log)
+	if err != nil {
 		return err
 	}
 	return cmp.Or(do(f, c), c.Close())

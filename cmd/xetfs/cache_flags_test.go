@@ -1,10 +1,9 @@
 package main
 
 import (
-	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
-	"os"
-	"path/filepath"
 	"testing"
+
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 )
 
 func TestRoom(t *testing.T) {
@@ -32,7 +31,7 @@ func TestRoom(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.in, func(t *testing.T) {
-			r := newOptional("SIZE", "", atLeast(leastCache))
+			r := newOptional("SIZE", "", atLeast(stack.MinCacheSize))
 			err := r.Set(tt.in)
 			if tt.want < 0 {
 				if err == nil || r.given() {
@@ -44,7 +43,7 @@ func TestRoom(t *testing.T) {
 				t.Errorf("%d bytes, %q, %v, want %d, %q", r.value.of(total), &r, err, tt.want, tt.text)
 			}
 			// A background mount gets the text of the flag.
-			if again, err := atLeast(leastCache)(r.String()); err != nil || again != r.value {
+			if again, err := atLeast(stack.MinCacheSize)(r.String()); err != nil || again != r.value {
 				t.Errorf("parsed again: %+v, %v, want %+v", again, err, r.value)
 			}
 		})
@@ -89,29 +88,5 @@ func TestCacheWanted(t *testing.T) {
 				t.Errorf("wanted = %v", got)
 			}
 		})
-	}
-}
-
-func TestRealPath(t *testing.T) {
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(filepath.Join(dir, "there"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("there", filepath.Join(dir, "link")); err != nil {
-		t.Fatal(err)
-	}
-	for in, want := range map[string]string{
-		"there":         "there",
-		"link":          "there",
-		"link/not/yet":  "there/not/yet",
-		"not/yet":       "not/yet",
-		"there/not/yet": "there/not/yet",
-	} {
-		if got, err := stack.RealPath(filepath.Join(dir, in)); err != nil || got != filepath.Join(dir, want) {
-			t.Errorf("realPath(%s) = %s, %v, want %s", in, got, err, want)
-		}
 	}
 }

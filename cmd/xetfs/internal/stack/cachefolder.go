@@ -12,8 +12,16 @@ import (
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 )
 
-// DiskCacheName is the folder of the disk cache in the folder of all caches.
-const DiskCacheName = "disk"
+// diskCacheName is the folder of the disk cache in the folder of all caches.
+const diskCacheName = "disk"
+
+// Default bounds of a disk cache.
+const (
+	MinCacheSize     = 16 << 20
+	defaultCacheSize = 10 << 30
+	defaultCachePart = 10 // at most a tenth of the file system
+	defaultFreePart  = 20 // a twentieth of the file system stays free
+)
 
 // A CacheFolder is the folder of a disk cache, which need not exist yet.
 type CacheFolder struct {
@@ -22,6 +30,51 @@ type CacheFolder struct {
 	Options disk.Options
 	IfBusy  string // advice for the user if another process writes to the folder and Share is not set
 	Err     error  // why it cannot be used
+}
+
+// NamedCache returns the disk cache in a folder that the user names.
+func NamedCache(path string) *CacheFolder {
+	f := &CacheFolder{Path: path, Named: true}
+	f.resolve()
+	return f
+}
+
+// DefaultCache returns the disk cache in the folder of all caches.
+func DefaultCache(caches string) *CacheFolder {
+	f := &CacheFolder{Path: filepath.Join(caches, diskCacheName)}
+	f.resolve()
+	return f
+}
+
+// resolve removes the links from the path.
+func (f *CacheFolder) resolve() {
+	real, err := realPath(f.Path)
+	if err != nil {
+		f.Err = fmt.Errorf("disk cache %s: %w", f.Path, ui.Reason(err))
+		return
+	}
+	f.Path = real
+}
+
+// SetLimits sets the size of the cache and the free space that it leaves. Both functions
+// return a limit for a file system of total bytes. A nil function means the default.
+func (f *CacheFolder) SetLimits(size, free func(total int64) int64) {
+	total, err := FileSystemSize(f.Path)
+	if err != nil {
+		f.Err = fmt.Errorf("disk cache %s: %w", f.Path, err)
+		return
+	}
+	f.Options.MaxBytes = max(MinCacheSize, min(defaultCacheSize, total/defaultCachePart))
+	if size != nil {
+		f.Options.MaxBytes = size(total)
+	}
+	f.Options.MinFree = total / defaultFreePart
+	if free != nil {
+		f.Options.MinFree = free(total)
+	}
+	if f.Options.MinFree == 0 {
+		f.Options.MinFree = -1 // 0 would be the default of the store
+	}
 }
 
 // CheckApart refuses a disk cache below the mount, which would deadlock, and one in a folder
@@ -47,13 +100,13 @@ func (f *CacheFolder) CheckApart(source, mountpoint string) error {
 	return nil
 }
 
-// RealPath resolves the links in an absolute path. The end of the path need not exist.
-func RealPath(path string) (string, error) {
+// realPath resolves the links in an absolute path. The end of the path need not exist.
+func realPath(path string) (string, error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err == nil || !errors.Is(err, iofs.ErrNotExist) || path == "/" {
 		return real, err
 	}
-	parent, err := RealPath(filepath.Dir(path))
+	parent, err := realPath(filepath.Dir(path))
 	return filepath.Join(parent, filepath.Base(path)), err
 }
 

@@ -5,10 +5,14 @@ import (
 	"fmt"
 	iofs "io/fs"
 	"log/slog"
+	"math"
+	"os"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/xetfs/xetfs/cache/disk"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 )
 
 // A DiskCache is an open disk cache that logs its events.
@@ -39,6 +43,25 @@ func (f *CacheFolder) Open(log *slog.Logger) (*DiskCache, error) {
 		return nil, err
 	}
 	return &DiskCache{store, events}, nil
+}
+
+// OpenPresent opens the disk cache for a command that looks after it. It sets no limits, so a
+// look at the cache evicts nothing, and it does not create a missing cache. A shared cache can
+// be read while another process writes to it.
+func (f *CacheFolder) OpenPresent(share bool, log *slog.Logger) (*DiskCache, error) {
+	if f.Err != nil {
+		return nil, f.Err
+	}
+	if _, err := os.Stat(filepath.Join(f.Path, "FORMAT")); err != nil && !errors.Is(err, iofs.ErrPermission) {
+		return nil, fmt.Errorf("%s: there is no disk cache: %w", f.Path, ui.Reason(err))
+	}
+	f.Options = disk.Options{MaxBytes: math.MaxInt64 / 2, MinFree: -1, Share: share}
+	f.IfBusy = "first end it: xetfs umount, if it is a mount"
+	c, err := f.Open(log)
+	if err != nil && f.Named && IsRefused(err) {
+		return nil, ArgumentError{err}
+	}
+	return c, err
 }
 
 // Close closes the store and writes its last events to the log.

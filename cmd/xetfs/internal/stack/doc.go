@@ -11,7 +11,7 @@
 //	OpenPublishStore            a STORE with its catalog for publish
 //	OpenDryStore                a STORE for a dry run
 //	CheckSource, CheckStore     the reason why a word names no SOURCE or STORE
-//	CacheFolder, DiskCache      the folder of a disk cache, and the open cache
+//	NamedCache, DefaultCache    the folder of a disk cache; CacheFolder.Open opens it
 //	WriteListing, RenewListing  the listing of a STORE after a change
 //	DivideMemory, Budget        the parts of --memory; LimitMemory limits the process
 //	ArgumentError, MountError   errors that main maps to exit statuses
