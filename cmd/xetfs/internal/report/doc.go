@@ -3,7 +3,8 @@
 //	Faults                                the report of verify
 //	Findings                              the report of catalog check
 //	SweepProgress, WriteSweep             catalog sweep
-//	Pack, Publish, Output, PublishResult  the reports of an ingest
+//	NewPack, Pack                         pack; Folder counts skipped and private files
+//	NewPublish, Publish                   publish
 //	WriteWarm, WarmResult                 warm
 //	WriteCacheStatus, WriteCacheEntries   the disk cache
 //	CacheFaults, WriteFreed               cache verify, trim and clear

@@ -22,6 +22,7 @@ type Findings struct {
 	err      error          // of w
 }
 
+// NewFindings returns a report that clears the progress before each line.
 func NewFindings(w io.Writer, progress *SweepProgress, asJSON bool) *Findings {
 	f := &Findings{w: w, progress: progress}
 	if asJSON {

@@ -18,6 +18,7 @@ type Publish struct {
 	asJSON bool
 }
 
+// NewPublish returns a report without events.
 func NewPublish(o Output) *Publish {
 	return &Publish{Folder: newFolder(o), out: o.Out, asJSON: o.JSON}
 }
