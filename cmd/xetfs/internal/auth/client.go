@@ -1,0 +1,52 @@
+package auth
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+)
+
+// A Client has the files with the credentials for one host.
+type Client struct {
+	Host      string // without port
+	TokenFile string // its first token is sent; "": none
+	Netrc     string // used without TokenFile; "": none
+	Default   bool   // Netrc is the default file, which may be absent
+}
+
+// Authorization returns the value of the header Authorization; "": no credentials. It reads the
+// files on each call. An absent file never looks like an absent object (io/fs.ErrNotExist).
+func (c Client) Authorization() (string, error) {
+	if c.TokenFile != "" {
+		tokens, err := ReadTokens(c.TokenFile)
+		if err != nil {
+			return "", fmt.Errorf("XETFS_TOKEN_FILE: %v", err) //nolint:errorlint // see above
+		}
+		return "Bearer " + tokens[0], nil
+	}
+	if c.Netrc == "" {
+		return "", nil
+	}
+	value, err := c.basic()
+	switch {
+	case c.Default && errors.Is(err, iofs.ErrNotExist):
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("%v", err) //nolint:errorlint // see above
+	}
+	return value, nil
+}
+
+// basic returns the header for the login in the netrc file.
+func (c Client) basic() (string, error) {
+	b, err := readFile(c.Netrc, func(iofs.FileInfo) error { return nil })
+	if err != nil {
+		return "", err
+	}
+	l, ok, err := FindLogin(string(b), c.Host)
+	if !ok || err != nil {
+		return "", err
+	}
+	return "Basic " + base64.StdEncoding.EncodeToString([]byte(l.Name+":"+l.Password)), nil
+}

@@ -1,0 +1,43 @@
+package auth
+
+import (
+	"fmt"
+	"io"
+	iofs "io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
+)
+
+// maxFile bounds a file. curl has the same bound for netrc files.
+const maxFile = 128 << 10
+
+// readFile returns the content of a regular file that check accepts. A pipe in its place is
+// refused without waiting for it.
+func readFile(path string, check func(iofs.FileInfo) error) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, ui.Reason(err))
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", path, ui.Reason(err))
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s: not a regular file", path)
+	}
+	if err := check(info); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", path, ui.Reason(err))
+	case len(b) > maxFile:
+		return nil, fmt.Errorf("%s: larger than %d bytes", path, maxFile)
+	}
+	return b, nil
+}
