@@ -3,8 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"net"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -23,6 +25,9 @@ import (
 type serveOptions struct {
 	plain, bare bool
 	listen      string
+	tlsCert     string
+	tlsKey      string
+	tokenFile   string
 	delay       time.Duration
 	bandwidth   optional[int64]
 	each        optional[int64]
@@ -33,12 +38,12 @@ type serveOptions struct {
 	seed        uint64
 }
 
-// newServe returns the command that serves a folder over HTTP.
+// newServe returns the command that serves a store over HTTP.
 func newServe() *cobra.Command {
 	o := serveOptions{listen: "localhost:8080"}
 	cmd := &cobra.Command{
 		Use:   "serve --plain SOURCE",
-		Short: "Serve a store over HTTP, as a plain web server would",
+		Short: "Serve a store over HTTP or HTTPS, as a plain web server would",
 		Long: `Serves the objects of SOURCE, a local folder, like a plain web server with the folder of a
 store. Each object is under its key, with ranges and ETags. The listing xetfs.list, which xetfs
 pack and publish write to a store, is generated from the folder. Any folder of shards and xorbs
@@ -46,8 +51,11 @@ can thus be mounted remotely, whatever the names of its files. Only shards, xorb
 of a catalog are served; links are not followed. Files that are added to a folder without a
 catalog later are not seen.
 
-Every client that can reach the address can read everything: there is no password and no TLS.
-For more than one machine, use a real web server for the folder.
+Without --token-file every client that can reach the address can read everything. With it, each
+request needs the header "Authorization: Bearer TOKEN" with one of the tokens in FILE, one per
+line. Clients send the token in the file that XETFS_TOKEN_FILE names. Tokens need TLS, except on
+a loopback address. Certificates, keys and tokens may change while the server runs: it uses the
+new content within a second. A file that cannot be used changes nothing and is reported once.
 
 The first line of output is the address. SIGINT or SIGTERM ends the server, after the pending
 answers or after two seconds. It then prints the number of requests and bytes served. The same
@@ -59,6 +67,7 @@ one of the faults.
 ` + ui.UnitsHelp,
 		Example: `  xetfs serve --plain ./store
   xetfs mount http://localhost:8080 /mnt/x
+  xetfs serve --plain --tls-cert c.pem --tls-key k.pem --token-file tokens ./store
   xetfs serve --plain --delay 50ms --bandwidth 125MB --fail 1% --corrupt 1% ./store`,
 		Args: arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -74,6 +83,9 @@ func (o *serveOptions) addFlags(cmd *cobra.Command) {
 	f.BoolVar(&o.plain, "plain", false, "as a plain web server (there is no other way yet)")
 	bareFlag(cmd, &o.bare)
 	f.StringVar(&o.listen, "listen", o.listen, "serve on this `ADDRESS`; port 0 picks a free one")
+	f.StringVar(&o.tlsCert, "tls-cert", "", "PEM `FILE` with the certificate and its chain")
+	f.StringVar(&o.tlsKey, "tls-key", "", "PEM `FILE` with the key of the certificate")
+	f.StringVar(&o.tokenFile, "token-file", "", "`FILE` with the tokens that clients must send; mode 0600")
 	f.DurationVar(&o.delay, "delay", 0, "pause before each answer")
 	o.bandwidth, o.each = newOptional("RATE", "", parseRate), newOptional("RATE", "", parseRate)
 	f.Var(&o.bandwidth, "bandwidth", "bytes per second of all answers together, like 125MB")
@@ -100,6 +112,8 @@ func (o *serveOptions) check(source string) error {
 		return usageError{errors.New("say how to serve: --plain")}
 	case stack.IsRemote(source):
 		return usageError{fmt.Errorf("%s: is served already; SOURCE is a local folder", stack.WithoutSecrets(source))}
+	case (o.tlsCert == "") != (o.tlsKey == ""):
+		return usageError{errors.New("--tls-cert and --tls-key: name both files, or none")}
 	case o.delay < 0:
 		return usageError{fmt.Errorf("--delay %v: must not be negative", o.delay)}
 	case o.fail.value+o.truncate.value+o.corrupt.value+o.hang.value > 1:
@@ -114,6 +128,10 @@ func runServe(cmd *cobra.Command, source string, o *serveOptions) error {
 		return err
 	}
 	ctx := cmd.Context()
+	options, err := o.tls(noticeLogger(cmd))
+	if err != nil {
+		return err
+	}
 	store, _, err := stack.OpenFolder(ctx, source, o.bare)
 	if err != nil {
 		return fmt.Errorf("%s: %w", source, err)
@@ -123,18 +141,64 @@ func runServe(cmd *cobra.Command, source string, o *serveOptions) error {
 	if err != nil {
 		return o.listenError(err)
 	}
-	if _, err := fmt.Fprintf(cmd.OutOrStdout(), "http://%s/\n", listener.Addr()); err != nil {
+	var count serve.Counter
+	handler, err := o.requireToken(listener, count.Handler(o.faulty(web.NewHandler(store))), options.Log)
+	if err == nil {
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s://%s/\n", o.scheme(), listener.Addr())
+	}
+	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	handler := faulty.Handler(web.NewHandler(store), faulty.Options{
+	err = serve.Run(ctx, listener, handler, options)
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s: %v\n", cmd.CommandPath(), count.Stats())
+	return err
+}
+
+// scheme returns the scheme of the address.
+func (o *serveOptions) scheme() string {
+	if o.tlsCert != "" {
+		return "https"
+	}
+	return "http"
+}
+
+// tls returns the options of the server, with the certificate of the flags if there is one.
+func (o *serveOptions) tls(log *slog.Logger) (serve.Options, error) {
+	options := serve.Options{Log: log}
+	if o.tlsCert == "" {
+		return options, nil
+	}
+	var err error
+	if options.TLS, err = serve.TLS(o.tlsCert, o.tlsKey, log); err != nil {
+		return options, usageError{fmt.Errorf("--tls-cert, --tls-key: %w", err)}
+	}
+	return options, nil
+}
+
+// requireToken returns h, with --token-file only for clients with a token. It refuses an address
+// that sends tokens over the network without TLS.
+func (o *serveOptions) requireToken(l net.Listener, h http.Handler, log *slog.Logger) (http.Handler, error) {
+	if o.tokenFile == "" {
+		return h, nil
+	}
+	tcp, ok := l.Addr().(*net.TCPAddr)
+	if o.tlsCert == "" && !(ok && tcp.IP.IsLoopback()) {
+		return nil, usageError{fmt.Errorf("--token-file: without TLS the tokens would cross the network as plain text, and %s is no loopback address; add --tls-cert and --tls-key", o.listen)}
+	}
+	h, err := serve.RequireToken(o.tokenFile, h, log)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("--token-file: %w", err)}
+	}
+	return h, nil
+}
+
+// faulty returns h with the faults of the flags.
+func (o *serveOptions) faulty(h http.Handler) http.Handler {
+	return faulty.Handler(h, faulty.Options{
 		Delay: o.delay, Bandwidth: o.bandwidth.value, Each: o.each.value,
 		Fail: float64(o.fail.value), Truncate: float64(o.truncate.value), Corrupt: float64(o.corrupt.value), Hang: float64(o.hang.value),
 		Seed: o.seed,
 	})
-	var count serve.Counter
-	err = serve.Run(ctx, listener, count.Handler(handler))
-	fmt.Fprintf(cmd.ErrOrStderr(), "%s: %v\n", cmd.CommandPath(), count.Stats())
-	return err
 }
 
 // listenError returns the error for a listener that cannot start.

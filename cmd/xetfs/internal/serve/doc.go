@@ -2,7 +2,12 @@
 //
 //	Listen            a TCP listener for HOST:PORT
 //	Counter, Stats    requests and bytes, also as JSON at StatsPath
+//	RequireToken      refuses requests without one of the tokens in a file
+//	TLS               the certificate and key in two files
 //	Run               serves until its context ends
+//
+// Files of tokens and certificates may change while the server runs. It uses the new content
+// within a second, for new requests and new connections.
 //
 // All connections together have a limit. A connection above the limit closes the one that has
 // moved no byte for the longest time, of the client with the most connections. The package

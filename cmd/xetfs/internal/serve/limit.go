@@ -2,8 +2,10 @@ package serve
 
 import (
 	"errors"
+	"maps"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -68,8 +70,18 @@ func clientOf(a net.Addr) netip.Addr {
 // closeVictim closes one connection, if there are any.
 func (l *limitListener) closeVictim() {
 	if c := l.victim(); c != nil {
-		_ = c.SetLinger(0) // unsent bytes are dropped
-		_ = c.Close()
+		c.abort()
+	}
+}
+
+// closeConns closes all connections. A closing TLS connection would first send a message, for
+// which a stalled client has no room.
+func (l *limitListener) closeConns() {
+	l.mu.Lock()
+	conns := slices.Collect(maps.Keys(l.conns))
+	l.mu.Unlock()
+	for _, c := range conns {
+		c.abort()
 	}
 }
 
@@ -122,6 +134,12 @@ func (c *limitConn) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
 	c.record(n)
 	return n, err
+}
+
+// abort closes the connection and drops unsent bytes.
+func (c *limitConn) abort() {
+	_ = c.SetLinger(0)
+	_ = c.Close()
 }
 
 // Close implements net.Conn.

@@ -2,7 +2,9 @@ package serve
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
+	"log/slog"
 	"net"
 	"net/http"
 	"time"
@@ -31,21 +33,32 @@ func Listen(ctx context.Context, address string) (net.Listener, error) {
 	return l, err
 }
 
-// Run serves h until ctx ends, and then waits up to 2 seconds for pending answers. It closes l.
-func Run(ctx context.Context, l net.Listener, h http.Handler) error {
-	return run(ctx, limit(l, maxConns), h)
+// Options tune Run.
+type Options struct {
+	TLS *tls.Config  // nil: plain HTTP
+	Log *slog.Logger // of net/http
 }
 
-func run(ctx context.Context, l *limitListener, h http.Handler) error {
+// Run serves h until ctx ends, and then waits up to 2 seconds for pending answers. It closes l.
+func Run(ctx context.Context, l net.Listener, h http.Handler, o Options) error {
+	return run(ctx, limit(l, maxConns), h, o)
+}
+
+func run(ctx context.Context, l *limitListener, h http.Handler, o Options) error {
 	server := &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       headerTimeout, // handlers read no body
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
+		ErrorLog:          errorLog(o.Log),
+	}
+	var listener net.Listener = l
+	if o.TLS != nil {
+		listener = tls.NewListener(l, o.TLS) // HTTP/1.1 only: limits are those of connections
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(l) }()
+	go func() { ended <- server.Serve(listener) }()
 	select {
 	case err := <-ended:
 		return err
@@ -54,7 +67,8 @@ func run(ctx context.Context, l *limitListener, h http.Handler) error {
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownGrace)
 	defer cancel()
 	if server.Shutdown(grace) != nil {
-		_ = server.Close() // clients that remain after the grace period
+		l.closeConns() // clients that remain after the grace period
+		_ = server.Close()
 	}
 	<-ended //nolint:errcheck // http.ErrServerClosed
 	return nil

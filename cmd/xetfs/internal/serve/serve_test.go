@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
@@ -53,7 +54,7 @@ func TestRunEnds(t *testing.T) {
 					io.WriteString(w, "done") //nolint:errcheck // the client reports it
 				case <-r.Context().Done():
 				}
-			}))
+			}), Options{Log: slog.New(slog.DiscardHandler)})
 		}()
 		received := make(chan string, 1)
 		go func() {
@@ -85,7 +86,7 @@ func startLimited(t *testing.T, most int, h http.HandlerFunc) (address string) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- run(ctx, limit(l, most), h) }()
+	go func() { ended <- run(ctx, limit(l, most), h, Options{Log: slog.New(slog.DiscardHandler)}) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {
