@@ -22,6 +22,7 @@ type S3 struct {
 }
 
 const (
+	S3Domain  = "s3.example" // of bucket names in host names
 	s3Bucket  = "xetfs-test"
 	s3Starts  = 5 // another process may take a port that was free
 	s3Waiting = 30 * time.Second
@@ -90,7 +91,7 @@ func (s *S3) start(t testing.TB, program string) bool {
 	address := freeAddress(t)
 	log := new(bytes.Buffer)
 	cmd := exec.Command(program, "--port", address, "--access", s.Access, "--secret", s.Secret,
-		"--keep-alive", "--quiet", "posix", s.Folder)
+		"--keep-alive", "--quiet", "--virtual-domain", S3Domain, "posix", s.Folder)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
