@@ -1,0 +1,245 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+
+	"github.com/xetfs/xetfs/cache/disk"
+	"github.com/xetfs/xetfs/cache/flight"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/page"
+	"github.com/xetfs/xetfs/codec/xorb"
+)
+
+// errDiskCorrupt is the error of a chunk from disk that does not unpack to its hash. The chunk
+// is dropped from disk. A retry reads it from the origin, which is not responsible.
+var errDiskCorrupt = fmt.Errorf("chunk in the disk cache is corrupt: %w", errRetry)
+
+// maxDiskTries is how often a reader retries the disk after errDiskCorrupt. Then it bypasses
+// the disk.
+const maxDiskTries = 3
+
+// storesPacked reports whether chunks from the origin are stored on disk.
+func (c *Cache) storesPacked() bool { return c.packed != nil && c.packed.WriteErr() == nil }
+
+// readDisk reads the chunks of a fetch from disk, if all of them are present and belong to
+// their xorb. With now it only reads from memory.
+func (c *Cache) readDisk(ctx context.Context, f *fetch, now bool) (*xorb.Run, bool) {
+	if c.packed == nil || f.skipDisk {
+		return nil, false
+	}
+	run, ok := c.packed.RunIn(f.xorb, f.chunks, disk.RunOptions{
+		Buffer:    f.allocate,
+		All:       true,
+		NoWait:    now,
+		Unchecked: true,
+	})
+	if !ok {
+		if now {
+			f.buf.free()
+		}
+		f.buf = nil // the disk may still write to it
+		return nil, false
+	}
+	adopted, ok := c.annotate(ctx, f.xorb, run)
+	if ok && (c.noVerify || adopted.Hashes == nil) {
+		ok = c.packed.Check(f.xorb, run) // no reader does
+	}
+	if !ok {
+		f.buf.free()
+		f.buf = nil
+		return nil, false
+	}
+	f.fromDisk = true
+	c.stats.diskHits.Add(int64(f.chunks.Len()))
+	return c.verifiable(adopted), true
+}
+
+// annotate adds the known hashes to a run from disk. Chunks that cannot belong to their xorb
+// are dropped from disk.
+func (c *Cache) annotate(ctx context.Context, x codec.Hash, run *xorb.Run) (*xorb.Run, bool) {
+	adopted, err := c.src.Annotate(ctx, x, run)
+	if errors.Is(err, codec.ErrCorrupt) {
+		c.dropFromDisk(x, run)
+	}
+	if err != nil {
+		return nil, false // the origin reports it
+	}
+	return adopted, true
+}
+
+// dropFromDisk drops the chunks of a run that changed on disk. If none changed, all were wrong
+// before and are dropped.
+func (c *Cache) dropFromDisk(x codec.Hash, run *xorb.Run) {
+	c.packed.Check(x, run)
+	if len(c.packed.Missing(x, run.Chunks)) == 0 {
+		c.packed.Drop(x, run.Chunks)
+	}
+}
+
+// diskCorrupt returns the error of dropped chunks. It is no codec.ErrCorrupt, which would be
+// attributed to the origin.
+func diskCorrupt(x codec.Hash, err error) error {
+	return fmt.Errorf("xorb %s: %w: %s", x, errDiskCorrupt, err.Error())
+}
+
+// writeFetch stores the missing chunks of a fetch on disk. Each chunk is compared with its
+// hash, if known, unless a reader has done so. The error is that of a panic.
+func (c *Cache) writeFetch(f *fetch) (err error) {
+	defer flight.Guard(&err)
+	if c.packed.WriteErr() != nil {
+		return nil
+	}
+	for r := range c.absentVerified(f.xorb, f.chunks, f.verifiedFrom) {
+		c.putOnDisk(f, r)
+	}
+	return nil
+}
+
+// absentVerified yields ranges of chunks that are not on disk and are verified. good returns
+// the first chunks of a range, up to a corrupt one.
+func (c *Cache) absentVerified(x codec.Hash, all codec.ChunkRange, good func(codec.ChunkRange) codec.ChunkRange) iter.Seq[codec.ChunkRange] {
+	return func(yield func(codec.ChunkRange) bool) {
+		for _, r := range c.packed.Missing(x, all) {
+			for r.Start < r.End {
+				first := good(r)
+				if first.Len() > 0 && !yield(first) {
+					return
+				}
+				r.Start = first.End + 1 // past the corrupt one
+			}
+		}
+	}
+}
+
+// putOnDisk gives chunks to the disk as soon as it accepts them.
+func (c *Cache) putOnDisk(f *fetch, r codec.ChunkRange) {
+	t := &c.fetches
+	t.retain(f)
+	free := func() { t.leave(f) }
+	err := c.packed.PutRunWait(t.writes.drainCtx, f.xorb, f.annotated.Slice(r), free)
+	if err != nil { // it is a cache
+		free()
+	}
+	if errors.Is(err, disk.ErrBusy) {
+		t.skip(r)
+	}
+}
+
+// retain adds a user that is no reader.
+func (t *fetchTable) retain(f *fetch) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f.users++
+}
+
+// skip counts chunks that are not stored.
+func (t *fetchTable) skip(r codec.ChunkRange) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.writes.skipped += int64(r.Len())
+}
+
+// verifiedFrom returns the first chunks of r, up to a corrupt one.
+func (f *fetch) verifiedFrom(r codec.ChunkRange) codec.ChunkRange {
+	buf := newBuffer(codec.MaxChunkSize)
+	defer buf.free()
+	for i := r.Start; i < r.End; i++ {
+		if !f.isVerified(i, buf.b) {
+			r.End = i
+		}
+	}
+	return r
+}
+
+func (f *fetch) isVerified(chunk uint32, buf []byte) bool {
+	if f.annotated.Hashes == nil || f.verified.Load()&(1<<(chunk-f.chunks.Start)) != 0 {
+		return true
+	}
+	return f.annotated.Unpack(chunk, buf[:f.annotated.Size(chunk)]) == nil
+}
+
+// markVerified notes that a chunk was compared with its hash.
+func (w *chunkSlot) markVerified(chunk uint32) {
+	if w.run.Hashes != nil {
+		w.from.verified.Or(1 << (chunk - w.from.chunks.Start))
+	}
+}
+
+// readDiskPage returns an index page from disk, or nil. It drops a page with another hash.
+func (c *Cache) readDiskPage(h page.Hash) *page.Page {
+	if c.packed == nil {
+		return nil
+	}
+	p, err := c.decodeDiskPage(h)
+	if err != nil {
+		c.packed.DropPage(h)
+	}
+	if p != nil {
+		c.stats.pageDiskHits.Add(1)
+	}
+	return p
+}
+
+// decodeDiskPage reads a page from disk; nil if it is absent.
+func (c *Cache) decodeDiskPage(h page.Hash) (p *page.Page, err error) {
+	defer flight.Guard(&err)
+	if b, ok := c.packed.Page(h); ok {
+		return page.DecodeAs(h, b)
+	}
+	return nil, nil
+}
+
+// putDiskPage stores a checked page on disk.
+func (c *Cache) putDiskPage(h page.Hash, p *page.Page) {
+	if c.packed != nil {
+		_ = c.packed.PutPage(h, p.Encoded()) // it is a cache
+	}
+}
+
+// OpenFile opens the whole content of a file for the kernel, if it is on disk. The file must be
+// closed after use, and cannot be evicted before.
+func (c *Cache) OpenFile(file codec.Hash) (*disk.File, bool) {
+	if c.disk == nil {
+		return nil, false
+	}
+	return c.disk.OpenFile(file)
+}
+
+// HasFile reports whether the whole content of a file is on disk.
+func (c *Cache) HasFile(file codec.Hash) bool {
+	return c.disk != nil && c.disk.HasFile(file)
+}
+
+// FileWasCorrupt reports whether a whole file was found corrupt. Earlier reads of it may have
+// been wrong.
+func (c *Cache) FileWasCorrupt(file codec.Hash) bool {
+	return c.disk != nil && c.disk.WasCorrupt(file)
+}
+
+// CanPutFile reports whether a whole file may be stored now. A process that shares the disk
+// cache of another running process cannot store files.
+func (c *Cache) CanPutFile() bool { return c.disk != nil && c.disk.WriteErr() == nil }
+
+// PutFile stores the whole content of a file on disk. content must end with an error instead of
+// io.EOF if it does not match the hash of the file.
+func (c *Cache) PutFile(file codec.Hash, size int64, content io.Reader) error {
+	if c.disk == nil {
+		return disk.ErrClosed
+	}
+	return c.disk.PutFile(file, size, content)
+}
+
+// HasDisk reports whether the Cache has a disk cache.
+func (c *Cache) HasDisk() bool { return c.disk != nil }
+
+// Missing returns the parts of r that are not on disk.
+func (c *Cache) Missing(x codec.Hash, r codec.ChunkRange) []codec.ChunkRange {
+	if c.disk == nil {
+		return []codec.ChunkRange{r}
+	}
+	return c.disk.Missing(x, r)
+}
