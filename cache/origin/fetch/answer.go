@@ -27,15 +27,15 @@ func (c *Client) send(ctx context.Context, method string, r *Request, fields ...
 	if err := c.health.wait(ctx, callStart(ctx)); err != nil {
 		return nil, notSent(r.Key, err)
 	}
-	release, err := c.pool(r).acquire(ctx)
-	if err != nil {
+	pool := c.pool(r)
+	if err := pool.acquire(ctx); err != nil {
 		return nil, notSent(r.Key, err)
 	}
 	a := &answer{c: c, r: r, caller: ctx}
-	x := &exchange{c: c, pool: c.pool(r), caller: ctx, request: func(ctx context.Context) (*http.Request, error) {
+	x := &exchange{c: c, pool: pool, caller: ctx, request: func(ctx context.Context) (*http.Request, error) {
 		return a.request(ctx, method, fields)
 	}}
-	if a.attempt = x.run(release); a.err != nil {
+	if a.attempt = x.run(); a.err != nil {
 		defer a.end()
 		if a.sent {
 			return nil, a.lost(a.err)
@@ -44,6 +44,9 @@ func (c *Client) send(ctx context.Context, method string, r *Request, fields ...
 	}
 	a.guard.restart()
 	answered(ctx, a.Response)
+	if isBusy(a.StatusCode) {
+		pool.congested(a.guard.start)
+	}
 	if err := a.check(); err != nil {
 		a.discard()
 		return nil, err
@@ -144,6 +147,7 @@ var errEndedEarly = errors.New("the answer ended early")
 func (a *answer) Read(p []byte) (int, error) {
 	n, err := a.Body.Read(p)
 	if n > 0 {
+		a.received += int64(n)
 		a.guard.received(n)
 		a.c.health.answered()
 	}

@@ -128,10 +128,10 @@ func (c *Client) pool(r *Request) *pool {
 }
 
 // A pool has the connections for one kind of objects. A caller without a free connection waits
-// here and not in the transport, where the wait would count as silence of the server.
+// in the limiter. In the transport the wait would count as silence of the server.
 type pool struct {
 	*http.Client
-	slots chan struct{}
+	*limiter
 }
 
 // newPool returns up to most connections to the server of base.
@@ -141,27 +141,7 @@ func (o Options) newPool(base *url.URL, most int) *pool {
 		redirects = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	}
 	client := &http.Client{Transport: o.transport(most), CheckRedirect: redirects}
-	return &pool{client, make(chan struct{}, most)}
-}
-
-// acquire waits for a free connection. It returns an error when ctx ends.
-func (p *pool) acquire(ctx context.Context) (release func(), err error) {
-	select {
-	case p.slots <- struct{}{}:
-		return sync.OnceFunc(func() { <-p.slots }), nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-// tryAcquire is acquire without a wait; nil: no connection is free.
-func (p *pool) tryAcquire() (release func()) {
-	select {
-	case p.slots <- struct{}{}:
-		return sync.OnceFunc(func() { <-p.slots })
-	default:
-		return nil
-	}
+	return &pool{client, newLimiter(most)}
 }
 
 // Transport returns a RoundTripper for requests that this package does not make itself, for
@@ -177,21 +157,24 @@ func (t roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := t.c.health.wait(ctx, callStart(ctx)); err != nil {
 		return nil, err
 	}
-	release, err := t.c.data.acquire(ctx)
-	if err != nil {
+	p := t.c.data
+	if err := p.acquire(ctx); err != nil {
 		return nil, err
 	}
 	start := time.Now()
-	resp, err := t.c.data.Transport.RoundTrip(r)
+	resp, err := p.Transport.RoundTrip(r)
 	if err != nil {
-		if release(); ctx.Err() == nil {
+		if p.release(0); ctx.Err() == nil {
 			t.c.health.lost(start)
 		}
 		return nil, err
 	}
 	t.c.health.answered()
 	answered(ctx, resp)
-	resp.Body = &releasingBody{resp.Body, release}
+	if isBusy(resp.StatusCode) {
+		p.congested(start)
+	}
+	resp.Body = &releasingBody{ReadCloser: resp.Body, release: sync.OnceFunc(func() { p.release(max(0, r.ContentLength)) })}
 	return resp, nil
 }
 

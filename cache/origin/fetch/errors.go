@@ -53,7 +53,8 @@ func (a *answer) lost(err error) error {
 	switch context.Cause(a.guard.ctx) { //nolint:errorlint // a cause is not wrapped
 	case errStalled:
 		err = fmt.Errorf("hardly any bytes arrived within %v", a.c.o.Stall)
-		a.c.pool(a.r).CloseIdleConnections() // the same cause may have hit them, too
+		a.pool.CloseIdleConnections() // the same cause may have hit them, too
+		a.pool.congested(a.guard.start)
 	case errHealed:
 		return lostError{a.unavailable("%w", errHealed)}
 	}
@@ -140,7 +141,7 @@ func (a *answer) statusError() error {
 		return fmt.Errorf("%q: %w", a.r.Key, origin.ErrNotFound)
 	case code == http.StatusUnauthorized, code == http.StatusForbidden:
 		return fmt.Errorf("%q: %w: the server says %s", a.r.Key, iofs.ErrPermission, statusText(code))
-	case code == http.StatusTooManyRequests, code == http.StatusServiceUnavailable:
+	case isBusy(code):
 		return &origin.HintError{Err: a.unavailable("the server says %s", statusText(code)), After: RetryAfter(a.Header)}
 	case isTemporary(code):
 		return a.unavailable("the server says %s", statusText(code))
@@ -158,6 +159,15 @@ func isTemporary(code int) bool {
 		return true
 	}
 	return code >= 500 && code != http.StatusNotImplemented
+}
+
+// isBusy reports whether a status means that the server has too many requests.
+func isBusy(code int) bool {
+	switch code {
+	case http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return true
+	}
+	return false
 }
 
 // statusText is a code with its standard meaning. The text of the server is not repeated.

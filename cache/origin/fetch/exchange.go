@@ -11,19 +11,24 @@ import (
 // An attempt is one request on one connection.
 type attempt struct {
 	*http.Response // nil: none
+	pool           *pool
 	guard          *stallGuard
-	release        func() // frees the connection for other requests
+	received       int64 // bytes of the body
 	sent           bool
+	ended          bool
 	err            error
 }
 
-// end closes the body and frees the connection. An attempt may end twice.
+// end closes the body and releases the connection. An attempt may end twice.
 func (at *attempt) end() {
 	if at.Response != nil {
 		at.Body.Close()
 	}
 	at.guard.stop()
-	at.release()
+	if !at.ended {
+		at.ended = true
+		at.pool.release(at.received)
+	}
 }
 
 // An exchange is one request and, if its headers are late, a second one: the rival. The first
@@ -45,10 +50,15 @@ type exchange struct {
 // errHedged is the cause of an attempt whose rival had headers first.
 var errHedged = errors.New("another connection was faster")
 
-// run returns the attempt with the first headers, or the error of the first attempt. release
-// frees its connection.
-func (x *exchange) run(release func()) *attempt {
-	x.first = &attempt{guard: newStallGuard(x.caller, x.c.o.Stall), release: release}
+// newAttempt returns an attempt with an acquired connection.
+func (x *exchange) newAttempt() *attempt {
+	return &attempt{pool: x.pool, guard: newStallGuard(x.caller, x.c.o.Stall)}
+}
+
+// run returns the attempt with the first headers, or the error of the first attempt. The caller
+// has acquired a connection.
+func (x *exchange) run() *attempt {
+	x.first = x.newAttempt()
 	start := x.first.guard.start
 	timer := x.schedule()
 	x.send(x.first)
@@ -111,11 +121,10 @@ func (x *exchange) hedge() {
 	if x.c.health.silent.Load() {
 		return
 	}
-	release := x.pool.tryAcquire()
-	if release == nil {
+	if !x.pool.tryAcquire() {
 		return
 	}
-	rival := &attempt{guard: newStallGuard(x.caller, x.c.o.Stall), release: release}
+	rival := x.newAttempt()
 	x.mu.Lock()
 	if x.over || !x.c.hedges.take() {
 		x.mu.Unlock()

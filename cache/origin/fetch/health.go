@@ -13,6 +13,7 @@ const (
 	downAfter  = 40 * time.Second       // without any answer
 	lossPeriod = 20 * time.Second       // in which an origin in use loses an attempt: stall limit and pause
 	probeEach  = time.Second            // while the origin is down
+	probeLeast = time.Second / 2        // between probes, if new calls wait for one
 	downWait   = 900 * time.Millisecond // of a new call for the next probe
 	blip       = time.Second            // of silence that ends no attempt
 	gateEach   = 100 * time.Millisecond // one attempt, after freeTries of a silence
@@ -42,10 +43,15 @@ type health struct {
 	stop     context.CancelFunc       // ends the probes; guarded by mu
 	closed   bool                     // guarded by mu
 	probes   sync.WaitGroup
+
+	wanted chan struct{} // has an element if a new call waits for a probe
 }
 
 func newHealth(log *slog.Logger, probe func(ctx context.Context)) *health {
-	return &health{log: log, probe: probe, epoch: time.Now(), pending: map[*stallGuard]struct{}{}}
+	return &health{
+		log: log, probe: probe, epoch: time.Now(),
+		pending: map[*stallGuard]struct{}{}, wanted: make(chan struct{}, 1),
+	}
 }
 
 // errHealed is the cause of an attempt that ends because a later one has an answer.
@@ -143,16 +149,12 @@ func (h *health) checkDown() {
 	}
 }
 
-// sendProbes sends one probe per probeEach until ctx ends. A probe does not wait for the one
-// before, which may be on a dead connection.
+// sendProbes sends one probe per probeEach until ctx ends, and one earlier for new calls. A probe
+// does not wait for the one before, which may be on a dead connection.
 func (h *health) sendProbes(ctx context.Context) {
-	ticker := time.NewTicker(probeEach)
-	defer ticker.Stop()
 	for {
 		h.probes.Go(func() { h.probe(ctx) })
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
+		if sleepUnless(ctx, probeLeast, nil) != nil || sleepUnless(ctx, probeEach-probeLeast, h.wanted) != nil {
 			return
 		}
 	}
@@ -210,9 +212,13 @@ func (h *health) turn(start time.Time) (pause time.Duration, healed <-chan struc
 		return downAfter, h.healed, nil // any long time
 	}
 	if pause = start.Add(downWait).Sub(now); pause <= 0 {
-		err = downError{now.Sub(h.since)}
+		return 0, nil, downError{now.Sub(h.since)}
 	}
-	return pause, h.healed, err
+	select {
+	case h.wanted <- struct{}{}:
+	default:
+	}
+	return pause, h.healed, nil
 }
 
 // refuses reports whether a call that began at start gets no further attempt.
