@@ -56,7 +56,8 @@ type fetch struct {
 	read        uint64       // a bit for each chunk that was read; guarded by fetchTable.mu
 	noWrite     bool         // do not write it to disk, or not again; guarded by fetchTable.mu
 
-	verified atomic.Uint64 // a bit for each chunk that was compared with its hash
+	verified  atomic.Uint64 // a bit for each chunk that was compared with its hash
+	isAwaited atomic.Bool   // a reader has joined it
 }
 
 // A part is the chunks of a fetch that one reader needs.

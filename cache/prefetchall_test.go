@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
 )
 
@@ -99,6 +100,30 @@ func TestPrefetchAllYields(t *testing.T) {
 		<-ended
 		for _, a := range streams {
 			a.Close()
+		}
+	})
+}
+
+// The request of a plan is readahead until a reader joins it.
+func TestPrefetchAllAwaited(t *testing.T) {
+	x := store(t, false, same(4, 1000)...)
+	synctest.Test(t, func(t *testing.T) {
+		var before, after bool
+		src := hook(x.src, func(ctx context.Context, r codec.ChunkRange) error {
+			before = origin.IsAwaited(ctx)
+			time.Sleep(time.Minute)
+			after = origin.IsAwaited(ctx)
+			return nil
+		})
+		c, done := openHere(t, src, Options{})
+		defer done()
+		a := c.NewReadahead()
+		defer a.Close()
+		a.PrefetchAll(t.Context(), x.plan(1000, chunks(0, 4)))
+		time.Sleep(time.Second)
+		x.read(t, c, chunks(2, 3), 0, 1000)
+		if before || !after {
+			t.Errorf("awaited: %v before the read, %v after it", before, after)
 		}
 	})
 }

@@ -177,7 +177,7 @@ func (rd *readOp) fetch() error {
 			if !rd.c.tryRun(rd.ctx, p.fetch) {
 				rd.c.startFetch(rd.ctx, p.fetch)
 			}
-		case p.fetch.isReadahead(rd.c):
+		case p.await(rd.c):
 			rd.c.stats.aheadHits.Add(int64(p.sub.Len()))
 		default:
 			rd.c.stats.shared.Add(int64(p.sub.Len()))

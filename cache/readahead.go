@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
 )
 
@@ -95,12 +96,21 @@ func (a *Readahead) fetch(x codec.Hash, r codec.ChunkRange, seen int64, how pref
 	for _, p := range parts {
 		if p.leader {
 			p.fetch.onEnd = ended
-			a.c.startFetch(context.Background(), p.fetch)
+			a.c.startFetch(how.context(p.fetch), p.fetch)
 		}
 		room -= a.attach(p, how)
 	}
 	a.c.budget.release(room)
 	return done, true
+}
+
+// context returns the context of the request for f. Requests of a plan yield to those of waiting
+// readers. Those of a stream do not, because its reader waits for them soon.
+func (how prefetch) context(f *fetch) context.Context {
+	if how.seq == 0 {
+		return context.Background()
+	}
+	return origin.WithReadahead(context.Background(), f.isAwaited.Load)
 }
 
 // afterAll returns a function that each leader of parts calls once, and that calls ended after
@@ -248,8 +258,9 @@ func (a *Readahead) Close() {
 	}
 }
 
-// isReadahead reports whether a readahead started the fetch.
-func (f *fetch) isReadahead(c *Cache) bool {
+// await records that a reader waits for the fetch, and reports whether a readahead started it.
+func (f *fetch) await(c *Cache) bool {
+	f.isAwaited.Store(true)
 	c.fetches.mu.Lock()
 	defer c.fetches.mu.Unlock()
 	return f.reservation != nil

@@ -59,6 +59,22 @@ func NoCache(ctx context.Context) context.Context {
 // IsNoCache reports whether ctx is a context of NoCache.
 func IsNoCache(ctx context.Context) bool { return ctx.Value(noCacheKey{}) != nil }
 
+// readaheadKey is the key of contexts of WithReadahead.
+type readaheadKey struct{}
+
+// WithReadahead returns the context of a request for data that no reader awaits yet. A store
+// sends other requests first. isAwaited reports whether a reader has begun to wait.
+func WithReadahead(ctx context.Context, isAwaited func() bool) context.Context {
+	return context.WithValue(ctx, readaheadKey{}, isAwaited)
+}
+
+// IsAwaited reports whether a reader waits for the request of a context. It may change from
+// false to true.
+func IsAwaited(ctx context.Context) bool {
+	isAwaited, ok := ctx.Value(readaheadKey{}).(func() bool)
+	return !ok || isAwaited()
+}
+
 // ReaderAt reads object k of s as an io.ReaderAt, for the decoders of codec. It never reads
 // short, unlike a file. Past the end of the object it returns an error and 0, so a decoder must
 // know the size.

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/xetfs/xetfs/cache/origin"
 )
 
 const (
@@ -12,22 +14,34 @@ const (
 	holdRounds = 20 // without growth after a step that brought nothing, or after a cut
 )
 
-// A limiter bounds the requests at once. Callers wait in order. The limit grows while more
+// A limiter bounds the requests at once. Callers wait in order, and readahead waits behind requests
+// that a reader awaits. The limit grows while more
 // requests bring more bytes per second, and shrinks when the server is busy. It changes once per
 // round: as many requests as the limit.
 type limiter struct {
 	most int // the limit never exceeds it
 
 	mu      sync.Mutex
-	limit   int             // guarded by mu
-	busy    int             // requests; guarded by mu
-	waiting []chan struct{} // closed when the caller may send; guarded by mu
-	round   round           // guarded by mu
-	last    step            // that the current limit must improve on; guarded by mu
-	hold    int             // rounds without growth; guarded by mu
-	careful bool            // the server was busy: grow by one; guarded by mu
-	cut     time.Time       // of the limit; guarded by mu
+	limit   int       // guarded by mu
+	busy    int       // requests; guarded by mu
+	waiting []*waiter // guarded by mu
+	round   round     // guarded by mu
+	last    step      // that the current limit must improve on; guarded by mu
+	hold    int       // rounds without growth; guarded by mu
+	careful bool      // the server was busy: grow by one; guarded by mu
+	cut     time.Time // of the limit; guarded by mu
 }
+
+// A waiter is a caller that waits for its turn.
+type waiter struct {
+	ctx    context.Context
+	ready  chan struct{} // closed when the caller may send
+	passed int           // admissions while it was readahead
+}
+
+// maxPassed is how often other callers may pass readahead. A reader may wait for its result in a
+// way that the context does not report.
+const maxPassed = 64
 
 // A round is a group of consecutive requests.
 type round struct {
@@ -56,17 +70,17 @@ func (l *limiter) acquire(ctx context.Context) error {
 		l.mu.Unlock()
 		return nil
 	}
-	ready := make(chan struct{})
-	l.waiting = append(l.waiting, ready)
+	w := &waiter{ctx: ctx, ready: make(chan struct{})}
+	l.waiting = append(l.waiting, w)
 	l.mu.Unlock()
 	select {
-	case <-ready:
+	case <-w.ready:
 		return nil
 	case <-ctx.Done():
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if i := slices.Index(l.waiting, ready); i >= 0 {
+	if i := slices.Index(l.waiting, w); i >= 0 {
 		l.waiting = slices.Delete(l.waiting, i, i+1)
 	} else {
 		l.busy--
@@ -100,10 +114,23 @@ func (l *limiter) tryLocked() bool {
 // admitLocked lets callers send up to the limit.
 func (l *limiter) admitLocked() {
 	for len(l.waiting) > 0 && l.busy < l.limit {
-		close(l.waiting[0])
-		l.waiting = slices.Delete(l.waiting, 0, 1)
+		i := l.nextLocked()
+		close(l.waiting[i].ready)
+		l.waiting = slices.Delete(l.waiting, i, i+1)
 		l.busy++
 	}
+}
+
+// nextLocked returns the index of the waiter to admit: the first that is no readahead, or else the
+// first.
+func (l *limiter) nextLocked() int {
+	for i, w := range l.waiting {
+		if w.passed == maxPassed || origin.IsAwaited(w.ctx) {
+			return i
+		}
+		w.passed++
+	}
+	return 0
 }
 
 // release ends a request that received bytes.
