@@ -29,7 +29,7 @@ func openBucket(address string, r Remote) (*s3.Store, error) {
 	}
 	s, err := s3.Open(address, o)
 	if err != nil {
-		return nil, ArgumentError{fmt.Errorf("%s: %w", WithoutSecrets(address), err)}
+		return nil, ArgumentError{err}
 	}
 	return s, nil
 }

@@ -87,17 +87,23 @@ func OpenSource(ctx context.Context, folder string, o Options) (*Source, error) 
 // openStore opens SOURCE as a catalog or as a bare folder, and sets o.Bare.
 func (s *Source) openStore(ctx context.Context, o *Options) (err error) {
 	if IsRemote(s.Folder) {
-		o.Remote.Log = o.Log
-		if s.store, err = OpenRemote(s.Folder, o.Remote); err == nil {
-			o.Bare, err = isBareRemote(ctx, s.store, o.Bare)
-		}
-		if err == nil && o.Ranges {
-			err = CheckRanges(ctx, s.store, o.Bare)
-		}
-		return err
+		return s.openRemote(ctx, o)
 	}
 	s.store, o.Bare, err = OpenFolder(ctx, s.Folder, o.Bare)
 	return err
+}
+
+func (s *Source) openRemote(ctx context.Context, o *Options) error {
+	o.Remote.Log = o.Log
+	store, err := OpenRemote(s.Folder, o.Remote)
+	if err != nil {
+		return err
+	}
+	s.store = store
+	if o.Bare, err = isBareRemote(ctx, store, o.Bare); err != nil || !o.Ranges {
+		return err
+	}
+	return CheckRanges(ctx, store, o.Bare)
 }
 
 // A FolderStore is the store in a local folder.
