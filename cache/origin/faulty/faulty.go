@@ -33,14 +33,14 @@ func Handler(h http.Handler, o Options) http.Handler {
 	return &handler{
 		below: h, o: o,
 		dice: rand.New(rand.NewPCG(o.Seed, o.Seed)), //nolint:gosec // dice, not secrets
-		link: pace{rate: o.Bandwidth},
+		link: Pace{Rate: o.Bandwidth},
 	}
 }
 
 type handler struct {
 	below http.Handler
 	o     Options
-	link  pace // of all
+	link  Pace // of all
 
 	mu   sync.Mutex
 	dice *rand.Rand // guarded by mu
@@ -100,7 +100,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		<-r.Context().Done()
 	default:
 		h.below.ServeHTTP(&body{
-			ResponseWriter: w, r: r, link: &h.link, own: pace{rate: h.o.Each},
+			ResponseWriter: w, r: r, link: &h.link, own: Pace{Rate: h.o.Each},
 			fault: f, where: where, at: -1,
 		}, r)
 	}
@@ -122,8 +122,8 @@ func resetConnection(w http.ResponseWriter) {
 type body struct {
 	http.ResponseWriter
 	r    *http.Request
-	link *pace
-	own  pace
+	link *Pace
+	own  Pace
 
 	fault fault
 	where float64 // of the fault in the body, from 0 to 1
@@ -190,7 +190,7 @@ func (b *body) write(p []byte) (int, error) {
 
 // wait returns when n bytes may be written.
 func (b *body) wait(n int) error {
-	pause := max(b.link.take(n), b.own.take(n))
+	pause := max(b.link.Take(n), b.own.Take(n))
 	if pause <= 0 {
 		return nil
 	}
@@ -203,12 +203,12 @@ func (b *body) wait(n int) error {
 	}
 }
 
-// A pace is a link with a limited number of bytes a second.
-type pace struct {
-	rate int64 // 0: no limit
+// A Pace is a link with a limited number of bytes per second. It is safe for concurrent use.
+type Pace struct {
+	Rate int64 // bytes per second; 0: no limit
 
 	mu   sync.Mutex
-	free time.Time // when all that was taken so far has passed; guarded by mu
+	free time.Time // when all bytes that were taken so far have passed; guarded by mu
 }
 
 const (
@@ -216,13 +216,13 @@ const (
 	// next one.
 	least = 2 * time.Millisecond
 
-	// burst is how long a link may have been idle to catch up: sleepers wake late.
+	// burst is the idle time that a link may catch up: sleepers wake late.
 	burst = 10 * time.Millisecond
 )
 
-// take takes n bytes, and returns how long to wait before they may pass.
-func (p *pace) take(n int) time.Duration {
-	if p.rate <= 0 {
+// Take takes n bytes, and returns the pause before they may pass.
+func (p *Pace) Take(n int) time.Duration {
+	if p.Rate <= 0 {
 		return 0
 	}
 	p.mu.Lock()
@@ -231,7 +231,7 @@ func (p *pace) take(n int) time.Duration {
 	if p.free.Before(now.Add(-burst)) {
 		p.free = now.Add(-burst)
 	}
-	p.free = p.free.Add(time.Duration(float64(n) / float64(p.rate) * float64(time.Second)))
+	p.free = p.free.Add(time.Duration(float64(n) / float64(p.Rate) * float64(time.Second)))
 	if pause := p.free.Sub(now); pause >= least {
 		return pause
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/linktest"
 	"github.com/xetfs/xetfs/cache/origin/web"
 	"github.com/xetfs/xetfs/codec/codectest"
 )
@@ -157,85 +158,20 @@ func TestWaitForConnection(t *testing.T) {
 	readers.Wait()
 }
 
-// A relay passes bytes between clients and a server. On command it drops all bytes of the
-// existing connections.
-type relay struct {
-	to   string
-	mu   sync.Mutex
-	dead []*atomic.Bool // one a connection; guarded by mu
-}
-
-// newRelay returns a relay to an address and its own address.
-func newRelay(t *testing.T, to string) (r *relay, address string) {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	r = &relay{to: strings.TrimPrefix(to, "http://")}
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			r.serve(c)
-		}
-	}()
-	return r, "http://" + l.Addr().String()
-}
-
-func (r *relay) serve(c net.Conn) {
-	server, err := net.Dial("tcp", r.to)
-	if err != nil {
-		c.Close()
-		return
-	}
-	dead := new(atomic.Bool)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.dead = append(r.dead, dead)
-	pass := func(to, from net.Conn) {
-		defer to.Close()
-		for b := make([]byte, 32<<10); ; {
-			n, err := from.Read(b)
-			if !dead.Load() {
-				to.Write(b[:n])
-			}
-			if err != nil {
-				return
-			}
-		}
-	}
-	go pass(server, c)
-	go pass(c, server)
-}
-
-// swallow lets no byte through any more, and returns of how many connections.
-func (r *relay) swallow() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, dead := range r.dead {
-		dead.Store(true)
-	}
-	return len(r.dead)
-}
-
 // N09: all idle connections died in silence at once, as after a change of the network. They
 // cost one attempt in total and not one each.
 func TestN09_DeadConnections(t *testing.T) {
 	const conns = 8
 	var waiting atomic.Int64
 	all := make(chan struct{})
-	r, address := newRelay(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
+	link := linktest.New(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if waiting.Add(1) == conns {
 			close(all)
 		}
 		<-all
 		part(w, r, text(5000))
-	}))
-	s := open(t, address, web.Options{Stall: 500 * time.Millisecond, Attempts: 4, Pause: time.Millisecond})
+	}), linktest.Options{})
+	s := open(t, link.URL, web.Options{Stall: 500 * time.Millisecond, Attempts: 4, Pause: time.Millisecond})
 	var readers sync.WaitGroup
 	for range conns {
 		readers.Go(func() {
@@ -244,7 +180,7 @@ func TestN09_DeadConnections(t *testing.T) {
 		})
 	}
 	readers.Wait()
-	if n := r.swallow(); n < conns {
+	if n := link.Swallow(); n < conns {
 		t.Fatalf("%d connections, want %d", n, conns)
 	}
 	if err := s.ReadAt(t.Context(), xorbKey, make([]byte, 10), 0); err != nil {

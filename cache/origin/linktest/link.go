@@ -1,0 +1,229 @@
+package linktest
+
+import (
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/xetfs/xetfs/cache/origin/faulty"
+)
+
+// Faults are the faults of a Link. The zero value has none.
+type Faults struct {
+	Reset  int64 // connections are reset after this number of bytes from the server; 0: never
+	Cut    int64 // connections end after this number of bytes from the server; 0: never
+	Flip   int64 // one bit of this number of bytes from the server is another; 0: none
+	Refuse bool  // new connections are reset at once
+	Silent bool  // no byte passes, and no connection ends
+}
+
+// A Link is a TCP proxy before a server that delays, limits and damages.
+type Link struct {
+	URL    string
+	Faults atomic.Pointer[Faults] // nil: none; it may change at any time
+
+	to    string
+	delay time.Duration
+	all   faulty.Pace
+	each  int64
+
+	bytes  atomic.Int64 // from the server
+	mu     sync.Mutex
+	conns  []*conn // guarded by mu
+	closed bool    // guarded by mu
+}
+
+// A conn is one connection of a Link.
+type conn struct {
+	l              *Link
+	client, server net.Conn
+	own            faulty.Pace
+	passed         int64       // bytes from the server
+	dead           atomic.Bool // no byte passes any more
+}
+
+// A piece is bytes from the server that arrive later.
+type piece struct {
+	at time.Time
+	b  []byte
+}
+
+// Options tune a Link.
+type Options struct {
+	Delay     time.Duration // of the bytes from the server: one round trip
+	Bandwidth int64         // bytes per second from the server, of all connections; 0: no limit
+	Each      int64         // the same of one connection; 0: no limit
+}
+
+// New returns a Link to a server, an address with scheme http, until the end of the test.
+func New(t testing.TB, to string, o Options) *Link {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &Link{
+		URL: "http://" + listener.Addr().String(), to: strings.TrimPrefix(to, "http://"),
+		delay: o.Delay, all: faulty.Pace{Rate: o.Bandwidth}, each: o.Each,
+	}
+	var running sync.WaitGroup
+	t.Cleanup(func() {
+		listener.Close()
+		l.closeAll()
+		running.Wait()
+	})
+	running.Go(func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			l.serve(client, &running)
+		}
+	})
+	return l
+}
+
+// Bytes returns the number of bytes from the server that passed.
+func (l *Link) Bytes() int64 { return l.bytes.Load() }
+
+// Swallow lets no byte through existing connections any more, as after a change of the network.
+// It returns their number.
+func (l *Link) Swallow() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range l.conns {
+		c.dead.Store(true)
+	}
+	return len(l.conns)
+}
+
+func (l *Link) closeAll() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	for _, c := range l.conns {
+		c.close()
+	}
+}
+
+func (l *Link) faults() Faults {
+	if f := l.Faults.Load(); f != nil {
+		return *f
+	}
+	return Faults{}
+}
+
+// serve passes bytes between a client and the server.
+func (l *Link) serve(client net.Conn, running *sync.WaitGroup) {
+	c := &conn{l: l, client: client, own: faulty.Pace{Rate: l.each}}
+	server, err := net.Dial("tcp", l.to)
+	if c.server = server; err != nil || l.faults().Refuse {
+		c.reset()
+		return
+	}
+	if !l.add(c) {
+		c.close()
+		return
+	}
+	pieces := make(chan piece, 64)
+	running.Go(c.passRequests)
+	running.Go(func() { c.readAnswers(pieces) })
+	running.Go(func() { c.passAnswers(pieces) })
+}
+
+// add registers a connection. It reports false after the end of the test.
+func (l *Link) add(c *conn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.conns = append(l.conns, c)
+	return !l.closed
+}
+
+func (c *conn) close() {
+	c.client.Close()
+	if c.server != nil {
+		c.server.Close()
+	}
+}
+
+// reset ends the connection with an error for the client.
+func (c *conn) reset() {
+	_ = c.client.(*net.TCPConn).SetLinger(0)
+	c.close()
+}
+
+// isSilent reports whether bytes are dropped.
+func (c *conn) isSilent() bool { return c.dead.Load() || c.l.faults().Silent }
+
+// passRequests passes bytes of the client.
+func (c *conn) passRequests() {
+	for b := make([]byte, 32<<10); ; {
+		n, err := c.client.Read(b)
+		if n > 0 && !c.isSilent() {
+			_, _ = c.server.Write(b[:n])
+		}
+		if err != nil {
+			c.server.Close()
+			return
+		}
+	}
+}
+
+// readAnswers reads bytes of the server.
+func (c *conn) readAnswers(pieces chan<- piece) {
+	defer close(pieces)
+	for {
+		b := make([]byte, 16<<10)
+		n, err := c.server.Read(b)
+		if n > 0 {
+			pieces <- piece{time.Now().Add(c.l.delay), b[:n]}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// passAnswers passes bytes of the server to the client when they are due.
+func (c *conn) passAnswers(pieces <-chan piece) {
+	for p := range pieces {
+		time.Sleep(max(time.Until(p.at), c.own.Take(len(p.b)), c.l.all.Take(len(p.b))))
+		if !c.isSilent() {
+			c.passAnswer(p.b)
+		}
+	}
+	if !c.isSilent() {
+		c.client.Close()
+	}
+}
+
+// passAnswer passes bytes with the faults of the Link.
+func (c *conn) passAnswer(b []byte) {
+	f := c.l.faults()
+	last := f.Reset
+	if last == 0 {
+		last = f.Cut
+	}
+	ends := last > 0 && c.passed+int64(len(b)) >= last
+	if ends {
+		b = b[:max(0, last-c.passed)]
+	}
+	for i := range b {
+		if f.Flip > 0 && (c.passed+int64(i))%f.Flip == f.Flip/2 {
+			b[i] ^= 1
+		}
+	}
+	n, _ := c.client.Write(b)
+	c.passed += int64(n)
+	c.l.bytes.Add(int64(n))
+	switch {
+	case ends && f.Reset > 0:
+		c.reset()
+	case ends:
+		c.close()
+	}
+}
