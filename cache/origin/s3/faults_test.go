@@ -7,10 +7,13 @@ import (
 	"io"
 	iofs "io/fs"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
@@ -88,18 +91,20 @@ func statusFault(status int, code string) func(r *http.Request, pass func() (*ht
 	}
 }
 
+// flipped changes a bit of the upload.
+func flipped(r *http.Request, pass func() (*http.Response, error)) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	body[0] ^= 1
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return pass()
+}
+
 // TestO30_WriteFaults is a table of faults of the first request of a write. A reference is sent
 // once if the outcome is unknown. A xorb is sent until it is stored.
 func TestO30_WriteFaults(t *testing.T) {
-	flipped := func(r *http.Request, _ func() (*http.Response, error)) (*http.Response, error) {
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			return nil, err
-		}
-		body[0] ^= 1
-		r.Body = io.NopCloser(bytes.NewReader(body))
-		return http.DefaultTransport.RoundTrip(r)
-	}
 	tests := []struct {
 		name        string
 		fault       func(r *http.Request, pass func() (*http.Response, error)) (*http.Response, error)
@@ -244,4 +249,33 @@ func TestO23_WrongKeys(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestStalledUpload uploads to a server that takes a part of the body, and then nothing.
+func TestStalledUpload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		transport := roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.Method != http.MethodPut {
+				return answer(r, http.StatusNotFound, "")
+			}
+			httptrace.ContextClientTrace(r.Context()).WroteHeaders()
+			for range 5 {
+				if _, err := io.CopyN(io.Discard, r.Body, 1000); err != nil {
+					return nil, err
+				}
+				time.Sleep(40 * time.Second) // slow, but not stalled
+			}
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		})
+		s := openAt(t, &origintest.S3{URL: "http://bucket.example"}, "", s3.Options{Transport: transport, SingleWriter: true})
+		start := time.Now()
+		_, err := s.PutIfAbsent(t.Context(), refKey, make([]byte, 10_000))
+		if !errors.Is(err, origin.ErrUnknown) || !strings.Contains(err.Error(), "no byte was sent or received for 1m0s") {
+			t.Errorf("PutIfAbsent = %v", err)
+		}
+		if took := time.Since(start); took > 5*time.Minute {
+			t.Errorf("it took %v", took)
+		}
+	})
 }

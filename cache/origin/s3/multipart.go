@@ -153,7 +153,7 @@ func (s *Store) complete(ctx context.Context, key, id string, parts []part, cond
 
 // abort ends an upload that will not be completed. The sweep finds those that remain.
 func (s *Store) abort(ctx context.Context, key, id string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestStart)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stallLimit)
 	defer cancel()
 	_, _ = s.client.send(ctx, request{method: http.MethodDelete, key: key, query: url.Values{"uploadId": {id}}})
 }

@@ -50,6 +50,7 @@ func TestMultipart(t *testing.T) {
 		{"creation busy", "create", statusFault(503, "SlowDown"), all + " create", nil},
 		{"part busy", "part 2", statusFault(503, "SlowDown"), all + " part 2", nil},
 		{"part lost", "part 3", lost, all + " part 3", nil},
+		{"part with a flipped bit", "part 1", flipped, all + " part 1", nil},
 		{"part refused", "part 1", statusFault(403, "AccessDenied"), "", nil},
 		{"completion conflicts", "complete", statusFault(409, "ConditionalRequestConflict"), all + " " + all + " abort", nil},
 		{"error in a 200", "complete", statusFault(200, "InternalError"), all + " " + all, origin.ErrUnknown},

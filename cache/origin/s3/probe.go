@@ -40,7 +40,7 @@ func (s *Store) prepareWrites(ctx context.Context) (checksum, error) {
 	if s.single {
 		return byCRC32C, nil
 	}
-	s.probing.Lock()
+	s.probing.Lock() // also during the probe: all writes wait for its result
 	defer s.probing.Unlock()
 	if s.probe == nil {
 		p, err := s.loadProbe(ctx)
@@ -150,7 +150,7 @@ func (s *Store) probeRead(ctx context.Context, key, value string) error {
 
 // removeProbe deletes the keys of a probe. RemoveStray deletes those that remain.
 func (s *Store) removeProbe(ctx context.Context, keys ...string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestStart)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stallLimit)
 	defer cancel()
 	for _, k := range keys {
 		_ = s.deleteOnce(ctx, k)

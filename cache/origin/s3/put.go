@@ -73,7 +73,7 @@ func (s *Store) checkAlone(ctx context.Context, k names.Key, cond condition) (co
 	return condition{failed: cond.failed}, nil
 }
 
-// lockAlone excludes other writes of this process to an object.
+// lockAlone excludes other writes of this process to an object, until the write has ended.
 func (s *Store) lockAlone(key string) (unlock func()) {
 	mu := &s.alone[crc32.ChecksumIEEE([]byte(key))%uint32(len(s.alone))]
 	mu.Lock()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -48,11 +49,23 @@ type answer struct {
 // 3 MB.
 const maxAnswer = 8 << 20
 
-// A request may take requestStart plus its length at requestRate.
-const (
-	requestStart = 30 * time.Second
-	requestRate  = 32 << 10 // bytes per second
-)
+// stallLimit ends a request of which no byte was sent or received for this time. Buffers of the
+// machine hold up to 4 MiB, which take half of it at 1 Mbit/s.
+const stallLimit = time.Minute
+
+var errStalled = fmt.Errorf("no byte was sent or received for %v", stallLimit)
+
+// A progressReader reports every read.
+type progressReader struct {
+	io.Reader
+	progress func()
+}
+
+// Read implements io.Reader.
+func (r progressReader) Read(p []byte) (int, error) {
+	r.progress()
+	return r.Reader.Read(p)
+}
 
 // send sends a request once and returns the answer with any status. Keys that have expired at
 // the server are renewed once.
@@ -66,8 +79,19 @@ func (c *client) send(ctx context.Context, q request) (*answer, error) {
 }
 
 func (c *client) sendOnce(ctx context.Context, q request) (*answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestStart+time.Duration(len(q.body)/requestRate)*time.Second)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	timer := time.AfterFunc(stallLimit, func() { cancel(errStalled) })
+	defer timer.Stop()
+	a, err := c.exchange(ctx, q, func() { timer.Reset(stallLimit) })
+	if err != nil && errors.Is(context.Cause(ctx), errStalled) {
+		err = errStalled
+	}
+	return a, err
+}
+
+// exchange sends a request and reads the answer. It calls progress for each piece of both.
+func (c *client) exchange(ctx context.Context, q request, progress func()) (*answer, error) {
 	var sent atomic.Bool
 	r, err := c.build(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		WroteHeaders: func() { sent.Store(true) },
@@ -75,13 +99,16 @@ func (c *client) sendOnce(ctx context.Context, q request) (*answer, error) {
 	if err != nil {
 		return &answer{}, err
 	}
+	if len(q.body) > 0 {
+		r.Body = io.NopCloser(progressReader{bytes.NewReader(q.body), progress})
+	}
 	resp, err := c.http.RoundTrip(r)
 	if err != nil {
 		return &answer{sent: sent.Load()}, withoutAddress(err)
 	}
 	defer resp.Body.Close()
 	a := &answer{status: resp.StatusCode, header: resp.Header, sent: true}
-	a.body, err = origin.ReadBounded(resp.Body, min(max(resp.ContentLength, 0), maxAnswer)+1, maxAnswer+1)
+	a.body, err = origin.ReadBounded(progressReader{resp.Body, progress}, min(max(resp.ContentLength, 0), maxAnswer)+1, maxAnswer+1)
 	switch {
 	case err != nil:
 		return a, err
