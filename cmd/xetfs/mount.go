@@ -50,10 +50,10 @@ Every chunk is checked against its hash (getfattr -n user.xet.verified FILE
 prints chunk). Damaged data is never returned: a read of it is an input/output error, and the
 log names the place.
 
-If SOURCE is on a web server, fetched content is stored in a disk cache, which survives unmounts,
-reboots and crashes. Chunks are stored packed. Files that were read completely are stored as
-plain files, which the kernel then reads directly, without xetfs. A local folder's chunks are
-never copied. With --cache-dir or --materialize, files that are read repeatedly are stored as
+If SOURCE is on a web server or in a bucket (s3://BUCKET/PREFIX), fetched content is stored in a
+disk cache. It survives unmounts, reboots and crashes. Chunks are stored packed. Files that
+were read completely are stored as plain files, which the kernel then reads directly, without
+xetfs. A local folder's chunks are never copied. With --cache-dir or --materialize, files that are read repeatedly are stored as
 plain files, too. Reading them is then as quick as any other file.
 ` + cachePlaceHelp + `
 

@@ -98,7 +98,8 @@ With --json the summary is one object:
   seconds`,
 		Example: `  xetfs publish ./store org/model ~/models/bert
   xetfs publish --update --message 'new tokenizer' ./store org/model ./tokenizer
-  xetfs publish --from org/model@-2 ./store org/model`,
+  xetfs publish --from org/model@-2 ./store org/model
+  xetfs publish s3://bucket/store org/model ~/models/bert`,
 		Args: arguments(2, 3),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.check(cmd, args); err != nil {
