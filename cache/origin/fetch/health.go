@@ -15,7 +15,8 @@ const (
 	probeEach  = time.Second            // while the origin is down
 	probeLeast = time.Second / 2        // between probes, if new calls wait for one
 	downWait   = 900 * time.Millisecond // of a new call for the next probe
-	blip       = time.Second            // of silence that ends no attempt
+	deadAfter  = 5 * time.Second        // of silence: connections may be dead
+	deadLeast  = time.Second            // without headers on such a connection
 	gateEach   = 100 * time.Millisecond // one attempt, after freeTries of a silence
 	freeTries  = 64
 )
@@ -65,26 +66,31 @@ func (h *health) answered() {
 	}
 }
 
-// heal ends the silence. After more than a blip, older attempts without an answer may wait on
-// dead connections: they are sent again.
+// heal ends the silence.
 func (h *health) heal() {
+	if silent, wasDown := h.endSilence(); wasDown {
+		h.log.Info("the origin answers again", slog.String("event", "origin_up"), slog.Duration("silent", silent))
+	}
+}
+
+// endSilence returns the length of the silence, and whether the origin was down. After a long
+// silence, older attempts without an answer may wait on dead connections: they are sent again.
+func (h *health) endSilence() (silent time.Duration, wasDown bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.healed == nil {
-		return
+		return 0, false
 	}
-	if time.Since(h.since) > blip {
+	silent, wasDown = time.Since(h.since), !h.down.IsZero()
+	if silent > deadAfter {
 		for g := range h.pending {
-			if time.Since(g.start) > blip {
+			if time.Since(g.start) > deadLeast {
 				g.cancel(errHealed)
 			}
 		}
 	}
-	if !h.down.IsZero() {
-		h.log.Info("the origin answers again", slog.String("event", "origin_up"),
-			slog.Duration("silent", time.Since(h.since).Round(time.Second)))
-	}
 	h.clearLocked()
+	return silent.Round(time.Second), wasDown
 }
 
 // clearLocked returns to the state without losses.
@@ -131,22 +137,29 @@ func (h *health) lost(start time.Time) {
 	h.timer = time.AfterFunc(time.Until(h.since.Add(downAfter)), h.checkDown)
 }
 
-// checkDown marks the origin as down if it is silent and in use.
+// checkDown logs that the origin is down, if it is.
 func (h *health) checkDown() {
+	if silent, isDown := h.markDown(); isDown {
+		h.log.Warn("the origin does not answer; reads fail until it does", slog.String("event", "origin_down"), slog.Duration("silent", silent))
+	}
+}
+
+// markDown marks the origin as down and starts the probes, if it is silent and in use.
+func (h *health) markDown() (silent time.Duration, isDown bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
 	case h.healed == nil || h.closed:
+		return 0, false
 	case time.Since(h.lastLoss) > lossPeriod:
 		h.clearLocked()
-	default:
-		h.log.Warn("the origin does not answer; reads fail until it does", slog.String("event", "origin_down"),
-			slog.Duration("silent", time.Since(h.since).Round(time.Second)))
-		h.down = time.Now()
-		ctx, cancel := context.WithCancel(context.Background())
-		h.stop = cancel
-		h.probes.Go(func() { h.sendProbes(ctx) })
+		return 0, false
 	}
+	h.down = time.Now()
+	ctx, cancel := context.WithCancel(context.Background())
+	h.stop = cancel
+	h.probes.Go(func() { h.sendProbes(ctx) })
+	return time.Since(h.since).Round(time.Second), true
 }
 
 // sendProbes sends one probe per probeEach until ctx ends, and one earlier for new calls. A probe
