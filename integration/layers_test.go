@@ -167,7 +167,7 @@ var onlyIn = map[string][]string{
 	module + "/fs/fstest":                   {},
 	module + "/" + in + "ui/uitest":         {},
 
-	"net/http": {"cache/origin", "cmd/xetfs", "integration"},
+	"net/http": {"cache/origin/fetch", "cache/origin/web", "cache/origin/s3", "cache/origin/faulty", "cache/origin/origintest", "cmd/xetfs", "integration"},
 	"os":       {"=cache", "cache/disk", "cache/origin/dir", "cache/origin/origintest", "reconstruct", "=fs", "fs/fusemount", "fs/fstest", "cmd/xetfs", "codec/codectest", "integration"},
 	"log/slog": {"cache", "reconstruct", "fs", "cmd/xetfs"},
 }
