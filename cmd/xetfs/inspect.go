@@ -5,7 +5,9 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
+
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/inspect"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 )
 
 // newInspect returns the command that shows one stored file, field by field.
@@ -19,7 +21,8 @@ func newInspect() *cobra.Command {
 		Short: "Show the fields of a shard, xorb, index page, document or journal",
 		Long: `Shows every field and hash of one file, with offsets. FILE is a shard, xorb or index page, a
 document or list of a catalog, or a journal. The log and MANIFEST of a LevelDB are journals.
-The content of FILE decides its kind or, if the content is ambiguous, its name.
+The content of FILE decides its kind or, if the content is ambiguous, its name. FILE may also be
+the address of an object in a remote store.
 
 Damage is shown in its place, together with everything around it that can be read. The first
 damage is reported in one line, and the exit status is 1. With --json only that line is printed
@@ -31,6 +34,7 @@ other.`,
 		Example: `  xetfs inspect a.shard
   xetfs inspect --json a.xorb | jq '.chunks | length'
   xetfs inspect ./store/vref/*model            what the newest version of a symbol is
+  xetfs inspect s3://bucket/store/vref/*sUt*org!2Fmodel
   xetfs inspect --json db/000003.log          the records of a LevelDB
   xetfs inspect --as xorb upload-body.bin     where the content does not say it`,
 		Args: arguments(1, 1),
@@ -38,7 +42,15 @@ other.`,
 			if as != "" && !slices.Contains(inspect.Kinds, as) {
 				return usageError{fmt.Errorf("--as %q: it is shard, xorb, page, document or log", as)}
 			}
-			return inspect.File(cmd.OutOrStdout(), args[0], as, asJSON)
+			if !stack.IsRemote(args[0]) {
+				return inspect.File(cmd.OutOrStdout(), args[0], as, asJSON)
+			}
+			o, err := stack.OpenObject(cmd.Context(), args[0], remoteOptions(cmd, args[0]))
+			if err != nil {
+				return err
+			}
+			defer o.Close()
+			return inspect.Object(cmd.OutOrStdout(), o, o.Size, args[0], as, asJSON)
 		},
 	}
 	cmd.Flags().StringVar(&as, "as", "", "read FILE as a `KIND`, whatever it looks like: shard, xorb, page, document or log")

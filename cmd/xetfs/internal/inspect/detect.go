@@ -37,34 +37,39 @@ var formats = []format{
 // Kinds are the words that name a kind of file.
 var Kinds = []string{"shard", "xorb", "page", "document", "log"}
 
-// File prints the fields of the file at path. The kind as is one of Kinds, or "" to detect it
-// from the content.
+// File is Object for the file at path.
 func File(w io.Writer, path, as string, asJSON bool) error {
 	f, size, err := openRegular(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
+	return Object(w, f, size, path, as, asJSON)
+}
+
+// Object prints the fields of an object with a name. The kind as is one of Kinds, or "" to detect
+// it from the content.
+func Object(w io.Writer, r io.ReaderAt, size int64, name, as string, asJSON bool) (err error) {
 	if as == "" {
-		as, err = recognize(f, size, path)
+		as, err = recognize(r, size, name)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+		return fmt.Errorf("%s: %w", name, err)
 	}
 	format := formats[slices.IndexFunc(formats, func(f format) bool { return f.name == as })]
 	if !asJSON {
-		if err := describe(w, f, size, format); err != nil {
+		if err := describe(w, r, size, name, format); err != nil {
 			return err
 		}
 	}
-	damage := format.check(f, size)
+	damage := format.check(r, size)
 	if asJSON && (damage == nil || format.drops) {
-		if err := format.json(w, f, size); err != nil {
+		if err := format.json(w, r, size); err != nil {
 			return err
 		}
 	}
 	if damage != nil {
-		return fmt.Errorf("%s: %v", path, damage) //nolint:errorlint // the help promises exit status 1
+		return fmt.Errorf("%s: %v", name, damage) //nolint:errorlint // the help promises exit status 1
 	}
 	return nil
 }
@@ -77,13 +82,13 @@ const (
 	mostPages     = 16        // as long as this many pages
 )
 
-// describe prints the file as text.
-func describe(w io.Writer, f *os.File, size int64, format format) error {
+// describe prints the object as text.
+func describe(w io.Writer, r io.ReaderAt, size int64, name string, format format) error {
 	if size > format.most {
-		return fmt.Errorf("%s: %d bytes are too many to show as text, %d are allowed for a %s; use --json", f.Name(), size, format.most, format.name)
+		return fmt.Errorf("%s: %d bytes are too many to show as text, %d are allowed for a %s; use --json", name, size, format.most, format.name)
 	}
 	b := make([]byte, size)
-	if _, err := io.ReadFull(io.NewSectionReader(f, 0, size), b); err != nil {
+	if _, err := io.ReadFull(io.NewSectionReader(r, 0, size), b); err != nil {
 		return err
 	}
 	return format.describe(w, b)

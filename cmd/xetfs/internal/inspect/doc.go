@@ -2,6 +2,7 @@
 // journal.
 //
 //	File       text or JSON of a file, and its first damage as an error
+//	Object     the same for an object of a store
 //	Kinds      the words that name a kind of file
 //	EntryDoc   an entry of an index page in JSON, as ls shows it, too
 //
