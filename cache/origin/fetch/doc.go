@@ -18,6 +18,7 @@
 // seconds. Options.Limits bound each call with all its attempts and pauses; then, or when the
 // context ends, the call ends. Answers with an error status are counted, at most 6 per call.
 // Refused, reset, silent and lost connections are not. After 40 s without any answer the
-// origin is down. One probe per second is then sent, and new calls fail within 1 s. Data and
-// names have separate connections, so that names never wait for data.
+// origin is down. One probe per second is then sent, and new calls fail within 1 s. Late
+// headers are requested once more on another connection. The number of requests at once follows
+// the rate of the server. Data and names have separate connections.
 package fetch
