@@ -36,7 +36,7 @@ func newCredentials(o Options) *credentials.Credentials {
 }
 
 // errCredentials means that a configured source of credentials failed.
-var errCredentials = errors.New("no credentials")
+var errCredentials = fmt.Errorf("%w: no credentials", iofs.ErrPermission)
 
 // RetrieveWithCredContext implements credentials.Provider.
 func (p *provider) RetrieveWithCredContext(cc *credentials.CredContext) (credentials.Value, error) {
@@ -78,8 +78,8 @@ func (p *provider) use(source credentials.Provider, v credentials.Value) (creden
 }
 
 func (p *provider) retrieve(ctx context.Context) (credentials.Value, error) {
-	if v, ok := p.fromEnvironment(); ok {
-		return v, nil
+	if v, err := p.fromEnvironment(); err != nil || v.AccessKeyID != "" {
+		return v, err
 	}
 	v, err := p.fromProfile(ctx)
 	if err != nil || !v.SignerType.IsAnonymous() {
@@ -88,15 +88,19 @@ func (p *provider) retrieve(ctx context.Context) (credentials.Value, error) {
 	return p.fromRole(ctx)
 }
 
-// fromEnvironment returns the keys in the environment.
-func (p *provider) fromEnvironment() (credentials.Value, bool) {
+// fromEnvironment returns the keys in the environment; none: the zero value. One key without the
+// other is an error: an unsigned request would hide the mistake.
+func (p *provider) fromEnvironment() (credentials.Value, error) {
 	v := credentials.Value{
 		AccessKeyID:     p.getenv("AWS_ACCESS_KEY_ID"),
 		SecretAccessKey: p.getenv("AWS_SECRET_ACCESS_KEY"),
 		SessionToken:    p.getenv("AWS_SESSION_TOKEN"),
 		SignerType:      credentials.SignatureV4,
 	}
-	return v, v.AccessKeyID != "" && v.SecretAccessKey != ""
+	if (v.AccessKeyID == "") != (v.SecretAccessKey == "") {
+		return anonymous, fmt.Errorf("%w: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or none of them", errCredentials)
+	}
+	return v, nil
 }
 
 // anonymous is the value without keys.
@@ -114,7 +118,7 @@ func (p *provider) fromProfile(ctx context.Context) (credentials.Value, error) {
 	case named == "":
 		return anonymous, nil
 	case err != nil:
-		return anonymous, fmt.Errorf("%w: profile %q: %w", errCredentials, named, plain(err))
+		return anonymous, fmt.Errorf("%w: profile %q: %w; check AWS_PROFILE", errCredentials, named, plain(err))
 	}
 	return anonymous, nil // the profile leads to one of the other sources
 }

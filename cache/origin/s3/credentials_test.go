@@ -52,6 +52,8 @@ func TestCredentials(t *testing.T) {
 		{"default profile", nil, file, nil, "FILE", ""},
 		{"named profile", map[string]string{"AWS_PROFILE": "work"}, file, nil, "WORK", ""},
 		{"absent profile", map[string]string{"AWS_PROFILE": "other"}, file, nil, "", `profile "other"`},
+		{"no secret key", map[string]string{"AWS_ACCESS_KEY_ID": "ENV"}, file, nil, "", "or none of them"},
+		{"no access key", map[string]string{"AWS_SECRET_ACCESS_KEY": "s"}, file, nil, "", "or none of them"},
 		{"container", map[string]string{"AWS_CONTAINER_CREDENTIALS_FULL_URI": container}, "", map[string]string{"/keys": "CONTAINER"}, "CONTAINER", ""},
 		{"container without an answer", map[string]string{"AWS_CONTAINER_CREDENTIALS_FULL_URI": container}, "", nil, "", "no credentials of a role"},
 		{"instance", nil, "", map[string]string{"/latest/meta-data/iam/security-credentials/role": "INSTANCE"}, "INSTANCE", ""},
