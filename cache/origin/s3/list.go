@@ -123,7 +123,7 @@ func (s *Store) listPage(ctx context.Context, query url.Values) (*listPage, erro
 		return nil, err
 	}
 	if a.failed() {
-		return nil, a.apiError()
+		return nil, listError(a.apiError())
 	}
 	p := new(listPage)
 	if err := xml.Unmarshal(a.body, p); err != nil {
@@ -137,6 +137,15 @@ func (s *Store) listPage(ctx context.Context, query url.Values) (*listPage, erro
 		}
 	}
 	return p, nil
+}
+
+// listError returns the error of a listing. A server without an object at the address of the
+// listing has no bucket there.
+func listError(e *apiError) *apiError {
+	if e.isMissing() {
+		e.code = "NoSuchBucket"
+	}
+	return e
 }
 
 // lists reports whether a listing shows an object. The error is an apiError if the credentials may

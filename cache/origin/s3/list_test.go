@@ -59,6 +59,17 @@ func TestO24_Pages(t *testing.T) {
 	}
 }
 
+// TestListOfNoBucket lists at an address without a bucket, such as an endpoint with a path.
+func TestListOfNoBucket(t *testing.T) {
+	transport := roundTripper(func(r *http.Request) (*http.Response, error) {
+		return answer(r, http.StatusNotFound, codeBody("NoSuchKey"))
+	})
+	s := openAt(t, &origintest.S3{URL: "http://bucket.example"}, "", s3.Options{Transport: transport})
+	if _, err := listed(t.Context(), s); !errors.Is(err, origin.ErrUnavailable) || !strings.Contains(err.Error(), "AWS_ENDPOINT_URL") {
+		t.Errorf("List yields %v, want %v", err, origin.ErrUnavailable)
+	}
+}
+
 // TestO24_ForeignKeys lists a bucket with keys that no xetfs writes. One event reports them.
 func TestO24_ForeignKeys(t *testing.T) {
 	server := origintest.ServeS3(t)
