@@ -59,6 +59,7 @@ var problems = map[string]string{
 	"AccessDenied":          "access denied",
 	"AllAccessDisabled":     "access denied",
 	"AccountProblem":        "the account of the bucket has a problem",
+	"InvalidObjectState":    "the object is archived; restore it",
 }
 
 // regionCodes mean that the bucket is in another region.
@@ -84,6 +85,8 @@ func (e *apiError) Error() string {
 		return "the bucket is in another region or at another endpoint; set AWS_REGION or AWS_ENDPOINT_URL"
 	case e.code == "NoSuchBucket":
 		return "the bucket does not exist; create it, or check its name and AWS_ENDPOINT_URL"
+	case e.code == "InvalidBucketName":
+		return "the server accepts no bucket of this name; check it"
 	case problems[e.code] != "":
 		return problems[e.code]
 	case e.code != "":

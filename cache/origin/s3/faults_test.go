@@ -197,7 +197,9 @@ func TestO21_O22_Codes(t *testing.T) {
 		{400, "<Error><Code>AuthorizationHeaderMalformed</Code><Region>eu-west-1</Region></Error>", origin.ErrUnavailable, "set AWS_REGION=eu-west-1"},
 		{503, "<Error><Code>Slow", origin.ErrUnavailable, "503 Service Unavailable"},
 		{503, "<html>busy</html>", origin.ErrUnavailable, "503 Service Unavailable"},
-		{403, codeBody("AccessDenied"), origin.ErrUnavailable, "403: absent, or not allowed"},
+		{403, codeBody("AccessDenied"), origin.ErrUnavailable, "403: absent, or not allowed; the request had no credentials"},
+		{403, codeBody("InvalidObjectState"), iofs.ErrPermission, "the object is archived; restore it"},
+		{400, codeBody("InvalidBucketName"), origin.ErrUnavailable, "check it"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.text, func(t *testing.T) {

@@ -7,6 +7,8 @@ import (
 	iofs "io/fs"
 	"net/http"
 
+	"github.com/minio/minio-go/v7/pkg/credentials"
+
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/fetch"
 	"github.com/xetfs/xetfs/codec/names"
@@ -52,21 +54,29 @@ func (s *Store) readError(ctx context.Context, k names.Key, err error) error {
 	if !errors.As(err, &e) || e.status != http.StatusForbidden || e.code != "" && e.code != "AccessDenied" {
 		return err
 	}
-	hidden := &origin.HintError{Err: fmt.Errorf("%q: %w: 403: absent, or not allowed", k, origin.ErrUnavailable), Tries: 1}
 	if s.blind.Load() {
-		return hidden
+		return s.hidden(ctx, k)
 	}
 	exists, err := s.lists(ctx, s.prefix+string(k))
 	switch {
 	case errors.As(err, &e) && e.isRefused():
 		s.blind.Store(true)
-		return hidden
+		return s.hidden(ctx, k)
 	case err != nil:
 		return wrap(ctx, string(k), err)
 	case exists:
 		return fmt.Errorf("%q: %w: 403: reading is not allowed", k, iofs.ErrPermission)
 	}
 	return fmt.Errorf("%q: %w", k, origin.ErrNotFound)
+}
+
+// hidden is the error of a 403 for an object that may be absent.
+func (s *Store) hidden(ctx context.Context, k names.Key) error {
+	next := "allow the credentials to list and read the bucket"
+	if v, err := s.client.creds.GetWithContext(&credentials.CredContext{Context: ctx}); err == nil && v.SignerType.IsAnonymous() {
+		next = "the request had no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
+	}
+	return &origin.HintError{Err: fmt.Errorf("%q: %w: 403: absent, or not allowed; %s", k, origin.ErrUnavailable, next), Tries: 1}
 }
 
 // ReadAt implements origin.Store.
