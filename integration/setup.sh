@@ -27,6 +27,7 @@ needed=(
   "fusermount3 fuse3"
   "getfattr attr"
   "git git"
+  "nginx nginx-light"
   "python3 python3"
   "readelf binutils"
   "rsync rsync"
@@ -57,7 +58,7 @@ give_up() {
 
 if ((${#missing[@]} > 0)); then
   if ((EUID == 0)) && command -v apt-get >/dev/null; then
-    export DEBIAN_FRONTEND=noninteractive
+    export DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 # invoke-rc.d starts no server
     { apt-get update && apt-get install -y --no-install-recommends "${missing[@]}"; } >/dev/null ||
       give_up "apt-get could not install: ${missing[*]}"
   else
