@@ -38,7 +38,8 @@ func (w *window) miss() bool {
 }
 
 // grow returns how many files to announce now. While half of the window is ahead of the reader,
-// this is 0; then the window doubles.
+// this is 0; then the window doubles. Each announcement is at least half a window, because the
+// cache drops the files of an announcement with the third one after it.
 func (w *window) grow() int {
 	if w.next-w.opened > w.size/2 {
 		return 0
