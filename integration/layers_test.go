@@ -53,8 +53,10 @@ var mayImport = map[string][]string{
 	"cache/origin/metacache": {"codec", "codec/merkle", "codec/page", "codec/shard", "codec/xorb", "cache/origin"},
 	"cache/origin/objects": {"codec", "codec/merkle", "codec/names", "codec/shard", "codec/xorb",
 		"cache/flight", "cache/lru", "cache/origin", "cache/origin/metacache"},
-	"cache/origin/dedup": {"codec", "codec/merkle", "codec/names", "codec/pack", "codec/shard", "codec/xorb", "cache/origin"},
-	"cache/origin/wrap":  {"codec", "codec/shard", "codec/xorb", "cache/origin"},
+	"cache/origin/mirror": {"codec", "codec/merkle", "codec/names", "cache/origin"},
+	"cache/origin/dedup": {"codec", "codec/merkle", "codec/names", "codec/pack", "codec/shard", "codec/xorb",
+		"cache/origin", "cache/origin/mirror"},
+	"cache/origin/wrap": {"codec", "codec/shard", "codec/xorb", "cache/origin"},
 	"cache/origin/dir": {"codec", "codec/listing", "codec/merkle", "codec/names", "codec/shard", "codec/xorb",
 		"cache/nowait", "cache/recent", "cache/origin"},
 	"cache/origin/fetch":      {"codec/names", "cache/logdedup", "cache/origin"},
@@ -91,7 +93,7 @@ var mayImport = map[string][]string{
 	in + "statcache": {"codec", "codec/journal", "codec/page"},
 	in + "inspect":   append(below("codec"), in+"ui"),
 	in + "ingest":    {"codec", "codec/pack", "codec/page", in + "ui", in + "ignore", in + "statcache"},
-	in + "publish": append(below("codec"), "cache/origin", "cache/origin/dedup", "fs/catalog", "fs/catalog/writer",
+	in + "publish": append(below("codec"), "cache/origin", "cache/origin/dedup", "cache/origin/mirror", "fs/catalog", "fs/catalog/writer",
 		in+"ui", in+"ingest", in+"statcache"),
 	in + "verify": append(below("codec"), "cache", "cache/origin", "reconstruct", "fs/catalog", "fs/catalog/sweep", in+"ui"),
 	in + "warm": {"codec", "codec/page", "codec/shard", "cache", "cache/disk", "cache/origin", "reconstruct",
@@ -126,7 +128,7 @@ func below(floor string) []string {
 		"cache": {
 			"cache", "cache/arena", "cache/disk", "cache/flight", "cache/logdedup", "cache/lru", "cache/nowait", "cache/recent",
 			"cache/origin", "cache/origin/cas", "cache/origin/dedup", "cache/origin/dir", "cache/origin/faulty",
-			"cache/origin/fetch", "cache/origin/hub", "cache/origin/metacache", "cache/origin/objects",
+			"cache/origin/fetch", "cache/origin/hub", "cache/origin/metacache", "cache/origin/mirror", "cache/origin/objects",
 			"cache/origin/s3", "cache/origin/web", "cache/origin/wrap",
 		},
 	}[floor]
@@ -168,14 +170,14 @@ var onlyIn = map[string][]string{
 	module + "/" + in + "ui/uitest":         {},
 
 	"net/http": {"cache/origin/fetch", "cache/origin/web", "cache/origin/s3", "cache/origin/faulty", "cache/origin/origintest", "cmd/xetfs", "integration"},
-	"os":       {"=cache", "cache/disk", "cache/origin/dir", "cache/origin/origintest", "reconstruct", "=fs", "fs/fusemount", "fs/fstest", "cmd/xetfs", "codec/codectest", "integration"},
+	"os":       {"=cache", "cache/disk", "cache/origin/dir", "cache/origin/mirror", "cache/origin/origintest", "reconstruct", "=fs", "fs/fusemount", "fs/fstest", "cmd/xetfs", "codec/codectest", "integration"},
 	"log/slog": {"cache", "reconstruct", "fs", "cmd/xetfs"},
 }
 
 // calledIn lists the packages that may use single names of the standard library. "os.*" covers
 // all names of os without a row. Package main passes the values of its environment in.
 var calledIn = map[string][]string{
-	"os.File":      {"=cache", "cache/disk", "cache/origin/dir", "cache/origin/origintest", "reconstruct", "=fs", "fs/fusemount", "cmd/xetfs", "codec/codectest", "integration"},
+	"os.File":      {"=cache", "cache/disk", "cache/origin/dir", "cache/origin/mirror", "cache/origin/origintest", "reconstruct", "=fs", "fs/fusemount", "cmd/xetfs", "codec/codectest", "integration"},
 	"os.Args":      onlyMain("fs/fstest", "codec/codectest"),
 	"os.Exit":      onlyMain(),
 	"os.Stdin":     onlyMain(),
@@ -185,7 +187,7 @@ var calledIn = map[string][]string{
 	"os.LookupEnv": onlyMain("codec/codectest", "cache/origin/origintest"),
 	"os.Environ":   onlyMain("fs/fstest", "integration"),
 	"os.ExpandEnv": onlyMain(),
-	"os.*":         {"cache/disk", "cache/origin/dir", "fs/fusemount", "cmd/xetfs", "fs/fstest", "codec/codectest", "cache/origin/origintest", "integration"},
+	"os.*":         {"cache/disk", "cache/origin/dir", "cache/origin/mirror", "fs/fusemount", "cmd/xetfs", "fs/fstest", "codec/codectest", "cache/origin/origintest", "integration"},
 	"time.Now":     {"cache", "reconstruct", "fs", "cmd/xetfs", "integration"},
 	"time.Since":   {"cache", "reconstruct", "fs", "cmd/xetfs", "integration"},
 	"time.Until":   {"cache", "reconstruct", "fs", "cmd/xetfs", "integration"},

@@ -11,7 +11,7 @@ import (
 
 // maxLines bounds the lines of a package without tests. A higher bound needs a reason in the
 // commit message.
-var maxLines = map[string]int{"cmd/xetfs": 5500, "cache/disk": 4700, "fs": 4300, "cache": 3200}
+var maxLines = map[string]int{"cmd/xetfs": 5500, "cache/disk": 4700, "fs": 4300, "fs/catalog/writer": 2750, "cache": 3200}
 
 // otherLines bounds packages without a row in maxLines.
 const otherLines = 2700
