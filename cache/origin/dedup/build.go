@@ -25,7 +25,7 @@ func Open(ctx context.Context, s origin.Store, o Options) (*Index, error) {
 	if o.Damaged == nil {
 		o.Damaged = func(names.Key, error) {}
 	}
-	k := &Index{ctx: ctx, s: s, o: o, byHash: map[codec.Hash]uint32{}}
+	k := &Index{ctx: ctx, s: s, o: o, byHash: map[codec.Hash]uint32{}, listed: map[codec.Hash]bool{}}
 	k.window.buf = make([]byte, hashesAtOnce*shardRecord)
 	k.index.scratch = o.TempFile
 	if sink, ok := o.Sink.(interface{ SyncAll() }); ok {
@@ -64,19 +64,42 @@ func (b *builder) build() error {
 	if err != nil {
 		return err
 	}
-	// Entries of older shards give way to those of newer ones.
-	slices.SortStableFunc(shards, func(x, y origin.Item) int { return x.Modified.Compare(y.Modified) })
 	for _, item := range shards {
-		if err := b.each(item, b.shard); err != nil {
-			return err
+		if p, err := names.ParseKey(item.Key); err == nil {
+			b.listed[p.Hash] = true
 		}
 	}
-	for _, item := range xorbs {
-		if err := b.each(item, b.orphan); err != nil {
-			return err
+	all, err := b.addShards(shards)
+	if err != nil {
+		return err
+	}
+	if all { // else a xorb may be listed in a shard that was left out
+		for _, item := range xorbs {
+			if err := b.each(item, b.orphan); err != nil {
+				return err
+			}
 		}
 	}
 	return b.index.filled()
+}
+
+// addShards adds the shards of a listing. Entries of older shards give way to those of newer
+// ones. It reports whether no shard was left out.
+func (b *builder) addShards(shards []origin.Item) (all bool, err error) {
+	if b.o.Mirror != nil {
+		return b.addMirrored(shards)
+	}
+	sortByAge(shards)
+	for _, item := range shards {
+		if err := b.each(item, b.shard); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+func sortByAge(shards []origin.Item) {
+	slices.SortStableFunc(shards, func(x, y origin.Item) int { return x.Modified.Compare(y.Modified) })
 }
 
 func (b *builder) list(prefix string) (items []origin.Item, err error) {
@@ -99,7 +122,7 @@ func (b *builder) each(item origin.Item, add func(origin.Item) error) error {
 	return err
 }
 
-func (b *builder) shard(item origin.Item) error { return b.addShard(b.s, item, b.there) }
+func (b *builder) shard(item origin.Item) error { return b.addShard(b.Shards(), item, b.there) }
 
 // there returns nil if a xorb that a shard lists exists, and errAbsent if it is absent or too
 // short. It reads no chunk. The xorb may be shorter than in the shard, because another packer

@@ -8,6 +8,7 @@ import (
 	"math"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/mirror"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/merkle"
 	"github.com/xetfs/xetfs/codec/names"
@@ -38,7 +39,9 @@ type Index struct {
 	shards []shardRef
 	xorbs  []xorbRef
 	byHash map[codec.Hash]uint32 // index into xorbs, or unlisted
+	listed map[codec.Hash]bool   // shards of the store when the Index was opened
 	index  table
+	runs   []*shardRun // oldest first; table has newer entries
 	chunks int64
 	window hashWindow
 	leaves []merkle.Leaf // of the xorb that was checked last
@@ -57,6 +60,10 @@ type Options struct {
 
 	// TempFile makes a file for an index that is too large for memory.
 	TempFile func() (TempFile, error)
+
+	// Mirror has copies of the shards of a remote store, and sorted runs of their chunks. nil:
+	// shards are read from the store, and sorted runs are temporary.
+	Mirror *mirror.Mirror
 
 	// Damaged is called with shards and xorbs that cannot be read, or are corrupt, and are left
 	// out. Some are found only at a lookup. nil: no call.
@@ -108,12 +115,58 @@ const (
 func (k *Index) Chunks() int64 { return k.chunks }
 
 // Close removes the scratch files.
-func (k *Index) Close() error { return k.index.close() }
+func (k *Index) Close() error {
+	err := k.index.close()
+	for _, r := range k.runs {
+		err = errors.Join(err, r.file.Close())
+	}
+	k.runs = nil
+	return err
+}
+
+// Has reports whether the store had a shard or a xorb when the Index was opened, or the session
+// has stored it since.
+func (k *Index) Has(key names.Key) bool {
+	p, err := names.ParseKey(key)
+	switch {
+	case err != nil:
+		return false
+	case p.Kind == names.ShardKind:
+		return k.listed[p.Hash]
+	case p.Kind == names.XorbKind:
+		_, ok := k.byHash[p.Hash]
+		return ok
+	}
+	return false
+}
+
+// Shards returns the store that shards are read from.
+func (k *Index) Shards() origin.Store {
+	if k.o.Mirror != nil {
+		return k.o.Mirror
+	}
+	return k.s
+}
+
+// find calls accept with the places of a word, newest first, until accept returns true.
+func (k *Index) find(word uint64, accept func(location) bool) {
+	found := false
+	k.index.find(word, func(at location) bool {
+		found = accept(at)
+		return found
+	})
+	for i := len(k.runs) - 1; i >= 0 && !found; i-- {
+		if at, ok := k.runs[i].find(word, k.index.buffer()); ok {
+			at, ok = k.runs[i].place(at)
+			found = ok && accept(at)
+		}
+	}
+}
 
 // Lookup implements pack.ChunkIndex. A chunk that cannot be looked up is not known: it is
 // stored again, and nothing is wrong.
 func (k *Index) Lookup(chunk codec.Hash) (x codec.Hash, index uint32, ok bool) {
-	k.index.find(chunk.Word(3), func(at location) bool {
+	k.find(chunk.Word(3), func(at location) bool {
 		if at.isFile() {
 			return false
 		}
@@ -241,7 +294,7 @@ func (k *Index) home(x *xorbRef) (origin.Store, names.Key) {
 // verification hashes of the block. The packer has the file, and must compare the chunks with
 // those of the file.
 func (k *Index) File(file codec.Hash) (in *shard.FileInfo, where codec.Hash, ok bool) {
-	k.index.find(file.Word(3), func(at location) bool {
+	k.find(file.Word(3), func(at location) bool {
 		if !at.isFile() {
 			return false
 		}
@@ -281,12 +334,16 @@ func (k *Index) holds(in *shard.FileInfo) bool {
 // Learn implements pack.Ledger.
 func (k *Index) Learn(h codec.Hash) bool {
 	key := names.ShardKey(h)
-	size, err := k.o.Sink.Size(k.ctx, key)
+	store := k.o.Sink
+	if k.o.Mirror != nil {
+		store = k.o.Mirror
+	}
+	size, err := store.Size(k.ctx, key)
 	if err != nil {
 		return false
 	}
 	first := len(k.xorbs)
-	err = k.addShard(k.o.Sink, origin.Item{Key: key, Size: size}, func(*shard.XorbInfo) error { return nil })
+	err = k.addShard(store, origin.Item{Key: key, Size: size}, func(*shard.XorbInfo) error { return nil })
 	for i := range k.xorbs[first:] {
 		k.xorbs[first+i].sound = verified // this session stored it
 	}
@@ -294,19 +351,39 @@ func (k *Index) Learn(h codec.Hash) bool {
 }
 
 // addShard adds the chunks and files of a shard. It calls there for each xorb that is not in
-// the index yet, and leaves the xorb out after errAbsent.
+// the index yet, and leaves the xorb out after errAbsent. Entries before the damage stay, even
+// if the rest of the shard is corrupt.
 func (k *Index) addShard(store origin.Store, item origin.Item, there func(*shard.XorbInfo) error) error {
 	p, err := names.ParseKey(item.Key)
 	if err != nil {
 		return nil //nolint:nilerr // not one of ours
 	}
-	r, err := shard.NewReader(origin.ReaderAt(k.ctx, store, item.Key), item.Size)
+	at := uint32(len(k.shards))
+	k.shards = append(k.shards, shardRef{store: store, key: item.Key, hash: p.Hash, size: item.Size})
+	return scanShard(k.ctx, store, item, func(x *shard.XorbInfo, first int64) error {
+		if i, ok := k.byHash[x.Xorb]; ok && i != unlisted {
+			return nil
+		}
+		if err := there(x); err != nil {
+			if errors.Is(err, errAbsent) {
+				return nil
+			}
+			return err
+		}
+		one := xorbRef{hash: x.Xorb, off: first, shard: at, chunks: uint32(len(x.Chunks)), stride: shardRecord}
+		return k.addXorb(one, func(i int) codec.Hash { return x.Chunks[i].Hash })
+	}, func(f shard.FileHead) error {
+		return k.index.add(f.File.Word(3), fileAt(at, f.Block))
+	})
+}
+
+// scanShard calls xorb with each xorb of a shard and the offset of the record of its first
+// chunk, then file with each file. A keyed shard has none of use.
+func scanShard(ctx context.Context, s origin.Store, item origin.Item, xorb func(x *shard.XorbInfo, first int64) error, file func(shard.FileHead) error) error {
+	r, err := shard.NewReader(origin.SequentialReader(ctx, s, item.Key, item.Size), item.Size)
 	if err != nil || r.Meta().Keyed {
 		return err
 	}
-	at := uint32(len(k.shards))
-	k.shards = append(k.shards, shardRef{store: store, key: item.Key, hash: p.Hash, size: item.Size})
-	// Entries before the damage stay, even if the rest of the shard is corrupt.
 	next := r.Meta().XorbInfoOffset
 	for x, err := range r.Xorbs() {
 		if err != nil {
@@ -314,25 +391,15 @@ func (k *Index) addShard(store origin.Store, item origin.Item, there func(*shard
 		}
 		first := next + shardRecord
 		next += shardRecord * int64(1+len(x.Chunks))
-		if i, ok := k.byHash[x.Xorb]; ok && i != unlisted {
-			continue
-		}
-		if err := there(x); err != nil {
-			if errors.Is(err, errAbsent) {
-				continue
-			}
-			return err
-		}
-		one := xorbRef{hash: x.Xorb, off: first, shard: at, chunks: uint32(len(x.Chunks)), stride: shardRecord}
-		if err := k.addXorb(one, func(i int) codec.Hash { return x.Chunks[i].Hash }); err != nil {
+		if err := xorb(x, first); err != nil {
 			return err
 		}
 	}
 	for f, err := range r.Heads() {
-		if err != nil {
-			return err
+		if err == nil {
+			err = file(f)
 		}
-		if err := k.index.add(f.File.Word(3), fileAt(at, f.Block)); err != nil {
+		if err != nil {
 			return err
 		}
 	}

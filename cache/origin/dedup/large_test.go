@@ -48,13 +48,27 @@ func largeXorb(start int) *shard.XorbInfo {
 
 // largeStore is shards on disk, of xorbs that are only said to be there.
 type largeStore struct {
-	*dir.Store
+	origin.WriteStore
 	xorbs []codec.Hash
+}
+
+// putShard stores the shard of some chunks.
+func (s *largeStore) putShard(t testing.TB, first, chunks int) {
+	t.Helper()
+	var w shard.Writer
+	for start := first; start < first+chunks; start += chunksOfXorb {
+		x := largeXorb(start)
+		s.xorbs = append(s.xorbs, x.Xorb)
+		w.AddXorb(x)
+	}
+	if _, err := origin.Sink(s.WriteStore).PutShard(t.Context(), &w); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func (s largeStore) List(ctx context.Context, prefix string, after names.Key) iter.Seq2[origin.Item, error] {
 	if prefix != names.XorbPrefix {
-		return s.Store.List(ctx, prefix, after)
+		return s.WriteStore.List(ctx, prefix, after)
 	}
 	return func(yield func(origin.Item, error) bool) {
 		for _, x := range s.xorbs {
@@ -75,22 +89,13 @@ func TestKnownLarge(t *testing.T) {
 		t.Fatal(err)
 	}
 	origintest.Close(t, s)
-	sink := origin.Sink(s)
-	var xorbs []codec.Hash
+	large := &largeStore{WriteStore: s}
 	for first := 0; first < largeChunks; first += chunksOfShard {
-		var w shard.Writer
-		for start := first; start < first+chunksOfShard; start += chunksOfXorb {
-			x := largeXorb(start)
-			xorbs = append(xorbs, x.Xorb)
-			w.AddXorb(x)
-		}
-		if _, err := sink.PutShard(t.Context(), &w); err != nil {
-			t.Fatal(err)
-		}
+		large.putShard(t, first, chunksOfShard)
 	}
 	before := heap()
 	began := time.Now()
-	k, err := dedup.Open(t.Context(), largeStore{s, xorbs}, dedup.Options{
+	k, err := dedup.Open(t.Context(), large, dedup.Options{
 		TempFile: func() (dedup.TempFile, error) { return os.CreateTemp(t.TempDir(), "") },
 	})
 	if err != nil {

@@ -12,34 +12,48 @@ import (
 
 // A sortedRun is a file of entries that are sorted by word. Each word occurs once.
 type sortedRun struct {
-	file    TempFile
+	file    io.ReaderAt
+	off     int64 // of the first entry in the file
 	entries int64
 }
 
 // newRun writes what fill yields into a new file.
-func (x *table) newRun(fill func(yield func(tableEntry) error) error) (*sortedRun, error) {
+func (x *table) newRun(fill func(yield func(tableEntry) error) error) (*tempRun, error) {
 	file, err := x.scratch()
 	if err != nil {
 		return nil, err
 	}
-	r := &sortedRun{file: file}
-	w := bufio.NewWriterSize(io.NewOffsetWriter(file, 0), 256<<10)
+	n, err := writeEntries(io.NewOffsetWriter(file, 0), fill)
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return &tempRun{sortedRun{file: file, entries: n}, file}, nil
+}
+
+// A tempRun is a sortedRun in a file that is gone when it is closed.
+type tempRun struct {
+	sortedRun
+	io.Closer
+}
+
+const runBuffer = 256 << 10
+
+// writeEntries writes what fill yields, and returns the number of entries.
+func writeEntries(out io.Writer, fill func(yield func(tableEntry) error) error) (n int64, err error) {
+	w := bufio.NewWriterSize(out, runBuffer)
 	var b [entrySize]byte
 	err = fill(func(e tableEntry) error {
 		binary.LittleEndian.PutUint64(b[:], e.word)
 		binary.LittleEndian.PutUint32(b[8:], e.what)
 		binary.LittleEndian.PutUint32(b[12:], e.index)
-		r.entries++
+		n++
 		_, err := w.Write(b[:])
 		return err
 	})
 	if err == nil {
 		err = w.Flush()
 	}
-	if err != nil {
-		return nil, errors.Join(err, file.Close())
-	}
-	return r, nil
+	return n, err
 }
 
 func decodeEntry(b []byte) tableEntry {
@@ -52,15 +66,16 @@ func decodeEntry(b []byte) tableEntry {
 	}
 }
 
-// An entryReader reads a run from its beginning.
+// An entryReader reads a run from its beginning. It adds numbers to those of shards and xorbs.
 type entryReader struct {
-	r     *bufio.Reader
-	entry tableEntry
-	end   bool
+	r             *bufio.Reader
+	shards, xorbs uint32
+	entry         tableEntry
+	end           bool
 }
 
 func (r *sortedRun) reader() *entryReader {
-	return &entryReader{r: bufio.NewReaderSize(io.NewSectionReader(r.file, 0, r.entries*entrySize), 256<<10)}
+	return &entryReader{r: bufio.NewReaderSize(io.NewSectionReader(r.file, r.off, r.entries*entrySize), runBuffer)}
 }
 
 func (r *entryReader) next() error {
@@ -71,6 +86,11 @@ func (r *entryReader) next() error {
 		return err
 	}
 	r.entry = decodeEntry(b[:])
+	if r.entry.isFile() {
+		r.entry.what += r.shards
+	} else {
+		r.entry.what += r.xorbs
+	}
 	return nil
 }
 
@@ -91,7 +111,7 @@ func (r *sortedRun) find(word uint64, buf []byte) (location, bool) {
 		first := max(low, min(at-entriesAtOnce/2, high-entriesAtOnce))
 		n := min(entriesAtOnce, high-first)
 		b := buf[:n*entrySize]
-		if _, err := r.file.ReadAt(b, first*entrySize); err != nil {
+		if _, err := r.file.ReadAt(b, r.off+first*entrySize); err != nil {
 			return location{}, false
 		}
 		begin, end := decodeEntry(b).word, decodeEntry(b[(n-1)*entrySize:]).word

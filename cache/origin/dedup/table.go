@@ -54,7 +54,7 @@ type table struct {
 	scratch  func() (TempFile, error)
 	most     int // entries in memory; 0: maxMemtable
 	memtable map[uint64]location
-	runs     []*sortedRun // oldest first
+	runs     []*tempRun // oldest first
 	buf      []byte
 
 	// While the table is filling, no word is looked up, and new entries are only appended. The
@@ -110,14 +110,19 @@ func (x *table) find(word uint64, accept func(location) bool) {
 	if at, ok := x.memtable[word]; ok && accept(at) {
 		return
 	}
-	if x.buf == nil {
-		x.buf = make([]byte, 0, entriesAtOnce*entrySize)
-	}
 	for _, r := range slices.Backward(x.runs) {
-		if at, ok := r.find(word, x.buf); ok && accept(at) {
+		if at, ok := r.find(word, x.buffer()); ok && accept(at) {
 			return
 		}
 	}
+}
+
+// buffer returns memory for sortedRun.find.
+func (x *table) buffer() []byte {
+	if x.buf == nil {
+		x.buf = make([]byte, 0, entriesAtOnce*entrySize)
+	}
+	return x.buf
 }
 
 // spill makes a run of what is in memory.
@@ -144,18 +149,7 @@ func (x *table) spillBulk() error {
 
 // addRun sorts entries and makes a run of them.
 func (x *table) addRun(entries []tableEntry) error {
-	slices.SortFunc(entries, tableEntry.compare)
-	r, err := x.newRun(func(yield func(tableEntry) error) error {
-		for i, e := range entries {
-			if i+1 < len(entries) && entries[i+1].word == e.word {
-				continue // the next is newer
-			}
-			if err := yield(e); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	r, err := x.newRun(sortedEntries(entries))
 	if err != nil {
 		return err
 	}
@@ -166,29 +160,48 @@ func (x *table) addRun(entries []tableEntry) error {
 	return x.merge()
 }
 
+// sortedEntries sorts entries, and yields the newest one of each word.
+func sortedEntries(entries []tableEntry) func(yield func(tableEntry) error) error {
+	slices.SortFunc(entries, tableEntry.compare)
+	return func(yield func(tableEntry) error) error {
+		for i, e := range entries {
+			if i+1 < len(entries) && entries[i+1].word == e.word {
+				continue // the next is newer
+			}
+			if err := yield(e); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
 // merge makes one run of all.
 func (x *table) merge() error {
 	if len(x.runs) < 2 {
 		return nil
 	}
-	r, err := x.newRun(func(yield func(tableEntry) error) error { return mergeRuns(x.runs, yield) })
+	var readers []*entryReader
+	for _, r := range x.runs {
+		readers = append(readers, r.reader())
+	}
+	r, err := x.newRun(func(yield func(tableEntry) error) error { return mergeEntries(readers, yield) })
 	if err != nil {
 		return err
 	}
 	old := x.runs
-	x.runs = []*sortedRun{r}
+	x.runs = []*tempRun{r}
 	for _, r := range old {
-		err = errors.Join(err, r.file.Close())
+		err = errors.Join(err, r.Close())
 	}
 	return err
 }
 
-// mergeRuns yields the entries of some runs by their words, of equal words the newest.
-func mergeRuns(runs []*sortedRun, yield func(tableEntry) error) error {
-	readers := make([]*entryReader, len(runs))
-	for i, r := range runs {
-		readers[i] = r.reader()
-		if err := readers[i].next(); err != nil {
+// mergeEntries yields the entries of some runs, oldest first, by their words. The newest entry of
+// a word is yielded.
+func mergeEntries(readers []*entryReader, yield func(tableEntry) error) error {
+	for _, r := range readers {
+		if err := r.next(); err != nil {
 			return err
 		}
 	}
@@ -219,7 +232,7 @@ func mergeRuns(runs []*sortedRun, yield func(tableEntry) error) error {
 func (x *table) close() error {
 	var err error
 	for _, r := range x.runs {
-		err = errors.Join(err, r.file.Close())
+		err = errors.Join(err, r.Close())
 	}
 	x.runs, x.memtable, x.bulk = nil, nil, nil
 	return err

@@ -1,0 +1,348 @@
+package dedup_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/dedup"
+	"github.com/xetfs/xetfs/cache/origin/mirror"
+	"github.com/xetfs/xetfs/cache/origin/origintest"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/codectest"
+	"github.com/xetfs/xetfs/codec/merkle"
+	"github.com/xetfs/xetfs/codec/names"
+)
+
+// A stocked is a remote store with its content, for comparisons.
+type stocked struct {
+	*origintest.Watched
+	store  origin.WriteStore
+	chunks []codec.Hash
+	files  []codec.Hash
+	shards []codec.Hash
+}
+
+// stock returns a store with some shards, of one xorb and one file each. Neighbours share chunks.
+func stock(t testing.TB, shards int) *stocked {
+	t.Helper()
+	s := origintest.Memory()
+	st := &stocked{Watched: origintest.Watch(s), store: s}
+	for i := range shards {
+		st.put(t, i)
+	}
+	return st
+}
+
+// put adds shard i with its xorb.
+func (st *stocked) put(t testing.TB, i int) {
+	t.Helper()
+	b := origintest.NewBuilder(t, origintest.Form{XorbChunks: 40})
+	data := slices.Concat(origintest.Random(uint64(i), 4000), origintest.Random(uint64(i+1), 4000))
+	st.files = append(st.files, b.Add(data, 1000).Info.File)
+	st.shards = append(st.shards, b.Put(st.store))
+	for _, c := range b.Xorbs[0].Chunks {
+		st.chunks = append(st.chunks, merkle.Chunk(c))
+	}
+}
+
+// A fresh mirror of a folder is that of a new process.
+func (st *stocked) mirror(folder string, max int64, notes *[]string) *mirror.Mirror {
+	return mirror.New(st.Watched, mirror.OpenFolder(folder, max), func(text string) {
+		if notes != nil {
+			*notes = append(*notes, text)
+		}
+	})
+}
+
+const roomy = 1 << 30
+
+// answers opens an index and returns all its answers as text, and the calls of the store.
+func (st *stocked) answers(t testing.TB, m *mirror.Mirror) (text string, opened, lookedUp []origintest.Call) {
+	t.Helper()
+	st.Calls()
+	var damaged []names.Key
+	o := dedup.Options{Mirror: m, Damaged: func(k names.Key, err error) { damaged = append(damaged, k) }}
+	k, err := dedup.Open(t.Context(), st.Watched, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.Close()
+	opened = st.Calls()
+	var out strings.Builder
+	for _, h := range st.chunks {
+		x, i, ok := k.Lookup(h)
+		fmt.Fprintln(&out, h, x, i, ok)
+	}
+	for _, h := range st.files {
+		in, where, ok := k.File(h)
+		fmt.Fprintln(&out, h, in, where, ok)
+	}
+	fmt.Fprintln(&out, k.Chunks(), damaged)
+	return out.String(), opened, st.Calls()
+}
+
+// counted counts calls by method.
+func counted(calls []origintest.Call) string {
+	n := map[string]int{}
+	for _, c := range calls {
+		op := c.Op
+		if op == "Size" || op == "ReadAt" || op == "Get" {
+			op = "read"
+		}
+		n[op]++
+	}
+	return fmt.Sprint(n)
+}
+
+// Only new shards are fetched, and a lookup makes no request.
+func TestMirrorRequests(t *testing.T) {
+	st := stock(t, 30)
+	folder := t.TempDir()
+	open := func(want string) {
+		t.Helper()
+		plain, _, _ := st.answers(t, nil)
+		got, opened, lookedUp := st.answers(t, st.mirror(folder, roomy, nil))
+		if got != plain {
+			t.Errorf("answers are\n%s\nwithout a mirror they are\n%s", got, plain)
+		}
+		if counted(opened) != want || len(lookedUp) != 0 {
+			t.Errorf("Open: %s, want %s; lookups: %s", counted(opened), want, counted(lookedUp))
+		}
+	}
+	open("map[List:2 read:60]") // size and bytes of 30 shards
+	open("map[List:2]")
+	st.put(t, 30)
+	open("map[List:2 read:2]")
+	open("map[List:2]")
+	for i := 31; i < 50; i++ {
+		st.put(t, i)
+		open("map[List:2 read:2]")
+	}
+	if runs, _ := os.ReadDir(filepath.Join(folder, mirror.RunDir)); len(runs) > 6 {
+		t.Errorf("%d sorted runs of 50 shards", len(runs))
+	}
+}
+
+// Shards and xorbs that a sweep has deleted are not used. An older place of a chunk is found.
+func TestMirrorVanished(t *testing.T) {
+	st := stock(t, 12)
+	folder := t.TempDir()
+	st.answers(t, st.mirror(folder, roomy, nil))
+	remove := func(k names.Key) {
+		t.Helper()
+		if err := st.store.Delete(t.Context(), k); err != nil {
+			t.Fatal(err)
+		}
+		plain, _, _ := st.answers(t, nil)
+		if got, _, _ := st.answers(t, st.mirror(folder, roomy, nil)); got != plain {
+			t.Errorf("without %s, answers are\n%s\nwithout a mirror they are\n%s", k, got, plain)
+		}
+	}
+	for _, i := range []int{11, 0, 5} {
+		remove(names.ShardKey(st.shards[i]))
+	}
+	k, _ := known(t, st.store)
+	x, _, _ := k.Lookup(st.chunks[3*8])
+	remove(names.XorbKey(x))
+}
+
+// Damage of any copy or run changes no answer.
+func TestMirrorDamage(t *testing.T) {
+	st := stock(t, 3)
+	folder := t.TempDir()
+	want, _, _ := st.answers(t, st.mirror(folder, roomy, nil))
+	for _, path := range filesBelow(t, folder) {
+		good, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		check := func(what string, b []byte) {
+			t.Helper()
+			if err := os.WriteFile(path, b, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if got, _, _ := st.answers(t, st.mirror(folder, roomy, nil)); got != want {
+				t.Fatalf("%s of %s: answers are\n%s\nwant\n%s", what, path, got, want)
+			}
+			if b, err := os.ReadFile(path); err != nil || !bytes.Equal(b, good) {
+				t.Fatalf("%s of %s: it is not mended: %v", what, path, err)
+			}
+		}
+		for at := 0; at < len(good); at += 64 {
+			check(fmt.Sprintf("byte %d", at), codectest.Put(good, at, good[at]^0x10))
+			check(fmt.Sprintf("cut at %d", at), good[:at])
+		}
+		check("last byte", codectest.Put(good, len(good)-1, good[len(good)-1]^1))
+		check("more bytes", append(bytes.Clone(good), make([]byte, 16)...))
+	}
+}
+
+func filesBelow(t *testing.T, folder string) (files []string) {
+	t.Helper()
+	for _, dir := range []string{"shard", mirror.RunDir} {
+		found, err := filepath.Glob(filepath.Join(folder, dir, "*"))
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%s: %v, %v", dir, found, err)
+		}
+		files = append(files, found...)
+	}
+	return files
+}
+
+// Processes that share a folder have the same answers, also when they begin at once.
+func TestMirrorShared(t *testing.T) {
+	st := stock(t, 40)
+	folder := t.TempDir()
+	want, _, _ := st.answers(t, nil)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			own := *st
+			own.Watched = origintest.Watch(st.store)
+			for range 3 {
+				if got, _, _ := own.answers(t, own.mirror(folder, roomy, nil)); got != want {
+					t.Error("another answer than without a mirror")
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// Without room for copies the answers are the same, and one note reports it.
+func TestMirrorNoDisk(t *testing.T) {
+	st := stock(t, 5)
+	want, _, _ := st.answers(t, nil)
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var notes []string
+	got, _, _ := st.answers(t, st.mirror(file, roomy, &notes))
+	if got != want || len(notes) != 1 || !strings.Contains(notes[0], "not a directory") {
+		t.Errorf("answers are\n%s\nwant\n%s\nnotes: %q", got, want, notes)
+	}
+}
+
+// A process killed after a merge leaves the merged run beside its parts. A process killed during a
+// write leaves a part of a file.
+func TestMirrorKilled(t *testing.T) {
+	st := stock(t, 4)
+	folder := t.TempDir()
+	st.answers(t, st.mirror(folder, roomy, nil))
+	before := filesBelow(t, folder)
+	saved := map[string][]byte{}
+	for _, path := range before {
+		saved[path], _ = os.ReadFile(path)
+	}
+	for i := 4; i < 8; i++ {
+		st.put(t, i)
+	}
+	want, _, _ := st.answers(t, st.mirror(folder, roomy, nil))
+	for path, b := range saved {
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(folder, "tmp-"+filepath.Base(path)), b[:len(b)/2], 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, opened, _ := st.answers(t, st.mirror(folder, roomy, nil))
+	if got != want || counted(opened) != "map[List:2]" {
+		t.Errorf("answers are\n%s\nwant\n%s\ncalls: %s", got, want, counted(opened))
+	}
+	if runs, _ := os.ReadDir(filepath.Join(folder, mirror.RunDir)); len(runs) != 1 {
+		t.Errorf("%d runs, want 1", len(runs))
+	}
+}
+
+// Shards beyond the limit are not used. One note reports them, and the newest shards remain.
+func TestMirrorLimit(t *testing.T) {
+	st := stock(t, 10)
+	size, err := st.store.Size(t.Context(), names.ShardKey(st.shards[0]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	var notes []string
+	got, opened, _ := st.answers(t, st.mirror(folder, 8*size, &notes))
+	if len(notes) != 1 || !strings.HasPrefix(notes[0], "6 of 10 shards") || counted(opened) != "map[List:2 read:8]" {
+		t.Errorf("notes are %q, calls %s", notes, counted(opened))
+	}
+	// Chunks of four shards, those that the fifth shares with them, and four files.
+	if n := strings.Count(got, " true\n"); n != 4*8+4+4 {
+		t.Errorf("%d answers, want 40", n)
+	}
+	copies, _ := os.ReadDir(filepath.Join(folder, "shard"))
+	if len(copies) != 4 {
+		t.Errorf("%d copies, want 4", len(copies))
+	}
+}
+
+// A shard with other bytes than its name says is not used, and reported each time.
+func TestMirrorCorruptShard(t *testing.T) {
+	st := stock(t, 2)
+	key := names.ShardKey(st.shards[0])
+	b, _, err := st.store.Get(t.Context(), key, "")
+	if err == nil {
+		err = origintest.Replace(st.store, key, flipped(b, 100))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	for range 2 {
+		if got, _, _ := st.answers(t, st.mirror(folder, roomy, nil)); !strings.HasSuffix(got, fmt.Sprintf("[%s]\n", key)) {
+			t.Errorf("answers are\n%s", got)
+		}
+	}
+}
+
+// An origin that fails ends Open with its error.
+func TestMirrorUnavailable(t *testing.T) {
+	st := stock(t, 3)
+	st.Before = func(_ context.Context, c origintest.Call) error {
+		if c.Op == "ReadAt" {
+			return origin.ErrUnavailable
+		}
+		return nil
+	}
+	_, err := dedup.Open(t.Context(), st.Watched, dedup.Options{Mirror: st.mirror(t.TempDir(), roomy, nil)})
+	if !errors.Is(err, origin.ErrUnavailable) {
+		t.Errorf("error = %v", err)
+	}
+}
+
+// BenchmarkMirrorLoad opens the index of a store with 10^6 chunks in 20 shards, whose runs exist.
+func BenchmarkMirrorLoad(b *testing.B) {
+	s := &largeStore{WriteStore: origintest.Memory()}
+	for first := 0; first < 1_000_000; first += chunksOfShard / 2 {
+		s.putShard(b, first, chunksOfShard/2)
+	}
+	folder := b.TempDir()
+	open := func() {
+		m := mirror.New(s, mirror.OpenFolder(folder, roomy), nil)
+		k, err := dedup.Open(b.Context(), s, dedup.Options{Mirror: m})
+		if err != nil || k.Chunks() != 1_000_000 {
+			b.Fatal(k.Chunks(), err)
+		}
+		if _, _, ok := k.Lookup(largeHash(123_456)); !ok {
+			b.Fatal("a chunk is not found")
+		}
+		k.Close()
+	}
+	open()
+	b.ReportAllocs()
+	for b.Loop() {
+		open()
+	}
+}
