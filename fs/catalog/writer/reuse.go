@@ -1,6 +1,7 @@
 package writer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,9 +18,11 @@ import (
 // A reuseTracker records the xorbs and shards that a publish relies on: those that
 // existed, and those that it stored. It is safe for concurrent use.
 type reuseTracker struct {
-	ctx   context.Context // of lookups, which have no context of their own
-	store origin.Store
-	guard *sweepGuard
+	ctx    context.Context // of lookups, which have no context of their own
+	store  origin.Store
+	guard  *sweepGuard
+	listed func(names.Key) bool // whether an object existed after the publish began; false: unknown
+	shards origin.Store         // for reading shards
 
 	mu   sync.Mutex
 	safe map[names.Key]bool // whether the publish may rely on a key; guarded by mu
@@ -27,6 +30,7 @@ type reuseTracker struct {
 
 func (r *reuseTracker) init(ctx context.Context, s origin.Store, sg *sweepGuard) {
 	r.ctx, r.store, r.guard, r.safe = ctx, s, sg, map[names.Key]bool{}
+	r.listed, r.shards = func(names.Key) bool { return false }, s
 }
 
 func (r *reuseTracker) known(k names.Key) (safe, known bool) {
@@ -72,13 +76,22 @@ func (r *reuseTracker) exists(ctx context.Context, k names.Key) (bool, error) {
 	return err == nil, err
 }
 
+// existed is exists after the publish began. The sweep guard protects what exists within its
+// window, so a listing of that time needs no further request.
+func (r *reuseTracker) existed(ctx context.Context, k names.Key) (bool, error) {
+	if r.listed(k) {
+		return true, nil
+	}
+	return r.exists(ctx, k)
+}
+
 // hasShard reports whether a shard exists and the publish may rely on it.
 func (r *reuseTracker) hasShard(ctx context.Context, s codec.Hash) (bool, error) {
 	k := names.ShardKey(s)
 	if safe, known := r.known(k); known {
 		return safe, nil
 	}
-	there, err := r.exists(ctx, k)
+	there, err := r.existed(ctx, k)
 	if there && err == nil {
 		there, err = r.useShard(ctx, s)
 	}
@@ -112,11 +125,14 @@ func (r *reuseTracker) useShard(ctx context.Context, s codec.Hash) (bool, error)
 // xorbsOf returns the keys of the xorbs in the terms of a shard.
 func (r *reuseTracker) xorbsOf(ctx context.Context, s codec.Hash) ([]names.Key, error) {
 	k := names.ShardKey(s)
-	size, err := r.store.Size(ctx, k)
+	if there, err := r.existed(ctx, k); !there || err != nil {
+		return nil, cmp.Or(err, origin.ErrNotFound)
+	}
+	size, err := r.shards.Size(ctx, k)
 	if err != nil {
 		return nil, err
 	}
-	in, err := shard.NewReader(origin.ReaderAt(ctx, r.store, k), size)
+	in, err := shard.NewReader(origin.SequentialReader(ctx, r.shards, k, size), size)
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +170,7 @@ func (s *Session) Missing(ctx context.Context, shards []codec.Hash) (missing []n
 				continue
 			}
 			seen[k] = true
-			there, err := s.reuse.exists(ctx, k)
+			there, err := s.reuse.existed(ctx, k)
 			if err != nil {
 				return nil, err
 			}
@@ -206,9 +222,24 @@ func (r *reuseTracker) usable(keys ...names.Key) bool {
 	return safe && err == nil
 }
 
+// A Stock is a pack.Ledger that listed the store after the publish began.
+type Stock interface {
+	pack.Ledger
+
+	// Has reports whether the store has an object. False may also mean unknown.
+	Has(k names.Key) bool
+
+	// Shards returns a store for reading the shards that Has reports.
+	Shards() origin.Store
+}
+
 // Known wraps k and records the reused xorbs. Sink records the stored xorbs and shards.
-// The shards of other entries count as reused. If k is a pack.Ledger, so is the result.
+// The shards of other entries count as reused. If k is a pack.Ledger, so is the result. A Stock
+// saves requests.
 func (s *Session) Known(k pack.ChunkIndex) pack.ChunkIndex {
+	if stock, ok := k.(Stock); ok {
+		s.reuse.listed, s.reuse.shards = stock.Has, stock.Shards()
+	}
 	known := trackingIndex{k, &s.reuse}
 	if l, ok := k.(pack.Ledger); ok {
 		return trackingLedger{known, l}
