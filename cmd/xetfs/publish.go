@@ -170,7 +170,8 @@ func (p *publishRun) runFolder(ctx context.Context, o publish.Options) error {
 		return err
 	}
 	defer store.Close()
-	o.Store, o.Sink, o.TempFile, o.Writer = store, origin.Sink(store), store.TempFile, store.Writer
+	o.Store, o.Sink, o.Writer = store, origin.Sink(store), store.Writer
+	o.TempFile, o.Mirror = store.TempFile, store.Mirror
 	r, err := publish.Run(ctx, o, p.report)
 	if err == nil {
 		stack.WriteListing(ctx, store.WriteStore, nil, p.report.Note)
@@ -200,7 +201,7 @@ func (p *publishRun) runDry(ctx context.Context, o publish.Options) error {
 		return err
 	}
 	defer store.Close()
-	o.Catalog, o.TempFile = store.Catalog, store.TempFile
+	o.Catalog, o.TempFile, o.Mirror = store.Catalog, store.TempFile, store.Mirror
 	if store.Store != nil {
 		o.Store = store.Store
 	}

@@ -60,7 +60,7 @@ func remoteEnvironment() stack.Remote {
 // remoteOptions returns the options of a remote SOURCE or STORE, without a log.
 func remoteOptions(cmd *cobra.Command, source string) stack.Remote {
 	r := remoteEnvironment()
-	r.Limits.Waiting = waitNotice(cmd, source)
+	r.Limits.Waiting, r.Note = waitNotice(cmd, source), noticesOf(cmd)
 	return r
 }
 

@@ -83,6 +83,9 @@ func (p *publishRun) hasShard(ctx context.Context, h codec.Hash) (bool, error) {
 	if p.o.Store == nil {
 		return false, nil
 	}
+	if p.known.Has(names.ShardKey(h)) {
+		return true, nil
+	}
 	_, err := p.o.Store.Size(ctx, names.ShardKey(h))
 	if errors.Is(err, origin.ErrNotFound) {
 		return false, nil

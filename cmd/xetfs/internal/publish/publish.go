@@ -10,6 +10,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dedup"
+	"github.com/xetfs/xetfs/cache/origin/mirror"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ingest"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/statcache"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
@@ -41,6 +42,7 @@ type Options struct {
 	Sink      pack.Sink             // of Store; nil in a dry run
 	Writer    *writer.Writer        // nil in a dry run
 	Catalog   *catalog.StoreCatalog // of a dry run; nil: the store has none
+	Mirror    *mirror.Mirror        // of Store, with copies of its shards; nil: none
 	TempFile  func() (dedup.TempFile, error)
 }
 
@@ -264,6 +266,7 @@ func (p *publishRun) openKnown(ctx context.Context) (err error) {
 	p.known, err = dedup.Open(ctx, p.o.Store, dedup.Options{
 		Verify:   p.o.Ingest.Checksum,
 		TempFile: p.o.TempFile,
+		Mirror:   p.o.Mirror,
 		Damaged:  func(k names.Key, err error) { p.Note(fmt.Sprintf("%s: not used: %v", k, err)) },
 	})
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dedup"
+	"github.com/xetfs/xetfs/cache/origin/mirror"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/fs/catalog"
 	"github.com/xetfs/xetfs/fs/catalog/writer"
@@ -19,6 +20,7 @@ import (
 type PublishStore struct {
 	WriteStore
 	Writer   *writer.Writer
+	Mirror   *mirror.Mirror // nil: shards are read from the store
 	TempFile func() (dedup.TempFile, error)
 	pages    atomic.Int64
 }
@@ -35,7 +37,7 @@ func OpenPublishStore(ctx context.Context, path string, remote Remote) (*Publish
 	if err != nil {
 		return nil, err
 	}
-	s := &PublishStore{WriteStore: store, TempFile: tempFile}
+	s := &PublishStore{WriteStore: store, Mirror: newMirror(store, path, remote), TempFile: tempFile}
 	s.Writer, err = writer.Open(ctx, s, catalog.RecentPages(origin.Pages(s)), writer.Options{Logger: remote.Log})
 	if err != nil {
 		store.Close()
@@ -47,11 +49,16 @@ func OpenPublishStore(ctx context.Context, path string, remote Remote) (*Publish
 // Pages returns the number of index pages that were written.
 func (s *PublishStore) Pages() int64 { return s.pages.Load() }
 
-// PutIfAbsent implements origin.WriteStore.
+// PutIfAbsent implements origin.WriteStore. A stored shard also becomes a copy of the mirror.
 func (s *PublishStore) PutIfAbsent(ctx context.Context, k names.Key, value []byte) (origin.Tag, error) {
 	tag, err := s.WriteStore.PutIfAbsent(ctx, k, value)
-	if p, bad := names.ParseKey(k); err == nil && bad == nil && p.Kind == names.PageKind {
+	p, bad := names.ParseKey(k)
+	switch {
+	case err != nil || bad != nil:
+	case p.Kind == names.PageKind:
 		s.pages.Add(1)
+	case p.Kind == names.ShardKind && s.Mirror != nil:
+		s.Mirror.Put(k, value)
 	}
 	return tag, err
 }
@@ -79,6 +86,7 @@ func (s *PublishStore) RejectKey(k names.Key) int {
 type DryStore struct {
 	Store    ReadStore             // nil: there is no store yet
 	Catalog  *catalog.StoreCatalog // nil: the store has none
+	Mirror   *mirror.Mirror        // nil: shards are read from the store
 	TempFile func() (dedup.TempFile, error)
 }
 
@@ -92,7 +100,7 @@ func OpenDryStore(ctx context.Context, path string, remote Remote) (*DryStore, e
 	if err != nil {
 		return nil, err
 	}
-	s.Store = store
+	s.Store, s.Mirror = store, newMirror(store, path, remote)
 	exists, err := catalog.Exists(ctx, store)
 	if err == nil && exists {
 		s.Catalog, err = catalog.Open(ctx, store, catalog.RecentPages(origin.Pages(store)))

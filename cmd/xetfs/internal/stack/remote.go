@@ -35,6 +35,7 @@ type Remote struct {
 	SingleWriter bool                     // no other process writes to the bucket
 	Limits       fetch.Limits             // zero: the usual ones
 	Log          *slog.Logger             // nil: no log
+	Note         func(text string)        // receives texts for the user; nil: no call
 }
 
 // remoteRequests is the limit of parallel requests to a remote store.
