@@ -187,15 +187,17 @@ func (c *call) end(k names.Key, err error) error {
 	c.timer = nil
 	period := c.period
 	c.mu.Unlock()
-	reached := context.Cause(c.Context) == errLimit //nolint:errorlint // a cause is not wrapped
 	c.cancel(nil)
-	switch {
-	case err == nil, !reached, errors.Is(err, origin.ErrUnavailable):
+	var limit limitError
+	switch reached := errors.As(err, &limit); {
+	case !reached:
 		return err
-	case !c.limits.answered.Load():
-		return fmt.Errorf("%q: %w: no answer within %v s", k, origin.ErrUnavailable, c.limits.First.Seconds())
+	case c.limits.First > 0 && !c.limits.answered.Load():
+		return fmt.Errorf("%q: %w: no answer within %v s%s", k, origin.ErrUnavailable, c.limits.First.Seconds(), limit.reason())
+	case limit.last == nil:
+		return fmt.Errorf("%q: %w: too slow, not complete within %v s", k, origin.ErrUnavailable, period.Seconds())
 	}
-	return fmt.Errorf("%q: %w: too slow, not complete within %v s", k, origin.ErrUnavailable, period.Seconds())
+	return fmt.Errorf("%q: %w: not complete within %v s%s", k, origin.ErrUnavailable, period.Seconds(), limit.reason())
 }
 
 // maxTimed is the longest document that moves a limit.

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"sync"
 	"testing"
 	"time"
@@ -218,7 +219,8 @@ func TestO28_NeverUp(t *testing.T) {
 	url := "http://" + l.Addr().String()
 	l.Close()
 	c := newClient(t, url, fetch.Options{Limits: fetch.Limits{First: 300 * time.Millisecond, Read: time.Minute}})
-	if _, err := c.Size(t.Context(), fetch.Request{Key: "k", URL: url}); !errors.Is(err, origin.ErrUnavailable) {
+	_, err = c.Size(t.Context(), fetch.Request{Key: "k", URL: url})
+	if !errors.Is(err, origin.ErrUnavailable) || !regexp.MustCompile(`^"k": origin unavailable: no answer within 0.3 s: dial tcp .*: connection refused$`).MatchString(err.Error()) {
 		t.Errorf("Size = %v", err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
@@ -43,14 +44,18 @@ func (c *Client) retry(ctx context.Context, k names.Key, data bool, attempt func
 
 func (c *Client) repeat(ctx context.Context, k names.Key, attempt func(context.Context) (int, error)) error {
 	var f failures
+	var last error
 	for {
 		n, err := attempt(ctx)
-		if err == nil || !errors.Is(err, origin.ErrUnavailable) {
+		switch isTemporary := errors.Is(err, origin.ErrUnavailable); {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil && (isTemporary || errors.Is(err, ctx.Err())):
+			return ended(ctx, last)
+		case !isTemporary:
 			return err
 		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
+		last = err
 		f.add(ctx, n, err)
 		pause, again := c.pause(ctx, err, f)
 		if !again || c.health.refuses(callStart(ctx)) {
@@ -58,7 +63,7 @@ func (c *Client) repeat(ctx context.Context, k names.Key, attempt func(context.C
 		}
 		c.logRetry(ctx, k, f, err)
 		if sleepUnless(ctx, pause, c.health.recovered()) != nil {
-			return ended(ctx, err, f)
+			return ended(ctx, err)
 		}
 	}
 }
@@ -111,13 +116,29 @@ func (c *Client) pause(ctx context.Context, err error, f failures) (pause time.D
 	return pause, !limited || f.lost || time.Until(end) > pause
 }
 
-// ended is the error of a call that ended in a pause. At the limit of the call, the last failed
-// attempt is the better reason.
-func ended(ctx context.Context, err error, f failures) error {
-	if context.Cause(ctx) == errLimit { //nolint:errorlint // a cause is not wrapped
-		return gaveUp(err, f)
+// A limitError is the end of a call at its limit.
+type limitError struct{ last error } // of the attempts before; nil: none
+
+func (e limitError) Error() string { return errLimit.Error() }
+
+// reason returns the text of the last attempt without key and kind.
+func (e limitError) reason() string {
+	if e.last == nil {
+		return ""
 	}
-	return fmt.Errorf("%w: %v", ctx.Err(), err) //nolint:errorlint // the kind is that of the context
+	_, reason, _ := strings.Cut(e.last.Error(), origin.ErrUnavailable.Error()+": ")
+	return ": " + reason
+}
+
+// ended is the error of a call whose context has ended after some failed attempts.
+func ended(ctx context.Context, last error) error {
+	switch {
+	case context.Cause(ctx) == errLimit: //nolint:errorlint // a cause is not wrapped
+		return limitError{last}
+	case last == nil:
+		return ctx.Err()
+	}
+	return fmt.Errorf("%w: %v", ctx.Err(), last) //nolint:errorlint // the kind is that of the context
 }
 
 // gaveUp adds the number of attempts to the error of the last one.
