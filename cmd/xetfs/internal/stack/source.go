@@ -25,15 +25,15 @@ import (
 // A Source is the whole stack below the commands that read: from SOURCE to names and bytes of
 // files.
 //
-//	dir → origin.Objects → cache.New → reconstruct.New
+//	dir → objects.New → wrap → cache.New → reconstruct.New
 //	dir → origin.Pages → Cache.Pages → catalog.Open      a catalog
-//	dir → catalog.Bare                                   any other folder
+//	dir → bare.Open                                      any other folder
 //
 // For an address, web or s3 takes the place of dir (remote.go).
 type Source struct {
 	Folder  string
 	store   ReadStore
-	Disk    *DiskCache // nil: nothing is kept on disk
+	Disk    *DiskCache // nil: nothing is stored on disk
 	Cache   *cache.Cache
 	Reader  *reconstruct.Reader
 	Catalog catalog.Catalog
@@ -60,8 +60,8 @@ type Options struct {
 	Count    bool   // counts the calls of the origin
 	Remote   Remote // of a SOURCE that is an address; Log is taken from above
 
-	Disk        *CacheFolder       // nil: nothing is kept on disk
-	Materialize reconstruct.Policy // the files that are stored whole
+	Disk        *CacheFolder       // nil: nothing is stored on disk
+	Materialize reconstruct.Policy // the files to store as plain files
 }
 
 // OpenSource opens all layers over a SOURCE. It writes nothing to SOURCE.
@@ -155,7 +155,7 @@ func (s *Source) build(ctx context.Context, o Options) error {
 		return err
 	}
 	if s.Disk == nil {
-		o.Materialize = reconstruct.MaterializeNever // nowhere to lay a file down
+		o.Materialize = reconstruct.MaterializeNever // no disk for plain files
 	}
 	s.Reader = reconstruct.New(s.Cache, reconstruct.Options{Terms: o.Budget.Terms, Materialize: o.Materialize})
 	if o.Bare {
