@@ -27,10 +27,10 @@ all: check build
 build:            ## the binary
 	$(GO) build -o bin/xetfs ./cmd/xetfs
 
-demo: build       ## mounts the sample of the repository, reads it back, compares, unmounts
+demo: build       ## publishes a folder twice, mounts both versions, compares every byte
 	./integration/demo.sh bin/xetfs
 
-setup:            ## what tests call beside Go; installs it when it may
+setup:            ## programs that tests call; as root it installs them
 	@./integration/setup.sh
 
 test: setup       ## everything, layers_test.go included
@@ -62,7 +62,7 @@ lint-more:        ## golangci-lint; slow to build the first time, so .ci/run cal
 interop:          ## other Xet clients against us and us against them; .ci/run calls it
 	./integration/interop/run
 
-lies:             ## 3,200 lies of a web server and of a folder; make test tells 200
+lies:             ## 3,200 lies of a web server and of a folder; make test has 200
 	$(GO) test -count=1 -timeout=1h -v -run='^TestF55_' ./cmd/xetfs -lies=3200
 
 soak: setup       ## minutes and gigabytes: packs, publishes and mounts that are killed hundreds of times, large files, many files, disks that come back
