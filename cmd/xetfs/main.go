@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"log"
@@ -12,6 +11,7 @@ import (
 	"runtime"
 
 	"github.com/spf13/cobra"
+
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/daemon"
 	_ "github.com/xetfs/xetfs/cmd/xetfs/internal/fdcheck" // before go-fuse
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
@@ -93,33 +93,6 @@ server.`,
 	root.AddCommand(newMount(), newUmount(), newLs(), newCat(), newInspect(), newVerify(), newPack(), newPublish(), newServe(), newVersion())
 	root.AddCommand(newWarm(), newCache())
 	return root
-}
-
-// newVersion returns the command that prints the version of xetfs.
-func newVersion() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
-		Use:   "version",
-		Short: "Say which xetfs this is: version, revision, Go version",
-		Long: `Prints the version of xetfs, the revision of its source and whether that was changed, the
-version of Go, and the platform.
-
-With --json there is one object: {"version", "revision", "time" (of the revision),
-"modified", "go", "platform"}. An unknown value is null.`,
-		Example: `  xetfs version
-  xetfs version --json | jq -r .revision`,
-		Args: arguments(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			v := readVersion()
-			if asJSON {
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(v)
-			}
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), v)
-			return err
-		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON instead of text")
-	return cmd
 }
 
 // newHelp returns the command that prints the help of a command.

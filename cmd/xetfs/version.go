@@ -2,11 +2,42 @@ package main
 
 import (
 	"cmp"
+	"encoding/json"
+	"fmt"
 	"runtime"
 	"runtime/debug"
+
+	"github.com/spf13/cobra"
 )
 
-// A buildVersion says which program this is. Absent values are null in JSON.
+// newVersion returns the command that prints the version of xetfs.
+func newVersion() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "version",
+		Short: "Say which xetfs this is: version, revision, Go version",
+		Long: `Prints the version of xetfs, the revision of its source and whether that was changed, the
+version of Go, and the platform.
+
+With --json there is one object: {"version", "revision", "time" (of the revision),
+"modified", "go", "platform"}. An unknown value is null.`,
+		Example: `  xetfs version
+  xetfs version --json | jq -r .revision`,
+		Args: arguments(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			v := readVersion()
+			if asJSON {
+				return json.NewEncoder(cmd.OutOrStdout()).Encode(v)
+			}
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), v)
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON instead of text")
+	return cmd
+}
+
+// A buildVersion identifies this program. Absent values are null in JSON.
 type buildVersion struct {
 	Version  string  `json:"version"`  // of the module; "(devel)" when built from a checkout without a tag
 	Revision *string `json:"revision"` // of the version control system
