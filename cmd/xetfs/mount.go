@@ -53,8 +53,9 @@ log names the place.
 If SOURCE is on a web server or in a bucket (s3://BUCKET/PREFIX), fetched content is stored in a
 disk cache. It survives unmounts, reboots and crashes. Chunks are stored packed. Files that
 were read completely are stored as plain files, which the kernel then reads directly, without
-xetfs. A local folder's chunks are never copied. With --cache-dir or --materialize, files that are read repeatedly are stored as
-plain files, too. Reading them is then as quick as any other file.
+xetfs. A local folder's chunks are never copied. With --cache-dir or --materialize, files that
+are read repeatedly are stored as plain files, too. Reading them is then as quick as any other
+file.
 ` + cachePlaceHelp + `
 
 Several mounts may use one disk cache. The first one writes to it, and the others read its
