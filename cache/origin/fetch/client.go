@@ -32,9 +32,10 @@ type Options struct {
 	NoRedirects bool
 
 	// Classify returns the error of an answer with a status other than 200, 206, 304 and 416.
-	// If it returns nil, the status decides. body has at most 4 KiB. origin.ErrUnavailable is
-	// temporary, and origin.HintError sets the pause and the number of calls. nil: no call.
-	Classify func(status int, header http.Header, body []byte) error
+	// If it returns nil, the status decides. body has at most 4 KiB, and that of r is closed.
+	// origin.ErrUnavailable is temporary, and origin.HintError sets the pause and the number of
+	// calls. nil: no call.
+	Classify func(r *http.Response, body []byte) error
 }
 
 func (o Options) withDefaults() Options {

@@ -119,9 +119,9 @@ func TestO21_Classify(t *testing.T) {
 				w.WriteHeader(tt.status)
 				_, _ = io.WriteString(w, tt.body)
 			})
-			c := newClient(t, address, fetch.Options{Attempts: 1, NoRedirects: true, Classify: func(status int, _ http.Header, body []byte) error {
-				if status != tt.status || len(body) > 4<<10 || !strings.HasPrefix(tt.body, string(body)) {
-					t.Errorf("status %d with %d bytes", status, len(body))
+			c := newClient(t, address, fetch.Options{Attempts: 1, NoRedirects: true, Classify: func(r *http.Response, body []byte) error {
+				if r.StatusCode != tt.status || len(body) > 4<<10 || !strings.HasPrefix(tt.body, string(body)) {
+					t.Errorf("status %d with %d bytes", r.StatusCode, len(body))
 				}
 				if strings.Contains(string(body), "ExpiredToken") {
 					return fmt.Errorf("%w: the session has expired", iofs.ErrPermission)

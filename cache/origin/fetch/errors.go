@@ -68,6 +68,8 @@ func (a *answer) lost(err error) error {
 	switch {
 	case errors.As(err, &certificate):
 		return a.permanent("%s", certificateReason(certificate))
+	case strings.Contains(err.Error(), "protocol version"): // of crypto/tls, in two spellings
+		return a.permanent("the server does not speak TLS 1.2 or later; it needs an update")
 	case errors.Is(err, http.ErrSchemeMismatch):
 		return a.permanent("the server speaks http, not https")
 	case errors.As(err, &redirect):
@@ -131,7 +133,7 @@ func (a *answer) classify() error {
 		return nil
 	}
 	body, _ := origin.ReadBounded(a, 0, smallBody) // a part is better than nothing
-	return a.c.o.Classify(a.StatusCode, a.Header, body)
+	return a.c.o.Classify(a.Response, body)
 }
 
 // statusError returns the error of a status.

@@ -7,6 +7,7 @@ import (
 	"net/http/httptrace"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -43,12 +44,18 @@ func redirectsFrom(base *url.URL, proxy func(*http.Request) (*url.URL, error)) f
 		if !inside && !proxied(r) {
 			*r = *r.WithContext(context.WithValue(r.Context(), checked{}, true))
 		}
-		if r.URL.Host != via[0].URL.Host {
+		if leavesHost(r, via) {
 			dropSecrets(r.Header)
 		}
 		r.Header.Del("Referer")
 		return nil
 	}
+}
+
+// leavesHost reports whether r or a redirect before it is to another host than the first request.
+// A server that the requests left gets no secrets again, because another one named the address.
+func leavesHost(r *http.Request, via []*http.Request) bool {
+	return slices.ContainsFunc(append(via[1:len(via):len(via)], r), func(r *http.Request) bool { return r.URL.Host != via[0].URL.Host })
 }
 
 // dropSecrets removes all headers that only the first server may see, for example a token.

@@ -169,8 +169,8 @@ func (e *apiError) kind() error {
 }
 
 // classify is fetch.Options.Classify.
-func classify(status int, header http.Header, body []byte) error {
-	return newError(status, header, body).kind()
+func classify(r *http.Response, body []byte) error {
+	return newError(r.StatusCode, r.Header, body).kind()
 }
 
 // withoutAddress removes the address of a request from an error of net/http.
