@@ -15,6 +15,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache"
 	"github.com/xetfs/xetfs/cache/origin/faulty"
+	"github.com/xetfs/xetfs/cache/origin/fetch"
 	"github.com/xetfs/xetfs/cache/origin/objects"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/cache/origin/web"
@@ -82,7 +83,7 @@ func serveTown(t *testing.T, o faulty.Options, co cache.Options, b *origintest.B
 	}
 	synctest.Test(t, func(t *testing.T) {
 		w := origintest.NewWeb(store)
-		ws, err := web.Open("http://remote.example", web.Options{Transport: origintest.Transport(faulty.Handler(w, o))})
+		ws, err := web.Open("http://remote.example", web.Options{Options: fetch.Options{Transport: origintest.Transport(faulty.Handler(w, o))}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/fetch"
 	"github.com/xetfs/xetfs/cache/origin/linktest"
 	"github.com/xetfs/xetfs/cache/origin/web"
 	"github.com/xetfs/xetfs/codec/codectest"
@@ -113,7 +114,7 @@ func TestPeekTakesOneConnection(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := open(t, serve(t, func(w http.ResponseWriter, r *http.Request) { answer(w, r, value) }), web.Options{Conns: 1})
+			s := open(t, serve(t, func(w http.ResponseWriter, r *http.Request) { answer(w, r, value) }), web.Options{Options: fetch.Options{Conns: 1}})
 			codectest.Within(t, time.Minute, "ReadPart", func() {
 				got, err := s.ReadPart(t.Context(), xorbKey, origin.Tail, 50)
 				if err != nil || !bytes.Equal(got.Bytes, value[len(value)-50:]) {
@@ -140,7 +141,7 @@ func TestWaitForConnection(t *testing.T) {
 				return
 			}
 		}
-	}), web.Options{Conns: 1, Stall: stall})
+	}), web.Options{Options: fetch.Options{Conns: 1, Stall: stall}})
 	var readers sync.WaitGroup
 	for range 2 {
 		readers.Go(func() {
@@ -171,7 +172,7 @@ func TestN09_DeadConnections(t *testing.T) {
 		<-all
 		part(w, r, text(5000))
 	}), linktest.Options{})
-	s := open(t, link.URL, web.Options{Stall: 500 * time.Millisecond, Attempts: 4, Pause: time.Millisecond})
+	s := open(t, link.URL, web.Options{Options: fetch.Options{Stall: 500 * time.Millisecond, Attempts: 4, Pause: time.Millisecond}})
 	var readers sync.WaitGroup
 	for range conns {
 		readers.Go(func() {

@@ -20,6 +20,12 @@
 // may rewrite the plain one. The listing has the paths of objects that are not at the path of
 // their key.
 //
+// # Credentials
+//
+// Options.Authorization returns the token or password for the server. After a 401 it is called
+// again, so that a token can be rotated. A server that refuses the same token again gets no
+// request for 1 s, then for twice as long each time, up to 64 s.
+//
 // # Listing
 //
 // A web server has no standard way to list its files. Each writer of a store therefore leaves a

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/fetch"
 	"github.com/xetfs/xetfs/cache/origin/web"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
@@ -403,13 +404,13 @@ func TestS10_RedirectInside(t *testing.T) {
 		"https://１２７．０．０．１/", "https://ｌｏｃａｌｈｏｓｔ/", "https://%EF%BD%8Cocalhost/", "https://100.100.100.200/",
 	} {
 		asked := 0
-		s := open(t, "https://example.org/store", web.Options{Transport: transport(func(r *http.Request) (*http.Response, error) {
+		s := open(t, "https://example.org/store", web.Options{Options: fetch.Options{Transport: transport(func(r *http.Request) (*http.Response, error) {
 			asked++
 			resp := httptest.NewRecorder()
 			resp.Header().Set("Location", to)
 			resp.WriteHeader(http.StatusFound)
 			return resp.Result(), nil
-		})})
+		})}})
 		if _, err := s.Size(t.Context(), xorbKey); !errors.Is(err, origin.ErrUnavailable) || tries(err) != 1 || asked != 1 {
 			t.Errorf("to %s: %v, after %d requests", to, err, asked)
 		}
@@ -530,7 +531,7 @@ func TestN03_Stalls(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s := open(t, serve(t, tt.answer), web.Options{Stall: tt.stall})
+			s := open(t, serve(t, tt.answer), web.Options{Options: fetch.Options{Stall: tt.stall}})
 			p := make([]byte, 50_000)
 			start := time.Now()
 			err := s.ReadAt(t.Context(), xorbKey, p, 0)

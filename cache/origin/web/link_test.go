@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/fetch"
 	"github.com/xetfs/xetfs/cache/origin/linktest"
 	"github.com/xetfs/xetfs/cache/origin/objects"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
@@ -21,7 +22,7 @@ func TestFlippedData(t *testing.T) {
 	for flip := int64(300); flip < 5000; flip += 450 {
 		link := linktest.New(t, server.URL, linktest.Options{})
 		link.Faults.Store(&linktest.Faults{Flip: flip})
-		s := open(t, link.URL, web.Options{Attempts: 3, Pause: time.Millisecond, Stall: time.Second})
+		s := open(t, link.URL, web.Options{Options: fetch.Options{Attempts: 3, Pause: time.Millisecond, Stall: time.Second}})
 		if got, err := readTerms(t, objects.New(s, objects.Options{}), f); err == nil && !bytes.Equal(got, content) {
 			t.Fatalf("one bit of %d bytes is another, and %d other bytes are read", flip, len(got))
 		}

@@ -16,13 +16,21 @@ import (
 )
 
 // Options tune a Store. The zero value is right.
-type Options = fetch.Options
+type Options struct {
+	fetch.Options
+
+	// Authorization returns the header Authorization for the server of the store; "": none. It
+	// is called for the first request and after a 401. The header is only sent to that server,
+	// and only over https or to this machine. nil: no header.
+	Authorization func() (string, error)
+}
 
 // A Store reads objects from a plain web server with ranged GETs. It cannot write.
 type Store struct {
-	base    string // escaped, ends with a slash
-	client  *fetch.Client
-	listing lastListing
+	base        string // escaped, ends with a slash
+	client      *fetch.Client
+	credentials *credentials
+	listing     lastListing
 }
 
 var (
@@ -49,7 +57,9 @@ func Open(address string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{base: strings.TrimSuffix(u.String(), "/") + "/", client: fetch.New(u, o)}, nil
+	c := newCredentials(o)
+	o.Classify = c.classify
+	return &Store{base: strings.TrimSuffix(u.String(), "/") + "/", client: fetch.New(u, o.Options), credentials: c}, nil
 }
 
 // Check returns the problem of an address, or nil. The error does not repeat the address, which
@@ -93,7 +103,7 @@ func (s *Store) String() string { return s.base }
 // request returns the request for the object at an escaped path.
 func (s *Store) request(k names.Key, path string) fetch.Request {
 	isData := strings.HasPrefix(string(k), names.XorbPrefix) || strings.HasPrefix(string(k), names.ShardPrefix)
-	return fetch.Request{Key: k, URL: s.base + path, Names: !isData}
+	return fetch.Request{Key: k, URL: s.base + path, Names: !isData, Prepare: s.credentials.prepare}
 }
 
 // find calls fn with the request for an object. A shard or xorb that is not found at the path
@@ -108,6 +118,9 @@ func (s *Store) find(ctx context.Context, k names.Key, fn func(fetch.Request) er
 		if path, err = s.pathOf(k); err == nil {
 			err = fn(s.request(k, path))
 		}
+	}
+	if err == nil || errors.Is(err, origin.ErrNotFound) {
+		s.credentials.accept()
 	}
 	return err
 }

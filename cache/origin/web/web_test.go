@@ -18,6 +18,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/cache/origin/faulty"
+	"github.com/xetfs/xetfs/cache/origin/fetch"
 	"github.com/xetfs/xetfs/cache/origin/objects"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/cache/origin/web"
@@ -135,7 +136,7 @@ func TestSourceOfBadServer(t *testing.T) {
 	suite := origintest.SourceSuite{Local: isLocal, Open: func(t *testing.T, s origin.Store) origin.Source {
 		s = origintest.CopyOf(t, s) // repeated requests do not count
 		w := origintest.ServeWeb(t, s, func(h http.Handler) http.Handler { return faulty.Handler(h, bad) })
-		return objects.New(open(t, w.URL, web.Options{Attempts: 6, Pause: time.Millisecond}), objects.Options{})
+		return objects.New(open(t, w.URL, web.Options{Options: fetch.Options{Attempts: 6, Pause: time.Millisecond}}), objects.Options{})
 	}}
 	suite.Run(t)
 }
@@ -321,7 +322,7 @@ func TestConnections(t *testing.T) {
 			h.ServeHTTP(w, r)
 		})
 	})
-	s := open(t, w.URL, web.Options{Conns: most})
+	s := open(t, w.URL, web.Options{Options: fetch.Options{Conns: most}})
 	keys := slices.Sorted(func(yield func(names.Key) bool) {
 		for k := range origintest.Samples(t) {
 			if !yield(k) {

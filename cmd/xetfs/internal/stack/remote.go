@@ -63,7 +63,7 @@ func OpenRemote(address string, r Remote) (ReadStore, error) {
 	if IsBucket(address) {
 		return openBucket(address, r)
 	}
-	return web.Open(address, web.Options{Logger: r.Log, Limits: r.limits()})
+	return web.Open(address, web.Options{Options: fetch.Options{Logger: r.Log, Limits: r.limits()}})
 }
 
 // limits returns the limits of calls.
