@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/certtest"
 	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/cache/origin/s3"
@@ -47,6 +48,8 @@ func TestMain(m *testing.M) {
 //	flip FILE BYTE          changes one bit; FILE may be a pattern that fits one file
 //	catalog STORE WINDOW GRACE  makes an empty catalog that waits so long
 //	bucket NAME WINDOW GRACE    makes an empty catalog in a bucket, at $NAME
+//	certificates            writes the authorities ca.pem and other.pem, and certificates with keys
+//	                        for 127.0.0.1: good, next, expired, other; name is for another host
 //	[!] asked FILE          looks whether (or that nobody) asked for xorbs since the last time;
 //	                        FILE has the address of an xetfs serve
 //	xattr FILE NAME REGEXP  looks whether an extended attribute fits
@@ -74,13 +77,14 @@ func TestScript(t *testing.T) {
 		},
 		Condition: condition,
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"exits":      exits,
-			"eventually": eventually,
-			"flip":       flip,
-			"catalog":    makeCatalog,
-			"bucket":     makeBucket(sync.OnceValue(func() *origintest.S3 { return origintest.ServeS3(t) })),
-			"asked":      asked,
-			"xattr":      xattr,
+			"exits":        exits,
+			"eventually":   eventually,
+			"flip":         flip,
+			"catalog":      makeCatalog,
+			"bucket":       makeBucket(sync.OnceValue(func() *origintest.S3 { return origintest.ServeS3(t) })),
+			"certificates": certificates(t),
+			"asked":        asked,
+			"xattr":        xattr,
 		},
 	})
 }
@@ -160,6 +164,29 @@ func eventually(ts *testscript.TestScript, _ bool, args []string) {
 		}
 	}
 	ts.Fatalf("not within a minute")
+}
+
+// certificates returns the command that writes certificates.
+func certificates(t *testing.T) func(*testscript.TestScript, bool, []string) {
+	return func(ts *testscript.TestScript, _ bool, _ []string) {
+		ca, other := certtest.NewAuthority(t), certtest.NewAuthority(t)
+		later := time.Now().Add(time.Hour)
+		save := func(name string, text []byte) { ts.Check(os.WriteFile(ts.MkAbs(name), text, 0o600)) }
+		save("ca.pem", ca.PEM)
+		save("other.pem", other.PEM)
+		for _, c := range []struct {
+			name, host string
+			ca         *certtest.Authority
+			until      time.Time
+		}{
+			{"good", "127.0.0.1", ca, later}, {"next", "127.0.0.1", ca, later}, {"other", "127.0.0.1", other, later},
+			{"expired", "127.0.0.1", ca, time.Now().Add(-time.Hour)}, {"name", "store.example", ca, later},
+		} {
+			cert, key := c.ca.Issue(t, c.host, c.until)
+			save(c.name+".cert", cert)
+			save(c.name+".key", key)
+		}
+	}
 }
 
 func flip(ts *testscript.TestScript, _ bool, args []string) {

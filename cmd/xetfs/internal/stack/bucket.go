@@ -19,7 +19,7 @@ func openBucket(address string, r Remote) (*s3.Store, error) {
 	if getenv == nil {
 		getenv = func(string) string { return "" }
 	}
-	roots, err := rootCAs(getenv("AWS_CA_BUNDLE"))
+	roots, err := rootCAs(getenv, "AWS_CA_BUNDLE")
 	if err != nil {
 		return nil, err
 	}
@@ -34,18 +34,19 @@ func openBucket(address string, r Remote) (*s3.Store, error) {
 	return s, nil
 }
 
-// rootCAs returns the authorities in a file; nil: those of the machine.
-func rootCAs(file string) (*x509.CertPool, error) {
+// rootCAs returns the authorities in the file that a variable names; nil: those of the machine.
+func rootCAs(getenv func(string) string, variable string) (*x509.CertPool, error) {
+	file := getenv(variable)
 	if file == "" {
 		return nil, nil
 	}
 	pem, err := os.ReadFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("AWS_CA_BUNDLE: %s: %w", file, ui.Reason(err))
+		return nil, ArgumentError{fmt.Errorf("%s: %s: %w", variable, file, ui.Reason(err))}
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(pem) {
-		return nil, ArgumentError{fmt.Errorf("AWS_CA_BUNDLE: %s: no certificate in PEM form", file)}
+		return nil, ArgumentError{fmt.Errorf("%s: %s: no certificate in PEM form", variable, file)}
 	}
 	return pool, nil
 }

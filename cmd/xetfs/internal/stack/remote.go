@@ -30,7 +30,7 @@ func IsBucket(source string) bool { return strings.HasPrefix(source, s3.Scheme) 
 
 // A Remote tunes a store that is not local.
 type Remote struct {
-	Getenv       func(name string) string // environment with the configuration of buckets; nil: empty
+	Getenv       func(name string) string // environment with the configuration of buckets and tokens; nil: empty
 	CacheDir     string                   // folder of all caches; "": nothing is stored between runs
 	SingleWriter bool                     // no other process writes to the bucket
 	Limits       fetch.Limits             // zero: the usual ones
@@ -60,10 +60,14 @@ func OpenRemote(address string, r Remote) (ReadStore, error) {
 	if err := checkAddress(address); err != nil {
 		return nil, err
 	}
-	if IsBucket(address) {
-		return openBucket(address, r)
+	if !IsBucket(address) {
+		return openWeb(address, r)
 	}
-	return web.Open(address, web.Options{Options: fetch.Options{Logger: r.Log, Limits: r.limits()}})
+	s, err := openBucket(address, r)
+	if err != nil {
+		return nil, err // without a nil pointer in the interface
+	}
+	return s, nil
 }
 
 // limits returns the limits of calls.

@@ -1,0 +1,45 @@
+package stack
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"path/filepath"
+
+	"github.com/xetfs/xetfs/cache/origin/fetch"
+	"github.com/xetfs/xetfs/cache/origin/web"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/auth"
+)
+
+// openWeb opens the store at an address with scheme http or https.
+func openWeb(address string, r Remote) (ReadStore, error) {
+	o := web.Options{Options: fetch.Options{Logger: r.Log, Limits: r.limits()}}
+	u, err := url.Parse(address)
+	if err != nil || r.Getenv == nil {
+		return web.Open(address, o)
+	}
+	if u.Scheme == "https" {
+		if _, err := rootCAs(r.Getenv, "SSL_CERT_FILE"); err != nil { // crypto/x509 would ignore the file
+			return nil, err
+		}
+	}
+	c := credentials(u.Hostname(), r.Getenv)
+	if file := cmp.Or(c.TokenFile, c.Netrc); file != "" && !filepath.IsAbs(file) {
+		return nil, ArgumentError{fmt.Errorf("%s: a mount leaves its folder, so XETFS_TOKEN_FILE and NETRC need an absolute path", file)}
+	}
+	if _, err := c.Authorization(); err != nil { // without the header, the server would give a wrong reason
+		return nil, ArgumentError{err}
+	}
+	o.Authorization = c.Authorization
+	return web.Open(address, o)
+}
+
+// credentials returns the files with the credentials for a host: the token file that
+// XETFS_TOKEN_FILE names, else the netrc file that NETRC names, else ~/.netrc.
+func credentials(host string, getenv func(string) string) auth.Client {
+	c := auth.Client{Host: host, TokenFile: getenv("XETFS_TOKEN_FILE"), Netrc: getenv("NETRC")}
+	if home := getenv("HOME"); c.Netrc == "" && home != "" {
+		c.Netrc, c.Default = filepath.Join(home, ".netrc"), true
+	}
+	return c
+}
