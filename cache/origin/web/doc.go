@@ -23,8 +23,8 @@
 // # Credentials
 //
 // Options.Authorization returns the token or password for the server. After a 401 it is called
-// again, so that a token can be rotated. A server that refuses the same token again gets no
-// request for 1 s, then for twice as long each time, up to 64 s.
+// again, so that a token can be rotated. If the same token is refused again, no request follows
+// for 1 s. That pause doubles each time, up to 64 s.
 //
 // # Listing
 //

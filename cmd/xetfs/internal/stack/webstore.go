@@ -34,8 +34,8 @@ func openWeb(address string, r Remote) (ReadStore, error) {
 	return web.Open(address, o)
 }
 
-// credentials returns the files with the credentials for a host: the token file that
-// XETFS_TOKEN_FILE names, else the netrc file that NETRC names, else ~/.netrc.
+// credentials returns the files with the credentials for a host. The order is the file that
+// XETFS_TOKEN_FILE names, the netrc file that NETRC names, ~/.netrc.
 func credentials(host string, getenv func(string) string) auth.Client {
 	c := auth.Client{Host: host, TokenFile: getenv("XETFS_TOKEN_FILE"), Netrc: getenv("NETRC")}
 	if home := getenv("HOME"); c.Netrc == "" && home != "" {
