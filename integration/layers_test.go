@@ -99,7 +99,7 @@ var mayImport = map[string][]string{
 	in + "warm": {"codec", "codec/page", "codec/shard", "cache", "cache/disk", "cache/origin", "reconstruct",
 		"fs/catalog", in + "ui"},
 	in + "delta": {"codec", "codec/names", "codec/page", "codec/shard", "codec/xorb", "cache/origin", "fs/catalog"},
-	in + "auth":  {in + "ui"},
+	in + "auth":  {},
 	in + "serve": {"codec/names", in + "ui", in + "auth"},
 	in + "stack": append(append(below("codec"), below("cache")...), "reconstruct",
 		"fs/catalog", "fs/catalog/bare", "fs/catalog/writer", "fs/fusemount", in+"ui", in+"auth"),

@@ -24,7 +24,7 @@
 //
 // Options.Authorization returns the token or password for the server. After a 401 it is called
 // again, so that a token can be rotated. If the same token is refused again, no request follows
-// for 1 s. That pause doubles each time, up to 64 s.
+// for 1 s. The pause doubles each time, up to 64 s.
 //
 // # Listing
 //

@@ -24,7 +24,7 @@ func ReadTokens(path string) ([]string, error) {
 	}
 	tokens, err := parseTokens(string(b))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, at(path, err)
 	}
 	return tokens, nil
 }
