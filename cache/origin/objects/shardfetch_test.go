@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/objects"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
@@ -165,4 +166,44 @@ func TestShardFetchesTakeTurns(t *testing.T) {
 			t.Errorf("%d shards at once, want 4", n)
 		}
 	})
+}
+
+// A shard whose bytes are damaged on the way is corrupt, not a shard without the file. It is
+// fetched again after badShardStays.
+func TestI8_DamagedShardHeals(t *testing.T) {
+	b, ids := smallFiles(t, 1000)
+	synctest.Test(t, func(t *testing.T) {
+		for _, id := range []codec.FileID{ids[0], {File: ids[0].File}} {
+			s := &damaging{Store: b.Store(), from: 56, to: 57}
+			s.damage.Store(true)
+			src := objects.New(s, objects.Options{Named: true})
+			if fi, err := src.FileInfo(t.Context(), id); !errors.Is(err, codec.ErrCorrupt) {
+				t.Errorf("FileInfo = %v, %v, want %v", fi, err, codec.ErrCorrupt)
+			}
+			s.damage.Store(false)
+			time.Sleep(11 * time.Second)
+			if _, err := src.FileInfo(t.Context(), id); err != nil {
+				t.Errorf("after 11 s: %v", err)
+			}
+		}
+	})
+}
+
+// damaging is a store that changes the table of files of a shard.
+type damaging struct {
+	origin.Store
+	from, to int64 // damaged bytes of each object
+	damage   atomic.Bool
+}
+
+func (s *damaging) ReadAt(ctx context.Context, k names.Key, p []byte, off int64) error {
+	err := s.Store.ReadAt(ctx, k, p, off)
+	if s.damage.Load() {
+		for i := range p {
+			if at := off + int64(i); at >= s.from && at < s.to {
+				p[i] ^= 1
+			}
+		}
+	}
+	return err
 }

@@ -22,6 +22,9 @@ func (o *objects) fromShard(ctx context.Context, s codec.Hash, read func(*shardF
 		if err == nil {
 			err = read(f)
 		}
+		if lacks := errors.Is(err, shard.ErrNoFile) || errors.Is(err, shard.ErrNoXorb); lacks && o.rejected(f) {
+			err = errOtherName // the shard may have the file or xorb
+		}
 		switch {
 		case err == nil, errors.Is(err, shard.ErrNoFile), errors.Is(err, shard.ErrNoXorb):
 			return err
