@@ -66,7 +66,7 @@ func Check(address string) error {
 func parse(address string) (place, error) {
 	rest, ok := strings.CutPrefix(address, Scheme)
 	if !ok {
-		return place{}, errors.New("it does not begin with " + Scheme)
+		return place{}, errors.New("the address of a bucket is " + Scheme + "BUCKET/PREFIX")
 	}
 	bucket, prefix, _ := strings.Cut(rest, "/")
 	prefix = strings.Trim(prefix, "/")

@@ -67,7 +67,7 @@ func TestOpen(t *testing.T) {
 		{"s3://bucket/../x", nil, "", "a part . or .."},
 		{"s3://bucket/a?b", nil, "", "a query or a fragment"},
 		{"s3://bucket/" + strings.Repeat("x", 1000), nil, "", "longer than 700 bytes"},
-		{"http://bucket", nil, "", "does not begin with s3://"},
+		{"http://bucket", nil, "", "the address of a bucket is s3://BUCKET/PREFIX"},
 	}
 	for _, tt := range tests {
 		s, err := s3.Open(tt.address, s3.Options{Getenv: getenv(tt.env)})

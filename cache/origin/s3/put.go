@@ -50,7 +50,7 @@ func (s *Store) put(ctx context.Context, k names.Key, value []byte, cond conditi
 			return "", err
 		}
 	}
-	return s.retryWrite(ctx, k, value, cond.failed, func() (origin.Tag, error) {
+	return s.retryWrite(ctx, k, value, func() (origin.Tag, error) {
 		if len(value) > maxSinglePut {
 			return s.putParts(ctx, key, value, cond, sum)
 		}
@@ -126,7 +126,7 @@ const (
 // retryWrite repeats a write that the server has not carried out. It repeats a write with an
 // unknown outcome only if the name of the object is its content. The first one then stored the
 // same bytes.
-func (s *Store) retryWrite(ctx context.Context, k names.Key, value []byte, failed error, write func() (origin.Tag, error)) (origin.Tag, error) {
+func (s *Store) retryWrite(ctx context.Context, k names.Key, value []byte, write func() (origin.Tag, error)) (origin.Tag, error) {
 	unknown := false
 	for try := 1; ; try++ {
 		tag, err := write()
@@ -228,7 +228,7 @@ func (s *Store) Delete(ctx context.Context, k names.Key) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.retryWrite(ctx, k, nil, nil, func() (origin.Tag, error) { return "", s.deleteOnce(ctx, key) })
+	_, err = s.retryWrite(ctx, k, nil, func() (origin.Tag, error) { return "", s.deleteOnce(ctx, key) })
 	return err
 }
 
