@@ -133,7 +133,8 @@ func (s *Store) stat(ctx context.Context, k names.Key) (o stat, err error) {
 	err = s.read(ctx, k, header, func(r fetch.Request) error {
 		size, h, err := s.fetch.Head(ctx, r)
 		o = stat{size, origin.Tag(h.Get("ETag")), sumOf(h)}
-		if err != nil {
+		isAnswer := errors.As(err, new(*apiError)) || errors.Is(err, origin.ErrNotFound)
+		if isAnswer {
 			r.Header = nil
 			if _, why := s.fetch.ReadPart(ctx, r, 0, 1); why != nil {
 				return why

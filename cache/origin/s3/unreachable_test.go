@@ -1,0 +1,34 @@
+package s3_test
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/fetch"
+	"github.com/xetfs/xetfs/cache/origin/origintest"
+	"github.com/xetfs/xetfs/cache/origin/s3"
+	"github.com/xetfs/xetfs/codec/names"
+)
+
+// O28: the error of a bucket that never answers ends with the reason, and a listing does the same.
+func TestO28_Unreachable(t *testing.T) {
+	s := openAt(t, &origintest.S3{URL: "http://bucket.example"}, "", s3.Options{
+		Limits: fetch.Limits{First: 300 * time.Millisecond},
+		Transport: roundTripper(func(*http.Request) (*http.Response, error) {
+			return nil, errors.New("connection refused")
+		}),
+	})
+	_, err := s.Size(t.Context(), names.SettingsKey())
+	if !errors.Is(err, origin.ErrUnavailable) || !strings.HasSuffix(err.Error(), "no answer within 0.3 s: connection refused") {
+		t.Errorf("Size = %v", err)
+	}
+	for _, err := range s.List(t.Context(), "vref/", "") {
+		if !errors.Is(err, origin.ErrUnavailable) || !strings.HasSuffix(err.Error(), "connection refused") {
+			t.Errorf("List = %v", err)
+		}
+	}
+}
