@@ -17,8 +17,8 @@ import (
 	"github.com/xetfs/xetfs/fs/fusemount"
 )
 
-// lastWords bounds the end of a mount after the second signal.
-const lastWords = 2 * time.Second
+// exitDelay bounds the end of a mount after the second signal.
+const exitDelay = 2 * time.Second
 
 // grace is the time for open files after a request to end the mount.
 const grace = 10 * time.Second
@@ -140,7 +140,7 @@ func (d *Daemon) serve(ctx context.Context, src *stack.Source, server *fs.Server
 	for {
 		select {
 		case <-gone:
-			return d.afterwards()
+			return d.checkEnd()
 		case s := <-signals:
 			if s == syscall.SIGINT || s == syscall.SIGTERM || s == syscall.SIGHUP && d.LogFile == nil {
 				return d.shutdown(ctx, server, s, signals)
@@ -150,10 +150,10 @@ func (d *Daemon) serve(ctx context.Context, src *stack.Source, server *fs.Server
 	}
 }
 
-// afterwards checks the mount table after the kernel has closed the connection without a
+// checkEnd checks the mount table after the kernel has closed the connection without a
 // request of this process. A mount that is still in the table was aborted and does not answer,
 // so it is removed.
-func (d *Daemon) afterwards() error {
+func (d *Daemon) checkEnd() error {
 	e, err := fusemount.At(d.Mountpoint)
 	if err == nil && e != nil && fusemount.IsStale(d.Mountpoint) {
 		_ = fusemount.Unmount(d.Mountpoint, true)
@@ -168,7 +168,7 @@ func (d *Daemon) afterwards() error {
 // shutdown unmounts. If files are open, the mount disappears from the tree of files at once.
 // Open files are served until they are closed or grace is over. A second signal ends the wait.
 func (d *Daemon) shutdown(ctx context.Context, server *fs.Server, s os.Signal, signals <-chan os.Signal) error {
-	d.Log.Info("asked to end", "event", "shutdown", "signal", s.String())
+	d.Log.Info("ending after a signal", "event", "shutdown", "signal", s.String())
 	ended := make(chan error, 1)
 	go func() { ended <- server.Shutdown(grace) }()
 	for {
@@ -183,9 +183,9 @@ func (d *Daemon) shutdown(ctx context.Context, server *fs.Server, s os.Signal, s
 		case s := <-signals:
 			if s == syscall.SIGINT || s == syscall.SIGTERM {
 				by := &SignalError{Interruption{s.(syscall.Signal)}}
-				time.AfterFunc(lastWords, func() { interrupterOf(ctx).end(by.Status(), nil) })
+				time.AfterFunc(exitDelay, func() { interrupterOf(ctx).end(by.Status(), nil) })
 				_ = server.Shutdown(0) // readers get ENOTCONN
-				d.Log.Warn("asked again, leaving at once", "event", "unmounted", "signal", s.String())
+				d.Log.Warn("ending at once after a second signal", "event", "unmounted", "signal", s.String())
 				return by
 			}
 		}

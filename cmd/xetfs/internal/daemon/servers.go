@@ -15,8 +15,8 @@ import (
 	"github.com/xetfs/xetfs/fs/fusemount"
 )
 
-// serverPatience is the wait for the end of a server before its state is checked.
-const serverPatience = time.Second
+// serverWait is the wait for the end of a server before its state is checked.
+const serverWait = time.Second
 
 // awaitServers waits until the servers of a removed mount have ended. It does not wait for a server
 // that was stopped, or that still serves the mount at another place. It passes the reason to notice
@@ -47,7 +47,7 @@ func awaitServer(ctx context.Context, m mountpoint, pid int) (why string, err er
 		if processState(pid) == 'T' {
 			return fmt.Sprintf("the mount is gone; its process was stopped, and ends when it continues: kill -CONT %d", pid), nil
 		}
-		ended, err := endsWithin(ctx, fd, serverPatience)
+		ended, err := endsWithin(ctx, fd, serverWait)
 		if ended || err != nil {
 			return "", err
 		}

@@ -11,7 +11,7 @@ import (
 type Budget struct {
 	unpacked int64 // chunks in memory
 	ahead    int64 // packed chunks fetched ahead
-	Infos    int64 // where the chunks of xorbs lie
+	Infos    int64 // offsets of the chunks in xorbs
 	Terms    int64 // of files
 }
 

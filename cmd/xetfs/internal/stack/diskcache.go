@@ -28,7 +28,7 @@ func (f *CacheFolder) Open(log *slog.Logger) (*DiskCache, error) {
 	}
 	events := newCacheEvents(log)
 	o := f.Options
-	o.Event = events.tell
+	o.Event = events.add
 	store, err := disk.Open(f.Path, o)
 	switch {
 	case errors.Is(err, disk.ErrBusy):

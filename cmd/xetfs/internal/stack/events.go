@@ -34,13 +34,13 @@ const (
 	suppressedName = "suppressed"
 )
 
-// cacheEvents logs the events of a store from a goroutine of its own. Readers meet events and
+// cacheEvents logs the events of a store from a goroutine of its own. Readers cause events and
 // must not wait for a log that may be on the same bad disk. Events beyond the bounds are
 // counted, not written.
 type cacheEvents struct {
-	log  *logdedup.Handler
-	come chan disk.Event
-	done chan struct{}
+	log   *logdedup.Handler
+	queue chan disk.Event
+	done  chan struct{}
 
 	mu     sync.Mutex
 	closed bool // guarded by mu
@@ -50,20 +50,20 @@ func newCacheEvents(log *slog.Logger) *cacheEvents {
 	limited := logdedup.New(log.Handler(), logdedup.Options{
 		Period: droppedPeriod, Burst: droppedEvents, Count: suppressedName, Key: isDropped,
 	})
-	e := &cacheEvents{log: limited, come: make(chan disk.Event, waitingEvents), done: make(chan struct{})}
+	e := &cacheEvents{log: limited, queue: make(chan disk.Event, waitingEvents), done: make(chan struct{})}
 	go e.run()
 	return e
 }
 
-// tell queues an event without waiting.
-func (e *cacheEvents) tell(event disk.Event) {
+// add queues an event without waiting.
+func (e *cacheEvents) add(event disk.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
 		return
 	}
 	select {
-	case e.come <- event:
+	case e.queue <- event:
 	default:
 		e.log.Count(eventRecord(event))
 	}
@@ -76,7 +76,7 @@ func (e *cacheEvents) close() {
 	e.closed = true
 	e.mu.Unlock()
 	if !was {
-		close(e.come)
+		close(e.queue)
 	}
 	<-e.done
 	e.log.Close()
@@ -84,7 +84,7 @@ func (e *cacheEvents) close() {
 
 func (e *cacheEvents) run() {
 	defer close(e.done)
-	for event := range e.come {
+	for event := range e.queue {
 		if r := eventRecord(event); e.log.Enabled(context.Background(), r.Level) {
 			_ = e.log.Handle(context.Background(), r) // nothing can be done about a broken log
 		}

@@ -19,10 +19,10 @@ func TestCacheEvents(t *testing.T) {
 		events := newCacheEvents(slog.New(slog.NewTextHandler(&log, nil)))
 		drop := disk.Event{Name: disk.EventDropped, What: "page 07", Err: errors.New("checksum differs")}
 		for range 1000 {
-			events.tell(drop)
+			events.add(drop)
 			synctest.Wait()
 		}
-		events.tell(disk.Event{Name: disk.EventSuspended, Err: errors.New("input/output error")})
+		events.add(disk.Event{Name: disk.EventSuspended, Err: errors.New("input/output error")})
 		synctest.Wait()
 		if n := strings.Count(log.String(), "event=cache_entry_dropped entry=\"page 07\" err=\"checksum differs\""); n != droppedEvents {
 			t.Errorf("%d lines of %d events:\n%s", n, 1000, log.String())
@@ -32,10 +32,10 @@ func TestCacheEvents(t *testing.T) {
 		}
 		log.Reset()
 		time.Sleep(2 * droppedPeriod)
-		events.tell(drop)
-		events.tell(disk.Event{Name: disk.EventResumed})
+		events.add(drop)
+		events.add(disk.Event{Name: disk.EventResumed})
 		events.close()
-		events.tell(drop) // from a store that ends late
+		events.add(drop) // from a store that ends late
 		if got := log.String(); strings.Count(got, "level=WARN") != 1 || strings.Count(got, "level=INFO") != 1 {
 			t.Errorf("two minutes later:\n%s", got)
 		}

@@ -20,7 +20,7 @@ type List struct {
 	Terminal bool
 
 	heading string
-	begun   bool
+	started bool
 }
 
 // NewList returns a list without elements. With JSON, the caller begins the array of Doc.
@@ -40,12 +40,12 @@ func isTerminal(w io.Writer) bool {
 
 // Line prints one line.
 func (l *List) Line(text string) error {
-	if l.Terminal && !l.begun && l.heading != "" {
+	if l.Terminal && !l.started && l.heading != "" {
 		if _, err := fmt.Fprintln(l.Out, l.heading); err != nil {
 			return err
 		}
 	}
-	l.begun = true
+	l.started = true
 	_, err := fmt.Fprintln(l.Out, text)
 	return err
 }

@@ -35,7 +35,7 @@ func TestScreenWidth(t *testing.T) {
 			s.Clear()
 			widest := int(columns)
 			if columns == 0 {
-				widest = usualColumns
+				widest = defaultColumns
 			}
 			text := output()
 			for line := range strings.SplitSeq(text, "\r\x1b[K") {

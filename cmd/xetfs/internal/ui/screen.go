@@ -34,15 +34,15 @@ func NewScreen(w io.Writer) *screen {
 	}}
 }
 
-// usualColumns is the width of a terminal that does not say how wide it is.
-const usualColumns = 80
+// defaultColumns is the width of a terminal that reports none.
+const defaultColumns = 80
 
 // columns returns how wide the terminal is now.
 func (s *screen) columns() int {
 	if n := s.width(); n > 0 {
 		return n
 	}
-	return usualColumns
+	return defaultColumns
 }
 
 // show puts a text on the line. The last column stays free: some terminals wrap there.
