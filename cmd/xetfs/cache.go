@@ -61,7 +61,7 @@ With --json there is one object:
 		Args:              arguments(0, 0),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return openedCache{share: true}.with(cmd, &flags, func(f *stack.CacheFolder, c *stack.DiskCache) error {
+			return cacheOpener{share: true}.with(cmd, &flags, func(f *stack.CacheFolder, c *stack.DiskCache) error {
 				status, err := cacheStatus(f, c)
 				if err != nil {
 					return err
@@ -108,7 +108,7 @@ With --json there is one object: {"entries": [{"kind" (xorb, page or file), "has
 		Args:              arguments(0, 0),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return openedCache{share: true}.with(cmd, &flags, func(_ *stack.CacheFolder, c *stack.DiskCache) error {
+			return cacheOpener{share: true}.with(cmd, &flags, func(_ *stack.CacheFolder, c *stack.DiskCache) error {
 				return report.WriteCacheEntries(cmd.OutOrStdout(), c.Entries(), asJSON)
 			})
 		},
@@ -145,8 +145,8 @@ were read), "sound"}.`,
 		Args:              arguments(0, 0),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			opened := openedCache{share: true, log: slog.New(slog.DiscardHandler)} // the report has the faults
-			return opened.with(cmd, &flags, func(_ *stack.CacheFolder, c *stack.DiskCache) error {
+			opener := cacheOpener{share: true, log: slog.New(slog.DiscardHandler)} // the report has the faults
+			return opener.with(cmd, &flags, func(_ *stack.CacheFolder, c *stack.DiskCache) error {
 				return verifyCache(cmd, c, asJSON)
 			})
 		},
@@ -247,7 +247,7 @@ Mounts observe a limit automatically, see xetfs mount --cache-size.
 
 // shrink makes the disk cache smaller and prints the freed size.
 func shrink(cmd *cobra.Command, flags *cacheFlags, asJSON bool, do func(*stack.DiskCache) error) error {
-	return openedCache{}.with(cmd, flags, func(f *stack.CacheFolder, c *stack.DiskCache) error {
+	return cacheOpener{}.with(cmd, flags, func(f *stack.CacheFolder, c *stack.DiskCache) error {
 		before := c.Stats().Bytes
 		if err := do(c); err != nil {
 			return err

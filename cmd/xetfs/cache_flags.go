@@ -51,9 +51,9 @@ func (o *cacheFlags) addMaterialize(cmd *cobra.Command) {
 // check refuses flags of the disk cache if a mount of SOURCE uses none.
 func (o *cacheFlags) check(source string) error {
 	switch flag := o.given(); {
-	case o.dir.value.off && o.keepsWhole():
+	case o.dir.value.off && o.storesFiles():
 		return usageError{fmt.Errorf("--materialize=%s: files are stored in the disk cache, which --cache-dir=off switches off", o.materialize.word)}
-	case flag == "" || o.wanted(source):
+	case flag == "" || o.usesCache(source):
 		return nil
 	case o.dir.value.off:
 		return usageError{fmt.Errorf("%s: there is no disk cache, because --cache-dir=off switches it off", flag)}
@@ -82,21 +82,21 @@ func (o *cacheFlags) given() string {
 	return ""
 }
 
-// keepsWhole reports whether the user requested plain files in the cache.
-func (o *cacheFlags) keepsWhole() bool {
+// storesFiles reports whether the user requested plain files in the disk cache.
+func (o *cacheFlags) storesFiles() bool {
 	return o.materialize.given && o.materialize.value != reconstruct.MaterializeNever
 }
 
-// wanted reports whether a mount of SOURCE uses a disk cache. Remote sources do by default,
+// usesCache reports whether a mount of SOURCE uses a disk cache. Remote sources do by default,
 // local folders only with --cache-dir or --materialize.
-func (o *cacheFlags) wanted(source string) bool {
+func (o *cacheFlags) usesCache(source string) bool {
 	switch {
 	case o.dir.value.off:
 		return false
 	case stack.IsRemote(source), o.dir.value.path != "":
 		return true
 	}
-	return o.keepsWhole()
+	return o.storesFiles()
 }
 
 // A cachePlace is the value of --cache-dir: a folder, or off.
@@ -170,7 +170,7 @@ func (r room) String() string {
 // mountpoint means no mount. The error reports a forbidden place or limit; openDisk reports all
 // other problems.
 func (o *cacheFlags) forSource(source, mountpoint string) (*stack.CacheFolder, error) {
-	if !o.wanted(source) {
+	if !o.usesCache(source) {
 		return nil, nil
 	}
 	f := o.folder()
@@ -216,15 +216,15 @@ says. Only its owner can read it.`
 // cacheUsage is the usage of --cache-dir where it has no other meaning.
 const cacheUsage = "the folder of the disk cache (default: xetfs/disk in $XDG_CACHE_HOME or ~/.cache)"
 
-// openedCache opens a disk cache for a command: shared for reading, also while another process
+// A cacheOpener opens a disk cache for a command: shared for reading, also while another process
 // writes to it, or for changes.
-type openedCache struct {
+type cacheOpener struct {
 	share bool
 	log   *slog.Logger // of faults during the use; nil: notices of the command
 }
 
 // with opens the disk cache that a flag names and calls do.
-func (o openedCache) with(cmd *cobra.Command, flags *cacheFlags, do func(f *stack.CacheFolder, c *stack.DiskCache) error) error {
+func (o cacheOpener) with(cmd *cobra.Command, flags *cacheFlags, do func(f *stack.CacheFolder, c *stack.DiskCache) error) error {
 	if flags.dir.value.off {
 		return usageError{errors.New("--cache-dir: off is no folder; ./off would be one")}
 	}

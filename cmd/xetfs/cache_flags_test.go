@@ -84,7 +84,7 @@ func TestCacheWanted(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if got := flags.wanted(tt.source); got != tt.want {
+			if got := flags.usesCache(tt.source); got != tt.want {
 				t.Errorf("wanted = %v", got)
 			}
 		})

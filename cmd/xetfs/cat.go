@@ -24,8 +24,8 @@ import (
 func newCat() *cobra.Command {
 	part := newOptional("START-END", "0-", parseByteRange)
 	var (
-		bare bool
-		kept cacheFlags
+		bare  bool
+		cache cacheFlags
 	)
 	cmd := &cobra.Command{
 		Use:   "cat SOURCE [SYMBOL[@AS_OF]] PATH",
@@ -47,7 +47,7 @@ against the hashes of its chunks, not against the SHA-256.`,
 		Args:              arguments(2, 3),
 		ValidArgsFunction: completeSymbols(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withCached(cmd, args[0], bare, &kept, func(ctx context.Context, s *stack.Source) error {
+			return withCached(cmd, args[0], bare, &cache, func(ctx context.Context, s *stack.Source) error {
 				if s.Stored != nil && len(args) < 3 {
 					return usageError{fmt.Errorf("%s is a catalog: name a SYMBOL and a PATH", s.Folder)}
 				}
@@ -64,7 +64,7 @@ against the hashes of its chunks, not against the SHA-256.`,
 		},
 	}
 	bareFlag(cmd, &bare)
-	kept.addFlags(cmd, "use the disk cache in this folder (default: off)")
+	cache.addFlags(cmd, "use the disk cache in this folder (default: off)")
 	cmd.Flags().Var(&part, "range", "only the bytes from START on and before END: START-END, or START- up to the end")
 	return cmd
 }

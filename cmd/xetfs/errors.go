@@ -43,7 +43,7 @@ type notFoundError string
 func (e notFoundError) Error() string { return string(e) }
 
 // Is implements errors.Is.
-func (notFoundError) Is(target error) bool { return target == iofs.ErrNotExist } //nolint:errorlint // as package errors asks for it
+func (notFoundError) Is(target error) bool { return target == iofs.ErrNotExist } //nolint:errorlint // required by package errors
 
 // sentence returns the text of err. The text of an error of the os package begins with a system
 // call, which means nothing to a user. Path and reason are enough.

@@ -20,9 +20,9 @@ import (
 // newLs returns the command that lists files without mounting.
 func newLs() *cobra.Command {
 	var (
-		l    lsRun
-		bare bool
-		kept cacheFlags
+		l     lsRun
+		bare  bool
+		cache cacheFlags
 	)
 	cmd := &cobra.Command{
 		Use:   "ls SOURCE [SYMBOL[@AS_OF]] [DIR]",
@@ -58,7 +58,7 @@ path_bytes. A year after 9999 or before 0 has a sign and at least six digits:
 		Args:              arguments(1, 3),
 		ValidArgsFunction: completeSymbols(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withCached(cmd, args[0], bare, &kept, func(ctx context.Context, s *stack.Source) error {
+			return withCached(cmd, args[0], bare, &cache, func(ctx context.Context, s *stack.Source) error {
 				if err := l.list(ctx, cmd.OutOrStdout(), s, args[1:]); err != nil {
 					return err
 				}
@@ -73,7 +73,7 @@ path_bytes. A year after 9999 or before 0 has a sign and at least six digits:
 	cmd.Flags().BoolVarP(&l.Recursive, "recursive", "R", false, "all that is below, too")
 	cmd.Flags().BoolVar(&l.JSON, "json", false, "print JSON instead of text")
 	bareFlag(cmd, &bare)
-	kept.addFlags(cmd, "use the disk cache in this folder (default: off)")
+	cache.addFlags(cmd, "use the disk cache in this folder (default: off)")
 	return cmd
 }
 

@@ -114,11 +114,11 @@ With --json the summary is one object:
 }
 
 // completePublish lets the shell complete symbols, then folders.
-func completePublish(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+func completePublish(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	if len(args) == 2 {
 		return nil, cobra.ShellCompDirectiveFilterDirs
 	}
-	return completeSymbols(1)(cmd, args, begun)
+	return completeSymbols(1)(cmd, args, prefix)
 }
 
 // runPublish publishes.
@@ -251,4 +251,4 @@ type damagedTree struct{ text string }
 func (e *damagedTree) Error() string { return e.text }
 
 // Is makes it codec.ErrCorrupt.
-func (*damagedTree) Is(target error) bool { return target == codec.ErrCorrupt } //nolint:errorlint // see package errors
+func (*damagedTree) Is(target error) bool { return target == codec.ErrCorrupt } //nolint:errorlint // required by package errors

@@ -89,11 +89,11 @@ symbols. With --json the snapshot is printed as xetfs snapshot list --json STORE
 }
 
 // completeAfterName completes symbols behind the name of a snapshot that is new.
-func completeAfterName(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+func completeAfterName(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	if len(args) == 1 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return completeSymbols(len(args))(cmd, args, begun)
+	return completeSymbols(len(args))(cmd, args, prefix)
 }
 
 // parseTargets parses SYMBOL[@AS_OF] arguments. Each symbol must occur once.

@@ -85,19 +85,19 @@ func (o *warmOptions) run(cmd *cobra.Command, folder string, args []string) erro
 	if err := stack.CheckSource(folder); err != nil {
 		return err
 	}
-	kept, err := o.folder(folder)
+	cache, err := o.folder(folder)
 	if err != nil {
 		return err
 	}
-	return withSourceAs(cmd, folder, stack.Options{Bare: o.bare, Disk: kept, Count: true}, func(ctx context.Context, s *stack.Source) error {
-		if err := findsShard(ctx, s); err != nil {
+	return withSourceAs(cmd, folder, stack.Options{Bare: o.bare, Disk: cache, Count: true}, func(ctx context.Context, s *stack.Source) error {
+		if err := checkHasShard(ctx, s); err != nil {
 			return err
 		}
 		tree, paths, err := openTree(ctx, s, args, 1<<20)
 		if err != nil {
 			return err
 		}
-		result, err := o.warm(ctx, cmd, s, tree, paths, kept)
+		result, err := o.warm(ctx, cmd, s, tree, paths, cache)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -109,7 +109,7 @@ func (o *warmOptions) run(cmd *cobra.Command, folder string, args []string) erro
 }
 
 // warm fetches the files of a tree at paths.
-func (o *warmOptions) warm(ctx context.Context, cmd *cobra.Command, s *stack.Source, tree catalog.Tree, args []string, kept *stack.CacheFolder) (report.WarmResult, error) {
+func (o *warmOptions) warm(ctx context.Context, cmd *cobra.Command, s *stack.Source, tree catalog.Tree, args []string, cache *stack.CacheFolder) (report.WarmResult, error) {
 	paths, leftOut, err := warmPaths(ctx, s, tree, args)
 	if err != nil {
 		return report.WarmResult{}, err
@@ -119,13 +119,13 @@ func (o *warmOptions) warm(ctx context.Context, cmd *cobra.Command, s *stack.Sou
 	notices := ui.NewNotices(cmd.CommandPath(), cmd.ErrOrStderr(), bar)
 	run := warm.New(warm.Options{
 		Cache: s.Cache, Reader: s.Reader, Disk: s.Disk.Store, Tree: tree, Bare: s.Bare != nil,
-		Paths: paths, Chunks: o.chunks, MaxBytes: kept.Options.MaxBytes, Bar: bar,
+		Paths: paths, Chunks: o.chunks, MaxBytes: cache.Options.MaxBytes, Bar: bar,
 		Failed: func(path string, err error) { notices.Note(fmt.Sprintf("%s: %v", path, err)) },
 	})
 	started := time.Now()
 	all, err := run.Plan(ctx)
 	if err == nil {
-		err = o.fits(all, s.Disk.Store, kept)
+		err = o.fits(all, s.Disk.Store, cache)
 	}
 	if err != nil {
 		return report.WarmResult{}, err
@@ -138,8 +138,8 @@ func (o *warmOptions) warm(ctx context.Context, cmd *cobra.Command, s *stack.Sou
 	}, err
 }
 
-// findsShard returns an error if SOURCE has no shard at all. A damaged shard counts as one.
-func findsShard(ctx context.Context, s *stack.Source) error {
+// checkHasShard returns an error if SOURCE has no shard at all. A damaged shard counts as one.
+func checkHasShard(ctx context.Context, s *stack.Source) error {
 	empty, err := s.IsEmpty(ctx)
 	if err == nil && empty && len(s.Bare.Damaged()) == 0 {
 		err = notFoundError(stack.NoShard(s.Folder) + ", so there is nothing to fetch")
@@ -193,25 +193,25 @@ const warmReserve = 8
 
 // fits refuses plain files that exceed the disk cache. The size of packed chunks is unknown
 // before they arrive. Stored chunks are reused later or evicted.
-func (o *warmOptions) fits(all warm.Selection, d *disk.Store, kept *stack.CacheFolder) error {
+func (o *warmOptions) fits(all warm.Selection, d *disk.Store, cache *stack.CacheFolder) error {
 	if o.chunks {
 		return nil
 	}
-	most := kept.Options.MaxBytes
+	most := cache.Options.MaxBytes
 	if all.Room > most-most/warmReserve {
 		least := ui.ByteSize((all.Room/(warmReserve-1)*warmReserve>>20 + 1) << 20)
 		return fmt.Errorf("%s with %s do not fit into a disk cache of %s; give it at least --cache-size %s, or name fewer PATHs",
 			ui.Plural(all.Files, "file"), ui.HumanSize(all.Bytes), ui.HumanSize(most), least)
 	}
-	free, err := stack.FileSystemFree(kept.Path)
+	free, err := stack.FileSystemFree(cache.Path)
 	if err != nil {
-		return fmt.Errorf("%s: %w", kept.Path, err)
+		return fmt.Errorf("%s: %w", cache.Path, err)
 	}
-	free -= max(0, kept.Options.MinFree)
+	free -= max(0, cache.Options.MinFree)
 	others := d.Stats().Bytes - (all.Room - all.Absent) // which make room
 	if all.Absent > max(0, free)+max(0, others) {
 		return fmt.Errorf("%s: %s are missing, and beside what --cache-free keeps clear there is room for %s; make room, or name another folder with --cache-dir",
-			kept.Path, ui.HumanSize(all.Absent), ui.HumanSize(max(0, free)))
+			cache.Path, ui.HumanSize(all.Absent), ui.HumanSize(max(0, free)))
 	}
 	return nil
 }

@@ -145,23 +145,23 @@ func findPath(ctx context.Context, tree catalog.Tree, typed string) (string, err
 // completeSymbols lets the shell complete the symbols of a catalog. The first argument names
 // the catalog, and the arguments behind it up to last are symbols.
 func completeSymbols(last int) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	return func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 		if len(args) == 0 {
 			return nil, cobra.ShellCompDirectiveFilterDirs
 		}
-		if len(args) > last || strings.Contains(begun, "@") {
+		if len(args) > last || strings.Contains(prefix, "@") {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return symbolsOf(cmd.Context(), args[0], begun), cobra.ShellCompDirectiveNoFileComp
+		return symbolsOf(cmd.Context(), args[0], prefix), cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
 // maxCompleted bounds the symbols that the shell offers.
 const maxCompleted = 1000
 
-// symbolsOf returns the symbols of a catalog that begin with begun. An unreadable catalog has
+// symbolsOf returns the symbols of a catalog that begin with prefix. An unreadable catalog has
 // none.
-func symbolsOf(ctx context.Context, folder, begun string) []string {
+func symbolsOf(ctx context.Context, folder, prefix string) []string {
 	c, err := stack.OpenCatalog(ctx, folder, remoteEnvironment())
 	if err != nil {
 		return nil
@@ -172,7 +172,7 @@ func symbolsOf(ctx context.Context, folder, begun string) []string {
 		if err != nil || len(found) == maxCompleted {
 			break
 		}
-		if strings.HasPrefix(symbol, begun) {
+		if strings.HasPrefix(symbol, prefix) {
 			found = append(found, symbol)
 		}
 	}
