@@ -307,6 +307,28 @@ func TestMirrorCorruptShard(t *testing.T) {
 	}
 }
 
+// A flippingStore damages the first bytes of each shard that it reads, until a read without
+// caches.
+type flippingStore struct{ origin.Store }
+
+func (s flippingStore) ReadAt(ctx context.Context, k names.Key, p []byte, off int64) error {
+	err := s.Store.ReadAt(ctx, k, p, off)
+	if err == nil && !origin.IsNoCache(ctx) {
+		p[0] ^= 1
+	}
+	return err
+}
+
+// A shard that the network has damaged is fetched again.
+func TestMirrorFlipped(t *testing.T) {
+	st := stock(t, 3)
+	want, _, _ := st.answers(t, nil)
+	m := mirror.New(flippingStore{st.Watched}, mirror.OpenFolder(t.TempDir(), roomy), nil)
+	if got, _, _ := st.answers(t, m); got != want {
+		t.Errorf("answers are\n%s\nwant\n%s", got, want)
+	}
+}
+
 // An origin that fails ends Open with its error.
 func TestMirrorUnavailable(t *testing.T) {
 	st := stock(t, 3)

@@ -121,9 +121,13 @@ func (m *Mirror) choose(shards []origin.Item) (fit []origin.Item) {
 	return chosen
 }
 
-// fetchOnce fetches a shard, and remembers an error that concerns this shard alone.
+// fetchOnce fetches a shard, and remembers an error that concerns this shard alone. Damaged bytes
+// are fetched again without caches, because a cache or the network may have damaged them.
 func (m *Mirror) fetchOnce(ctx context.Context, h codec.Hash) error {
 	err := m.fetch(ctx, h)
+	if errors.Is(err, codec.ErrCorrupt) {
+		err = m.fetch(origin.NoCache(ctx), h)
+	}
 	if !errors.Is(err, codec.ErrCorrupt) && !errors.Is(err, origin.ErrNotFound) {
 		return err
 	}
