@@ -1,6 +1,7 @@
 package stack
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -18,14 +19,42 @@ type listingWriter interface {
 
 // WriteListing writes the listing of a store after an object was stored or deleted, for readers
 // behind a web server. found is the scan of the folder, or nil. A failure goes to note, because
-// the change itself is complete. Readers of a bucket list it.
+// the change itself is complete. A bucket gets a new listing only in the place of an old one,
+// because most readers list the bucket.
 func WriteListing(ctx context.Context, store WriteStore, found *dir.Bare, note func(string)) {
-	l, ok := store.(listingWriter)
-	if !ok {
-		return
+	var err error
+	if l, ok := store.(listingWriter); ok {
+		err = l.WriteListing(ctx, found)
+	} else {
+		err = replaceListing(ctx, store)
 	}
-	if err := l.WriteListing(ctx, found); err != nil {
+	if err != nil {
 		note(names.InWords(fmt.Sprintf("readers over the web do not see this yet: %s is not written: %v", listing.Key, err)))
+	}
+}
+
+// listingTries bounds the tries to replace a listing that other writers replace, too.
+const listingTries = 10
+
+// replaceListing replaces the listing of a store, if it has one. The objects are listed after the
+// old listing was read, so the writer that replaces it last has listed the objects of all.
+func replaceListing(ctx context.Context, store origin.WriteStore) error {
+	for try := 1; ; try++ {
+		old, tag, err := store.Get(ctx, listing.Key, "")
+		if errors.Is(err, origin.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		b, err := listing.Encode(listing.Prefixes(), origin.ListPrefixes(ctx, store, listing.Prefixes()))
+		if err != nil || bytes.Equal(b, old) {
+			return err
+		}
+		_, err = store.PutIfMatch(ctx, listing.Key, b, tag)
+		if try == listingTries || !errors.Is(err, origin.ErrConflict) && !errors.Is(err, origin.ErrUnknown) {
+			return err
+		}
 	}
 }
 

@@ -1,0 +1,122 @@
+package stack
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/origintest"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/listing"
+	"github.com/xetfs/xetfs/codec/names"
+)
+
+// A listedStore is a remote store. before is called before each replacement of the listing.
+type listedStore struct {
+	origin.WriteStore
+	before func() error
+}
+
+func (listedStore) Close() error { return nil }
+
+func (s listedStore) PutIfMatch(ctx context.Context, k names.Key, value []byte, tag origin.Tag) (origin.Tag, error) {
+	if s.before != nil {
+		if err := s.before(); err != nil {
+			return "", err
+		}
+	}
+	return s.WriteStore.PutIfMatch(ctx, k, value, tag)
+}
+
+func putShard(t *testing.T, s origin.WriteStore, i int) {
+	t.Helper()
+	if _, err := s.PutIfAbsent(t.Context(), names.ShardKey(codec.Hash{byte(i), 1}), []byte{1}); err != nil {
+		t.Error(err)
+	}
+}
+
+// listedShards returns the number of shards in the listing; -1: there is no listing.
+func listedShards(t *testing.T, s origin.Store) (n int) {
+	t.Helper()
+	b, _, err := s.Get(t.Context(), listing.Key, "")
+	if errors.Is(err, origin.ErrNotFound) {
+		return -1
+	}
+	l, err := listing.Decode(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range l.List(names.ShardPrefix, "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+	}
+	return n
+}
+
+// withListing returns a store that has an empty listing.
+func withListing(t *testing.T) origin.WriteStore {
+	t.Helper()
+	s := origintest.Memory()
+	b, err := listing.Encode(listing.Prefixes(), origin.ListPrefixes(t.Context(), s, listing.Prefixes()))
+	if err == nil {
+		_, err = s.PutIfAbsent(t.Context(), listing.Key, b)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestReplaceListing(t *testing.T) {
+	lost := errors.New("no connection")
+	tests := []struct {
+		name   string
+		store  origin.WriteStore
+		errs   []error // of the first replacements
+		shards int
+		notes  int
+	}{
+		{"no listing", origintest.Memory(), nil, -1, 0},
+		{"a listing", withListing(t), nil, 1, 0},
+		{"replaced by another writer", withListing(t), []error{origin.ErrConflict, origin.ErrConflict}, 1, 0},
+		{"an answer is lost", withListing(t), []error{origin.ErrUnknown}, 1, 0},
+		{"another error", withListing(t), []error{lost}, 0, 1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			putShard(t, tt.store, 1)
+			s := listedStore{tt.store, func() (err error) {
+				if len(tt.errs) > 0 {
+					err, tt.errs = tt.errs[0], tt.errs[1:]
+				}
+				return err
+			}}
+			var notes []string
+			WriteListing(t.Context(), s, nil, func(text string) { notes = append(notes, text) })
+			if n := listedShards(t, s); n != tt.shards || len(notes) != tt.notes {
+				t.Errorf("%d shards are listed, want %d; notes: %q", n, tt.shards, notes)
+			}
+		})
+	}
+}
+
+// Writers that replace a listing at once lose no object of each other.
+func TestReplaceListingAtOnce(t *testing.T) {
+	const writers = 4
+	s := withListing(t)
+	var wg sync.WaitGroup
+	for i := range writers {
+		wg.Go(func() {
+			putShard(t, s, i)
+			WriteListing(t.Context(), listedStore{WriteStore: s}, nil, func(text string) { t.Error(text) })
+		})
+	}
+	wg.Wait()
+	if n := listedShards(t, s); n != writers {
+		t.Errorf("%d shards are listed, want %d", n, writers)
+	}
+}
