@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"regexp"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -179,11 +180,11 @@ func TestN20_NthRequest(t *testing.T) {
 			reset(nil, nil)
 		},
 	} {
-		for bad := range 5 {
-			t.Run(fmt.Sprint(name, " at ", bad+1), func(t *testing.T) {
-				n := 0
+		for bad := int64(1); bad <= 5; bad++ {
+			t.Run(fmt.Sprint(name, " at ", bad), func(t *testing.T) {
+				var requests atomic.Int64
 				link := serve(t, func(w http.ResponseWriter, r *http.Request) {
-					if n++; n == bad+1 {
+					if requests.Add(1) == bad {
 						fault(w, r)
 						return
 					}
