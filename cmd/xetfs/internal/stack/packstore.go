@@ -66,7 +66,7 @@ const strayAge = 24 * time.Hour
 // createStore opens STORE for changes, or makes one. Temporary files are possible. Strays of a
 // folder are removed; those of a bucket are left to the sweep.
 func createStore(ctx context.Context, path string, remote Remote) (WriteStore, func() (dedup.TempFile, error), error) {
-	tempFile, err := tempFiles(TempFolder(path, remote))
+	tempFile, err := tempFiles(tempFolder(path, remote))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -85,8 +85,8 @@ func createStore(ctx context.Context, path string, remote Remote) (WriteStore, f
 
 // tempFiles makes a folder and returns a function that creates temporary files in it. It
 // returns an error if no file can be created.
-func tempFiles(folder string) (func() (dedup.TempFile, error), error) {
-	if err := os.MkdirAll(folder, 0o777); err != nil { //nolint:gosec // a store is for the users that the umask allows
+func tempFiles(folder string, mode os.FileMode) (func() (dedup.TempFile, error), error) {
+	if err := os.MkdirAll(folder, mode); err != nil {
 		return nil, fmt.Errorf("%s: %w", filepath.Dir(folder), ui.Reason(err))
 	}
 	create := func() (dedup.TempFile, error) { return newTempFile(folder) }

@@ -40,13 +40,14 @@ func OpenKeys(store string, remote Remote) (ReadStore, error) {
 	return dir.OpenReadOnly(store)
 }
 
-// TempFolder returns the folder for the temporary files of a writer to STORE.
-func TempFolder(store string, remote Remote) string {
+// tempFolder returns the folder for the temporary files of a writer to STORE, and its mode less
+// the umask. A store is for the users that the umask allows, a cache for one user.
+func tempFolder(store string, remote Remote) (string, os.FileMode) {
 	switch {
 	case !IsRemote(store):
-		return filepath.Join(store, "tmp")
+		return filepath.Join(store, "tmp"), 0o777
 	case remote.CacheDir != "":
-		return filepath.Join(remote.CacheDir, "tmp")
+		return filepath.Join(remote.CacheDir, "tmp"), 0o700
 	}
-	return os.TempDir()
+	return os.TempDir(), 0o700
 }
