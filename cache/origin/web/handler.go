@@ -3,10 +3,13 @@ package web
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
+	iofs "io/fs"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,10 +18,8 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 )
 
-// An ItemStore is a store with the size and the time of change of each object.
-type ItemStore interface {
-	origin.Store
-
+// An ItemReader is a store with the size and the time of change of each object.
+type ItemReader interface {
 	// Item returns one object as List does. It returns origin.ErrNotFound for an object that
 	// List would not yield, for example a link in a folder.
 	Item(ctx context.Context, k names.Key) (origin.Item, error)
@@ -26,14 +27,14 @@ type ItemStore interface {
 
 // A handler serves the objects of a store under their keys.
 type handler struct {
-	store   ItemStore
+	store   origin.Store
 	listing listingCache
 }
 
 // NewHandler returns a handler that serves the objects of a store under their keys. It answers
 // like a plain web server with the folder of the store, with ranges and ETags. It generates the
 // listing from the store. A path that is no key is not found, and so is the state of a sweep.
-func NewHandler(s ItemStore) http.Handler { return &handler{store: s} }
+func NewHandler(s origin.Store) http.Handler { return &handler{store: s} }
 
 // ServeHTTP implements http.Handler.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -68,8 +69,10 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, k names.Key) err
 // serveError sends the status of err.
 func serveError(w http.ResponseWriter, err error) {
 	switch {
-	case errors.Is(err, origin.ErrNotFound):
+	case errors.Is(err, origin.ErrNotFound), errors.Is(err, errors.ErrUnsupported): // no listing
 		http.Error(w, "not found", http.StatusNotFound)
+	case errors.Is(err, iofs.ErrPermission):
+		http.Error(w, "the store refuses to serve this server", http.StatusBadGateway)
 	case errors.Is(err, origin.ErrUnavailable):
 		http.Error(w, "it cannot be read just now", http.StatusServiceUnavailable)
 	default:
@@ -93,21 +96,33 @@ func serveContent(w http.ResponseWriter, r *http.Request, etag, caching string, 
 	http.ServeContent(w, r, "", modified, content)
 }
 
+// item returns the size of an object, and its time of change if the store has one.
+func (h *handler) item(ctx context.Context, k names.Key) (origin.Item, error) {
+	if s, ok := h.store.(ItemReader); ok {
+		return s.Item(ctx, k)
+	}
+	size, err := h.store.Size(ctx, k)
+	return origin.Item{Key: k, Size: size}, err
+}
+
 // serveData sends a shard or xorb.
 func (h *handler) serveData(w http.ResponseWriter, r *http.Request, k names.Key) error {
-	item, err := h.store.Item(r.Context(), k)
+	item, err := h.item(r.Context(), k)
 	if err != nil {
 		return err
 	}
 	etag := fmt.Sprintf(`"%x-%x"`, item.Size, item.Modified.UnixNano())
-	serveContent(w, r, etag, cacheForever, item.Modified, &objectReader{ctx: r.Context(), store: h.store, item: item})
+	content := &objectReader{ctx: r.Context(), store: h.store, item: item, header: w.Header()}
+	serveContent(w, r, etag, cacheForever, item.Modified, content)
 	return nil
 }
 
 // serveDocument sends a small object of the catalog.
 func (h *handler) serveDocument(w http.ResponseWriter, r *http.Request, k names.Key, kind names.Kind) error {
-	if _, err := h.store.Item(r.Context(), k); err != nil {
-		return err // also for a link
+	if s, ok := h.store.(ItemReader); ok {
+		if _, err := s.Item(r.Context(), k); err != nil {
+			return err // also for a link
+		}
 	}
 	value, tag, err := h.store.Get(r.Context(), k, "")
 	if err != nil {
@@ -118,7 +133,8 @@ func (h *handler) serveDocument(w http.ResponseWriter, r *http.Request, k names.
 	case names.RefKind, names.SnapshotKind, names.SettingsKind:
 		caching = revalidate
 	}
-	serveContent(w, r, `"`+string(tag)+`"`, caching, time.Time{}, bytes.NewReader(value))
+	etag := fmt.Sprintf(`"%x"`, sha256.Sum256([]byte(tag))) // a tag may have quotes
+	serveContent(w, r, etag, caching, time.Time{}, bytes.NewReader(value))
 	return nil
 }
 
@@ -132,12 +148,20 @@ func (h *handler) serveListing(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// remotePiece is the length of the requests to a remote store, and the memory of an answer.
+const remotePiece = 512 << 10
+
 // An objectReader reads an object for one answer.
 type objectReader struct {
-	ctx   context.Context // of the request: io.Reader has no argument for it
-	store origin.Store
-	item  origin.Item
-	off   int64
+	ctx    context.Context // of the request: io.Reader has no argument for it
+	store  origin.Store
+	item   origin.Item
+	header http.Header // of the answer
+	off    int64
+
+	piece []byte // of a remote store
+	at    int64  // offset of piece
+	sent  int64  // bytes of the answer before off
 }
 
 // Read implements io.Reader.
@@ -146,11 +170,38 @@ func (o *objectReader) Read(p []byte) (int, error) {
 	if n <= 0 {
 		return 0, io.EOF
 	}
-	if err := o.store.ReadAt(o.ctx, o.item.Key, p[:n], o.off); err != nil {
+	var err error
+	if p = p[:n]; origin.Local(o.store) {
+		err = o.store.ReadAt(o.ctx, o.item.Key, p, o.off)
+	} else if err = o.fill(); err == nil {
+		n = int64(copy(p, o.piece[o.off-o.at:]))
+	}
+	if err != nil {
 		return 0, err
 	}
 	o.off += n
+	o.sent += n
 	return int(n), nil
+}
+
+// fill reads the piece of a remote store at off, but nothing behind the requested range.
+func (o *objectReader) fill() error {
+	if o.at <= o.off && o.off < o.at+int64(len(o.piece)) {
+		return nil
+	}
+	n := min(remotePiece, o.item.Size-o.off)
+	if length, err := strconv.ParseInt(o.header.Get("Content-Length"), 10, 64); err == nil && length > o.sent {
+		n = min(n, length-o.sent) // http.ServeContent sets it before it reads
+	}
+	if int64(cap(o.piece)) < n {
+		o.piece = make([]byte, n)
+	}
+	o.piece, o.at = o.piece[:n], o.off
+	if err := o.store.ReadAt(o.ctx, o.item.Key, o.piece, o.off); err != nil {
+		o.piece = o.piece[:0]
+		return err
+	}
+	return nil
 }
 
 // Seek implements io.Seeker.
