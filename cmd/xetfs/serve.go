@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xetfs/xetfs/cache/origin/faulty"
+	"github.com/xetfs/xetfs/cache/origin/fetch"
 	"github.com/xetfs/xetfs/cache/origin/web"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/serve"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
@@ -44,12 +45,14 @@ func newServe() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve --plain SOURCE",
 		Short: "Serve a store over HTTP or HTTPS, as a plain web server would",
-		Long: `Serves the objects of SOURCE, a local folder, like a plain web server with the folder of a
-store. Each object is under its key, with ranges and ETags. The listing xetfs.list, which xetfs
-pack and publish write to a store, is generated from the folder. Any folder of shards and xorbs
-can thus be mounted remotely, whatever the names of its files. Only shards, xorbs and documents
-of a catalog are served; links are not followed. Files that are added to a folder without a
-catalog later are not seen.
+		Long: `Serves the objects of SOURCE like a plain web server with the folder of a store. Each object is
+under its key, with ranges and ETags. The listing xetfs.list, which xetfs pack and publish write
+to a store, is generated. Any folder of shards and xorbs can thus be mounted remotely, whatever
+the names of its files. Only shards, xorbs and documents of a catalog are served; links are not
+followed. Files that are added to a folder without a catalog later are not seen.
+
+SOURCE may also be the address of a web server or a bucket, for clients without its credentials.
+Ranges are passed on and nothing is stored. While SOURCE does not answer, clients get 503.
 
 Without --token-file every client that can reach the address can read everything. With it, each
 request needs the header "Authorization: Bearer TOKEN" with one of the tokens in FILE, one per
@@ -105,13 +108,11 @@ func (o *serveOptions) addFlags(cmd *cobra.Command) {
 	f.Uint64Var(&o.seed, "seed", 1, "random seed for fault selection")
 }
 
-// check returns an error for flags that contradict each other and for a SOURCE that is no folder.
+// check returns an error for flags that contradict each other and for an invalid SOURCE.
 func (o *serveOptions) check(source string) error {
 	switch {
 	case !o.plain:
 		return usageError{errors.New("say how to serve: --plain")}
-	case stack.IsRemote(source):
-		return usageError{fmt.Errorf("%s: is served already; SOURCE is a local folder", stack.WithoutSecrets(source))}
 	case (o.tlsCert == "") != (o.tlsKey == ""):
 		return usageError{errors.New("--tls-cert and --tls-key: name both files, or none")}
 	case o.delay < 0:
@@ -119,8 +120,12 @@ func (o *serveOptions) check(source string) error {
 	case o.fail.value+o.truncate.value+o.corrupt.value+o.hang.value > 1:
 		return usageError{errors.New("--fail, --truncate, --corrupt and --hang are more than 100% together")}
 	}
-	return stack.CheckFolder(source)
+	return stack.CheckSource(source)
 }
+
+// upstreamLimit bounds a request to a remote SOURCE. A client of this server waits 10 s for an
+// answer, so an error must be earlier.
+const upstreamLimit = 8 * time.Second
 
 // runServe serves until the context of cmd ends.
 func runServe(cmd *cobra.Command, source string, o *serveOptions) error {
@@ -132,7 +137,10 @@ func runServe(cmd *cobra.Command, source string, o *serveOptions) error {
 	if err != nil {
 		return err
 	}
-	store, _, err := stack.OpenFolder(ctx, source, o.bare)
+	remote := remoteEnvironment()
+	remote.Limits = fetch.Limits{First: upstreamLimit, Read: upstreamLimit}
+	remote.Log = options.Log
+	store, _, err := stack.OpenRead(ctx, source, o.bare, remote)
 	if err != nil {
 		return fmt.Errorf("%s: %w", source, err)
 	}

@@ -4,7 +4,7 @@
 //	OpenSource, Source          SOURCE with all layers for reading, and the disk cache
 //	OpenCatalog, CatalogReader  the catalog of a SOURCE, without the data of files
 //	OpenWriter, CatalogWriter   the catalog of a STORE, for changes
-//	OpenFolder, OpenRemote      a store in a folder; a store on a web server or in a bucket
+//	OpenRead, OpenRemote        any SOURCE as a store; a store on a web server or in a bucket
 //	OpenObject, Object          one object of a remote store
 //	OpenStore, WriteStore       a STORE for changes, with or without a catalog
 //	OpenCopies, Copies          each copy of each shard and xorb in a SOURCE

@@ -12,7 +12,6 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/cache/origin/objects"
-	"github.com/xetfs/xetfs/cache/origin/web"
 	"github.com/xetfs/xetfs/cache/origin/wrap"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
@@ -86,35 +85,31 @@ func OpenSource(ctx context.Context, folder string, o Options) (*Source, error) 
 
 // openStore opens SOURCE as a catalog or as a bare folder, and sets o.Bare.
 func (s *Source) openStore(ctx context.Context, o *Options) (err error) {
-	if IsRemote(s.Folder) {
-		return s.openRemote(ctx, o)
+	o.Remote.Log = o.Log
+	s.store, o.Bare, err = OpenRead(ctx, s.Folder, o.Bare, o.Remote)
+	if err == nil && o.Ranges {
+		err = CheckRanges(ctx, s.store, o.Bare)
 	}
-	s.store, o.Bare, err = OpenFolder(ctx, s.Folder, o.Bare)
 	return err
 }
 
-func (s *Source) openRemote(ctx context.Context, o *Options) error {
-	o.Remote.Log = o.Log
-	store, err := OpenRemote(s.Folder, o.Remote)
-	if err != nil {
-		return err
+// OpenRead opens SOURCE for reading: by the keys of its catalog, or else without a catalog. It
+// reports whether it did the latter, which bare demands.
+func OpenRead(ctx context.Context, source string, bare bool, remote Remote) (s ReadStore, isBare bool, err error) {
+	if !IsRemote(source) {
+		return openFolder(ctx, source, bare)
 	}
-	s.store = store
-	if o.Bare, err = isBareRemote(ctx, store, o.Bare); err != nil || !o.Ranges {
-		return err
+	if s, err = OpenRemote(source, remote); err != nil {
+		return nil, false, err
 	}
-	return CheckRanges(ctx, store, o.Bare)
+	if isBare, err = isBareRemote(ctx, s, bare); err != nil {
+		return nil, false, errors.Join(err, s.Close())
+	}
+	return s, isBare, nil
 }
 
-// A FolderStore is the store in a local folder.
-type FolderStore interface {
-	web.ItemStore
-	io.Closer
-}
-
-// OpenFolder opens a folder for reading: by the keys of its catalog, or else by the content of
-// its files. It reports whether it did the latter, which bare demands.
-func OpenFolder(ctx context.Context, folder string, bare bool) (s FolderStore, isBare bool, err error) {
+// openFolder is OpenRead of a folder. Without a catalog, it finds objects by their content.
+func openFolder(ctx context.Context, folder string, bare bool) (s ReadStore, isBare bool, err error) {
 	if !bare {
 		keyed, err := dir.OpenReadOnly(folder)
 		if err != nil {
