@@ -55,8 +55,8 @@ func TestBenchMount(t *testing.T) {
 		{"pack", benchPack},
 		{"memory", benchMemory},
 		{"start", benchStart},
-		{"far", benchFar},
-		{"near", benchNear},
+		{"remote", benchRemote},
+		{"cached", benchCached},
 	} {
 		t.Run(part.name, func(t *testing.T) {
 			start := time.Now()

@@ -18,111 +18,111 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// benchNear measures the rows P5, P6 and P13. It reads a materialized file, which the kernel
+// benchCached measures the rows P5, P6 and P13. It reads a materialized file, which the kernel
 // reads directly, a file as packed chunks on disk, and chunks in memory.
-func benchNear(t *testing.T, r *results) {
+func benchCached(t *testing.T, r *results) {
 	for _, k := range kinds[:2] {
-		n := newNear(t, k)
+		b := newCachedBench(t, k)
 		for round := range *benchRounds {
-			n.round(t, r, round)
+			b.round(t, r, round)
 		}
 	}
 	benchModel(t, r)
 }
 
-// A near is one file on a web server, with a cache that has it whole and one that has its
+// A cachedBench is one file on a web server, with a disk cache of the plain file and one of its
 // chunks.
-type near struct {
+type cachedBench struct {
 	*bench
 	server                *harness.RemoteServer
 	file                  harness.Stored
 	plain                 string // the file itself
-	bare                  string // the same file, by a server that only hands it to the kernel
+	bare                  string // the same file, by a server that only passes it to the kernel
 	storeDir              string
 	wholeCache, runsCache string
 }
 
-func newNear(t *testing.T, k kind) *near {
+func newCachedBench(t *testing.T, k kind) *cachedBench {
 	t.Helper()
 	dir := t.TempDir()
-	n := &near{
+	b := &cachedBench{
 		bench:      &bench{kind: k, size: *benchMiB << 20},
 		plain:      filepath.Join(dir, "plain", "file"),
 		storeDir:   filepath.Join(dir, "store"),
 		wholeCache: filepath.Join(dir, "whole"),
 		runsCache:  filepath.Join(dir, "runs"),
 	}
-	n.sums = k.lay(t, filepath.Dir(n.plain), n.size)
-	n.bare = filepath.Join(bareOf(t, filepath.Dir(n.plain)), "file")
-	n.file = storeFolder(t, n.storeDir, filepath.Dir(n.plain), k.scheme)["file"]
-	n.server = harness.ServeRemote(t, n.storeDir)
-	harness.Run(t, "", harness.Program(t), "warm", "--cache-dir="+n.wholeCache, n.server.URL, "by-hash/"+n.file.Hash.String())
-	harness.Run(t, "", harness.Program(t), "warm", "--chunks", "--cache-dir="+n.runsCache, n.server.URL, "by-hash/"+n.file.Hash.String())
-	m := n.chunks(t)
-	n.compare(t, m.File(n.file.Hash))
+	b.sums = k.lay(t, filepath.Dir(b.plain), b.size)
+	b.bare = filepath.Join(bareOf(t, filepath.Dir(b.plain)), "file")
+	b.file = storeFolder(t, b.storeDir, filepath.Dir(b.plain), k.scheme)["file"]
+	b.server = harness.ServeRemote(t, b.storeDir)
+	harness.Run(t, "", harness.Program(t), "warm", "--cache-dir="+b.wholeCache, b.server.URL, "by-hash/"+b.file.Hash.String())
+	harness.Run(t, "", harness.Program(t), "warm", "--chunks", "--cache-dir="+b.runsCache, b.server.URL, "by-hash/"+b.file.Hash.String())
+	m := b.chunks(t)
+	b.compare(t, m.File(b.file.Hash))
 	m.Unmount()
-	return n
+	return b
 }
 
-func (n *near) whole(t *testing.T) *harness.Mount {
-	return harness.MountSource(t, n.server.URL, "--cache-dir="+n.wholeCache)
+func (b *cachedBench) whole(t *testing.T) *harness.Mount {
+	return harness.MountSource(t, b.server.URL, "--cache-dir="+b.wholeCache)
 }
 
-func (n *near) chunks(t *testing.T) *harness.Mount {
-	return harness.MountSource(t, n.server.URL, "--cache-dir="+n.runsCache, "--materialize=never")
+func (b *cachedBench) chunks(t *testing.T) *harness.Mount {
+	return harness.MountSource(t, b.server.URL, "--cache-dir="+b.runsCache, "--materialize=never")
 }
 
-// round measures every way once. Cold means from the disk here, for everybody. Before each
-// cold reading comes one that is not measured: the machine may have to get memory for it.
-func (n *near) round(t *testing.T, r *results, round int) {
+// round measures every way once. Cold means from the disk, for all systems. An unmeasured read
+// precedes each cold one, because the machine may have to get memory for it.
+func (b *cachedBench) round(t *testing.T, r *results, round int) {
 	t.Helper()
 	add := func(what, unit, system string, value float64) {
-		r.add(figure{"P6", n.kind.name + ", " + what, unit, system, round, value})
+		r.add(figure{"P6", b.kind.name + ", " + what, unit, system, round, value})
 	}
-	before := n.server.Traffic()
-	m := n.whole(t)
-	path := m.File(n.file.Hash)
-	for _, s := range []struct{ name, path, pages string }{{ours, path, n.wholeCache}, {ext4, n.plain, n.plain}, {bare, n.bare, n.plain}} {
-		add("whole file, cold, in a row", "MB/s", s.name, readCold(t, s.pages, func() float64 { return n.sequential(t, s.path) }))
-		add("whole file, warm, in a row", "MB/s", s.name, n.sequentialWarm(t, s.path))
-		add("whole file, warm, 4 KiB at random", "/s", s.name, n.randomWarm(t, s.path, round))
-		add("whole file, warm, mapped", "MB/s", s.name, n.mapped(t, s.path))
+	before := b.server.Traffic()
+	m := b.whole(t)
+	path := m.File(b.file.Hash)
+	for _, s := range []struct{ name, path, pages string }{{ours, path, b.wholeCache}, {ext4, b.plain, b.plain}, {bare, b.bare, b.plain}} {
+		add("whole file, cold, in a row", "MB/s", s.name, readCold(t, s.pages, func() float64 { return b.sequential(t, s.path) }))
+		add("whole file, warm, in a row", "MB/s", s.name, b.sequentialWarm(t, s.path))
+		add("whole file, warm, 4 KiB at random", "/s", s.name, b.randomWarm(t, s.path, round))
+		add("whole file, warm, mapped", "MB/s", s.name, b.mapped(t, s.path))
 	}
 	add("whole file: READ", "messages", ours, fuseReads(t, m))
 	m.Unmount()
 
-	add("chunks on disk, cold, in a row", "MB/s", ours, readCold(t, n.runsCache, func() float64 { return n.chunksInARow(t) }))
-	add("chunks on disk, cold, in a row", "MB/s", ext4, readCold(t, n.plain, func() float64 { return n.sequential(t, n.plain) }))
+	add("chunks on disk, cold, in a row", "MB/s", ours, readCold(t, b.runsCache, func() float64 { return b.chunksInARow(t) }))
+	add("chunks on disk, cold, in a row", "MB/s", ext4, readCold(t, b.plain, func() float64 { return b.sequential(t, b.plain) }))
 
 	for _, s := range []struct {
 		readers int
 		name    string
 	}{{1, "4 KiB at random"}, {8, "4 KiB at random by 8"}} {
-		m := n.chunks(t)
-		path := m.File(n.file.Hash)
-		n.randomBy(t, path, n.places(round, 0), s.readers)
-		got := n.randomBy(t, path, n.places(round, 1), s.readers)
+		m := b.chunks(t)
+		path := m.File(b.file.Hash)
+		b.randomBy(t, path, b.places(round, 0), s.readers)
+		got := b.randomBy(t, path, b.places(round, 1), s.readers)
 		add("chunks on disk, mounted anew, "+s.name, "/s", ours, got.rate)
 		add("chunks on disk, mounted anew, "+s.name+": p50", "us", ours, got.p50)
 		m.Unmount()
 	}
-	r.add(figure{"P5", n.kind.name + ", chunk in memory, 4 KiB at random: p50", "us", ours, round, n.inMemory(t, round)})
-	if got := n.server.Since(before).DataRequests; got != 0 {
-		t.Errorf("%d requests for what is on disk", got)
+	r.add(figure{"P5", b.kind.name + ", chunk in memory, 4 KiB at random: p50", "us", ours, round, b.inMemory(t, round)})
+	if got := b.server.Since(before).DataRequests; got != 0 {
+		t.Errorf("%d requests for chunks on disk", got)
 	}
 }
 
 // inMemory reads 4 KiB of chunks that are unpacked in memory, and returns the median.
-func (n *near) inMemory(t *testing.T, round int) float64 {
+func (b *cachedBench) inMemory(t *testing.T, round int) float64 {
 	t.Helper()
-	m := n.chunks(t)
+	m := b.chunks(t)
 	defer m.Unmount()
-	path := m.File(n.file.Hash)
-	places := n.places(round, 0)
-	places = places[:len(places)/2] // which fit in
-	n.random(t, path, places)
+	path := m.File(b.file.Hash)
+	places := b.places(round, 0)
+	places = places[:len(places)/2] // which fit into memory
+	b.random(t, path, places)
 	harness.DropPages(t, path)
-	return n.random(t, path, places).p50
+	return b.random(t, path, places).p50
 }
 
 // readCold returns the second result of read. The page cache of the files below pages is dropped
@@ -136,19 +136,19 @@ func readCold(t *testing.T, pages string, read func() float64) (got float64) {
 	return got
 }
 
-// chunksInARow mounts what is kept packed, and reads it.
-func (n *near) chunksInARow(t *testing.T) float64 {
+// chunksInARow mounts the cache of packed chunks and reads the file.
+func (b *cachedBench) chunksInARow(t *testing.T) float64 {
 	t.Helper()
-	m := n.chunks(t)
+	m := b.chunks(t)
 	defer m.Unmount()
-	return n.sequential(t, m.File(n.file.Hash))
+	return b.sequential(t, m.File(b.file.Hash))
 }
 
 // touched keeps reads of a mapping from being optimized away.
 var touched byte
 
 // mapped touches every page of the file through a mapping, many times anew, and returns MB/s.
-func (n *near) mapped(t *testing.T, path string) float64 {
+func (b *cachedBench) mapped(t *testing.T, path string) float64 {
 	t.Helper()
 	f, err := os.Open(path)
 	if err != nil {
@@ -158,22 +158,21 @@ func (n *near) mapped(t *testing.T, path string) float64 {
 	const times = 20
 	start := time.Now()
 	for range times {
-		b, err := unix.Mmap(int(f.Fd()), 0, int(n.size), unix.PROT_READ, unix.MAP_SHARED)
+		mapping, err := unix.Mmap(int(f.Fd()), 0, int(b.size), unix.PROT_READ, unix.MAP_SHARED)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i := 0; i < len(b); i += 4096 {
-			touched += b[i]
+		for i := 0; i < len(mapping); i += 4096 {
+			touched += mapping[i]
 		}
-		if err := unix.Munmap(b); err != nil {
+		if err := unix.Munmap(mapping); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return times * float64(n.size) / time.Since(start).Seconds() / 1e6
+	return times * float64(b.size) / time.Since(start).Seconds() / 1e6
 }
 
-// dropBelow makes the kernel forget a file, or all files below a folder, but not what is
-// not written yet.
+// dropBelow drops the cached pages of a file, or of all files below a folder.
 func dropBelow(t *testing.T, root string) {
 	t.Helper()
 	unix.Sync()

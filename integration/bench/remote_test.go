@@ -14,11 +14,11 @@ import (
 // round trip is remoteDelay.
 const benchLink = 125_000_000
 
-// benchFar reads a large file from a server far away, rows P9 and P16. Each measurement has
-// a mount of its own, and nothing is kept on disk.
-func benchFar(t *testing.T, r *results) {
+// benchRemote reads a large file from a remote server, rows P9 and P16. Each measurement has
+// a mount of its own, without a disk cache.
+func benchRemote(t *testing.T, r *results) {
 	for _, k := range kinds[:2] {
-		b := newFarBench(t, k)
+		b := newRemoteBench(t, k)
 		for round := range *benchRounds {
 			b.round(t, r, round)
 		}
@@ -26,8 +26,8 @@ func benchFar(t *testing.T, r *results) {
 	}
 }
 
-// A farBench is one large file behind a server, and another for handles that do nothing.
-type farBench struct {
+// A remoteBench is one large file behind a server, and another for handles that do nothing.
+type remoteBench struct {
 	kind   kind
 	sums   *harness.BlockSums
 	file   harness.Stored
@@ -36,11 +36,11 @@ type farBench struct {
 	server *harness.RemoteServer
 }
 
-func newFarBench(t *testing.T, k kind) *farBench {
+func newRemoteBench(t *testing.T, k kind) *remoteBench {
 	t.Helper()
 	dir := t.TempDir()
 	storeDir, plain, other := filepath.Join(dir, "store"), filepath.Join(dir, "plain"), filepath.Join(dir, "other")
-	b := &farBench{kind: k}
+	b := &remoteBench{kind: k}
 	b.sums = k.lay(t, plain, *benchMiB<<20)
 	b.file = storeFolder(t, storeDir, plain, k.scheme)["file"]
 	b.stored = harness.XorbBytes(t, storeDir)
@@ -50,7 +50,7 @@ func newFarBench(t *testing.T, k kind) *farBench {
 	return b
 }
 
-func (b *farBench) round(t *testing.T, r *results, round int) {
+func (b *remoteBench) round(t *testing.T, r *results, round int) {
 	t.Helper()
 	add := func(row, what, unit string, value float64) {
 		r.add(figure{row, b.kind.name + " over a gigabit 25 ms away, " + what, unit, ours, round, value})
@@ -82,7 +82,7 @@ type remoteScan struct {
 }
 
 // scan reads the file while idle handles of the other file are open.
-func (b *farBench) scan(t *testing.T, idle int) (got remoteScan) {
+func (b *remoteBench) scan(t *testing.T, idle int) (got remoteScan) {
 	t.Helper()
 	m := harness.MountRemote(t, b.server.URL)
 	defer m.Unmount()
@@ -110,7 +110,7 @@ func (b *farBench) scan(t *testing.T, idle int) (got remoteScan) {
 
 // scattered reads 4 KiB here and there. It returns the median in round trips, and how many
 // KiB came for each.
-func (b *farBench) scattered(t *testing.T, round int) (p50, kib float64) {
+func (b *remoteBench) scattered(t *testing.T, round int) (p50, kib float64) {
 	t.Helper()
 	m := harness.MountRemote(t, b.server.URL)
 	defer m.Unmount()
