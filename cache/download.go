@@ -15,9 +15,9 @@ import (
 )
 
 // FileInfos is FileInfo for many files, in fewer requests where the origin supports it. It
-// calls tell concurrently, once for each id, and returns after all calls.
-func (c *Cache) FileInfos(ctx context.Context, ids []codec.FileID, tell func(i int, fi *shard.FileInfo, err error)) {
-	c.src.FileInfos(ctx, ids, tell)
+// calls yield concurrently, once for each id, and returns after all calls.
+func (c *Cache) FileInfos(ctx context.Context, ids []codec.FileID, yield func(i int, fi *shard.FileInfo, err error)) {
+	c.src.FileInfos(ctx, ids, yield)
 }
 
 // Download requests chunks r of xorb x from a remote origin and stores the missing ones in the
@@ -31,16 +31,16 @@ func (c *Cache) Download(ctx context.Context, x codec.Hash, r codec.ChunkRange) 
 	}
 	of := c.replicas.current(x)
 	d := &download{c: c, xorb: x, next: r.Start, wake: make(chan struct{}, 1), put: c.putWaiting(ctx)}
-	keeping := make(chan struct{})
+	storing := make(chan struct{})
 	go func() {
-		defer close(keeping)
+		defer close(storing)
 		for range d.wake {
 			d.store(d.latest(), downloadStep)
 		}
 	}()
 	run, err := d.request(ctx, r)
 	close(d.wake)
-	<-keeping
+	<-storing
 	d.store(run, 1)
 	d.storeLater(run)
 	if d.diskErr == nil {

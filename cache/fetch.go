@@ -76,7 +76,7 @@ func (c *Cache) request(ctx context.Context, f *fetch) (run *xorb.Run, err error
 	f.replica = c.replicas.current(f.xorb)
 	o := origin.ReadOptions{Buffer: f.allocate}
 	if c.fetches.reportPartial {
-		o.OnPartial = func(some *xorb.Run) { c.fetches.setPartial(f, c.verifiable(some)) }
+		o.OnPartial = func(run *xorb.Run) { c.fetches.setPartial(f, c.verifiable(run)) }
 	}
 	run, err = c.src.Chunks(ctx, f.xorb, f.chunks, o)
 	if err != nil {

@@ -264,14 +264,14 @@ func (p part) wait(ctx context.Context, t *fetchTable) (*xorb.Run, error) {
 		if ended, _ := p.ended(); ended {
 			return p.result(t) // without ctx.Done, which starts a goroutine
 		}
-		some, more := p.partialResult(t)
-		if some != nil {
-			return some, nil
+		partial, ready := p.partialResult(t)
+		if partial != nil {
+			return partial, nil
 		}
 		select {
 		case <-p.done:
 			return p.result(t)
-		case <-more:
+		case <-ready:
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
@@ -280,7 +280,7 @@ func (p part) wait(ctx context.Context, t *fetchTable) (*xorb.Run, error) {
 
 // partialResult returns the first chunks of the fetch if they include the part. Otherwise it
 // returns a channel that is closed when more chunks arrive.
-func (p part) partialResult(t *fetchTable) (some *xorb.Run, more <-chan struct{}) {
+func (p part) partialResult(t *fetchTable) (run *xorb.Run, ready <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if p.partial != nil && p.partial.Chunks.End >= p.sub.End {
@@ -293,10 +293,10 @@ func (p part) partialResult(t *fetchTable) (some *xorb.Run, more <-chan struct{}
 }
 
 // setPartial publishes the first chunks of a fetch while others arrive.
-func (t *fetchTable) setPartial(f *fetch, some *xorb.Run) {
+func (t *fetchTable) setPartial(f *fetch, run *xorb.Run) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	f.partial = some
+	f.partial = run
 	if f.partialReady != nil {
 		close(f.partialReady)
 		f.partialReady = nil

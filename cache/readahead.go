@@ -46,8 +46,8 @@ func (c *Cache) NewReadahead() *Readahead { return &Readahead{c: c} }
 // has no effect for a local origin and for chunks on disk. It returns false if the budget has
 // no room for all of them, or the Readahead is closed.
 func (a *Readahead) Prefetch(x codec.Hash, r codec.ChunkRange) bool {
-	return a.eachMissing(x, r, maxPacked, func(some codec.ChunkRange, seen int64) (done, ok bool) {
-		return a.fetch(x, some, seen, prefetch{each: maxPacked})
+	return a.eachMissing(x, r, maxPacked, func(absent codec.ChunkRange, seen int64) (done, ok bool) {
+		return a.fetch(x, absent, seen, prefetch{each: maxPacked})
 	})
 }
 
@@ -62,13 +62,13 @@ func (a *Readahead) eachMissing(x codec.Hash, r codec.ChunkRange, each int64, do
 	for r.Start < r.End {
 		seen := a.c.fetches.diskWrites.Load()
 		missing, next := a.c.missing(x, r), r.End
-		for some := range missing.Ranges(coalesceChunks, most) {
-			done, ok := do(some, seen)
+		for absent := range missing.Ranges(coalesceChunks, most) {
+			done, ok := do(absent, seen)
 			if !ok {
 				return false
 			}
 			if !done {
-				next = some.Start
+				next = absent.Start
 				break
 			}
 		}

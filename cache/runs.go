@@ -77,8 +77,8 @@ func (r *Run) collect(ctx context.Context, want codec.ChunkRange) error {
 func (c *Cache) firstRun(ctx context.Context, x codec.Hash, r codec.ChunkRange) (run *xorb.Run, fromDisk bool, err error) {
 	seen := c.fetches.diskWrites.Load()
 	absent := c.firstAbsent(x, r)
-	some := absent.Start > r.Start
-	if some {
+	hasStored := absent.Start > r.Start
+	if hasStored {
 		run, ok := c.packed.Run(x, codec.ChunkRange{Start: r.Start, End: absent.Start})
 		if ok {
 			run, ok = c.annotate(ctx, x, run)
@@ -93,7 +93,7 @@ func (c *Cache) firstRun(ctx context.Context, x codec.Hash, r codec.ChunkRange) 
 		c.stats.shared.Add(int64(run.Chunks.Len()))
 		return run, false, nil
 	}
-	if !some && c.fetches.diskWrites.Load() != seen {
+	if !hasStored && c.fetches.diskWrites.Load() != seen {
 		return c.firstRun(ctx, x, r) // some chunks may be on disk now
 	}
 	b := &download{c: c, xorb: x}

@@ -59,8 +59,8 @@ func (s *Store) Entries() iter.Seq[Entry] {
 // error is that of ctx, or that of a disk that does not answer.
 func (s *Store) Verify(ctx context.Context, report func(Entry, error)) (entries int, err error) {
 	d := s.disk.Load()
-	for k, parts := range d.index.All() {
-		if err := s.verifySpans(ctx, d, k, parts, report); err != nil {
+	for k, spans := range d.index.All() {
+		if err := s.verifySpans(ctx, d, k, spans, report); err != nil {
 			return entries, err
 		}
 		entries++
