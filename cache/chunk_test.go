@@ -26,7 +26,7 @@ func TestChunk_Users(t *testing.T) {
 	users.Wait()
 	c.release()
 	if c.retain() {
-		t.Error("nobody has it, and retain says yes")
+		t.Error("retain = true for a chunk without a user")
 	}
 	if n := a.InUse(); n != 0 {
 		t.Errorf("%d bytes are still in use", n)

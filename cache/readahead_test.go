@@ -80,7 +80,7 @@ func TestWantOnItsWay(t *testing.T) {
 			t.Errorf("the read took %v, want 1s", took)
 		}
 		start = time.Now()
-		x.read(t, c, chunks(0, 4), 0, 4000) // not wanted: nobody's way is longer for that
+		x.read(t, c, chunks(0, 4), 0, 4000) // not wanted: no read gets slower
 		if took := time.Since(start); took != 10*time.Second {
 			t.Errorf("the other read took %v, want 10s", took)
 		}

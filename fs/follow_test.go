@@ -494,7 +494,7 @@ func TestFollowSymbols(t *testing.T) {
 	look()
 	_, after := c.counts()
 	if open := in.all(); len(open) != 0 || before != after {
-		t.Errorf("%d symbols are open that nobody looks at, and %d were asked for", len(open), after-before)
+		t.Errorf("%d unused symbols are open, with %d requests", len(open), after-before)
 	}
 	m.see(t, "a/one/f", "newer")
 }

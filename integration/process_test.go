@@ -105,7 +105,7 @@ func TestK02_GraceEnds(t *testing.T) {
 		t.Errorf("took %v, want %v", took, grace)
 	}
 	if said := child.Ask(harness.Patience); said == "ok" {
-		t.Error("the open file can be read although nobody serves it")
+		t.Error("the open file can be read without a server")
 	}
 }
 

@@ -80,7 +80,7 @@ func TestRemoteRandom(t *testing.T) {
 	}
 }
 
-// P16: handles that have read a little and stay open are in nobody's way.
+// P16: idle open handles do not slow a reader.
 func TestRemoteIdleHandles(t *testing.T) {
 	const idle, size = 64, 32 << 20
 	dir := t.TempDir()

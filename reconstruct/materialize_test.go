@@ -334,11 +334,11 @@ func TestWhole_Yields(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		if d := waits(); d != 0 {
-			t.Errorf("nobody has read for an hour, and it waited for %v", d)
+			t.Errorf("without a reader for an hour it waited for %v", d)
 		}
 		k.readStarts()
 		if d := waits(); d < maxIdleWait || d > maxIdleWait+idlePoll {
-			t.Errorf("somebody reads: it waited for %v, want %v", d, maxIdleWait)
+			t.Errorf("with a reader it waited for %v, want %v", d, maxIdleWait)
 		}
 		time.AfterFunc(100*time.Millisecond, k.readEnds)
 		if d, want := waits(), 100*time.Millisecond+idleAfter; d < want || d > want+idlePoll {
@@ -391,7 +391,7 @@ func TestWhole_FewOpen(t *testing.T) {
 		}
 		time.Sleep(2*idleBacking + 1)
 		if got := r.backing.open.Len(); got != 0 {
-			t.Errorf("%d files are open that nobody reads", got)
+			t.Errorf("%d files are open without a reader", got)
 		}
 	})
 }

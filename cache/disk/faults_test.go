@@ -613,7 +613,7 @@ func TestD14_IndexAndFolderDiffer(t *testing.T) {
 	if !s.hasFile(0) || s.hasFile(1) || s.hasFile(9) {
 		t.Error("not the files that are there and known")
 	}
-	until(t, "what nobody knows is deleted", func() bool {
+	until(t, "unknown files are deleted", func() bool {
 		return !d.there("seg/00000099") && !d.there(index.FileName(hashOf(9))) && !d.there(tmpFileName(hashOf(8))) && !d.there(wal.TmpName)
 	})
 	if !d.there("seg/.nfs0001") {

@@ -118,7 +118,7 @@ func TestD09_Unchecked(t *testing.T) {
 		f.data[off] ^= 0x10
 		run, ok := b.RunIn(hashOf(1), chunks(0, 3), RunOptions{Buffer: newBytes, Unchecked: true})
 		if ok && b.Check(hashOf(1), run) {
-			t.Fatalf("byte %d: nobody saw it", off)
+			t.Fatalf("byte %d: the damage was not found", off)
 		}
 		f.data[off] ^= 0x10
 		if gaps := b.Missing(hashOf(1), chunks(0, 3)); len(gaps) != 1 || gaps[0].Len() != 1 {

@@ -156,7 +156,7 @@ func TestD09_WholeOfEarlierJournal(t *testing.T) {
 
 type failingReader struct{}
 
-func (failingReader) Read([]byte) (int, error) { return 0, errors.New("nobody should read this") }
+func (failingReader) Read([]byte) (int, error) { return 0, errors.New("unexpected read") }
 
 // TestD09_WholeRots changes a byte without a new ctime, like a bad disk. The first open may
 // succeed, the next one fails.

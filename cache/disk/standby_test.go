@@ -25,38 +25,38 @@ func TestD17_OwnerGoes(t *testing.T) {
 		d := newSimDisk()
 		owner := open(t, d)
 		owner.put(1, 0, 20)
-		heir := open(t, d, waiting)
+		standby := open(t, d, waiting)
 		owner.put(2, 0, 20)
 		if err := errors.Join(owner.putFile(3), owner.Sync()); err != nil {
 			t.Fatal(err)
 		}
-		heir.want(1, 0, 20, 20)
-		heir.want(2, 0, 20, 0)
-		if !heir.Shared() || heir.saw(EventOwned) > 0 {
+		standby.want(1, 0, 20, 20)
+		standby.want(2, 0, 20, 0)
+		if !standby.Shared() || standby.saw(EventOwned) > 0 {
 			t.Fatal("there were two owners")
 		}
 		if killed {
 			d = d.killed()
-			heir.disk.mu.Lock()
-			heir.disk.names, heir.disk.lasting, heir.disk.locked = d.names, d.lasting, false
-			heir.disk.mu.Unlock()
+			standby.disk.mu.Lock()
+			standby.disk.names, standby.disk.lasting, standby.disk.locked = d.names, d.lasting, false
+			standby.disk.mu.Unlock()
 		} else {
 			owner.Close()
 		}
-		until(t, "it is the owner", func() bool { return heir.saw(EventOwned) == 1 })
-		if s := heir.Stats(); heir.Shared() || s.State != "ok" || s.Bytes != heir.disk.bytes() {
-			t.Errorf("%+v, %d bytes on disk", s, heir.disk.bytes())
+		until(t, "it is the owner", func() bool { return standby.saw(EventOwned) == 1 })
+		if s := standby.Stats(); standby.Shared() || s.State != "ok" || s.Bytes != standby.disk.bytes() {
+			t.Errorf("%+v, %d bytes on disk", s, standby.disk.bytes())
 		}
-		heir.want(1, 0, 20, 20)
-		heir.want(2, 0, 20, 20)
-		if !heir.hasFile(3) {
+		standby.want(1, 0, 20, 20)
+		standby.want(2, 0, 20, 20)
+		if !standby.hasFile(3) {
 			t.Error("a whole file is missing")
 		}
-		heir.put(4, 0, 20)
-		if _, err := tryOpen(t, heir.disk); !errors.Is(err, ErrBusy) {
+		standby.put(4, 0, 20)
+		if _, err := tryOpen(t, standby.disk); !errors.Is(err, ErrBusy) {
 			t.Errorf("another process: %v, want ErrBusy", err)
 		}
-		next := heir.again()
+		next := standby.again()
 		next.want(2, 0, 20, 20)
 		next.want(4, 0, 20, 20)
 		next.Close()
@@ -112,8 +112,8 @@ func TestD17_ReadersGoOver(t *testing.T) {
 	if err := errors.Join(owner.putFile(1), owner.Sync()); err != nil {
 		t.Fatal(err)
 	}
-	heir := openAt(t, dir, waiting)
-	f, ok := heir.OpenFile(hashOf(1))
+	standby := openAt(t, dir, waiting)
+	f, ok := standby.OpenFile(hashOf(1))
 	if !ok {
 		t.Fatal("no whole file")
 	}
@@ -129,8 +129,8 @@ func TestD17_ReadersGoOver(t *testing.T) {
 					return
 				default:
 				}
-				heir.want(n%10, 0, 25, 25)
-				if !heir.hasFile(1) {
+				standby.want(n%10, 0, 25, 25)
+				if !standby.hasFile(1) {
 					t.Error("a whole file is missing")
 				}
 				reads.Add(1)
@@ -143,7 +143,7 @@ func TestD17_ReadersGoOver(t *testing.T) {
 	}
 	more()
 	owner.Close()
-	until(t, "it is the owner", func() bool { return !heir.Shared() })
+	until(t, "it is the owner", func() bool { return !standby.Shared() })
 	more()
 	close(stop)
 	readers.Wait()
@@ -151,13 +151,13 @@ func TestD17_ReadersGoOver(t *testing.T) {
 	if _, err := f.ReadAt(p, 10); err != nil || string(p) != string(fileOf(1)[10:110]) {
 		t.Errorf("a file that was open: %v", err)
 	}
-	if s := heir.Stats(); s.Dropped > 0 || s.Misses > 0 || heir.saw(EventDropped) > 0 {
-		t.Errorf("%+v, %v", s, heir.events)
+	if s := standby.Stats(); s.Dropped > 0 || s.Misses > 0 || standby.saw(EventDropped) > 0 {
+		t.Errorf("%+v, %v", s, standby.events)
 	}
 }
 
-// TestD17_StandbyMeetsFaults lets fail what an heir does: it shares on, and comes to own the folder
-// when it can.
+// TestD17_StandbyMeetsFaults lets each step of a standby fail. The standby continues to share, and
+// owns the folder once it can.
 func TestD17_StandbyMeetsFaults(t *testing.T) {
 	for _, tt := range []struct{ op, name string }{
 		{"opendir", ""}, {"lock", ""}, {"list", ""}, {"list", "whole"}, {"open", formatName}, {"open", "index"},
@@ -166,8 +166,8 @@ func TestD17_StandbyMeetsFaults(t *testing.T) {
 			d := newSimDisk()
 			owner := open(t, d)
 			owner.put(1, 0, 20)
-			heir := open(t, d, waiting)
-			bytes := heir.Stats().Bytes
+			standby := open(t, d, waiting)
+			bytes := standby.Stats().Bytes
 			var tries atomic.Int64
 			d.setFault(func(op, name string) error {
 				if op == tt.op && strings.HasPrefix(name, tt.name) {
@@ -181,17 +181,17 @@ func TestD17_StandbyMeetsFaults(t *testing.T) {
 			}
 			before := tries.Load() // it may have looked while there was an owner
 			until(t, "it has tried", func() bool { return tries.Load() > before+3 })
-			if !heir.Shared() {
+			if !standby.Shared() {
 				t.Error("it owns the folder")
 			}
-			heir.want(1, 0, 20, 20)
+			standby.want(1, 0, 20, 20)
 			until(t, "as many bytes are counted as before", func() bool {
-				return heir.Stats().Bytes == bytes // between two tries
+				return standby.Stats().Bytes == bytes // between two tries
 			})
 			d.setFault(nil)
-			until(t, "it is the owner", func() bool { return !heir.Shared() })
-			heir.want(1, 0, 20, 20)
-			if s := heir.Stats(); s.State != "ok" || s.Bytes != d.bytes() {
+			until(t, "it is the owner", func() bool { return !standby.Shared() })
+			standby.want(1, 0, 20, 20)
+			if s := standby.Stats(); s.State != "ok" || s.Bytes != d.bytes() {
 				t.Errorf("%+v, %d bytes on disk", s, d.bytes())
 			}
 		})
@@ -205,7 +205,7 @@ func TestD05_SharedResumes(t *testing.T) {
 	for n := range 4 {
 		owner.put(n, 0, 10)
 	}
-	heir := open(t, d, waiting)
+	standby := open(t, d, waiting)
 	d.setFault(func(op, name string) error {
 		if op == "read" {
 			return unix.EIO
@@ -213,22 +213,22 @@ func TestD05_SharedResumes(t *testing.T) {
 		return nil
 	})
 	for n := range 4 {
-		heir.want(n, 0, 10, 0)
+		standby.want(n, 0, 10, 0)
 	}
-	if heir.saw(EventSuspended) != 1 {
-		t.Fatalf("%v", heir.events)
+	if standby.saw(EventSuspended) != 1 {
+		t.Fatalf("%v", standby.events)
 	}
 	owner.put(5, 0, 10)
 	time.Sleep(10 * time.Millisecond)
-	if heir.saw(EventResumed) > 0 {
+	if standby.saw(EventResumed) > 0 {
 		t.Error("it resumed while the disk fails")
 	}
 	d.setFault(nil)
-	until(t, "it resumes", func() bool { return heir.saw(EventResumed) == 1 })
+	until(t, "it resumes", func() bool { return standby.saw(EventResumed) == 1 })
 	for _, n := range []int{0, 3, 5} {
-		heir.want(n, 0, 10, 10)
+		standby.want(n, 0, 10, 10)
 	}
-	if !heir.Shared() {
+	if !standby.Shared() {
 		t.Error("there are two owners")
 	}
 }
@@ -238,7 +238,7 @@ func TestD08_StandbyHangs(t *testing.T) {
 	d := newSimDisk()
 	owner := open(t, d)
 	owner.put(1, 0, 20)
-	heir := open(t, d, waiting, func(o *Options) { o.testing.ending = 20 * time.Millisecond })
+	standby := open(t, d, waiting, func(o *Options) { o.testing.ending = 20 * time.Millisecond })
 	hanging, goOn := make(chan struct{}), make(chan struct{})
 	var once sync.Once
 	d.setFault(func(op, _ string) error {
@@ -249,12 +249,12 @@ func TestD08_StandbyHangs(t *testing.T) {
 		return nil
 	})
 	<-hanging
-	if err := heir.Close(); !errors.Is(err, errTimeout) {
+	if err := standby.Close(); !errors.Is(err, errTimeout) {
 		t.Errorf("Close: %v, want %v", err, errTimeout)
 	}
 	close(goOn)
-	<-heir.standby.done
-	heir.Store.disk.Load().close()
+	<-standby.standby.done
+	standby.Store.disk.Load().close()
 }
 
 // TestD08_StandbyHangsAndThenOwns closes a store that is just about to own its folder, and cannot
@@ -264,7 +264,7 @@ func TestD08_StandbyHangsAndThenOwns(t *testing.T) {
 		d := newSimDisk()
 		owner := open(t, d)
 		owner.put(1, 0, 20)
-		heir := open(t, d, waiting)
+		standby := open(t, d, waiting)
 		goOn := make(chan struct{})
 		d.setFault(func(op, _ string) error {
 			if op == "opendir" {
@@ -274,12 +274,12 @@ func TestD08_StandbyHangsAndThenOwns(t *testing.T) {
 		})
 		time.Sleep(time.Second) // it hangs
 		owner.Close()
-		if err := heir.Close(); !errors.Is(err, errTimeout) {
+		if err := standby.Close(); !errors.Is(err, errTimeout) {
 			t.Errorf("Close: %v, want %v", err, errTimeout)
 		}
 		close(goOn)
-		<-heir.standby.done
-		if k := heir.writer.Load(); k != nil || d.locked {
+		<-standby.standby.done
+		if k := standby.writer.Load(); k != nil || d.locked {
 			t.Errorf("it owns the folder: %v, locked %v", k != nil, d.locked)
 		}
 	})
@@ -291,19 +291,19 @@ func TestVerifyGoesOver(t *testing.T) {
 	d := newSimDisk()
 	owner := open(t, d)
 	owner.put(1, 0, 20)
-	heir := open(t, d, waiting)
-	heir.want(1, 0, 20, 20)
+	standby := open(t, d, waiting)
+	standby.want(1, 0, 20, 20)
 	var once sync.Once
 	d.setFault(func(op, name string) error {
 		if op == "read" && strings.HasPrefix(name, "seg/") {
 			once.Do(func() {
 				owner.Close()
-				until(t, "it is the owner", func() bool { return !heir.Shared() })
+				until(t, "it is the owner", func() bool { return !standby.Shared() })
 			})
 		}
 		return nil
 	})
-	if _, err := heir.Verify(t.Context(), func(e Entry, err error) { t.Errorf("%v: %v", e, err) }); err != nil {
+	if _, err := standby.Verify(t.Context(), func(e Entry, err error) { t.Errorf("%v: %v", e, err) }); err != nil {
 		t.Error(err)
 	}
 }

@@ -176,6 +176,6 @@ func TestF47Diff(t *testing.T) {
 	}
 	delete(s.pages, l.Page)
 	if err := last(s); err == nil {
-		t.Error("a page was missing, and nobody said so")
+		t.Error("no error for a missing page")
 	}
 }

@@ -184,15 +184,15 @@ func TestPace(t *testing.T) {
 			want := value(size)
 			ask := serve(t, want, tt.o)
 			start := time.Now()
-			var askers sync.WaitGroup
+			var callers sync.WaitGroup
 			for range tt.requests {
-				askers.Go(func() {
+				callers.Go(func() {
 					if _, got, err := ask(t.Context()); err != nil || !bytes.Equal(got, want) {
 						t.Errorf("%d bytes, %v", len(got), err)
 					}
 				})
 			}
-			askers.Wait()
+			callers.Wait()
 			if took := time.Since(start); took < tt.least || took > tt.most {
 				t.Errorf("it took %v, want %v to %v", took, tt.least, tt.most)
 			}

@@ -75,14 +75,14 @@ func (s *peeking) opened() map[names.Key]int {
 // A remote object is opened once for any number of concurrent readers. A reader may find it
 // closed and send its request only after another reader has opened it.
 func TestOpenedOnce(t *testing.T) {
-	const askers = 64
-	b, ids := smallFiles(t, askers)
+	const callers = 64
+	b, ids := smallFiles(t, callers)
 	x := b.Xorbs[0].Hash()
 	for range 300 { // of which a few went wrong
 		s := &peeking{Watched: origintest.Watch(b.Store())}
 		src := objects.New(s, objects.Options{})
 		var asking sync.WaitGroup
-		for i := range askers {
+		for i := range callers {
 			asking.Go(func() {
 				_, err := src.FileInfo(t.Context(), ids[i])
 				if i%2 > 0 {

@@ -76,17 +76,17 @@ func TestInfosAreLoadedOnce(t *testing.T) {
 		s := origintest.Watch(b.Store())
 		s.Before = func(context.Context, origintest.Call) error { time.Sleep(time.Second); return nil }
 		src := objects.New(s, objects.Options{})
-		var askers sync.WaitGroup
+		var callers sync.WaitGroup
 		for range 100 {
-			askers.Go(func() {
+			callers.Go(func() {
 				if _, err := src.Hashed(t.Context(), x.Hash(), codec.ChunkRange{End: 1}); err != nil {
 					t.Error(err)
 				}
 			})
 		}
-		askers.Wait()
+		callers.Wait()
 		if calls := s.Calls(); len(calls) != 2 {
-			t.Errorf("%d questions for 100 askers, want size and footer: %v", len(calls), calls)
+			t.Errorf("%d requests for 100 callers, want size and footer: %v", len(calls), calls)
 		}
 	})
 }
@@ -265,7 +265,7 @@ func TestShardGone(t *testing.T) {
 		t.Errorf("FileInfo: %v", err)
 	}
 	if _, err := objects.New(ghost, objects.Options{}).FileInfo(t.Context(), codec.FileID{File: codec.Hash{1}}); err == nil {
-		t.Error("a file that nobody describes was found")
+		t.Error("a file that no shard describes was found")
 	}
 }
 

@@ -102,9 +102,9 @@ func TestWalksTakeTurns(t *testing.T) {
 		src := objects.New(s, objects.Options{})
 		ctx, leave := context.WithTimeout(t.Context(), 500*time.Millisecond)
 		defer leave()
-		var askers sync.WaitGroup
+		var callers sync.WaitGroup
 		for i, x := range b.Xorbs {
-			askers.Go(func() {
+			callers.Go(func() {
 				ctx := ctx
 				if i%3 > 0 {
 					ctx = t.Context()
@@ -115,7 +115,7 @@ func TestWalksTakeTurns(t *testing.T) {
 				}
 			})
 		}
-		askers.Wait()
+		callers.Wait()
 		if n := most.Load(); n != 8 {
 			t.Errorf("%d at once, want 8", n)
 		}

@@ -576,7 +576,7 @@ func TestSaidAtOnce(t *testing.T) {
 		want          string
 	}{
 		{"a web page", page, 2, "it is a web page"},
-		{"a certificate of nobody", secret.URL, 1, "signed by an unknown authority; add it with SSL_CERT_FILE"},
+		{"a certificate of an unknown authority", secret.URL, 1, "signed by an unknown authority; add it with SSL_CERT_FILE"},
 		{"a certificate of another", strings.Replace(secret.URL, "127.0.0.1", "localhost", 1), 1, "certificate"},
 		{"http, not https", strings.Replace(page, "http:", "https:", 1), 1, "the server speaks http, not https"},
 	}

@@ -15,7 +15,7 @@ import (
 
 var one = codec.ChunkRange{End: 1}
 
-// Decorators keep every promise of what they stand over.
+// Decorators keep every promise of the Source below them.
 func TestDecorators(t *testing.T) {
 	tests := map[string]func(src origin.Source) origin.Source{
 		"Count": func(src origin.Source) origin.Source { return wrap.Count(src, new(wrap.Counts)) },

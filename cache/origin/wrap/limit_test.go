@@ -44,24 +44,24 @@ func TestLimit(t *testing.T) {
 			t.Fatal(err)
 		}
 		most.Store(0)
-		var askers sync.WaitGroup
+		var callers sync.WaitGroup
 		start := time.Now()
 		for range 30 {
-			askers.Go(func() {
+			callers.Go(func() {
 				if _, err := src.Chunks(t.Context(), b.Xorbs[0].Hash(), one, origin.ReadOptions{}); err != nil {
 					t.Error(err)
 				}
 			})
 		}
-		askers.Go(func() {
+		callers.Go(func() {
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 			defer cancel()
 			time.Sleep(time.Millisecond) // behind the others
 			if _, err := src.Chunks(ctx, b.Xorbs[0].Hash(), one, origin.ReadOptions{}); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("Chunks of who leaves = %v", err)
+				t.Errorf("Chunks of a caller that leaves = %v", err)
 			}
 		})
-		askers.Go(func() { // opening a file passes by
+		callers.Go(func() { // opening a file passes by
 			time.Sleep(time.Millisecond)
 			before := time.Now()
 			if _, err := src.FileInfo(t.Context(), f.ID()); err != nil {
@@ -71,11 +71,11 @@ func TestLimit(t *testing.T) {
 				t.Errorf("FileInfo waited %v", took)
 			}
 		})
-		askers.Wait()
+		callers.Wait()
 		if took := time.Since(start); took < 15*time.Second {
 			t.Errorf("30 requests, 2 at a time, took %v", took)
 		}
-		if n := most.Load(); n > 2+3 { // FileInfo asks for pieces of a shard, beside
+		if n := most.Load(); n > 2+3 { // FileInfo also reads pieces of a shard
 			t.Errorf("%d at a time", n)
 		}
 	})

@@ -220,7 +220,7 @@ func TestLostAnswers(t *testing.T) {
 }
 
 // Item 6 of section 17 of catalog.md, and O31: writers at one symbol all get through, and
-// nobody's version is lost or there twice.
+// no version is lost or doubled.
 func TestWritersO31(t *testing.T) {
 	t.Parallel()
 	tests := []struct {

@@ -184,7 +184,7 @@ func TestPublishIfVersion(t *testing.T) {
 	}
 	d.must(b.Replace(t.Context(), seqOf(entriesOf("a=1"))))
 	if _, err := late.Replace(t.Context(), seqOf(entriesOf("a=2"))); !errors.Is(err, ErrVersion) {
-		t.Errorf("somebody was faster: %v", err)
+		t.Errorf("another publish was faster: %v", err)
 	}
 	// A deletion is a change, too, but not of the newest version.
 	n := uint64(1)

@@ -263,7 +263,7 @@ func TestSweepListLost(t *testing.T) {
 	sweep.state.Deleting, sweep.state.Lease = true, d.time().Add(time.Hour)
 	sweep.put()
 	if _, err := d.replace("m", "b=1"); !errors.Is(err, origin.ErrNotFound) {
-		t.Errorf("somebody may be deleting by it: %v", err)
+		t.Errorf("another sweep may use it: %v", err)
 	}
 }
 
