@@ -65,15 +65,15 @@ func (m *mount) close(t testing.TB) {
 	}
 }
 
-// asked returns how many requests and chunks there were since the last call.
-func (m *mount) asked() (requests, chunks int64) {
+// requested returns how many requests and chunks there were since the last call.
+func (m *mount) requested() (requests, chunks int64) {
 	return m.src.requests.Swap(0), m.src.chunks.Swap(0)
 }
 
 // wantAsked fails unless this number of requests and chunks was sent since the last call.
 func (m *mount) wantAsked(t testing.TB, what string, requests, chunks int64) {
 	t.Helper()
-	if r, c := m.asked(); r != requests || c != chunks {
+	if r, c := m.requested(); r != requests || c != chunks {
 		t.Errorf("%s: %d requests for %d chunks, want %d for %d", what, r, c, requests, chunks)
 	}
 }
@@ -217,7 +217,7 @@ func TestEachChunkOnce(t *testing.T) {
 			for range 2 {
 				tt.read(t, m)
 			}
-			if _, got := m.asked(); got != n {
+			if _, got := m.requested(); got != n {
 				t.Errorf("%d chunks were asked for, want each of %d once", got, n)
 			}
 			m.settle(t)
@@ -251,7 +251,7 @@ func TestComesToTheDiskMeanwhile(t *testing.T) {
 	if ok || len(parts) > 0 {
 		t.Errorf("%d fetches, one of them for a chunk that is on disk", len(parts))
 	}
-	m.asked()
+	m.requested()
 	x.read(t, m.Cache, chunks(2, 5), 0, 3000)
 	m.wantAsked(t, "afterwards", 1, 2)
 }
@@ -320,7 +320,7 @@ func TestPartsOnDisk(t *testing.T) {
 					x.read(t, m.Cache, r, 0, len(x.Unpacked(r)))
 				}
 				m.settle(t)
-				m.asked()
+				m.requested()
 				read(m)
 				m.wantAsked(t, "asked", tt.requests, tt.chunks)
 				m.settle(t)

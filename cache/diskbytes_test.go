@@ -58,7 +58,7 @@ func TestD09_BytesThroughCache(t *testing.T) {
 			all, n := chunks(0, len(sizes)), len(x.Unpacked(chunks(0, len(sizes))))
 			x.read(t, m.Cache, all, 0, n)
 			m.settle(t)
-			m.asked()
+			m.requested()
 			name, step := segment(t, dir), 5
 			info, err := os.Stat(name)
 			if err != nil {
@@ -119,7 +119,7 @@ func TestD10_SwappedThroughCache(t *testing.T) {
 				xorbs[i].read(t, m.Cache, chunks(0, 2), 0, 2000)
 				m.settle(t)
 			}
-			m.asked()
+			m.requested()
 			swapHalves(t, segment(t, dir))
 			for range 2 {
 				for _, x := range xorbs {

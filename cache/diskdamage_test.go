@@ -259,7 +259,7 @@ func TestD09_ByteOfASegment(t *testing.T) {
 			x.read(t, m.Cache, chunks(0, 12), 0, 2400)
 			m.settle(t)
 		}
-		if r, n := m.asked(); r != 1 || n > 12 {
+		if r, n := m.requested(); r != 1 || n > 12 {
 			t.Errorf("byte %d: %d requests for %d chunks", off, r, n)
 		}
 		if n := m.wantGood(t, x); n != 12 {

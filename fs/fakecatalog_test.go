@@ -30,7 +30,7 @@ type fakeCatalog struct {
 	diffErr   error  // of Changes, before the first
 	changing  func() // called by Changes, before the first; nil: nothing
 	opened    int    // trees that were opened
-	asked     int    // refs that were asked
+	requested int    // refs that were asked
 }
 
 var _ catalog.VersionedCatalog = (*fakeCatalog)(nil)
@@ -64,10 +64,10 @@ func (c *fakeCatalog) delete(symbol string, number uint64) {
 }
 
 // counts returns how many trees were opened and how many refs asked.
-func (c *fakeCatalog) counts() (opened, asked int) {
+func (c *fakeCatalog) counts() (opened, requested int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.opened, c.asked
+	return c.opened, c.requested
 }
 
 func (c *fakeCatalog) fail(err error) {
@@ -143,7 +143,7 @@ func (c *fakeCatalog) Resolve(_ context.Context, symbol string, at names.AsOf) (
 	rows := c.rows(symbol)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.asked++
+	c.requested++
 	if c.err != nil {
 		return names.Row{}, c.err
 	}

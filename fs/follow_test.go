@@ -285,8 +285,8 @@ func TestK38_LookupInFlight(t *testing.T) {
 	e := newFakeEngine()
 	c := newFakeCatalog()
 	old := c.publish("m", e.text("d/f", "old"))
-	asked := make(chan bool)
-	c.trees[old.Root].slow = map[string]chan bool{"d/f": asked}
+	requested := make(chan bool)
+	c.trees[old.Root].slow = map[string]chan bool{"d/f": requested}
 	m, look := mountFollowing(t, c, e, Options{Symbol: "m"})
 	dir := openDir(t, m.path("d"))
 	c.publish("m", e.text("d/f", "new one"))
@@ -298,14 +298,14 @@ func TestK38_LookupInFlight(t *testing.T) {
 		}
 		size <- st.Size
 	}()
-	<-asked
+	<-requested
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		look()
 	}()
 	eventually(t, "the new tree is shown", func() bool { return m.s.files.root.current.Load().row.Number == 1 })
-	asked <- true
+	requested <- true
 	if n := <-size; n != 3 {
 		t.Errorf("the lookup got %d bytes, want the 3 of the old file", n)
 	}

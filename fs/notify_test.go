@@ -91,19 +91,19 @@ func TestK38_AttributesOnly(t *testing.T) {
 			}
 			c.publish("m", e.text("d/changed", "new"), at(e.text("d/touched", text+"!"), then.AddDate(1, 0, 0)), e.text("d/same", "s"))
 			look()
-			told := map[string]int{}
+			reported := map[string]int{}
 			for _, one := range o.said() {
 				var what string
 				var ino uint64
 				if n, _ := fmt.Sscanf(one.what, "%s %d", &what, &ino); n == 2 && inos[ino] != "" {
-					told[what+" of "+inos[ino]]++
+					reported[what+" of "+inos[ino]]++
 				}
 				if strings.Contains(one.stack, "handleRequest") {
 					t.Errorf("%s: said by what answers a message:\n%s", one.what, one.stack)
 				}
 			}
-			if len(told) != 1 || told["attributes of touched"] != 1 {
-				t.Errorf("of the open files the kernel was told %v", told)
+			if len(reported) != 1 || reported["attributes of touched"] != 1 {
+				t.Errorf("of the open files the kernel was told %v", reported)
 			}
 			info, err := files[1].Stat()
 			if err != nil || !info.ModTime().Equal(then.AddDate(1, 0, 0)) {
@@ -150,16 +150,16 @@ func TestK38_NoneAfterShutdown(t *testing.T) {
 				defer f.Close()
 			}
 			o := overhear(m)
-			begun, goOn, asked := make(chan struct{}), make(chan struct{}), make(chan struct{})
-			o.before = sync.OnceFunc(func() { close(begun); <-goOn })
-			stop, say := m.s.stop, sync.OnceFunc(func() { close(asked) })
+			started, goOn, requested := make(chan struct{}), make(chan struct{}), make(chan struct{})
+			o.before = sync.OnceFunc(func() { close(started); <-goOn })
+			stop, say := m.s.stop, sync.OnceFunc(func() { close(requested) })
 			m.s.stop = func() { stop(); say() }
 			c.publish("m", files("new")...)
-			<-begun
+			<-started
 			ended := make(chan error)
 			m.s.mu.Lock() // so that it has begun, and not unmounted
 			go func() { ended <- m.s.Shutdown(100 * time.Millisecond) }()
-			<-asked
+			<-requested
 			close(goOn)
 			time.Sleep(20 * time.Millisecond)
 			m.s.mu.Unlock()

@@ -11,18 +11,18 @@ func TestWalkers(t *testing.T) {
 		var w statPredictors
 		// walk lists files in messages of 100, as find or du does. It returns the number of
 		// files with attributes.
-		walk := func(thread uint32, files int, looksUp bool) (told int) {
+		walk := func(thread uint32, files int, looksUp bool) (reported int) {
 			for range files / 100 {
 				if !w.wantsAttrs(thread) {
 					continue
 				}
-				told += 100
+				reported += 100
 				w.attrsSent(thread, 100)
 			}
 			if looksUp {
 				w.lookedUp(thread)
 			}
-			return told
+			return reported
 		}
 		tests := []struct {
 			name     string
@@ -41,8 +41,8 @@ func TestWalkers(t *testing.T) {
 			{"one without a number", 0, 1_000_000, false, 1_000_000, 1_000_000},
 		}
 		for _, tt := range tests {
-			if told := walk(tt.thread, tt.files, tt.looksUp); told < tt.min || told > tt.max {
-				t.Errorf("%s: told of %d files, want %d to %d", tt.name, told, tt.min, tt.max)
+			if reported := walk(tt.thread, tt.files, tt.looksUp); reported < tt.min || reported > tt.max {
+				t.Errorf("%s: told of %d files, want %d to %d", tt.name, reported, tt.min, tt.max)
 			}
 		}
 		time.Sleep(2 * predictorAge)

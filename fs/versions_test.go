@@ -105,8 +105,8 @@ func TestVersionsLazy(t *testing.T) {
 	}
 	m := mountFake(t, c, e, Options{Symbol: "m"})
 	_, err := os.Stat(m.path(".versions"))
-	if opened, asked := c.counts(); err != nil || opened != 1 || asked != 1 {
-		t.Errorf("%v, %d trees opened, %d questions, want one of each, to mount", err, opened, asked)
+	if opened, requested := c.counts(); err != nil || opened != 1 || requested != 1 {
+		t.Errorf("%v, %d trees opened, %d questions, want one of each, to mount", err, opened, requested)
 	}
 	list, err := os.ReadDir(m.path(".versions"))
 	if opened, _ := c.counts(); len(list) != 50 || err != nil || opened != 1 {

@@ -141,17 +141,17 @@ func TestK03_SecondSignal(t *testing.T) {
 func TestK04_AsksItselfNothing(t *testing.T) {
 	dir, _ := bigStore(t, 1<<20)
 	m := harness.MountSource(t, dir, "--debug-fuse")
-	asked := func(l harness.Line) bool {
+	requested := func(l harness.Line) bool {
 		text, _ := l["msg"].(string)
 		return strings.HasPrefix(text, "rx ") && !strings.Contains(text, ": INIT ")
 	}
-	for _, line := range m.Log.Find(asked) {
+	for _, line := range m.Log.Find(requested) {
 		t.Errorf("its mount was asked before anybody else knew of it: %v", line)
 	}
 	if _, err := os.ReadDir(m.Dir); err != nil {
 		t.Fatal(err)
 	}
-	if len(m.Log.After(asked)) == 0 {
+	if len(m.Log.After(requested)) == 0 {
 		t.Errorf("no message is logged at all:\n%s", m.Log)
 	}
 }

@@ -82,16 +82,16 @@ var (
 // A spy is a Source that notes which chunks it is asked for.
 type spy struct {
 	origin.Source
-	before func(ctx context.Context, x codec.Hash, r codec.ChunkRange) error // nil: nothing
-	came   atomic.Int64                                                      // answers
+	before  func(ctx context.Context, x codec.Hash, r codec.ChunkRange) error // nil: nothing
+	arrived atomic.Int64                                                      // answers
 
-	mu    sync.Mutex
-	asked map[codec.Hash]map[uint32]int // how often for each chunk; guarded by mu
-	n     int                           // requests; guarded by mu
+	mu        sync.Mutex
+	requested map[codec.Hash]map[uint32]int // how often for each chunk; guarded by mu
+	n         int                           // requests; guarded by mu
 }
 
 func spyOn(s origin.Store) *spy {
-	return &spy{Source: objects.New(s, objects.Options{}), asked: map[codec.Hash]map[uint32]int{}}
+	return &spy{Source: objects.New(s, objects.Options{}), requested: map[codec.Hash]map[uint32]int{}}
 }
 
 // TryChunks returns no run, so that the reader calls Chunks.
@@ -102,11 +102,11 @@ func (s *spy) TryChunks(codec.Hash, codec.ChunkRange, func(n int) []byte) (*xorb
 func (s *spy) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, o origin.ReadOptions) (*xorb.Run, error) {
 	s.mu.Lock()
 	s.n++
-	if s.asked[x] == nil {
-		s.asked[x] = map[uint32]int{}
+	if s.requested[x] == nil {
+		s.requested[x] = map[uint32]int{}
 	}
 	for i := r.Start; i < r.End; i++ {
-		s.asked[x][i]++
+		s.requested[x][i]++
 	}
 	s.mu.Unlock()
 	if s.before != nil {
@@ -114,7 +114,7 @@ func (s *spy) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, o or
 			return nil, err
 		}
 	}
-	defer s.came.Add(1)
+	defer s.arrived.Add(1)
 	return s.Source.Chunks(ctx, x, r, o)
 }
 
@@ -123,7 +123,7 @@ func (s *spy) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, o or
 func (s *spy) counts() (requests, different, all int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, chunks := range s.asked {
+	for _, chunks := range s.requested {
 		different += len(chunks)
 		for _, n := range chunks {
 			all += n

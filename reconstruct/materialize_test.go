@@ -306,14 +306,14 @@ func TestWhole_NotAgain(t *testing.T) {
 // Close of the Reader ends a materialization, even if the origin hangs.
 func TestWhole_Close(t *testing.T) {
 	k := keepFrom(t, false, 4, Options{Materialize: MaterializeAlways})
-	asked := make(chan bool, 10)
+	requested := make(chan bool, 10)
 	k.src.before = func(ctx context.Context, _ codec.Hash, _ codec.ChunkRange) error {
-		asked <- true
+		requested <- true
 		<-ctx.Done()
 		return ctx.Err()
 	}
 	k.open().Close()
-	<-asked
+	<-requested
 	k.end()
 	if _, err := os.Stat(k.path()); err == nil {
 		t.Error("it was materialized")
@@ -451,7 +451,7 @@ func TestKeep_Interrupted(t *testing.T) {
 		defer stop()
 		<-waiting
 		<-waiting
-		for begin := time.Now(); k.src.came.Load() < batches-2 && time.Since(begin) < time.Minute; {
+		for begin := time.Now(); k.src.arrived.Load() < batches-2 && time.Since(begin) < time.Minute; {
 			time.Sleep(time.Millisecond)
 		}
 	}()

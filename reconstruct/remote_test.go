@@ -176,20 +176,20 @@ func TestFarScan(t *testing.T) {
 		defer h.Close()
 		size := int64(len(t.files[0].want))
 		start := time.Now()
-		var begun time.Time
+		var started time.Time
 		var worst time.Duration
 		const ramp = 4 << 20
 		for off := int64(0); off < size; off += 128 << 10 {
 			if off == ramp {
-				begun = time.Now()
+				started = time.Now()
 			}
 			if took := t.read(h, 0, off, 128<<10); off >= ramp {
 				worst = max(worst, took)
 			}
 		}
-		took := time.Since(begun)
+		took := time.Since(started)
 		got := float64(size-ramp) / took.Seconds()
-		ramped := begun.Sub(start)
+		ramped := started.Sub(start)
 		t.Logf("%.1f MB/s of %d, worst stall %v; the first 4 MiB took %v", got/1e6, rate/1_000_000, worst, ramped)
 		// Three round trips, the link's time, and what the window needs to open.
 		if most := 14*delay + ramp*time.Second/rate; ramped > most {

@@ -72,10 +72,10 @@ func TestArenaFragments(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 7))
 	var held []Bytes
 	var kept int64
-	asked, refused := 0, 0
+	requested, refused := 0, 0
 	for range 50_000 {
 		c := a.Bytes(8<<10 + random.IntN(120<<10))
-		if asked++; !a.Stays(c) {
+		if requested++; !a.Stays(c) {
 			refused++
 			a.Free(c)
 			continue
@@ -89,9 +89,9 @@ func TestArenaFragments(t *testing.T) {
 			held = held[:len(held)-1]
 		}
 	}
-	t.Logf("%d of %d found no place", refused, asked)
+	t.Logf("%d of %d found no place", refused, requested)
 	if refused > 0 {
-		t.Errorf("%d of %d found no place", refused, asked)
+		t.Errorf("%d of %d found no place", refused, requested)
 	}
 }
 

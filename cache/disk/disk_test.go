@@ -52,13 +52,13 @@ func TestRunReadsNoMoreThanItReturns(t *testing.T) {
 	d := newSimDisk()
 	b := open(t, d)
 	b.put(1, 0, 20)
-	asked := 0
+	requested := 0
 	run, ok := b.RunIn(hashOf(1), chunks(7, 8), RunOptions{Buffer: func(n int) []byte {
-		asked += n
+		requested += n
 		return make([]byte, n)
 	}})
-	if want := len(chunkOf(1, 7, chunkSize)); !ok || asked != want || len(run.Packed) != want {
-		t.Errorf("%d bytes were read for a chunk of %d", asked, want)
+	if want := len(chunkOf(1, 7, chunkSize)); !ok || requested != want || len(run.Packed) != want {
+		t.Errorf("%d bytes were read for a chunk of %d", requested, want)
 	}
 }
 

@@ -47,14 +47,14 @@ func TestPutFileManyShareASync(t *testing.T) {
 				return nil
 			})
 			var (
-				layers sync.WaitGroup
-				failed atomic.Int32
-				begun  sync.WaitGroup // content is read once there is room for all
+				layers  sync.WaitGroup
+				failed  atomic.Int32
+				started sync.WaitGroup // content is read once there is room for all
 			)
-			begun.Add(files)
+			started.Add(files)
 			for n := range files {
 				layers.Go(func() {
-					content := &hooked{b: fileOf(n), hook: func() { begun.Done(); begun.Wait() }}
+					content := &hooked{b: fileOf(n), hook: func() { started.Done(); started.Wait() }}
 					if err := b.PutFile(hashOf(n), int64(len(content.b)), content); err != nil {
 						failed.Add(1)
 						if !errors.Is(err, tt.fault) {

@@ -18,17 +18,17 @@ import (
 // A scripted store gives one answer after another, and the last one for ever.
 type scripted struct {
 	origin.Store
-	answers [][]byte // nil: absent
-	asked   []names.Key
-	copies  int // besides the one that is used
+	answers   [][]byte // nil: absent
+	requested []names.Key
+	copies    int // besides the one that is used
 }
 
 func (s *scripted) Get(ctx context.Context, k names.Key, _ origin.Tag) ([]byte, origin.Tag, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, "", err
 	}
-	b := s.answers[min(len(s.asked), len(s.answers)-1)]
-	s.asked = append(s.asked, k)
+	b := s.answers[min(len(s.requested), len(s.answers)-1)]
+	s.requested = append(s.requested, k)
 	if b == nil {
 		return nil, "", origin.ErrNotFound
 	}
@@ -88,8 +88,8 @@ func TestPages(t *testing.T) {
 			case tt.kind != nil && (p != nil || !errors.Is(err, tt.kind) || !strings.Contains(err.Error(), tt.text)):
 				t.Errorf("error = %v, want %v with %q", err, tt.kind, tt.text)
 			}
-			if len(s.asked) != tt.reads || s.asked[0] != names.PageKey(tt.hash) {
-				t.Errorf("asked for %q, want %d reads of %s", s.asked, tt.reads, names.PageKey(tt.hash))
+			if len(s.requested) != tt.reads || s.requested[0] != names.PageKey(tt.hash) {
+				t.Errorf("asked for %q, want %d reads of %s", s.requested, tt.reads, names.PageKey(tt.hash))
 			}
 		})
 	}

@@ -83,7 +83,7 @@ func TestScript(t *testing.T) {
 			"catalog":      makeCatalog,
 			"bucket":       makeBucket(sync.OnceValue(func() *origintest.S3 { return origintest.ServeS3(t) })),
 			"certificates": certificates(t),
-			"asked":        asked,
+			"asked":        requested,
 			"xattr":        xattr,
 		},
 	})
@@ -203,8 +203,8 @@ func flip(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(found[0], b, 0o600))
 }
 
-// asked compares how often a server was asked for xorbs with what it said the last time.
-func asked(ts *testscript.TestScript, neg bool, args []string) {
+// requested compares how often a server was asked for xorbs with what it said the last time.
+func requested(ts *testscript.TestScript, neg bool, args []string) {
 	const last = "ASKED"
 	resp, err := http.Get(strings.TrimSpace(ts.ReadFile(args[0])) + strings.TrimPrefix(serve.StatsPath, "/"))
 	ts.Check(err)

@@ -49,15 +49,15 @@ func TestF58_OldCacheProgram(t *testing.T) {
 	for round := range 2 {
 		m := p.mount("http://catalog.example", "--symbol", "s@"+string(pin))
 		p.compare("catalog.example", m)
-		asked := func(kind names.Kind) int { return p.asked("catalog.example", kind) }
-		xorbs, pages, shards := asked(names.XorbKind), asked(names.PageKind), asked(names.ShardKind)
+		requested := func(kind names.Kind) int { return p.requested("catalog.example", kind) }
+		xorbs, pages, shards := requested(names.XorbKind), requested(names.PageKind), requested(names.ShardKind)
 		if want := 3 - 3*round; xorbs != 0 || pages != 0 || shards != want {
 			t.Errorf("%d requests for xorbs, %d for pages, %d for shards, want 0, 0, %d", xorbs, pages, shards, want)
 		}
 		p.unmount(m)
 		m = p.mount("http://bare.example")
 		p.compare("bare.example", filepath.Join(m, "by-hash"))
-		if n := p.asked("bare.example", names.XorbKind); (n == 0) != (round == 1) {
+		if n := p.requested("bare.example", names.XorbKind); (n == 0) != (round == 1) {
 			t.Errorf("round %d: %d requests for xorbs without hashes", round, n)
 		}
 		p.unmount(m)
@@ -108,8 +108,8 @@ func (p *oldParty) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	store.ServeHTTP(w, r)
 }
 
-// asked returns the requests since the last call.
-func (p *oldParty) asked(host string, kind names.Kind) int {
+// requested returns the requests since the last call.
+func (p *oldParty) requested(host string, kind names.Kind) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := p.counts[host][kind]

@@ -221,7 +221,7 @@ func TestMalformed(t *testing.T) {
 
 // readAll reads a xorb with this name as a store would: footer or walk, then every
 // chunk for itself.
-func readAll(b []byte, asked codec.Hash) error {
+func readAll(b []byte, requested codec.Hash) error {
 	r, size := bytes.NewReader(b), int64(len(b))
 	in, err := ReadInfo(r, size)
 	if errors.Is(err, ErrNoFooter) {
@@ -238,8 +238,8 @@ func readAll(b []byte, asked codec.Hash) error {
 		}
 		leaves[i] = merkle.Leaf{Hash: merkle.Chunk(dst), Size: uint64(len(dst))}
 	}
-	if got := merkle.Xorb(leaves); got != asked {
-		return codec.Corrupt("xorb", 0, "its hash is %s, want %s", got, asked)
+	if got := merkle.Xorb(leaves); got != requested {
+		return codec.Corrupt("xorb", 0, "its hash is %s, want %s", got, requested)
 	}
 	return nil
 }

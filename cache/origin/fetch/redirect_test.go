@@ -86,9 +86,9 @@ func (f front) RoundTrip(r *http.Request) (*http.Response, error) {
 // S35: a redirect of a public server to a name with a private address is refused.
 func TestS35_RedirectToName(t *testing.T) {
 	resolve(t)
-	asked := false
+	requested := false
 	inner := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		asked = true
+		requested = true
 		w.Write([]byte("secret"))
 	}))
 	defer inner.Close()
@@ -96,14 +96,14 @@ func TestS35_RedirectToName(t *testing.T) {
 	o := Options{}.withDefaults()
 
 	// The name works where no public server leads to it.
-	if n, err := size(t, "http://innocent.example:"+port, Options{}); err != nil || n != 6 || !asked {
+	if n, err := size(t, "http://innocent.example:"+port, Options{}); err != nil || n != 6 || !requested {
 		t.Fatalf("Size = %d, %v", n, err)
 	}
 
-	asked = false
+	requested = false
 	_, err := size(t, "http://public.example", Options{Transport: front{"http://innocent.example:" + port + "/x", o.transport(4)}})
-	if !errors.Is(err, origin.ErrUnavailable) || !strings.Contains(err.Error(), errInside.Error()) || asked {
-		t.Errorf("Size = %v, asked %t", err, asked)
+	if !errors.Is(err, origin.ErrUnavailable) || !strings.Contains(err.Error(), errInside.Error()) || requested {
+		t.Errorf("Size = %v, asked %t", err, requested)
 	}
 }
 

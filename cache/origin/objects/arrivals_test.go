@@ -19,7 +19,7 @@ type trickling struct {
 	each, at int
 }
 
-func (s trickling) ReadAtProgress(ctx context.Context, k names.Key, p []byte, off int64, came func(int)) error {
+func (s trickling) ReadAtProgress(ctx context.Context, k names.Key, p []byte, off int64, arrived func(int)) error {
 	if err := s.ReadAt(ctx, k, p, off); err != nil {
 		return err
 	}
@@ -31,7 +31,7 @@ func (s trickling) ReadAtProgress(ctx context.Context, k names.Key, p []byte, of
 	for n := 0; n < len(p); n += s.each {
 		copy(p, all[:n])
 		if n > 0 {
-			came(n)
+			arrived(n)
 		}
 	}
 	copy(p, all)
@@ -44,13 +44,13 @@ func TestArrivals(t *testing.T) {
 	b.Add(origintest.Random(1, 40*50_000), 50_000)
 	x, store := b.Xorbs[0], b.Store()
 	for _, tt := range []struct {
-		name   string
-		r      codec.ChunkRange
-		each   int
-		at     int // damage
-		told   int // at least so often
-		untold bool
-		fails  bool
+		name       string
+		r          codec.ChunkRange
+		each       int
+		at         int // damage
+		reported   int // at least so often
+		unreported bool
+		fails      bool
 	}{
 		{"all, in small pieces", codec.ChunkRange{End: 40}, 10_000, -1, 8, false, false},
 		{"some", codec.ChunkRange{Start: 7, End: 20}, 10_000, -1, 3, false, false},
@@ -61,9 +61,9 @@ func TestArrivals(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			src := objects.New(trickling{store, tt.each, tt.at}, objects.Options{})
-			var told []codec.ChunkRange
+			var reported []codec.ChunkRange
 			run, err := src.Chunks(t.Context(), x.Hash(), tt.r, origin.ReadOptions{OnPartial: func(run *xorb.Run) {
-				told = append(told, run.Chunks)
+				reported = append(reported, run.Chunks)
 				last := run.Chunks.End - 1
 				got := make([]byte, run.Size(last))
 				if err := run.Unpack(last, got); err != nil || !bytes.Equal(got, x.Chunks[last]) {
@@ -73,12 +73,12 @@ func TestArrivals(t *testing.T) {
 			if (err != nil) != tt.fails || err == nil && run.Chunks != tt.r {
 				t.Fatalf("Chunks = %v, %v", run, err)
 			}
-			if len(told) < tt.told || tt.untold && len(told) > 0 {
-				t.Errorf("told of %v", told)
+			if len(reported) < tt.reported || tt.unreported && len(reported) > 0 {
+				t.Errorf("told of %v", reported)
 			}
-			for i, r := range told {
-				if r.Start != tt.r.Start || r.End >= tt.r.End || i > 0 && r.End <= told[i-1].End {
-					t.Errorf("told of %v", told)
+			for i, r := range reported {
+				if r.Start != tt.r.Start || r.End >= tt.r.End || i > 0 && r.End <= reported[i-1].End {
+					t.Errorf("told of %v", reported)
 				}
 			}
 		})

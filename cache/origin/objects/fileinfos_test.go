@@ -47,8 +47,8 @@ func (s *peeking) ReadPart(ctx context.Context, k names.Key, off int64, n int) (
 	return origin.Part{Bytes: b, Off: off, Size: size}, s.Store.ReadAt(ctx, k, b, off)
 }
 
-// asked returns how often the store was asked for parts of objects, and for how many bytes.
-func (s *peeking) asked() (requests, bytes int) {
+// requested returns how often the store was asked for parts of objects, and for how many bytes.
+func (s *peeking) requested() (requests, bytes int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range append(s.Reads(), s.peeks...) {
@@ -107,8 +107,8 @@ func TestOpenedOnceMeanwhile(t *testing.T) {
 	b, ids := smallFiles(t, 1)
 	x := b.Xorbs[0].Hash()
 	s := &peeking{Watched: origintest.Watch(b.Store())}
-	begun, goOn := make(chan bool), make(chan bool)
-	begin := sync.OnceFunc(func() { close(begun) })
+	started, goOn := make(chan bool), make(chan bool)
+	begin := sync.OnceFunc(func() { close(started) })
 	s.Before = func(_ context.Context, c origintest.Call) error {
 		if c.Key == names.XorbKey(x) {
 			begin()
@@ -124,7 +124,7 @@ func TestOpenedOnceMeanwhile(t *testing.T) {
 	}
 	var asking sync.WaitGroup
 	asking.Go(chunks)
-	<-begun
+	<-started
 	if _, err := src.FileInfo(t.Context(), ids[0]); err != nil {
 		t.Error(err)
 	}
@@ -208,7 +208,7 @@ func TestFileInfosAreFewRequests(t *testing.T) {
 			if n := describe(t, src, some); n != len(some) {
 				t.Errorf("%d files of %d", n, len(some))
 			}
-			requests, size := s.asked()
+			requests, size := s.requested()
 			t.Logf("%d files: %d requests for %d bytes, the shard has %d", len(some), requests, size, len(b.Shard()))
 			if requests != tt.requests || size > (len(b.Shard())/(8<<20)+1)*(8<<20)+tt.bytes {
 				t.Errorf("%d requests for %d bytes, want %d", requests, size, tt.requests)
@@ -217,7 +217,7 @@ func TestFileInfosAreFewRequests(t *testing.T) {
 			if n := describe(t, src, some); n != len(some) {
 				t.Errorf("%d files of %d, once they are cached", n, len(some))
 			}
-			if requests, _ := s.asked(); requests > 0 {
+			if requests, _ := s.requested(); requests > 0 {
 				t.Errorf("%d requests for cached files", requests)
 			}
 		})
@@ -264,18 +264,18 @@ func TestFileInfosCancelled(t *testing.T) {
 	s := &peeking{Watched: origintest.Watch(b.Store())}
 	src := objects.New(s, objects.Options{})
 	var mu sync.Mutex
-	told := 0
+	reported := 0
 	src.FileInfos(ctx, ids, func(i int, _ *shard.FileInfo, err error) {
 		mu.Lock()
 		defer mu.Unlock()
-		if told++; told == 1 {
+		if reported++; reported == 1 {
 			stop()
 		}
 		if err != nil && !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
 	})
-	if told != len(ids) {
-		t.Errorf("%d of %d files are told", told, len(ids))
+	if reported != len(ids) {
+		t.Errorf("%d of %d files are told", reported, len(ids))
 	}
 }

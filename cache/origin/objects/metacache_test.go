@@ -144,11 +144,11 @@ func TestRemountAsksNothing(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			m := mountOnce(t, tt.form)
 			for range 2 {
-				if asked := m.read(t, m.mount("")); asked > 0 {
-					t.Errorf("the store was asked %d times", asked)
+				if requested := m.read(t, m.mount("")); requested > 0 {
+					t.Errorf("the store was asked %d times", requested)
 				}
 			}
-			if asked := m.read(t, m.mount("another store")); asked == 0 {
+			if requested := m.read(t, m.mount("another store")); requested == 0 {
 				t.Error("another store is answered for")
 			}
 		})
@@ -166,7 +166,7 @@ func TestCorruptValues(t *testing.T) {
 	check := func(what string, h [32]byte, damaged []byte) {
 		t.Helper()
 		m.backend.Replace(h, damaged)
-		if asked := m.read(t, m.mount("")); asked == 0 {
+		if requested := m.read(t, m.mount("")); requested == 0 {
 			t.Errorf("%s is used", what)
 		}
 		if now, _ := m.backend.Page(h); !bytes.Equal(now, good[h]) {
@@ -213,8 +213,8 @@ func TestInfoOfAnotherCopy(t *testing.T) {
 		}
 	}
 	src = m.mount("")
-	if asked := m.read(t, src); asked != 0 {
-		t.Errorf("the store is asked %d times for values that are cached again", asked)
+	if requested := m.read(t, src); requested != 0 {
+		t.Errorf("the store is asked %d times for values that are cached again", requested)
 	}
 	for _, x := range m.b.Xorbs {
 		if b, err := origintest.Unpack(t, src, x.Hash(), one); err != nil || !bytes.Equal(b, x.Unpacked(one)) {
@@ -275,8 +275,8 @@ func TestWrongFileInfoIsDropped(t *testing.T) {
 				t.Errorf("stayed: %v, want %v", stayed, tt.stays)
 			}
 			m.mount("").FileInfo(t.Context(), m.ids[0])
-			if asked := m.store.Calls(); len(asked) > 0 {
-				t.Errorf("it is not cached again: %v", asked)
+			if requested := m.store.Calls(); len(requested) > 0 {
+				t.Errorf("it is not cached again: %v", requested)
 			}
 		})
 	}
@@ -291,12 +291,12 @@ func TestNoCache(t *testing.T) {
 		func(ctx context.Context) { src.Hashed(ctx, m.b.Xorbs[0].Hash(), codec.ChunkRange{End: 1}) },
 	} {
 		read(origin.NoCache(t.Context()))
-		if asked := m.store.Calls(); len(asked) == 0 {
+		if requested := m.store.Calls(); len(requested) == 0 {
 			t.Error("the store was not asked")
 		}
 	}
-	if asked := m.read(t, m.mount("")); asked != 0 {
-		t.Errorf("the store was asked %d times after a read with NoCache", asked)
+	if requested := m.read(t, m.mount("")); requested != 0 {
+		t.Errorf("the store was asked %d times after a read with NoCache", requested)
 	}
 }
 
@@ -310,8 +310,8 @@ func decorated(src origin.Source) origin.Source {
 // Decorators let chunks be adopted, and say so if that fails.
 func TestAdoptThroughDecorators(t *testing.T) {
 	m := mountOnce(t, origintest.Form{XorbChunks: 4})
-	if asked := m.read(t, decorated(m.mount(""))); asked != 0 {
-		t.Errorf("the store was asked %d times", asked)
+	if requested := m.read(t, decorated(m.mount(""))); requested != 0 {
+		t.Errorf("the store was asked %d times", requested)
 	}
 	var c wrap.Counts
 	src := wrap.Count(m.mount(""), &c)

@@ -43,8 +43,8 @@ func oldFile(scope string, id codec.FileID, fi metacache.FileEntry) (value []byt
 // bytesStore is a remote store of a few objects, which counts the requests for each.
 type bytesStore struct {
 	origin.Store
-	objects map[names.Key][]byte
-	asked   map[names.Key]int
+	objects   map[names.Key][]byte
+	requested map[names.Key]int
 }
 
 func (s *bytesStore) ReadPart(_ context.Context, k names.Key, off int64, n int) (origin.Part, error) {
@@ -52,7 +52,7 @@ func (s *bytesStore) ReadPart(_ context.Context, k names.Key, off int64, n int) 
 	if !ok {
 		return origin.Part{}, origin.ErrNotFound
 	}
-	s.asked[k]++
+	s.requested[k]++
 	size := int64(len(b))
 	if off < 0 {
 		off = max(0, size-int64(n))
@@ -96,7 +96,7 @@ func TestF58_OldCache(t *testing.T) {
 		backend.Replace(oldFileKey(scope, id), oldFile(scope, id, metacache.FileEntry{FileInfo: &lie, Shard: s}))
 	}
 	for _, named := range []bool{true, false} {
-		store := &bytesStore{objects: map[names.Key][]byte{names.ShardKey(s): encoded}, asked: map[names.Key]int{}}
+		store := &bytesStore{objects: map[names.Key][]byte{names.ShardKey(s): encoded}, requested: map[names.Key]int{}}
 		for range 2 {
 			src := New(store, Options{Backend: backend, Scope: scope, Named: named})
 			for i, id := range ids {
@@ -109,8 +109,8 @@ func TestF58_OldCache(t *testing.T) {
 				}
 			}
 		}
-		if n := store.asked[names.ShardKey(s)]; n != 1 || len(store.asked) != 1 {
-			t.Errorf("named %v: requests %v, want one for the shard", named, store.asked)
+		if n := store.requested[names.ShardKey(s)]; n != 1 || len(store.requested) != 1 {
+			t.Errorf("named %v: requests %v, want one for the shard", named, store.requested)
 		}
 	}
 }
@@ -128,7 +128,7 @@ func TestShardHashesAreCached(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := merkle.Chunk(encoded)
-	store := &countedBytes{bytesStore: bytesStore{objects: map[names.Key][]byte{names.ShardKey(s): encoded}, asked: map[names.Key]int{}}}
+	store := &countedBytes{bytesStore: bytesStore{objects: map[names.Key][]byte{names.ShardKey(s): encoded}, requested: map[names.Key]int{}}}
 	backend := new(origintest.Backend)
 	get := func(block int64) (*shard.FileInfo, error) {
 		fi, err := shard.ReadFileInfo(bytes.NewReader(encoded), block)
@@ -146,7 +146,7 @@ func TestShardHashesAreCached(t *testing.T) {
 	if _, err := get(48 + 500*block); err != nil {
 		t.Fatal(err)
 	}
-	if store.read == 0 || store.read > 3*shardBlock || store.asked[names.ShardKey(s)] != 1 {
+	if store.read == 0 || store.read > 3*shardBlock || store.requested[names.ShardKey(s)] != 1 {
 		t.Errorf("%d bytes read after a remount", store.read)
 	}
 	store.objects[names.ShardKey(s)] = slices.Clone(encoded)

@@ -143,8 +143,8 @@ func TestO34_OpenFileAsksOnce(t *testing.T) {
 	for _, id := range []codec.FileID{ids[f.Info.File], ids[little.Info.File]} {
 		s := &silentStore{Store: b.Store()}
 		_, _, err := objects.New(s, objects.Options{Named: true}).OpenFile(t.Context(), id)
-		if !errors.Is(err, origin.ErrUnavailable) || s.asked != 1 {
-			t.Errorf("after %d questions: %v, want %v after 1", s.asked, err, origin.ErrUnavailable)
+		if !errors.Is(err, origin.ErrUnavailable) || s.requested != 1 {
+			t.Errorf("after %d questions: %v, want %v after 1", s.requested, err, origin.ErrUnavailable)
 		}
 	}
 }
@@ -152,10 +152,10 @@ func TestO34_OpenFileAsksOnce(t *testing.T) {
 // A silentStore is a remote store that does not deliver shards.
 type silentStore struct {
 	origin.Store
-	asked int
+	requested int
 }
 
 func (s *silentStore) ReadWhole(context.Context, names.Key, int64, func([]byte, int64) error) error {
-	s.asked++
+	s.requested++
 	return origin.ErrUnavailable
 }

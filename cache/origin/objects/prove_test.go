@@ -140,7 +140,7 @@ func TestShardIsReadOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if requests, _ := s.asked(); requests != 1 {
+	if requests, _ := s.requested(); requests != 1 {
 		t.Errorf("%d requests", requests)
 	}
 }

@@ -182,7 +182,7 @@ func TestFirstByteRequests(t *testing.T) {
 	if _, err := src.Chunks(t.Context(), fi.Terms[0].Xorb, r, origin.ReadOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if n, bytes := s.asked(); n != 3 {
+	if n, bytes := s.requested(); n != 3 {
 		t.Errorf("%d requests for %d bytes, want one for the shard, one for the footer, and one for chunks", n, bytes)
 	}
 }

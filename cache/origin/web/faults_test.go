@@ -403,16 +403,16 @@ func TestS10_RedirectInside(t *testing.T) {
 		"https://LOCALHOST./", "https://a.localhost/", "https://127.1/", "https://0x7f000001/", "https://2130706433/",
 		"https://１２７．０．０．１/", "https://ｌｏｃａｌｈｏｓｔ/", "https://%EF%BD%8Cocalhost/", "https://100.100.100.200/",
 	} {
-		asked := 0
+		requested := 0
 		s := open(t, "https://example.org/store", web.Options{Options: fetch.Options{Transport: transport(func(r *http.Request) (*http.Response, error) {
-			asked++
+			requested++
 			resp := httptest.NewRecorder()
 			resp.Header().Set("Location", to)
 			resp.WriteHeader(http.StatusFound)
 			return resp.Result(), nil
 		})}})
-		if _, err := s.Size(t.Context(), xorbKey); !errors.Is(err, origin.ErrUnavailable) || tries(err) != 1 || asked != 1 {
-			t.Errorf("to %s: %v, after %d requests", to, err, asked)
+		if _, err := s.Size(t.Context(), xorbKey); !errors.Is(err, origin.ErrUnavailable) || tries(err) != 1 || requested != 1 {
+			t.Errorf("to %s: %v, after %d requests", to, err, requested)
 		}
 	}
 }
@@ -445,12 +445,12 @@ func TestN04_Continues(t *testing.T) {
 				}
 			}), web.Options{})
 			p := make([]byte, 200_000)
-			told := 0
+			reported := 0
 			err := s.ReadAtProgress(t.Context(), xorbKey, p, 1000, func(n int) {
-				if n <= told || n >= len(p) || !bytes.Equal(p[:n], value[1000:1000+n]) {
-					t.Errorf("told %d after %d", n, told)
+				if n <= reported || n >= len(p) || !bytes.Equal(p[:n], value[1000:1000+n]) {
+					t.Errorf("told %d after %d", n, reported)
 				}
-				told = n
+				reported = n
 			})
 			if err != nil || !bytes.Equal(p, value[1000:201_000]) {
 				t.Errorf("ReadAtProgress = %v, or other bytes", err)

@@ -218,8 +218,8 @@ func TestOnlyKeys(t *testing.T) {
 			t.Errorf("Size(%q) = %v", k, err)
 		}
 	}
-	if asked := w.Requests(); len(asked) != 0 {
-		t.Errorf("asked: %v", asked)
+	if requested := w.Requests(); len(requested) != 0 {
+		t.Errorf("asked: %v", requested)
 	}
 }
 
@@ -294,8 +294,8 @@ func TestList(t *testing.T) {
 	if _, err := list(names.ShardPrefix); err != nil {
 		t.Error(err)
 	}
-	if asked := w.Requests(); len(asked) != 1 || asked[0].Status != http.StatusNotModified {
-		t.Errorf("List without a change asked %+v", asked)
+	if requested := w.Requests(); len(requested) != 1 || requested[0].Status != http.StatusNotModified {
+		t.Errorf("List without a change asked %+v", requested)
 	}
 	if _, err := list(names.PagePrefix); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("List of what is not listed = %v", err)

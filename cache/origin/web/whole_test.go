@@ -27,10 +27,10 @@ func TestReadWhole(t *testing.T) {
 		"cut off":     {1 << 20, []string{"bytes=0-", "bytes=1048576-"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var asked []string
+			var requested []string
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				asked = append(asked, r.Header.Get("Range"))
-				if tt.cut > 0 && len(asked) == 1 {
+				requested = append(requested, r.Header.Get("Range"))
+				if tt.cut > 0 && len(requested) == 1 {
 					w = &cutting{w, tt.cut}
 				}
 				http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
@@ -52,8 +52,8 @@ func TestReadWhole(t *testing.T) {
 			if err != nil || !bytes.Equal(got, content) {
 				t.Errorf("%d bytes of %d, %v", len(got), len(content), err)
 			}
-			if strings.Join(asked, " ") != strings.Join(tt.want, " ") {
-				t.Errorf("asked for %q, want %q", asked, tt.want)
+			if strings.Join(requested, " ") != strings.Join(tt.want, " ") {
+				t.Errorf("asked for %q, want %q", requested, tt.want)
 			}
 		})
 	}
@@ -62,9 +62,9 @@ func TestReadWhole(t *testing.T) {
 // O11: answers of one byte each are not continued until the object is complete.
 func TestO11_ReadWholeLittle(t *testing.T) {
 	content := origintest.Random(1, 1<<20)
-	asked := 0
+	requested := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked++
+		requested++
 		from, _, _ := strings.Cut(strings.TrimPrefix(r.Header.Get("Range"), "bytes="), "-")
 		r.Header.Set("Range", "bytes="+from+"-"+from)
 		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
@@ -76,8 +76,8 @@ func TestO11_ReadWholeLittle(t *testing.T) {
 	}
 	defer s.Close()
 	err = s.ReadWhole(t.Context(), names.ShardKey(codec.Hash{1}), 0, func([]byte, int64) error { return nil })
-	if !errors.Is(err, origin.ErrUnavailable) || asked != 2 {
-		t.Errorf("after %d requests: %v, want %v after 2", asked, err, origin.ErrUnavailable)
+	if !errors.Is(err, origin.ErrUnavailable) || requested != 2 {
+		t.Errorf("after %d requests: %v, want %v after 2", requested, err, origin.ErrUnavailable)
 	}
 }
 

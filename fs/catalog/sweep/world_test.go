@@ -85,15 +85,15 @@ type process struct {
 	loss   float64       // how likely a question or an answer is lost
 	rules  rules
 
-	mu    sync.Mutex
-	skew  time.Duration  // of its clock; guarded by mu
-	dice  *rand.Rand     // for what it does; guarded by mu
-	asked map[string]int // how often it asked the same; guarded by mu
-	left  int            // how often it may stand still; guarded by mu
+	mu        sync.Mutex
+	skew      time.Duration  // of its clock; guarded by mu
+	dice      *rand.Rand     // for what it does; guarded by mu
+	requested map[string]int // how often it asked the same; guarded by mu
+	left      int            // how often it may stand still; guarded by mu
 }
 
 func (w *world) newProcess(name string) *process {
-	return &process{w: w, name: name, dice: w.diceOf(name), asked: map[string]int{}}
+	return &process{w: w, name: name, dice: w.diceOf(name), requested: map[string]int{}}
 }
 
 // diceOf returns dice that depend on what they are for, and on nothing else.
@@ -118,8 +118,8 @@ func (p *process) fate(c origintest.Call) *rand.Rand {
 	what := fmt.Sprint(p.name, " ", c.Op, " ", c.Key, " ", c.Off)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.asked[what]++
-	return p.w.diceOf(fmt.Sprint(what, " ", p.asked[what]))
+	p.requested[what]++
+	return p.w.diceOf(fmt.Sprint(what, " ", p.requested[what]))
 }
 
 // A life is what a process does.

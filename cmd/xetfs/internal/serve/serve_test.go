@@ -43,12 +43,12 @@ func TestRunEnds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		begun := make(chan struct{})
+		started := make(chan struct{})
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() {
 			ended <- Run(ctx, l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				close(begun)
+				close(started)
 				select {
 				case <-time.After(takes):
 					io.WriteString(w, "done") //nolint:errcheck // the client reports it
@@ -65,7 +65,7 @@ func TestRunEnds(t *testing.T) {
 				received <- string(b)
 			}
 		}()
-		<-begun
+		<-started
 		start := time.Now()
 		cancel()
 		if err := <-ended; err != nil || time.Since(start) > time.Minute {

@@ -232,11 +232,11 @@ func TestRunEndsTLS(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	begun := make(chan struct{})
+	started := make(chan struct{})
 	large := strings.Repeat("x", 64<<20)
 	go func() {
 		ended <- Run(ctx, l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			close(begun)
+			close(started)
 			io.WriteString(w, large) //nolint:errcheck // the client reads nothing
 		}), Options{TLS: c, Log: slog.New(slog.DiscardHandler)})
 	}()
@@ -249,7 +249,7 @@ func TestRunEndsTLS(t *testing.T) {
 	if _, err := io.WriteString(client, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
-	<-begun
+	<-started
 	cancel()
 	select {
 	case err := <-ended:
