@@ -16,17 +16,19 @@ import (
 
 // O28: the error of a bucket that never answers ends with the reason, and a listing does the same.
 func TestO28_Unreachable(t *testing.T) {
-	s := openAt(t, &origintest.S3{URL: "http://bucket.example"}, "", s3.Options{
-		Limits: fetch.Limits{First: 300 * time.Millisecond},
-		Transport: roundTripper(func(*http.Request) (*http.Response, error) {
-			return nil, errors.New("connection refused")
-		}),
-	})
-	_, err := s.Size(t.Context(), names.SettingsKey())
+	open := func() *s3.Store { // the limit begins with the first call of a store
+		return openAt(t, &origintest.S3{URL: "http://bucket.example"}, "", s3.Options{
+			Limits: fetch.Limits{First: 300 * time.Millisecond},
+			Transport: roundTripper(func(*http.Request) (*http.Response, error) {
+				return nil, errors.New("connection refused")
+			}),
+		})
+	}
+	_, err := open().Size(t.Context(), names.SettingsKey())
 	if !errors.Is(err, origin.ErrUnavailable) || !strings.HasSuffix(err.Error(), "no answer within 0.3 s: connection refused") {
 		t.Errorf("Size = %v", err)
 	}
-	for _, err := range s.List(t.Context(), "vref/", "") {
+	for _, err := range open().List(t.Context(), "vref/", "") {
 		if !errors.Is(err, origin.ErrUnavailable) || !strings.HasSuffix(err.Error(), "connection refused") {
 			t.Errorf("List = %v", err)
 		}
