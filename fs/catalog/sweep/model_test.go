@@ -17,6 +17,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/dedup"
+	"github.com/xetfs/xetfs/cache/origin/mirror"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec/codectest"
 	"github.com/xetfs/xetfs/codec/names"
@@ -36,6 +38,7 @@ var (
 type model struct {
 	*world
 	store    origin.WriteStore
+	copies   string // folder of a mirror; "": none
 	settings *names.Settings
 	writers  rules
 	sweepers rules
@@ -178,6 +181,17 @@ func (m *model) write(p *process) {
 	}
 }
 
+// index returns the index of a publish: none, with a mirror, or without.
+func (m *model) index(p *process, s origin.Store) *dedup.Options {
+	switch roll := p.roll(3); {
+	case roll == 0:
+		return nil
+	case roll == 1 && m.copies != "":
+		return &dedup.Options{Mirror: mirror.New(s, mirror.OpenFolder(m.copies, 1<<30), nil)}
+	}
+	return new(dedup.Options)
+}
+
 // change does one thing that a writer does.
 func (m *model) change(p *process, s origin.WriteStore) (string, error) {
 	ctx := context.Background()
@@ -190,7 +204,7 @@ func (m *model) change(p *process, s origin.WriteStore) (string, error) {
 	symbol := symbols[p.roll(len(symbols))]
 	switch roll := p.roll(20); {
 	case roll < 8:
-		row, err := publish(ctx, pub, s, symbol, m.files(p), p.roll(3) > 0)
+		row, err := publish(ctx, pub, s, symbol, m.files(p), m.index(p, s))
 		m.keep(symbol, row, err)
 		return "replace", err
 	case roll < 11:
@@ -353,7 +367,7 @@ func (m *model) end() {
 // object was deleted, and that garbage is deleted in the end.
 func TestModel(t *testing.T) {
 	var mu sync.Mutex
-	total := map[string]int{}
+	total, copies := map[string]int{}, t.TempDir()
 	var all errgroup.Group
 	all.SetLimit(runtime.GOMAXPROCS(0))
 	n := *histories
@@ -363,6 +377,7 @@ func TestModel(t *testing.T) {
 	for i := range uint64(n) {
 		all.Go(func() error {
 			m := newModel(*firstSeed + i)
+			m.copies = copies
 			m.play()
 			if i%4 == 0 {
 				m.end()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/dedup"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
@@ -59,7 +60,7 @@ func (c *calm) sleep(_ context.Context, d time.Duration) error {
 
 func (c *calm) publish(symbol string, files map[string]int) names.Row {
 	c.t.Helper()
-	row, err := publish(context.Background(), c.p, c.store, symbol, files, true)
+	row, err := publish(context.Background(), c.p, c.store, symbol, files, new(dedup.Options))
 	if err != nil {
 		c.t.Fatal(err)
 	}

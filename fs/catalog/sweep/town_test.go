@@ -165,15 +165,16 @@ func lastSlash(s string) int {
 	return 0
 }
 
-// publish publishes a tree of files by path as the whole of a symbol.
-func publish(ctx context.Context, p *writer.Writer, s origin.WriteStore, symbol string, files map[string]int, reuse bool) (names.Row, error) {
+// publish publishes a tree of files by path as the whole of a symbol. It deduplicates with an
+// index; nil: not at all.
+func publish(ctx context.Context, p *writer.Writer, s origin.WriteStore, symbol string, files map[string]int, index *dedup.Options) (names.Row, error) {
 	b, err := p.Begin(ctx, symbol, writer.PublishOptions{})
 	if err != nil {
 		return names.Row{}, err
 	}
 	pk := &packer{sink: b.Sink(origin.Sink(s)), store: s}
-	if reuse {
-		known, err := dedup.Open(ctx, s, dedup.Options{})
+	if index != nil {
+		known, err := dedup.Open(ctx, s, *index)
 		if err != nil {
 			return names.Row{}, err
 		}
