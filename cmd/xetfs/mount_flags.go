@@ -82,6 +82,9 @@ func (o *mountOptions) check(args []string) (source, mountpoint string, err erro
 	if source, err = stack.AbsSource(args[0]); err != nil {
 		return "", "", err
 	}
+	if stack.IsRemote(args[1]) {
+		return "", "", usageError{fmt.Errorf("%s: MOUNTPOINT is a local folder, not an address; SOURCE comes first", stack.WithoutSecrets(args[1]))}
+	}
 	if mountpoint, err = filepath.Abs(args[1]); err != nil {
 		return "", "", err
 	}

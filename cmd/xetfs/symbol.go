@@ -59,6 +59,9 @@ func parseTarget(text string) (target, error) {
 
 // checkSymbol refuses invalid names of symbols with a usageError.
 func checkSymbol(symbol string) error {
+	if strings.Contains(symbol, "://") { // it may hold a password
+		return usageError{errors.New("SYMBOL is a name, not an address; the store comes first")}
+	}
 	err := names.CheckSymbol(symbol)
 	if err == nil {
 		return nil

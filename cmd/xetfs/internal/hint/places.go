@@ -32,7 +32,7 @@ func (c Call) name() string {
 // names. The result is "" if no path is missing or nothing is similar.
 func Missing(c Call) string {
 	for _, i := range c.places() {
-		if _, err := os.Lstat(c.Args[i]); errors.Is(err, iofs.ErrNotExist) && !c.IsRemote(c.Args[i]) {
+		if _, err := os.Lstat(c.Args[i]); errors.Is(err, iofs.ErrNotExist) && (i > 0 || !c.IsRemote(c.Args[i])) {
 			return c.missing(i)
 		}
 	}
@@ -66,6 +66,9 @@ func (c Call) places() []int {
 // missing returns the end of a message about argument i, which does not exist.
 func (c Call) missing(i int) string {
 	path := c.Args[i]
+	if c.IsRemote(path) {
+		return c.address(i)
+	}
 	takesStore := strings.Contains(c.Usage, " STORE ") || strings.Contains(c.Usage, " SOURCE ")
 	if i == 0 && takesStore {
 		if hint := c.firstArgument(); hint != "" {
@@ -81,12 +84,26 @@ func (c Call) missing(i int) string {
 	return similarPlace(path)
 }
 
+// address covers an address in the place of a folder.
+func (c Call) address(i int) string {
+	if c.IsRemote(c.Args[0]) {
+		return "; FOLDER is local, not an address"
+	}
+	return "; " + c.order(i)
+}
+
+// order returns the right order if argument i is a store, or "".
+func (c Call) order(i int) string {
+	arg := c.Args[i]
+	return Order(arg, c.Command, append([]string{arg}, slices.Delete(slices.Clone(c.Args), i, i+1)...)...)
+}
+
 // firstArgument covers a missing STORE or SOURCE: a later argument is a store, or a folder above
 // the path is one.
 func (c Call) firstArgument() string {
-	for j, arg := range c.Args[1:] {
-		if hint := Order(arg, c.Command, append([]string{arg}, slices.Delete(slices.Clone(c.Args), j+1, j+2)...)...); hint != "" {
-			return "; " + hint
+	for i := range c.Args[1:] {
+		if order := c.order(i + 1); order != "" {
+			return "; " + order
 		}
 	}
 	store, symbol := dir.StoreAbove(c.Args[0])
@@ -119,9 +136,17 @@ func similarPlace(path string) string {
 	return didYouMean(filepath.Clean(path), slices.Values(present))
 }
 
+// isStore reports whether a word is a folder with objects, or an address that may be printed.
+func isStore(word string) bool {
+	if strings.Contains(word, "://") {
+		return !strings.ContainsAny(word, "@?#")
+	}
+	return word != "" && dir.HasKeys(word)
+}
+
 // Order returns the right order of arguments if folder is a store, or "". The text has no "; ".
 func Order(folder, command string, args ...string) string {
-	if folder == "" || !dir.HasKeys(folder) {
+	if !isStore(folder) {
 		return ""
 	}
 	for _, arg := range args {
