@@ -22,8 +22,31 @@ func (d *Device) RaiseReadAhead() error {
 // to end a lazily unmounted file system. The file stays bound to this connection; its path
 // may later belong to another mount, because the kernel reuses device numbers.
 func OpenAbort(device uint64) (fd int, err error) {
-	const flags = unix.O_WRONLY | unix.O_CLOEXEC
-	file := fmt.Sprintf("%d/abort", unix.Minor(device))
+	return openConnection(device, "abort", unix.O_WRONLY)
+}
+
+// OpenWaiting opens the file with the number of requests that wait for the server of a device.
+// Like the file of OpenAbort it stays bound to this connection.
+func OpenWaiting(device uint64) (fd int, err error) {
+	return openConnection(device, "waiting", unix.O_RDONLY)
+}
+
+// IsGone reports whether the file system of a file of OpenWaiting is mounted nowhere: such a
+// file is empty. Only the first read of an open file shows that, so IsGone opens it anew.
+func IsGone(waiting int) bool {
+	fd, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", waiting), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	n, err := unix.Read(fd, make([]byte, 1))
+	return n == 0 && err == nil
+}
+
+// openConnection opens a file in the folder of a connection.
+func openConnection(device uint64, name string, flags int) (fd int, err error) {
+	flags |= unix.O_CLOEXEC
+	file := fmt.Sprintf("%d/%s", unix.Minor(device), name)
 	fd, err = unix.Open("/sys/fs/fuse/connections/"+file, flags, 0)
 	if err == nil {
 		return fd, nil

@@ -20,11 +20,11 @@ const serverWait = time.Second
 
 // awaitServers waits until the servers of a removed mount have ended. It does not wait for a server
 // that was stopped, or that still serves the mount at another place. It passes the reason to notice
-// and returns false.
-func awaitServers(ctx context.Context, m mountpoint, pids []int, notice func(text string)) (ended bool, err error) {
+// and returns false. waiting is the file of fusemount.OpenWaiting, or -1.
+func awaitServers(ctx context.Context, m mountpoint, waiting int, pids []int, notice func(text string)) (ended bool, err error) {
 	ended = true
 	for _, pid := range pids {
-		why, err := awaitServer(ctx, m, pid)
+		why, err := awaitServer(ctx, m, waiting, pid)
 		if err != nil {
 			return false, err
 		}
@@ -37,7 +37,7 @@ func awaitServers(ctx context.Context, m mountpoint, pids []int, notice func(tex
 }
 
 // awaitServer waits until a process has ended. It returns "", or the reason not to wait.
-func awaitServer(ctx context.Context, m mountpoint, pid int) (why string, err error) {
+func awaitServer(ctx context.Context, m mountpoint, waiting, pid int) (why string, err error) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return "", nil // ended already
@@ -51,10 +51,10 @@ func awaitServer(ctx context.Context, m mountpoint, pid int) (why string, err er
 		if ended || err != nil {
 			return "", err
 		}
-		if serves(fmt.Sprintf("/proc/%d", pid), m) {
+		if !fusemount.IsGone(waiting) && serves(fmt.Sprintf("/proc/%d", pid), m) {
 			return fmt.Sprintf("%s: the mount is gone here; process %d serves it until %s", m.path, pid, release(m.on.Minor)), nil
 		}
-		// The server has closed the connection and is writing its disk cache.
+		// The server has not noticed the unmount yet, on a busy machine, or writes its disk cache.
 	}
 }
 

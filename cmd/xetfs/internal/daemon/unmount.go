@@ -24,6 +24,10 @@ func Unmount(ctx context.Context, path string, lazy bool, notice func(text strin
 		return "", false, err
 	}
 	served := servers(m)
+	waiting, err := fusemount.OpenWaiting(unix.Mkdev(0, m.on.Minor))
+	if err == nil {
+		defer unix.Close(waiting)
+	}
 	switch err := unmountSoon(ctx, m.path, lazy); {
 	case errors.Is(err, unix.EBUSY):
 		return "", false, fmt.Errorf("%s: busy: a program has a file open in it or works there (fuser -vm %s shows which); end it, or use --lazy", path, ui.ShellWord(path))
@@ -36,7 +40,7 @@ func Unmount(ctx context.Context, path string, lazy bool, notice func(text strin
 	case lazy:
 		return m.path, true, nil
 	}
-	ended, err = awaitServers(ctx, m, served, notice)
+	ended, err = awaitServers(ctx, m, waiting, served, notice)
 	return m.path, ended, err
 }
 
