@@ -64,14 +64,6 @@ func (w *Web) Requests() []Request {
 	return requests
 }
 
-// Sum returns the number of requests and the bytes of their responses.
-func Sum(requests []Request) (n int, bytes int64) {
-	for _, r := range requests {
-		bytes += r.Bytes
-	}
-	return len(requests), bytes
-}
-
 // ServeHTTP implements http.Handler.
 func (w *Web) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	request := &Request{Method: r.Method, Path: r.URL.Path, Range: r.Header.Get("Range")}

@@ -84,7 +84,7 @@ func parse(address string) (place, error) {
 	}
 	for part := range strings.SplitSeq(prefix, "/") {
 		if part == "." || part == ".." {
-			return place{}, errors.New("its prefix has a part . or ..")
+			return place{}, errors.New("its prefix contains the part . or .., which no store has")
 		}
 	}
 	if prefix != "" {

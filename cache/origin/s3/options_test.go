@@ -64,7 +64,7 @@ func TestOpen(t *testing.T) {
 		{"s3://bucket", map[string]string{"AWS_ENDPOINT_URL": "host:9000"}, "", "is not an address such as"},
 		{"s3://me:secret@bucket", nil, "", "credentials come from the environment"},
 		{"s3://ab", nil, "", "no valid name"},
-		{"s3://bucket/../x", nil, "", "a part . or .."},
+		{"s3://bucket/../x", nil, "", "the part . or .."},
 		{"s3://bucket/a?b", nil, "", "a query or a fragment"},
 		{"s3://bucket/" + strings.Repeat("x", 1000), nil, "", "longer than 700 bytes"},
 		{"http://bucket", nil, "", "the address of a bucket is s3://BUCKET/PREFIX"},

@@ -82,6 +82,7 @@ func (r Remote) limits() fetch.Limits {
 	return l
 }
 
+// WaitingFor returns the notice of a command that waits for its SOURCE.
 func WaitingFor(source string) string { return "waiting for " + WithoutSecrets(source) }
 
 // checkAddress returns an error for an invalid address. A valid address may be printed.
