@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	iofs "io/fs"
+
+	"golang.org/x/sys/unix"
 )
 
 // A Client has the files with the credentials for one host.
@@ -30,7 +32,7 @@ func (c Client) Authorization() (string, error) {
 	}
 	value, err := c.basic()
 	switch {
-	case c.Default && errors.Is(err, iofs.ErrNotExist):
+	case c.Default && (errors.Is(err, iofs.ErrNotExist) || errors.Is(err, unix.ENOTDIR)): // HOME may be a file
 		return "", nil
 	case err != nil:
 		return "", fmt.Errorf("%v", err) //nolint:errorlint // see above
