@@ -38,7 +38,7 @@ func openWeb(address string, r Remote) (ReadStore, error) {
 // XETFS_TOKEN_FILE names, the netrc file that NETRC names, ~/.netrc.
 func credentials(host string, getenv func(string) string) auth.Client {
 	c := auth.Client{Host: host, TokenFile: getenv("XETFS_TOKEN_FILE"), Netrc: getenv("NETRC")}
-	if home := getenv("HOME"); c.Netrc == "" && home != "" {
+	if home := getenv("HOME"); c.Netrc == "" && filepath.IsAbs(home) {
 		c.Netrc, c.Default = filepath.Join(home, ".netrc"), true
 	}
 	return c
