@@ -138,12 +138,13 @@ func isBareRemote(ctx context.Context, s origin.Store, bare bool) (bool, error) 
 		if errors.Is(err, errors.ErrUnsupported) {
 			return false, fmt.Errorf("no store: neither a catalog nor the file %s of xetfs pack and publish; type the address of the folder of a store", listing.Key)
 		}
-		if err != nil {
-			return false, err
-		}
-		break
+		return err == nil, err
 	}
-	return true, nil
+	_, err := s.Size(ctx, listing.Key)
+	if errors.Is(err, origin.ErrNotFound) {
+		return false, errNoStore
+	}
+	return err == nil, err
 }
 
 // CheckRanges refuses a web server that ignores ranges, because each read of a mount would
