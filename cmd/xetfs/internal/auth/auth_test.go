@@ -1,6 +1,7 @@
 package auth
 
 import (
+	iofs "io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -124,6 +125,24 @@ func TestFindLogin(t *testing.T) {
 				t.Errorf("error %v, want %q", err, tt.problem)
 			}
 		})
+	}
+}
+
+func TestIsUnreachable(t *testing.T) {
+	tests := []struct {
+		err  error
+		want bool
+	}{
+		{unix.ENOENT, true},
+		{unix.ENOTDIR, true},
+		{unix.EACCES, true},
+		{unix.EIO, false},
+		{unix.EMFILE, false},
+	}
+	for _, tt := range tests {
+		if got := isUnreachable(at(".netrc", &iofs.PathError{Op: "open", Err: tt.err})); got != tt.want {
+			t.Errorf("isUnreachable(%v) = %t, want %t", tt.err, got, tt.want)
+		}
 	}
 }
 

@@ -14,7 +14,7 @@ type Client struct {
 	Host      string // without port
 	TokenFile string // its first token is sent; "": none
 	Netrc     string // used without TokenFile; "": none
-	Default   bool   // Netrc is the default file, which may be absent
+	Default   bool   // Netrc is the default file, which may be absent or unreachable
 }
 
 // Authorization returns the value of the header Authorization; "": no credentials. It reads the
@@ -32,12 +32,18 @@ func (c Client) Authorization() (string, error) {
 	}
 	value, err := c.basic()
 	switch {
-	case c.Default && (errors.Is(err, iofs.ErrNotExist) || errors.Is(err, unix.ENOTDIR)): // HOME may be a file
+	case c.Default && isUnreachable(err):
 		return "", nil
 	case err != nil:
 		return "", fmt.Errorf("%v", err) //nolint:errorlint // see above
 	}
 	return value, nil
+}
+
+// isUnreachable reports whether the file cannot be opened. HOME may be a file, or a folder of
+// another user.
+func isUnreachable(err error) bool {
+	return errors.Is(err, iofs.ErrNotExist) || errors.Is(err, iofs.ErrPermission) || errors.Is(err, unix.ENOTDIR)
 }
 
 // basic returns the header for the login in the netrc file.
