@@ -120,7 +120,7 @@ func mountArguments(cmd *cobra.Command, args []string) error {
 
 // serve mounts in the foreground.
 func (o *mountOptions) serve(cmd *cobra.Command, source, mountpoint string) error {
-	d, err := o.daemon(cmd.Context(), source, mountpoint, cmd.ErrOrStderr())
+	d, err := o.daemon(source, mountpoint, cmd.ErrOrStderr())
 	if err != nil {
 		return mountError{err}
 	}
@@ -168,7 +168,7 @@ func (o *mountOptions) daemonArgs(cmd *cobra.Command, source, mountpoint string)
 // parent.
 func (o *mountOptions) serveInBackground(ctx context.Context, source, mountpoint string) error {
 	parent := daemon.OpenParent(ctx, o.readyFD)
-	d, err := o.daemon(ctx, source, mountpoint, io.Discard)
+	d, err := o.daemon(source, mountpoint, io.Discard)
 	if err != nil {
 		parent.Fail(exitMount, err.Error())
 		return mountError{err}
@@ -183,7 +183,7 @@ func (o *mountOptions) serveInBackground(ctx context.Context, source, mountpoint
 }
 
 // daemon returns the mount of source at mountpoint, with an open log.
-func (o *mountOptions) daemon(ctx context.Context, source, mountpoint string, stderr io.Writer) (*daemon.Daemon, error) {
+func (o *mountOptions) daemon(source, mountpoint string, stderr io.Writer) (*daemon.Daemon, error) {
 	log, file, err := o.log.open(stderr)
 	if err != nil {
 		return nil, err

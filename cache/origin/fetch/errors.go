@@ -50,12 +50,13 @@ func (a *answer) lost(err error) error {
 	if ended := a.caller.Err(); ended != nil {
 		return fmt.Errorf("%q: %w", a.r.Key, ended)
 	}
-	switch context.Cause(a.guard.ctx) { //nolint:errorlint // a cause is not wrapped
-	case errStalled:
+	cause := context.Cause(a.guard.ctx)
+	switch {
+	case errors.Is(cause, errStalled):
 		err = fmt.Errorf("hardly any bytes arrived within %v", a.c.o.Stall)
 		a.pool.CloseIdleConnections() // the same cause may have hit them, too
 		a.pool.congested(a.guard.start)
-	case errHealed:
+	case errors.Is(cause, errHealed):
 		return lostError{a.unavailable("%w", errHealed)}
 	}
 	var address *url.Error

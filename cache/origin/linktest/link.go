@@ -1,6 +1,7 @@
 package linktest
 
 import (
+	"context"
 	"net"
 	"strings"
 	"sync"
@@ -61,7 +62,7 @@ type Options struct {
 // New returns a Link to a server, an address with scheme http, until the end of the test.
 func New(t testing.TB, to string, o Options) *Link {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +82,7 @@ func New(t testing.TB, to string, o Options) *Link {
 			if err != nil {
 				return
 			}
-			l.serve(client, &running)
+			l.serve(t.Context(), client, &running)
 		}
 	})
 	return l
@@ -118,9 +119,9 @@ func (l *Link) faults() Faults {
 }
 
 // serve passes bytes between a client and the server.
-func (l *Link) serve(client net.Conn, running *sync.WaitGroup) {
+func (l *Link) serve(ctx context.Context, client net.Conn, running *sync.WaitGroup) {
 	c := &conn{l: l, client: client, own: faulty.Pace{Rate: l.each}}
-	server, err := net.Dial("tcp", l.to)
+	server, err := new(net.Dialer).DialContext(ctx, "tcp", l.to)
 	if c.server = server; err != nil || l.faults().Refuse {
 		c.reset()
 		return

@@ -113,9 +113,9 @@ func TestO30_WriteFaults(t *testing.T) {
 	}{
 		{"no fault", func(_ *http.Request, pass func() (*http.Response, error)) (*http.Response, error) { return pass() }, nil, 1, 1},
 		{"answer lost", lost, origin.ErrUnknown, 1, 2},
-		{"500", statusFault(500, "InternalError"), origin.ErrUnknown, 1, 2},               //nolint:bodyclose // it is a function
-		{"503", statusFault(503, "SlowDown"), origin.ErrUnknown, 1, 2},                    //nolint:bodyclose // it is a function
-		{"an error in a 200", statusFault(200, "InternalError"), origin.ErrUnknown, 1, 2}, //nolint:bodyclose // it is a function
+		{"500", statusFault(500, "InternalError"), origin.ErrUnknown, 1, 2},
+		{"503", statusFault(503, "SlowDown"), origin.ErrUnknown, 1, 2},
+		{"an error in a 200", statusFault(200, "InternalError"), origin.ErrUnknown, 1, 2},
 		{"409", statusFault(409, "ConditionalRequestConflict"), nil, 2, 2},
 		{"429", statusFault(429, ""), nil, 2, 2},
 		{"timeout of the upload", statusFault(400, "RequestTimeout"), nil, 2, 2},

@@ -29,7 +29,7 @@ func TestMissing(t *testing.T) {
 		{"path to a symbol to mount", mount, "store/org/model empty", "; store is a store, and its symbols are no folders: type --symbol org/model store"},
 		{"publish creates STORE", publish, "new org/model model", ""},
 		{"order of SYMBOL and FOLDER", publish, "new model org/x", "; model is a folder, and SYMBOL comes before FOLDER: xetfs publish new org/x model"},
-		{"second folder of pack", pack, "new model modle", "; did you mean model?"},
+		{"second folder of pack", pack, "new model modek", "; did you mean model?"},
 		{"no arguments", ls, "", ""},
 	}
 	t.Chdir(t.TempDir())
