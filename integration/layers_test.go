@@ -80,7 +80,7 @@ var mayImport = map[string][]string{
 	"fs/catalog/writer": append(below("codec"), "cache/origin", "fs/catalog", "fs/catalog/tree"),
 	"fs/catalog/sweep":  append(below("codec"), "cache/lru", "cache/origin", "fs/catalog", "fs/catalog/tree"),
 	"fs/fusemount":      {},
-	"fs/sequence":       {"codec", "codec/page", "cache/lru"},
+	"fs/sequence":       {"codec", "codec/page", "cache/flight", "cache/lru"},
 	"fs": {"codec", "codec/names", "codec/page", "cache/logdedup", "cache/lru", "cache/origin", "cache/recent", "reconstruct",
 		"fs/catalog", "fs/catalog/bare", "fs/fusemount", "fs/sequence"},
 	"fs/fstest": {},

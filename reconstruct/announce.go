@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/xetfs/xetfs/cache"
+	"github.com/xetfs/xetfs/cache/flight"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/shard"
 )
@@ -33,6 +34,8 @@ func (a *FileReadahead) Announce(ctx context.Context, ids []codec.FileID) {
 	if a.r.c.Local() {
 		return
 	}
+	var err error // a read of the file reports it
+	defer flight.Guard(&err)
 	var plan cache.Plan
 	for _, f := range a.r.openAll(ctx, ids) {
 		f.addStart(ctx, &plan)

@@ -313,3 +313,21 @@ func TestDetectorEnded(t *testing.T) {
 		}
 	})
 }
+
+// A panicTree is a tree with a defect.
+type panicTree struct{ *fakeTree }
+
+func (panicTree) List(context.Context, string, string) iter.Seq2[page.Entry, error] { panic("defect") }
+
+// A defect in the code of a tree ends a walk, not the process.
+func TestWalkSurvivesPanic(t *testing.T) {
+	for _, o := range []order{byName, byNumber} {
+		w := newWalk(panicTree{}, o, "dir/a")
+		if files, err := w.next(t.Context(), 1); err == nil || !strings.Contains(err.Error(), "defect") {
+			t.Errorf("next = %v, %v", files, err)
+		}
+		if w.follows(t.Context(), "dir/b") {
+			t.Error("the walk continues after a panic")
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/xetfs/xetfs/cache/flight"
 	"github.com/xetfs/xetfs/cache/lru"
 	"github.com/xetfs/xetfs/codec/page"
 )
@@ -50,8 +51,10 @@ func newWalk(t Tree, o order, path string) *walk {
 	return &walk{tree: t, order: o, path: path, sorted: lru.New[string, []string](maxSorted, nil)}
 }
 
-// next returns the next n files, or fewer at the end.
+// next returns the next n files, or fewer at the end. A panic of the tree is an error: the
+// goroutines of a Detector must not end the process.
 func (w *walk) next(ctx context.Context, n int) (files []page.Entry, err error) {
+	defer flight.Guard(&err)
 	dir, name := split(w.path)
 	for empty := 0; empty < maxEmpty; empty++ {
 		before, sub := len(files), ""
