@@ -9,16 +9,16 @@ import (
 
 	"github.com/xetfs/xetfs/cache/disk"
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/seen"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/shard"
-	"github.com/xetfs/xetfs/codec/xorb"
 )
 
 // Options tune a Cache. The zero value has good defaults.
 type Options struct {
 	MemoryBytes int64        // unpacked chunks and index pages in memory; 0: 256 MiB
 	AheadBytes  int64        // packed chunks of all readaheads; 0: 128 MiB
-	NoVerify    bool         // do not compare chunks with their hashes
+	NoVerify    bool         // do not compare chunks with their hashes, if the origin proves them
 	Logger      *slog.Logger // nil: nothing is logged
 
 	// Disk stores packed chunks, index pages and whole files; of a local origin, whole files
@@ -44,6 +44,8 @@ type Cache struct {
 	replicas  replicas      // of corrupt xorbs
 	budget    budget        // of readahead
 	planSlots chan struct{} // of requests of plans
+	seen      *seen.Table   // hashes of chunks, see proofs.go; nil: the origin proves them
+	drops     *seen.Drops   // of unproven chunks; nil: the origin proves them
 	helpers   chan struct{}
 	stats     counters
 }
@@ -82,6 +84,13 @@ func New(src origin.Source, o Options) (*Cache, error) {
 	if o.AheadBytes == 0 {
 		o.AheadBytes = 128 << 20
 	}
+	var hashes *seen.Table
+	var drops *seen.Drops
+	if !src.Proves() {
+		o.NoVerify = false
+		n := max(minSeen, o.MemoryBytes/seenShare)
+		hashes, drops, o.MemoryBytes = seen.New(n), new(seen.Drops), o.MemoryBytes-n
+	}
 	// The chunks that were unpacked last stay. ristretto decides about all others.
 	last := min(8<<20, o.MemoryBytes/4)
 	m, err := newMemory(o.MemoryBytes-last, last)
@@ -92,6 +101,8 @@ func New(src origin.Source, o Options) (*Cache, error) {
 		src:       src,
 		local:     src.Local(),
 		noVerify:  o.NoVerify,
+		seen:      hashes,
+		drops:     drops,
 		disk:      o.Disk,
 		memory:    m,
 		planSlots: make(chan struct{}, maxPlanned),
@@ -101,6 +112,7 @@ func New(src origin.Source, o Options) (*Cache, error) {
 	c.pages.init(o.MemoryBytes)
 	c.fetches.init()
 	c.fetches.local = c.local
+	c.fetches.drops = c.drops
 	c.fetches.reportPartial = !c.local
 	if !c.local && o.Disk != nil {
 		c.packed = o.Disk
@@ -144,16 +156,6 @@ func (c *Cache) Hashed(ctx context.Context, x codec.Hash, r codec.ChunkRange) (b
 // Local reports whether a request to the origin costs no more than reading a local file. See
 // origin.Source.
 func (c *Cache) Local() bool { return c.local }
-
-// verifiable returns run with the hashes that readers compare: none with NoVerify.
-func (c *Cache) verifiable(run *xorb.Run) *xorb.Run {
-	if !c.noVerify || run.Hashes == nil {
-		return run
-	}
-	unchecked := *run
-	unchecked.Hashes = nil
-	return &unchecked
-}
 
 // Stats returns the present counts.
 func (c *Cache) Stats() Stats {

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/xetfs/xetfs/cache/arena"
+	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/page"
 )
 
@@ -13,6 +14,7 @@ import (
 type chunk struct {
 	arena.Bytes
 	key   chunkKey
+	hash  codec.Hash // of the bytes; zero: a page, or not verified
 	page  *page.Page // the page with these bytes; nil: a chunk
 	from  *arena.Arena
 	users atomic.Int32
@@ -26,8 +28,9 @@ func newChunk(a *arena.Arena, key chunkKey, n int) *chunk {
 }
 
 // copyChunk returns a chunk with a copy of data.
-func copyChunk(a *arena.Arena, key chunkKey, data []byte) *chunk {
+func copyChunk(a *arena.Arena, key chunkKey, hash codec.Hash, data []byte) *chunk {
 	c := newChunk(a, key, len(data))
+	c.hash = hash
 	copy(c.Data, data)
 	return c
 }

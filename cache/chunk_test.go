@@ -4,13 +4,15 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/xetfs/xetfs/codec"
+
 	"github.com/xetfs/xetfs/cache/arena"
 )
 
 // A user that retains a chunk has its bytes until the release. A later user gets none.
 func TestChunk_Users(t *testing.T) {
 	a := arena.New(1 << 20)
-	c := copyChunk(a, chunkKey{}, []byte("some bytes"))
+	c := copyChunk(a, chunkKey{}, codec.Hash{}, []byte("some bytes"))
 	var users sync.WaitGroup
 	for range 50 {
 		if !c.retain() {

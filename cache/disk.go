@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 
 	"github.com/xetfs/xetfs/cache/disk"
 	"github.com/xetfs/xetfs/cache/flight"
@@ -45,7 +46,7 @@ func (c *Cache) readDisk(ctx context.Context, f *fetch, now bool) (*xorb.Run, bo
 		return nil, false
 	}
 	adopted, ok := c.annotate(ctx, f.xorb, run)
-	if ok && (c.noVerify || adopted.Hashes == nil) {
+	if ok && (c.noVerify || !isHashed(adopted)) {
 		ok = c.packed.Check(f.xorb, run) // no reader does
 	}
 	if !ok {
@@ -55,7 +56,12 @@ func (c *Cache) readDisk(ctx context.Context, f *fetch, now bool) (*xorb.Run, bo
 	}
 	f.fromDisk = true
 	c.stats.diskHits.Add(int64(f.chunks.Len()))
-	return c.verifiable(adopted), true
+	return adopted, true
+}
+
+// isHashed reports whether all chunks of a run have hashes.
+func isHashed(run *xorb.Run) bool {
+	return run.Hashes != nil && !slices.Contains(run.Hashes, codec.Hash{})
 }
 
 // annotate adds the known hashes to a run from disk. Chunks that cannot belong to their xorb
@@ -86,14 +92,15 @@ func diskCorrupt(x codec.Hash, err error) error {
 	return fmt.Errorf("xorb %s: %w: %s", x, errDiskCorrupt, err.Error())
 }
 
-// writeFetch stores the missing chunks of a fetch on disk. Each chunk is compared with its
-// hash, if known, unless a reader has done so. The error is that of a panic.
+// writeFetch stores the missing chunks of a fetch on disk. Each chunk is unpacked and compared
+// with its hash, if known, unless a reader has done so. The error is that of a panic.
 func (c *Cache) writeFetch(f *fetch) (err error) {
 	defer flight.Guard(&err)
 	if c.packed.WriteErr() != nil {
 		return nil
 	}
-	for r := range c.absentVerified(f.xorb, f.chunks, f.verifiedFrom) {
+	good := func(r codec.ChunkRange) codec.ChunkRange { return c.verifiedFrom(f, r) }
+	for r := range c.absentVerified(f.xorb, f.chunks, good) {
 		c.putOnDisk(f, r)
 	}
 	return nil
@@ -120,7 +127,9 @@ func (c *Cache) putOnDisk(f *fetch, r codec.ChunkRange) {
 	t := &c.fetches
 	t.retain(f)
 	free := func() { t.leave(f) }
-	err := c.packed.PutRunWait(t.writes.drainCtx, f.xorb, f.annotated.Slice(r), free)
+	err := c.put(f.drops, f.xorb, r, func() error {
+		return c.packed.PutRunWait(t.writes.drainCtx, f.xorb, f.annotated.Slice(r), free)
+	})
 	if err != nil { // it is a cache
 		free()
 	}
@@ -144,27 +153,28 @@ func (t *fetchTable) skip(r codec.ChunkRange) {
 }
 
 // verifiedFrom returns the first chunks of r, up to a corrupt one.
-func (f *fetch) verifiedFrom(r codec.ChunkRange) codec.ChunkRange {
+func (c *Cache) verifiedFrom(f *fetch, r codec.ChunkRange) codec.ChunkRange {
 	buf := newBuffer(codec.MaxChunkSize)
 	defer buf.free()
 	for i := r.Start; i < r.End; i++ {
-		if !f.isVerified(i, buf.b) {
+		if !c.isVerified(f, i, buf.b) {
 			r.End = i
 		}
 	}
 	return r
 }
 
-func (f *fetch) isVerified(chunk uint32, buf []byte) bool {
-	if f.annotated.Hashes == nil || f.verified.Load()&(1<<(chunk-f.chunks.Start)) != 0 {
+func (c *Cache) isVerified(f *fetch, chunk uint32, buf []byte) bool {
+	if f.verified.Load()&(1<<(chunk-f.chunks.Start)) != 0 {
 		return true
 	}
-	return f.annotated.Unpack(chunk, buf[:f.annotated.Size(chunk)]) == nil
+	_, err := c.verify(f.xorb, f.annotated, chunk, buf[:f.annotated.Size(chunk)])
+	return err == nil
 }
 
-// markVerified notes that a chunk was compared with its hash.
-func (w *chunkSlot) markVerified(chunk uint32) {
-	if w.run.Hashes != nil {
+// markVerified notes that a chunk was unpacked and hashed.
+func (rd *readOp) markVerified(w *chunkSlot, chunk uint32) {
+	if !rd.c.noVerify {
 		w.from.verified.Or(1 << (chunk - w.from.chunks.Start))
 	}
 }
@@ -242,4 +252,14 @@ func (c *Cache) Missing(x codec.Hash, r codec.ChunkRange) []codec.ChunkRange {
 		return []codec.ChunkRange{r}
 	}
 	return c.disk.Missing(x, r)
+}
+
+// Flush waits until readers find the chunks that were given to the disk, at most for maxDrain. It
+// is for callers that read chunks of a Run again.
+func (c *Cache) Flush(ctx context.Context) {
+	if c.packed != nil {
+		ctx, cancel := context.WithTimeout(ctx, maxDrain)
+		defer cancel()
+		_ = c.packed.Flush(ctx) // it is a cache
+	}
 }

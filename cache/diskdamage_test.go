@@ -230,7 +230,7 @@ func (s stored) readFlipping(t *testing.T, m *mount, seed int) {
 }
 
 // D09: one byte of a segment changed, wherever: the right bytes, and what was damaged is
-// asked for again and kept again.
+// requested again and stored again.
 func TestD09_ByteOfASegment(t *testing.T) {
 	x, dir := store(t, false, same(12, 200)...), t.TempDir()
 	m := mountOn(t, dir, x.src, Options{MemoryBytes: noMemory})

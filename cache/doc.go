@@ -13,5 +13,9 @@
 // Each chunk is compared with its hash before. Corrupt chunks on disk are dropped and fetched
 // again. No reader gets an error for them.
 //
+// Chunks of a source without proofs are hashed when they are unpacked (proofs.go). Leaves returns
+// these hashes, and Prove stores them once a file has proven them. DropUnproven drops chunks of a
+// wrong file, and Refetch reads them again.
+//
 // A cache may be slow or empty. It is never wrong, and it is never the reason for an error.
 package cache

@@ -30,7 +30,7 @@ func (c *Cache) Download(ctx context.Context, x codec.Hash, r codec.ChunkRange) 
 		return disk.ErrClosed
 	}
 	of := c.replicas.current(x)
-	d := &download{c: c, xorb: x, next: r.Start, wake: make(chan struct{}, 1), put: c.putWaiting(ctx)}
+	d := &download{c: c, xorb: x, drops: c.drops.Count(), next: r.Start, wake: make(chan struct{}, 1), put: c.putWaiting(ctx)}
 	storing := make(chan struct{})
 	go func() {
 		defer close(storing)
@@ -60,6 +60,8 @@ type download struct {
 	c    *Cache
 	xorb codec.Hash
 	put  putFunc
+
+	drops int64 // of the Cache, at the start
 
 	mu      sync.Mutex
 	partial *xorb.Run     // the first chunks so far; may be nil; guarded by mu
@@ -129,7 +131,7 @@ func (d *download) store(run *xorb.Run, least int) {
 	good := func(r codec.ChunkRange) codec.ChunkRange { return d.verify(news, r) }
 	for r := range d.c.absentVerified(d.xorb, news.Chunks, good) {
 		if d.diskErr == nil {
-			d.diskErr = d.put(d.xorb, news.Slice(r), func() {})
+			d.diskErr = d.c.put(d.drops, d.xorb, r, func() error { return d.put(d.xorb, news.Slice(r), func() {}) })
 		}
 		if errors.Is(d.diskErr, disk.ErrBusy) {
 			d.next = r.Start
@@ -145,7 +147,7 @@ func (d *download) storeLater(run *xorb.Run) {
 		return
 	}
 	t, rest := &d.c.fetches, run.Slice(codec.ChunkRange{Start: d.next, End: run.Chunks.End})
-	later := &download{c: d.c, xorb: d.xorb, next: d.next, put: d.c.putWaiting(t.writes.drainCtx)}
+	later := &download{c: d.c, xorb: d.xorb, drops: d.drops, next: d.next, put: d.c.putWaiting(t.writes.drainCtx)}
 	t.enqueueRun(rest, func() {
 		if later.store(rest, 1); errors.Is(later.diskErr, disk.ErrBusy) {
 			t.skip(codec.ChunkRange{Start: later.next, End: rest.Chunks.End})
@@ -156,7 +158,7 @@ func (d *download) storeLater(run *xorb.Run) {
 // verify returns the first chunks of r, up to a corrupt one.
 func (d *download) verify(run *xorb.Run, r codec.ChunkRange) codec.ChunkRange {
 	for i := r.Start; i < r.End; i++ {
-		if err := run.Unpack(i, d.buf[:run.Size(i)]); err != nil {
+		if _, err := d.c.verify(d.xorb, run, i, d.buf[:run.Size(i)]); err != nil {
 			d.corrupt = fmt.Errorf("xorb %s: %w", d.xorb, err)
 			r.End = i
 		}

@@ -213,13 +213,13 @@ func TestRunKeep(t *testing.T) {
 	for name, unpacked := range map[string]int{"unread": 0, "partly read": 17, "read": 40} {
 		t.Run(name, func(t *testing.T) {
 			m := mountOn(t, t.TempDir(), x.src, Options{})
-			m.fetchSome(t, x, 10, 20) // which are there already
+			m.fetchSome(t, x, 10, 20) // which are stored already
 			run, err := m.Run(t.Context(), x.Hash(), chunks(0, 40))
 			if err != nil {
 				t.Fatal(err)
 			}
 			for i := range uint32(unpacked) {
-				if err := run.Unpack(i, make([]byte, run.Size(i))); err != nil {
+				if _, err := run.Unpack(i, make([]byte, run.Size(i))); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -59,7 +59,7 @@ func (c *Cache) tryGet(ctx context.Context, f *fetch) (run *xorb.Run, err error)
 		return nil, nil
 	}
 	c.stats.misses.Add(int64(f.chunks.Len()))
-	return c.verifiable(run), nil
+	return run, nil
 }
 
 func (c *Cache) get(ctx context.Context, f *fetch) (run *xorb.Run, err error) {
@@ -76,14 +76,14 @@ func (c *Cache) request(ctx context.Context, f *fetch) (run *xorb.Run, err error
 	f.replica = c.replicas.current(f.xorb)
 	o := origin.ReadOptions{Buffer: f.allocate}
 	if c.fetches.reportPartial {
-		o.OnPartial = func(run *xorb.Run) { c.fetches.setPartial(f, c.verifiable(run)) }
+		o.OnPartial = func(run *xorb.Run) { c.fetches.setPartial(f, run) }
 	}
 	run, err = c.src.Chunks(ctx, f.xorb, f.chunks, o)
 	if err != nil {
 		return nil, &replicaError{f.replica, err}
 	}
 	f.annotated = run
-	return c.verifiable(run), nil
+	return run, nil
 }
 
 // allocate returns a buffer for the packed chunks.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/seen"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/xorb"
 )
@@ -21,6 +22,7 @@ type fetchTable struct {
 	reportPartial bool                  // readers may get the first chunks before the others; constant
 	write         func(*fetch) error    // stores chunks from the origin on disk; may be nil; constant
 	running       sync.WaitGroup        // goroutines of fetches and of drain
+	drops         *seen.Drops           // of the Cache; constant
 
 	writes writeBehind // guarded by mu
 
@@ -39,6 +41,7 @@ type fetch struct {
 	partial      *xorb.Run     // the first chunks, while others arrive; may be nil; guarded by fetchTable.mu
 	partialReady chan struct{} // closed when partial grows; nil: no reader waits; guarded by fetchTable.mu
 
+	drops    int64  // of the Cache, at its start; constant
 	skipDisk bool   // do not read it from disk; constant once it runs
 	onEnd    func() // called after its end; nil: no call; constant once it runs
 
@@ -91,7 +94,7 @@ func (t *fetchTable) join(parts []part, x codec.Hash, want codec.ChunkRange, see
 		own := f == nil
 		if own {
 			end := min(want.End, next, at+maxFetch)
-			f = &fetch{xorb: x, chunks: codec.ChunkRange{Start: at, End: end}, done: make(chan struct{})}
+			f = &fetch{xorb: x, chunks: codec.ChunkRange{Start: at, End: end}, done: make(chan struct{}), drops: t.drops.Count()}
 			f.next, t.byXorb[x] = t.byXorb[x], f
 		}
 		f.users++

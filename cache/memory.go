@@ -124,11 +124,11 @@ func (m *memory) add(c *chunk) {
 }
 
 // addCopy is add for bytes of another owner. It copies no bytes that would be refused.
-func (m *memory) addCopy(key chunkKey, data []byte) {
+func (m *memory) addCopy(key chunkKey, hash codec.Hash, data []byte) {
 	if !m.reserve(roomOf(len(data))) {
 		return
 	}
-	c := copyChunk(m.arena, key, data)
+	c := copyChunk(m.arena, key, hash, data)
 	if !c.stays() {
 		m.waiting.Add(-roomOf(len(data)))
 		c.release()

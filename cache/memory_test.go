@@ -32,11 +32,11 @@ func TestMemoryComparesKeys(t *testing.T) {
 		t.Fatal("the keys have different sums")
 	}
 	wantKept(t, m, b, "")
-	m.addCopy(a, []byte("a"))
+	m.addCopy(a, codec.Hash{}, []byte("a"))
 	m.settle()
 	wantKept(t, m, b, "")
 	wantKept(t, m, a, "a")
-	m.addCopy(b, []byte("b"))
+	m.addCopy(b, codec.Hash{}, []byte("b"))
 	m.settle()
 	wantKept(t, m, b, "b")
 }
@@ -93,7 +93,7 @@ func TestMemoryFindsOffers(t *testing.T) {
 		const n = 3 * maxOffers
 		for i := range n {
 			key := chunkKey{index: uint32(i)}
-			m.addCopy(key, bytes.Repeat([]byte{byte(i)}, 10_000))
+			m.addCopy(key, codec.Hash{}, bytes.Repeat([]byte{byte(i)}, 10_000))
 			c := m.get(key)
 			if !m.has(key) && c != nil {
 				t.Errorf("%d bytes: chunk %d is found and not there", size, i)
@@ -137,7 +137,7 @@ func TestMemoryQueueIsBounded(t *testing.T) {
 	defer m.close()
 	data := make([]byte, codec.MaxChunkSize)
 	for i := range 10_000 {
-		m.addCopy(chunkKey{index: uint32(i)}, data)
+		m.addCopy(chunkKey{index: uint32(i)}, codec.Hash{}, data)
 		if n := m.waiting.Load(); n > maxWaiting {
 			t.Fatalf("%d bytes wait, %d may", n, maxWaiting)
 		}

@@ -37,7 +37,7 @@ func (s *pageSource) Page(ctx context.Context, h page.Hash) (*page.Page, error) 
 	if !ok {
 		return nil, errors.New("not there")
 	}
-	return page.DecodeAs(h, append([]byte(nil), b...)) // as if it came from a remote store
+	return page.DecodeAs(h, append([]byte(nil), b...)) // as if from a remote store
 }
 
 // index is a tree of files.

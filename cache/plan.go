@@ -51,10 +51,19 @@ func (p *Plan) Add(x codec.Hash, r codec.ChunkRange, bytes int64) {
 	in.chunks.Add(r)
 }
 
-// Requests returns the requests of the plan, of at most about 4 MiB each, in the order of their
+// Requests returns the requests of a plan, of at most about 4 MiB each, in the order of their
 // xorbs and chunks.
-func (p *Plan) Requests() []Request {
-	return p.requests(func(*plannedChunks) int64 { return planGapBytes })
+func (c *Cache) Requests(p *Plan) []Request {
+	return c.requests(p, func(*plannedChunks) int64 { return planGapBytes })
+}
+
+// requests returns the requests of a plan with gaps of up to gapBytes. A source without proofs
+// has only chunks of files, so its requests have no gaps.
+func (c *Cache) requests(p *Plan, gapBytes func(*plannedChunks) int64) []Request {
+	if !c.src.Proves() {
+		gapBytes = func(*plannedChunks) int64 { return 0 }
+	}
+	return p.requests(gapBytes)
 }
 
 // requests returns the requests of the plan with gaps of up to gapBytes.

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/xetfs/xetfs/cache/origin/objects"
+	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
 )
 
@@ -35,7 +37,7 @@ func TestPlan(t *testing.T) {
 				}
 			}
 			var got []string
-			for _, q := range p.Requests() {
+			for _, q := range p.requests(func(*plannedChunks) int64 { return planGapBytes }) {
 				got = append(got, fmt.Sprintf("%d:%d-%d", q.Xorb[0], q.Chunks.Start, q.Chunks.End))
 				if q.Bytes <= 0 || q.Bytes > planBytes {
 					t.Errorf("%+v", q)
@@ -45,6 +47,31 @@ func TestPlan(t *testing.T) {
 				t.Errorf("requests are %s, want %s", s, tt.want)
 			}
 		})
+	}
+}
+
+// A source without proofs has only chunks of files, so its requests have no gaps.
+func TestPlanWithoutProofs(t *testing.T) {
+	b := origintest.NewBuilder(t, origintest.Form{})
+	for _, proves := range []bool{true, false} {
+		src := objects.New(b.Store(), objects.Options{})
+		if !proves {
+			src = origintest.NewPlan(src, nil)
+		}
+		c, err := New(src, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var p Plan
+		p.Add(codec.Hash{1}, chunks(0, 2), 2000)
+		p.Add(codec.Hash{1}, chunks(3, 5), 2000)
+		p.Add(codec.Hash{1}, chunks(5, 6), 1000)
+		if n, want := len(c.Requests(&p)), map[bool]int{true: 1, false: 2}[proves]; n != want {
+			t.Errorf("proves %v: %d requests, want %d", proves, n, want)
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -21,7 +21,7 @@ const chunkOverhead = 1 << 10
 // a plan are dropped when chunks of the third plan after it are requested or read.
 func (a *Readahead) PrefetchAll(ctx context.Context, p *Plan) {
 	run := &planRun{a: a, seq: a.startPlan(), freed: make(chan struct{}, 1)}
-	for _, q := range p.requests((*plannedChunks).readaheadGap) {
+	for _, q := range a.c.requests(p, (*plannedChunks).readaheadGap) {
 		each := min(maxPacked, q.Bytes/int64(q.Chunks.Len())+chunkOverhead)
 		ok := a.eachMissing(q.Xorb, q.Chunks, each, func(r codec.ChunkRange, seen int64) (done, ok bool) {
 			return run.fetch(ctx, q.Xorb, r, seen, each)

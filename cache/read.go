@@ -10,15 +10,22 @@ import (
 	"github.com/xetfs/xetfs/cache/flight"
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/merkle"
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
 // Read fills p with the unpacked bytes of chunks r of xorb x, after skip bytes. Chunks inside p
 // are unpacked directly into it, in parallel. After an error the content of p is undefined.
 func (c *Cache) Read(ctx context.Context, x codec.Hash, r codec.ChunkRange, skip int64, p []byte) error {
+	return c.ReadLeaves(ctx, x, r, skip, p, nil)
+}
+
+// ReadLeaves is Read. It also sets one leaf for each chunk of r: its size, and its hash if it has
+// bytes in p. It does nothing more if leaves is nil.
+func (c *Cache) ReadLeaves(ctx context.Context, x codec.Hash, r codec.ChunkRange, skip int64, p []byte, leaves []merkle.Leaf) error {
 	dropped := 0
 	for try := 1; ; {
-		err := c.readOnce(ctx, x, r, skip, p, dropped > maxDiskTries)
+		err := c.readOnce(ctx, x, r, skip, p, leaves, dropped > maxDiskTries)
 		switch {
 		case err == nil:
 			return nil
@@ -69,11 +76,12 @@ type chunkSlot struct {
 	leader bool        // this reader must finish the call
 	off    int64       // from the start of the chunks of r
 	size   int64
+	hash   codec.Hash // of a chunk with bytes in p
 }
 
 var readOps = sync.Pool{New: func() any { return new(readOp) }}
 
-func (c *Cache) readOnce(ctx context.Context, x codec.Hash, r codec.ChunkRange, skip int64, p []byte, skipDisk bool) error {
+func (c *Cache) readOnce(ctx context.Context, x codec.Hash, r codec.ChunkRange, skip int64, p []byte, leaves []merkle.Leaf, skipDisk bool) error {
 	rd := readOps.Get().(*readOp)
 	rd.c, rd.ctx, rd.xorb, rd.r, rd.skip, rd.p, rd.skipDisk = c, ctx, x, r, skip, p, skipDisk
 	rd.slots, rd.parts = rd.slotsHere[:0], rd.partsHere[:0]
@@ -81,6 +89,11 @@ func (c *Cache) readOnce(ctx context.Context, x codec.Hash, r codec.ChunkRange, 
 		rd.slots = append(rd.slots, chunkSlot{})
 	}
 	err := rd.readGuarded()
+	if err == nil && leaves != nil {
+		for i := range rd.slots {
+			leaves[i] = merkle.Leaf{Hash: rd.slots[i].hash, Size: uint64(rd.slots[i].size)}
+		}
+	}
 	rd.close(err)
 	*rd = readOp{}
 	readOps.Put(rd)
@@ -128,14 +141,14 @@ func (rd *readOp) lookup() {
 	last := len(rd.slots) - 1
 	for i := range rd.slots {
 		w := &rd.slots[i]
-		if w.chunk = rd.c.memory.get(rd.key(i)); w.chunk != nil {
+		if w.chunk = rd.c.inMemoryChunk(rd.key(i)); w.chunk != nil {
 			rd.c.stats.memoryHits.Add(1)
 			continue
 		}
 		if i != last && (i != 0 || rd.skip == 0) {
 			continue // wholly inside p
 		}
-		w.chunk, w.call, w.leader = rd.c.unpacking.join(rd.key(i))
+		w.chunk, w.call, w.leader = rd.c.joinUnpacking(rd.key(i))
 		switch {
 		case w.leader:
 		case w.chunk != nil:

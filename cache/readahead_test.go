@@ -108,7 +108,7 @@ func TestReadsOvertakeEachOther(t *testing.T) {
 	}
 }
 
-// A reader that skips chunks does not hold what it skipped for ever.
+// A reader that skips chunks does not hold what it skipped.
 func TestSkippedChunks(t *testing.T) {
 	x := store(t, false, same(100, 1000)...)
 	c := open(t, x.src, Options{})
@@ -123,7 +123,7 @@ func TestSkippedChunks(t *testing.T) {
 	}
 }
 
-// Chunks that are in memory are not asked for again.
+// Chunks that are in memory are not requested again.
 func TestWantKnowsMemory(t *testing.T) {
 	x := store(t, false, same(20, 1000)...)
 	src := hook(x.src, nil)

@@ -138,7 +138,7 @@ func TestOutageIsNotShared(t *testing.T) {
 				src := hook(x.src, func(_ context.Context, r codec.ChunkRange) error {
 					time.Sleep(time.Second)
 					if r.Start <= lost && lost < r.End {
-						time.Sleep(time.Second) // so that the first chunk is there before
+						time.Sleep(time.Second) // so that the first chunk arrives before
 						return fmt.Errorf("chunks %v: %w", r, origin.ErrUnavailable)
 					}
 					return nil
@@ -247,7 +247,7 @@ func TestRunAgain(t *testing.T) {
 		for try := 1; ; try++ {
 			run, err := c.Run(t.Context(), x.Hash(), chunks(0, 8))
 			for i := uint32(0); err == nil && i < 8; i++ {
-				err = run.Unpack(i, make([]byte, run.Size(i)))
+				_, err = run.Unpack(i, make([]byte, run.Size(i)))
 			}
 			if err == nil || !c.ShouldRetry(x.Hash(), err, try) {
 				return err

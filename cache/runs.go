@@ -14,11 +14,14 @@ import (
 // A Run is packed chunks with their sources.
 type Run struct {
 	*xorb.Run
-	replica int // of the xorb
+	c         *Cache
+	xorb      codec.Hash
+	replica   int   // of the xorb
+	drops     int64 // of the Cache, at the start
+	unchecked bool  // see Refetch
+	waits     bool  // see RunStored
 
 	// With a disk cache:
-	c          *Cache
-	xorb       codec.Hash
 	fromDisk   []codec.ChunkRange // the chunks from disk
 	verified   []atomic.Bool      // chunks that were unpacked; nil: all are from disk
 	unverified atomic.Int64       // number of the others
@@ -28,29 +31,46 @@ type Run struct {
 // cache. Chunks on disk are read from there. The others are stored there once all of them were
 // unpacked with the Unpack of the Run.
 func (c *Cache) Run(ctx context.Context, x codec.Hash, r codec.ChunkRange) (*Run, error) {
-	run := &Run{replica: c.replicas.current(x)}
+	run := &Run{replica: c.replicas.current(x), c: c, xorb: x, drops: c.drops.Count()}
 	if c.packed == nil {
 		got, err := c.src.Chunks(ctx, x, r, origin.ReadOptions{})
 		if err != nil {
 			return nil, &replicaError{run.replica, err}
 		}
-		run.Run = c.verifiable(got)
+		run.Run = got
 		return run, nil
 	}
-	// With NoVerify the chunks have their hashes, too: the disk cache only stores verified
-	// chunks.
-	run.c, run.xorb = c, x
 	return run, run.collect(ctx, r)
+}
+
+// RunStored is Run for a caller that reads the chunks again. The last Unpack waits for a busy disk,
+// at most for maxDrain.
+func (c *Cache) RunStored(ctx context.Context, x codec.Hash, r codec.ChunkRange) (*Run, error) {
+	run, err := c.Run(ctx, x, r)
+	if err == nil {
+		run.waits = true
+	}
+	return run, err
+}
+
+// store gives all chunks to the disk.
+func (r *Run) store() error {
+	if !r.waits {
+		return r.c.packed.PutRunNoCopy(r.xorb, r.Run, func() {})
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), maxDrain)
+	defer cancel()
+	return r.c.packed.PutRunWait(ctx, r.xorb, r.Run, func() {})
 }
 
 // collect gets the chunks of r from disk and from the origin.
 func (r *Run) collect(ctx context.Context, want codec.ChunkRange) error {
 	var all []*xorb.Run
 	for at := want; at.Start < at.End; {
-		run, fromDisk, err := r.c.firstRun(ctx, r.xorb, at)
+		run, fromDisk, err := r.c.firstRun(ctx, r.xorb, at, r.drops)
 		if err != nil {
 			for _, run := range all {
-				r.c.storeRun(r.xorb, run) // no caller will unpack it
+				r.c.storeRun(r.xorb, run, r.drops) // no caller will unpack it
 			}
 			return &replicaError{r.replica, err}
 		}
@@ -66,15 +86,22 @@ func (r *Run) collect(ctx context.Context, want codec.ChunkRange) error {
 	}
 	r.Run = run
 	if len(r.fromDisk) < len(all) {
-		r.verified = make([]atomic.Bool, run.Chunks.Len())
-		r.unverified.Store(int64(run.Chunks.Len()))
+		r.expectUnpack()
 	}
 	return nil
 }
 
+// expectUnpack makes markVerified store the run once all chunks were unpacked.
+func (r *Run) expectUnpack() {
+	if r.c.packed != nil {
+		r.verified = make([]atomic.Bool, r.Chunks.Len())
+		r.unverified.Store(int64(r.Chunks.Len()))
+	}
+}
+
 // firstRun returns the first chunks of r: up to the end of those on disk, or of one request to
 // the origin.
-func (c *Cache) firstRun(ctx context.Context, x codec.Hash, r codec.ChunkRange) (run *xorb.Run, fromDisk bool, err error) {
+func (c *Cache) firstRun(ctx context.Context, x codec.Hash, r codec.ChunkRange, drops int64) (run *xorb.Run, fromDisk bool, err error) {
 	seen := c.fetches.diskWrites.Load()
 	absent := c.firstAbsent(x, r)
 	hasStored := absent.Start > r.Start
@@ -94,11 +121,11 @@ func (c *Cache) firstRun(ctx context.Context, x codec.Hash, r codec.ChunkRange) 
 		return run, false, nil
 	}
 	if !hasStored && c.fetches.diskWrites.Load() != seen {
-		return c.firstRun(ctx, x, r) // some chunks may be on disk now
+		return c.firstRun(ctx, x, r, drops) // some chunks may be on disk now
 	}
 	b := &download{c: c, xorb: x}
 	if run, err = b.request(ctx, absent); err != nil {
-		c.storeRun(x, run) // the chunks that arrived
+		c.storeRun(x, run, drops) // the chunks that arrived
 		return nil, false, err
 	}
 	return run, false, nil
@@ -108,15 +135,15 @@ func (c *Cache) firstRun(ctx context.Context, x codec.Hash, r codec.ChunkRange) 
 // wait for the disk.
 func (r *Run) Store() {
 	if r.verified != nil && r.unverified.Load() > 0 {
-		r.c.storeRun(r.xorb, r.Run)
+		r.c.storeRun(r.xorb, r.Run, r.drops)
 	}
 }
 
 // storeRun stores the missing chunks of a run that match their hashes, when the disk has room
 // for them.
-func (c *Cache) storeRun(x codec.Hash, run *xorb.Run) {
+func (c *Cache) storeRun(x codec.Hash, run *xorb.Run, drops int64) {
 	if run != nil && c.packed.WriteErr() == nil {
-		b := &download{c: c, xorb: x, next: run.Chunks.Start, put: c.packed.PutRunNoCopy}
+		b := &download{c: c, xorb: x, drops: drops, next: run.Chunks.Start, put: c.packed.PutRunNoCopy}
 		b.store(run, 1) // it is a cache
 		b.storeLater(run)
 	}
@@ -189,28 +216,36 @@ func concat(all []*xorb.Run) (*xorb.Run, error) {
 	packed, hashes := make([]byte, 0, size), make([]codec.Hash, 0, r.Len())
 	for _, run := range all {
 		packed = append(packed, run.Packed...)
-		hashes = append(hashes, run.Hashes...)
-	}
-	if len(hashes) < r.Len() {
-		hashes = nil // some are not known
+		for i := run.Chunks.Start; i < run.Chunks.End; i++ {
+			hashes = append(hashes, run.Hash(i))
+		}
 	}
 	return xorb.ParseRun(packed, r, hashes)
 }
 
 // Unpack is xorb.Run.Unpack. Its error is for ShouldRetry.
-func (r *Run) Unpack(chunk uint32, dst []byte) error {
-	err := r.Run.Unpack(chunk, dst)
+func (r *Run) Unpack(chunk uint32, dst []byte) (codec.Hash, error) {
+	hash, err := r.verify(chunk, dst)
 	if err == nil {
 		r.markVerified(chunk)
-		return nil
+		return hash, nil
 	}
 	if !r.isFromDisk(chunk) {
-		return &replicaError{r.replica, err}
+		return codec.Hash{}, &replicaError{r.replica, err}
 	}
 	for _, k := range r.fromDisk { // all of them, so that one more try is enough
 		r.c.packed.Drop(r.xorb, k)
 	}
-	return diskCorrupt(r.xorb, err)
+	return codec.Hash{}, diskCorrupt(r.xorb, err)
+}
+
+// verify compares with the known hash, also with NoVerify: the disk cache only stores verified
+// chunks.
+func (r *Run) verify(chunk uint32, dst []byte) (codec.Hash, error) {
+	if r.unchecked {
+		return r.Run.Unpack(chunk, dst)
+	}
+	return r.c.verify(r.xorb, r.Run, chunk, dst)
 }
 
 // isFromDisk reports whether a chunk is from disk.
@@ -221,6 +256,8 @@ func (r *Run) isFromDisk(chunk uint32) bool {
 // markVerified notes that a chunk is verified. The last one stores the run on disk.
 func (r *Run) markVerified(chunk uint32) {
 	if r.verified != nil && !r.verified[chunk-r.Chunks.Start].Swap(true) && r.unverified.Add(-1) == 0 {
-		_ = r.c.packed.PutRunNoCopy(r.xorb, r.Run, func() {}) // it is a cache
+		_ = r.c.put(r.drops, r.xorb, r.Chunks, func() error { // it is a cache
+			return r.store()
+		})
 	}
 }

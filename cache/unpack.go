@@ -92,6 +92,7 @@ func (rd *readOp) fill(i int) error {
 			return err
 		}
 	}
+	w.hash = w.chunk.hash
 	if from < 0 {
 		copy(rd.p, w.chunk.Data[-from:])
 	} else {
@@ -107,7 +108,8 @@ func (rd *readOp) fill(i int) error {
 func (rd *readOp) unpackInto(i int, dst []byte) error {
 	w, key := &rd.slots[i], rd.key(i)
 	rd.c.stats.unpacked.Add(1)
-	err := w.run.Unpack(key.index, dst)
+	var err error
+	w.hash, err = rd.c.unpack(rd.xorb, w.run, key.index, dst)
 	switch {
 	case err != nil:
 		err = rd.failure(w, err)
@@ -116,13 +118,13 @@ func (rd *readOp) unpackInto(i int, dst []byte) error {
 	case rd.c.local || w.from.fromDisk || rd.c.storesPacked():
 		rd.finish(w, nil, errRetry)
 	case w.leader:
-		w.chunk = copyChunk(rd.c.memory.arena, key, dst)
+		w.chunk = copyChunk(rd.c.memory.arena, key, w.hash, dst)
 		rd.finish(w, w.chunk, nil)
 		rd.c.memory.add(w.chunk)
 	default:
-		rd.c.memory.addCopy(key, dst)
+		rd.c.memory.addCopy(key, w.hash, dst)
 	}
-	w.markVerified(key.index)
+	rd.markVerified(w, key.index)
 	return nil
 }
 
@@ -157,12 +159,13 @@ func (rd *readOp) unpackShared(i int) error {
 		}
 	}()
 	rd.c.stats.unpacked.Add(1)
-	if err := w.run.Unpack(key.index, ch.Data); err != nil {
+	var err error
+	if ch.hash, err = rd.c.unpack(rd.xorb, w.run, key.index, ch.Data); err != nil {
 		err = rd.failure(w, err)
 		rd.finish(w, nil, err)
 		return err
 	}
-	w.markVerified(key.index)
+	rd.markVerified(w, key.index)
 	w.chunk = ch
 	rd.finish(w, ch, nil)
 	rd.c.memory.add(ch)
@@ -247,8 +250,19 @@ func (c *unpackGroup) finish(cl *unpackCall, ch *chunk, err error) {
 		c.done[0] = nil
 		c.done = c.done[1:]
 		c.bytes -= roomOf(len(old.chunk.Data))
-		delete(c.byKey, old.key)
+		if c.byKey[old.key] == old {
+			delete(c.byKey, old.key)
+		}
 		old.chunk.release()
+	}
+}
+
+// forget makes later readers unpack a chunk again.
+func (c *unpackGroup) forget(ch *chunk) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if cl := c.byKey[ch.key]; cl != nil && cl.chunk == ch {
+		delete(c.byKey, ch.key)
 	}
 }
 

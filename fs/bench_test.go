@@ -57,7 +57,7 @@ func manyFiles(b testing.TB, n int) *bare.Catalog {
 }
 
 // BenchmarkNames lists and looks up 100,000 names of one folder, in a fresh mount each
-// time. B/name is what the process needs for a name that the kernel knows.
+// time. B/name is what the process needs for a name that the kernel has cached.
 func BenchmarkNames(b *testing.B) {
 	const n = 100_000
 	c := manyFiles(b, n)

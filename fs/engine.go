@@ -13,9 +13,9 @@ import (
 // An engine reads files by their hashes. Outside tests it is a reconstruct.Reader. It is the
 // only seam for tests, whose engine blocks, fails and panics.
 type engine interface {
-	// open opens a file for one file descriptor and returns its size. The engine caches
-	// recently opened files.
-	open(ctx context.Context, id codec.FileID) (r rangeReader, size int64, err error)
+	// open opens a file for one file descriptor and returns its size, which should be want. The
+	// engine caches recently opened files.
+	open(ctx context.Context, id codec.FileID, want int64) (r rangeReader, size int64, err error)
 
 	// verified returns the value of user.xet.verified of a file.
 	verified(ctx context.Context, id codec.FileID) (string, error)
@@ -30,6 +30,11 @@ type engine interface {
 	SHA256(file codec.Hash) (sum [32]byte, ok bool)
 	ProveSHA256(file codec.Hash, sum [32]byte)
 
+	// proves reports whether all files are proven before their first byte is read. Otherwise
+	// report is called after a file was found corrupt. It must not block.
+	proves() bool
+	onCorrupt(report func(id codec.FileID))
+
 	// isLocal reports whether the origin is local, so that nothing is fetched ahead.
 	isLocal() bool
 
@@ -37,6 +42,15 @@ type engine interface {
 	newAnnouncer() sequence.Announcer
 
 	stats() any // a JSON object, part of user.xet.stats
+}
+
+// An unprovenReader is a rangeReader of a file that is not proven by its origin.
+type unprovenReader interface {
+	// KeepsPages reports whether the kernel may use its pages of the file.
+	KeepsPages() bool
+
+	// NeedsProof reports whether the next read waits until the whole file was read.
+	NeedsProof() bool
 }
 
 // A rangeReader reads for one open file descriptor.
@@ -55,8 +69,8 @@ func Mount(dir string, c catalog.Catalog, r *reconstruct.Reader, o Options) (*Se
 // A reader is the engine of package reconstruct.
 type reader struct{ *reconstruct.Reader }
 
-func (r reader) open(ctx context.Context, id codec.FileID) (rangeReader, int64, error) {
-	f, err := r.Open(ctx, id)
+func (r reader) open(ctx context.Context, id codec.FileID, want int64) (rangeReader, int64, error) {
+	f, err := r.OpenSize(ctx, id, want)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -74,6 +88,10 @@ func (r reader) verified(ctx context.Context, id codec.FileID) (string, error) {
 func (r reader) openBacking(id codec.FileID) (backing, bool) { return r.OpenBacking(id) }
 
 func (r reader) backingWasCorrupt(id codec.FileID) bool { return r.BackingWasCorrupt(id) }
+
+func (r reader) proves() bool { return r.Proves() }
+
+func (r reader) onCorrupt(report func(id codec.FileID)) { r.OnCorrupt(report) }
 
 func (r reader) isLocal() bool { return r.Local() }
 

@@ -27,14 +27,14 @@ import (
 	"github.com/xetfs/xetfs/fs/sequence"
 )
 
-// A fakeTree is a tree and a catalog of it. The folders of its entries are there too.
+// A fakeTree is a tree and a catalog of it. The folders of its entries exist too.
 type fakeTree struct {
 	byPath map[string]page.Entry
 	byDir  map[string][]page.Entry
 	err    map[string]error // of Lookup
 	listed error            // of List, behind all entries
 	row    names.Row
-	slow   map[string]chan bool // Lookup of a path says that it was asked for it, and waits for an answer
+	slow   map[string]chan bool // Lookup of a path says that it was called, and waits for an answer
 }
 
 var then = time.Date(2024, 5, 6, 7, 8, 9, 123456789, time.UTC)
@@ -166,7 +166,7 @@ func (e *fakeEngine) file(path string, data []byte) page.Entry {
 	return page.Entry{Path: path, Size: int64(len(data)), ID: codec.FileID{File: h}}
 }
 
-func (e *fakeEngine) open(_ context.Context, id codec.FileID) (rangeReader, int64, error) {
+func (e *fakeEngine) open(_ context.Context, id codec.FileID, _ int64) (rangeReader, int64, error) {
 	if err := e.openErr.Load(); err != nil {
 		return nil, 0, *err
 	}
@@ -261,6 +261,10 @@ func (e *fakeEngine) ProveSHA256(file codec.Hash, sum [32]byte) {
 	}
 	e.sums[file] = sum
 }
+
+func (e *fakeEngine) proves() bool { return true }
+
+func (e *fakeEngine) onCorrupt(func(codec.FileID)) {}
 
 func (e *fakeEngine) isLocal() bool { return !e.remote }
 

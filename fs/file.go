@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"syscall"
+	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
@@ -45,8 +46,8 @@ func (f *filesystem) Open(interrupted <-chan struct{}, in *fuse.OpenIn, out *fus
 	f.counters.opens.Add(1)
 	out.Fh = f.files.add(h)
 	out.OpenFlags = fuse.FOPEN_KEEP_CACHE | fuse.FOPEN_NOFLUSH
-	if f.engine.backingWasCorrupt(h.id) || h.claim != nil {
-		out.OpenFlags = fuse.FOPEN_NOFLUSH // the kernel drops its spliced or uncompared pages
+	if f.engine.backingWasCorrupt(h.id) || h.claim != nil || !h.keepsPages() {
+		out.OpenFlags = fuse.FOPEN_NOFLUSH // the kernel drops its spliced, uncompared or unproven pages
 	}
 	if h.inode.passes() {
 		if h.backing != nil {
@@ -97,6 +98,21 @@ func (f *filesystem) open(req *request, ino uint64) (*fileHandle, fuse.Status) {
 		return nil, f.failed("open", from, &e, ino, err)
 	}
 	return h, fuse.OK
+}
+
+// proofLimit is the time limit of a read that waits until a whole file was read and proven. It ends
+// earlier if the origin does not answer.
+const proofLimit = 24 * time.Hour
+
+// keepsPages reports whether the kernel may use its pages of the file, as far as its proof goes.
+func (h *fileHandle) keepsPages() bool {
+	r, ok := h.reader.(unprovenReader)
+	return !ok || r.KeepsPages()
+}
+
+func (h *fileHandle) needsProof() bool {
+	r, ok := h.reader.(unprovenReader)
+	return ok && r.NeedsProof()
 }
 
 // openBacking opens the materialized file, and reports whether the kernel reads the file
@@ -155,7 +171,7 @@ func (f *filesystem) openReader(ctx context.Context, e *page.Entry) (rangeReader
 		}
 		return inlineReader(e.Inline), nil
 	}
-	r, size, err := f.engine.open(ctx, e.ID)
+	r, size, err := f.engine.open(ctx, e.ID, e.Size)
 	if err != nil {
 		return nil, err
 	}
@@ -172,9 +188,10 @@ func sizeMismatch(e *page.Entry, size int64) error {
 
 // Read implements fuse.RawFileSystem. The bytes go straight into the reply.
 func (f *filesystem) Read(interrupted <-chan struct{}, in *fuse.ReadIn, p []byte) (fuse.ReadResult, fuse.Status) {
-	req := newRequest(interrupted, in.Pid, f.reads.limit(in.NodeId, f.limit))
-	defer req.end()
+	limit := f.reads.limit(in.NodeId, f.limit)
 	if f.shared != nil {
+		req := newRequest(interrupted, in.Pid, limit)
+		defer req.end()
 		h, status := f.takeFile(req, in.NodeId)
 		if !status.Ok() {
 			return nil, fuse.Status(forRead(syscall.Errno(status)))
@@ -186,6 +203,11 @@ func (f *filesystem) Read(interrupted <-chan struct{}, in *fuse.ReadIn, p []byte
 	if !ok {
 		return nil, fuse.EBADF
 	}
+	if h.needsProof() {
+		limit = max(limit, proofLimit)
+	}
+	req := newRequest(interrupted, in.Pid, limit)
+	defer req.end()
 	return f.readFile(req, h, p, int64(in.Offset))
 }
 

@@ -47,7 +47,9 @@ type filesystem struct {
 	stale      staleListings
 	predictors statPredictors
 	background sync.WaitGroup // readahead of listings, and notifications
-	claimBytes atomic.Int64   // that claims hold
+	mu         sync.Mutex
+	unmounted  bool         // no goroutine of dropPages may start; guarded by mu
+	claimBytes atomic.Int64 // that claims hold
 	panics     atomic.Int64
 }
 
@@ -71,6 +73,9 @@ func (f *filesystem) Forget(ino, lookups uint64) {
 
 // OnUnmount implements fuse.RawFileSystem. After a forced unmount the kernel sends no RELEASE.
 func (f *filesystem) OnUnmount() {
+	f.mu.Lock()
+	f.unmounted = true
+	f.mu.Unlock()
 	f.sequences.Close()
 	for _, h := range f.files.removeAll() {
 		f.closeFile(h)

@@ -229,7 +229,7 @@ func TestK38_OpenDirectory(t *testing.T) {
 	}
 }
 
-// folderOf3000 is more than the kernel asks for at once: the files d/00000 to d/02999.
+// folderOf3000 is more than the kernel requests at once: the files d/00000 to d/02999.
 func folderOf3000(e *fakeEngine) (entries []page.Entry) {
 	for i := range 3000 {
 		entries = append(entries, e.text(fmt.Sprintf("d/%05d", i), "x"))
@@ -424,7 +424,7 @@ func TestFollowTrouble(t *testing.T) {
 	m.see(t, "f", "three")
 }
 
-// If what changed cannot be found out, the kernel forgets everything it knows.
+// If what changed cannot be found out, the kernel forgets everything.
 func TestFollowWithoutChanges(t *testing.T) {
 	e := newFakeEngine()
 	c := newFakeCatalog()

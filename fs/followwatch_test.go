@@ -27,7 +27,7 @@ type watchedCatalog struct {
 
 	mu      sync.Mutex
 	refusal error           // of Watch; guarded by mu
-	watches []chan struct{} // that were asked for; guarded by mu
+	watches []chan struct{} // that were requested; guarded by mu
 }
 
 func (c *watchedCatalog) Watch(ctx context.Context) (<-chan struct{}, error) {
@@ -65,7 +65,7 @@ func (c *watchedCatalog) refuse(err error) {
 	c.refusal = err
 }
 
-// last returns the watch that was asked for last, and how many were.
+// last returns the watch that was requested last, and how many were.
 func (c *watchedCatalog) last() (watch chan struct{}, n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

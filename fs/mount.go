@@ -41,7 +41,8 @@ type Options struct {
 	FSName     string  // source in the mount table; "": xetfs
 
 	// Stateless saves the messages OPEN and RELEASE. Readers of one file then share their
-	// readahead, and the first read reports errors of open.
+	// readahead, and the first read reports errors of open. It has no effect for an origin that
+	// does not prove its files: an error of such a file ends all of its handles.
 	Stateless bool
 
 	MaxBackground int           // concurrent readahead requests of the kernel; 0: 64
@@ -102,6 +103,7 @@ type Server struct {
 // mount mounts the files of a catalog, read through e. It returns when they are visible.
 func mount(dir string, c catalog.Catalog, e engine, o Options) (*Server, error) {
 	o = o.withDefaults()
+	o.Stateless = o.Stateless && e.proves()
 	ctx := o.Start
 	if ctx == nil {
 		limited, cancel := context.WithTimeout(context.Background(), o.ReadLimit)
@@ -150,6 +152,9 @@ func newFilesystem(root *volume, e engine, o Options) *filesystem {
 	}
 	if o.Stateless {
 		f.shared = f.newOpenFiles()
+	}
+	if !e.proves() {
+		e.onCorrupt(f.dropPages)
 	}
 	if !e.isLocal() {
 		f.sequences = sequence.New(e.newAnnouncer)

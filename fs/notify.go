@@ -6,6 +6,8 @@ import (
 	"syscall"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"github.com/xetfs/xetfs/codec"
 )
 
 // A notifier invalidates what the kernel caches. The kernel may wait for a lock whose holder
@@ -128,6 +130,24 @@ func (f *filesystem) invalidateAll(ctx context.Context, v *volume) error {
 		}
 	}
 	return nil
+}
+
+// dropPages makes the kernel drop its pages of a file that was found corrupt, in all inodes that
+// are open. The others lose their pages at the next open. It does not block.
+func (f *filesystem) dropPages(id codec.FileID) {
+	inodes := map[uint64]bool{}
+	for _, h := range f.files.all() {
+		if h.id == id {
+			inodes[h.ino] = true
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for ino := range inodes {
+		if !f.unmounted {
+			f.background.Go(func() { f.kernel.InodeNotify(ino, 0, 0) }) // waits for reads in progress
+		}
+	}
 }
 
 // failedNotify returns an error of the connection. An unknown name or inode is no error.

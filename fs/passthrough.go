@@ -180,7 +180,7 @@ func (b backingReader) ReadAt(ctx context.Context, p []byte, off int64) (int, er
 	if n, _ := b.backing.ReadAt(p, off); n == len(p) {
 		return n, nil
 	}
-	r, _, err := b.engine.open(ctx, b.id)
+	r, _, err := b.engine.open(ctx, b.id, sizeOf(b.backing))
 	if err != nil {
 		return 0, err
 	}

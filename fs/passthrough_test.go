@@ -93,7 +93,7 @@ func TestPassthrough_NoReads(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Close()
-	m.closed() // what is mapped is the file below, of which the mount knows nothing more
+	m.closed() // what is mapped is the file below, which the mount has forgotten
 	if err := os.Remove(m.e.kept[m.file.ID.File]); err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +145,7 @@ func TestPassthrough_FirstOpenDecides(t *testing.T) {
 	}
 }
 
-// O_DIRECT asks for no alignment, as where the file is not kept.
+// O_DIRECT needs no alignment, as where the file is not kept.
 func TestPassthrough_Direct(t *testing.T) {
 	for _, kept := range []bool{false, true} {
 		m := mountKept(t, 300_001, Options{})

@@ -41,7 +41,7 @@ func newPress(t testing.TB, sizes page.Sizes) *press {
 
 var smallPages = page.Sizes{Min: 512, Max: 2048, Bits: 2, Restart: 16}
 
-// publish publishes a tree. Its folders are there too.
+// publish publishes a tree. Its folders exist too.
 func (p *press) publish(symbol string, entries ...page.Entry) names.Row {
 	p.t.Helper()
 	t := newFakeTree(entries...)

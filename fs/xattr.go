@@ -91,8 +91,10 @@ func (vr *version) xattrs() map[string]string {
 	return all
 }
 
-// hasHash reports whether an entry has a Xet hash. An inline file has none.
-func hasHash(e *page.Entry) bool { return e.Type == page.File && e.Inline == nil }
+// hasHash reports whether an entry has a Xet hash. Inline files and files outside Xet have none.
+func hasHash(e *page.Entry) bool {
+	return e.Type == page.File && e.Inline == nil && !e.ID.File.IsPlain()
+}
 
 // sha256 returns the SHA-256 of a file if an index page or a whole read proves it, or the entry
 // has the bytes.

@@ -69,7 +69,7 @@ func (r *Reader) openAll(ctx context.Context, ids []codec.FileID) (files []*File
 	}
 	var mu sync.Mutex
 	r.c.FileInfos(ctx, unknown, func(i int, fi *shard.FileInfo, err error) {
-		if err != nil {
+		if err != nil || r.checkPlan(unknown[i], fi.Terms) != nil {
 			return
 		}
 		f := r.addFile(unknown[i], fi)

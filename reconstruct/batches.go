@@ -73,7 +73,11 @@ type batches struct {
 	running sync.WaitGroup
 	queue   []*batchFetch // in order
 	last    *cache.Run    // that was returned; nil: none
+	run     runFunc
 }
+
+// A runFunc fetches chunks, as Cache.Run.
+type runFunc func(ctx context.Context, x codec.Hash, r codec.ChunkRange) (*cache.Run, error)
 
 // A batchFetch is the fetch of a batch.
 type batchFetch struct {
@@ -84,7 +88,7 @@ type batchFetch struct {
 }
 
 func newBatches(ctx context.Context, f *File) *batches {
-	b := &batches{f: f}
+	b := &batches{f: f, run: f.r.c.Run}
 	b.ctx, b.cancel = context.WithCancel(ctx)
 	return b
 }
@@ -92,7 +96,7 @@ func newBatches(ctx context.Context, f *File) *batches {
 // get returns a batch, which must be the first or follow the last one.
 func (b *batches) get(want batch) (*cache.Run, error) {
 	if b.f.r.c.Local() {
-		return b.f.r.c.Run(b.ctx, want.xorb, want.chunks)
+		return b.run(b.ctx, want.xorb, want.chunks)
 	}
 	if len(b.queue) == 0 {
 		b.begin(want)
@@ -122,7 +126,7 @@ func (b *batches) begin(next batch) {
 	b.running.Go(func() {
 		defer close(f.done)
 		defer flight.Guard(&f.err)
-		f.run, f.err = b.f.r.c.Run(b.ctx, f.xorb, f.chunks)
+		f.run, f.err = b.run(b.ctx, f.xorb, f.chunks)
 	})
 }
 

@@ -10,6 +10,9 @@
 // unpacks them directly into the caller's buffer. A read fetches no other chunks; readahead
 // runs beside it (Handle).
 //
+// Files of a source without proofs are proven by their readers (prove.go): small files before their
+// first byte, others with their last one. File.Prove proves a file at once.
+//
 // With a disk cache, files can be materialized: stored as plain files after all of their bytes
 // were verified. The materializer does this in the background (Policy), Reader.Materialize at
 // once. Later reads of such a file send no request to the origin.

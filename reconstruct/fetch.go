@@ -11,6 +11,7 @@ import (
 	"github.com/xetfs/xetfs/cache/flight"
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/merkle"
 )
 
 // A TermError names the term of a file at which a read failed.
@@ -95,13 +96,28 @@ func (g *group) fetchPiece(ctx context.Context, term int, p []byte, off int64) (
 	t := g.layout.terms[term]
 	r, skip, err := f.r.c.Narrow(ctx, f.id, t, piece)
 	if err == nil {
-		err = f.r.c.Read(ctx, t.Xorb, r, skip, p[piece.Off-off:][:piece.Size])
+		err = g.readPiece(ctx, piece, r, skip, p[piece.Off-off:][:piece.Size])
 	}
 	if err == nil {
 		return nil
 	}
 	f.failed(err)
+	f.contradict(t.Xorb, err)
 	return &TermError{File: f.id, Term: g.firstTerm() + term, Xorb: t.Xorb, Err: err}
+}
+
+// readPiece reads a piece, which is skip bytes behind the start of chunks r. It records the chunks
+// if the source has no proofs.
+func (g *group) readPiece(ctx context.Context, piece codec.Piece, r codec.ChunkRange, skip int64, p []byte) error {
+	f, x := g.file, g.layout.terms[piece.Term].Xorb
+	if f.tracker == nil {
+		return f.r.c.Read(ctx, x, r, skip, p)
+	}
+	leaves := make([]merkle.Leaf, r.Len())
+	if err := f.r.c.ReadLeaves(ctx, x, r, skip, p, leaves); err != nil {
+		return err
+	}
+	return f.note(g, piece.Term, r, piece.Skip-skip, leaves)
 }
 
 // failed forgets a file after a failed read, so that the next open sees a repair. If the data

@@ -12,6 +12,16 @@ import (
 type files struct {
 	mu   sync.Mutex
 	byID *lru.Cache[codec.FileID, *File] // guarded by mu
+
+	// held has the files of a source without proofs with open handles. All handles of a file
+	// share its tracker.
+	held map[codec.FileID]*heldFile // guarded by mu
+}
+
+// A heldFile is a file with open handles.
+type heldFile struct {
+	f       *File
+	handles int
 }
 
 // A file costs its slots for groups of terms, and some for itself: one of very many terms
@@ -21,12 +31,42 @@ const (
 	fileSlots = maxSlots / 4096
 )
 
-func (fs *files) init() { fs.byID = lru.New[codec.FileID, *File](maxSlots, nil) }
+func (fs *files) init() {
+	fs.byID = lru.New[codec.FileID, *File](maxSlots, nil)
+	fs.held = map[codec.FileID]*heldFile{}
+}
 
 func (fs *files) get(id codec.FileID) (*File, bool) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
+	if h := fs.held[id]; h != nil {
+		return h.f, true
+	}
 	return fs.byID.Get(id)
+}
+
+// hold makes opens return f while it has handles, and counts one. release ends the handle.
+func (fs *files) hold(f *File) (release func()) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	h := fs.held[f.id]
+	switch {
+	case f.dropped, h != nil && h.f != f:
+		return func() {} // the next open gets another file
+	case h == nil:
+		h = &heldFile{f: f}
+		fs.held[f.id] = h
+	}
+	h.handles++
+	return func() { fs.release(h) }
+}
+
+func (fs *files) release(h *heldFile) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if h.handles--; h.handles == 0 && fs.held[h.f.id] == h {
+		delete(fs.held, h.f.id)
+	}
 }
 
 // add stores f, and returns the stored file: another reader may have been faster.
@@ -41,6 +81,10 @@ func (fs *files) add(id codec.FileID, f *File) *File {
 func (fs *files) drop(f *File) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
+	f.dropped = true
+	if h := fs.held[f.id]; h != nil && h.f == f {
+		delete(fs.held, f.id)
+	}
 	if stored, ok := fs.byID.Get(f.id); ok && stored == f {
 		fs.byID.Remove(f.id)
 	}

@@ -21,6 +21,9 @@ type Handle struct {
 	ctx   context.Context // ended by Close
 	close context.CancelFunc
 
+	release func() // ends the hold of a plan; nil: the file is proven
+	keeps   bool   // see KeepsPages
+
 	mu          sync.Mutex
 	streams     []*stream // least recently used first; guarded by mu
 	prefetching sync.WaitGroup
@@ -65,16 +68,28 @@ type stream struct {
 func (f *File) Handle() *Handle {
 	h := &Handle{f: f}
 	h.ctx, h.close = context.WithCancel(context.Background())
+	if f.tracker != nil {
+		h.keeps = f.hasHandle.Swap(true) || f.gated && !f.r.suspects.has(f.id)
+		plan, file := f.r.c.Hold(f.id), f.r.open.hold(f)
+		h.release = func() { plan(); file() }
+	}
 	f.r.materializer.opened(f)
 	return h
 }
+
+// KeepsPages reports whether pages of the file that earlier handles have read may be used. They
+// may be wrong if their bytes were not proven, and the file was closed or found corrupt since.
+func (h *Handle) KeepsPages() bool { return h.f.tracker == nil || h.keeps }
+
+// NeedsProof is File.NeedsProof.
+func (h *Handle) NeedsProof() bool { return h.f.tracker != nil && h.f.NeedsProof() }
 
 // File returns the file of h.
 func (h *Handle) File() *File { return h.f }
 
 // ReadAt is File.ReadAt with readahead.
 func (h *Handle) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
-	if !h.f.r.c.Local() && !h.f.r.c.HasFile(h.f.id.File) {
+	if !h.f.r.c.Local() && !h.f.r.c.HasFile(h.f.id.File) && !h.NeedsProof() && !h.f.isSmallInMemory() {
 		h.track(off, int64(len(p)))
 	}
 	return h.f.ReadAt(ctx, p, off)
@@ -92,6 +107,10 @@ func (h *Handle) Close() error {
 		s.readahead.Close()
 	}
 	h.streams = nil
+	if h.release != nil {
+		h.release()
+		h.release = nil
+	}
 	return nil
 }
 

@@ -253,7 +253,7 @@ func TestAheadDelaysNobody(t *testing.T) {
 				time.Sleep(time.Millisecond)
 				return nil
 			}
-			<-ctx.Done() // whatever is asked for ahead of the first xorb hangs
+			<-ctx.Done() // every request ahead of the first xorb hangs
 			return ctx.Err()
 		}
 		for off := int64(0); off < 128*64<<10; off += 128 << 10 {

@@ -79,7 +79,7 @@ var (
 	errCount      = errors.New("another number of bytes, or io.EOF where there is more")
 )
 
-// A spy is a Source that notes which chunks it is asked for.
+// A spy is a Source that notes which chunks are requested.
 type spy struct {
 	origin.Source
 	before  func(ctx context.Context, x codec.Hash, r codec.ChunkRange) error // nil: nothing
@@ -118,8 +118,8 @@ func (s *spy) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, o or
 	return s.Source.Chunks(ctx, x, r, o)
 }
 
-// counts returns how many requests there were, how many different chunks were asked
-// for, and how many in all.
+// counts returns how many requests there were, how many different chunks were
+// requested, and how many in all.
 func (s *spy) counts() (requests, different, all int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

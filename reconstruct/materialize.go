@@ -73,8 +73,18 @@ func (f *File) materialize(ctx context.Context, sum *[32]byte, read func(n int64
 	if sum == nil {
 		sum = f.claim()
 	}
-	for {
+	for again := false; ; {
 		err := f.putFile(newVerifyReader(ctx, f, sum), read)
+		if f.tracker != nil && isWrong(err) && !again {
+			if err := f.proveNext(ctx); err != nil {
+				return err
+			}
+			if f, err = f.r.Open(ctx, f.id); err != nil {
+				return err
+			}
+			again = true
+			continue
+		}
 		if !errors.Is(err, disk.ErrBusy) {
 			return err
 		}
@@ -119,5 +129,7 @@ func (pr *progressReader) Read(p []byte) (int, error) {
 func (r *Reader) Close() error {
 	r.materializer.close()
 	r.backing.open.Close()
+	r.proving.Wait()
+	r.checking.Wait()
 	return nil
 }

@@ -8,8 +8,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/xetfs/xetfs/cache"
 	"github.com/xetfs/xetfs/cache/disk"
+	"github.com/xetfs/xetfs/cache/flight"
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/recent"
 	"github.com/xetfs/xetfs/codec"
@@ -23,6 +26,10 @@ type Options struct {
 	Parallel int   // pieces of one read that are fetched at a time; 0: 8, and GOMAXPROCS if the origin is local
 
 	Materialize Policy // files to store as plain files, if the cache has a disk
+
+	// Strict makes a Reader return no byte that is not proven. Files of a source without proofs
+	// are read whole before their first byte is returned. Without it, only files up to 4 MiB are.
+	Strict bool
 }
 
 // A Reader rebuilds files. It uses hashes, never names. It is safe for concurrent use.
@@ -36,6 +43,16 @@ type Reader struct {
 	sums         sums
 	terms        groups
 	loads        chan struct{} // slots for groups being read
+
+	// For a source without proofs, see prove.go:
+	strict   bool
+	proving  flight.Group[codec.FileID, *File] // gated files
+	checking flight.Group[*File, struct{}]     // files that were read completely
+	suspects suspects
+
+	smallProofs, largeProofs *semaphore.Weighted
+	small                    smallFiles
+	onCorrupt                atomic.Pointer[func(codec.FileID)]
 }
 
 // New returns a Reader over c. Close ends it, before c is closed.
@@ -53,7 +70,10 @@ func New(c *cache.Cache, o Options) *Reader {
 		o.Terms = 32 << 20
 	}
 	r := &Reader{c: c, window: o.Window, parallel: o.Parallel, loads: make(chan struct{}, maxLoads)}
-	r.terms.max = o.Terms
+	r.terms.max, r.strict = o.Terms, o.Strict
+	r.suspects.init()
+	r.smallProofs, r.largeProofs = semaphore.NewWeighted(maxSmallProofs), semaphore.NewWeighted(maxLargeProofs)
+	r.small.init()
 	r.open.init()
 	r.sums.init()
 	r.materializer.init(r, o.Materialize)
@@ -68,6 +88,9 @@ const maxLoads = 32
 // Local reports whether the origin is as quick as a local file, so that nothing is gained by
 // readahead.
 func (r *Reader) Local() bool { return r.c.Local() }
+
+// Proves reports whether the origin proves files before they are read. See origin.Source.
+func (r *Reader) Proves() bool { return r.c.Proves() }
 
 // Stats returns the figures of the cache.
 func (r *Reader) Stats() cache.Stats { return r.c.Stats() }
@@ -84,7 +107,22 @@ func (r *Reader) Open(ctx context.Context, id codec.FileID) (*File, error) {
 	if large != nil {
 		return r.open.add(id, newLargeFile(r, id, large)), nil
 	}
+	if err := r.checkPlan(id, fi.Terms); err != nil {
+		return nil, err
+	}
 	return r.addFile(id, fi), nil
+}
+
+// OpenSize is Open for a file of size bytes. An unproven plan of another size is dropped and
+// requested once more. The result may still have another size.
+func (r *Reader) OpenSize(ctx context.Context, id codec.FileID, size int64) (*File, error) {
+	f, err := r.Open(ctx, id)
+	if err != nil || f.Size() == size || r.Proves() {
+		return f, err
+	}
+	r.open.drop(f)
+	r.c.Forget(id)
+	return r.Open(ctx, id)
 }
 
 // addFile returns the open file of a File Info block.
@@ -111,6 +149,13 @@ type File struct {
 	fixed bool                  // only this File Info block counts
 	retry atomic.Pointer[retry] // nil: no other block was requested
 
+	// For a source without proofs, see prove.go:
+	tracker   *tracker // nil: the source proves its files
+	gated     bool     // no read returns before the file is proven
+	successor atomic.Pointer[File]
+	hasHandle atomic.Bool // it had a handle
+	dropped   bool        // no later open returns it; guarded by files.mu
+
 	verifiedWhole atomic.Bool // a complete read has matched the file hash
 	hashed        atomic.Int32
 
@@ -122,7 +167,17 @@ type File struct {
 func newFile(r *Reader, id codec.FileID, fi *shard.FileInfo) *File {
 	f := &File{r: r, id: id, size: fi.Size(), block: fi.Block, sha256: fi.SHA256}
 	f.only.Store(f.newGroup(0, fi.Terms, fi.Verify))
+	f.track()
 	return f
+}
+
+// track prepares a file of a source without proofs.
+func (f *File) track() {
+	if f.size == 0 || f.r.c.Proves() {
+		return
+	}
+	f.tracker = newTracker(f.groups())
+	f.gated = f.r.strict || f.size <= smallFile || f.r.suspects.has(f.id)
 }
 
 // ID returns the identity by which the file was opened.
@@ -152,10 +207,19 @@ func (f *File) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
 func (f *File) read(ctx context.Context, p []byte, off int64) error {
 	f.r.materializer.readStarts()
 	defer f.r.materializer.readEnds()
+	if f.tracker != nil {
+		if err := f.current().tracker.err(); err != nil {
+			return err
+		}
+	}
 	if f.r.backing.readAt(f.id.File, p, off) {
 		return nil
 	}
-	err := f.fetch(ctx, p, off)
+	fetch := f.fetch
+	if f.tracker != nil {
+		fetch = f.readUnproven
+	}
+	err := fetch(ctx, p, off)
 	if err == nil {
 		f.r.materializer.read(f, off, int64(len(p)))
 	}
@@ -170,8 +234,12 @@ const (
 )
 
 // Verified returns how reads of this file are verified. It is "chunk" if all chunk hashes are
-// known, "file" after a complete read with the right file hash, else "none".
+// known, "file" after a complete read with the right file hash, else "none". The known hashes of a
+// source without proofs must also make the file.
 func (f *File) Verified(ctx context.Context) string {
+	if f = f.current(); !f.isProven() && f.proveKnown(ctx, f.r.c.Proven, true) != nil {
+		return verifiedNone
+	}
 	const unknown, yes, no = 0, 1, 2
 	if f.hashed.Load() == unknown {
 		answer, final := f.allHashed(ctx)

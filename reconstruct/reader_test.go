@@ -367,17 +367,19 @@ func TestOpenKeepsFiles(t *testing.T) {
 func TestFilesAreBounded(t *testing.T) {
 	var fs files
 	fs.init()
+	r, done := newReader(t, objects.New(origintest.Memory(), objects.Options{}), cache.Options{}, Options{})
+	defer done()
 	const maxFiles = maxSlots / fileSlots
 	for i := range 2 * maxFiles {
 		id := codec.FileID{File: codec.Hash{byte(i), byte(i >> 8)}}
-		fs.add(id, newFile(nil, id, fileInfoOf(10)))
+		fs.add(id, newFile(r, id, fileInfoOf(10)))
 	}
 	if n := fs.byID.Len(); n != maxFiles || fs.byID.Cost() != maxSlots {
 		t.Errorf("%d files of cost %d are stored", n, fs.byID.Cost())
 	}
 	for _, terms := range []int{maxSlots * shard.TermGroup, 1} {
 		id := codec.FileID{File: codec.Hash{1, 1, 1}, Block: int64(terms)}
-		fs.add(id, newLargeFile(nil, id, &origin.LargeFile{Index: &shard.FileIndex{Terms: terms, Ends: []int64{1}}}))
+		fs.add(id, newLargeFile(r, id, &origin.LargeFile{Index: &shard.FileIndex{Terms: terms, Ends: []int64{1}}}))
 	}
 	if n := fs.byID.Len(); n != 1 || fs.byID.Cost() != fileSlots+1 {
 		t.Errorf("after a large one %d files of cost %d are stored", n, fs.byID.Cost())

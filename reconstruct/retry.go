@@ -19,7 +19,7 @@ type retry struct {
 // because of corrupt or missing data. A proven block from a cache may name xorbs that the store
 // does not have. The store then has a better block. Each File sends one such request.
 func (f *File) another(ctx context.Context, old *group, err error) *group {
-	if f.fixed || f.large != nil || !errors.Is(err, codec.ErrCorrupt) && !errors.Is(err, origin.ErrNotFound) {
+	if f.fixed || f.tracker != nil || f.large != nil || !errors.Is(err, codec.ErrCorrupt) && !errors.Is(err, origin.ErrNotFound) {
 		return nil
 	}
 	r := &retry{done: make(chan struct{})}

@@ -13,7 +13,7 @@ import (
 )
 
 // F56: a File Info block in a cache is proven, but the store has other xorbs with the same
-// chunks. A read asks for the block of the store instead of failing.
+// chunks. A read requests the block from the store instead of failing.
 func TestF56_AnotherFileInfo(t *testing.T) {
 	content := origintest.Text(1, 400_000)
 	layout := func(chunks int) (*origintest.Builder, *origintest.File) {

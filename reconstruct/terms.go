@@ -137,6 +137,9 @@ func (f *File) readGroup(ctx context.Context, i int) (*group, error) {
 		if err != nil {
 			return nil, err
 		}
+		if err := f.r.checkPlan(f.id, terms); err != nil {
+			return nil, err
+		}
 		return f.newGroup(i, terms, nil), nil
 	}
 	fi, large, err := f.r.c.OpenFileInfo(ctx, f.id)
@@ -146,7 +149,24 @@ func (f *File) readGroup(ctx context.Context, i int) (*group, error) {
 	if large != nil || fi.Size() != f.size {
 		return nil, fmt.Errorf("file %s: %w", f.id.File, codec.Corrupt("file info block", f.block, "it has changed since the file was opened"))
 	}
+	if err := f.r.checkPlan(f.id, fi.Terms); err != nil {
+		return nil, err
+	}
 	return f.newGroup(0, fi.Terms, fi.Verify), nil
+}
+
+// checkPlan returns an error for terms that no file can have. Proven terms need no check.
+func (r *Reader) checkPlan(id codec.FileID, terms []codec.Term) error {
+	if r.c.Proves() {
+		return nil
+	}
+	for i, t := range terms {
+		n := int64(t.Chunks.End) - int64(t.Chunks.Start)
+		if n <= 0 || t.Chunks.End > codec.MaxXorbChunks || int64(t.Size) < n || int64(t.Size) > n*codec.MaxChunkSize {
+			return fmt.Errorf("file %s: term %d: %w", id.File, i, codec.Corrupt("plan", 0, "chunks %v cannot have %d bytes", t.Chunks, t.Size))
+		}
+	}
+	return nil
 }
 
 func (f *File) newGroup(i int, terms []codec.Term, verify []codec.Hash) *group {
@@ -177,5 +197,7 @@ func (f *File) TermGroups(ctx context.Context) iter.Seq2[[]codec.Term, error] {
 // newLargeFile returns a File whose terms are read in groups.
 func newLargeFile(r *Reader, id codec.FileID, large *origin.LargeFile) *File {
 	x := large.Index
-	return &File{r: r, id: id, size: x.Size(), block: x.Block, sha256: x.SHA256, large: large, slots: make([]atomic.Pointer[group], x.Groups())}
+	f := &File{r: r, id: id, size: x.Size(), block: x.Block, sha256: x.SHA256, large: large, slots: make([]atomic.Pointer[group], x.Groups())}
+	f.track()
+	return f
 }

@@ -1,6 +1,7 @@
 package reconstruct
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -26,8 +27,34 @@ import (
 // last Read returns an error instead of io.EOF.
 //
 // If sum is not nil, the SHA-256 of the file is compared with it, too.
+//
+// A file of a source without proofs is proven by it. With Options.Strict, and for a small file, the
+// first Read returns only after that.
 func (f *File) VerifyReader(ctx context.Context, sum *[32]byte) io.Reader {
+	if f.tracker != nil && f.gated {
+		return &gatedReader{ctx: ctx, f: f, sum: sum}
+	}
 	return newVerifyReader(ctx, f, sum)
+}
+
+// A gatedReader is a VerifyReader that proves its file before the first byte.
+type gatedReader struct {
+	ctx context.Context // of the reads; io.Reader has no parameter for it
+	f   *File
+	sum *[32]byte
+	r   io.Reader // nil: before the first Read
+}
+
+// Read implements io.Reader.
+func (g *gatedReader) Read(p []byte) (int, error) {
+	if g.r == nil {
+		f, err := g.f.r.proving.Do(g.ctx, g.f.id, g.f.proveGated)
+		if err != nil {
+			return 0, err
+		}
+		g.r = newVerifyReader(g.ctx, f, g.sum)
+	}
+	return g.r.Read(p)
 }
 
 // Check reads the file of a File Info block, and verifies the same hashes as VerifyReader and
@@ -71,6 +98,11 @@ type verifyReader struct {
 	sum     hash.Hash       // SHA-256 of all bytes so far; nil: not needed
 	want    *[32]byte       // to be compared with sum
 
+	content     hash.Hash            // of a file without chunk hashes; nil: another file
+	wantContent []byte               // to be compared with content
+	fresh       bool                 // see refetch
+	fetched     []origin.ChunkHashes // of all chunks so far, if fresh
+
 	buf  []byte
 	rest []byte // of buf, not yet read
 	err  error
@@ -82,8 +114,14 @@ func newVerifyReader(ctx context.Context, f *File, sum *[32]byte) *verifyReader 
 	if sum != nil {
 		w.sum = sha256.New()
 	}
+	if f.tracker != nil {
+		w.content, w.wantContent = f.r.c.ContentHash(f.id)
+	}
 	return w
 }
+
+// refetch makes v request all chunks again and compare them with no hash but that of the file.
+func (v *verifyReader) refetch() { v.fresh, v.batches.run = true, v.f.r.c.Refetch }
 
 // Read implements io.Reader.
 func (v *verifyReader) Read(p []byte) (int, error) {
@@ -92,6 +130,9 @@ func (v *verifyReader) Read(p []byte) (int, error) {
 			v.batches.close()
 			if !errors.Is(v.err, io.EOF) {
 				v.f.failed(v.err)
+			}
+			if v.f.tracker != nil && isWrong(v.err) {
+				v.f.fail(v.f.named(v.err))
 			}
 		}
 	}
@@ -133,6 +174,9 @@ func (v *verifyReader) next() ([]byte, error) {
 	if v.sum != nil {
 		v.sum.Write(b)
 	}
+	if v.content != nil {
+		v.content.Write(b)
+	}
 	return b, nil
 }
 
@@ -158,12 +202,15 @@ func (v *verifyReader) batch(b batch) ([]byte, error) {
 		if try == 1 {
 			run, err = v.get(b)
 		} else {
-			run, err = v.f.r.c.Run(ctx, b.xorb, r)
+			run, err = v.batches.run(ctx, b.xorb, r)
 		}
 		if err == nil {
 			n := int(run.UnpackedSize())
 			v.buf = slices.Grow(v.buf[:0], n)[:n]
 			err = xorbError(b.xorb, unpackAll(v.ctx, run, v.buf, hashes[:]))
+		}
+		if err == nil && v.f.tracker != nil {
+			err = v.note(b, run, hashes[:r.Len()])
 		}
 		if err == nil {
 			break
@@ -181,6 +228,21 @@ func (v *verifyReader) batch(b batch) ([]byte, error) {
 	v.hashes = append(v.hashes, hashes[:r.Len()]...)
 	v.size += int64(len(v.buf))
 	return v.buf, nil
+}
+
+// note records the chunks of a batch of a file of a source without proofs.
+func (v *verifyReader) note(b batch, run *cache.Run, hashes []codec.Hash) error {
+	leaves := make([]merkle.Leaf, len(hashes))
+	for i, h := range hashes {
+		leaves[i] = merkle.Leaf{Hash: h, Size: uint64(run.Size(b.chunks.Start + uint32(i)))}
+	}
+	if err := v.f.note(b.g, b.term, b.chunks, v.size, leaves); err != nil {
+		return err
+	}
+	if v.fresh {
+		v.fetched = append(v.fetched, origin.ChunkHashes{Xorb: b.xorb, Start: b.chunks.Start, Leaves: leaves})
+	}
+	return nil
 }
 
 // moveTo continues with another File Info block of the same file, behind the chunks that were
@@ -229,13 +291,8 @@ func unpackAll(ctx context.Context, run *cache.Run, dst []byte, hashes []codec.H
 					return ctx.Err()
 				}
 				into := dst[run.UnpackedStart(chunk):][:run.Size(chunk)]
-				if err := run.Unpack(chunk, into); err != nil {
+				if hashes[i], err = run.Unpack(chunk, into); err != nil {
 					return err
-				}
-				if run.Hashes != nil {
-					hashes[i] = run.Hashes[i] // Unpack has compared it
-				} else {
-					hashes[i] = merkle.Chunk(into)
 				}
 			}
 		})
@@ -260,11 +317,39 @@ func (v *verifyReader) endTerm(b batch) error {
 
 // end checks the file when all terms were read.
 func (v *verifyReader) end() error {
-	if got := v.tree.Sum(); got != v.f.id.File {
-		return fmt.Errorf("file %s: %w", v.f.id.File, codec.Corrupt("file info block", v.f.block, "its chunks make file %s", got))
+	if err := v.endFile(); err != nil {
+		return v.f.named(err)
 	}
 	v.f.verifiedWhole.Store(true)
+	if v.f.tracker != nil {
+		if err := v.endProof(); err != nil {
+			return err
+		}
+	}
 	return v.endSum()
+}
+
+// endFile compares the hash of a file.
+func (v *verifyReader) endFile() error {
+	if v.content == nil {
+		if got := v.tree.Sum(); got != v.f.id.File {
+			return v.f.otherFile(got)
+		}
+		return nil
+	}
+	if got := v.content.Sum(nil); !bytes.Equal(got, v.wantContent) {
+		return otherContent(got, v.wantContent)
+	}
+	return nil
+}
+
+// endProof stores the hashes of a file of a source without proofs.
+func (v *verifyReader) endProof() error {
+	if !v.fresh {
+		return v.f.proved(v.ctx)
+	}
+	v.f.r.c.Prove(v.fetched)
+	return v.f.tracker.prove()
 }
 
 // endSum compares the SHA-256 of a file with a right hash.

@@ -278,7 +278,7 @@ func TestD15_KilledAtEveryCall(t *testing.T) {
 }
 
 // TestKilledKeepsWhatWasFlushed takes the kernel's view after kill -9: nothing was
-// synced, all that was flushed is there.
+// synced, and all that was flushed exists.
 func TestKilledKeepsWhatWasFlushed(t *testing.T) {
 	d := newSimDisk()
 	b := open(t, d)

@@ -243,7 +243,7 @@ func TestWholeInUse(t *testing.T) {
 	}
 }
 
-// TestTooLargeTakesNothing asks for more room than there can be while a file is open.
+// TestTooLargeTakesNothing requests more room than there can be while a file is open.
 func TestTooLargeTakesNothing(t *testing.T) {
 	b := open(t, newSimDisk(), func(o *Options) { o.MaxBytes = 256 << 10 })
 	big := make([]byte, 120<<10)

@@ -586,7 +586,7 @@ func TestD13_NewerIndex(t *testing.T) {
 	if _, err := tryOpen(t, d); !errors.Is(err, ErrNewer) {
 		t.Errorf("error = %v, want ErrNewer", err)
 	}
-	if n := d.steps() - before; n > 2 { // the folders that are there already
+	if n := d.steps() - before; n > 2 { // the existing folders
 		t.Errorf("%d changes", n)
 	}
 	if d.locked {

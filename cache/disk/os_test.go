@@ -564,7 +564,7 @@ var kills = flag.Int("kills", 10, "how often TestKill9 kills")
 
 // TestKill9 kills a process that reads, puts and evicts, at random moments, again and
 // again over the same cache. No wrong byte may come out, and what it had said to be
-// flushed is there unless it was evicted.
+// flushed exists unless it was evicted.
 func TestKill9(t *testing.T) {
 	if dir := os.Getenv(childDir); dir != "" {
 		child(t, dir)

@@ -104,7 +104,7 @@ func (wr *writer) naming() (n int) {
 }
 
 // TestLaidDownAnewBeforeItIsDeleted forgets a file, and the writer hears of it when the same
-// file is there again.
+// file exists again.
 func TestLaidDownAnewBeforeItIsDeleted(t *testing.T) {
 	b := open(t, newSimDisk())
 	b.keepFile(1)

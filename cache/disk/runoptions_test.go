@@ -13,7 +13,7 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
-// TestRunOptions asks for chunks in every way there is.
+// TestRunOptions requests chunks in all ways.
 func TestRunOptions(t *testing.T) {
 	b := openAt(t, cacheDir(t))
 	b.put(1, 0, 20)

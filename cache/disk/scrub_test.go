@@ -111,7 +111,7 @@ func TestD09_WholeTouched(t *testing.T) {
 
 // TestD09_WholeOfEarlierJournal reads a journal that does not say when a file was touched.
 func TestD09_WholeOfEarlierJournal(t *testing.T) {
-	for _, how := range []string{"opened", "materialized", "materialized, and damaged", "verified"} {
+	for _, how := range []string{"looked up", "opened", "materialized", "materialized, and damaged", "verified"} {
 		t.Run(how, func(t *testing.T) {
 			b := open(t, newSimDisk())
 			b.keepFile(1)
@@ -127,8 +127,12 @@ func TestD09_WholeOfEarlierJournal(t *testing.T) {
 			}
 			b = b.again()
 			switch how {
+			case "looked up": // this starts the comparison, so that a second call may find the file
+				if b.HasFile(hashOf(1)) {
+					t.Error("it is given out at once")
+				}
 			case "opened":
-				if b.HasFile(hashOf(1)) || b.hasFile(1) {
+				if b.hasFile(1) {
 					t.Error("it is given out at once")
 				}
 			case "materialized":

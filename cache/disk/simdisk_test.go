@@ -18,7 +18,7 @@ import (
 	"github.com/xetfs/xetfs/cache/disk/internal/vfs"
 )
 
-// A simDisk is a folder in memory that knows which bytes and names last. It can fail on
+// A simDisk is a folder in memory that records which bytes and names last. It can fail on
 // command, hang, and lose power.
 type simDisk struct {
 	mu      sync.Mutex
@@ -149,7 +149,7 @@ func (d *simDisk) bytes() (n int64) {
 	return n
 }
 
-// killed returns the disk as it is after kill -9: everything the kernel has is there.
+// killed returns the disk as it is after kill -9: it has everything that the kernel has.
 func (d *simDisk) killed() *simDisk {
 	d.mu.Lock()
 	defer d.mu.Unlock()

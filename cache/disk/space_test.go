@@ -155,7 +155,7 @@ func TestWholeChangedWhileOpen(t *testing.T) {
 	}
 }
 
-// TestMinFreeTakesNothing asks for more room than the file system has without all of the cache:
+// TestMinFreeTakesNothing requests more room than the file system has without all of the cache:
 // nothing goes for what will not fit.
 func TestMinFreeTakesNothing(t *testing.T) {
 	d := newSimDisk()

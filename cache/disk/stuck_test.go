@@ -9,7 +9,7 @@ import (
 	"github.com/xetfs/xetfs/cache/disk/internal/index"
 )
 
-// A file that cannot be deleted is counted as long as it is there, and deleted when that works
+// A file that cannot be deleted is counted as long as it exists, and deleted when that works
 // again, without another start.
 func TestCannotBeDeleted(t *testing.T) {
 	for _, tt := range []struct {

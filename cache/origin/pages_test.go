@@ -15,7 +15,7 @@ import (
 	"github.com/xetfs/xetfs/codec/page"
 )
 
-// A scripted store gives one answer after another, and the last one for ever.
+// A scripted store gives one answer after another, and then always the last one.
 type scripted struct {
 	origin.Store
 	answers   [][]byte // nil: absent

@@ -2,6 +2,7 @@ package origin
 
 import (
 	"context"
+	"errors"
 	"io"
 
 	"github.com/xetfs/xetfs/codec"
@@ -22,6 +23,15 @@ type ProgressReader interface {
 	// bytes at the start of p. It does not call progress for all of p.
 	ReadAtProgress(ctx context.Context, k names.Key, p []byte, off int64, progress func(n int)) error
 }
+
+// A RangeChecker is a Store whose server may ignore ranges.
+type RangeChecker interface {
+	// CheckRanges returns ErrNoRanges if the server ignores ranges. k is an object that exists.
+	CheckRanges(ctx context.Context, k names.Key) error
+}
+
+// ErrNoRanges reports that a server answers a request for one byte with a whole object.
+var ErrNoRanges = errors.New("the web server ignores ranges, so parts of files cannot be read; nginx, Apache and xetfs serve --plain support ranges")
 
 // A Part is consecutive bytes of an object.
 type Part struct {

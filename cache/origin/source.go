@@ -2,8 +2,10 @@ package origin
 
 import (
 	"context"
+	"hash"
 
 	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/merkle"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/shard"
 	"github.com/xetfs/xetfs/codec/xorb"
@@ -13,9 +15,15 @@ import (
 // the bytes of chunks. It is safe for concurrent use. Results are shared and read-only. One
 // suite, origintest.TestSource, tests every sentence below.
 type Source interface {
+	// Proves reports whether File Infos are proven and runs carry the hash of every chunk. It
+	// never changes. False: File Infos are plans, which prove nothing. Chunks are only proven once
+	// the hash of a whole file matches, see Prove.
+	Proves() bool
+
 	// FileInfo returns the File Info block of a file. Its terms are proven, by the shard or by
 	// the chunks. Either a proven page names the shard and all its bytes have the name, or the
-	// chunk hashes make the hash of the file. ErrNotFound: no shard describes the file.
+	// chunk hashes make the hash of the file. The File Info of a source without proofs is a plan.
+	// ErrNotFound: no shard describes the file.
 	FileInfo(ctx context.Context, id codec.FileID) (*shard.FileInfo, error)
 
 	// OpenFile returns the result of FileInfo. For a file of more than MaxTerms terms, it may
@@ -31,8 +39,9 @@ type Source interface {
 	// that does not fit its xorb is codec.ErrCorrupt.
 	Narrow(ctx context.Context, id codec.FileID, t codec.Term, p codec.Piece) (r codec.ChunkRange, skip int64, err error)
 
-	// Chunks returns chunks r of xorb x, packed as stored, with their hashes if the source
-	// has them. It costs one request, after the first one for x.
+	// Chunks returns chunks r of xorb x, packed as stored, with the hashes that are proven. It
+	// costs one request, after the first one for x. A source without proofs may need a second
+	// one, for the URL of the chunks. It has ErrNotFound for chunks of files without a FileInfo.
 	Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, o ReadOptions) (*xorb.Run, error)
 
 	// TryChunks does the same without waiting, not even for a disk. It calls buffer at most
@@ -48,6 +57,25 @@ type Source interface {
 	// each byte of them.
 	Hashed(ctx context.Context, x codec.Hash, r codec.ChunkRange) (bool, error)
 
+	// Prove stores hashes and sizes of chunks that the hash of a whole file has proven. Later
+	// runs of Chunks and Annotate carry these hashes, also in later processes if the source has
+	// a disk. A leaf with a zero hash drops what is stored. A source may lose hashes, which makes
+	// their chunks unproven. A source that proves ignores the call.
+	Prove(chunks []ChunkHashes)
+
+	// Proven returns the hashes and sizes that Prove has stored of chunks r of xorb x. Leaves with
+	// a zero hash are unknown. It sends no request. nil: all are unknown, or the source proves.
+	Proven(x codec.Hash, r codec.ChunkRange) []merkle.Leaf
+
+	// ContentHash returns a new hash over the content of file id, and the sum that proves the
+	// file. It is for files whose names are not made of chunk hashes. Blobs of git have a SHA-1
+	// with the header "blob N\0" written already, files of LFS a SHA-256. nil: the chunk hashes
+	// make id.File.
+	ContentHash(id codec.FileID) (h hash.Hash, want []byte)
+
+	// Hold retains the plan of an open file in memory until release is called, once.
+	Hold(id codec.FileID) (release func())
+
 	// Reject marks the current replica of xorb x as corrupt. The next Chunks reads another
 	// one, if there is any. Reject returns the number of others.
 	Reject(x codec.Hash) int
@@ -60,6 +88,18 @@ type Source interface {
 	// Local reports whether a request costs no more than reading a local file, so that
 	// nothing need be fetched ahead or stored.
 	Local() bool
+}
+
+// ChunkHashes are the hashes and sizes of consecutive chunks of a xorb, from Start on.
+type ChunkHashes struct {
+	Xorb   codec.Hash
+	Start  uint32
+	Leaves []merkle.Leaf
+}
+
+// Chunks returns the range of the chunks.
+func (c ChunkHashes) Chunks() codec.ChunkRange {
+	return codec.ChunkRange{Start: c.Start, End: c.Start + uint32(len(c.Leaves))}
 }
 
 // ReadOptions tune one call of Source.Chunks. After an error the source may still write to

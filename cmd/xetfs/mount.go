@@ -174,7 +174,7 @@ func (o *mountOptions) serveInBackground(ctx context.Context, source, mountpoint
 		return mountError{err}
 	}
 	d.LogFile.CrashOutput() // a dying program has no terminal
-	d.Waiting = func() { parent.Waiting(stack.WaitingFor(source)) }
+	d.Waiting = func(string) { parent.Waiting(stack.WaitingFor(source)) }
 	d.Ready = parent.Ready
 	if err = d.Run(ctx); err != nil {
 		parent.Fail(exitStatus(ctx, err), ui.Printable(userText(err)))
@@ -198,7 +198,7 @@ func (o *mountOptions) daemon(source, mountpoint string, stderr io.Writer) (*dae
 	if os.Getenv("GOMAXPROCS") == "" {
 		stack.UseThreads()
 	}
-	d.Open = func(ctx context.Context, mountpoint string, waiting func()) (*stack.Source, fs.Options, error) {
+	d.Open = func(ctx context.Context, mountpoint string, waiting func(reason string)) (*stack.Source, fs.Options, error) {
 		src, err := o.openSource(ctx, source, mountpoint, log, waiting)
 		if err != nil {
 			return nil, fs.Options{}, err
@@ -216,7 +216,7 @@ func (o *mountOptions) daemon(source, mountpoint string, stderr io.Writer) (*dae
 }
 
 // openSource opens source with all layers, and checks that it has the names of the flags.
-func (o *mountOptions) openSource(ctx context.Context, source, mountpoint string, log *slog.Logger, waiting func()) (*stack.Source, error) {
+func (o *mountOptions) openSource(ctx context.Context, source, mountpoint string, log *slog.Logger, waiting func(reason string)) (*stack.Source, error) {
 	folder, err := o.cache.forSource(source, mountpoint)
 	if err != nil {
 		return nil, err

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/cache/origin/fetch"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
@@ -109,7 +110,7 @@ func TestWaitNotice(t *testing.T) {
 		t.Error("a notice where there is no terminal")
 	}
 	terminal, output := uitest.OpenTerminal(t, 80)
-	waitNotice(lsCommand(t, terminal), "http://user:secret@host/store?x")()
+	waitNotice(lsCommand(t, terminal), "http://user:secret@host/store?x")("")
 	if got, want := strings.TrimSpace(output()), "xetfs ls: waiting for http://host/store"; got != want {
 		t.Errorf("the notice is %q, want %q", got, want)
 	}
@@ -152,7 +153,7 @@ func TestO35_NoRanges(t *testing.T) {
 			defer store.Close()
 			for _, bare := range []bool{false, true} {
 				err := stack.CheckRanges(t.Context(), store, bare)
-				if refused := errors.Is(err, web.ErrNoRanges); refused != tt.refuse || refused && exitStatus(t.Context(), err) != exitMount {
+				if refused := errors.Is(err, origin.ErrNoRanges); refused != tt.refuse || refused && exitStatus(t.Context(), err) != exitMount {
 					t.Errorf("bare %t: %v", bare, err)
 				}
 			}

@@ -98,11 +98,11 @@ func withPublisher(cmd *cobra.Command, folder string, do func(context.Context, *
 
 // waitNotice returns a function that names the server that a command waits for. It returns nil if
 // standard error is no terminal.
-func waitNotice(cmd *cobra.Command, source string) func() {
+func waitNotice(cmd *cobra.Command, source string) func(reason string) {
 	if ui.NewScreen(cmd.ErrOrStderr()) == nil {
 		return nil
 	}
-	return func() { noticesOf(cmd)(stack.WaitingFor(source)) }
+	return func(string) { noticesOf(cmd)(stack.WaitingFor(source)) }
 }
 
 // openTree returns the tree that the arguments behind SOURCE name. A catalog has a first

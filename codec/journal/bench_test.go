@@ -186,7 +186,7 @@ func BenchmarkAppend(b *testing.B) {
 	})
 }
 
-// BenchmarkAppendLate appends records that are worth nothing before the last one is there.
+// BenchmarkAppendLate appends records that are worth nothing before the last one is written.
 func BenchmarkAppendLate(b *testing.B) {
 	benchmark(b, func(b *testing.B, p peer, f io.ReadWriteSeeker, record []byte, times int) {
 		for b.Loop() {

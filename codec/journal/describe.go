@@ -40,7 +40,7 @@ func describeFragment(b []byte, off int) (what string, n int) {
 	case room < headerSize:
 		return describePad(rest), len(rest)
 	case len(rest) < headerSize:
-		return fmt.Sprintf("torn header, %d bytes are there", len(rest)), len(rest)
+		return fmt.Sprintf("torn header, only %d bytes", len(rest)), len(rest)
 	}
 	size := int(binary.LittleEndian.Uint16(rest[4:]))
 	k, there := kind(rest[typeOffset]), len(rest)-headerSize
@@ -49,7 +49,7 @@ func describeFragment(b []byte, off int) (what string, n int) {
 	case size > room-headerSize:
 		return fmt.Sprintf("%s  bad length, %d bytes are left in the block", name, room-headerSize), len(rest)
 	case size > there:
-		return fmt.Sprintf("%s  torn, %d bytes are there", name, there), len(rest)
+		return fmt.Sprintf("%s  torn, only %d bytes", name, there), len(rest)
 	case k == unwritten && size == 0:
 		return describeUnwritten(b[off:], len(rest))
 	case binary.LittleEndian.Uint32(rest) != checksum(rest[typeOffset:headerSize+size]):

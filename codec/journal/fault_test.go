@@ -50,7 +50,7 @@ func endOf(records []read) int64 {
 	return records[len(records)-1].end
 }
 
-// offsetsToTry returns every offset near the header of a record, a block end or the
+// offsetsToTry returns every offset around the header of a record, a block end or the
 // end of b, and some between.
 func offsetsToTry(b []byte, records []read) []int {
 	var offs []int
@@ -194,7 +194,7 @@ func TestF46Zeros(t *testing.T) {
 	}
 }
 
-// TestF46WrongByte puts several wrong values at a byte, and knows which class of tail
+// TestF46WrongByte puts several wrong values at a byte, and computes the class of tail
 // that must give.
 func TestF46WrongByte(t *testing.T) {
 	b := journalOf(t, faultSizes...)

@@ -106,7 +106,7 @@ func FuzzRoundTrip(f *testing.F) {
 	f.Fuzz(func(t *testing.T, seed uint64, sizes []byte, gap uint16, at uint32, change byte) {
 		sizes = sizes[:min(len(sizes), 6)]
 		b := newBench()
-		// The first record brings the others near the end of a block.
+		// The first record moves the others close to the end of a block.
 		want := [][]byte{codectest.Bytes(seed, int(gap))}
 		for i, n := range sizes {
 			want = append(want, codectest.Bytes(seed+uint64(i), int(n)*int(n)))

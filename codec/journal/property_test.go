@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// recordSizes draws lengths of records, many of them near what is left of a block.
+// recordSizes draws lengths of records, many of them close to what is left of a block.
 func recordSizes(t *rapid.T) []int {
 	size := rapid.OneOf(
 		rapid.IntRange(0, 100),

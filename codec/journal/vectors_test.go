@@ -104,8 +104,8 @@ type vector struct {
 	Verified *bool `json:"verify_checksum"`
 }
 
-// eachVector runs a test for every case of a file of vectors, in testdata and, if it is
-// there, in the folder of vectors.
+// eachVector runs a test for every case of a file of vectors, in testdata and, if it
+// exists, in the folder of vectors.
 func eachVector(t *testing.T, file string, test func(t *testing.T, v vector)) {
 	for _, dir := range vectorDirs() {
 		var vectors struct{ Cases []vector }

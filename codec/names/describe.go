@@ -70,10 +70,10 @@ func describeLines(w io.Writer, b []byte) {
 // indent returns a line field by field, unless it is damaged, or long or deep enough to
 // become far longer.
 func indent(l []byte) []byte {
-	s := scanner{b: l}
-	s.skip()
+	s := newScanner("", l, 0)
+	s.Skip()
 	var pretty bytes.Buffer
-	if s.end() != nil || len(l) > MaxDocument || json.Indent(&pretty, l, "", "  ") != nil {
+	if s.End() != nil || len(l) > MaxDocument || json.Indent(&pretty, l, "", "  ") != nil {
 		return l
 	}
 	return pretty.Bytes()
@@ -92,10 +92,10 @@ func Check(b []byte) (what string, err error) {
 		return "sweep list", err
 	}
 	fields := map[string]bool{}
-	s := scanner{b: first}
-	s.object(nil, func(name string) {
+	s := newScanner("", first, 0)
+	s.Object(nil, func(name string) {
 		fields[name] = true
-		s.skip()
+		s.Skip()
 	})
 	for _, kind := range kinds {
 		if fields[kind.field] {

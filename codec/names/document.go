@@ -74,9 +74,9 @@ func Decode(b []byte, doc Document) error {
 	if err := checkFormat(what, text); err != nil {
 		return err
 	}
-	s := scanner{what: what, b: text}
+	s := newScanner(what, text, 0)
 	doc.read(&s)
-	if err := s.end(); err != nil {
+	if err := s.End(); err != nil {
 		return err
 	}
 	if err := doc.check(); err != nil {
@@ -88,16 +88,16 @@ func Decode(b []byte, doc Document) error {
 // checkFormat scans the whole line once, so that a document of a newer format is reported as
 // such whatever else it has.
 func checkFormat(what string, text []byte) error {
-	s := scanner{what: what, b: text}
+	s := newScanner(what, text, 0)
 	known := 0
-	s.object([]string{"format"}, func(name string) {
+	s.Object([]string{"format"}, func(name string) {
 		if name == "format" {
 			known = s.small()
 			return
 		}
-		s.skip()
+		s.Skip()
 	})
-	switch err := s.end(); {
+	switch err := s.End(); {
 	case err != nil:
 		return err
 	case known > format:

@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/zeebo/blake3"
-	"pgregory.net/rapid"
 
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/codectest"
@@ -479,44 +478,6 @@ func FuzzDecodeDocument(f *testing.F) {
 		}
 		if err := Describe(new(strings.Builder), []byte(text)); err != nil {
 			t.Error(err)
-		}
-	})
-}
-
-// The scanner agrees with encoding/json about what is JSON, but for its own limits.
-func TestScannerSkips(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var draw func(depth int) any
-		draw = func(depth int) any {
-			switch rapid.IntRange(0, 5-min(depth, 2)).Draw(t, "kind") {
-			case 0:
-				return rapid.Float64Range(-1e30, 1e30).Draw(t, "number")
-			case 1:
-				return rapid.String().Draw(t, "string")
-			case 2:
-				return rapid.Bool().Draw(t, "bool")
-			case 3:
-				return nil
-			case 4:
-				return []any{draw(depth + 1), draw(depth + 1)}
-			}
-			return map[string]any{rapid.String().Draw(t, "name"): draw(depth + 1)}
-		}
-		text, err := line(draw(0))
-		if err != nil {
-			t.Fatal(err)
-		}
-		s := scanner{b: text}
-		s.skip()
-		if err := s.end(); err != nil {
-			t.Fatalf("%s: %v", text, err)
-		}
-		if len(text) > 1 && text[0] != '-' && (text[0] < '0' || text[0] > '9') {
-			s = scanner{b: text[:len(text)-1]}
-			s.skip()
-			if s.end() == nil {
-				t.Fatalf("%s without its last byte was taken", text)
-			}
 		}
 	})
 }

@@ -59,21 +59,21 @@ func (r *Ref) wire() any {
 
 func (r *Ref) read(s *scanner) {
 	*r = Ref{}
-	s.object([]string{"symbol", "seq", "head", "latest"}, func(name string) {
+	s.Object([]string{"symbol", "seq", "head", "latest"}, func(name string) {
 		switch name {
 		case "symbol":
-			r.Symbol = s.text()
+			r.Symbol = s.Text()
 		case "seq":
 			r.Seq = s.decimal()
 		case "head":
-			r.Head = Key(s.text())
+			r.Head = Key(s.Text())
 		case "latest":
-			if !s.null() {
+			if !s.Null() {
 				row := readRow(s)
 				r.Latest = &row
 			}
 		default:
-			s.skip()
+			s.Skip()
 		}
 	})
 }

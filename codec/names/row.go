@@ -50,7 +50,7 @@ func (r *Row) check() error {
 
 func readRow(s *scanner) Row {
 	var r Row
-	s.object([]string{"v", "ts", "t", "n", "b"}, func(name string) {
+	s.Object([]string{"v", "ts", "t", "n", "b"}, func(name string) {
 		switch name {
 		case "v":
 			r.Number = s.decimal()
@@ -63,7 +63,7 @@ func readRow(s *scanner) Row {
 		case "b":
 			r.Bytes = s.int63()
 		default:
-			s.skip()
+			s.Skip()
 		}
 	})
 	return r

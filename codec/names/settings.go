@@ -81,10 +81,10 @@ func (t *Settings) wire() any {
 
 func (t *Settings) read(s *scanner) {
 	*t = Settings{}
-	s.object([]string{"id", "created", "page", "block", "window_s", "grace_s"}, func(name string) {
+	s.Object([]string{"id", "created", "page", "block", "window_s", "grace_s"}, func(name string) {
 		switch name {
 		case "id":
-			t.ID = s.text()
+			t.ID = s.Text()
 		case "created":
 			t.Created = s.time()
 		case "page":
@@ -96,13 +96,13 @@ func (t *Settings) read(s *scanner) {
 		case "grace_s":
 			t.Grace = time.Duration(s.small()) * time.Second
 		default:
-			s.skip()
+			s.Skip()
 		}
 	})
 }
 
 func (t *Settings) readSizes(s *scanner) {
-	s.object([]string{"min", "max", "bits", "restart"}, func(name string) {
+	s.Object([]string{"min", "max", "bits", "restart"}, func(name string) {
 		switch name {
 		case "min":
 			t.Page.Min = s.small()
@@ -113,7 +113,7 @@ func (t *Settings) readSizes(s *scanner) {
 		case "restart":
 			t.Page.Restart = s.small()
 		default:
-			s.skip()
+			s.Skip()
 		}
 	})
 }

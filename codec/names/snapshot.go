@@ -70,43 +70,43 @@ func (n *Snapshot) wire() any {
 
 func (n *Snapshot) read(s *scanner) {
 	*n = Snapshot{Rows: map[string]Row{}}
-	s.object([]string{"snapshot", "ts", "rows"}, func(name string) {
+	s.Object([]string{"snapshot", "ts", "rows"}, func(name string) {
 		switch name {
 		case "snapshot":
-			n.Name = s.text()
+			n.Name = s.Text()
 		case "ts":
 			n.Time = s.time()
 		case "message":
-			n.Message = s.text()
+			n.Message = s.Text()
 		case "rows":
 			n.readRows(s)
 		default:
-			s.skip()
+			s.Skip()
 		}
 	})
 }
 
 func (n *Snapshot) readRows(s *scanner) {
 	before := ""
-	s.array(func(i int) {
+	s.Array(func(i int) {
 		if i == MaxSnapshotRows {
-			s.fail("more than %d symbols", MaxSnapshotRows)
+			s.Fail("more than %d symbols", MaxSnapshotRows)
 			return
 		}
 		var symbol string
 		var row Row
-		s.object([]string{"symbol", "row"}, func(name string) {
+		s.Object([]string{"symbol", "row"}, func(name string) {
 			switch name {
 			case "symbol":
-				symbol = s.text()
+				symbol = s.Text()
 			case "row":
 				row = readRow(s)
 			default:
-				s.skip()
+				s.Skip()
 			}
 		})
-		if s.err == nil && symbol <= before {
-			s.fail("symbols are not sorted")
+		if s.Err() == nil && symbol <= before {
+			s.Fail("symbols are not sorted")
 		}
 		n.Rows[symbol], before = row, symbol
 	})

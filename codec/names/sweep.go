@@ -89,47 +89,47 @@ func (w *Sweep) wire() any {
 func (w *Sweep) read(s *scanner) {
 	*w = Sweep{}
 	leased := false
-	s.object([]string{"id", "state", "list", "started"}, func(name string) {
+	s.Object([]string{"id", "state", "list", "started"}, func(name string) {
 		switch name {
 		case "id":
-			w.ID = s.text()
+			w.ID = s.Text()
 		case "state":
 			w.readState(s)
 		case "list":
-			w.List = Key(s.text())
+			w.List = Key(s.Text())
 		case "kept":
-			s.array(func(int) { w.Kept = append(w.Kept, s.sweptKey()) })
+			s.Array(func(int) { w.Kept = append(w.Kept, s.sweptKey()) })
 		case "started":
 			w.Started = s.time()
 		case "owner":
-			w.Owner = s.text()
+			w.Owner = s.Text()
 		case "lease":
 			w.Lease, leased = s.time(), true
 		default:
-			s.skip()
+			s.Skip()
 		}
 	})
 	if w.Deleting && !leased {
-		s.fail("no field %q", "lease")
+		s.Fail("no field %q", "lease")
 	}
 }
 
 func (w *Sweep) readState(s *scanner) {
-	switch state := s.text(); state {
+	switch state := s.Text(); state {
 	case "announced":
 	case "deleting":
 		w.Deleting = true
 	default:
-		s.fail("state %.40q is not known", state)
+		s.Fail("state %.40q is not known", state)
 	}
 }
 
 // sweptKey reads a key and checks it at once, so that a list of short strings cannot
 // become a list of many.
 func (s *scanner) sweptKey() Key {
-	k := Key(s.text())
+	k := Key(s.Text())
 	if err := checkSwept(k); err != nil {
-		s.fail("%v", err)
+		s.Fail("%v", err)
 	}
 	return k
 }

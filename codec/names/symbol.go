@@ -99,9 +99,9 @@ func DecodeSymbols(b []byte) ([]Symbol, error) {
 	list := make([]Symbol, 0, min(bytes.Count(text, []byte("\n"))+1, len(text)/minSymbolLine+1))
 	off := 0
 	for l := range bytes.SplitSeq(text, []byte("\n")) {
-		s := scanner{what: "symbol list", b: l, start: off}
+		s := newScanner("symbol list", l, off)
 		entry := readSymbol(&s)
-		if err := s.end(); err != nil {
+		if err := s.End(); err != nil {
 			return nil, err
 		}
 		if n := len(list); n > 0 && entry.Name <= list[n-1].Name {
@@ -118,29 +118,29 @@ const minSymbolLine = len(`["a","0","add","0"]`)
 func readSymbol(s *scanner) Symbol {
 	var entry Symbol
 	n := 0
-	s.array(func(i int) {
+	s.Array(func(i int) {
 		switch n = i + 1; i {
 		case 0:
-			entry.Name = s.text()
+			entry.Name = s.Text()
 		case 1:
 			entry.Seq = s.decimal()
 		case 2:
-			verb := s.text()
+			verb := s.Text()
 			entry.Gone = verb == "delete"
 			if verb != "add" && verb != "delete" {
-				s.fail("%.40q is neither add nor delete", verb)
+				s.Fail("%.40q is neither add nor delete", verb)
 			}
 		case 3:
 			entry.Time = s.time()
 		default:
-			s.skip() // from a newer xetfs
+			s.Skip() // from a newer xetfs
 		}
 	})
 	if n < 4 {
-		s.fail("an entry of %d fields", n)
+		s.Fail("an entry of %d fields", n)
 	}
 	if err := CheckSymbol(entry.Name); err != nil {
-		s.fail("%v", err)
+		s.Fail("%v", err)
 	}
 	return entry
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/strictjson"
 )
 
 // A Version is one element of a symbol's list of versions (ver): one change, a publish or a
@@ -207,8 +208,8 @@ func (v *Version) checkDeleted() error {
 }
 
 func (v *Version) checkTexts() error {
-	if len(v.Labels) > maxFields {
-		return fmt.Errorf("%d labels, at most %d are allowed", len(v.Labels), maxFields)
+	if len(v.Labels) > strictjson.MaxFields {
+		return fmt.Errorf("%d labels, at most %d are allowed", len(v.Labels), strictjson.MaxFields)
 	}
 	for name, text := range v.Labels {
 		if err := checkText("label", name+text); err != nil {
@@ -247,12 +248,12 @@ func orNull(k Key) *Key {
 func (v *Version) read(s *scanner) {
 	*v = Version{}
 	required := []string{"kind", "symbol", "seq", "version", "ts", "txid", "parent", "rows", "next", "deleted"}
-	s.object(required, func(name string) {
+	s.Object(required, func(name string) {
 		switch name {
 		case "kind":
 			v.readKind(s)
 		case "symbol":
-			v.Symbol = s.text()
+			v.Symbol = s.Text()
 		case "seq":
 			v.Seq = s.decimal()
 		case "version":
@@ -260,49 +261,49 @@ func (v *Version) read(s *scanner) {
 		case "ts":
 			v.Time = s.time()
 		case "txid":
-			v.TxID = s.text()
+			v.TxID = s.Text()
 		case "parent":
 			v.Parent = Key(s.optional())
 		case "rows":
-			s.array(func(int) { v.Rows = append(v.Rows, readRow(s)) })
+			s.Array(func(int) { v.Rows = append(v.Rows, readRow(s)) })
 		case "next":
 			v.Next = Key(s.optional())
 		case "deleted":
-			s.array(func(int) { v.Deleted = append(v.Deleted, readInterval(s)) })
+			s.Array(func(int) { v.Deleted = append(v.Deleted, readInterval(s)) })
 		case "writer":
-			v.Writer = s.text()
+			v.Writer = s.Text()
 		case "message":
-			v.Message = s.text()
+			v.Message = s.Text()
 		case "labels":
 			v.Labels = s.texts()
 		default:
-			s.skip()
+			s.Skip()
 		}
 	})
 }
 
 func (v *Version) readKind(s *scanner) {
-	switch kind := s.text(); kind {
+	switch kind := s.Text(); kind {
 	case "write":
 	case "delete":
 		v.Delete = true
 	default:
-		s.fail("kind %.40q is not known", kind)
+		s.Fail("kind %.40q is not known", kind)
 	}
 }
 
 func readInterval(s *scanner) Interval {
 	var f [3]uint64
 	n := 0
-	s.array(func(i int) {
+	s.Array(func(i int) {
 		if n = i + 1; n > len(f) {
-			s.fail("an interval of more than three numbers")
+			s.Fail("an interval of more than three numbers")
 			return
 		}
 		f[i] = s.decimal()
 	})
 	if n < len(f) {
-		s.fail("an interval of %d numbers", n)
+		s.Fail("an interval of %d numbers", n)
 	}
 	return Interval{f[0], f[1], f[2]}
 }

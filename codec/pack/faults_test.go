@@ -176,7 +176,7 @@ func TestCanceled(t *testing.T) {
 	})
 }
 
-// A reader that fails in the middle leaves its file out; the files around it are there.
+// A reader that fails in the middle leaves its file out; the files around it are stored.
 // Chunks of it may be stored, and later files may use them.
 func TestReaderFails(t *testing.T) {
 	s := newSession(t, newMemory(), Options{maxXorbSize: 1 << 20})

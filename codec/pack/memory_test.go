@@ -10,7 +10,7 @@ import (
 	"github.com/xetfs/xetfs/codec/shard"
 )
 
-// A sponge is a Ledger that learns everything and knows nothing.
+// A sponge is a Ledger that learns everything and finds nothing.
 type sponge struct{}
 
 func (sponge) Lookup(codec.Hash) (codec.Hash, uint32, bool)        { return codec.Hash{}, 0, false }

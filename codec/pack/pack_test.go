@@ -169,7 +169,7 @@ func TestEqualFiles(t *testing.T) {
 	}
 }
 
-// Files that add nothing to a shard do not wait for one for ever.
+// Files that add nothing to a shard do not wait for one without end.
 func TestManyKnownFiles(t *testing.T) {
 	sink := newMemory()
 	first := newSession(t, sink, Options{})
@@ -303,7 +303,7 @@ func TestDescribedAgainForSHA(t *testing.T) {
 	}
 }
 
-// keepSHA makes l prefer descriptions with SHA-256, of which it knows one at random.
+// keepSHA makes l prefer descriptions with SHA-256, of which it has one at random.
 func (l *ledger) keepSHA() {
 	for range 64 {
 		for n := range l.m.shards {

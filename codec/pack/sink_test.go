@@ -196,7 +196,7 @@ func (c *content) find(id codec.FileID) (decodedFile, error) {
 	return decodedFile{}, fmt.Errorf("no block of file %s at %d in shard %s", id.File, id.Block, id.Shard)
 }
 
-// A session packs files into a memory and knows what must come of them.
+// A session packs files into a memory and computes what must come of them.
 type session struct {
 	t    fataler
 	sink *memory

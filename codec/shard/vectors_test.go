@@ -230,7 +230,7 @@ func TestCoreChunks(t *testing.T) {
 	}
 }
 
-// The JavaScript client writes no tables, does not sort, and knows packed sizes.
+// The JavaScript client writes no tables, does not sort, and stores packed sizes.
 func TestJSVectors(t *testing.T) {
 	dir := codectest.Vectors(t)
 	var manifest struct {

@@ -114,7 +114,7 @@ func TestF05_PackedTwiceAsLarge(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := make([]byte, len(want))
-	if err := run.Unpack(0, got); err != nil || string(got) != want {
+	if _, err := run.Unpack(0, got); err != nil || string(got) != want {
 		t.Errorf("unpacked %q, %v, want %q", got, err, want)
 	}
 }

@@ -14,7 +14,7 @@ import (
 type Run struct {
 	Chunks codec.ChunkRange
 	Packed []byte       // headers and packed chunks, back to back
-	Hashes []codec.Hash // of each chunk; nil: unknown
+	Hashes []codec.Hash // of each chunk, zero: unknown; nil: all are unknown
 
 	// places has the start of each chunk and the end of the last one. They count from the first
 	// chunk of the run that was parsed.
@@ -91,10 +91,24 @@ func (r *Run) packedRange(chunk uint32) (start, end uint32) {
 
 var errSize = errors.New("buffer is not as long as the chunk")
 
-// Unpack puts one chunk into dst, which must be as long as the chunk, and checks it
-// against its hash if that is known. It allocates nothing. After an error dst may
-// hold anything. Offsets in errors count from the start of r.Packed.
-func (r *Run) Unpack(chunk uint32, dst []byte) error {
+// Unpack puts one chunk into dst, which must be as long as the chunk, and returns the hash of
+// the chunk. It compares the hash with the one in r.Hashes, if that is known. It allocates
+// nothing. After an error dst may hold anything. Offsets in errors count from the start of
+// r.Packed.
+func (r *Run) Unpack(chunk uint32, dst []byte) (codec.Hash, error) {
+	if err := r.UnpackUnchecked(chunk, dst); err != nil {
+		return codec.Hash{}, err
+	}
+	got := merkle.Chunk(dst)
+	if want := r.Hash(chunk); want != got && want != (codec.Hash{}) {
+		start, _ := r.packedRange(chunk)
+		return codec.Hash{}, chunkError(int(chunk), badHash(int64(start), got, want))
+	}
+	return got, nil
+}
+
+// UnpackUnchecked is Unpack without the hash of the chunk.
+func (r *Run) UnpackUnchecked(chunk uint32, dst []byte) error {
 	if len(dst) != r.Size(chunk) {
 		return chunkError(int(chunk), errSize)
 	}
@@ -103,13 +117,15 @@ func (r *Run) Unpack(chunk uint32, dst []byte) error {
 	if err := unpack(dst, r.Packed[body:end], Scheme(r.Packed[start+4])); err != nil {
 		return chunkError(int(chunk), shift(err, int64(body)))
 	}
-	if r.Hashes == nil {
-		return nil
-	}
-	if want, got := r.Hashes[chunk-r.Chunks.Start], merkle.Chunk(dst); got != want {
-		return chunkError(int(chunk), badHash(int64(start), got, want))
-	}
 	return nil
+}
+
+// Hash returns the known hash of one chunk, or zero.
+func (r *Run) Hash(chunk uint32) codec.Hash {
+	if r.Hashes == nil {
+		return codec.Hash{}
+	}
+	return r.Hashes[chunk-r.Chunks.Start]
 }
 
 // Slice returns the chunks of sub, which must be in r. It shares all memory with r.

@@ -50,7 +50,7 @@ func TestRun(t *testing.T) {
 				t.Errorf("Scheme(%d) = %s", chunk, got)
 			}
 			dst := make([]byte, len(want))
-			if err := run.Unpack(chunk, dst); err != nil || !bytes.Equal(dst, want) {
+			if _, err := run.Unpack(chunk, dst); err != nil || !bytes.Equal(dst, want) {
 				t.Errorf("Unpack(%d) = %x, %v, want %x", chunk, dst, err, want)
 			}
 			start += int64(len(want))
@@ -58,7 +58,7 @@ func TestRun(t *testing.T) {
 		if got := run.UnpackedSize(); got != start {
 			t.Errorf("UnpackedSize = %d, want %d", got, start)
 		}
-		if err := run.Unpack(5, make([]byte, 13)); err == nil {
+		if _, err := run.Unpack(5, make([]byte, 13)); err == nil {
 			t.Error("unpacked into a buffer that is too long")
 		}
 	}
@@ -73,7 +73,7 @@ func TestRunSlice(t *testing.T) {
 			var size int64
 			for chunk := start; chunk < end; chunk++ {
 				dst := make([]byte, run.Size(chunk))
-				if err := run.Unpack(chunk, dst); err != nil || !bytes.Equal(dst, content[chunk-5]) {
+				if _, err := run.Unpack(chunk, dst); err != nil || !bytes.Equal(dst, content[chunk-5]) {
 					t.Errorf("%s: Unpack(%d) = %x, %v", run.Chunks, chunk, dst, err)
 				}
 				size += int64(len(dst))
@@ -158,7 +158,7 @@ func TestRunErrors(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			run, err := ParseRun(tt.packed, codec.ChunkRange{Start: 5, End: 8}, tt.hashes)
 			if err == nil {
-				err = run.Unpack(tt.chunk, make([]byte, run.Size(tt.chunk)))
+				_, err = run.Unpack(tt.chunk, make([]byte, run.Size(tt.chunk)))
 			}
 			if err == nil || err.Error() != tt.want || !errors.Is(err, codec.ErrCorrupt) {
 				t.Errorf("error = %v, want %s", err, tt.want)
@@ -180,11 +180,11 @@ func TestF13_FlippedByte(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := make([]byte, n)
-		if err := run.Unpack(0, got); err != nil || !bytes.Equal(got, data) {
+		if _, err := run.Unpack(0, got); err != nil || !bytes.Equal(got, data) {
 			t.Errorf("%d bytes: %v", n, err)
 		}
 		packed[ChunkHeaderSize+11+n/2] ^= 0x10
-		if err := run.Unpack(0, got); !errors.Is(err, codec.ErrCorrupt) {
+		if _, err := run.Unpack(0, got); !errors.Is(err, codec.ErrCorrupt) {
 			t.Errorf("%d bytes, one flipped: %v", n, err)
 		}
 	}
@@ -201,7 +201,7 @@ func TestF14_BitFlips(t *testing.T) {
 		for i := 0; i < len(content) && err == nil; i++ {
 			chunk := uint32(5 + i)
 			got := dst[:run.Size(chunk)]
-			err = run.Unpack(chunk, got)
+			_, err = run.Unpack(chunk, got)
 			if err == nil && !bytes.Equal(got, content[i]) {
 				t.Fatalf("bit %d: chunk %d unpacked to other bytes", bit, chunk)
 			}

@@ -147,7 +147,7 @@ func checkXorb(t *testing.T, b []byte, want codec.Hash) *Info {
 	}
 	dst := make([]byte, codec.MaxChunkSize)
 	for i := range all.End {
-		if err := run.Unpack(i, dst[:run.Size(i)]); err != nil {
+		if _, err := run.Unpack(i, dst[:run.Size(i)]); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -260,7 +260,8 @@ func readChunk(b []byte, in *Info, i uint32) ([]byte, error) {
 	if start, end := in.UnpackedRange(one); end-start != int64(len(dst)) {
 		return nil, codec.Corrupt("chunk header", 5, "unpacks to %d bytes, the footer says %d", len(dst), end-start)
 	}
-	return dst, run.Unpack(i, dst)
+	_, err = run.Unpack(i, dst)
+	return dst, err
 }
 
 // Check finds fault with exactly those of the damaged xorbs that reading finds.

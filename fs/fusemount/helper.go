@@ -34,7 +34,7 @@ func findHelper() (string, error) {
 }
 
 // mountTable is the table of mounts that fusermount3 reads.
-const mountTable = "/etc/mtab"
+var mountTable = "/etc/mtab"
 
 // runHelper runs fusermount3. A non-zero exit status is an error with the text of
 // fusermount3. remote becomes the descriptor for /dev/fuse; nil: none.

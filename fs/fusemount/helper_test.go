@@ -55,11 +55,18 @@ func TestFindHelper(t *testing.T) {
 	}
 }
 
-// A refusal has the sentence of the helper.
+// A refusal has the sentence of the helper, or names the table of mounts that it needs.
 func TestRunHelper(t *testing.T) {
 	path, _ := fakeHelpers(t, []string{"fusermount3"}, nil)
-	if err := runHelper(nil, "-u"); err == nil || err.Error() != filepath.Join(path, "fusermount3")+": no" {
-		t.Errorf("error = %v", err)
+	defer func(old string) { mountTable = old }(mountTable)
+	for table, want := range map[string]string{
+		path:                          filepath.Join(path, "fusermount3") + ": no",
+		filepath.Join(path, "absent"): "fusermount3 needs " + filepath.Join(path, "absent") + ", which is missing; ",
+	} {
+		mountTable = table
+		if err := runHelper(nil, "-u"); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("error = %v, want %s…", err, want)
+		}
 	}
 }
 

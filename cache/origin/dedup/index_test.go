@@ -37,8 +37,8 @@ func known(t *testing.T, s origin.Store) (*dedup.Index, *[]names.Key) {
 	return k, damaged
 }
 
-// knows says how many of a xorb's chunks are known to be there.
-func knows(k *dedup.Index, x *origintest.Xorb) (n int) {
+// countKnown returns how many chunks of a xorb the index has.
+func countKnown(k *dedup.Index, x *origintest.Xorb) (n int) {
 	for i, data := range x.Chunks {
 		h := merkle.Chunk(data)
 		found, index, ok := k.Lookup(h)
@@ -111,7 +111,7 @@ func TestKnown(t *testing.T) {
 				tt.change(s, names.ShardKey(shard), b.Xorbs[0].Key())
 			}
 			k, damaged := known(t, s)
-			if n := knows(k, b.Xorbs[0]); n != tt.chunks {
+			if n := countKnown(k, b.Xorbs[0]); n != tt.chunks {
 				t.Errorf("%d chunks are known, want %d", n, tt.chunks)
 			}
 			in, where, ok := k.File(f.Info.File)
@@ -194,7 +194,7 @@ func TestKnownShorterXorb(t *testing.T) {
 				t.Fatal(err)
 			}
 			k, damaged := known(t, s)
-			if n := knows(k, x); n != tt.chunks || len(*damaged) != tt.damaged {
+			if n := countKnown(k, x); n != tt.chunks || len(*damaged) != tt.damaged {
 				t.Errorf("%d chunks are known, damaged are %v", n, *damaged)
 			}
 		})

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A file that is replaced during its open is not read for ever.
+// A file that is replaced during its open is not read without end.
 func TestReplacedWhileOpened(t *testing.T) {
 	folder := t.TempDir()
 	root, err := os.OpenRoot(folder)

@@ -84,7 +84,7 @@ func TestStoreFiles(t *testing.T) {
 	s := openStore(t, root)
 	var want []string
 	for k, value := range origintest.Samples(t) {
-		for range 2 { // the second time it is there
+		for range 2 { // the second time it exists
 			_, err := s.PutIfAbsent(t.Context(), k, value)
 			if err != nil && !errors.Is(err, origin.ErrExists) {
 				t.Fatal(err)

@@ -36,6 +36,10 @@ type Options struct {
 	// origin.ErrUnavailable is temporary, and origin.HintError sets the pause and the number of
 	// calls. nil: no call.
 	Classify func(r *http.Response, body []byte) error
+
+	// Observe is called with the headers of each answer, also with those of redirects. It must
+	// not read the body. nil: no call.
+	Observe func(r *http.Response)
 }
 
 func (o Options) withDefaults() Options {
@@ -141,7 +145,7 @@ func (o Options) newPool(base *url.URL, most int) *pool {
 	if o.NoRedirects {
 		redirects = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	}
-	client := &http.Client{Transport: o.transport(most), CheckRedirect: redirects}
+	client := &http.Client{Transport: observed(o.transport(most), o.Observe), CheckRedirect: redirects}
 	return &pool{client, newLimiter(most)}
 }
 
@@ -162,14 +166,21 @@ func (t roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := p.acquire(ctx); err != nil {
 		return nil, err
 	}
+	failed := true // also by a panic
+	defer func() {
+		if failed {
+			p.release(0)
+		}
+	}()
 	start := time.Now()
 	resp, err := p.Transport.RoundTrip(r)
 	if err != nil {
-		if p.release(0); ctx.Err() == nil {
+		if ctx.Err() == nil {
 			t.c.health.lost(start)
 		}
 		return nil, err
 	}
+	failed = false
 	t.c.health.answered()
 	answered(ctx, resp)
 	if isBusy(resp.StatusCode) {

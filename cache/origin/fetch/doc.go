@@ -2,7 +2,7 @@
 // requests; fetch turns a request into bytes.
 //
 // In order of use: New, Client.ReadAt, ReadPart, ReadWhole, Get, Head, Size, SupportsRanges;
-// Client.Transport and Retry for requests of other packages; Close.
+// Client.Transport, Retry and Sleep for requests of other packages; Close.
 //
 // # What is believed
 //

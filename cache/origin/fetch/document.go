@@ -2,14 +2,20 @@ package fetch
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
 
 	"github.com/xetfs/xetfs/cache/origin"
 )
 
+// ErrPastEnd is the error of Get for a range behind the end of a document. The server says 416.
+var ErrPastEnd = errors.New("the range is behind the end")
+
 // Get returns a whole object of at most limit bytes and the headers of the answer. A longer
 // object is codec.ErrCorrupt. If r.Header has a condition and the object does not fulfill it,
-// the error is origin.ErrUnchanged.
+// the error is origin.ErrUnchanged. A header Range selects a part of a document that a server
+// generates, which it sends with status 200.
 func (c *Client) Get(ctx context.Context, r Request, limit int64) (value []byte, header http.Header, err error) {
 	err = c.Retry(ctx, r.Key, func(ctx context.Context) error {
 		value, header, err = c.get(ctx, &r, limit)
@@ -28,6 +34,8 @@ func (c *Client) get(ctx context.Context, r *Request, limit int64) ([]byte, http
 	switch {
 	case a.StatusCode == http.StatusNotModified && len(r.Header) > 0:
 		return nil, a.Header, origin.ErrUnchanged
+	case a.StatusCode == http.StatusRequestedRangeNotSatisfiable && r.Header.Get("Range") != "":
+		return nil, a.Header, fmt.Errorf("%q: %w", r.Key, ErrPastEnd)
 	case a.StatusCode != http.StatusOK:
 		return nil, nil, a.mismatch("the server says %s", statusText(a.StatusCode))
 	}

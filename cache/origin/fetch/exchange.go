@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/xetfs/xetfs/cache/flight"
 )
 
 // An attempt is one request on one connection.
@@ -82,17 +84,19 @@ func (x *exchange) schedule() *time.Timer {
 	return time.AfterFunc(delay, x.hedge)
 }
 
-// send sends a request and waits for its headers.
+// send sends a request and waits for its headers. A panic is the error of the attempt: the rival
+// runs in a goroutine of its own.
 func (x *exchange) send(at *attempt) {
+	defer flight.Guard(&at.err)
 	r, err := x.request(at.guard.ctx)
 	if err != nil {
 		at.err = err
 		return
 	}
-	at.sent = true
 	x.c.health.begin(at.guard)
+	defer x.c.health.end(at.guard)
 	at.Response, at.err = x.pool.Do(r) //nolint:bodyclose // attempt.end does
-	x.c.health.end(at.guard)
+	at.sent = true
 }
 
 // decide returns the winner after the first attempt. If the first one failed, the rival may

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/xetfs/xetfs/cache/flight"
 )
 
 const (
@@ -166,11 +168,23 @@ func (h *health) markDown() (silent time.Duration, isDown bool) {
 // does not wait for the one before, which may be on a dead connection.
 func (h *health) sendProbes(ctx context.Context) {
 	for {
-		h.probes.Go(func() { h.probe(ctx) })
+		h.probes.Go(func() { h.sendProbe(ctx) })
 		if sleepUnless(ctx, probeLeast, nil) != nil || sleepUnless(ctx, probeEach-probeLeast, h.wanted) != nil {
 			return
 		}
 	}
+}
+
+// sendProbe sends one probe. A panic ends this probe alone.
+func (h *health) sendProbe(ctx context.Context) {
+	var err error
+	defer func() {
+		if err != nil {
+			h.log.ErrorContext(ctx, "a probe of the origin failed", slog.String("event", "panic"), slog.String("err", err.Error()))
+		}
+	}()
+	defer flight.Guard(&err)
+	h.probe(ctx)
 }
 
 // close ends the probes.
@@ -250,6 +264,9 @@ func (h *health) recovered() <-chan struct{} {
 	defer h.mu.Unlock()
 	return h.healed
 }
+
+// Sleep waits until the pause has passed or ctx ends. It returns the error of ctx.
+func Sleep(ctx context.Context, pause time.Duration) error { return sleepUnless(ctx, pause, nil) }
 
 // sleepUnless waits until the pause has passed, early is closed or ctx ends. It returns the error of
 // ctx.

@@ -1,7 +1,6 @@
 package fetch_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -40,10 +39,29 @@ func (o *outage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", time.Time{}, strings.NewReader("value"))
 }
 
+// An eventLog is a log that any goroutine may write to.
+type eventLog struct {
+	mu   sync.Mutex
+	text strings.Builder // guarded by mu
+}
+
+// Write implements io.Writer.
+func (l *eventLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *eventLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
 // client returns a client of the server, and the log of its events.
-func (o *outage) client(t *testing.T) (*fetch.Client, *bytes.Buffer) {
+func (o *outage) client(t *testing.T) (*fetch.Client, *eventLog) {
 	t.Helper()
-	log := new(bytes.Buffer)
+	log := new(eventLog)
 	return through(t, o.ServeHTTP, fetch.Options{
 		Limits: fetch.Limits{First: 30 * time.Second, Read: time.Minute},
 		Logger: slog.New(slog.NewTextHandler(log, nil)),
@@ -61,7 +79,7 @@ func get(ctx context.Context, c *fetch.Client) (time.Duration, error) {
 }
 
 // wantEvents compares the number of lines of an event.
-func wantEvents(t *testing.T, log *bytes.Buffer, event string, want int) {
+func wantEvents(t *testing.T, log *eventLog, event string, want int) {
 	t.Helper()
 	if n := strings.Count(log.String(), "event="+event+" "); n != want {
 		t.Errorf("%d lines of %s, want %d:\n%s", n, event, want, log)

@@ -19,8 +19,8 @@ type Limits struct {
 	Read  time.Duration // of each call after that; 0: none
 
 	// Waiting is called once, when a call other than a read of data has taken longer than
-	// Notice. nil: never.
-	Waiting func()
+	// Notice. reason is that of the last failed attempt, or "no answer". nil: never.
+	Waiting func(reason string)
 	Notice  time.Duration // 0: 1 s
 }
 
@@ -64,6 +64,7 @@ type call struct {
 	data   bool // a read of data, not a document
 	began  time.Time
 	cancel context.CancelCauseFunc
+	failed atomic.Pointer[string] // reason of the last failed attempt; nil: none
 
 	mu     sync.Mutex
 	timer  *time.Timer   // guarded by mu; nil: the call has ended
@@ -134,7 +135,7 @@ func (c *call) startLocked(now time.Time) { c.start, c.bytes = now, c.limits.byt
 // check ends the call if its limit is reached, and else sets the timer for the next check.
 func (c *call) check() {
 	if c.needsNotice() {
-		c.limits.Waiting()
+		c.limits.Waiting(c.reason())
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -153,6 +154,14 @@ func (c *call) check() {
 	if wait, ok := c.waitLocked(now); ok {
 		c.timer.Reset(wait)
 	}
+}
+
+// reason returns the reason of the last failed attempt.
+func (c *call) reason() string {
+	if failed := c.failed.Load(); failed != nil {
+		return *failed
+	}
+	return "no answer"
 }
 
 // waitLocked returns the time until the next check; ok is false if none is needed.

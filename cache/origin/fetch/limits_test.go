@@ -1,10 +1,12 @@
 package fetch_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -140,7 +142,7 @@ func TestWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls atomic.Int64
 		limits := testLimits
-		limits.Waiting = func() { calls.Add(1) }
+		limits.Waiting = func(string) { calls.Add(1) }
 		delay := time.Second / 2
 		c := through(t, func(_ http.ResponseWriter, r *http.Request) { wait(r, delay) }, fetch.Options{Limits: limits})
 		for i, want := range []int64{0, 1, 1} {
@@ -160,6 +162,35 @@ func TestNoLimits(t *testing.T) {
 		c := through(t, func(_ http.ResponseWriter, r *http.Request) { wait(r, 24*time.Hour) }, fetch.Options{Stall: 25 * time.Hour})
 		if _, _, err := c.Get(t.Context(), object, 100); err != nil {
 			t.Errorf("Get = %v", err)
+		}
+	})
+}
+
+// N03: a body that stalls after a good start ends little more than a stall limit later, and is
+// continued.
+func TestStallInBody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		value := bytes.Repeat([]byte("value"), 200_000)
+		var requests atomic.Int64
+		c := through(t, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("ETag", `"1"`)
+			if requests.Add(1) > 1 {
+				http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(value))
+				return
+			}
+			w.Header().Set("Content-Length", strconv.Itoa(len(value)))
+			w.Header().Set("Content-Range", fmt.Sprintf("bytes 0-%d/%[2]d", len(value)-1, len(value)))
+			w.WriteHeader(http.StatusPartialContent)
+			_, _ = w.Write(value[:300_000])
+			_ = http.NewResponseController(w).Flush()
+			silent(w, r)
+		}, fetch.Options{})
+		got, start := make([]byte, len(value)), time.Now()
+		if err := c.ReadAt(t.Context(), object, got, 0, func(int) {}); err != nil || !bytes.Equal(got, value) {
+			t.Fatal(err)
+		}
+		if took := time.Since(start); took > 13*time.Second || requests.Load() != 2 {
+			t.Errorf("%d requests in %v, want 2 in 13 s", requests.Load(), took)
 		}
 	})
 }

@@ -56,6 +56,7 @@ func (c *Client) repeat(ctx context.Context, k names.Key, attempt func(context.C
 			return err
 		}
 		last = err
+		noteFailure(ctx, err)
 		f.add(ctx, n, err)
 		pause, again := c.pause(ctx, err, f)
 		if !again || c.health.refuses(callStart(ctx)) {
@@ -126,8 +127,21 @@ func (e limitError) reason() string {
 	if e.last == nil {
 		return ""
 	}
-	_, reason, _ := strings.Cut(e.last.Error(), origin.ErrUnavailable.Error()+": ")
-	return ": " + reason
+	return ": " + reasonOf(e.last)
+}
+
+// reasonOf returns the text of an error of an attempt without key and kind.
+func reasonOf(err error) string {
+	_, reason, _ := strings.Cut(err.Error(), origin.ErrUnavailable.Error()+": ")
+	return reason
+}
+
+// noteFailure notes the reason of a failed attempt for Limits.Waiting.
+func noteFailure(ctx context.Context, err error) {
+	if c, ok := ctx.Value(callKey{}).(*call); ok {
+		reason := reasonOf(err)
+		c.failed.Store(&reason)
+	}
 }
 
 // ended is the error of a call whose context has ended after some failed attempts.

@@ -3,6 +3,7 @@ package linktest
 import (
 	"context"
 	"net"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,6 +20,7 @@ type Faults struct {
 	Flip   int64 // one bit of this number of bytes from the server is another; 0: none
 	Refuse bool  // new connections are reset at once
 	Silent bool  // no byte passes, and no connection ends
+	Hold   bool  // all bytes wait for the end of this fault, as those that TCP sends again
 }
 
 // A Link is a TCP proxy before a server that delays, limits and damages.
@@ -31,10 +33,12 @@ type Link struct {
 	all   faulty.Pace
 	each  int64
 
-	bytes  atomic.Int64 // from the server
-	mu     sync.Mutex
-	conns  []*conn // guarded by mu
-	closed bool    // guarded by mu
+	bytes    atomic.Int64 // from the server
+	requests atomic.Int64
+	accepted atomic.Int64
+	mu       sync.Mutex
+	conns    []*conn // guarded by mu
+	closed   bool    // guarded by mu
 }
 
 // A conn is one connection of a Link.
@@ -45,6 +49,13 @@ type conn struct {
 	passed         int64       // bytes from the server
 	dead           atomic.Bool // no byte passes any more
 }
+
+// A connection carries up to window bytes that have not arrived. It bounds the rate of one
+// connection to a window per round trip, as in TCP.
+const (
+	window    = 4 << 20
+	pieceSize = 16 << 10
+)
 
 // A piece is bytes from the server that arrive later.
 type piece struct {
@@ -91,6 +102,22 @@ func New(t testing.TB, to string, o Options) *Link {
 // Bytes returns the number of bytes from the server that passed.
 func (l *Link) Bytes() int64 { return l.bytes.Load() }
 
+// Requests returns the number of requests that passed. Each one begins a write of its client.
+func (l *Link) Requests() int64 { return l.requests.Load() }
+
+// Connections returns the number of connections that clients have begun, also refused ones.
+func (l *Link) Connections() int64 { return l.accepted.Load() }
+
+// ResetAll resets all connections.
+func (l *Link) ResetAll() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range l.conns {
+		c.reset()
+	}
+	l.conns = nil
+}
+
 // Swallow lets no byte through existing connections any more, as after a change of the network.
 // It returns their number.
 func (l *Link) Swallow() int {
@@ -120,6 +147,7 @@ func (l *Link) faults() Faults {
 
 // serve passes bytes between a client and the server.
 func (l *Link) serve(ctx context.Context, client net.Conn, running *sync.WaitGroup) {
+	l.accepted.Add(1)
 	c := &conn{l: l, client: client, own: faulty.Pace{Rate: l.each}}
 	server, err := new(net.Dialer).DialContext(ctx, "tcp", l.to)
 	if c.server = server; err != nil || l.faults().Refuse {
@@ -130,7 +158,7 @@ func (l *Link) serve(ctx context.Context, client net.Conn, running *sync.WaitGro
 		c.close()
 		return
 	}
-	pieces := make(chan piece, 64)
+	pieces := make(chan piece, window/pieceSize)
 	running.Go(c.passRequests)
 	running.Go(func() { c.readAnswers(pieces) })
 	running.Go(func() { c.passAnswers(pieces) })
@@ -160,11 +188,31 @@ func (c *conn) reset() {
 // isSilent reports whether bytes are dropped.
 func (c *conn) isSilent() bool { return c.dead.Load() || c.l.faults().Silent }
 
+// method begins a request.
+var method = regexp.MustCompile("^(GET|HEAD|PUT|POST|DELETE) ")
+
+// hold waits for the end of Faults.Hold.
+func (l *Link) hold() {
+	for l.faults().Hold && !l.isClosed() {
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+func (l *Link) isClosed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.closed
+}
+
 // passRequests passes bytes of the client.
 func (c *conn) passRequests() {
 	for b := make([]byte, 32<<10); ; {
 		n, err := c.client.Read(b)
+		c.l.hold()
 		if n > 0 && !c.isSilent() {
+			if method.Match(b[:n]) {
+				c.l.requests.Add(1)
+			}
 			_, _ = c.server.Write(b[:n])
 		}
 		if err != nil {
@@ -178,7 +226,7 @@ func (c *conn) passRequests() {
 func (c *conn) readAnswers(pieces chan<- piece) {
 	defer close(pieces)
 	for {
-		b := make([]byte, 16<<10)
+		b := make([]byte, pieceSize)
 		n, err := c.server.Read(b)
 		if n > 0 {
 			pieces <- piece{time.Now().Add(c.l.delay), b[:n]}
@@ -193,6 +241,7 @@ func (c *conn) readAnswers(pieces chan<- piece) {
 func (c *conn) passAnswers(pieces <-chan piece) {
 	for p := range pieces {
 		time.Sleep(max(time.Until(p.at), c.own.Take(len(p.b)), c.l.all.Take(len(p.b))))
+		c.l.hold()
 		if !c.isSilent() {
 			c.passAnswer(p.b)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/xetfs/xetfs/cache/flight"
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/merkle"
@@ -77,7 +78,10 @@ func (m *Mirror) Fetch(ctx context.Context, shards []origin.Item) ([]origin.Item
 		name := shardName(p.Hash)
 		m.use(name)
 		if size, ok := present[name]; !ok || size != item.Size {
-			g.Go(func() error { return m.fetchOnce(ctx, p.Hash) })
+			g.Go(func() (err error) {
+				defer flight.Guard(&err)
+				return m.fetchOnce(ctx, p.Hash)
+			})
 		}
 	}
 	return fit, g.Wait()

@@ -47,7 +47,7 @@ func (s *peeking) ReadPart(ctx context.Context, k names.Key, off int64, n int) (
 	return origin.Part{Bytes: b, Off: off, Size: size}, s.Store.ReadAt(ctx, k, b, off)
 }
 
-// requested returns how often the store was asked for parts of objects, and for how many bytes.
+// requested returns the number of requests for parts of objects, and their bytes.
 func (s *peeking) requested() (requests, bytes int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,7 +102,7 @@ func TestOpenedOnce(t *testing.T) {
 	}
 }
 
-// Also one that is being opened when a file is asked for that has chunks in it.
+// The same is true of a shard that is being opened when a file with chunks in it is requested.
 func TestOpenedOnceMeanwhile(t *testing.T) {
 	b, ids := smallFiles(t, 1)
 	x := b.Xorbs[0].Hash()
@@ -153,7 +153,7 @@ func smallFiles(t *testing.T, count int) (b *origintest.Builder, ids []codec.Fil
 	return b, b.IDs()
 }
 
-// describe asks for files, in a random order, and returns how many there are.
+// describe requests files, in a random order, and returns how many there are.
 func describe(t *testing.T, src origin.Source, ids []codec.FileID) (found int) {
 	t.Helper()
 	ids = slices.Clone(ids)

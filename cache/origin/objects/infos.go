@@ -13,7 +13,6 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/metacache"
 	"github.com/xetfs/xetfs/codec"
-	"github.com/xetfs/xetfs/codec/merkle"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/shard"
 	"github.com/xetfs/xetfs/codec/xorb"
@@ -270,10 +269,9 @@ func hashChunks(ctx context.Context, in *xorb.Info, r io.ReaderAt) error {
 			return err
 		}
 		unpacked = slices.Grow(unpacked[:0], run.Size(one.Start))[:run.Size(one.Start)]
-		if err := run.Unpack(one.Start, unpacked); err != nil {
+		if in.Chunks[i], err = run.Unpack(one.Start, unpacked); err != nil {
 			return err
 		}
-		in.Chunks[i] = merkle.Chunk(unpacked)
 	}
 	return nil
 }

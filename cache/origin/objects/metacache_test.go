@@ -119,7 +119,7 @@ func (m *remounted) readTerm(t *testing.T, src origin.Source, id codec.FileID, t
 	}
 	for i := r.Start; i < r.End; i++ {
 		chunk := make([]byte, run.Size(i))
-		if err := run.Unpack(i, chunk); err != nil {
+		if _, err := run.Unpack(i, chunk); err != nil {
 			t.Fatal(err)
 		}
 		b = append(b, chunk...)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash"
 	"sync"
 
 	"github.com/xetfs/xetfs/cache/flight"
@@ -11,6 +12,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/metacache"
 	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/merkle"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/shard"
 	"github.com/xetfs/xetfs/codec/xorb"
@@ -105,10 +107,37 @@ const (
 	minLists = 2 << 20
 )
 
-var _ origin.Source = (*objects)(nil)
+var (
+	_ origin.Source     = (*objects)(nil)
+	_ origin.InfoReader = (*objects)(nil)
+)
+
+// Proves implements Source.
+func (o *objects) Proves() bool { return true }
+
+// Hold implements Source. A File Info that is proven may be read again at any time.
+func (o *objects) Hold(codec.FileID) (release func()) { return func() {} }
+
+// Prove implements Source.
+func (o *objects) Prove([]origin.ChunkHashes) {}
+
+// Proven implements Source.
+func (o *objects) Proven(codec.Hash, codec.ChunkRange) []merkle.Leaf { return nil }
+
+// ContentHash implements Source.
+func (o *objects) ContentHash(codec.FileID) (h hash.Hash, want []byte) { return nil, nil }
 
 // Local implements Source.
 func (o *objects) Local() bool { return o.local }
+
+// Info implements origin.InfoReader. The hashes of the chunks make the name of the xorb.
+func (o *objects) Info(ctx context.Context, x codec.Hash) (*xorb.Info, error) {
+	in, err := o.infos.get(ctx, x)
+	if err != nil {
+		return nil, err
+	}
+	return in.Info, nil
+}
 
 // Narrow implements Source. It refuses a term that the xorb contradicts.
 func (o *objects) Narrow(ctx context.Context, id codec.FileID, t codec.Term, p codec.Piece) (codec.ChunkRange, int64, error) {

@@ -23,7 +23,7 @@ type wholes struct {
 	breakAt int64 // once; 0: never
 
 	mu   sync.Mutex
-	offs []int64      // asked for; guarded by mu
+	offs []int64      // requested; guarded by mu
 	now  atomic.Int64 // reads
 	most atomic.Int64
 }

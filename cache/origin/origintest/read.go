@@ -19,7 +19,7 @@ func Unpack(t testing.TB, src origin.Source, x codec.Hash, r codec.ChunkRange) (
 	}
 	b := make([]byte, run.UnpackedSize())
 	for i := r.Start; i < r.End; i++ {
-		if err := run.Unpack(i, b[run.UnpackedStart(i):][:run.Size(i)]); err != nil {
+		if _, err := run.Unpack(i, b[run.UnpackedStart(i):][:run.Size(i)]); err != nil {
 			return nil, err
 		}
 	}

@@ -2,6 +2,7 @@ package origintest
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -11,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // An S3 is an S3 server of another implementation: versitygw over a folder. It checks
@@ -19,6 +22,8 @@ type S3 struct {
 	URL            string
 	Access, Secret string // keys of its owner
 	Folder         string // each folder in it is a bucket, each file in that an object
+
+	users string // folder of AddUser
 }
 
 const (
@@ -52,7 +57,7 @@ func ServeS3(t testing.TB) *S3 {
 		}
 		t.Skip(err)
 	}
-	s := &S3{Access: "XETFSACCESSKEY", Secret: "xetfs-secret-key-of-tests", Folder: t.TempDir()}
+	s := &S3{Access: "XETFSACCESSKEY", Secret: "xetfs-secret-key-of-tests", Folder: t.TempDir(), users: t.TempDir()}
 	if err := os.Mkdir(filepath.Join(s.Folder, s3Bucket), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -63,6 +68,39 @@ func ServeS3(t testing.TB) *S3 {
 	}
 	t.Fatalf("%s does not start, %d times", program, s3Starts)
 	return nil
+}
+
+// AddUser adds a user with keys of its own. Without a policy the user may do nothing.
+func (s *S3) AddUser(t testing.TB, access, secret string) {
+	t.Helper()
+	program, err := s3Program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(program, "admin", "--access", s.Access, "--secret", s.Secret, "--endpoint-url", s.URL,
+		"create-user", "--access", access, "--secret", secret, "--role", "user")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// Allow replaces the policy of the bucket: it allows a user, or everyone ("*"), some actions such
+// as s3:GetObject. The server stores the policy as an attribute of the folder of the bucket.
+func (s *S3) Allow(t testing.TB, user string, actions ...string) {
+	t.Helper()
+	policy, err := json.Marshal(map[string]any{
+		"Version": "2012-10-17",
+		"Statement": []map[string]any{{
+			"Effect": "Allow", "Principal": user, "Action": actions,
+			"Resource": []string{"arn:aws:s3:::" + s3Bucket, "arn:aws:s3:::" + s3Bucket + "/*"},
+		}},
+	})
+	if err == nil {
+		err = unix.Setxattr(filepath.Join(s.Folder, s3Bucket), "user.policy", policy, 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // HasS3 reports whether ServeS3 can start a server. In CI it must, and then a test without the
@@ -91,7 +129,7 @@ func (s *S3) start(t testing.TB, program string) bool {
 	address := freeAddress(t)
 	log := new(bytes.Buffer)
 	cmd := exec.Command(program, "--port", address, "--access", s.Access, "--secret", s.Secret,
-		"--keep-alive", "--quiet", "--virtual-domain", S3Domain, "posix", s.Folder)
+		"--keep-alive", "--quiet", "--virtual-domain", S3Domain, "--iam-dir", s.users, "posix", s.Folder)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {

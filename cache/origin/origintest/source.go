@@ -31,6 +31,7 @@ var clauses = []struct {
 	name  string
 	check func(c *contract, t testing.TB)
 }{
+	{"Proves is whether runs have all hashes", (*contract).proves},
 	{"FileInfo returns the block", (*contract).fileInfo},
 	{"FileInfo proves the terms", (*contract).fileInfoProven},
 	{"FileInfo of an unknown file is ErrNotFound", (*contract).fileInfoAbsent},
@@ -53,6 +54,9 @@ var clauses = []struct {
 	{"Annotate does not change the given run", (*contract).annotateCopies},
 	{"Annotate refuses runs of other xorbs", (*contract).annotateRefuses},
 	{"Hashed chunks have hashes", (*contract).hashed},
+	{"Prove gives hashes to later runs", (*contract).prove},
+	{"ContentHash proves the content", (*contract).contentHash},
+	{"Hold returns a release", (*contract).hold},
 	{"Reject returns the number of other replicas", (*contract).reject},
 	{"Reject makes Chunks read another replica", (*contract).rejectNext},
 	{"Forget makes FileInfo read the store", (*contract).forget},

@@ -3,7 +3,9 @@ package origintest
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"fmt"
+	"hash"
 	"runtime"
 	"slices"
 	"sync"
@@ -28,6 +30,10 @@ type broken struct {
 	narrow    func(ctx context.Context, id codec.FileID, t codec.Term, p codec.Piece) (codec.ChunkRange, int64, error)
 	chunks    func(ctx context.Context, x codec.Hash, r codec.ChunkRange, o origin.ReadOptions) (*xorb.Run, error)
 	tryChunks func(x codec.Hash, r codec.ChunkRange, buffer func(n int) []byte) (*xorb.Run, bool)
+	proves    func() bool
+	prove     func(chunks []origin.ChunkHashes)
+	content   func(id codec.FileID) (hash.Hash, []byte)
+	hold      func(id codec.FileID) (release func())
 	annotate  func(ctx context.Context, x codec.Hash, run *xorb.Run) (*xorb.Run, error)
 	reject    func(x codec.Hash) int
 	forget    func(id codec.FileID)
@@ -40,6 +46,7 @@ func newBroken(s origin.Store) *broken {
 	return &broken{
 		Source: src, renew: renew,
 		fileInfo: src.FileInfo, openFile: src.OpenFile, fileInfos: src.FileInfos, narrow: src.Narrow,
+		proves: src.Proves, prove: src.Prove, content: src.ContentHash, hold: src.Hold,
 		chunks: src.Chunks, tryChunks: src.TryChunks, annotate: src.Annotate,
 		reject: src.Reject, forget: src.Forget, local: src.Local,
 	}
@@ -73,6 +80,14 @@ func (b *broken) Annotate(ctx context.Context, x codec.Hash, run *xorb.Run) (*xo
 	return b.annotate(ctx, x, run)
 }
 
+func (b *broken) Proves() bool { return b.proves() }
+
+func (b *broken) Prove(chunks []origin.ChunkHashes) { b.prove(chunks) }
+
+func (b *broken) ContentHash(id codec.FileID) (hash.Hash, []byte) { return b.content(id) }
+
+func (b *broken) Hold(id codec.FileID) (release func()) { return b.hold(id) }
+
 func (b *broken) Reject(x codec.Hash) int { return b.reject(x) }
 
 func (b *broken) Forget(id codec.FileID) { b.forget(id) }
@@ -84,6 +99,28 @@ var violations = []struct {
 	clause string
 	change func(b *broken)
 }{
+	{"Proves is whether runs have all hashes", func(b *broken) { b.proves = func() bool { return false } }},
+	{"Prove gives hashes to later runs", func(b *broken) {
+		b.prove = func(chunks []origin.ChunkHashes) {
+			b.chunks = func(ctx context.Context, x codec.Hash, r codec.ChunkRange, o origin.ReadOptions) (*xorb.Run, error) {
+				run, err := b.Source.Chunks(ctx, x, r, o)
+				if err == nil {
+					run = cloneRun(run)
+					run.Hashes = slices.Clone(run.Hashes)
+					run.Hashes[0] = chunks[0].Leaves[0].Hash
+				}
+				return run, err
+			}
+		}
+	}},
+	{"ContentHash proves the content", func(b *broken) {
+		b.content = func(codec.FileID) (hash.Hash, []byte) { return sha256.New(), make([]byte, sha256.Size) }
+	}},
+	{"Hold returns a release", func(b *broken) {
+		b.hold = func(codec.FileID) (release func()) {
+			return func() { b.fileInfo = anyFile }
+		}
+	}},
 	{"FileInfo returns the block", func(b *broken) {
 		b.fileInfo = func(ctx context.Context, id codec.FileID) (*shard.FileInfo, error) {
 			fi, err := b.Source.FileInfo(ctx, id)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"github.com/xetfs/xetfs/cache/origin"
@@ -101,12 +100,12 @@ func checkRun(t testing.TB, x *Xorb, r codec.ChunkRange, run *xorb.Run) {
 	if start, end := x.Info.PackedRange(r); !bytes.Equal(run.Packed, x.Bytes[start:end]) {
 		t.Errorf("Chunks(%v): not the stored bytes", r)
 	}
-	if run.Hashes != nil && !slices.Equal(run.Hashes, x.Info.Chunks[r.Start:r.End]) {
-		t.Errorf("Chunks(%v): hashes of other chunks", r)
-	}
 	for i := r.Start; i < r.End; i++ {
+		if h := run.Hash(i); h != x.Info.Chunks[i] && h != (codec.Hash{}) {
+			t.Errorf("Chunks(%v): chunk %d has the hash of another chunk", r, i)
+		}
 		got := make([]byte, run.Size(i))
-		if err := run.Unpack(i, got); err != nil || !bytes.Equal(got, x.Chunks[i]) {
+		if _, err := run.Unpack(i, got); err != nil || !bytes.Equal(got, x.Chunks[i]) {
 			t.Errorf("Chunks(%v): chunk %d has other bytes, %v", r, i, err)
 		}
 	}
@@ -158,7 +157,7 @@ func (c *contract) chunksRequests(t testing.TB) {
 	c.read(t, origin.ReadOptions{})
 	for i := range uint32(len(x.Chunks)) {
 		r := codec.ChunkRange{Start: i, End: i + 1}
-		if n := c.requests(func() { c.src.Chunks(t.Context(), x.Hash(), r, origin.ReadOptions{}) }); n != 1 {
+		if n := c.requests(func() { c.src.Chunks(t.Context(), x.Hash(), r, origin.ReadOptions{}) }); n != 1 && c.src.Proves() || n > 2 {
 			t.Errorf("Chunks(%v) costs %d requests, want 1", r, n)
 		}
 	}

@@ -47,14 +47,25 @@ func (c *contract) annotateCopies(t testing.TB) {
 	}
 }
 
+// annotateRefuses gives chunks of one xorb to Annotate as those of others with known hashes.
 func (c *contract) annotateRefuses(t testing.TB) {
-	x, _ := c.someChunks()
+	x, r := c.someChunks()
+	src := c.open(c.b.Store())
+	if !src.Proves() {
+		wrong := proven(x, r)
+		wrong.Leaves[1].Size++
+		src.Prove([]origin.ChunkHashes{wrong})
+		if got, err := src.Annotate(t.Context(), x.Hash(), c.withoutHashes(t)); !errors.Is(err, codec.ErrCorrupt) {
+			t.Errorf("Annotate of chunks of another size = %v, %v, want %v", got, err, codec.ErrCorrupt)
+		}
+		return
+	}
 	run := c.withoutHashes(t)
 	for i, other := range c.b.Xorbs {
 		if slices.Equal(other.Info.UnpackedEnd, x.Info.UnpackedEnd) {
 			continue
 		}
-		if got, err := c.src.Annotate(t.Context(), other.Hash(), run); !errors.Is(err, codec.ErrCorrupt) {
+		if got, err := src.Annotate(t.Context(), other.Hash(), run); !errors.Is(err, codec.ErrCorrupt) {
 			t.Errorf("Annotate of chunks of xorb 0 as of xorb %d = %v, %v, want %v", i, got, err, codec.ErrCorrupt)
 		}
 	}

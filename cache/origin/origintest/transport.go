@@ -30,6 +30,10 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		}()
 		t.h.ServeHTTP(w, server)
 		w.WriteHeader(http.StatusOK)
+		if err := ctx.Err(); err != nil { // the handler may have ended because of it
+			pw.CloseWithError(err)
+			return
+		}
 		w.end()
 	}()
 	select {

@@ -64,7 +64,7 @@ var problems = map[string]string{
 
 // regionCodes mean that the bucket is in another region.
 var regionCodes = map[string]bool{
-	"PermanentRedirect": true, "TemporaryRedirect": true, "AuthorizationHeaderMalformed": true,
+	"PermanentRedirect": true, "AuthorizationHeaderMalformed": true,
 	"IllegalLocationConstraintException": true, "AuthorizationQueryParametersError": true, "IncorrectEndpoint": true,
 }
 
@@ -83,6 +83,10 @@ func (e *apiError) Error() string {
 		return fmt.Sprintf("the bucket is in region %s; set AWS_REGION=%[1]s", e.region)
 	case e.isRegion():
 		return "the bucket is in another region or at another endpoint; set AWS_REGION or AWS_ENDPOINT_URL"
+	case e.isMoving():
+		return "the bucket is being set up, and its server sends requests elsewhere; try again in some minutes, or set AWS_REGION to its region"
+	case e.status == http.StatusRequestEntityTooLarge:
+		return "the server or a proxy before it takes no bodies of this size (413); raise its limit to 16 MiB or more (nginx: client_max_body_size)"
 	case e.code == "NoSuchBucket":
 		return "the bucket does not exist; create it, or check its name and AWS_ENDPOINT_URL"
 	case e.code == "InvalidBucketName":
@@ -95,10 +99,18 @@ func (e *apiError) Error() string {
 	return fmt.Sprintf("the server answers %d %s", e.status, http.StatusText(e.status))
 }
 
-func (e *apiError) isRegion() bool { return regionCodes[e.code] || e.status/100 == 3 }
+func (e *apiError) isRegion() bool {
+	return regionCodes[e.code] || e.status/100 == 3 && !e.isMoving()
+}
+
+// isMoving reports whether the name of a new bucket does not lead to its server yet.
+func (e *apiError) isMoving() bool { return e.status == http.StatusTemporaryRedirect && e.region == "" }
 
 // isTemporary reports whether the same request may succeed later.
 func (e *apiError) isTemporary() bool {
+	if e.isMoving() {
+		return true
+	}
 	switch e.code {
 	case "SlowDown", "RequestTimeout", "InternalError", "ServiceUnavailable", "OperationAborted", "Busy", "ThrottlingException":
 		return true

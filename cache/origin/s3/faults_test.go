@@ -193,6 +193,8 @@ func TestO21_O22_Codes(t *testing.T) {
 		{403, codeBody("SignatureDoesNotMatch"), iofs.ErrPermission, "the secret key is wrong"},
 		{400, codeBody("ExpiredToken"), iofs.ErrPermission, "the session of the credentials has expired"},
 		{403, codeBody("RequestTimeTooSkewed"), iofs.ErrPermission, "the clock of this machine differs"},
+		{307, "<Error><Code>TemporaryRedirect</Code></Error>", origin.ErrUnavailable, "the bucket is being set up, and its server sends requests elsewhere; try again in some minutes, or set AWS_REGION to its region"},
+		{307, "<Error><Code>TemporaryRedirect</Code><Region>eu-west-1</Region></Error>", origin.ErrUnavailable, "the bucket is in region eu-west-1; set AWS_REGION=eu-west-1"},
 		{301, "<Error><Code>PermanentRedirect</Code><Region>eu-west-1</Region></Error>", origin.ErrUnavailable, "the bucket is in region eu-west-1; set AWS_REGION=eu-west-1"},
 		{400, "<Error><Code>AuthorizationHeaderMalformed</Code><Region>eu-west-1</Region></Error>", origin.ErrUnavailable, "set AWS_REGION=eu-west-1"},
 		{503, "<Error><Code>Slow", origin.ErrUnavailable, "503 Service Unavailable"},
@@ -200,6 +202,7 @@ func TestO21_O22_Codes(t *testing.T) {
 		{403, codeBody("AccessDenied"), origin.ErrUnavailable, "403: absent, or not allowed; the request had no credentials"},
 		{403, codeBody("InvalidObjectState"), iofs.ErrPermission, "the object is archived; restore it"},
 		{400, codeBody("InvalidBucketName"), origin.ErrUnavailable, "check it"},
+		{413, "<html>", origin.ErrUnavailable, "client_max_body_size"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.text, func(t *testing.T) {

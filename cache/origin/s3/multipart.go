@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/xetfs/xetfs/cache/flight"
 	"github.com/xetfs/xetfs/cache/origin"
 )
 
@@ -100,8 +101,10 @@ func (s *Store) sendParts(ctx context.Context, key, id string, value []byte, sum
 	return parts, context.Cause(ctx)
 }
 
-// sendPart uploads one part. A part has no name in the store, so it may be sent repeatedly.
-func (s *Store) sendPart(ctx context.Context, key, id string, number int, body []byte, sum checksum) (part, error) {
+// sendPart uploads one part. A part has no name in the store, so it may be sent repeatedly. A
+// panic is an error: parts have goroutines of their own.
+func (s *Store) sendPart(ctx context.Context, key, id string, number int, body []byte, sum checksum) (p part, err error) {
+	defer flight.Guard(&err)
 	query := url.Values{"partNumber": {strconv.Itoa(number)}, "uploadId": {id}}
 	for try := 1; ; try++ {
 		a, err := s.client.send(ctx, request{method: http.MethodPut, key: key, query: query, header: sum.header(body), body: body})

@@ -52,6 +52,7 @@ func TestMultipart(t *testing.T) {
 		{"part lost", "part 3", lost, all + " part 3", nil},
 		{"part with a flipped bit", "part 1", flipped, all + " part 1", nil},
 		{"part refused", "part 1", statusFault(403, "AccessDenied"), "", nil},
+		{"panic of a part", "part 2", func(*http.Request, func() (*http.Response, error)) (*http.Response, error) { panic("a part") }, "", nil},
 		{"completion conflicts", "complete", statusFault(409, "ConditionalRequestConflict"), all + " " + all + " abort", nil},
 		{"error in a 200", "complete", statusFault(200, "InternalError"), all + " " + all, origin.ErrUnknown},
 		{"completion lost", "complete", lost, all + " " + all + " abort", origin.ErrUnknown},

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/fetch"
 	"github.com/xetfs/xetfs/codec/names"
 )
 
@@ -182,14 +183,7 @@ func pause(ctx context.Context, try int, err error) error {
 	if errors.As(err, &e) {
 		wait = max(wait, min(e.after, maxWritePause))
 	}
-	t := time.NewTimer(wait)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return fetch.Sleep(ctx, wait)
 }
 
 // ownWrite returns the tag of an existing object after a write with a lost answer. It returns

@@ -266,7 +266,7 @@ func endless(w http.ResponseWriter, sent *atomic.Int64) {
 	}
 }
 
-// No answer makes us keep more than what was asked for.
+// No answer makes us store more than what was requested.
 func TestBounded(t *testing.T) {
 	t.Run("O10 whole and large", func(t *testing.T) {
 		var sent atomic.Int64
@@ -684,7 +684,7 @@ func TestReadPart(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			s := open(t, serve(t, func(w http.ResponseWriter, r *http.Request) { tt.answer(w, r, tt.value) }), web.Options{})
-			for range 2 { // the second time it knows the server
+			for range 2 { // the second time it has seen the server
 				got, err := s.ReadPart(t.Context(), xorbKey, tt.off, tt.n)
 				if tt.fails {
 					if !errors.Is(err, origin.ErrUnavailable) {
@@ -747,7 +747,7 @@ func noHead(answer func(http.ResponseWriter, *http.Request, []byte)) func(http.R
 	}
 }
 
-// A range that has all of an object may be answered as if none had been asked for.
+// A range that has all of an object may be answered as if none had been requested.
 func TestAllOfIt(t *testing.T) {
 	large := text(3 << 20)
 	s := open(t, serve(t, func(w http.ResponseWriter, r *http.Request) { whole(w, r, large) }), web.Options{})

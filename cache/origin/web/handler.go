@@ -29,12 +29,13 @@ type ItemReader interface {
 type handler struct {
 	store   origin.Store
 	listing listingCache
+	sizes   sizeCache
 }
 
 // NewHandler returns a handler that serves the objects of a store under their keys. It answers
 // like a plain web server with the folder of the store, with ranges and ETags. It generates the
 // listing from the store. A path that is no key is not found, and so is the state of a sweep.
-func NewHandler(s origin.Store) http.Handler { return &handler{store: s} }
+func NewHandler(s origin.Store) http.Handler { return &handler{store: s, sizes: newSizeCache()} }
 
 // ServeHTTP implements http.Handler.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -96,12 +97,18 @@ func serveContent(w http.ResponseWriter, r *http.Request, etag, caching string, 
 	http.ServeContent(w, r, "", modified, content)
 }
 
-// item returns the size of an object, and its time of change if the store has one.
+// item returns the size of a shard or xorb, and its time of change if the store has one.
 func (h *handler) item(ctx context.Context, k names.Key) (origin.Item, error) {
 	if s, ok := h.store.(ItemReader); ok {
 		return s.Item(ctx, k)
 	}
+	if size, ok := h.sizes.get(k); ok {
+		return origin.Item{Key: k, Size: size}, nil
+	}
 	size, err := h.store.Size(ctx, k)
+	if err == nil {
+		h.sizes.add(k, size)
+	}
 	return origin.Item{Key: k, Size: size}, err
 }
 
@@ -113,6 +120,11 @@ func (h *handler) serveData(w http.ResponseWriter, r *http.Request, k names.Key)
 	}
 	etag := fmt.Sprintf(`"%x-%x"`, item.Size, item.Modified.UnixNano())
 	content := &objectReader{ctx: r.Context(), store: h.store, item: item, header: w.Header()}
+	defer func() {
+		if content.failed {
+			h.sizes.remove(k) // a sweep may have deleted the object
+		}
+	}()
 	serveContent(w, r, etag, cacheForever, item.Modified, content)
 	return nil
 }
@@ -162,6 +174,8 @@ type objectReader struct {
 	piece []byte // of a remote store
 	at    int64  // offset of piece
 	sent  int64  // bytes of the answer before off
+
+	failed bool // a read of the store failed
 }
 
 // Read implements io.Reader.
@@ -177,6 +191,7 @@ func (o *objectReader) Read(p []byte) (int, error) {
 		n = int64(copy(p, o.piece[o.off-o.at:]))
 	}
 	if err != nil {
+		o.failed = true
 		return 0, err
 	}
 	o.off += n

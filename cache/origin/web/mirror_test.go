@@ -98,3 +98,51 @@ func TestMirrorFaults(t *testing.T) {
 		}
 	}
 }
+
+// A server of a remote store requests the size of an object once, and again after a failed read.
+func TestMirrorSizes(t *testing.T) {
+	memory := origintest.Memory()
+	if _, err := memory.PutIfAbsent(t.Context(), xorbKey, origintest.Random(1, 5<<18)); err != nil {
+		t.Fatal(err)
+	}
+	store := origintest.Watch(memory)
+	server := httptest.NewServer(web.NewHandler(store))
+	defer server.Close()
+	get := func() (status int, err error) {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/"+string(xorbKey), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Range", "bytes=100-199")
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			return 0, err
+		}
+		defer resp.Body.Close()
+		_, err = io.ReadAll(resp.Body)
+		return resp.StatusCode, err
+	}
+	for range 5 {
+		if status, err := get(); status != http.StatusPartialContent || err != nil {
+			t.Errorf("status %d, %v", status, err)
+		}
+	}
+	sizes := 0
+	for _, c := range store.Calls() {
+		if c.Op == "Size" {
+			sizes++
+		}
+	}
+	if sizes != 1 {
+		t.Errorf("%d requests for the size, want 1", sizes)
+	}
+	if err := memory.Delete(t.Context(), xorbKey); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := get(); err == nil {
+		t.Error("a deleted object is sent")
+	}
+	if status, err := get(); status != http.StatusNotFound || err != nil {
+		t.Errorf("status %d, %v, want 404", status, err)
+	}
+}

@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"errors"
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/fetch"
@@ -42,15 +41,12 @@ func (s *Store) ReadWhole(ctx context.Context, k names.Key, off int64, take func
 	return s.find(ctx, k, func(r fetch.Request) error { return s.client.ReadWhole(ctx, r, off, take) })
 }
 
-// ErrNoRanges reports that a server answers a request for one byte with a whole object.
-var ErrNoRanges = errors.New("the web server ignores ranges, so parts of files cannot be read; nginx, Apache and xetfs serve --plain support ranges")
-
-// CheckRanges returns ErrNoRanges if the server ignores ranges. k is an object that exists.
+// CheckRanges implements origin.RangeChecker.
 func (s *Store) CheckRanges(ctx context.Context, k names.Key) error {
 	return s.find(ctx, k, func(r fetch.Request) error {
 		if ok, err := s.client.SupportsRanges(ctx, r); ok || err != nil {
 			return err
 		}
-		return ErrNoRanges
+		return origin.ErrNoRanges
 	})
 }

@@ -95,7 +95,7 @@ func follows(younger, v *names.Version) error {
 	case younger.Number != number:
 		return codec.Corrupt("ver", 0, "version %d, and change %d after it has version %d", v.Number, younger.Seq, younger.Number)
 	case !younger.Time.After(v.Time):
-		return codec.Corrupt("ver", 0, "its time is not before that of change %d, which came after it", younger.Seq)
+		return codec.Corrupt("ver", 0, "its time is not before that of change %d, a later one", younger.Seq)
 	}
 	return nil
 }
@@ -124,7 +124,7 @@ func (c *checker) gaps(k names.Key, at place, h history) {
 		live += d.To - d.From
 	}
 	if want := h.head.Number + 1; live != want {
-		c.found(k, at, codec.Corrupt("ver", 0, "of %d versions, %d are there or were deleted", want, live))
+		c.found(k, at, codec.Corrupt("ver", 0, "of %d versions, %d exist or were deleted", want, live))
 	}
 }
 

@@ -211,7 +211,7 @@ func (m *marker) lostRef(ctx context.Context, version names.Parsed) (lost bool, 
 	case version.Seq <= 1:
 		return true, nil
 	}
-	return true, fmt.Errorf("%s: %w, and change %d of its symbol is there: catalog repair-ref makes it anew", k, origin.ErrNotFound, version.Seq)
+	return true, fmt.Errorf("%s: %w, but change %d of its symbol exists: catalog repair-ref makes it anew", k, origin.ErrNotFound, version.Seq)
 }
 
 // firstChange marks the first change of a symbol without a reference, and its trees.

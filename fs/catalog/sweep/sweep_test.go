@@ -471,7 +471,7 @@ func TestSweepLostRef(t *testing.T) {
 	before := keysOf(t, c.store)
 	for _, dryRun := range []bool{true, false} {
 		_, err := c.sweepOver(c.store, sweep.Options{DryRun: dryRun})
-		if !errors.Is(err, origin.ErrNotFound) || !strings.Contains(err.Error(), "vref/*sUt*a: no such object, and change ") {
+		if !errors.Is(err, origin.ErrNotFound) || !strings.Contains(err.Error(), "vref/*sUt*a: no such object, but change ") {
 			t.Errorf("dry run %v: %v", dryRun, err)
 		}
 	}

@@ -63,11 +63,11 @@ func TestReads(t *testing.T) {
 	}
 }
 
-// A slow store takes 50 ms for a page, and counts how many it is asked for at a time.
+// A slow store takes 50 ms for a page, and counts how many are requested at a time.
 type slow struct {
 	decoded
 	mu        sync.Mutex
-	had       map[page.Hash]bool // pages above the leaves that came already, as a cache has them
+	had       map[page.Hash]bool // pages above the leaves that were read already, as a cache has them
 	now, most int
 }
 

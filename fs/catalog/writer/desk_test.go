@@ -25,7 +25,7 @@ import (
 // A desk is where tests publish: a writer at a store that it may share with others.
 //
 // Trees are written in words: "d/" is a directory, "d/x=12" a file with 12 in it,
-// "l->d" a link. The root is there without being named, and the order is free.
+// "l->d" a link. The root exists without being named, and the order is free.
 type desk struct {
 	t testing.TB
 	*Writer
@@ -85,7 +85,7 @@ func sitDown(t testing.TB, s origin.WriteStore) *desk {
 	return sitDownWith(t, s, newTicker())
 }
 
-// sitDownWith is sitDown with a clock that is there already.
+// sitDownWith is sitDown with an existing clock.
 func sitDownWith(t testing.TB, s origin.WriteStore, k *ticker) *desk {
 	t.Helper()
 	return &desk{t, newTestPublisher(t, s, k.options()), k, s}

@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
 )
@@ -125,6 +126,7 @@ func (pp *pagePutter) finish(err error) error {
 // maxSkipped.
 func (w *Writer) pagesOf(ctx context.Context, root page.Hash, verify bool) map[page.Hash]struct{} {
 	found := map[page.Hash]struct{}{root: {}}
+	leaves := map[page.Hash]int64{} // to their sizes
 	next := []page.Hash{root}
 	for len(next) > 0 && len(found) < maxSkipped {
 		h := next[len(next)-1]
@@ -147,10 +149,37 @@ func (w *Writer) pagesOf(ctx context.Context, root page.Hash, verify bool) map[p
 				next = append(next, l.Page)
 				continue
 			}
-			if size, err := w.store.Size(ctx, names.PageKey(l.Page)); err != nil || size != int64(l.Size) {
-				delete(found, l.Page)
+			leaves[l.Page] = int64(l.Size)
+		}
+	}
+	w.keepMissing(ctx, leaves)
+	for h := range leaves {
+		delete(found, h)
+	}
+	return found
+}
+
+// A request for the size of one page costs as much as a request that lists 1,000 keys.
+const (
+	maxSizes   = 16  // pages of a remote store whose sizes are requested without a listing
+	keysPerOne = 500 // keys that are listed at most for each page
+)
+
+// keepMissing deletes the pages that exist with their size from pages.
+func (w *Writer) keepMissing(ctx context.Context, pages map[page.Hash]int64) {
+	if most := keysPerOne * len(pages); len(pages) > maxSizes && !origin.Local(w.store) {
+		for item, err := range w.store.List(ctx, names.PagePrefix, "") {
+			if most--; err != nil || most < 0 {
+				break
+			}
+			if p, err := names.ParseKey(item.Key); err == nil && pages[p.Hash] == item.Size {
+				delete(pages, p.Hash)
 			}
 		}
 	}
-	return found
+	for h, size := range pages {
+		if got, err := w.store.Size(ctx, names.PageKey(h)); err == nil && got == size {
+			delete(pages, h)
+		}
+	}
 }

@@ -37,7 +37,7 @@ func TestRepairRefReads(t *testing.T) {
 	if err != nil || ref.Latest == nil || ref.Latest.Number != 199 {
 		t.Fatalf("%+v, %v, want version 199", ref, err)
 	}
-	if reads > 2*versions { // one that is missing is asked for again
+	if reads > 2*versions { // one that is missing is requested again
 		t.Errorf("%d reads for %d versions", reads, versions)
 	}
 }

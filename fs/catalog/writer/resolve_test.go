@@ -138,7 +138,7 @@ func TestAsOfProperty(t *testing.T) {
 	})
 }
 
-// checkAsOf asks for every version in every form.
+// checkAsOf requests every version in every form.
 func checkAsOf(t *rapid.T, c *catalog.StoreCatalog, all []names.Row, live map[uint64]names.Row) {
 	ctx := context.Background()
 	numbers := slices.Sorted(maps.Keys(live))

@@ -349,7 +349,7 @@ func TestWindowSymbol(t *testing.T) {
 	}
 }
 
-// A knownAll is a Ledger that knows one chunk and one file.
+// A knownAll is a Ledger with one chunk and one file.
 type knownAll struct {
 	chunk, xorb, file, shard codec.Hash
 	in                       *shard.FileInfo

@@ -62,7 +62,7 @@ func newTrace(seed uint64, files, requests int, skew float64) *trace {
 
 // A replayer is a cache that a trace is replayed on.
 type replayer interface {
-	// read returns how many chunks were there. The others are there afterwards.
+	// read returns how many chunks were stored. Afterwards all of them are.
 	read(q request) (hits int)
 }
 

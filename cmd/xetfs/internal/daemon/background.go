@@ -20,7 +20,7 @@ type Report struct {
 	Status   int      `json:"status"`
 	Error    string   `json:"error,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
-	Waiting  string   `json:"waiting,omitempty"` // not ready yet; another report follows
+	Waiting  string   `json:"waiting,omitempty"` // the reason: not ready yet; another report follows
 }
 
 // ReadyFD is the descriptor of the pipe to the parent in the background process.
@@ -30,7 +30,7 @@ const ReadyFD = 3
 // The process has its own session and no terminal, and works in "/". If ctx ends, so does the
 // process. Start calls waiting while SOURCE does not answer; waiting may be nil. log names the
 // log of the process.
-func Start(ctx context.Context, args []string, log string, waiting func()) (Report, error) {
+func Start(ctx context.Context, args []string, log string, waiting func(reason string)) (Report, error) {
 	read, write, err := os.Pipe()
 	if err != nil {
 		return Report{}, err
@@ -52,7 +52,7 @@ func Start(ctx context.Context, args []string, log string, waiting func()) (Repo
 }
 
 // await waits for the last report of the child.
-func await(ctx context.Context, child *exec.Cmd, read io.Reader, log string, waiting func()) (Report, error) {
+func await(ctx context.Context, child *exec.Cmd, read io.Reader, log string, waiting func(reason string)) (Report, error) {
 	stop := context.AfterFunc(ctx, func() { _ = child.Process.Signal(syscall.SIGTERM) })
 	defer stop()
 	reports := json.NewDecoder(read)
@@ -60,7 +60,7 @@ func await(ctx context.Context, child *exec.Cmd, read io.Reader, log string, wai
 	err := reports.Decode(&r)
 	for err == nil && r.Waiting != "" {
 		if waiting != nil {
-			waiting()
+			waiting(r.Waiting)
 		}
 		r = Report{}
 		err = reports.Decode(&r)
@@ -93,8 +93,8 @@ func OpenParent(ctx context.Context, fd int) *Parent {
 }
 
 // Waiting sends a report that another one follows.
-func (p *Parent) Waiting(text string) {
-	_ = json.NewEncoder(p.pipe).Encode(Report{Waiting: text}) // the parent may have gone
+func (p *Parent) Waiting(reason string) {
+	_ = json.NewEncoder(p.pipe).Encode(Report{Waiting: reason}) // the parent may have gone
 }
 
 // Ready reports a mount that can be read.

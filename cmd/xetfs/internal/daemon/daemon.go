@@ -36,9 +36,9 @@ type Daemon struct {
 
 	// Open opens SOURCE for a mount at mountpoint, and returns the options of the mount. Run sets
 	// FSName, AllowOther, Logger and Start. Open calls waiting while a server does not answer.
-	Open    func(ctx context.Context, mountpoint string, waiting func()) (*stack.Source, fs.Options, error)
+	Open    func(ctx context.Context, mountpoint string, waiting func(reason string)) (*stack.Source, fs.Options, error)
 	Ready   func(warnings []string) // called when the files can be read
-	Waiting func()                  // called while SOURCE does not answer; nil: no call
+	Waiting func(reason string)     // called while SOURCE does not answer; nil: no call
 
 	mounted atomic.Bool
 }
@@ -124,9 +124,9 @@ func (d *Daemon) start(ctx context.Context) (*stack.Source, *fs.Server, error) {
 }
 
 // stillWaiting calls Waiting before the mount is ready.
-func (d *Daemon) stillWaiting() {
+func (d *Daemon) stillWaiting(reason string) {
 	if d.Waiting != nil && !d.mounted.Load() {
-		d.Waiting()
+		d.Waiting(reason)
 	}
 }
 

@@ -158,7 +158,7 @@ func CheckRanges(ctx context.Context, s ReadStore, bare bool) error {
 	if !ok {
 		return nil // every bucket supports ranges
 	}
-	if err := w.CheckRanges(ctx, k); errors.Is(err, web.ErrNoRanges) {
+	if err := w.CheckRanges(ctx, k); errors.Is(err, origin.ErrNoRanges) {
 		return MountError{err}
 	}
 	return nil

@@ -56,7 +56,7 @@ func (r *Run) isMissing(terms []codec.Term) bool {
 // storeChunks stores the packed chunks of one file, and reports whether all were on disk
 // before.
 func (r *Run) storeChunks(ctx context.Context, c file, read func(n int64)) (there bool, err error) {
-	f, err := r.Reader.Open(ctx, c.id)
+	f, err := r.Reader.OpenSize(ctx, c.id, c.size)
 	if err != nil {
 		return false, err
 	}
@@ -124,7 +124,7 @@ func (r *Run) download(ctx context.Context, missing *missingChunks, done func(n 
 		mu    sync.Mutex
 		going sync.WaitGroup
 	)
-	for _, q := range missing.Requests() {
+	for _, q := range r.Cache.Requests(&missing.Plan) {
 		room := min(max(q.Bytes, requestRoom), requestsRoom)
 		if r.room.Acquire(ctx, room) != nil {
 			break

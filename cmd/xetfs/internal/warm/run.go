@@ -234,7 +234,12 @@ func (r *Run) warm(ctx context.Context, c file) error {
 
 // compare compares the SHA-256 of a file without a name in a catalog, which only a shard
 // claims. An index page proves the SHA-256 of other files.
+//
+// A file of a source without proofs is proven.
 func (r *Run) compare(ctx context.Context, c file) error {
+	if !r.Reader.Proves() {
+		return r.prove(ctx, c)
+	}
 	if !r.Bare {
 		return nil
 	}
@@ -251,6 +256,14 @@ func (r *Run) compare(ctx context.Context, c file) error {
 		return nil
 	}
 	return r.Reader.Check(ctx, info, func(int64) {})
+}
+
+func (r *Run) prove(ctx context.Context, c file) error {
+	f, err := r.Reader.OpenSize(ctx, c.id, c.size)
+	if err != nil {
+		return err
+	}
+	return f.Prove(ctx)
 }
 
 // finish counts and reports the end of one file. An error means that no other file can be

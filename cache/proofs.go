@@ -1,0 +1,201 @@
+package cache
+
+import (
+	"context"
+	"fmt"
+	"hash"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/merkle"
+	"github.com/xetfs/xetfs/codec/xorb"
+)
+
+// A chunk of a source without proofs is proven, seen or unknown. It is proven if the source has
+// its hash (origin.Source.Proven). It is seen if Cache.seen has its hash, which is the one that
+// its bytes had when they were unpacked. All other chunks are unknown.
+//
+// There is no flag for copies of chunks, in memory or on disk. Each copy is hashed before a reader
+// gets it. It is valid if it has the proven hash, or the one in Cache.seen. A chunk that is dropped
+// there is therefore dropped everywhere. A chunk goes to the disk after it was hashed. From disk it
+// is unknown after a remount, unless it is proven.
+
+// seenShare is the part of the memory that Cache.seen gets, at least minSeen bytes.
+const (
+	seenShare = 8
+	minSeen   = 1 << 20
+)
+
+// Proves reports whether the origin proves its files and chunks. See origin.Source.
+func (c *Cache) Proves() bool { return c.seen == nil }
+
+// Hold retains the plan of an open file until release is called. See origin.Source.
+func (c *Cache) Hold(id codec.FileID) (release func()) { return c.src.Hold(id) }
+
+// ContentHash returns the hash that proves a file without chunk hashes. See origin.Source.
+func (c *Cache) ContentHash(id codec.FileID) (h hash.Hash, want []byte) {
+	return c.src.ContentHash(id)
+}
+
+// Prove stores hashes that the hash of a whole file has proven. A zero hash makes its chunk
+// unknown. Copies with other hashes are dropped.
+func (c *Cache) Prove(chunks []origin.ChunkHashes) {
+	for _, p := range chunks {
+		old := c.src.Proven(p.Xorb, p.Chunks())
+		for i, leaf := range p.Leaves {
+			chunk := p.Start + uint32(i)
+			c.seen.Set(p.Xorb, chunk, leaf)
+			if c.packed != nil && old != nil && old[i] != leaf && old[i].Hash != (codec.Hash{}) {
+				c.packed.Drop(p.Xorb, codec.ChunkRange{Start: chunk, End: chunk + 1})
+			}
+		}
+	}
+	c.src.Prove(chunks)
+}
+
+// Leaves returns the hashes and sizes of chunks that are proven or seen. The hash of an unknown
+// chunk is zero.
+func (c *Cache) Leaves(x codec.Hash, r codec.ChunkRange) []merkle.Leaf {
+	leaves := make([]merkle.Leaf, r.Len())
+	copy(leaves, c.src.Proven(x, r))
+	for i := range leaves {
+		if leaves[i].Hash == (codec.Hash{}) {
+			leaves[i] = c.seen.Get(x, r.Start+uint32(i))
+		}
+	}
+	return leaves
+}
+
+// Proven returns the hashes and sizes of chunks that are proven. See origin.Source.
+func (c *Cache) Proven(x codec.Hash, r codec.ChunkRange) []merkle.Leaf { return c.src.Proven(x, r) }
+
+// DropUnproven drops those of chunks r of xorb x that are not proven from memory and disk, and
+// ends the use of their fetches. Readers with a copy keep it.
+func (c *Cache) DropUnproven(x codec.Hash, r codec.ChunkRange) {
+	proven := c.src.Proven(x, r)
+	for at := r.Start; at < r.End; {
+		end := at
+		for end < r.End && (proven == nil || proven[end-r.Start].Hash == codec.Hash{}) {
+			end++
+		}
+		if end > at {
+			c.drop(x, codec.ChunkRange{Start: at, End: end})
+		}
+		at = end + 1
+	}
+}
+
+func (c *Cache) drop(x codec.Hash, r codec.ChunkRange) {
+	c.drops.Add(x, r) // first, see put
+	c.fetches.drop(x, r)
+	c.seen.Drop(x, r)
+	if c.packed != nil {
+		c.packed.Drop(x, r)
+	}
+}
+
+// unpack is verify for a reader. With NoVerify it compares nothing.
+func (c *Cache) unpack(x codec.Hash, run *xorb.Run, chunk uint32, dst []byte) (codec.Hash, error) {
+	if c.noVerify {
+		return codec.Hash{}, run.UnpackUnchecked(chunk, dst)
+	}
+	return c.verify(x, run, chunk, dst)
+}
+
+// verify unpacks a chunk of a run of xorb x and compares it with its hash. It records the hash of
+// a chunk that is not proven. A chunk that had another hash before is codec.ErrCorrupt, and both
+// copies are dropped.
+func (c *Cache) verify(x codec.Hash, run *xorb.Run, chunk uint32, dst []byte) (codec.Hash, error) {
+	h, err := run.Unpack(chunk, dst)
+	if err != nil || c.seen == nil {
+		return h, err
+	}
+	leaf := merkle.Leaf{Hash: h, Size: uint64(len(dst))}
+	if run.Hash(chunk) != (codec.Hash{}) {
+		c.seen.Set(x, chunk, leaf)
+		return h, nil
+	}
+	if c.seen.Note(x, chunk, leaf) {
+		return h, nil
+	}
+	c.drop(x, codec.ChunkRange{Start: chunk, End: chunk + 1})
+	return h, &codec.ChunkError{Chunk: int(chunk), Err: codec.Corrupt("chunk", 0, "its hash is %s, it was another one before", h)}
+}
+
+// isValid reports whether a chunk from memory still has the hash in c.seen.
+func (c *Cache) isValid(ch *chunk) bool {
+	return c.seen == nil || c.seen.Get(ch.key.xorb, ch.key.index).Hash == ch.hash
+}
+
+// inMemoryChunk returns a valid chunk from memory, which the caller must release, or nil.
+func (c *Cache) inMemoryChunk(key chunkKey) *chunk {
+	ch := c.memory.get(key)
+	if ch != nil && !c.isValid(ch) {
+		ch.release()
+		return nil
+	}
+	return ch
+}
+
+// joinUnpacking is unpackGroup.join without chunks that are not valid.
+func (c *Cache) joinUnpacking(key chunkKey) (ch *chunk, cl *unpackCall, lead bool) {
+	for {
+		ch, cl, lead = c.unpacking.join(key)
+		if ch == nil || c.isValid(ch) {
+			return ch, cl, lead
+		}
+		c.unpacking.forget(ch)
+		ch.release()
+	}
+}
+
+// errDropped is the error of chunks that were dropped between their request and their put.
+var errDropped = fmt.Errorf("chunks were found corrupt meanwhile: %w", errRetry)
+
+// put calls store, which stores chunks of a run on disk, unless they were dropped since the given
+// number of drops. It drops chunks that were dropped meanwhile.
+func (c *Cache) put(drops int64, x codec.Hash, r codec.ChunkRange, store func() error) error {
+	if c.seen == nil {
+		return store()
+	}
+	if c.drops.Since(drops, x, r) {
+		return errDropped
+	}
+	err := store()
+	if c.drops.Since(drops, x, r) {
+		c.packed.Drop(x, r)
+	}
+	return err
+}
+
+// drop makes later readers request chunks r of xorb x again, and keeps running fetches of them
+// from the disk.
+func (t *fetchTable) drop(x codec.Hash, r codec.ChunkRange) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for f := t.byXorb[x]; f != nil; {
+		next := f.next
+		if f.chunks.Start < r.End && r.Start < f.chunks.End {
+			f.noWrite = true
+			t.forgetLocked(f)
+		}
+		f = next
+	}
+}
+
+// Refetch requests chunks from the origin, although some may be in memory or on disk, and compares
+// them with no hash. Chunks that were all unpacked with the Unpack of the Run are stored as by
+// RunStored.
+// The caller drops or proves them.
+func (c *Cache) Refetch(ctx context.Context, x codec.Hash, r codec.ChunkRange) (*Run, error) {
+	run := &Run{replica: c.replicas.current(x), c: c, xorb: x, drops: c.drops.Count(), unchecked: true, waits: true}
+	got, err := (&download{c: c, xorb: x}).request(origin.NoCache(ctx), r)
+	if err != nil {
+		return nil, &replicaError{run.replica, err}
+	}
+	bare := *got
+	bare.Hashes = nil
+	run.Run = &bare
+	run.expectUnpack()
+	return run, nil
+}

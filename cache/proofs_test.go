@@ -1,0 +1,242 @@
+package cache
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/origintest"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/merkle"
+)
+
+// unproven returns a xorb behind a Plan.
+func unproven(t testing.TB, sizes ...int) (stored, *origintest.Plan) {
+	t.Helper()
+	x := store(t, false, sizes...)
+	p := origintest.NewPlan(x.src, nil)
+	p.Lengths = true
+	return stored{x.Xorb, p}, p
+}
+
+// changed is damage of one chunk in some of its answers, counted from 1.
+func changed(chunk uint32, answers ...int64) origintest.Damage {
+	var calls atomic.Int64
+	return origintest.Damage{Chunk: func(_ codec.Hash, i uint32, content []byte) []byte {
+		if i != chunk {
+			return content
+		}
+		n := calls.Add(1)
+		for _, a := range answers {
+			if a == n {
+				content = bytes.Clone(content)
+				content[len(content)/2] ^= 1
+			}
+		}
+		return content
+	}}
+}
+
+// leaves are the true hashes and sizes of chunks.
+func (s stored) leaves(r codec.ChunkRange) origin.ChunkHashes {
+	c := origin.ChunkHashes{Xorb: s.Hash(), Start: r.Start}
+	for i := r.Start; i < r.End; i++ {
+		c.Leaves = append(c.Leaves, merkle.Leaf{Hash: s.Info.Chunks[i], Size: uint64(len(s.Xorb.Chunks[i]))})
+	}
+	return c
+}
+
+// A chunk that is not proven is hashed before it reaches the disk, also if no reader has unpacked it.
+func TestUnprovenChunksAreHashedBeforeDisk(t *testing.T) {
+	for name, get := range map[string]func(t *testing.T, c *Cache, x codec.Hash) error{
+		"readahead": func(t *testing.T, c *Cache, x codec.Hash) error {
+			a := c.NewReadahead()
+			defer a.Close()
+			a.Prefetch(x, chunks(0, 10))
+			err := c.Read(t.Context(), x, chunks(2, 3), 0, make([]byte, 100))
+			return err
+		},
+		"Download": func(t *testing.T, c *Cache, x codec.Hash) error {
+			c.Download(t.Context(), x, chunks(0, 10)) //nolint:errcheck // one chunk does not unpack
+			return nil
+		},
+		"Run": func(t *testing.T, c *Cache, x codec.Hash) error {
+			run, err := c.Run(t.Context(), x, chunks(0, 10))
+			if err == nil {
+				run.Store()
+			}
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x, p := unproven(t, same(10, 20_000)...)
+			p.SetDamage(origintest.Damage{Bytes: func(_ codec.Hash, r codec.ChunkRange, packed []byte) {
+				if at := int64(x.Info.PackedEnd[6]) - int64(x.Info.PackedEnd[5]); r.Start == 0 && int64(len(packed)) > 6*at {
+					start, _ := x.Info.PackedRange(chunks(7, 8)) // LZ4
+					packed[start+8] ^= 0xff
+				}
+			}})
+			m := mountOn(t, t.TempDir(), x.src, Options{MemoryBytes: 32 << 20})
+			if err := get(t, m.Cache, x.Hash()); err != nil {
+				t.Fatal(err)
+			}
+			m.settle(t)
+			if n := m.wantGood(t, x); n == 0 || n == 10 {
+				t.Errorf("%d chunks are on disk", n)
+			}
+			for i, leaf := range m.Leaves(x.Hash(), chunks(0, 10)) {
+				if stored := len(m.Missing(x.Hash(), chunks(i, i+1))) == 0; stored != (leaf.Hash == x.Info.Chunks[i]) {
+					t.Errorf("chunk %d: on disk: %v, hash %s", i, stored, leaf.Hash)
+				}
+			}
+		})
+	}
+}
+
+// A second copy of a chunk that differs from the first one is damage of one of both. Both are
+// dropped, and the reader gets a third one.
+func TestUnprovenCopiesDiffer(t *testing.T) {
+	for name, answers := range map[string][]int64{"the first": {1}, "the second": {2}} {
+		t.Run(name, func(t *testing.T) {
+			x, p := unproven(t, same(4, 30_000)...)
+			p.SetDamage(changed(1, answers...))
+			c := open(t, x.src, Options{MemoryBytes: noMemory})
+			buf := make([]byte, 120_000)
+			for range 2 {
+				if err := c.Read(t.Context(), x.Hash(), chunks(0, 4), 0, buf); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if !bytes.Equal(buf, x.Unpacked(chunks(0, 4))) {
+				t.Error("the reader got other bytes")
+			}
+			if got := c.Leaves(x.Hash(), chunks(1, 2)); got[0].Hash != x.Info.Chunks[1] {
+				t.Errorf("the hash of the chunk is %s", got[0].Hash)
+			}
+			if calls, _ := p.Requests(); calls != 3 {
+				t.Errorf("%d requests, want 3", calls)
+			}
+		})
+	}
+}
+
+// DropUnproven drops chunks from memory and disk, and those that are in transfer or wait for the
+// disk. Proven chunks stay.
+func TestDropUnproven(t *testing.T) {
+	x, p := unproven(t, same(10, 20_000)...)
+	m := mountOn(t, t.TempDir(), x.src, Options{MemoryBytes: 32 << 20})
+	if err := m.Download(t.Context(), x.Hash(), chunks(0, 10)); err != nil {
+		t.Fatal(err)
+	}
+	x.read(t, m.Cache, chunks(0, 10), 10, 1000) // into memory
+	m.Prove([]origin.ChunkHashes{x.leaves(chunks(4, 6))})
+	m.DropUnproven(x.Hash(), chunks(0, 10))
+	for i, leaf := range m.Leaves(x.Hash(), chunks(0, 10)) {
+		isProven, isAbsent := i == 4 || i == 5, len(m.Missing(x.Hash(), chunks(i, i+1))) > 0
+		if isProven != (leaf.Hash != codec.Hash{}) || isProven == isAbsent {
+			t.Errorf("chunk %d: hash %s, absent: %v", i, leaf.Hash, isAbsent)
+		}
+	}
+	m.requested()
+	x.read(t, m.Cache, chunks(0, 2), 10, 1000)
+	if _, n := m.requested(); n == 0 {
+		t.Error("a dropped chunk was read from memory")
+	}
+	x.read(t, m.Cache, chunks(4, 6), 10, 1000)
+	m.wantAsked(t, "proven chunks", 0, 0)
+
+	arrived, proceed := make(chan struct{}), make(chan struct{})
+	p.Before = func(context.Context, codec.Hash, codec.ChunkRange) error {
+		close(arrived)
+		<-proceed
+		return nil
+	}
+	done := make(chan error)
+	go func() { done <- m.Read(t.Context(), x.Hash(), chunks(7, 9), 0, make([]byte, 40_000)) }()
+	<-arrived
+	m.DropUnproven(x.Hash(), chunks(0, 10))
+	p.Before = nil
+	close(proceed)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	m.settle(t)
+	if len(m.Missing(x.Hash(), chunks(7, 9))) == 0 {
+		t.Error("chunks that were in transfer at the drop reached the disk")
+	}
+}
+
+// Copies on disk of a proven chunk are compared with its hash. Prove drops others.
+func TestProvenChunksOnDisk(t *testing.T) {
+	x, p := unproven(t, same(4, 20_000)...)
+	dir := t.TempDir()
+	p.SetDamage(changed(1, 1))
+	m := mountOn(t, dir, x.src, Options{MemoryBytes: 32 << 20})
+	if err := m.Download(t.Context(), x.Hash(), chunks(0, 4)); err != nil {
+		t.Fatal(err)
+	}
+	m.close(t)
+	m = mountOn(t, dir, x.src, Options{MemoryBytes: 32 << 20})
+	m.Prove([]origin.ChunkHashes{x.leaves(chunks(0, 4))})
+	x.read(t, m.Cache, chunks(0, 4), 0, 80_000) // the wrong copy on disk is replaced
+	m.settle(t)
+	if n := m.wantGood(t, x); n != 4 {
+		t.Errorf("%d good chunks are on disk", n)
+	}
+	other := x.leaves(chunks(2, 3))
+	other.Leaves[0].Hash[0] ^= 1
+	m.Prove([]origin.ChunkHashes{other})
+	if len(m.Missing(x.Hash(), chunks(2, 3))) == 0 {
+		t.Error("a copy that contradicts a new proof stays on disk")
+	}
+	if err := x.try(t.Context(), m.Cache, chunks(2, 3), 0, 20_000); !errors.Is(err, codec.ErrCorrupt) {
+		t.Errorf("a chunk with another proven hash: %v", err)
+	}
+	m.Prove([]origin.ChunkHashes{{Xorb: x.Hash(), Start: 2, Leaves: make([]merkle.Leaf, 1)}})
+	x.read(t, m.Cache, chunks(2, 3), 0, 20_000)
+}
+
+// NoVerify has no effect on chunks that are not proven: their hashes are needed.
+func TestUnprovenNoVerify(t *testing.T) {
+	x, _ := unproven(t, same(4, 20_000)...)
+	c := open(t, x.src, Options{NoVerify: true})
+	leaves := make([]merkle.Leaf, 4)
+	if err := c.ReadLeaves(t.Context(), x.Hash(), chunks(0, 4), 25_000, make([]byte, 20_000), leaves); err != nil {
+		t.Fatal(err)
+	}
+	for i, leaf := range leaves {
+		want := merkle.Leaf{Size: 20_000}
+		if i == 1 || i == 2 {
+			want.Hash = x.Info.Chunks[i]
+		}
+		if leaf != want {
+			t.Errorf("leaf %d = %v, want %v", i, leaf, want)
+		}
+	}
+}
+
+// Refetch requests chunks that are on disk, and compares them with nothing.
+func TestRefetch(t *testing.T) {
+	x, _ := unproven(t, same(4, 20_000)...)
+	m := mountOn(t, t.TempDir(), x.src, Options{MemoryBytes: 32 << 20})
+	wrong := x.leaves(chunks(0, 4))
+	wrong.Leaves[3].Hash[0] ^= 1
+	m.Prove([]origin.ChunkHashes{wrong})
+	run, err := m.Refetch(t.Context(), x.Hash(), chunks(0, 4))
+	if err != nil {
+		t.Fatal(err)
+	}
+	buf := make([]byte, 20_000)
+	for i := range uint32(4) {
+		if h, err := run.Unpack(i, buf); err != nil || h != x.Info.Chunks[i] {
+			t.Errorf("chunk %d: %s, %v", i, h, err)
+		}
+	}
+	if err := m.disk.Flush(t.Context()); err != nil || len(m.Missing(x.Hash(), chunks(0, 4))) > 0 {
+		t.Errorf("chunks are not stored, %v", err)
+	}
+	m.wantAsked(t, "Refetch", 1, 4)
+}

@@ -1,0 +1,100 @@
+package seen
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/merkle"
+)
+
+func leaf(i int) merkle.Leaf {
+	return merkle.Leaf{Hash: codec.Hash{1, byte(i), byte(i >> 8)}, Size: uint64(i)}
+}
+
+// A second hash of a chunk contradicts the first one, and both are forgotten.
+func TestNote(t *testing.T) {
+	tab, x := New(1<<20), codec.Hash{7}
+	for step, tt := range []struct {
+		do   func() bool
+		ok   bool
+		want merkle.Leaf
+	}{
+		{func() bool { return tab.Note(x, 100, leaf(1)) }, true, leaf(1)},
+		{func() bool { return tab.Note(x, 100, leaf(1)) }, true, leaf(1)},
+		{func() bool { return tab.Note(x, 100, leaf(2)) }, false, merkle.Leaf{}},
+		{func() bool { return tab.Note(x, 100, leaf(3)) }, true, leaf(3)},
+		{func() bool { tab.Set(x, 100, leaf(4)); return true }, true, leaf(4)},
+		{func() bool { tab.Drop(x, codec.ChunkRange{Start: 90, End: 110}); return true }, true, merkle.Leaf{}},
+		{func() bool { return tab.Note(x, 100, merkle.Leaf{Hash: leaf(5).Hash, Size: 9}) }, true, merkle.Leaf{Hash: leaf(5).Hash, Size: 9}},
+		{func() bool { return tab.Note(x, 100, leaf(5)) }, false, merkle.Leaf{}},
+	} {
+		if ok := tt.do(); ok != tt.ok || tab.Get(x, 100) != tt.want {
+			t.Errorf("step %d: %v, %v, want %v, %v", step, ok, tab.Get(x, 100), tt.ok, tt.want)
+		}
+	}
+	if got := tab.Get(x, 101); got != (merkle.Leaf{}) {
+		t.Errorf("another chunk has %v", got)
+	}
+}
+
+// The memory is bounded, and the oldest chunks go first.
+func TestTableMemory(t *testing.T) {
+	tab := New(10 * blockBytes)
+	for i := range 100 {
+		tab.Note(codec.Hash{byte(i)}, uint32(i), leaf(i))
+	}
+	if n := tab.blocks.Cost(); n > 10*blockBytes {
+		t.Errorf("%d bytes", n)
+	}
+	if tab.Get(codec.Hash{99}, 99) != leaf(99) || tab.Get(codec.Hash{0}, 0) != (merkle.Leaf{}) {
+		t.Error("the oldest chunk is known, or the newest one is not")
+	}
+}
+
+func TestTableConcurrent(t *testing.T) {
+	tab := New(20 * blockBytes)
+	var users sync.WaitGroup
+	for range 4 {
+		users.Go(func() {
+			for i := range 2000 {
+				x := codec.Hash{byte(i % 40)}
+				tab.Note(x, uint32(i), leaf(i))
+				tab.Get(x, uint32(i))
+				tab.Drop(x, codec.ChunkRange{Start: uint32(i), End: uint32(i) + 70})
+			}
+		})
+	}
+	users.Wait()
+}
+
+// A chunk that was dropped after a request is found, also after many other drops.
+func TestDrops(t *testing.T) {
+	d, x := new(Drops), codec.Hash{1}
+	before := d.Count()
+	d.Add(x, codec.ChunkRange{Start: 10, End: 20})
+	after := d.Count()
+	for _, tt := range []struct {
+		n    int64
+		x    codec.Hash
+		r    codec.ChunkRange
+		want bool
+	}{
+		{before, x, codec.ChunkRange{Start: 19, End: 30}, true}, {before, x, codec.ChunkRange{Start: 20, End: 30}, false},
+		{before, x, codec.ChunkRange{Start: 5, End: 10}, false}, {before, codec.Hash{2}, codec.ChunkRange{Start: 10, End: 20}, false},
+		{after, x, codec.ChunkRange{Start: 10, End: 20}, false},
+	} {
+		if got := d.Since(tt.n, tt.x, tt.r); got != tt.want {
+			t.Errorf("Since(%d, %v) = %v", tt.n, tt.r, got)
+		}
+	}
+	for range maxDrops {
+		d.Add(codec.Hash{3}, codec.ChunkRange{End: 1})
+	}
+	if !d.Since(before, codec.Hash{4}, codec.ChunkRange{End: 1}) {
+		t.Error("a lost drop is not counted")
+	}
+	if (*Drops)(nil).Count() != 0 {
+		t.Error("no Drops has drops")
+	}
+}

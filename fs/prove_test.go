@@ -1,0 +1,144 @@
+package fs
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xetfs/xetfs/cache"
+	"github.com/xetfs/xetfs/cache/origin/objects"
+	"github.com/xetfs/xetfs/cache/origin/origintest"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/page"
+	"github.com/xetfs/xetfs/reconstruct"
+)
+
+// mountPlan mounts files of a Plan under their index as name.
+func mountPlan(t *testing.T, b *origintest.Builder, ro reconstruct.Options, o Options) (mounted, *origintest.Plan) {
+	t.Helper()
+	needFUSE(t)
+	plan := origintest.NewPlan(objects.New(b.Store(), objects.Options{}), nil)
+	plan.Lengths = true
+	c, err := cache.New(plan, cache.Options{MemoryBytes: 64 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	origintest.Close(t, c)
+	r := reconstruct.New(c, ro)
+	origintest.Close(t, r)
+	var entries []page.Entry
+	for i, f := range b.Files {
+		entries = append(entries, page.Entry{Path: string(rune('a' + i)), ID: f.ID(), Size: f.Info.Size()})
+	}
+	m := mounted{dir: t.TempDir()}
+	if m.s, err = mountHere(m.dir, newFakeTree(entries...), reader{r}, o); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := m.s.Shutdown(0); err != nil {
+			t.Errorf("Shutdown: %v", err)
+		}
+	})
+	return m, plan
+}
+
+// largeFiles has one file of 6 MiB in chunks of 64 KiB.
+func largeFiles(t *testing.T) *origintest.Builder {
+	b := origintest.NewBuilder(t, origintest.Form{XorbChunks: 100})
+	b.Add(origintest.Random(1, 6<<20), 64<<10)
+	return b
+}
+
+// damageOnce changes a byte of chunk 7 in the first answer.
+func damageOnce() origintest.Damage {
+	var calls atomic.Int64
+	return origintest.Damage{Chunk: func(_ codec.Hash, i uint32, content []byte) []byte {
+		if i == 7 && calls.Add(1) == 1 {
+			content = bytes.Clone(content)
+			content[0] ^= 1
+		}
+		return content
+	}}
+}
+
+// Each open descriptor of a file with a wrong byte gets an error, also for pages that the kernel
+// had. A new open returns the right bytes. A mount that was to be stateless has handles.
+func TestUnprovenDescriptorsOfWrongFile(t *testing.T) {
+	b := largeFiles(t)
+	m, plan := mountPlan(t, b, reconstruct.Options{}, Options{Stateless: true})
+	plan.SetDamage(damageOnce())
+	other, err := os.Open(m.path("a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	p := make([]byte, 4096)
+	if _, err := other.ReadAt(p, 7<<16); err != nil || bytes.Equal(p, b.Files[0].Bytes()[7<<16:][:4096]) {
+		t.Errorf("the first read of a wrong chunk: %v, or the right bytes", err)
+	}
+	file, err := os.Open(m.path("a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if _, err := io.ReadAll(file); !errors.Is(err, syscall.EIO) {
+		t.Errorf("a scan: %v", err)
+	}
+	m.s.files.background.Wait()
+	for name, f := range map[string]*os.File{"the scan": file, "another descriptor": other} {
+		if _, err := f.ReadAt(p, 7<<16); !errors.Is(err, syscall.EIO) {
+			t.Errorf("%s: a later read: %v", name, err)
+		}
+	}
+	m.checkFile(t, b.Files[0])
+}
+
+// checkFile reads the file a, which is then proven.
+func (m mounted) checkFile(t *testing.T, f *origintest.File) {
+	t.Helper()
+	if got, err := os.ReadFile(m.path("a")); err != nil || !bytes.Equal(got, f.Bytes()) {
+		t.Errorf("read: %d bytes, %v", len(got), err)
+	}
+	value := make([]byte, 10)
+	if n, err := unix.Getxattr(m.path("a"), xattrVerified, value); err != nil || string(value[:n]) != "chunk" {
+		t.Errorf("%s = %q, %v", xattrVerified, value[:max(n, 0)], err)
+	}
+}
+
+// A later descriptor uses pages of an earlier one only if their file is proven, or if both are of
+// one open file.
+func TestUnprovenPagesOfClosedFile(t *testing.T) {
+	for _, strict := range []bool{false, true} {
+		b := largeFiles(t)
+		m, plan := mountPlan(t, b, reconstruct.Options{Strict: strict}, Options{})
+		plan.SetDamage(damageOnce())
+		for range 2 {
+			m.readSome(t, strict, b.Files[0])
+		}
+		if _, err := os.ReadFile(m.path("a")); !strict && !errors.Is(err, syscall.EIO) {
+			t.Errorf("a scan: %v", err)
+		}
+		m.s.files.background.Wait()
+		m.checkFile(t, b.Files[0])
+	}
+}
+
+// readSome reads the wrong chunk. Strict mounts return the right bytes.
+func (m mounted) readSome(t *testing.T, strict bool, of *origintest.File) {
+	t.Helper()
+	f, err := os.Open(m.path("a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	p := make([]byte, 4096)
+	if _, err := f.ReadAt(p, 7<<16); err != nil || bytes.Equal(p, of.Bytes()[7<<16:][:4096]) != strict {
+		t.Errorf("strict %v: %v, or other bytes", strict, err)
+	}
+}

@@ -1,0 +1,517 @@
+package reconstruct
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/merkle"
+)
+
+// The files of a source without proofs (origin.Source.Proves) are checked in one of two ways.
+//
+// Gated files are proven before a reader gets their first byte: small files, all files with
+// Options.Strict, and files that were found corrupt before. A gated file that is wrong is fetched
+// once more, with another plan, before its readers get an error.
+//
+// Readers of other files get seen chunks at once. The read that completes the file waits until
+// the hash of the file is computed from its chunks. If the file is wrong, that read and all later
+// ones of its handles fail. The next open gets a gated file.
+
+// smallFile is the size up to which files are gated, in bytes.
+const smallFile = 4 << 20
+
+// planLimit is the time to read terms that are not in memory, for fail.
+const planLimit = 10 * time.Second
+
+// stallLimit is the time without a chunk after which a proof fails.
+const stallLimit = time.Minute
+
+// NeedsProof reports whether the next read returns only after the whole file was read. It may
+// then take long.
+func (f *File) NeedsProof() bool { return f.gated && f.current().tracker.err() == nil && !f.isProven() }
+
+// current returns the file that replaces f after a second fetch, or f.
+func (f *File) current() *File {
+	if next := f.successor.Load(); next != nil {
+		return next
+	}
+	return f
+}
+
+// isProven reports whether the chunks of a file are known to make the file.
+func (f *File) isProven() bool { return f.tracker == nil || f.current().tracker.isProven() }
+
+// readUnproven is read for a file of a source without proofs.
+func (f *File) readUnproven(ctx context.Context, p []byte, off int64) error {
+	f = f.current()
+	if err := f.tracker.err(); err != nil {
+		return err
+	}
+	if f.gated && !f.tracker.isProven() {
+		next, err := f.r.proving.Do(ctx, f.id, f.proveGated)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(ctx, stallLimit) // the limit of ctx is that of the proof
+		defer cancel()
+		return next.readProven(ctx, p, off)
+	}
+	if f.tracker.isProven() {
+		return f.readProven(ctx, p, off)
+	}
+	switch err := f.fetch(ctx, p, off); {
+	case err == nil:
+		return f.afterRead(ctx)
+	case errors.Is(err, errOtherChunk) && f.tracker.isProven():
+		return f.readProven(ctx, p, off) // it was proven meanwhile
+	case errors.Is(err, codec.ErrCorrupt) && !f.gated:
+		f.discard() // chunks on disk that do not fit the terms would fail later mounts, too
+		return err
+	default:
+		return err
+	}
+}
+
+// readProven reads from a file whose tracker has the marks of all chunks. A read whose bytes have
+// other marks is repeated once.
+func (f *File) readProven(ctx context.Context, p []byte, off int64) error {
+	if f.r.small.read(f.id, p, off) {
+		return nil
+	}
+	err := f.fetch(ctx, p, off)
+	if errors.Is(err, errOtherChunk) {
+		err = f.fetch(ctx, p, off)
+	}
+	return err
+}
+
+// afterRead waits for the check of a file if readers got all of its chunks.
+func (f *File) afterRead(ctx context.Context) error {
+	for f.tracker.complete() {
+		if _, err := f.r.checking.Do(ctx, f, f.checkSeen); err != nil {
+			return err
+		}
+	}
+	return f.tracker.err()
+}
+
+// note records the chunks of a piece that was read. Chunks that differ from those that were read
+// before are dropped. They make the file fail unless it is proven.
+func (f *File) note(g *group, term int, r codec.ChunkRange, off int64, leaves []merkle.Leaf) error {
+	err := f.tracker.note(g, term, r, off, leaves)
+	if err == nil {
+		return nil
+	}
+	err = f.named(err)
+	if f.tracker.isProven() {
+		f.r.c.DropUnproven(g.layout.terms[term].Xorb, r)
+		return err
+	}
+	f.fail(err)
+	return err
+}
+
+// named returns an error with the hash of the file.
+func (f *File) named(err error) error {
+	var named *fileError
+	if errors.As(err, &named) {
+		return err
+	}
+	return &fileError{f.id.File, err}
+}
+
+// A fileError names a file that is wrong.
+type fileError struct {
+	file codec.Hash
+	err  error
+}
+
+func (e *fileError) Error() string { return fmt.Sprintf("file %s: %v", e.file, e.err) }
+func (e *fileError) Unwrap() error { return e.err }
+
+// fail ends the use of a file that is wrong. Readers of a gated file may still get its next fetch.
+func (f *File) fail(err error) {
+	switch {
+	case f.fixed:
+		return
+	case f.gated:
+		f.discard()
+		return
+	case !f.tracker.fail(err):
+		return
+	}
+	f.discard()
+	if report := f.r.onCorrupt.Load(); report != nil {
+		(*report)(f.id)
+	}
+}
+
+// discard drops the plan of a file that is wrong, and all chunks that no other file has proven.
+// Later opens get a file that is proven before its first byte.
+func (f *File) discard() {
+	f.r.suspects.add(f.id)
+	f.r.small.drop(f.id)
+	ctx, cancel := context.WithTimeout(context.Background(), planLimit)
+	defer cancel()
+	for terms, err := range f.TermGroups(ctx) {
+		if err != nil {
+			break // no reader gets such terms
+		}
+		for _, t := range terms {
+			f.r.c.DropUnproven(t.Xorb, t.Chunks)
+		}
+	}
+	f.r.c.Forget(f.id)
+	f.r.open.drop(f)
+}
+
+// OnCorrupt sets a function that is called after a file was found corrupt. Earlier reads of the
+// file may have returned wrong bytes. It must not block.
+func (r *Reader) OnCorrupt(report func(codec.FileID)) { r.onCorrupt.Store(&report) }
+
+// proveGated proves a file, with one more fetch if it is wrong. It returns the file to read.
+func (f *File) proveGated(ctx context.Context) (*File, error) {
+	if f.current().tracker.isProven() {
+		return f.current(), nil
+	}
+	if !f.r.suspects.has(f.id) && f.proveKnown(ctx, f.r.c.Proven, true) == nil {
+		return f, nil
+	}
+	done, err := f.r.proofRoom(ctx, f.size)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	ctx, w := watchProgress(ctx)
+	defer w.stop()
+	next := f
+	if !f.r.suspects.has(f.id) {
+		err := f.prove(ctx, w)
+		if err == nil || !isWrong(err) {
+			return f, w.timeout(err)
+		}
+		f.discard()
+		if next, err = f.r.Open(ctx, f.id); err != nil {
+			return nil, w.timeout(err)
+		}
+	}
+	err = next.refetch(ctx, w)
+	switch {
+	case err == nil && next.size != f.size:
+		err = f.named(codec.Corrupt("file info block", f.block, "its size has changed from %d to %d", f.size, next.size))
+	case err == nil && next != f:
+		f.successor.Store(next)
+	case err != nil && isWrong(err):
+		err = next.named(err)
+		next.discard()
+		next.tracker.fail(err)
+		f.tracker.fail(err)
+	}
+	return next, w.timeout(err)
+}
+
+// contradict handles the error of a read of xorb x. A proven hash that contradicts all copies of a
+// chunk may be that of another xorb, which a wrong plan has named x. Such a chunk becomes unproven,
+// and the hash of the file decides.
+func (f *File) contradict(x codec.Hash, err error) {
+	var of *codec.ChunkError
+	if f.tracker == nil || !errors.Is(err, codec.ErrCorrupt) || !errors.As(err, &of) {
+		return
+	}
+	r := codec.ChunkRange{Start: uint32(of.Chunk), End: uint32(of.Chunk) + 1}
+	if f.r.c.Proven(x, r) != nil {
+		f.r.c.Prove([]origin.ChunkHashes{{Xorb: x, Start: r.Start, Leaves: make([]merkle.Leaf, 1)}})
+	}
+}
+
+// isWrong reports whether err shows that a file or its plan is wrong.
+func isWrong(err error) bool {
+	return errors.Is(err, codec.ErrCorrupt) || errors.Is(err, origin.ErrNotFound)
+}
+
+// Prove proves a file of a source without proofs, and reads it if necessary. A wrong file is fetched
+// once more. Prove does nothing for other files.
+func (f *File) Prove(ctx context.Context) error {
+	if f.isProven() {
+		return nil
+	}
+	if f.gated {
+		_, err := f.r.proving.Do(ctx, f.id, f.proveGated)
+		return err
+	}
+	err := f.proveOnce(ctx)
+	if err == nil || !isWrong(err) {
+		return err
+	}
+	f.fail(f.named(err))
+	return f.proveNext(ctx)
+}
+
+// proveOnce is prove with the limits of a proof.
+func (f *File) proveOnce(ctx context.Context) error {
+	done, err := f.r.proofRoom(ctx, f.size)
+	if err != nil {
+		return err
+	}
+	defer done()
+	ctx, w := watchProgress(ctx)
+	defer w.stop()
+	return w.timeout(f.prove(ctx, w))
+}
+
+// proveNext proves the file that replaces f after it was found wrong. It is gated.
+func (f *File) proveNext(ctx context.Context) error {
+	next, err := f.r.Open(ctx, f.id)
+	if err != nil {
+		return err
+	}
+	_, err = f.r.proving.Do(ctx, f.id, next.proveGated)
+	return err
+}
+
+// prove proves a file from the hashes that are known, or else reads it.
+func (f *File) prove(ctx context.Context, w *progressWatch) error {
+	if err := f.proveKnown(ctx, f.r.c.Proven, true); err == nil || isWrong(err) {
+		return err
+	}
+	if err := f.proveKnown(ctx, f.r.c.Leaves, false); err == nil || isWrong(err) {
+		return err
+	}
+	if f.size > smallFile {
+		v := newVerifyReader(ctx, f, nil)
+		v.batches.run = f.r.c.RunStored // readers read the chunks next
+		return f.readAll(ctx, v, w)
+	}
+	content := make([]byte, f.size)
+	if err := f.fetch(ctx, content, 0); err != nil {
+		return err
+	}
+	if err := f.checkContent(ctx, content); err != nil {
+		return err
+	}
+	f.r.small.add(f.id, content)
+	return nil
+}
+
+// refetch proves a file with chunks that are requested again, and compared with no hash.
+func (f *File) refetch(ctx context.Context, w *progressWatch) error {
+	v := newVerifyReader(ctx, f, nil)
+	v.refetch()
+	err := f.readAll(ctx, v, w)
+	if err == nil {
+		f.r.suspects.remove(f.id)
+	}
+	return err
+}
+
+// readAll reads a file to its end.
+func (f *File) readAll(ctx context.Context, v *verifyReader, w *progressWatch) error {
+	defer func() { v.batches.close() }()
+	var content []byte
+	for {
+		b, err := v.next()
+		switch {
+		case err == nil:
+			w.progress()
+			if f.size <= smallFile {
+				content = append(content, b...)
+			}
+			continue
+		case !errors.Is(err, io.EOF):
+			return err
+		}
+		if f.size <= smallFile {
+			f.r.small.add(f.id, content)
+		} else {
+			f.r.c.Flush(ctx) // its readers come next
+		}
+		return nil
+	}
+}
+
+// checkContent checks the content of a small file that was just read.
+func (f *File) checkContent(ctx context.Context, content []byte) error {
+	h, want := f.r.c.ContentHash(f.id)
+	if h == nil {
+		_, err := f.checkSeen(ctx)
+		return err
+	}
+	h.Write(content)
+	if got := h.Sum(nil); !bytes.Equal(got, want) {
+		return otherContent(got, want)
+	}
+	return f.proved(ctx)
+}
+
+// checkSeen checks a file, all chunks of which were read, without reading them again. If a hash is
+// forgotten, or the file has a hash of its content, it reads the file through the cache.
+func (f *File) checkSeen(ctx context.Context) (struct{}, error) {
+	ctx, w := watchProgress(ctx)
+	defer w.stop()
+	err := f.proveKnown(ctx, f.r.c.Leaves, false)
+	if err != nil && !isWrong(err) && ctx.Err() == nil {
+		err = f.readAll(ctx, newVerifyReader(ctx, f, nil), w)
+	}
+	if err != nil && isWrong(err) {
+		err = f.named(err)
+		f.fail(err)
+	}
+	return struct{}{}, w.timeout(err)
+}
+
+// errUnknownHash is the error of proveKnown if it cannot decide.
+var errUnknownHash = errors.New("not all hashes are known")
+
+// Limits of proofs that run at once, which read files: bytes of small files, and number of others.
+// Each of the others has batchesAhead batches in memory.
+const (
+	maxSmallProofs = 64 << 20
+	maxLargeProofs = 4
+)
+
+// proofRoom waits for room for the proof of a file, which ends with done.
+func (r *Reader) proofRoom(ctx context.Context, size int64) (done func(), err error) {
+	room, n := r.largeProofs, int64(1)
+	if size <= smallFile {
+		room, n = r.smallProofs, size
+	}
+	if err := room.Acquire(ctx, n); err != nil {
+		return nil, err
+	}
+	return func() { room.Release(n) }, nil
+}
+
+// proveKnown proves a file by the hashes of its chunks that known returns. It reads no chunk. The
+// xorbs of a file with a hash of its content have no other files, so proven chunks prove it, too.
+func (f *File) proveKnown(ctx context.Context, known func(x codec.Hash, r codec.ChunkRange) []merkle.Leaf, areProven bool) error {
+	content, _ := f.r.c.ContentHash(f.id)
+	if content != nil && !areProven {
+		return errUnknownHash
+	}
+	var tree merkle.FileTree
+	for i := range f.groups() {
+		g, err := f.group(ctx, i)
+		if err != nil {
+			return err
+		}
+		for term, t := range g.layout.terms {
+			leaves := known(t.Xorb, t.Chunks)
+			if err := f.checkTerm(g, term, leaves); err != nil {
+				return err
+			}
+			for _, leaf := range leaves {
+				tree.Add(leaf)
+			}
+		}
+	}
+	if content == nil {
+		if got := tree.Sum(); got != f.id.File {
+			return f.otherFile(got)
+		}
+	}
+	return f.proved(ctx)
+}
+
+// checkTerm compares hashes and sizes of the chunks of a term with the term and with the chunks
+// that readers got.
+func (f *File) checkTerm(g *group, term int, leaves []merkle.Leaf) error {
+	t, size := g.layout.terms[term], uint64(0)
+	if len(leaves) != t.Chunks.Len() {
+		return errUnknownHash
+	}
+	for _, leaf := range leaves {
+		if leaf.Hash == (codec.Hash{}) {
+			return errUnknownHash
+		}
+		size += leaf.Size
+	}
+	if size != uint64(t.Size) {
+		return codec.Corrupt("term", 0, "chunks %v are %d bytes, the term says %d", t.Chunks, size, t.Size)
+	}
+	if !f.tracker.matches(g, term, leaves) {
+		return fmt.Errorf("term %d: %w", g.firstTerm()+term, errOtherChunk)
+	}
+	return nil
+}
+
+// otherFile is the error of a file whose chunks make another one.
+func (f *File) otherFile(got codec.Hash) error {
+	return codec.Corrupt("file info block", f.block, "its chunks make file %s", got)
+}
+
+// otherContent is the error of a file whose content has another hash.
+func otherContent(got, want []byte) error {
+	return codec.Corrupt("content", 0, "its hash is %x, want %x", got, want)
+}
+
+// maxProved is how many chunks are given to the source at a time.
+const maxProved = 16 << 10
+
+// proved stores the hashes of a file that was proven: its chunks are then proven for all files.
+// Hashes that the cache has forgotten meanwhile stay unproven.
+func (f *File) proved(ctx context.Context) error {
+	var all []origin.ChunkHashes
+	n := 0
+	for i := range f.groups() {
+		g, err := f.group(ctx, i)
+		if err != nil {
+			return err
+		}
+		for term, t := range g.layout.terms {
+			leaves := f.r.c.Leaves(t.Xorb, t.Chunks)
+			if f.checkTerm(g, term, leaves) != nil || f.tracker.note(g, term, t.Chunks, 0, leaves) != nil {
+				continue
+			}
+			all, n = append(all, origin.ChunkHashes{Xorb: t.Xorb, Start: t.Chunks.Start, Leaves: leaves}), n+len(leaves)
+			if n >= maxProved {
+				f.r.c.Prove(all)
+				all, n = nil, 0
+			}
+		}
+	}
+	f.r.c.Prove(all)
+	f.verifiedWhole.Store(true)
+	return f.tracker.prove()
+}
+
+// A progressWatch ends a context when a proof makes no progress. A proof has no other limit, since
+// it may read a large file.
+type progressWatch struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+	timer  *time.Timer
+	late   atomic.Bool
+}
+
+// watchProgress returns a context that ends stallLimit after the last progress, or with stop.
+func watchProgress(ctx context.Context) (context.Context, *progressWatch) {
+	w := &progressWatch{}
+	w.ctx, w.cancel = context.WithCancel(ctx)
+	w.timer = time.AfterFunc(stallLimit, func() {
+		w.late.Store(true)
+		w.cancel()
+	})
+	return w.ctx, w
+}
+
+func (w *progressWatch) progress() { w.timer.Reset(stallLimit) }
+
+func (w *progressWatch) stop() {
+	w.timer.Stop()
+	w.cancel()
+}
+
+// timeout returns an error of the proof. If its time is over, the error is context.DeadlineExceeded.
+func (w *progressWatch) timeout(err error) error {
+	if err != nil && w.late.Load() {
+		return fmt.Errorf("no chunk arrived for %v: %w", stallLimit, context.DeadlineExceeded)
+	}
+	return err
+}

@@ -1,0 +1,762 @@
+package reconstruct
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha1"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/xetfs/xetfs/cache"
+	"github.com/xetfs/xetfs/cache/disk"
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/objects"
+	"github.com/xetfs/xetfs/cache/origin/origintest"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/merkle"
+	"github.com/xetfs/xetfs/codec/shard"
+)
+
+// A planMount is a Reader over a Plan, with an optional disk cache that later mounts share.
+type planMount struct {
+	*Reader
+	c    *cache.Cache
+	plan *origintest.Plan
+	disk *disk.Store
+}
+
+// mountPlan opens a Reader over the files of a store until close or the end of the test.
+func mountPlan(t testing.TB, s origin.Store, dir string, o Options) *planMount {
+	t.Helper()
+	m := &planMount{}
+	if dir != "" {
+		var err error
+		if m.disk, err = disk.Open(dir, disk.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		m.plan = origintest.NewPlan(objects.New(s, objects.Options{}), m.disk)
+	} else {
+		m.plan = origintest.NewPlan(objects.New(s, objects.Options{}), nil)
+	}
+	m.plan.Lengths = true
+	var err error
+	if m.c, err = cache.New(m.plan, cache.Options{Disk: m.disk, MemoryBytes: 64 << 20}); err != nil {
+		t.Fatal(err)
+	}
+	m.Reader = New(m.c, o)
+	t.Cleanup(func() { m.close(t) })
+	return m
+}
+
+func (m *planMount) close(t testing.TB) {
+	if m.Reader == nil {
+		return
+	}
+	m.Reader.Close()
+	m.Reader = nil
+	m.c.Close()
+	if m.disk != nil {
+		if err := m.disk.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// handle opens a file until the end of the test.
+func (m *planMount) handle(t testing.TB, id codec.FileID) *Handle {
+	t.Helper()
+	f, err := m.Open(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := f.Handle()
+	t.Cleanup(func() { h.Close() })
+	return h
+}
+
+// scan reads a file in pieces until an error. It returns the bytes, and the error.
+func scan(ctx context.Context, h readerAt, size int64) (all []byte, err error) {
+	p := make([]byte, 128<<10)
+	for off := int64(0); off < size; off += int64(len(p)) {
+		n, err := h.ReadAt(ctx, p, off)
+		all = append(all, p[:n]...)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return all, err
+		}
+	}
+	return all, nil
+}
+
+// sound checks that a file is read without an error and with the right bytes.
+func (m *planMount) sound(t testing.TB, f *origintest.File) {
+	t.Helper()
+	h := m.handle(t, f.ID())
+	defer h.Close()
+	got, err := scan(t.Context(), h, f.Info.Size())
+	if err != nil || !bytes.Equal(got, f.Bytes()) {
+		t.Errorf("%d bytes, equal: %v, %v", len(got), bytes.Equal(got, f.Bytes()), err)
+	}
+	if v := h.File().Verified(t.Context()); v != verifiedChunk {
+		t.Errorf("verified is %q after a complete read", v)
+	}
+}
+
+// otherByte changes one byte of a chunk.
+func otherByte(content []byte) []byte {
+	content = bytes.Clone(content)
+	content[len(content)/2] ^= 1
+	return content
+}
+
+// wrongChunk is damage of one chunk of all answers, or of the first n if that is positive.
+func wrongChunk(x codec.Hash, chunk uint32, n int64) origintest.Damage {
+	var calls atomic.Int64
+	return origintest.Damage{Chunk: func(y codec.Hash, i uint32, content []byte) []byte {
+		if x != y || i != chunk || n > 0 && calls.Add(1) > n {
+			return content
+		}
+		return otherByte(content)
+	}}
+}
+
+const largeChunks = 80 // 5 MiB
+
+// A file is proven when its last chunk was read, in any order, without being read again. Later
+// mounts have it proven at once.
+func TestUnprovenReadProvesFile(t *testing.T) {
+	for _, withDisk := range []bool{false, true} {
+		t.Run(fmt.Sprintf("disk=%v", withDisk), func(t *testing.T) {
+			dir := ""
+			if withDisk {
+				dir = t.TempDir()
+			}
+			s, f := large(t, largeChunks)
+			m := mountPlan(t, s, dir, Options{})
+			h := m.handle(t, f.ID())
+			want := f.Bytes()
+			for i, at := range rand.New(rand.NewPCG(1, 1)).Perm(largeChunks) {
+				if v := h.File().Verified(t.Context()); v != verifiedNone {
+					t.Fatalf("verified is %q after %d chunks", v, i)
+				}
+				if err := tryRead(t.Context(), h, want, int64(at)<<16, 1<<16); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if v := h.File().Verified(t.Context()); v != verifiedChunk {
+				t.Errorf("verified is %q after a complete read", v)
+			}
+			if _, n := m.plan.Requests(); n > largeChunks+largeChunks/4 { // readahead may repeat some
+				t.Errorf("%d chunks were requested for %d", n, largeChunks)
+			}
+			if m.plan.Holds() != 1 {
+				t.Errorf("%d holds with an open handle", m.plan.Holds())
+			}
+			h.Close()
+			if m.plan.Holds() != 0 {
+				t.Errorf("%d holds without a handle", m.plan.Holds())
+			}
+			if !withDisk {
+				return
+			}
+			m.close(t)
+			again := mountPlan(t, s, dir, Options{Strict: true})
+			again.sound(t, f)
+			if calls, _ := again.plan.Requests(); calls != 0 {
+				t.Errorf("%d requests of a later mount", calls)
+			}
+		})
+	}
+}
+
+// Damage that unpacks is found by the read that completes the file. All handles of the file fail
+// from then on. The next open reads the file once more.
+func TestUnprovenWrongChunkIsFollowedByError(t *testing.T) {
+	for _, withDisk := range []bool{false, true} {
+		t.Run(fmt.Sprintf("disk=%v", withDisk), func(t *testing.T) {
+			dir := ""
+			if withDisk {
+				dir = t.TempDir()
+			}
+			s, f := large(t, largeChunks)
+			m := mountPlan(t, s, dir, Options{})
+			m.plan.SetDamage(wrongChunk(f.Info.Terms[0].Xorb, 7, 1))
+			var corrupt atomic.Int64
+			m.OnCorrupt(func(codec.FileID) { corrupt.Add(1) })
+			h, other := m.handle(t, f.ID()), m.handle(t, f.ID())
+			p := make([]byte, 10)
+			if _, err := other.ReadAt(t.Context(), p, 7<<16); err != nil {
+				t.Fatal(err)
+			}
+			_, err := scan(t.Context(), h, f.Info.Size())
+			if !errors.Is(err, codec.ErrCorrupt) || !strings.Contains(err.Error(), f.Info.File.String()) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("a scan of a wrong file: %v", err)
+			}
+			for range 2 {
+				for name, h := range map[string]*Handle{"the same handle": h, "another handle": other} {
+					if _, err := h.ReadAt(t.Context(), p, 0); !errors.Is(err, codec.ErrCorrupt) {
+						t.Errorf("%s: a later read: %v", name, err)
+					}
+				}
+			}
+			if n := corrupt.Load(); n != 1 {
+				t.Errorf("%d reports", n)
+			}
+			m.sound(t, f)
+			if withDisk {
+				m.close(t)
+				again := mountPlan(t, s, dir, Options{})
+				again.sound(t, f)
+			}
+		})
+	}
+}
+
+// Damage that stays is an error of each open, and no wrong byte after the first discovery. A
+// repair is seen by the next open.
+func TestUnprovenLastingDamage(t *testing.T) {
+	s, f := large(t, largeChunks)
+	m := mountPlan(t, s, t.TempDir(), Options{})
+	m.plan.SetDamage(wrongChunk(f.Info.Terms[0].Xorb, 7, 0))
+	if _, err := scan(t.Context(), m.handle(t, f.ID()), f.Info.Size()); !errors.Is(err, codec.ErrCorrupt) {
+		t.Errorf("first scan: %v", err)
+	}
+	for range 2 {
+		if got, err := scan(t.Context(), m.handle(t, f.ID()), f.Info.Size()); !errors.Is(err, codec.ErrCorrupt) || len(got) > 0 {
+			t.Errorf("a later scan: %d bytes, %v", len(got), err)
+		}
+	}
+	m.plan.SetDamage(origintest.Damage{})
+	m.sound(t, f)
+}
+
+// A small file, and each file with Strict, is fetched once, and once more if it is wrong. No wrong
+// byte is returned.
+func TestUnprovenGatedFiles(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		chunks  int
+		strict  bool
+		damaged int64 // answers; 0: all
+		sound   bool
+		fetched int // chunks
+	}{
+		{"small", 10, false, -1, true, 10},
+		{"small, damaged once", 10, false, 1, true, 20},
+		{"small, damaged", 10, false, 0, false, 20},
+		{"strict", largeChunks, true, -1, true, largeChunks},
+		{"strict, damaged once", largeChunks, true, 1, true, 2 * largeChunks},
+		{"strict, damaged", largeChunks, true, 0, false, 2 * largeChunks},
+	} {
+		for _, withDisk := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, disk=%v", tt.name, withDisk), func(t *testing.T) {
+				dir := ""
+				if withDisk {
+					dir = t.TempDir()
+				}
+				s, f := large(t, tt.chunks)
+				m := mountPlan(t, s, dir, Options{Strict: tt.strict})
+				if tt.damaged >= 0 {
+					m.plan.SetDamage(wrongChunk(f.Info.Terms[0].Xorb, 7, tt.damaged))
+				}
+				var readers sync.WaitGroup
+				for range 4 {
+					h := m.handle(t, f.ID())
+					readers.Go(func() {
+						got, err := scan(t.Context(), h, f.Info.Size())
+						if !bytes.Equal(got, f.Bytes()[:len(got)]) {
+							t.Error("a wrong byte was returned")
+						}
+						if tt.sound != (err == nil) || err != nil && !errors.Is(err, codec.ErrCorrupt) {
+							t.Errorf("scan: %v", err)
+						}
+					})
+				}
+				readers.Wait()
+				most := tt.fetched
+				if tt.strict { // the disk cache may refuse chunks
+					most += largeChunks
+				}
+				if _, n := m.plan.Requests(); tt.sound && (withDisk || !tt.strict) && (n < tt.fetched || n > most) {
+					t.Errorf("%d chunks were requested, want %d to %d", n, tt.fetched, most)
+				}
+				m.plan.SetDamage(origintest.Damage{})
+				m.sound(t, f)
+			})
+		}
+	}
+}
+
+// A plan with other terms is refused, also if all of its chunks are proven by other files.
+func TestUnprovenWrongPlan(t *testing.T) {
+	b := origintest.NewBuilder(t, origintest.Form{})
+	x := b.Xorb(pattern(largeChunks, 64<<10)...)
+	first, second := b.File(x.Term(0, 75)), b.File(x.Term(5, 80))
+	s := b.Store()
+	for name, wrong := range map[string]func(fi *shard.FileInfo){
+		"chunks of another file": func(fi *shard.FileInfo) { fi.Terms[0].Chunks = codec.ChunkRange{End: 75} },
+		"too many chunks":        func(fi *shard.FileInfo) { fi.Terms[0].Chunks.End = 8192 },
+		"backwards":              func(fi *shard.FileInfo) { fi.Terms[0].Chunks = codec.ChunkRange{Start: 9, End: 3} },
+		"another size":           func(fi *shard.FileInfo) { fi.Terms[0].Size-- },
+		"another xorb":           func(fi *shard.FileInfo) { fi.Terms[0].Xorb[0] ^= 1 },
+	} {
+		for _, strict := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, strict=%v", name, strict), func(t *testing.T) {
+				m := mountPlan(t, s, t.TempDir(), Options{Strict: strict})
+				m.sound(t, first)
+				m.plan.SetDamage(origintest.Damage{Plan: func(fi *shard.FileInfo) *shard.FileInfo {
+					if fi.File == second.Info.File {
+						fi.Terms = slices.Clone(fi.Terms)
+						wrong(fi)
+					}
+					return fi
+				}})
+				got, err := m.tryScan(t, second)
+				if err == nil || strict && len(got) > 0 {
+					t.Errorf("a wrong plan: %d bytes, %v", len(got), err)
+				}
+				calls, _ := m.plan.Requests()
+				m.sound(t, first) // its chunks stay
+				if again, _ := m.plan.Requests(); again != calls {
+					t.Errorf("%d requests for chunks that another file has proven", again-calls)
+				}
+				m.plan.SetDamage(origintest.Damage{})
+				m.sound(t, second)
+			})
+		}
+	}
+}
+
+// tryScan opens and reads a file.
+func (m *planMount) tryScan(t testing.TB, f *origintest.File) ([]byte, error) {
+	file, err := m.Open(t.Context(), f.ID())
+	if err != nil {
+		return nil, err
+	}
+	h := file.Handle()
+	defer h.Close()
+	return scan(t.Context(), h, f.Info.Size())
+}
+
+// A file with a hash of its content is proven by one reading through the cache.
+func TestUnprovenContentHash(t *testing.T) {
+	for _, chunks := range []int{3, largeChunks} {
+		for _, right := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%d chunks, right=%v", chunks, right), func(t *testing.T) {
+				s, f := large(t, chunks)
+				sum := sha1.Sum(f.Bytes())
+				sum[0] ^= map[bool]byte{true: 0, false: 1}[right]
+				dir := t.TempDir()
+				open := func() *planMount {
+					m := mountPlan(t, s, dir, Options{})
+					m.plan.Content = func(codec.FileID) (hash.Hash, []byte) { return sha1.New(), sum[:] }
+					return m
+				}
+				m := open()
+				if !right {
+					if got, err := m.tryScan(t, f); !errors.Is(err, codec.ErrCorrupt) || chunks < 64 && len(got) > 0 {
+						t.Errorf("%d bytes, %v", len(got), err)
+					}
+					return
+				}
+				m.sound(t, f)
+				m.close(t)
+				m = open()
+				m.sound(t, f)
+				if calls, _ := m.plan.Requests(); calls != 0 {
+					t.Errorf("%d requests of a later mount", calls)
+				}
+			})
+		}
+	}
+}
+
+// A mount that ended between seen and proven leaves nothing proven. The next one proves the chunks
+// on disk, and refuses those that were wrong.
+func TestUnprovenCrashBeforeProof(t *testing.T) {
+	for _, damaged := range []bool{false, true} {
+		t.Run(fmt.Sprintf("damaged=%v", damaged), func(t *testing.T) {
+			dir := t.TempDir()
+			s, f := large(t, largeChunks)
+			m := mountPlan(t, s, dir, Options{})
+			if damaged {
+				m.plan.SetDamage(wrongChunk(f.Info.Terms[0].Xorb, 7, 0))
+			}
+			h := m.handle(t, f.ID())
+			if _, err := scan(t.Context(), h, 70<<16); err != nil {
+				t.Fatal(err)
+			}
+			h.Close()
+			m.close(t)
+			m = mountPlan(t, s, dir, Options{})
+			if v := m.handle(t, f.ID()).File().Verified(t.Context()); v != verifiedNone {
+				t.Errorf("verified is %q after a crash", v)
+			}
+			if damaged {
+				if _, err := m.tryScan(t, f); !errors.Is(err, codec.ErrCorrupt) {
+					t.Errorf("a scan with damage on disk: %v", err)
+				}
+			}
+			m.sound(t, f)
+			if _, n := m.plan.Requests(); !damaged && n > largeChunks-70 {
+				t.Errorf("%d chunks were requested, more than %d", n, largeChunks-70)
+			}
+		})
+	}
+}
+
+// Bits flip in one of 100 answers during a scan of many files. Small files, and all with Strict,
+// never have a wrong byte. Each other wrong byte is followed by an error. A later mount on the
+// same disk cache, with a sound source, reads all files correctly.
+func TestUnprovenFlippedAnswers(t *testing.T) {
+	b := origintest.NewBuilder(t, origintest.Form{XorbChunks: 40})
+	for i := range 30 {
+		b.Add(origintest.Random(uint64(i), 300_000), 20_000)
+	}
+	for i := range 6 {
+		b.Add(origintest.Random(uint64(100+i), smallFile+100_000), 60_000)
+	}
+	s := b.Store()
+	for _, strict := range []bool{false, true} {
+		t.Run(fmt.Sprintf("strict=%v", strict), func(t *testing.T) {
+			dir := t.TempDir()
+			m := mountPlan(t, s, dir, Options{Strict: strict})
+			m.plan.SetDamage(flips(20))
+			wrong, failed := 0, 0
+			for range 3 {
+				for _, f := range b.Files {
+					got, err := m.tryScan(t, f)
+					if !bytes.Equal(got, f.Bytes()[:len(got)]) {
+						wrong++
+						if err == nil || strict || f.Info.Size() <= smallFile {
+							t.Errorf("wrong bytes of a file of %d bytes, strict %v: %v", f.Info.Size(), strict, err)
+						}
+					}
+					if err != nil {
+						failed++
+					}
+				}
+			}
+			t.Logf("%d scans with wrong bytes, %d failed", wrong, failed)
+			m.close(t)
+			again := mountPlan(t, s, dir, Options{Strict: strict})
+			for _, f := range b.Files {
+				got, err := again.tryScan(t, f)
+				if err != nil { // found on disk
+					got, err = again.tryScan(t, f)
+				}
+				if err != nil || !bytes.Equal(got, f.Bytes()) {
+					t.Errorf("a later mount: %d bytes, %v", len(got), err)
+				}
+			}
+		})
+	}
+}
+
+// flips changes a byte of one chunk in about one of n answers.
+func flips(n int) origintest.Damage {
+	var mu sync.Mutex
+	random := rand.New(rand.NewPCG(7, 7))
+	return origintest.Damage{Chunk: func(_ codec.Hash, _ uint32, content []byte) []byte {
+		mu.Lock()
+		defer mu.Unlock()
+		if random.IntN(5*n) > 0 {
+			return content
+		}
+		return otherByte(content)
+	}}
+}
+
+// Each place of a small xorb is damaged, one at a time. No wrong byte is returned, and the next
+// reader with a sound source reads the file.
+func TestUnprovenEveryPlaceDamaged(t *testing.T) {
+	b := origintest.NewBuilder(t, origintest.Form{})
+	f := b.Add(slices.Concat(origintest.Text(1, 60_000), origintest.Random(2, 60_000), origintest.Floats(3, 60_000)), 20_000)
+	s := b.Store()
+	size := int64(0)
+	for _, x := range b.Xorbs {
+		size += int64(len(x.Bytes))
+	}
+	for at := int64(0); at < size; at += 4096 {
+		for _, again := range []bool{false, true} {
+			m := mountPlan(t, s, "", Options{})
+			var calls atomic.Int64
+			m.plan.SetDamage(origintest.Damage{Bytes: func(x codec.Hash, r codec.ChunkRange, packed []byte) {
+				if (calls.Add(1) == 1 || again) && at < int64(len(packed)) {
+					packed[at] ^= 0x10
+				}
+			}})
+			got, err := m.tryScan(t, f)
+			if !bytes.Equal(got, f.Bytes()[:len(got)]) {
+				t.Errorf("byte %d: a wrong byte was returned, %v", at, err)
+			}
+			if !again && err != nil {
+				t.Errorf("byte %d, once: %v", at, err)
+			}
+			m.plan.SetDamage(origintest.Damage{})
+			m.sound(t, f)
+			m.close(t)
+		}
+	}
+}
+
+// A killed reader of a gated file leaves at once. The others get the file.
+func TestUnprovenKilledReaderLeaves(t *testing.T) {
+	s, f := large(t, largeChunks)
+	m := mountPlan(t, s, "", Options{Strict: true})
+	arrived, proceed := make(chan struct{}, 100), make(chan struct{})
+	m.plan.Before = func(ctx context.Context, _ codec.Hash, _ codec.ChunkRange) error {
+		arrived <- struct{}{}
+		select {
+		case <-proceed:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	ctx, kill := context.WithCancel(t.Context())
+	killed, h := m.handle(t, f.ID()), m.handle(t, f.ID())
+	if !h.NeedsProof() {
+		t.Error("a read of a gated file would not wait for its proof")
+	}
+	var other sync.WaitGroup
+	other.Go(func() {
+		if got, err := scan(t.Context(), h, f.Info.Size()); err != nil || !bytes.Equal(got, f.Bytes()) {
+			t.Errorf("the other reader: %d bytes, %v", len(got), err)
+		}
+	})
+	<-arrived
+	kill()
+	if _, err := killed.ReadAt(ctx, make([]byte, 10), 0); !errors.Is(err, context.Canceled) {
+		t.Errorf("the killed reader: %v", err)
+	}
+	close(proceed)
+	other.Wait()
+	if h.NeedsProof() {
+		t.Error("a read of a proven file would wait for its proof")
+	}
+}
+
+// VerifyReader, Materialize and Prove prove the chunks that they read.
+func TestUnprovenWholeReadsProve(t *testing.T) {
+	for name, read := range map[string]func(t *testing.T, m *planMount, f *origintest.File) error{
+		"VerifyReader": func(t *testing.T, m *planMount, f *origintest.File) error {
+			file, err := m.Open(t.Context(), f.ID())
+			if err != nil {
+				return err
+			}
+			_, err = io.Copy(io.Discard, file.VerifyReader(t.Context(), nil))
+			return err
+		},
+		"Materialize": func(t *testing.T, m *planMount, f *origintest.File) error {
+			return m.Materialize(t.Context(), f.ID(), nil, func(int64) {})
+		},
+		"Prove": func(t *testing.T, m *planMount, f *origintest.File) error {
+			file, err := m.Open(t.Context(), f.ID())
+			if err != nil {
+				return err
+			}
+			return file.Prove(t.Context())
+		},
+	} {
+		for _, chunks := range []int{10, largeChunks} {
+			t.Run(fmt.Sprintf("%s, %d chunks", name, chunks), func(t *testing.T) {
+				s, f := large(t, chunks)
+				m := mountPlan(t, s, t.TempDir(), Options{})
+				m.plan.SetDamage(wrongChunk(f.Info.Terms[0].Xorb, 7, 0))
+				if err := read(t, m, f); !errors.Is(err, codec.ErrCorrupt) {
+					t.Errorf("of a wrong file: %v", err)
+				}
+				m.plan.SetDamage(origintest.Damage{})
+				if err := read(t, m, f); err != nil {
+					t.Error(err)
+				}
+				if v := m.handle(t, f.ID()).File().Verified(t.Context()); v != verifiedChunk {
+					t.Errorf("verified is %q", v)
+				}
+				m.sound(t, f)
+			})
+		}
+	}
+}
+
+// Many readers of many files that share chunks, with random damage: each wrong byte is followed by
+// an error of its handle.
+func TestUnprovenConcurrentDamage(t *testing.T) {
+	b := origintest.NewBuilder(t, origintest.Form{XorbChunks: 50})
+	x := b.Xorb(pattern(200, 64<<10)...)
+	for i := range 6 {
+		b.File(x.Term(10*i, 100+10*i))
+	}
+	s := b.Store()
+	m := mountPlan(t, s, t.TempDir(), Options{})
+	m.plan.SetDamage(flips(40))
+	var readers sync.WaitGroup
+	for i := range 12 {
+		f := b.Files[i%len(b.Files)]
+		readers.Go(func() {
+			for range 3 {
+				got, err := m.tryScan(t, f)
+				if !bytes.Equal(got, f.Bytes()[:len(got)]) && err == nil {
+					t.Error("wrong bytes without an error")
+				}
+			}
+		})
+	}
+	readers.Wait()
+	m.plan.SetDamage(origintest.Damage{})
+	for _, f := range b.Files {
+		if _, err := m.tryScan(t, f); err != nil {
+			m.sound(t, f)
+		}
+	}
+}
+
+// A file of very many terms, which are read in groups, is proven like others.
+func TestUnprovenLargeFile(t *testing.T) {
+	b := origintest.NewBuilder(t, origintest.Form{NoSHA256: true})
+	x := b.Xorb(origintest.Random(1, 1000), origintest.Random(2, 1100), origintest.Random(3, 1200))
+	terms := make([]origintest.Term, origin.MaxTerms+500)
+	for i := range terms {
+		terms[i] = x.Term(2*i%3, 2*i%3+1)
+	}
+	f := b.File(terms...)
+	s, id := b.Store(), b.IDs()[0]
+	dir := t.TempDir()
+	for _, damaged := range []bool{true, false} {
+		m := mountPlan(t, s, dir, Options{})
+		if damaged {
+			m.plan.SetDamage(wrongChunk(x.Hash(), 1, 1))
+		}
+		file, err := m.Open(t.Context(), id)
+		if err != nil || file.large == nil || file.Size() <= smallFile {
+			t.Fatalf("%v, or not a large file", err)
+		}
+		h := file.Handle()
+		got, err := scan(t.Context(), h, file.Size())
+		h.Close()
+		if damaged != (err != nil) || !damaged && !bytes.Equal(got, f.Bytes()) {
+			t.Errorf("damaged %v: %d bytes, %v", damaged, len(got), err)
+		}
+		if v := file.Verified(t.Context()); !damaged && v != verifiedChunk {
+			t.Errorf("verified is %q", v)
+		}
+		m.close(t)
+	}
+}
+
+// A proven hash that contradicts the source is dropped, because a wrong plan may have named its
+// xorb. The hash of the file decides.
+func TestUnprovenContradiction(t *testing.T) {
+	s, f := large(t, largeChunks)
+	m := mountPlan(t, s, "", Options{})
+	term := f.Info.Terms[0]
+	wrong := origin.ChunkHashes{Xorb: term.Xorb, Start: 7, Leaves: []merkle.Leaf{{Hash: codec.Hash{1}, Size: 64 << 10}}}
+	m.c.Prove([]origin.ChunkHashes{wrong})
+	if _, err := m.tryScan(t, f); !errors.Is(err, codec.ErrCorrupt) {
+		t.Errorf("a chunk that contradicts its proven hash: %v", err)
+	}
+	m.sound(t, f)
+}
+
+// More files than there is room for are proven at the same time, also if all of them are wrong at
+// first.
+func TestUnprovenManyProofs(t *testing.T) {
+	b := origintest.NewBuilder(t, origintest.Form{XorbChunks: 60})
+	for i := range 3 * maxLargeProofs {
+		b.Add(origintest.Random(uint64(i), smallFile+10_000+i), 100_000)
+	}
+	m := mountPlan(t, b.Store(), t.TempDir(), Options{})
+	var first sync.Map
+	m.plan.SetDamage(origintest.Damage{Chunk: func(x codec.Hash, i uint32, content []byte) []byte {
+		if _, known := first.LoadOrStore(x, true); known || i > 0 {
+			return content
+		}
+		return otherByte(content)
+	}})
+	var proofs sync.WaitGroup
+	for _, f := range b.Files {
+		proofs.Go(func() {
+			file, err := m.Open(t.Context(), f.ID())
+			if err == nil {
+				err = file.Prove(t.Context())
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	proofs.Wait()
+	for _, f := range b.Files {
+		m.sound(t, f)
+	}
+}
+
+// Chunks on disk with other borders than those of the terms are dropped after the first error.
+func TestUnprovenMisfitLeavesDisk(t *testing.T) {
+	s, f := large(t, largeChunks)
+	dir := t.TempDir()
+	m := mountPlan(t, s, dir, Options{})
+	whole := f.Bytes()[10<<16:][:2<<16]
+	m.plan.SetDamage(origintest.Damage{Chunk: func(_ codec.Hash, i uint32, content []byte) []byte {
+		switch i {
+		case 10:
+			return whole[:1<<16-4096]
+		case 11:
+			return whole[1<<16-4096:]
+		}
+		return content
+	}})
+	if _, err := m.handle(t, f.ID()).ReadAt(t.Context(), make([]byte, 2<<16), 10<<16); err != nil {
+		t.Fatal(err)
+	}
+	m.close(t)
+	m = mountPlan(t, s, dir, Options{})
+	if _, err := m.handle(t, f.ID()).ReadAt(t.Context(), make([]byte, 1<<16), 10<<16); !errors.Is(err, codec.ErrCorrupt) {
+		t.Errorf("a chunk that is too short: %v", err)
+	}
+	m.sound(t, f)
+	m.close(t)
+	mountPlan(t, s, dir, Options{}).sound(t, f)
+}
+
+// A plan of another size than the listing says is requested once more.
+func TestUnprovenPlanOfAnotherSize(t *testing.T) {
+	s, f := large(t, largeChunks)
+	for wrong, want := range map[int]int64{0: 0, 1: 0, 2: -1} {
+		m := mountPlan(t, s, t.TempDir(), Options{})
+		m.plan.SetDamage(origintest.Damage{Plan: func(fi *shard.FileInfo) *shard.FileInfo {
+			if m.plan.Plans() <= wrong {
+				fi.Terms = slices.Clone(fi.Terms)
+				fi.Terms[0].Size--
+			}
+			return fi
+		}})
+		got, err := m.OpenSize(t.Context(), f.ID(), f.Info.Size())
+		if err != nil || got.Size() != f.Info.Size()+want || m.plan.Plans() != min(2, wrong+1) {
+			t.Errorf("%d wrong plans: %v, %d plans", wrong, err, m.plan.Plans())
+		}
+	}
+}
+
+// A file that is dropped between its open and its first handle is not opened again.
+func TestHoldDroppedFile(t *testing.T) {
+	s, f := large(t, 10)
+	m := mountPlan(t, s, "", Options{})
+	dropped, err := m.Open(t.Context(), f.ID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dropped.discard()
+	defer dropped.Handle().Close()
+	if next, err := m.Open(t.Context(), f.ID()); err != nil || next == dropped {
+		t.Errorf("the next open got the dropped file, %v", err)
+	}
+}

@@ -1,0 +1,85 @@
+package reconstruct
+
+import (
+	"sync"
+
+	"github.com/xetfs/xetfs/cache/lru"
+	"github.com/xetfs/xetfs/codec"
+)
+
+// maxSmall is how many bytes of proven small files stay in memory.
+const maxSmall = 4 * smallFile
+
+// smallFiles has the content of small files that were proven last, which were read whole for that.
+type smallFiles struct {
+	mu   sync.Mutex
+	byID *lru.Cache[codec.FileID, []byte] // immutable contents; guarded by mu
+}
+
+func (s *smallFiles) init() { s.byID = lru.New[codec.FileID, []byte](maxSmall, nil) }
+
+func (s *smallFiles) add(id codec.FileID, content []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.byID.Add(id, content, int64(len(content))+256)
+}
+
+// read fills p with the bytes of a file from off on, and reports whether it could.
+func (s *smallFiles) read(id codec.FileID, p []byte, off int64) bool {
+	s.mu.Lock()
+	content, ok := s.byID.Get(id)
+	s.mu.Unlock()
+	if !ok || off+int64(len(p)) > int64(len(content)) {
+		return false
+	}
+	copy(p, content[off:])
+	return true
+}
+
+// isSmallInMemory reports whether reads of the file need no chunk.
+func (f *File) isSmallInMemory() bool {
+	return f.tracker != nil && f.size <= smallFile && f.r.small.has(f.id)
+}
+
+func (s *smallFiles) has(id codec.FileID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, ok := s.byID.Get(id)
+	return ok
+}
+
+func (s *smallFiles) drop(id codec.FileID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.byID.Remove(id)
+}
+
+// maxSuspects is how many corrupt files are remembered.
+const maxSuspects = 4096
+
+// suspects are the files that were found corrupt last, and not read correctly since.
+type suspects struct {
+	mu   sync.Mutex
+	byID *lru.Cache[codec.FileID, struct{}] // guarded by mu
+}
+
+func (s *suspects) init() { s.byID = lru.New[codec.FileID, struct{}](maxSuspects, nil) }
+
+func (s *suspects) add(id codec.FileID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.byID.Add(id, struct{}{}, 1)
+}
+
+func (s *suspects) has(id codec.FileID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, ok := s.byID.Get(id)
+	return ok
+}
+
+func (s *suspects) remove(id codec.FileID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.byID.Remove(id)
+}
