@@ -1,0 +1,414 @@
+package cas_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	iofs "io/fs"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/cas"
+	"github.com/xetfs/xetfs/cache/origin/fetch"
+	"github.com/xetfs/xetfs/cache/origin/origintest"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/shard"
+)
+
+// quick are limits for servers that always fail.
+var quick = fetch.Options{Attempts: 2, Pause: time.Millisecond, Limits: fetch.Limits{First: 10 * time.Second, Read: 10 * time.Second}}
+
+// status answers plans, or transfers, with a status.
+func status(code int, of func(*http.Request) bool, header ...string) func(http.Handler) http.Handler {
+	return func(h http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !of(r) {
+				h.ServeHTTP(w, r)
+				return
+			}
+			for i := 0; i < len(header); i += 2 {
+				w.Header().Set(header[i], header[i+1])
+			}
+			http.Error(w, "a text of the server with a secret", code)
+		})
+	}
+}
+
+func isPlan(r *http.Request) bool { return !isTransfer(r) }
+
+// edit changes the body of each answer to some requests.
+func edit(of func(*http.Request) bool, change func(string) string) func(http.Handler) http.Handler {
+	return func(h http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !of(r) {
+				h.ServeHTTP(w, r)
+				return
+			}
+			record := httptest.NewRecorder()
+			h.ServeHTTP(record, r)
+			body := change(record.Body.String())
+			for name, values := range record.Header() {
+				w.Header()[name] = values
+			}
+			w.Header().Set("Content-Length", fmt.Sprint(len(body)))
+			w.WriteHeader(record.Code)
+			_, _ = io.WriteString(w, body)
+		})
+	}
+}
+
+// Each bad answer has one sentence, and a kind that decides about the errno.
+func TestBadAnswers(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		wrap func(http.Handler) http.Handler
+		kind error
+		text string
+	}{
+		{"401", status(401, isPlan), iofs.ErrPermission, "the server says 401 Unauthorized; check the token"},
+		{"403", status(403, isPlan), iofs.ErrPermission, "the server says 403 Forbidden; the token may not read the repository"},
+		{"404", status(404, isPlan), origin.ErrNotFound, "no such object"},
+		{"416", status(416, isPlan), origin.ErrUnavailable, "the server says 416"},
+		{"429", status(429, isPlan, "Retry-After", "0"), origin.ErrUnavailable, "the server says 429 Too Many Requests"},
+		{"500", status(500, isPlan), origin.ErrUnavailable, "the server says 500 Internal Server Error"},
+		{"502", status(502, isPlan), origin.ErrUnavailable, "the server says 502 Bad Gateway"},
+		{"503", status(503, isPlan), origin.ErrUnavailable, "the server says 503 Service Unavailable"},
+		{"400", status(400, isPlan), origin.ErrUnavailable, "the server says 400 Bad Request"},
+		{"HTML", edit(isPlan, func(string) string { return "<!DOCTYPE html><title>log in</title>" }), codec.ErrCorrupt, "plan at byte 0: want '{'"},
+		{"half a plan", edit(isPlan, func(s string) string { return s[:len(s)/2] }), codec.ErrCorrupt, "plan at byte"},
+		{"another sum", edit(isPlan, func(s string) string { return strings.Replace(s, `"unpacked_length":3`, `"unpacked_length":2`, 1) }), codec.ErrCorrupt, "the file has 200000"},
+		{"no address", edit(isPlan, func(s string) string { return strings.ReplaceAll(s, `"url":"http`, `"url":"ftp`) }), codec.ErrCorrupt, `its scheme is "ftp"`},
+		{"address with a name", edit(isPlan, func(s string) string { return strings.ReplaceAll(s, "http://", "http://me:secret@") }), codec.ErrCorrupt, "it has a user name"},
+		{"address with a fragment", edit(isPlan, func(s string) string { return strings.ReplaceAll(s, `Expires=`, `x#secret&Expires=`) }), codec.ErrCorrupt, "it has a fragment"},
+
+		{"transfer 401", status(401, isTransfer), iofs.ErrPermission, "403 Forbidden to a new address"},
+		{"transfer 403", status(403, isTransfer), iofs.ErrPermission, "403 Forbidden to a new address"},
+		{"transfer 404", status(404, isTransfer), origin.ErrNotFound, "no such object"},
+		{"transfer 416", status(416, isTransfer, "Content-Range", "bytes */5"), codec.ErrCorrupt, "it ends here"},
+		{"transfer 429", status(429, isTransfer, "Retry-After", "0"), origin.ErrUnavailable, "429 Too Many Requests"},
+		{"transfer 500", status(500, isTransfer), origin.ErrUnavailable, "500 Internal Server Error"},
+		{"transfer 200", edit200, codec.ErrCorrupt, "packed size 0 is out of range"},
+		{"transfer of other bytes", edit(isTransfer, func(s string) string { return strings.Repeat("x", len(s)) }), codec.ErrCorrupt, "version 120 is not known"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b, f := sample(t)
+			server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+			server.intercept(tt.wrap)
+			c := newClient(t, server, cas.Options{Fetch: quick, Size: func(codec.FileID) (int64, bool) { return 200_000, true }})
+			wantError(t, readFile(t.Context(), c, f, 100_000, 1000), tt.kind, tt.text)
+			server.intercept(nil)
+			c.Forget(f.ID())
+			if tt.kind == iofs.ErrPermission && strings.Contains(tt.text, "401") {
+				return // the pause after a refused token has its own test
+			}
+			if err := readFile(t.Context(), c, f, 100_000, 1000); err != nil {
+				t.Errorf("afterwards: %v", err)
+			}
+		})
+	}
+}
+
+// edit200 answers transfers with status 200 and 2 MiB.
+func edit200(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if isTransfer(r) {
+			_, _ = w.Write(make([]byte, 2<<20))
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// Terms that say more or fewer bytes than their chunks have never lead to other bytes.
+func TestLyingTerms(t *testing.T) {
+	b, f := sample(t)
+	size := f.Info.Terms[0].Size
+	for _, lie := range []uint32{size - 1, size + 1, size - 1000, size + 1000} {
+		server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+		server.intercept(edit(isPlan, func(s string) string {
+			return strings.Replace(s, fmt.Sprint(`"unpacked_length":`, size), fmt.Sprint(`"unpacked_length":`, lie), 1)
+		}))
+		c := newClient(t, server, cas.Options{})
+		term := f.Info.Terms[0]
+		term.Size = lie
+		_, _, err := c.Narrow(t.Context(), f.ID(), term, codec.Piece{Skip: int64(lie) - 10, Size: 10, Off: int64(lie) - 10})
+		if err != nil {
+			wantError(t, err, codec.ErrCorrupt, "")
+		}
+	}
+}
+
+// A server of xorbs under wrong names is found out by the hash of the chunks, which the cache
+// compares. Chunks of other lengths are refused here.
+func TestForeignXorbs(t *testing.T) {
+	b, f := sample(t)
+	other := origintest.NewBuilder(t, origintest.Form{XorbChunks: 40})
+	other.Add(origintest.Text(9, 200_000), 900, 1100)
+	server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+	server.intercept(edit(isTransfer, func(s string) string { return string(other.Xorbs[0].Bytes[:len(s)]) }))
+	c := newClient(t, server, cas.Options{Fetch: quick})
+	if err := readFile(t.Context(), c, f, 0, 1000); err == nil {
+		t.Error("foreign chunks are read without an error")
+	}
+}
+
+// Version 1 is used after a 404 or 501 of version 2, and remembered for ten minutes.
+func TestFallsBackToVersion1(t *testing.T) {
+	for _, code := range []int{404, 405, 501} {
+		b, f := sample(t)
+		server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+		isV2 := func(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/v2/") }
+		server.intercept(status(code, isV2))
+		clock := newClock()
+		c := newClient(t, server, cas.Options{Now: clock.now})
+		for i, want := range []int64{2, 1, 2, 1} {
+			if i == 2 {
+				clock.advance(11 * time.Minute)
+			}
+			c.Forget(f.ID())
+			server.reset()
+			if err := readFile(t.Context(), c, f, 0, 200_000); err != nil {
+				t.Fatal(err)
+			}
+			if plans, _, _ := server.reset(); plans != want {
+				t.Errorf("status %d, file %d: %d requests for a plan, want %d", code, i, plans, want)
+			}
+		}
+	}
+}
+
+// A plan of a large file is requested in blocks, with and without a known size.
+func TestBlocks(t *testing.T) {
+	b, f := sample(t)
+	server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+	for _, known := range []bool{true, false} {
+		for _, block := range []int64{20_000, 33_333, 100_000, 200_000, 1 << 20} {
+			c := newClient(t, server, cas.Options{Block: block, Size: func(codec.FileID) (int64, bool) { return 200_000, known }})
+			fi, err := c.FileInfo(t.Context(), f.ID())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if fi.Size() != 200_000 || chunksOf(fi.Terms) != chunksOf(f.Info.Terms) {
+				t.Errorf("block %d: %d bytes, chunks %s, want %s", block, fi.Size(), chunksOf(fi.Terms), chunksOf(f.Info.Terms))
+			}
+			if err := readFile(t.Context(), c, f, 0, 200_000); err != nil {
+				t.Errorf("block %d: %v", block, err)
+			}
+		}
+	}
+}
+
+// chunksOf returns the names of all chunks of a file.
+func chunksOf(terms []codec.Term) string {
+	var all strings.Builder
+	for _, t := range terms {
+		for i := t.Chunks.Start; i < t.Chunks.End; i++ {
+			fmt.Fprint(&all, t.Xorb.Short()[:4], ":", i, " ")
+		}
+	}
+	return all.String()
+}
+
+// After a remount a file is described, and its chunks are found, without a request. Chunks that
+// are not in the disk cache cost two requests.
+func TestRemountCostsNoRequest(t *testing.T) {
+	b, f := sample(t)
+	server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+	backend := new(origintest.Backend)
+	first := cas.NewClient(cas.Options{Tokens: cas.StaticToken(server.URL, ""), Backend: backend})
+	if err := readFile(t.Context(), first, f, 0, 200_000); err != nil {
+		t.Fatal(err)
+	}
+	first.Close()
+	server.reset()
+	c := newClient(t, server, cas.Options{Backend: backend})
+	fi, err := c.FileInfo(t.Context(), f.ID())
+	if err != nil || !slices.Equal(fi.Terms, f.Info.Terms) {
+		t.Fatalf("FileInfo = %v, %v", fi, err)
+	}
+	off := int64(0)
+	for i, term := range fi.Terms {
+		for skip := int64(0); skip < int64(term.Size); skip += 997 {
+			p := codec.Piece{Term: i, Off: off + skip, Skip: skip, Size: 1}
+			if r, _, err := c.Narrow(t.Context(), f.ID(), term, p); err != nil || r.Len() != 1 {
+				t.Errorf("Narrow = %v, %v", r, err)
+			}
+		}
+		off += int64(term.Size)
+	}
+	if plans, batches, transfers := server.reset(); plans+batches+transfers > 0 {
+		t.Errorf("%d plans, %d batches, %d transfers, want none", plans, batches, transfers)
+	}
+	if err := readFile(t.Context(), c, f, 50_000, 10); err != nil {
+		t.Error(err)
+	}
+	if plans, _, transfers := server.reset(); plans != 1 || transfers != 1 {
+		t.Errorf("%d plans and %d transfers, want 1 and 1", plans, transfers)
+	}
+}
+
+// Chunks are found after all memory was needed for other files, by the index in the disk cache.
+func TestFindsChunksAfterEviction(t *testing.T) {
+	b := origintest.NewBuilder(t, origintest.Form{XorbChunks: 3})
+	var files []*origintest.File
+	for i := range uint64(100) {
+		files = append(files, b.Add(origintest.Random(i, 3000), 1000))
+	}
+	server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+	c := newClient(t, server, cas.Options{Backend: new(origintest.Backend), Bytes: 8000})
+	for _, f := range files {
+		if _, err := c.FileInfo(t.Context(), f.ID()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, x := range b.Xorbs {
+		if _, err := c.Chunks(t.Context(), x.Hash(), codec.ChunkRange{Start: 1, End: 2}, origin.ReadOptions{}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Plans of many files share requests, if the server supports it.
+func TestBatches(t *testing.T) {
+	for _, supported := range []bool{true, false} {
+		b := origintest.NewBuilder(t, origintest.Form{})
+		for i := range uint64(5) {
+			var chunks [][]byte
+			for j := range uint64(50) {
+				chunks = append(chunks, origintest.Random(50*i+j, 900+int(j)))
+			}
+			x := b.Xorb(chunks...)
+			for j := range 50 {
+				b.File(x.Term(j, j+1))
+			}
+		}
+		server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+		if !supported {
+			server.intercept(status(404, func(r *http.Request) bool { return r.URL.Query().Has("file_id") }))
+		}
+		c := newClient(t, server, cas.Options{})
+		var ids []codec.FileID
+		for _, f := range b.Files {
+			ids = append(ids, f.ID())
+		}
+		ids = append(ids, codec.FileID{File: codec.Hash{1}}, ids[0])
+		var mu sync.Mutex
+		yields := map[int]int{}
+		c.FileInfos(t.Context(), ids, func(i int, fi *shard.FileInfo, err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			yields[i]++
+			if isAbsent := i == 250; isAbsent != (err != nil) || !isAbsent && !slices.Equal(fi.Terms, b.Files[i%251].Info.Terms) {
+				t.Errorf("file %d: %v, %v", i, fi, err)
+			}
+		})
+		plans, batches, _ := server.reset()
+		if len(yields) != len(ids) {
+			t.Errorf("%d results for %d files", len(yields), len(ids))
+		}
+		if supported && (batches != 3 || plans > 2*51) || !supported && (batches != 1 || plans > 2*251) {
+			t.Errorf("supported %v: %d batches and %d plans", supported, batches, plans)
+		}
+		for _, f := range b.Files {
+			if err := readFile(t.Context(), c, f, 0, f.Info.Size()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if plans, batches, transfers := server.reset(); supported && (plans+batches > 5 || transfers > 60) {
+			t.Errorf("%d plans, %d batches and %d transfers for the data", plans, batches, transfers)
+		}
+	}
+}
+
+// A server that refuses parts of signed ranges gets one such request, and no address is renewed
+// for it.
+func TestPartsAreTriedOnce(t *testing.T) {
+	for name, wrap := range map[string]func(http.Handler) http.Handler{
+		"its own text": nil,
+		"403":          refuseParts(403),
+		"400":          refuseParts(400),
+		"416":          refuseParts(416),
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, f := sample(t)
+			server := serveCAS(t, b.Store(), cas.HandlerOptions{ExactRanges: true})
+			server.intercept(wrap)
+			c := newClient(t, server, cas.Options{Fetch: quick})
+			refused := 0
+			var mu sync.Mutex
+			server.observe(func(r *http.Request, code int) {
+				mu.Lock()
+				defer mu.Unlock()
+				if isTransfer(r) && code >= 400 {
+					refused++
+				}
+			})
+			for range 50 {
+				if err := readFile(t.Context(), c, f, rand.Int64N(199_000), 10); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if refused > 1 {
+				t.Errorf("%d refused transfers, want at most 1", refused)
+			}
+		})
+	}
+}
+
+// refuseParts refuses parts of signed ranges with a status.
+func refuseParts(code int) func(http.Handler) http.Handler {
+	return func(h http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			signed := r.URL.Query().Get("X-Xet-Signed-Range")
+			if isTransfer(r) && r.Header.Get("Range") != signed && !strings.Contains(signed, ",") {
+				http.Error(w, "no", code)
+				return
+			}
+			h.ServeHTTP(w, r)
+		})
+	}
+}
+
+// Random and sequential readers of one client read right bytes, whatever the server supports.
+func TestManyReaders(t *testing.T) {
+	for name, o := range map[string]cas.HandlerOptions{"parts": {}, "no parts": {ExactRanges: true}} {
+		t.Run(name, func(t *testing.T) {
+			b := origintest.NewBuilder(t, origintest.Form{XorbChunks: 200})
+			f := b.Add(bytes.Join([][]byte{origintest.Text(1, 600_000), origintest.Random(2, 600_000), origintest.Floats(3, 600_000)}, nil), 9000, 14_000, 8192)
+			small := b.Add(origintest.Random(3, 20_000), 10_000)
+			x := b.Xorbs[0] // its terms share one signed range
+			parts := b.File(x.Term(60, 100), x.Term(0, 60), x.Term(100, 180), x.Term(30, 90))
+			server := serveCAS(t, b.Store(), o)
+			c := newClient(t, server, cas.Options{Bytes: 1 << 20})
+			var readers sync.WaitGroup
+			for i := range 20 {
+				readers.Go(func() {
+					size := f.Info.Size()
+					for j := range int64(30) {
+						off, n := rand.Int64N(size-4096), int64(4096)
+						if i%2 == 0 {
+							off, n = j*size/30, size/30
+						}
+						if err := readFile(t.Context(), c, f, off, n); err != nil {
+							t.Error(err)
+						}
+						if err := readFile(t.Context(), c, parts, rand.Int64N(parts.Info.Size()-4096), 4096); err != nil {
+							t.Error(err)
+						}
+					}
+					if err := readFile(t.Context(), c, small, 0, 20_000); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			readers.Wait()
+		})
+	}
+}

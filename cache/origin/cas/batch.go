@@ -1,0 +1,153 @@
+package cas
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/xetfs/xetfs/cache/flight"
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/shard"
+)
+
+// Bounds of a batch. The ids are in the address of the request, which many servers limit to 8 KiB.
+const (
+	batchIDs   = 100
+	batchBytes = 1 << 30 // of files with a known size
+)
+
+// inBatches requests the plans of files together, where the server supports it. It returns the
+// files that it did not yield.
+func (c *Client) inBatches(ctx context.Context, ids []codec.FileID, unknown []int, yield func(i int, fi *shard.FileInfo, err error)) (left []int) {
+	h, err := c.api(ctx)
+	if err != nil || len(unknown) < 2 {
+		return unknown
+	}
+	var running sync.WaitGroup
+	var mu sync.Mutex
+	groups, left := c.groups(ids, unknown)
+	for _, group := range groups {
+		if h.noBatch.isAfter(c.now()) || !c.acquire(ctx) {
+			mu.Lock()
+			left = append(left, group...)
+			mu.Unlock()
+			continue
+		}
+		running.Go(func() {
+			rest := c.yieldBatch(ctx, h, ids, group, yield)
+			<-c.batches
+			mu.Lock()
+			defer mu.Unlock()
+			left = append(left, rest...)
+		})
+		if !h.yesBatch.Load() {
+			running.Wait() // the first batch shows whether the server supports it
+		}
+	}
+	running.Wait()
+	return left
+}
+
+// acquire waits for a slot of FileInfos, and reports whether there is one before ctx ends.
+func (c *Client) acquire(ctx context.Context) bool {
+	select {
+	case c.batches <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// groups divides files into batches. It leaves out large files.
+func (c *Client) groups(ids []codec.FileID, unknown []int) (groups [][]int, left []int) {
+	var group []int
+	var bytes int64
+	for _, i := range unknown {
+		size, _ := c.o.Size(ids[i])
+		if size > c.o.Block {
+			left = append(left, i)
+			continue
+		}
+		if len(group) == batchIDs || bytes+size > batchBytes && len(group) > 0 {
+			groups, group, bytes = append(groups, group), nil, 0
+		}
+		group, bytes = append(group, i), bytes+size
+	}
+	if len(group) > 0 {
+		groups = append(groups, group)
+	}
+	return groups, left
+}
+
+// yieldBatch requests the plans of a batch. It returns the files that the server did not describe.
+func (c *Client) yieldBatch(ctx context.Context, h *host, ids []codec.FileID, group []int, yield func(i int, fi *shard.FileInfo, err error)) (left []int) {
+	var failed error
+	defer flight.Guard(&failed)
+	files := make([]codec.Hash, 0, len(group))
+	for _, i := range group {
+		files = append(files, ids[i].File)
+	}
+	slices.SortFunc(files, codec.Hash.Compare)
+	files = slices.Compact(files)
+	r, plans, err := c.batch(ctx, files)
+	switch status := code(err); {
+	case err == nil:
+		h.yesBatch.Store(true)
+	case errors.Is(err, origin.ErrNotFound) && !h.yesBatch.Load(), status == http.StatusBadRequest, status == http.StatusMethodNotAllowed, status == http.StatusNotImplemented:
+		h.noBatch.set(c.now().Add(rememberFor))
+		return group
+	default:
+		return group // single requests report the errors
+	}
+	c.mu.Lock()
+	c.batchSeq--
+	q := query{off: c.batchSeq}
+	c.mu.Unlock()
+	c.addPlan(q, files, r)
+	for _, i := range group {
+		p := plans[ids[i].File]
+		if p == nil || len(p.Terms) == 0 {
+			left = append(left, i)
+			continue
+		}
+		fi := &shard.FileInfo{File: ids[i].File, Terms: p.Terms}
+		if err := c.checkSize(ids[i], fi); err != nil {
+			yield(i, nil, err)
+			continue
+		}
+		yield(i, c.putInfo(fi), nil)
+	}
+	return left
+}
+
+// batch requests the plans of files. The reply has the terms of all in the order of the files.
+func (c *Client) batch(ctx context.Context, files []codec.Hash) (*reply, map[codec.Hash]*Plan, error) {
+	var path strings.Builder
+	for i, file := range files {
+		if i > 0 {
+			path.WriteByte('&')
+		}
+		path.WriteString("file_id=" + file.String())
+	}
+	var plans map[codec.Hash]*Plan
+	k := names.Key(fmt.Sprintf("plans of %d files", len(files)))
+	r, err := c.request(ctx, k, "/v1/reconstructions?"+path.String(), nil, func(b []byte) (_ *Plan, err error) {
+		if plans, err = DecodeBatch(b); err != nil {
+			return nil, err
+		}
+		all := new(Plan)
+		for _, file := range files {
+			if p := plans[file]; p != nil {
+				all.Terms, all.Fetch = append(all.Terms, p.Terms...), p.Fetch
+			}
+		}
+		return all, nil
+	})
+	return r, plans, err
+}

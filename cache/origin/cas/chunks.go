@@ -1,0 +1,345 @@
+package cas
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/xetfs/xetfs/cache/flight"
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/xorb"
+)
+
+// Bounds of the bytes that are transferred for chunks whose places are not known.
+const (
+	smallSegment = 512 << 10 // any segment may be as large
+	aheadChunks  = 64        // between known chunks and requested ones that a segment reads through
+	segmentSlack = 128 << 10 // of an estimated end
+)
+
+// Chunks implements Source. If the places of the chunks are unknown, it transfers more.
+func (c *Client) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, o origin.ReadOptions) (*xorb.Run, error) {
+	if r.Start >= r.End || r.End > codec.MaxXorbChunks {
+		return nil, fmt.Errorf("xorb %s: %w", x, codec.Corrupt("xorb", 0, "it cannot have chunks %v", r))
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	run, err := c.chunks(ctx, x, r, o)
+	if err != nil {
+		return nil, fmt.Errorf("xorb %s: %w", x, err)
+	}
+	return c.hashes.Annotate(x, run)
+}
+
+// maxLocate bounds how often the chunks of one call are searched again.
+const maxLocate = 8
+
+func (c *Client) chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, o origin.ReadOptions) (*xorb.Run, error) {
+	var err error
+	var asked search
+	for range maxLocate {
+		var run *xorb.Run
+		if run, err = c.tryChunks(ctx, x, r, o, &asked); !retryable(err) || ctx.Err() != nil {
+			return run, err
+		}
+	}
+	return nil, err
+}
+
+// tryChunks is one search. After errElsewhere more is known, and another search is useful.
+func (c *Client) tryChunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, o origin.ReadOptions, asked *search) (*xorb.Run, error) {
+	if s := c.joinSegment(x, r); s != nil {
+		return c.read(ctx, s, r, o)
+	}
+	running, split := c.before(x, r)
+	switch {
+	case running != nil:
+		return nil, cmp.Or(c.awaitEnd(ctx, running), errElsewhere)
+	case split > r.Start:
+		return c.inPieces(ctx, x, r, []codec.ChunkRange{{Start: r.Start, End: split}, {Start: split, End: r.End}}, o)
+	}
+	pl, ok, err := c.locate(ctx, x, r, asked)
+	switch {
+	case err != nil:
+		return nil, err
+	case !ok:
+		pieces, err := c.pieces(ctx, x, r)
+		if err != nil {
+			return nil, err
+		}
+		return c.inPieces(ctx, x, r, pieces, o)
+	}
+	in := c.within(x, r, pl)
+	switch {
+	case in.Chunks == r:
+		return c.direct(ctx, x, pl, in, o)
+	case c.smaller(ctx, x, r, pl, in, asked):
+		return nil, errElsewhere
+	}
+	return c.read(ctx, c.startSegment(ctx, x, pl, c.newSegment(x, r, pl, in)), r, o)
+}
+
+// retryable reports whether another search may find the chunks.
+func retryable(err error) bool {
+	return errors.Is(err, errElsewhere) || errors.Is(err, errParts) || errors.Is(err, context.Canceled)
+}
+
+// joinSegment returns a segment that has chunks r, or will soon. Its user calls read.
+func (c *Client) joinSegment(x codec.Hash, r codec.ChunkRange) *segment {
+	start, end, known := c.places.span(x, r)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.segments[x] {
+		if s.private {
+			continue
+		}
+		isIn := s.mayHave(r)
+		if known {
+			isIn = s.start <= start && end <= s.end
+		}
+		if isIn {
+			s.users++
+			return s
+		}
+	}
+	return nil
+}
+
+// before returns a running segment that will show where chunks r begin. Else, split is the end of
+// the first of these chunks that a complete segment has, or zero.
+func (c *Client) before(x codec.Hash, r codec.ChunkRange) (running *segment, split uint32) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.segments[x] {
+		if s.private || s.first == noChunk || s.first > r.Start {
+			continue
+		}
+		s.mu.Lock()
+		ended, end := s.ended, s.first+uint32(len(s.headers))
+		s.mu.Unlock()
+		switch {
+		case !ended && r.Start <= s.about && r.End > s.about:
+			s.users++
+			return s, 0
+		case ended && r.Start < end && end < r.End:
+			split = end
+		}
+	}
+	return nil, split
+}
+
+// awaitEnd waits for the end of a segment.
+func (c *Client) awaitEnd(ctx context.Context, s *segment) error {
+	defer c.leave(ctx, s, 0)
+	for {
+		s.mu.Lock()
+		ended, grown := s.ended, s.grown
+		s.mu.Unlock()
+		if ended {
+			return nil
+		}
+		select {
+		case <-grown:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// mayHave reports whether a segment has chunks r, or probably will.
+func (s *segment) mayHave(r codec.ChunkRange) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	end := s.about
+	if s.ended {
+		end = s.first + uint32(len(s.headers))
+	}
+	return s.first != noChunk && s.first <= r.Start && r.End <= end
+}
+
+// A search records what one call has requested to find chunks.
+type search struct {
+	described bool // plans of the files in the index
+	own       bool // the plan of one file
+}
+
+// locate returns a signed range that has chunks r. If the range is in no plan in memory, it
+// requests the plan of a file. ok = false: only several ranges have the chunks.
+func (c *Client) locate(ctx context.Context, x codec.Hash, r codec.ChunkRange, asked *search) (pl place, ok bool, err error) {
+	for {
+		c.mu.Lock()
+		pl, ok := c.plans.findLocked(x, r)
+		first, hasFirst := c.plans.findLocked(x, codec.ChunkRange{Start: r.Start, End: r.Start + 1})
+		c.mu.Unlock()
+		if ok {
+			return pl, true, nil
+		}
+		if hasFirst && (asked.described || first.Chunks.End < r.End && r.Len() > 1) {
+			return pl, false, nil
+		}
+		if asked.described {
+			return pl, false, codec.Corrupt(what, 0, "the plan of the file has no address for chunks %v", r)
+		}
+		asked.described = true
+		d, ok := c.describer(x, r.Start)
+		if !ok {
+			return pl, false, fmt.Errorf("%w: no known file has chunks %v", origin.ErrNotFound, r)
+		}
+		if err := c.planAround(ctx, d); err != nil {
+			return pl, false, err
+		}
+	}
+}
+
+// planAround requests the plan of a file, or of the block of it that has a term.
+func (c *Client) planAround(ctx context.Context, d described) error {
+	q := query{file: d.file}
+	if size, ok := c.o.Size(codec.FileID{File: d.file}); !ok || size > c.o.Block {
+		q.off, q.n = d.off, int64(d.size)
+	}
+	_, err := c.getPlan(ctx, q)
+	return err
+}
+
+// within returns the smallest range with known ends in a signed range that has chunks r. It is the
+// signed range itself if the server serves no parts.
+func (c *Client) within(x codec.Hash, r codec.ChunkRange, pl place) FetchRange {
+	if pl.Chunks == r || !c.servesParts(x, pl) {
+		return pl.FetchRange
+	}
+	return c.places.around(x, r, pl.FetchRange)
+}
+
+// need estimates the packed bytes of chunks r in a range.
+func (in FetchRange) need(chunks int) int64 {
+	return (in.End - in.Start) * int64(chunks) / int64(in.Chunks.Len())
+}
+
+// smaller requests the plan of one file if the chunks are in a much larger range, and reports
+// whether it did. The server trims that plan to the file.
+func (c *Client) smaller(ctx context.Context, x codec.Hash, r codec.ChunkRange, pl place, in FetchRange, asked *search) bool {
+	size := in.End - in.Start
+	isNext := r.Start-in.Chunks.Start <= aheadChunks && c.servesParts(x, pl)
+	if asked.own || size <= max(smallSegment, 2*in.need(r.Len())) || isNext {
+		return false
+	}
+	asked.own = true
+	d, ok := c.describer(x, r.Start)
+	if !ok || d.chunks.Len() >= in.Chunks.Len() {
+		return false
+	}
+	_, err := c.getPlan(ctx, query{file: d.file, off: d.off, n: int64(d.size)})
+	return err == nil
+}
+
+// newSegment returns the segment to transfer for chunks r. It is the whole range if most of that is
+// needed: another call will share it.
+func (c *Client) newSegment(x codec.Hash, r codec.ChunkRange, pl place, in FetchRange) *segment {
+	s := &segment{start: in.Start, end: in.End, first: in.Chunks.Start, about: in.Chunks.End}
+	chunks := int(r.End - in.Chunks.Start)
+	if n := in.need(chunks)*5/4 + segmentSlack; 2*n < in.End-in.Start && r.Start-in.Chunks.Start <= aheadChunks && c.servesParts(x, pl) {
+		s.end, s.about = in.Start+n, r.End
+	}
+	return s
+}
+
+// direct transfers exactly chunks in.Chunks.
+func (c *Client) direct(ctx context.Context, x codec.Hash, pl place, in FetchRange, o origin.ReadOptions) (*xorb.Run, error) {
+	n := int(in.End - in.Start)
+	var packed []byte
+	if o.Buffer != nil {
+		packed = o.Buffer(n)
+	} else {
+		packed = make([]byte, n)
+	}
+	s := &segment{
+		xorb: x, start: in.Start, end: in.End, first: in.Chunks.Start, about: in.Chunks.End,
+		private: true, buf: packed, grown: make(chan struct{}), cancel: func() {},
+	}
+	c.mu.Lock()
+	c.segments[x] = append(c.segments[x], s)
+	c.mu.Unlock()
+	partial := in.Chunks.Start
+	err := c.transfer(ctx, x, pl, packed, in.Start, func(n int) {
+		if c.learn(s, n); o.OnPartial != nil {
+			partial = s.partial(in.Chunks, partial, o.OnPartial)
+		}
+	})
+	if err == nil {
+		c.learn(s, n)
+	}
+	s.finish(err)
+	c.mu.Lock()
+	c.removeLocked(s)
+	c.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	return s.run(in.Chunks, in.Start, in.End, nil)
+}
+
+// headersOf returns the headers of whole chunks.
+func headersOf(packed []byte) (all []xorb.ChunkHeader) {
+	for len(packed) >= xorb.ChunkHeaderSize {
+		h, err := xorb.DecodeChunkHeader(packed)
+		if n := xorb.ChunkHeaderSize + h.Packed; err == nil && n <= len(packed) {
+			all, packed = append(all, h), packed[n:]
+			continue
+		}
+		break
+	}
+	return all
+}
+
+// inPieces reads chunks that no single signed range has, for example of several files.
+func (c *Client) inPieces(ctx context.Context, x codec.Hash, r codec.ChunkRange, pieces []codec.ChunkRange, o origin.ReadOptions) (*xorb.Run, error) {
+	runs := make([]*xorb.Run, len(pieces))
+	going, ctx := errgroup.WithContext(ctx)
+	for i, piece := range pieces {
+		going.Go(func() (err error) {
+			defer flight.Guard(&err)
+			runs[i], err = c.chunks(ctx, x, piece, origin.ReadOptions{})
+			return err
+		})
+	}
+	if err := going.Wait(); err != nil {
+		return nil, err
+	}
+	return join(r, runs, o.Buffer)
+}
+
+// pieces divides chunks by the signed ranges that have them.
+func (c *Client) pieces(ctx context.Context, x codec.Hash, r codec.ChunkRange) (pieces []codec.ChunkRange, err error) {
+	for r.Start < r.End {
+		var asked search
+		pl, _, err := c.locate(ctx, x, codec.ChunkRange{Start: r.Start, End: r.Start + 1}, &asked)
+		if err != nil {
+			return nil, err
+		}
+		end := min(r.End, pl.Chunks.End)
+		pieces = append(pieces, codec.ChunkRange{Start: r.Start, End: end})
+		r.Start = end
+	}
+	return pieces, nil
+}
+
+// join returns one run of consecutive ones.
+func join(r codec.ChunkRange, runs []*xorb.Run, buffer func(n int) []byte) (*xorb.Run, error) {
+	n := 0
+	for _, run := range runs {
+		n += len(run.Packed)
+	}
+	packed := make([]byte, 0, n)
+	if buffer != nil {
+		packed = buffer(n)[:0]
+	}
+	for _, run := range runs {
+		packed = append(packed, run.Packed...)
+	}
+	return xorb.ParseRun(packed, r, nil)
+}

@@ -1,0 +1,188 @@
+package cas
+
+import (
+	"context"
+	"hash"
+	"sync"
+	"time"
+
+	"github.com/xetfs/xetfs/cache/flight"
+	"github.com/xetfs/xetfs/cache/lru"
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/fetch"
+	"github.com/xetfs/xetfs/cache/origin/metacache"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/merkle"
+	"github.com/xetfs/xetfs/codec/shard"
+	"github.com/xetfs/xetfs/codec/xorb"
+)
+
+// Options tune a Client. Only Tokens is required.
+type Options struct {
+	Tokens TokenSource
+
+	// Size returns the size of a file in bytes if it is known, for example from a listing. A plan
+	// of another size is refused. nil: no size is known.
+	Size func(id codec.FileID) (size int64, ok bool)
+
+	// Backend stores plans without addresses, hashes and places of chunks. nil: nothing is stored.
+	Backend metacache.Backend
+
+	// Scope names the repositories if Backend is shared with other sources.
+	Scope string
+
+	Bytes int64            // of plans and of places of chunks in memory; 0: 64 MiB
+	Block int64            // bytes of the file that one plan describes; 0: 1 GiB
+	Fetch fetch.Options    // of the connections to each server
+	Now   func() time.Time // the clock for lifetimes; nil: time.Now
+}
+
+// A Client is a Source of the files that a CAS server describes. File Infos are plans: nothing is
+// proven. It is safe for concurrent use.
+type Client struct {
+	o      Options
+	tokens tokens
+	hosts  hosts
+	meta   *metacache.Cache
+	hashes *metacache.ChunkTable
+	places places
+	now    func() time.Time
+
+	describing flight.Group[codec.FileID, *shard.FileInfo]
+	planning   flight.Group[query, *plan]
+	batches    chan struct{} // slots of requests for plans of FileInfos
+
+	background sync.WaitGroup  // requests that may have no caller
+	closing    context.Context // ended by Close
+	close      context.CancelFunc
+
+	mu           sync.Mutex
+	plans        plans                                   // guarded by mu
+	infos        *lru.Cache[codec.Hash, *shard.FileInfo] // guarded by mu
+	index        *lru.Cache[codec.Hash, *entry]          // by xorb; guarded by mu
+	evicted      *[]func()                               // stores evicted entries of index; guarded by mu
+	segments     map[codec.Hash][]*segment               // guarded by mu
+	doneSegments []*segment                              // complete, oldest first; guarded by mu
+	windows      []query                                 // the last ones, in order; guarded by mu
+	batchSeq     int64                                   // guarded by mu
+}
+
+var _ origin.Source = (*Client)(nil)
+
+// NewClient returns a Client. It sends no request. Close ends it.
+func NewClient(o Options) *Client {
+	if o.Bytes == 0 {
+		o.Bytes = 64 << 20
+	}
+	if o.Block == 0 {
+		o.Block = 1 << 30
+	}
+	if o.Size == nil {
+		o.Size = func(codec.FileID) (int64, bool) { return 0, false }
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	o.Fetch.Classify = classify
+	meta := metacache.New(o.Backend, o.Scope, false)
+	c := &Client{
+		o: o, meta: meta, now: o.Now,
+		tokens:   tokens{source: o.Tokens, now: o.Now},
+		hosts:    hosts{o: o.Fetch, now: o.Now, all: map[string]*host{}},
+		hashes:   metacache.NewChunkTable(meta, o.Bytes/8),
+		batches:  make(chan struct{}, maxDescribing),
+		infos:    lru.New[codec.Hash, *shard.FileInfo](o.Bytes/4, nil),
+		segments: map[codec.Hash][]*segment{},
+	}
+	c.index = lru.New(o.Bytes/8, func(x codec.Hash, e *entry) {
+		if c.evicted != nil {
+			*c.evicted = append(*c.evicted, func() { c.storeRanges(x, e.ranges) })
+		}
+	})
+	c.closing, c.close = context.WithCancel(context.Background())
+	c.places.init(meta, o.Bytes/4)
+	c.plans.init(o.Bytes / 4)
+	return c
+}
+
+// Close ends background requests, closes the connections and stores what was learned. No other
+// call may run.
+func (c *Client) Close() {
+	c.close()
+	c.background.Wait()
+	c.hosts.close()
+	c.places.close()
+}
+
+// detach returns a context for a request that may outlive its caller. Close ends it.
+func (c *Client) detach(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(c.closing, cancel)
+	return ctx, func() { stop(); cancel() }
+}
+
+// Proves implements Source.
+func (c *Client) Proves() bool { return false }
+
+// Local implements Source.
+func (c *Client) Local() bool { return false }
+
+// ContentHash implements Source: the chunk hashes make the name of a file.
+func (c *Client) ContentHash(codec.FileID) (hash.Hash, []byte) { return nil, nil }
+
+// TryChunks implements Source.
+func (c *Client) TryChunks(codec.Hash, codec.ChunkRange, func(n int) []byte) (*xorb.Run, bool) {
+	return nil, false
+}
+
+// Annotate implements Source.
+func (c *Client) Annotate(_ context.Context, x codec.Hash, run *xorb.Run) (*xorb.Run, error) {
+	return c.hashes.Annotate(x, run)
+}
+
+// Hashed implements Source.
+func (c *Client) Hashed(_ context.Context, x codec.Hash, r codec.ChunkRange) (bool, error) {
+	return c.hashes.Hashed(x, r), nil
+}
+
+// Prove implements Source.
+func (c *Client) Prove(chunks []origin.ChunkHashes) { c.hashes.Put(chunks) }
+
+// Proven implements Source.
+func (c *Client) Proven(x codec.Hash, r codec.ChunkRange) []merkle.Leaf { return c.hashes.Leaves(x, r) }
+
+// Hold implements Source.
+func (c *Client) Hold(id codec.FileID) (release func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.plans.holdLocked(id.File, 1)
+	return sync.OnceFunc(func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.plans.holdLocked(id.File, -1)
+	})
+}
+
+// Reject implements Source. It drops bytes and places of the xorb.
+func (c *Client) Reject(x codec.Hash) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.dropSegmentsLocked(x)
+	c.places.drop(x)
+	return 0
+}
+
+// Forget implements Source. It also drops what was learned of the xorbs of the file.
+func (c *Client) Forget(id codec.FileID) {
+	c.meta.DropValue(kindPlan, id.File[:])
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if fi, ok := c.infos.Get(id.File); ok {
+		for _, t := range fi.Terms {
+			c.dropSegmentsLocked(t.Xorb)
+			c.places.drop(t.Xorb)
+		}
+	}
+	c.infos.Remove(id.File)
+	c.plans.dropLocked(id.File)
+}

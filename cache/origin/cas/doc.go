@@ -1,0 +1,38 @@
+// Package cas reads and serves files through the CAS API of the Hugging Face Hub, where a server
+// returns plans instead of shards.
+//
+//	Plan, Fetch, FetchRange      what the API answers: terms, and signed addresses of their chunks
+//	EncodeV1, EncodeV2           the JSON of a plan
+//	DecodeV1, DecodeV2           the same, checked
+//	EncodeBatch, DecodeBatch     the plans of several files
+//	TokenSource, Token           access to a server; StaticToken, TokenFunc
+//	NewClient, Options           a Source over the API; Client
+//	NewContent, NewMirror        what a server has to serve; Content, File
+//	NewSigner, Token, Verify     presigned URLs and tokens of a server
+//	NewHandler, HandlerOptions   the read side of the API
+//
+// # Client
+//
+// A plan has the terms of a file and a presigned address for each range of chunks. The client
+// stores plans without addresses in the disk cache. Addresses are in memory only, and never in
+// errors. They are renewed before they expire, or after a 403, once for all readers.
+//
+// Plans have no lengths of chunks. The client learns them from the headers of chunks, and from
+// plans for parts of a file, which the server trims to whole chunks. A first random read requests
+// such a plan, and at the same time the bytes where its chunk probably is. A server that refuses
+// parts of a signed range gets requests for whole signed ranges only, after one try.
+//
+// # Handler
+//
+//	GET  /v2/reconstructions/HASH        plan of a file, or of a Range of it
+//	GET  /v1/reconstructions/HASH        the same in the older form
+//	GET  /v1/reconstructions?file_id=H   plans of several files
+//	HEAD /v1/files/HASH                  size of a file
+//	HEAD /v1/xorbs/default/HASH          size of a stored xorb
+//	GET  /v1/transfer/default/HASH?…     signed ranges of a xorb
+//
+// A handler sends only proven bytes. A chunk is unpacked and compared with its hash when it is
+// sent for the first time. A keyed sum over its packed bytes is then stored in memory. Later
+// reads are compared with the sum, all bytes of them, each time. An answer whose bytes turn out
+// to be wrong ends early, so that the client sees an error.
+package cas

@@ -1,0 +1,290 @@
+package cas
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/xetfs/xetfs/cache/flight"
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/metacache"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/shard"
+)
+
+// kindPlan is the kind of values with the terms of a file. They have no addresses.
+const kindPlan = "plan of a file"
+
+// maxDescribing is how many requests for plans FileInfos sends at once.
+const maxDescribing = 32
+
+// FileInfo implements Source. The File Info is a plan without addresses, from memory, the disk
+// cache or the server.
+func (c *Client) FileInfo(ctx context.Context, id codec.FileID) (*shard.FileInfo, error) {
+	if fi, ok := c.knownInfo(ctx, id); ok {
+		return fi, nil
+	}
+	return c.describing.Do(ctx, id, func(ctx context.Context) (*shard.FileInfo, error) { return c.requestInfo(ctx, id) })
+}
+
+// OpenFile implements Source.
+func (c *Client) OpenFile(ctx context.Context, id codec.FileID) (*shard.FileInfo, *origin.LargeFile, error) {
+	fi, err := c.FileInfo(ctx, id)
+	return fi, nil, err
+}
+
+// knownInfo returns a File Info from memory or the disk cache.
+func (c *Client) knownInfo(ctx context.Context, id codec.FileID) (*shard.FileInfo, bool) {
+	if id.File.IsZero() {
+		return new(shard.FileInfo), true
+	}
+	if origin.IsNoCache(ctx) {
+		c.Forget(id)
+		return nil, false
+	}
+	c.mu.Lock()
+	fi, ok := c.infos.Get(id.File)
+	c.mu.Unlock()
+	if ok {
+		return fi, c.checkSize(id, fi) == nil
+	}
+	b, ok := c.meta.Value(ctx, kindPlan, id.File[:])
+	if !ok {
+		return nil, false
+	}
+	fi = &shard.FileInfo{File: id.File}
+	if fi.Terms, ok = decodeTerms(b); !ok || c.checkSize(id, fi) != nil {
+		return nil, false
+	}
+	return c.keepInfo(fi), true
+}
+
+// keepInfo stores a File Info in memory, and the file in the index.
+func (c *Client) keepInfo(fi *shard.FileInfo) *shard.FileInfo {
+	c.mu.Lock()
+	fi = c.infos.Add(fi.File, fi, 256+48*int64(cap(fi.Terms)))
+	c.mu.Unlock()
+	c.describe(fi.File, 0, fi.Terms)
+	return fi
+}
+
+// putInfo is keepInfo for a new File Info, which it also stores in the disk cache.
+func (c *Client) putInfo(fi *shard.FileInfo) *shard.FileInfo {
+	if len(fi.Terms) <= metacache.MaxTerms {
+		c.meta.PutValue(kindPlan, fi.File[:], metacache.AppendTerms(nil, fi.Terms))
+	}
+	c.mu.Lock()
+	c.infos.Remove(fi.File)
+	c.mu.Unlock()
+	return c.keepInfo(fi)
+}
+
+// termSize is the length of a term by metacache.AppendTerms.
+const termSize = 44
+
+// decodeTerms is the inverse of metacache.AppendTerms.
+func decodeTerms(b []byte) ([]codec.Term, bool) {
+	if len(b)%termSize != 0 {
+		return nil, false
+	}
+	terms := make([]codec.Term, 0, len(b)/termSize)
+	for ; len(b) > 0; b = b[termSize:] {
+		t := codec.Term{
+			Xorb: codec.Hash(b), Size: binary.LittleEndian.Uint32(b[32:]),
+			Chunks: codec.ChunkRange{Start: binary.LittleEndian.Uint32(b[36:]), End: binary.LittleEndian.Uint32(b[40:])},
+		}
+		if t.Chunks.Start >= t.Chunks.End || t.Chunks.End > codec.MaxXorbChunks || badTerm(t) != "" {
+			return nil, false
+		}
+		terms = append(terms, t)
+	}
+	return terms, true
+}
+
+// checkSize returns an error if the size of a plan is not that of the listing.
+func (c *Client) checkSize(id codec.FileID, fi *shard.FileInfo) error {
+	if want, ok := c.o.Size(id); ok && want != fi.Size() {
+		return fmt.Errorf("file %s: %w", id.File, codec.Corrupt(what, 0, "its terms have %d bytes, the file has %d", fi.Size(), want))
+	}
+	return nil
+}
+
+// requestInfo requests the plan of a file, in blocks if the file may be large.
+func (c *Client) requestInfo(ctx context.Context, id codec.FileID) (*shard.FileInfo, error) {
+	size, known := c.o.Size(id)
+	var terms []codec.Term
+	var err error
+	switch {
+	case !known:
+		terms, err = c.blocksToEnd(ctx, id.File)
+	case size <= c.o.Block:
+		terms, err = c.addBlock(ctx, nil, query{file: id.File})
+	default:
+		terms, err = c.allBlocks(ctx, id.File, size)
+	}
+	if err != nil {
+		return nil, err
+	}
+	fi := &shard.FileInfo{File: id.File, Terms: terms}
+	if err := c.checkSize(id, fi); err != nil {
+		return nil, err
+	}
+	if len(terms) == 0 {
+		return nil, fmt.Errorf("file %s: %w", id.File, codec.Corrupt(what, 0, "a file with a hash has no terms"))
+	}
+	return c.putInfo(fi), nil
+}
+
+// blocksToEnd requests the plans of a file of unknown size, each behind the end of the one before.
+func (c *Client) blocksToEnd(ctx context.Context, file codec.Hash) (terms []codec.Term, err error) {
+	for end := int64(0); end <= maxFile; {
+		q := query{file: file, off: end, n: c.o.Block}
+		if terms, err = c.addBlock(ctx, terms, q); err != nil {
+			return nil, err
+		}
+		if end = sizeOf(terms); end < q.off+q.n {
+			return terms, nil
+		}
+	}
+	return nil, fmt.Errorf("file %s: %w", file, codec.Corrupt(what, 0, "more than %d bytes", int64(maxFile)))
+}
+
+// parallelBlocks is how many blocks of one file are requested at once.
+const parallelBlocks = 8
+
+// allBlocks requests the plans of all blocks of a file.
+func (c *Client) allBlocks(ctx context.Context, file codec.Hash, size int64) (terms []codec.Term, err error) {
+	going, inner := errgroup.WithContext(ctx)
+	going.SetLimit(parallelBlocks)
+	var all []query
+	for off := int64(0); off < size; off += c.o.Block {
+		q := query{file: file, off: off, n: min(c.o.Block, size-off)}
+		all = append(all, q)
+		going.Go(func() (err error) {
+			defer flight.Guard(&err)
+			_, err = c.getPlan(inner, q)
+			return err
+		})
+	}
+	if err := going.Wait(); err != nil {
+		return nil, err
+	}
+	for _, q := range all {
+		if terms, err = c.addBlock(ctx, terms, q); err != nil {
+			return nil, err
+		}
+	}
+	return terms, nil
+}
+
+// addBlock appends the terms of a block to those before. Both have the chunk at the border, whose
+// length follows from the offsets.
+func (c *Client) addBlock(ctx context.Context, terms []codec.Term, q query) ([]codec.Term, error) {
+	p, err := c.getPlan(ctx, q)
+	if err != nil || len(p.terms) == 0 {
+		return terms, err
+	}
+	begin, end := q.off-p.skip, sizeOf(terms)
+	first := p.terms[0]
+	switch twice := end - begin; {
+	case twice == 0:
+		return append(terms, p.terms...), nil
+	case twice < 0 || len(terms) == 0 || twice > min(codec.MaxChunkSize, int64(first.Size)),
+		terms[len(terms)-1].Xorb != first.Xorb || terms[len(terms)-1].Chunks.End != first.Chunks.Start+1:
+		return nil, fmt.Errorf("%q: %w", q.key(), codec.Corrupt(what, 0, "the plan from byte %d on begins at byte %d, and the one before ends at byte %d", q.off, begin, end))
+	case first.Chunks.Len() > 1:
+		first.Chunks.Start++
+		first.Size -= uint32(twice)
+		if badTerm(first) != "" {
+			return nil, fmt.Errorf("%q: %w", q.key(), codec.Corrupt(what, 0, "the first term %s", badTerm(first)))
+		}
+		terms = append(terms, first)
+	case twice != int64(first.Size):
+		return nil, fmt.Errorf("%q: %w", q.key(), codec.Corrupt(what, 0, "the first chunk has %d bytes, and %d in the plan before", first.Size, twice))
+	}
+	return append(terms, p.terms[1:]...), nil
+}
+
+// maxFile bounds files of unknown size.
+const maxFile = 1 << 50
+
+func sizeOf(terms []codec.Term) (n int64) {
+	for i := range terms {
+		n += int64(terms[i].Size)
+	}
+	return n
+}
+
+// getPlan returns the plan of a query, from memory or the server.
+func (c *Client) getPlan(ctx context.Context, q query) (*plan, error) {
+	c.mu.Lock()
+	p, ok := c.plans.all.Get(q)
+	c.mu.Unlock()
+	if ok && !origin.IsNoCache(ctx) {
+		return p, nil
+	}
+	return c.planning.Do(ctx, q, func(ctx context.Context) (*plan, error) {
+		r, err := c.plan(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		return c.addPlan(q, nil, r), nil
+	})
+}
+
+// addPlan stores the answer to a query. It learns the places of the signed ranges.
+func (c *Client) addPlan(q query, ids []codec.Hash, r *reply) *plan {
+	p := &plan{q: q, ids: ids, terms: r.Terms, skip: r.Skip}
+	a := newAddresses(r)
+	p.addresses.Store(a)
+	for x, all := range a.xorbs {
+		c.places.learnRanges(x, all)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.plans.addLocked(p)
+}
+
+// replan repeats the request of a plan.
+func (c *Client) replan(ctx context.Context, p *plan) (*reply, error) {
+	if p.ids == nil {
+		return c.plan(ctx, p.q)
+	}
+	r, _, err := c.batch(ctx, p.ids)
+	return r, err
+}
+
+// FileInfos implements Source. Plans of several files share a request where the server supports
+// it.
+func (c *Client) FileInfos(ctx context.Context, ids []codec.FileID, yield func(i int, fi *shard.FileInfo, err error)) {
+	var unknown []int
+	for i, id := range ids {
+		if fi, ok := c.knownInfo(ctx, id); ok {
+			yield(i, fi, nil)
+		} else {
+			unknown = append(unknown, i)
+		}
+	}
+	unknown = c.inBatches(ctx, ids, unknown, yield)
+	var running sync.WaitGroup
+	defer running.Wait()
+	for _, i := range unknown {
+		if !c.acquire(ctx) {
+			yield(i, nil, ctx.Err())
+			continue
+		}
+		running.Go(func() {
+			fi, err := c.guardedInfo(ctx, ids[i])
+			<-c.batches
+			yield(i, fi, err)
+		})
+	}
+}
+
+func (c *Client) guardedInfo(ctx context.Context, id codec.FileID) (fi *shard.FileInfo, err error) {
+	defer flight.Guard(&err)
+	return c.FileInfo(ctx, id)
+}

@@ -1,0 +1,218 @@
+package cas
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec"
+)
+
+// HandlerOptions tune NewHandler. The zero value is good.
+type HandlerOptions struct {
+	// Authorize returns the scope of a bearer token; the token is empty if the client sends
+	// none. ErrToken is status 401, io/fs.ErrPermission 403. nil: every client may read all.
+	Authorize func(ctx context.Context, token string) (scope string, err error)
+
+	Signer *Signer       // of presigned URLs; nil: a random key
+	Life   time.Duration // of presigned URLs; 0: 1 hour
+
+	// Base returns the address that presigned URLs begin with, without a slash at the end. nil:
+	// scheme and host of the request.
+	Base func(r *http.Request) string
+
+	// ExactRanges refuses a part of a signed range, as some services do.
+	ExactRanges bool
+}
+
+// A handler serves the read side of the CAS API.
+type handler struct {
+	content Content
+	HandlerOptions
+	plans chan struct{} // slots for large plans
+}
+
+// The routes. Every other request gets 404, also a POST: a client of uploads would take another
+// status for an answer.
+const (
+	plansV1Path  = "/v1/reconstructions"
+	plansV2Path  = "/v2/reconstructions"
+	filesPath    = "/v1/files/"
+	xorbsPath    = "/v1/xorbs/default/"
+	transferPath = "/v1/transfer/default/"
+)
+
+// NewHandler returns a handler for the read side of the CAS API. It has reconstructions in both
+// versions, for one or several files, and sizes of files and xorbs. Presigned URLs serve ranges
+// of xorbs.
+func NewHandler(c Content, o HandlerOptions) http.Handler {
+	if o.Authorize == nil {
+		o.Authorize = func(context.Context, string) (string, error) { return "", nil }
+	}
+	if o.Signer == nil {
+		o.Signer, _ = NewSigner(nil) // a random key is never too short
+	}
+	if o.Life == 0 {
+		o.Life = time.Hour
+	}
+	if o.Base == nil {
+		o.Base = requestBase
+	}
+	return &handler{content: c, HandlerOptions: o, plans: make(chan struct{}, maxLargePlans)}
+}
+
+// requestBase returns scheme and host of a request.
+func requestBase(r *http.Request) string {
+	if r.TLS != nil {
+		return "https://" + r.Host
+	}
+	return "http://" + r.Host
+}
+
+// ServeHTTP implements http.Handler.
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	out := &answer{ResponseWriter: w}
+	err := h.serve(out, r)
+	switch {
+	case err == nil:
+	case out.began:
+		panic(http.ErrAbortHandler) // the client must see that the answer is not complete
+	default:
+		fail(w, err)
+	}
+}
+
+// An answer remembers whether it has begun. Before that, an error can still have its own status.
+type answer struct {
+	http.ResponseWriter
+	began bool
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (a *answer) WriteHeader(status int) {
+	a.began = true
+	a.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (a *answer) Write(p []byte) (int, error) {
+	a.began = true
+	return a.ResponseWriter.Write(p)
+}
+
+func (h *handler) serve(w *answer, r *http.Request) error {
+	path, get := r.URL.Path, r.Method == http.MethodGet
+	if text, ok := strings.CutPrefix(path, transferPath); ok && get {
+		return h.serveTransfer(w, r, text)
+	}
+	w.Header().Set("Cache-Control", "no-store") // plans have signed URLs
+	if text, ok := strings.CutPrefix(path, plansV2Path+"/"); ok && get {
+		return h.servePlan(w, r, text, writeV2)
+	}
+	if text, ok := strings.CutPrefix(path, plansV1Path+"/"); ok && get {
+		return h.servePlan(w, r, text, writeV1)
+	}
+	if path == plansV1Path && get {
+		return h.serveBatch(w, r)
+	}
+	if text, ok := strings.CutPrefix(path, filesPath); ok && r.Method == http.MethodHead {
+		return h.serveSize(w, r, text, h.fileSize)
+	}
+	if text, ok := strings.CutPrefix(path, xorbsPath); ok && r.Method == http.MethodHead {
+		return h.serveSize(w, r, text, h.content.XorbSize)
+	}
+	return origin.ErrNotFound
+}
+
+// scope returns the scope of the token in the header Authorization.
+func (h *handler) scope(r *http.Request) (string, error) {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		token = ""
+	}
+	return h.Authorize(r.Context(), strings.TrimSpace(token))
+}
+
+// serveSize answers a HEAD for the object whose hash is text.
+func (h *handler) serveSize(w http.ResponseWriter, r *http.Request, text string, size func(context.Context, string, codec.Hash) (int64, error)) error {
+	scope, err := h.scope(r)
+	if err != nil {
+		return err
+	}
+	hash, err := parseHash(text)
+	if err != nil {
+		return err
+	}
+	n, err := size(r.Context(), scope, hash)
+	if err == nil {
+		setLength(w.Header(), n)
+	}
+	return err
+}
+
+func (h *handler) fileSize(ctx context.Context, scope string, file codec.Hash) (int64, error) {
+	f, err := h.open(ctx, scope, file)
+	if err != nil {
+		return 0, err
+	}
+	return f.Size(), nil
+}
+
+// open opens a file of the content. The empty file exists in every content.
+func (h *handler) open(ctx context.Context, scope string, file codec.Hash) (File, error) {
+	if file.IsZero() {
+		return emptyFile{}, nil
+	}
+	return h.content.Open(ctx, scope, file)
+}
+
+// A statusError is an error with a status of its own.
+type statusError struct {
+	status int
+	text   string
+}
+
+func (e *statusError) Error() string { return e.text }
+
+// parseHash parses a hash in a path.
+func parseHash(text string) (codec.Hash, error) {
+	hash, err := codec.ParseHash(text)
+	if err != nil {
+		return hash, &statusError{http.StatusBadRequest, "the path does not end with a hash of 64 hex digits"}
+	}
+	return hash, nil
+}
+
+// ErrChanged means that a xorb was replaced by one with the same chunks, packed otherwise. A
+// client requests a new plan, as for an expired URL.
+var ErrChanged = errors.New("the xorb was stored again; request the reconstruction again")
+
+// fail sends the status of err, with one line of text. The text of other errors may name parts
+// of the server, so it is not sent.
+func fail(w http.ResponseWriter, err error) {
+	status, text := http.StatusInternalServerError, "the data cannot be read"
+	var e *statusError
+	switch {
+	case errors.As(err, &e):
+		status, text = e.status, e.text
+	case errors.Is(err, ErrToken):
+		w.Header().Set("WWW-Authenticate", `Bearer realm="xetfs"`)
+		status, text = http.StatusUnauthorized, err.Error()
+	case errors.Is(err, ErrChanged):
+		status, text = http.StatusForbidden, ErrChanged.Error()
+	case errors.Is(err, fs.ErrPermission):
+		status, text = http.StatusForbidden, "the token is not for this file"
+	case errors.Is(err, origin.ErrNotFound):
+		status, text = http.StatusNotFound, "not found"
+	case errors.Is(err, origin.ErrUnavailable):
+		status, text = http.StatusServiceUnavailable, "the data cannot be read just now"
+	}
+	for _, name := range []string{"Content-Range", "Content-Length", "Cache-Control"} {
+		w.Header().Del(name)
+	}
+	http.Error(w, text, status)
+}

@@ -1,0 +1,134 @@
+package cas
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"net/http"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/fetch"
+)
+
+// maxHosts bounds the servers of one Client, against a server that returns another address each
+// time.
+const maxHosts = 64
+
+// rememberFor is how long a Client remembers that a server lacks an ability.
+const rememberFor = 10 * time.Minute
+
+// A host is a server of the API, or of transfers, with its connections.
+type host struct {
+	*fetch.Client
+	now func() time.Time
+
+	ranges   atomic.Int32 // support of parts of signed ranges: partsUnknown, partsYes, partsNo
+	noV2     deadline
+	noBatch  deadline
+	yesV2    atomic.Bool // version 2 has worked
+	yesBatch atomic.Bool // a batch has worked
+}
+
+// Values of host.ranges.
+const (
+	partsUnknown = iota
+	partsTried   // refused, but maybe for another reason
+	partsYes
+	partsNo
+)
+
+// A deadline is a time until which something is known; zero: it is unknown.
+type deadline struct{ at atomic.Int64 }
+
+func (d *deadline) set(t time.Time)            { d.at.Store(t.UnixNano()) }
+func (d *deadline) isAfter(now time.Time) bool { return now.UnixNano() < d.at.Load() }
+
+// hosts has all servers of a Client.
+type hosts struct {
+	o   fetch.Options
+	now func() time.Time
+
+	mu  sync.Mutex
+	all map[string]*host // by role and address; nil: closed; guarded by mu
+}
+
+// Roles of servers. Transfers have connections of their own, so that plans never wait for data.
+const (
+	roleAPI      = "api "
+	roleTransfer = "transfer "
+)
+
+// get returns the host of an address.
+func (hs *hosts) get(role string, u *url.URL) (*host, error) {
+	base := &url.URL{Scheme: u.Scheme, Host: u.Host}
+	key := role + base.String()
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	switch {
+	case hs.all == nil:
+		return nil, fmt.Errorf("%w: the client is closed", origin.ErrUnavailable)
+	case hs.all[key] != nil:
+		return hs.all[key], nil
+	case len(hs.all) == maxHosts:
+		return nil, fmt.Errorf("%w: the server names more than %d other servers", origin.ErrUnavailable, maxHosts)
+	}
+	h := &host{Client: fetch.New(base, hs.o), now: hs.now}
+	hs.all[key] = h
+	return h, nil
+}
+
+// close closes all hosts.
+func (hs *hosts) close() {
+	hs.mu.Lock()
+	all := hs.all
+	hs.all = nil
+	hs.mu.Unlock()
+	for _, h := range all {
+		h.Close()
+	}
+}
+
+// A codeError is an answer with a status that the Client handles itself.
+type codeError struct {
+	code    int
+	isRange bool // the server refuses the range, not the address
+}
+
+func (e codeError) Error() string {
+	return fmt.Sprintf("the server says %d %s", e.code, http.StatusText(e.code))
+}
+
+// Unwrap returns the kind.
+func (e codeError) Unwrap() error {
+	if e.code == http.StatusUnauthorized || e.code == http.StatusForbidden {
+		return iofs.ErrPermission
+	}
+	return &origin.HintError{Err: origin.ErrUnavailable, Tries: 1}
+}
+
+// classify is fetch.Options.Classify.
+func classify(r *http.Response, body []byte) error {
+	switch r.StatusCode {
+	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusMethodNotAllowed, http.StatusNotImplemented:
+		return codeError{r.StatusCode, bytes.Contains(bytes.ToLower(body), []byte("invalid range"))}
+	}
+	return nil
+}
+
+// code returns the status of a codeError, or 0.
+func code(err error) int {
+	var e codeError
+	_ = errors.As(err, &e)
+	return e.code
+}
+
+// isInvalidRange reports whether a server refuses a range, not the address.
+func isInvalidRange(err error) bool {
+	var e codeError
+	return errors.As(err, &e) && e.isRange
+}

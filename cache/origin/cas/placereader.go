@@ -1,0 +1,61 @@
+package cas
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec"
+)
+
+// Places implements origin.PlaceReader. It sends no request.
+func (c *Client) Places(_ context.Context, x codec.Hash, r codec.ChunkRange) (origin.Places, error) {
+	p, ok := c.places.all(x, r, c.provenSize(x))
+	if !ok {
+		return nil, fmt.Errorf("xorb %s: %w: the places of chunks %v are not known", x, origin.ErrUnavailable, r)
+	}
+	return p, nil
+}
+
+// chunkPlaces are the places of the chunks from first on. They have one more element than chunks:
+// the end of the last one.
+type chunkPlaces struct {
+	first            uint32
+	packed, unpacked []int64
+}
+
+// PackedRange implements origin.Places.
+func (p *chunkPlaces) PackedRange(r codec.ChunkRange) (start, end int64) {
+	return p.packed[r.Start-p.first], p.packed[r.End-p.first]
+}
+
+// UnpackedRange implements origin.Places.
+func (p *chunkPlaces) UnpackedRange(r codec.ChunkRange) (start, end int64) {
+	return p.unpacked[r.Start-p.first], p.unpacked[r.End-p.first]
+}
+
+// all returns the places of chunks r if all are known. sizes returns proven lengths, or 0.
+func (ps *places) all(x codec.Hash, r codec.ChunkRange, sizes func(i uint32) int64) (*chunkPlaces, bool) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	xp, p := ps.ofLocked(x), &chunkPlaces{first: r.Start}
+	size := int64(0)
+	for i := r.Start; ; i++ {
+		at, ok := xp.start(i)
+		if !ok {
+			return nil, false
+		}
+		p.packed, p.unpacked = append(p.packed, at), append(p.unpacked, size)
+		if i == r.End {
+			return p, true
+		}
+		n := sizes(i)
+		if n == 0 {
+			n = xp.size(i)
+		}
+		if n == 0 {
+			return nil, false
+		}
+		size += n
+	}
+}

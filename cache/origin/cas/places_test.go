@@ -1,0 +1,109 @@
+package cas
+
+import (
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	"github.com/xetfs/xetfs/cache/origin/metacache"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/xorb"
+)
+
+// newPlaces returns places without a disk cache.
+func newPlaces(t testing.TB) *places {
+	ps := &places{}
+	ps.init(metacache.New(nil, "", false), 1<<20)
+	t.Cleanup(ps.close)
+	return ps
+}
+
+// headers returns n headers with lengths that depend on their chunk.
+func headers(first, n int) (all []xorb.ChunkHeader) {
+	for i := first; i < first+n; i++ {
+		all = append(all, xorb.ChunkHeader{Packed: 100 + i, Unpacked: 200 + 2*i, Scheme: xorb.LZ4})
+	}
+	return all
+}
+
+// Lengths of chunks that were learned in any order lead to the chunks of each byte of a term.
+func TestNarrowsByLearnedLengths(t *testing.T) {
+	const chunks = 300
+	ps, x := newPlaces(t), codec.Hash{1}
+	starts, offs := []int64{0}, []int64{0}
+	for _, h := range headers(0, chunks) {
+		starts = append(starts, starts[len(starts)-1]+int64(xorb.ChunkHeaderSize+h.Packed))
+		offs = append(offs, offs[len(offs)-1]+int64(h.Unpacked))
+	}
+	term := codec.Term{Xorb: x, Chunks: codec.ChunkRange{Start: 20, End: 280}, Size: uint32(offs[280] - offs[20])}
+	none := func(uint32) int64 { return 0 }
+	if _, _, ok, err := ps.narrow(term, 0, 1, none); ok || err != nil {
+		t.Errorf("without lengths: %v, %v", ok, err)
+	}
+	for _, first := range rand.Perm(chunks / 10) {
+		ps.learnChunks(x, uint32(10*first), starts[10*first], headers(10*first, 10))
+	}
+	for i := 20; i < 280; i++ {
+		off := offs[i] - offs[20]
+		for _, n := range []int64{1, offs[i+1] - offs[i], 5000} {
+			n = min(n, int64(term.Size)-off)
+			end := i + 1
+			for offs[end]-offs[20] < off+n {
+				end++
+			}
+			r, skip, ok, err := ps.narrow(term, off, n, none)
+			if want := (codec.ChunkRange{Start: uint32(i), End: uint32(end)}); !ok || err != nil || r != want || skip != 0 {
+				t.Errorf("%d bytes at %d: %v, %d, %v, %v, want %v", n, off, r, skip, ok, err, want)
+			}
+		}
+	}
+	start, end, ok := ps.span(x, codec.ChunkRange{Start: 33, End: 77})
+	if !ok || start != starts[33] || end != starts[77] {
+		t.Errorf("span = %d, %d, %v, want %d, %d", start, end, ok, starts[33], starts[77])
+	}
+	term.Size += 5
+	if _, _, _, err := ps.narrow(term, int64(term.Size)-3, 3, none); err == nil {
+		t.Error("a term with more bytes than its chunks is accepted")
+	}
+}
+
+// Places that contradict earlier ones replace them.
+func TestContradictionReplacesPlaces(t *testing.T) {
+	ps, x := newPlaces(t), codec.Hash{1}
+	ps.learnChunks(x, 0, 0, headers(0, 10))
+	ps.learnChunks(x, 5, 7000, headers(5, 2))
+	if _, _, ok := ps.span(x, codec.ChunkRange{End: 2}); ok {
+		t.Error("earlier places remain")
+	}
+	if start, end, ok := ps.span(x, codec.ChunkRange{Start: 5, End: 6}); !ok || start != 7000 || end != 7113 {
+		t.Errorf("span = %d, %d, %v", start, end, ok)
+	}
+}
+
+// FuzzDecodePlaces checks that a value from the disk cache never leads to a panic, and that one
+// that was encoded stays the same.
+func FuzzDecodePlaces(f *testing.F) {
+	ps := newPlaces(f)
+	ps.learnChunks(codec.Hash{1}, 3, 500, headers(3, 5))
+	ps.learnTerm(codec.Term{Xorb: codec.Hash{1}, Chunks: codec.ChunkRange{Start: 3, End: 8}}, codec.ChunkRange{Start: 4, End: 5}, 300, 7)
+	f.Add(ps.ofLocked(codec.Hash{1}).encode(), uint32(4), int64(300))
+	f.Fuzz(func(t *testing.T, b []byte, chunk uint32, off int64) {
+		ps, x := newPlaces(t), codec.Hash{1}
+		xp := ps.ofLocked(x)
+		xp.decode(b)
+		again := &xorbPlaces{marks: map[uint32][]mark{}}
+		again.decode(xp.encode())
+		if len(xp.starts) > 0 && !reflect.DeepEqual(again, xp) {
+			t.Errorf("decoded again: %+v, was %+v", again, xp)
+		}
+		chunk %= codec.MaxXorbChunks
+		term := codec.Term{Xorb: x, Chunks: codec.ChunkRange{Start: chunk, End: min(chunk+100, codec.MaxXorbChunks)}, Size: 1 << 20}
+		off = max(0, min(off, 1<<20-1))
+		in := FetchRange{Chunks: term.Chunks, End: 1 << 22}
+		_, _, _, _ = ps.narrow(term, off, 1, func(uint32) int64 { return 0 })
+		_ = ps.estimate(term, off, in)
+		if got := ps.around(x, term.Chunks, in); got.Start < in.Start || got.End > in.End || got.Start >= got.End {
+			t.Errorf("around = %+v, not in %+v", got, in)
+		}
+	})
+}

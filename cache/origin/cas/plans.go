@@ -1,0 +1,256 @@
+package cas
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/xetfs/xetfs/cache/flight"
+	"github.com/xetfs/xetfs/cache/lru"
+	"github.com/xetfs/xetfs/codec"
+)
+
+// A plan has the addresses of a query. The addresses are renewed, the ranges never change.
+type plan struct {
+	q     query
+	ids   []codec.Hash // files of a batch; nil: the file of q
+	terms []codec.Term
+	skip  int64
+
+	addresses atomic.Pointer[addresses]
+
+	pins   int  // of open files; guarded by plans.mu
+	stored bool // in plans.all; guarded by plans.mu
+}
+
+// addresses are the signed ranges of each xorb, in the order of their chunks. They are immutable.
+type addresses struct {
+	xorbs  map[codec.Hash][]signed
+	end    time.Time // of their use
+	expiry time.Time // when the server refuses them
+}
+
+// A signed range has an address.
+type signed struct {
+	FetchRange
+	address
+}
+
+// An address is secret. It is sent as it was received.
+type address struct {
+	text string
+	url  *url.URL
+}
+
+// newAddresses returns the addresses of a reply.
+func newAddresses(r *reply) *addresses {
+	a := &addresses{xorbs: make(map[codec.Hash][]signed, len(r.Fetch)), end: r.end, expiry: r.expiry}
+	for x, fetches := range r.Fetch {
+		var all []signed
+		for _, f := range fetches {
+			for _, fr := range f.Ranges {
+				all = append(all, signed{fr, address{f.URL, r.addresses[f.URL]}})
+			}
+		}
+		slices.SortStableFunc(all, func(a, b signed) int {
+			return cmp.Or(cmp.Compare(a.Chunks.Start, b.Chunks.Start), cmp.Compare(a.Chunks.End, b.Chunks.End))
+		})
+		a.xorbs[x] = all
+	}
+	return a
+}
+
+// bytes is about what the addresses take in memory.
+func (a *addresses) bytes() (n int64) {
+	for _, all := range a.xorbs {
+		n += 128
+		for _, s := range all {
+			n += 160 + 2*int64(len(s.text))
+		}
+	}
+	return n
+}
+
+// sameRanges reports whether two answers to a query have equal ranges.
+func (a *addresses) sameRanges(b *addresses) bool {
+	if len(a.xorbs) != len(b.xorbs) {
+		return false
+	}
+	for x, all := range a.xorbs {
+		if !slices.EqualFunc(all, b.xorbs[x], func(a, b signed) bool { return a.FetchRange == b.FetchRange }) {
+			return false
+		}
+	}
+	return true
+}
+
+// find returns the address of a signed range.
+func (a *addresses) find(x codec.Hash, r FetchRange) (address, bool) {
+	for _, s := range a.xorbs[x] {
+		if s.FetchRange == r {
+			return s.address, true
+		}
+	}
+	return address{}, false
+}
+
+// plans are the plans in memory, bounded by bytes except for those of open files.
+type plans struct {
+	all    *lru.Cache[query, *plan]
+	byXorb map[codec.Hash][]place
+	byFile map[codec.Hash][]*plan // of the whole file or of its blocks
+	held   map[codec.Hash]int     // open files
+	renews flight.Group[query, *addresses]
+}
+
+// A place is a signed range of a plan.
+type place struct {
+	FetchRange
+	plan *plan
+}
+
+func (ps *plans) init(maxBytes int64) {
+	ps.byXorb, ps.byFile, ps.held = map[codec.Hash][]place{}, map[codec.Hash][]*plan{}, map[codec.Hash]int{}
+	ps.all = lru.New(maxBytes, func(_ query, p *plan) {
+		p.stored = false
+		if p.pins == 0 {
+			ps.unlinkLocked(p)
+		}
+	})
+}
+
+// addLocked stores a new plan, or returns the one that another call has stored.
+func (ps *plans) addLocked(p *plan) *plan {
+	if old, ok := ps.all.Get(p.q); ok {
+		return old
+	}
+	a := p.addresses.Load()
+	p.stored = true
+	ps.linkLocked(p, a)
+	ps.all.Add(p.q, p, 256+48*int64(len(p.terms))+a.bytes())
+	return p
+}
+
+func (ps *plans) linkLocked(p *plan, a *addresses) {
+	for x, all := range a.xorbs {
+		for _, s := range all {
+			ps.byXorb[x] = insert(ps.byXorb[x], place{s.FetchRange, p})
+		}
+	}
+	for _, file := range p.files() {
+		ps.byFile[file] = append(ps.byFile[file], p)
+		p.pins += ps.held[file]
+	}
+}
+
+// files returns the files that a plan describes.
+func (p *plan) files() []codec.Hash {
+	if p.ids != nil {
+		return p.ids
+	}
+	return []codec.Hash{p.q.file}
+}
+
+// insert inserts a place in the order of the first chunks.
+func insert(all []place, p place) []place {
+	i, _ := slices.BinarySearchFunc(all, p.Chunks.Start+1, func(q place, start uint32) int { return cmp.Compare(q.Chunks.Start, start) })
+	return slices.Insert(all, i, p)
+}
+
+// unlinkLocked removes a plan from the indexes.
+func (ps *plans) unlinkLocked(p *plan) {
+	for x := range p.addresses.Load().xorbs {
+		left := slices.DeleteFunc(ps.byXorb[x], func(q place) bool { return q.plan == p })
+		if len(left) == 0 {
+			delete(ps.byXorb, x)
+		} else {
+			ps.byXorb[x] = left
+		}
+	}
+	for _, file := range p.files() {
+		left := slices.DeleteFunc(ps.byFile[file], func(q *plan) bool { return q == p })
+		if len(left) == 0 {
+			delete(ps.byFile, file)
+		} else {
+			ps.byFile[file] = left
+		}
+	}
+}
+
+// dropLocked removes the plans of a file.
+func (ps *plans) dropLocked(file codec.Hash) {
+	for _, p := range slices.Clone(ps.byFile[file]) {
+		ps.removeLocked(p)
+	}
+}
+
+func (ps *plans) removeLocked(p *plan) {
+	ps.all.Remove(p.q)
+	p.stored = false
+	ps.unlinkLocked(p)
+}
+
+// holdLocked changes the number of users of an open file.
+func (ps *plans) holdLocked(file codec.Hash, by int) {
+	if ps.held[file] += by; ps.held[file] == 0 {
+		delete(ps.held, file)
+	}
+	for _, p := range slices.Clone(ps.byFile[file]) {
+		if p.pins += by; p.pins == 0 && !p.stored {
+			ps.unlinkLocked(p)
+		}
+	}
+}
+
+// findLocked returns the smallest signed range among the last ones that has all of chunks r.
+func (ps *plans) findLocked(x codec.Hash, r codec.ChunkRange) (best place, ok bool) {
+	all := ps.byXorb[x]
+	i, _ := slices.BinarySearchFunc(all, r.Start+1, func(q place, start uint32) int { return cmp.Compare(q.Chunks.Start, start) })
+	for looks := 0; i > 0 && (looks < maxLooks || !ok); looks++ {
+		i--
+		if p := all[i]; p.Chunks.Contains(r) && (!ok || p.Chunks.Len() < best.Chunks.Len()) {
+			best, ok = p, true
+			if p.Chunks == r {
+				break
+			}
+		}
+	}
+	return best, ok
+}
+
+// maxLooks is how many ranges are compared for the smallest one.
+const maxLooks = 64
+
+// renew replaces the addresses old of a plan, once for all callers.
+func (c *Client) renew(ctx context.Context, p *plan, old *addresses) (*addresses, error) {
+	if a := p.addresses.Load(); a != old {
+		return a, nil
+	}
+	return c.plans.renews.Do(ctx, p.q, func(ctx context.Context) (*addresses, error) {
+		if a := p.addresses.Load(); a != old {
+			return a, nil
+		}
+		r, err := c.replan(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		a := newAddresses(r)
+		if r.Skip != p.skip || !slices.Equal(r.Terms, p.terms) || !a.sameRanges(old) {
+			c.drop(p)
+			return nil, fmt.Errorf("%q: %w", p.q.key(), codec.Corrupt(what, 0, "the renewed plan differs from the one before"))
+		}
+		p.addresses.Store(a)
+		return a, nil
+	})
+}
+
+// drop removes a plan.
+func (c *Client) drop(p *plan) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.plans.removeLocked(p)
+}

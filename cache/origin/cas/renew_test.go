@@ -1,0 +1,391 @@
+package cas_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/cas"
+	"github.com/xetfs/xetfs/cache/origin/fetch"
+	"github.com/xetfs/xetfs/cache/origin/origintest"
+	"github.com/xetfs/xetfs/codec"
+)
+
+// A clock is set by tests. Its time changes with advance only, however slow the machine is.
+type clock struct {
+	base  time.Time
+	ahead atomic.Int64
+}
+
+func newClock() *clock { return &clock{base: time.Now()} }
+
+func (c *clock) now() time.Time          { return c.base.Add(time.Duration(c.ahead.Load())) }
+func (c *clock) advance(d time.Duration) { c.ahead.Add(int64(d)) }
+
+// sample returns a store with one file of many chunks in several xorbs.
+func sample(t testing.TB) (*origintest.Builder, *origintest.File) {
+	b := origintest.NewBuilder(t, origintest.Form{XorbChunks: 40})
+	return b, b.Add(origintest.Text(1, 200_000), 1000, 700, 1300, 900)
+}
+
+// readFile reads n bytes of a file from off on through Narrow and Chunks, and compares them.
+func readFile(ctx context.Context, src origin.Source, f *origintest.File, off, n int64) error {
+	fi, err := src.FileInfo(ctx, f.ID())
+	if err != nil {
+		return err
+	}
+	content := f.Bytes()
+	start := int64(0)
+	for i, term := range fi.Terms {
+		end := start + int64(term.Size)
+		from, to := max(off, start), min(off+n, end)
+		if from < to {
+			p := codec.Piece{Term: i, Off: from, Skip: from - start, Size: to - from}
+			if err := readPiece(ctx, src, f, term, p, content[from:to]); err != nil {
+				return err
+			}
+		}
+		start = end
+	}
+	return nil
+}
+
+func readPiece(ctx context.Context, src origin.Source, f *origintest.File, term codec.Term, p codec.Piece, want []byte) error {
+	r, skip, err := src.Narrow(ctx, f.ID(), term, p)
+	if err != nil {
+		return err
+	}
+	run, err := src.Chunks(ctx, term.Xorb, r, origin.ReadOptions{})
+	if err != nil {
+		return err
+	}
+	var got []byte
+	for i := r.Start; i < r.End; i++ {
+		b := make([]byte, run.Size(i))
+		if _, err := run.Unpack(i, b); err != nil {
+			return err
+		}
+		got = append(got, b...)
+	}
+	if int64(len(got)) < skip+p.Size || string(got[skip:skip+p.Size]) != string(want) {
+		return fmt.Errorf("other bytes at %d", p.Off)
+	}
+	return nil
+}
+
+// A generation marks the addresses of a server, so that a test can expire all of them.
+type generation struct {
+	http.Handler
+	now     atomic.Int64
+	refused atomic.Int64
+}
+
+// newGeneration returns a CAS server whose addresses are valid until expire is called.
+func newGeneration(t testing.TB, s origin.Store, o cas.HandlerOptions) (*generation, *fakeCAS) {
+	g := &generation{}
+	o.Base = func(r *http.Request) string { return fmt.Sprintf("http://%s/g%d", r.Host, g.now.Load()) }
+	h := cas.NewHandler(contentOf(s, cas.StoreOptions{}), o)
+	g.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var of int64
+		if n, _ := fmt.Sscanf(r.URL.Path, "/g%d/", &of); n == 1 {
+			if of != g.now.Load() {
+				g.refused.Add(1)
+				http.Error(w, "expired", http.StatusForbidden)
+				return
+			}
+			http.StripPrefix(fmt.Sprintf("/g%d", of), h).ServeHTTP(w, r)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+	return g, serveHandler(t, g)
+}
+
+func (g *generation) expire() { g.now.Add(1) }
+
+// A hundred readers share one renewal of each plan when its addresses have expired.
+func TestRenewsOncePerPlanAndExpiry(t *testing.T) {
+	for name, o := range map[string]cas.HandlerOptions{"parts": {}, "no parts": {ExactRanges: true}} {
+		t.Run(name, func(t *testing.T) {
+			b, f := sample(t)
+			g, server := newGeneration(t, b.Store(), o)
+			c := newClient(t, server, cas.Options{})
+			if err := readFile(t.Context(), c, f, 0, 200_000); err != nil {
+				t.Fatal(err)
+			}
+			for round := range 5 {
+				g.expire()
+				server.reset()
+				var readers sync.WaitGroup
+				for range 100 {
+					readers.Go(func() {
+						for _, x := range b.Xorbs {
+							r := codec.ChunkRange{Start: 1, End: uint32(len(x.Chunks))}
+							if _, err := c.Chunks(t.Context(), x.Hash(), r, origin.ReadOptions{}); err != nil {
+								t.Error(err)
+							}
+						}
+					})
+				}
+				readers.Wait()
+				if plans, _, _ := server.reset(); plans > 1 {
+					t.Errorf("round %d: %d requests for the plan, want 1", round, plans)
+				}
+			}
+		})
+	}
+}
+
+// An address that is refused again after its renewal is an error without the address.
+func TestSecondRefusalIsError(t *testing.T) {
+	b, f := sample(t)
+	server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+	c := newClient(t, server, cas.Options{})
+	server.intercept(func(h http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if isTransfer(r) {
+				http.Error(w, "no", http.StatusForbidden)
+				return
+			}
+			h.ServeHTTP(w, r)
+		})
+	})
+	err := readFile(t.Context(), c, f, 0, 1000)
+	wantError(t, err, iofs.ErrPermission, "the transfer server says 403 Forbidden to a new address")
+	if plans, _, transfers := server.reset(); plans != 2 || transfers > 4 {
+		t.Errorf("%d plans and %d transfers, want 2 and at most 4", plans, transfers)
+	}
+}
+
+// wantError checks kind and text of an error: one line, without addresses.
+func wantError(t *testing.T, err, kind error, text string) {
+	t.Helper()
+	switch {
+	case !errors.Is(err, kind) || !strings.Contains(err.Error(), text):
+		t.Errorf("error %v, want %v: %s", err, kind, text)
+	case strings.ContainsAny(err.Error(), "\n?&") || strings.Contains(err.Error(), "http://") || strings.Contains(err.Error(), "127.0.0.1"):
+		t.Errorf("error %q has several lines or an address", err)
+	}
+}
+
+// Addresses are renewed 30 s before they expire, so that no request is refused.
+func TestRenewsBeforeExpiry(t *testing.T) {
+	b, f := sample(t)
+	g, server := newGeneration(t, b.Store(), cas.HandlerOptions{Life: time.Hour})
+	clock := newClock()
+	c := newClient(t, server, cas.Options{Now: clock.now})
+	for _, tt := range []struct {
+		after time.Duration
+		plans int64
+	}{{0, 1}, {59*time.Minute + 25*time.Second, 0}, {10 * time.Second, 1}, {time.Minute, 0}} {
+		clock.advance(tt.after)
+		server.reset()
+		for _, x := range b.Xorbs {
+			if _, err := c.FileInfo(t.Context(), f.ID()); err != nil {
+				t.Fatal(err)
+			}
+			c.Reject(x.Hash())
+			if _, err := c.Chunks(t.Context(), x.Hash(), codec.ChunkRange{End: 5}, origin.ReadOptions{}); err != nil {
+				t.Error(err)
+			}
+		}
+		if plans, _, _ := server.reset(); plans != tt.plans {
+			t.Errorf("after %v: %d plans, want %d", tt.after, plans, tt.plans)
+		}
+	}
+	if n := g.refused.Load(); n > 0 {
+		t.Errorf("%d requests were refused", n)
+	}
+}
+
+// A renewed plan with other ranges is an error.
+func TestRenewedPlanMustBeEqual(t *testing.T) {
+	b, f := sample(t)
+	g, server := newGeneration(t, b.Store(), cas.HandlerOptions{})
+	c := newClient(t, server, cas.Options{})
+	if err := readFile(t.Context(), c, f, 0, 1000); err != nil {
+		t.Fatal(err)
+	}
+	g.expire()
+	server.intercept(func(h http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !isTransfer(r) {
+				r.Header.Set("Range", "bytes=0-99")
+			}
+			h.ServeHTTP(w, r)
+		})
+	})
+	_, err := c.Chunks(t.Context(), b.Xorbs[1].Hash(), codec.ChunkRange{End: 40}, origin.ReadOptions{})
+	wantError(t, err, codec.ErrCorrupt, "the renewed plan differs from the one before")
+}
+
+// Tokens are renewed before they end and after a 401, once for all readers, and are sent to the
+// server of the API only.
+func TestTokens(t *testing.T) {
+	b, f := sample(t)
+	var current, issued atomic.Int64
+	server := serveCAS(t, b.Store(), cas.HandlerOptions{Authorize: func(_ context.Context, token string) (string, error) {
+		if token != fmt.Sprint("secret", current.Load()) {
+			return "", cas.ErrToken
+		}
+		return "", nil
+	}})
+	server.intercept(func(h http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if isTransfer(r) && r.Header.Get("Authorization") != "" {
+				t.Error("a transfer has the token")
+			}
+			h.ServeHTTP(w, r)
+		})
+	})
+	clock := newClock()
+	c := newClient(t, server, cas.Options{Now: clock.now, Tokens: cas.TokenFunc(func(context.Context) (cas.Token, error) {
+		issued.Add(1)
+		return cas.Token{URL: server.URL, Value: fmt.Sprint("secret", current.Load()), Lifetime: time.Hour}, nil
+	})})
+	all := func(what string, want int64) {
+		t.Helper()
+		issued.Store(0)
+		var readers sync.WaitGroup
+		for range 100 {
+			readers.Go(func() {
+				c.Forget(f.ID())
+				if err := readFile(t.Context(), c, f, rand.Int64N(199_000), 1000); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		readers.Wait()
+		if n := issued.Load(); n != want {
+			t.Errorf("%s: %d tokens, want %d", what, n, want)
+		}
+	}
+	all("first", 1)
+	all("later", 0)
+	clock.advance(59*time.Minute + 40*time.Second)
+	all("before the end", 1)
+	current.Add(1)
+	all("after a 401", 1)
+}
+
+// A token that may not read a file is replaced once, if it is older than 2 s.
+func TestForbiddenRenewsOldToken(t *testing.T) {
+	b, f := sample(t)
+	server := serveCAS(t, b.Store(), cas.HandlerOptions{Authorize: func(_ context.Context, token string) (string, error) {
+		if token == "secret1" {
+			return "", iofs.ErrPermission
+		}
+		return "", nil
+	}})
+	var issued atomic.Int64
+	clock := newClock()
+	c := newClient(t, server, cas.Options{Now: clock.now, Tokens: cas.TokenFunc(func(context.Context) (cas.Token, error) {
+		return cas.Token{URL: server.URL, Value: fmt.Sprint("secret", issued.Add(1)), Lifetime: time.Hour}, nil
+	})})
+	_, err := c.FileInfo(t.Context(), f.ID())
+	wantError(t, err, iofs.ErrPermission, "403 Forbidden; the token may not read the repository")
+	clock.advance(3 * time.Second)
+	if _, err := c.FileInfo(t.Context(), f.ID()); err != nil || issued.Load() != 2 {
+		t.Errorf("%v after %d tokens", err, issued.Load())
+	}
+}
+
+// A refused token pauses the requests, at first for 1 s and at most for 64 s.
+func TestRefusedTokenPauses(t *testing.T) {
+	b, f := sample(t)
+	server := serveCAS(t, b.Store(), cas.HandlerOptions{Authorize: func(context.Context, string) (string, error) { return "", cas.ErrToken }})
+	clock := newClock()
+	c := newClient(t, server, cas.Options{Tokens: cas.StaticToken(server.URL, "secret"), Now: clock.now})
+	for i, pause := range []time.Duration{0, time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 32 * time.Second, 64 * time.Second, 64 * time.Second} {
+		if pause > 0 {
+			clock.advance(pause - time.Second/2)
+			_, err := c.FileInfo(t.Context(), f.ID())
+			wantError(t, err, iofs.ErrPermission, "401 Unauthorized; check the token")
+			if plans, _, _ := server.reset(); plans != 0 {
+				t.Errorf("%d requests in pause %d", plans, i)
+			}
+			clock.advance(time.Second)
+		}
+		if _, err := c.FileInfo(t.Context(), f.ID()); err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("error %v", err)
+		}
+		if plans, _, _ := server.reset(); plans == 0 {
+			t.Errorf("no request after pause %d", i)
+		}
+	}
+}
+
+// Wrong clocks do not matter, because lifetimes are measured since receipt.
+func TestClocksMayBeWrong(t *testing.T) {
+	for _, wrong := range []time.Duration{-10 * time.Minute, 10 * time.Minute} {
+		b, f := sample(t)
+		server := serveCAS(t, b.Store(), cas.HandlerOptions{Life: 5 * time.Minute})
+		clock := newClock()
+		clock.advance(wrong)
+		c := newClient(t, server, cas.Options{Now: clock.now})
+		for range 20 {
+			if err := readFile(t.Context(), c, f, rand.Int64N(199_000), 1000); err != nil {
+				t.Error(err)
+			}
+		}
+		server.reset()
+		for _, x := range b.Xorbs {
+			if _, err := c.Chunks(t.Context(), x.Hash(), codec.ChunkRange{Start: 3, End: 9}, origin.ReadOptions{}); err != nil {
+				t.Error(err)
+			}
+		}
+		if plans, _, _ := server.reset(); plans > 0 {
+			t.Errorf("a clock %v ahead: %d renewals", wrong, plans)
+		}
+	}
+}
+
+// Addresses that end after 2 s and tokens that end after 5 s lead to no error.
+func TestShortLives(t *testing.T) {
+	duration := 4 * time.Second
+	if testing.Short() {
+		duration = 0
+	}
+	b, f := sample(t)
+	var tokens atomic.Int64
+	signer, err := cas.NewSigner(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := serveCAS(t, b.Store(), cas.HandlerOptions{Life: 2 * time.Second, Signer: signer, Authorize: func(_ context.Context, token string) (string, error) {
+		return signer.Verify(token)
+	}})
+	c := newClient(t, server, cas.Options{
+		Fetch: fetch.Options{Limits: fetch.Limits{First: time.Minute, Read: time.Minute}},
+		Tokens: cas.TokenFunc(func(context.Context) (cas.Token, error) {
+			tokens.Add(1)
+			return cas.Token{URL: server.URL, Value: signer.Token("", time.Now().Add(5*time.Second)), Lifetime: 5 * time.Second}, nil
+		}),
+	})
+	start := time.Now()
+	var readers sync.WaitGroup
+	for range 100 {
+		readers.Go(func() {
+			for again := true; again; again = time.Since(start) < duration {
+				c.Reject(b.Xorbs[0].Hash())
+				if err := readFile(t.Context(), c, f, rand.Int64N(199_000), 1000); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	readers.Wait()
+	took := time.Since(start)
+	if most := int64(took/(4*time.Second)) + 2; tokens.Load() > most {
+		t.Errorf("%d tokens in %v, want at most %d", tokens.Load(), took, most)
+	}
+}

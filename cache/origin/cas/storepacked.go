@@ -1,0 +1,160 @@
+package cas
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"sort"
+
+	"github.com/xetfs/xetfs/cache/flight"
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/xorb"
+)
+
+const (
+	localPiece  = 256 << 10
+	remotePiece = 1 << 20 // two at once: one is sent while one arrives
+
+	// maxPackedChunk is the length of the longest packed chunk. A piece may begin within one.
+	maxPackedChunk = 2*codec.MaxChunkSize + xorb.ChunkHeaderSize
+)
+
+// Packed implements Content.
+func (c *storeContent) Packed(ctx context.Context, t Transfer, from, to int64) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		at, err := c.src.Places(ctx, t.Xorb, t.Span.Chunks)
+		if err == nil && spanOf(at, t.Span.Chunks) != t.Span {
+			err = ErrChanged
+		}
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		read := func(s FetchRange) piece { return c.readPiece(ctx, t.Xorb, s) }
+		if !c.src.Local() {
+			var stop func()
+			read, stop = readAhead(read, func(s FetchRange) (next FetchRange, ok bool) {
+				if s.End < to {
+					return c.pieceAt(at, t.Span.Chunks, s.End, to), true
+				}
+				return next, false
+			})
+			defer stop()
+		}
+		for off := from; off < to; {
+			s := c.pieceAt(at, t.Span.Chunks, off, to)
+			p := read(s)
+			if p.err != nil {
+				yield(nil, p.err) // the source may still write to its buffer
+				return
+			}
+			ok := yield(p.run.Packed[off-s.Start:min(to, s.End)-s.Start], nil)
+			c.free.Put(p.buf)
+			if off = s.End; !ok {
+				return
+			}
+		}
+	}
+}
+
+// A piece is the result of one read.
+type piece struct {
+	run *xorb.Run
+	buf *[]byte // of run
+	err error
+}
+
+func (c *storeContent) readPiece(ctx context.Context, x codec.Hash, s FetchRange) (p piece) {
+	defer flight.Guard(&p.err)
+	p.buf = c.buffer()
+	p.run, p.err = c.read(ctx, x, s, p.buf)
+	return p
+}
+
+// readAhead returns read with one piece read ahead. next returns the piece behind another. stop
+// waits for the last read.
+func readAhead(read func(FetchRange) piece, next func(FetchRange) (FetchRange, bool)) (ahead func(FetchRange) piece, stop func()) {
+	var pending chan piece
+	start := func(s FetchRange) chan piece {
+		done := make(chan piece, 1)
+		go func() { done <- read(s) }() // read recovers from panics
+		return done
+	}
+	ahead = func(s FetchRange) piece {
+		if pending == nil {
+			pending = start(s)
+		}
+		p := <-pending
+		pending = nil
+		if n, ok := next(s); ok && p.err == nil {
+			pending = start(n)
+		}
+		return p
+	}
+	return ahead, func() {
+		if pending != nil {
+			<-pending
+		}
+	}
+}
+
+// buffer returns memory for a piece.
+func (c *storeContent) buffer() *[]byte {
+	if b, ok := c.free.Get().(*[]byte); ok {
+		return b
+	}
+	b := make([]byte, c.piece+maxPackedChunk)
+	return &b
+}
+
+// pieceAt returns whole chunks of r from the one with byte from on. They end at byte to, or are
+// as many as fit into a piece.
+func (c *storeContent) pieceAt(at origin.Places, r codec.ChunkRange, from, to int64) FetchRange {
+	after := func(off int64) uint32 { // the first chunk that ends behind off
+		i := sort.Search(r.Len(), func(i int) bool {
+			_, end := at.PackedRange(codec.ChunkRange{Start: r.Start, End: r.Start + uint32(i) + 1})
+			return end > off
+		})
+		return r.Start + uint32(i)
+	}
+	first := after(from)
+	end := max(first+1, min(after(to-1)+1, after(from+c.piece)))
+	return spanOf(at, codec.ChunkRange{Start: first, End: end})
+}
+
+// read returns proven packed chunks. It reads another replica, or a remote one again, if they
+// are damaged.
+func (c *storeContent) read(ctx context.Context, x codec.Hash, s FetchRange, buf *[]byte) (*xorb.Run, error) {
+	for try := 0; ; try++ {
+		run, err := c.readOnce(ctx, x, s, buf)
+		if err == nil || !errors.Is(err, codec.ErrCorrupt) {
+			return run, err
+		}
+		if others := c.src.Reject(x); try > 0 && (others == 0 || try > others) || others == 0 && c.src.Local() {
+			return nil, fmt.Errorf("xorb %s: %w", x, err)
+		}
+		ctx, buf = origin.NoCache(ctx), nil // the source may still write to buf
+	}
+}
+
+func (c *storeContent) readOnce(ctx context.Context, x codec.Hash, s FetchRange, buf *[]byte) (*xorb.Run, error) {
+	o := origin.ReadOptions{Buffer: func(n int) []byte {
+		if buf == nil || n > len(*buf) {
+			return make([]byte, n)
+		}
+		return (*buf)[:n]
+	}}
+	run, err := c.src.Chunks(ctx, x, s.Chunks, o)
+	switch {
+	case err != nil:
+		return nil, err
+	case int64(len(run.Packed)) != s.End-s.Start:
+		return nil, ErrChanged
+	case run.Hashes == nil || slices.Contains(run.Hashes, codec.Hash{}):
+		return nil, fmt.Errorf("xorb %s: %w: chunks %v are not proven", x, origin.ErrUnavailable, s.Chunks)
+	}
+	return run, c.sums.verify(x, run)
+}

@@ -1,0 +1,212 @@
+package cas
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/xetfs/xetfs/cache/flight"
+	"github.com/xetfs/xetfs/cache/origin"
+)
+
+// A Token gives access to a CAS server.
+type Token struct {
+	URL      string        // of the server, without a path of the API
+	Value    string        // secret; "": requests have no token
+	Lifetime time.Duration // from receipt; 0: unknown
+}
+
+// A TokenSource returns a new token with each call. Its errors contain no secrets. The Client
+// calls it once for all waiting requests, and reuses tokens until 30 s before their end.
+type TokenSource interface {
+	Token(ctx context.Context) (Token, error)
+}
+
+// A TokenFunc is a function that is a TokenSource, for example one that reads a file anew.
+type TokenFunc func(ctx context.Context) (Token, error)
+
+// Token implements TokenSource.
+func (f TokenFunc) Token(ctx context.Context) (Token, error) { return f(ctx) }
+
+// StaticToken returns a TokenSource for a server with a fixed token; "": none.
+func StaticToken(address, value string) TokenSource {
+	return TokenFunc(func(context.Context) (Token, error) { return Token{URL: address, Value: value}, nil })
+}
+
+// Pauses after a refused token. They double from the first to the last.
+const (
+	minRefusal = time.Second
+	maxRefusal = 64 * time.Second
+)
+
+// renewAhead is the remaining lifetime at which a token or an address is renewed, but at most a
+// tenth of its lifetime.
+const renewAhead = 30 * time.Second
+
+// usable returns the part of a lifetime in which a token or an address is used.
+func usable(lifetime time.Duration) time.Duration {
+	return lifetime - min(renewAhead, lifetime/10)
+}
+
+// tokens has the current token. Times are measured with the local clock since receipt only, so a
+// wrong clock has no effect.
+type tokens struct {
+	source TokenSource
+	now    func() time.Time
+	group  flight.Group[struct{}, *issued]
+
+	mu      sync.Mutex
+	current *issued       // nil: none; guarded by mu
+	pause   time.Duration // 0: the last token was not refused; guarded by mu
+	next    time.Time     // of the next token after a refusal; guarded by mu
+}
+
+// An issued token is a Token in use.
+type issued struct {
+	Token
+	base  *url.URL
+	begin time.Time
+	end   time.Time // zero: unknown
+}
+
+// get returns the current token, or a new one.
+func (ts *tokens) get(ctx context.Context) (*issued, error) {
+	ts.mu.Lock()
+	t, pause := ts.current, ts.next.Sub(ts.now())
+	ts.mu.Unlock()
+	switch {
+	case t != nil && (t.end.IsZero() || ts.now().Before(t.end)):
+		return t, nil
+	case t == nil && pause > 0:
+		return nil, errToken
+	}
+	return ts.group.Do(ctx, struct{}{}, func(ctx context.Context) (*issued, error) { return ts.renew(ctx) })
+}
+
+// renew requests a token.
+func (ts *tokens) renew(ctx context.Context) (*issued, error) {
+	begin := ts.now()
+	t, err := ts.source.Token(ctx)
+	if err != nil {
+		return nil, err
+	}
+	base, err := parseServer(t.URL)
+	if err != nil {
+		return nil, fmt.Errorf("%w: the address of the CAS server: %w", origin.ErrUnavailable, err)
+	}
+	if t.Value != "" && !isPrivate(base) {
+		return nil, errPlain
+	}
+	i := &issued{Token: t, base: base, begin: begin}
+	if t.Lifetime > 0 {
+		i.end = begin.Add(usable(t.Lifetime))
+	}
+	ts.mu.Lock()
+	ts.current = i
+	ts.mu.Unlock()
+	return i, nil
+}
+
+// refuse reports a 401 to a request with token t. The next call of get requests a new token. If
+// the new one is refused, too, no request follows until the pause has ended.
+func (ts *tokens) refuse(t *issued) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if ts.current != t {
+		return
+	}
+	ts.current = nil
+	if ts.pause > 0 {
+		ts.next = ts.now().Add(ts.pause)
+	}
+	ts.pause = min(max(2*ts.pause, minRefusal), maxRefusal)
+}
+
+// minAge is the age from which a token that may not read a file is replaced. A token may be limited
+// to the files of the commit that a branch had when the token was issued.
+const minAge = 2 * time.Second
+
+// outdated reports whether a token may be too old for a file that it may not read. The next call of
+// get then requests a new token.
+func (ts *tokens) outdated(t *issued) bool {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if ts.current != t {
+		return true
+	}
+	if ts.now().Sub(t.begin) < minAge {
+		return false
+	}
+	ts.current = nil
+	return true
+}
+
+// accept reports an answer other than 401.
+func (ts *tokens) accept() {
+	ts.mu.Lock()
+	ts.pause, ts.next = 0, time.Time{}
+	ts.mu.Unlock()
+}
+
+// A refusal is the status of a refused request, and the next step. It is io/fs.ErrPermission.
+type refusal string
+
+func (e refusal) Error() string { return string(e) }
+
+// Unwrap returns the kind.
+func (refusal) Unwrap() error { return iofs.ErrPermission }
+
+const (
+	errToken        = refusal("permission denied: the server says 401 Unauthorized; check the token, and that it may read the repository")
+	errPlain        = refusal("permission denied: a token is only sent over https; the address of the server must begin with https://")
+	errForbidden    = refusal("permission denied: the server says 403 Forbidden; the token may not read the repository")
+	errRefusedAgain = refusal("permission denied: the transfer server says 403 Forbidden to a new address")
+)
+
+// isPrivate reports whether only the server can read a request: over TLS, or on this machine.
+func isPrivate(u *url.URL) bool {
+	ip, err := netip.ParseAddr(u.Hostname())
+	return u.Scheme == "https" || strings.EqualFold(u.Hostname(), "localhost") || err == nil && ip.IsLoopback()
+}
+
+// parseServer parses the address of a server.
+func parseServer(address string) (*url.URL, error) {
+	u, err := url.Parse(strings.TrimSuffix(address, "/"))
+	switch {
+	case err != nil:
+		return nil, errors.New("it is no address")
+	case u.RawQuery != "" || u.Fragment != "":
+		return nil, errors.New("it has a query or a fragment")
+	}
+	return u, checkAddress(u)
+}
+
+// checkAddress returns an error unless an address is of an http server, and has no user name
+// (S11). Errors contain no address.
+func checkAddress(u *url.URL) error {
+	switch {
+	case u.Scheme != "http" && u.Scheme != "https":
+		return fmt.Errorf("its scheme is %.20q, want https", u.Scheme)
+	case u.Hostname() == "":
+		return errors.New("it names no host")
+	case u.User != nil:
+		return errors.New("it has a user name")
+	case u.Fragment != "":
+		return errors.New("it has a fragment")
+	}
+	return nil
+}
+
+// authorize adds a token to a request for the server that it belongs to.
+func (t *issued) authorize(r *http.Request) {
+	if t.Value != "" && r.URL.Host == t.base.Host && r.URL.Scheme == t.base.Scheme {
+		r.Header.Set("Authorization", "Bearer "+t.Value)
+	}
+}

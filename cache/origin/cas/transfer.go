@@ -1,0 +1,116 @@
+package cas
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/fetch"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/names"
+)
+
+// errParts is the error of a transfer server that serves signed ranges only as a whole.
+var errParts = fmt.Errorf("%w: the transfer server serves no parts of a signed range", origin.ErrUnavailable)
+
+// maxRenewals bounds the addresses of one transfer that expire before the server has answered.
+const maxRenewals = 4
+
+// transfer fills p with bytes of a xorb from off on, which are in a signed range. It calls progress
+// with the number of final bytes at the start of p. A refused address is renewed once.
+func (c *Client) transfer(ctx context.Context, x codec.Hash, pl place, p []byte, off int64, progress func(n int)) error {
+	isPart := off != pl.Start || off+int64(len(p)) != pl.End
+	for renewed := 0; ; {
+		a, err := c.fresh(ctx, pl.plan)
+		if err != nil {
+			return err
+		}
+		h, err := c.readSigned(ctx, x, pl, a, p, off, progress)
+		switch {
+		case h == nil:
+			return err
+		case err == nil:
+			h.served(isPart, renewed > 0)
+			return nil
+		case isPart && h.refusesPart(err):
+			return errParts
+		case code(err) != http.StatusForbidden && code(err) != http.StatusUnauthorized:
+			return err
+		}
+		if renewed++; renewed == maxRenewals || c.now().Before(a.expiry) && renewed > 1 {
+			return fmt.Errorf("%q: %w", names.XorbKey(x), errRefusedAgain)
+		}
+		if _, err := c.renew(ctx, pl.plan, a); err != nil {
+			return err
+		}
+	}
+}
+
+// readSigned sends one request to an address of a plan.
+func (c *Client) readSigned(ctx context.Context, x codec.Hash, pl place, a *addresses, p []byte, off int64, progress func(n int)) (*host, error) {
+	k := names.XorbKey(x)
+	to, ok := a.find(x, pl.FetchRange)
+	if !ok {
+		return nil, fmt.Errorf("%q: %w", k, codec.Corrupt(what, 0, "no address for bytes [%d, %d)", pl.Start, pl.End))
+	}
+	h, err := c.hosts.get(roleTransfer, to.url)
+	if err != nil {
+		return nil, err
+	}
+	return h, h.ReadAt(ctx, fetch.Request{Key: k, URL: to.text}, p, off, progress)
+}
+
+// fresh returns the addresses of a plan, renewed if they expire soon.
+func (c *Client) fresh(ctx context.Context, p *plan) (*addresses, error) {
+	a := p.addresses.Load()
+	if c.now().Before(a.end) {
+		return a, nil
+	}
+	return c.renew(ctx, p, a)
+}
+
+// served records an answer with a signed range or a part of one. A refused part was refused as a
+// part, unless the address had to be renewed meanwhile.
+func (h *host) served(isPart, renewed bool) {
+	switch {
+	case isPart:
+		h.ranges.Store(partsYes)
+	case renewed:
+		h.ranges.CompareAndSwap(partsTried, partsUnknown)
+	default:
+		h.ranges.CompareAndSwap(partsTried, partsNo)
+	}
+}
+
+// refusesPart reports whether the error of a request for a part of a signed range means that the
+// server serves no parts. It is no reason to renew the address.
+func (h *host) refusesPart(err error) bool {
+	switch {
+	case isInvalidRange(err):
+		h.ranges.Store(partsNo)
+		return true
+	case h.ranges.Load() == partsYes:
+		return false
+	}
+	if c := code(err); c == http.StatusForbidden || c == http.StatusBadRequest || errors.Is(err, codec.ErrCorrupt) {
+		h.ranges.CompareAndSwap(partsUnknown, partsTried)
+		return true
+	}
+	return false
+}
+
+// servesParts reports whether requests for parts of the signed ranges of a plan may be sent.
+func (c *Client) servesParts(x codec.Hash, pl place) bool {
+	to, ok := pl.plan.addresses.Load().find(x, pl.FetchRange)
+	if !ok {
+		return false
+	}
+	h, err := c.hosts.get(roleTransfer, to.url)
+	if err != nil {
+		return false
+	}
+	s := h.ranges.Load()
+	return s == partsUnknown || s == partsYes
+}

@@ -1,0 +1,133 @@
+package cas
+
+import (
+	"context"
+
+	"github.com/xetfs/xetfs/cache/flight"
+	"github.com/xetfs/xetfs/codec"
+)
+
+// A window is a large piece of a file whose plan was requested, because it is read in a row. The
+// pieces in it need no plan: the transfer of the window shows the lengths of their chunks.
+
+const (
+	windowBytes  = 2 << 20 // smallest window
+	windowsAhead = 4       // plans that are requested before they are needed
+	maxWindows   = 64      // the last ones of all files
+)
+
+// addWindow remembers a query for a window.
+func (c *Client) addWindow(q query) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, w := range c.windows {
+		if w == q {
+			return
+		}
+	}
+	if len(c.windows) == maxWindows {
+		c.windows = append(c.windows[:0], c.windows[1:]...)
+	}
+	c.windows = append(c.windows, q)
+}
+
+// window returns the last window with all bytes of a piece.
+func (c *Client) window(file codec.Hash, p codec.Piece) (q query, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := len(c.windows) - 1; i >= 0; i-- {
+		if q := c.windows[i]; q.file == file && q.off <= p.Off && p.Off+p.Size <= q.off+q.n && p.Size < q.n {
+			return q, true
+		}
+	}
+	return query{}, false
+}
+
+// awaitWindow waits until the transfer of a window shows the lengths of the chunks of a large
+// piece, and may start it. It reports whether to look at the lengths again.
+func (c *Client) awaitWindow(ctx context.Context, id codec.FileID, t codec.Term, p codec.Piece) (again bool, err error) {
+	q, ok := c.window(id.File, p)
+	if !ok || p.Size <= guessPiece {
+		return false, nil
+	}
+	part, err := c.planPiece(ctx, id, t, codec.Piece{Term: p.Term, Skip: p.Skip - (p.Off - q.off), Off: q.off, Size: q.n})
+	if err != nil {
+		return false, err
+	}
+	pl, ok := c.livePlace(codec.Term{Xorb: t.Xorb, Chunks: part.Chunks})
+	if !ok || pl.Chunks != part.Chunks {
+		return false, nil
+	}
+	s, isKnown := c.overlapping(t.Xorb, pl.FetchRange)
+	switch _, _, ok, _ := c.places.narrow(t, p.Skip, p.Size, c.provenSize(t.Xorb)); {
+	case ok:
+		if s != nil {
+			c.leave(ctx, s, 0)
+		}
+		return true, nil
+	case s == nil && isKnown:
+		return false, nil // its own plan is smaller than another transfer
+	case s == nil:
+		s = c.startSegment(ctx, t.Xorb, pl, &segment{start: pl.Start, end: pl.End, first: pl.Chunks.Start, about: pl.Chunks.End})
+	}
+	return true, c.awaitLengths(ctx, s, t, p)
+}
+
+// overlapping returns a running segment that has most of a range. Windows share the chunks at their
+// borders, which only one of the transfers has. isKnown: the lengths of most of its chunks are
+// known from an earlier transfer.
+func (c *Client) overlapping(x codec.Hash, r FetchRange) (s *segment, isKnown bool) {
+	middle := r.Chunks.Start + uint32(r.Chunks.Len()/2)
+	_, _, isKnown = c.places.span(x, codec.ChunkRange{Start: middle, End: middle + 1})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.segments[x] {
+		both := min(s.end, r.End) - max(s.start, r.Start)
+		if s.first != noChunk && 2*both > r.End-r.Start && s.isRunning() {
+			s.users++
+			return s, isKnown
+		}
+	}
+	return nil, isKnown
+}
+
+// awaitLengths waits until a segment shows the lengths of all chunks of a piece, or ends. Errors of
+// the transfer are left to Chunks.
+func (c *Client) awaitLengths(ctx context.Context, s *segment, t codec.Term, p codec.Piece) error {
+	defer c.leave(ctx, s, 0)
+	for {
+		s.mu.Lock()
+		ended, grown := s.ended, s.grown
+		s.mu.Unlock()
+		if _, _, ok, err := c.places.narrow(t, p.Skip, p.Size, c.provenSize(t.Xorb)); ok || err != nil || ended {
+			return nil // the caller looks again
+		}
+		select {
+		case <-grown:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// planNext requests the plans of the windows behind p before they are needed.
+func (c *Client) planNext(ctx context.Context, id codec.FileID, t codec.Term, p codec.Piece) {
+	if p.Size < windowBytes {
+		return
+	}
+	end := p.Off - p.Skip + int64(t.Size)
+	for i := range int64(windowsAhead) {
+		q := query{file: id.File, off: p.Off + (i+1)*p.Size}
+		if q.n = min(p.Size, end-q.off); q.n <= 0 {
+			return
+		}
+		c.addWindow(q)
+		ctx, cancel := c.detach(ctx)
+		c.background.Go(func() {
+			var err error // the next Narrow reports it
+			defer cancel()
+			defer flight.Guard(&err)
+			_, err = c.getPlan(ctx, q)
+		})
+	}
+}
