@@ -1,0 +1,80 @@
+package hub
+
+import (
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/xetfs/xetfs/cache/origin"
+)
+
+// Pauses after the Hub has refused a token. They double from the first to the last.
+const (
+	minRefusal = time.Second
+	maxRefusal = 64 * time.Second
+)
+
+// An authorizer adds the token to requests. The token is read for each request, so that it can be
+// renewed. A refused one is not sent again during a pause.
+type authorizer struct {
+	token func() (string, error) // nil: none
+	now   func() time.Time
+
+	mu     sync.Mutex
+	value  string        // the header that was refused; "": none; guarded by mu
+	pause  time.Duration // guarded by mu
+	resume time.Time     // end of the pause; guarded by mu
+}
+
+// authorize is fetch.Request.Prepare. It is called for requests to the Hub, not for redirects.
+func (a *authorizer) authorize(r *http.Request) error {
+	if a.token == nil || !isPrivate(r.URL) {
+		return nil
+	}
+	token, err := a.token()
+	if errors.Is(err, origin.ErrUnavailable) {
+		return err
+	}
+	if err != nil {
+		return &StatusError{err.Error(), iofs.ErrPermission}
+	}
+	if token == "" {
+		return nil
+	}
+	value := "Bearer " + token
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if value != a.value {
+		a.pause = 0
+	} else if wait := a.resume.Sub(a.now()); wait > 0 {
+		return &StatusError{fmt.Sprintf("the Hub has refused the token (401); renew it with hf auth login, or correct HF_TOKEN; next try in %v", wait.Round(time.Second)), iofs.ErrPermission}
+	}
+	r.Header.Set("Authorization", value)
+	return nil
+}
+
+// refused starts a pause for the token of a request.
+func (a *authorizer) refused(value string) {
+	if value == "" {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if value != a.value {
+		a.value, a.pause = value, 0
+	}
+	a.pause = min(max(2*a.pause, minRefusal), maxRefusal)
+	a.resume = a.now().Add(a.pause)
+}
+
+// isPrivate reports whether only the server can read a request: over TLS, or on this machine.
+func isPrivate(u *url.URL) bool {
+	ip, err := netip.ParseAddr(u.Hostname())
+	return u.Scheme == "https" || strings.EqualFold(u.Hostname(), "localhost") || err == nil && ip.IsLoopback()
+}

@@ -1,0 +1,27 @@
+// Package hub speaks the API of the Hugging Face Hub, as client and as server.
+//
+//	ParseAddress    hf://[datasets/|spaces/|buckets/]owner/name[@revision][/path]
+//	Open, Resolve   a Repo of the Hub; the commit of its revision
+//	Repo.List       the files of a commit, page by page
+//	NewPlain        a Source of the files outside Xet, by ranges of their content
+//	NewSplit        one Source over those and the files in Xet
+//
+//	NewHandler      the read side of the API: repositories, trees, files and read tokens
+//	Repos, Commit   the repositories that the handler shows
+//	Content         the bytes of their files
+//	Tokens          tokens for the CAS API
+//
+// The handler serves these routes. TYPE is models, datasets or spaces, and REPO has one or two
+// segments. REV is a branch, a tag or a commit hash.
+//
+//	/api/TYPE/REPO[/revision/REV]             facts about a commit, and its files
+//	/api/TYPE/REPO/refs                       branches and tags
+//	/api/TYPE/REPO/tree/REV[/PATH]            entries of a folder, in pages
+//	/api/TYPE/REPO/paths-info/REV             entries of the paths in a POST body
+//	/api/TYPE/REPO/xet-read-token/REV         a token for the CAS API
+//	/api/whoami-v2                            the name of the token in the request
+//	[/TYPE]/REPO/resolve/REV/PATH             the content of a file, with its Xet headers
+//	[/TYPE]/REPO/raw/REV/PATH                 the same, or the LFS pointer of a large file
+//
+// All other paths are not found, also for POST: clients then use older routes.
+package hub

@@ -1,0 +1,82 @@
+package hub
+
+import (
+	"fmt"
+	iofs "io/fs"
+	"net/http"
+	"time"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/fetch"
+)
+
+// A StatusError is a refusal of the Hub, and the next step. It is io/fs.ErrNotExist or
+// io/fs.ErrPermission.
+type StatusError struct {
+	text string
+	kind error
+}
+
+// Error implements error.
+func (e *StatusError) Error() string { return e.text }
+
+// Unwrap returns the kind.
+func (e *StatusError) Unwrap() error { return e.kind }
+
+// classify is fetch.Options.Classify: it returns the error of a refusal. The Hub reports the reason
+// in a header.
+func (r *Repo) classify(resp *http.Response, _ []byte) error {
+	if resp.Request.URL.Host != r.endpoint.Host {
+		return nil // of a content server, where a redirect leads
+	}
+	sent := resp.Request.Header.Get("Authorization") != ""
+	if resp.StatusCode == http.StatusUnauthorized {
+		r.auth.refused(resp.Request.Header.Get("Authorization"))
+	}
+	if resp.StatusCode == http.StatusTooManyRequests {
+		return r.limited(resp)
+	}
+	return r.refusal(resp.StatusCode, resp.Header.Get("X-Error-Code"), sent)
+}
+
+// refusal returns the error of a status and a code of the Hub; nil: another status.
+func (r *Repo) refusal(status int, code string, sent bool) error {
+	login := "set HF_TOKEN, or run hf auth login"
+	switch {
+	case status != http.StatusUnauthorized && status != http.StatusForbidden && status != http.StatusNotFound:
+		return nil
+	case code == "GatedRepo":
+		return r.denied("it is gated: request access at %s%s, and %s", r.endpoint, r.address.page(), login)
+	case code == "RevisionNotFound":
+		return absent("no branch, tag or commit %s; check the part after @", r.address.Revision)
+	case code == "EntryNotFound":
+		return absent("no such file or folder in the repository")
+	case status == http.StatusUnauthorized && sent && code != "RepoNotFound":
+		return r.denied("the Hub refuses the token (401); renew it with hf auth login, or correct HF_TOKEN")
+	case status == http.StatusForbidden:
+		return r.denied("the Hub says 403 Forbidden; check the permissions of the token at %s/settings/tokens", r.endpoint)
+	case sent:
+		return absent("no such repository, or a private one that the token may not read; check the name and the token")
+	}
+	return absent("no such repository, or a private one; check the name, and for a private one %s", login)
+}
+
+func (r *Repo) denied(format string, args ...any) error {
+	return &StatusError{fmt.Sprintf(format, args...), iofs.ErrPermission}
+}
+
+func absent(format string, args ...any) error {
+	return &StatusError{fmt.Sprintf(format, args...), iofs.ErrNotExist}
+}
+
+// limited returns the error of a 429. The next attempt is after the end of the window.
+func (r *Repo) limited(resp *http.Response) error {
+	after := fetch.RetryAfter(resp.Header)
+	if l, ok := parseRateLimit(resp.Header); ok && after == 0 {
+		after = l.reset
+	}
+	return &origin.HintError{
+		Err:   fmt.Errorf("%w: the Hub allows no more requests for %v; a token (HF_TOKEN) raises the limit", origin.ErrUnavailable, after.Round(time.Second)),
+		After: after,
+	}
+}

@@ -1,0 +1,223 @@
+package hub
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/xetfs/xetfs/cache/origin"
+)
+
+// HandlerOptions are the data that a handler shows. Repos and Content are required.
+type HandlerOptions struct {
+	Repos   Repos
+	Content Content
+	Tokens  Tokens // nil: files have no Xet headers, and clients read all by resolve
+
+	// User returns the name of the token in a request for whoami; "" or nil: it has none.
+	User func(*http.Request) string
+
+	Private bool // what the answer of a repository says
+}
+
+// A handler serves the Hub API.
+type handler struct{ o HandlerOptions }
+
+// NewHandler returns a handler with the routes of the package comment. It checks no tokens: the
+// Repos decide by the context what a request may read.
+//
+// A file is served directly, with ranges and an ETag, beside the headers of the Xet protocol. A
+// redirect to the same host would lose these headers in huggingface_hub. A read error after the
+// first byte aborts the connection.
+func NewHandler(o HandlerOptions) http.Handler { return &handler{o} }
+
+// ServeHTTP implements http.Handler.
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	err := h.serve(w, r)
+	if err != nil {
+		serveError(w, r, err)
+	}
+}
+
+// serve answers a request, or returns an error before the first byte.
+func (h *handler) serve(w http.ResponseWriter, r *http.Request) error {
+	if r.URL.Path == "/api/whoami-v2" {
+		return h.serveUser(w, r)
+	}
+	rt, ok := parseRoute(r.URL.EscapedPath())
+	if !ok {
+		return errNoRoute
+	}
+	if allowed := rt.methods(); allowed != r.Method && !(allowed == http.MethodGet && r.Method == http.MethodHead) {
+		return methodError(allowed)
+	}
+	if rt.verb == verbRefs {
+		return h.serveRefs(w, r, rt)
+	}
+	c, err := h.o.Repos.Resolve(r.Context(), rt.repo, rt.revision)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("X-Repo-Commit", c.ID())
+	switch rt.verb {
+	case verbInfo:
+		return h.serveInfo(w, r, rt, c)
+	case verbTree:
+		return h.serveTree(w, r, rt, c)
+	case verbPaths:
+		return h.servePaths(w, r, c)
+	case verbToken:
+		return h.serveToken(w, r, rt, c)
+	}
+	return h.serveFile(w, r, rt, c)
+}
+
+// methods returns the method of a route. GET includes HEAD.
+func (rt *route) methods() string {
+	if rt.verb == verbPaths {
+		return http.MethodPost
+	}
+	return http.MethodGet
+}
+
+// Errors of requests.
+var (
+	errNoRoute  = errors.New("no such path in this API")
+	errNoUser   = errors.New("a token is required")
+	errDisabled = errors.New("this server has no Xet API")
+)
+
+// A methodError is the method that a route needs.
+type methodError string
+
+func (e methodError) Error() string { return "only " + string(e) }
+
+// A requestError is a mistake of the client. It quotes nothing of the request.
+type requestError string
+
+func (e requestError) Error() string { return string(e) }
+
+// A problem is an error as clients see it. Clients of the Hub choose their error by the code.
+type problem struct {
+	status     int
+	code, text string
+}
+
+// problemOf returns the answer for an error. It has no text of an error of a store.
+func problemOf(err error) problem {
+	var method methodError
+	var mistake requestError
+	switch {
+	case errors.Is(err, errNoRoute), errors.Is(err, errDisabled):
+		return problem{http.StatusNotFound, "", err.Error()}
+	case errors.Is(err, errNoUser):
+		return problem{http.StatusUnauthorized, "", err.Error()}
+	case errors.As(err, &method):
+		return problem{http.StatusMethodNotAllowed, "", err.Error()}
+	case errors.As(err, &mistake):
+		return problem{http.StatusBadRequest, "", err.Error()}
+	case errors.Is(err, ErrRepoNotFound):
+		return problem{http.StatusNotFound, "RepoNotFound", "Repository not found"}
+	case errors.Is(err, ErrRevisionNotFound):
+		return problem{http.StatusNotFound, "RevisionNotFound", "Revision not found"}
+	case errors.Is(err, ErrRepoGated):
+		return problem{http.StatusForbidden, "GatedRepo", "Access to this repository is restricted"}
+	case errors.Is(err, iofs.ErrNotExist):
+		return problem{http.StatusNotFound, "EntryNotFound", "Entry not found"}
+	case errors.Is(err, origin.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
+		return problem{http.StatusServiceUnavailable, "", "the store cannot be read just now"}
+	}
+	return problem{http.StatusInternalServerError, "", "it cannot be read"}
+}
+
+// serveError sends the answer for an error.
+func serveError(w http.ResponseWriter, r *http.Request, err error) {
+	p := problemOf(err)
+	head := w.Header()
+	for _, name := range []string{"ETag", "Link", "Cache-Control", "Content-Length", "Content-Disposition", "Content-Range"} {
+		head.Del(name)
+	}
+	if p.code != "" {
+		head.Set("X-Error-Code", p.code)
+	}
+	head.Set("X-Error-Message", p.text)
+	switch p.status {
+	case http.StatusUnauthorized:
+		head.Set("WWW-Authenticate", `Bearer realm="xetfs"`)
+	case http.StatusMethodNotAllowed:
+		head.Set("Allow", p.text[len("only "):])
+	case http.StatusServiceUnavailable:
+		head.Set("Retry-After", "1")
+	}
+	_ = sendJSON(w, r, p.status, map[string]string{"error": p.text}) // a map of strings
+}
+
+// sendJSON sends a document.
+func sendJSON(w http.ResponseWriter, r *http.Request, status int, doc any) error {
+	b, err := json.Marshal(doc)
+	if err != nil {
+		return fmt.Errorf("encode the answer: %v", err)
+	}
+	head := w.Header()
+	head.Set("Content-Type", "application/json; charset=utf-8")
+	head.Set("X-Content-Type-Options", "nosniff")
+	head.Set("Content-Length", strconv.Itoa(len(b)))
+	w.WriteHeader(status)
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(b) // the client may have closed the connection
+	}
+	return nil
+}
+
+// base returns the address of the server as the client wrote it.
+func base(r *http.Request) string {
+	scheme := "http"
+	if r.TLS != nil {
+		scheme = "https"
+	}
+	return scheme + "://" + r.Host
+}
+
+// serveUser answers whoami for a request with a token.
+func (h *handler) serveUser(w http.ResponseWriter, r *http.Request) error {
+	name := ""
+	if h.o.User != nil {
+		name = h.o.User(r)
+	}
+	if name == "" {
+		return errNoUser
+	}
+	type accessToken struct {
+		DisplayName string `json:"displayName"`
+		Role        string `json:"role"`
+		CreatedAt   string `json:"createdAt"`
+	}
+	return sendJSON(w, r, http.StatusOK, map[string]any{
+		"type": "user", "id": name, "name": name, "fullname": name, "email": "", "emailVerified": false,
+		"isPro": false, "canPay": false, "periodEnd": nil, "avatarUrl": "", "orgs": []string{},
+		"auth": map[string]any{"type": "access_token", "accessToken": accessToken{name, "read", wireTime(time.Unix(0, 0))}},
+	})
+}
+
+// serveToken sends a token for the CAS API, in the body and in headers: clients read one or the
+// other.
+func (h *handler) serveToken(w http.ResponseWriter, r *http.Request, rt route, c Commit) error {
+	if h.o.Tokens == nil {
+		return errDisabled
+	}
+	token, expires, err := h.o.Tokens.ReadToken(r.Context(), rt.repo, c)
+	if err != nil {
+		return err
+	}
+	head := w.Header()
+	head.Set("X-Xet-Access-Token", token)
+	head.Set("X-Xet-Token-Expiration", strconv.FormatInt(expires.Unix(), 10))
+	head.Set("X-Xet-Cas-Url", base(r))
+	head.Set("Cache-Control", "no-store")
+	return sendJSON(w, r, http.StatusOK, tokenInfo{token, expires.Unix(), base(r)})
+}

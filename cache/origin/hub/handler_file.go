@@ -1,0 +1,127 @@
+package hub
+
+import (
+	"bytes"
+	"io"
+	iofs "io/fs"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+	"time"
+)
+
+// xetInfoType is the type that clients in JavaScript accept for the facts about a file in Xet.
+const xetInfoType = "application/vnd.xet-fileinfo+json"
+
+// serveFile sends the content of a file, or the range that the request names.
+func (h *handler) serveFile(w http.ResponseWriter, r *http.Request, rt route, c Commit) error {
+	f, err := c.Lookup(r.Context(), rt.path)
+	switch {
+	case err != nil:
+		return err
+	case f.IsDir:
+		return iofs.ErrNotExist
+	}
+	if p := lfsPointer(&f); p != nil && rt.verb == verbRaw {
+		f = File{Path: f.Path, Size: int64(len(p)), Inline: p}
+	}
+	setFileHeaders(w.Header(), &f, &rt, c)
+	if f.InXet && h.o.Tokens != nil && rt.verb == verbResolve {
+		h.setXetHeaders(w.Header(), r, &f, &rt, c)
+		if r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), xetInfoType) {
+			return sendXetInfo(w, &f)
+		}
+	}
+	return h.serveContent(w, r, &f)
+}
+
+// setFileHeaders sets the headers of every file. The content of a branch may change, that of a
+// commit never does.
+func setFileHeaders(head http.Header, f *File, rt *route, c Commit) {
+	head.Set("Content-Type", "application/octet-stream")
+	head.Set("X-Content-Type-Options", "nosniff")
+	head.Set("Content-Disposition", "inline; filename*=UTF-8''"+url.PathEscape(path.Base(f.Path)))
+	head.Set("ETag", f.etag())
+	head.Set("Cache-Control", "no-cache")
+	if rt.revision == c.ID() {
+		head.Set("Cache-Control", "max-age=31536000, immutable")
+	}
+}
+
+// setXetHeaders sets the headers by which clients find the file in the CAS API.
+func (h *handler) setXetHeaders(head http.Header, r *http.Request, f *File, rt *route, c Commit) {
+	hash, at := f.ID.File.String(), base(r)
+	auth := at + apiPath(rt.repo, verbToken, c.ID())
+	head.Set("X-Xet-Hash", hash)
+	head.Set("X-Xet-Refresh-Route", auth)
+	head.Set("Link", "<"+auth+`>; rel="xet-auth", <`+at+"/v1/reconstructions/"+hash+`>; rel="xet-reconstruction-info"`)
+	head.Set("X-Linked-Size", itoa(f.Size))
+	head.Set("X-Linked-ETag", f.etag())
+	head.Set("Vary", "Accept")
+}
+
+// sendXetInfo answers a request for the facts about a file. Clients read the headers.
+func sendXetInfo(w http.ResponseWriter, f *File) error {
+	body := `{"hash":"` + f.ID.File.String() + `","size":` + itoa(f.Size) + "}"
+	w.Header().Set("Content-Type", xetInfoType)
+	w.Header().Del("Content-Disposition")
+	w.Header().Set("Content-Length", itoa(int64(len(body))))
+	_, _ = io.WriteString(w, body) // the client may have closed the connection
+	return nil
+}
+
+// serveContent sends the bytes of a file. It returns an error before the first byte, and aborts
+// the connection after it.
+func (h *handler) serveContent(w http.ResponseWriter, r *http.Request, f *File) error {
+	content := io.ReadSeeker(bytes.NewReader(f.Inline))
+	var reader *fileReader
+	if f.Size > int64(len(f.Inline)) {
+		opened, err := h.o.Content.OpenFile(r.Context(), f)
+		if err != nil {
+			return err
+		}
+		defer opened.Close()
+		reader = &fileReader{ctx: r.Context(), file: opened, size: f.Size, header: w.Header()}
+		defer reader.free()
+		content = reader
+	}
+	if f.Size == 0 && r.Header.Get("Range") != "" { // clients in JavaScript read the size here
+		w.Header().Set("Content-Range", "bytes */0")
+	}
+	late := &lateWriter{ResponseWriter: w}
+	http.ServeContent(late, r, "", time.Time{}, content)
+	if reader != nil && reader.err != nil {
+		if late.sent {
+			panic(http.ErrAbortHandler)
+		}
+		return reader.err
+	}
+	late.flush()
+	return nil
+}
+
+// A lateWriter sends the status with the first byte of the body. An error of the first read thus
+// has a status of its own.
+type lateWriter struct {
+	http.ResponseWriter
+	status int // of WriteHeader; 0: none yet
+	sent   bool
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (l *lateWriter) WriteHeader(status int) { l.status = status }
+
+// Write implements http.ResponseWriter.
+func (l *lateWriter) Write(p []byte) (int, error) {
+	l.flush()
+	return l.ResponseWriter.Write(p)
+}
+
+// flush sends the status.
+func (l *lateWriter) flush() {
+	if !l.sent && l.status != 0 {
+		l.ResponseWriter.WriteHeader(l.status)
+	}
+	l.sent = true
+}

@@ -1,0 +1,162 @@
+package hub
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	iofs "io/fs"
+	"iter"
+	"mime"
+	"net/http"
+	"net/url"
+	"path"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Bounds of one answer.
+const (
+	maxEntries   = 1000    // of one page of a tree
+	maxPaths     = 1000    // of one request for paths-info
+	maxPathsBody = 1 << 20 // bytes
+)
+
+// serveTree sends one page of a folder. The header Link has the address of the next page, whose
+// cursor is the last path of this page. Names that are not UTF-8 are left out: JSON has no form
+// for them.
+func (h *handler) serveTree(w http.ResponseWriter, r *http.Request, rt route, c Commit) error {
+	query := r.URL.Query()
+	limit, after, err := pageOf(query, rt.path)
+	if err != nil {
+		return err
+	}
+	switch dir, err := c.Lookup(r.Context(), rt.path); {
+	case err != nil:
+		return err
+	case !dir.IsDir:
+		return iofs.ErrNotExist
+	}
+	walk := c.List(r.Context(), rt.path, after)
+	if isTrue(query.Get("recursive")) {
+		walk = below(r.Context(), c, rt.path, after)
+	}
+	entries := []treeEntry{}
+	for f, err := range walk {
+		switch {
+		case err != nil:
+			return err
+		case !utf8.ValidString(f.Path):
+			continue
+		case len(entries) == limit:
+			w.Header().Set("Link", nextPage(r, entries[limit-1].Path))
+			return sendJSON(w, r, http.StatusOK, entries)
+		}
+		entries = append(entries, f.entry(c, isTrue(query.Get("expand")), h.o.Tokens != nil))
+	}
+	return sendJSON(w, r, http.StatusOK, entries)
+}
+
+// pageOf returns the number of entries of a page, and the name or path behind which it begins.
+func pageOf(query url.Values, dir string) (limit int, after string, err error) {
+	limit = maxEntries
+	if s := query.Get("limit"); s != "" {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 1 {
+			return 0, "", requestError("the limit must be a positive number")
+		}
+		limit = min(n, maxEntries)
+	}
+	cursor := query.Get("cursor")
+	if cursor == "" {
+		return limit, "", nil
+	}
+	after, ok := strings.CutPrefix("/"+cursor, strings.TrimSuffix("/"+dir, "/")+"/")
+	if !ok || after == "" || !isPath(cursor) {
+		return 0, "", requestError("the cursor is not one of this listing")
+	}
+	return limit, after, nil
+}
+
+// nextPage returns the header Link of a page that ends with a path.
+func nextPage(r *http.Request, last string) string {
+	query := r.URL.Query()
+	query.Set("cursor", last)
+	return "<" + base(r) + r.URL.EscapedPath() + "?" + query.Encode() + `>; rel="next"`
+}
+
+// below yields the entries of dir and all folders in it, a folder before its content. It begins
+// behind a path relative to dir; "" yields all.
+func below(ctx context.Context, c Commit, dir, after string) iter.Seq2[File, error] {
+	return func(yield func(File, error) bool) { yieldBelow(ctx, c, dir, after, yield) }
+}
+
+// yieldBelow is below. It returns false if the caller stopped.
+func yieldBelow(ctx context.Context, c Commit, dir, after string, yield func(File, error) bool) bool {
+	first, rest, _ := strings.Cut(after, "/")
+	if first != "" {
+		sub := path.Join(dir, first)
+		switch f, err := c.Lookup(ctx, sub); {
+		case errors.Is(err, iofs.ErrNotExist): // the cursor of another tree
+		case err != nil:
+			return yield(File{}, err)
+		case f.IsDir && !yieldBelow(ctx, c, sub, rest, yield):
+			return false
+		}
+	}
+	for f, err := range c.List(ctx, dir, first) {
+		if !yield(f, err) || err != nil {
+			return false
+		}
+		if f.IsDir && !yieldBelow(ctx, c, f.Path, "", yield) {
+			return false
+		}
+	}
+	return true
+}
+
+// servePaths sends the entries of the paths in the body of a request. Absent paths are left out.
+func (h *handler) servePaths(w http.ResponseWriter, r *http.Request, c Commit) error {
+	paths, expand, err := readPaths(w, r)
+	if err != nil {
+		return err
+	}
+	entries := []treeEntry{}
+	for _, p := range paths {
+		p = strings.Trim(p, "/")
+		if p == "" || !isPath(p) {
+			continue
+		}
+		switch f, err := c.Lookup(r.Context(), p); {
+		case errors.Is(err, iofs.ErrNotExist):
+		case err != nil:
+			return err
+		default:
+			entries = append(entries, f.entry(c, expand, h.o.Tokens != nil))
+		}
+	}
+	return sendJSON(w, r, http.StatusOK, entries)
+}
+
+// readPaths returns the paths in the body of a request. Clients in Python send a form, and those
+// in JavaScript send JSON.
+func readPaths(w http.ResponseWriter, r *http.Request) (paths []string, expand bool, err error) {
+	r.Body = http.MaxBytesReader(w, r.Body, maxPathsBody)
+	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind == "application/json" {
+		var body struct {
+			Paths  []string `json:"paths"`
+			Expand bool     `json:"expand"`
+		}
+		err = json.NewDecoder(r.Body).Decode(&body)
+		paths, expand = body.Paths, body.Expand
+	} else if err = r.ParseForm(); err == nil {
+		paths, expand = r.PostForm["paths"], isTrue(r.PostForm.Get("expand"))
+	}
+	switch {
+	case err != nil:
+		return nil, false, requestError("the body must be JSON or a form with paths, of at most 1 MiB")
+	case len(paths) > maxPaths:
+		return nil, false, requestError("at most 1000 paths in one request")
+	}
+	return paths, expand, nil
+}

@@ -1,0 +1,200 @@
+package hub
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/xetfs/xetfs/codec"
+)
+
+// An Entry is a file or folder in a listing.
+type Entry struct {
+	Path    string // from the top of the repository, as the Hub sends it
+	Dir     bool
+	Size    int64      // bytes of a file
+	Xet     codec.Hash // of a file in Xet; zero: not in Xet
+	Git     *[20]byte  // SHA-1 of a file in git, with its header; nil: another kind of file
+	SHA256  *[32]byte  // of a file in Xet or LFS; nil: unknown
+	ModTime time.Time  // zero: unknown
+}
+
+// Bounds of a listing.
+const (
+	pageEntries = 1000
+	maxPage     = 16 << 20 // bytes
+	maxPages    = 20_000
+)
+
+// List yields the files and folders below dir in the order of the Hub, with one request for each
+// 1,000 entries. The top is "". Without recursive, it yields those directly in dir. An error ends
+// the listing.
+func (r *Repo) List(ctx context.Context, commit, dir string, recursive bool) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		next := r.listURL(commit, dir, recursive)
+		seen := map[[16]byte]bool{}
+		for next != "" {
+			sum := sha256.Sum256([]byte(next))
+			key := [16]byte(sum[:])
+			if seen[key] || len(seen) == maxPages {
+				yield(Entry{}, codec.Corrupt("listing", int64(len(seen)), "the server returns page after page without an end"))
+				return
+			}
+			seen[key] = true
+			entries, following, err := r.page(ctx, next)
+			for i := 0; err == nil && i < len(entries); i++ {
+				var e Entry
+				var ok bool
+				if e, ok, err = entries[i].entry(); ok && err == nil && !yield(e, nil) {
+					return
+				}
+			}
+			if err != nil {
+				yield(Entry{}, err)
+				return
+			}
+			next = following
+		}
+	}
+}
+
+// listURL returns the path and query of the first page.
+func (r *Repo) listURL(commit, dir string, recursive bool) string {
+	a := r.current()
+	path := a.api() + "/tree"
+	if a.Type != Bucket {
+		path += "/" + url.PathEscape(commit)
+	}
+	if dir != "" {
+		path += "/" + escapePath(dir)
+	}
+	return fmt.Sprintf("%s?recursive=%t&limit=%d", path, recursive, pageEntries)
+}
+
+// page returns the entries of a page, and path and query of the next one; "": it is the last.
+func (r *Repo) page(ctx context.Context, path string) (entries []listEntry, next string, err error) {
+	q := r.request("listing", path)
+	b, header, err := r.get(ctx, q, maxPage)
+	if err != nil {
+		return nil, "", err
+	}
+	if entries, err = decodePage(b); err != nil {
+		return nil, "", err
+	}
+	next, err = r.nextPage(q.URL, header)
+	return entries, next, err
+}
+
+func decodePage(b []byte) (entries []listEntry, err error) {
+	if err := json.Unmarshal(b, &entries); err != nil {
+		return nil, notJSON("the listing", err)
+	}
+	return entries, nil
+}
+
+// nextPage returns the address of the next page in a header, without the endpoint:
+//
+//	Link: <https://huggingface.co/api/models/o/n/tree/main?cursor=…>; rel="next"
+func (r *Repo) nextPage(from string, header http.Header) (string, error) {
+	for _, value := range header.Values("Link") {
+		for link := range strings.SplitSeq(value, ", ") {
+			address, parameters, _ := strings.Cut(strings.TrimSpace(link), ">")
+			if !strings.Contains(parameters, `rel="next"`) && !strings.Contains(parameters, "rel=next") {
+				continue
+			}
+			return r.inside(from, strings.TrimPrefix(address, "<"))
+		}
+	}
+	return "", nil
+}
+
+// inside returns a link without the endpoint. A link to another server is an error, because
+// it would receive the token.
+func (r *Repo) inside(from, link string) (string, error) {
+	base, err := url.Parse(from)
+	if err != nil {
+		return "", err
+	}
+	u, err := base.Parse(link)
+	if err != nil || u.Scheme != r.endpoint.Scheme || u.Host != r.endpoint.Host || !strings.HasPrefix(u.EscapedPath(), r.endpoint.EscapedPath()+"/api/") {
+		return "", codec.Corrupt("listing", 0, "the next page is on another server")
+	}
+	return strings.TrimPrefix(u.EscapedPath(), r.endpoint.EscapedPath()) + "?" + u.RawQuery, nil
+}
+
+// A listEntry is an entry in the JSON of the Hub. Buckets have a time for each file.
+type listEntry struct {
+	treeEntry
+	MTime      string `json:"mtime"`
+	UploadedAt string `json:"uploadedAt"`
+}
+
+// entry checks an entry. ok is false for what a mount cannot show: submodules of git.
+func (l *listEntry) entry() (e Entry, ok bool, err error) {
+	e = Entry{Path: l.Path, Size: l.Size, ModTime: l.time()}
+	switch l.Type {
+	case "directory":
+		e.Dir, e.Size = true, 0
+		return e, true, nil
+	case "file":
+		return e, true, l.content(&e)
+	}
+	return e, false, nil
+}
+
+// content sets size and hashes of a file. The size beside lfs may be that of the pointer.
+func (l *listEntry) content(e *Entry) (err error) {
+	bad := func(reason string, args ...any) error {
+		return codec.Corrupt("listing", 0, "%.100q: %s", l.Path, fmt.Sprintf(reason, args...))
+	}
+	if l.LFS != nil {
+		if l.LFS.Size > 0 {
+			e.Size = l.LFS.Size
+		}
+		e.SHA256 = new([32]byte)
+		if !decodeHex(e.SHA256[:], l.LFS.OID) {
+			return bad("SHA-256 %.80q", l.LFS.OID)
+		}
+	}
+	if l.XetHash != "" {
+		if e.Xet, err = codec.ParseHash(l.XetHash); err != nil || e.Xet.IsZero() != (e.Size == 0) {
+			return bad("Xet hash %.80q of %d bytes", l.XetHash, e.Size)
+		}
+	} else if l.LFS == nil {
+		e.Git = new([20]byte)
+		if !decodeHex(e.Git[:], l.OID) {
+			return bad("git hash %.80q", l.OID)
+		}
+	}
+	if e.Size < 0 {
+		return bad("%d bytes", e.Size)
+	}
+	return nil
+}
+
+// decodeHex fills b with the bytes of a text.
+func decodeHex(b []byte, text string) bool {
+	got, err := hex.DecodeString(text)
+	return err == nil && copy(b, got) == len(b) && len(got) == len(b)
+}
+
+// time returns the time of the last change; zero: unknown.
+func (l *listEntry) time() time.Time {
+	texts := []string{l.MTime, l.UploadedAt}
+	if l.LastCommit != nil {
+		texts = append(texts, l.LastCommit.Date)
+	}
+	for _, text := range texts {
+		if t, err := time.Parse(time.RFC3339, text); err == nil {
+			return t
+		}
+	}
+	return time.Time{}
+}

@@ -1,0 +1,150 @@
+package hub
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A pacer delays requests before the Hub refuses them. The Hub counts requests in windows of five
+// minutes, and announces with each answer how many remain. When a fifth of them remains, the pacer
+// spreads these over the rest of the window. Content and API have separate counts.
+type pacer struct {
+	log   *slog.Logger
+	now   func() time.Time
+	sleep func(context.Context, time.Duration) error
+
+	mu    sync.Mutex
+	quota map[bool]*quota // by isContent; guarded by mu
+}
+
+// A quota is the state of one count.
+type quota struct {
+	rateLimit
+	end    time.Time // of the window
+	next   time.Time // of the next delayed request
+	logged time.Time // last time of a delay
+}
+
+// A rateLimit is an announcement of the server.
+type rateLimit struct {
+	remaining int           // requests in this window
+	reset     time.Duration // until the end of the window
+	all       int           // requests of a window; 0: unknown
+}
+
+const (
+	maxReset    = 15 * time.Minute // longest window that the pacer obeys
+	spreadPart  = 5                // the last fifth is spread
+	spreadFewer = 20               // requests that are spread if the window's number is unknown
+	eventPause  = 10 * time.Minute // without delays, until the next event
+)
+
+func newPacer(log *slog.Logger) *pacer {
+	return &pacer{log: log, now: time.Now, sleep: sleep, quota: map[bool]*quota{}}
+}
+
+// sleep returns after d, or with an error when ctx ends.
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// isContent reports whether a request is for content, not for the API.
+func isContent(path string) bool { return !strings.Contains(path, "/api/") }
+
+// wait returns when the next request may be sent.
+func (p *pacer) wait(ctx context.Context, path string) error {
+	if pause := p.take(isContent(path)); pause > 0 {
+		return p.sleep(ctx, pause)
+	}
+	return ctx.Err()
+}
+
+// take takes the next place of a count, and returns the time until then.
+func (p *pacer) take(content bool) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	q, now := p.quota[content], p.now()
+	if q == nil || !now.Before(q.end) {
+		return 0
+	}
+	q.remaining--
+	if q.remaining >= max(spreadFewer, q.all/spreadPart) {
+		return 0
+	}
+	if now.Sub(q.logged) > eventPause {
+		p.log.Warn("the Hub allows few more requests; they are sent more slowly", "event", "rate_limited",
+			"remaining", max(0, q.remaining), "window_ends_in", q.end.Sub(now).Round(time.Second).String())
+	}
+	q.logged = now
+	if q.remaining <= 0 {
+		return q.end.Sub(now)
+	}
+	at := q.next
+	if at.Before(now) {
+		at = now
+	}
+	q.next = at.Add(q.end.Sub(at) / time.Duration(q.remaining))
+	return at.Sub(now)
+}
+
+// observe records the announcement in an answer.
+func (p *pacer) observe(resp *http.Response) {
+	l, ok := parseRateLimit(resp.Header)
+	if !ok {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	content := isContent(resp.Request.URL.Path)
+	q := p.quota[content]
+	if q == nil {
+		q = &quota{}
+		p.quota[content] = q
+	}
+	if l.all == 0 {
+		l.all = q.all
+	}
+	q.rateLimit, q.end = l, p.now().Add(l.reset)
+}
+
+// parseRateLimit parses the headers of an answer:
+//
+//	RateLimit: "api";r=489;t=189
+//	RateLimit-Policy: "fixed window";"api";q=500;w=300
+func parseRateLimit(h http.Header) (l rateLimit, ok bool) {
+	fields := parameters(h.Get("RateLimit"))
+	remaining, err := strconv.Atoi(fields["r"])
+	seconds, err2 := strconv.Atoi(fields["t"])
+	if err != nil || err2 != nil || remaining < 0 || seconds < 0 {
+		return l, false
+	}
+	l.remaining, l.reset = remaining, min(time.Duration(min(seconds, 1<<20))*time.Second, maxReset)
+	if all, err := strconv.Atoi(parameters(h.Get("RateLimit-Policy"))["q"]); err == nil && all > 0 {
+		l.all = all
+	}
+	return l, true
+}
+
+// parameters returns the parameters of the first item of a list.
+func parameters(text string) map[string]string {
+	first, _, _ := strings.Cut(text, ",")
+	found := map[string]string{}
+	for part := range strings.SplitSeq(first, ";") {
+		if name, value, ok := strings.Cut(strings.TrimSpace(part), "="); ok {
+			found[name] = value
+		}
+	}
+	return found
+}

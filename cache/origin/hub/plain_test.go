@@ -1,0 +1,359 @@
+package hub
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"hash"
+	iofs "io/fs"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/hub/hubtest"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/merkle"
+	"github.com/xetfs/xetfs/codec/shard"
+	"github.com/xetfs/xetfs/codec/xorb"
+)
+
+// A mapLocator locates files in memory.
+type mapLocator map[codec.Hash]PlainFile
+
+// Locate implements Locator.
+func (m mapLocator) Locate(_ context.Context, file codec.Hash) (PlainFile, error) {
+	f, ok := m[file]
+	if !ok {
+		return f, origin.ErrNotFound
+	}
+	return f, nil
+}
+
+// random returns n bytes.
+func random(seed uint64, n int) []byte {
+	b := make([]byte, n)
+	r := rand.NewChaCha8([32]byte{byte(seed)})
+	_, _ = r.Read(b)
+	return b
+}
+
+// plainFixture is a server with files outside Xet.
+type plainFixture struct {
+	*hubtest.Server
+	*Plain
+	ids map[string]codec.FileID
+}
+
+func newPlainFixture(t *testing.T, files []hubtest.File, change ...func(*Options)) *plainFixture {
+	t.Helper()
+	s := hubtest.New(t)
+	id := s.Commit("model/org/m", "main", files...)
+	r := openRepo(t, s, "hf://org/m", change...)
+	f := &plainFixture{Server: s, ids: map[string]codec.FileID{}}
+	known := mapLocator{}
+	for e, err := range r.List(t.Context(), id, "", true) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p, ok := e.Plain(); ok {
+			p.Commit = id
+			known[p.Hash()] = p
+			f.ids[e.Path] = codec.FileID{File: p.Hash()}
+		}
+	}
+	f.Plain = NewPlain(r, known, nil)
+	return f
+}
+
+// read reads a part of a file as the cache does.
+func (f *plainFixture) read(t *testing.T, id codec.FileID, off, n int64) ([]byte, error) {
+	t.Helper()
+	fi, err := f.FileInfo(t.Context(), id)
+	if err != nil {
+		return nil, err
+	}
+	var got []byte
+	for i, term := range fi.Terms {
+		start := int64(i) * plainXorb
+		skip, end := max(0, off-start), min(int64(term.Size), off+n-start)
+		if skip >= end {
+			continue
+		}
+		r, lead, err := f.Narrow(t.Context(), id, term, codec.Piece{Term: i, Off: start + skip, Skip: skip, Size: end - skip})
+		if err != nil {
+			return nil, err
+		}
+		run, err := f.Chunks(t.Context(), term.Xorb, r, origin.ReadOptions{})
+		if err != nil {
+			return nil, err
+		}
+		var b []byte
+		for c := r.Start; c < r.End; c++ {
+			chunk := make([]byte, run.Size(c))
+			if _, err := run.Unpack(c, chunk); err != nil {
+				return nil, err
+			}
+			b = append(b, chunk...)
+		}
+		got = append(got, b[lead:lead+end-skip]...)
+	}
+	return got, nil
+}
+
+func TestPlainReads(t *testing.T) {
+	big := random(1, 3*plainChunk+1234)
+	f := newPlainFixture(t, []hubtest.File{
+		{Path: "dir/big file", Content: big, LFS: true},
+		{Path: "small", Content: []byte("git")},
+	}, withToken)
+	f.Token = canary
+	for _, tt := range []struct{ off, n int64 }{
+		{0, int64(len(big))}, {0, 1}, {plainChunk - 1, 2}, {plainChunk, plainChunk}, {int64(len(big)) - 1, 1}, {2*plainChunk + 5, plainChunk},
+	} {
+		got, err := f.read(t, f.ids["dir/big file"], tt.off, tt.n)
+		if err != nil || !bytes.Equal(got, big[tt.off:tt.off+tt.n]) {
+			t.Errorf("%d bytes at %d: other bytes, or %v", tt.n, tt.off, err)
+		}
+	}
+	if got, err := f.read(t, f.ids["small"], 1, 2); err != nil || string(got) != "it" {
+		t.Errorf("small: %q, %v", got, err)
+	}
+	if leaked := f.Leaked(); len(leaked) > 0 || len(f.Requests("CDN")) == 0 {
+		t.Errorf("the content server received tokens: %q", leaked)
+	}
+	if n := len(f.Requests("/api/")); n != 1 {
+		t.Errorf("%d requests of the API", n)
+	}
+}
+
+// The content hash of each file proves its content.
+func TestPlainContentHash(t *testing.T) {
+	lfs, git := random(1, 1000), []byte("text")
+	f := newPlainFixture(t, []hubtest.File{{Path: "lfs", Content: lfs, LFS: true}, {Path: "git", Content: git}})
+	for path, content := range map[string][]byte{"lfs": lfs, "git": git} {
+		h, want := f.ContentHash(f.ids[path])
+		h.Write(content)
+		if !bytes.Equal(h.Sum(nil), want) {
+			t.Errorf("%s: another hash", path)
+		}
+	}
+	if h, want := f.ContentHash(codec.FileID{File: codec.PlainHash([32]byte{1}, 0)}); h != nil || want != nil {
+		t.Error("an unknown file has a content hash")
+	}
+}
+
+// Chunks are readable as soon as they arrive, and each partial run has the final bytes.
+func TestPlainPartialRuns(t *testing.T) {
+	content := random(2, 5*plainChunk+7)
+	f := newPlainFixture(t, []hubtest.File{{Path: "a", Content: content}})
+	x := f.ids["a"].File.PlainPart(1)
+	check := func(run *xorb.Run) {
+		for c := run.Chunks.Start; c < run.Chunks.End; c++ {
+			got := make([]byte, run.Size(c))
+			if _, err := run.Unpack(c, got); err != nil || !bytes.Equal(got, content[c*plainChunk:][:len(got)]) {
+				t.Errorf("chunk %d: other bytes, or %v", c, err)
+			}
+		}
+	}
+	var memory []byte
+	last := uint32(0)
+	run, err := f.Chunks(t.Context(), x, codec.ChunkRange{End: 6}, origin.ReadOptions{
+		Buffer: func(n int) []byte { memory = make([]byte, n); return memory },
+		OnPartial: func(run *xorb.Run) {
+			if run.Chunks.End <= last || run.Chunks.End > 5 {
+				t.Errorf("partial run %v after %d", run.Chunks, last)
+			}
+			last = run.Chunks.End
+			check(run)
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if check(run); &run.Packed[0] != &memory[0] || run.UnpackedSize() != int64(len(content)) {
+		t.Error("the run is not in the caller's memory")
+	}
+}
+
+// progress moves chunks without damage in every order of arrival.
+func TestPlainRunMoves(t *testing.T) {
+	content := random(3, 4*plainChunk+99)
+	for _, step := range []int{1 << 10, plainChunk - 1, plainChunk, plainChunk + 1, len(content)} {
+		p := newPlainRun(codec.ChunkRange{Start: 2, End: 7}, len(content), origin.ReadOptions{})
+		for n := 0; n < len(content); {
+			n += copy(p.content()[n:min(n+step, len(content))], content[n:])
+			p.progress(n)
+		}
+		run, err := p.parse(5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []byte
+		for c := run.Chunks.Start; c < run.Chunks.End; c++ {
+			b := make([]byte, run.Size(c))
+			if _, err := run.Unpack(c, b); err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, b...)
+		}
+		if !bytes.Equal(got, content) {
+			t.Errorf("steps of %d bytes: other content", step)
+		}
+	}
+}
+
+func TestPlainFaults(t *testing.T) {
+	tests := []struct {
+		name   string
+		change func(f *plainFixture)
+		kind   error
+		text   string
+	}{
+		{"401", func(f *plainFixture) { f.Token = "other" }, iofs.ErrPermission, "a: the Hub refuses the token (401)"},
+		{"403", func(f *plainFixture) { f.Codes = map[string]int{"/resolve/": 403} }, iofs.ErrPermission, "a: the Hub says 403 Forbidden"},
+		{"gated", func(f *plainFixture) {
+			f.Codes, f.ErrorCodes = map[string]int{"/resolve/": 403}, map[string]string{"/resolve/": "GatedRepo"}
+		}, iofs.ErrPermission, "a: it is gated"},
+		{"deleted revision", func(f *plainFixture) {
+			f.Codes, f.ErrorCodes = map[string]int{"/resolve/": 404}, map[string]string{"/resolve/": "RevisionNotFound"}
+		}, origin.ErrNotFound, "a: no such object: no branch, tag or commit"},
+		{"deleted file", func(f *plainFixture) { f.Codes = map[string]int{"/resolve/": 404} }, origin.ErrNotFound, "a: no such object"},
+		{"500", func(f *plainFixture) { f.Codes = map[string]int{"/resolve/": 500} }, origin.ErrUnavailable, "500 Internal Server Error"},
+		{"429", func(f *plainFixture) { f.Codes = map[string]int{"/resolve/": 429} }, origin.ErrUnavailable, "allows no more requests"},
+		{"login page", func(f *plainFixture) {
+			f.Answer = func(w http.ResponseWriter, _ *http.Request) bool {
+				w.Header().Set("Content-Type", "text/html")
+				_, _ = w.Write([]byte("<html>"))
+				return true
+			}
+		}, origin.ErrUnavailable, "web page"},
+		{"200 to a range behind 1 MiB", func(f *plainFixture) { f.NoRanges = true }, origin.ErrUnavailable, "ignores ranges"},
+		{"pointer instead of content", func(f *plainFixture) {
+			f.Answer = func(w http.ResponseWriter, _ *http.Request) bool {
+				_, _ = w.Write([]byte("version https://git-lfs.github.com/spec/v1\n"))
+				return true
+			}
+		}, codec.ErrCorrupt, "it ends here"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newPlainFixture(t, []hubtest.File{{Path: "a", Content: random(1, 2<<20), LFS: true}}, withToken)
+			tt.change(f)
+			_, err := f.read(t, f.ids["a"], 1<<20+5, 1)
+			if !errors.Is(err, tt.kind) || !strings.Contains(err.Error(), tt.text) || strings.Contains(err.Error(), canary) || strings.Contains(err.Error(), "Signature") {
+				t.Errorf("error %v, want %q", err, tt.text)
+			}
+			if tt.kind != iofs.ErrNotExist && errors.Is(err, iofs.ErrNotExist) {
+				t.Errorf("%v looks like an absent name", err)
+			}
+		})
+	}
+}
+
+// A server that ignores ranges still serves small files.
+func TestPlain200ForRange(t *testing.T) {
+	f := newPlainFixture(t, []hubtest.File{{Path: "a", Content: random(1, 300_000)}})
+	f.NoRanges = true
+	if got, err := f.read(t, f.ids["a"], 200_000, 10); err != nil || !bytes.Equal(got, random(1, 300_000)[200_000:200_010]) {
+		t.Errorf("other bytes, or %v", err)
+	}
+}
+
+// Requests for chunks that a file does not have are refused without a request.
+func TestPlainRefusesWrongChunks(t *testing.T) {
+	f := newPlainFixture(t, []hubtest.File{{Path: "a", Content: random(1, plainChunk+1)}})
+	file := f.ids["a"].File
+	n := len(f.Requests(""))
+	for _, tt := range []struct {
+		x codec.Hash
+		r codec.ChunkRange
+	}{
+		{file, codec.ChunkRange{End: 1}}, {file.PlainPart(2), codec.ChunkRange{End: 1}}, {file.PlainPart(1), codec.ChunkRange{End: 3}},
+		{file.PlainPart(1), codec.ChunkRange{Start: 1, End: 1}}, {file.PlainPart(1), codec.ChunkRange{Start: 2, End: 3}}, {file.PlainPart(65535), codec.ChunkRange{End: 1}},
+	} {
+		if _, err := f.Chunks(t.Context(), tt.x, tt.r, origin.ReadOptions{}); !errors.Is(err, codec.ErrCorrupt) {
+			t.Errorf("chunks %v of part %d: %v", tt.r, tt.x.Part(), err)
+		}
+		term := codec.Term{Xorb: tt.x, Chunks: tt.r, Size: 5}
+		if _, _, err := f.Narrow(t.Context(), codec.FileID{File: file}, term, codec.Piece{Size: 1}); !errors.Is(err, codec.ErrCorrupt) {
+			t.Errorf("term %v: %v", term, err)
+		}
+	}
+	if got := len(f.Requests("")); got != n {
+		t.Errorf("%d requests", got-n)
+	}
+}
+
+// A large file has a term for each 64 MiB.
+func TestPlainTerms(t *testing.T) {
+	f := PlainFile{Path: "a", Size: 3*plainXorb + 1, Git: &[20]byte{1}}
+	p := NewPlain(nil, mapLocator{f.Hash(): f}, nil)
+	fi, err := p.FileInfo(t.Context(), codec.FileID{File: f.Hash()})
+	if err != nil || fi.Size() != f.Size || len(fi.Terms) != 4 || fi.Terms[3].Chunks.End != 1 || fi.Terms[0].Chunks.End != 512 {
+		t.Errorf("%+v, %v", fi, err)
+	}
+	f.Size = maxPlain + 1
+	p = NewPlain(nil, mapLocator{f.Hash(): f}, nil)
+	if _, err := p.FileInfo(t.Context(), codec.FileID{File: f.Hash()}); err == nil {
+		t.Error("a file of more than 4 TiB is accepted")
+	}
+}
+
+// A location of another file is never used.
+func TestPlainWrongLocation(t *testing.T) {
+	f, other := PlainFile{Path: "a", Size: 1, Git: &[20]byte{1}}, PlainFile{Path: "b", Size: 1, Git: &[20]byte{2}}
+	p := NewPlain(nil, mapLocator{f.Hash(): other}, nil)
+	if _, err := p.FileInfo(t.Context(), codec.FileID{File: f.Hash()}); !errors.Is(err, codec.ErrCorrupt) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// Files and xorbs go to the source that has them. Results keep their order.
+func TestSplit(t *testing.T) {
+	f := newPlainFixture(t, []hubtest.File{{Path: "a", Content: []byte("aa")}, {Path: "b", Content: []byte("bb")}})
+	xet := &fakeXet{}
+	s := NewSplit(xet, f.Plain)
+	file := codec.FileID{File: codec.Hash{1}}
+	ids := []codec.FileID{f.ids["a"], file, f.ids["b"], file}
+	got := make([]codec.Hash, len(ids))
+	s.FileInfos(t.Context(), ids, func(i int, fi *shard.FileInfo, err error) {
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		got[i] = fi.File
+	})
+	for i, id := range ids {
+		if got[i] != id.File {
+			t.Errorf("result %d is %v", i, got[i])
+		}
+	}
+	leaf := merkle.Leaf{Hash: codec.Hash{7}, Size: 2}
+	x := f.ids["a"].File.PlainPart(1)
+	s.Prove([]origin.ChunkHashes{{Xorb: codec.Hash{9}, Leaves: []merkle.Leaf{leaf}}, {Xorb: x, Leaves: []merkle.Leaf{leaf}}})
+	if got := s.Proven(x, codec.ChunkRange{End: 1}); !slices.Equal(got, []merkle.Leaf{leaf}) || len(xet.proven) != 1 || xet.proven[0].Xorb != (codec.Hash{9}) {
+		t.Errorf("proven: %v; in Xet %v", got, xet.proven)
+	}
+	if h, _ := s.ContentHash(file); h != nil || s.Proves() || s.Local() {
+		t.Error("ContentHash, Proves or Local is wrong")
+	}
+}
+
+// A fakeXet has every file.
+type fakeXet struct {
+	origin.Source
+	proven []origin.ChunkHashes
+}
+
+func (f *fakeXet) FileInfos(_ context.Context, ids []codec.FileID, yield func(i int, fi *shard.FileInfo, err error)) {
+	for i, id := range ids {
+		yield(i, &shard.FileInfo{File: id.File}, nil)
+	}
+}
+
+func (f *fakeXet) ContentHash(codec.FileID) (hash.Hash, []byte) { return nil, nil }
+
+func (f *fakeXet) Prove(c []origin.ChunkHashes) { f.proven = append(f.proven, c...) }

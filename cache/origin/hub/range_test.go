@@ -1,0 +1,115 @@
+package hub
+
+import (
+	"fmt"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// A file is served whole, in parts, and not at all if the client has it.
+func TestRanges(t *testing.T) {
+	f := newFixture(t)
+	sum := fmt.Sprintf(`"%x"`, *f.commit.files["large.bin"].SHA256)
+	size := len(f.large)
+	tests := []struct {
+		name, header string
+		status       int
+		from, to     int // bytes of the body
+		contentRange string
+	}{
+		{"whole", "", 200, 0, size, ""},
+		{"first byte", "Range: bytes=0-0", 206, 0, 1, "bytes 0-0/300000"},
+		{"middle", "Range: bytes=131071-131072", 206, 131071, 131073, "bytes 131071-131072/300000"},
+		{"open end", "Range: bytes=1000-", 206, 1000, size, "bytes 1000-299999/300000"},
+		{"end", "Range: bytes=-10", 206, size - 10, size, "bytes 299990-299999/300000"},
+		{"more than all", "Range: bytes=-1000000", 206, 0, size, "bytes 0-299999/300000"},
+		{"beyond the end", "Range: bytes=299999-900000", 206, size - 1, size, "bytes 299999-299999/300000"},
+		{"behind the end", "Range: bytes=300000-", 416, 0, 0, "bytes */300000"},
+		{"other unit", "Range: lines=1-2", 416, 0, 0, ""},
+		{"unchanged", "If-None-Match: " + sum, 304, 0, 0, ""},
+		{"changed", `If-None-Match: "other"`, 200, 0, size, ""},
+		{"range of the same content", "If-Range: " + sum + "\nRange: bytes=5-9", 206, 5, 10, "bytes 5-9/300000"},
+		{"range of another content", "If-Range: \"other\"\nRange: bytes=5-9", 200, 0, size, ""},
+		{"only if the same", "If-Match: \"other\"", 412, 0, 0, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := f.do("GET", "/owner/name/resolve/main/large.bin", tt.header, "")
+			if w.Code != tt.status || w.Header().Get("Content-Range") != tt.contentRange {
+				t.Errorf("status %d, %q; want %d, %q", w.Code, w.Header().Get("Content-Range"), tt.status, tt.contentRange)
+			}
+			if tt.status < 300 && w.Body.String() != string(f.large[tt.from:tt.to]) {
+				t.Errorf("%d bytes that are not [%d, %d)", w.Body.Len(), tt.from, tt.to)
+			}
+		})
+	}
+	if f.content.longestRead > pieceSize {
+		t.Errorf("a read of %d bytes", f.content.longestRead)
+	}
+}
+
+// Several ranges are one multipart answer. A request for more than the file has one part.
+func TestMultiRange(t *testing.T) {
+	f := newFixture(t)
+	w := f.do("GET", "/owner/name/resolve/main/large.bin", "Range: bytes=0-9,150000-150009,-5", "")
+	parts := readParts(t, w)
+	want := []string{string(f.large[:10]), string(f.large[150000:150010]), string(f.large[len(f.large)-5:])}
+	if w.Code != 206 || strings.Join(parts, "|") != strings.Join(want, "|") {
+		t.Errorf("status %d, parts %q, want %q", w.Code, parts, want)
+	}
+	w = f.do("GET", "/owner/name/resolve/main/large.bin", "Range: bytes="+strings.Repeat("0-,", 50)+"0-", "")
+	if w.Code != 200 || w.Body.String() != string(f.large) {
+		t.Errorf("51 times the file: status %d, %d bytes", w.Code, w.Body.Len())
+	}
+}
+
+// readParts returns the parts of a multipart answer.
+func readParts(t *testing.T, w *httptest.ResponseRecorder) (parts []string) {
+	t.Helper()
+	_, params, err := mime.ParseMediaType(w.Header().Get("Content-Type"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for r := multipart.NewReader(w.Body, params["boundary"]); ; {
+		p, err := r.NextPart()
+		if err == io.EOF {
+			return parts
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := io.ReadAll(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parts = append(parts, string(b))
+	}
+}
+
+// FuzzRange checks that an answer with a range has exactly the bytes that it names.
+func FuzzRange(f *testing.F) {
+	for _, s := range []string{"bytes=0-0", "bytes=-5", "bytes=5-", "bytes=1-2,4-5", "bytes=0-9999999", "bytes=a-b", "bytes=--1", "bytes=18446744073709551615-"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, header string) {
+		fx := newFixture(t)
+		r := httptest.NewRequest("GET", "/owner/name/resolve/main/no%20sum/large.bin", nil)
+		r.Header.Set("Range", header)
+		w := httptest.NewRecorder()
+		fx.ServeHTTP(w, r)
+		var from, to, size int
+		n, _ := fmt.Sscanf(w.Header().Get("Content-Range"), "bytes %d-%d/%d", &from, &to, &size)
+		switch {
+		case w.Code == 206 && n == 3 && w.Body.String() != string(fx.large[from:to+1]):
+			t.Errorf("%q: %s has %d other bytes", header, w.Header().Get("Content-Range"), w.Body.Len())
+		case w.Code == 200 && w.Body.Len() != 1000:
+			t.Errorf("%q: %d bytes", header, w.Body.Len())
+		case w.Code != 200 && w.Code != 206 && w.Code != 416:
+			t.Errorf("%q: status %d", header, w.Code)
+		}
+	})
+}

@@ -1,0 +1,67 @@
+package hub
+
+import (
+	"strings"
+	"testing"
+)
+
+// A name that is also a verb belongs to a repository of two segments where that makes a route.
+func TestParseRoute(t *testing.T) {
+	tests := []struct {
+		path string
+		want route // zero: none
+	}{
+		{"/api/models/a/b", route{RepoID{Model, "a/b"}, verbInfo, "", ""}},
+		{"/api/models/a/b/revision/x%2Fy", route{RepoID{Model, "a/b"}, verbInfo, "x/y", ""}},
+		{"/api/models/tree/tree/tree/tree/tree", route{RepoID{Model, "tree/tree"}, verbTree, "tree", "tree"}},
+		{"/api/models/a/tree/refs/x", route{RepoID{Model, "a"}, verbTree, "refs", "x"}},
+		{"/api/models/a/tree/refs/pr/1/x", route{RepoID{Model, "a"}, verbTree, "refs/pr/1", "x"}},
+		{"/api/spaces/a/refs", route{RepoID{Space, "a"}, verbRefs, "", ""}},
+		{"/api/models/a/b/c", route{}},
+		{"/api/models/a/b/tree", route{}},
+		{"/api/models/a/b/refs/x", route{}},
+		{"/api/models/a%2Fb", route{}},
+		{"/api/models//b", route{}},
+		{"/api/models/a/b/revision/", route{}},
+		{"/api/buckets/a/b/tree", route{}},
+		{"/a/b/resolve/main/x/y", route{RepoID{Model, "a/b"}, verbResolve, "main", "x/y"}},
+		{"/models/a/b/resolve/main/x", route{RepoID{Model, "a/b"}, verbResolve, "main", "x"}},
+		{"/datasets/a/b/raw/main/x", route{RepoID{Dataset, "a/b"}, verbRaw, "main", "x"}},
+		{"/a/resolve/resolve/x", route{RepoID{Model, "a"}, verbResolve, "resolve", "x"}},
+		{"/a/b/resolve/main//x", route{}},
+		{"/a/b/resolve/main/x/", route{}},
+		{"/a/b/blob/main/x", route{}},
+		{"/a/b%zz/resolve/main/x", route{}},
+	}
+	for _, tt := range tests {
+		got, ok := parseRoute(tt.path)
+		if ok != (tt.want != route{}) || ok && got != tt.want {
+			t.Errorf("parseRoute(%s) = %+v, %t, want %+v", tt.path, got, ok, tt.want)
+		}
+	}
+}
+
+// FuzzParseRoute checks that no path makes a panic, and that parts of a route lead nowhere else.
+// The address of a token leads back to the repository.
+func FuzzParseRoute(f *testing.F) {
+	for _, s := range []string{"/api/models/a/b/tree/main/x", "/a/resolve/main/x", "/api/datasets/%2e%2e/x", "/datasets/a/raw/refs/pr/1/%00", "", "/api", "/api/models", "//"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, path string) {
+		rt, ok := parseRoute(path)
+		if !ok {
+			return
+		}
+		for _, s := range []string{rt.repo.Name, rt.revision, rt.path} {
+			for part := range strings.SplitSeq(s, "/") {
+				if part == "." || part == ".." || part == "" && s != "" || strings.Contains(part, "\x00") {
+					t.Errorf("%q: %+v", path, rt)
+				}
+			}
+		}
+		again, ok := parseRoute(apiPath(rt.repo, verbToken, testCommit))
+		if !ok || again.repo != rt.repo || again.revision != testCommit {
+			t.Errorf("%q: %+v, written and parsed again %+v", path, rt, again)
+		}
+	})
+}

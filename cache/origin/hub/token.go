@@ -1,0 +1,70 @@
+package hub
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/xetfs/xetfs/cache/origin"
+)
+
+// A ReadToken gives access to the CAS server of a repository.
+type ReadToken struct {
+	URL      string        // of the server
+	Value    string        // secret
+	Lifetime time.Duration // from receipt; 0: unknown
+}
+
+// maxToken bounds the answer with a token.
+const maxToken = 1 << 20
+
+// ReadToken returns a new token for the files in Xet.
+func (r *Repo) ReadToken(ctx context.Context) (ReadToken, error) {
+	a := r.current()
+	path := a.api() + "/xet-read-token"
+	if a.Type != Bucket {
+		path += "/" + url.PathEscape(a.Revision)
+	}
+	b, header, err := r.get(ctx, r.request("token for Xet", path), maxToken)
+	if err != nil {
+		return ReadToken{}, err
+	}
+	var answer struct {
+		AccessToken string `json:"accessToken"`
+		Exp         int64  `json:"exp"`
+		CASURL      string `json:"casUrl"`
+	}
+	if err := json.Unmarshal(b, &answer); err != nil {
+		return ReadToken{}, notJSON("the token", nil)
+	}
+	if err := r.checkCAS(answer.CASURL); err != nil {
+		return ReadToken{}, err
+	}
+	return ReadToken{answer.CASURL, answer.AccessToken, lifetime(answer.Exp, header)}, nil
+}
+
+// checkCAS refuses the address of a CAS server without encryption, unless the Hub has none either.
+// The Hub may name any server.
+func (r *Repo) checkCAS(text string) error {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.Scheme != "https" && (u.Scheme != "http" || r.endpoint.Scheme != "http") {
+		return fmt.Errorf("%w: the Hub names no valid address of its Xet server", origin.ErrUnavailable)
+	}
+	if host := u.Host; r.cas.Swap(&host) == nil {
+		r.log.Info("the Hub has named its Xet server", "event", "cas_host", "host", host)
+	}
+	return nil
+}
+
+// lifetime returns the time until the end of a token by the server's clock. The local clock may be
+// wrong.
+func lifetime(exp int64, header http.Header) time.Duration {
+	now, err := http.ParseTime(header.Get("Date"))
+	if err != nil {
+		now = time.Now()
+	}
+	return max(0, time.Unix(exp, 0).Sub(now))
+}
