@@ -24,8 +24,8 @@ import (
 func newCat() *cobra.Command {
 	part := newOptional("START-END", "0-", parseByteRange)
 	var (
-		bare  bool
-		cache cacheFlags
+		bare, strict bool
+		cache        cacheFlags
 	)
 	cmd := &cobra.Command{
 		Use:   "cat SOURCE [SYMBOL[@AS_OF]] PATH",
@@ -38,7 +38,11 @@ has no symbols. A link is not followed.
 
 A whole file is checked against its hash and its SHA-256 as it is written. If the check fails,
 the command fails, and has written only bytes that passed their checks. A range is checked
-against the hashes of its chunks, not against the SHA-256.`,
+against the hashes of its chunks, not against the SHA-256.
+
+An hf:// SOURCE proves a file only as a whole. A range of a file above 4 MiB is then not
+checked, and a whole one may be written before its check fails. With --strict, the file is
+read twice, unless there is a disk cache, and only proven bytes are written.`,
 		Example: `  xetfs cat ./store org/model config.json
   xetfs cat ./store org/model@2026-03-01 config.json
   xetfs cat ./folder by-hash/3fa1… > file
@@ -47,8 +51,8 @@ against the hashes of its chunks, not against the SHA-256.`,
 		Args:              arguments(2, 3),
 		ValidArgsFunction: completeSymbols(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withCached(cmd, args[0], bare, &cache, func(ctx context.Context, s *stack.Source) error {
-				if s.Stored != nil && len(args) < 3 {
+			return withCached(cmd, args[0], stack.Options{Bare: bare, Strict: strict}, &cache, func(ctx context.Context, s *stack.Source) error {
+				if hasSymbols(s) && len(args) < 3 {
 					return usageError{fmt.Errorf("%s is a catalog: name a SYMBOL and a PATH", s.Folder)}
 				}
 				tree, rest, err := openTree(ctx, s, args[1:], 1)
@@ -64,6 +68,7 @@ against the hashes of its chunks, not against the SHA-256.`,
 		},
 	}
 	bareFlag(cmd, &bare)
+	strictFlag(cmd, &strict)
 	cache.addFlags(cmd, "use the disk cache in this folder (default: off)")
 	cmd.Flags().Var(&part, "range", "only the bytes from START on and before END: START-END, or START- up to the end")
 	return cmd
@@ -108,7 +113,7 @@ func catFile(ctx context.Context, s *stack.Source, w io.Writer, e *page.Entry, s
 
 // openFile opens the content of a file, which must be as long as its entry says.
 func openFile(ctx context.Context, s *stack.Source, e *page.Entry) (*reconstruct.File, error) {
-	f, err := s.Reader.Open(ctx, e.ID)
+	f, err := s.Reader.OpenSize(ctx, e.ID, e.Size)
 	if err != nil {
 		return nil, err
 	}

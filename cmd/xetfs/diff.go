@@ -58,6 +58,7 @@ With --json there is one object; an absent value is null:
 				return err
 			}
 			return withCatalog(cmd, args[0], func(ctx context.Context, c *stack.CatalogReader) error {
+				d.quick = d.quick || c.IsHub // its chunks are only described by the server
 				return d.run(ctx, cmd, c, from, to)
 			})
 		},

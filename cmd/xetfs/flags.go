@@ -27,9 +27,27 @@ func singleWriterFlag(cmd *cobra.Command) {
 	cmd.Flags().Bool(singleWriterName, false, "no other process writes to the bucket STORE, so it may ignore conditional writes")
 }
 
+// listingName is the flag of commands that add files to a bucket.
+const listingName = "listing"
+
+// listingFlag adds --listing, which writesListing reads.
+func listingFlag(cmd *cobra.Command) {
+	cmd.Flags().Bool(listingName, false, "make xetfs.list in a bucket, for readers behind a plain web server; once it exists, it is kept up to date")
+}
+
+// writesListing reports whether --listing is given.
+func writesListing(cmd *cobra.Command) bool {
+	given, _ := cmd.Flags().GetBool(listingName) // false without the flag
+	return given
+}
+
 // bareFlag adds --bare.
 func bareFlag(cmd *cobra.Command, bare *bool) {
 	cmd.Flags().BoolVar(bare, "bare", false, "treat a catalog like any folder of shards and xorbs")
+}
+
+func strictFlag(cmd *cobra.Command, strict *bool) {
+	cmd.Flags().BoolVar(strict, "strict", false, "return no byte before its whole file is proven, where SOURCE does not prove its chunks (hf://)")
 }
 
 // A choice is one word of an enumFlag, and what it means.

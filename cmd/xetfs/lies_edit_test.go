@@ -39,9 +39,9 @@ type liar struct {
 	lies []lie
 }
 
-// lies returns n elements: every single lie, then pairs of them. A small n takes every k-th
+// allLies returns n elements: every single lie, then pairs of them. A small n takes every k-th
 // element, so that all kinds occur.
-func lies(a, b *world, n int) []lie {
+func allLies(a, b *world, n int) []lie {
 	l := &liar{a: a, b: b}
 	for _, k := range a.keys[names.ShardKind] {
 		l.shards(k)

@@ -17,7 +17,7 @@ func TestF55_LiesProgram(t *testing.T) {
 	a, b := newWorld(t, 1), newWorld(t, 2)
 	p := newParty(t, a, b)
 	bin := program(t)
-	for i, l := range lies(a, b, max(6, *liesFlag/40)) {
+	for i, l := range allLies(a, b, max(6, *liesFlag/40)) {
 		lying := p.changed(&l)
 		p.lie = l.name
 		cache := filepath.Join(p.dir, "program")

@@ -44,7 +44,7 @@ var (
 // bytes or an error, and with the honest store the right bytes.
 func TestF55_Lies(t *testing.T) {
 	a, b := newWorld(t, 1), newWorld(t, 2)
-	all := lies(a, b, *liesFlag)
+	all := allLies(a, b, *liesFlag)
 	const workers = 4
 	for w := range workers {
 		t.Run(fmt.Sprint(w), func(t *testing.T) {

@@ -58,7 +58,7 @@ path_bytes. A year after 9999 or before 0 has a sign and at least six digits:
 		Args:              arguments(1, 3),
 		ValidArgsFunction: completeSymbols(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withCached(cmd, args[0], bare, &cache, func(ctx context.Context, s *stack.Source) error {
+			return withCached(cmd, args[0], stack.Options{Bare: bare}, &cache, func(ctx context.Context, s *stack.Source) error {
 				if err := l.list(ctx, cmd.OutOrStdout(), s, args[1:]); err != nil {
 					return err
 				}
@@ -84,7 +84,7 @@ type lsRun struct {
 
 // list lists what the arguments behind SOURCE name.
 func (l *lsRun) list(ctx context.Context, w io.Writer, s *stack.Source, args []string) error {
-	if s.Stored != nil && len(args) == 0 {
+	if hasSymbols(s) && len(args) == 0 {
 		if l.Recursive {
 			return usageError{fmt.Errorf("-R lists the files of one symbol: name it; xetfs ls %s shows them all", ui.ShellWord(s.Folder))}
 		}
@@ -94,7 +94,10 @@ func (l *lsRun) list(ctx context.Context, w io.Writer, s *stack.Source, args []s
 	if err != nil {
 		return err
 	}
-	if s.Stored != nil {
+	switch {
+	case s.Symbol != "":
+		l.Symbol = &s.Symbol
+	case s.Stored != nil:
 		t, _ := parseTarget(args[0])
 		l.Symbol = &t.symbol
 	}

@@ -203,7 +203,7 @@ func flip(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(found[0], b, 0o600))
 }
 
-// requested compares how often a server was asked for xorbs with what it said the last time.
+// requested compares the number of requests for xorbs with the number at its last call.
 func requested(ts *testscript.TestScript, neg bool, args []string) {
 	const last = "ASKED"
 	resp, err := http.Get(strings.TrimSpace(ts.ReadFile(args[0])) + strings.TrimPrefix(serve.StatsPath, "/"))

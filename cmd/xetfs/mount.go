@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -50,9 +51,13 @@ Every chunk is checked against its hash (getfattr -n user.xet.verified FILE
 prints chunk). Damaged data is never returned: a read of it is an input/output error, and the
 log names the place.
 
-If SOURCE is on a web server or in a bucket (s3://BUCKET/PREFIX), fetched content is stored in a
-disk cache. It survives unmounts, reboots and crashes. Chunks are stored packed. Files that
-were read completely are stored as plain files, which the kernel then reads directly, without
+SOURCE may be a repository of the Hugging Face Hub, or a folder in it:
+hf://[datasets/|spaces/|buckets/]owner/name[@revision][/path]. The mount is its tree. A branch is
+followed like a symbol. HF_TOKEN, HF_HOME, HF_ENDPOINT and HF_HUB_OFFLINE are honoured.
+
+If SOURCE is on a web server, in a bucket (s3://BUCKET/PREFIX) or on the Hub, fetched content is
+stored in a disk cache. It survives unmounts, reboots and crashes. Chunks are stored packed. Files
+that were read completely are stored as plain files, which the kernel then reads directly, without
 xetfs. A local folder's chunks are never copied. With --cache-dir or --materialize, files that
 are read repeatedly are stored as plain files, too. Reading them is then as quick as any other
 file.
@@ -88,6 +93,7 @@ Root needs no helper to mount; other users need fusermount3 (package fuse3).`,
 
   xetfs mount --symbol org/model@12 ./store /mnt/x              one version of one symbol
   xetfs mount --cache-size 100GiB https://example.org/store /mnt/x
+  xetfs mount hf://openai-community/gpt2@main /mnt/x
   xetfs mount ./folder /mnt/x && sha256sum /mnt/x/by-hash/*     a folder of shards and xorbs
   xetfs mount --foreground --log-level debug ./store /mnt/x     to watch it; Ctrl-C ends it`,
 		Args: mountArguments,
@@ -174,7 +180,7 @@ func (o *mountOptions) serveInBackground(ctx context.Context, source, mountpoint
 		return mountError{err}
 	}
 	d.LogFile.CrashOutput() // a dying program has no terminal
-	d.Waiting = func(string) { parent.Waiting(stack.WaitingFor(source)) }
+	d.Waiting = parent.Waiting
 	d.Ready = parent.Ready
 	if err = d.Run(ctx); err != nil {
 		parent.Fail(exitStatus(ctx, err), ui.Printable(userText(err)))
@@ -210,6 +216,9 @@ func (o *mountOptions) daemon(source, mountpoint string, stderr io.Writer) (*dae
 			Debug:     o.debugFuse,
 		}
 		o.names.fill(&options)
+		if src.Symbol != "" {
+			options.Symbol = src.Symbol
+		}
 		return src, options, nil
 	}
 	return d, nil
@@ -227,10 +236,13 @@ func (o *mountOptions) openSource(ctx context.Context, source, mountpoint string
 		Bare:        o.bare,
 		Budget:      stack.DivideMemory(stack.LimitMemory(int64(o.memory.value), log)),
 		NoVerify:    !o.verify.value,
+		Strict:      o.strict,
 		Log:         log,
 		Disk:        folder.TakingOver(),
 		Materialize: o.cache.materialize.value,
 		Ranges:      true,
+		Follow:      time.Duration(o.names.follow.value),
+		Early:       true,
 		Remote:      remote,
 	})
 	if err != nil {

@@ -27,6 +27,7 @@ type mountOptions struct {
 	memory     optional[ui.ByteSize]
 	cache      cacheFlags
 	verify     enumFlag[bool]
+	strict     bool
 	allowOther bool
 	uid, gid   optional[uint32]
 	nonempty   bool
@@ -51,6 +52,7 @@ func (o *mountOptions) addFlags(cmd *cobra.Command) {
 	o.cache.addMaterialize(cmd)
 	o.verify = newEnum("WHEN", choice[bool]{"always", true}, choice[bool]{"never", false})
 	o.verify.add(cmd, "verify", "compare chunks with their hashes, always or never")
+	strictFlag(cmd, &o.strict)
 	f.BoolVar(&o.allowOther, "allow-other", false, "let other users read the mount too")
 	o.uid, o.gid = newOptional("NUMBER", "", parseOwner), newOptional("NUMBER", "", parseOwner)
 	f.Var(&o.uid, "uid", "owner of all files (default: you)")
@@ -67,7 +69,8 @@ func (o *mountOptions) addFlags(cmd *cobra.Command) {
 	}
 }
 
-// check makes every path absolute, since the daemon works in "/", and decides where the log is.
+// check makes every path absolute, also those of the environment, since the daemon works in "/".
+// It decides where the log is.
 // It refuses wrong options before anything is opened.
 func (o *mountOptions) check(args []string) (source, mountpoint string, err error) {
 	if args[0] == "" || args[1] == "" {
@@ -79,7 +82,10 @@ func (o *mountOptions) check(args []string) (source, mountpoint string, err erro
 	if err := o.names.checkFlags(o.bare); err != nil {
 		return "", "", err
 	}
-	if source, err = stack.AbsSource(args[0]); err != nil {
+	if source, err = stack.AbsSource(args[0]); err == nil {
+		err = makeVariablesAbsolute()
+	}
+	if err != nil {
 		return "", "", err
 	}
 	if stack.IsRemote(args[1]) {

@@ -61,6 +61,8 @@ func (o *nameOptions) check(ctx context.Context, src *stack.Source) error {
 	switch flag := o.given(); {
 	case flag == "":
 		return nil
+	case src.Symbol != "":
+		return usageError{fmt.Errorf("%s: is one tree, so there is nothing for %s to name; the part after @ in the address is the revision", src.Folder, flag)}
 	case src.Stored == nil:
 		return usageError{fmt.Errorf("%s: is no catalog, so there is nothing for %s to name", src.Folder, flag)}
 	case o.snapshot != "":

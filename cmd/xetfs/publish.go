@@ -2,10 +2,10 @@ package main
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"path/filepath"
-	"runtime/debug"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,81 +21,20 @@ import (
 	"github.com/xetfs/xetfs/fs/catalog/writer"
 )
 
+// publishPercent is the growth of the heap between two garbage collections.
+const publishPercent = 40
+
+//go:embed publish.txt
+var publishHelp string
+
 // newPublish returns the command that makes a folder the newest version of a symbol.
 func newPublish() *cobra.Command {
-	o := publishOptions{scheme: newCompress()}
+	o := publishOptions{folderFlags: newFolderFlags()}
 	cmd := &cobra.Command{
 		Use:        "publish STORE SYMBOL FOLDER",
 		SuggestFor: []string{"init", "add", "commit", "push", "upload", "put"},
 		Short:      "Make a folder the newest version of a symbol",
-		Long: `Packs the content that STORE lacks, as pack does, and publishes the tree of FOLDER as the
-next version of SYMBOL. The version has the modes and times of all entries, symbolic links
-and empty folders. STORE is a local folder of its own. A missing store or catalog is made. A
-folder with anything but a store in it is refused. A store is as private as its folder:
-modes of files do not protect their content there. Readers see either the old version or the
-new one, also if publish is killed. The next run then continues.
-
-A new symbol must not continue the name of another (me/proj if me exists), or the reverse. A
-mount could show only one of the two. SYMBOL has at most 120 bytes; each byte
-other than A-Z, a-z, 0-9, dot, _ and - counts as three, also each slash.
-
-If the tree is the same as that of the newest version, there is no new version; --force
-makes one. Publish does not read a file again if size, times (modified, changed), inode and
-device are the same. It compares them with the last publish of FOLDER as SYMBOL. They are
-stored below ~/.cache/xetfs/publish (XDG_CACHE_HOME), which may be deleted; --checksum reads
-all files. Changes through a shared memory mapping are seen, too, but not always on tmpfs,
-NFS and FUSE: use --checksum there. Files of 256 bytes or fewer are kept in the index of the
-tree, without a SHA-256.
-
-With --update the newest tree changes only where FOLDER differs and --remove names a path. A
-folder is removed with its content by its path in the tree.
-
-Sockets, devices and pipes are skipped and named. STORE and mounts of xetfs below FOLDER are
-left out and named; other mounts are taken, unless --one-file-system is given. The version
-may lack more: a path without permission, a file that changed during three reads, extended
-attributes that cannot be stored. Each such path is named, and the exit status is 9. --strict
-fails at the first of them instead. An error of the machine, such as a disk that cannot be
-read or too many open files, publishes nothing. Hard links become files of their own, which
-costs nothing.
-
-Patterns of --exclude and of a file .xetfsignore in FOLDER, one a line, are those of
-.gitignore. The last matching pattern decides; those of --exclude follow those of the file.
-Classes like [[:alpha:]] and pattern files in subfolders are not supported.
-
-  *.tmp                any depth
-  /build, doc/*.pdf    relative to FOLDER
-  cache/               folders only
-  a/**/b, [a-z]        any folders between; one byte of a set
-  !keep.tmp            take it after all
-  # comment
-
-With --from no folder is read. The tree of another version becomes the newest version. The
-other version is one of this symbol, of another, or a deleted one (ver:HASH).
-
-Exit status 6: the tree is the same, but content of it is missing in STORE; --checksum stores
-it again.
-
-Exit status 8: another publish was faster, a sweep deleted reused content, or --if-version
-names another version. Nothing was published.
-
-Exit status 9: the version exists, but something of FOLDER is missing in it that no option
-left out. 130: interrupted, 143: ended by SIGTERM; the next run continues.
-
-With --json the summary is one object:
-
-  symbol, version, root        root is the hash of the tree: SYMBOL@ver:ROOT; null in a dry run
-  published, dry_run           false, false: the tree is the same as that of version
-  entries, bytes               of the tree: entries, sum of file sizes
-  pages                        of the index, that were written
-  added, changed, removed      entries, since the newest version before
-  folder_entries, files, file_bytes   what was found in FOLDER
-  unchanged_files, unchanged_bytes    of that, what was not read
-  inline_files                 of 256 bytes or fewer
-  excluded, skipped            paths that patterns fit; {"path", "why", "missing"}
-  missing                      of skipped: how many are the reason for exit status 9
-  chunks, new_chunks, new_bytes, packed_bytes, deduplicated_bytes, xorbs, shards
-                               as pack says them, for the files that were read
-  seconds`,
+		Long:       publishHelp,
 		Example: `  xetfs publish ./store org/model ~/models/bert
   xetfs publish --update --message 'new tokenizer' ./store org/model ./tokenizer
   xetfs publish --from org/model@-2 ./store org/model
@@ -123,8 +62,7 @@ func completePublish(cmd *cobra.Command, args []string, prefix string) ([]string
 
 // runPublish publishes.
 func runPublish(cmd *cobra.Command, o publishOptions) error {
-	stack.LimitMemory(packMemory, noticeLogger(cmd))
-	debug.SetGCPercent(publishPercent)
+	limitHeap(cmd, publishPercent)
 	p := newPublishRun(cmd, o)
 	ctx := cmd.Context()
 	return ui.UntilCanceled(ctx, func() error { return p.run(ctx) })
@@ -174,7 +112,7 @@ func (p *publishRun) runFolder(ctx context.Context, o publish.Options) error {
 	o.TempFile, o.Mirror = store.TempFile, store.Mirror
 	r, err := publish.Run(ctx, o, p.report)
 	if err == nil {
-		stack.WriteListing(ctx, store.WriteStore, nil, p.report.Note)
+		stack.WriteListing(ctx, store.WriteStore, nil, writesListing(p.cmd), p.report.Note)
 	}
 	return p.finish(ctx, r, store.Pages(), err)
 }
@@ -189,7 +127,7 @@ func (p *publishRun) runFrom(ctx context.Context, o publish.Options) error {
 	o.Writer = w.Writer
 	r, err := publish.Run(ctx, o, p.report)
 	if err == nil {
-		stack.WriteListing(ctx, w.Store, nil, p.report.Note)
+		stack.WriteListing(ctx, w.Store, nil, writesListing(p.cmd), p.report.Note)
 	}
 	return p.finish(ctx, r, 0, hint.Absent(ctx, w.Catalog(), p.storePath, err))
 }
@@ -238,7 +176,7 @@ func (p *publishRun) explained(ctx context.Context, err error) error {
 	case errors.As(err, &absent):
 		return fmt.Errorf("--remove %w", hint.Path(ctx, absent.Tree, absent.Path, absent.Err))
 	case errors.As(err, &missing):
-		return &damagedTree{text: fmt.Sprintf("%s@%d is the same, but %s of it is missing in %s, as %s; to store the content again: xetfs publish --checksum %s %s %s",
+		return &damagedTree{text: fmt.Sprintf("%s@%d is the same, but %s of it is missing in %s, as %s; store the content again: xetfs publish --checksum %s %s %s",
 			p.symbol, missing.Version.Number, ui.Plural(int64(len(missing.Missing)), "object"), p.storePath, filepath.Base(string(missing.Missing[0])),
 			ui.ShellWord(p.storePath), ui.ShellWord(p.symbol), ui.ShellWord(p.folder))}
 	}

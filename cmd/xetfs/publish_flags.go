@@ -19,7 +19,6 @@ import (
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
-	"github.com/xetfs/xetfs/codec/pack"
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/fs/catalog/writer"
 )
@@ -30,18 +29,18 @@ type publishOptions struct {
 	folder            string // "": none is read
 
 	update, force, dryRun, checksum bool
-	owner, xattrs, strict, noSHA    bool
-	asJSON, oneFileSystem           bool
-	exclude, remove, label          []string
+	owner, xattrs, asJSON           bool
+	remove, label                   []string
 	message, from                   string
 	ifVersion                       optional[uint64]
-	scheme                          compressFlag
+	folderFlags
 
 	labels map[string]string // of label
 }
 
 func (o *publishOptions) addFlags(cmd *cobra.Command) {
 	singleWriterFlag(cmd)
+	listingFlag(cmd)
 	f := cmd.Flags()
 	f.BoolVar(&o.update, "update", false, "keep what the newest tree has and FOLDER has not")
 	f.StringArrayVar(&o.remove, "remove", nil, "with --update: take the file or folder at this `PATH` out of the tree (may be repeated)")
@@ -53,14 +52,10 @@ func (o *publishOptions) addFlags(cmd *cobra.Command) {
 	f.BoolVar(&o.dryRun, "dry-run", false, "say what would be stored, and store nothing")
 	f.StringVar(&o.from, "from", "", "publish the tree of `SYMBOL[@AS_OF]` or ver:HASH instead of FOLDER")
 	f.BoolVar(&o.asJSON, "json", false, "print the summary as JSON")
-	f.StringArrayVar(&o.exclude, "exclude", nil, "leave out what fits this `PATTERN` (may be repeated)")
-	f.BoolVar(&o.oneFileSystem, "one-file-system", false, "leave out other mounts below FOLDER, and name them")
 	f.BoolVar(&o.checksum, "checksum", false, "read all files, also those that seem unchanged, and store their content again where it is missing or damaged")
 	f.BoolVar(&o.owner, "owner", false, "keep owners and groups, as numbers")
 	f.BoolVar(&o.xattrs, "xattrs", false, "keep the extended attributes that begin with user.")
-	f.BoolVar(&o.strict, "strict", false, "fail at the first thing that cannot be published")
-	f.BoolVar(&o.noSHA, "no-sha256", false, "neither compute nor store the SHA-256 of files")
-	o.scheme.add(cmd, "compress", "auto, as the reference chooses; best, the smallest of all; none; lz4; bg4-lz4")
+	o.folderFlags.add(cmd, "published")
 }
 
 // notWithFrom are the flags about FOLDER.
@@ -138,7 +133,7 @@ func (o *publishOptions) checkFolder(cmd *cobra.Command, args []string) error {
 	case err == nil && !info.IsDir():
 		return fmt.Errorf("%s: FOLDER is a folder, this is a file", o.folder)
 	}
-	return cmp.Or(checkPackFolder(o.storePath, o.folder), o.checkRemoved())
+	return cmp.Or(checkFolder(o.storePath, o.folder), o.checkRemoved())
 }
 
 // checkRemoved cleans and checks the paths of --remove.
@@ -219,34 +214,25 @@ func (o *publishOptions) options() (r publish.Options, err error) {
 	}
 	dir, err := ownCacheDir()
 	r.StatCacheDir, r.StatCacheErr = filepath.Join(dir, statCacheDir), err
-	r.Ingest, err = o.ingestOptions()
+	r.Ingest, err = o.folderOptions()
 	return r, err
 }
 
 // statCacheDir is the folder of all stat caches in cacheDir.
 const statCacheDir = "publish"
 
-// ingestOptions returns the options to read FOLDER.
-func (o *publishOptions) ingestOptions() (ingest.Options, error) {
+// folderOptions returns the options to read FOLDER.
+func (o *publishOptions) folderOptions() (ingest.Options, error) {
 	m, err := ingest.ReadIgnoreFile(o.folder)
 	if err != nil {
 		return ingest.Options{}, err
 	}
-	for _, pattern := range o.exclude {
-		if err := m.Add(pattern); err != nil {
-			return ingest.Options{}, usageError{err}
-		}
-	}
-	own := ownStore(o.storePath)
+	r, err := o.ingestOptions(o.storePath, []string{o.folder}, m)
 	if dir, err := cacheDir(); err == nil {
-		own = append(own, ingest.OwnFolder{Path: filepath.Join(dir, statCacheDir), What: "where publish remembers what it has read"})
+		r.Own = append(r.Own, ingest.OwnFolder{Path: filepath.Join(dir, statCacheDir), What: "where publish remembers what it has read"})
 	}
-	return ingest.Options{
-		Folders: []string{o.folder}, Ignore: m, Own: own,
-		OneFileSystem: o.oneFileSystem, Owner: o.owner, Xattrs: o.xattrs, Strict: o.strict, Checksum: o.checksum,
-		Pack:        pack.Options{Schemes: o.scheme.value, NoSHA: o.noSHA},
-		Consequence: "nothing was published",
-	}, nil
+	r.Owner, r.Xattrs, r.Checksum, r.Consequence = o.owner, o.xattrs, o.checksum, "nothing was published"
+	return r, err
 }
 
 // source reads --from: SYMBOL[@AS_OF], or ver:HASH alone.

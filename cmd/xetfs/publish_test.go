@@ -204,7 +204,7 @@ func TestPublishHardTree(t *testing.T) {
 	isCatalogSound(t, store)
 }
 
-// Attributes that are kept if asked for.
+// Attributes that are kept with an option.
 func TestPublishOwnerAndXattrs(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	in, store := t.TempDir(), t.TempDir()

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -14,21 +16,27 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/xetfs/xetfs/cache/origin/cas"
 	"github.com/xetfs/xetfs/cache/origin/faulty"
 	"github.com/xetfs/xetfs/cache/origin/fetch"
 	"github.com/xetfs/xetfs/cache/origin/web"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/serve"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
+	"github.com/xetfs/xetfs/codec"
 )
 
 // serveOptions are the flags of serve.
 type serveOptions struct {
 	plain, bare bool
+	public      bool
 	listen      string
 	tlsCert     string
 	tlsKey      string
 	tokenFile   string
+	signingKey  string
+	memory      optional[ui.ByteSize]
+	cache       cacheFlags
 	delay       time.Duration
 	bandwidth   optional[int64]
 	each        optional[int64]
@@ -39,40 +47,24 @@ type serveOptions struct {
 	seed        uint64
 }
 
+//go:embed serve.txt
+var serveHelp string
+
 // newServe returns the command that serves a store over HTTP.
 func newServe() *cobra.Command {
 	o := serveOptions{listen: "localhost:8080"}
 	cmd := &cobra.Command{
-		Use:   "serve --plain SOURCE",
-		Short: "Serve a store over HTTP or HTTPS, as a plain web server would",
-		Long: `Serves the objects of SOURCE like a plain web server with the folder of a store. Each object is
-under its key, with ranges and ETags. The listing xetfs.list, which xetfs pack and publish write
-to a store, is generated. Any folder of shards and xorbs can thus be mounted remotely, whatever
-the names of its files. Only shards, xorbs and documents of a catalog are served; links are not
-followed. Files that are added to a folder without a catalog later are not seen.
-
-SOURCE may also be the address of a web server or a bucket, for clients without its credentials.
-Ranges are passed on and nothing is stored. While SOURCE does not answer, clients get 503.
-
-Without --token-file every client that can reach the address can read everything. With it, each
-request needs the header "Authorization: Bearer TOKEN" with one of the tokens in FILE, one per
-line. Clients send the token in the file that XETFS_TOKEN_FILE names. Tokens need TLS, except on
-a loopback address. Certificates, keys and tokens may change while the server runs: it uses the
-new content within a second. A file that cannot be used changes nothing and is reported once.
-
-The first line of output is the address. SIGINT or SIGTERM ends the server, after the pending
-answers or after two seconds. It then prints the number of requests and bytes served. The same
-figures are at ADDRESS/-/stats, as JSON, while it runs.
-
-The other flags make it a slow or faulty server, for tests of clients. Each request has at most
-one of the faults.
-
-` + ui.UnitsHelp,
-		Example: `  xetfs serve --plain ./store
+		Use:   "serve SOURCE",
+		Short: "Serve a store to clients of the Hugging Face Hub, mounts and web clients",
+		Long:  serveHelp + ui.UnitsHelp,
+		Example: `  xetfs serve ./store
+  HF_ENDPOINT=http://localhost:8080 hf download owner/name
+  xetfs serve --listen :8443 --tls-cert c.pem --tls-key k.pem --token-file tokens ./store
+  xetfs serve --plain ./store
   xetfs mount http://localhost:8080 /mnt/x
-  xetfs serve --plain --tls-cert c.pem --tls-key k.pem --token-file tokens ./store
   xetfs serve --plain --delay 50ms --bandwidth 125MB --fail 1% --corrupt 1% ./store`,
-		Args: arguments(1, 1),
+		Args:              arguments(1, 1),
+		ValidArgsFunction: completeFolder,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runServe(cmd, args[0], &o)
 		},
@@ -81,14 +73,27 @@ one of the faults.
 	return cmd
 }
 
+// completeFolder lets the shell complete SOURCE.
+func completeFolder(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return nil, cobra.ShellCompDirectiveFilterDirs
+}
+
 func (o *serveOptions) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.BoolVar(&o.plain, "plain", false, "as a plain web server (there is no other way yet)")
+	f.BoolVar(&o.plain, "plain", false, "serve only the objects of SOURCE, as a plain web server would")
+	f.BoolVar(&o.public, "public", false, "let every client that can reach the address read everything")
 	bareFlag(cmd, &o.bare)
 	f.StringVar(&o.listen, "listen", o.listen, "serve on this `ADDRESS`; port 0 picks a free one")
 	f.StringVar(&o.tlsCert, "tls-cert", "", "PEM `FILE` with the certificate and its chain")
 	f.StringVar(&o.tlsKey, "tls-key", "", "PEM `FILE` with the key of the certificate")
 	f.StringVar(&o.tokenFile, "token-file", "", "`FILE` with the tokens that clients must send; mode 0600")
+	o.memory = newOptional("SIZE", ui.ByteSize(stack.DefaultMemory).String(), ui.ParseSize)
+	f.Var(&o.memory, "memory", "keep chunks in at most this much memory; --plain keeps none")
+	o.cache.addFlags(cmd, "folder of the disk cache for a remote SOURCE, or off: no disk cache (default: xetfs/disk in $XDG_CACHE_HOME or ~/.cache)")
+	f.StringVar(&o.signingKey, "signing-key", "", "`FILE` with a secret of 32 bytes or more, for several servers behind one address; mode 0600 (default: a random key)")
 	f.DurationVar(&o.delay, "delay", 0, "pause before each answer")
 	o.bandwidth, o.each = newOptional("RATE", "", parseRate), newOptional("RATE", "", parseRate)
 	f.Var(&o.bandwidth, "bandwidth", "bytes per second of all answers together, like 125MB")
@@ -111,8 +116,12 @@ func (o *serveOptions) addFlags(cmd *cobra.Command) {
 // check returns an error for flags that contradict each other and for an invalid SOURCE.
 func (o *serveOptions) check(source string) error {
 	switch {
-	case !o.plain:
-		return usageError{errors.New("say how to serve: --plain")}
+	case o.plain && stack.IsHub(source):
+		return usageError{fmt.Errorf("%s: --plain serves the objects of a store, which the Hub does not have", source)}
+	case o.plain && (o.cache.dir.given() || o.cache.given() != ""):
+		return usageError{errors.New("--cache-dir, --cache-size and --cache-free: --plain stores nothing")}
+	case o.public && o.tokenFile != "":
+		return usageError{errors.New("--public and --token-file: one of the two decides which clients may read")}
 	case (o.tlsCert == "") != (o.tlsKey == ""):
 		return usageError{errors.New("--tls-cert and --tls-key: name both files, or none")}
 	case o.delay < 0:
@@ -120,7 +129,10 @@ func (o *serveOptions) check(source string) error {
 	case o.fail.value+o.truncate.value+o.corrupt.value+o.hang.value > 1:
 		return usageError{errors.New("--fail, --truncate, --corrupt and --hang are more than 100% together")}
 	}
-	return stack.CheckSource(source)
+	if err := stack.CheckSource(source); err != nil || o.plain {
+		return err
+	}
+	return o.cache.check(source)
 }
 
 // upstreamLimit bounds a request to a remote SOURCE. A client of this server waits 10 s for an
@@ -140,26 +152,104 @@ func runServe(cmd *cobra.Command, source string, o *serveOptions) error {
 	remote := remoteEnvironment()
 	remote.Limits = fetch.Limits{First: upstreamLimit, Read: upstreamLimit}
 	remote.Log = options.Log
-	store, _, err := stack.OpenRead(ctx, source, o.bare, remote)
-	if err != nil {
-		return fmt.Errorf("%s: %w", source, err)
+	open := o.openSite
+	if o.plain {
+		open = o.openPlain
 	}
-	defer store.Close()
+	site, closeSource, err := open(ctx, source, remote)
+	if err != nil {
+		return err
+	}
+	defer closeSource()
 	listener, err := serve.Listen(ctx, o.listen)
 	if err != nil {
 		return o.listenError(err)
 	}
-	var count serve.Counter
-	handler, err := o.requireToken(listener, count.Handler(o.faulty(web.NewHandler(store))), options.Log)
-	if err == nil {
+	if site.Access, err = o.access(listener.Addr(), options.Log); err == nil {
 		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s://%s/\n", o.scheme(), listener.Addr())
 	}
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	err = serve.Run(ctx, listener, handler, options)
+	var count serve.Counter
+	err = serve.Run(ctx, listener, site.Handler(&count, o.faulty), options)
 	fmt.Fprintf(cmd.ErrOrStderr(), "%s: %v\n", cmd.CommandPath(), count.Stats())
 	return err
+}
+
+// openPlain opens the objects of SOURCE alone.
+func (o *serveOptions) openPlain(ctx context.Context, source string, remote stack.Remote) (*serve.Site, func(), error) {
+	store, _, err := stack.OpenRead(ctx, source, o.bare, remote)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", source, err)
+	}
+	return &serve.Site{Plain: web.NewHandler(store)}, func() { store.Close() }, nil
+}
+
+// mirrorFollow is the interval at which a mirror looks for a new commit.
+const mirrorFollow = 15 * time.Second
+
+// openSite opens SOURCE with all layers, for all APIs.
+func (o *serveOptions) openSite(ctx context.Context, source string, remote stack.Remote) (*serve.Site, func(), error) {
+	signer, err := o.signer()
+	if err != nil {
+		return nil, nil, err
+	}
+	disk, err := o.cache.forSource(source, "")
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := stack.OpenSource(ctx, source, stack.Options{
+		Bare:   o.bare,
+		Budget: stack.DivideMemory(stack.LimitMemory(int64(o.memory.value), remote.Log)),
+		Log:    remote.Log,
+		Disk:   disk.TakingOver(),
+		Ranges: true,
+		Remote: remote,
+		Follow: mirrorFollow,
+		Strict: true, // also of a mirror: no client gets a byte that is not proven
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, w := range s.Warnings {
+		remote.Log.Warn(w)
+	}
+	repos := serve.NewRepos(s.Stored, s.Cache.Local())
+	mirror := mirrorOf(s)
+	site := &serve.Site{Content: serve.Content{Reader: s.Reader, Mirror: mirror}, Plain: web.NewHandler(s.Store())}
+	if stack.IsHub(source) { // a mirror has no objects of a store
+		repos = serve.NewMirrorRepos(s.Stored, s.Symbol, func(id codec.FileID) []byte {
+			_, sum := s.Origin().ContentHash(id)
+			return sum
+		})
+		site.Plain = http.NotFoundHandler()
+	}
+	site.Repos = repos
+	if open := xetContent(s, mirror); open != nil {
+		site.Xet = serve.NewXet(open, repos, signer, o.tokenFile != "")
+	}
+	return site, s.Close, nil
+}
+
+// mirrorOf returns the mirror of a SOURCE without proofs. nil: SOURCE proves its files, or there is no
+// disk cache. A mirror without one would read everything from the Hub for each client.
+func mirrorOf(s *stack.Source) *serve.Mirror {
+	if src, ok := s.Origin().(serve.MirrorSource); ok && !src.Proves() && s.Disk != nil {
+		return serve.NewMirror(src, s.Cache, s.Reader)
+	}
+	return nil
+}
+
+// xetContent returns a function that opens the content of the CAS API. nil: the API is absent.
+func xetContent(s *stack.Source, m *serve.Mirror) func(cas.StoreOptions) cas.Content {
+	if infos := s.Infos(); infos != nil {
+		return func(o cas.StoreOptions) cas.Content { return cas.NewContent(s.Store(), infos, o) }
+	}
+	if m != nil {
+		return func(o cas.StoreOptions) cas.Content { return cas.NewMirror(m, o) }
+	}
+	return nil
 }
 
 // scheme returns the scheme of the address.
@@ -183,21 +273,36 @@ func (o *serveOptions) tls(log *slog.Logger) (serve.Options, error) {
 	return options, nil
 }
 
-// requireToken returns h, with --token-file only for clients with a token. It refuses an address
-// that sends tokens over the network without TLS.
-func (o *serveOptions) requireToken(l net.Listener, h http.Handler, log *slog.Logger) (http.Handler, error) {
-	if o.tokenFile == "" {
-		return h, nil
+// signer returns the signer of URLs and tokens, with the key of the flags or a random one.
+func (o *serveOptions) signer() (*cas.Signer, error) {
+	var key []byte
+	if o.signingKey != "" {
+		var err error
+		if key, err = serve.ReadKey(o.signingKey); err != nil {
+			return nil, usageError{fmt.Errorf("--signing-key: %w", err)}
+		}
 	}
-	tcp, ok := l.Addr().(*net.TCPAddr)
-	if o.tlsCert == "" && !(ok && tcp.IP.IsLoopback()) {
-		return nil, usageError{fmt.Errorf("--token-file: without TLS the tokens would cross the network as plain text, and %s is no loopback address; add --tls-cert and --tls-key", o.listen)}
+	return cas.NewSigner(key)
+}
+
+// access returns what clients may read. It refuses an address that sends tokens over the network
+// without TLS, and one that other machines can reach without a token.
+func (o *serveOptions) access(address net.Addr, log *slog.Logger) (serve.Access, error) {
+	tcp, ok := address.(*net.TCPAddr)
+	isLoopback := ok && tcp.IP.IsLoopback()
+	switch {
+	case o.tokenFile == "" && !isLoopback && !o.plain && !o.public:
+		return serve.Access{}, usageError{fmt.Errorf("--listen %s: every client that can reach this address could read everything; add --token-file, or --public to allow it", o.listen)}
+	case o.tokenFile == "":
+		return serve.Access{}, nil
+	case o.tlsCert == "" && !isLoopback:
+		return serve.Access{}, usageError{fmt.Errorf("--token-file: without TLS the tokens would cross the network as plain text, and %s is no loopback address; add --tls-cert and --tls-key", o.listen)}
 	}
-	h, err := serve.RequireToken(o.tokenFile, h, log)
+	a, err := serve.NewAccess(o.tokenFile, log)
 	if err != nil {
-		return nil, usageError{fmt.Errorf("--token-file: %w", err)}
+		return a, usageError{fmt.Errorf("--token-file: %w", err)}
 	}
-	return h, nil
+	return a, nil
 }
 
 // faulty returns h with the faults of the flags.

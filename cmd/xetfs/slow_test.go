@@ -110,8 +110,8 @@ func TestWaitNotice(t *testing.T) {
 		t.Error("a notice where there is no terminal")
 	}
 	terminal, output := uitest.OpenTerminal(t, 80)
-	waitNotice(lsCommand(t, terminal), "http://user:secret@host/store?x")("")
-	if got, want := strings.TrimSpace(output()), "xetfs ls: waiting for http://host/store"; got != want {
+	waitNotice(lsCommand(t, terminal), "http://user:secret@host/store?x")("connection refused")
+	if got, want := strings.TrimSpace(output()), "xetfs ls: waiting for http://host/store: connection refused"; got != want {
 		t.Errorf("the notice is %q, want %q", got, want)
 	}
 }

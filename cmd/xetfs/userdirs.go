@@ -35,6 +35,31 @@ func xdgDir(variable, standard string) (string, error) {
 	return filepath.Join(home, standard, "xetfs"), nil
 }
 
+// fileVariables are the variables with paths of files that a remote store reads, also later.
+var fileVariables = []string{
+	"XETFS_TOKEN_FILE", "NETRC", "SSL_CERT_FILE", "AWS_CA_BUNDLE", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE",
+	"AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
+	"HF_TOKEN_PATH", "HF_HOME",
+}
+
+// makeVariablesAbsolute replaces relative paths in the environment, because a mount works in "/".
+func makeVariablesAbsolute() error {
+	for _, name := range fileVariables {
+		path := os.Getenv(name)
+		if path == "" {
+			continue
+		}
+		path, err := filepath.Abs(path)
+		if err == nil {
+			err = os.Setenv(name, path)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
 // ownCacheDir returns cacheDir if it belongs to this user.
 func ownCacheDir() (string, error) {
 	dir, err := cacheDir()

@@ -67,8 +67,8 @@ No hash or rule covers these, and a change of them goes unnoticed:
 		Args:              arguments(1, 2),
 		ValidArgsFunction: completeSymbols(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 2 {
-				return verifySymbol(cmd, args[0], args[1], asJSON)
+			if len(args) == 2 || stack.IsHub(args[0]) {
+				return verifyTree(cmd, args[0], args[1:], asJSON)
 			}
 			return verifyStore(cmd, args[0], asJSON)
 		},
@@ -129,14 +129,17 @@ func newTarget(c *stack.Copies) (t verify.Target, err error) {
 	return t, err
 }
 
-// verifySymbol checks the files of one tree of a catalog and prints what it finds.
-func verifySymbol(cmd *cobra.Command, folder, symbol string, asJSON bool) error {
-	t, err := parseTarget(symbol)
-	if err != nil {
-		return err
+// verifyTree checks the files of one tree of a catalog and prints what it finds.
+func verifyTree(cmd *cobra.Command, folder string, args []string, asJSON bool) error {
+	var t target
+	if len(args) > 0 {
+		var err error
+		if t, err = parseTarget(args[0]); err != nil {
+			return err
+		}
 	}
 	return withSource(cmd, folder, false, func(ctx context.Context, s *stack.Source) error {
-		tree, _, err := openTree(ctx, s, []string{symbol}, 0)
+		tree, _, err := openTree(ctx, s, args, 0)
 		if err != nil {
 			return err
 		}
@@ -144,7 +147,7 @@ func verifySymbol(cmd *cobra.Command, folder, symbol string, asJSON bool) error 
 		ctx, stop := context.WithCancel(ctx)
 		defer stop()
 		faults := report.NewFaults(cmd.OutOrStdout(), bar, asJSON, stop)
-		result := report.CheckedTree{Symbol: t.symbol, Version: tree.Version()}
+		result := report.CheckedTree{Symbol: cmp.Or(s.Symbol, t.symbol), Version: tree.Version()}
 		result.Counts = verify.Tree(ctx, tree, s.Cache, s.Reader, faults, bar)
 		bar.Clear()
 		if err := faults.MachineErr(); err != nil {

@@ -144,7 +144,7 @@ func TestS31_PublishMachineErrors(t *testing.T) {
 		store := t.TempDir()
 		cmd := newPublish()
 		_, errOut := withOutput(t, cmd)
-		p := newPublishRun(cmd, publishOptions{storePath: store, symbol: "x", folder: in, xattrs: true, scheme: newCompress()})
+		p := newPublishRun(cmd, publishOptions{storePath: store, symbol: "x", folder: in, xattrs: true, folderFlags: newFolderFlags()})
 		p.fault = f.fault
 		err := p.run(t.Context())
 		status := exitStatus(t.Context(), err)
@@ -171,7 +171,7 @@ func TestS31_LostXattrs(t *testing.T) {
 	}
 	cmd := newPublish()
 	out, errOut := withOutput(t, cmd)
-	p := newPublishRun(cmd, publishOptions{storePath: store, symbol: "x", folder: in, xattrs: true, scheme: newCompress()})
+	p := newPublishRun(cmd, publishOptions{storePath: store, symbol: "x", folder: in, xattrs: true, folderFlags: newFolderFlags()})
 	p.fault = func(call string) error {
 		if call == "lgetxattr" {
 			return unix.EACCES
@@ -199,12 +199,9 @@ func TestS31_PackMachineErrors(t *testing.T) {
 	eachFailure(t, func(f *failingCall) {
 		cmd := newPack()
 		out, errOut := withOutput(t, cmd)
-		p, err := newPackRun(cmd, packOptions{scheme: newCompress(), list: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := newPackRun(cmd, packOptions{folderFlags: newFolderFlags(), list: true})
 		p.fault = f.fault
-		err = p.run(t.TempDir(), []string{in})
+		err := p.run(t.TempDir(), []string{in})
 		status := exitStatus(t.Context(), err)
 		f.endsWell(t, status, errOut.String()+errorLine(cmd, err, status), strings.Contains(out.String(), "packed   6 files,"), true)
 	})

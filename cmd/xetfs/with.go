@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/hint"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
@@ -23,8 +25,7 @@ func withSource(cmd *cobra.Command, folder string, bare bool, do func(context.Co
 
 // withCached is withSource for a command with flags of the disk cache. It uses a cache only if
 // the flags name one. The cache of a mount does not serve every command in passing.
-func withCached(cmd *cobra.Command, folder string, bare bool, flags *cacheFlags, do func(context.Context, *stack.Source) error) error {
-	o := stack.Options{Bare: bare}
+func withCached(cmd *cobra.Command, folder string, o stack.Options, flags *cacheFlags, do func(context.Context, *stack.Source) error) error {
 	if err := flags.checkNamed(); err != nil {
 		return err
 	}
@@ -72,6 +73,18 @@ func writerOptions(cmd *cobra.Command, store string) stack.Remote {
 	return r
 }
 
+// writeError returns the error of a command that writes to STORE. An error of the store itself
+// has its path. A local store that cannot be written is not unreachable.
+func writeError(store string, err error) error {
+	switch {
+	case errors.As(err, new(*origin.LocalError)):
+		return fmt.Errorf("%s: %w", store, err)
+	case errors.Is(err, origin.ErrUnavailable) && !stack.IsRemote(store):
+		return fmt.Errorf("%s: %v", store, err) //nolint:errorlint // see above
+	}
+	return err
+}
+
 // withCatalog opens the catalog in STORE for a command that reads it.
 func withCatalog(cmd *cobra.Command, folder string, do func(context.Context, *stack.CatalogReader) error) error {
 	c, err := stack.OpenCatalog(cmd.Context(), folder, remoteOptions(cmd, folder))
@@ -102,11 +115,11 @@ func waitNotice(cmd *cobra.Command, source string) func(reason string) {
 	if ui.NewScreen(cmd.ErrOrStderr()) == nil {
 		return nil
 	}
-	return func(string) { noticesOf(cmd)(stack.WaitingFor(source)) }
+	return func(reason string) { noticesOf(cmd)(stack.WaitingFor(source, reason)) }
 }
 
 // openTree returns the tree that the arguments behind SOURCE name. A catalog has a first
-// argument SYMBOL[@AS_OF]; any other folder has none. It also returns the other arguments, at
+// argument SYMBOL[@AS_OF]; any other folder, and a repository of the Hub, has none. It also returns the other arguments, at
 // most most of them.
 func openTree(ctx context.Context, s *stack.Source, args []string, most int) (catalog.Tree, []string, error) {
 	if s.Bare != nil {
@@ -114,6 +127,13 @@ func openTree(ctx context.Context, s *stack.Source, args []string, most int) (ca
 			return nil, nil, usageError{fmt.Errorf("%q is one argument too many: %s is no catalog, so it has no symbols", args[most], s.Folder)}
 		}
 		tree, err := s.Bare.Open(ctx, "", names.AsOf{})
+		return tree, args, err
+	}
+	if s.Symbol != "" {
+		if len(args) > most {
+			return nil, nil, usageError{fmt.Errorf("%q is one argument too many: a repository has no symbols, and the part after @ in its address names the revision", args[most])}
+		}
+		tree, err := s.Stored.Open(ctx, s.Symbol, names.AsOf{})
 		return tree, args, err
 	}
 	if len(args) == 0 {
@@ -149,7 +169,7 @@ func completeSymbols(last int) cobra.CompletionFunc {
 		if len(args) == 0 {
 			return nil, cobra.ShellCompDirectiveFilterDirs
 		}
-		if len(args) > last || strings.Contains(prefix, "@") {
+		if len(args) > last || strings.Contains(prefix, "@") || stack.IsHub(args[0]) {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		return symbolsOf(cmd.Context(), args[0], prefix), cobra.ShellCompDirectiveNoFileComp
@@ -158,6 +178,9 @@ func completeSymbols(last int) cobra.CompletionFunc {
 
 // maxCompleted bounds the symbols that the shell offers.
 const maxCompleted = 1000
+
+// hasSymbols reports whether a SYMBOL is an argument behind SOURCE.
+func hasSymbols(s *stack.Source) bool { return s.Stored != nil && s.Symbol == "" }
 
 // symbolsOf returns the symbols of a catalog that begin with prefix. An unreadable catalog has
 // none.

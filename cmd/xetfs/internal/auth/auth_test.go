@@ -71,6 +71,35 @@ func checkProblem(t *testing.T, err error, path, want string) {
 	}
 }
 
+// A file of a server has patterns of symbols behind its tokens, and no error quotes it.
+func TestS07_ReadGrants(t *testing.T) {
+	tests := []struct {
+		name, text string
+		mode       os.FileMode
+		want       []Grant
+		problem    string
+	}{
+		{"token alone", canary + "\n", 0o600, []Grant{{canary, nil}}, ""},
+		{"patterns", "a x/* y\n\n b\tz/**\r\nc\n", 0o600, []Grant{{"a", []string{"x/*", "y"}}, {"b", []string{"z/**"}}, {"c", nil}}, ""},
+		{"broken pattern", "a\n" + canary + " [" + canary + "\n", 0o600, nil, "line 2: a pattern of symbols is invalid"},
+		{"control character", canary + "\x00 x\n", 0o600, nil, "visible ASCII"},
+		{"empty", "\n", 0o600, nil, "no token"},
+		{"many tokens", strings.Repeat(canary+" x\n", maxTokens+1), 0o600, nil, "more than 100 tokens"},
+		{"group", canary, 0o640, nil, "other users have access (mode 0640); chmod it to 0600"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			path := write(t, tt.text, tt.mode)
+			got, err := ReadGrants(path)
+			checkProblem(t, err, path, tt.problem)
+			equal := func(a, b Grant) bool { return a.Token == b.Token && slices.Equal(a.Patterns, b.Patterns) }
+			if !slices.EqualFunc(got, tt.want, equal) {
+				t.Errorf("%d grants, want %d", len(got), len(tt.want))
+			}
+		})
+	}
+}
+
 // A pipe or folder in the place of the file is refused without a wait.
 func TestReadTokensNoFile(t *testing.T) {
 	dir := t.TempDir()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	iofs "io/fs"
 	"os"
+	slashpath "path"
 	"strings"
 	"syscall"
 )
@@ -45,20 +46,90 @@ func checkPrivate(info iofs.FileInfo) error {
 func parseTokens(text string) (tokens []string, err error) {
 	for line := range strings.Lines(text) {
 		token := strings.TrimSpace(line)
-		switch {
-		case token == "":
+		if token == "" {
 			continue
-		case len(token) > maxToken:
-			return nil, fmt.Errorf("a token is longer than %d bytes", maxToken)
-		case strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }):
-			return nil, errors.New("a token has other characters than visible ASCII; write one token per line")
-		case len(tokens) == maxTokens:
-			return nil, fmt.Errorf("more than %d tokens", maxTokens)
+		}
+		if err := checkToken(token, len(tokens)); err != nil {
+			return nil, err
 		}
 		tokens = append(tokens, token)
 	}
 	if len(tokens) == 0 {
-		return nil, errors.New("no token; write one per line")
+		return nil, errNoToken
 	}
 	return tokens, nil
+}
+
+var errNoToken = errors.New("no token; write one per line")
+
+// checkToken returns an error for an invalid token behind n others.
+func checkToken(token string, n int) error {
+	switch {
+	case len(token) > maxToken:
+		return fmt.Errorf("a token is longer than %d bytes", maxToken)
+	case strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return errors.New("a token has other characters than visible ASCII; write one token per line")
+	case n == maxTokens:
+		return fmt.Errorf("more than %d tokens", maxTokens)
+	}
+	return nil
+}
+
+// A Grant is a token of a server and the symbols that it may read.
+type Grant struct {
+	Token    string
+	Patterns []string // as of path.Match; none: everything
+}
+
+// ReadGrants is ReadTokens for a server. Patterns of symbols may follow each token, separated by
+// spaces.
+func ReadGrants(path string) ([]Grant, error) {
+	b, err := readFile(path, checkPrivate)
+	if err != nil {
+		return nil, err
+	}
+	grants, err := parseGrants(string(b))
+	if err != nil {
+		return nil, at(path, err)
+	}
+	return grants, nil
+}
+
+// minKey is the minimum length of a key in bytes.
+const minKey = 32
+
+// ReadKey returns the content of a file with a secret key of at least 32 bytes. The file must
+// belong to this user, and no other user may have access.
+func ReadKey(path string) ([]byte, error) {
+	b, err := readFile(path, checkPrivate)
+	if err == nil && len(b) < minKey {
+		err = at(path, fmt.Errorf("%d bytes are too few for a key; write %d random ones", len(b), minKey))
+	}
+	return b, err
+}
+
+// parseGrants returns the grants in the text of a file. Errors do not quote the text.
+func parseGrants(text string) (grants []Grant, err error) {
+	number := 0
+	for line := range strings.Lines(text) {
+		number++
+		words := strings.Fields(line)
+		if len(words) == 0 {
+			continue
+		}
+		g := Grant{Token: words[0], Patterns: words[1:]}
+		if err := checkToken(g.Token, len(grants)); err != nil {
+			return nil, err
+		}
+		for _, p := range g.Patterns {
+			if _, err := slashpath.Match(p, ""); err != nil {
+				return nil, fmt.Errorf("line %d: a pattern of symbols is invalid; write it like owner/*", number)
+			}
+		}
+		grants = append(grants, g)
+	}
+	if len(grants) == 0 {
+		return nil, errNoToken
+	}
+	return grants, nil
 }

@@ -34,8 +34,10 @@ func NewEntryDoc(e page.Entry) EntryDoc {
 	case page.Symlink:
 		doc.Target = &e.Target
 	case page.File:
-		hash := ContentHash(&e)
-		doc.Size, doc.Hash = &e.Size, &hash
+		doc.Size = &e.Size
+		if hash := ContentHash(&e); !hash.IsPlain() {
+			doc.Hash = &hash
+		}
 	}
 	if e.SHA256 != nil {
 		doc.SHA256 = PlainHex(*e.SHA256)

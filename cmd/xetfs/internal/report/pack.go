@@ -89,15 +89,10 @@ func (p *Pack) closeJSON(s pack.Stats, took time.Duration) error {
 	p.skippedFields(d)
 	d.Field("files", s.Files)
 	d.Field("bytes", s.Bytes)
-	d.Field("chunks", s.Chunks)
-	d.Field("new_chunks", s.NewChunks)
-	d.Field("new_bytes", s.NewBytes)
-	d.Field("packed_bytes", s.Packed)
-	d.Field("deduplicated_bytes", s.OldBytes)
+	chunkFields(d, s)
 	d.Field("again_chunks", s.Again)
 	d.Field("again_bytes", s.AgainBytes)
-	d.Field("xorbs", s.Xorbs)
-	d.Field("shards", s.Shards)
+	storedFields(d, s)
 	d.Field("ratio", ratio(s.Bytes, s.Packed))
 	d.Field("compression", ratio(s.NewBytes, s.Packed))
 	d.Field("seconds", took.Seconds())
@@ -133,14 +128,4 @@ func (p *Pack) summary(s pack.Stats, took time.Duration) []byte {
 	}
 	p.skippedText(&b, "%-9s")
 	return b.Bytes()
-}
-
-// chunksText returns the numbers of chunks and new chunks.
-func chunksText(s pack.Stats) string {
-	return fmt.Sprintf("%d, of which %d are new: %s, deduplicated %s", s.Chunks, s.NewChunks, ui.HumanSize(s.NewBytes), ui.HumanSize(s.OldBytes))
-}
-
-// storedText returns the numbers of stored objects.
-func storedText(s pack.Stats) string {
-	return fmt.Sprintf("%s in %s and %s", ui.HumanSize(s.Packed), ui.Plural(s.Xorbs, "xorb"), ui.Plural(s.Shards, "shard"))
 }

@@ -113,7 +113,7 @@ func (p *Publish) closeJSON(r PublishResult) error {
 }
 
 func (p *Publish) folderFields(d *ui.Document, r PublishResult) {
-	c, s := r.Folder, r.Stats
+	c := r.Folder
 	d.Field("folder_entries", c.Entries)
 	d.Field("files", c.Files)
 	d.Field("file_bytes", c.Bytes)
@@ -122,11 +122,6 @@ func (p *Publish) folderFields(d *ui.Document, r PublishResult) {
 	d.Field("inline_files", c.Inline)
 	d.Field("excluded", r.Excluded)
 	p.skippedFields(d)
-	d.Field("chunks", s.Chunks)
-	d.Field("new_chunks", s.NewChunks)
-	d.Field("new_bytes", s.NewBytes)
-	d.Field("packed_bytes", s.Packed)
-	d.Field("deduplicated_bytes", s.OldBytes)
-	d.Field("xorbs", s.Xorbs)
-	d.Field("shards", s.Shards)
+	chunkFields(d, r.Stats)
+	storedFields(d, r.Stats)
 }

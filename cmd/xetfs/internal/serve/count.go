@@ -50,7 +50,7 @@ func (c *Counter) Handler(h http.Handler) http.Handler {
 			return
 		}
 		counted := &countedWriter{ResponseWriter: w, c: c}
-		counted.isData = strings.HasPrefix(r.URL.Path, "/"+names.XorbPrefix)
+		counted.isData = isData(r.URL.Path)
 		c.requests.Add(1)
 		if counted.isData {
 			c.dataRequests.Add(1)
@@ -60,6 +60,15 @@ func (c *Counter) Handler(h http.Handler) http.Handler {
 		h.ServeHTTP(counted, r)
 	})
 }
+
+// isData reports whether a path is that of a xorb, or of a part of one.
+func isData(p string) bool {
+	key := strings.TrimPrefix(p, strings.TrimSuffix(StorePath, "/"))
+	return strings.HasPrefix(key, "/"+names.XorbPrefix) || strings.HasPrefix(p, transferPath)
+}
+
+// transferPath begins the paths of xorbs in the CAS API.
+const transferPath = "/v1/transfer/"
 
 // A countedWriter counts the bytes of one answer.
 type countedWriter struct {

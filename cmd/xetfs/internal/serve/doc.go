@@ -2,7 +2,11 @@
 //
 //	Listen            a TCP listener for HOST:PORT
 //	Counter, Stats    requests and bytes, also as JSON at StatsPath
-//	RequireToken      refuses requests without one of the tokens in a file
+//	Access            what a token of a file may read
+//	Site              several APIs on one address
+//	Repos, Content    symbols of a catalog as repositories of the Hub API
+//	Xet               the CAS API, and tokens for it
+//	Mirror            an upstream behind a disk cache, for the CAS API
 //	TLS               the certificate and key in two files
 //	Run               serves until its context ends
 //

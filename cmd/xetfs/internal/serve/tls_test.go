@@ -40,10 +40,11 @@ func TestRequireToken(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tokens")
 	write(t, file, []byte("first\nsecond\n"))
 	var count Counter
-	h, err := RequireToken(file, count.Handler(http.NotFoundHandler()), slog.New(slog.DiscardHandler))
+	a, err := NewAccess(file, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
+	h := a.RequireAll(count.Handler(http.NotFoundHandler()))
 	tests := []struct {
 		path, header string
 		status       int
@@ -82,10 +83,11 @@ func TestTokenRotated(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "tokens")
 		write(t, file, []byte("old\n"))
 		var log bytes.Buffer
-		h, err := RequireToken(file, http.NotFoundHandler(), logTo(&log))
+		a, err := NewAccess(file, logTo(&log))
 		if err != nil {
 			t.Fatal(err)
 		}
+		h := a.RequireAll(http.NotFoundHandler())
 		check := func(token string, want int) {
 			t.Helper()
 			time.Sleep(reloadEach)
@@ -104,7 +106,7 @@ func TestTokenRotated(t *testing.T) {
 		check(canary, 404)
 		write(t, file, []byte(canary+"\n"))
 		check("old", 401)
-		for _, bad := range []string{"", "two " + canary} {
+		for _, bad := range []string{"", "two [" + canary} {
 			write(t, file, []byte(bad))
 			check(canary, 404)
 			check(canary, 404)

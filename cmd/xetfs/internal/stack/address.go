@@ -34,10 +34,10 @@ func CheckLocal(folder string) error {
 		return nil
 	case scheme == "file":
 		return ArgumentError{fmt.Errorf("a folder is named by its path, without file://; type %s", ui.ShellWord(pathOfFile(rest)))}
-	case scheme == "gs" || scheme == "az" || scheme == "hf":
-		return ArgumentError{fmt.Errorf("%s: the Hub and buckets without the S3 API are not supported; type an s3:// or https:// address, or the path of a copy", WithoutSecrets(folder))}
+	case scheme == "gs" || scheme == "az":
+		return ArgumentError{fmt.Errorf("%s: buckets without the S3 API are not supported; type an s3:// or https:// address, or the path of a copy", WithoutSecrets(folder))}
 	}
-	return ArgumentError{fmt.Errorf("%s: only s3://, http:// and https:// addresses are supported; type one of these, or the path of a folder", WithoutSecrets(folder))}
+	return ArgumentError{fmt.Errorf("%s: only s3://, hf://, http:// and https:// addresses are supported; type one of these, or the path of a folder", WithoutSecrets(folder))}
 }
 
 // pathOfFile returns the path in a file address, without its scheme and colon.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/fs/catalog"
 	"github.com/xetfs/xetfs/fs/catalog/writer"
@@ -15,11 +16,16 @@ import (
 type CatalogReader struct {
 	*catalog.StoreCatalog
 	Store ReadStore
+	IsHub bool // the store has no shards
 	pages page.Getter
+	hub   *hubSource // nil: no repository of the Hub
 }
 
 // OpenCatalog opens the catalog of a SOURCE for reading.
 func OpenCatalog(ctx context.Context, folder string, remote Remote) (*CatalogReader, error) {
+	if IsHub(folder) {
+		return openHubCatalog(ctx, folder, remote)
+	}
 	store, err := openToRead(folder, remote)
 	if err != nil {
 		return nil, err
@@ -37,7 +43,31 @@ func OpenCatalog(ctx context.Context, folder string, remote Remote) (*CatalogRea
 	return r, nil
 }
 
-func (r *CatalogReader) Close() { r.Store.Close() }
+// openHubCatalog is OpenCatalog of a repository of the Hub.
+func openHubCatalog(ctx context.Context, address string, remote Remote) (*CatalogReader, error) {
+	h, err := openHub(ctx, address, remote, false)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", address, err)
+	}
+	r := &CatalogReader{IsHub: true, hub: h}
+	if r.Store, err = dir.OpenReadOnly(h.Folder()); err != nil {
+		return nil, errors.Join(err, h.Close())
+	}
+	r.pages = origin.Pages(r.Store)
+	if r.StoreCatalog, err = catalog.Open(ctx, r.Store, r.pages); err != nil {
+		r.Close()
+		return nil, fmt.Errorf("%s: %w", address, err)
+	}
+	return r, nil
+}
+
+// Close closes the store.
+func (r *CatalogReader) Close() {
+	r.Store.Close()
+	if r.hub != nil {
+		_ = r.hub.Close() // nothing was written
+	}
+}
 
 // A CatalogWriter is an open catalog for changes.
 type CatalogWriter struct {

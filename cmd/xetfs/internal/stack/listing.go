@@ -19,14 +19,14 @@ type listingWriter interface {
 
 // WriteListing writes the listing of a store after an object was stored or deleted, for readers
 // behind a web server. found is the scan of the folder, or nil. A failure goes to note, because
-// the change itself is complete. A bucket gets a new listing only in the place of an old one,
-// because most readers list the bucket.
-func WriteListing(ctx context.Context, store WriteStore, found *dir.Bare, note func(string)) {
+// the change itself is complete. Most readers of a bucket list it. A bucket therefore gets a
+// listing in the place of an old one, or if create is set.
+func WriteListing(ctx context.Context, store WriteStore, found *dir.Bare, create bool, note func(string)) {
 	var err error
 	if l, ok := store.(listingWriter); ok {
 		err = l.WriteListing(ctx, found)
 	} else {
-		err = replaceListing(ctx, store)
+		err = replaceListing(ctx, store, create)
 	}
 	if err != nil {
 		note(names.InWords(fmt.Sprintf("readers over the web do not see this yet: %s is not written: %v", listing.Key, err)))
@@ -36,32 +36,43 @@ func WriteListing(ctx context.Context, store WriteStore, found *dir.Bare, note f
 // listingTries bounds the tries to replace a listing that other writers replace, too.
 const listingTries = 10
 
-// replaceListing replaces the listing of a store, if it has one. The objects are listed after the
-// old listing was read, so the writer that replaces it last has listed the objects of all.
-func replaceListing(ctx context.Context, store origin.WriteStore) error {
+// replaceListing replaces the listing of a store. A store without one gets one if create is set.
+// The objects are listed after the old listing was read, so the writer that replaces it last has
+// listed the objects of all.
+func replaceListing(ctx context.Context, store origin.WriteStore, create bool) error {
 	for try := 1; ; try++ {
 		old, tag, err := store.Get(ctx, listing.Key, "")
-		if errors.Is(err, origin.ErrNotFound) {
+		isNew := errors.Is(err, origin.ErrNotFound)
+		if isNew && !create {
 			return nil
 		}
-		if err != nil {
+		if err != nil && !isNew {
 			return err
 		}
 		b, err := listing.Encode(listing.Prefixes(), origin.ListPrefixes(ctx, store, listing.Prefixes()))
 		if err != nil || bytes.Equal(b, old) {
 			return err
 		}
-		_, err = store.PutIfMatch(ctx, listing.Key, b, tag)
-		if try == listingTries || !errors.Is(err, origin.ErrConflict) && !errors.Is(err, origin.ErrUnknown) {
+		if isNew {
+			_, err = store.PutIfAbsent(ctx, listing.Key, b)
+		} else {
+			_, err = store.PutIfMatch(ctx, listing.Key, b, tag)
+		}
+		if try == listingTries || !wasBeaten(err) {
 			return err
 		}
 	}
+}
+
+// wasBeaten reports whether another writer may have written first.
+func wasBeaten(err error) bool {
+	return errors.Is(err, origin.ErrConflict) || errors.Is(err, origin.ErrExists) || errors.Is(err, origin.ErrUnknown)
 }
 
 // RenewListing is WriteListing for a command that may have changed nothing. It creates no
 // listing in a store without one.
 func RenewListing(ctx context.Context, store WriteStore, note func(string)) {
 	if _, err := store.Size(ctx, listing.Key); !errors.Is(err, origin.ErrNotFound) {
-		WriteListing(ctx, store, nil, note)
+		WriteListing(ctx, store, nil, false, note)
 	}
 }

@@ -76,15 +76,17 @@ func TestReplaceListing(t *testing.T) {
 	tests := []struct {
 		name   string
 		store  origin.WriteStore
+		create bool
 		errs   []error // of the first replacements
 		shards int
 		notes  int
 	}{
-		{"no listing", origintest.Memory(), nil, -1, 0},
-		{"a listing", withListing(t), nil, 1, 0},
-		{"replaced by another writer", withListing(t), []error{origin.ErrConflict, origin.ErrConflict}, 1, 0},
-		{"an answer is lost", withListing(t), []error{origin.ErrUnknown}, 1, 0},
-		{"another error", withListing(t), []error{lost}, 0, 1},
+		{"no listing", origintest.Memory(), false, nil, -1, 0},
+		{"an option makes one", origintest.Memory(), true, nil, 1, 0},
+		{"a listing", withListing(t), false, nil, 1, 0},
+		{"replaced by another writer", withListing(t), false, []error{origin.ErrConflict, origin.ErrConflict}, 1, 0},
+		{"an answer is lost", withListing(t), true, []error{origin.ErrUnknown}, 1, 0},
+		{"another error", withListing(t), false, []error{lost}, 0, 1},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -96,7 +98,7 @@ func TestReplaceListing(t *testing.T) {
 				return err
 			}}
 			var notes []string
-			WriteListing(t.Context(), s, nil, func(text string) { notes = append(notes, text) })
+			WriteListing(t.Context(), s, nil, tt.create, func(text string) { notes = append(notes, text) })
 			if n := listedShards(t, s); n != tt.shards || len(notes) != tt.notes {
 				t.Errorf("%d shards are listed, want %d; notes: %q", n, tt.shards, notes)
 			}
@@ -104,15 +106,20 @@ func TestReplaceListing(t *testing.T) {
 	}
 }
 
-// Writers that replace a listing at once lose no object of each other.
+// Writers that make or replace a listing at once lose no object of each other.
 func TestReplaceListingAtOnce(t *testing.T) {
+	for name, s := range map[string]origin.WriteStore{"no listing": origintest.Memory(), "a listing": withListing(t)} {
+		t.Run(name, func(t *testing.T) { testReplaceAtOnce(t, s) })
+	}
+}
+
+func testReplaceAtOnce(t *testing.T, s origin.WriteStore) {
 	const writers = 4
-	s := withListing(t)
 	var wg sync.WaitGroup
 	for i := range writers {
 		wg.Go(func() {
 			putShard(t, s, i)
-			WriteListing(t.Context(), listedStore{WriteStore: s}, nil, func(text string) { t.Error(text) })
+			WriteListing(t.Context(), listedStore{WriteStore: s}, nil, true, func(text string) { t.Error(text) })
 		})
 	}
 	wg.Wait()

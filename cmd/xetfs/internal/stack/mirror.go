@@ -10,10 +10,10 @@ import (
 // mirrorName is the folder for copies of shards in the folder of all caches.
 const mirrorName = "shards"
 
-// newMirror returns copies of the shards of a bucket. It returns nil for a folder, and without a
-// folder of all caches.
-func newMirror(s origin.Store, path string, remote Remote) *mirror.Mirror {
-	if !IsBucket(path) || remote.CacheDir == "" {
+// newMirror returns copies of the shards of a remote store. It returns nil for a local store, and
+// without a folder of all caches.
+func newMirror(s origin.Store, remote Remote) *mirror.Mirror {
+	if origin.Local(s) || remote.CacheDir == "" {
 		return nil
 	}
 	return mirror.New(s, mirror.OpenFolder(filepath.Join(remote.CacheDir, mirrorName), mirrorSize(remote.CacheDir)), remote.Note)

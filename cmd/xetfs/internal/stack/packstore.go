@@ -38,7 +38,7 @@ func OpenPackStore(ctx context.Context, path string, remote Remote, note func(st
 	}
 	if err == nil {
 		s.Known, err = dedup.Open(ctx, stored, dedup.Options{
-			Sink: store, TempFile: tempFile, Mirror: newMirror(store, path, remote),
+			Sink: store, TempFile: tempFile, Mirror: newMirror(store, remote),
 			Damaged: func(k names.Key, err error) { note(fmt.Sprintf("%s: not used: %v", k, err)) },
 		})
 	}

@@ -37,7 +37,7 @@ func OpenPublishStore(ctx context.Context, path string, remote Remote) (*Publish
 	if err != nil {
 		return nil, err
 	}
-	s := &PublishStore{WriteStore: store, Mirror: newMirror(store, path, remote), TempFile: tempFile}
+	s := &PublishStore{WriteStore: store, Mirror: newMirror(store, remote), TempFile: tempFile}
 	s.Writer, err = writer.Open(ctx, s, catalog.RecentPages(origin.Pages(s)), writer.Options{Logger: remote.Log})
 	if err != nil {
 		store.Close()
@@ -100,7 +100,7 @@ func OpenDryStore(ctx context.Context, path string, remote Remote) (*DryStore, e
 	if err != nil {
 		return nil, err
 	}
-	s.Store, s.Mirror = store, newMirror(store, path, remote)
+	s.Store, s.Mirror = store, newMirror(store, remote)
 	exists, err := catalog.Exists(ctx, store)
 	if err == nil && exists {
 		s.Catalog, err = catalog.Open(ctx, store, catalog.RecentPages(origin.Pages(store)))

@@ -19,10 +19,10 @@ import (
 	"github.com/xetfs/xetfs/fs/catalog"
 )
 
-// IsRemote reports whether SOURCE is the address of a web server or a bucket.
+// IsRemote reports whether SOURCE is the address of a web server, a bucket or a repository.
 func IsRemote(source string) bool {
 	scheme, _, ok := strings.Cut(source, "://")
-	return ok && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https")) || IsBucket(source)
+	return ok && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https")) || IsBucket(source) || IsHub(source)
 }
 
 // IsBucket reports whether SOURCE is the address of a bucket.
@@ -60,6 +60,9 @@ func OpenRemote(address string, r Remote) (ReadStore, error) {
 	if err := checkAddress(address); err != nil {
 		return nil, err
 	}
+	if IsHub(address) {
+		return nil, ArgumentError{fmt.Errorf("%s: a repository of the Hub has no shards and xorbs; mount it, or use xetfs ls and cat", address)}
+	}
 	if !IsBucket(address) {
 		return openWeb(address, r)
 	}
@@ -83,13 +86,18 @@ func (r Remote) limits() fetch.Limits {
 }
 
 // WaitingFor returns the notice of a command that waits for its SOURCE.
-func WaitingFor(source string) string { return "waiting for " + WithoutSecrets(source) }
+func WaitingFor(source, reason string) string {
+	return "waiting for " + WithoutSecrets(source) + ": " + reason
+}
 
 // checkAddress returns an error for an invalid address. A valid address may be printed.
 func checkAddress(address string) error {
 	check := web.Check
-	if IsBucket(address) {
+	switch {
+	case IsBucket(address):
 		check = s3.Check
+	case IsHub(address):
+		check = checkHub
 	}
 	if err := check(address); err != nil {
 		return ArgumentError{fmt.Errorf("%s: %w", WithoutSecrets(address), err)}
@@ -154,9 +162,9 @@ func CheckRanges(ctx context.Context, s ReadStore, bare bool) error {
 	if bare {
 		k = listing.Key
 	}
-	w, ok := s.(*web.Store)
+	w, ok := s.(origin.RangeChecker)
 	if !ok {
-		return nil // every bucket supports ranges
+		return nil
 	}
 	if err := w.CheckRanges(ctx, k); errors.Is(err, origin.ErrNoRanges) {
 		return MountError{err}

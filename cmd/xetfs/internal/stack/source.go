@@ -7,10 +7,13 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"time"
 
 	"github.com/xetfs/xetfs/cache"
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/cas"
 	"github.com/xetfs/xetfs/cache/origin/dir"
+	"github.com/xetfs/xetfs/cache/origin/metacache"
 	"github.com/xetfs/xetfs/cache/origin/objects"
 	"github.com/xetfs/xetfs/cache/origin/wrap"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
@@ -28,11 +31,16 @@ import (
 //	dir → origin.Pages → Cache.Pages → catalog.Open      a catalog
 //	dir → bare.Open                                      any other folder
 //
-// For an address, web or s3 takes the place of dir (remote.go).
+// For an address, web or s3 takes the place of dir (remote.go). A repository of the Hub has a
+// catalog of its own and other sources (hub.go).
 type Source struct {
 	Folder  string
+	Symbol  string // of the only tree of SOURCE; "": SOURCE has a tree for each symbol
 	store   ReadStore
-	Disk    *DiskCache // nil: nothing is stored on disk
+	hub     *hubSource     // nil: SOURCE is no repository of the Hub
+	below   origin.Source  // below the cache
+	infos   cas.InfoSource // the same; nil: it has no places of all chunks
+	Disk    *DiskCache     // nil: nothing is stored on disk
 	Cache   *cache.Cache
 	Reader  *reconstruct.Reader
 	Catalog catalog.Catalog
@@ -54,10 +62,14 @@ type Options struct {
 	Bare     bool // take a catalog for any folder, too
 	Budget   Budget
 	NoVerify bool
+	Strict   bool // return no unproven byte, see reconstruct.Options
 	Log      *slog.Logger
 	Ranges   bool   // refuse a web server that ignores ranges
 	Count    bool   // counts the calls of the origin
 	Remote   Remote // of a SOURCE that is an address; Log is taken from above
+
+	Follow time.Duration // poll interval for new commits of the Hub; 0: never
+	Early  bool          // open a repository of the Hub before its listing is complete; Stored is then behind Catalog
 
 	Disk        *CacheFolder       // nil: nothing is stored on disk
 	Materialize reconstruct.Policy // the files to store as plain files
@@ -86,10 +98,27 @@ func OpenSource(ctx context.Context, folder string, o Options) (*Source, error) 
 // openStore opens SOURCE as a catalog or as a bare folder, and sets o.Bare.
 func (s *Source) openStore(ctx context.Context, o *Options) (err error) {
 	o.Remote.Log = o.Log
+	if IsHub(s.Folder) {
+		return s.openHub(ctx, o)
+	}
 	s.store, o.Bare, err = OpenRead(ctx, s.Folder, o.Bare, o.Remote)
 	if err == nil && o.Ranges {
 		err = CheckRanges(ctx, s.store, o.Bare)
 	}
+	return err
+}
+
+// openHub opens a repository of the Hub.
+func (s *Source) openHub(ctx context.Context, o *Options) (err error) {
+	if o.Bare {
+		return ArgumentError{errors.New("--bare is for folders of shards and xorbs, and the Hub has files with names")}
+	}
+	if s.hub, err = openHub(ctx, s.Folder, o.Remote, o.Early); err != nil {
+		return err
+	}
+	s.Symbol = s.hub.Symbol()
+	s.hub.follow(o.Follow)
+	s.store, err = dir.OpenReadOnly(s.hub.Folder())
 	return err
 }
 
@@ -132,6 +161,8 @@ func openFolder(ctx context.Context, folder string, bare bool) (s ReadStore, isB
 
 func (s *Source) build(ctx context.Context, o Options) error {
 	objects := s.objects(o.Budget.Infos, !o.Bare)
+	s.below = objects
+	s.infos, _ = objects.(cas.InfoSource)
 	if !objects.Local() {
 		objects = wrap.Limit(objects, remoteRequests)
 	}
@@ -152,7 +183,7 @@ func (s *Source) build(ctx context.Context, o Options) error {
 	if s.Disk == nil {
 		o.Materialize = reconstruct.MaterializeNever // no disk for plain files
 	}
-	s.Reader = reconstruct.New(s.Cache, reconstruct.Options{Terms: o.Budget.Terms, Materialize: o.Materialize})
+	s.Reader = reconstruct.New(s.Cache, reconstruct.Options{Terms: o.Budget.Terms, Materialize: o.Materialize, Strict: o.Strict})
 	if o.Bare {
 		s.Bare, err = bare.Open(ctx, s.store, bare.Options{Logger: o.Log})
 		s.Catalog = s.Bare
@@ -160,12 +191,22 @@ func (s *Source) build(ctx context.Context, o Options) error {
 	}
 	s.Stored, err = catalog.Open(ctx, s.store, s.pages())
 	s.Catalog = s.Stored
+	if s.hub != nil && err == nil {
+		s.Catalog = s.hub.Catalog(s.Stored)
+	}
 	return err
 }
 
 // objects returns the files of the store. Their metadata is cached on disk under the name of
 // this store. Named means that the catalog names them.
 func (s *Source) objects(infoBytes int64, named bool) origin.Source {
+	if s.hub != nil {
+		var backend metacache.Backend
+		if s.Disk != nil {
+			backend = s.Disk // without a nil pointer in the interface
+		}
+		return s.hub.source(backend, infoBytes)
+	}
 	o := objects.Options{InfoBytes: infoBytes, Named: named}
 	if s.Disk != nil {
 		o.Backend, o.Scope = s.Disk, scope(s.Folder, s.store)
@@ -175,6 +216,15 @@ func (s *Source) objects(infoBytes int64, named bool) origin.Source {
 
 // pages returns the index pages of the store through the cache.
 func (s *Source) pages() page.Getter { return s.Cache.Pages(origin.Pages(s.store)) }
+
+// Store returns the store of SOURCE. The caller must not close it.
+func (s *Source) Store() ReadStore { return s.store }
+
+// Origin returns the files below the cache.
+func (s *Source) Origin() origin.Source { return s.below }
+
+// Infos returns the places of all chunks of the xorbs in SOURCE; nil: they are not known.
+func (s *Source) Infos() cas.InfoSource { return s.infos }
 
 // IsEmpty reports whether SOURCE has neither a catalog nor a readable shard.
 func (s *Source) IsEmpty(ctx context.Context) (bool, error) {
@@ -198,6 +248,9 @@ func (s *Source) Close() {
 	}
 	if s.Cache != nil {
 		s.Cache.Close()
+	}
+	if s.hub != nil {
+		_ = s.hub.Close() // it stores metadata on the disk
 	}
 	if s.Disk != nil {
 		s.Disk.Close()

@@ -14,7 +14,7 @@ import (
 	"github.com/xetfs/xetfs/codec/shard"
 )
 
-// A shelf is a XorbCache over xorbs of 1,000 bytes, and what it was asked for.
+// A shelf is a XorbCache over xorbs of 1,000 bytes, and the requests for them.
 type shelf struct {
 	*XorbCache
 	keys []names.Key
@@ -92,7 +92,7 @@ func (s *shelf) loaded(i int) int {
 }
 
 // Each xorb comes once, however many ask, also for its end; when it has made room for
-// others the store is asked for parts.
+// others, parts are requested from the store.
 func TestHeldStore(t *testing.T) {
 	s := newShelf(t, 5, 3)
 	var readers sync.WaitGroup

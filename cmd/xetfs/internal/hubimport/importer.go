@@ -1,0 +1,236 @@
+package hubimport
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"iter"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/dir"
+	"github.com/xetfs/xetfs/cache/origin/hub"
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/page"
+	"github.com/xetfs/xetfs/fs/catalog"
+	"github.com/xetfs/xetfs/fs/catalog/writer"
+)
+
+// Options tune Open. The zero value is right, except for Folder.
+type Options struct {
+	Folder  string // of all private catalogs
+	Offline bool   // send no request
+
+	// Wait is how long Start waits for a listing; 0: 0.5 s.
+	Wait time.Duration
+
+	Logger *slog.Logger // nil: no log
+}
+
+// An Importer has the private catalog of one address. It is safe for concurrent use.
+type Importer struct {
+	repo    *hub.Repo
+	o       Options
+	folder  string
+	store   *dir.Store
+	writer  *writer.Writer
+	catalog *catalog.StoreCatalog
+	symbol  string
+
+	ctx        context.Context // of the import in the background, until Close
+	stop       context.CancelFunc
+	background sync.WaitGroup
+	pending    atomic.Pointer[pendingTree] // nil: the newest version was complete at the start
+
+	plain atomic.Pointer[[]plainIndex] // open versions of the index of files outside Xet; nil: none
+
+	mu  sync.Mutex // held during an update, so that there is one at a time
+	tag string     // of the last answer; guarded by mu
+}
+
+// Open opens the private catalog of an address, or makes it. Each repository, revision and folder
+// has its own, so that a version is always a later state of the version before it.
+func Open(ctx context.Context, r *hub.Repo, o Options) (*Importer, error) {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	o.Wait = cmp.Or(o.Wait, importWait)
+	a := r.Address()
+	sum := sha256.Sum256([]byte(r.Endpoint() + " " + a.String()))
+	im := &Importer{repo: r, o: o, symbol: a.Symbol()}
+	im.ctx, im.stop = context.WithCancel(context.Background())
+	im.folder = filepath.Join(o.Folder, hex.EncodeToString(sum[:16]))
+	if err := makeFolder(im.folder); err != nil {
+		return nil, err
+	}
+	var err error
+	if im.store, err = dir.Open(im.folder); err != nil {
+		return nil, err
+	}
+	im.writer, err = writer.Open(ctx, im.store, newPageCache(origin.Pages(im.store)), writer.Options{Logger: o.Logger})
+	if err != nil {
+		return nil, errors.Join(err, im.store.Close())
+	}
+	im.catalog = im.writer.Catalog()
+	return im, nil
+}
+
+// Close ends an import and closes the catalog.
+func (im *Importer) Close() error {
+	im.stop()
+	im.background.Wait()
+	return im.store.Close()
+}
+
+// Folder returns the folder of the catalog.
+func (im *Importer) Folder() string { return im.folder }
+
+// Symbol returns the symbol of the tree of the repository.
+func (im *Importer) Symbol() string { return im.symbol }
+
+// Update makes the current commit of the revision the newest version, unless it is already. If the
+// Hub does not answer, the version of an earlier update remains, with one event. A refusal of
+// the Hub is an error.
+func (im *Importer) Update(ctx context.Context) error {
+	st, err := im.next(ctx)
+	if err != nil || st == nil {
+		return err
+	}
+	im.mu.Lock()
+	defer im.mu.Unlock()
+	return im.show(ctx, *st)
+}
+
+// next returns the commit to import; nil: the newest version is to be shown.
+func (im *Importer) next(ctx context.Context) (*hub.State, error) {
+	im.mu.Lock()
+	defer im.mu.Unlock()
+	known, err := im.head(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case im.o.Offline:
+		return nil, im.offline(known, errOffline)
+	case known != "" && known == im.repo.Address().Revision:
+		return nil, nil // a commit never changes
+	}
+	st, err := im.resolve(ctx, known)
+	switch {
+	case isUnchanged(err), err == nil && st.ID == known:
+		return nil, nil
+	case errors.Is(err, origin.ErrUnavailable):
+		return nil, im.offline(known, err)
+	case err != nil:
+		return nil, err
+	}
+	return &st, nil
+}
+
+func isUnchanged(err error) bool { return errors.Is(err, origin.ErrUnchanged) }
+
+// startLimit is the limit of the first request if a version of an earlier mount exists.
+const startLimit = 5 * time.Second
+
+// resolve returns the current commit, or soon why not if one is known.
+func (im *Importer) resolve(ctx context.Context, known string) (hub.State, error) {
+	if known == "" {
+		return im.repo.Resolve(ctx, im.tag)
+	}
+	limited, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	st, err := im.repo.Resolve(limited, im.tag)
+	if ctx.Err() == nil && limited.Err() != nil {
+		err = fmt.Errorf("%w: no answer within %v", origin.ErrUnavailable, startLimit)
+	}
+	return st, err
+}
+
+// show makes a commit the newest version, unless it is already.
+func (im *Importer) show(ctx context.Context, st hub.State) error {
+	known, err := im.head(ctx)
+	if err == nil && st.ID != known {
+		err = im.add(ctx, st)
+	}
+	if err == nil {
+		im.tag = st.Tag
+	}
+	return err
+}
+
+var errOffline = fmt.Errorf("%w: HF_HUB_OFFLINE is set", origin.ErrUnavailable)
+
+// offline returns why there is no version to show. It logs that an older one is shown.
+func (im *Importer) offline(known string, err error) error {
+	if known == "" {
+		return err
+	}
+	im.o.Logger.Warn("the Hub does not answer; the version of an earlier mount is shown", "event", "hub_offline",
+		"symbol", im.symbol, "commit", known, "err", err)
+	return nil
+}
+
+// head returns the commit of the newest version; "": no version exists.
+func (im *Importer) head(ctx context.Context) (commit string, err error) {
+	for v, err := range im.catalog.History(ctx, im.symbol) {
+		if errors.Is(err, iofs.ErrNotExist) {
+			return "", nil
+		}
+		if err != nil || !v.Delete {
+			return labelOf(v), err
+		}
+	}
+	return "", nil
+}
+
+func labelOf(v *names.Version) string {
+	if v == nil {
+		return ""
+	}
+	return v.Labels[commitLabel]
+}
+
+// add makes a commit the newest version. The index of files outside Xet precedes the tree, so that
+// each file of the tree can be located.
+func (im *Importer) add(ctx context.Context, st hub.State) error {
+	l := newListing(im.folder, st.Time)
+	defer l.close()
+	path := im.repo.Address().Path
+	if err := l.read(im.repo.List(ctx, st.ID, path, true), path); err != nil {
+		return err
+	}
+	if err := im.publish(ctx, plainSymbol, st, func(iter.Seq2[page.Entry, error]) iter.Seq2[page.Entry, error] { return l.plainEntries() }); err != nil {
+		return err
+	}
+	im.plain.Store(nil) // the newest version precedes
+	err := im.publish(ctx, im.symbol, st, l.entries)
+	if err == nil && l.rejected > 0 {
+		im.o.Logger.Warn("entries with names that a mount cannot have are left out", "event", "name_rejected",
+			"symbol", im.symbol, "commit", st.ID, "count", l.rejected, "first", l.example)
+	}
+	return err
+}
+
+// publish publishes a version of a symbol. entries receives the entries of the version before.
+func (im *Importer) publish(ctx context.Context, symbol string, st hub.State, entries func(old iter.Seq2[page.Entry, error]) iter.Seq2[page.Entry, error]) error {
+	s, err := im.writer.Begin(ctx, symbol, writer.PublishOptions{Labels: map[string]string{commitLabel: st.ID}})
+	if err != nil {
+		return err
+	}
+	var old iter.Seq2[page.Entry, error]
+	if head := s.Head(); head != nil {
+		t, err := im.catalog.OpenRow(ctx, symbol, *head)
+		if err == nil {
+			old = t.All(ctx, "")
+		}
+	}
+	_, err = s.Replace(ctx, entries(old))
+	return err
+}

@@ -1,0 +1,197 @@
+package hubimport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/xetfs/xetfs/cache/flight"
+	"github.com/xetfs/xetfs/cache/lru"
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/hub"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/page"
+	"github.com/xetfs/xetfs/fs/catalog"
+	"github.com/xetfs/xetfs/fs/catalog/tree"
+)
+
+// Bounds of what a pending tree has in memory.
+const (
+	pendingEntries = 100_000 // of the folders that were read last
+	pendingPlain   = 50_000  // locations of files outside Xet
+)
+
+// A pendingTree is the tree of a commit whose import is not complete. It lists each folder at the
+// Hub, with one request for 1,000 entries. After the import, it is the imported tree.
+type pendingTree struct {
+	im    *Importer
+	state hub.State
+	reads flight.Group[string, []page.Entry]
+
+	mu       sync.Mutex
+	imported catalog.Tree                          // nil: not yet; guarded by mu
+	folders  *lru.Cache[string, []page.Entry]      // sorted by path; guarded by mu
+	plain    *lru.Cache[codec.Hash, hub.PlainFile] // guarded by mu
+}
+
+var _ catalog.Tree = (*pendingTree)(nil)
+
+func newPendingTree(im *Importer, st hub.State) *pendingTree {
+	return &pendingTree{
+		im: im, state: st,
+		folders: lru.New[string, []page.Entry](pendingEntries, nil),
+		plain:   lru.New[codec.Hash, hub.PlainFile](pendingPlain, nil),
+	}
+}
+
+// finish replaces the folders by the imported tree.
+func (p *pendingTree) finish(t catalog.Tree) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.imported = t
+	p.folders, p.plain = lru.New[string, []page.Entry](0, nil), lru.New[codec.Hash, hub.PlainFile](0, nil)
+}
+
+// done returns the imported tree; nil: not yet.
+func (p *pendingTree) done() catalog.Tree {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.imported
+}
+
+// locate returns a file outside Xet that was listed.
+func (p *pendingTree) locate(file codec.Hash) (hub.PlainFile, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.plain.Get(file)
+}
+
+// Version implements catalog.Tree. The row is empty before the import.
+func (p *pendingTree) Version() names.Row { return names.Row{} }
+
+// Totals implements catalog.Tree.
+func (p *pendingTree) Totals() (entries, bytes int64) {
+	if t := p.done(); t != nil {
+		return t.Totals()
+	}
+	return 0, 0
+}
+
+// OneInode implements catalog.Tree, as the imported tree does.
+func (p *pendingTree) OneInode() bool { return false }
+
+// Lookup implements catalog.Tree.
+func (p *pendingTree) Lookup(ctx context.Context, path string) (page.Entry, error) {
+	if t := p.done(); t != nil {
+		return t.Lookup(ctx, path)
+	}
+	if path == "" {
+		return newListing("", p.state.Time).entry(&hub.Entry{Dir: true}), nil
+	}
+	entries, err := p.folder(ctx, tree.Parent(path))
+	if err != nil {
+		return page.Entry{}, err
+	}
+	if i, ok := slices.BinarySearchFunc(entries, path, comparePath); ok {
+		return entries[i], nil
+	}
+	return page.Entry{}, &iofs.PathError{Op: "lookup", Path: path, Err: iofs.ErrNotExist}
+}
+
+func comparePath(e page.Entry, path string) int { return strings.Compare(e.Path, path) }
+
+// List implements catalog.Tree.
+func (p *pendingTree) List(ctx context.Context, dir, after string) iter.Seq2[page.Entry, error] {
+	if t := p.done(); t != nil {
+		return t.List(ctx, dir, after)
+	}
+	return func(yield func(page.Entry, error) bool) {
+		entries, err := p.folder(ctx, dir)
+		if err != nil {
+			yield(page.Entry{}, err)
+			return
+		}
+		for _, e := range entries {
+			if name := e.Path[strings.LastIndexByte(e.Path, '/')+1:]; name > after && !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+// errPending reports that a whole tree is requested before its import is complete.
+var errPending = fmt.Errorf("%w: the listing of the repository is not complete yet", origin.ErrUnavailable)
+
+// All implements catalog.Tree.
+func (p *pendingTree) All(ctx context.Context, dir string) iter.Seq2[page.Entry, error] {
+	if t := p.done(); t != nil {
+		return t.All(ctx, dir)
+	}
+	return func(yield func(page.Entry, error) bool) { yield(page.Entry{}, errPending) }
+}
+
+// folder returns the entries directly in a folder, sorted by path.
+func (p *pendingTree) folder(ctx context.Context, dir string) ([]page.Entry, error) {
+	p.mu.Lock()
+	entries, ok := p.folders.Get(dir)
+	p.mu.Unlock()
+	if ok {
+		return entries, nil
+	}
+	return p.reads.Do(ctx, dir, func(ctx context.Context) ([]page.Entry, error) { return p.read(ctx, dir) })
+}
+
+// read lists a folder at the Hub.
+func (p *pendingTree) read(ctx context.Context, dir string) ([]page.Entry, error) {
+	top := p.im.repo.Address().Path
+	at := strings.Trim(top+"/"+dir, "/")
+	l := newListing("", p.state.Time)
+	found := map[string]page.Entry{}
+	plain := map[codec.Hash]hub.PlainFile{}
+	for e, err := range p.im.repo.List(ctx, p.state.ID, at, false) {
+		if errors.Is(err, iofs.ErrNotExist) {
+			return nil, &iofs.PathError{Op: "list", Path: dir, Err: iofs.ErrNotExist}
+		}
+		if err != nil {
+			return nil, err
+		}
+		path, ok := below(e.Path, top)
+		if !ok || checkName(path) != nil || tree.Parent(path) != dir {
+			continue // the import reports it
+		}
+		if f, ok := e.Plain(); ok {
+			f.Commit = p.state.ID
+			plain[f.Hash()] = f
+		}
+		e.Path = path
+		if was, twice := found[path]; !twice || was.Type != page.Dir && e.Dir {
+			found[path] = l.entry(&e)
+		}
+	}
+	entries := make([]page.Entry, 0, len(found))
+	for _, e := range found {
+		entries = append(entries, e)
+	}
+	slices.SortFunc(entries, func(a, b page.Entry) int { return strings.Compare(a.Path, b.Path) })
+	p.store(dir, entries, plain)
+	return entries, nil
+}
+
+// store stores a folder and the files outside Xet in it.
+func (p *pendingTree) store(dir string, entries []page.Entry, plain map[codec.Hash]hub.PlainFile) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.imported != nil {
+		return
+	}
+	p.folders.Add(dir, entries, int64(len(entries)+1))
+	for h, f := range plain {
+		p.plain.Add(h, f, 1)
+	}
+}

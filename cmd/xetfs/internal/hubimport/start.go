@@ -1,0 +1,129 @@
+package hubimport
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/xetfs/xetfs/cache/flight"
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/fs/catalog"
+)
+
+// importWait is the default of Options.Wait. Most listings are complete then.
+const importWait = 500 * time.Millisecond
+
+// Pauses between tries of an import. They double from the first to the last.
+const (
+	minRetry = time.Second
+	maxRetry = time.Minute
+)
+
+// Start is Update for a mount. If the listing is long, Start returns before it is complete, and
+// the import continues until Close. The trees of Catalog list folders at the Hub meanwhile.
+func (im *Importer) Start(ctx context.Context) error {
+	st, err := im.next(ctx)
+	if err != nil || st == nil {
+		return err
+	}
+	p := newPendingTree(im, *st)
+	im.pending.Store(p)
+	first := make(chan error, 1)
+	im.background.Go(func() { im.complete(p, first) })
+	timer := time.NewTimer(im.o.Wait)
+	defer timer.Stop()
+	select {
+	case err := <-first:
+		if !errors.Is(err, origin.ErrUnavailable) {
+			return err
+		}
+	case <-timer.C:
+		im.o.Logger.Info("the listing is long; folders are listed when they are opened until it is complete", "event", "import_started",
+			"symbol", im.symbol, "commit", st.ID)
+	case <-ctx.Done():
+	}
+	return ctx.Err()
+}
+
+// complete imports the commit of a pending tree. It tries until Close, and sends the result of the
+// first try.
+func (im *Importer) complete(p *pendingTree, first chan<- error) {
+	logged := ""
+	for pause := minRetry; ; pause = min(2*pause, maxRetry) {
+		err := im.importPending(p)
+		if first != nil {
+			first <- err
+			first = nil
+		}
+		if err == nil || im.ctx.Err() != nil {
+			return
+		}
+		if err.Error() != logged {
+			logged = err.Error()
+			im.o.Logger.Warn("the listing cannot be read; folders are listed when they are opened", "event", "import_failed",
+				"symbol", im.symbol, "commit", p.state.ID, "err", err)
+		}
+		if catalog.Sleep(im.ctx, pause) != nil {
+			return
+		}
+	}
+}
+
+// importPending is one try of complete.
+func (im *Importer) importPending(p *pendingTree) (err error) {
+	defer flight.Guard(&err)
+	im.mu.Lock()
+	defer im.mu.Unlock()
+	if err := im.show(im.ctx, p.state); err != nil {
+		return err
+	}
+	t, err := im.catalog.Open(im.ctx, im.symbol, names.AsOf{})
+	if err == nil {
+		p.finish(t)
+	}
+	return err
+}
+
+// Catalog returns the catalog for a mount after Start.
+func (im *Importer) Catalog(c *catalog.StoreCatalog) catalog.VersionedCatalog {
+	p := im.pending.Load()
+	if p == nil || p.done() != nil {
+		return c
+	}
+	return &pendingCatalog{c, p, im.symbol}
+}
+
+// A pendingCatalog is a catalog whose newest version is still imported.
+type pendingCatalog struct {
+	*catalog.StoreCatalog
+	pending *pendingTree
+	symbol  string
+}
+
+var (
+	_ catalog.VersionedCatalog = (*pendingCatalog)(nil)
+	_ catalog.Watcher          = (*pendingCatalog)(nil)
+	_ catalog.Checker          = (*pendingCatalog)(nil)
+)
+
+// isPending reports whether the newest version of a symbol is not imported yet.
+func (c *pendingCatalog) isPending(symbol string, at names.AsOf) bool {
+	return symbol == c.symbol && at.Form == names.Latest && c.pending.done() == nil
+}
+
+// Open implements catalog.Catalog.
+func (c *pendingCatalog) Open(ctx context.Context, symbol string, at names.AsOf) (catalog.Tree, error) {
+	if c.isPending(symbol, at) {
+		return c.pending, nil
+	}
+	return c.StoreCatalog.Open(ctx, symbol, at)
+}
+
+// Latest implements catalog.VersionedCatalog. The row of a pending tree is empty.
+func (c *pendingCatalog) Latest(ctx context.Context, symbol string) (names.Row, error) {
+	if c.isPending(symbol, names.AsOf{}) {
+		return names.Row{}, nil
+	}
+	return c.StoreCatalog.Latest(ctx, symbol)
+}

@@ -1,0 +1,126 @@
+package serve
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"log/slog"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/auth"
+)
+
+// An Access decides by its token what a request may read. The zero Access lets every client read
+// everything.
+type Access struct{ file *reloader[grants] }
+
+// NewAccess returns the Access of a file of tokens. It reads the file again when it changes.
+func NewAccess(file string, log *slog.Logger) (Access, error) {
+	r, err := newReloader("the token file", func() (grants, error) { return loadGrants(file) }, log)
+	return Access{r}, err
+}
+
+// A grant is what one token may read.
+type grant struct {
+	sum      [sha256.Size]byte // of the token: sums of one length are compared in constant time
+	patterns []string          // of symbols; none: everything
+}
+
+type grants []grant
+
+func loadGrants(file string) (all grants, err error) {
+	tokens, err := auth.ReadGrants(file)
+	for _, t := range tokens {
+		all = append(all, grant{sha256.Sum256([]byte(t.Token)), t.Patterns})
+	}
+	return all, err
+}
+
+// find returns the grant of a header "Bearer TOKEN", or nil.
+func (g grants) find(header string) (found *grant) {
+	scheme, token, _ := strings.Cut(header, " ")
+	sum := sha256.Sum256([]byte(strings.TrimSpace(token)))
+	for i := range g {
+		if subtle.ConstantTimeCompare(g[i].sum[:], sum[:]) == 1 {
+			found = &g[i]
+		}
+	}
+	if !strings.EqualFold(scheme, "Bearer") {
+		return nil
+	}
+	return found
+}
+
+// mayRead reports whether the token may read a symbol.
+func (g *grant) mayRead(symbol string) bool {
+	return len(g.patterns) == 0 || slices.ContainsFunc(g.patterns, func(p string) bool {
+		ok, _ := path.Match(p, symbol) // auth has checked the pattern
+		return ok
+	})
+}
+
+// grantKey is the key of the grant in the context of a request.
+type grantKey struct{}
+
+// mayRead reports whether the client of a request may read a symbol.
+func mayRead(ctx context.Context, symbol string) bool {
+	g, ok := ctx.Value(grantKey{}).(*grant)
+	return !ok || g.mayRead(symbol)
+}
+
+// Require answers as h does to requests with a token, and 401 to all others.
+func (a Access) Require(h http.Handler) http.Handler {
+	if a.file == nil {
+		return h
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		g := a.file.get().find(r.Header.Get("Authorization"))
+		if g == nil {
+			refuse(w, r)
+			return
+		}
+		h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), grantKey{}, g)))
+	})
+}
+
+// RequireAll answers as h does to requests with a token for everything, and 401 or 403 to all
+// others.
+func (a Access) RequireAll(h http.Handler) http.Handler {
+	return a.Require(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if g, ok := r.Context().Value(grantKey{}).(*grant); ok && len(g.patterns) > 0 {
+			http.Error(w, "the token is for single symbols", http.StatusForbidden)
+			return
+		}
+		h.ServeHTTP(w, r)
+	}))
+}
+
+// refuse answers a request without a valid token. huggingface_hub reads the headers, and advises
+// its user to log in.
+func refuse(w http.ResponseWriter, r *http.Request) {
+	text := "Invalid credentials in Authorization header"
+	if r.Header.Get("Authorization") == "" {
+		text = "a token is required"
+		w.Header().Set("X-Error-Code", "RepoNotFound")
+	}
+	w.Header().Set("WWW-Authenticate", `Bearer realm="xetfs"`)
+	w.Header().Set("X-Error-Message", text)
+	http.Error(w, text, http.StatusUnauthorized)
+}
+
+// ReadKey returns the secret key in a private file.
+func ReadKey(file string) ([]byte, error) { return auth.ReadKey(file) }
+
+// User returns the name of a client for whoami. All tokens have the same name.
+func (a Access) User(r *http.Request) string {
+	switch {
+	case r.Header.Get("Authorization") == "":
+		return ""
+	case a.file == nil:
+		return "anonymous"
+	}
+	return "reader"
+}

@@ -1,0 +1,65 @@
+package serve
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/xetfs/xetfs/cache/origin/hub"
+)
+
+func TestGrantMayRead(t *testing.T) {
+	tests := []struct {
+		patterns []string
+		symbol   string
+		want     bool
+	}{
+		{nil, "org/model", true},
+		{[]string{"org/*"}, "org/model", true},
+		{[]string{"org/*"}, "org/model/deep", false},
+		{[]string{"org/*"}, "other/model", false},
+		{[]string{"*"}, "org/model", false},
+		{[]string{"*/*"}, "org/model", true},
+		{[]string{"a", "org/m?del"}, "org/model", true},
+		{[]string{"datasets/org/*"}, "datasets/org/data", true},
+	}
+	for _, tt := range tests {
+		g := grant{patterns: tt.patterns}
+		if got := g.mayRead(tt.symbol); got != tt.want {
+			t.Errorf("%q may read %s: %t, want %t", tt.patterns, tt.symbol, got, tt.want)
+		}
+	}
+}
+
+// A repository has one symbol, or the symbol of a mirror. The patterns of a token name the symbol
+// that a store would have.
+func TestSymbolsOf(t *testing.T) {
+	tests := []struct {
+		mirror, pattern string
+		id              hub.RepoID
+		want            []string
+		may             bool
+	}{
+		{"", "o/*", hub.RepoID{Type: hub.Model, Name: "o/n"}, []string{"models/o/n", "o/n"}, false},
+		{"", "o", hub.RepoID{Type: hub.Model, Name: "o"}, []string{"models/o", "o"}, false},
+		{"", "datasets/o/n", hub.RepoID{Type: hub.Dataset, Name: "o/n"}, []string{"datasets/o/n"}, true},
+		{"", "datasets/*", hub.RepoID{Type: hub.Model, Name: "datasets/n"}, []string{"models/datasets/n"}, false},
+		{"model/o/n", "o/*", hub.RepoID{Type: hub.Model, Name: "o/n"}, []string{"model/o/n"}, true},
+		{"model/o/n", "models/o/*", hub.RepoID{Type: hub.Model, Name: "o/n"}, []string{"model/o/n"}, true},
+		{"model/o/n", "p/*", hub.RepoID{Type: hub.Model, Name: "o/n"}, []string{"model/o/n"}, false},
+		{"model/o/n", "*/*", hub.RepoID{Type: hub.Model, Name: "o/m"}, nil, true},
+		{"dataset/o/n", "datasets/o/n", hub.RepoID{Type: hub.Dataset, Name: "o/n"}, []string{"dataset/o/n"}, true},
+		{"dataset/o/n", "o/n", hub.RepoID{Type: hub.Model, Name: "o/n"}, nil, true},
+	}
+	for _, tt := range tests {
+		r := NewMirrorRepos(nil, tt.mirror, nil)
+		symbols := r.symbolsOf(tt.id)
+		ctx := context.WithValue(t.Context(), grantKey{}, &grant{patterns: []string{tt.pattern}})
+		if !slices.Equal(symbols, tt.want) {
+			t.Errorf("mirror %q, %v: symbols %q, want %q", tt.mirror, tt.id, symbols, tt.want)
+		}
+		if len(symbols) > 0 && r.mayRead(ctx, tt.id, symbols[0]) != tt.may {
+			t.Errorf("mirror %q, %v: %s may be read: %t, want %t", tt.mirror, tt.id, symbols[0], !tt.may, tt.may)
+		}
+	}
+}

@@ -1,0 +1,172 @@
+package serve
+
+import (
+	"context"
+	"crypto/sha1" //nolint:gosec // git's hash
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	iofs "io/fs"
+	"iter"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/xetfs/xetfs/cache/origin/hub"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/page"
+	"github.com/xetfs/xetfs/fs/catalog"
+	"github.com/xetfs/xetfs/reconstruct"
+)
+
+// A commit is the tree of a version as the Hub shows it. A link shows the file to which it leads
+// inside the tree. Other links are left out.
+type commit struct {
+	*version
+	symbol string
+	tree   catalog.Tree
+	repos  *Repos // its index receives all files that a client sees
+
+	ofBranch bool // the client named a branch, not a version
+}
+
+var _ hub.Commit = (*commit)(nil)
+
+// ID implements hub.Commit.
+func (c *commit) ID() string { return c.commit }
+
+// Time implements hub.Commit.
+func (c *commit) Time() time.Time { return c.row.Time }
+
+// Title implements hub.Commit.
+func (c *commit) Title() string { return c.title }
+
+// Lookup implements hub.Commit.
+func (c *commit) Lookup(ctx context.Context, p string) (hub.File, error) {
+	e, err := c.tree.Lookup(ctx, p)
+	if err != nil {
+		return hub.File{}, err
+	}
+	return c.file(ctx, &e)
+}
+
+// List implements hub.Commit.
+func (c *commit) List(ctx context.Context, dir, after string) iter.Seq2[hub.File, error] {
+	return func(yield func(hub.File, error) bool) {
+		for e, err := range c.tree.List(ctx, dir, after) {
+			var f hub.File
+			if err == nil {
+				f, err = c.file(ctx, &e)
+			}
+			if isAbsent(err) && e.Type == page.Symlink {
+				continue
+			}
+			if !yield(f, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// maxLinks bounds the links that lead to one file.
+const maxLinks = 8
+
+// file returns an entry as the Hub shows it. A link that leads to no file is io/fs.ErrNotExist.
+func (c *commit) file(ctx context.Context, e *page.Entry) (hub.File, error) {
+	name := e.Path
+	for range maxLinks {
+		switch e.Type {
+		case page.Dir:
+			if e.Path != name {
+				return hub.File{}, iofs.ErrNotExist // a link to a folder
+			}
+			return hub.File{Path: name, IsDir: true}, nil
+		case page.File:
+			return c.regularFile(name, e), nil
+		}
+		target, ok := linkTarget(e)
+		if !ok {
+			return hub.File{}, iofs.ErrNotExist
+		}
+		found, err := c.tree.Lookup(ctx, target)
+		if err != nil {
+			return hub.File{}, err
+		}
+		e = &found
+	}
+	return hub.File{}, iofs.ErrNotExist
+}
+
+// regularFile returns the entry of a file as the Hub shows it under a path.
+func (c *commit) regularFile(name string, e *page.Entry) hub.File {
+	f := hub.File{Path: name, Size: e.Size, ID: e.ID, Inline: e.Inline, SHA256: e.SHA256}
+	switch {
+	case e.Size == int64(len(e.Inline)):
+	case !e.ID.File.IsPlain():
+		f.InXet = true
+		c.repos.files.add(c.row.Root, f.ID)
+	case c.repos.sums != nil:
+		setSum(&f, c.repos.sums(e.ID))
+	}
+	return f
+}
+
+// setSum sets the sum of a file outside Xet.
+func setSum(f *hub.File, sum []byte) {
+	switch len(sum) {
+	case sha1.Size:
+		f.GitOID = hex.EncodeToString(sum)
+	case sha256.Size:
+		f.SHA256 = (*[sha256.Size]byte)(sum)
+	}
+}
+
+// linkTarget returns the path to which a link leads, if that is inside the tree.
+func linkTarget(e *page.Entry) (string, bool) {
+	if strings.HasPrefix(e.Target, "/") {
+		return "", false
+	}
+	target := path.Join(path.Dir(e.Path), e.Target)
+	return target, target != ".." && !strings.HasPrefix(target, "../") && target != "."
+}
+
+// Content reads files through a Reader, which returns verified bytes only.
+type Content struct {
+	Reader *reconstruct.Reader
+	Mirror *Mirror // that fetches files in Xet before the first read; nil: none
+}
+
+var _ hub.Content = Content{}
+
+// OpenFile implements hub.Content.
+func (c Content) OpenFile(ctx context.Context, f *hub.File) (hub.ContentReader, error) {
+	file, err := c.Reader.OpenSize(ctx, f.ID, f.Size)
+	if err != nil {
+		return nil, err
+	}
+	if file.Size() != f.Size {
+		return nil, codec.Corrupt("terms", 0, "hold %d bytes, the catalog says %d", file.Size(), f.Size)
+	}
+	if c.Mirror == nil || f.ID.File.IsPlain() {
+		return file.Handle(), nil
+	}
+	return &mirrorReader{file.Handle(), c.Mirror, f.ID}, nil
+}
+
+// A mirrorReader reads a file once a Mirror has it.
+type mirrorReader struct {
+	*reconstruct.Handle
+	mirror *Mirror
+	id     codec.FileID
+}
+
+// ReadAt implements hub.ContentReader.
+func (r *mirrorReader) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
+	if _, _, err := r.mirror.OpenFile(ctx, r.id); err != nil {
+		return 0, err
+	}
+	return r.Handle.ReadAt(ctx, p, off)
+}
+
+// isAbsent reports whether an error means that a path does not exist.
+func isAbsent(err error) bool { return errors.Is(err, iofs.ErrNotExist) }

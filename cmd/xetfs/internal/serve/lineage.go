@@ -1,0 +1,236 @@
+package serve
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/xetfs/xetfs/cache/lru"
+	"github.com/xetfs/xetfs/cache/origin/hub"
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/fs/catalog"
+)
+
+// A version is one version of a symbol, as the Hub shows it. It never changes.
+type version struct {
+	row    names.Row
+	commit string   // 40 hex digits
+	tags   []string // by its labels
+	title  string
+	cost   int64 // memory in bytes, about
+}
+
+// commitLabels are the labels with the commit of a version that was imported.
+var commitLabels = []string{"git_commit", "commit"}
+
+// newVersion returns the version of a publish; d is nil if only its row is known.
+func newVersion(row names.Row, d *names.Version) *version {
+	v := &version{row: row, commit: row.Root.String()[:40], cost: 250}
+	if d == nil {
+		return v
+	}
+	title, _, _ := strings.Cut(d.Message, "\n")
+	v.title = strings.Clone(title) // without the rest of the message
+	for key, value := range d.Labels {
+		switch {
+		case slices.Contains(commitLabels, key) && isCommitHash(value):
+			v.commit = value
+		case key == "tag":
+			v.tags = append(v.tags, value)
+		default:
+			v.tags = append(v.tags, key+"="+value)
+		}
+	}
+	slices.Sort(v.tags)
+	v.cost += int64(len(v.title))
+	for _, tag := range v.tags {
+		v.cost += 16 + int64(len(tag))
+	}
+	return v
+}
+
+// isCommitHash reports whether s has the form of git's names: 40 hex digits.
+func isCommitHash(s string) bool {
+	return len(s) == 40 && strings.Trim(s, "0123456789abcdef") == ""
+}
+
+// isCommit reports whether a revision is the commit of v, or the hash of its tree.
+func (v *version) isCommit(revision string) bool {
+	root := v.row.Root.String()
+	return revision == v.commit || revision == root || revision == root[:40]
+}
+
+func (v *version) hasTag(tag string) bool { return slices.Contains(v.tags, tag) }
+
+// A lineage is the changes of a symbol, newest first, as far as they were read. It never changes.
+type lineage struct {
+	head     *names.Version // has only the deletions, which decide which versions are live
+	headKey  names.Key
+	latest   names.Row
+	versions []*version
+	next     names.Key // the change behind versions; "": none
+	checked  time.Time // when the reference was read
+	isAbsent bool      // the symbol has no live version
+}
+
+// Bounds of lineages.
+const (
+	maxLineages = 32 << 20        // bytes, of all symbols
+	maxVersions = 10_000          // of one symbol
+	readAhead   = 64              // changes that are read in one step
+	lineageAge  = 1 * time.Second // of a remote store: the reference is read again after it
+)
+
+// lineages has the symbols that were read last. It is safe for concurrent use.
+type lineages struct {
+	catalog *catalog.StoreCatalog
+	local   bool
+
+	mu       *sync.Mutex
+	bySymbol *lru.Cache[string, *lineage] // guarded by mu
+}
+
+func newLineages(c *catalog.StoreCatalog, local bool) lineages {
+	return lineages{catalog: c, local: local, mu: new(sync.Mutex), bySymbol: lru.New[string, *lineage](maxLineages, nil)}
+}
+
+func (ls *lineages) cached(symbol string) *lineage {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	l, _ := ls.bySymbol.Get(symbol)
+	return l
+}
+
+func (ls *lineages) put(symbol string, l *lineage) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	ls.bySymbol.Remove(symbol)
+	ls.bySymbol.Add(symbol, l, l.cost())
+}
+
+// cost returns the memory of a lineage in bytes, about.
+func (l *lineage) cost() int64 {
+	n := int64(200)
+	if l.head != nil {
+		n += 24 * int64(len(l.head.Deleted))
+	}
+	for _, v := range l.versions {
+		n += v.cost
+	}
+	return n
+}
+
+// get returns the lineage of a symbol, or io/fs.ErrNotExist for one without a live version. It
+// returns the last known lineage while the store does not answer.
+func (ls *lineages) get(ctx context.Context, symbol string) (*lineage, error) {
+	old := ls.cached(symbol)
+	if old != nil && !ls.local && time.Since(old.checked) < lineageAge {
+		return old.orAbsent(symbol)
+	}
+	ref, err := ls.catalog.ReadRef(ctx, symbol)
+	switch {
+	case old != nil && isUnavailable(err):
+		return old.orAbsent(symbol)
+	case isAbsent(err) || err == nil && ref.Ref.Latest == nil:
+		ls.put(symbol, &lineage{isAbsent: true, checked: time.Now()})
+		return nil, catalog.AbsentSymbolError(symbol)
+	case err != nil:
+		return nil, err
+	}
+	if old != nil && old.isAbsent {
+		old = nil
+	}
+	l := &lineage{headKey: ref.Ref.Head, latest: *ref.Ref.Latest, next: ref.Ref.Head, checked: time.Now()}
+	if old != nil && old.headKey == l.headKey {
+		l.head, l.versions, l.next = old.head, old.versions, old.next
+	} else if l, err = ls.advance(ctx, l, old); err != nil {
+		return nil, err
+	}
+	ls.put(symbol, l)
+	return l, nil
+}
+
+// orAbsent returns l, or io/fs.ErrNotExist for a symbol without a live version.
+func (l *lineage) orAbsent(symbol string) (*lineage, error) {
+	if l.isAbsent {
+		return nil, catalog.AbsentSymbolError(symbol)
+	}
+	return l, nil
+}
+
+// advance reads the first changes of a new lineage. It continues with an old one if that is
+// among them.
+func (ls *lineages) advance(ctx context.Context, l, old *lineage) (*lineage, error) {
+	for range readAhead {
+		d, err := ls.catalog.ReadVersion(ctx, l.next)
+		if err != nil {
+			return nil, err
+		}
+		l.add(d)
+		if old == nil || l.next == "" {
+			return l, nil
+		}
+		if l.next == old.headKey {
+			l.versions, l.next = append(l.versions, old.versions...), old.next
+			return l, nil
+		}
+	}
+	return l, nil
+}
+
+// add adds the next change.
+func (l *lineage) add(d *names.Version) {
+	if l.head == nil {
+		l.head = &names.Version{Deleted: d.Deleted}
+	}
+	if !d.Delete && len(d.Rows) > 0 {
+		l.versions = append(l.versions, newVersion(d.Rows[0], d))
+	}
+	l.next = d.Parent
+}
+
+// extend returns l with more changes.
+func (ls *lineages) extend(ctx context.Context, symbol string, l *lineage) (*lineage, error) {
+	longer := *l
+	longer.versions = slices.Clone(l.versions)
+	for i := 0; i < readAhead && longer.next != ""; i++ {
+		d, err := ls.catalog.ReadVersion(ctx, longer.next)
+		if err != nil {
+			return nil, err
+		}
+		longer.add(d)
+	}
+	ls.put(symbol, &longer)
+	return &longer, nil
+}
+
+// find returns the newest live version that matches, or hub.ErrRevisionNotFound.
+func (ls *lineages) find(ctx context.Context, symbol string, l *lineage, match func(*version) bool) (*version, error) {
+	for i := 0; i < maxVersions; i++ {
+		for i == len(l.versions) {
+			if l.next == "" {
+				return nil, hub.ErrRevisionNotFound
+			}
+			var err error
+			if l, err = ls.extend(ctx, symbol, l); err != nil {
+				return nil, err
+			}
+		}
+		if v := l.versions[i]; !l.head.IsDeleted(v.row.Number) && match(v) {
+			return v, nil
+		}
+	}
+	return nil, hub.ErrRevisionNotFound
+}
+
+// ofRow returns the version of a row, with its labels if the version is in memory.
+func (l *lineage) ofRow(row names.Row) *version {
+	for _, v := range l.versions {
+		if v.row.Number == row.Number && v.row.Root == row.Root {
+			return v
+		}
+	}
+	return newVersion(row, nil)
+}

@@ -1,0 +1,196 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/dir"
+	"github.com/xetfs/xetfs/cache/origin/hub"
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/page"
+	"github.com/xetfs/xetfs/fs/catalog"
+	"github.com/xetfs/xetfs/fs/catalog/writer"
+)
+
+// A downStore counts reads of documents, and does not answer while it is down.
+type downStore struct {
+	origin.Store
+	down  atomic.Bool
+	reads atomic.Int64
+}
+
+func (s *downStore) Get(ctx context.Context, k names.Key, seen origin.Tag) ([]byte, origin.Tag, error) {
+	if s.down.Load() {
+		return nil, "", fmt.Errorf("test: %w", origin.ErrUnavailable)
+	}
+	s.reads.Add(1)
+	return s.Store.Get(ctx, k, seen)
+}
+
+// A history is a catalog whose symbol o/n has versions of one file each. Version i has the tag vI,
+// and the file has its number.
+type history struct {
+	t     *testing.T
+	w     *writer.Writer
+	store *downStore
+	repos *Repos
+	n     int // versions
+}
+
+func newHistory(t *testing.T, versions int) *history {
+	t.Helper()
+	store, err := dir.Open(filepath.Join(t.TempDir(), "store"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	h := &history{t: t, store: &downStore{Store: store}}
+	if h.w, err = writer.Open(t.Context(), store, origin.Pages(store), writer.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	h.publish(versions)
+	c, err := catalog.Open(t.Context(), h.store, origin.Pages(store))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.repos = NewRepos(c, true)
+	return h
+}
+
+func (h *history) publish(n int) {
+	h.t.Helper()
+	for range n {
+		text := []byte(fmt.Sprint(h.n))
+		s, err := h.w.Begin(h.t.Context(), "o/n", writer.PublishOptions{Labels: map[string]string{"tag": fmt.Sprint("v", h.n)}})
+		if err == nil {
+			_, err = s.Replace(h.t.Context(), entries(page.Entry{Type: page.Dir}, page.Entry{Path: "file", Size: int64(len(text)), Inline: text}))
+		}
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		h.n++
+	}
+}
+
+func entries(all ...page.Entry) iter.Seq2[page.Entry, error] {
+	return func(yield func(page.Entry, error) bool) {
+		for _, e := range all {
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+// has compares the file of a revision; want is -1 for an absent revision.
+func (h *history) has(revision string, want int) {
+	h.t.Helper()
+	c, err := h.repos.Resolve(h.t.Context(), hub.RepoID{Type: hub.Model, Name: "o/n"}, revision)
+	if want < 0 || err != nil {
+		if want >= 0 || !errors.Is(err, hub.ErrRevisionNotFound) {
+			h.t.Errorf("%s: %v, want %d", revision, err, want)
+		}
+		return
+	}
+	f, err := c.Lookup(h.t.Context(), "file")
+	if err != nil || string(f.Inline) != fmt.Sprint(want) {
+		h.t.Errorf("%s: %q, %v, want %d", revision, f.Inline, err, want)
+	}
+}
+
+// Every live version is found by tag and by commit, however long ago it was published.
+func TestLineageIsLong(t *testing.T) {
+	const n = 3*readAhead + 10
+	h := newHistory(t, n)
+	before := h.store.reads.Load()
+	h.has("main", n-1)
+	if reads := h.store.reads.Load() - before; reads > 5 {
+		t.Errorf("%d documents were read for the newest version", reads)
+	}
+	for _, i := range []int{n - 1, n - 2, 2 * readAhead, readAhead, 1, 0} {
+		h.has(fmt.Sprint("v", i), i)
+	}
+	before = h.store.reads.Load()
+	h.has("v0", 0)
+	h.has("absent", -1)
+	if reads := h.store.reads.Load() - before; reads > 8 { // two references with their settings, and a snapshot
+		t.Errorf("%d documents were read again", reads)
+	}
+	oldest, err := h.repos.Resolve(t.Context(), hub.RepoID{Type: hub.Model, Name: "o/n"}, "v0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.has(oldest.ID(), 0)
+	_, tags, err := h.repos.Refs(t.Context(), hub.RepoID{Type: hub.Model, Name: "o/n"})
+	if err != nil || len(tags) != n {
+		t.Errorf("%d tags, %v, want %d", len(tags), err, n)
+	}
+}
+
+// New versions are seen, few or many, and deleted ones are not found.
+func TestLineageAdvances(t *testing.T) {
+	h := newHistory(t, 3)
+	h.has("v0", 0)
+	for _, more := range []int{1, 2 * readAhead} {
+		h.publish(more)
+		h.has("main", h.n-1)
+		h.has("v0", 0)
+		h.has(fmt.Sprint("v", h.n-2), h.n-2)
+	}
+	if err := h.w.Delete(t.Context(), "o/n", 0, uint64(h.n-1)); err != nil {
+		t.Fatal(err)
+	}
+	h.has("main", h.n-2)
+	h.has("v0", -1)
+	h.has(fmt.Sprint("v", h.n-1), -1)
+	h.has("v1", 1)
+}
+
+// While the store does not answer, the versions that were read are still found.
+func TestLineageOfStoreThatIsDown(t *testing.T) {
+	h := newHistory(t, 3)
+	h.has("v0", 0)
+	h.store.down.Store(true)
+	h.has("main", 2)
+	h.has("v1", 1)
+	if _, err := h.repos.Resolve(t.Context(), hub.RepoID{Type: hub.Model, Name: "o/other"}, ""); !errors.Is(err, origin.ErrUnavailable) {
+		t.Errorf("another symbol: %v", err)
+	}
+}
+
+func TestNewVersion(t *testing.T) {
+	const commit = "0123456789abcdef0123456789abcdef01234567"
+	row := names.Row{Root: page.Hash{0xab}}
+	root := row.Root.String()
+	tests := []struct {
+		labels map[string]string
+		commit string
+		tags   []string
+	}{
+		{nil, root[:40], nil},
+		{map[string]string{"tag": "v1", "stage": "test"}, root[:40], []string{"stage=test", "v1"}},
+		{map[string]string{"git_commit": commit}, commit, nil},
+		{map[string]string{"commit": commit, "tag": "v1"}, commit, []string{"v1"}},
+		{map[string]string{"git_commit": strings.ToUpper(commit)}, root[:40], []string{"git_commit=" + strings.ToUpper(commit)}},
+		{map[string]string{"commit": "fix"}, root[:40], []string{"commit=fix"}},
+	}
+	for _, tt := range tests {
+		v := newVersion(row, &names.Version{Labels: tt.labels, Message: "title\nbody"})
+		if v.commit != tt.commit || !slices.Equal(v.tags, tt.tags) || v.title != "title" {
+			t.Errorf("%v: commit %s, tags %q, title %q; want %s, %q", tt.labels, v.commit, v.tags, v.title, tt.commit, tt.tags)
+		}
+		for revision, want := range map[string]bool{tt.commit: true, root: true, root[:40]: true, root[:39]: false, "": false} {
+			if v.isCommit(revision) != want {
+				t.Errorf("%v: %q is the commit: %t, want %t", tt.labels, revision, !want, want)
+			}
+		}
+	}
+}

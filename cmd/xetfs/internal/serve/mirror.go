@@ -1,0 +1,219 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/xetfs/xetfs/cache"
+	"github.com/xetfs/xetfs/cache/flight"
+	"github.com/xetfs/xetfs/cache/lru"
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/cas"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/merkle"
+	"github.com/xetfs/xetfs/codec/shard"
+	"github.com/xetfs/xetfs/codec/xorb"
+	"github.com/xetfs/xetfs/reconstruct"
+	"golang.org/x/sync/errgroup"
+)
+
+// A Mirror is the source of cas.NewMirror for an upstream without proofs, behind a cache with a
+// disk. It opens a file only after the whole file is proven, which reads it once. The chunks and
+// their hashes are then on disk, and are served while the upstream is down.
+type Mirror struct {
+	src    MirrorSource
+	cache  *cache.Cache
+	reader *reconstruct.Reader
+
+	opening flight.Group[codec.FileID, *shard.FileInfo]
+	loading flight.Group[codec.Hash, struct{}] // of chunks of a xorb
+	slots   chan struct{}                      // for loads
+
+	mu     sync.Mutex
+	proven *lru.Cache[codec.Hash, *shard.FileInfo] // guarded by mu
+}
+
+var _ cas.PlaceSource = (*Mirror)(nil)
+
+// A MirrorSource is an upstream without proofs.
+type MirrorSource interface {
+	origin.Source
+	origin.PlaceReader
+}
+
+// maxProvenBytes bounds the terms of proven files in memory.
+const maxProvenBytes = 16 << 20
+
+// NewMirror returns a Mirror of src, over a cache of src. The reader of the cache must have the
+// option Strict.
+func NewMirror(src MirrorSource, c *cache.Cache, r *reconstruct.Reader) *Mirror {
+	return &Mirror{src: src, cache: c, reader: r, slots: make(chan struct{}, maxLoads), proven: lru.New[codec.Hash, *shard.FileInfo](maxProvenBytes, nil)}
+}
+
+// OpenFile implements cas.PlaceSource. Concurrent callers share one proof.
+func (m *Mirror) OpenFile(ctx context.Context, id codec.FileID) (*shard.FileInfo, *origin.LargeFile, error) {
+	m.mu.Lock()
+	fi, ok := m.proven.Get(id.File)
+	m.mu.Unlock()
+	if ok {
+		return fi, nil, nil
+	}
+	fi, err := m.opening.Do(ctx, id, func(ctx context.Context) (*shard.FileInfo, error) { return m.prove(ctx, id) })
+	return fi, nil, err
+}
+
+// maxProofs bounds the proofs of one file. Another one is needed if a plan was dropped, or a hash.
+const maxProofs = 2
+
+// prove returns the plan of a file once the hashes of its chunks make the file.
+func (m *Mirror) prove(ctx context.Context, id codec.FileID) (*shard.FileInfo, error) {
+	for try := 0; ; try++ {
+		fi, err := m.cache.FileInfo(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		if m.makes(fi, id.File) {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			return m.proven.Add(id.File, fi, 256+48*int64(len(fi.Terms))), nil
+		}
+		if try == maxProofs {
+			return nil, fmt.Errorf("file %s: %w: its chunks are not proven", id.File, origin.ErrUnavailable)
+		}
+		if err := m.load(ctx, fi); err != nil {
+			return nil, err
+		}
+		f, err := m.reader.Open(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := f.ReadAt(ctx, make([]byte, 1), 0); err != nil { // proves all of it
+			return nil, err
+		}
+	}
+}
+
+// maxLoads bounds the ranges of xorbs that are fetched at once, of up to 64 MiB each.
+const maxLoads = 3
+
+// load fetches the missing chunks of a file to the disk. Ranges are as long as the plan has them,
+// so that the source needs one request for each. A reader of the file repeats what has failed,
+// unless the upstream is down.
+func (m *Mirror) load(ctx context.Context, fi *shard.FileInfo) error {
+	sets := map[codec.Hash]*codec.ChunkSet{}
+	for _, t := range fi.Terms {
+		if sets[t.Xorb] == nil {
+			sets[t.Xorb] = new(codec.ChunkSet)
+		}
+		sets[t.Xorb].Add(t.Chunks)
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	for x, set := range sets {
+		g.Go(func() (err error) {
+			defer flight.Guard(&err)
+			for r := range set.Ranges(0, codec.MaxXorbChunks) {
+				if err := m.loadRange(ctx, x, r); errors.Is(err, origin.ErrUnavailable) || ctx.Err() != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+// loadRange fetches the missing ones of chunks r of a xorb. Files that share the xorb take turns.
+func (m *Mirror) loadRange(ctx context.Context, x codec.Hash, r codec.ChunkRange) (err error) {
+	for range maxProofs {
+		missing := m.cache.Missing(x, r)
+		if len(missing) == 0 {
+			return nil
+		}
+		_, err = m.loading.Do(ctx, x, func(ctx context.Context) (struct{}, error) { return struct{}{}, m.download(ctx, x, missing) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *Mirror) download(ctx context.Context, x codec.Hash, missing []codec.ChunkRange) error {
+	select {
+	case m.slots <- struct{}{}:
+		defer func() { <-m.slots }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	for _, r := range missing {
+		if err := m.cache.Download(ctx, x, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// makes reports whether the proven chunks of a plan make a file.
+func (m *Mirror) makes(fi *shard.FileInfo, file codec.Hash) bool {
+	var tree merkle.FileTree
+	for _, t := range fi.Terms {
+		leaves := m.src.Proven(t.Xorb, t.Chunks)
+		size := uint64(0)
+		for _, leaf := range leaves {
+			if leaf.Hash.IsZero() {
+				return false
+			}
+			tree.Add(leaf)
+			size += leaf.Size
+		}
+		if len(leaves) != t.Chunks.Len() || size != uint64(t.Size) {
+			return false
+		}
+	}
+	return tree.Sum() == file
+}
+
+// Narrow implements cas.PlaceSource.
+func (m *Mirror) Narrow(ctx context.Context, id codec.FileID, t codec.Term, p codec.Piece) (codec.ChunkRange, int64, error) {
+	return m.cache.Narrow(ctx, id, t, p)
+}
+
+// Places implements cas.PlaceSource.
+func (m *Mirror) Places(ctx context.Context, x codec.Hash, r codec.ChunkRange) (origin.Places, error) {
+	return m.src.Places(ctx, x, r)
+}
+
+// Chunks implements cas.PlaceSource. It reads the disk first.
+func (m *Mirror) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, _ origin.ReadOptions) (*xorb.Run, error) {
+	for try := 1; ; try++ {
+		run, err := m.cache.Run(ctx, x, r)
+		if err == nil && origin.IsNoCache(ctx) {
+			err = unpackAll(run) // drops what is damaged on disk
+		}
+		if err == nil {
+			run.Store()
+			return run.Run, nil
+		}
+		if !m.cache.ShouldRetry(x, err, try) {
+			return nil, err
+		}
+	}
+}
+
+// unpackAll compares all chunks of a run with their hashes.
+func unpackAll(run *cache.Run) error {
+	var scratch [codec.MaxChunkSize]byte
+	for i := run.Chunks.Start; i < run.Chunks.End; i++ {
+		if _, err := run.Unpack(i, scratch[:run.Size(i)]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Reject implements cas.PlaceSource. A damaged chunk is always read once more.
+func (m *Mirror) Reject(codec.Hash) int { return 1 }
+
+// Local implements cas.PlaceSource.
+func (m *Mirror) Local() bool { return false }

@@ -1,0 +1,213 @@
+package serve
+
+import (
+	"bytes"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/xetfs/xetfs/cache"
+	"github.com/xetfs/xetfs/cache/disk"
+	"github.com/xetfs/xetfs/cache/origin/cas"
+	"github.com/xetfs/xetfs/cache/origin/faulty"
+	"github.com/xetfs/xetfs/cache/origin/fetch"
+	"github.com/xetfs/xetfs/cache/origin/objects"
+	"github.com/xetfs/xetfs/cache/origin/origintest"
+	"github.com/xetfs/xetfs/codec/codectest"
+	"github.com/xetfs/xetfs/reconstruct"
+)
+
+// An upstream is a CAS server that counts its transfers, and may be bad.
+type upstream struct {
+	*httptest.Server
+	files []*origintest.File
+	size  int64        // of all packed chunks
+	bytes atomic.Int64 // of bodies of transfers
+	good  http.Handler
+	now   atomic.Pointer[http.Handler]
+}
+
+// newUpstream serves files of several xorbs, one of them in parts of another.
+func newUpstream(t *testing.T) *upstream {
+	t.Helper()
+	b := origintest.NewBuilder(t, origintest.Form{XorbChunks: 40})
+	large := codectest.Bytes(1, 12<<20)
+	u := &upstream{files: []*origintest.File{
+		b.Add(large, 60_000, 90_000), b.Add(large[60_000:1_500_000], 90_000), b.Add(codectest.Bytes(2, 100), 100),
+		b.Add(codectest.Bytes(3, 3<<20), 30_000), b.Add(codectest.Bytes(4, 3<<20), 30_000),
+	}}
+	for _, x := range b.Xorbs {
+		u.size += int64(x.Info.PackedEnd[x.Info.Len()-1])
+	}
+	store := b.LocalStore()
+	u.good = cas.NewHandler(cas.NewContent(store, objects.New(store, objects.Options{}).(cas.InfoSource), cas.StoreOptions{}), cas.HandlerOptions{})
+	u.become(u.good)
+	u.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Has("X-Xet-Signed-Range") {
+			w = &countedBody{w, &u.bytes}
+		}
+		(*u.now.Load()).ServeHTTP(w, r)
+	}))
+	t.Cleanup(u.Close)
+	return u
+}
+
+// become replaces the handler of the upstream.
+func (u *upstream) become(h http.Handler) { u.now.Store(&h) }
+
+type countedBody struct {
+	http.ResponseWriter
+	n *atomic.Int64
+}
+
+func (w *countedBody) Write(p []byte) (int, error) {
+	w.n.Add(int64(len(p)))
+	return w.ResponseWriter.Write(p)
+}
+
+// limits make a dead upstream an error after two requests.
+var limits = fetch.Options{Attempts: 2, Pause: time.Millisecond, Limits: fetch.Limits{First: time.Minute, Read: time.Minute}}
+
+// open returns a reader of a CAS server through a cache, and a function that closes all. The cache
+// has a disk if folder is not empty.
+func open(t *testing.T, url, folder string) (r *reconstruct.Reader, m *Mirror, closeAll func()) {
+	t.Helper()
+	var o cache.Options
+	co := cas.Options{Tokens: cas.StaticToken(url, ""), Fetch: limits}
+	closeDisk := func() {}
+	if folder != "" {
+		d, err := disk.Open(folder, disk.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Disk, co.Backend, closeDisk = d, d, func() { d.Close() }
+	}
+	client := cas.NewClient(co)
+	c, err := cache.New(client, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r = reconstruct.New(c, reconstruct.Options{Strict: true})
+	return r, NewMirror(client, c, r), sync.OnceFunc(func() {
+		r.Close()
+		c.Close()
+		client.Close()
+		closeDisk()
+	})
+}
+
+// mirror serves a mirror of u with the disk cache in a folder.
+func (u *upstream) mirror(t *testing.T, folder string) (server *httptest.Server, closeAll func()) {
+	t.Helper()
+	_, m, closeMirror := open(t, u.URL, folder)
+	server = httptest.NewServer(cas.NewHandler(cas.NewMirror(m, cas.StoreOptions{}), cas.HandlerOptions{}))
+	closeAll = sync.OnceFunc(func() {
+		server.Close()
+		closeMirror()
+	})
+	t.Cleanup(closeAll)
+	return server, closeAll
+}
+
+// read reads all files from a CAS server as a mount does. It compares what it gets, and returns
+// the number of files with an error.
+func (u *upstream) read(t *testing.T, url string) (failed int) {
+	t.Helper()
+	r, _, closeAll := open(t, url, "")
+	defer closeAll()
+	for i, f := range u.files {
+		want := f.Bytes()
+		got := make([]byte, len(want))
+		file, err := r.Open(t.Context(), f.ID())
+		if err == nil {
+			_, err = file.ReadAt(t.Context(), got, 0)
+		}
+		switch {
+		case err != nil:
+			failed++
+			t.Logf("file %d: %v", i, err)
+		case !bytes.Equal(got, want):
+			t.Errorf("file %d has wrong bytes", i)
+		}
+	}
+	return failed
+}
+
+// TestMirrorFetchesOnce has three readers at once. The upstream then stops, and the mirror also
+// starts again.
+func TestMirrorFetchesOnce(t *testing.T) {
+	u := newUpstream(t)
+	folder := t.TempDir()
+	server, closeMirror := u.mirror(t, folder)
+	var readers sync.WaitGroup
+	for range 3 {
+		readers.Go(func() {
+			if n := u.read(t, server.URL); n > 0 {
+				t.Errorf("%d files failed", n)
+			}
+		})
+	}
+	readers.Wait()
+	if n := u.bytes.Load(); n > u.size*102/100 {
+		t.Errorf("%d bytes from upstream, its xorbs have %d", n, u.size)
+	}
+	u.become(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "down", http.StatusServiceUnavailable) }))
+	if n := u.read(t, server.URL); n > 0 {
+		t.Errorf("upstream down: %d files failed", n)
+	}
+	closeMirror()
+	server, _ = u.mirror(t, folder)
+	if n := u.read(t, server.URL); n > 0 {
+		t.Errorf("upstream down, after a restart: %d files failed", n)
+	}
+}
+
+// TestMirrorOfDamage has an upstream with flipped bits in half of its answers. No reader gets a
+// wrong byte, and none is kept: later readers get all files.
+func TestMirrorOfDamage(t *testing.T) {
+	u := newUpstream(t)
+	folder := t.TempDir()
+	for seed := range uint64(2) {
+		u.become(faulty.Handler(u.good, faulty.Options{Corrupt: 0.5, Seed: seed}))
+		server, closeMirror := u.mirror(t, folder)
+		u.read(t, server.URL)
+		closeMirror()
+	}
+	if u.bytes.Load() <= u.size {
+		t.Error("nothing was fetched again: the test shows nothing")
+	}
+	u.become(u.good)
+	server, _ := u.mirror(t, folder)
+	if n := u.read(t, server.URL); n > 0 {
+		t.Errorf("%d files failed", n)
+	}
+}
+
+// TestMirrorOfLies has an upstream with the plan of another file of the same size. The mirror serves
+// neither the plan nor its bytes, and the right file as soon as the upstream is good.
+func TestMirrorOfLies(t *testing.T) {
+	u := newUpstream(t)
+	n := len(u.files)
+	from, to := u.files[n-2].Info.File.String(), u.files[n-1].Info.File.String()
+	u.become(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.URL.Path = strings.Replace(r.URL.Path, from, to, 1)
+		u.good.ServeHTTP(w, r)
+	}))
+	server, _ := u.mirror(t, t.TempDir())
+	answer, err := http.Get(server.URL + "/v2/reconstructions/" + from) //nolint:noctx // a test
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	if answer.StatusCode != http.StatusInternalServerError {
+		t.Errorf("status %d, want %d", answer.StatusCode, http.StatusInternalServerError)
+	}
+	u.become(u.good)
+	if n := u.read(t, server.URL); n > 0 {
+		t.Errorf("%d files failed", n)
+	}
+}

@@ -1,0 +1,209 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	iofs "io/fs"
+	"slices"
+	"strings"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/hub"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/fs/catalog"
+)
+
+// Repos shows the symbols of a catalog as repositories of the Hub.
+//
+//	symbol                                repository
+//	owner/name, name                      the model of that name
+//	models/…, datasets/…, spaces/…        the model, dataset or space, of one or two segments
+//
+// Other symbols have no name on the Hub. Names are matched exactly. The symbol models/x precedes
+// the symbol x.
+//
+// The newest version is the branch main. The commit of a version is its label git_commit or commit,
+// or else the first 40 hex digits of the hash of its tree. The first 40 and all 64 digits of that hash are
+// found, too. Snapshots and labels are tags. The label tag=NAME is the tag NAME, and any other
+// label is the tag KEY=VALUE. Deleted versions are found by snapshots only.
+type Repos struct {
+	catalog  *catalog.StoreCatalog // nil: there are no symbols
+	mirror   string                // the only symbol of a mirror, TYPE/NAME; "": no mirror
+	lineages lineages
+	files    *fileIndex
+	sums     func(codec.FileID) []byte // of files outside Xet; nil: there are none
+}
+
+var _ hub.Repos = (*Repos)(nil)
+
+// NewRepos returns the repositories of a catalog; nil has none. Local means that the store is a
+// folder, so that each request may read the reference of its symbol.
+func NewRepos(c *catalog.StoreCatalog, local bool) *Repos {
+	return &Repos{catalog: c, lineages: newLineages(c, local), files: newFileIndex()}
+}
+
+// NewMirrorRepos returns the repository of a mirror of the Hub, whose symbol is like
+// model/owner/name. The catalog is on the local disk. Sums returns the SHA-1 that git has for a
+// file outside Xet, its SHA-256 if it is in LFS, or nil.
+func NewMirrorRepos(c *catalog.StoreCatalog, symbol string, sums func(codec.FileID) []byte) *Repos {
+	r := NewRepos(c, true)
+	r.mirror, r.sums = symbol, sums
+	return r
+}
+
+// typeFolders are the first segments of symbols that name the type of a repository.
+var typeFolders = map[string]hub.RepoType{"models": hub.Model, "datasets": hub.Dataset, "spaces": hub.Space}
+
+// symbolsOf returns the symbols that can be a repository, the preferred one first.
+func (r *Repos) symbolsOf(id hub.RepoID) []string {
+	if r.mirror != "" {
+		return slices.DeleteFunc([]string{string(id.Type) + "/" + id.Name}, func(s string) bool { return s != r.mirror })
+	}
+	return storeSymbols(id)
+}
+
+// storeSymbols returns the symbols of a store that can be a repository, the preferred one first.
+func storeSymbols(id hub.RepoID) []string {
+	symbols := []string{string(id.Type) + "s/" + id.Name}
+	first, _, _ := strings.Cut(id.Name, "/")
+	if _, isFolder := typeFolders[first]; id.Type == hub.Model && !isFolder {
+		symbols = append(symbols, id.Name)
+	}
+	return symbols
+}
+
+// find returns the symbol of a repository that the client may read, and its versions.
+func (r *Repos) find(ctx context.Context, id hub.RepoID) (string, *lineage, error) {
+	if r.catalog == nil {
+		return "", nil, hub.ErrRepoNotFound
+	}
+	for _, symbol := range r.symbolsOf(id) {
+		if !r.mayRead(ctx, id, symbol) {
+			continue
+		}
+		l, err := r.lineages.get(ctx, symbol)
+		if !errors.Is(err, iofs.ErrNotExist) {
+			return symbol, l, err
+		}
+	}
+	return "", nil, hub.ErrRepoNotFound
+}
+
+// mayRead reports whether the client may read a symbol. For a mirror, patterns of tokens name the
+// symbol that a store would have.
+func (r *Repos) mayRead(ctx context.Context, id hub.RepoID, symbol string) bool {
+	if r.mirror == "" {
+		return mayRead(ctx, symbol)
+	}
+	return slices.ContainsFunc(storeSymbols(id), func(s string) bool { return mayRead(ctx, s) })
+}
+
+// Resolve implements hub.Repos.
+func (r *Repos) Resolve(ctx context.Context, id hub.RepoID, revision string) (hub.Commit, error) {
+	symbol, l, err := r.find(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	v, err := r.revision(ctx, symbol, l, revision)
+	if err != nil {
+		return nil, err
+	}
+	t, err := r.catalog.OpenRow(ctx, symbol, v.row)
+	if err != nil {
+		return nil, err
+	}
+	return &commit{version: v, symbol: symbol, tree: t, repos: r, ofBranch: isBranch(revision)}, nil
+}
+
+// mainBranch is the branch of the newest version.
+const mainBranch = "main"
+
+// isBranch reports whether a revision names the newest version, whatever it is.
+func isBranch(revision string) bool {
+	return slices.Contains([]string{"", mainBranch, "HEAD", "refs/heads/" + mainBranch}, revision)
+}
+
+// revision returns the version that a revision names.
+func (r *Repos) revision(ctx context.Context, symbol string, l *lineage, revision string) (*version, error) {
+	if isBranch(revision) {
+		return r.lineages.find(ctx, symbol, l, func(v *version) bool { return v.row.Number == l.latest.Number })
+	}
+	tag := strings.TrimPrefix(revision, "refs/tags/")
+	v, err := r.lineages.find(ctx, symbol, l, func(v *version) bool { return v.isCommit(revision) || v.hasTag(tag) })
+	if !errors.Is(err, hub.ErrRevisionNotFound) || names.CheckSnapshot(tag) != nil {
+		return v, err
+	}
+	s, err := r.catalog.Snapshot(ctx, tag)
+	if errors.Is(err, iofs.ErrNotExist) {
+		return nil, hub.ErrRevisionNotFound
+	} else if err != nil {
+		return nil, err
+	}
+	row, ok := s.Rows[symbol]
+	if !ok {
+		return nil, hub.ErrRevisionNotFound
+	}
+	return l.ofRow(row), nil
+}
+
+// maxRefs bounds the tags of one answer, and the snapshots that are read for it.
+const maxRefs = 2000
+
+// Refs implements hub.Repos.
+func (r *Repos) Refs(ctx context.Context, id hub.RepoID) (branches, tags []hub.Ref, err error) {
+	symbol, l, err := r.find(ctx, id)
+	if err != nil {
+		return nil, nil, err
+	}
+	newest, err := r.revision(ctx, symbol, l, "")
+	if err != nil {
+		return nil, nil, err
+	}
+	seen := map[string]bool{}
+	add := func(name string, v *version) bool {
+		if !seen[name] {
+			tags, seen[name] = append(tags, hub.Ref{Name: name, Commit: v.commit}), true
+		}
+		return len(tags) < maxRefs
+	}
+	_, err = r.lineages.find(ctx, symbol, l, func(v *version) bool {
+		for _, tag := range v.tags {
+			add(tag, v)
+		}
+		return len(tags) >= maxRefs
+	})
+	if err == nil || errors.Is(err, hub.ErrRevisionNotFound) { // the end of all versions
+		err = r.addSnapshots(ctx, symbol, func(name string, row names.Row) bool { return add(name, l.ofRow(row)) })
+	}
+	return []hub.Ref{{Name: mainBranch, Commit: newest.commit}}, tags, err
+}
+
+// addSnapshots calls add for the snapshots of a symbol, until it returns false. A store that
+// cannot list has no snapshots here.
+func (r *Repos) addSnapshots(ctx context.Context, symbol string, add func(string, names.Row) bool) error {
+	n := 0
+	for name, err := range r.catalog.Snapshots(ctx) {
+		if errors.Is(err, errors.ErrUnsupported) || n == maxRefs {
+			return nil
+		}
+		n++
+		s := new(names.Snapshot)
+		if err == nil {
+			s, err = r.catalog.Snapshot(ctx, name)
+		}
+		switch row, ok := s.Rows[symbol]; {
+		case errors.Is(err, iofs.ErrNotExist): // deleted meanwhile
+		case err != nil:
+			return err
+		case ok:
+			if !add(name, row) {
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
+// isUnavailable reports whether a store does not answer just now.
+func isUnavailable(err error) bool { return errors.Is(err, origin.ErrUnavailable) }

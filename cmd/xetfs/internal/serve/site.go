@@ -1,0 +1,77 @@
+package serve
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/xetfs/xetfs/cache/origin/hub"
+	"github.com/xetfs/xetfs/codec/listing"
+	"github.com/xetfs/xetfs/codec/names"
+)
+
+// StorePath is the path of the plain layout in a Site.
+const StorePath = "/-/store/"
+
+// A Site serves several APIs on one address.
+//
+//	/-/store/KEY            the plain layout, for mounts of the whole store
+//	/KEY                    the same, for mounts of the address alone
+//	/v1/…, /v2/…            the CAS API; also the paths of plans in old clients
+//	all others              the Hub API
+//
+// Without Repos it serves the plain layout alone, at the top. The plain layout and the statistics
+// need a token for everything. The CAS API checks tokens of its own, which the Hub API makes.
+type Site struct {
+	Repos   hub.Repos // nil: only the plain layout
+	Content hub.Content
+	Xet     *Xet // nil: no CAS API
+	Plain   http.Handler
+	Access  Access
+}
+
+// Handler returns the handler of the site, which counts requests. Wrap adds faults to all
+// answers but the statistics.
+func (s *Site) Handler(count *Counter, wrap func(http.Handler) http.Handler) http.Handler {
+	plain := s.Access.RequireAll(count.Handler(wrap(s.Plain))) // with the statistics
+	if s.Repos == nil {
+		return plain
+	}
+	all := count.Handler(wrap(s.routes()))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == StatsPath {
+			plain.ServeHTTP(w, r)
+			return
+		}
+		all.ServeHTTP(w, r)
+	})
+}
+
+// routes returns the handler of all APIs.
+func (s *Site) routes() http.Handler {
+	o := hub.HandlerOptions{Repos: s.Repos, Content: s.Content, User: s.Access.User, Private: s.Access.file != nil}
+	if s.Xet != nil {
+		o.Tokens = s.Xet
+	}
+	api := s.Access.Require(hub.NewHandler(o))
+	plain := s.Access.RequireAll(s.Plain)
+	below := http.StripPrefix(strings.TrimSuffix(StorePath, "/"), plain)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch p := r.URL.Path; {
+		case strings.HasPrefix(p, StorePath):
+			below.ServeHTTP(w, r)
+		case s.Xet != nil && isXetPath(p):
+			s.Xet.ServeHTTP(w, r)
+		case isStorePath(p):
+			plain.ServeHTTP(w, r)
+		default:
+			api.ServeHTTP(w, r)
+		}
+	})
+}
+
+// isStorePath reports whether a path is the key of an object in a store.
+func isStorePath(p string) bool {
+	k := names.Key(strings.TrimPrefix(p, "/"))
+	_, err := names.ParseKey(k)
+	return err == nil || k == listing.Key
+}

@@ -1,0 +1,220 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	iofs "io/fs"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/xetfs/xetfs/cache/lru"
+	"github.com/xetfs/xetfs/cache/origin/cas"
+	"github.com/xetfs/xetfs/cache/origin/hub"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/page"
+	"github.com/xetfs/xetfs/fs/catalog"
+)
+
+// tokenLife is the validity of a token for the CAS API. A client requests a new one in time. The
+// Hub API then checks again whether the client may read the repository.
+const tokenLife = 15 * time.Minute
+
+// A Xet serves the CAS API, for tokens that the Hub API makes. The scope of a token is the tree
+// of one version, SYMBOL@HASH. A token of a branch is for all live versions, SYMBOL@: a client
+// that follows the branch still reads files of older versions.
+type Xet struct {
+	signer  *cas.Signer
+	repos   *Repos
+	private bool
+	handler http.Handler
+}
+
+var _ hub.Tokens = (*Xet)(nil)
+
+// NewXet returns the CAS API of the content that open returns. Private means that clients need a
+// token for each request but those to presigned URLs. Otherwise any token or none reads all files.
+func NewXet(open func(cas.StoreOptions) cas.Content, r *Repos, signer *cas.Signer, private bool) *Xet {
+	x := &Xet{signer: signer, repos: r, private: private}
+	content := open(cas.StoreOptions{Find: x.find})
+	x.handler = cas.NewHandler(content, cas.HandlerOptions{Authorize: x.authorize, Signer: signer})
+	return x
+}
+
+// oldPlans returns the hash in a path of plans as hf_xet had it until 1.1: without a version.
+func oldPlans(p string) (hash string, ok bool) {
+	if hash, ok = strings.CutPrefix(p, "/reconstructions/"); !ok {
+		hash, ok = strings.CutPrefix(p, "/reconstruction/")
+	}
+	return hash, ok
+}
+
+// isXetPath reports whether a path belongs to the CAS API.
+func isXetPath(p string) bool {
+	_, isOld := oldPlans(p)
+	return isOld || strings.HasPrefix(p, "/v1/") || strings.HasPrefix(p, "/v2/")
+}
+
+// ServeHTTP implements http.Handler.
+func (x *Xet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if hash, ok := oldPlans(r.URL.Path); ok {
+		old := *r.URL
+		old.Path, old.RawPath = "/v1/reconstructions/"+hash, ""
+		r = r.Clone(r.Context())
+		r.URL = &old
+	}
+	x.handler.ServeHTTP(w, r)
+}
+
+// ReadToken implements hub.Tokens.
+func (x *Xet) ReadToken(_ context.Context, _ hub.RepoID, c hub.Commit) (string, time.Time, error) {
+	v, ok := c.(*commit)
+	if !ok {
+		return "", time.Time{}, hub.ErrRevisionNotFound
+	}
+	expires := time.Now().Add(tokenLife)
+	scope := v.symbol + "@"
+	if !v.ofBranch {
+		scope += v.row.Root.String()
+	}
+	return x.signer.Token(scope, expires), expires, nil
+}
+
+// authorize returns the scope of a token.
+func (x *Xet) authorize(_ context.Context, token string) (string, error) {
+	scope, err := x.signer.Verify(token)
+	if err != nil && !x.private {
+		return "", nil
+	}
+	return scope, err
+}
+
+// find returns the id of a file in a scope, or io/fs.ErrPermission.
+func (x *Xet) find(ctx context.Context, scope string, file codec.Hash) (codec.FileID, error) {
+	if scope == "" {
+		return codec.FileID{File: file}, nil
+	}
+	i := strings.LastIndexByte(scope, '@')
+	if i < 0 || x.repos.catalog == nil {
+		return codec.FileID{}, iofs.ErrPermission
+	}
+	symbol, text := scope[:i], scope[i+1:]
+	if text == "" {
+		return x.repos.findInBranch(ctx, symbol, file)
+	}
+	root, err := page.ParseHash(text)
+	if err != nil {
+		return codec.FileID{}, iofs.ErrPermission
+	}
+	return x.repos.findInTree(ctx, symbol, root, file)
+}
+
+// findInTree returns the id of a file in a tree, or io/fs.ErrPermission.
+func (r *Repos) findInTree(ctx context.Context, symbol string, root page.Hash, file codec.Hash) (codec.FileID, error) {
+	if id, ok := r.files.get(root, file); ok {
+		return id, nil
+	}
+	t, err := r.catalog.Open(ctx, symbol, names.AsOf{Form: names.ByRoot, Root: root})
+	if isAbsent(err) {
+		return codec.FileID{}, iofs.ErrPermission
+	} else if err != nil {
+		return codec.FileID{}, err
+	}
+	return r.files.search(ctx, t, root, file)
+}
+
+// maxSearched bounds the versions of a branch whose trees are read for one file.
+const maxSearched = 16
+
+// findInBranch returns the id of a file in the newest live versions of a symbol that have it, or
+// io/fs.ErrPermission.
+func (r *Repos) findInBranch(ctx context.Context, symbol string, file codec.Hash) (codec.FileID, error) {
+	l, err := r.lineages.get(ctx, symbol)
+	if isAbsent(err) {
+		return codec.FileID{}, iofs.ErrPermission
+	} else if err != nil {
+		return codec.FileID{}, err
+	}
+	var id codec.FileID
+	var roots []page.Hash
+	_, err = r.lineages.find(ctx, symbol, l, func(v *version) (found bool) {
+		id, found = r.files.get(v.row.Root, file)
+		roots = append(roots, v.row.Root)
+		return found
+	})
+	if !errors.Is(err, hub.ErrRevisionNotFound) {
+		return id, err
+	}
+	for _, root := range roots[:min(len(roots), maxSearched)] {
+		if id, err = r.findInTree(ctx, symbol, root, file); !errors.Is(err, iofs.ErrPermission) {
+			return id, err
+		}
+	}
+	return codec.FileID{}, iofs.ErrPermission
+}
+
+// Bounds of a fileIndex.
+const (
+	maxFiles    = 100_000 // entries, of about 250 bytes
+	maxSearches = 2       // trees that are read at a time
+)
+
+// A fileIndex has the files that clients were shown last, by tree and hash. Clients soon request
+// them from the CAS API, which names no path. It is safe for concurrent use.
+type fileIndex struct {
+	searching chan struct{} // slots
+
+	mu   sync.Mutex
+	byID *lru.Cache[fileKey, codec.FileID] // guarded by mu
+}
+
+type fileKey struct {
+	root page.Hash
+	file codec.Hash
+}
+
+func newFileIndex() *fileIndex {
+	return &fileIndex{searching: make(chan struct{}, maxSearches), byID: lru.New[fileKey, codec.FileID](maxFiles, nil)}
+}
+
+func (fi *fileIndex) get(root page.Hash, file codec.Hash) (codec.FileID, bool) {
+	fi.mu.Lock()
+	defer fi.mu.Unlock()
+	return fi.byID.Get(fileKey{root, file})
+}
+
+// add adds a file of a tree.
+func (fi *fileIndex) add(root page.Hash, id codec.FileID) {
+	fi.mu.Lock()
+	defer fi.mu.Unlock()
+	fi.byID.Add(fileKey{root, id.File}, id, 1)
+}
+
+// search reads a tree until it finds a file, and adds all files on the way. It returns
+// io/fs.ErrPermission if the tree does not have the file.
+func (fi *fileIndex) search(ctx context.Context, t catalog.Tree, root page.Hash, file codec.Hash) (codec.FileID, error) {
+	select {
+	case fi.searching <- struct{}{}:
+		defer func() { <-fi.searching }()
+	case <-ctx.Done():
+		return codec.FileID{}, ctx.Err()
+	}
+	if id, ok := fi.get(root, file); ok { // another search was faster
+		return id, nil
+	}
+	for e, err := range t.All(ctx, "") {
+		if err != nil {
+			return codec.FileID{}, err
+		}
+		if e.Type != page.File || e.Size == int64(len(e.Inline)) {
+			continue
+		}
+		fi.add(root, e.ID)
+		if e.ID.File == file {
+			return e.ID, nil
+		}
+	}
+	return codec.FileID{}, iofs.ErrPermission
+}

@@ -1,0 +1,93 @@
+package stack
+
+import (
+	"context"
+	"errors"
+	iofs "io/fs"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/hub/hubtest"
+)
+
+const hubCanary = "hf_CANARY7f3a"
+
+// openHubSource opens a repository of a test server.
+func openHubSource(t *testing.T, s *hubtest.Server, address string, env map[string]string, change ...func(*Options)) (*Source, error) {
+	t.Helper()
+	getenv := func(name string) string {
+		if name == "HF_ENDPOINT" {
+			return s.URL
+		}
+		return env[name]
+	}
+	o := Options{
+		Budget: DivideMemory(64 << 20), Log: slog.New(slog.DiscardHandler),
+		Remote: Remote{Getenv: getenv, CacheDir: t.TempDir()},
+	}
+	for _, f := range change {
+		f(&o)
+	}
+	src, err := OpenSource(t.Context(), address, o)
+	if err == nil {
+		t.Cleanup(src.Close)
+	}
+	return src, err
+}
+
+func TestHubSourceErrors(t *testing.T) {
+	tests := []struct {
+		name, address string
+		env           map[string]string
+		kind          error
+		text          string
+	}{
+		{"absent", "hf://org/absent", nil, iofs.ErrNotExist, "hf://org/absent: no such repository, or a private one; check the name, and for a private one set HF_TOKEN, or run hf auth login"},
+		{"absent revision", "hf://org/m@v9", nil, iofs.ErrNotExist, "hf://org/m@v9: no branch, tag or commit v9; check the part after @"},
+		{"offline", "hf://org/m", map[string]string{"HF_HUB_OFFLINE": "1"}, origin.ErrUnavailable, "hf://org/m: origin unavailable: HF_HUB_OFFLINE is set"},
+		{"bad revision", "hf://org/m@..", nil, nil, `hf://org/m@..: ".." is no revision: it has letters, digits, and inside also . _ + = @ - and %2F`},
+		{"token file", "hf://org/m", map[string]string{"HF_TOKEN_PATH": "/absent"}, nil, "hf://org/m: the token of the Hub: /absent: no such file or directory"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := hubtest.New(t)
+			s.Commit("model/org/m", "main")
+			_, err := openHubSource(t, s, tt.address, tt.env)
+			if err == nil || err.Error() != tt.text || tt.kind != nil && !errors.Is(err, tt.kind) {
+				t.Errorf("error %v\nwant %s", err, tt.text)
+			}
+		})
+	}
+}
+
+// The history of a repository is that of the imports.
+func TestHubCatalog(t *testing.T) {
+	s := hubtest.New(t)
+	caches := t.TempDir()
+	open := func() *CatalogReader {
+		c, err := OpenCatalog(t.Context(), "hf://org/m", Remote{CacheDir: caches, Getenv: func(name string) string {
+			return map[string]string{"HF_ENDPOINT": s.URL}[name]
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	s.Commit("model/org/m", "main", hubtest.File{Path: "a"})
+	open().Close()
+	id := s.Commit("model/org/m", "main", hubtest.File{Path: "b"})
+	c := open()
+	defer c.Close()
+	var commits []string
+	for v, err := range c.History(context.Background(), "model/org/m") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		commits = append(commits, v.Labels["commit"])
+	}
+	if len(commits) != 2 || commits[0] != id || !strings.HasPrefix(commits[1], "63") {
+		t.Errorf("commits %q", commits)
+	}
+}
