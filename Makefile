@@ -20,7 +20,7 @@ BENCH_ENTRIES ?= 1000000
 # Tests that want numpy and safetensors run this Python; setup makes it.
 export XETFS_PYTHON ?= $(shell ./integration/setup.sh --python)
 
-.PHONY: all build demo setup test race fuzz bench bench-mount lint lint-more interop lies soak check golden clean
+.PHONY: all build demo setup test race fuzz bench bench-mount bench-links bench-hub lint lint-more interop lies soak check golden clean
 
 all: check build
 
@@ -51,6 +51,12 @@ bench:            ## ten runs, ready for benchstat
 bench-mount:      ## the mount beside other file systems, as root, on a quiet machine: integration/bench/README.md
 	./integration/bench/run -bench-mib $(BENCH_MIB) -bench-rounds $(BENCH_ROUNDS) -bench-entries $(BENCH_ENTRIES)
 
+bench-links:      ## reads from a web server and a bucket over links of 25 ms, beside rclone, as root, on a quiet machine
+	./integration/bench/run -run '^TestBenchLinks$$' -bench-links -bench-mib $(BENCH_MIB) -bench-rounds $(BENCH_ROUNDS)
+
+bench-hub:        ## mounts of the Hub, beside hf-mount and hf_xet if they are there, as root, on a quiet machine: integration/bench/README.md
+	./integration/bench/run -run '^TestBenchHub$$' -bench-hub -bench-mib $(BENCH_MIB) -bench-rounds $(BENCH_ROUNDS)
+
 lint:
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; exit 1; }
 	$(GO) vet ./...
@@ -68,6 +74,7 @@ lies:             ## 3,200 lies of a web server and of a folder; make test has 2
 soak: setup       ## minutes and gigabytes: packs, publishes and mounts that are killed hundreds of times, large files, many files, disks that come back
 	$(GO) test -count=1 -timeout=2h -v -run='^(TestPackMemory|TestO30_PackKilled|TestO30_PublishKilled|TestLargeTree)$$' ./integration -large-tree=10000000 -pack-large -pack-kills=100 -publish-kills=200
 	$(GO) test -count=1 -timeout=1h -v -run='^(TestL17_OpenTerms|TestL18_WindowOfTerms|TestMemory|TestS02_PublishNames|TestOpensOverManyShards)$$' ./integration -full-size
+	$(GO) test -count=1 -timeout=1h -v -run='^(TestO32_BucketFollow|TestRemoteFlapping|TestO27_ManyReaders|TestO31_PublishToBucket|TestP9_Links|TestBucketBehindTLS)$$' ./integration -full-size
 	$(GO) test -count=1 -timeout=2h -v -run='^TestO30_StoreFaults$$' ./integration -store-faults=1
 	$(GO) test -count=1 -timeout=1h -v -run='^TestS31_' ./cmd/xetfs -walk-faults
 	$(GO) test -count=1 -timeout=1h -v -run='^TestS31_WalkFaults$$' ./integration -walk-faults=1

@@ -128,6 +128,9 @@ func directRead(f *os.File, p []byte, off int64) (int, error) {
 	}
 	defer unix.Munmap(page) //nolint:errcheck // it was mapped
 	n, err := unix.Pread(int(f.Fd()), page, off)
+	for errors.Is(err, unix.EINTR) { // the Go runtime sends signals to its threads
+		n, err = unix.Pread(int(f.Fd()), page, off)
+	}
 	return copy(p, page[:max(n, 0)]), err
 }
 

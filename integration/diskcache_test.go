@@ -234,7 +234,7 @@ func (c *CacheFolder) allocated() int64 {
 		names, n := c.occupied()
 		if again, _ := c.occupied(); slices.Equal(names, again) {
 			return n
-		} // else a file that went may be counted beside one that came later
+		} // else a file that went may be counted beside one that was stored later
 	}
 }
 

@@ -93,7 +93,7 @@ func stateHome(t testing.TB) string {
 	return dir
 }
 
-// A mount in the background is there when the command returns, has said where its log
+// A mount in the background exists when the command returns, has said where its log
 // is, and goes with umount.
 func TestK33_Background(t *testing.T) {
 	harness.NeedFuse(t)
@@ -157,7 +157,7 @@ func TestK33_BackgroundFailure(t *testing.T) {
 }
 
 // A mount whose process was stopped, as by Ctrl-Z, answers nothing, not even what its root
-// is. It can be taken away all the same, and says that it is there.
+// is. It can be taken away all the same, and the message names it.
 func TestStoppedMount(t *testing.T) {
 	t.Parallel() // it mostly waits
 	dir, _ := bigStore(t, 100_000)

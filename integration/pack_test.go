@@ -191,7 +191,7 @@ func smallFiles(t testing.TB, dir string, n int) {
 	}
 }
 
-// Everything that is packed is there in a mount, byte by byte, and verify agrees.
+// Everything that is packed appears in a mount, byte by byte, and verify agrees.
 func TestPackMountCompare(t *testing.T) {
 	for _, k := range corpora {
 		t.Run(k.name, func(t *testing.T) {

@@ -20,7 +20,7 @@ type Fuse struct {
 	Open, Passthrough, Read int64
 }
 
-// fuseOf asks for that.
+// fuseOf returns the counters of FUSE in the statistics of a mount.
 func fuseOf(t testing.TB, m *harness.Mount) Fuse {
 	t.Helper()
 	var stats struct{ Fuse Fuse }

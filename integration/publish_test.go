@@ -133,7 +133,7 @@ func sweepAll(t *testing.T, store string) {
 	for _, flags := range [][]string{nil, {"--dry-run"}} {
 		out := harness.Run(t, "", harness.Program(t), append([]string{"catalog", "sweep", "--json", store}, flags...)...)
 		if i := strings.IndexByte(out, '{'); i > 0 {
-			out = out[i:] // progress came before
+			out = out[i:] // after the progress
 		}
 		if err := json.Unmarshal([]byte(out), &doc); err != nil {
 			t.Fatalf("%v in %s", err, out)

@@ -46,8 +46,33 @@ func versionOf(b []byte) int {
 	return n
 }
 
+// A publishClock has the time of the end of each publish.
+type publishClock struct {
+	mu   sync.Mutex
+	ends []time.Time   // by version; guarded by mu
+	lag  time.Duration // the longest; guarded by mu
+}
+
+// add notes that the next version is published.
+func (c *publishClock) add() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ends = append(c.ends, time.Now())
+}
+
+// saw notes a read that began at a time and returned version n. The lag is the time since the
+// version after it was published.
+func (c *publishClock) saw(n int, began time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n+1 < len(c.ends) {
+		c.lag = max(c.lag, began.Sub(c.ends[n+1]))
+	}
+}
+
 // TestO32_BucketFollow runs two mounts with --follow, a publisher, a pruner and a sweep on one
-// bucket. Every read returns one whole version, no older than the one before.
+// bucket. Every read returns one whole version, no older than the one before and than --follow
+// allows.
 func TestO32_BucketFollow(t *testing.T) {
 	harness.NeedFuse(t)
 	duration := 15 * time.Second
@@ -62,11 +87,13 @@ func TestO32_BucketFollow(t *testing.T) {
 	}
 	folder := folderWith(t, content(0))
 	c.run("publish", c.address, "org/model", folder)
+	clock := new(publishClock)
+	clock.add()
 	ctx, cancel := context.WithTimeout(t.Context(), duration)
 	defer cancel()
 	var work, readers sync.WaitGroup
 	last := 0
-	work.Go(func() { last = publishVersions(ctx, t, c, folder) })
+	work.Go(func() { last = publishVersions(ctx, t, c, folder, clock) })
 	work.Go(func() {
 		for ctx.Err() == nil {
 			if out, err := c.command("catalog", "sweep", c.address).CombinedOutput(); err != nil {
@@ -78,7 +105,7 @@ func TestO32_BucketFollow(t *testing.T) {
 	for range 2 {
 		m := harness.MountSource(t, c.address, "--follow=200ms", "--cache-dir=off")
 		mounts = append(mounts, m)
-		readers.Go(func() { readVersions(ctx, t, m.Path("org/model/file")) })
+		readers.Go(func() { readVersions(ctx, t, m.Path("org/model/file"), clock) })
 	}
 	readers.Wait()
 	work.Wait()
@@ -87,12 +114,15 @@ func TestO32_BucketFollow(t *testing.T) {
 		m.Unmount()
 	}
 	c.run("catalog", "check", "--data", c.address)
-	t.Logf("%d versions", last+1)
+	t.Logf("%d versions; a mount showed an older one for at most %v", last+1, clock.lag)
+	if clock.lag > 30*time.Second { // 200 ms and a request, on a machine with much else to do
+		t.Errorf("a mount showed an older version for %v", clock.lag)
+	}
 }
 
 // publishVersions publishes one version after another until ctx ends, and returns the last one.
 // It prunes all but two.
-func publishVersions(ctx context.Context, t *testing.T, c *bucketClient, folder string) (last int) {
+func publishVersions(ctx context.Context, t *testing.T, c *bucketClient, folder string, clock *publishClock) (last int) {
 	for ctx.Err() == nil {
 		last++
 		if err := os.WriteFile(filepath.Join(folder, "file"), []byte(content(last)), 0o600); err != nil {
@@ -105,21 +135,26 @@ func publishVersions(ctx context.Context, t *testing.T, c *bucketClient, folder 
 			if out, err := c.command(args[0], args[1:]...).CombinedOutput(); err != nil {
 				t.Errorf("xetfs %q: %v\n%s", args, err, out)
 			}
+			if args[0] == "publish" {
+				clock.add()
+			}
 		}
 	}
 	return last
 }
 
 // readVersions reads a file until ctx ends.
-func readVersions(ctx context.Context, t *testing.T, path string) {
+func readVersions(ctx context.Context, t *testing.T, path string, clock *publishClock) {
 	before := 0
 	for ctx.Err() == nil {
+		began := time.Now()
 		b, err := os.ReadFile(path)
 		if err != nil {
 			t.Error(err)
 			return
 		}
 		n := versionOf(b)
+		clock.saw(n, began)
 		if n < before {
 			t.Errorf("version %d after %d", n, before)
 			return

@@ -231,13 +231,19 @@ func TestO30_BucketPublishKilled(t *testing.T) {
 		c.run("publish", c.address, "org/model", old)
 		text := strings.Repeat(fmt.Sprint("killed at ", n), 1000)
 		cmd := c.command("publish", c.address, "org/model", folderWith(t, text))
+		started := make(chan struct{})
 		p.set(n, func(pass func()) {
 			if n%2 == 0 {
 				pass()
 			}
+			<-started
 			_ = cmd.Process.Kill()
 		})
-		err := cmd.Run()
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		close(started)
+		err := cmd.Wait()
 		reached := p.reached()
 		p.set(0, nil)
 		got := c.run("cat", c.address, "org/model", "file")

@@ -29,6 +29,7 @@ needed=(
   "git git"
   "nginx nginx-light"
   "python3 python3"
+  "rclone rclone"
   "readelf binutils"
   "rsync rsync"
   "sqlite3 sqlite3"

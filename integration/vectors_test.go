@@ -207,7 +207,7 @@ func checkLost(t *testing.T, m *harness.Mount, set VectorSet) {
 	}
 }
 
-// The same file is found under its SHA-256 wherever a shard knows it, with the same
+// The same file is found under its SHA-256 wherever a shard has it, with the same
 // attributes.
 func checkBySHA256(t *testing.T, m *harness.Mount, set VectorSet) {
 	same := map[string][]Vector{} // cut into chunks another way, a file has another hash

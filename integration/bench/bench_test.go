@@ -64,7 +64,7 @@ func TestBenchMount(t *testing.T) {
 			t.Logf("took %v", time.Since(start).Round(time.Second))
 		})
 	}
-	r.report(t)
+	r.report(t, "bench-mount")
 }
 
 // benchFile measures one large file, rows P1 to P4.

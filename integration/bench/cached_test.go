@@ -213,7 +213,7 @@ func benchModel(t *testing.T, r *results) {
 	python := harness.ScientificPython(t)
 	dir := t.TempDir()
 	plain, storeDir := filepath.Join(dir, "plain"), filepath.Join(dir, "store")
-	layModel(t, filepath.Join(plain, "file"), *benchMiB<<22)
+	layModel(t, filepath.Join(plain, "file"), 13, *benchMiB<<22)
 	file := storeFolder(t, storeDir, plain, kinds[1].scheme)["file"]
 	server := harness.ServeRemote(t, storeDir)
 	whole, runs := filepath.Join(dir, "whole"), filepath.Join(dir, "runs")
@@ -251,8 +251,9 @@ func benchModel(t *testing.T, r *results) {
 	}
 }
 
-// layModel writes a safetensors file of about size bytes of weights.
-func layModel(t *testing.T, path string, size int64) {
+// layModel writes a safetensors file of about size bytes of weights. The tensors are in the order
+// of their names, as in the files of safetensors itself.
+func layModel(t *testing.T, path string, seed uint64, size int64) {
 	t.Helper()
 	each := size / modelTensors &^ 4095
 	type tensor struct {
@@ -262,7 +263,7 @@ func layModel(t *testing.T, path string, size int64) {
 	}
 	tensors := map[string]tensor{}
 	for i := range int64(modelTensors) {
-		tensors[fmt.Sprintf("layer.%d.weight", i)] = tensor{"F32", []int64{each / 4096, 1024}, [2]int64{i * each, (i + 1) * each}}
+		tensors[fmt.Sprintf("layer.%02d.weight", i)] = tensor{"F32", []int64{each / 4096, 1024}, [2]int64{i * each, (i + 1) * each}}
 	}
 	header, err := json.Marshal(tensors)
 	if err != nil {
@@ -277,7 +278,7 @@ func layModel(t *testing.T, path string, size int64) {
 	}
 	defer f.Close()
 	start := append(binary.LittleEndian.AppendUint64(nil, uint64(len(header))), header...)
-	if _, err := io.Copy(f, io.MultiReader(bytes.NewReader(start), harness.WeightsContent(13, each*modelTensors))); err != nil {
+	if _, err := io.Copy(f, io.MultiReader(bytes.NewReader(start), harness.WeightsContent(seed, each*modelTensors))); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -38,7 +38,6 @@ func thisMachine(t *testing.T) machine {
 	t.Helper()
 	m := machine{
 		Date:    time.Now().UTC().Format("2006-01-02 15:04 MST"),
-		Command: fmt.Sprintf("make bench-mount BENCH_MIB=%d BENCH_ROUNDS=%d", *benchMiB, *benchRounds),
 		Commit:  said("git", "describe", "--always", "--dirty"),
 		CPU:     strings.TrimSpace(find("/proc/cpuinfo", `(?m)^model name\s*: (.*)$`)),
 		Cores:   runtime.NumCPU(),
@@ -56,6 +55,7 @@ func thisMachine(t *testing.T) machine {
 		{"squashfs-tools", "mksquashfs", "-version", `version ([0-9.]+)`},
 		{squashfuse, "squashfuse_ll", "-V", `squashfuse ([0-9.]+)`},
 		{desync, "desync", "version", `(v?[0-9]+\.[0-9.]+)`},
+		{hfMount, os.Getenv(hfMountEnv), "--version", `([0-9]+\.[0-9.]+)`},
 	} {
 		out, _ := exec.Command(peer.program, peer.flag).CombinedOutput() // some say it and fail
 		if got := regexp.MustCompile(peer.version).FindSubmatch(out); got != nil {

@@ -25,10 +25,14 @@ const (
 	squashfuse = "squashfuse"
 	desync     = "desync"
 	xetCore    = "xet-core"
+	rclone     = "rclone mount"
 	bare       = "bare passthrough"
+	hfMount    = "hf-mount"
+	hfDownload = "hf_hub_download"
+	servePlain = "xetfs serve --plain"
 )
 
-var columns = []string{ours, ext4, bare, erofs, squashfs, squashfuse, desync, xetCore}
+var columns = []string{ours, ext4, bare, erofs, squashfs, squashfuse, desync, xetCore, rclone, hfMount, hfDownload, servePlain}
 
 // bareOf mounts a folder with a server that only opens files for passthrough. Its cost is the
 // cost of FUSE in the kernel, a lower bound for every server.
@@ -116,13 +120,9 @@ func serve(t *testing.T, file, program string, args ...string) *mounted {
 			t.Fatalf("%s did not mount within %v", program, harness.MountLimit)
 		}
 	}
-	return &mounted{filepath.Join(dir, file), unmount, func() float64 {
-		ticks, err := cpuTicks(cmd.Process.Pid)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return float64(ticks) / 100
-	}, nil}
+	pid := cmd.Process.Pid
+	return &mounted{filepath.Join(dir, file), unmount, func() float64 { return secondsOf(pid) },
+		func() int64 { return harness.Status(t, pid, "VmHWM") }}
 }
 
 // stopServer unmounts and sees the process off.

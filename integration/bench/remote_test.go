@@ -77,7 +77,7 @@ type remoteScan struct {
 	harness.Scan
 	took              time.Duration // from open to end
 	share, shareOfAll float64       // of the link that was used, after the first 4 MiB and in all
-	fetched           float64       // bytes that came for each that is stored
+	fetched           float64       // bytes received for each that is stored
 	peak              float64       // memory of the process, in MiB
 }
 
@@ -88,7 +88,7 @@ func (b *remoteBench) scan(t *testing.T, idle int) (got remoteScan) {
 	defer m.Unmount()
 	defer harness.OpenIdle(t, m.File(b.idle.Hash), idle)()
 	if idle > 0 {
-		time.Sleep(time.Second) // what they asked for ahead has come
+		time.Sleep(time.Second) // what they read ahead has arrived
 	}
 	before, start := b.server.Traffic(), time.Now()
 	var late harness.Traffic
@@ -109,7 +109,7 @@ func (b *remoteBench) scan(t *testing.T, idle int) (got remoteScan) {
 }
 
 // scattered reads 4 KiB here and there. It returns the median in round trips, and how many
-// KiB came for each.
+// KiB arrived for each.
 func (b *remoteBench) scattered(t *testing.T, round int) (p50, kib float64) {
 	t.Helper()
 	m := harness.MountRemote(t, b.server.URL)

@@ -99,9 +99,10 @@ func spreadOf(figures []figure, l line, system string) spread {
 	return spread{Least: values[0], Median: (values[(n-1)/2] + values[n/2]) / 2, Most: values[n-1], Rounds: n}
 }
 
-// report prints the table and writes everything down.
-func (r *results) report(t *testing.T) {
+// report prints the table and writes all results to files NAME.*.
+func (r *results) report(t *testing.T, name string) {
 	t.Helper()
+	r.Machine.Command = fmt.Sprintf("make %s BENCH_MIB=%d BENCH_ROUNDS=%d", name, *benchMiB, *benchRounds)
 	r.Machine.end(t)
 	r.Lines = lines(r.Figures)
 	text := r.Machine.String() + "\n" + textTable(grid(r.Lines))
@@ -113,8 +114,8 @@ func (r *results) report(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	write := func(name string, b []byte) error {
-		return os.WriteFile(filepath.Join(*benchOut, "bench-mount."+name), b, 0o644)
+	write := func(kind string, b []byte) error {
+		return os.WriteFile(filepath.Join(*benchOut, name+"."+kind), b, 0o644)
 	}
 	err = errors.Join(
 		os.MkdirAll(*benchOut, 0o755),

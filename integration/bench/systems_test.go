@@ -1,8 +1,6 @@
 package bench
 
 import (
-	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -61,25 +59,13 @@ func systems(t *testing.T, dir, plain, storeDir string, file harness.Stored) []s
 func mountXetfs(t *testing.T, source string, file harness.Stored, flags ...string) *mounted {
 	m := harness.MountSource(t, source, flags...)
 	cpu := func() float64 {
-		ticks, err := cpuTicks(m.Pid())
+		ticks, err := harness.CPUTicks(m.Pid())
 		if err != nil {
 			t.Fatal(err)
 		}
 		return float64(ticks) / 100
 	}
 	return &mounted{m.File(file.Hash), sync.OnceFunc(m.Unmount), cpu, nil}
-}
-
-// cpuTicks is the time of a process in the kernel and outside, in hundredths of a second.
-func cpuTicks(pid int) (ticks int, err error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, err
-	}
-	_, rest, _ := strings.Cut(string(b), ") ")
-	var user, system int
-	_, err = fmt.Sscan(strings.Join(strings.Fields(rest)[11:13], " "), &user, &system)
-	return user + system, err
 }
 
 // openPlain makes the kernel forget the file, which is all that cold can mean here.

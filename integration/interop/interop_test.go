@@ -74,6 +74,7 @@ func python(t *testing.T, s *server, job map[string]any) []byte {
 	env := []string{
 		"HF_HOME=" + t.TempDir(), "HF_XET_TELEMETRY_ENABLED=0",
 		"HF_XET_CLIENT_RETRY_BASE_DELAY=100ms", "HF_XET_CLIENT_RETRY_MAX_ATTEMPTS=2",
+		fmt.Sprintf("HF_XET_CLIENT_ENABLE_MULTIRANGE_FETCHING=%t", s.multirange),
 	}
 	return command(t, env, b, need(t, pythonEnv), "client.py")
 }
@@ -161,7 +162,7 @@ func someRanges(size int64) [][2]int {
 func TestDownload(t *testing.T) {
 	clients := []struct {
 		name     string
-		v1       bool // knows the first version
+		v1       bool // understands the first version
 		download func(t *testing.T, s *server, job map[string]any)
 	}{
 		{"hf_xet", true, func(t *testing.T, s *server, job map[string]any) { python(t, s, job) }},
@@ -169,15 +170,17 @@ func TestDownload(t *testing.T) {
 	}
 	for _, c := range clients {
 		for _, tt := range []struct {
-			name  string
-			v2    bool
-			flags []string
+			name       string
+			v2         bool
+			multirange bool // for hf_xet; huggingface.js always does
+			flags      []string
 		}{
-			{"v2", true, nil},
-			{"v1", false, nil},
-			{"best", true, []string{"--compress=best"}},
-			{"none", true, []string{"--compress=none"}},
-			{"bg4", true, []string{"--compress=bg4-lz4"}},
+			{"v2", true, false, nil},
+			{"v1", false, false, nil},
+			{"multirange", true, true, nil},
+			{"best", true, false, []string{"--compress=best"}},
+			{"none", true, true, []string{"--compress=none"}},
+			{"bg4", true, false, []string{"--compress=bg4-lz4"}},
 		} {
 			if !tt.v2 && !c.v1 {
 				continue
@@ -189,13 +192,16 @@ func TestDownload(t *testing.T) {
 					t.Errorf("%d files, want %d", len(files), len(paths))
 				}
 				s := serve(t, store)
-				s.v2 = tt.v2
+				s.v2, s.multirange = tt.v2, tt.multirange
 				for i := range files {
 					files[i].Ranges = someRanges(files[i].Size)
 				}
 				to := t.TempDir()
 				c.download(t, s, map[string]any{"do": "download", "to": to, "files": files})
 				compare(t, files, to)
+				if got := s.requests[multirange] > 0; c.v1 && got != tt.multirange {
+					t.Errorf("%d requests for several ranges", s.requests[multirange])
+				}
 			})
 		}
 	}

@@ -25,7 +25,7 @@ func TestLevelLog(t *testing.T) {
 	later.hardCases(t)
 	for _, tt := range []struct {
 		name  string
-		opens []history // each is a log of its own; the last is there in the end
+		opens []history // each is a log of its own; the last one exists in the end
 	}{
 		{"new", []history{hard}},
 		{"without a record", []history{{}}},
@@ -143,7 +143,7 @@ func TestLevelRecoversJournal(t *testing.T) {
 	checkContents(t, copies, []map[string][]byte{all, all})
 }
 
-// A MANIFEST with many records names the tables that are there.
+// A MANIFEST with many records names the tables that exist.
 func TestLevelManifest(t *testing.T) {
 	db := t.TempDir()
 	var opens []history

@@ -13,10 +13,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/cas"
 	"github.com/xetfs/xetfs/cache/origin/dir"
+	"github.com/xetfs/xetfs/cache/origin/objects"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/merkle"
 	"github.com/xetfs/xetfs/codec/names"
@@ -24,34 +25,33 @@ import (
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
-// A server is the smallest CAS server for downloads and uploads of clients. It serves the shards
-// and xorbs of a folder, and stores uploads there without a change. Unknown requests get a 404, as
-// clients expect.
+// A server is a CAS server for downloads and uploads of clients. It serves the shards and xorbs
+// of a folder as package cas does, and stores uploads there without a change. Unknown requests get
+// a 404, as clients expect.
 type server struct {
 	t      *testing.T
 	folder string
 	*httptest.Server
-	v2    bool // answer both versions of reconstructions and shard uploads; else the first
-	dedup bool // answer queries for chunks
+	v2         bool // answer both versions of reconstructions and shard uploads; else the first
+	dedup      bool // answer queries for chunks
+	multirange bool // hf_xet requests several ranges at once
 
-	mu       sync.Mutex
-	files    map[codec.Hash]*shard.FileInfo // guarded by mu
-	xorbs    map[codec.Hash]*storedXorb     // guarded by mu
-	shards   [][]byte                       // guarded by mu
-	requests map[string]int                 // by method and route; guarded by mu
-}
+	signer *cas.Signer
 
-type storedXorb struct {
-	body []byte // with footer, if it has one
-	in   *xorb.Info
+	mu        sync.Mutex
+	downloads http.Handler              // of what the folder has; nil: not opened; guarded by mu
+	xorbs     map[codec.Hash]*xorb.Info // guarded by mu
+	shards    [][]byte                  // guarded by mu
+	requests  map[string]int            // by method and route; guarded by mu
 }
 
 func serve(t *testing.T, folder string) *server {
 	t.Helper()
-	s := &server{
-		t: t, folder: folder, v2: true,
-		files: map[codec.Hash]*shard.FileInfo{}, xorbs: map[codec.Hash]*storedXorb{}, requests: map[string]int{},
+	signer, err := cas.NewSigner(nil)
+	if err != nil {
+		t.Fatal(err)
 	}
+	s := &server{t: t, folder: folder, v2: true, signer: signer, xorbs: map[codec.Hash]*xorb.Info{}, requests: map[string]int{}}
 	s.load()
 	s.Server = httptest.NewServer(http.HandlerFunc(s.answer))
 	t.Cleanup(s.Close)
@@ -94,7 +94,7 @@ func (s *server) addXorb(b []byte) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.xorbs[in.Root()] = &storedXorb{b, in}
+	s.xorbs[in.Root()], s.downloads = in, nil
 	return nil
 }
 
@@ -113,9 +113,8 @@ func (s *server) addShard(b []byte) error {
 		if err := s.checkFile(f); err != nil {
 			return fmt.Errorf("file %s: %w", f.File, err)
 		}
-		s.files[f.File] = f
 	}
-	s.shards = append(s.shards, b)
+	s.shards, s.downloads = append(s.shards, b), nil
 	return nil
 }
 
@@ -124,16 +123,16 @@ func (s *server) checkFile(f *shard.FileInfo) error {
 	var leaves []merkle.Leaf
 	for i, t := range f.Terms {
 		x := s.xorbs[t.Xorb]
-		if x == nil || int(t.Chunks.End) > x.in.Len() {
+		if x == nil || int(t.Chunks.End) > x.Len() {
 			return fmt.Errorf("term %d: xorb %s is not there", i, t.Xorb)
 		}
-		hashes := x.in.Chunks[t.Chunks.Start:t.Chunks.End]
+		hashes := x.Chunks[t.Chunks.Start:t.Chunks.End]
 		if merkle.Term(hashes) != f.Verify[i] {
 			return fmt.Errorf("term %d: wrong verification hash", i)
 		}
 		for j, h := range hashes {
 			c := t.Chunks.Start + uint32(j)
-			start, end := x.in.UnpackedRange(codec.ChunkRange{Start: c, End: c + 1})
+			start, end := x.UnpackedRange(codec.ChunkRange{Start: c, End: c + 1})
 			leaves = append(leaves, merkle.Leaf{Hash: h, Size: uint64(end - start)})
 		}
 	}
@@ -143,6 +142,9 @@ func (s *server) checkFile(f *shard.FileInfo) error {
 	return nil
 }
 
+// multirange counts the requests for several ranges.
+const multirange = "GET with several ranges"
+
 // answer routes a request.
 func (s *server) answer(w http.ResponseWriter, r *http.Request) {
 	path := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
@@ -151,6 +153,9 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request) {
 	route := r.Method + " " + strings.TrimSuffix(r.URL.Path, last)
 	if strings.HasSuffix(r.URL.Path, "/shards") || r.URL.Path == "/token" {
 		route = r.Method + " " + r.URL.Path
+	}
+	if strings.Contains(r.Header.Get("Range"), ",") {
+		route = multirange
 	}
 	s.mu.Lock()
 	s.requests[route]++
@@ -164,13 +169,36 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request) {
 		s.takeXorb(w, r, h)
 	case route == "POST /v1/shards", route == "POST /v2/shards" && s.v2:
 		s.takeShard(w, r)
-	case route == "GET /v1/reconstructions/", route == "GET /v2/reconstructions/" && s.v2:
-		s.reconstruct(w, r, h)
-	case route == "GET /xorbs/":
-		s.transfer(w, r, h)
-	default:
+	case strings.HasPrefix(route, "GET /v2/") && !s.v2:
 		http.NotFound(w, r)
+	default:
+		s.read(w, r)
 	}
+}
+
+// read answers a download, from what the folder has now.
+func (s *server) read(w http.ResponseWriter, r *http.Request) {
+	if strings.Contains(r.URL.Path, "/transfer/") && r.Header.Get("Authorization") != "" {
+		s.t.Error("the token was sent to the transfer server")
+	}
+	s.mu.Lock()
+	if s.downloads == nil {
+		s.downloads = s.newDownloads()
+	}
+	h := s.downloads
+	s.mu.Unlock()
+	h.ServeHTTP(w, r)
+}
+
+// newDownloads returns the handler for downloads.
+func (s *server) newDownloads() http.Handler {
+	store, err := dir.OpenBare(s.t.Context(), s.folder)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { store.Close() })
+	source := objects.New(store, objects.Options{}).(cas.InfoSource)
+	return cas.NewHandler(cas.NewContent(store, source, cas.StoreOptions{}), cas.HandlerOptions{Signer: s.signer})
 }
 
 func writeJSON(w http.ResponseWriter, v any) {
@@ -239,21 +267,4 @@ func (s *server) answerChunk(w http.ResponseWriter, chunk codec.Hash) {
 		}
 	}
 	http.Error(w, "no such chunk", http.StatusNotFound)
-}
-
-// transfer serves byte ranges of a xorb, one or several at a time.
-func (s *server) transfer(w http.ResponseWriter, r *http.Request, h codec.Hash) {
-	s.mu.Lock()
-	x := s.xorbs[h]
-	s.mu.Unlock()
-	if x == nil || r.Header.Get("Range") == "" {
-		s.t.Errorf("transfer of xorb %s, Range %q", h, r.Header.Get("Range"))
-		http.NotFound(w, r)
-		return
-	}
-	if r.Header.Get("Authorization") != "" {
-		s.t.Error("the token was sent to the transfer server")
-	}
-	w.Header().Set("Content-Type", "application/octet-stream")
-	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(x.body))
 }

@@ -12,10 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// WriteFile writes a file.
+// WriteFile writes a file, and makes its folder.
 func WriteFile(t testing.TB, path string, content []byte) {
 	t.Helper()
-	if err := os.WriteFile(path, content, 0o644); err != nil {
+	err := os.MkdirAll(filepath.Dir(path), 0o755)
+	if err == nil {
+		err = os.WriteFile(path, content, 0o644)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 }

@@ -79,8 +79,8 @@ func MountArgs(source, dir string, flags ...string) []string {
 // StartCommand starts a command that ends in mounting.
 func StartCommand(t testing.TB, cmd *exec.Cmd, source, dir string) *Mount {
 	t.Helper()
+	cmd.Env = Environment(cmd.Env...)
 	m := &Mount{T: t, Source: source, Dir: dir, Log: newLog(), cmd: cmd, done: make(chan struct{})}
-	m.cmd.Env = Environment()
 	// If this program is killed, the mount goes too.
 	m.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	stderr, err := m.cmd.StderrPipe()
@@ -118,7 +118,7 @@ func (m *Mount) cleanup() {
 		}
 	}
 	m.destroy()
-	if log := m.Log.String(); strings.Contains(log, "DATA RACE") || strings.Contains(log, "goroutine ") {
+	if log := m.Log.String(); strings.Contains(log, "DATA RACE") || m.Log.hasPanic() {
 		m.T.Errorf("%s: the program says:\n%s", m.Dir, log)
 	} else if m.T.Failed() {
 		m.T.Logf("log of %s:\n%s", m.Dir, Tail(log, 4000))
@@ -182,21 +182,39 @@ func (m *Mount) File(hash fmt.Stringer) string { return m.Path("by-hash", hash.S
 // Status returns a figure of /proc/PID/status in bytes: VmRSS, VmHWM.
 func (m *Mount) Status(name string) int64 {
 	m.T.Helper()
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", m.Pid()))
+	return Status(m.T, m.Pid(), name)
+}
+
+// Status returns a figure of /proc/PID/status in bytes: VmRSS, VmHWM.
+func Status(t testing.TB, pid int, name string) int64 {
+	t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
-		m.T.Fatal(err)
+		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(b)) {
 		if key, value, _ := strings.Cut(line, ":"); key == name {
 			kib, err := strconv.ParseInt(strings.Fields(value)[0], 10, 64)
 			if err != nil {
-				m.T.Fatal(err)
+				t.Fatal(err)
 			}
 			return kib << 10
 		}
 	}
-	m.T.Fatalf("/proc/%d/status has no %s", m.Pid(), name)
+	t.Fatalf("/proc/%d/status has no %s", pid, name)
 	return 0
+}
+
+// CPUTicks returns the time of a process in the kernel and outside, in hundredths of a second.
+func CPUTicks(pid int) (ticks int, err error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	_, rest, _ := bytes.Cut(b, []byte(") "))
+	var user, system int
+	_, err = fmt.Sscan(string(bytes.Join(bytes.Fields(rest)[11:13], []byte(" "))), &user, &system)
+	return user + system, err
 }
 
 // A Line is one line of the log.
@@ -256,6 +274,16 @@ func (l *Log) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.String()
+}
+
+// hasPanic reports whether a line has stacks that no signal requested.
+func (l *Log) hasPanic() bool {
+	for line := range strings.Lines(l.String()) {
+		if strings.Contains(line, "goroutine ") && !strings.Contains(line, `"event":"signal_dump"`) {
+			return true
+		}
+	}
+	return false
 }
 
 // Find returns the lines that match.

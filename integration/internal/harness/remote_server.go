@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// A RemoteServer is one `xetfs serve --plain`, a process of its own.
+// A RemoteServer is one `xetfs serve`, a process of its own.
 type RemoteServer struct {
 	t    testing.TB
 	URL  string // ends with a slash
@@ -25,10 +25,16 @@ type RemoteServer struct {
 	done chan struct{} // closed when the process has ended
 }
 
-// ServeRemote serves a store over HTTP until the end of the test.
+// ServeRemote serves the objects of a store over HTTP until the end of the test.
 func ServeRemote(t testing.TB, store string, flags ...string) *RemoteServer {
 	t.Helper()
-	args := slices.Concat([]string{"serve", "--plain", "--listen=127.0.0.1:0"}, flags, []string{store})
+	return ServeHub(t, store, append([]string{"--plain"}, flags...)...)
+}
+
+// ServeHub serves the symbols of a store as repositories of the Hub, until the end of the test.
+func ServeHub(t testing.TB, store string, flags ...string) *RemoteServer {
+	t.Helper()
+	args := slices.Concat([]string{"serve", "--listen=127.0.0.1:0"}, flags, []string{store})
 	s := &RemoteServer{t: t, Cmd: exec.Command(Program(t), args...), done: make(chan struct{})}
 	s.Cmd.Env = Environment()
 	s.Cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}

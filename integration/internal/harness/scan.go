@@ -14,6 +14,7 @@ const RemoteDelay = 25 * time.Millisecond
 type Scan struct {
 	All       []byte
 	First     time.Duration // until the first 4 KiB were there, the file opened anew
+	Longest   time.Duration // the longest read but the first
 	Stall     time.Duration // the longest read after the first 4 MiB
 	Ramp, End time.Time     // those were there; all was there
 }
@@ -48,6 +49,8 @@ func ScanFile(t testing.TB, path string, atRamp func()) (s Scan) {
 		s.End = time.Now()
 		if off == 0 {
 			s.First = s.End.Sub(start)
+		} else {
+			s.Longest = max(s.Longest, s.End.Sub(began))
 		}
 		if off >= scanRamp {
 			s.Stall = max(s.Stall, s.End.Sub(began))
