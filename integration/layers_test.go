@@ -93,6 +93,7 @@ var mayImport = map[string][]string{
 	in + "ui/uitest": {},
 	in + "fdcheck":   {},
 	in + "ignore":    {},
+	in + "manual":    {},
 	in + "hint":      {"codec/names", "codec/page", "cache/origin/dir", "fs/catalog", in + "ui"},
 	in + "statcache": {"codec", "codec/journal", "codec/page"},
 	in + "inspect":   append(below("codec"), in+"ui"),
@@ -118,7 +119,7 @@ var mayImport = map[string][]string{
 	"cmd/xetfs": append(append(below("codec"), below("cache")...), "reconstruct",
 		"fs", "fs/fusemount", "fs/catalog", "fs/catalog/tree", "fs/catalog/bare", "fs/catalog/writer", "fs/catalog/sweep",
 		in+"ui", in+"ignore", in+"statcache", in+"ingest", in+"publish", in+"verify", in+"warm", in+"delta",
-		in+"inspect", in+"document", in+"report", in+"serve", in+"stack", in+"daemon", in+"fdcheck", in+"hint"),
+		in+"inspect", in+"document", in+"report", in+"serve", in+"stack", in+"daemon", in+"fdcheck", in+"hint", in+"manual"),
 
 	"integration":                  {},
 	"integration/bench":            {},

@@ -40,7 +40,7 @@ func TestProse(t *testing.T) {
 		if d.IsDir() && (d.Name() == "testdata" || name[0] == '.' && name != "..") {
 			return filepath.SkipDir
 		}
-		help := filepath.Ext(name) == ".txt" && strings.HasPrefix(name, "cmd/")
+		help := strings.HasPrefix(name, "cmd/") && slices.Contains([]string{".txt", ".md"}, filepath.Ext(name))
 		if err != nil || filepath.Ext(name) != ".go" && !help {
 			return err
 		}
@@ -82,7 +82,11 @@ func compareProse(found, allowed map[string]int) (problems []string) {
 func prose(name string, src []byte) (found []string) {
 	fset := token.NewFileSet()
 	file := fset.AddFile(name, -1, len(src))
-	if filepath.Ext(name) != ".go" {
+	switch filepath.Ext(name) {
+	case ".go":
+	case ".md":
+		return sentences(split(textOfMarkdown(string(src)), token.Position{Filename: name, Line: 1}))
+	default:
 		return sentences(split(string(src), token.Position{Filename: name, Line: 1}))
 	}
 	var s scanner.Scanner
@@ -109,6 +113,28 @@ func prose(name string, src []byte) (found []string) {
 		line = at.Line + strings.Count(lit, "\n")
 	}
 	return found
+}
+
+// textOfMarkdown empties the lines of code and tables, and makes each item a paragraph.
+func textOfMarkdown(src string) string {
+	fenced := false
+	lines := strings.Split(src, "\n")
+	for i, line := range lines {
+		fence := strings.HasPrefix(strings.TrimSpace(line), "```")
+		fenced = fenced != fence
+		switch item, isItem := strings.CutPrefix(line, "* "); {
+		case fence || fenced || strings.HasPrefix(line, "|"):
+			lines[i] = ""
+		case isItem:
+			lines[i] = item
+			if i > 0 && lines[i-1] != "" && !strings.HasSuffix(lines[i-1], ".") {
+				lines[i-1] += "."
+			}
+		case strings.HasPrefix(line, "  ") && !strings.HasPrefix(line, "   "):
+			lines[i] = line[2:]
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 // markers are the marks of comments, and whole directives.
@@ -206,6 +232,7 @@ func TestProseFindings(t *testing.T) {
 		{"comment of a test", "a_test.go", "// nobody", "a_test.go:1: avoid nobody"},
 		{"code", "a.go", "// The bytes came.", "a.go:1: avoid came"},
 		{"test", "a_test.go", "// The bytes came.", "a_test.go:1: avoid came"},
+		{"topic", "a.md", "* Fetch it,\n  for good\n* What\n\n| who |\n\n    who\n```\nwho\n```", "a.md:1: avoid for good|a.md:3: a sentence begins with What"},
 		{"help in a file", "a.txt", "Fetch it.\n\n  xetfs who\n\nOf all, fetch it.", "a.txt:5: a sentence begins with Of"},
 	}
 	for _, tt := range tests {

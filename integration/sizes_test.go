@@ -17,7 +17,7 @@ var maxLines = map[string]int{"cmd/xetfs": 5500, "cache/disk": 4700, "fs": 4300,
 const otherLines = 2700
 
 // maxMainFiles bounds the files of package main without tests.
-const maxMainFiles = 33
+const maxMainFiles = 45
 
 func TestSizes(t *testing.T) {
 	lines := map[string]int{}

@@ -56,25 +56,15 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "xetfs COMMAND",
 		Short: "Mount files that are stored as Xet shards and xorbs",
-		Long: `Xetfs stores trees of files as Xet shards and xorbs, with names and versions. It shows them as
-a read-only file system (mount), or without one (ls, cat). Every chunk that is read is
-checked against its hash if that is known.
+		Long: `Xetfs stores trees of files as Xet shards and xorbs, with names and versions. It shows them
+as a read-only file system, or copies them. Every chunk is checked against its hash.
 
-STORE is a folder with a catalog, which xetfs publish makes. SYMBOL is the name of a tree in
-it, which has versions. SYMBOL has at most 120 bytes; each byte other than A-Z, a-z, 0-9, dot,
-_ and - counts as three. SOURCE is such a STORE, or any folder with shards and xorbs in it,
-flat or nested. File names do not matter: shards and xorbs are found by content, and files are
-named by their hashes. SOURCE may also be the http or https address of a STORE on any web
-server.`,
-		Example: `  xetfs publish ./store org/model ~/model      a folder becomes a version of org/model
-  xetfs ls ./store org/model                   what is in its newest version
-  xetfs mount ./store /mnt/x                   every symbol, as plain files
-  diff -r ~/model /mnt/x/org/model
-  xetfs umount /mnt/x                          done
-
-  xetfs history ./store org/model              its versions
-  xetfs diff ./store org/model@0 org/model     what changed since the first
-  xetfs catalog check ./store                  is everything sound?`,
+STORE is a folder or bucket with a catalog, which xetfs publish makes. SYMBOL is the name of a
+tree in it, which has versions. SOURCE is a STORE, its web address, a repository of the Hugging
+Face Hub, or any folder of shards and xorbs (xetfs help origins).`,
+		Example: `  xetfs publish ./store org/model ~/model   a folder becomes a version
+  xetfs mount ./store /mnt/x                every symbol, as plain files
+  xetfs umount /mnt/x`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          knownCommand,
@@ -89,54 +79,37 @@ server.`,
 	root.Flags().BoolVarP(&version, "version", "V", false, "say which xetfs this is, as xetfs version does")
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(newHelp())
-	root.AddCommand(newHistory(), newDiff(), newSnapshot(), newDelete(), newPrune(), newCatalog())
-	root.AddCommand(newMount(), newUmount(), newLs(), newCat(), newInspect(), newVerify(), newPack(), newPublish(), newServe(), newVersion())
-	root.AddCommand(newWarm(), newCache())
+	addCommands(root)
+	setHelp(root)
 	return root
 }
 
-// newHelp returns the command that prints the help of a command.
-func newHelp() *cobra.Command {
-	return &cobra.Command{
-		Use:   "help [COMMAND]",
-		Short: "Say what a command does, with examples",
-		Long:  `Prints the help of COMMAND, as xetfs COMMAND --help does, or without COMMAND that of xetfs.`,
-		Example: `  xetfs help publish
-  xetfs help catalog check`,
-		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			about, err := commandAt(cmd.Root(), args)
-			if err != nil {
-				return nil, cobra.ShellCompDirectiveNoFileComp
-			}
-			var words []string
-			for _, sub := range about.Commands() {
-				if sub.IsAvailableCommand() {
-					words = append(words, sub.Name()+"\t"+sub.Short)
-				}
-			}
-			return words, cobra.ShellCompDirectiveNoFileComp
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			about, err := commandAt(cmd.Root(), args)
-			if err != nil {
-				return err
-			}
-			return about.Help()
-		},
-	}
-}
+// The groups of the commands of the program.
+const (
+	readGroup  = "read"
+	storeGroup = "store"
+	checkGroup = "check"
+	otherGroup = "other"
+)
 
-// commandAt returns the command that some words name.
-func commandAt(cmd *cobra.Command, words []string) (*cobra.Command, error) {
-next:
-	for i, word := range words {
-		for _, sub := range cmd.Commands() {
-			if sub.Name() == word || sub.HasAlias(word) {
-				cmd = sub
-				continue next
-			}
+// addCommands adds all commands to the program, by group.
+func addCommands(root *cobra.Command) {
+	root.AddGroup(
+		&cobra.Group{ID: readGroup, Title: "Read:"},
+		&cobra.Group{ID: storeGroup, Title: "Publish and delete:"},
+		&cobra.Group{ID: checkGroup, Title: "Check and repair:"},
+		&cobra.Group{ID: otherGroup, Title: "Other commands:"})
+	for group, commands := range map[string][]*cobra.Command{
+		readGroup:  {newMount(), newUmount(), newLs(), newCat(), newHistory(), newDiff(), newWarm(), newServe()},
+		storeGroup: {newPublish(), newPack(), newSnapshot(), newDelete(), newPrune()},
+		checkGroup: {newVerify(), newInspect(), newCatalog(), newCache()},
+		otherGroup: {newVersion()},
+	} {
+		for _, cmd := range commands {
+			cmd.GroupID = group
+			root.AddCommand(cmd)
 		}
-		return nil, knownCommand(cmd, words[i:])
 	}
-	return cmd, nil
+	root.SetHelpCommandGroupID(otherGroup)
+	root.SetCompletionCommandGroupID(otherGroup)
 }

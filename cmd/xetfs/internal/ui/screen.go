@@ -45,6 +45,14 @@ func (s *screen) columns() int {
 	return defaultColumns
 }
 
+// Columns returns the width of a terminal. It is 80 for a file, a pipe or an unknown width.
+func Columns(w io.Writer) int {
+	if s := NewScreen(w); s != nil {
+		return s.columns()
+	}
+	return defaultColumns
+}
+
 // show puts a text on the line. The last column stays free: some terminals wrap there.
 func (s *screen) show(text string) {
 	line := []rune(Printable(text))
