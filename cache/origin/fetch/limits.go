@@ -15,7 +15,9 @@ import (
 // Limits bound the time of calls, all attempts and pauses included. A call that reaches its
 // limit returns ErrUnavailable. The zero value sets no limit.
 type Limits struct {
-	First time.Duration // from the first call until the server has answered once; 0: none
+	// First bounds the time from the first call until the server has answered once. Calls in that
+	// time share it. A call that begins a second after its end, or later, begins it again. 0: none.
+	First time.Duration
 	Read  time.Duration // of each call after that; 0: none
 
 	// Waiting is called once, when a call other than a read of data has taken longer than
@@ -41,8 +43,12 @@ type limits struct {
 	noticed  atomic.Bool
 
 	mu    sync.Mutex
-	began time.Time // first call; guarded by mu
+	began time.Time // of the period of Limits.First; guarded by mu
 }
+
+// firstPause is the time after a period of Limits.First without an answer in which calls fail at
+// once. Without an end of that, a server that is down at first could never be used.
+const firstPause = time.Second
 
 func newLimits(l Limits) *limits {
 	if l.Notice == 0 {
@@ -63,6 +69,7 @@ type call struct {
 	limits *limits
 	data   bool // a read of data, not a document
 	began  time.Time
+	first  time.Time // start of its period of Limits.First
 	cancel context.CancelCauseFunc
 	failed atomic.Pointer[string] // reason of the last failed attempt; nil: none
 
@@ -87,9 +94,10 @@ func (l *limits) begin(ctx context.Context, data bool) *call {
 	c := &call{limits: l, data: data, began: now, period: l.Read}
 	c.Context, c.cancel = context.WithCancelCause(ctx)
 	l.mu.Lock()
-	if l.began.IsZero() {
+	if now.Sub(l.began) >= l.First+firstPause { // also the first call
 		l.began = now
 	}
+	c.first = l.began
 	l.mu.Unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -123,9 +131,7 @@ func (c *call) Deadline() (time.Time, bool) {
 // endLocked returns the time at which the call reaches its limit.
 func (c *call) endLocked() (end time.Time, limited bool) {
 	if c.limits.First > 0 && !c.limits.answered.Load() {
-		c.limits.mu.Lock()
-		defer c.limits.mu.Unlock()
-		return c.limits.began.Add(c.limits.First), true
+		return c.first.Add(c.limits.First), true
 	}
 	return c.start.Add(c.period), c.period > 0
 }

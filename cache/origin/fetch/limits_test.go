@@ -99,6 +99,22 @@ func TestO34_FirstIsShared(t *testing.T) {
 	})
 }
 
+// O34: a server that is down at first is used when it is up, also after the limit of the first calls.
+func TestO34_UpAfterFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answer := status(503)
+		c := through(t, func(w http.ResponseWriter, r *http.Request) { answer(w, r) }, fetch.Options{Limits: testLimits})
+		if _, _, err := c.Get(t.Context(), object, 100); !errors.Is(err, origin.ErrUnavailable) {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		answer = status(200)
+		if _, _, err := c.Get(t.Context(), object, 100); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // O34: the end of the caller's context is no error of the server.
 func TestO34_CallerLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
