@@ -159,6 +159,29 @@ func TestForeignXorbs(t *testing.T) {
 	}
 }
 
+// A server that ignores the range of a plan returns the start of the file, which is no plan of the
+// range.
+func TestPlansIgnoreRanges(t *testing.T) {
+	b := origintest.NewBuilder(t, origintest.Form{XorbChunks: 100})
+	f := b.Add(origintest.Random(1, 6_000_000), 60_000)
+	server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+	server.intercept(func(h http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if isPlan(r) {
+				r.Header.Del("Range")
+			}
+			h.ServeHTTP(w, r)
+		})
+	})
+	c := newClient(t, server, cas.Options{Fetch: quick})
+	for _, off := range []int64{0, 100_000, 3_000_000} {
+		err := readFile(t.Context(), c, f, off, 1000)
+		if err != nil { // other bytes are an error of another kind
+			wantError(t, err, codec.ErrCorrupt, "are in other chunks than by the plan of the whole file")
+		}
+	}
+}
+
 // Version 1 is used after a 404 or 501 of version 2, and remembered for ten minutes.
 func TestFallsBackToVersion1(t *testing.T) {
 	for _, code := range []int{404, 405, 501} {

@@ -194,8 +194,7 @@ func (c *Client) planPiece(ctx context.Context, id codec.FileID, t codec.Term, p
 	if err != nil {
 		return planned{}, err
 	}
-	if len(pl.terms) == 0 || pl.terms[0].Xorb != t.Xorb || !t.Chunks.Contains(pl.terms[0].Chunks) ||
-		pl.skip+p.Size > int64(pl.terms[0].Size) || pl.skip > p.Skip {
+	if len(pl.terms) == 0 || pl.skip+p.Size > int64(pl.terms[0].Size) || !isPart(pl.terms[0], t, p.Skip-pl.skip) {
 		c.drop(pl)
 		c.Forget(id)
 		return planned{}, fmt.Errorf("%q: %w", pl.q.key(), codec.Corrupt(what, 0, "bytes %d-%d are in other chunks than by the plan of the whole file", p.Off, p.Off+p.Size-1))
@@ -203,6 +202,14 @@ func (c *Client) planPiece(ctx context.Context, id codec.FileID, t codec.Term, p
 	part := pl.terms[0]
 	c.places.learnTerm(t, part.Chunks, p.Skip-pl.skip, int64(part.Size))
 	return planned{part.Chunks, pl.skip}, nil
+}
+
+// isPart reports whether a term may be a part of the term t from its byte off on. A server that
+// ignores the range of a request returns the start of the file for any part.
+func isPart(part, t codec.Term, off int64) bool {
+	end := off + int64(part.Size)
+	return part.Xorb == t.Xorb && t.Chunks.Contains(part.Chunks) && off >= 0 && end <= int64(t.Size) &&
+		(part.Chunks.Start == t.Chunks.Start) == (off == 0) && (part.Chunks.End == t.Chunks.End) == (end == int64(t.Size))
 }
 
 // guess starts a transfer of the bytes where a small piece probably is.
