@@ -41,10 +41,14 @@ type reply struct {
 	expiry    time.Time           // from which the server may refuse them
 }
 
-// plan requests a plan: version 2, or else version 1. A plan past the end of the file is empty.
+// plan requests a plan: version 2, or else version 1. A plan past the end of the file is empty. No
+// file that has a hash ends before its first byte.
 func (c *Client) plan(ctx context.Context, q query) (*reply, error) {
 	r, err := c.planOf(ctx, q)
-	if errors.Is(err, fetch.ErrPastEnd) {
+	switch isPastEnd := errors.Is(err, fetch.ErrPastEnd); {
+	case isPastEnd && q.off == 0:
+		return nil, fmt.Errorf("%q: %w: the server says 416 Requested Range Not Satisfiable", q.key(), origin.ErrUnavailable)
+	case isPastEnd:
 		return &reply{Plan: new(Plan), end: c.now().Add(defaultLifetime), expiry: c.now().Add(defaultLifetime)}, nil
 	}
 	return r, err

@@ -3,6 +3,7 @@ package cas
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -125,15 +126,18 @@ func (c *Client) requestInfo(ctx context.Context, id codec.FileID) (*shard.FileI
 	default:
 		terms, err = c.allBlocks(ctx, id.File, size)
 	}
+	fi := &shard.FileInfo{File: id.File, Terms: terms}
+	if err == nil {
+		err = c.checkSize(id, fi)
+	}
+	if err == nil && len(terms) == 0 {
+		err = fmt.Errorf("file %s: %w", id.File, codec.Corrupt(what, 0, "a file with a hash has no terms"))
+	}
+	if errors.Is(err, codec.ErrCorrupt) {
+		c.Forget(id) // so that the next call requests the plans again
+	}
 	if err != nil {
 		return nil, err
-	}
-	fi := &shard.FileInfo{File: id.File, Terms: terms}
-	if err := c.checkSize(id, fi); err != nil {
-		return nil, err
-	}
-	if len(terms) == 0 {
-		return nil, fmt.Errorf("file %s: %w", id.File, codec.Corrupt(what, 0, "a file with a hash has no terms"))
 	}
 	return c.putInfo(fi), nil
 }
