@@ -40,6 +40,9 @@ var serverFaults = []struct {
 	{"O06", "410", 0, status(410), errAny, 1, time.Second},
 	{"O07", "416", 0, status(416), errAny, 6, 2 * time.Second},
 	{"O08", "503 with Retry-After: 3, once", 1, status(503, "Retry-After", "3"), nil, 2, 5 * time.Second},
+	{"O08", "429 with Retry-After: 1, once", 1, status(429, "Retry-After", "1"), nil, 2, 5 * time.Second},
+	{"O08", "503 with a date in Retry-After, once", 1, status(503, "Retry-After", "Sat, 01 Jan 2000 00:00:03 GMT"), nil, 2, 5 * time.Second},
+	{"O08", "503 with an empty Retry-After, once", 1, status(503, "Retry-After", ""), nil, 2, 5 * time.Second},
 	{"O08", "503 with Retry-After: -5, once", 1, status(503, "Retry-After", "-5"), nil, 2, 5 * time.Second},
 	{"O08", "503 with Retry-After: soon, once", 1, status(503, "Retry-After", "soon"), nil, 2, 5 * time.Second},
 	{"O08", "429 with Retry-After: 86400", 0, status(429, "Retry-After", "86400"), origin.ErrUnavailable, 6, 0},
@@ -167,8 +170,11 @@ func changed(name string, change func(old string) string) answerFault {
 // contentRange returns the Content-Range of an answer with other numbers.
 func contentRange(old string, by, total int) string {
 	var from, to, size int
-	if _, err := fmt.Sscanf(old, "bytes %d-%d/%d", &from, &to, &size); err != nil {
+	if n, _ := fmt.Sscanf(old, "bytes %d-%d/%d", &from, &to, &size); n < 2 {
 		return old
+	}
+	if size == 0 { // unknown: "*"
+		size = to + 1<<21
 	}
 	return fmt.Sprintf("bytes %d-%d/%d", from+by, to+by, size+total)
 }
