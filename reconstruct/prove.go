@@ -35,7 +35,10 @@ const stallLimit = time.Minute
 
 // NeedsProof reports whether the next read returns only after the whole file was read. It may
 // then take long.
-func (f *File) NeedsProof() bool { return f.gated && f.current().tracker.err() == nil && !f.isProven() }
+func (f *File) NeedsProof() bool {
+	now := f.current()
+	return now.gated && now.tracker.err() == nil && !now.isOpen.Load()
+}
 
 // current returns the file that replaces f after a second fetch, or f.
 func (f *File) current() *File {
@@ -54,11 +57,12 @@ func (f *File) readUnproven(ctx context.Context, p []byte, off int64) error {
 	if err := f.tracker.err(); err != nil {
 		return err
 	}
-	if f.gated && !f.tracker.isProven() {
+	if f.gated && !f.isOpen.Load() {
 		next, err := f.r.proving.Do(ctx, f.id, f.proveGated)
 		if err != nil {
 			return err
 		}
+		next.isOpen.Store(true)                             // not before: a small file is in memory now, so no read fetches it again
 		ctx, cancel := context.WithTimeout(ctx, stallLimit) // the limit of ctx is that of the proof
 		defer cancel()
 		return next.readProven(ctx, p, off)
@@ -239,12 +243,12 @@ func isWrong(err error) bool {
 // Prove proves a file of a source without proofs, and reads it if necessary. A wrong file is fetched
 // once more. Prove does nothing for other files.
 func (f *File) Prove(ctx context.Context) error {
-	if f.isProven() {
-		return nil
-	}
 	if f.gated {
 		_, err := f.r.proving.Do(ctx, f.id, f.proveGated)
 		return err
+	}
+	if f.isProven() {
+		return nil
 	}
 	err := f.proveOnce(ctx)
 	if err == nil || !isWrong(err) {

@@ -150,8 +150,9 @@ type File struct {
 	retry atomic.Pointer[retry] // nil: no other block was requested
 
 	// For a source without proofs, see prove.go:
-	tracker   *tracker // nil: the source proves its files
-	gated     bool     // no read returns before the file is proven
+	tracker   *tracker    // nil: the source proves its files
+	gated     bool        // no read returns before the file is proven
+	isOpen    atomic.Bool // a gated file is proven, and in memory if it is small
 	successor atomic.Pointer[File]
 	hasHandle atomic.Bool // it had a handle
 	dropped   bool        // no later open returns it; guarded by files.mu
