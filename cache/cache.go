@@ -54,6 +54,9 @@ type Cache struct {
 type counters struct {
 	memoryHits, aheadHits, diskHits, misses, shared, unpacked atomic.Int64
 	pageHits, pageDiskHits, pageMisses, pageShared            atomic.Int64
+
+	memoryBytes, diskBytes, originBytes atomic.Int64 // that reads returned
+	corrupt                             atomic.Int64
 }
 
 // Stats are counts since the start. They count chunks, except those of pages.
@@ -70,10 +73,27 @@ type Stats struct {
 	PageMisses   int64 `json:"page_misses"`    // requested from the store
 	PageShared   int64 `json:"page_shared"`    // shared with another reader's fetch
 
+	// Bytes that reads returned, by the source of their chunks. Reads of xetfs itself count, too.
+	FromMemory int64 `json:"from_memory_bytes"` // unpacked for an earlier or concurrent read
+	FromDisk   int64 `json:"from_disk_bytes"`
+	FromOrigin int64 `json:"from_origin_bytes"`
+
+	Corrupt int64 `json:"corrupt"` // reads that found corrupt content of the origin; a retry counts again
+
 	MemoryBytes int64 `json:"memory_bytes"` // unpacked chunks and index pages in memory now
 	AheadBytes  int64 `json:"ahead_bytes"`  // packed chunks fetched ahead now
 
+	Memory MemoryStats `json:"memory"`
+
 	Disk *disk.Stats `json:"disk,omitempty"` // of the disk cache; nil: none
+}
+
+// MemoryStats are the bytes of MemoryBytes and AheadBytes by part.
+type MemoryStats struct {
+	Chunks int64 `json:"chunks"` // unpacked chunks that the memory cache has admitted
+	Recent int64 `json:"recent"` // unpacked last
+	Pages  int64 `json:"pages"`  // index pages
+	Ahead  int64 `json:"ahead"`  // packed chunks fetched ahead
 }
 
 // New returns a Cache over src.
@@ -169,9 +189,16 @@ func (c *Cache) Stats() Stats {
 		PageDiskHits: c.stats.pageDiskHits.Load(),
 		PageMisses:   c.stats.pageMisses.Load(),
 		PageShared:   c.stats.pageShared.Load(),
-		MemoryBytes:  c.memory.bytes.Load() + c.unpacking.held() + c.pages.held(),
-		AheadBytes:   c.budget.inUse(),
+		FromMemory:   c.stats.memoryBytes.Load(),
+		FromDisk:     c.stats.diskBytes.Load(),
+		FromOrigin:   c.stats.originBytes.Load(),
+		Corrupt:      c.stats.corrupt.Load(),
+		Memory: MemoryStats{
+			Chunks: c.memory.bytes.Load(), Recent: c.unpacking.held(), Pages: c.pages.held(), Ahead: c.budget.inUse(),
+		},
 	}
+	st.MemoryBytes = st.Memory.Chunks + st.Memory.Recent + st.Memory.Pages
+	st.AheadBytes = st.Memory.Ahead
 	if c.packed != nil {
 		st.NotKept = c.fetches.skippedChunks()
 	}

@@ -129,7 +129,45 @@ func (rd *readOp) read() error {
 	if err := rd.setOffsets(); err != nil {
 		return err
 	}
-	return rd.fillAll()
+	if err := rd.fillAll(); err != nil {
+		return err
+	}
+	rd.countBytes()
+	return nil
+}
+
+// countBytes counts the bytes in p by their source.
+func (rd *readOp) countBytes() {
+	var memory, disk, origin int64
+	for i := range rd.slots {
+		w := &rd.slots[i]
+		from := w.off - rd.skip
+		n := min(from+w.size, int64(len(rd.p))) - max(from, 0)
+		switch {
+		case n <= 0:
+		case w.from == nil:
+			memory += n
+		case w.from.fromDisk:
+			disk += n
+		default:
+			origin += n
+		}
+	}
+	rd.c.stats.addBytes(memory, disk, origin)
+}
+
+// addBytes counts the bytes of one read. It leaves the counters of other sources alone, because
+// each is shared by all cores.
+func (c *counters) addBytes(memory, disk, origin int64) {
+	if memory > 0 {
+		c.memoryBytes.Add(memory)
+	}
+	if disk > 0 {
+		c.diskBytes.Add(disk)
+	}
+	if origin > 0 {
+		c.originBytes.Add(origin)
+	}
 }
 
 func (rd *readOp) key(i int) chunkKey {

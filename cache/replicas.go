@@ -62,6 +62,9 @@ func (c *Cache) shouldRetry(x codec.Hash, err error, n, first int) bool {
 	if !c.isReplicaFault(err) {
 		return false
 	}
+	if errors.Is(err, codec.ErrCorrupt) {
+		c.stats.corrupt.Add(1)
+	}
 	once := !c.local && n <= first
 	var of *replicaError
 	c.replicas.mu.Lock()

@@ -52,6 +52,7 @@ func (f *filesystem) Open(interrupted <-chan struct{}, in *fuse.OpenIn, out *fus
 	if h.inode.passes() {
 		if h.backing != nil {
 			f.counters.passed.Add(1)
+			f.counters.passedBytes.Add(h.size)
 		}
 		out.OpenFlags, out.BackingID = passFlags(in.Flags, h.backing != nil), h.inode.id
 	}
@@ -221,7 +222,7 @@ func (f *filesystem) readFile(req *request, h *fileHandle, p []byte, off int64) 
 		f.reads.failed(h.ino, req.elapsed(), f.limit)
 		return nil, status
 	}
-	f.counters.bytes.Add(int64(len(b)))
+	f.counters.addBytes(h, int64(len(b)))
 	return fuse.ReadResultVector([][]byte{b}), fuse.OK // two dimensions: go-fuse does not try to splice
 }
 

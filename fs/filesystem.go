@@ -11,6 +11,7 @@ import (
 
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/fs/fusemount"
+	"github.com/xetfs/xetfs/fs/meter"
 	"github.com/xetfs/xetfs/fs/sequence"
 )
 
@@ -43,6 +44,8 @@ type filesystem struct {
 	passthrough *passthrough
 	sequences   *sequence.Detector // nil: a local origin
 	counters    counters
+	messages    *meter.Meter    // counts all messages before they arrive here
+	allStats    func(Stats) any // nil: see Options.Stats
 
 	stale      staleListings
 	predictors statPredictors

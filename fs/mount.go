@@ -18,6 +18,7 @@ import (
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/fs/catalog"
 	"github.com/xetfs/xetfs/fs/fusemount"
+	"github.com/xetfs/xetfs/fs/meter"
 	"github.com/xetfs/xetfs/fs/sequence"
 )
 
@@ -50,6 +51,10 @@ type Options struct {
 
 	// Start is the context of the reads in Mount. nil: one with the limit ReadLimit.
 	Start context.Context
+
+	// Stats returns the value of user.xet.stats, a JSON object, of those of the mount. nil: the
+	// statistics of the cache and of open files.
+	Stats func(Stats) any
 
 	Debug  bool // log every FUSE message
 	Logger *slog.Logger
@@ -149,7 +154,9 @@ func newFilesystem(root *volume, e engine, o Options) *filesystem {
 		limit:         o.ReadLimit,
 		nodes:         newNodes(root.current.Load()),
 		passthrough:   newPassthrough(o.Logger),
+		allStats:      o.Stats,
 	}
+	f.messages = meter.New(f)
 	if o.Stateless {
 		f.shared = f.newOpenFiles()
 	}
@@ -197,7 +204,7 @@ func (s *Server) connect(dir string, o Options) (*fuse.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	server, err := fuse.NewServer(s.files, fmt.Sprintf("/dev/fd/%d", device.FD), s.fuseOptions(o))
+	server, err := fuse.NewServer(s.files.messages, fmt.Sprintf("/dev/fd/%d", device.FD), s.fuseOptions(o))
 	if err != nil {
 		device.Close()
 		return nil, errors.Join(fmt.Errorf("mount at %s: %w", dir, err), device.Unmount(true))

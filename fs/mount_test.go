@@ -276,7 +276,7 @@ func TestK25_Xattrs(t *testing.T) {
 			case err != nil || string(p[:n]) != tt.want:
 				t.Errorf("value = %q, %v, want %q", p[:max(n, 0)], err, tt.want)
 			default:
-				if n, err := unix.Getxattr(m.path(tt.name), tt.attr, nil); n != len(tt.want) || err != nil {
+				if n, err := unix.Getxattr(m.path(tt.name), tt.attr, nil); n < len(tt.want) || n > len(tt.want) && tt.attr != xattrStats || err != nil {
 					t.Errorf("size = %d, %v, want %d", n, err, len(tt.want))
 				}
 				if len(tt.want) > 1 {

@@ -212,6 +212,7 @@ func (f *filesystem) splice(req *request, h *fileHandle, off int64, n int) fuse.
 	}
 	f.counters.spliced.Add(1)
 	f.counters.bytes.Add(int64(n))
+	f.counters.plainBytes.Add(int64(n))
 	return &spliceReply{f, req, h, off, n}
 }
 

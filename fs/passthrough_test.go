@@ -81,7 +81,7 @@ func (m keptMount) closed() {
 	})
 }
 
-func (m keptMount) counts() counts { return m.s.files.counters.now(sequence.Stats{}) }
+func (m keptMount) counts() FileStats { return m.s.files.counters.files(sequence.Stats{}) }
 
 func TestPassthrough_NoReads(t *testing.T) {
 	m := mountKept(t, 3<<20+17, Options{})
@@ -103,7 +103,7 @@ func TestPassthrough_NoReads(t *testing.T) {
 	if err := unix.Munmap(mapped); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := m.counts(), (counts{Open: 1, Passthrough: 1}); got != want {
+	if got, want := m.counts(), (FileStats{Open: 1, Passthrough: 1}); got != want {
 		t.Errorf("messages = %+v, want %+v", got, want)
 	}
 }

@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
@@ -47,6 +50,56 @@ type reporter struct {
 
 	mu     sync.Mutex
 	causes *lru.Cache[uint64, string] // by inode; guarded by mu
+	recent []Failure                  // oldest first; guarded by mu
+
+	corrupt atomic.Int64 // failures because of corrupt content
+}
+
+// A Failure is an error that a program got for a file.
+type Failure struct {
+	Time  time.Time `json:"time"`
+	Event string    `json:"event"` // as in the log
+	Doing string    `json:"doing"` // "read", "open", "lookup" or "list"
+	Path  string    `json:"path"`  // in the mount, at most maxFailureText bytes
+	Cause string    `json:"cause"` // at most maxFailureText bytes
+	Count int64     `json:"count"` // in a row, with this event and path
+}
+
+// Bounds of the failures that a reporter stores.
+const (
+	maxFailures    = 8
+	maxFailureText = 500
+)
+
+// addFailure stores a failure. It drops the oldest one above maxFailures.
+func (r *reporter) addFailure(event string, f *failure) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := Failure{time.Now(), event, f.doing, clip(f.path), clip(f.text()), 1}
+	if n := len(r.recent); n > 0 && r.recent[n-1].Event == event && r.recent[n-1].Path == now.Path {
+		now.Count += r.recent[n-1].Count
+		r.recent[n-1] = now
+		return
+	}
+	if len(r.recent) == maxFailures {
+		r.recent = slices.Delete(r.recent, 0, 1)
+	}
+	r.recent = append(r.recent, now)
+}
+
+// clip bounds a text, and makes it valid UTF-8.
+func clip(text string) string {
+	if len(text) > maxFailureText {
+		text = text[:maxFailureText]
+	}
+	return strings.ToValidUTF8(text, "?")
+}
+
+// failures returns the last failures, oldest first.
+func (r *reporter) failures() []Failure {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.recent)
 }
 
 func newReporter(log *slog.Logger) *reporter {
@@ -79,6 +132,7 @@ func (r *reporter) failed(f failure, code syscall.Errno) fuse.Status {
 	}
 	r.remember(f)
 	event := eventOf(f.err)
+	r.addFailure(event, &f)
 	attrs := []slog.Attr{slog.String("event", event), slog.String("doing", f.doing), slog.String("path", f.path)}
 	if !f.file.File.IsZero() {
 		attrs = append(attrs, slog.Any("file", f.file.File))
@@ -98,6 +152,7 @@ func (r *reporter) failed(f failure, code syscall.Errno) fuse.Status {
 		attrs = append(attrs, slog.Int("chunk", chunk.Chunk))
 	}
 	if event == "corrupt" {
+		r.corrupt.Add(1)
 		attrs = append(attrs, slog.String("what", corruptObject(f.err)))
 	}
 	attrs = append(attrs, slog.String("err", f.text()))

@@ -3,18 +3,15 @@ package fs
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"syscall"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"github.com/xetfs/xetfs/codec/page"
-	"github.com/xetfs/xetfs/fs/sequence"
 )
 
 // These are the extended attributes of xetfs.
@@ -46,8 +43,14 @@ func (f *filesystem) GetXAttr(interrupted <-chan struct{}, in *fuse.InHeader, na
 	if !status.Ok() {
 		return 0, status
 	}
+	if name == xattrStats && len(dest) == 0 {
+		return uint32(len(value) + statsGrowth), fuse.Status(syscall.ERANGE)
+	}
 	return fit(dest, value)
 }
+
+// statsGrowth is added to the size of xattrStats: the value grows before the caller reads it.
+const statsGrowth = 2 << 10
 
 func (f *filesystem) xattr(req *request, from *version, e *page.Entry, ino uint64, name string) (string, fuse.Status) {
 	if value, ok := from.xattrs()[name]; ok {
@@ -55,7 +58,7 @@ func (f *filesystem) xattr(req *request, from *version, e *page.Entry, ino uint6
 	}
 	switch {
 	case name == xattrStats && ino == rootID.ino:
-		return f.stats()
+		return f.statsText()
 	case name == xattrHash && hasHash(e):
 		return e.ID.File.String(), fuse.OK
 	case name == xattrSHA256:
@@ -108,25 +111,6 @@ func (f *filesystem) sha256(e *page.Entry) (sum [32]byte, ok bool) {
 		return sha256.Sum256(e.Inline), true
 	}
 	return f.engine.SHA256(e.ID.File)
-}
-
-// stats adds the counters of the mount to the statistics of the engine.
-func (f *filesystem) stats() (string, fuse.Status) {
-	of, err := json.Marshal(f.engine.stats())
-	all := make(map[string]json.RawMessage)
-	if err == nil {
-		err = json.Unmarshal(of, &all)
-	}
-	if err == nil {
-		all["fuse"], err = json.Marshal(f.counters.now(f.sequences.Stats()))
-	}
-	if err == nil {
-		of, err = json.Marshal(all)
-	}
-	if err != nil {
-		return "", fuse.EIO
-	}
-	return string(of), fuse.OK
 }
 
 // verified returns the level of verification of a file. It may open the file at the origin, so
@@ -182,27 +166,4 @@ func fit(dest []byte, value string) (uint32, fuse.Status) {
 		return uint32(len(value)), fuse.Status(syscall.ERANGE)
 	}
 	return uint32(copy(dest, value)), fuse.OK
-}
-
-// counters count messages about open files since the mount.
-type counters struct {
-	opens, passed  atomic.Int64
-	reads, spliced atomic.Int64
-	bytes          atomic.Int64
-}
-
-// counts are the current values of counters, for user.xet.stats.
-type counts struct {
-	Open        int64 `json:"open"`        // OPEN messages
-	Passthrough int64 `json:"passthrough"` // replies with passthrough
-	Read        int64 `json:"read"`        // READ messages
-	Spliced     int64 `json:"spliced"`     // replies that splice pages of a materialized file
-	Bytes       int64 `json:"bytes"`       // in the replies to READ
-
-	Announced       int64 `json:"announced"`        // files that were expected to be opened next
-	AnnouncedOpened int64 `json:"announced_opened"` // those that were opened
-}
-
-func (c *counters) now(s sequence.Stats) counts {
-	return counts{c.opens.Load(), c.passed.Load(), c.reads.Load(), c.spliced.Load(), c.bytes.Load(), s.Announced, s.Opened}
 }

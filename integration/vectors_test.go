@@ -308,7 +308,7 @@ func checkCrowd(t *testing.T, m *harness.Mount, set VectorSet) {
 // xattr returns an extended attribute.
 func xattr(t testing.TB, path, name string) string {
 	t.Helper()
-	p := make([]byte, 4096)
+	p := make([]byte, 64<<10)
 	n, err := syscall.Getxattr(path, name, p)
 	if err != nil {
 		t.Fatalf("%s: %s: %v", path, name, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/daemon"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/status"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/fs"
@@ -214,6 +215,7 @@ func (o *mountOptions) daemon(source, mountpoint string, stderr io.Writer) (*dae
 			GID:       o.gid.pointer(),
 			Stateless: o.open.value.isStateless(src.Cache.Local() && !src.Cache.HasDisk()),
 			Debug:     o.debugFuse,
+			Stats:     o.collector(src, mountpoint),
 		}
 		o.names.fill(&options)
 		if src.Symbol != "" {
@@ -222,6 +224,14 @@ func (o *mountOptions) daemon(source, mountpoint string, stderr io.Writer) (*dae
 		return src, options, nil
 	}
 	return d, nil
+}
+
+// collector returns the function that collects all figures of a mount.
+func (o *mountOptions) collector(src *stack.Source, mountpoint string) func(fs.Stats) any {
+	c := &status.Collector{Source: src, Process: status.Process{
+		Source: src.Folder, Mountpoint: mountpoint, Version: readVersion().Version, PID: os.Getpid(), Started: time.Now(),
+	}}
+	return func(mount fs.Stats) any { return c.Collect(mount) }
 }
 
 // openSource opens source with all layers, and checks that it has the names of the flags.
@@ -241,6 +251,7 @@ func (o *mountOptions) openSource(ctx context.Context, source, mountpoint string
 		Disk:        folder.TakingOver(),
 		Materialize: o.cache.materialize.value,
 		Ranges:      true,
+		Count:       !stack.IsRemote(source),
 		Follow:      time.Duration(o.names.follow.value),
 		Early:       true,
 		Remote:      remote,

@@ -40,6 +40,8 @@ type Options struct {
 	// Observe is called with the headers of each answer, also with those of redirects. It must
 	// not read the body. nil: no call.
 	Observe func(r *http.Response)
+
+	Counters *Counters // of all requests; several Clients may share them; nil: own ones
 }
 
 func (o Options) withDefaults() Options {
@@ -60,6 +62,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Counters == nil {
+		o.Counters = new(Counters)
 	}
 	o.Logger = slog.New(logdedup.New(o.Logger.Handler(), logdedup.Options{Count: "times"}))
 	return o
@@ -145,7 +150,8 @@ func (o Options) newPool(base *url.URL, most int) *pool {
 	if o.NoRedirects {
 		redirects = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	}
-	client := &http.Client{Transport: observed(o.transport(most), o.Observe), CheckRedirect: redirects}
+	counted := &countedTransport{o.transport(most), o.Counters}
+	client := &http.Client{Transport: observed(counted, o.Observe), CheckRedirect: redirects}
 	return &pool{client, newLimiter(most)}
 }
 

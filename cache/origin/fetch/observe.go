@@ -25,8 +25,11 @@ func (o *observer) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // CloseIdleConnections is called by http.Client.
-func (o *observer) CloseIdleConnections() {
-	if t, ok := o.RoundTripper.(interface{ CloseIdleConnections() }); ok {
+func (o *observer) CloseIdleConnections() { closeIdle(o.RoundTripper) }
+
+// closeIdle closes the idle connections of a RoundTripper that has any.
+func closeIdle(t http.RoundTripper) {
+	if t, ok := t.(interface{ CloseIdleConnections() }); ok {
 		t.CloseIdleConnections()
 	}
 }

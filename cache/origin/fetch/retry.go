@@ -49,6 +49,7 @@ func (c *Client) repeat(ctx context.Context, k names.Key, attempt func(context.C
 		n, err := attempt(ctx)
 		switch isTemporary := errors.Is(err, origin.ErrUnavailable); {
 		case err == nil:
+			c.o.Counters.succeeded()
 			return nil
 		case ctx.Err() != nil && (isTemporary || errors.Is(err, ctx.Err())):
 			return ended(ctx, last)
@@ -57,11 +58,13 @@ func (c *Client) repeat(ctx context.Context, k names.Key, attempt func(context.C
 		}
 		last = err
 		noteFailure(ctx, err)
+		c.o.Counters.failed(reasonOf(err))
 		f.add(ctx, n, err)
 		pause, again := c.pause(ctx, err, f)
 		if !again || c.health.refuses(callStart(ctx)) {
 			return gaveUp(err, f)
 		}
+		c.o.Counters.retries.Add(1)
 		c.logRetry(ctx, k, f, err)
 		if sleepUnless(ctx, pause, c.health.recovered()) != nil {
 			return ended(ctx, err)

@@ -35,6 +35,7 @@ type Options struct {
 	Limits    fetch.Limits      // of reads
 	Attempts  int               // maximum number of answers with an error status per read; 0: 6
 	Logger    *slog.Logger      // nil: no log
+	Counters  *fetch.Counters   // of all requests but those for credentials; nil: own ones
 	Transport http.RoundTripper // for all requests; nil: connections of this Store
 }
 

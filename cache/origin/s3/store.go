@@ -55,7 +55,7 @@ func Open(address string, o Options) (*Store, error) {
 	}
 	f := fetch.New(&e.base, fetch.Options{
 		RootCAs: o.RootCAs, Transport: o.Transport, NoRedirects: true, Classify: classify,
-		Limits: o.Limits, Attempts: o.Attempts, Logger: o.Logger,
+		Limits: o.Limits, Attempts: o.Attempts, Logger: o.Logger, Counters: o.Counters,
 	})
 	c := &client{http: f.Transport(), endpoint: e, bucket: p.bucket, creds: newCredentials(o)}
 	return &Store{place: p, client: c, fetch: f, log: o.Logger, probes: o.Probes, single: o.SingleWriter}, nil

@@ -23,7 +23,7 @@ func openBucket(address string, r Remote) (*s3.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := s3.Options{Getenv: getenv, RootCAs: roots, SingleWriter: r.SingleWriter, Limits: r.limits(), Logger: r.Log}
+	o := s3.Options{Getenv: getenv, RootCAs: roots, SingleWriter: r.SingleWriter, Limits: r.limits(), Logger: r.Log, Counters: r.Counters}
 	if r.CacheDir != "" {
 		o.Probes = probeFolder(filepath.Join(r.CacheDir, "s3"))
 	}

@@ -106,7 +106,7 @@ func tokenFunc(h auth.Hub) func() (string, error) {
 
 // fetch returns the options of requests.
 func (h *hubSource) fetch() fetch.Options {
-	return fetch.Options{Logger: h.remote.Log, Limits: h.remote.limits()}
+	return fetch.Options{Logger: h.remote.Log, Limits: h.remote.limits(), Counters: h.remote.Counters}
 }
 
 // source returns the files of the repository. Metadata is stored in backend, which may be nil.

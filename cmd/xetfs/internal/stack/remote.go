@@ -34,6 +34,7 @@ type Remote struct {
 	CacheDir     string                   // folder of all caches; "": nothing is stored between runs
 	SingleWriter bool                     // no other process writes to the bucket
 	Limits       fetch.Limits             // zero: the usual ones
+	Counters     *fetch.Counters          // of all requests; nil: not reported
 	Log          *slog.Logger             // nil: no log
 	Note         func(text string)        // receives texts for the user; nil: no call
 }

@@ -1,6 +1,7 @@
 package stack
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/cas"
 	"github.com/xetfs/xetfs/cache/origin/dir"
+	"github.com/xetfs/xetfs/cache/origin/fetch"
 	"github.com/xetfs/xetfs/cache/origin/metacache"
 	"github.com/xetfs/xetfs/cache/origin/objects"
 	"github.com/xetfs/xetfs/cache/origin/wrap"
@@ -47,8 +49,9 @@ type Source struct {
 	Stored  *catalog.StoreCatalog // catalog, if there is one; else nil
 	Bare    *bare.Catalog         // catalog of a folder without one; else nil
 
-	Requests wrap.Counts // of the origin, if sourceOptions.count is set
-	Warnings []string    // about the disk cache, for the user
+	Requests wrap.Counts     // of the origin, if Options.Count is set
+	Counters *fetch.Counters // of the requests to a remote SOURCE; nil: SOURCE is local
+	Warnings []string        // about the disk cache, for the user
 }
 
 // A ReadStore is an open store for reading.
@@ -81,6 +84,10 @@ func OpenSource(ctx context.Context, folder string, o Options) (*Source, error) 
 		return nil, err
 	}
 	s := &Source{Folder: folder}
+	if IsRemote(folder) {
+		o.Remote.Counters = cmp.Or(o.Remote.Counters, new(fetch.Counters))
+		s.Counters = o.Remote.Counters
+	}
 	if err := s.openDisk(&o); err != nil {
 		return nil, err
 	}

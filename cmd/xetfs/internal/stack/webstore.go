@@ -11,7 +11,7 @@ import (
 
 // openWeb opens the store at an address with scheme http or https.
 func openWeb(address string, r Remote) (ReadStore, error) {
-	o := web.Options{Options: fetch.Options{Logger: r.Log, Limits: r.limits()}}
+	o := web.Options{Options: fetch.Options{Logger: r.Log, Limits: r.limits(), Counters: r.Counters}}
 	u, err := url.Parse(address)
 	if err != nil || r.Getenv == nil {
 		return web.Open(address, o)

@@ -1,0 +1,4 @@
+// Package status collects and renders the figures of a mount.
+//
+// In order of use: Collector.Collect; Stats.
+package status

@@ -1,0 +1,210 @@
+// Package meter counts the messages of a FUSE file system by operation.
+//
+// In order of use: New, Meter.Stats, Meter.Taken, Meter.Pending.
+package meter
+
+import (
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"github.com/xetfs/xetfs/cache/histogram"
+)
+
+// An operation is a kind of message that a meter counts.
+type operation int
+
+const (
+	opLookup operation = iota
+	opGetAttr
+	opReadlink
+	opGetXAttr
+	opListXAttr
+	opOpen
+	opRead
+	opRelease
+	opOpenDir
+	opReadDir
+	opReadDirPlus
+	opReleaseDir
+	opStatFs
+	operations // number of operations
+)
+
+var operationNames = [operations]string{
+	"lookup", "getattr", "readlink", "getxattr", "listxattr", "open", "read", "release",
+	"opendir", "readdir", "readdirplus", "releasedir", "statfs",
+}
+
+// A counter counts the messages of one operation.
+type counter struct {
+	latency histogram.Histogram
+	errors  atomic.Int64
+}
+
+// Stats are the messages of one operation since the mount.
+type Stats struct {
+	Errors  int64            `json:"errors"`  // replies with EIO and other errors that a program does not expect
+	Latency histogram.Counts `json:"latency"` // from the arrival of a message to its reply; the count is that of messages
+}
+
+// A Meter counts the messages for a file system by operation. It does not count messages that
+// xetfs always refuses: the kernel sends those once or never. It allocates nothing.
+type Meter struct {
+	fuse.RawFileSystem
+	counters     [operations]counter
+	taken, ended atomic.Int64
+}
+
+// New returns a Meter that passes all messages to f.
+func New(f fuse.RawFileSystem) *Meter { return &Meter{RawFileSystem: f} }
+
+// Taken returns the number of counted messages that a handler has taken.
+func (m *Meter) Taken() int64 { return m.taken.Load() }
+
+// Pending returns the number of counted messages that handlers work on.
+func (m *Meter) Pending() int64 {
+	ended := m.ended.Load() // first, so that the result is never negative
+	return m.taken.Load() - ended
+}
+
+// begin counts a message that has arrived.
+func (m *Meter) begin() time.Time {
+	m.taken.Add(1)
+	return time.Now()
+}
+
+// end counts a reply.
+func (m *Meter) end(op operation, start time.Time, status fuse.Status) {
+	c := &m.counters[op]
+	c.latency.Add(time.Since(start))
+	if !isOrdinary(syscall.Errno(status)) {
+		c.errors.Add(1)
+	}
+	m.ended.Add(1)
+}
+
+// isOrdinary reports whether a program expects an errno as the answer to a question.
+func isOrdinary(code syscall.Errno) bool {
+	switch code {
+	case 0, syscall.ENOENT, syscall.ENODATA, syscall.ERANGE, syscall.ENOSYS, syscall.EOPNOTSUPP, syscall.EROFS, syscall.EINTR:
+		return true
+	}
+	return false
+}
+
+// Stats returns the operations with messages, by name.
+func (m *Meter) Stats() map[string]Stats {
+	all := make(map[string]Stats)
+	for op := range operations {
+		c := &m.counters[op]
+		if s := (Stats{c.errors.Load(), c.latency.Load()}); s.Latency.Count > 0 {
+			all[operationNames[op]] = s
+		}
+	}
+	return all
+}
+
+// Lookup implements fuse.RawFileSystem.
+func (m *Meter) Lookup(cancel <-chan struct{}, in *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
+	start := m.begin()
+	status := m.RawFileSystem.Lookup(cancel, in, name, out)
+	m.end(opLookup, start, status)
+	return status
+}
+
+// GetAttr implements fuse.RawFileSystem.
+func (m *Meter) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
+	start := m.begin()
+	status := m.RawFileSystem.GetAttr(cancel, in, out)
+	m.end(opGetAttr, start, status)
+	return status
+}
+
+// Readlink implements fuse.RawFileSystem.
+func (m *Meter) Readlink(cancel <-chan struct{}, in *fuse.InHeader) ([]byte, fuse.Status) {
+	start := m.begin()
+	out, status := m.RawFileSystem.Readlink(cancel, in)
+	m.end(opReadlink, start, status)
+	return out, status
+}
+
+// GetXAttr implements fuse.RawFileSystem.
+func (m *Meter) GetXAttr(cancel <-chan struct{}, in *fuse.InHeader, name string, dest []byte) (uint32, fuse.Status) {
+	start := m.begin()
+	n, status := m.RawFileSystem.GetXAttr(cancel, in, name, dest)
+	m.end(opGetXAttr, start, status)
+	return n, status
+}
+
+// ListXAttr implements fuse.RawFileSystem.
+func (m *Meter) ListXAttr(cancel <-chan struct{}, in *fuse.InHeader, dest []byte) (uint32, fuse.Status) {
+	start := m.begin()
+	n, status := m.RawFileSystem.ListXAttr(cancel, in, dest)
+	m.end(opListXAttr, start, status)
+	return n, status
+}
+
+// Open implements fuse.RawFileSystem.
+func (m *Meter) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+	start := m.begin()
+	status := m.RawFileSystem.Open(cancel, in, out)
+	m.end(opOpen, start, status)
+	return status
+}
+
+// Read implements fuse.RawFileSystem. The time of a splice is not included.
+func (m *Meter) Read(cancel <-chan struct{}, in *fuse.ReadIn, p []byte) (fuse.ReadResult, fuse.Status) {
+	start := m.begin()
+	r, status := m.RawFileSystem.Read(cancel, in, p)
+	m.end(opRead, start, status)
+	return r, status
+}
+
+// Release implements fuse.RawFileSystem.
+func (m *Meter) Release(cancel <-chan struct{}, in *fuse.ReleaseIn) {
+	start := m.begin()
+	m.RawFileSystem.Release(cancel, in)
+	m.end(opRelease, start, fuse.OK)
+}
+
+// OpenDir implements fuse.RawFileSystem.
+func (m *Meter) OpenDir(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+	start := m.begin()
+	status := m.RawFileSystem.OpenDir(cancel, in, out)
+	m.end(opOpenDir, start, status)
+	return status
+}
+
+// ReadDir implements fuse.RawFileSystem.
+func (m *Meter) ReadDir(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
+	start := m.begin()
+	status := m.RawFileSystem.ReadDir(cancel, in, out)
+	m.end(opReadDir, start, status)
+	return status
+}
+
+// ReadDirPlus implements fuse.RawFileSystem.
+func (m *Meter) ReadDirPlus(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
+	start := m.begin()
+	status := m.RawFileSystem.ReadDirPlus(cancel, in, out)
+	m.end(opReadDirPlus, start, status)
+	return status
+}
+
+// ReleaseDir implements fuse.RawFileSystem.
+func (m *Meter) ReleaseDir(in *fuse.ReleaseIn) {
+	start := m.begin()
+	m.RawFileSystem.ReleaseDir(in)
+	m.end(opReleaseDir, start, fuse.OK)
+}
+
+// StatFs implements fuse.RawFileSystem.
+func (m *Meter) StatFs(cancel <-chan struct{}, in *fuse.InHeader, out *fuse.StatfsOut) fuse.Status {
+	start := m.begin()
+	status := m.RawFileSystem.StatFs(cancel, in, out)
+	m.end(opStatFs, start, status)
+	return status
+}
