@@ -16,14 +16,12 @@ func newCache() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cache status | list | verify | clear | trim",
 		Short: "Look after what is kept on the local disk",
-		Long: `Manages the disk cache. Mounts store chunks and index pages of a remote SOURCE in it. Mounts
-and xetfs warm store plain files in it. Any of its content may be evicted at any time, and is
-fetched again when it is needed.
+		Long: `Manages the disk cache. Mounts store content of a remote SOURCE in it. Any of its content may be
+evicted at any time, and is fetched again when it is needed.
 
-` + cachePlaceHelp + `
-
-One process at a time writes to it. While a mount does, the commands here only read: status,
-list and verify show a recent state; clear and trim are refused.`,
+One process at a time writes to it. While a mount does, the commands here only read: status, list
+and verify show a recent state; clear and trim are refused. The disk cache is in ~/.cache/xetfs/disk, or where --cache-dir says.`,
+		Annotations: see("cache"),
 		Example: `  xetfs cache status
   xetfs cache trim 2GiB`,
 		Args: knownCommand,
@@ -41,21 +39,9 @@ func newCacheStatus() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show the size of the cache, and its writer",
-		Long: `Shows the size of the disk cache, and which process writes to it. Each mount counts its own
-hits: getfattr -n user.xet.stats MOUNTPOINT
-
-` + cachePlaceHelp + `
-
-With --json there is one object:
-
-  dir           the folder
-  shared        true if another process writes to it
-  owner         the id of that process, or null
-  chunks        number of chunks and index pages
-  files         number of plain files
-  bytes         total size
-  chunk_bytes, file_bytes, index_bytes
-  free_bytes    free space of the file system`,
+		Long: `Shows the size of the disk cache, and which process writes to it. Each mount counts its own hits:
+getfattr -n user.xet.stats MOUNTPOINT. The disk cache is in ~/.cache/xetfs/disk, or where --cache-dir says.`,
+		Annotations: see("cache", "json", "statistics"),
 		Example: `  xetfs cache status
   xetfs cache status --json | jq .bytes`,
 		Args:              arguments(0, 0),
@@ -94,17 +80,12 @@ func newCacheList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List what is kept",
-		Long: `Lists the content of the disk cache, one line per object: kind, hash, chunks, bytes. A xorb
-counts those of its chunks that are cached, as packed bytes. A page is an index page of a
-catalog, or the chunk offsets of a xorb. A file is a complete plain file. The lines have no
-order. On a terminal a heading precedes the lines, and sizes have units.
-
-` + cachePlaceHelp + `
-
-With --json there is one object: {"entries": [{"kind" (xorb, page or file), "hash", "chunks",
-"bytes"}]}.`,
+		Long: `Lists the content of the disk cache, one line per object: kind, hash, chunks, bytes. A xorb counts
+those of its chunks that are cached, as packed bytes. A page is an index page of a catalog, or the
+chunk offsets of a xorb. A file is a complete plain file. The lines have no order. The disk cache is in ~/.cache/xetfs/disk, or where --cache-dir says.`,
+		Annotations: see("cache", "json"),
 		Example: `  xetfs cache list
-  xetfs cache list --json | jq '[.entries[] | select(.kind == "file") | .bytes] | add'`,
+  xetfs cache list --json | jq '[.entries[].bytes] | add'`,
 		Args:              arguments(0, 0),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -126,20 +107,15 @@ func newCacheVerify() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "Read everything that is kept and compare it with its checksums",
-		Long: `Reads everything in the disk cache, compares it with its checksums, and prints one line for
-each damaged place. Damaged content is removed, and fetched again when it is needed. While
-another process writes to the cache, only that process removes it, at its next read of that
-place. The exit status is 6 if there is damage.
+		Long: `Reads everything in the disk cache, compares it with its checksums, and prints one line for each
+damaged place. Damaged content is removed, and fetched again when it is needed. While another
+process writes to the cache, only that process removes it, at its next read of that place. The exit
+status is 6 if there is damage.
 
-Chunks and pages are compared at every read. The kernel reads plain files directly, without
-xetfs, so a read checks only their size and times. This command finds silent changes by a bad
-disk at once. A mount finds them in the background, some time after an open. A missing file of
-the cache is no damage, and is not reported.
-
-` + cachePlaceHelp + `
-
-With --json there is one object: {"faults": [{"kind", "hash", "reason"}], "entries" (how many
-were read), "sound"}.`,
+Chunks and pages are compared at every read. The kernel reads plain files directly, without xetfs,
+so a read checks only their size and times. This command finds silent changes by a bad disk at once.
+A missing file of the cache is no damage, and is not reported. The disk cache is in ~/.cache/xetfs/disk, or where --cache-dir says.`,
+		Annotations: see("cache", "json"),
 		Example: `  xetfs cache verify
   xetfs cache verify --json | jq .sound`,
 		Args:              arguments(0, 0),
@@ -181,11 +157,9 @@ func newCacheClear() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "clear",
 		Short: "Throw away everything that is kept",
-		Long: `Throws away everything in the disk cache. While another process writes to it, that is refused.
-
-` + cachePlaceHelp + `
-
-` + freedHelp,
+		Long: `Removes everything from the disk cache. While another process writes to it, the command is refused.
+The disk cache is in ~/.cache/xetfs/disk, or where --cache-dir says.`,
+		Annotations:       see("cache", "json"),
 		Example:           `  xetfs cache clear`,
 		Args:              arguments(0, 0),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -211,17 +185,13 @@ func newCacheTrim() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trim SIZE",
 		Short: "Throw away what is used least",
-		Long: `Evicts the least used content of the disk cache until its total size is at most SIZE: bytes, or
-percent of the file system. Chunks are evicted in large segments, so the remaining size may be
-much smaller. While another process writes to the cache, the command is refused.
+		Long: `Evicts the least used content of the disk cache until its total size is at most SIZE. SIZE is a
+number of bytes, like 10GB (10 * 10^9) or 10GiB (10 * 2^30), or a percentage of the file system. Chunks are evicted in
+large segments, so the remaining size may be much smaller. While another process writes to the
+cache, the command is refused. The disk cache is in ~/.cache/xetfs/disk, or where --cache-dir says.
 
-Mounts observe a limit automatically, see xetfs mount --cache-size.
-
-` + ui.UnitsHelp + `
-
-` + cachePlaceHelp + `
-
-` + freedHelp,
+Mounts observe a limit automatically, see xetfs mount --cache-size.`,
+		Annotations: see("cache", "json"),
 		Example: `  xetfs cache trim 2GiB
   xetfs cache trim 5%`,
 		Args:              arguments(1, 1),

@@ -36,8 +36,8 @@ func (o *cacheFlags) addPlace(cmd *cobra.Command, usage string) {
 func (o *cacheFlags) addFlags(cmd *cobra.Command, place string) {
 	o.size, o.free = newOptional("SIZE", "", atLeast(stack.MinCacheSize)), newOptional("SIZE", "", atLeast(0))
 	o.addPlace(cmd, place)
-	cmd.Flags().Var(&o.size, "cache-size", "limit of the disk cache, like 10GB (10 * 10^9 bytes), 10GiB (10 * 2^30) or 10% of its file system (default: 10GiB, at most 10%)")
-	cmd.Flags().Var(&o.free, "cache-free", "free space that the cache leaves on its file system (default: 5%)")
+	cmd.Flags().Var(&o.size, "cache-size", "limit of the disk cache (default 10GiB or 10%)")
+	cmd.Flags().Var(&o.free, "cache-free", "space that the cache leaves free (default 5%)")
 }
 
 // addMaterialize adds --materialize.
@@ -45,7 +45,7 @@ func (o *cacheFlags) addMaterialize(cmd *cobra.Command) {
 	type policy = choice[reconstruct.Policy]
 	o.materialize = newEnum("WHEN", policy{"auto", reconstruct.MaterializeAuto}, policy{"never", reconstruct.MaterializeNever},
 		policy{"always", reconstruct.MaterializeAlways})
-	o.materialize.add(cmd, "materialize", "store plain files in the disk cache, which the kernel reads directly: auto (files that are read completely), never, always (files that are opened)")
+	o.materialize.add(cmd, "materialize", "plain files in the cache: auto, never, always")
 }
 
 // check refuses flags of the disk cache if a mount of SOURCE uses none.
@@ -214,7 +214,7 @@ const cachePlaceHelp = `The disk cache is in $XDG_CACHE_HOME/xetfs/disk, or ~/.c
 says. Only its owner can read it.`
 
 // cacheUsage is the usage of --cache-dir where it has no other meaning.
-const cacheUsage = "the folder of the disk cache (default: xetfs/disk in $XDG_CACHE_HOME or ~/.cache)"
+const cacheUsage = "disk cache (default ~/.cache/xetfs/disk)"
 
 // A cacheOpener opens a disk cache for a command: shared for reading, also while another process
 // writes to it, or for changes.

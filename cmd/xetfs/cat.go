@@ -30,19 +30,15 @@ func newCat() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cat SOURCE [SYMBOL[@AS_OF]] PATH",
 		Short: "Write a file to standard output without mounting",
-		Long: `Writes the file that a mount of SOURCE would show at PATH, as xetfs ls -R prints it, to
-standard output. If SOURCE is a catalog, PATH is in the tree of SYMBOL; any other folder
-has no symbols. A link is not followed.
+		Long: `Writes the file that a mount of SOURCE would show at PATH to standard output. If SOURCE is a
+catalog, PATH is in the tree of SYMBOL; any other folder has no symbols. A link is not followed.
 
-` + asOfHelp + `
+AS_OF selects a version of SYMBOL: a number, an age like -1, a time, a day, snap:NAME or ver:HASH.
 
-A whole file is checked against its hash and its SHA-256 as it is written. If the check fails,
-the command fails, and has written only bytes that passed their checks. A range is checked
-against the hashes of its chunks, not against the SHA-256.
-
-An hf:// SOURCE proves a file only as a whole. A range of a file above 4 MiB is then not
-checked, and a whole one may be written before its check fails. With --strict, the file is
-read twice, unless there is a disk cache, and only proven bytes are written.`,
+A whole file is checked against its hash and its SHA-256 as it is written. If the check fails, the
+command fails, and has written only bytes that passed their checks. A range is checked against the
+hashes of its chunks. An hf:// SOURCE proves a file only as a whole, see xetfs help promises.`,
+		Annotations: see("versions", "promises"),
 		Example: `  xetfs cat ./store org/model config.json
   xetfs cat ./store org/model@2026-03-01 config.json
   xetfs cat ./folder by-hash/3fa1… > file

@@ -36,12 +36,11 @@ func newRebuildSymbols() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rebuild-symbols STORE",
 		Short: "Make the list of symbols anew",
-		Long: `Rebuilds the list of symbols from the references of all symbols. The list is a cache.
-A rebuild repairs a damaged list, or a listed name that cannot be opened.
-
-With --json there is one object: {"symbols": how many are live}.`,
-		Example: `  xetfs catalog rebuild-symbols ./store`,
-		Args:    arguments(1, 1),
+		Long: `Rebuilds the list of symbols from the references of all symbols. The list is a cache. A rebuild
+repairs a damaged list, or a listed name that cannot be opened.`,
+		Annotations: see("json"),
+		Example:     `  xetfs catalog rebuild-symbols ./store`,
+		Args:        arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return withPublisher(cmd, args[0], func(ctx context.Context, w *stack.CatalogWriter) error {
 				n, err := w.RebuildSymbols(ctx)
@@ -71,14 +70,12 @@ func newRepairRef() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "repair-ref STORE SYMBOL",
 		Short: "Make the lost or damaged reference of a symbol anew",
-		Long: `Rebuilds the reference of SYMBOL, which names its newest version, from the versions in the
-store. The newest version is the highest one with a complete chain of parents.
+		Long: `Rebuilds the reference of SYMBOL, which names its newest version, from the versions in the store.
+The newest version is the highest one with a complete chain of parents.
 
-If two versions are the newest, one of them lost a race when it was published, and no reader
-ever saw it. The store does not record which one: the command names both, and --pick decides.
-
-With --json there is one object: {"symbol", "seq", "head" (key of the newest change),
-"latest": {"version", "time", "entries", "bytes", "tindex"} or null}.`,
+If two versions are the newest, one of them lost a race when it was published, and no reader ever
+saw it. The store does not record which one: the command names both, and --pick decides.`,
+		Annotations: see("json"),
 		Example: `  xetfs catalog repair-ref ./store org/model
   xetfs catalog repair-ref --pick 'ver/*sTt*…' ./store org/model`,
 		Args: arguments(2, 2),
@@ -120,20 +117,14 @@ func newCheck() *cobra.Command {
 		Use:   "check STORE",
 		Short: "Check everything that names and versions lead to",
 		Long: `Walks everything that can be reached from the references and snapshots of a catalog, and checks
-hashes, structure, order, folders, shards and sizes. Xorbs must exist; with --data they are
-read and unpacked, too. After damage the check continues, and prints one line for each place:
-the key of the object, what needs it, and what is wrong. Nothing is written. A symbol whose
-name continues that of another, which hides it in mounts, is named, too, and no damage.
+hashes, structure, order, folders, shards and sizes. Xorbs must exist; with --data they are read and
+unpacked, too. After damage the check continues, and prints one line for each place: the key of the
+object, what needs it, and what is wrong. Nothing is written. A symbol whose name continues that of
+another, which hides it in mounts, is named, too, and no damage.
 
-The exit status is 0 if all is well, and 6 if something is damaged. It is 4 if nothing is
-damaged but something is missing or cannot be read.
-
-With --json there is one object; an unknown value is null:
-
-  findings     [{"key", "symbol", "version", "path", "offset", "reason", "missing"}]
-  ignored      keys that are none of a catalog
-  symbols, versions, snapshots, pages, entries, shards, xorbs
-  damaged, missing, hidden, sound`,
+The exit status is 0 if all is well, and 6 if something is damaged. It is 4 if nothing is damaged
+but something is missing or cannot be read.`,
+		Annotations: see("exit-status", "json"),
 		Example: `  xetfs catalog check ./store
   xetfs catalog check --data --json ./store | jq '.findings[].key'`,
 		Args: arguments(1, 1),
@@ -174,30 +165,20 @@ func newSweep() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sweep STORE",
 		Short: "Delete what nothing points to any more",
-		Long: `Deletes versions, index pages, shards and xorbs that no version and no snapshot leads to.
-Deleted versions and interrupted publishes leave such objects. Only objects older than the time
-of grace are deleted (7 days unless the catalog says otherwise). If something that is needed
-cannot be read, the sweep stops and deletes nothing.
+		Long: `Deletes versions, index pages, shards and xorbs that no version and no snapshot leads to. Deleted
+versions and interrupted publishes leave such objects. Only objects older than the time of grace are
+deleted (7 days unless the catalog says otherwise). If something that is needed cannot be read, the
+sweep stops and deletes nothing.
 
-Publishers and readers may continue during a sweep. A sweep first announces the objects that it
-will delete, and waits for two windows of the catalog, two hours by default. It may be
-interrupted at any time; the next sweep continues from there. With nothing to delete it does
-not wait.
+Publishers and readers may continue during a sweep. A sweep first announces the objects that it will
+delete, and waits for two windows of the catalog, two hours by default. It may be interrupted at any
+time; the next sweep continues from there. With nothing to delete it does not wait.
 
-With --dry-run it only reports what it would delete. Shards and xorbs that xetfs pack has
-stored, and that no version uses, are garbage to a sweep.
-
-The output has a line for each kind of object: live (needed), young (not needed, but within the
-time of grace), garbage, deleted. A last line counts the objects that only the time of grace
-protects, also those of deleted versions, and names its end.
-
-With --json there is one object; a KIND is version, index page, shard, xorb or sweep list:
-
-  dry_run
-  kinds           {KIND: {"live", "young", "garbage", "deleted"}}, each {"objects", "bytes"}
-  waiting         {"objects", "bytes"}
-  waiting_until   null if nothing waits
-  strays          number of unfinished files that were removed`,
+Shards and xorbs that xetfs pack has stored, and that no version uses, are garbage to a sweep. The
+output has a line for each kind of object: live (needed), young (not needed, but within the time of
+grace), garbage, deleted. A last line counts the objects that only the time of grace protects, and
+names its end.`,
+		Annotations: see("versions", "json"),
 		Example: `  xetfs catalog sweep --dry-run ./store
   xetfs catalog sweep ./store`,
 		Args: arguments(1, 1),

@@ -21,15 +21,14 @@ func newDelete() *cobra.Command {
 		Use:        "delete STORE SYMBOL@VERSION…",
 		SuggestFor: []string{"rm", "remove", "del"},
 		Short:      "Delete versions of a symbol",
-		Long: `Deletes versions, which are named by their numbers as xetfs history shows them. All versions
-of one symbol are deleted in one change. A symbol without versions is no longer listed; a later
-version continues its numbers.
+		Long: `Deletes versions, which are named by their numbers as xetfs history shows them. All versions of one
+symbol are deleted in one change. A symbol without versions is no longer listed; a later version
+continues its numbers.
 
-A version that a snapshot holds can still be read through the snapshot. The data of the others
-stays for the time of grace (7 days unless the catalog says otherwise). Then xetfs catalog
-sweep removes it. Within that time xetfs publish restores a tree as a new version.
-
-With --json there is one object: {"deleted": [{"symbol", "versions": [NUMBER]}]}.`,
+A version that a snapshot holds can still be read through the snapshot. The data of the others stays
+for the time of grace (7 days unless the catalog says otherwise). Then xetfs catalog sweep removes
+it. Within that time xetfs publish restores a tree as a new version.`,
+		Annotations: see("versions", "json"),
 		Example: `  xetfs delete ./store org/model@3
   xetfs delete ./store org/model@3 org/model@4 org/data@0`,
 		Args:              arguments(2, 1<<20),

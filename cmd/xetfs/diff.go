@@ -20,29 +20,20 @@ func newDiff() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff STORE SYMBOL[@A] SYMBOL[@B]",
 		Short: "Compare two versions of a symbol, or of two",
-		Long: `Lists the differences between the trees A and B, folder by folder. The last line has the
-totals. The exit status is 0 with and without differences.
+		Long: `Lists the differences between the trees A and B, folder by folder. The last line has the totals. The
+exit status is 0 with and without differences.
 
   A PATH          only in B (added)
   D PATH          only in A (removed)
-  M PATH (WHAT…)  different; WHAT is type, content, target (of a link), mode, mtime, owner or xattrs
+  M PATH (WHAT…)  different: type, content, target (of a link), mode, mtime,
+                  owner or xattrs
 
-` + asOfHelp + `
+A and B select versions: a number, an age like -1, a time, a day, snap:NAME or ver:HASH.
 
-The last line also has the size of the chunks that a reader with all of A must fetch to read
-all of B. These are the chunks of added and changed files of B, less the chunks of any file of
-A. The size is that of packed chunks with headers. Two chunks are the same at the same place of
-the same xorb. Tiny files, which are in the index, count nothing, and neither do index pages.
-With --quick the size is not computed.
-
-With --json there is one object; an absent value is null:
-
-  from, to     {"symbol", "version", "tindex"}
-  changes      [{"path", "path_bytes", "change", "what": [WHAT], "from", "to"}]
-               change: added, removed or changed; path_bytes: base64 of a path that is no UTF-8;
-               from, to: {"type", "mode", "size", "modified", "hash", "target"}
-  added, removed, changed
-  fetch        {"xorbs", "chunks", "bytes"}`,
+The last line also has the packed size of the chunks that a reader of B must fetch if it
+has all of A. Two chunks are the same at the same place of the same xorb. Tiny files, which are in the
+index, count nothing, and neither do index pages.`,
+		Annotations: see("versions", "json"),
 		Example: `  xetfs diff ./store org/model@-2 org/model
   xetfs diff --stat ./store org/model@1 org/model@7
   xetfs diff --json ./store org/model@1 org/model | jq .fetch.bytes`,

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -19,12 +20,20 @@ func fixedValues(cmd *cobra.Command, flag string, values ...string) {
 	}
 }
 
+// seeKey is the annotation of a command with the names of the topics that continue its help.
+const seeKey = "see"
+
+// see returns the annotation of a command whose help names some topics.
+func see(topics ...string) map[string]string {
+	return map[string]string{seeKey: strings.Join(topics, " ")}
+}
+
 // singleWriterName is the flag of commands that may write to a bucket.
 const singleWriterName = "single-writer"
 
 // singleWriterFlag adds --single-writer, which writerOptions reads.
 func singleWriterFlag(cmd *cobra.Command) {
-	cmd.Flags().Bool(singleWriterName, false, "no other process writes to the bucket STORE, so it may ignore conditional writes")
+	cmd.Flags().Bool(singleWriterName, false, "allow a bucket that ignores conditional writes")
 }
 
 // listingName is the flag of commands that add files to a bucket.
@@ -32,7 +41,7 @@ const listingName = "listing"
 
 // listingFlag adds --listing, which writesListing reads.
 func listingFlag(cmd *cobra.Command) {
-	cmd.Flags().Bool(listingName, false, "make xetfs.list in a bucket, for readers behind a plain web server; once it exists, it is kept up to date")
+	cmd.Flags().Bool(listingName, false, "make xetfs.list in a bucket, for plain web servers")
 }
 
 // writesListing reports whether --listing is given.
@@ -43,11 +52,11 @@ func writesListing(cmd *cobra.Command) bool {
 
 // bareFlag adds --bare.
 func bareFlag(cmd *cobra.Command, bare *bool) {
-	cmd.Flags().BoolVar(bare, "bare", false, "treat a catalog like any folder of shards and xorbs")
+	cmd.Flags().BoolVar(bare, "bare", false, "ignore the catalog; show files by hash")
 }
 
 func strictFlag(cmd *cobra.Command, strict *bool) {
-	cmd.Flags().BoolVar(strict, "strict", false, "return no byte before its whole file is proven, where SOURCE does not prove its chunks (hf://)")
+	cmd.Flags().BoolVar(strict, "strict", false, "return no byte before its file is proven (hf://)")
 }
 
 // A choice is one word of an enumFlag, and what it means.

@@ -27,11 +27,11 @@ func newFolderFlags() folderFlags { return folderFlags{scheme: newCompress()} }
 // add adds the flags to a command. The verb is that of --strict: "packed" or "published".
 func (o *folderFlags) add(cmd *cobra.Command, verb string) {
 	f := cmd.Flags()
-	f.StringArrayVar(&o.exclude, "exclude", nil, "leave out what fits this `PATTERN` (may be repeated)")
-	f.BoolVar(&o.oneFileSystem, "one-file-system", false, "leave out other mounts below FOLDER, and name them")
+	f.StringArrayVar(&o.exclude, "exclude", nil, "leave out what fits this `PATTERN` (repeatable)")
+	f.BoolVar(&o.oneFileSystem, "one-file-system", false, "leave out other mounts below FOLDER")
 	f.BoolVar(&o.strict, "strict", false, "fail at the first thing that cannot be "+verb)
-	f.BoolVar(&o.noSHA, "no-sha256", false, "neither compute nor store the SHA-256 of files")
-	o.scheme.add(cmd, "compress", "auto, as the reference chooses; best, the smallest of all; none; lz4; bg4-lz4")
+	f.BoolVar(&o.noSHA, "no-sha256", false, "store no SHA-256 of files")
+	o.scheme.add(cmd, "compress", "auto (as the reference), best, none, lz4, bg4-lz4")
 }
 
 // ingestOptions returns the options to read folders into STORE. It adds --exclude to the patterns.

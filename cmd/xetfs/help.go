@@ -40,14 +40,6 @@ func topic(name string) []manual.Block {
 	return manual.Parse(string(text))
 }
 
-// seeKey is the annotation of a command with the names of the topics that continue its help.
-const seeKey = "see"
-
-// see returns the annotation of a command whose help names some topics.
-func see(topics ...string) map[string]string {
-	return map[string]string{seeKey: strings.Join(topics, " ")}
-}
-
 // newHelp returns the command that prints the help of a command, or a topic.
 func newHelp() *cobra.Command {
 	return &cobra.Command{

@@ -19,24 +19,14 @@ func newHistory() *cobra.Command {
 		Use:        "history STORE SYMBOL",
 		SuggestFor: []string{"log", "versions"},
 		Short:      "List the versions of a symbol",
-		Long: `Lists every change of SYMBOL, newest first: each version that was published, and each deletion.
-A line has the version, time (UTC), entries and bytes, then message, labels and writer if they
-were given. A version that is not live has the word "deleted". The line of a deletion has - in
-place of the version, and names the deleted versions. On a terminal a heading precedes the
-lines, and sizes have units.
-
-With --json there is one object {"symbol", "changes": […]}. An absent value of a change is null:
-
-  seq                           counts changes
-  kind                          write or delete
-  version                       the highest number so far
-  time
-  entries, bytes, tindex, live  of a write; tindex is the hash of the root page
-  deletes                       of a deletion: [[FROM, TO]…], numbers from FROM on and below TO
-  message, labels, writer`,
+		Long: `Lists every change of SYMBOL, newest first: each version that was published, and each deletion. A
+line has the version, time (UTC), entries and bytes, then message, labels and writer if they were
+given. A version that is not live has the word "deleted". The line of a deletion has - in place of
+the version, and names the deleted versions.`,
+		Annotations: see("versions", "json"),
 		Example: `  xetfs history ./store org/model
   xetfs history --limit 1 ./store org/model
-  xetfs history --json ./store org/model | jq '.changes[] | select(.live) | .version'`,
+  xetfs history --json ./store org/model | jq '.changes[].version'`,
 		Args:              arguments(2, 2),
 		ValidArgsFunction: completeSymbols(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -20,20 +20,20 @@ func newInspect() *cobra.Command {
 		Use:   "inspect FILE",
 		Short: "Show the fields of a shard, xorb, index page, document or journal",
 		Long: `Shows every field and hash of one file, with offsets. FILE is a shard, xorb or index page, a
-document or list of a catalog, or a journal. The log and MANIFEST of a LevelDB are journals.
-The content of FILE decides its kind or, if the content is ambiguous, its name. FILE may also be
-the address of an object in a remote store.
+document or list of a catalog, or a journal. The log and MANIFEST of a LevelDB are journals. The
+content of FILE decides its kind or, if the content is ambiguous, its name. FILE may also be the
+address of an object in a remote store.
 
-Damage is shown in its place, together with everything around it that can be read. The first
-damage is reported in one line, and the exit status is 1. With --json only that line is printed
-about a damaged file. A journal is an exception: its object contains the dropped parts.
+Damage is shown in its place, together with everything around it that can be read. The first damage
+is reported in one line, and the exit status is 1. With --json only that line is printed about a
+damaged file. A journal is an exception: its object contains the dropped parts.
 
-The bytes of a xorb are checked against its hashes, too. Use xetfs verify to check a shard
-against its xorbs, and xetfs catalog check to check index pages and documents against each
-other.`,
+The bytes of a xorb are checked against its hashes, too. Use xetfs verify to check a shard against
+its xorbs, and xetfs catalog check to check index pages and documents against each other.`,
+		Annotations: see("json"),
 		Example: `  xetfs inspect a.shard
   xetfs inspect --json a.xorb | jq '.chunks | length'
-  xetfs inspect ./store/vref/*model            what the newest version of a symbol is
+  xetfs inspect ./store/vref/*model           the newest version of a symbol
   xetfs inspect s3://bucket/store/vref/*sUt*org!2Fmodel
   xetfs inspect --json db/000003.log          the records of a LevelDB
   xetfs inspect --as xorb upload-body.bin     where the content does not say it`,

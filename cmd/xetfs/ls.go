@@ -27,30 +27,16 @@ func newLs() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls SOURCE [SYMBOL[@AS_OF]] [DIR]",
 		Short: "List symbols or files without mounting",
-		Long: `Lists the entries that a mount of SOURCE would show. Names are sorted, one per line. A name
-that is not printable is written as $'a\nb'. On a terminal this also applies to a name that a
-shell would split or expand. This form is accepted by bash, xetfs ls and xetfs cat.
+		Long: `Lists the entries that a mount of SOURCE would show, sorted by name, one per line. If SOURCE is a
+catalog, ls lists its symbols, or with SYMBOL the folder DIR of that tree. Any other folder has no
+symbols: ls SOURCE [DIR].
 
-If SOURCE is a catalog, ls lists its symbols, or with SYMBOL the folder DIR (default: the top)
-of that tree. Any other folder has no symbols: ls SOURCE [DIR].
+AS_OF selects a version of SYMBOL: a number, an age like -1, a time, a day, snap:NAME or ver:HASH.
 
-` + asOfHelp + `
-
-With -l a line is: mode, size in bytes, time (UTC), name; of a symbol: newest version, its
-time (UTC), entries, bytes, name. On a terminal a heading precedes these lines, and sizes
-have units. With -R names are paths, and folders are listed with all that is below them.
-
-With --json there is one object: {"symbol", "version", "tindex", "path": DIR, "entries": […]} or
-{"symbols": […]}. An absent or unknown value is null.
-
-  entries   [{"path", "path_bytes", "type" (file, dir or symlink), "mode", "size", "modified",
-            "hash", "sha256", "target", "uid", "gid"}]
-  symbols   [{"symbol", "version", "time", "entries", "bytes", "tindex"}], with "hidden_by" if the
-            tree of that symbol hides this one in mounts
-
-The hash of the root page is tindex. A path that is no UTF-8 is encoded as base64 in
-path_bytes. A year after 9999 or before 0 has a sign and at least six digits:
-+010000-01-01T00:00:00Z.`,
+With -l a line is: mode, size in bytes, time (UTC), name; of a symbol: newest version, its time
+(UTC), entries, bytes, name. With -R names are paths, and folders are listed with all that is below
+them. A name that is not printable is written as $'a\nb', which bash, ls and cat accept.`,
+		Annotations: see("versions", "json"),
 		Example: `  xetfs ls ./store                         the symbols of a catalog
   xetfs ls -l ./store org/model            the files of the newest version
   xetfs ls -R --json ./store org/model@12 | jq '[.entries[].size] | add'

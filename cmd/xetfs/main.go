@@ -57,11 +57,9 @@ func newRoot() *cobra.Command {
 		Use:   "xetfs COMMAND",
 		Short: "Mount files that are stored as Xet shards and xorbs",
 		Long: `Xetfs stores trees of files as Xet shards and xorbs, with names and versions. It shows them
-as a read-only file system, or copies them. Every chunk is checked against its hash.
-
-STORE is a folder or bucket with a catalog, which xetfs publish makes. SYMBOL is the name of a
-tree in it, which has versions. SOURCE is a STORE, its web address, a repository of the Hugging
-Face Hub, or any folder of shards and xorbs (xetfs help origins).`,
+as a read-only file system. Every chunk is checked against its hash. STORE is a folder or bucket with a catalog, which xetfs publish makes. SYMBOL is the name of a tree
+in it. SOURCE is a STORE, its web address, a repository of the Hub, or any folder of shards and
+xorbs.`,
 		Example: `  xetfs publish ./store org/model ~/model   a folder becomes a version
   xetfs mount ./store /mnt/x                every symbol, as plain files
   xetfs umount /mnt/x`,
@@ -99,17 +97,18 @@ func addCommands(root *cobra.Command) {
 		&cobra.Group{ID: storeGroup, Title: "Publish and delete:"},
 		&cobra.Group{ID: checkGroup, Title: "Check and repair:"},
 		&cobra.Group{ID: otherGroup, Title: "Other commands:"})
-	for group, commands := range map[string][]*cobra.Command{
-		readGroup:  {newMount(), newUmount(), newLs(), newCat(), newHistory(), newDiff(), newWarm(), newServe()},
-		storeGroup: {newPublish(), newPack(), newSnapshot(), newDelete(), newPrune()},
-		checkGroup: {newVerify(), newInspect(), newCatalog(), newCache()},
-		otherGroup: {newVersion()},
-	} {
-		for _, cmd := range commands {
-			cmd.GroupID = group
-			root.AddCommand(cmd)
-		}
-	}
+	addGroup(root, storeGroup, newDelete(), newPack(), newPrune(), newPublish(), newSnapshot())
+	addGroup(root, readGroup, newCat(), newDiff(), newHistory(), newLs(), newMount(), newServe(), newUmount(), newWarm())
+	addGroup(root, checkGroup, newCache(), newCatalog(), newInspect(), newVerify())
+	addGroup(root, otherGroup, newVersion())
 	root.SetHelpCommandGroupID(otherGroup)
 	root.SetCompletionCommandGroupID(otherGroup)
+}
+
+// addGroup adds commands of one group.
+func addGroup(root *cobra.Command, group string, commands ...*cobra.Command) {
+	for _, cmd := range commands {
+		cmd.GroupID = group
+	}
+	root.AddCommand(commands...)
 }

@@ -26,77 +26,14 @@ func newMount() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "mount SOURCE MOUNTPOINT",
 		Short: "Mount a catalog, or a folder of shards and xorbs",
-		Long: `Mounts SOURCE, read-only, at the empty folder MOUNTPOINT.
+		Long: `Mounts SOURCE, read-only, at the empty folder MOUNTPOINT, and returns when files can be read. The
+mount continues in the background until xetfs umount.
 
-If SOURCE is a catalog, each symbol is a folder with the files of its newest version. With
---symbol the mount is the tree of that symbol. New versions appear within the time of --follow;
-open files keep the version at their opening. The top of each tree has a hidden folder,
-.versions, that no listing shows. The folder .versions/12 is the tree of version 12; any AS_OF
-may replace the 12. With --snapshot the mount has the symbols that the snapshot holds, and does
-not change.
-
-` + asOfHelp + `
-
-Any other folder, or a catalog with --bare, shows the files that the shards in it describe:
-
-  by-hash/<xet hash>          every file, by its Xet hash
-  by-sha256/<sha256>          the same, where a shard claims a SHA-256
-  shards/<shard>/<xet hash>   the files of one shard
-
-Shards and xorbs that are added to such a folder later are seen when it is mounted anew.
-
-The command returns as soon as the files can be read, and prints the path of the log. The mount
-continues in the background until xetfs umount. Nothing is ever written to SOURCE.
-
-Every chunk is checked against its hash (getfattr -n user.xet.verified FILE
-prints chunk). Damaged data is never returned: a read of it is an input/output error, and the
-log names the place.
-
-SOURCE may be a repository of the Hugging Face Hub, or a folder in it:
-hf://[datasets/|spaces/|buckets/]owner/name[@revision][/path]. The mount is its tree. A branch is
-followed like a symbol. HF_TOKEN, HF_HOME, HF_ENDPOINT and HF_HUB_OFFLINE are honoured.
-
-If SOURCE is on a web server, in a bucket (s3://BUCKET/PREFIX) or on the Hub, fetched content is
-stored in a disk cache. It survives unmounts, reboots and crashes. Chunks are stored packed. Files
-that were read completely are stored as plain files, which the kernel then reads directly, without
-xetfs. A local folder's chunks are never copied. With --cache-dir or --materialize, files that
-are read repeatedly are stored as plain files, too. Reading them is then as quick as any other
-file.
-` + cachePlaceHelp + `
-
-Several mounts may use one disk cache. The first one writes to it, and the others read its
-content as of their start. When the first one ends, one of the others becomes the writer. The
-cache never takes more than --cache-size of its writer; a larger one shrinks. It also shrinks
-when less than --cache-free is left on its file system. Without a cache, or if its disk fails,
-every read uses SOURCE, with one exception. If the kernel reads a plain file directly from a
-broken disk, the read fails until xetfs cache verify has found the file. See xetfs warm and
-xetfs cache.
-
-The attribute user.xet.stats of MOUNTPOINT is a JSON object with counters; read it with
-getfattr -n user.xet.stats --only-values MOUNTPOINT. It counts chunks found in memory
-(memory_hits), by readahead, on disk, or read from SOURCE (misses). Counters of index pages
-begin with page_. It also has the objects disk and fuse:
-
-  disk   content of the disk cache, and its state: ok, full, suspended (its disk fails) or
-         shared (another process writes to it)
-  fuse   opened files, those that the kernel reads directly (passthrough), requests of the kernel
-         for bytes (read), and requests answered with pages of a plain file (spliced);
-         files that were expected to be opened next and fetched ahead (announced), and
-         those that were opened (announced_opened)
-
-` + ui.UnitsHelp + `
-
-Root needs no helper to mount; other users need fusermount3 (package fuse3).`,
-		Example: `  mkdir /mnt/x
-  xetfs mount ./store /mnt/x                                    all symbols of a catalog
-  ls /mnt/x/org/model/.versions/2026-03-01
-  xetfs umount /mnt/x
-
-  xetfs mount --symbol org/model@12 ./store /mnt/x              one version of one symbol
-  xetfs mount --cache-size 100GiB https://example.org/store /mnt/x
-  xetfs mount hf://openai-community/gpt2@main /mnt/x
-  xetfs mount ./folder /mnt/x && sha256sum /mnt/x/by-hash/*     a folder of shards and xorbs
-  xetfs mount --foreground --log-level debug ./store /mnt/x     to watch it; Ctrl-C ends it`,
+If SOURCE is a catalog, each symbol is a folder with the files of its newest version.`,
+		Annotations: see("versions", "cache", "origins"),
+		Example: `  xetfs mount ./store /mnt/x && ls /mnt/x/org/model/.versions/2026-03-01
+  xetfs mount --symbol org/model@12 ./store /mnt/x
+  xetfs mount --cache-size 100GiB https://example.org/store /mnt/x`,
 		Args: mountArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.readyFD > 0 { // the parent has checked everything

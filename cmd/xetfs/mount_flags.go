@@ -43,25 +43,25 @@ const readyFlag = "ready-fd"
 
 func (o *mountOptions) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.BoolVarP(&o.foreground, "foreground", "f", false, "stay in the foreground and log to standard error")
+	f.BoolVarP(&o.foreground, "foreground", "f", false, "stay in the foreground and log to stderr")
 	o.names.addFlags(f)
 	bareFlag(cmd, &o.bare)
 	o.memory = newOptional("SIZE", ui.ByteSize(stack.DefaultMemory).String(), ui.ParseSize)
-	f.Var(&o.memory, "memory", "keep chunks in at most this much memory; the whole process stays within 128MiB more")
-	o.cache.addFlags(cmd, "folder of the disk cache for remote content, or off: no disk cache (default: xetfs/disk in $XDG_CACHE_HOME or ~/.cache)")
+	f.Var(&o.memory, "memory", "limit of unpacked chunks in memory")
+	o.cache.addFlags(cmd, "disk cache, or off (default ~/.cache/xetfs/disk)")
 	o.cache.addMaterialize(cmd)
 	o.verify = newEnum("WHEN", choice[bool]{"always", true}, choice[bool]{"never", false})
-	o.verify.add(cmd, "verify", "compare chunks with their hashes, always or never")
+	o.verify.add(cmd, "verify", "compare chunks with hashes: always, never")
 	strictFlag(cmd, &o.strict)
-	f.BoolVar(&o.allowOther, "allow-other", false, "let other users read the mount too")
+	f.BoolVar(&o.allowOther, "allow-other", false, "let other users read the mount, too")
 	o.uid, o.gid = newOptional("NUMBER", "", parseOwner), newOptional("NUMBER", "", parseOwner)
-	f.Var(&o.uid, "uid", "owner of all files (default: you)")
-	f.Var(&o.gid, "gid", "group of all files (default: yours)")
-	f.BoolVar(&o.nonempty, "nonempty", false, "mount over a folder that is not empty, and hide what is in it")
+	f.Var(&o.uid, "uid", "owner of all files (default you)")
+	f.Var(&o.gid, "gid", "group of all files (default yours)")
+	f.BoolVar(&o.nonempty, "nonempty", false, "mount over a folder that is not empty")
 	o.open = newEnum("HOW", choice[openMode]{"auto", openAuto}, choice[openMode]{"stateless", openStateless}, choice[openMode]{"handles", openHandles})
-	o.open.add(cmd, "open", "stateless: the kernel opens files without a request, quicker for many small files. handles: each open file has its own readahead. auto: stateless if SOURCE is a folder and no disk cache is used")
+	o.open.add(cmd, "open", "opens of files: auto, stateless, handles")
 	f.BoolVar(&o.debugFuse, "debug-fuse", false, "log every FUSE message")
-	f.StringVar(&o.pprof, "pprof", "", "serve Go profiles on this `ADDRESS`, which must be on loopback, as localhost:6060")
+	f.StringVar(&o.pprof, "pprof", "", "serve Go profiles on this loopback `ADDRESS`")
 	o.log.addFlags(cmd)
 	f.IntVar(&o.readyFD, readyFlag, 0, "")
 	if err := f.MarkHidden(readyFlag); err != nil {
@@ -147,11 +147,11 @@ type logOptions struct {
 
 func (o *logOptions) addFlags(cmd *cobra.Command) {
 	o.level = newOptional("LEVEL", "info", parseLevel)
-	cmd.Flags().Var(&o.level, "log-level", "log from this level on: debug, info, warn or error")
+	cmd.Flags().Var(&o.level, "log-level", "least level: debug, info, warn, error")
 	fixedValues(cmd, "log-level", "debug", "info", "warn", "error")
 	o.asJSON = newEnum("FORMAT", choice[bool]{"text", false}, choice[bool]{"json", true})
-	o.asJSON.add(cmd, "log-format", "lines of text or of json")
-	cmd.Flags().StringVar(&o.file, "log-file", "", "write the log to `FILE`, a regular file, /dev/null, or in the foreground /dev/stdout or /dev/stderr (in the background: default below ~/.local/state/xetfs)")
+	o.asJSON.add(cmd, "log-format", "lines of text, or of json")
+	cmd.Flags().StringVar(&o.file, "log-file", "", "log `FILE` (default in ~/.local/state/xetfs)")
 }
 
 // A logLevel is the value of --log-level.

@@ -26,10 +26,10 @@ func (o *nameOptions) addFlags(f *pflag.FlagSet) {
 	o.symbol = newOptional("SYMBOL[@AS_OF]", "", parseTarget)
 	o.follow = newOptional("DURATION", "15s", parseInterval)
 	o.versions = newOptional("NAME", ".versions", parseVersionsDir)
-	f.Var(&o.symbol, "symbol", "of a catalog, mount the tree of this symbol")
-	f.StringVar(&o.snapshot, "snapshot", "", "of a catalog, mount what the snapshot `NAME` holds")
-	f.Var(&o.follow, "follow", "interval between checks for new versions, or off")
-	f.Var(&o.versions, "versions-dir", "name of the hidden folder of all versions in the top of each tree, or off")
+	f.Var(&o.symbol, "symbol", "mount the tree of one symbol of a catalog")
+	f.StringVar(&o.snapshot, "snapshot", "", "mount what the snapshot `NAME` holds")
+	f.Var(&o.follow, "follow", "time between checks for new versions, or off")
+	f.Var(&o.versions, "versions-dir", "hidden folder of all versions, or off")
 }
 
 // given returns the name of a given flag that needs a catalog, or "".

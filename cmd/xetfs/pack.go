@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	_ "embed"
 	"fmt"
 	"time"
 
@@ -26,16 +25,22 @@ type packOptions struct {
 // packPercent is the growth of the heap between two garbage collections.
 const packPercent = 20
 
-//go:embed pack.txt
-var packHelp string
-
 // newPack returns the command that stores files as shards and xorbs.
 func newPack() *cobra.Command {
 	o := packOptions{folderFlags: newFolderFlags()}
 	cmd := &cobra.Command{
 		Use:   "pack STORE FOLDER…",
 		Short: "Store the files of folders as shards and xorbs",
-		Long:  packHelp,
+		Long: `Stores what STORE does not have yet of the regular files in the folders: chunks in xorbs, files in
+shards. STORE is a local folder or a bucket of its own; it is made if it is absent. Chunk
+boundaries, hashes and layout are those of the Xet reference implementation, so every Xet client can
+read the result. Packing the same files again stores nothing.
+
+Names are not stored: a packed file is found by its hash, which --list shows. Pack skips and names
+all other kinds of files. The exit status is 9 if a file without permission, or one that changed
+during three reads, is missing in STORE. A run that is interrupted or killed leaves only whole
+objects behind, and the next run continues.`,
+		Annotations: see("publishing", "json"),
 		Example: `  xetfs pack ./store ~/models/bert
   xetfs pack --list ./store src | grep README
   xetfs mount ./store /mnt/x`,

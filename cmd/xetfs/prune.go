@@ -33,19 +33,16 @@ func newPrune() *cobra.Command {
 		Use:   "prune STORE SYMBOL",
 		Short: "Delete old versions by rules",
 		Long: `Deletes, as one change, the versions of SYMBOL that no rule keeps. The rules keep the newest
-versions (--keep-last), versions from a time on (--keep-since), and versions that a snapshot
-holds (--keep-snapshots). The newest version stays always. --keep-last or --keep-since must be
-given.
+versions (--keep-last), versions from a time on (--keep-since), and versions that a snapshot holds
+(--keep-snapshots). The newest version stays always. --keep-last or --keep-since must be given.
 
 T is a day like 2026-03-01 (from its first moment on, in UTC), a time or an age. A time is like
 2026-03-01T12:00:00Z, and an age like 36h, 30d or 8w.
 
-The output has a line for each version: version, time (UTC), entries, bytes. The last line
-counts the versions that were deleted or, with --dry-run, would be deleted. With --json
-there is one object: {"symbol", "dry_run", "deleted": [{"version", "time", "entries",
-"bytes", "tindex"}]}.
-
-The data stays for the time of grace, see xetfs delete.`,
+The output has a line for each version: version, time (UTC), entries, bytes. The last line counts
+the versions that were deleted or, with --dry-run, would be deleted. The data stays for the time of
+grace, see xetfs delete.`,
+		Annotations: see("versions", "json"),
 		Example: `  xetfs prune --keep-last 10 --dry-run ./store org/model
   xetfs prune --keep-last 3 --keep-since 30d --keep-snapshots ./store org/model`,
 		Args:              arguments(2, 2),

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -24,9 +23,6 @@ import (
 // publishPercent is the growth of the heap between two garbage collections.
 const publishPercent = 40
 
-//go:embed publish.txt
-var publishHelp string
-
 // newPublish returns the command that makes a folder the newest version of a symbol.
 func newPublish() *cobra.Command {
 	o := publishOptions{folderFlags: newFolderFlags()}
@@ -34,7 +30,11 @@ func newPublish() *cobra.Command {
 		Use:        "publish STORE SYMBOL FOLDER",
 		SuggestFor: []string{"init", "add", "commit", "push", "upload", "put"},
 		Short:      "Make a folder the newest version of a symbol",
-		Long:       publishHelp,
+		Long: `Packs the content that STORE lacks, and publishes the tree of FOLDER as the next version of SYMBOL.
+STORE is a local folder or a bucket of its own; it is made if it is absent. Readers see either the
+old version or the new one, also if publish is killed. If the tree is that of the newest version,
+there is no new version. With --update only the differences in FOLDER and --remove change the tree.`,
+		Annotations: see("publishing", "versions", "json"),
 		Example: `  xetfs publish ./store org/model ~/models/bert
   xetfs publish --update --message 'new tokenizer' ./store org/model ./tokenizer
   xetfs publish --from org/model@-2 ./store org/model

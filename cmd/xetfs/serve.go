@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -47,22 +46,20 @@ type serveOptions struct {
 	seed        uint64
 }
 
-//go:embed serve.txt
-var serveHelp string
-
 // newServe returns the command that serves a store over HTTP.
 func newServe() *cobra.Command {
 	o := serveOptions{listen: "localhost:8080"}
 	cmd := &cobra.Command{
 		Use:   "serve SOURCE",
-		Short: "Serve a store to clients of the Hugging Face Hub, mounts and web clients",
-		Long:  serveHelp + ui.UnitsHelp,
+		Short: "Serve a store to clients of the Hub, mounts and web clients",
+		Long: `Serves SOURCE to the clients of the Hugging Face Hub, to mounts and to any HTTP client, on one
+address. The first line of output is the address. SIGINT or SIGTERM ends the server. Nothing is ever
+written to SOURCE. The flags from --delay to --seed make it a slow or faulty server, for tests.`,
+		Annotations: see("hub", "origins"),
 		Example: `  xetfs serve ./store
   HF_ENDPOINT=http://localhost:8080 hf download owner/name
-  xetfs serve --listen :8443 --tls-cert c.pem --tls-key k.pem --token-file tokens ./store
-  xetfs serve --plain ./store
   xetfs mount http://localhost:8080 /mnt/x
-  xetfs serve --plain --delay 50ms --bandwidth 125MB --fail 1% --corrupt 1% ./store`,
+  xetfs serve --plain --delay 50ms --corrupt 1% ./store`,
 		Args:              arguments(1, 1),
 		ValidArgsFunction: completeFolder,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -83,29 +80,29 @@ func completeFolder(_ *cobra.Command, args []string, _ string) ([]string, cobra.
 
 func (o *serveOptions) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.BoolVar(&o.plain, "plain", false, "serve only the objects of SOURCE, as a plain web server would")
-	f.BoolVar(&o.public, "public", false, "let every client that can reach the address read everything")
+	f.BoolVar(&o.plain, "plain", false, "serve only the objects of SOURCE")
+	f.BoolVar(&o.public, "public", false, "let every client read everything")
 	bareFlag(cmd, &o.bare)
-	f.StringVar(&o.listen, "listen", o.listen, "serve on this `ADDRESS`; port 0 picks a free one")
+	f.StringVar(&o.listen, "listen", o.listen, "`ADDRESS` of the server; port 0 picks a free one")
 	f.StringVar(&o.tlsCert, "tls-cert", "", "PEM `FILE` with the certificate and its chain")
 	f.StringVar(&o.tlsKey, "tls-key", "", "PEM `FILE` with the key of the certificate")
-	f.StringVar(&o.tokenFile, "token-file", "", "`FILE` with the tokens that clients must send; mode 0600")
+	f.StringVar(&o.tokenFile, "token-file", "", "`FILE` with the tokens of clients; mode 0600")
 	o.memory = newOptional("SIZE", ui.ByteSize(stack.DefaultMemory).String(), ui.ParseSize)
-	f.Var(&o.memory, "memory", "keep chunks in at most this much memory; --plain keeps none")
-	o.cache.addFlags(cmd, "folder of the disk cache for a remote SOURCE, or off: no disk cache (default: xetfs/disk in $XDG_CACHE_HOME or ~/.cache)")
-	f.StringVar(&o.signingKey, "signing-key", "", "`FILE` with a secret of 32 bytes or more, for several servers behind one address; mode 0600 (default: a random key)")
+	f.Var(&o.memory, "memory", "limit of unpacked chunks in memory")
+	o.cache.addFlags(cmd, "disk cache, or off (default ~/.cache/xetfs/disk)")
+	f.StringVar(&o.signingKey, "signing-key", "", "`FILE` with a secret, for several servers")
 	f.DurationVar(&o.delay, "delay", 0, "pause before each answer")
 	o.bandwidth, o.each = newOptional("RATE", "", parseRate), newOptional("RATE", "", parseRate)
-	f.Var(&o.bandwidth, "bandwidth", "bytes per second of all answers together, like 125MB")
+	f.Var(&o.bandwidth, "bandwidth", "bytes per second of all answers, like 125MB")
 	f.Var(&o.each, "bandwidth-each", "bytes per second of each answer")
 	for _, fault := range []struct {
 		flag        *optional[share]
 		name, usage string
 	}{
-		{&o.fail, "fail", "answers that fail: 500, 503, or a connection that is reset"},
-		{&o.truncate, "truncate", "answers that end early"},
-		{&o.corrupt, "corrupt", "answers with a flipped bit"},
-		{&o.hang, "hang", "requests without an answer"},
+		{&o.fail, "fail", "share of answers that fail: 500, 503 or a reset"},
+		{&o.truncate, "truncate", "share of answers that end early"},
+		{&o.corrupt, "corrupt", "share of answers with a flipped bit"},
+		{&o.hang, "hang", "share of requests without an answer"},
 	} {
 		*fault.flag = newOptional("SHARE", "", parseShare)
 		f.Var(fault.flag, fault.name, fault.usage)

@@ -41,18 +41,15 @@ func newSnapshotCreate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create STORE NAME [SYMBOL[@AS_OF]…]",
 		Short: "Make a snapshot of some symbols, or of all",
-		Long: `Makes the snapshot NAME of the symbols that are named or, if none is, of the newest version
-of every symbol.
+		Long: `Makes the snapshot NAME of the symbols that are named or, if none is, of the newest version of every
+symbol. AS_OF selects a version of SYMBOL: a number, an age like -1, a time, a day, snap:NAME or ver:HASH.
 
-Symbols are read one after another. If another process publishes meanwhile, the snapshot is not
-one moment of all of them. A snapshot of that name is refused, or replaced with --replace.
-
-` + asOfHelp + `
-
-The output has the lines of xetfs snapshot list STORE NAME, and a last line that counts the
-symbols. With --json the snapshot is printed as xetfs snapshot list --json STORE NAME does.`,
+Symbols are read one after another. If another process publishes meanwhile, the snapshot is not one
+moment of all of them. A snapshot of that name is refused, or replaced with --replace. The output
+has the lines of xetfs snapshot list STORE NAME, and a last line that counts the symbols.`,
+		Annotations: see("versions", "json"),
 		Example: `  xetfs snapshot create ./store release-1
-  xetfs snapshot create --message 'as shipped' ./store release-2 org/model@12 org/data`,
+  xetfs snapshot create -m 'as shipped' ./store release-2 org/model@12`,
 		Args:              arguments(2, 2+names.MaxSnapshotRows),
 		ValidArgsFunction: completeAfterName,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -81,7 +78,7 @@ symbols. With --json the snapshot is printed as xetfs snapshot list --json STORE
 			})
 		},
 	}
-	cmd.Flags().StringVarP(&message, "message", "m", "", "say what it is for")
+	cmd.Flags().StringVarP(&message, "message", "m", "", "`TEXT` that says what it is for")
 	singleWriterFlag(cmd)
 	cmd.Flags().BoolVar(&replace, "replace", false, "replace a snapshot of that name")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON instead of text")

@@ -16,13 +16,13 @@ func newUmount() *cobra.Command {
 		Use:     "umount MOUNTPOINT",
 		Aliases: []string{"unmount"},
 		Short:   "End a mount",
-		Long: `Ends an xetfs mount and waits until its process has gone.
+		Long: `Ends an xetfs mount and waits until its process has gone. While a program has a file of the mount
+open or works in one of its folders, the mount is busy. With --lazy it disappears at once, and open
+files can be read until they are closed.
 
-A container, or another mount namespace, may hold a copy of the mount. The command then
-removes the mount here, names the process that still serves the copy, and ends.
-
-While a program has a file of the mount open or works in one of its folders, the mount is
-busy. With --lazy it disappears at once, and open files can be read until they are closed.`,
+A container, or another mount namespace, may hold a copy of the mount. The command then removes the
+mount here, names the process that still serves the copy, and ends.`,
+		Annotations: see("promises"),
 		Example: `  xetfs umount /mnt/x
   xetfs umount --lazy /mnt/x`,
 		Args: arguments(1, 1),

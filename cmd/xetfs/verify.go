@@ -21,46 +21,20 @@ func newVerify() *cobra.Command {
 		Use:        "verify SOURCE [SYMBOL[@AS_OF]]",
 		SuggestFor: []string{"check", "fsck", "scrub"},
 		Short:      "Check every shard, xorb and file, by every hash there is",
-		Long: `With SYMBOL it reads every file of one tree of a catalog. It compares the chunks of each file,
-the verification hash of every term, the Xet hash, the size and the SHA-256. It also compares
-the index pages with their hashes. Content that several files share is read once.
+		Long: `With SYMBOL it reads every file of one tree of a catalog. It compares the chunks of each file, the
+verification hash of every term, the Xet hash, the size and the SHA-256. It also compares the index
+pages with their hashes. Content that several files share is read once.
 
-` + asOfHelp + `
+AS_OF selects a version of SYMBOL: a number, an age like -1, a time, a day, snap:NAME or ver:HASH.
 
 Without SYMBOL it reads every shard and xorb in SOURCE, with duplicates, and every file that the
-shards describe. It compares
+shards describe. In a catalog it also checks the references, versions and index pages. The command
+xetfs catalog check does the same without reading the data.
 
-  each xorb   its chunks with their hashes, its offsets with its chunks, all of it with
-              its own hash, in its footer and in its name
-  each shard  its blocks, lookup tables and totals with each other, its lists of chunks
-              with the xorbs, all of it with the hash in its name
-  each file   its chunks, the verification hash of every term, its Xet hash, its SHA-256
-
-In a catalog it also checks the references, versions and index pages. The shards that they need
-must exist. The command xetfs catalog check does the same without reading the data.
-
-If SOURCE is remote, each xorb is fetched once. Up to 256 MiB of memory are for xorbs that more
-than one file needs.
-
-It continues after damage and prints one line for each place. A file with a missing xorb counts
-as damage. A xorb that a shard only lists may be stored elsewhere. It is named in the report
-and is no damage, and so is a xorb that cannot be compared with anything. The exit status is 6
-if there is damage, and 3 if there is nothing to verify.
-
-No hash or rule covers these, and a change of them goes unnoticed:
-
-  xorb    the 16 free bytes at the end of a footer; bits of an LZ4 frame that decode to
-          the same bytes; all of a xorb that has neither a footer nor its hash in its
-          name, if no shard knows it (its path is in the report)
-  shard   unless the 64 digits of its hash are in its name: fields that the format calls
-          unused or reserved, unknown flags, the flag by which a chunk may be offered for
-          deduplication, the mark that the empty file has verification hashes, creation
-          and expiry times, the offset of an empty lookup table; and, where the xorb is
-          not there to compare with, its packed size, the unpacked size of a xorb of one
-          chunk, and the chunk hashes and key of a keyed shard
-  either  a file that is not called .shard, .mdb, .xorb or by a hash and does not begin
-          as a shard or xorb any more: it is taken for something else (what is missing
-          because of it is reported)`,
+Verify continues after damage and prints one line for each place. A file with a missing xorb counts
+as damage. A xorb that a shard only lists may be stored elsewhere: it is named and is no damage. The
+exit status is 6 if there is damage, and 3 if there is nothing to verify.`,
+		Annotations: see("promises", "exit-status", "versions"),
 		Example: `  xetfs verify ./store
   xetfs verify ./store org/model@12
   xetfs verify --json ./store | jq '.faults[].path'`,

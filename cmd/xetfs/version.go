@@ -16,11 +16,9 @@ func newVersion() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Say which xetfs this is: version, revision, Go version",
-		Long: `Prints the version of xetfs, the revision of its source and whether that was changed, the
-version of Go, and the platform.
-
-With --json there is one object: {"version", "revision", "time" (of the revision),
-"modified", "go", "platform"}. An unknown value is null.`,
+		Long: `Prints the version of xetfs, the revision of its source and whether that was changed, the version of
+Go, and the platform.`,
+		Annotations: see("json"),
 		Example: `  xetfs version
   xetfs version --json | jq -r .revision`,
 		Args: arguments(0, 0),

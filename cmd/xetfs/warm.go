@@ -32,41 +32,22 @@ func newWarm() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "warm SOURCE [SYMBOL[@AS_OF]] [PATH…]",
 		Short: "Fetch files into the disk cache before they are needed",
-		Long: `Stores the files at each PATH as plain files in the disk cache. A folder counts with all that
-is below it; without PATH the whole tree is stored. Each file is compared with its hash. A
-mount of SOURCE then reads the file without a request to SOURCE. If possible, the kernel reads
-it directly. Content that several files share is stored once. Links are not followed.
+		Long: `Stores the files at each PATH as plain files in the disk cache. A folder counts with all that is
+below it; without PATH the whole tree is stored. Each file is compared with its hash. A mount of
+SOURCE then reads the file without a request to SOURCE. Links are not followed.
 
-If SOURCE is a catalog, PATH is in the tree of SYMBOL; any other folder has no symbols.
+If SOURCE is a catalog, PATH is in the tree of SYMBOL; any other folder has no symbols. AS_OF selects a version of SYMBOL: a number, an age like -1, a time, a day, snap:NAME or ver:HASH.
 
-` + asOfHelp + `
+Content in the cache is not fetched again, so after an interruption the same command continues. A
+selection that exceeds --cache-size is refused at once. The exit status is 6 if a file is damaged;
+the other files are fetched all the same.
 
-With --chunks only the chunks of the files are stored, packed as they are fetched. This takes
-less room, and the mount unpacks a chunk at each read. The chunks of a local folder are never
-stored.
-
-Content in the cache is not fetched again, so after an interruption the same command continues.
-A selection that exceeds --cache-size is refused at once.
-
-` + ui.UnitsHelp + `
-
-` + cachePlaceHelp + ` While a mount writes to it, warm cannot: read
-the files through that mount, or warm them before.
-
-With --json there is one object:
-
-  files     number of files
-  bytes     size of these files
-  already   files that were in the cache before
-  fetched   bytes that were read from SOURCE, packed
-  failed    files
-  seconds
-
-The exit status is 6 if a file is damaged, or a shard that may have described one. The other
-files are fetched all the same.`,
+The disk cache is in ~/.cache/xetfs/disk, or where --cache-dir says. While a mount writes to it, warm cannot: read the files through that mount, or warm them
+before.`,
+		Annotations: see("cache", "versions", "json"),
 		Example: `  xetfs warm https://example.org/store org/model
   xetfs warm https://example.org/store org/model@12 config.json weights
-  xetfs warm --cache-size 100GiB --json https://example.org/store org/model | jq .fetched`,
+  xetfs warm --cache-size 100GiB https://example.org/store org/model`,
 		Args:              arguments(1, 1<<20),
 		ValidArgsFunction: completeSymbols(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

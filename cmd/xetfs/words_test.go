@@ -3,11 +3,8 @@ package main
 import (
 	"math"
 	"os/exec"
-	"strings"
 	"testing"
-	"unicode/utf8"
 
-	"github.com/spf13/cobra"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 )
 
@@ -84,29 +81,4 @@ func TestMany(t *testing.T) {
 			t.Errorf("many(1, %q) = %q", noun, got)
 		}
 	}
-}
-
-// Every command says in its help what it is for, and shows it; and no line of it is wider
-// than a terminal is.
-func TestHelp(t *testing.T) {
-	var check func(cmd *cobra.Command)
-	check = func(cmd *cobra.Command) {
-		t.Run(cmd.CommandPath(), func(t *testing.T) {
-			if cmd.Short == "" || cmd.Long == "" || cmd.Example == "" {
-				t.Error("it has no help, or no example")
-			}
-			if !strings.Contains(cmd.Example, "xetfs "+strings.TrimPrefix(cmd.CommandPath(), "xetfs ")) && cmd.HasParent() && !cmd.HasSubCommands() {
-				t.Error("it is not in its example")
-			}
-			for line := range strings.Lines(cmd.Long + "\n" + cmd.Example) {
-				if n := utf8.RuneCountInString(strings.TrimSpace(line)); n > 100 {
-					t.Errorf("%d characters: %s", n, line)
-				}
-			}
-		})
-		for _, sub := range cmd.Commands() {
-			check(sub)
-		}
-	}
-	check(newRoot())
 }
