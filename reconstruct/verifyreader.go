@@ -57,6 +57,14 @@ func (g *gatedReader) Read(p []byte) (int, error) {
 	return g.r.Read(p)
 }
 
+// WriteTo implements io.WriterTo.
+func (g *gatedReader) WriteTo(w io.Writer) (int64, error) {
+	if _, err := g.Read(nil); err != nil && !errors.Is(err, io.EOF) {
+		return 0, err
+	}
+	return io.Copy(w, g.r)
+}
+
 // Check reads the file of a File Info block, and verifies the same hashes as VerifyReader and
 // the SHA-256 of the block. It does not try another block if this one is corrupt. It calls read
 // with the number of bytes read since the last call.
@@ -125,6 +133,34 @@ func (v *verifyReader) refetch() { v.fresh, v.batches.run = true, v.f.r.c.Refetc
 
 // Read implements io.Reader.
 func (v *verifyReader) Read(p []byte) (int, error) {
+	if v.fill(); len(v.rest) == 0 {
+		return 0, v.err
+	}
+	n := copy(p, v.rest)
+	v.rest = v.rest[n:]
+	return n, nil
+}
+
+// WriteTo implements io.WriterTo. It saves the copy of Read. After an error of w, it ends the
+// fetches, and no later call returns bytes.
+func (v *verifyReader) WriteTo(w io.Writer) (written int64, err error) {
+	for v.fill(); len(v.rest) > 0; v.fill() {
+		n, err := w.Write(v.rest)
+		v.rest = v.rest[n:]
+		if written += int64(n); err != nil {
+			v.rest, v.err = nil, err
+			v.batches.close()
+			return written, err
+		}
+	}
+	if errors.Is(v.err, io.EOF) {
+		return written, nil
+	}
+	return written, v.err
+}
+
+// fill reads the next bytes of the file if all bytes before were returned.
+func (v *verifyReader) fill() {
 	for len(v.rest) == 0 && v.err == nil {
 		if v.rest, v.err = v.next(); v.err != nil {
 			v.batches.close()
@@ -136,12 +172,6 @@ func (v *verifyReader) Read(p []byte) (int, error) {
 			}
 		}
 	}
-	if len(v.rest) == 0 {
-		return 0, v.err
-	}
-	n := copy(p, v.rest)
-	v.rest = v.rest[n:]
-	return n, nil
 }
 
 // next returns the next bytes of the file, valid until the following call.

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/xetfs/xetfs/cache/disk"
-	"github.com/xetfs/xetfs/cmd/xetfs/internal/hint"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/report"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
@@ -91,7 +90,7 @@ func (o *warmOptions) run(cmd *cobra.Command, folder string, args []string) erro
 
 // warm fetches the files of a tree at paths.
 func (o *warmOptions) warm(ctx context.Context, cmd *cobra.Command, s *stack.Source, tree catalog.Tree, args []string, cache *stack.CacheFolder) (report.WarmResult, error) {
-	paths, leftOut, err := warmPaths(ctx, s, tree, args)
+	paths, leftOut, err := selectPaths(ctx, s, tree, args)
 	if err != nil {
 		return report.WarmResult{}, err
 	}
@@ -119,15 +118,6 @@ func (o *warmOptions) warm(ctx context.Context, cmd *cobra.Command, s *stack.Sou
 	}, err
 }
 
-// checkHasShard returns an error if SOURCE has no shard at all. A damaged shard counts as one.
-func checkHasShard(ctx context.Context, s *stack.Source) error {
-	empty, err := s.IsEmpty(ctx)
-	if err == nil && empty && len(s.Bare.Damaged()) == 0 {
-		err = notFoundError(stack.NoShard(s.Folder) + ", so there is nothing to fetch")
-	}
-	return err
-}
-
 // folder returns the disk cache for the files, or the reason why they cannot be stored.
 func (o *warmOptions) folder(source string) (*stack.CacheFolder, error) {
 	switch {
@@ -142,30 +132,6 @@ func (o *warmOptions) folder(source string) (*stack.CacheFolder, error) {
 	}
 	f.IfBusy = "read the files through its mount, or name another folder with --cache-dir"
 	return f, cmp.Or(cmp.Or(f.CheckApart(source, ""), o.cache.limit(f)), f.Err)
-}
-
-// warmPaths returns the paths of a tree that arguments name: all, if there are none. leftOut
-// is the number of damaged shards of a bare folder, if all of it is named.
-func warmPaths(ctx context.Context, s *stack.Source, tree catalog.Tree, args []string) (paths []string, leftOut int64, err error) {
-	for _, p := range args {
-		p, err := findPath(ctx, tree, p)
-		if err != nil {
-			return nil, 0, err
-		}
-		if _, err := tree.Lookup(ctx, p); err != nil {
-			return nil, 0, hint.Path(ctx, tree, p, err)
-		}
-		paths = append(paths, p)
-	}
-	switch {
-	case len(paths) > 0:
-	case s.Bare != nil:
-		paths = []string{"shards"} // the other folders have the same files, but not side by side
-		leftOut = int64(len(s.Bare.Damaged()))
-	default:
-		paths = []string{""}
-	}
-	return paths, leftOut, nil
 }
 
 // warmReserve limits plain files in the disk cache to all but one part in warmReserve. The rest

@@ -162,6 +162,39 @@ func findPath(ctx context.Context, tree catalog.Tree, typed string) (string, err
 	return p, nil
 }
 
+// selectPaths returns the paths of a tree that arguments name: all, if there are none. leftOut
+// is the number of damaged shards of a bare folder, if all of it is named.
+func selectPaths(ctx context.Context, s *stack.Source, tree catalog.Tree, args []string) (paths []string, leftOut int64, err error) {
+	for _, p := range args {
+		p, err := findPath(ctx, tree, p)
+		if err != nil {
+			return nil, 0, err
+		}
+		if _, err := tree.Lookup(ctx, p); err != nil {
+			return nil, 0, hint.Path(ctx, tree, p, err)
+		}
+		paths = append(paths, p)
+	}
+	switch {
+	case len(paths) > 0:
+	case s.Bare != nil:
+		paths = []string{"shards"} // the other folders have the same files, but not side by side
+		leftOut = int64(len(s.Bare.Damaged()))
+	default:
+		paths = []string{""}
+	}
+	return paths, leftOut, nil
+}
+
+// checkHasShard returns an error if SOURCE has no shard at all. A damaged shard counts as one.
+func checkHasShard(ctx context.Context, s *stack.Source) error {
+	empty, err := s.IsEmpty(ctx)
+	if err == nil && empty && len(s.Bare.Damaged()) == 0 {
+		err = notFoundError(stack.NoShard(s.Folder) + ", so there is nothing to fetch")
+	}
+	return err
+}
+
 // completeSymbols lets the shell complete the symbols of a catalog. The first argument names
 // the catalog, and the arguments behind it up to last are symbols.
 func completeSymbols(last int) cobra.CompletionFunc {
