@@ -60,7 +60,8 @@ func (s *Server) unmountLocked(lazy bool) error {
 
 // Shutdown unmounts. If files are open, it removes the mount point and serves the files for at
 // most grace. After that, readers get ENOTCONN. A second Shutdown without grace ends the first
-// one. Shutdown stops all notifications to the kernel.
+// one. Shutdown stops all notifications to the kernel. It cannot unmount what another process
+// mounted; that mount ends with this process.
 func (s *Server) Shutdown(grace time.Duration) error {
 	s.stop()
 	s.mu.Lock()
@@ -72,6 +73,12 @@ func (s *Server) Shutdown(grace time.Duration) error {
 	s.mu.Unlock()
 	if err != nil {
 		return err
+	}
+	if s.device.IsPassed() { // its end is the end of this process, unless the kernel permits more
+		if s.device.Abort() == nil {
+			s.endsWithin(abortWait)
+		}
+		return nil
 	}
 	if s.endsWithin(grace) {
 		return nil

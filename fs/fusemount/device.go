@@ -14,11 +14,15 @@ type Device struct {
 
 	number  uint64 // of the device; 0: unknown
 	mountID uint64
+	passed  bool // another process mounted, and unmounts
 
 	mu      sync.Mutex
 	control int   // file that aborts the connection; -1: closed or missing; guarded by mu
 	noAbort error // why control is missing
 }
+
+// IsPassed reports whether another process mounted. Such a mount cannot be unmounted here.
+func (d *Device) IsPassed() bool { return d.passed }
 
 // Number returns the number of the device; 0: unknown. The kernel reuses numbers.
 func (d *Device) Number() uint64 { return d.number }
@@ -37,7 +41,7 @@ func numbers(dir string) (device, mountID uint64) {
 // IsMounted reports whether this mount, and no later one, is at Dir.
 func (d *Device) IsMounted() bool {
 	number, mountID := numbers(d.Dir)
-	return d.number != 0 && number == d.number && mountID == d.mountID
+	return d.number != 0 && !d.passed && number == d.number && mountID == d.mountID
 }
 
 // Unmount is Unmount of Dir.

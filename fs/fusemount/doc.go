@@ -6,8 +6,9 @@
 //	Check      what this process needs to mount: /dev/fuse, fusermount3, /etc/fuse.conf
 //	CheckDir   the mount point; removes a mount without a server
 //	Mount      mount(2), or fusermount3 without the rights of root; returns a Device
+//	PassedFD   the descriptor of a mount of another process, as CheckPassed checks it
 //	Device     an open connection: FD, IsMounted, Unmount, RaiseReadAhead, Abort, Close
-//	At, Find   entries of the mount table
+//	At, Find   entries of the mount table; IsAutomount
 //	IsStale    reports a mount without a server
 //	Unmount    umount2(2) or fusermount3, for a mount of any process
 //

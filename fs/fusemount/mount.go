@@ -23,8 +23,12 @@ type Options struct {
 }
 
 // Mount mounts at dir, which is absolute. Root mounts directly. Other users, and root without
-// CAP_SYS_ADMIN, use fusermount3. An error does not name dir.
+// CAP_SYS_ADMIN, use fusermount3. If dir is /dev/fd/N, another process has mounted; Mount then uses
+// no path and none of the options. An error does not name dir.
 func Mount(dir string, o Options) (*Device, error) {
+	if passed, ok := PassedFD(dir); ok {
+		return openPassed(dir, passed)
+	}
 	fd, err := -1, error(unix.EPERM)
 	if unix.Geteuid() == 0 {
 		fd, err = mountDirect(dir, o)
@@ -42,8 +46,11 @@ func Mount(dir string, o Options) (*Device, error) {
 }
 
 // CheckDir returns an error if dir is no directory. It first removes a mount without a server,
-// and reports that.
+// and reports that. A passed descriptor has no directory.
 func CheckDir(dir string) (stale bool, err error) {
+	if _, passed := PassedFD(dir); passed {
+		return false, nil
+	}
 	if errors.Is(unix.Statfs(dir, new(unix.Statfs_t)), unix.ENOTCONN) { // stat may find attributes in the kernel
 		if err := Unmount(dir, true); err != nil {
 			return false, fmt.Errorf("mount point %s: the mount has no server and cannot be removed: %w", dir, err)

@@ -23,9 +23,29 @@ type Entry struct {
 // String returns type and source for people.
 func (e *Entry) String() string { return fmt.Sprintf("%s (%s)", e.Type, e.Source) }
 
+// autofsType is the type of a mount point that an automounter watches. The kernel starts the
+// automounter when a process uses such a path.
+const autofsType = "autofs"
+
 // At returns the mount at path, which must be absolute and free of links, or nil: the
-// uppermost of stacked mounts.
+// uppermost of stacked mounts. A mount point of an automounter is no mount.
 func At(path string) (*Entry, error) {
+	e, err := uppermost(path)
+	if err != nil || e == nil || e.Type == autofsType {
+		return nil, err
+	}
+	return e, nil
+}
+
+// IsAutomount reports whether path is a mount point of an automounter without a mount on it. It
+// uses no path, because each use by another process group waits for the automounter.
+func IsAutomount(path string) bool {
+	e, err := uppermost(path)
+	return err == nil && e != nil && e.Type == autofsType
+}
+
+// uppermost returns the last entry of this process at path, or nil.
+func uppermost(path string) (*Entry, error) {
 	return Find("self", func(e *Entry) bool { return e.Point == path })
 }
 
