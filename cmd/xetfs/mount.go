@@ -18,6 +18,7 @@ import (
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/fs"
+	"github.com/xetfs/xetfs/fs/fusemount"
 )
 
 // newMount returns the command that makes a folder of shards and xorbs a file system.
@@ -36,6 +37,7 @@ If SOURCE is a catalog, each symbol is a folder with the files of its newest ver
   xetfs mount --cache-size 100GiB https://example.org/store /mnt/x`,
 		Args: mountArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			daemon.BoundStart(cmd.Context())
 			if o.readyFD > 0 { // the parent has checked everything
 				return o.serveInBackground(cmd.Context(), args[0], args[1])
 			}
@@ -77,7 +79,8 @@ func (o *mountOptions) serve(cmd *cobra.Command, source, mountpoint string) erro
 // has failed.
 func (o *mountOptions) startBackground(cmd *cobra.Command, source, mountpoint string) error {
 	waiting := waitNotice(cmd, source)
-	r, err := daemon.Start(cmd.Context(), o.daemonArgs(cmd, source, mountpoint), o.log.place(), waiting)
+	passed, place := passedFile(mountpoint)
+	r, err := daemon.Start(cmd.Context(), o.daemonArgs(cmd, source, place), o.log.place(), passed, waiting)
 	if err != nil {
 		return err
 	}
@@ -92,9 +95,22 @@ func (o *mountOptions) startBackground(cmd *cobra.Command, source, mountpoint st
 	if o.log.none != nil {
 		note(fmt.Sprintf("there is no log: %v; --log-file names a file, --foreground logs to standard error", o.log.none))
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "mounted %s at %s\nlog:     %s\nunmount: xetfs umount %s\n",
-		ui.Printable(source), ui.Printable(mountpoint), ui.Printable(o.log.place()), ui.ShellWord(mountpoint))
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "mounted %s at %s\nlog:     %s\n",
+		ui.Printable(source), ui.Printable(mountpoint), ui.Printable(o.log.place()))
+	if err == nil && passed == nil {
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "unmount: xetfs umount %s\n", ui.ShellWord(mountpoint))
+	}
 	return err
+}
+
+// passedFile returns the descriptor of a mountpoint /dev/fd/N, and its name in the background
+// process. For any other mountpoint it returns nil, and the mountpoint.
+func passedFile(mountpoint string) (passed *os.File, place string) {
+	fd, ok := fusemount.PassedFD(mountpoint)
+	if !ok {
+		return nil, mountpoint
+	}
+	return os.NewFile(uintptr(fd), mountpoint), fmt.Sprintf("/dev/fd/%d", daemon.PassedFD)
 }
 
 // daemonArgs returns the command line of the daemon: all flags as given, the paths absolute.

@@ -17,6 +17,7 @@ import (
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/hint"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
+	"github.com/xetfs/xetfs/fs/fusemount"
 )
 
 // mountOptions are the flags of mount.
@@ -94,6 +95,9 @@ func (o *mountOptions) check(args []string) (source, mountpoint string, err erro
 	if mountpoint, err = filepath.Abs(args[1]); err != nil {
 		return "", "", err
 	}
+	if err := o.checkPassed(mountpoint); err != nil {
+		return "", "", err
+	}
 	if !stack.IsRemote(source) {
 		if order := hint.MountOrder(source, mountpoint); order != "" {
 			return "", "", usageError{errors.New(order)}
@@ -103,6 +107,22 @@ func (o *mountOptions) check(args []string) (source, mountpoint string, err erro
 		return "", "", err
 	}
 	return source, mountpoint, o.checkLog(source, mountpoint)
+}
+
+// checkPassed refuses a mountpoint /dev/fd/N that is no mount of another process, and flags that such
+// a mount cannot follow.
+func (o *mountOptions) checkPassed(mountpoint string) error {
+	fd, ok := fusemount.PassedFD(mountpoint)
+	if !ok {
+		return nil
+	}
+	if o.allowOther || o.nonempty {
+		return usageError{fmt.Errorf("%s: the process that mounted has decided about --allow-other and --nonempty", mountpoint)}
+	}
+	if err := fusemount.CheckPassed(fd); err != nil {
+		return mountError{fmt.Errorf("%s: %w", mountpoint, err)}
+	}
+	return nil
 }
 
 // checkLog decides where the log is. Inside the mount it could not be written, and inside

@@ -26,22 +26,30 @@ type Report struct {
 // ReadyFD is the descriptor of the pipe to the parent in the background process.
 const ReadyFD = 3
 
+// PassedFD is the descriptor of a mount of another process in the background process.
+const PassedFD = 4
+
 // Start starts this program again, with args, as a background process, and returns its report.
-// The process has its own session and no terminal, and works in "/". If ctx ends, so does the
-// process. Start calls waiting while SOURCE does not answer; waiting may be nil. log names the
-// log of the process.
-func Start(ctx context.Context, args []string, log string, waiting func(reason string)) (Report, error) {
+// The process has no terminal and works in "/". It stays in the process group of this one until the
+// mount is ready: an automounter lets only its own group use the path. Then the process gets its
+// own session. If ctx ends, so does the process.
+//
+// Start calls waiting while SOURCE does not answer; waiting may be nil. log names the log of the
+// process. passed becomes its descriptor PassedFD; nil: none.
+func Start(ctx context.Context, args []string, log string, passed *os.File, waiting func(reason string)) (Report, error) {
 	read, write, err := os.Pipe()
 	if err != nil {
 		return Report{}, err
 	}
 	defer read.Close()
 	child := &exec.Cmd{
-		Path:        "/proc/self/exe", // this very program, also if its file was replaced
-		Args:        args,
-		Dir:         "/",
-		ExtraFiles:  []*os.File{write}, // ReadyFD
-		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
+		Path:       "/proc/self/exe", // this very program, also if its file was replaced
+		Args:       args,
+		Dir:        "/",
+		ExtraFiles: []*os.File{write}, // ReadyFD
+	}
+	if passed != nil {
+		child.ExtraFiles = append(child.ExtraFiles, passed)
 	}
 	err = child.Start()
 	write.Close()
@@ -89,6 +97,7 @@ type Parent struct {
 // WithSignals handles, if the parent ends before the last report.
 func OpenParent(ctx context.Context, fd int) *Parent {
 	unix.CloseOnExec(fd)
+	interrupterOf(ctx).leaveKeyboard()
 	return &Parent{pipe: os.NewFile(uintptr(fd), "parent"), unwatch: watchParent(interrupterOf(ctx), fd)}
 }
 
@@ -97,8 +106,12 @@ func (p *Parent) Waiting(reason string) {
 	_ = json.NewEncoder(p.pipe).Encode(Report{Waiting: reason}) // the parent may have gone
 }
 
-// Ready reports a mount that can be read.
-func (p *Parent) Ready(warnings []string) { p.report(Report{Warnings: warnings}) }
+// Ready reports a mount that can be read. From here on the process has its own session, so that the
+// end of a terminal does not end it.
+func (p *Parent) Ready(warnings []string) {
+	_, _ = unix.Setsid() // an error means that it leads a process group: no terminal signals it
+	p.report(Report{Warnings: warnings})
+}
 
 // Fail reports a mount that failed. After Ready it does nothing.
 func (p *Parent) Fail(status int, text string) { p.report(Report{Status: status, Error: text}) }

@@ -27,7 +27,7 @@ const grace = 10 * time.Second
 type Daemon struct {
 	Source     string // for messages
 	Folder     string // absolute path of a local SOURCE; "": SOURCE is on a web server
-	Mountpoint string // absolute
+	Mountpoint string // absolute, or /dev/fd/N for a mount of another process
 	Nonempty   bool   // mount over a folder with content
 	AllowOther bool
 	Pprof      string // address for Go profiles; "": none
@@ -194,6 +194,12 @@ func (d *Daemon) shutdown(ctx context.Context, server *fs.Server, s os.Signal, s
 
 // prepare checks the mountpoint and removes the mount of a killed process.
 func (d *Daemon) prepare() error {
+	if fd, ok := fusemount.PassedFD(d.Mountpoint); ok {
+		if err := fusemount.CheckPassed(fd); err != nil {
+			return fmt.Errorf("%s: %w", d.Mountpoint, err)
+		}
+		return nil
+	}
 	m, err := findMountpoint(d.Mountpoint)
 	if err != nil {
 		return err

@@ -68,6 +68,8 @@ var callArguments = map[uint64]struct{ fd, path bool }{
 	unix.SYS_FACCESSAT2:      {true, true},
 	unix.SYS_OPENAT2:         {true, true},
 	unix.SYS_STATFS:          {false, true},
+	unix.SYS_CHDIR:           {false, true},
+	unix.SYS_UMOUNT2:         {false, true},
 	unix.SYS_GETXATTR:        {false, true},
 	unix.SYS_LGETXATTR:       {false, true},
 	unix.SYS_LISTXATTR:       {false, true},

@@ -30,6 +30,8 @@ type interrupter struct {
 	mu       sync.Mutex
 	canceled bool   // the next signal ends the process; guarded by mu
 	held     bool   // a mount handles its signals; guarded by mu
+	starting bool   // a mount is being made; guarded by mu
+	child    bool   // the parent handles SIGINT of a terminal; guarded by mu
 	tidy     func() // runs before the end of the process; nil: nothing to do; guarded by mu
 }
 
@@ -69,30 +71,73 @@ func interrupterOf(ctx context.Context) *interrupter {
 // interrupt handles one signal.
 func (it *interrupter) interrupt(s syscall.Signal) {
 	it.mu.Lock()
-	canceled, held, tidy := it.canceled, it.held, it.tidy
-	it.canceled = canceled || !held
+	canceled, held, starting, tidy := it.canceled, it.held, it.starting, it.tidy
+	ignored := held || it.child && s == syscall.SIGINT
+	it.canceled = canceled || !ignored
 	it.mu.Unlock()
 	switch {
-	case held:
+	case ignored:
 	case !canceled:
 		it.cancel(Interruption{s})
+		if starting {
+			go it.endHung(s)
+		}
 	default:
 		it.end(Interruption{s}.Status(), tidy)
 	}
+}
+
+// hungGrace is the time for the orderly end of an interrupted start.
+const hungGrace = 500 * time.Millisecond
+
+// BoundStart makes the first signal end the process of ctx, whose signals WithSignals handles, also
+// while a system call waits in the kernel. Such a call may wait for an automounter, which may wait
+// for a silent server. It is in force until the mount is ready.
+func BoundStart(ctx context.Context) {
+	it := interrupterOf(ctx)
+	it.mu.Lock()
+	defer it.mu.Unlock()
+	it.starting = true
+}
+
+// endHung ends the process while one of its threads, or a child, waits for a file system. It
+// returns when the start has ended.
+func (it *interrupter) endHung(s syscall.Signal) {
+	for {
+		time.Sleep(hungGrace)
+		it.mu.Lock()
+		starting, tidy := it.starting, it.tidy
+		it.mu.Unlock()
+		if !starting {
+			return
+		}
+		if len(hungPaths()) > 0 {
+			it.end(Interruption{s}.Status(), tidy)
+			return
+		}
+	}
+}
+
+// leaveKeyboard makes a background process ignore SIGINT before the mount is ready. A terminal sends
+// it to the whole process group, and the parent sends SIGTERM.
+func (it *interrupter) leaveKeyboard() {
+	it.mu.Lock()
+	defer it.mu.Unlock()
+	it.child = true
 }
 
 // hold leaves the signals to a mount that is ready.
 func (it *interrupter) hold() {
 	it.mu.Lock()
 	defer it.mu.Unlock()
-	it.held, it.tidy = true, nil
+	it.held, it.starting, it.tidy = true, false, nil
 }
 
 // release reverses hold: the next signal ends the process.
 func (it *interrupter) release() {
 	it.mu.Lock()
 	defer it.mu.Unlock()
-	it.held, it.canceled = false, true
+	it.held, it.canceled, it.child = false, true, false
 }
 
 // onExit sets the function that runs before a signal ends the process. It must not wait for a

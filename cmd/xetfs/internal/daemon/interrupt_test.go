@@ -34,6 +34,7 @@ func TestInterrupter(t *testing.T) {
 		{"two signals", "signal signal", "cancel exit:143"},
 		{"two signals before the mount is ready", "onExit signal signal", "cancel tidy exit:143"},
 		{"ready mount", "onExit hold signal signal", ""},
+		{"Ctrl-C in a terminal with a background process", "child int signal", "cancel"},
 		{"mount that has ended", "onExit hold signal release signal", "exit:143"},
 	}
 	for _, tt := range tests {
@@ -48,6 +49,8 @@ func TestInterrupter(t *testing.T) {
 			}
 			steps := map[string]func(){
 				"signal":  func() { it.interrupt(syscall.SIGTERM) },
+				"int":     func() { it.interrupt(syscall.SIGINT) },
+				"child":   it.leaveKeyboard,
 				"onExit":  func() { it.onExit(func() { event("tidy") }) },
 				"hold":    it.hold,
 				"release": it.release,

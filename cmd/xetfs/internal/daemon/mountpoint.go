@@ -95,7 +95,7 @@ func checkMountpoint(path string, nonempty bool) error {
 	if unix.Geteuid() != 0 && unix.Access(path, unix.W_OK) != nil {
 		return fmt.Errorf("%s: only root may mount on a folder that you may not write to; choose one of yours", path)
 	}
-	if nonempty {
+	if nonempty || fusemount.IsAutomount(path) { // a listing could wait for the automounter
 		return nil
 	}
 	return checkEmpty(path)
