@@ -259,7 +259,8 @@ func TestK25_Xattrs(t *testing.T) {
 		{"long", "user.xet.sha256", ""},
 		{"dir/plain", "user.xet.sha256", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"},
 		{"tiny", "user.xet.sha256", "ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb"},
-		{"dir/plain", "user.xet.verified", "none"},
+		{"dir/plain", "user.xet.verified", "chunk"},
+		{"tiny", "user.xet.verified", "chunk"},
 		{"tiny", "user.xet.hash", ""},
 		{".", "user.xet.stats", `{"Misses":7,"fuse":{"open":0,"passthrough":0,"read":0,"spliced":0,"bytes":0,"announced":0,"announced_opened":0}}`},
 	}
