@@ -73,7 +73,7 @@ func (c *Client) planOf(ctx context.Context, q query) (*reply, error) {
 	case err == nil:
 		h.noV2.set(c.now().Add(rememberFor))
 	case lacksVersion(err):
-		return nil, fmt.Errorf("file %s: %w", q.file, origin.ErrNotFound)
+		return nil, fmt.Errorf("file %s: %w: the server has no plan of it", q.file, origin.ErrNotFound)
 	}
 	return r, err
 }

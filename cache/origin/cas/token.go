@@ -167,7 +167,7 @@ const (
 	errToken        = refusal("permission denied: the server says 401 Unauthorized; check the token, and that it may read the repository")
 	errPlain        = refusal("permission denied: a token is only sent over https; the address of the server must begin with https://")
 	errForbidden    = refusal("permission denied: the server says 403 Forbidden; the token may not read the repository")
-	errRefusedAgain = refusal("permission denied: the transfer server says 403 Forbidden to a new address")
+	errRefusedAgain = refusal("permission denied: the transfer server says 401 or 403 to a new address")
 )
 
 // isPrivate reports whether only the server can read a request: over TLS, or on this machine.

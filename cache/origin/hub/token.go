@@ -3,7 +3,9 @@ package hub
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	iofs "io/fs"
 	"net/http"
 	"net/url"
 	"time"
@@ -21,7 +23,8 @@ type ReadToken struct {
 // maxToken bounds the answer with a token.
 const maxToken = 1 << 20
 
-// ReadToken returns a new token for the files in Xet.
+// ReadToken returns a new token for the files in Xet. The error is origin.ErrNotFound if the Hub no
+// longer has the repository.
 func (r *Repo) ReadToken(ctx context.Context) (ReadToken, error) {
 	a := r.current()
 	path := a.api() + "/xet-read-token"
@@ -29,7 +32,10 @@ func (r *Repo) ReadToken(ctx context.Context) (ReadToken, error) {
 		path += "/" + url.PathEscape(a.Revision)
 	}
 	b, header, err := r.get(ctx, r.request("token for Xet", path), maxToken)
-	if err != nil {
+	switch {
+	case errors.Is(err, iofs.ErrNotExist): // the files exist in the listing
+		return ReadToken{}, fmt.Errorf("%w: %v", origin.ErrNotFound, err) //nolint:errorlint // see above
+	case err != nil:
 		return ReadToken{}, err
 	}
 	var answer struct {
