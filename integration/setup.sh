@@ -24,9 +24,11 @@ needed=(
   "apache2 apache2-bin"
   "cc gcc"
   "cmp diffutils"
+  "fish fish"
   "fusermount3 fuse3"
   "getfattr attr"
   "git git"
+  "mandoc mandoc"
   "nginx nginx-light"
   "python3 python3"
   "rclone rclone"
@@ -36,6 +38,7 @@ needed=(
   "strace strace"
   "zip zip"
   "unzip unzip"
+  "zsh zsh"
 )
 missing=()
 for row in "${needed[@]}"; do
@@ -44,6 +47,9 @@ for row in "${needed[@]}"; do
 done
 if [[ ! -e /usr/include/stdlib.h ]]; then
   missing+=(libc6-dev) # a compiler alone compiles nothing
+fi
+if [[ ! -e /usr/share/bash-completion/bash_completion ]]; then
+  missing+=(bash-completion)
 fi
 if [[ $(command -v python3) ]] && ! python3 -c 'import ensurepip, venv' 2>/dev/null; then
   missing+=(python3-venv)

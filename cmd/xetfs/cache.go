@@ -15,7 +15,7 @@ import (
 func newCache() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cache status | list | verify | clear | trim",
-		Short: "Look after what is kept on the local disk",
+		Short: "Manage the disk cache",
 		Long: `Manages the disk cache. Mounts store content of a remote SOURCE in it. Any of its content may be
 evicted at any time, and is fetched again when it is needed.
 
@@ -79,7 +79,7 @@ func newCacheList() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List what is kept",
+		Short: "List the content",
 		Long: `Lists the content of the disk cache, one line per object: kind, hash, chunks, bytes. A xorb counts
 those of its chunks that are cached, as packed bytes. A page is an index page of a catalog, or the
 chunk offsets of a xorb. A file is a complete plain file. The lines have no order. The disk cache is in ~/.cache/xetfs/disk, or where --cache-dir says.`,
@@ -106,7 +106,7 @@ func newCacheVerify() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "verify",
-		Short: "Read everything that is kept and compare it with its checksums",
+		Short: "Compare the whole content with its checksums",
 		Long: `Reads everything in the disk cache, compares it with its checksums, and prints one line for each
 damaged place. Damaged content is removed, and fetched again when it is needed. While another
 process writes to the cache, only that process removes it, at its next read of that place. The exit
@@ -156,7 +156,7 @@ func newCacheClear() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "clear",
-		Short: "Throw away everything that is kept",
+		Short: "Remove the whole content",
 		Long: `Removes everything from the disk cache. While another process writes to it, the command is refused.
 The disk cache is in ~/.cache/xetfs/disk, or where --cache-dir says.`,
 		Annotations:       see("cache", "json"),
@@ -184,7 +184,7 @@ func newCacheTrim() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "trim SIZE",
-		Short: "Throw away what is used least",
+		Short: "Remove the least used content",
 		Long: `Evicts the least used content of the disk cache until its total size is at most SIZE. SIZE is a
 number of bytes, like 10GB (10 * 10^9) or 10GiB (10 * 2^30), or a percentage of the file system. Chunks are evicted in
 large segments, so the remaining size may be much smaller. While another process writes to the

@@ -35,7 +35,7 @@ func newRebuildSymbols() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "rebuild-symbols STORE",
-		Short: "Make the list of symbols anew",
+		Short: "Rebuild the list of symbols",
 		Long: `Rebuilds the list of symbols from the references of all symbols. The list is a cache. A rebuild
 repairs a damaged list, or a listed name that cannot be opened.`,
 		Annotations: see("json"),
@@ -69,7 +69,7 @@ func newRepairRef() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "repair-ref STORE SYMBOL",
-		Short: "Make the lost or damaged reference of a symbol anew",
+		Short: "Rebuild the lost or damaged reference of a symbol",
 		Long: `Rebuilds the reference of SYMBOL, which names its newest version, from the versions in the store.
 The newest version is the highest one with a complete chain of parents.
 
@@ -164,7 +164,7 @@ func newSweep() *cobra.Command {
 	var dryRun, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "sweep STORE",
-		Short: "Delete what nothing points to any more",
+		Short: "Delete objects that nothing points to",
 		Long: `Deletes versions, index pages, shards and xorbs that no version and no snapshot leads to. Deleted
 versions and interrupted publishes leave such objects. Only objects older than the time of grace are
 deleted (7 days unless the catalog says otherwise). If something that is needed cannot be read, the

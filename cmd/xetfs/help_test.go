@@ -117,3 +117,36 @@ func wantTopics(t *testing.T, where, text string) {
 		}
 	}
 }
+
+// TestManPages checks that each command has a page with all of its flags. The page of the mount
+// helper has the flags of mount, and each topic has a page.
+func TestManPages(t *testing.T) {
+	pages := map[string]string{}
+	for _, page := range manPages(newRoot()) {
+		pages[page.File()] = page.Man()
+	}
+	for _, cmd := range allCommands() {
+		if isCobras(cmd) {
+			continue
+		}
+		wantFlags(t, cmd, pages, strings.ReplaceAll(cmd.CommandPath(), " ", "-")+".1")
+		if cmd.Name() == "mount" {
+			wantFlags(t, cmd, pages, "mount.xetfs.8")
+		}
+	}
+	for _, name := range topics() {
+		if pages["xetfs-"+name+".7"] == "" {
+			t.Errorf("topic %s has no page", name)
+		}
+	}
+}
+
+// wantFlags checks that the page in a file has all flags of a command.
+func wantFlags(t *testing.T, cmd *cobra.Command, pages map[string]string, file string) {
+	t.Helper()
+	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden && !strings.Contains(pages[file], `\-\-`+strings.ReplaceAll(f.Name, "-", `\-`)) {
+			t.Errorf("%s lacks --%s", file, f.Name)
+		}
+	})
+}

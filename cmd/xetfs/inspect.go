@@ -18,7 +18,7 @@ func newInspect() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "inspect FILE",
-		Short: "Show the fields of a shard, xorb, index page, document or journal",
+		Short: "Show every field of a stored object",
 		Long: `Shows every field and hash of one file, with offsets. FILE is a shard, xorb or index page, a
 document or list of a catalog, or a journal. The log and MANIFEST of a LevelDB are journals. The
 content of FILE decides its kind or, if the content is ambiguous, its name. FILE may also be the

@@ -100,7 +100,7 @@ func addCommands(root *cobra.Command) {
 	addGroup(root, storeGroup, newDelete(), newPack(), newPrune(), newPublish(), newSnapshot())
 	addGroup(root, readGroup, newCat(), newDiff(), newGet(), newHistory(), newLs(), newMount(), newServe(), newUmount(), newWarm())
 	addGroup(root, checkGroup, newCache(), newCatalog(), newInspect(), newVerify())
-	addGroup(root, otherGroup, newVersion())
+	addGroup(root, otherGroup, newVersion(), newMan())
 	root.SetHelpCommandGroupID(otherGroup)
 	root.SetCompletionCommandGroupID(otherGroup)
 }

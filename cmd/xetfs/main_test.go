@@ -54,8 +54,8 @@ func TestMain(m *testing.M) {
 //	                        FILE has the address of an xetfs serve
 //	xattr FILE NAME REGEXP  looks whether an extended attribute fits
 //
-// and the conditions [fuse], that this machine can mount, [root], and [s3], that it has a server
-// of buckets.
+// and the conditions [fuse], that this machine can mount, [root], [s3], that it has a server of
+// buckets, and [bash-completion], that bash can complete.
 //
 // Scripts run at the same time in one mount namespace. A script that makes another one first
 // drops the copies of mounts there, or the umount of another script would not end its server.
@@ -111,6 +111,9 @@ func condition(name string) (bool, error) {
 		return os.Geteuid() == 0, nil
 	case "s3":
 		return origintest.HasS3(), nil
+	case "bash-completion":
+		_, err := os.Stat("/usr/share/bash-completion/bash_completion")
+		return err == nil, nil
 	}
 	return false, fmt.Errorf("condition %q is not known", name)
 }

@@ -10,7 +10,7 @@ type Page struct {
 	Name    string // of the file, without the section: "xetfs-mount"
 	Section int
 	Title   string // one line for whatis(1)
-	Date    string // like 2026-11-23; "" is allowed
+	Date    string // like 2026-11-23
 	Source  string // at the foot: the program and its version
 	Body    []Block
 }
@@ -40,11 +40,11 @@ func (b Block) man(after bool) string {
 	case heading:
 		return fmt.Sprintf(".%s %s\n", map[bool]string{true: "SS", false: "SH"}[b.level > 2], strings.ToUpper(roff(plain(b.text))))
 	case code:
-		return example(b.lines)
+		return example(b.lines, after)
 	case item:
 		return ".IP \\(bu 2\n" + manText(b.text)
 	case table:
-		return manTable(b.rows)
+		return manTable(b.rows, after)
 	}
 	if after {
 		return ".PP\n" + manText(b.text)
@@ -53,8 +53,11 @@ func (b Block) man(after bool) string {
 }
 
 // example returns lines that are printed as they are.
-func example(lines []string) string {
-	text := ".PP\n.RS 4\n.EX\n"
+func example(lines []string, after bool) string {
+	text := ".RS 4\n.EX\n"
+	if after {
+		text = ".PP\n" + text
+	}
 	for _, l := range lines {
 		text += guard(roff(l)) + "\n"
 	}
@@ -62,10 +65,10 @@ func example(lines []string) string {
 }
 
 // manTable returns a table with two columns as a list of terms, and any other as it is printed.
-func manTable(rows [][]string) string {
+func manTable(rows [][]string, after bool) string {
 	for _, row := range rows {
 		if len(row) != 2 {
-			return example(tableText(rows, 72))
+			return example(tableText(rows, 72), after)
 		}
 	}
 	text := ""

@@ -95,11 +95,23 @@ func (p *parser) row(line string) {
 	if rule.MatchString(line) && strings.Contains(line, "-") {
 		return
 	}
-	cells := strings.Split(strings.Trim(line, "|"), "|")
+	cells := strings.Split(strings.TrimSuffix(strings.TrimPrefix(line, "|"), "|"), "|")
 	for i := range cells {
-		cells[i] = strings.TrimSpace(cells[i])
+		cells[i] = strings.ReplaceAll(strings.TrimSpace(cells[i]), bar, "|")
 	}
 	p.open.rows = append(p.open.rows, cells)
+}
+
+// bar is a character of a cell that would end the cell.
+const bar = "\x00"
+
+// Row returns the row of a table with these cells.
+func Row(cells ...string) string {
+	row := "|"
+	for _, cell := range cells {
+		row += " " + strings.ReplaceAll(cell, "|", bar) + " |"
+	}
+	return row + "\n"
 }
 
 // begin opens a block, unless an open block of code continues.
