@@ -1,20 +1,22 @@
 package fs
 
 import (
+	"context"
 	"crypto/sha256"
 	"hash"
 	"slices"
 	"sync"
 	"sync/atomic"
 
-	"github.com/xetfs/xetfs/reconstruct"
+	"github.com/xetfs/xetfs/codec/page"
 )
 
 // maxClaimBytes bounds the bytes that all claims hold of early reads. The kernel's readahead
 // sends the reads of one program in almost any order.
 const maxClaimBytes = 16 << 20
 
-// A claim is an unproven SHA-256 in the path of an open file. The claim hashes the reads that
+// A claim is an unproven SHA-256 of an open file: in its path, or in its entry if the source proves
+// nothing. The claim hashes the reads that
 // follow each other from the beginning to the end of the file.
 type claim struct {
 	want [32]byte
@@ -23,6 +25,15 @@ type claim struct {
 	sum   hash.Hash        // of the bytes before next; guarded by mu
 	next  int64            // guarded by mu
 	ahead map[int64][]byte // reads after next, by offset; guarded by mu
+}
+
+// claim returns the claim of an entry, or nil. An entry of a source without proofs is one of a
+// listing, which nothing proves. A file outside Xet is named by the hash of its content.
+func (f *filesystem) claim(v *volume, e *page.Entry) *claim {
+	if e.SHA256 != nil && hasTerms(e) && !e.ID.File.IsPlain() && !f.engine.proves() {
+		return &claim{want: *e.SHA256}
+	}
+	return v.claim(e.Path)
 }
 
 // claim returns the claim of a path, or nil.
@@ -110,15 +121,16 @@ func (c *claim) close(held *atomic.Int64) {
 	}
 }
 
-// falseClaim returns an error if the known SHA-256 of an open file differs from its claim.
-func (f *filesystem) falseClaim(h *fileHandle) error {
+// falseClaim returns an error if the SHA-256 of an open file differs from its claim. It waits for
+// the proof of a gated file, and compares another one if its SHA-256 is known.
+func (f *filesystem) falseClaim(ctx context.Context, h *fileHandle) error {
 	if h.claim == nil {
 		return nil
 	}
-	if got, ok := f.engine.SHA256(h.id.File); ok && got != h.claim.want {
-		return reconstruct.WrongSHA256(h.id, got, h.claim.want)
+	if r, ok := h.reader.(unprovenReader); ok {
+		return r.CheckSHA256(ctx, h.claim.want)
 	}
-	return nil
+	return f.engine.CheckSHA256(h.id, h.claim.want)
 }
 
 // checkClaim adds a read of an open file to its claim. For a false claim it returns an error and
@@ -131,8 +143,12 @@ func (f *filesystem) checkClaim(h *fileHandle, p []byte, off int64) error {
 	if !complete {
 		return nil
 	}
-	f.engine.ProveSHA256(h.id.File, sum)
-	err := f.falseClaim(h)
+	if r, ok := h.reader.(unprovenReader); ok {
+		r.ProveSHA256(sum)
+	} else {
+		f.engine.ProveSHA256(h.id.File, sum)
+	}
+	err := f.engine.CheckSHA256(h.id, h.claim.want)
 	if err != nil {
 		f.background.Go(func() { f.kernel.InodeNotify(h.ino, 0, 0) }) // waits for reads in progress
 	}

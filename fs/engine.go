@@ -26,8 +26,10 @@ type engine interface {
 	// backingWasCorrupt reports whether a materialized file was found corrupt after an open.
 	backingWasCorrupt(id codec.FileID) bool
 
-	// SHA256 returns the SHA-256 that a whole read or ProveSHA256 has proven.
+	// SHA256 returns the SHA-256 that a whole read or ProveSHA256 has proven. CheckSHA256 returns an
+	// error if that differs from the one of an unproven entry.
 	SHA256(file codec.Hash) (sum [32]byte, ok bool)
+	CheckSHA256(id codec.FileID, want [32]byte) error
 	ProveSHA256(file codec.Hash, sum [32]byte)
 
 	// proves reports whether all files are proven before their first byte is read. Otherwise
@@ -51,6 +53,13 @@ type unprovenReader interface {
 
 	// NeedsProof reports whether the next read waits until the whole file was read.
 	NeedsProof() bool
+
+	// CheckSHA256 compares the file with the SHA-256 of its entry: a gated file always, and
+	// another one if its SHA-256 is known.
+	CheckSHA256(ctx context.Context, want [32]byte) error
+
+	// ProveSHA256 notes the SHA-256 of a file that was read whole.
+	ProveSHA256(sum [32]byte)
 }
 
 // A rangeReader reads for one open file descriptor.

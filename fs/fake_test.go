@@ -25,6 +25,7 @@ import (
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/fs/catalog"
 	"github.com/xetfs/xetfs/fs/sequence"
+	"github.com/xetfs/xetfs/reconstruct"
 )
 
 // A fakeTree is a tree and a catalog of it. The folders of its entries exist too.
@@ -260,6 +261,13 @@ func (e *fakeEngine) ProveSHA256(file codec.Hash, sum [32]byte) {
 		e.sums = map[codec.Hash][32]byte{}
 	}
 	e.sums[file] = sum
+}
+
+func (e *fakeEngine) CheckSHA256(id codec.FileID, want [32]byte) error {
+	if got, ok := e.SHA256(id.File); ok && got != want {
+		return reconstruct.WrongSHA256(id, got, want)
+	}
+	return nil
 }
 
 func (e *fakeEngine) proves() bool { return true }

@@ -79,8 +79,8 @@ func (f *filesystem) open(req *request, ino uint64) (*fileHandle, fuse.Status) {
 		return nil, status
 	}
 	f.sequences.Opened(from, &e)
-	h := &fileHandle{path: from.vol.displayPath(e.Path), ino: ino, id: e.ID, size: e.Size, claim: from.vol.claim(e.Path)}
-	err := f.falseClaim(h)
+	h := &fileHandle{path: from.vol.displayPath(e.Path), ino: ino, id: e.ID, size: e.Size, claim: f.claim(from.vol, &e)}
+	err := f.falseClaim(req, h)
 	if err != nil {
 		return nil, f.failed("open", from, &e, ino, err)
 	}
@@ -227,7 +227,7 @@ func (f *filesystem) readFile(req *request, h *fileHandle, p []byte, off int64) 
 }
 
 func (f *filesystem) readBytes(ctx context.Context, h *fileHandle, p []byte, off int64) ([]byte, fuse.Status) {
-	err := f.falseClaim(h)
+	err := f.falseClaim(ctx, h)
 	n := 0
 	if err == nil {
 		n, err = h.readAt(ctx, p, off)

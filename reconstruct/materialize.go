@@ -74,7 +74,9 @@ func (f *File) materialize(ctx context.Context, sum *[32]byte, read func(n int64
 		sum = f.claim()
 	}
 	for again := false; ; {
-		err := f.putFile(newVerifyReader(ctx, f, sum), read)
+		w := newVerifyReader(ctx, f, sum)
+		w.addSum()
+		err := f.putFile(w, read)
 		if f.tracker != nil && isWrong(err) && !again {
 			if err := f.proveNext(ctx); err != nil {
 				return err
@@ -131,5 +133,6 @@ func (r *Reader) Close() error {
 	r.backing.open.Close()
 	r.proving.Wait()
 	r.checking.Wait()
+	r.summing.Wait()
 	return nil
 }

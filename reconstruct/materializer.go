@@ -165,6 +165,7 @@ func (m *materializer) doneLocked(h codec.Hash, err error) {
 func (m *materializer) materialize(f *File) (err error) {
 	defer flight.Guard(&err)
 	w := newVerifyReader(m.ctx, f, f.claim())
+	w.addSum()
 	w.get, w.paced = m.get, true
 	return f.putFile(w, func(int64) {})
 }

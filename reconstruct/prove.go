@@ -3,6 +3,7 @@ package reconstruct
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -62,7 +63,6 @@ func (f *File) readUnproven(ctx context.Context, p []byte, off int64) error {
 		if err != nil {
 			return err
 		}
-		next.isOpen.Store(true)                             // not before: a small file is in memory now, so no read fetches it again
 		ctx, cancel := context.WithTimeout(ctx, stallLimit) // the limit of ctx is that of the proof
 		defer cancel()
 		return next.readProven(ctx, p, off)
@@ -180,8 +180,21 @@ func (f *File) discard() {
 // file may have returned wrong bytes. It must not block.
 func (r *Reader) OnCorrupt(report func(codec.FileID)) { r.onCorrupt.Store(&report) }
 
-// proveGated proves a file, with one more fetch if it is wrong. It returns the file to read.
+// proveGated proves a file, with one more fetch if it is wrong. It returns the file to read. The
+// SHA-256 of a file in Xet is known then.
 func (f *File) proveGated(ctx context.Context) (*File, error) {
+	next, err := f.proveChunks(ctx)
+	if err == nil && next.needsSum {
+		err = next.learnSum(ctx)
+	}
+	if err == nil {
+		next.isOpen.Store(true) // not before: a small file is in memory now, so no read fetches it again
+	}
+	return next, err
+}
+
+// proveChunks is proveGated without the SHA-256.
+func (f *File) proveChunks(ctx context.Context) (*File, error) {
 	if f.current().tracker.isProven() {
 		return f.current(), nil
 	}
@@ -217,6 +230,7 @@ func (f *File) proveGated(ctx context.Context) (*File, error) {
 		next.discard()
 		next.tracker.fail(err)
 		f.tracker.fail(err)
+		f.r.contradicted(f.id)
 	}
 	return next, w.timeout(err)
 }
@@ -235,9 +249,10 @@ func (f *File) contradict(x codec.Hash, err error) {
 	}
 }
 
-// isWrong reports whether err shows that a file or its plan is wrong.
+// isWrong reports whether err shows that a file or its plan is wrong. A SumError shows that neither
+// is, but the entry that leads to them.
 func isWrong(err error) bool {
-	return errors.Is(err, codec.ErrCorrupt) || errors.Is(err, origin.ErrNotFound)
+	return (errors.Is(err, codec.ErrCorrupt) || errors.Is(err, origin.ErrNotFound)) && !isSumError(err)
 }
 
 // Prove proves a file of a source without proofs, and reads it if necessary. A wrong file is fetched
@@ -299,6 +314,9 @@ func (f *File) prove(ctx context.Context, w *progressWatch) error {
 	}
 	if err := f.checkContent(ctx, content); err != nil {
 		return err
+	}
+	if f.needsSum {
+		f.proveSum(sha256.Sum256(content))
 	}
 	f.r.small.add(f.id, content)
 	return nil

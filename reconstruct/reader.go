@@ -30,6 +30,11 @@ type Options struct {
 	// Strict makes a Reader return no byte that is not proven. Files of a source without proofs
 	// are read whole before their first byte is returned. Without it, only files up to 4 MiB are.
 	Strict bool
+
+	// OnContradiction is called when a file of a source without proofs contradicts the entry that
+	// names it. SHA-256 or size differ, or the file stays wrong after a second fetch. The function
+	// must not block. It may be nil.
+	OnContradiction func(codec.FileID)
 }
 
 // A Reader rebuilds files. It uses hashes, never names. It is safe for concurrent use.
@@ -46,13 +51,15 @@ type Reader struct {
 
 	// For a source without proofs, see prove.go:
 	strict   bool
-	proving  flight.Group[codec.FileID, *File] // gated files
-	checking flight.Group[*File, struct{}]     // files that were read completely
+	proving  flight.Group[codec.FileID, *File]  // gated files
+	checking flight.Group[*File, struct{}]      // files that were read completely
+	summing  flight.Group[codec.Hash, struct{}] // files that are read for their SHA-256
 	suspects suspects
 
 	smallProofs, largeProofs *semaphore.Weighted
 	small                    smallFiles
 	onCorrupt                atomic.Pointer[func(codec.FileID)]
+	onContradiction          func(codec.FileID) // may be nil
 }
 
 // New returns a Reader over c. Close ends it, before c is closed.
@@ -70,7 +77,7 @@ func New(c *cache.Cache, o Options) *Reader {
 		o.Terms = 32 << 20
 	}
 	r := &Reader{c: c, window: o.Window, parallel: o.Parallel, loads: make(chan struct{}, maxLoads)}
-	r.terms.max, r.strict = o.Terms, o.Strict
+	r.terms.max, r.strict, r.onContradiction = o.Terms, o.Strict, o.OnContradiction
 	r.suspects.init()
 	r.smallProofs, r.largeProofs = semaphore.NewWeighted(maxSmallProofs), semaphore.NewWeighted(maxLargeProofs)
 	r.small.init()
@@ -122,7 +129,11 @@ func (r *Reader) OpenSize(ctx context.Context, id codec.FileID, size int64) (*Fi
 	}
 	r.open.drop(f)
 	r.c.Forget(id)
-	return r.Open(ctx, id)
+	f, err = r.Open(ctx, id)
+	if err == nil && f.Size() != size {
+		r.contradicted(id)
+	}
+	return f, err
 }
 
 // addFile returns the open file of a File Info block.
@@ -153,6 +164,7 @@ type File struct {
 	tracker   *tracker    // nil: the source proves its files
 	gated     bool        // no read returns before the file is proven
 	isOpen    atomic.Bool // a gated file is proven, and in memory if it is small
+	needsSum  bool        // its SHA-256 is a part of the proof
 	successor atomic.Pointer[File]
 	hasHandle atomic.Bool // it had a handle
 	dropped   bool        // no later open returns it; guarded by files.mu
@@ -179,6 +191,8 @@ func (f *File) track() {
 	}
 	f.tracker = newTracker(f.groups())
 	f.gated = f.r.strict || f.size <= smallFile || f.r.suspects.has(f.id)
+	content, _ := f.r.c.ContentHash(f.id)
+	f.needsSum = f.gated && content == nil
 }
 
 // ID returns the identity by which the file was opened.

@@ -1,6 +1,9 @@
 package reconstruct
 
 import (
+	"context"
+	"crypto/sha256"
+	"errors"
 	"sync"
 
 	"github.com/xetfs/xetfs/cache/lru"
@@ -34,15 +37,139 @@ func (s *sums) Get(file codec.Hash) (sum [32]byte, ok bool) {
 }
 
 // SHA256 returns the SHA-256 of a file, if a whole read has proven it.
-func (r *Reader) SHA256(file codec.Hash) (sum [32]byte, ok bool) { return r.sums.Get(file) }
+func (r *Reader) SHA256(file codec.Hash) (sum [32]byte, ok bool) {
+	if sum, ok = r.sums.Get(file); ok || r.Proves() {
+		return sum, ok
+	}
+	if sum, ok = r.c.SHA256(file); ok {
+		r.sums.Add(file, sum)
+	}
+	return sum, ok
+}
 
 // ProveSHA256 notes the SHA-256 of a file that a caller has read whole.
 func (r *Reader) ProveSHA256(file codec.Hash, sum [32]byte) { r.sums.Add(file, sum) }
 
-// WrongSHA256 is the error for a file with another SHA-256 than its shard, index page or
-// name says.
+// proveSum notes the SHA-256 of f, and stores that of a large file of a source without proofs.
+func (f *File) proveSum(sum [32]byte) {
+	f.r.sums.Add(f.id.File, sum)
+	if f.tracker != nil && f.size > smallFile {
+		f.r.c.ProveSHA256(f.id.File, sum)
+	}
+}
+
+// ProveSHA256 notes the SHA-256 of a file that was read whole by h. It does nothing if the file was
+// not proven by that.
+func (h *Handle) ProveSHA256(sum [32]byte) {
+	if f := h.f.current(); f.isProven() {
+		f.proveSum(sum)
+	}
+}
+
+// CheckSHA256 is File.CheckSHA256.
+func (h *Handle) CheckSHA256(ctx context.Context, want [32]byte) error {
+	return h.f.CheckSHA256(ctx, want)
+}
+
+// CheckSHA256 returns an error if the known SHA-256 of a file differs from the one that an unproven
+// entry or name has.
+func (r *Reader) CheckSHA256(id codec.FileID, want [32]byte) error {
+	got, ok := r.SHA256(id.File)
+	if !ok || got == want {
+		return nil
+	}
+	r.contradicted(id)
+	return WrongSHA256(id, got, want)
+}
+
+// contradicted reports that a file contradicts its entry.
+func (r *Reader) contradicted(id codec.FileID) {
+	if r.onContradiction != nil {
+		r.onContradiction(id)
+	}
+}
+
+// CheckSHA256 compares the file with the SHA-256 that an unproven entry has, such as one of a
+// listing of the Hub. A gated file is proven for that. The SHA-256 of another file is compared if it
+// is known.
+func (f *File) CheckSHA256(ctx context.Context, want [32]byte) error {
+	if f.needsSum && !f.hasSum() && !f.sumBacking() {
+		if err := f.Prove(ctx); err != nil {
+			return err
+		}
+	}
+	return f.r.CheckSHA256(f.id, want)
+}
+
+// VerifySHA256 is CheckSHA256 that reads any file whole whose SHA-256 is not known.
+func (f *File) VerifySHA256(ctx context.Context, want [32]byte) error {
+	if !f.hasSum() {
+		if err := f.Prove(ctx); err != nil {
+			return err
+		}
+		next := f.current()
+		learn := func(ctx context.Context) (struct{}, error) { return struct{}{}, next.learnSum(ctx) }
+		if _, err := f.r.summing.Do(ctx, f.id.File, learn); err != nil {
+			return err
+		}
+	}
+	return f.r.CheckSHA256(f.id, want)
+}
+
+// hasSum reports whether the SHA-256 of the file is known.
+func (f *File) hasSum() bool {
+	_, ok := f.r.SHA256(f.id.File)
+	return ok
+}
+
+// learnSum makes the SHA-256 of a proven file known. It reads the file if necessary.
+func (f *File) learnSum(ctx context.Context) error {
+	if f.hasSum() || f.sumBacking() {
+		return nil
+	}
+	done, err := f.r.proofRoom(ctx, f.size)
+	if err != nil {
+		return err
+	}
+	defer done()
+	ctx, w := watchProgress(ctx)
+	defer w.stop()
+	v := newVerifyReader(ctx, f, nil)
+	v.addSum()
+	return w.timeout(f.readAll(ctx, v, w))
+}
+
+// sumBacking makes the SHA-256 known of a file that is stored whole, and reports whether it is.
+func (f *File) sumBacking() bool {
+	h, buf := sha256.New(), make([]byte, min(f.size, 1<<20))
+	for off := int64(0); off < f.size; off += int64(len(buf)) {
+		buf = buf[:min(int64(len(buf)), f.size-off)]
+		if !f.r.backing.readAt(f.id.File, buf, off) {
+			return false
+		}
+		h.Write(buf)
+	}
+	f.proveSum([32]byte(h.Sum(nil)))
+	return true
+}
+
+// A SumError reports that a file has another SHA-256 than its shard, index page or name says. It is
+// codec.ErrCorrupt.
+type SumError struct{ err error }
+
+func (e *SumError) Error() string { return e.err.Error() }
+
+// Unwrap returns the codec.CorruptError.
+func (e *SumError) Unwrap() error { return e.err }
+
+func isSumError(err error) bool {
+	var sum *SumError
+	return errors.As(err, &sum)
+}
+
+// WrongSHA256 is the SumError of a file.
 func WrongSHA256(id codec.FileID, got, want [32]byte) error {
-	return codec.Corrupt("file info block", id.Block, "SHA-256 of the file is %x, its shard or entry says %x", got, want)
+	return &SumError{codec.Corrupt("file info block", id.Block, "SHA-256 of the file is %x, its shard or entry says %x", got, want)}
 }
 
 // claim returns the SHA-256 that the File Info block claims, or nil.

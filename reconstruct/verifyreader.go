@@ -52,6 +52,11 @@ func (g *gatedReader) Read(p []byte) (int, error) {
 		if err != nil {
 			return 0, err
 		}
+		if g.sum != nil {
+			if err := f.CheckSHA256(g.ctx, *g.sum); err != nil {
+				return 0, err
+			}
+		}
 		g.r = newVerifyReader(g.ctx, f, g.sum)
 	}
 	return g.r.Read(p)
@@ -125,7 +130,18 @@ func newVerifyReader(ctx context.Context, f *File, sum *[32]byte) *verifyReader 
 	if f.tracker != nil {
 		w.content, w.wantContent = f.r.c.ContentHash(f.id)
 	}
+	if f.needsSum {
+		w.addSum()
+	}
 	return w
+}
+
+// addSum makes v compute the SHA-256 of a file of a source without proofs, unless another hash of
+// the content proves the file.
+func (v *verifyReader) addSum() {
+	if v.f.tracker != nil && v.content == nil && v.sum == nil {
+		v.sum = sha256.New()
+	}
 }
 
 // refetch makes v request all chunks again and compare them with no hash but that of the file.
@@ -164,7 +180,7 @@ func (v *verifyReader) fill() {
 	for len(v.rest) == 0 && v.err == nil {
 		if v.rest, v.err = v.next(); v.err != nil {
 			v.batches.close()
-			if !errors.Is(v.err, io.EOF) {
+			if !errors.Is(v.err, io.EOF) && (v.f.tracker == nil || !isSumError(v.err)) {
 				v.f.failed(v.err)
 			}
 			if v.f.tracker != nil && isWrong(v.err) {
@@ -387,10 +403,11 @@ func (v *verifyReader) endSum() error {
 	if v.sum == nil {
 		return io.EOF
 	}
-	got := [32]byte(v.sum.Sum(nil))
-	v.f.r.sums.Add(v.f.id.File, got)
-	if got != *v.want {
-		return WrongSHA256(v.f.id, got, *v.want)
+	v.f.proveSum([32]byte(v.sum.Sum(nil)))
+	if v.want != nil {
+		if err := v.f.r.CheckSHA256(v.f.id, *v.want); err != nil {
+			return err
+		}
 	}
 	return io.EOF
 }

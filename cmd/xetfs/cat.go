@@ -104,6 +104,11 @@ func catFile(ctx context.Context, s *stack.Source, w io.Writer, e *page.Entry, s
 		_, err = io.Copy(w, f.VerifyReader(ctx, sum))
 		return err
 	}
+	if sum != nil && !s.Reader.Proves() {
+		if err := f.CheckSHA256(ctx, *sum); err != nil {
+			return err
+		}
+	}
 	return copyRange(ctx, w, f, part)
 }
 

@@ -79,6 +79,17 @@ func (s *Server) Commit(name, branch string, files ...File) string {
 	return c.id
 }
 
+// Replace replaces the files of the commit of a branch, as a Hub does whose listing was wrong.
+func (s *Server) Replace(name, branch string, files ...File) {
+	s.Lock()
+	defer s.Unlock()
+	r := s.repos[name]
+	old := r.revisions[branch]
+	c := newCommit(files, s.commits, old.time)
+	c.id = old.id
+	r.revisions[branch], r.revisions[c.id] = c, c
+}
+
 // Delete removes a revision; "": the repository.
 func (s *Server) Delete(name, revision string) {
 	s.Lock()

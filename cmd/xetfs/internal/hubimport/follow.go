@@ -41,7 +41,11 @@ func (im *Importer) poll(ctx context.Context) (err error) {
 	defer flight.Guard(&err)
 	im.mu.Lock()
 	defer im.mu.Unlock()
-	st, err := im.repo.Resolve(ctx, im.tag)
+	tag := im.tag
+	if im.isDoubted() {
+		tag = "" // the commit is listed again, although it did not change
+	}
+	st, err := im.repo.Resolve(ctx, tag)
 	if isUnchanged(err) {
 		return nil
 	}

@@ -54,6 +54,8 @@ type Importer struct {
 
 	mu  sync.Mutex // held during an update, so that there is one at a time
 	tag string     // of the last answer; guarded by mu
+
+	doubt doubt
 }
 
 // Open opens the private catalog of an address, or makes it. Each repository, revision and folder
@@ -68,10 +70,13 @@ func Open(ctx context.Context, r *hub.Repo, o Options) (*Importer, error) {
 	im := &Importer{repo: r, o: o, symbol: a.Symbol()}
 	im.ctx, im.stop = context.WithCancel(context.Background())
 	im.folder = filepath.Join(o.Folder, hex.EncodeToString(sum[:16]))
-	if err := makeFolder(im.folder); err != nil {
+	err := makeFolder(im.folder)
+	if err == nil {
+		err = im.loadDoubt()
+	}
+	if err != nil {
 		return nil, err
 	}
-	var err error
 	if im.store, err = dir.Open(im.folder); err != nil {
 		return nil, err
 	}
@@ -119,12 +124,12 @@ func (im *Importer) next(ctx context.Context) (*hub.State, error) {
 		return nil, err
 	case im.o.Offline:
 		return nil, im.offline(known, errOffline)
-	case known != "" && known == im.repo.Address().Revision:
+	case known != "" && known == im.repo.Address().Revision && !im.isDoubted():
 		return nil, nil // a commit never changes
 	}
 	st, err := im.resolve(ctx, known)
 	switch {
-	case isUnchanged(err), err == nil && st.ID == known:
+	case isUnchanged(err), err == nil && st.ID == known && !im.isDoubted():
 		return nil, nil
 	case errors.Is(err, origin.ErrUnavailable):
 		return nil, im.offline(known, err)
@@ -153,11 +158,13 @@ func (im *Importer) resolve(ctx context.Context, known string) (hub.State, error
 	return st, err
 }
 
-// show makes a commit the newest version, unless it is already.
+// show makes a commit the newest version, unless it is already and not doubted.
 func (im *Importer) show(ctx context.Context, st hub.State) error {
 	known, err := im.head(ctx)
-	if err == nil && st.ID != known {
-		err = im.add(ctx, st)
+	if doubted := im.isDoubted(); err == nil && (st.ID != known || doubted) {
+		if err = im.add(ctx, st); err == nil && doubted {
+			err = im.trust()
+		}
 	}
 	if err == nil {
 		im.tag = st.Tag

@@ -150,20 +150,25 @@ func (c Content) OpenFile(ctx context.Context, f *hub.File) (hub.ContentReader, 
 	if c.Mirror == nil || f.ID.File.IsPlain() {
 		return file.Handle(), nil
 	}
-	return &mirrorReader{file.Handle(), c.Mirror, f.ID}, nil
+	return &mirrorReader{file.Handle(), c.Mirror, f}, nil
 }
 
-// A mirrorReader reads a file once a Mirror has it.
+// A mirrorReader reads a file once a Mirror has it, and if it has the SHA-256 of the listing.
 type mirrorReader struct {
 	*reconstruct.Handle
 	mirror *Mirror
-	id     codec.FileID
+	file   *hub.File
 }
 
 // ReadAt implements hub.ContentReader.
 func (r *mirrorReader) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
-	if _, _, err := r.mirror.OpenFile(ctx, r.id); err != nil {
+	if _, _, err := r.mirror.OpenFile(ctx, r.file.ID); err != nil {
 		return 0, err
+	}
+	if r.file.SHA256 != nil {
+		if err := r.File().VerifySHA256(ctx, *r.file.SHA256); err != nil {
+			return 0, err
+		}
 	}
 	return r.Handle.ReadAt(ctx, p, off)
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin/objects"
 	"github.com/xetfs/xetfs/cache/origin/wrap"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
+	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/fs/catalog"
@@ -190,7 +191,11 @@ func (s *Source) build(ctx context.Context, o Options) error {
 	if s.Disk == nil {
 		o.Materialize = reconstruct.MaterializeNever // no disk for plain files
 	}
-	s.Reader = reconstruct.New(s.Cache, reconstruct.Options{Terms: o.Budget.Terms, Materialize: o.Materialize, Strict: o.Strict})
+	read := reconstruct.Options{Terms: o.Budget.Terms, Materialize: o.Materialize, Strict: o.Strict}
+	if s.hub != nil {
+		read.OnContradiction = func(codec.FileID) { s.hub.Doubt() }
+	}
+	s.Reader = reconstruct.New(s.Cache, read)
 	if o.Bare {
 		s.Bare, err = bare.Open(ctx, s.store, bare.Options{Logger: o.Log})
 		s.Catalog = s.Bare

@@ -227,6 +227,8 @@ func (r *Run) warm(ctx context.Context, c file) error {
 		err = r.compare(ctx, c)
 	case !there:
 		err = r.Reader.Materialize(ctx, c.id, c.sum, read)
+	case !r.Reader.Proves():
+		err = r.prove(ctx, c)
 	}
 	r.Bar.Add(c.size - done)
 	return r.finish(ctx, c, there, err)
@@ -263,7 +265,10 @@ func (r *Run) prove(ctx context.Context, c file) error {
 	if err != nil {
 		return err
 	}
-	return f.Prove(ctx)
+	if c.sum == nil || c.id.File.IsPlain() {
+		return f.Prove(ctx)
+	}
+	return f.VerifySHA256(ctx, *c.sum)
 }
 
 // finish counts and reports the end of one file. An error means that no other file can be

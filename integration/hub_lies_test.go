@@ -1,0 +1,144 @@
+package integration
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/xetfs/xetfs/integration/internal/harness"
+)
+
+// A liar is a proxy of a Hub that changes answers while it is active.
+type liar struct {
+	URL  string
+	active atomic.Bool
+}
+
+// newLiar returns a liar. change returns the body of an answer to a request, which it may change.
+func newLiar(t *testing.T, address string, change func(r *http.Request, body []byte) []byte) *liar {
+	t.Helper()
+	to, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &liar{}
+	proxy := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(to)
+			r.Out.Host = r.In.Host // the server names its Xet server so
+		},
+		ModifyResponse: func(w *http.Response) error {
+			if !l.active.Load() || w.StatusCode >= 300 {
+				return nil
+			}
+			body, err := io.ReadAll(w.Body)
+			if err != nil {
+				return err
+			}
+			body = change(w.Request, body)
+			w.Body, w.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+			w.Header.Set("Content-Length", strconv.Itoa(len(body)))
+			return nil
+		},
+	}
+	s := httptest.NewServer(proxy)
+	t.Cleanup(s.Close)
+	l.URL = s.URL
+	l.active.Store(true)
+	return l
+}
+
+// swapXetHashes exchanges the Xet hashes of files "x-one" and "x-two" in a listing, for any x.
+func swapXetHashes(r *http.Request, body []byte) []byte {
+	var entries []map[string]any
+	if !strings.Contains(r.URL.Path, "/tree/") || json.Unmarshal(body, &entries) != nil {
+		return body
+	}
+	hashes := map[string]any{}
+	for _, e := range entries {
+		hashes[e["path"].(string)] = e["xetHash"]
+	}
+	for _, e := range entries {
+		name := e["path"].(string)
+		if other, ok := strings.CutSuffix(name, "-one"); ok {
+			e["xetHash"] = hashes[other+"-two"]
+		} else if other, ok := strings.CutSuffix(name, "-two"); ok {
+			e["xetHash"] = hashes[other+"-one"]
+		}
+	}
+	body, _ = json.Marshal(entries) //nolint:errchkjson // it was decoded from JSON
+	return body
+}
+
+// F54: the listing of a Hub names the content of other files, which contradicts its SHA-256. No byte of
+// a small file is wrong, and the read that completes a large one fails, as do later ones. A sound Hub
+// heals the mounts that follow.
+func TestF54_HubSwapsFiles(t *testing.T) {
+	harness.NeedFuse(t)
+	folder, store := t.TempDir(), filepath.Join(t.TempDir(), "store")
+	want := map[string][]byte{}
+	for i, name := range []string{"small-one", "small-two", "large-one", "large-two"} {
+		size := 300_000
+		if i >= 2 {
+			size = 6 << 20
+		}
+		want[name] = harness.Noise(uint64(i), size)
+		harness.WriteFile(t, filepath.Join(folder, name), want[name])
+	}
+	harness.Publish(t, store, "org/model", folder)
+	hub := newLiar(t, serveHub(t, store), swapXetHashes)
+	useHub(t, hub.URL)
+	cache := "--cache-dir=" + t.TempDir()
+	for _, flags := range [][]string{{cache}, {cache, "--strict"}, {cache}} {
+		m := harness.MountSource(t, "hf://org/model", flags...)
+		for name := range want {
+			strict := len(flags) > 1 || strings.HasPrefix(name, "small")
+			readLie(t, m.Path(name), strict)
+		}
+		if _, ok := m.Log.Wait(harness.MountLimit, harness.Event("listing_doubted")); !ok {
+			t.Errorf("no event listing_doubted:\n%s", m.Log)
+		}
+		m.Unmount()
+	}
+	out, err := exec.Command(harness.Program(t), "cat", cache, "hf://org/model", "small-one").Output()
+	if status := exitStatus(err); status != 6 || len(out) > 0 {
+		t.Errorf("cat: exit status %d after %d bytes: %s", status, len(out), harness.StderrOf(err))
+	}
+	hub.active.Store(false)
+	m := harness.MountSource(t, "hf://org/model", cache)
+	for name, content := range want {
+		m.Shows(t, name, content)
+	}
+	m.Quiet()
+}
+
+// readLie reads a file whose entry is wrong, twice. With strict, the first byte is an error already.
+func readLie(t *testing.T, path string, strict bool) {
+	t.Helper()
+	for range 2 {
+		got, err := os.ReadFile(path)
+		if err == nil || !strings.Contains(err.Error(), "input/output error") || strict && len(got) > 0 {
+			t.Errorf("%s: %d bytes, %v", filepath.Base(path), len(got), err)
+		}
+		strict = true // the SHA-256 is known
+	}
+}
+
+// exitStatus returns the status of a program that ended with err.
+func exitStatus(err error) int {
+	if exit, ok := err.(*exec.ExitError); ok { //nolint:errorlint // not wrapped
+		return exit.ExitCode()
+	}
+	return 0
+}
