@@ -3,6 +3,8 @@ package integration
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -14,14 +16,16 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
+	"github.com/xetfs/xetfs/codec/xorb"
 	"github.com/xetfs/xetfs/integration/internal/harness"
 )
 
 // A liar is a proxy of a Hub that changes answers while it is active.
 type liar struct {
-	URL  string
+	URL    string
 	active atomic.Bool
 }
 
@@ -141,4 +145,69 @@ func exitStatus(err error) int {
 		return exit.ExitCode()
 	}
 	return 0
+}
+
+// rotateChunks gives each chunk of a xorb the size of the next one. The bytes of all chunks together
+// stay equal.
+func rotateChunks(r *http.Request, body []byte) []byte {
+	var content []byte
+	var sizes []int
+	for b := body; len(b) > 0; {
+		h, err := xorb.DecodeChunkHeader(b)
+		if err != nil || h.Scheme != xorb.None || len(b) < xorb.ChunkHeaderSize+h.Packed {
+			return body
+		}
+		b = b[xorb.ChunkHeaderSize:]
+		content, b = append(content, b[:h.Packed]...), b[h.Packed:]
+		sizes = append(sizes, h.Packed)
+	}
+	out := make([]byte, 0, len(body))
+	for i := range sizes {
+		n := sizes[(i+1)%len(sizes)]
+		out = xorb.ChunkHeader{Scheme: xorb.None, Packed: n, Unpacked: n}.Append(out)
+		out, content = append(out, content[:n]...), content[n:]
+	}
+	return out
+}
+
+// F49: a server returns chunks with other borders. The chunks that reached the disk do no harm to a
+// later mount with a sound server.
+func TestF49_HubMovesChunks(t *testing.T) {
+	harness.NeedFuse(t)
+	folder, store := t.TempDir(), filepath.Join(t.TempDir(), "store")
+	want := harness.Noise(7, 24<<20)
+	harness.WriteFile(t, filepath.Join(folder, "file"), want)
+	harness.Publish(t, store, "org/model", folder)
+	hub := newLiar(t, serveHub(t, store), rotateChunks)
+	useHub(t, hub.URL)
+	cache := "--cache-dir=" + t.TempDir()
+	m := harness.MountSource(t, "hf://org/model", cache)
+	for _, off := range []int64{1 << 20, 5 << 20, 12 << 20, 20 << 20} {
+		if err := harness.WithFile(m.Path("file"), func(fd int) error { return readAt(fd, want, off) }); err != nil {
+			t.Errorf("%d: %v", off, err) // the bytes are right, and their borders are not proven yet
+		}
+	}
+	m.Unmount()
+	hub.active.Store(false)
+	m = harness.MountSource(t, "hf://org/model", cache)
+	if got, err := os.ReadFile(m.Path("file")); err == nil && !bytes.Equal(got, want) {
+		t.Error("wrong bytes without an error")
+	}
+	m.Shows(t, "file", want)
+	m.Unmount()
+	m = harness.MountSource(t, "hf://org/model", cache)
+	m.Shows(t, "file", want)
+	m.Quiet()
+}
+
+// readAt compares 64 KiB of an open file at an offset.
+func readAt(fd int, want []byte, off int64) error {
+	got := make([]byte, 64<<10)
+	if n, err := syscall.Pread(fd, got, off); err != nil || n < len(got) {
+		return fmt.Errorf("%d bytes, %w", n, err)
+	}
+	if !bytes.Equal(got, want[off:][:len(got)]) {
+		return errors.New("other bytes")
+	}
+	return nil
 }

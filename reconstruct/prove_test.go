@@ -722,6 +722,12 @@ func TestUnprovenMisfitLeavesDisk(t *testing.T) {
 	if _, err := m.handle(t, f.ID()).ReadAt(t.Context(), make([]byte, 1<<16), 10<<16); !errors.Is(err, codec.ErrCorrupt) {
 		t.Errorf("a chunk that is too short: %v", err)
 	}
+	m.close(t)
+	m = mountPlan(t, s, dir, Options{})
+	got := make([]byte, 1<<16)
+	if _, err := m.handle(t, f.ID()).ReadAt(t.Context(), got, 10<<16); err != nil || !bytes.Equal(got, whole[:1<<16]) {
+		t.Errorf("the same read after another mount: %v", err)
+	}
 	m.sound(t, f)
 	m.close(t)
 	mountPlan(t, s, dir, Options{}).sound(t, f)
