@@ -76,7 +76,8 @@ func typeBits(t page.Type) uint32 {
 const statfsBlock = 4096
 
 // StatFs implements fuse.RawFileSystem. The file system has no free space. With a directory per
-// symbol, the numbers are those of the symbol in the request.
+// symbol, the numbers are those of the symbol in the request. A mount of unknown size has one
+// block, because df lists no file system without blocks.
 func (f *filesystem) StatFs(_ <-chan struct{}, in *fuse.InHeader, out *fuse.StatfsOut) fuse.Status {
 	*out = fuse.StatfsOut{Bsize: statfsBlock, Frsize: statfsBlock, NameLen: maxName}
 	n, ok := f.nodes.get(in.NodeId)
@@ -85,6 +86,6 @@ func (f *filesystem) StatFs(_ <-chan struct{}, in *fuse.InHeader, out *fuse.Stat
 	}
 	files, bytes := n.ver.vol.current.Load().tree.Totals()
 	out.Files = uint64(files)
-	out.Blocks = (uint64(bytes) + statfsBlock - 1) / statfsBlock
+	out.Blocks = max(1, (uint64(bytes)+statfsBlock-1)/statfsBlock)
 	return fuse.OK
 }
