@@ -8,7 +8,6 @@ import (
 
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/report"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
-	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 )
 
 // newCache returns the command that manages the disk cache.
@@ -129,12 +128,13 @@ A missing file of the cache is no damage, and is not reported. The disk cache is
 	}
 	flags.addPlace(cmd, cacheUsage)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the report as JSON")
+	progressFlag(cmd)
 	return cmd
 }
 
 // verifyCache reads everything and prints what is damaged.
 func verifyCache(cmd *cobra.Command, c *stack.DiskCache, asJSON bool) error {
-	bar := ui.NewProgress(cmd.ErrOrStderr(), "verify")
+	bar := newProgress(cmd, "verify")
 	faults := report.NewCacheFaults(cmd.OutOrStdout(), bar, asJSON)
 	stats := c.Stats()
 	bar.Expect(stats.SegmentBytes + stats.WholeBytes)

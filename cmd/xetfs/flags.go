@@ -50,6 +50,25 @@ func writesListing(cmd *cobra.Command) bool {
 	return given
 }
 
+// progressName is the flag of commands that show their progress.
+const progressName = "progress"
+
+// progressFlag adds --progress, which newProgress reads.
+func progressFlag(cmd *cobra.Command) {
+	type mode = choice[ui.ProgressMode]
+	f := newEnum("HOW", mode{"auto", ui.ProgressAuto}, mode{"lines", ui.ProgressLines}, mode{"json", ui.ProgressJSON}, mode{"none", ui.ProgressNone})
+	f.add(cmd, progressName, "on standard error: auto (a bar, or lines without a terminal), lines, json, none")
+}
+
+// newProgress returns the progress of a command with --progress.
+func newProgress(cmd *cobra.Command, what string) *ui.Progress {
+	mode := ui.ProgressAuto
+	if f := cmd.Flags().Lookup(progressName); f != nil {
+		mode = f.Value.(*enumFlag[ui.ProgressMode]).value
+	}
+	return ui.NewProgress(cmd.ErrOrStderr(), cmd.CommandPath(), what, mode)
+}
+
 // bareFlag adds --bare.
 func bareFlag(cmd *cobra.Command, bare *bool) {
 	cmd.Flags().BoolVar(bare, "bare", false, "ignore the catalog; show files by hash")

@@ -32,6 +32,7 @@ func (o *folderFlags) add(cmd *cobra.Command, verb string) {
 	f.BoolVar(&o.strict, "strict", false, "fail at the first thing that cannot be "+verb)
 	f.BoolVar(&o.noSHA, "no-sha256", false, "store no SHA-256 of files")
 	o.scheme.add(cmd, "compress", "auto (as the reference), best, none, lz4, bg4-lz4")
+	progressFlag(cmd)
 }
 
 // ingestOptions returns the options to read folders into STORE. It adds --exclude to the patterns.

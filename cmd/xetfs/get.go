@@ -51,6 +51,7 @@ func newGet() *cobra.Command {
 	o.cache.addFlags(cmd, "use the disk cache in this folder (default: off)")
 	bareFlag(cmd, &o.bare)
 	cmd.Flags().BoolVar(&o.asJSON, "json", false, "print the summary as JSON")
+	progressFlag(cmd)
 	return cmd
 }
 
@@ -113,7 +114,7 @@ func copyTree(ctx context.Context, cmd *cobra.Command, s *stack.Source, tree cat
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return report.GetResult{}, err
 	}
-	bar := ui.NewProgress(cmd.ErrOrStderr(), "get")
+	bar := newProgress(cmd, "get")
 	defer bar.Clear()
 	notices := ui.NewNotices(cmd.CommandPath(), cmd.ErrOrStderr(), bar)
 	if bar.Visible() {

@@ -69,7 +69,7 @@ func runPack(cmd *cobra.Command, store string, folders []string, o packOptions) 
 }
 
 func newPackRun(cmd *cobra.Command, o packOptions) *packRun {
-	bar := ui.NewProgress(cmd.ErrOrStderr(), "pack")
+	bar := newProgress(cmd, "pack")
 	return &packRun{ctx: cmd.Context(), o: o, bar: bar, started: time.Now(), report: report.NewPack(report.Output{
 		Command: cmd.CommandPath(), Out: cmd.OutOrStdout(), Err: cmd.ErrOrStderr(), Bar: bar, JSON: o.asJSON,
 		IncompleteStatus: exitIncomplete,

@@ -69,7 +69,7 @@ func runPublish(cmd *cobra.Command, o publishOptions) error {
 }
 
 func newPublishRun(cmd *cobra.Command, o publishOptions) *publishRun {
-	bar := ui.NewProgress(cmd.ErrOrStderr(), "publish")
+	bar := newProgress(cmd, "publish")
 	return &publishRun{cmd: cmd, publishOptions: o, bar: bar, started: time.Now(), report: report.NewPublish(report.Output{
 		Command: cmd.CommandPath(), Out: cmd.OutOrStdout(), Err: cmd.ErrOrStderr(), Bar: bar, JSON: o.asJSON,
 		IncompleteStatus: exitIncomplete,

@@ -10,7 +10,6 @@ import (
 
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/report"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
-	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/verify"
 )
 
@@ -48,6 +47,7 @@ exit status is 6 if there is damage, and 3 if there is nothing to verify.`,
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the report as JSON")
+	progressFlag(cmd)
 	return cmd
 }
 
@@ -64,7 +64,7 @@ func verifyStore(cmd *cobra.Command, folder string, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	target.Bar = ui.NewProgress(cmd.ErrOrStderr(), "verify")
+	target.Bar = newProgress(cmd, "verify")
 	faults := report.NewFaults(cmd.OutOrStdout(), target.Bar, asJSON, stop)
 	verify.Store(ctx, target, faults)
 	symbols, catalogErr := verify.Catalog(ctx, copies.Catalog, faults)
@@ -117,7 +117,7 @@ func verifyTree(cmd *cobra.Command, folder string, args []string, asJSON bool) e
 		if err != nil {
 			return err
 		}
-		bar := ui.NewProgress(cmd.ErrOrStderr(), "verify")
+		bar := newProgress(cmd, "verify")
 		ctx, stop := context.WithCancel(ctx)
 		defer stop()
 		faults := report.NewFaults(cmd.OutOrStdout(), bar, asJSON, stop)

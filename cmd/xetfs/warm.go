@@ -57,6 +57,7 @@ before.`,
 	cmd.Flags().BoolVar(&o.chunks, "chunks", false, "keep the packed chunks of the files, instead of whole files")
 	bareFlag(cmd, &o.bare)
 	cmd.Flags().BoolVar(&o.asJSON, "json", false, "print the summary as JSON")
+	progressFlag(cmd)
 	return cmd
 }
 
@@ -94,7 +95,7 @@ func (o *warmOptions) warm(ctx context.Context, cmd *cobra.Command, s *stack.Sou
 	if err != nil {
 		return report.WarmResult{}, err
 	}
-	bar := ui.NewProgress(cmd.ErrOrStderr(), "warm")
+	bar := newProgress(cmd, "warm")
 	defer bar.Clear()
 	notices := ui.NewNotices(cmd.CommandPath(), cmd.ErrOrStderr(), bar)
 	run := warm.New(warm.Options{

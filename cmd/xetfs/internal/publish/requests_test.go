@@ -158,7 +158,7 @@ func (d *desk) publish(t *testing.T, mirrored bool) publish.Result {
 		Symbol: "org/model", StatCacheDir: d.states, StorePath: "s3://test", Store: s, Sink: origin.Sink(s), Writer: w, Mirror: s.Mirror,
 		TempFile: func() (dedup.TempFile, error) { return os.CreateTemp(t.TempDir(), "") },
 	}
-	o.Ingest.Ignore, o.Ingest.Progress = new(ignore.Matcher), ui.NewProgress(io.Discard, "")
+	o.Ingest.Ignore, o.Ingest.Progress = new(ignore.Matcher), ui.NewProgress(io.Discard, "", "", ui.ProgressNone)
 	o.Ingest.Folders, o.Ingest.Pack.FlushBytes = []string{d.folder}, 1 // a shard for each file
 	r, err := publish.Run(t.Context(), o, quiet{t})
 	if err != nil {

@@ -1,6 +1,6 @@
 // Package ui prints texts of commands: progress, notices, lists, JSON and sizes.
 //
-//	NewProgress, Progress     a bar with rate and time left, on a terminal only
+//	NewProgress, Progress     a bar with rate and time left, or lines
 //	NewStatus, Status         one line that is overwritten, on a terminal only
 //	NewNotices, Notices       lines on standard error beside the result; skipped paths
 //	NewNoticeHandler          warnings of libraries as such lines

@@ -11,13 +11,14 @@ import (
 	"github.com/schollz/progressbar/v3"
 )
 
-// A Progress is a bar with rate and time left, on a terminal only. Its methods may be
-// called by several goroutines, and on nil.
+// A Progress is a bar with rate and time left on a terminal, or lines elsewhere. Its methods may
+// be called by several goroutines, and on nil.
 type Progress struct {
-	screen *screen // nil: no terminal
+	screen *screen       // nil: no bar
+	lines  *lineProgress // nil: no lines
 	what   string
 	total  atomic.Int64
-	done   atomic.Int64 // before start
+	done   atomic.Int64 // of a bar: before start
 	bar    atomic.Pointer[progressbar.ProgressBar]
 }
 
@@ -27,20 +28,39 @@ const barPause = 100 * time.Millisecond
 // barDelay is the time before a bar is drawn for the first time. A rate is a guess before.
 const barDelay = time.Second
 
-// NewProgress returns a bar with a text before it. It is visible if w is a terminal.
-func NewProgress(w io.Writer, what string) *Progress {
-	return &Progress{screen: NewScreen(w), what: what}
+// NewProgress returns the progress of a command, with a text before the bar.
+func NewProgress(w io.Writer, command, what string, mode ProgressMode) *Progress {
+	p := &Progress{what: what}
+	if mode == ProgressNone {
+		return p
+	}
+	if mode == ProgressAuto {
+		p.screen = NewScreen(w)
+	}
+	if p.screen == nil {
+		p.lines = &lineProgress{w: w, command: command, asJSON: mode == ProgressJSON, begins: mode != ProgressAuto, pause: linePause}
+	}
+	return p
 }
 
-// Visible reports whether the bar has a terminal.
-func (p *Progress) Visible() bool { return p != nil && p.screen != nil }
+// Visible reports whether the user sees the progress from the start. Callers may then read more
+// than they need, for a better total.
+func (p *Progress) Visible() bool {
+	return p != nil && (p.screen != nil || p.lines != nil && p.lines.begins)
+}
 
 // Expect adds n to the total in bytes. It is called before Start.
 func (p *Progress) Expect(n int64) { p.total.Add(n) }
 
 // Start shows the bar.
 func (p *Progress) Start() {
-	if !p.Visible() {
+	if p == nil {
+		return
+	}
+	if p.lines != nil {
+		p.lines.start(p.done.Load(), p.total.Load(), "")
+	}
+	if p.screen == nil {
 		return
 	}
 	bar := progressbar.NewOptions64(max(1, p.total.Load()),
@@ -65,20 +85,23 @@ func (p *Progress) fit(text string) string {
 
 // Add counts n more bytes as done.
 func (p *Progress) Add(n int64) {
-	if !p.Visible() {
+	if p == nil {
 		return
 	}
 	if bar := p.bar.Load(); bar != nil {
 		_ = bar.Add64(n) // more than expected, if a file grew, is no matter
 		return
 	}
-	p.done.Add(n)
+	done := p.done.Add(n)
+	if p.lines != nil {
+		p.lines.tick(done, p.total.Load(), "")
+	}
 }
 
 // describe changes the text before the bar.
 func (p *Progress) describe(text string) {
-	if !p.Visible() {
-		return
+	if p.lines != nil {
+		p.lines.tick(p.done.Load(), p.total.Load(), text)
 	}
 	if bar := p.bar.Load(); bar != nil {
 		bar.Describe(p.fit(text))
@@ -86,22 +109,23 @@ func (p *Progress) describe(text string) {
 }
 
 // Follow calls expect in the background, shows the bar with a text before it, and updates
-// both until hide is called.
+// both until hide is called. Lines that begin later begin with it, so a short command reads
+// nothing for its total.
 func (p *Progress) Follow(ctx context.Context, expect func(context.Context), text func() string) (hide func()) {
-	if !p.Visible() {
+	if p == nil || p.screen == nil && p.lines == nil {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var following sync.WaitGroup
 	following.Go(func() {
+		if !p.Visible() && !sleep(ctx, linePause) {
+			return
+		}
 		expect(ctx)
 		p.Start()
 		for ctx.Err() == nil {
 			p.describe(text())
-			select {
-			case <-ctx.Done():
-			case <-time.After(2 * barPause):
-			}
+			sleep(ctx, 2*barPause)
 		}
 	})
 	return func() {
@@ -111,9 +135,18 @@ func (p *Progress) Follow(ctx context.Context, expect func(context.Context), tex
 	}
 }
 
+// sleep waits, and reports whether ctx lasts.
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+	return ctx.Err() == nil
+}
+
 // Clear removes the bar from the screen until the next update.
 func (p *Progress) Clear() {
-	if p.Visible() {
+	if p != nil && p.screen != nil {
 		p.screen.clear()
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui/uitest"
@@ -24,7 +25,7 @@ func TestScreenWidth(t *testing.T) {
 	for _, columns := range []uint16{20, 33, 80, 0} {
 		t.Run(fmt.Sprint(columns), func(t *testing.T) {
 			terminal, output := uitest.OpenTerminal(t, columns)
-			p := NewProgress(terminal, "publish, 1000000 entries, 123 MiB new")
+			p := NewProgress(terminal, "xetfs publish", "publish, 1000000 entries, 123 MiB new", ProgressAuto)
 			p.Expect(1 << 40)
 			p.Start()
 			w := barWriter{screen: p.screen}
@@ -49,6 +50,49 @@ func TestScreenWidth(t *testing.T) {
 			if strings.Contains(text, "\n") {
 				t.Errorf("it has lines: %q", text)
 			}
+		})
+	}
+}
+
+// Without a terminal, progress is a line from time to time. The explicit forms have one at the
+// start, with the total.
+func TestProgressLines(t *testing.T) {
+	tests := []struct {
+		name string
+		mode ProgressMode
+		want []string
+	}{
+		{"auto", ProgressAuto, []string{"xetfs get: 3.00 MiB of 4.00 MiB, 75 %, 1.00 MiB/s"}},
+		{"lines", ProgressLines, []string{"xetfs get: 0 bytes of 4.00 MiB, 0 %", "xetfs get: 3.00 MiB of 4.00 MiB, 75 %, 1.00 MiB/s"}},
+		{"json", ProgressJSON, []string{
+			`{"command":"xetfs get","done_bytes":0,"total_bytes":4194304,"seconds":0}`,
+			`{"command":"xetfs get","done_bytes":3145728,"total_bytes":4194304,"seconds":3}`,
+		}},
+		{"none", ProgressNone, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var out strings.Builder
+				p := NewProgress(&out, "xetfs get", "get", tt.mode)
+				if p.lines != nil {
+					p.lines.pause = 3 * time.Second
+				}
+				p.Expect(4 << 20)
+				p.Start()
+				for range 3 {
+					time.Sleep(time.Second)
+					p.Add(1 << 20)
+				}
+				p.Clear()
+				var want string
+				for _, line := range tt.want {
+					want += line + "\n"
+				}
+				if out.String() != want {
+					t.Errorf("it prints\n%s, want\n%s", out.String(), want)
+				}
+			})
 		})
 	}
 }
