@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -42,11 +44,32 @@ func (o *folderFlags) ingestOptions(store string, folders []string, patterns *ig
 			return ingest.Options{}, usageError{err}
 		}
 	}
+	created, err := creationTime(os.Getenv(epochVariable))
+	if err != nil {
+		return ingest.Options{}, err
+	}
 	return ingest.Options{
 		Folders: folders, Ignore: patterns, Own: ownStore(store),
 		OneFileSystem: o.oneFileSystem, Strict: o.strict,
-		Pack: pack.Options{Schemes: o.scheme.value, NoSHA: o.noSHA},
+		Pack: pack.Options{Schemes: o.scheme.value, NoSHA: o.noSHA, Created: created},
 	}, nil
+}
+
+// epochVariable is the variable with the creation time of new shards, in seconds since 1970. It
+// is that of reproducible builds: https://reproducible-builds.org/specs/source-date-epoch/
+const epochVariable = "SOURCE_DATE_EPOCH"
+
+// creationTime returns the creation time of new shards. Without a value of the variable it is the
+// present time.
+func creationTime(epoch string) (time.Time, error) {
+	if epoch == "" {
+		return time.Now(), nil
+	}
+	seconds, err := strconv.ParseInt(epoch, 10, 64)
+	if err != nil || seconds < 0 {
+		return time.Time{}, usageError{fmt.Errorf("%s=%q is not a number of seconds since 1970", epochVariable, epoch)}
+	}
+	return time.Unix(seconds, 0), nil
 }
 
 // ownStore returns the folder of a local STORE, which is not packed into itself.

@@ -111,7 +111,7 @@ func (p *packRun) run(storePath string, folders []string) error {
 	}
 	defer p.store.Close()
 	in.FilesOnly, in.Consequence = true, "packing stopped"
-	in.Sink, in.Pack.Known, in.Pack.Created = origin.Sink(p.store.WriteStore), p.store.Known, p.started
+	in.Sink, in.Pack.Known = origin.Sink(p.store.WriteStore), p.store.Known
 	in.Report, in.Progress, in.Fault = p.report, p.bar, p.fault
 	if p.in, err = ingest.New(in); err != nil {
 		return err

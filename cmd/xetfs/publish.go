@@ -91,7 +91,7 @@ func (p *publishRun) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	o.Ingest.Progress, o.Ingest.Fault, o.Ingest.Pack.Created = p.bar, p.fault, p.started
+	o.Ingest.Progress, o.Ingest.Fault = p.bar, p.fault
 	switch {
 	case p.dryRun:
 		return p.runDry(ctx, o)
