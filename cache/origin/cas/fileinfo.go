@@ -28,7 +28,12 @@ func (c *Client) FileInfo(ctx context.Context, id codec.FileID) (*shard.FileInfo
 	if fi, ok := c.knownInfo(ctx, id); ok {
 		return fi, nil
 	}
-	return c.describing.Do(ctx, id, func(ctx context.Context) (*shard.FileInfo, error) { return c.requestInfo(ctx, id) })
+	return c.describing.Do(ctx, id, func(ctx context.Context) (*shard.FileInfo, error) {
+		if fi, ok := c.knownInfo(ctx, id); ok {
+			return fi, nil // a call that has ended since has requested it
+		}
+		return c.requestInfo(ctx, id)
+	})
 }
 
 // OpenFile implements Source.
@@ -224,19 +229,29 @@ func sizeOf(terms []codec.Term) (n int64) {
 
 // getPlan returns the plan of a query, from memory or the server.
 func (c *Client) getPlan(ctx context.Context, q query) (*plan, error) {
-	c.mu.Lock()
-	p, ok := c.plans.all.Get(q)
-	c.mu.Unlock()
-	if ok && !origin.IsNoCache(ctx) {
+	if p, ok := c.knownPlan(ctx, q); ok {
 		return p, nil
 	}
 	return c.planning.Do(ctx, q, func(ctx context.Context) (*plan, error) {
+		if p, ok := c.knownPlan(ctx, q); ok {
+			return p, nil // a call that has ended since has requested it
+		}
 		r, err := c.plan(ctx, q)
 		if err != nil {
 			return nil, err
 		}
 		return c.addPlan(q, nil, r), nil
 	})
+}
+
+// knownPlan returns the plan of a query from memory.
+func (c *Client) knownPlan(ctx context.Context, q query) (*plan, bool) {
+	if origin.IsNoCache(ctx) {
+		return nil, false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.plans.all.Get(q)
 }
 
 // addPlan stores the answer to a query. It learns the places of the signed ranges.

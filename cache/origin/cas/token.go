@@ -78,16 +78,30 @@ type issued struct {
 
 // get returns the current token, or a new one.
 func (ts *tokens) get(ctx context.Context) (*issued, error) {
-	ts.mu.Lock()
-	t, pause := ts.current, ts.next.Sub(ts.now())
-	ts.mu.Unlock()
-	switch {
-	case t != nil && (t.end.IsZero() || ts.now().Before(t.end)):
-		return t, nil
-	case t == nil && pause > 0:
-		return nil, errToken
+	if t, ok, err := ts.known(); ok {
+		return t, err
 	}
-	return ts.group.Do(ctx, struct{}{}, func(ctx context.Context) (*issued, error) { return ts.renew(ctx) })
+	return ts.group.Do(ctx, struct{}{}, func(ctx context.Context) (*issued, error) {
+		if t, ok, err := ts.known(); ok {
+			return t, err // a call that has ended since has renewed it
+		}
+		return ts.renew(ctx)
+	})
+}
+
+// known returns the current token, or an error during the pause after a refusal. If ok is false,
+// a new token is needed.
+func (ts *tokens) known() (t *issued, ok bool, err error) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	t, now := ts.current, ts.now()
+	switch {
+	case t != nil && (t.end.IsZero() || now.Before(t.end)):
+		return t, true, nil
+	case t == nil && ts.next.After(now):
+		return nil, true, errToken
+	}
+	return nil, false, nil
 }
 
 // renew requests a token.

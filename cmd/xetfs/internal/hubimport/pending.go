@@ -138,13 +138,22 @@ func (p *pendingTree) All(ctx context.Context, dir string) iter.Seq2[page.Entry,
 
 // folder returns the entries directly in a folder, sorted by path.
 func (p *pendingTree) folder(ctx context.Context, dir string) ([]page.Entry, error) {
-	p.mu.Lock()
-	entries, ok := p.folders.Get(dir)
-	p.mu.Unlock()
-	if ok {
+	if entries, ok := p.known(dir); ok {
 		return entries, nil
 	}
-	return p.reads.Do(ctx, dir, func(ctx context.Context) ([]page.Entry, error) { return p.read(ctx, dir) })
+	return p.reads.Do(ctx, dir, func(ctx context.Context) ([]page.Entry, error) {
+		if entries, ok := p.known(dir); ok {
+			return entries, nil // a call that has ended since has read it
+		}
+		return p.read(ctx, dir)
+	})
+}
+
+// known returns the entries of a folder that was read before.
+func (p *pendingTree) known(dir string) ([]page.Entry, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.folders.Get(dir)
 }
 
 // read lists a folder at the Hub.
