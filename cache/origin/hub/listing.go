@@ -31,6 +31,7 @@ const (
 	pageEntries = 1000
 	maxPage     = 16 << 20 // bytes
 	maxPages    = 20_000
+	maxFile     = 1 << 50 // bytes; sums of sizes stay far from the limit of int64
 )
 
 // List yields the files and folders below dir in the order of the Hub, with one request for each
@@ -96,6 +97,9 @@ func decodePage(b []byte) (entries []listEntry, err error) {
 	if err := json.Unmarshal(b, &entries); err != nil {
 		return nil, notJSON("the listing", err)
 	}
+	if entries == nil { // null, which is no empty list
+		return nil, codec.Corrupt("listing", 0, "it is null")
+	}
 	return entries, nil
 }
 
@@ -145,6 +149,8 @@ func (l *listEntry) entry() (e Entry, ok bool, err error) {
 		return e, true, nil
 	case "file":
 		return e, true, l.content(&e)
+	case "":
+		return e, false, codec.Corrupt("listing", 0, "%.100q: no type", l.Path)
 	}
 	return e, false, nil
 }
@@ -173,7 +179,7 @@ func (l *listEntry) content(e *Entry) (err error) {
 			return bad("git hash %.80q", l.OID)
 		}
 	}
-	if e.Size < 0 {
+	if e.Size < 0 || e.Size > maxFile {
 		return bad("%d bytes", e.Size)
 	}
 	return nil
