@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -51,8 +52,9 @@ func newLiar(t *testing.T, address string, change func(r *http.Request, body []b
 				return err
 			}
 			body = change(w.Request, body)
-			w.Body, w.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+			w.ContentLength = int64(len(body))
 			w.Header.Set("Content-Length", strconv.Itoa(len(body)))
+			w.Body = io.NopCloser(bytes.NewReader(body))
 			return nil
 		},
 	}
@@ -210,4 +212,31 @@ func readAt(fd int, want []byte, off int64) error {
 		return errors.New("other bytes")
 	}
 	return nil
+}
+
+// F49: the header of a chunk is zero or has huge sizes. The command names xorb, chunk, byte and reason.
+func TestF49_HubBadChunkHeaders(t *testing.T) {
+	folder, store := t.TempDir(), filepath.Join(t.TempDir(), "store")
+	harness.WriteFile(t, filepath.Join(folder, "small"), harness.Noise(8, 1<<20))
+	harness.WriteFile(t, filepath.Join(folder, "large"), harness.Noise(9, 12<<20))
+	harness.Publish(t, store, "org/model", folder)
+	address := serveHub(t, store)
+	for name, header := range map[string][]byte{"zero": make([]byte, xorb.ChunkHeaderSize), "huge": {0, 255, 255, 255, 0, 255, 255, 255}} {
+		for _, file := range []string{"small", "large"} {
+			t.Run(name+" "+file, func(t *testing.T) {
+				hub := newLiar(t, address, func(r *http.Request, body []byte) []byte {
+					if strings.Contains(r.URL.Path, "/transfer/") && len(body) > len(header) {
+						copy(body, header)
+					}
+					return body
+				})
+				useHub(t, hub.URL)
+				_, err := exec.Command(harness.Program(t), "cat", "hf://org/model", file).Output()
+				text := harness.StderrOf(err)
+				if status := exitStatus(err); status != 6 || !regexp.MustCompile(`xorb [0-9a-f]{64}: .*chunk \d+.*: chunk header at byte`).MatchString(text) {
+					t.Errorf("exit status %d: %s", status, text)
+				}
+			})
+		}
+	}
 }

@@ -35,6 +35,7 @@ type segment struct {
 	headers  []xorb.ChunkHeader // from first on; guarded by mu
 	reported int                // parsed at the last partial run; guarded by mu
 	grown    chan struct{}      // closed when n grows or the transfer ends; guarded by mu
+	bad      error              // the header at parsed is wrong; nil: none; guarded by mu
 	ended    bool               // guarded by mu
 	err      error              // guarded by mu
 }
@@ -110,11 +111,15 @@ func (s *segment) advance(n int) (first uint32, start int64, fresh []xorb.ChunkH
 		return 0, 0, nil
 	}
 	old, start := len(s.headers), s.start+int64(s.parsed)
-	for s.parsed+xorb.ChunkHeaderSize <= s.n {
+	for s.bad == nil && s.parsed+xorb.ChunkHeaderSize <= s.n {
 		h, err := xorb.DecodeChunkHeader(s.buf[s.parsed:])
+		if err != nil {
+			s.bad = fmt.Errorf("chunk %d at byte %d: %w", int(s.first)+len(s.headers), s.start+int64(s.parsed), err)
+			break
+		}
 		end := s.parsed + xorb.ChunkHeaderSize + h.Packed
-		if err != nil || end > s.n {
-			break // the run of a reader has the error
+		if end > s.n {
+			break
 		}
 		s.parsed, s.headers = end, append(s.headers, h)
 	}
@@ -211,6 +216,8 @@ func (c *Client) read(ctx context.Context, s *segment, r codec.ChunkRange, o ori
 				c.places.learnChunks(s.xorb, r.Start, start, headersOf(s.buf[start-s.start:state.n]))
 			}
 			return s.run(r, start, end, o.Buffer)
+		case !known && state.bad != nil:
+			return nil, state.bad
 		case state.ended:
 			return nil, errElsewhere
 		case o.OnPartial != nil:
@@ -229,13 +236,17 @@ type segmentState struct {
 	n     int
 	ended bool
 	err   error
+	bad   error // of the first chunk that r has and headers has not; nil: none
 	grown <-chan struct{}
 }
 
 // view returns where chunks r are, and the progress of the segment.
 func (c *Client) view(s *segment, r codec.ChunkRange) (start, end int64, known bool, state segmentState) {
 	s.mu.Lock()
-	state = segmentState{s.n, s.ended, s.err, s.grown}
+	state = segmentState{n: s.n, ended: s.ended, err: s.err, grown: s.grown}
+	if s.first != noChunk && int(r.End) > int(s.first)+len(s.headers) {
+		state.bad = s.bad
+	}
 	start, end, known = s.spanLocked(r)
 	s.mu.Unlock()
 	if !known {
