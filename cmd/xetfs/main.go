@@ -98,7 +98,7 @@ func addCommands(root *cobra.Command) {
 		&cobra.Group{ID: checkGroup, Title: "Check and repair:"},
 		&cobra.Group{ID: otherGroup, Title: "Other commands:"})
 	addGroup(root, storeGroup, newDelete(), newPack(), newPrune(), newPublish(), newSnapshot())
-	addGroup(root, readGroup, newCat(), newDiff(), newGet(), newHistory(), newLs(), newMount(), newServe(), newUmount(), newWarm())
+	addGroup(root, readGroup, newCat(), newDiff(), newGet(), newHistory(), newLs(), newMount(), newServe(), newStatus(), newUmount(), newWarm())
 	addGroup(root, checkGroup, newCache(), newCatalog(), newInspect(), newVerify())
 	addGroup(root, otherGroup, newVersion(), newMan())
 	root.SetHelpCommandGroupID(otherGroup)

@@ -25,15 +25,15 @@ type List struct {
 
 // NewList returns a list without elements. With JSON, the caller begins the array of Doc.
 func NewList(w io.Writer, asJSON bool, heading string) *List {
-	l := &List{Out: bufio.NewWriterSize(w, 64<<10), Terminal: isTerminal(w), heading: heading}
+	l := &List{Out: bufio.NewWriterSize(w, 64<<10), Terminal: IsTerminal(w), heading: heading}
 	if asJSON {
 		l.Doc = NewDocument(l.Out)
 	}
 	return l
 }
 
-// isTerminal reports whether w is a terminal.
-func isTerminal(w io.Writer) bool {
+// IsTerminal reports whether w is a terminal.
+func IsTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }

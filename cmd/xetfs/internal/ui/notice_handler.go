@@ -24,7 +24,7 @@ const retryEvent = "origin_retry"
 
 // NewNoticeHandler returns a handler that prints warnings to w. Each line passes through words.
 func NewNoticeHandler(w io.Writer, command string, words func(string) string) slog.Handler {
-	return &noticeHandler{w: w, command: command, words: words, screen: isTerminal(w)}
+	return &noticeHandler{w: w, command: command, words: words, screen: IsTerminal(w)}
 }
 
 // Enabled implements slog.Handler.

@@ -21,7 +21,7 @@ type screen struct {
 
 // NewScreen returns the screen of a terminal, and nil if w is none.
 func NewScreen(w io.Writer) *screen {
-	if !isTerminal(w) {
+	if !IsTerminal(w) {
 		return nil
 	}
 	f := w.(*os.File)

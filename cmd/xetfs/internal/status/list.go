@@ -1,0 +1,208 @@
+package status
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
+	"github.com/xetfs/xetfs/fs/fusemount"
+)
+
+// The states of a mount in a list.
+const (
+	StateOK      = "ok"
+	StateDead    = "dead"    // its process has ended
+	StateSilent  = "silent"  // it did not answer in time
+	StateRefused = "refused" // it is of another user, or of an older xetfs
+)
+
+// A Mount is one line of a list.
+type Mount struct {
+	Dir    string          `json:"mountpoint"`
+	Source string          `json:"source"` // as in the mount table
+	State  string          `json:"state"`
+	Error  string          `json:"error,omitempty"` // of a mount in another state than StateOK
+	Raw    json.RawMessage `json:"stats,omitempty"` // of a mount in StateOK
+
+	Stats Stats `json:"-"` // Raw, decoded
+}
+
+// Mounts returns the xetfs mounts of this mount namespace, by mountpoint. It sends no request to
+// them. Of stacked mounts it returns the uppermost.
+func Mounts() ([]Mount, error) {
+	byDir := map[string]Mount{}
+	_, err := fusemount.Find("self", func(e *fusemount.Entry) bool {
+		delete(byDir, e.Point)
+		if e.Type == fusemount.FSType {
+			byDir[e.Point] = Mount{Dir: e.Point, Source: e.Source, State: StateSilent}
+		}
+		return false
+	})
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Mount, 0, len(byDir))
+	for _, m := range byDir {
+		all = append(all, m)
+	}
+	slices.SortFunc(all, func(a, b Mount) int { return compare(a.Dir, b.Dir) })
+	return all, nil
+}
+
+func compare(a, b string) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// Select returns the mounts at some directories. It follows links in their parents, and sends no
+// request to a mount.
+func Select(all []Mount, dirs []string) ([]Mount, error) {
+	if len(dirs) == 0 {
+		return all, nil
+	}
+	var chosen []Mount
+	for _, dir := range dirs {
+		path, err := filepath.Abs(dir)
+		if err != nil {
+			return nil, err
+		}
+		if parent, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
+			path = filepath.Join(parent, filepath.Base(path))
+		}
+		i := slices.IndexFunc(all, func(m Mount) bool { return m.Dir == path })
+		if i < 0 {
+			return nil, fmt.Errorf("%s: no xetfs mount; xetfs status lists all of them", ui.Printable(dir))
+		}
+		chosen = append(chosen, all[i])
+	}
+	return chosen, nil
+}
+
+// Fill adds the figures of the mounts that answer within limit. reader is the command line that
+// runs PrintAll in another process. The kernel may not end a process whose request a mount has
+// taken and does not answer, so Fill does not wait for its end.
+func Fill(ctx context.Context, mounts []Mount, reader []string, limit time.Duration) error {
+	if len(mounts) == 0 {
+		return nil
+	}
+	child := &exec.Cmd{Path: "/proc/self/exe", Args: slices.Clone(reader)}
+	for _, m := range mounts {
+		child.Args = append(child.Args, m.Dir)
+	}
+	out, err := child.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := child.Start(); err != nil {
+		return fmt.Errorf("the figures cannot be read: %w", err)
+	}
+	answers := make(chan Mount)
+	done := make(chan struct{})
+	defer close(done)
+	go receive(out, answers, done)
+	go func() { _ = child.Wait() }()
+	defer child.Process.Kill() //nolint:errcheck // it may have ended
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	for range mounts {
+		select {
+		case m, ok := <-answers:
+			if !ok {
+				return nil
+			}
+			take(mounts, m)
+		case <-timer.C:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// receive passes the lines of PrintAll to answers until done is closed.
+func receive(r io.Reader, answers chan<- Mount, done <-chan struct{}) {
+	defer close(answers)
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var m Mount
+		if json.Unmarshal(lines.Bytes(), &m) != nil {
+			continue
+		}
+		select {
+		case answers <- m:
+		case <-done:
+			return
+		}
+	}
+}
+
+// take stores an answer in the list.
+func take(mounts []Mount, m Mount) {
+	for i := range mounts {
+		if mounts[i].Dir != m.Dir || mounts[i].State != StateSilent {
+			continue
+		}
+		mounts[i].State, mounts[i].Error, mounts[i].Raw = m.State, m.Error, m.Raw
+		if m.State == StateOK && json.Unmarshal(m.Raw, &mounts[i].Stats) != nil {
+			mounts[i].State, mounts[i].Error = StateRefused, "its figures are no JSON of this version"
+		}
+		return
+	}
+}
+
+// PrintAll prints a line of JSON for each directory as soon as its mount has answered.
+func PrintAll(w io.Writer, dirs []string) {
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for _, dir := range dirs {
+		all.Go(func() {
+			m := read(dir)
+			mu.Lock()
+			defer mu.Unlock()
+			_ = json.NewEncoder(w).Encode(m) // the reader may have gone
+		})
+	}
+	all.Wait()
+}
+
+// maxValue is the largest extended attribute, in bytes.
+const maxValue = 64 << 10
+
+// read returns the figures of a mount. It may wait without end.
+func read(dir string) Mount {
+	value := make([]byte, maxValue)
+	n, err := unix.Getxattr(dir, "user.xet.stats", value)
+	m := Mount{Dir: dir, State: StateOK}
+	switch {
+	case errors.Is(err, unix.ENOTCONN), errors.Is(err, unix.ECONNABORTED):
+		m.State, m.Error = StateDead, "its process has ended; remove it: xetfs umount "+ui.ShellWord(dir)
+	case errors.Is(err, unix.EACCES), errors.Is(err, os.ErrPermission):
+		m.State, m.Error = StateRefused, "it is of another user"
+	case err != nil:
+		m.State, m.Error = StateRefused, ui.Reason(err).Error()
+	case !json.Valid(value[:n]):
+		m.State, m.Error = StateRefused, "its figures are no JSON"
+	default:
+		m.Raw = value[:n]
+	}
+	return m
+}
