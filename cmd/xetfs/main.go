@@ -66,6 +66,9 @@ xorbs.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          knownCommand,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			return applyEnvironment(cmd)
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if version {
 				_, err := fmt.Fprintln(cmd.OutOrStdout(), readVersion())

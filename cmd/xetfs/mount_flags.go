@@ -64,6 +64,7 @@ func (o *mountOptions) addFlags(cmd *cobra.Command) {
 	f.BoolVar(&o.debugFuse, "debug-fuse", false, "log every FUSE message")
 	f.StringVar(&o.pprof, "pprof", "", "serve Go profiles on this loopback `ADDRESS`")
 	o.log.addFlags(cmd)
+	settingsFlag(cmd)
 	f.IntVar(&o.readyFD, readyFlag, 0, "")
 	if err := f.MarkHidden(readyFlag); err != nil {
 		panic(err) // no such flag

@@ -86,6 +86,7 @@ func (o *serveOptions) addFlags(cmd *cobra.Command) {
 	f.StringVar(&o.listen, "listen", o.listen, "`ADDRESS` of the server; port 0 picks a free one")
 	f.StringVar(&o.tlsCert, "tls-cert", "", "PEM `FILE` with the certificate and its chain")
 	f.StringVar(&o.tlsKey, "tls-key", "", "PEM `FILE` with the key of the certificate")
+	settingsFlag(cmd)
 	f.StringVar(&o.tokenFile, "token-file", "", "`FILE` with the tokens of clients; mode 0600")
 	o.memory = newOptional("SIZE", ui.ByteSize(stack.DefaultMemory).String(), ui.ParseSize)
 	f.Var(&o.memory, "memory", "limit of unpacked chunks in memory")

@@ -35,7 +35,8 @@ func newStatus() *cobra.Command {
 		Long: `Lists the xetfs mounts of this machine, or those at DIR, one line per mount:
 
   SHOWN    symbol and version, or the number of symbols in use
-  READ     bytes that programs read through xetfs; RATE is per second, with --watch
+  READ     bytes that programs read through xetfs
+  RATE     the same per second, with --watch
   LOCAL    share of the bytes that did not come from the origin
   ORIGIN   bytes received from SOURCE
   CACHE    size of the disk cache
