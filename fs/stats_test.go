@@ -65,8 +65,10 @@ func TestWatch(t *testing.T) {
 	m := mountFake(t, newFakeTree(), newFakeEngine(), Options{})
 	w := m.s.NewWatch()
 	defer w.Close()
-	if !w.IsAnswering(hangLimit(t)) || !w.IsAnswering(hangLimit(t)) {
-		t.Fatal("an idle mount does not answer")
+	for range 2 {
+		if !w.IsAnswering(hangLimit(t)) {
+			t.Fatal("an idle mount does not answer")
+		}
 	}
 	stuck := make(chan struct{})
 	w.check = stuck
