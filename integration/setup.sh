@@ -23,6 +23,7 @@ fi
 needed=(
   "apache2 apache2-bin"
   "cc gcc"
+  "chromium chromium"
   "cmp diffutils"
   "fish fish"
   "fusermount3 fuse3"
@@ -36,6 +37,7 @@ needed=(
   "rsync rsync"
   "sqlite3 sqlite3"
   "strace strace"
+  "systemd-analyze systemd"
   "zip zip"
   "unzip unzip"
   "zsh zsh"

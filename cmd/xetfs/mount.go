@@ -71,6 +71,8 @@ func (o *mountOptions) serve(cmd *cobra.Command, source, mountpoint string) erro
 		return mountError{err}
 	}
 	d.Waiting = waitNotice(cmd, source)
+	d.Notifier = daemon.NewNotifier(os.Getenv("NOTIFY_SOCKET"))
+	d.Journal = o.log.isJournal(cmd.ErrOrStderr())
 	d.Ready = func([]string) {} // warnings are in the log, which is on the screen
 	return d.Run(cmd.Context())
 }
@@ -237,8 +239,16 @@ func (o *logOptions) open(stderr io.Writer) (*slog.Logger, *daemon.LogFile, erro
 		w = file
 	}
 	options := &slog.HandlerOptions{Level: o.level.value.Level}
+	if o.isJournal(w) {
+		return slog.New(daemon.NewJournalHandler(w, options.Level)), nil, nil
+	}
 	if o.asJSON.value {
 		return slog.New(slog.NewJSONHandler(w, options)), file, nil
 	}
 	return slog.New(slog.NewTextHandler(w, options)), file, nil
+}
+
+// isJournal reports whether the log is the journal of systemd, as lines of text.
+func (o *logOptions) isJournal(w io.Writer) bool {
+	return (o.file == "" || o.file == "/dev/stderr") && !o.asJSON.value && daemon.IsJournal(w, os.Getenv("JOURNAL_STREAM"))
 }

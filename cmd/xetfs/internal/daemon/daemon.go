@@ -8,9 +8,12 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	sd "github.com/coreos/go-systemd/v22/daemon"
 
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/fs"
@@ -36,7 +39,13 @@ type Daemon struct {
 
 	// Open opens SOURCE for a mount at mountpoint, and returns the options of the mount. Run sets
 	// FSName, AllowOther, Logger and Start. Open calls waiting while a server does not answer.
-	Open    func(ctx context.Context, mountpoint string, waiting func(reason string)) (*stack.Source, fs.Options, error)
+	Open     func(ctx context.Context, mountpoint string, waiting func(reason string)) (*stack.Source, fs.Options, error)
+	Notifier *Notifier // reports to systemd; nil: none
+	Journal  bool      // the log is the journal
+
+	// Serve is called with a ready mount. It returns a function that runs at its end. nil: no call.
+	Serve func(ctx context.Context, server *fs.Server) (stop func(), err error)
+
 	Ready   func(warnings []string) // called when the files can be read
 	Waiting func(reason string)     // called while SOURCE does not answer; nil: no call
 
@@ -61,6 +70,11 @@ func (d *Daemon) Run(ctx context.Context) error {
 	if err := os.Chdir("/"); err != nil { // so that it keeps no folder busy
 		return err
 	}
+	ignoresHangup := signal.Ignored(syscall.SIGHUP) || d.Notifier != nil || d.Journal
+	if d.Notifier != nil {
+		d.Notifier.log = d.Log
+	}
+	d.Notifier.notify(status("opening " + stack.WithoutSecrets(d.Source)))
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGQUIT)
 	defer signal.Stop(signals)
@@ -77,7 +91,13 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 	defer src.Close()
 	defer interrupterOf(ctx).release() // a hung SOURCE may delay Close
-	return d.serve(ctx, src, server, signals)
+	defer d.Notifier.notify(sd.SdNotifyStopping, status("closing"))
+	watching, stop := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() { d.Notifier.watch(watching, server) })
+	defer watch.Wait()
+	defer stop()
+	return d.serve(ctx, src, server, signals, ignoresHangup)
 }
 
 // abandon removes the mount of this process at path, if it was made, before the process ends.
@@ -119,19 +139,23 @@ func (d *Daemon) start(ctx context.Context) (*stack.Source, *fs.Server, error) {
 	}
 	d.Log.Info("mounted", "event", "mount_ready", "source", d.Source, "mountpoint", d.Mountpoint, "pid", os.Getpid())
 	d.mounted.Store(true)
+	d.Notifier.notify(sd.SdNotifyReady, status("mounted "+stack.WithoutSecrets(d.Source)+" at "+d.Mountpoint))
 	d.Ready(slices.Concat(src.Warnings, fresh)) // the log has src.Warnings already
 	return src, server, nil
 }
 
 // stillWaiting calls Waiting before the mount is ready.
 func (d *Daemon) stillWaiting(reason string) {
+	if !d.mounted.Load() {
+		d.Notifier.notify(status(stack.WaitingFor(d.Source, reason)))
+	}
 	if d.Waiting != nil && !d.mounted.Load() {
 		d.Waiting(reason)
 	}
 }
 
 // serve waits for the end of the mount and handles signals.
-func (d *Daemon) serve(ctx context.Context, src *stack.Source, server *fs.Server, signals <-chan os.Signal) error {
+func (d *Daemon) serve(ctx context.Context, src *stack.Source, server *fs.Server, signals <-chan os.Signal, ignoresHangup bool) error {
 	gone := make(chan struct{})
 	go func() {
 		server.Wait()
@@ -142,7 +166,7 @@ func (d *Daemon) serve(ctx context.Context, src *stack.Source, server *fs.Server
 		case <-gone:
 			return d.checkEnd()
 		case s := <-signals:
-			if s == syscall.SIGINT || s == syscall.SIGTERM || s == syscall.SIGHUP && d.LogFile == nil {
+			if s == syscall.SIGINT || s == syscall.SIGTERM || s == syscall.SIGHUP && d.LogFile == nil && !ignoresHangup {
 				return d.shutdown(ctx, server, s, signals)
 			}
 			d.dump(s, src)
@@ -168,6 +192,7 @@ func (d *Daemon) checkEnd() error {
 // shutdown unmounts. If files are open, the mount disappears from the tree of files at once.
 // Open files are served until they are closed or grace is over. A second signal ends the wait.
 func (d *Daemon) shutdown(ctx context.Context, server *fs.Server, s os.Signal, signals <-chan os.Signal) error {
+	d.Notifier.notify(sd.SdNotifyStopping, status("unmounting "+d.Mountpoint))
 	d.Log.Info("ending after a signal", "event", "shutdown", "signal", s.String())
 	ended := make(chan error, 1)
 	go func() { ended <- server.Shutdown(grace) }()

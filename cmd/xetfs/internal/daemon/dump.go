@@ -21,6 +21,9 @@ import (
 func (d *Daemon) dump(s os.Signal, src *stack.Source) {
 	switch s {
 	case syscall.SIGHUP:
+		if d.LogFile == nil {
+			return // systemd reloads, or the terminal has gone
+		}
 		if err := d.LogFile.reopen(); err != nil {
 			d.Log.Warn("the log continues in the old file", "err", err)
 		}
