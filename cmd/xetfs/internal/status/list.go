@@ -40,7 +40,7 @@ type Mount struct {
 }
 
 // Mounts returns the xetfs mounts of this mount namespace, by mountpoint. It sends no request to
-// them. Of stacked mounts it returns the uppermost.
+// them. It returns the uppermost of stacked mounts.
 func Mounts() ([]Mount, error) {
 	byDir := map[string]Mount{}
 	_, err := fusemount.Find("self", func(e *fusemount.Entry) bool {
@@ -96,8 +96,8 @@ func Select(all []Mount, dirs []string) ([]Mount, error) {
 }
 
 // Fill adds the figures of the mounts that answer within limit. reader is the command line that
-// runs PrintAll in another process. The kernel may not end a process whose request a mount has
-// taken and does not answer, so Fill does not wait for its end.
+// runs PrintAll in another process. Fill does not wait for the end of that process: the kernel
+// may keep it while a mount does not answer a request.
 func Fill(ctx context.Context, mounts []Mount, reader []string, limit time.Duration) error {
 	if len(mounts) == 0 {
 		return nil
