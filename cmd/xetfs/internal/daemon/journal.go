@@ -26,8 +26,8 @@ func IsJournal(w io.Writer, stream string) bool {
 	return stream == fmt.Sprintf("%d:%d", st.Dev, st.Ino)
 }
 
-// A JournalHandler writes lines for the journal: the priority of syslog precedes each line, and
-// the line has neither time nor level, because the journal stores both.
+// A JournalHandler writes lines for the journal. The priority of syslog precedes each line. The
+// line has neither time nor level, because the journal stores both.
 type JournalHandler struct {
 	slog.Handler // writes to line
 	shared       *journalLine
