@@ -69,6 +69,14 @@ func newProgress(cmd *cobra.Command, what string) *ui.Progress {
 	return ui.NewProgress(cmd.ErrOrStderr(), cmd.CommandPath(), what, mode)
 }
 
+// printSettings is the flag that prints all settings of a command.
+const printSettings = "print-settings"
+
+// settingsFlag adds --print-settings.
+func settingsFlag(cmd *cobra.Command) {
+	cmd.Flags().Bool(printSettings, false, "print each setting with its value and source, and do nothing else")
+}
+
 // bareFlag adds --bare.
 func bareFlag(cmd *cobra.Command, bare *bool) {
 	cmd.Flags().BoolVar(bare, "bare", false, "ignore the catalog; show files by hash")

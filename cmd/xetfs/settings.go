@@ -25,9 +25,6 @@ const variablePrefix = "XETFS_"
 // otherVariables are the variables of xetfs that are no flags.
 var otherVariables = []string{"XETFS_TOKEN_FILE", "XETFS_S3_STYLE"}
 
-// printSettings is the flag that prints all settings of a command.
-const printSettings = "print-settings"
-
 // variableOf returns the environment variable of a flag. A variable of otherVariables has its own
 // meaning, so a flag with that name has the command in its variable.
 func variableOf(cmd *cobra.Command, f *pflag.Flag) string {
@@ -129,11 +126,6 @@ func visitCommands(cmd *cobra.Command, yield func(*cobra.Command) bool) bool {
 		}
 	}
 	return true
-}
-
-// settingsFlag adds --print-settings.
-func settingsFlag(cmd *cobra.Command) {
-	cmd.Flags().Bool(printSettings, false, "print each setting with its value and source, and do nothing else")
 }
 
 // writeSettings prints the settings of a command: name, value, source. Addresses have no secrets.
