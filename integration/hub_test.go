@@ -234,8 +234,6 @@ func TestHubFailsLater(t *testing.T) {
 	}
 }
 
-const canaryToken = "hf_CANARY7f3a"
-
 var realHub = flag.String("hub", "", "an hf:// address of a small public repository of the real Hub, for TestRealHub")
 
 // A repository of the real Hub is read whole. Each file in it equals its SHA-256 or its git hash.
