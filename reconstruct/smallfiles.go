@@ -24,11 +24,16 @@ func (s *smallFiles) add(id codec.FileID, content []byte) {
 	s.byID.Add(id, content, int64(len(content))+256)
 }
 
+// get returns the content of a file.
+func (s *smallFiles) get(id codec.FileID) (content []byte, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.byID.Get(id)
+}
+
 // read fills p with the bytes of a file from off on, and reports whether it could.
 func (s *smallFiles) read(id codec.FileID, p []byte, off int64) bool {
-	s.mu.Lock()
-	content, ok := s.byID.Get(id)
-	s.mu.Unlock()
+	content, ok := s.get(id)
 	if !ok || off+int64(len(p)) > int64(len(content)) {
 		return false
 	}
@@ -42,9 +47,7 @@ func (f *File) isSmallInMemory() bool {
 }
 
 func (s *smallFiles) has(id codec.FileID) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_, ok := s.byID.Get(id)
+	_, ok := s.get(id)
 	return ok
 }
 

@@ -97,3 +97,34 @@ func TestHubSourceWithoutCaches(t *testing.T) {
 		t.Errorf("left %v, %v", left, err)
 	}
 }
+
+// A small file that is written out is fetched once, although it is checked before its first byte.
+func TestHubSourceVerifiedOnce(t *testing.T) {
+	s := hubtest.New(t)
+	want := bytes.Repeat([]byte("0123456789abcdef"), 40_000)
+	s.Commit("model/org/m", "main", hubtest.File{Path: "git", Content: []byte("small")}, hubtest.File{Path: "lfs", Content: want, LFS: true})
+	src, err := openHubSource(t, s, "hf://org/m", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, err := src.Stored.Open(t.Context(), src.Symbol, names.AsOf{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string][]byte{"git": []byte("small"), "lfs": want} {
+		e, err := tree.Lookup(t.Context(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := src.Reader.Open(t.Context(), e.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := io.ReadAll(f.VerifyReader(t.Context(), e.SHA256)); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s: %d bytes, %v", path, len(got), err)
+		}
+	}
+	if n := len(s.Requests("/resolve/")); n != 2 {
+		t.Errorf("%d requests for two files: %q", n, s.Requests("/resolve/"))
+	}
+}
