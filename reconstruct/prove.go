@@ -530,10 +530,10 @@ func (w *progressWatch) stop() {
 	w.cancel()
 }
 
-// timeout returns an error of the proof. If its time is over, the error is context.DeadlineExceeded.
+// timeout returns an error of the proof. If its time is over, the error is origin.ErrUnavailable.
 func (w *progressWatch) timeout(err error) error {
 	if err != nil && w.late.Load() {
-		return fmt.Errorf("no chunk arrived for %v: %w", stallLimit, context.DeadlineExceeded)
+		return fmt.Errorf("%w: no chunk arrived for %v", origin.ErrUnavailable, stallLimit)
 	}
 	return err
 }

@@ -57,7 +57,7 @@ func (a *answer) lost(err error) error {
 		a.pool.CloseIdleConnections() // the same cause may have hit them, too
 		a.pool.congested(a.guard.start)
 	case errors.Is(cause, errHealed):
-		return lostError{a.unavailable("%w", errHealed)}
+		return lostError{error: a.unavailable("%w", errHealed)}
 	}
 	var address *url.Error
 	if errors.As(err, &address) {
@@ -87,7 +87,7 @@ func (a *answer) lost(err error) error {
 		return err
 	}
 	a.c.health.lost(a.guard.start)
-	return lostError{err}
+	return lostError{err, a.Response != nil && cause == nil}
 }
 
 // isAnswer reports whether an error is an answer of a proxy or a name server.

@@ -41,10 +41,10 @@ func (c *Client) ReadAt(ctx context.Context, r Request, p []byte, off int64, pro
 // is not continued.
 func (c *Client) readOn(ctx context.Context, r *Request, p []byte, off int64, progress func(n int)) error {
 	var validator string // of the first answer
-	for done := 0; done < len(p); {
+	for done, steps := 0, 1; done < len(p); steps++ {
 		from := done
 		n, now, err := c.readSome(ctx, r, p[from:], off+int64(from), validator, func(n int) { progress(from + n) })
-		if err != nil && (n < leastStep || n < (len(p)-from)/64 || now == "" || ctx.Err() != nil) {
+		if err != nil && (steps == maxSteps || n < leastStep || n < (len(p)-from)/64 || now == "" || ctx.Err() != nil) {
 			return err
 		}
 		done, validator = from+n, now
@@ -53,8 +53,12 @@ func (c *Client) readOn(ctx context.Context, r *Request, p []byte, off int64, pr
 }
 
 // leastStep is the number of bytes that an interrupted answer needs to be continued at once. A
-// server that always stops earlier could not deliver a large object.
-const leastStep = 1 << 10
+// server that always stops earlier could not deliver a large object. maxSteps bounds the requests
+// of an attempt, and so their rate: a pause follows.
+const (
+	leastStep = 2 << 10
+	maxSteps  = 8
+)
 
 // readSome sends one request. validator is empty, or that of an earlier answer, and must equal
 // that of this one. readSome returns the number of bytes that arrived and the validator of the

@@ -23,8 +23,15 @@ const (
 const farStep = 256 << 10
 
 // A lostError is an attempt without a complete answer: refused, reset, silent or interrupted.
-// Only the deadline of the call bounds the number of such attempts.
-type lostError struct{ error }
+// Only the deadline of the call bounds the number of such attempts, and uselessLimit.
+type lostError struct {
+	error
+	inBody bool // the body ended early
+}
+
+// uselessLimit is how long all answers of a server may end early without real progress. The server
+// answers, so it will hardly recover as a link does.
+const uselessLimit = 15 * time.Second
 
 // Unwrap returns the error of the attempt.
 func (e lostError) Unwrap() error { return e.error }
@@ -61,7 +68,7 @@ func (c *Client) repeat(ctx context.Context, k names.Key, attempt func(context.C
 		c.o.Counters.failed(reasonOf(err))
 		f.add(ctx, n, err)
 		pause, again := c.pause(ctx, err, f)
-		if !again || c.health.refuses(callStart(ctx)) {
+		if !again || f.isUseless() || c.health.refuses(callStart(ctx)) {
 			return gaveUp(err, f)
 		}
 		c.o.Counters.retries.Add(1)
@@ -78,6 +85,13 @@ type failures struct {
 	answers int  // that the maximum counts
 	inRow   int  // without progress; the pauses grow with it
 	lost    bool // the last attempt is not counted in answers
+
+	useless time.Time // of the first of consecutive answers that ended early, without progress; zero: none
+}
+
+// isUseless reports whether the answers of a server have ended early for too long.
+func (f *failures) isUseless() bool {
+	return !f.useless.IsZero() && time.Since(f.useless) >= uselessLimit
 }
 
 // add counts an attempt that added n bytes. A lost connection does not count as an answer if
@@ -91,6 +105,13 @@ func (f *failures) add(ctx context.Context, n int, err error) {
 	}
 	f.all++
 	f.inRow++
+	var lost lostError
+	switch isLost := errors.As(err, &lost); {
+	case !isLost || !lost.inBody || n >= leastStep:
+		f.useless = time.Time{}
+	case f.useless.IsZero():
+		f.useless = time.Now()
+	}
 	_, limited := ctx.Deadline()
 	if f.lost = limited && errors.As(err, new(lostError)); !f.lost {
 		f.answers++

@@ -177,3 +177,55 @@ func TestN04_RetryContinues(t *testing.T) {
 		})
 	}
 }
+
+// N05: the bodies of a server always end early. A read ends soon, and sends few requests.
+func TestN05_UselessAnswers(t *testing.T) {
+	content := origintest.Random(1, 1<<20)
+	for name, left := range map[string]func(n int) int{
+		"half": func(n int) int { return n / 2 }, "all but a byte": func(n int) int { return n - 1 },
+		"nothing": func(int) int { return 0 }, "1100 bytes": func(n int) int { return min(n-1, 1100) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				requests := 0
+				c := through(t, func(w http.ResponseWriter, r *http.Request) {
+					requests++
+					var from, to int
+					fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-%d", &from, &to)
+					w.Header().Set("ETag", `"good"`)
+					w.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", from, to, len(content)))
+					w.WriteHeader(http.StatusPartialContent)
+					_, _ = w.Write(content[from:][:left(to+1-from)])
+					panic(http.ErrAbortHandler)
+				}, fetch.Options{Limits: fetch.Limits{First: time.Minute, Read: time.Minute}})
+				start := time.Now()
+				err := c.ReadAt(t.Context(), object, make([]byte, len(content)), 0, ignore)
+				if took := time.Since(start); !errors.Is(err, origin.ErrUnavailable) || took > 40*time.Second || requests > 200 {
+					t.Errorf("%d requests in %v, %v", requests, took, err)
+				}
+			})
+		})
+	}
+}
+
+// N04: a server whose answers are useless for some time, and then good, is no error.
+func TestN04_UselessForSomeTime(t *testing.T) {
+	content := origintest.Random(1, 100<<10)
+	synctest.Test(t, func(t *testing.T) {
+		good := time.Now().Add(10 * time.Second)
+		c := through(t, func(w http.ResponseWriter, r *http.Request) {
+			var from, to int
+			fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-%d", &from, &to)
+			w.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", from, to, len(content)))
+			w.WriteHeader(http.StatusPartialContent)
+			if time.Now().Before(good) {
+				panic(http.ErrAbortHandler)
+			}
+			_, _ = w.Write(content[from : to+1])
+		}, fetch.Options{Limits: fetch.Limits{Read: time.Minute}})
+		got := make([]byte, len(content))
+		if err := c.ReadAt(t.Context(), object, got, 0, ignore); err != nil || !bytes.Equal(got, content) {
+			t.Errorf("ReadAt: %v, or other bytes", err)
+		}
+	})
+}
