@@ -174,9 +174,6 @@ The disk cache is in ~/.cache/xetfs/disk, or where --cache-dir says.`,
 	return cmd
 }
 
-// freedHelp is the end of the help of commands that make a disk cache smaller.
-const freedHelp = `With --json there is one object: {"dir", "freed" (bytes), "bytes" (that are left)}.`
-
 func newCacheTrim() *cobra.Command {
 	var (
 		flags  cacheFlags

@@ -209,10 +209,6 @@ func (o *cacheFlags) limit(f *stack.CacheFolder) error {
 	return nil
 }
 
-// cachePlaceHelp is the part of a command's help that says where the disk cache is.
-const cachePlaceHelp = `The disk cache is in $XDG_CACHE_HOME/xetfs/disk, or ~/.cache/xetfs/disk, or where --cache-dir
-says. Only its owner can read it.`
-
 // cacheUsage is the usage of --cache-dir where it has no other meaning.
 const cacheUsage = "disk cache (default ~/.cache/xetfs/disk)"
 

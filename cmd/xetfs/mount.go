@@ -31,7 +31,7 @@ func newMount() *cobra.Command {
 mount continues in the background until xetfs umount.
 
 If SOURCE is a catalog, each symbol is a folder with the files of its newest version.`,
-		Annotations: see("versions", "cache", "origins"),
+		Annotations: see("versions", "cache", "origins", "semantics", "fstab"),
 		Example: `  xetfs mount ./store /mnt/x && ls /mnt/x/org/model/.versions/2026-03-01
   xetfs mount --symbol org/model@12 ./store /mnt/x
   xetfs mount --cache-size 100GiB https://example.org/store /mnt/x`,

@@ -12,16 +12,6 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 )
 
-// asOfHelp is the part of a command's help that says how to pick a version.
-const asOfHelp = `AS_OF picks a version of SYMBOL. It is one of these:
-
-  latest                 the newest version; the default
-  12, -1, -2             version 12, the newest live version, the one before it
-  2026-03-01T12:00:00Z   the newest version at that time
-  2026-03-01             the newest version at the last moment of that day, in UTC
-  snap:NAME              the version that a snapshot holds
-  ver:HASH               exactly the tree with this root page`
-
 // A target is SYMBOL[@AS_OF] on a command line.
 type target struct {
 	symbol string

@@ -22,7 +22,7 @@ files can be read until they are closed.
 
 A container, or another mount namespace, may hold a copy of the mount. The command then removes the
 mount here, names the process that still serves the copy, and ends.`,
-		Annotations: see("promises"),
+		Annotations: see("troubleshooting"),
 		Example: `  xetfs umount /mnt/x
   xetfs umount --lazy /mnt/x`,
 		Args: arguments(1, 1),

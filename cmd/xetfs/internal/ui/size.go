@@ -9,10 +9,6 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// UnitsHelp is the part of a command's help about units of sizes and rates.
-const UnitsHelp = `Sizes have decimal or binary units: 1MB is 10^6 bytes, 1MiB is 2^20 bytes. K, M, G
-and T mean KB, MB, GB and TB.`
-
 // ParseBytes parses a number of bytes with an optional unit.
 func ParseBytes(text string) (int64, error) {
 	n, err := humanize.ParseBytes(strings.TrimSpace(text))
