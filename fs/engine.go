@@ -20,6 +20,9 @@ type engine interface {
 	// verified returns the value of user.xet.verified of a file.
 	verified(ctx context.Context, id codec.FileID) (string, error)
 
+	// cached returns the value of user.xet.cached of a file, in percent.
+	cached(ctx context.Context, id codec.FileID) (int, error)
+
 	// openBacking opens the materialized file, if there is one. It sends no request.
 	openBacking(id codec.FileID) (backing, bool)
 
@@ -92,6 +95,10 @@ func (r reader) verified(ctx context.Context, id codec.FileID) (string, error) {
 		return "", err
 	}
 	return f.Verified(ctx), nil
+}
+
+func (r reader) cached(ctx context.Context, id codec.FileID) (int, error) {
+	return r.CachedPercent(ctx, id)
 }
 
 func (r reader) openBacking(id codec.FileID) (backing, bool) { return r.OpenBacking(id) }

@@ -181,6 +181,8 @@ func (e *fakeEngine) open(_ context.Context, id codec.FileID, _ int64) (rangeRea
 	return &fakeContent{e, data}, int64(len(data)), nil
 }
 
+func (e *fakeEngine) cached(context.Context, codec.FileID) (int, error) { return 7, nil }
+
 func (e *fakeEngine) verified(context.Context, codec.FileID) (string, error) {
 	if err := e.openErr.Load(); err != nil {
 		return "", *err

@@ -20,6 +20,7 @@ const (
 	xattrHash     = xattrPrefix + "hash"     // Xet hash of a file
 	xattrSHA256   = xattrPrefix + "sha256"   // of a file, if an index page or a whole read proves it
 	xattrVerified = xattrPrefix + "verified" // the check of reads: chunk, file, none
+	xattrCached   = xattrPrefix + "cached"   // percentage of a file that needs no origin
 	xattrError    = xattrPrefix + "error"    // last error of a read or an open of this file
 	xattrStats    = xattrPrefix + "stats"    // on the root: JSON with figures of cache and mount
 	xattrSymbol   = xattrPrefix + "symbol"   // symbol of the entry
@@ -67,6 +68,8 @@ func (f *filesystem) xattr(req *request, from *version, e *page.Entry, ino uint6
 		}
 	case name == xattrVerified && e.Type == page.File:
 		return f.verified(req, from, e, ino)
+	case name == xattrCached && e.Type == page.File:
+		return f.cached(req, from, e, ino)
 	case name == xattrError:
 		if cause, ok := f.reports.cause(ino); ok {
 			return cause, fuse.OK
@@ -125,6 +128,20 @@ func (f *filesystem) verified(req *request, from *version, e *page.Entry, ino ui
 		return "", f.failed("open", from, e, ino, err)
 	}
 	return value, fuse.OK
+}
+
+// cached returns the percentage of a file that needs no origin. The index has the bytes of a small
+// file. The attribute is not stored, and ListXAttr does not name it: a copy of a file would read
+// it.
+func (f *filesystem) cached(req *request, from *version, e *page.Entry, ino uint64) (string, fuse.Status) {
+	if !hasTerms(e) {
+		return "100", fuse.OK
+	}
+	percent, err := f.engine.cached(req, e.ID)
+	if err != nil {
+		return "", f.failed("open", from, e, ino, err)
+	}
+	return strconv.Itoa(percent), fuse.OK
 }
 
 // ListXAttr implements fuse.RawFileSystem.

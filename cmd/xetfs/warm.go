@@ -5,16 +5,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/xetfs/xetfs/cache/disk"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/report"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/warm"
+	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/fs/catalog"
+	"github.com/xetfs/xetfs/fs/fusemount"
 )
 
 // warmOptions are the flags of warm.
@@ -29,7 +36,7 @@ type warmOptions struct {
 func newWarm() *cobra.Command {
 	var o warmOptions
 	cmd := &cobra.Command{
-		Use:   "warm SOURCE [SYMBOL[@AS_OF]] [PATH…]",
+		Use:   "warm (SOURCE [SYMBOL[@AS_OF]] [PATH…] | PATH…)",
 		Short: "Fetch files into the disk cache before they are needed",
 		Long: `Stores the files at each PATH as plain files in the disk cache. A folder counts with all that is
 below it; without PATH the whole tree is stored. Each file is compared with its hash. A mount of
@@ -41,11 +48,13 @@ Content in the cache is not fetched again, so after an interruption the same com
 selection that exceeds --cache-size is refused at once. The exit status is 6 if a file is damaged;
 the other files are fetched all the same.
 
-The disk cache is in ~/.cache/xetfs/disk, or where --cache-dir says. While a mount writes to it, warm cannot: read the files through that mount, or warm them
-before.`,
+The disk cache is in ~/.cache/xetfs/disk, or where --cache-dir says. While a mount of SOURCE
+writes to it, the files are read through that mount, which stores them. Instead of SOURCE, there
+may be paths in a mount.`,
 		Annotations: see("cache", "versions", "json"),
 		Example: `  xetfs warm https://example.org/store org/model
   xetfs warm https://example.org/store org/model@12 config.json weights
+  xetfs warm /mnt/x/org/model
   xetfs warm --cache-size 100GiB https://example.org/store org/model`,
 		Args:              arguments(1, 1<<20),
 		ValidArgsFunction: completeSymbols(1),
@@ -62,7 +71,24 @@ before.`,
 }
 
 // run opens everything and warms what the arguments behind SOURCE name.
+//
+// A mount that owns the disk cache stores the files, if the arguments are paths in it, or if it
+// shows them.
 func (o *warmOptions) run(cmd *cobra.Command, folder string, args []string) error {
+	if inMount(folder) {
+		return throughMount(cmd, append([]string{folder}, args...), o.asJSON)
+	}
+	err := o.runCommand(cmd, folder, args)
+	if errors.As(err, new(*stack.BusyError)) {
+		if paths := mountedPaths(folder, args); paths != nil {
+			return throughMount(cmd, paths, o.asJSON)
+		}
+	}
+	return err
+}
+
+// runCommand warms with a disk cache that this process owns.
+func (o *warmOptions) runCommand(cmd *cobra.Command, folder string, args []string) error {
 	if err := stack.CheckSource(folder); err != nil {
 		return err
 	}
@@ -162,4 +188,111 @@ func (o *warmOptions) fits(all warm.Selection, d *disk.Store, cache *stack.Cache
 			cache.Path, ui.HumanSize(all.Absent), ui.HumanSize(max(0, free)))
 	}
 	return nil
+}
+
+// inMount reports whether a path is in a mount of xetfs.
+func inMount(path string) bool {
+	if stack.IsRemote(path) {
+		return false
+	}
+	real, err := filepath.EvalSymlinks(path)
+	if err == nil {
+		real, err = filepath.Abs(real)
+	}
+	if err != nil {
+		return false
+	}
+	longest, is := "", false
+	_, err = fusemount.Find("self", func(e *fusemount.Entry) bool {
+		if len(e.Point) >= len(longest) && ui.Within(real, e.Point) {
+			longest, is = e.Point, e.Type == fusemount.FSType
+		}
+		return false
+	})
+	return is && err == nil
+}
+
+// throughMount warms paths of mounts.
+func throughMount(cmd *cobra.Command, paths []string, asJSON bool) error {
+	bar := newProgress(cmd, "warm")
+	notices := ui.NewNotices(cmd.CommandPath(), cmd.ErrOrStderr(), bar)
+	m := warm.Mounted{Paths: paths, Bar: bar, Failed: func(path string, err error) { notices.Note(fmt.Sprintf("%s: %v", path, err)) }}
+	started := time.Now()
+	all, result, err := m.Do(cmd.Context())
+	bar.Clear()
+	switch {
+	case cmd.Context().Err() != nil:
+		return cmd.Context().Err()
+	case err != nil:
+		return err
+	}
+	return report.WriteWarm(cmd.OutOrStdout(), report.WarmResult{Result: result, All: all, Took: time.Since(started)}, asJSON)
+}
+
+// mountedPaths returns the paths in a mount of SOURCE that the arguments of warm name. It returns
+// nil if no mount shows them.
+func mountedPaths(source string, args []string) []string {
+	if !stack.IsRemote(source) {
+		if abs, err := filepath.Abs(source); err == nil {
+			source = abs
+		}
+	}
+	want := strings.TrimRight(stack.WithoutSecrets(source), "/")
+	found, err := fusemount.Find("self", func(e *fusemount.Entry) bool {
+		return e.Type == fusemount.FSType && strings.TrimRight(e.Source, "/") == want
+	})
+	if err != nil || found == nil {
+		return nil
+	}
+	base, args, err := symbolFolder(found.Point, stack.IsHub(source), args)
+	if err != nil {
+		return nil
+	}
+	paths := make([]string, 0, max(1, len(args)))
+	for _, arg := range args {
+		p, err := treePath(arg)
+		if err != nil {
+			return nil
+		}
+		paths = append(paths, filepath.Join(base, p))
+	}
+	if len(args) == 0 {
+		paths = append(paths, base)
+	}
+	for _, p := range paths {
+		if _, err := os.Lstat(p); err != nil {
+			return nil
+		}
+	}
+	return paths
+}
+
+// errNotShown means that a mount does not show a version.
+var errNotShown = errors.New("the mount does not show this version")
+
+// symbolFolder returns the folder of a mount with the tree of the first argument, and the other
+// arguments. A repository of the Hub is one tree.
+func symbolFolder(point string, isHub bool, args []string) (string, []string, error) {
+	if isHub || len(args) == 0 {
+		return point, args, nil
+	}
+	t, err := parseTarget(args[0])
+	if err != nil {
+		return "", nil, err
+	}
+	base := filepath.Join(point, t.symbol)
+	buf := make([]byte, 1024)
+	if n, err := unix.Getxattr(point, "user.xet.symbol", buf); err == nil {
+		if string(buf[:n]) != t.symbol {
+			return "", nil, errNotShown
+		}
+		base = point
+	}
+	switch t.at.Form {
+	case names.Latest:
+		return base, args[1:], nil
+	case names.ByNumber:
+		return filepath.Join(base, ".versions", strconv.FormatUint(t.at.Number, 10)), args[1:], nil
+	}
+	return "", nil, errNotShown
 }

@@ -32,7 +32,7 @@ func (f *CacheFolder) Open(log *slog.Logger) (*DiskCache, error) {
 	store, err := disk.Open(f.Path, o)
 	switch {
 	case errors.Is(err, disk.ErrBusy):
-		err = fmt.Errorf("disk cache %s: %s writes to it; %s", f.Path, processName(CacheOwner(f.Path)), f.IfBusy)
+		err = &BusyError{fmt.Sprintf("disk cache %s: %s writes to it; %s", f.Path, processName(CacheOwner(f.Path)), f.IfBusy)}
 	case errors.Is(err, unix.ENOTDIR):
 		err = fmt.Errorf("disk cache %s: %w", f.Path, unix.ENOTDIR)
 	case errors.Is(err, unix.EROFS):
@@ -44,6 +44,11 @@ func (f *CacheFolder) Open(log *slog.Logger) (*DiskCache, error) {
 	}
 	return &DiskCache{store, events}, nil
 }
+
+// A BusyError reports a disk cache that another process writes to.
+type BusyError struct{ text string }
+
+func (e *BusyError) Error() string { return e.text }
 
 // OpenPresent opens the disk cache for a command that looks after it. It sets no limits, so a
 // look at the cache evicts nothing, and it does not create a missing cache. A shared cache can
