@@ -154,6 +154,11 @@ func (o *mountOptions) daemon(source, mountpoint string, stderr io.Writer) (*dae
 		Source: source, Mountpoint: mountpoint, Nonempty: o.nonempty, AllowOther: o.allowOther, Pprof: o.pprof,
 		Log: log, LogFile: file,
 	}
+	if o.status != "" {
+		d.Serve = func(ctx context.Context, server *fs.Server) (func(), error) {
+			return o.serveStatus(ctx, server, mountpoint, log)
+		}
+	}
 	if !stack.IsRemote(source) {
 		d.Folder = source
 	}

@@ -35,6 +35,7 @@ type mountOptions struct {
 	open       enumFlag[openMode]
 	debugFuse  bool
 	pprof      string
+	status     string // address of the status page; "": none
 	log        logOptions
 	readyFD    int // a background mount reports its result to the parent here; 0: no parent
 }
@@ -64,6 +65,7 @@ func (o *mountOptions) addFlags(cmd *cobra.Command) {
 	f.BoolVar(&o.debugFuse, "debug-fuse", false, "log every FUSE message")
 	f.StringVar(&o.pprof, "pprof", "", "serve Go profiles on this loopback `ADDRESS`")
 	o.log.addFlags(cmd)
+	f.StringVar(&o.status, "status", "", "serve figures and metrics on this `ADDRESS`, on loopback, or on unix:PATH")
 	settingsFlag(cmd)
 	f.IntVar(&o.readyFD, readyFlag, 0, "")
 	if err := f.MarkHidden(readyFlag); err != nil {
@@ -79,6 +81,9 @@ func (o *mountOptions) check(args []string) (source, mountpoint string, err erro
 		return "", "", usageError{errors.New("an empty path is no folder")}
 	}
 	if err := daemon.CheckPprof(o.pprof); err != nil {
+		return "", "", usageError{err}
+	}
+	if err := o.checkStatus(); err != nil {
 		return "", "", usageError{err}
 	}
 	if err := o.names.checkFlags(o.bare); err != nil {

@@ -49,7 +49,8 @@ type Daemon struct {
 	Ready   func(warnings []string) // called when the files can be read
 	Waiting func(reason string)     // called while SOURCE does not answer; nil: no call
 
-	mounted atomic.Bool
+	mounted     atomic.Bool
+	stopServing func() // nil: nothing to stop
 }
 
 // An Error means that a mount could not be made or did not end cleanly.
@@ -92,6 +93,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 	defer src.Close()
 	defer interrupterOf(ctx).release() // a hung SOURCE may delay Close
 	defer d.Notifier.notify(sd.SdNotifyStopping, status("closing"))
+	if d.stopServing != nil {
+		defer d.stopServing()
+	}
 	watching, stop := context.WithCancel(ctx)
 	var watch sync.WaitGroup
 	watch.Go(func() { d.Notifier.watch(watching, server) })
@@ -133,6 +137,11 @@ func (d *Daemon) start(ctx context.Context) (*stack.Source, *fs.Server, error) {
 		src.Close()
 		return nil, nil, ctx.Err()
 	}
+	if err := d.startServing(ctx, server); err != nil {
+		_ = server.Shutdown(0)
+		src.Close()
+		return nil, nil, &Error{err}
+	}
 	fresh := d.warnings(ctx, src, options)
 	for _, w := range fresh {
 		d.Log.Warn(w)
@@ -142,6 +151,14 @@ func (d *Daemon) start(ctx context.Context) (*stack.Source, *fs.Server, error) {
 	d.Notifier.notify(sd.SdNotifyReady, status("mounted "+stack.WithoutSecrets(d.Source)+" at "+d.Mountpoint))
 	d.Ready(slices.Concat(src.Warnings, fresh)) // the log has src.Warnings already
 	return src, server, nil
+}
+
+// startServing calls Serve.
+func (d *Daemon) startServing(ctx context.Context, server *fs.Server) (err error) {
+	if d.Serve != nil {
+		d.stopServing, err = d.Serve(ctx, server)
+	}
+	return err
 }
 
 // stillWaiting calls Waiting before the mount is ready.
