@@ -225,10 +225,11 @@ func (r *reservation) advance(passed bool) {
 	}
 }
 
-// behindLocked returns the reservations that are more than maxReorder behind seq.
+// behindLocked returns the reservations that are more than maxReorder behind seq. Fetches that a
+// reader awaits stay until they have ended: a request may take longer than the ones behind it.
 func (a *Readahead) behindLocked(seq int64) (behind []*reservation) {
 	for _, other := range a.reservations {
-		if other.seq < seq-maxReorder {
+		if ended, _ := other.fetch.ended(); other.seq < seq-maxReorder && (ended || !other.fetch.isAwaited.Load()) {
 			behind = append(behind, other)
 		}
 	}

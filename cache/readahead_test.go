@@ -9,8 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/xorb"
 )
 
 func slow(d time.Duration) func(context.Context, codec.ChunkRange) error {
@@ -106,6 +108,45 @@ func TestReadsOvertakeEachOther(t *testing.T) {
 	if got := c.Stats().AheadBytes; got != 0 {
 		t.Errorf("%d bytes are held", got)
 	}
+}
+
+// A request whose first chunks were read continues, although readers overtake it. The other chunks
+// are not requested again.
+func TestReadsOvertakeSlowRequest(t *testing.T) {
+	x := store(t, false, same(60, 1000)...)
+	synctest.Test(t, func(t *testing.T) {
+		src := hook(stalling{x.src}, nil)
+		c, done := openHere(t, src, Options{MemoryBytes: -1})
+		defer done()
+		a := c.NewReadahead()
+		defer a.Close()
+		for i := 0; i < 60; i += 10 {
+			a.Prefetch(x.Hash(), chunks(i, i+10))
+		}
+		x.read(t, c, chunks(0, 4), 0, 4000)
+		for i := 10; i < 60; i += 2 {
+			x.read(t, c, chunks(i, i+2), 0, 2000)
+		}
+		x.read(t, c, chunks(4, 10), 0, 6000)
+		if n := src.chunks.Load(); n != 60 {
+			t.Errorf("%d chunks were requested, want each once", n)
+		}
+		if got := c.Stats().AheadBytes; got != 0 {
+			t.Errorf("%d bytes are held", got)
+		}
+	})
+}
+
+// A stalling Source delivers the first half of the chunks from 0 on an hour before the others.
+type stalling struct{ origin.Source }
+
+func (s stalling) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, o origin.ReadOptions) (*xorb.Run, error) {
+	run, err := s.Source.Chunks(ctx, x, r, o)
+	if err != nil || r.Start > 0 {
+		return run, err
+	}
+	o.OnPartial(run.Slice(codec.ChunkRange{Start: r.Start, End: r.Start + uint32(r.Len()/2)}))
+	return run, slow(time.Hour)(ctx, r)
 }
 
 // A reader that skips chunks does not hold what it skipped.
