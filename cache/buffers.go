@@ -9,24 +9,39 @@ import (
 // garbage.
 type buffer struct {
 	b     []byte
-	class int
+	class int // of pools; len(pools): none
 }
 
-const minClass, maxClass = 16, 23 // 64 KiB to 8 MiB
+const (
+	minBuffer = 64 << 10
+	maxBuffer = 8 << 20
+)
 
-var pools [maxClass + 1]sync.Pool
+// pools has four classes for each power of two, so at most a fifth of a buffer is unused.
+var pools [4 * 24]sync.Pool
+
+// classOf returns the smallest class of buffers with n bytes, and their size.
+func classOf(n int) (class, size int) {
+	n = max(n, minBuffer)
+	if n > maxBuffer {
+		return len(pools), n
+	}
+	power := bits.Len(uint(n - 1))
+	quarter := 1 << (power - 3)
+	quarters := (n + quarter - 1) / quarter // from 5 to 8
+	return 4*power + quarters - 5, quarters * quarter
+}
 
 // newBuffer returns a buffer of n bytes with undefined content.
 func newBuffer(n int) *buffer {
-	class := max(minClass, bits.Len(uint(max(n, 1)-1)))
-	if class > maxClass {
-		return &buffer{b: make([]byte, n), class: class}
+	class, size := classOf(n)
+	if class < len(pools) {
+		if b, ok := pools[class].Get().(*buffer); ok {
+			b.b = b.b[:n]
+			return b
+		}
 	}
-	if b, ok := pools[class].Get().(*buffer); ok {
-		b.b = b.b[:n]
-		return b
-	}
-	return &buffer{b: make([]byte, n, 1<<class), class: class}
+	return &buffer{b: make([]byte, n, size), class: class}
 }
 
 // poison makes free and release overwrite the bytes, so that tests detect a use after free.
@@ -46,7 +61,7 @@ func (b *buffer) free() {
 	if poison {
 		spoil(b.b)
 	}
-	if b.class <= maxClass {
+	if b.class < len(pools) {
 		pools[b.class].Put(b)
 	}
 }
