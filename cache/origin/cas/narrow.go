@@ -103,11 +103,15 @@ func (c *Client) await(ctx context.Context, t codec.Term, p codec.Piece) (again 
 		return false, nil
 	}
 	e := c.places.estimate(t, p.Skip, pl.FetchRange)
-	at := e.low.chunk
-	if s := c.nextSegment(t.Xorb, at, e.at); s != nil {
+	at, end := e.low.chunk, e.at+int64(float64(p.Size)*e.each)
+	upTo := e.at
+	if p.Size > guessPiece {
+		upTo = end // else a step of readahead would wait for the one before it
+	}
+	if s := c.nextSegment(t.Xorb, at, upTo); s != nil {
 		return true, c.awaitLengths(ctx, s, t, p)
 	}
-	end := e.at + int64(float64(p.Size)*e.each) + guessBytes/2
+	end += guessBytes / 2
 	if p.Size > guessPiece || !e.exact || e.from < e.at-guessBytes/2 || !c.servesParts(t.Xorb, pl) {
 		return false, nil
 	}
