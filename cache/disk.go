@@ -165,7 +165,7 @@ func (c *Cache) verifiedFrom(f *fetch, r codec.ChunkRange) codec.ChunkRange {
 }
 
 func (c *Cache) isVerified(f *fetch, chunk uint32, buf []byte) bool {
-	if f.verified.Load()&(1<<(chunk-f.chunks.Start)) != 0 {
+	if f.verified.has(chunk - f.chunks.Start) {
 		return true
 	}
 	_, err := c.verify(f.xorb, f.annotated, chunk, buf[:f.annotated.Size(chunk)])
@@ -175,7 +175,7 @@ func (c *Cache) isVerified(f *fetch, chunk uint32, buf []byte) bool {
 // markVerified notes that a chunk was unpacked and hashed.
 func (rd *readOp) markVerified(w *chunkSlot, chunk uint32) {
 	if !rd.c.noVerify {
-		w.from.verified.Or(1 << (chunk - w.from.chunks.Start))
+		w.from.verified.mark(chunk - w.from.chunks.Start)
 	}
 }
 

@@ -160,14 +160,14 @@ func TestEachChunkOnce(t *testing.T) {
 			a := m.NewReadahead()
 			defer a.Close()
 			for i := 0; i < n; i += 4 {
-				a.Prefetch(x.Hash(), chunks(i, min(i+64, n)))
+				a.Prefetch(x.Hash(), chunks(i, min(i+64, n)), 0)
 				x.read(t, m.Cache, chunks(i, i+4), 10, 3500)
 			}
 		}},
 		{"what came ahead and was not read", func(t *testing.T, m *mount) {
 			a := m.NewReadahead()
 			for i := 0; i < n; i += 50 {
-				a.Prefetch(x.Hash(), chunks(i, i+50))
+				a.Prefetch(x.Hash(), chunks(i, i+50), 0)
 			}
 			for i := 0; i < n; i += 50 {
 				x.read(t, m.Cache, chunks(i+20, i+21), 10, 10)
@@ -300,7 +300,7 @@ func TestPartsOnDisk(t *testing.T) {
 			"Want": func(m *mount) {
 				a := m.NewReadahead()
 				defer a.Close()
-				a.Prefetch(x.Hash(), tt.read)
+				a.Prefetch(x.Hash(), tt.read, 0)
 				m.fetches.running.Wait()
 				m.wantAsked(t, tt.name+" ahead", tt.requests, tt.chunks)
 				x.read(t, m.Cache, tt.read, 0, n)
@@ -354,7 +354,7 @@ func TestTinyDisk(t *testing.T) {
 			for range 10 {
 				x := town[min(random.IntN(len(town)), random.IntN(len(town)))]
 				at := random.IntN(20)
-				a.Prefetch(x.Hash(), chunks(at+2, at+4))
+				a.Prefetch(x.Hash(), chunks(at+2, at+4), 0)
 				x.read(t, c, chunks(at, at+4), random.IntN(100<<10), 1+random.IntN(300<<10))
 			}
 		})

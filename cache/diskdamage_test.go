@@ -215,7 +215,7 @@ func (s stored) readFlipping(t *testing.T, m *mount, seed int) {
 	defer a.Close()
 	for range 60 {
 		at := random.IntN(380)
-		a.Prefetch(s.Hash(), chunks(at, at+10+random.IntN(10)))
+		a.Prefetch(s.Hash(), chunks(at, at+10+random.IntN(10)), 0)
 		n := 1 + random.IntN(9)
 		err := s.try(t.Context(), m.Cache, chunks(at, at+n), random.IntN(200), 100)
 		if err != nil && !errors.Is(err, codec.ErrCorrupt) && !(m.noVerify && errors.Is(err, errOtherBytes)) {
@@ -316,7 +316,7 @@ func TestDiskFails(t *testing.T) {
 						if i == 3 && j == 10 {
 							tt.fail(t, m, dir)
 						}
-						a.Prefetch(x.Hash(), chunks(j, j+4))
+						a.Prefetch(x.Hash(), chunks(j, j+4), 0)
 						x.read(t, m.Cache, chunks(j, j+3), 10, 2900)
 						if err := x.unpack(t, m.Cache, chunks(j, j+4)); err != nil {
 							t.Error(err)

@@ -3,6 +3,7 @@ package cache
 import (
 	"context"
 	"errors"
+	"math/bits"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -56,11 +57,11 @@ type fetch struct {
 	next        *fetch       // of this xorb; guarded by fetchTable.mu
 	users       int          // guarded by fetchTable.mu
 	reservation *reservation // of the readahead that started it, or nil; guarded by fetchTable.mu
-	read        uint64       // a bit for each chunk that was read; guarded by fetchTable.mu
+	read        chunkMarks   // the chunks that were read; changed with fetchTable.mu
 	noWrite     bool         // do not write it to disk, or not again; guarded by fetchTable.mu
 
-	verified  atomic.Uint64 // a bit for each chunk that was compared with its hash
-	isAwaited atomic.Bool   // a reader has joined it
+	verified  chunkMarks  // the chunks that were compared with their hashes
+	isAwaited atomic.Bool // a reader has joined it
 }
 
 // A part is the chunks of a fetch that one reader needs.
@@ -75,9 +76,25 @@ func (t *fetchTable) init() {
 	t.writes.drainCtx, t.writes.cancelDrain = context.WithCancel(context.Background())
 }
 
-// maxFetch is the most chunks of one request: at most 8 MiB unpacked. fetch.read has as many
-// bits.
-const maxFetch = 64
+// maxFetch is the most chunks of one request: at most 16 MiB unpacked. A step of readahead
+// (origin.ReadaheadStep) has half as many on average.
+const maxFetch = 128
+
+// chunkMarks has a mark for each chunk of a fetch.
+type chunkMarks [maxFetch / 64]atomic.Uint64
+
+// mark marks chunk i of the fetch.
+func (m *chunkMarks) mark(i uint32) { m[i/64].Or(1 << (i % 64)) }
+
+func (m *chunkMarks) has(i uint32) bool { return m[i/64].Load()&(1<<(i%64)) != 0 }
+
+// count returns the number of marked chunks.
+func (m *chunkMarks) count() (n int) {
+	for i := range m {
+		n += bits.OnesCount64(m[i].Load())
+	}
+	return n
+}
 
 // join appends the fetches that together have the chunks of want, in order. New ones are marked
 // leader, and the caller runs them. Each part must be released. If the disk has changed since
@@ -148,13 +165,14 @@ func (t *fetchTable) release(p part, err error) {
 
 // markLocked marks chunks sub as read and reports whether now all were.
 func (f *fetch) markLocked(sub codec.ChunkRange) bool {
-	bits := uint64(1)<<sub.Len() - 1
-	f.read |= bits << (sub.Start - f.chunks.Start)
+	for i := sub.Start; i < sub.End; i++ {
+		f.read.mark(i - f.chunks.Start)
+	}
 	return f.allRead()
 }
 
 // allRead reports whether every chunk was read.
-func (f *fetch) allRead() bool { return f.read == uint64(1)<<f.chunks.Len()-1 }
+func (f *fetch) allRead() bool { return f.read.count() == f.chunks.Len() }
 
 // unreserveLocked ends the use of a fetch by its readahead.
 func (f *fetch) unreserveLocked() {

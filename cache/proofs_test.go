@@ -55,7 +55,7 @@ func TestUnprovenChunksAreHashedBeforeDisk(t *testing.T) {
 		"readahead": func(t *testing.T, c *Cache, x codec.Hash) error {
 			a := c.NewReadahead()
 			defer a.Close()
-			a.Prefetch(x, chunks(0, 10))
+			a.Prefetch(x, chunks(0, 10), 0)
 			err := c.Read(t.Context(), x, chunks(2, 3), 0, make([]byte, 100))
 			return err
 		},

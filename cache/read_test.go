@@ -154,14 +154,14 @@ func TestCosts(t *testing.T) {
 				read(start, end, off%1000, 2500)
 			}
 		}},
-		{"long reads are several requests", cost{2, 100, 100}, cost{2, 100, 100}, func(read func(start, end, skip, n int)) {
-			read(0, 100, 0, 100_000)
+		{"long reads are several requests", cost{2, 200, 200}, cost{2, 200, 200}, func(read func(start, end, skip, n int)) {
+			read(0, 200, 0, 200_000)
 		}},
 	}
 	for _, tt := range tests {
 		for place, want := range map[string]cost{"local": tt.local, "remote": tt.remote} {
 			t.Run(tt.name+" "+place, func(t *testing.T) {
-				x := store(t, place == "local", same(100, 1000)...)
+				x := store(t, place == "local", same(200, 1000)...)
 				src := hook(x.src, nil)
 				c := open(t, src, Options{})
 				tt.reads(func(start, end, skip, n int) {

@@ -29,8 +29,8 @@ type reservation struct {
 }
 
 const (
-	// maxPacked is what a chunk takes of the budget until it has arrived. A chunk that packing
-	// made larger takes a little more.
+	// maxPacked is the most that a chunk takes of the budget until it has arrived. A chunk that
+	// packing made larger takes a little more.
 	maxPacked = codec.MaxChunkSize
 
 	// maxReorder is how many reservations may be behind the one that is read: reads of one
@@ -42,12 +42,17 @@ const (
 // NewReadahead returns a Readahead for one stream.
 func (c *Cache) NewReadahead() *Readahead { return &Readahead{c: c} }
 
-// Prefetch requests chunks that will soon be read. It never blocks and never delays a Read. It
-// has no effect for a local origin and for chunks on disk. It returns false if the budget has
-// no room for all of them, or the Readahead is closed.
-func (a *Readahead) Prefetch(x codec.Hash, r codec.ChunkRange) bool {
-	return a.eachMissing(x, r, maxPacked, func(absent codec.ChunkRange, seen int64) (done, ok bool) {
-		return a.fetch(x, absent, seen, prefetch{each: maxPacked})
+// Prefetch requests chunks that will soon be read, and that have about bytes unpacked bytes; 0:
+// unknown. It never blocks and never delays a Read. It has no effect for a local origin and for
+// chunks on disk. It returns false if the budget has no room for all of them, or the Readahead is
+// closed.
+func (a *Readahead) Prefetch(x codec.Hash, r codec.ChunkRange, bytes int64) bool {
+	each := int64(maxPacked)
+	if bytes > 0 {
+		each = min(each, bytes/int64(r.Len())+chunkOverhead)
+	}
+	return a.eachMissing(x, r, each, func(absent codec.ChunkRange, seen int64) (done, ok bool) {
+		return a.fetch(x, absent, seen, prefetch{each: each})
 	})
 }
 

@@ -36,7 +36,7 @@ func TestWant(t *testing.T) {
 		a := c.NewReadahead()
 		defer a.Close()
 		start := time.Now()
-		if !a.Prefetch(x.Hash(), chunks(0, 10)) || !a.Prefetch(x.Hash(), chunks(5, 20)) {
+		if !a.Prefetch(x.Hash(), chunks(0, 10), 0) || !a.Prefetch(x.Hash(), chunks(5, 20), 0) {
 			t.Error("Want = false")
 		}
 		if took := time.Since(start); took != 0 {
@@ -74,7 +74,7 @@ func TestWantOnItsWay(t *testing.T) {
 		defer done()
 		a := c.NewReadahead()
 		defer a.Close()
-		a.Prefetch(x.Hash(), chunks(4, 20))
+		a.Prefetch(x.Hash(), chunks(4, 20), 0)
 		time.Sleep(9 * time.Second)
 		start := time.Now()
 		x.read(t, c, chunks(4, 6), 0, 2000)
@@ -97,7 +97,7 @@ func TestReadsOvertakeEachOther(t *testing.T) {
 	a := c.NewReadahead()
 	defer a.Close()
 	for i := 0; i < 40; i += 10 {
-		a.Prefetch(x.Hash(), chunks(i, i+10))
+		a.Prefetch(x.Hash(), chunks(i, i+10), 0)
 	}
 	for _, i := range []int{2, 0, 4, 8, 6, 12, 10, 18, 16, 14, 20, 28, 26, 24, 22, 38, 36, 30, 32, 34} {
 		x.read(t, c, chunks(i, i+2), 0, 2000)
@@ -121,7 +121,7 @@ func TestReadsOvertakeSlowRequest(t *testing.T) {
 		a := c.NewReadahead()
 		defer a.Close()
 		for i := 0; i < 60; i += 10 {
-			a.Prefetch(x.Hash(), chunks(i, i+10))
+			a.Prefetch(x.Hash(), chunks(i, i+10), 0)
 		}
 		x.read(t, c, chunks(0, 4), 0, 4000)
 		for i := 10; i < 60; i += 2 {
@@ -156,7 +156,7 @@ func TestSkippedChunks(t *testing.T) {
 	a := c.NewReadahead()
 	defer a.Close()
 	for i := 0; i < 100; i += 10 {
-		a.Prefetch(x.Hash(), chunks(i, i+10))
+		a.Prefetch(x.Hash(), chunks(i, i+10), 0)
 		x.read(t, c, chunks(i, i+2), 0, 2000) // and not the other eight
 	}
 	if n := len(a.reservations); n > maxReorder+2 {
@@ -173,7 +173,7 @@ func TestWantKnowsMemory(t *testing.T) {
 	c.memory.settle()
 	a := c.NewReadahead()
 	defer a.Close()
-	a.Prefetch(x.Hash(), chunks(3, 8))
+	a.Prefetch(x.Hash(), chunks(3, 8), 0)
 	for i := 0; i < 8; i++ {
 		x.read(t, c, chunks(i, i+1), 0, 1000)
 	}
@@ -190,7 +190,7 @@ func TestAheadClose(t *testing.T) {
 		c, done := openHere(t, src, Options{})
 		defer done()
 		a := c.NewReadahead()
-		a.Prefetch(x.Hash(), chunks(0, 20))
+		a.Prefetch(x.Hash(), chunks(0, 20), 0)
 		synctest.Wait()
 		start := time.Now()
 		a.Close()
@@ -198,7 +198,7 @@ func TestAheadClose(t *testing.T) {
 		if n := len(c.fetches.byXorb); n != 0 || c.Stats().AheadBytes != 0 {
 			t.Errorf("%d fetches and %d bytes are left", n, c.Stats().AheadBytes)
 		}
-		if a.Prefetch(x.Hash(), chunks(20, 40)) {
+		if a.Prefetch(x.Hash(), chunks(20, 40), 0) {
 			t.Error("Want after Close = true")
 		}
 		if n := src.requests.Load(); n != 1 {
@@ -218,7 +218,7 @@ func TestAheadCloseWhileRead(t *testing.T) {
 		c, done := openHere(t, origintest.Fail(x.src, "chunks: slow 1s"), Options{})
 		defer done()
 		a := c.NewReadahead()
-		a.Prefetch(x.Hash(), chunks(0, 4))
+		a.Prefetch(x.Hash(), chunks(0, 4), 0)
 		var reader sync.WaitGroup
 		reader.Go(func() { x.read(t, c, chunks(0, 4), 0, 4000) })
 		synctest.Wait()
@@ -235,7 +235,7 @@ func TestWantFails(t *testing.T) {
 			c := open(t, origintest.Fail(x.src, rule), Options{})
 			a := c.NewReadahead()
 			defer a.Close()
-			a.Prefetch(x.Hash(), chunks(0, 4))
+			a.Prefetch(x.Hash(), chunks(0, 4), 0)
 			c.fetches.running.Wait()
 			x.try(t.Context(), c, chunks(0, 4), 0, 4000)
 			x.read(t, c, chunks(0, 4), 0, 4000)
@@ -252,7 +252,7 @@ func TestWantDamaged(t *testing.T) {
 	c := open(t, copiesOf(t, x.Xorb, false, []int{15}), Options{})
 	a := c.NewReadahead()
 	defer a.Close()
-	a.Prefetch(x.Hash(), chunks(0, 20))
+	a.Prefetch(x.Hash(), chunks(0, 20), 0)
 	for i := range 20 {
 		err := x.try(t.Context(), c, chunks(i, i+1), 0, 1000)
 		if (i == 15) != errors.Is(err, codec.ErrCorrupt) || (i != 15) != (err == nil) {
@@ -273,7 +273,7 @@ func TestBudget(t *testing.T) {
 					a := c.NewReadahead()
 					defer a.Close()
 					for at := 32 * i; at < 32*i+32; at += 2 {
-						a.Prefetch(x.Hash(), chunks(at+2, min(at+20, 512)))
+						a.Prefetch(x.Hash(), chunks(at+2, min(at+20, 512)), 0)
 						if used := c.budget.inUse(); used > max(0, budget) {
 							t.Errorf("%d bytes of %d are in use", used, budget)
 						}
@@ -299,7 +299,7 @@ func TestIdleStreamHoldsNothing(t *testing.T) {
 	idle, busy := c.NewReadahead(), c.NewReadahead()
 	defer idle.Close()
 	defer busy.Close()
-	for at := 0; idle.Prefetch(x.Hash(), chunks(at, at+8)); at += 8 {
+	for at := 0; idle.Prefetch(x.Hash(), chunks(at, at+8), 0); at += 8 {
 		c.fetches.running.Wait()
 	}
 	held := func(a *Readahead) int64 {
@@ -311,7 +311,7 @@ func TestIdleStreamHoldsNothing(t *testing.T) {
 		t.Fatalf("the first stream holds %d bytes", held(idle))
 	}
 	for at := 400; at < 600; at += 4 {
-		for ahead := at + 4; ahead+4 <= min(at+100, 600) && busy.Prefetch(x.Hash(), chunks(ahead, ahead+4)); ahead += 4 {
+		for ahead := at + 4; ahead+4 <= min(at+100, 600) && busy.Prefetch(x.Hash(), chunks(ahead, ahead+4), 0); ahead += 4 {
 			c.fetches.running.Wait()
 		}
 		x.read(t, c, chunks(at, at+4), 0, 40_000)
@@ -334,7 +334,7 @@ func TestFairShares(t *testing.T) {
 	for step := range 32 {
 		for i, a := range streams {
 			at := 32*i + step
-			a.Prefetch(x.Hash(), chunks(at, min(at+8, 32*i+32)))
+			a.Prefetch(x.Hash(), chunks(at, min(at+8, 32*i+32)), 0)
 			x.read(t, c, chunks(at, at+1), 0, 1000)
 		}
 	}
@@ -350,7 +350,7 @@ func TestWantNear(t *testing.T) {
 	c := open(t, src, Options{})
 	a := c.NewReadahead()
 	defer a.Close()
-	if !a.Prefetch(x.Hash(), chunks(0, 4)) || src.requests.Load() != 0 {
+	if !a.Prefetch(x.Hash(), chunks(0, 4), 0) || src.requests.Load() != 0 {
 		t.Errorf("%d requests, want none", src.requests.Load())
 	}
 }
@@ -360,7 +360,7 @@ func TestCloseEndsFetches(t *testing.T) {
 	x := store(t, false, same(4, 1000)...)
 	synctest.Test(t, func(t *testing.T) {
 		c, done := openHere(t, origintest.Fail(x.src, "chunks: hang"), Options{})
-		c.NewReadahead().Prefetch(x.Hash(), chunks(0, 4))
+		c.NewReadahead().Prefetch(x.Hash(), chunks(0, 4), 0)
 		synctest.Wait()
 		done()
 	})

@@ -122,18 +122,18 @@ func TestDamageIsNotShared(t *testing.T) {
 // unpacking and for a local shared fetch. A remote origin that does not answer one request does
 // not answer the next one.
 func TestOutageIsNotShared(t *testing.T) {
-	const lost = 100
+	const lost = 150
 	for _, tt := range []struct {
 		name  string
 		local bool
 		first int // chunk that both want; in one fetch with the lost one, or not
 	}{
 		{"local, one unpacking", true, 0},
-		{"local, one fetch", true, 90},
+		{"local, one fetch", true, 140},
 		{"remote, one unpacking", false, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			x := store(t, tt.local, same(128, 100)...)
+			x := store(t, tt.local, same(160, 100)...)
 			synctest.Test(t, func(t *testing.T) {
 				src := hook(x.src, func(_ context.Context, r codec.ChunkRange) error {
 					time.Sleep(time.Second)

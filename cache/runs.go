@@ -197,7 +197,7 @@ func (t *fetchTable) useQueued(x codec.Hash, r *codec.ChunkRange) *fetch {
 // queuedLocked returns the fetch that waits for the disk and has a verified chunk, or nil.
 func (t *fetchTable) queuedLocked(x codec.Hash, chunk uint32) *fetch {
 	f, _ := t.findLocked(x, chunk)
-	if f == nil || !f.noWrite || f.verified.Load()&(1<<(chunk-f.chunks.Start)) == 0 {
+	if f == nil || !f.noWrite || !f.verified.has(chunk-f.chunks.Start) {
 		return nil
 	}
 	return f

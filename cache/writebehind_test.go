@@ -103,7 +103,7 @@ func TestRunTakesNothingUnchecked(t *testing.T) {
 	x.read(t, m.Cache, chunks(64, 128), 0, 64_000) // behind which all else waits
 	m.wantAsked(t, "read before", 1, 64)
 	a := m.NewReadahead()
-	a.Prefetch(x.Hash(), chunks(0, 64))
+	a.Prefetch(x.Hash(), chunks(0, 64), 0)
 	x.read(t, m.Cache, chunks(10, 20), 0, 10_000)
 	a.Close()
 	m.wantAsked(t, "read", 1, 64)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache"
 	"github.com/xetfs/xetfs/cache/flight"
+	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
 )
 
@@ -45,10 +46,6 @@ const (
 	// read. Concurrent fetches share the link. A window that grows too fast delays the next
 	// reads of the stream.
 	growthLimit = 6
-
-	// refill is how much of a window must be missing before a prefetch, or a quarter of a small
-	// window. A few large requests return the first bytes sooner than many small ones.
-	refill = 2 << 20
 
 	// justRead is how many bytes that a stream has read last may not be visible in memory yet.
 	justRead = 512 << 10
@@ -123,7 +120,7 @@ func (h *Handle) track(off, n int64) {
 		return
 	}
 	s := h.streamLocked(off, n)
-	if s.window == 0 || s.busy || s.prefetched >= min(h.f.Size(), s.next+max(s.window*3/4, s.window-refill)) {
+	if s.busy || s.goal(h.f.Size()) <= s.prefetched {
 		return
 	}
 	s.busy = true
@@ -184,9 +181,22 @@ func (s *stream) move(off, n, most int64) {
 	}
 }
 
-// prefetchStep is how much of a window is prefetched at a time: the window may shrink before
-// all of it is needed.
-const prefetchStep = 4 << 20
+// goal returns the end of the bytes to prefetch in a file of a size. It is s.prefetched if little
+// is missing: a few large requests return the first bytes sooner than many small ones.
+func (s *stream) goal(size int64) int64 {
+	end := s.next + s.window
+	switch {
+	case s.window == 0:
+		return s.prefetched
+	case end >= size:
+		return size
+	case s.window >= 2*origin.ReadaheadStep:
+		return max(s.prefetched, end-end%origin.ReadaheadStep)
+	case s.prefetched >= s.next+s.window*3/4:
+		return s.prefetched
+	}
+	return end
+}
 
 // prefetch requests the next chunks of a stream until its window is full.
 func (h *Handle) prefetch(s *stream) {
@@ -194,13 +204,13 @@ func (h *Handle) prefetch(s *stream) {
 	defer flight.Guard(&err)
 	for {
 		h.mu.Lock()
-		from, end := s.prefetched, min(h.f.Size(), s.next+s.window)
+		from, end := s.prefetched, s.goal(h.f.Size())
 		if from >= end || h.ctx.Err() != nil {
 			s.busy = false
 			h.mu.Unlock()
 			return
 		}
-		from, end = h.unreadLocked(s, from, min(end, from+prefetchStep))
+		from, end = h.unreadLocked(s, from, min(end, from-from%origin.ReadaheadStep+origin.ReadaheadStep))
 		s.prefetched = end
 		h.mu.Unlock()
 		if h.prefetchRange(s, from, end-from) {
@@ -253,7 +263,8 @@ func (h *Handle) prefetchGroup(g *group, s *stream, off, n int64) bool {
 	first, end := g.layout.overlapping(off, n)
 	for i := first; i < end && h.ctx.Err() == nil; i++ {
 		t := g.layout.terms[i]
-		r, _, err := h.f.r.c.Narrow(h.ctx, h.f.id, t, g.layout.piece(i, off, n))
+		piece := g.layout.piece(i, off, n)
+		r, _, err := h.f.r.c.Narrow(h.ctx, h.f.id, t, piece)
 		if err != nil {
 			return true // a reader gets the error
 		}
@@ -261,9 +272,16 @@ func (h *Handle) prefetchGroup(g *group, s *stream, off, n int64) bool {
 			continue // the same chunk repeatedly
 		}
 		last = codec.Term{Xorb: t.Xorb, Chunks: r}
-		if !s.readahead.Prefetch(t.Xorb, r) {
+		if !s.readahead.Prefetch(t.Xorb, r, bytesOf(t, r, piece)) {
 			return false
 		}
 	}
 	return true
+}
+
+// bytesOf estimates the unpacked bytes of chunks r of a term, which have a piece. The chunks at the
+// ends of the piece may have more bytes than it. Narrow may return more chunks, up to the term.
+func bytesOf(t codec.Term, r codec.ChunkRange, piece codec.Piece) int64 {
+	share := int64(t.Size) * int64(r.Len()) / int64(t.Chunks.Len())
+	return max(share, min(int64(t.Size), piece.Size+2*codec.MaxChunkSize))
 }

@@ -290,7 +290,7 @@ func TestFarPieces(t *testing.T) {
 		a := t.cache.NewReadahead()
 		defer a.Close()
 		term := allTerms(t, f)[0]
-		a.Prefetch(term.Xorb, codec.ChunkRange{Start: 10, End: 60}) // 3.3 MB: 3.3 s
+		a.Prefetch(term.Xorb, codec.ChunkRange{Start: 10, End: 60}, 0) // 3.3 MB: 3.3 s
 		if took := t.read(h, 0, 10<<16, 64<<10); took > time.Second {
 			t.Errorf("the first chunk of a fetch of 50 took %v", took)
 		}

@@ -7,6 +7,10 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 )
 
+// ReadaheadStep is the length of the pieces, in bytes of a file, that a sequential reader requests
+// with a large window. They end at multiples of it, so a Source can prepare the next ones.
+const ReadaheadStep = 4 << 20
+
 // ReadAheadSize is the length of a request of ReadAhead.
 const ReadAheadSize = 4 << 20
 

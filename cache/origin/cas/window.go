@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/xetfs/xetfs/cache/flight"
+	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
 )
 
@@ -11,7 +12,7 @@ import (
 // pieces in it need no plan: the transfer of the window shows the lengths of their chunks.
 
 const (
-	windowBytes  = 2 << 20 // smallest window
+	windowBytes  = 1 << 20 // smallest window
 	windowsAhead = 4       // plans that are requested before they are needed
 	maxWindows   = 64      // the last ones of all files
 )
@@ -110,17 +111,16 @@ func (c *Client) awaitLengths(ctx context.Context, s *segment, t codec.Term, p c
 	}
 }
 
-// planNext requests the plans of the windows behind p before they are needed.
+// planNext requests the plans of the steps of readahead behind p before they are needed.
 func (c *Client) planNext(ctx context.Context, id codec.FileID, t codec.Term, p codec.Piece) {
 	if p.Size < windowBytes {
 		return
 	}
 	end := p.Off - p.Skip + int64(t.Size)
-	for i := range int64(windowsAhead) {
-		q := query{file: id.File, off: p.Off + (i+1)*p.Size}
-		if q.n = min(p.Size, end-q.off); q.n <= 0 {
-			return
-		}
+	for off := p.Off + p.Size; off < min(end, p.Off+p.Size+windowsAhead*origin.ReadaheadStep); {
+		q := query{file: id.File, off: off}
+		off = min(end, off-off%origin.ReadaheadStep+origin.ReadaheadStep)
+		q.n = off - q.off
 		c.addWindow(q)
 		ctx, cancel := c.detach(ctx)
 		c.background.Go(func() {
