@@ -39,6 +39,9 @@ type virtual struct {
 	files []virtualFile
 	shard int64        // bytes
 	bytes atomic.Int64 // of all answers
+
+	plans, transfers atomic.Int64 // requests of a virtual Hub
+	stored           int64        // bytes of its xorbs
 }
 
 type virtualFile struct {
