@@ -74,7 +74,7 @@ const printSettings = "print-settings"
 
 // settingsFlag adds --print-settings.
 func settingsFlag(cmd *cobra.Command) {
-	cmd.Flags().Bool(printSettings, false, "print each setting with its value and source, and do nothing else")
+	cmd.Flags().Bool(printSettings, false, "only print each setting and its source")
 }
 
 // bareFlag adds --bare.
