@@ -111,7 +111,7 @@ func copyTree(ctx context.Context, cmd *cobra.Command, s *stack.Source, tree cat
 	if err != nil {
 		return report.GetResult{}, err
 	}
-	if err := os.MkdirAll(folder, 0o755); err != nil {
+	if err := os.MkdirAll(folder, 0o755); err != nil { //nolint:gosec // as mkdir, below the umask
 		return report.GetResult{}, err
 	}
 	bar := newProgress(cmd, "get")

@@ -30,7 +30,7 @@ must exist.`,
 		Args:    arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for _, page := range manPages(cmd.Root()) {
-				if err := os.WriteFile(filepath.Join(args[0], page.File()), []byte(page.Man()), 0o666); err != nil {
+				if err := os.WriteFile(filepath.Join(args[0], page.File()), []byte(page.Man()), 0o666); err != nil { //nolint:gosec // for all users
 					return err
 				}
 			}

@@ -27,8 +27,12 @@ func (im *Importer) Doubt() {
 		return
 	}
 	im.doubt.again.Store(true)
-	im.o.Logger.Warn("a file contradicts the listing of its commit, which is listed again", "event", "listing_doubted",
-		"symbol", im.symbol, "err", err)
+	log := im.o.Logger.With("event", "listing_doubted", "symbol", im.symbol)
+	if err != nil {
+		log.Warn("a file contradicts the listing of its commit, but later processes cannot be notified", "err", err)
+		return
+	}
+	log.Info("a file contradicts the listing of its commit, which is listed again") // the reader gets the error
 }
 
 // isDoubted reports whether the newest commit must be listed again.
