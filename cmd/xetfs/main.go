@@ -60,9 +60,8 @@ func newRoot() *cobra.Command {
 as a read-only file system. Every chunk is checked against its hash. STORE is a folder or bucket with a catalog, which xetfs publish makes. SYMBOL is the name of a tree
 in it. SOURCE is a STORE, its web address, a repository of the Hub, or any folder of shards and
 xorbs.`,
-		Example: `  xetfs publish ./store org/model ~/model   a folder becomes a version
-  xetfs mount ./store /mnt/x                every symbol, as plain files
-  xetfs umount /mnt/x`,
+		Example: `  xetfs publish ./store org/model ~/model
+  xetfs mount ./store /mnt/x && ls /mnt/x && xetfs umount /mnt/x`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          knownCommand,
