@@ -35,7 +35,10 @@ function list(id, rows) {
 
 function shape(name, attributes) {
   const e = document.createElementNS("http://www.w3.org/2000/svg", name);
-  for (const [k, v] of Object.entries(attributes)) e.setAttribute(k, v);
+  for (const [k, v] of Object.entries(attributes)) {
+    if (k === "fill") e.style.fill = v; // the policy of the server refuses style attributes
+    else e.setAttribute(k, v);
+  }
   return e;
 }
 
@@ -44,13 +47,13 @@ function drawRates() {
   const svg = byId("throughput"), top = Math.max(1, ...rates.map((r) => sources.reduce((sum, s) => sum + r[s], 0)));
   svg.setAttribute("viewBox", `0 0 ${points} 100`);
   svg.setAttribute("preserveAspectRatio", "none");
-  const bars = [shape("rect", { x: 0, y: 99.5, width: points, height: 0.5, style: "fill:var(--line)" })];
+  const bars = [shape("rect", { x: 0, y: 99.5, width: points, height: 0.5, fill: "var(--line)" })];
   rates.forEach((r, i) => {
     let y = 100;
     for (const s of sources) {
       const height = r[s] * 100 / top;
       y -= height;
-      bars.push(shape("rect", { x: points - rates.length + i, y, width: 0.9, height, style: `fill:var(--${s})` }));
+      bars.push(shape("rect", { x: points - rates.length + i, y, width: 0.9, height, fill: `var(--${s})` }));
     }
   });
   svg.replaceChildren(...bars);
@@ -67,9 +70,9 @@ function drawLatency(read) {
   const svg = byId("latency"), classes = read ? read.latency.classes : bounds.map(() => 0), top = Math.max(1, ...classes);
   svg.setAttribute("viewBox", `0 0 ${bounds.length} 100`);
   svg.setAttribute("preserveAspectRatio", "none");
-  const bars = [shape("rect", { x: 0, y: 99.5, width: bounds.length, height: 0.5, style: "fill:var(--line)" })];
+  const bars = [shape("rect", { x: 0, y: 99.5, width: bounds.length, height: 0.5, fill: "var(--line)" })];
   bars.push(...classes.map((n, i) => {
-    const bar = shape("rect", { x: i + 0.1, y: 100 - n * 100 / top, width: 0.8, height: n * 100 / top, style: "fill:var(--disk)" });
+    const bar = shape("rect", { x: i + 0.1, y: 100 - n * 100 / top, width: 0.8, height: n * 100 / top, fill: "var(--disk)" });
     const title = shape("title", {});
     title.textContent = `up to ${bounds[i]}: ${n}`;
     bar.append(title);
@@ -105,7 +108,7 @@ function draw(s) {
   text("mount", p.mountpoint);
   text("state", s.origin.failing ? "the origin fails" : "serving", s.origin.failing);
   text("source", p.source);
-  text("shown", (s.shown || []).map((v) => v.symbol + (v.version ? "@" + v.version : "")).join(", "));
+  text("shown", (s.shown || []).map((v) => (v.symbol || "") + (v.version ? "@" + v.version : "")).join(", "));
   if (last && last.process.pid === p.pid) {
     const seconds = Math.max(0.001, (Date.parse(p.now) - Date.parse(last.process.now)) / 1000), rate = {};
     for (const source of sources) rate[source] = Math.max(0, (s.bytes[source] - last.bytes[source]) / seconds);
