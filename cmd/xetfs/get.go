@@ -5,9 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	iofs "io/fs"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -92,17 +90,6 @@ func checkGetFolder(source, folder string) error {
 		err = usageError{fmt.Errorf("%s: is in SOURCE, which is never written to; name another FOLDER", folder)}
 	}
 	return err
-}
-
-// existing returns the part of a path that exists.
-func existing(path string) string {
-	for {
-		above := filepath.Dir(path)
-		if _, err := os.Lstat(path); !errors.Is(err, iofs.ErrNotExist) || above == path {
-			return path
-		}
-		path = above
-	}
 }
 
 // copyTree copies paths of a tree into a folder, which it makes if absent.

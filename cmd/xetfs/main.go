@@ -56,10 +56,9 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "xetfs COMMAND",
 		Short: "Mount files that are stored as Xet shards and xorbs",
-		Long: `Xetfs stores trees of files as Xet shards and xorbs, with names and versions. It shows them
-as a read-only file system. Every chunk is checked against its hash. STORE is a folder or bucket with a catalog, which xetfs publish makes. SYMBOL is the name of a tree
-in it. SOURCE is a STORE, its web address, a repository of the Hub, or any folder of shards and
-xorbs.`,
+		Long: `Xetfs stores trees of files as Xet shards and xorbs, and shows them as a read-only file system.
+STORE is a folder or bucket with a catalog, which xetfs publish makes. SYMBOL is the name of a tree
+in it. SOURCE is a STORE, its web address, a repository of the Hub, or any folder of shards.`,
 		Example: `  xetfs publish ./store org/model ~/model
   xetfs mount ./store /mnt/x && ls /mnt/x && xetfs umount /mnt/x`,
 		SilenceErrors: true,
@@ -101,7 +100,7 @@ func addCommands(root *cobra.Command) {
 		&cobra.Group{ID: otherGroup, Title: "Other commands:"})
 	addGroup(root, storeGroup, newDelete(), newPack(), newPrune(), newPublish(), newSnapshot())
 	addGroup(root, readGroup, newCat(), newDiff(), newGet(), newHistory(), newLs(), newMount(), newServe(), newStatus(), newUmount(), newWarm())
-	addGroup(root, checkGroup, newCache(), newCatalog(), newInspect(), newVerify())
+	addGroup(root, checkGroup, newDoctor(), newCache(), newCatalog(), newInspect(), newVerify())
 	addGroup(root, otherGroup, newVersion(), newMan())
 	root.SetHelpCommandGroupID(otherGroup)
 	root.SetCompletionCommandGroupID(otherGroup)

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	iofs "io/fs"
 	"os"
 	"path/filepath"
 
@@ -84,5 +85,16 @@ func checkOwn(folder string) (string, error) {
 		default:
 			return "", fmt.Errorf("%s belongs to user %d", path, uid)
 		}
+	}
+}
+
+// existing returns the part of a path that exists.
+func existing(path string) string {
+	for {
+		above := filepath.Dir(path)
+		if _, err := os.Lstat(path); !errors.Is(err, iofs.ErrNotExist) || above == path {
+			return path
+		}
+		path = above
 	}
 }

@@ -1,0 +1,216 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/doctor"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
+	"github.com/xetfs/xetfs/fs/fusemount"
+)
+
+// newDoctor returns the command that looks for reasons why a mount would fail.
+func newDoctor() *cobra.Command {
+	var (
+		asJSON bool
+		cache  cacheFlags
+	)
+	cmd := &cobra.Command{
+		Use:   "doctor [SOURCE] [DIR]",
+		Short: "Check what a mount needs, and state what to do",
+		Long: `Checks FUSE, fuse.conf, passthrough, the limit of open files, and the place and free space of the
+disk cache. With SOURCE it also checks that the origin answers, ranges and token included, and
+compares the clock with that of a web server. With DIR it checks the mountpoint.
+
+Each finding is one line: its state, what was checked, what was found, and what to do. The state
+is ok, note (a mount works, with less speed or use) or problem. Nothing is changed.
+
+The exit status is 1 if there is a problem.`,
+		Annotations: see("cache", "origins"),
+		Example: `  xetfs doctor
+  xetfs doctor https://example.org/store /mnt/x
+  xetfs doctor --json | jq '.findings[] | select(.state == "problem")'`,
+		Args: arguments(0, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			m := localMachine(&cache)
+			if len(args) > 0 {
+				if err := addOrigin(cmd, &m, args[0]); err != nil {
+					return err
+				}
+			}
+			if len(args) > 1 {
+				m.Mountpoint = args[1]
+			}
+			return writeFindings(cmd, doctor.Examine(cmd.Context(), m), asJSON)
+		},
+	}
+	cache.addPlace(cmd, cacheUsage)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the findings as JSON")
+	return cmd
+}
+
+// localMachine returns this machine without an origin.
+func localMachine(cache *cacheFlags) doctor.Machine {
+	var name unix.Utsname
+	var limit unix.Rlimit
+	_, _ = unix.Uname(&name), unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) // neither fails
+	m := doctor.Machine{
+		Fuse:        func() error { return fusemount.Check(false) },
+		AllowOther:  func() bool { return fusemount.Check(true) == nil || fusemount.Check(false) != nil },
+		Release:     unix.ByteSliceToString(name.Release[:]),
+		CanPass:     unix.Geteuid() == 0,
+		OpenFiles:   limit.Max, // a mount raises its limit to it
+		FileSystem:  fileSystemOf,
+		CheckFolder: checkMountpoint,
+		Now:         time.Now,
+		NoRanges:    origin.ErrNoRanges,
+	}
+	if f := cache.folder(); !cache.dir.value.off && f.Err == nil {
+		m.CacheDir = f.Path
+	}
+	return m
+}
+
+// fileSystemOf returns the file system of a path, which need not exist.
+func fileSystemOf(path string) (st unix.Statfs_t, err error) {
+	err = unix.Statfs(existing(path), &st)
+	return st, err
+}
+
+// checkMountpoint returns an error for a path that nothing can be mounted on.
+func checkMountpoint(path string) error {
+	if fusemount.IsStale(path) {
+		return fmt.Errorf("the mount has no server; remove it with xetfs umount %s", ui.ShellWord(path))
+	}
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return ui.Reason(err)
+	case !info.IsDir():
+		return errors.New("is a file; name a folder")
+	}
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
+	if at, err := fusemount.At(abs); err == nil && at != nil {
+		return fmt.Errorf("%s is mounted there; unmount it with umount %s", at, ui.ShellWord(path))
+	}
+	return nil
+}
+
+// doctorLimit is the time that an origin has to answer.
+const doctorLimit = 15 * time.Second
+
+// addOrigin adds the checks of SOURCE.
+func addOrigin(cmd *cobra.Command, m *doctor.Machine, source string) error {
+	m.Source = stack.WithoutSecrets(source)
+	if !stack.IsRemote(source) {
+		m.Open = func(context.Context) error { return stack.CheckSource(source) }
+		return nil
+	}
+	if err := stack.CheckSource(source); err != nil {
+		return err
+	}
+	m.Open = func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, doctorLimit)
+		defer cancel()
+		s, err := stack.OpenSource(ctx, source, stack.Options{
+			Budget: stack.DivideMemory(stack.DefaultMemory), Log: noticeLogger(cmd), Remote: remoteOptions(cmd, source), Ranges: true,
+		})
+		if err != nil {
+			if ctx.Err() != nil {
+				err = fmt.Errorf("%s: no answer within %v", m.Source, doctorLimit)
+			}
+			return err
+		}
+		s.Close()
+		return nil
+	}
+	if server := serverOf(source); server != "" {
+		m.ServerTime = func(ctx context.Context) (time.Time, error) { return serverTime(ctx, server) }
+	}
+	return nil
+}
+
+// serverOf returns the web server of a remote SOURCE without its path, or "" if it is unknown.
+func serverOf(source string) string {
+	address := source
+	switch {
+	case stack.IsHub(source):
+		address = os.Getenv("HF_ENDPOINT")
+		if address == "" {
+			address = "https://huggingface.co"
+		}
+	case stack.IsBucket(source):
+		address = os.Getenv("AWS_ENDPOINT_URL_S3")
+		if address == "" {
+			address = os.Getenv("AWS_ENDPOINT_URL")
+		}
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" {
+		return ""
+	}
+	return (&url.URL{Scheme: strings.ToLower(u.Scheme), Host: u.Host, Path: "/"}).String()
+}
+
+// serverTime returns the Date of a web server. It sends no token.
+func serverTime(ctx context.Context, server string) (time.Time, error) {
+	ctx, cancel := context.WithTimeout(ctx, doctorLimit)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodHead, server, nil)
+	if err != nil {
+		return time.Time{}, err
+	}
+	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	answer, err := client.Do(request)
+	if err != nil {
+		return time.Time{}, err
+	}
+	answer.Body.Close()
+	return http.ParseTime(answer.Header.Get("Date"))
+}
+
+// writeFindings prints findings. Its error is the exit status if one is a problem.
+func writeFindings(cmd *cobra.Command, all []doctor.Finding, asJSON bool) (err error) {
+	problems := 0
+	for _, f := range all {
+		if f.State == doctor.Problem {
+			problems++
+		}
+	}
+	out := cmd.OutOrStdout()
+	if asJSON {
+		doc := ui.NewDocument(out)
+		doc.Field("problems", problems)
+		doc.Begin("findings")
+		for _, f := range all {
+			doc.Element(f)
+		}
+		doc.End()
+		err = doc.Close()
+	} else {
+		for _, f := range all {
+			if _, e := fmt.Fprintln(out, ui.Printable(f.String())); e != nil && err == nil {
+				err = e
+			}
+		}
+	}
+	if err == nil && problems > 0 {
+		return statusError(exitFailed)
+	}
+	return err
+}
