@@ -40,7 +40,7 @@ race: setup
 	$(GO) test -count=1 -timeout=$(RACE_TIMEOUT) -race $(PACKAGES)
 
 fuzz:             ## every fuzz target for $(FUZZ)
-	@grep -rHo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' codec cache reconstruct fs | \
+	@grep -rHo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' codec cache reconstruct fs cmd | \
 	while IFS=: read -r file func; do \
 	  $(GO) test -run='^$$' -fuzz="^$${func#func }$$" -fuzztime=$(FUZZ) "./$$(dirname "$$file")"; \
 	done

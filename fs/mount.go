@@ -38,6 +38,7 @@ type Options struct {
 	VersionsDir string        // hidden directory of old versions in each symbol; "": .versions
 
 	AllowOther bool    // users other than the mounting one have access, as modes allow
+	NoExec     bool    // no file can be executed
 	UID, GID   *uint32 // owner of entries without one; nil: the mounting user
 	FSName     string  // source in the mount table; "": xetfs
 
@@ -200,7 +201,7 @@ func (s *Server) start(dir string, o Options) error {
 
 // connect mounts at dir and agrees with the kernel on the protocol.
 func (s *Server) connect(dir string, o Options) (*fuse.Server, error) {
-	device, err := fusemount.Mount(dir, fusemount.Options{Source: o.FSName, AllowOther: o.AllowOther, MaxRead: maxRead})
+	device, err := fusemount.Mount(dir, fusemount.Options{Source: o.FSName, AllowOther: o.AllowOther, NoExec: o.NoExec, MaxRead: maxRead})
 	if err != nil {
 		return nil, err
 	}

@@ -210,6 +210,7 @@ func TestK46_Automounter(t *testing.T) {
 	}{
 		"foreground": {[]string{"mount", "--foreground"}, true},
 		"background": {[]string{"mount"}, false},
+		"helper":     {nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := newAutomounter(t)
@@ -217,6 +218,9 @@ func TestK46_Automounter(t *testing.T) {
 			program, state := harness.Program(t), stateHome(t)
 			a.serve(func() error {
 				cmd := exec.Command(program, append(form.args, source, a.dir)...)
+				if form.args == nil {
+					cmd.Args = []string{"mount.xetfs", source, a.dir, "-o", "rw,_netdev"}
+				}
 				cmd.Env = harness.Environment("XDG_STATE_HOME="+state, mark)
 				if !form.foreground {
 					return cmd.Run()

@@ -96,6 +96,7 @@ var mayImport = map[string][]string{
 	in + "fdcheck":   {},
 	in + "ignore":    {},
 	in + "manual":    {},
+	in + "mountopts": {in + "hint", in + "ui"},
 	in + "hint":      {"codec/names", "codec/page", "cache/origin/dir", "fs/catalog", in + "ui"},
 	in + "statcache": {"codec", "codec/journal", "codec/page"},
 	in + "inspect":   append(below("codec"), in+"ui"),
@@ -124,7 +125,7 @@ var mayImport = map[string][]string{
 	"cmd/xetfs": append(append(below("codec"), below("cache")...), "reconstruct", in+"extract", in+"doctor",
 		"fs", "fs/fusemount", "fs/catalog", "fs/catalog/tree", "fs/catalog/bare", "fs/catalog/writer", "fs/catalog/sweep",
 		in+"ui", in+"ignore", in+"statcache", in+"ingest", in+"publish", in+"verify", in+"warm", in+"delta",
-		in+"inspect", in+"document", in+"report", in+"serve", in+"stack", in+"status", in+"daemon", in+"fdcheck", in+"hint", in+"manual"),
+		in+"inspect", in+"document", in+"report", in+"serve", in+"stack", in+"status", in+"daemon", in+"fdcheck", in+"hint", in+"manual", in+"mountopts"),
 
 	"integration":                  {},
 	"integration/bench":            {},

@@ -45,7 +45,7 @@ func (o *cacheFlags) addMaterialize(cmd *cobra.Command) {
 	type policy = choice[reconstruct.Policy]
 	o.materialize = newEnum("WHEN", policy{"auto", reconstruct.MaterializeAuto}, policy{"never", reconstruct.MaterializeNever},
 		policy{"always", reconstruct.MaterializeAlways})
-	o.materialize.add(cmd, "materialize", "plain files in the cache: auto, never, always")
+	o.materialize.add(cmd, "materialize", "store plain files: auto, never, always")
 }
 
 // check refuses flags of the disk cache if a mount of SOURCE uses none.

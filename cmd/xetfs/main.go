@@ -8,12 +8,16 @@ import (
 	"io"
 	"log"
 	"os"
+	"os/user"
+	"path/filepath"
 	"runtime"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/daemon"
 	_ "github.com/xetfs/xetfs/cmd/xetfs/internal/fdcheck" // before go-fuse
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/mountopts"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 )
 
@@ -27,10 +31,38 @@ func main() {
 	log.SetOutput(ui.FilteredLog{Writer: os.Stderr})
 	ctx, stop := daemon.WithSignals(context.Background(), notice, os.Exit)
 	status := make(chan int)
-	go func() { status <- run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr) }()
+	go func() { status <- runProgram(ctx, os.Args, os.Stdin, os.Stdout, os.Stderr) }()
 	end := <-status
 	stop()
 	os.Exit(end)
+}
+
+// runProgram executes one call of this program, by a user or by mount(8), and returns the exit
+// status.
+func runProgram(ctx context.Context, argv []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	call, err := mountopts.ParseCall(argv, isCommand)
+	switch {
+	case err != nil:
+		fmt.Fprintln(stderr, ui.Printable(fmt.Sprintf("%s: %v; usage: mount.xetfs SOURCE DIR [-sfnv] [-o OPTIONS]", filepath.Base(argv[0]), err)))
+		return mountopts.StatusUsage
+	case call == nil:
+		return run(ctx, argv[min(1, len(argv)):], stdin, stdout, stderr)
+	case !call.Verbose:
+		stdout = io.Discard
+	}
+	if u, err := user.Current(); err == nil && os.Getenv("HOME") == "" { // as at boot
+		_ = os.Setenv("HOME", u.HomeDir) // without it there is no cache and no log
+	}
+	return mountopts.Status(run(ctx, call.Args(), stdin, stdout, stderr))
+}
+
+// isCommand reports whether a word is a command of this program, also one that package cobra adds.
+func isCommand(word string) bool {
+	if word == "help" || word == "completion" || strings.HasPrefix(word, cobra.ShellCompRequestCmd) {
+		return true
+	}
+	cmd, _, err := newRoot().Find([]string{word})
+	return err == nil && cmd.HasParent()
 }
 
 // run executes one command line and returns the exit status. An error is one line on

@@ -11,38 +11,40 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/daemon"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/status"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
-	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/fs"
 	"github.com/xetfs/xetfs/fs/fusemount"
 )
 
 // newMount returns the command that makes a folder of shards and xorbs a file system.
 func newMount() *cobra.Command {
-	var o mountOptions
+	var (
+		o     mountOptions
+		words mountWords
+	)
 	cmd := &cobra.Command{
-		Use:   "mount SOURCE MOUNTPOINT",
+		Use:   "mount SOURCE [SYMBOL[@AS_OF]] MOUNTPOINT",
 		Short: "Mount a catalog, or a folder of shards and xorbs",
 		Long: `Mounts SOURCE, read-only, at the empty folder MOUNTPOINT, and returns when files can be read. The
-mount continues in the background until xetfs umount.
-
-If SOURCE is a catalog, each symbol is a folder with the files of its newest version.`,
+mount continues in the background until xetfs umount. Each symbol of a catalog is a folder.`,
 		Annotations: see("versions", "cache", "origins", "semantics", "fstab"),
 		Example: `  xetfs mount ./store /mnt/x && ls /mnt/x/org/model/.versions/2026-03-01
-  xetfs mount --symbol org/model@12 ./store /mnt/x
-  xetfs mount --cache-size 100GiB https://example.org/store /mnt/x`,
-		Args: mountArguments,
+  xetfs mount --cache-size 100GiB https://example.org/store org/model@12 /mnt/x`,
+		Args: arguments(2, 3),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			args, err := words.apply(cmd, args)
+			if err != nil {
+				return err
+			}
 			daemon.BoundStart(cmd.Context())
 			if o.readyFD > 0 { // the parent has checked everything
 				return o.serveInBackground(cmd.Context(), args[0], args[1])
 			}
 			source, mountpoint, err := o.check(args)
-			if err != nil {
+			if err != nil || words.fake {
 				return err
 			}
 			if o.foreground {
@@ -52,16 +54,8 @@ If SOURCE is a catalog, each symbol is a folder with the files of its newest ver
 		},
 	}
 	o.addFlags(cmd)
+	words.addFlags(cmd.Flags())
 	return cmd
-}
-
-// mountArguments checks the number of arguments. It names --symbol if one of them is a symbol.
-func mountArguments(cmd *cobra.Command, args []string) error {
-	if len(args) == 3 && (stack.IsRemote(args[0]) || dir.HasKeys(args[0])) && names.CheckSymbol(args[1]) == nil {
-		return usageError{fmt.Errorf("%q is one argument too many; a symbol is named by --symbol: xetfs mount --symbol %s %s %s",
-			args[2], ui.ShellWord(args[1]), ui.ShellWord(args[0]), ui.ShellWord(args[2]))}
-	}
-	return arguments(2, 2)(cmd, args)
 }
 
 // serve mounts in the foreground.
@@ -117,9 +111,9 @@ func passedFile(mountpoint string) (passed *os.File, place string) {
 
 // daemonArgs returns the command line of the daemon: all flags as given, the paths absolute.
 func (o *mountOptions) daemonArgs(cmd *cobra.Command, source, mountpoint string) []string {
-	args := []string{os.Args[0], cmd.Name(), fmt.Sprintf("--%s=%d", readyFlag, daemon.ReadyFD), "--log-file=" + o.log.file}
+	args := []string{programName(), cmd.Name(), fmt.Sprintf("--%s=%d", readyFlag, daemon.ReadyFD), "--log-file=" + o.log.file}
 	cmd.Flags().Visit(func(f *pflag.Flag) {
-		if f.Name != "log-file" {
+		if f.Name != "log-file" && !isMountWord(f.Name) {
 			args = append(args, "--"+f.Name+"="+f.Value.String())
 		}
 	})
@@ -175,6 +169,7 @@ func (o *mountOptions) daemon(source, mountpoint string, stderr io.Writer) (*dae
 			GID:       o.gid.pointer(),
 			Stateless: o.open.value.isStateless(src.Cache.Local() && !src.Cache.HasDisk()),
 			Debug:     o.debugFuse,
+			NoExec:    o.noExec,
 			Stats:     o.collector(src, mountpoint),
 		}
 		o.names.fill(&options)

@@ -32,6 +32,7 @@ type mountOptions struct {
 	allowOther bool
 	uid, gid   optional[uint32]
 	nonempty   bool
+	noExec     bool
 	open       enumFlag[openMode]
 	debugFuse  bool
 	pprof      string
@@ -59,6 +60,7 @@ func (o *mountOptions) addFlags(cmd *cobra.Command) {
 	o.uid, o.gid = newOptional("NUMBER", "", parseOwner), newOptional("NUMBER", "", parseOwner)
 	f.Var(&o.uid, "uid", "owner of all files (default you)")
 	f.Var(&o.gid, "gid", "group of all files (default yours)")
+	f.BoolVar(&o.noExec, "noexec", false, "let no user execute a file of the mount")
 	f.BoolVar(&o.nonempty, "nonempty", false, "mount over a folder that is not empty")
 	o.open = newEnum("HOW", choice[openMode]{"auto", openAuto}, choice[openMode]{"stateless", openStateless}, choice[openMode]{"handles", openHandles})
 	o.open.add(cmd, "open", "opens: auto, stateless, handles")

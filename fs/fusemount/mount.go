@@ -19,6 +19,7 @@ const FSType = "fuse." + Subtype
 type Options struct {
 	Source     string // in the mount table
 	AllowOther bool   // users other than the mounting one may use the mount
+	NoExec     bool   // no file can be executed
 	MaxRead    int    // largest read that the kernel sends, in bytes
 }
 
@@ -88,7 +89,10 @@ func mountDirect(dir string, o Options) (fd int, err error) {
 	if o.AllowOther {
 		data = append(data, "allow_other")
 	}
-	const flags = unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV
+	flags := uintptr(unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV)
+	if o.NoExec {
+		flags |= unix.MS_NOEXEC
+	}
 	err = unix.Mount(o.Source, dir, FSType, flags, strings.Join(data, ","))
 	if err == nil {
 		return fd, nil
@@ -129,6 +133,9 @@ func (o Options) forHelper() string {
 	}
 	if o.AllowOther {
 		options = append(options, "allow_other")
+	}
+	if o.NoExec {
+		options = append(options, "noexec")
 	}
 	for i, text := range options {
 		options[i] = strings.NewReplacer(`\`, `\\`, `,`, `\,`).Replace(text)
