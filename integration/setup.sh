@@ -23,7 +23,6 @@ fi
 needed=(
   "apache2 apache2-bin"
   "cc gcc"
-  "chromium chromium"
   "cmp diffutils"
   "fish fish"
   "fusermount3 fuse3"

@@ -36,7 +36,7 @@ type warmOptions struct {
 func newWarm() *cobra.Command {
 	var o warmOptions
 	cmd := &cobra.Command{
-		Use:   "warm (SOURCE [SYMBOL[@AS_OF]] [PATH…] | PATH…)",
+		Use:   "warm SOURCE [SYMBOL[@AS_OF]] [PATH…]",
 		Short: "Fetch files into the disk cache before they are needed",
 		Long: `Stores the files at each PATH as plain files in the disk cache. A folder counts with all that is
 below it; without PATH the whole tree is stored. Each file is compared with its hash. A mount of
