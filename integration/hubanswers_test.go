@@ -106,6 +106,9 @@ func TestHubAnswers(t *testing.T) {
 	harness.Publish(t, store, "org/m", folder)
 	served := serveHub(t, store)
 	for _, tt := range badAnswers {
+		if tt.status == 4 && !*fullSize {
+			continue // it ends after all retries, half a minute; TestHubOrigins has it in virtual time
+		}
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			server := newFaultProxy(t, served, tt.hits, tt.fault)
@@ -125,8 +128,8 @@ func TestHubAnswers(t *testing.T) {
 			if strings.Count(strings.TrimSpace(said), "\n") > 0 || strings.Contains(said, "ignature") {
 				t.Errorf("the error has several lines, or a signature: %s", said)
 			}
-			if tt.errno == 0 {
-				return
+			if tt.errno == 0 || !*fullSize {
+				return // a mount waits up to a minute before it asks the server again
 			}
 			server.on.Store(false)
 			mount := exec.Command(harness.Program(t), harness.MountArgs("hf://org/m", t.TempDir(), "--follow=off")...)

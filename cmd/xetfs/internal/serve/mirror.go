@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/xetfs/xetfs/cache"
@@ -193,12 +194,30 @@ func (m *Mirror) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, _
 		}
 		if err == nil {
 			run.Store()
-			return run.Run, nil
+			return m.withHashes(x, run.Run), nil
 		}
 		if !m.cache.ShouldRetry(x, err, try) {
 			return nil, err
 		}
 	}
+}
+
+// withHashes returns a run with the proven hashes of its chunks. The run may have been fetched
+// before they were proven.
+func (m *Mirror) withHashes(x codec.Hash, run *xorb.Run) *xorb.Run {
+	if run.Hashes != nil && !slices.Contains(run.Hashes, codec.Hash{}) {
+		return run
+	}
+	leaves := m.src.Proven(x, run.Chunks)
+	if leaves == nil {
+		return run
+	}
+	annotated := *run
+	annotated.Hashes = make([]codec.Hash, len(leaves))
+	for i, leaf := range leaves {
+		annotated.Hashes[i] = leaf.Hash
+	}
+	return &annotated
 }
 
 // unpackAll compares all chunks of a run with their hashes.
