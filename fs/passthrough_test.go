@@ -93,7 +93,7 @@ func TestPassthrough_NoReads(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Close()
-	m.closed() // what is mapped is the file below, which the mount has forgotten
+	m.closed() // the mapping is of the file below, which the mount has forgotten
 	if err := os.Remove(m.e.kept[m.file.ID.File]); err != nil {
 		t.Fatal(err)
 	}

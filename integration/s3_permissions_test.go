@@ -17,7 +17,7 @@ func TestBucketPermissions(t *testing.T) {
 	owner := newBucketClient(t, server, server.URL)
 	owner.run("publish", owner.address, "org/model", folderWith(t, "content"))
 	reader := []string{"AWS_ACCESS_KEY_ID=READER", "AWS_SECRET_ACCESS_KEY=reader-secret"}
-	nobody := []string{"AWS_ACCESS_KEY_ID=", "AWS_SECRET_ACCESS_KEY=", "HOME=" + t.TempDir()}
+	anonymous := []string{"AWS_ACCESS_KEY_ID=", "AWS_SECRET_ACCESS_KEY=", "HOME=" + t.TempDir()}
 	for _, tt := range []struct {
 		name    string
 		user    string // of the policy
@@ -30,8 +30,8 @@ func TestBucketPermissions(t *testing.T) {
 		{"read-only keys", "READER", []string{"s3:GetObject", "s3:ListBucket"}, reader, true, 5, "access denied"},
 		{"keys that may not list", "READER", []string{"s3:GetObject"}, reader, true, 5, "access denied"},
 		{"keys without a permission", "OTHER", []string{"s3:GetObject"}, reader, false, 4, "403: absent, or not allowed; allow the credentials to list and read the bucket"},
-		{"public bucket", "*", []string{"s3:GetObject", "s3:ListBucket"}, nobody, true, 5, "access denied"},
-		{"private bucket", "OTHER", []string{"s3:GetObject"}, nobody, false, 4, "the request had no credentials"},
+		{"public bucket", "*", []string{"s3:GetObject", "s3:ListBucket"}, anonymous, true, 5, "access denied"},
+		{"private bucket", "OTHER", []string{"s3:GetObject"}, anonymous, false, 4, "the request had no credentials"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			server.Allow(t, tt.user, tt.actions...)

@@ -88,7 +88,7 @@ func (b *remoteBench) scan(t *testing.T, idle int) (got remoteScan) {
 	defer m.Unmount()
 	defer harness.OpenIdle(t, m.File(b.idle.Hash), idle)()
 	if idle > 0 {
-		time.Sleep(time.Second) // what they read ahead has arrived
+		time.Sleep(time.Second) // until readahead has arrived
 	}
 	before, start := b.server.Traffic(), time.Now()
 	var late harness.Traffic

@@ -22,7 +22,7 @@ const (
 	maxFetch   = codec.MaxXorbSize + (64 << 10) // the last byte of a fetch range is before it
 )
 
-// what is the word for a plan in errors.
+// The constant what is the word for a plan in errors.
 const what = "plan"
 
 // DecodeV2 decodes a plan of version 2. An error is codec.ErrCorrupt and contains no address.

@@ -22,7 +22,7 @@ type HandlerOptions struct {
 	// User returns the name of the token in a request for whoami; "" or nil: it has none.
 	User func(*http.Request) string
 
-	Private bool // what the answer of a repository says
+	Private bool // by the answer of a repository
 }
 
 // A handler serves the Hub API.
