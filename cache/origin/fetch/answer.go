@@ -17,6 +17,7 @@ type answer struct {
 	c      *Client
 	r      *Request
 	caller context.Context
+	direct *destination // of the request; nil: the address of r
 }
 
 // A field is one header of a request.
@@ -24,6 +25,27 @@ type field struct{ name, value string }
 
 // send sends a request. It returns only answers with status 200, 206, 304 or 416.
 func (c *Client) send(ctx context.Context, method string, r *Request, fields ...field) (*answer, error) {
+	direct := r.Redirected.load()
+	a, err := c.sendTo(ctx, direct, method, r, fields)
+	if direct == nil || err == nil {
+		return a, err
+	}
+	r.Redirected.to.CompareAndSwap(direct, nil)
+	var refused expiredError
+	if !errors.As(err, &refused) {
+		return nil, err
+	}
+	return c.sendTo(ctx, nil, method, r, fields)
+}
+
+// An expiredError is the refusal of a remembered address.
+type expiredError struct{ error }
+
+// Unwrap returns the error of the answer.
+func (e expiredError) Unwrap() error { return e.error }
+
+// sendTo is send to a remembered address; nil: that of the request.
+func (c *Client) sendTo(ctx context.Context, direct *destination, method string, r *Request, fields []field) (*answer, error) {
 	if err := c.health.wait(ctx, callStart(ctx)); err != nil {
 		return nil, notSent(r.Key, err)
 	}
@@ -31,7 +53,7 @@ func (c *Client) send(ctx context.Context, method string, r *Request, fields ...
 	if err := pool.acquire(ctx); err != nil {
 		return nil, notSent(r.Key, err)
 	}
-	a := &answer{c: c, r: r, caller: ctx}
+	a := &answer{c: c, r: r, caller: ctx, direct: direct}
 	x := &exchange{c: c, pool: pool, caller: ctx, request: func(ctx context.Context) (*http.Request, error) {
 		return a.request(ctx, method, fields)
 	}}
@@ -49,14 +71,20 @@ func (c *Client) send(ctx context.Context, method string, r *Request, fields ...
 	}
 	if err := a.check(); err != nil {
 		a.discard()
+		if direct != nil && isExpired(a.StatusCode) {
+			return nil, expiredError{err}
+		}
 		return nil, err
+	}
+	if direct == nil {
+		r.Redirected.note(r.URL, a.Response)
 	}
 	return a, nil
 }
 
 // request returns the request with all headers, signed.
 func (a *answer) request(ctx context.Context, method string, fields []field) (*http.Request, error) {
-	hr, err := http.NewRequestWithContext(new(hop).trace(ctx), method, a.r.URL, nil)
+	hr, err := a.newRequest(new(hop).trace(ctx), method)
 	if err != nil {
 		return nil, a.permanent("the address is not valid")
 	}
@@ -69,12 +97,24 @@ func (a *answer) request(ctx context.Context, method string, fields []field) (*h
 	if origin.IsNoCache(a.caller) {
 		hr.Header.Set("Cache-Control", "no-cache")
 	}
+	if a.direct != nil {
+		dropSecrets(hr.Header)
+		return hr, nil
+	}
 	if a.r.Prepare != nil {
 		if err := a.r.Prepare(hr); err != nil {
 			return nil, fmt.Errorf("%q: %w", a.r.Key, err)
 		}
 	}
 	return hr, nil
+}
+
+// newRequest returns the request without headers.
+func (a *answer) newRequest(ctx context.Context, method string) (*http.Request, error) {
+	if a.direct != nil {
+		return a.direct.request(ctx, method)
+	}
+	return http.NewRequestWithContext(ctx, method, a.r.URL, nil)
 }
 
 // answered reports the headers of an answer to the call of ctx.

@@ -125,6 +125,10 @@ type Request struct {
 	Names  bool        // use the connections for names, so that the request never waits for data
 	Header http.Header // further headers, for example a condition; may be nil
 
+	// Redirected skips the redirects of an earlier request for the same object. nil: each
+	// request is redirected.
+	Redirected *Redirected
+
 	// Prepare is called before each attempt, also while another one waits for its answer. It
 	// adds headers and signs the request. nil: no call.
 	Prepare func(*http.Request) error

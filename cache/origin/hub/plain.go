@@ -31,7 +31,8 @@ type Plain struct {
 	table *metacache.ChunkTable
 
 	mu    sync.Mutex
-	known *lru.Cache[codec.Hash, PlainFile] // guarded by mu
+	known *lru.Cache[codec.Hash, PlainFile]         // guarded by mu
+	moved *lru.Cache[codec.Hash, *fetch.Redirected] // by file; guarded by mu
 }
 
 var _ origin.Source = (*Plain)(nil)
@@ -43,6 +44,7 @@ const (
 	xorbChunks  = plainXorb / plainChunk
 	maxPlain    = (1<<16 - 1) * plainXorb // bytes of a file
 	knownFiles  = 10_000                  // places of files in memory
+	movedFiles  = 1_000                   // addresses of contents in memory, of about 1 KiB
 	provenBytes = 8 << 20                 // proven hashes in memory
 )
 
@@ -56,6 +58,7 @@ func NewPlain(r *Repo, files Locator, backend metacache.Backend) *Plain {
 		repo: r, files: files,
 		table: metacache.NewChunkTable(metacache.New(backend, "files outside Xet", true), provenBytes),
 		known: lru.New[codec.Hash, PlainFile](knownFiles, nil),
+		moved: lru.New[codec.Hash, *fetch.Redirected](movedFiles, nil),
 	}
 }
 
@@ -164,18 +167,35 @@ func (p *Plain) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, o 
 	return p.table.Annotate(x, got)
 }
 
-// read fills b with the bytes of a file from off on.
+// read fills b with the bytes of a file from off on. The address of the content is requested from
+// the Hub once, and again when it has expired.
 func (p *Plain) read(ctx context.Context, f *PlainFile, b []byte, off int64, progress func(n int)) error {
 	path := p.repo.current().resolve(f.Commit, f.Path)
-	if err := p.repo.pacer.wait(ctx, path); err != nil {
-		return err
+	moved := p.redirected(f.Hash())
+	if !moved.Known() {
+		if err := p.repo.pacer.wait(ctx, path); err != nil {
+			return err
+		}
 	}
-	q := fetch.Request{Key: names.Key("content"), URL: p.repo.endpoint.String() + path, Prepare: p.repo.auth.authorize}
+	q := fetch.Request{
+		Key: names.Key("content"), URL: p.repo.endpoint.String() + path, Prepare: p.repo.auth.authorize,
+		Redirected: moved,
+	}
 	err := plainError(p.repo.client.ReadAt(ctx, q, b, off, progress))
 	if errors.Is(err, iofs.ErrNotExist) { // the name exists in the listing
 		return fmt.Errorf("%w: %v", origin.ErrNotFound, err) //nolint:errorlint // see above
 	}
 	return err
+}
+
+// redirected returns the address of the content of a file, as far as it is known.
+func (p *Plain) redirected(file codec.Hash) *fetch.Redirected {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if moved, ok := p.moved.Get(file); ok {
+		return moved
+	}
+	return p.moved.Add(file, new(fetch.Redirected), 1)
 }
 
 // TryChunks implements origin.Source. It returns no run.
@@ -226,6 +246,7 @@ func (p *Plain) Forget(id codec.FileID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.known.Remove(id.File)
+	p.moved.Remove(id.File)
 }
 
 // Local implements origin.Source.

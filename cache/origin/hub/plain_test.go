@@ -129,6 +129,38 @@ func TestPlainReads(t *testing.T) {
 	}
 }
 
+// The address of a file's content is requested once, and again when it has expired.
+func TestPlainAddressOnce(t *testing.T) {
+	content := random(1, 20*plainChunk)
+	f := newPlainFixture(t, []hubtest.File{{Path: "big", Content: content, LFS: true}}, withToken)
+	f.Token = canary
+	read := func(chunk int64) {
+		t.Helper()
+		got, err := f.read(t, f.ids["big"], chunk*plainChunk, plainChunk)
+		if err != nil || !bytes.Equal(got, content[chunk*plainChunk:][:plainChunk]) {
+			t.Fatalf("chunk %d: other bytes, or %v", chunk, err)
+		}
+	}
+	for chunk := range int64(10) {
+		read(chunk)
+	}
+	if n := len(f.Requests("/resolve/")); n != 1 {
+		t.Errorf("%d requests for the address of a file, want 1", n)
+	}
+	f.Lock()
+	f.Signature = "2"
+	f.Unlock()
+	for chunk := range int64(10) {
+		read(10 + chunk)
+	}
+	if n := len(f.Requests("/resolve/")); n != 2 {
+		t.Errorf("%d requests for the address of a file that expired once, want 2", n)
+	}
+	if leaked := f.Leaked(); len(leaked) > 0 {
+		t.Errorf("the content server received tokens: %q", leaked)
+	}
+}
+
 // The content hash of each file proves its content.
 func TestPlainContentHash(t *testing.T) {
 	lfs, git := random(1, 1000), []byte("text")

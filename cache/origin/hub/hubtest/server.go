@@ -30,6 +30,7 @@ type Server struct {
 	Elsewhere  string                                        // host of the next page; "": this one
 	Damage     func(path string, content []byte) []byte      // changes content; nil: no change
 	NoRanges   bool                                          // the content server ignores ranges
+	Signature  string                                        // of addresses of the content server, which refuses others
 	Quota      map[string]int                                // requests in a window: "api", "resolvers"; 0: any number
 	Now        func() time.Time                              // nil: time.Now
 	CAS        string                                        // address of the CAS
@@ -329,7 +330,7 @@ func (s *Server) resolve(w http.ResponseWriter, r *http.Request, c *commit, path
 	}
 	w.Header().Set("X-Repo-Commit", c.id)
 	if f.LFS || f.Xet != "" {
-		w.Header().Set("Location", s.CDN+"/"+c.id+"/"+(&url.URL{Path: path}).EscapedPath()+"?X-Amz-Signature=secret")
+		w.Header().Set("Location", s.CDN+"/"+c.id+"/"+(&url.URL{Path: path}).EscapedPath()+"?X-Amz-Signature=secret"+s.Signature)
 		w.WriteHeader(http.StatusFound)
 		return
 	}
@@ -357,6 +358,10 @@ func (s *Server) content(w http.ResponseWriter, r *http.Request) {
 	s.requests = append(s.requests, "CDN "+r.RequestURI)
 	if r.Header.Get("Authorization") != "" {
 		s.leaked = append(s.leaked, r.RequestURI)
+	}
+	if r.URL.Query().Get("X-Amz-Signature") != "secret"+s.Signature {
+		w.WriteHeader(http.StatusForbidden)
+		return
 	}
 	id, path, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	for _, repo := range s.repos {
