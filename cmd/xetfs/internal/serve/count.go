@@ -80,12 +80,19 @@ type countedWriter struct {
 // Unwrap is for http.ResponseController.
 func (w *countedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// Write implements http.ResponseWriter.
+// Write implements http.ResponseWriter. It counts the bytes first, so that a client never has bytes
+// that are not counted.
 func (w *countedWriter) Write(p []byte) (int, error) {
+	w.count(len(p))
 	n, err := w.ResponseWriter.Write(p)
+	w.count(n - len(p)) // minus the bytes that were not written
+	return n, err
+}
+
+// count adds n bytes, which may be negative.
+func (w *countedWriter) count(n int) {
 	w.c.bytes.Add(int64(n))
 	if w.isData {
 		w.c.dataBytes.Add(int64(n))
 	}
-	return n, err
 }
