@@ -14,7 +14,17 @@ import (
 // cannot be read is said, and the next section begins where the footer puts it. The
 // error is that of w.
 func Describe(w io.Writer, b []byte) error {
-	d := &description{w: bufio.NewWriter(w), b: b}
+	buf := bufio.NewWriter(w)
+	Lines(b, func(off int64, text string, _ bool) {
+		fmt.Fprintf(buf, "%8d  %s\n", off, text)
+	})
+	return buf.Flush()
+}
+
+// Lines calls do for each line of Describe, in order: the offset of the record, its text, and
+// whether the line reports damage.
+func Lines(b []byte, do func(off int64, text string, damaged bool)) {
+	d := &description{do: do, b: b}
 	if d.header() {
 		end := d.section("file info", inFile, recordSize, d.filesEnd(), d.file)
 		end = d.section("CAS info", inXorb, end, d.xorbsEnd(), d.xorb)
@@ -22,12 +32,11 @@ func Describe(w io.Writer, b []byte) error {
 		d.footer(end)
 	}
 	d.line(int64(len(b)), "end")
-	return d.w.Flush()
 }
 
 // A description is a shard on its way to a page.
 type description struct {
-	w       *bufio.Writer
+	do      func(off int64, text string, damaged bool)
 	b       []byte
 	meta    Meta  // from the footer, if there is a good one
 	claimed bool  // the header says that there is one
@@ -35,13 +44,12 @@ type description struct {
 	end     int64 // of the section
 }
 
-// line writes one line; its last words report damage.
 func (d *description) line(off int64, format string, args ...any) {
-	fmt.Fprintf(d.w, "%8d  %s\n", off, fmt.Sprintf(format, args...))
+	d.do(off, fmt.Sprintf(format, args...), false)
 }
 
 func (d *description) damage(off int64, format string, args ...any) {
-	d.line(off, "  DAMAGED: "+format, args...)
+	d.do(off, "  DAMAGED: "+fmt.Sprintf(format, args...), true)
 }
 
 // header reports whether the shard is long enough for anything else.

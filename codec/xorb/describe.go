@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/merkle"
@@ -17,18 +18,27 @@ import (
 // chunks with their hashes, then the footer. It shows damage and continues. The error is one of
 // w.
 func Describe(w io.Writer, b []byte) error {
+	buf := bufio.NewWriter(w)
+	Lines(b, func(off int64, text string, _ bool) {
+		fmt.Fprintf(buf, "%8d  %s\n", off, text)
+	})
+	return buf.Flush()
+}
+
+// Lines calls do for each line of Describe, in order: the offset of the field, its text, and
+// whether the line reports damage.
+func Lines(b []byte, do func(off int64, text string, damaged bool)) {
 	buf := scratches.Get().(*scratch)
 	defer scratches.Put(buf)
-	d := describer{w: bufio.NewWriter(w), b: b, buf: buf}
+	d := describer{do: do, b: b, buf: buf}
 	d.chunks()
 	d.footer()
-	d.line("end", "")
-	return d.w.Flush()
+	d.line(sound, "end", "")
 }
 
 // A describer shows the bytes from off on. It compares the chunks with the footer.
 type describer struct {
-	w      *bufio.Writer
+	do     func(off int64, text string, damaged bool)
 	b      []byte
 	off    int
 	hashes []codec.Hash // of the chunks; zero where one does not unpack
@@ -37,13 +47,18 @@ type describer struct {
 	buf    *scratch
 }
 
-func (d *describer) line(name, format string, args ...any) {
-	fmt.Fprintf(d.w, "%8d  %s", d.off, name)
+// A line is sound, or it reports damage.
+const (
+	sound   = false
+	damaged = true
+)
+
+func (d *describer) line(state bool, name, format string, args ...any) {
+	text := name
 	if format != "" {
-		fmt.Fprintf(d.w, "%*s", max(2, 18-len(name)), "")
-		fmt.Fprintf(d.w, format, args...)
+		text += strings.Repeat(" ", max(2, 18-len(name))) + fmt.Sprintf(format, args...)
 	}
-	d.w.WriteByte('\n')
+	d.do(int64(d.off), text, state)
 }
 
 // chunks shows all chunks up to the footer or the end.
@@ -54,7 +69,7 @@ func (d *describer) chunks() {
 		at, err := chunkAt(d.b[d.off:], min(i, codec.MaxXorbChunks-1), int64(d.off), int64(len(d.b)))
 		var corrupt *codec.CorruptError
 		if errors.As(err, &corrupt) {
-			d.line(name, "%v", corrupt)
+			d.line(damaged, name, "%v", corrupt)
 			d.skip(known, i)
 			continue
 		}
@@ -68,12 +83,13 @@ func (d *describer) chunk(name string, at ChunkAt) {
 	body := d.off + ChunkHeaderSize
 	var hash codec.Hash
 	var verdict any = &hash
+	state := sound
 	if err := unpack(dst, d.b[body:body+h.Packed], h.Scheme); err != nil {
-		verdict = shift(err, int64(body))
+		verdict, state = shift(err, int64(body)), damaged
 	} else {
 		hash = merkle.Chunk(dst)
 	}
-	d.line(name, "%-8s%7d →%7d  %v", h.Scheme, h.Packed, h.Unpacked, verdict)
+	d.line(state, name, "%-8s%7d →%7d  %v", h.Scheme, h.Packed, h.Unpacked, verdict)
 	d.passed(int(at.End()), h.Unpacked, hash)
 }
 
@@ -104,7 +120,7 @@ func (d *describer) skip(known *Info, i int) {
 	if at := bytes.Index(d.b[d.off:], []byte(identFooter)); at >= 0 {
 		end = d.off + at
 	}
-	d.line("lost", "%d bytes", end-d.off)
+	d.line(damaged, "lost", "%d bytes", end-d.off)
 	d.off = end
 }
 
@@ -125,9 +141,9 @@ func (d *describer) footer() {
 		show = d.footerV0
 	}
 	if show() != nil {
-		d.line("rest", "%d bytes, then it %v", len(d.b)-d.off, errEnd)
+		d.line(damaged, "rest", "%d bytes, then it %v", len(d.b)-d.off, errEnd)
 	} else if d.off < len(d.b) {
-		d.line("rest", "%d bytes more", len(d.b)-d.off)
+		d.line(damaged, "rest", "%d bytes more", len(d.b)-d.off)
 	}
 	d.off = len(d.b)
 }
@@ -193,7 +209,7 @@ func (d *describer) ident(name, want string, version byte) error {
 	if string(b[:identSize]) != want || b[identSize] != version {
 		note = fmt.Sprintf("  want %q version %d", want, version)
 	}
-	d.line(name, "%q version %d%s", b[:identSize], b[identSize], note)
+	d.line(note != "", name, "%q version %d%s", b[:identSize], b[identSize], note)
 	d.off += identSize + 1
 	return nil
 }
@@ -208,7 +224,7 @@ func (d *describer) word(name string, want int) error {
 	if int64(got) != int64(want) {
 		note = fmt.Sprintf("  want %d", want)
 	}
-	d.line(name, "%d%s", got, note)
+	d.line(note != "", name, "%d%s", got, note)
 	d.off += 4
 	return nil
 }
@@ -224,7 +240,7 @@ func (d *describer) hash(name string, want codec.Hash) error {
 	if got != want && !want.IsZero() {
 		note = fmt.Sprintf("  want %s", want)
 	}
-	d.line(name, "%s%s", got, note)
+	d.line(note != "", name, "%s%s", got, note)
 	d.off += len(want)
 	return nil
 }
@@ -266,7 +282,7 @@ func (d *describer) free() error {
 	if err != nil {
 		return err
 	}
-	d.line("free", "%x", b)
+	d.line(sound, "free", "%x", b)
 	d.off += freeSize
 	return nil
 }
