@@ -108,7 +108,8 @@ var mayImport = map[string][]string{
 		"fs/catalog", in + "ui"},
 	in + "doctor":  {},
 	in + "extract": {"codec", "codec/page", "cache/origin", "reconstruct", "fs/catalog", in + "ui"},
-	in + "delta":   {"codec", "codec/names", "codec/page", "codec/shard", "codec/xorb", "cache/origin", "fs/catalog"},
+	in + "delta":   {"codec", "codec/names", "codec/page", "codec/shard", "codec/xorb", "cache/lru", "cache/origin", "fs/catalog"},
+	in + "picture": {"codec", in + "delta", in + "inspect", in + "ui"},
 	in + "auth":    {},
 	in + "serve": {"codec", "codec/merkle", "codec/names", "codec/page", "codec/listing", "codec/shard", "codec/xorb",
 		"cache", "cache/flight", "cache/lru", "cache/origin", "cache/origin/cas", "cache/origin/hub",
@@ -125,7 +126,7 @@ var mayImport = map[string][]string{
 	"cmd/xetfs": append(append(below("codec"), below("cache")...), "reconstruct", in+"extract", in+"doctor",
 		"fs", "fs/fusemount", "fs/catalog", "fs/catalog/tree", "fs/catalog/bare", "fs/catalog/writer", "fs/catalog/sweep",
 		in+"ui", in+"ignore", in+"statcache", in+"ingest", in+"publish", in+"verify", in+"warm", in+"delta",
-		in+"inspect", in+"document", in+"report", in+"serve", in+"stack", in+"status", in+"daemon", in+"fdcheck", in+"hint", in+"manual", in+"mountopts"),
+		in+"inspect", in+"picture", in+"document", in+"report", in+"serve", in+"stack", in+"status", in+"daemon", in+"fdcheck", in+"hint", in+"manual", in+"mountopts"),
 
 	"integration":                  {},
 	"integration/bench":            {},

@@ -2,13 +2,16 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
 	"github.com/xetfs/xetfs/cache/origin/objects"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/delta"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/document"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/picture"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/page"
@@ -36,6 +39,7 @@ index, count nothing, and neither do index pages.`,
 		Annotations: see("versions", "json"),
 		Example: `  xetfs diff ./store org/model@-2 org/model
   xetfs diff --stat ./store org/model@1 org/model@7
+  xetfs diff --html changes.html ./store org/model@-2 org/model
   xetfs diff --json ./store org/model@1 org/model | jq .fetch.bytes`,
 		Args:              arguments(3, 3),
 		ValidArgsFunction: completeSymbols(2),
@@ -48,8 +52,14 @@ index, count nothing, and neither do index pages.`,
 			if err != nil {
 				return err
 			}
+			if d.html != "" && d.quick || d.html == "-" && d.asJSON {
+				return usageError{errors.New("--html needs the chunks that --quick omits; --html - excludes --json")}
+			}
 			return withCatalog(cmd, args[0], func(ctx context.Context, c *stack.CatalogReader) error {
 				d.quick = d.quick || c.IsHub // its chunks are only described by the server
+				if d.quick && d.html != "" {
+					return errors.New("--html: a repository of the Hub does not list its chunks")
+				}
 				return d.run(ctx, cmd, c, from, to)
 			})
 		},
@@ -57,10 +67,14 @@ index, count nothing, and neither do index pages.`,
 	cmd.Flags().BoolVar(&d.stat, "stat", false, "only sum up")
 	cmd.Flags().BoolVar(&d.quick, "quick", false, "do not work out what must be fetched")
 	cmd.Flags().BoolVar(&d.asJSON, "json", false, "print JSON instead of text")
+	cmd.Flags().StringVar(&d.html, "html", "", "also write a page with a cell for each chunk to `FILE`; - is stdout, without text")
 	return cmd
 }
 
-type diffOptions struct{ stat, quick, asJSON bool }
+type diffOptions struct {
+	stat, quick, asJSON bool
+	html                string
+}
 
 func (o diffOptions) run(ctx context.Context, cmd *cobra.Command, c *stack.CatalogReader, a, b target) error {
 	from, err := c.Resolve(ctx, a.symbol, a.at)
@@ -71,8 +85,20 @@ func (o diffOptions) run(ctx context.Context, cmd *cobra.Command, c *stack.Catal
 	if err != nil {
 		return err
 	}
-	d := document.NewDiff(cmd.OutOrStdout(), document.Side{Symbol: a.symbol, Version: from}, document.Side{Symbol: b.symbol, Version: to}, o.stat, o.asJSON)
+	out := cmd.OutOrStdout()
 	set := delta.NewSet(c.Store, objects.New(c.Store, objects.Options{}))
+	var drawing *picture.File
+	if o.html != "" {
+		if drawing, err = picture.Create(o.html, out); err != nil {
+			return err
+		}
+		defer drawing.Discard()
+		set.Keep(picture.MaxFiles)
+	}
+	if o.html == "-" {
+		out = io.Discard
+	}
+	d := document.NewDiff(out, document.Side{Symbol: a.symbol, Version: from}, document.Side{Symbol: b.symbol, Version: to}, o.stat, o.asJSON)
 	for change, err := range c.Changes(ctx, from, to) {
 		if err == nil {
 			err = o.add(ctx, change, d, set)
@@ -84,19 +110,37 @@ func (o diffOptions) run(ctx context.Context, cmd *cobra.Command, c *stack.Catal
 	if o.quick {
 		return d.Close(nil)
 	}
-	tree, err := c.OpenRow(ctx, a.symbol, from)
+	oldTree, err := c.OpenRow(ctx, a.symbol, from)
 	if err != nil {
 		return err
 	}
 	line := ui.NewStatus(cmd.ErrOrStderr())
-	fetch, err := set.Cost(ctx, tree, func(files int64) {
-		line.Show(fmt.Sprintf("looking for existing chunks: %s", ui.Plural(files, "file")))
-	})
-	line.Clear()
+	seen := func(files int64) { line.Show(fmt.Sprintf("looking for existing chunks: %s", ui.Plural(files, "file"))) }
+	defer line.Clear()
+	if drawing == nil {
+		fetch, err := set.Cost(ctx, oldTree, seen)
+		if err != nil {
+			return err
+		}
+		line.Clear()
+		return d.Close(fetch)
+	}
+	newTree, err := c.OpenRow(ctx, b.symbol, to)
 	if err != nil {
 		return err
 	}
-	return d.Close(fetch)
+	compared, err := set.Compare(ctx, oldTree, newTree, seen)
+	if err != nil {
+		return err
+	}
+	line.Clear()
+	if err := picture.Diff(ctx, drawing, a.String(), b.String(), compared); err != nil {
+		return err
+	}
+	if err := drawing.Commit(); err != nil {
+		return err
+	}
+	return d.Close(&compared.Fetch)
 }
 
 // add prints one change and adds its chunks to a set.
@@ -105,14 +149,10 @@ func (o diffOptions) add(ctx context.Context, c page.Change, d *document.Diff, s
 	if c.Old != nil && c.New != nil && len(what) == 0 {
 		return nil // the same content, described elsewhere
 	}
-	if !o.quick && c.New != nil && (c.Old == nil || !document.SameContent(c.Old, c.New)) {
-		if err := set.Add(ctx, c.New); err != nil {
-			return fmt.Errorf("%s: %w", c.New.Path, err)
-		}
-	}
-	if !o.quick && c.Old != nil {
-		if err := set.AddBase(ctx, c.Old); err != nil {
-			return fmt.Errorf("%s: %w", c.Old.Path, err)
+	if !o.quick {
+		content := c.Old == nil || c.New == nil || !document.SameContent(c.Old, c.New)
+		if err := set.Add(ctx, c, content); err != nil {
+			return err
 		}
 	}
 	return d.Add(c, what)

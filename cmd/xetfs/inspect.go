@@ -1,12 +1,15 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/inspect"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/picture"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 )
 
@@ -14,6 +17,7 @@ import (
 func newInspect() *cobra.Command {
 	var (
 		as     string
+		html   string
 		asJSON bool
 	)
 	cmd := &cobra.Command{
@@ -33,6 +37,7 @@ its xorbs, and xetfs catalog check to check index pages and documents against ea
 		Annotations: see("json"),
 		Example: `  xetfs inspect a.shard
   xetfs inspect --json a.xorb | jq '.chunks | length'
+  xetfs inspect --html a.html a.xorb          a page with damage in red
   xetfs inspect ./store/vref/*model           the newest version of a symbol
   xetfs inspect s3://bucket/store/vref/*sUt*org!2Fmodel
   xetfs inspect --json db/000003.log          the records of a LevelDB
@@ -42,19 +47,40 @@ its xorbs, and xetfs catalog check to check index pages and documents against ea
 			if as != "" && !slices.Contains(inspect.Kinds, as) {
 				return usageError{fmt.Errorf("--as %q: it is shard, xorb, page, document or log", as)}
 			}
+			if html == "-" && asJSON {
+				return usageError{errors.New("--html - excludes --json")}
+			}
+			show := func(r io.ReaderAt, size int64) error {
+				out := cmd.OutOrStdout()
+				if html != "" {
+					if err := picture.WriteObject(html, out, r, size, args[0], as); err != nil {
+						return err
+					}
+				}
+				if html == "-" {
+					out = io.Discard
+				}
+				return inspect.Object(out, r, size, args[0], as, asJSON)
+			}
 			if !stack.IsRemote(args[0]) {
-				return inspect.File(cmd.OutOrStdout(), args[0], as, asJSON)
+				f, size, err := inspect.Open(args[0])
+				if err != nil {
+					return err
+				}
+				defer f.Close()
+				return show(f, size)
 			}
 			o, err := stack.OpenObject(cmd.Context(), args[0], remoteOptions(cmd, args[0]))
 			if err != nil {
 				return err
 			}
 			defer o.Close()
-			return inspect.Object(cmd.OutOrStdout(), o, o.Size, args[0], as, asJSON)
+			return show(o, o.Size)
 		},
 	}
 	cmd.Flags().StringVar(&as, "as", "", "read FILE as a `KIND`, whatever it looks like: shard, xorb, page, document or log")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON instead of text")
+	cmd.Flags().StringVar(&html, "html", "", "also write a page with damage in red to `FILE`, for a shard or xorb; - is stdout, without text")
 	fixedValues(cmd, "as", inspect.Kinds...)
 	return cmd
 }

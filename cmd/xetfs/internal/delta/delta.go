@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/xetfs/xetfs/cache/lru"
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
@@ -31,7 +32,14 @@ type Set struct {
 	want   chunkSets
 	have   chunkSets           // of changed files of the other tree
 	shards map[codec.Hash]bool // shards that were read: whether they list a wanted xorb
+	infos  *lru.Cache[codec.Hash, *xorb.Info]
+	keep   int         // largest files that Compare returns
+	files  []FileTerms // at most twice keep
+	rest   int64       // changed files that are not in files
 }
+
+// maxInfos bounds the xorbs whose chunk offsets are in memory, at most 64 KiB for each.
+const maxInfos = 512
 
 // chunkSets are chunks by xorb.
 type chunkSets map[codec.Hash]*codec.ChunkSet
@@ -64,18 +72,39 @@ func NewSet(s origin.Store, source origin.Source) *Set {
 	return &Set{
 		store: s, source: source,
 		want: chunkSets{}, have: chunkSets{}, shards: map[codec.Hash]bool{},
+		infos: lru.New[codec.Hash, *xorb.Info](maxInfos, nil),
 	}
 }
 
-// Add adds the chunks of a file.
-func (n *Set) Add(ctx context.Context, e *page.Entry) error {
-	return n.terms(ctx, e, n.want.add)
-}
-
-// AddBase adds a changed file of the other tree. Such files have most of the chunks that need
-// not be fetched, and their terms are cheap to read.
-func (n *Set) AddBase(ctx context.Context, e *page.Entry) error {
-	return n.terms(ctx, e, n.have.add)
+// Add adds a difference between the trees. content reports whether the bytes of the two sides
+// differ. Changed files of the other tree have most of the chunks that need not be fetched, and
+// their terms are cheap to read.
+func (n *Set) Add(ctx context.Context, c page.Change, content bool) error {
+	var f FileTerms
+	for _, side := range []struct {
+		entry *page.Entry
+		used  bool
+		set   chunkSets
+		terms *[]codec.Term
+	}{{c.New, content, n.want, &f.New}, {c.Old, true, n.have, &f.Old}} {
+		if side.entry == nil || !side.used {
+			continue
+		}
+		err := n.terms(ctx, side.entry, func(t codec.Term) {
+			side.set.add(t)
+			if n.keep > 0 && content {
+				*side.terms = append(*side.terms, t)
+			}
+		})
+		if err != nil {
+			return fmt.Errorf("%s: %w", side.entry.Path, err)
+		}
+		f.Path = side.entry.Path
+	}
+	if len(f.New)+len(f.Old) > 0 {
+		n.keepLargest(f)
+	}
+	return nil
 }
 
 // terms calls do for the terms of a file.
@@ -117,6 +146,11 @@ func (n *Set) Cost(ctx context.Context, tree catalog.Tree, seen func(files int64
 	if err := n.removeTree(ctx, tree, seen); err != nil {
 		return nil, err
 	}
+	return n.sum(ctx)
+}
+
+// sum returns the cost of all wanted chunks.
+func (n *Set) sum(ctx context.Context) (*Cost, error) {
 	cost := Cost{Xorbs: int64(len(n.want))}
 	for x, set := range n.want {
 		chunks, bytes, err := n.cost(ctx, x, set)
@@ -194,10 +228,30 @@ func (n *Set) namesWanted(ctx context.Context, s codec.Hash) bool {
 
 // cost returns the number of chunks of a xorb and their packed bytes.
 func (n *Set) cost(ctx context.Context, x codec.Hash, set *codec.ChunkSet) (chunks, bytes int64, err error) {
+	in, err := n.info(ctx, x)
+	if err != nil {
+		return 0, 0, err
+	}
+	for r := range set.Ranges(0, codec.MaxXorbChunks) {
+		if err := checkRange(in, r); err != nil {
+			return 0, 0, err
+		}
+		start, end := in.PackedRange(r)
+		chunks += int64(r.Len())
+		bytes += end - start
+	}
+	return chunks, bytes, nil
+}
+
+// info returns the offsets of the chunks of a xorb.
+func (n *Set) info(ctx context.Context, x codec.Hash) (*xorb.Info, error) {
+	if in, ok := n.infos.Get(x); ok {
+		return in, nil
+	}
 	k := names.XorbKey(x)
 	size, err := n.store.Size(ctx, k)
 	if err != nil {
-		return 0, 0, err
+		return nil, err
 	}
 	r := origin.ReaderAt(ctx, n.store, k)
 	in, err := xorb.ReadInfo(r, size)
@@ -205,15 +259,16 @@ func (n *Set) cost(ctx context.Context, x codec.Hash, set *codec.ChunkSet) (chun
 		in, err = xorb.WalkInfo(r, size)
 	}
 	if err != nil {
-		return 0, 0, err
+		return nil, err
 	}
-	for r := range set.Ranges(0, codec.MaxXorbChunks) {
-		if int(r.End) > in.Len() {
-			return 0, 0, codec.Corrupt("term", 0, "names chunk %d of a xorb of %d chunks", max(r.Start, uint32(in.Len())), in.Len())
-		}
-		start, end := in.PackedRange(r)
-		chunks += int64(r.Len())
-		bytes += end - start
+	in.Chunks = nil // the offsets suffice
+	return n.infos.Add(x, in, 1), nil
+}
+
+// checkRange refuses chunks that a xorb does not have.
+func checkRange(in *xorb.Info, r codec.ChunkRange) error {
+	if int(r.End) > in.Len() {
+		return codec.Corrupt("term", 0, "names chunk %d of a xorb of %d chunks", max(r.Start, uint32(in.Len())), in.Len())
 	}
-	return chunks, bytes, nil
+	return nil
 }

@@ -37,16 +37,6 @@ var formats = []format{
 // Kinds are the words that name a kind of file.
 var Kinds = []string{"shard", "xorb", "page", "document", "log"}
 
-// File is Object for the file at path.
-func File(w io.Writer, path, as string, asJSON bool) error {
-	f, size, err := openRegular(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return Object(w, f, size, path, as, asJSON)
-}
-
 // Object prints the fields of an object with a name. The kind as is one of Kinds, or "" to detect
 // it from the content.
 func Object(w io.Writer, r io.ReaderAt, size int64, name, as string, asJSON bool) (err error) {
@@ -94,8 +84,8 @@ func describe(w io.Writer, r io.ReaderAt, size int64, name string, format format
 	return format.describe(w, b)
 }
 
-// openRegular opens a regular file. It does not wait for a pipe.
-func openRegular(path string) (*os.File, int64, error) {
+// Open opens a regular file and returns its size. It does not wait for a pipe.
+func Open(path string) (*os.File, int64, error) {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:

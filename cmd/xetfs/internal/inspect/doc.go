@@ -1,8 +1,9 @@
 // Package inspect shows the fields of one stored file: a shard, xorb, index page, document or
 // journal.
 //
-//	File       text or JSON of a file, and its first damage as an error
-//	Object     the same for an object of a store
+//	Open       a file
+//	Object     text or JSON of a file or an object, and its first damage as an error
+//	NewOutline the layout of a shard or xorb with all damage
 //	Kinds      the words that name a kind of file
 //	EntryDoc   an entry of an index page in JSON, as ls shows it, too
 //

@@ -61,12 +61,8 @@ func TestInspectLogVectors(t *testing.T) {
 
 func checkLogVector(t *testing.T, v logVector) {
 	b := v.bytes(t)
-	path := filepath.Join(t.TempDir(), "log")
-	if err := os.WriteFile(path, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
 	var out bytes.Buffer
-	if err := File(&out, path, "log", true); (err == nil) != (v.Prefix.Tail == "clean") {
+	if err := Object(&out, bytes.NewReader(b), int64(len(b)), "log", "log", true); (err == nil) != (v.Prefix.Tail == "clean") {
 		t.Errorf("the tail is %s, the error %v", v.Prefix.Tail, err)
 	}
 	type object struct {
