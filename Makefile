@@ -20,12 +20,18 @@ BENCH_ENTRIES ?= 1000000
 # Tests that want numpy and safetensors run this Python; setup makes it.
 export XETFS_PYTHON ?= $(shell ./integration/setup.sh --python)
 
-.PHONY: all build demo setup test race fuzz bench bench-mount bench-links bench-hub lint lint-more interop lies soak check golden clean
+.PHONY: all build dist dist-test demo setup test race fuzz bench bench-mount bench-links bench-hub lint lint-more interop lies soak check golden clean
 
 all: check build
 
-build:            ## the binary
-	$(GO) build -o bin/xetfs ./cmd/xetfs
+build:            ## the binary, static
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/xetfs ./cmd/xetfs
+
+dist:             ## packages for linux amd64 and arm64, in dist/
+	./cmd/xetfs/packaging/release/build.sh
+
+dist-test:        ## two builds of the packages are the same; .ci/run does not call it
+	$(GO) test -count=1 -timeout=30m -v -run='^Test(Release|SBOM)$$' ./integration -release
 
 demo: build       ## publishes a folder twice, mounts both versions, compares every byte
 	./integration/demo.sh bin/xetfs
