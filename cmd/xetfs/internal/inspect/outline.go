@@ -26,6 +26,7 @@ type Outline struct {
 type Fault struct {
 	Offset int64
 	Reason string
+	detail string // the end of Reason that a line of the description may have, too
 }
 
 // maxFaults bounds the faults that an Outline holds.
@@ -98,7 +99,7 @@ func (o *Outline) fault(err error) {
 	f := Fault{Reason: err.Error()}
 	var corrupt *codec.CorruptError
 	if errors.As(err, &corrupt) {
-		f.Offset = min(corrupt.Offset, max(o.Size-1, 0))
+		f.Offset, f.detail = min(corrupt.Offset, max(o.Size-1, 0)), corrupt.Error()
 	}
 	o.add(f)
 }
@@ -124,9 +125,11 @@ func (o *Outline) describe() {
 		case l.field && len(fields) < maxFacts:
 			fields = append(fields, [2]string{fmt.Sprintf("byte %d", off), l.text})
 		}
-		known := slices.ContainsFunc(o.Faults[:checked], func(f Fault) bool { return f.Offset == off })
+		known := slices.ContainsFunc(o.Faults[:checked], func(f Fault) bool {
+			return f.Offset == off || f.detail != "" && strings.HasSuffix(l.text, f.detail)
+		})
 		if damaged && !known {
-			o.add(Fault{off, strings.TrimPrefix(l.text, "DAMAGED: ")})
+			o.add(Fault{Offset: off, Reason: strings.TrimPrefix(l.text, "DAMAGED: ")})
 		}
 	})
 	slices.SortStableFunc(o.Faults, func(a, b Fault) int { return int(max(min(a.Offset-b.Offset, 1), -1)) })
