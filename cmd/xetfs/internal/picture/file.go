@@ -47,7 +47,7 @@ func create(path string) (*File, error) {
 		return nil, err
 	}
 	temp := filepath.Join(filepath.Dir(target), ".xetfs-html-"+rand.Text())
-	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666) //nolint:gosec // the umask decides
 	return &File{Writer: f, file: f, target: target, temp: temp}, err
 }
 
@@ -74,6 +74,6 @@ func (f *File) Commit() error {
 func (f *File) Discard() {
 	if f.temp != "" {
 		f.file.Close()
-		os.Remove(f.temp)
+		_ = os.Remove(f.temp)
 	}
 }
