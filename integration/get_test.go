@@ -91,6 +91,24 @@ func TestGet(t *testing.T) {
 	}
 }
 
+// Small files from a server share requests, and no byte is fetched twice.
+func TestGetRequests(t *testing.T) {
+	t.Parallel()
+	folder, store := t.TempDir(), filepath.Join(t.TempDir(), "store")
+	smallFiles(t, folder, 2000)
+	bytes := harness.Publish(t, store, "s", folder).Bytes
+	server, out := harness.ServeRemote(t, store), filepath.Join(t.TempDir(), "out")
+	if _, status, stderr := runGet(t, server.URL, out); status != 0 {
+		t.Fatalf("exit status %d, %s", status, stderr)
+	}
+	listTree(t, folder).same(t, "copy", listTree(t, out))
+	sent := server.Traffic()
+	t.Logf("%+v for %d bytes", sent, bytes)
+	if sent.DataRequests > 100 || sent.DataBytes > bytes*11/10 {
+		t.Errorf("%d requests and %d bytes for 2,000 files of %d bytes", sent.DataRequests, sent.DataBytes, bytes)
+	}
+}
+
 // A get that is killed at any moment leaves complete files and partial ones with names of their
 // own. The next run completes the copy.
 func TestGetKilled(t *testing.T) {

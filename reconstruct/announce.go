@@ -10,9 +10,9 @@ import (
 	"github.com/xetfs/xetfs/codec/shard"
 )
 
-// announcedBytes is how much of an announced file is fetched: small files as a whole, and the
+// AnnouncedBytes is how much of an announced file is fetched: small files as a whole, and the
 // first bytes of larger files. The Handle of a larger file fetches the others.
-const announcedBytes = 128 << 10
+const AnnouncedBytes = 128 << 10
 
 // A FileReadahead fetches files before they are opened, for one reader that opens many. It is
 // one stream of the readahead budget. It is safe for concurrent use.
@@ -80,9 +80,9 @@ func (r *Reader) openAll(ctx context.Context, ids []codec.FileID) (files []*File
 	return files
 }
 
-// addStart adds the chunks of the first announcedBytes of f to a plan.
+// addStart adds the chunks of the first AnnouncedBytes of f to a plan.
 func (f *File) addStart(ctx context.Context, plan *cache.Plan) {
-	n := min(announcedBytes, f.Size())
+	n := min(AnnouncedBytes, f.Size())
 	if n == 0 {
 		return
 	}

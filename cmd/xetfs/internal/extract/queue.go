@@ -40,11 +40,10 @@ func newQueue(ctx context.Context, r *run) *queue {
 
 // add queues a file. An error means that the run has ended; the job is released then.
 func (q *queue) add(j job) error {
-	small := j.e.Size < leastLarge
 	switch {
-	case !small:
+	case j.e.Size >= leastLarge:
 		return q.send(q.r.large, j)
-	case q.ahead == nil || j.e.Size == 0 || len(j.e.Inline) > 0:
+	case !q.r.isAnnounced(&j.e):
 		return q.send(q.r.small, j)
 	}
 	q.lot, q.size = append(q.lot, j), q.size+j.e.Size
