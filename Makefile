@@ -86,6 +86,7 @@ soak: setup       ## minutes and gigabytes: packs, publishes and mounts that are
 	$(GO) test -count=1 -timeout=1h -v -run='^TestS31_WalkFaults$$' ./integration -walk-faults=1
 	$(GO) test -count=1 -timeout=1h -v -run='^(TestD01_D02_D03_NoRoom|TestD05_D07_DiskGone|TestD15_MountKilled)$$' -parallel=8 ./integration -cache-kills=500 -cache-patience
 	$(GO) test -count=1 -timeout=1h -v -run='^TestK46_' ./integration -automount-rounds=100
+	$(GO) test -count=1 -timeout=1h -v -run='^TestGetKilled$$' ./integration -get-kills=50
 
 check: lint race  ## what must pass before a commit
 

@@ -139,6 +139,75 @@ func TestGetKilled(t *testing.T) {
 	t.Logf("%d of %d runs were killed before their end", cut, *getKills)
 }
 
+// A large file is continued after the end of a get, whatever ended it. Bytes of an earlier run that
+// are wrong are replaced.
+func TestGetResumes(t *testing.T) {
+	t.Parallel()
+	const size = 48 << 20
+	folder, store := t.TempDir(), filepath.Join(t.TempDir(), "store")
+	harness.WriteFile(t, filepath.Join(folder, "large"), harness.Noise(1, size))
+	harness.Publish(t, store, "s", folder)
+	server := harness.ServeRemote(t, store, "--bandwidth=50MB")
+	for name, end := range map[string]struct {
+		signal os.Signal
+		change func(part *os.File) error // after the first run
+		most   func(have int64) int64    // bytes that the second run requests
+	}{
+		"killed":      {os.Kill, nil, func(have int64) int64 { return size - have + 2<<20 }},
+		"interrupted": {os.Interrupt, nil, func(have int64) int64 { return size - have + 2<<20 }},
+		"wrong": {os.Kill, func(part *os.File) error {
+			_, err := part.WriteAt([]byte("wrong"), 4<<20)
+			return err
+		}, func(have int64) int64 { return 2*size - have + 4<<20 }},
+		"of a larger file": {os.Kill, func(part *os.File) error { return part.Truncate(2 * size) },
+			func(int64) int64 { return size + 2<<20 }},
+	} {
+		out := filepath.Join(t.TempDir(), "out")
+		cmd := getCommand(t, server.URL, out)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		var part string
+		var have int64
+		harness.WaitUntil(t, "a third is there", func() bool {
+			parts, _ := filepath.Glob(filepath.Join(out, ".xetfs-get-*"))
+			if len(parts) == 0 {
+				return false
+			}
+			part = parts[0]
+			info, err := os.Stat(part)
+			return err == nil && info.Size() > size/3
+		})
+		if err := cmd.Process.Signal(end.signal); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait() // by the signal
+		f, err := os.OpenFile(part, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if info, err := f.Stat(); err != nil {
+			t.Fatal(err)
+		} else {
+			have = info.Size()
+		}
+		if end.change != nil {
+			if err := end.change(f); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f.Close()
+		before := server.Traffic()
+		if _, status, stderr := runGet(t, server.URL, out); status != 0 {
+			t.Errorf("%s: exit status %d, %s", name, status, stderr)
+		}
+		if sent := server.Since(before); sent.DataBytes > end.most(have) {
+			t.Errorf("%s: %d bytes were requested, %d of %d were there", name, sent.DataBytes, have, size)
+		}
+		listTree(t, folder).same(t, name, listTree(t, out))
+	}
+}
+
 // killGet starts a get and kills it after some time. It reports whether the get was running.
 func killGet(t *testing.T, source, out string, after time.Duration) bool {
 	t.Helper()

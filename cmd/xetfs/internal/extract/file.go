@@ -4,30 +4,18 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
-	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/fs/catalog"
 	"github.com/xetfs/xetfs/reconstruct"
 )
-
-// partPrefix begins the names of partial files.
-const partPrefix = ".xetfs-get-"
-
-// partName returns the name of the partial file of an entry. It depends only on the name, so a
-// later run finds and replaces it.
-func partName(path string) string {
-	sum := sha256.Sum256([]byte(baseName(path)))
-	return partPrefix + hex.EncodeToString(sum[:12])
-}
 
 // write writes a file and its metadata, unless the target has the file.
 func (r *run) write(ctx context.Context, j job, read func(n int64)) error {
@@ -36,12 +24,13 @@ func (r *run) write(ctx context.Context, j job, read func(n int64)) error {
 		r.count(func(c *Result) { c.Already++ })
 		return nil
 	}
-	p, err := j.in.createPart(partName(j.e.Path))
+	p, err := j.in.openPart(partName(j.e.Path))
 	if err != nil {
 		return err
 	}
 	defer p.close()
-	if err := r.writeContent(ctx, p.file, &j.e, read); err != nil {
+	if err := r.writeContent(ctx, p, &j.e, read); err != nil {
+		p.keep = j.e.Size >= leastLarge && isInterruption(cmp.Or(context.Cause(ctx), err))
 		return err
 	}
 	if err := r.setMetadata(int(p.file.Fd()), &j.e); err != nil {
@@ -88,14 +77,24 @@ func (r *run) correct(in *folder, name string, e *page.Entry) bool {
 	return r.setMetadata(fd, e) == nil
 }
 
+// isInterruption reports whether a later run can use the bytes that were written before err.
+func isInterruption(err error) bool {
+	var local *origin.LocalError
+	if errors.As(err, &local) {
+		err = local.Err
+	}
+	noRoom := errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EFBIG)
+	return !noRoom && !errors.Is(err, codec.ErrCorrupt) && !errors.Is(err, origin.ErrNotFound)
+}
+
 // writeContent writes the bytes of a file. They are compared with its hash.
-func (r *run) writeContent(ctx context.Context, w *os.File, e *page.Entry, read func(n int64)) error {
+func (r *run) writeContent(ctx context.Context, p *part, e *page.Entry, read func(n int64)) error {
+	w := countingWriter{p.file, read}
 	if e.Size == 0 || len(e.Inline) > 0 {
 		if int64(len(e.Inline)) != e.Size {
 			return wrongSize(e, int64(len(e.Inline)))
 		}
-		_, err := w.Write(e.Inline)
-		return err
+		return cmp.Or(p.truncate(), writeAll(w, e.Inline))
 	}
 	f, err := r.Reader.OpenSize(ctx, e.ID, e.Size)
 	if err != nil {
@@ -105,13 +104,20 @@ func (r *run) writeContent(ctx context.Context, w *os.File, e *page.Entry, read 
 		return wrongSize(e, f.Size())
 	}
 	want := catalog.ExpectedSHA256(r.Tree, e)
-	if r.isAnnounced(e) {
-		if b, err := readAnnounced(ctx, f, want); err == nil {
-			_, err = countingWriter{w, read}.Write(b)
+	if e.Size >= leastLarge && want != nil {
+		if done, err := p.resume(ctx, f, *want, w); done || err != nil {
 			return err
 		}
 	}
-	_, err = io.Copy(countingWriter{w, read}, f.VerifyReader(ctx, want))
+	if err := p.truncate(); err != nil {
+		return err
+	}
+	if r.isAnnounced(e) {
+		if b, err := readAnnounced(ctx, f, want); err == nil {
+			return writeAll(w, b)
+		}
+	}
+	_, err = io.Copy(w, f.VerifyReader(ctx, want))
 	return err
 }
 
@@ -141,6 +147,11 @@ func wrongSize(e *page.Entry, size int64) error {
 type countingWriter struct {
 	w     io.Writer
 	count func(n int64)
+}
+
+func writeAll(w io.Writer, b []byte) error {
+	_, err := w.Write(b)
+	return err
 }
 
 // Write implements io.Writer.
@@ -190,89 +201,4 @@ func setXattrs(fd int, all map[string]string) bool {
 		}
 	}
 	return ok
-}
-
-// A part is a partial file. It is locked, so two runs cannot write to one file.
-type part struct {
-	in       *folder
-	file     *os.File
-	name     string
-	complete bool // it has its final name
-}
-
-// errBusy reports another run that writes the same file.
-var errBusy = errors.New("another xetfs get writes this file; wait for its end")
-
-// partTries limits how often a partial file is opened that other runs rename or remove.
-const partTries = 8
-
-// createPart opens an empty partial file. It replaces one of an earlier run.
-func (f *folder) createPart(name string) (*part, error) {
-	for range partTries {
-		fd := -1
-		err := retry(func() (err error) {
-			fd, err = unix.Openat(f.fd(), name, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NONBLOCK, 0o600)
-			return err
-		})
-		if err == nil {
-			p := &part{in: f, file: os.NewFile(uintptr(fd), name), name: name}
-			if err = p.lock(); err == nil {
-				return p, nil
-			}
-			p.file.Close()
-		}
-		switch {
-		case errors.Is(err, unix.ELOOP), errors.Is(err, unix.EISDIR), errors.Is(err, unix.ENXIO), errors.Is(err, unix.EACCES):
-			if unix.Unlinkat(f.fd(), name, 0) != nil { // not a file of a run
-				return nil, err
-			}
-		case !errors.Is(err, errReplaced):
-			return nil, err
-		}
-	}
-	return nil, errBusy
-}
-
-// errReplaced means that a name leads to another file than before.
-var errReplaced = errors.New("replaced")
-
-// lock locks the file, checks that it still has its name, and makes it empty. Some network file
-// systems have no locks.
-func (p *part) lock() error {
-	fd := int(p.file.Fd())
-	err := retry(func() error { return unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) })
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		return errBusy
-	}
-	var is, named unix.Stat_t
-	if err := unix.Fstat(fd, &is); err != nil {
-		return err
-	}
-	if unix.Fstatat(p.in.fd(), p.name, &named, unix.AT_SYMLINK_NOFOLLOW) != nil || is.Ino != named.Ino || is.Dev != named.Dev {
-		return errReplaced
-	}
-	if is.Mode&unix.S_IFMT != unix.S_IFREG || is.Nlink != 1 {
-		return fmt.Errorf("%s: %w", p.name, errNoPart)
-	}
-	return retry(func() error { return unix.Ftruncate(fd, 0) })
-}
-
-var errNoPart = errors.New("is no partial file of xetfs get; move it away and run the command again")
-
-// flush reports errors that a network file system would report at close. The lock must last until
-// the file has its name, so a copy of the descriptor is closed.
-func (p *part) flush() error {
-	fd, err := unix.FcntlInt(p.file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	return unix.Close(fd)
-}
-
-// close closes the file. It removes an incomplete file before the lock ends.
-func (p *part) close() {
-	if !p.complete {
-		_ = unix.Unlinkat(p.in.fd(), p.name, 0) // a later run replaces it
-	}
-	_ = p.file.Close() // flush has reported errors of complete files
 }
