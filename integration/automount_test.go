@@ -22,7 +22,7 @@ import (
 	"github.com/xetfs/xetfs/integration/internal/harness"
 )
 
-var automountRounds = flag.Int("automount-rounds", 10, "how often an automounter mounts and unmounts")
+var automountRounds = flag.Int("automount-rounds", 3, "how often an automounter mounts and unmounts")
 
 // Parts of <linux/auto_fs.h>. A packet of protocol 5 begins with its version, its type, and the
 // token that the reply repeats.
@@ -73,8 +73,8 @@ func newAutomounter(t *testing.T) *automounter {
 	unix.Close(pipe[1])
 	if err != nil {
 		unix.Close(pipe[0])
-		if errors.Is(err, unix.ENODEV) || errors.Is(err, unix.EPERM) { // the kernel is no program to install
-			t.Skipf("the kernel has no autofs for this process: %v", err)
+		if errors.Is(err, unix.ENODEV) || errors.Is(err, unix.EPERM) { // an ability of the kernel, as passthrough is
+			t.Skipf("the kernel has no autofs for this process (%v), also with CI=true: no package adds it", err)
 		}
 		t.Fatal(err)
 	}
@@ -201,7 +201,7 @@ func markedProcesses(mark string) (pids []string) {
 }
 
 // K46: the first access mounts and is answered, whatever way xetfs was started. After each idle
-// unmount no process is left.
+// unmount no process is left. The tests of K46 are skipped if the kernel has no autofs.
 func TestK46_Automounter(t *testing.T) {
 	source, file := bigStore(t, 100_000)
 	for name, form := range map[string]struct {

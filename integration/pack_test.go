@@ -25,7 +25,7 @@ import (
 // Packing that takes minutes and gigabytes; `make soak` runs it.
 var (
 	packLarge = flag.Bool("pack-large", false, "pack a file of 5 GiB and 200,000 small ones")
-	packKills = flag.Int("pack-kills", 15, "how often a pack is killed")
+	packKills = flag.Int("pack-kills", 8, "how often a pack is killed")
 )
 
 // A Packed is one file as `xetfs pack --list --json` shows it.

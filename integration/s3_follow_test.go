@@ -75,7 +75,7 @@ func (c *publishClock) saw(n int, began time.Time) {
 // allows.
 func TestO32_BucketFollow(t *testing.T) {
 	harness.NeedFuse(t)
-	duration := 15 * time.Second
+	duration := 5 * time.Second
 	if *fullSize {
 		duration = 10 * time.Minute
 	}
