@@ -18,9 +18,17 @@ import (
 // chunk that does not unpack has the hash of the footer, or zero. The error is one of r; damage
 // is no error.
 func Check(r io.ReaderAt, size int64, fault func(error)) (*Info, error) {
+	return CheckRest(r, size, func(int) bool { return false }, fault)
+}
+
+// CheckRest is Check without the bytes of chunks that were unpacked before from the same xorb.
+// For such a chunk, proven returns true. The chunk must have the hash that the proven list of
+// the xorb has for it. Its header is checked, and the hash of the footer is compared through
+// the hash of the xorb. A xorb without a good footer is checked in full.
+func CheckRest(r io.ReaderAt, size int64, proven func(chunk int) bool, fault func(error)) (*Info, error) {
 	buf := scratches.Get().(*scratch)
 	defer scratches.Put(buf)
-	c := checker{r: r, size: size, fault: fault, buf: buf}
+	c := checker{r: r, size: size, proven: proven, fault: fault, buf: buf}
 	if err := c.readFooter(); err != nil {
 		return nil, err
 	}
@@ -33,6 +41,7 @@ func Check(r io.ReaderAt, size int64, fault func(error)) (*Info, error) {
 type checker struct {
 	r      io.ReaderAt
 	size   int64 // of the xorb, or of its chunks if the footer is known
+	proven func(chunk int) bool
 	fault  func(error)
 	footer *Info // nil: no usable footer
 	info   Info
@@ -108,15 +117,20 @@ func (c *checker) fromFooter(w *walker, i int) (at ChunkAt, ok bool) {
 // chunk unpacks one chunk and compares its hash and its size with the footer. The
 // error is one of the reader.
 func (c *checker) chunk(at ChunkAt) error {
-	c.packed = slices.Grow(c.packed[:0], at.Header.Packed)[:at.Header.Packed]
-	body := at.Off + ChunkHeaderSize
-	if err := readAt(c.r, c.packed, body); err != nil {
-		return err
-	}
 	var want codec.Hash
 	known := c.footer != nil && at.Index < c.footer.Len()
 	if known {
 		want = c.footer.Chunks[at.Index]
+	}
+	if known && c.proven(at.Index) {
+		c.add(at, want)
+		c.compareUnpacked(at)
+		return nil
+	}
+	c.packed = slices.Grow(c.packed[:0], at.Header.Packed)[:at.Header.Packed]
+	body := at.Off + ChunkHeaderSize
+	if err := readAt(c.r, c.packed, body); err != nil {
+		return err
 	}
 	dst := c.buf[:at.Header.Unpacked]
 	if err := unpack(dst, c.packed, at.Header.Scheme); err != nil {

@@ -120,3 +120,40 @@ func TestCheckFindsDamage(t *testing.T) {
 		}
 	}
 }
+
+// CheckRest leaves out the bytes of proven chunks, and nothing else.
+func TestCheckRest(t *testing.T) {
+	good, body := example(t, "xorb-footer-v1"), example(t, "xorb-no-footer")
+	put := func(b []byte, off int, v ...byte) []byte { return codectest.Put(b, off, v...) }
+	tests := []struct {
+		name   string
+		in     []byte
+		faults []string // how each begins
+	}{
+		{"good", good, nil},
+		{"content of the proven chunk", put(good, 28, 0), nil},
+		{"content of another chunk", put(good, 62, 0), []string{"chunk 2: lz4 frame at byte 62: magic is"}},
+		{"header of the proven chunk", put(good, 20, 9), []string{"chunk 1: chunk header at byte 20: version 9 is not known"}},
+		{"size of the proven chunk", put(good, 25, 11), []string{
+			"chunk 1: chunk header at byte 25: unpacks to 11 bytes, the footer says 64",
+			"xorb footer at byte 110: the xorb is",
+		}},
+		{"content of the proven chunk, no footer", put(body, 28, 0), []string{"chunk 1: lz4 frame at byte 28: magic is"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var faults []string
+			proven := func(chunk int) bool { return chunk == 1 }
+			if _, err := CheckRest(bytes.NewReader(tt.in), int64(len(tt.in)), proven, func(err error) { faults = append(faults, err.Error()) }); err != nil {
+				t.Fatal(err)
+			}
+			same := len(faults) == len(tt.faults)
+			for i := range faults {
+				same = same && strings.HasPrefix(faults[i], tt.faults[i])
+			}
+			if !same {
+				t.Errorf("faults %q, want %q", faults, tt.faults)
+			}
+		})
+	}
+}
