@@ -25,6 +25,7 @@ type Run struct {
 	fromDisk   []codec.ChunkRange // the chunks from disk
 	verified   []atomic.Bool      // chunks that were unpacked; nil: all are from disk
 	unverified atomic.Int64       // number of the others
+	buf        *buffer            // of the packed bytes; nil: they are not pooled
 }
 
 // Run returns packed chunks, for callers that need the end of each. It bypasses the memory
@@ -33,7 +34,11 @@ type Run struct {
 func (c *Cache) Run(ctx context.Context, x codec.Hash, r codec.ChunkRange) (*Run, error) {
 	run := &Run{replica: c.replicas.current(x), c: c, xorb: x, drops: c.drops.Count()}
 	if c.packed == nil {
-		got, err := c.src.Chunks(ctx, x, r, origin.ReadOptions{})
+		o := origin.ReadOptions{}
+		if c.src.Local() {
+			o.Buffer = run.allocate
+		}
+		got, err := c.src.Chunks(ctx, x, r, o)
 		if err != nil {
 			return nil, &replicaError{run.replica, err}
 		}
@@ -41,6 +46,19 @@ func (c *Cache) Run(ctx context.Context, x codec.Hash, r codec.ChunkRange) (*Run
 		return run, nil
 	}
 	return run, run.collect(ctx, r)
+}
+
+// allocate returns a buffer for the packed chunks.
+func (r *Run) allocate(n int) []byte {
+	r.buf = newBuffer(n)
+	return r.buf.b
+}
+
+// Free releases the packed bytes for other runs. No call that uses them may be running or follow.
+// A Run without a call of Free is left to the garbage collector.
+func (r *Run) Free() {
+	r.buf.free()
+	r.buf = nil
 }
 
 // RunStored is Run for a caller that reads the chunks again. The last Unpack waits for a busy disk,
