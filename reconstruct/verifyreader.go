@@ -92,9 +92,16 @@ func (g *gatedReader) WriteTo(w io.Writer) (int64, error) {
 // the SHA-256 of the block. It does not try another block if this one is corrupt. It calls read
 // with the number of bytes read since the last call.
 func (r *Reader) Check(ctx context.Context, fi *shard.FileInfo, read func(n int64)) error {
+	return r.CheckChunks(ctx, fi, read, func(codec.Hash, codec.ChunkRange) {})
+}
+
+// CheckChunks is Check that also calls proven with chunks of a xorb. The chunks were unpacked and
+// have the hashes of the list that proves the xorb. Chunks without a known hash are left out.
+func (r *Reader) CheckChunks(ctx context.Context, fi *shard.FileInfo, read func(n int64), proven func(x codec.Hash, r codec.ChunkRange)) error {
 	f := newFile(r, codec.FileID{File: fi.File}, fi)
 	f.fixed = true
 	w := newVerifyReader(ctx, f, f.claim())
+	w.proven = proven
 	defer func() { w.batches.close() }()
 	for {
 		batch, err := w.next()
@@ -119,6 +126,7 @@ type verifyReader struct {
 	batches *batches
 	get     func(batch) (*cache.Run, error) // fetches a batch; in order
 	paced   bool                            // get is not that of batches
+	proven  func(codec.Hash, codec.ChunkRange)
 
 	last    batch           // that was read; no chunks: none
 	size    int64           // bytes of its term so far
@@ -284,11 +292,15 @@ func (v *verifyReader) batch(b batch) ([]byte, error) {
 		}
 		ctx = origin.NoCache(ctx)
 	}
+	if v.proven != nil && run.Hashes != nil && !slices.Contains(run.Hashes, codec.Hash{}) {
+		v.proven(b.xorb, r)
+	}
 	for i := range r.Len() {
 		n := run.Size(r.Start + uint32(i))
 		v.tree.Add(merkle.Leaf{Hash: hashes[i], Size: uint64(n)})
 	}
 	v.chunks += int64(r.Len())
+	run.Free()
 	v.hashes = append(v.hashes, hashes[:r.Len()]...)
 	v.size += int64(len(v.buf))
 	return v.buf, nil

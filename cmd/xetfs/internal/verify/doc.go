@@ -7,7 +7,7 @@
 //	Tree                   checks the files of one tree of a catalog
 //	Report, Fault          receive the results while a check runs
 //
-// A local store is read object by object. A remote store is read in the order of its shards.
-// Each xorb is then fetched once and stays in memory for the files that share it. The
-// package prints nothing.
+// The files of a local store are checked first. The check of a xorb then leaves out the chunks
+// that the files proved. A remote store is read in the order of its shards. Each xorb is then
+// fetched once and stays in memory for the files that share it. The package prints nothing.
 package verify

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+	"runtime"
 	"sync"
 
 	"github.com/xetfs/xetfs/cache/origin"
@@ -15,9 +16,18 @@ import (
 	"github.com/xetfs/xetfs/codec/shard"
 )
 
-// fileWorkers is the number of files that are checked at a time. All cores unpack the chunks of
-// each file. With two files, one keeps the cores busy while the other waits for bytes.
-const fileWorkers = 2
+// The number of files that are checked at a time. All cores unpack the chunks of each file, and
+// one core computes its SHA-256. With two files, one keeps the cores busy while the other waits
+// for bytes. A local file needs up to 8 MiB of memory.
+const (
+	fileWorkers         = 2
+	maxLocalFileWorkers = 8
+)
+
+// localFileWorkers returns the number of local files that are checked at a time.
+func localFileWorkers() int {
+	return min(max(fileWorkers, runtime.GOMAXPROCS(0)), maxLocalFileWorkers)
+}
 
 // A fileJob is a file to be checked, and the path of the shard that describes it.
 type fileJob struct {
@@ -34,7 +44,7 @@ type fileChecks struct {
 
 func (v *verifier) startFiles(ctx context.Context) *fileChecks {
 	c := &fileChecks{v: v, jobs: make(chan fileJob, 16)}
-	for range fileWorkers {
+	for range localFileWorkers() {
 		c.workers.Go(func() {
 			for job := range c.jobs {
 				v.checkFile(ctx, job)
@@ -64,10 +74,10 @@ func (c *fileChecks) wait() {
 // checkFile reads a file and compares it with all its hashes.
 func (v *verifier) checkFile(ctx context.Context, job fileJob) {
 	var done int64
-	err := v.Reader.Check(ctx, job.info, func(n int64) {
+	err := v.Reader.CheckChunks(ctx, job.info, func(n int64) {
 		done += n
 		v.Bar.Add(n)
-	})
+	}, v.proven.add)
 	v.Bar.Add(job.info.Size() - done)
 	if ui.IsCanceled(ctx, err) {
 		return

@@ -65,7 +65,7 @@ func (v *verifier) loadXorb(ctx context.Context, k names.Key, f Object) []byte {
 		b, err := v.Remote.fetch(try, k, f.Size)
 		x := xorbReport{err: err}
 		if err == nil {
-			x = examine(&object{ctx: ctx, f: memoryObject{bytes.NewReader(b)}, bar: bar}, f)
+			x = examine(&object{ctx: ctx, f: memoryObject{bytes.NewReader(b)}, bar: bar}, f, v.proven.take(f.Hash))
 		}
 		if len(x.faults) == 0 || origin.IsNoCache(try) {
 			v.judge(ctx, f, x)

@@ -70,35 +70,66 @@ type shardCheck struct {
 // check, and the shard to then.
 func (v *verifier) checkShard(ctx context.Context, f Object, check func(context.Context, fileJob), then func(*shard.Reader)) {
 	c := shardCheck{v: v, f: f, whole: true}
-	file, err := v.open(ctx, f)
+	c.read(ctx, func(s *shard.Reader) {
+		c.files(ctx, s, check)
+		then(s)
+		c.lists(s)
+	})
+}
+
+// read reads the shard, compares its hash with its name and calls do. It reports whether the
+// shard is readable.
+func (c *shardCheck) read(ctx context.Context, do func(*shard.Reader)) bool {
+	file, err := c.v.open(ctx, c.f)
+	if err != nil {
+		c.unreadable(ctx, err)
+		return false
+	}
+	defer file.close()
+	r, err := c.load(file)
+	if err != nil {
+		c.unreadable(ctx, err)
+		return false
+	}
+	name, err := merkle.ReadChunk(r, c.f.Size)
+	if err != nil {
+		c.unreadable(ctx, err)
+		return false
+	}
+	c.v.report.Shard()
+	if c.f.Named && name != c.f.Hash {
+		c.fault(codec.Corrupt("shard", 0, "its bytes have the hash %s, its name says %s", name, c.f.Hash))
+	}
+	s, err := shard.NewReader(r, c.f.Size)
+	if err != nil {
+		c.fault(err)
+		return false
+	}
+	c.meta = s.Meta()
+	do(s)
+	return true
+}
+
+// readLists reads the shard again and checks its lists.
+func (c *shardCheck) readLists(ctx context.Context) {
+	file, err := c.v.open(ctx, c.f)
 	if err != nil {
 		c.unreadable(ctx, err)
 		return
 	}
 	defer file.close()
-	r, name, err := c.read(file)
+	file.bar = nil
+	r, err := c.load(file)
 	if err != nil {
 		c.unreadable(ctx, err)
 		return
 	}
-	v.report.Shard()
-	if f.Named && name != f.Hash {
-		c.fault(codec.Corrupt("shard", 0, "its bytes have the hash %s, its name says %s", name, f.Hash))
-	}
-	s, err := shard.NewReader(r, f.Size)
+	s, err := shard.NewReader(r, c.f.Size)
 	if err != nil {
 		c.fault(err)
 		return
 	}
-	c.meta = s.Meta()
-	c.files(ctx, s, check)
-	then(s)
-	end := c.lists(s)
-	c.faults(s.CheckTables())
-	if c.whole && c.meta.Footer {
-		c.totals()
-		c.gaps(end)
-	}
+	c.lists(s)
 }
 
 // unreadable reports that the shard cannot be read, unless the check was canceled.
@@ -112,21 +143,19 @@ func (c *shardCheck) unreadable(ctx context.Context, err error) {
 // read twice: only a listing or a sparse file claims its size.
 const wholeShard = 8 << 20
 
-// read hashes the whole shard, because its name is the hash of all bytes. It returns a reader
-// of the shard and the hash.
-func (c *shardCheck) read(file io.ReaderAt) (io.ReaderAt, codec.Hash, error) {
+// load reads the whole shard, because its name is the hash of all bytes.
+func (c *shardCheck) load(file io.ReaderAt) (io.ReaderAt, error) {
 	if err := shard.CheckSize(c.f.Size); err != nil {
-		return nil, codec.Hash{}, err
+		return nil, err
 	}
-	if c.f.Size <= wholeShard {
-		b := make([]byte, c.f.Size)
-		if _, err := io.ReadFull(io.NewSectionReader(file, 0, c.f.Size), b); err != nil {
-			return nil, codec.Hash{}, err
-		}
-		file = bytes.NewReader(b)
+	if c.f.Size > wholeShard {
+		return file, nil
 	}
-	name, err := merkle.ReadChunk(file, c.f.Size)
-	return file, name, err
+	b := make([]byte, c.f.Size)
+	if _, err := io.ReadFull(io.NewSectionReader(file, 0, c.f.Size), b); err != nil {
+		return nil, err
+	}
+	return bytes.NewReader(b), nil
 }
 
 // files goes through the File Info section.
@@ -148,9 +177,19 @@ func (c *shardCheck) files(ctx context.Context, s *shard.Reader, check func(cont
 	}
 }
 
-// lists checks the CAS Info section and returns its end. Blocks have no offset of their own, so
+// lists checks the CAS Info section against the xorbs, and everything behind it.
+func (c *shardCheck) lists(s *shard.Reader) {
+	end := c.blocks(s)
+	c.faults(s.CheckTables())
+	if c.whole && c.meta.Footer {
+		c.totals()
+		c.gaps(end)
+	}
+}
+
+// blocks checks the CAS Info section and returns its end. Blocks have no offset of their own, so
 // offsets are counted from the start of the section while all blocks are readable.
-func (c *shardCheck) lists(s *shard.Reader) (end int64) {
+func (c *shardCheck) blocks(s *shard.Reader) (end int64) {
 	off := c.meta.XorbInfoOffset
 	for x, err := range s.Xorbs() {
 		if err != nil {

@@ -13,10 +13,12 @@ import (
 	"github.com/xetfs/xetfs/codec/shard"
 )
 
-// A verifier checks one store in three steps. It scans the shards for sizes and keyed xorbs,
-// checks all xorbs, and checks all shards with their files. Memory is bounded by 8 MiB of
-// shards per core, the largest File Info, 100 bytes per xorb and 32 per file. A remote store
-// needs a XorbCache more.
+// A verifier checks one store in steps. It scans the shards for sizes and keyed xorbs. It then
+// checks the shards with their files, the rest of the xorbs, and the lists of the shards. The
+// chunks of a file are unpacked once, for the file and for the xorb. Memory is bounded by 8 MiB
+// of shards per core. Each file that is checked at a time needs 8 MiB and its File Info. The rest
+// is 200 bytes per shard, 100 per xorb, 32 per file and a bit per chunk. A remote store needs a
+// XorbCache more.
 type verifier struct {
 	Target
 	report Report
@@ -26,6 +28,9 @@ type verifier struct {
 	xorbs        map[codec.Hash]*xorbFacts // guarded by mu
 	unverifiable map[codec.Hash][]string   // paths of xorbs that nothing vouches for so far; guarded by mu
 	seen         map[blockSum]struct{}     // File Info blocks that were checked; guarded by mu
+	read         []*shardCheck             // shards of a local store whose lists are checked later; guarded by mu
+
+	proven *provenChunks // of a local store
 }
 
 // Store checks every object of a target and every file that its shards describe. Faults go
@@ -38,6 +43,7 @@ func Store(ctx context.Context, t Target, r Report) {
 		xorbs:        map[codec.Hash]*xorbFacts{},
 		unverifiable: map[codec.Hash][]string{},
 		seen:         map[blockSum]struct{}{},
+		proven:       newProvenChunks(nil),
 	}
 	v.run(ctx)
 }
@@ -59,18 +65,31 @@ func (v *verifier) run(ctx context.Context) {
 	if v.Remote != nil {
 		v.runRemote(ctx, shards, xorbs)
 	} else {
-		v.inParallel(ctx, xorbs, v.checkXorb)
-		files := v.startFiles(ctx)
-		v.inParallel(ctx, shards, func(ctx context.Context, f Object) {
-			v.checkShard(ctx, f, files.check, func(*shard.Reader) {})
-		})
-		files.wait()
+		v.runLocal(ctx, shards, xorbs)
 	}
 	for _, paths := range v.unverifiable {
 		for _, path := range paths {
 			v.report.Unverifiable(path)
 		}
 	}
+}
+
+// runLocal checks everything in a local store. A shard is read again for its lists, because
+// these are compared with the xorbs.
+func (v *verifier) runLocal(ctx context.Context, shards, xorbs []Object) {
+	v.proven = newProvenChunks(xorbs)
+	files := v.startFiles(ctx)
+	v.inParallel(ctx, shards, func(ctx context.Context, f Object) {
+		c := &shardCheck{v: v, f: f, whole: true}
+		if c.read(ctx, func(s *shard.Reader) { c.files(ctx, s, files.check) }) {
+			v.mu.Lock()
+			defer v.mu.Unlock()
+			v.read = append(v.read, c)
+		}
+	})
+	files.wait()
+	v.inParallel(ctx, xorbs, v.checkXorb)
+	ui.ForEach(ctx, runtime.GOMAXPROCS(0), v.read, func(ctx context.Context, c *shardCheck) { c.readLists(ctx) })
 }
 
 // plan adds the sizes of all objects and files to the progress bar and starts it.

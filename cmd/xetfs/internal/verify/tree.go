@@ -71,9 +71,10 @@ func (c *treeCheck) run(ctx context.Context) {
 	c.bar.Start()
 	jobs := make(chan page.Entry, 16)
 	var workers sync.WaitGroup
-	count, large := fileWorkers, make(chan struct{}, fileWorkers)
+	count := localFileWorkers()
+	large := make(chan struct{}, count)
 	if !c.cache.Local() {
-		count = remoteFileWorkers
+		count, large = remoteFileWorkers, make(chan struct{}, fileWorkers)
 	}
 	for range count {
 		workers.Go(func() {

@@ -30,7 +30,7 @@ func (v *verifier) checkXorb(ctx context.Context, f Object) {
 		return
 	}
 	defer r.close()
-	v.judge(ctx, f, examine(r, f))
+	v.judge(ctx, f, examine(r, f, v.proven.take(f.Hash)))
 }
 
 // A xorbReport is the result of the check of one copy of a xorb.
@@ -44,10 +44,10 @@ type xorbReport struct {
 // sound reports whether the copy has no fault.
 func (x *xorbReport) sound() bool { return len(x.faults) == 0 && x.name == nil && x.err == nil }
 
-// examine checks a copy of a xorb alone.
-func examine(r io.ReaderAt, f Object) (x xorbReport) {
+// examine checks a copy of a xorb alone, without the bytes of proven chunks.
+func examine(r io.ReaderAt, f Object, proven func(chunk int) bool) (x xorbReport) {
 	found := func(err error) { x.faults = append(x.faults, err) }
-	if x.in, x.err = xorb.Check(r, f.Size, found); x.err != nil || len(x.faults) > 0 {
+	if x.in, x.err = xorb.CheckRest(r, f.Size, proven, found); x.err != nil || len(x.faults) > 0 {
 		return x // its own hash would tell the same again
 	}
 	if named := hashInName(f.Path); named != "" && named != x.in.Root().String() {
