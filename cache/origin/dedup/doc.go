@@ -6,9 +6,10 @@
 //
 // # Sorted runs
 //
-// A remote store has a mirror of its shards (package mirror). The entries of mirrored shards are
-// in sorted runs that later sessions load. Lookups compare whole hashes with the shards, so a
-// wrong run cannot lead to a wrong chunk. Numbers are little-endian.
+// A store has a mirror of its shards (package mirror). The entries of mirrored shards are in
+// sorted runs that later sessions load, so a session opens new shards alone. A run is used only
+// if a new listing has all its shards and the same of its xorbs. Lookups compare whole hashes with
+// the shards, so a wrong run cannot lead to a wrong chunk. Numbers are little-endian.
 //
 //	offset  size  field
 //	     0     8  "XETFSRN" and the version, 0x01

@@ -61,8 +61,8 @@ type Options struct {
 	// TempFile makes a file for an index that is too large for memory.
 	TempFile func() (TempFile, error)
 
-	// Mirror has copies of the shards of a remote store, and sorted runs of their chunks. nil:
-	// shards are read from the store, and sorted runs are temporary.
+	// Mirror has sorted runs of the chunks of the store, and copies of the shards of a remote
+	// store. nil: all shards are read from the store, and sorted runs are temporary.
 	Mirror *mirror.Mirror
 
 	// Damaged is called with shards and xorbs that cannot be read, or are corrupt, and are left

@@ -20,10 +20,10 @@ func (b *builder) addMirrored(shards []origin.Item) (all bool, err error) {
 		return false, err
 	}
 	sortByAge(fit)
-	s := &runSet{builder: b, folder: b.o.Mirror.Folder, age: map[codec.Hash]int{}, covered: map[codec.Hash]bool{}, present: map[codec.Hash]bool{}}
+	s := &runSet{builder: b, folder: b.o.Mirror.Folder, age: map[codec.Hash]int{}, sizes: map[codec.Hash]int64{}, covered: map[codec.Hash]bool{}, present: map[codec.Hash]bool{}}
 	for i, item := range fit {
 		if p, err := names.ParseKey(item.Key); err == nil {
-			s.age[p.Hash] = i
+			s.age[p.Hash], s.sizes[p.Hash] = i, item.Size
 		}
 	}
 	err = s.load()
@@ -50,9 +50,10 @@ func (b *builder) addMirrored(shards []origin.Item) (all bool, err error) {
 type runSet struct {
 	*builder
 	folder  *mirror.Folder
-	age     map[codec.Hash]int  // place of each shard in the listing, oldest first
-	covered map[codec.Hash]bool // shards in runs
-	present map[codec.Hash]bool // xorbs, as found by there
+	age     map[codec.Hash]int   // place of each shard in the listing, oldest first
+	sizes   map[codec.Hash]int64 // of the shards in the listing
+	covered map[codec.Hash]bool  // shards in runs
+	present map[codec.Hash]bool  // xorbs, as found by there
 	runs    []*shardRun
 }
 
@@ -60,7 +61,7 @@ type runSet struct {
 // leave.
 func (s *runSet) load() error {
 	var found []*shardRun
-	for _, file := range s.folder.List(mirror.RunDir) {
+	for _, file := range s.folder.List(s.folder.Runs()) {
 		r, err := openRun(s.folder, file.Name)
 		if err != nil {
 			s.folder.Remove(file.Name) // damaged, or of another format
@@ -111,10 +112,10 @@ func (s *runSet) newest(r *shardRun) (age int) {
 }
 
 // fits reports whether a run may be used. It must be intact, and have only shards of the listing
-// that no other run has. The same xorbs must exist as when it was made.
+// that no other run has, with their sizes. The same xorbs must exist as when it was made.
 func (s *runSet) fits(r *shardRun) (bool, error) {
 	for _, of := range r.shards {
-		if !s.isListed(of) || s.covered[of.hash] {
+		if !s.isListed(of) || s.sizes[of.hash] != of.size || s.covered[of.hash] {
 			return false, nil
 		}
 	}

@@ -63,6 +63,27 @@ func (st *stocked) mirror(folder string, max int64, notes *[]string) *mirror.Mir
 	})
 }
 
+// A fresh local mirror of a folder is that of a new process. It has no copies.
+func (st *stocked) local(folder string, max int64, notes *[]string) *mirror.Mirror {
+	return mirror.NewLocal(st.Watched, mirror.OpenFolder(folder, max), localName, func(text string) {
+		if notes != nil {
+			*notes = append(*notes, text)
+		}
+	})
+}
+
+const localName = "store"
+
+// A mirrorMaker is the mirror of a remote store or of a local one.
+type mirrorMaker func(st *stocked, folder string, max int64, notes *[]string) *mirror.Mirror
+
+// eachMirror runs a test with both kinds of mirrors.
+func eachMirror(t *testing.T, test func(t *testing.T, open mirrorMaker)) {
+	t.Helper()
+	t.Run("remote", func(t *testing.T) { test(t, (*stocked).mirror) })
+	t.Run("local", func(t *testing.T) { test(t, (*stocked).local) })
+}
+
 const roomy = 1 << 30
 
 // answers opens an index and returns all its answers as text, and the calls of the store.
@@ -132,18 +153,122 @@ func TestMirrorRequests(t *testing.T) {
 	}
 }
 
+// The index of a local store opens only new shards, and those with a chunk that is looked up.
+func TestLocalReads(t *testing.T) {
+	const shards = 2000
+	st := stock(t, shards)
+	folder := t.TempDir()
+	open := func(want int) {
+		t.Helper()
+		st.Calls()
+		k, err := dedup.Open(t.Context(), st.Watched, dedup.Options{Mirror: st.local(folder, roomy, nil)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer k.Close()
+		if got := openedShards(st.Calls()); got != want {
+			t.Errorf("Open reads %d shards, want %d", got, want)
+		}
+		x, _, ok := k.Lookup(st.chunks[len(st.chunks)-1])
+		if got := openedShards(st.Calls()); got != 1 || !ok || !k.Has(names.XorbKey(x)) {
+			t.Errorf("Lookup reads %d shards, want 1; found: %v", got, ok)
+		}
+	}
+	open(shards)
+	open(0)
+	for i := shards; i < shards+5; i++ {
+		st.put(t, i)
+		open(1)
+		open(0)
+	}
+	st.put(t, shards+5)
+	st.put(t, shards+6)
+	open(2)
+	if runs, _ := os.ReadDir(filepath.Join(folder, mirror.RunDir, localName)); len(runs) > 12 {
+		t.Errorf("%d sorted runs of %d shards", len(runs), shards)
+	}
+}
+
+// openedShards returns the number of shards that calls read.
+func openedShards(calls []origintest.Call) int {
+	opened := map[names.Key]bool{}
+	for _, c := range calls {
+		if p, err := names.ParseKey(c.Key); err == nil && p.Kind == names.ShardKind {
+			opened[c.Key] = true
+		}
+	}
+	return len(opened)
+}
+
+// A shard that is shorter than in its run is read again, and reported.
+func TestLocalTruncatedShard(t *testing.T) {
+	st := stock(t, 4)
+	folder := t.TempDir()
+	st.answers(t, st.local(folder, roomy, nil))
+	key := names.ShardKey(st.shards[1])
+	b, _, err := st.store.Get(t.Context(), key, "")
+	if err == nil {
+		err = origintest.Replace(st.store, key, b[:len(b)-1])
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if got, _, _ := st.answers(t, st.local(folder, roomy, nil)); !strings.HasSuffix(got, fmt.Sprintf("[%s]\n", key)) {
+			t.Errorf("answers are\n%s", got)
+		}
+	}
+}
+
+// A shard that is damaged after its run was made is found at its first use. Its chunks are not
+// known.
+func TestLocalShardDamagedLater(t *testing.T) {
+	st := stock(t, 2)
+	folder := t.TempDir()
+	st.answers(t, st.local(folder, roomy, nil))
+	for at := range 300 {
+		key := names.ShardKey(st.shards[0])
+		good, _, err := st.store.Get(t.Context(), key, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := origintest.Replace(st.store, key, flipped(good, at%len(good))); err != nil {
+			t.Fatal(err)
+		}
+		k, err := dedup.Open(t.Context(), st.Watched, dedup.Options{Mirror: st.local(folder, roomy, nil)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if x, _, ok := k.Lookup(st.chunks[0]); ok {
+			t.Errorf("byte %d: chunk found in xorb %s", at, x)
+		}
+		if _, _, ok := k.File(st.files[0]); ok {
+			t.Errorf("byte %d: file found", at)
+		}
+		if _, _, ok := k.File(st.files[1]); !ok {
+			t.Errorf("byte %d: file of the other shard not found", at)
+		}
+		k.Close()
+		if err := origintest.Replace(st.store, key, good); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // Shards and xorbs that a sweep has deleted are not used. An older place of a chunk is found.
-func TestMirrorVanished(t *testing.T) {
+func TestMirrorVanished(t *testing.T) { eachMirror(t, testMirrorVanished) }
+
+func testMirrorVanished(t *testing.T, mirrored mirrorMaker) {
 	st := stock(t, 12)
 	folder := t.TempDir()
-	st.answers(t, st.mirror(folder, roomy, nil))
+	st.answers(t, mirrored(st, folder, roomy, nil))
 	remove := func(k names.Key) {
 		t.Helper()
 		if err := st.store.Delete(t.Context(), k); err != nil {
 			t.Fatal(err)
 		}
 		plain, _, _ := st.answers(t, nil)
-		if got, _, _ := st.answers(t, st.mirror(folder, roomy, nil)); got != plain {
+		if got, _, _ := st.answers(t, mirrored(st, folder, roomy, nil)); got != plain {
 			t.Errorf("without %s, answers are\n%s\nwithout a mirror they are\n%s", k, got, plain)
 		}
 	}
@@ -156,10 +281,12 @@ func TestMirrorVanished(t *testing.T) {
 }
 
 // Damage of any copy or run changes no answer.
-func TestMirrorDamage(t *testing.T) {
+func TestMirrorDamage(t *testing.T) { eachMirror(t, testMirrorDamage) }
+
+func testMirrorDamage(t *testing.T, mirrored mirrorMaker) {
 	st := stock(t, 3)
 	folder := t.TempDir()
-	want, _, _ := st.answers(t, st.mirror(folder, roomy, nil))
+	want, _, _ := st.answers(t, mirrored(st, folder, roomy, nil))
 	for _, path := range filesBelow(t, folder) {
 		good, err := os.ReadFile(path)
 		if err != nil {
@@ -170,7 +297,7 @@ func TestMirrorDamage(t *testing.T) {
 			if err := os.WriteFile(path, b, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if got, _, _ := st.answers(t, st.mirror(folder, roomy, nil)); got != want {
+			if got, _, _ := st.answers(t, mirrored(st, folder, roomy, nil)); got != want {
 				t.Fatalf("%s of %s: answers are\n%s\nwant\n%s", what, path, got, want)
 			}
 			if b, err := os.ReadFile(path); err != nil || !bytes.Equal(b, good) {
@@ -188,18 +315,22 @@ func TestMirrorDamage(t *testing.T) {
 
 func filesBelow(t *testing.T, folder string) (files []string) {
 	t.Helper()
-	for _, dir := range []string{"shard", mirror.RunDir} {
-		found, err := filepath.Glob(filepath.Join(folder, dir, "*"))
-		if err != nil || len(found) == 0 {
-			t.Fatalf("%s: %v, %v", dir, found, err)
+	err := filepath.WalkDir(folder, func(path string, d os.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			files = append(files, path)
 		}
-		files = append(files, found...)
+		return err
+	})
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%v, %v", files, err)
 	}
 	return files
 }
 
 // Processes that share a folder have the same answers, also when they begin at once.
-func TestMirrorShared(t *testing.T) {
+func TestMirrorShared(t *testing.T) { eachMirror(t, testMirrorShared) }
+
+func testMirrorShared(t *testing.T, mirrored mirrorMaker) {
 	st := stock(t, 40)
 	folder := t.TempDir()
 	want, _, _ := st.answers(t, nil)
@@ -209,7 +340,7 @@ func TestMirrorShared(t *testing.T) {
 			own := *st
 			own.Watched = origintest.Watch(st.store)
 			for range 3 {
-				if got, _, _ := own.answers(t, own.mirror(folder, roomy, nil)); got != want {
+				if got, _, _ := own.answers(t, mirrored(&own, folder, roomy, nil)); got != want {
 					t.Error("another answer than without a mirror")
 				}
 			}
@@ -219,7 +350,9 @@ func TestMirrorShared(t *testing.T) {
 }
 
 // Without room for copies the answers are the same, and one note reports it.
-func TestMirrorNoDisk(t *testing.T) {
+func TestMirrorNoDisk(t *testing.T) { eachMirror(t, testMirrorNoDisk) }
+
+func testMirrorNoDisk(t *testing.T, mirrored mirrorMaker) {
 	st := stock(t, 5)
 	want, _, _ := st.answers(t, nil)
 	file := filepath.Join(t.TempDir(), "file")
@@ -227,7 +360,7 @@ func TestMirrorNoDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	var notes []string
-	got, _, _ := st.answers(t, st.mirror(file, roomy, &notes))
+	got, _, _ := st.answers(t, mirrored(st, file, roomy, &notes))
 	if got != want || len(notes) != 1 || !strings.Contains(notes[0], "not a directory") {
 		t.Errorf("answers are\n%s\nwant\n%s\nnotes: %q", got, want, notes)
 	}
@@ -289,7 +422,9 @@ func TestMirrorLimit(t *testing.T) {
 }
 
 // A shard with other bytes than its name says is not used, and reported each time.
-func TestMirrorCorruptShard(t *testing.T) {
+func TestMirrorCorruptShard(t *testing.T) { eachMirror(t, testMirrorCorruptShard) }
+
+func testMirrorCorruptShard(t *testing.T, mirrored mirrorMaker) {
 	st := stock(t, 2)
 	key := names.ShardKey(st.shards[0])
 	b, _, err := st.store.Get(t.Context(), key, "")
@@ -301,7 +436,7 @@ func TestMirrorCorruptShard(t *testing.T) {
 	}
 	folder := t.TempDir()
 	for range 2 {
-		if got, _, _ := st.answers(t, st.mirror(folder, roomy, nil)); !strings.HasSuffix(got, fmt.Sprintf("[%s]\n", key)) {
+		if got, _, _ := st.answers(t, mirrored(st, folder, roomy, nil)); !strings.HasSuffix(got, fmt.Sprintf("[%s]\n", key)) {
 			t.Errorf("answers are\n%s", got)
 		}
 	}

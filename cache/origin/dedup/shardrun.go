@@ -79,7 +79,7 @@ func (r *shardRun) appendTables(b []byte) []byte {
 // its tables, from which all of it follows.
 func writeRun(f *mirror.Folder, r *shardRun, fill func(yield func(tableEntry) error) error) (*shardRun, error) {
 	tables := r.appendTables(nil)
-	name := mirror.RunDir + "/" + merkle.Chunk(tables).String()
+	name := f.Runs() + "/" + merkle.Chunk(tables).String()
 	err := f.Create(name, func(out io.Writer) error {
 		sum := crc32.New(castagnoli)
 		w := io.MultiWriter(out, sum)

@@ -2,7 +2,7 @@
 // each shard from the store once.
 //
 //	OpenFolder     a bounded folder for copies and for files derived from them
-//	New            a Mirror of one store
+//	New, NewLocal  a Mirror of one store
 //	Mirror.Fetch   downloads the missing shards of a listing
 //	Mirror.ReadAt  reads a copy
 //	Mirror.Put     adds a shard that was just stored
@@ -12,7 +12,11 @@
 //
 //	shard/HASH   all bytes of a shard
 //	run/HASH     a sorted run of package dedup
+//	run/S/HASH   a sorted run of the local store S
 //	tmp-*        a file that is being written
+//
+// A local store needs no copies. Its Mirror has the sorted runs alone, and compares each shard of
+// the store with its name before its first use in a process.
 //
 // A copy is compared with its name before its first use in a process. A damaged copy is removed
 // and fetched again. Without a copy, because the disk is full, reads go to the store.

@@ -17,11 +17,15 @@ import (
 type Folder struct {
 	path string
 	max  int64
+	runs string // folder of sorted runs; "": RunDir
 }
 
 // OpenFolder returns the folder at a path. Its files have up to max bytes after Trim. The folder
 // is made by the first Create.
-func OpenFolder(path string, max int64) *Folder { return &Folder{path, max} }
+func OpenFolder(path string, max int64) *Folder { return &Folder{path: path, max: max} }
+
+// Runs returns the folder of sorted runs in the Folder. Each local store has its own.
+func (f *Folder) Runs() string { return cmp.Or(f.runs, RunDir) }
 
 // A File is an open file of a Folder.
 type File struct {
@@ -95,6 +99,12 @@ func (f *Folder) List(dir string) (files []Info) {
 // files that are in use. It also removes temporary files of killed processes.
 func (f *Folder) Trim(inUse map[string]bool) {
 	files := slices.Concat(f.List(shardDir), f.List(RunDir))
+	stores, _ := os.ReadDir(filepath.Join(f.path, RunDir))
+	for _, dir := range stores {
+		if dir.IsDir() {
+			files = append(files, f.List(RunDir+"/"+dir.Name())...)
+		}
+	}
 	slices.SortFunc(files, func(a, b Info) int { return cmp.Or(a.Modified.Compare(b.Modified), cmp.Compare(a.Name, b.Name)) })
 	total := int64(0)
 	for _, file := range files {

@@ -27,11 +27,13 @@ const (
 // parallelFetches is the number of shards that are fetched at once.
 const parallelFetches = 16
 
-// A Mirror is a store with local copies of its shards. It is safe for concurrent use.
+// A Mirror is a store with local copies of its shards. It is safe for concurrent use. The Mirror
+// of a local store has no copies; it reads the shards of the store.
 type Mirror struct {
 	origin.Store // of all other objects
 	Folder       *Folder
 	note         func(string)
+	local        bool // without copies
 
 	mu      sync.Mutex
 	checked map[codec.Hash]bool  // copies that have their name; guarded by mu
@@ -54,8 +56,16 @@ func New(s origin.Store, f *Folder, note func(string)) *Mirror {
 	}
 }
 
-// Local implements origin.CostReporter. A shard may have no copy.
-func (m *Mirror) Local() bool { return false }
+// NewLocal returns a Mirror without copies of a local store. Its sorted runs are in a folder with
+// the name of the store, which is a file name. It calls note once for a disk that stores no runs.
+func NewLocal(s origin.Store, f *Folder, name string, note func(string)) *Mirror {
+	m := New(s, &Folder{path: f.path, max: f.max, runs: RunDir + "/" + name}, note)
+	m.local = true
+	return m
+}
+
+// Local implements origin.CostReporter. A shard of a remote store may have no copy.
+func (m *Mirror) Local() bool { return m.local }
 
 func shardName(h codec.Hash) string { return shardDir + "/" + h.String() }
 
@@ -63,6 +73,9 @@ func shardName(h codec.Hash) string { return shardDir + "/" + h.String() }
 // into half of the folder, newest first. The other half is for files derived from them. A shard
 // that is absent or damaged in the store is an error of its ReadAt.
 func (m *Mirror) Fetch(ctx context.Context, shards []origin.Item) ([]origin.Item, error) {
+	if m.local {
+		return slices.Clone(shards), nil
+	}
 	fit := m.choose(shards)
 	present := map[string]int64{}
 	for _, file := range m.Folder.List(shardDir) {
@@ -203,7 +216,10 @@ func (m *Mirror) Broken(err error) {
 	first := !m.broken
 	m.broken = true
 	m.mu.Unlock()
-	if first {
+	switch {
+	case first && m.local:
+		m.note(fmt.Sprintf("no index of stored chunks is stored, so the next publish reads all shards again: %v", err))
+	case first:
 		m.note(fmt.Sprintf("no copies of shards are stored, so deduplication reads the store: %v", err))
 	}
 }
@@ -217,7 +233,7 @@ func (m *Mirror) isBroken() bool {
 // Put adds a copy of a shard that was stored under its key.
 func (m *Mirror) Put(k names.Key, value []byte) {
 	p, err := names.ParseKey(k)
-	if err != nil || p.Kind != names.ShardKind || merkle.Chunk(value) != p.Hash || m.isBroken() {
+	if m.local || err != nil || p.Kind != names.ShardKind || merkle.Chunk(value) != p.Hash || m.isBroken() {
 		return
 	}
 	err = m.Folder.Create(shardName(p.Hash), func(w io.Writer) error {
@@ -265,6 +281,9 @@ func (m *Mirror) open(ctx context.Context, k names.Key) (*File, error) {
 	if err != nil || p.Kind != names.ShardKind {
 		return nil, nil //nolint:nilerr,nilnil // the store has it
 	}
+	if m.local {
+		return nil, m.compare(ctx, k, p.Hash)
+	}
 	file, err := m.openCopy(p.Hash)
 	if err != nil || file != nil {
 		return file, err
@@ -273,6 +292,33 @@ func (m *Mirror) open(ctx context.Context, k names.Key) (*File, error) {
 		return nil, err
 	}
 	return m.openCopy(p.Hash)
+}
+
+// compare compares a shard of a local store with its name, once. The error is that of the first
+// comparison.
+func (m *Mirror) compare(ctx context.Context, k names.Key, h codec.Hash) error {
+	m.mu.Lock()
+	checked, bad := m.checked[h], m.bad[h]
+	m.mu.Unlock()
+	if checked || bad != nil {
+		return bad
+	}
+	size, err := m.Store.Size(ctx, k)
+	if err != nil {
+		return err
+	}
+	got, err := merkle.ReadChunk(origin.ReaderAt(ctx, m.Store, k), size)
+	if err != nil {
+		return err
+	}
+	if got == h {
+		m.setChecked(h)
+		return nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.bad[h] = fmt.Errorf("%s: %w", k, codec.Corrupt("shard", 0, "its hash is %s", got))
+	return m.bad[h]
 }
 
 // openCopy opens the copy of a shard if there is one, and removes a damaged copy. The error is

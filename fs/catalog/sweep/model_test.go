@@ -181,13 +181,15 @@ func (m *model) write(p *process) {
 	}
 }
 
-// index returns the index of a publish: none, with a mirror, or without.
+// index returns the index of a publish: none, with a mirror, with that of a local store, or without.
 func (m *model) index(p *process, s origin.Store) *dedup.Options {
-	switch roll := p.roll(3); {
+	switch roll := p.roll(4); {
 	case roll == 0:
 		return nil
 	case roll == 1 && m.copies != "":
 		return &dedup.Options{Mirror: mirror.New(s, mirror.OpenFolder(m.copies, 1<<30), nil)}
+	case roll == 2 && m.copies != "":
+		return &dedup.Options{Mirror: mirror.NewLocal(s, mirror.OpenFolder(m.copies, 1<<30), "store", nil)}
 	}
 	return new(dedup.Options)
 }
