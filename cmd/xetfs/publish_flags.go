@@ -229,7 +229,9 @@ func (o *publishOptions) folderOptions() (ingest.Options, error) {
 	}
 	r, err := o.ingestOptions(o.storePath, []string{o.folder}, m)
 	if dir, err := cacheDir(); err == nil {
-		r.Own = append(r.Own, ingest.OwnFolder{Path: filepath.Join(dir, statCacheDir), What: "where publish remembers what it has read"})
+		r.Own = append(r.Own,
+			ingest.OwnFolder{Path: filepath.Join(dir, statCacheDir), What: "where publish remembers what it has read"},
+			ingest.OwnFolder{Path: filepath.Join(dir, stack.MirrorName), What: "where publish remembers the chunks of stores"})
 	}
 	r.Owner, r.Xattrs, r.Checksum, r.Consequence = o.owner, o.xattrs, o.checksum, "nothing was published"
 	return r, err

@@ -5,10 +5,12 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/mirror"
+	"github.com/xetfs/xetfs/codec/merkle"
 )
 
-// mirrorName is the folder for copies of shards in the folder of all caches.
-const mirrorName = "shards"
+// MirrorName is the folder for copies of shards and sorted runs of chunks, in the folder of all
+// caches.
+const MirrorName = "shards"
 
 // newMirror returns copies of the shards of a remote store. It returns nil for a local store, and
 // without a folder of all caches.
@@ -16,7 +18,27 @@ func newMirror(s origin.Store, remote Remote) *mirror.Mirror {
 	if origin.Local(s) || remote.CacheDir == "" {
 		return nil
 	}
-	return mirror.New(s, mirror.OpenFolder(filepath.Join(remote.CacheDir, mirrorName), mirrorSize(remote.CacheDir)), remote.Note)
+	return mirror.New(s, mirrorFolder(remote), remote.Note)
+}
+
+// newIndexed returns newMirror for a remote STORE. For a local one it returns a Mirror without
+// copies, for the sorted runs of its chunks. Two paths of one store have runs of their own.
+func newIndexed(s origin.Store, path string, remote Remote) *mirror.Mirror {
+	if !origin.Local(s) || remote.CacheDir == "" {
+		return newMirror(s, remote)
+	}
+	real, err := filepath.EvalSymlinks(path)
+	if err == nil {
+		real, err = filepath.Abs(real)
+	}
+	if err != nil {
+		return nil
+	}
+	return mirror.NewLocal(s, mirrorFolder(remote), merkle.Chunk([]byte(real)).String(), remote.Note)
+}
+
+func mirrorFolder(remote Remote) *mirror.Folder {
+	return mirror.OpenFolder(filepath.Join(remote.CacheDir, MirrorName), mirrorSize(remote.CacheDir))
 }
 
 // mirrorSize returns the limit of the copies in bytes: that of the disk cache.

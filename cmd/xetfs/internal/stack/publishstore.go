@@ -20,7 +20,7 @@ import (
 type PublishStore struct {
 	WriteStore
 	Writer   *writer.Writer
-	Mirror   *mirror.Mirror // nil: shards are read from the store
+	Mirror   *mirror.Mirror // nil: all shards are read, each time
 	TempFile func() (dedup.TempFile, error)
 	pages    atomic.Int64
 }
@@ -37,7 +37,7 @@ func OpenPublishStore(ctx context.Context, path string, remote Remote) (*Publish
 	if err != nil {
 		return nil, err
 	}
-	s := &PublishStore{WriteStore: store, Mirror: newMirror(store, remote), TempFile: tempFile}
+	s := &PublishStore{WriteStore: store, Mirror: newIndexed(store, path, remote), TempFile: tempFile}
 	s.Writer, err = writer.Open(ctx, s, catalog.RecentPages(origin.Pages(s)), writer.Options{Logger: remote.Log})
 	if err != nil {
 		store.Close()
@@ -86,7 +86,7 @@ func (s *PublishStore) RejectKey(k names.Key) int {
 type DryStore struct {
 	Store    ReadStore             // nil: there is no store yet
 	Catalog  *catalog.StoreCatalog // nil: the store has none
-	Mirror   *mirror.Mirror        // nil: shards are read from the store
+	Mirror   *mirror.Mirror        // nil: all shards are read, each time
 	TempFile func() (dedup.TempFile, error)
 }
 
@@ -100,7 +100,7 @@ func OpenDryStore(ctx context.Context, path string, remote Remote) (*DryStore, e
 	if err != nil {
 		return nil, err
 	}
-	s.Store, s.Mirror = store, newMirror(store, remote)
+	s.Store, s.Mirror = store, newIndexed(store, path, remote)
 	exists, err := catalog.Exists(ctx, store)
 	if err == nil && exists {
 		s.Catalog, err = catalog.Open(ctx, store, catalog.RecentPages(origin.Pages(store)))
