@@ -65,6 +65,7 @@ func TestWatch(t *testing.T) {
 	m := mountFake(t, newFakeTree(), newFakeEngine(), Options{})
 	w := m.s.NewWatch()
 	defer w.Close()
+	eventually(t, "a mount without messages", func() bool { return w.queued() <= 0 })
 	for range 2 {
 		if !w.IsAnswering(hangLimit(t)) {
 			t.Fatal("an idle mount does not answer")
@@ -76,6 +77,7 @@ func TestWatch(t *testing.T) {
 		t.Error("a stuck handler answers")
 	}
 	close(stuck)
+	eventually(t, "a mount without messages", func() bool { return w.queued() <= 0 })
 	if !w.IsAnswering(hangLimit(t)) {
 		t.Error("the mount does not answer afterwards")
 	}
