@@ -119,8 +119,11 @@ func isScheme(text string) bool {
 
 // WithoutSecrets returns an address without password, query and fragment. An address that
 // cannot be parsed may contain a password with special characters. In that case everything
-// before the last @ is dropped.
+// before the last @ is dropped. The path of a folder is returned as it is.
 func WithoutSecrets(address string) string {
+	if strings.HasPrefix(address, "/") || !strings.Contains(address, ":") {
+		return address
+	}
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || strings.Contains(u.RawQuery+u.Fragment, "@") {
 		scheme, rest, _ := strings.Cut(address, ":")

@@ -25,6 +25,9 @@ func TestAddressWithoutSecrets(t *testing.T) {
 		{"http:user:sec/secret@host/path", "http://host/path"},
 		{"ftp://user:sec/secret@host/path", "ftp://host/path"},
 		{"http://secret@", "http://"},
+		{"/srv/store", "/srv/store"},
+		{"/srv/a:b?c", "/srv/a:b?c"},
+		{"store", "store"},
 	}
 	for _, tt := range tests {
 		if got := WithoutSecrets(tt.address); got != tt.want {
