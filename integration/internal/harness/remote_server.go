@@ -2,6 +2,7 @@ package harness
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -165,7 +166,7 @@ func Rounds(took, delay time.Duration) string {
 }
 
 // Middle returns the median.
-func Middle(took []time.Duration) time.Duration {
-	took = slices.Sorted(slices.Values(took))
-	return took[len(took)/2]
+func Middle[T cmp.Ordered](values []T) T {
+	values = slices.Sorted(slices.Values(values))
+	return values[len(values)/2]
 }
