@@ -9,6 +9,9 @@ COUNT   ?= 10
 TEST_TIMEOUT ?= 60m
 RACE_TIMEOUT ?= 120m
 
+# Tests of mounts and servers wait more than they compute, so two run for each processor.
+AT_ONCE := $(shell echo $$(( 2 * $$(nproc) )))
+
 # All packages. The longest are first, so that the others run beside them.
 PACKAGES := ./integration ./cmd/xetfs ./...
 
@@ -40,7 +43,7 @@ setup:            ## programs that tests call; as root it installs them
 	@./integration/setup.sh
 
 test: setup       ## everything, layers_test.go included
-	$(GO) test -count=1 -timeout=$(TEST_TIMEOUT) $(PACKAGES)
+	$(GO) test -count=1 -timeout=$(TEST_TIMEOUT) -p=$(AT_ONCE) -parallel=$(AT_ONCE) $(PACKAGES)
 
 race: setup
 	$(GO) test -count=1 -timeout=$(RACE_TIMEOUT) -race $(PACKAGES)

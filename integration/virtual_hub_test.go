@@ -83,6 +83,7 @@ func (v *virtual) countPlans(h http.Handler) http.Handler {
 // P14 without the time of the machine: a file is read in a row over a link. The bounds are below
 // the targets, because the order of goroutines changes the figures by a tenth.
 func TestP14_Links(t *testing.T) {
+	t.Parallel() // it uses one core
 	for _, l := range []hubLink{
 		{"all 100 MB", faulty.Options{Bandwidth: 100_000_000}, map[string]float64{"text": 70e6, "f32": 90e6}},
 		{"each 10 MB", faulty.Options{Each: 10_000_000}, map[string]float64{"text": 40e6, "f32": 40e6}},

@@ -177,6 +177,7 @@ var virtualLinks = []virtualLink{
 // P9 without the time of the machine. It measures the first byte, the share of each link, the
 // longest read, the fetched bytes, random reads and eight readers at once.
 func TestP9_Links(t *testing.T) {
+	t.Parallel() // it uses one core
 	for _, l := range virtualLinks {
 		for _, kind := range virtualStores {
 			t.Run(l.name+", "+kind, func(t *testing.T) {
