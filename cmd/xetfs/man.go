@@ -102,7 +102,7 @@ func commandBody(cmd *cobra.Command) []manual.Block {
 			}
 		}
 	}
-	text += "\n" + optionsText(cmd)
+	text += "\n" + optionsText(cmd) + environmentText(cmd)
 	if cmd.Example != "" {
 		text += "\n## Examples\n\n" + cmd.Example + "\n"
 	}
@@ -116,6 +116,17 @@ func optionsText(cmd *cobra.Command) string {
 		text += manual.Row(strings.TrimSpace(row[0]), row[1])
 	}
 	return text
+}
+
+// environmentText returns the section about the variables of a command, or "".
+func environmentText(cmd *cobra.Command) (text string) {
+	for f := range settings(cmd) {
+		text += manual.Row(variableOf(cmd, f), "--"+f.Name)
+	}
+	if text == "" {
+		return ""
+	}
+	return "\n## Environment\n\nA variable sets an option that is not on the command line.\n\n| | |\n| --- | --- |\n" + text
 }
 
 // seeAlso returns the names of related man pages.

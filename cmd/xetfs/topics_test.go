@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"go/ast"
 	"go/parser"
 	"go/scanner"
@@ -16,7 +17,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/pflag"
+
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/manual"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/mountopts"
 )
 
 // topicSource returns the file of a topic.
@@ -97,10 +101,16 @@ func TestTopicTroubleshooting(t *testing.T) {
 	if !slices.IsSorted(headings) {
 		t.Error("the headings are not sorted")
 	}
-	all := strings.Join(programStrings(t), "\x00")
+	texts := programStrings(t)
+	all := strings.Join(texts, "\x00")
 	for _, h := range headings {
 		if !strings.Contains(all, h) {
 			t.Errorf("no message contains %q", h)
+		}
+	}
+	for _, m := range regexp.MustCompile(`\bevent ([a-z_]+)`).FindAllStringSubmatch(topicSource(t, "troubleshooting"), -1) {
+		if !slices.Contains(texts, m[1]) {
+			t.Errorf("no log line has the event %s", m[1])
 		}
 	}
 	if len(headings) < 20 {
@@ -174,15 +184,22 @@ func wantParsed(t *testing.T, where string, words []string) {
 	}
 }
 
-// TestTopicCommands feeds the command lines of topics, of README and of examples to the parser.
+// TestTopicCommands feeds the command lines of topics, of README, of examples and of units to the
+// parser.
 func TestTopicCommands(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
+	texts := map[string]string{}
+	for _, file := range []string{"../../README.md", "packaging/xetfs@.service", "packaging/user/xetfs@.service"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[file] = codeOf(string(text))
 	}
-	texts := map[string]string{"README.md": string(readme)}
 	for _, name := range topics() {
-		texts[name] = topicSource(t, name)
+		texts[name] = codeOf(topicSource(t, name))
+		for _, m := range commandIn.FindAllStringSubmatch(topicSource(t, name), -1) {
+			wantMention(t, name, strings.Fields(m[1]))
+		}
 	}
 	for _, cmd := range allCommands() {
 		texts[cmd.CommandPath()] = cmd.Example
@@ -194,23 +211,148 @@ func TestTopicCommands(t *testing.T) {
 			wantParsed(t, where, words)
 		}
 	}
-	if n < 80 {
+	if n < 100 {
 		t.Errorf("%d command lines were found", n)
 	}
 }
 
+// wantMention checks that a command within a paragraph exists, and its flags. It may lack arguments.
+func wantMention(t *testing.T, where string, words []string) {
+	t.Helper()
+	root := newRoot()
+	root.InitDefaultHelpCmd()
+	cmd, rest, err := root.Find(words)
+	if err == nil && cmd.HasParent() {
+		err = cmd.ParseFlags(rest)
+	}
+	if err != nil && !errors.Is(err, pflag.ErrHelp) {
+		t.Errorf("%s: xetfs %s: %v", where, strings.Join(words, " "), err)
+	}
+}
+
+// TestCommandLines checks which command lines are found.
+func TestCommandLines(t *testing.T) {
+	tests := []struct{ in, want string }{
+		{"    xetfs ls a && xetfs cat b | wc", "ls a; cat b"},
+		{"    A=b C='d' xetfs ls \\\n      a >f", "ls a"},
+		{"    podman run -v /a:/a image xetfs \\\n      mount a /b", "mount a /b"},
+		{"    podman run -v /a:/a xetfs ls a", "ls a"},
+		{"    trap 'xetfs umount \"$dir\"' EXIT", "umount $dir"},
+		{"      \"host:xetfs mount a b\" image", "mount a b"},
+		{"    dir=$(xetfs ls a)", "ls a"},
+		{"ExecStart=/usr/bin/xetfs mount -- ${A} b", "mount -- ${A} b"},
+		{"    xetfs ls a   shows a", "ls a"},
+		{"    # xetfs prolog", ""},
+		{"    /srv/store /mnt xetfs ro,nofail 0 0", ""},
+		{"    xetfs-mount", ""},
+	}
+	for _, tt := range tests {
+		var got []string
+		for _, words := range commandLines(tt.in) {
+			got = append(got, strings.Join(words, " "))
+		}
+		if strings.Join(got, "; ") != tt.want {
+			t.Errorf("%q has the commands %q, want %q", tt.in, got, tt.want)
+		}
+	}
+}
+
 var (
-	continued = regexp.MustCompile(`\\\n *`)
-	command   = regexp.MustCompile(`(?m)^ *(?:[A-Z_]+=\S+ )*xetfs ([a-z].*)$`)
-	remark    = regexp.MustCompile(`   .*| &&.*| [|>].*|  [a-z(].*`)
-	shellWord = regexp.MustCompile(`'[^']*'|"[^"]*"|\S+`)
+	continued = regexp.MustCompile(` *\\\n *`)
+	command   = regexp.MustCompile(`(?:^|[ '"(:]|/usr/bin/)xetfs +(--[a-z]|[a-z].*)`)
+	commandIn = regexp.MustCompile("`xetfs\\s([a-z][^`]*)`")
+	further   = regexp.MustCompile(`&&|[|;]`)
+	remark    = regexp.MustCompile(`   .*| [|>].*|  [a-z(].*|(^|\s)# .*`)
+	shellWord = regexp.MustCompile(`'[^']*'|"[^"]*"|[^\s'"]+`)
+	fstabLine = regexp.MustCompile(`^ *(\S+) (/\S*) (xetfs|fuse\.xetfs) (\S+)(?: 0 0)?$`)
 )
 
-// commandLines returns the words behind xetfs of each command line in a text. Remarks, pipes and
-// further commands are cut off.
+// codeOf returns the code of a Markdown text or unit.
+func codeOf(text string) string {
+	var lines []string
+	fenced := false
+	for line := range strings.Lines(text) {
+		switch {
+		case strings.HasPrefix(line, "```"):
+			fenced = !fenced
+		case fenced, strings.HasPrefix(line, "    "), strings.HasPrefix(line, "ExecStart="):
+			lines = append(lines, strings.TrimSuffix(line, "\n"))
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// commandLines returns the words behind xetfs of each command in a text of a shell. Remarks and
+// redirections are cut off.
 func commandLines(text string) (lines [][]string) {
-	for _, m := range command.FindAllStringSubmatch(continued.ReplaceAllString(text, " "), -1) {
-		lines = append(lines, shellWord.FindAllString(remark.ReplaceAllString(m[1], ""), -1))
+	for line := range strings.SplitSeq(continued.ReplaceAllString(text, " "), "\n") {
+		if fstabLine.MatchString(line) {
+			continue
+		}
+		for part := range strings.SplitSeq(further.ReplaceAllString(line, "\n"), "\n") {
+			part = remark.ReplaceAllString(strings.TrimLeft(part, " "), "")
+			if at := command.FindStringSubmatchIndex(part); at != nil {
+				lines = append(lines, wordsOf(part[at[2]:], part[:at[2]]))
+			}
+		}
+	}
+	return lines
+}
+
+// wordsOf returns the words of a command. A quote or parenthesis that is open before the command
+// ends it.
+func wordsOf(text, before string) (words []string) {
+	for _, quote := range []string{"'", `"`, "("} {
+		if end := strings.NewReplacer("(", ")").Replace(quote); strings.Count(before, quote)%2 == 1 {
+			text, _, _ = strings.Cut(text, end)
+		}
+	}
+	for _, word := range shellWord.FindAllString(text, -1) {
+		words = append(words, strings.Trim(word, `'"`))
+	}
+	return words
+}
+
+// TestTopicFstab feeds the lines of fstab in topics and README to the mount helper.
+func TestTopicFstab(t *testing.T) {
+	n := 0
+	for _, fields := range fstabLines(t) {
+		n++
+		call, err := mountopts.ParseCall([]string{"/sbin/mount.xetfs", fields[0], fields[1], "-o", fields[3]}, isCommand)
+		if err != nil || call == nil {
+			t.Errorf("%q: %v", fields, err)
+			continue
+		}
+		wantParsed(t, strings.Join(fields, " "), call.Args())
+		cmd, err := commandAt(newRoot(), []string{"mount"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		words := mountWords{options: call.Options}
+		if err := words.setFlags(cmd); err != nil {
+			t.Errorf("%q: %v", fields, err)
+		}
+	}
+	if n < 6 {
+		t.Errorf("%d lines were found", n)
+	}
+}
+
+// fstabLines returns the fields of all lines of fstab in topics and README.
+func fstabLines(t *testing.T) (lines [][]string) {
+	t.Helper()
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := codeOf(string(readme))
+	for _, name := range topics() {
+		text += "\n" + codeOf(topicSource(t, name))
+	}
+	for line := range strings.SplitSeq(text, "\n") {
+		if fields := fstabLine.FindStringSubmatch(line); fields != nil {
+			lines = append(lines, fields[1:])
+		}
 	}
 	return lines
 }
