@@ -151,6 +151,7 @@ func growAll(t *testing.T, folder string, size int64) {
 // L17: the terms of open files stay within --memory, and no open is refused for them. In
 // memory at once they would take 64 bytes each, more than the limit.
 func TestL17_OpenTerms(t *testing.T) {
+	t.Parallel()
 	files, terms := 20, 150_000
 	if *fullSize {
 		terms = 300_000
@@ -183,6 +184,7 @@ func localAndRemote(t *testing.T, dir string, do func(*testing.T, *harness.Mount
 
 // L18: a file whose terms alone exceed --memory many times is read through a window of them.
 func TestL18_WindowOfTerms(t *testing.T) {
+	t.Parallel()
 	terms := 3_000_000
 	if *fullSize {
 		terms = 10_000_000

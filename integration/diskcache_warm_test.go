@@ -106,6 +106,7 @@ func (c *CacheFolder) warmCommand(source string, args ...string) *exec.Cmd {
 // twice, and after a kill also those that were only in memory.
 func TestD15_WarmKilled(t *testing.T) {
 	harness.NeedFuse(t)
+	t.Parallel()
 	const size = 48 << 20
 	bandwidth := "60MB"
 	if harness.RaceEnabled {

@@ -64,6 +64,7 @@ func isContent(r *http.Request) bool  { return strings.Contains(r.URL.Path, "/re
 // right bytes or the right error, in time and with few requests. The error quotes no request (S09).
 // After the fault the next read is right (I8).
 func TestHubOrigins(t *testing.T) {
+	t.Parallel()
 	store, files := hubFiles(t)
 	for _, tt := range serverFaults {
 		for _, part := range faultyParts {

@@ -193,6 +193,7 @@ func smallFiles(t testing.TB, dir string, n int) {
 
 // Everything that is packed appears in a mount, byte by byte, and verify agrees.
 func TestPackMountCompare(t *testing.T) {
+	t.Parallel()
 	for _, k := range corpora {
 		t.Run(k.name, func(t *testing.T) {
 			in, store := t.TempDir(), filepath.Join(t.TempDir(), "store")
@@ -251,6 +252,7 @@ func sumFile(path string) (string, error) {
 // Runs are killed at random moments. Each run continues after the last one, and some begin with a
 // new store.
 func TestO30_PackKilled(t *testing.T) {
+	t.Parallel()
 	in := t.TempDir()
 	rng := rand.New(rand.NewPCG(30, 0))
 	for i := range 4 {

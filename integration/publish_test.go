@@ -196,6 +196,7 @@ func TestPublishTogether(t *testing.T) {
 
 // Names that are hard are published and mounted as they are.
 func TestS02_PublishNames(t *testing.T) {
+	t.Parallel()
 	work := t.TempDir()
 	folder, store := filepath.Join(work, "folder"), filepath.Join(work, "store")
 	hard := []string{

@@ -179,6 +179,7 @@ func TestRemoteFlapping(t *testing.T) {
 // O27: an origin is down under many readers. Few requests are sent, cached data is read as
 // before, and all readers have their bytes soon after the return.
 func TestO27_ManyReaders(t *testing.T) {
+	t.Parallel()
 	outage, readers := 2*time.Second, 100
 	if *fullSize {
 		outage, readers = time.Minute, 1000

@@ -69,6 +69,7 @@ func readInOrder(t *testing.T, m *harness.Mount, folder string, paths []string) 
 // costs the bytes of the files, and a walk that opens no file costs no data.
 func TestRemoteSequence(t *testing.T) {
 	harness.NeedFuse(t)
+	t.Parallel()
 	c := newCrowd(t, 2000)
 	s := harness.ServeRemote(t, c.stores["catalog"], "--delay=2ms")
 	const footers = 300 << 10

@@ -49,6 +49,7 @@ func stuckStore(t *testing.T) (address string, gate *harness.Gate, content []byt
 // Readers that wait for a server end at once when they are interrupted or killed, also one that
 // handles the signal (dd). The mount still works.
 func TestRemoteReadersLeave(t *testing.T) {
+	t.Parallel()
 	address, gate, content := stuckStore(t)
 	m := harness.MountRemote(t, address)
 	path := m.Path("tree", "large")
@@ -99,6 +100,7 @@ func TestRemoteReadersLeave(t *testing.T) {
 // Many readers are stuck, and other processes still list and stat files without waiting. Once the
 // server answers again, all readers get their bytes.
 func TestRemoteStuckReaders(t *testing.T) {
+	t.Parallel()
 	address, gate, content := stuckStore(t)
 	for _, readers := range []int{16, 1000} {
 		t.Run(fmt.Sprint(readers), func(t *testing.T) {

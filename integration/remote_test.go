@@ -82,6 +82,7 @@ func TestRemoteRandom(t *testing.T) {
 
 // P16: idle open handles do not slow a reader.
 func TestRemoteIdleHandles(t *testing.T) {
+	t.Parallel()
 	const idle, size = 64, 32 << 20
 	dir := t.TempDir()
 	_, files := harness.StoreFiles(t, dir, harness.StoreOptions{}, xorb.None, harness.Noise(1, size), harness.Noise(2, size))

@@ -47,6 +47,7 @@ func newCrowd(t *testing.T, files int) *crowd {
 // File Infos is fetched once. A second warm requests no data.
 func TestRemoteWarmManySmallFiles(t *testing.T) {
 	harness.NeedFuse(t)
+	t.Parallel()
 	c := newCrowd(t, 1500)
 	for name, store := range c.stores {
 		s := harness.ServeRemote(t, store, "--delay=5ms")
@@ -90,6 +91,7 @@ func TestRemoteWarmManySmallFiles(t *testing.T) {
 
 // A warm of some files fetches little of the others.
 func TestRemoteWarmSome(t *testing.T) {
+	t.Parallel()
 	c := newCrowd(t, 2000)
 	s := harness.ServeRemote(t, c.stores["catalog"], "--delay=5ms")
 	cache, before := newCacheFolder(t), s.Traffic()
@@ -145,6 +147,7 @@ func TestRemoteWarmDamaged(t *testing.T) {
 // Over a link that damages and cuts off one answer in fifty all of it comes, and is right.
 func TestRemoteWarmOverABadLink(t *testing.T) {
 	harness.NeedFuse(t)
+	t.Parallel()
 	c := newCrowd(t, 1000)
 	s := harness.ServeRemote(t, c.stores["catalog"], "--corrupt=2%", "--truncate=2%", "--fail=2%")
 	cache := newCacheFolder(t)
