@@ -113,7 +113,7 @@ var mayImport = map[string][]string{
 	in + "picture": {"codec", in + "delta", in + "inspect", in + "ui"},
 	in + "auth":    {},
 	in + "serve": {"codec", "codec/merkle", "codec/names", "codec/page", "codec/listing", "codec/shard", "codec/xorb",
-		"cache", "cache/flight", "cache/lru", "cache/origin", "cache/origin/cas", "cache/origin/hub", "cache/origin/upload",
+		"cache", "cache/flight", "cache/lru", "cache/origin", "cache/origin/cas", "cache/origin/hub", "cache/recent", "cache/origin/upload",
 		"reconstruct", "fs/catalog", "fs/catalog/writer", in + "ui", in + "auth"},
 	in + "hubimport": {"codec", "codec/names", "codec/page", "cache/flight", "cache/lru", "cache/origin", "cache/origin/dir", "cache/origin/hub",
 		"fs/catalog", "fs/catalog/tree", "fs/catalog/writer"},

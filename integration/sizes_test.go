@@ -11,7 +11,7 @@ import (
 
 // maxLines bounds the lines of a package without tests. A higher bound needs a reason in the
 // commit message.
-var maxLines = map[string]int{"cmd/xetfs": 6200, "cache/disk": 4700, "fs": 4700, "fs/catalog/writer": 2750, "cache/origin/cas": 5400, "cache": 3600, "cache/origin/origintest": 3200, "reconstruct": 3350, "cache/origin/fetch": 2900}
+var maxLines = map[string]int{"cmd/xetfs": 6300, "cache/disk": 4700, "fs": 4700, "fs/catalog/writer": 2750, "cache/origin/cas": 5400, "cache": 3600, "cache/origin/origintest": 3200, "reconstruct": 3350, "cache/origin/fetch": 2900}
 
 // otherLines bounds packages without a row in maxLines.
 const otherLines = 2700
@@ -54,7 +54,7 @@ func sizeProblems(lines map[string]int) (problems []string) {
 }
 
 func TestSizeProblems(t *testing.T) {
-	lines := map[string]int{"cmd/xetfs": 6200, "cache/disk": 4699, "fs": 4199, "cache": 3600, "codec": 2700, "codec/page": 2699}
+	lines := map[string]int{"cmd/xetfs": 6300, "cache/disk": 4699, "fs": 4199, "cache": 3600, "codec": 2700, "codec/page": 2699}
 	got := sizeProblems(lines)
 	want := []string{
 		"cache has 3600 lines, fewer than 3600 are allowed",

@@ -23,4 +23,8 @@ type Places interface {
 // have shown. ErrUnavailable: a place is not known.
 type PlaceReader interface {
 	Places(ctx context.Context, x codec.Hash, r codec.ChunkRange) (Places, error)
+
+	// LearnPlaces learns the places of the chunks of a run from another place, if the place of
+	// the first one is known.
+	LearnPlaces(x codec.Hash, run *xorb.Run)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin/cas"
 	"github.com/xetfs/xetfs/cache/origin/faulty"
 	"github.com/xetfs/xetfs/cache/origin/fetch"
+	"github.com/xetfs/xetfs/cache/origin/hub"
 	"github.com/xetfs/xetfs/cache/origin/web"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/serve"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
@@ -127,8 +128,12 @@ func (o *serveOptions) check(source string) error {
 	case o.fail.value+o.truncate.value+o.corrupt.value+o.hang.value > 1:
 		return usageError{errors.New("--fail, --truncate, --corrupt and --hang are more than 100% together")}
 	}
-	if err := stack.CheckSource(source); err != nil || o.plain {
-		return err
+	if _, ok := hub.ParseOwner(source); ok && o.bare {
+		return usageError{fmt.Errorf("%s: --bare is for folders of shards and xorbs, and the Hub has files with names", source)}
+	} else if !ok {
+		if err := stack.CheckSource(source); err != nil || o.plain {
+			return err
+		}
 	}
 	return o.cache.check(source)
 }
@@ -153,6 +158,8 @@ func runServe(cmd *cobra.Command, source string, o *serveOptions) error {
 	open := o.openSite
 	if o.plain {
 		open = o.openPlain
+	} else if _, ok := hub.ParseOwner(source); ok {
+		open = o.openOwner
 	}
 	site, closeSource, err := open(ctx, source, remote)
 	if err != nil {
@@ -197,26 +204,70 @@ func (o *serveOptions) openSite(ctx context.Context, source string, remote stack
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := stack.OpenSource(ctx, source, stack.Options{
-		Bare:   o.bare,
-		Budget: stack.DivideMemory(stack.LimitMemory(int64(o.memory.value), remote.Log)),
-		Log:    remote.Log,
-		Disk:   disk.TakingOver(),
-		Ranges: true,
-		Remote: remote,
-		Follow: mirrorFollow,
-		Strict: true, // also of a mirror: no client gets a byte that is not proven
-	})
+	options := o.sourceOptions(remote, 1)
+	options.Disk = disk.TakingOver()
+	s, err := stack.OpenSource(ctx, source, options)
 	if err != nil {
 		return nil, nil, err
 	}
 	for _, w := range s.Warnings {
 		remote.Log.Warn(w)
 	}
+	return o.site(s, signer), s.Close, nil
+}
+
+// sourceOptions returns the options of one of several sources, without a disk cache.
+func (o *serveOptions) sourceOptions(remote stack.Remote, sources int64) stack.Options {
+	return stack.Options{
+		Bare:   o.bare,
+		Budget: stack.DivideMemory(stack.LimitMemory(int64(o.memory.value), remote.Log) / sources),
+		Log:    remote.Log,
+		Ranges: true,
+		Remote: remote,
+		Follow: mirrorFollow,
+		Strict: true, // also of a mirror: no client gets a byte that is not proven
+	}
+}
+
+// openOwner opens a mirror of all repositories of an owner, which share the disk cache.
+func (o *serveOptions) openOwner(_ context.Context, source string, remote stack.Remote) (*serve.Site, func(), error) {
+	signer, err := o.signer()
+	if err != nil {
+		return nil, nil, err
+	}
+	folder, err := o.cache.forSource(source, "")
+	if err != nil {
+		return nil, nil, err
+	}
+	options := o.sourceOptions(remote, serve.MaxOpenRepos)
+	if options.Shared, err = folder.TakingOver().OpenOrWarn(remote.Log, func(text string) { remote.Log.Warn(text) }); err != nil {
+		return nil, nil, err
+	}
+	name, _ := hub.ParseOwner(source)
+	owner := serve.NewOwner(serve.OwnerOptions{Name: name, Signer: signer, Log: remote.Log,
+		Open: func(ctx context.Context, id hub.RepoID) (*serve.Site, func(), error) {
+			s, err := stack.OpenSource(ctx, id.Source(), options)
+			if err != nil {
+				return nil, nil, err
+			}
+			return o.site(s, signer), s.Close, nil
+		},
+	})
+	closeAll := func() {
+		owner.Close()
+		if options.Shared != nil {
+			options.Shared.Close()
+		}
+	}
+	return &serve.Site{Owner: owner, Plain: http.NotFoundHandler()}, closeAll, nil
+}
+
+// site returns the site of an open SOURCE.
+func (o *serveOptions) site(s *stack.Source, signer *cas.Signer) *serve.Site {
 	repos := serve.NewRepos(s.Stored, s.Cache.Local())
 	mirror := mirrorOf(s)
 	site := &serve.Site{Content: serve.Content{Reader: s.Reader, Mirror: mirror}, Plain: web.NewHandler(s.Store())}
-	if stack.IsHub(source) { // a mirror has no objects of a store
+	if stack.IsHub(s.Folder) { // a mirror has no objects of a store
 		repos = serve.NewMirrorRepos(s.Stored, s.Symbol, func(id codec.FileID) []byte {
 			_, sum := s.Origin().ContentHash(id)
 			return sum
@@ -227,7 +278,7 @@ func (o *serveOptions) openSite(ctx context.Context, source string, remote stack
 	if open := xetContent(s, mirror); open != nil {
 		site.Xet = serve.NewXet(open, repos, signer, o.tokenFile != "")
 	}
-	return site, s.Close, nil
+	return site
 }
 
 // mirrorOf returns the mirror of a SOURCE without proofs. nil: SOURCE proves its files, or there is no

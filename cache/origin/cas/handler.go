@@ -82,7 +82,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case out.began:
 		panic(http.ErrAbortHandler) // the client must see that the answer is not complete
 	default:
-		fail(w, err)
+		Fail(w, err)
 	}
 }
 
@@ -130,11 +130,7 @@ func (h *handler) serve(w *answer, r *http.Request) error {
 
 // scope returns the scope of the token in the header Authorization.
 func (h *handler) scope(r *http.Request) (string, error) {
-	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if !strings.EqualFold(scheme, "Bearer") {
-		token = ""
-	}
-	return h.Authorize(r.Context(), strings.TrimSpace(token))
+	return h.Authorize(r.Context(), bearer(r))
 }
 
 // serveSize answers a HEAD for the object whose hash is text.
@@ -191,9 +187,9 @@ func parseHash(text string) (codec.Hash, error) {
 // client requests a new plan, as for an expired URL.
 var ErrChanged = errors.New("the xorb was stored again; request the reconstruction again")
 
-// fail sends the status of err, with one line of text. The text of other errors may name parts
-// of the server, so it is not sent.
-func fail(w http.ResponseWriter, err error) {
+// Fail answers a request with the status of err and one line of text. The text of other errors may
+// name parts of the server, so it is not sent.
+func Fail(w http.ResponseWriter, err error) {
 	status, text := http.StatusInternalServerError, "the data cannot be read"
 	var e *statusError
 	switch {

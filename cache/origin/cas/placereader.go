@@ -6,6 +6,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/xorb"
 )
 
 // Places implements origin.PlaceReader. It sends no request.
@@ -15,6 +16,20 @@ func (c *Client) Places(_ context.Context, x codec.Hash, r codec.ChunkRange) (or
 		return nil, fmt.Errorf("xorb %s: %w: the places of chunks %v are not known", x, origin.ErrUnavailable, r)
 	}
 	return p, nil
+}
+
+// LearnPlaces implements origin.PlaceReader.
+func (c *Client) LearnPlaces(x codec.Hash, run *xorb.Run) {
+	if start, ok := c.places.start(x, run.Chunks.Start); ok {
+		c.places.learnChunks(x, run.Chunks.Start, start, headersOf(run.Packed))
+	}
+}
+
+// start returns where a chunk begins, if that is known.
+func (ps *places) start(x codec.Hash, chunk uint32) (int64, bool) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	return ps.ofLocked(x).start(chunk)
 }
 
 // chunkPlaces are the places of the chunks from first on. They have one more element than chunks:

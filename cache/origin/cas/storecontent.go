@@ -24,9 +24,9 @@ type PlaceSource interface {
 	OpenFile(ctx context.Context, id codec.FileID) (*shard.FileInfo, *origin.LargeFile, error)
 	Narrow(ctx context.Context, id codec.FileID, t codec.Term, p codec.Piece) (codec.ChunkRange, int64, error)
 	Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, o origin.ReadOptions) (*xorb.Run, error)
+	Places(ctx context.Context, x codec.Hash, r codec.ChunkRange) (origin.Places, error)
 	Reject(x codec.Hash) int
 	Local() bool
-	origin.PlaceReader
 }
 
 // infoPlaces is a PlaceSource over an InfoSource.

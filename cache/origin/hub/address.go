@@ -66,6 +66,18 @@ func ParseAddress(text string) (Address, error) {
 	return a, checkPath(a.Path)
 }
 
+// ParseOwner parses the address of all repositories of an owner, hf://owner. It returns false for
+// another address.
+func ParseOwner(text string) (owner string, ok bool) {
+	owner, ok = strings.CutPrefix(text, Scheme)
+	owner = strings.TrimSuffix(owner, "/")
+	_, isType := addressTypes[owner]
+	return owner, ok && !isType && len(owner) < maxID && namePart.MatchString(owner) && !strings.Contains(owner, "..")
+}
+
+// Source returns the address of a repository on the branch main.
+func (id RepoID) Source() string { return Scheme + id.Type.folder() + "/" + id.Name }
+
 // parseRevision removes the revision from the start of rest.
 func (a *Address) parseRevision(rest *string) error {
 	text, found := strings.CutPrefix(*rest, "@")

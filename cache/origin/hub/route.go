@@ -43,6 +43,13 @@ var typeFolders = map[string]RepoType{"models": Model, "datasets": Dataset, "spa
 // folder is the inverse of typeFolders.
 func (t RepoType) folder() string { return string(t) + "s" }
 
+// RepoOf returns the repository in the escaped path of a request. It returns false for a path that is
+// no route of a repository.
+func RepoOf(escaped string) (RepoID, bool) {
+	rt, ok := parseRoute(escaped)
+	return rt.repo, ok
+}
+
 // parseRoute parses the escaped path of a request. It returns false for a path that is no route
 // of a repository.
 func parseRoute(escaped string) (route, bool) {

@@ -65,6 +65,13 @@ func (s *split) Places(ctx context.Context, x codec.Hash, r codec.ChunkRange) (o
 	return p.Places(ctx, x, r)
 }
 
+// LearnPlaces implements origin.PlaceReader, for files in Xet.
+func (s *split) LearnPlaces(x codec.Hash, run *xorb.Run) {
+	if p, ok := s.of(x).(origin.PlaceReader); ok {
+		p.LearnPlaces(x, run)
+	}
+}
+
 // Narrow implements origin.Source.
 func (s *split) Narrow(ctx context.Context, id codec.FileID, t codec.Term, p codec.Piece) (codec.ChunkRange, int64, error) {
 	return s.of(t.Xorb).Narrow(ctx, id, t, p)

@@ -7,6 +7,7 @@
 //	Repos, Content    symbols of a catalog as repositories of the Hub API
 //	Xet               the CAS API, and tokens for it
 //	Mirror            an upstream behind a disk cache, for the CAS API
+//	Owner             mirrors of all repositories of an owner
 //	TLS               the certificate and key in two files
 //	Run               serves until its context ends
 //

@@ -76,9 +76,17 @@ func (m *Mirror) prove(ctx context.Context, id codec.FileID) (*shard.FileInfo, e
 			return nil, err
 		}
 		if m.makes(fi, id.File) {
-			m.mu.Lock()
-			defer m.mu.Unlock()
-			return m.proven.Add(id.File, fi, 256+48*int64(len(fi.Terms))), nil
+			err := m.place(ctx, fi)
+			switch {
+			case err == nil:
+				m.mu.Lock()
+				defer m.mu.Unlock()
+				return m.proven.Add(id.File, fi, 256+48*int64(len(fi.Terms))), nil
+			case try > 0:
+				return nil, err
+			}
+			m.src.Forget(id) // a new plan has the places of its ranges
+			continue
 		}
 		if try == maxProofs {
 			return nil, fmt.Errorf("file %s: %w: its chunks are not proven", id.File, origin.ErrUnavailable)
@@ -99,10 +107,8 @@ func (m *Mirror) prove(ctx context.Context, id codec.FileID) (*shard.FileInfo, e
 // maxLoads bounds the ranges of xorbs that are fetched at once, of up to 64 MiB each.
 const maxLoads = 3
 
-// load fetches the missing chunks of a file to the disk. Ranges are as long as the plan has them,
-// so that the source needs one request for each. A reader of the file repeats what has failed,
-// unless the upstream is down.
-func (m *Mirror) load(ctx context.Context, fi *shard.FileInfo) error {
+// chunksOf returns the chunks of a file by their xorb.
+func chunksOf(fi *shard.FileInfo) map[codec.Hash]*codec.ChunkSet {
 	sets := map[codec.Hash]*codec.ChunkSet{}
 	for _, t := range fi.Terms {
 		if sets[t.Xorb] == nil {
@@ -110,6 +116,26 @@ func (m *Mirror) load(ctx context.Context, fi *shard.FileInfo) error {
 		}
 		sets[t.Xorb].Add(t.Chunks)
 	}
+	return sets
+}
+
+// place finds the places of all chunks of a file, which a plan for a client needs.
+func (m *Mirror) place(ctx context.Context, fi *shard.FileInfo) error {
+	for x, set := range chunksOf(fi) {
+		for r := range set.Ranges(0, codec.MaxXorbChunks) {
+			if _, err := m.Places(ctx, x, r); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// load fetches the missing chunks of a file to the disk. Ranges are as long as the plan has them,
+// so that the source needs one request for each. A reader of the file repeats what has failed,
+// unless the upstream is down.
+func (m *Mirror) load(ctx context.Context, fi *shard.FileInfo) error {
+	sets := chunksOf(fi)
 	g, ctx := errgroup.WithContext(ctx)
 	for x, set := range sets {
 		g.Go(func() (err error) {
@@ -180,8 +206,22 @@ func (m *Mirror) Narrow(ctx context.Context, id codec.FileID, t codec.Term, p co
 	return m.cache.Narrow(ctx, id, t, p)
 }
 
-// Places implements cas.PlaceSource.
+// placeStep is the number of chunks that are read at once for their places.
+const placeStep = 64
+
+// Places implements cas.PlaceSource. Chunks that another repository or an earlier process has
+// fetched show their places on the disk.
 func (m *Mirror) Places(ctx context.Context, x codec.Hash, r codec.ChunkRange) (origin.Places, error) {
+	if p, err := m.src.Places(ctx, x, r); err == nil {
+		return p, nil
+	}
+	for at := r.Start; at < r.End; at += placeStep {
+		run, err := m.Chunks(ctx, x, codec.ChunkRange{Start: at, End: min(at+placeStep, r.End)}, origin.ReadOptions{})
+		if err != nil {
+			return nil, err
+		}
+		m.src.LearnPlaces(x, run)
+	}
 	return m.src.Places(ctx, x, r)
 }
 

@@ -73,11 +73,11 @@ func (w *countedBody) Write(p []byte) (int, error) {
 var limits = fetch.Options{Attempts: 2, Pause: time.Millisecond, Limits: fetch.Limits{First: time.Minute, Read: time.Minute}}
 
 // open returns a reader of a CAS server through a cache, and a function that closes all. The cache
-// has a disk if folder is not empty.
-func open(t *testing.T, url, folder string) (r *reconstruct.Reader, m *Mirror, closeAll func()) {
+// has a disk if folder is not empty. Metadata on the disk has a scope.
+func open(t *testing.T, url, folder, scope string) (r *reconstruct.Reader, m *Mirror, closeAll func()) {
 	t.Helper()
 	var o cache.Options
-	co := cas.Options{Tokens: cas.StaticToken(url, ""), Fetch: limits}
+	co := cas.Options{Tokens: cas.StaticToken(url, ""), Fetch: limits, Scope: scope}
 	closeDisk := func() {}
 	if folder != "" {
 		d, err := disk.Open(folder, disk.Options{})
@@ -103,7 +103,13 @@ func open(t *testing.T, url, folder string) (r *reconstruct.Reader, m *Mirror, c
 // mirror serves a mirror of u with the disk cache in a folder.
 func (u *upstream) mirror(t *testing.T, folder string) (server *httptest.Server, closeAll func()) {
 	t.Helper()
-	_, m, closeMirror := open(t, u.URL, folder)
+	return u.mirrorOf(t, folder, "")
+}
+
+// mirrorOf is mirror with a scope for metadata.
+func (u *upstream) mirrorOf(t *testing.T, folder, scope string) (server *httptest.Server, closeAll func()) {
+	t.Helper()
+	_, m, closeMirror := open(t, u.URL, folder, scope)
 	server = httptest.NewServer(cas.NewHandler(cas.NewMirror(m, cas.StoreOptions{}), cas.HandlerOptions{}))
 	closeAll = sync.OnceFunc(func() {
 		server.Close()
@@ -117,7 +123,7 @@ func (u *upstream) mirror(t *testing.T, folder string) (server *httptest.Server,
 // the number of files with an error.
 func (u *upstream) read(t *testing.T, url string) (failed int) {
 	t.Helper()
-	r, _, closeAll := open(t, url, "")
+	r, _, closeAll := open(t, url, "", "")
 	defer closeAll()
 	for i, f := range u.files {
 		want := f.Bytes()
@@ -163,6 +169,23 @@ func TestMirrorFetchesOnce(t *testing.T) {
 	server, _ = u.mirror(t, folder)
 	if n := u.read(t, server.URL); n > 0 {
 		t.Errorf("upstream down, after a restart: %d files failed", n)
+	}
+}
+
+// TestMirrorShares has two repositories with the same files and one disk. The second one learns from
+// the disk where chunks begin.
+func TestMirrorShares(t *testing.T) {
+	u := newUpstream(t)
+	folder := t.TempDir()
+	for _, scope := range []string{"a", "b"} {
+		server, closeMirror := u.mirrorOf(t, folder, scope)
+		if n := u.read(t, server.URL); n > 0 {
+			t.Errorf("%s: %d files failed", scope, n)
+		}
+		closeMirror()
+	}
+	if n := u.bytes.Load(); n > u.size*102/100 {
+		t.Errorf("%d bytes from upstream, its xorbs have %d", n, u.size)
 	}
 }
 

@@ -96,7 +96,12 @@ func (r *Repos) mayRead(ctx context.Context, id hub.RepoID, symbol string) bool 
 	if r.mirror == "" {
 		return mayRead(ctx, symbol)
 	}
-	return slices.ContainsFunc(storeSymbols(id), func(s string) bool { return mayRead(ctx, s) })
+	return mayReadAny(ctx, storeSymbols(id))
+}
+
+// mayReadAny reports whether the client of a request may read one of some symbols.
+func mayReadAny(ctx context.Context, symbols []string) bool {
+	return slices.ContainsFunc(symbols, func(s string) bool { return mayRead(ctx, s) })
 }
 
 // Resolve implements hub.Repos.

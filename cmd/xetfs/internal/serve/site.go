@@ -26,6 +26,7 @@ type Site struct {
 	Content hub.Content
 	Xet     *Xet // nil: no CAS API
 	Plain   http.Handler
+	Owner   *Owner // instead of all above but Plain; nil: none
 	Access  Access
 }
 
@@ -33,7 +34,7 @@ type Site struct {
 // answers but the statistics.
 func (s *Site) Handler(count *Counter, wrap func(http.Handler) http.Handler) http.Handler {
 	plain := s.Access.RequireAll(count.Handler(wrap(s.Plain))) // with the statistics
-	if s.Repos == nil {
+	if s.Repos == nil && s.Owner == nil {
 		return plain
 	}
 	all := count.Handler(wrap(s.routes()))
@@ -48,11 +49,10 @@ func (s *Site) Handler(count *Counter, wrap func(http.Handler) http.Handler) htt
 
 // routes returns the handler of all APIs.
 func (s *Site) routes() http.Handler {
-	o := hub.HandlerOptions{Repos: s.Repos, Content: s.Content, User: s.Access.User, Private: s.Access.file != nil}
-	if s.Xet != nil {
-		o.Tokens = s.Xet
+	if s.Owner != nil {
+		return s.Owner.routes(s.Access)
 	}
-	api := s.Access.Require(hub.NewHandler(o))
+	api := s.Access.Require(hub.NewHandler(s.hubOptions(s.Access)))
 	plain := s.Access.RequireAll(s.Plain)
 	below := http.StripPrefix(strings.TrimSuffix(StorePath, "/"), plain)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -67,6 +67,15 @@ func (s *Site) routes() http.Handler {
 			api.ServeHTTP(w, r)
 		}
 	})
+}
+
+// hubOptions returns the options of the Hub API.
+func (s *Site) hubOptions(a Access) hub.HandlerOptions {
+	o := hub.HandlerOptions{Repos: s.Repos, Content: s.Content, User: a.User, Private: a.file != nil}
+	if s.Xet != nil {
+		o.Tokens = s.Xet
+	}
+	return o
 }
 
 // isStorePath reports whether a path is the key of an object in a store.

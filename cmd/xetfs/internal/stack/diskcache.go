@@ -82,28 +82,39 @@ func IsRefused(err error) bool {
 	return errors.Is(err, disk.ErrRefused) || errors.Is(err, disk.ErrNewer) || errors.Is(err, unix.ENOTDIR)
 }
 
-// openDisk opens the disk cache, if the options have one. A failure is a warning. It is an
-// error for a named folder that is unfit or belongs to another user.
-func (s *Source) openDisk(o *Options) error {
-	f := o.Disk
-	if f == nil {
+// openDisk opens the disk cache, if the options have one.
+func (s *Source) openDisk(o *Options) (err error) {
+	if s.shared = o.Shared != nil; s.shared {
+		s.Disk = o.Shared
 		return nil
 	}
-	c, err := f.Open(o.Log)
+	s.Disk, err = o.Disk.OpenOrWarn(o.Log, func(text string) { s.Warnings = append(s.Warnings, text) })
+	return err
+}
+
+// OpenOrWarn opens the disk cache. It returns nil for a nil f. A failure is a warning, which is
+// logged, too. It is an error for a named folder that is unfit or belongs to another user.
+func (f *CacheFolder) OpenOrWarn(log *slog.Logger, warn func(text string)) (*DiskCache, error) {
+	if f == nil {
+		return nil, nil
+	}
+	report := func(event, text string) {
+		log.Warn(text, "event", event)
+		warn(text)
+	}
+	c, err := f.Open(log)
 	switch {
 	case err != nil && f.Named && errors.Is(err, iofs.ErrPermission):
-		return err
+		return nil, err
 	case err != nil && f.Named && IsRefused(err):
-		return ArgumentError{fmt.Errorf("%w; name another folder with --cache-dir", err)}
+		return nil, ArgumentError{fmt.Errorf("%w; name another folder with --cache-dir", err)}
 	case err != nil && !f.Options.Share: // without it the command is useless
-		return err
+		return nil, err
 	case err != nil:
-		s.warn(o.Log, eventRefused, fmt.Sprintf("%v; no disk cache is used", err))
-		return nil
-	}
-	s.Disk = c
-	if !c.Shared() {
-		return nil
+		report(eventRefused, fmt.Sprintf("%v; no disk cache is used", err))
+		return nil, nil
+	case !c.Shared():
+		return c, nil
 	}
 	why, until := "it cannot be written to", ""
 	if f.Writable() {
@@ -112,19 +123,13 @@ func (s *Source) openDisk(o *Options) error {
 			until = " until that ends"
 		}
 	}
-	s.warn(o.Log, eventShared, fmt.Sprintf("disk cache %s: %s, so this process only reads from it%s", f.Path, why, until))
-	return nil
+	report(eventShared, fmt.Sprintf("disk cache %s: %s, so this process only reads from it%s", f.Path, why, until))
+	return c, nil
 }
 
 // Writable reports whether this process may write to the folder. Other processes share the
 // cache.
 func (f *CacheFolder) Writable() bool { return unix.Access(f.Path, unix.W_OK) == nil }
-
-// warn logs a text and adds it to the warnings for the user.
-func (s *Source) warn(log *slog.Logger, event, text string) {
-	log.Warn(text, "event", event)
-	s.Warnings = append(s.Warnings, text)
-}
 
 // Sharing returns f with the option to read a cache that is not writable.
 func (f *CacheFolder) Sharing() *CacheFolder {

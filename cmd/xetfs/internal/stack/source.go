@@ -44,6 +44,7 @@ type Source struct {
 	below   origin.Source  // below the cache
 	infos   cas.InfoSource // the same; nil: it has no places of all chunks
 	Disk    *DiskCache     // nil: nothing is stored on disk
+	shared  bool           // other sources use Disk, too
 	Cache   *cache.Cache
 	Reader  *reconstruct.Reader
 	Catalog catalog.Catalog
@@ -76,6 +77,7 @@ type Options struct {
 	Early  bool          // open a repository of the Hub before its listing is complete; Stored is then behind Catalog
 
 	Disk        *CacheFolder       // nil: nothing is stored on disk
+	Shared      *DiskCache         // instead of Disk, if several sources share it; the caller closes it
 	Materialize reconstruct.Policy // the files to store as plain files
 }
 
@@ -264,7 +266,7 @@ func (s *Source) Close() {
 	if s.hub != nil {
 		_ = s.hub.Close() // it stores metadata on the disk
 	}
-	if s.Disk != nil {
+	if s.Disk != nil && !s.shared {
 		s.Disk.Close()
 	}
 	if s.store != nil {

@@ -1,0 +1,264 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/xetfs/xetfs/cache/flight"
+	"github.com/xetfs/xetfs/cache/lru"
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/cas"
+	"github.com/xetfs/xetfs/cache/origin/hub"
+	"github.com/xetfs/xetfs/cache/recent"
+)
+
+// Bounds of an Owner.
+const (
+	openRepos    = 8                // repositories that stay open
+	MaxOpenRepos = 2 * openRepos    // all open ones, also displaced ones in use
+	idleRepo     = 10 * time.Minute // a repository without requests is closed
+	openWait     = 8 * time.Second  // of a request; opening continues after it
+	absentRepos  = 1000             // refusals in memory
+	absentAge    = 30 * time.Second // a refused repository is requested again
+)
+
+// OwnerOptions tune NewOwner. All are required.
+type OwnerOptions struct {
+	Name   string // of the owner
+	Signer *cas.Signer
+	Log    *slog.Logger
+
+	// Open opens the mirror of a repository, and returns a function that closes it.
+	Open func(ctx context.Context, id hub.RepoID) (*Site, func(), error)
+}
+
+// An Owner is a mirror of all repositories of an owner of the Hub. It opens a repository for the
+// first request, and closes it when others displace it or when it is idle. A request waits for up to 8
+// seconds until a repository is open.
+type Owner struct {
+	o       OwnerOptions
+	access  Access       // set by routes
+	none    http.Handler // answers of repositories that do not exist; set by routes
+	repos   *recent.Set[hub.RepoID, *ownedRepo]
+	opening flight.Group[hub.RepoID, struct{}]
+	slots   chan struct{} // for open repositories
+
+	ctx  context.Context // until Close
+	stop context.CancelFunc
+
+	mu     sync.Mutex
+	absent *lru.Cache[hub.RepoID, absentRepo] // guarded by mu
+	logged string                             // the last error in the log; guarded by mu
+}
+
+// An ownedRepo is an open repository.
+type ownedRepo struct {
+	api, xet http.Handler
+	close    func()
+}
+
+// An absentRepo is a repository that the Hub refuses.
+type absentRepo struct {
+	err   error
+	until time.Time
+}
+
+// NewOwner returns the mirror of an owner. It sends no request.
+func NewOwner(o OwnerOptions) *Owner {
+	ow := &Owner{o: o, slots: make(chan struct{}, MaxOpenRepos), absent: lru.New[hub.RepoID, absentRepo](absentRepos, nil)}
+	ow.repos = recent.New[hub.RepoID](openRepos, idleRepo, func(r *ownedRepo) {
+		r.close()
+		<-ow.slots
+	})
+	ow.opening.Detached = func(hub.RepoID) bool { return true } // a long listing is read once
+	ow.ctx, ow.stop = context.WithCancel(context.Background())
+	return ow
+}
+
+// Close closes all repositories. A request that still runs closes its own.
+func (ow *Owner) Close() {
+	ow.stop()
+	ow.opening.Wait()
+	ow.repos.Close()
+}
+
+// routes returns the handler of all APIs. It is called once.
+func (ow *Owner) routes(a Access) http.Handler {
+	ow.access = a
+	ow.none = hub.NewHandler(hub.HandlerOptions{Repos: failingRepos{hub.ErrRepoNotFound}, User: a.User})
+	api := a.Require(http.HandlerFunc(ow.serveHub))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if isXetPath(r.URL.Path) {
+			ow.serveXet(w, r)
+			return
+		}
+		api.ServeHTTP(w, r)
+	})
+}
+
+// serveHub answers a request to the Hub API.
+func (ow *Owner) serveHub(w http.ResponseWriter, r *http.Request) {
+	id, ok := hub.RepoOf(r.URL.EscapedPath())
+	if !ok || !ow.has(id) || !mayReadAny(r.Context(), storeSymbols(id)) {
+		ow.none.ServeHTTP(w, r)
+		return
+	}
+	it, err := ow.find(r.Context(), id)
+	if err != nil {
+		hub.NewHandler(hub.HandlerOptions{Repos: failingRepos{err}}).ServeHTTP(w, r)
+		return
+	}
+	defer ow.repos.Put(it)
+	it.Value.api.ServeHTTP(w, r)
+}
+
+// serveXet answers a request to the CAS API. Its token or its URL leads to the repository.
+func (ow *Owner) serveXet(w http.ResponseWriter, r *http.Request) {
+	scope, err := ow.o.Signer.Scope(r)
+	if err != nil {
+		cas.Fail(w, err)
+		return
+	}
+	id, ok := repoOfScope(scope)
+	if !ok || !ow.has(id) {
+		cas.Fail(w, iofs.ErrPermission)
+		return
+	}
+	it, err := ow.find(r.Context(), id)
+	switch {
+	case errors.Is(err, hub.ErrRepoNotFound), errors.Is(err, hub.ErrRepoGated):
+		err = iofs.ErrPermission
+	case err == nil && it.Value.xet == nil:
+		ow.repos.Put(it)
+		err = origin.ErrNotFound
+	}
+	if err != nil {
+		cas.Fail(w, err)
+		return
+	}
+	defer ow.repos.Put(it)
+	it.Value.xet.ServeHTTP(w, r)
+}
+
+// has reports whether the owner can have a repository.
+func (ow *Owner) has(id hub.RepoID) bool {
+	owner, name, ok := strings.Cut(id.Name, "/")
+	return ok && owner == ow.o.Name && name != ""
+}
+
+// repoOfScope returns the repository of a scope TYPE/OWNER/NAME@….
+func repoOfScope(scope string) (hub.RepoID, bool) {
+	i := strings.LastIndexByte(scope, '@')
+	if i < 0 {
+		return hub.RepoID{}, false
+	}
+	kind, name, ok := strings.Cut(scope[:i], "/")
+	return hub.RepoID{Type: hub.RepoType(kind), Name: name}, ok
+}
+
+// find returns an open repository, which must be Put back.
+func (ow *Owner) find(ctx context.Context, id hub.RepoID) (*recent.Item[hub.RepoID, *ownedRepo], error) {
+	ctx, cancel := context.WithTimeout(ctx, openWait)
+	defer cancel()
+	for ctx.Err() == nil && ow.ctx.Err() == nil {
+		if it := ow.repos.Find(id); it != nil {
+			return it, nil
+		}
+		if err := ow.refusal(id); err != nil {
+			return nil, err
+		}
+		_, err := ow.opening.Do(ctx, id, func(ctx context.Context) (struct{}, error) { return struct{}{}, ow.add(ctx, id) })
+		if err != nil {
+			return nil, err
+		}
+	}
+	return nil, fmt.Errorf("%w: other repositories are read", origin.ErrUnavailable) // or the server ends
+}
+
+// refusal returns why the Hub has just refused a repository.
+func (ow *Owner) refusal(id hub.RepoID) error {
+	ow.mu.Lock()
+	defer ow.mu.Unlock()
+	a, ok := ow.absent.Get(id)
+	if !ok {
+		return nil
+	}
+	if time.Now().After(a.until) {
+		ow.absent.Remove(id)
+		return nil
+	}
+	return a.err
+}
+
+// add opens a repository.
+func (ow *Owner) add(ctx context.Context, id hub.RepoID) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(ow.ctx, cancel)()
+	if it := ow.repos.Find(id); it != nil { // another call was faster
+		ow.repos.Put(it)
+		return nil
+	}
+	select {
+	case ow.slots <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	site, closeSite, err := ow.o.Open(ctx, id)
+	if err != nil {
+		<-ow.slots
+		return ow.refused(id, err)
+	}
+	r := &ownedRepo{api: hub.NewHandler(site.hubOptions(ow.access)), close: closeSite}
+	if site.Xet != nil {
+		r.xet = site.Xet
+	}
+	ow.repos.Put(ow.repos.Add(id, r))
+	return nil
+}
+
+// refused returns the error of a repository that cannot be opened. A refusal of the Hub counts for a
+// while; any other reason is logged once.
+func (ow *Owner) refused(id hub.RepoID, err error) error {
+	ow.mu.Lock()
+	defer ow.mu.Unlock()
+	kind := error(nil)
+	switch {
+	case errors.Is(err, iofs.ErrPermission):
+		kind = hub.ErrRepoGated
+	case errors.Is(err, iofs.ErrNotExist):
+		kind = hub.ErrRepoNotFound
+	}
+	if kind != nil {
+		ow.absent.Remove(id)
+		ow.absent.Add(id, absentRepo{kind, time.Now().Add(absentAge)}, 1)
+		return kind
+	}
+	if text := fmt.Sprintf("%s: %v", id.Source(), err); text != ow.logged {
+		ow.logged = text
+		ow.o.Log.Warn("a repository cannot be opened", "event", "repository_failed", "err", err)
+	}
+	return err
+}
+
+// failingRepos are repositories with one error.
+type failingRepos struct{ err error }
+
+var _ hub.Repos = failingRepos{}
+
+// Resolve implements hub.Repos.
+func (f failingRepos) Resolve(context.Context, hub.RepoID, string) (hub.Commit, error) {
+	return nil, f.err
+}
+
+// Refs implements hub.Repos.
+func (f failingRepos) Refs(context.Context, hub.RepoID) (branches, tags []hub.Ref, err error) {
+	return nil, nil, f.err
+}
