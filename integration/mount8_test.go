@@ -13,6 +13,9 @@ import (
 	"github.com/xetfs/xetfs/integration/internal/harness"
 )
 
+// ordinary is the number of a user, and of a group, without rights.
+const ordinary = 65534
+
 // privateSbin lays a new folder over /usr/sbin, in the mount namespace of this test, with a link to
 // the program under test. mount(8) finds its helpers there.
 func privateSbin(t *testing.T, helper string) {
@@ -132,4 +135,111 @@ func TestS22_Mount8Fails(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestS22_Namespace mounts in the mount namespace of another process, which mount(8) passes to its
+// helper. No other namespace has the mount.
+func TestS22_Namespace(t *testing.T) {
+	privateSbin(t, "mount.xetfs")
+	source, file := bigStore(t, 1000)
+	dir := t.TempDir()
+	mark := "XETFS_TEST_MARK=" + dir
+	sleeper := exec.Command(harness.NeedTool(t, "unshare"), "--mount", "sh", "-c", "echo && exec sleep 600")
+	out, err := sleeper.StdoutPipe()
+	if err == nil {
+		err = sleeper.Start()
+	}
+	if err == nil {
+		_, err = out.Read(make([]byte, 1)) // it has its namespace
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	namespace := fmt.Sprintf("/proc/%d/ns/mnt", sleeper.Process.Pid)
+	t.Cleanup(func() {
+		sleeper.Process.Kill()
+		sleeper.Wait() //nolint:errcheck // killed
+		harness.WaitUntil(t, "no process is left", func() bool { return len(markedProcesses(mark)) == 0 })
+	})
+	if out, status := mount8(t, mark, "mount", "-N", namespace, "-t", "xetfs", source, dir); status != 0 || out != "" {
+		t.Fatalf("mount -N: exit status %d: %s", status, out)
+	}
+	if isMountedAt(dir) {
+		t.Error("it is mounted in the namespace of mount(8), too")
+	}
+	in := []string{"--mount=" + namespace, "--"}
+	if out, status := mount8(t, mark, "nsenter", append(in, "stat", "-c", "%s", filepath.Join(dir, "by-hash", file.Hash.String()))...); status != 0 || out != "1000\n" {
+		t.Errorf("stat: exit status %d: %s", status, out)
+	}
+	if out, status := mount8(t, mark, "nsenter", append(in, "umount", dir)...); status != 0 {
+		t.Errorf("umount: exit status %d: %s", status, out)
+	}
+	if out, status := mount8(t, mark, "mount", "-N", "/dev/null", "-t", "xetfs", source, dir); status == 0 {
+		t.Errorf("a file that is no namespace: exit status %d: %s", status, out)
+	}
+}
+
+// TestS22_UserMount lets an ordinary user mount and unmount a line of fstab that has the option
+// user. mount(8) runs its helper as that user, so fusermount3 mounts.
+func TestS22_UserMount(t *testing.T) {
+	privateSbin(t, "mount.xetfs")
+	harness.NeedTool(t, "fusermount3")
+	setpriv := harness.NeedTool(t, "setpriv")
+	source, file := bigStore(t, 1000)
+	readable(t, source)
+	readable(t, harness.Program(t))
+	home := t.TempDir()
+	readable(t, home)
+	dir := filepath.Join(home, "mnt")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{home, dir} {
+		if err := os.Chown(path, ordinary, ordinary); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fstab, device := filepath.Join(t.TempDir(), "fstab"), filepath.Join(t.TempDir(), "fuse")
+	harness.WriteFile(t, fstab, fmt.Appendf(nil, "%s %s xetfs ro,noauto,user,nofail 0 0\n", source, dir))
+	cover(t, fstab, "/etc/fstab", 0o644)
+	if err := unix.Mknod(device, unix.S_IFCHR, int(unix.Mkdev(10, 229))); err != nil {
+		t.Fatal(err)
+	}
+	cover(t, device, "/dev/fuse", 0o666)
+	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW) }) //nolint:errcheck // usually gone
+	mark := "XETFS_TEST_MARK=" + dir
+	as := func(name string, args ...string) (string, int) {
+		cmd := []string{"--reuid=65534", "--regid=65534", "--clear-groups", "env", "HOME=" + home, "XDG_STATE_HOME=" + home}
+		return mount8(t, mark, setpriv, append(append(cmd, name), args...)...)
+	}
+	if out, status := as("mount", dir); status != 0 || out != "" {
+		t.Fatalf("mount: exit status %d: %s", status, out)
+	}
+	if out, status := as("stat", "-c", "%s", filepath.Join(dir, "by-hash", file.Hash.String())); status != 0 || out != "1000\n" {
+		t.Errorf("stat: exit status %d: %s", status, out)
+	}
+	if out, status := mount8(t, mark, "findmnt", "-n", "-o", "OPTIONS", dir); status != 0 || !strings.Contains(out, "user_id=65534") {
+		t.Errorf("findmnt: exit status %d: %s", status, out)
+	}
+	if out, status := as("umount", dir); status != 0 || out != "" {
+		t.Errorf("umount: exit status %d: %s", status, out)
+	}
+	harness.WaitUntil(t, "no process is left", func() bool { return len(markedProcesses(mark)) == 0 })
+}
+
+// cover binds a file over another one, in the mount namespace of this test, and sets its mode.
+func cover(t *testing.T, file, other string, mode os.FileMode) {
+	t.Helper()
+	err := os.Chmod(file, mode)
+	if err == nil {
+		err = unix.Mount(file, other, "", unix.MS_BIND, "")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(other, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
 }

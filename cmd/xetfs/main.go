@@ -43,10 +43,14 @@ func runProgram(ctx context.Context, argv []string, stdin io.Reader, stdout, std
 	call, err := mountopts.ParseCall(argv, isCommand)
 	switch {
 	case err != nil:
-		fmt.Fprintln(stderr, ui.Printable(fmt.Sprintf("%s: %v; usage: mount.xetfs SOURCE DIR [-sfnv] [-o OPTIONS]", filepath.Base(argv[0]), err)))
+		fmt.Fprintln(stderr, ui.Printable(fmt.Sprintf("%s: %v; usage: mount.xetfs SOURCE DIR [-sfnv] [-N NAMESPACE] [-o OPTIONS]", filepath.Base(argv[0]), err)))
 		return mountopts.StatusUsage
 	case call == nil:
 		return run(ctx, argv[min(1, len(argv)):], stdin, stdout, stderr)
+	case call.Namespace != "":
+		err := daemon.ExecInNamespace(call.Namespace, append(argv[:1], call.HelperArgs()...), os.Environ())
+		fmt.Fprintln(stderr, ui.Printable(fmt.Sprintf("xetfs mount: -N %v", err)))
+		return mountopts.StatusUsage
 	case !call.Verbose:
 		stdout = io.Discard
 	}

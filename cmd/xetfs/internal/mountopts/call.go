@@ -1,7 +1,6 @@
 package mountopts
 
 import (
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -18,6 +17,7 @@ type Call struct {
 	Sloppy      bool     // -s: unknown options are ignored
 	Fake        bool     // -f: nothing is mounted
 	Verbose     bool     // -v: the result is printed
+	Namespace   string   // -N: the file of the mount namespace with both paths; "": that of mount(8)
 }
 
 // IsHelper reports whether a program name is that of a mount helper.
@@ -36,7 +36,7 @@ func ParseCall(argv []string, isCommand func(word string) bool) (*Call, error) {
 	return nil, nil
 }
 
-// parse reads SOURCE DIR [-sfnv] [-o OPTIONS] [-t TYPE], in any order.
+// parse reads SOURCE DIR [-sfnv] [-N NAMESPACE] [-o OPTIONS] [-t TYPE], in any order.
 func parse(args []string) (*Call, error) {
 	c := new(Call)
 	var words []string
@@ -82,7 +82,8 @@ func (c *Call) addFlags(letters string, rest []string) ([]string, error) {
 			} else if value == "" {
 				value, rest = rest[0], rest[1:]
 			}
-			return rest, c.addValue(letter, value)
+			c.addValue(letter, value)
+			return rest, nil
 		default:
 			return nil, fmt.Errorf("unknown flag: -%c", letter)
 		}
@@ -90,14 +91,27 @@ func (c *Call) addFlags(letters string, rest []string) ([]string, error) {
 	return rest, nil
 }
 
-func (c *Call) addValue(letter rune, value string) error {
+func (c *Call) addValue(letter rune, value string) {
 	switch letter {
 	case 'o':
 		c.Options = append(c.Options, value)
 	case 'N':
-		return errors.New("-N: run mount in that namespace: nsenter --mount=NAMESPACE mount SOURCE DIR")
+		c.Namespace = value
 	}
-	return nil
+}
+
+// HelperArgs returns the arguments of a mount helper for the call, without its namespace.
+func (c *Call) HelperArgs() []string {
+	var args []string
+	for _, o := range c.Options {
+		args = append(args, "-o", o)
+	}
+	for flag, given := range map[string]bool{"-s": c.Sloppy, "-f": c.Fake, "-v": c.Verbose} {
+		if given {
+			args = append(args, flag)
+		}
+	}
+	return append(args, "--", c.Source, c.Dir)
 }
 
 // Args returns the arguments of xetfs for the call.

@@ -124,7 +124,9 @@ func TestParseCall(t *testing.T) {
 		{"mount.xetfs /s /d /e", "error: want SOURCE and DIR, and not 3 words"},
 		{"mount.xetfs /s /d -o", "error: -o needs a value"},
 		{"mount.xetfs /s /d -x", "error: unknown flag: -x"},
-		{"mount.xetfs /s /d -N /proc/1/ns/mnt", "error: -N: run mount in that namespace: nsenter --mount=NAMESPACE mount SOURCE DIR"},
+		{"mount.xetfs /s /d -N", "error: -N needs a value"},
+		{"mount.xetfs /s /d -N /proc/1/ns/mnt -o ro", "in /proc/1/ns/mnt: -o ro -- /s /d"},
+		{"mount.xetfs -vN/n -- -s -d", "in /n: -v -- -s -d"},
 		{"xetfs /s /d -o rw,dev,suid", "mount --options=rw,dev,suid -- /s /d"},
 		{"xetfs mount /s -o rw", "none"},
 		{"xetfs ls /s -o rw", "none"},
@@ -137,6 +139,8 @@ func TestParseCall(t *testing.T) {
 			got := "none"
 			if err != nil {
 				got = "error: " + err.Error()
+			} else if call != nil && call.Namespace != "" {
+				got = "in " + call.Namespace + ": " + strings.Join(call.HelperArgs(), " ")
 			} else if call != nil {
 				got = strings.Join(call.Args(), " ")
 			}

@@ -1,0 +1,30 @@
+package daemon
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// ExecInNamespace replaces this process by the same program in another mount namespace, which a
+// file like /proc/PID/ns/mnt names. The paths in argv are those of that namespace. It returns only
+// errors.
+func ExecInNamespace(namespace string, argv, environment []string) error {
+	runtime.LockOSThread() // a namespace belongs to one thread, which becomes the new program
+	file, err := os.Open(namespace)
+	if err != nil {
+		return fmt.Errorf("%s: %w", namespace, err.(*os.PathError).Err)
+	}
+	defer file.Close()
+	// A thread that shares its working directory with others cannot change its namespace.
+	if err := unix.Unshare(unix.CLONE_FS); err != nil {
+		return fmt.Errorf("%s: %w", namespace, err)
+	}
+	if err := unix.Setns(int(file.Fd()), unix.CLONE_NEWNS); err != nil {
+		return fmt.Errorf("%s: the mount namespace cannot be entered: %w", namespace, err)
+	}
+	return fmt.Errorf("%s: /proc/self/exe: %w", namespace, syscall.Exec("/proc/self/exe", argv, environment))
+}
