@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 )
@@ -181,3 +182,12 @@ func (f *optional[T]) String() string { return f.text }
 
 // Type implements pflag.Value.
 func (f *optional[T]) Type() string { return f.kind }
+
+// ofVariable is the annotation of a flag whose value is that of its variable.
+const ofVariable = "xetfs_variable"
+
+// isGiven reports whether a flag is on the command line.
+func isGiven(f *pflag.Flag) bool {
+	_, isVariable := f.Annotations[ofVariable]
+	return f.Changed && !isVariable
+}

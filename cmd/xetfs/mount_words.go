@@ -57,7 +57,7 @@ func (o *mountWords) apply(cmd *cobra.Command, args []string) ([]string, error) 
 	if len(args) == 2 {
 		return args, nil
 	}
-	if cmd.Flags().Changed("symbol") {
+	if isGiven(cmd.Flags().Lookup("symbol")) {
 		return nil, usageError{fmt.Errorf("%q is one argument too many: --symbol names the symbol", args[1])}
 	}
 	if err := cmd.Flags().Set("symbol", args[1]); err != nil {
@@ -107,6 +107,7 @@ func setFlag(cmd *cobra.Command, option mountopts.Option) error {
 		value = flag.NoOptDefVal
 	}
 	err := cmd.Flags().Set(option.Name, value)
+	delete(flag.Annotations, ofVariable) // it precedes the variable
 	var invalid *pflag.InvalidValueError
 	if errors.As(err, &invalid) {
 		return fmt.Errorf("%q: %w", value, errors.Unwrap(invalid))

@@ -113,7 +113,7 @@ func (o *publishOptions) checkFolder(cmd *cobra.Command, args []string) error {
 		return errors.New("--from takes the place of FOLDER")
 	case o.from != "":
 		for _, name := range notWithFrom {
-			if cmd.Flags().Changed(name) {
+			if isGiven(cmd.Flags().Lookup(name)) {
 				return fmt.Errorf("--%s is about FOLDER, and --from reads none", name)
 			}
 		}

@@ -70,6 +70,7 @@ func applyEnvironment(cmd *cobra.Command) error {
 				return usageError{fmt.Errorf("%s=%s: %w", variable, ui.ShellWord(value), valueError(f, err))}
 			}
 			sources[f.Name] = variable
+			f.Annotations = map[string][]string{ofVariable: nil}
 		}
 	}
 	for _, text := range misspelled(cmd, os.Environ()) {
