@@ -23,7 +23,7 @@ BENCH_ENTRIES ?= 1000000
 # Tests that want numpy and safetensors run this Python; setup makes it.
 export XETFS_PYTHON ?= $(shell ./integration/setup.sh --python)
 
-.PHONY: all build dist dist-test demo setup test race fuzz bench bench-mount bench-links bench-hub lint lint-more interop lies soak check golden clean
+.PHONY: all build dist dist-test boot demo setup test race fuzz bench bench-mount bench-links bench-hub lint lint-more interop lies soak check golden clean
 
 all: check build
 
@@ -35,6 +35,9 @@ dist:             ## packages for linux amd64 and arm64, in dist/
 
 dist-test:        ## two builds of the packages are the same; .ci/run does not call it
 	$(GO) test -count=1 -timeout=30m -v -run='^Test(Release|SBOM)$$' ./integration -release
+
+boot: build       ## the units in a booted systemd, as root; .ci/run does not call it
+	./integration/boot.sh bin/xetfs
 
 demo: build       ## publishes a folder twice, mounts both versions, compares every byte
 	./integration/demo.sh bin/xetfs

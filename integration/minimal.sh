@@ -6,39 +6,23 @@
 #   integration/minimal.sh                 make demo, make test
 #   integration/minimal.sh COMMAND…        other shell commands, in a copy of the source
 #
-# Packages come from the mirror in the configuration of apt. Go, its modules and its build cache
-# are those of this machine; what the commands change of them is deleted, too.
+# Go, its modules and its build cache are those of this machine; what the commands change of them
+# is deleted, too.
 #
 #   TMPDIR      where the root is made, several GiB (default: /var/tmp)
 set -euo pipefail
 
-fail() {
-  echo "integration/minimal.sh: $1" >&2
-  exit 1
-}
+source=$(dirname "$(dirname "$(realpath "$0")")")
+. "$source/integration/minbase.sh"
 
 # outer makes the root, and deletes it when all processes in it have ended.
 outer() {
-  ((EUID == 0)) || fail "only root can make namespaces; run it with sudo"
-  for program in debootstrap unshare go tar; do
-    command -v "$program" >/dev/null || fail "$program is missing; install it first (debootstrap: apt-get install debootstrap)"
-  done
-  [[ -e /dev/fuse ]] || fail "there is no /dev/fuse; load the kernel module: modprobe fuse"
-
+  need_root go
   work=$(mktemp -d "${TMPDIR:-/var/tmp}/xetfs-minimal-XXXXXX")
   trap cleanup EXIT
   trap 'exit 130' INT
   trap 'exit 143' TERM
-  mkdir "$work/root"
-  local suite mirror proxy=
-  suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
-  mirror=$(apt-cache madison base-files | awk -v main="$suite/main" '$6 == main { print $5; exit }')
-  [[ $mirror ]] || fail "apt knows no mirror of $suite; run apt-get update"
-  eval "$(apt-config shell proxy Acquire::http::Proxy)"
-  [[ ! $proxy ]] || export http_proxy=$proxy
-  echo "# minbase of $suite from $mirror"
-  debootstrap --variant=minbase --include=make,ca-certificates "$suite" "$work/root" "$mirror" >"$work/log" 2>&1 ||
-    { tail -20 "$work/log" >&2; fail "debootstrap failed"; }
+  make_minbase "$work/root" "$work/log" make ca-certificates
 
   mkdir -p "$work/root/src"
   (cd "$source" && find . -path ./.git -prune -o -path ./bin -prune -o -print0) |
@@ -112,7 +96,6 @@ in_root() {
     PATH=/usr/local/go/bin:/usr/sbin:/usr/bin:/sbin:/bin "${kept[@]}" /bin/bash -c "$1" </dev/null
 }
 
-source=$(dirname "$(dirname "$(realpath "$0")")")
 results=()
 namespaces=
 if [[ ${1:-} == --inside ]]; then
