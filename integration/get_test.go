@@ -147,7 +147,7 @@ func TestGetResumes(t *testing.T) {
 	folder, store := t.TempDir(), filepath.Join(t.TempDir(), "store")
 	harness.WriteFile(t, filepath.Join(folder, "large"), harness.Noise(1, size))
 	harness.Publish(t, store, "s", folder)
-	server := harness.ServeRemote(t, store, "--bandwidth=50MB")
+	first, server := stopAt(t, harness.ServeRemote(t, store).URL, size/2), harness.ServeRemote(t, store)
 	for name, end := range map[string]struct {
 		signal os.Signal
 		change func(part *os.File) error // after the first run
@@ -163,7 +163,7 @@ func TestGetResumes(t *testing.T) {
 			func(int64) int64 { return size + 2<<20 }},
 	} {
 		out := filepath.Join(t.TempDir(), "out")
-		cmd := getCommand(t, server.URL, out)
+		cmd := getCommand(t, first, out)
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
