@@ -46,6 +46,7 @@ func TestO24_HubLargeListing(t *testing.T) {
 	gate, sent := make(chan struct{}), new(atomic.Int64)
 	open := sync.OnceFunc(func() { close(gate) })
 	t.Cleanup(open) // before the server closes
+	server.Lock()
 	server.Answer = func(_ http.ResponseWriter, r *http.Request) bool {
 		if strings.Contains(r.URL.RawQuery, "recursive=true") && sent.Add(1) > most {
 			select {
@@ -55,6 +56,7 @@ func TestO24_HubLargeListing(t *testing.T) {
 		}
 		return false
 	}
+	server.Unlock()
 	useHub(t, server.URL)
 	start := time.Now()
 	m := harness.MountSource(t, "hf://datasets/org/large", "--follow=off", "--cache-dir=off")
@@ -211,7 +213,9 @@ func TestHubFailsLater(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			server := hubtest.New(t)
 			server.Commit("model/org/m", "main", hubtest.File{Path: "seen", Content: []byte("seen")}, hubtest.File{Path: "other", Content: []byte("other")})
+			server.Lock()
 			server.Token = canaryToken
+			server.Unlock()
 			useHub(t, server.URL)
 			t.Setenv("HF_TOKEN", canaryToken)
 			m := harness.MountSource(t, "hf://org/m", "--follow=100ms")

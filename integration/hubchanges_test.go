@@ -89,7 +89,9 @@ func TestS01_HubNames(t *testing.T) {
 func TestO24_HubRepeatedPage(t *testing.T) {
 	server := hubtest.New(t)
 	server.Commit("model/org/m", "main", hubtest.File{Path: "a"}, hubtest.File{Path: "b"}, hubtest.File{Path: "c"})
+	server.Lock()
 	server.PageSize, server.Repeat = 1, true
+	server.Unlock()
 	useHub(t, server.URL)
 	dir := t.TempDir()
 	for _, args := range [][]string{{"ls", "hf://org/m"}, {"mount", "--foreground", "hf://org/m", dir}} {

@@ -143,11 +143,14 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		time.Sleep(delay)
 	}
 	s.Lock()
-	defer s.Unlock()
 	s.requests = append(s.requests, r.Method+" "+r.RequestURI)
-	if s.Answer != nil && s.Answer(w, r) {
+	answer := s.Answer
+	s.Unlock()
+	if answer != nil && answer(w, r) { // without the lock, because it may wait
 		return
 	}
+	s.Lock()
+	defer s.Unlock()
 	if !s.allow(w, r) {
 		return
 	}
