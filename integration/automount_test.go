@@ -165,8 +165,8 @@ func (a *automounter) serve(mount func() error) {
 			}
 		}
 		unix.Close(a.root)
-		a.root = -1
-		serving.Wait()
+		serving.Wait() // until then a reply may read the number
+		a.root = -1    // it is closed
 	})
 }
 
