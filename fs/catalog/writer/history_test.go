@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
@@ -50,7 +51,9 @@ func putHistory(t *testing.T, s origin.WriteStore, symbol string, versions, bloc
 // Section 15 of catalog.md: each of 10,000 versions is found in fewer than 80 reads of the
 // version list. The newest 1 to 128 need one. The reference is one more read, and the only
 // one for the newest. 78 elements have 128 rows each, the head has the others.
-func TestHistoryReads(t *testing.T) {
+func TestHistoryReads(t *testing.T) { synctest.Test(t, testHistoryReads) } // a check of the store is valid for a second
+
+func testHistoryReads(t *testing.T) {
 	const versions = 10_000
 	s := origintest.Memory()
 	d := sitDown(t, s)

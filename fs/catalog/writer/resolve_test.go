@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/zeebo/blake3"
@@ -169,7 +170,9 @@ func checkAsOf(t *rapid.T, c *catalog.StoreCatalog, all []names.Row, live map[ui
 }
 
 // A thousand versions are N/128 reads to the oldest, and one to the newest.
-func TestAsOfReads(t *testing.T) {
+func TestAsOfReads(t *testing.T) { synctest.Test(t, testAsOfReads) } // a check of the store is valid for a second
+
+func testAsOfReads(t *testing.T) {
 	const versions, block = 1000, 128
 	s := origintest.Memory()
 	k := newTicker()
@@ -215,7 +218,9 @@ func TestAsOfReads(t *testing.T) {
 
 // Opening the newest version reads the ref and the root page. The next call reads the ref,
 // and an unchanged ref is not sent.
-func TestLatestReads(t *testing.T) {
+func TestLatestReads(t *testing.T) { synctest.Test(t, testLatestReads) } // a check of the store is valid for a second
+
+func testLatestReads(t *testing.T) {
 	s := origintest.Memory()
 	d := sitDown(t, s)
 	d.must(d.replace("m", "a=1"))
