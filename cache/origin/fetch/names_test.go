@@ -17,6 +17,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/fetch"
+	"github.com/xetfs/xetfs/codec/codectest"
 )
 
 // The types and results of DNS that the tests use.
@@ -234,14 +235,15 @@ func TestN13_OnlyIPv4(t *testing.T) {
 		}
 		return noError, nil
 	})
-	c, r := named(t, port, fetch.Options{})
+	o := fetch.Options{Connect: time.Minute}
+	c, r := named(t, port, o)
 	start := time.Now()
 	b, _, err := c.Get(t.Context(), r, 100)
 	if err != nil || string(b) != "value" {
 		t.Fatalf("Get = %q, %v", b, err)
 	}
 	t.Logf("the first read took %v", time.Since(start))
-	if took := time.Since(start); took > 4*time.Second { // the connect limit is 5 s
+	if took := time.Since(start); took >= o.Connect {
 		t.Errorf("it took %v", took)
 	}
 }
@@ -303,19 +305,23 @@ func TestO33_NameMoves(t *testing.T) {
 // N14: small packets pass and large ones do not, so that headers arrive and no body does. Each
 // attempt ends by the stall limit, and the error names the reason.
 func TestN14_LargePacketsLost(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), codectest.Patience)
+	defer cancel()
+	var requests atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Length", "100000")
 		w.Header().Set("Content-Range", "bytes 0-99999/100000")
 		w.WriteHeader(http.StatusPartialContent)
 		_ = http.NewResponseController(w).Flush()
+		if requests.Add(1) == 3 {
+			cancel() // the reader leaves
+		}
 		silent(w, r)
 	}))
 	defer server.Close()
 	c := newClient(t, server.URL, fetch.Options{Stall: 200 * time.Millisecond, Pause: time.Millisecond})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
 	err := c.ReadAt(ctx, fetch.Request{Key: "k", URL: server.URL + "/k"}, make([]byte, 100_000), 0, ignore)
-	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "hardly any bytes arrived") {
+	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "hardly any bytes arrived") {
 		t.Errorf("ReadAt = %v", err)
 	}
 }
