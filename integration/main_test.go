@@ -22,6 +22,7 @@ func TestMain(m *testing.M) {
 	if signal.Ignored(os.Interrupt) { // as in the background of a shell script: programs inherit that
 		signal.Notify(make(chan os.Signal, 1), os.Interrupt)
 	}
+	os.Setenv("XETFS_PROGRESS", "none") // a command that takes long on a busy machine prints lines
 	if role := os.Getenv(childEnv); role != "" {
 		os.Exit(runChild(role, os.Args[1:]))
 	}

@@ -37,6 +37,7 @@ import (
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) != "xetfs" {
 		fstest.PrivateMounts()
+		os.Setenv("XETFS_PROGRESS", "none") // a command that takes long on a busy machine prints lines
 	}
 	testscript.Main(m, map[string]func(){"xetfs": main})
 }
@@ -44,7 +45,7 @@ func TestMain(m *testing.M) {
 // The scripts read like sessions. Beside the usual commands they have
 //
 //	exits STATUS COMMAND…   runs a command, which must exit with that status
-//	eventually [!] COMMAND… runs a command until it succeeds (or fails), for a minute
+//	eventually [!] COMMAND… runs a command until it succeeds (or fails)
 //	flip FILE BYTE          changes one bit; FILE may be a pattern that fits one file
 //	catalog STORE WINDOW GRACE  makes an empty catalog that waits so long
 //	bucket NAME WINDOW GRACE    makes an empty catalog in a bucket, at $NAME
@@ -71,6 +72,7 @@ func TestScript(t *testing.T) {
 			env.Setenv("DEMO", demo)
 			env.Setenv("STORE", filepath.Join(demo, "store"))
 			env.Setenv("ODD", "a\nb\x1b[2J")
+			env.Setenv("XETFS_PROGRESS", "none")
 			env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
 			env.Defer(func() { unmountBelow(t, env.WorkDir) })
 			return nil
@@ -161,12 +163,12 @@ func eventually(ts *testscript.TestScript, _ bool, args []string) {
 	if fails {
 		args = args[1:]
 	}
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(patienceOfTests); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if err := ts.Exec(args[0], args[1:]...); (err != nil) == fails {
 			return
 		}
 	}
-	ts.Fatalf("not within a minute")
+	ts.Fatalf("not within %v", patienceOfTests)
 }
 
 // certificates returns the command that writes certificates.
