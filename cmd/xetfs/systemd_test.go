@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -27,10 +28,10 @@ func newSystemdSocket(t *testing.T, path string) *systemdSocket {
 	return &systemdSocket{t, conn}
 }
 
-// next returns the next message that has a state, and fails after a minute without one.
+// next returns the next message that has a state, and fails without one.
 func (s *systemdSocket) next(state string) string {
 	s.t.Helper()
-	if err := s.conn.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+	if err := s.conn.SetReadDeadline(time.Now().Add(patienceOfTests)); err != nil {
 		s.t.Fatal(err)
 	}
 	b := make([]byte, 4096)
@@ -47,16 +48,26 @@ func (s *systemdSocket) next(state string) string {
 
 // drain discards the messages that have arrived, and reports whether there was one.
 func (s *systemdSocket) drain() (any bool) {
-	b := make([]byte, 4096)
-	for {
-		if err := s.conn.SetReadDeadline(time.Now().Add(time.Millisecond)); err != nil {
-			s.t.Fatal(err)
-		}
-		if _, err := s.conn.Read(b); err != nil {
-			return any
-		}
-		any = true
+	s.t.Helper()
+	raw, err := s.conn.SyscallConn()
+	if err != nil {
+		s.t.Fatal(err)
 	}
+	b := make([]byte, 4096)
+	err = raw.Control(func(fd uintptr) { // a deadline may pass before a read begins
+		for {
+			switch _, err := syscall.Read(int(fd), b); {
+			case err == nil:
+				any = true
+			case !errors.Is(err, syscall.EINTR):
+				return // EAGAIN
+			}
+		}
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return any
 }
 
 // startMount starts a mount in the foreground with some variables. It is unmounted at the end.
@@ -149,7 +160,7 @@ func stop(t *testing.T, cmd *exec.Cmd) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(time.Minute); len(tasks) > 0; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(patienceOfTests); len(tasks) > 0; time.Sleep(time.Millisecond) {
 		stat, err := os.ReadFile(tasks[0])
 		if _, state, _ := strings.Cut(string(stat), ") "); err != nil || strings.HasPrefix(state, "T") {
 			tasks = tasks[1:]
@@ -163,7 +174,7 @@ func stop(t *testing.T, cmd *exec.Cmd) {
 func TestK34_BrokenSocket(t *testing.T) {
 	dir := t.TempDir()
 	cmd, ended := startMount(t, []string{"NOTIFY_SOCKET=" + filepath.Join(t.TempDir(), "absent"), "WATCHDOG_USEC=100000"}, dir)
-	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(patienceOfTests); ; time.Sleep(10 * time.Millisecond) {
 		if log, err := os.ReadFile(cmd.Stderr.(*os.File).Name()); err == nil && strings.Contains(string(log), "event=mount_ready") {
 			break
 		}
