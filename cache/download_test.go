@@ -15,6 +15,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin/objects"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/codectest"
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
@@ -258,8 +259,8 @@ func (m *mount) fetchSome(t *testing.T, x stored, start, end int) {
 func until(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	for begin := time.Now(); !done(); time.Sleep(time.Millisecond) {
-		if time.Since(begin) > time.Minute {
-			t.Error("not within a minute: ", what)
+		if time.Since(begin) > codectest.Patience {
+			t.Errorf("not within %v: %s", codectest.Patience, what)
 			return
 		}
 	}

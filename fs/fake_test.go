@@ -356,6 +356,10 @@ func mountHere(dir string, c catalog.Catalog, e engine, o Options) (*Server, err
 	return s, err
 }
 
+// patience is the time after which something that should happen soon counts as absent. It is many
+// times the usual time, because other processes may slow down a test.
+const patience = 5 * time.Minute
+
 // hangLimit is after how long a test counts as hung: shortly before the test program gives up.
 // No limit of this kind may depend on the speed of the machine.
 func hangLimit(t *testing.T) time.Duration {
@@ -415,9 +419,9 @@ func pattern(n int) []byte {
 // eventually waits for a condition that another goroutine or process brings about.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("not within a minute: %s", what)
+			t.Fatalf("not within %v: %s", patience, what)
 		}
 	}
 }

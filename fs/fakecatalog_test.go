@@ -236,7 +236,7 @@ func (m mounted) see(t *testing.T, name, text string) {
 	t.Helper()
 	var got []byte
 	var err error
-	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		got, err = readFile(m.path(name))
 		if err == nil && text != "" && bytes.Equal(got, []byte(text)) || err != nil && text == "" {
 			return

@@ -279,7 +279,7 @@ func TestPassthrough_KilledReader(t *testing.T) {
 	go func() { ended <- cmd.Wait() }()
 	select {
 	case <-ended:
-	case <-time.After(time.Minute):
+	case <-time.After(patience):
 		t.Error("it is still there")
 		close(m.e.block)
 		<-ended

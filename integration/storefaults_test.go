@@ -19,7 +19,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	fusefs "github.com/hanwen/go-fuse/v2/fs"
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -370,7 +369,7 @@ func (s *storeScene) run(t *testing.T, f *faultyFolder) error {
 		t.Fatal(err)
 	}
 	mountpoint, unmount := faultyMount(t, store, f)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), harness.Patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, harness.Program(t), s.command(mountpoint)...)
 	out, err := cmd.CombinedOutput()

@@ -8,6 +8,7 @@ import (
 	"github.com/xetfs/xetfs/cache/disk"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/codectest"
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
@@ -43,7 +44,7 @@ func TestD19_ChunksOfWholeFilesGoFirst(t *testing.T) {
 		r.materializer.running.Wait()
 		term := file.Info.Terms[0]
 		for begin := time.Now(); len(kept.Missing(term.Xorb, term.Chunks)) > 0; time.Sleep(time.Millisecond) {
-			if time.Since(begin) > time.Minute {
+			if time.Since(begin) > codectest.Patience {
 				t.Fatalf("chunks %v are not kept", kept.Missing(term.Xorb, term.Chunks))
 			}
 		}

@@ -245,9 +245,9 @@ func (b *bench) again(change ...func(*Options)) *bench {
 
 func until(t testing.TB, what string, f func() bool) {
 	t.Helper()
-	for end := time.Now().Add(2 * time.Minute); !f(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(codectest.Patience); !f(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("not within two minutes: ", what)
+			t.Fatalf("not within %v: %s", codectest.Patience, what)
 		}
 	}
 }

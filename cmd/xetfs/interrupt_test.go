@@ -137,8 +137,9 @@ func newHungCommand(t *testing.T, line string) *hungCommand {
 	return h
 }
 
-// patienceOfTests is after how long a test gives up.
-const patienceOfTests = time.Minute
+// patienceOfTests is the time after which a test gives up. It is many times the usual time, because
+// other processes may slow down a test.
+const patienceOfTests = 5 * time.Minute
 
 // signalUntil sends a signal again and again until done; two at once may become one.
 func (h *hungCommand) signalUntil(s syscall.Signal, done func() bool) {

@@ -88,7 +88,7 @@ func TestO34_CommandEnds(t *testing.T) {
 	for name, answer := range tests {
 		t.Run(name, func(t *testing.T) {
 			address := slowServer(t, answer)
-			codectest.Within(t, time.Minute, "openSource", func() {
+			codectest.Within(t, codectest.Patience, "openSource", func() {
 				s, err := stack.OpenSource(t.Context(), address, stack.Options{
 					Budget: stack.DivideMemory(stack.DefaultMemory), Log: slog.New(slog.DiscardHandler),
 					Remote: stack.Remote{Limits: fetch.Limits{First: 200 * time.Millisecond, Read: 300 * time.Millisecond}},

@@ -20,7 +20,7 @@ import (
 func pageAddress(t *testing.T, cmd *exec.Cmd) string {
 	t.Helper()
 	named := regexp.MustCompile(`event=status_ready address=(http://\S+)`)
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(patienceOfTests); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		log, err := os.ReadFile(cmd.Stderr.(*os.File).Name())
 		if m := named.FindSubmatch(log); err == nil && m != nil && strings.Contains(string(log), "event=mount_ready") {
 			return string(m[1])

@@ -2,6 +2,10 @@ package codectest
 
 import "time"
 
+// Patience is the time after which an operation counts as hung. It is many times the usual time,
+// because other processes may slow down a test.
+const Patience = 5 * time.Minute
+
 // Within fails the test if do has not returned in time. A call that hangs is abandoned. Only a
 // failing test waits for the limit.
 func Within(t interface {

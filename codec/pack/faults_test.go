@@ -27,7 +27,7 @@ func largestInfo() *xorb.Info {
 // within fails if something does not end.
 func within(t fataler, do func()) {
 	t.Helper()
-	codectest.Within(t, time.Minute, "the call", do)
+	codectest.Within(t, codectest.Patience, "the call", do)
 }
 
 // If the Sink fails, once or permanently, some call and all later calls return the error. All

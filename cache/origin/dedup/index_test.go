@@ -14,6 +14,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin/objects"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/codectest"
 	"github.com/xetfs/xetfs/codec/merkle"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/pack"
@@ -277,11 +278,9 @@ func TestKnownAfterInterruption(t *testing.T) {
 
 func waitFor(t *testing.T, ok func() bool) {
 	t.Helper()
-	for range 1000 {
-		if ok() {
-			return
+	for end := time.Now().Add(codectest.Patience); !ok(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it does not come")
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
-	t.Fatal("it does not come")
 }

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -59,7 +58,7 @@ func TestO25_NoFilesInTheFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	unix.Mknod(filepath.Join(root, "device.xorb"), unix.S_IFCHR|0o644, int(unix.Mkdev(1, 5))) // may not be allowed
-	codectest.Within(t, time.Minute, "OpenBare", func() {
+	codectest.Within(t, codectest.Patience, "OpenBare", func() {
 		s := openBare(t, root)
 		files, err := s.Files(t.Context())
 		if len(files) != 1 || err != nil {
@@ -119,7 +118,7 @@ func TestO25_WhileOpen(t *testing.T) {
 			s := openBare(t, root)
 			p := make([]byte, 100)
 			read := func() (err error) {
-				codectest.Within(t, time.Minute, "ReadAt", func() { err = s.ReadAt(t.Context(), x.Key(), p, 0) })
+				codectest.Within(t, codectest.Patience, "ReadAt", func() { err = s.ReadAt(t.Context(), x.Key(), p, 0) })
 				if err == nil && string(p) != string(body[:100]) {
 					t.Error("ReadAt gives other bytes")
 				}

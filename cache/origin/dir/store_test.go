@@ -378,7 +378,7 @@ func TestStoreLockHeld(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	codectest.Within(t, time.Minute, "PutIfMatch", func() {
+	codectest.Within(t, codectest.Patience, "PutIfMatch", func() {
 		if _, err := s.PutIfMatch(ctx, refKey, []byte("three"), tag); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("PutIfMatch = %v", err)
 		}

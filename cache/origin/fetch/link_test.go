@@ -112,7 +112,7 @@ func TestFlippedBits(t *testing.T) {
 		link, c, r := linkTo(t, content, linktest.Options{}, fetch.Options{Stall: 200 * time.Millisecond, Attempts: 2})
 		link.Faults.Store(&linktest.Faults{Flip: flip})
 		time.AfterFunc(300*time.Millisecond, func() { link.Faults.Store(nil) })
-		codectest.Within(t, time.Minute, "ReadAt", func() {
+		codectest.Within(t, codectest.Patience, "ReadAt", func() {
 			p := make([]byte, len(content))
 			_ = c.ReadAt(t.Context(), r, p, 0, ignore)
 		})

@@ -115,7 +115,7 @@ func TestPeekTakesOneConnection(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, serve(t, func(w http.ResponseWriter, r *http.Request) { answer(w, r, value) }), web.Options{Options: fetch.Options{Conns: 1}})
-			codectest.Within(t, time.Minute, "ReadPart", func() {
+			codectest.Within(t, codectest.Patience, "ReadPart", func() {
 				got, err := s.ReadPart(t.Context(), xorbKey, origin.Tail, 50)
 				if err != nil || !bytes.Equal(got.Bytes, value[len(value)-50:]) {
 					t.Errorf("ReadPart = %d bytes, %v", len(got.Bytes), err)
@@ -232,7 +232,7 @@ func TestSwitchingProtocols(t *testing.T) {
 		t.Cleanup(func() { c.Close() })
 		c.Write([]byte("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: other\r\n\r\n"))
 	}), web.Options{})
-	codectest.Within(t, time.Minute, "Size", func() {
+	codectest.Within(t, codectest.Patience, "Size", func() {
 		if _, err := s.Size(t.Context(), xorbKey); !errors.Is(err, origin.ErrUnavailable) || tries(err) != 1 {
 			t.Errorf("Size = %v, to be tried %d times", err, tries(err))
 		}

@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -29,7 +28,7 @@ func TestS36_LogFile(t *testing.T) {
 		at("new"): true, at("sub/new"): false, os.DevNull: true,
 		at("fifo"): false, at("read"): false, at("link"): false, at("folder"): false, "/dev/zero": false, "/dev/fd/2": false,
 	} {
-		codectest.Within(t, time.Minute, path, func() {
+		codectest.Within(t, codectest.Patience, path, func() {
 			l, err := OpenLog(path)
 			if (err == nil) != good {
 				t.Errorf("%s: %v", path, err)

@@ -12,6 +12,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/hub/hubtest"
 	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/codectest"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/fs/catalog"
 )
@@ -94,7 +95,7 @@ func TestStartBeforeListing(t *testing.T) {
 	f.Lock()
 	f.Answer = nil
 	f.Unlock()
-	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(codectest.Patience); ; time.Sleep(10 * time.Millisecond) {
 		if row, err := c.Latest(t.Context(), im.symbol); err == nil && !row.Root.IsZero() {
 			break
 		}

@@ -172,7 +172,7 @@ func TestN21_Limit(t *testing.T) {
 			for range 3 * most {
 				stall(t, address)
 			}
-			codectest.Within(t, time.Minute, "others", func() {
+			codectest.Within(t, codectest.Patience, "others", func() {
 				for _, from := range []string{"127.0.0.1", "127.0.0.2"} {
 					for range 5 {
 						if got, _ := askFrom(t, from, address); got != "done" {
