@@ -88,12 +88,12 @@ func useEverything(t *testing.T, home string, files [2]string, refuse func(), en
 			all.Write(out)
 		}
 	}
-	mountPoint := t.TempDir()
-	mount := exec.Command(harness.Program(t), harness.MountArgs("hf://org/m", mountPoint, "--log-level=debug", "--follow=100ms", "--cache-dir="+filepath.Join(home, "disk"))...)
+	mountPoint, sockets := t.TempDir(), t.TempDir()
+	mount := exec.Command(harness.Program(t), harness.MountArgs("hf://org/m", mountPoint, "--log-level=debug", "--follow=100ms", "--cache-dir="+filepath.Join(home, "disk"), "--status=unix:"+filepath.Join(sockets, "mount"))...)
 	mount.Env = env
 	m := harness.StartCommand(t, mount, "hf://org/m", mountPoint)
 	m.Log.After(harness.Event("mount_ready"))
-	mirror, closeMirror := startMirror(t, &all, env)
+	mirror, closeMirror := startMirror(t, &all, env, filepath.Join(sockets, "mirror"))
 	if _, err := os.ReadFile(m.Path(files[0])); err != nil {
 		t.Error(err)
 	}
@@ -126,15 +126,17 @@ func useEverything(t *testing.T, home string, files [2]string, refuse func(), en
 	if err != nil {
 		t.Error(err)
 	}
+	all.WriteString(statusTexts(t, filepath.Join(sockets, "mount")))
+	all.WriteString(statusTexts(t, filepath.Join(sockets, "mirror")))
 	m.Unmount()
 	closeMirror()
 	return slices.Concat(all.Bytes(), commands, []byte(m.Log.String()))
 }
 
 // startMirror starts a mirror of hf://org/m, whose outputs are appended to all when it is closed.
-func startMirror(t *testing.T, all *bytes.Buffer, env []string) (address string, closeMirror func()) {
+func startMirror(t *testing.T, all *bytes.Buffer, env []string, socket string) (address string, closeMirror func()) {
 	t.Helper()
-	cmd := exec.Command(harness.Program(t), "serve", "--listen=127.0.0.1:0", "hf://org/m")
+	cmd := exec.Command(harness.Program(t), "serve", "--listen=127.0.0.1:0", "--status=unix:"+socket, "hf://org/m")
 	var stderr bytes.Buffer
 	cmd.Env, cmd.Stderr = harness.Environment(env...), &stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}

@@ -113,7 +113,8 @@ func TestS08_MountSecrets(t *testing.T) {
 	folder := t.TempDir()
 	harness.WriteFile(t, filepath.Join(folder, "large"), harness.Noise(1, 24<<20))
 	c.run("publish", c.address, "org/model", folder)
-	m := mountBucket(t, c, "--log-level=debug", "--symbol=org/model", "--cache-dir="+filepath.Join(home, "disk"))
+	socket := filepath.Join(t.TempDir(), "status")
+	m := mountBucket(t, c, "--log-level=debug", "--symbol=org/model", "--cache-dir="+filepath.Join(home, "disk"), "--status=unix:"+socket)
 	f := open(t, m.Path("large"))
 	if _, err := f.ReadAt(make([]byte, 4096), 0); err != nil {
 		t.Fatal(err)
@@ -143,6 +144,7 @@ func TestS08_MountSecrets(t *testing.T) {
 		t.Errorf("verify without the proxy: %v\n%s", err, out)
 	}
 	f.Close()
+	found += statusTexts(t, socket)
 	m.Unmount()
 	all := []byte(found + string(commands) + string(out) + m.Log.String())
 	for _, s := range secrets {

@@ -150,7 +150,9 @@ func (o *mountOptions) daemon(source, mountpoint string, stderr io.Writer) (*dae
 	}
 	if o.status != "" {
 		d.Serve = func(ctx context.Context, server *fs.Server) (func(), error) {
-			return o.serveStatus(ctx, server, mountpoint, log)
+			page := status.Page{Label: status.Label{Name: "mount", Value: mountpoint}, Stats: server.Stats, Log: log}
+			_, stop, err := page.Listen(ctx, o.status)
+			return stop, err
 		}
 	}
 	if !stack.IsRemote(source) {
@@ -183,9 +185,8 @@ func (o *mountOptions) daemon(source, mountpoint string, stderr io.Writer) (*dae
 
 // collector returns the function that collects all figures of a mount.
 func (o *mountOptions) collector(src *stack.Source, mountpoint string) func(fs.Stats) any {
-	c := &status.Collector{Source: src, Process: status.Process{
-		Source: src.Folder, Mountpoint: mountpoint, Version: readVersion().Version, PID: os.Getpid(), Started: time.Now(),
-	}}
+	c := &status.Collector{Source: src, Process: newProcess(src.Folder)}
+	c.Process.Mountpoint = mountpoint
 	return func(mount fs.Stats) any { return c.Collect(mount) }
 }
 

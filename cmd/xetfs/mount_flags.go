@@ -16,6 +16,7 @@ import (
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/daemon"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/hint"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/status"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/fs/fusemount"
 )
@@ -85,7 +86,7 @@ func (o *mountOptions) check(args []string) (source, mountpoint string, err erro
 	if err := daemon.CheckPprof(o.pprof); err != nil {
 		return "", "", usageError{err}
 	}
-	if err := o.checkStatus(); err != nil {
+	if o.status, err = status.AbsAddress(o.status); err != nil {
 		return "", "", usageError{err}
 	}
 	if err := o.names.checkFlags(o.bare); err != nil {

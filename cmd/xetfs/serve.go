@@ -5,11 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"net"
 	"net/http"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,6 +19,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin/web"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/serve"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/status"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec"
 )
@@ -35,15 +33,16 @@ type serveOptions struct {
 	tlsKey      string
 	tokenFile   string
 	signingKey  string
+	status      string // address of the status page; "": none
 	memory      optional[ui.ByteSize]
 	cache       cacheFlags
 	delay       time.Duration
 	bandwidth   optional[int64]
 	each        optional[int64]
-	fail        optional[share]
-	truncate    optional[share]
-	corrupt     optional[share]
-	hang        optional[share]
+	fail        optional[ui.Share]
+	truncate    optional[ui.Share]
+	corrupt     optional[ui.Share]
+	hang        optional[ui.Share]
 	seed        uint64
 }
 
@@ -93,12 +92,13 @@ func (o *serveOptions) addFlags(cmd *cobra.Command) {
 	f.Var(&o.memory, "memory", "limit of unpacked chunks in memory")
 	o.cache.addFlags(cmd, "disk cache, or off (default ~/.cache/xetfs/disk)")
 	f.StringVar(&o.signingKey, "signing-key", "", "`FILE` with a secret, for several servers")
+	f.StringVar(&o.status, "status", "", "serve figures on a loopback `ADDRESS`, or unix:PATH")
 	f.DurationVar(&o.delay, "delay", 0, "pause before each answer")
-	o.bandwidth, o.each = newOptional("RATE", "", parseRate), newOptional("RATE", "", parseRate)
+	o.bandwidth, o.each = newOptional("RATE", "", ui.ParseRate), newOptional("RATE", "", ui.ParseRate)
 	f.Var(&o.bandwidth, "bandwidth", "bytes per second of all answers, like 125MB")
 	f.Var(&o.each, "bandwidth-each", "bytes per second of each answer")
 	for _, fault := range []struct {
-		flag        *optional[share]
+		flag        *optional[ui.Share]
 		name, usage string
 	}{
 		{&o.fail, "fail", "share of answers that fail: 500, 503 or a reset"},
@@ -106,7 +106,7 @@ func (o *serveOptions) addFlags(cmd *cobra.Command) {
 		{&o.corrupt, "corrupt", "share of answers with a flipped bit"},
 		{&o.hang, "hang", "share of requests without an answer"},
 	} {
-		*fault.flag = newOptional("SHARE", "", parseShare)
+		*fault.flag = newOptional("SHARE", "", ui.ParseShare)
 		f.Var(fault.flag, fault.name, fault.usage)
 	}
 	f.Uint64Var(&o.seed, "seed", 1, "random seed for fault selection")
@@ -152,6 +152,9 @@ func runServe(cmd *cobra.Command, source string, o *serveOptions) error {
 	if err != nil {
 		return err
 	}
+	if o.status, err = status.AbsAddress(o.status); err != nil {
+		return usageError{err}
+	}
 	remote := remoteEnvironment()
 	remote.Limits = fetch.Limits{First: upstreamLimit, Read: upstreamLimit}
 	remote.Log = options.Log
@@ -161,7 +164,8 @@ func runServe(cmd *cobra.Command, source string, o *serveOptions) error {
 	} else if _, ok := hub.ParseOwner(source); ok {
 		open = o.openOwner
 	}
-	site, closeSource, err := open(ctx, source, remote)
+	remote.Counters = new(fetch.Counters)
+	site, src, closeSource, err := open(ctx, source, remote)
 	if err != nil {
 		return err
 	}
@@ -170,50 +174,58 @@ func runServe(cmd *cobra.Command, source string, o *serveOptions) error {
 	if err != nil {
 		return o.listenError(err)
 	}
+	address := fmt.Sprintf("%s://%s/", o.scheme(), listener.Addr())
 	if site.Access, err = o.access(listener.Addr(), options.Log); err == nil {
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s://%s/\n", o.scheme(), listener.Addr())
+		_, err = fmt.Fprintln(cmd.OutOrStdout(), address)
 	}
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	var count serve.Counter
+	figures := &status.Collector{Source: src, Counters: remote.Counters, Process: newProcess(source)}
+	figures.Process.Address = address
+	stop, err := serveStatus(cmd, o.status, figures, &count, options.Log)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	defer stop()
 	err = serve.Run(ctx, listener, site.Handler(&count, o.faulty), options)
 	fmt.Fprintf(cmd.ErrOrStderr(), "%s: %v\n", cmd.CommandPath(), count.Stats())
 	return err
 }
 
-// openPlain opens the objects of SOURCE alone.
-func (o *serveOptions) openPlain(ctx context.Context, source string, remote stack.Remote) (*serve.Site, func(), error) {
+// openPlain opens the objects of SOURCE alone, without layers.
+func (o *serveOptions) openPlain(ctx context.Context, source string, remote stack.Remote) (*serve.Site, *stack.Source, func(), error) {
 	store, _, err := stack.OpenRead(ctx, source, o.bare, remote)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", source, err)
+		return nil, nil, nil, fmt.Errorf("%s: %w", source, err)
 	}
-	return &serve.Site{Plain: web.NewHandler(store)}, func() { store.Close() }, nil
+	return &serve.Site{Plain: web.NewHandler(store)}, nil, func() { store.Close() }, nil
 }
 
 // mirrorFollow is the interval at which a mirror looks for a new commit.
 const mirrorFollow = 15 * time.Second
 
 // openSite opens SOURCE with all layers, for all APIs.
-func (o *serveOptions) openSite(ctx context.Context, source string, remote stack.Remote) (*serve.Site, func(), error) {
+func (o *serveOptions) openSite(ctx context.Context, source string, remote stack.Remote) (*serve.Site, *stack.Source, func(), error) {
 	signer, err := o.signer()
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	disk, err := o.cache.forSource(source, "")
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	options := o.sourceOptions(remote, 1)
 	options.Disk = disk.TakingOver()
 	s, err := stack.OpenSource(ctx, source, options)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	for _, w := range s.Warnings {
 		remote.Log.Warn(w)
 	}
-	return o.site(s, signer), s.Close, nil
+	return o.site(s, signer), s, s.Close, nil
 }
 
 // sourceOptions returns the options of one of several sources, without a disk cache.
@@ -223,6 +235,7 @@ func (o *serveOptions) sourceOptions(remote stack.Remote, sources int64) stack.O
 		Budget: stack.DivideMemory(stack.LimitMemory(int64(o.memory.value), remote.Log) / sources),
 		Log:    remote.Log,
 		Ranges: true,
+		Count:  o.status != "",
 		Remote: remote,
 		Follow: mirrorFollow,
 		Strict: true, // also of a mirror: no client gets a byte that is not proven
@@ -230,18 +243,18 @@ func (o *serveOptions) sourceOptions(remote stack.Remote, sources int64) stack.O
 }
 
 // openOwner opens a mirror of all repositories of an owner, which share the disk cache.
-func (o *serveOptions) openOwner(_ context.Context, source string, remote stack.Remote) (*serve.Site, func(), error) {
+func (o *serveOptions) openOwner(_ context.Context, source string, remote stack.Remote) (*serve.Site, *stack.Source, func(), error) {
 	signer, err := o.signer()
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	folder, err := o.cache.forSource(source, "")
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	options := o.sourceOptions(remote, serve.MaxOpenRepos)
 	if options.Shared, err = folder.TakingOver().OpenOrWarn(remote.Log, func(text string) { remote.Log.Warn(text) }); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	name, _ := hub.ParseOwner(source)
 	owner := serve.NewOwner(serve.OwnerOptions{Name: name, Signer: signer, Log: remote.Log,
@@ -259,7 +272,7 @@ func (o *serveOptions) openOwner(_ context.Context, source string, remote stack.
 			options.Shared.Close()
 		}
 	}
-	return &serve.Site{Owner: owner, Plain: http.NotFoundHandler()}, closeAll, nil
+	return &serve.Site{Owner: owner, Plain: http.NotFoundHandler()}, nil, closeAll, nil
 }
 
 // site returns the site of an open SOURCE.
@@ -373,27 +386,3 @@ func (o *serveOptions) listenError(err error) error {
 	}
 	return fmt.Errorf("--listen %s: %w", o.listen, err)
 }
-
-// parseRate reads a number of bytes per second: 125MB, 12.5MB/s, 8MiB.
-func parseRate(text string) (int64, error) {
-	n, err := ui.ParseBytes(strings.TrimSuffix(strings.TrimSpace(text), "/s"))
-	if err != nil || n < 1 || n > math.MaxInt64/2 {
-		return 0, fmt.Errorf("%q is not a rate; write it like 125MB", text)
-	}
-	return n, nil
-}
-
-// A share is a part of 1, in percent on the command line: 1%, 0.5%.
-type share float64
-
-// parseShare reads a share.
-func parseShare(text string) (share, error) {
-	n, err := strconv.ParseFloat(strings.TrimSuffix(text, "%"), 64)
-	if err != nil || !strings.HasSuffix(text, "%") || !(0 <= n && n <= 100) {
-		return 0, fmt.Errorf("%q is not a share; write it like 1%%", text)
-	}
-	return share(n / 100), nil
-}
-
-// String is the inverse of parseShare.
-func (s share) String() string { return strconv.FormatFloat(float64(s)*100, 'g', -1, 64) + "%" }

@@ -1,38 +1,33 @@
 package main
 
 import (
-	"context"
-	"embed"
-	iofs "io/fs"
+	"encoding/json"
 	"log/slog"
+	"os"
+	"time"
 
+	"github.com/spf13/cobra"
+
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/serve"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/status"
-	"github.com/xetfs/xetfs/fs"
 )
 
-// pageFiles are the files of the status page.
-//
-//go:embed page
-var pageFiles embed.FS
-
-// checkStatus checks the address of the status page, and makes the path of a socket absolute.
-func (o *mountOptions) checkStatus() (err error) {
-	if o.status == "" {
-		return nil
-	}
-	if err := status.CheckAddress(o.status); err != nil {
-		return err
-	}
-	o.status, err = status.AbsAddress(o.status)
-	return err
+// newProcess describes this process, which serves a SOURCE.
+func newProcess(source string) status.Process {
+	return status.Process{Source: stack.WithoutSecrets(source), Version: readVersion().Version, PID: os.Getpid(), Started: time.Now()}
 }
 
-// serveStatus serves the figures of a mount until stop is called.
-func (o *mountOptions) serveStatus(ctx context.Context, server *fs.Server, mountpoint string, log *slog.Logger) (stop func(), err error) {
-	files, err := iofs.Sub(pageFiles, "page")
-	if err != nil {
-		return nil, err
+// serveStatus serves the figures of a server until stop is called, and prints the address of the page.
+func serveStatus(cmd *cobra.Command, address string, c *status.Collector, count *serve.Counter, log *slog.Logger) (stop func(), err error) {
+	if address == "" {
+		return func() {}, nil
 	}
-	page := &status.Page{Mount: mountpoint, Stats: server.Stats, Files: files, Log: log}
-	return page.Listen(ctx, o.status)
+	page := status.Page{Label: status.Label{Name: "server", Value: c.Process.Address}, Log: log}
+	page.Stats = func() ([]byte, error) { return json.Marshal(c.CollectServer(count)) }
+	at, stop, err := page.Listen(cmd.Context(), address)
+	if err == nil {
+		noticesOf(cmd)("status page: " + at)
+	}
+	return stop, err
 }

@@ -1,13 +1,33 @@
 "use strict";
 
-// The page draws /stats.json once per second. It sends no other request.
-const interval = 1000, limit = 1500, points = 60;
-const sources = ["memory", "disk", "origin", "catalog", "passthrough"];
-const bounds = ["10 µs", "30 µs", "100 µs", "300 µs", "1 ms", "3 ms", "10 ms", "30 ms", "100 ms", "300 ms", "1 s", "3 s", "10 s", "30 s", "100 s", "more"];
-const rates = [];
+// The page draws /stats.json once per second. It sends no other request. An element with a
+// figure has its path in /stats.json and its value as data attributes.
+const interval = 1000, limit = 1000, points = 60;
+const bounds = ["10 µs", "30 µs", "100 µs", "300 µs", "1 ms", "3 ms", "10 ms", "30 ms", "100 ms", "300 ms", "1 s", "3 s", "10 s", "30 s", "100 s"];
+const rates = []; // for each second, bytes per second of each series
 let last = null;
 
+// A mount draws bytes by source, a server by API. The colour of a series is its place in the list.
+const mount = {
+  noun: "mount", throughput: "Throughput by source", latency: "Latency of reads", requests: "Messages of the kernel",
+  series: ["memory", "disk", "origin", "catalog", "passthrough"],
+  bytes: (s, name) => s.bytes[name],
+  counts: (s) => [s.operations.read?.latency],
+  rows: (s) => Object.keys(s.operations).map((op) => [op, `operations.${op}.latency.count`, `operations.${op}.errors`, s.operations[op].latency]),
+  columns: ["", "messages", "errors", "mean"],
+};
+const server = {
+  noun: "server", throughput: "Throughput by API", latency: "Latency of answers", requests: "Requests of clients",
+  series: ["hub", "cas", "xorbs", "store"],
+  bytes: (s, name) => s.server.routes[name].bytes,
+  counts: (s) => Object.values(s.server.routes).map((r) => r.latency),
+  rows: (s) => Object.entries(s.server.routes).map(([name, r]) => [name, ...["requests", "bytes", "errors", "not_found", "lost"].map((f) => `server.routes.${name}.${f}`), r.latency]),
+  columns: ["", "requests", "bytes", "errors", "404", "lost", "mean"],
+};
+const kindOf = (s) => s.server ? server : mount;
+
 const byId = (id) => document.getElementById(id);
+const valueOf = (s, path) => path.split(".").reduce((o, key) => o?.[key], s);
 
 function size(n) {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
@@ -16,137 +36,173 @@ function size(n) {
   return (i === 0 ? String(Math.round(n)) : n.toFixed(1)) + " " + units[i];
 }
 
+function duration(seconds) {
+  if (seconds < 1e-3) return Math.round(seconds * 1e6) + " µs";
+  return seconds < 1 ? (seconds * 1e3).toFixed(1) + " ms" : seconds.toFixed(1) + " s";
+}
+
+const mean = (latency) => latency.count ? duration(latency.seconds / latency.count) : "-";
+
+function element(name, content, classes) {
+  const e = document.createElement(name);
+  e.append(...[content].flat());
+  if (classes) e.className = classes;
+  return e;
+}
+
 function text(id, value, isBad) {
   byId(id).textContent = value;
   byId(id).classList.toggle("bad", Boolean(isBad));
 }
 
-// list fills a dl with rows of name, value, and the figure for tests.
-function list(id, rows) {
-  byId(id).replaceChildren(...rows.flatMap(([name, value, figure]) => {
-    const dt = document.createElement("dt"), dd = document.createElement("dd");
-    dt.textContent = name;
-    dd.textContent = value;
-    dd.dataset.figure = name;
-    dd.dataset.value = figure === undefined ? value : figure;
-    return [dt, dd];
-  }));
+// figure returns an element that shows the figure at a path.
+function figure(name, s, path, format) {
+  const value = valueOf(s, path), e = element(name, format ? format(value) : String(value));
+  e.dataset.figure = path;
+  e.dataset.value = value;
+  return e;
 }
 
-function shape(name, attributes) {
-  const e = document.createElementNS("http://www.w3.org/2000/svg", name);
-  for (const [k, v] of Object.entries(attributes)) {
-    if (k === "fill") e.style.fill = v; // the policy of the server refuses style attributes
-    else e.setAttribute(k, v);
+// list fills a dl with rows of a name, a path, and maybe a format.
+function list(id, s, rows) {
+  byId(id).replaceChildren(...rows.flatMap(([name, path, format]) => [element("dt", name), figure("dd", s, path, format)]));
+}
+
+function bar(x, y, width, height, series, title) {
+  const e = document.createElementNS("http://www.w3.org/2000/svg", "rect");
+  for (const [k, v] of Object.entries({ x, y, width, height, class: "s" + series })) e.setAttribute(k, v);
+  if (title) {
+    const t = document.createElementNS("http://www.w3.org/2000/svg", "title");
+    t.textContent = title;
+    e.append(t);
   }
   return e;
 }
 
-// drawRates draws the last rates as stacked bars.
-function drawRates() {
-  const svg = byId("throughput"), top = Math.max(1, ...rates.map((r) => sources.reduce((sum, s) => sum + r[s], 0)));
-  svg.setAttribute("viewBox", `0 0 ${points} 100`);
+function draw(id, width, bars) {
+  const svg = byId(id);
+  svg.setAttribute("viewBox", `0 0 ${width} 100`);
   svg.setAttribute("preserveAspectRatio", "none");
-  const bars = [shape("rect", { x: 0, y: 99.5, width: points, height: 0.5, fill: "var(--line)" })];
-  rates.forEach((r, i) => {
-    let y = 100;
-    for (const s of sources) {
-      const height = r[s] * 100 / top;
-      y -= height;
-      bars.push(shape("rect", { x: points - rates.length + i, y, width: 0.9, height, fill: `var(--${s})` }));
-    }
-  });
   svg.replaceChildren(...bars);
-  const now = rates.at(-1);
-  byId("throughput-text").replaceChildren(...sources.flatMap((s) => {
-    const b = document.createElement("b");
-    b.style.color = `var(--${s})`;
-    b.textContent = s;
-    return [b, ` ${size(now ? now[s] : 0)}/s  `];
+}
+
+// addRates appends the rates since the last figures. Another process starts anew.
+function addRates(s, kind) {
+  if (last && (last.process.pid !== s.process.pid || last.process.started !== s.process.started)) {
+    rates.length = 0;
+    last = null;
+  }
+  if (!last) return;
+  const seconds = Math.max(0.001, (Date.parse(s.process.now) - Date.parse(last.process.now)) / 1000);
+  rates.push(kind.series.map((name) => Math.max(0, (kind.bytes(s, name) - kind.bytes(last, name)) / seconds)));
+  if (rates.length > points) rates.shift();
+}
+
+// drawRates draws the last rates as stacked bars.
+function drawRates(kind) {
+  const sum = (rate) => rate.reduce((a, b) => a + b, 0), top = Math.max(...rates.map(sum), 0), bars = [];
+  rates.forEach((rate, i) => {
+    let y = 100;
+    rate.forEach((r, series) => {
+      const height = r * 100 / (top || 1);
+      y -= height;
+      if (height > 0) bars.push(bar(points - rates.length + i, y, 0.9, height, series));
+    });
+  });
+  draw("throughput", points, bars);
+  const now = rates.at(-1) || kind.series.map(() => 0);
+  text("throughput-now", size(sum(now)) + "/s");
+  text("throughput-top", top ? `top of the scale: ${size(top)}/s` : "");
+  byId("throughput-legend").replaceChildren(...kind.series.map((name, i) => {
+    const e = element("span", [element("i", [], "s" + i), `${name} ${size(now[i])}/s`]);
+    e.dataset.rate = name;
+    e.dataset.value = now[i];
+    return e;
   }));
 }
 
-function drawLatency(read) {
-  const svg = byId("latency"), classes = read ? read.latency.classes : bounds.map(() => 0), top = Math.max(1, ...classes);
-  svg.setAttribute("viewBox", `0 0 ${bounds.length} 100`);
-  svg.setAttribute("preserveAspectRatio", "none");
-  const bars = [shape("rect", { x: 0, y: 99.5, width: bounds.length, height: 0.5, fill: "var(--line)" })];
-  bars.push(...classes.map((n, i) => {
-    const bar = shape("rect", { x: i + 0.1, y: 100 - n * 100 / top, width: 0.8, height: n * 100 / top, fill: "var(--disk)" });
-    const title = shape("title", {});
-    title.textContent = `up to ${bounds[i]}: ${n}`;
-    bar.append(title);
-    return bar;
-  }));
-  svg.replaceChildren(...bars);
-  let left = read ? read.latency.count : 0;
-  const parts = [0.5, 0.99].map((q) => {
-    let sum = 0;
-    const i = classes.findIndex((n) => (sum += n) >= q * left && left > 0);
-    return `${q * 100} % within ${i < 0 ? "-" : bounds[i]}`;
-  });
-  text("latency-text", `${left} reads; ${parts.join(", ")}`);
+// quantile names the class with a share of all values.
+function quantile(classes, count, share) {
+  let sum = 0;
+  const i = classes.findIndex((n) => (sum += n) >= share * count);
+  return i < bounds.length ? "≤ " + bounds[i] : "> " + bounds.at(-1);
+}
+
+function drawLatency(all) {
+  const classes = [...bounds, "more"].map((_, i) => all.reduce((sum, l) => sum + (l?.classes[i] || 0), 0));
+  const count = classes.reduce((a, b) => a + b, 0), top = Math.max(1, ...classes);
+  draw("latency", classes.length, classes.map((n, i) => bar(i + 0.1, 100 - n * 100 / top, 0.8, n * 100 / top, 1,
+    `${i < bounds.length ? "up to " + bounds[i] : "longer"}: ${n}`)));
+  byId("latency-axis").replaceChildren(...["10 µs", "300 µs", "10 ms", "300 ms", "10 s"].map((b) => element("span", b)));
+  text("latency-median", count ? quantile(classes, count, 0.5) : "-");
+  byId("latency-text").dataset.count = count;
+  text("latency-text", count ? `median of ${count}; 99 % ${quantile(classes, count, 0.99)}` : "none yet");
 }
 
 function drawRatio(bytes) {
   const local = bytes.memory + bytes.disk + bytes.catalog, all = local + bytes.origin;
   text("ratio", all ? (local * 100 / all).toFixed(1) + " %" : "-");
-  byId("ratio-bars").replaceChildren(...["memory", "disk", "origin"].flatMap((s) => {
-    const p = document.createElement("p"), m = document.createElement("meter");
-    p.className = "legend";
-    p.textContent = `${s} ${size(bytes[s])}`;
-    m.max = all || 1;
-    m.value = bytes[s];
-    m.ariaLabel = s;
-    return [p, m];
+  byId("ratio-bars").replaceChildren(...["memory", "disk", "origin", "catalog"].flatMap((name, series) => {
+    const part = element("i", [], "s" + series);
+    part.style.width = (all ? bytes[name] * 100 / all : 0) + "%";
+    return [element("p", [name + " ", figure("span", { bytes }, "bytes." + name, size)], "legend"), element("div", part, "share")];
   }));
 }
 
-function draw(s) {
-  const p = s.process;
-  document.title = `${p.mountpoint} - xetfs`;
-  text("mount", p.mountpoint);
+function drawRequests(s, kind) {
+  const head = element("tr", kind.columns.map((c) => element("th", c)));
+  byId("requests").replaceChildren(head, ...kind.rows(s).map(([name, ...rest]) => {
+    const latency = rest.pop();
+    return element("tr", [element("th", name), ...rest.map((path) => figure("td", s, path, path.endsWith("bytes") && size)), element("td", mean(latency))]);
+  }));
+}
+
+function drawErrors(errors) {
+  byId("errors").replaceChildren(...(errors?.length ? errors.slice().reverse() : [null]).map((e) => element("li",
+    e ? `${e.time.slice(0, 19)}Z ${e.doing} ${e.path}: ${e.cause}${e.count > 1 ? ` (${e.count} times)` : ""}` : "none")));
+}
+
+function show(s) {
+  const p = s.process, kind = kindOf(s), name = p.mountpoint || p.address;
+  addRates(s, kind);
+  last = s;
+  document.title = `${name} - xetfs`;
+  text("name", name);
   text("state", s.origin.failing ? "the origin fails" : "serving", s.origin.failing);
   text("source", p.source);
   text("shown", (s.shown || []).map((v) => (v.symbol || "") + (v.version ? "@" + v.version : "")).join(", "));
-  if (last && last.process.pid === p.pid) {
-    const seconds = Math.max(0.001, (Date.parse(p.now) - Date.parse(last.process.now)) / 1000), rate = {};
-    for (const source of sources) rate[source] = Math.max(0, (s.bytes[source] - last.bytes[source]) / seconds);
-    rates.push(rate);
-    if (rates.length > points) rates.shift();
-  }
-  last = s;
-  drawRates();
+  text("version", `xetfs ${p.version}, since ${p.started.slice(0, 19)}Z`);
+  text("throughput-title", kind.throughput);
+  text("latency-title", kind.latency);
+  text("requests-title", kind.requests);
+  drawRates(kind);
+  drawLatency(kind.counts(s));
   drawRatio(s.bytes);
-  drawLatency(s.operations.read);
   text("origin-state", s.origin.failing ? "failing: " + (s.origin.last_error || "") : "ok", s.origin.failing);
-  const first = s.origin.first_byte;
-  list("origin", [["requests", s.origin.requests], ["received", size(s.origin.bytes), s.origin.bytes], ["errors", s.origin.errors],
-    ["not found", s.origin.not_found], ["lost", s.origin.lost], ["retries", s.origin.retries],
-    ["mean first byte", first.count ? (first.seconds * 1000 / first.count).toFixed(1) + " ms" : "-"], ["corrupt", s.damage.origin]]);
-  const d = s.disk;
-  text("cache-state", d ? d.state : "no disk cache", d && d.state !== "ok" && d.state !== "shared");
-  list("cache", d ? [["size", size(d.bytes), d.bytes], ["limit", size(d.max_bytes), d.max_bytes], ["chunks", size(d.segment_bytes), d.segment_bytes],
-    ["plain files", size(d.whole_bytes), d.whole_bytes], ["evicted", size(d.evicted_bytes), d.evicted_bytes], ["dropped", d.dropped]] : []);
-  list("memory", [["chunks", size(s.memory.chunks), s.memory.chunks], ["recent chunks", size(s.memory.recent), s.memory.recent],
-    ["index pages", size(s.memory.pages), s.memory.pages], ["readahead", size(s.memory.ahead), s.memory.ahead],
-    ["process", size(p.resident_bytes), p.resident_bytes]]);
-  byId("errors").replaceChildren(...(s.errors && s.errors.length ? s.errors.slice().reverse() : [null]).map((e) => {
-    const li = document.createElement("li");
-    li.textContent = e ? `${e.time.slice(0, 19)}Z ${e.doing} ${e.path}: ${e.cause}${e.count > 1 ? ` (${e.count} times)` : ""}` : "none";
-    return li;
-  }));
+  list("origin", s, [["requests", "origin.requests"], ["received", "origin.bytes", size], ["errors", "origin.errors"], ["not found", "origin.not_found"],
+    ["lost", "origin.lost"], ["retries", "origin.retries"], ["mean first byte", "origin.first_byte.seconds", () => mean(s.origin.first_byte)], ["corrupt", "damage.origin"]]);
+  const state = s.disk?.state;
+  text("cache-state", state || "no disk cache", state && state !== "ok" && state !== "shared");
+  list("cache", s, s.disk ? [["size", "disk.bytes", size], ["limit", "disk.max_bytes", size], ["chunks", "disk.segment_bytes", size],
+    ["plain files", "disk.whole_bytes", size], ["evicted", "disk.evicted_bytes", size], ["dropped", "disk.dropped"]] : []);
+  list("memory", s, [["chunks", "memory.chunks", size], ["recent chunks", "memory.recent", size], ["index pages", "memory.pages", size],
+    ["readahead", "memory.ahead", size], ["process", "process.resident_bytes", size]]);
+  drawRequests(s, kind);
+  byId("errors-panel").hidden = kind === server;
+  drawErrors(s.errors);
 }
 
 async function poll() {
+  let s = null;
   try {
     const answer = await fetch("stats.json", { signal: AbortSignal.timeout(limit), cache: "no-store" });
     if (!answer.ok) throw new Error(answer.status);
-    draw(await answer.json());
+    s = await answer.json();
   } catch {
-    text("state", "the mount has ended or does not answer", true);
+    text("state", `the ${last ? kindOf(last).noun : "process"} has ended or does not answer`, true);
   }
   setTimeout(poll, interval);
+  if (s) show(s);
 }
 
 poll();

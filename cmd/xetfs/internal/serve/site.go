@@ -33,11 +33,11 @@ type Site struct {
 // Handler returns the handler of the site, which counts requests. Wrap adds faults to all
 // answers but the statistics.
 func (s *Site) Handler(count *Counter, wrap func(http.Handler) http.Handler) http.Handler {
-	plain := s.Access.RequireAll(count.Handler(wrap(s.Plain))) // with the statistics
+	plain := s.Access.RequireAll(count.Handler(wrap(s.Plain), s.route)) // with the statistics
 	if s.Repos == nil && s.Owner == nil {
 		return plain
 	}
-	all := count.Handler(wrap(s.routes()))
+	all := count.Handler(wrap(s.routes()), s.route)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == StatsPath {
 			plain.ServeHTTP(w, r)
@@ -56,13 +56,13 @@ func (s *Site) routes() http.Handler {
 	plain := s.Access.RequireAll(s.Plain)
 	below := http.StripPrefix(strings.TrimSuffix(StorePath, "/"), plain)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch p := r.URL.Path; {
-		case strings.HasPrefix(p, StorePath):
+		switch route := s.route(r.URL.Path); {
+		case route == routeStore && strings.HasPrefix(r.URL.Path, StorePath):
 			below.ServeHTTP(w, r)
-		case s.Xet != nil && isXetPath(p):
-			s.Xet.ServeHTTP(w, r)
-		case isStorePath(p):
+		case route == routeStore:
 			plain.ServeHTTP(w, r)
+		case route == routeCAS, route == routeXorbs:
+			s.Xet.ServeHTTP(w, r)
 		default:
 			api.ServeHTTP(w, r)
 		}
@@ -76,6 +76,22 @@ func (s *Site) hubOptions(a Access) hub.HandlerOptions {
 		o.Tokens = s.Xet
 	}
 	return o
+}
+
+// route returns the route of a path.
+func (s *Site) route(path string) route {
+	hasXet := s.Xet != nil || s.Owner != nil
+	switch {
+	case s.Repos == nil && s.Owner == nil:
+		return routeStore
+	case hasXet && strings.HasPrefix(path, transferPath):
+		return routeXorbs
+	case hasXet && isXetPath(path):
+		return routeCAS
+	case s.Owner == nil && (strings.HasPrefix(path, StorePath) || isStorePath(path)):
+		return routeStore
+	}
+	return routeHub
 }
 
 // isStorePath reports whether a path is the key of an object in a store.

@@ -44,7 +44,7 @@ func TestRequireToken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := a.RequireAll(count.Handler(http.NotFoundHandler()))
+	h := a.RequireAll(count.Handler(http.NotFoundHandler(), new(Site).route))
 	tests := []struct {
 		path, header string
 		status       int

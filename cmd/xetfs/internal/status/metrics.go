@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/xetfs/xetfs/cache/histogram"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/serve"
 )
 
 // A metric is a row of the table of all metrics.
@@ -11,7 +12,7 @@ type metric struct {
 	name   string
 	help   string
 	gauge  bool     // else a counter
-	labels []string // besides "mount"
+	labels []string // besides that of the mount or server
 	// collect reports each value with its labels.
 	collect func(s *Stats, report func(value float64, labels ...string))
 }
@@ -26,7 +27,11 @@ var metricTable = []metric{
 			}
 		}},
 	{"xetfs_read_bytes_total", "Bytes in the replies to reads of programs.", false, nil,
-		func(s *Stats, report func(float64, ...string)) { report(float64(s.Files.Bytes)) }},
+		func(s *Stats, report func(float64, ...string)) {
+			if s.Server == nil {
+				report(float64(s.Files.Bytes))
+			}
+		}},
 	{"xetfs_source_bytes_total", "Bytes of files by source. Reads of xetfs itself count, too.", false, []string{"source"},
 		func(s *Stats, report func(float64, ...string)) {
 			report(float64(s.Bytes.Memory), "memory")
@@ -90,9 +95,31 @@ var metricTable = []metric{
 				report(float64(s.Shown[0].Version), s.Shown[0].Symbol)
 			}
 		}},
+	{"xetfs_serve_requests_total", "Requests of clients, by API.", false, []string{"route"},
+		func(s *Stats, report func(float64, ...string)) {
+			s.eachRoute(func(name string, r serve.RouteStats) { report(float64(r.Requests), name) })
+		}},
+	{"xetfs_serve_bytes_total", "Bytes of bodies that clients received, by API.", false, []string{"route"},
+		func(s *Stats, report func(float64, ...string)) {
+			s.eachRoute(func(name string, r serve.RouteStats) { report(float64(r.Bytes), name) })
+		}},
+	{"xetfs_serve_errors_total", "Answers with an error status, answers 404, and requests without a complete answer, by API.", false, []string{"route", "kind"},
+		func(s *Stats, report func(float64, ...string)) {
+			s.eachRoute(func(name string, r serve.RouteStats) {
+				report(float64(r.Errors), name, "status")
+				report(float64(r.NotFound), name, "not_found")
+				report(float64(r.Lost), name, "lost")
+			})
+		}},
+	{"xetfs_serve_waiting_requests", "Requests of clients whose answer has not ended.", true, nil,
+		func(s *Stats, report func(float64, ...string)) {
+			if s.Server != nil {
+				report(float64(s.Server.Waiting))
+			}
+		}},
 	{"xetfs_info", "1, with the version of xetfs.", true, []string{"version"},
 		func(s *Stats, report func(float64, ...string)) { report(1, s.Process.Version) }},
-	{"xetfs_start_time_seconds", "Start of the mount, in seconds since 1970.", true, nil,
+	{"xetfs_start_time_seconds", "Start of the process, in seconds since 1970.", true, nil,
 		func(s *Stats, report func(float64, ...string)) {
 			report(float64(s.Process.Started.UnixMilli()) / 1e3)
 		}},
@@ -132,6 +159,20 @@ var histogramMetrics = []histogramMetric{
 		}},
 	{"xetfs_origin_first_byte_seconds", "Time from a request to the first byte of its answer.", nil,
 		func(s *Stats, report func(histogram.Counts, ...string)) { report(s.Origin.FirstByte) }},
+	{"xetfs_serve_request_duration_seconds", "Time from a request of a client to the end of its answer, by API.", []string{"route"},
+		func(s *Stats, report func(histogram.Counts, ...string)) {
+			s.eachRoute(func(name string, r serve.RouteStats) { report(r.Latency, name) })
+		}},
+}
+
+// eachRoute reports the routes of a server.
+func (s *Stats) eachRoute(report func(name string, r serve.RouteStats)) {
+	if s.Server == nil {
+		return
+	}
+	for name, r := range s.Server.Routes {
+		report(name, r)
+	}
 }
 
 func number(b bool) float64 {
@@ -141,34 +182,34 @@ func number(b bool) float64 {
 	return 0
 }
 
-// A mountCollector is the prometheus.Collector of one mount.
-type mountCollector struct {
+// A metricCollector is the prometheus.Collector of one mount or server.
+type metricCollector struct {
 	stats        func() (Stats, error)
 	descriptions map[string]*prometheus.Desc
 }
 
-// newMountCollector returns the collector of a mount at dir.
-func newMountCollector(dir string, stats func() (Stats, error)) *mountCollector {
-	c := &mountCollector{stats: stats, descriptions: map[string]*prometheus.Desc{}}
-	mount := prometheus.Labels{"mount": dir}
+// newMetricCollector returns a collector whose metrics have a label.
+func newMetricCollector(label Label, stats func() (Stats, error)) *metricCollector {
+	c := &metricCollector{stats: stats, descriptions: map[string]*prometheus.Desc{}}
+	labels := prometheus.Labels{label.Name: label.Value}
 	for _, m := range metricTable {
-		c.descriptions[m.name] = prometheus.NewDesc(m.name, m.help, m.labels, mount)
+		c.descriptions[m.name] = prometheus.NewDesc(m.name, m.help, m.labels, labels)
 	}
 	for _, m := range histogramMetrics {
-		c.descriptions[m.name] = prometheus.NewDesc(m.name, m.help, m.labels, mount)
+		c.descriptions[m.name] = prometheus.NewDesc(m.name, m.help, m.labels, labels)
 	}
 	return c
 }
 
 // Describe implements prometheus.Collector.
-func (c *mountCollector) Describe(to chan<- *prometheus.Desc) {
+func (c *metricCollector) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range c.descriptions {
 		to <- d
 	}
 }
 
 // Collect implements prometheus.Collector.
-func (c *mountCollector) Collect(to chan<- prometheus.Metric) {
+func (c *metricCollector) Collect(to chan<- prometheus.Metric) {
 	s, err := c.stats()
 	if err != nil {
 		to <- prometheus.NewInvalidMetric(c.descriptions["xetfs_info"], err)

@@ -18,13 +18,31 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sys/unix"
+
+	"github.com/xetfs/xetfs/cmd/xetfs/page"
 )
 
 // unixPrefix begins an address that is the path of a socket.
 const unixPrefix = "unix:"
 
-// CheckAddress returns an error for an address that is neither on loopback nor a socket.
-func CheckAddress(address string) error {
+// AbsAddress makes the path of a socket absolute, because a mount works in "/". It returns an error
+// for an address that is neither on loopback nor a socket. "" is returned as it is.
+func AbsAddress(address string) (string, error) {
+	if address == "" {
+		return "", nil
+	}
+	if err := checkAddress(address); err != nil {
+		return "", err
+	}
+	path, ok := strings.CutPrefix(address, unixPrefix)
+	if !ok {
+		return address, nil
+	}
+	path, err := filepath.Abs(path)
+	return unixPrefix + path, err
+}
+
+func checkAddress(address string) error {
 	if path, ok := strings.CutPrefix(address, unixPrefix); ok {
 		if path == "" {
 			return fmt.Errorf("--status %q: it names no socket", address)
@@ -38,31 +56,24 @@ func CheckAddress(address string) error {
 	return nil
 }
 
-// AbsAddress makes the path of a socket absolute, because a mount works in "/".
-func AbsAddress(address string) (string, error) {
-	path, ok := strings.CutPrefix(address, unixPrefix)
-	if !ok {
-		return address, nil
-	}
-	path, err := filepath.Abs(path)
-	return unixPrefix + path, err
-}
+// A Label distinguishes the metrics of several processes.
+type Label struct{ Name, Value string }
 
-// A Page serves the figures of one mount. It changes nothing.
+// A Page serves the figures of one mount or server. It changes nothing.
 type Page struct {
-	Mount string                 // the label of all metrics
+	Label Label                  // of all metrics
 	Stats func() ([]byte, error) // the document /stats.json
-	Files fs.FS                  // index.html and its parts
 	Log   *slog.Logger
 }
 
 // Listen serves the page at an address until stop is called. A stale socket is replaced. No other
-// user may connect to a socket.
-func (p *Page) Listen(ctx context.Context, address string) (stop func(), err error) {
+// user may connect to a socket. Listen returns the address in the form for a browser.
+func (p *Page) Listen(ctx context.Context, address string) (at string, stop func(), err error) {
 	listener, err := listen(ctx, address)
 	if err != nil {
-		return nil, fmt.Errorf("--status %s: %w", address, err)
+		return "", nil, fmt.Errorf("--status %s: %w", address, err)
 	}
+	at = shown(listener.Addr())
 	server := &http.Server{
 		Handler: p.guard(p.handler(), listener.Addr()), ReadHeaderTimeout: 10 * time.Second, WriteTimeout: time.Minute,
 		MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(p.Log.Handler(), slog.LevelDebug),
@@ -74,8 +85,8 @@ func (p *Page) Listen(ctx context.Context, address string) (stop func(), err err
 			p.Log.Warn("the status page has ended", "event", "status_ended", "err", err)
 		}
 	}()
-	p.Log.Info("the status page is served", "event", "status_ready", "address", shown(listener.Addr()))
-	return func() {
+	p.Log.Info("the status page is served", "event", "status_ready", "address", at)
+	return at, func() {
 		server.Close()
 		<-ended
 	}, nil
@@ -165,7 +176,7 @@ func isOwnHost(host string) bool {
 // handler serves all paths.
 func (p *Page) handler() http.Handler {
 	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(newMountCollector(p.Mount, p.decoded))
+	registry.MustRegister(newMetricCollector(p.Label, p.decoded))
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 10 * time.Second}))
 	mux.HandleFunc("/stats.json", func(w http.ResponseWriter, _ *http.Request) {
@@ -177,7 +188,7 @@ func (p *Page) handler() http.Handler {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(text) // the client may have gone
 	})
-	mux.Handle("/", http.FileServerFS(p.Files))
+	mux.Handle("/", http.FileServerFS(page.Files))
 	return mux
 }
 

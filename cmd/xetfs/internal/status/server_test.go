@@ -14,13 +14,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"github.com/xetfs/xetfs/cache/disk"
 	"github.com/xetfs/xetfs/cache/histogram"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/serve"
 	"github.com/xetfs/xetfs/fs"
 	"github.com/xetfs/xetfs/fs/meter"
 )
@@ -38,17 +38,19 @@ func sample() Stats {
 	return s
 }
 
-func newPage() *Page {
+func newPage() *Page { return pageOf(Label{"mount", "/mnt/x"}, sample) }
+
+func pageOf(label Label, stats func() Stats) *Page {
 	return &Page{
-		Mount: "/mnt/x", Log: slog.New(slog.DiscardHandler), Files: fstest.MapFS{"index.html": {Data: []byte("page")}},
-		Stats: func() ([]byte, error) { return json.Marshal(sample()) },
+		Label: label, Log: slog.New(slog.DiscardHandler),
+		Stats: func() ([]byte, error) { return json.Marshal(stats()) },
 	}
 }
 
-func metricsText(t *testing.T) string {
+func metricsText(t *testing.T, label Label, stats func() Stats) string {
 	t.Helper()
 	w := httptest.NewRecorder()
-	newPage().handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	pageOf(label, stats).handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	if w.Code != http.StatusOK {
 		t.Fatalf("%d: %s", w.Code, w.Body)
 	}
@@ -57,14 +59,38 @@ func metricsText(t *testing.T) string {
 
 // The metrics are those of the topic statistics, and promtool has no remark about them.
 func TestMetrics(t *testing.T) {
-	text := metricsText(t)
+	text := metricsText(t, Label{"mount", "/mnt/x"}, sample)
 	problems, err := promlint.New(strings.NewReader(text)).Lint()
 	if err != nil || len(problems) > 0 {
 		t.Errorf("problems %v, %v", problems, err)
 	}
+	ofServer := metricsText(t, Label{"server", "http://localhost/"}, func() Stats {
+		s := sample()
+		s.Operations, s.Shown = nil, nil
+		s.Server = &Server{Routes: map[string]serve.RouteStats{"hub": {Requests: 9, Bytes: 8, NotFound: 7, Latency: s.Origin.FirstByte}}}
+		s.Server.Waiting = 2
+		return s
+	})
+	if problems, err := promlint.New(strings.NewReader(ofServer)).Lint(); err != nil || len(problems) > 0 {
+		t.Errorf("problems of a server: %v, %v", problems, err)
+	}
+	for _, line := range []string{
+		`xetfs_serve_requests_total{route="hub",server="http://localhost/"} 9`,
+		`xetfs_serve_bytes_total{route="hub",server="http://localhost/"} 8`,
+		`xetfs_serve_errors_total{kind="not_found",route="hub",server="http://localhost/"} 7`,
+		`xetfs_serve_waiting_requests{server="http://localhost/"} 2`,
+		`xetfs_serve_request_duration_seconds_count{route="hub",server="http://localhost/"} 3`,
+	} {
+		if !strings.Contains(ofServer, line+"\n") {
+			t.Errorf("no line %s of a server", line)
+		}
+	}
+	if strings.Contains(ofServer, "xetfs_fuse") || strings.Contains(ofServer, "xetfs_read_bytes") || strings.Contains(text, "xetfs_serve") {
+		t.Error("a server has metrics of a mount, or a mount those of a server")
+	}
 	var names []string
-	for _, m := range regexp.MustCompile(`(?m)^# TYPE (\S+)`).FindAllStringSubmatch(text, -1) {
-		if !strings.HasPrefix(m[1], "xetfs_experimental_") {
+	for _, m := range regexp.MustCompile(`(?m)^# TYPE (\S+)`).FindAllStringSubmatch(text+ofServer, -1) {
+		if !strings.HasPrefix(m[1], "xetfs_experimental_") && !slices.Contains(names, m[1]) {
 			names = append(names, m[1])
 		}
 	}
@@ -149,7 +175,7 @@ func TestS18_Socket(t *testing.T) {
 	}
 	stale.SetUnlinkOnClose(false)
 	stale.Close()
-	stop, err := newPage().Listen(t.Context(), "unix:"+path)
+	_, stop, err := newPage().Listen(t.Context(), "unix:"+path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +183,7 @@ func TestS18_Socket(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
-	if _, err := newPage().Listen(t.Context(), "unix:"+path); err == nil || !strings.Contains(err.Error(), "another process listens there") {
+	if _, _, err := newPage().Listen(t.Context(), "unix:"+path); err == nil || !strings.Contains(err.Error(), "another process listens there") {
 		t.Errorf("second server: %v", err)
 	}
 	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -179,13 +205,15 @@ func TestS18_Socket(t *testing.T) {
 	}
 }
 
-func TestCheckAddress(t *testing.T) {
+func TestAbsAddress(t *testing.T) {
 	for address, good := range map[string]bool{
-		"localhost:9180": true, "127.0.0.1:0": true, "[::1]:1": true, "unix:/run/x": true, "unix:x": true,
+		"localhost:9180": true, "127.0.0.1:0": true, "[::1]:1": true, "unix:/run/x": true, "unix:x": true, "": true,
 		":9180": false, "0.0.0.0:1": false, "example.org:1": false, "9180": false, "unix:": false, "localhost": false,
 	} {
-		if err := CheckAddress(address); (err == nil) != good {
-			t.Errorf("%s: %v", address, err)
+		at, err := AbsAddress(address)
+		path, isSocket := strings.CutPrefix(at, unixPrefix)
+		if (err == nil) != good || good && isSocket != filepath.IsAbs(path) {
+			t.Errorf("%s: %s, %v", address, at, err)
 		}
 	}
 }

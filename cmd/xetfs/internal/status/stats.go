@@ -9,19 +9,27 @@ import (
 
 	"github.com/xetfs/xetfs/cache"
 	"github.com/xetfs/xetfs/cache/origin/fetch"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/serve"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/fs"
 )
 
-// Stats are all figures of a mount. They are the value of user.xet.stats and the document
-// /stats.json.
+// Stats are all figures of a mount or of a server. They are the value of user.xet.stats and the
+// document /stats.json.
 type Stats struct {
 	cacheStats
 	mountStats
+	Server  *Server     `json:"server,omitempty"` // nil: of a mount
 	Bytes   Bytes       `json:"bytes"`
 	Origin  fetch.Stats `json:"origin"`
 	Damage  Damage      `json:"damage"`
 	Process Process     `json:"process"`
+}
+
+// Server are the requests to a server.
+type Server struct {
+	serve.Stats
+	Routes map[string]serve.RouteStats `json:"routes"` // by API
 }
 
 // Aliases give the embedded structs different names.
@@ -47,11 +55,12 @@ type Damage struct {
 	Panics int64 `json:"panics"` // handlers that panicked
 }
 
-// Process describes the process of a mount.
+// Process describes the process of a mount or of a server.
 type Process struct {
 	Source     string    `json:"source"`
-	Mountpoint string    `json:"mountpoint"`
-	Version    string    `json:"version"` // of xetfs
+	Mountpoint string    `json:"mountpoint"`        // "": the process is a server
+	Address    string    `json:"address,omitempty"` // URL of a server
+	Version    string    `json:"version"`           // of xetfs
 	PID        int       `json:"pid"`
 	Started    time.Time `json:"started"`
 	Now        time.Time `json:"now"`
@@ -60,15 +69,26 @@ type Process struct {
 	Goroutines int64     `json:"goroutines"`
 }
 
-// A Collector returns the figures of one mount. It is safe for concurrent use.
+// A Collector returns the figures of one mount or server. It is safe for concurrent use.
 type Collector struct {
-	Process Process // the fields that do not change
-	Source  *stack.Source
+	Process  Process         // the fields that do not change
+	Source   *stack.Source   // nil: a server without caches
+	Counters *fetch.Counters // of the requests to SOURCE if Source is nil; nil: SOURCE is local
+}
+
+// CollectServer returns the figures of a server.
+func (c *Collector) CollectServer(count *serve.Counter) Stats {
+	s := c.Collect(fs.Stats{})
+	s.Server = &Server{count.Stats(), count.Routes()}
+	return s
 }
 
 // Collect adds all other figures to those of the mount.
 func (c *Collector) Collect(mount fs.Stats) Stats {
-	s := Stats{cacheStats: c.Source.Reader.Stats(), mountStats: mount, Origin: c.origin(), Process: c.Process}
+	s := Stats{mountStats: mount, Origin: c.origin(), Process: c.Process}
+	if c.Source != nil {
+		s.cacheStats = c.Source.Reader.Stats()
+	}
 	s.Bytes = Bytes{
 		Memory: s.FromMemory, Disk: s.FromDisk + mount.PlainBytes, Origin: s.FromOrigin,
 		Catalog: mount.InlineBytes, Passthrough: mount.PassthroughBytes,
@@ -86,8 +106,15 @@ func (c *Collector) Collect(mount fs.Stats) Stats {
 // origin returns the requests to SOURCE. A local SOURCE has calls instead of requests, and no
 // times.
 func (c *Collector) origin() fetch.Stats {
-	if c.Source.Counters != nil {
-		return c.Source.Counters.Load()
+	counters := c.Counters
+	if c.Source != nil {
+		counters = c.Source.Counters
+	}
+	if counters != nil {
+		return counters.Load()
+	}
+	if c.Source == nil {
+		return fetch.Stats{}
 	}
 	calls := c.Source.Requests.Load()
 	return fetch.Stats{Requests: calls.Requests, Bytes: calls.Bytes, Errors: calls.Errors}
