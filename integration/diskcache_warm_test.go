@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/xetfs/xetfs/integration/internal/harness"
 )
@@ -29,20 +28,25 @@ func TestD15_RemountAsksNothing(t *testing.T) {
 	harness.Publish(t, storeDir, "tree", folder)
 	want, _ := listPatiently(t, folder)
 	s := harness.ServeRemote(t, storeDir)
-	for _, tt := range []struct {
-		flag, name string
-		end        func(*harness.Mount)
-	}{
-		{"--materialize=never", "unmounted", (*harness.Mount).Unmount},
-		{"--materialize=never", "killed", killKept},
-		{"--materialize=auto", "unmounted", (*harness.Mount).Unmount},
-		{"--materialize=always", "killed", killKept},
+	chunks := 0 // on disk after a mount was unmounted
+	for _, tt := range []struct{ flag, end string }{
+		{"--materialize=never", "unmounted"},
+		{"--materialize=never", "killed"},
+		{"--materialize=auto", "unmounted"},
+		{"--materialize=always", "killed"},
 	} {
-		t.Run(tt.flag+", "+tt.name, func(t *testing.T) {
-			flags := newCacheFolder(t).flags(tt.flag)
+		t.Run(tt.flag+", "+tt.end, func(t *testing.T) {
+			cache := newCacheFolder(t)
+			flags := cache.flags(tt.flag)
 			m := harness.MountSource(t, s.URL, flags...)
 			checkTree(t, m, want)
-			tt.end(m)
+			if tt.end == "killed" {
+				cache.until("all is written", func(k Kept) bool { return k.Chunks >= chunks })
+				m.Kill9()
+			} else {
+				m.Unmount()
+				chunks = cache.kept().Chunks
+			}
 			before := s.Traffic()
 			m = harness.MountSource(t, s.URL, flags...)
 			checkTree(t, m, want)
@@ -62,19 +66,6 @@ func checkTree(t *testing.T, m *harness.Mount, want treeList) {
 	if failed > 0 {
 		t.Errorf("%d reads failed", failed)
 	}
-}
-
-// killKept kills a mount once it has written what it has fetched.
-func killKept(m *harness.Mount) {
-	m.T.Helper()
-	last := DiskStats{}
-	untilStats(m.T, m, harness.MountLimit, "all is written", func(now DiskStats) bool {
-		same := now.Written == last.Written && now.Wholes == last.Wholes
-		last = now
-		time.Sleep(100 * time.Millisecond)
-		return same
-	})
-	m.Kill9()
 }
 
 // A Warmed is what `xetfs warm --json` says.
