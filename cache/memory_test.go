@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/objects"
@@ -206,4 +207,35 @@ func TestBuffers(t *testing.T) {
 		again.free()
 	}
 	(*buffer)(nil).free()
+}
+
+// Readers of all cores look up chunks. A read of chunks in memory takes no lock of a Cache.
+func TestRead_NoLockForMemory(t *testing.T) {
+	x := folder(t, 2)
+	c := open(t, x.src, Options{})
+	p := make([]byte, 100<<10) // parts of three chunks
+	read := func() {
+		if err := c.Read(t.Context(), x.Hash(), chunks(3, 6), 50<<10, p); err != nil {
+			t.Error(err)
+		}
+	}
+	for i := range 3 { // into memory, which takes only chunks at the ends of a read
+		c.Read(t.Context(), x.Hash(), chunks(3+i, 4+i), 1, p[:10])
+	}
+	c.memory.settle()
+	unpacked := c.stats.unpacked.Load()
+	for _, mu := range []*sync.Mutex{&c.memory.mu, &c.unpacking.mu, &c.fetches.mu, &c.budget.mu, &c.replicas.mu, &c.pages.mu} {
+		mu.Lock()
+		defer mu.Unlock()
+	}
+	done := make(chan struct{})
+	go func() { defer close(done); read() }()
+	select {
+	case <-done:
+	case <-time.After(time.Minute):
+		t.Fatal("a read of chunks in memory waits for a lock")
+	}
+	if n := c.stats.unpacked.Load(); n != unpacked {
+		t.Errorf("the read has unpacked %d chunks", n-unpacked)
+	}
 }

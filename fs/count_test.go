@@ -13,8 +13,4 @@ func (n *nodes) len() int {
 }
 
 // len returns the number of open handles.
-func (t *handleTable[T]) len() int {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	return len(t.open)
-}
+func (t *handleTable[T]) len() int { return len(t.all()) }

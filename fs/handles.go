@@ -1,9 +1,8 @@
 package fs
 
 import (
-	"maps"
-	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -13,51 +12,46 @@ import (
 
 // A handleTable numbers the open files and directories for messages of the kernel.
 type handleTable[T any] struct {
-	mu   sync.RWMutex
-	open map[uint64]T // guarded by mu
-	last uint64       // last number; guarded by mu
+	open sync.Map      // number → T; lookups take no lock
+	last atomic.Uint64 // last number
 }
 
 func (t *handleTable[T]) add(v T) uint64 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.open == nil {
-		t.open = make(map[uint64]T)
-	}
-	t.last++
-	t.open[t.last] = v
-	return t.last
+	n := t.last.Add(1)
+	t.open.Store(n, v)
+	return n
 }
 
 func (t *handleTable[T]) get(n uint64) (T, bool) {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	v, ok := t.open[n]
-	return v, ok
+	v, ok := t.open.Load(n)
+	found, _ := v.(T)
+	return found, ok
 }
 
 func (t *handleTable[T]) remove(n uint64) (T, bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	v, ok := t.open[n]
-	delete(t.open, n)
-	return v, ok
+	v, ok := t.open.LoadAndDelete(n)
+	found, _ := v.(T)
+	return found, ok
 }
 
 // removeAll empties the table and returns its values.
-func (t *handleTable[T]) removeAll() map[uint64]T {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	all := t.open
-	t.open = nil
+func (t *handleTable[T]) removeAll() (all []T) {
+	t.open.Range(func(n, _ any) bool {
+		if v, ok := t.remove(n.(uint64)); ok {
+			all = append(all, v)
+		}
+		return true
+	})
 	return all
 }
 
 // all returns the values of the table.
-func (t *handleTable[T]) all() []T {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	return slices.Collect(maps.Values(t.open))
+func (t *handleTable[T]) all() (all []T) {
+	t.open.Range(func(_, v any) bool {
+		all = append(all, v.(T))
+		return true
+	})
+	return all
 }
 
 const (

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -194,6 +195,8 @@ func pending(status []byte) uint64 {
 // for. It also delays readahead while other readers wait, and sends lookups of one name one
 // after the other. Without the history a program would wait for the limit several times.
 type timeoutHistory struct {
+	records atomic.Int64 // number of inodes, so that a request without any takes no lock
+
 	mu     sync.Mutex
 	inodes map[uint64]inodeTimeouts // guarded by mu
 }
@@ -215,6 +218,9 @@ const (
 
 // limit returns the time limit of a request for an inode.
 func (th *timeoutHistory) limit(ino uint64, limit time.Duration) time.Duration {
+	if th.records.Load() == 0 {
+		return limit
+	}
 	th.mu.Lock()
 	defer th.mu.Unlock()
 	if f, ok := th.inodes[ino]; ok && time.Since(f.last) < timeoutRecent && time.Since(f.full) < limit/shortLimitRow {
@@ -231,6 +237,7 @@ func (th *timeoutHistory) failed(ino uint64, took, limit time.Duration) {
 	now := time.Now()
 	th.mu.Lock()
 	defer th.mu.Unlock()
+	defer func() { th.records.Store(int64(len(th.inodes))) }()
 	for other, f := range th.inodes {
 		if now.Sub(f.last) >= timeoutRecent {
 			delete(th.inodes, other)

@@ -12,24 +12,17 @@ const maxSmall = 4 * smallFile
 
 // smallFiles has the content of small files that were proven last, which were read whole for that.
 type smallFiles struct {
-	mu   sync.Mutex
-	byID *lru.Cache[codec.FileID, []byte] // immutable contents; guarded by mu
+	byID *lru.Clock[codec.FileID, []byte] // immutable contents
 }
 
-func (s *smallFiles) init() { s.byID = lru.New[codec.FileID, []byte](maxSmall, nil) }
+func (s *smallFiles) init() { s.byID = lru.NewClock[codec.FileID, []byte](maxSmall) }
 
 func (s *smallFiles) add(id codec.FileID, content []byte) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.byID.Add(id, content, int64(len(content))+256)
 }
 
 // get returns the content of a file.
-func (s *smallFiles) get(id codec.FileID) (content []byte, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.byID.Get(id)
-}
+func (s *smallFiles) get(id codec.FileID) (content []byte, ok bool) { return s.byID.Get(id) }
 
 // read fills p with the bytes of a file from off on, and reports whether it could.
 func (s *smallFiles) read(id codec.FileID, p []byte, off int64) bool {
@@ -51,11 +44,7 @@ func (s *smallFiles) has(id codec.FileID) bool {
 	return ok
 }
 
-func (s *smallFiles) drop(id codec.FileID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.byID.Remove(id)
-}
+func (s *smallFiles) drop(id codec.FileID) { s.byID.Remove(id) }
 
 // maxSuspects is how many corrupt files are remembered.
 const maxSuspects = 4096

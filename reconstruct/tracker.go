@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"hash/maphash"
 	"sync"
+	"sync/atomic"
 
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/merkle"
@@ -18,8 +19,10 @@ type tracker struct {
 	mu     sync.Mutex
 	marks  []groupMarks // by group; guarded by mu
 	groups int          // with chunks that were not read; guarded by mu
-	proven bool         // the hash of the file matches the marks; guarded by mu
-	failed error        // it does not; guarded by mu
+
+	// Changed with mu; reads look at them without it:
+	proven atomic.Bool           // the hash of the file matches the marks
+	failed atomic.Pointer[error] // it does not
 }
 
 // groupMarks are the marks of the chunks of a group.
@@ -119,15 +122,16 @@ func (t *tracker) matches(g *group, term int, leaves []merkle.Leaf) bool {
 func (t *tracker) complete() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.groups == 0 && !t.proven && t.failed == nil
+	return t.groups == 0 && !t.isProven() && t.err() == nil
 }
 
 // prove ends the check of a file with success, unless it has failed before.
 func (t *tracker) prove() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.proven = t.failed == nil
-	return t.failed
+	err := t.err()
+	t.proven.Store(err == nil)
+	return err
 }
 
 // fail ends the use of a file with an error for all readers. It returns false if it was called
@@ -135,22 +139,20 @@ func (t *tracker) prove() error {
 func (t *tracker) fail(err error) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.failed != nil {
+	if t.err() != nil {
 		return false
 	}
-	t.failed, t.proven = err, false
+	t.failed.Store(&err)
+	t.proven.Store(false)
 	return true
 }
 
 // err returns the error of all readers, or nil.
 func (t *tracker) err() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.failed
+	if err := t.failed.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
-func (t *tracker) isProven() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.proven
-}
+func (t *tracker) isProven() bool { return t.proven.Load() }

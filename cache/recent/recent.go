@@ -3,21 +3,25 @@ package recent
 import (
 	"container/list"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // A Set has open values by key. It closes a value that was unused for a while, that others
-// displaced, or that Forget names. A value in use stays open. A Set is safe for concurrent use.
+// displaced, or that Forget names. A value in use stays open. Without room it displaces the oldest
+// value that was not found since the last look (CLOCK). A Set is safe for concurrent use. Find and
+// Put take no lock, because each read calls them.
 type Set[K comparable, V any] struct {
 	most  int
 	idle  time.Duration
 	close func(V)
 
+	byKey sync.Map // K → *Item[K, V]; changed with mu
+
 	mu     sync.Mutex
-	byKey  map[K]*Item[K, V] // guarded by mu
-	order  list.List         // of *Item[K, V], most recently used last; guarded by mu
-	timer  *time.Timer       // nil: no value is open; guarded by mu
-	closed bool              // guarded by mu
+	order  list.List   // of *Item[K, V], oldest first; guarded by mu
+	timer  *time.Timer // nil: no value is open; guarded by mu
+	closed bool        // guarded by mu
 
 	closing sync.WaitGroup // values that are closed in the background
 }
@@ -28,31 +32,50 @@ type Item[K comparable, V any] struct {
 
 	key   K
 	place *list.Element // in Set.order; nil: removed; guarded by Set.mu
-	users int           // guarded by Set.mu
-	idle  bool          // not used since the last timer; guarded by Set.mu
+	users atomic.Int32  // and one for Set while it has the item; 0: closed
+	found atomic.Bool   // since the last look for an item to displace
+	idle  atomic.Bool   // not found since the last timer
 }
 
 // New returns a Set of up to most values. An unused value is closed after idle, at the latest
 // after twice that time.
 func New[K comparable, V any](most int, idle time.Duration, closeValue func(V)) *Set[K, V] {
-	return &Set[K, V]{most: most, idle: idle, close: closeValue, byKey: make(map[K]*Item[K, V])}
+	return &Set[K, V]{most: most, idle: idle, close: closeValue}
 }
 
 // Find returns the open value of a key, which must be Put back after use, or nil.
 func (s *Set[K, V]) Find(key K) *Item[K, V] {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.findLocked(key)
+	it := s.item(key)
+	if it == nil || !it.retain() {
+		return nil
+	}
+	if !it.found.Load() { // a store would take the cache line from other cores
+		it.found.Store(true)
+	}
+	if it.idle.Load() {
+		it.idle.Store(false)
+	}
+	return it
 }
 
-func (s *Set[K, V]) findLocked(key K) *Item[K, V] {
-	known := s.byKey[key]
-	if known != nil {
-		known.users++
-		known.idle = false
-		s.order.MoveToBack(known.place)
+// item returns the item of a key, or nil.
+func (s *Set[K, V]) item(key K) *Item[K, V] {
+	known, _ := s.byKey.Load(key)
+	it, _ := known.(*Item[K, V])
+	return it
+}
+
+// retain adds a user. It returns false if the value is closed.
+func (it *Item[K, V]) retain() bool {
+	for {
+		n := it.users.Load()
+		if n == 0 {
+			return false
+		}
+		if it.users.CompareAndSwap(n, n+1) {
+			return true
+		}
 	}
-	return known
 }
 
 // Add takes over an open value, and returns the Item to use and to Put back. If the key has a
@@ -67,31 +90,40 @@ func (s *Set[K, V]) Add(key K, value V) *Item[K, V] {
 func (s *Set[K, V]) add(key K, value V) (used *Item[K, V], surplus []V) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if known := s.findLocked(key); known != nil {
+	if known := s.Find(key); known != nil {
 		return known, []V{value}
 	}
-	used = &Item[K, V]{Value: value, key: key, users: 1}
+	used = &Item[K, V]{Value: value, key: key}
+	used.users.Store(1)
 	if s.closed {
 		return used, nil
 	}
-	used.place = s.order.PushBack(used)
-	s.byKey[key] = used
-	if s.order.Len() > s.most {
-		surplus = s.dropLocked(s.order.Front().Value.(*Item[K, V]), nil)
+	if s.order.Len() >= s.most {
+		surplus = s.dropLocked(s.oldestLocked(), nil)
 	}
+	used.users.Add(1)
+	used.place = s.order.PushBack(used)
+	s.byKey.Store(key, used)
 	if s.timer == nil {
 		s.timer = time.AfterFunc(s.idle, s.closeIdle)
 	}
 	return used, surplus
 }
 
+// oldestLocked returns the item to displace. It moves found ones to the end.
+func (s *Set[K, V]) oldestLocked() *Item[K, V] {
+	for looks := 2 * s.order.Len(); ; looks-- {
+		it := s.order.Front().Value.(*Item[K, V])
+		if looks == 0 || !it.found.Swap(false) {
+			return it
+		}
+		s.order.MoveToBack(it.place)
+	}
+}
+
 // Put ends the use of an Item that Find or Add returned.
 func (s *Set[K, V]) Put(it *Item[K, V]) {
-	s.mu.Lock()
-	it.users--
-	last := it.users == 0 && it.place == nil
-	s.mu.Unlock()
-	if last {
+	if it.users.Add(-1) == 0 {
 		s.close(it.Value)
 	}
 }
@@ -100,7 +132,7 @@ func (s *Set[K, V]) Put(it *Item[K, V]) {
 func (s *Set[K, V]) Forget(key K) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if it := s.byKey[key]; it != nil {
+	if it := s.item(key); it != nil {
 		s.closeSoonLocked(s.dropLocked(it, nil))
 	}
 }
@@ -127,8 +159,8 @@ func (s *Set[K, V]) Close() {
 		s.timer.Stop()
 	}
 	var surplus []V
-	for _, it := range s.byKey {
-		surplus = s.dropLocked(it, surplus)
+	for s.order.Len() > 0 {
+		surplus = s.dropLocked(s.order.Front().Value.(*Item[K, V]), surplus)
 	}
 	s.mu.Unlock()
 	s.closeAll(surplus)
@@ -140,15 +172,16 @@ func (s *Set[K, V]) closeIdle() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var surplus []V
-	for _, it := range s.byKey {
-		if it.idle && it.users == 0 {
+	for e := s.order.Front(); e != nil; {
+		it := e.Value.(*Item[K, V])
+		e = e.Next()
+		if it.idle.Swap(true) && it.users.Load() == 1 {
 			surplus = s.dropLocked(it, surplus)
 		}
-		it.idle = true
 	}
 	s.closeSoonLocked(surplus)
 	s.timer = nil
-	if len(s.byKey) > 0 {
+	if s.order.Len() > 0 {
 		s.timer = time.AfterFunc(s.idle, s.closeIdle)
 	}
 }
@@ -157,9 +190,9 @@ func (s *Set[K, V]) closeIdle() {
 // it is in use: then the last user closes it.
 func (s *Set[K, V]) dropLocked(it *Item[K, V], surplus []V) []V {
 	s.order.Remove(it.place)
-	delete(s.byKey, it.key)
+	s.byKey.Delete(it.key)
 	it.place = nil
-	if it.users > 0 {
+	if it.users.Add(-1) > 0 {
 		return surplus
 	}
 	return append(surplus, it.Value)

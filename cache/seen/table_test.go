@@ -40,14 +40,18 @@ func TestNote(t *testing.T) {
 
 // The memory is bounded, and the oldest chunks go first.
 func TestTableMemory(t *testing.T) {
-	tab := New(10 * blockBytes)
-	for i := range 100 {
-		tab.Note(codec.Hash{byte(i)}, uint32(i), leaf(i))
+	const each, last = 10 * blockBytes, 100*tableParts - 1
+	tab := New(each * tableParts)
+	xorb := func(i int) codec.Hash { return codec.Hash{byte(i), byte(i >> 8)} }
+	for i := range last + 1 {
+		tab.Note(xorb(i), uint32(i%99), leaf(i))
 	}
-	if n := tab.blocks.Cost(); n > 10*blockBytes {
-		t.Errorf("%d bytes", n)
+	for i := range tab.parts {
+		if n := tab.parts[i].blocks.Cost(); n > each || n < each/2 {
+			t.Errorf("part %d: %d bytes", i, n)
+		}
 	}
-	if tab.Get(codec.Hash{99}, 99) != leaf(99) || tab.Get(codec.Hash{0}, 0) != (merkle.Leaf{}) {
+	if tab.Get(xorb(last), last%99) != leaf(last) || tab.Get(xorb(0), 0) != (merkle.Leaf{}) {
 		t.Error("the oldest chunk is known, or the newest one is not")
 	}
 }

@@ -40,9 +40,10 @@ type infos struct {
 
 	loads flight.Group[codec.Hash, *info]
 
+	byXorb *lru.Clock[codec.Hash, *info] // changed with mu
+
 	mu      sync.Mutex
-	byXorb  *lru.Cache[codec.Hash, *info] // guarded by mu
-	loading map[codec.Hash]*loadToken     // of the loads whose results may be stored; guarded by mu
+	loading map[codec.Hash]*loadToken // of the loads whose results may be stored; guarded by mu
 }
 
 // A loadToken identifies one load by its address.
@@ -50,7 +51,7 @@ type loadToken struct{ _ byte } // so that each has an address of its own
 
 func (c *infos) init(maxBytes int64, load func(ctx context.Context, x codec.Hash) (*xorb.Info, error), k *metacache.Cache) {
 	c.load, c.meta = load, k
-	c.byXorb, c.loading = lru.New[codec.Hash, *info](maxBytes, nil), map[codec.Hash]*loadToken{}
+	c.byXorb, c.loading = lru.NewClock[codec.Hash, *info](maxBytes), map[codec.Hash]*loadToken{}
 }
 
 // get returns the info of xorb x, from memory, the metacache or the store. Concurrent callers
@@ -114,11 +115,8 @@ func (c *infos) end(token *loadToken, in *info, value []byte, err error) {
 	}
 }
 
-func (c *infos) lookup(x codec.Hash) (*info, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.byXorb.Get(x)
-}
+// lookup returns an info from memory. It takes no lock, because each read looks up at least one.
+func (c *infos) lookup(x codec.Hash) (*info, bool) { return c.byXorb.Get(x) }
 
 // drop removes the info of xorb x, which describes a corrupt copy. A later get does not return
 // the result of a load that is running now.

@@ -106,7 +106,7 @@ func TestInfosAreBounded(t *testing.T) {
 		return len(s.Reads())
 	}
 	var got []int
-	for _, i := range []int{0, 1, 0, 1, 2, 1, 0, 2, 0} {
+	for _, i := range []int{0, 1, 0, 1, 2, 1, 0, 2, 1} {
 		got = append(got, ask(i))
 	}
 	if want := []int{1, 1, 0, 0, 1, 0, 1, 1, 0}; !slices.Equal(got, want) {

@@ -86,10 +86,10 @@ func (b *Builder) Evict(number uint32) error {
 
 // File adds a whole file, or moves it to the end of its queue.
 func (b *Builder) File(hash codec.Hash, size, mtime, ctime int64, crc uint32) {
-	w := b.index.files[hash]
+	w := b.index.files.get(hash)
 	if w == nil {
 		w = &WholeFile{Hash: hash}
-		b.index.files[hash] = w
+		b.index.files.put(w)
 	}
 	w.Size, w.MTime, w.CRC = size, mtime, crc
 	w.CTime.Store(ctime)
@@ -98,9 +98,9 @@ func (b *Builder) File(hash codec.Hash, size, mtime, ctime int64, crc uint32) {
 
 // ForgetFile forgets a whole file.
 func (b *Builder) ForgetFile(hash codec.Hash) {
-	if w := b.index.files[hash]; w != nil {
+	if w := b.index.files.get(hash); w != nil {
 		w.order = 0
-		delete(b.index.files, hash)
+		b.index.files.remove(hash)
 	}
 }
 

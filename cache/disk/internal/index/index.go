@@ -113,9 +113,9 @@ type Index struct {
 	objects  []object
 	unused   []uint32 // positions in objects
 	segments map[uint32]*Segment
-	files    map[codec.Hash]*WholeFile
-	chunks   int  // that can be found
-	replay   bool // objects keep their positions, also without chunks
+	files    fileTable // changed with mu
+	chunks   int       // that can be found
+	replay   bool      // objects keep their positions, also without chunks
 }
 
 // New returns an empty index.
@@ -123,7 +123,6 @@ func New() *Index {
 	return &Index{
 		ids:      make(map[Key]uint32),
 		segments: make(map[uint32]*Segment),
-		files:    make(map[codec.Hash]*WholeFile),
 	}
 }
 
@@ -131,7 +130,7 @@ func New() *Index {
 func (x *Index) Len() (chunks, files int) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	return x.chunks, len(x.files)
+	return x.chunks, x.files.n
 }
 
 // Has reports whether any chunk of k is stored.

@@ -140,5 +140,5 @@ func (x *Index) Totals() (objects, files, segments, owners, chunks int) {
 		owners += len(s.owners)
 		chunks += len(s.chunks)
 	}
-	return len(x.objects), len(x.files), len(x.segments), owners, chunks
+	return len(x.objects), x.files.n, len(x.segments), owners, chunks
 }

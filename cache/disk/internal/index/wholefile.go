@@ -1,6 +1,8 @@
 package index
 
 import (
+	"iter"
+	"sync"
 	"sync/atomic"
 
 	"github.com/xetfs/xetfs/codec"
@@ -33,26 +35,52 @@ func (w *WholeFile) Name() string { return FileName(w.Hash) }
 // FileName returns the path of a whole file in the cache folder.
 func FileName(h codec.Hash) string { return "whole/" + h.String() }
 
+// A fileTable has whole files by hash. Lookups need no lock, and one goroutine changes it at a time.
+type fileTable struct {
+	byHash sync.Map // codec.Hash → *WholeFile
+	n      int      // number of files
+}
+
+func (t *fileTable) get(h codec.Hash) *WholeFile {
+	w, _ := t.byHash.Load(h)
+	found, _ := w.(*WholeFile)
+	return found
+}
+
+func (t *fileTable) put(w *WholeFile) {
+	if _, replaced := t.byHash.Swap(w.Hash, w); !replaced {
+		t.n++
+	}
+}
+
+func (t *fileTable) remove(h codec.Hash) {
+	if _, removed := t.byHash.LoadAndDelete(h); removed {
+		t.n--
+	}
+}
+
+func (t *fileTable) all() iter.Seq[*WholeFile] {
+	return func(yield func(*WholeFile) bool) {
+		t.byHash.Range(func(_, w any) bool { return yield(w.(*WholeFile)) })
+	}
+}
+
 // AddFile records a whole file.
 func (x *Index) AddFile(w *WholeFile) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.files[w.Hash] = w
+	x.files.put(w)
 }
 
-// File returns a whole file, nil if it is absent.
-func (x *Index) File(h codec.Hash) *WholeFile {
-	x.mu.RLock()
-	defer x.mu.RUnlock()
-	return x.files[h]
-}
+// File returns a whole file, nil if it is absent. It takes no lock: each read looks for one.
+func (x *Index) File(h codec.Hash) *WholeFile { return x.files.get(h) }
 
 // AcquireFile returns a whole file and counts one more handle of it. It returns nil for an
 // absent file.
 func (x *Index) AcquireFile(h codec.Hash) *WholeFile {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	w := x.files[h]
+	w := x.files.get(h)
 	if w != nil {
 		w.Open.Add(1)
 	}
@@ -63,10 +91,10 @@ func (x *Index) AcquireFile(h codec.Hash) *WholeFile {
 func (x *Index) ForgetFile(h codec.Hash) *WholeFile {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	w := x.files[h]
+	w := x.files.get(h)
 	if w != nil {
 		w.Gone.Store(true)
-		delete(x.files, h)
+		x.files.remove(h)
 	}
 	return w
 }
@@ -75,7 +103,7 @@ func (x *Index) ForgetFile(h codec.Hash) *WholeFile {
 func (x *Index) Files() (all []*WholeFile) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	for _, w := range x.files {
+	for w := range x.files.all() {
 		all = append(all, w)
 	}
 	return all
@@ -86,10 +114,10 @@ func (x *Index) evictFile(w *WholeFile) (evicted, open bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	open = w.Open.Load() > 0
-	if open || w.Uses.Load() > 0 || x.files[w.Hash] != w {
+	if open || w.Uses.Load() > 0 || x.files.get(w.Hash) != w {
 		return false, open
 	}
-	delete(x.files, w.Hash)
+	x.files.remove(w.Hash)
 	w.Gone.Store(true)
 	return true, false
 }
