@@ -5,6 +5,7 @@
 //	Writer.Begin                    start a Session before the store is read
 //	Session.Known, Session.Sink     pass to codec/pack, so that a sweep cannot delete what is used
 //	Session.Replace, Update         a new version, from all entries or from changes
+//	Session.UpdateWith              the same, with changes that depend on the newest version
 //	Session.Republish               a new version of an existing tree
 //	Writer.Delete, Prune            delete versions
 //	Writer.Snapshot, RepairRef      name versions; restore a lost ref

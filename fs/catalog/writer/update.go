@@ -20,18 +20,56 @@ import (
 // the entries below it along, and missing parents are created. The removal of an absent
 // path is no error. If another publish was faster, Update applies the changes to its tree.
 func (s *Session) Update(ctx context.Context, changes []page.Change) (names.Row, error) {
-	for i, c := range changes {
-		err := s.checkChange(ctx, c)
-		if err == nil && i > 0 && page.ComparePaths(pathOf(changes[i-1]), pathOf(c)) >= 0 {
-			err = fmt.Errorf("change of %.80q is not behind that of %.80q", pathOf(c), pathOf(changes[i-1]))
-		}
-		if err != nil {
-			return names.Row{}, fmt.Errorf("%s: %w", s.st.symbol, err)
-		}
+	if err := s.checkChanges(ctx, changes); err != nil {
+		return names.Row{}, fmt.Errorf("%s: %w", s.st.symbol, err)
 	}
 	return s.commit(ctx, func(ctx context.Context, st *state) (page.Link, error) {
 		return s.update(ctx, st, changes)
 	})
+}
+
+// A Base is the state of a symbol that an update begins with.
+type Base struct {
+	Latest *names.Row // newest live version; nil: none
+	Head   names.Key  // newest element of the version list; "": none
+}
+
+// UpdateWith is Update with changes and labels that depend on the newest version. It calls plan
+// again if another publish was faster. An error of plan ends the publish, and ErrSame if the tree
+// is that of the newest version.
+func (s *Session) UpdateWith(ctx context.Context, plan func(context.Context, Base) ([]page.Change, map[string]string, error)) (names.Row, error) {
+	return s.commit(ctx, func(ctx context.Context, st *state) (page.Link, error) {
+		b := Base{Latest: st.latest()}
+		if st.ref != nil {
+			b.Head = st.ref.Head
+		}
+		changes, labels, err := plan(ctx, b)
+		if err == nil {
+			err = s.checkChanges(ctx, changes)
+		}
+		if err != nil {
+			return page.Link{}, err
+		}
+		s.o.Labels = labels
+		root, err := s.update(ctx, st, changes)
+		if err == nil && b.Latest != nil && b.Latest.Root == root.Page {
+			err = ErrSame
+		}
+		return root, err
+	})
+}
+
+// checkChanges checks each change and their order.
+func (s *Session) checkChanges(ctx context.Context, changes []page.Change) error {
+	for i, c := range changes {
+		if err := s.checkChange(ctx, c); err != nil {
+			return err
+		}
+		if i > 0 && page.ComparePaths(pathOf(changes[i-1]), pathOf(c)) >= 0 {
+			return fmt.Errorf("change of %.80q is not behind that of %.80q", pathOf(c), pathOf(changes[i-1]))
+		}
+	}
+	return nil
 }
 
 // pathOf returns the path of a change of something.

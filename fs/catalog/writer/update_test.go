@@ -1,6 +1,8 @@
 package writer
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -186,4 +188,40 @@ func TestUpdateProperty(t *testing.T) {
 			checkBuilt(t, d, model.words())
 		}
 	})
+}
+
+// UpdateWith plans again on the tree of a faster publish. A plan that makes the newest tree
+// publishes nothing.
+func TestUpdateWith(t *testing.T) {
+	d := sitDown(t, origintest.Memory())
+	d.must(d.replace("m", "a=1"))
+	publish := func(words string, meanwhile func()) (names.Row, int, error) {
+		s, err := d.Begin(t.Context(), "m", PublishOptions{Message: "words"})
+		d.must(names.Row{}, err)
+		plans := 0
+		row, err := s.UpdateWith(t.Context(), func(_ context.Context, b Base) ([]page.Change, map[string]string, error) {
+			plans++
+			if plans == 1 {
+				meanwhile()
+			}
+			return changesOf(words), map[string]string{"on": fmt.Sprint(b.Latest.Number)}, nil
+		})
+		return row, plans, err
+	}
+	row, plans, err := publish("b=2", func() { d.must(d.update("m", "c=3")) })
+	if got := d.see("m", ""); err != nil || row.Number != 2 || plans != 2 || got != "2: a=1 b=2 c=3" {
+		t.Errorf("version %d after %d plans: %s, %v", row.Number, plans, got, err)
+	}
+	for v, err := range d.Catalog().History(t.Context(), "m") {
+		if err != nil || v.Labels["on"] != "1" || v.Message != "words" {
+			t.Errorf("version %d: labels %v, %v", v.Number, v.Labels, err)
+		}
+		break
+	}
+	if _, _, err := publish("b=2", func() {}); !errors.Is(err, ErrSame) {
+		t.Errorf("the same tree: %v", err)
+	}
+	if got := d.see("m", ""); got != "2: a=1 b=2 c=3" {
+		t.Errorf("after no change: %s", got)
+	}
 }
