@@ -75,7 +75,8 @@ var mayImport = map[string][]string{
 	"cache": {"codec", "codec/merkle", "codec/page", "codec/shard", "codec/xorb",
 		"cache/arena", "cache/flight", "cache/lru", "cache/disk", "cache/origin", "cache/seen"},
 
-	"cache/origin/hub/hubtest": {},
+	"cache/origin/hub/hubtest":  {},
+	"cache/origin/hub/hubwrite": {"cache/origin/hub"},
 
 	"reconstruct": {"codec", "codec/merkle", "codec/shard", "codec/xorb",
 		"cache", "cache/disk", "cache/flight", "cache/lru", "cache/origin", "cache/recent"},
@@ -115,6 +116,8 @@ var mayImport = map[string][]string{
 	in + "serve": {"codec", "codec/merkle", "codec/names", "codec/page", "codec/listing", "codec/shard", "codec/xorb",
 		"cache", "cache/flight", "cache/histogram", "cache/lru", "cache/origin", "cache/origin/cas", "cache/origin/hub", "cache/recent", "cache/origin/upload",
 		"reconstruct", "fs/catalog", "fs/catalog/writer", in + "ui", in + "auth"},
+	in + "commits": {"codec", "codec/names", "codec/page", "cache/origin", "cache/origin/hub", "cache/origin/hub/hubwrite", "cache/origin/upload",
+		"fs/catalog", "fs/catalog/writer"},
 	in + "hubimport": {"codec", "codec/names", "codec/page", "cache/flight", "cache/lru", "cache/origin", "cache/origin/dir", "cache/origin/hub",
 		"fs/catalog", "fs/catalog/tree", "fs/catalog/writer"},
 	in + "stack": append(append(below("codec"), below("cache")...), "reconstruct",

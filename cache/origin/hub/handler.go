@@ -19,10 +19,24 @@ type HandlerOptions struct {
 	Content Content
 	Tokens  Tokens // nil: files have no Xet headers, and clients read all by resolve
 
-	// User returns the name of the token in a request for whoami; "" or nil: it has none.
-	User func(*http.Request) string
+	// User returns the client of a request for whoami; nil: no client has a name.
+	User func(*http.Request) User
+
+	Writes Writes // nil: requests that change repositories get 403
 
 	Private bool // by the answer of a repository
+}
+
+// Writes answers requests that change repositories.
+type Writes interface {
+	// ServeWrite answers a request, or returns an error before the first byte.
+	ServeWrite(w http.ResponseWriter, r *http.Request, t Target) error
+}
+
+// A User is the client of a request.
+type User struct {
+	Name     string // "": the request has no token
+	MayWrite bool
 }
 
 // A handler serves the Hub API.
@@ -49,6 +63,12 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request) error {
 	if r.URL.Path == "/api/whoami-v2" {
 		return h.serveUser(w, r)
 	}
+	if t, ok := writeTarget(r); ok {
+		if h.o.Writes == nil {
+			return errReadOnly
+		}
+		return h.o.Writes.ServeWrite(w, r, t)
+	}
 	rt, ok := parseRoute(r.URL.EscapedPath())
 	if !ok {
 		return errNoRoute
@@ -71,6 +91,8 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request) error {
 		return h.serveTree(w, r, rt, c)
 	case verbPaths:
 		return h.servePaths(w, r, c)
+	case verbCommits:
+		return h.serveCommits(w, r, rt, c)
 	case verbToken:
 		return h.serveToken(w, r, rt, c)
 	}
@@ -90,7 +112,18 @@ var (
 	errNoRoute  = errors.New("no such path in this API")
 	errNoUser   = errors.New("a token is required")
 	errDisabled = errors.New("this server has no Xet API")
+	errReadOnly = &Refusal{Status: http.StatusForbidden, Text: "this server is read-only; start it with xetfs serve --writable to allow uploads"}
 )
+
+// A Refusal is an error with a status and a text for the client. The text is printable ASCII and
+// has no secret.
+type Refusal struct {
+	Status int
+	Code   string // X-Error-Code, by which clients choose an error; may be empty
+	Text   string // one sentence
+}
+
+func (e *Refusal) Error() string { return e.Text }
 
 // A methodError is the method that a route needs.
 type methodError string
@@ -112,7 +145,10 @@ type problem struct {
 func problemOf(err error) problem {
 	var method methodError
 	var mistake requestError
+	var refusal *Refusal
 	switch {
+	case errors.As(err, &refusal):
+		return problem{refusal.Status, refusal.Code, refusal.Text}
 	case errors.Is(err, errNoRoute), errors.Is(err, errDisabled):
 		return problem{http.StatusNotFound, "", err.Error()}
 	case errors.Is(err, errNoUser):
@@ -151,11 +187,19 @@ func serveError(w http.ResponseWriter, r *http.Request, err error) {
 		head.Set("WWW-Authenticate", `Bearer realm="xetfs"`)
 	case http.StatusMethodNotAllowed:
 		head.Set("Allow", p.text[len("only "):])
-	case http.StatusServiceUnavailable:
+	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
 		head.Set("Retry-After", "1")
 	}
 	_ = sendJSON(w, r, p.status, map[string]string{"error": p.text}) // a map of strings
 }
+
+// SendJSON sends a document.
+func SendJSON(w http.ResponseWriter, r *http.Request, status int, doc any) error {
+	return sendJSON(w, r, status, doc)
+}
+
+// Base returns the address of the server as the client wrote it.
+func Base(r *http.Request) string { return base(r) }
 
 // sendJSON sends a document.
 func sendJSON(w http.ResponseWriter, r *http.Request, status int, doc any) error {
@@ -185,12 +229,16 @@ func base(r *http.Request) string {
 
 // serveUser answers whoami for a request with a token.
 func (h *handler) serveUser(w http.ResponseWriter, r *http.Request) error {
-	name := ""
+	var u User
 	if h.o.User != nil {
-		name = h.o.User(r)
+		u = h.o.User(r)
 	}
+	name, role := u.Name, "read"
 	if name == "" {
 		return errNoUser
+	}
+	if u.MayWrite && h.o.Writes != nil {
+		role = "write"
 	}
 	type accessToken struct {
 		DisplayName string `json:"displayName"`
@@ -200,7 +248,7 @@ func (h *handler) serveUser(w http.ResponseWriter, r *http.Request) error {
 	return sendJSON(w, r, http.StatusOK, map[string]any{
 		"type": "user", "id": name, "name": name, "fullname": name, "email": "", "emailVerified": false,
 		"isPro": false, "canPay": false, "periodEnd": nil, "avatarUrl": "", "orgs": []string{},
-		"auth": map[string]any{"type": "access_token", "accessToken": accessToken{name, "read", wireTime(time.Unix(0, 0))}},
+		"auth": map[string]any{"type": "access_token", "accessToken": accessToken{name, role, wireTime(time.Unix(0, 0))}},
 	})
 }
 

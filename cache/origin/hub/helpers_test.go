@@ -176,7 +176,9 @@ func newFixture(t *testing.T) *fixture {
 	h := NewHandler(HandlerOptions{
 		Repos:   fakeRepos{{Model, "owner/name"}: c, {Model, "gpt2"}: c, {Dataset, "squad"}: c, {Space, "owner/app"}: c},
 		Content: content, Tokens: fakeTokens{},
-		User: func(r *http.Request) string { return strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ") },
+		User: func(r *http.Request) User {
+			return User{Name: strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")}
+		},
 	})
 	t.Cleanup(func() {
 		if content.open != 0 {

@@ -20,6 +20,7 @@ const (
 	verbToken   verb = "xet-read-token"
 	verbResolve verb = "resolve"
 	verbRaw     verb = "raw"
+	verbCommits verb = "commits"
 )
 
 // A route is the parsed path of a request.
@@ -83,7 +84,7 @@ func parseAPI(segments []string) (route, bool) {
 	if segments = segments[1:]; !ok {
 		return route{}, false
 	}
-	if rt, ok := parseRepo(t, segments, verbInfo, verbRefs, verbTree, verbPaths, verbToken); ok {
+	if rt, ok := parseRepo(t, segments, verbInfo, verbRefs, verbTree, verbPaths, verbToken, verbCommits); ok {
 		return rt, true
 	}
 	if len(segments) > 2 {

@@ -89,9 +89,10 @@ type tokenInfo struct {
 // wireTime formats a time as the Hub does.
 func wireTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// lfsPointer returns the pointer of a large file; nil for other files and without a SHA-256.
+// lfsPointer returns the pointer of a large file; nil for other files and without a SHA-256. A file
+// with a name of git's is not in LFS.
 func lfsPointer(f *File) []byte {
-	if f.SHA256 == nil || f.Size <= int64(len(f.Inline)) {
+	if f.SHA256 == nil || f.GitOID != "" || f.Size <= int64(len(f.Inline)) {
 		return nil
 	}
 	return fmt.Appendf(nil, "version https://git-lfs.github.com/spec/v1\noid sha256:%x\nsize %d\n", *f.SHA256, f.Size)
@@ -103,6 +104,17 @@ func blobOID(content []byte) string {
 	fmt.Fprintf(h, "blob %d\x00", len(content))
 	h.Write(content)
 	return hex.EncodeToString(h.Sum(nil))
+}
+
+// OID returns git's name of a file, 40 hex digits.
+func (f *File) OID() string { return f.oid("") }
+
+// LFS returns the SHA-256 of a file that clients see as a large one.
+func (f *File) LFS() (sum string, ok bool) {
+	if lfsPointer(f) == nil {
+		return "", false
+	}
+	return hex.EncodeToString(f.SHA256[:]), true
 }
 
 // oid returns git's name of a file: of its content if that is inline, or of its LFS pointer. It
@@ -125,6 +137,7 @@ func (f *File) oid(commit string) string {
 // the Hub, or its Xet hash if that is unknown. Other files have git's name.
 func (f *File) etag() string {
 	switch {
+	case f.GitOID != "":
 	case f.SHA256 != nil && f.Size > int64(len(f.Inline)):
 		return fmt.Sprintf(`"%x"`, *f.SHA256)
 	case f.InXet:

@@ -1,0 +1,367 @@
+package hubwrite
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/xetfs/xetfs/cache/origin/hub"
+)
+
+// Options tune a handler. The zero value is right but for Repos.
+type Options struct {
+	Repos  Repos
+	Limits Limits
+
+	Commits int           // at a time; 0: 16. Further ones wait up to SlotWait and then get 429
+	Puts    int           // of large files at a time; 0: 16
+	Wait    time.Duration // for a slot; 0: 30 s
+	Idle    time.Duration // without a byte of a body; 0: 1 minute
+}
+
+// A handler answers the requests of the package comment.
+type handler struct {
+	o       Options
+	commits chan struct{} // slots
+	puts    chan struct{} // slots
+}
+
+var _ hub.Writes = (*handler)(nil)
+
+// NewHandler returns the write side of the Hub API. It checks no tokens: the Repos decide by the
+// context what a client may change. Only the PUT of an object carries a token of its own.
+func NewHandler(o Options) hub.Writes {
+	o.Commits, o.Puts = orDefault(o.Commits, 16), orDefault(o.Puts, 16)
+	if o.Wait == 0 {
+		o.Wait = 30 * time.Second
+	}
+	if o.Idle == 0 {
+		o.Idle = time.Minute
+	}
+	return &handler{o: o, commits: make(chan struct{}, o.Commits), puts: make(chan struct{}, o.Puts)}
+}
+
+// Bounds of small bodies in bytes.
+const (
+	maxSmallBody   = 64 << 10
+	maxListBody    = 8 << 20 // of preupload and the batch of LFS
+	maxListEntries = 5000
+)
+
+// ServeWrite implements hub.Writes.
+func (h *handler) ServeWrite(w http.ResponseWriter, r *http.Request, t hub.Target) error {
+	if method := methodOf(t); method != r.Method {
+		w.Header().Set("Allow", method)
+		return &hub.Refusal{Status: http.StatusMethodNotAllowed, Text: "only " + method}
+	}
+	if err := checkBranch(r, t); err != nil {
+		return err
+	}
+	switch t.Verb {
+	case hub.VerbCreate:
+		return h.serveCreate(w, r)
+	case hub.VerbDelete:
+		return h.serveDelete(w, r)
+	case hub.VerbMove:
+		return h.serveMove(w, r)
+	case hub.VerbYAML:
+		return h.serveYAML(w, r)
+	case hub.VerbPreupload:
+		return h.servePreupload(w, r, t)
+	case hub.VerbWriteToken:
+		return h.serveToken(w, r, t)
+	case hub.VerbCommit:
+		return h.serveCommit(w, r, t)
+	case hub.VerbLFS:
+		if t.Path == batchPath {
+			return h.serveBatch(w, r, t)
+		}
+		return h.servePut(w, r, t)
+	}
+	return refuse("this server has no branches, tags, pull requests and discussions; commit to main")
+}
+
+// methodOf returns the method of a route. The routes of missing features have any.
+func methodOf(t hub.Target) string {
+	switch t.Verb {
+	case hub.VerbDelete:
+		return http.MethodDelete
+	case hub.VerbWriteToken:
+		return http.MethodGet
+	case hub.VerbLFS:
+		if t.Path != batchPath {
+			return http.MethodPut
+		}
+	}
+	return http.MethodPost
+}
+
+// checkBranch refuses requests for pull requests and for other branches than main.
+func checkBranch(r *http.Request, t hub.Target) error {
+	if pr := r.URL.Query().Get("create_pr"); pr != "" && pr != "0" && !strings.EqualFold(pr, "false") {
+		return refuse("this server has no pull requests; commit to main without create_pr")
+	}
+	switch t.Verb {
+	case hub.VerbPreupload, hub.VerbCommit, hub.VerbWriteToken:
+		return checkRevision(t.Revision)
+	case hub.VerbBranch, hub.VerbTag, hub.VerbDiscuss:
+		return refuse("this server has no branches, tags, pull requests and discussions; commit to main")
+	}
+	return nil
+}
+
+// checkRevision refuses other branches than main.
+func checkRevision(revision string) error {
+	if !slices.Contains([]string{"main", "HEAD", "refs/heads/main"}, revision) {
+		return &hub.Refusal{Status: http.StatusNotFound, Code: "RevisionNotFound", Text: "this server has one branch; commit to main"}
+	}
+	return nil
+}
+
+// readJSON decodes a small body.
+func (h *handler) readJSON(w http.ResponseWriter, r *http.Request, limit int64, doc any) error {
+	body := h.body(w, r, limit)
+	b, err := io.ReadAll(body)
+	if err != nil {
+		return bodyError(err)
+	}
+	if err := json.Unmarshal(b, doc); err != nil {
+		return refuse("the body is not the JSON of this request")
+	}
+	return nil
+}
+
+// bodyError returns the error for a body that cannot be read.
+func bodyError(err error) error {
+	var large *http.MaxBytesError
+	var refusal *hub.Refusal
+	switch {
+	case errors.As(err, &refusal):
+		return err
+	case errors.As(err, &large):
+		return tooLarge("the body has more than %d bytes", large.Limit)
+	}
+	return refuse("the body ended early")
+}
+
+// body returns the body of a request, which ends with an error after limit bytes and after Idle
+// without a byte.
+func (h *handler) body(w http.ResponseWriter, r *http.Request, limit int64) io.Reader {
+	return &idleReader{r: http.MaxBytesReader(w, r.Body, limit), c: http.NewResponseController(w), idle: h.o.Idle}
+}
+
+// An idleReader extends the deadline of a connection for each read.
+type idleReader struct {
+	r    io.Reader
+	c    *http.ResponseController
+	idle time.Duration
+}
+
+// Read implements io.Reader.
+func (ir *idleReader) Read(p []byte) (int, error) {
+	_ = ir.c.SetReadDeadline(time.Now().Add(ir.idle)) // a test has no deadlines
+	return ir.r.Read(p)
+}
+
+// acquire waits for a slot. It returns a refusal with 429 after the longest wait.
+func (h *handler) acquire(r *http.Request, slots chan struct{}) (release func(), err error) {
+	timer := time.NewTimer(h.o.Wait)
+	defer timer.Stop()
+	select {
+	case slots <- struct{}{}:
+		return func() { <-slots }, nil
+	case <-timer.C:
+	case <-r.Context().Done():
+	}
+	return nil, &hub.Refusal{Status: http.StatusTooManyRequests, Text: "too many uploads run at the moment; try again later"}
+}
+
+// serveToken sends a token for uploads, in the body and in headers: clients read one or the other.
+func (h *handler) serveToken(w http.ResponseWriter, r *http.Request, t hub.Target) error {
+	token, err := h.o.Repos.WriteToken(r.Context(), t.Repo)
+	if err != nil {
+		return err
+	}
+	head := w.Header()
+	for name, value := range tokenHeader(r, token) {
+		head.Set(name, value)
+	}
+	head.Set("Cache-Control", "no-store")
+	return hub.SendJSON(w, r, http.StatusOK, map[string]any{
+		"accessToken": token.Token, "exp": token.Expires.Unix(), "casUrl": hub.Base(r),
+	})
+}
+
+// tokenHeader returns the headers with a token for uploads.
+func tokenHeader(r *http.Request, t WriteToken) map[string]string {
+	return map[string]string{
+		"X-Xet-Access-Token":     t.Token,
+		"X-Xet-Token-Expiration": strconv.FormatInt(t.Expires.Unix(), 10),
+		"X-Xet-Cas-Url":          hub.Base(r),
+		"X-Xet-Session-Id":       t.Session,
+	}
+}
+
+// serveCommit makes a commit.
+func (h *handler) serveCommit(w http.ResponseWriter, r *http.Request, t hub.Target) error {
+	release, err := h.acquire(r, h.commits)
+	if err != nil {
+		return err
+	}
+	defer release()
+	limits := h.o.Limits
+	limits.fill()
+	body := h.body(w, r, limits.Body)
+	oid, err := h.commit(r, t.Repo, body, limits)
+	if err != nil {
+		// A client that still sends would not read the answer.
+		_, _ = io.Copy(io.Discard, body)
+		return err
+	}
+	return hub.SendJSON(w, r, http.StatusOK, map[string]any{
+		"success": true, "commitOid": oid, "commitUrl": hub.Base(r) + pagePath(t.Repo) + "/commit/" + oid, "hookOutput": "",
+	})
+}
+
+// commit makes the commit of a body.
+func (h *handler) commit(r *http.Request, id hub.RepoID, body io.Reader, l Limits) (oid string, err error) {
+	c, err := ReadCommit(body, l)
+	if err != nil {
+		return "", bodyError(err)
+	}
+	operations := c.Operations
+	c.Operations = func(yield func(Operation, error) bool) {
+		for op, err := range operations {
+			if err != nil {
+				err = bodyError(err)
+			}
+			if !yield(op, err) {
+				return
+			}
+		}
+	}
+	return h.o.Repos.Commit(r.Context(), id, c)
+}
+
+// pagePath returns the path of the page of a repository, escaped.
+func pagePath(id hub.RepoID) string {
+	p := "/" + (&url.URL{Path: id.Name}).EscapedPath()
+	if id.Type != hub.Model {
+		p = "/" + string(id.Type) + "s" + p
+	}
+	return p
+}
+
+// idOf returns the repository that a body names.
+func idOf(kind, organization, name string) (hub.RepoID, error) {
+	id := hub.RepoID{Type: hub.RepoType(kind), Name: name}
+	if kind == "" {
+		id.Type = hub.Model
+	}
+	if organization != "" {
+		id.Name = organization + "/" + name
+	}
+	switch {
+	case id.Type != hub.Model && id.Type != hub.Dataset && id.Type != hub.Space:
+		return id, refuse("the type of a repository must be model, dataset or space")
+	case !hub.IsRepoName(id.Name) || strings.ContainsFunc(id.Name, func(c rune) bool { return c <= ' ' || c > '~' }):
+		return id, refuse("the name of a repository must be NAME or OWNER/NAME in plain characters")
+	}
+	return id, nil
+}
+
+// errTaken returns the answer for a name that is taken. Clients that accept an existing repository
+// read its address.
+func (h *handler) sendTaken(w http.ResponseWriter, r *http.Request, id hub.RepoID) error {
+	const text = "a repository with this name exists"
+	w.Header().Set("X-Error-Message", text)
+	return hub.SendJSON(w, r, http.StatusConflict, map[string]string{"error": text, "url": hub.Base(r) + pagePath(id)})
+}
+
+// serveCreate makes a repository.
+func (h *handler) serveCreate(w http.ResponseWriter, r *http.Request) error {
+	var in struct {
+		Name, Organization, Type string
+		Files                    []json.RawMessage
+	}
+	if err := h.readJSON(w, r, maxSmallBody, &in); err != nil {
+		return err
+	}
+	id, err := idOf(in.Type, in.Organization, in.Name)
+	switch {
+	case err != nil:
+		return err
+	case len(in.Files) > 0:
+		return refuse("files cannot be created together with a repository; upload them afterwards")
+	}
+	switch err := h.o.Repos.Create(r.Context(), id); {
+	case errors.Is(err, ErrRepoExists):
+		return h.sendTaken(w, r, id)
+	case err != nil:
+		return err
+	}
+	return hub.SendJSON(w, r, http.StatusOK, map[string]any{
+		"url": hub.Base(r) + pagePath(id), "name": id.Name, "id": id.Name, "type": id.Type, "private": true,
+	})
+}
+
+// serveDelete removes a repository.
+func (h *handler) serveDelete(w http.ResponseWriter, r *http.Request) error {
+	var in struct{ Name, Organization, Type string }
+	if err := h.readJSON(w, r, maxSmallBody, &in); err != nil {
+		return err
+	}
+	id, err := idOf(in.Type, in.Organization, in.Name)
+	if err == nil {
+		err = h.o.Repos.Delete(r.Context(), id)
+	}
+	if err != nil {
+		return err
+	}
+	return hub.SendJSON(w, r, http.StatusOK, map[string]bool{"success": true})
+}
+
+// serveMove renames a repository.
+func (h *handler) serveMove(w http.ResponseWriter, r *http.Request) error {
+	var in struct{ FromRepo, ToRepo, Type string }
+	if err := h.readJSON(w, r, maxSmallBody, &in); err != nil {
+		return err
+	}
+	from, err := idOf(in.Type, "", in.FromRepo)
+	if err != nil {
+		return err
+	}
+	to, err := idOf(in.Type, "", in.ToRepo)
+	if err != nil {
+		return err
+	}
+	switch err := h.o.Repos.Move(r.Context(), from, to); {
+	case errors.Is(err, ErrRepoExists):
+		return h.sendTaken(w, r, to)
+	case err != nil:
+		return err
+	}
+	return hub.SendJSON(w, r, http.StatusOK, map[string]any{"success": true, "url": hub.Base(r) + pagePath(to)})
+}
+
+// serveYAML accepts the metadata of a README. This server does not read it.
+func (h *handler) serveYAML(w http.ResponseWriter, r *http.Request) error {
+	var in struct{ Content string }
+	if err := h.readJSON(w, r, maxListBody, &in); err != nil {
+		return err
+	}
+	return hub.SendJSON(w, r, http.StatusOK, map[string]any{"errors": []string{}, "warnings": []string{}})
+}
+
+// expiry returns the time until expires in whole seconds.
+func expiry(expires time.Time) int64 { return max(1, int64(time.Until(expires).Seconds())) }
+
+// oidText returns a SHA-256 as LFS writes it.
+func oidText(sum [32]byte) string { return fmt.Sprintf("%x", sum) }

@@ -1,0 +1,170 @@
+package hubwrite
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+
+	"github.com/xetfs/xetfs/cache/origin/hub"
+)
+
+// batchPath is the last segment of the batch API of git-lfs.
+const batchPath = "batch"
+
+// lfsType is the type of the documents of git-lfs.
+const lfsType = "application/vnd.git-lfs+json"
+
+// A batchRequest is what git-lfs sends. Only its uploads exist here.
+type batchRequest struct {
+	Operation string   `json:"operation"`
+	Transfers []string `json:"transfers"`
+	HashAlgo  string   `json:"hash_algo"`
+	Ref       *struct {
+		Name string `json:"name"`
+	} `json:"ref"`
+	Objects []struct {
+		OID  string `json:"oid"`
+		Size int64  `json:"size"`
+	} `json:"objects"`
+}
+
+// A batchObject is the answer for an object. An object without actions needs no upload.
+type batchObject struct {
+	OID           string            `json:"oid"`
+	Size          int64             `json:"size"`
+	Authenticated bool              `json:"authenticated,omitempty"`
+	Actions       map[string]action `json:"actions,omitempty"`
+	Error         *objectError      `json:"error,omitempty"`
+}
+
+type objectError struct {
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+}
+
+// An action is where to upload an object.
+type action struct {
+	Href      string            `json:"href"`
+	Header    map[string]string `json:"header,omitempty"`
+	ExpiresIn int64             `json:"expires_in,omitempty"` // seconds
+}
+
+// serveBatch sends the actions for large files.
+func (h *handler) serveBatch(w http.ResponseWriter, r *http.Request, t hub.Target) error {
+	var in batchRequest
+	if err := h.readJSON(w, r, maxListBody, &in); err != nil {
+		return err
+	}
+	if err := in.check(); err != nil {
+		return err
+	}
+	b := batch{h: h, r: r, id: t.Repo, transfer: "basic"}
+	if slices.Contains(in.Transfers, "xet") {
+		b.transfer = "xet"
+	}
+	token, err := h.o.Repos.WriteToken(r.Context(), t.Repo)
+	if err != nil {
+		return err
+	}
+	b.token = token
+	objects := make([]batchObject, 0, len(in.Objects))
+	for _, o := range in.Objects {
+		answer, err := b.object(o.OID, o.Size)
+		if err != nil {
+			return err
+		}
+		objects = append(objects, answer)
+	}
+	doc, err := json.Marshal(map[string]any{"transfer": b.transfer, "objects": objects, "hash_algo": "sha256"})
+	if err != nil {
+		return fmt.Errorf("encode the answer: %v", err)
+	}
+	w.Header().Set("Content-Type", lfsType)
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Content-Length", strconv.Itoa(len(doc)))
+	_, _ = w.Write(doc) // the client may have closed the connection
+	return nil
+}
+
+// check refuses what this server does not have.
+func (in *batchRequest) check() error {
+	switch {
+	case in.Operation != "upload":
+		return &hub.Refusal{Status: http.StatusUnprocessableEntity, Text: "this server has no downloads by LFS; read files at /REPO/resolve/main/PATH"}
+	case in.HashAlgo != "" && in.HashAlgo != "sha256" && in.HashAlgo != "sha_256":
+		return &hub.Refusal{Status: http.StatusConflict, Text: "the hash_algo must be sha256"}
+	case len(in.Objects) > maxListEntries:
+		return tooLarge("at most %d objects in one request", maxListEntries)
+	case in.Ref != nil && in.Ref.Name != "":
+		return checkRevision(in.Ref.Name)
+	}
+	return nil
+}
+
+// A batch makes the answers for the objects of one request.
+type batch struct {
+	h        *handler
+	r        *http.Request
+	id       hub.RepoID
+	transfer string
+	token    WriteToken
+}
+
+// object returns the answer for one object.
+func (b *batch) object(oid string, size int64) (batchObject, error) {
+	answer := batchObject{OID: oid, Size: size}
+	sum, ok := parseSum(oid)
+	if !ok || size < 0 {
+		answer.Error = &objectError{http.StatusUnprocessableEntity, "the oid must be a SHA-256 and the size a number of bytes"}
+		return answer, nil
+	}
+	o := Object{SHA256: sum, Size: size}
+	exists, err := b.h.o.Repos.HasObject(b.r.Context(), b.id, o)
+	if err != nil || exists {
+		return answer, err
+	}
+	answer.Authenticated = true
+	if b.transfer == "xet" {
+		answer.Actions = map[string]action{"upload": {
+			Href:      hub.Base(b.r) + "/api/" + string(b.id.Type) + "s/" + (&url.URL{Path: b.id.Name}).EscapedPath() + "/" + hub.VerbWriteToken + "/main",
+			Header:    tokenHeader(b.r, b.token),
+			ExpiresIn: expiry(b.token.Expires),
+		}}
+		return answer, nil
+	}
+	token, expires, err := b.h.o.Repos.ObjectToken(b.r.Context(), b.id, o)
+	if err != nil {
+		return answer, err
+	}
+	answer.Actions = map[string]action{"upload": {
+		Href:      hub.Base(b.r) + pagePath(b.id) + ".git/info/lfs/objects/" + oid + "?token=" + url.QueryEscape(token),
+		ExpiresIn: expiry(expires),
+	}}
+	return answer, nil
+}
+
+// maxObject bounds the content of a PUT: 5 TiB as in S3.
+const maxObject = 5 << 40
+
+// servePut stores the content of a large file.
+func (h *handler) servePut(w http.ResponseWriter, r *http.Request, t hub.Target) error {
+	sum, ok := parseSum(t.Path)
+	if !ok {
+		return refuse("the last part of the path must be a SHA-256")
+	}
+	release, err := h.acquire(r, h.puts)
+	if err != nil {
+		return err
+	}
+	defer release()
+	token := r.URL.Query().Get("token")
+	if err := h.o.Repos.PutObject(r.Context(), token, t.Repo, sum, h.body(w, r, maxObject)); err != nil {
+		return err
+	}
+	w.Header().Set("ETag", `"`+oidText(sum)+`"`)
+	w.WriteHeader(http.StatusOK)
+	return nil
+}
