@@ -75,14 +75,15 @@ func checkToken(token string, n int) error {
 	return nil
 }
 
-// A Grant is a token of a server and the symbols that it may read.
+// A Grant is a token of a server and what it may do.
 type Grant struct {
 	Token    string
-	Patterns []string // as of path.Match; none: everything
+	Write    bool     // the symbols may be changed, too
+	Patterns []string // of symbols, as of path.Match; none: everything
 }
 
-// ReadGrants is ReadTokens for a server. Patterns of symbols may follow each token, separated by
-// spaces.
+// ReadGrants is ReadTokens for a server. The word read or write may follow each token, and then
+// patterns of symbols, separated by spaces. The default is read.
 func ReadGrants(path string) ([]Grant, error) {
 	b, err := readFile(path, checkPrivate)
 	if err != nil {
@@ -118,6 +119,9 @@ func parseGrants(text string) (grants []Grant, err error) {
 			continue
 		}
 		g := Grant{Token: words[0], Patterns: words[1:]}
+		if len(g.Patterns) > 0 && (g.Patterns[0] == "read" || g.Patterns[0] == "write") {
+			g.Write, g.Patterns = g.Patterns[0] == "write", g.Patterns[1:]
+		}
 		if err := checkToken(g.Token, len(grants)); err != nil {
 			return nil, err
 		}

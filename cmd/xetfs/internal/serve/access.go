@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/xetfs/xetfs/cache/origin/hub"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/auth"
 )
 
@@ -23,10 +24,11 @@ func NewAccess(file string, log *slog.Logger) (Access, error) {
 	return Access{r}, err
 }
 
-// A grant is what one token may read.
+// A grant is what one token may do.
 type grant struct {
 	sum      [sha256.Size]byte // of the token: sums of one length are compared in constant time
-	patterns []string          // of symbols; none: everything
+	write    bool
+	patterns []string // of symbols; none: everything
 }
 
 type grants []grant
@@ -34,7 +36,7 @@ type grants []grant
 func loadGrants(file string) (all grants, err error) {
 	tokens, err := auth.ReadGrants(file)
 	for _, t := range tokens {
-		all = append(all, grant{sha256.Sum256([]byte(t.Token)), t.Patterns})
+		all = append(all, grant{sha256.Sum256([]byte(t.Token)), t.Write, t.Patterns})
 	}
 	return all, err
 }
@@ -114,13 +116,28 @@ func refuse(w http.ResponseWriter, r *http.Request) {
 // ReadKey returns the secret key in a private file.
 func ReadKey(file string) ([]byte, error) { return auth.ReadKey(file) }
 
-// User returns the name of a client for whoami. All tokens have the same name.
-func (a Access) User(r *http.Request) string {
-	switch {
-	case r.Header.Get("Authorization") == "":
-		return ""
-	case a.file == nil:
-		return "anonymous"
+// User returns a client for whoami. All tokens of a kind have the same name.
+func (a Access) User(r *http.Request) hub.User {
+	if r.Header.Get("Authorization") == "" {
+		return hub.User{}
 	}
-	return "reader"
+	return userOf(r.Context())
+}
+
+// userOf returns the client of a request.
+func userOf(ctx context.Context) hub.User {
+	g, ok := ctx.Value(grantKey{}).(*grant)
+	switch {
+	case !ok:
+		return hub.User{Name: "anonymous", MayWrite: true}
+	case g.write:
+		return hub.User{Name: "writer", MayWrite: true}
+	}
+	return hub.User{Name: "reader"}
+}
+
+// mayWrite reports whether the client of a request may change a symbol.
+func mayWrite(ctx context.Context, symbol string) bool {
+	g, ok := ctx.Value(grantKey{}).(*grant)
+	return !ok || g.write && g.mayRead(symbol)
 }

@@ -1,0 +1,202 @@
+package commits
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/xetfs/xetfs/cache/origin/hub"
+	"github.com/xetfs/xetfs/cache/origin/upload"
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/page"
+	"github.com/xetfs/xetfs/fs/catalog"
+	"github.com/xetfs/xetfs/fs/catalog/writer"
+)
+
+// LabelDigest is the label with the digest of a commit, 32 hex digits.
+const LabelDigest = "hub_commit"
+
+// errMade ends a plan: the commit is a version already.
+type errMade struct{ id string }
+
+func (*errMade) Error() string { return "the commit exists" }
+
+// Commit makes a version of a commit and returns its ID. The version exists already if it is the
+// same commit. A commit without changes returns the ID of the newest version.
+func (m *Maker) Commit(ctx context.Context, r *Request) (id string, err error) {
+	message := r.Commit.Title
+	if d := strings.TrimSpace(r.Commit.Description); d != "" {
+		message += "\n\n" + d
+	}
+	s, err := m.o.Writer.Begin(ctx, r.Symbol, writer.PublishOptions{Writer: r.Author, Message: message, Nested: true})
+	if err != nil {
+		return "", explained(err)
+	}
+	if s.Head() == nil {
+		return "", hub.ErrRepoNotFound
+	}
+	tree, err := m.o.Writer.Catalog().OpenRow(ctx, r.Symbol, *s.Head())
+	if err != nil {
+		return "", err
+	}
+	st, err := m.read(ctx, r, tree)
+	if err != nil {
+		return "", err
+	}
+	unlock, err := m.lock(ctx, r.Symbol)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	if err := st.protect(ctx, guardOf(s)); err != nil {
+		return "", err
+	}
+	labels := map[string]string{LabelDigest: st.sum()}
+	row, err := s.UpdateWith(ctx, func(ctx context.Context, b writer.Base) ([]page.Change, map[string]string, error) {
+		changes, err := m.plan(ctx, st, b)
+		return changes, labels, err
+	})
+	var made *errMade
+	switch {
+	case errors.As(err, &made):
+		return made.id, nil
+	case errors.Is(err, writer.ErrSame):
+		return st.newest, nil
+	case err != nil:
+		return "", explained(err)
+	}
+	return m.o.ID(&names.Version{Rows: []names.Row{row}, Labels: labels}), nil
+}
+
+// plan returns the changes of a commit to the newest tree.
+func (m *Maker) plan(ctx context.Context, st *stage, b writer.Base) ([]page.Change, error) {
+	if b.Latest == nil {
+		return nil, hub.ErrRepoNotFound
+	}
+	past := history{m: m, digest: st.sum(), head: b.Head, latest: *b.Latest}
+	newest, err := past.newest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	st.newest = m.o.ID(newest)
+	if past.isCommit(newest) {
+		return nil, &errMade{st.newest}
+	}
+	parent := st.r.Commit.Parent
+	if parent != "" && !m.isParent(newest, parent) {
+		if v, err := past.find(ctx, func(v *names.Version) bool { return m.isParent(v, parent) }); err != nil || v != nil {
+			return nil, madeOr(m, v, err)
+		}
+		return nil, refusal(http.StatusPreconditionFailed, "the parentCommit is not the newest commit; that is %s", st.newest)
+	}
+	tree, err := m.o.Writer.Catalog().OpenRow(ctx, st.r.Symbol, *b.Latest)
+	if err != nil {
+		return nil, err
+	}
+	changes, err := m.changes(ctx, st, tree)
+	if len(changes) > 0 && err == nil {
+		return changes, nil
+	}
+	var refused *hub.Refusal
+	if err != nil && !errors.As(err, &refused) {
+		return nil, err
+	}
+	// The commit may be the cause: it was made, and other commits followed.
+	v, findErr := past.find(ctx, nil)
+	switch {
+	case findErr != nil || v != nil:
+		return nil, madeOr(m, v, findErr)
+	case err != nil:
+		return nil, err
+	}
+	return nil, &errMade{st.newest}
+}
+
+// madeOr returns an error, or else that of a version that exists.
+func madeOr(m *Maker, v *names.Version, err error) error {
+	if err != nil {
+		return err
+	}
+	return &errMade{m.o.ID(v)}
+}
+
+// isParent reports whether a client may name a version by a commit hash.
+func (m *Maker) isParent(v *names.Version, parent string) bool {
+	return m.o.ID(v) == parent || v.Rows[0].Root.String()[:40] == parent
+}
+
+// changes returns the changes of the operations to a tree, in the order of keys.
+func (m *Maker) changes(ctx context.Context, st *stage, tree catalog.Tree) ([]page.Change, error) {
+	p := newPlan(m, st, tree)
+	if err := p.run(ctx); err != nil {
+		return nil, err
+	}
+	return p.sorted(), nil
+}
+
+// maxHistory bounds the versions that are read to find a commit.
+const maxHistory = 500
+
+// A history finds a commit among the versions of a symbol.
+type history struct {
+	m      *Maker
+	digest string
+	head   names.Key
+	latest names.Row
+}
+
+// isCommit reports whether a version is the commit.
+func (h *history) isCommit(v *names.Version) bool { return v.Labels[LabelDigest] == h.digest }
+
+// newest returns the newest live version.
+func (h *history) newest(ctx context.Context) (found *names.Version, err error) {
+	err = h.walk(ctx, func(v *names.Version) bool {
+		if v.Number == h.latest.Number {
+			found = v
+		}
+		return found != nil
+	})
+	if err == nil && found == nil { // far behind many deletions
+		found = &names.Version{Number: h.latest.Number, Rows: []names.Row{h.latest}}
+	}
+	return found, err
+}
+
+// find returns the live version that is the commit, or nil. It stops behind the version for which
+// end returns true; nil: never.
+func (h *history) find(ctx context.Context, end func(*names.Version) bool) (found *names.Version, err error) {
+	var head *names.Version
+	err = h.walk(ctx, func(v *names.Version) bool {
+		if head == nil {
+			head = v
+		}
+		if h.isCommit(v) && !head.IsDeleted(v.Number) {
+			found = v
+		}
+		return found != nil || end != nil && end(v)
+	})
+	return found, err
+}
+
+// walk calls visit for the publishes of the symbol, newest first, until it returns true.
+func (h *history) walk(ctx context.Context, visit func(*names.Version) bool) error {
+	k := h.head
+	for range maxHistory {
+		if k == "" {
+			return nil
+		}
+		v, err := h.m.o.Writer.Catalog().ReadVersion(ctx, k)
+		if err != nil {
+			return err
+		}
+		if !v.Delete && visit(v) {
+			return nil
+		}
+		k = v.Parent
+	}
+	return nil
+}
+
+// guardOf returns the guard of a publish.
+func guardOf(s *writer.Session) upload.Guard { return nil }
