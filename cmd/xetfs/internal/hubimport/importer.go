@@ -32,6 +32,9 @@ type Options struct {
 	// Wait is how long Start waits for a listing; 0: 0.5 s.
 	Wait time.Duration
 
+	// Versions is the number of versions from which on a start makes a new catalog; 0: 1,000.
+	Versions uint64
+
 	Logger *slog.Logger // nil: no log
 }
 
@@ -40,6 +43,7 @@ type Importer struct {
 	repo    *hub.Repo
 	o       Options
 	folder  string
+	lock    *folderLock // of the folder
 	store   *dir.Store
 	writer  *writer.Writer
 	catalog *catalog.StoreCatalog
@@ -59,40 +63,65 @@ type Importer struct {
 }
 
 // Open opens the private catalog of an address, or makes it. Each repository, revision and folder
-// has its own, so that a version is always a later state of the version before it.
+// has its own, so that a version is always a later state of the version before it. Catalogs that
+// were not opened for long are removed in the background.
 func Open(ctx context.Context, r *hub.Repo, o Options) (*Importer, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	o.Wait = cmp.Or(o.Wait, importWait)
+	o.Wait, o.Versions = cmp.Or(o.Wait, importWait), cmp.Or(o.Versions, maxVersions)
 	a := r.Address()
 	sum := sha256.Sum256([]byte(r.Endpoint() + " " + a.String()))
 	im := &Importer{repo: r, o: o, symbol: a.Symbol()}
 	im.ctx, im.stop = context.WithCancel(context.Background())
 	im.folder = filepath.Join(o.Folder, hex.EncodeToString(sum[:16]))
-	err := makeFolder(im.folder)
+	err := makeFolder(o.Folder)
 	if err == nil {
+		im.lock, err = lockFolder(ctx, im.folder)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err = makeFolder(im.folder); err == nil {
 		err = im.loadDoubt()
 	}
+	if err == nil {
+		err = im.openCatalog(ctx)
+	}
 	if err != nil {
+		im.lock.unlock()
 		return nil, err
 	}
-	if im.store, err = dir.Open(im.folder); err != nil {
-		return nil, err
-	}
-	im.writer, err = writer.Open(ctx, im.store, newPageCache(origin.Pages(im.store)), writer.Options{Logger: o.Logger})
-	if err != nil {
-		return nil, errors.Join(err, im.store.Close())
-	}
-	im.catalog = im.writer.Catalog()
+	im.background.Go(func() { prune(o.Folder, maxCatalogs) })
 	return im, nil
 }
 
-// Close ends an import and closes the catalog.
+// openCatalog opens the catalog in the folder, or makes it.
+func (im *Importer) openCatalog(ctx context.Context) (err error) {
+	if im.store, err = dir.Open(im.folder); err != nil {
+		return err
+	}
+	im.writer, err = writer.Open(ctx, im.store, newPageCache(origin.Pages(im.store)), writer.Options{Logger: im.o.Logger})
+	if err != nil {
+		return errors.Join(err, im.store.Close())
+	}
+	im.catalog = im.writer.Catalog()
+	return nil
+}
+
+// Close ends an import and closes the catalog. It removes a catalog without a version, for example of
+// a repository that does not exist.
 func (im *Importer) Close() error {
 	im.stop()
 	im.background.Wait()
-	return im.store.Close()
+	commit, err := im.head(context.Background())
+	isEmpty := commit == "" && err == nil
+	err = im.store.Close()
+	im.lock.unlock()
+	if isEmpty {
+		removeUnused(im.folder)
+	}
+	return err
 }
 
 // Folder returns the folder of the catalog.
@@ -136,7 +165,10 @@ func (im *Importer) next(ctx context.Context) (*hub.State, error) {
 	case err != nil:
 		return nil, err
 	}
-	return &st, nil
+	if im.isFull(ctx) {
+		err = im.renew(ctx)
+	}
+	return &st, err
 }
 
 func isUnchanged(err error) bool { return errors.Is(err, origin.ErrUnchanged) }

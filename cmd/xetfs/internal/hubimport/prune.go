@@ -1,0 +1,163 @@
+package hubimport
+
+import (
+	"context"
+	"errors"
+	iofs "io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xetfs/xetfs/fs/catalog"
+)
+
+// Bounds of the private catalogs. All of them are copies of listings of the Hub.
+const (
+	maxUnused   = 30 * 24 * time.Hour // a catalog that was not opened for so long is removed
+	maxCatalogs = 1000                // the catalogs that were opened last remain
+	maxVersions = 1000                // of one catalog, which then begins anew
+)
+
+// lockSuffix is that of the file beside the folder of a catalog. Each process that uses the catalog
+// has a shared lock of it. Its time is that of the last Open.
+const lockSuffix = ".lock"
+
+// A folderLock is a lock of the folder of a catalog.
+type folderLock struct{ file *os.File }
+
+// lockPause is the pause between tries of a lock, while another process removes the catalog.
+const lockPause = 5 * time.Millisecond
+
+// lockFolder locks the folder of a catalog for its use.
+func lockFolder(ctx context.Context, folder string) (*folderLock, error) {
+	for {
+		l, err := openLock(folder, unix.LOCK_SH)
+		if err == nil {
+			now := time.Now()
+			return l, os.Chtimes(folder+lockSuffix, now, now)
+		}
+		if !errors.Is(err, errLocked) {
+			return nil, err
+		}
+		if err := catalog.Sleep(ctx, lockPause); err != nil {
+			return nil, err
+		}
+	}
+}
+
+var errLocked = errors.New("another process uses the catalog")
+
+// openLock opens and locks a lock file. The error is errLocked if that is not possible now.
+func openLock(folder string, how int) (*folderLock, error) {
+	f, err := os.OpenFile(folder+lockSuffix, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	err = unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, unix.EINTR) || err == nil && !isNamed(f) {
+		err = errLocked // the last one: another process has removed the file
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return &folderLock{f}, nil
+}
+
+// isNamed reports whether an open file still has its name.
+func isNamed(f *os.File) bool {
+	opened, err := f.Stat()
+	named, err2 := os.Stat(f.Name())
+	return err == nil && err2 == nil && os.SameFile(opened, named)
+}
+
+// unlock ends the use.
+func (l *folderLock) unlock() { _ = l.file.Close() } // nothing was written
+
+// removeUnused removes a catalog, unless a process uses it.
+func removeUnused(folder string) {
+	l, err := openLock(folder, unix.LOCK_EX)
+	if err != nil {
+		return
+	}
+	defer l.unlock()
+	if os.RemoveAll(folder) == nil && removeFile(folder+doubtSuffix) == nil {
+		_ = removeFile(folder + lockSuffix) // an old lock file is found again
+	}
+}
+
+func removeFile(path string) error {
+	if err := os.Remove(path); !errors.Is(err, iofs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// prune removes the catalogs below a folder that are too old, and the oldest ones above a number. A
+// failure leaves them.
+func prune(below string, most int) {
+	entries, _ := os.ReadDir(below)
+	type used struct {
+		folder string
+		last   time.Time
+	}
+	var all []used
+	for _, e := range entries {
+		name := strings.TrimSuffix(e.Name(), lockSuffix)
+		if e.IsDir() == (name != e.Name()) { // neither a folder nor a lock file
+			continue
+		}
+		info, err := e.Info()
+		if err != nil {
+			continue
+		}
+		u := used{filepath.Join(below, name), info.ModTime()}
+		if n := len(all); n > 0 && all[n-1].folder == u.folder { // the lock file is behind its folder
+			all[n-1] = u
+		} else {
+			all = append(all, u)
+		}
+	}
+	slices.SortFunc(all, func(a, b used) int { return b.last.Compare(a.last) })
+	for i, u := range all {
+		if i >= most || time.Since(u.last) > maxUnused {
+			removeUnused(u.folder)
+		}
+	}
+}
+
+// isFull reports whether the catalog has as many versions as allowed.
+func (im *Importer) isFull(ctx context.Context) bool {
+	ref, err := im.catalog.ReadRef(ctx, im.symbol)
+	return err == nil && ref.Ref.Latest != nil && ref.Ref.Latest.Number+1 >= im.o.Versions
+}
+
+// renew makes an empty catalog of a full one, if no other process uses it. It is called before an
+// import, after the Hub has answered: without the Hub, the old versions remain.
+func (im *Importer) renew(ctx context.Context) error {
+	err := unix.Flock(int(im.lock.file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if err != nil {
+		return lockAgain(ctx, im) // another process uses it; a failed change may have lost the lock
+	}
+	if err := errors.Join(im.store.Close(), os.RemoveAll(im.folder), makeFolder(im.folder)); err != nil {
+		return err
+	}
+	im.plain.Store(nil)
+	return errors.Join(im.openCatalog(ctx), lockAgain(ctx, im))
+}
+
+// lockAgain returns to a shared lock.
+func lockAgain(ctx context.Context, im *Importer) error {
+	for {
+		err := unix.Flock(int(im.lock.file.Fd()), unix.LOCK_SH|unix.LOCK_NB)
+		if err == nil || !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+			return err
+		}
+		if err := catalog.Sleep(ctx, lockPause); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,155 @@
+package hubimport
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/xetfs/xetfs/cache/origin/hub/hubtest"
+)
+
+// exists reports whether the folder of a catalog exists, or any file beside it.
+func exists(t *testing.T, folder string) bool {
+	t.Helper()
+	found, err := filepath.Glob(folder + "*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(found) > 0
+}
+
+// age sets the last use of a catalog.
+func age(t *testing.T, folder string, d time.Duration) {
+	t.Helper()
+	at := time.Now().Add(-d)
+	if err := os.Chtimes(folder+lockSuffix, at, at); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Catalogs that were not opened for long are removed, unless a process uses them.
+func TestPruneUnused(t *testing.T) {
+	f := newFixture(t)
+	open := func(name string) *Importer {
+		f.Commit("model/org/"+name, "main", hubtest.File{Path: "a", Content: []byte(name)})
+		im := f.open(t, "hf://org/"+name)
+		update(t, im)
+		return im
+	}
+	old, used, young := open("old"), open("used"), open("young")
+	for _, im := range []*Importer{old, young} {
+		if err := im.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, im := range []*Importer{old, used} {
+		age(t, im.folder, maxUnused+time.Hour)
+	}
+	prune(f.dir, maxCatalogs)
+	for im, want := range map[*Importer]bool{old: false, used: true, young: true} {
+		if exists(t, im.folder) != want {
+			t.Errorf("%s: exists %t, want %t", im.symbol, !want, want)
+		}
+	}
+	if got := list(t, newest(t, used)); len(got) != 2 {
+		t.Errorf("the catalog in use has %q", got)
+	}
+	again := open("old")
+	if got := list(t, newest(t, again)); len(got) != 2 {
+		t.Errorf("the removed catalog has %q", got)
+	}
+}
+
+// The catalogs that were opened last remain, up to a number. Other files are not touched.
+func TestPruneMany(t *testing.T) {
+	const most = 10
+	dir := t.TempDir()
+	name := func(i int) string { return filepath.Join(dir, fmt.Sprintf("%032x", i)) }
+	for i := range most + 5 {
+		if err := os.MkdirAll(filepath.Join(name(i), "vref"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			continue // as an older program has left it
+		}
+		if err := os.WriteFile(name(i)+lockSuffix, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		age(t, name(i), time.Duration(i)*time.Minute)
+	}
+	other := filepath.Join(dir, "other")
+	if err := os.WriteFile(other, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	prune(dir, most)
+	for i := range most + 5 {
+		if got, want := exists(t, name(i)), i < most; got != want {
+			t.Errorf("catalog %d exists %t, want %t", i, got, want)
+		}
+	}
+	if !exists(t, other) {
+		t.Error("another file was removed")
+	}
+}
+
+// A catalog with as many versions as allowed begins anew when it is opened, if the Hub answers and no
+// other process uses it.
+func TestFullCatalog(t *testing.T) {
+	f := newFixture(t)
+	few := func(o *Options) { o.Versions = 3 }
+	number := func(im *Importer) uint64 { return newest(t, im).Version().Number }
+	open := func(want uint64) *Importer {
+		t.Helper()
+		im := f.open(t, "hf://org/m", few)
+		update(t, im)
+		if got := number(im); got != want {
+			t.Errorf("version %d, want %d", got, want)
+		}
+		return im
+	}
+	commit := func(i int) { f.Commit("model/org/m", "main", hubtest.File{Path: fmt.Sprint("f", i)}) }
+	for i := range 3 {
+		commit(i)
+		open(uint64(i)).Close()
+	}
+	open(2).Close() // without a new commit
+	commit(3)
+	f.Lock()
+	f.Codes = map[string]int{"/api/": 503}
+	f.Unlock()
+	open(2).Close() // without the Hub
+	f.Lock()
+	f.Codes = nil
+	f.Unlock()
+	beside := f.open(t, "hf://org/m", few)
+	open(3).Close() // beside another process
+	commit(4)
+	if err := beside.Close(); err != nil {
+		t.Fatal(err)
+	}
+	im := open(0)
+	if got := strings.Join(list(t, newest(t, im)), " "); !strings.Contains(got, "f4") {
+		t.Errorf("tree %s", got)
+	}
+	if plain := f.open(t, "hf://org/m", few, func(o *Options) { o.Offline = true }); plain.Update(t.Context()) != nil {
+		t.Error("the new catalog cannot be opened without the Hub")
+	}
+}
+
+// A repository that does not exist leaves no catalog.
+func TestAbsentLeavesNothing(t *testing.T) {
+	f := newFixture(t)
+	im := f.open(t, "hf://org/absent")
+	if err := im.Update(t.Context()); err == nil {
+		t.Error("no error")
+	}
+	if err := im.Close(); err != nil {
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(f.dir); err != nil || len(left) > 0 {
+		t.Errorf("left %v, %v", left, err)
+	}
+}
