@@ -211,16 +211,11 @@ type Pace struct {
 	free time.Time // when all bytes that were taken so far have passed; guarded by mu
 }
 
-const (
-	// least is the shortest pause that is worth sleeping for. A shorter pause is added to the
-	// next one.
-	least = 2 * time.Millisecond
+// burst is the idle time that a link may catch up: sleepers wake late.
+const burst = 10 * time.Millisecond
 
-	// burst is the idle time that a link may catch up: sleepers wake late.
-	burst = 10 * time.Millisecond
-)
-
-// Take takes n bytes, and returns the pause before they may pass.
+// Take takes n bytes, and returns the pause before they may pass. Each caller waits for its own
+// pause, however short, so that all bodies of a link get equal shares.
 func (p *Pace) Take(n int) time.Duration {
 	if p.Rate <= 0 {
 		return 0
@@ -232,8 +227,5 @@ func (p *Pace) Take(n int) time.Duration {
 		p.free = now.Add(-burst)
 	}
 	p.free = p.free.Add(time.Duration(float64(n) / float64(p.Rate) * float64(time.Second)))
-	if pause := p.free.Sub(now); pause >= least {
-		return pause
-	}
-	return 0
+	return max(0, p.free.Sub(now))
 }

@@ -8,9 +8,11 @@ import (
 	"math/bits"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -198,4 +200,27 @@ func TestPace(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Bodies that share a link get equal shares of it.
+func TestPaceIsFair(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := Pace{Rate: 100_000_000}
+		passed := make([]int, 8)
+		end := time.Now().Add(200 * time.Millisecond)
+		var bodies sync.WaitGroup
+		for i := range passed {
+			bodies.Go(func() {
+				time.Sleep(time.Duration(i) * time.Millisecond)
+				for time.Now().Before(end) {
+					time.Sleep(p.Take(piece))
+					passed[i]++
+				}
+			})
+		}
+		bodies.Wait()
+		if others := passed[1:]; slices.Max(others) > slices.Min(others)+12 { // the first one has the burst
+			t.Errorf("the bodies have passed %d pieces", passed)
+		}
+	})
 }
