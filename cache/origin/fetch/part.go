@@ -47,25 +47,42 @@ func (c *Client) size(ctx context.Context, r *Request) (int64, error) {
 	if !errors.Is(err, errMethod) {
 		return size, err
 	}
-	part, err := c.readPart(ctx, r, 0, 1)
-	return part.Size, err
+	var p partial
+	err = c.readPart(ctx, r, 0, 1, &p)
+	return p.Size, err
 }
 
 // ReadPart returns up to n bytes of an object from off and its size; if off is negative, the
-// last n bytes, or all. A part behind the end is empty, without an error.
-func (c *Client) ReadPart(ctx context.Context, r Request, off int64, n int) (part origin.Part, err error) {
-	err = c.Retry(ctx, r.Key, func(ctx context.Context) error {
-		part, err = c.readPart(ctx, &r, off, n)
-		return err
+// last n bytes, or all. A part behind the end is empty, without an error. Bytes that arrived are
+// not requested again.
+func (c *Client) ReadPart(ctx context.Context, r Request, off int64, n int) (origin.Part, error) {
+	var p partial
+	err := c.retry(ctx, r.Key, false, func(ctx context.Context) (int, error) {
+		before := p.done
+		err := c.readPart(ctx, &r, off, n, &p)
+		return max(0, p.done-before), err
 	})
-	return part, err
+	if err != nil {
+		return origin.Part{}, err
+	}
+	return p.Part, nil
 }
 
-// readPart is one attempt of ReadPart.
-func (c *Client) readPart(ctx context.Context, r *Request, off int64, n int) (origin.Part, error) {
+// A partial is a part of an object. Its first bytes have arrived.
+type partial struct {
+	origin.Part
+	done      int
+	validator string // of the object; empty: the part cannot be continued
+}
+
+// readPart is one attempt of ReadPart. It continues p if its place is known.
+func (c *Client) readPart(ctx context.Context, r *Request, off int64, n int, p *partial) error {
 	tail := off < 0
-	if tail && c.noSuffix.Load() {
-		return c.readTail(ctx, r, n)
+	switch {
+	case p.done > 0:
+		return c.readRestOf(ctx, r, p)
+	case tail && c.noSuffix.Load():
+		return c.readTail(ctx, r, n, p)
 	}
 	want := fmt.Sprintf("bytes=%d-%d", off, off+int64(n)-1)
 	if tail {
@@ -73,14 +90,27 @@ func (c *Client) readPart(ctx context.Context, r *Request, off int64, n int) (or
 	}
 	a, err := c.send(ctx, http.MethodGet, r, field{"Range", want})
 	if err != nil {
-		return origin.Part{}, err
+		return err
 	}
-	part, err := a.part(off, n) // this releases the connection, which may be the only one
-	if tail && (errors.Is(err, errNoSuffix) || errors.Is(err, errIgnored)) {
+	err = a.part(off, n, p) // this releases the connection, which may be the only one
+	switch {
+	case tail && (errors.Is(err, errNoSuffix) || errors.Is(err, errIgnored)):
 		c.noSuffix.Store(true)
-		return c.readTail(ctx, r, n)
+		return c.readTail(ctx, r, n, p)
+	case err != nil && p.done > 0:
+		return c.readRestOf(ctx, r, p)
 	}
-	return part, err
+	return err
+}
+
+// readRestOf reads the missing bytes of p. If the object was replaced, the next attempt begins anew.
+func (c *Client) readRestOf(ctx context.Context, r *Request, p *partial) error {
+	from := p.done
+	err := c.readOn(ctx, r, p.Bytes[from:], p.Off+int64(from), p.validator, func(n int) { p.done = from + n })
+	if errors.Is(err, errReplaced) {
+		*p = partial{}
+	}
+	return err
 }
 
 // errNoSuffix is the error of a server that does not support suffix ranges, or does not return
@@ -88,50 +118,56 @@ func (c *Client) readPart(ctx context.Context, r *Request, off int64, n int) (or
 var errNoSuffix = errors.New("the server does not return the end of an object")
 
 // readTail is ReadPart for the end of an object from a server without suffix ranges.
-func (c *Client) readTail(ctx context.Context, r *Request, n int) (origin.Part, error) {
+func (c *Client) readTail(ctx context.Context, r *Request, n int, p *partial) error {
 	size, err := c.size(ctx, r)
 	if err != nil {
-		return origin.Part{}, err
+		return err
 	}
-	part := origin.Part{Bytes: make([]byte, min(size, int64(n))), Off: max(0, size-int64(n)), Size: size}
-	return part, c.readOn(ctx, r, part.Bytes, part.Off, func(int) {})
+	p.Part = origin.Part{Bytes: make([]byte, min(size, int64(n))), Off: max(0, size-int64(n)), Size: size}
+	return c.readOn(ctx, r, p.Bytes, p.Off, "", func(int) {})
 }
 
 // part takes the part out of an answer and closes it.
-func (a *answer) part(off int64, n int) (origin.Part, error) {
+func (a *answer) part(off int64, n int, p *partial) (err error) {
 	defer a.close()
 	switch {
 	case a.StatusCode == http.StatusOK:
-		return a.partOfWhole(off, n)
+		p.Part, err = a.partOfWhole(off, n)
 	case a.StatusCode != http.StatusPartialContent:
-		return a.emptyPart(off < 0)
+		p.Part, err = a.emptyPart(off < 0)
 	case off < 0 && strings.HasSuffix(a.Header.Get("Content-Range"), "/*"):
-		return origin.Part{}, errNoSuffix
+		err = errNoSuffix
+	default:
+		err = a.partOfRange(off, n, p)
 	}
-	return a.partOfRange(off, n)
+	return err
 }
 
-// partOfRange takes the requested part.
-func (a *answer) partOfRange(off int64, n int) (origin.Part, error) {
+// partOfRange takes the requested part. It sets p.done if the rest of the body was lost, and the
+// part can be continued.
+func (a *answer) partOfRange(off int64, n int, p *partial) error {
 	if strings.HasSuffix(a.Header.Get("Content-Range"), "/0") {
-		return origin.Part{}, nil // an empty range has no spelling; some servers use this one
+		return nil // an empty range has no spelling; some servers use this one
 	}
 	br, err := a.contentRange()
 	if err != nil {
-		return origin.Part{}, err
+		return err
 	}
 	if off < 0 {
 		off = max(0, br.size-int64(n))
 	}
 	if br.size < 0 || br.start != off || br.end != min(br.size, off+int64(n)) {
-		return origin.Part{}, a.mismatch("Content-Range %.80q", a.Header.Get("Content-Range"))
+		return a.mismatch("Content-Range %.80q", a.Header.Get("Content-Range"))
 	}
-	part := origin.Part{Bytes: make([]byte, br.end-br.start), Off: br.start, Size: br.size}
-	if _, err := a.read(part.Bytes); err != nil {
-		return origin.Part{}, err
+	p.Part = origin.Part{Bytes: make([]byte, br.end-br.start), Off: br.start, Size: br.size}
+	if done, err := a.read(p.Bytes); err != nil {
+		if p.validator = a.validator(); p.validator != "" && done >= leastStep {
+			p.done = done
+		}
+		return err
 	}
 	a.finish()
-	return part, nil
+	return nil
 }
 
 // partOfWhole takes the part out of a whole object.

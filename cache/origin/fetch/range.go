@@ -17,6 +17,9 @@ const maxWhole = 1 << 20
 // errIgnored is the error of a whole object instead of a part that is behind maxWhole.
 var errIgnored = errors.New("the server ignores ranges")
 
+// errReplaced is the error of an answer that cannot continue an earlier one.
+var errReplaced = errors.New("it was replaced while it was read")
+
 // ReadAt fills p with the bytes of an object from off on, or returns an error. It calls
 // progress with the number of final bytes at the start of p, but not for all of p. Bytes that
 // arrived are not requested again.
@@ -27,7 +30,7 @@ func (c *Client) ReadAt(ctx context.Context, r Request, p []byte, off int64, pro
 	done := 0
 	return c.retry(ctx, r.Key, true, func(ctx context.Context) (int, error) {
 		from := done
-		err := c.readOn(ctx, &r, p[from:], off+int64(from), func(n int) {
+		err := c.readOn(ctx, &r, p[from:], off+int64(from), "", func(n int) {
 			c.limits.bytes.Add(int64(from + n - done))
 			done = from + n
 			progress(done)
@@ -38,13 +41,12 @@ func (c *Client) ReadAt(ctx context.Context, r Request, p []byte, off int64, pro
 
 // readOn is one attempt of ReadAt. It continues an interrupted answer at the byte reached. Another
 // ETag or Last-Modified shows that the object was replaced meanwhile; without both, the answer
-// is not continued.
-func (c *Client) readOn(ctx context.Context, r *Request, p []byte, off int64, progress func(n int)) error {
-	var validator string // of the first answer
+// is not continued. validator is that of an earlier answer, or empty.
+func (c *Client) readOn(ctx context.Context, r *Request, p []byte, off int64, validator string, progress func(n int)) error {
 	for done, steps := 0, 1; done < len(p); steps++ {
 		from := done
 		n, now, err := c.readSome(ctx, r, p[from:], off+int64(from), validator, func(n int) { progress(from + n) })
-		if err != nil && (steps == maxSteps || n < leastStep || n < (len(p)-from)/64 || now == "" || ctx.Err() != nil) {
+		if err != nil && (steps == maxSteps || n < leastStep || now == "" || ctx.Err() != nil) {
 			return err
 		}
 		done, validator = from+n, now
@@ -57,7 +59,7 @@ func (c *Client) readOn(ctx context.Context, r *Request, p []byte, off int64, pr
 // of an attempt, and so their rate: a pause follows.
 const (
 	leastStep = 2 << 10
-	maxSteps  = 8
+	maxSteps  = 16
 )
 
 // readSome sends one request. validator is empty, or that of an earlier answer, and must equal
@@ -77,7 +79,7 @@ func (c *Client) readSome(ctx context.Context, r *Request, p []byte, off int64, 
 	now := a.validator()
 	switch {
 	case validator != "" && now != validator:
-		return 0, "", a.unavailable("it was replaced while it was read")
+		return 0, "", a.unavailable("%w", errReplaced)
 	case a.StatusCode == http.StatusOK:
 		return a.readFromWhole(p, off)
 	case a.StatusCode != http.StatusPartialContent:

@@ -178,6 +178,56 @@ func TestN04_RetryContinues(t *testing.T) {
 	}
 }
 
+// N04: connections that end after some KiB cost a pause only once in a while.
+func TestN04_FewPauses(t *testing.T) {
+	content := origintest.Random(1, 1<<20)
+	read := map[string]func(ctx context.Context, c *fetch.Client) ([]byte, error){
+		"ReadAt": func(ctx context.Context, c *fetch.Client) ([]byte, error) {
+			got := make([]byte, len(content))
+			return got, c.ReadAt(ctx, object, got, 0, ignore)
+		},
+		"ReadWhole": func(ctx context.Context, c *fetch.Client) (got []byte, err error) {
+			err = c.ReadWhole(ctx, object, 0, func(b []byte, _ int64) error {
+				got = append(got, b...)
+				return nil
+			})
+			return got, err
+		},
+		"ReadPart": func(ctx context.Context, c *fetch.Client) ([]byte, error) {
+			part, err := c.ReadPart(ctx, object, -1, len(content))
+			return part.Bytes, err
+		},
+	}
+	for name, read := range read {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				requests := 0
+				c := through(t, func(w http.ResponseWriter, r *http.Request) {
+					requests++
+					from, to := 0, len(content)-1
+					if fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-%d", &from, &to); from < 0 { // of a suffix
+						from += len(content)
+					}
+					w.Header().Set("ETag", `"good"`)
+					w.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", from, to, len(content)))
+					w.WriteHeader(http.StatusPartialContent)
+					if n, _ := w.Write(content[from:min(from+8<<10, to+1)]); from+n <= to {
+						panic(http.ErrAbortHandler)
+					}
+				}, fetch.Options{Limits: fetch.Limits{Read: time.Minute}})
+				start := time.Now()
+				got, err := read(t.Context(), c)
+				if err != nil || !bytes.Equal(got, content) || requests != len(content)>>13 {
+					t.Errorf("%d bytes in %d requests, %v, or other bytes", len(got), requests, err)
+				}
+				if took := time.Since(start); took > 3*time.Second {
+					t.Errorf("it took %v", took)
+				}
+			})
+		})
+	}
+}
+
 // N05: the bodies of a server always end early. A read ends soon, and sends few requests.
 func TestN05_UselessAnswers(t *testing.T) {
 	content := origintest.Random(1, 1<<20)

@@ -31,15 +31,20 @@ func (c *Client) ReadWhole(ctx context.Context, r Request, off int64, take func(
 	})
 }
 
-// readToEnd is one attempt of ReadWhole. An answer with too few bytes is continued at the byte
-// reached.
+// readToEnd is one attempt of ReadWhole. An answer with too few bytes, and an interrupted one, is
+// continued at the byte reached.
 func (c *Client) readToEnd(ctx context.Context, r *Request, off int64, take func(b []byte, size int64) error) error {
-	for {
+	for steps := 1; ; steps++ {
 		n, size, err := c.readRest(ctx, r, off, take)
-		if off += n; err != nil || off >= size {
-			return err
-		}
-		if left := size - off + n; n < leastStep || n < left/64 {
+		off += n
+		switch left := size - off + n; {
+		case err != nil:
+			if steps == maxSteps || n < leastStep || !errors.As(err, new(lostError)) || ctx.Err() != nil {
+				return err
+			}
+		case off >= size:
+			return nil
+		case n < leastStep || n < left/64:
 			return tooLittle(r, n, left)
 		}
 	}
