@@ -94,6 +94,9 @@ soak: setup       ## minutes and gigabytes: packs, publishes and mounts that are
 	$(GO) test -count=1 -timeout=1h -v -run='^TestK46_' ./integration -automount-rounds=100
 	$(GO) test -count=1 -timeout=1h -v -run='^TestGetKilled$$' ./integration -get-kills=50
 
+	./integration/interop/run -v -timeout=1h -run='^TestHubManyClients$$' -clients=64 -clients-time=10m -clients-rate=125000000
+	$(GO) test -count=1 -timeout=1h -v -run='^TestShortLives$$' ./cache/origin/cas -lives=2m
+
 check: lint race  ## what must pass before a commit
 
 golden:           ## rewrite golden files; read the diff before you commit it

@@ -3,6 +3,7 @@ package cas_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	iofs "io/fs"
 	"math/rand/v2"
@@ -349,9 +350,12 @@ func TestClocksMayBeWrong(t *testing.T) {
 	}
 }
 
-// Addresses that end after 2 s and tokens that end after 5 s lead to no error.
+var lives = flag.Duration("lives", 4*time.Second, "time for which TestShortLives reads")
+
+// Addresses that end after 2 s and tokens that end after 5 s lead to no error. Each plan is requested
+// once for the life of its addresses, and so is a token.
 func TestShortLives(t *testing.T) {
-	duration := 4 * time.Second
+	duration := *lives
 	if testing.Short() {
 		duration = 0
 	}
@@ -387,5 +391,10 @@ func TestShortLives(t *testing.T) {
 	took := time.Since(start)
 	if most := int64(took/(4*time.Second)) + 2; tokens.Load() > most {
 		t.Errorf("%d tokens in %v, want at most %d", tokens.Load(), took, most)
+	}
+	plans, _, transfers := server.reset()
+	t.Logf("%v: %d tokens, %d plans, %d transfers", took, tokens.Load(), plans, transfers)
+	if most := int64(took/time.Second) + 2; plans > most {
+		t.Errorf("%d plans in %v, want at most %d", plans, took, most)
 	}
 }
