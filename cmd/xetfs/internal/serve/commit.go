@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin/hub"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/commits"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/fs/catalog"
@@ -100,8 +101,10 @@ func (c *commit) file(ctx context.Context, e *page.Entry) (hub.File, error) {
 // regularFile returns the entry of a file as the Hub shows it under a path.
 func (c *commit) regularFile(name string, e *page.Entry) hub.File {
 	f := hub.File{Path: name, Size: e.Size, ID: e.ID, Inline: e.Inline, SHA256: e.SHA256}
-	switch {
+	switch oid := commits.GitOID(e); {
 	case e.Size == int64(len(e.Inline)):
+	case oid != "":
+		f.GitOID = oid // as on the Hub, it is not in Xet
 	case !e.ID.File.IsPlain():
 		f.InXet = true
 		c.repos.files.add(c.row.Root, f.ID)

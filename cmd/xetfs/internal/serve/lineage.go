@@ -9,6 +9,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache/lru"
 	"github.com/xetfs/xetfs/cache/origin/hub"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/commits"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/fs/catalog"
 )
@@ -19,7 +20,10 @@ type version struct {
 	commit string   // 40 hex digits
 	tags   []string // by its labels
 	title  string
-	cost   int64 // memory in bytes, about
+
+	message string // without the title
+	author  string
+	cost    int64 // memory in bytes, about
 }
 
 // commitLabels are the labels with the commit of a version that was imported.
@@ -31,12 +35,13 @@ func newVersion(row names.Row, d *names.Version) *version {
 	if d == nil {
 		return v
 	}
-	title, _, _ := strings.Cut(d.Message, "\n")
-	v.title = strings.Clone(title) // without the rest of the message
+	title, message, _ := strings.Cut(d.Message, "\n")
+	v.title, v.message, v.author = title, strings.TrimSpace(message), d.Writer
 	for key, value := range d.Labels {
 		switch {
 		case slices.Contains(commitLabels, key) && isCommitHash(value):
 			v.commit = value
+		case key == commits.LabelDigest:
 		case key == "tag":
 			v.tags = append(v.tags, value)
 		default:
@@ -44,7 +49,7 @@ func newVersion(row names.Row, d *names.Version) *version {
 		}
 	}
 	slices.Sort(v.tags)
-	v.cost += int64(len(v.title))
+	v.cost += int64(len(d.Message) + len(v.author))
 	for _, tag := range v.tags {
 		v.cost += 16 + int64(len(tag))
 	}
@@ -101,6 +106,13 @@ func (ls *lineages) cached(symbol string) *lineage {
 	defer ls.mu.Unlock()
 	l, _ := ls.bySymbol.Get(symbol)
 	return l
+}
+
+// forget drops a symbol, whose reference is then read for the next request.
+func (ls *lineages) forget(symbol string) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	ls.bySymbol.Remove(symbol)
 }
 
 func (ls *lineages) put(symbol string, l *lineage) {

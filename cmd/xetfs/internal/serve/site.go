@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/xetfs/xetfs/cache/origin/hub"
+	"github.com/xetfs/xetfs/cache/origin/hub/hubwrite"
 	"github.com/xetfs/xetfs/codec/listing"
 	"github.com/xetfs/xetfs/codec/names"
 )
@@ -24,7 +25,8 @@ const StorePath = "/-/store/"
 type Site struct {
 	Repos   hub.Repos // nil: only the plain layout
 	Content hub.Content
-	Xet     *Xet // nil: no CAS API
+	Xet     *Xet    // nil: no CAS API
+	Writer  *Writer // nil: the store is read-only
 	Plain   http.Handler
 	Owner   *Owner // instead of all above but Plain; nil: none
 	Access  Access
@@ -52,7 +54,8 @@ func (s *Site) routes() http.Handler {
 	if s.Owner != nil {
 		return s.Owner.routes(s.Access)
 	}
-	api := s.Access.Require(hub.NewHandler(s.hubOptions(s.Access)))
+	open := hub.NewHandler(s.hubOptions(s.Access))
+	api := s.Access.Require(open)
 	plain := s.Access.RequireAll(s.Plain)
 	below := http.StripPrefix(strings.TrimSuffix(StorePath, "/"), plain)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -63,17 +66,25 @@ func (s *Site) routes() http.Handler {
 			plain.ServeHTTP(w, r)
 		case route == routeCAS, route == routeXorbs:
 			s.Xet.ServeHTTP(w, r)
+		case r.Method == http.MethodPut && strings.Contains(r.URL.Path, objectsPath):
+			open.ServeHTTP(w, r) // the address has a token
 		default:
 			api.ServeHTTP(w, r)
 		}
 	})
 }
 
+// objectsPath is a part of the address of an upload by LFS, which is signed.
+const objectsPath = ".git/info/lfs/objects/"
+
 // hubOptions returns the options of the Hub API.
 func (s *Site) hubOptions(a Access) hub.HandlerOptions {
 	o := hub.HandlerOptions{Repos: s.Repos, Content: s.Content, User: a.User, Private: a.file != nil}
 	if s.Xet != nil {
 		o.Tokens = s.Xet
+	}
+	if s.Writer != nil {
+		o.Writes = hubwrite.NewHandler(hubwrite.Options{Repos: s.Writer})
 	}
 	return o
 }

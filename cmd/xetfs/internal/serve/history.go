@@ -1,0 +1,46 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"github.com/xetfs/xetfs/cache/origin/hub"
+)
+
+var _ hub.History = (*Repos)(nil)
+
+// Commits implements hub.History. The cursor is the number of the version behind the page.
+func (r *Repos) Commits(ctx context.Context, id hub.RepoID, c hub.Commit, cursor string, limit int) (list []hub.CommitInfo, next string, total int, err error) {
+	first, ok := c.(*commit)
+	if !ok {
+		return nil, "", 0, hub.ErrRevisionNotFound
+	}
+	from := first.row.Number
+	if cursor != "" {
+		if from, err = strconv.ParseUint(cursor, 10, 64); err != nil {
+			return nil, "", 0, hub.ErrRevisionNotFound
+		}
+	}
+	symbol, l, err := r.find(ctx, id)
+	if err != nil {
+		return nil, "", 0, err
+	}
+	_, err = r.lineages.find(ctx, symbol, l, func(v *version) bool {
+		if v.row.Number <= first.row.Number {
+			total++
+		}
+		switch {
+		case v.row.Number > from:
+		case len(list) < limit:
+			list = append(list, hub.CommitInfo{ID: v.commit, Title: v.title, Message: v.message, Author: v.author, Time: v.row.Time})
+		case next == "":
+			next = strconv.FormatUint(v.row.Number, 10)
+		}
+		return false
+	})
+	if errors.Is(err, hub.ErrRevisionNotFound) { // the end of all versions
+		err = nil
+	}
+	return list, next, total, err
+}

@@ -1,0 +1,129 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/xetfs/xetfs/cache/lru"
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/upload"
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/page"
+	"github.com/xetfs/xetfs/fs/catalog"
+)
+
+// Bounds of a sumIndex.
+const (
+	maxSums        = 500_000 // files of all trees, of about 150 bytes
+	maxSumSymbols  = 64      // symbols that are searched for one file
+	minSumTreeCost = 16      // of a tree in files
+)
+
+// A sumIndex finds files by their SHA-256 in the trees that were read last. It is safe for
+// concurrent use.
+type sumIndex struct {
+	reading chan struct{} // slots
+
+	mu    sync.Mutex
+	trees *lru.Cache[page.Hash, map[[32]byte]upload.Content] // by root; guarded by mu
+}
+
+func newSumIndex() *sumIndex {
+	return &sumIndex{reading: make(chan struct{}, maxSearches), trees: lru.New[page.Hash, map[[32]byte]upload.Content](maxSums, nil)}
+}
+
+func (si *sumIndex) get(root page.Hash) (map[[32]byte]upload.Content, bool) {
+	si.mu.Lock()
+	defer si.mu.Unlock()
+	return si.trees.Get(root)
+}
+
+// find returns the file of a tree with a SHA-256. A tree with more files than the index can have
+// is not searched.
+func (si *sumIndex) find(ctx context.Context, t catalog.Tree, root page.Hash, sum [32]byte) (c upload.Content, ok bool, err error) {
+	files, read := si.get(root)
+	if !read {
+		if entries, _ := t.Totals(); entries > maxSums {
+			return c, false, nil
+		}
+		if files, err = si.read(ctx, t, root); err != nil {
+			return c, false, err
+		}
+	}
+	c, ok = files[sum]
+	return c, ok, nil
+}
+
+// read reads a tree.
+func (si *sumIndex) read(ctx context.Context, t catalog.Tree, root page.Hash) (map[[32]byte]upload.Content, error) {
+	select {
+	case si.reading <- struct{}{}:
+		defer func() { <-si.reading }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if files, ok := si.get(root); ok { // another reader was faster
+		return files, nil
+	}
+	files := map[[32]byte]upload.Content{}
+	for e, err := range t.All(ctx, "") {
+		switch {
+		case err != nil:
+			return nil, err
+		case e.Type != page.File || e.SHA256 == nil || e.Inline != nil || e.ID.File.IsPlain():
+			continue
+		case len(files) == maxSums:
+			return files, nil
+		}
+		files[*e.SHA256] = upload.Content{ID: e.ID, SHA256: *e.SHA256, Size: e.Size}
+	}
+	si.mu.Lock()
+	defer si.mu.Unlock()
+	si.trees.Add(root, files, max(minSumTreeCost, int64(len(files))))
+	return files, nil
+}
+
+// readable returns a file with a SHA-256 in the newest tree of the symbol, or of another one that
+// the client may read. It returns origin.ErrNotFound if none of them has the file.
+func (w *Writer) readable(ctx context.Context, symbol string, sum [32]byte) (upload.Content, error) {
+	c, ok, err := w.inSymbol(ctx, symbol, sum)
+	if ok || err != nil {
+		return c, err
+	}
+	searched := 0
+	for s, err := range w.o.Repos.catalog.Symbols(ctx) {
+		if err != nil {
+			return c, err
+		}
+		if s == symbol || !mayRead(ctx, s) {
+			continue
+		}
+		if searched++; searched > maxSumSymbols {
+			break
+		}
+		if c, ok, err := w.inSymbol(ctx, s, sum); ok || err != nil {
+			return c, err
+		}
+	}
+	return c, fmt.Errorf("file with this SHA-256: %w", origin.ErrNotFound)
+}
+
+// inSymbol finds a file in the newest tree of a symbol.
+func (w *Writer) inSymbol(ctx context.Context, symbol string, sum [32]byte) (c upload.Content, ok bool, err error) {
+	l, err := w.o.Repos.lineages.get(ctx, symbol)
+	if isAbsent(err) {
+		return c, false, nil
+	} else if err != nil {
+		return c, false, err
+	}
+	return w.inRow(ctx, symbol, l.latest, sum)
+}
+
+func (w *Writer) inRow(ctx context.Context, symbol string, row names.Row, sum [32]byte) (c upload.Content, ok bool, err error) {
+	t, err := w.o.Repos.catalog.OpenRow(ctx, symbol, row)
+	if err != nil {
+		return c, false, err
+	}
+	return w.sums.find(ctx, t, row.Root, sum)
+}

@@ -1,0 +1,338 @@
+package serve
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	iofs "io/fs"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/cas"
+	"github.com/xetfs/xetfs/cache/origin/hub"
+	"github.com/xetfs/xetfs/cache/origin/hub/hubwrite"
+	"github.com/xetfs/xetfs/cache/origin/upload"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/commits"
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/fs/catalog"
+)
+
+// A Writer changes the repositories of a store: it adapts a commits.Maker to the Hub API. A symbol
+// is changed by clients whose token may write it.
+type Writer struct {
+	o    WriterOptions
+	sums *sumIndex
+}
+
+var _ hubwrite.Repos = (*Writer)(nil)
+
+// WriterOptions describe a Writer. All are required.
+type WriterOptions struct {
+	Repos   *Repos
+	Content hub.Content
+	Maker   *commits.Maker
+	Uploads Uploads
+	Signer  *cas.Signer
+
+	// Ignores returns a function that reports whether patterns like those of a .gitignore
+	// exclude a path.
+	Ignores func(patterns string) (func(path string) bool, error)
+}
+
+// Uploads are the contents that clients have uploaded.
+type Uploads interface {
+	commits.Uploads
+
+	// PutContent stores a file of up to limit bytes. length is negative if unknown.
+	PutContent(ctx context.Context, s upload.SessionID, r io.Reader, length, limit int64) (upload.Content, error)
+}
+
+// NewWriter returns a Writer.
+func NewWriter(o WriterOptions) *Writer { return &Writer{o: o, sums: newSumIndex()} }
+
+// errMayNotWrite is the answer for a repository that the client may not change. It is the same for
+// one that does not exist.
+var errMayNotWrite = &hub.Refusal{Status: http.StatusForbidden, Text: "the token may not change this repository; use a token with write access to it"}
+
+// symbol returns the symbol of a repository that the client may change: the live one, or else the
+// one that a new repository has.
+func (w *Writer) symbol(ctx context.Context, id hub.RepoID) (symbol string, exists bool, err error) {
+	for _, s := range storeSymbols(id) {
+		if !mayWrite(ctx, s) {
+			continue
+		}
+		symbol = s // the last one has no prefix
+		_, err := w.o.Repos.lineages.get(ctx, s)
+		switch {
+		case err == nil:
+			return s, true, nil
+		case !isAbsent(err):
+			return "", false, err
+		}
+	}
+	if symbol == "" {
+		return "", false, errMayNotWrite
+	}
+	return symbol, false, nil
+}
+
+// existing returns the symbol of a repository that exists.
+func (w *Writer) existing(ctx context.Context, id hub.RepoID) (string, error) {
+	symbol, exists, err := w.symbol(ctx, id)
+	if err == nil && !exists {
+		err = hub.ErrRepoNotFound
+	}
+	return symbol, err
+}
+
+// author returns the name of the client for versions.
+func author(ctx context.Context) string { return userOf(ctx).Name }
+
+// Create implements hubwrite.Repos.
+func (w *Writer) Create(ctx context.Context, id hub.RepoID) error {
+	symbol, exists, err := w.symbol(ctx, id)
+	switch {
+	case err != nil:
+		return err
+	case exists:
+		return hubwrite.ErrRepoExists
+	}
+	defer w.o.Repos.lineages.forget(symbol)
+	return w.o.Maker.Create(ctx, symbol, author(ctx))
+}
+
+// Delete implements hubwrite.Repos.
+func (w *Writer) Delete(ctx context.Context, id hub.RepoID) error {
+	symbol, err := w.existing(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer w.o.Repos.lineages.forget(symbol)
+	return w.o.Maker.Delete(ctx, symbol)
+}
+
+// Move implements hubwrite.Repos.
+func (w *Writer) Move(ctx context.Context, from, to hub.RepoID) error {
+	old, err := w.existing(ctx, from)
+	if err != nil {
+		return err
+	}
+	symbol, exists, err := w.symbol(ctx, to)
+	switch {
+	case err != nil:
+		return err
+	case exists:
+		return hubwrite.ErrRepoExists
+	}
+	defer w.o.Repos.lineages.forget(old)
+	defer w.o.Repos.lineages.forget(symbol)
+	return w.o.Maker.Move(ctx, old, symbol)
+}
+
+// Head implements hubwrite.Repos.
+func (w *Writer) Head(ctx context.Context, id hub.RepoID) (hub.Commit, error) {
+	if _, err := w.existing(ctx, id); err != nil {
+		return nil, err
+	}
+	return w.o.Repos.Resolve(ctx, id, mainBranch)
+}
+
+// maxIgnoreFile bounds a .gitignore in bytes.
+const maxIgnoreFile = 1 << 20
+
+// Ignores implements hubwrite.Repos.
+func (w *Writer) Ignores(ctx context.Context, c hub.Commit, patterns *string) (func(string) bool, error) {
+	none := func(string) bool { return false }
+	if patterns == nil {
+		f, err := c.Lookup(ctx, ".gitignore")
+		if isAbsent(err) || err == nil && (f.IsDir || f.Size > maxIgnoreFile) {
+			return none, nil
+		}
+		text := f.Inline
+		if err == nil && f.Size > int64(len(text)) {
+			text, err = w.readFile(ctx, &f)
+		}
+		if err != nil {
+			return nil, err
+		}
+		stored := string(text)
+		patterns = &stored
+	}
+	if *patterns == "" {
+		return none, nil
+	}
+	ignored, err := w.o.Ignores(*patterns)
+	if err != nil {
+		return nil, &hub.Refusal{Status: http.StatusBadRequest, Text: "the file .gitignore has a pattern that is not valid"}
+	}
+	return ignored, nil
+}
+
+// readFile returns the content of a small file.
+func (w *Writer) readFile(ctx context.Context, f *hub.File) ([]byte, error) {
+	r, err := w.o.Content.OpenFile(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	b := make([]byte, f.Size)
+	if n, err := r.ReadAt(ctx, b, 0); n < len(b) {
+		return nil, err
+	}
+	return b, nil
+}
+
+// session returns the session of the client of a request for a symbol. It is derived from the
+// token, so that it is the same after a restart, and does not reveal the token.
+func session(ctx context.Context, symbol string) upload.SessionID {
+	h := sha256.New()
+	if g, ok := ctx.Value(grantKey{}).(*grant); ok {
+		h.Write(g.sum[:])
+	}
+	_, _ = io.WriteString(h, "\x00session of "+symbol) // a hash returns no error
+	return upload.SessionID(hex.EncodeToString(h.Sum(nil)[:16]))
+}
+
+// Scopes of tokens begin with these words. They have no @, so no such token reads a file.
+const (
+	uploadScope = "upload "
+	objectScope = "object "
+)
+
+// WriteToken implements hubwrite.Repos.
+func (w *Writer) WriteToken(ctx context.Context, id hub.RepoID) (hubwrite.WriteToken, error) {
+	symbol, err := w.existing(ctx, id)
+	if err != nil {
+		return hubwrite.WriteToken{}, err
+	}
+	s := string(session(ctx, symbol))
+	expires := time.Now().Add(tokenLife)
+	return hubwrite.WriteToken{Token: w.o.Signer.Token(uploadScope+s, expires), Expires: expires, Session: s[:8]}, nil
+}
+
+// AuthorizeUpload returns the session of a token of WriteToken, or io/fs.ErrPermission.
+func (w *Writer) AuthorizeUpload(_ context.Context, token string) (upload.SessionID, error) {
+	scope, err := w.o.Signer.Verify(token)
+	if err != nil {
+		return "", err
+	}
+	s, ok := strings.CutPrefix(scope, uploadScope)
+	if !ok {
+		return "", iofs.ErrPermission
+	}
+	return upload.SessionID(s), nil
+}
+
+// HasObject implements hubwrite.Repos.
+func (w *Writer) HasObject(ctx context.Context, id hub.RepoID, o hubwrite.Object) (bool, error) {
+	symbol, err := w.existing(ctx, id)
+	if err != nil {
+		return false, err
+	}
+	c, err := w.o.Uploads.FileBySHA256(ctx, session(ctx, symbol), o.SHA256)
+	if errors.Is(err, origin.ErrNotFound) {
+		c, err = w.readable(ctx, symbol, o.SHA256)
+	}
+	switch {
+	case errors.Is(err, origin.ErrNotFound):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	return c.Size == o.Size, nil
+}
+
+// objectLife is the validity of a token for one object.
+const objectLife = time.Hour
+
+// ObjectToken implements hubwrite.Repos.
+func (w *Writer) ObjectToken(ctx context.Context, id hub.RepoID, o hubwrite.Object) (string, time.Time, error) {
+	symbol, err := w.existing(ctx, id)
+	if err != nil {
+		return "", time.Time{}, err
+	}
+	expires := time.Now().Add(objectLife)
+	scope := fmt.Sprintf("%s%s %x %d", objectScope, session(ctx, symbol), o.SHA256, o.Size)
+	return w.o.Signer.Token(scope, expires), expires, nil
+}
+
+// errObjectToken is the answer for an address that is not valid.
+var errObjectToken = &hub.Refusal{Status: http.StatusForbidden, Text: "the address of this upload is not valid or has expired; request a new one"}
+
+// PutObject implements hubwrite.Repos.
+func (w *Writer) PutObject(ctx context.Context, token string, _ hub.RepoID, sum [32]byte, content io.Reader) error {
+	scope, err := w.o.Signer.Verify(token)
+	text, ok := strings.CutPrefix(scope, objectScope)
+	words := strings.Fields(text)
+	if err != nil || !ok || len(words) != 3 || words[1] != hex.EncodeToString(sum[:]) {
+		return errObjectToken
+	}
+	size, err := strconv.ParseInt(words[2], 10, 64)
+	if err != nil {
+		return errObjectToken
+	}
+	c, err := w.o.Uploads.PutContent(ctx, upload.SessionID(words[0]), content, -1, size)
+	switch {
+	case err != nil:
+		return uploadError(err)
+	case c.Size != size || c.SHA256 != sum:
+		return &hub.Refusal{Status: http.StatusBadRequest, Text: "the content has another size or SHA-256 than the address of the upload"}
+	}
+	return nil
+}
+
+// uploadError returns the error of an upload as clients see it.
+func uploadError(err error) error {
+	status := 0
+	switch {
+	case errors.Is(err, upload.ErrTooLarge):
+		return &hub.Refusal{Status: http.StatusRequestEntityTooLarge, Text: "the content is longer than the size of its object"}
+	case errors.Is(err, upload.ErrFull):
+		status = http.StatusInsufficientStorage
+	case errors.Is(err, upload.ErrBusy):
+		status = http.StatusTooManyRequests
+	case errors.Is(err, upload.ErrRefused):
+		status = http.StatusBadRequest
+	default:
+		return err
+	}
+	return &hub.Refusal{Status: status, Text: err.Error()}
+}
+
+// Commit implements hubwrite.Repos.
+func (w *Writer) Commit(ctx context.Context, id hub.RepoID, c *hubwrite.Commit) (string, error) {
+	symbol, err := w.existing(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	defer w.o.Repos.lineages.forget(symbol)
+	return w.o.Maker.Commit(ctx, &commits.Request{
+		Symbol: symbol, Author: author(ctx), Session: session(ctx, symbol), Commit: c,
+		OpenRevision: func(ctx context.Context, revision string) (catalog.Tree, error) {
+			return w.openRevision(ctx, symbol, revision)
+		},
+		Readable: func(ctx context.Context, sum [32]byte) (upload.Content, error) { return w.readable(ctx, symbol, sum) },
+	})
+}
+
+// openRevision opens the tree of a revision of a symbol.
+func (w *Writer) openRevision(ctx context.Context, symbol, revision string) (catalog.Tree, error) {
+	l, err := w.o.Repos.lineages.get(ctx, symbol)
+	if err != nil {
+		return nil, err
+	}
+	v, err := w.o.Repos.revision(ctx, symbol, l, revision)
+	if err != nil {
+		return nil, err
+	}
+	return w.o.Repos.catalog.OpenRow(ctx, symbol, v.row)
+}
+
+// CommitID returns the hash by which clients know a version.
+func CommitID(v *names.Version) string { return newVersion(v.Rows[0], v).commit }
