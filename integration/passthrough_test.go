@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/integration/internal/harness"
 	"golang.org/x/sys/unix"
 )
@@ -92,6 +93,9 @@ func needPassthrough(t testing.TB) {
 func TestP6_ReadByTheKernel(t *testing.T) {
 	needPassthrough(t)
 	const size = 24<<20 + 123
+	// Reads that overtake others by far make a stream drop what it prefetched, and fetch it again.
+	// A busy machine delays reads so much in one of a hundred runs.
+	const again = 2 * origin.ReadaheadStep
 	store, file := bigStore(t, size)
 	want := harness.Noise(1, size)
 	tests := []struct {
@@ -103,7 +107,7 @@ func TestP6_ReadByTheKernel(t *testing.T) {
 		{"remote, read completely", func() (string, func() int64) {
 			s := harness.ServeRemote(t, store)
 			return s.URL, func() int64 { return s.Traffic().DataBytes }
-		}, nil, size + size/50},
+		}, nil, size + size/50 + again},
 		{"near, when opened", func() (string, func() int64) { return store, func() int64 { return 0 } }, []string{"--materialize=always"}, 0},
 	}
 	for _, tt := range tests {
