@@ -26,7 +26,8 @@ import (
 // A publish renews the window while time is left. A sweepGuard is safe for concurrent use.
 // Its lock is held during requests, because every caller must wait for the answer.
 type sweepGuard struct {
-	w *Writer
+	w      *Writer
+	noWait bool // return errSweeping instead of waiting for a sweep
 
 	mu     sync.Mutex
 	start  time.Time              // of the window; guarded by mu, as all below
@@ -251,10 +252,20 @@ func (sg *sweepGuard) keepLocked(ctx context.Context, keys []names.Key) error {
 // left behind, which may take long; that is an error.
 func (sg *sweepGuard) waitLocked(ctx context.Context) error {
 	id, length := sg.sweep.ID, sg.w.catalog.Settings().Window
-	sg.w.o.Logger.Info("waiting for a sweep that deletes republished objects", "event", "sweep_wait", "sweep", id)
-	for sg.sweep != nil && sg.sweep.ID == id && sg.sweep.Deleting {
-		if sg.w.o.Clock().Sub(sg.sweep.Lease) > 2*length {
+	if !sg.noWait {
+		sg.w.o.Logger.Info("waiting for a sweep that deletes republished objects", "event", "sweep_wait", "sweep", id)
+	}
+	for looks := 0; sg.sweep != nil && sg.sweep.ID == id && sg.sweep.Deleting; looks++ {
+		switch {
+		case sg.w.o.Clock().Sub(sg.sweep.Lease) > 2*length:
 			return fmt.Errorf("sweep %s was left unfinished and blocks this publish; run the sweep again (xetfs catalog sweep)", id)
+		case sg.noWait && looks > 0:
+			return errSweeping
+		case sg.noWait:
+			if err := sg.readLocked(ctx); err != nil {
+				return err
+			}
+			continue
 		}
 		if err := sg.w.o.Sleep(ctx, min(10*time.Second, length/60)); err != nil {
 			return err
