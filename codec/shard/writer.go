@@ -57,6 +57,27 @@ func (w *Writer) EncodeUpload() ([]byte, error) {
 	return w.encode(false)
 }
 
+// EncodeKeyed returns the shard as a server answers a query for deduplication: with a footer and
+// without tables. The hashes of all chunks must be keyed with key (merkle.Keyed).
+func (w *Writer) EncodeKeyed(key [32]byte, created, expires time.Time) ([]byte, error) {
+	verify, err := w.check()
+	if err != nil {
+		return nil, err
+	}
+	e := encoder{b: make([]byte, 0, w.uploadSize()+footerSize)}
+	e.b = header{footer: true}.append(e.b)
+	e.meta = Meta{
+		FileInfoOffset: recordSize, Key: key, Created: uint64(created.Unix()), Expires: uint64(expires.Unix()),
+	}
+	e.files(w.files, verify)
+	e.meta.XorbInfoOffset = int64(len(e.b))
+	e.xorbs(w.xorbs, w.chunks)
+	e.meta.FooterOffset = int64(len(e.b))
+	none := Table{Offset: uint64(len(e.b))}
+	e.meta.FileTable, e.meta.XorbTable, e.meta.ChunkTable = none, none, none
+	return appendFooter(e.b, &e.meta), nil
+}
+
 func (w *Writer) encode(stored bool) ([]byte, error) {
 	verify, err := w.check()
 	if err != nil {
