@@ -26,8 +26,14 @@ type sink struct{ s WriteStore }
 
 // PutXorb implements pack.Sink.
 func (k sink) PutXorb(ctx context.Context, in *xorb.Info, body []byte) error {
-	// The spare capacity behind the body may be used until the next xorb.
-	return k.put(ctx, names.XorbKey(in.Xorb), in.AppendFooter(body), func(object io.ReaderAt, size int64) (bool, error) {
+	_, err := PutXorb(ctx, k.s, in, body)
+	return err
+}
+
+// PutXorb stores a xorb as a Sink does. It reports whether the store lacked the xorb, or had a
+// damaged one. The spare capacity behind body may be overwritten.
+func PutXorb(ctx context.Context, s WriteStore, in *xorb.Info, body []byte) (inserted bool, err error) {
+	return sink{s}.put(ctx, names.XorbKey(in.Xorb), in.AppendFooter(body), func(object io.ReaderAt, size int64) (bool, error) {
 		return IsSoundXorb(object, size, in.Xorb)
 	})
 }
@@ -43,37 +49,38 @@ func (k sink) PutShard(ctx context.Context, w *shard.Writer) (codec.Hash, error)
 	if err := k.s.Sync(ctx); err != nil {
 		return codec.Hash{}, err
 	}
-	if err := k.put(ctx, names.ShardKey(h), b, func(io.ReaderAt, int64) (bool, error) { return false, nil }); err != nil {
+	if _, err := k.put(ctx, names.ShardKey(h), b, func(io.ReaderAt, int64) (bool, error) { return false, nil }); err != nil {
 		return codec.Hash{}, err
 	}
 	return h, k.s.Sync(ctx)
 }
 
-// put puts a value under its key. An existing object with other bytes must be sound.
-func (k sink) put(ctx context.Context, key names.Key, value []byte, sound func(io.ReaderAt, int64) (bool, error)) error {
-	_, err := k.s.PutIfAbsent(ctx, key, value)
+// put puts a value under its key, and reports whether no good object existed. An existing object
+// with other bytes must be sound.
+func (k sink) put(ctx context.Context, key names.Key, value []byte, sound func(io.ReaderAt, int64) (bool, error)) (inserted bool, err error) {
+	_, err = k.s.PutIfAbsent(ctx, key, value)
 	if errors.Is(err, ErrUnknown) {
 		_, err = k.s.PutIfAbsent(ctx, key, value) // ErrExists if the first put did happen
 	}
 	if !errors.Is(err, ErrExists) {
-		return err
+		return err == nil, err
 	}
 	good, err := k.isGood(ctx, key, value, sound)
 	switch {
 	case good:
-		return nil
+		return false, nil
 	case err == nil:
 		err = k.replace(ctx, key, value)
 	}
 	switch {
 	case ctx.Err() != nil:
-		return ctx.Err()
+		return false, ctx.Err()
 	case errors.Is(err, ErrNotFound):
-		return k.putMissing(ctx, key, value) // another process removed it
+		err = k.putMissing(ctx, key, value) // another process removed it
 	case errors.Is(err, ErrUnavailable):
-		return fmt.Errorf("%s: this object exists and cannot be compared or replaced: %w; if the disk has lost it, remove it and try again", key, err)
+		err = fmt.Errorf("%s: this object exists and cannot be compared or replaced: %w; if the disk has lost it, remove it and try again", key, err)
 	}
-	return err
+	return err == nil, err
 }
 
 // isGood reports whether the object under key is sound and may stay. An object that cannot be
