@@ -168,7 +168,7 @@ var onlyIn = map[string][]string{
 	"github.com/minio/minio-go/v7":          {"cache/origin/s3"},
 	"github.com/failsafe-go/failsafe-go":    {"cache/origin/fetch"},
 	"golang.org/x/sync":                     {"=cache", "cache/origin", "reconstruct", "codec/pack", "fs/catalog", "cmd/xetfs"},
-	"golang.org/x/sys":                      {"codec/merkle", "cache/disk", "cache/nowait", "cache/origin/dir", "cache/origin/origintest", "=fs", "fs/fusemount", "fs/fstest", "cmd/xetfs", "integration"},
+	"golang.org/x/sys":                      {"codec/merkle", "cache/disk", "cache/nowait", "cache/origin/dir", "cache/origin/origintest", "cache/origin/upload", "=fs", "fs/fusemount", "fs/fstest", "cmd/xetfs", "integration"},
 	"golang.org/x/term":                     {in + "ui"},
 	"github.com/moby/sys/mountinfo":         {"fs/fusemount"},
 	"github.com/dustin/go-humanize":         {"=cmd/xetfs", in + "ui"},

@@ -4,11 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"log/slog"
+	"sync"
+	"time"
 
+	"github.com/xetfs/xetfs/cache/lru"
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/dedup"
+	"github.com/xetfs/xetfs/cache/origin/mirror"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/xorb"
 )
 
 // A SessionID names one client: all requests with tokens that were made for one secret and one
@@ -23,96 +29,267 @@ type Content struct {
 	Chunks int
 }
 
-// Errors that a caller can act on. Their texts are sentences for the user of a client.
-var (
-	// ErrRefused means that a body violates the format or disagrees with the stored data. The
-	// error in the chain says how.
-	ErrRefused = errors.New("refused")
-
-	// ErrTooLarge means that a body exceeds its limit.
-	ErrTooLarge = errors.New("too large")
-
-	// ErrBusy means that too many uploads run; the client should try again later.
-	ErrBusy = errors.New("too many uploads run at the moment; try again later")
-
-	// ErrFull means that the store or its disk has no room.
-	ErrFull = errors.New("the store is full")
-)
-
-// A LeaseError reports that data of files no longer exists, because a lease expired and a sweep
-// deleted the data. The client must upload the files again.
-type LeaseError struct{ Files []Content }
-
-// Error implements error.
-func (e *LeaseError) Error() string {
-	return fmt.Sprintf("data of %d files was deleted since the upload; upload these files again", len(e.Files))
-}
-
 // A Guard protects objects from a sweep while it holds.
 type Guard interface {
 	// Protect protects objects, and returns those that do not exist. An object that exists after
-	// the call continues to exist while the guard holds.
+	// the call continues to exist while the guard holds. origin.ErrUnavailable: a sweep deletes one
+	// of the objects at the moment.
 	Protect(ctx context.Context, keys ...names.Key) (missing []names.Key, err error)
+}
+
+// A Source reads stored xorbs with proofs, as package objects does.
+type Source interface {
+	origin.InfoReader
+	Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, o origin.ReadOptions) (*xorb.Run, error)
+	Reject(x codec.Hash) int
 }
 
 // Options describe a Store. Zero values of limits mean their defaults.
 type Options struct {
-	Leases Guard // holds for some time after each call; required
+	Source   Source // required; of the same store
+	Leases   Guard  // holds for some time after each call; required
+	TempFile func() (dedup.TempFile, error)
+	Mirror   *mirror.Mirror // of the index; nil: all shards are read from the store
+	Logger   *slog.Logger   // nil: nothing is logged
+
+	// Key is the chunk hash key of the answers of Dedup. Each store has its own. Without the key of
+	// a chunk, an answer does not reveal chunk hashes of data that the client lacks.
+	Key [32]byte
+
+	// AnswerLife is the time for which a client may use an answer of Dedup; 0: 4 hours. It should
+	// not exceed that of Leases.
+	AnswerLife time.Duration
 
 	// Readable returns the file with a SHA-256 that a session may read, or origin.ErrNotFound. nil:
 	// a session finds only what it uploaded.
 	Readable func(ctx context.Context, sess SessionID, sum [32]byte) (Content, error)
+
+	Quota   int64 // bytes of xorbs and shards in the store; 0: unlimited
+	Scratch int64 // bytes of scratch files; 0: 4 GiB
+	Uploads int   // bodies that are received at a time; 0: 64
+	Content int64 // unpacked bytes that one shard may describe; 0: 1 TiB
 }
+
+// Bounds of a Store.
+const (
+	defaultAnswerLife = 4 * time.Hour
+	defaultScratch    = 4 << 30
+	defaultUploads    = 64
+	defaultContent    = 1 << 40
+
+	maxShardBody = 80 << 20 // a client cuts shards at 64 MiB, tables and footer come on top
+	maxXorbs     = 1 << 16  // that one shard refers to
+	maxChunks    = 1 << 25  // in the files of one shard, with repetitions
+	xorbsAtOnce  = 2        // xorbs in memory
+	shardsAtOnce = 2        // shards that are checked
+	packsAtOnce  = 2        // calls of PutContents
+
+	maxFiles    = 500_000  // files of sessions that are remembered, of about 250 bytes
+	maxShards   = 20_000   // lists of xorbs of stored shards
+	maxInfos    = 32 << 20 // bytes of xorb infos
+	maxSums     = 200_000  // computed SHA-256, of about 150 bytes
+	perChunk    = 32 + 2*4 // bytes of a xorb info
+	maxXorbBody = codec.MaxXorbSize + xorb.ChunkHeaderSize*codec.MaxXorbChunks
+)
 
 // A Store checks bodies and stores objects. It is safe for concurrent use.
 type Store struct {
-	store origin.WriteStore
-	o     Options
+	store  origin.WriteStore
+	o      Options
+	ctx    context.Context // of background work and of the index
+	cancel context.CancelFunc
+	work   sync.WaitGroup
+
+	index   index
+	space   space
+	uploads slots
+	xorbs   slots
+	shards  slots
+	packs   slots
+
+	mu     sync.Mutex
+	files  *lru.Cache[fileKey, Content]        // guarded by mu, as all below
+	parts  *lru.Cache[codec.Hash, []names.Key] // xorbs of stored shards
+	infos  *lru.Cache[codec.Hash, *xorb.Info]
+	hashes *lru.Cache[codec.Hash, [32]byte] // SHA-256 by file hash
 }
 
-// Open returns the upload Store of s.
-func Open(_ context.Context, s origin.WriteStore, o Options) (*Store, error) {
-	return &Store{store: s, o: o}, nil
+// A fileKey names a file of a session.
+type fileKey struct {
+	sess SessionID
+	sum  [32]byte
+}
+
+// Open returns the upload Store of s. It reads the index of stored chunks.
+func Open(ctx context.Context, s origin.WriteStore, o Options) (*Store, error) {
+	o.fill()
+	u := &Store{
+		store: s, o: o,
+		uploads: newSlots(o.Uploads), xorbs: newSlots(xorbsAtOnce), shards: newSlots(shardsAtOnce), packs: newSlots(packsAtOnce),
+		files:  lru.New[fileKey, Content](maxFiles, nil),
+		parts:  lru.New[codec.Hash, []names.Key](maxShards*100, nil),
+		infos:  lru.New[codec.Hash, *xorb.Info](maxInfos, nil),
+		hashes: lru.New[codec.Hash, [32]byte](maxSums, nil),
+	}
+	u.ctx, u.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	u.space = space{store: s, quota: o.Quota, scratch: o.Scratch}
+	if err := u.space.measure(ctx); err != nil {
+		return nil, errors.Join(err, u.Close())
+	}
+	if err := u.index.open(u); err != nil {
+		return nil, errors.Join(err, u.Close())
+	}
+	return u, nil
+}
+
+func (o *Options) fill() {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	for _, n := range []struct {
+		p   *int64
+		def int64
+	}{{&o.Scratch, defaultScratch}, {&o.Content, defaultContent}} {
+		if *n.p == 0 {
+			*n.p = n.def
+		}
+	}
+	if o.Uploads == 0 {
+		o.Uploads = defaultUploads
+	}
+	if o.AnswerLife == 0 {
+		o.AnswerLife = defaultAnswerLife
+	}
 }
 
 // Close ends background work and removes scratch files.
-func (*Store) Close() error { return nil }
-
-// errNotReady is the error of all methods until they are complete.
-var errNotReady = fmt.Errorf("uploads: %w", errors.ErrUnsupported)
-
-// PutXorb checks a body against its hash and stores the xorb. It reports whether the store lacked
-// the xorb. length is that of the body in bytes, or negative if unknown.
-func (*Store) PutXorb(ctx context.Context, sess SessionID, name codec.Hash, body io.Reader, length int64) (inserted bool, err error) {
-	return false, errNotReady
-}
-
-// PutShard checks a shard against the stored xorbs and stores it. It returns the files of the
-// shard in its order. It calls progress, if not nil, at least every few seconds, from one goroutine
-// at a time. Stages are "validating" and "committing"; done and total are bytes of content.
-func (*Store) PutShard(ctx context.Context, sess SessionID, body io.Reader, length int64, progress func(stage string, done, total int64)) ([]Content, error) {
-	return nil, errNotReady
-}
-
-// Dedup returns a shard that locates a chunk and its neighbours, or origin.ErrNotFound.
-func (*Store) Dedup(ctx context.Context, sess SessionID, chunk codec.Hash) (shard []byte, err error) {
-	return nil, errNotReady
+func (s *Store) Close() error {
+	s.cancel()
+	s.work.Wait()
+	return s.index.close()
 }
 
 // FileBySHA256 returns a file that the session uploaded or may read, or origin.ErrNotFound.
-func (*Store) FileBySHA256(ctx context.Context, sess SessionID, sum [32]byte) (Content, error) {
-	return Content{}, errNotReady
+func (s *Store) FileBySHA256(ctx context.Context, sess SessionID, sum [32]byte) (Content, error) {
+	s.mu.Lock()
+	c, ok := s.files.Get(fileKey{sess, sum})
+	s.mu.Unlock()
+	switch {
+	case ok:
+		return c, nil
+	case s.o.Readable != nil:
+		return s.o.Readable(ctx, sess, sum)
+	}
+	return Content{}, fmt.Errorf("file of this session: %w", origin.ErrNotFound)
 }
 
-// PutContents reads files to their ends, one after the other, and stores them in common xorbs and
-// shards. It returns one Content per file, in order.
-func (*Store) PutContents(ctx context.Context, sess SessionID, files ...io.Reader) ([]Content, error) {
-	return nil, errNotReady
+// remember records the files of a session.
+func (s *Store) remember(sess SessionID, files []Content) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range files {
+		s.files.Add(fileKey{sess, c.SHA256}, c, 1)
+	}
 }
 
 // Commit checks that all data of files exists, and protects it by the guard of a publish
 // (writer.Session) until that has ended. It is called between Begin and Update. *LeaseError names
 // files to upload again.
-func (*Store) Commit(ctx context.Context, files []Content, by Guard) error {
-	return errNotReady
+//
+// It names all objects of each shard, because the version keeps all of them. A sweep that lists a
+// xorb need not list a younger shard that refers to it.
+func (s *Store) Commit(ctx context.Context, files []Content, by Guard) error {
+	var keys []names.Key
+	needs := map[codec.Hash][]names.Key{} // by shard
+	for _, f := range files {
+		h := f.ID.Shard
+		if _, seen := needs[h]; seen || h.IsZero() {
+			continue
+		}
+		xorbs, err := s.partsOf(ctx, h)
+		if err != nil && !errors.Is(err, origin.ErrNotFound) {
+			return err
+		}
+		needs[h] = append(xorbs[:len(xorbs):len(xorbs)], names.ShardKey(h))
+		keys = append(keys, needs[h]...)
+	}
+	missing, err := by.Protect(ctx, unique(keys)...)
+	if err != nil || len(missing) == 0 {
+		return err
+	}
+	gone := map[names.Key]bool{}
+	for _, k := range missing {
+		gone[k] = true
+	}
+	lost := &LeaseError{}
+	for _, f := range files {
+		for _, k := range needs[f.ID.Shard] {
+			if gone[k] {
+				lost.Files = append(lost.Files, f)
+				break
+			}
+		}
+	}
+	return lost
 }
+
+// unique returns keys without repetitions, in order of first use.
+func unique(keys []names.Key) []names.Key {
+	seen := make(map[names.Key]struct{}, len(keys))
+	all := keys[:0:0]
+	for _, k := range keys {
+		if _, ok := seen[k]; !ok {
+			seen[k] = struct{}{}
+			all = append(all, k)
+		}
+	}
+	return all
+}
+
+// protect is Protect of the leases. It waits while a sweep deletes one of the objects.
+func (s *Store) protect(ctx context.Context, keys ...names.Key) (missing []names.Key, err error) {
+	for try := 0; ; try++ {
+		missing, err = s.o.Leases.Protect(ctx, keys...)
+		if !errors.Is(err, origin.ErrUnavailable) || try == maxSweepWaits {
+			return missing, err
+		}
+		if err := sleep(ctx, sweepPause); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// A sweep deletes for seconds to minutes.
+const (
+	maxSweepWaits = 120
+	sweepPause    = 2 * time.Second
+)
+
+// sleep returns when d has passed, or with the error of ctx.
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// keep protects objects that put has just stored. An object that a sweep has deleted meanwhile is
+// stored again.
+func (s *Store) keep(ctx context.Context, k names.Key, put func() error) error {
+	for range maxPuts {
+		if err := put(); err != nil {
+			return err
+		}
+		missing, err := s.protect(ctx, k)
+		if err != nil || len(missing) == 0 {
+			return err
+		}
+	}
+	return fmt.Errorf("%s: deleted %d times after it was stored: %w", k, maxPuts, origin.ErrUnavailable)
+}
+
+const maxPuts = 5

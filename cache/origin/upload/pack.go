@@ -1,0 +1,128 @@
+package upload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/pack"
+	"github.com/xetfs/xetfs/codec/shard"
+	"github.com/xetfs/xetfs/codec/xorb"
+)
+
+// PutContents reads files to their ends, one after the other, and stores them in common xorbs and
+// shards. It returns one Content per file, in order. The readers should not wait for a client:
+// few calls run at a time. ErrFull: the store has no room.
+func (s *Store) PutContents(ctx context.Context, sess SessionID, files ...io.Reader) ([]Content, error) {
+	if err := s.space.check(ctx, 0); err != nil {
+		return nil, err
+	}
+	if err := s.packs.wait(ctx); err != nil {
+		return nil, err
+	}
+	defer s.packs.free()
+	sink := &leaseSink{s: s}
+	var all []Content
+	w := pack.NewWriter(sink, pack.Options{
+		Known: &leasedIndex{s: s, ctx: ctx, safe: map[codec.Hash]bool{}},
+		Done: func(f pack.File) {
+			all = append(all, Content{ID: f.ID, SHA256: f.SHA256, Size: f.Size, Chunks: f.Chunks})
+		},
+	})
+	var err error
+	for _, r := range files {
+		if err = w.AddFile(ctx, r); err != nil {
+			break
+		}
+	}
+	if err = errors.Join(err, w.Close(ctx)); err != nil {
+		return nil, full(err)
+	}
+	if len(all) != len(files) {
+		return nil, fmt.Errorf("%d of %d files were stored", len(all), len(files))
+	}
+	s.remember(sess, all)
+	return all, nil
+}
+
+// PutContent receives a body of up to limit bytes in a scratch file, and stores it as one file. It
+// is for clients without hf_xet. length is negative if unknown.
+func (s *Store) PutContent(ctx context.Context, sess SessionID, r io.Reader, length, limit int64) (Content, error) {
+	if err := s.space.check(ctx, max(length, 0)); err != nil {
+		return Content{}, err
+	}
+	b, err := s.receive(r, length, limit)
+	if err != nil {
+		return Content{}, err
+	}
+	defer b.Close()
+	all, err := s.PutContents(ctx, sess, io.NewSectionReader(b, 0, b.size))
+	if err != nil {
+		return Content{}, err
+	}
+	return all[0], nil
+}
+
+// A leaseSink is a pack.Sink that leases what it stores.
+type leaseSink struct{ s *Store }
+
+// PutXorb implements pack.Sink.
+func (k *leaseSink) PutXorb(ctx context.Context, in *xorb.Info, body []byte) error {
+	if err := k.s.space.check(ctx, int64(len(body))); err != nil {
+		return err
+	}
+	return k.s.keep(ctx, names.XorbKey(in.Xorb), func() error {
+		inserted, err := origin.PutXorb(ctx, k.s.store, in, body)
+		if inserted {
+			k.s.space.add(int64(len(body)))
+		}
+		return full(err)
+	})
+}
+
+// PutShard implements pack.Sink.
+func (k *leaseSink) PutShard(ctx context.Context, w *shard.Writer) (codec.Hash, error) {
+	b, err := w.Encode()
+	if err != nil {
+		return codec.Hash{}, err
+	}
+	in, err := shard.NewReader(bytesReader(b), int64(len(b)))
+	if err != nil {
+		return codec.Hash{}, err
+	}
+	xorbs, err := xorbsOf(in)
+	if err != nil {
+		return codec.Hash{}, err
+	}
+	h, err := k.s.putShard(ctx, w, xorbs)
+	if err == nil {
+		k.s.space.add(int64(len(b)))
+	}
+	return h, err
+}
+
+// A leasedIndex is a pack.ChunkIndex that leases the xorbs that it names.
+type leasedIndex struct {
+	s    *Store
+	ctx  context.Context
+	safe map[codec.Hash]bool // whether a xorb exists and is leased
+}
+
+// Lookup implements pack.ChunkIndex. One goroutine at a time calls it.
+func (k *leasedIndex) Lookup(chunk codec.Hash) (codec.Hash, uint32, bool) {
+	x, i, ok := k.s.index.lookup(chunk)
+	if !ok {
+		return x, i, false
+	}
+	safe, known := k.safe[x]
+	if !known {
+		missing, err := k.s.o.Leases.Protect(k.ctx, names.XorbKey(x))
+		safe = err == nil && len(missing) == 0
+		k.safe[x] = safe
+	}
+	return x, i, safe
+}

@@ -1,0 +1,211 @@
+package upload
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/dedup"
+	"github.com/xetfs/xetfs/codec/names"
+)
+
+// slots bound how many calls run at a time.
+type slots chan struct{}
+
+func newSlots(n int) slots { return make(slots, n) }
+
+// wait takes a slot when one is free.
+func (s slots) wait(ctx context.Context) error {
+	select {
+	case s <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// try takes a free slot, or returns ErrBusy.
+func (s slots) try() error {
+	select {
+	case s <- struct{}{}:
+		return nil
+	default:
+		return ErrBusy
+	}
+}
+
+func (s slots) free() { <-s }
+
+// A space bounds the bytes of the store and of scratch files.
+type space struct {
+	store   origin.Store
+	quota   int64 // of the store; 0: unlimited
+	scratch int64 // of scratch files
+
+	mu       sync.Mutex
+	used     int64     // bytes in the store; guarded by mu, as all below
+	measured time.Time // when used was listed
+	inUse    int64     // bytes that scratch files may take
+}
+
+// measurePause is the minimum time between two listings of a full store.
+const measurePause = 30 * time.Second
+
+// measure lists the bytes of the store. Without a quota it does nothing.
+func (s *space) measure(ctx context.Context) error {
+	if s.quota == 0 {
+		return nil
+	}
+	used := int64(0)
+	for _, prefix := range []string{names.XorbPrefix, names.ShardPrefix} {
+		for item, err := range s.store.List(ctx, prefix, "") {
+			if err != nil {
+				return fmt.Errorf("size of the store: %w", err)
+			}
+			used += item.Size
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.used, s.measured = used, time.Now()
+	return nil
+}
+
+// check returns ErrFull if n more bytes exceed the quota. A full store is measured again, because a
+// sweep may have made room.
+func (s *space) check(ctx context.Context, n int64) error {
+	if s.fits(n) {
+		return nil
+	}
+	s.mu.Lock()
+	isOld := time.Since(s.measured) >= measurePause
+	s.mu.Unlock()
+	if isOld {
+		if err := s.measure(ctx); err != nil {
+			return err
+		}
+	}
+	if s.fits(n) {
+		return nil
+	}
+	return fmt.Errorf("%w: its quota is %d bytes; delete versions and run xetfs catalog sweep", ErrFull, s.quota)
+}
+
+func (s *space) fits(n int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.quota == 0 || s.used+n <= s.quota
+}
+
+// add counts stored bytes.
+func (s *space) add(n int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.used += n
+}
+
+// reserve reserves bytes for a scratch file, or returns ErrBusy.
+func (s *space) reserve(n int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.inUse+n > s.scratch {
+		return ErrBusy
+	}
+	s.inUse += n
+	return nil
+}
+
+func (s *space) release(n int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.inUse -= n
+}
+
+// A body is a received body in a scratch file.
+type body struct {
+	dedup.TempFile
+	s        *Store
+	size     int64
+	reserved int64
+}
+
+// receive reads a body of up to limit bytes into a scratch file. length is negative if unknown.
+// Concurrent bodies and their bytes are bounded: ErrBusy.
+func (s *Store) receive(r io.Reader, length, limit int64) (*body, error) {
+	if length > limit {
+		return nil, fmt.Errorf("%w: the body has %d bytes, at most %d are allowed", ErrTooLarge, length, limit)
+	}
+	if err := s.uploads.try(); err != nil {
+		return nil, err
+	}
+	defer s.uploads.free()
+	b := &body{s: s, reserved: length}
+	if length < 0 {
+		b.reserved = limit
+	}
+	if err := s.space.reserve(b.reserved); err != nil {
+		return nil, err
+	}
+	if err := b.read(r, length, limit); err != nil {
+		return nil, errors.Join(err, b.Close())
+	}
+	return b, nil
+}
+
+func (b *body) read(r io.Reader, length, limit int64) (err error) {
+	if b.TempFile, err = b.s.tempFile(); err != nil {
+		return full(fmt.Errorf("scratch file: %w", err))
+	}
+	w := io.NewOffsetWriter(b.TempFile, 0)
+	b.size, err = io.CopyBuffer(struct{ io.Writer }{w}, io.LimitReader(r, limit+1), make([]byte, 256<<10))
+	switch {
+	case err != nil:
+		return full(fmt.Errorf("body: %w", err))
+	case b.size > limit:
+		return fmt.Errorf("%w: the body has more than %d bytes", ErrTooLarge, limit)
+	case length >= 0 && b.size != length:
+		return refuse("the body ends after %d of %d bytes", b.size, length)
+	}
+	return nil
+}
+
+// Close removes the scratch file.
+func (b *body) Close() error {
+	b.s.space.release(b.reserved)
+	if b.TempFile == nil {
+		return nil
+	}
+	return b.TempFile.Close()
+}
+
+// tempFile creates a scratch file, or a file in memory without a scratch folder.
+func (s *Store) tempFile() (dedup.TempFile, error) {
+	if s.o.TempFile != nil {
+		return s.o.TempFile()
+	}
+	return new(memoryFile), nil
+}
+
+// A memoryFile is a TempFile in memory, for tests.
+type memoryFile struct{ bytes.Buffer }
+
+// WriteAt implements io.WriterAt. It accepts only bytes at the end.
+func (f *memoryFile) WriteAt(p []byte, off int64) (int, error) {
+	if off != int64(f.Len()) {
+		return 0, errors.ErrUnsupported
+	}
+	return f.Write(p)
+}
+
+// ReadAt implements io.ReaderAt.
+func (f *memoryFile) ReadAt(p []byte, off int64) (int, error) {
+	return bytes.NewReader(f.Bytes()).ReadAt(p, off)
+}
+
+// Close implements io.Closer.
+func (f *memoryFile) Close() error { return nil }
