@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/upload"
 	"github.com/xetfs/xetfs/codec"
 )
 
@@ -25,19 +26,24 @@ type HandlerOptions struct {
 	// scheme and host of the request.
 	Base func(r *http.Request) string
 
+	// Uploads accepts xorbs and shards; nil: 403. AuthorizeWrite returns the session of a bearer
+	// token that may write, with the errors of Authorize.
+	Uploads        Uploads
+	AuthorizeWrite func(ctx context.Context, token string) (upload.SessionID, error)
+
 	// ExactRanges refuses a part of a signed range, as some services do.
 	ExactRanges bool
 }
 
-// A handler serves the read side of the CAS API.
+// A handler serves the CAS API.
 type handler struct {
 	content Content
 	HandlerOptions
 	plans chan struct{} // slots for large plans
 }
 
-// The routes. Every other request gets 404, also a POST: a client of uploads would take another
-// status for an answer.
+// The routes of the read side. Every unknown request gets 404, also a POST: a client of uploads
+// would take another status for an answer.
 const (
 	plansV1Path  = "/v1/reconstructions"
 	plansV2Path  = "/v2/reconstructions"
@@ -46,9 +52,9 @@ const (
 	transferPath = "/v1/transfer/default/"
 )
 
-// NewHandler returns a handler for the read side of the CAS API. It has reconstructions in both
-// versions, for one or several files, and sizes of files and xorbs. Presigned URLs serve ranges
-// of xorbs.
+// NewHandler returns a handler for the CAS API. It has reconstructions in both versions, for one or
+// several files, and sizes of files and xorbs. Presigned URLs serve ranges of xorbs. Uploads of
+// xorbs and shards go to HandlerOptions.Uploads.
 func NewHandler(c Content, o HandlerOptions) http.Handler {
 	if o.Authorize == nil {
 		o.Authorize = func(context.Context, string) (string, error) { return "", nil }
@@ -124,6 +130,26 @@ func (h *handler) serve(w *answer, r *http.Request) error {
 	}
 	if text, ok := strings.CutPrefix(path, xorbsPath); ok && r.Method == http.MethodHead {
 		return h.serveSize(w, r, text, h.content.XorbSize)
+	}
+	if text, ok := strings.CutPrefix(path, chunksPath); ok && get {
+		return h.serveChunk(w, r, text)
+	}
+	if r.Method == http.MethodPost {
+		return h.servePost(w, r)
+	}
+	return origin.ErrNotFound
+}
+
+// servePost answers an upload.
+func (h *handler) servePost(w *answer, r *http.Request) error {
+	if text, ok := strings.CutPrefix(r.URL.Path, xorbsPath); ok {
+		return h.serveXorb(w, r, text)
+	}
+	switch r.URL.Path {
+	case shardsV1Path:
+		return h.serveShardV1(w, r)
+	case shardsV2Path:
+		return h.serveShardV2(w, r)
 	}
 	return origin.ErrNotFound
 }
@@ -209,6 +235,9 @@ func Fail(w http.ResponseWriter, err error) {
 	}
 	for _, name := range []string{"Content-Range", "Content-Length", "Cache-Control"} {
 		w.Header().Del(name)
+	}
+	if failUpload(w, err) {
+		return
 	}
 	http.Error(w, text, status)
 }

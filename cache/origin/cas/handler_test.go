@@ -283,7 +283,10 @@ func TestRoutes(t *testing.T) {
 		{"GET", "/v1/chunks/default/" + x, 404, ""},
 		{"POST", "/v1/reconstructions", 404, ""},
 		{"POST", "/v1/xorb-grants/default/" + x, 404, ""},
-		{"POST", "/v1/shards", 404, ""},
+		{"POST", "/v1/xorbs/default/" + x, 403, ""},
+		{"POST", "/v1/shards", 403, ""},
+		{"POST", "/v2/shards", 403, ""},
+		{"POST", "/v3/shards", 404, ""},
 		{"GET", "/v1/transfer/default/" + x, 403, ""},
 		{"GET", "/", 404, ""},
 	}

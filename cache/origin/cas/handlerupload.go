@@ -1,0 +1,221 @@
+package cas
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/xetfs/xetfs/cache/origin/upload"
+	"github.com/xetfs/xetfs/codec"
+)
+
+// The routes of uploads. Grants are not offered: their 404 leads clients to the plain upload.
+const (
+	chunksPath   = "/v1/chunks/default/"
+	shardsV1Path = "/v1/shards"
+	shardsV2Path = "/v2/shards"
+)
+
+// Uploads stores what clients send. *upload.Store implements it.
+type Uploads interface {
+	PutXorb(ctx context.Context, name codec.Hash, body io.Reader, length int64) (inserted bool, err error)
+	PutShard(ctx context.Context, sess upload.SessionID, body io.Reader, length int64, progress upload.Progress) ([]upload.Content, error)
+	Dedup(ctx context.Context, chunk codec.Hash) (shard []byte, err error)
+}
+
+const (
+	bodyIdle   = time.Minute // without a byte of the client
+	retryAfter = "5"         // seconds
+	maxDrained = 80 << 20    // bytes of a refused body that are read, so that the client reads the answer
+)
+
+// errReadOnly is the answer to an upload without Uploads.
+var errReadOnly = &statusError{http.StatusForbidden, "this server is read-only; its operator must start it with --writable to accept uploads"}
+
+// session returns the session of the token in the header Authorization.
+func (h *handler) session(r *http.Request) (upload.SessionID, error) {
+	if h.Uploads == nil || h.AuthorizeWrite == nil {
+		return "", errReadOnly
+	}
+	return h.AuthorizeWrite(r.Context(), bearer(r))
+}
+
+// serveUpload answers an upload with put. After an error it reads the rest of the body: a client
+// that is still sending would not read the answer.
+func (h *handler) serveUpload(w *answer, r *http.Request, put func(sess upload.SessionID, body io.Reader) error) error {
+	body := &patientBody{Reader: r.Body, c: http.NewResponseController(w.ResponseWriter)}
+	sess, err := h.session(r)
+	if err == nil {
+		err = put(sess, body)
+	}
+	if err != nil && !w.began {
+		_, _ = io.Copy(io.Discard, io.LimitReader(body, maxDrained))
+	}
+	return err
+}
+
+// A patientBody is a body without a limit for all of it. Its reads fail after bodyIdle without a
+// byte.
+type patientBody struct {
+	io.Reader
+	c    *http.ResponseController
+	last time.Time // when the limit was set
+}
+
+// Read implements io.Reader.
+func (b *patientBody) Read(p []byte) (int, error) {
+	if now := time.Now(); now.Sub(b.last) > time.Second {
+		_ = b.c.SetReadDeadline(now.Add(bodyIdle)) // an unsupported limit is that of the server
+		b.last = now
+	}
+	return b.Reader.Read(p)
+}
+
+// serveXorb answers an upload of a xorb.
+func (h *handler) serveXorb(w *answer, r *http.Request, text string) error {
+	return h.serveUpload(w, r, func(_ upload.SessionID, body io.Reader) error {
+		name, err := parseHash(text)
+		if err != nil {
+			return err
+		}
+		inserted, err := h.Uploads.PutXorb(r.Context(), name, body, r.ContentLength)
+		if err != nil {
+			return err
+		}
+		return writeJSON(w, "application/json", map[string]bool{"was_inserted": inserted})
+	})
+}
+
+// serveShardV1 answers an upload of a shard with one document.
+func (h *handler) serveShardV1(w *answer, r *http.Request) error {
+	return h.serveUpload(w, r, func(sess upload.SessionID, body io.Reader) error {
+		if _, err := h.Uploads.PutShard(r.Context(), sess, body, r.ContentLength, nil); err != nil {
+			return err
+		}
+		return writeJSON(w, "application/json", map[string]int{"result": 1})
+	})
+}
+
+// A shardLine is one line of the answer to POST /v2/shards. Clients pass over unknown types.
+type shardLine struct {
+	Type    string `json:"type"` // "progress", "result" or "error"
+	Stage   string `json:"stage,omitempty"`
+	Done    *int64 `json:"done,omitempty"`
+	Total   *int64 `json:"total,omitempty"`
+	Message string `json:"message,omitempty"`
+}
+
+// quickShard is the time within which most shards are checked. Their answer has its own status.
+const quickShard = 5 * time.Second
+
+// serveShardV2 answers an upload of a shard with lines of JSON. A quick answer is the result or an
+// error status. Otherwise lines report the progress every few seconds, so that no client or proxy
+// gives up. An error after the first line is the last line.
+func (h *handler) serveShardV2(w *answer, r *http.Request) error {
+	return h.serveUpload(w, r, func(sess upload.SessionID, body io.Reader) error {
+		l := &shardLines{w: w, start: time.Now()}
+		_, err := h.Uploads.PutShard(r.Context(), sess, body, r.ContentLength, l.progress)
+		if err != nil {
+			if !w.began {
+				return err
+			}
+			_, text := uploadStatus(err)
+			return l.write(shardLine{Type: "error", Message: text})
+		}
+		return l.write(shardLine{Type: "result"})
+	})
+}
+
+// shardLines writes the lines of an answer.
+type shardLines struct {
+	w     *answer
+	start time.Time
+	mu    sync.Mutex // one line at a time
+}
+
+func (l *shardLines) progress(stage string, done, total int64) {
+	if time.Since(l.start) < quickShard {
+		return
+	}
+	_ = l.write(shardLine{Type: "progress", Stage: stage, Done: &done, Total: &total}) // the next line fails, too
+}
+
+func (l *shardLines) write(line shardLine) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := writeJSON(l.w, "application/x-ndjson", line); err != nil {
+		return err
+	}
+	_ = http.NewResponseController(l.w.ResponseWriter).Flush()
+	return nil
+}
+
+// writeJSON writes one line of JSON.
+func writeJSON(w *answer, contentType string, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	if !w.began {
+		w.Header().Set("Content-Type", contentType)
+	}
+	_, err = w.Write(append(b, '\n'))
+	return err
+}
+
+// serveChunk answers a query for deduplication. Without Uploads no chunk is known.
+func (h *handler) serveChunk(w *answer, r *http.Request, text string) error {
+	if h.Uploads == nil || h.AuthorizeWrite == nil {
+		return errNoChunk
+	}
+	if _, err := h.session(r); err != nil {
+		return err
+	}
+	chunk, err := parseHash(text)
+	if err != nil {
+		return err
+	}
+	b, err := h.Uploads.Dedup(r.Context(), chunk)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/octet-stream")
+	setLength(w.Header(), int64(len(b)))
+	_, err = w.Write(b)
+	return err
+}
+
+// errNoChunk leads a client to store the chunk.
+var errNoChunk = &statusError{http.StatusNotFound, "not found"}
+
+// uploadStatus returns the status and the text for an error of Uploads, or 0.
+func uploadStatus(err error) (status int, text string) {
+	switch {
+	case errors.Is(err, upload.ErrRefused):
+		return http.StatusBadRequest, err.Error()
+	case errors.Is(err, upload.ErrTooLarge):
+		return http.StatusRequestEntityTooLarge, err.Error()
+	case errors.Is(err, upload.ErrBusy):
+		return http.StatusTooManyRequests, upload.ErrBusy.Error()
+	case errors.Is(err, upload.ErrFull):
+		return http.StatusInsufficientStorage, err.Error()
+	}
+	return 0, "the upload could not be stored; try again later"
+}
+
+// failUpload sends the status of an error of Uploads. It reports whether it was one.
+func failUpload(w http.ResponseWriter, err error) bool {
+	status, text := uploadStatus(err)
+	if status == 0 {
+		return false
+	}
+	if status == http.StatusTooManyRequests {
+		w.Header().Set("Retry-After", retryAfter)
+	}
+	http.Error(w, text, status)
+	return true
+}
