@@ -123,7 +123,7 @@ func TestHubServedStore(t *testing.T) {
 	}
 	t.Logf("%d files, %d requests of the API", number, api.Load())
 	if n := api.Load(); n > 100 {
-		t.Errorf("%d requests of the API, 500 are allowed in five minutes", n)
+		t.Errorf("%d requests of the API, %d are allowed in five minutes", n, apiQuota)
 	}
 	m.Quiet()
 }
@@ -166,7 +166,11 @@ func serveHub(t *testing.T, store string) string {
 	return strings.TrimSuffix(address, "/")
 }
 
-// countAPI returns the address of a proxy that counts the requests of the Hub API.
+// apiQuota is the number of requests of the Hub API that a client without a token has in five minutes.
+const apiQuota = 500
+
+// countAPI returns the address of a proxy that counts the requests of the Hub API, and refuses those
+// above apiQuota.
 func countAPI(t *testing.T, address string, api *atomic.Int64) string {
 	t.Helper()
 	to, err := url.Parse(address)
@@ -179,7 +183,13 @@ func countAPI(t *testing.T, address string, api *atomic.Int64) string {
 	}}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/api/") {
-			api.Add(1)
+			n := api.Add(1)
+			w.Header().Set("RateLimit", fmt.Sprintf(`"api";r=%d;t=300`, max(0, apiQuota-n)))
+			w.Header().Set("RateLimit-Policy", fmt.Sprintf(`"fixed window";"api";q=%d;w=300`, apiQuota))
+			if n > apiQuota {
+				http.Error(w, "too many requests", http.StatusTooManyRequests)
+				return
+			}
 		}
 		proxy.ServeHTTP(w, r)
 	}))

@@ -16,7 +16,7 @@ import (
 var errParts = fmt.Errorf("%w: the transfer server serves no parts of a signed range", origin.ErrUnavailable)
 
 // maxRenewals bounds the addresses of one transfer that expire before the server has answered.
-const maxRenewals = 4
+const maxRenewals = 8
 
 // transfer fills p with bytes of a xorb from off on, which are in a signed range. It calls progress
 // with the number of final bytes at the start of p. A refused address is renewed once.
