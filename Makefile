@@ -23,7 +23,7 @@ BENCH_ENTRIES ?= 1000000
 # Tests that want numpy and safetensors run this Python; setup makes it.
 export XETFS_PYTHON ?= $(shell ./integration/setup.sh --python)
 
-.PHONY: all build dist dist-test boot demo setup test race fuzz bench bench-mount bench-links bench-hub lint lint-more interop lies soak check golden clean
+.PHONY: all build dist dist-test boot demo setup test race fuzz bench bench-mount bench-links bench-hub lint lint-more interop monitor lies soak check golden clean
 
 all: check build
 
@@ -79,6 +79,9 @@ lint-more:        ## golangci-lint; slow to build the first time, so .ci/run cal
 
 interop:          ## other Xet clients against us and us against them; .ci/run calls it
 	./integration/interop/run
+
+monitor:          ## status page and --html in Chromium, metrics and alerts in Prometheus; .ci/run calls it
+	./integration/monitor/run
 
 lies:             ## 3,200 lies of a web server and of a folder; make test has 200
 	$(GO) test -count=1 -timeout=1h -v -run='^TestF55_' ./cmd/xetfs -lies=3200

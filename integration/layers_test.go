@@ -136,6 +136,7 @@ var mayImport = map[string][]string{
 	"integration":                  {},
 	"integration/bench":            {},
 	"integration/interop":          {},
+	"integration/monitor":          {},
 	"integration/internal/harness": {"codec", "codec/merkle", "codec/shard", "codec/xorb", "codec/codectest"},
 }
 
@@ -184,6 +185,8 @@ var onlyIn = map[string][]string{
 	"github.com/google/go-cmp":              {"codec/codectest", "cache/origin/origintest"},
 	"github.com/syndtr/goleveldb":           {},
 	"github.com/kubernetes-csi/csi-test/v5": {},
+	"github.com/chromedp/chromedp":          {},
+	"github.com/chromedp/cdproto":           {},
 	module + "/codec/codectest":             {"cache/origin/origintest"},
 	module + "/cache/origin/hub/hubtest":    {},
 	module + "/cache/origin/linktest":       {},
