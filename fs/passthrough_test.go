@@ -374,10 +374,14 @@ func TestPassthrough_Stateless(t *testing.T) {
 // Whatever order opens and closes come in, no open fails and no byte is another.
 func TestPassthrough_Storm(t *testing.T) {
 	m := mountKept(t, 200_000, Options{})
-	stop := time.Now().Add(time.Second)
+	begin := time.Now()
+	goesOn := func() bool { // for a second, and until both ways of opening were met
+		got, took := m.counts(), time.Since(begin)
+		return took < time.Second || (got.Passthrough == 0 || got.Passthrough == got.Open) && took < patience
+	}
 	var group sync.WaitGroup
 	group.Go(func() {
-		for kept := false; time.Now().Before(stop); kept = !kept {
+		for kept := false; goesOn(); kept = !kept {
 			if kept {
 				m.e.drop(m.file)
 			} else {
@@ -389,7 +393,7 @@ func TestPassthrough_Storm(t *testing.T) {
 	for i := range 3 {
 		random := rand.New(rand.NewPCG(uint64(i), 1))
 		group.Go(func() {
-			for time.Now().Before(stop) {
+			for goesOn() {
 				f, err := os.Open(m.path("f"))
 				if err != nil {
 					t.Error(err)
