@@ -21,4 +21,20 @@
 // keeps the objects below it. Ages are those of the clock of the store; one process waits by
 // its monotonic clock. Versions are deleted first and xorbs last, so that an object never
 // refers to a deleted one.
+//
+// # Uploads
+//
+// A client of a server names old xorbs from an answer for deduplication, in a shard that is stored
+// later. No sweep need list that shard, so rescuing listed shards is not enough. A server therefore follows three rules (writer.Leases, writer.Session.Protect):
+//
+//   - It leases a xorb before it answers or checks that the xorb exists. A lease is the sweep guard
+//     of a publish that is renewed within each window, so steps 3 to 5 keep the xorb.
+//   - A shard is stored while its xorbs are leased. A younger sweep that lists one of them has seen
+//     the shard as garbage, or the lease rescues the xorb. A young shard keeps its xorbs.
+//   - A commit protects the shards and their xorbs by the guard of its own publish, then checks that
+//     each exists. The guard holds until the swap, so the second mark sees the commit, or the keys
+//     are kept, or the commit fails and names the files.
+//
+// The third rule alone makes a commit safe. It also covers expired leases, restarted servers and
+// commits on another server. The first two rules make a commit succeed.
 package sweep

@@ -44,6 +44,7 @@ type model struct {
 	sweepers rules
 	stalls   int     // how often a writer pauses in one publish
 	pauses   float64 // how likely it does before a call, if not 0
+	narrow   bool    // see uploadServer
 
 	mu      sync.Mutex
 	rows    map[string][]names.Row // that were published, by symbol; guarded by mu
@@ -87,6 +88,10 @@ func (m *model) play() {
 	for i := range 2 + dice.IntN(3) {
 		p := process("writer", i, m.writers)
 		lives = append(lives, life{p, func() { m.write(p) }})
+	}
+	for i := range dice.IntN(3) {
+		p := process("server", i, m.writers)
+		lives = append(lives, life{p, func() { m.serve(p) }})
 	}
 	for i := range 1 + dice.IntN(3) {
 		p := process("sweeper", i, m.sweepers)
@@ -143,7 +148,7 @@ func (m *model) count(what string, err error) {
 // outcome sorts errors. An unexpected error is a fault.
 func outcome(err error) string {
 	for _, kind := range []error{
-		origintest.ErrCrashed, origin.ErrUnknown, origin.ErrNotFound, writer.ErrBusy, writer.ErrSwept, sweep.ErrOther,
+		origintest.ErrCrashed, origin.ErrUnknown, origin.ErrNotFound, writer.ErrBusy, writer.ErrSwept, sweep.ErrOther, errLease,
 		iofs.ErrNotExist, iofs.ErrExist, context.DeadlineExceeded, errors.ErrUnsupported, origin.ErrConflict,
 	} {
 		if errors.Is(err, kind) {
@@ -401,7 +406,7 @@ func TestModel(t *testing.T) {
 	if n < 50 {
 		return // too few for everything to happen
 	}
-	for _, what := range []string{"replace: done", "deleted xorb", "deleted version", "sweep: done", "sweep: crashed, as the test wants"} {
+	for _, what := range []string{"replace: done", "upload: done", "deleted xorb", "deleted version", "sweep: done", "sweep: crashed, as the test wants"} {
 		if total[what] == 0 {
 			t.Errorf("it never came to %q", what)
 		}
@@ -431,15 +436,17 @@ func TestModelRules(t *testing.T) {
 		name              string
 		writers, sweepers rules
 		pauses            float64
+		narrow            bool
 	}{
-		{"writers do not look whether a sweep is under way", rules{blind: noSweep}, rules{}, 0},
-		{"sweepers do not look what writers keep", rules{}, rules{blind: nothingKept}, 0.03},
+		{"writers do not look whether a sweep is under way", rules{blind: noSweep}, rules{}, 0, false},
+		{"sweepers do not look what writers keep", rules{}, rules{blind: nothingKept}, 0.03, false},
+		{"uploads lease nothing, and commits name no xorbs", rules{}, rules{}, 0.03, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			for i := range uint64(500) {
 				m := newModel(1 + i)
-				m.writers, m.sweepers, m.stalls, m.pauses = tt.writers, tt.sweepers, 100, tt.pauses
+				m.writers, m.sweepers, m.stalls, m.pauses, m.narrow = tt.writers, tt.sweepers, 100, tt.pauses, tt.narrow
 				m.play()
 				if len(m.faults) > 0 {
 					t.Logf("history %d: %s", 1+i, m.faults[0])
