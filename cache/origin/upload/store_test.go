@@ -46,19 +46,19 @@ func (l *leases) Protect(ctx context.Context, keys ...names.Key) (missing []name
 // A bench is an upload Store over a store in memory.
 type bench struct {
 	*upload.Store
-	t      *testing.T
+	t      testing.TB
 	store  origin.WriteStore
 	leases *leases
 }
 
 var testKey = [32]byte{1, 2, 3}
 
-func newBench(t *testing.T, o upload.Options) *bench {
+func newBench(t testing.TB, o upload.Options) *bench {
 	t.Helper()
 	return openBench(t, origintest.Memory(), o)
 }
 
-func openBench(t *testing.T, s origin.WriteStore, o upload.Options) *bench {
+func openBench(t testing.TB, s origin.WriteStore, o upload.Options) *bench {
 	t.Helper()
 	b := &bench{t: t, store: s, leases: &leases{store: s, keys: map[names.Key]bool{}}}
 	o.Source, o.Leases, o.Key = objects.New(s, objects.Options{}).(upload.Source), b.leases, testKey
@@ -259,17 +259,23 @@ func TestUpload(t *testing.T) {
 	}
 }
 
-// TestReplaceDamaged replaces a damaged xorb by the upload of a client.
-func TestReplaceDamaged(t *testing.T) {
-	b := newBench(t, upload.Options{})
-	p := pack(t, random(1, 300_000))
-	b.putXorb(p)
+// damage flips a bit of a stored xorb.
+func damage(t testing.TB, b *bench, p *parcel) {
+	t.Helper()
 	k := names.XorbKey(p.in.Xorb)
 	value := origintest.Get(t, b.store, k)
 	value[1000] ^= 1
 	if err := origintest.Replace(b.store, k, value); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestReplaceDamaged replaces a damaged xorb by the upload of a client.
+func TestReplaceDamaged(t *testing.T) {
+	b := newBench(t, upload.Options{})
+	p := pack(t, random(1, 300_000))
+	b.putXorb(p)
+	damage(t, b, p)
 	if !b.putXorb(p) {
 		t.Error("the damaged xorb was not replaced")
 	}
