@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/faulty"
 	"github.com/xetfs/xetfs/codec"
 )
 
@@ -23,8 +24,8 @@ type answerFault func(w http.ResponseWriter, r *http.Request, pass http.Handler)
 // errAny accepts every error of an origin.
 var errAny = errors.New("any error")
 
-// serverFaults are lines O01 to O20 and N01 to N20 of the reliability catalogue that a server can
-// make alone. The same faults meet a web store and a bucket.
+// serverFaults are lines of the reliability catalogue that a server can make alone. The same faults
+// meet a web store and a bucket; linkFaults has those of a link.
 var serverFaults = []struct {
 	line, name string
 	times      int64 // the first requests; 0: all
@@ -59,11 +60,19 @@ var serverFaults = []struct {
 	{"O15", "gzip", 0, changed("Content-Encoding", func(string) string { return "gzip" }), origin.ErrUnavailable, 2, 2 * time.Second},
 	{"O16", "another object", 0, flipAll, codec.ErrCorrupt, 5, 2 * time.Second},
 	{"O18", "a redirect to nowhere", 0, status(302), origin.ErrUnavailable, 2, 2 * time.Second},
+	{"O18", "a redirect to itself", 0, loop, origin.ErrUnavailable, 12, 2 * time.Second},
+	{"S10", "a redirect to a file", 0, status(302, "Location", "file:///etc/passwd.xorb"), origin.ErrUnavailable, 2, 2 * time.Second},
+	{"S10", "a redirect to this machine", 0, status(302, "Location", "http://127.0.0.1/a.xorb"), origin.ErrUnavailable, 2, 2 * time.Second},
 	{"O19", "the first byte after 8 s, once", 1, after(8 * time.Second), nil, 2, 9 * time.Second},
 	{"O20", "one byte per second, once", 1, trickle, nil, 2, 30 * time.Second},
-	{"N03", "silence, once", 1, silence, nil, 2, 12 * time.Second},
+	{"N01", "connections break for 20 s", 0, until(20*time.Second, broken), nil, 0, 22 * time.Second},
+	{"N01, O27", "connections break", 0, broken, errAny, 0, 0},
+	{"N03, N09", "silence, once", 1, silence, nil, 2, 12 * time.Second},
 	{"N03, N11", "silence", 0, silence, errAny, 0, 0},
-	{"N04", "reset in the middle, three times", 3, cutBody, nil, 4, 10 * time.Second},
+	{"N10", "silence for 15 s", 0, until(15*time.Second, silence), nil, 0, 22 * time.Second},
+	{"N04, N05", "reset in the middle, three times", 3, cutBody, nil, 4, 10 * time.Second},
+	{"N06", "an answer after 300 ms", 0, after(300 * time.Millisecond), nil, 2, time.Second},
+	{"N07", "1 Mbit/s", 0, narrow, nil, 2, 15 * time.Second},
 	{"N08", "bytes in pieces of one", 0, pieces, nil, 1, 5 * time.Second},
 }
 
@@ -239,6 +248,31 @@ func sleep(r *http.Request, pause time.Duration) {
 
 // silence sends nothing.
 func silence(_ http.ResponseWriter, r *http.Request, _ http.Handler) { <-r.Context().Done() }
+
+// loop is a redirect to the same address.
+func loop(w http.ResponseWriter, r *http.Request, pass http.Handler) {
+	status(http.StatusFound, "Location", "http://remote.example"+r.RequestURI)(w, r, pass)
+}
+
+// broken ends the connection without an answer.
+func broken(http.ResponseWriter, *http.Request, http.Handler) { panic(http.ErrAbortHandler) }
+
+// until has a fault for some time from the start of the bubble, which begins with the year 2000.
+func until(lasts time.Duration, fault answerFault) answerFault {
+	end := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).Add(lasts)
+	return func(w http.ResponseWriter, r *http.Request, pass http.Handler) {
+		if time.Now().Before(end) {
+			fault(w, r, pass)
+			return
+		}
+		pass.ServeHTTP(w, r)
+	}
+}
+
+// narrow sends each answer over a link of its own.
+func narrow(w http.ResponseWriter, r *http.Request, pass http.Handler) {
+	faulty.Handler(pass, faulty.Options{Bandwidth: 125_000}).ServeHTTP(w, r)
+}
 
 // trickle sends one byte per second.
 func trickle(w http.ResponseWriter, r *http.Request, pass http.Handler) {
