@@ -93,7 +93,7 @@ func (o *cacheFlags) usesCache(source string) bool {
 	switch {
 	case o.dir.value.off:
 		return false
-	case stack.IsRemote(source), o.dir.value.path != "":
+	case stack.IsAddress(source), o.dir.value.path != "":
 		return true
 	}
 	return o.storesFiles()

@@ -56,7 +56,7 @@ index, count nothing, and neither do index pages.`,
 				return usageError{errors.New("--html needs the chunks that --quick omits; --html - excludes --json")}
 			}
 			return withCatalog(cmd, args[0], func(ctx context.Context, c *stack.CatalogReader) error {
-				d.quick = d.quick || c.IsHub // its chunks are only described by the server
+				d.quick = d.quick || c.NoShards
 				if d.quick && d.html != "" {
 					return errors.New("--html: a repository of the Hub does not list its chunks")
 				}

@@ -117,7 +117,7 @@ const doctorLimit = 15 * time.Second
 // addOrigin adds the checks of SOURCE.
 func addOrigin(cmd *cobra.Command, m *doctor.Machine, source string) error {
 	m.Source = stack.WithoutSecrets(source)
-	if !stack.IsRemote(source) {
+	if !stack.IsAddress(source) {
 		m.Open = func(context.Context) error { return stack.CheckSource(source) }
 		return nil
 	}
@@ -147,20 +147,7 @@ func addOrigin(cmd *cobra.Command, m *doctor.Machine, source string) error {
 
 // serverOf returns the web server of a remote SOURCE without its path, or "" if it is unknown.
 func serverOf(source string) string {
-	address := source
-	switch {
-	case stack.IsHub(source):
-		address = os.Getenv("HF_ENDPOINT")
-		if address == "" {
-			address = "https://huggingface.co"
-		}
-	case stack.IsBucket(source):
-		address = os.Getenv("AWS_ENDPOINT_URL_S3")
-		if address == "" {
-			address = os.Getenv("AWS_ENDPOINT_URL")
-		}
-	}
-	u, err := url.Parse(address)
+	u, err := url.Parse(stack.ServerOf(source, os.Getenv))
 	if err != nil || u.Host == "" {
 		return ""
 	}

@@ -45,7 +45,7 @@ func withMissingPlace(cmd *cobra.Command, err error) error {
 	if !errors.Is(err, iofs.ErrNotExist) || errors.As(err, &reported) {
 		return err
 	}
-	text := hint.Missing(hint.Call{Command: cmd.CommandPath(), Usage: cmd.Use, Args: cmd.Flags().Args(), IsRemote: stack.IsRemote})
+	text := hint.Missing(hint.Call{Command: cmd.CommandPath(), Usage: cmd.Use, Args: cmd.Flags().Args(), IsAddress: stack.IsAddress})
 	if text == "" {
 		return err
 	}

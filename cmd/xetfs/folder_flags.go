@@ -74,7 +74,7 @@ func creationTime(epoch string) (time.Time, error) {
 
 // ownStore returns the folder of a local STORE, which is not packed into itself.
 func ownStore(path string) []ingest.OwnFolder {
-	if stack.IsRemote(path) {
+	if stack.IsAddress(path) {
 		return nil
 	}
 	return []ingest.OwnFolder{{Path: path, What: "the store itself"}}

@@ -82,7 +82,7 @@ func checkGetFolder(source, folder string) error {
 	if folder == "" {
 		return usageError{errors.New("an empty path is no FOLDER")}
 	}
-	if err := stack.CheckSource(source); err != nil || stack.IsRemote(source) {
+	if err := stack.CheckSource(source); err != nil || stack.IsAddress(source) {
 		return err
 	}
 	inside, err := ingest.IsInside(existing(folder), source)

@@ -62,7 +62,7 @@ its xorbs, and xetfs catalog check to check index pages and documents against ea
 				}
 				return inspect.Object(out, r, size, args[0], as, asJSON)
 			}
-			if !stack.IsRemote(args[0]) {
+			if !stack.IsAddress(args[0]) {
 				f, size, err := inspect.Open(args[0])
 				if err != nil {
 					return err

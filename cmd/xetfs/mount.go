@@ -155,7 +155,7 @@ func (o *mountOptions) daemon(source, mountpoint string, stderr io.Writer) (*dae
 			return stop, err
 		}
 	}
-	if !stack.IsRemote(source) {
+	if !stack.IsAddress(source) {
 		d.Folder = source
 	}
 	if os.Getenv("GOMAXPROCS") == "" {
@@ -207,7 +207,7 @@ func (o *mountOptions) openSource(ctx context.Context, source, mountpoint string
 		Disk:        folder.TakingOver(),
 		Materialize: o.cache.materialize.value,
 		Ranges:      true,
-		Count:       !stack.IsRemote(source),
+		Count:       true,
 		Follow:      time.Duration(o.names.follow.value),
 		Early:       true,
 		Remote:      remote,

@@ -98,7 +98,7 @@ func (o *mountOptions) check(args []string) (source, mountpoint string, err erro
 	if err != nil {
 		return "", "", err
 	}
-	if stack.IsRemote(args[1]) {
+	if stack.IsAddress(args[1]) {
 		return "", "", usageError{fmt.Errorf("%s: MOUNTPOINT is a local folder, not an address; SOURCE comes first", stack.WithoutSecrets(args[1]))}
 	}
 	if mountpoint, err = filepath.Abs(args[1]); err != nil {
@@ -107,7 +107,7 @@ func (o *mountOptions) check(args []string) (source, mountpoint string, err erro
 	if err := o.checkPassed(mountpoint); err != nil {
 		return "", "", err
 	}
-	if !stack.IsRemote(source) {
+	if !stack.IsAddress(source) {
 		if order := hint.MountOrder(source, mountpoint); order != "" {
 			return "", "", usageError{errors.New(order)}
 		}
@@ -160,7 +160,7 @@ func (o *mountOptions) checkLog(source, mountpoint string) (err error) {
 	if ui.Within(o.log.file, mountpoint) {
 		return mountError{fmt.Errorf("log file %s: is inside the mountpoint, where nothing can be written; name another with --log-file", o.log.file)}
 	}
-	if ui.Within(o.log.file, source) && !stack.IsRemote(source) && dir.HasKeys(source) {
+	if ui.Within(o.log.file, source) && !stack.IsAddress(source) && dir.HasKeys(source) {
 		return mountError{fmt.Errorf("log file %s: is inside the store, to which a mount never writes; name another with --log-file", o.log.file)}
 	}
 	return nil

@@ -115,7 +115,7 @@ func (o *serveOptions) addFlags(cmd *cobra.Command) {
 // check returns an error for flags that contradict each other and for an invalid SOURCE.
 func (o *serveOptions) check(source string) error {
 	switch {
-	case o.plain && stack.IsHub(source):
+	case o.plain && stack.CheckObjects(source) != nil:
 		return usageError{fmt.Errorf("%s: --plain serves the objects of a store, which the Hub does not have", source)}
 	case o.plain && (o.cache.dir.given() || o.cache.given() != ""):
 		return usageError{errors.New("--cache-dir, --cache-size and --cache-free: --plain stores nothing")}
@@ -280,7 +280,7 @@ func (o *serveOptions) site(s *stack.Source, signer *cas.Signer) *serve.Site {
 	repos := serve.NewRepos(s.Stored, s.Cache.Local())
 	mirror := mirrorOf(s)
 	site := &serve.Site{Content: serve.Content{Reader: s.Reader, Mirror: mirror}, Plain: web.NewHandler(s.Store())}
-	if stack.IsHub(s.Folder) { // a mirror has no objects of a store
+	if !s.HasObjects() {
 		repos = serve.NewMirrorRepos(s.Stored, s.Symbol, func(id codec.FileID) []byte {
 			_, sum := s.Origin().ContentHash(id)
 			return sum

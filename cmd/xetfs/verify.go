@@ -3,11 +3,13 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 
 	"github.com/spf13/cobra"
 
+	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/report"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/verify"
@@ -40,10 +42,12 @@ exit status is 6 if there is damage, and 3 if there is nothing to verify.`,
 		Args:              arguments(1, 2),
 		ValidArgsFunction: completeSymbols(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 2 || stack.IsHub(args[0]) {
-				return verifyTree(cmd, args[0], args[1:], asJSON)
+			if len(args) == 1 {
+				if err := verifyStore(cmd, args[0], asJSON); !errors.Is(err, stack.ErrNoObjects) {
+					return err
+				}
 			}
-			return verifyStore(cmd, args[0], asJSON)
+			return verifyTree(cmd, args[0], args[1:], asJSON)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the report as JSON")
@@ -79,7 +83,7 @@ func verifyStore(cmd *cobra.Command, folder string, asJSON bool) error {
 		catalogErr = fmt.Errorf("%s: %w", folder, catalogErr)
 	}
 	isEmpty := len(target.Objects) == 0 && symbols == 0
-	err = cmp.Or(faults.CloseStore(isEmpty, symbols > 0 && !stack.IsRemote(folder)), catalogErr)
+	err = cmp.Or(faults.CloseStore(isEmpty, symbols > 0 && origin.Local(copies.Store)), catalogErr)
 	if err == nil && isEmpty {
 		err = notFoundError(stack.NoShard(folder) + ", no xorb and no version of a catalog, so nothing was checked")
 	}
@@ -89,7 +93,7 @@ func verifyStore(cmd *cobra.Command, folder string, asJSON bool) error {
 // newTarget returns the copies of a source as a target, with the layers above them.
 func newTarget(c *stack.Copies) (t verify.Target, err error) {
 	t.Store = c.Store
-	if c.IsRemote {
+	if !origin.Local(c.Store) {
 		t.Remote = verify.NewXorbCache(c.Store, stack.LimitMemory(verify.XorbCacheMemory, slog.New(slog.DiscardHandler)))
 		t.Store = t.Remote
 	}
@@ -130,7 +134,7 @@ func verifyTree(cmd *cobra.Command, folder string, args []string, asJSON bool) e
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if !stack.IsRemote(s.Folder) {
+		if s.Cache.Local() {
 			result.Repairable = s.Folder
 		}
 		return faults.CloseTree(result)

@@ -150,7 +150,7 @@ func (o *warmOptions) folder(source string) (*stack.CacheFolder, error) {
 	switch {
 	case o.cache.dir.value.off:
 		return nil, usageError{errors.New("--cache-dir=off: there is nowhere to keep the files")}
-	case o.chunks && !stack.IsRemote(source):
+	case o.chunks && !stack.IsAddress(source):
 		return nil, usageError{fmt.Errorf("--chunks: those of a local folder, as %s, are not kept", source)}
 	}
 	f := o.cache.folder()
@@ -192,7 +192,7 @@ func (o *warmOptions) fits(all warm.Selection, d *disk.Store, cache *stack.Cache
 
 // inMount reports whether a path is in a mount of xetfs.
 func inMount(path string) bool {
-	if stack.IsRemote(path) {
+	if stack.IsAddress(path) {
 		return false
 	}
 	real, err := filepath.EvalSymlinks(path)
@@ -232,7 +232,7 @@ func throughMount(cmd *cobra.Command, paths []string, asJSON bool) error {
 // mountedPaths returns the paths in a mount of SOURCE that the arguments of warm name. It returns
 // nil if no mount shows them.
 func mountedPaths(source string, args []string) []string {
-	if !stack.IsRemote(source) {
+	if !stack.IsAddress(source) {
 		if abs, err := filepath.Abs(source); err == nil {
 			source = abs
 		}
@@ -244,7 +244,7 @@ func mountedPaths(source string, args []string) []string {
 	if err != nil || found == nil {
 		return nil
 	}
-	base, args, err := symbolFolder(found.Point, stack.IsHub(source), args)
+	base, args, err := symbolFolder(found.Point, stack.NamesSymbol(source), args)
 	if err != nil {
 		return nil
 	}
@@ -272,8 +272,8 @@ var errNotShown = errors.New("the mount does not show this version")
 
 // symbolFolder returns the folder of a mount with the tree of the first argument, and the other
 // arguments. A repository of the Hub is one tree.
-func symbolFolder(point string, isHub bool, args []string) (string, []string, error) {
-	if isHub || len(args) == 0 {
+func symbolFolder(point string, namesSymbol bool, args []string) (string, []string, error) {
+	if namesSymbol || len(args) == 0 {
 		return point, args, nil
 	}
 	t, err := parseTarget(args[0])

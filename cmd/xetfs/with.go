@@ -79,7 +79,7 @@ func writeError(store string, err error) error {
 	switch {
 	case errors.As(err, new(*origin.LocalError)):
 		return fmt.Errorf("%s: %w", store, err)
-	case errors.Is(err, origin.ErrUnavailable) && !stack.IsRemote(store):
+	case errors.Is(err, origin.ErrUnavailable) && !stack.IsAddress(store):
 		return fmt.Errorf("%s: %v", store, err) //nolint:errorlint // see above
 	}
 	return err
@@ -202,7 +202,7 @@ func completeSymbols(last int) cobra.CompletionFunc {
 		if len(args) == 0 {
 			return nil, cobra.ShellCompDirectiveFilterDirs
 		}
-		if len(args) > last || strings.Contains(prefix, "@") || stack.IsHub(args[0]) {
+		if len(args) > last || strings.Contains(prefix, "@") || stack.NamesSymbol(args[0]) {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		return symbolsOf(cmd.Context(), args[0], prefix), cobra.ShellCompDirectiveNoFileComp

@@ -16,10 +16,10 @@ import (
 
 // A Call is one command line.
 type Call struct {
-	Command  string // with the name of the program, such as "xetfs snapshot list"
-	Usage    string // name and arguments of the command, such as "publish STORE SYMBOL FOLDER"
-	Args     []string
-	IsRemote func(arg string) bool // reports whether an argument is an address
+	Command   string // with the name of the program, such as "xetfs snapshot list"
+	Usage     string // name and arguments of the command, such as "publish STORE SYMBOL FOLDER"
+	Args      []string
+	IsAddress func(arg string) bool // reports whether an argument is an address
 }
 
 func (c Call) name() string {
@@ -32,7 +32,7 @@ func (c Call) name() string {
 // names. The result is "" if no path is missing or nothing is similar.
 func Missing(c Call) string {
 	for _, i := range c.places() {
-		if _, err := os.Lstat(c.Args[i]); errors.Is(err, iofs.ErrNotExist) && (i > 0 || !c.IsRemote(c.Args[i])) {
+		if _, err := os.Lstat(c.Args[i]); errors.Is(err, iofs.ErrNotExist) && (i > 0 || !c.IsAddress(c.Args[i])) {
 			return c.missing(i)
 		}
 	}
@@ -66,7 +66,7 @@ func (c Call) places() []int {
 // missing returns the end of a message about argument i, which does not exist.
 func (c Call) missing(i int) string {
 	path := c.Args[i]
-	if c.IsRemote(path) {
+	if c.IsAddress(path) {
 		return c.address(i)
 	}
 	takesStore := strings.Contains(c.Usage, " STORE ") || strings.Contains(c.Usage, " SOURCE ")
@@ -86,7 +86,7 @@ func (c Call) missing(i int) string {
 
 // address covers an address in the place of a folder.
 func (c Call) address(i int) string {
-	if c.IsRemote(c.Args[0]) {
+	if c.IsAddress(c.Args[0]) {
 		return "; FOLDER is local, not an address"
 	}
 	return "; " + c.order(i)

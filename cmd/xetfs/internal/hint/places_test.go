@@ -43,7 +43,7 @@ func TestMissing(t *testing.T) {
 			name, _, _ := strings.Cut(tt.usage, " ")
 			got := Missing(Call{
 				Command: "xetfs " + name, Usage: tt.usage, Args: strings.Fields(tt.args),
-				IsRemote: func(arg string) bool { return strings.Contains(arg, "://") },
+				IsAddress: func(arg string) bool { return strings.Contains(arg, "://") },
 			})
 			if got != tt.want {
 				t.Errorf("Missing = %q, want %q", got, tt.want)

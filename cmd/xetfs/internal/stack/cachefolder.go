@@ -84,7 +84,7 @@ func (f *CacheFolder) CheckApart(source, mountpoint string) error {
 	if mountpoint != "" && overlap(mountpoint) {
 		return MountError{fmt.Errorf("disk cache %s: overlaps the mountpoint %s, and the mount would wait for itself; name another with --cache-dir", f.Path, mountpoint)}
 	}
-	if IsRemote(source) {
+	if IsAddress(source) {
 		return nil
 	}
 	real, err := filepath.EvalSymlinks(source)

@@ -15,15 +15,15 @@ import (
 // A CatalogReader is an open catalog without the data of its files.
 type CatalogReader struct {
 	*catalog.StoreCatalog
-	Store ReadStore
-	IsHub bool // the store has no shards
-	pages page.Getter
-	hub   *hubSource // nil: no repository of the Hub
+	Store    ReadStore
+	NoShards bool // the chunks of files are unknown
+	pages    page.Getter
+	hub      *hubSource // nil: no repository of the Hub
 }
 
 // OpenCatalog opens the catalog of a SOURCE for reading.
 func OpenCatalog(ctx context.Context, folder string, remote Remote) (*CatalogReader, error) {
-	if IsHub(folder) {
+	if isHub(folder) {
 		return openHubCatalog(ctx, folder, remote)
 	}
 	store, err := openToRead(folder, remote)
@@ -49,7 +49,7 @@ func openHubCatalog(ctx context.Context, address string, remote Remote) (*Catalo
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", address, err)
 	}
-	r := &CatalogReader{IsHub: true, hub: h}
+	r := &CatalogReader{NoShards: true, hub: h}
 	if r.Store, err = dir.OpenReadOnly(h.Folder()); err != nil {
 		return nil, errors.Join(err, h.Close())
 	}
@@ -108,7 +108,7 @@ func CheckStore(folder string) error {
 
 // OpenWriter opens the catalog in a STORE for changes. It creates none.
 func OpenWriter(ctx context.Context, folder string, remote Remote) (*CatalogWriter, error) {
-	if !IsBucket(folder) {
+	if !isBucket(folder) {
 		if err := CheckStore(folder); err != nil {
 			return nil, err
 		}

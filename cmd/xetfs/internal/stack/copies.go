@@ -20,12 +20,11 @@ import (
 
 // Copies is a SOURCE with each copy of each shard and xorb, for a check of all of them.
 type Copies struct {
-	Files    []dir.File
-	Open     func(ctx context.Context, path string, size int64) (ReaderAtCloser, error)
-	Store    ReadStore // the same objects under their keys
-	Catalog  ReadStore // the objects under the keys of a catalog
-	IsRemote bool
-	closers  []func() error
+	Files   []dir.File
+	Open    func(ctx context.Context, path string, size int64) (ReaderAtCloser, error)
+	Store   ReadStore // the same objects under their keys
+	Catalog ReadStore // the objects under the keys of a catalog
+	closers []func() error
 }
 
 // A ReaderAtCloser reads one copy.
@@ -36,9 +35,9 @@ type ReaderAtCloser interface {
 
 // OpenCopies opens the shards and xorbs in a folder or a remote store.
 func OpenCopies(ctx context.Context, source string, remote Remote) (*Copies, error) {
-	c := &Copies{IsRemote: IsRemote(source)}
+	c := new(Copies)
 	var err error
-	if c.IsRemote {
+	if IsAddress(source) {
 		err = c.openRemote(ctx, source, remote)
 	} else {
 		err = c.openFolder(ctx, source)

@@ -14,7 +14,7 @@ func NoShard(source string) string { return "there is no shard in " + ui.Printab
 // EmptyHint returns the end of a message about a SOURCE without shards. SOURCE may be a mount of
 // xetfs, or a folder to publish. EmptyHint returns "" for a web server.
 func EmptyHint(source string) string {
-	if IsRemote(source) {
+	if IsAddress(source) {
 		return ""
 	}
 	absolute, err := filepath.EvalSymlinks(source)

@@ -17,7 +17,7 @@ func CheckNewStore(store string) error {
 	if store == "" {
 		return ArgumentError{errors.New("an empty path is no folder")}
 	}
-	if IsBucket(store) {
+	if isBucket(store) {
 		return CheckSource(store)
 	}
 	if err := CheckLocal(store); err != nil {
@@ -40,7 +40,7 @@ func CheckNewStore(store string) error {
 // and so does every prefix of a bucket.
 // hint describes a wrong order of the arguments. With a hint, no store is made at all.
 func CheckWriteStore(ctx context.Context, store, hint string) error {
-	if IsRemote(store) || dir.HasKeys(store) {
+	if IsAddress(store) || dir.HasKeys(store) {
 		return nil
 	}
 	foreign, err := dir.ForeignEntry(store)

@@ -30,7 +30,7 @@ func OpenPackStore(ctx context.Context, path string, remote Remote, note func(st
 	}
 	s := &PackStore{WriteStore: store}
 	stored := origin.Store(store)
-	if !IsRemote(path) {
+	if !IsAddress(path) {
 		if s.Bare, err = dir.OpenBare(ctx, path); err == nil {
 			stored = s.Bare
 			_, err = s.Bare.Files(ctx) // waits until all xorbs are named

@@ -1,6 +1,7 @@
 package stack
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,14 +20,14 @@ import (
 	"github.com/xetfs/xetfs/fs/catalog"
 )
 
-// IsRemote reports whether SOURCE is the address of a web server, a bucket or a repository.
-func IsRemote(source string) bool {
+// IsAddress reports whether SOURCE is the address of a remote store, not the path of a folder.
+func IsAddress(source string) bool {
 	scheme, _, ok := strings.Cut(source, "://")
-	return ok && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https")) || IsBucket(source) || IsHub(source)
+	return ok && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https")) || isBucket(source) || isHub(source)
 }
 
-// IsBucket reports whether SOURCE is the address of a bucket.
-func IsBucket(source string) bool { return strings.HasPrefix(source, s3.Scheme) }
+// isBucket reports whether SOURCE is the address of a bucket.
+func isBucket(source string) bool { return strings.HasPrefix(source, s3.Scheme) }
 
 // A Remote tunes a store that is not local.
 type Remote struct {
@@ -56,15 +57,41 @@ const (
 	ReadLimit  = time.Minute
 )
 
+// ErrNoObjects is the error of a SOURCE that has files without shards and xorbs.
+var ErrNoObjects = errors.New("a repository of the Hub has no shards and xorbs; mount it, or use xetfs ls and cat")
+
+// CheckObjects returns ErrNoObjects for the address of such a SOURCE.
+func CheckObjects(source string) error {
+	if isHub(source) {
+		return ErrNoObjects
+	}
+	return nil
+}
+
+// NamesSymbol reports whether SOURCE names its only symbol, so that no argument does.
+func NamesSymbol(source string) bool { return isHub(source) }
+
+// ServerOf returns the address of the server of a remote SOURCE, maybe with a path. It is empty if
+// the environment does not name it.
+func ServerOf(source string, getenv func(name string) string) string {
+	switch {
+	case isHub(source):
+		return cmp.Or(getenv("HF_ENDPOINT"), "https://huggingface.co")
+	case isBucket(source):
+		return cmp.Or(getenv("AWS_ENDPOINT_URL_S3"), getenv("AWS_ENDPOINT_URL"))
+	}
+	return source
+}
+
 // OpenRemote opens the store at an address for reading. It sends no request yet.
 func OpenRemote(address string, r Remote) (ReadStore, error) {
 	if err := checkAddress(address); err != nil {
 		return nil, err
 	}
-	if IsHub(address) {
-		return nil, ArgumentError{fmt.Errorf("%s: a repository of the Hub has no shards and xorbs; mount it, or use xetfs ls and cat", address)}
+	if err := CheckObjects(address); err != nil {
+		return nil, ArgumentError{fmt.Errorf("%s: %w", address, err)}
 	}
-	if !IsBucket(address) {
+	if !isBucket(address) {
 		return openWeb(address, r)
 	}
 	s, err := openBucket(address, r)
@@ -95,9 +122,9 @@ func WaitingFor(source, reason string) string {
 func checkAddress(address string) error {
 	check := web.Check
 	switch {
-	case IsBucket(address):
+	case isBucket(address):
 		check = s3.Check
-	case IsHub(address):
+	case isHub(address):
 		check = checkHub
 	}
 	if err := check(address); err != nil {
@@ -178,7 +205,7 @@ func CheckRanges(ctx context.Context, s ReadStore, bare bool) error {
 
 // openToRead opens the catalog of a folder or an address for reading.
 func openToRead(source string, r Remote) (ReadStore, error) {
-	if IsRemote(source) {
+	if IsAddress(source) {
 		return OpenRemote(source, r)
 	}
 	return OpenKeys(source, r)
@@ -186,7 +213,7 @@ func openToRead(source string, r Remote) (ReadStore, error) {
 
 // AbsSource returns an absolute path, or an address unchanged.
 func AbsSource(source string) (string, error) {
-	if IsRemote(source) {
+	if IsAddress(source) {
 		return source, nil
 	}
 	if err := CheckLocal(source); err != nil {

@@ -87,7 +87,7 @@ func OpenSource(ctx context.Context, folder string, o Options) (*Source, error) 
 		return nil, err
 	}
 	s := &Source{Folder: folder}
-	if IsRemote(folder) {
+	if IsAddress(folder) {
 		o.Remote.Counters = cmp.Or(o.Remote.Counters, new(fetch.Counters))
 		s.Counters = o.Remote.Counters
 	}
@@ -108,7 +108,7 @@ func OpenSource(ctx context.Context, folder string, o Options) (*Source, error) 
 // openStore opens SOURCE as a catalog or as a bare folder, and sets o.Bare.
 func (s *Source) openStore(ctx context.Context, o *Options) (err error) {
 	o.Remote.Log = o.Log
-	if IsHub(s.Folder) {
+	if isHub(s.Folder) {
 		return s.openHub(ctx, o)
 	}
 	s.store, o.Bare, err = OpenRead(ctx, s.Folder, o.Bare, o.Remote)
@@ -135,7 +135,7 @@ func (s *Source) openHub(ctx context.Context, o *Options) (err error) {
 // OpenRead opens SOURCE for reading: by the keys of its catalog, or else without a catalog. It
 // reports whether it did the latter, which bare demands.
 func OpenRead(ctx context.Context, source string, bare bool, remote Remote) (s ReadStore, isBare bool, err error) {
-	if !IsRemote(source) {
+	if !IsAddress(source) {
 		return openFolder(ctx, source, bare)
 	}
 	if s, err = OpenRemote(source, remote); err != nil {
@@ -234,6 +234,9 @@ func (s *Source) pages() page.Getter { return s.Cache.Pages(origin.Pages(s.store
 // Store returns the store of SOURCE. The caller must not close it.
 func (s *Source) Store() ReadStore { return s.store }
 
+// HasObjects reports whether SOURCE has shards and xorbs, besides the files and their names.
+func (s *Source) HasObjects() bool { return s.hub == nil }
+
 // Origin returns the files below the cache.
 func (s *Source) Origin() origin.Source { return s.below }
 
@@ -276,7 +279,7 @@ func (s *Source) Close() {
 
 // CheckSource returns an error for a SOURCE that is neither a folder nor a valid address.
 func CheckSource(source string) error {
-	if IsRemote(source) {
+	if IsAddress(source) {
 		return checkAddress(source)
 	}
 	return CheckFolder(source)

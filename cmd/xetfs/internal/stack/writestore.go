@@ -18,12 +18,12 @@ type WriteStore interface {
 // OpenStore opens a STORE for changes: a folder, which is created if necessary, or a bucket.
 func OpenStore(store string, remote Remote) (WriteStore, error) {
 	switch {
-	case IsBucket(store):
+	case isBucket(store):
 		if err := checkAddress(store); err != nil {
 			return nil, err
 		}
 		return openBucket(store, remote)
-	case IsRemote(store):
+	case IsAddress(store):
 		return nil, CheckLocal(store)
 	}
 	return dir.Open(store)
@@ -31,7 +31,7 @@ func OpenStore(store string, remote Remote) (WriteStore, error) {
 
 // OpenKeys opens a STORE that lists all its keys, a folder or a bucket, for reading.
 func OpenKeys(store string, remote Remote) (ReadStore, error) {
-	if IsBucket(store) {
+	if isBucket(store) {
 		return OpenRemote(store, remote)
 	}
 	if err := CheckStore(store); err != nil {
@@ -44,7 +44,7 @@ func OpenKeys(store string, remote Remote) (ReadStore, error) {
 // the umask. A store is for the users that the umask allows, a cache for one user.
 func tempFolder(store string, remote Remote) (string, os.FileMode) {
 	switch {
-	case !IsRemote(store):
+	case !IsAddress(store):
 		return filepath.Join(store, "tmp"), 0o777
 	case remote.CacheDir != "":
 		return filepath.Join(remote.CacheDir, "tmp"), 0o700
