@@ -51,8 +51,12 @@ func (f *filesystem) fillEntry(id identity, path string, from *version, out *fus
 	out.SetAttrTimeout(from.vol.attrTTL)
 }
 
-// OpenDir implements fuse.RawFileSystem. An open directory shows one version to its end.
+// OpenDir implements fuse.RawFileSystem. An open directory shows one version to its end. After
+// ENOSYS the kernel sends no OPENDIR and RELEASEDIR, and its messages have no handle.
 func (f *filesystem) OpenDir(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+	if f.listings != nil {
+		return fuse.ENOSYS
+	}
 	n, ok := f.nodes.get(in.NodeId)
 	if !ok {
 		return fuse.Status(syscall.ESTALE)
@@ -74,7 +78,14 @@ func (f *filesystem) ReleaseDir(in *fuse.ReleaseIn) {
 
 // ReadDir implements fuse.RawFileSystem.
 func (f *filesystem) ReadDir(interrupted <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
-	return f.list(interrupted, in, func(d fuse.DirEntry, _ *dirEntry) bool { return out.AddDirEntry(d) })
+	req := f.newMetaRequest(interrupted, in.Pid)
+	defer req.end()
+	h, done, status := f.takeDir(req, in)
+	if !status.Ok() {
+		return status
+	}
+	defer done()
+	return f.list(req, h, in, func(d fuse.DirEntry, _ *dirEntry) bool { return out.AddDirEntry(d) })
 }
 
 // ReadDirPlus implements fuse.RawFileSystem: a listing with a lookup of each name. An entry
@@ -82,13 +93,16 @@ func (f *filesystem) ReadDir(interrupted <-chan struct{}, in *fuse.ReadIn, out *
 // files for threads that ignore attributes (statPredictor), volumes, and entries of an old
 // version. The names that the kernel caches are those of the new version.
 func (f *filesystem) ReadDirPlus(interrupted <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
-	h, ok := f.dirs.get(in.Fh)
-	if !ok {
-		return fuse.EBADF
+	req := f.newMetaRequest(interrupted, in.Pid)
+	defer req.end()
+	h, done, status := f.takeDir(req, in)
+	if !status.Ok() {
+		return status
 	}
+	defer done()
 	shown, stats, files := h.ver.isCurrent(), f.predictors.wantsAttrs(in.Pid), 0
 	defer func() { f.predictors.attrsSent(in.Pid, files) }()
-	return f.list(interrupted, in, func(d fuse.DirEntry, l *dirEntry) bool {
+	return f.list(req, h, in, func(d fuse.DirEntry, l *dirEntry) bool {
 		reply := out.AddDirLookupEntry(d)
 		if reply == nil {
 			return false
@@ -106,25 +120,15 @@ func (f *filesystem) ReadDirPlus(interrupted <-chan struct{}, in *fuse.ReadIn, o
 }
 
 // list calls add for the entries after in.Offset until add returns false. The entries "." and
-// ".." are nil. Offsets in the kernel's messages mean:
-//
-//	offset  entry before it
-//	     1  .
-//	     2  ..
-//	   n+2  the n-th name of the tree, n ≥ 1
-func (f *filesystem) list(interrupted <-chan struct{}, in *fuse.ReadIn, add func(fuse.DirEntry, *dirEntry) bool) fuse.Status {
-	h, ok := f.dirs.get(in.Fh)
-	if !ok {
-		return fuse.EBADF
-	}
+// ".." are nil.
+func (f *filesystem) list(req *request, h *dirHandle, in *fuse.ReadIn, add func(fuse.DirEntry, *dirEntry) bool) fuse.Status {
+	in = &fuse.ReadIn{InHeader: in.InHeader, Offset: placeOf(in.Offset)}
 	off := in.Offset
 	for ; off < 2; off++ {
 		if !add(h.dots(off), nil) {
 			return fuse.OK
 		}
 	}
-	req := f.newMetaRequest(interrupted, in.Pid)
-	defer req.end()
 	l := h.take()
 	defer func() { h.put(l) }()
 	for n := off - 2; ; {
@@ -136,6 +140,9 @@ func (f *filesystem) list(interrupted <-chan struct{}, in *fuse.ReadIn, add func
 			return f.failed("list", h.ver, &page.Entry{Path: h.path}, in.NodeId, err)
 		}
 		if len(names) == 0 {
+			if off == in.Offset {
+				f.ending(h, l)
+			}
 			return fuse.OK
 		}
 		for i := range names {
@@ -144,7 +151,7 @@ func (f *filesystem) list(interrupted <-chan struct{}, in *fuse.ReadIn, add func
 			if name.path == "" {
 				continue
 			}
-			if !add(fuse.DirEntry{Name: name.name, Mode: typeBits(name.kind), Ino: name.id.ino, Off: n + 2}, name) {
+			if !add(fuse.DirEntry{Name: name.name, Mode: typeBits(name.kind), Ino: name.id.ino, Off: h.offset(n + 2)}, name) {
 				return fuse.OK
 			}
 			off = n + 2
@@ -155,13 +162,13 @@ func (f *filesystem) list(interrupted <-chan struct{}, in *fuse.ReadIn, add func
 // dots returns the entry "." for offset 0 and ".." for offset 1.
 func (h *dirHandle) dots(off uint64) fuse.DirEntry {
 	if off == 0 {
-		return fuse.DirEntry{Name: ".", Mode: syscall.S_IFDIR, Ino: h.ino, Off: 1}
+		return fuse.DirEntry{Name: ".", Mode: syscall.S_IFDIR, Ino: h.ino, Off: h.offset(1)}
 	}
 	vol, path := h.ver.vol, h.path
 	if path == "" && vol.parent != nil {
 		vol, path = vol.parent, vol.at
 	}
-	return fuse.DirEntry{Name: "..", Mode: syscall.S_IFDIR, Ino: vol.dirID(parent(path)).ino, Off: 2}
+	return fuse.DirEntry{Name: "..", Mode: syscall.S_IFDIR, Ino: vol.dirID(parent(path)).ino, Off: h.offset(2)}
 }
 
 // Readlink implements fuse.RawFileSystem. Only the kernel follows the target.

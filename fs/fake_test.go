@@ -35,6 +35,8 @@ type fakeTree struct {
 	err    map[string]error // of Lookup
 	listed error            // of List, behind all entries
 	row    names.Row
+	ending chan bool            // List says behind all entries that it has ended, and waits for an answer
+	lists  atomic.Int64         // calls of List
 	slow   map[string]chan bool // Lookup of a path says that it was called, and waits for an answer
 }
 
@@ -109,10 +111,15 @@ func (t *fakeTree) Lookup(_ context.Context, path string) (page.Entry, error) {
 
 func (t *fakeTree) List(_ context.Context, dir, after string) iter.Seq2[page.Entry, error] {
 	return func(yield func(page.Entry, error) bool) {
+		t.lists.Add(1)
 		for _, e := range t.byDir[dir] {
 			if nameOf(dir, e.Path) > after && !yield(e, nil) {
 				return
 			}
+		}
+		if t.ending != nil {
+			t.ending <- true
+			<-t.ending
 		}
 		if t.listed != nil {
 			yield(page.Entry{}, t.listed)

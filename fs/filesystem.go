@@ -36,10 +36,12 @@ type filesystem struct {
 	lookups timeoutHistory // by folder
 	kernel  notifier       // set by Init
 
-	nodes  *nodes
-	dirs   handleTable[*dirHandle]
-	files  handleTable[*fileHandle]
-	shared *openFiles // of a stateless mount; nil: the kernel opens and closes files
+	nodes      *nodes
+	dirs       handleTable[*dirHandle]
+	listings   *listings // of a mount without handles of directories; nil: the kernel opens and closes directories
+	dirHandles bool      // see Options.DirHandles
+	files      handleTable[*fileHandle]
+	shared     *openFiles // of a stateless mount; nil: the kernel opens and closes files
 
 	passthrough *passthrough
 	sequences   *sequence.Detector // nil: a local origin
@@ -62,6 +64,7 @@ func (f *filesystem) String() string { return fusemount.Subtype }
 // Init implements fuse.RawFileSystem.
 func (f *filesystem) Init(s *fuse.Server) {
 	f.kernel = s
+	f.initDirs(s.KernelSettings().Flags64())
 	if f.shared == nil {
 		f.passthrough.init(s)
 	}
@@ -88,6 +91,9 @@ func (f *filesystem) OnUnmount() {
 	}
 	for _, h := range f.dirs.removeAll() {
 		h.close()
+	}
+	if f.listings != nil {
+		f.listings.Close()
 	}
 	f.background.Wait()
 	f.reports.close()

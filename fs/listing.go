@@ -14,12 +14,15 @@ import (
 // message, so that a tree does not search its position for each message.
 const batchSize = 1024
 
-// A dirHandle is one open directory. A tree continues after a name, the kernel after a number.
+// A dirHandle is one open directory, or one that all readers without handles share. A tree
+// continues after a name, the kernel after a number.
 // So the handle caches a part of the listing and a name per batchSize names.
 type dirHandle struct {
 	ver  *version
 	path string
 	ino  uint64
+
+	isShared bool // it has no handle
 
 	mu     sync.Mutex
 	part   *listing   // nil: in use by a message, or empty; guarded by mu
@@ -33,6 +36,7 @@ type dirHandle struct {
 type position struct {
 	n    uint64
 	name string
+	fill pageFill // up to the name
 }
 
 // A listing is a part of a directory, with the readahead of the next part.
@@ -46,8 +50,9 @@ type listing struct {
 type batch struct {
 	after position
 	names []dirEntry
-	end   bool  // no name follows
-	err   error // why no name follows
+	last  position // of names; after, if there are none
+	end   bool     // no name follows
+	err   error    // why no name follows
 }
 
 // A dirEntry is one name with its reply to the kernel.
@@ -152,9 +157,9 @@ func (l *listing) useNext(ctx context.Context, n uint64) {
 // again on demand.
 func (f *filesystem) readAhead(h *dirHandle, l *listing) {
 	ctx, cancel := context.WithTimeout(context.Background(), metaLimit)
-	last := l.after.n + uint64(len(l.names))
+	last := l.last.n
 	next := &nextBatch{first: last, cancel: cancel, done: make(chan struct{})}
-	next.after = position{last, l.names[len(l.names)-1].name}
+	next.after = l.last
 	next.names, l.next, l.room = l.room, next, nil
 	f.background.Go(func() {
 		defer close(next.done)
@@ -168,7 +173,10 @@ func (f *filesystem) read(ctx context.Context, h *dirHandle, b *batch, n uint64)
 	if at.n != n || n == 0 {
 		at = h.before(n)
 	}
-	*b = batch{names: b.names[:0]}
+	if at.n == 0 {
+		at.fill = emptyFill
+	}
+	*b = batch{names: b.names[:0], last: at}
 	for e, err := range h.ver.tree.List(ctx, h.path, at.name) {
 		if err != nil {
 			b.err = err
@@ -176,9 +184,10 @@ func (f *filesystem) read(ctx context.Context, h *dirHandle, b *batch, n uint64)
 		}
 		name, ok := base(h.path, e.Path)
 		if at.n < n {
-			if at = (position{at.n + 1, name}); at.n%batchSize == 0 {
+			if at = h.after(at, name, ok); at.n%batchSize == 0 {
 				h.mark(at)
 			}
+			b.last = at
 			continue
 		}
 		if i := len(b.names); i >= batchSize && b.names[i-1].name != "" {
@@ -187,14 +196,30 @@ func (f *filesystem) read(ctx context.Context, h *dirHandle, b *batch, n uint64)
 			return
 		}
 		b.names = append(b.names, f.newDirEntry(h, &e, name, ok))
+		b.last = h.after(b.last, name, ok)
 	}
-	b.after, b.end = position{n, at.name}, b.err == nil
+	at.n, b.end = n, b.err == nil
+	b.after = at
+}
+
+// after returns the position of the name after p.
+func (h *dirHandle) after(p position, name string, ok bool) position {
+	p.n, p.name = p.n+1, name
+	if h.shows(name, ok) {
+		p.fill = p.fill.add(name)
+	}
+	return p
+}
+
+// shows reports whether the kernel gets a name. ok is false for a name outside the directory.
+func (h *dirHandle) shows(name string, ok bool) bool {
+	return ok && isLegalName(name) && (h.path != "" || name != h.ver.vol.hidden)
 }
 
 // newDirEntry returns the entry for the kernel. An illegal name is logged, and only counts.
 func (f *filesystem) newDirEntry(h *dirHandle, e *page.Entry, name string, ok bool) dirEntry {
 	vol := h.ver.vol
-	if !ok || !isLegalName(name) || h.path == "" && name == vol.hidden {
+	if !h.shows(name, ok) {
 		f.reports.rejected(vol.displayPath(h.path), name)
 		return dirEntry{name: name}
 	}

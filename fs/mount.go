@@ -47,6 +47,11 @@ type Options struct {
 	// does not prove its files: an error of such a file ends all of its handles.
 	Stateless bool
 
+	// DirHandles keeps the messages OPENDIR and RELEASEDIR. An open directory then shows the
+	// version of its open. Without it, a directory shows the version of its first read, and the
+	// kernel reads a listing that it has cached without any message.
+	DirHandles bool
+
 	MaxBackground int           // concurrent readahead requests of the kernel; 0: 64
 	ReadLimit     time.Duration // limit of one read; 0: 60 s
 
@@ -156,6 +161,7 @@ func newFilesystem(root *volume, e engine, o Options) *filesystem {
 		nodes:         newNodes(root.current.Load()),
 		passthrough:   newPassthrough(o.Logger),
 		allStats:      o.Stats,
+		dirHandles:    o.DirHandles,
 	}
 	f.messages = meter.New(f)
 	if o.Stateless {

@@ -11,7 +11,8 @@ import (
 )
 
 // A notifier invalidates what the kernel caches. The kernel may wait for a lock whose holder
-// waits for a reply. So no message handler may call a notifier, and no caller may hold a lock.
+// waits for a reply. So no caller may hold a lock, and no message handler may call a notifier, except
+// for the pages of a directory (see ending).
 type notifier interface {
 	// EntryNotify invalidates a name in a directory, also an absent one.
 	EntryNotify(dir uint64, name string) fuse.Status
@@ -83,18 +84,21 @@ func (n *invalidation) apply(d difference) error {
 	if d.old == d.new {
 		return n.attributes(d.new)
 	}
-	if dir := parent(d.path); n.first || dir != n.dir {
+	dir := parent(d.path)
+	isNew := n.first || dir != n.dir
+	if isNew {
 		n.dir, n.first = dir, false
 		n.ino, n.known = n.f.nodes.find(n.vol.dirID(dir))
-		if n.known {
-			if err := forgetListing(n.kernel, n.ino); err != nil {
-				return err
-			}
-		}
 	}
 	name, _ := base(n.dir, d.path)
-	if !n.known || !isLegalName(name) {
+	if !isLegalName(name) {
+		name = noName
+	}
+	switch {
+	case !n.known:
 		return nil
+	case isNew:
+		return dropListing(n.kernel, n.ino, name)
 	}
 	return failedNotify(n.kernel.EntryNotify(n.ino, name))
 }
@@ -108,7 +112,16 @@ func (n *invalidation) attributes(id identity) error {
 	return failedNotify(n.kernel.InodeNotify(ino, -1, 0))
 }
 
-func forgetListing(kernel notifier, dir uint64) error {
+// noName is the name of no entry.
+const noName = "/"
+
+// dropListing invalidates a name in a directory, and then the listing of the directory. The kernel
+// first waits for the listings in progress. A reply of the old version that the kernel has not
+// received yet would otherwise become its listing of the new one.
+func dropListing(kernel notifier, dir uint64, name string) error {
+	if err := failedNotify(kernel.EntryNotify(dir, name)); err != nil {
+		return err
+	}
 	return failedNotify(kernel.InodeNotify(dir, 0, 0))
 }
 
@@ -119,7 +132,7 @@ func (f *filesystem) invalidateAll(ctx context.Context, v *volume) error {
 	for ino, n := range known {
 		var err error
 		if n.path == "" || n.matches(ino, v.dirID(n.path)) {
-			err = forgetListing(kernel, ino)
+			err = dropListing(kernel, ino, noName)
 		}
 		dir, ok := f.nodes.find(v.dirID(parent(n.path)))
 		if name, _ := base(parent(n.path), n.path); err == nil && ok && n.path != "" {

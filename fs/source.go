@@ -90,6 +90,9 @@ func (s *source) openSymbol(ctx context.Context, symbol string) (*volume, error)
 	}
 	v := &volume{symbol: symbol, label: symbolLabel(symbol), oneInode: t.OneInode(), cacheListings: true}
 	v.claimer, _ = t.(catalog.Claimer)
+	if s.versioned != nil {
+		v.reopen = s.versioned.OpenRow
+	}
 	v.setTTL(s.ttl())
 	if s.hidden != "" {
 		v.hidden = s.hidden

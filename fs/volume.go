@@ -37,6 +37,8 @@ type volume struct {
 	cacheListings               bool          // the kernel may cache listings
 
 	current   atomic.Pointer[version] // never nil
+	earlier   earlierVersions         // shown before the current one
+	reopen    openFunc                // opens an earlier version; nil: none can be opened
 	switching atomic.Bool             // the kernel may still have old names
 }
 
@@ -45,7 +47,12 @@ type version struct {
 	vol  *volume
 	tree shownTree
 	row  names.Row // zero: no version of a symbol
+
+	number uint64 // of the tree in its volume, from 0; a position in a listing has it
 }
+
+// An openFunc opens a version of a symbol.
+type openFunc = func(ctx context.Context, symbol string, row names.Row) (catalog.Tree, error)
 
 // A shownTree is the part of a catalog.Tree that a volume needs. The generated trees have no
 // more.
@@ -65,9 +72,13 @@ type volumeOpener interface {
 	volumeAt(ctx context.Context, path string) (*volume, error)
 }
 
-// setTree makes t the current tree of v.
+// setTree makes t the current tree of v. One goroutine calls it at a time.
 func (v *volume) setTree(t shownTree) *version {
 	from := &version{vol: v, tree: t, row: t.Version()}
+	if old := v.current.Load(); old != nil {
+		from.number = old.number + 1
+		v.earlier.add(old)
+	}
 	v.current.Store(from)
 	return from
 }

@@ -167,12 +167,13 @@ func (o *mountOptions) daemon(source, mountpoint string, stderr io.Writer) (*dae
 			return nil, fs.Options{}, err
 		}
 		options := fs.Options{
-			UID:       o.uid.pointer(),
-			GID:       o.gid.pointer(),
-			Stateless: o.open.value.isStateless(src.Cache.Local() && !src.Cache.HasDisk()),
-			Debug:     o.debugFuse,
-			NoExec:    o.noExec,
-			Stats:     o.collector(src, mountpoint),
+			UID:        o.uid.pointer(),
+			GID:        o.gid.pointer(),
+			DirHandles: o.open.value == openHandles,
+			Stateless:  o.open.value.isStateless(src.Cache.Local() && !src.Cache.HasDisk()),
+			Debug:      o.debugFuse,
+			NoExec:     o.noExec,
+			Stats:      o.collector(src, mountpoint),
 		}
 		o.names.fill(&options)
 		if src.Symbol != "" {
