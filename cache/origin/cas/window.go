@@ -13,7 +13,7 @@ import (
 
 const (
 	windowBytes  = 1 << 20 // smallest window
-	windowsAhead = 4       // plans that are requested before they are needed
+	windowsAhead = 8       // plans that are requested before they are needed
 	maxWindows   = 64      // the last ones of all files
 )
 
