@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/xetfs/xetfs/cache/origin/origintest"
+	"github.com/xetfs/xetfs/codec/codectest"
 )
 
 // program returns the path of a program that runs main: a copy of this test program.
@@ -42,6 +43,9 @@ func program(t *testing.T) string {
 // F58: a small shard whose File Info leads to more than 2^21 chunks. No count of chunks
 // switches the check against the file hash off, and no byte of a false file is written.
 func TestF58_ManyTinyChunks(t *testing.T) {
+	if codectest.Race {
+		t.Skip("two million chunks, and no concurrency")
+	}
 	const terms, chunks = 270, 8000
 	store := t.TempDir()
 	shard := func(name string, lie bool) *origintest.File {

@@ -24,7 +24,7 @@ import (
 const (
 	// Patience is the time after which an operation counts as hung. It is many times the usual
 	// time, because other processes may slow down a test.
-	Patience = 3 * time.Minute
+	Patience = 5 * time.Minute
 
 	MountLimit   = Patience // from start to mount_ready
 	UnmountLimit = Patience // from SIGTERM to the end, grace included
