@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"io/fs"
 	"net/http"
 	"sync"
 	"time"
@@ -41,7 +42,11 @@ func (h *handler) session(r *http.Request) (upload.SessionID, error) {
 	if h.Uploads == nil || h.AuthorizeWrite == nil {
 		return "", errReadOnly
 	}
-	return h.AuthorizeWrite(r.Context(), bearer(r))
+	sess, err := h.AuthorizeWrite(r.Context(), bearer(r))
+	if errors.Is(err, fs.ErrPermission) {
+		err = &statusError{http.StatusForbidden, "the token may not write to this repository"}
+	}
+	return sess, err
 }
 
 // serveUpload answers an upload with put. After an error it reads the rest of the body: a client
@@ -109,15 +114,13 @@ type shardLine struct {
 	Message string `json:"message,omitempty"`
 }
 
-// quickShard is the time within which most shards are checked. Their answer has its own status.
-const quickShard = 5 * time.Second
-
-// serveShardV2 answers an upload of a shard with lines of JSON. A quick answer is the result or an
-// error status. Otherwise lines report the progress every few seconds, so that no client or proxy
-// gives up. An error after the first line is the last line.
+// serveShardV2 answers an upload of a shard with lines of JSON. Most shards are checked before the
+// second report of progress; their answer is the result or an error status. Otherwise lines report
+// the progress every few seconds, so that no client or proxy gives up. An error is then the last
+// line.
 func (h *handler) serveShardV2(w *answer, r *http.Request) error {
 	return h.serveUpload(w, r, func(sess upload.SessionID, body io.Reader) error {
-		l := &shardLines{w: w, start: time.Now()}
+		l := &shardLines{w: w}
 		_, err := h.Uploads.PutShard(r.Context(), sess, body, r.ContentLength, l.progress)
 		if err != nil {
 			if !w.began {
@@ -132,13 +135,13 @@ func (h *handler) serveShardV2(w *answer, r *http.Request) error {
 
 // shardLines writes the lines of an answer.
 type shardLines struct {
-	w     *answer
-	start time.Time
-	mu    sync.Mutex // one line at a time
+	w       *answer
+	reports int
+	mu      sync.Mutex // one line at a time
 }
 
 func (l *shardLines) progress(stage string, done, total int64) {
-	if time.Since(l.start) < quickShard {
+	if l.reports++; l.reports == 1 {
 		return
 	}
 	_ = l.write(shardLine{Type: "progress", Stage: stage, Done: &done, Total: &total}) // the next line fails, too
