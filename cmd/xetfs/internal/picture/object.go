@@ -38,7 +38,7 @@ func Object(w io.Writer, name string, o *inspect.Outline) error {
 	}
 	all := len(o.Faults)
 	for _, f := range o.Faults[:min(all, maxDamages)] {
-		p.Damages = append(p.Damages, damage{shorten(name), f.Offset, shortenReason(f.Reason)})
+		p.Damages = append(p.Damages, damage{f.Offset, shortenReason(f.Reason)})
 	}
 	if more := max(all-maxDamages, 0) + o.More; more > 0 {
 		p.Damaged = fmt.Sprintf("The table omits %s.", ui.Plural(int64(more), "further place"))

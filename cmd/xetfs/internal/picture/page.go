@@ -30,7 +30,6 @@ type total struct{ Name, Value, Class string }
 
 // A damage is a place that violates the format or a hash.
 type damage struct {
-	File   string
 	Offset int64
 	Reason string
 }
