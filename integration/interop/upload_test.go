@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"io"
+	"io/fs"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -242,4 +243,53 @@ func sameFile(t *testing.T, got, want string) {
 	if !bytes.Equal(sum(got), sum(want)) {
 		t.Errorf("%s differs from %s", got, want)
 	}
+}
+
+// TestUploadPublished uploads with hf_xet what xetfs publish has stored, and publishes what hf_xet
+// has uploaded. Either sends and stores at most 1 %.
+func TestUploadPublished(t *testing.T) {
+	paths := corpus(t)
+	folder, source := t.TempDir(), filepath.Dir(paths[0])
+	total := int64(0)
+	for _, path := range paths {
+		total += int64(len(read(t, path)))
+	}
+	xetfs(t, "publish", folder, "published", source)
+	s := serveUploads(t, folder)
+	files, sent := s.upload(paths)
+	if sent > total/100 {
+		t.Errorf("published files of %d bytes: %d bytes sent", total, sent)
+	}
+	s.commit("uploaded", files)
+	s.compare("uploaded", paths)
+
+	other := t.TempDir()
+	s = serveUploads(t, other)
+	files, _ = s.upload(paths)
+	s.commit("uploaded", files)
+	before := folderSize(t, other)
+	xetfs(t, "publish", other, "published", source)
+	if grown := folderSize(t, other) - before; grown > total/100 {
+		t.Errorf("uploaded files of %d bytes: the publish stored %d bytes", total, grown)
+	}
+	s.compare("published", paths)
+}
+
+// folderSize returns the bytes of all files in a folder.
+func folderSize(t *testing.T, folder string) (size int64) {
+	t.Helper()
+	err := filepath.WalkDir(folder, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil {
+			size += info.Size()
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return size
 }

@@ -3,6 +3,7 @@ package upload
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
 	"time"
 
@@ -196,6 +197,9 @@ func (x *index) refresh() {
 }
 
 func (x *index) update() error {
+	x.mu.Lock()
+	before := maps.Clone(x.known)
+	x.mu.Unlock()
 	listed := map[names.Key]codec.Hash{}
 	for item, err := range x.s.store.List(x.s.ctx, names.ShardPrefix, "") {
 		if err != nil {
@@ -205,8 +209,10 @@ func (x *index) update() error {
 			listed[item.Key] = p.Hash
 		}
 	}
-	if x.hasLost(listed) {
-		return x.load()
+	for k := range before {
+		if _, ok := listed[k]; !ok {
+			return x.load()
+		}
 	}
 	for k, h := range listed {
 		x.mu.Lock()
@@ -214,16 +220,4 @@ func (x *index) update() error {
 		x.mu.Unlock()
 	}
 	return nil
-}
-
-// hasLost reports whether a known shard is not listed.
-func (x *index) hasLost(listed map[names.Key]codec.Hash) bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	for k := range x.known {
-		if _, ok := listed[k]; !ok {
-			return true
-		}
-	}
-	return false
 }

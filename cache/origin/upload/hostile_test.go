@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/xetfs/xetfs/cache/origin/upload"
 	"github.com/xetfs/xetfs/codec"
@@ -259,7 +260,7 @@ func TestQuota(t *testing.T) {
 
 // TestBusy refuses bodies above the limits of concurrent uploads and of scratch space.
 func TestBusy(t *testing.T) {
-	b := newBench(t, upload.Options{Uploads: 1})
+	b := newBench(t, upload.Options{Uploads: 1, Wait: time.Millisecond})
 	good := pack(t, random(1, 100_000))
 	r, w := io.Pipe()
 	done := make(chan error)

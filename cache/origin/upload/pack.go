@@ -25,6 +25,11 @@ func (s *Store) PutContents(ctx context.Context, sess SessionID, files ...io.Rea
 		return nil, err
 	}
 	defer s.packs.free()
+	return s.pack(ctx, sess, files...)
+}
+
+// pack chunks, packs and stores files.
+func (s *Store) pack(ctx context.Context, sess SessionID, files ...io.Reader) ([]Content, error) {
 	sink := &leaseSink{s: s}
 	var all []Content
 	w := pack.NewWriter(sink, pack.Options{
@@ -55,12 +60,16 @@ func (s *Store) PutContent(ctx context.Context, sess SessionID, r io.Reader, len
 	if err := s.space.check(ctx, max(length, 0)); err != nil {
 		return Content{}, err
 	}
-	b, err := s.receive(r, length, limit)
+	b, err := s.receive(ctx, r, length, limit)
 	if err != nil {
 		return Content{}, err
 	}
 	defer b.Close()
-	all, err := s.PutContents(ctx, sess, io.NewSectionReader(b, 0, b.size))
+	if err := s.large.wait(ctx); err != nil { // a large file needs some 300 MiB of memory
+		return Content{}, err
+	}
+	defer s.large.free()
+	all, err := s.pack(ctx, sess, io.NewSectionReader(b, 0, b.size))
 	if err != nil {
 		return Content{}, err
 	}

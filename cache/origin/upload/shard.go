@@ -31,7 +31,7 @@ func (s *Store) PutShard(ctx context.Context, sess SessionID, r io.Reader, lengt
 	if err := s.space.check(ctx, max(length, 0)); err != nil {
 		return nil, err
 	}
-	b, err := s.receive(r, length, maxShardBody)
+	b, err := s.receive(ctx, r, length, maxShardBody)
 	if err != nil {
 		return nil, err
 	}

@@ -29,13 +29,17 @@ func (s slots) wait(ctx context.Context) error {
 	}
 }
 
-// try takes a free slot, or returns ErrBusy.
-func (s slots) try() error {
+// waitFor takes a slot when one is free, or returns ErrBusy after some time.
+func (s slots) waitFor(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
 	select {
 	case s <- struct{}{}:
 		return nil
-	default:
+	case <-t.C:
 		return ErrBusy
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 
@@ -136,11 +140,11 @@ type body struct {
 
 // receive reads a body of up to limit bytes into a scratch file. length is negative if unknown.
 // Concurrent bodies and their bytes are bounded: ErrBusy.
-func (s *Store) receive(r io.Reader, length, limit int64) (*body, error) {
+func (s *Store) receive(ctx context.Context, r io.Reader, length, limit int64) (*body, error) {
 	if length > limit {
 		return nil, fmt.Errorf("%w: the body has %d bytes, at most %d are allowed", ErrTooLarge, length, limit)
 	}
-	if err := s.uploads.try(); err != nil {
+	if err := s.uploads.waitFor(ctx, s.o.Wait); err != nil {
 		return nil, err
 	}
 	defer s.uploads.free()

@@ -64,15 +64,17 @@ type Options struct {
 	// a session finds only what it uploaded.
 	Readable func(ctx context.Context, sess SessionID, sum [32]byte) (Content, error)
 
-	Quota   int64 // bytes of xorbs and shards in the store; 0: unlimited
-	Scratch int64 // bytes of scratch files; 0: 4 GiB
-	Uploads int   // bodies that are received at a time; 0: 64
-	Content int64 // unpacked bytes that one shard may describe; 0: 1 TiB
+	Quota   int64         // bytes of xorbs and shards in the store; 0: unlimited
+	Scratch int64         // bytes of scratch files; 0: 4 GiB
+	Uploads int           // bodies that are received at a time; 0: 64
+	Wait    time.Duration // of a body for a slot, before ErrBusy; 0: 10 seconds
+	Content int64         // unpacked bytes that one shard may describe; 0: 1 TiB
 }
 
 // Bounds of a Store.
 const (
 	defaultAnswerLife = 4 * time.Hour
+	defaultWait       = 10 * time.Second
 	defaultScratch    = 4 << 30
 	defaultUploads    = 64
 	defaultContent    = 1 << 40
@@ -82,7 +84,7 @@ const (
 	maxChunks    = 1 << 25  // in the files of one shard, with repetitions
 	xorbsAtOnce  = 2        // xorbs in memory
 	shardsAtOnce = 2        // shards that are checked
-	packsAtOnce  = 2        // calls of PutContents
+	packsAtOnce  = 2        // calls of PutContents; one of PutContent
 
 	maxFiles    = 500_000  // files of sessions that are remembered, of about 250 bytes
 	maxShards   = 20_000   // lists of xorbs of stored shards
@@ -106,6 +108,7 @@ type Store struct {
 	xorbs   slots
 	shards  slots
 	packs   slots
+	large   slots
 
 	mu     sync.Mutex
 	files  *lru.Cache[fileKey, Content]        // guarded by mu, as all below
@@ -125,7 +128,7 @@ func Open(ctx context.Context, s origin.WriteStore, o Options) (*Store, error) {
 	o.fill()
 	u := &Store{
 		store: s, o: o,
-		uploads: newSlots(o.Uploads), xorbs: newSlots(xorbsAtOnce), shards: newSlots(shardsAtOnce), packs: newSlots(packsAtOnce),
+		uploads: newSlots(o.Uploads), xorbs: newSlots(xorbsAtOnce), shards: newSlots(shardsAtOnce), packs: newSlots(packsAtOnce), large: newSlots(1),
 		files:  lru.New[fileKey, Content](maxFiles, nil),
 		parts:  lru.New[codec.Hash, []names.Key](maxShards*100, nil),
 		infos:  lru.New[codec.Hash, *xorb.Info](maxInfos, nil),
@@ -156,6 +159,9 @@ func (o *Options) fill() {
 	}
 	if o.Uploads == 0 {
 		o.Uploads = defaultUploads
+	}
+	if o.Wait == 0 {
+		o.Wait = defaultWait
 	}
 	if o.AnswerLife == 0 {
 		o.AnswerLife = defaultAnswerLife

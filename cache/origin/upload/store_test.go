@@ -364,3 +364,37 @@ func TestPutContents(t *testing.T) {
 		t.Errorf("%d xorbs", xorbs)
 	}
 }
+
+// TestConcurrent uploads many parcels at once, beside queries.
+func TestConcurrent(t *testing.T) {
+	b := newBench(t, upload.Options{})
+	common := random(100, 150_000)
+	var all sync.WaitGroup
+	for i := range uint64(8) {
+		all.Go(func() {
+			mine := random(i, 100_000)
+			p := pack(t, common, mine)
+			sess := upload.SessionID(rune('a' + i))
+			if _, err := b.PutXorb(t.Context(), p.in.Xorb, bytes.NewReader(p.body), -1); err != nil {
+				t.Error(err)
+				return
+			}
+			body := p.shard(t)
+			files, err := b.PutShard(t.Context(), sess, bytes.NewReader(body), -1, func(string, int64, int64) {})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if _, err := b.Dedup(t.Context(), p.in.Chunks[0]); err != nil {
+				t.Error(err)
+			}
+			if _, err := b.PutContents(t.Context(), sess, bytes.NewReader(mine)); err != nil {
+				t.Error(err)
+			}
+			if err := b.Commit(t.Context(), files, b.leases); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+}

@@ -20,7 +20,7 @@ func (s *Store) PutXorb(ctx context.Context, name codec.Hash, r io.Reader, lengt
 	if err := s.space.check(ctx, max(length, 0)); err != nil {
 		return false, err
 	}
-	b, err := s.receive(r, length, limit)
+	b, err := s.receive(ctx, r, length, limit)
 	if err != nil {
 		return false, err
 	}
