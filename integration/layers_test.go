@@ -131,7 +131,7 @@ var mayImport = map[string][]string{
 	"cmd/xetfs": append(append(below("codec"), below("cache")...), "reconstruct", in+"extract", in+"doctor",
 		"fs", "fs/fusemount", "fs/catalog", "fs/catalog/tree", "fs/catalog/bare", "fs/catalog/writer", "fs/catalog/sweep",
 		in+"ui", in+"ignore", in+"statcache", in+"ingest", in+"publish", in+"verify", in+"warm", in+"delta",
-		in+"inspect", in+"picture", in+"document", in+"report", in+"serve", in+"stack", in+"status", in+"daemon", in+"fdcheck", in+"hint", in+"manual", in+"mountopts"),
+		in+"inspect", in+"picture", in+"document", in+"report", in+"commits", in+"serve", in+"stack", in+"status", in+"daemon", in+"fdcheck", in+"hint", in+"manual", in+"mountopts"),
 
 	"integration":                  {},
 	"integration/bench":            {},
@@ -151,7 +151,7 @@ func below(floor string) []string {
 			"cache", "cache/arena", "cache/disk", "cache/flight", "cache/histogram", "cache/logdedup", "cache/lru", "cache/nowait", "cache/recent",
 			"cache/origin", "cache/origin/cas", "cache/origin/dedup", "cache/origin/dir", "cache/origin/faulty",
 			"cache/origin/fetch", "cache/origin/hub", "cache/origin/metacache", "cache/origin/mirror", "cache/origin/objects",
-			"cache/origin/s3", "cache/origin/web", "cache/origin/wrap",
+			"cache/origin/hub/hubwrite", "cache/origin/s3", "cache/origin/upload", "cache/origin/web", "cache/origin/wrap",
 		},
 	}[floor]
 }

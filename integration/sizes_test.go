@@ -18,7 +18,7 @@ var maxLines = map[string]int{
 	"cache/origin/fetch":       2920,
 	"cache/origin/hub":         2950,
 	"cache/origin/origintest":  3200,
-	"cmd/xetfs":                6300,
+	"cmd/xetfs":                6450,
 	"cmd/xetfs/internal/serve": 2950,
 	"fs":                       5000,
 	"fs/catalog/writer":        3200,
@@ -66,7 +66,7 @@ func sizeProblems(lines map[string]int) (problems []string) {
 }
 
 func TestSizeProblems(t *testing.T) {
-	lines := map[string]int{"cmd/xetfs": 6300, "cache/disk": 4699, "fs": 4199, "cache": 3600, "codec": 2700, "codec/page": 2699}
+	lines := map[string]int{"cmd/xetfs": 6450, "cache/disk": 4699, "fs": 4199, "cache": 3600, "codec": 2700, "codec/page": 2699}
 	got := sizeProblems(lines)
 	want := []string{
 		"cache has 3600 lines, fewer than 3600 are allowed",

@@ -28,6 +28,8 @@ import (
 type serveOptions struct {
 	plain, bare bool
 	public      bool
+	writable    bool
+	quota       optional[ui.ByteSize]
 	listen      string
 	tlsCert     string
 	tlsKey      string
@@ -53,8 +55,9 @@ func newServe() *cobra.Command {
 		Use:   "serve SOURCE",
 		Short: "Serve a store to clients of the Hub, mounts and web clients",
 		Long: `Serves SOURCE to the clients of the Hugging Face Hub, to mounts and to any HTTP client, on one
-address. The first line of output is the address. SIGINT or SIGTERM ends the server. Nothing is ever
-written to SOURCE. The flags from --delay to --seed make it a slow or faulty server, for tests.`,
+address. The first line of output is the address. SIGINT or SIGTERM ends the server. Without
+--writable nothing is ever written to SOURCE. The flags from --delay to --seed make it a slow or
+faulty server, for tests.`,
 		Annotations: see("hub", "origins"),
 		Example: `  xetfs serve ./store
   HF_ENDPOINT=http://localhost:8080 hf download owner/name
@@ -82,6 +85,9 @@ func (o *serveOptions) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.BoolVar(&o.plain, "plain", false, "serve only the objects of SOURCE")
 	f.BoolVar(&o.public, "public", false, "let every client read everything")
+	f.BoolVar(&o.writable, "writable", false, "accept uploads of clients of the Hub into SOURCE")
+	o.quota = newOptional("SIZE", "", ui.ParseSize)
+	f.Var(&o.quota, "quota", "limit of the data in SOURCE, with --writable")
 	bareFlag(cmd, &o.bare)
 	f.StringVar(&o.listen, "listen", o.listen, "`ADDRESS` of the server; port 0 picks a free one")
 	f.StringVar(&o.tlsCert, "tls-cert", "", "PEM `FILE` with the certificate and its chain")
@@ -128,10 +134,13 @@ func (o *serveOptions) check(source string) error {
 	case o.fail.value+o.truncate.value+o.corrupt.value+o.hang.value > 1:
 		return usageError{errors.New("--fail, --truncate, --corrupt and --hang are more than 100% together")}
 	}
+	if err := o.checkWritable(source); err != nil {
+		return err
+	}
 	if _, ok := hub.ParseOwner(source); ok && o.bare {
 		return usageError{fmt.Errorf("%s: --bare is for folders of shards and xorbs, and the Hub has files with names", source)}
 	} else if !ok {
-		if err := stack.CheckSource(source); err != nil || o.plain {
+		if err := stack.CheckSource(source); !o.writable && err != nil || o.plain {
 			return err
 		}
 	}
@@ -161,6 +170,8 @@ func runServe(cmd *cobra.Command, source string, o *serveOptions) error {
 	open := o.openSite
 	if o.plain {
 		open = o.openPlain
+	} else if o.writable {
+		open = o.openWritable
 	} else if _, ok := hub.ParseOwner(source); ok {
 		open = o.openOwner
 	}

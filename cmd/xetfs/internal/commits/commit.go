@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/xetfs/xetfs/cache/origin/hub"
-	"github.com/xetfs/xetfs/cache/origin/upload"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/fs/catalog"
@@ -49,7 +48,7 @@ func (m *Maker) Commit(ctx context.Context, r *Request) (id string, err error) {
 		return "", err
 	}
 	defer unlock()
-	if err := st.protect(ctx, guardOf(s)); err != nil {
+	if err := st.protect(ctx, s); err != nil {
 		return "", err
 	}
 	labels := map[string]string{LabelDigest: st.sum()}
@@ -197,6 +196,3 @@ func (h *history) walk(ctx context.Context, visit func(*names.Version) bool) err
 	}
 	return nil
 }
-
-// guardOf returns the guard of a publish.
-func guardOf(s *writer.Session) upload.Guard { return nil }

@@ -29,6 +29,7 @@ type Xet struct {
 	signer  *cas.Signer
 	repos   *Repos
 	private bool
+	content cas.Content
 	handler http.Handler
 }
 
@@ -38,10 +39,21 @@ var _ hub.Tokens = (*Xet)(nil)
 // token for each request but those to presigned URLs. Otherwise any token or none reads all files.
 func NewXet(open func(cas.StoreOptions) cas.Content, r *Repos, signer *cas.Signer, private bool) *Xet {
 	x := &Xet{signer: signer, repos: r, private: private}
-	content := open(cas.StoreOptions{Find: x.find})
-	x.handler = cas.NewHandler(content, cas.HandlerOptions{Authorize: x.authorize, Signer: signer})
+	x.content = open(cas.StoreOptions{Find: x.find})
+	x.handler = cas.NewHandler(x.content, cas.HandlerOptions{Authorize: x.authorize, Signer: signer})
 	return x
 }
+
+// Accept makes the API accept uploads with the tokens of a Writer. It is called before the first
+// request.
+func (x *Xet) Accept(u cas.Uploads, w *Writer) {
+	x.handler = cas.NewHandler(x.content, cas.HandlerOptions{
+		Authorize: x.authorize, Signer: x.signer, Uploads: u, AuthorizeWrite: w.AuthorizeUpload,
+	})
+}
+
+// Signer returns the signer of all tokens.
+func (x *Xet) Signer() *cas.Signer { return x.signer }
 
 // oldPlans returns the hash in a path of plans as hf_xet had it until 1.1: without a version.
 func oldPlans(p string) (hash string, ok bool) {

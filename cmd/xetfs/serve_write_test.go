@@ -1,0 +1,251 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// send sends a request with a token, which may be "". It returns the status and the body.
+func send(t *testing.T, method, address, token, body string) (status int, answer string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	a, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Body.Close()
+	b, err := io.ReadAll(a.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a.StatusCode, string(b)
+}
+
+// commitBody returns a commit of one small file, or of a large one by its hash.
+func commitBody(title, path, content string, isLarge bool) string {
+	line := fmt.Sprintf(`{"key":"file","value":{"path":%q,"content":%q}}`, path, content)
+	if isLarge {
+		line = fmt.Sprintf(`{"key":"lfsFile","value":{"path":%q,"algo":"sha256","oid":"%x","size":%d}}`, path, sha256.Sum256([]byte(content)), len(content))
+	}
+	return fmt.Sprintf(`{"key":"header","value":{"summary":%q}}`+"\n", title) + line
+}
+
+// putLFS uploads content by the basic transfer of git-lfs. It returns the status of the batch if
+// that is not 200, or that of the upload; 0: the object needed no upload.
+func putLFS(t *testing.T, address, repo, token, content string) int {
+	t.Helper()
+	status, answer := send(t, "POST", address+"/"+repo+".git/info/lfs/objects/batch", token,
+		fmt.Sprintf(`{"operation":"upload","transfers":["basic"],"objects":[{"oid":"%x","size":%d}]}`, sha256.Sum256([]byte(content)), len(content)))
+	if status != 200 {
+		return status
+	}
+	var batch struct {
+		Objects []struct {
+			Actions map[string]struct{ Href string }
+		}
+	}
+	if err := json.Unmarshal([]byte(answer), &batch); err != nil || len(batch.Objects) != 1 {
+		t.Fatalf("batch: %s", answer)
+	}
+	up, ok := batch.Objects[0].Actions["upload"]
+	if !ok {
+		return 0
+	}
+	status, _ = send(t, "PUT", up.Href, "", content)
+	return status
+}
+
+// A commit is a version of a symbol, also after a restart of the server.
+func TestServeWritable(t *testing.T) {
+	t.Parallel()
+	store := filepath.Join(t.TempDir(), "store")
+	large := strings.Repeat("large content ", 50_000)
+	address, stop := startServeUntil(t, "--writable", "--cache-dir=off", store)
+	create := `{"name":"model","organization":"org","type":"model"}`
+	for _, want := range []int{200, 409} {
+		if status, answer := send(t, "POST", address+"/api/repos/create", "", create); status != want || !strings.Contains(answer, "/org/model") {
+			t.Errorf("create: status %d, %s, want %d", status, answer, want)
+		}
+	}
+	commit := address + "/api/models/org/model/commit/main"
+	if status, answer := send(t, "POST", commit, "", commitBody("large", "large.bin", large, true)); status != 400 || !strings.Contains(answer, "was not uploaded") {
+		t.Errorf("commit of content that was not uploaded: status %d, %s", status, answer)
+	}
+	if status := putLFS(t, address, "org/model", "", large); status != 200 {
+		t.Errorf("upload: status %d", status)
+	}
+	var first struct{ CommitOid string }
+	for i, body := range []string{
+		commitBody("large", "large.bin", large, true), commitBody("small", "a/small.txt", strings.Repeat("text\n", 100), false),
+		commitBody("tiny", "tiny", "1", false), commitBody("tiny", "tiny", "1", false),
+	} {
+		status, answer := send(t, "POST", commit, "", body)
+		if status != 200 {
+			t.Fatalf("commit %d: status %d, %s", i, status, answer)
+		}
+		if err := json.Unmarshal([]byte(answer), &first); err != nil || len(first.CommitOid) != 40 {
+			t.Fatalf("commit %d: %s", i, answer)
+		}
+	}
+	if status := putLFS(t, address, "org/model", "", large); status != 0 {
+		t.Errorf("content that the repository has is uploaded again: status %d", status)
+	}
+	_, answer := send(t, "GET", address+"/api/models/org/model/tree/main?recursive=true", "", "")
+	for _, want := range []string{
+		fmt.Sprintf(`"lfs":{"oid":"%x"`, sha256.Sum256([]byte(large))), `"path":"a/small.txt"`,
+	} {
+		if !strings.Contains(answer, want) {
+			t.Errorf("tree without %s: %s", want, answer)
+		}
+	}
+	_, answer = send(t, "GET", address+"/api/models/org/model/commits/main?limit=2", "", "")
+	if strings.Count(answer, `"title":"`) != 2 || !strings.Contains(answer, `"title":"tiny"`) || !strings.Contains(answer, `"user":"anonymous"`) {
+		t.Errorf("commits: %s", answer)
+	}
+	for path, want := range map[string]string{"large.bin": large, "a/small.txt": strings.Repeat("text\n", 100), "tiny": "1"} {
+		if _, got := send(t, "GET", address+"/org/model/resolve/main/"+path, "", ""); got != want {
+			t.Errorf("%s: %d bytes that differ", path, len(got))
+		}
+	}
+	stop()
+	if out := mustRun(t, "history", store, "org/model"); strings.Count(out, "hub_commit=") != 3 {
+		t.Errorf("history: %s", out)
+	}
+	mustRun(t, "catalog", "check", store)
+	mustRun(t, "verify", store)
+	address, stop = startServeUntil(t, "--writable", "--cache-dir=off", store)
+	defer stop()
+	status, answer := send(t, "POST", address+"/api/models/org/model/commit/main", "", commitBody("tiny", "tiny", "1", false))
+	if status != 200 || !strings.Contains(answer, first.CommitOid) {
+		t.Errorf("the same commit after a restart: status %d, %s", status, answer)
+	}
+	if status, _ := send(t, "DELETE", address+"/api/repos/delete", "", create); status != 200 {
+		t.Errorf("delete: status %d", status)
+	}
+	if status, _, _ := get(t, address+"/api/models/org/model", ""); status != 404 {
+		t.Errorf("deleted repository: status %d", status)
+	}
+}
+
+// mustRun runs a command that succeeds, and returns its output.
+func mustRun(t *testing.T, args ...string) string {
+	t.Helper()
+	var out, errs bytes.Buffer
+	if status := run(context.Background(), args, nil, &out, &errs); status != 0 {
+		t.Errorf("%q: status %d, %s", args, status, &errs)
+	}
+	return out.String()
+}
+
+// Tokens have scopes. A token without the right gets 401 or 403, whether or not the repository
+// exists, and no output has a token.
+func TestServeWriteTokens(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	store, tokens := filepath.Join(dir, "store"), filepath.Join(dir, "tokens")
+	const reader, writer, other, all = "hf_canary_reader", "hf_canary_writer", "hf_canary_other", "hf_canary_all"
+	if err := os.WriteFile(tokens, []byte(reader+" read org/*\n"+writer+" write org/*\n"+other+" write else/*\n"+all+" write\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	address, stop := startServeUntil(t, "--writable", "--cache-dir=off", "--token-file", tokens, store)
+	defer stop()
+	create := func(name string) string { return fmt.Sprintf(`{"name":%q,"organization":"org"}`, name) }
+	if status, answer := send(t, "POST", address+"/api/repos/create", writer, create("model")); status != 200 {
+		t.Fatalf("create: status %d, %s", status, answer)
+	}
+	content := strings.Repeat("content of the writer ", 1000)
+	if status := putLFS(t, address, "org/model", writer, content); status != 200 {
+		t.Fatalf("upload: status %d", status)
+	}
+	var answers []string
+	for _, name := range []string{"model", "absent"} {
+		requests := []struct{ name, method, path, body string }{
+			{"create", "POST", "/api/repos/create", create(name)},
+			{"delete", "DELETE", "/api/repos/delete", create(name)},
+			{"move", "POST", "/api/repos/move", `{"fromRepo":"org/` + name + `","toRepo":"org/new"}`},
+			{"preupload", "POST", "/api/models/org/" + name + "/preupload/main", `{"files":[]}`},
+			{"token", "GET", "/api/models/org/" + name + "/xet-write-token/main", ""},
+			{"batch", "POST", "/org/" + name + ".git/info/lfs/objects/batch", `{"operation":"upload","objects":[]}`},
+			{"commit", "POST", "/api/models/org/" + name + "/commit/main", commitBody("a", "a", "1", false)},
+		}
+		for _, r := range requests {
+			for token, want := range map[string]int{"": 401, "hf_canary_unknown": 401, reader: 403, other: 403} {
+				status, answer := send(t, r.method, address+r.path, token, r.body)
+				if status != want || name == "absent" && token == other && strings.Contains(answer, "ound") {
+					t.Errorf("%s of %s with %q: status %d, %s, want %d", r.name, name, token, status, answer, want)
+				}
+				answers = append(answers, answer)
+			}
+		}
+	}
+	// The hash of content that another token has uploaded grants no access.
+	for token, repo := range map[string]string{other: "else/model", all: "else/model"} {
+		send(t, "POST", address+"/api/repos/create", token, `{"name":"model","organization":"else"}`)
+		status, answer := send(t, "POST", address+"/api/models/"+repo+"/commit/main", token, commitBody("steal", "a", content, true))
+		if status != 400 || !strings.Contains(answer, "was not uploaded by this client") {
+			t.Errorf("content of another token: status %d, %s", status, answer)
+		}
+		answers = append(answers, answer)
+	}
+	if status, answer := send(t, "POST", address+"/api/models/org/model/commit/main", writer, commitBody("mine", "a", content, true)); status != 200 {
+		t.Errorf("commit: status %d, %s", status, answer)
+	}
+	// A token that may read the repository may also name its content.
+	for _, tt := range []struct {
+		token string
+		want  int
+	}{{other, 400}, {all, 200}} {
+		status, answer := send(t, "POST", address+"/api/models/else/model/commit/main", tt.token, commitBody("copy", "a", content, true))
+		if status != tt.want {
+			t.Errorf("content of a repository: status %d, %s, want %d", status, answer, tt.want)
+		}
+		answers = append(answers, answer)
+	}
+	_, who := send(t, "GET", address+"/api/whoami-v2", writer, "")
+	if !strings.Contains(who, `"role":"write"`) {
+		t.Errorf("whoami: %s", who)
+	}
+	if text := strings.Join(append(answers, who), " "); strings.Contains(text, "canary") {
+		t.Error("an answer has a token")
+	}
+}
+
+// Flags that contradict --writable are refused.
+func TestServeWritableFlags(t *testing.T) {
+	t.Parallel()
+	store := filepath.Join(t.TempDir(), "store")
+	for _, tt := range []struct {
+		args     []string
+		contains string
+	}{
+		{[]string{"--writable", "--public", store}, "--token-file"},
+		{[]string{"--writable", "--plain", store}, "--plain"},
+		{[]string{"--writable", "--bare", store}, "--bare"},
+		{[]string{"--writable", "hf://org/model"}, "local folder is needed"},
+		{[]string{"--writable", "http://localhost:1/"}, "local folder is needed"},
+		{[]string{"--quota", "1GB", store}, "--writable"},
+	} {
+		var errs bytes.Buffer
+		if status := run(t.Context(), append([]string{"serve"}, tt.args...), nil, io.Discard, &errs); status != 2 || !strings.Contains(errs.String(), tt.contains) {
+			t.Errorf("%q: status %d, %s", tt.args, status, &errs)
+		}
+	}
+	if _, err := os.Stat(store); err == nil {
+		t.Error("a refused command has made the store")
+	}
+}
