@@ -398,3 +398,29 @@ func TestConcurrent(t *testing.T) {
 	}
 	all.Wait()
 }
+
+// TestRefresh finds the chunks of other writers, and no chunks that a sweep has deleted.
+func TestRefresh(t *testing.T) {
+	b := newBench(t, upload.Options{})
+	other := openBench(t, b.store, upload.Options{})
+	p := pack(t, random(1, 300_000))
+	files := other.put("me", p)
+	find := func(want error) {
+		t.Helper()
+		if err := b.RefreshIndex(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Dedup(t.Context(), p.in.Chunks[1]); !errors.Is(err, want) {
+			t.Errorf("%v, want %v", err, want)
+		}
+	}
+	find(nil)
+	for _, k := range []names.Key{names.ShardKey(files[0].ID.Shard), names.XorbKey(p.in.Xorb)} {
+		if err := b.store.Delete(t.Context(), k); err != nil {
+			t.Fatal(err)
+		}
+	}
+	find(origin.ErrNotFound)
+	other.put("me", p)
+	find(nil)
+}
