@@ -3,10 +3,12 @@ package integration
 import (
 	"errors"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/xetfs/xetfs/cache/origin/origintest"
+	"github.com/xetfs/xetfs/integration/internal/harness"
 )
 
 // Keys that may only read, and a public bucket without keys, mount a bucket of a real server. A
@@ -52,4 +54,23 @@ func TestBucketPermissions(t *testing.T) {
 	if got := owner.messages("org/model"); len(got) != 1 {
 		t.Errorf("%d versions, want 1", len(got))
 	}
+}
+
+// The permissions that the help of origins names are enough for a writer, and for a sweep.
+func TestBucketLeastPolicy(t *testing.T) {
+	server := origintest.ServeS3(t)
+	server.AddUser(t, "WRITER", "writer-secret")
+	writer := []string{"s3:GetObject", "s3:ListBucket", "s3:PutObject", "s3:DeleteObject"}
+	server.Allow(t, "WRITER", writer...)
+	c := newBucketClient(t, server, server.URL)
+	c.env = append(c.env, "AWS_ACCESS_KEY_ID=WRITER", "AWS_SECRET_ACCESS_KEY=writer-secret")
+	folder := folderWith(t, "content")
+	harness.WriteFile(t, filepath.Join(folder, "large"), harness.Noise(1, 40<<20)) // a multipart upload
+	c.run("publish", c.address, "org/model", folder)
+	harness.WriteFile(t, filepath.Join(folder, "file"), []byte("other"))
+	c.run("publish", "--listing", c.address, "org/model", folder)
+	c.run("delete", c.address, "org/model@0")
+	c.run("verify", c.address)
+	server.Allow(t, "WRITER", append(writer, "s3:ListBucketMultipartUploads", "s3:AbortMultipartUpload")...)
+	c.run("catalog", "sweep", c.address)
 }
