@@ -86,7 +86,7 @@ monitor:          ## status page and --html in Chromium, metrics and alerts in P
 lies:             ## 3,200 lies of a web server and of a folder; make test has 200
 	$(GO) test -count=1 -timeout=1h -v -run='^TestF55_' ./cmd/xetfs -lies=3200
 
-soak: setup       ## minutes and gigabytes: packs, publishes and mounts that are killed hundreds of times, large files, many files, disks that come back
+soak: setup build ## minutes and gigabytes: packs, publishes and mounts that are killed hundreds of times, large files, many files, disks that come back
 	$(GO) test -count=1 -timeout=2h -v -run='^(TestPackMemory|TestO30_PackKilled|TestO30_PublishKilled|TestLargeTree)$$' ./integration -large-tree=10000000 -pack-large -pack-kills=100 -publish-kills=200
 	$(GO) test -count=1 -timeout=1h -v -run='^(TestL17_OpenTerms|TestL18_WindowOfTerms|TestMemory|TestS02_PublishNames|TestOpensOverManyShards)$$' ./integration -full-size
 	$(GO) test -count=1 -timeout=1h -v -run='^(TestO32_BucketFollow|TestRemoteFlapping|TestO27_ManyReaders|TestO31_PublishToBucket|TestP9_Links|TestBucketBehindTLS|TestHubAnswers)$$' ./integration -full-size
@@ -96,6 +96,7 @@ soak: setup       ## minutes and gigabytes: packs, publishes and mounts that are
 	$(GO) test -count=1 -timeout=1h -v -run='^(TestD01_D02_D03_NoRoom|TestD05_D07_DiskGone|TestD15_MountKilled)$$' -parallel=8 ./integration -cache-kills=500 -cache-patience
 	$(GO) test -count=1 -timeout=1h -v -run='^TestK46_' ./integration -automount-rounds=100
 	$(GO) test -count=1 -timeout=1h -v -run='^TestGetKilled$$' ./integration -get-kills=50
+	./integration/namespaces.sh bin/xetfs
 
 	./integration/interop/run -v -timeout=1h -run='^TestHubManyClients$$' -clients=64 -clients-time=10m -clients-rate=125000000
 	$(GO) test -count=1 -timeout=1h -v -run='^TestShortLives$$' ./cache/origin/cas -lives=2m

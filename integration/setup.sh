@@ -29,6 +29,7 @@ needed=(
   "getfattr attr"
   "git git"
   "mandoc mandoc"
+  "ip iproute2"
   "nginx nginx-light"
   "python3 python3"
   "rclone rclone"
