@@ -33,8 +33,9 @@ build:            ## the binary, static
 dist:             ## packages for linux amd64 and arm64, in dist/
 	./cmd/xetfs/packaging/release/build.sh
 
-dist-test:        ## two builds of the packages are the same; .ci/run does not call it
+dist-test:        ## two builds of the packages are the same, and they install, upgrade and go, as root; .ci/run does not call it
 	$(GO) test -count=1 -timeout=30m -v -run='^Test(Release|SBOM)$$' ./integration -release
+	./integration/packages.sh
 
 boot: build       ## the units in a booted systemd, as root; .ci/run does not call it
 	./integration/boot.sh bin/xetfs
