@@ -46,7 +46,7 @@ cleanup() {
 rmdir_group() {
   local i
   for ((i = 0; i < 20; i++)); do
-    find "$1" -depth -type d -exec rmdir {} + 2>/dev/null && return
+    find "$1" -depth -type d -exec rmdir {} + 2>/dev/null && return 0
     sleep 0.2
   done
 }
