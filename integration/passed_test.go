@@ -5,6 +5,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -133,4 +135,104 @@ func TestK32_NoPassedDescriptor(t *testing.T) {
 			t.Errorf("%s: exit status %d: %s", place, code, out)
 		}
 	}
+}
+
+// imageRoot makes what the recipe of the container image copies, FROM scratch: the program and the
+// certificates. The recipe is compared with it.
+func imageRoot(t *testing.T) (root string) {
+	t.Helper()
+	recipe, err := os.ReadFile("../cmd/xetfs/packaging/release/Containerfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, image, _ := strings.Cut(string(recipe), "FROM scratch\n")
+	root = t.TempDir()
+	for _, row := range regexp.MustCompile(`(?m)^COPY .*?(\S+) (/\S+)$`).FindAllStringSubmatch(image, -1) {
+		source, target := row[1], filepath.Join(root, row[2])
+		if strings.HasPrefix(source, "dist/") {
+			source = harness.Program(t)
+		}
+		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		harness.Run(t, "", "cp", source, target)
+	}
+	if files := harness.FilesBelow(t, root); len(files) != 2 || !strings.Contains(image, `ENTRYPOINT ["/usr/bin/xetfs"]`) {
+		t.Fatalf("the image has %q", files)
+	}
+	return root
+}
+
+// The container image mounts. It also serves a passed descriptor as a user without capabilities and
+// with no_new_privs. There is nothing but the image: no shell, no /proc and no folder to write to.
+func TestK32_Image(t *testing.T) {
+	harness.NeedFuse(t)
+	source, file := bigStore(t, 1<<20)
+	address := harness.ServeRemote(t, source).URL
+	root := imageRoot(t)
+	readable(t, root)
+	sum := fmt.Sprintf("%x", file.SHA256)
+	t.Run("descriptor", func(t *testing.T) {
+		dir, connection := openConnection(t)
+		cmd := exec.Command(harness.NeedTool(t, "setpriv"), "--no-new-privs", "chroot", "--userspec=65534:65534", "--groups=", root,
+			"/usr/bin/xetfs", "mount", "--foreground", "--log-format=json", "--cache-dir=off", address, "/dev/fd/3")
+		cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
+		cmd.ExtraFiles = []*os.File{connection}
+		m := harness.StartCommand(t, cmd, address, dir)
+		m.Ended = true
+		connection.Close() // the server alone has it
+		readWhole(t, filepath.Join(dir, "by-hash", file.Hash.String()), sum)
+		if status := processStatus(t, m.Pid()); status["NoNewPrivs"] != "1" || status["CapEff"] != "0000000000000000" || !strings.HasPrefix(status["Uid"], "65534") {
+			t.Errorf("the server has user %s, capabilities %s, NoNewPrivs %s", status["Uid"], status["CapEff"], status["NoNewPrivs"])
+		}
+		if err := unix.Unmount(dir, unix.UMOUNT_NOFOLLOW); err != nil {
+			t.Error(err)
+		}
+		if code, ok := m.Wait(harness.Patience); !ok || code != 0 {
+			t.Errorf("after the unmount: exit status %d, ended %t", code, ok)
+		}
+	})
+	t.Run("mount", func(t *testing.T) {
+		if os.Getenv("XETFS_TEST_PRIVATE_MOUNTS") == "" {
+			t.Skip("it needs a mount namespace of its own")
+		}
+		// A container runtime adds these to every image.
+		for _, name := range []string{"dev", "proc", "mnt"} {
+			if err := os.Mkdir(filepath.Join(root, name), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if name == "mnt" {
+				break
+			}
+			target := filepath.Join(root, name)
+			if err := unix.Mount("/"+name, target, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { unix.Unmount(target, unix.MNT_DETACH) }) //nolint:errcheck // ends with the namespace
+		}
+		dir := filepath.Join(root, "mnt")
+		cmd := exec.Command(harness.NeedTool(t, "chroot"), root, "/usr/bin/xetfs", "mount", "--foreground", "--log-format=json", address, "/mnt")
+		cmd.Env = []string{}
+		m := harness.StartCommand(t, cmd, address, dir)
+		if _, ok := m.Log.Wait(harness.MountLimit, harness.Event("mount_ready")); !ok {
+			t.Fatalf("the image did not mount:\n%s", m.Log)
+		}
+		readWhole(t, filepath.Join(dir, "by-hash", file.Hash.String()), sum)
+		m.Unmount()
+	})
+}
+
+// processStatus returns the fields of /proc/PID/status.
+func processStatus(t *testing.T, pid int) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(line, ":")
+		fields[name] = strings.TrimSpace(value)
+	}
+	return fields
 }

@@ -45,6 +45,9 @@ func (b *builder) run() {
 		args = append(args, "-race")
 	}
 	cmd := exec.Command("go", append(args, "github.com/xetfs/xetfs/cmd/xetfs")...)
+	if !RaceEnabled {
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // static, as a release is
+	}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		b.err = fmt.Errorf("building xetfs: %w\n%s", err, out)
 	}
