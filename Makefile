@@ -37,8 +37,9 @@ dist-test:        ## two builds of the packages are the same, and they install, 
 	$(GO) test -count=1 -timeout=30m -v -run='^Test(Release|SBOM)$$' ./integration -release
 	./integration/packages.sh
 
-boot: build       ## the units in a booted systemd, as root; .ci/run does not call it
+boot: build       ## the units in a booted systemd, and a root file system on a mount, as root; .ci/run does not call it
 	./integration/boot.sh bin/xetfs
+	./integration/rootfs.sh bin/xetfs
 
 demo: build       ## publishes a folder twice, mounts both versions, compares every byte
 	./integration/demo.sh bin/xetfs
