@@ -10,8 +10,9 @@
 // a path that the kernel has looked up, with the version of that lookup.
 //
 // A version never changes, so the kernel may cache it permanently. All changes are EROFS.
-// After a switch to a newer version, open files and directories stay the same, and names lead
-// to the new version. The kernel gets exact invalidations, or its cache expires in a minute.
+// After a switch to a newer version, open files and listings that have begun stay the same, and
+// names lead to the new version. The kernel gets exact invalidations, or its cache expires in a
+// minute. Directories have no handles: the position in a listing has the number of its version.
 //
 // A read returns the right bytes or an error within Options.ReadLimit, or when its process is
 // killed. All other calls end within ten seconds. Corrupt or missing data is EIO, never ENOENT;
