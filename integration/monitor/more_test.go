@@ -43,7 +43,7 @@ func mountpoint(t *testing.T) string {
 // true, and stores the picture in the folder of the flag.
 func (b *tab) takeScreenshot(name, until string) {
 	b.t.Helper()
-	b.resize(1200, 1130, "light")
+	b.resize(1200, 1180, "light")
 	if *screenshot != "" {
 		harness.WaitUntil(b.t, until, func() bool { return b.text("String("+until+")") == "true" })
 	}

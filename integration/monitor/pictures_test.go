@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 
@@ -51,12 +52,16 @@ func (b *tab) look(page string, whole bool) picture {
 func inspectPage(t *testing.T, object, kind string) (page string, damaged bool) {
 	t.Helper()
 	page = filepath.Join(t.TempDir(), "page.html")
-	_, err := exec.Command(harness.Program(t), "inspect", "--html", page, "--as", kind, object).Output()
+	cmd := exec.Command(harness.Program(t), "inspect", "--html", page, "--as", kind, object)
+	_, err := cmd.Output()
 	if _, failed := err.(*exec.ExitError); err != nil && !failed { //nolint:errorlint // Output wraps nothing
 		t.Fatal(err)
 	}
 	if _, absent := os.Stat(page); absent != nil {
 		t.Fatalf("inspect %s: no page; %v: %s", object, err, harness.StderrOf(err))
+	}
+	if used := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(); used > time.Second {
+		t.Logf("%v of CPU time", used)
 	}
 	return page, err != nil
 }
