@@ -109,6 +109,7 @@ type Store struct {
 	shards  slots
 	packs   slots
 	large   slots
+	buffers sync.Pool // of *[]byte, each for any xorb
 
 	mu     sync.Mutex
 	files  *lru.Cache[fileKey, Content]        // guarded by mu, as all below

@@ -37,7 +37,12 @@ func (s *Store) PutXorb(ctx context.Context, name codec.Hash, r io.Reader, lengt
 
 // putXorb checks a received xorb in memory, and stores it.
 func (s *Store) putXorb(ctx context.Context, name codec.Hash, b *body) (inserted bool, err error) {
-	packed := make([]byte, b.size, b.size+int64(xorb.FooterSize(codec.MaxXorbChunks)))
+	packed, free := s.buffer(b.size)
+	defer func() {
+		if err == nil { // else the store may still read it
+			free()
+		}
+	}()
 	if _, err := b.ReadAt(packed, 0); err != nil && !errors.Is(err, io.EOF) {
 		return false, err
 	}
@@ -63,6 +68,24 @@ func (s *Store) putXorb(ctx context.Context, name codec.Hash, b *body) (inserted
 	}
 	return inserted, nil
 }
+
+// buffer returns memory for a body of n bytes with room for our footer. Large buffers are used again
+// after free.
+func (s *Store) buffer(n int64) (b []byte, free func()) {
+	room := int64(xorb.FooterSize(codec.MaxXorbChunks))
+	if n < minPooled {
+		return make([]byte, n, n+room), func() {}
+	}
+	p, ok := s.buffers.Get().(*[]byte)
+	if !ok {
+		one := make([]byte, maxXorbBody+2*room)
+		p = &one
+	}
+	return (*p)[:n], func() { s.buffers.Put(p) }
+}
+
+// minPooled is the least size of a body in a buffer for any xorb.
+const minPooled = 4 << 20
 
 // forgetXorb drops what is known of a xorb that was stored anew, maybe packed otherwise.
 func (s *Store) forgetXorb(x codec.Hash) {
