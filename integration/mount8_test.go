@@ -161,6 +161,9 @@ func TestS22_Namespace(t *testing.T) {
 		sleeper.Wait() //nolint:errcheck // killed
 		harness.WaitUntil(t, "no process is left", func() bool { return len(markedProcesses(mark)) == 0 })
 	})
+	if out, status := mount8(t, mark, "nsenter", "--mount="+namespace, "--", "ls", dir); status != 0 {
+		t.Skipf("the root of this process is not that of its namespace, as in a chroot: %s", out)
+	}
 	if out, status := mount8(t, mark, "mount", "-N", namespace, "-t", "xetfs", source, dir); status != 0 || out != "" {
 		t.Fatalf("mount -N: exit status %d: %s", status, out)
 	}
