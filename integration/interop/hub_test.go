@@ -55,14 +55,29 @@ var hubRoutes = map[string][]int{
 	"GET /v1/transfer/default/HASH":         {200, 206},
 	"POST /v1/telemetry":                    {404}, // hf_xet
 	"GET /-/store/xetfs.list":               {200},
+
+	"GET /api/TYPE/REPO/commits/REV":         {200},
+	"POST /api/repos/create":                 {200, 409},
+	"POST /api/TYPE/REPO/preupload/REV":      {200},
+	"GET /api/TYPE/REPO/xet-write-token/REV": {200},
+	"POST /api/TYPE/REPO/commit/REV":         {200, 412},
+	"POST /REPO.git/info/lfs/objects/batch":  {200},
+	"PUT /REPO.git/info/lfs/objects/HASH":    {200},
+	"POST /api/validate-yaml":                {200},
+	"GET /v1/chunks/default/HASH":            {200, 404},
+	"POST /v1/xorb-grants/default/HASH":      {404},
+	"POST /v1/xorbs/default/HASH":            {200},
+	"POST /v1/shards":                        {200},
+	"POST /v2/shards":                        {200},
 }
 
 // Patterns of routes, in the order in which they are applied.
 var hubPatterns = []struct{ pattern, route string }{
 	{`[0-9a-f]{64}`, "HASH"},
 	{`^/api/(models|datasets|spaces)/[^/]+/[^/]+`, "/api/TYPE/REPO"},
-	{`/(revision|tree|paths-info|xet-read-token)/.+$`, "/$1/REV"},
-	{`^(/datasets|/spaces)?/[^/]+/[^/]+/(resolve|raw)/[^/]+/.+$`, "/REPO/$2/REV/FILE"},
+	{`^(/datasets|/spaces)?/[^/]+/[^/]+\.git/`, "/REPO.git/"},
+	{`/(revision|tree|paths-info|xet-read-token|xet-write-token|preupload|commit|commits)/.+$`, "/$1/REV"},
+	{`^(/datasets|/spaces)?/[^/]+/[^/]+/(resolve|raw)/[^/]+/(?s:.+)$`, "/REPO/$2/REV/FILE"},
 }
 
 // routeOf returns the route of a path.

@@ -1,0 +1,328 @@
+package interop
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// hubBeforeEnv is a virtual environment with the newest huggingface_hub whose upload_folder makes
+// one commit. It has upload_large_folder, too.
+const hubBeforeEnv = "XETFS_INTEROP_HUB_BEFORE"
+
+// uploadTree makes a folder with files: empty, one byte, texts, floats, and many with odd names.
+func uploadTree(t *testing.T, files int) string {
+	t.Helper()
+	folder := t.TempDir()
+	write := func(name string, content []byte) {
+		path := filepath.Join(folder, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, content, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dice := rand.NewChaCha8([32]byte{1})
+	noise := func(n int) []byte {
+		b := make([]byte, n)
+		_, _ = dice.Read(b) // never fails
+		return b
+	}
+	write("empty", nil)
+	write("one", []byte("1"))
+	write("config.json", []byte(`{"a": 1}`))
+	write("README.md", bytes.Repeat([]byte("# A text\n"), 1000))
+	write("floats.bin", noise(12<<20))
+	write("deep/a/b/c/d/e/f/ünï + %41 & #?.txt", bytes.Repeat([]byte("odd\n"), 100))
+	write("deep/new\nline", []byte("odd"))
+	for i := range files {
+		name := fmt.Sprintf("many/%d/%d", i%7, i)
+		if i%3 == 0 {
+			write(name+".bin", noise(i%5000))
+			continue
+		}
+		write(name+".txt", bytes.Repeat([]byte(fmt.Sprintf("%d\n", i)), i%500))
+	}
+	return folder
+}
+
+// A writable is a xetfs serve --writable behind a proxy that records requests.
+type writable struct {
+	*hub
+	store string
+}
+
+// startWritable serves a new store.
+func startWritable(t *testing.T, folder string, flags ...string) *writable {
+	t.Helper()
+	store := filepath.Join(t.TempDir(), "store")
+	target, _ := startServe(t, nil, append(append([]string{"--writable", "--cache-dir=off"}, flags...), store)...)
+	return &writable{recordHub(t, folder, target), store}
+}
+
+// count returns the number of recorded requests that begin with a text.
+func (w *writable) count(text string) (n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, r := range w.requests {
+		if strings.HasPrefix(r, text) {
+			n++
+		}
+	}
+	return n
+}
+
+// uploaded is what an upload prints.
+type uploaded struct {
+	Commit string
+	Stale  int
+}
+
+// upload runs a job of hubupload.py.
+func (w *writable) upload(t *testing.T, venv string, job map[string]any, more ...string) (u uploaded) {
+	t.Helper()
+	in, err := json.Marshal(job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := command(t, w.env(t.TempDir(), more...), in, filepath.Join(venv, "bin/python3"), "hubupload.py")
+	if err := json.Unmarshal(out[bytes.LastIndexByte(bytes.TrimSpace(out), '\n')+1:], &u); err != nil {
+		t.Fatalf("%q: %v", out, err)
+	}
+	return u
+}
+
+// uploadJS runs hubupload.cjs.
+func (w *writable) uploadJS(t *testing.T, repo, folder string, xet bool) (u uploaded) {
+	t.Helper()
+	in, err := json.Marshal(map[string]any{"endpoint": w.URL, "repo": repo, "folder": folder, "xet": xet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := command(t, nil, in, "node", "hubupload.cjs", need(t, nodeEnv))
+	if err := json.Unmarshal(out, &u); err != nil {
+		t.Fatalf("%q: %v", out, err)
+	}
+	return u
+}
+
+// isSound checks the catalog and all data of the store.
+func (w *writable) isSound(t *testing.T) {
+	t.Helper()
+	xetfs(t, "catalog", "check", w.store)
+	xetfs(t, "verify", w.store)
+}
+
+// Each client uploads the same tree into a repository of its own. Downloads by other clients and by
+// xetfs are the same as the source. The second upload sends no xorb and makes no version.
+func TestHubUpload(t *testing.T) {
+	folder := uploadTree(t, 400)
+	w := startWritable(t, folder)
+	newest, before := need(t, hubEnv), need(t, hubBeforeEnv)
+	hf := func(args ...string) {
+		command(t, w.env(t.TempDir()), nil, filepath.Join(newest, "bin/hf"), args...)
+	}
+	uploads := []struct {
+		name string
+		run  func(repo string)
+	}{
+		{"folder", func(repo string) { w.upload(t, newest, map[string]any{"do": "folder", "repo": repo, "folder": folder}) }},
+		{"before", func(repo string) { w.upload(t, before, map[string]any{"do": "folder", "repo": repo, "folder": folder}) }},
+		{"large", func(repo string) { w.upload(t, before, map[string]any{"do": "large", "repo": repo, "folder": folder}) }},
+		{"hf", func(repo string) { hf("upload", repo, folder) }},
+		{"js", func(repo string) { w.uploadJS(t, repo, folder, true) }},
+		{"plain", func(repo string) {
+			w.upload(t, newest, map[string]any{"do": "folder", "repo": repo, "folder": folder}, "HF_HUB_DISABLE_XET=1")
+		}},
+	}
+	for _, up := range uploads {
+		t.Run(up.name, func(t *testing.T) {
+			repo := "org/" + up.name
+			up.run(repo)
+			versions := strings.Count(string(xetfs(t, "history", w.store, repo)), "\n")
+			xorbs := w.count("POST /v1/xorbs")
+			up.run(repo)
+			if n := w.count("POST /v1/xorbs") - xorbs; n != 0 {
+				t.Errorf("the second upload sent %d xorbs", n)
+			}
+			if n := strings.Count(string(xetfs(t, "history", w.store, repo)), "\n"); n != versions {
+				t.Errorf("the second upload made %d versions", n-versions)
+			}
+			to := t.TempDir()
+			xetfs(t, "get", w.store, repo, to)
+			w.isTree(t, to)
+			var s snapshot
+			hubPython(t, newest, w.env(t.TempDir()), map[string]any{"do": "snapshot", "repo": repo}, &s)
+			w.isTree(t, s.Path)
+		})
+	}
+	w.isSound(t)
+}
+
+// A commit deletes, overwrites, copies and moves. A commit on an old parent is refused with 412.
+func TestHubChange(t *testing.T) {
+	folder := uploadTree(t, 20)
+	w := startWritable(t, folder)
+	newest := need(t, hubEnv)
+	w.upload(t, newest, map[string]any{"do": "folder", "repo": "org/model", "folder": folder})
+	if u := w.upload(t, newest, map[string]any{"do": "change", "repo": "org/model"}); u.Stale != http.StatusPreconditionFailed {
+		t.Errorf("a commit on an old parent: status %d", u.Stale)
+	}
+	if u := w.uploadJS(t, "org/js", filepath.Join(folder, "deep"), true); u.Stale != http.StatusPreconditionFailed {
+		t.Errorf("a commit of JavaScript on an old parent: status %d", u.Stale)
+	}
+	to := t.TempDir()
+	xetfs(t, "get", w.store, "org/model", to)
+	want := filesOf(t, folder)
+	maps.DeleteFunc(want, func(name, _ string) bool { return name == "config.json" || strings.HasPrefix(name, "many/") })
+	want["README.md"] = strings.Repeat("changed\n", 100)
+	want["moved/floats.bin"] = want["floats.bin"]
+	delete(want, "floats.bin")
+	if got := filesOf(t, to); !maps.Equal(got, want) {
+		t.Errorf("files %q, want %q", slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
+	}
+	w.upload(t, newest, map[string]any{"do": "push", "repo": "org/pushed"})
+	w.isSound(t)
+}
+
+// Two clients commit to one repository at once. No commit is lost.
+func TestHubTwoClients(t *testing.T) {
+	const count = 20
+	folder := uploadTree(t, 0)
+	w := startWritable(t, folder)
+	newest := need(t, hubEnv)
+	w.upload(t, newest, map[string]any{"do": "folder", "repo": "org/model", "folder": folder})
+	var wg sync.WaitGroup
+	for _, name := range []string{"a", "b"} {
+		wg.Go(func() {
+			w.upload(t, newest, map[string]any{"do": "commits", "repo": "org/model", "name": name, "count": count})
+		})
+	}
+	wg.Wait()
+	to := t.TempDir()
+	xetfs(t, "get", w.store, "org/model", to)
+	got := filesOf(t, to)
+	history := string(xetfs(t, "history", w.store, "org/model"))
+	for _, name := range []string{"a", "b"} {
+		for i := range count {
+			if got[fmt.Sprintf("%s/%d", name, i)] != strings.Repeat(fmt.Sprintf("%s %d\n", name, i), 100) {
+				t.Errorf("%s/%d differs", name, i)
+			}
+			if n := strings.Count(history, fmt.Sprintf("  %s %d  ", name, i)); n != 1 {
+				t.Errorf("%d versions of commit %s %d", n, name, i)
+			}
+		}
+	}
+}
+
+// curl uploads a file as git-lfs does, and commits it.
+func TestHubLFS(t *testing.T) {
+	folder := uploadTree(t, 0)
+	w := startWritable(t, folder)
+	file := filepath.Join(folder, "floats.bin")
+	content := read(t, file)
+	curl := func(args ...string) string {
+		t.Helper()
+		return string(command(t, nil, nil, "curl", append([]string{"-sSf"}, args...)...))
+	}
+	curl("-d", `{"name":"model","organization":"org"}`, w.URL+"/api/repos/create")
+	oid := fmt.Sprintf("%x", sha256.Sum256(content))
+	batch := func() string {
+		return curl("-H", "Content-Type: application/vnd.git-lfs+json", "-d",
+			fmt.Sprintf(`{"operation":"upload","transfers":["basic"],"objects":[{"oid":"%s","size":%d}]}`, oid, len(content)),
+			w.URL+"/org/model.git/info/lfs/objects/batch")
+	}
+	var answer struct {
+		Objects []struct {
+			Actions map[string]struct{ Href string }
+		}
+	}
+	if err := json.Unmarshal([]byte(batch()), &answer); err != nil {
+		t.Fatal(err)
+	}
+	curl("-T", file, answer.Objects[0].Actions["upload"].Href)
+	curl("--data-binary", fmt.Sprintf(`{"key":"header","value":{"summary":"by curl"}}
+{"key":"lfsFile","value":{"path":"floats.bin","algo":"sha256","oid":"%s","size":%d}}`, oid, len(content)), w.URL+"/api/models/org/model/commit/main")
+	if again := batch(); strings.Contains(again, "actions") {
+		t.Errorf("an object that exists has an action: %s", again)
+	}
+	if got := curl(w.URL + "/org/model/resolve/main/floats.bin"); got != string(content) {
+		t.Errorf("%d bytes that differ", len(got))
+	}
+	w.isSound(t)
+}
+
+// Each answer of the server is lost once. The client succeeds or reports the failure, and a second
+// attempt succeeds. No version is doubled.
+func TestHubLostAnswers(t *testing.T) {
+	folder := uploadTree(t, 5)
+	w := startWritable(t, folder)
+	target, err := url.Parse(w.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var left atomic.Int64 // answers before the one that is lost
+	var lost atomic.Value
+	proxy := httptest.NewServer(&httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target); r.Out.Host = r.In.Host },
+		ModifyResponse: func(r *http.Response) error {
+			if left.Add(-1) == -1 {
+				lost.Store(r.Request.Method + " " + routeOf(r.Request.URL.Path))
+				return http.ErrAbortHandler
+			}
+			return nil
+		},
+		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
+	})
+	defer proxy.Close()
+	python := filepath.Join(need(t, hubEnv), "bin/python3")
+	for n := 0; ; n++ {
+		repo := fmt.Sprintf("org/lost%d", n)
+		in, err := json.Marshal(map[string]any{"do": "folder", "repo": repo, "folder": folder})
+		if err != nil {
+			t.Fatal(err)
+		}
+		lost.Store("")
+		attempt := func() error {
+			cmd := exec.CommandContext(t.Context(), python, "hubupload.py")
+			cmd.Env = append(os.Environ(), w.env(t.TempDir(), "HF_ENDPOINT="+proxy.URL)...)
+			cmd.Stdin = bytes.NewReader(in)
+			return cmd.Run()
+		}
+		left.Store(int64(n))
+		first := attempt()
+		if lost.Load() == "" {
+			t.Logf("%d answers", n)
+			break
+		}
+		if first != nil {
+			if err := attempt(); err != nil {
+				t.Errorf("%v lost: the second attempt failed, too: %v", lost.Load(), err)
+			}
+		}
+		t.Logf("%v lost: %v", lost.Load(), first)
+		to := t.TempDir()
+		xetfs(t, "get", w.store, repo, to)
+		w.isTree(t, to)
+		if h := string(xetfs(t, "history", w.store, repo)); strings.Count(h, "a folder") != 1 || strings.Count(h, "\n") != 2 {
+			t.Errorf("%v lost: the history is\n%s", lost.Load(), h)
+		}
+	}
+	w.isSound(t)
+}
