@@ -17,6 +17,7 @@ import (
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/delta"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/inspect"
 	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/codectest"
 	"github.com/xetfs/xetfs/codec/merkle"
 	"github.com/xetfs/xetfs/codec/names"
 	cpage "github.com/xetfs/xetfs/codec/page"
@@ -246,6 +247,9 @@ func TestObjectCells(t *testing.T) {
 
 // TestObjectBounds draws a shard of a million chunks, and one with damage everywhere.
 func TestObjectBounds(t *testing.T) {
+	if codectest.Race {
+		t.Skip("a million chunks, and no concurrency")
+	}
 	s := testShard(t, 123, codec.MaxXorbChunks)
 	b, o := drawObject(t, s, "large", "shard")
 	if p := parsePage(t, b); len(o.Faults) > 0 || !strings.Contains(p.text, "1007616") || !strings.Contains(p.text, "cells in ") {
@@ -287,6 +291,9 @@ func (t testTree) All(context.Context, string) iter.Seq2[cpage.Entry, error] {
 // TestDiffBounds draws a change of a million chunks in files with hostile names. One half of the
 // files is shared with the old tree.
 func TestDiffBounds(t *testing.T) {
+	if codectest.Race {
+		t.Skip("a million chunks, and no concurrency")
+	}
 	const xorbs, each = 124, 8192
 	store := origintest.LocalMemory()
 	put := func(k names.Key, b []byte) {
