@@ -63,14 +63,14 @@ inside() {
   echo "# $kind: install"
   list "$root" >"$work/before"
   package "$root" "$kind" install 0.1.0
-  chroot "$root" /usr/bin/env -i HOME=/root PATH=/usr/sbin:/usr/bin LANG=C.UTF-8 bash /tmp/packages.sh --mount
-  chroot "$root" /usr/bin/env -i HOME=/root PATH=/usr/sbin:/usr/bin LANG=C.UTF-8 bash /tmp/packages.sh --read &
+  chroot "$root" /usr/bin/env -i HOME=/tmp/home PATH=/usr/sbin:/usr/bin LANG=C.UTF-8 bash /tmp/packages.sh --mount
+  chroot "$root" /usr/bin/env -i HOME=/tmp/home PATH=/usr/sbin:/usr/bin LANG=C.UTF-8 bash /tmp/packages.sh --read &
   local reader=$!
   echo "# $kind: upgrade under the mount"
   package "$root" "$kind" upgrade 0.2.0
   touch "$root/tmp/upgraded"
   wait "$reader"
-  chroot "$root" /usr/bin/env -i HOME=/root PATH=/usr/sbin:/usr/bin LANG=C.UTF-8 bash /tmp/packages.sh --unmount
+  chroot "$root" /usr/bin/env -i HOME=/tmp/home PATH=/usr/sbin:/usr/bin LANG=C.UTF-8 bash /tmp/packages.sh --unmount
   echo "# $kind: remove"
   mkdir -p "$root/var/cache/xetfs/models" # as a unit makes it
   package "$root" "$kind" remove
