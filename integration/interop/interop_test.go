@@ -40,7 +40,7 @@ func xetfs(t *testing.T, args ...string) []byte {
 
 func command(t *testing.T, env []string, stdin []byte, program string, args ...string) []byte {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Env = append(os.Environ(), env...)
