@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"fmt"
-	"os"
 	"runtime"
 	"syscall"
 
@@ -14,16 +13,16 @@ import (
 // errors.
 func ExecInNamespace(namespace string, argv, environment []string) error {
 	runtime.LockOSThread() // a namespace belongs to one thread, which becomes the new program
-	file, err := os.Open(namespace)
+	file, err := unix.Open(namespace, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return fmt.Errorf("%s: %w", namespace, err.(*os.PathError).Err)
+		return fmt.Errorf("%s: %w", namespace, err)
 	}
-	defer file.Close()
+	defer unix.Close(file)
 	// A thread that shares its working directory with others cannot change its namespace.
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
 		return fmt.Errorf("%s: %w", namespace, err)
 	}
-	if err := unix.Setns(int(file.Fd()), unix.CLONE_NEWNS); err != nil {
+	if err := unix.Setns(file, unix.CLONE_NEWNS); err != nil {
 		return fmt.Errorf("%s: the mount namespace cannot be entered: %w", namespace, err)
 	}
 	return fmt.Errorf("%s: /proc/self/exe: %w", namespace, syscall.Exec("/proc/self/exe", argv, environment))
