@@ -150,11 +150,10 @@ type parsedLine struct {
 }
 
 func (o *Outline) parse(text string) parsedLine {
-	words := strings.Fields(text)
-	l := parsedLine{text: strings.Join(words, " ")}
-	if len(words) > 0 {
-		l.word = words[0]
-	}
+	indented := strings.HasPrefix(text, " ")
+	l := parsedLine{text: singleSpaced(text)}
+	var rest string
+	l.word, rest, _ = strings.Cut(l.text, " ")
 	if o.Kind == "xorb" {
 		l.cell = l.word == "chunk"
 		l.field = !slices.Contains([]string{"chunk", "hash", "packed", "unpacked", "lost", "end"}, l.word) || strings.HasPrefix(l.text, "hash section")
@@ -166,10 +165,10 @@ func (o *Outline) parse(text string) parsedLine {
 		}
 		return l
 	}
-	indented := strings.HasPrefix(text, " ")
 	switch {
 	case indented:
-		l.cell = (l.word == "term" || l.word == "chunk") && strings.HasSuffix(words[1], ":")
+		number, _, _ := strings.Cut(rest, " ")
+		l.cell = (l.word == "term" || l.word == "chunk") && strings.HasSuffix(number, ":")
 		l.field = !l.cell && !slices.Contains([]string{"verification", "sha256", "key", "DAMAGED:"}, l.word)
 	case l.word == "header,", l.word == "footer,", strings.Contains(l.text, "lookup table, "):
 		l.part, l.field = l.text, true
@@ -181,6 +180,16 @@ func (o *Outline) parse(text string) parsedLine {
 		l.field = true // chunk hashes are keyed
 	}
 	return l
+}
+
+// singleSpaced returns text without spaces at its ends, and with single spaces. Most lines have no
+// others, and are returned as they are.
+func singleSpaced(text string) string {
+	text = strings.TrimSpace(text)
+	if !strings.Contains(text, "  ") {
+		return text
+	}
+	return strings.Join(strings.Fields(text), " ")
 }
 
 // Each calls do for each region, in order.
