@@ -59,6 +59,7 @@ inside() {
   cp "$here/minbase.sh" "$root/tmp"
   if [[ $kind == rpm ]]; then
     rpm --root "$root" --initdb
+    mkdir -p "$root/usr/share/licenses" # of the package filesystem
   fi
   echo "# $kind: install"
   list "$root" >"$work/before"
@@ -80,7 +81,7 @@ inside() {
 
 # list prints all files of a root, without those of the package managers.
 list() {
-  (cd "$1" && find . -xdev \( -path ./var/lib/dpkg -o -path ./var/lib/rpm -o -path ./var/log -o -path ./var/cache/ldconfig \) -prune \
+  (cd "$1" && find . -xdev \( -path ./var/lib/dpkg -o -path ./var/lib/rpm -o -path ./root/.rpmdb -o -path ./var/log -o -path ./var/cache/ldconfig \) -prune \
     -o \( -type d -printf '%p\n' -o -printf '%p %s\n' \) | LC_ALL=C sort)
 }
 
