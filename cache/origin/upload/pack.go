@@ -54,9 +54,15 @@ func (s *Store) pack(ctx context.Context, sess SessionID, files ...io.Reader) ([
 	return all, nil
 }
 
+// MaxContent returns the most bytes of a body for PutContent: all scratch space.
+func (s *Store) MaxContent() int64 { return s.space.scratch }
+
 // PutContent receives a body of up to limit bytes in a scratch file, and stores it as one file. It
 // is for clients without hf_xet. length is negative if unknown.
 func (s *Store) PutContent(ctx context.Context, sess SessionID, r io.Reader, length, limit int64) (Content, error) {
+	if length < 0 && limit > s.MaxContent() || length > s.MaxContent() {
+		return Content{}, fmt.Errorf("%w: at most %d bytes without hf_xet", ErrTooLarge, s.MaxContent())
+	}
 	if err := s.space.check(ctx, max(length, 0)); err != nil {
 		return Content{}, err
 	}

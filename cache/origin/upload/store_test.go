@@ -360,6 +360,12 @@ func TestPutContents(t *testing.T) {
 	if _, err := b.PutContent(t.Context(), "me", bytes.NewReader(contents[0]), -1, 1000); !errors.Is(err, upload.ErrTooLarge) {
 		t.Errorf("too large: %v", err)
 	}
+	small := newBench(t, upload.Options{Scratch: 1000})
+	for _, length := range []int64{-1, 1001} { // would never fit, so a client should not try again
+		if _, err := small.PutContent(t.Context(), "me", bytes.NewReader(contents[0]), length, small.MaxContent()+1); !errors.Is(err, upload.ErrTooLarge) {
+			t.Errorf("beyond the scratch space: %v", err)
+		}
+	}
 	if xorbs, _ := objectsOf(t, b.store); xorbs != 1 {
 		t.Errorf("%d xorbs", xorbs)
 	}

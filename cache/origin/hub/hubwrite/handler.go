@@ -57,7 +57,7 @@ const (
 
 // ServeWrite implements hub.Writes.
 func (h *handler) ServeWrite(w http.ResponseWriter, r *http.Request, t hub.Target) error {
-	if method := methodOf(t); method != r.Method {
+	if method := methodOf(t, r.Method); method != r.Method {
 		w.Header().Set("Allow", method)
 		return &hub.Refusal{Status: http.StatusMethodNotAllowed, Text: "only " + method}
 	}
@@ -88,13 +88,16 @@ func (h *handler) ServeWrite(w http.ResponseWriter, r *http.Request, t hub.Targe
 	return refuse("this server has no branches, tags, pull requests and discussions; commit to main")
 }
 
-// methodOf returns the method of a route. The routes of missing features have any.
-func methodOf(t hub.Target) string {
+// methodOf returns the method of a route. The routes of missing features have any, so also that of
+// the request.
+func methodOf(t hub.Target, method string) string {
 	switch t.Verb {
 	case hub.VerbDelete:
 		return http.MethodDelete
 	case hub.VerbWriteToken:
 		return http.MethodGet
+	case hub.VerbBranch, hub.VerbTag, hub.VerbDiscuss:
+		return method
 	case hub.VerbLFS:
 		if t.Path != batchPath {
 			return http.MethodPut

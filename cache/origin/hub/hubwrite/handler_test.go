@@ -86,6 +86,9 @@ func (f *fakeRepos) HasObject(_ context.Context, _ hub.RepoID, o Object) (bool, 
 }
 
 func (*fakeRepos) ObjectToken(_ context.Context, _ hub.RepoID, o Object) (string, time.Time, error) {
+	if o.Size > 1<<40 {
+		return "", time.Time{}, &hub.Refusal{Status: http.StatusRequestEntityTooLarge, Text: "at most 1 TiB"}
+	}
 	return fmt.Sprintf("put+%d", o.Size), time.Now().Add(time.Hour), nil
 }
 
@@ -196,6 +199,8 @@ func TestRoutes(t *testing.T) {
 		{"commit to an absent repository", "POST", "/api/models/owner/other/commit/main", commit, 404, "Repository not found", ""},
 		{"hostile commit", "POST", repo + "/commit/main", header + file("../a"), 400, "line 2", ""},
 		{"create a branch", "POST", repo + "/branch/dev", "{}", 400, "no branches", ""},
+		{"delete a branch", "DELETE", repo + "/branch/dev", "", 400, "no branches", ""},
+		{"delete a tag", "DELETE", repo + "/tag/v1", "", 400, "no branches", ""},
 		{"create a tag", "POST", repo + "/tag/main", "{}", 400, "no branches", ""},
 		{"open a pull request", "POST", repo + "/discussions", "{}", 400, "pull requests", ""},
 		{"batch of another operation", "POST", sums + "batch", `{"operation":"download","objects":[]}`, 422, "no downloads", ""},
@@ -203,6 +208,7 @@ func TestRoutes(t *testing.T) {
 		{"batch of a branch", "POST", sums + "batch", `{"operation":"upload","ref":{"name":"dev"}}`, 404, "one branch", ""},
 		{"batch by GET", "GET", sums + "batch", "", 405, "only POST", ""},
 		{"batch with a hash that is none", "POST", sums + "batch", `{"operation":"upload","objects":[{"oid":"x","size":1}]}`, 200, `"error":{"code":422`, ""},
+		{"batch with a large object", "POST", sums + "batch", `{"operation":"upload","objects":[{"oid":"` + testOID + `","size":2199023255552}]}`, 200, `"error":{"code":413,"message":"at most 1 TiB"}`, ""},
 		{"put under a name that is no hash", "PUT", sums + "x", "a", 400, "SHA-256", ""},
 		{"put without a token", "PUT", sums + testOID, "a", 403, "not valid", ""},
 		{"put of other content", "PUT", sums + testOID + "?token=put%2B1", "a", 400, "another SHA-256", ""},

@@ -2,6 +2,7 @@ package hubwrite
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -136,7 +137,12 @@ func (b *batch) object(oid string, size int64) (batchObject, error) {
 		return answer, nil
 	}
 	token, expires, err := b.h.o.Repos.ObjectToken(b.r.Context(), b.id, o)
-	if err != nil {
+	var refusal *hub.Refusal
+	switch {
+	case errors.As(err, &refusal):
+		answer.Error = &objectError{refusal.Status, refusal.Text}
+		return answer, nil
+	case err != nil:
 		return answer, err
 	}
 	answer.Actions = map[string]action{"upload": {

@@ -40,7 +40,7 @@ type Repos interface {
 	HasObject(ctx context.Context, id hub.RepoID, o Object) (bool, error)
 
 	// ObjectToken returns a token for PutObject, which may be a part of an address. It is valid
-	// for one object of this client.
+	// for one object of this client. A *hub.Refusal is about this object.
 	ObjectToken(ctx context.Context, id hub.RepoID, o Object) (token string, expires time.Time, err error)
 
 	// PutObject stores the content of an object, whose hash and size it checks. The client has no

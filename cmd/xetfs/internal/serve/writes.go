@@ -51,6 +51,9 @@ type Uploads interface {
 
 	// PutContent stores a file of up to limit bytes. length is negative if unknown.
 	PutContent(ctx context.Context, s upload.SessionID, r io.Reader, length, limit int64) (upload.Content, error)
+
+	// MaxContent returns the most bytes of a file for PutContent.
+	MaxContent() int64
 }
 
 // NewWriter returns a Writer.
@@ -256,6 +259,12 @@ func (w *Writer) ObjectToken(ctx context.Context, id hub.RepoID, o hubwrite.Obje
 	symbol, err := w.existing(ctx, id)
 	if err != nil {
 		return "", time.Time{}, err
+	}
+	if limit := w.o.Uploads.MaxContent(); o.Size > limit {
+		return "", time.Time{}, &hub.Refusal{
+			Status: http.StatusRequestEntityTooLarge,
+			Text:   fmt.Sprintf("without Xet a file has at most %d bytes; upload it with hf_xet", limit),
+		}
 	}
 	expires := time.Now().Add(objectLife)
 	scope := fmt.Sprintf("%s%s %x %d", objectScope, session(ctx, symbol), o.SHA256, o.Size)
