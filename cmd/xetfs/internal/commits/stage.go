@@ -225,7 +225,7 @@ func (st *stage) addLarge(ctx context.Context, s *staged, op *hubwrite.Operation
 	}
 	switch {
 	case errors.Is(err, origin.ErrNotFound):
-		return refusal(http.StatusBadRequest, "the content of %s was not uploaded by this client; upload it before the commit", hubwrite.Quote(s.path))
+		return refusal(http.StatusBadRequest, "the content of %s was not uploaded by this client to this server since its start; upload it again", hubwrite.Quote(s.path))
 	case err != nil:
 		return explained(err)
 	}
