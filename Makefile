@@ -23,7 +23,7 @@ BENCH_ENTRIES ?= 1000000
 # Tests that want numpy and safetensors run this Python; setup makes it.
 export XETFS_PYTHON ?= $(shell ./integration/setup.sh --python)
 
-.PHONY: all build dist dist-test boot demo setup test race fuzz bench bench-mount bench-links bench-hub lint lint-more interop monitor lies soak check golden clean
+.PHONY: all build dist dist-test boot demo setup test race repeat fuzz bench bench-mount bench-links bench-hub lint lint-more interop monitor lies soak check golden clean
 
 all: check build
 
@@ -52,6 +52,9 @@ test: setup       ## everything, layers_test.go included
 
 race: setup
 	$(GO) test -count=1 -timeout=$(RACE_TIMEOUT) -race $(PACKAGES)
+
+repeat:           ## make test 20 times beside load, for tests that fail rarely; hours
+	./integration/repeat.sh
 
 fuzz:             ## every fuzz target for $(FUZZ)
 	@grep -rHo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' codec cache reconstruct fs cmd | \
@@ -99,7 +102,6 @@ soak: setup build ## minutes and gigabytes: packs, publishes and mounts that are
 	$(GO) test -count=1 -timeout=1h -v -run='^TestK46_' ./integration -automount-rounds=100
 	$(GO) test -count=1 -timeout=1h -v -run='^TestGetKilled$$' ./integration -get-kills=50
 	./integration/namespaces.sh bin/xetfs
-
 	./integration/interop/run -v -timeout=1h -run='^TestHubManyClients$$' -clients=64 -clients-time=10m -clients-rate=125000000
 	$(GO) test -count=1 -timeout=1h -v -run='^TestShortLives$$' ./cache/origin/cas -lives=2m
 
