@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -198,6 +199,7 @@ func TestRemoteHangingServer(t *testing.T) {
 		}
 	}
 	stop(s, syscall.SIGSTOP)
+	harness.WaitUntil(t, "all threads are stopped", func() bool { return isStopped(t, s.Cmd.Process.Pid) })
 	var worst atomic.Int64
 	harness.Parallel(50, func(i int) {
 		start := time.Now()
@@ -222,6 +224,22 @@ func TestRemoteHangingServer(t *testing.T) {
 	if err != nil {
 		t.Errorf("after it went on: %v", err)
 	}
+}
+
+// isStopped reports whether all threads of a process are stopped.
+func isStopped(t *testing.T, pid int) bool {
+	t.Helper()
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	if err != nil || len(threads) == 0 {
+		t.Fatalf("no threads of process %d: %v", pid, err)
+	}
+	for _, thread := range threads {
+		stat, err := os.ReadFile(thread)
+		if _, state, _ := strings.Cut(string(stat), ") "); err != nil || !strings.HasPrefix(state, "T") {
+			return false
+		}
+	}
+	return true
 }
 
 // mountInProcess mounts what a server has in this process, as the program does it, and
