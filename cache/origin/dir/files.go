@@ -130,8 +130,18 @@ func (o *openFiles) removeLocked(e *list.Element) {
 	o.releaseLocked(f)
 }
 
-// size returns the current length of the file at path.
+// size returns the current length of the file at path. Publishers rely on it to know that an object
+// exists, so an open file that another process has deleted does not count.
 func (o *openFiles) size(path string) (int64, error) {
+	if f, _ := o.get(path); f != nil {
+		o.release(f)
+		info, err := o.root.Lstat(path)
+		if err != nil {
+			o.drop(path)
+			return 0, wrap(path, err)
+		}
+		o.dropOther(path, info)
+	}
 	f, err := o.acquire(path)
 	if err != nil {
 		return 0, err

@@ -2,9 +2,12 @@ package dir
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/xetfs/xetfs/cache/origin"
 )
 
 // A file that is replaced during its open is not read without end.
@@ -78,5 +81,51 @@ func TestTryReadAt(t *testing.T) {
 	}
 	if files.tryRead("a", p, int64(len(value))-10) {
 		t.Error("bytes behind the end were read")
+	}
+}
+
+// A file that another process has deleted is not there any more, although it is still open here and
+// has a second name. Publishers rely on it. After a replacement, the size is that of the new file.
+func TestSizeOfOpenFile(t *testing.T) {
+	folder := t.TempDir()
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	var files openFiles
+	files.init(root)
+	defer files.close()
+	name := filepath.Join(folder, "a")
+	for _, content := range []string{"old", "newer"} {
+		if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Link(name, name+content); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // the second time it is open
+			if n, err := files.size("a"); err != nil || n != int64(len(content)) {
+				t.Fatalf("size %d, %v", n, err)
+			}
+		}
+		if err := os.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+		if content == "newer" {
+			continue
+		}
+		if _, err := files.size("a"); !errors.Is(err, origin.ErrNotFound) {
+			t.Errorf("a deleted file: %v", err)
+		}
+		if err := os.WriteFile(name, []byte("x"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := files.size("a"); err != nil || n != 1 {
+			t.Fatalf("size %d, %v", n, err)
+		}
+		if err := os.Remove(name); err != nil { // replaced while it is open
+			t.Fatal(err)
+		}
 	}
 }
