@@ -218,11 +218,11 @@ func (h *handler) serveCommit(w http.ResponseWriter, r *http.Request, t hub.Targ
 	if err != nil {
 		return err
 	}
-	defer release()
 	limits := h.o.Limits
 	limits.fill()
 	body := h.body(w, r, limits.Body)
 	oid, err := h.commit(r, t.Repo, body, limits)
+	release() // a refused body that arrives slowly keeps no slot
 	if err != nil {
 		// A client that still sends would not read the answer.
 		_, _ = io.Copy(io.Discard, body)

@@ -353,6 +353,25 @@ func TestBusy(t *testing.T) {
 	}
 }
 
+// A refused commit that still arrives keeps no slot.
+func TestRefusedBodyKeepsNoSlot(t *testing.T) {
+	f := newFixture(t, Options{Commits: 1, Wait: time.Minute})
+	more, rest := make(chan struct{}), make(chan struct{})
+	refused := make(chan int)
+	go func() {
+		body := io.MultiReader(strings.NewReader("nonsense\n"), readerFunc(func([]byte) (int, error) { close(more); <-rest; return 0, io.EOF }))
+		refused <- f.do("POST", "/api/models/owner/name/commit/main", body).Code
+	}()
+	<-more
+	if w := f.do("POST", "/api/models/owner/name/commit/main", strings.NewReader(header+file("a"))); w.Code != http.StatusOK {
+		t.Errorf("status %d, %s", w.Code, w.Body)
+	}
+	close(rest)
+	if code := <-refused; code != http.StatusBadRequest {
+		t.Errorf("the refused commit has status %d", code)
+	}
+}
+
 type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
