@@ -10,6 +10,9 @@ import (
 	"net/http"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/hub"
 	"github.com/xetfs/xetfs/cache/origin/hub/hubwrite"
 	"github.com/xetfs/xetfs/cache/origin/upload"
@@ -80,12 +83,19 @@ func (m *Maker) now() time.Time { return m.o.Clock().UTC().Truncate(time.Second)
 // explained returns the error of a writer as clients see it.
 func explained(err error) error {
 	var nested *catalog.NestedError
+	var local *origin.LocalError
+	cause := err
+	if errors.As(err, &local) {
+		cause = local.Err
+	}
 	switch {
 	case errors.Is(err, writer.ErrBusy):
 		return refusal(http.StatusServiceUnavailable, "other commits were faster each time; try again")
 	case errors.Is(err, writer.ErrSwept):
 		return refusal(http.StatusConflict, "uploaded data was deleted before the commit; upload the files again")
-	case errors.Is(err, upload.ErrFull):
+	case errors.Is(cause, unix.EROFS), errors.Is(cause, unix.EACCES), errors.Is(cause, unix.EPERM):
+		return refusal(http.StatusServiceUnavailable, "the server cannot write to its store; tell its operator")
+	case errors.Is(err, upload.ErrFull), errors.Is(cause, unix.ENOSPC), errors.Is(cause, unix.EDQUOT):
 		return refusal(http.StatusInsufficientStorage, "the store has no room")
 	case errors.Is(err, upload.ErrBusy):
 		return refusal(http.StatusTooManyRequests, "too many uploads run at the moment; try again later")
