@@ -23,7 +23,7 @@ const writingCalls = "open,openat,creat,mkdir,mkdirat,unlink,unlinkat,rmdir,rena
 type recipe struct {
 	name, heading string
 	replace       []string // pairs for the code of the page
-	after         string   // what Python runs behind a block of Python
+	after         string   // Python code that runs after the block
 	env           []string
 }
 

@@ -255,7 +255,7 @@ func TestQuota(t *testing.T) {
 	if _, err := b.PutContents(t.Context(), "me", bytes.NewReader(random(2, 200_000))); !errors.Is(err, upload.ErrFull) {
 		t.Errorf("packed: %v", err)
 	}
-	b.put("me", pack(t, random(3, 50_000))) // what fits is accepted
+	b.put("me", pack(t, random(3, 50_000))) // a smaller body is accepted
 }
 
 // TestBusy refuses bodies above the limits of concurrent uploads and of scratch space.

@@ -283,7 +283,7 @@ func TestRefused(t *testing.T) {
 		{"a file in the place of a folder", "d=1", 400, "both a file and a folder"},
 		{"a file below a file", "a/b=1", 400, "both a file and a folder"},
 		{"a file below a new file", "n=1 n/b=1", 400, "both a file and a folder"},
-		{"content of nobody", "b:largeunknown", 400, "was not uploaded"},
+		{"content that no client uploaded", "b:largeunknown", 400, "was not uploaded"},
 	}
 	d := sitDown(t)
 	d.must("first", "", tree)
