@@ -155,7 +155,7 @@ func newFaultyProxy(t *testing.T, s *origintest.S3, hits func(r *http.Request) b
 		r.Out.Host = r.In.Host // the signature covers it
 	}, ErrorLog: nil}
 	p := &faultyProxy{hits: hits}
-	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	front := httptest.NewServer(harness.FullDuplex(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.mu.Lock()
 		hit := false
 		if hits(r) {
@@ -170,7 +170,7 @@ func newFaultyProxy(t *testing.T, s *origintest.S3, hits func(r *http.Request) b
 		}
 		fault(func() { pass.ServeHTTP(httptest.NewRecorder(), r) })
 		panic(http.ErrAbortHandler)
-	}))
+	})))
 	t.Cleanup(front.Close)
 	p.URL = front.URL
 	return p

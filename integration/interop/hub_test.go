@@ -18,6 +18,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/xetfs/xetfs/integration/internal/harness"
 )
 
 // The programs for the Hub that the script run has installed.
@@ -109,7 +111,7 @@ func recordHub(t *testing.T, folder string, target *url.URL) *hub {
 		ModifyResponse: h.record,
 		FlushInterval:  -1,
 	}
-	h.Server = httptest.NewServer(proxy)
+	h.Server = httptest.NewServer(harness.FullDuplex(proxy))
 	t.Cleanup(func() {
 		h.Close()
 		h.checkRequests(t)

@@ -19,6 +19,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/xetfs/xetfs/integration/internal/harness"
 )
 
 // hubBeforeEnv is a virtual environment with the newest huggingface_hub whose upload_folder makes
@@ -279,7 +281,7 @@ func TestHubLostAnswers(t *testing.T) {
 	}
 	var left atomic.Int64 // answers before the one that is lost
 	var lost atomic.Value
-	proxy := httptest.NewServer(&httputil.ReverseProxy{
+	proxy := httptest.NewServer(harness.FullDuplex(&httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target); r.Out.Host = r.In.Host },
 		ModifyResponse: func(r *http.Response) error {
 			if left.Add(-1) == -1 {
@@ -289,7 +291,7 @@ func TestHubLostAnswers(t *testing.T) {
 			return nil
 		},
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
-	})
+	}))
 	defer proxy.Close()
 	python := filepath.Join(need(t, hubEnv), "bin/python3")
 	for n := 0; ; n++ {
