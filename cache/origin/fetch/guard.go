@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// A period has stallChecks checks. A request without any byte ends after a period, and at most one
-// check later. A request with too few bytes ends one check later: bytes may arrive at the time of
-// a check.
+// A period has stallChecks checks. A request without any byte ends after a period. Silence after
+// some bytes ends it within a period, and at most one check earlier. A request with too few bytes
+// ends one check after a period: bytes may arrive at the time of a check.
 const (
-	stallChecks = 5
+	stallChecks = 10
 	slowChecks  = stallChecks + 1
 )
 
@@ -63,7 +63,7 @@ func (g *stallGuard) isStalled() bool {
 	for _, n := range g.recent {
 		total += n
 	}
-	isSilent := g.checks >= stallChecks && total == g.recent[0]
+	isSilent := g.checks >= stallChecks && total == g.recent[0]+g.recent[1]
 	isSlow := g.checks == slowChecks && total < int64(leastRate*g.period.Seconds())
 	return isSilent || isSlow
 }
