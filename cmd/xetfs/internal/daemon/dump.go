@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/pprof"
 	"os"
@@ -13,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/loopback"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 )
 
@@ -39,11 +39,7 @@ func (d *Daemon) dump(s os.Signal, src *stack.Source) {
 // CheckPprof refuses an address for profiles that other machines could reach: profiles show
 // the whole process.
 func CheckPprof(address string) error {
-	if address == "" {
-		return nil
-	}
-	host, _, err := net.SplitHostPort(address)
-	if ip := net.ParseIP(host); err != nil || host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+	if address != "" && !loopback.IsAddress(address) {
 		return fmt.Errorf("--pprof %q: it must be an address on loopback, like localhost:6060", address)
 	}
 	return nil
@@ -54,7 +50,7 @@ func servePprof(ctx context.Context, address string, log *slog.Logger) error {
 	if address == "" {
 		return nil
 	}
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	listener, err := loopback.Listen(ctx, address)
 	if err != nil {
 		return fmt.Errorf("--pprof: %w", err)
 	}

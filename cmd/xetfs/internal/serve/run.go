@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/loopback"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 )
 
@@ -25,7 +26,7 @@ const (
 // Listen opens a listener at HOST:PORT; port 0 is a free one. An invalid address is a
 // *net.AddrError, a port in use is unix.EADDRINUSE. The error does not repeat the address.
 func Listen(ctx context.Context, address string) (net.Listener, error) {
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	l, err := loopback.Listen(ctx, address)
 	var op *net.OpError
 	if errors.As(err, &op) {
 		return nil, ui.Reason(op.Err)

@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sys/unix"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/loopback"
 	"github.com/xetfs/xetfs/cmd/xetfs/page"
 )
 
@@ -49,8 +50,7 @@ func checkAddress(address string) error {
 		}
 		return nil
 	}
-	host, _, err := net.SplitHostPort(address)
-	if ip := net.ParseIP(host); err != nil || host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+	if !loopback.IsAddress(address) {
 		return fmt.Errorf("--status %q: it must be an address on loopback like localhost:9180, or unix:PATH", address)
 	}
 	return nil
@@ -103,7 +103,7 @@ func shown(a net.Addr) string {
 func listen(ctx context.Context, address string) (net.Listener, error) {
 	path, ok := strings.CutPrefix(address, unixPrefix)
 	if !ok {
-		return new(net.ListenConfig).Listen(ctx, "tcp", address)
+		return loopback.Listen(ctx, address)
 	}
 	if err := removeStale(ctx, path); err != nil {
 		return nil, err

@@ -1,0 +1,36 @@
+package loopback
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestIsAddress(t *testing.T) {
+	for address, want := range map[string]bool{
+		"localhost:80": true, "127.0.0.1:0": true, "127.3.2.1:1": true, "[::1]:9": true,
+		"": false, "localhost": false, ":80": false, "0.0.0.0:80": false, "[::]:80": false,
+		"10.0.0.1:80": false, "localhost.example:80": false, "example.com:80": false, "::1:80": false,
+	} {
+		if got := IsAddress(address); got != want {
+			t.Errorf("%q: %v", address, got)
+		}
+	}
+}
+
+func TestListen(t *testing.T) {
+	l, err := Listen(t.Context(), "localhost:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if !IsAddress(l.Addr().String()) {
+		t.Errorf("it listens at %s", l.Addr())
+	}
+	_, port, _ := strings.Cut(l.Addr().String(), ":")
+	if _, err := Listen(t.Context(), "localhost:"+port); !errors.Is(err, unix.EADDRINUSE) {
+		t.Errorf("the same port again: %v", err)
+	}
+}
