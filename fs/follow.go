@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/fs/catalog"
@@ -272,7 +273,7 @@ func (fo *follower) run(ctx context.Context) {
 				continue
 			}
 			fo.poll(ctx)
-			_ = catalog.Sleep(ctx, fo.followPause) // an end of ctx ends the loop
+			_ = origin.Sleep(ctx, fo.followPause) // an end of ctx ends the loop
 			unsignal(changed)
 		}
 		fo.poll(ctx)

@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"context"
-	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec/names"
@@ -25,16 +24,4 @@ var _ Watcher = (*StoreCatalog)(nil)
 // with a change of its ref, or of the symbol list, which is written after the ref.
 func (c *StoreCatalog) Watch(ctx context.Context) (<-chan struct{}, error) {
 	return origin.Watch(ctx, c.store, names.RefPrefix, names.SymbolPrefix)
-}
-
-// Sleep returns after d, or with an error when ctx ends.
-func Sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -265,9 +265,6 @@ func (h *health) recovered() <-chan struct{} {
 	return h.healed
 }
 
-// Sleep waits until the pause has passed or ctx ends. It returns the error of ctx.
-func Sleep(ctx context.Context, pause time.Duration) error { return sleepUnless(ctx, pause, nil) }
-
 // sleepUnless waits until the pause has passed, early is closed or ctx ends. It returns the error of
 // ctx.
 func sleepUnless(ctx context.Context, pause time.Duration, early <-chan struct{}) error {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/xetfs/xetfs/cache/origin"
 )
 
 // A pacer delays requests before the Hub refuses them. The Hub counts requests in windows of five
@@ -45,19 +47,7 @@ const (
 )
 
 func newPacer(log *slog.Logger) *pacer {
-	return &pacer{log: log, now: time.Now, sleep: sleep, quota: map[bool]*quota{}}
-}
-
-// sleep returns after d, or with an error when ctx ends.
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return &pacer{log: log, now: time.Now, sleep: origin.Sleep, quota: map[bool]*quota{}}
 }
 
 // isContent reports whether a request is for content, not for the API.

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
-	"github.com/xetfs/xetfs/cache/origin/fetch"
 	"github.com/xetfs/xetfs/codec/names"
 )
 
@@ -183,7 +182,7 @@ func pause(ctx context.Context, try int, err error) error {
 	if errors.As(err, &e) {
 		wait = max(wait, min(e.after, maxWritePause))
 	}
-	return fetch.Sleep(ctx, wait)
+	return origin.Sleep(ctx, wait)
 }
 
 // ownWrite returns the tag of an existing object after a write with a lost answer. It returns

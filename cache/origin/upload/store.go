@@ -260,7 +260,7 @@ func (s *Store) protect(ctx context.Context, keys ...names.Key) (missing []names
 		if !errors.Is(err, origin.ErrUnavailable) || try == maxSweepWaits {
 			return missing, err
 		}
-		if err := sleep(ctx, sweepPause); err != nil {
+		if err := origin.Sleep(ctx, sweepPause); err != nil {
 			return nil, err
 		}
 	}
@@ -271,18 +271,6 @@ const (
 	maxSweepWaits = 120
 	sweepPause    = 2 * time.Second
 )
-
-// sleep returns when d has passed, or with the error of ctx.
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
 
 // keep protects objects that put has just stored. An object that a sweep has deleted meanwhile is
 // stored again.

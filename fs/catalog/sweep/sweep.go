@@ -10,7 +10,6 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
-	"github.com/xetfs/xetfs/fs/catalog"
 )
 
 // Options tune a Sweep; the zero value is right.
@@ -83,7 +82,7 @@ func (o Options) withDefaults() Options {
 		o.Clock = time.Now
 	}
 	if o.Sleep == nil {
-		o.Sleep = catalog.Sleep
+		o.Sleep = origin.Sleep
 	}
 	if o.Random == nil {
 		o.Random = func(b []byte) { rand.Read(b) } //nolint:errcheck // it never fails

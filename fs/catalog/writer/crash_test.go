@@ -257,7 +257,7 @@ func writeMany(t *testing.T, s origin.WriteStore, writer, count int) {
 	k := newTicker()
 	o := k.options()
 	o.Random = nil
-	o.Sleep = func(ctx context.Context, d time.Duration) error { return catalog.Sleep(ctx, d/50) }
+	o.Sleep = func(ctx context.Context, d time.Duration) error { return origin.Sleep(ctx, d/50) }
 	p, err := Open(t.Context(), s, origin.Pages(s), o)
 	if err != nil {
 		t.Error(err)

@@ -43,7 +43,7 @@ func (o *Options) fill() {
 		o.Clock = time.Now
 	}
 	if o.Sleep == nil {
-		o.Sleep = catalog.Sleep
+		o.Sleep = origin.Sleep
 	}
 	if o.Random == nil {
 		o.Random = func(b []byte) { _, _ = rand.Read(b) } // never fails

@@ -45,7 +45,7 @@ func (im *Importer) Locate(ctx context.Context, file codec.Hash) (hub.PlainFile,
 		case !isBusy(err):
 			return f, err
 		}
-		if catalog.Sleep(ctx, pause) != nil {
+		if origin.Sleep(ctx, pause) != nil {
 			return f, err
 		}
 	}

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/xetfs/xetfs/fs/catalog"
+	"github.com/xetfs/xetfs/cache/origin"
 )
 
 // Bounds of the private catalogs. All of them are copies of listings of the Hub.
@@ -43,7 +43,7 @@ func lockFolder(ctx context.Context, folder string) (*folderLock, error) {
 		if !errors.Is(err, errLocked) {
 			return nil, err
 		}
-		if err := catalog.Sleep(ctx, lockPause); err != nil {
+		if err := origin.Sleep(ctx, lockPause); err != nil {
 			return nil, err
 		}
 	}
@@ -156,7 +156,7 @@ func lockAgain(ctx context.Context, im *Importer) error {
 		if err == nil || !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
 			return err
 		}
-		if err := catalog.Sleep(ctx, lockPause); err != nil {
+		if err := origin.Sleep(ctx, lockPause); err != nil {
 			return err
 		}
 	}

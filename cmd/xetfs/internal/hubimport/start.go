@@ -64,7 +64,7 @@ func (im *Importer) complete(p *pendingTree, first chan<- error) {
 			im.o.Logger.Warn("the listing cannot be read; folders are listed when they are opened", "event", "import_failed",
 				"symbol", im.symbol, "commit", p.state.ID, "err", err)
 		}
-		if catalog.Sleep(im.ctx, pause) != nil {
+		if origin.Sleep(im.ctx, pause) != nil {
 			return
 		}
 	}
