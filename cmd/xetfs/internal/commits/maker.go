@@ -169,7 +169,8 @@ func absent(err error) error {
 const maxMoved = 2000
 
 // Move publishes the live versions of a symbol under another name, oldest first, and deletes them.
-// Data is not copied. A move that is interrupted leaves the old symbol complete.
+// Data is not copied. A move that is interrupted leaves the old symbol complete. Versions of commits
+// that arrive meanwhile are moved too.
 func (m *Maker) Move(ctx context.Context, from, to string) error {
 	if err := names.CheckSymbol(to); err != nil {
 		return refusal(http.StatusBadRequest, "a repository cannot have this name")
@@ -183,8 +184,27 @@ func (m *Maker) Move(ctx context.Context, from, to string) error {
 	} else if !errors.Is(err, iofs.ErrNotExist) {
 		return err
 	}
+	for range maxDeletes {
+		if err := m.moveVersions(ctx, from, to, versions); err != nil {
+			return err
+		}
+		versions, err = m.versions(ctx, from)
+		switch {
+		case errors.Is(err, hub.ErrRepoNotFound):
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+	return refusal(http.StatusServiceUnavailable, "other clients commit to the repository all the time; its newest commits have the old name")
+}
+
+// moveVersions publishes versions under another name, the last one first, and deletes only these.
+func (m *Maker) moveVersions(ctx context.Context, from, to string, versions []*names.Version) error {
+	numbers := make([]uint64, len(versions))
 	for i := len(versions) - 1; i >= 0; i-- {
 		v := versions[i]
+		numbers[i] = v.Number
 		s, err := m.o.Writer.Begin(ctx, to, writer.PublishOptions{Writer: v.Writer, Message: v.Message, Labels: v.Labels})
 		if err == nil {
 			_, err = s.Republish(ctx, v.Rows[0])
@@ -193,7 +213,11 @@ func (m *Maker) Move(ctx context.Context, from, to string) error {
 			return explained(err)
 		}
 	}
-	return m.Delete(ctx, from)
+	err := m.o.Writer.Delete(ctx, from, numbers...)
+	if err != nil && !errors.Is(err, iofs.ErrNotExist) { // another deletion was faster
+		return explained(err)
+	}
+	return nil
 }
 
 // versions returns the live versions of a symbol, newest first.
