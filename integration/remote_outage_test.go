@@ -199,6 +199,7 @@ func TestO27_ManyReaders(t *testing.T) {
 			connections, requests := m.link.Connections(), m.link.Requests()
 			m.begin(true)
 			begin := time.Now()
+			time.Sleep(outage / 12) // so that readers wait less than the limit of a read
 			var waiting sync.WaitGroup
 			var failed atomic.Int64
 			for i := range readers {
@@ -228,7 +229,7 @@ func TestO27_ManyReaders(t *testing.T) {
 			if limit := int64(20*outage.Seconds()) + 128; sent > limit {
 				t.Errorf("%d requests in %v, want at most %d", sent, outage, limit)
 			}
-			if outage < 40*time.Second && failed.Load() > 0 {
+			if failed.Load() > 0 {
 				t.Errorf("%d reads failed", failed.Load())
 			}
 			m.checkMemory()
