@@ -280,7 +280,7 @@ func idOf(kind, organization, name string) (hub.RepoID, error) {
 	return id, nil
 }
 
-// errTaken returns the answer for a name that is taken. Clients that accept an existing repository
+// sendTaken sends the answer for a name that is taken. Clients that accept an existing repository
 // read its address.
 func (h *handler) sendTaken(w http.ResponseWriter, r *http.Request, id hub.RepoID) error {
 	const text = "a repository with this name exists"
