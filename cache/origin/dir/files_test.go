@@ -10,14 +10,26 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 )
 
-// A file that is replaced during its open is not read without end.
-func TestReplacedWhileOpened(t *testing.T) {
-	folder := t.TempDir()
+// openFolder returns a folder and its open files, until the end of the test.
+func openFolder(t *testing.T, folder string) (*os.Root, *openFiles) {
+	t.Helper()
 	root, err := os.OpenRoot(folder)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer root.Close()
+	files := new(openFiles)
+	files.init(root)
+	t.Cleanup(func() {
+		files.close()
+		root.Close()
+	})
+	return root, files
+}
+
+// A file that is replaced during its open is not read without end.
+func TestReplacedWhileOpened(t *testing.T) {
+	folder := t.TempDir()
+	root, files := openFolder(t, folder)
 	put := func(text string) {
 		if err := os.WriteFile(filepath.Join(folder, "new"), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -26,9 +38,6 @@ func TestReplacedWhileOpened(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var files openFiles
-	files.init(root)
-	defer files.close()
 	put("old")
 	_, drops := files.get("a")
 	opened, err := openRegular(root, "a")
@@ -58,14 +67,7 @@ func TestTryReadAt(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(folder, "a"), value, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	root, err := os.OpenRoot(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer root.Close()
-	var files openFiles
-	files.init(root)
-	defer files.close()
+	_, files := openFolder(t, folder)
 	p := make([]byte, 8000)
 	if files.tryRead("a", p, 5000) {
 		t.Error("a file was opened to be read now")
@@ -88,14 +90,7 @@ func TestTryReadAt(t *testing.T) {
 // has a second name. Publishers rely on it. After a replacement, the size is that of the new file.
 func TestSizeOfOpenFile(t *testing.T) {
 	folder := t.TempDir()
-	root, err := os.OpenRoot(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer root.Close()
-	var files openFiles
-	files.init(root)
-	defer files.close()
+	_, files := openFolder(t, folder)
 	name := filepath.Join(folder, "a")
 	for _, content := range []string{"old", "newer"} {
 		if err := os.WriteFile(name, []byte(content), 0o644); err != nil {

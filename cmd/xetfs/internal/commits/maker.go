@@ -184,8 +184,9 @@ func (m *Maker) Move(ctx context.Context, from, to string) error {
 	} else if !errors.Is(err, iofs.ErrNotExist) {
 		return err
 	}
+	moved := map[uint64]bool{}
 	for range maxDeletes {
-		if err := m.moveVersions(ctx, from, to, versions); err != nil {
+		if err := m.moveVersions(ctx, from, to, versions, moved); err != nil {
 			return err
 		}
 		versions, err = m.versions(ctx, from)
@@ -199,12 +200,17 @@ func (m *Maker) Move(ctx context.Context, from, to string) error {
 	return refusal(http.StatusServiceUnavailable, "other clients commit to the repository all the time; its newest commits have the old name")
 }
 
-// moveVersions publishes versions under another name, the last one first, and deletes only these.
-func (m *Maker) moveVersions(ctx context.Context, from, to string, versions []*names.Version) error {
+// moveVersions publishes the versions that are not in moved under another name, the last one first,
+// and adds their numbers to moved. Then it deletes all of the versions, or none if another client has
+// deleted one of them meanwhile.
+func (m *Maker) moveVersions(ctx context.Context, from, to string, versions []*names.Version, moved map[uint64]bool) error {
 	numbers := make([]uint64, len(versions))
 	for i := len(versions) - 1; i >= 0; i-- {
 		v := versions[i]
 		numbers[i] = v.Number
+		if moved[v.Number] {
+			continue
+		}
 		s, err := m.o.Writer.Begin(ctx, to, writer.PublishOptions{Writer: v.Writer, Message: v.Message, Labels: v.Labels})
 		if err == nil {
 			_, err = s.Republish(ctx, v.Rows[0])
@@ -212,12 +218,13 @@ func (m *Maker) moveVersions(ctx context.Context, from, to string, versions []*n
 		if err != nil {
 			return explained(err)
 		}
+		moved[v.Number] = true
 	}
 	err := m.o.Writer.Delete(ctx, from, numbers...)
-	if err != nil && !errors.Is(err, iofs.ErrNotExist) { // another deletion was faster
-		return explained(err)
+	if errors.Is(err, iofs.ErrNotExist) {
+		return nil
 	}
-	return nil
+	return explained(err)
 }
 
 // versions returns the live versions of a symbol, newest first.

@@ -2,6 +2,7 @@ package commits
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -25,26 +26,56 @@ func (s *callStore) PutIfAbsent(ctx context.Context, k names.Key, value []byte) 
 	return s.WriteStore.PutIfAbsent(ctx, k, value)
 }
 
-// TestMoveMeetsCommit checks that a commit that arrives during a move is in the moved repository.
-func TestMoveMeetsCommit(t *testing.T) {
-	t.Parallel()
+// moveBeside moves a repository with two versions. It calls a function at the first write of the move,
+// and returns the messages of the moved versions, newest first.
+func moveBeside(t *testing.T, call func(d *desk)) (moved *desk, messages []string) {
+	t.Helper()
 	d := sitDown(t)
 	d.must("first", "", "a=1")
+	called := false
 	s := &callStore{WriteStore: d.store, text: "new"}
 	d.store = s
 	d.restart()
-	called := false
 	s.call = func() {
 		called = true
-		d.must("second", "", "b=2")
+		call(d)
 	}
 	if err := d.Move(t.Context(), symbol, "org/new"); err != nil {
 		t.Fatal(err)
 	}
 	if !called {
-		t.Fatal("no commit arrived during the move")
+		t.Fatal("no write of the move was met")
 	}
+	for v, err := range d.o.Writer.Catalog().History(t.Context(), "org/new") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		messages = append(messages, v.Message)
+	}
+	return d, messages
+}
+
+// A commit that arrives during a move is in the moved repository.
+func TestMoveBesideCommit(t *testing.T) {
+	t.Parallel()
+	d, messages := moveBeside(t, func(d *desk) { d.must("second", "", "b=2") })
 	if got := d.see("org/new"); !strings.Contains(got, "a=1 b=2") {
 		t.Errorf("moved: %s; the commit is lost", got)
+	}
+	if want := []string{"second", "first", "initial commit"}; !slices.Equal(messages, want) {
+		t.Errorf("messages %q, want %q", messages, want)
+	}
+}
+
+// A version that is deleted during a move makes no version twice.
+func TestMoveBesideDelete(t *testing.T) {
+	t.Parallel()
+	_, messages := moveBeside(t, func(d *desk) {
+		if err := d.o.Writer.Delete(t.Context(), symbol, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	if want := []string{"first", "initial commit"}; !slices.Equal(messages, want) {
+		t.Errorf("messages %q, want %q", messages, want)
 	}
 }

@@ -2,7 +2,7 @@ package loopback
 
 import (
 	"errors"
-	"strings"
+	"net"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -29,7 +29,10 @@ func TestListen(t *testing.T) {
 	if !IsAddress(l.Addr().String()) {
 		t.Errorf("it listens at %s", l.Addr())
 	}
-	_, port, _ := strings.Cut(l.Addr().String(), ":")
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
 	if _, err := Listen(t.Context(), "localhost:"+port); !errors.Is(err, unix.EADDRINUSE) {
 		t.Errorf("the same port again: %v", err)
 	}
