@@ -2,6 +2,7 @@ package integration
 
 import (
 	"bufio"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -28,9 +29,11 @@ func TestLocalhostUnknown(t *testing.T) {
 	serve := exec.Command(harness.NeedTool(t, "unshare"), "--mount", "sh", "-c", covered, empty,
 		harness.Program(t), "serve", "--listen=localhost:0", "--status=localhost:0", store)
 	serve.Env = harness.Environment()
-	stderr := new(strings.Builder)
-	serve.Stderr = stderr
-	out, err := serve.StdoutPipe()
+	stdout, err := serve.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stderr, err := serve.StderrPipe()
 	if err == nil {
 		err = serve.Start()
 	}
@@ -39,14 +42,21 @@ func TestLocalhostUnknown(t *testing.T) {
 	}
 	defer serve.Wait()         //nolint:errcheck // killed
 	defer serve.Process.Kill() //nolint:errcheck // it may have ended
-	lines := bufio.NewScanner(out)
-	if !lines.Scan() {
-		serve.Wait() //nolint:errcheck // stderr says it
-		t.Fatal(stderr.String())
+	for _, from := range []struct {
+		pipe   io.Reader
+		prefix string // of the first line, before the address
+	}{{stdout, ""}, {stderr, "xetfs serve: status page: "}} {
+		lines := bufio.NewScanner(from.pipe)
+		lines.Scan()
+		address, ok := strings.CutPrefix(lines.Text(), from.prefix)
+		if !ok || address == "" {
+			said, _ := io.ReadAll(stderr)
+			t.Fatalf("no address but %q: %s", lines.Text(), said)
+		}
+		answer, err := http.Get(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
 	}
-	answer, err := http.Get(lines.Text())
-	if err != nil {
-		t.Fatal(err)
-	}
-	answer.Body.Close()
 }

@@ -364,6 +364,8 @@ func (o *serveOptions) access(address net.Addr, log *slog.Logger) (serve.Access,
 	tcp, ok := address.(*net.TCPAddr)
 	isLoopback := ok && tcp.IP.IsLoopback()
 	switch {
+	case o.tokenFile == "" && !isLoopback && o.writable:
+		return serve.Access{}, usageError{fmt.Errorf("--listen %s: every client that can reach this address could change everything; add --token-file", o.listen)}
 	case o.tokenFile == "" && !isLoopback && !o.plain && !o.public:
 		return serve.Access{}, usageError{fmt.Errorf("--listen %s: every client that can reach this address could read everything; add --token-file, or --public to allow it", o.listen)}
 	case o.tokenFile == "":

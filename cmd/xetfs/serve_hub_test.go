@@ -446,6 +446,7 @@ func TestServeAccess(t *testing.T) {
 		args []string
 		want string
 	}{
+		{[]string{"--listen=:0", "--writable", store}, "every client that can reach this address could change everything; add --token-file"},
 		{[]string{"--listen=:0", store}, "every client that can reach this address could read everything; add --token-file, or --public to allow it"},
 		{[]string{"--listen=0.0.0.0:0", store}, "add --token-file, or --public"},
 		{[]string{"--listen=:0", "--token-file", tokens, store}, "without TLS the tokens would cross the network as plain text"},

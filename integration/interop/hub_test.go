@@ -157,19 +157,22 @@ func (h *hub) contents() (n int) {
 	return n
 }
 
+// writeFile writes a file, and makes its folders.
+func writeFile(t *testing.T, path string, content []byte) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, content, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // hubFolder makes a folder with files of all kinds: empty, small, large, with odd names.
 func hubFolder(t *testing.T) string {
 	t.Helper()
 	folder := t.TempDir()
-	write := func(name string, content []byte) {
-		path := filepath.Join(folder, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, content, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	write := func(name string, content []byte) { writeFile(t, filepath.Join(folder, name), content) }
 	for _, path := range corpus(t) {
 		write(filepath.Join("data", filepath.Base(path)), read(t, path))
 	}

@@ -31,15 +31,7 @@ const hubBeforeEnv = "XETFS_INTEROP_HUB_BEFORE"
 func uploadTree(t *testing.T, files int) string {
 	t.Helper()
 	folder := t.TempDir()
-	write := func(name string, content []byte) {
-		path := filepath.Join(folder, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, content, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	write := func(name string, content []byte) { writeFile(t, filepath.Join(folder, name), content) }
 	dice := rand.NewChaCha8([32]byte{1})
 	noise := func(n int) []byte {
 		b := make([]byte, n)
