@@ -88,6 +88,10 @@ type Traffic struct {
 	Waiting      int64 `json:"waiting"`
 }
 
+// Hedged returns how many requests were sent twice at most: fetch hedges one of twenty when a
+// busy machine answers late.
+func (t Traffic) Hedged() int64 { return t.Requests / 20 }
+
 // Traffic returns the totals of the server so far.
 func (s *RemoteServer) Traffic() (now Traffic) {
 	s.t.Helper()
