@@ -15,6 +15,7 @@ import (
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/status"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
+	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/fs"
 	"github.com/xetfs/xetfs/fs/fusemount"
 )
@@ -240,14 +241,27 @@ func (o *logOptions) open(stderr io.Writer) (*slog.Logger, *daemon.LogFile, erro
 		}
 		w = file
 	}
-	options := &slog.HandlerOptions{Level: o.level.value.Level}
+	options := &slog.HandlerOptions{Level: o.level.value.Level, ReplaceAttr: keysInWords}
 	if o.isJournal(w) {
-		return slog.New(daemon.NewJournalHandler(w, options.Level)), nil, nil
+		return slog.New(daemon.NewJournalHandler(w, options)), nil, nil
 	}
 	if o.asJSON.value {
 		return slog.New(slog.NewJSONHandler(w, options)), file, nil
 	}
 	return slog.New(slog.NewTextHandler(w, options)), file, nil
+}
+
+// keysInWords names the objects of a store in an attribute of the log in words.
+func keysInWords(_ []string, a slog.Attr) slog.Attr {
+	switch v := a.Value.Any().(type) {
+	case string:
+		a.Value = slog.StringValue(names.InWords(v))
+	case names.Key:
+		a.Value = slog.StringValue(names.InWords(string(v)))
+	case error:
+		a.Value = slog.StringValue(names.InWords(v.Error()))
+	}
+	return a
 }
 
 // isJournal reports whether the log is the journal of systemd, as lines of text.

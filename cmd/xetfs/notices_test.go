@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/xetfs/xetfs/codec/names"
 )
@@ -49,6 +51,40 @@ func TestNoticesNameNoKeys(t *testing.T) {
 	noticeLogger(lsCommand(t, &out)).Warn("no answer", "err", fmt.Errorf("%q: refused", names.SettingsKey()))
 	if want := "xetfs ls: no answer err=the settings of the catalog: refused\n"; out.String() != want {
 		t.Errorf("%q; want %q", out.String(), want)
+	}
+}
+
+// The log names objects in words: as text, as JSON and in the journal.
+func TestLogNamesNoKeys(t *testing.T) {
+	ref := names.RefKey("org/model")
+	for _, form := range []string{"text", "json", "journal"} {
+		f, err := os.Create(filepath.Join(t.TempDir(), "log"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		t.Setenv("JOURNAL_STREAM", "")
+		var o logOptions
+		o.addFlags(&cobra.Command{})
+		switch form {
+		case "json":
+			o.asJSON.value = true
+		case "journal":
+			var st unix.Stat_t
+			if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+				t.Fatal(err)
+			}
+			t.Setenv("JOURNAL_STREAM", fmt.Sprintf("%d:%d", st.Dev, st.Ino))
+		}
+		log, _, err := o.open(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		log.Warn("no answer", "what", string(ref), "key", ref, "err", fmt.Errorf("%q: refused", ref))
+		b, err := os.ReadFile(f.Name())
+		if text := string(b); err != nil || strings.Count(text, "reference org/model") != 3 || strings.Contains(text, string(ref)) {
+			t.Errorf("%s: %v, %s", form, err, text)
+		}
 	}
 }
 

@@ -190,5 +190,5 @@ func gaveUp(err error, f failures) error {
 // logRetry logs a failed attempt.
 func (c *Client) logRetry(ctx context.Context, k names.Key, f failures, err error) {
 	c.o.Logger.LogAttrs(ctx, slog.LevelWarn, "the origin does not answer, trying again", slog.String("event", "origin_retry"),
-		slog.String("what", names.InWords(string(k))), slog.Int("attempt", f.all), slog.String("err", names.InWords(err.Error())))
+		slog.String("what", string(k)), slog.Int("attempt", f.all), slog.String("err", err.Error()))
 }

@@ -40,19 +40,24 @@ type journalLine struct {
 	w    io.Writer
 }
 
-// NewJournalHandler returns a handler that writes to w from a level on.
-func NewJournalHandler(w io.Writer, level slog.Leveler) *JournalHandler {
-	shared := &journalLine{w: w}
-	text := slog.NewTextHandler(&shared.line, &slog.HandlerOptions{Level: level, ReplaceAttr: dropTime})
-	return &JournalHandler{text, shared}
+// NewJournalHandler returns a handler that writes to w.
+func NewJournalHandler(w io.Writer, o *slog.HandlerOptions) *JournalHandler {
+	shared, all := &journalLine{w: w}, *o
+	all.ReplaceAttr = dropTime(o.ReplaceAttr)
+	return &JournalHandler{slog.NewTextHandler(&shared.line, &all), shared}
 }
 
-// dropTime removes time and level of a line.
-func dropTime(groups []string, a slog.Attr) slog.Attr {
-	if len(groups) == 0 && (a.Key == slog.TimeKey || a.Key == slog.LevelKey) {
-		return slog.Attr{}
+// dropTime returns replace without time and level of a line.
+func dropTime(replace func([]string, slog.Attr) slog.Attr) func([]string, slog.Attr) slog.Attr {
+	return func(groups []string, a slog.Attr) slog.Attr {
+		switch {
+		case len(groups) == 0 && (a.Key == slog.TimeKey || a.Key == slog.LevelKey):
+			return slog.Attr{}
+		case replace != nil:
+			return replace(groups, a)
+		}
+		return a
 	}
-	return a
 }
 
 // Handle implements slog.Handler. It writes the line with one call.

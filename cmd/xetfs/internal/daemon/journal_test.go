@@ -14,7 +14,7 @@ import (
 // A line for the journal has a priority, and neither time nor level.
 func TestJournalHandler(t *testing.T) {
 	var b bytes.Buffer
-	log := slog.New(NewJournalHandler(&b, slog.LevelDebug)).With("a", 1)
+	log := slog.New(NewJournalHandler(&b, &slog.HandlerOptions{Level: slog.LevelDebug})).With("a", 1)
 	log.Debug("one")
 	log.Info("two lines\nhere")
 	log.Warn("three")
