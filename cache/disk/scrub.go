@@ -46,14 +46,15 @@ func (s *Store) scrubFile(ctx context.Context, d *folder, w *index.WholeFile, pa
 	return err
 }
 
-// clearSuspect records that a file with this ctime matched its checksum.
+// clearSuspect records that a file with this ctime matched its checksum. The record is queued
+// before the file is returned, so that a store that closes then still writes it.
 func (s *Store) clearSuspect(d *folder, w *index.WholeFile, ctime int64) {
 	w.Due.Store(s.scrubber.clock() + int64(s.o.testing.recheck))
 	news := w.CTime.Swap(ctime) != ctime
-	w.Suspect.Store(false)
 	if wr := s.writer.Load(); news && wr != nil {
 		wr.later(func() { wr.recordCtime(d, w) })
 	}
+	w.Suspect.Store(false)
 }
 
 // recordCtime writes the new ctime of a file to the journal.
