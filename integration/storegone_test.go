@@ -47,7 +47,11 @@ func TestK52_StoreGone(t *testing.T) {
 			if err := os.CopyFS(moved, os.DirFS(store)); err != nil {
 				t.Fatal(err)
 			}
-			if err := os.RemoveAll(store); err != nil {
+			gone := filepath.Join(work, "gone") // all of it at once
+			if err := os.Rename(store, gone); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.RemoveAll(gone); err != nil {
 				t.Fatal(err)
 			}
 			m.AwaitGone(t, false)

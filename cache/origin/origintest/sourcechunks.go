@@ -157,7 +157,17 @@ func (c *contract) chunksRequests(t testing.TB) {
 	c.read(t, origin.ReadOptions{})
 	for i := range uint32(len(x.Chunks)) {
 		r := codec.ChunkRange{Start: i, End: i + 1}
-		if n := c.requests(func() { c.src.Chunks(t.Context(), x.Hash(), r, origin.ReadOptions{}) }); n != 1 && c.src.Proves() || n > 2 {
+		most := 2
+		if c.src.Proves() {
+			most = 1
+		}
+		n := most + 1
+		for range 10 { // a late answer is hedged by a second request
+			if n > most {
+				n = c.requests(func() { c.src.Chunks(t.Context(), x.Hash(), r, origin.ReadOptions{}) })
+			}
+		}
+		if n > most || n == 0 {
 			t.Errorf("Chunks(%v) costs %d requests, want 1", r, n)
 		}
 	}

@@ -77,12 +77,16 @@ func (l *limitListener) closeVictim() {
 // closeConns closes all connections. A closing TLS connection would first send a message, for
 // which a stalled client has no room.
 func (l *limitListener) closeConns() {
-	l.mu.Lock()
-	conns := slices.Collect(maps.Keys(l.conns))
-	l.mu.Unlock()
-	for _, c := range conns {
+	for _, c := range l.all() {
 		c.abort()
 	}
+}
+
+// all returns all connections.
+func (l *limitListener) all() []*limitConn {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Collect(maps.Keys(l.conns))
 }
 
 // victim returns the connection to close first, or nil without connections.

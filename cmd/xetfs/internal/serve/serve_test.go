@@ -10,7 +10,9 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -78,22 +80,23 @@ func TestRunEnds(t *testing.T) {
 }
 
 // startLimited serves with a limit of connections until the test ends.
-func startLimited(t *testing.T, most int, h http.HandlerFunc) (address string) {
+func startLimited(t *testing.T, most int, h http.HandlerFunc) *limitListener {
 	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp4", "127.0.0.1:0")
+	tcp, err := new(net.ListenConfig).Listen(t.Context(), "tcp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
+	l := limit(tcp, most)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- run(ctx, limit(l, most), h, Options{Log: slog.New(slog.DiscardHandler)}) }()
+	go func() { ended <- run(ctx, l, h, Options{Log: slog.New(slog.DiscardHandler)}) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
 	})
-	return l.Addr().String()
+	return l
 }
 
 // askFrom asks over a new connection from an address of loopback.
@@ -168,7 +171,7 @@ func TestN21_Limit(t *testing.T) {
 					return
 				}
 				io.WriteString(w, "done") //nolint:errcheck // the client reports it
-			})
+			}).Addr().String()
 			for range 3 * most {
 				stall(t, address)
 			}
@@ -189,13 +192,27 @@ func TestN21_Limit(t *testing.T) {
 // one that has moved no byte for the longest time.
 func TestN21_Victim(t *testing.T) {
 	const most = 4
-	address := startLimited(t, most, func(w http.ResponseWriter, _ *http.Request) {
+	var handled atomic.Int64 // time of the last request, as limitConn.lastByte
+	var l *limitListener
+	l = startLimited(t, most, func(w http.ResponseWriter, _ *http.Request) {
+		handled.Store(int64(time.Since(l.start)))
 		io.WriteString(w, "done") //nolint:errcheck // the client reports it
 	})
+	// A busy server records the last byte of an answer after the client has it.
+	recorded := func(c net.Conn) {
+		for !slices.ContainsFunc(l.all(), func(at *limitConn) bool {
+			return at.RemoteAddr().String() == c.LocalAddr().String() && at.lastByte.Load() > handled.Load()
+		}) {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	address := l.Addr().String()
 	_, alone := askFrom(t, "127.0.0.1", address) // the oldest of all
+	recorded(alone)
 	var many []net.Conn
 	for range most - 1 {
 		_, c := askFrom(t, "127.0.0.2", address)
+		recorded(c)
 		many = append(many, c)
 	}
 	// The oldest of the others moves once more.
@@ -207,6 +224,7 @@ func TestN21_Victim(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Body.Close()
+	recorded(many[0])
 	askFrom(t, "127.0.0.3", address)
 	for i, c := range append([]net.Conn{alone}, many...) {
 		want := i == 2
