@@ -134,6 +134,21 @@ func TestServeWritable(t *testing.T) {
 	if status != 200 || !strings.Contains(answer, first.CommitOid) {
 		t.Errorf("the same commit after a restart: status %d, %s", status, answer)
 	}
+	// A move is sent again after a lost answer. A repository that is created anew is another one.
+	move := func() int {
+		status, _ := send(t, "POST", address+"/api/repos/move", "", `{"fromRepo":"org/model","toRepo":"org/moved"}`)
+		return status
+	}
+	if first, again := move(), move(); first != 200 || again != 200 {
+		t.Errorf("move: status %d, again %d", first, again)
+	}
+	if status, _, text := get(t, address+"/org/moved/resolve/main/tiny", ""); status != 200 || text != "1" {
+		t.Errorf("moved file: status %d, %q", status, text)
+	}
+	send(t, "POST", address+"/api/repos/create", "", create)
+	if status := move(); status != 409 {
+		t.Errorf("move to a name that is taken: status %d", status)
+	}
 	if status, _ := send(t, "DELETE", address+"/api/repos/delete", "", create); status != 200 {
 		t.Errorf("delete: status %d", status)
 	}

@@ -35,6 +35,33 @@ func (w *Writer) Delete(ctx context.Context, symbol string, numbers ...uint64) e
 	return err
 }
 
+// DeleteAll removes all live versions of a symbol as one change. Their data stays for the grace
+// period. It returns io/fs.ErrNotExist if no version is live, and ErrVersion if the newest one is
+// not ifVersion; nil: any.
+func (w *Writer) DeleteAll(ctx context.Context, symbol string, ifVersion *uint64) error {
+	sg, st, err := w.begin(ctx, symbol)
+	if err != nil {
+		return err
+	}
+	_, err = w.commit(ctx, st, sg, func(ctx context.Context, st *state) (*change, error) {
+		if st.latest() == nil {
+			return nil, catalog.AbsentSymbolError(symbol)
+		}
+		if err := st.checkVersion(ifVersion); err != nil {
+			return nil, err
+		}
+		c := new(change)
+		for row, err := range w.catalog.LiveFrom(ctx, st.head) {
+			if err != nil {
+				return nil, err
+			}
+			c.deleted = append(c.deleted, row.Number)
+		}
+		return c, nil
+	})
+	return err
+}
+
 // A KeepRule selects the versions that a prune keeps: the newest Last, those since Since,
 // and with Snapshots those in a snapshot. The newest live version always stays.
 type KeepRule struct {

@@ -7,7 +7,7 @@
 //	Session.Replace, Update         a new version, from all entries or from changes
 //	Session.UpdateWith              the same, with changes that depend on the newest version
 //	Session.Republish               a new version of an existing tree
-//	Writer.Delete, Prune            delete versions
+//	Writer.Delete, DeleteAll, Prune delete versions
 //	Writer.Snapshot, RepairRef      name versions; restore a lost ref
 //
 // Each object is durable before an object that refers to it exists. The swap of the ref is the

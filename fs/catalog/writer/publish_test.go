@@ -162,6 +162,52 @@ func TestPublishPages(t *testing.T) {
 	}
 }
 
+func TestPublishIfNone(t *testing.T) {
+	d := sitDown(t, origintest.Memory())
+	begin := func() (*Session, error) { return d.Begin(t.Context(), "m", PublishOptions{IfNone: true}) }
+	b, err := begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.must(d.replace("m", "a=0"))
+	if _, err := b.Replace(t.Context(), seqOf(entriesOf("a=1"))); !errors.Is(err, ErrVersion) {
+		t.Errorf("another publish was faster: %v", err)
+	}
+	if _, err := begin(); !errors.Is(err, ErrVersion) {
+		t.Errorf("a live version: %v", err)
+	}
+	if err := d.Delete(t.Context(), "m", 0); err != nil {
+		t.Fatal(err)
+	}
+	if b, err = begin(); err != nil {
+		t.Fatal(err)
+	}
+	d.must(b.Replace(t.Context(), seqOf(entriesOf("a=2"))))
+}
+
+func TestDeleteAll(t *testing.T) {
+	d := sitDown(t, origintest.Memory())
+	if err := d.DeleteAll(t.Context(), "m", nil); !errors.Is(err, iofs.ErrNotExist) {
+		t.Errorf("no symbol: %v", err)
+	}
+	for _, words := range []string{"a=0", "a=1", "a=2"} {
+		d.must(d.replace("m", words))
+	}
+	if err := d.Delete(t.Context(), "m", 1); err != nil {
+		t.Fatal(err)
+	}
+	stale, newest := uint64(1), uint64(2)
+	if err := d.DeleteAll(t.Context(), "m", &stale); !errors.Is(err, ErrVersion) || len(liveOf(t, d.Catalog(), "m")) != 2 {
+		t.Errorf("another version: %v", err)
+	}
+	if err := d.DeleteAll(t.Context(), "m", &newest); err != nil || len(liveOf(t, d.Catalog(), "m")) != 0 {
+		t.Errorf("all: %v", err)
+	}
+	if err := d.DeleteAll(t.Context(), "m", nil); !errors.Is(err, iofs.ErrNotExist) {
+		t.Errorf("again: %v", err)
+	}
+}
+
 func TestPublishIfVersion(t *testing.T) {
 	d := sitDown(t, origintest.Memory())
 	begin := func(n uint64) (*Session, error) {

@@ -15,6 +15,7 @@ import (
 // PublishOptions describe a new version.
 type PublishOptions struct {
 	IfVersion *uint64 // return ErrVersion if the newest live version is another one
+	IfNone    bool    // return ErrVersion if a version is live
 	Writer    string
 	Message   string
 	Labels    map[string]string
@@ -82,16 +83,23 @@ func (s *Session) Has(ctx context.Context, h codec.Hash) (bool, error) {
 	return s.reuse.hasShard(ctx, h)
 }
 
-// checkVersion compares a state with IfVersion.
+// checkVersion compares a state with IfVersion and IfNone.
 func (s *Session) checkVersion(st *state) error {
-	want := s.o.IfVersion
-	switch latest := st.latest(); {
+	if latest := st.latest(); s.o.IfNone && latest != nil {
+		return fmt.Errorf("%s: %w: %d, not none", st.symbol, ErrVersion, latest.Number)
+	}
+	return st.checkVersion(s.o.IfVersion)
+}
+
+// checkVersion returns ErrVersion if the newest live version is not want; nil: any.
+func (s *state) checkVersion(want *uint64) error {
+	switch latest := s.latest(); {
 	case want == nil || latest != nil && latest.Number == *want:
 		return nil
 	case latest == nil:
-		return fmt.Errorf("%s: %w: none, not %d", st.symbol, ErrVersion, *want)
+		return fmt.Errorf("%s: %w: none, not %d", s.symbol, ErrVersion, *want)
 	default:
-		return fmt.Errorf("%s: %w: %d, not %d", st.symbol, ErrVersion, latest.Number, *want)
+		return fmt.Errorf("%s: %w: %d, not %d", s.symbol, ErrVersion, latest.Number, *want)
 	}
 }
 

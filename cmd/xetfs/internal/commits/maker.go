@@ -129,32 +129,9 @@ func (m *Maker) Create(ctx context.Context, symbol, author string) error {
 	return explained(err)
 }
 
-// maxDeletes bounds the repetitions of a deletion while others commit.
-const maxDeletes = 5
-
 // Delete deletes all live versions of a symbol. Their data stays for the grace period.
 func (m *Maker) Delete(ctx context.Context, symbol string) error {
-	for try := 0; ; try++ {
-		var numbers []uint64
-		for row, err := range m.o.Writer.Catalog().Live(ctx, symbol) {
-			if err != nil {
-				return absent(err)
-			}
-			numbers = append(numbers, row.Number)
-		}
-		switch {
-		case len(numbers) == 0 && try > 0:
-			return nil
-		case len(numbers) == 0:
-			return hub.ErrRepoNotFound
-		case try == maxDeletes:
-			return refusal(http.StatusServiceUnavailable, "other clients commit to the repository all the time; try again")
-		}
-		err := m.o.Writer.Delete(ctx, symbol, numbers...)
-		if err != nil && !errors.Is(err, iofs.ErrNotExist) { // another deletion was faster
-			return explained(err)
-		}
-	}
+	return explained(absent(m.o.Writer.DeleteAll(ctx, symbol, nil)))
 }
 
 // absent returns hub.ErrRepoNotFound for the error of an absent symbol.
@@ -163,90 +140,4 @@ func absent(err error) error {
 		return hub.ErrRepoNotFound
 	}
 	return err
-}
-
-// maxMoved bounds the versions of a symbol that is moved.
-const maxMoved = 2000
-
-// Move publishes the live versions of a symbol under another name, oldest first, and deletes them.
-// Data is not copied. A move that is interrupted leaves the old symbol complete. Versions of commits
-// that arrive meanwhile are moved too.
-func (m *Maker) Move(ctx context.Context, from, to string) error {
-	if err := names.CheckSymbol(to); err != nil {
-		return refusal(http.StatusBadRequest, "a repository cannot have this name")
-	}
-	versions, err := m.versions(ctx, from)
-	if err != nil {
-		return err
-	}
-	if _, err := m.o.Writer.Catalog().Latest(ctx, to); err == nil {
-		return hubwrite.ErrRepoExists
-	} else if !errors.Is(err, iofs.ErrNotExist) {
-		return err
-	}
-	moved := map[uint64]bool{}
-	for range maxDeletes {
-		if err := m.moveVersions(ctx, from, to, versions, moved); err != nil {
-			return err
-		}
-		versions, err = m.versions(ctx, from)
-		switch {
-		case errors.Is(err, hub.ErrRepoNotFound):
-			return nil
-		case err != nil:
-			return err
-		}
-	}
-	return refusal(http.StatusServiceUnavailable, "other clients commit to the repository all the time; its newest commits have the old name")
-}
-
-// moveVersions publishes the versions that are not in moved under another name, the last one first,
-// and adds their numbers to moved. Then it deletes all of the versions, or none if another client has
-// deleted one of them meanwhile.
-func (m *Maker) moveVersions(ctx context.Context, from, to string, versions []*names.Version, moved map[uint64]bool) error {
-	numbers := make([]uint64, len(versions))
-	for i := len(versions) - 1; i >= 0; i-- {
-		v := versions[i]
-		numbers[i] = v.Number
-		if moved[v.Number] {
-			continue
-		}
-		s, err := m.o.Writer.Begin(ctx, to, writer.PublishOptions{Writer: v.Writer, Message: v.Message, Labels: v.Labels})
-		if err == nil {
-			_, err = s.Republish(ctx, v.Rows[0])
-		}
-		if err != nil {
-			return explained(err)
-		}
-		moved[v.Number] = true
-	}
-	err := m.o.Writer.Delete(ctx, from, numbers...)
-	if errors.Is(err, iofs.ErrNotExist) {
-		return nil
-	}
-	return explained(err)
-}
-
-// versions returns the live versions of a symbol, newest first.
-func (m *Maker) versions(ctx context.Context, symbol string) (versions []*names.Version, err error) {
-	var head *names.Version
-	for v, err := range m.o.Writer.Catalog().History(ctx, symbol) {
-		switch {
-		case err != nil:
-			return nil, absent(err)
-		case head == nil:
-			head = v
-		}
-		if v.Delete || head.IsDeleted(v.Number) {
-			continue
-		}
-		if len(versions) == maxMoved {
-			return nil, refusal(http.StatusBadRequest, "a repository with more than %d versions cannot be moved; prune it first", maxMoved)
-		}
-		versions = append(versions, v)
-	}
-	if len(versions) == 0 {
-		return nil, hub.ErrRepoNotFound
-	}
-	return versions, nil
 }

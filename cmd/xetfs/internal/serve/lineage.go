@@ -41,7 +41,7 @@ func newVersion(row names.Row, d *names.Version) *version {
 		switch {
 		case slices.Contains(commitLabels, key) && isCommitHash(value):
 			v.commit = value
-		case key == commits.LabelDigest:
+		case key == commits.LabelDigest || key == commits.LabelMoved:
 		case key == "tag":
 			v.tags = append(v.tags, value)
 		default:

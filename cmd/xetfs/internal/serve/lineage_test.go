@@ -14,6 +14,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/cache/origin/hub"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/commits"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/fs/catalog"
@@ -180,6 +181,7 @@ func TestNewVersion(t *testing.T) {
 		{map[string]string{"git_commit": commit}, commit, nil},
 		{map[string]string{"commit": commit, "tag": "v1"}, commit, []string{"v1"}},
 		{map[string]string{"git_commit": strings.ToUpper(commit)}, root[:40], []string{"git_commit=" + strings.ToUpper(commit)}},
+		{map[string]string{commits.LabelDigest: "1", commits.LabelMoved: "2", "tag": "v1"}, root[:40], []string{"v1"}},
 		{map[string]string{"commit": "fix"}, root[:40], []string{"commit=fix"}},
 	}
 	for _, tt := range tests {

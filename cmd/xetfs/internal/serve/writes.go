@@ -122,16 +122,13 @@ func (w *Writer) Delete(ctx context.Context, id hub.RepoID) error {
 
 // Move implements hubwrite.Repos.
 func (w *Writer) Move(ctx context.Context, from, to hub.RepoID) error {
-	old, err := w.existing(ctx, from)
+	old, _, err := w.symbol(ctx, from)
 	if err != nil {
 		return err
 	}
-	symbol, exists, err := w.symbol(ctx, to)
-	switch {
-	case err != nil:
+	symbol, _, err := w.symbol(ctx, to)
+	if err != nil {
 		return err
-	case exists:
-		return hubwrite.ErrRepoExists
 	}
 	defer w.o.Repos.lineages.forget(old)
 	defer w.o.Repos.lineages.forget(symbol)
