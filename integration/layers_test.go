@@ -76,7 +76,7 @@ var mayImport = map[string][]string{
 		"cache/arena", "cache/flight", "cache/lru", "cache/disk", "cache/origin", "cache/seen"},
 
 	"cache/origin/hub/hubtest":  {},
-	"cache/origin/hub/hubwrite": {"cache/origin/hub"},
+	"cache/origin/hub/hubwrite": {"cache/origin/hub", "cache/origin/upload"},
 
 	"reconstruct": {"codec", "codec/merkle", "codec/shard", "codec/xorb",
 		"cache", "cache/disk", "cache/flight", "cache/lru", "cache/origin", "cache/recent"},

@@ -31,7 +31,8 @@ type Uploads interface {
 const (
 	bodyIdle   = time.Minute // without a byte of the client
 	retryAfter = "5"         // seconds
-	maxDrained = 80 << 20    // bytes of a refused body that are read, so that the client reads the answer
+	maxDrained = 80 << 20    // bytes of a refused body that are read: the largest shard
+	drainTime  = 5 * time.Minute
 )
 
 // errReadOnly is the answer to an upload without Uploads.
@@ -49,35 +50,17 @@ func (h *handler) session(r *http.Request) (upload.SessionID, error) {
 	return sess, err
 }
 
-// serveUpload answers an upload with put. After an error it reads the rest of the body: a client
-// that is still sending would not read the answer.
+// serveUpload answers an upload with put. After an error it drains the body.
 func (h *handler) serveUpload(w *answer, r *http.Request, put func(sess upload.SessionID, body io.Reader) error) error {
-	body := &patientBody{Reader: r.Body, c: http.NewResponseController(w.ResponseWriter)}
+	body := upload.NewClientBody(r.Body, http.NewResponseController(w.ResponseWriter), bodyIdle)
 	sess, err := h.session(r)
 	if err == nil {
 		err = put(sess, body)
 	}
 	if err != nil && !w.began {
-		_, _ = io.Copy(io.Discard, io.LimitReader(body, maxDrained))
+		body.Drain(maxDrained, drainTime)
 	}
 	return err
-}
-
-// A patientBody is a body without a limit for all of it. Its reads fail after bodyIdle without a
-// byte.
-type patientBody struct {
-	io.Reader
-	c    *http.ResponseController
-	last time.Time // when the limit was set
-}
-
-// Read implements io.Reader.
-func (b *patientBody) Read(p []byte) (int, error) {
-	if now := time.Now(); now.Sub(b.last) > time.Second {
-		_ = b.c.SetReadDeadline(now.Add(bodyIdle)) // an unsupported limit is that of the server
-		b.last = now
-	}
-	return b.Reader.Read(p)
 }
 
 // serveXorb answers an upload of a xorb.
@@ -202,6 +185,8 @@ func uploadStatus(err error) (status int, text string) {
 		return http.StatusBadRequest, err.Error()
 	case errors.Is(err, upload.ErrTooLarge):
 		return http.StatusRequestEntityTooLarge, err.Error()
+	case errors.Is(err, upload.ErrSlow):
+		return http.StatusRequestTimeout, err.Error()
 	case errors.Is(err, upload.ErrBusy):
 		return http.StatusTooManyRequests, upload.ErrBusy.Error()
 	case errors.Is(err, upload.ErrFull):

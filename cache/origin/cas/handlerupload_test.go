@@ -131,6 +131,7 @@ func TestUploadStatus(t *testing.T) {
 		{"refused", "POST", xorbPath, "write", fmt.Errorf("%w: chunk 3", upload.ErrRefused), 400, "chunk 3"},
 		{"refused v2", "POST", "/v2/shards", "write", fmt.Errorf("%w: file 3", upload.ErrRefused), 400, "file 3"},
 		{"too large", "POST", xorbPath, "write", upload.ErrTooLarge, 413, "too large"},
+		{"slow", "POST", xorbPath, "write", upload.ErrSlow, 408, "too slowly"},
 		{"busy", "POST", xorbPath, "write", upload.ErrBusy, 429, "try again later"},
 		{"full", "POST", "/v1/shards", "write", upload.ErrFull, 507, "full"},
 		{"unavailable", "POST", xorbPath, "write", origin.ErrUnavailable, 503, ""},

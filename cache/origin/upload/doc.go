@@ -9,6 +9,7 @@
 //	Store.PutContents        chunk, pack and store files
 //	Store.FileBySHA256       a file that a session uploaded or may read
 //	Store.Commit             check, under the guard of a publish, that all data of files exists
+//	NewClientBody            a body that must not arrive too slowly
 //
 // A session is one client. A SHA-256 names content across repositories, so a hash alone grants no
 // access. A session finds the files that it uploaded, and those that Options.Readable returns.

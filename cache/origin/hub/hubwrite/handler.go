@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin/hub"
+	"github.com/xetfs/xetfs/cache/origin/upload"
 )
 
 // Options tune a handler. The zero value is right but for Repos.
@@ -148,6 +149,8 @@ func bodyError(err error) error {
 	switch {
 	case errors.As(err, &refusal):
 		return err
+	case errors.Is(err, upload.ErrSlow):
+		return &hub.Refusal{Status: http.StatusRequestTimeout, Text: err.Error()}
 	case errors.As(err, &large):
 		return tooLarge("the body has more than %d bytes", large.Limit)
 	}
@@ -155,22 +158,9 @@ func bodyError(err error) error {
 }
 
 // body returns the body of a request, which ends with an error after limit bytes and after Idle
-// without a byte.
-func (h *handler) body(w http.ResponseWriter, r *http.Request, limit int64) io.Reader {
-	return &idleReader{r: http.MaxBytesReader(w, r.Body, limit), c: http.NewResponseController(w), idle: h.o.Idle}
-}
-
-// An idleReader extends the deadline of a connection for each read.
-type idleReader struct {
-	r    io.Reader
-	c    *http.ResponseController
-	idle time.Duration
-}
-
-// Read implements io.Reader.
-func (ir *idleReader) Read(p []byte) (int, error) {
-	_ = ir.c.SetReadDeadline(time.Now().Add(ir.idle)) // a test has no deadlines
-	return ir.r.Read(p)
+// without a byte. A body that arrives too slowly ends, too.
+func (h *handler) body(w http.ResponseWriter, r *http.Request, limit int64) *upload.ClientBody {
+	return upload.NewClientBody(http.MaxBytesReader(w, r.Body, limit), http.NewResponseController(w), h.o.Idle)
 }
 
 // acquire waits for a slot. It returns a refusal with 429 after the longest wait.

@@ -392,7 +392,7 @@ func TestIdleBody(t *testing.T) {
 		return // the server has closed the connection
 	}
 	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusBadRequest {
+	if answer.StatusCode != http.StatusRequestTimeout {
 		t.Errorf("status %d", answer.StatusCode)
 	}
 }

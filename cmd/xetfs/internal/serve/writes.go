@@ -303,6 +303,8 @@ func uploadError(err error) error {
 		status = http.StatusInsufficientStorage
 	case errors.Is(err, upload.ErrBusy):
 		status = http.StatusTooManyRequests
+	case errors.Is(err, upload.ErrSlow):
+		status = http.StatusRequestTimeout
 	case errors.Is(err, upload.ErrRefused):
 		status = http.StatusBadRequest
 	default:
