@@ -56,6 +56,14 @@ const (
 	maxListEntries = 5000
 )
 
+// Bounds of the rest of a refused commit. huggingface_hub sends about 250 files per commit, and
+// those in the body have at most 64 KiB (maxRegular): 22 MiB in base64. A link of 1 Mbit/s needs
+// 4.5 minutes for 32 MiB.
+const (
+	maxDrained = 32 << 20 // bytes
+	drainTime  = 5 * time.Minute
+)
+
 // ServeWrite implements hub.Writes.
 func (h *handler) ServeWrite(w http.ResponseWriter, r *http.Request, t hub.Target) error {
 	if method := methodOf(t, r.Method); method != r.Method {
@@ -214,8 +222,7 @@ func (h *handler) serveCommit(w http.ResponseWriter, r *http.Request, t hub.Targ
 	oid, err := h.commit(r, t.Repo, body, limits)
 	release() // a refused body that arrives slowly keeps no slot
 	if err != nil {
-		// A client that still sends would not read the answer.
-		_, _ = io.Copy(io.Discard, body)
+		body.Drain(maxDrained, drainTime)
 		return err
 	}
 	return hub.SendJSON(w, r, http.StatusOK, map[string]any{

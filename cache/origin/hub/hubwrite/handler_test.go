@@ -372,6 +372,26 @@ func TestRefusedBodyKeepsNoSlot(t *testing.T) {
 	}
 }
 
+// The rest of a refused commit is read, so that the client reads the answer, but not all of a long one.
+func TestRefusedBodyIsBounded(t *testing.T) {
+	f := newFixture(t, Options{})
+	for _, tt := range []struct{ length, want int }{{22 << 20, 22 << 20}, {400 << 20, maxDrained}} {
+		read := 0
+		rest := readerFunc(func(p []byte) (int, error) {
+			n := min(len(p), tt.length-read)
+			read += n
+			if n == 0 {
+				return 0, io.EOF
+			}
+			return n, nil
+		})
+		w := f.do("POST", "/api/models/owner/name/commit/main", io.MultiReader(strings.NewReader("nonsense\n"), rest))
+		if w.Code != http.StatusBadRequest || read < tt.want || read > tt.want+1<<20 {
+			t.Errorf("status %d after %d of %d bytes, want %d", w.Code, read, tt.length, tt.want)
+		}
+	}
+}
+
 type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
