@@ -21,6 +21,17 @@ type errMade struct{ id string }
 
 func (*errMade) Error() string { return "the commit exists" }
 
+// errDoubt ends a plan that makes no version. The cause may be that the commit was made before, and
+// other commits followed. The search for it needs no lock, because the history behind a head never
+// changes.
+type errDoubt struct {
+	past history
+	end  func(*names.Version) bool // of the search; nil: never
+	err  error                     // if the commit was not made; nil: it has no changes
+}
+
+func (*errDoubt) Error() string { return "the commit may exist" }
+
 // Commit makes a version of a commit and returns its ID. The version exists already if it is the
 // same commit. A commit without changes returns the ID of the newest version.
 func (m *Maker) Commit(ctx context.Context, r *Request) (id string, err error) {
@@ -43,29 +54,52 @@ func (m *Maker) Commit(ctx context.Context, r *Request) (id string, err error) {
 	if err != nil {
 		return "", err
 	}
-	unlock, err := m.lock(ctx, r.Symbol)
-	if err != nil {
-		return "", err
-	}
-	defer unlock()
-	if err := st.protect(ctx, s); err != nil {
-		return "", err
-	}
-	labels := map[string]string{LabelDigest: st.sum()}
-	row, err := s.UpdateWith(ctx, func(ctx context.Context, b writer.Base) ([]page.Change, map[string]string, error) {
-		changes, err := m.plan(ctx, st, b)
-		return changes, labels, err
-	})
+	row, labels, err := m.update(ctx, st, s)
 	var made *errMade
+	var doubt *errDoubt
 	switch {
 	case errors.As(err, &made):
 		return made.id, nil
+	case errors.As(err, &doubt):
+		return m.settle(ctx, st, doubt)
 	case errors.Is(err, writer.ErrSame):
 		return st.newest, nil
 	case err != nil:
 		return "", explained(err)
 	}
 	return m.o.ID(&names.Version{Rows: []names.Row{row}, Labels: labels}), nil
+}
+
+// update publishes a commit while no other commit of the symbol is planned.
+func (m *Maker) update(ctx context.Context, st *stage, s *writer.Session) (row names.Row, labels map[string]string, err error) {
+	unlock, err := m.lock(ctx, st.r.Symbol)
+	if err != nil {
+		return row, nil, err
+	}
+	defer unlock()
+	if err := st.protect(ctx, s); err != nil {
+		return row, nil, err
+	}
+	labels = map[string]string{LabelDigest: st.sum()}
+	row, err = s.UpdateWith(ctx, func(ctx context.Context, b writer.Base) ([]page.Change, map[string]string, error) {
+		changes, err := m.plan(ctx, st, b)
+		return changes, labels, err
+	})
+	return row, labels, err
+}
+
+// settle returns the ID of the commit if it was made before, or else the result of its plan.
+func (m *Maker) settle(ctx context.Context, st *stage, d *errDoubt) (id string, err error) {
+	v, err := d.past.find(ctx, d.end)
+	switch {
+	case err != nil:
+		return "", err
+	case v != nil:
+		return m.o.ID(v), nil
+	case d.err != nil:
+		return "", explained(d.err)
+	}
+	return st.newest, nil
 }
 
 // plan returns the changes of a commit to the newest tree.
@@ -84,10 +118,8 @@ func (m *Maker) plan(ctx context.Context, st *stage, b writer.Base) ([]page.Chan
 	}
 	parent := st.r.Commit.Parent
 	if parent != "" && !m.isParent(newest, parent) {
-		if v, err := past.find(ctx, func(v *names.Version) bool { return m.isParent(v, parent) }); err != nil || v != nil {
-			return nil, madeOr(m, v, err)
-		}
-		return nil, refusal(http.StatusPreconditionFailed, "the parentCommit is not the newest commit; that is %s", st.newest)
+		err := refusal(http.StatusPreconditionFailed, "the parentCommit is not the newest commit; that is %s", st.newest)
+		return nil, &errDoubt{past, func(v *names.Version) bool { return m.isParent(v, parent) }, err}
 	}
 	tree, err := m.o.Writer.Catalog().OpenRow(ctx, st.r.Symbol, *b.Latest)
 	if err != nil {
@@ -101,23 +133,7 @@ func (m *Maker) plan(ctx context.Context, st *stage, b writer.Base) ([]page.Chan
 	if err != nil && !errors.As(err, &refused) {
 		return nil, err
 	}
-	// The commit may be the cause: it was made, and other commits followed.
-	v, findErr := past.find(ctx, nil)
-	switch {
-	case findErr != nil || v != nil:
-		return nil, madeOr(m, v, findErr)
-	case err != nil:
-		return nil, err
-	}
-	return nil, &errMade{st.newest}
-}
-
-// madeOr returns an error, or else that of a version that exists.
-func madeOr(m *Maker, v *names.Version, err error) error {
-	if err != nil {
-		return err
-	}
-	return &errMade{m.o.ID(v)}
+	return nil, &errDoubt{past, nil, err}
 }
 
 // isParent reports whether a client may name a version by a commit hash.

@@ -369,6 +369,54 @@ func TestParentAndResend(t *testing.T) {
 	}
 }
 
+// A readStore counts reads of versions, all of them and those while a lock is held.
+type readStore struct {
+	origin.WriteStore
+	m           *Maker
+	all, locked int
+}
+
+func (s *readStore) Get(ctx context.Context, k names.Key, seen origin.Tag) ([]byte, origin.Tag, error) {
+	if p, err := names.ParseKey(k); err == nil && p.Kind == names.VersionKind {
+		s.all++
+		for _, l := range s.m.locks {
+			s.locked += len(l)
+		}
+	}
+	return s.WriteStore.Get(ctx, k, seen)
+}
+
+// A commit that makes no version searches the history without the lock of its symbol.
+func TestSearchWithoutLock(t *testing.T) {
+	t.Parallel()
+	const commits = 20
+	d := sitDown(t)
+	for i := range commits {
+		d.must(fmt.Sprint(i), "", fmt.Sprintf("a=%d b=1", i))
+	}
+	under := d.store
+	for _, tt := range []struct {
+		name, parent, words string
+		status              int
+	}{
+		{"empty", "", "", 0}, {"no change", "", "b=1", 0}, {"refused", "", "-c", 404},
+		{"unknown parent", strings.Repeat("0", 40), "c=1", 412},
+	} {
+		s := &readStore{WriteStore: under}
+		d.store = s
+		d.restart() // with no version in memory
+		s.m = d.Maker
+		_, err := d.commit(tt.name, tt.parent, tt.words)
+		var r *hub.Refusal
+		if errors.As(err, &r) && r.Status != tt.status || (err != nil) != (tt.status != 0) {
+			t.Errorf("%s: %v, want %d", tt.name, err, tt.status)
+		}
+		if s.all < commits || s.locked > 2 {
+			t.Errorf("%s: %d versions were read, %d under the lock", tt.name, s.all, s.locked)
+		}
+	}
+}
+
 // A regular file has git's name, which belongs to its content alone. Content that the tree has is
 // not stored again.
 func TestGitOID(t *testing.T) {
