@@ -1,4 +1,23 @@
 package upload
 
+import "context"
+
 // RefreshIndex does what Dedup starts in the background from time to time.
 func (s *Store) RefreshIndex() error { return s.index.update() }
+
+// Used returns the bytes that count for the quota.
+func (s *Store) Used() int64 {
+	s.space.mu.Lock()
+	defer s.space.mu.Unlock()
+	return s.space.used
+}
+
+// Recount lists the store.
+func (s *Store) Recount(t interface {
+	Context() context.Context
+	Fatal(args ...any)
+}) {
+	if err := s.space.measure(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}

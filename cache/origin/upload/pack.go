@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/pack"
@@ -87,16 +86,8 @@ type leaseSink struct{ s *Store }
 
 // PutXorb implements pack.Sink.
 func (k *leaseSink) PutXorb(ctx context.Context, in *xorb.Info, body []byte) error {
-	if err := k.s.space.check(ctx, int64(len(body))); err != nil {
-		return err
-	}
-	return k.s.keep(ctx, names.XorbKey(in.Xorb), func() error {
-		inserted, err := origin.PutXorb(ctx, k.s.store, in, body)
-		if inserted {
-			k.s.space.add(int64(len(body)))
-		}
-		return full(err)
-	})
+	_, err := k.s.storeXorb(ctx, in, body)
+	return err
 }
 
 // PutShard implements pack.Sink.
@@ -113,11 +104,7 @@ func (k *leaseSink) PutShard(ctx context.Context, w *shard.Writer) (codec.Hash, 
 	if err != nil {
 		return codec.Hash{}, err
 	}
-	h, err := k.s.putShard(ctx, w, xorbs)
-	if err == nil {
-		k.s.space.add(int64(len(b)))
-	}
-	return h, err
+	return k.s.putShard(ctx, w, xorbs)
 }
 
 // A leasedIndex is a pack.ChunkIndex that leases the xorbs that it names.

@@ -430,7 +430,6 @@ func (w *shardWriter) flush() error {
 		w.at[f] = codec.FileID{File: f, Shard: h, Block: blocks[f]}
 	}
 	w.w, w.added, w.xorbs, w.files = shard.Writer{}, false, nil, nil
-	w.s.space.add(int64(len(b)))
 	return nil
 }
 
@@ -453,7 +452,7 @@ func blocksOf(b []byte) (map[codec.Hash]int64, error) {
 // putShard stores a shard behind its durable xorbs, leases it, and adds it to the index.
 func (s *Store) putShard(ctx context.Context, w *shard.Writer, xorbs []names.Key) (h codec.Hash, err error) {
 	for range maxPuts {
-		if h, err = origin.Sink(s.store).PutShard(ctx, w); err != nil {
+		if h, err = origin.Sink(s.counted).PutShard(ctx, w); err != nil {
 			return h, err
 		}
 		missing, err := s.protect(ctx, append(xorbs[:len(xorbs):len(xorbs)], names.ShardKey(h))...)

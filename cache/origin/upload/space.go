@@ -113,6 +113,51 @@ func (s *space) add(n int64) {
 	s.used += n
 }
 
+// A countStore counts the bytes of the objects that are put. This is the only place that counts, so
+// that the sum is that of a listing. A put whose outcome is unknown is counted by the next listing.
+type countStore struct {
+	origin.WriteStore
+	space *space
+}
+
+// PutIfAbsent implements origin.WriteStore.
+func (s countStore) PutIfAbsent(ctx context.Context, k names.Key, value []byte) (origin.Tag, error) {
+	return s.count(ctx, k, value, func() (origin.Tag, error) { return s.WriteStore.PutIfAbsent(ctx, k, value) })
+}
+
+// PutIfMatch implements origin.WriteStore.
+func (s countStore) PutIfMatch(ctx context.Context, k names.Key, value []byte, tag origin.Tag) (origin.Tag, error) {
+	return s.count(ctx, k, value, func() (origin.Tag, error) { return s.WriteStore.PutIfMatch(ctx, k, value, tag) })
+}
+
+// count counts a value that put stores, without the object that it replaces. In a folder, PutIfAbsent
+// replaces a damaged object of another size.
+func (s countStore) count(ctx context.Context, k names.Key, value []byte, put func() (origin.Tag, error)) (origin.Tag, error) {
+	if s.space.quota == 0 {
+		return put()
+	}
+	old, err := s.Size(ctx, k)
+	switch {
+	case errors.Is(err, origin.ErrNotFound):
+		old = 0
+	case err != nil:
+		return "", err
+	}
+	tag, err := put()
+	if err == nil {
+		s.space.add(int64(len(value)) - old)
+	}
+	return tag, err
+}
+
+// Matches implements origin.Matcher. Without a Matcher below, the bytes must be read.
+func (s countStore) Matches(ctx context.Context, k names.Key, value []byte) (bool, error) {
+	if m, ok := s.WriteStore.(origin.Matcher); ok {
+		return m.Matches(ctx, k, value)
+	}
+	return false, nil
+}
+
 // reserve reserves bytes for a scratch file, or returns ErrBusy.
 func (s *space) reserve(n int64) error {
 	s.mu.Lock()

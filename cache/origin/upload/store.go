@@ -102,6 +102,7 @@ type Store struct {
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 
+	counted countStore // store, for puts
 	index   index
 	space   space
 	uploads slots
@@ -137,6 +138,7 @@ func Open(ctx context.Context, s origin.WriteStore, o Options) (*Store, error) {
 	}
 	u.ctx, u.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	u.space = space{store: s, quota: o.Quota, scratch: o.Scratch}
+	u.counted = countStore{s, &u.space}
 	if err := u.space.measure(ctx); err != nil {
 		return nil, errors.Join(err, u.Close())
 	}

@@ -51,22 +51,23 @@ func (s *Store) putXorb(ctx context.Context, name codec.Hash, b *body) (inserted
 		return false, err
 	}
 	packed = packed[:in.PackedEnd[in.Len()-1]]
-	if err := s.space.check(ctx, int64(len(packed))); err != nil {
+	return s.storeXorb(ctx, in, packed)
+}
+
+// storeXorb stores a checked xorb with our footer and leases it.
+func (s *Store) storeXorb(ctx context.Context, in *xorb.Info, packed []byte) (inserted bool, err error) {
+	if err := s.space.check(ctx, int64(len(packed)+xorb.FooterSize(in.Len()))); err != nil {
 		return false, err
 	}
-	err = s.keep(ctx, names.XorbKey(name), func() error {
-		again, err := origin.PutXorb(ctx, s.store, in, packed)
+	err = s.keep(ctx, names.XorbKey(in.Xorb), func() error {
+		again, err := origin.PutXorb(ctx, s.counted, in, packed)
 		inserted = inserted || again
 		return full(err)
 	})
-	if err != nil {
-		return false, err
-	}
 	if inserted {
-		s.space.add(int64(len(packed) + xorb.FooterSize(in.Len())))
-		s.forgetXorb(name)
+		s.forgetXorb(in.Xorb)
 	}
-	return inserted, nil
+	return inserted && err == nil, err
 }
 
 // buffer returns memory for a body of n bytes with room for our footer. Large buffers are used again
