@@ -36,8 +36,10 @@ func (c *Client) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, o
 	return c.hashes.Annotate(x, run)
 }
 
-// maxLocate bounds how often the chunks of one call are searched again.
-const maxLocate = 8
+// maxLocate bounds how often the chunks of one call are searched again. A search may join a segment
+// of another call that the server then refuses as a part. Many calls that begin at once have several
+// such segments.
+const maxLocate = 64
 
 func (c *Client) chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, o origin.ReadOptions) (*xorb.Run, error) {
 	var err error
