@@ -12,6 +12,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/daemon"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/hint"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/publish"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
@@ -118,6 +119,30 @@ func userText(err error) string {
 	}
 	return text
 }
+
+// withMissingPlace adds to the error of a command what to type if a local path among its
+// arguments does not exist.
+func withMissingPlace(cmd *cobra.Command, err error) error {
+	var reported statusError
+	if !errors.Is(err, iofs.ErrNotExist) || errors.As(err, &reported) {
+		return err
+	}
+	text := hint.Missing(hint.Call{Command: cmd.CommandPath(), Usage: cmd.Use, Args: cmd.Flags().Args(), IsAddress: stack.IsAddress})
+	if text == "" {
+		return err
+	}
+	return &hintedError{err, text}
+}
+
+// A hintedError is an error with what to type.
+type hintedError struct {
+	err  error
+	hint string // begins with "; "
+}
+
+func (e *hintedError) Error() string { return sentence(e.err) + e.hint }
+
+func (e *hintedError) Unwrap() error { return e.err }
 
 // nextStep returns the next step after an error of the local machine, or "".
 func nextStep(err error) string {

@@ -2,12 +2,14 @@ package main
 
 import (
 	"fmt"
+	"log/slog"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
+	"github.com/xetfs/xetfs/codec/names"
 )
 
 // off is the word for a flag that switches something off.
@@ -49,6 +51,16 @@ func listingFlag(cmd *cobra.Command) {
 func writesListing(cmd *cobra.Command) bool {
 	given, _ := cmd.Flags().GetBool(listingName) // false without the flag
 	return given
+}
+
+// noticesOf returns a function that prints a line of a command on standard error.
+func noticesOf(cmd *cobra.Command) func(text string) {
+	return func(text string) { fmt.Fprintln(cmd.ErrOrStderr(), ui.NoticeLine(cmd.CommandPath(), text)) }
+}
+
+// noticeLogger returns a logger whose warnings are lines of a command on standard error.
+func noticeLogger(cmd *cobra.Command) *slog.Logger {
+	return slog.New(ui.NewNoticeHandler(cmd.ErrOrStderr(), cmd.CommandPath(), names.InWords))
 }
 
 // progressName is the flag of commands that show their progress.
