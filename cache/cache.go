@@ -165,6 +165,9 @@ func (c *Cache) Narrow(ctx context.Context, id codec.FileID, t codec.Term, p cod
 	return c.src.Narrow(ctx, id, t, p)
 }
 
+// PackedSize returns the packed bytes of chunks r of xorb x. See origin.Source.
+func (c *Cache) PackedSize(x codec.Hash, r codec.ChunkRange) int64 { return c.src.PackedSize(x, r) }
+
 // Hashed reports whether reads of chunks r of xorb x are compared with their hashes.
 func (c *Cache) Hashed(ctx context.Context, x codec.Hash, r codec.ChunkRange) (bool, error) {
 	if c.noVerify {

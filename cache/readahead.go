@@ -42,7 +42,7 @@ const (
 // NewReadahead returns a Readahead for one stream.
 func (c *Cache) NewReadahead() *Readahead { return &Readahead{c: c} }
 
-// Prefetch requests chunks that will soon be read, and that have about bytes unpacked bytes; 0:
+// Prefetch requests chunks that will soon be read, and that have about bytes packed bytes; 0:
 // unknown. It never blocks and never delays a Read. It has no effect for a local origin and for
 // chunks on disk. It returns false if the budget has no room for all of them, or the Readahead is
 // closed.

@@ -47,6 +47,10 @@ const (
 	// reads of the stream.
 	growthLimit = 6
 
+	// maxWiden bounds the window of packed data, as a multiple of that of other data. The requests
+	// of one stream take a third of what the origin may get at once.
+	maxWiden = 2
+
 	// justRead is how many bytes that a stream has read last may not be visible in memory yet.
 	justRead = 512 << 10
 )
@@ -57,6 +61,7 @@ type stream struct {
 	next       int64 // expected offset of the next read
 	prefetched int64 // end of the prefetched range
 	window     int64 // bytes to prefetch beyond next; 0 while the reads may be random
+	most       int64 // limit of window
 	readahead  *cache.Readahead
 	busy       bool // a prefetch runs
 }
@@ -131,11 +136,11 @@ func (h *Handle) track(off, n int64) {
 func (h *Handle) streamLocked(off, n int64) *stream {
 	if i := h.findLocked(off, n); i >= 0 {
 		s := h.streams[i]
-		s.move(off, n, h.f.r.window)
+		s.move(off, n)
 		h.streams = append(slices.Delete(h.streams, i, i+1), s)
 		return s
 	}
-	s := &stream{start: off, next: off + n, prefetched: off + n, readahead: h.f.r.c.NewReadahead()}
+	s := &stream{start: off, next: off + n, prefetched: off + n, most: h.f.r.window, readahead: h.f.r.c.NewReadahead()}
 	if len(h.streams) == maxStreams {
 		h.streams[0].readahead.Close()
 		h.streams = slices.Delete(h.streams, 0, 1)
@@ -166,8 +171,8 @@ func (h *Handle) findLocked(off, n int64) int {
 }
 
 // move records a read of n bytes at off. The window doubles with each consecutive read, up to
-// most and to growthLimit. Each jump halves the window, in the end to zero.
-func (s *stream) move(off, n, most int64) {
+// s.most and to growthLimit. Each jump halves the window, in the end to zero.
+func (s *stream) move(off, n int64) {
 	end, gap := off+n, off-s.next
 	if end <= s.next {
 		return // a later read was faster
@@ -175,7 +180,7 @@ func (s *stream) move(off, n, most int64) {
 	s.next = end
 	s.prefetched = max(s.prefetched, end)
 	if gap <= max(2*n, 2*firstSlack) {
-		s.window = min(max(2*s.window, n), growthLimit*(end-s.start), most)
+		s.window = min(max(2*s.window, n), growthLimit*(end-s.start), s.most)
 	} else if s.window /= 2; s.window < n {
 		s.window = 0
 	}
@@ -272,11 +277,27 @@ func (h *Handle) prefetchGroup(g *group, s *stream, off, n int64) bool {
 			continue // the same chunk repeatedly
 		}
 		last = codec.Term{Xorb: t.Xorb, Chunks: r}
-		if !s.readahead.Prefetch(t.Xorb, r, bytesOf(t, r, piece)) {
+		if !s.readahead.Prefetch(t.Xorb, r, h.packedSize(s, t, r, piece)) {
 			return false
 		}
 	}
 	return true
+}
+
+// packedSize returns the packed bytes of chunks r of a term, which have a piece. If they are not
+// known, it returns about the unpacked bytes. The window of the stream follows the ratio.
+func (h *Handle) packedSize(s *stream, t codec.Term, r codec.ChunkRange, piece codec.Piece) int64 {
+	packed, ratio := h.f.r.c.PackedSize(t.Xorb, r), 1.0
+	if packed > 0 {
+		ratio = float64(piece.Size) / float64(packed)
+	} else {
+		packed = bytesOf(t, r, piece)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s.most = int64(float64(h.f.r.window) * min(maxWiden, max(1, ratio)))
+	s.window = min(s.window, s.most)
+	return packed
 }
 
 // bytesOf estimates the unpacked bytes of chunks r of a term, which have a piece. The chunks at the

@@ -44,6 +44,10 @@ type Source interface {
 	// one, for the URL of the chunks. It has ErrNotFound for chunks of files without a FileInfo.
 	Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, o ReadOptions) (*xorb.Run, error)
 
+	// PackedSize returns the packed bytes of chunks r of xorb x if they are known in memory, as they
+	// are after Narrow returned r. It sends no request and never waits. 0: unknown.
+	PackedSize(x codec.Hash, r codec.ChunkRange) int64
+
 	// TryChunks does the same without waiting, not even for a disk. It calls buffer at most
 	// once for memory, and keeps no reference to the memory without a run. False means
 	// unknown: Chunks may return the chunks, or the reason why not.

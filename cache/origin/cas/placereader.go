@@ -18,6 +18,15 @@ func (c *Client) Places(_ context.Context, x codec.Hash, r codec.ChunkRange) (or
 	return p, nil
 }
 
+// PackedSize implements Source.
+func (c *Client) PackedSize(x codec.Hash, r codec.ChunkRange) int64 {
+	start, end, ok := c.places.span(x, r)
+	if !ok {
+		return 0
+	}
+	return end - start
+}
+
 // LearnPlaces implements origin.PlaceReader.
 func (c *Client) LearnPlaces(x codec.Hash, run *xorb.Run) {
 	if start, ok := c.places.start(x, run.Chunks.Start); ok {

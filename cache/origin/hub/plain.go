@@ -138,6 +138,9 @@ func (p *Plain) Narrow(ctx context.Context, _ codec.FileID, t codec.Term, piece 
 	return codec.ChunkRange{Start: uint32(first), End: min(t.Chunks.End, uint32(end))}, piece.Skip % plainChunk, nil //nolint:gosec // within the term
 }
 
+// PackedSize implements origin.Source. The content is not packed.
+func (p *Plain) PackedSize(codec.Hash, codec.ChunkRange) int64 { return 0 }
+
 // Chunks implements origin.Source. It sends one request for a range of the file.
 func (p *Plain) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, o origin.ReadOptions) (*xorb.Run, error) {
 	f, err := p.locate(ctx, x)

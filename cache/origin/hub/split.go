@@ -82,6 +82,9 @@ func (s *split) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, o 
 	return s.of(x).Chunks(ctx, x, r, o)
 }
 
+// PackedSize implements origin.Source.
+func (s *split) PackedSize(x codec.Hash, r codec.ChunkRange) int64 { return s.of(x).PackedSize(x, r) }
+
 // TryChunks implements origin.Source.
 func (s *split) TryChunks(x codec.Hash, r codec.ChunkRange, buffer func(n int) []byte) (*xorb.Run, bool) {
 	return s.of(x).TryChunks(x, r, buffer)

@@ -90,6 +90,16 @@ func (c *infos) tryGet(x codec.Hash) (chunkList, error) {
 	return chunkList{}, errWouldWait
 }
 
+// PackedSize implements Source.
+func (o *objects) PackedSize(x codec.Hash, r codec.ChunkRange) int64 {
+	in, ok := o.infos.lookup(x)
+	if !ok || r.Start >= r.End || int(r.End) > in.Len() {
+		return 0
+	}
+	start, end := in.PackedRange(r)
+	return end - start
+}
+
 // begin notes that xorb x is being loaded.
 func (c *infos) begin(x codec.Hash) (token *loadToken) {
 	c.mu.Lock()

@@ -129,6 +129,9 @@ func (p *Plan) Narrow(ctx context.Context, id codec.FileID, t codec.Term, piece 
 	return t.Chunks, piece.Skip, nil
 }
 
+// PackedSize implements origin.Source.
+func (p *Plan) PackedSize(codec.Hash, codec.ChunkRange) int64 { return 0 }
+
 // Chunks implements origin.Source.
 func (p *Plan) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, o origin.ReadOptions) (*xorb.Run, error) {
 	p.mu.Lock()

@@ -46,6 +46,10 @@ func (c *contract) checkNarrow(t testing.TB, f *File, piece codec.Piece) {
 		t.Errorf("Narrow(%v, %+v) = %v, %d: not in the term", term, piece, r, skip)
 		return
 	}
+	start, end := f.Terms[piece.Term].X.Info.PackedRange(r)
+	if n := c.src.PackedSize(term.Xorb, r); n != 0 && n != end-start {
+		t.Errorf("PackedSize(%v) = %d, they have %d bytes", r, n, end-start)
+	}
 	unpacked := f.Terms[piece.Term].X.Unpacked(r)
 	want := f.Terms[piece.Term].X.Unpacked(term.Chunks)[piece.Skip:][:piece.Size]
 	if skip+piece.Size > int64(len(unpacked)) || !bytes.Equal(unpacked[skip:][:piece.Size], want) {
