@@ -111,23 +111,55 @@ func (c *Client) awaitLengths(ctx context.Context, s *segment, t codec.Term, p c
 	}
 }
 
-// planNext requests the plans of the steps of readahead behind p before they are needed.
+// planNext requests the plans of the steps of readahead behind p before they are needed. A term that
+// begins meanwhile would cost two round trips otherwise.
 func (c *Client) planNext(ctx context.Context, id codec.FileID, t codec.Term, p codec.Piece) {
 	if p.Size < windowBytes {
 		return
 	}
-	end := p.Off - p.Skip + int64(t.Size)
-	for off := p.Off + p.Size; off < min(end, p.Off+p.Size+windowsAhead*origin.ReadaheadStep); {
-		q := query{file: id.File, off: off}
-		off = min(end, off-off%origin.ReadaheadStep+origin.ReadaheadStep)
-		q.n = off - q.off
-		c.addWindow(q)
-		ctx, cancel := c.detach(ctx)
-		c.background.Go(func() {
-			var err error // the next Narrow reports it
-			defer cancel()
-			defer flight.Guard(&err)
-			_, err = c.getPlan(ctx, q)
-		})
+	end, off := p.Off-p.Skip, p.Off+p.Size
+	last := off + windowsAhead*origin.ReadaheadStep
+	for _, t := range c.termsFrom(id.File, t, end) {
+		end += int64(t.Size)
+		for off < min(end, last) {
+			q := query{file: id.File, off: off}
+			off = min(end, off-off%origin.ReadaheadStep+origin.ReadaheadStep)
+			if q.n = off - q.off; !c.isWhole(t, codec.Piece{Size: q.n}) {
+				c.prepare(ctx, q)
+			}
+		}
+		if off >= last {
+			return
+		}
 	}
+}
+
+// termsFrom returns the terms of a file from t on, which begins at an offset. If the plan of the
+// file is not in memory, it is only t.
+func (c *Client) termsFrom(file codec.Hash, t codec.Term, off int64) []codec.Term {
+	c.mu.Lock()
+	fi, ok := c.infos.Get(file)
+	c.mu.Unlock()
+	if ok {
+		at := int64(0)
+		for i := range fi.Terms {
+			if at == off && fi.Terms[i] == t {
+				return fi.Terms[i:]
+			}
+			at += int64(fi.Terms[i].Size)
+		}
+	}
+	return []codec.Term{t}
+}
+
+// prepare requests the plan of a window and does not wait for it.
+func (c *Client) prepare(ctx context.Context, q query) {
+	c.addWindow(q)
+	ctx, cancel := c.detach(ctx)
+	c.background.Go(func() {
+		var err error // the next Narrow reports it
+		defer cancel()
+		defer flight.Guard(&err)
+		_, err = c.getPlan(ctx, q)
+	})
 }
