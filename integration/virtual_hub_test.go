@@ -86,9 +86,9 @@ func TestP14_Links(t *testing.T) {
 	t.Parallel() // it uses one core
 	for _, l := range []hubLink{
 		{"all 100 MB", faulty.Options{Bandwidth: 100_000_000}, map[string]float64{"text": 70e6, "f32": 90e6}},
-		{"each 10 MB", faulty.Options{Each: 10_000_000}, map[string]float64{"text": 40e6, "f32": 40e6}},
-		{"each 50 MB", faulty.Options{Each: 50_000_000}, map[string]float64{"text": 120e6, "f32": 160e6}},
-		{"no limit", faulty.Options{}, map[string]float64{"text": 150e6, "f32": 450e6}},
+		{"each 10 MB", faulty.Options{Each: 10_000_000}, map[string]float64{"text": 60e6, "f32": 40e6}},
+		{"each 50 MB", faulty.Options{Each: 50_000_000}, map[string]float64{"text": 200e6, "f32": 180e6}},
+		{"no limit", faulty.Options{}, map[string]float64{"text": 240e6, "f32": 600e6}},
 	} {
 		l.o.Delay = harness.RemoteDelay
 		for kind := range hubKinds {
