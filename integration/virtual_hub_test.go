@@ -98,7 +98,7 @@ func TestP14_Links(t *testing.T) {
 				}
 				t.Run(l.name+", "+kind+how, func(t *testing.T) {
 					through := func(h http.Handler) http.Handler { return faulty.Handler(h, l.o) }
-					inVirtualHub(t, kind, hubSize, o, through, func(v *virtual) { v.scanHub(l.least[kind] * leastPart(o)) })
+					inVirtualHub(t, kind, hubSize, o, through, func(v *virtual) { v.scanHub(l, l.least[kind]*leastPart(o)) })
 				})
 			}
 		}
@@ -123,8 +123,8 @@ func leastPart(o cas.HandlerOptions) float64 {
 	return 1
 }
 
-// scanHub reads a file in a row, 1 MiB at a time, the first 4 KiB apart.
-func (v *virtual) scanHub(least float64) {
+// scanHub reads a file in a row, 1 MiB at a time, the first 4 KiB apart. least is in bytes per second.
+func (v *virtual) scanHub(l hubLink, least float64) {
 	const ramp, step = 4 << 20, 1 << 20
 	start := time.Now()
 	h, err := v.handle(0)
@@ -151,6 +151,9 @@ func (v *virtual) scanHub(least float64) {
 		first, arrived/seconds/1e6, longest, v.bytes.Load(), v.plans.Load(), v.transfers.Load(), size>>20)
 	if arrived/seconds < least {
 		v.t.Errorf("%.1f MB/s, want %.1f", arrived/seconds/1e6, least/1e6)
+	}
+	if l.o.Bandwidth > 0 && longest > 150*time.Millisecond {
+		v.t.Errorf("the longest read took %v", longest)
 	}
 	// A step of readahead is a plan and a transfer. Some smaller ones come before it.
 	if steps := size / origin.ReadaheadStep; v.plans.Load() > steps+20 || v.transfers.Load() > steps+20 {

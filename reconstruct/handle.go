@@ -47,6 +47,11 @@ const (
 	// reads of the stream.
 	growthLimit = 6
 
+	// smallWindow is the limit of windows that double with each read. A larger window grows by twice
+	// the bytes read. When a step arrives at once, its reads would double the window several times.
+	// All its requests would then share the link, and the reader would wait for all of them.
+	smallWindow = 2 * origin.ReadaheadStep
+
 	// maxWiden bounds the window of packed data, as a multiple of that of other data. The requests
 	// of one stream take a third of what the origin may get at once.
 	maxWiden = 2
@@ -170,8 +175,8 @@ func (h *Handle) findLocked(off, n int64) int {
 	return best
 }
 
-// move records a read of n bytes at off. The window doubles with each consecutive read, up to
-// s.most and to growthLimit. Each jump halves the window, in the end to zero.
+// move records a read of n bytes at off. The window grows with each consecutive read, up to s.most
+// and to growthLimit. Each jump halves the window, in the end to zero.
 func (s *stream) move(off, n int64) {
 	end, gap := off+n, off-s.next
 	if end <= s.next {
@@ -180,10 +185,18 @@ func (s *stream) move(off, n int64) {
 	s.next = end
 	s.prefetched = max(s.prefetched, end)
 	if gap <= max(2*n, 2*firstSlack) {
-		s.window = min(max(2*s.window, n), growthLimit*(end-s.start), s.most)
+		s.window = min(s.grown(n), growthLimit*(end-s.start), s.most)
 	} else if s.window /= 2; s.window < n {
 		s.window = 0
 	}
+}
+
+// grown returns the window after a consecutive read of n bytes.
+func (s *stream) grown(n int64) int64 {
+	if s.window < smallWindow {
+		return max(2*s.window, n)
+	}
+	return s.window + 2*n
 }
 
 // goal returns the end of the bytes to prefetch in a file of a size. It is s.prefetched if little
