@@ -377,6 +377,7 @@ func (o *serveOptions) access(address net.Addr, log *slog.Logger) (serve.Access,
 	if err != nil {
 		return a, usageError{fmt.Errorf("--token-file: %w", err)}
 	}
+	o.noteTokens(a, log)
 	return a, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 
@@ -31,6 +32,16 @@ func (o *serveOptions) checkWritable(source string) error {
 		return usageError{errors.New("--writable and --public: every client could change everything; use --token-file")}
 	}
 	return stack.CheckNewStore(source)
+}
+
+// noteTokens warns about tokens that cannot change what they seem to.
+func (o *serveOptions) noteTokens(a serve.Access, log *slog.Logger) {
+	if !o.writable {
+		return
+	}
+	for _, problem := range a.WriteProblems() {
+		log.Warn(fmt.Sprintf("--token-file %s: %s", o.tokenFile, problem))
+	}
 }
 
 // openWritable opens a STORE, which is created if necessary, and then its site.

@@ -264,3 +264,29 @@ func TestServeWritableFlags(t *testing.T) {
 		t.Error("a refused command has made the store")
 	}
 }
+
+// A token file without the word write is named at the start, if the server accepts uploads.
+func TestServeWriteNotice(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	tokens := filepath.Join(dir, "tokens")
+	if err := os.WriteFile(tokens, []byte("hf_canary read\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const want = "xetfs serve: --token-file TOKENS: no line has the word write, so every upload is refused; add it behind a token, like: TOKEN write owner/*\n"
+	for _, flag := range []string{"--writable", "--writable=false"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		var errs bytes.Buffer
+		address := writerFunc(func(p []byte) (int, error) { cancel(); return len(p), nil })
+		status := run(ctx, []string{"serve", "--listen=127.0.0.1:0", flag, "--cache-dir=off", "--token-file", tokens, filepath.Join(dir, "store")}, nil, address, &errs)
+		first, _, _ := strings.Cut(strings.ReplaceAll(errs.String(), tokens, "TOKENS"), "xetfs serve: 0 requests")
+		if status != 0 || (first == want) != (flag == "--writable") {
+			t.Errorf("%s: status %d, %s", flag, status, &errs)
+		}
+	}
+}
+
+// A writerFunc is an io.Writer.
+type writerFunc func(p []byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }

@@ -79,9 +79,9 @@ func TestS07_ReadGrants(t *testing.T) {
 		want       []Grant
 		problem    string
 	}{
-		{"token alone", canary + "\n", 0o600, []Grant{{canary, false, nil}}, ""},
-		{"patterns", "a x/* y\n\n b\tz/**\r\nc\n", 0o600, []Grant{{"a", false, []string{"x/*", "y"}}, {"b", false, []string{"z/**"}}, {"c", false, nil}}, ""},
-		{"scopes", "a read\nb write x/* read\nc write\nd read write\n", 0o600, []Grant{{"a", false, nil}, {"b", true, []string{"x/*", "read"}}, {"c", true, nil}, {"d", false, []string{"write"}}}, ""},
+		{"token alone", canary + "\n", 0o600, []Grant{{canary, false, nil, 1}}, ""},
+		{"patterns", "a x/* y\n\n b\tz/**\r\nc\n", 0o600, []Grant{{"a", false, []string{"x/*", "y"}, 1}, {"b", false, []string{"z/**"}, 3}, {"c", false, nil, 4}}, ""},
+		{"scopes", "a read\nb write x/* read\nc write\nd read write\n", 0o600, []Grant{{"a", false, nil, 1}, {"b", true, []string{"x/*", "read"}, 2}, {"c", true, nil, 3}, {"d", false, []string{"write"}, 4}}, ""},
 		{"broken pattern", "a\n" + canary + " [" + canary + "\n", 0o600, nil, "line 2: a pattern of symbols is invalid"},
 		{"control character", canary + "\x00 x\n", 0o600, nil, "visible ASCII"},
 		{"empty", "\n", 0o600, nil, "no token"},
@@ -94,7 +94,7 @@ func TestS07_ReadGrants(t *testing.T) {
 			got, err := ReadGrants(path)
 			checkProblem(t, err, path, tt.problem)
 			equal := func(a, b Grant) bool {
-				return a.Token == b.Token && a.Write == b.Write && slices.Equal(a.Patterns, b.Patterns)
+				return a.Token == b.Token && a.Write == b.Write && a.Line == b.Line && slices.Equal(a.Patterns, b.Patterns)
 			}
 			if !slices.EqualFunc(got, tt.want, equal) {
 				t.Errorf("%d grants, want %d", len(got), len(tt.want))

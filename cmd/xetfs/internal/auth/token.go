@@ -80,6 +80,7 @@ type Grant struct {
 	Token    string
 	Write    bool     // the symbols may be changed, too
 	Patterns []string // of symbols, as of path.Match; none: everything
+	Line     int      // in the file, from 1
 }
 
 // ReadGrants is ReadTokens for a server. The word read or write may follow each token, and then
@@ -118,7 +119,7 @@ func parseGrants(text string) (grants []Grant, err error) {
 		if len(words) == 0 {
 			continue
 		}
-		g := Grant{Token: words[0], Patterns: words[1:]}
+		g := Grant{Token: words[0], Patterns: words[1:], Line: number}
 		if len(g.Patterns) > 0 && (g.Patterns[0] == "read" || g.Patterns[0] == "write") {
 			g.Write, g.Patterns = g.Patterns[0] == "write", g.Patterns[1:]
 		}

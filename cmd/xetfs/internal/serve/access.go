@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"path"
@@ -29,6 +30,7 @@ type grant struct {
 	sum      [sha256.Size]byte // of the token: sums of one length are compared in constant time
 	write    bool
 	patterns []string // of symbols; none: everything
+	line     int      // in the file, from 1
 }
 
 type grants []grant
@@ -36,9 +38,52 @@ type grants []grant
 func loadGrants(file string) (all grants, err error) {
 	tokens, err := auth.ReadGrants(file)
 	for _, t := range tokens {
-		all = append(all, grant{sha256.Sum256([]byte(t.Token)), t.Write, t.Patterns})
+		all = append(all, grant{sha256.Sum256([]byte(t.Token)), t.Write, t.Patterns, t.Line})
 	}
 	return all, err
+}
+
+// WriteProblems returns the reasons why tokens of the file cannot change what they seem to: one
+// sentence each, which quotes nothing of the file.
+func (a Access) WriteProblems() []string {
+	if a.file == nil {
+		return nil
+	}
+	return a.file.get().writeProblems()
+}
+
+func (g grants) writeProblems() (problems []string) {
+	isReadOnly := true
+	for _, t := range g {
+		if !t.write {
+			continue
+		}
+		isReadOnly = false
+		if slices.ContainsFunc(t.patterns, func(p string) bool { return !fitsRepository(p) }) {
+			problems = append(problems, fmt.Sprintf("line %d: a pattern of symbols fits no repository; write it like owner/* or datasets/owner/*", t.line))
+		}
+	}
+	if isReadOnly {
+		return []string{"no line has the word write, so every upload is refused; add it behind a token, like: TOKEN write owner/*"}
+	}
+	return problems
+}
+
+// fitsRepository reports whether a pattern can match the symbol of a repository. It does not look
+// into patterns with classes.
+func fitsRepository(pattern string) bool {
+	if strings.ContainsAny(pattern, `[\`) {
+		return true
+	}
+	kind, name, _ := strings.Cut(pattern, "/")
+	if strings.Contains(name, "/") {
+		for folder := range typeFolders {
+			if ok, _ := path.Match(kind, folder); ok { // auth has checked the pattern
+				pattern = name
+			}
+		}
+	}
+	return hub.IsRepoName(strings.NewReplacer("*", "x", "?", "x").Replace(pattern))
 }
 
 // find returns the grant of a header "Bearer TOKEN", or nil.

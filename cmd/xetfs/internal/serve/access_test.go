@@ -2,7 +2,12 @@ package serve
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/xetfs/xetfs/cache/origin/hub"
@@ -61,5 +66,43 @@ func TestSymbolsOf(t *testing.T) {
 		if len(symbols) > 0 && r.mayRead(ctx, tt.id, symbols[0]) != tt.may {
 			t.Errorf("mirror %q, %v: %s may be read: %t, want %t", tt.mirror, tt.id, symbols[0], !tt.may, tt.may)
 		}
+	}
+}
+
+// The operator learns of tokens that cannot change what they seem to. No text quotes the file.
+func TestWriteProblems(t *testing.T) {
+	const canary = "CANARY-7f3a"
+	none := "no line has the word write, so every upload is refused; add it behind a token, like: TOKEN write owner/*"
+	never := func(line int) string {
+		return fmt.Sprintf("line %d: a pattern of symbols fits no repository; write it like owner/* or datasets/owner/*", line)
+	}
+	tests := []struct {
+		text string
+		want []string
+	}{
+		{canary, []string{none}},
+		{canary + " read\n" + canary + "2 write/* write\n", []string{none}},
+		{canary + " write", nil},
+		{canary + " write *\nb read a/b/c/d", nil},
+		{canary + " write o/* o/[a-z]* *s/o/n models/?/** n", nil},
+		{canary + " write datasets/o/* spaces/o/n d*/*/*", nil},
+		{"a\n\n" + canary + " write o/n/*", []string{never(3)}},
+		{canary + " write /o/n\nb write o/\nc write o//n\nd write */*/*/*\ne write o/n", []string{never(1), never(2), never(3), never(4)}},
+	}
+	for _, tt := range tests {
+		file := filepath.Join(t.TempDir(), "tokens")
+		if err := os.WriteFile(file, []byte(tt.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		a, err := NewAccess(file, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := a.WriteProblems(); !slices.Equal(got, tt.want) || strings.Contains(strings.Join(got, " "), canary) {
+			t.Errorf("%q: problems %q, want %q", tt.text, got, tt.want)
+		}
+	}
+	if got := (Access{}).WriteProblems(); got != nil {
+		t.Errorf("without a file: %q", got)
 	}
 }
