@@ -181,6 +181,21 @@ func userOf(ctx context.Context) hub.User {
 	return hub.User{Name: "reader"}
 }
 
+// The answers for a repository that the client may not change. They are the same for one that does
+// not exist.
+var (
+	errMayOnlyRead = &hub.Refusal{Status: http.StatusForbidden, Text: "the token may only read; the operator of the server can allow uploads with the word write behind it in the token file"}
+	errMayNotWrite = &hub.Refusal{Status: http.StatusForbidden, Text: "the token may not change this repository; use a token with write access to it"}
+)
+
+// refusalOf returns the answer to a client that may not change a repository.
+func refusalOf(ctx context.Context) error {
+	if userOf(ctx).MayWrite {
+		return errMayNotWrite
+	}
+	return errMayOnlyRead
+}
+
 // mayWrite reports whether the client of a request may change a symbol.
 func mayWrite(ctx context.Context, symbol string) bool {
 	g, ok := ctx.Value(grantKey{}).(*grant)

@@ -59,10 +59,6 @@ type Uploads interface {
 // NewWriter returns a Writer.
 func NewWriter(o WriterOptions) *Writer { return &Writer{o: o, sums: newSumIndex()} }
 
-// errMayNotWrite is the answer for a repository that the client may not change. It is the same for
-// one that does not exist.
-var errMayNotWrite = &hub.Refusal{Status: http.StatusForbidden, Text: "the token may not change this repository; use a token with write access to it"}
-
 // symbol returns the symbol of a repository that the client may change: the live one, or else the
 // one that a new repository has.
 func (w *Writer) symbol(ctx context.Context, id hub.RepoID) (symbol string, exists bool, err error) {
@@ -80,7 +76,7 @@ func (w *Writer) symbol(ctx context.Context, id hub.RepoID) (symbol string, exis
 		}
 	}
 	if symbol == "" {
-		return "", false, errMayNotWrite
+		return "", false, refusalOf(ctx)
 	}
 	return symbol, false, nil
 }
