@@ -53,17 +53,12 @@ func (m *Maker) Move(ctx context.Context, from, to string) error {
 // deletes all versions of from. It returns writer.ErrVersion if another client has published to one
 // of the symbols.
 func (m *Maker) moveVersions(ctx context.Context, from, to string, versions []*names.Version) error {
-	left := len(versions) // to be published
-	newest, err := m.newest(ctx, to)
+	newest, left, err := m.moved(ctx, from, to, versions)
 	if err != nil {
 		return err
 	}
 	o := writer.PublishOptions{IfNone: newest == nil}
 	if newest != nil {
-		left = slices.IndexFunc(versions, func(v *names.Version) bool { return isCopy(newest, v) })
-		if left < 0 {
-			return hubwrite.ErrRepoExists
-		}
 		o.IfVersion = &newest.Number
 	}
 	for _, v := range slices.Backward(versions[:left]) {
@@ -85,6 +80,47 @@ func (m *Maker) moveVersions(ctx context.Context, from, to string, versions []*n
 		return nil
 	}
 	return err
+}
+
+// moved returns the newest version of to, or nil, and how many versions follow the one that it is a
+// copy of. Before that, it deletes copies of versions that were deleted since an interrupted move.
+// It returns hubwrite.ErrRepoExists if the newest version is no copy.
+func (m *Maker) moved(ctx context.Context, from, to string, versions []*names.Version) (newest *names.Version, left int, err error) {
+	for {
+		newest, err = m.newest(ctx, to)
+		if err != nil || newest == nil {
+			return nil, len(versions), err
+		}
+		left = slices.IndexFunc(versions, func(v *names.Version) bool { return isCopy(newest, v) })
+		if left >= 0 {
+			return newest, left, nil
+		}
+		if err := m.checkDeleted(ctx, from, newest); err != nil {
+			return nil, 0, err
+		}
+		if err := m.o.Writer.Delete(ctx, to, newest.Number); err != nil {
+			return nil, 0, err
+		}
+	}
+}
+
+// checkDeleted returns hubwrite.ErrRepoExists unless a version is the copy of a deleted version of
+// from. Versions before the last time without a live version belong to another repository.
+func (m *Maker) checkDeleted(ctx context.Context, from string, moved *names.Version) error {
+	if moved.Labels[LabelMoved] == "" {
+		return hubwrite.ErrRepoExists
+	}
+	for v, err := range m.o.Writer.Catalog().History(ctx, from) {
+		switch {
+		case err != nil:
+			return err
+		case v.Delete && len(v.Rows) == 0:
+			return hubwrite.ErrRepoExists
+		case !v.Delete && isCopy(moved, v):
+			return nil
+		}
+	}
+	return hubwrite.ErrRepoExists
 }
 
 // isCopy reports whether a move made a version as the copy of v.

@@ -150,6 +150,43 @@ func TestMoveAgain(t *testing.T) {
 	}
 }
 
+// A move that failed continues after the deletion of the version that was copied last, or of all
+// that were copied. Their copies are deleted, too.
+func TestMoveAfterDelete(t *testing.T) {
+	t.Parallel()
+	errLost := errors.New("lost")
+	for copies := 1; copies <= 3; copies++ {
+		for victims := 1; victims <= copies; victims++ {
+			d := sitDown(t)
+			d.must("first", "", "a=1")
+			d.must("second", "", "b=2")
+			d.must("third", "", "c=3")
+			store := d.store
+			d.hook(func(isAfter bool) error {
+				if isAfter && len(d.messages("org/new")) == copies {
+					return errLost
+				}
+				return nil
+			})
+			if err := d.Move(t.Context(), symbol, "org/new"); !errors.Is(err, errLost) {
+				t.Fatal(err)
+			}
+			d.store = store
+			d.restart()
+			for i := range victims {
+				if err := d.o.Writer.Delete(t.Context(), symbol, uint64(copies-1-i)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want := d.messages(symbol)
+			err := d.Move(t.Context(), symbol, "org/new")
+			if moved, old := d.messages("org/new"), d.messages(symbol); err != nil || !slices.Equal(moved, want) || len(old) > 0 {
+				t.Errorf("%d copies, %d deleted: moved %q, want %q, old name %q: %v", copies, victims, moved, want, old, err)
+			}
+		}
+	}
+}
+
 // A version that another client publishes to the new name stops a move. The old name stays as it
 // was. If all versions were moved before, the foreign one follows them.
 func TestMoveToForeign(t *testing.T) {
