@@ -34,15 +34,24 @@ type Base struct {
 	Head   names.Key  // newest element of the version list; "": none
 }
 
+// base returns the state as a plan sees it.
+func (s *state) base() Base {
+	b := Base{Latest: s.latest()}
+	if s.ref != nil {
+		b.Head = s.ref.Head
+	}
+	return b
+}
+
+// Base returns the state of the symbol at the start of the publish.
+func (s *Session) Base() Base { return s.st.base() }
+
 // UpdateWith is Update with changes and labels that depend on the newest version. It calls plan
 // again if another publish was faster. An error of plan ends the publish, and ErrSame if the tree
 // is that of the newest version.
 func (s *Session) UpdateWith(ctx context.Context, plan func(context.Context, Base) ([]page.Change, map[string]string, error)) (names.Row, error) {
 	return s.commit(ctx, func(ctx context.Context, st *state) (page.Link, error) {
-		b := Base{Latest: st.latest()}
-		if st.ref != nil {
-			b.Head = st.ref.Head
-		}
+		b := st.base()
 		changes, labels, err := plan(ctx, b)
 		if err == nil {
 			err = s.checkChanges(ctx, changes)

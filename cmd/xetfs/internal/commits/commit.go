@@ -43,15 +43,20 @@ func (m *Maker) Commit(ctx context.Context, r *Request) (id string, err error) {
 	if err != nil {
 		return "", explained(err)
 	}
-	if s.Head() == nil {
+	b := s.Base()
+	if b.Latest == nil {
 		return "", hub.ErrRepoNotFound
 	}
-	tree, err := m.o.Writer.Catalog().OpenRow(ctx, r.Symbol, *s.Head())
+	tree, err := m.o.Writer.Catalog().OpenRow(ctx, r.Symbol, *b.Latest)
 	if err != nil {
 		return "", err
 	}
 	st, err := m.read(ctx, r, tree)
 	if err != nil {
+		return "", err
+	}
+	past := history{m: m, head: b.Head, latest: *b.Latest}
+	if _, err := past.newest(ctx); err != nil { // deleted versions may hide it: the plan finds all in memory
 		return "", err
 	}
 	row, labels, err := m.update(ctx, st, s)

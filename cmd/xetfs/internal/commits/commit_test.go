@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -413,6 +414,48 @@ func TestSearchWithoutLock(t *testing.T) {
 		}
 		if s.all < commits || s.locked > 2 {
 			t.Errorf("%s: %d versions were read, %d under the lock", tt.name, s.all, s.locked)
+		}
+	}
+}
+
+// The number of versions does not change the requests under the lock of a symbol, even if the newest
+// versions are deleted.
+func TestRequestsUnderLock(t *testing.T) {
+	t.Parallel()
+	var want map[string]int
+	for _, deleted := range []int{0, 1, 50} {
+		d := sitDown(t)
+		for i := range deleted + 2 {
+			d.must(fmt.Sprint(i), "", fmt.Sprintf("a=%d", i))
+		}
+		var newest []uint64
+		for i := range deleted {
+			newest = append(newest, uint64(i+3))
+		}
+		if deleted > 0 {
+			if err := d.o.Writer.Delete(t.Context(), symbol, newest...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got := map[string]int{} // by method and prefix of the key
+		f := origintest.WithFaults(d.store)
+		d.store = f
+		d.restart() // with no version in memory
+		f.Before = func(_ context.Context, c origintest.Call) error {
+			for _, l := range d.locks {
+				if len(l) > 0 {
+					prefix, _, _ := strings.Cut(string(c.Key), "/")
+					got[c.Op+" "+prefix]++
+				}
+			}
+			return nil
+		}
+		d.must("last", "", "b=1")
+		if want == nil {
+			want = got
+		}
+		if !maps.Equal(got, want) || got["PutIfMatch vref"] != 1 || got["Get ver"] != 0 {
+			t.Errorf("%d deleted versions: requests under the lock %v, want %v", deleted, got, want)
 		}
 	}
 }
