@@ -2,7 +2,6 @@ package upload
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 
@@ -43,7 +42,10 @@ func (s *Store) pack(ctx context.Context, sess SessionID, files ...io.Reader) ([
 			break
 		}
 	}
-	if err = errors.Join(err, w.Close(ctx)); err != nil {
+	if closed := w.Close(ctx); err == nil { // else it is the same error
+		err = closed
+	}
+	if err != nil {
 		return nil, full(err)
 	}
 	if len(all) != len(files) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/hub"
+	"github.com/xetfs/xetfs/cache/origin/upload"
 )
 
 // A disk that is full or read-only gets its own sentence, as it does in uploads.
@@ -30,5 +31,14 @@ func TestExplainedDisk(t *testing.T) {
 		} else if want != 0 {
 			t.Errorf("%v: %v", cause, err)
 		}
+	}
+}
+
+// A full quota has the text of the uploads.
+func TestExplainedQuota(t *testing.T) {
+	err := explained(fmt.Errorf("%w: its quota is 10 bytes", upload.ErrFull))
+	var r *hub.Refusal
+	if !errors.As(err, &r) || r.Status != http.StatusInsufficientStorage || r.Text != "the store is full: its quota is 10 bytes" {
+		t.Errorf("%v", err)
 	}
 }

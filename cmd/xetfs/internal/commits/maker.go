@@ -95,7 +95,9 @@ func explained(err error) error {
 		return refusal(http.StatusConflict, "uploaded data was deleted before the commit; upload the files again")
 	case errors.Is(cause, unix.EROFS), errors.Is(cause, unix.EACCES), errors.Is(cause, unix.EPERM):
 		return refusal(http.StatusServiceUnavailable, "the server cannot write to its store; tell its operator")
-	case errors.Is(err, upload.ErrFull), errors.Is(cause, unix.ENOSPC), errors.Is(cause, unix.EDQUOT):
+	case errors.Is(err, upload.ErrFull): // its text is for clients
+		return refusal(http.StatusInsufficientStorage, "%v", err)
+	case errors.Is(cause, unix.ENOSPC), errors.Is(cause, unix.EDQUOT):
 		return refusal(http.StatusInsufficientStorage, "the store has no room")
 	case errors.Is(err, upload.ErrBusy):
 		return refusal(http.StatusTooManyRequests, "too many uploads run at the moment; try again later")
