@@ -213,31 +213,41 @@ func parseHash(text string) (codec.Hash, error) {
 // client requests a new plan, as for an expired URL.
 var ErrChanged = errors.New("the xorb was stored again; request the reconstruction again")
 
-// Fail answers a request with the status of err and one line of text. The text of other errors may
-// name parts of the server, so it is not sent.
+// Fail answers a request with the status of err and one line of text.
 func Fail(w http.ResponseWriter, err error) {
-	status, text := http.StatusInternalServerError, "the data cannot be read"
-	var e *statusError
-	switch {
-	case errors.As(err, &e):
-		status, text = e.status, e.text
-	case errors.Is(err, ErrToken):
-		w.Header().Set("WWW-Authenticate", `Bearer realm="xetfs"`)
-		status, text = http.StatusUnauthorized, err.Error()
-	case errors.Is(err, ErrChanged):
-		status, text = http.StatusForbidden, ErrChanged.Error()
-	case errors.Is(err, fs.ErrPermission):
-		status, text = http.StatusForbidden, "the token is not for this file"
-	case errors.Is(err, origin.ErrNotFound):
-		status, text = http.StatusNotFound, "not found"
-	case errors.Is(err, origin.ErrUnavailable):
-		status, text = http.StatusServiceUnavailable, "the data cannot be read just now"
-	}
+	status, text := statusOf(err)
 	for _, name := range []string{"Content-Range", "Content-Length", "Cache-Control"} {
 		w.Header().Del(name)
 	}
-	if failUpload(w, err) {
-		return
+	switch status {
+	case http.StatusUnauthorized:
+		w.Header().Set("WWW-Authenticate", `Bearer realm="xetfs"`)
+	case http.StatusTooManyRequests:
+		w.Header().Set("Retry-After", retryAfter)
 	}
 	http.Error(w, text, status)
+}
+
+// statusOf returns the status of err and one line of text. The text of other errors may name parts of
+// the server, so it is not sent.
+func statusOf(err error) (status int, text string) {
+	var e *statusError
+	if status, text = uploadStatus(err); status != 0 {
+		return status, text
+	}
+	switch {
+	case errors.As(err, &e):
+		return e.status, e.text
+	case errors.Is(err, ErrToken):
+		return http.StatusUnauthorized, err.Error()
+	case errors.Is(err, ErrChanged):
+		return http.StatusForbidden, ErrChanged.Error()
+	case errors.Is(err, fs.ErrPermission):
+		return http.StatusForbidden, "the token is not for this file"
+	case errors.Is(err, origin.ErrNotFound):
+		return http.StatusNotFound, "not found"
+	case errors.Is(err, origin.ErrUnavailable):
+		return http.StatusServiceUnavailable, "the data cannot be read just now"
+	}
+	return http.StatusInternalServerError, "the data cannot be read"
 }

@@ -35,6 +35,9 @@ const (
 	drainTime  = 5 * time.Minute
 )
 
+// HeaderMessage is the header with the text of a refused upload.
+const HeaderMessage = "X-Error-Message"
+
 // errReadOnly is the answer to an upload without Uploads.
 var errReadOnly = &statusError{http.StatusForbidden, "this server is read-only; its operator must start it with --writable to accept uploads"}
 
@@ -59,6 +62,8 @@ func (h *handler) serveUpload(w *answer, r *http.Request, put func(sess upload.S
 	}
 	if err != nil && !w.began {
 		body.Drain(maxDrained, drainTime)
+		_, text := statusOf(err)
+		w.Header().Set(HeaderMessage, text)
 	}
 	return err
 }
@@ -189,21 +194,8 @@ func uploadStatus(err error) (status int, text string) {
 		return http.StatusRequestTimeout, err.Error()
 	case errors.Is(err, upload.ErrBusy):
 		return http.StatusTooManyRequests, upload.ErrBusy.Error()
-	case errors.Is(err, upload.ErrFull):
-		return http.StatusInsufficientStorage, err.Error()
+	case errors.Is(err, upload.ErrFull): // with 507, hf_xet sends the same body for minutes
+		return http.StatusRequestEntityTooLarge, err.Error()
 	}
 	return 0, "the upload could not be stored; try again later"
-}
-
-// failUpload sends the status of an error of Uploads. It reports whether it was one.
-func failUpload(w http.ResponseWriter, err error) bool {
-	status, text := uploadStatus(err)
-	if status == 0 {
-		return false
-	}
-	if status == http.StatusTooManyRequests {
-		w.Header().Set("Retry-After", retryAfter)
-	}
-	http.Error(w, text, status)
-	return true
 }

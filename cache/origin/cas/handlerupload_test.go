@@ -133,7 +133,7 @@ func TestUploadStatus(t *testing.T) {
 		{"too large", "POST", xorbPath, "write", upload.ErrTooLarge, 413, "too large"},
 		{"slow", "POST", xorbPath, "write", upload.ErrSlow, 408, "too slowly"},
 		{"busy", "POST", xorbPath, "write", upload.ErrBusy, 429, "try again later"},
-		{"full", "POST", "/v1/shards", "write", upload.ErrFull, 507, "full"},
+		{"full", "POST", "/v1/shards", "write", upload.ErrFull, 413, "full"},
 		{"unavailable", "POST", xorbPath, "write", origin.ErrUnavailable, 503, ""},
 		{"secret", "POST", xorbPath, "write", errors.New("/secret/path"), 500, ""},
 	}
@@ -148,6 +148,9 @@ func TestUploadStatus(t *testing.T) {
 			status, head, text := send(t, s, tt.method, tt.path, tt.token, body)
 			if status != tt.status || !strings.Contains(text, tt.text) || strings.Contains(text, "secret") {
 				t.Errorf("status %d, %q, want %d, %q", status, text, tt.status, tt.text)
+			}
+			if isRefused := status != 200 && tt.method == "POST" && status != 404; isRefused != (head.Get("X-Error-Message") != "") {
+				t.Errorf("%v", head)
 			}
 			if strings.Count(strings.TrimSpace(text), "\n") != 0 || (status == 429) != (head.Get("Retry-After") != "") {
 				t.Errorf("%v, %q", head, text)

@@ -40,12 +40,16 @@ func (s *Site) Handler(count *Counter, wrap func(http.Handler) http.Handler) htt
 		return plain
 	}
 	all := count.Handler(wrap(s.routes()), s.route)
+	cas := withReasons(all)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == StatsPath {
+		switch route := s.route(r.URL.Path); {
+		case r.URL.Path == StatsPath:
 			plain.ServeHTTP(w, r)
-			return
+		case route == routeCAS, route == routeXorbs:
+			cas.ServeHTTP(w, r)
+		default:
+			all.ServeHTTP(w, r)
 		}
-		all.ServeHTTP(w, r)
 	})
 }
 
