@@ -6,10 +6,14 @@
   {"do": "commits", "repo", "name", "count"} one commit for each of count files NAME/i
   {"do": "change", "repo"}                   deletes, overwrites, copies and moves; then a commit on
                                              an old parent, whose status is "stale"
+  {"do": "refused", "repo", "writer", "reader", "files", "size"}
+                                             commits that the server refuses, with files of text in their
+                                             bodies, and their errors: "errors"
 """
 
 import json
 import pathlib
+import random
 import sys
 
 from huggingface_hub import CommitOperationAdd, CommitOperationCopy, CommitOperationDelete, HfApi, ModelCard, ModelHubMixin
@@ -68,4 +72,34 @@ def change():
     return dict(commit=oid, stale=stale)
 
 
-print(json.dumps({"push": push, "folder": folder, "large": large, "commits": commits, "change": change}[job["do"]]()))
+def refused():
+    token = job["writer"]
+    api.create_repo(repo, token=token)
+    old = api.create_commit(repo, [CommitOperationAdd("a", b"1")], commit_message="first", token=token).oid
+    api.create_commit(repo, [CommitOperationAdd("a", b"2")], commit_message="second", token=token)
+
+    def error(name, adds, **options):
+        try:
+            api.create_commit(repo, adds, commit_message=name, **options)
+        except Exception as e:
+            return f"{type(e).__name__}: {e}"
+
+    def texts(name):
+        text = random.Random(name).randbytes(job["size"] // 2).hex().encode()
+        return [CommitOperationAdd(f"{name}/{i}.txt", b"%d" % i + text) for i in range(job["files"])]
+
+    def sent(adds):  # without a request for the modes of the files, which would be refused before
+        for add in adds:
+            add._upload_mode = "regular"
+        return adds
+
+    return dict(errors={
+        "reader": error("reader", texts("reader"), token=job["reader"]),
+        "reader commit": error("reader", sent(texts("reader")), token=job["reader"]),
+        "parent": error("parent", texts("parent"), token=token, parent_commit=old),
+        "quota": error("quota", texts("quota"), token=token),
+        "quota xet": error("xet", [CommitOperationAdd("xet.bin", random.Random("xet").randbytes(4 << 20))], token=token),
+    })
+
+
+print(json.dumps({"refused": refused, "push": push, "folder": folder, "large": large, "commits": commits, "change": change}[job["do"]]()))

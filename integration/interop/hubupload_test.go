@@ -195,6 +195,40 @@ func TestHubChange(t *testing.T) {
 	w.isSound(t)
 }
 
+// A refused commit with a body of some MB shows its user the sentence of the server, not a broken
+// connection. The client sends all of the body before it reads the answer. There is no proxy.
+func TestHubRefused(t *testing.T) {
+	dir := t.TempDir()
+	tokens := filepath.Join(dir, "tokens")
+	if err := os.WriteFile(tokens, []byte("hf_writer write\nhf_reader\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const files, size = 60, 60_000 // 4.8 MB in base64
+	address, _ := startServe(t, nil, "--writable", "--cache-dir=off", "--token-file", tokens, "--quota=5MB", filepath.Join(dir, "store"))
+	h := &hub{Server: &httptest.Server{URL: strings.TrimSuffix(address.String(), "/")}}
+	in, err := json.Marshal(map[string]any{"do": "refused", "repo": "org/model", "writer": "hf_writer", "reader": "hf_reader", "files": files, "size": size})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := command(t, h.env(t.TempDir()), in, filepath.Join(need(t, hubEnv), "bin/python3"), "hubupload.py")
+	var got struct{ Errors map[string]string }
+	if err := json.Unmarshal(out, &got); err != nil {
+		t.Fatalf("%q: %v", out, err)
+	}
+	const (
+		mayOnlyRead = "the token may only read; the operator of the server can allow uploads with the word write behind it in the token file"
+		isFull      = "the store is full: its quota is 5000000 bytes; delete versions and run xetfs catalog sweep"
+	)
+	for what, want := range map[string]string{
+		"reader": mayOnlyRead, "reader commit": mayOnlyRead, "parent": "the parentCommit is not the newest commit", "quota": isFull, "quota xet": isFull,
+	} {
+		if !strings.Contains(got.Errors[what], want) {
+			t.Errorf("%s: %q, want %q", what, got.Errors[what], want)
+		}
+		t.Logf("%s: %s", what, got.Errors[what])
+	}
+}
+
 // Two clients commit to one repository at once. No commit is lost.
 func TestHubTwoClients(t *testing.T) {
 	const count = 20
