@@ -98,7 +98,6 @@ def refused():
         "reader commit": error("reader", sent(texts("reader")), token=job["reader"]),
         "parent": error("parent", texts("parent"), token=token, parent_commit=old),
         "quota": error("quota", texts("quota"), token=token),
-        "quota xet": error("xet", [CommitOperationAdd("xet.bin", random.Random("xet").randbytes(4 << 20))], token=token),
     })
 
 

@@ -220,7 +220,7 @@ func TestHubRefused(t *testing.T) {
 		isFull      = "the store is full: its quota is 5000000 bytes; delete versions and run xetfs catalog sweep"
 	)
 	for what, want := range map[string]string{
-		"reader": mayOnlyRead, "reader commit": mayOnlyRead, "parent": "the parentCommit is not the newest commit", "quota": isFull, "quota xet": isFull,
+		"reader": mayOnlyRead, "reader commit": mayOnlyRead, "parent": "the parentCommit is not the newest commit", "quota": isFull,
 	} {
 		if !strings.Contains(got.Errors[what], want) {
 			t.Errorf("%s: %q, want %q", what, got.Errors[what], want)

@@ -194,8 +194,8 @@ func uploadStatus(err error) (status int, text string) {
 		return http.StatusRequestTimeout, err.Error()
 	case errors.Is(err, upload.ErrBusy):
 		return http.StatusTooManyRequests, upload.ErrBusy.Error()
-	case errors.Is(err, upload.ErrFull): // with 507, hf_xet sends the same body for minutes
-		return http.StatusRequestEntityTooLarge, err.Error()
+	case errors.Is(err, upload.ErrFull):
+		return http.StatusInsufficientStorage, err.Error()
 	}
 	return 0, "the upload could not be stored; try again later"
 }

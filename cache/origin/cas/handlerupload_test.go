@@ -133,7 +133,7 @@ func TestUploadStatus(t *testing.T) {
 		{"too large", "POST", xorbPath, "write", upload.ErrTooLarge, 413, "too large"},
 		{"slow", "POST", xorbPath, "write", upload.ErrSlow, 408, "too slowly"},
 		{"busy", "POST", xorbPath, "write", upload.ErrBusy, 429, "try again later"},
-		{"full", "POST", "/v1/shards", "write", upload.ErrFull, 413, "full"},
+		{"full", "POST", "/v1/shards", "write", upload.ErrFull, 507, "full"},
 		{"unavailable", "POST", xorbPath, "write", origin.ErrUnavailable, 503, ""},
 		{"secret", "POST", xorbPath, "write", errors.New("/secret/path"), 500, ""},
 	}
