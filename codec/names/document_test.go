@@ -48,6 +48,14 @@ func someVersion() *Version {
 	}
 }
 
+// signingVersion signs version 1 and keeps the signature of version 4.
+func signingVersion() *Version {
+	v := someVersion()
+	v.Kind, v.Signs, v.Seq = Sign, 1, 4
+	v.Rows[0].Sig, v.Rows[1].Sig = "AAAA", "BBBBBA=="
+	return v
+}
+
 func someSnapshot() *Snapshot {
 	return &Snapshot{Name: "rel 1", Time: noon, Message: "first", Rows: map[string]Row{"org/model": row1, "a": row1}}
 }
@@ -62,7 +70,8 @@ func someDocuments() map[string]Document {
 		"vref": someRef(), "ver": someVersion(), "tref": someSnapshot(), "cref": DefaultSettings(txid, noon), "gc": someSweep(),
 		"vref without versions": &Ref{Symbol: "m", Seq: 2, Head: verKey("m", 1, 2)},
 		"first ver":             &Version{Symbol: "m", Time: noon, TxID: txid, Rows: []Row{{Time: noon, Root: bytes32()}}},
-		"ver that deletes":      &Version{Symbol: "m", Delete: true, Seq: 1, Time: noon, TxID: txid, Parent: verKey("m", 0, 0), Deleted: []Interval{{0, 1, 1}}},
+		"ver that deletes":      &Version{Symbol: "m", Kind: Delete, Seq: 1, Time: noon, TxID: txid, Parent: verKey("m", 0, 0), Deleted: []Interval{{0, 1, 1}}},
+		"ver that signs":        signingVersion(),
 		"gc announced":          &Sweep{ID: txid, List: Parsed{Kind: SweepListKind}.Key(), Started: noon},
 		"empty tref":            &Snapshot{Name: "s", Time: noon, Rows: map[string]Row{}},
 	}
@@ -104,6 +113,10 @@ func TestEncode(t *testing.T) {
 		{"ver", someVersion(), `{"format":1,"kind":"write","symbol":"org/model","seq":"3","version":"4","ts":"1700000000000000007","txid":"` + txid + `",` +
 			`"parent":"` + string(verKey("org/model", 3, 2)) + `","rows":[{"v":"4","ts":"1700000000000000007","t":"` + hexed + `","n":"1","b":"0"},` + row + `],` +
 			`"next":"` + string(verKey("org/model", 0, 1)) + `","deleted":[["0","1","0"],["2","4","2"]],` +
+			`"writer":"me","message":"a <b> & \"c\"\n","labels":{"a":"","git_commit":"abc"}}`},
+		{"ver that signs", signingVersion(), `{"format":1,"kind":"sign","symbol":"org/model","seq":"4","version":"4","ts":"1700000000000000007","txid":"` + txid + `",` +
+			`"parent":"` + string(verKey("org/model", 3, 2)) + `","rows":[{"v":"4","ts":"1700000000000000007","t":"` + hexed + `","n":"1","b":"0","sig":"AAAA"},` +
+			strings.TrimSuffix(row, "}") + `,"sig":"BBBBBA=="}],"next":"` + string(verKey("org/model", 0, 1)) + `","deleted":[["0","1","0"],["2","4","2"]],"signs":"1",` +
 			`"writer":"me","message":"a <b> & \"c\"\n","labels":{"a":"","git_commit":"abc"}}`},
 		{"first ver", &Version{Symbol: "m", Time: noon, TxID: txid, Rows: []Row{{Time: noon, Root: bytes32()}}},
 			`{"format":1,"kind":"write","symbol":"m","seq":"0","version":"0","ts":"1700000000000000005","txid":"` + txid + `","parent":null,` +
@@ -327,6 +340,10 @@ func TestEncodeRefuses(t *testing.T) {
 		{"rows oldest first", version(func(v *Version) { slices.Reverse(v.Rows) }), "ver: rows are not sorted, newest first"},
 		{"rows of one time", version(func(v *Version) { v.Rows[1].Time = v.Time }), "ver: rows are not sorted, newest first"},
 		{"negative entries", version(func(v *Version) { v.Rows[1].Entries = -1 }), "ver: version 1 has -1 entries and 1152921504606846976 bytes"},
+		{"signature that is not base64", version(func(v *Version) { v.Rows[1].Sig = "AA=A" }), "ver: version 1: signature is not in base64"},
+		{"signature of two lines", version(func(v *Version) { v.Rows[1].Sig = "AA\nAA" }), "ver: version 1: signature is not in base64"},
+		{"long signature", version(func(v *Version) { v.Rows[1].Sig = strings.Repeat("A", MaxSignature+4) }), "ver: version 1: signature of 8196 bytes, at most 8192 are allowed"},
+		{"no signature", version(func(v *Version) { v.Kind, v.Signs = Sign, 1 }), "ver: no signature of version 1"},
 		{"empty interval", version(func(v *Version) { v.Deleted[0].To = 0 }), "ver: deleted intervals are empty, not sorted or overlap"},
 		{"intervals overlap", version(func(v *Version) { v.Deleted[0].To = 3 }), "ver: deleted intervals are empty, not sorted or overlap"},
 		{"interval from the future", version(func(v *Version) { v.Deleted[1].Seq = 4 }), "ver: deleted interval [2, 4) by change 4 is from the future"},

@@ -1,8 +1,10 @@
 package names
 
 import (
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/xetfs/xetfs/codec/page"
@@ -15,12 +17,34 @@ import (
 //	t   hash of the root page
 //	n   entries, in a string
 //	b   sum of the sizes of the files, in a string
+//	sig signature in base64 (package signature); may be missing
 type Row struct {
 	Number  uint64
 	Time    time.Time // of the publish, by the writer's clock; UTC
 	Root    page.Hash
 	Entries int64
 	Bytes   int64
+	Sig     string // "": none
+}
+
+// MaxSignature bounds the signature of a row in bytes. An RSA key of 16,384 bits makes a shorter one.
+const MaxSignature = 8 << 10
+
+// CheckSignature checks the form of a signature in a row: base64, in at most MaxSignature bytes.
+func CheckSignature(text string) error {
+	if len(text) > MaxSignature {
+		return fmt.Errorf("signature of %d bytes, at most %d are allowed", len(text), MaxSignature)
+	}
+	if _, err := base64.StdEncoding.Strict().DecodeString(text); err != nil || strings.ContainsAny(text, "\r\n") {
+		return errors.New("signature is not in base64")
+	}
+	return nil
+}
+
+// Unsigned returns the row without its signature. Rows of one version differ in nothing else.
+func (r Row) Unsigned() Row {
+	r.Sig = ""
+	return r
 }
 
 type rowWire struct {
@@ -29,10 +53,12 @@ type rowWire struct {
 	T  string `json:"t"`
 	N  int64  `json:"n,string"`
 	B  int64  `json:"b,string"`
+
+	Sig string `json:"sig,omitempty"`
 }
 
 func (r *Row) wire() rowWire {
-	return rowWire{V: r.Number, TS: r.Time.UnixNano(), T: r.Root.String(), N: r.Entries, B: r.Bytes}
+	return rowWire{V: r.Number, TS: r.Time.UnixNano(), T: r.Root.String(), N: r.Entries, B: r.Bytes, Sig: r.Sig}
 }
 
 func (r *Row) check() error {
@@ -44,6 +70,9 @@ func (r *Row) check() error {
 		return fmt.Errorf("version %d has no root page", r.Number)
 	case r.Entries < 0 || r.Bytes < 0:
 		return fmt.Errorf("version %d has %d entries and %d bytes", r.Number, r.Entries, r.Bytes)
+	}
+	if err := CheckSignature(r.Sig); err != nil {
+		return fmt.Errorf("version %d: %w", r.Number, err)
 	}
 	return nil
 }
@@ -62,6 +91,8 @@ func readRow(s *scanner) Row {
 			r.Entries = s.int63()
 		case "b":
 			r.Bytes = s.int63()
+		case "sig":
+			r.Sig = s.Text()
 		default:
 			s.Skip()
 		}

@@ -12,25 +12,27 @@ import (
 	"github.com/xetfs/xetfs/codec/strictjson"
 )
 
-// A Version is one element of a symbol's list of versions (ver): one change, a publish or a
-// deletion. The newest element, the head, leads to all others. Parent leads to the element
-// before, the rows and Next skip about 128 versions at each step.
+// A Version is one element of a symbol's list of versions (ver): one change. The newest element,
+// the head, leads to all others. Parent leads to the element before, the rows and Next skip about
+// 128 versions at each step.
 //
-//	kind      "write" or "delete"
+//	kind      "write", "delete" or "sign"
 //	symbol    name
 //	seq       changes so far, in a string; as in the key
 //	version   highest number so far, in a string; as in the key
 //	ts        nanoseconds since 1970, in a string; as in the key
 //	txid      32 random hex digits, which make the key unique
 //	parent    key of the element before, or null
-//	rows      versions, newest first; of a write the first one is its own
+//	rows      versions, newest first; of a write the first one is its own. The row of a version
+//	          is the first one from the head along rows and next: older ones may lack a signature
 //	next      key of the element where older rows are, or null
 //	deleted   [from, to, seq]: numbers from ≤ n < to were deleted by that change; all
 //	          in strings; sorted, not overlapping. Seq 0 is "long ago"
+//	signs     of a sign: number of the version whose row has a new signature, in a string
 //	writer, message, labels   may be missing
 type Version struct {
 	Symbol  string
-	Delete  bool   // this element deletes versions instead of adding one
+	Kind    ChangeKind
 	Seq     uint64 // of this change
 	Number  uint64 // highest version so far
 	Time    time.Time
@@ -39,10 +41,26 @@ type Version struct {
 	Rows    []Row
 	Next    Key // "" for none
 	Deleted []Interval
+	Signs   uint64 // of Sign
 	Writer  string
 	Message string
 	Labels  map[string]string
 }
+
+// A ChangeKind is what a change does.
+type ChangeKind uint8
+
+// The kinds of changes.
+const (
+	Write  ChangeKind = iota // adds a version
+	Delete                   // deletes versions
+	Sign                     // signs a version; there is no new version
+)
+
+var changeWords = []string{Write: "write", Delete: "delete", Sign: "sign"}
+
+// String returns the word in documents.
+func (k ChangeKind) String() string { return changeWords[k] }
 
 // An Interval is the versions From ≤ n < To, deleted by the change Seq.
 type Interval struct{ From, To, Seq uint64 }
@@ -59,6 +77,7 @@ type versionWire struct {
 	Rows    []rowWire         `json:"rows"`
 	Next    *Key              `json:"next"`
 	Deleted [][3]string       `json:"deleted"`
+	Signs   string            `json:"signs,omitempty"`
 	Writer  string            `json:"writer,omitempty"`
 	Message string            `json:"message,omitempty"`
 	Labels  map[string]string `json:"labels,omitempty"`
@@ -99,7 +118,8 @@ func (v *Version) Deletion(number uint64) (Interval, bool) {
 // Follow makes v the element behind parent, which has the key k; nil and "" for the
 // first element of a symbol. It sets Parent, Rows, Next and Deleted, from parent's, the
 // version that v adds (nil for a deletion), and the numbers that v deletes. Seq must be
-// set. More than block rows are not kept in one element (Settings.Block).
+// set. More than block rows are not kept in one element (Settings.Block), nor more signatures
+// than maxBlockSignatures.
 func (v *Version) Follow(parent *Version, k Key, add *Row, deleted []uint64, block int) {
 	v.Parent, v.Next, v.Rows, v.Deleted = k, "", nil, nil
 	if parent != nil {
@@ -119,9 +139,27 @@ func (v *Version) Follow(parent *Version, k Key, add *Row, deleted []uint64, blo
 			v.Rows = append(v.Rows, row)
 		}
 	}
-	if add != nil && len(v.Rows) > block {
+	if add != nil && (len(v.Rows) > block || signatureBytes(v.Rows) > maxBlockSignatures) {
 		v.Rows, v.Next = v.Rows[:1:1], k
 	}
+}
+
+// maxBlockSignatures bounds the signatures in an element to a quarter of a document, so that the
+// other rows can be signed later.
+const maxBlockSignatures = MaxDocument / 4
+
+func signatureBytes(rows []Row) (n int) {
+	for i := range rows {
+		n += len(rows[i].Sig)
+	}
+	return n
+}
+
+// FollowSigned makes v the element behind parent, which has the key k, and signs a version. The
+// rows are all live ones from parent on to the element with that version, and next is what follows
+// there.
+func (v *Version) FollowSigned(parent *Version, k Key, signs uint64, rows []Row, next Key) {
+	v.Parent, v.Next, v.Rows, v.Deleted, v.Signs = k, next, rows, slices.Clone(parent.Deleted), signs
 }
 
 // Forget says of deletions up to the change seq only that they were long ago, which lets
@@ -174,8 +212,10 @@ func (v *Version) check() error {
 	switch first := len(v.Rows) > 0; {
 	case first && v.Rows[0].Number > v.Number:
 		return fmt.Errorf("row %d in version %d", v.Rows[0].Number, v.Number)
-	case !v.Delete && (!first || v.Rows[0].Number != v.Number || !v.Rows[0].Time.Equal(v.Time)):
+	case v.Kind == Write && (!first || v.Rows[0].Number != v.Number || !v.Rows[0].Time.Equal(v.Time)):
 		return errors.New("the first row is not that of the version")
+	case v.Kind == Sign && !slices.ContainsFunc(v.Rows, func(r Row) bool { return r.Number == v.Signs && r.Sig != "" }):
+		return fmt.Errorf("no signature of version %d", v.Signs)
 	}
 	return nil
 }
@@ -221,13 +261,13 @@ func (v *Version) checkTexts() error {
 
 func (v *Version) wire() any {
 	w := versionWire{
-		Format: format, Kind: "write", Symbol: v.Symbol, Seq: v.Seq, Version: v.Number,
+		Format: format, Kind: v.Kind.String(), Symbol: v.Symbol, Seq: v.Seq, Version: v.Number,
 		TS: v.Time.UnixNano(), TxID: v.TxID, Parent: orNull(v.Parent), Next: orNull(v.Next),
 		Rows: make([]rowWire, 0, len(v.Rows)), Deleted: make([][3]string, 0, len(v.Deleted)),
 		Writer: v.Writer, Message: v.Message, Labels: maps.Clone(v.Labels),
 	}
-	if v.Delete {
-		w.Kind = "delete"
+	if v.Kind == Sign {
+		w.Signs = fmt.Sprint(v.Signs)
 	}
 	for i := range v.Rows {
 		w.Rows = append(w.Rows, v.Rows[i].wire())
@@ -270,6 +310,8 @@ func (v *Version) read(s *scanner) {
 			v.Next = Key(s.optional())
 		case "deleted":
 			s.Array(func(int) { v.Deleted = append(v.Deleted, readInterval(s)) })
+		case "signs":
+			v.Signs = s.decimal()
 		case "writer":
 			v.Writer = s.Text()
 		case "message":
@@ -280,16 +322,19 @@ func (v *Version) read(s *scanner) {
 			s.Skip()
 		}
 	})
+	if v.Kind != Sign {
+		v.Signs = 0
+	}
 }
 
 func (v *Version) readKind(s *scanner) {
-	switch kind := s.Text(); kind {
-	case "write":
-	case "delete":
-		v.Delete = true
-	default:
-		s.Fail("kind %.40q is not known", kind)
+	word := s.Text()
+	i := slices.Index(changeWords, word)
+	if i < 0 {
+		s.Fail("kind %.40q is not known", word)
+		return
 	}
+	v.Kind = ChangeKind(i)
 }
 
 func readInterval(s *scanner) Interval {

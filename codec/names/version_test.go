@@ -2,6 +2,7 @@ package names
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,7 +24,8 @@ func TestFollow(t *testing.T) {
 			v := &Version{Symbol: "m", Seq: seq, Time: noon.Add(time.Duration(seq)), TxID: txid}
 			var victims []uint64
 			var add *Row
-			if v.Delete = number > 0 && rapid.IntRange(0, 3).Draw(t, "kind") == 0; v.Delete {
+			if number > 0 && rapid.IntRange(0, 3).Draw(t, "kind") == 0 {
+				v.Kind = Delete
 				victims = rapid.SliceOfN(rapid.Uint64Range(0, number-1), 1, 3).Draw(t, "victims")
 				v.Number = number - 1
 			} else {
@@ -71,6 +73,27 @@ func checkWalk(t *rapid.T, stored map[Key]*Version, head *Version, live map[uint
 	slices.Reverse(want)
 	if !slices.Equal(got, want) {
 		t.Fatalf("live versions %v, want %v", got, want)
+	}
+}
+
+// The longest signatures end a block before it is full, and leave room for as many again.
+func TestFollowSignatures(t *testing.T) {
+	var head *Version
+	var key Key
+	longest := 0
+	for seq := range uint64(500) {
+		v := &Version{Symbol: "m", Seq: seq, Number: seq, Time: noon.Add(time.Duration(seq)), TxID: txid}
+		add := &Row{Number: seq, Time: v.Time, Root: bytes32(), Sig: strings.Repeat("A", MaxSignature)}
+		v.Follow(head, key, add, nil, 4096)
+		b, err := Encode(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		longest = max(longest, len(b))
+		head, key = v, VersionKey(v, b)
+	}
+	if longest < MaxDocument/5 || longest > MaxDocument/3 {
+		t.Errorf("the longest element has %d bytes", longest)
 	}
 }
 

@@ -86,7 +86,7 @@ func (c *checker) history(ctx context.Context, at place, ref *names.Ref) history
 // follows says what is wrong where v is the parent of another element.
 func follows(younger, v *names.Version) error {
 	number := v.Number
-	if !younger.Delete {
+	if younger.Kind == names.Write {
 		number++
 	}
 	switch {
@@ -100,15 +100,18 @@ func follows(younger, v *names.Version) error {
 	return nil
 }
 
-// rows adds the rows of one element to those of younger ones, which say the same.
+// rows adds the rows of one element to those of younger ones, which say the same. A younger one
+// may have a signature, or another one.
 func (c *checker) rows(k names.Key, at place, v *names.Version, all map[uint64]names.Row) {
 	for _, row := range v.Rows {
-		if known, ok := all[row.Number]; ok && known != row {
+		known, ok := all[row.Number]
+		switch {
+		case !ok:
+			all[row.Number] = row
+		case known.Unsigned() != row.Unsigned():
 			at.version = row.Number
 			c.found(k, at, codec.Corrupt("ver", 0, "version %d has the tree %v, a younger element says %v", row.Number, row.Root, known.Root))
-			continue
 		}
-		all[row.Number] = row
 	}
 }
 
@@ -147,6 +150,8 @@ func (c *checker) latest(k names.Key, at place, ref *names.Ref, h history) {
 		c.found(k, at, codec.Corrupt("vref", 0, "no latest version, and version %d lives", newest.Number))
 	case *ref.Latest != *newest:
 		c.found(k, at, codec.Corrupt("vref", 0, "latest is version %d, and version %d lives", ref.Latest.Number, newest.Number))
+	case slices.ContainsFunc(h.head.Rows, func(row names.Row) bool { return row.Number == newest.Number && row != *newest }):
+		c.found(k, at, codec.Corrupt("vref", 0, "latest is version %d with another signature than in the list", newest.Number))
 	}
 }
 

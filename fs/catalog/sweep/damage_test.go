@@ -30,7 +30,7 @@ func (c *calm) first(symbol string) (row names.Row) {
 		if err != nil {
 			c.t.Fatal(err)
 		}
-		if !v.Delete {
+		if v.Kind == names.Write {
 			row = v.Rows[0]
 		}
 	}

@@ -261,7 +261,7 @@ func (in *inspector) symbol(k names.Key) {
 		}
 	}
 	for _, v := range chain {
-		if v.Delete {
+		if v.Kind == names.Delete {
 			continue
 		}
 		row := v.Rows[0]

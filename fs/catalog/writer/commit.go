@@ -49,11 +49,24 @@ func (w *Writer) load(ctx context.Context, symbol string) (*state, error) {
 
 // A change describes the next element of a version list.
 type change struct {
-	add     *names.Row // of a publish, without number and time
-	deleted []uint64   // of a deletion
+	add     *names.Row  // of a publish, without number and time
+	sign    SignFunc    // signs add; nil: no signature
+	deleted []uint64    // of a deletion
+	signed  *signedRows // of a signature for an existing version
 	writer  string
 	message string
 	labels  map[string]string
+}
+
+// kind returns the kind of the element.
+func (c *change) kind() names.ChangeKind {
+	switch {
+	case c.add != nil:
+		return names.Write
+	case c.signed != nil:
+		return names.Sign
+	}
+	return names.Delete
 }
 
 // errOvertaken reports that another change happened first.
@@ -91,7 +104,10 @@ func (w *Writer) commit(ctx context.Context, st *state, sg *sweepGuard, plan fun
 // appendVersion stores the element that follows a state and makes it the head. Each object
 // is durable before an object that refers to it is stored.
 func (w *Writer) appendVersion(ctx context.Context, st *state, sg *sweepGuard, c *change) (*names.Version, *names.Ref, error) {
-	v := w.element(ctx, st, c)
+	v, err := w.element(ctx, st, c)
+	if err != nil {
+		return nil, nil, err
+	}
 	value, err := names.Encode(v)
 	if err != nil {
 		return nil, nil, err
@@ -126,9 +142,9 @@ func (w *Writer) appendVersion(ctx context.Context, st *state, sg *sweepGuard, c
 }
 
 // element returns the element that follows a state.
-func (w *Writer) element(ctx context.Context, st *state, c *change) *names.Version {
+func (w *Writer) element(ctx context.Context, st *state, c *change) (*names.Version, error) {
 	v := &names.Version{
-		Symbol: st.symbol, Delete: c.add == nil, Seq: 1, Time: w.now(), TxID: w.id(),
+		Symbol: st.symbol, Kind: c.kind(), Seq: 1, Time: w.now(), TxID: w.id(),
 		Writer: c.writer, Message: c.message, Labels: c.labels,
 	}
 	parent := names.Key("")
@@ -144,12 +160,22 @@ func (w *Writer) element(ctx context.Context, st *state, c *change) *names.Versi
 	}
 	if c.add != nil {
 		c.add.Number, c.add.Time = v.Number, v.Time
+		if c.sign != nil {
+			var err error
+			if c.add.Sig, err = c.sign(ctx, w.catalog.Settings().ID, st.symbol, *c.add); err != nil {
+				return nil, fmt.Errorf("sign version %d: %w", v.Number, err)
+			}
+		}
+	}
+	if c.signed != nil {
+		v.FollowSigned(st.head, parent, c.signed.number, c.signed.rows, c.signed.next)
+		return v, nil
 	}
 	v.Follow(st.head, parent, c.add, c.deleted, w.catalog.Settings().Block)
-	if v.Delete && len(v.Deleted) > manyIntervals { // a publish adds none
+	if v.Kind == names.Delete && len(v.Deleted) > manyIntervals { // the others add none
 		w.forget(ctx, v)
 	}
-	return v
+	return v, nil
 }
 
 // newest returns the newest live row of an element that becomes the head.

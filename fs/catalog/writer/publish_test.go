@@ -462,7 +462,7 @@ func TestAgain(t *testing.T) {
 	}
 	rows := slices.Collect(func(yield func(names.Row) bool) {
 		for v, err := range d.Catalog().History(t.Context(), "m") {
-			if err == nil && !v.Delete && v.Number == 1 && !yield(v.Rows[0]) {
+			if err == nil && v.Kind == names.Write && v.Number == 1 && !yield(v.Rows[0]) {
 				return
 			}
 		}

@@ -19,8 +19,9 @@ type PublishOptions struct {
 	Writer    string
 	Message   string
 	Labels    map[string]string
-	Verify    bool // read all pages of the newest tree, and store damaged ones again
-	Nested    bool // allow a symbol that another hides, or that hides others: NestedError
+	Verify    bool     // read all pages of the newest tree, and store damaged ones again
+	Sign      SignFunc // nil: the version has no signature
+	Nested    bool     // allow a symbol that another hides, or that hides others: NestedError
 }
 
 // A Session is one publish. It must begin before the first lookup in the store, because a
@@ -67,9 +68,12 @@ func (w *Writer) begin(ctx context.Context, symbol string) (*sweepGuard, *state,
 // checkTexts refuses invalid texts early: the version is encoded at the end.
 func (s *Session) checkTexts() error {
 	row := names.Row{Time: s.w.now(), Root: page.Hash{1}}
-	_, err := names.Encode(s.w.element(context.Background(), &state{symbol: s.st.symbol}, &change{
+	v, err := s.w.element(context.Background(), &state{symbol: s.st.symbol}, &change{
 		add: &row, writer: s.o.Writer, message: s.o.Message, labels: s.o.Labels,
-	}))
+	})
+	if err == nil {
+		_, err = names.Encode(v)
+	}
 	return err
 }
 
@@ -172,6 +176,7 @@ func (s *Session) commit(ctx context.Context, plan func(context.Context, *state)
 		}
 		return &change{
 			add:    &names.Row{Root: root.Page, Entries: root.Entries, Bytes: root.Bytes},
+			sign:   s.o.Sign,
 			writer: s.o.Writer, message: s.o.Message, labels: s.o.Labels,
 		}, nil
 	})

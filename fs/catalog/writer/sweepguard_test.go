@@ -160,7 +160,7 @@ func rootOf(t testing.TB, d *desk, number uint64) page.Hash {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !v.Delete && v.Number == number {
+		if v.Kind == names.Write && v.Number == number {
 			return v.Rows[0].Root
 		}
 	}

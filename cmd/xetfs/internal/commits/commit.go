@@ -210,7 +210,7 @@ func (h *history) walk(ctx context.Context, visit func(*names.Version) bool) err
 		if err != nil {
 			return err
 		}
-		if !v.Delete && visit(v) {
+		if v.Kind == names.Write && visit(v) {
 			return nil
 		}
 		k = v.Parent

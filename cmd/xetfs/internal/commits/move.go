@@ -114,9 +114,9 @@ func (m *Maker) checkDeleted(ctx context.Context, from string, moved *names.Vers
 		switch {
 		case err != nil:
 			return err
-		case v.Delete && len(v.Rows) == 0:
+		case v.Kind == names.Delete && len(v.Rows) == 0:
 			return hubwrite.ErrRepoExists
-		case !v.Delete && isCopy(moved, v):
+		case v.Kind == names.Write && isCopy(moved, v):
 			return nil
 		}
 	}
@@ -140,7 +140,7 @@ func (m *Maker) checkMoved(ctx context.Context, from, to string) error {
 		switch {
 		case err != nil:
 			return absent(err)
-		case v.Delete:
+		case v.Kind != names.Write:
 		case isCopy(newest, v):
 			return nil
 		default:
@@ -163,7 +163,7 @@ func (m *Maker) newest(ctx context.Context, symbol string) (*names.Version, erro
 		if err != nil {
 			return nil, err
 		}
-		if !v.Delete && v.Number == row.Number {
+		if v.Kind == names.Write && v.Number == row.Number {
 			return v, nil
 		}
 	}
@@ -180,7 +180,7 @@ func (m *Maker) versions(ctx context.Context, symbol string) (versions []*names.
 		case head == nil:
 			head = v
 		}
-		if v.Delete || head.IsDeleted(v.Number) {
+		if v.Kind != names.Write || head.IsDeleted(v.Number) {
 			continue
 		}
 		if len(versions) == maxMoved {

@@ -49,7 +49,7 @@ func WriteHistory(w io.Writer, symbol string, changes iter.Seq2[*names.Version, 
 // changeLine returns the line of a change.
 func changeLine(head, v *names.Version, l *ui.List) string {
 	var parts []string
-	if v.Delete {
+	if v.Kind == names.Delete {
 		parts = append(parts, fmt.Sprintf("%8s  %s  deletes %s", "-", v.Time.UTC().Format(time.DateTime), intervalText(deletedBy(v))))
 	} else {
 		row := v.Rows[0]
@@ -91,7 +91,7 @@ func newChangeDoc(head, v *names.Version) changeDoc {
 		Seq: v.Seq, Kind: "write", Version: v.Number, Time: v.Time.UTC(),
 		Message: v.Message, Labels: v.Labels, Writer: v.Writer,
 	}
-	if v.Delete {
+	if v.Kind == names.Delete {
 		doc.Kind, doc.Deletes = "delete", [][2]uint64{}
 		for _, d := range deletedBy(v) {
 			doc.Deletes = append(doc.Deletes, [2]uint64{d.From, d.To})

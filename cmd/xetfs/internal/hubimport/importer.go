@@ -222,7 +222,7 @@ func (im *Importer) head(ctx context.Context) (commit string, err error) {
 		if errors.Is(err, iofs.ErrNotExist) {
 			return "", nil
 		}
-		if err != nil || !v.Delete {
+		if err != nil || v.Kind == names.Write {
 			return labelOf(v), err
 		}
 	}

@@ -197,7 +197,7 @@ func (l *lineage) add(d *names.Version) {
 	if l.head == nil {
 		l.head = &names.Version{Deleted: d.Deleted}
 	}
-	if !d.Delete && len(d.Rows) > 0 {
+	if d.Kind == names.Write && len(d.Rows) > 0 {
 		l.versions = append(l.versions, newVersion(d.Rows[0], d))
 	}
 	l.next = d.Parent
