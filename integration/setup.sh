@@ -36,6 +36,7 @@ needed=(
   "readelf binutils"
   "rsync rsync"
   "sqlite3 sqlite3"
+  "ssh-agent openssh-client"
   "strace strace"
   "systemd-analyze systemd"
   "zip zip"
