@@ -26,6 +26,7 @@ func newCat() *cobra.Command {
 	var (
 		bare, strict bool
 		cache        cacheFlags
+		signers      signerFlags
 	)
 	cmd := &cobra.Command{
 		Use:   "cat SOURCE [SYMBOL[@AS_OF]] PATH",
@@ -47,7 +48,7 @@ hashes of its chunks. An hf:// SOURCE proves a file only as a whole, see xetfs h
 		Args:              arguments(2, 3),
 		ValidArgsFunction: completeSymbols(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withCached(cmd, args[0], stack.Options{Bare: bare, Strict: strict}, &cache, func(ctx context.Context, s *stack.Source) error {
+			return withSigned(cmd, args[0], stack.Options{Bare: bare, Strict: strict}, &cache, &signers, func(ctx context.Context, s *stack.Source) error {
 				if hasSymbols(s) && len(args) < 3 {
 					return usageError{fmt.Errorf("%s is a catalog: name a SYMBOL and a PATH", s.Folder)}
 				}
@@ -65,6 +66,7 @@ hashes of its chunks. An hf:// SOURCE proves a file only as a whole, see xetfs h
 	}
 	bareFlag(cmd, &bare)
 	strictFlag(cmd, &strict)
+	signers.add(cmd)
 	cache.addFlags(cmd, "use the disk cache in this folder (default: off)")
 	cmd.Flags().Var(&part, "range", "only the bytes from START on and before END: START-END, or START- up to the end")
 	return cmd

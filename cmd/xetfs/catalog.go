@@ -15,19 +15,20 @@ import (
 	"github.com/xetfs/xetfs/fs/catalog/sweep"
 )
 
-// newCatalog returns the command that manages a catalog.
-func newCatalog() *cobra.Command {
+// newCatalog returns the command that manages a catalog, with some commands of other files.
+func newCatalog(others ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "catalog check | sweep | rebuild-symbols | repair-ref",
-		Short: "Check, clean and repair a catalog",
-		Long: `Manages the names and versions in a store: checks them, removes unused data, and rebuilds
-lost references.`,
+		Use:   "catalog check | sweep | sign | rebuild-symbols | repair-ref",
+		Short: "Check, clean, sign and repair a catalog",
+		Long: `Manages the names and versions in a store: checks them, removes unused data, signs versions, and
+rebuilds lost references.`,
 		Example: `  xetfs catalog check ./store
   xetfs catalog sweep --dry-run ./store`,
 		Args: knownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newCheck(), newSweep(), newRebuildSymbols(), newRepairRef())
+	cmd.AddCommand(others...)
 	return cmd
 }
 

@@ -64,6 +64,7 @@ index, count nothing, and neither do index pages.`,
 			})
 		},
 	}
+	d.signers.add(cmd)
 	cmd.Flags().BoolVar(&d.stat, "stat", false, "only sum up")
 	cmd.Flags().BoolVar(&d.quick, "quick", false, "do not work out what must be fetched")
 	cmd.Flags().BoolVar(&d.asJSON, "json", false, "print JSON instead of text")
@@ -74,14 +75,19 @@ index, count nothing, and neither do index pages.`,
 type diffOptions struct {
 	stat, quick, asJSON bool
 	html                string
+	signers             signerFlags
 }
 
 func (o diffOptions) run(ctx context.Context, cmd *cobra.Command, c *stack.CatalogReader, a, b target) error {
-	from, err := c.Resolve(ctx, a.symbol, a.at)
+	versions, err := o.signers.versionsOf(c.StoreCatalog, noticeLogger(cmd))
 	if err != nil {
 		return err
 	}
-	to, err := c.Resolve(ctx, b.symbol, b.at)
+	from, err := versions.Resolve(ctx, a.symbol, a.at)
+	if err != nil {
+		return err
+	}
+	to, err := versions.Resolve(ctx, b.symbol, b.at)
 	if err != nil {
 		return err
 	}

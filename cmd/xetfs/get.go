@@ -24,9 +24,10 @@ var helpGet string
 
 // getOptions are the flags of get.
 type getOptions struct {
-	cache  cacheFlags
-	bare   bool
-	asJSON bool
+	cache   cacheFlags
+	signers signerFlags
+	bare    bool
+	asJSON  bool
 }
 
 // newGet returns the command that copies a tree into a folder.
@@ -48,6 +49,7 @@ func newGet() *cobra.Command {
 	}
 	o.cache.addFlags(cmd, "use the disk cache in this folder (default: off)")
 	bareFlag(cmd, &o.bare)
+	o.signers.add(cmd)
 	cmd.Flags().BoolVar(&o.asJSON, "json", false, "print the summary as JSON")
 	progressFlag(cmd)
 	return cmd
@@ -58,7 +60,7 @@ func (o *getOptions) run(cmd *cobra.Command, source string, args []string, folde
 	if err := checkGetFolder(source, folder); err != nil {
 		return err
 	}
-	return withCached(cmd, source, stack.Options{Bare: o.bare, Count: true}, &o.cache, func(ctx context.Context, s *stack.Source) error {
+	return withSigned(cmd, source, stack.Options{Bare: o.bare, Count: true}, &o.cache, &o.signers, func(ctx context.Context, s *stack.Source) error {
 		if err := checkHasShard(ctx, s); err != nil {
 			return err
 		}

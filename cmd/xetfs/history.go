@@ -13,6 +13,7 @@ import (
 func newHistory() *cobra.Command {
 	var (
 		limit  uint64
+		signer signerFlags
 		asJSON bool
 	)
 	cmd := &cobra.Command{
@@ -22,7 +23,10 @@ func newHistory() *cobra.Command {
 		Long: `Lists every change of SYMBOL, newest first: each version that was published, and each deletion. A
 line has the version, time (UTC), entries and bytes, then message, labels and writer if they were
 given. A version that is not live has the word "deleted". The line of a deletion has - in place of
-the version, and names the deleted versions.`,
+the version, and names the deleted versions.
+
+A signed version has the fingerprint of the key, which is not checked. With --allowed-signers it has
+the signer, or the reason why the signature is refused.`,
 		Annotations: see("versions", "json"),
 		Example: `  xetfs history ./store org/model
   xetfs history --limit 1 ./store org/model
@@ -34,11 +38,16 @@ the version, and names the deleted versions.`,
 				return err
 			}
 			return withCatalog(cmd, args[0], func(ctx context.Context, c *stack.CatalogReader) error {
-				return document.WriteHistory(cmd.OutOrStdout(), args[1], c.History(ctx, args[1]), limit, asJSON)
+				describe, err := signer.describe(c.StoreCatalog)
+				if err != nil {
+					return err
+				}
+				return document.WriteHistory(cmd.OutOrStdout(), args[1], c.History(ctx, args[1]), limit, describe, asJSON)
 			})
 		},
 	}
 	cmd.Flags().Uint64VarP(&limit, "limit", "n", 0, "show only the newest `NUMBER` changes")
+	cmd.Flags().StringVar(&signer.allowed, allowedName, "", "check signatures with the keys in this `FILE`")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON instead of text")
 	return cmd
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -15,6 +16,7 @@ import (
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/fs/catalog"
+	"github.com/xetfs/xetfs/fs/catalog/signature"
 )
 
 // newLs returns the command that lists files without mounting.
@@ -44,7 +46,8 @@ them. A name that is not printable is written as $'a\nb', which bash, ls and cat
 		Args:              arguments(1, 3),
 		ValidArgsFunction: completeSymbols(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withCached(cmd, args[0], stack.Options{Bare: bare}, &cache, func(ctx context.Context, s *stack.Source) error {
+			l.note = noticesOf(cmd)
+			return withSigned(cmd, args[0], stack.Options{Bare: bare}, &cache, &l.signers, func(ctx context.Context, s *stack.Source) error {
 				if err := l.list(ctx, cmd.OutOrStdout(), s, args[1:]); err != nil {
 					return err
 				}
@@ -59,6 +62,7 @@ them. A name that is not printable is written as $'a\nb', which bash, ls and cat
 	cmd.Flags().BoolVarP(&l.Recursive, "recursive", "R", false, "all that is below, too")
 	cmd.Flags().BoolVar(&l.JSON, "json", false, "print JSON instead of text")
 	bareFlag(cmd, &bare)
+	l.signers.add(cmd)
 	cache.addFlags(cmd, "use the disk cache in this folder (default: off)")
 	return cmd
 }
@@ -66,6 +70,8 @@ them. A name that is not printable is written as $'a\nb', which bash, ls and cat
 // An lsRun is one call of ls.
 type lsRun struct {
 	document.EntryOptions
+	signers signerFlags
+	note    func(text string)
 }
 
 // list lists what the arguments behind SOURCE name.
@@ -74,7 +80,11 @@ func (l *lsRun) list(ctx context.Context, w io.Writer, s *stack.Source, args []s
 		if l.Recursive {
 			return usageError{fmt.Errorf("-R lists the files of one symbol: name it; xetfs ls %s shows them all", ui.ShellWord(s.Folder))}
 		}
-		return document.WriteSymbols(w, liveSymbols(ctx, s.Stored, l.Long || l.JSON), l.Long, l.JSON)
+		describe, err := l.signers.describe(s.Stored)
+		if err != nil {
+			return err
+		}
+		return document.WriteSymbols(w, l.symbols(ctx, s), describe, l.Long, l.JSON)
 	}
 	tree, rest, err := openTree(ctx, s, args, 1)
 	if err != nil {
@@ -108,9 +118,10 @@ func (l *lsRun) entries(ctx context.Context, tree catalog.Tree) iter.Seq2[page.E
 	return func(yield func(page.Entry, error) bool) { yield(e, err) }
 }
 
-// liveSymbols yields the symbols that have a live version. It reads the newest version of each
-// only on request.
-func liveSymbols(ctx context.Context, c *catalog.StoreCatalog, versions bool) iter.Seq2[document.Symbol, error] {
+// symbols yields the symbols that have a live version. It reads the newest version of each only
+// for output that has it. A symbol without a valid signature is left out there, with a notice.
+func (l *lsRun) symbols(ctx context.Context, src *stack.Source) iter.Seq2[document.Symbol, error] {
+	c, versions := src.Stored, l.Long || l.JSON
 	return func(yield func(document.Symbol, error) bool) {
 		listed := map[string]bool{}
 		for name, err := range c.Symbols(ctx) {
@@ -120,9 +131,13 @@ func liveSymbols(ctx context.Context, c *catalog.StoreCatalog, versions bool) it
 				s.HiddenBy, err = c.HiddenBy(ctx, name, func(other string) bool { return listed[other] })
 			}
 			if err == nil && versions {
-				s.Version, err = c.Latest(ctx, name)
+				s.Version, err = src.Versions().Latest(ctx, name)
 				if notLive(err) {
 					continue // the list of symbols may have names without a version
+				}
+				if errors.As(err, new(*signature.Error)) {
+					l.note(err.Error())
+					continue
 				}
 			}
 			if !yield(s, err) {

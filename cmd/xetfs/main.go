@@ -136,7 +136,7 @@ func addCommands(root *cobra.Command) {
 		&cobra.Group{ID: otherGroup, Title: "Other commands:"})
 	addGroup(root, storeGroup, newDelete(), newPack(), newPrune(), newPublish(), newSnapshot())
 	addGroup(root, readGroup, newCat(), newDiff(), newGet(), newHistory(), newLs(), newMount(), newServe(), newStatus(), newUmount(), newWarm())
-	addGroup(root, checkGroup, newDoctor(), newCache(), newCatalog(), newInspect(), newVerify())
+	addGroup(root, checkGroup, newDoctor(), newCache(), newCatalog(newSign()), newInspect(), newVerify())
 	addGroup(root, otherGroup, newVersion(), newMan())
 	root.SetHelpCommandGroupID(otherGroup)
 	root.SetCompletionCommandGroupID(otherGroup)

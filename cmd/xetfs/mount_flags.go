@@ -30,6 +30,7 @@ import (
 type mountOptions struct {
 	foreground bool
 	names      nameOptions
+	signers    signerFlags
 	bare       bool
 	memory     optional[ui.ByteSize]
 	cache      cacheFlags
@@ -54,6 +55,7 @@ func (o *mountOptions) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.BoolVarP(&o.foreground, "foreground", "f", false, "stay in the foreground and log to stderr")
 	o.names.addFlags(f)
+	o.signers.add(cmd)
 	bareFlag(cmd, &o.bare)
 	o.memory = newOptional("SIZE", ui.ByteSize(stack.DefaultMemory).String(), ui.ParseSize)
 	f.Var(&o.memory, "memory", "limit of chunks in memory")
@@ -73,7 +75,7 @@ func (o *mountOptions) addFlags(cmd *cobra.Command) {
 	f.BoolVar(&o.debugFuse, "debug-fuse", false, "log every FUSE message")
 	f.StringVar(&o.pprof, "pprof", "", "serve Go profiles on this loopback `ADDRESS`")
 	o.log.addFlags(cmd)
-	f.StringVar(&o.status, "status", "", "serve figures on a loopback `ADDRESS`, or unix:PATH")
+	f.StringVar(&o.status, "status", "", "serve figures on a loopback `ADDRESS` or unix:PATH")
 	settingsFlag(cmd)
 	f.IntVar(&o.readyFD, readyFlag, 0, "")
 	if err := f.MarkHidden(readyFlag); err != nil {
@@ -94,7 +96,7 @@ func (o *mountOptions) check(args []string) (source, mountpoint string, err erro
 	if o.status, err = status.AbsAddress(o.status); err != nil {
 		return "", "", usageError{err}
 	}
-	if err := o.names.checkFlags(o.bare); err != nil {
+	if err := cmp.Or(o.names.checkFlags(o.bare), o.signers.check()); err != nil {
 		return "", "", err
 	}
 	if source, err = stack.AbsSource(args[0]); err == nil {
@@ -289,7 +291,7 @@ func (o *nameOptions) check(ctx context.Context, src *stack.Source) error {
 		_, err := src.Stored.Snapshot(ctx, o.snapshot)
 		return hint.Absent(ctx, src.Stored, src.Folder, err)
 	}
-	_, err := src.Stored.Resolve(ctx, o.symbol.value.symbol, o.symbol.value.at)
+	_, err := src.Versions().Resolve(ctx, o.symbol.value.symbol, o.symbol.value.at)
 	return hint.Absent(ctx, src.Stored, src.Folder, err)
 }
 

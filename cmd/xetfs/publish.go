@@ -95,7 +95,13 @@ func (p *publishRun) run(ctx context.Context) error {
 	switch {
 	case p.dryRun:
 		return p.runDry(ctx, o)
-	case p.from != "":
+	}
+	var done func()
+	if o.Version.Sign, done, err = openSignKey(p.cmd); err != nil {
+		return err
+	}
+	defer done()
+	if p.from != "" {
 		return p.runFrom(ctx, o)
 	}
 	return p.runFolder(ctx, o)
@@ -158,8 +164,12 @@ func (p *publishRun) finish(ctx context.Context, r publish.Result, pages int64, 
 	case err != nil:
 		return writeError(p.storePath, p.explained(ctx, err))
 	}
-	if r.Published {
+	switch path, _ := p.cmd.Flags().GetString(signKeyName); {
+	case r.Published:
 		p.report.NotePrivate(p.storePath)
+	case path != "" && r.Version.Sig == "":
+		p.report.Note(fmt.Sprintf("version %d is the same tree and has no signature; sign it: xetfs catalog sign --sign-key %s %s %s",
+			r.Version.Number, ui.ShellWord(path), ui.ShellWord(p.storePath), ui.ShellWord(fmt.Sprintf("%s@%d", p.symbol, r.Version.Number))))
 	}
 	return p.report.Close(report.PublishResult{Result: r, Symbol: p.symbol, ReadFolder: p.folder != "", Pages: pages, Took: time.Since(p.started)})
 }

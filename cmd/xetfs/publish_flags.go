@@ -45,6 +45,7 @@ type publishOptions struct {
 func (o *publishOptions) addFlags(cmd *cobra.Command) {
 	singleWriterFlag(cmd)
 	listingFlag(cmd)
+	signKeyFlag(cmd)
 	f := cmd.Flags()
 	f.BoolVar(&o.update, "update", false, "keep entries that FOLDER lacks")
 	f.StringArrayVar(&o.remove, "remove", nil, "with --update: remove this `PATH` (repeatable)")

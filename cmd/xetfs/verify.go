@@ -17,7 +17,10 @@ import (
 
 // newVerify returns the command that checks everything in a folder.
 func newVerify() *cobra.Command {
-	var asJSON bool
+	var (
+		asJSON bool
+		signed signerFlags
+	)
 	cmd := &cobra.Command{
 		Use:        "verify SOURCE [SYMBOL[@AS_OF]]",
 		SuggestFor: []string{"check", "fsck", "scrub"},
@@ -43,14 +46,18 @@ exit status is 6 if there is damage, and 3 if there is nothing to verify.`,
 		ValidArgsFunction: completeSymbols(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
+				if isGiven(cmd.Flags().Lookup(allowedName)) {
+					return usageError{errors.New("--allowed-signers is about one version: name its SYMBOL")}
+				}
 				if err := verifyStore(cmd, args[0], asJSON); !errors.Is(err, stack.ErrNoObjects) {
 					return err
 				}
 			}
-			return verifyTree(cmd, args[0], args[1:], asJSON)
+			return verifyTree(cmd, args[0], args[1:], &signed, asJSON)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the report as JSON")
+	signed.add(cmd)
 	progressFlag(cmd)
 	return cmd
 }
@@ -108,7 +115,7 @@ func newTarget(c *stack.Copies) (t verify.Target, err error) {
 }
 
 // verifyTree checks the files of one tree of a catalog and prints what it finds.
-func verifyTree(cmd *cobra.Command, folder string, args []string, asJSON bool) error {
+func verifyTree(cmd *cobra.Command, folder string, args []string, signed *signerFlags, asJSON bool) error {
 	var t target
 	if len(args) > 0 {
 		var err error
@@ -116,7 +123,11 @@ func verifyTree(cmd *cobra.Command, folder string, args []string, asJSON bool) e
 			return err
 		}
 	}
-	return withSource(cmd, folder, false, func(ctx context.Context, s *stack.Source) error {
+	signatures, err := signed.options(noticeLogger(cmd))
+	if err != nil {
+		return err
+	}
+	return withSource(cmd, folder, stack.Options{Signatures: signatures}, func(ctx context.Context, s *stack.Source) error {
 		tree, _, err := openTree(ctx, s, args, 0)
 		if err != nil {
 			return err

@@ -26,10 +26,11 @@ import (
 
 // warmOptions are the flags of warm.
 type warmOptions struct {
-	cache  cacheFlags
-	chunks bool
-	bare   bool
-	asJSON bool
+	cache   cacheFlags
+	signers signerFlags
+	chunks  bool
+	bare    bool
+	asJSON  bool
 }
 
 // newWarm returns the command that fetches files before they are needed.
@@ -65,6 +66,7 @@ may be paths in a mount.`,
 	o.cache.addFlags(cmd, cacheUsage)
 	cmd.Flags().BoolVar(&o.chunks, "chunks", false, "keep the packed chunks of the files, instead of whole files")
 	bareFlag(cmd, &o.bare)
+	o.signers.add(cmd)
 	cmd.Flags().BoolVar(&o.asJSON, "json", false, "print the summary as JSON")
 	progressFlag(cmd)
 	return cmd
@@ -75,11 +77,14 @@ may be paths in a mount.`,
 // A mount that owns the disk cache stores the files, if the arguments are paths in it, or if it
 // shows them.
 func (o *warmOptions) run(cmd *cobra.Command, folder string, args []string) error {
+	if inMount(folder) && o.signers.allowed != "" {
+		return usageError{fmt.Errorf("%s is in a mount, which decides about signatures: --allowed-signers goes to xetfs mount", folder)}
+	}
 	if inMount(folder) {
 		return throughMount(cmd, append([]string{folder}, args...), o.asJSON)
 	}
 	err := o.runCommand(cmd, folder, args)
-	if errors.As(err, new(*stack.BusyError)) {
+	if errors.As(err, new(*stack.BusyError)) && o.signers.allowed == "" {
 		if paths := mountedPaths(folder, args); paths != nil {
 			return throughMount(cmd, paths, o.asJSON)
 		}
@@ -96,7 +101,11 @@ func (o *warmOptions) runCommand(cmd *cobra.Command, folder string, args []strin
 	if err != nil {
 		return err
 	}
-	return withSourceAs(cmd, folder, stack.Options{Bare: o.bare, Disk: cache, Count: true}, func(ctx context.Context, s *stack.Source) error {
+	signatures, err := o.signers.options(noticeLogger(cmd))
+	if err != nil {
+		return err
+	}
+	return withSource(cmd, folder, stack.Options{Bare: o.bare, Disk: cache, Count: true, Signatures: signatures}, func(ctx context.Context, s *stack.Source) error {
 		if err := checkHasShard(ctx, s); err != nil {
 			return err
 		}

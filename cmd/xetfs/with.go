@@ -17,12 +17,6 @@ import (
 	"github.com/xetfs/xetfs/fs/catalog"
 )
 
-// withSource opens SOURCE for a command that runs to its end. Damage on the way is noted on
-// stderr.
-func withSource(cmd *cobra.Command, folder string, bare bool, do func(context.Context, *stack.Source) error) error {
-	return withSourceAs(cmd, folder, stack.Options{Bare: bare}, do)
-}
-
 // withCached is withSource for a command with flags of the disk cache. It uses a cache only if
 // the flags name one. The cache of a mount does not serve every command in passing.
 func withCached(cmd *cobra.Command, folder string, o stack.Options, flags *cacheFlags, do func(context.Context, *stack.Source) error) error {
@@ -36,11 +30,20 @@ func withCached(cmd *cobra.Command, folder string, o stack.Options, flags *cache
 		}
 	}
 	o.Disk = o.Disk.Sharing()
-	return withSourceAs(cmd, folder, o, do)
+	return withSource(cmd, folder, o, do)
 }
 
-// withSourceAs is withSource with options.
-func withSourceAs(cmd *cobra.Command, folder string, o stack.Options, do func(context.Context, *stack.Source) error) error {
+// withSigned is withCached for a command with signerFlags.
+func withSigned(cmd *cobra.Command, folder string, o stack.Options, flags *cacheFlags, signed *signerFlags, do func(context.Context, *stack.Source) error) (err error) {
+	if o.Signatures, err = signed.options(noticeLogger(cmd)); err != nil {
+		return err
+	}
+	return withCached(cmd, folder, o, flags, do)
+}
+
+// withSource opens SOURCE for a command that runs to its end. Damage on the way is noted on
+// stderr.
+func withSource(cmd *cobra.Command, folder string, o stack.Options, do func(context.Context, *stack.Source) error) error {
 	o.Budget = stack.DivideMemory(stack.DefaultMemory)
 	o.Log = noticeLogger(cmd)
 	o.Remote = remoteOptions(cmd, folder)
@@ -133,7 +136,7 @@ func openTree(ctx context.Context, s *stack.Source, args []string, most int) (ca
 		if len(args) > most {
 			return nil, nil, usageError{fmt.Errorf("%q is one argument too many: a repository has no symbols, and the part after @ in its address names the revision", args[most])}
 		}
-		tree, err := s.Stored.Open(ctx, s.Symbol, names.AsOf{})
+		tree, err := s.Versions().Open(ctx, s.Symbol, names.AsOf{})
 		return tree, args, err
 	}
 	if len(args) == 0 {
@@ -143,7 +146,7 @@ func openTree(ctx context.Context, s *stack.Source, args []string, most int) (ca
 	if err != nil {
 		return nil, nil, err
 	}
-	tree, err := s.Stored.Open(ctx, t.symbol, t.at)
+	tree, err := s.Versions().Open(ctx, t.symbol, t.at)
 	return tree, args[1:], err
 }
 

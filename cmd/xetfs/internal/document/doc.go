@@ -7,6 +7,7 @@
 //	WriteSnapshot               the versions of one snapshot
 //	WritePruned, WriteDeleted   the versions that a command deleted
 //	WriteRef                    the reference of a symbol
+//	WriteSigned                 the version that a command has signed
 //	Diff, Differences           the differences between two trees
 //	VersionName, VersionFields  one version, as a part of other results
 //

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/signers"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
 )
@@ -25,10 +26,11 @@ type symbolDoc struct {
 	Symbol   string `json:"symbol"`
 	HiddenBy string `json:"hidden_by,omitempty"`
 	versionDoc
+	Signature *signers.Signature `json:"signature,omitempty"`
 }
 
 // WriteSymbols prints symbols. A long line has the newest version.
-func WriteSymbols(w io.Writer, symbols iter.Seq2[Symbol, error], long, asJSON bool) error {
+func WriteSymbols(w io.Writer, symbols iter.Seq2[Symbol, error], describe signers.Describe, long, asJSON bool) error {
 	heading := ""
 	if long {
 		heading = fmt.Sprintf("%8s %-19s %10s %14s %s", "VERSION", "TIME (UTC)", "ENTRIES", "SIZE", "SYMBOL")
@@ -42,9 +44,9 @@ func WriteSymbols(w io.Writer, symbols iter.Seq2[Symbol, error], long, asJSON bo
 		case err != nil:
 			return err
 		case asJSON:
-			err = l.Element(symbolDoc{s.Name, s.HiddenBy, newVersionDoc(s.Version)})
+			err = l.Element(symbolDoc{s.Name, s.HiddenBy, newVersionDoc(s.Version), describe(s.Name, s.Version)})
 		default:
-			err = l.Line(symbolLine(s, l, long))
+			err = l.Line(symbolLine(s, describe, l, long))
 		}
 		if err != nil {
 			return err
@@ -53,7 +55,7 @@ func WriteSymbols(w io.Writer, symbols iter.Seq2[Symbol, error], long, asJSON bo
 	return l.Close()
 }
 
-func symbolLine(s Symbol, l *ui.List, long bool) string {
+func symbolLine(s Symbol, describe signers.Describe, l *ui.List, long bool) string {
 	name := ui.QuoteName(s.Name)
 	if s.HiddenBy != "" {
 		name += " (hidden in mounts by " + ui.QuoteName(s.HiddenBy) + ")"
@@ -62,6 +64,9 @@ func symbolLine(s Symbol, l *ui.List, long bool) string {
 		return name
 	}
 	v := s.Version
+	if text := describe(s.Name, v).Text(); text != "" {
+		name += "  " + ui.Printable(text)
+	}
 	return fmt.Sprintf("%8d %s %10d %14s %s", v.Number, v.Time.UTC().Format(time.DateTime), v.Entries, l.Size(v.Bytes), name)
 }
 

@@ -24,6 +24,7 @@ import (
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/fs/catalog"
 	"github.com/xetfs/xetfs/fs/catalog/bare"
+	"github.com/xetfs/xetfs/fs/catalog/signature"
 	"github.com/xetfs/xetfs/reconstruct"
 )
 
@@ -49,6 +50,7 @@ type Source struct {
 	Reader  *reconstruct.Reader
 	Catalog catalog.Catalog
 	Stored  *catalog.StoreCatalog // catalog, if there is one; else nil
+	Signed  *signature.Catalog    // the signed versions of Stored, if Options.Signatures is set; else nil
 	Bare    *bare.Catalog         // catalog of a folder without one; else nil
 
 	Requests wrap.Counts     // of the origin, if Options.Count is set
@@ -75,6 +77,8 @@ type Options struct {
 
 	Follow time.Duration // poll interval for new commits of the Hub; 0: never
 	Early  bool          // open a repository of the Hub before its listing is complete; Stored is then behind Catalog
+
+	Signatures *signature.Options // show signed versions alone; nil: all versions
 
 	Disk        *CacheFolder       // nil: nothing is stored on disk
 	Shared      *DiskCache         // instead of Disk, if several sources share it; the caller closes it
@@ -109,9 +113,15 @@ func OpenSource(ctx context.Context, folder string, o Options) (*Source, error) 
 func (s *Source) openStore(ctx context.Context, o *Options) (err error) {
 	o.Remote.Log = o.Log
 	if isHub(s.Folder) {
+		if o.Signatures != nil {
+			return ArgumentError{errors.New("--allowed-signers: commits of the Hub have no signatures")}
+		}
 		return s.openHub(ctx, o)
 	}
 	s.store, o.Bare, err = OpenRead(ctx, s.Folder, o.Bare, o.Remote)
+	if err == nil && o.Bare && o.Signatures != nil {
+		err = ArgumentError{errors.New("--allowed-signers: without a catalog there are no signatures")}
+	}
 	if err == nil && o.Ranges {
 		err = CheckRanges(ctx, s.store, o.Bare)
 	}
@@ -170,7 +180,7 @@ func openFolder(ctx context.Context, folder string, bare bool) (s ReadStore, isB
 }
 
 func (s *Source) build(ctx context.Context, o Options) error {
-	objects := s.objects(o.Budget.Infos, !o.Bare)
+	objects := s.objects(o.Budget.Infos, !o.Bare && o.Signatures == nil)
 	s.below = objects
 	s.infos, _ = objects.(cas.InfoSource)
 	if !objects.Local() {
@@ -205,6 +215,10 @@ func (s *Source) build(ctx context.Context, o Options) error {
 	}
 	s.Stored, err = catalog.Open(ctx, s.store, s.pages())
 	s.Catalog = s.Stored
+	if o.Signatures != nil && err == nil {
+		s.Signed = signature.New(s.Stored, *o.Signatures)
+		s.Catalog = s.Signed
+	}
 	if s.hub != nil && err == nil {
 		s.Catalog = s.hub.Catalog(s.Stored)
 	}
@@ -212,7 +226,8 @@ func (s *Source) build(ctx context.Context, o Options) error {
 }
 
 // objects returns the files of the store. Their metadata is cached on disk under the name of
-// this store. Named means that the catalog names them.
+// this store. Named means that the catalog names them. A signature is for the content of files, and
+// not for the shards that describe them.
 func (s *Source) objects(infoBytes int64, named bool) origin.Source {
 	if s.hub != nil {
 		var backend metacache.Backend
@@ -230,6 +245,14 @@ func (s *Source) objects(infoBytes int64, named bool) origin.Source {
 
 // pages returns the index pages of the store through the cache.
 func (s *Source) pages() page.Getter { return s.Cache.Pages(origin.Pages(s.store)) }
+
+// Versions returns the versions to show of the catalog in SOURCE.
+func (s *Source) Versions() catalog.VersionedCatalog {
+	if s.Signed != nil {
+		return s.Signed
+	}
+	return s.Stored
+}
 
 // Store returns the store of SOURCE. The caller must not close it.
 func (s *Source) Store() ReadStore { return s.store }

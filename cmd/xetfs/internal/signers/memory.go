@@ -1,0 +1,160 @@
+package signers
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xetfs/xetfs/fs/catalog/signature"
+)
+
+const (
+	memoryName   = "signed-versions.json"
+	lockName     = "signed-versions.lock"
+	maxRemember  = 4096    // symbols; the least recently changed one is forgotten
+	maxMemory    = 4 << 20 // bytes of the file
+	memoryFormat = 1
+)
+
+// A Memory is a file with the newest version of each symbol that was shown. Processes share it:
+// each change is a replacement of the file under a lock. It implements signature.Memory.
+type Memory struct {
+	folder string
+	log    *slog.Logger
+
+	mu     sync.Mutex
+	shown  map[symbolKey]signature.Shown // guarded by mu
+	failed bool                          // a warning was logged; guarded by mu
+}
+
+var _ signature.Memory = (*Memory)(nil)
+
+type symbolKey struct{ catalog, symbol string }
+
+// A memoryFile is the content of the file.
+type memoryFile struct {
+	Format int         `json:"format"`
+	Shown  []memoryRow `json:"shown"` // the last changed one is last
+}
+
+type memoryRow struct {
+	Catalog string    `json:"catalog"` // id
+	Symbol  string    `json:"symbol"`
+	Version uint64    `json:"version"`
+	Time    time.Time `json:"time"`
+}
+
+// OpenMemory reads the file in a folder, which need not exist. Errors of later changes are logged.
+func OpenMemory(folder string, log *slog.Logger) (*Memory, error) {
+	m := &Memory{folder: folder, log: log, shown: map[symbolKey]signature.Shown{}}
+	file, err := m.read()
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range file.Shown {
+		m.shown[symbolKey{r.Catalog, r.Symbol}] = signature.Shown{Version: r.Version, Time: r.Time}
+	}
+	return m, nil
+}
+
+func (m *Memory) path() string { return filepath.Join(m.folder, memoryName) }
+
+// read reads the file. An absent file is empty. A damaged one is an error: without it, an old store
+// would pass for a new one.
+func (m *Memory) read() (*memoryFile, error) {
+	f := &memoryFile{Format: memoryFormat}
+	b, err := Read(m.path(), maxMemory)
+	if errors.Is(err, iofs.ErrNotExist) {
+		return f, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(b, f)
+	}
+	if err == nil && f.Format != memoryFormat {
+		err = fmt.Errorf("format %d is not known", f.Format)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: the versions that were shown are not known: %w; delete the file to begin anew", m.path(), err)
+	}
+	return f, nil
+}
+
+// Shown implements signature.Memory.
+func (m *Memory) Shown(catalog, symbol string) (signature.Shown, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s, ok := m.shown[symbolKey{catalog, symbol}]
+	return s, ok
+}
+
+// Remember implements signature.Memory.
+func (m *Memory) Remember(catalog, symbol string, s signature.Shown, replace bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.shown[symbolKey{catalog, symbol}] = s
+	err := m.store(memoryRow{catalog, symbol, s.Version, s.Time}, replace)
+	if err != nil && !m.failed {
+		m.failed = true
+		m.log.Warn("the versions that were shown cannot be stored, so that a later rollback is not noticed", "event", "memory_failed", "err", err)
+	}
+}
+
+// store adds a row to the file. Without replace, a newer version that another process has stored
+// stays.
+func (m *Memory) store(row memoryRow, replace bool) error {
+	if err := os.MkdirAll(m.folder, 0o700); err != nil {
+		return err
+	}
+	lock, err := os.OpenFile(filepath.Join(m.folder, lockName), os.O_RDWR|os.O_CREATE|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return err
+	}
+	defer lock.Close() // unlocks it
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		return err
+	}
+	f, err := m.read()
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(f.Shown, func(r memoryRow) bool { return r.Catalog == row.Catalog && r.Symbol == row.Symbol })
+	if i >= 0 && !replace && f.Shown[i].Version > row.Version {
+		return nil
+	}
+	if i >= 0 {
+		f.Shown = slices.Delete(f.Shown, i, i+1)
+	}
+	f.Shown = append(f.Shown, row)
+	f.Shown = f.Shown[max(0, len(f.Shown)-maxRemember):]
+	return m.write(f)
+}
+
+// write replaces the file.
+func (m *Memory) write(f *memoryFile) error {
+	b, err := json.MarshalIndent(f, "", " ")
+	if err != nil {
+		return err
+	}
+	temp, err := os.CreateTemp(m.folder, memoryName+".*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(temp.Name()) //nolint:errcheck // without effect after the rename
+	_, err = temp.Write(append(b, '\n'))
+	if err == nil {
+		err = temp.Sync()
+	}
+	if err = errors.Join(err, temp.Close()); err != nil {
+		return err
+	}
+	return os.Rename(temp.Name(), m.path())
+}
