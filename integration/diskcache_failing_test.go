@@ -63,7 +63,7 @@ func TestD01_D02_D03_NoRoom(t *testing.T) {
 			dir := filepath.Dir(cache.Dir)
 			m := harness.MountSource(t, remote.URL, cache.flags("--cache-size=40MiB", "--memory=1MiB")...)
 			remote.read(t, m, 0)
-			harness.WaitUntil(t, "a file is kept", func() bool { return diskStats(t, m).Chunks >= chunksOf(2<<20) })
+			cache.until("a file is kept", func(k Kept) bool { return k.Chunks >= chunksOf(2<<20) })
 			tt.fill(t, m, dir)
 			remote.readAll(t, m)
 			if _, ok := m.Log.Wait(harness.Patience, harness.Event(eventFull)); !ok {
@@ -204,7 +204,7 @@ func TestD05_D07_DiskGone(t *testing.T) {
 			m := mountUnprivileged(t, remote.URL, flags...)
 			remote.read(t, m, 0)
 			remote.read(t, m, 1)
-			harness.WaitUntil(t, "two files are kept", func() bool { return diskStats(t, m).Chunks >= 2*chunksOf(2<<20) })
+			cache.until("two files are kept", func(k Kept) bool { return k.Chunks >= 2*chunksOf(2<<20) })
 			tt.lose(t, cache)
 			harness.WaitUntil(t, "it is left alone", func() bool {
 				remote.readAll(t, m)
