@@ -48,8 +48,8 @@ const (
 	growthLimit = 6
 
 	// smallWindow is the limit of windows that double with each read. A larger window grows by twice
-	// the bytes read. When a step arrives at once, its reads would double the window several times.
-	// All its requests would then share the link, and the reader would wait for all of them.
+	// the bytes read. The reads of a step that arrives at once would double it several times. A
+	// stream that is ahead would then take the link from the others.
 	smallWindow = 2 * origin.ReadaheadStep
 
 	// maxWiden bounds the window of packed data, as a multiple of that of other data. The requests
@@ -66,7 +66,7 @@ type stream struct {
 	next       int64 // expected offset of the next read
 	prefetched int64 // end of the prefetched range
 	window     int64 // bytes to prefetch beyond next; 0 while the reads may be random
-	most       int64 // limit of window
+	maxWindow  int64 // limit of window
 	readahead  *cache.Readahead
 	busy       bool // a prefetch runs
 }
@@ -145,7 +145,7 @@ func (h *Handle) streamLocked(off, n int64) *stream {
 		h.streams = append(slices.Delete(h.streams, i, i+1), s)
 		return s
 	}
-	s := &stream{start: off, next: off + n, prefetched: off + n, most: h.f.r.window, readahead: h.f.r.c.NewReadahead()}
+	s := &stream{start: off, next: off + n, prefetched: off + n, maxWindow: h.f.r.window, readahead: h.f.r.c.NewReadahead()}
 	if len(h.streams) == maxStreams {
 		h.streams[0].readahead.Close()
 		h.streams = slices.Delete(h.streams, 0, 1)
@@ -175,8 +175,8 @@ func (h *Handle) findLocked(off, n int64) int {
 	return best
 }
 
-// move records a read of n bytes at off. The window grows with each consecutive read, up to s.most
-// and to growthLimit. Each jump halves the window, in the end to zero.
+// move records a read of n bytes at off. The window grows with each consecutive read, up to
+// s.maxWindow and to growthLimit. Each jump halves the window, in the end to zero.
 func (s *stream) move(off, n int64) {
 	end, gap := off+n, off-s.next
 	if end <= s.next {
@@ -185,7 +185,7 @@ func (s *stream) move(off, n int64) {
 	s.next = end
 	s.prefetched = max(s.prefetched, end)
 	if gap <= max(2*n, 2*firstSlack) {
-		s.window = min(s.grown(n), growthLimit*(end-s.start), s.most)
+		s.window = min(s.grown(n), growthLimit*(end-s.start), s.maxWindow)
 	} else if s.window /= 2; s.window < n {
 		s.window = 0
 	}
@@ -290,27 +290,29 @@ func (h *Handle) prefetchGroup(g *group, s *stream, off, n int64) bool {
 			continue // the same chunk repeatedly
 		}
 		last = codec.Term{Xorb: t.Xorb, Chunks: r}
-		if !s.readahead.Prefetch(t.Xorb, r, h.packedSize(s, t, r, piece)) {
+		packed := h.f.r.c.PackedSize(t.Xorb, r)
+		h.limitWindow(s, piece.Size, packed)
+		if packed == 0 {
+			packed = bytesOf(t, r, piece)
+		}
+		if !s.readahead.Prefetch(t.Xorb, r, packed) {
 			return false
 		}
 	}
 	return true
 }
 
-// packedSize returns the packed bytes of chunks r of a term, which have a piece. If they are not
-// known, it returns about the unpacked bytes. The window of the stream follows the ratio.
-func (h *Handle) packedSize(s *stream, t codec.Term, r codec.ChunkRange, piece codec.Piece) int64 {
-	packed, ratio := h.f.r.c.PackedSize(t.Xorb, r), 1.0
+// limitWindow sets the limit of the window of a stream, which is in unpacked bytes. The next size
+// bytes have packed bytes in the store; 0: unknown.
+func (h *Handle) limitWindow(s *stream, size, packed int64) {
+	ratio := 1.0
 	if packed > 0 {
-		ratio = float64(piece.Size) / float64(packed)
-	} else {
-		packed = bytesOf(t, r, piece)
+		ratio = min(maxWiden, max(1, float64(size)/float64(packed)))
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	s.most = int64(float64(h.f.r.window) * min(maxWiden, max(1, ratio)))
-	s.window = min(s.window, s.most)
-	return packed
+	s.maxWindow = int64(float64(h.f.r.window) * ratio)
+	s.window = min(s.window, s.maxWindow)
 }
 
 // bytesOf estimates the unpacked bytes of chunks r of a term, which have a piece. The chunks at the

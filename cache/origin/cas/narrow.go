@@ -35,6 +35,10 @@ func (c *Client) Narrow(ctx context.Context, id codec.FileID, t codec.Term, p co
 		case c.isWhole(t, p):
 			return t.Chunks, p.Skip, nil
 		}
+		if w, ok := c.wholeWindow(id.File, p); ok {
+			r, skip, err := c.narrowByPlan(ctx, id, t, w)
+			return r, skip + p.Off - w.Off, err
+		}
 		again, err := c.await(ctx, t, p)
 		if err == nil && !again {
 			again, err = c.awaitWindow(ctx, id, t, p)

@@ -44,6 +44,22 @@ func (c *Client) window(file codec.Hash, p codec.Piece) (q query, ok bool) {
 	return query{}, false
 }
 
+// wholeWindow returns the piece of the window with p, if p is larger than a read of the kernel. Only
+// readahead has such pieces, and it will need the rest of the window. The plan of the window is
+// known: readahead must not wait for the lengths of chunks, because its next steps wait behind it.
+func (c *Client) wholeWindow(file codec.Hash, p codec.Piece) (w codec.Piece, ok bool) {
+	q, ok := c.window(file, p)
+	if !ok || p.Size <= windowBytes {
+		return codec.Piece{}, false
+	}
+	return q.piece(p), true
+}
+
+// piece returns the piece of a window that contains p.
+func (q query) piece(p codec.Piece) codec.Piece {
+	return codec.Piece{Term: p.Term, Skip: p.Skip - (p.Off - q.off), Off: q.off, Size: q.n}
+}
+
 // awaitWindow waits until the transfer of a window shows the lengths of the chunks of a large
 // piece, and may start it. It reports whether to look at the lengths again.
 func (c *Client) awaitWindow(ctx context.Context, id codec.FileID, t codec.Term, p codec.Piece) (again bool, err error) {
@@ -51,7 +67,7 @@ func (c *Client) awaitWindow(ctx context.Context, id codec.FileID, t codec.Term,
 	if !ok || p.Size <= guessPiece {
 		return false, nil
 	}
-	part, err := c.planPiece(ctx, id, t, codec.Piece{Term: p.Term, Skip: p.Skip - (p.Off - q.off), Off: q.off, Size: q.n})
+	part, err := c.planPiece(ctx, id, t, q.piece(p))
 	if err != nil {
 		return false, err
 	}
