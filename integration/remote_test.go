@@ -69,11 +69,9 @@ func TestRemoteRandom(t *testing.T) {
 		took = append(took, time.Since(start))
 	}
 	sent := s.Since(before)
-	t.Logf("first byte after %s; 4 KiB at random: p50 %s, %.2f chunks and %.2f requests for each",
-		harness.Rounds(first, delay), harness.Rounds(harness.Middle(took), delay), float64(sent.DataBytes)/chunk/reads, float64(sent.DataRequests)/reads)
-	if opened.Requests > 3 {
-		t.Errorf("the first byte took %d requests", opened.Requests)
-	}
+	// TestP9_Links has bounds of the first byte. Here, readahead may have begun, too.
+	t.Logf("first byte after %s and %d requests; 4 KiB at random: p50 %s, %.2f chunks and %.2f requests for each",
+		harness.Rounds(first, delay), opened.Requests, harness.Rounds(harness.Middle(took), delay), float64(sent.DataBytes)/chunk/reads, float64(sent.DataRequests)/reads)
 	if harness.Middle(took) >= 2*delay {
 		t.Errorf("a read takes %s", harness.Rounds(harness.Middle(took), delay))
 	}
