@@ -43,4 +43,5 @@ type FileID struct {
 	File  Hash
 	Shard Hash  // zero: the source must find the file by its hash alone
 	Block int64 // offset of the File Info block in the shard, if Shard is set
+	Hint  bool  // Shard and Block are an address that nothing proves, so that the chunks must prove the description
 }

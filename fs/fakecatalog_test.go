@@ -51,6 +51,7 @@ func (c *fakeCatalog) publish(symbol string, entries ...page.Entry) names.Row {
 	c.next[symbol]++
 	row := names.Row{Number: n, Time: then.AddDate(0, 0, int(n)), Entries: int64(len(t.byPath))}
 	binary.LittleEndian.PutUint64(row.Root[:], uint64(len(c.trees)+1))
+	row.Identity = page.Identity(row.Root)
 	t.row = row
 	c.trees[row.Root] = t
 	c.live[symbol] = append(c.live[symbol], row)
@@ -148,9 +149,9 @@ func (c *fakeCatalog) Resolve(_ context.Context, symbol string, at names.AsOf) (
 		return names.Row{}, c.err
 	}
 	switch at.Form {
-	case names.ByRoot:
-		if _, ok := c.trees[at.Root]; ok {
-			return names.Row{Root: at.Root}, nil
+	case names.ByIdentity:
+		if _, ok := c.trees[page.Hash(at.Identity)]; ok {
+			return names.Row{Root: page.Hash(at.Identity), Identity: at.Identity}, nil
 		}
 	case names.BySnapshot:
 		if s := c.snapshots[at.Snapshot]; s != nil {

@@ -24,7 +24,7 @@ var rootID = identity{ino: 1}
 //	's' symbol NUL            the tree of a symbol, in any version
 //	'v' symbol NUL            its hidden directory of versions
 //	'n' symbol NUL number     one version of it by number, 8 bytes
-//	'h' symbol NUL root       one version of it by the hash of its root, 32 bytes
+//	'h' symbol NUL identity   one version of it by the identity of its tree, 32 bytes
 func symbolLabel(symbol string) string   { return label('s', symbol) }
 func versionsLabel(symbol string) string { return label('v', symbol) }
 
@@ -32,7 +32,7 @@ func numberLabel(symbol string, number uint64) string {
 	return label('n', symbol) + string(binary.LittleEndian.AppendUint64(nil, number))
 }
 
-func rootLabel(symbol string, root page.Hash) string { return label('h', symbol) + string(root[:]) }
+func treeLabel(symbol string, id page.Identity) string { return label('h', symbol) + string(id[:]) }
 
 func label(kind byte, symbol string) string {
 	if symbol == "" && kind == 's' {

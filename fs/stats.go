@@ -106,8 +106,8 @@ func (f *filesystem) shown() (all []Shown) {
 func (v *volume) shown() Shown {
 	row := v.current.Load().row
 	s := Shown{Symbol: v.symbol}
-	if !row.Root.IsZero() {
-		s.Root = row.Root.String()
+	if !row.Identity.IsZero() {
+		s.Root = row.Identity.String()
 	}
 	if !row.Time.IsZero() {
 		s.Version, s.Time = row.Number, &row.Time

@@ -20,7 +20,7 @@ const maxVersions = 16
 // versions is the hidden directory of a symbol, and opens its versions:
 //
 //	12                  that version, if it is live; listed
-//	ver:HASH            the tree with that root
+//	ver:HASH            the tree with that identity
 //	latest, -2,         links to one of those
 //	2026-03-01, snap:X
 //
@@ -88,7 +88,7 @@ func (v *versions) Lookup(ctx context.Context, path string) (page.Entry, error) 
 	}
 	target := strconv.FormatUint(row.Number, 10)
 	switch at.Form {
-	case names.ByRoot:
+	case names.ByIdentity:
 		target = at.String()
 	case names.BySnapshot:
 		target, err = v.nameOf(ctx, row)
@@ -99,8 +99,8 @@ func (v *versions) Lookup(ctx context.Context, path string) (page.Entry, error) 
 // nameOf returns the name of a version in a snapshot, which may be deleted outside the snapshot.
 func (v *versions) nameOf(ctx context.Context, row names.Row) (string, error) {
 	live, err := v.versioned.Resolve(ctx, v.of.symbol, names.AsOf{Form: names.ByNumber, Number: row.Number})
-	if isGone(err) || err == nil && live.Root != row.Root {
-		return names.AsOf{Form: names.ByRoot, Root: row.Root}.String(), nil
+	if isGone(err) || err == nil && live.Identity != row.Identity {
+		return names.AsOf{Form: names.ByIdentity, Identity: row.Identity}.String(), nil
 	}
 	return strconv.FormatUint(row.Number, 10), err
 }
@@ -155,8 +155,8 @@ func (v *versions) labelAt(path string) (string, bool) {
 	switch {
 	case !ok:
 		return "", false
-	case at.Form == names.ByRoot:
-		return rootLabel(v.of.symbol, at.Root), true
+	case at.Form == names.ByIdentity:
+		return treeLabel(v.of.symbol, at.Identity), true
 	}
 	return numberLabel(v.of.symbol, at.Number), true
 }
@@ -167,7 +167,7 @@ func parseDirectory(name string) (names.AsOf, bool) {
 		return names.AsOf{}, false
 	}
 	at, err := names.ParseAsOf(name)
-	return at, err == nil && at.String() == name && (at.Form == names.ByNumber || at.Form == names.ByRoot)
+	return at, err == nil && at.String() == name && (at.Form == names.ByNumber || at.Form == names.ByIdentity)
 }
 
 // volumeAt implements volumeOpener.

@@ -37,7 +37,7 @@ func TestVersionsDirectory(t *testing.T) {
 	e := newFakeEngine()
 	c := history(e)
 	m := mountFake(t, c, e, Options{Symbol: "m"})
-	root := names.AsOf{Form: names.ByRoot, Root: c.snapshots["old"].Rows["m"].Root}.String()
+	root := names.AsOf{Form: names.ByIdentity, Identity: c.snapshots["old"].Rows["m"].Identity}.String()
 	tests := []struct{ name, link, n string }{
 		{"0", "", "0"},
 		{"12", "", "12"},

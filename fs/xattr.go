@@ -88,8 +88,8 @@ func (vr *version) xattrs() map[string]string {
 	if vr.vol.symbol != "" {
 		all[xattrSymbol] = vr.vol.symbol
 	}
-	if !vr.row.Root.IsZero() {
-		all[xattrIndex] = vr.row.Root.String()
+	if !vr.row.Identity.IsZero() {
+		all[xattrIndex] = vr.row.Identity.String()
 	}
 	if !vr.row.Time.IsZero() {
 		all[xattrVersion] = strconv.FormatUint(vr.row.Number, 10)

@@ -75,7 +75,7 @@ func TestPages(t *testing.T) {
 		{"wrong hash, all copies", hash, [][]byte{flipped}, 2, 3, codec.ErrCorrupt, "its hash is"},
 		{"cut off", hash, [][]byte{good[:len(good)-1]}, 0, 2, codec.ErrCorrupt, "its hash is"},
 		{"nothing left", hash, [][]byte{{}}, 0, 2, codec.ErrCorrupt, "its hash is"},
-		{"far too long", hash, [][]byte{make([]byte, page.MaxSize+1)}, 0, 2, codec.ErrCorrupt, "a page of 1048577 bytes"},
+		{"far too long", hash, [][]byte{make([]byte, page.MaxSize+1)}, 0, 2, codec.ErrCorrupt, "a page of 2097153 bytes"},
 		{"right hash, no page", page.Sum(noPage), [][]byte{noPage}, 0, 1, codec.ErrCorrupt, "published like this: page at byte 9: codec 1 is not known"},
 	}
 	for _, tt := range tests {

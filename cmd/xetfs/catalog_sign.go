@@ -77,7 +77,7 @@ var errNoNumber = usageError{errors.New("ver:HASH names a tree, and a signature 
 
 // sign signs a version.
 func (o *signOptions) sign(cmd *cobra.Command, store string, t target) error {
-	if t.at.Form == names.ByRoot {
+	if t.at.Form == names.ByIdentity {
 		return errNoNumber
 	}
 	sign, done, err := openSignKey(cmd)

@@ -641,6 +641,7 @@ func (l *liar) pages(k names.Key) {
 		if p.Level() == 0 {
 			both(fmt.Sprintf("size of row %d", i), func(r *pageRows) bool { return r.grow(i) })
 			both(fmt.Sprintf("content of row %d", i), func(r *pageRows) bool { return r.inline(i) })
+			both(fmt.Sprintf("place of row %d and the next", i), func(r *pageRows) bool { return r.exchangePlaces(i) })
 		}
 	}
 }
@@ -668,7 +669,7 @@ func readRows(b []byte) (*pageRows, bool) {
 
 func (r *pageRows) encode() (b []byte, ok bool) {
 	pages := 0
-	level := page.NewLevel(page.Sizes{Min: page.MaxSize / 4, Max: page.MaxSize / 2, Bits: 10, Restart: 4}, r.level, func(_ page.Link, p []byte) error {
+	level := page.NewLevel(page.Sizes{Min: page.MaxPage, Max: page.MaxPage, Bits: 10, Restart: 4}, r.level, func(_ page.Link, p []byte) error {
 		b, pages = bytes.Clone(p), pages+1
 		return nil
 	})
@@ -708,6 +709,16 @@ func (r *pageRows) exchange(i int) bool {
 		return true
 	}
 	return false
+}
+
+// exchangePlaces exchanges the places of two files, which no identity covers.
+func (r *pageRows) exchangePlaces(i int) bool {
+	if i+1 >= len(r.entries) {
+		return false
+	}
+	x, y := &r.entries[i].ID, &r.entries[i+1].ID
+	x.Shard, y.Shard, x.Block, y.Block = y.Shard, x.Shard, y.Block, x.Block
+	return !x.Shard.IsZero() && !y.Shard.IsZero()
 }
 
 func (r *pageRows) grow(i int) bool {

@@ -34,9 +34,11 @@ type world struct {
 	objects objectMap
 	trees   []truth // versions of symbol "s", oldest first
 	roots   []page.Hash
-	others  []truth               // of symbol "t"
-	content map[codec.Hash]string // of all files, by Xet hash
-	keys    map[names.Kind][]names.Key
+	// identities are those of roots.
+	identities []page.Identity
+	others     []truth               // of symbol "t"
+	content    map[codec.Hash]string // of all files, by Xet hash
+	keys       map[names.Kind][]names.Key
 }
 
 // newWorld makes a store with two versions of symbol "s" and one of "t". Worlds of two seeds
@@ -84,6 +86,7 @@ func newWorld(t testing.TB, seed uint64) *world {
 		}
 		if version.symbol == "s" {
 			w.trees, w.roots = append(w.trees, m.truth(version.tree)), append(w.roots, row.Root)
+			w.identities = append(w.identities, row.Identity)
 		} else {
 			w.others = append(w.others, m.truth(version.tree))
 		}

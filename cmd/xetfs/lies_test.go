@@ -227,7 +227,7 @@ func (p *party) inFolder(i int, l *lie, lying objectMap) {
 
 // pin is the newest version of symbol "s" by the hash of its root.
 func (p *party) pin() names.AsOf {
-	return names.AsOf{Form: names.ByRoot, Root: p.a.roots[len(p.a.roots)-1]}
+	return names.AsOf{Form: names.ByIdentity, Identity: p.a.identities[len(p.a.identities)-1]}
 }
 
 // A view is a tree that is read.
@@ -542,7 +542,7 @@ func (p *party) ls(source string) []string {
 }
 
 func (p *party) diff(source string) []string {
-	old := names.AsOf{Form: names.ByRoot, Root: p.a.roots[0]}
+	old := names.AsOf{Form: names.ByIdentity, Identity: p.a.identities[0]}
 	return []string{"diff", "--quick", source, "s@" + old.String(), "s@" + p.pin().String()}
 }
 

@@ -180,7 +180,7 @@ func parseLabels(args []string) (map[string]string, error) {
 
 // checkTexts checks the texts of a version before anything is packed.
 func checkTexts(symbol, message string, labels map[string]string) error {
-	row := names.Row{Time: time.Unix(0, 0).UTC(), Root: page.Hash{1}}
+	row := names.Row{Time: time.Unix(0, 0).UTC(), Root: page.Hash{1}, Identity: page.Identity{1}}
 	_, err := names.Encode(&names.Version{
 		Symbol: symbol, Seq: 1, Time: row.Time, TxID: strings.Repeat("0", 32), Rows: []names.Row{row},
 		Writer: publishWriter(), Message: message, Labels: labels,

@@ -19,17 +19,17 @@ const (
 	ByAge                  // live versions counted from the newest, which is -1: "-2"
 	ByTime                 // the newest live version at or before a time: "2026-03-01T12:00:00Z", "2026-03-01"
 	BySnapshot             // what a snapshot holds, live or not: "snap:NAME"
-	ByRoot                 // the tree with this root page, without asking any ref: "ver:HASH"
+	ByIdentity             // the tree with this identity, whatever the store says of it: "ver:HASH"
 )
 
 // AsOf is how a user picks a version of a symbol. The zero value is the newest. Two that
 // were parsed and mean the same are equal by ==.
 type AsOf struct {
 	Form     Form
-	Number   uint64    // ByNumber: the version. ByAge: 1 is the newest, 2 the one before it
-	Time     time.Time // ByTime; UTC
-	Snapshot string    // BySnapshot
-	Root     page.Hash // ByRoot
+	Number   uint64        // ByNumber: the version. ByAge: 1 is the newest, 2 the one before it
+	Time     time.Time     // ByTime; UTC
+	Snapshot string        // BySnapshot
+	Identity page.Identity // ByIdentity
 }
 
 // ParseAsOf reads the part of SYMBOL@AS_OF after the @. A day is its last moment in UTC, so
@@ -50,8 +50,8 @@ func parseAsOf(s string) (AsOf, bool) {
 		return AsOf{Form: BySnapshot, Snapshot: name}, CheckSnapshot(name) == nil
 	}
 	if text, ok := strings.CutPrefix(s, "ver:"); ok {
-		h, err := page.ParseHash(text)
-		return AsOf{Form: ByRoot, Root: h}, err == nil && !h.IsZero()
+		id, err := page.ParseIdentity(text)
+		return AsOf{Form: ByIdentity, Identity: id}, err == nil && !id.IsZero()
 	}
 	if back, ok := strings.CutPrefix(s, "-"); ok {
 		n, ok := parseUint(back)
@@ -81,8 +81,8 @@ func (a AsOf) String() string {
 		return a.Time.UTC().Format(time.RFC3339Nano)
 	case BySnapshot:
 		return "snap:" + a.Snapshot
-	case ByRoot:
-		return "ver:" + a.Root.String()
+	case ByIdentity:
+		return "ver:" + a.Identity.String()
 	}
 	return "latest"
 }

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/xetfs/xetfs/codec/page"
 )
 
 func TestParseAsOf(t *testing.T) {
@@ -26,7 +28,7 @@ func TestParseAsOf(t *testing.T) {
 		{"day", "2026-03-01", AsOf{Form: ByTime, Time: at(24, 0).Add(-1)}, "2026-03-01T23:59:59.999999999Z"},
 		{"last day", "9999-12-31", AsOf{Form: ByTime, Time: time.Date(9999, 12, 31, 23, 59, 59, 999999999, time.UTC)}, "9999-12-31T23:59:59.999999999Z"},
 		{"snapshot", "snap:rel 1", AsOf{Form: BySnapshot, Snapshot: "rel 1"}, ""},
-		{"tree", "ver:" + hexed, AsOf{Form: ByRoot, Root: bytes32()}, ""},
+		{"tree", "ver:" + hexed, AsOf{Form: ByIdentity, Identity: page.Identity(bytes32())}, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -43,7 +43,7 @@ func Describe(w io.Writer, b []byte) error {
 		describeLines(out, b)
 	}
 	switch {
-	case errors.Is(err, ErrNewer):
+	case errors.Is(err, ErrNewer), errors.Is(err, ErrOlder):
 		fmt.Fprintf(out, "NOT READ: %v\n", err)
 	case err != nil:
 		fmt.Fprintf(out, "DAMAGED: %v\n", err)
@@ -80,7 +80,7 @@ func indent(l []byte) []byte {
 }
 
 // Check says what a document or list is ("vref", "symbol list"), and what is wrong with it:
-// ErrNewer, or a codec.ErrCorrupt.
+// ErrNewer, ErrOlder, or a codec.ErrCorrupt.
 func Check(b []byte) (what string, err error) {
 	first, _, _ := bytes.Cut(b, []byte("\n"))
 	if len(b) > 0 && b[0] == '[' {

@@ -34,9 +34,9 @@
 // A document is a line of JSON and a line of 64 hex digits, the BLAKE3 of the first one
 // without its newline. Nothing follows.
 //
-//	{"format":1,"symbol":"org/model","seq":"17","head":"ver/…","latest":{…}}
+//	{"format":2,"symbol":"org/model","seq":"17","head":"ver/…","latest":{…}}
 //	4f0c0d…
 //
 // Numbers that may pass 2^53 are strings. Fields that a reader does not know are
-// skipped; a format that it does not know is ErrNewer.
+// skipped; a format that it does not know is ErrNewer or ErrOlder.
 package names

@@ -20,8 +20,11 @@ const (
 	MaxLongDocument = 64 << 20 // Snapshot, Sweep, symbol list, sweep list
 )
 
-// format is the newest format of documents that is known here.
-const format = 1
+// format is the only format of documents that is known here.
+const format = 2
+
+// ErrOlder says that a document has the format of an older xetfs. It is not damaged.
+var ErrOlder = errors.New("made by an older xetfs, whose stores are no longer read; publish the folders anew into an empty store")
 
 // ErrNewer says that a document has a format from the future. It is not damaged, and it
 // must not be replaced.
@@ -60,8 +63,8 @@ func Encode(doc Document) ([]byte, error) {
 	return b, nil
 }
 
-// Decode reads a document, the checksum first. Errors are ErrNewer or codec.ErrCorrupt;
-// after one, doc means nothing.
+// Decode reads a document, the checksum first. Errors are ErrNewer, ErrOlder or
+// codec.ErrCorrupt; after one, doc means nothing.
 func Decode(b []byte, doc Document) error {
 	what := doc.what()
 	text, err := open(what, b, doc.limit())
@@ -85,7 +88,7 @@ func Decode(b []byte, doc Document) error {
 	return nil
 }
 
-// checkFormat scans the whole line once, so that a document of a newer format is reported as
+// checkFormat scans the whole line once, so that a document of another format is reported as
 // such whatever else it has.
 func checkFormat(what string, text []byte) error {
 	s := newScanner(what, text, 0)
@@ -102,6 +105,8 @@ func checkFormat(what string, text []byte) error {
 		return err
 	case known > format:
 		return fmt.Errorf("%s of format %d: %w", what, known, ErrNewer)
+	case known == 1:
+		return fmt.Errorf("%s of format %d: %w", what, known, ErrOlder)
 	case known < format:
 		return codec.Corrupt(what, 0, "format %d is not known", known)
 	}

@@ -27,7 +27,7 @@ func signed(text string) []byte {
 var (
 	noon = time.Unix(1700000000, 5).UTC()
 	txid = "00112233445566778899aabbccddeeff"
-	row1 = Row{Number: 1, Time: noon, Root: bytes32(), Entries: 5, Bytes: 1 << 60}
+	row1 = Row{Number: 1, Time: noon, Root: bytes32(), Identity: identity(), Entries: 5, Bytes: 1 << 60}
 )
 
 func verKey(symbol string, version, seq uint64) Key {
@@ -42,7 +42,7 @@ func someVersion() *Version {
 	return &Version{
 		Symbol: "org/model", Seq: 3, Number: 4, Time: noon.Add(2), TxID: txid,
 		Parent: verKey("org/model", 3, 2), Next: verKey("org/model", 0, 1),
-		Rows:    []Row{{Number: 4, Time: noon.Add(2), Root: bytes32(), Entries: 1}, row1},
+		Rows:    []Row{{Number: 4, Time: noon.Add(2), Root: bytes32(), Identity: identity(), Entries: 1}, row1},
 		Deleted: []Interval{{From: 0, To: 1}, {From: 2, To: 4, Seq: 2}},
 		Writer:  "me", Message: "a <b> & \"c\"\n", Labels: map[string]string{"git_commit": "abc", "a": ""},
 	}
@@ -69,7 +69,7 @@ func someDocuments() map[string]Document {
 	return map[string]Document{
 		"vref": someRef(), "ver": someVersion(), "tref": someSnapshot(), "cref": DefaultSettings(txid, noon), "gc": someSweep(),
 		"vref without versions": &Ref{Symbol: "m", Seq: 2, Head: verKey("m", 1, 2)},
-		"first ver":             &Version{Symbol: "m", Time: noon, TxID: txid, Rows: []Row{{Time: noon, Root: bytes32()}}},
+		"first ver":             &Version{Symbol: "m", Time: noon, TxID: txid, Rows: []Row{{Time: noon, Root: bytes32(), Identity: identity()}}},
 		"ver that deletes":      &Version{Symbol: "m", Kind: Delete, Seq: 1, Time: noon, TxID: txid, Parent: verKey("m", 0, 0), Deleted: []Interval{{0, 1, 1}}},
 		"ver that signs":        signingVersion(),
 		"gc announced":          &Sweep{ID: txid, List: Parsed{Kind: SweepListKind}.Key(), Started: noon},
@@ -102,28 +102,28 @@ func fresh(doc Document) Document {
 // The line of a document, letter by letter.
 func TestEncode(t *testing.T) {
 	head := string(verKey("org/model", 1, 2))
-	row := `{"v":"1","ts":"1700000000000000005","t":"` + hexed + `","n":"5","b":"1152921504606846976"}`
+	row := `{"v":"1","ts":"1700000000000000005","t":"` + hexed + `","i":"` + named + `","n":"5","b":"1152921504606846976"}`
 	tests := []struct {
 		name string
 		doc  Document
 		want string
 	}{
-		{"vref", someRef(), `{"format":1,"symbol":"org/model","seq":"2","head":"` + head + `","latest":` + row + `}`},
-		{"vref without versions", &Ref{Symbol: "org/model", Seq: 2, Head: Key(head)}, `{"format":1,"symbol":"org/model","seq":"2","head":"` + head + `","latest":null}`},
-		{"ver", someVersion(), `{"format":1,"kind":"write","symbol":"org/model","seq":"3","version":"4","ts":"1700000000000000007","txid":"` + txid + `",` +
-			`"parent":"` + string(verKey("org/model", 3, 2)) + `","rows":[{"v":"4","ts":"1700000000000000007","t":"` + hexed + `","n":"1","b":"0"},` + row + `],` +
+		{"vref", someRef(), `{"format":2,"symbol":"org/model","seq":"2","head":"` + head + `","latest":` + row + `}`},
+		{"vref without versions", &Ref{Symbol: "org/model", Seq: 2, Head: Key(head)}, `{"format":2,"symbol":"org/model","seq":"2","head":"` + head + `","latest":null}`},
+		{"ver", someVersion(), `{"format":2,"kind":"write","symbol":"org/model","seq":"3","version":"4","ts":"1700000000000000007","txid":"` + txid + `",` +
+			`"parent":"` + string(verKey("org/model", 3, 2)) + `","rows":[{"v":"4","ts":"1700000000000000007","t":"` + hexed + `","i":"` + named + `","n":"1","b":"0"},` + row + `],` +
 			`"next":"` + string(verKey("org/model", 0, 1)) + `","deleted":[["0","1","0"],["2","4","2"]],` +
 			`"writer":"me","message":"a <b> & \"c\"\n","labels":{"a":"","git_commit":"abc"}}`},
-		{"ver that signs", signingVersion(), `{"format":1,"kind":"sign","symbol":"org/model","seq":"4","version":"4","ts":"1700000000000000007","txid":"` + txid + `",` +
-			`"parent":"` + string(verKey("org/model", 3, 2)) + `","rows":[{"v":"4","ts":"1700000000000000007","t":"` + hexed + `","n":"1","b":"0","sig":"AAAA"},` +
+		{"ver that signs", signingVersion(), `{"format":2,"kind":"sign","symbol":"org/model","seq":"4","version":"4","ts":"1700000000000000007","txid":"` + txid + `",` +
+			`"parent":"` + string(verKey("org/model", 3, 2)) + `","rows":[{"v":"4","ts":"1700000000000000007","t":"` + hexed + `","i":"` + named + `","n":"1","b":"0","sig":"AAAA"},` +
 			strings.TrimSuffix(row, "}") + `,"sig":"BBBBBA=="}],"next":"` + string(verKey("org/model", 0, 1)) + `","deleted":[["0","1","0"],["2","4","2"]],"signs":"1",` +
 			`"writer":"me","message":"a <b> & \"c\"\n","labels":{"a":"","git_commit":"abc"}}`},
-		{"first ver", &Version{Symbol: "m", Time: noon, TxID: txid, Rows: []Row{{Time: noon, Root: bytes32()}}},
-			`{"format":1,"kind":"write","symbol":"m","seq":"0","version":"0","ts":"1700000000000000005","txid":"` + txid + `","parent":null,` +
-				`"rows":[{"v":"0","ts":"1700000000000000005","t":"` + hexed + `","n":"0","b":"0"}],"next":null,"deleted":[]}`},
-		{"tref", someSnapshot(), `{"format":1,"snapshot":"rel 1","ts":"1700000000000000005","message":"first","rows":[{"symbol":"a","row":` + row + `},{"symbol":"org/model","row":` + row + `}]}`},
-		{"cref", DefaultSettings(txid, noon), `{"format":1,"id":"` + txid + `","created":"1700000000000000005","page":{"min":65536,"max":524288,"bits":10,"restart":16},"block":128,"window_s":3600,"grace_s":604800}`},
-		{"gc", someSweep(), `{"format":1,"id":"` + txid + `","state":"deleting","list":"gcl/00/` + hexed + `","kept":["tdata/xorb/07/` + counting + `.xorb"],"started":"1700000000000000005","owner":"host 1","lease":"1700003600000000005"}`},
+		{"first ver", &Version{Symbol: "m", Time: noon, TxID: txid, Rows: []Row{{Time: noon, Root: bytes32(), Identity: identity()}}},
+			`{"format":2,"kind":"write","symbol":"m","seq":"0","version":"0","ts":"1700000000000000005","txid":"` + txid + `","parent":null,` +
+				`"rows":[{"v":"0","ts":"1700000000000000005","t":"` + hexed + `","i":"` + named + `","n":"0","b":"0"}],"next":null,"deleted":[]}`},
+		{"tref", someSnapshot(), `{"format":2,"snapshot":"rel 1","ts":"1700000000000000005","message":"first","rows":[{"symbol":"a","row":` + row + `},{"symbol":"org/model","row":` + row + `}]}`},
+		{"cref", DefaultSettings(txid, noon), `{"format":2,"id":"` + txid + `","created":"1700000000000000005","page":{"min":65536,"max":524288,"bits":10,"restart":16},"block":128,"window_s":3600,"grace_s":604800}`},
+		{"gc", someSweep(), `{"format":2,"id":"` + txid + `","state":"deleting","list":"gcl/00/` + hexed + `","kept":["tdata/xorb/07/` + counting + `.xorb"],"started":"1700000000000000005","owner":"host 1","lease":"1700003600000000005"}`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -137,7 +137,7 @@ func TestEncode(t *testing.T) {
 
 // F48: what JSON may not be, one row for each reason; and what is free.
 func TestF48Decode(t *testing.T) {
-	const good = `{"format":1,"symbol":"m","seq":"2","head":"HEAD","latest":{"v":"1","ts":"5","t":"` + hexed + `","n":"5","b":"9"}}`
+	const good = `{"format":2,"symbol":"m","seq":"2","head":"HEAD","latest":{"v":"1","ts":"5","t":"` + hexed + `","i":"` + named + `","n":"5","b":"9"}}`
 	head := string(verKey("m", 1, 2))
 	change := func(old, now string) []byte {
 		text := strings.Replace(good, "HEAD", head, 1)
@@ -153,7 +153,7 @@ func TestF48Decode(t *testing.T) {
 		reason string // empty if it is good
 	}{
 		{"good", change("", ""), ""},
-		{"spaces", change(`{"format":1,`, " {\t\"format\" : 1 ,\r "), ""},
+		{"spaces", change(`{"format":2,`, " {\t\"format\" : 2 ,\r "), ""},
 		{"an unknown field", change(`"seq"`, `"new":{"a":[1.5e3,true,false,null,"\u00e9"]},"seq"`), ""},
 		{"a field in other letters is unknown", change(`"seq"`, `"SEQ":"7","seq"`), ""},
 		{"escapes", change(`"symbol":"m"`, `"symbol":"\u006d"`), ""},
@@ -167,15 +167,15 @@ func TestF48Decode(t *testing.T) {
 		{"time of 2^63", change(`"ts":"5"`, `"ts":"9223372036854775808"`), `9223372036854775808 is 2^63 or more`},
 		{"number that is no string", change(`"seq":"2"`, `"seq":2`), `want '"'`},
 		{"null", change(`"seq":"2"`, `"seq":null`), `want '"'`},
-		{"format negative", change(`"format":1`, `"format":-1`), "-1 is not a whole number up to 2147483647"},
-		{"format fraction", change(`"format":1`, `"format":1.0`), "1.0 is not a whole number up to 2147483647"},
-		{"format exponent", change(`"format":1`, `"format":1e0`), "1e0 is not a whole number up to 2147483647"},
-		{"format of 2^63", change(`"format":1`, `"format":9223372036854775808`), "9223372036854775808 is not a whole number up to 2147483647"},
-		{"format in a string", change(`"format":1`, `"format":"1"`), "not a number"},
-		{"format 0", change(`"format":1`, `"format":0`), "format 0 is not known"},
-		{"not JSON's number", change(`"format":1`, `"format":01`), "not a number"},
-		{"number of 2000 digits", change(`"format":1`, `"x":`+strings.Repeat("1", 2000)+`,"format":1`), "not a number"},
-		{"no format", change(`"format":1,`, ``), `no field "format"`},
+		{"format negative", change(`"format":2`, `"format":-1`), "-1 is not a whole number up to 2147483647"},
+		{"format fraction", change(`"format":2`, `"format":2.0`), "2.0 is not a whole number up to 2147483647"},
+		{"format exponent", change(`"format":2`, `"format":2e0`), "2e0 is not a whole number up to 2147483647"},
+		{"format of 2^63", change(`"format":2`, `"format":9223372036854775808`), "9223372036854775808 is not a whole number up to 2147483647"},
+		{"format in a string", change(`"format":2`, `"format":"2"`), "not a number"},
+		{"format 0", change(`"format":2`, `"format":0`), "format 0 is not known"},
+		{"not JSON's number", change(`"format":2`, `"format":02`), "not a number"},
+		{"number of 2000 digits", change(`"format":2`, `"x":`+strings.Repeat("1", 2000)+`,"format":2`), "not a number"},
+		{"no format", change(`"format":2,`, ``), `no field "format"`},
 		{"missing field", change(`"seq":"2",`, ``), `no field "seq"`},
 		{"missing field of a row", change(`,"b":"9"`, ``), `no field "b"`},
 		{"field twice", change(`"seq":"2"`, `"seq":"2","seq":"2"`), `field "seq" occurs twice`},
@@ -212,6 +212,7 @@ func TestF48Decode(t *testing.T) {
 		{"head of another symbol", change(`"symbol":"m"`, `"symbol":"n"`), `head "` + head + `" is not version list element 2 of "n"`},
 		{"head that is no key", change(head, "x"), `head: key "x": not a key of a store`},
 		{"latest newer than head", change(`"v":"1"`, `"v":"2"`), "latest is newer than head"},
+		{"no identity", change(`"i":"`+named, `"i":"`+strings.Repeat("0", 64)), "version 1 has no identity"},
 		{"no root page", change(`"t":"`+hexed, `"t":"`+strings.Repeat("0", 64)), "version 1 has no root page"},
 		{"root page that is no hash", change(`"t":"`+hexed, `"t":"x`), `hash "x": want 64 lower-case hex digits`},
 	}
@@ -271,8 +272,8 @@ func TestF48Limit(t *testing.T) {
 // A document of a newer format is reported as such, whatever else it has.
 func TestNewer(t *testing.T) {
 	for name, text := range map[string]string{
-		"alone":           `{"format":2}`,
-		"last":            `{"symbol":17,"seq":{"a":[]},"format":2}`,
+		"alone":           `{"format":3}`,
+		"last":            `{"symbol":17,"seq":{"a":[]},"format":3}`,
 		"of a new symbol": `{"symbol":"..","format":2147483647}`,
 	} {
 		for _, doc := range []Document{new(Ref), new(Version), new(Settings), new(Snapshot), new(Sweep)} {
@@ -282,8 +283,16 @@ func TestNewer(t *testing.T) {
 			}
 		}
 	}
-	if err := Decode([]byte(`{"format":2}`+"\n"+strings.Repeat("0", 64)+"\n"), new(Ref)); errors.Is(err, ErrNewer) {
+	if err := Decode([]byte(`{"format":3}`+"\n"+strings.Repeat("0", 64)+"\n"), new(Ref)); errors.Is(err, ErrNewer) {
 		t.Error("a document with a wrong checksum was believed")
+	}
+}
+
+// A document of the older format is reported as such, with the way to mend it.
+func TestOlder(t *testing.T) {
+	err := Decode(signed(`{"format":1,"symbol":"m"}`), new(Ref))
+	if !errors.Is(err, ErrOlder) || errors.Is(err, codec.ErrCorrupt) || !strings.Contains(err.Error(), "publish the folders anew") {
+		t.Error(err)
 	}
 }
 
@@ -461,7 +470,7 @@ func FuzzDecodeDocument(f *testing.F) {
 		text, _, _ := strings.Cut(string(b), "\n")
 		f.Add(text)
 	}
-	f.Add(`{"format":2}`)
+	f.Add(`{"format":3}`)
 	f.Add(`["m","1","add","5"]`)
 	f.Fuzz(func(t *testing.T, text string) {
 		in := signed(text)

@@ -1,6 +1,7 @@
 package names
 
 import (
+	"bytes"
 	"path"
 	"strings"
 	"testing"
@@ -15,6 +16,11 @@ const counting = "07060504030201000f0e0d0c0b0a090817161514131211101f1e1d1c1b1a19
 
 // hexed is the plain hex of the bytes 0 to 31.
 const hexed = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
+
+// named is an identity in hex digits.
+const named = "1d1d1d1d1d1d1d1d1d1d1d1d1d1d1d1d1d1d1d1d1d1d1d1d1d1d1d1d1d1d1d1d"
+
+func identity() page.Identity { return page.Identity(bytes.Repeat([]byte{0x1d}, 32)) }
 
 func bytes32() (h [32]byte) {
 	for i := range h {

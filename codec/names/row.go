@@ -15,6 +15,7 @@ import (
 //	v   number, in a string
 //	ts  nanoseconds since 1970, in a string
 //	t   hash of the root page
+//	i   identity of the root page
 //	n   entries, in a string
 //	b   sum of the sizes of the files, in a string
 //	sig signature in base64 (package signature); may be missing
@@ -25,6 +26,19 @@ type Row struct {
 	Entries int64
 	Bytes   int64
 	Sig     string // "": none
+
+	// Identity is that of the tree: equal for equal trees in all stores, wherever their content
+	// is stored.
+	Identity page.Identity
+
+	// Pinned says that the user gave Identity, or that a signature covers it. Identity then proves
+	// the tree, and Root is an address only. Pinned is not part of documents.
+	Pinned bool
+}
+
+// Tree returns the root page of the tree.
+func (r *Row) Tree() page.Root {
+	return page.Root{Page: r.Root, Identity: r.Identity, Pinned: r.Pinned}
 }
 
 // MaxSignature bounds the signature of a row in bytes. An RSA key of 16,384 bits makes a shorter one.
@@ -41,9 +55,15 @@ func CheckSignature(text string) error {
 	return nil
 }
 
-// Unsigned returns the row without its signature. Rows of one version differ in nothing else.
+// Unsigned returns the row without its signature.
 func (r Row) Unsigned() Row {
 	r.Sig = ""
+	return r
+}
+
+// WithoutPlace returns the row without the address of its tree, which no signature covers.
+func (r Row) WithoutPlace() Row {
+	r.Root, r.Pinned = page.Hash{}, false
 	return r
 }
 
@@ -51,6 +71,7 @@ type rowWire struct {
 	V  uint64 `json:"v,string"`
 	TS int64  `json:"ts,string"`
 	T  string `json:"t"`
+	I  string `json:"i"`
 	N  int64  `json:"n,string"`
 	B  int64  `json:"b,string"`
 
@@ -58,7 +79,9 @@ type rowWire struct {
 }
 
 func (r *Row) wire() rowWire {
-	return rowWire{V: r.Number, TS: r.Time.UnixNano(), T: r.Root.String(), N: r.Entries, B: r.Bytes, Sig: r.Sig}
+	return rowWire{
+		V: r.Number, TS: r.Time.UnixNano(), T: r.Root.String(), I: r.Identity.String(), N: r.Entries, B: r.Bytes, Sig: r.Sig,
+	}
 }
 
 func (r *Row) check() error {
@@ -68,6 +91,8 @@ func (r *Row) check() error {
 	switch {
 	case r.Root.IsZero():
 		return fmt.Errorf("version %d has no root page", r.Number)
+	case r.Identity.IsZero():
+		return fmt.Errorf("version %d has no identity", r.Number)
 	case r.Entries < 0 || r.Bytes < 0:
 		return fmt.Errorf("version %d has %d entries and %d bytes", r.Number, r.Entries, r.Bytes)
 	}
@@ -79,7 +104,7 @@ func (r *Row) check() error {
 
 func readRow(s *scanner) Row {
 	var r Row
-	s.Object([]string{"v", "ts", "t", "n", "b"}, func(name string) {
+	s.Object([]string{"v", "ts", "t", "i", "n", "b"}, func(name string) {
 		switch name {
 		case "v":
 			r.Number = s.decimal()
@@ -87,6 +112,8 @@ func readRow(s *scanner) Row {
 			r.Time = s.time()
 		case "t":
 			r.Root = s.pageHash()
+		case "i":
+			r.Identity = page.Identity(s.pageHash())
 		case "n":
 			r.Entries = s.int63()
 		case "b":

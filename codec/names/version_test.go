@@ -30,7 +30,7 @@ func TestFollow(t *testing.T) {
 				v.Number = number - 1
 			} else {
 				v.Number = number
-				add = &Row{Number: number, Time: v.Time, Root: bytes32()}
+				add = &Row{Number: number, Time: v.Time, Root: bytes32(), Identity: identity()}
 				live[number] = true
 				number++
 			}

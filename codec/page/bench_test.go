@@ -124,7 +124,7 @@ func BenchmarkDiff(b *testing.B) {
 	s.reads = 0
 	b.ReportAllocs()
 	for b.Loop() {
-		if got := s.diff(b, before.Page, after.Page); len(got) != 1 {
+		if got := s.diff(b, before.root(), after.root()); len(got) != 1 {
 			b.Fatalf("%d changes", len(got))
 		}
 	}

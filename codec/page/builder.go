@@ -8,10 +8,11 @@ import (
 )
 
 // Sizes say where pages end. They are a setting of a catalog: trees share pages if their
-// Sizes are the same.
+// Sizes are the same. Lengths are those of identity forms, so that no page end depends on the
+// places of files.
 type Sizes struct {
-	Min     int // bytes that a page has at least, unless it is the last one of its level
-	Max     int // bytes at which a page ends, whatever its keys are
+	Min     int // bytes that an identity form has at least, unless it is the last one of its level
+	Max     int // bytes of the identity form at which a page ends, whatever its keys are
 	Bits    int // a page ends at one key in 2^Bits
 	Restart int // rows from one restart point to the next
 }
@@ -19,12 +20,27 @@ type Sizes struct {
 // DefaultSizes are those of a new catalog. They make pages of about 129 KB.
 func DefaultSizes() Sizes { return Sizes{Min: 64 << 10, Max: 512 << 10, Bits: 10, Restart: 16} }
 
-// Check returns an error if pages would be too long, or if the hash has too few bits for all
+// MaxPage is the largest Sizes.Max, a quarter of MaxSize. No page then passes MaxSize, whatever
+// the places of its files are:
+//
+//   - A leaf row of a file with a hash takes at least 40 bytes of the identity form: three
+//     lengths, a byte of its key, and a value of 36 bytes (flags, mode, time, size, hash).
+//   - Its place takes at most 45 bytes more: 32 in the shard table, 3 of s (at most MaxSize/32
+//     shards), 9 of r (below 2^58), 1 of the length of the value. Other rows take none.
+//   - A link row takes at least 38 bytes (three lengths, a byte of its key, a value of 34), and
+//     its storage hash and length at most 32 + 3 + 1 = 36 more.
+//   - Before its last row, an identity form has less than Max bytes. The page therefore has less
+//     than Max * (1 + 45/40), which is 1,114,112 bytes.
+//   - The last row takes at most maxRow + 11 bytes (three lengths, a restart point), and 32 in
+//     the shard table. The sum, 1,376,299 bytes, is below MaxSize.
+const MaxPage = MaxSize / 4
+
+// Check returns an error if pages could be too long, or if the hash has too few bits for all
 // levels.
 func (s Sizes) Check() error {
 	switch {
-	case s.Min < headerSize || s.Min > s.Max || s.Max > MaxSize/2:
-		return fmt.Errorf("page sizes: pages of %d to %d bytes, %d to %d are allowed", s.Min, s.Max, headerSize, MaxSize/2)
+	case s.Min < headerSize || s.Min > s.Max || s.Max > MaxPage:
+		return fmt.Errorf("page sizes: pages of %d to %d bytes, %d to %d are allowed", s.Min, s.Max, headerSize, MaxPage)
 	case s.Bits < 1 || s.Bits > 10:
 		return fmt.Errorf("page sizes: %d bits, 1 to 10 are allowed", s.Bits)
 	case s.Restart < 1 || s.Restart > 1024:
@@ -33,7 +49,8 @@ func (s Sizes) Check() error {
 	return nil
 }
 
-// ends reports whether a page of this level ends behind key, with size bytes so far. Each level
+// ends reports whether a page of this level ends behind key, if its identity form has size bytes
+// so far. Each level
 // uses other bits of the hash. The last key of a page is a key one level up, where the same
 // bits would end every page.
 func (s Sizes) ends(level int, key []byte, size int) bool {
@@ -109,8 +126,9 @@ func (b *Builder) Close() (root Link, err error) {
 	}
 	b.err = errors.New("pages: the tree is closed")
 	if len(b.levels) == 0 {
-		page := (&draft{restart: b.sizes.Restart}).encode()
-		root = Link{Page: Sum(page), Size: len(page)}
+		d := &draft{restart: b.sizes.Restart}
+		page := d.encode()
+		root = Link{Page: Sum(page), Identity: d.identity(), Size: len(page)}
 		return root, b.put(root.Page, page)
 	}
 	for i := 0; ; i++ {

@@ -32,9 +32,12 @@ func Describe(w io.Writer, b []byte) error {
 	d.rows(p)
 	d.line(int64(len(b)-len(p.points)), "restart points %v", p.offsets())
 	if err == nil {
-		if err := p.check(); err != nil {
+		if err = p.check(); err != nil {
 			d.damage(err)
 		}
+	}
+	if err == nil {
+		d.line(int64(len(b)), "identity %v", p.Identity())
 	}
 	d.line(int64(len(b)), "end, BLAKE3 %v", Sum(b))
 	return d.w.Flush()
@@ -105,7 +108,7 @@ func (d *description) value(p *Page, key []byte, r row, at int64) {
 			d.damage(err)
 			return
 		}
-		d.line(at, "  page %v, %d bytes, %d entries below, files of %d bytes", l.Page, l.Size, l.Entries, l.Bytes)
+		d.line(at, "  page %v, identity %v, %d bytes, %d entries below, files of %d bytes", l.Page, l.Identity, l.Size, l.Entries, l.Bytes)
 		return
 	}
 	var v value

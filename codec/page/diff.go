@@ -16,15 +16,26 @@ type Getter interface {
 // A Change is an entry that differs between two trees. Both have the same path.
 type Change struct{ Old, New *Entry } // nil: absent
 
-// Diff yields the entries that differ between two trees, in the order of their keys. It reads
-// no page that both trees have in the same place, so its cost depends on the difference. The
-// zero Hash is an empty tree. Diff ends after an error, which has an empty Change.
-func Diff(ctx context.Context, g Getter, a, b Hash) iter.Seq2[Change, error] {
+// A Root is the root page of a tree. The zero Root is an empty tree.
+type Root struct {
+	Page     Hash
+	Identity Identity
+
+	// Pinned says that Identity proves the tree, and that the hashes of pages are addresses only.
+	// Each page is then compared with the identity that the link to it has.
+	Pinned bool
+}
+
+// Diff yields the entries that differ between two trees, in the order of their keys. An entry
+// that has only another place in the store does not differ. Diff reads no page whose identity
+// both trees have in the same place, so its cost depends on the difference. Diff ends after an
+// error, which has an empty Change.
+func Diff(ctx context.Context, g Getter, a, b Root) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
-		if a == b {
+		if a.Identity == b.Identity {
 			return
 		}
-		d := diff{a: side{ctx: ctx, g: g}, b: side{ctx: ctx, g: g}, yield: yield}
+		d := diff{a: side{ctx: ctx, g: g, pinned: a.Pinned}, b: side{ctx: ctx, g: g, pinned: b.Pinned}, yield: yield}
 		err := d.a.open(a)
 		if err == nil {
 			err = d.b.open(b)
@@ -106,7 +117,7 @@ func (d *diff) compare() (more bool) {
 		e := b.take()
 		c.New = &e
 	}
-	if order == 0 && c.Old.Equal(c.New) {
+	if order == 0 && c.Old.EqualContent(c.New) {
 		return true
 	}
 	return d.yield(c, nil)
@@ -117,6 +128,7 @@ func (d *diff) compare() (more bool) {
 type side struct {
 	ctx    context.Context
 	g      Getter
+	pinned bool    // Root.Pinned
 	stack  []frame // from the root down; none has passed its last row
 	passed bool
 	last   []byte // last key that was passed
@@ -124,20 +136,23 @@ type side struct {
 
 // A frame is an entered page and its current row.
 type frame struct {
-	hash Hash
+	identity Identity
 	cursor
 }
 
-func (s *side) open(root Hash) error {
-	if root.IsZero() {
+func (s *side) open(root Root) error {
+	if root.Page.IsZero() {
 		return nil
 	}
-	p, err := s.g.Page(s.ctx, root)
+	p, err := s.g.Page(s.ctx, root.Page)
+	if err == nil && s.pinned {
+		err = p.CheckIdentity(root.Identity)
+	}
 	if err != nil {
-		return fmt.Errorf("page %v: %w", root, err)
+		return fmt.Errorf("page %v: %w", root.Page, err)
 	}
 	if p.rows > 0 {
-		s.stack = append(s.stack, frame{root, p.at(0)})
+		s.stack = append(s.stack, frame{root.Identity, p.at(0)})
 	}
 	return nil
 }
@@ -148,20 +163,24 @@ func (s *side) level() int   { return s.top().p.level }
 func (s *side) atLink() bool { return !s.done() && s.level() > 0 }
 func (s *side) key() []byte  { return s.top().key }
 
-// linked returns the page of the current link of s.
-func (s *side) linked() Hash { return Hash(s.top().value) }
+// linked returns the identity of the page of the current link of s.
+func (s *side) linked() Identity { return identityIn(s.top().value) }
 
 // enter enters the page of the current link of s.
 func (s *side) enter() error {
-	parent, h := s.top(), s.linked()
+	parent, id := s.top(), s.linked()
+	h := Hash(parent.value)
 	p, err := s.g.Page(s.ctx, h)
-	if err == nil {
+	switch {
+	case err == nil && s.pinned:
+		err = parent.p.ProveChild(parent.row, p)
+	case err == nil:
 		err = parent.p.CheckChild(parent.row, p)
 	}
 	if err != nil {
 		return fmt.Errorf("page %v: %w", h, err)
 	}
-	s.stack = append(s.stack, frame{h, p.at(0)})
+	s.stack = append(s.stack, frame{id, p.at(0)})
 	return nil
 }
 
@@ -183,27 +202,27 @@ func (s *side) take() Entry {
 	return e
 }
 
-// isBefore reports whether the whole page h comes next. Either the current link is h, or s has
-// entered h and passed no row.
-func (s *side) isBefore(h Hash) bool {
-	if s.atLink() && s.linked() == h {
+// isBefore reports whether a whole page with the identity id comes next. Either the current link
+// has it, or s has entered such a page and passed no row.
+func (s *side) isBefore(id Identity) bool {
+	if s.atLink() && s.linked() == id {
 		return true
 	}
 	for i := len(s.stack) - 1; i >= 0 && s.stack[i].row == 0; i-- {
-		if s.stack[i].hash == h {
+		if s.stack[i].identity == id {
 			return true
 		}
 	}
 	return false
 }
 
-// passPage passes the whole page h, for which isBefore is true.
-func (s *side) passPage(h Hash) {
-	if s.atLink() && s.linked() == h {
+// passPage passes the whole page of an identity for which isBefore is true.
+func (s *side) passPage(id Identity) {
+	if s.atLink() && s.linked() == id {
 		s.pass()
 		return
 	}
-	for s.top().hash != h {
+	for s.top().identity != id {
 		s.stack = s.stack[:len(s.stack)-1]
 	}
 	p := s.top().p

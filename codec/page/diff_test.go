@@ -12,7 +12,7 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
-func (s *store) diff(t fataler, a, b Hash) []Change {
+func (s *store) diff(t fataler, a, b Root) []Change {
 	t.Helper()
 	var changes []Change
 	for c, err := range Diff(context.Background(), s, a, b) {
@@ -30,7 +30,7 @@ func wantChanges(a, b map[string]Entry) []Change {
 	for path, old := range a {
 		if now, ok := b[path]; !ok {
 			want = append(want, Change{Old: &old})
-		} else if !old.Equal(&now) {
+		} else if !old.EqualContent(&now) {
 			want = append(want, Change{&old, &now})
 		}
 	}
@@ -72,11 +72,11 @@ func TestDiff(t *testing.T) {
 			}
 		}
 		s := newStore()
-		rootA, rootB := s.build(t, tiny, sorted(a)).Page, s.build(t, tiny, sorted(b)).Page
+		rootA, rootB := s.build(t, tiny, sorted(a)).root(), s.build(t, tiny, sorted(b)).root()
 		if got, want := s.diff(t, rootA, rootB), wantChanges(a, b); !equalChanges(got, want) {
 			t.Fatalf("%d changes, want %d", len(got), len(want))
 		}
-		if got := s.diff(t, Hash{}, rootB); !equalChanges(got, wantChanges(nil, b)) {
+		if got := s.diff(t, Root{}, rootB); !equalChanges(got, wantChanges(nil, b)) {
 			t.Fatalf("%d changes from nothing, want %d", len(got), len(b))
 		}
 	})
@@ -89,17 +89,17 @@ func TestDiffOtherShape(t *testing.T) {
 	entries := plainTree(1000)
 	a := s.build(t, tiny, entries)
 	b := s.build(t, Sizes{Min: 1000, Max: 4000, Bits: 4, Restart: 8}, entries)
-	if got := s.diff(t, a.Page, b.Page); len(got) != 0 {
+	if got := s.diff(t, a.root(), b.root()); len(got) != 0 {
 		t.Errorf("%d changes", len(got))
 	}
 	root, _ := s.Page(t.Context(), a.Page)
 	part, _ := root.Link(0)
 	s.reads = 0
-	if got := s.diff(t, part.Page, a.Page); len(got) != len(entries)-int(part.Entries) {
+	if got := s.diff(t, part.root(), a.root()); len(got) != len(entries)-int(part.Entries) {
 		t.Errorf("%d changes behind %d of %d entries", len(got), part.Entries, len(entries))
 	}
 	s.reads = 0
-	for c, err := range Diff(t.Context(), s, part.Page, a.Page) {
+	for c, err := range Diff(t.Context(), s, part.root(), a.root()) {
 		if err != nil || c.Old != nil {
 			t.Errorf("change %+v, %v", c, err)
 		}
@@ -129,7 +129,7 @@ func TestDiffReads(t *testing.T) {
 			}
 			now := s.build(t, sizes, entries)
 			s.reads = 0
-			if got := s.diff(t, root.Page, now.Page); len(got) != 1 {
+			if got := s.diff(t, root.root(), now.root()); len(got) != 1 {
 				t.Errorf("entry %d %s: %d changes", i, name, len(got))
 			}
 			if s.reads > 2*levels+4 {
@@ -137,7 +137,7 @@ func TestDiffReads(t *testing.T) {
 			}
 		}
 		s.reads = 0
-		if got := s.diff(t, root.Page, root.Page); len(got) != 0 || s.reads != 0 {
+		if got := s.diff(t, root.root(), root.root()); len(got) != 0 || s.reads != 0 {
 			t.Errorf("a tree and itself: %d changes, %d reads", len(got), s.reads)
 		}
 	}
@@ -164,7 +164,7 @@ func TestF47Diff(t *testing.T) {
 	root, _ := s.Page(t.Context(), b.Page)
 	l, _ := root.Link(root.Len() - 1)
 	last := func(g Getter) (err error) {
-		for _, err = range Diff(t.Context(), g, a.Page, b.Page) {
+		for _, err = range Diff(t.Context(), g, a.root(), b.root()) {
 		}
 		return err
 	}

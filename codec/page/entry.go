@@ -81,6 +81,14 @@ func (e *Entry) Equal(o *Entry) bool {
 		e.Target == o.Target && maps.Equal(e.Xattrs, o.Xattrs)
 }
 
+// EqualContent reports whether e and o are the same in the identity form of a page. The place of
+// the description of a file may differ.
+func (e *Entry) EqualContent(o *Entry) bool {
+	moved := *o
+	moved.ID = e.ID
+	return e.ID.File == o.ID.File && e.Equal(&moved)
+}
+
 func equal[T comparable](a, b *T) bool {
 	if a == nil || b == nil {
 		return a == b

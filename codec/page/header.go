@@ -11,7 +11,10 @@ const (
 	pointSize  = 4
 )
 
-const magic = "XETFSPG\x01"
+const (
+	magic         = "XETFSPG\x02"
+	identityMagic = "XETFSID\x01" // of identity forms, which are only hashed
+)
 
 // A header is the first 64 bytes of a page, drawn in the package comment.
 type header struct {
@@ -31,7 +34,7 @@ func (h *header) size() int {
 	return headerSize + hashSize*h.shards + h.body + pointSize*h.points
 }
 
-func (h *header) append(b []byte) []byte {
+func (h *header) append(b []byte, magic string) []byte {
 	le := binary.LittleEndian
 	b = append(b, magic...)
 	b = append(b, byte(h.level), 0)

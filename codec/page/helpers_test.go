@@ -55,6 +55,9 @@ func (s *store) build(t fataler, sizes Sizes, entries []Entry) Link {
 	return root
 }
 
+// root returns the tree below the page of a link.
+func (l Link) root() Root { return Root{Page: l.Page, Identity: l.Identity} }
+
 // list returns everything below a page.
 func (s *store) list(t fataler, h Hash) []Entry {
 	t.Helper()

@@ -15,6 +15,7 @@ type Level struct {
 	draft draft
 	key   []byte
 	value []byte
+	named []byte // the value in the identity form
 	pages int
 	last  Link // to the newest page
 	err   error
@@ -48,30 +49,33 @@ func (l *Level) AddEntry(e *Entry) error {
 	if l.draft.rows == 0 {
 		l.draft.base = e.ModTime.Unix()
 	}
-	l.value = e.appendValue(l.value[:0], l.draft.base, l.draft.shard(e.ID.Shard))
+	var place span
+	l.value, place = e.appendValue(l.value[:0], l.draft.base, l.draft.shard(e.ID.Shard))
+	l.named = place.cut(l.named[:0], l.value)
 	l.key = AppendKey(l.key[:0], e.Path)
 	return l.add(1, e.Size)
 }
 
 // AddLink adds a link to a Level above the leaves. After an error the Level is dead.
 func (l *Level) AddLink(link Link) error {
-	if l.err == nil && (l.draft.level == 0 || link.Size <= headerSize || link.Size > MaxSize || link.Entries <= 0 || link.Bytes < 0) {
+	if l.err == nil && (l.draft.level == 0 || link.Size <= headerSize || link.Size > MaxSize || link.Identity.IsZero() || link.Entries <= 0 || link.Bytes < 0) {
 		l.err = fmt.Errorf("pages: a link to %d bytes with %d entries in level %d", link.Size, link.Entries, l.draft.level)
 	}
 	if l.err != nil {
 		return l.err
 	}
 	l.value = link.append(l.value[:0])
+	l.named = link.appendIdentity(l.named[:0])
 	l.key = append(l.key[:0], link.Last...)
 	return l.add(link.Entries, link.Bytes)
 }
 
-// add adds the row of l.key and l.value, which is good for so much below.
+// add adds the row of l.key, l.value and l.named, which is good for so much below.
 func (l *Level) add(entries, size int64) error {
-	if l.err = l.draft.add(l.key, l.value, entries, size); l.err != nil {
+	if l.err = l.draft.add(l.key, l.value, l.named, entries, size); l.err != nil {
 		return l.err
 	}
-	if l.sizes.ends(l.draft.level, l.key, l.draft.size()) {
+	if l.sizes.ends(l.draft.level, l.key, l.draft.identitySize()) {
 		return l.End()
 	}
 	return nil
@@ -85,11 +89,12 @@ func (l *Level) End() error {
 	}
 	page := l.draft.encode()
 	l.last = Link{
-		Last:    string(l.draft.key),
-		Page:    Sum(page),
-		Size:    len(page),
-		Entries: l.draft.entries,
-		Bytes:   l.draft.bytes,
+		Last:     string(l.draft.key),
+		Page:     Sum(page),
+		Identity: l.draft.identity(),
+		Size:     len(page),
+		Entries:  l.draft.entries,
+		Bytes:    l.draft.bytes,
 	}
 	l.pages++
 	l.draft.reset()
@@ -106,6 +111,7 @@ type draft struct {
 	shards         []codec.Hash
 	index          map[codec.Hash]int // 1 + index in shards
 	body, points   []byte
+	form           form   // the identity form
 	key            []byte // of the last row; kept by reset, keys must go on rising
 	started        bool   // there was a row, perhaps in an earlier page
 }
@@ -129,12 +135,11 @@ func (d *draft) shard(h codec.Hash) int {
 	return len(d.shards)
 }
 
-func (d *draft) size() int {
-	return headerSize + hashSize*len(d.shards) + len(d.body) + len(d.points)
-}
+// identitySize returns the length of the identity form.
+func (d *draft) identitySize() int { return d.form.size(len(d.points)) }
 
-// add adds a row that has so much below it.
-func (d *draft) add(key, value []byte, entries, size int64) error {
+// add adds a row that has so much below it. named is its value in the identity form.
+func (d *draft) add(key, value, named []byte, entries, size int64) error {
 	shared := common(key, d.key)
 	if d.started && (shared == len(key) || shared < len(d.key) && key[shared] < d.key[shared]) {
 		return fmt.Errorf("pages: key %.80q is not above %.80q, the one before", string(key), string(d.key))
@@ -149,9 +154,11 @@ func (d *draft) add(key, value []byte, entries, size int64) error {
 		shared = 0
 		d.points = binary.LittleEndian.AppendUint32(d.points, uint32(len(d.body)))
 	}
+	start := len(d.body)
 	d.body = binary.AppendUvarint(d.body, uint64(shared))
 	d.body = binary.AppendUvarint(d.body, uint64(len(key)-shared))
 	d.body = append(d.body, key[shared:]...)
+	d.form.add(d.body[start:], named, d.rows%d.restart == 0)
 	d.body = binary.AppendUvarint(d.body, uint64(len(value)))
 	d.body = append(d.body, value...)
 	d.key = append(d.key[:0], key...)
@@ -160,14 +167,21 @@ func (d *draft) add(key, value []byte, entries, size int64) error {
 	return nil
 }
 
-// encode returns the page.
-func (d *draft) encode() []byte {
-	h := header{
+func (d *draft) header() header {
+	return header{
 		level: d.level, restart: d.restart, rows: d.rows,
 		entries: d.entries, bytes: d.bytes, base: d.base,
 		shards: len(d.shards), points: len(d.points) / pointSize, body: len(d.body),
 	}
-	b := h.append(make([]byte, 0, h.size()))
+}
+
+// identity returns the identity of the page.
+func (d *draft) identity() Identity { return d.form.identity(d.header()) }
+
+// encode returns the page.
+func (d *draft) encode() []byte {
+	h := d.header()
+	b := h.append(make([]byte, 0, h.size()), magic)
 	for i := range d.shards {
 		b = append(b, d.shards[i][:]...)
 	}
@@ -179,5 +193,6 @@ func (d *draft) encode() []byte {
 func (d *draft) reset() {
 	d.rows, d.entries, d.bytes, d.base = 0, 0, 0, 0
 	d.shards, d.body, d.points = d.shards[:0], d.body[:0], d.points[:0]
+	d.form.reset()
 	clear(d.index)
 }

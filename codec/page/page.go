@@ -6,6 +6,7 @@ import (
 	"iter"
 	"math"
 	"sort"
+	"sync"
 	"sync/atomic"
 
 	"github.com/xetfs/xetfs/codec"
@@ -13,7 +14,7 @@ import (
 
 // Limits of the format.
 const (
-	MaxSize  = 1 << 20 // bytes of a page
+	MaxSize  = 2 << 20 // bytes of a page
 	MaxLevel = 5       // of the root, so that a tree is at most six pages deep
 )
 
@@ -30,6 +31,9 @@ type Page struct {
 	// checked has a bit for each link whose page CheckChild found good. Bits are only
 	// ever set, and what they say follows from the bytes of the two pages.
 	checked []atomic.Uint32
+
+	identify sync.Once
+	identity Identity // once identify is done
 }
 
 // Decode checks everything about the page b that needs no other page: lengths, counts, keys and
@@ -237,6 +241,25 @@ func (p *Page) CheckChild(row int, child *Page) error {
 		return err
 	}
 	p.checked[row/32].Or(1 << (row % 32))
+	return nil
+}
+
+// ProveChild is CheckChild, and compares the identity of the page with its link. A reader that
+// trusts the identity of p, and nothing else, can then trust the page except for the places of
+// its files.
+func (p *Page) ProveChild(row int, child *Page) error {
+	if err := p.CheckChild(row, child); err != nil {
+		return err
+	}
+	return child.CheckIdentity(identityIn(p.valueAt(row)))
+}
+
+// CheckIdentity compares the identity of p with the one that a link, a row or a user has. The
+// error is codec.ErrCorrupt.
+func (p *Page) CheckIdentity(want Identity) error {
+	if got := p.Identity(); got != want {
+		return bad(0, "its identity is %v, want %v", got, want)
+	}
 	return nil
 }
 

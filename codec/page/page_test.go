@@ -23,7 +23,7 @@ func handmade(level byte, rows, entries, size, base int, shards []codec.Hash, bo
 		panic(err)
 	}
 	le := binary.LittleEndian
-	b := append([]byte("XETFSPG\x01"), level, 0, 2, 0)
+	b := append([]byte("XETFSPG\x02"), level, 0, 2, 0)
 	b = le.AppendUint32(b, uint32(rows))
 	b = le.AppendUint64(b, uint64(entries))
 	b = le.AppendUint64(b, uint64(size))
@@ -66,12 +66,13 @@ func TestF47Decode(t *testing.T) {
 		{"header cut off", good[:63], 63, "ends after 63 of 64 bytes"},
 		{"nothing", nil, 0, "ends after 0 of 64 bytes"},
 		{"other magic", codectest.Put(good, 0, 'x'), 0, "no magic tag"},
-		{"future version", codectest.Put(good, 7, 2), 7, "version 2 is not known"},
+		{"older version", codectest.Put(good, 7, 1), 7, "version 1 is not known"},
+		{"future version", codectest.Put(good, 7, 3), 7, "version 3 is not known"},
 		{"depth of 1000", codectest.Put(good, 8, 0xe8), 8, "level 232, at most 5 are allowed"},
 		{"future codec", codectest.Put(good, 9, 1), 9, "codec 1 is not known"},
 		{"no restarts", codectest.Put(good, 10, 0), 10, "restart interval 0"},
 		{"reserved bytes", codectest.Put(good, 63, 1), 52, "reserved bytes are not zero"},
-		{"over 1 MiB", append(good, make([]byte, MaxSize)...), MaxSize, "a page of 1048774 bytes, at most 1048576 are allowed"},
+		{"over 2 MiB", append(good, make([]byte, MaxSize)...), MaxSize, "a page of 2097350 bytes, at most 2097152 are allowed"},
 		{"10^6 rows", codectest.Put32(good, 12, 1e6), 12, "1000000 rows in a body of 98 bytes"},
 		{"negative entries", codectest.Put64(good, 16, 1<<63), 16, "more than 2^63 entries"},
 		{"negative bytes", codectest.Put64(good, 24, 1<<63), 24, "more than 2^63 bytes"},
@@ -138,15 +139,15 @@ func TestF47Decode(t *testing.T) {
 		{"something left over", one(0, nil, "00 00 00 00 00"), 73, "1 bytes are left of a value"},
 		{"sum of sizes over 2^63", handmade(0, 3, 3, 0, 0, nil, overflow(), 0, uint32(len(overflow())*2/6)), 0, "the sum of the rows passes 2^63 at row 1"},
 
-		{"links", handmade(1, 1, 7, 8, 0, nil, "00 02 0061 23"+someHash+"41 07 08", 0), 0, ""},
+		{"links", handmade(1, 1, 7, 8, 0, nil, "00 02 0061 43"+someHash+someHash+"41 07 08", 0), 0, ""},
 		{"no links", handmade(1, 0, 0, 0, 0, nil, ""), 12, "no links"},
-		{"base time above leaves", handmade(1, 1, 7, 8, 1, nil, "00 02 0061 23"+someHash+"41 07 08", 0), 32, "a base time above the leaves"},
-		{"shards above leaves", handmade(1, 1, 7, 8, 0, shard, "00 02 0061 23"+someHash+"41 07 08", 0), 40, "a shard table above the leaves"},
-		{"link to an empty page", handmade(1, 1, 0, 0, 0, nil, "00 02 0061 23"+someHash+"40 00 00", 0), 101, "a link to a page without rows"},
-		{"link to 2 MiB", handmade(1, 1, 7, 8, 0, nil, "00 02 0061 26"+someHash+"80808001 07 08", 0), 101, "length of a page is 2097152, at most 1048576 are allowed"},
-		{"link cut off", handmade(1, 1, 7, 8, 0, nil, "00 02 0061 20"+someHash, 0), 101, "length of a page is cut off"},
-		{"link with more", handmade(1, 1, 7, 8, 0, nil, "00 02 0061 24"+someHash+"41 07 08 00", 0), 104, "1 bytes are left of a value"},
-		{"sum of links", handmade(1, 1, 8, 8, 0, nil, "00 02 0061 23"+someHash+"41 07 08", 0), 16, "8 entries, the rows have 7"},
+		{"base time above leaves", handmade(1, 1, 7, 8, 1, nil, "00 02 0061 43"+someHash+someHash+"41 07 08", 0), 32, "a base time above the leaves"},
+		{"shards above leaves", handmade(1, 1, 7, 8, 0, shard, "00 02 0061 43"+someHash+someHash+"41 07 08", 0), 40, "a shard table above the leaves"},
+		{"link to an empty page", handmade(1, 1, 0, 0, 0, nil, "00 02 0061 43"+someHash+someHash+"40 00 00", 0), 133, "a link to a page without rows"},
+		{"link to 4 MiB", handmade(1, 1, 7, 8, 0, nil, "00 02 0061 46"+someHash+someHash+"80808002 07 08", 0), 133, "length of a page is 4194304, at most 2097152 are allowed"},
+		{"link cut off", handmade(1, 1, 7, 8, 0, nil, "00 02 0061 40"+someHash+someHash, 0), 133, "length of a page is cut off"},
+		{"link with more", handmade(1, 1, 7, 8, 0, nil, "00 02 0061 44"+someHash+someHash+"41 07 08 00", 0), 136, "1 bytes are left of a value"},
+		{"sum of links", handmade(1, 1, 8, 8, 0, nil, "00 02 0061 43"+someHash+someHash+"41 07 08", 0), 16, "8 entries, the rows have 7"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -318,7 +319,7 @@ func linkPageAfter(t *testing.T, parent *Page, row int) *Page {
 func TestSeek(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		entries := sorted(drawTree(t))
-		sizes := Sizes{Min: MaxSize / 2, Max: MaxSize / 2, Bits: 1, Restart: rapid.IntRange(1, 9).Draw(t, "restart")}
+		sizes := Sizes{Min: MaxPage, Max: MaxPage, Bits: 1, Restart: rapid.IntRange(1, 9).Draw(t, "restart")}
 		s := newStore()
 		p, err := s.Page(t.Context(), s.build(t, sizes, entries).Page)
 		if err != nil {
@@ -425,27 +426,32 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// again encodes what was read from a page.
+// again encodes what was read from a page. It compares the identity of the result.
 func again(t *testing.T, p *Page) []byte {
+	t.Helper()
 	d := draft{level: p.level, restart: p.restart, base: p.base}
 	for row := range p.Len() {
 		c := p.at(row)
-		entries, size, raw := int64(1), int64(0), c.value
+		entries, size, raw, named := int64(1), int64(0), c.value, []byte(nil)
 		if p.Level() > 0 {
 			l, _ := p.Link(row)
-			entries, size, raw = l.Entries, l.Bytes, l.append(nil)
+			entries, size, raw, named = l.Entries, l.Bytes, l.append(nil), l.appendIdentity(nil)
 		} else {
 			e, _ := p.Entry(row)
 			size = e.Size
-			again := e.appendValue(nil, p.base, d.shard(e.ID.Shard))
+			again, place := e.appendValue(nil, p.base, d.shard(e.ID.Shard))
+			named = place.cut(nil, raw)
 			var v value
 			if _ = v.decode(p, c.value, 0); v.flags&hasMore == 0 {
 				raw = again
 			}
 		}
-		if err := d.add(c.key, raw, entries, size); err != nil {
+		if err := d.add(c.key, raw, named, entries, size); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if got, want := p.Identity(), d.identity(); got != want {
+		t.Errorf("identity %v, encoded again %v", got, want)
 	}
 	return d.encode()
 }

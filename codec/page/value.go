@@ -21,9 +21,10 @@ const (
 	knownFlags = 1<<9 - 1
 )
 
-// appendValue adds the value of a valid entry to b. The page has this base time, and the
-// entry's shard at shard-1 of its table; shard is 0 without one.
-func (e *Entry) appendValue(b []byte, base int64, shard int) []byte {
+// appendValue adds the value of a valid entry to b, which is empty, and returns the place of the
+// file in it. The page has this base time, and the entry's shard at shard-1 of its table; shard
+// is 0 without one.
+func (e *Entry) appendValue(b []byte, base int64, shard int) (value []byte, place span) {
 	flags := e.flags()
 	b = binary.AppendUvarint(b, flags)
 	b = binary.AppendUvarint(b, uint64(e.Mode))
@@ -36,7 +37,7 @@ func (e *Entry) appendValue(b []byte, base int64, shard int) []byte {
 		b = binary.AppendUvarint(b, uint64(e.Owner.GID))
 	}
 	if e.Type == File {
-		b = e.appendContent(b, shard)
+		b, place = e.appendContent(b, shard)
 	}
 	if flags&hasSHA256 != 0 {
 		b = append(b, e.SHA256[:]...)
@@ -51,7 +52,7 @@ func (e *Entry) appendValue(b []byte, base int64, shard int) []byte {
 			b = appendText(b, e.Xattrs[name])
 		}
 	}
-	return b
+	return b, place
 }
 
 func (e *Entry) flags() uint64 {
@@ -69,20 +70,22 @@ func (e *Entry) flags() uint64 {
 	return flags
 }
 
-func (e *Entry) appendContent(b []byte, shard int) []byte {
+func (e *Entry) appendContent(b []byte, shard int) (value []byte, place span) {
 	b = binary.AppendUvarint(b, uint64(e.Size))
 	switch {
 	case e.Size == 0:
-		return b
+		return b, span{}
 	case len(e.Inline) > 0:
-		return append(b, e.Inline...)
+		return append(b, e.Inline...), span{}
 	}
 	b = append(b, e.ID.File[:]...)
+	place.start = len(b)
 	b = binary.AppendUvarint(b, uint64(shard))
 	if shard > 0 {
 		b = binary.AppendUvarint(b, uint64(e.ID.Block/blockUnit))
 	}
-	return b
+	place.end = len(b)
+	return b, place
 }
 
 func appendText(b []byte, s string) []byte {

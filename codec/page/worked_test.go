@@ -9,7 +9,7 @@ import (
 )
 
 // worked is the worked example of the design (catalog.md 6.2), written out there.
-const worked = "58455446535047010000100005000000" + "05000000000000000500000000000000" +
+const worked = "58455446535047020000100005000000" + "05000000000000000500000000000000" +
 	"00f15365000000000100000001000000" + "62000000000000000000000000000000" +
 	"202122232425262728292a2b2c2d2e2f" + "303132333435363738393a3b3c3d3e3f" +
 	"00000401ed030000" + "02" + "0061" + "0401ed0304" + "02" + "02" + "2d7a" + "05" + "00a4037800" +
@@ -62,11 +62,11 @@ func TestWorkedExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const name = "e546aae27cdd24e0b10bbda838ea2464c1ccf3553173a093b8ca77452c92774f"
+	const name = "b2127c0bfa1113c552dba1daba8534f938a402ef87fae13de5f77d9b21182f6e"
 	if root.Page.String() != name || root.Size != 198 || root.Entries != 5 || root.Bytes != 5 || root.Last != Key("a/link") {
 		t.Errorf("root = %+v", root)
 	}
-	if got, want := hex.EncodeToString(root.append(nil)), name+"c6010505"; got != want {
+	if got, want := hex.EncodeToString(root.append(nil)), name+workedName+"c6010505"; got != want {
 		t.Errorf("link to it = %s, want %s", got, want)
 	}
 	p, err := DecodeAs(root.Page, workedPage(t))
@@ -83,7 +83,10 @@ func TestWorkedExample(t *testing.T) {
 func TestEmptyTree(t *testing.T) {
 	var page []byte
 	root, err := NewBuilder(DefaultSizes(), func(_ Hash, b []byte) error { page = b; return nil }).Close()
-	if err != nil || root.Page.String() != "b112f565a721dc40c1628a0eb4a28138e0bfeeda7e86497404ec3e648ad12403" {
+	if err != nil || root.Page.String() != "f27e9992854aacaf99cdeb1ad6d7d345e604a04793621ad3eb28cef192116c15" {
+		t.Errorf("root = %+v, %v", root, err)
+	}
+	if root.Identity.String() != "dc2015b2e4dff505140b1283b08e3b36250c0a725d7d7f321dba463252c29a67" {
 		t.Errorf("root = %+v, %v", root, err)
 	}
 	p, err := Decode(page)

@@ -2,11 +2,9 @@ package catalog
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 
-	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
 )
@@ -23,16 +21,16 @@ func (c *StoreCatalog) Latest(ctx context.Context, symbol string) (names.Row, er
 	return *seen.Ref.Latest, nil
 }
 
-// Resolve implements VersionedCatalog. The row of ver:HASH has neither number nor time,
-// and its symbol is ignored.
+// Resolve implements VersionedCatalog. The row of ver:HASH is pinned, and has neither number nor
+// time.
 func (c *StoreCatalog) Resolve(ctx context.Context, symbol string, at names.AsOf) (names.Row, error) {
 	switch at.Form {
 	case names.Latest:
 		return c.Latest(ctx, symbol)
 	case names.BySnapshot:
 		return c.inSnapshot(ctx, symbol, at.Snapshot)
-	case names.ByRoot:
-		return c.byRoot(ctx, symbol, at)
+	case names.ByIdentity:
+		return c.byIdentity(ctx, symbol, at)
 	}
 	seen, err := c.ReadRef(ctx, symbol)
 	if err != nil {
@@ -71,22 +69,6 @@ func (c *StoreCatalog) inSnapshot(ctx context.Context, symbol, name string) (nam
 	if !ok {
 		return names.Row{}, absentVersionError(symbol, "not in snapshot %s", name)
 	}
-	return row, nil
-}
-
-func (c *StoreCatalog) byRoot(ctx context.Context, symbol string, at names.AsOf) (names.Row, error) {
-	p, err := c.pages.Page(ctx, at.Root)
-	if errors.Is(err, origin.ErrNotFound) {
-		if err := c.checkPlace(ctx); err != nil {
-			return names.Row{}, fmt.Errorf("%s: %w", symbol, err)
-		}
-		return names.Row{}, absentVersionError(symbol, "there is no tree %v", at)
-	}
-	if err != nil {
-		return names.Row{}, err
-	}
-	row := names.Row{Root: at.Root}
-	row.Entries, row.Bytes = p.Below()
 	return row, nil
 }
 

@@ -131,7 +131,7 @@ func (c *StoreCatalog) Open(ctx context.Context, symbol string, at names.AsOf) (
 
 // OpenRow implements Versioned. OpenRow fills in the totals of a row that has only a Root.
 func (c *StoreCatalog) OpenRow(ctx context.Context, symbol string, row names.Row) (Tree, error) {
-	t, err := tree.Open(ctx, c.pages, row.Root)
+	t, err := tree.Open(ctx, c.pages, row.Tree())
 	if err != nil {
 		return nil, fmt.Errorf("%s: index of version %d: %w", symbol, row.Number, err)
 	}
@@ -142,6 +142,9 @@ func (c *StoreCatalog) OpenRow(ctx context.Context, symbol string, row names.Row
 	if row.Entries != entries || row.Bytes != size {
 		return nil, fmt.Errorf("%s: version %d: %w", symbol, row.Number, codec.Corrupt(
 			"index", 0, "%d entries with %d bytes, the version says %d and %d", entries, size, row.Entries, row.Bytes))
+	}
+	if row.Pinned {
+		return pinnedTree{storedTree{t, row}}, nil
 	}
 	return storedTree{t, row}, nil
 }
@@ -160,7 +163,20 @@ func (t storedTree) OneInode() bool { return false }
 
 // Changes implements Versioned.
 func (c *StoreCatalog) Changes(ctx context.Context, from, to names.Row) iter.Seq2[page.Change, error] {
-	return page.Diff(ctx, c.pages, from.Root, to.Root)
+	changes := page.Diff(ctx, c.pages, from.Tree(), to.Tree())
+	return func(yield func(page.Change, error) bool) {
+		for change, err := range changes {
+			if from.Pinned && change.Old != nil {
+				hint(change.Old)
+			}
+			if to.Pinned && change.New != nil {
+				hint(change.New)
+			}
+			if !yield(change, err) {
+				return
+			}
+		}
+	}
 }
 
 // An AbsentError is the reason why a symbol, version or snapshot does not exist. It is an

@@ -46,7 +46,7 @@ func (k *Cache) xorbKey(x codec.Hash) [32]byte { return k.key(kindXorb, x[:]) }
 
 func (k *Cache) fileKey(id codec.FileID) [32]byte {
 	kind := kindFile
-	if k.named {
+	if k.named && !id.Hint {
 		kind = kindNamedFile
 	}
 	return k.key(kind, idBytes(id))

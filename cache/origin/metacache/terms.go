@@ -28,7 +28,7 @@ type FileIndex struct {
 
 func (k *Cache) indexKey(id codec.FileID) [32]byte {
 	kind := kindIndex
-	if k.named {
+	if k.named && !id.Hint {
 		kind = kindNamedIndex
 	}
 	return k.key(kind, idBytes(id))

@@ -138,7 +138,7 @@ func (o *objects) describe(ctx context.Context, s codec.Hash, id codec.FileID, s
 	if incomplete == nil || err == nil {
 		return good, err
 	}
-	if o.named && s == id.Shard && o.inNamedShard(ctx, id, incomplete) {
+	if o.proves(id) && s == id.Shard && o.inNamedShard(ctx, id, incomplete) {
 		return incomplete, errIncomplete
 	}
 	return nil, fmt.Errorf("shard %s: %w", s, unproven(incomplete.Block, err))

@@ -29,7 +29,7 @@ type Options struct {
 
 	// Named declares that the ids of files are from pages that were proven by their hashes. A
 	// shard whose bytes have the name in such an id proves its File Info blocks. Any other File
-	// Info is proven by the chunk hashes of its terms alone.
+	// Info, and that of an id with Hint, is proven by the chunk hashes of its terms alone.
 	Named bool
 
 	// Scope names the store if Backend is shared with other stores. A description of a file from

@@ -71,7 +71,7 @@ func (o *objects) openLarge(ctx context.Context, id codec.FileID) (*origin.Large
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	if o.named {
+	if o.proves(id) {
 		if _, err := o.hashedShard(ctx, id.Shard); err != nil {
 			return nil, fmt.Errorf("file %s: shard %s: %w", id.File, id.Shard, err)
 		}
@@ -92,7 +92,7 @@ func (o *objects) openLarge(ctx context.Context, id codec.FileID) (*origin.Large
 // hash of each group. Later reads of a group are compared with the hash.
 func (o *objects) proveLarge(ctx context.Context, f *shardFile, id codec.FileID) (*metacache.FileIndex, error) {
 	var check *fileCheck // nil: the shard proves the file
-	if !(o.named && f.hash == id.Shard && f.proven) {
+	if !(o.proves(id) && f.hash == id.Shard && f.proven) {
 		check = &fileCheck{get: func(x codec.Hash) (chunkList, error) { return o.chunkList(ctx, f, x) }}
 	}
 	x := &metacache.FileIndex{Shard: f.hash, Size: f.size, Keyed: f.Meta().Keyed}

@@ -32,6 +32,9 @@ func chunksOf(terms []codec.Term) (n int64) {
 	return n
 }
 
+// proves reports whether the shard that id names proves its File Info blocks.
+func (o *objects) proves(id codec.FileID) bool { return o.named && !id.Hint }
+
 // prove proves a File Info block, by its shard or by the chunk hashes of all terms. The shard
 // proves the block if a page names the shard and all its bytes have the name. A local shard is
 // read whole only for a file of many chunks. The error is errIncomplete if some chunk hashes
@@ -41,7 +44,7 @@ func (o *objects) prove(ctx context.Context, f *shardFile, id codec.FileID, fi *
 		return err
 	}
 	large := chunksOf(fi.Terms) > maxLeavesNow
-	if o.named && f.hash == id.Shard {
+	if o.proves(id) && f.hash == id.Shard {
 		if !o.local && f.proven || o.local && large && o.inNamedShard(ctx, id, fi) {
 			return nil
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache/lru"
 	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/fs/catalog"
 )
 
@@ -24,7 +25,7 @@ type Error struct {
 
 func (e *Error) Error() string {
 	if e.Version.Time.IsZero() {
-		return fmt.Sprintf("%s: tree %v is refused: %v", e.Symbol, e.Version.Root, e.why)
+		return fmt.Sprintf("%s: tree %v is refused: %v", e.Symbol, e.Version.Identity, e.why)
 	}
 	return fmt.Sprintf("%s: version %d is refused: %v", e.Symbol, e.Version.Number, e.why)
 }
@@ -125,7 +126,7 @@ func New(c *catalog.StoreCatalog, o Options) *Catalog {
 
 // Signer returns the principals that signed a version, or an *Error.
 func (c *Catalog) Signer(symbol string, row names.Row) (principals string, err error) {
-	key := signedVersion{symbol, row}
+	key := signedVersion{symbol, row.WithoutPlace()}
 	c.mu.Lock()
 	known, ok := c.results.Get(key)
 	c.mu.Unlock()
@@ -153,7 +154,7 @@ func (c *Catalog) report(symbol string, row names.Row, err error) {
 	if !errors.As(err, &refused) {
 		return
 	}
-	key := signedVersion{symbol, row}
+	key := signedVersion{symbol, row.WithoutPlace()}
 	c.mu.Lock()
 	_, known := c.reported.Get(key)
 	if !known {
@@ -172,7 +173,18 @@ func (c *Catalog) Open(ctx context.Context, symbol string, at names.AsOf) (catal
 	if err != nil {
 		return nil, err
 	}
-	return c.StoreCatalog.OpenRow(ctx, symbol, row)
+	return c.StoreCatalog.OpenRow(ctx, symbol, pinned(row))
+}
+
+// pinned returns a row whose identity proves the tree: a signature covers no hash of a page.
+func pinned(row names.Row) names.Row {
+	row.Pinned = true
+	return row
+}
+
+// Changes implements catalog.VersionedCatalog.
+func (c *Catalog) Changes(ctx context.Context, from, to names.Row) iter.Seq2[page.Change, error] {
+	return c.StoreCatalog.Changes(ctx, pinned(from), pinned(to))
 }
 
 // OpenRow implements catalog.VersionedCatalog. The row may be that of a snapshot.
@@ -182,7 +194,7 @@ func (c *Catalog) OpenRow(ctx context.Context, symbol string, row names.Row) (ca
 		c.report(symbol, row, err)
 		return nil, err
 	}
-	return c.StoreCatalog.OpenRow(ctx, symbol, row)
+	return c.StoreCatalog.OpenRow(ctx, symbol, pinned(row))
 }
 
 // Latest implements catalog.VersionedCatalog.
@@ -276,8 +288,8 @@ func (c *Catalog) Resolve(ctx context.Context, symbol string, at names.AsOf) (na
 		return c.Latest(ctx, symbol)
 	case names.ByAge:
 		return c.byAge(ctx, symbol, at)
-	case names.ByRoot:
-		return c.byRoot(ctx, symbol, at)
+	case names.ByIdentity:
+		return c.byIdentity(ctx, symbol, at)
 	}
 	row, err := c.StoreCatalog.Resolve(ctx, symbol, at)
 	if err != nil {
@@ -302,7 +314,7 @@ func (c *Catalog) signed(ctx context.Context, symbol string, row names.Row) (nam
 		return row, why
 	}
 	live, err := c.StoreCatalog.Resolve(ctx, symbol, names.AsOf{Form: names.ByNumber, Number: row.Number})
-	if err == nil && live.Unsigned() == row.Unsigned() && c.check(symbol, live) == nil {
+	if err == nil && live.Unsigned().WithoutPlace() == row.Unsigned().WithoutPlace() && c.check(symbol, live) == nil {
 		return live, nil
 	}
 	return row, why
@@ -326,14 +338,13 @@ func (c *Catalog) byAge(ctx context.Context, symbol string, at names.AsOf) (name
 	return names.Row{}, catalog.NewAbsentError(symbol, "no version %v, the number of signed versions is %d", at, count)
 }
 
-// byRoot returns a version or a row of a snapshot by its tree. Only such rows have signatures.
-func (c *Catalog) byRoot(ctx context.Context, symbol string, at names.AsOf) (names.Row, error) {
-	isTree := func(row names.Row) bool { return signedTree(row) == at.Root }
+// byIdentity returns a version or a row of a snapshot by its tree. Only such rows have signatures.
+func (c *Catalog) byIdentity(ctx context.Context, symbol string, at names.AsOf) (names.Row, error) {
 	for row, err := range c.Live(ctx, symbol) {
 		switch {
 		case err != nil && !errors.Is(err, iofs.ErrNotExist):
 			return names.Row{}, err
-		case err == nil && isTree(row):
+		case err == nil && row.Identity == at.Identity:
 			return row, nil
 		}
 	}
@@ -348,9 +359,9 @@ func (c *Catalog) byRoot(ctx context.Context, symbol string, at names.AsOf) (nam
 		if err != nil {
 			return names.Row{}, err
 		}
-		if row, ok := s.Rows[symbol]; ok && isTree(row) && c.check(symbol, row) == nil {
+		if row, ok := s.Rows[symbol]; ok && row.Identity == at.Identity && c.check(symbol, row) == nil {
 			return row, nil
 		}
 	}
-	return names.Row{}, &Error{symbol, names.Row{Root: at.Root}, errors.New("no version with this tree has a valid signature")}
+	return names.Row{}, &Error{symbol, names.Row{Identity: at.Identity}, errors.New("no version with this tree has a valid signature")}
 }

@@ -159,7 +159,7 @@ func TestCatalog(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		roots[row.Number] = "ver:" + row.Root.String()
+		roots[row.Number] = "ver:" + row.Identity.String()
 	}
 	c := s.reader()
 	for _, tt := range []struct{ word, want string }{

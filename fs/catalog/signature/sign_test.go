@@ -141,7 +141,7 @@ func TestVerify(t *testing.T) {
 		{"other catalog", "me " + edLine, otherCatalog, symbol, good, altered},
 		{"other number", "me " + edLine, catalogID, symbol, change(func(r *names.Row) { r.Number++ }), altered},
 		{"other time", "me " + edLine, catalogID, symbol, change(func(r *names.Row) { r.Time = r.Time.Add(1) }), altered},
-		{"other tree", "me " + edLine, catalogID, symbol, change(func(r *names.Row) { r.Root[5] ^= 1 }), altered},
+		{"other tree", "me " + edLine, catalogID, symbol, change(func(r *names.Row) { r.Identity[5] ^= 1 }), altered},
 		{"other entries", "me " + edLine, catalogID, symbol, change(func(r *names.Row) { r.Entries++ }), altered},
 		{"other bytes", "me " + edLine, catalogID, symbol, change(func(r *names.Row) { r.Bytes-- }), altered},
 		{"not base64", "me " + edLine, catalogID, symbol, change(func(r *names.Row) { r.Sig = "?" }), "its signature is malformed: "},

@@ -57,7 +57,7 @@ func Check(ctx context.Context, s origin.Store, pages page.Getter, o CheckOption
 	return c.report, ctx.Err()
 }
 
-// A checker is one Check under way. It remembers some 32 bytes for each object.
+// A checker is one Check under way. It remembers some 32 bytes for each object, and 64 for each page.
 type checker struct {
 	store    origin.Store
 	pages    page.Getter // caches the pages read last
@@ -68,19 +68,20 @@ type checker struct {
 	there map[codec.Hash]int64 // sizes of the xorbs that were listed
 	heads map[string]uint64    // highest change of each symbol whose versions were listed
 	sums  map[page.Hash]bool   // trees whose folders were checked
-	bases map[string]page.Hash // such a tree of each symbol
+	bases map[string]page.Root // such a tree of each symbol
 
 	loading chan struct{} // holds one while a shard is in memory
 
 	mu     sync.Mutex
-	report CheckReport             // guarded by mu
-	done   int64                   // guarded by mu
-	total  int64                   // guarded by mu
-	whole  map[page.Hash]bool      // pages, and whether all below them is good; guarded by mu
-	shards map[codec.Hash]bool     // that were read, and whether they are good; guarded by mu
-	xorbs  map[codec.Hash]struct{} // guarded by mu
-	tables tables                  // guarded by mu
-	busy   sync.WaitGroup          // xorbs that are read
+	report CheckReport                 // guarded by mu
+	done   int64                       // guarded by mu
+	total  int64                       // guarded by mu
+	whole  map[page.Hash]bool          // pages, and whether all below them is good; guarded by mu
+	named  map[page.Hash]page.Identity // the identity of each page as the first link says; guarded by mu
+	shards map[codec.Hash]bool         // that were read, and whether they are good; guarded by mu
+	xorbs  map[codec.Hash]struct{}     // guarded by mu
+	tables tables                      // guarded by mu
+	busy   sync.WaitGroup              // xorbs that are read
 }
 
 func newChecker(s origin.Store, pages page.Getter, o CheckOptions) *checker {
@@ -89,8 +90,9 @@ func newChecker(s origin.Store, pages page.Getter, o CheckOptions) *checker {
 		there:  map[codec.Hash]int64{},
 		heads:  map[string]uint64{},
 		sums:   map[page.Hash]bool{},
-		bases:  map[string]page.Hash{},
+		bases:  map[string]page.Root{},
 		whole:  map[page.Hash]bool{},
+		named:  map[page.Hash]page.Identity{},
 		shards: map[codec.Hash]bool{},
 		xorbs:  map[codec.Hash]struct{}{},
 
@@ -161,7 +163,7 @@ func (c *checker) run(ctx context.Context) error {
 	settings := new(names.Settings)
 	_, err := readDocument(ctx, c.store, names.SettingsKey(), settings)
 	switch {
-	case errors.Is(err, origin.ErrNotFound), errors.Is(err, names.ErrNewer):
+	case errors.Is(err, origin.ErrNotFound), errors.Is(err, names.ErrNewer), errors.Is(err, names.ErrOlder):
 		return err
 	case err != nil:
 		c.found(names.SettingsKey(), place{}, err)

@@ -107,7 +107,7 @@ func TestCheck(t *testing.T) {
 			c.now = c.now.Add(time.Second)
 			level := page.NewLevel(smallSettings().Page, p.Level(), func(l page.Link, b []byte) error {
 				c.replace(names.PageKey(l.Page), b)
-				c.forgeRow("c", names.Row{Time: c.now.UTC(), Root: l.Page, Entries: l.Entries, Bytes: l.Bytes})
+				c.forgeRow("c", names.Row{Time: c.now.UTC(), Root: l.Page, Identity: l.Identity, Entries: l.Entries, Bytes: l.Bytes})
 				return nil
 			})
 			l.Page = page.Hash(must(names.ParseKey(leaf)).Hash)
@@ -136,6 +136,25 @@ func TestCheck(t *testing.T) {
 			row.Bytes++
 			c.forgeRow("c", row)
 		}, []string{"damaged reference of c@0", "damaged symbol list of c@0"}},
+		{"row with another identity", func(c *calm) {
+			row := c.latest("b")
+			row.Identity[0] ^= 1
+			c.forgeRow("c", row)
+		}, []string{"damaged reference of c@0", "damaged symbol list of c@0"}},
+		{"link with another identity", func(c *calm) {
+			p, _ := page.Decode(origintest.Get(c.t, c.store, rootKey(c)))
+			l, _ := p.Link(0)
+			c.now = c.now.Add(time.Second)
+			level := page.NewLevel(smallSettings().Page, p.Level(), func(l page.Link, b []byte) error {
+				c.replace(names.PageKey(l.Page), b)
+				c.forgeRow("c", names.Row{Time: c.now.UTC(), Root: l.Page, Identity: l.Identity, Entries: l.Entries, Bytes: l.Bytes})
+				return nil
+			})
+			l.Identity[0] ^= 1
+			if err := errors.Join(level.AddLink(l), level.End()); err != nil {
+				c.t.Fatal(err)
+			}
+		}, []string{"damaged index page of c@0", "damaged symbol list of c@0"}},
 		{"shard damaged", func(c *calm) { c.flip(shardKey(c)) }, []string{"damaged shard of a@7"}},
 		{"shard missing", func(c *calm) { c.remove(shardKey(c)) }, []string{"missing shard of a@7"}},
 		{"xorb missing", func(c *calm) {

@@ -16,14 +16,18 @@ import (
 func (c *checker) tree(ctx context.Context, k names.Key, at place, row names.Row) {
 	p, err := c.pages.Page(ctx, row.Root)
 	if err != nil {
-		c.page(row.Root)
+		c.page(row.Root, row.Identity)
 		c.found(names.PageKey(row.Root), at, err)
 		return
 	}
 	if entries, bytes := p.Below(); entries != row.Entries || bytes != row.Bytes {
 		c.found(k, at, codec.Corrupt("row", 0, "version %d has %d entries and %d bytes, its row says %d and %d", row.Number, entries, bytes, row.Entries, row.Bytes))
 	}
-	whole, known := c.page(row.Root)
+	if err := p.CheckIdentity(row.Identity); err != nil {
+		c.found(k, at, codec.Corrupt("row", 0, "version %d: root page %v: %v", row.Number, row.Root, err))
+		return
+	}
+	whole, known, _ := c.page(row.Root, row.Identity)
 	if !known {
 		whole = c.below(ctx, at, row.Root, p)
 	}
@@ -31,25 +35,28 @@ func (c *checker) tree(ctx context.Context, k names.Key, at place, row names.Row
 		return // folders cannot be looked up in a tree with holes
 	}
 	c.sums[row.Root] = true
-	if err := c.folders(ctx, at, c.bases[at.symbol], row.Root); err != nil {
+	if err := c.folders(ctx, at, c.bases[at.symbol], row.Tree()); err != nil {
 		c.found(names.PageKey(row.Root), at, err)
 	}
-	c.bases[at.symbol] = row.Root
+	c.bases[at.symbol] = row.Tree()
 }
 
 // page reports whether the page was seen before, and whether everything below it is good. It
-// counts a new page.
-func (c *checker) page(h page.Hash) (whole, known bool) {
+// counts a new page. same reports whether all links to the page say the same identity. The page is
+// compared with the first one.
+func (c *checker) page(h page.Hash, id page.Identity) (whole, known, same bool) {
 	c.mu.Lock()
 	whole, known = c.whole[h]
 	if !known {
 		c.whole[h] = true // until a page below is found to be bad
+		c.named[h] = id
 	}
+	same = c.named[h] == id
 	c.mu.Unlock()
 	if !known {
 		c.add(&c.report.Pages)
 	}
-	return whole, known
+	return whole, known, same
 }
 
 // below checks the rows of a page and all pages below it, and reports whether all of them could
@@ -65,7 +72,11 @@ func (c *checker) below(ctx context.Context, at place, h page.Hash, p *page.Page
 	for l := range p.LinksFrom(0) {
 		i := row
 		row++
-		whole, known := c.page(l.Page)
+		whole, known, same := c.page(l.Page, l.Identity)
+		if !same {
+			c.found(names.PageKey(h), at, codec.Corrupt("page", 0, "page %v has the identity %v, another link says otherwise", l.Page, l.Identity))
+			whole = false
+		}
 		if known {
 			if !whole {
 				bad.Store(true)
@@ -94,7 +105,7 @@ func (c *checker) child(ctx context.Context, at place, parent *page.Page, row in
 	}
 	p, err := c.uncached.Page(ctx, l.Page)
 	if err == nil {
-		err = parent.CheckChild(row, p)
+		err = parent.ProveChild(row, p)
 	}
 	if err != nil {
 		c.found(names.PageKey(l.Page), at, err)
@@ -123,7 +134,7 @@ func (c *checker) leaf(ctx context.Context, at place, p *page.Page) {
 
 // folders checks that every entry of a tree is in a folder. base is a tree without such defects
 // or zero; only the differences are checked.
-func (c *checker) folders(ctx context.Context, at place, base, root page.Hash) error {
+func (c *checker) folders(ctx context.Context, at place, base, root page.Root) error {
 	good := "/" // the last checked folder; "/" is no path
 	for change, err := range page.Diff(ctx, c.pages, base, root) {
 		if err != nil {
@@ -134,17 +145,17 @@ func (c *checker) folders(ctx context.Context, at place, base, root page.Hash) e
 			if dir == good {
 				continue
 			}
-			found, err := c.lookup(ctx, root, page.Key(dir))
+			found, err := c.lookup(ctx, root.Page, page.Key(dir))
 			if err != nil {
 				return err
 			}
 			if found == nil || found.Path != dir || found.Type != page.Dir {
-				c.found(names.PageKey(root), at.at(e.Path), codec.Corrupt("tree", 0, "%.80q is not in a directory", e.Path))
+				c.found(names.PageKey(root.Page), at.at(e.Path), codec.Corrupt("tree", 0, "%.80q is not in a directory", e.Path))
 				continue
 			}
 			good = dir
 		}
-		if err := c.orphans(ctx, at, root, change); err != nil {
+		if err := c.orphans(ctx, at, root.Page, change); err != nil {
 			return err
 		}
 	}

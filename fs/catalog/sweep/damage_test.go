@@ -149,7 +149,7 @@ func (c *calm) forge(symbol string, tree iter.Seq2[page.Entry, error]) names.Row
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	row := names.Row{Time: c.now.UTC(), Root: root.Page, Entries: root.Entries, Bytes: root.Bytes}
+	row := names.Row{Time: c.now.UTC(), Root: root.Page, Identity: root.Identity, Entries: root.Entries, Bytes: root.Bytes}
 	c.forgeRow(symbol, row)
 	return row
 }

@@ -502,10 +502,10 @@ func TestF47_SweepLies(t *testing.T) {
 			for range 100 {
 				level := page.NewLevel(smallSettings().Page, page.MaxLevel, func(l page.Link, b []byte) error {
 					c.replace(names.PageKey(l.Page), b)
-					row.Root = l.Page
+					row.Root, row.Identity = l.Page, l.Identity
 					return nil
 				})
-				l := page.Link{Page: row.Root, Last: last, Size: 100, Entries: row.Entries, Bytes: row.Bytes}
+				l := page.Link{Page: row.Root, Identity: row.Identity, Last: last, Size: 100, Entries: row.Entries, Bytes: row.Bytes}
 				if err := errors.Join(level.AddLink(l), level.End()); err != nil {
 					c.t.Fatal(err)
 				}

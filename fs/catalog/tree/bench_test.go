@@ -16,7 +16,7 @@ func BenchmarkLookup(b *testing.B) {
 	s := newStore()
 	entries := plain(1_000_000, 100)
 	root := s.build(b, page.DefaultSizes(), entries)
-	tree, err := Open(b.Context(), s.decoded(b), root.Page)
+	tree, err := Open(b.Context(), s.decoded(b), page.Root{Page: root.Page})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func BenchmarkList(b *testing.B) {
 	for name, folder := range map[string]int{"100000": 100_000, "100": 100} {
 		s := newStore()
 		root := s.build(b, page.DefaultSizes(), plain(100_000, folder))
-		tree, err := Open(b.Context(), s.decoded(b), root.Page)
+		tree, err := Open(b.Context(), s.decoded(b), page.Root{Page: root.Page})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -154,7 +154,7 @@ func TestLookupAllocates(t *testing.T) {
 	}
 	s := newStore()
 	root := s.build(t, middle, plain(20_000, 1000))
-	tree, err := Open(t.Context(), s.decoded(t), root.Page)
+	tree, err := Open(t.Context(), s.decoded(t), page.Root{Page: root.Page})
 	if err != nil {
 		t.Fatal(err)
 	}

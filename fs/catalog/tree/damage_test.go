@@ -203,7 +203,7 @@ func (a always) Page(context.Context, page.Hash) (*page.Page, error) { return a.
 func TestF47Loop(t *testing.T) {
 	s := newStore()
 	root := s.build(t, tiny, plain(600, 300)).Page
-	tree, err := Open(t.Context(), always{s.decoded(t)[root]}, root)
+	tree, err := Open(t.Context(), always{s.decoded(t)[root]}, page.Root{Page: root})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,7 +32,7 @@ func FuzzTree(f *testing.F) {
 		if !ok {
 			return
 		}
-		tree, err := Open(t.Context(), s, root)
+		tree, err := Open(t.Context(), s, page.Root{Page: root})
 		if err != nil {
 			t.Fatal(err)
 		}

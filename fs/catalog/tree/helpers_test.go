@@ -128,7 +128,7 @@ func (s *store) build(t fataler, sizes page.Sizes, entries []page.Entry) page.Li
 // open opens a tree of s.
 func (s *store) open(t fataler, root page.Hash) *Tree {
 	t.Helper()
-	tree, err := Open(context.Background(), s, root)
+	tree, err := Open(context.Background(), s, page.Root{Page: root})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -121,7 +121,7 @@ func TestListAhead(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				slow := &slow{decoded: pages, had: map[page.Hash]bool{}}
-				tree, err := Open(t.Context(), slow, root.Page)
+				tree, err := Open(t.Context(), slow, page.Root{Page: root.Page})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -160,7 +160,7 @@ func TestCancelled(t *testing.T) {
 	tree := s.open(t, root)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, open := Open(ctx, s, root)
+	_, open := Open(ctx, s, page.Root{Page: root})
 	_, lookup := tree.Lookup(ctx, "d00001")
 	_, list := collect(tree.List(ctx, "d00001", ""))
 	_, all := collect(tree.All(ctx, ""))

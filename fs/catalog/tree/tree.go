@@ -18,10 +18,15 @@ type Tree struct {
 	entries, bytes int64
 }
 
-// Open reads the root page.
-func Open(ctx context.Context, pages page.Getter, root page.Hash) (*Tree, error) {
-	t := &Tree{source: source{pages}, root: root}
-	p, err := t.page(ctx, root)
+// Open reads the root page. The pages of a pinned tree are compared with its identity.
+func Open(ctx context.Context, pages page.Getter, root page.Root) (*Tree, error) {
+	t := &Tree{source: source{pages, root.Pinned}, root: root.Page}
+	p, err := t.page(ctx, root.Page)
+	if err == nil && root.Pinned {
+		if err = p.CheckIdentity(root.Identity); err != nil {
+			err = pageErr(root.Page, err)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +70,10 @@ func notExist(path string) error {
 }
 
 // A source fetches the pages of a tree.
-type source struct{ pages page.Getter }
+type source struct {
+	pages  page.Getter
+	pinned bool // pages are proven by their identities (page.Root)
+}
 
 // page fetches a page that no link leads to: a root.
 func (s source) page(ctx context.Context, h page.Hash) (*page.Page, error) {
@@ -84,7 +92,10 @@ func (s source) child(ctx context.Context, parent *page.Page, row int) (*page.Pa
 // below is child for a caller that has the hash of the link.
 func (s source) below(ctx context.Context, parent *page.Page, row int, h page.Hash) (*page.Page, error) {
 	p, err := s.pages.Page(ctx, h)
-	if err == nil {
+	switch {
+	case err == nil && s.pinned:
+		err = parent.ProveChild(row, p)
+	case err == nil:
 		err = parent.CheckChild(row, p)
 	}
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 // up to the next common start of an old and a new page. It holds a few pages of each level
 // in memory, for any length of the tree and the changes.
 func Update(ctx context.Context, pages page.Getter, s page.Sizes, root page.Hash, changes iter.Seq2[page.Change, error], put func(page.Hash, []byte) error) (page.Link, error) {
-	u := &updater{ctx: ctx, source: source{&recent{pages: pages}}, sizes: s, root: root, put: put}
+	u := &updater{ctx: ctx, source: source{pages: &recent{pages: pages}}, sizes: s, root: root, put: put}
 	for c, err := range changes {
 		if err == nil {
 			err = u.change(c)
@@ -128,7 +128,7 @@ func (u *updater) unchanged() (page.Link, error) {
 	if err != nil {
 		return page.Link{}, err
 	}
-	l := page.Link{Last: p.Last(), Page: u.root, Size: len(p.Encoded())}
+	l := page.Link{Last: p.Last(), Page: u.root, Identity: p.Identity(), Size: len(p.Encoded())}
 	l.Entries, l.Bytes = p.Below()
 	return l, nil
 }

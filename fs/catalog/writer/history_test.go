@@ -34,7 +34,7 @@ func putHistory(t *testing.T, s origin.WriteStore, symbol string, versions, bloc
 	var head *names.Version
 	var k names.Key
 	for i := range versions {
-		row := names.Row{Number: uint64(i), Time: mtime.UTC().Add(time.Duration(i) * time.Second), Root: page.Hash{1, byte(i), byte(i >> 8)}}
+		row := names.Row{Number: uint64(i), Time: mtime.UTC().Add(time.Duration(i) * time.Second), Root: page.Hash{1, byte(i), byte(i >> 8)}, Identity: page.Identity{1, byte(i), byte(i >> 8)}}
 		v := &names.Version{Symbol: symbol, Seq: uint64(i + 1), Number: row.Number, Time: row.Time, TxID: fmt.Sprintf("%032x", i)}
 		v.Follow(head, k, &row, nil, block)
 		if head = v; !whole && len(v.Rows) < block && i < versions-1 {

@@ -39,13 +39,13 @@ func lyingTree(t *testing.T, s origin.WriteStore) names.Row {
 	t.Helper()
 	d := sitDown(t, s)
 	leaf := d.must(d.replace("honest", "a=1"))
-	link := page.Link{Page: leaf.Root, Size: 100, Entries: leaf.Entries, Bytes: leaf.Bytes}
+	link := page.Link{Page: leaf.Root, Identity: leaf.Identity, Size: 100, Entries: leaf.Entries, Bytes: leaf.Bytes}
 	for range 40 {
 		first, second := link, link
 		first.Last, second.Last = page.Key("a"), page.Key("b")
 		link = putPage(t, s, 2, first, second)
 	}
-	return names.Row{Root: link.Page, Entries: link.Entries, Bytes: link.Bytes}
+	return names.Row{Root: link.Page, Identity: link.Identity, Entries: link.Entries, Bytes: link.Bytes}
 }
 
 // F47: a tree with false links cannot be republished, and a publish over it reads each of
@@ -62,7 +62,7 @@ func TestF47_LyingTree(t *testing.T) {
 		t.Errorf("published again: %v", err)
 	}
 	forged := d.must(b.commit(t.Context(), func(context.Context, *state) (page.Link, error) {
-		return page.Link{Page: row.Root, Entries: row.Entries, Bytes: row.Bytes}, nil
+		return page.Link{Page: row.Root, Identity: row.Identity, Entries: row.Entries, Bytes: row.Bytes}, nil
 	}))
 	if forged.Root != row.Root {
 		t.Fatalf("%+v", forged)

@@ -47,7 +47,7 @@ func TestPublish(t *testing.T) {
 		}
 		for at, want := range map[string]string{
 			"0": "0: a=1 d/ d/x=2", "1": "1: a=1 l->a", "2": "2: d/ l->a d/e/ d/e/y=4", "latest": "3: a=1 d/ d/x=2",
-			"ver:" + first.Root.String(): "0: a=1 d/ d/x=2",
+			"ver:" + first.Identity.String(): "0: a=1 d/ d/x=2",
 		} {
 			if got := other.see("org/model", at); got != want {
 				t.Errorf("%s: %q, want %q", at, got, want)
@@ -437,7 +437,7 @@ func TestAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, symbol := range []string{"m", "copy"} {
-		row := d.must(again(symbol, names.Row{Root: old.Root}))
+		row := d.must(again(symbol, names.Row{Root: old.Root, Identity: old.Identity}))
 		if row.Entries != old.Entries || row.Bytes != old.Bytes || row.Root != old.Root {
 			t.Errorf("%s: %+v", symbol, row)
 		}

@@ -20,7 +20,8 @@ import (
 // linkOf returns the link to an existing tree. The tree of a live version of the symbol
 // exists and stays. linkOf checks each page and shard of any other tree, and rescues them
 // if necessary: a sweep may delete them.
-func (s *Session) linkOf(ctx context.Context, st *state, root page.Hash) (page.Link, error) {
+func (s *Session) linkOf(ctx context.Context, st *state, row names.Row) (page.Link, error) {
+	root := row.Root
 	p, err := s.w.catalog.Pages().Page(ctx, root)
 	if errors.Is(err, origin.ErrNotFound) {
 		return page.Link{}, catalog.NewAbsentError("index "+root.String(), "no such tree")
@@ -28,13 +29,16 @@ func (s *Session) linkOf(ctx context.Context, st *state, root page.Hash) (page.L
 	if err != nil {
 		return page.Link{}, err
 	}
-	link := page.Link{Page: root, Size: len(p.Encoded())}
+	if err := p.CheckIdentity(row.Identity); err != nil {
+		return page.Link{}, fmt.Errorf("index %v: %w", root, err)
+	}
+	link := page.Link{Page: root, Identity: row.Identity, Size: len(p.Encoded())}
 	link.Entries, link.Bytes = p.Below()
 	live, err := s.isLive(ctx, st, root)
 	if live || err != nil {
 		return link, err
 	}
-	switch err := s.useTree(ctx, root, p); {
+	switch err := s.useTree(ctx, row, p); {
 	case err == nil:
 		return link, nil
 	case errors.Is(err, ErrSwept):
@@ -62,9 +66,9 @@ func (s *Session) isLive(ctx context.Context, st *state, root page.Hash) (bool, 
 }
 
 // useTree protects all pages and shards of a tree and checks that they exist.
-func (s *Session) useTree(ctx context.Context, root page.Hash, p *page.Page) error {
+func (s *Session) useTree(ctx context.Context, row names.Row, p *page.Page) error {
 	parts := treeParts{pages: s.w.catalog.Pages(), shards: map[codec.Hash]struct{}{}}
-	parts.keys = []names.Key{names.PageKey(root)}
+	parts.keys = []names.Key{names.PageKey(row.Root)}
 	if err := parts.add(ctx, p); err != nil {
 		return err
 	}
@@ -89,6 +93,27 @@ func (s *Session) useTree(ctx context.Context, root page.Hash, p *page.Page) err
 		}
 	}
 	return nil
+}
+
+// leftShards returns the shards that an old tree names and a new tree does not.
+func (s *Session) leftShards(ctx context.Context, old, now page.Hash) ([]codec.Hash, error) {
+	var shards [2]map[codec.Hash]struct{}
+	for i, root := range []page.Hash{old, now} {
+		parts := treeParts{pages: s.w.catalog.Pages(), shards: map[codec.Hash]struct{}{}}
+		p, err := parts.pages.Page(ctx, root)
+		if err == nil {
+			err = parts.add(ctx, p)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("index %v: %w", root, err)
+		}
+		shards[i] = parts.shards
+	}
+	maps.DeleteFunc(shards[0], func(h codec.Hash, _ struct{}) bool {
+		_, ok := shards[1][h]
+		return ok
+	})
+	return slices.SortedFunc(maps.Keys(shards[0]), codec.Hash.Compare), nil
 }
 
 // A treeParts collects the pages and shards of a tree.
@@ -129,7 +154,7 @@ func (t *treeParts) add(ctx context.Context, p *page.Page) error {
 func (t *treeParts) addChild(ctx context.Context, parent *page.Page, row int, h page.Hash) error {
 	child, err := t.pages.Page(ctx, h)
 	if err == nil {
-		err = parent.CheckChild(row, child)
+		err = parent.ProveChild(row, child)
 	}
 	if err != nil {
 		return fmt.Errorf("page %v: %w", h, err)

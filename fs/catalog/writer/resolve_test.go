@@ -83,9 +83,9 @@ func TestAsOf(t *testing.T) {
 			{"m", "snap:rel", "4: a=4"},
 			{"m", "snap:none", "ENOENT snapshot none: no snapshot has this name"},
 			{"gone", "snap:rel", "ENOENT not in snapshot rel"},
-			{"m", "ver:" + root0.Root.String(), "0: a=0"},
-			{"whatever", "ver:" + root0.Root.String(), "0: a=0"},
-			{"m", "ver:" + strings.Repeat("a", 64), "ENOENT there is no tree ver:" + strings.Repeat("a", 64)},
+			{"m", "ver:" + root0.Identity.String(), "0: a=0"},
+			{"whatever", "ver:" + root0.Identity.String(), "0: a=0"},
+			{"m", "ver:" + strings.Repeat("a", 64), "ENOENT no version and no snapshot has the tree ver:" + strings.Repeat("a", 64)},
 			{"gone", "", "ENOENT all versions were deleted"},
 			{"gone", "0", "ENOENT version 0 was deleted, by change 2"},
 			{"gone", "-1", "ENOENT no version -1, the number of live versions is 0"},
@@ -157,7 +157,11 @@ func checkAsOf(t *rapid.T, c *catalog.StoreCatalog, all []names.Row, live map[ui
 		ask(names.AsOf{Form: names.ByNumber, Number: i}, slices.Index(numbers, i))
 		ask(names.AsOf{Form: names.ByAge, Number: i + 1}, max(-1, len(numbers)-1-int(i)))
 	}
-	for _, row := range all {
+	for _, row := range all { // deleted ones, too
+		want := names.Row{Root: row.Root, Identity: row.Identity, Entries: row.Entries, Bytes: row.Bytes, Pinned: true}
+		if got, err := c.Resolve(ctx, "m", names.AsOf{Form: names.ByIdentity, Identity: row.Identity}); err != nil || got != want {
+			t.Fatalf("version %d by identity = %+v, %v, want %+v", row.Number, got, err, want)
+		}
 		for _, d := range []time.Duration{-1, 0, 1} {
 			at := row.Time.Add(d)
 			want := len(numbers) - 1
@@ -312,7 +316,7 @@ func TestDamage(t *testing.T) {
 		{
 			"made by a newer xetfs",
 			func(t *testing.T, s origin.WriteStore) {
-				b := []byte(strings.Replace(string(origintest.Get(t, s, names.RefKey("m"))), `"format":1`, `"format":2`, 1))
+				b := []byte(strings.Replace(string(origintest.Get(t, s, names.RefKey("m"))), `"format":2`, `"format":3`, 1))
 				text, _, _ := bytes.Cut(b, []byte("\n"))
 				b = fmt.Appendf(nil, "%s\n%x\n", text, blake3.Sum256(text))
 				if err := origintest.Replace(s, names.RefKey("m"), b); err != nil {

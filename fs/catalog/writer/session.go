@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
@@ -67,7 +68,7 @@ func (w *Writer) begin(ctx context.Context, symbol string) (*sweepGuard, *state,
 
 // checkTexts refuses invalid texts early: the version is encoded at the end.
 func (s *Session) checkTexts() error {
-	row := names.Row{Time: s.w.now(), Root: page.Hash{1}}
+	row := names.Row{Time: s.w.now(), Root: page.Hash{1}, Identity: page.Identity{1}}
 	v, err := s.w.element(context.Background(), &state{symbol: s.st.symbol}, &change{
 		add: &row, writer: s.o.Writer, message: s.o.Message, labels: s.o.Labels,
 	})
@@ -122,19 +123,47 @@ func (s *Session) Replace(ctx context.Context, entries iter.Seq2[page.Entry, err
 var ErrSame = errors.New("the tree is the same")
 
 // ReplaceChanged is Replace for a tree that differs from the newest one. Otherwise it
-// returns ErrSame, and stores missing and damaged pages of the tree again.
+// returns ErrSame, and stores missing and damaged pages of the tree again. A tree whose content
+// is at other places is the same, unless content of the newest tree is lost.
 func (s *Session) ReplaceChanged(ctx context.Context, entries iter.Seq2[page.Entry, error]) (names.Row, error) {
 	root, err := s.build(ctx, entries)
 	if err != nil {
 		return names.Row{}, fmt.Errorf("%s: %w", s.st.symbol, err)
 	}
-	if latest := s.st.latest(); latest != nil && latest.Root == root.Page {
+	same, err := s.isSame(ctx, root)
+	if err != nil {
+		return names.Row{}, fmt.Errorf("%s: %w", s.st.symbol, err)
+	}
+	if same {
 		if err := s.w.store.Sync(ctx); err != nil {
 			return names.Row{}, err
 		}
 		return names.Row{}, ErrSame
 	}
 	return s.commit(ctx, func(context.Context, *state) (page.Link, error) { return root, nil })
+}
+
+// isSame reports whether a tree is the newest one.
+func (s *Session) isSame(ctx context.Context, root page.Link) (bool, error) {
+	latest := s.st.latest()
+	if latest == nil || latest.Identity != root.Identity {
+		return false, nil
+	}
+	if latest.Root == root.Page {
+		return true, nil
+	}
+	if s.o.Verify {
+		return false, nil // content that is at another place now may have been damaged
+	}
+	left, err := s.leftShards(ctx, latest.Root, root.Page)
+	var missing []names.Key
+	if err == nil {
+		missing, err = s.Missing(ctx, left)
+	}
+	if errors.Is(err, codec.ErrCorrupt) || errors.Is(err, origin.ErrNotFound) {
+		return false, nil
+	}
+	return len(missing) == 0, err
 }
 
 // build stores the pages of a whole tree, except those that the newest tree has.
@@ -149,7 +178,7 @@ func (s *Session) build(ctx context.Context, entries iter.Seq2[page.Entry, error
 
 // Republish publishes an existing tree: that of ver:HASH, or of an older version.
 func (s *Session) Republish(ctx context.Context, row names.Row) (names.Row, error) {
-	return s.commit(ctx, func(ctx context.Context, st *state) (page.Link, error) { return s.linkOf(ctx, st, row.Root) })
+	return s.commit(ctx, func(ctx context.Context, st *state) (page.Link, error) { return s.linkOf(ctx, st, row) })
 }
 
 // commit makes a tree the next version. It calls plan again if the newest tree has
@@ -175,7 +204,7 @@ func (s *Session) commit(ctx context.Context, plan func(context.Context, *state)
 			return nil, fmt.Errorf("%s: %w", st.symbol, err)
 		}
 		return &change{
-			add:    &names.Row{Root: root.Page, Entries: root.Entries, Bytes: root.Bytes},
+			add:    &names.Row{Root: root.Page, Identity: root.Identity, Entries: root.Entries, Bytes: root.Bytes},
 			sign:   s.o.Sign,
 			writer: s.o.Writer, message: s.o.Message, labels: s.o.Labels,
 		}, nil

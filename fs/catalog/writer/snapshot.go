@@ -47,7 +47,7 @@ func (w *Writer) Snapshot(ctx context.Context, name, message string, symbols map
 func (w *Writer) resolveAll(ctx context.Context, symbols map[string]names.AsOf) (*names.Snapshot, error) {
 	s := &names.Snapshot{Rows: make(map[string]names.Row, len(symbols))}
 	for symbol, at := range symbols {
-		if at.Form == names.ByRoot {
+		if at.Form == names.ByIdentity {
 			return nil, fmt.Errorf("%s: a snapshot holds versions, and %v is none", symbol, at)
 		}
 		row, err := w.catalog.Resolve(ctx, symbol, at)

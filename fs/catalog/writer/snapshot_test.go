@@ -36,7 +36,7 @@ func TestSnapshot(t *testing.T) {
 		if err := snap("x", false, map[string]names.AsOf{"m": {}, "none": {}}); !errors.Is(err, iofs.ErrNotExist) {
 			t.Errorf("a symbol that is not there: %v", err)
 		}
-		if err := snap("x", false, map[string]names.AsOf{"m": {Form: names.ByRoot, Root: rootOf(t, d, 0)}}); err == nil {
+		if err := snap("x", false, map[string]names.AsOf{"m": {Form: names.ByIdentity, Identity: rowOf(t, d, 0).Identity}}); err == nil {
 			t.Error("a tree that is no version")
 		}
 		if err := snap("a/b", false, map[string]names.AsOf{"m": {}}); err == nil {

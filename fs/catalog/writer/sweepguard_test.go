@@ -137,7 +137,7 @@ func TestRescuePages(t *testing.T) {
 			if verb == "replace" {
 				d.must(b.Replace(t.Context(), seqOf(entriesOf(words))))
 			} else {
-				root, _ := d.Catalog().Resolve(t.Context(), "m", names.AsOf{Form: names.ByRoot, Root: rootOf(t, d, 0)})
+				root, _ := d.Catalog().Resolve(t.Context(), "m", names.AsOf{Form: names.ByIdentity, Identity: rowOf(t, d, 0).Identity})
 				d.must(b.Republish(t.Context(), root))
 			}
 			for _, k := range keys {
@@ -153,19 +153,19 @@ func TestRescuePages(t *testing.T) {
 	}
 }
 
-// rootOf returns the tree of a version, deleted or not.
-func rootOf(t testing.TB, d *desk, number uint64) page.Hash {
+// rowOf returns the tree of a version, deleted or not.
+func rowOf(t testing.TB, d *desk, number uint64) names.Row {
 	t.Helper()
 	for v, err := range d.Catalog().History(t.Context(), "m") {
 		if err != nil {
 			t.Fatal(err)
 		}
 		if v.Kind == names.Write && v.Number == number {
-			return v.Rows[0].Root
+			return v.Rows[0]
 		}
 	}
 	t.Fatalf("version %d never was", number)
-	return page.Hash{}
+	return names.Row{}
 }
 
 // Pages that a sweep is deleting are put again when it has done so.

@@ -61,7 +61,7 @@ func (s *Session) UpdateWith(ctx context.Context, plan func(context.Context, Bas
 		}
 		s.o.Labels = labels
 		root, err := s.update(ctx, st, changes)
-		if err == nil && b.Latest != nil && b.Latest.Root == root.Page {
+		if err == nil && b.Latest != nil && b.Latest.Identity == root.Identity {
 			err = ErrSame
 		}
 		return root, err
@@ -116,7 +116,7 @@ func (s *Session) update(ctx context.Context, st *state, changes []page.Change) 
 	latest := st.latest()
 	if latest != nil {
 		var err error
-		if x.old, err = tree.Open(ctx, pages, latest.Root); err != nil {
+		if x.old, err = tree.Open(ctx, pages, latest.Tree()); err != nil {
 			return page.Link{}, err
 		}
 	}

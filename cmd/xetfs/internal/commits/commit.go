@@ -143,7 +143,7 @@ func (m *Maker) plan(ctx context.Context, st *stage, b writer.Base) ([]page.Chan
 
 // isParent reports whether a client may name a version by a commit hash.
 func (m *Maker) isParent(v *names.Version, parent string) bool {
-	return m.o.ID(v) == parent || v.Rows[0].Root.String()[:40] == parent
+	return m.o.ID(v) == parent || v.Rows[0].Identity.String()[:40] == parent
 }
 
 // changes returns the changes of the operations to a tree, in the order of keys.

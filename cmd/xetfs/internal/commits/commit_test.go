@@ -106,7 +106,7 @@ func (d *desk) restart() {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	d.Maker = NewMaker(Options{Writer: w, Uploads: d.uploads, ID: func(v *names.Version) string { return v.Rows[0].Root.String()[:40] }})
+	d.Maker = NewMaker(Options{Writer: w, Uploads: d.uploads, ID: func(v *names.Version) string { return v.Rows[0].Identity.String()[:40] }})
 }
 
 // large is the content that the session has uploaded in tests.

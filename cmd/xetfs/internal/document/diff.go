@@ -50,7 +50,7 @@ type sideDoc struct {
 }
 
 func newSideDoc(s Side) sideDoc {
-	doc := sideDoc{Symbol: s.Symbol, TIndex: hashText(&s.Version.Root)}
+	doc := sideDoc{Symbol: s.Symbol, TIndex: hashText(&s.Version.Identity)}
 	if !s.Version.Time.IsZero() {
 		doc.Version = &s.Version.Number
 	}

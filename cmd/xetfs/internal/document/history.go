@@ -136,7 +136,7 @@ func newChangeDoc(head, v *names.Version, signature *signers.Signature) changeDo
 	}
 	doc.Signature = signature
 	row, live := v.Rows[0], !head.IsDeleted(v.Number)
-	doc.Entries, doc.Bytes, doc.TIndex, doc.Live = &row.Entries, &row.Bytes, hashText(&row.Root), &live
+	doc.Entries, doc.Bytes, doc.TIndex, doc.Live = &row.Entries, &row.Bytes, hashText(&row.Identity), &live
 	return doc
 }
 

@@ -20,14 +20,14 @@ type versionDoc struct {
 }
 
 func newVersionDoc(r names.Row) versionDoc {
-	return versionDoc{Version: r.Number, Time: r.Time.UTC(), Entries: r.Entries, Bytes: r.Bytes, TIndex: r.Root.String()}
+	return versionDoc{Version: r.Number, Time: r.Time.UTC(), Entries: r.Entries, Bytes: r.Bytes, TIndex: r.Identity.String()}
 }
 
 // VersionName returns the name of a version for people. A version that was opened by its root
 // page has no number.
 func VersionName(r names.Row) string {
 	if r.Time.IsZero() {
-		return "tree " + r.Root.String()
+		return "tree " + r.Identity.String()
 	}
 	return fmt.Sprintf("version %d", r.Number)
 }
@@ -37,10 +37,10 @@ func VersionName(r names.Row) string {
 func VersionFields(doc *ui.Document, r names.Row) {
 	var (
 		number *uint64
-		root   *page.Hash
+		root   *page.Identity
 	)
-	if !r.Root.IsZero() {
-		root = &r.Root
+	if !r.Identity.IsZero() {
+		root = &r.Identity
 	}
 	if !r.Time.IsZero() {
 		number = &r.Number
@@ -50,7 +50,7 @@ func VersionFields(doc *ui.Document, r names.Row) {
 }
 
 // hashText returns the text of a hash that may be absent.
-func hashText(h *page.Hash) *string {
+func hashText(h *page.Identity) *string {
 	if h == nil {
 		return nil
 	}

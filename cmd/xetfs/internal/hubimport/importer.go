@@ -62,6 +62,10 @@ type Importer struct {
 	doubt doubt
 }
 
+// catalogFormat begins what the folder of a catalog is named after. A catalog of another format of
+// documents is in another folder, and is removed like one that was not opened for long.
+const catalogFormat = "format 2 "
+
 // Open opens the private catalog of an address, or makes it. Each repository, revision and folder
 // has its own, so that a version is always a later state of the version before it. Catalogs that
 // were not opened for long are removed in the background.
@@ -71,7 +75,7 @@ func Open(ctx context.Context, r *hub.Repo, o Options) (*Importer, error) {
 	}
 	o.Wait, o.Versions = cmp.Or(o.Wait, importWait), cmp.Or(o.Versions, maxVersions)
 	a := r.Address()
-	sum := sha256.Sum256([]byte(r.Endpoint() + " " + a.String()))
+	sum := sha256.Sum256([]byte(catalogFormat + r.Endpoint() + " " + a.String()))
 	im := &Importer{repo: r, o: o, symbol: a.Symbol()}
 	im.ctx, im.stop = context.WithCancel(context.Background())
 	im.folder = filepath.Join(o.Folder, hex.EncodeToString(sum[:16]))

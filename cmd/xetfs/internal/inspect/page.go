@@ -33,6 +33,7 @@ type linkDoc struct {
 	LastPath string `json:"last_path"` // of the last entry below
 	Bytes    []byte `json:"last_path_bytes"`
 	Hash     string `json:"hash"`
+	Identity string `json:"identity"`
 	Size     int    `json:"size"`
 	Entries  int64  `json:"entries_below"`
 	Below    int64  `json:"bytes_below"`
@@ -66,6 +67,7 @@ func pageJSON(w io.Writer, r io.ReaderAt, size int64) error {
 	doc.Field("format", "page")
 	doc.Field("size", size)
 	doc.Field("hash", page.Sum(p.Encoded()).String())
+	doc.Field("identity", p.Identity().String())
 	doc.Field("level", p.Level())
 	doc.Field("rows", p.Len())
 	doc.Field("entries_below", entries)
@@ -104,5 +106,5 @@ func newLinkDoc(l page.Link) linkDoc {
 	if err != nil {
 		path = l.Last // of a page that was checked it is a path
 	}
-	return linkDoc{LastPath: path, Bytes: OddBytes(path), Hash: l.Page.String(), Size: l.Size, Entries: l.Entries, Below: l.Bytes}
+	return linkDoc{LastPath: path, Bytes: OddBytes(path), Hash: l.Page.String(), Identity: l.Identity.String(), Size: l.Size, Entries: l.Entries, Below: l.Bytes}
 }

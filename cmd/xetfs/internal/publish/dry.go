@@ -143,7 +143,7 @@ func compareTrees(old, entries iter.Seq2[page.Entry, error], d *Diff) error {
 			d.Added++
 			continue
 		}
-		if !sameEntry(&was, &e) {
+		if !was.EqualContent(&e) {
 			d.Changed++
 		}
 		was, err, there = next()

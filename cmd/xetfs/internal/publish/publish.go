@@ -251,7 +251,7 @@ func (p *publishRun) republish(ctx context.Context, res *Result) error {
 		return err
 	}
 	res.Before, res.Published = s.Head(), true
-	if res.Before != nil && res.Before.Root == row.Root && !p.o.Force {
+	if res.Before != nil && res.Before.Identity == row.Identity && !p.o.Force {
 		res.Version, res.Published = *res.Before, false
 		return nil
 	}

@@ -78,7 +78,7 @@ func (o *overlay) over(ctx context.Context, e page.Entry) (*page.Change, error) 
 	switch {
 	case err != nil:
 		return nil, err
-	case old != nil && sameEntry(old, &e):
+	case old != nil && old.EqualContent(&e):
 		return nil, nil //nolint:nilnil // no change
 	}
 	return &page.Change{Old: old, New: &e}, nil
@@ -131,12 +131,4 @@ func (o *overlay) close() {
 		o.stop()
 		o.next = nil
 	}
-}
-
-// sameEntry reports whether two entries are the same to a reader. The place of the File Info
-// block does not count.
-func sameEntry(a, b *page.Entry) bool {
-	c := *a
-	c.ID.Shard, c.ID.Block = b.ID.Shard, b.ID.Block
-	return c.Equal(b)
 }

@@ -54,7 +54,7 @@ func headline(b *bytes.Buffer, r PublishResult) {
 	case r.DryRun:
 		fmt.Fprintf(b, "dry run   nothing was stored, %s is as it was\n", r.Symbol)
 	case r.Published:
-		fmt.Fprintf(b, "published %s@%d, root %s, in %.1f s\n", r.Symbol, r.Version.Number, r.Version.Root, r.Took.Seconds())
+		fmt.Fprintf(b, "published %s@%d, root %s, in %.1f s\n", r.Symbol, r.Version.Number, r.Version.Identity, r.Took.Seconds())
 	default:
 		fmt.Fprintf(b, "unchanged %s@%d is the same already: no new version\n", r.Symbol, r.Version.Number)
 	}
@@ -97,7 +97,7 @@ func (p *Publish) closeJSON(r PublishResult) error {
 		d.Field("root", nil)
 	} else {
 		d.Field("version", r.Version.Number)
-		d.Field("root", r.Version.Root.String())
+		d.Field("root", r.Version.Identity.String())
 		d.Field("entries", r.Version.Entries)
 		d.Field("bytes", r.Version.Bytes)
 		d.Field("pages", r.Pages)

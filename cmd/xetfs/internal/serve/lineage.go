@@ -31,7 +31,7 @@ var commitLabels = []string{"git_commit", "commit"}
 
 // newVersion returns the version of a publish; d is nil if only its row is known.
 func newVersion(row names.Row, d *names.Version) *version {
-	v := &version{row: row, commit: row.Root.String()[:40], cost: 250}
+	v := &version{row: row, commit: row.Identity.String()[:40], cost: 250}
 	if d == nil {
 		return v
 	}
@@ -61,10 +61,10 @@ func isCommitHash(s string) bool {
 	return len(s) == 40 && strings.Trim(s, "0123456789abcdef") == ""
 }
 
-// isCommit reports whether a revision is the commit of v, or the hash of its tree.
+// isCommit reports whether a revision is the commit of v, or the identity of its tree.
 func (v *version) isCommit(revision string) bool {
-	root := v.row.Root.String()
-	return revision == v.commit || revision == root || revision == root[:40]
+	tree := v.row.Identity.String()
+	return revision == v.commit || revision == tree || revision == tree[:40]
 }
 
 func (v *version) hasTag(tag string) bool { return slices.Contains(v.tags, tag) }

@@ -169,8 +169,8 @@ func TestLineageOfStoreThatIsDown(t *testing.T) {
 
 func TestNewVersion(t *testing.T) {
 	const commit = "0123456789abcdef0123456789abcdef01234567"
-	row := names.Row{Root: page.Hash{0xab}}
-	root := row.Root.String()
+	row := names.Row{Identity: page.Identity{0xab}}
+	root := row.Identity.String()
 	tests := []struct {
 		labels map[string]string
 		commit string

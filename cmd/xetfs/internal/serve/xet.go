@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/cache/lru"
+	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/cas"
 	"github.com/xetfs/xetfs/cache/origin/hub"
 	"github.com/xetfs/xetfs/codec"
@@ -128,8 +129,8 @@ func (r *Repos) findInTree(ctx context.Context, symbol string, root page.Hash, f
 	if id, ok := r.files.get(root, file); ok {
 		return id, nil
 	}
-	t, err := r.catalog.Open(ctx, symbol, names.AsOf{Form: names.ByRoot, Root: root})
-	if isAbsent(err) {
+	t, err := r.catalog.OpenRow(ctx, symbol, names.Row{Root: root})
+	if errors.Is(err, origin.ErrNotFound) {
 		return codec.FileID{}, iofs.ErrPermission
 	} else if err != nil {
 		return codec.FileID{}, err
