@@ -105,7 +105,7 @@ func (o diffOptions) run(ctx context.Context, cmd *cobra.Command, c *stack.Catal
 		out = io.Discard
 	}
 	d := document.NewDiff(out, document.Side{Symbol: a.symbol, Version: from}, document.Side{Symbol: b.symbol, Version: to}, o.stat, o.asJSON)
-	for change, err := range c.Changes(ctx, from, to) {
+	for change, err := range versions.Changes(ctx, from, to) {
 		if err == nil {
 			err = o.add(ctx, change, d, set)
 		}
@@ -116,7 +116,7 @@ func (o diffOptions) run(ctx context.Context, cmd *cobra.Command, c *stack.Catal
 	if o.quick {
 		return d.Close(nil)
 	}
-	oldTree, err := c.OpenRow(ctx, a.symbol, from)
+	oldTree, err := versions.OpenRow(ctx, a.symbol, from)
 	if err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (o diffOptions) run(ctx context.Context, cmd *cobra.Command, c *stack.Catal
 		line.Clear()
 		return d.Close(fetch)
 	}
-	newTree, err := c.OpenRow(ctx, b.symbol, to)
+	newTree, err := versions.OpenRow(ctx, b.symbol, to)
 	if err != nil {
 		return err
 	}

@@ -83,7 +83,7 @@ func TestFollowSignatures(t *testing.T) {
 	longest := 0
 	for seq := range uint64(500) {
 		v := &Version{Symbol: "m", Seq: seq, Number: seq, Time: noon.Add(time.Duration(seq)), TxID: txid}
-		add := &Row{Number: seq, Time: v.Time, Root: bytes32(), Sig: strings.Repeat("A", MaxSignature)}
+		add := &Row{Number: seq, Time: v.Time, Root: bytes32(), Identity: identity(), Sig: strings.Repeat("A", MaxSignature)}
 		v.Follow(head, key, add, nil, 4096)
 		b, err := Encode(v)
 		if err != nil {

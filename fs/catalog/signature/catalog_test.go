@@ -124,7 +124,7 @@ func (s *stage) wants(c *Catalog, symbol, word, want string) {
 	if err != nil {
 		return
 	}
-	if t, err := c.Open(s.t.Context(), symbol, at); err != nil || t.Version() != row {
+	if t, err := c.Open(s.t.Context(), symbol, at); err != nil || t.Version() != pinned(row) {
 		s.t.Errorf("%s@%s: tree is %v, %v", symbol, word, t, err)
 	}
 }

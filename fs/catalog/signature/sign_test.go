@@ -38,7 +38,7 @@ const (
 )
 
 var someRow = names.Row{
-	Number: 3, Time: time.Date(2026, 3, 1, 12, 0, 0, 5, time.UTC), Root: page.Hash{1, 2}, Entries: 4, Bytes: 500,
+	Number: 3, Time: time.Date(2026, 3, 1, 12, 0, 0, 5, time.UTC), Root: page.Hash{3}, Identity: page.Identity{1, 2}, Entries: 4, Bytes: 500,
 }
 
 // testKeys are one private key of each type. An RSA key takes long to make.
