@@ -17,8 +17,8 @@ import (
 )
 
 // F55: a server answers a pin with pages of the same identity and other places of files, or with
-// pages that claim an identity. All hashes by which objects are named are right. Readers get the
-// right bytes or an error, with the caches of readers without a pin, too.
+// pages that claim an identity. All hashes by which objects are named are right. Readers of a pin
+// and of signed versions get the right bytes or an error, with the caches of other readers, too.
 func TestF55_Places(t *testing.T) {
 	a, b := newWorld(t, 1), newWorld(t, 2)
 	all := placeLies(a, b)
@@ -36,22 +36,22 @@ func TestF55_Places(t *testing.T) {
 				p.tell(i, l)
 			}
 			if fooled == 0 {
-				t.Error("no lie is one for readers without a pin")
+				t.Error("no lie is one for readers without a proof")
 			}
 		})
 	}
 }
 
-// fools reports whether readers without a pin believe a lie. They fill a cache with it, and
-// readers with a pin then use the cache.
+// fools reports whether readers without a proof believe a lie. They fill a cache with it, which
+// readers with a proof then use.
 func (p *party) fools(l *lie) (wrong bool) {
 	p.lie = l.name
 	s := httptest.NewServer(&lieServer{honest: p.changed(l)})
 	defer s.Close()
 	cache := filepath.Join(p.t.TempDir(), "cache")
 	want := p.a.trees[len(p.a.trees)-1]
-	for _, pinned := range []bool{false, true} {
-		s, v, err := p.open(s.URL, cache, pinned, false)
+	for _, by := range []proof{byStore, byPin, bySigner} {
+		s, v, err := p.open(s.URL, cache, by, false)
 		if err != nil {
 			continue
 		}
@@ -59,7 +59,7 @@ func (p *party) fools(l *lie) (wrong bool) {
 			got, err := v.readFile(path)
 			switch {
 			case err != nil || content == "" || string(got) == content:
-			case pinned:
+			case by != byStore:
 				p.t.Errorf("%s: %s has other bytes", p.lie, path)
 			default:
 				wrong = true

@@ -47,7 +47,7 @@ func TestF58_ExchangeProgram(t *testing.T) {
 	lying := exchangeFiles(t, w, len(w.trees)-1)
 	cache := filepath.Join(p.dir, "program")
 	for _, symbol := range []string{"s", "s@" + p.pin().String()} {
-		for i, path := range p.allowed(true)[0].paths() {
+		for i, path := range p.allowed(byPin)[0].paths() {
 			if !slices.Contains([]string{"a", "b"}, path) {
 				continue
 			}
@@ -68,7 +68,7 @@ func TestF58_ExchangeProgram(t *testing.T) {
 
 // program reads one file with cat, and all files through a mount.
 func (p *party) program(i int, bin, symbol, cache string, honest bool) {
-	want := p.allowed(true)[0]
+	want := p.allowed(byPin)[0]
 	paths := want.paths()
 	path := paths[i%len(paths)]
 	command := func(args ...string) (string, error) {

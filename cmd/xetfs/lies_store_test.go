@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"crypto/ed25519"
 	"crypto/sha256"
+	"encoding/pem"
 	"fmt"
 	"iter"
 	"maps"
@@ -12,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/crypto/ssh"
+
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
@@ -20,6 +24,7 @@ import (
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/codec/shard"
 	"github.com/xetfs/xetfs/codec/xorb"
+	"github.com/xetfs/xetfs/fs/catalog/signature"
 	"github.com/xetfs/xetfs/fs/catalog/writer"
 )
 
@@ -36,6 +41,7 @@ type world struct {
 	roots   []page.Hash
 	// identities are those of roots.
 	identities []page.Identity
+	signers    *signature.Allowed    // of all versions
 	others     []truth               // of symbol "t"
 	content    map[codec.Hash]string // of all files, by Xet hash
 	keys       map[names.Kind][]names.Key
@@ -64,7 +70,8 @@ func newWorld(t testing.TB, seed uint64) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{content: map[codec.Hash]string{}}
+	key, signers := newSigner(t, byte(seed))
+	w := &world{content: map[codec.Hash]string{}, signers: signers}
 	m := maker{t: t, w: w, store: store, seed: seed * 1000}
 	one := m.shard(origintest.Form{}, 12, []span{{0, 0, 3}}, []span{{0, 3, 6}}, []span{{0, 0, 2}, {1, 0, 1}}, []span{{1, 1, 4}}, []span{{0, 6, 9}}, []span{{0, 8, 9}, {0, 7, 8}, {1, 5, 6}})
 	two := m.shard(origintest.Form{NoFooter: true, NoVerify: true}, 8, []span{{0, 0, 3}}, []span{{0, 3, 6}}, []span{{1, 0, 1}, {0, 6, 8}}, []span{{1, 2, 5}})
@@ -76,7 +83,7 @@ func newWorld(t testing.TB, seed uint64) *world {
 		symbol string
 		tree   map[string]page.Entry
 	}{{"s", first}, {"t", other}, {"s", second}} {
-		b, err := p.Begin(t.Context(), version.symbol, writer.PublishOptions{})
+		b, err := p.Begin(t.Context(), version.symbol, writer.PublishOptions{Sign: key.Sign})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -105,6 +112,29 @@ func newWorld(t testing.TB, seed uint64) *world {
 		}
 	}
 	return w
+}
+
+// newSigner returns a key, and the list of allowed signers that has only this key.
+func newSigner(t testing.TB, seed byte) (*signature.Key, *signature.Allowed) {
+	t.Helper()
+	private := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{seed}, ed25519.SeedSize))
+	block, err := ssh.MarshalPrivateKey(private, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := signature.ParseKey(pem.EncodeToMemory(block), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, err := ssh.NewPublicKey(private.Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	signers, err := signature.ParseAllowed(append([]byte("me "), ssh.MarshalAuthorizedKey(public)...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key, signers
 }
 
 // A maker makes the shards and trees of a world.

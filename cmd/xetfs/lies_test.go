@@ -32,6 +32,7 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/fs"
 	"github.com/xetfs/xetfs/fs/catalog"
+	"github.com/xetfs/xetfs/fs/catalog/signature"
 )
 
 var (
@@ -58,6 +59,15 @@ func TestF55_Lies(t *testing.T) {
 		})
 	}
 }
+
+// Proof is what a reader of symbol "s" compares trees with.
+type proof int
+
+const (
+	byStore  proof = iota // nothing: the store says what the newest version is
+	byPin                 // the identity of the newest version
+	bySigner              // the signatures of versions
+)
 
 // A party is a server and a folder that lie, and a reader of both.
 type party struct {
@@ -164,16 +174,20 @@ func (p *party) tell(i int, l *lie) {
 
 	p.server.lying.Store(lie())
 	p.command(i, l, p.url, cache)
-	for range 2 { // cold, then warm
+	cold, warm := byPin, bySigner
+	if i%2 == 1 {
+		cold, warm = bySigner, byPin
+	}
+	for _, by := range []proof{cold, warm} {
 		p.server.lying.Store(lie())
-		p.read(p.url, cache, true, false)
+		p.read(p.url, cache, by, false)
 	}
 	if l.isAbove() {
 		p.server.lying.Store(lie())
-		p.read(p.url, cache, false, false)
+		p.read(p.url, cache, byStore, false)
 	}
 	p.server.lying.Store(nil)
-	p.read(p.url, cache, true, true)
+	p.read(p.url, cache, cold, true)
 	if out, status := p.run("cache", "verify", "--cache-dir", cache); status != 0 {
 		p.t.Errorf("%s: xetfs cache verify: status %d: %s", p.lie, status, out)
 	}
@@ -207,25 +221,29 @@ func (p *party) inFolder(i int, l *lie, lying objectMap) {
 	if i%3 > 0 {
 		cache = ""
 	}
-	pinned := i%2 == 0 || !l.isAbove()
-	if s, v, err := p.open(p.folder, cache, pinned, false); err == nil {
-		p.split(v, p.allowed(pinned), func() { p.write(p.a.objects, lying) })
+	by := []proof{byPin, bySigner, byStore}[i/3%3]
+	if by == byStore && !l.isAbove() {
+		by = byPin
+	}
+	if s, v, err := p.open(p.folder, cache, by, false); err == nil {
+		p.split(v, p.allowed(by), func() { p.write(p.a.objects, lying) })
 		p.close(s, v)
 	}
 	p.write(p.a.objects, lying)
-	p.read(p.folder, cache, true, false)
+	p.read(p.folder, cache, byPin, false)
 	p.command(i, l, p.folder, cache)
 	if l.isAbove() {
-		p.read(p.folder, cache, false, false)
+		p.read(p.folder, cache, byStore, false)
+		p.read(p.folder, cache, bySigner, false)
 	}
 	if l.kind == names.ShardKind || l.kind == names.XorbKind {
 		p.readBare(p.folder, "", false)
 	}
 	p.write(lying, p.a.objects)
-	p.read(p.folder, cache, true, true)
+	p.read(p.folder, cache, byPin, true)
 }
 
-// pin is the newest version of symbol "s" by the hash of its root.
+// pin is the newest version of symbol "s" by its identity.
 func (p *party) pin() names.AsOf {
 	return names.AsOf{Form: names.ByIdentity, Identity: p.a.identities[len(p.a.identities)-1]}
 }
@@ -238,7 +256,7 @@ type view interface {
 }
 
 // open opens SOURCE and mounts it.
-func (p *party) open(source, cache string, pinned, bare bool) (*stack.Source, view, error) {
+func (p *party) open(source, cache string, by proof, bare bool) (*stack.Source, view, error) {
 	o := stack.Options{Bare: bare, Budget: stack.DivideMemory(stack.DefaultMemory), Log: slog.New(slog.DiscardHandler)}
 	if cache != "" {
 		flags := cacheFlags{dir: newOptional("DIR", cache, parseCachePlace)}
@@ -246,6 +264,9 @@ func (p *party) open(source, cache string, pinned, bare bool) (*stack.Source, vi
 		if o.Disk, err = flags.forSource(source, ""); err != nil {
 			p.t.Fatal(err)
 		}
+	}
+	if by == bySigner {
+		o.Signatures = &signature.Options{Allowed: p.a.signers}
 	}
 	s, err := stack.OpenSource(p.t.Context(), source, o)
 	if err != nil {
@@ -256,7 +277,7 @@ func (p *party) open(source, cache string, pinned, bare bool) (*stack.Source, vi
 		mo.Symbol = ""
 	}
 	switch {
-	case pinned:
+	case by == byPin:
 		mo.At = p.pin()
 	case !bare:
 		mo.Follow = 5 * time.Millisecond
@@ -282,8 +303,8 @@ func (p *party) close(s *stack.Source, v view) {
 }
 
 // read reads all files of symbol "s". An honest store must not cause an error.
-func (p *party) read(source, cache string, pinned, honest bool) {
-	s, v, err := p.open(source, cache, pinned, false)
+func (p *party) read(source, cache string, by proof, honest bool) {
+	s, v, err := p.open(source, cache, by, false)
 	if err != nil {
 		if honest {
 			p.t.Errorf("%s: the honest store at %s: %v", p.lie, source, err)
@@ -291,14 +312,17 @@ func (p *party) read(source, cache string, pinned, honest bool) {
 		return
 	}
 	defer p.close(s, v)
-	p.readTree(v, p.allowed(pinned), honest)
+	p.readTree(v, p.allowed(by), honest)
 }
 
-// allowed returns the trees that readers may see. Without a pin it is any consistent one: the
-// server may tell what it likes of references.
-func (p *party) allowed(pinned bool) []truth {
-	if pinned {
+// allowed returns the trees that readers may see. Without a proof it is any consistent one: the
+// server may tell what it likes of references. A signed version may be an older one.
+func (p *party) allowed(by proof) []truth {
+	switch by {
+	case byPin:
 		return p.a.trees[len(p.a.trees)-1:]
+	case bySigner:
+		return p.a.trees
 	}
 	return slices.Concat(p.a.trees, p.b.trees, p.a.others, p.b.others)
 }
@@ -424,7 +448,7 @@ func (p *party) split(v view, allowed []truth, between func()) {
 // readBare reads all files of a store without its catalog. A name is a hash: the content must
 // have it.
 func (p *party) readBare(source, cache string, honest bool) {
-	s, v, err := p.open(source, cache, false, true)
+	s, v, err := p.open(source, cache, byStore, true)
 	if err != nil {
 		if honest {
 			p.t.Errorf("%s: the honest store at %s: %v", p.lie, source, err)
