@@ -16,11 +16,16 @@ const MaxSnapshotRows = 65_536
 //	ts        nanoseconds since 1970, in a string
 //	message   may be missing
 //	rows      of {symbol, row}, sorted by symbol
+//	replaced  the same, of the rows before the last repack; may be missing
 type Snapshot struct {
 	Name    string
 	Time    time.Time
 	Message string
 	Rows    map[string]Row // by symbol
+
+	// Replaced are the rows before the last repack, by symbol. A sweep keeps their trees for the
+	// time of grace.
+	Replaced map[string]Row
 }
 
 type snapshotWire struct {
@@ -29,6 +34,7 @@ type snapshotWire struct {
 	TS       int64             `json:"ts,string"`
 	Message  string            `json:"message,omitempty"`
 	Rows     []snapshotRowWire `json:"rows"`
+	Replaced []snapshotRowWire `json:"replaced,omitempty"`
 }
 
 type snapshotRowWire struct {
@@ -45,10 +51,19 @@ func (n *Snapshot) check() error {
 			return err
 		}
 	}
-	if len(n.Rows) > MaxSnapshotRows {
-		return fmt.Errorf("%d symbols, at most %d are allowed", len(n.Rows), MaxSnapshotRows)
+	for _, rows := range []map[string]Row{n.Rows, n.Replaced} {
+		if err := checkSnapshotRows(rows); err != nil {
+			return err
+		}
 	}
-	for symbol, row := range n.Rows {
+	return nil
+}
+
+func checkSnapshotRows(rows map[string]Row) error {
+	if len(rows) > MaxSnapshotRows {
+		return fmt.Errorf("%d symbols, at most %d are allowed", len(rows), MaxSnapshotRows)
+	}
+	for symbol, row := range rows {
 		if err := CheckSymbol(symbol); err != nil {
 			return err
 		}
@@ -60,10 +75,16 @@ func (n *Snapshot) check() error {
 }
 
 func (n *Snapshot) wire() any {
-	w := snapshotWire{Format: format, Snapshot: n.Name, TS: n.Time.UnixNano(), Message: n.Message, Rows: []snapshotRowWire{}}
-	for _, symbol := range slices.Sorted(maps.Keys(n.Rows)) {
-		row := n.Rows[symbol]
-		w.Rows = append(w.Rows, snapshotRowWire{symbol, row.wire()})
+	w := snapshotWire{Format: format, Snapshot: n.Name, TS: n.Time.UnixNano(), Message: n.Message}
+	w.Rows = appendSnapshotRows([]snapshotRowWire{}, n.Rows)
+	w.Replaced = appendSnapshotRows(nil, n.Replaced)
+	return w
+}
+
+func appendSnapshotRows(w []snapshotRowWire, rows map[string]Row) []snapshotRowWire {
+	for _, symbol := range slices.Sorted(maps.Keys(rows)) {
+		row := rows[symbol]
+		w = append(w, snapshotRowWire{symbol, row.wire()})
 	}
 	return w
 }
@@ -79,14 +100,17 @@ func (n *Snapshot) read(s *scanner) {
 		case "message":
 			n.Message = s.Text()
 		case "rows":
-			n.readRows(s)
+			readSnapshotRows(s, n.Rows)
+		case "replaced":
+			n.Replaced = map[string]Row{}
+			readSnapshotRows(s, n.Replaced)
 		default:
 			s.Skip()
 		}
 	})
 }
 
-func (n *Snapshot) readRows(s *scanner) {
+func readSnapshotRows(s *scanner, rows map[string]Row) {
 	before := ""
 	s.Array(func(i int) {
 		if i == MaxSnapshotRows {
@@ -108,6 +132,6 @@ func (n *Snapshot) readRows(s *scanner) {
 		if s.Err() == nil && symbol <= before {
 			s.Fail("symbols are not sorted")
 		}
-		n.Rows[symbol], before = row, symbol
+		rows[symbol], before = row, symbol
 	})
 }

@@ -14,17 +14,18 @@ import (
 
 // A Version is one element of a symbol's list of versions (ver): one change. The newest element,
 // the head, leads to all others. Parent leads to the element before, the rows and Next skip about
-// 128 versions at each step.
+// 128 versions at each step. The row of a version is the first one from the head along rows and
+// Next. Older ones may lack a signature, or be those before a repack.
 //
-//	kind      "write", "delete" or "sign"
+//	kind      "write", "delete", "sign" or "repack"
 //	symbol    name
 //	seq       changes so far, in a string; as in the key
 //	version   highest number so far, in a string; as in the key
 //	ts        nanoseconds since 1970, in a string; as in the key
 //	txid      32 random hex digits, which make the key unique
 //	parent    key of the element before, or null
-//	rows      versions, newest first; of a write the first one is its own. The row of a version
-//	          is the first one from the head along rows and next: older ones may lack a signature
+//	rows      versions, newest first; of a write the first one is its own; of a repack all
+//	          that are live
 //	next      key of the element where older rows are, or null
 //	deleted   [from, to, seq]: numbers from ≤ n < to were deleted by that change; all
 //	          in strings; sorted, not overlapping. Seq 0 is "long ago"
@@ -55,9 +56,10 @@ const (
 	Write  ChangeKind = iota // adds a version
 	Delete                   // deletes versions
 	Sign                     // signs a version; there is no new version
+	Repack                   // gives the live versions other rows; there is no new version
 )
 
-var changeWords = []string{Write: "write", Delete: "delete", Sign: "sign"}
+var changeWords = []string{Write: "write", Delete: "delete", Sign: "sign", Repack: "repack"}
 
 // String returns the word in documents.
 func (k ChangeKind) String() string { return changeWords[k] }
@@ -212,6 +214,8 @@ func (v *Version) check() error {
 	switch first := len(v.Rows) > 0; {
 	case first && v.Rows[0].Number > v.Number:
 		return fmt.Errorf("row %d in version %d", v.Rows[0].Number, v.Number)
+	case v.Kind == Repack && v.Next != "":
+		return errors.New("a repack with older rows behind it")
 	case v.Kind == Write && (!first || v.Rows[0].Number != v.Number || !v.Rows[0].Time.Equal(v.Time)):
 		return errors.New("the first row is not that of the version")
 	case v.Kind == Sign && !slices.ContainsFunc(v.Rows, func(r Row) bool { return r.Number == v.Signs && r.Sig != "" }):
