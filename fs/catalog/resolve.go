@@ -151,6 +151,25 @@ func (c *StoreCatalog) Live(ctx context.Context, symbol string) iter.Seq2[names.
 	}
 }
 
+// current returns a change with the current row of its version. Moved has the rows of younger
+// repacks; current adds those of v.
+func current(v *names.Version, moved map[uint64]names.Row) *names.Version {
+	if v.Kind == names.Repack {
+		for _, row := range v.Rows {
+			if _, ok := moved[row.Number]; !ok {
+				moved[row.Number] = row
+			}
+		}
+	}
+	row, ok := moved[v.Number]
+	if !ok || v.Kind != names.Write || v.Rows[0].Root == row.Root {
+		return v
+	}
+	now := *v
+	now.Rows = append([]names.Row{row}, v.Rows[1:]...)
+	return &now
+}
+
 // readHead returns the newest element of the version list of a symbol.
 func (c *StoreCatalog) readHead(ctx context.Context, symbol string) (*names.Version, error) {
 	seen, err := c.ReadRef(ctx, symbol)
@@ -160,12 +179,14 @@ func (c *StoreCatalog) readHead(ctx context.Context, symbol string) (*names.Vers
 	return c.ReadVersion(ctx, seen.Ref.Head)
 }
 
-// History yields the changes of a symbol, newest first: publishes and deletions. They
-// must not be changed.
+// History yields the changes of a symbol, newest first: publishes, deletions, signatures and
+// repacks. The first row of a publish is the current one: that of the last repack, if there was
+// one. The changes must not be changed.
 func (c *StoreCatalog) History(ctx context.Context, symbol string) iter.Seq2[*names.Version, error] {
 	return func(yield func(*names.Version, error) bool) {
 		v, err := c.readHead(ctx, symbol)
-		for err == nil && yield(v, nil) {
+		moved := map[uint64]names.Row{} // by repacks
+		for err == nil && yield(current(v, moved), nil) {
 			if v.Parent == "" {
 				return
 			}

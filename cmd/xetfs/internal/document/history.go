@@ -50,7 +50,7 @@ func WriteHistory(w io.Writer, symbol string, changes iter.Seq2[*names.Version, 
 }
 
 // signedRow returns the row that a change has added or signed, with its newest signature. It adds
-// the signature of a change to sigs. A deletion has no row.
+// the signature of a change to sigs. A deletion or a repack has no row.
 func signedRow(v *names.Version, sigs map[uint64]string) (row names.Row) {
 	switch v.Kind {
 	case names.Write:
@@ -77,6 +77,8 @@ func changeLine(head, v *names.Version, signature *signers.Signature, l *ui.List
 		parts = append(parts, fmt.Sprintf("%8s  %s  deletes %s", "-", v.Time.UTC().Format(time.DateTime), intervalText(deletedBy(v))))
 	case names.Sign:
 		parts = append(parts, fmt.Sprintf("%8s  %s  signs %d", "-", v.Time.UTC().Format(time.DateTime), v.Signs))
+	case names.Repack:
+		parts = append(parts, fmt.Sprintf("%8s  %s  repacks %s", "-", v.Time.UTC().Format(time.DateTime), ui.Plural(int64(len(v.Rows)), "version")))
 	default:
 		row := v.Rows[0]
 		parts = append(parts, versionLine(row, l))
@@ -84,7 +86,7 @@ func changeLine(head, v *names.Version, signature *signers.Signature, l *ui.List
 			parts = append(parts, "deleted")
 		}
 	}
-	if text := signature.Text(); text != "" && v.Kind != names.Delete {
+	if text := signature.Text(); text != "" && (v.Kind == names.Write || v.Kind == names.Sign) {
 		parts = append(parts, text)
 	}
 	if v.Message != "" {
@@ -102,7 +104,7 @@ func changeLine(head, v *names.Version, signature *signers.Signature, l *ui.List
 // A changeDoc is a change in JSON.
 type changeDoc struct {
 	Seq     uint64            `json:"seq"`
-	Kind    string            `json:"kind"` // "write", "delete" or "sign"
+	Kind    string            `json:"kind"` // "write", "delete", "sign" or "repack"
 	Version uint64            `json:"version"`
 	Time    time.Time         `json:"time"`
 	Entries *int64            `json:"entries"`
@@ -132,6 +134,8 @@ func newChangeDoc(head, v *names.Version, signature *signers.Signature) changeDo
 		for _, d := range deletedBy(v) {
 			doc.Deletes = append(doc.Deletes, [2]uint64{d.From, d.To})
 		}
+		return doc
+	case names.Repack:
 		return doc
 	}
 	doc.Signature = signature

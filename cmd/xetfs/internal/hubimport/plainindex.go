@@ -14,6 +14,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/hub"
 	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/fs/catalog"
 )
 
@@ -83,6 +84,9 @@ func (im *Importer) openPlain(ctx context.Context) (all []plainIndex, err error)
 	for v, err := range im.catalog.History(ctx, plainSymbol) {
 		if err != nil {
 			return nil, err
+		}
+		if v.Kind != names.Write {
+			continue
 		}
 		t, err := im.catalog.OpenRow(ctx, plainSymbol, v.Rows[0])
 		if err != nil {

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -75,9 +76,10 @@ type lineage struct {
 	headKey  names.Key
 	latest   names.Row
 	versions []*version
-	next     names.Key // the change behind versions; "": none
-	checked  time.Time // when the reference was read
-	isAbsent bool      // the symbol has no live version
+	moved    map[uint64]names.Row // rows of the last repack of each version; never changed
+	next     names.Key            // the change behind versions; "": none
+	checked  time.Time            // when the reference was read
+	isAbsent bool                 // the symbol has no live version
 }
 
 // Bounds of lineages.
@@ -128,6 +130,7 @@ func (l *lineage) cost() int64 {
 	if l.head != nil {
 		n += 24 * int64(len(l.head.Deleted))
 	}
+	n += 150 * int64(len(l.moved))
 	for _, v := range l.versions {
 		n += v.cost
 	}
@@ -156,7 +159,7 @@ func (ls *lineages) get(ctx context.Context, symbol string) (*lineage, error) {
 	}
 	l := &lineage{headKey: ref.Ref.Head, latest: *ref.Ref.Latest, next: ref.Ref.Head, checked: time.Now()}
 	if old != nil && old.headKey == l.headKey {
-		l.head, l.versions, l.next = old.head, old.versions, old.next
+		l.head, l.versions, l.moved, l.next = old.head, old.versions, old.moved, old.next
 	} else if l, err = ls.advance(ctx, l, old); err != nil {
 		return nil, err
 	}
@@ -185,7 +188,11 @@ func (ls *lineages) advance(ctx context.Context, l, old *lineage) (*lineage, err
 			return l, nil
 		}
 		if l.next == old.headKey {
-			l.versions, l.next = append(l.versions, old.versions...), old.next
+			for _, v := range old.versions {
+				l.versions = append(l.versions, l.current(v))
+			}
+			l.addMoved(old.moved)
+			l.next = old.next
 			return l, nil
 		}
 	}
@@ -197,10 +204,35 @@ func (l *lineage) add(d *names.Version) {
 	if l.head == nil {
 		l.head = &names.Version{Deleted: d.Deleted}
 	}
-	if d.Kind == names.Write && len(d.Rows) > 0 {
-		l.versions = append(l.versions, newVersion(d.Rows[0], d))
+	switch {
+	case d.Kind == names.Repack:
+		rows := make(map[uint64]names.Row, len(d.Rows))
+		for _, row := range d.Rows {
+			rows[row.Number] = row
+		}
+		l.addMoved(rows)
+	case d.Kind == names.Write && len(d.Rows) > 0:
+		l.versions = append(l.versions, l.current(newVersion(d.Rows[0], d)))
 	}
 	l.next = d.Parent
+}
+
+// addMoved adds the rows of an older repack.
+func (l *lineage) addMoved(rows map[uint64]names.Row) {
+	all := maps.Clone(rows)
+	maps.Copy(all, l.moved)
+	l.moved = all
+}
+
+// current returns a version with the row of the last repack. Its commit stays.
+func (l *lineage) current(v *version) *version {
+	row, ok := l.moved[v.row.Number]
+	if !ok || row.Root == v.row.Root {
+		return v
+	}
+	now := *v
+	now.row = row
+	return &now
 }
 
 // extend returns l with more changes.
