@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
@@ -36,6 +37,10 @@ type CheckReport struct {
 	Symbols, Versions, Snapshots, Pages, Entries, Shards, Xorbs int64
 	Ignored                                                     int64 // keys that do not parse
 	Damaged, Missing, Hidden                                    int64
+
+	// Usage is how much of the shards and xorbs the live versions need. Damaged and missing
+	// objects are left out.
+	Usage *Usage
 }
 
 // Check walks all reachable objects to the end and reports each fault to Found. It reads
@@ -81,6 +86,7 @@ type checker struct {
 	shards map[codec.Hash]bool         // that were read, and whether they are good; guarded by mu
 	xorbs  map[codec.Hash]struct{}     // guarded by mu
 	tables tables                      // guarded by mu
+	usage  *usageMarker                // of the leaves so far
 	busy   sync.WaitGroup              // xorbs that are read
 }
 
@@ -95,6 +101,7 @@ func newChecker(s origin.Store, pages page.Getter, o CheckOptions) *checker {
 		named:  map[page.Hash]page.Identity{},
 		shards: map[codec.Hash]bool{},
 		xorbs:  map[codec.Hash]struct{}{},
+		usage:  newUsageMarker(0),
 
 		loading: make(chan struct{}, 1),
 	}
@@ -186,7 +193,31 @@ func (c *checker) run(ctx context.Context) error {
 	c.busy.Wait()
 	c.sweepState(ctx)
 	c.lostRefs(ctx)
+	if err := c.measure(ctx); err != nil {
+		return err
+	}
 	return c.symbolList(ctx)
+}
+
+// measure reads the shards again: only now it is known which of their files are live.
+func (c *checker) measure(ctx context.Context) error {
+	m := newMarker(c.store, c.uncached, time.Now(), 0, func(int64) {})
+	m.usage, m.soft = c.usage, true
+	err := m.walk(ctx, func(context.Context) error {
+		for h, good := range c.shards {
+			if good {
+				m.shard(h)
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		c.report.Usage, err = c.usage.finish(ctx, m)
+	}
+	if errors.Is(err, origin.ErrUnavailable) {
+		return nil // it was found before
+	}
+	return err
 }
 
 // list lists all kinds of keys.

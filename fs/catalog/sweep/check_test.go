@@ -304,7 +304,10 @@ func TestCheckCounts(t *testing.T) {
 	if r.Pages < 20 || r.Xorbs < 8 || r.Shards < 8 || r.Entries < 8*12 {
 		t.Errorf("report = %+v", r)
 	}
-	r.Pages, r.Xorbs, r.Shards, r.Entries = 0, 0, 0, 0
+	if r.Usage == nil || int64(len(r.Usage.Xorbs)) != r.Xorbs || r.Usage.LiveBytes() == 0 {
+		t.Error("the usage lacks xorbs")
+	}
+	r.Pages, r.Xorbs, r.Shards, r.Entries, r.Usage = 0, 0, 0, 0, nil
 	if want := (sweep.CheckReport{Symbols: 2, Versions: 8, Snapshots: 1, Ignored: 1}); r != want {
 		t.Errorf("report = %+v, want %+v", r, want)
 	}

@@ -44,6 +44,7 @@ func (c *checker) symbol(ctx context.Context, symbol string) {
 // newest element there is only what the reference itself says.
 func (c *checker) history(ctx context.Context, at place, ref *names.Ref) history {
 	h := history{rows: map[uint64]names.Row{}}
+	repacked := false
 	if ref.Latest != nil {
 		h.rows[ref.Latest.Number] = *ref.Latest
 	}
@@ -74,7 +75,8 @@ func (c *checker) history(ctx context.Context, at place, ref *names.Ref) history
 			}
 		}
 		younger = v
-		c.rows(k, at, v, h.rows)
+		c.rows(k, at, v, h.rows, repacked)
+		repacked = repacked || v.Kind == names.Repack
 		todo = append(todo, v.Next, v.Parent)
 	}
 	if !broken {
@@ -101,14 +103,19 @@ func follows(younger, v *names.Version) error {
 }
 
 // rows adds the rows of one element to those of younger ones, which say the same. A younger one
-// may have a signature, or another one.
-func (c *checker) rows(k names.Key, at place, v *names.Version, all map[uint64]names.Row) {
+// may have another signature, and after a repack another place of the tree.
+func (c *checker) rows(k names.Key, at place, v *names.Version, all map[uint64]names.Row, repacked bool) {
 	for _, row := range v.Rows {
 		known, ok := all[row.Number]
-		switch {
-		case !ok:
+		if !ok {
 			all[row.Number] = row
-		case known.Unsigned() != row.Unsigned():
+			continue
+		}
+		a, b := known.Unsigned(), row.Unsigned()
+		if repacked {
+			a, b = a.WithoutPlace(), b.WithoutPlace()
+		}
+		if a != b {
 			at.version = row.Number
 			c.found(k, at, codec.Corrupt("ver", 0, "version %d has the tree %v, a younger element says %v", row.Number, row.Root, known.Root))
 		}

@@ -119,6 +119,7 @@ func (c *checker) child(ctx context.Context, at place, parent *page.Page, row in
 
 // leaf checks the files of a leaf.
 func (c *checker) leaf(ctx context.Context, at place, p *page.Page) {
+	c.usage.leaf(p)
 	c.mu.Lock()
 	c.report.Entries += int64(p.Len())
 	c.mu.Unlock()

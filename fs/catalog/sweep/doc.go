@@ -22,6 +22,17 @@
 // its monotonic clock. Versions are deleted first and xorbs last, so that an object never
 // refers to a deleted one.
 //
+// # Repacks
+//
+// A version lives by its first row, from the head along the rows and Next of the list. A repack
+// puts other rows before the old ones. Objects that only the old rows need stay for the time of
+// grace, which begins when the store receives the repack. Replaced rows of a snapshot stay as long.
+//
+// The new rows name new objects and objects of live trees. The sweep guard of the repack holds
+// until the swap. The second mark therefore sees the swap, or the objects are kept, or the repack
+// looks again. A publish may use old objects again while they exist. It protects them by its own
+// guard, as any object that it finds. The next repack then replaces them again.
+//
 // # Uploads
 //
 // A client of a server names old xorbs from an answer for deduplication, in a shard that is stored

@@ -49,6 +49,9 @@ type marker struct {
 
 	// homeless files are in a tree that does not say in which shard; guarded by mu
 	homeless map[codec.Hash]struct{}
+
+	pending []codec.Hash // shards that the walk has found and not read; guarded by mu
+	usage   *usageMarker // nil: not collected; changes between two walks only
 }
 
 func newMarker(s origin.Store, pages page.Getter, now time.Time, grace time.Duration, told func(int64)) *marker {
@@ -107,11 +110,29 @@ func (m *marker) has(p names.Parsed) bool {
 }
 
 // walk calls root, which calls page and shard for what must stay, and returns when
-// everything below is marked too.
+// everything below is marked too. Shards are read after all pages, because the pages say which
+// files of a shard are live.
 func (m *marker) walk(ctx context.Context, root func(context.Context) error) error {
+	if err := m.together(ctx, root); err != nil {
+		return err
+	}
+	shards := m.pending
+	m.pending = nil
+	return m.together(ctx, func(ctx context.Context) error {
+		for _, h := range shards {
+			if err := m.spawn(func() error { return m.xorbs(ctx, h) }); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// together calls do, and returns when it and everything that it has spawned is done.
+func (m *marker) together(ctx context.Context, do func(context.Context) error) error {
 	m.group, ctx = errgroup.WithContext(ctx)
 	m.group.SetLimit(workers(m.store) + 1)
-	m.group.Go(func() error { return root(ctx) })
+	m.group.Go(func() error { return do(ctx) })
 	return m.group.Wait()
 }
 
@@ -150,7 +171,7 @@ func (m *marker) child(ctx context.Context, parent *page.Page, row int, h page.H
 		return m.pass(fmt.Errorf("page %v: %w", h, err))
 	}
 	if p.Level() == 0 {
-		return m.leaf(ctx, p)
+		return m.leaf(p)
 	}
 	below := 0
 	for l := range p.LinksFrom(0) {
@@ -164,7 +185,7 @@ func (m *marker) child(ctx context.Context, parent *page.Page, row int, h page.H
 }
 
 // leaf marks the shards that the entries of a leaf name.
-func (m *marker) leaf(ctx context.Context, p *page.Page) error {
+func (m *marker) leaf(p *page.Page) error {
 	var last codec.Hash
 	for e := range p.EntriesFrom(0) {
 		switch {
@@ -177,19 +198,22 @@ func (m *marker) leaf(ctx context.Context, p *page.Page) error {
 			continue
 		}
 		last = e.ID.Shard
-		if err := m.shard(ctx, last); err != nil {
-			return err
-		}
+		m.shard(last)
+	}
+	if m.usage != nil {
+		m.usage.leaf(p)
+		return m.usage.checkMemory()
 	}
 	return nil
 }
 
-// shard marks a shard and the xorbs in it.
-func (m *marker) shard(ctx context.Context, h codec.Hash) error {
-	if !m.add(names.ShardKind, h) {
-		return nil
+// shard marks a shard. The walk marks the xorbs in it at its end.
+func (m *marker) shard(h codec.Hash) {
+	if m.add(names.ShardKind, h) {
+		m.mu.Lock()
+		m.pending = append(m.pending, h)
+		m.mu.Unlock()
 	}
-	return m.spawn(func() error { return m.xorbs(ctx, h) })
 }
 
 // xorbs marks the xorbs of a shard: those of its files, and those with a chunk list. A writer
@@ -201,10 +225,12 @@ func (m *marker) xorbs(ctx context.Context, h codec.Hash) error {
 	if err != nil {
 		return m.pass(err)
 	}
+	scan := m.usage.scan(h, s.Meta().Size)
 	for f, err := range s.Files() {
 		if err != nil {
 			return m.pass(fmt.Errorf("%s: %w", names.ShardKey(h), err))
 		}
+		scan.file(f)
 		for i := range f.Terms {
 			if i == 0 || f.Terms[i].Xorb != f.Terms[i-1].Xorb {
 				m.add(names.XorbKind, f.Terms[i].Xorb)
@@ -216,8 +242,9 @@ func (m *marker) xorbs(ctx context.Context, h codec.Hash) error {
 			return m.pass(fmt.Errorf("%s: %w", names.ShardKey(h), err))
 		}
 		m.add(names.XorbKind, x.Xorb)
+		scan.xorb(x)
 	}
-	return nil
+	return scan.end()
 }
 
 // wholeShard is the largest shard that is read into memory. A larger one is read twice:
@@ -264,9 +291,10 @@ func (m *marker) kept(ctx context.Context, p names.Parsed) error {
 	case names.PageKind:
 		return m.page(ctx, p.Hash)
 	case names.ShardKind:
-		return m.shard(ctx, p.Hash)
+		m.shard(p.Hash)
+	default:
+		m.add(p.Kind, p.Hash)
 	}
-	m.add(p.Kind, p.Hash)
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
@@ -21,8 +22,8 @@ func (m *marker) roots(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return each(ctx, m.store, names.SnapshotPrefix, func(_ origin.Item, p names.Parsed) error {
-		return m.spawn(func() error { return m.snapshot(ctx, p.Symbol) })
+	return each(ctx, m.store, names.SnapshotPrefix, func(item origin.Item, p names.Parsed) error {
+		return m.spawn(func() error { return m.snapshot(ctx, p.Symbol, item.Modified) })
 	})
 }
 
@@ -51,12 +52,9 @@ func (m *marker) symbol(ctx context.Context, symbol string) error {
 	if ref.Symbol != symbol {
 		return fmt.Errorf("%s: %w", k, codec.Corrupt("vref", 0, "it is that of %.80q", ref.Symbol))
 	}
-	h := history{rows: map[uint64]names.Row{}, recent: map[uint64]time.Time{}}
+	h := history{rows: map[uint64]names.Row{}, older: map[oldRow]uint64{}, keys: map[names.Key]uint64{}, repacks: map[uint64]time.Time{}, recent: map[uint64]time.Time{}}
 	if err := m.versions(ctx, &h, ref); err != nil {
 		return err
-	}
-	if ref.Latest != nil {
-		h.rows[ref.Latest.Number] = *ref.Latest
 	}
 	for _, row := range h.rows {
 		if d, gone := h.head.Deletion(row.Number); gone {
@@ -67,6 +65,11 @@ func (m *marker) symbol(ctx context.Context, symbol string) error {
 		}
 		if err := m.spawn(func() error { return m.page(ctx, row.Root) }); err != nil {
 			return err
+		}
+	}
+	for row, seq := range h.older {
+		if t, ok := h.replacedAt(seq); ok && m.now.Sub(t) < m.grace {
+			m.addDeleted(row.root, t.Add(m.grace))
 		}
 	}
 	return nil
@@ -99,17 +102,54 @@ func (m *marker) markDeleted(ctx context.Context) error {
 
 // A history is what the list of versions of one symbol says.
 type history struct {
-	head   *names.Version
-	rows   map[uint64]names.Row // by number, deleted or not
-	recent map[uint64]time.Time // times of the deletions within the time of grace, by change
+	head    *names.Version
+	rows    map[uint64]names.Row // by number, deleted or not: the first one from the head on
+	older   map[oldRow]uint64    // rows that a repack has replaced, and the last change with them
+	keys    map[names.Key]uint64 // changes of the deletions and repacks
+	repacks map[uint64]time.Time // times of repacks, by change
+	recent  map[uint64]time.Time // times of the deletions within the time of grace, by change
 }
 
-// versions marks the elements of the list that can be reached from the head.
+// An oldRow is a version with the tree that it had before a repack.
+type oldRow struct {
+	number uint64
+	root   page.Hash
+}
+
+// add adds the rows of an element. Younger elements were added before.
+func (h *history) add(v *names.Version) {
+	for _, row := range v.Rows {
+		known, ok := h.rows[row.Number]
+		switch {
+		case !ok:
+			h.rows[row.Number] = row
+		case known.Root != row.Root:
+			old := oldRow{row.Number, row.Root}
+			h.older[old] = max(h.older[old], v.Seq)
+		}
+	}
+}
+
+// replacedAt returns when a repack replaced the rows that the change seq had last.
+func (h *history) replacedAt(seq uint64) (t time.Time, ok bool) {
+	first := uint64(math.MaxUint64)
+	for repack, at := range h.repacks {
+		if repack > seq && repack < first {
+			first, t, ok = repack, at, true
+		}
+	}
+	return t, ok
+}
+
+// versions marks the elements of the list that can be reached from the head, youngest first.
 func (m *marker) versions(ctx context.Context, h *history, ref *names.Ref) error {
-	var times map[names.Key]time.Time
-	for todo := []names.Key{ref.Head}; len(todo) > 0; {
-		k := todo[len(todo)-1]
-		todo = todo[:len(todo)-1]
+	if ref.Latest != nil {
+		h.rows[ref.Latest.Number] = *ref.Latest
+	}
+	todo := map[names.Key]uint64{ref.Head: math.MaxUint64} // to their changes
+	for len(todo) > 0 {
+		k := youngest(todo)
+		delete(todo, k)
 		p, err := names.ParseKey(k)
 		if err != nil {
 			return err
@@ -123,23 +163,31 @@ func (m *marker) versions(ctx context.Context, h *history, ref *names.Ref) error
 		}
 		if h.head == nil {
 			h.head = v
-			if times, err = m.deletions(ctx, v); err != nil {
-				return err
-			}
 		}
-		if t, ok := times[k]; ok && m.now.Sub(t) < m.grace {
-			h.recent[v.Seq] = t
+		if v.Kind == names.Delete || v.Kind == names.Repack {
+			h.keys[k] = v.Seq
 		}
-		for _, row := range v.Rows {
-			h.rows[row.Number] = row
+		if v.Kind == names.Repack {
+			h.repacks[v.Seq] = time.Time{}
 		}
+		h.add(v)
 		for _, older := range []names.Key{v.Next, v.Parent} {
-			if older != "" {
-				todo = append(todo, older)
+			if p, err := names.ParseKey(older); err == nil {
+				todo[older] = p.Seq
 			}
 		}
 	}
-	return nil
+	return m.times(ctx, h)
+}
+
+// youngest returns the key of the last change.
+func youngest(keys map[names.Key]uint64) (last names.Key) {
+	for k, seq := range keys {
+		if last == "" || seq > keys[last] {
+			last = k
+		}
+	}
+	return last
 }
 
 func readVersion(ctx context.Context, s origin.Store, k names.Key) (*names.Version, error) {
@@ -154,31 +202,39 @@ func readVersion(ctx context.Context, s origin.Store, k names.Key) (*names.Versi
 	return v, nil
 }
 
-// deletions returns when the changes that deleted something were stored, with those of
-// writers that lost against them. Clocks of writers are not used.
-func (m *marker) deletions(ctx context.Context, head *names.Version) (map[names.Key]time.Time, error) {
+// times reads when the deletions and repacks of a history were stored. Clocks of writers are
+// not used.
+func (m *marker) times(ctx context.Context, h *history) error {
 	seqs := map[uint64]bool{}
-	for _, d := range head.Deleted {
+	for _, d := range h.head.Deleted {
 		if d.Seq != 0 { // else long ago
 			seqs[d.Seq] = true
 		}
 	}
-	if len(seqs) == 0 {
-		return nil, nil
+	for seq := range h.repacks {
+		seqs[seq] = true
 	}
-	times := map[names.Key]time.Time{}
-	err := each(ctx, m.store, names.VersionsPrefix(head.Symbol), func(item origin.Item, p names.Parsed) error {
-		if seqs[p.Seq] {
-			times[item.Key] = item.Modified
+	if len(seqs) == 0 {
+		return nil
+	}
+	return each(ctx, m.store, names.VersionsPrefix(h.head.Symbol), func(item origin.Item, p names.Parsed) error {
+		seq, ok := h.keys[item.Key]
+		if !ok || !seqs[seq] {
+			return nil
+		}
+		if _, repack := h.repacks[seq]; repack {
+			h.repacks[seq] = item.Modified
+		} else if m.now.Sub(item.Modified) < m.grace {
+			h.recent[seq] = item.Modified
 		}
 		return nil
 	})
-	return times, err
 }
 
-// snapshot marks the trees of a snapshot, whether their versions live or not. One that is
-// gone was deleted a moment ago.
-func (m *marker) snapshot(ctx context.Context, name string) error {
+// snapshot marks the trees of a snapshot, whether their versions live or not. The trees that a
+// repack has replaced stay for the time of grace. A snapshot that is gone was deleted a moment
+// ago.
+func (m *marker) snapshot(ctx context.Context, name string, stored time.Time) error {
 	snap := new(names.Snapshot)
 	_, err := readDocument(ctx, m.store, names.SnapshotKey(name), snap)
 	if errors.Is(err, origin.ErrNotFound) {
@@ -186,6 +242,11 @@ func (m *marker) snapshot(ctx context.Context, name string) error {
 	}
 	if err != nil {
 		return err
+	}
+	if m.now.Sub(stored) < m.grace {
+		for _, row := range snap.Replaced {
+			m.addDeleted(row.Root, stored.Add(m.grace))
+		}
 	}
 	for _, row := range snap.Rows {
 		if err := m.spawn(func() error { return m.page(ctx, row.Root) }); err != nil {

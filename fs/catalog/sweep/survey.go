@@ -18,7 +18,15 @@ func (w *sweeper) survey(ctx context.Context, doing string, now time.Time, st *n
 	told := func(n int64) { w.o.Progress(Progress{Doing: doing, Done: n}) }
 	told(0)
 	m := newMarker(w.store, w.pages, now, w.grace, told)
-	if err := m.walk(ctx, m.roots); err != nil {
+	if w.o.DryRun {
+		m.usage = newUsageMarker(0)
+	}
+	err := m.walk(ctx, m.roots)
+	if err == nil && m.usage != nil {
+		w.report.Usage, err = m.usage.finish(ctx, m)
+		m.usage = nil
+	}
+	if err != nil {
 		return nil, err
 	}
 	if err := m.markDeleted(ctx); err != nil {
@@ -28,7 +36,7 @@ func (w *sweeper) survey(ctx context.Context, doing string, now time.Time, st *n
 	if list, err := names.ParseKey(st.List); err == nil {
 		m.add(list.Kind, list.Hash)
 	}
-	err := m.walk(ctx, func(ctx context.Context) error {
+	err = m.walk(ctx, func(ctx context.Context) error {
 		for _, k := range st.Kept {
 			p, err := names.ParseKey(k)
 			if err == nil {

@@ -47,6 +47,9 @@ type Report struct {
 	// of grace of the last one; it is zero if there are none.
 	Waiting      Counts
 	WaitingUntil time.Time
+
+	// Usage is how much of the shards and xorbs the live versions need. It is only of a dry run.
+	Usage *Usage
 }
 
 // ErrOther says that another sweep is at work, or was faster. Nothing is wrong: it does
