@@ -53,6 +53,7 @@ type change struct {
 	sign    SignFunc    // signs add; nil: no signature
 	deleted []uint64    // of a deletion
 	signed  *signedRows // of a signature for an existing version
+	moved   []names.Row // of a repack: all live versions, newest first
 	writer  string
 	message string
 	labels  map[string]string
@@ -65,6 +66,8 @@ func (c *change) kind() names.ChangeKind {
 		return names.Write
 	case c.signed != nil:
 		return names.Sign
+	case c.moved != nil:
+		return names.Repack
 	}
 	return names.Delete
 }
@@ -172,6 +175,9 @@ func (w *Writer) element(ctx context.Context, st *state, c *change) (*names.Vers
 		return v, nil
 	}
 	v.Follow(st.head, parent, c.add, c.deleted, w.catalog.Settings().Block)
+	if v.Kind == names.Repack {
+		v.Rows, v.Next = c.moved, ""
+	}
 	if v.Kind == names.Delete && len(v.Deleted) > manyIntervals { // the others add none
 		w.forget(ctx, v)
 	}

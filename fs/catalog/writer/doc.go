@@ -9,6 +9,7 @@
 //	Session.Republish               a new version of an existing tree
 //	Writer.Delete, DeleteAll, Prune delete versions
 //	Writer.Snapshot, RepairRef      name versions; restore a lost ref
+//	Writer.BeginRepack              new rows for the same versions
 //
 // Each object is durable before an object that refers to it exists. The swap of the ref is the
 // moment at which a change happens. A writer that is killed leaves the old or the new state,
