@@ -87,6 +87,7 @@ var mayImport = map[string][]string{
 	"fs/catalog/writer":    append(below("codec"), "cache/origin", "fs/catalog", "fs/catalog/tree"),
 	"fs/catalog/signature": {"codec/names", "codec/page", "cache/lru", "fs/catalog"},
 	"fs/catalog/sweep":     append(below("codec"), "cache/lru", "cache/origin", "fs/catalog", "fs/catalog/tree"),
+	"fs/catalog/repack":    append(below("codec"), "cache/lru", "cache/origin", "fs/catalog", "fs/catalog/tree", "fs/catalog/sweep", "fs/catalog/writer"),
 	"fs/fusemount":         {},
 	"fs/sequence":          {"codec", "codec/page", "cache/flight", "cache/lru"},
 	"fs/meter":             {"cache/histogram"},
@@ -126,13 +127,13 @@ var mayImport = map[string][]string{
 		"fs/catalog", "fs/catalog/bare", "fs/catalog/signature", "fs/catalog/writer", "fs/fusemount", in+"ui", in+"auth", in+"hubimport"),
 	in + "signers":  {"codec/names", "fs/catalog/signature"},
 	in + "document": append(below("codec"), in+"signers", in+"ui", in+"inspect", in+"delta"),
-	in + "report": append(below("codec"), "cache/disk", "cache/origin", "fs/catalog/sweep",
+	in + "report": append(below("codec"), "cache/disk", "cache/origin", "fs/catalog/sweep", "fs/catalog/repack",
 		in+"extract", in+"ui", in+"document", in+"inspect", in+"ingest", in+"publish", in+"verify", in+"warm"),
 	in + "status":    {"cache", "cache/disk", "cache/histogram", "cache/origin/fetch", "fs", "fs/fusemount", "cmd/xetfs/page", in + "loopback", in + "serve", in + "stack", in + "ui"},
 	in + "daemon":    {"cache/origin", "fs", "fs/fusemount", in + "loopback", in + "ui", in + "stack"},
 	"cmd/xetfs/page": {},
 	"cmd/xetfs": append(append(below("codec"), below("cache")...), "reconstruct", in+"extract", in+"doctor",
-		"fs", "fs/fusemount", "fs/catalog", "fs/catalog/tree", "fs/catalog/bare", "fs/catalog/signature", "fs/catalog/writer", "fs/catalog/sweep",
+		"fs", "fs/fusemount", "fs/catalog", "fs/catalog/tree", "fs/catalog/bare", "fs/catalog/signature", "fs/catalog/writer", "fs/catalog/sweep", "fs/catalog/repack",
 		in+"signers", in+"ui", in+"ignore", in+"statcache", in+"ingest", in+"publish", in+"verify", in+"warm", in+"delta",
 		in+"inspect", in+"picture", in+"document", in+"report", in+"commits", in+"serve", in+"stack", in+"status", in+"daemon", in+"fdcheck", in+"hint", in+"manual", in+"mountopts"),
 
@@ -300,7 +301,7 @@ func importProblems(p listed) (problems []string) {
 // The read path never links the packages that write to a store.
 var (
 	readPath   = []string{"fs", "reconstruct", "cache", "cache/origin/objects"}
-	neverReads = []string{"fs/catalog/writer", "fs/catalog/sweep", "cache/origin/dedup"}
+	neverReads = []string{"fs/catalog/writer", "fs/catalog/sweep", "fs/catalog/repack", "cache/origin/dedup"}
 )
 
 // linkProblems returns the packages of the read path that link a package for writers.
